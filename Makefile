@@ -1,0 +1,56 @@
+# What people do with this repository. `make` alone lists it.
+
+GO       ?= go
+LINT     := $(GO) tool -modfile=tools/go.mod golangci-lint
+FUZZTIME ?= 10s
+BENCH    ?= .
+COUNT    ?= 1
+
+.DEFAULT_GOAL := help
+.PHONY: help up build test check bench soak fuzz sdk clean
+
+help: ## list what can be made
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+up: ## build and start a whole fleet on this machine; ENGINE_URL=http://localhost:11434 puts a real engine behind it
+	@echo "building the fleet (the first time takes a few minutes) ..."
+	@$(GO) build -o bin/colonnade ./cmd/colonnade
+	@exec bin/colonnade up $(if $(ENGINE_URL),-engine-url "$(ENGINE_URL)") $(UP_FLAGS)
+
+build: ## build bin/entry, bin/colo and bin/colonnade
+	$(GO) build -trimpath -o bin/ ./cmd/...
+
+# The race detector needs cgo, and cgo a C compiler.
+test: ## run the tests, with the race detector where a C compiler is found
+	@race=-race; \
+	if ! command -v "$$($(GO) env CC | cut -d' ' -f1)" >/dev/null; then \
+		race=; echo "no C compiler: testing WITHOUT the race detector"; \
+	fi; \
+	set -x; CGO_ENABLED=$${race:+1} $(GO) test $$race -timeout 10m $(TEST_FLAGS) ./...
+
+check: ## formatting, go vet and the linters
+	@unformatted=$$(find . -name '*.go' -not -path '*/node_modules/*' -not -path '*/.venv/*' -print0 | xargs -0 gofmt -l); \
+	if [ -n "$$unformatted" ]; then echo "gofmt would change:"; echo "$$unformatted"; exit 1; fi
+	$(GO) vet ./...
+	$(LINT) run ./...
+
+bench: ## run the benchmarks; BENCH=regexp selects, COUNT=10 gives benchstat enough
+	COLONNADE_SOAK=1 $(GO) test -run '^$$' -bench '$(BENCH)' -benchmem -count $(COUNT) ./...
+
+soak: ## run the tests with exact marks and in full length
+	COLONNADE_SOAK=1 $(GO) test -count=1 -timeout 60m $(TEST_FLAGS) ./...
+
+fuzz: ## run each fuzz target for FUZZTIME (10s)
+	@for package in $$($(GO) list ./...); do \
+		for target in $$($(GO) test -list '^Fuzz' $$package | grep '^Fuzz'); do \
+			echo "$$package $$target"; \
+			$(GO) test -run '^$$' -fuzz "^$$target\$$" -fuzztime $(FUZZTIME) $$package || exit 1; \
+		done; \
+	done
+
+sdk: ## install the official SDKs and run their tests against a fleet
+	test/sdk/install.sh
+	test/sdk/run.sh
+
+clean: ## remove what was built
+	rm -rf bin

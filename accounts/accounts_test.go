@@ -1,0 +1,158 @@
+package accounts_test
+
+import (
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"colonnade/accounts"
+	"colonnade/fleet"
+)
+
+var now = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
+
+func table(t *testing.T, documents map[string]string) *fleet.Table {
+	t.Helper()
+	d := fleet.NewDocuments()
+	for key, value := range documents {
+		if err := d.Put(key, []byte(value), 1); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return d.Table()
+}
+
+// document is an account with one key.
+func document(rest string, k fleet.Key) string {
+	expires := ""
+	if !k.Expires.IsZero() {
+		expires = ", expires: " + k.Expires.Format(time.RFC3339)
+	}
+	return fmt.Sprintf("%s\nkeys: [{id: %q, sha256: %q%s}]", rest, k.ID, hex.EncodeToString(k.SHA256[:]), expires)
+}
+
+func TestIdentify(t *testing.T) {
+	acme, acmeDoc := accounts.NewKey("k1", now, time.Time{})
+	brief, briefDoc := accounts.NewKey("", now, now.Add(time.Hour))
+	fleetTable := table(t, map[string]string{
+		"accounts/acme":  document("weight: 4\npriority: interactive", acmeDoc),
+		"accounts/brief": document("weight: 2", briefDoc),
+	})
+	f := func(key string, open bool, at time.Time, want string, wantErr error) {
+		t.Helper()
+		caller, err := accounts.Identify(fleetTable, key, open, at)
+		if !errors.Is(err, wantErr) {
+			t.Fatalf("%q, open %v: got error %v, want %v", key, open, err, wantErr)
+		}
+		if err != nil {
+			if key != "" && strings.Contains(err.Error(), key) {
+				t.Errorf("the error repeats the key: %v", err)
+			}
+			return
+		}
+		if caller.Account.Name != want || (caller.KeyID == "") != (want == accounts.Anonymous) {
+			t.Errorf("%q, open %v: got account %q by key %q, want %q", key, open, caller.Account.Name, caller.KeyID, want)
+		}
+	}
+	for _, open := range []bool{false, true} {
+		f(acme, open, now, "acme", nil)
+		f(acme, open, now.AddDate(50, 0, 0), "acme", nil)
+		f(brief, open, now.Add(time.Hour-1), "brief", nil)
+	}
+	others := map[string]error{
+		"": accounts.ErrNoKey, "sk-whatever": accounts.ErrBadKey, acme + "x": accounts.ErrBadKey,
+		acme[:len(acme)-1]: accounts.ErrBadKey, strings.Repeat("x", 1<<20): accounts.ErrBadKey,
+		hex.EncodeToString(acmeDoc.SHA256[:]): accounts.ErrBadKey,
+	}
+	for key, want := range others {
+		f(key, false, now, "", want)
+		f(key, true, now, accounts.Anonymous, nil)
+	}
+	f(brief, false, now.Add(time.Hour), "", accounts.ErrExpiredKey)
+	f(brief, true, now.Add(time.Hour), accounts.Anonymous, nil)
+}
+
+func TestAnonymous(t *testing.T) {
+	f := func(documents map[string]string, weight int, priority string) {
+		t.Helper()
+		caller, err := accounts.Identify(table(t, documents), "", true, now)
+		if err != nil {
+			t.Fatal(err)
+		}
+		a := caller.Account
+		if a.Name != accounts.Anonymous || a.Weight != weight || a.Priority != priority || !caller.MayUse("any") {
+			t.Errorf("got %+v, want weight %d, priority %s, every model", a, weight, priority)
+		}
+	}
+	f(nil, 1, fleet.PriorityStandard)
+	f(map[string]string{"accounts/anonymous": "weight: 3\npriority: batch"}, 3, fleet.PriorityBatch)
+}
+
+func TestMayUse(t *testing.T) {
+	f := func(models []string, model string, want bool) {
+		t.Helper()
+		caller := accounts.Caller{Account: &fleet.Account{Models: models}}
+		if got := caller.MayUse(model); got != want {
+			t.Errorf("%v, %q: got %v, want %v", models, model, got, want)
+		}
+	}
+	f(nil, "m", true)
+	f([]string{}, "m", false)
+	f([]string{"a", "m"}, "m", true)
+	f([]string{"a", "m"}, "M", false)
+}
+
+func TestBearer(t *testing.T) {
+	f := func(in, want string) {
+		t.Helper()
+		if got := accounts.Bearer(in); got != want {
+			t.Errorf("%q: got %q, want %q", in, got, want)
+		}
+	}
+	f("Bearer cn_a_b", "cn_a_b")
+	f("bearer  cn_a_b ", "cn_a_b")
+	f("BEARER x y", "x y") // no key has a space: refused later
+	f("", "")
+	f("Bearer", "")
+	f("Bearer ", "")
+	f("Bearercn_a_b", "")
+	f("Basic cn_a_b", "")
+	f("cn_a_b", "")
+}
+
+func TestNewKey(t *testing.T) {
+	shape := regexp.MustCompile(`^cn_[a-z0-9]{10}_[A-Z2-7]{26}$`)
+	seen := map[string]bool{}
+	for range 100 {
+		key, doc := accounts.NewKey("", now, time.Time{})
+		if !shape.MatchString(key) || !strings.HasPrefix(key, "cn_"+doc.ID+"_") || !doc.Created.Equal(now) || !doc.Expires.IsZero() {
+			t.Fatalf("key %q, document %+v", key, doc)
+		}
+		if seen[key] || seen[doc.ID] {
+			t.Fatalf("%q was made twice", key)
+		}
+		seen[key], seen[doc.ID] = true, true
+	}
+	if key, doc := accounts.NewKey("laptop", now, now); !strings.HasPrefix(key, "cn_laptop_") || doc.ID != "laptop" || !doc.Expires.Equal(now) {
+		t.Errorf("key %q, document %+v", key, doc)
+	}
+}
+
+func BenchmarkIdentify(b *testing.B) {
+	key, doc := accounts.NewKey("k1", now, time.Time{})
+	d := fleet.NewDocuments()
+	if err := d.Put("accounts/acme", []byte(document("weight: 4", doc)), 1); err != nil {
+		b.Fatal(err)
+	}
+	t := d.Table()
+	b.ReportAllocs()
+	for b.Loop() {
+		if _, err := accounts.Identify(t, key, false, now); err != nil {
+			b.Fatal(err)
+		}
+	}
+}

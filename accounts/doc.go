@@ -1,0 +1,9 @@
+// Package accounts says who asks: it finds the account of an API key, and what that account may use.
+//
+// A key is cn_ID_SECRET. Documents hold only the SHA-256 of the whole key, so whoever reads them cannot ask in an
+// account's name; a key is random enough (over 128 bits) that a slow hash would protect nothing more. A key is looked
+// up by its hash, so the time it takes tells nothing about the keys that exist.
+//
+// An open fleet serves everybody: who has no valid key is the account "anonymous", which a document may describe like
+// any other.
+package accounts

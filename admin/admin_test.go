@@ -1,0 +1,168 @@
+package admin_test
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"colonnade/admin"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"go.uber.org/goleak"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// serve starts the pages on loopback and returns their base URL.
+func serve(t *testing.T, c admin.Config) string {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- admin.Serve(ctx, listener, admin.Handler(c)) }()
+	t.Cleanup(func() {
+		http.DefaultClient.CloseIdleConnections()
+		cancel()
+		if err := <-ended; err != nil {
+			t.Errorf("Serve: %v", err)
+		}
+	})
+	return "http://" + listener.Addr().String()
+}
+
+func get(t *testing.T, url string) (int, string) {
+	t.Helper()
+	response, err := http.Get(url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer response.Body.Close()
+	body, err := io.ReadAll(response.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return response.StatusCode, string(body)
+}
+
+func TestPages(t *testing.T) {
+	registry := prometheus.NewRegistry()
+	registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "answer"}, func() float64 { return 42 }))
+	var notReady error
+	var broken []error
+	base := serve(t, admin.Config{
+		Metrics: registry,
+		Ready:   func() error { return notReady },
+		Fleet:   func() any { return map[string]any{"revision": 7, "name": "a<b"} },
+		Pools:   func() any { return []string{"p"} },
+		Check:   func() []error { return broken },
+	})
+	f := func(path string, status int, want string) {
+		t.Helper()
+		if got, body := get(t, base+path); got != status || !strings.Contains(body, want) {
+			t.Errorf("%s: got %d %q, want %d with %q", path, got, body, status, want)
+		}
+	}
+	f("/metrics", 200, "answer 42\n")
+	f("/health/live", 200, "live")
+	f("/health/ready", 200, "ready")
+	f("/debug/fleet", 200, `"name": "a<b"`)
+	f("/debug/pools", 200, `"p"`)
+	f("/debug/check", 200, "ok")
+	f("/debug/pprof/", 200, "goroutine")
+	f("/debug/pprof/goroutine?debug=1", 200, "goroutine profile")
+	f("/debug/pprof/cmdline", 200, "")
+	f("/debug/nothing", 404, "")
+	f("/", 404, "")
+
+	notReady = errors.New("no table has been loaded yet")
+	broken = []error{errors.New("pool p: held 3, slots say 2"), errors.Join(errors.New("two"), errors.New("lines"))}
+	f("/health/live", 200, "live")
+	f("/health/ready", 503, "no table has been loaded yet")
+	f("/debug/check", 500, "pool p: held 3, slots say 2\ntwo; lines\n")
+}
+
+func TestPagesThatANodeLacks(t *testing.T) {
+	base := serve(t, admin.Config{})
+	f := func(path string, want int) {
+		t.Helper()
+		if got, _ := get(t, base+path); got != want {
+			t.Errorf("%s: got %d, want %d", path, got, want)
+		}
+	}
+	f("/health/ready", 200)
+	f("/metrics", 404)
+	f("/debug/fleet", 404)
+	f("/debug/pools", 404)
+	f("/debug/check", 404)
+	response, err := http.Post(base+"/health/live", "text/plain", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer response.Body.Close()
+	if response.StatusCode != 405 {
+		t.Errorf("POST: got %d, want 405", response.StatusCode)
+	}
+}
+
+func TestJSONThatCannotBe(t *testing.T) {
+	base := serve(t, admin.Config{Fleet: func() any { return make(chan int) }})
+	if status, body := get(t, base+"/debug/fleet"); status != 500 || !strings.Contains(body, "cannot encode") {
+		t.Errorf("got %d %q, want 500", status, body)
+	}
+}
+
+// A profile that takes longer than anybody waits does not hold the process.
+func TestServeEndsWithRequestsInHand(t *testing.T) {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	entered, left := make(chan struct{}), make(chan struct{})
+	slow := http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		close(entered)
+		<-r.Context().Done()
+		close(left)
+	})
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- admin.Serve(ctx, listener, slow) }()
+	asked := make(chan struct{})
+	go func() {
+		defer close(asked)
+		if response, err := http.Get("http://" + listener.Addr().String()); err == nil {
+			response.Body.Close()
+		}
+	}()
+	<-entered
+	cancel()
+	select {
+	case err := <-ended:
+		if err != nil {
+			t.Error(err)
+		}
+	case <-time.After(20 * time.Second):
+		t.Fatal("Serve has not ended")
+	}
+	<-asked
+	<-left
+	http.DefaultClient.CloseIdleConnections()
+}
+
+func TestServeSaysWhyItEnded(t *testing.T) {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	listener.Close()
+	if err := admin.Serve(t.Context(), listener, admin.Handler(admin.Config{})); !errors.Is(err, net.ErrClosed) {
+		t.Errorf("got %v, want %v", err, net.ErrClosed)
+	}
+}

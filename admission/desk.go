@@ -1,0 +1,200 @@
+package admission
+
+import (
+	"context"
+	"log/slog"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"colonnade/fleet"
+	"colonnade/permits"
+)
+
+// settleEvery is how often slots that another pool still holds are looked at.
+const settleEvery = 50 * time.Millisecond
+
+// Probe checks one endpoint's health path.
+type Probe func(context.Context, *fleet.Endpoint) error
+
+// Desk holds the pools of one colo server.
+type Desk struct {
+	colo   string
+	probe  Probe
+	logger *slog.Logger
+
+	wake chan struct{} // to Run: the endpoints have changed
+
+	mu       sync.Mutex // guards the fields below, and the health of every endpoint
+	pools    map[string]*Pool
+	engines  map[string]*engine // by URL
+	settling bool               // an endpoint waits for slots that another pool holds
+	draining bool
+}
+
+// engine is one URL, whatever pools and documents it stands in.
+type engine struct {
+	endpoint *fleet.Endpoint
+	pool     *Pool // nil when it is in no pool any more
+	health   health
+	recheck  chan struct{} // to its monitor: it was ejected, so probe when that ends
+}
+
+// NewDesk returns a desk without pools, to be run.
+func NewDesk(colo string, probe Probe, logger *slog.Logger) *Desk {
+	return &Desk{
+		colo: colo, probe: probe, logger: logger, wake: make(chan struct{}, 1),
+		pools: map[string]*Pool{}, engines: map[string]*engine{},
+	}
+}
+
+// Pool returns the pool of that name, as of the last table.
+func (d *Desk) Pool(name string) (*Pool, bool) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	p, ok := d.pools[name]
+	return p, ok
+}
+
+// Pools returns all pools, sorted by name.
+func (d *Desk) Pools() []*Pool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	pools := make([]*Pool, 0, len(d.pools))
+	for _, p := range d.pools {
+		pools = append(pools, p)
+	}
+	slices.SortFunc(pools, func(a, b *Pool) int { return strings.Compare(a.name, b.name) })
+	return pools
+}
+
+// Apply brings the pools in line with t. Running permits and waiting requests are not disturbed.
+func (d *Desk) Apply(t *fleet.Table) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	named := map[string]bool{}
+	for _, doc := range t.Pools() {
+		named[doc.Name] = true
+		d.configureLocked(doc)
+	}
+	present := map[string]bool{}
+	for _, e := range t.EndpointsOf(d.colo) {
+		if p := d.pools[e.Pool]; p != nil {
+			present[e.URL] = true
+			d.placeLocked(e, p)
+		}
+	}
+	for url, e := range d.engines {
+		if !present[url] {
+			e.pool = nil
+		}
+	}
+	d.settleLocked()
+	for name, p := range d.pools {
+		if !named[name] && p.idle() {
+			delete(d.pools, name)
+		}
+	}
+	select {
+	case d.wake <- struct{}{}:
+	default:
+	}
+}
+
+// configureLocked creates or updates the pool of doc.
+func (d *Desk) configureLocked(doc *fleet.Pool) {
+	config := poolConfig(doc)
+	p, ok := d.pools[doc.Name]
+	if !ok {
+		p = &Pool{name: doc.Name, desk: d, permits: permits.New(config)}
+		d.pools[doc.Name] = p
+		if d.draining {
+			p.permits.Drain()
+		}
+	}
+	p.permits.Configure(config)
+	p.document.Store(doc)
+}
+
+// placeLocked puts e into p.
+func (d *Desk) placeLocked(e *fleet.Endpoint, p *Pool) {
+	known := d.engines[e.URL]
+	if known == nil {
+		known = &engine{recheck: make(chan struct{}, 1)}
+		d.engines[e.URL] = known
+	}
+	known.endpoint, known.pool = e, p
+}
+
+// settleLocked gives every pool its endpoints, each with the slots that no other pool still holds on it.
+func (d *Desk) settleLocked() {
+	held := map[string]map[string]int{} // URL → pool → permits
+	for name, p := range d.pools {
+		for _, e := range p.permits.Snapshot().Endpoints {
+			if e.Held > 0 {
+				if held[e.ID] == nil {
+					held[e.ID] = map[string]int{}
+				}
+				held[e.ID][name] = e.Held
+			}
+		}
+	}
+	d.settling = false
+	slots := map[*Pool][]permits.Endpoint{}
+	urls := map[*Pool]map[string]*fleet.Endpoint{}
+	for url, e := range d.engines {
+		if e.pool == nil {
+			continue
+		}
+		free := e.endpoint.Concurrency
+		for name, n := range held[url] {
+			if name != e.pool.name {
+				free -= n
+				d.settling = true
+			}
+		}
+		if urls[e.pool] == nil {
+			urls[e.pool] = map[string]*fleet.Endpoint{}
+		}
+		urls[e.pool][url] = e.endpoint
+		slots[e.pool] = append(slots[e.pool], permits.Endpoint{ID: url, Concurrency: max(free, 0), Weight: e.endpoint.Weight})
+	}
+	for _, p := range d.pools {
+		endpoints := urls[p]
+		p.endpoints.Store(&endpoints)
+		slices.SortFunc(slots[p], func(a, b permits.Endpoint) int { return strings.Compare(a.ID, b.ID) })
+		p.permits.SetEndpoints(slots[p])
+		for url := range endpoints {
+			p.permits.SetUsable(url, d.engines[url].health.usable())
+		}
+	}
+}
+
+func poolConfig(doc *fleet.Pool) permits.Config {
+	c := permits.Config{
+		Limit:        doc.Queue.Limit,
+		PerAccount:   doc.Queue.PerAccount,
+		Bytes:        int64(doc.Queue.Bytes),
+		MaxShare:     doc.Permits.MaxShare,
+		MaxWait:      doc.Queue.MaxWait.Std(),
+		PromoteAfter: doc.Queue.PromoteAfter.Std(),
+	}
+	if doc.Queue.Discipline == fleet.DisciplineFIFO {
+		c.Discipline = permits.FIFO
+	}
+	if doc.Balance.Policy == fleet.PolicyRoundRobin {
+		c.Policy = permits.RoundRobin
+	}
+	return c
+}
+
+// Drain refuses newcomers and tells all who wait; running permits are not disturbed.
+func (d *Desk) Drain() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.draining = true
+	for _, p := range d.pools {
+		p.permits.Drain()
+	}
+}

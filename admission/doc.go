@@ -1,0 +1,13 @@
+// Package admission holds this node's pools: it builds them from the fleet table, keeps them up to date while they
+// work, and takes endpoints out of them that do not answer. It knows no transport, so any front end can ask it for
+// permits.
+//
+// [Desk.Apply] takes a table and [Desk.Pool] finds a pool. [Pool.Acquire] gives a [Grant], a permit together with the
+// endpoint that it is for, and the caller says what became of it: [Pool.Succeeded], [Pool.Failed] or [Pool.Full].
+//
+// Held slots belong to an engine's URL. They outlive every change of documents: an endpoint that moves to another pool
+// gets only the slots that its running requests leave.
+//
+// An endpoint is out while its health check fails (active), or for a time that doubles with each relapse after five
+// failures in a row (passive); one probe brings it back. Never is more than half of a pool out for passive reasons.
+package admission

@@ -1,0 +1,171 @@
+package admission
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"os"
+	"sync"
+	"time"
+
+	"colonnade/fleet"
+)
+
+// report changes the health of the engine at url, and what its pool may do with it.
+func (d *Desk) report(url string, change func(*health)) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	e, ok := d.engines[url]
+	if !ok {
+		return
+	}
+	before := e.health.state()
+	change(&e.health)
+	after := e.health.state()
+	if before == after {
+		return
+	}
+	d.logger.Warn("endpoint is "+after, "endpoint", e.endpoint.ID, "url", url, "pool", e.endpoint.Pool, "was", before)
+	if e.pool != nil {
+		e.pool.permits.SetUsable(url, e.health.usable())
+	}
+	if e.health.ejected {
+		select {
+		case e.recheck <- struct{}{}:
+		default:
+		}
+	}
+}
+
+// mayEjectLocked reports whether one more endpoint of p may be out for passive reasons.
+func (d *Desk) mayEjectLocked(p *Pool) bool {
+	all, out := 0, 1
+	for _, e := range d.engines {
+		if e.pool == p {
+			all++
+			if e.health.ejected {
+				out++
+			}
+		}
+	}
+	return 2*out <= all
+}
+
+// Run probes endpoints until ctx ends.
+func (d *Desk) Run(ctx context.Context) error {
+	monitors := map[string]context.CancelFunc{}
+	var running sync.WaitGroup
+	defer running.Wait()
+	settle := time.NewTicker(settleEvery)
+	defer settle.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-settle.C:
+			d.resettle()
+		case <-d.wake:
+			d.watch(ctx, monitors, &running)
+		}
+	}
+}
+
+// resettle hands on slots that another pool has let go.
+func (d *Desk) resettle() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.settling {
+		d.settleLocked()
+	}
+}
+
+// watch starts a monitor for every engine that is in a pool, and ends those of the others.
+func (d *Desk) watch(ctx context.Context, monitors map[string]context.CancelFunc, running *sync.WaitGroup) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for url, e := range d.engines {
+		_, watched := monitors[url]
+		switch {
+		case e.pool != nil && !watched:
+			own, cancel := context.WithCancel(ctx)
+			monitors[url] = cancel
+			running.Go(func() { d.monitor(own, e) })
+		case e.pool == nil && watched:
+			monitors[url]()
+			delete(monitors, url)
+			delete(d.engines, url)
+		case e.pool == nil:
+			delete(d.engines, url)
+		}
+	}
+}
+
+// monitor probes one engine: at once, then at its interval, and when an ejection ends.
+func (d *Desk) monitor(ctx context.Context, e *engine) {
+	next := time.NewTimer(0)
+	defer next.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-e.recheck:
+		case <-next.C:
+			d.check(ctx, e)
+		}
+		next.Reset(d.untilNextProbe(e))
+	}
+}
+
+// check probes e once.
+func (d *Desk) check(ctx context.Context, e *engine) {
+	doc := d.documentOf(e)
+	probe, cancel := context.WithTimeout(ctx, doc.Health.Timeout.Std())
+	err := d.probe(probe, doc)
+	cancel()
+	if ctx.Err() != nil {
+		return
+	}
+	if isTimeout(err) && d.busy(e) {
+		return // slow while busy is not dead
+	}
+	now := time.Now()
+	d.report(doc.URL, func(h *health) { h.probed(now, err) })
+}
+
+func (d *Desk) documentOf(e *engine) *fleet.Endpoint {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return e.endpoint
+}
+
+func (d *Desk) busy(e *engine) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if e.pool == nil {
+		return false
+	}
+	for _, s := range e.pool.permits.Snapshot().Endpoints {
+		if s.ID == e.endpoint.URL {
+			return s.Held > 0
+		}
+	}
+	return false
+}
+
+// untilNextProbe is the interval, jittered so that many endpoints are not probed at once; sooner if an ejection ends.
+func (d *Desk) untilNextProbe(e *engine) time.Duration {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	interval := e.endpoint.Health.Interval.Std()
+	wait := interval - interval/10 + rand.N(max(interval/5, 1))
+	if e.health.ejected {
+		wait = min(wait, time.Until(e.health.until))
+	}
+	return max(wait, 10*time.Millisecond)
+}
+
+func isTimeout(err error) bool {
+	var timeout interface{ Timeout() bool }
+	return errors.Is(err, context.DeadlineExceeded) || errors.Is(err, os.ErrDeadlineExceeded) ||
+		errors.As(err, &timeout) && timeout.Timeout()
+}

@@ -1,0 +1,130 @@
+package admission
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"time"
+
+	"colonnade/fleet"
+	"colonnade/permits"
+)
+
+// fullFor is how long an endpoint that said "full" is taken at its word.
+const fullFor = time.Second
+
+// Pool is one pool of this node: its permits, its queue, and the endpoints they are for.
+type Pool struct {
+	name    string
+	desk    *Desk
+	permits *permits.Pool
+
+	document  atomic.Pointer[fleet.Pool]
+	endpoints atomic.Pointer[map[string]*fleet.Endpoint] // by URL
+}
+
+// Grant is a permit and the endpoint that it is for. It must be released once.
+type Grant struct {
+	permits.Permit
+	Endpoint *fleet.Endpoint
+}
+
+// Name is the pool's name.
+func (p *Pool) Name() string { return p.name }
+
+// Document is the pool's document in force, with defaults. It is shared: do not modify it.
+func (p *Pool) Document() *fleet.Pool { return p.document.Load() }
+
+// Load says how busy the pool is.
+func (p *Pool) Load() permits.Load { return p.permits.Load() }
+
+// Acquire returns a grant, or a [permits.Refusal], or the cause of ctx's end.
+func (p *Pool) Acquire(ctx context.Context, r permits.Request) (Grant, error) {
+	for {
+		permit, err := p.permits.Acquire(ctx, r)
+		if err != nil {
+			return Grant{}, err
+		}
+		if e, ok := (*p.endpoints.Load())[permit.Endpoint()]; ok {
+			return Grant{Permit: permit, Endpoint: e}, nil
+		}
+		// The endpoint was removed between the grant and here: take another.
+		permit.Release()
+		r.Rejoin = true
+	}
+}
+
+// Succeeded says that e answered as it should.
+func (p *Pool) Succeeded(e *fleet.Endpoint) {
+	p.desk.report(e.URL, func(h *health) { h.succeeded() })
+}
+
+// Failed says that e could not be reached, answered with an error of its own, or cut its answer. What a client did
+// wrong, a cancellation and "full" are no failures.
+func (p *Pool) Failed(e *fleet.Endpoint) {
+	now := time.Now()
+	p.desk.report(e.URL, func(h *health) {
+		h.failed(now, func() bool { return p.desk.mayEjectLocked(p) })
+	})
+}
+
+// Full says that e has no slot though we counted one: nothing is sent there for a moment.
+func (p *Pool) Full(e *fleet.Endpoint) {
+	p.permits.MarkFull(e.URL, time.Now().Add(fullFor))
+}
+
+// idle reports whether nothing runs or waits.
+func (p *Pool) idle() bool {
+	l := p.permits.Load()
+	return l.Held == 0 && l.Queued == 0
+}
+
+// State is a pool as metrics and debug pages show it.
+type State struct {
+	Pool      string
+	Snapshot  permits.Snapshot
+	Endpoints []EndpointState
+}
+
+// EndpointState is one endpoint of a pool.
+type EndpointState struct {
+	ID     string
+	Health string // up, down or ejected; gone once it is in no document
+	permits.EndpointSnapshot
+}
+
+// State reads the pool's state.
+func (p *Pool) State() State {
+	s := State{Pool: p.name, Snapshot: p.permits.Snapshot()}
+	endpoints := *p.endpoints.Load()
+	p.desk.mu.Lock()
+	defer p.desk.mu.Unlock()
+	for _, snapshot := range s.Snapshot.Endpoints {
+		e := EndpointState{Health: "gone", EndpointSnapshot: snapshot}
+		if doc, ok := endpoints[snapshot.ID]; ok {
+			e.ID = doc.ID
+			e.Health = p.desk.engines[snapshot.ID].health.state()
+		}
+		s.Endpoints = append(s.Endpoints, e)
+	}
+	return s
+}
+
+// Check returns what is wrong with the pool's invariants, or nil.
+func (p *Pool) Check() error {
+	if err := p.permits.Check(); err != nil {
+		return fmt.Errorf("pool %s: %w", p.name, err)
+	}
+	return nil
+}
+
+// Check returns what is wrong with any pool, or nil. An engine is over its limit if pools together hold more permits on
+// it than its concurrency, unless that was lowered meanwhile.
+func (d *Desk) Check() error {
+	var all []error
+	for _, p := range d.Pools() {
+		all = append(all, p.Check())
+	}
+	return errors.Join(all...)
+}

@@ -1,0 +1,132 @@
+package analytics
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"math"
+	"strconv"
+	"time"
+)
+
+// Kind says which kind of node an event comes from.
+type Kind string
+
+const (
+	KindRequest   Kind = "request"   // an entry's, one for each client request
+	KindInference Kind = "inference" // a colo's, one for each granted permit; the one that bills
+)
+
+// Phase says whether an event opens or ends something.
+type Phase string
+
+const (
+	PhaseBegin Phase = "begin"
+	PhaseEnd   Phase = "end"
+)
+
+// Outcome says how a request ended.
+type Outcome string
+
+const (
+	OutcomeCompleted   Outcome = "completed"
+	OutcomeClientGone  Outcome = "client_gone"
+	OutcomeEngineError Outcome = "engine_error"
+	OutcomeTimeout     Outcome = "timeout"
+	OutcomeRefused     Outcome = "refused"
+	OutcomeMoved       Outcome = "moved"
+	OutcomeDrained     Outcome = "drained"
+	OutcomeCrashed     Outcome = "crashed" // written by the next run for a begin without an end
+)
+
+// Event is one line of the log. A begin and its end share EventID; a field that is not known is left zero.
+// Strings must be safe to keep: names from the fleet table and ids, never a prompt, a completion or a key.
+type Event struct {
+	EventID         string    `json:"event_id"` // see EventID
+	RequestID       string    `json:"request_id"`
+	ClientRequestID string    `json:"client_request_id,omitempty"`
+	Kind            Kind      `json:"kind"`
+	Phase           Phase     `json:"phase"`
+	Time            time.Time `json:"time"` // zero = when it was appended
+	Node            string    `json:"node"` // empty = the log's node
+	ColoID          string    `json:"colo_id,omitempty"`
+	SourceColoID    string    `json:"source_colo_id,omitempty"` // where the request entered
+	ColoPath        []string  `json:"colo_path,omitempty"`
+
+	Account  string `json:"account,omitempty"`
+	Model    string `json:"model,omitempty"` // the model's own name, or what was asked for if there is no such model
+	Pool     string `json:"pool,omitempty"`  // set only if the table knows Model
+	Endpoint string `json:"endpoint,omitempty"`
+	Engine   string `json:"engine,omitempty"`
+
+	Status   int     `json:"status,omitempty"` // HTTP
+	Code     string  `json:"code,omitempty"`
+	Reason   string  `json:"reason,omitempty"`
+	Outcome  Outcome `json:"outcome,omitempty"` // set on an end
+	Attempts int     `json:"attempts,omitempty"`
+
+	RequestTime      Milliseconds `json:"request_time_ms,omitempty"`
+	QueuingTime      Milliseconds `json:"queuing_time_ms,omitempty"`
+	InferenceTime    Milliseconds `json:"inference_time_ms,omitempty"`
+	TimeToFirstToken Milliseconds `json:"time_to_first_token_ms,omitempty"`
+
+	PromptTokens     int     `json:"prompt_tokens,omitempty"`
+	CompletionTokens int     `json:"completion_tokens,omitempty"`
+	CachedTokens     int     `json:"cached_tokens,omitempty"`
+	TokensEstimated  int     `json:"tokens_estimated,omitempty"` // deltas seen, where the engine gave no usage
+	Cost             float64 `json:"cost,omitempty"`
+	CostUnit         string  `json:"cost_unit,omitempty"`
+
+	BytesIn        int64 `json:"bytes_in,omitempty"`
+	BytesOut       int64 `json:"bytes_out,omitempty"`
+	MessagesIn     int64 `json:"messages_in,omitempty"`
+	MessagesOut    int64 `json:"messages_out,omitempty"`
+	LocalQueueSize int   `json:"local_queue_size,omitempty"` // waiting when it arrived
+
+	Streamed         bool `json:"streamed,omitempty"`
+	WebSocket        bool `json:"websocket,omitempty"`
+	Beta             bool `json:"beta,omitempty"`
+	ExternalEndpoint bool `json:"external_endpoint,omitempty"`
+	QueuedInColo     bool `json:"queued_in_colo,omitempty"`
+	Partial          bool `json:"partial,omitempty"` // ended early
+}
+
+// EventID derives an event's id: the same four values give the same id, so what is delivered twice can be told.
+// attempt tells apart the permits that one request had on one node; a KindRequest has attempt 0.
+func EventID(requestID, node string, attempt int, kind Kind) string {
+	var room [256]byte
+	b := append(room[:0], requestID...)
+	b = append(b, 0)
+	b = append(b, node...)
+	b = append(b, 0)
+	b = strconv.AppendInt(b, int64(attempt), 10)
+	b = append(b, 0)
+	b = append(b, kind...)
+	sum := sha256.Sum256(b)
+	return hex.EncodeToString(sum[:16])
+}
+
+// Milliseconds is a duration that is written as a number of milliseconds, to the microsecond.
+type Milliseconds time.Duration
+
+// Std returns d as a time.Duration.
+func (d Milliseconds) Std() time.Duration { return time.Duration(d) }
+
+// MarshalJSON implements json.Marshaler.
+func (d Milliseconds) MarshalJSON() ([]byte, error) { return d.appendJSON(nil), nil }
+
+// UnmarshalJSON implements json.Unmarshaler.
+func (d *Milliseconds) UnmarshalJSON(b []byte) error {
+	var ms float64
+	if err := json.Unmarshal(b, &ms); err != nil {
+		return fmt.Errorf("cannot read %q as milliseconds: %w", b, err)
+	}
+	*d = Milliseconds(math.Round(ms*1e3) * 1e3)
+	return nil
+}
+
+func (d Milliseconds) appendJSON(dst []byte) []byte {
+	us := time.Duration(d).Round(time.Microsecond).Microseconds()
+	return strconv.AppendFloat(dst, float64(us)/1e3, 'f', -1, 64)
+}

@@ -1,0 +1,155 @@
+package analytics_test
+
+import (
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"colonnade/analytics"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+	"github.com/prometheus/client_golang/prometheus/testutil"
+)
+
+// compare checks the metrics named in want, without their HELP and TYPE lines.
+func compare(t *testing.T, reg *prometheus.Registry, want string) {
+	t.Helper()
+	got := scrape(t, reg)
+	for line := range strings.Lines(want) {
+		if line = strings.TrimSpace(line); line != "" && !strings.Contains(got, line+"\n") {
+			t.Errorf("no line %q in\n%s", line, got)
+		}
+	}
+}
+
+func scrape(t *testing.T, reg *prometheus.Registry) string {
+	t.Helper()
+	w := httptest.NewRecorder()
+	promhttp.HandlerFor(reg, promhttp.HandlerOpts{}).ServeHTTP(w, httptest.NewRequest("GET", "/metrics", nil))
+	if w.Code != 200 {
+		t.Fatalf("cannot scrape: %d %s", w.Code, w.Body)
+	}
+	return w.Body.String()
+}
+
+func TestColoStateIsReadWhenScraped(t *testing.T) {
+	reg := prometheus.NewRegistry()
+	state := analytics.PoolState{
+		Pool: "p", Limit: 8, Held: 3, Queued: 0, Active: 3, FullSeconds: 1.5,
+		Endpoints: map[string]int{"usable": 2, "ejected": 1}, Refused: map[string]uint64{"queue_full": 7},
+	}
+	analytics.NewColoMetrics(reg, func() []analytics.PoolState { return []analytics.PoolState{state} })
+	compare(t, reg, `
+		colonnade_permits{pool="p"} 8
+		colonnade_permits_held{pool="p"} 3
+		inference_queue_length{pool="p"} 0
+		inference_active_requests{pool="p"} 3
+		colonnade_pool_full_seconds_total{pool="p"} 1.5
+		colonnade_refusals_total{pool="p",reason="queue_full"} 7
+		colonnade_endpoints{pool="p",state="ejected"} 1
+		colonnade_endpoints{pool="p",state="usable"} 2`)
+	state.Held, state.Queued = 8, 5
+	compare(t, reg, `
+		colonnade_permits_held{pool="p"} 8
+		inference_queue_length{pool="p"} 5`)
+}
+
+func TestPoolFullRatio(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		reg := prometheus.NewRegistry()
+		full := 100.0
+		analytics.NewColoMetrics(reg, func() []analytics.PoolState {
+			return []analytics.PoolState{{Pool: "p", FullSeconds: full}}
+		})
+		f := func(elapsed time.Duration, fullNow float64, want string) {
+			t.Helper()
+			time.Sleep(elapsed)
+			full = fullNow
+			compare(t, reg, `colonnade_pool_full_ratio{pool="p"} `+want)
+		}
+		f(0, 100, "0")                        // what came before the first scrape is not known
+		f(10*time.Second, 105, "0.5")         //
+		f(100*time.Millisecond, 105.1, "0.5") // another scraper, too soon to say more
+		f(900*time.Millisecond, 106, "1")
+		f(10*time.Second, 106, "0")
+		f(10*time.Second, 2, "0") // the pool has begun anew
+		f(10*time.Second, 4.5, "0.25")
+	})
+}
+
+func TestColoEvents(t *testing.T) {
+	reg := prometheus.NewRegistry()
+	m := analytics.NewColoMetrics(reg, func() []analytics.PoolState { return nil })
+	m.Finished(&analytics.Event{
+		Model: "m", Pool: "p", Outcome: analytics.OutcomeCompleted,
+		RequestTime: analytics.Milliseconds(2 * time.Second), TimeToFirstToken: analytics.Milliseconds(time.Second),
+		PromptTokens: 10, CompletionTokens: 20, CachedTokens: 5, TokensEstimated: 0,
+	})
+	m.Finished(&analytics.Event{Model: "m", Pool: "p", Outcome: analytics.OutcomeClientGone, TokensEstimated: 3})
+	m.Finished(&analytics.Event{Model: "m", Pool: "p", Outcome: analytics.OutcomeRefused})
+	m.QueueWait("p", 250*time.Millisecond)
+	m.Retried("p")
+	compare(t, reg, `
+		inference_requests_total{model="m",outcome="completed"} 1
+		inference_requests_total{model="m",outcome="client_gone"} 1
+		inference_requests_total{model="m",outcome="refused"} 1
+		inference_request_duration_seconds_sum{model="m"} 2
+		inference_request_duration_seconds_count{model="m"} 2
+		inference_time_to_first_token_seconds_sum{model="m"} 1
+		inference_time_to_first_token_seconds_count{model="m"} 1
+		inference_tokens_total{model="m",type="prompt"} 10
+		inference_tokens_total{model="m",type="completion"} 20
+		inference_tokens_total{model="m",type="cached"} 5
+		inference_tokens_total{model="m",type="estimated"} 3
+		colonnade_queue_wait_seconds_sum{pool="p"} 0.25
+		colonnade_retries_total{pool="p"} 1`)
+}
+
+func TestEntryMetrics(t *testing.T) {
+	reg := prometheus.NewRegistry()
+	m := analytics.NewEntryMetrics(reg, func() []analytics.ModelState {
+		return []analytics.ModelState{{Model: "m", Active: 2}}
+	})
+	m.Finished(&analytics.Event{Model: "m", Pool: "p", Account: "acme", Outcome: analytics.OutcomeCompleted})
+	m.Finished(&analytics.Event{Model: "whatever-a-client-sent", Account: "acme", Outcome: analytics.OutcomeRefused})
+	m.ForwardFailure("ams")
+	m.Retried()
+	m.Refused("rate_limited")
+	compare(t, reg, `
+		inference_active_requests{model="m"} 2
+		inference_requests_total{model="m",outcome="completed"} 1
+		inference_requests_total{model="unknown",outcome="refused"} 1
+		colonnade_forward_failures_total{colo="ams"} 1
+		colonnade_retries_total 1
+		colonnade_refusals_total{reason="rate_limited"} 1`)
+	if text := scrape(t, reg); strings.Contains(text, "whatever") || strings.Contains(text, "acme") {
+		t.Errorf("a client's text or an account became a label:\n%s", text)
+	}
+}
+
+func TestNodeMetrics(t *testing.T) {
+	reg := analytics.NewNodeMetrics().Registry
+	config := analytics.ConfigState{Revision: 41, Age: 1500 * time.Millisecond, Rejected: 2}
+	analytics.RegisterConfig(reg, func() analytics.ConfigState { return config })
+	l := open(t, analytics.LogConfig{Dir: t.TempDir()})
+	analytics.RegisterEvents(reg, l.Stats)
+	l.Append(inference("r", analytics.PhaseBegin))
+	compare(t, reg, `
+		colonnade_config_revision 41
+		colonnade_config_age_seconds 1.5
+		colonnade_config_rejected 2
+		colonnade_events_appended_total 1
+		colonnade_events_open 1
+		colonnade_events_dropped_total{segment="bills"} 0
+		colonnade_events_dropped_total{segment="refused"} 0
+		colonnade_events_errors_total 0`)
+	if !strings.Contains(scrape(t, reg), "go_goroutines ") {
+		t.Error("no metrics of the runtime")
+	}
+	if problems, err := testutil.GatherAndLint(reg); err != nil || len(problems) > 0 {
+		t.Errorf("lint: %v, %v", problems, err)
+	}
+}

@@ -1,0 +1,280 @@
+package analytics_test
+
+import (
+	"bufio"
+	"bytes"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"colonnade/analytics"
+)
+
+// phases counts the events of each request by phase, without duplicates.
+func phases(t *testing.T, dir string) (begins, ends map[string]int, crashed int) {
+	t.Helper()
+	begins, ends = map[string]int{}, map[string]int{}
+	events, _ := read(t, dir)
+	for _, e := range events {
+		switch e.Phase {
+		case analytics.PhaseBegin:
+			begins[e.RequestID]++
+		case analytics.PhaseEnd:
+			ends[e.RequestID]++
+		}
+		if e.Outcome == analytics.OutcomeCrashed {
+			crashed++
+			if !e.Partial || e.Model != "m" || e.Account != "a" {
+				t.Errorf("crashed end does not say what its begin said: %+v", e)
+			}
+		}
+	}
+	return begins, ends, crashed
+}
+
+func TestRestartEndsOpenBegins(t *testing.T) {
+	dir := t.TempDir()
+	c := analytics.LogConfig{Dir: dir, SegmentBytes: 4 << 10, MaxBytes: 64 << 10}
+	l := open(t, c)
+	l.Append(inference("early", analytics.PhaseBegin)) // in a segment that is not the newest
+	for i := range 40 {
+		l.Append(inference(fmt.Sprintf("r%d", i), analytics.PhaseBegin))
+		l.Append(inference(fmt.Sprintf("r%d", i), analytics.PhaseEnd))
+	}
+	l.Append(inference("late", analytics.PhaseBegin))
+	if n := len(files(t, dir, "*.log")); n < 3 {
+		t.Fatalf("%d segments, want some", n)
+	}
+	closeLog(t, l) // open begins stay open: only their requests know how they ended
+
+	l = open(t, c)
+	if s := l.Stats(); s.Crashed != 2 || s.Appended != 2 || s.OpenBegins != 0 || s.Torn != 0 {
+		t.Errorf("stats after the restart: %+v", s)
+	}
+	_, ends, crashed := phases(t, dir)
+	if len(ends) != 42 || crashed != 2 || ends["early"] != 1 || ends["late"] != 1 {
+		t.Errorf("%d requests ended, %d crashed, early %d, late %d; want 42, 2, 1, 1", len(ends), crashed, ends["early"], ends["late"])
+	}
+	closeLog(t, l)
+	l = open(t, c) // once is enough
+	if s := l.Stats(); s.Crashed != 0 {
+		t.Errorf("a second restart ended %d more", s.Crashed)
+	}
+	if _, ends, crashed := phases(t, dir); len(ends) != 42 || crashed != 2 {
+		t.Errorf("after a second restart %d requests ended and %d crashed, want 42 and 2", len(ends), crashed)
+	}
+}
+
+func TestTornLastLine(t *testing.T) {
+	f := func(cut int) {
+		t.Helper()
+		dir := t.TempDir()
+		l := open(t, analytics.LogConfig{Dir: dir})
+		l.Append(inference("r1", analytics.PhaseBegin))
+		l.Append(inference("r1", analytics.PhaseEnd))
+		l.Append(inference("r2", analytics.PhaseBegin))
+		l.Append(inference("r2", analytics.PhaseEnd))
+		closeLog(t, l)
+		path := files(t, dir, "1.log")[0]
+		data, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		last := bytes.LastIndexByte(data[:len(data)-1], '\n') + 1
+		if err := os.Truncate(path, int64(max(last, len(data)-cut))); err != nil {
+			t.Fatal(err)
+		}
+		l = open(t, analytics.LogConfig{Dir: dir})
+		if s := l.Stats(); s.Crashed != 1 || s.Torn > 1 {
+			t.Errorf("cut by %d: stats %+v", cut, s)
+		}
+		l.Append(inference("r3", analytics.PhaseEnd))
+		_, ends, crashed := phases(t, dir)
+		if len(ends) != 3 || ends["r1"] != 1 || ends["r2"] != 1 || ends["r3"] != 1 || crashed != 1 {
+			t.Errorf("cut by %d: ends %v, %d crashed", cut, ends, crashed)
+		}
+	}
+	f(1) // only the newline is missing
+	f(2)
+	f(100)
+	f(1 << 20) // the line is missing
+}
+
+func TestUnfinishedSegmentIsIgnored(t *testing.T) {
+	dir := t.TempDir()
+	l := open(t, analytics.LogConfig{Dir: dir})
+	l.Append(inference("r1", analytics.PhaseBegin))
+	closeLog(t, l)
+	unfinished := strings.TrimSuffix(files(t, dir, "1.log")[0], "1.log") + "2.log.new"
+	if err := os.WriteFile(unfinished, []byte("half of a li"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	l = open(t, analytics.LogConfig{Dir: dir})
+	if s := l.Stats(); s.Crashed != 1 || s.Torn != 0 {
+		t.Errorf("stats %+v", s)
+	}
+	if left := files(t, dir, "*.new"); len(left) != 0 {
+		t.Errorf("left over: %v", left)
+	}
+}
+
+func TestDropOfAnEarlierRunIsCounted(t *testing.T) {
+	dir := t.TempDir()
+	c := analytics.LogConfig{Dir: dir, SegmentBytes: 4 << 10, MaxBytes: 64 << 10}
+	l := open(t, c)
+	const requests = 150
+	for i := range requests {
+		l.Append(inference(fmt.Sprintf("r%d", i), analytics.PhaseEnd))
+	}
+	closeLog(t, l)
+	c.MaxBytes = 20 << 10 // smaller than it was
+	l = open(t, c)
+	got, _ := read(t, dir)
+	if s := l.Stats(); s.Dropped == 0 || int(s.Dropped)+len(got) != requests || s.Bytes > c.MaxBytes {
+		t.Errorf("%d events on disk of %d; %+v", len(got), requests, s)
+	}
+}
+
+// A disk that takes no more: each event is counted, and when there is room again events are kept again.
+func TestDiskErrorsAreCounted(t *testing.T) {
+	dir := t.TempDir()
+	l := open(t, analytics.LogConfig{Dir: dir, SegmentBytes: 1 << 10, MaxBytes: 1 << 20})
+	l.Append(inference("r", analytics.PhaseBegin))
+	node := strings.TrimSuffix(files(t, dir, "1.log")[0], "/1.log")
+	if err := os.Rename(node, node+".away"); err != nil {
+		t.Fatal(err)
+	}
+	for i := range 20 { // the open segment takes a few; no new one can be started
+		l.Append(inference(fmt.Sprintf("r%d", i), analytics.PhaseEnd))
+	}
+	s := l.Stats()
+	if s.Errors == 0 || s.Errors != s.Dropped || s.Dropped >= 20 {
+		t.Errorf("stats %+v", s)
+	}
+	if err := os.Rename(node+".away", node); err != nil {
+		t.Fatal(err)
+	}
+	l.Append(inference("r", analytics.PhaseEnd))
+	got, _ := read(t, dir)
+	if after := l.Stats(); after.Dropped != s.Dropped || uint64(len(got)) != after.Appended-after.Dropped {
+		t.Errorf("%d events on disk; before %+v, after %+v", len(got), s, after)
+	}
+	closeLog(t, l)
+	if again := open(t, analytics.LogConfig{Dir: dir}).Stats(); again.Crashed != 0 {
+		t.Errorf("%d requests ended as crashed, want 0", again.Crashed)
+	}
+}
+
+// A write that stops halfway leaves nothing behind that would spoil the next line.
+func TestHalfAWriteIsTakenBack(t *testing.T) {
+	dir := t.TempDir()
+	l := open(t, analytics.LogConfig{Dir: dir})
+	l.Append(inference("r1", analytics.PhaseEnd))
+	var old syscall.Rlimit
+	if err := syscall.Getrlimit(syscall.RLIMIT_FSIZE, &old); err != nil {
+		t.Fatal(err)
+	}
+	small := syscall.Rlimit{Cur: uint64(l.Stats().Bytes) + 100, Max: old.Max}
+	if err := syscall.Setrlimit(syscall.RLIMIT_FSIZE, &small); err != nil {
+		t.Fatal(err)
+	}
+	l.Append(inference("r2", analytics.PhaseEnd))
+	if err := syscall.Setrlimit(syscall.RLIMIT_FSIZE, &old); err != nil {
+		t.Fatal(err)
+	}
+	if s := l.Stats(); s.Errors != 1 || s.Dropped != 1 {
+		t.Errorf("stats %+v", s)
+	}
+	l.Append(inference("r3", analytics.PhaseEnd))
+	got, bad := read(t, dir)
+	if len(got) != 2 || bad != 0 || got[1].RequestID != "r3" {
+		t.Errorf("read %d events and %d bad lines, want r1 and r3 and none", len(got), bad)
+	}
+}
+
+const victimVariable = "ANALYTICS_TEST_VICTIM_DIR"
+
+// TestVictim is the process that TestKill kills: it appends as fast as it can and prints each request when Append
+// returned for its begin ("+") and for its end ("-").
+func TestVictim(t *testing.T) {
+	dir := os.Getenv(victimVariable)
+	if dir == "" {
+		return
+	}
+	l := open(t, analytics.LogConfig{Dir: dir, SegmentBytes: 8 << 10, MaxBytes: 64 << 20})
+	name := func(i int) string { return fmt.Sprintf("%d-%d", os.Getpid(), i) }
+	const inHand = 16
+	for i := 0; ; i++ {
+		l.Append(inference(name(i), analytics.PhaseBegin))
+		fmt.Printf("+%s\n", name(i))
+		if i >= inHand {
+			l.Append(inference(name(i-inHand), analytics.PhaseEnd))
+			fmt.Printf("-%s\n", name(i-inHand))
+		}
+	}
+}
+
+// What Append returned for is there after kill -9, and what was in hand is ended once.
+func TestKill(t *testing.T) {
+	dir := t.TempDir()
+	begun, ended := map[string]bool{}, map[string]bool{}
+	for range 20 {
+		victim := exec.Command(os.Args[0], "-test.run=^TestVictim$")
+		victim.Env = append(os.Environ(), victimVariable+"="+dir)
+		output, err := victim.StdoutPipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := victim.Start(); err != nil {
+			t.Fatal(err)
+		}
+		lines := bufio.NewReader(output)
+		var timer *time.Timer
+		for {
+			line, err := lines.ReadString('\n')
+			if err != nil {
+				break // it is dead; half a line says nothing
+			}
+			if timer == nil { // it is at work
+				timer = time.AfterFunc(rand.N(100*time.Millisecond), func() { _ = victim.Process.Signal(syscall.SIGKILL) })
+			}
+			request := strings.TrimSpace(line[1:])
+			switch line[0] {
+			case '+':
+				begun[request] = true
+			case '-':
+				ended[request] = true
+			}
+		}
+		_ = victim.Wait()
+	}
+	closeLog(t, open(t, analytics.LogConfig{Dir: dir}))
+	if len(ended) == 0 {
+		t.Fatal("the processes were killed before they did anything")
+	}
+	begins, ends, crashed := phases(t, dir)
+	for request := range begun {
+		if begins[request] == 0 {
+			t.Errorf("begin of %s is lost", request)
+		}
+	}
+	for request := range ended {
+		if ends[request] == 0 {
+			t.Errorf("end of %s is lost", request)
+		}
+	}
+	for request := range begins {
+		if ends[request] != 1 {
+			t.Errorf("%s has %d ends, want 1", request, ends[request])
+		}
+	}
+	if crashed == 0 {
+		t.Error("no request was ended as crashed")
+	}
+	t.Logf("%d requests, %d crashed, %d segments", len(begins), crashed, len(files(t, dir, "*.log")))
+}

@@ -1,0 +1,206 @@
+package analytics
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+const (
+	billsPrefix   = ""
+	refusedPrefix = "refused-"
+	segmentSuffix = ".log"
+	newSuffix     = ".new" // of a segment without its first lines yet
+	notCounted    = -1
+)
+
+// segment is one file.
+type segment struct {
+	number int
+	bytes  int64
+	events int // events whose newest copy stands here; notCounted: an earlier run's
+}
+
+// segments are the files of one prefix: full ones and the newest, which grows. Not safe for concurrent use.
+type segments struct {
+	dir, prefix string
+	limit       int64 // a segment's bytes; see room
+
+	older   []segment // oldest first
+	file    *os.File  // the newest; nil: to be started
+	newest  segment
+	carried int64 // bytes that the newest began with
+}
+
+func segmentPath(dir, prefix string, number int) string {
+	return filepath.Join(dir, prefix+strconv.Itoa(number)+segmentSuffix)
+}
+
+// openSegments finds what an earlier run left. Nothing is ever appended to that.
+func openSegments(dir, prefix string, limit int64) (segments, error) {
+	s := segments{dir: dir, prefix: prefix, limit: limit}
+	var err error
+	if s.older, err = listSegments(dir, prefix); err != nil {
+		return segments{}, err
+	}
+	if n := len(s.older); n > 0 {
+		s.newest.number = s.older[n-1].number
+	}
+	return s, nil
+}
+
+func listSegments(dir, prefix string) ([]segment, error) {
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return nil, fmt.Errorf("cannot list segments: %w", err)
+	}
+	var found []segment
+	for _, entry := range entries {
+		name, ok := strings.CutPrefix(entry.Name(), prefix)
+		name, isSegment := strings.CutSuffix(name, segmentSuffix)
+		number, err := strconv.Atoi(name)
+		if !ok || !isSegment || err != nil {
+			continue
+		}
+		info, err := entry.Info()
+		if errors.Is(err, os.ErrNotExist) {
+			continue
+		}
+		if err != nil {
+			return nil, fmt.Errorf("cannot list segments: %w", err)
+		}
+		found = append(found, segment{number: number, bytes: info.Size(), events: notCounted})
+	}
+	slices.SortFunc(found, func(a, b segment) int { return a.number - b.number })
+	return found, nil
+}
+
+// full says whether a line belongs into a new segment.
+func (s *segments) full(line int) bool {
+	return s.file == nil || s.newest.bytes-s.carried+int64(line) > s.room()
+}
+
+// room is how many bytes the newest segment takes beyond what it began with: no less than that, so that many open
+// begins do not make a new segment of every few lines.
+func (s *segments) room() int64 { return max(s.limit, s.carried) }
+
+// roll starts a new segment with the given lines, which hold so many events; in the segment before they count no more.
+func (s *segments) roll(first []byte, events int) error {
+	s.retire()
+	number := s.newest.number + 1
+	path := segmentPath(s.dir, s.prefix, number)
+	file, err := os.OpenFile(path+newSuffix, os.O_WRONLY|os.O_CREATE|os.O_TRUNC|os.O_APPEND, 0o640)
+	if err != nil {
+		return fmt.Errorf("cannot start segment: %w", err)
+	}
+	if _, err = file.Write(first); err == nil {
+		err = os.Rename(path+newSuffix, path)
+	}
+	if err != nil {
+		_ = file.Close()
+		_ = os.Remove(path + newSuffix)
+		return fmt.Errorf("cannot start segment: %w", err)
+	}
+	if n := len(s.older); n > 0 && s.older[n-1].events != notCounted {
+		s.older[n-1].events -= events
+	}
+	s.file = file
+	s.carried = int64(len(first))
+	s.newest = segment{number: number, bytes: s.carried, events: events}
+	return nil
+}
+
+// write appends one line whole or not at all.
+func (s *segments) write(line []byte) error {
+	n, err := s.file.Write(line)
+	if err == nil {
+		s.newest.bytes += int64(n)
+		s.newest.events++
+		return nil
+	}
+	// A line that follows half a line would be lost with it.
+	if n > 0 && s.file.Truncate(s.newest.bytes) != nil {
+		s.newest.bytes += int64(n)
+		s.retire()
+	}
+	return fmt.Errorf("cannot append event: %w", err)
+}
+
+// retire makes the newest segment one of the older.
+func (s *segments) retire() {
+	if s.file == nil {
+		return
+	}
+	_ = s.file.Close() // every write was checked
+	s.file = nil
+	s.older = append(s.older, s.newest)
+}
+
+func (s *segments) close() error {
+	if s.file == nil {
+		return nil
+	}
+	err := errors.Join(s.file.Sync(), s.file.Close())
+	s.file = nil
+	return err
+}
+
+// dropOldest removes the oldest full segment and returns how many events went with it.
+func (s *segments) dropOldest() (int, error) {
+	oldest := s.older[0]
+	s.older = slices.Delete(s.older, 0, 1)
+	path := segmentPath(s.dir, s.prefix, oldest.number)
+	var err error
+	if oldest.events == notCounted {
+		oldest.events, err = countLines(path)
+	}
+	if err = errors.Join(err, os.Remove(path)); err != nil {
+		err = fmt.Errorf("cannot drop segment: %w", err)
+	}
+	return oldest.events, err
+}
+
+func countLines(path string) (int, error) {
+	file, err := os.Open(path)
+	if err != nil {
+		return 0, err
+	}
+	defer file.Close()
+	lines, buffer := 0, make([]byte, 64<<10)
+	for {
+		n, err := file.Read(buffer)
+		lines += bytes.Count(buffer[:n], []byte{'\n'})
+		if errors.Is(err, io.EOF) {
+			return lines, nil
+		}
+		if err != nil {
+			return lines, err
+		}
+	}
+}
+
+func (s *segments) bytes() int64 {
+	total := int64(0)
+	for _, o := range s.older {
+		total += o.bytes
+	}
+	if s.file != nil {
+		total += s.newest.bytes
+	}
+	return total
+}
+
+// reach is what the segments come to when the newest is full.
+func (s *segments) reach() int64 {
+	total := s.carried + s.room()
+	for _, o := range s.older {
+		total += o.bytes
+	}
+	return total
+}

@@ -1,0 +1,41 @@
+package main
+
+import (
+	"fmt"
+	"log/slog"
+	"net"
+	"os"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"colonnade/internal/simengine"
+)
+
+func newEngine() *cobra.Command {
+	var listen string
+	var c simengine.Config
+	cmd := &cobra.Command{
+		Use:   "engine",
+		Short: "Run a simulated inference engine, for trying things out and for tests",
+		Args:  cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			ln, err := net.Listen("tcp", listen)
+			if err != nil {
+				return fmt.Errorf("cannot listen (flag -listen): %w", err)
+			}
+			c.Logger = slog.New(slog.NewTextHandler(os.Stderr, nil))
+			engine := simengine.New(c)
+			defer engine.Close()
+			fmt.Fprintf(cmd.OutOrStdout(), "simulated engine at http://%s with %d slots; GET /stats, POST /faults\n", ln.Addr(), c.Slots)
+			return simengine.Serve(cmd.Context(), ln, engine)
+		},
+	}
+	flags := cmd.Flags()
+	flags.StringVar(&listen, "listen", "127.0.0.1:8000", "address")
+	flags.StringSliceVar(&c.Models, "models", nil, "models that it serves (default: whatever is asked for)")
+	flags.IntVar(&c.Slots, "slots", 4, "requests that run at once; others wait in the engine")
+	flags.DurationVar(&c.TTFT, "ttft", 50*time.Millisecond, "time to the first token")
+	flags.DurationVar(&c.ITL, "itl", 10*time.Millisecond, "time between two tokens")
+	return cmd
+}

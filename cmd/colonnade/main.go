@@ -1,0 +1,60 @@
+// Command colonnade is the command line: a fleet in one process, documents, a simulated engine.
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/signal"
+	"strings"
+	"syscall"
+
+	"github.com/spf13/cobra"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
+	context.AfterFunc(ctx, stop) // a second signal ends the process at once
+	root := newRoot()
+	root.SetArgs(doubleDashes(os.Args[1:]))
+	if err := root.ExecuteContext(ctx); err != nil {
+		fmt.Fprintln(os.Stderr, "colonnade:", err)
+		os.Exit(1)
+	}
+}
+
+func newRoot() *cobra.Command {
+	root := &cobra.Command{
+		Use:           "colonnade",
+		Short:         "Run and look after a Colonnade fleet",
+		SilenceUsage:  true,
+		SilenceErrors: true,
+	}
+	root.AddCommand(newUp(), newConfig(), newEngine())
+	return root
+}
+
+// doubleDashes lets flags be written with one dash, as those of the other binaries are: there are no short ones.
+func doubleDashes(args []string) []string {
+	out := make([]string, len(args))
+	for i, a := range args {
+		if len(a) > 2 && a[0] == '-' && a[1] != '-' {
+			a = "-" + a
+		}
+		out[i] = a
+		if a == "--" {
+			copy(out[i:], args[i:])
+			break
+		}
+	}
+	return out
+}
+
+// fromEnvironment returns the environment's value of a flag, or def.
+func fromEnvironment(flag, def string) string {
+	name := "COLONNADE_" + strings.ToUpper(strings.ReplaceAll(flag, "-", "_"))
+	if v, ok := os.LookupEnv(name); ok {
+		return v
+	}
+	return def
+}

@@ -1,0 +1,135 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"colonnade/onebox"
+)
+
+func newUp() *cobra.Command {
+	var c onebox.Config
+	var colos string
+	var verbose bool
+	cmd := &cobra.Command{
+		Use:   "up",
+		Short: "Run a whole fleet in this process, to try things out",
+		Args:  cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			var err error
+			if c.Colos, err = parseColos(colos); err != nil {
+				return err
+			}
+			if err := checkUp(c); err != nil {
+				return err
+			}
+			out := cmd.OutOrStdout()
+			began := time.Now()
+			c.Progress = func(what string) { fmt.Fprintf(out, "  %4.1fs  %s\n", time.Since(began).Seconds(), what) }
+			c.Logger = func(name string) *slog.Logger { return nodeLogger(name, verbose) }
+			return onebox.Run(cmd.Context(), c, func(f *onebox.Fleet) { printFleet(out, f, c) })
+		},
+	}
+	flags := cmd.Flags()
+	flags.StringVar(&c.Listen, "listen", "127.0.0.1:8080", "address of the entry")
+	flags.StringVar(&c.Admin, "admin", "127.0.0.1:9080", "address of the entry's admin pages")
+	flags.StringVar(&c.Etcd, "etcd-listen", "", "address of the embedded etcd (default 127.0.0.1:2379, or a free port)")
+	flags.StringVar(&c.Dir, "dir", "", "directory for etcd's data and events, kept (default: a temporary one)")
+	flags.StringVar(&colos, "colos", "ams:1,fra:1", "colos, each with its number of servers")
+	flags.IntVar(&c.Engines, "engines", 2, "simulated engines in each colo")
+	flags.IntVar(&c.Engine.Slots, "slots", 4, "slots of each engine")
+	flags.DurationVar(&c.Engine.TTFT, "ttft", 50*time.Millisecond, "simulated time to the first token")
+	flags.DurationVar(&c.Engine.ITL, "itl", 10*time.Millisecond, "simulated time between two tokens")
+	flags.StringVar(&c.EngineURL, "engine-url", "", "URL of a real engine, instead of the simulated ones")
+	flags.StringVar(&c.EngineModel, "engine-model", "", "model of the real engine (default: all that it lists)")
+	flags.BoolVar(&c.Open, "open", true, "serve requests without a valid key")
+	flags.DurationVar(&c.Drain, "drain", 5*time.Second, "how long running requests may go on after Ctrl-C")
+	flags.BoolVar(&verbose, "verbose", false, "log what the nodes do")
+	return cmd
+}
+
+// parseColos reads "ams:1,fra:1".
+func parseColos(s string) ([]string, error) {
+	var names []string
+	for part := range strings.SplitSeq(s, ",") {
+		name, count, ok := strings.Cut(strings.TrimSpace(part), ":")
+		n := 1
+		if ok {
+			var err error
+			if n, err = strconv.Atoi(count); err != nil {
+				return nil, fmt.Errorf("-colos %q: %q is not a number of servers", s, count)
+			}
+		}
+		if name == "" {
+			return nil, fmt.Errorf("-colos %q: a colo has no name; write for example ams:1,fra:1", s)
+		}
+		if n != 1 {
+			return nil, fmt.Errorf("-colos %q: colo %s has %d servers: in this version a colo has one", s, name, n)
+		}
+		names = append(names, name)
+	}
+	return names, nil
+}
+
+func checkUp(c onebox.Config) error {
+	switch {
+	case c.Engine.Slots < 1:
+		return fmt.Errorf("-slots %d: must be at least 1", c.Engine.Slots)
+	case c.EngineURL == "" && c.Engines < 1:
+		return fmt.Errorf("-engines %d: must be at least 1", c.Engines)
+	case c.EngineURL == "" && c.EngineModel != "":
+		return errors.New("-engine-model is for a real engine: name it with -engine-url")
+	}
+	return nil
+}
+
+func nodeLogger(name string, verbose bool) *slog.Logger {
+	level := slog.LevelWarn
+	if verbose {
+		level = slog.LevelDebug
+	}
+	return slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: level})).With("from", name)
+}
+
+// printFleet says what runs where, and what to paste first.
+func printFleet(out io.Writer, f *onebox.Fleet, c onebox.Config) {
+	line := func(role, name, url string) { fmt.Fprintf(out, "%-7s %-12s %s\n", role, name, url) }
+	fmt.Fprintln(out)
+	line("etcd", "", f.Etcd)
+	for _, e := range f.Engines {
+		line("engine", e.Colo+"/"+e.ID, e.URL)
+	}
+	for _, s := range f.Colos {
+		line("colo", s.Node, "http://"+s.Admin+"/debug/pools")
+	}
+	line("entry", f.Entry.Node, f.URL())
+	line("metrics", f.Entry.Node, "http://"+f.Entry.Admin+"/metrics")
+	line("events", "", f.Dir+"/nodes/events")
+	fmt.Fprintf(out, `
+A streamed chat:
+
+  curl -N %[1]s/chat/completions -H 'content-type: application/json' \
+    -d '{"model":"default","stream":true,"messages":[{"role":"user","content":"hello"}]}'
+
+The OpenAI SDK for Python (npm's takes baseURL and apiKey):
+
+  OpenAI(base_url=%[1]q, api_key="none")
+
+%[2]d requests at once, for %[3]d slots: some run here, some spill over to the next colo, some queue, and the rest
+get a 429 that says why and when to come back:
+
+  seq %[2]d | xargs -P %[2]d -I{} curl -s -o /dev/null \
+    -w '%%{http_code} colo=%%header{x-colonnade-colo} reason=%%header{x-colonnade-reason} retry-after=%%header{retry-after}\n' \
+    %[1]s/chat/completions -H 'content-type: application/json' -d '{"model":"default","messages":[]}' | sort | uniq -c
+
+Ctrl-C ends it.
+`, f.URL(), 4*len(f.Engines)*c.Engine.Slots, len(f.Engines)*c.Engine.Slots)
+}

@@ -1,0 +1,40 @@
+// Command entry is an edge node: clients connect to it.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"colonnade/node"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
+	context.AfterFunc(ctx, stop) // a second signal ends the process at once
+	if err := run(ctx, os.Args[1:]); err != nil && !errors.Is(err, flag.ErrHelp) {
+		fmt.Fprintln(os.Stderr, "entry:", err)
+		os.Exit(1)
+	}
+}
+
+func run(ctx context.Context, args []string) error {
+	set := flag.NewFlagSet("entry", flag.ContinueOnError)
+	flags := node.NewFlags(set, ":8080", "127.0.0.1:9080")
+	region := set.String("region", "", "where this entry is, for routing")
+	open := set.Bool("open", false, "serve requests without a valid key, as the account anonymous")
+	if err := flags.Parse(args, os.LookupEnv); err != nil {
+		return err
+	}
+	config, err := flags.Config()
+	if err != nil {
+		return err
+	}
+	return node.RunEntry(ctx, node.EntryConfig{Config: config, Region: *region, Open: *open}, func(r node.Running) {
+		config.Logger.Info("entry serves", "node", r.Node, "address", r.Address, "admin", r.Admin)
+	})
+}

@@ -1,0 +1,197 @@
+package colo
+
+import (
+	"errors"
+	"time"
+
+	"github.com/valyala/fasthttp"
+
+	"colonnade/admission"
+	"colonnade/analytics"
+	"colonnade/fleet"
+	"colonnade/forwarding"
+	"colonnade/openai"
+)
+
+// call is one request in hand, from the handler's start to the answer's end, which for a stream comes after the handler
+// has returned. It is used by one goroutine at a time: the connection's.
+type call struct {
+	*forwarding.Custody
+	server *Server
+	rc     *fasthttp.RequestCtx // valid until the handler returns
+
+	hop   forwarding.Hop
+	route openai.Route
+	model *fleet.Model
+	pool  *admission.Pool
+	body  openai.Body
+	raw   []byte // as received
+
+	arrived   time.Time
+	firstBy   time.Time // by when the client wants a first byte; zero = any time
+	end       time.Time // of the whole request
+	grant     admission.Grant
+	held      bool // grant is to be released
+	granted   time.Time
+	firstByte time.Time
+	queued    time.Duration
+	queueLen  int
+	avoid     []string // URLs that failed this request
+	attempts  int      // at engines, here
+	retries   int      // further ones allowed
+	broken    int      // endpoints this request has broken
+}
+
+// errPanicked is the cause of a request whose handler panicked.
+var errPanicked = errors.New("handler panicked")
+
+// newCall takes the request in hand. leave must follow.
+func (s *Server) newCall(rc *fasthttp.RequestCtx) *call {
+	s.budget.Begin()
+	return &call{Custody: s.inHand.Take(), server: s, rc: rc, arrived: time.Now()}
+}
+
+// leave lets go of everything that the request has, once.
+func (c *call) leave() {
+	c.release()
+	if c.LetGo() {
+		c.server.budget.End()
+	}
+}
+
+// release gives the permit back. The exchange with the engine must be over.
+func (c *call) release() {
+	if c.held {
+		c.held = false
+		c.grant.Release()
+	}
+}
+
+// acquire gets a permit, or a [admission.Refusal], or the cause of the context's end.
+func (c *call) acquire() error {
+	queue := c.pool.Document().Queue
+	r := admission.Request{
+		Account:     c.hop.Account,
+		Weight:      float64(c.hop.Weight),
+		Band:        band(c.hop.Priority),
+		Bytes:       int64(len(c.raw)),
+		Concurrent:  c.hop.Concurrent,
+		MaxExpected: -1,
+		Deadline:    earlier(c.firstBy, c.end),
+		Arrived:     c.arrived.Add(-time.Duration(c.hop.Waited)),
+		Rejoin:      c.attempts > 0,
+		Avoid:       c.avoid,
+	}
+	switch c.hop.Wait {
+	case forwarding.WaitFull:
+		r.MaxWait = queue.MaxWait.Std() - time.Duration(c.hop.Waited) - c.queued
+	case forwarding.WaitSpill:
+		r.MaxExpected = max(queue.SpillWait.Std(), time.Duration(c.hop.WaitBelow))
+		// The expectation may prove wrong: then the next colo is better than a long wait here.
+		r.MaxWait = min(4*r.MaxExpected, queue.MaxWait.Std()-time.Duration(c.hop.Waited)-c.queued)
+	}
+	grant, err := c.pool.Acquire(c.Context, r)
+	if err != nil {
+		return err
+	}
+	c.grant, c.held, c.granted = grant, true, time.Now()
+	c.queued += grant.Queued()
+	if c.attempts == 0 {
+		c.queueLen = grant.QueueLenAtArrival()
+	}
+	c.attempts++
+	c.server.metrics.QueueWait(c.pool.Name(), grant.Queued())
+	c.server.config.Log.Append(c.event(analytics.PhaseBegin))
+	return nil
+}
+
+// dispatch sends the request to the granted endpoint.
+func (c *call) dispatch() (*forwarding.Answer, error) {
+	e := c.grant.Endpoint
+	target, err := forwarding.ParseTarget(e.URL)
+	if err != nil {
+		return nil, &forwarding.ExchangeError{Phase: forwarding.PhaseConnect, Err: err}
+	}
+	fields, err := c.server.credentials.fields(e)
+	if err != nil {
+		return nil, &forwarding.ExchangeError{Phase: forwarding.PhaseConnect, Err: err}
+	}
+	edit := openai.Edit{Model: upstreamName(c.model, e), AskUsage: e.Usage == fleet.UsageAsk}
+	r := forwarding.Request{
+		Target:  target,
+		Method:  "POST",
+		Path:    c.path(e),
+		Fields:  append(fields, c.fields()...),
+		Body:    c.body.Splice(nil, c.raw, edit),
+		Connect: c.model.Timeouts.Connect.Std(),
+		Idle:    c.idle(),
+		End:     c.end,
+		Linger:  linger,
+	}
+	if c.body.Stream {
+		r.FirstByte = c.model.Timeouts.FirstByte.Std()
+	}
+	if !c.firstBy.IsZero() {
+		if left := time.Until(c.firstBy); r.FirstByte == 0 || left < r.FirstByte {
+			r.FirstByte = max(left, time.Millisecond)
+		}
+	}
+	answer, err := c.server.transport.Do(c.Context, &r, forwarding.Shape{API: c.route.API, StripUsage: edit.AskUsage && !c.body.IncludeUsage})
+	c.firstByte = time.Now()
+	return answer, err
+}
+
+// idle is the longest silence of a stream; an unstreamed answer may be silent until its end.
+func (c *call) idle() time.Duration {
+	if c.body.Stream {
+		return c.model.Timeouts.Idle.Std()
+	}
+	return 0
+}
+
+func (c *call) path(e *fleet.Endpoint) string {
+	if p, ok := e.Paths[c.route.Path]; ok {
+		return p
+	}
+	return c.route.Path
+}
+
+// fields are the headers that an engine gets of the request's own.
+func (c *call) fields() []forwarding.Field {
+	h := &c.rc.Request.Header
+	fields := make([]forwarding.Field, 0, 8)
+	for _, name := range [...]string{"Content-Type", "Accept", "User-Agent", forwarding.HeaderTraceParent} {
+		fields = append(fields, forwarding.Field{Name: name, Value: string(h.Peek(name))})
+	}
+	fields = append(fields, forwarding.Field{Name: forwarding.HeaderRequestID, Value: c.hop.RequestID})
+	for _, name := range c.model.ForwardHeaders {
+		fields = append(fields, forwarding.Field{Name: name, Value: string(h.Peek(name))})
+	}
+	return fields
+}
+
+// upstreamName is what e calls m.
+func upstreamName(m *fleet.Model, e *fleet.Endpoint) string {
+	if name, ok := e.Names[m.Name]; ok {
+		return name
+	}
+	return m.UpstreamName
+}
+
+func band(priority string) admission.Band {
+	switch priority {
+	case fleet.PriorityInteractive:
+		return admission.Interactive
+	case fleet.PriorityBatch:
+		return admission.Batch
+	}
+	return admission.Standard
+}
+
+// earlier returns the earlier of two times; zero is never.
+func earlier(a, b time.Time) time.Time {
+	if a.IsZero() || !b.IsZero() && b.Before(a) {
+		return b
+	}
+	return a
+}

@@ -1,0 +1,123 @@
+package colo
+
+import (
+	"errors"
+	"time"
+
+	"colonnade/admission"
+	"colonnade/analytics"
+	"colonnade/forwarding"
+	"colonnade/openai"
+)
+
+// refusal is an answer of our own: the verdict that tells the other node what to make of it, and the error that a client
+// would see.
+type refusal struct {
+	err     *openai.Error
+	verdict forwarding.Verdict
+	plain   bool // for somebody who is not of the fleet: no verdict
+}
+
+// write answers with the refusal.
+func (r *refusal) write(c *call) {
+	forwarding.WriteError(c.rc, r.err, c.hop.RequestID)
+	if r.plain {
+		// Whoever speaks like this may have more behind it.
+		c.rc.SetConnectionClose()
+		return
+	}
+	c.headers(c.attempts)
+	v := r.verdict
+	v.Number, v.Broken = r.err.Number, c.broken
+	v.Retries = max(c.attempts-1, 0)
+	c.rc.Response.Header.Set(forwarding.HeaderVerdict, v.String())
+}
+
+func forbidden() *openai.Error {
+	return &openai.Error{Number: 40302, Status: 403, Code: "not_a_node", Type: "permission_error",
+		Message: "this listener serves other nodes of the fleet only; send requests to an entry"}
+}
+
+// outOfCapacity refuses for want of room, or of anybody who could serve.
+func outOfCapacity(reason admission.Reason, retryAfter, expected time.Duration) *refusal {
+	e := openai.OutOfCapacity(string(reason), retryAfter)
+	if reason == admission.NoEndpoint || reason == admission.Draining {
+		e = openai.Unavailable(string(reason), retryAfter)
+	}
+	return &refusal{err: e, verdict: forwarding.Verdict{
+		Kind: forwarding.VerdictOOC, Reason: string(reason), RetryAfter: retryAfter, Expected: expected,
+		MayWait: reason == admission.Busy || reason == admission.QueueTimeout,
+	}}
+}
+
+// next is what follows an attempt: the answer is relayed, or the request tries again if it may, or is refused.
+type next struct {
+	relay bool
+	again bool
+	refusal
+	outcome analytics.Outcome // of the attempt that failed
+	failure string            // its reason in the event
+}
+
+// judge decides what follows an attempt, and tells the pool what became of its endpoint.
+func (c *call) judge(answer *forwarding.Answer, err error) next {
+	e := c.grant.Endpoint
+	if err != nil {
+		return c.judgeError(err)
+	}
+	switch openai.ClassifyStatus(answer.Status()) {
+	case openai.Relay, openai.ClientError:
+		c.pool.Succeeded(e)
+		return next{relay: true}
+	case openai.Full:
+		c.pool.Full(e)
+		c.avoid = append(c.avoid, e.URL)
+		return next{again: c.retries > 0, outcome: analytics.OutcomeRefused, failure: "engine_full", refusal: *outOfCapacity(admission.NoEndpoint, time.Second, 0)}
+	case openai.Misconfigured:
+		c.server.config.Logger.Warn("endpoint is misconfigured: its answer says so", "endpoint", e.ID, "url", e.URL, "status", answer.Status(), "model", c.model.Name)
+		return c.failed("endpoint_misconfigured", false)
+	}
+	return c.broke("engine_status")
+}
+
+func (c *call) judgeError(err error) next {
+	var failed *forwarding.ExchangeError
+	switch {
+	case errors.Is(err, errDrained):
+		return next{outcome: analytics.OutcomeDrained, failure: "drained", refusal: refusal{
+			err: openai.Unavailable(string(admission.Draining), time.Second), verdict: forwarding.Verdict{Kind: forwarding.VerdictError, Final: true}}}
+	case !errors.As(err, &failed):
+		return next{outcome: analytics.OutcomeClientGone, failure: "client_gone", refusal: refusal{err: openai.Internal(), plain: true}}
+	case failed.Phase == forwarding.PhaseConnect:
+		// Nothing was sent, so nothing was broken.
+		c.pool.Failed(c.grant.Endpoint)
+		return c.failed("connect", true)
+	case failed.Timeout:
+		if c.firstByte.Sub(c.granted) >= c.model.Timeouts.FirstByte.Std() {
+			c.pool.Failed(c.grant.Endpoint) // else it was only the client that did not want to wait
+		}
+		return next{outcome: analytics.OutcomeTimeout, failure: "first_byte", refusal: refusal{
+			err: openai.InferenceTimeout("first_byte"), verdict: forwarding.Verdict{Kind: forwarding.VerdictError, Reason: "first_byte", Final: true}}}
+	}
+	return c.broke("no_answer")
+}
+
+// broke is an attempt by which the endpoint failed: the request may have broken it.
+func (c *call) broke(reason string) next {
+	c.pool.Failed(c.grant.Endpoint)
+	c.broken++
+	return c.failed(reason, c.broken < maxBroken)
+}
+
+// failed is an attempt that an error ended.
+func (c *call) failed(reason string, again bool) next {
+	c.avoid = append(c.avoid, c.grant.Endpoint.URL)
+	return next{
+		again:   again && c.retries > 0,
+		outcome: analytics.OutcomeEngineError, failure: reason,
+		refusal: refusal{
+			err:     openai.EngineFailed(reason),
+			verdict: forwarding.Verdict{Kind: forwarding.VerdictError, Reason: reason, Final: !again},
+		},
+	}
+}

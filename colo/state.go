@@ -1,0 +1,49 @@
+package colo
+
+import (
+	"colonnade/admission"
+	"colonnade/analytics"
+)
+
+// Pools describes every pool, for /debug/pools.
+func (s *Server) Pools() []admission.State {
+	var states []admission.State
+	for _, p := range s.desk.Pools() {
+		states = append(states, p.State())
+	}
+	return states
+}
+
+// Check returns every invariant that does not hold.
+func (s *Server) Check() []error {
+	if err := s.desk.Check(); err != nil {
+		return []error{err}
+	}
+	return nil
+}
+
+// poolStates is what the metrics read at each scrape.
+func (s *Server) poolStates() []analytics.PoolState {
+	var states []analytics.PoolState
+	for _, p := range s.desk.Pools() {
+		state := p.State()
+		m := analytics.PoolState{
+			Pool:        state.Pool,
+			Limit:       state.Snapshot.Limit,
+			Held:        state.Snapshot.Held,
+			Queued:      state.Snapshot.Queued,
+			Active:      state.Snapshot.Held + state.Snapshot.Queued,
+			FullSeconds: state.Snapshot.Full.Seconds(),
+			Endpoints:   map[string]int{},
+			Refused:     map[string]uint64{},
+		}
+		for _, e := range state.Endpoints {
+			m.Endpoints[e.Health]++
+		}
+		for reason, n := range state.Snapshot.Refused {
+			m.Refused[string(reason)] = n
+		}
+		states = append(states, m)
+	}
+	return states
+}

@@ -1,0 +1,165 @@
+package etcd
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"time"
+
+	"go.etcd.io/etcd/api/v3/mvccpb"
+	clientv3 "go.etcd.io/etcd/client/v3"
+)
+
+// TakenError says that another node has the place that this one wants.
+type TakenError struct {
+	Key    string // wanted, without the prefix
+	Holder string // the key that stands there, without the prefix
+	reason string
+}
+
+// Error says who has the place and what to do.
+func (e *TakenError) Error() string { return fmt.Sprintf("cannot register %s: %s", e.Key, e.reason) }
+
+func newTakenError(r Registration, holder *mvccpb.KeyValue) *TakenError {
+	e := &TakenError{Key: r.Key, Holder: strings.TrimPrefix(string(holder.Key), r.Prefix)}
+	var node struct{ Address, Boot string }
+	_ = json.Unmarshal(holder.Value, &node) // what cannot be read is not shown
+	who := fmt.Sprintf("%s (address %q, boot %q)", e.Holder, node.Address, node.Boot)
+	switch {
+	case holder.Lease == 0:
+		e.reason = fmt.Sprintf("the key %s stands there without a lease, so somebody put it there by hand and it never goes away; delete it with: etcdctl del %s",
+			holder.Key, holder.Key)
+	case e.Holder == e.Key:
+		e.reason = fmt.Sprintf("another running node has this name: %s; stop it, or start this one with another -node", who)
+	default:
+		e.reason = fmt.Sprintf("%s is registered and running, and this version runs one server in a colo; stop that one first, or start this one with another -colo", who)
+	}
+	return e
+}
+
+// claim registers: it waits for the place to be free, takes a lease, and puts the key.
+func (l *Lease) claim(ctx context.Context) error {
+	var wait vacancy
+	for {
+		there, err := l.holders(ctx)
+		if err != nil {
+			return fmt.Errorf("cannot look for other nodes in the place of %s: %w", l.r.Key, err)
+		}
+		if len(there.Kvs) == 0 {
+			if done, err := l.tryCreate(ctx); done || err != nil {
+				return err
+			}
+		} else if err := wait.look(ctx, l, there); err != nil {
+			return err
+		}
+		sleep(ctx, min(l.r.TTL/20, 200*time.Millisecond))
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+	}
+}
+
+// holders returns the keys in our place: our own, and with Alone all beside it.
+func (l *Lease) holders(ctx context.Context) (*clientv3.GetResponse, error) {
+	ctx, cancel := context.WithTimeout(ctx, l.callTimeout())
+	defer cancel()
+	key, options := l.fullKey(), []clientv3.OpOption(nil)
+	if l.r.Alone {
+		key, options = l.parent(), []clientv3.OpOption{clientv3.WithPrefix(), clientv3.WithLimit(1)}
+	}
+	return l.r.Client.Get(ctx, key, options...)
+}
+
+// parent is our key up to its last slash.
+func (l *Lease) parent() string {
+	key := l.fullKey()
+	return key[:strings.LastIndexByte(key, '/')+1]
+}
+
+// tryCreate takes a lease and puts the key; false means that another was quicker.
+func (l *Lease) tryCreate(ctx context.Context) (bool, error) {
+	granted, err := l.grant(ctx)
+	if err != nil {
+		return false, fmt.Errorf("cannot get a lease for %s: %w", l.r.Key, err)
+	}
+	created, err := l.create(ctx, granted)
+	if err != nil || !created {
+		l.revoke(ctx, granted) // also after an error: the put may have come through
+	}
+	if err != nil {
+		return false, fmt.Errorf("cannot put %s: %w", l.r.Key, err)
+	}
+	if created {
+		l.r.Logger.Info("registered", "key", l.r.Key, "ttl", l.r.TTL)
+	}
+	return created, nil
+}
+
+func (l *Lease) grant(ctx context.Context) (clientv3.LeaseID, error) {
+	ctx, cancel := context.WithTimeout(ctx, l.callTimeout())
+	defer cancel()
+	seconds := int64((l.r.TTL + time.Second - 1) / time.Second)
+	answer, err := l.r.Client.Grant(ctx, seconds)
+	if err != nil {
+		return 0, err
+	}
+	return answer.ID, nil
+}
+
+func (l *Lease) create(ctx context.Context, id clientv3.LeaseID) (bool, error) {
+	ctx, cancel := context.WithTimeout(ctx, l.callTimeout())
+	defer cancel()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	created, err := l.createLocked(ctx, id)
+	if created {
+		l.id = id
+	}
+	return created, err
+}
+
+// vacancy watches whether the node that has our place lives. A node that was killed cannot say so: its lease runs out. That
+// it lives shows when its lease is renewed, twice to be sure (a new leader of etcd renews all leases once), or when it is
+// still there after half as long again as its TTL, and a second.
+type vacancy struct {
+	began    int64 // revision at which we first looked; 0 = not yet
+	lease    int64 // of the holder
+	since    time.Time
+	left     int64 // seconds that its lease had left, when last seen
+	renewals int
+}
+
+// look returns a *TakenError if the holder certainly lives.
+func (v *vacancy) look(ctx context.Context, l *Lease, there *clientv3.GetResponse) error {
+	holder := there.Kvs[0]
+	if v.began == 0 {
+		v.began = there.Header.Revision
+	}
+	if holder.Lease == 0 || holder.CreateRevision > v.began { // never goes away; or was quicker than we
+		return newTakenError(l.r, holder)
+	}
+	ctx, cancel := context.WithTimeout(ctx, l.callTimeout())
+	defer cancel()
+	answer, err := l.r.Client.TimeToLive(ctx, clientv3.LeaseID(holder.Lease))
+	if err != nil {
+		return fmt.Errorf("cannot see how long the lease of %s lasts: %w", holder.Key, err)
+	}
+	if holder.Lease != v.lease {
+		*v = vacancy{began: v.began, lease: holder.Lease, since: time.Now(), left: answer.TTL}
+		l.r.Logger.Info("waiting for the lease of an earlier node", "key", string(holder.Key), "seconds", answer.TTL)
+	}
+	if v.lives(answer) {
+		return newTakenError(l.r, holder)
+	}
+	return nil
+}
+
+func (v *vacancy) lives(answer *clientv3.LeaseTimeToLiveResponse) bool {
+	if answer.TTL > v.left {
+		v.renewals++
+	}
+	v.left = answer.TTL
+	granted := time.Duration(answer.GrantedTTL) * time.Second
+	return v.renewals >= 2 || answer.TTL > 0 && time.Since(v.since) > granted*3/2+time.Second
+}

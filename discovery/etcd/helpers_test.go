@@ -1,0 +1,270 @@
+package etcd_test
+
+import (
+	"bytes"
+	"context"
+	"log/slog"
+	"net"
+	"sync"
+	"testing"
+	"time"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"go.uber.org/goleak"
+
+	"colonnade/discovery/etcd"
+	"colonnade/internal/etcdtest"
+)
+
+const (
+	prefix  = "/test/v1/"
+	patient = 20 * time.Second // for what must happen; far more than it takes
+	silence = 900 * time.Millisecond
+)
+
+func TestMain(m *testing.M) {
+	goleak.VerifyTestMain(m)
+}
+
+func eventually(t *testing.T, what string, f func() bool) {
+	t.Helper()
+	for end := time.Now().Add(patient); !f(); time.Sleep(5 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("never: %s", what)
+		}
+	}
+}
+
+// store is an etcd with a client that writes to it.
+type store struct {
+	*etcdtest.Server
+	t      *testing.T
+	client *clientv3.Client
+}
+
+func start(t *testing.T) *store {
+	t.Helper()
+	t.Parallel()
+	s := etcdtest.Start(t)
+	return &store{s, t, s.Client(t)}
+}
+
+func (s *store) ctx() context.Context {
+	ctx, cancel := context.WithTimeout(context.Background(), patient)
+	s.t.Cleanup(cancel)
+	return ctx
+}
+
+func (s *store) put(key, value string) int64 {
+	s.t.Helper()
+	answer, err := s.client.Put(s.ctx(), prefix+key, value)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return answer.Header.Revision
+}
+
+func (s *store) remove(key string) {
+	s.t.Helper()
+	if _, err := s.client.Delete(s.ctx(), prefix+key); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+// watch runs a watcher until the test ends or stop is called.
+func watch(t *testing.T, c etcd.Config) (w *etcd.Watcher, stop func()) {
+	t.Helper()
+	if c.Prefix == "" {
+		c.Prefix = prefix
+	}
+	if c.Silence == 0 {
+		c.Silence = silence
+	}
+	w = etcd.NewWatcher(c)
+	stop = run(t, w.Run)
+	return w, stop
+}
+
+// run runs f in the background; stop ends it and waits.
+func run(t *testing.T, f func(context.Context) error) (stop func()) {
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- f(ctx) }()
+	stop = sync.OnceFunc(func() {
+		cancel()
+		select {
+		case err := <-done:
+			if err != nil {
+				t.Errorf("Run: %v", err)
+			}
+		case <-time.After(patient):
+			t.Error("Run does not end")
+		}
+	})
+	t.Cleanup(stop)
+	return stop
+}
+
+func ready(t *testing.T, w *etcd.Watcher) {
+	t.Helper()
+	select {
+	case <-w.Ready():
+	case <-time.After(patient):
+		t.Fatal("never ready")
+	}
+}
+
+// retryErrors returns retry.errors of a model, or -1 if there is no such model: a number that tests change.
+func retryErrors(w *etcd.Watcher, name string) int {
+	m, ok := w.Table().Model(name)
+	if !ok {
+		return -1
+	}
+	return m.Retry.Errors
+}
+
+func becomes(t *testing.T, w *etcd.Watcher, model string, want int) {
+	t.Helper()
+	for end := time.After(patient); ; {
+		changed := w.Changed()
+		if retryErrors(w, model) == want {
+			return
+		}
+		select {
+		case <-changed:
+		case <-end:
+			t.Fatalf("%s has %d, never %d", model, retryErrors(w, model), want)
+		}
+	}
+}
+
+// logbook is a logger that can be read.
+type logbook struct {
+	mu   sync.Mutex // guards the fields below
+	text bytes.Buffer
+}
+
+func (l *logbook) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.Write(p)
+}
+
+func (l *logbook) count(what string) int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return bytes.Count(l.text.Bytes(), []byte(what))
+}
+
+func (l *logbook) logger() *slog.Logger { return slog.New(slog.NewTextHandler(l, nil)) }
+
+// proxy stands between a client and etcd. While it swallows, nothing passes in either direction and no connection ends.
+type proxy struct {
+	listener net.Listener
+	target   string
+	wait     sync.WaitGroup
+
+	mu         sync.Mutex // guards the fields below
+	swallowing bool
+	conns      map[net.Conn]bool
+}
+
+func newProxy(t *testing.T, target string) *proxy {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := &proxy{listener: listener, target: target, conns: map[net.Conn]bool{}}
+	p.wait.Go(p.accept)
+	t.Cleanup(func() {
+		_ = listener.Close()
+		p.cut()
+		p.wait.Wait()
+	})
+	return p
+}
+
+func (p *proxy) accept() {
+	for {
+		client, err := p.listener.Accept()
+		if err != nil {
+			return
+		}
+		server, err := net.Dial("tcp", p.target)
+		if err != nil {
+			_ = client.Close()
+			continue
+		}
+		p.add(client, server)
+		p.wait.Go(func() { p.pass(client, server) })
+		p.wait.Go(func() { p.pass(server, client) })
+	}
+}
+
+func (p *proxy) add(conns ...net.Conn) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, c := range conns {
+		p.conns[c] = true
+	}
+}
+
+func (p *proxy) pass(from, to net.Conn) {
+	defer func() { _, _ = from.Close(), to.Close() }()
+	buffer := make([]byte, 32<<10)
+	for {
+		n, err := from.Read(buffer)
+		if n > 0 && !p.swallows() {
+			_, err = to.Write(buffer[:n])
+		}
+		if err != nil {
+			return
+		}
+	}
+}
+
+func (p *proxy) swallows() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.swallowing
+}
+
+func (p *proxy) swallow() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.swallowing = true
+}
+
+// heal lets new connections pass; those that lost bytes end.
+func (p *proxy) heal() {
+	p.mu.Lock()
+	p.swallowing = false
+	p.mu.Unlock()
+	p.cut()
+}
+
+func (p *proxy) cut() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for c := range p.conns {
+		_ = c.Close()
+	}
+	p.conns = map[net.Conn]bool{}
+}
+
+// client connects through the proxy with the settings that nodes use.
+func (p *proxy) client(t *testing.T) *clientv3.Client {
+	t.Helper()
+	return dial(t, p.listener.Addr().String())
+}
+
+func dial(t *testing.T, address string) *clientv3.Client {
+	t.Helper()
+	client, err := etcd.Dial([]string{"http://" + address})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = client.Close() })
+	return client
+}

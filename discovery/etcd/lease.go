@@ -1,0 +1,201 @@
+package etcd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
+	clientv3 "go.etcd.io/etcd/client/v3"
+)
+
+// DefaultTTL is how long a node that was killed stays registered.
+const DefaultTTL = 5 * time.Second
+
+const leaveTimeout = 2 * time.Second
+
+// Registration is a document that stands in etcd for as long as its node lives.
+type Registration struct {
+	Client *clientv3.Client
+	Prefix string // of all keys; with a slash at the end
+	Key    string // without the prefix, such as servers/ams/ams-1
+	Value  []byte
+	TTL    time.Duration // whole seconds; 0 = DefaultTTL
+	Alone  bool          // refused while another key stands beside it: one server in a colo
+	Logger *slog.Logger
+}
+
+// Lease keeps a registration in etcd.
+type Lease struct {
+	r Registration
+
+	// mu guards the fields below. It is held over the transaction that writes them to etcd, which has a deadline, so that of two
+	// writers the later wins there as well.
+	mu    sync.Mutex
+	value []byte
+	id    clientv3.LeaseID // 0 = not registered
+}
+
+// NewLease returns a registration that Run is still to put into etcd, for a node that starts while etcd is away.
+func NewLease(r Registration) *Lease {
+	if r.TTL <= 0 {
+		r.TTL = DefaultTTL
+	}
+	if r.Logger == nil {
+		r.Logger = slog.New(slog.DiscardHandler)
+	}
+	return &Lease{r: r, value: r.Value}
+}
+
+// Register puts the document into etcd, under a lease that Run must renew. If another node has the place, it waits until that
+// node's lease has run out, and returns a *TakenError as soon as it is clear that it will not.
+func Register(ctx context.Context, r Registration) (*Lease, error) {
+	l := NewLease(r)
+	if err := l.claim(ctx); err != nil {
+		return nil, err
+	}
+	return l, nil
+}
+
+// Run keeps the document in etcd until ctx ends, then removes it and returns nil. When the lease was lost, it registers again.
+// It returns a *TakenError if another node that lives has taken the place meanwhile.
+func (l *Lease) Run(ctx context.Context) error {
+	defer l.leave(ctx)
+	tick := time.NewTicker(l.callTimeout())
+	defer tick.Stop()
+	failing := false
+	for {
+		err := l.renew(ctx)
+		if ctx.Err() != nil {
+			return nil
+		}
+		var taken *TakenError
+		if errors.As(err, &taken) {
+			return err
+		}
+		if err != nil && !failing {
+			l.r.Logger.Warn("cannot renew the registration; trying on", "key", l.r.Key, "error", err)
+		}
+		failing = err != nil
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return nil
+		}
+	}
+}
+
+// Update replaces the document. If etcd does not take it now, Run puts it there later.
+func (l *Lease) Update(ctx context.Context, value []byte) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.value = value
+	if l.id == 0 {
+		return fmt.Errorf("cannot update %s yet: it is not registered", l.r.Key)
+	}
+	return l.holdLocked(ctx)
+}
+
+// renew keeps the lease alive and the document as it should be.
+func (l *Lease) renew(ctx context.Context) error {
+	id := l.current()
+	if id == 0 {
+		return l.claim(ctx)
+	}
+	if err := l.keepAlive(ctx, id); errors.Is(err, rpctypes.ErrLeaseNotFound) {
+		l.r.Logger.Warn("the lease was lost; registering again", "key", l.r.Key)
+		l.forget()
+		return l.claim(ctx)
+	} else if err != nil {
+		return err
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.holdLocked(ctx)
+}
+
+func (l *Lease) keepAlive(ctx context.Context, id clientv3.LeaseID) error {
+	ctx, cancel := context.WithTimeout(ctx, l.callTimeout())
+	defer cancel()
+	_, err := l.r.Client.KeepAliveOnce(ctx, id)
+	return err
+}
+
+func (l *Lease) current() clientv3.LeaseID {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.id
+}
+
+func (l *Lease) forget() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.id = 0
+}
+
+// holdLocked makes sure that the key is there, ours, and has our value; somebody may have deleted or written it by hand.
+func (l *Lease) holdLocked(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, l.callTimeout())
+	defer cancel()
+	key := l.fullKey()
+	ours := clientv3.Compare(clientv3.LeaseValue(key), "=", l.id)
+	same := clientv3.Compare(clientv3.Value(key), "=", string(l.value))
+	answer, err := l.r.Client.Txn(ctx).If(ours, same).Else(clientv3.OpGet(key)).Commit()
+	if err != nil || answer.Succeeded {
+		return err
+	}
+	found := answer.Responses[0].GetResponseRange().Kvs
+	if len(found) == 0 {
+		l.r.Logger.Warn("the registration was deleted; putting it again", "key", l.r.Key)
+		_, err := l.createLocked(ctx, l.id)
+		return err
+	}
+	if lease := found[0].Lease; lease != int64(l.id) && lease != 0 { // 0: somebody put our key by hand
+		return newTakenError(l.r, found[0])
+	}
+	_, err = l.r.Client.Txn(ctx).If(clientv3.Compare(clientv3.ModRevision(key), "=", found[0].ModRevision)).Then(l.put(l.id)).Commit()
+	return err
+}
+
+// createLocked puts the key if the place is free, and reports whether it was.
+func (l *Lease) createLocked(ctx context.Context, id clientv3.LeaseID) (bool, error) {
+	free := clientv3.Compare(clientv3.CreateRevision(l.fullKey()), "=", 0)
+	if l.r.Alone {
+		free = clientv3.Compare(clientv3.CreateRevision(l.parent()), "=", 0).WithPrefix() // true if there is no key at all
+	}
+	answer, err := l.r.Client.Txn(ctx).If(free).Then(l.put(id)).Commit()
+	if err != nil {
+		return false, err
+	}
+	return answer.Succeeded, nil
+}
+
+func (l *Lease) put(id clientv3.LeaseID) clientv3.Op {
+	return clientv3.OpPut(l.fullKey(), string(l.value), clientv3.WithLease(id))
+}
+
+// leave removes the lease, and the key with it. It has a deadline of its own, since ctx has ended.
+func (l *Lease) leave(ctx context.Context) {
+	id := l.current()
+	if id == 0 {
+		return
+	}
+	l.forget()
+	l.revoke(ctx, id)
+}
+
+func (l *Lease) revoke(ctx context.Context, id clientv3.LeaseID) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), leaveTimeout)
+	defer cancel()
+	if _, err := l.r.Client.Revoke(ctx, id); err != nil && !errors.Is(err, rpctypes.ErrLeaseNotFound) {
+		l.r.Logger.Warn("cannot remove the registration; it goes away with its lease", "key", l.r.Key, "ttl", l.r.TTL, "error", err)
+	}
+}
+
+func (l *Lease) fullKey() string { return l.r.Prefix + l.r.Key }
+
+// callTimeout bounds each call, and is the time between two renewals.
+func (l *Lease) callTimeout() time.Duration { return l.r.TTL / 3 }

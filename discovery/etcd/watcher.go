@@ -1,0 +1,278 @@
+package etcd
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"log/slog"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"colonnade/fleet"
+)
+
+// DefaultPrefix is where documents are unless somebody says otherwise.
+const DefaultPrefix = "/colonnade/v1/"
+
+const (
+	defaultSilence = 15 * time.Second
+	minBackoff     = 100 * time.Millisecond
+	maxBackoff     = 5 * time.Second
+)
+
+// Config says what to watch.
+type Config struct {
+	Client  *clientv3.Client
+	Prefix  string        // of all keys; with a slash at the end
+	Kinds   []string      // keys wanted, without the prefix: "models/" and all below, or "models/x"; none = all. Always with "defaults"
+	Cache   string        // file with the last good documents; "" = none
+	Silence time.Duration // after which a watch is taken for dead; a third of it bounds each call; 0 = 15 s
+	Logger  *slog.Logger
+}
+
+// Watcher keeps a table of the documents in etcd. Its methods may be called at any time, also while Run runs.
+type Watcher struct {
+	config Config
+	table  atomic.Pointer[fleet.Table]
+	ready  chan struct{}
+
+	// Owned by Run.
+	docs    *fleet.Documents
+	entries map[string]entry // by key without the prefix
+	pending bool             // something changed since the last table
+	failing bool             // the last list failed, and that was told
+
+	mu       sync.Mutex // guards the fields below
+	changed  chan struct{}
+	revision int64     // of the store, as far as it was heard
+	heard    time.Time // when etcd last said anything
+}
+
+// entry is what is known of one key.
+type entry struct {
+	seen     []byte // the newest value, good or bad
+	good     []byte // the newest good one; nil = none
+	revision int64  // of good
+}
+
+// State is how fresh the table is.
+type State struct {
+	Revision int64         // of the store, as far as it was heard
+	Age      time.Duration // since etcd last said anything
+	Rejected []fleet.Rejection
+}
+
+// NewWatcher returns a watcher with an empty table. Run makes it go.
+func NewWatcher(c Config) *Watcher {
+	if c.Silence <= 0 {
+		c.Silence = defaultSilence
+	}
+	if c.Logger == nil {
+		c.Logger = slog.New(slog.DiscardHandler)
+	}
+	w := &Watcher{
+		config:  c,
+		ready:   make(chan struct{}),
+		docs:    fleet.NewDocuments(),
+		entries: map[string]entry{},
+		pending: true,
+		changed: make(chan struct{}),
+		heard:   time.Now(),
+	}
+	w.table.Store(w.docs.Table())
+	return w
+}
+
+// Table returns the newest table; never nil, empty before the first load.
+func (w *Watcher) Table() *fleet.Table { return w.table.Load() }
+
+// Ready is closed when the first table is there, from etcd or from the cache.
+func (w *Watcher) Ready() <-chan struct{} { return w.ready }
+
+// Changed returns a channel that is closed when the table is swapped next. Take it before the table.
+func (w *Watcher) Changed() <-chan struct{} {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.changed
+}
+
+// State returns how fresh the table is.
+func (w *Watcher) State() State {
+	rejected := w.Table().Rejected
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return State{Revision: w.revision, Age: max(0, time.Since(w.heard)), Rejected: rejected}
+}
+
+// Run loads and watches until ctx ends; then it returns nil. It must be called once.
+func (w *Watcher) Run(ctx context.Context) error {
+	if w.config.Client == nil || w.config.Prefix == "" {
+		return errors.New("cannot watch etcd: Config needs a Client and a Prefix")
+	}
+	cache := newCache(w.config)
+	defer cache.close()
+	w.restore(cache)
+	backoff := minBackoff
+	for {
+		started := time.Now()
+		err := w.round(ctx, cache)
+		switch {
+		case ctx.Err() != nil:
+			return nil
+		case err == nil:
+			continue // time for another list
+		case time.Since(started) > 2*maxBackoff:
+			backoff = minBackoff
+		}
+		sleep(ctx, backoff/2+rand.N(backoff))
+		backoff = min(2*backoff, maxBackoff)
+	}
+}
+
+// round lists, publishes, and follows until something fails, or until it is time for another list; then it returns nil.
+func (w *Watcher) round(ctx context.Context, cache *cache) error {
+	revision, err := w.list(ctx)
+	if err != nil {
+		w.lost(ctx, err)
+		return err
+	}
+	w.hear(revision)
+	w.publish(revision, cache)
+	w.found(revision)
+	err = w.follow(ctx, revision, cache)
+	if err != nil && ctx.Err() == nil {
+		w.config.Logger.Info("the watch of etcd ended; listing again", "reason", err)
+	}
+	return err
+}
+
+// lost tells of an outage, once, and starts from the cache if there is no table yet.
+func (w *Watcher) lost(ctx context.Context, err error) {
+	if ctx.Err() != nil {
+		return
+	}
+	level := slog.LevelWarn
+	if w.failing {
+		level = slog.LevelDebug
+	}
+	w.failing = true
+	w.config.Logger.Log(ctx, level, "etcd does not answer; the last good table stays in force", "error", err)
+	w.startFromCache()
+}
+
+// found tells of the first list, and of the first after an outage.
+func (w *Watcher) found(revision int64) {
+	first := !w.isReady()
+	if first || w.failing {
+		w.config.Logger.Info("listed etcd and following it", "revision", revision, "documents", len(w.entries))
+	}
+	w.failing = false
+	if first {
+		close(w.ready)
+	}
+}
+
+func (w *Watcher) isReady() bool {
+	select {
+	case <-w.ready:
+		return true
+	default:
+		return false
+	}
+}
+
+// put takes a new version of a document.
+func (w *Watcher) put(key string, value []byte, revision int64) {
+	e, known := w.entries[key]
+	if known && bytes.Equal(e.seen, value) {
+		return
+	}
+	w.pending = true
+	e.seen = value
+	if err := w.docs.Put(key, value, revision); err != nil {
+		w.logRejection(err, e.good != nil)
+	} else {
+		e.good, e.revision = value, revision
+	}
+	w.entries[key] = e
+}
+
+func (w *Watcher) logRejection(err error, lastGood bool) {
+	var invalid *fleet.InvalidError
+	if !errors.As(err, &invalid) {
+		return
+	}
+	w.config.Logger.Warn("a document is rejected", "key", invalid.Key, "revision", invalid.Revision, "field", invalid.Field,
+		"value", invalid.Value, "reason", invalid.Reason, "last_good_in_force", lastGood)
+}
+
+func (w *Watcher) remove(key string, revision int64) {
+	if _, known := w.entries[key]; known {
+		w.pending = true
+		delete(w.entries, key)
+		w.docs.Delete(key, revision)
+	}
+}
+
+// removeAllBut removes what a list no longer has.
+func (w *Watcher) removeAllBut(listed map[string]bool, revision int64) {
+	for _, key := range slices.Sorted(maps.Keys(w.entries)) {
+		if !listed[key] {
+			w.remove(key, revision)
+		}
+	}
+}
+
+// publish swaps the table if anything changed.
+func (w *Watcher) publish(revision int64, cache *cache) {
+	if !w.pending {
+		return
+	}
+	w.pending = false
+	w.swap(revision)
+	if cache != nil {
+		cache.save(w.config.Prefix, revision, w.entries)
+	}
+}
+
+// swap replaces the table. Its revision is the store's, which may be lower than before when the store was restored.
+func (w *Watcher) swap(revision int64) {
+	t := w.docs.Table()
+	t.Revision = revision
+	w.table.Store(t)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	close(w.changed)
+	w.changed = make(chan struct{})
+}
+
+// hear notes that etcd has spoken.
+func (w *Watcher) hear(revision int64) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.revision, w.heard = revision, time.Now()
+}
+
+func (w *Watcher) silentFor() time.Duration {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return time.Since(w.heard)
+}
+
+// callTimeout bounds each call: three of them fit into Silence.
+func (w *Watcher) callTimeout() time.Duration { return w.config.Silence / 3 }
+
+func sleep(ctx context.Context, d time.Duration) {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-ctx.Done():
+	}
+}

@@ -1,0 +1,303 @@
+package etcd_test
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"colonnade/discovery/etcd"
+)
+
+func TestWatcherBeforeRun(t *testing.T) {
+	w := etcd.NewWatcher(etcd.Config{})
+	if w.Table() == nil || len(w.Table().Models()) != 0 {
+		t.Errorf("table %+v", w.Table())
+	}
+	if err := w.Run(context.Background()); err == nil || !strings.Contains(err.Error(), "needs a Client and a Prefix") {
+		t.Errorf("Run without a client: %v", err)
+	}
+}
+
+func TestLoadAndChanges(t *testing.T) {
+	s := start(t)
+	s.put("models/a", "retry: {errors: 1}")
+	s.put("defaults", "model: {retry: {errors: 7}}")
+	s.put("models/b", "{}")
+	w, _ := watch(t, etcd.Config{Client: s.client})
+	ready(t, w)
+	if a, b := retryErrors(w, "a"), retryErrors(w, "b"); a != 1 || b != 7 {
+		t.Fatalf("loaded %d and %d", a, b)
+	}
+	s.put("models/a", "retry: {errors: 2}")
+	becomes(t, w, "a", 2)
+	s.put("models/c", "retry: {errors: 3}")
+	becomes(t, w, "c", 3)
+	s.put("defaults", "{}")
+	becomes(t, w, "b", 3)
+	s.remove("models/a")
+	becomes(t, w, "a", -1)
+	last := s.put("models/d", "{}")
+	becomes(t, w, "d", 3)
+	if state := w.State(); w.Table().Revision != last || state.Revision != last || state.Age > patient || len(state.Rejected) != 0 {
+		t.Errorf("state %+v, table of %d, want %d", state, w.Table().Revision, last)
+	}
+}
+
+// Nothing but the wanted kinds and the defaults is looked at.
+func TestKinds(t *testing.T) {
+	s := start(t)
+	s.put("defaults", "model: {retry: {errors: 5}}")
+	for _, key := range []string{"models/a", "models/b", "pools/a", "endpoints/ams/e", "endpoints/ams-2/e", "endpoints/fra/e", "unknown/x"} {
+		s.put(key, "{url: 'http://h', pool: p}")
+	}
+	s.put("models/a", "{}")
+	w, _ := watch(t, etcd.Config{Client: s.client, Kinds: []string{"models/a", "endpoints/ams/"}})
+	ready(t, w)
+	table := w.Table()
+	if retryErrors(w, "a") != 5 || len(table.Models()) != 1 || len(table.EndpointsOf("ams")) != 1 || len(table.EndpointsOf("ams-2")) != 0 || len(table.Rejected) != 0 {
+		t.Errorf("table %+v", table)
+	}
+	s.put("endpoints/ams-2/f", "{url: 'http://f', pool: p}")
+	s.put("models/b", "{}")
+	s.put("models/a", "retry: {errors: 6}")
+	becomes(t, w, "a", 6)
+	if table := w.Table(); len(table.EndpointsOf("ams-2")) != 0 || len(table.Models()) != 1 {
+		t.Errorf("table %+v", table)
+	}
+}
+
+// A list of several pages, and a storm of changes.
+func TestManyDocuments(t *testing.T) {
+	s := start(t)
+	const n = 200
+	for i := range n {
+		s.put(fmt.Sprintf("models/m%d", i), "retry: {errors: 1}")
+	}
+	w, _ := watch(t, etcd.Config{Client: s.client})
+	ready(t, w)
+	if got := len(w.Table().Models()); got != n {
+		t.Fatalf("%d models, want %d", got, n)
+	}
+	for i := range n {
+		s.put(fmt.Sprintf("models/m%d", i), "retry: {errors: 2}")
+	}
+	becomes(t, w, fmt.Sprintf("m%d", n-1), 2)
+	for i := range n {
+		if got := retryErrors(w, fmt.Sprintf("m%d", i)); got != 2 {
+			t.Errorf("m%d has %d", i, got)
+		}
+	}
+}
+
+func TestBadDocument(t *testing.T) {
+	s := start(t)
+	s.put("models/a", "retry: {errors: 1}")
+	var log logbook
+	w, _ := watch(t, etcd.Config{Client: s.client, Logger: log.logger()})
+	ready(t, w)
+	bad := s.put("models/a", "retry: {errors: -1}")
+	s.put("models/b", "retry: {errors: 2}")
+	becomes(t, w, "b", 2)
+	if got := retryErrors(w, "a"); got != 1 {
+		t.Errorf("a has %d, want its last good version", got)
+	}
+	rejected := w.State().Rejected
+	if len(rejected) != 1 || rejected[0].Key != "models/a" || rejected[0].Field != "retry.errors" || rejected[0].Revision != bad || !rejected[0].LastGood {
+		t.Errorf("rejected %+v", rejected)
+	}
+	line := fmt.Sprintf("key=models/a revision=%d field=retry.errors value=-1 reason=\"must be at least 0\"", bad)
+	if log.count(line) != 1 {
+		t.Errorf("the log does not have once %s", line)
+	}
+	s.put("models/a", "retry: {errors: 3}")
+	becomes(t, w, "a", 3)
+	if rejected := w.State().Rejected; len(rejected) != 0 {
+		t.Errorf("rejected %+v", rejected)
+	}
+}
+
+// Changes, deletes and a compaction while the watcher has no connection.
+func TestCompactionDuringOutage(t *testing.T) {
+	s := start(t)
+	s.put("models/a", "retry: {errors: 1}")
+	s.put("models/gone", "{}")
+	p := newProxy(t, s.Address)
+	var log logbook
+	w, _ := watch(t, etcd.Config{Client: p.client(t), Logger: log.logger()})
+	ready(t, w)
+
+	p.swallow()
+	s.remove("models/gone")
+	for i := range 10 {
+		s.put("models/a", fmt.Sprintf("retry: {errors: %d}", i))
+	}
+	last := s.put("models/a", "retry: {errors: 11}")
+	if _, err := s.client.Compact(s.ctx(), last, clientv3.WithCompactPhysical()); err != nil {
+		t.Fatal(err)
+	}
+	if retryErrors(w, "a") != 1 || retryErrors(w, "gone") != 3 {
+		t.Error("the last good table is not in force")
+	}
+	p.heal()
+	becomes(t, w, "a", 11)
+	becomes(t, w, "gone", -1)
+}
+
+func TestEtcdRestarts(t *testing.T) {
+	s := start(t)
+	s.put("models/a", "retry: {errors: 1}")
+	w, _ := watch(t, etcd.Config{Client: dial(t, s.Address)})
+	ready(t, w)
+	s.Stop()
+	eventually(t, "the age rises", func() bool { return w.State().Age > silence })
+	if retryErrors(w, "a") != 1 {
+		t.Error("the last good table is not in force")
+	}
+	s.Restart(t)
+	s.put("models/a", "retry: {errors: 2}")
+	becomes(t, w, "a", 2)
+	eventually(t, "the age falls", func() bool { return w.State().Age < silence })
+}
+
+// Another store, with lower revisions, at the same address: what it does not have is gone.
+func TestStoreGoesBack(t *testing.T) {
+	s := start(t)
+	for i := range 10 {
+		s.put("models/a", fmt.Sprintf("retry: {errors: %d}", i))
+	}
+	s.put("models/gone", "{}")
+	w, _ := watch(t, etcd.Config{Client: dial(t, s.Address)})
+	ready(t, w)
+	before := w.State().Revision
+	s.Stop()
+	s.Replace(t)
+	s.put("models/a", "retry: {errors: 12}")
+	becomes(t, w, "a", 12)
+	becomes(t, w, "gone", -1)
+	if after := w.State().Revision; after >= before || w.Table().Revision >= before {
+		t.Errorf("revision %d after %d", after, before)
+	}
+}
+
+// A connection that swallows everything makes the watch silent; the watcher's own clock notices.
+func TestSilence(t *testing.T) {
+	s := start(t)
+	s.put("models/a", "retry: {errors: 1}")
+	p := newProxy(t, s.Address)
+	var log logbook
+	w, stop := watch(t, etcd.Config{Client: p.client(t), Logger: log.logger()})
+	ready(t, w)
+	time.Sleep(2 * silence)
+	if log.count("the watch of etcd ended") != 0 || w.State().Age > silence {
+		t.Error("a quiet watch was taken for a dead one")
+	}
+	p.swallow()
+	s.put("models/a", "retry: {errors: 2}")
+	eventually(t, "the silence is noticed", func() bool { return log.count("the watch has gone silent") == 1 })
+	eventually(t, "the outage is told", func() bool { return log.count("etcd does not answer") == 1 })
+	if retryErrors(w, "a") != 1 || w.State().Age < silence/2 {
+		t.Errorf("state %+v", w.State())
+	}
+	p.heal()
+	becomes(t, w, "a", 2)
+	eventually(t, "the end of the outage is told", func() bool { return log.count("listed etcd and following it") == 2 })
+	if log.count("etcd does not answer") != 1 {
+		t.Error("the outage is told more than once")
+	}
+	p.swallow()
+	stop() // also while nothing answers
+}
+
+func TestStartFromCache(t *testing.T) {
+	s := start(t)
+	cache := filepath.Join(t.TempDir(), "fleet.json")
+	s.put("models/a", "retry: {errors: 1}")
+	s.put("models/b", "retry: {errors: 1}")
+	w, stop := watch(t, etcd.Config{Client: s.client, Cache: cache})
+	ready(t, w)
+	last := s.put("models/a", "retry: {errors: 2}")
+	becomes(t, w, "a", 2)
+	s.put("models/b", "retry: {errors: -2}")
+	eventually(t, "b is rejected", func() bool { return len(w.State().Rejected) == 1 })
+	stop()
+	s.Stop()
+	if info, err := os.Stat(cache); err != nil || info.Mode().Perm() != 0o600 {
+		t.Fatalf("cache %v, %v", info, err)
+	}
+
+	var log logbook
+	w, stop = watch(t, etcd.Config{Client: dial(t, s.Address), Cache: cache, Logger: log.logger()})
+	ready(t, w)
+	if a, b := retryErrors(w, "a"), retryErrors(w, "b"); a != 2 || b != 1 || log.count("starting from the saved documents") != 1 {
+		t.Errorf("loaded %d and %d", a, b)
+	}
+	if state := w.State(); state.Revision < last || state.Age <= 0 {
+		t.Errorf("state %+v, want revision %d", state, last)
+	}
+
+	// etcd comes back, with the bad version of b: its last good one is still known.
+	s.Restart(t)
+	s.put("models/a", "retry: {errors: 3}")
+	becomes(t, w, "a", 3)
+	if rejected := w.State().Rejected; len(rejected) != 1 || retryErrors(w, "b") != 1 {
+		t.Errorf("b has %d, rejected %+v", retryErrors(w, "b"), rejected)
+	}
+	stop()
+
+	// With etcd there, nothing of the cache is seen that etcd does not have; but last good versions are.
+	s.remove("models/a")
+	w, _ = watch(t, etcd.Config{Client: s.client, Cache: cache})
+	ready(t, w)
+	if a, b := retryErrors(w, "a"), retryErrors(w, "b"); a != -1 || b != 1 || len(w.State().Rejected) != 1 {
+		t.Errorf("loaded %d and %d", a, b)
+	}
+}
+
+// A file that cannot be trusted is not used; the start goes on without.
+func TestUnusableCache(t *testing.T) {
+	s := start(t)
+	s.put("models/a", "{}")
+	cache := filepath.Join(t.TempDir(), "fleet.json")
+	_, stop := watch(t, etcd.Config{Client: s.client, Cache: cache})
+	eventually(t, "the file is there", func() bool { _, err := os.Stat(cache); return err == nil })
+	stop()
+	good, err := os.ReadFile(cache)
+	if err != nil {
+		t.Fatal(err)
+	}
+	f := func(name, prefix string, content []byte) {
+		t.Helper()
+		path := filepath.Join(t.TempDir(), "fleet.json")
+		if err := os.WriteFile(path, content, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		var log logbook
+		w, stop := watch(t, etcd.Config{Client: s.client, Cache: path, Prefix: prefix, Logger: log.logger()})
+		defer stop()
+		ready(t, w)
+		if log.count("cannot use the saved documents") != 1 {
+			t.Errorf("%s: nothing is told", name)
+		}
+	}
+	f("cut", prefix, good[:len(good)-10])
+	f("empty", prefix, nil)
+	f("changed", prefix, []byte(strings.Replace(string(good), "models", "Models", 1)))
+	f("of another prefix", "/other/", good)
+}
+
+func TestEmptyStore(t *testing.T) {
+	s := start(t)
+	w, _ := watch(t, etcd.Config{Client: s.client})
+	ready(t, w)
+	if len(w.Table().Models()) != 0 || w.State().Revision == 0 {
+		t.Errorf("state %+v", w.State())
+	}
+	s.put("models/a", "retry: {errors: 1}")
+	becomes(t, w, "a", 1)
+}

@@ -1,0 +1,188 @@
+package entry
+
+import (
+	"crypto/rand"
+	"encoding/hex"
+	"math"
+	"strconv"
+	"time"
+
+	"github.com/valyala/fasthttp"
+
+	"colonnade/accounts"
+	"colonnade/fleet"
+	"colonnade/forwarding"
+	"colonnade/openai"
+)
+
+// holdBack is what an entry keeps of a deadline for the way back.
+const holdBack = 50 * time.Millisecond
+
+// call is one request in hand, from the handler's start to the answer's end, which for a stream comes after the handler
+// has returned. It is used by one goroutine at a time: the connection's.
+type call struct {
+	*forwarding.Custody
+	entry *Entry
+	rc    *fasthttp.RequestCtx // valid until the handler returns
+
+	id       string // ours
+	clientID string // the client's, as a label
+	route    openai.Route
+	caller   accounts.Caller
+	model    *fleet.Model // nil until it is known
+	asked    string       // the model's name as the client wrote it
+	body     openai.Body
+	raw      []byte
+
+	arrived   time.Time
+	firstBy   time.Time // by when the client wants a first byte; zero = any time
+	end       time.Time // of the whole request
+	priority  string
+	tries     *tries
+	path      []string // servers tried
+	waited    time.Duration
+	attempts  int // at engines, everywhere
+	colo      string
+	queuedMS  string
+	firstByte time.Time
+}
+
+// newCall takes the request in hand. leave must follow.
+func (e *Entry) newCall(rc *fasthttp.RequestCtx) *call {
+	e.budget.Begin()
+	var id [16]byte
+	_, _ = rand.Read(id[:]) // does not fail since Go 1.24
+	return &call{Custody: e.inHand.Take(), entry: e, rc: rc, id: hex.EncodeToString(id[:]), arrived: time.Now()}
+}
+
+// leave lets go of everything that the request has, once.
+func (c *call) leave() {
+	if !c.LetGo() {
+		return
+	}
+	c.entry.budget.End()
+	if c.model != nil {
+		c.entry.active.add(c.model.Name, -1)
+	}
+}
+
+// header returns a request header as a string of its own.
+func (c *call) header(name string) string { return string(c.rc.Request.Header.Peek(name)) }
+
+// identify finds the account.
+func (c *call) identify(t *fleet.Table) *openai.Error {
+	id := c.header(forwarding.HeaderRequestID)
+	if isRequestID(id) {
+		c.clientID = id
+	}
+	caller, err := accounts.Identify(t, accounts.Bearer(c.header("Authorization")), c.entry.config.Open, c.arrived)
+	if err != nil {
+		return openai.InvalidAPIKey(err.Error())
+	}
+	c.caller = caller
+	return nil
+}
+
+// resolve finds the model that is asked for by name, if the caller may use it.
+func (c *call) resolve(t *fleet.Table, name string) *openai.Error {
+	c.asked = name
+	m, ok := t.Model(name)
+	if !ok {
+		return openai.ModelNotFound(name)
+	}
+	if !c.caller.MayUse(m.Name) {
+		return openai.ModelNotAllowed(name)
+	}
+	c.model = m
+	c.entry.active.add(m.Name, 1)
+	return nil
+}
+
+// setDeadlines reads how long the client wants to wait. Each of its headers caps the wait for the first byte.
+func (c *call) setDeadlines() *openai.Error {
+	c.end = c.arrived.Add(c.model.Timeouts.Total.Std())
+	for _, h := range [...]struct {
+		name string
+		unit time.Duration
+	}{
+		{forwarding.HeaderDeadlineMS, time.Millisecond},
+		{forwarding.HeaderStainlessTimeout, time.Second},
+		{forwarding.HeaderStainlessReadTimeout, time.Second},
+	} {
+		value := c.header(h.name)
+		if value == "" {
+			continue
+		}
+		limit, ok := duration(value, h.unit)
+		if !ok {
+			if h.name != forwarding.HeaderDeadlineMS {
+				continue // an SDK's own word for "none"
+			}
+			return openai.InvalidRequest("", "the header %s is %.40q: it must be a number of milliseconds above 0", h.name, value)
+		}
+		if by := c.arrived.Add(limit); c.firstBy.IsZero() || by.Before(c.firstBy) {
+			c.firstBy = by
+		}
+	}
+	return nil
+}
+
+// duration reads a positive number of units, at most a day.
+func duration(s string, unit time.Duration) (time.Duration, bool) {
+	n, err := strconv.ParseFloat(s, 64)
+	if err != nil || math.IsNaN(n) || n <= 0 {
+		return 0, false
+	}
+	return time.Duration(min(n*float64(unit), float64(24*time.Hour))), true
+}
+
+// queueing reads whether the client wants to queue.
+func (c *call) queueing() (queueing, *openai.Error) {
+	switch q := queueing(c.header(forwarding.HeaderQueue)); q {
+	case queueAsNeeded, queueNever, queueWait:
+		return q, nil
+	default:
+		return "", openai.InvalidRequest("", "the header %s is %.40q: it must be never or wait", forwarding.HeaderQueue, string(q))
+	}
+}
+
+// readPriority is the account's, unless the client asks for a lower one.
+func (c *call) readPriority() (string, *openai.Error) {
+	own := c.caller.Account.Priority
+	asked := c.header(forwarding.HeaderPriority)
+	if asked == "" {
+		return own, nil
+	}
+	rank := func(p string) int {
+		switch p {
+		case fleet.PriorityInteractive:
+			return 0
+		case fleet.PriorityStandard:
+			return 1
+		case fleet.PriorityBatch:
+			return 2
+		}
+		return -1
+	}
+	switch r := rank(asked); {
+	case r < 0:
+		return "", openai.InvalidRequest("", "the header %s is %.40q: it must be interactive, standard or batch", forwarding.HeaderPriority, asked)
+	case r > rank(own):
+		return asked, nil
+	}
+	return own, nil
+}
+
+// isRequestID reports whether a client's id may be kept as a label.
+func isRequestID(s string) bool {
+	if len(s) < 8 || len(s) > 64 {
+		return false
+	}
+	for i := range len(s) {
+		c := s[i]
+		if !(c|0x20 >= 'a' && c|0x20 <= 'z' || c >= '0' && c <= '9' || c == '.' || c == '_' || c == '-') {
+			return false
+		}
+	}
+	return true
+}

@@ -1,0 +1,124 @@
+package entry
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"sync/atomic"
+	"time"
+
+	"github.com/valyala/fasthttp"
+
+	"colonnade/analytics"
+	"colonnade/fleet"
+	"colonnade/forwarding"
+	"colonnade/openai"
+)
+
+// Config is what an entry needs. All of it but Region, Open and WriteStall is required.
+type Config struct {
+	Node, Region string
+	Open         bool // requests without a valid key are served, as the account "anonymous"
+	Keys         *forwarding.Keys
+	Table        func() *fleet.Table
+	Log          *analytics.Log
+	Metrics      *analytics.NodeMetrics
+	Logger       *slog.Logger
+	WriteStall   time.Duration // longest time for one write to a client; 0 = 30 s
+}
+
+// Entry is one edge node.
+type Entry struct {
+	config    Config
+	transport *forwarding.Transport
+	budget    *forwarding.RetryBudget
+	observed  *observations
+	active    *activity
+	metrics   *analytics.EntryMetrics
+	http      *fasthttp.Server
+
+	inHand   *forwarding.InHand
+	draining atomic.Bool
+}
+
+// errDrained is the cause of requests that were still running when a drain's time was over.
+var errDrained = errors.New("entry is shutting down")
+
+// New returns an entry, to be run and served.
+func New(c Config) (*Entry, error) {
+	inHand, err := forwarding.NewInHand()
+	if err != nil {
+		return nil, err
+	}
+	e := &Entry{
+		config:    c,
+		transport: forwarding.NewTransport(),
+		budget:    forwarding.NewRetryBudget(),
+		observed:  newObservations(),
+		active:    newActivity(),
+		inHand:    inHand,
+	}
+	e.metrics = analytics.NewEntryMetrics(c.Metrics.Registry, e.active.states)
+	e.http = forwarding.NewServer(forwarding.ServerConfig{
+		Handle:  e.serve,
+		Refuse:  e.refuseUnread,
+		MaxBody: func() int { return c.Table().MaxBody().Int() },
+		Logger:  c.Logger,
+	})
+	return e, nil
+}
+
+// Run does what goes on beside requests, until ctx ends.
+func (e *Entry) Run(ctx context.Context) error { return e.transport.Run(ctx) }
+
+// Serve answers clients on ln until Shutdown.
+func (e *Entry) Serve(ln net.Listener) error {
+	if err := e.http.Serve(ln); err != nil {
+		return fmt.Errorf("cannot serve %s: %w", ln.Addr(), err)
+	}
+	return nil
+}
+
+// Ready says why clients should go to another entry, or nil.
+func (e *Entry) Ready() error {
+	if e.draining.Load() {
+		return errors.New("draining")
+	}
+	for _, c := range e.config.Table().Colos() {
+		if len(e.config.Table().Servers(c.Name)) > 0 {
+			return nil
+		}
+	}
+	return errors.New("no colo has a live server")
+}
+
+// Drain turns readiness off; requests are still served.
+func (e *Entry) Drain() { e.draining.Store(true) }
+
+// Shutdown takes no new connections, waits for what runs until ctx ends, then ends it, and returns once nothing is in
+// hand.
+func (e *Entry) Shutdown(ctx context.Context) error {
+	e.Drain()
+	stop := context.AfterFunc(ctx, func() { e.inHand.EndAll(errDrained) })
+	defer stop()
+	// Every request ends by itself once its context has.
+	err := e.http.ShutdownWithContext(context.WithoutCancel(ctx))
+	return errors.Join(err, e.inHand.Close())
+}
+
+// Check returns every invariant that does not hold.
+func (e *Entry) Check() []error {
+	if n := e.active.total(); n > e.inHand.Count() {
+		return []error{fmt.Errorf("%d requests are counted as active, %d are in hand", n, e.inHand.Count())}
+	}
+	return nil
+}
+
+// refuseUnread answers a request that could not even be read.
+func (e *Entry) refuseUnread(rc *fasthttp.RequestCtx, err *openai.Error) {
+	c := e.newCall(rc)
+	defer c.leave()
+	c.refuse(err)
+}

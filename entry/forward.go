@@ -1,0 +1,148 @@
+package entry
+
+import (
+	"context"
+	"errors"
+	"strconv"
+	"time"
+
+	"colonnade/forwarding"
+	"colonnade/openai"
+)
+
+// forward sends the request to the home of the model's pool in one colo, and returns its answer up to the first byte.
+func (c *call) forward(to try) (*forwarding.Answer, error) {
+	began := time.Now()
+	hop := forwarding.Hop{
+		RequestID:       c.id,
+		ClientRequestID: c.clientID,
+		Source:          c.entry.config.Node,
+		Account:         c.caller.Account.Name,
+		Weight:          c.caller.Account.Weight,
+		Priority:        c.priority,
+		Concurrent:      c.caller.Account.Limits.Concurrent,
+		Model:           c.model.Name,
+		Visited:         c.path,
+		Hops:            c.model.Retry.Hops - len(c.path) - 1,
+		Attempt:         c.attempts,
+		Retries:         min(c.tries.errors, c.entry.budget.Left()),
+		Broken:          c.tries.broken,
+		Wait:            to.wait,
+		WaitBelow:       forwarding.Millis(to.below),
+		Waited:          forwarding.Millis(c.waited),
+		Total:           forwarding.Millis(max(c.end.Sub(began)-holdBack, time.Millisecond)),
+	}
+	if !c.firstBy.IsZero() {
+		hop.FirstByte = forwarding.Millis(max(c.firstBy.Sub(began)-holdBack, time.Millisecond))
+	}
+	token, err := c.entry.config.Keys.Sign(hop, forwarding.HopTarget{
+		Audience: to.Home.Node, Method: "POST", Path: c.route.Path, Body: c.raw,
+	}, began)
+	if err != nil {
+		return nil, &forwarding.ExchangeError{Phase: forwarding.PhaseConnect, Err: err}
+	}
+	c.path = append(c.path, to.Home.Node)
+	answer, err := c.entry.transport.Do(c.Context, &forwarding.Request{
+		Target:  forwarding.Target{Address: to.Home.Address, Host: to.Home.Address},
+		Method:  "POST",
+		Path:    c.route.Path,
+		Fields:  c.fields(token),
+		Body:    c.raw,
+		Connect: c.model.Timeouts.Connect.Std(),
+		Idle:    c.idle(),
+		End:     c.end,
+	}, forwarding.Shape{API: c.route.API})
+	c.firstByte = time.Now()
+	if to.wait != forwarding.WaitNever && err == nil && answer.Header(forwarding.HeaderVerdict) != "" {
+		c.waited += c.firstByte.Sub(began)
+	}
+	return answer, err
+}
+
+// idle is the longest silence of a stream, a little longer than the colo's, which knows better what was silent.
+func (c *call) idle() time.Duration {
+	if c.body.Stream {
+		return c.model.Timeouts.Idle.Std() + time.Second
+	}
+	return 0
+}
+
+// fields are the headers that go on: what is on the list, and nothing else that a client sent.
+func (c *call) fields(token string) []forwarding.Field {
+	fields := make([]forwarding.Field, 0, 8)
+	fields = append(fields, forwarding.Field{Name: forwarding.HeaderHop, Value: token})
+	for _, name := range [...]string{"Content-Type", "Accept", "User-Agent", forwarding.HeaderTraceParent} {
+		fields = append(fields, forwarding.Field{Name: name, Value: c.header(name)})
+	}
+	for _, name := range c.model.ForwardHeaders {
+		fields = append(fields, forwarding.Field{Name: name, Value: c.header(name)})
+	}
+	return fields
+}
+
+// relay answers the client with what the colo sent. It reports whether that goes on after the handler has returned.
+func (c *call) relay(answer *forwarding.Answer) (streaming bool) {
+	c.headers()
+	relay := &forwarding.Relay{
+		Context: c.Context, Answer: answer, Client: c.rc.Conn(), Stall: c.entry.config.WriteStall, RequestID: c.id,
+		Ended: func(end forwarding.End) {
+			c.logStream(answer, end)
+			c.leave()
+		},
+	}
+	if forwarding.WriteAnswer(c.rc, answer, relay) {
+		c.logBegin()
+		return true
+	}
+	c.logWhole(answer)
+	return false
+}
+
+// headers sets what every answer to a client carries.
+func (c *call) headers() {
+	h := &c.rc.Response.Header
+	h.Set(forwarding.HeaderRequestID, c.id)
+	if c.colo != "" {
+		h.Set(forwarding.HeaderColo, c.colo)
+	}
+	if c.queuedMS != "" {
+		h.Set(forwarding.HeaderQueuedMS, c.queuedMS)
+	}
+	h.Set(forwarding.HeaderAttempts, strconv.Itoa(c.attempts))
+}
+
+// refuse answers with an error, and logs the request as refused or failed.
+func (c *call) refuse(e *openai.Error) {
+	forwarding.WriteError(c.rc, e, c.id)
+	c.headers()
+	c.logRefusal(e)
+}
+
+// gone ends a request whose context has ended before the first byte: its client has left, unless we are shutting down.
+func (c *call) gone() {
+	e := openai.Unavailable("draining", time.Second)
+	if errors.Is(context.Cause(c.Context), forwarding.ErrClientGone) {
+		// It may have closed only its sending side: then it must not take silence for an answer.
+		e = openai.Unavailable("client_gone", 0)
+		forwarding.WriteError(c.rc, e, c.id)
+		c.logGone()
+	} else {
+		c.refuse(e)
+	}
+	c.rc.SetConnectionClose()
+}
+
+// verdictError is what a client would be told of a verdict.
+func verdictError(v forwarding.Verdict) *openai.Error {
+	switch v.Number {
+	case 42902:
+		return openai.OutOfCapacity(v.Reason, v.RetryAfter)
+	case 50401:
+		return openai.InferenceTimeout(v.Reason)
+	case 50301:
+		return openai.Unavailable(v.Reason, max(v.RetryAfter, time.Second))
+	case 50000:
+		return openai.Internal()
+	}
+	return openai.EngineFailed(v.Reason)
+}

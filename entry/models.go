@@ -1,0 +1,72 @@
+package entry
+
+import (
+	"strings"
+
+	"github.com/valyala/fasthttp"
+
+	"colonnade/forwarding"
+	"colonnade/openai"
+)
+
+// listModels answers with the models that the account may use, or with one of them.
+func (c *call) listModels() {
+	t := c.entry.config.Table()
+	if err := c.identify(t); err != nil {
+		c.refuse(err)
+		return
+	}
+	if c.route.API == openai.GetModel {
+		m, ok := t.Model(c.route.Model)
+		if !ok || !c.caller.MayUse(m.Name) {
+			c.refuse(openai.ModelNotFound(c.route.Model))
+			return
+		}
+		c.answer(openai.AppendModel(nil, modelInfo(m.Name)))
+		return
+	}
+	var list []openai.ModelInfo
+	for _, m := range t.Models() {
+		if c.caller.MayUse(m.Name) {
+			list = append(list, modelInfo(m.Name))
+		}
+	}
+	c.answer(openai.AppendModelList(nil, list))
+}
+
+func modelInfo(name string) openai.ModelInfo { return openai.ModelInfo{ID: name, OwnedBy: "colonnade"} }
+
+// answer sends a JSON body of our own.
+func (c *call) answer(body []byte) {
+	c.rc.Response.Header.SetContentType("application/json")
+	c.rc.Response.Header.Set(forwarding.HeaderRequestID, c.id)
+	c.rc.Response.SetBodyRaw(body)
+}
+
+// serveHealth answers the probes, which need neither key nor event. It reports whether the path was one of them.
+func (e *Entry) serveHealth(rc *fasthttp.RequestCtx) bool {
+	path := string(rc.RequestURI())
+	if !strings.HasPrefix(path, "/health") {
+		return false
+	}
+	var err error
+	switch path {
+	case "/health", "/health/ready":
+		err = e.Ready()
+	case "/health/live":
+	default:
+		return false
+	}
+	if !rc.IsGet() && !rc.IsHead() {
+		forwarding.WriteError(rc, openai.MethodNotAllowed(string(rc.Method()), "GET"), "")
+		return true
+	}
+	rc.SetContentType("text/plain; charset=utf-8")
+	if err != nil {
+		rc.SetStatusCode(fasthttp.StatusServiceUnavailable)
+		rc.SetBodyString(err.Error() + "\n")
+		return true
+	}
+	rc.SetBodyString("ok\n")
+	return true
+}

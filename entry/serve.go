@@ -1,0 +1,206 @@
+package entry
+
+import (
+	"bytes"
+	"errors"
+	"math/rand/v2"
+	"runtime/debug"
+	"strconv"
+	"time"
+
+	"github.com/valyala/fasthttp"
+
+	"colonnade/fleet"
+	"colonnade/forwarding"
+	"colonnade/homes"
+	"colonnade/openai"
+	"colonnade/routing"
+)
+
+// serve answers one client request.
+func (e *Entry) serve(rc *fasthttp.RequestCtx) {
+	if e.serveHealth(rc) {
+		return
+	}
+	c := e.newCall(rc)
+	streaming := false
+	defer func() {
+		c.recovered(recover())
+		if !streaming {
+			c.leave()
+		}
+	}()
+	if err := forwarding.CheckHead(rc); err != nil {
+		c.refuse(err)
+		rc.SetConnectionClose() // whoever speaks like this may have more behind it
+		return
+	}
+	route, err := openai.ParseRoute(rc.Method(), rc.RequestURI())
+	if err != nil {
+		c.refuse(err)
+		return
+	}
+	c.route = route
+	if route.API == openai.ListModels || route.API == openai.GetModel {
+		c.listModels()
+		return
+	}
+	streaming = c.infer()
+}
+
+// infer is the life of an inference request. It reports whether the answer goes on after the handler has returned.
+func (c *call) infer() (streaming bool) {
+	if err := c.receive(); err != nil {
+		c.refuse(err)
+		return false
+	}
+	for {
+		try, ok := c.tries.next()
+		if !ok {
+			c.refuse(c.tries.outcome())
+			return false
+		}
+		answer, err := c.forward(try)
+		if c.served(try, answer, err) {
+			return c.relay(answer)
+		}
+		if answer != nil {
+			answer.Close()
+		}
+		if c.Context.Err() != nil {
+			c.gone()
+			return false
+		}
+	}
+}
+
+// receive finds out who asks, for what, and where it can go.
+func (c *call) receive() *openai.Error {
+	t := c.entry.config.Table()
+	if err := c.identify(t); err != nil {
+		return err
+	}
+	c.raw = c.rc.PostBody()
+	if len(c.rc.Request.Header.ContentEncoding()) > 0 {
+		return openai.InvalidRequest("", "the header content-encoding is %.40q: send the body as it is", c.rc.Request.Header.ContentEncoding())
+	}
+	var err *openai.Error
+	if c.body, err = openai.Peek(c.route.API, string(c.rc.Request.Header.ContentType()), c.raw); err != nil {
+		return err
+	}
+	if c.body.Stream && !c.rc.Request.Header.IsHTTP11() {
+		return openai.InvalidRequest("stream", "streams need HTTP/1.1; of a proxy in between, set its upstream protocol (nginx: proxy_http_version 1.1)")
+	}
+	if err = c.resolve(t, c.body.Model); err != nil {
+		return err
+	}
+	if limit := int64(c.model.MaxBody); int64(len(c.raw)) > limit {
+		return openai.RequestTooLarge(limit)
+	}
+	if c.caller.Account.Limits.Concurrent == 0 {
+		return openai.RateLimited("concurrent", time.Minute)
+	}
+	return c.plan(t)
+}
+
+// plan makes the list of colos to try, and watches the client from now on.
+func (c *call) plan(t *fleet.Table) *openai.Error {
+	if err := c.setDeadlines(); err != nil {
+		return err
+	}
+	queueing, err := c.queueing()
+	if err != nil {
+		return err
+	}
+	if c.priority, err = c.readPriority(); err != nil {
+		return err
+	}
+	forced := c.header(forwarding.HeaderForceColo)
+	if forced != "" && !c.caller.Account.Admin {
+		return openai.InvalidRequest("", "the header %s is for admin accounts only", forwarding.HeaderForceColo)
+	}
+	plan := routing.Plan(t, c.model, routing.Request{
+		Forced: forced,
+		Seed:   rand.Uint64(),
+		Full:   func(colo string) bool { return c.entry.observed.wasFull(poolIn{c.model.Pool, colo}, c.arrived) },
+	})
+	var stops []stop
+	for _, colo := range plan {
+		if home, ok := homes.Home(c.model.Pool, t.Servers(colo.Name)); ok {
+			stops = append(stops, stop{Colo: colo, Home: home})
+		}
+	}
+	c.tries = newTries(stops, queueing, c.model.Retry)
+	if err := c.WatchClient(c.rc.Conn()); err != nil {
+		c.entry.config.Logger.Error("cannot watch the client", "reason", err)
+		return openai.Internal()
+	}
+	return nil
+}
+
+// served takes what came of one try: true if the answer is to be relayed, else tries knows what follows.
+func (c *call) served(at try, answer *forwarding.Answer, err error) bool {
+	e := c.entry
+	if err != nil {
+		c.failedForward(at, err)
+		return false
+	}
+	e.observed.note(poolIn{c.model.Pool, at.Colo.Name}, answer.Header(forwarding.HeaderLoad), time.Now())
+	attempts, _ := strconv.Atoi(answer.Header(forwarding.HeaderAttempts))
+	c.attempts += attempts
+	said := answer.Header(forwarding.HeaderVerdict)
+	if said == "" {
+		c.colo, c.queuedMS = at.Colo.Name, answer.Header(forwarding.HeaderQueuedMS)
+		return true
+	}
+	v, err := forwarding.ParseVerdict(said)
+	if err != nil {
+		e.config.Logger.Error("colo answered with a verdict that cannot be read", "colo", at.Colo.Name, "server", at.Home.Node, "reason", err)
+		c.tries.lostServer(openai.EngineFailed("verdict"), e.budget.Take)
+		return false
+	}
+	e.budget.Charge(v.Retries)
+	if v.Kind == forwarding.VerdictOOC {
+		c.tries.refused(at, v)
+		return false
+	}
+	c.tries.failed(verdictError(v), v, c.retry)
+	return false
+}
+
+// failedForward takes a forward that ended without an answer.
+func (c *call) failedForward(at try, err error) {
+	var failed *forwarding.ExchangeError
+	if !errors.As(err, &failed) {
+		return // the context has ended
+	}
+	c.entry.metrics.ForwardFailure(at.Colo.Name)
+	c.entry.config.Logger.Warn("forward failed", "request_id", c.id, "colo", at.Colo.Name, "server", at.Home.Node, "reason", err)
+	switch {
+	case failed.Phase == forwarding.PhaseConnect:
+		e := openai.Unavailable("no_server", time.Second)
+		c.tries.lostServer(e, c.retry)
+	case failed.Timeout:
+		c.tries.give(openai.InferenceTimeout("total"))
+	default:
+		c.tries.lostServer(openai.EngineFailed("server_lost"), c.retry)
+	}
+}
+
+// retry takes one attempt from the budget.
+func (c *call) retry() bool {
+	if !c.entry.budget.Take() {
+		return false
+	}
+	c.entry.metrics.Retried()
+	return true
+}
+
+// recovered answers a panic, which would else end the process.
+func (c *call) recovered(panicked any) {
+	if panicked == nil {
+		return
+	}
+	c.entry.config.Logger.Error("handler panicked", "request_id", c.id, "panic", panicked, "stack", string(bytes.TrimSpace(debug.Stack())))
+	c.refuse(openai.Internal())
+}

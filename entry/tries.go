@@ -1,0 +1,141 @@
+package entry
+
+import (
+	"time"
+
+	"colonnade/fleet"
+	"colonnade/forwarding"
+	"colonnade/openai"
+)
+
+// maxBroken is how many endpoints one request may break: a third is not given to it.
+const maxBroken = 2
+
+// queueing is what the client asked for in x-colonnade-queue.
+type queueing string
+
+const (
+	queueAsNeeded queueing = ""
+	queueNever    queueing = "never" // refuse rather than queue
+	queueWait     queueing = "wait"  // queue in the first colo of the plan rather than go on to the next
+)
+
+// tries walks a plan. While colos remain, a request waits in one only if that will be short. When every colo was full,
+// it waits where the expected wait is least. It knows neither clock nor network.
+type tries struct {
+	stops    []stop
+	queueing queueing
+	errors   int // further attempts left after errors
+	full     int // further colos left after one that was full
+
+	best         *stop         // of the colos that would let it wait: the one with the least expected wait
+	bestExpected time.Duration // 0 = not known
+	waitedAtBest bool
+	lost         bool // a server was lost without a verdict
+	broken       int  // endpoints that the request has broken
+
+	refusal *openai.Error // of the full colos, the one with the smallest Retry-After
+	failure *openai.Error // the last error
+	over    bool
+}
+
+// stop is one colo of a plan, and the server there that grants the model's permits.
+type stop struct {
+	Colo *fleet.Colo
+	Home *fleet.Server
+}
+
+// try is one attempt at one colo.
+type try struct {
+	stop
+	wait  forwarding.Wait
+	below time.Duration // see [forwarding.Hop]
+}
+
+func newTries(plan []stop, q queueing, r fleet.Retry) *tries {
+	return &tries{stops: plan, queueing: q, errors: r.Errors, full: r.OutOfCapacity}
+}
+
+// next returns the next attempt, or false if there is none.
+func (t *tries) next() (try, bool) {
+	switch {
+	case t.over:
+		return try{}, false
+	case len(t.stops) > 0:
+		s := t.stops[0]
+		t.stops = t.stops[1:]
+		return t.at(s), true
+	case t.best != nil && !t.waitedAtBest:
+		t.waitedAtBest = true
+		return try{stop: *t.best, wait: forwarding.WaitFull}, true
+	}
+	return try{}, false
+}
+
+// at says how long to wait at s.
+func (t *tries) at(s stop) try {
+	last := len(t.stops) == 0
+	switch {
+	case t.queueing == queueNever:
+		return try{stop: s, wait: forwarding.WaitNever}
+	case t.queueing == queueWait, last && t.best == nil:
+		// Nobody else is left who would let it wait, so there is nothing to compare with.
+		t.waitedAtBest = true
+		return try{stop: s, wait: forwarding.WaitFull}
+	case last:
+		return try{stop: s, wait: forwarding.WaitSpill, below: t.bestExpected}
+	}
+	return try{stop: s, wait: forwarding.WaitSpill}
+}
+
+// refused takes the verdict of a colo that was out of capacity.
+func (t *tries) refused(at try, v forwarding.Verdict) {
+	if t.full--; t.full < 0 {
+		t.stops = nil
+	}
+	e := verdictError(v)
+	if t.refusal == nil || t.refusal.Status > e.Status || t.refusal.Status == e.Status && e.RetryAfter < t.refusal.RetryAfter {
+		t.refusal = e
+	}
+	if at.wait == forwarding.WaitSpill && v.MayWait && (t.best == nil || shorter(v.Expected, t.bestExpected)) {
+		t.best, t.bestExpected = &at.stop, v.Expected
+	}
+}
+
+// shorter compares two expected waits, of which 0 is not known.
+func shorter(a, b time.Duration) bool { return a > 0 && (b == 0 || a < b) }
+
+// failed takes the verdict of a colo where the request failed. The budget is asked only if nothing else forbids to go on.
+func (t *tries) failed(e *openai.Error, v forwarding.Verdict, budget func() bool) {
+	t.failure = e
+	t.errors -= v.Retries
+	t.broken = max(t.broken, v.Broken)
+	if v.Final || t.broken >= maxBroken || t.errors < 1 || !budget() {
+		t.over = true
+		return
+	}
+	t.errors--
+}
+
+// lostServer takes the loss of a server that has said nothing. That is forgiven once; then it is an error like others.
+func (t *tries) lostServer(e *openai.Error, budget func() bool) {
+	if t.lost {
+		t.failed(e, forwarding.Verdict{}, budget)
+		return
+	}
+	t.lost, t.failure = true, e
+}
+
+// give ends the walk with e.
+func (t *tries) give(e *openai.Error) { t.failure, t.over = e, true }
+
+// outcome is what the client is told when no colo has served the request.
+func (t *tries) outcome() *openai.Error {
+	switch {
+	case t.over && t.failure != nil, t.refusal == nil && t.failure != nil:
+		return t.failure
+	case t.refusal != nil:
+		return t.refusal
+	}
+	return openai.Unavailable("no_endpoint", time.Second)
+}

@@ -1,0 +1,201 @@
+package entry
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"colonnade/fleet"
+	"colonnade/forwarding"
+	"colonnade/openai"
+)
+
+func testStops(names ...string) []stop {
+	var stops []stop
+	for _, n := range names {
+		stops = append(stops, stop{Colo: &fleet.Colo{Name: n}, Home: &fleet.Server{Node: n + "-1"}})
+	}
+	return stops
+}
+
+var testRetry = fleet.Retry{Errors: 3, OutOfCapacity: 4}
+
+func ooc(reason string, retryAfter, expected time.Duration, mayWait bool) forwarding.Verdict {
+	return forwarding.Verdict{Kind: forwarding.VerdictOOC, Number: 42902, Reason: reason, RetryAfter: retryAfter, Expected: expected, MayWait: mayWait}
+}
+
+func always() bool { return true }
+func never() bool  { return false }
+
+// walk runs the tries with what each colo answers, and returns the colos in the order they were asked, with how.
+func walk(t *tries, answers map[string]forwarding.Verdict) []string {
+	var way []string
+	for {
+		at, ok := t.next()
+		if !ok {
+			return way
+		}
+		way = append(way, at.Colo.Name+" "+string(at.wait))
+		switch v, ok := answers[at.Colo.Name]; {
+		case !ok:
+			return append(way, "served")
+		case v.Kind == forwarding.VerdictOOC:
+			t.refused(at, v)
+		default:
+			t.failed(verdictError(v), v, always)
+		}
+	}
+}
+
+func TestEachColoIsTriedOnce(t *testing.T) {
+	full := ooc("queue_full", 3*time.Second, 0, false)
+	least := ooc("queue_full", 2*time.Second, 0, false)
+	tr := newTries(testStops("ams", "fra", "waw"), queueAsNeeded, testRetry)
+	way := walk(tr, map[string]forwarding.Verdict{"ams": full, "fra": least, "waw": full})
+	if want := []string{"ams spill", "fra spill", "waw full"}; !slices.Equal(way, want) {
+		t.Errorf("tried %v, want %v", way, want)
+	}
+	if e := tr.outcome(); e.Number != 42902 || e.RetryAfter != 2*time.Second || e.Reason != "queue_full" {
+		t.Errorf("outcome = %+v, want out of capacity with the smallest Retry-After", e)
+	}
+}
+
+func TestLastTryWaitsWhereItIsShortest(t *testing.T) {
+	answers := map[string]forwarding.Verdict{
+		"ams": ooc("busy", 3*time.Second, 900*time.Millisecond, true),
+		"fra": ooc("busy", 3*time.Second, 400*time.Millisecond, true),
+		"waw": ooc("busy", 3*time.Second, 700*time.Millisecond, true),
+	}
+	tr := newTries(testStops("ams", "fra", "waw"), queueAsNeeded, testRetry)
+	way := walk(tr, answers)
+	if want := []string{"ams spill", "fra spill", "waw spill", "fra full"}; !slices.Equal(way, want) {
+		t.Errorf("tried %v, want %v", way, want)
+	}
+}
+
+func TestLastColoKnowsWhatToBeat(t *testing.T) {
+	tr := newTries(testStops("ams", "fra"), queueAsNeeded, testRetry)
+	first, _ := tr.next()
+	tr.refused(first, ooc("busy", time.Second, 600*time.Millisecond, true))
+	last, ok := tr.next()
+	if !ok || last.wait != forwarding.WaitSpill || last.below != 600*time.Millisecond {
+		t.Errorf("the last colo is tried with %+v, %v; want to wait there if it is below 600ms", last, ok)
+	}
+}
+
+func TestKnownWaitBeatsUnknown(t *testing.T) {
+	tr := newTries(testStops("ams", "fra", "waw"), queueAsNeeded, testRetry)
+	way := walk(tr, map[string]forwarding.Verdict{
+		"ams": ooc("busy", time.Second, 0, true), // expected wait not known
+		"fra": ooc("busy", time.Second, 5*time.Second, true),
+		"waw": ooc("queue_full", time.Second, 0, false),
+	})
+	if want := "fra full"; way[len(way)-1] != want {
+		t.Errorf("tried %v, want %q last", way, want)
+	}
+}
+
+func TestOneColoWaitsAtOnce(t *testing.T) {
+	tr := newTries(testStops("ams"), queueAsNeeded, testRetry)
+	if way := walk(tr, nil); !slices.Equal(way, []string{"ams full", "served"}) {
+		t.Errorf("tried %v", way)
+	}
+}
+
+func TestQueueHeader(t *testing.T) {
+	busy := map[string]forwarding.Verdict{
+		"ams": ooc("busy", time.Second, time.Second, true), "fra": ooc("busy", time.Second, time.Second, true),
+	}
+	tr := newTries(testStops("ams", "fra"), queueNever, testRetry)
+	if way := walk(tr, busy); !slices.Equal(way, []string{"ams never", "fra never"}) {
+		t.Errorf("never: tried %v", way)
+	}
+	tr = newTries(testStops("ams", "fra"), queueWait, testRetry)
+	if way := walk(tr, nil); !slices.Equal(way, []string{"ams full", "served"}) {
+		t.Errorf("wait: tried %v", way)
+	}
+}
+
+func TestOutOfCapacityBudget(t *testing.T) {
+	busy := ooc("busy", time.Second, time.Second, true)
+	answers := map[string]forwarding.Verdict{"a": busy, "b": busy, "c": busy, "d": busy}
+	tr := newTries(testStops("a", "b", "c", "d"), queueAsNeeded, fleet.Retry{OutOfCapacity: 1})
+	if way := walk(tr, answers); !slices.Equal(way, []string{"a spill", "b spill", "a full"}) {
+		t.Errorf("tried %v, want one further colo and the last try", way)
+	}
+}
+
+func TestErrorsGoOnWhileBudgetsLast(t *testing.T) {
+	failed := forwarding.Verdict{Kind: forwarding.VerdictError, Number: 50001, Reason: "no_answer", Broken: 1}
+	answers := map[string]forwarding.Verdict{"ams": failed, "fra": failed}
+	tr := newTries(testStops("ams", "fra", "waw"), queueAsNeeded, testRetry)
+	if way := walk(tr, answers); !slices.Equal(way, []string{"ams spill", "fra spill", "waw full", "served"}) {
+		t.Errorf("tried %v", way)
+	}
+
+	tr = newTries(testStops("ams", "fra", "waw"), queueAsNeeded, fleet.Retry{Errors: 1, OutOfCapacity: 4})
+	if way := walk(tr, answers); !slices.Equal(way, []string{"ams spill", "fra spill"}) {
+		t.Errorf("with one retry: tried %v", way)
+	}
+	if e := tr.outcome(); e.Number != 50001 || !e.NoRetry {
+		t.Errorf("outcome = %+v", e)
+	}
+
+	tr = newTries(testStops("ams", "fra"), queueAsNeeded, testRetry)
+	at, _ := tr.next()
+	tr.failed(openai.EngineFailed("x"), failed, never)
+	if next, ok := tr.next(); ok {
+		t.Errorf("after %v, without budget, %v was tried", at, next)
+	}
+}
+
+func TestTwoBrokenEndpointsAreEnough(t *testing.T) {
+	failed := forwarding.Verdict{Kind: forwarding.VerdictError, Number: 50001, Broken: 2}
+	tr := newTries(testStops("ams", "fra"), queueAsNeeded, testRetry)
+	if way := walk(tr, map[string]forwarding.Verdict{"ams": failed}); !slices.Equal(way, []string{"ams spill"}) {
+		t.Errorf("tried %v: a third endpoint was given to a request that broke two", way)
+	}
+}
+
+func TestFinalVerdictEnds(t *testing.T) {
+	final := forwarding.Verdict{Kind: forwarding.VerdictError, Number: 50401, Reason: "first_byte", Final: true}
+	tr := newTries(testStops("ams", "fra"), queueAsNeeded, testRetry)
+	if way := walk(tr, map[string]forwarding.Verdict{"ams": final}); len(way) != 1 {
+		t.Errorf("tried %v after a final verdict", way)
+	}
+	if e := tr.outcome(); e.Status != 504 {
+		t.Errorf("outcome = %+v, want 504", e)
+	}
+}
+
+func TestLostServerIsForgivenOnce(t *testing.T) {
+	tr := newTries(testStops("ams", "fra", "waw"), queueAsNeeded, testRetry)
+	tr.next()
+	tr.lostServer(openai.EngineFailed("server_lost"), never)
+	if at, ok := tr.next(); !ok || at.Colo.Name != "fra" {
+		t.Fatalf("after the first loss: %v, %v", at, ok)
+	}
+	tr.lostServer(openai.EngineFailed("server_lost"), never)
+	if at, ok := tr.next(); ok {
+		t.Errorf("after the second loss, without budget, %v was tried", at)
+	}
+}
+
+func TestNobodyThere(t *testing.T) {
+	tr := newTries(nil, queueAsNeeded, testRetry)
+	if _, ok := tr.next(); ok {
+		t.Error("an empty plan has a try")
+	}
+	if e := tr.outcome(); e.Status != 503 {
+		t.Errorf("outcome = %+v, want 503", e)
+	}
+	// One colo is full, the other has no endpoint: to come back later is the better advice.
+	tr = newTries(testStops("ams", "fra"), queueAsNeeded, testRetry)
+	walk(tr, map[string]forwarding.Verdict{
+		"ams": ooc("queue_full", 9*time.Second, 0, false),
+		"fra": {Kind: forwarding.VerdictOOC, Number: 50301, Reason: "no_endpoint", RetryAfter: time.Second},
+	})
+	if e := tr.outcome(); e.Status != 429 || e.RetryAfter != 9*time.Second {
+		t.Errorf("outcome = %+v, want the full colo's", e)
+	}
+}

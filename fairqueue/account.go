@@ -1,0 +1,130 @@
+package fairqueue
+
+// account is what the queue knows of one account: what it may have, what it holds, and its flow in each band.
+type account struct {
+	name       string
+	weight     float64
+	concurrent int // its own cap; 0: none
+	held       [boundCount]int64
+	flows      [bandCount]flow
+}
+
+// account returns the record of c's account, made if need be and brought up to date with the claim.
+func (q *Queue) account(c *Claim) *account {
+	if a := q.known(c); a != nil {
+		return a
+	}
+	return q.newAccount(c)
+}
+
+// known is account without making one: nil if there is no record.
+func (q *Queue) known(c *Claim) *account {
+	a := q.accounts[c.Account]
+	if a != nil && (a.weight != c.Weight || a.concurrent != c.Concurrent) {
+		q.adopt(a, c)
+	}
+	return a
+}
+
+func (q *Queue) newAccount(c *Claim) *account {
+	q.forgetSome()
+	a := &account{name: c.Account, weight: c.Weight, concurrent: c.Concurrent}
+	for i := range a.flows {
+		a.flows[i] = flow{account: a, band: &q.bands[i]}
+	}
+	q.accounts[c.Account] = a
+	return a
+}
+
+// adopt gives a the weight and the cap of its newest claim.
+func (q *Queue) adopt(a *account, c *Claim) {
+	for i := range a.flows {
+		if a.flows[i].waiting > 0 {
+			q.bands[i].weight += c.Weight - a.weight
+		}
+	}
+	a.weight, a.concurrent = c.Weight, c.Concurrent
+	q.arrange(a)
+}
+
+// forgetSome looks at four accounts and drops those whose state does not matter any more. Go starts to iterate a map at
+// a place of its own choosing, so every account is looked at sooner or later, and no list of candidates is needed.
+func (q *Queue) forgetSome() {
+	looked := 0
+	for name, a := range q.accounts {
+		if a.forgettable() {
+			delete(q.accounts, name)
+		}
+		if looked++; looked == 4 {
+			return
+		}
+	}
+}
+
+func (a *account) forgettable() bool {
+	for i := range a.flows {
+		f := &a.flows[i]
+		if f.waiting > 0 || f.running > 0 || f.s > f.band.v {
+			return false
+		}
+	}
+	return true
+}
+
+func (a *account) running() int {
+	n := 0
+	for i := range a.flows {
+		n += a.flows[i].running
+	}
+	return n
+}
+
+// holds says how much of a bound a holds for its weight.
+func (a *account) holds(b bound) float64 { return float64(a.held[b]) / a.weight }
+
+// runs is how many an account with this cap of its own may run at once; 0: no cap.
+func (q *Queue) runs(own int) int {
+	if own > 0 && q.share > 0 {
+		return min(own, q.share)
+	}
+	return max(own, q.share)
+}
+
+func (q *Queue) capped(a *account) bool {
+	n := q.runs(a.concurrent)
+	return n > 0 && a.running() >= n
+}
+
+// arrange puts the flows of a where they belong, after anything about a changed.
+func (q *Queue) arrange(a *account) {
+	capped := q.capped(a)
+	for i := range a.flows {
+		if f := &a.flows[i]; f.head != nil || f.at != [placeCount]int32{} {
+			q.arrangeFlow(f, capped)
+		}
+	}
+}
+
+func (q *Queue) arrangeFlow(f *flow, capped bool) {
+	turns := f.head != nil && !capped
+	if turns && !f.band.order.has(f) {
+		f.lift()
+	}
+	put(&f.band.order, f, turns)
+	put(&f.band.ages, f, turns)
+	for i := range f.band.held {
+		put(&f.band.held[i], f, f.newest != nil)
+	}
+}
+
+// put has f stand in h where it belongs, or not at all.
+func put(h *heap, f *flow, in bool) {
+	switch {
+	case !in:
+		h.remove(f)
+	case h.has(f):
+		h.fix(f)
+	default:
+		h.add(f)
+	}
+}

@@ -1,0 +1,156 @@
+package fairqueue
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"slices"
+	"strings"
+)
+
+// Check compares everything the queue knows with what can be counted, and returns all that is wrong. It is O(n).
+func (q *Queue) Check() error {
+	var errs []error
+	fail := func(format string, args ...any) { errs = append(errs, fmt.Errorf("fairqueue: "+format, args...)) }
+	var held [boundCount]int64
+	var bands [bandCount]band
+	for name, a := range q.accounts {
+		if a.name != name {
+			fail("account %q is filed under %q", a.name, name)
+		}
+		q.checkAccount(a, fail)
+		for i := range a.flows {
+			bands[i].count(&a.flows[i])
+		}
+		for i := range held {
+			held[i] += a.held[i]
+		}
+	}
+	if held != q.held {
+		fail("held is %v, counted %v", q.held, held)
+	}
+	for i := range q.bands {
+		q.bands[i].check(Band(i), &bands[i], fail)
+	}
+	return errors.Join(errs...)
+}
+
+type failFunc = func(format string, args ...any)
+
+// count adds up what the flows of a band have.
+func (b *band) count(f *flow) {
+	b.waiting += f.waiting
+	b.cost += f.cost
+	b.running += f.running
+	b.top = max(b.top, f.s)
+	if f.waiting > 0 {
+		b.flows++
+		b.weight += f.account.weight
+	}
+}
+
+func (b *band) check(name Band, counted *band, fail failFunc) {
+	if b.waiting != counted.waiting || b.running != counted.running || b.flows != counted.flows {
+		fail("band %v has %d waiting, %d running, %d accounts; counted %d, %d, %d", name,
+			b.waiting, b.running, b.flows, counted.waiting, counted.running, counted.flows)
+	}
+	if !near(b.cost, counted.cost) || !near(b.weight, counted.weight) {
+		fail("band %v has cost %v and weight %v waiting; counted %v, %v", name, b.cost, b.weight, counted.cost, counted.weight)
+	}
+	if counted.top > b.top || math.IsNaN(b.v) || math.IsInf(b.top, 0) {
+		fail("band %v: virtual time %v, greatest %v, but an account is at %v", name, b.v, b.top, counted.top)
+	}
+	if b.waiting == 0 && b.running == 0 && b.v != b.top {
+		fail("band %v is idle at virtual time %v below %v", name, b.v, b.top)
+	}
+	b.order.check(fail)
+	b.ages.check(fail)
+	for i := range b.held {
+		b.held[i].check(fail)
+	}
+}
+
+func (q *Queue) checkAccount(a *account, fail failFunc) {
+	var held [boundCount]int64
+	capped := q.capped(a)
+	for i := range a.flows {
+		f := &a.flows[i]
+		if f.account != a || f.band != &q.bands[i] || f.running < 0 {
+			fail("account %q: flow %v is not its own, or has %d running", a.name, Band(i), f.running)
+		}
+		if f.s < f.lifted || f.lifted > f.band.v {
+			fail("account %q: S %v, lifted to %v, band %v at %v", a.name, f.s, f.lifted, Band(i), f.band.v)
+		}
+		f.checkItems(&held, fail)
+		f.checkPlaces(capped, fail)
+	}
+	if held != a.held {
+		fail("account %q holds %v, counted %v", a.name, a.held, held)
+	}
+}
+
+func (f *flow) checkItems(held *[boundCount]int64, fail failFunc) {
+	n, cost := 0, 0.0
+	var last *Item
+	for it := f.head; it != nil; last, it = it, it.next {
+		if it.flow != f || it.prev != last || last != nil && !last.before(it) || it.Account != f.account.name {
+			fail("account %q: item %d is out of place", f.account.name, n)
+		}
+		n++
+		cost += it.Cost
+		for i := range held {
+			held[i] += it.size(bound(i))
+		}
+	}
+	if n != f.waiting || !near(cost, f.cost) || f.tail != last || f.newest != last {
+		fail("account %q has %d waiting of cost %v; counted %d of %v", f.account.name, f.waiting, f.cost, n, cost)
+	}
+}
+
+func (f *flow) checkPlaces(capped bool, fail failFunc) {
+	waits := f.head != nil
+	want := [placeCount]bool{inOrder: waits && !capped, inAges: waits && !capped, inRequests: waits, inBytes: waits}
+	for i, at := range f.at {
+		if (at > 0) != want[i] {
+			fail("account %q: with %d waiting, at its cap: %v, it stands at %d of heap %d", f.account.name, f.waiting, capped, at, i)
+		}
+	}
+}
+
+func (h *heap) check(fail failFunc) {
+	for i, f := range h.flows {
+		if int(f.at[h.place]) != i+1 {
+			fail("heap %d: account %q believes to be at %d, is at %d", h.place, f.account.name, f.at[h.place], i+1)
+		}
+		if i > 0 && h.before(f, h.flows[(i-1)/2]) {
+			fail("heap %d: account %q at %d comes before its parent", h.place, f.account.name, i+1)
+		}
+	}
+}
+
+// near allows for the rounding of sums that were added to and taken from in different orders.
+func near(a, b float64) bool { return math.Abs(a-b) <= 1e-6*max(1, math.Abs(a), math.Abs(b)) }
+
+// Dump writes a page for people: bands, then accounts with something waiting or running, by name.
+func (q *Queue) Dump(w io.Writer) {
+	for i := range q.bands {
+		b := &q.bands[i]
+		fmt.Fprintf(w, "band %v: V %.6g, %d waiting of %d accounts, %d running\n", Band(i), b.v, b.waiting, b.flows, b.running)
+	}
+	var all []*account
+	for _, a := range q.accounts {
+		if a.held[requests] > 0 || a.running() > 0 {
+			all = append(all, a)
+		}
+	}
+	slices.SortFunc(all, func(a, b *account) int { return strings.Compare(a.name, b.name) })
+	for _, a := range all {
+		fmt.Fprintf(w, "account %q: weight %g, %d bytes waiting, at its cap: %v\n", a.name, a.weight, a.held[octets], q.capped(a))
+		for i := range a.flows {
+			if f := &a.flows[i]; f.waiting > 0 || f.running > 0 {
+				fmt.Fprintf(w, "  %v: S %.6g, %d waiting, %d running\n", Band(i), f.s, f.waiting, f.running)
+			}
+		}
+	}
+}

@@ -1,0 +1,64 @@
+// Package fairqueue decides who, of the requests waiting for a slot, is served next, and who must leave when there is
+// no room. It is a passive structure: it has no locks, no clock and no goroutines, and is not safe for concurrent use.
+// The caller serialises the calls and passes the time in.
+//
+// # Order
+//
+// Bands are served strictly, the highest first (but see below). Inside a band of discipline Fair, accounts take turns
+// by start-time fair queuing. A flow is what an account has in one band; it has a virtual time S, the band has V:
+//
+//	starts to wait           S = max(S, V)
+//	turn                     the least S is served; of equals, the one whose oldest item is older
+//	served, at estimate c    V = max(V, S), then S = S + c/weight
+//	ends, having used u      S = max(S + (u-c)/weight, V when the flow last started to wait)
+//	band falls idle          V = the greatest S there was
+//
+// A request that gets a slot without waiting starts to wait and is served in one step. So an account that was away
+// cannot claim for the time it was away, one that ran ahead waits until the others caught up, and what an account used
+// counts for as long as it matters: the state of an account is kept while it waits or runs or has S > V. When an
+// account is added, four others are looked at and those of no more use forgotten, so what is kept in excess is, in
+// expectation, at most a third of what is needed.
+//
+// Discipline FIFO is the same but for the turn: the oldest item is served, whoever it belongs to.
+//
+// # The bound
+//
+// Let two flows f and g of a band both wait throughout an interval, below their caps and with items that every slot
+// suits, in which f is served W(f) and g W(g), in units of cost; let c(f) and c(g) be the largest cost of one item of
+// each. Where costs are as estimated,
+//
+//	|W(f)/weight(f) - W(g)/weight(g)| <= c(f)/weight(f) + c(g)/weight(g)
+//
+// whatever any other account does, however many slots there are and however they come and go. For both S lie in
+// [V, V + c/weight] throughout: above V, because what is served always has the least S and the others start to wait at
+// V or above; below, because a flow is served only when its S is the least, and V is then that S. An account that starts
+// to wait and is not ahead (S = V) is therefore served after at most one item of each other account, however many they
+// have waiting and whatever their weights.
+//
+// Sources: P. Goyal, H. M. Vin and H. Cheng, "Start-time Fair Queuing: A Scheduling Algorithm for Integrated Services
+// Packet Switching Networks", SIGCOMM 1996, for S, V and the proof of the bound. Y. Sheng, S. Cao, D. Li and others,
+// "Fairness in Serving Large Language Models" (Virtual Token Counter), OSDI 2024, for the lift of an account that comes
+// back and for charging an estimate and correcting it, where costs are known only afterwards.
+//
+// # Bands
+//
+// So that a low band does not starve, every eighth turn is different: if the account with the oldest first item has
+// waited PromoteAfter, its band has the turn, and gives it by its own order. The turn goes to the band and not to that
+// account, because the oldest first item is, as a rule, that of the account with the longest backlog. It would get an
+// eighth of all service beside its share, and with many accounts that is most of what it gets.
+//
+// # Caps
+//
+// An account that runs as many as it may (Concurrent, or MaxShare of Slots) is out of the order, with all it has
+// waiting. When it is below its cap it starts to wait again: it was not denied anything that it could have used, so it
+// has nothing to claim.
+//
+// # Room
+//
+// The queue is bounded in items, in bytes, and in items of each account. Where one account's bound is reached, a
+// newcomer of that account is refused. Where a bound of all is reached, the newcomer takes the place of the newest item
+// of the account that holds the most of that bound for its weight, among the items of the newcomer's band and lower
+// ones; and only if that account holds more for its weight than the newcomer's would with it. Otherwise it is refused.
+// So an account that holds no more than its share of the room keeps it, except to higher bands; and a flooder can only
+// push out itself. Who leaves is decided completely before anybody leaves.
+package fairqueue

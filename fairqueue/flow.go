@@ -1,0 +1,80 @@
+package fairqueue
+
+// flow is what an account has in one band: its items, oldest first, and its virtual time.
+type flow struct {
+	account *account
+	band    *band
+
+	head, tail *Item
+	newest     *Item   // the next to leave for want of room: tail, except while makeRoom sets items aside
+	waiting    int     // items
+	cost       float64 // their estimates
+	running    int
+
+	s      float64           // S
+	lifted float64           // V when the flow last started to wait
+	at     [placeCount]int32 // 1 + the index in each heap; 0: not in it
+}
+
+// lift is what starting to wait does.
+func (f *flow) lift() {
+	f.lifted = f.band.v
+	f.s = max(f.s, f.lifted)
+}
+
+// insert links it where its arrival puts it.
+func (f *flow) insert(it *Item) {
+	after := f.tail
+	if f.head != nil && it.before(f.head) {
+		after = nil // a request that tries again, as a rule: spare the walk past all that came since
+	}
+	for after != nil && it.before(after) {
+		after = after.prev
+	}
+	it.prev, it.next = after, f.head
+	if after != nil {
+		it.next = after.next
+		after.next = it
+	} else {
+		f.head = it
+	}
+	if it.next != nil {
+		it.next.prev = it
+	} else {
+		f.tail = it
+	}
+	f.newest = f.tail
+}
+
+func (f *flow) unlink(it *Item) {
+	if it.prev != nil {
+		it.prev.next = it.next
+	} else {
+		f.head = it.next
+	}
+	if it.next != nil {
+		it.next.prev = it.prev
+	} else {
+		f.tail = it.prev
+	}
+	it.prev, it.next = nil, nil
+	f.newest = f.tail
+}
+
+// first returns the oldest item that is accepted.
+func (f *flow) first(accept func(*Item) bool) *Item {
+	for it := f.head; it != nil; it = it.next {
+		if accept == nil || accept(it) {
+			return it
+		}
+	}
+	return nil
+}
+
+// before says whether it came before other. No two items in a queue are equal.
+func (it *Item) before(other *Item) bool {
+	if c := it.Arrived.Compare(other.Arrived); c != 0 {
+		return c < 0
+	}
+	return it.seq < other.seq
+}

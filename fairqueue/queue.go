@@ -1,0 +1,242 @@
+package fairqueue
+
+import (
+	"iter"
+	"math"
+)
+
+// Queue holds waiting items. It is not safe for concurrent use.
+type Queue struct {
+	config   Config
+	share    int // MaxShare in items; 0: no cap
+	accounts map[string]*account
+	bands    [bandCount]band
+	held     [boundCount]int64 // by all that wait
+	seq      int64             // of the last item put in
+	turns    uint64            // given by Next
+	passed   []*flow           // scratch of pick, kept for its memory
+}
+
+// band is the order of the flows of one priority.
+type band struct {
+	v   float64 // V
+	top float64 // the greatest S that any flow had
+
+	waiting int     // items
+	cost    float64 // their estimates
+	running int
+	flows   int     // that have something waiting
+	weight  float64 // of their accounts
+
+	order heap             // flows whose turn can come, by turn
+	ages  heap             // the same, oldest head first
+	held  [boundCount]heap // flows with something waiting, by what their account holds for its weight, most first
+}
+
+// New returns an empty queue.
+func New(c Config) *Queue {
+	q := &Queue{accounts: map[string]*account{}}
+	for i := range q.bands {
+		b := &q.bands[i]
+		b.order = heap{place: inOrder, before: leastS}
+		b.ages = heap{place: inAges, before: olderHead}
+		b.held[requests] = heap{place: inRequests, before: holdsMore(requests)}
+		b.held[octets] = heap{place: inBytes, before: holdsMore(octets)}
+	}
+	q.Configure(c)
+	return q
+}
+
+// Configure changes bounds and order. Nobody has to leave who is in already.
+func (q *Queue) Configure(c Config) {
+	if q.config == c {
+		return
+	}
+	q.config = c
+	q.share = 0
+	if c.MaxShare > 0 && c.MaxShare < 1 {
+		q.share = max(1, int(c.MaxShare*float64(c.Slots)+1e-9)) // 0.29 of 100 is 29
+	}
+	for i := range q.bands {
+		order := &q.bands[i].order
+		order.before = leastS
+		if c.Discipline == FIFO {
+			order.before = olderHead
+		}
+		order.reorder()
+	}
+	for _, a := range q.accounts {
+		q.arrange(a)
+	}
+}
+
+// Push puts it in, or returns ErrFull or ErrAccountFull. The victims had to leave to make room for it and are out
+// already; it is for the caller to tell them.
+func (q *Queue) Push(it *Item) (victims []*Item, err error) {
+	if it.flow != nil {
+		panic("fairqueue: Push of an item that is in a queue")
+	}
+	it.sane()
+	it.Bytes = max(it.Bytes, 0)
+	a := q.known(&it.Claim)
+	if q.config.PerAccount <= 0 || a != nil && a.held[requests] >= int64(q.config.PerAccount) {
+		return nil, ErrAccountFull
+	}
+	q.seq++
+	it.seq = q.seq
+	victims, ok := q.makeRoom(it, a)
+	if !ok {
+		return nil, ErrFull
+	}
+	for _, v := range victims {
+		q.Remove(v)
+	}
+	q.join(it)
+	return victims, nil
+}
+
+// Rejoin puts in a request that was served before and has to be served again. It stands where its arrival puts it,
+// ahead of everything of its account that came later, and is never refused: room is found for as many as run.
+func (q *Queue) Rejoin(it *Item) {
+	if it.flow != nil {
+		panic("fairqueue: Rejoin of an item that is in a queue")
+	}
+	it.sane()
+	it.Bytes = max(it.Bytes, 0)
+	q.seq++
+	it.seq = -q.seq // before those that arrived at the same time
+	q.join(it)
+}
+
+// Remove takes it out and reports whether it was in. It is O(log n) in the accounts waiting.
+func (q *Queue) Remove(it *Item) bool {
+	if it.flow == nil {
+		return false
+	}
+	a := it.flow.account
+	q.leave(it)
+	q.arrange(a)
+	return true
+}
+
+func (q *Queue) join(it *Item) {
+	a := q.account(&it.Claim)
+	f := &a.flows[it.Band]
+	b := f.band
+	if f.waiting == 0 {
+		b.flows++
+		b.weight += a.weight
+	}
+	it.flow = f
+	f.insert(it)
+	f.waiting++
+	f.cost += it.Cost
+	b.waiting++
+	b.cost += it.Cost
+	for i := range q.held {
+		a.held[i] += it.size(bound(i))
+		q.held[i] += it.size(bound(i))
+	}
+	q.arrange(a)
+}
+
+// leave undoes join; the caller arranges the account.
+func (q *Queue) leave(it *Item) {
+	f := it.flow
+	a, b := f.account, f.band
+	it.flow = nil
+	f.unlink(it)
+	f.waiting--
+	f.cost -= it.Cost
+	b.waiting--
+	b.cost -= it.Cost
+	for i := range q.held {
+		a.held[i] -= it.size(bound(i))
+		q.held[i] -= it.size(bound(i))
+	}
+	if f.waiting == 0 {
+		f.cost = 0 // sums of fractions do not come back to nothing by themselves
+		b.flows--
+		b.weight -= a.weight
+	}
+	if b.waiting == 0 {
+		b.cost, b.weight = 0, 0
+	}
+	b.rest()
+}
+
+// rest ends a busy period: with nothing left to be fair about, nobody is ahead of anybody.
+func (b *band) rest() {
+	if b.waiting == 0 && b.running == 0 {
+		b.v = b.top
+	}
+}
+
+// Adopt makes the weight and the cap of c those of its account from now on, as Push and Start do. A caller with free
+// slots asks for Next after it: if the cap has risen, what waits may have a turn.
+func (q *Queue) Adopt(c Claim) {
+	c.sane()
+	q.known(&c)
+}
+
+// Len returns the number of items waiting.
+func (q *Queue) Len() int { return int(q.held[requests]) }
+
+// Running returns the number of requests that were started and have not finished.
+func (q *Queue) Running() int {
+	n := 0
+	for i := range q.bands {
+		n += q.bands[i].running
+	}
+	return n
+}
+
+// Capped says whether an item that waits has to wait because its account is at a cap.
+func (q *Queue) Capped(it *Item) bool { return q.capped(it.flow.account) }
+
+// Bytes returns what the items waiting hold.
+func (q *Queue) Bytes() int64 { return q.held[octets] }
+
+// LenOf returns the number of items waiting of one account.
+func (q *Queue) LenOf(account string) int {
+	if a := q.accounts[account]; a != nil {
+		return int(a.held[requests])
+	}
+	return 0
+}
+
+// Accounts returns the number of accounts whose state is kept; see the package comment.
+func (q *Queue) Accounts() int { return len(q.accounts) }
+
+// Items yields all items, in no order. The queue must not change meanwhile.
+func (q *Queue) Items() iter.Seq[*Item] {
+	return func(yield func(*Item) bool) {
+		for _, a := range q.accounts {
+			for i := range a.flows {
+				for it := a.flows[i].head; it != nil; it = it.next {
+					if !yield(it) {
+						return
+					}
+				}
+			}
+		}
+	}
+}
+
+// maxCost bounds what one request is charged.
+const maxCost = 1e9
+
+// sane makes c one that can be reckoned with: no weight or cost may make a virtual time infinite, or so large that
+// adding one item to it changes nothing.
+func (c *Claim) sane() {
+	c.Weight = within(c.Weight, 1e-3, 1e6)
+	c.Cost = within(c.Cost, 1e-3, maxCost)
+	c.Band = min(c.Band, Batch)
+}
+
+func within(x, low, high float64) float64 {
+	if !(x > 0) || math.IsInf(x, 1) {
+		return 1
+	}
+	return min(max(x, low), high)
+}

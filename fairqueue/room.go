@@ -1,0 +1,96 @@
+package fairqueue
+
+// bound is a measure of the room that waiting takes.
+type bound uint8
+
+const (
+	requests bound = iota
+	octets
+
+	boundCount = 2
+)
+
+func (it *Item) size(b bound) int64 {
+	if b == requests {
+		return 1
+	}
+	return it.Bytes
+}
+
+func (q *Queue) bound(b bound) int64 {
+	if b == requests {
+		return int64(q.config.Limit)
+	}
+	return q.config.Bytes
+}
+
+// makeRoom decides who leaves so that it fits: nobody, as a rule. It reports false if it must not come in. own is the
+// record of its account, nil if there is none.
+//
+// Items are set aside one by one, each by what is held after the last, and in the end all put back: until it is certain
+// that enough may leave, nothing has happened.
+func (q *Queue) makeRoom(it *Item, own *account) (victims []*Item, ok bool) {
+	ok = true
+	for b := bound(0); b < boundCount && ok; b++ {
+		for ok && q.held[b]+it.size(b) > q.bound(b) {
+			var victim *Item
+			if victim, ok = q.victim(it, own, b); ok {
+				q.setAside(victim)
+				victims = append(victims, victim)
+			}
+		}
+	}
+	for i := len(victims) - 1; i >= 0; i-- {
+		q.putBack(victims[i])
+	}
+	return victims, ok
+}
+
+// victim returns the newest item of the account that holds the most of b for its weight, looking only at items that
+// have to give way to it; and false if that account holds no more than that of it would.
+func (q *Queue) victim(it *Item, own *account, b bound) (*Item, bool) {
+	if it.size(b) > q.bound(b) {
+		return nil, false
+	}
+	var most *flow
+	for i := it.Band; i < bandCount; i++ {
+		held := &q.bands[i].held[b]
+		if f := held.top(); f != nil && (most == nil || held.before(f, most)) {
+			most = f
+		}
+	}
+	if most == nil {
+		return nil, false
+	}
+	after := it.size(b)
+	if own != nil {
+		after += own.held[b]
+	}
+	return most.newest, most.account.holds(b) > float64(after)/it.Weight
+}
+
+// setAside leaves v out of what is held, without taking it out of the order.
+func (q *Queue) setAside(v *Item) { q.recount(v, -1, v.prev) }
+
+// putBack undoes setAside; the last that was set aside comes first.
+func (q *Queue) putBack(v *Item) { q.recount(v, +1, v) }
+
+func (q *Queue) recount(v *Item, sign int64, newest *Item) {
+	a := v.flow.account
+	for i := range q.held {
+		a.held[i] += sign * v.size(bound(i))
+		q.held[i] += sign * v.size(bound(i))
+	}
+	v.flow.newest = newest
+	q.arrange(a)
+}
+
+// holdsMore orders by what the account holds for its weight, most first; of equals the one with the newest item.
+func holdsMore(b bound) func(x, y *flow) bool {
+	return func(x, y *flow) bool {
+		if h, other := x.account.holds(b), y.account.holds(b); h != other {
+			return h > other
+		}
+		return y.newest.before(x.newest)
+	}
+}

@@ -1,0 +1,206 @@
+package fairqueue_test
+
+import (
+	"bytes"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"colonnade/fairqueue"
+)
+
+func small(limit int) fairqueue.Config {
+	return fairqueue.Config{Limit: limit, PerAccount: 1 << 20, Bytes: 1 << 20}
+}
+
+// put pushes and says what happened: "in", "full", "account full", or who had to leave.
+func put(q *fairqueue.Queue, c fairqueue.Claim, bytes int64) string {
+	victims, err := q.Push(&fairqueue.Item{Claim: c, Bytes: bytes, Arrived: time.Unix(0, 0)})
+	switch {
+	case err == fairqueue.ErrFull:
+		return "full"
+	case err == fairqueue.ErrAccountFull:
+		return "account full"
+	case len(victims) == 0:
+		return "in"
+	}
+	var names []string
+	for _, v := range victims {
+		names = append(names, v.Account)
+	}
+	return strings.Join(names, " ")
+}
+
+func wantPut(t *testing.T, q *fairqueue.Queue, c fairqueue.Claim, bytes int64, want string) {
+	t.Helper()
+	if got := put(q, c, bytes); got != want {
+		t.Errorf("Push(%v, %d bytes): %s, want %s", c, bytes, got, want)
+	}
+	if err := q.Check(); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestFlooderGivesWay(t *testing.T) {
+	q := fairqueue.New(small(8))
+	for range 8 {
+		wantPut(t, q, account("flooder"), 0, "in")
+	}
+	wantPut(t, q, account("flooder"), 0, "full")
+	for range 3 {
+		wantPut(t, q, account("other"), 0, "flooder")
+	}
+	wantPut(t, q, account("other"), 0, "flooder") // 5 against what would be 4
+	wantPut(t, q, account("other"), 0, "full")    // 4 against what would be 5
+	wantPut(t, q, account("flooder"), 0, "full")
+	wantPut(t, q, account("third"), 0, "other") // of 4 and 4, who came last
+}
+
+// However the flooder tries, an account within its share of the room keeps it.
+func TestFlooderTakesNoRoom(t *testing.T) {
+	q := fairqueue.New(small(8))
+	for range 4 {
+		wantPut(t, q, account("within"), 0, "in")
+	}
+	for i := range 1000 {
+		if got := put(q, account("flooder"), int64(i%3)); got != "in" && got != "full" {
+			t.Fatalf("a flooder's item took the place of %s", got)
+		}
+	}
+	if n := q.LenOf("within"); n != 4 {
+		t.Errorf("%d of 4 left", n)
+	}
+}
+
+func TestRoomIsByWeight(t *testing.T) {
+	q := fairqueue.New(small(8))
+	heavy, light := fairqueue.Claim{Account: "heavy", Weight: 3}, fairqueue.Claim{Account: "light", Weight: 1}
+	for range 8 {
+		wantPut(t, q, light, 0, "in")
+	}
+	for range 5 {
+		wantPut(t, q, heavy, 0, "light")
+	}
+	wantPut(t, q, heavy, 0, "light") // 3/1 against 6/3
+	wantPut(t, q, heavy, 0, "full")  // 2/1 against 7/3
+}
+
+func TestHigherBandsKeepTheirRoom(t *testing.T) {
+	q := fairqueue.New(small(4))
+	in := func(name string, b fairqueue.Band) fairqueue.Claim { return fairqueue.Claim{Account: name, Band: b} }
+	for range 3 {
+		wantPut(t, q, in("high", fairqueue.Interactive), 0, "in")
+	}
+	wantPut(t, q, in("low", fairqueue.Batch), 0, "in")
+	wantPut(t, q, in("new", fairqueue.Batch), 0, "full")       // nobody in that band holds more
+	wantPut(t, q, in("new", fairqueue.Standard), 0, "full")    // nor below
+	wantPut(t, q, in("new", fairqueue.Interactive), 0, "high") // the one that holds the most
+}
+
+func TestBytes(t *testing.T) {
+	config := small(100)
+	config.Bytes = 1000
+	q := fairqueue.New(config)
+	for range 10 {
+		wantPut(t, q, account("flooder"), 100, "in")
+	}
+	wantPut(t, q, account("flooder"), 1, "full")
+	wantPut(t, q, account("other"), 250, "flooder flooder flooder")
+	wantPut(t, q, account("other"), 1001, "full")
+	wantPut(t, q, account("third"), 700, "full") // others would have to fall below it: nobody leaves
+	if q.Bytes() != 950 || q.Len() != 8 {
+		t.Errorf("%d bytes in %d items, want 950 in 8", q.Bytes(), q.Len())
+	}
+}
+
+func TestAccountFull(t *testing.T) {
+	config := small(100)
+	config.PerAccount = 2
+	q := fairqueue.New(config)
+	wantPut(t, q, account("a"), 0, "in")
+	wantPut(t, q, fairqueue.Claim{Account: "a", Band: fairqueue.Batch}, 0, "in")
+	wantPut(t, q, account("a"), 0, "account full")
+	wantPut(t, q, account("b"), 0, "in")
+}
+
+func TestNothingIsUnlimited(t *testing.T) {
+	for _, c := range []fairqueue.Config{
+		{}, {Limit: 1, Bytes: 1}, {PerAccount: 1, Bytes: 1}, {Limit: 1, PerAccount: 1},
+	} {
+		q := fairqueue.New(c)
+		if got := put(q, account("a"), 1); got == "in" {
+			t.Errorf("with %+v something went in", c)
+		}
+	}
+}
+
+// A request that tries again is ahead of what came after it, and is let in also when the queue is full.
+func TestRejoin(t *testing.T) {
+	q := fairqueue.New(small(2))
+	at := func(second int64) *fairqueue.Item {
+		return &fairqueue.Item{Claim: account("a"), Arrived: time.Unix(second, 0), Value: second}
+	}
+	for _, second := range []int64{1, 2} {
+		if _, err := q.Push(at(second)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	first, _ := q.Next(time.Unix(3, 0), nil)
+	second, _ := q.Next(time.Unix(3, 0), nil)
+	for _, s := range []int64{3, 4} {
+		if _, err := q.Push(at(s)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	q.Rejoin(second)
+	q.Rejoin(first)
+	for want := int64(1); want <= 4; want++ {
+		if it, _ := q.Next(time.Unix(5, 0), nil); it.Value != want {
+			t.Errorf("got the one that arrived at %v, want %d", it.Value, want)
+		}
+	}
+}
+
+func TestItemTwice(t *testing.T) {
+	q := fairqueue.New(roomy)
+	it := push(t, q, account("a"), 0)
+	for name, again := range map[string]func(){
+		"Push":   func() { q.Push(it) },
+		"Rejoin": func() { q.Rejoin(it) },
+	} {
+		func() {
+			defer func() {
+				if recover() == nil {
+					t.Errorf("%s of an item that is in: no panic", name)
+				}
+			}()
+			again()
+		}()
+	}
+}
+
+// A queue keeps no account for ever: a million that come once leave next to nothing.
+func TestAccountsAreForgotten(t *testing.T) {
+	q := fairqueue.New(roomy)
+	for i := range 100_000 {
+		run, _ := q.Start(account(fmt.Sprint(i)))
+		q.Finish(run, -1)
+	}
+	if n := q.Accounts(); n > 50 {
+		t.Errorf("%d of 100000 accounts are kept", n)
+	}
+}
+
+func TestDump(t *testing.T) {
+	q := fairqueue.New(roomy)
+	q.Start(account("runs"))
+	push(t, q, fairqueue.Claim{Account: "waits", Band: fairqueue.Batch}, 0)
+	var page bytes.Buffer
+	q.Dump(&page)
+	for _, want := range []string{"band batch: V 0, 1 waiting of 1 accounts, 0 running", `account "runs"`, `account "waits"`} {
+		if !strings.Contains(page.String(), want) {
+			t.Errorf("no %q in\n%s", want, page.String())
+		}
+	}
+}

@@ -1,0 +1,269 @@
+package fairqueue_test
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"os"
+	"slices"
+	"testing"
+	"time"
+
+	"colonnade/fairqueue"
+)
+
+// script is where a sequence of operations gets its decisions from.
+type script func(n int) int // a number in [0, n)
+
+func fromBytes(data []byte) (s script, more func() bool) {
+	return func(n int) int {
+		if len(data) == 0 {
+			return 0
+		}
+		b := int(data[0])
+		data = data[1:]
+		return b % n
+	}, func() bool { return len(data) > 0 }
+}
+
+// pair drives a queue and the model through the same operations and compares all that can be seen of them.
+type pair struct {
+	t       *testing.T
+	pick    script
+	queue   *fairqueue.Queue
+	model   *model
+	now     time.Time
+	waiting []*fairqueue.Item
+	running []run
+	log     []string
+}
+
+type run struct {
+	claim fairqueue.Claim
+	run   fairqueue.Running
+}
+
+func newPair(t *testing.T, pick script) *pair {
+	p := &pair{t: t, pick: pick, now: time.Unix(1000, 0)}
+	c := p.config()
+	p.queue, p.model = fairqueue.New(c), newModel(c)
+	p.note("New(%+v)", c)
+	return p
+}
+
+func (p *pair) note(format string, args ...any) { p.log = append(p.log, fmt.Sprintf(format, args...)) }
+
+func (p *pair) fail(format string, args ...any) {
+	p.t.Helper()
+	p.t.Fatalf("after\n%s\n%s", fmt.Sprint(p.log[max(0, len(p.log)-40):]), fmt.Sprintf(format, args...))
+}
+
+func (p *pair) config() fairqueue.Config {
+	return fairqueue.Config{
+		Discipline:   fairqueue.Discipline(p.pick(5) / 4), // mostly Fair
+		Limit:        []int{8, 3, 0, 100}[p.pick(4)],
+		PerAccount:   []int{4, 100, 1}[p.pick(3)],
+		Bytes:        []int64{300, 1000, 40}[p.pick(3)],
+		PromoteAfter: time.Duration(p.pick(3)) * 3 * time.Second,
+		MaxShare:     []float64{1, 0.5, 0.01}[p.pick(3)],
+		Slots:        []int{6, 4, 0}[p.pick(3)],
+	}
+}
+
+func (p *pair) claim() fairqueue.Claim {
+	account := p.pick(6)
+	weight := float64(int(1) << (account % 3)) // 1, 2, 4; a few change
+	if p.pick(16) == 0 {
+		weight = 0.5
+	}
+	return fairqueue.Claim{
+		Account:    string(rune('a' + account)),
+		Weight:     weight,
+		Band:       fairqueue.Band(p.pick(3)),
+		Cost:       []float64{1, 1, 0.5, 8}[p.pick(4)],
+		Concurrent: []int{0, 0, 2, 1}[(account+p.pick(8)/7)%4],
+	}
+}
+
+func (p *pair) item() *fairqueue.Item {
+	return &fairqueue.Item{Claim: p.claim(), Bytes: int64(p.pick(5) * 20), Arrived: p.now, Value: p.pick(4)}
+}
+
+func (p *pair) step() {
+	p.now = p.now.Add(time.Duration(p.pick(3)) * time.Second)
+	switch op := p.pick(16); {
+	case op < 5:
+		p.push(p.item())
+	case op == 5:
+		it := p.item()
+		it.Arrived = p.now.Add(-time.Duration(p.pick(12)) * time.Second)
+		p.rejoin(it)
+	case op == 6 && len(p.waiting) > 0:
+		p.remove(p.waiting[p.pick(len(p.waiting))])
+	case op < 10:
+		p.next()
+	case op < 12:
+		p.start(p.claim())
+	case op < 15 && len(p.running) > 0:
+		p.finish(p.pick(len(p.running)))
+	case op == 15 && p.pick(2) == 0:
+		p.adopt(p.claim())
+	case op == 15 && p.pick(2) == 0:
+		p.configure(p.config())
+	}
+	p.compare()
+}
+
+func (p *pair) push(it *fairqueue.Item) {
+	p.note("Push(%v, %d bytes)", it.Claim, it.Bytes)
+	victims, err := p.queue.Push(it)
+	wantVictims, wantErr := p.model.push(it)
+	if err != wantErr || !slices.Equal(victims, wantVictims) {
+		p.fail("got victims %v, %v, want %v, %v", claims(victims), err, claims(wantVictims), wantErr)
+	}
+	for _, v := range victims {
+		p.waiting = without(p.waiting, v)
+	}
+	if err == nil {
+		p.waiting = append(p.waiting, it)
+	}
+}
+
+func (p *pair) rejoin(it *fairqueue.Item) {
+	p.note("Rejoin(%v, %d bytes, %v old)", it.Claim, it.Bytes, p.now.Sub(it.Arrived))
+	p.queue.Rejoin(it)
+	p.model.rejoin(it)
+	p.waiting = append(p.waiting, it)
+}
+
+func (p *pair) remove(it *fairqueue.Item) {
+	p.note("Remove(%v)", it.Claim)
+	if !p.queue.Remove(it) || p.queue.Remove(it) {
+		p.fail("Remove did not report that it was in, once")
+	}
+	p.model.remove(it)
+	p.waiting = without(p.waiting, it)
+}
+
+func (p *pair) next() {
+	refused := p.pick(8) // items with one of four values; from 4 on none
+	accept := func(it *fairqueue.Item) bool { return it.Value != refused }
+	got, running := p.queue.Next(p.now, accept)
+	want := p.model.next(p.now, accept)
+	p.note("Next(all but %d): %v", refused, claims([]*fairqueue.Item{got}))
+	if got != want {
+		p.fail("got %v, want %v", claims([]*fairqueue.Item{got}), claims([]*fairqueue.Item{want}))
+	}
+	if got != nil {
+		p.waiting = without(p.waiting, got)
+		p.running = append(p.running, run{got.Claim, running})
+	}
+}
+
+func (p *pair) start(c fairqueue.Claim) {
+	p.note("Start(%v)", c)
+	running, ok := p.queue.Start(c)
+	if want := p.model.start(c); ok != want {
+		p.fail("got %v, want %v", ok, want)
+	}
+	if ok {
+		p.running = append(p.running, run{c, running})
+	}
+}
+
+func (p *pair) finish(i int) {
+	r := p.running[i]
+	used := []float64{r.claim.Cost, 0, -1, 16}[p.pick(4)]
+	p.note("Finish(%v, %v)", r.claim, used)
+	p.queue.Finish(r.run, used)
+	p.model.finish(r.claim, used)
+	p.running = slices.Delete(p.running, i, i+1)
+}
+
+func (p *pair) adopt(c fairqueue.Claim) {
+	p.note("Adopt(%v)", c)
+	p.queue.Adopt(c)
+	p.model.account(c)
+}
+
+func (p *pair) configure(c fairqueue.Config) {
+	p.note("Configure(%+v)", c)
+	p.queue.Configure(c)
+	p.model.configure(c)
+}
+
+func (p *pair) compare() {
+	if err := p.queue.Check(); err != nil {
+		p.fail("%v", err)
+	}
+	if got, want := p.queue.Len(), len(p.model.waiting); got != want {
+		p.fail("Len is %d, want %d", got, want)
+	}
+	if got, want := p.queue.Bytes(), p.model.held(p.model.waiting, true); got != want {
+		p.fail("Bytes is %d, want %d", got, want)
+	}
+	n := 0
+	for range p.queue.Items() {
+		n++
+	}
+	if n != p.queue.Len() {
+		p.fail("Items yields %d of %d", n, p.queue.Len())
+	}
+	c := p.claim()
+	if got, want := p.queue.LenOf(c.Account), p.model.count(c.Account); got != want {
+		p.fail("LenOf(%q) is %d, want %d", c.Account, got, want)
+	}
+	if got, want := p.queue.Ahead(c), p.model.ahead(c); math.Abs(got-want) > 1e-9 {
+		p.fail("Ahead(%v) is %v, want %v", c, got, want)
+	}
+}
+
+func claims(items []*fairqueue.Item) (cs []fairqueue.Claim) {
+	for _, it := range items {
+		if it != nil {
+			cs = append(cs, it.Claim)
+		}
+	}
+	return cs
+}
+
+// TestAgainstModel runs random sequences of operations on a queue and on the model. COLONNADE_SOAK=1: 10^5 of them.
+func TestAgainstModel(t *testing.T) {
+	sequences := 600
+	if testing.Short() {
+		sequences = 200
+	}
+	if os.Getenv("COLONNADE_SOAK") == "1" {
+		sequences = 100_000
+	}
+	for seed := range sequences {
+		r := rand.New(rand.NewPCG(uint64(seed), 1))
+		p := newPair(t, r.IntN)
+		for range 150 {
+			p.step()
+		}
+		for len(p.running) > 0 {
+			p.finish(0)
+			p.compare()
+		}
+	}
+}
+
+func FuzzQueue(f *testing.F) {
+	f.Add([]byte("\x00\x00\x01\x00\x00\x00\x00" + "push push push next finish start rejoin remove"))
+	for seed := range 8 {
+		r := rand.New(rand.NewPCG(uint64(seed), 2))
+		data := make([]byte, 400)
+		for i := range data {
+			data[i] = byte(r.Uint32())
+		}
+		f.Add(data)
+	}
+	f.Fuzz(func(t *testing.T, data []byte) {
+		pick, more := fromBytes(data)
+		p := newPair(t, pick)
+		for steps := 0; more() && steps < 500; steps++ {
+			p.step()
+		}
+	})
+}

@@ -1,0 +1,72 @@
+package fairqueue
+
+import (
+	"errors"
+	"time"
+)
+
+// What Push answers when an item may not wait.
+var (
+	ErrFull        = errors.New("fairqueue: no room in the queue")
+	ErrAccountFull = errors.New("fairqueue: no room left for this account")
+)
+
+// Band is a priority class. A lower band waits while a higher one has anything that can be served.
+type Band uint8
+
+// The bands, highest first.
+const (
+	Interactive Band = iota
+	Standard
+	Batch
+
+	bandCount = 3
+)
+
+// String returns the band's name as documents spell it.
+func (b Band) String() string {
+	return [...]string{"interactive", "standard", "batch"}[min(b, Batch)]
+}
+
+// Discipline is the order of service inside a band.
+type Discipline uint8
+
+// The disciplines.
+const (
+	Fair Discipline = iota // accounts by turns, by start-time fair queuing
+	FIFO                   // oldest first, whoever it belongs to
+)
+
+// Config holds the bounds of a queue and its order. A bound of 0 leaves no room at all: nothing is unlimited.
+type Config struct {
+	Discipline Discipline
+	Limit      int   // items waiting
+	PerAccount int   // items waiting of one account
+	Bytes      int64 // bytes held by the items waiting
+
+	PromoteAfter time.Duration // see the package comment, "Bands"; 0: bands are served strictly
+	MaxShare     float64       // of Slots, what one account may run at once, but always one; 0 and 1 and above: no such cap
+	Slots        int           // what can run at once, for MaxShare only
+}
+
+// Claim says on whose behalf, and how much, is asked for.
+type Claim struct {
+	Account    string
+	Weight     float64 // share relative to other accounts; not positive and finite: 1. The newest claim's holds for the account
+	Band       Band
+	Cost       float64 // estimate charged at the start; not positive and finite: 1
+	Concurrent int     // what the account may run at once in all bands; 0: no cap of its own. The newest claim's holds for the account
+}
+
+// Item is one waiting request. The caller owns it and must not change its exported fields while it is in a queue; an
+// item is in one queue at a time.
+type Item struct {
+	Claim
+	Bytes   int64
+	Arrived time.Time // its place among its account's items, and its age for PromoteAfter
+	Value   any       // the caller's own
+
+	flow       *flow // nil: not in a queue
+	prev, next *Item // neighbours in flow, oldest first
+	seq        int64 // orders items that arrived at the same time
+}

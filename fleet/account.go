@@ -1,0 +1,61 @@
+package fleet
+
+import (
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"time"
+)
+
+// Priorities of accounts: the band in which their requests wait.
+const (
+	PriorityInteractive = "interactive"
+	PriorityStandard    = "standard"
+	PriorityBatch       = "batch"
+)
+
+// Account is whom a request is billed to. An account that comes from a table is shared: do not modify it.
+type Account struct {
+	Name     string   `json:"-"`
+	Weight   int      `json:"weight" range:"1,1000"` // share of a contended pool, relative to others
+	Priority string   `json:"priority" oneof:"interactive standard batch"`
+	Limits   Limits   `json:"limits"`
+	Models   []string `json:"models,omitzero" is:"name"` // nil = all, empty = none
+	Admin    bool     `json:"admin,omitempty"`
+	Keys     []Key    `json:"keys,omitempty"`
+}
+
+// Limits of an account; 0 means that nothing is allowed.
+type Limits struct {
+	RequestsPerMinute int `json:"requests_per_minute" range:"0,1000000000"`
+	TokensPerMinute   int `json:"tokens_per_minute" range:"0,1000000000000"`
+	Concurrent        int `json:"concurrent" range:"0,1000000"` // requests in hand at once
+}
+
+// Key is one API key of an account, by its hash. Whoever uses it checks Expires.
+type Key struct {
+	ID      string    `json:"id" is:"name" need:"yes"`
+	SHA256  KeyHash   `json:"sha256" need:"yes" secret:"yes"`
+	Created time.Time `json:"created,omitzero"`
+	Expires time.Time `json:"expires,omitzero"` // zero = never
+}
+
+// KeyHash is the SHA-256 of a whole API key, in hex in documents.
+type KeyHash [32]byte
+
+// MarshalJSON writes h in hex.
+func (h KeyHash) MarshalJSON() ([]byte, error) { return json.Marshal(hex.EncodeToString(h[:])) }
+
+// UnmarshalJSON reads 64 hex digits.
+func (h *KeyHash) UnmarshalJSON(data []byte) error {
+	var s string
+	if json.Unmarshal(data, &s) != nil || len(s) != 2*len(h) {
+		return errKeyHash
+	}
+	if _, err := hex.Decode(h[:], []byte(s)); err != nil {
+		return errKeyHash
+	}
+	return nil
+}
+
+var errKeyHash = errors.New("must be the SHA-256 of the key as 64 hex digits, quoted; never the key itself")

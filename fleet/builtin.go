@@ -1,0 +1,102 @@
+package fleet
+
+// The layers below everything, written as documents are. What they say holds where neither the defaults document nor the
+// document itself says anything else.
+const (
+	builtinModel = `
+type: chat
+routing:
+  algorithm: steps
+  steps: [{pick: order}]
+retry: {errors: 3, out_of_capacity: 4, forward_below: 256KiB, hops: 4}
+timeouts: {connect: 1s, first_byte: 60s, idle: 60s, total: 10m, websocket: 1h}
+max_body: 16MiB
+`
+	builtinPool = `
+permits: {shards: 1, max_share: 1.0}
+queue: {discipline: fair, cost: requests, limit: 256, per_account: 64, bytes: 64MiB, max_wait: 10s, spill_wait: 250ms, promote_after: 5s}
+balance: {policy: least_loaded}
+`
+	builtinEndpoint = `
+engine: openai
+weight: 1
+usage: ask
+`
+	builtinColo = `
+state: active
+`
+	builtinServer = `
+state: active
+protocol: {min: 1, max: 1}
+`
+	builtinEntry = `
+protocol: {min: 1, max: 1}
+`
+	// Wide enough that nobody meets these limits by honest use of a few engines; they are there to stop what runs away.
+	builtinAccount = `
+weight: 1
+priority: standard
+limits: {requests_per_minute: 60000, tokens_per_minute: 60000000, concurrent: 1024}
+`
+)
+
+// builtinEngines has what differs between engines. Concurrency is a careful guess for one GPU, below what the engine itself
+// would take: vllm, sglang and tgi batch hundreds of sequences but slow down for each; tei's requests are short; llamacpp and
+// ollama serve one sequence at a time unless told otherwise, and would queue the rest out of our sight. sglang's health check
+// generates a token, and so waits behind a busy batch.
+const builtinEngines = `
+vllm:     {concurrency: 16, health: {path: /health, interval: 5s, timeout: 2s}}
+sglang:   {concurrency: 16, health: {path: /health, interval: 10s, timeout: 20s}}
+tgi:      {concurrency: 16, health: {path: /health, interval: 5s, timeout: 2s}}
+tei:      {concurrency: 32, health: {path: /health, interval: 5s, timeout: 2s}}
+llamacpp: {concurrency: 1, health: {path: /health, interval: 5s, timeout: 2s}}
+ollama:   {concurrency: 1, health: {path: /api/version, interval: 5s, timeout: 5s}}
+triton:   {concurrency: 8, health: {path: /health/ready, interval: 5s, timeout: 2s}}
+openai:   {concurrency: 8, health: {path: /v1/models, interval: 5s, timeout: 5s}}
+`
+
+// builtinLayers are the constants above as trees.
+type builtinLayers struct {
+	kinds   map[Kind]map[string]any
+	engines map[string]any
+}
+
+func parseBuiltin() builtinLayers {
+	return builtinLayers{
+		kinds: map[Kind]map[string]any{
+			KindModel:    mustTree(builtinModel),
+			KindPool:     mustTree(builtinPool),
+			KindEndpoint: mustTree(builtinEndpoint),
+			KindColo:     mustTree(builtinColo),
+			KindServer:   mustTree(builtinServer),
+			KindEntry:    mustTree(builtinEntry),
+			KindAccount:  mustTree(builtinAccount),
+		},
+		engines: mustTree(builtinEngines),
+	}
+}
+
+func mustTree(text string) map[string]any {
+	tree, err := parseTree([]byte(text))
+	if err != nil {
+		panic("fleet: " + err.Reason)
+	}
+	return tree
+}
+
+// The engines that endpoints may run.
+const (
+	EngineVLLM     = "vllm"
+	EngineSGLang   = "sglang"
+	EngineTGI      = "tgi"
+	EngineTEI      = "tei"
+	EngineLlamaCPP = "llamacpp"
+	EngineOllama   = "ollama"
+	EngineTriton   = "triton"
+	EngineOpenAI   = "openai" // anything compatible
+)
+
+// Engines returns the names of all engines.
+func Engines() []string {
+	return []string{EngineVLLM, EngineSGLang, EngineTGI, EngineTEI, EngineLlamaCPP, EngineOllama, EngineTriton, EngineOpenAI}
+}

@@ -1,0 +1,56 @@
+package fleet
+
+// States of colos and servers. Servers are never disabled.
+const (
+	StateActive   = "active"
+	StateDraining = "draining"
+	StateDisabled = "disabled"
+)
+
+// Protocol is the newest protocol between nodes that this version speaks. It rises when a field is added to [Server] or
+// [EntryNode]: nodes that do not know the field yet then accept the document instead of losing sight of the node.
+const Protocol = 1
+
+// Colo is one location with endpoints.
+type Colo struct {
+	Name     string            `json:"-"`
+	Region   string            `json:"region,omitempty" is:"name"`
+	Labels   map[string]string `json:"labels,omitempty" keys:"name"`
+	Position *Position         `json:"position,omitempty"`
+	State    string            `json:"state" oneof:"active draining disabled"`
+}
+
+// Position is a place on earth, in degrees.
+type Position struct {
+	Lat float64 `json:"lat" range:"-90,90" need:"yes"`
+	Lon float64 `json:"lon" range:"-180,180" need:"yes"`
+}
+
+// Server is a colo server as it describes itself.
+type Server struct {
+	Colo     string         `json:"-"`
+	Node     string         `json:"-"`
+	Address  string         `json:"address" is:"address" need:"yes"`                 // host:port of its peer listener
+	Gossip   string         `json:"gossip,omitempty" is:"address"`                   // host:port
+	Admin    string         `json:"admin,omitempty" is:"address"`                    // host:port
+	Boot     string         `json:"boot" is:"word" need:"yes"`                       // another one at each start
+	State    string         `json:"state" oneof:"active draining"`                   // StateActive or StateDraining
+	Pools    map[string]int `json:"pools,omitempty" keys:"name" range:"0,100000000"` // the limit of each pool that it is home of
+	Protocol ProtocolRange  `json:"protocol"`
+	Version  string         `json:"version,omitempty"` // of the software
+}
+
+// EntryNode is an entry as it describes itself.
+type EntryNode struct {
+	Node     string        `json:"-"`
+	Address  string        `json:"address" is:"address" need:"yes"` // host:port of its public listener
+	Region   string        `json:"region,omitempty" is:"name"`
+	Protocol ProtocolRange `json:"protocol"`
+	Version  string        `json:"version,omitempty"` // of the software
+}
+
+// ProtocolRange is what a node speaks; absent means 1 to 1.
+type ProtocolRange struct {
+	Min int `json:"min" range:"1,1000000"`
+	Max int `json:"max" range:"1,1000000"`
+}

@@ -1,0 +1,79 @@
+package fleet
+
+import (
+	"maps"
+	"slices"
+)
+
+// Documents holds the newest good version of each document. It is not safe for concurrent use.
+type Documents struct {
+	builtin  builtinLayers
+	good     map[string]*document
+	rejected map[string]Rejection
+	revision int64
+}
+
+// NewDocuments returns an empty set.
+func NewDocuments() *Documents {
+	return &Documents{
+		builtin:  parseBuiltin(),
+		good:     map[string]*document{},
+		rejected: map[string]Rejection{},
+	}
+}
+
+// Put takes a version of a document. If it is bad, Put returns an *InvalidError, the last good version stays in force, and the
+// rejection is part of the tables to come.
+func (d *Documents) Put(key string, value []byte, revision int64) error {
+	d.revision = max(d.revision, revision)
+	doc, ferr := parseDocument(key, value)
+	if ferr != nil {
+		_, lastGood := d.good[key]
+		d.rejected[key] = Rejection{Key: key, Revision: revision, Field: ferr.Field, Reason: ferr.Reason, LastGood: lastGood}
+		return ferr.invalid(key, revision)
+	}
+	delete(d.rejected, key)
+	d.good[key] = doc
+	d.forget(doc.id.Kind)
+	return nil
+}
+
+// Delete takes a document out, with its last good version.
+func (d *Documents) Delete(key string, revision int64) {
+	d.revision = max(d.revision, revision)
+	delete(d.rejected, key)
+	if doc, ok := d.good[key]; ok {
+		delete(d.good, key)
+		d.forget(doc.id.Kind)
+	}
+}
+
+// forget drops what was built on a layer that has changed.
+func (d *Documents) forget(changed Kind) {
+	if changed != KindDefaults && changed != KindPool {
+		return
+	}
+	for _, doc := range d.good {
+		if changed == KindDefaults || doc.id.Kind == KindEndpoint {
+			doc.built = nil
+		}
+	}
+}
+
+// Keys returns the keys of all good documents, sorted.
+func (d *Documents) Keys() []string { return slices.Sorted(maps.Keys(d.good)) }
+
+// Known returns the keys of all documents, good or rejected, sorted.
+func (d *Documents) Known() []string {
+	keys := maps.Clone(d.good)
+	for key := range d.rejected {
+		keys[key] = nil
+	}
+	return slices.Sorted(maps.Keys(keys))
+}
+
+// Check says whether a document is acceptable on its own; if not, it returns an *InvalidError.
+func Check(key string, value []byte) error {
+	_, err := parseDocument(key, value)
+	return err.invalid(key, 0)
+}

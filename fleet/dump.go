@@ -1,0 +1,45 @@
+package fleet
+
+import "encoding/json"
+
+// MarshalJSON writes the whole table as it is in force, for debug pages: each document by its key, with everything resolved.
+func (t *Table) MarshalJSON() ([]byte, error) {
+	return json.Marshal(struct {
+		Revision  int64          `json:"revision"`
+		Rejected  []Rejection    `json:"rejected"`
+		Conflicts []Conflict     `json:"conflicts"`
+		Origins   []string       `json:"origins"`
+		Documents map[string]any `json:"documents"`
+	}{t.Revision, t.Rejected, t.Conflicts, t.origins, t.nouns()})
+}
+
+// nouns returns everything in the table by its key.
+func (t *Table) nouns() map[string]any {
+	out := map[string]any{}
+	for _, m := range t.modelList {
+		out[documentKey(KindModel, m.Name)] = m
+	}
+	for _, p := range t.poolList {
+		out[documentKey(KindPool, p.Name)] = p
+	}
+	for _, c := range t.coloList {
+		out[documentKey(KindColo, c.Name)] = c
+	}
+	for _, a := range t.acctList {
+		out[documentKey(KindAccount, a.Name)] = a
+	}
+	for _, e := range t.entries {
+		out[documentKey(KindEntry, e.Node)] = e
+	}
+	for colo, servers := range t.servers {
+		for _, s := range servers {
+			out[documentKey(KindServer, colo, s.Node)] = s
+		}
+	}
+	for colo, endpoints := range t.endpoints {
+		for _, e := range endpoints.all {
+			out[documentKey(KindEndpoint, colo, e.ID)] = e
+		}
+	}
+	return out
+}

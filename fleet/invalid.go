@@ -1,0 +1,79 @@
+package fleet
+
+import (
+	"strconv"
+	"strings"
+)
+
+// InvalidError says why a document is not accepted.
+type InvalidError struct {
+	Key      string
+	Field    string // dotted path with indexes, such as routing.steps[1].pick; empty = the document as a whole
+	Value    string // as far as it may be shown; empty if not
+	Reason   string // with what is accepted
+	Revision int64  // 0 where it is not known
+}
+
+// Error returns "key: field: value: reason", without what is empty.
+func (e *InvalidError) Error() string {
+	var parts []string
+	for _, s := range []string{e.Key, e.Field, e.Value, e.Reason} {
+		if s != "" {
+			parts = append(parts, s)
+		}
+	}
+	return strings.Join(parts, ": ")
+}
+
+// Rejection is a document whose newest version is not in force.
+type Rejection struct {
+	Key      string `json:"key"`
+	Revision int64  `json:"revision"`
+	Field    string `json:"field,omitempty"`
+	Reason   string `json:"reason"`
+	LastGood bool   `json:"last_good"` // an earlier version stays in force
+}
+
+// fieldError is an InvalidError that does not know its document. Errors grow from the inside: see in.
+type fieldError struct {
+	Field, Value, Reason string
+}
+
+// in returns e as seen from one level further out, where the field is called name.
+func (e *fieldError) in(name string) *fieldError {
+	if e == nil {
+		return nil
+	}
+	out := *e
+	switch {
+	case e.Field == "":
+		out.Field = name
+	case strings.HasPrefix(e.Field, "["):
+		out.Field = name + e.Field
+	default:
+		out.Field = name + "." + e.Field
+	}
+	return &out
+}
+
+func (e *fieldError) at(index int) *fieldError {
+	return e.in("[" + strconv.Itoa(index) + "]")
+}
+
+// invalid makes a typed nil an untyped one, too.
+func (e *fieldError) invalid(key string, revision int64) error {
+	if e == nil {
+		return nil
+	}
+	return &InvalidError{Key: key, Field: e.Field, Value: e.Value, Reason: e.Reason, Revision: revision}
+}
+
+const maxShown = 64
+
+// quote shows a text in an error: cut, and with everything odd escaped.
+func quote(s string) string {
+	if len(s) > maxShown {
+		return strconv.Quote(s[:maxShown]) + "…"
+	}
+	return strconv.Quote(s)
+}

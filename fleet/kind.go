@@ -1,0 +1,98 @@
+package fleet
+
+import (
+	"fmt"
+	"strings"
+)
+
+// Kind is the first part of a document's key.
+type Kind string
+
+// The kinds of documents. KindDefaults is a whole key; of the others, the rest of the key is the document's name, and for
+// endpoints and servers the colo and the name.
+const (
+	KindDefaults Kind = "defaults"
+	KindModel    Kind = "models"
+	KindPool     Kind = "pools"
+	KindColo     Kind = "colos"
+	KindAccount  Kind = "accounts"
+	KindEndpoint Kind = "endpoints"
+	KindServer   Kind = "servers"
+	KindEntry    Kind = "entries"
+)
+
+const maxName = 128
+
+// identity is a key taken apart. Colo is set for endpoints and servers only; Name is empty for defaults only.
+type identity struct {
+	Kind       Kind
+	Colo, Name string
+}
+
+// parseKey takes a key apart and checks the names in it.
+func parseKey(key string) (identity, *fieldError) {
+	if key == string(KindDefaults) {
+		return identity{Kind: KindDefaults}, nil
+	}
+	kind, rest, _ := strings.Cut(key, "/")
+	id := identity{Kind: Kind(kind), Name: rest}
+	switch id.Kind {
+	case KindModel, KindPool, KindAccount:
+	case KindColo, KindEntry:
+		return id, checkPlainName(rest)
+	case KindEndpoint, KindServer:
+		var found bool
+		if id.Colo, id.Name, found = strings.Cut(rest, "/"); !found {
+			return id, &fieldError{Reason: fmt.Sprintf("the key must be %s/<colo>/<name>", kind)}
+		}
+		if err := checkPlainName(id.Colo); err != nil {
+			return id, err
+		}
+		if id.Kind == KindServer {
+			return id, checkPlainName(id.Name)
+		}
+	default:
+		return id, &fieldError{Reason: "unknown kind of document; the key must be defaults, or begin with models/, pools/, " +
+			"colos/, accounts/, endpoints/, servers/ or entries/"}
+	}
+	return id, checkKeyName(id.Name)
+}
+
+// documentKey is the reverse of parseKey.
+func documentKey(kind Kind, names ...string) string {
+	return string(kind) + "/" + strings.Join(names, "/")
+}
+
+// checkPlainName checks the name of a colo or of a node, which stands between slashes in keys and names folders.
+func checkPlainName(name string) *fieldError {
+	if strings.Contains(name, "/") {
+		return &fieldError{Value: quote(name), Reason: "the name of a colo or of a node must not contain a slash"}
+	}
+	return checkKeyName(name)
+}
+
+func checkKeyName(name string) *fieldError {
+	if !validName(name) {
+		return &fieldError{Value: quote(name), Reason: "in the key: " + acceptedName}
+	}
+	return nil
+}
+
+const acceptedName = "a name must begin with a letter or digit, followed by at most 127 letters, digits and . _ : / @ + -"
+
+// validName reports whether s is a name: [A-Za-z0-9][A-Za-z0-9._:/@+-]{0,127}.
+func validName(s string) bool {
+	if s == "" || len(s) > maxName || !alphanumeric(s[0]) {
+		return false
+	}
+	for i := 1; i < len(s); i++ {
+		if !alphanumeric(s[i]) && strings.IndexByte("._:/@+-", s[i]) < 0 {
+			return false
+		}
+	}
+	return true
+}
+
+func alphanumeric(c byte) bool {
+	return '0' <= c && c <= '9' || 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z'
+}

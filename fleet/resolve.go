@@ -1,0 +1,116 @@
+package fleet
+
+import (
+	"strings"
+)
+
+// resolver turns documents into nouns. Layers were checked one by one when they came, so that no rule is checked again.
+type resolver struct {
+	docs     *Documents
+	defaults map[string]any // the defaults document; empty if there is none
+	plain    Pool           // of which nobody says anything
+}
+
+func (d *Documents) resolver() resolver {
+	r := resolver{docs: d}
+	if doc, ok := d.good[string(KindDefaults)]; ok {
+		r.defaults = doc.tree
+	}
+	if noun, err := r.build(identity{Kind: KindPool}, nil); err == nil {
+		r.plain = *noun.(*Pool)
+	}
+	return r
+}
+
+// under returns a part of the defaults document.
+func (r resolver) under(path ...string) map[string]any {
+	tree := r.defaults
+	for _, name := range path {
+		tree, _ = tree[name].(map[string]any)
+	}
+	return tree
+}
+
+// noun returns what a document describes: a pointer to a Model, Pool, Colo, Account, Endpoint, Server or EntryNode. Unless a
+// layer below it has changed, it is the same that earlier tables have.
+func (r resolver) noun(doc *document) (any, *fieldError) {
+	if doc.built != nil {
+		return doc.built, nil
+	}
+	out, err := r.build(doc.id, doc.tree)
+	if err == nil {
+		doc.built = out
+	}
+	return out, err
+}
+
+func (r resolver) build(id identity, tree map[string]any) (any, *fieldError) {
+	out := id.blank()
+	if err := (decoder{lenient: true, checked: true}).decode(r.layers(id, tree), out); err != nil {
+		return nil, err
+	}
+	switch v := out.(type) {
+	case *Model:
+		v.finish()
+	case *Endpoint:
+		v.URL, _ = normalURL(v.URL)
+	}
+	return out, nil
+}
+
+// layers merges a document with what lies below it.
+func (r resolver) layers(id identity, tree map[string]any) map[string]any {
+	builtin := r.docs.builtin.kinds[id.Kind]
+	switch id.Kind {
+	case KindModel:
+		return merge(builtin, r.under("model"), tree)
+	case KindPool:
+		return merge(builtin, r.under("pool"), tree)
+	case KindEndpoint:
+		return r.endpointLayers(builtin, tree)
+	}
+	return merge(builtin, tree)
+}
+
+func (r resolver) endpointLayers(builtin, tree map[string]any) map[string]any {
+	general := r.under("endpoint")
+	engine, _ := merge(builtin, general, tree)["engine"].(string)
+	ofEngine, _ := r.docs.builtin.engines[engine].(map[string]any)
+	ofPool := map[string]any{}
+	if name, ok := tree["pool"].(string); ok {
+		if pool := r.pool(name); pool.Permits.PerEndpoint > 0 {
+			ofPool["concurrency"] = int64(pool.Permits.PerEndpoint)
+		}
+	}
+	return merge(builtin, ofEngine, general, r.under("engines", engine), ofPool, tree)
+}
+
+// pool returns a pool by its document, or else by the defaults.
+func (r resolver) pool(name string) *Pool {
+	if doc, ok := r.docs.good[documentKey(KindPool, name)]; ok {
+		if noun, err := r.noun(doc); err == nil {
+			return noun.(*Pool)
+		}
+	}
+	p := r.plain
+	p.Name = name
+	return &p
+}
+
+// finish fills in what depends on the model's own name, or stands in a list where layers do not reach.
+func (m *Model) finish() {
+	if m.Pool == "" {
+		m.Pool = m.Name
+	}
+	if m.UpstreamName == "" {
+		m.UpstreamName = m.Name
+	}
+	for i := range m.Routing.Steps {
+		if m.Routing.Steps[i].Pick == "" {
+			m.Routing.Steps[i].Pick = PickOrder
+		}
+	}
+	for i, name := range m.ForwardHeaders {
+		m.ForwardHeaders[i] = strings.ToLower(name)
+	}
+}

@@ -1,0 +1,106 @@
+package fleet
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"reflect"
+)
+
+// MaxFile is the largest file of documents that is read.
+const MaxFile = 16 << 20
+
+// RawDocument is a key (without the prefix) and its YAML or JSON value, unparsed.
+type RawDocument struct {
+	Key   string
+	Value []byte
+}
+
+// SplitFile reads a file of YAML documents, each with its key in the field key. The values come without that field, and with
+// their comments where possible. They are not checked; see [Check].
+func SplitFile(data []byte) ([]RawDocument, error) {
+	if len(data) > MaxFile {
+		return nil, fmt.Errorf("cannot read a file of %d bytes: at most %d are accepted", len(data), MaxFile)
+	}
+	var out []RawDocument
+	for _, part := range splitDocuments(data) {
+		if part.blank() {
+			continue
+		}
+		doc, err := part.takeKey()
+		if err != nil {
+			return nil, fmt.Errorf("cannot read document %d of the file (from line %d): %w", len(out)+1, part.line, err)
+		}
+		out = append(out, doc)
+	}
+	return out, nil
+}
+
+// filePart is one document of a file, and the line of the file where it begins.
+type filePart struct {
+	line int
+	text []byte
+}
+
+// splitDocuments cuts at the lines that begin with "---" or "...". At the beginning of a line they mean that everywhere in
+// YAML, also in a quoted text.
+func splitDocuments(data []byte) []filePart {
+	parts, number := []filePart{{line: 1}}, 0
+	for line := range bytes.Lines(data) {
+		number++
+		if bytes.HasPrefix(line, []byte("---")) || bytes.HasPrefix(line, []byte("...")) {
+			if rest := line[3:]; len(bytes.TrimSpace(rest)) == 0 || rest[0] == ' ' || rest[0] == '\t' {
+				parts, line = append(parts, filePart{line: number}), rest
+			}
+		}
+		last := &parts[len(parts)-1]
+		last.text = append(last.text, line...)
+	}
+	return parts
+}
+
+// takeKey parts a document of a file from its key.
+func (part filePart) takeKey() (RawDocument, error) {
+	tree, err := parseTree(part.text)
+	if err != nil {
+		return RawDocument{}, err.invalid("", 0)
+	}
+	key, ok := tree["key"].(string)
+	if !ok {
+		return RawDocument{}, &InvalidError{Field: "key", Reason: "each document of a file needs its key, such as key: models/llama"}
+	}
+	rest := maps.Clone(tree)
+	delete(rest, "key")
+	value, failed := withoutKey(part.text, rest)
+	return RawDocument{Key: key, Value: value}, failed
+}
+
+// blank reports whether a document has nothing but empty lines and comments.
+func (part filePart) blank() bool {
+	for line := range bytes.Lines(part.text) {
+		if line = bytes.TrimSpace(line); len(line) > 0 && line[0] != '#' {
+			return false
+		}
+	}
+	return true
+}
+
+// withoutKey takes the line of the key out of a document. Where that does not give what is wanted (the key may stand anywhere
+// in a flow map), the document is written anew.
+func withoutKey(text []byte, want map[string]any) ([]byte, error) {
+	var kept []byte
+	for line := range bytes.Lines(text) {
+		if !bytes.HasPrefix(line, []byte("key:")) {
+			kept = append(kept, line...)
+		}
+	}
+	if got, err := parseTree(kept); err == nil && reflect.DeepEqual(got, want) {
+		return bytes.TrimLeft(kept, " \r\n"), nil
+	}
+	value, err := json.Marshal(want)
+	if err != nil {
+		return nil, fmt.Errorf("cannot write the document as JSON: %w", err)
+	}
+	return value, nil
+}

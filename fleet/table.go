@@ -1,0 +1,125 @@
+package fleet
+
+// Table is everything that a node knows of the fleet, resolved. It is immutable, and so is everything that it returns; build
+// one with [Documents].
+type Table struct {
+	Revision  int64       // of the newest change in it
+	Rejected  []Rejection // sorted by key
+	Conflicts []Conflict  // sorted by loser
+
+	models    map[string]*Model
+	aliases   map[string]*Model
+	modelList []*Model
+	pools     map[string]*Pool
+	poolList  []*Pool
+	plainPool Pool // of a pool that nobody speaks of
+	colos     map[string]*Colo
+	coloList  []*Colo
+	servers   map[string][]*Server
+	endpoints map[string]coloEndpoints
+	accounts  map[string]*Account
+	acctList  []*Account
+	plainAcct Account
+	keys      map[KeyHash]accountKey
+	entries   []*EntryNode
+	origins   []string
+}
+
+// Conflict is something that two documents claim and one has got.
+type Conflict struct {
+	What   string `json:"what"` // alias, url or key
+	Value  string `json:"value"`
+	Winner string `json:"winner"` // keys of documents
+	Loser  string `json:"loser"`
+}
+
+type coloEndpoints struct {
+	all    []*Endpoint
+	byPool map[string][]*Endpoint
+	byURL  map[string]*Endpoint
+}
+
+type accountKey struct {
+	account *Account
+	key     *Key
+}
+
+// Model returns the model of that name; else the one with that alias, the lexically first if there are several.
+func (t *Table) Model(name string) (*Model, bool) {
+	if m, ok := t.models[name]; ok {
+		return m, true
+	}
+	m, ok := t.aliases[name]
+	return m, ok
+}
+
+// Models returns all models, sorted by name.
+func (t *Table) Models() []*Model { return t.modelList }
+
+// Pool returns the pool of that name, with the defaults if there is no document; never nil.
+func (t *Table) Pool(name string) *Pool {
+	if p, ok := t.pools[name]; ok {
+		return p
+	}
+	p := t.plainPool
+	p.Name = name
+	return &p
+}
+
+// Pools returns the pools that a document describes, or a model or endpoint refers to, sorted by name.
+func (t *Table) Pools() []*Pool { return t.poolList }
+
+// Colo returns the colo of that name.
+func (t *Table) Colo(name string) (*Colo, bool) {
+	c, ok := t.colos[name]
+	return c, ok
+}
+
+// Colos returns all colos, sorted by name.
+func (t *Table) Colos() []*Colo { return t.coloList }
+
+// Servers returns the servers of a colo, sorted by node.
+func (t *Table) Servers(colo string) []*Server { return t.servers[colo] }
+
+// Entries returns the entries, sorted by node.
+func (t *Table) Entries() []*EntryNode { return t.entries }
+
+// Endpoints returns the endpoints of a pool in a colo, sorted by ID.
+func (t *Table) Endpoints(colo, pool string) []*Endpoint { return t.endpoints[colo].byPool[pool] }
+
+// EndpointsOf returns all endpoints of a colo, sorted by ID.
+func (t *Table) EndpointsOf(colo string) []*Endpoint { return t.endpoints[colo].all }
+
+// Account returns the account of that name.
+func (t *Table) Account(name string) (*Account, bool) {
+	a, ok := t.accounts[name]
+	return a, ok
+}
+
+// Accounts returns all accounts, sorted by name.
+func (t *Table) Accounts() []*Account { return t.acctList }
+
+// DefaultAccount returns an account as an empty document would describe it, for requests that nobody is named for.
+func (t *Table) DefaultAccount(name string) *Account {
+	a := t.plainAcct
+	a.Name = name
+	return &a
+}
+
+// AccountByKeyHash returns the account that has a key with this SHA-256, and the key. It does not look at the key's expiry.
+func (t *Table) AccountByKeyHash(sum [32]byte) (*Account, *Key, bool) {
+	k, ok := t.keys[sum]
+	return k.account, k.key, ok
+}
+
+// Origins returns the origins that browsers may open WebSockets from.
+func (t *Table) Origins() []string { return t.origins }
+
+// MaxBody is the largest body that any model takes.
+func (t *Table) MaxBody() Bytes {
+	largest := Bytes(0)
+	for _, m := range t.modelList {
+		largest = max(largest, m.MaxBody)
+	}
+	return largest
+}

@@ -1,0 +1,157 @@
+package fleet_test
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"reflect"
+	"testing"
+
+	"colonnade/fleet"
+)
+
+func TestAliases(t *testing.T) {
+	table := documents(t,
+		"models/b", "aliases: [default, a, b, shared]",
+		"models/c", "aliases: [default, shared, fine]",
+		"models/a", "aliases: [shared]",
+	).Table()
+	f := func(name, want string) {
+		t.Helper()
+		if m, ok := table.Model(name); !ok || m.Name != want {
+			t.Errorf("Model(%q) = %+v, want %q", name, m, want)
+		}
+	}
+	f("a", "a") // names beat aliases
+	f("b", "b")
+	f("default", "b") // the lexically first
+	f("shared", "a")
+	f("fine", "c")
+	if _, ok := table.Model("nobody"); ok {
+		t.Error("a model that is not there was found")
+	}
+	want := []fleet.Conflict{
+		{What: "alias", Value: "a", Winner: "models/a", Loser: "models/b"},
+		{What: "alias", Value: "shared", Winner: "models/a", Loser: "models/b"},
+		{What: "alias", Value: "default", Winner: "models/b", Loser: "models/c"},
+		{What: "alias", Value: "shared", Winner: "models/a", Loser: "models/c"},
+	}
+	if !reflect.DeepEqual(table.Conflicts, want) {
+		t.Errorf("conflicts %+v\nwant %+v", table.Conflicts, want)
+	}
+}
+
+func TestOneEndpointForEachURL(t *testing.T) {
+	table := documents(t,
+		"endpoints/ams/b", "url: http://H:80/v1/\npool: p",
+		"endpoints/ams/a", "url: http://h\npool: q",
+		"endpoints/fra/c", "url: http://h\npool: p",
+	).Table()
+	if len(table.Endpoints("ams", "p")) != 0 || len(table.Endpoints("ams", "q")) != 1 || len(table.EndpointsOf("ams")) != 1 || len(table.EndpointsOf("fra")) != 1 {
+		t.Errorf("ams has %+v", table.EndpointsOf("ams"))
+	}
+	want := []fleet.Conflict{{What: "url", Value: "http://h", Winner: "endpoints/ams/a", Loser: "endpoints/ams/b"}}
+	if !reflect.DeepEqual(table.Conflicts, want) {
+		t.Errorf("conflicts %+v", table.Conflicts)
+	}
+}
+
+func TestAccountByKeyHash(t *testing.T) {
+	one, two := sha256.Sum256([]byte("one")), sha256.Sum256([]byte("two"))
+	key := func(id string, sum [32]byte) string {
+		return fmt.Sprintf("{id: %s, sha256: %q}", id, hex.EncodeToString(sum[:]))
+	}
+	table := documents(t,
+		"accounts/b", "keys: ["+key("k2", two)+", "+key("k3", one)+"]",
+		"accounts/a", "keys: ["+key("k1", one)+"]",
+	).Table()
+	f := func(sum [32]byte, account, id string) {
+		t.Helper()
+		a, k, ok := table.AccountByKeyHash(sum)
+		if !ok || a.Name != account || k.ID != id {
+			t.Errorf("%+v, %+v, %v; want %s of %s", a, k, ok, id, account)
+		}
+	}
+	f(one, "a", "k1")
+	f(two, "b", "k2")
+	if a, k, ok := table.AccountByKeyHash([32]byte{}); ok || a != nil || k != nil {
+		t.Error("an unknown key was found")
+	}
+	if want := []fleet.Conflict{{What: "key", Value: "k3", Winner: "accounts/a", Loser: "accounts/b"}}; !reflect.DeepEqual(table.Conflicts, want) {
+		t.Errorf("conflicts %+v", table.Conflicts)
+	}
+}
+
+func TestListsAreSorted(t *testing.T) {
+	table := documents(t,
+		"models/z", "pool: late", "models/a", "{}", "models/m/n", "pool: early",
+		"pools/described", "{}",
+		"colos/fra", "{}", "colos/ams", "{}",
+		"servers/ams/2", "{address: 'h:1', boot: b}", "servers/ams/1", "{address: 'h:2', boot: b}", "servers/ams-x/0", "{address: 'h:3', boot: b}",
+		"endpoints/ams/b", "url: http://b\npool: of-endpoint", "endpoints/ams/a", "url: http://a\npool: of-endpoint", "endpoints/ams/c/d", "url: http://c\npool: x",
+		"accounts/b", "{}", "accounts/a", "{}",
+		"entries/b", "address: h:1", "entries/a", "address: h:1",
+		"defaults", "origins: ['https://b.example', 'https://a.example']",
+	).Table()
+	f := func(what string, got []string, want ...string) {
+		t.Helper()
+		if !reflect.DeepEqual(got, want) {
+			t.Errorf("%s: %q, want %q", what, got, want)
+		}
+	}
+	f("models", names(table.Models(), func(m *fleet.Model) string { return m.Name }), "a", "m/n", "z")
+	f("pools", names(table.Pools(), func(p *fleet.Pool) string { return p.Name }), "a", "described", "early", "late", "of-endpoint", "x")
+	f("colos", names(table.Colos(), func(c *fleet.Colo) string { return c.Name }), "ams", "fra")
+	f("servers", names(table.Servers("ams"), func(s *fleet.Server) string { return s.Node }), "1", "2")
+	f("endpoints", names(table.Endpoints("ams", "of-endpoint"), func(e *fleet.Endpoint) string { return e.ID }), "a", "b")
+	f("endpoints of ams", names(table.EndpointsOf("ams"), func(e *fleet.Endpoint) string { return e.ID }), "a", "b", "c/d")
+	f("accounts", names(table.Accounts(), func(a *fleet.Account) string { return a.Name }), "a", "b")
+	f("entries", names(table.Entries(), func(e *fleet.EntryNode) string { return e.Node }), "a", "b")
+	f("origins", table.Origins(), "https://b.example", "https://a.example")
+	if table.Servers("nowhere") != nil || table.Endpoints("nowhere", "p") != nil || table.EndpointsOf("nowhere") != nil {
+		t.Error("something is nowhere")
+	}
+	if p := table.Pool("nobody speaks of it"); p.Name != "nobody speaks of it" || p.Queue.Limit != 256 {
+		t.Errorf("pool %+v", p)
+	}
+	if _, ok := table.Colo("nowhere"); ok {
+		t.Error("nowhere is a colo")
+	}
+	if _, ok := table.Account("nobody"); ok {
+		t.Error("nobody is an account")
+	}
+}
+
+func names[T any](list []T, name func(T) string) []string {
+	var out []string
+	for _, v := range list {
+		out = append(out, name(v))
+	}
+	return out
+}
+
+func BenchmarkTable(b *testing.B) {
+	docs := fleet.NewDocuments()
+	put := func(key, value string) {
+		if err := docs.Put(key, []byte(value), 1); err != nil {
+			b.Fatal(err)
+		}
+	}
+	for i := range 1000 {
+		put(fmt.Sprintf("models/m%d", i), "aliases: [x]\nretry: {errors: 1}")
+		put(fmt.Sprintf("accounts/a%d", i), "weight: 3")
+		put(fmt.Sprintf("endpoints/ams/e%d", i), fmt.Sprintf("url: http://h%d\npool: p%d", i, i%50))
+	}
+	b.Run("one model changed", func(b *testing.B) {
+		for b.Loop() {
+			put("models/m7", "beta: true")
+			docs.Table()
+		}
+	})
+	b.Run("defaults changed", func(b *testing.B) {
+		for b.Loop() {
+			put("defaults", "model: {beta: true}")
+			docs.Table()
+		}
+	})
+}

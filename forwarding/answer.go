@@ -1,0 +1,205 @@
+package forwarding
+
+import (
+	"context"
+	"errors"
+	"io"
+	"time"
+
+	"colonnade/openai"
+)
+
+const (
+	// maxHeld is how much of an answer is held back: a whole small answer, or a stream's head until its first event.
+	maxHeld = 64 << 10
+	// endGrace is how long a stream that has properly ended may take to end its framing too.
+	endGrace = time.Second
+)
+
+// Shape says how an answer is to be read.
+type Shape struct {
+	API        openai.API
+	StripUsage bool // take out the usage event that we asked for
+}
+
+// Answer is a server's response: what came up to the first byte, and the rest as it comes. It is for one goroutine.
+// Close must be called, and may be called again.
+type Answer struct {
+	ctx       context.Context
+	transport *Transport
+	target    Target
+	conn      *conn
+	linger    time.Duration
+	unwatch   func() bool
+
+	head   head
+	body   body
+	stream *openai.Stream // of an event stream; else nil
+	held   []byte         // to be delivered before the body
+	whole  bool           // held is all there is
+	size   int64          // bytes delivered
+}
+
+// Status is the HTTP status, or for a stream that began with an error event the status that the event says.
+func (a *Answer) Status() int {
+	if a.stream != nil {
+		if first, failed := a.stream.First(); first == openai.ErrorEvent && failed != nil {
+			return failed.Status
+		}
+	}
+	return a.head.status
+}
+
+// Header returns the first value of a header, or nothing.
+func (a *Answer) Header(name string) string { return a.head.get(name) }
+
+// Stream returns what follows the answer's events, or nil if it is no event stream.
+func (a *Answer) Stream() *openai.Stream { return a.stream }
+
+// Whole returns the whole body, if it has arrived: small answers and refusals do before [Transport.Do] returns.
+func (a *Answer) Whole() ([]byte, bool) { return a.held, a.whole }
+
+// Length is the body's length, or -1 if only its end will tell.
+func (a *Answer) Length() int64 {
+	if a.stream != nil {
+		return -1
+	}
+	return a.head.length
+}
+
+// readFirst reads as far as the answer commits us: a whole small answer, or a stream up to its first event.
+func (a *Answer) readFirst(s Shape) error {
+	if openai.IsEventStream([]byte(a.head.get("content-type"))) && a.head.status < 300 {
+		a.stream = openai.NewStream(openai.StreamConfig{API: s.API, StripUsage: s.StripUsage})
+		return a.readFirstEvent()
+	}
+	if a.head.length > maxHeld {
+		_, err := a.readSome()
+		return err
+	}
+	for len(a.held) <= maxHeld {
+		more, err := a.readSome()
+		if err != nil {
+			return err
+		}
+		if !more {
+			a.whole = true
+			a.finish()
+			return nil
+		}
+	}
+	return nil
+}
+
+// readSome adds the next piece to what is held. It reports false at the body's end.
+func (a *Answer) readSome() (bool, error) {
+	piece, err := a.body.next()
+	if errors.Is(err, io.EOF) {
+		return false, nil
+	}
+	a.held = append(a.held, piece...)
+	return true, err
+}
+
+func (a *Answer) readFirstEvent() error {
+	for len(a.held) <= maxHeld {
+		piece, err := a.body.next()
+		if errors.Is(err, io.EOF) {
+			return errEmptyStream
+		}
+		if err != nil {
+			return err
+		}
+		a.held = append(a.held, a.stream.Feed(piece)...)
+		if err := a.stream.Err(); err != nil {
+			return err
+		}
+		if first, _ := a.stream.First(); first != openai.NoEvent {
+			return nil
+		}
+	}
+	return nil
+}
+
+var errEmptyStream = errors.New("stream ended before its first event")
+
+// Next returns the bytes to deliver next, valid until the following call; it may return none and no error. At the end
+// that the other side meant it returns io.EOF, else an [ExchangeError] or the context's cause.
+func (a *Answer) Next() ([]byte, error) {
+	if held := a.held; held != nil {
+		a.held = nil
+		a.size += int64(len(held))
+		return held, nil
+	}
+	if a.conn == nil {
+		return nil, io.EOF
+	}
+	if a.stream != nil && a.stream.Ended() {
+		a.conn.idle = endGrace
+	}
+	piece, err := a.body.next()
+	switch {
+	case errors.Is(err, io.EOF):
+		a.finish()
+		return a.last()
+	case err != nil:
+		return nil, exchangeError(a.ctx, PhaseStream, err)
+	}
+	if a.stream != nil {
+		piece = a.stream.Feed(piece)
+		if err := a.stream.Err(); err != nil {
+			return nil, &ExchangeError{Phase: PhaseStream, Err: err}
+		}
+	}
+	a.size += int64(len(piece))
+	return piece, nil
+}
+
+// last returns what a stream that ended without an empty line still has.
+func (a *Answer) last() ([]byte, error) {
+	if a.stream != nil {
+		if tail := a.stream.Finish(); len(tail) > 0 {
+			a.size += int64(len(tail))
+			return tail, nil
+		}
+	}
+	return nil, io.EOF
+}
+
+// Size is how many bytes Next has returned.
+func (a *Answer) Size() int64 { return a.size }
+
+// AtEnd reports whether all of a body of known length has been returned by Next.
+func (a *Answer) AtEnd() bool {
+	return a.conn == nil || a.stream == nil && a.body.done && a.held == nil
+}
+
+// finish ends an exchange whose answer was read to its end.
+func (a *Answer) finish() {
+	c := a.conn
+	if c == nil {
+		return
+	}
+	a.conn = nil
+	// A cancellation that has begun has spoilt the deadlines.
+	reusable := a.unwatch() && !a.head.close && a.body.framing != framingClose && a.body.held == 0 && c.br.Buffered() == 0
+	if !reusable {
+		c.Close()
+		a.transport.releaseReader(c)
+		return
+	}
+	a.transport.put(a.target, c)
+}
+
+// Close ends the exchange. Unless the answer was read to its end, the connection is closed, and the other side is given
+// [Request.Linger] to close it too.
+func (a *Answer) Close() {
+	c := a.conn
+	if c == nil {
+		return
+	}
+	a.conn = nil
+	a.unwatch()
+	c.linger(a.linger)
+	a.transport.releaseReader(c)
+}

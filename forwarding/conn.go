@@ -1,0 +1,117 @@
+package forwarding
+
+import (
+	"bufio"
+	"context"
+	"crypto/tls"
+	"errors"
+	"net"
+	"os"
+	"sync/atomic"
+	"syscall"
+	"time"
+)
+
+const (
+	// readBuffer bounds the head of an answer, and what one read of a body brings.
+	readBuffer = 16 << 10
+	// socketBuffer keeps the kernel from storing megabytes of an answer for a reader that stalls; the kernel doubles it.
+	socketBuffer = 128 << 10
+)
+
+// longAgo is a deadline that has passed: it wakes whoever reads or writes.
+func longAgo() time.Time { return time.Unix(1, 0) }
+
+// conn is one connection to a server, with the deadlines of the exchange it carries.
+type conn struct {
+	net.Conn
+	tcp *net.TCPConn // below Conn, which may be TLS
+	raw syscall.RawConn
+	br  *bufio.Reader
+
+	head      []byte // reused for request heads
+	idleSince time.Time
+
+	cancelled atomic.Bool
+	idle      time.Duration // longest silence while reading; 0 = none
+	end       time.Time     // of the whole exchange
+}
+
+// cancel wakes the exchange, from any goroutine. The order matters: the flag first, since Read looks at it after it has
+// moved its deadline.
+func (c *conn) cancel() {
+	c.cancelled.Store(true)
+	_ = c.SetDeadline(longAgo())
+}
+
+var errCancelled = errors.New("exchange was cancelled")
+
+// Read moves the read deadline forward, then reads.
+func (c *conn) Read(p []byte) (int, error) {
+	deadline := c.end
+	if c.idle > 0 {
+		if d := time.Now().Add(c.idle); deadline.IsZero() || d.Before(deadline) {
+			deadline = d
+		}
+	}
+	if err := c.SetReadDeadline(deadline); err != nil {
+		return 0, err
+	}
+	if c.cancelled.Load() {
+		return 0, errCancelled
+	}
+	return c.Conn.Read(p)
+}
+
+// linger closes the connection in two steps: it says that nothing more will be sent, and waits until the other side has
+// closed too, for limit at most. An engine that has seen the end of its request stops generating, so its slot is free
+// when linger returns. What still arrives is thrown away.
+func (c *conn) linger(limit time.Duration) {
+	defer c.Close()
+	if limit <= 0 || c.closeWrite() != nil {
+		return
+	}
+	until := time.Now().Add(limit)
+	var drain [4 << 10]byte
+	for time.Now().Before(until) {
+		_ = c.SetReadDeadline(until)
+		// A cancellation that comes late moves the deadline once more, so a timeout alone is no reason to leave.
+		if _, err := c.Conn.Read(drain[:]); err != nil && !errors.Is(err, os.ErrDeadlineExceeded) {
+			return
+		}
+	}
+}
+
+func (c *conn) closeWrite() error {
+	if t, ok := c.Conn.(*tls.Conn); ok {
+		_ = t.CloseWrite()
+	}
+	return c.tcp.CloseWrite()
+}
+
+// dial connects within timeout. A secure connection speaks HTTP/1.1 only.
+func dial(ctx context.Context, to Target, timeout time.Duration) (*conn, error) {
+	ctx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	var d net.Dialer
+	nc, err := d.DialContext(ctx, "tcp", to.Address)
+	if err != nil {
+		return nil, err
+	}
+	tcp := nc.(*net.TCPConn)
+	_ = tcp.SetReadBuffer(socketBuffer)
+	raw, err := tcp.SyscallConn()
+	if err != nil {
+		tcp.Close()
+		return nil, err
+	}
+	if to.ServerName == "" {
+		return &conn{Conn: tcp, tcp: tcp, raw: raw}, nil
+	}
+	secure := tls.Client(tcp, &tls.Config{ServerName: to.ServerName, NextProtos: []string{"http/1.1"}, MinVersion: tls.VersionTLS12})
+	if err := secure.HandshakeContext(ctx); err != nil {
+		tcp.Close()
+		return nil, err
+	}
+	return &conn{Conn: secure, tcp: tcp, raw: raw}, nil
+}

@@ -1,0 +1,16 @@
+// Package forwarding carries one request one hop: from an entry to a colo server, and from there to an engine.
+//
+// What moves is a [Request], rebuilt field by field and never copied from what a client sent, and an [Answer], which is
+// an engine's response up to its first byte and then the rest of it as it comes. [Transport.Do] makes exactly one
+// attempt and hides no retry. It ends as soon as its context does: the connection is told to stop by a deadline in the
+// past, so a goroutine that waits for a silent engine wakes at once; the connection is then closed in two steps, so
+// that the engine has let go of its slot before the caller releases the permit ([Request.Linger]).
+//
+// [Relay] writes an answer to the client with rolling deadlines on both sides. It holds the rule that a stream that was
+// cut short never looks complete: the client gets the API's own error event, and then a connection that is closed
+// without the last chunk.
+//
+// [Watcher] tells at once when a client has gone, also while its request is queued or its engine is silent. [Hop] is
+// the signed token by which one node of the fleet believes another, [Verdict] and [Load] are what a colo server tells
+// back, and [RetryBudget] bounds what a storm of failures may add.
+package forwarding

@@ -1,0 +1,166 @@
+package forwarding
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+)
+
+// maxInterim bounds the 1xx answers before the real one.
+const maxInterim = 8
+
+// errMalformed wraps every answer that breaks HTTP's framing. Its connection is never used again.
+var errMalformed = errors.New("malformed answer")
+
+// head is an answer's status line and header lines, checked strictly: an answer that two parsers could read in two ways
+// is refused.
+type head struct {
+	status  int
+	length  int64 // -1 where not given
+	chunked bool
+	close   bool   // the connection ends with this answer
+	lines   string // header lines, each ended by CRLF
+}
+
+// readHead reads one head, and passes over interim (1xx) answers. The error is io.EOF if not a byte came.
+func readHead(br *bufio.Reader) (head, error) {
+	for range maxInterim {
+		raw, err := peekHead(br)
+		if err != nil {
+			return head{}, err
+		}
+		h, err := parseHead(string(raw))
+		if err != nil {
+			return head{}, err
+		}
+		_, _ = br.Discard(len(raw))
+		if h.status >= 200 || h.status == 101 {
+			return h, nil
+		}
+	}
+	return head{}, fmt.Errorf("%w: more than %d interim answers", errMalformed, maxInterim)
+}
+
+// peekHead waits until a whole head, ended by an empty line, is in the buffer.
+func peekHead(br *bufio.Reader) ([]byte, error) {
+	for want, seen := 1, 0; ; {
+		_, err := br.Peek(want)
+		buf, _ := br.Peek(br.Buffered())
+		if i := bytes.Index(buf[max(0, seen-3):], []byte("\r\n\r\n")); i >= 0 {
+			return buf[:max(0, seen-3)+i+4], nil
+		}
+		switch {
+		case errors.Is(err, bufio.ErrBufferFull) || len(buf) == br.Size():
+			return nil, fmt.Errorf("%w: head over %d bytes", errMalformed, br.Size())
+		case errors.Is(err, io.EOF) && len(buf) > 0:
+			return nil, fmt.Errorf("%w: head cut after %d bytes", errMalformed, len(buf))
+		case err != nil:
+			return nil, err
+		}
+		seen, want = len(buf), len(buf)+1
+	}
+}
+
+// parseHead reads a whole head, with its empty line.
+func parseHead(raw string) (head, error) {
+	line, lines, _ := strings.Cut(raw, "\r\n")
+	h := head{length: -1, lines: strings.TrimSuffix(lines, "\r\n")}
+	// "HTTP/1.1 200 OK"; the phrase may be missing.
+	if len(line) < 12 || line[:7] != "HTTP/1." || (line[7] != '0' && line[7] != '1') || line[8] != ' ' || (len(line) > 12 && line[12] != ' ') {
+		return head{}, fmt.Errorf("%w: status line %.40q", errMalformed, line)
+	}
+	status, err := strconv.ParseUint(line[9:12], 10, 16)
+	if err != nil || status < 100 {
+		return head{}, fmt.Errorf("%w: status line %.40q", errMalformed, line)
+	}
+	h.status, h.close = int(status), line[7] == '0'
+	for rest := h.lines; rest != ""; {
+		line, rest, _ = strings.Cut(rest, "\r\n")
+		if err := h.addLine(line); err != nil {
+			return head{}, err
+		}
+	}
+	if h.chunked && h.length >= 0 {
+		return head{}, fmt.Errorf("%w: both content-length and transfer-encoding", errMalformed)
+	}
+	return h, nil
+}
+
+func (h *head) addLine(line string) error {
+	name, value, ok := strings.Cut(line, ":")
+	if !ok || !isToken(name) || hasControl(value) {
+		return fmt.Errorf("%w: header line %.40q", errMalformed, line)
+	}
+	value = strings.Trim(value, " \t")
+	switch {
+	case strings.EqualFold(name, "content-length"):
+		n, err := strconv.ParseUint(value, 10, 62)
+		if err != nil || h.length >= 0 {
+			return fmt.Errorf("%w: content-length %.40q", errMalformed, value)
+		}
+		h.length = int64(n)
+	case strings.EqualFold(name, "transfer-encoding"):
+		if !strings.EqualFold(value, "chunked") || h.chunked {
+			return fmt.Errorf("%w: transfer-encoding %.40q", errMalformed, value)
+		}
+		h.chunked = true
+	case strings.EqualFold(name, "connection"):
+		h.close = !h.keepsAlive(value)
+	}
+	return nil
+}
+
+// keepsAlive reads a Connection header: HTTP/1.0 closes unless told, HTTP/1.1 the other way round.
+func (h *head) keepsAlive(value string) bool {
+	keep := !h.close
+	for option := range strings.SplitSeq(value, ",") {
+		switch option = strings.TrimSpace(option); {
+		case strings.EqualFold(option, "close"):
+			return false
+		case strings.EqualFold(option, "keep-alive"):
+			keep = true
+		}
+	}
+	return keep
+}
+
+// get returns the first value of a header, or nothing.
+func (h *head) get(name string) string {
+	for line := range strings.SplitSeq(h.lines, "\r\n") {
+		if len(line) > len(name) && line[len(name)] == ':' && strings.EqualFold(line[:len(name)], name) {
+			return strings.Trim(line[len(name)+1:], " \t")
+		}
+	}
+	return ""
+}
+
+// noBody tells the answers that end with their head.
+func (h *head) noBody() bool {
+	return h.status == 204 || h.status == 304 || h.status == 101
+}
+
+// isToken reports whether s can be a header's name (RFC 9110, 5.6.2).
+func isToken(s string) bool {
+	for i := range len(s) {
+		c := s[i]
+		if c|0x20 >= 'a' && c|0x20 <= 'z' || c >= '0' && c <= '9' || strings.IndexByte("!#$%&'*+-.^_`|~", c) >= 0 {
+			continue
+		}
+		return false
+	}
+	return s != ""
+}
+
+// hasControl reports whether s has a byte that cannot stand in a header's value.
+func hasControl(s string) bool {
+	for i := range len(s) {
+		if c := s[i]; c < ' ' && c != '\t' || c == 0x7f {
+			return true
+		}
+	}
+	return false
+}

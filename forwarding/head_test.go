@@ -1,0 +1,110 @@
+package forwarding
+
+import (
+	"bufio"
+	"errors"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+)
+
+func readHeadString(s string) (head, error) {
+	return readHead(bufio.NewReaderSize(strings.NewReader(s), readBuffer))
+}
+
+func TestReadHead(t *testing.T) {
+	f := func(raw string, status int, length int64, chunked, closes bool) {
+		t.Helper()
+		h, err := readHeadString(raw)
+		if err != nil {
+			t.Errorf("readHead(%q): %v", raw, err)
+			return
+		}
+		if h.status != status || h.length != length || h.chunked != chunked || h.close != closes {
+			t.Errorf("readHead(%q) = %+v", raw, h)
+		}
+	}
+	f("HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello", 200, 5, false, false)
+	f("HTTP/1.1 200\r\ntransfer-encoding: CHUNKED\r\n\r\n", 200, -1, true, false)
+	f("HTTP/1.1 503 Busy\r\nConnection: close\r\n\r\n", 503, -1, false, true)
+	f("HTTP/1.1 200 OK\r\nconnection: x, CLOSE\r\ncontent-length: 0\r\n\r\n", 200, 0, false, true)
+	f("HTTP/1.0 200 OK\r\n\r\n", 200, -1, false, true)
+	f("HTTP/1.0 200 OK\r\nConnection: keep-alive\r\nContent-Length: 1\r\n\r\n", 200, 1, false, false)
+	f("HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Hints\r\nLink: x\r\n\r\nHTTP/1.1 204 None\r\n\r\n", 204, -1, false, false)
+}
+
+func TestReadHeadRefuses(t *testing.T) {
+	for name, raw := range map[string]string{
+		"both lengths":       "HTTP/1.1 200 OK\r\nContent-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n",
+		"two lengths":        "HTTP/1.1 200 OK\r\nContent-Length: 5\r\nContent-Length: 5\r\n\r\n",
+		"signed length":      "HTTP/1.1 200 OK\r\nContent-Length: +5\r\n\r\n",
+		"negative length":    "HTTP/1.1 200 OK\r\nContent-Length: -1\r\n\r\n",
+		"gzip, chunked":      "HTTP/1.1 200 OK\r\nTransfer-Encoding: gzip, chunked\r\n\r\n",
+		"two encodings":      "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nTransfer-Encoding: chunked\r\n\r\n",
+		"folded line":        "HTTP/1.1 200 OK\r\nX-A: b\r\n c\r\n\r\n",
+		"space before colon": "HTTP/1.1 200 OK\r\nContent-Length : 5\r\n\r\n",
+		"bare CR":            "HTTP/1.1 200 OK\r\nX-A: b\rc\r\n\r\n",
+		"bare LF":            "HTTP/1.1 200 OK\nX-A: b\n\n",
+		"NUL":                "HTTP/1.1 200 OK\r\nX-A: \x00\r\n\r\n",
+		"no colon":           "HTTP/1.1 200 OK\r\nnonsense\r\n\r\n",
+		"HTTP/2":             "HTTP/2.0 200 OK\r\n\r\n",
+		"not HTTP":           "SSH-2.0-OpenSSH_9.9\r\n\r\n",
+		"short status":       "HTTP/1.1 20 OK\r\n\r\n",
+		"long status":        "HTTP/1.1 2000 OK\r\n\r\n",
+		"cut":                "HTTP/1.1 200 OK\r\nContent-Le",
+		"too large":          "HTTP/1.1 200 OK\r\nX-A: " + strings.Repeat("a", readBuffer) + "\r\n\r\n",
+		"flood of 1xx":       strings.Repeat("HTTP/1.1 100 Continue\r\n\r\n", 100) + "HTTP/1.1 200 OK\r\n\r\n",
+	} {
+		if h, err := readHeadString(raw); !errors.Is(err, errMalformed) {
+			t.Errorf("%s: readHead = %+v, %v; want a malformed answer", name, h, err)
+		}
+	}
+	if _, err := readHeadString(""); !errors.Is(err, io.EOF) {
+		t.Errorf("nothing at all: %v, want EOF", err)
+	}
+}
+
+func TestHeadGet(t *testing.T) {
+	h, err := readHeadString("HTTP/1.1 200 OK\r\nX-Colonnade-Load: free=1\r\nContent-Type:text/plain \r\nx: \r\n\r\n")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, want := range map[string]string{HeaderLoad: "free=1", "content-type": "text/plain", "x": "", "load": "", "content": ""} {
+		if got := h.get(name); got != want {
+			t.Errorf("get(%q) = %q, want %q", name, got, want)
+		}
+	}
+}
+
+// What we accept, net/http accepts too, and sees the same framing.
+func FuzzReadHead(f *testing.F) {
+	f.Add("HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello")
+	f.Add("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nConnection: close\r\n\r\n5\r\nhello\r\n0\r\n\r\n")
+	f.Add("HTTP/1.0 503 x\r\nA: b\r\n\r\n")
+	f.Fuzz(func(t *testing.T, raw string) {
+		h, err := readHeadString(raw)
+		if err != nil || h.status == 101 {
+			return
+		}
+		br := bufio.NewReaderSize(strings.NewReader(raw), readBuffer)
+		var theirs *http.Response
+		for {
+			if theirs, err = http.ReadResponse(br, nil); err != nil {
+				t.Fatalf("we accept %q, net/http says: %v", raw, err)
+			}
+			if theirs.StatusCode >= 200 {
+				break
+			}
+		}
+		if theirs.StatusCode != h.status {
+			t.Fatalf("%q: status %d, net/http says %d", raw, h.status, theirs.StatusCode)
+		}
+		if chunked := len(theirs.TransferEncoding) > 0; chunked != h.chunked && theirs.ProtoAtLeast(1, 1) && !h.noBody() {
+			t.Fatalf("%q: chunked %v, net/http says %v", raw, h.chunked, chunked)
+		}
+		if !h.chunked && h.length >= 0 && theirs.ContentLength != h.length && !h.noBody() {
+			t.Fatalf("%q: length %d, net/http says %d", raw, h.length, theirs.ContentLength)
+		}
+	})
+}

@@ -1,0 +1,84 @@
+package forwarding
+
+import (
+	"context"
+	"net"
+	"sync"
+	"sync/atomic"
+)
+
+// InHand is the requests that a server has in hand: from the handler's start to the answer's end, which for a stream
+// comes after the handler has returned.
+type InHand struct {
+	watcher *Watcher
+	life    context.Context
+	end     context.CancelCauseFunc
+	all     sync.WaitGroup
+	count   atomic.Int64
+}
+
+// NewInHand returns a set without requests. It is to be closed.
+func NewInHand() (*InHand, error) {
+	w, err := NewWatcher()
+	if err != nil {
+		return nil, err
+	}
+	h := &InHand{watcher: w}
+	h.life, h.end = context.WithCancelCause(context.Background())
+	return h, nil
+}
+
+// Take takes a request in hand. Its context ends with EndAll, or when its client has gone once that is watched.
+func (h *InHand) Take() *Custody {
+	c := &Custody{inHand: h}
+	c.Context, c.Cancel = context.WithCancelCause(context.Background())
+	c.unbind = context.AfterFunc(h.life, func() { c.Cancel(context.Cause(h.life)) })
+	h.count.Add(1)
+	h.all.Add(1)
+	return c
+}
+
+// Count says how many there are.
+func (h *InHand) Count() int { return int(h.count.Load()) }
+
+// EndAll ends the context of every request, for cause.
+func (h *InHand) EndAll(cause error) { h.end(cause) }
+
+// Close waits until no request is in hand, and lets go of everything. No other may be taken any more.
+func (h *InHand) Close() error {
+	h.all.Wait()
+	h.end(nil)
+	return h.watcher.Close()
+}
+
+// Custody is one request in hand.
+type Custody struct {
+	Context context.Context
+	Cancel  context.CancelCauseFunc
+
+	inHand *InHand
+	unbind func() bool
+	watch  Watch
+	over   bool
+}
+
+// WatchClient ends the context with [ErrClientGone] once the client behind conn has gone.
+func (c *Custody) WatchClient(conn net.Conn) error {
+	var err error
+	c.watch, err = c.inHand.watcher.Watch(conn, c.Cancel)
+	return err
+}
+
+// LetGo ends the custody; further calls do nothing. It reports whether this was the first.
+func (c *Custody) LetGo() bool {
+	if c.over {
+		return false
+	}
+	c.over = true
+	c.watch.Stop()
+	c.unbind()
+	c.Cancel(nil)
+	c.inHand.count.Add(-1)
+	c.inHand.all.Done()
+	return true
+}

@@ -1,0 +1,26 @@
+package forwarding
+
+// Headers between nodes, and those that clients send and see.
+const (
+	HeaderHop     = "x-colonnade-hop"
+	HeaderVerdict = "x-colonnade-verdict"
+	HeaderLoad    = "x-colonnade-load"
+
+	HeaderRequestID    = "x-request-id"
+	HeaderColo         = "x-colonnade-colo"
+	HeaderQueuedMS     = "x-colonnade-queued-ms"
+	HeaderAttempts     = "x-colonnade-attempts"
+	HeaderReason       = "x-colonnade-reason"
+	HeaderRetryAfter   = "retry-after"
+	HeaderRetryAfterMS = "retry-after-ms"
+	HeaderShouldRetry  = "x-should-retry"
+
+	HeaderQueue                = "x-colonnade-queue"
+	HeaderPriority             = "x-colonnade-priority"
+	HeaderDeadlineMS           = "x-colonnade-deadline-ms"
+	HeaderForceColo            = "x-colonnade-force-colo"
+	HeaderSessionAffinity      = "x-session-affinity"
+	HeaderStainlessTimeout     = "x-stainless-timeout"
+	HeaderStainlessReadTimeout = "x-stainless-read-timeout"
+	HeaderTraceParent          = "traceparent"
+)

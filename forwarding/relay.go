@@ -1,0 +1,176 @@
+package forwarding
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net"
+	"time"
+
+	"colonnade/openai"
+)
+
+// writeStall is how long a client may take nothing of what is written to it.
+const writeStall = 30 * time.Second
+
+// errTruncated makes the server close the client's connection without the last chunk.
+var errTruncated = errors.New("answer was cut short")
+
+// EndKind says how an answer ended, as events name it.
+type EndKind string
+
+// The ends of an answer.
+const (
+	EndComplete   EndKind = "completed"
+	EndFailed     EndKind = "engine_error" // cut short by the other side, or without the API's proper end, or with its error event
+	EndTimeout    EndKind = "timeout"      // silent for too long, or out of time altogether
+	EndClientGone EndKind = "client_gone"  // the client left, or takes nothing any more
+	EndDrained    EndKind = "drained"      // by us: for any other cause than a client that has gone
+)
+
+// End is how a relay ended, and why.
+type End struct {
+	Kind EndKind
+	Err  error
+}
+
+// Relay writes the rest of an answer to the client: the body stream of a fasthttp response, which is written after the
+// handler has returned. Whatever happens, Ended is called exactly once, before the last byte is written, and after the
+// exchange has been closed unless its answer was read to its end.
+type Relay struct {
+	Context   context.Context
+	Answer    *Answer
+	Client    net.Conn
+	Stall     time.Duration // longest time for one write; 0 = 30 s
+	RequestID string        // for error events
+	Ended     func(End)
+
+	ended bool
+}
+
+// SupportsBodyWriteTo makes fasthttp call WriteTo: every piece becomes one flushed chunk, and an error cuts the answer.
+func (r *Relay) SupportsBodyWriteTo() bool { return true }
+
+// Read is there since a body stream must be a reader.
+func (r *Relay) Read([]byte) (int, error) {
+	return 0, errors.New("a relay is written to its client, not read")
+}
+
+// WriteTo delivers the answer.
+func (r *Relay) WriteTo(w io.Writer) (int64, error) {
+	stop := context.AfterFunc(r.Context, r.wake)
+	defer stop()
+	for {
+		piece, err := r.Answer.Next()
+		if err != nil {
+			return r.Answer.size, r.finish(w, err)
+		}
+		if len(piece) == 0 {
+			continue
+		}
+		if r.Answer.AtEnd() {
+			r.end(End{Kind: EndComplete})
+		}
+		if err := r.write(w, piece); err != nil {
+			r.end(r.clientGone(err))
+			return r.Answer.size, err
+		}
+	}
+}
+
+// wake ends a write that is under way, from another goroutine.
+func (r *Relay) wake() { _ = r.Client.SetWriteDeadline(longAgo()) }
+
+func (r *Relay) write(w io.Writer, p []byte) error {
+	stall := r.Stall
+	if stall == 0 {
+		stall = writeStall
+	}
+	if err := r.Client.SetWriteDeadline(time.Now().Add(stall)); err != nil {
+		return err
+	}
+	// After the deadline has moved: wake comes after the context's end, so one of the two is seen.
+	if r.Context.Err() != nil {
+		return context.Cause(r.Context)
+	}
+	_, err := w.Write(p)
+	return err
+}
+
+// finish tells the client how the answer ended, and returns an error if it must not look complete.
+func (r *Relay) finish(w io.Writer, err error) error {
+	end := r.classify(err)
+	r.end(end)
+	switch stream := r.Answer.stream; {
+	case end.Err == nil:
+		return nil
+	case end.Kind == EndClientGone || stream == nil || stream.Failed():
+	default:
+		_ = r.write(w, stream.AppendError(nil, errorOf(end), r.RequestID))
+	}
+	return errTruncated
+}
+
+// classify tells a proper end from a false one. End.Err is nil only where the answer may look complete.
+func (r *Relay) classify(err error) End {
+	stream := r.Answer.stream
+	var failed *ExchangeError
+	switch {
+	case r.Context.Err() != nil:
+		return r.cancelled()
+	case stream != nil && stream.Ended() && stream.Failed(), errors.Is(err, io.EOF) && stream != nil && stream.Failed():
+		return End{Kind: EndFailed}
+	case stream != nil && stream.Ended():
+		return End{Kind: EndComplete} // whatever became of the framing
+	case errors.Is(err, io.EOF) && (stream == nil || !stream.NeedsEnd()):
+		return End{Kind: EndComplete}
+	case errors.Is(err, io.EOF):
+		return End{Kind: EndFailed, Err: errNoProperEnd}
+	case errors.As(err, &failed) && failed.Timeout:
+		return End{Kind: EndTimeout, Err: err}
+	}
+	return End{Kind: EndFailed, Err: err}
+}
+
+var errNoProperEnd = errors.New("stream ended without its API's last event")
+
+func (r *Relay) cancelled() End {
+	cause := context.Cause(r.Context)
+	if errors.Is(cause, ErrClientGone) {
+		return End{Kind: EndClientGone, Err: cause}
+	}
+	return End{Kind: EndDrained, Err: cause}
+}
+
+// clientGone is the end after a failed write, unless the request was cancelled for another cause.
+func (r *Relay) clientGone(err error) End {
+	if r.Context.Err() != nil {
+		return r.cancelled()
+	}
+	return End{Kind: EndClientGone, Err: err}
+}
+
+func errorOf(end End) *openai.Error {
+	if end.Kind == EndTimeout {
+		return openai.InferenceTimeout("idle")
+	}
+	return openai.EngineFailed("cut_short")
+}
+
+func (r *Relay) end(e End) {
+	if r.ended {
+		return
+	}
+	r.ended = true
+	if !r.Answer.AtEnd() {
+		r.Answer.Close()
+	}
+	r.Ended(e)
+}
+
+// Close ends a relay that was not, or not wholly, written.
+func (r *Relay) Close() error {
+	r.end(r.clientGone(io.ErrClosedPipe))
+	r.Answer.Close()
+	return nil
+}

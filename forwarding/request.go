@@ -1,0 +1,105 @@
+package forwarding
+
+import (
+	"fmt"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Target is where a request goes.
+type Target struct {
+	Address    string // host:port
+	Host       string // the Host header
+	ServerName string // of the certificate; empty = no TLS
+	Prefix     string // before every path; empty for most
+}
+
+// ParseTarget reads an endpoint's URL.
+func ParseTarget(raw string) (Target, error) {
+	u, err := url.Parse(raw)
+	if err != nil {
+		return Target{}, fmt.Errorf("cannot read URL: %w", err)
+	}
+	t := Target{Host: u.Host, Prefix: strings.TrimSuffix(u.EscapedPath(), "/")}
+	port := u.Port()
+	switch u.Scheme {
+	case "https":
+		t.ServerName = u.Hostname()
+		if port == "" {
+			port = "443"
+		}
+	case "http":
+		if port == "" {
+			port = "80"
+		}
+	default:
+		return Target{}, fmt.Errorf("URL %q: scheme must be http or https", raw)
+	}
+	if u.Hostname() == "" {
+		return Target{}, fmt.Errorf("URL %q has no host", raw)
+	}
+	t.Address = joinHostPort(u.Hostname(), port)
+	return t, nil
+}
+
+func joinHostPort(host, port string) string {
+	if strings.Contains(host, ":") {
+		host = "[" + host + "]"
+	}
+	return host + ":" + port
+}
+
+// Field is one header line to send.
+type Field struct{ Name, Value string }
+
+// Request is what one hop sends. It is built from what we know, never copied from what a client sent.
+type Request struct {
+	Target Target
+	Method string
+	Path   string // with its query
+	Fields []Field
+	Body   []byte
+
+	Connect   time.Duration // longest wait for a connection
+	FirstByte time.Duration // from dispatch to the first byte of a stream; 0 = only End holds
+	Idle      time.Duration // longest silence after the first byte
+	End       time.Time     // of the whole exchange
+	// Linger is how long to wait for the other side to close after a cancellation: for engines, whose slot is free only
+	// then.
+	Linger time.Duration
+}
+
+// appendHead appends the request line and the header lines. A field that could not stand there is an error, since it
+// would smuggle another.
+func (r *Request) appendHead(b []byte) ([]byte, error) {
+	b = append(b, r.Method...)
+	b = append(b, ' ')
+	b = append(b, r.Target.Prefix...)
+	b = append(b, r.Path...)
+	b = append(b, " HTTP/1.1\r\nHost: "...)
+	b = append(b, r.Target.Host...)
+	b = append(b, "\r\n"...)
+	if hasControl(r.Path) || strings.Contains(r.Path, " ") {
+		return b, fmt.Errorf("cannot send path %.80q", r.Path)
+	}
+	for _, f := range r.Fields {
+		if f.Value == "" {
+			continue
+		}
+		if !isToken(f.Name) || hasControl(f.Value) {
+			return b, fmt.Errorf("cannot send header %.40q: it has a control character", f.Name)
+		}
+		b = append(b, f.Name...)
+		b = append(b, ": "...)
+		b = append(b, f.Value...)
+		b = append(b, "\r\n"...)
+	}
+	if r.Method != "GET" {
+		b = append(b, "Content-Length: "...)
+		b = strconv.AppendInt(b, int64(len(r.Body)), 10)
+		b = append(b, "\r\n"...)
+	}
+	return append(b, "\r\n"...), nil
+}

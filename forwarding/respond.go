@@ -1,0 +1,57 @@
+package forwarding
+
+import (
+	"strconv"
+	"time"
+
+	"github.com/valyala/fasthttp"
+
+	"colonnade/openai"
+)
+
+// WriteError answers with e. It is the one place where an error becomes a response. An empty id is left out.
+func WriteError(rc *fasthttp.RequestCtx, e *openai.Error, requestID string) {
+	rc.Response.ResetBody()
+	rc.SetStatusCode(e.Status)
+	h := &rc.Response.Header
+	h.SetContentType("application/json")
+	setUnlessEmpty(h, HeaderRequestID, requestID)
+	setUnlessEmpty(h, HeaderReason, e.Reason)
+	setUnlessEmpty(h, "Allow", e.Allow)
+	if e.RetryAfter > 0 {
+		seconds := (e.RetryAfter + time.Second - 1) / time.Second
+		h.Set(HeaderRetryAfter, strconv.Itoa(int(seconds)))
+		h.Set(HeaderRetryAfterMS, strconv.FormatInt(e.RetryAfter.Milliseconds(), 10))
+	}
+	if e.NoRetry {
+		h.Set(HeaderShouldRetry, "false")
+	}
+	if e.Status == fasthttp.StatusUnauthorized {
+		h.Set("WWW-Authenticate", "Bearer")
+	}
+	rc.Response.SetBodyRaw(e.AppendJSON(nil, requestID))
+	_ = rc.SetWriteDeadline(time.Now().Add(writeStall))
+}
+
+// WriteAnswer answers with what has arrived of a, and gives the rest to relay, which then ends it. A whole answer has
+// been ended by the caller already. It returns whether the relay was used.
+func WriteAnswer(rc *fasthttp.RequestCtx, a *Answer, relay *Relay) bool {
+	rc.SetStatusCode(a.head.status)
+	if contentType := a.Header("content-type"); contentType != "" {
+		rc.Response.Header.SetContentType(contentType)
+	}
+	_ = rc.SetWriteDeadline(time.Now().Add(writeStall))
+	if body, whole := a.Whole(); whole {
+		rc.Response.SetBodyRaw(body)
+		return false
+	}
+	rc.Response.ImmediateHeaderFlush = a.stream == nil
+	rc.Response.SetBodyStream(relay, int(a.Length()))
+	return true
+}
+
+func setUnlessEmpty(h *fasthttp.ResponseHeader, name, value string) {
+	if value != "" {
+		h.Set(name, value)
+	}
+}

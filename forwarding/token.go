@@ -1,0 +1,185 @@
+package forwarding
+
+import (
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"hash"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+)
+
+const (
+	hopVersion = "v1."
+	// hopLifetime is how long a token is good: clocks may be five minutes apart in either direction.
+	hopLifetime = 10 * time.Minute
+	// maxHopToken bounds what is decoded before the signature has been checked.
+	maxHopToken = 8 << 10
+)
+
+// ErrBadHop is the reason for every refused token. It says nothing more to the sender; the log does.
+var ErrBadHop = errors.New("hop token is not valid")
+
+// Hop is what the next server must know of a request. Durations are budgets left, never wall times, so that clocks
+// need not agree.
+type Hop struct {
+	Issued          int64    `json:"iat"` // Unix seconds
+	RequestID       string   `json:"rid"`
+	ClientRequestID string   `json:"crid,omitempty"`
+	Source          string   `json:"src"` // where the request entered: the entry's node name
+	Account         string   `json:"acc"`
+	Weight          int      `json:"w"`
+	Priority        string   `json:"pri"`
+	Concurrent      int      `json:"con,omitempty"` // the account's cap of running requests
+	Model           string   `json:"mod"`           // its own name, never an alias
+	Visited         []string `json:"via"`           // servers on the way so far
+	Hops            int      `json:"hops"`          // further hops allowed
+	Attempt         int      `json:"att"`           // how many attempts were made before this one
+	Retries         int      `json:"ret"`           // further attempts allowed after an engine's error
+	Broken          int      `json:"brk,omitempty"` // endpoints this request has broken so far
+	Wait            Wait     `json:"wait"`
+	// WaitBelow is the least expected wait that another colo of the plan has named: with [WaitSpill], waiting here is
+	// worth it up to that; 0 = none was named.
+	WaitBelow Millis `json:"below,omitempty"`
+	Waited    Millis `json:"waited,omitempty"` // spent in queues before; part of the one budget for waiting
+	// FirstByte is what is left until the client's own deadline for a first byte; 0 is none.
+	FirstByte Millis `json:"fb,omitempty"`
+	// Total is what is left for the whole request.
+	Total Millis `json:"total"`
+}
+
+// Wait says whether a request may wait for a permit.
+type Wait string
+
+// The kinds of waiting.
+const (
+	WaitNever Wait = "never" // the client asked not to
+	WaitSpill Wait = "spill" // only if it will be short: the plan has further colos
+	WaitFull  Wait = "full"  // as long as the pool lets it
+)
+
+// Millis is a duration that travels as whole milliseconds.
+type Millis time.Duration
+
+// MarshalJSON writes milliseconds.
+func (m Millis) MarshalJSON() ([]byte, error) {
+	return json.Marshal(time.Duration(m).Milliseconds())
+}
+
+// UnmarshalJSON reads milliseconds, at most a day either way.
+func (m *Millis) UnmarshalJSON(data []byte) error {
+	var ms int64
+	if err := json.Unmarshal(data, &ms); err != nil {
+		return err
+	}
+	if ms > 24*3600*1000 || ms < -24*3600*1000 {
+		return fmt.Errorf("%d ms is more than a day", ms)
+	}
+	*m = Millis(time.Duration(ms) * time.Millisecond)
+	return nil
+}
+
+// HopTarget is what a token is bound to: it is worth nothing for another server, method, path or body.
+type HopTarget struct {
+	Audience string // the server's node name
+	Method   string
+	Path     string
+	Body     []byte
+}
+
+// signer keeps keyed hashes, since keying one costs more than a short message.
+type signer struct {
+	macs sync.Pool
+}
+
+func newSigner(key []byte) *signer {
+	key = slices.Clone(key)
+	return &signer{macs: sync.Pool{New: func() any { return hmac.New(sha256.New, key) }}}
+}
+
+// sum returns the signature of payload for t. Every part is preceded by its length, so that no two targets read alike.
+func (s *signer) sum(dst []byte, t HopTarget, payload []byte) []byte {
+	mac := s.macs.Get().(hash.Hash)
+	defer s.macs.Put(mac)
+	mac.Reset()
+	body := sha256.Sum256(t.Body)
+	var lengths [64]byte
+	part := fmt.Appendf(lengths[:0], "%s%d %d %d ", hopVersion, len(t.Audience), len(t.Method), len(t.Path))
+	mac.Write(part)
+	mac.Write([]byte(t.Audience))
+	mac.Write([]byte(t.Method))
+	mac.Write([]byte(t.Path))
+	mac.Write(body[:])
+	mac.Write(payload)
+	return mac.Sum(dst)
+}
+
+// Sign returns the token for h, issued now.
+func (k *Keys) Sign(h Hop, t HopTarget, now time.Time) (string, error) {
+	h.Issued = now.Unix()
+	payload, err := json.Marshal(h)
+	if err != nil {
+		return "", fmt.Errorf("cannot encode hop token: %w", err)
+	}
+	var mac [sha256.Size]byte
+	k.signers[0].sum(mac[:0], t, payload)
+	enc := base64.RawURLEncoding
+	token := make([]byte, 0, len(hopVersion)+enc.EncodedLen(len(payload))+1+enc.EncodedLen(len(mac)))
+	token = append(token, hopVersion...)
+	token = enc.AppendEncode(token, payload)
+	token = append(token, '.')
+	token = enc.AppendEncode(token, mac[:])
+	if len(token) > maxHopToken {
+		return "", fmt.Errorf("cannot encode hop token: %d bytes, at most %d", len(token), maxHopToken)
+	}
+	return string(token), nil
+}
+
+// Verify returns what token says, if one of the keys signed it for t within the last ten minutes. The error wraps
+// [ErrBadHop].
+func (k *Keys) Verify(token string, t HopTarget, now time.Time) (Hop, error) {
+	encoded, ok := strings.CutPrefix(token, hopVersion)
+	if !ok || len(token) > maxHopToken {
+		return Hop{}, fmt.Errorf("%w: no %q token", ErrBadHop, hopVersion)
+	}
+	encodedPayload, encodedMAC, ok := strings.Cut(encoded, ".")
+	if !ok {
+		return Hop{}, fmt.Errorf("%w: no signature", ErrBadHop)
+	}
+	// Strict: two spellings of one token would be one too many.
+	enc := base64.RawURLEncoding.Strict()
+	payload, err := enc.DecodeString(encodedPayload)
+	if err != nil {
+		return Hop{}, fmt.Errorf("%w: payload: %w", ErrBadHop, err)
+	}
+	mac, err := enc.DecodeString(encodedMAC)
+	if err != nil {
+		return Hop{}, fmt.Errorf("%w: signature: %w", ErrBadHop, err)
+	}
+	if !k.signed(mac, t, payload) {
+		return Hop{}, fmt.Errorf("%w: signed by nobody we know, or for another server, path or body", ErrBadHop)
+	}
+	var h Hop
+	if err := json.Unmarshal(payload, &h); err != nil {
+		return Hop{}, fmt.Errorf("%w: payload: %w", ErrBadHop, err)
+	}
+	if age := now.Sub(time.Unix(h.Issued, 0)); age.Abs() > hopLifetime {
+		return Hop{}, fmt.Errorf("%w: issued %s ago by our clock; clocks may be at most 5m apart", ErrBadHop, age.Round(time.Second))
+	}
+	return h, nil
+}
+
+func (k *Keys) signed(mac []byte, t HopTarget, payload []byte) bool {
+	var want [sha256.Size]byte
+	for _, s := range k.signers {
+		if hmac.Equal(mac, s.sum(want[:0], t, payload)) {
+			return true
+		}
+	}
+	return false
+}

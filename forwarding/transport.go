@@ -1,0 +1,272 @@
+package forwarding
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"slices"
+	"sync"
+	"syscall"
+	"time"
+)
+
+const (
+	// keepIdle must be shorter than the time after which engines close an idle connection (uvicorn: 5 s).
+	keepIdle = 4 * time.Second
+	// maxIdle bounds the idle connections to one address.
+	maxIdle = 512
+)
+
+// Transport keeps connections to servers. Its zero value is not usable: see [NewTransport].
+type Transport struct {
+	readers sync.Pool // of *bufio.Reader
+
+	mu     sync.Mutex         // guards the fields below
+	idle   map[Target][]*conn // the most recently used last
+	closed bool
+}
+
+// NewTransport returns a transport, which the caller runs.
+func NewTransport() *Transport {
+	return &Transport{
+		readers: sync.Pool{New: func() any { return bufio.NewReaderSize(nil, readBuffer) }},
+		idle:    map[Target][]*conn{},
+	}
+}
+
+// Run closes connections that have been idle too long, and all idle ones at the end.
+func (t *Transport) Run(ctx context.Context) error {
+	tick := time.NewTicker(time.Second)
+	defer tick.Stop()
+	for {
+		select {
+		case <-tick.C:
+			t.closeIdle(time.Now().Add(-keepIdle))
+		case <-ctx.Done():
+			t.close()
+			return nil
+		}
+	}
+}
+
+func (t *Transport) close() {
+	t.mu.Lock()
+	t.closed = true
+	t.mu.Unlock()
+	t.closeIdle(time.Now().Add(time.Hour))
+}
+
+func (t *Transport) closeIdle(before time.Time) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for to, conns := range t.idle {
+		// Ordered by time: the stale ones stand in front.
+		n := 0
+		for n < len(conns) && conns[n].idleSince.Before(before) {
+			conns[n].Close()
+			n++
+		}
+		if conns = slices.Delete(conns, 0, n); len(conns) == 0 {
+			delete(t.idle, to)
+		} else {
+			t.idle[to] = conns
+		}
+	}
+}
+
+// Idle counts the idle connections.
+func (t *Transport) Idle() int {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	n := 0
+	for _, conns := range t.idle {
+		n += len(conns)
+	}
+	return n
+}
+
+// take returns the idle connection that was used last and is still open, or none.
+func (t *Transport) take(to Target) *conn {
+	for {
+		c := t.pop(to)
+		if c == nil {
+			return nil
+		}
+		if time.Since(c.idleSince) < keepIdle && c.open() {
+			return c
+		}
+		c.Close()
+	}
+}
+
+func (t *Transport) pop(to Target) *conn {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	conns := t.idle[to]
+	if len(conns) == 0 {
+		return nil
+	}
+	c := conns[len(conns)-1]
+	conns[len(conns)-1] = nil
+	t.idle[to] = conns[:len(conns)-1]
+	return c
+}
+
+// put keeps a connection whose answer was read to its end.
+func (t *Transport) put(to Target, c *conn) {
+	t.releaseReader(c)
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.closed || len(t.idle[to]) >= maxIdle {
+		c.Close()
+		return
+	}
+	c.idleSince = time.Now()
+	t.idle[to] = append(t.idle[to], c)
+}
+
+func (t *Transport) releaseReader(c *conn) {
+	c.br.Reset(nil)
+	t.readers.Put(c.br)
+	c.br = nil
+}
+
+// open reports whether the other side has neither closed an idle connection nor sent what nobody asked for.
+func (c *conn) open() bool {
+	quiet := false
+	// Control and not Read, which looks at the deadline that the last exchange left behind.
+	err := c.raw.Control(func(fd uintptr) {
+		var b [1]byte
+		_, _, err := syscall.Recvfrom(int(fd), b[:], syscall.MSG_PEEK|syscall.MSG_DONTWAIT)
+		quiet = err == syscall.EAGAIN || err == syscall.EWOULDBLOCK
+	})
+	return err == nil && quiet
+}
+
+// Phase says how far an exchange had come when it failed.
+type Phase uint8
+
+// The phases of an exchange.
+const (
+	PhaseConnect   Phase = iota // nothing was sent
+	PhaseFirstByte              // sent, and nothing came back that commits us
+	PhaseStream                 // after the first byte
+)
+
+// ExchangeError is why an exchange ended without its answer's proper end.
+type ExchangeError struct {
+	Phase   Phase
+	Timeout bool // ours ran out; else the other side failed
+	Err     error
+}
+
+func (e *ExchangeError) Error() string {
+	what := [...]string{"cannot connect", "no first byte", "answer cut short"}[e.Phase]
+	if e.Timeout {
+		return what + " in time: " + e.Err.Error()
+	}
+	return what + ": " + e.Err.Error()
+}
+
+// Unwrap returns the cause.
+func (e *ExchangeError) Unwrap() error { return e.Err }
+
+// exchangeError tells a cancellation, which gives the context's cause, from a failure.
+func exchangeError(ctx context.Context, phase Phase, err error) error {
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	var timeout net.Error
+	return &ExchangeError{Phase: phase, Timeout: errors.As(err, &timeout) && timeout.Timeout(), Err: err}
+}
+
+// Do sends r once and returns the answer up to its first byte. When ctx ends first, it returns the context's cause,
+// after it has lingered. Any other failure is an [ExchangeError]. The caller must Close the answer.
+func (t *Transport) Do(ctx context.Context, r *Request, s Shape) (*Answer, error) {
+	if ctx.Err() != nil {
+		return nil, context.Cause(ctx)
+	}
+	c := t.take(r.Target)
+	if c == nil {
+		var err error
+		if c, err = dial(ctx, r.Target, r.Connect); err != nil {
+			return nil, exchangeError(ctx, PhaseConnect, err)
+		}
+	}
+	c.br = t.readers.Get().(*bufio.Reader)
+	c.br.Reset(c)
+	c.idle, c.end = 0, r.End
+
+	a := &Answer{ctx: ctx, transport: t, target: r.Target, conn: c, linger: r.Linger}
+	a.unwatch = context.AfterFunc(ctx, c.cancel)
+	if err := a.begin(r, s); err != nil {
+		a.Close()
+		return nil, exchangeError(ctx, PhaseFirstByte, err)
+	}
+	return a, nil
+}
+
+// send writes the whole request; a head and a body go out in one call.
+func (c *conn) send(r *Request) error {
+	head, err := r.appendHead(c.head[:0])
+	if err != nil {
+		return err
+	}
+	c.head = head
+	deadline := time.Now().Add(r.Connect + writeStall)
+	if !r.End.IsZero() && r.End.Before(deadline) {
+		deadline = r.End
+	}
+	if err := c.SetWriteDeadline(deadline); err != nil {
+		return err
+	}
+	if c.cancelled.Load() {
+		return errCancelled
+	}
+	bufs := net.Buffers{head, r.Body}
+	if c.Conn != net.Conn(c.tcp) || len(r.Body) < readBuffer {
+		c.head = append(head, r.Body...)
+		bufs = net.Buffers{c.head}
+	}
+	_, err = bufs.WriteTo(c.Conn)
+	if cap(c.head) > 4*readBuffer {
+		c.head = nil
+	}
+	return err
+}
+
+// begin sends the request and reads the answer up to its first byte.
+func (a *Answer) begin(r *Request, s Shape) error {
+	sent := time.Now()
+	if err := a.conn.send(r); err != nil {
+		return fmt.Errorf("cannot send request: %w", err)
+	}
+	if r.FirstByte > 0 {
+		a.conn.idle = 0
+		if by := sent.Add(r.FirstByte); r.End.IsZero() || by.Before(r.End) {
+			a.conn.end = by
+		}
+	}
+	h, err := readHead(a.conn.br)
+	if err != nil {
+		if errors.Is(err, io.EOF) {
+			err = errNoAnswer
+		}
+		return err
+	}
+	a.head = h
+	a.body = newBody(a.conn.br, &a.head)
+	if err := a.readFirst(s); err != nil {
+		return err
+	}
+	if a.conn != nil { // else all of it has come
+		a.conn.idle, a.conn.end = r.Idle, r.End
+	}
+	return nil
+}
+
+// errNoAnswer is a connection that was closed without a byte.
+var errNoAnswer = errors.New("connection closed without an answer")

@@ -1,0 +1,88 @@
+package archtest
+
+// row says what the code of one package may import. The standard library is free.
+type row struct {
+	path  string   // relative to the repository; a trailing /... means whatever is below
+	ours  []string // packages of the repository; "*": all but those of never
+	never []string
+	third []string // path prefixes of third-party packages
+	why   string
+}
+
+// Third-party packages that go together.
+var (
+	etcdClient = []string{"go.etcd.io/etcd/client/v3", "go.etcd.io/etcd/api/v3", "google.golang.org/grpc", "go.uber.org/zap"}
+	etcdServer = []string{"go.etcd.io/etcd/server/v3", "go.etcd.io/etcd/client/v3", "go.uber.org/zap"}
+	metrics    = []string{"github.com/prometheus/client_golang"}
+	wire       = []string{"github.com/valyala/fasthttp"}
+	errgroup   = []string{"golang.org/x/sync"}
+)
+
+var table = []row{
+	{path: "fleet", third: []string{"sigs.k8s.io/yaml", "go.yaml.in/yaml/v2"},
+		why: "the nouns depend on nothing, so that everything can depend on them"},
+	{path: "openai",
+		why: "the wire dialect is pure, so that it can be fuzzed and reused by both servers"},
+	{path: "fairqueue",
+		why: "order is decided without locks, clocks or knowledge of what waits"},
+	{path: "permits", ours: []string{"fairqueue"},
+		why: "who may run knows nothing of documents or transport"},
+	{path: "homes", ours: []string{"fleet"},
+		why: "who is whose home is a pure function of the fleet"},
+	{path: "routing", ours: []string{"fleet"},
+		why: "a plan is a pure function of the table and what is known"},
+	{path: "accounts", ours: []string{"fleet"},
+		why: "who asks is answered by the table alone"},
+	{path: "analytics", third: append([]string{"github.com/NVIDIA/go-nvml"}, metrics...),
+		why: "what happened is told by values; nobody's types are needed to write it down"},
+	{path: "admission", ours: []string{"permits", "homes", "fleet"},
+		why: "no transport in here, so that other front ends can ask for permits too"},
+	{path: "discovery/etcd", ours: []string{"fleet", "homes"}, third: append(append([]string{}, etcdClient...), errgroup...),
+		why: "it fills the table; whoever reads the table must not know from where"},
+	{path: "discovery/gossip", ours: []string{"fleet", "homes"}, third: []string{"github.com/hashicorp/memberlist"},
+		why: "it carries liveness and hints; whoever reads them must not know from where"},
+	{path: "forwarding", ours: []string{"openai", "fleet"},
+		third: append([]string{"github.com/gorilla/websocket", "golang.org/x/sys/unix"}, wire...),
+		why:   "carrying a request one hop is the same at entries and colos, and decides nothing"},
+	{path: "entry", ours: []string{"routing", "forwarding", "accounts", "openai", "homes", "fleet", "analytics"}, third: wire,
+		why: "the edge grants no permits and reads no store"},
+	{path: "colo", ours: []string{"admission", "forwarding", "openai", "fleet", "analytics"}, third: wire,
+		why: "a colo asks for permits through admission, and trusts what the hop token says of the account"},
+	{path: "admin", ours: []string{"*"}, never: []string{"entry", "colo", "cmd/...", "onebox"}, third: metrics,
+		why: "the admin listener is given functions; it must not reach into the life of a request"},
+	{path: "bench", ours: []string{"fleet"}, third: append([]string{"github.com/gorilla/websocket"}, wire...),
+		why: "load comes from outside, as clients send it"},
+	{path: "onebox", ours: []string{"*"}, never: []string{"cmd/..."}, third: append(append([]string{}, etcdServer...), errgroup...),
+		why: "a whole fleet in one process puts everything together"},
+	{path: "cmd/entry", ours: []string{"*"}, never: []string{"fairqueue"}, third: errgroup,
+		why: "flags to config to run; the wire and the store have packages of their own"},
+	{path: "cmd/colo", ours: []string{"*"}, never: []string{"fairqueue"}, third: errgroup,
+		why: "flags to config to run; the wire and the store have packages of their own"},
+	{path: "cmd/colonnade", ours: []string{"*"}, third: append([]string{"github.com/spf13/cobra"}, errgroup...),
+		why: "the CLI reaches everything through the packages that do it"},
+	{path: "deploy", ours: []string{"fleet"},
+		why: "sample documents, parsed by a test"},
+	{path: "test/...", ours: []string{"*"},
+		why: "tests that need other tools than Go's"},
+	{path: "internal/archtest",
+		why: "it reads source"},
+	{path: "internal/simengine", ours: []string{"fleet"}, third: []string{"github.com/gorilla/websocket"},
+		why: "an engine knows nothing of the gateway before it"},
+	{path: "internal/faultproxy", ours: []string{"fleet"},
+		why: "a bad network knows nothing of what crosses it"},
+	{path: "internal/oracle", ours: []string{"fleet", "analytics"},
+		why: "it looks from outside, at pages and at events on disk"},
+	{path: "internal/etcdtest", ours: []string{"fleet"}, third: etcdServer,
+		why: "a store for tests"},
+}
+
+// fasthttpIn are the only packages whose code may import fasthttp: its requests and responses are reused, and what
+// leaves those packages is copied.
+var fasthttpIn = []string{"entry", "colo", "forwarding", "bench"}
+
+// Bounds on what is scarce by intent.
+const (
+	mostInterfaces = 4   // in the whole repository; a function or a struct is nearly always enough
+	longestMain    = 45  // lines
+	longestFile    = 450 // lines
+)

@@ -1,0 +1,190 @@
+package oracle
+
+import (
+	"bytes"
+	"fmt"
+	"net/http"
+	"os"
+	"runtime"
+	"runtime/pprof"
+	"testing"
+	"time"
+)
+
+// Config says what to look at. What is left out is not looked at, but for this process itself.
+type Config struct {
+	AdminURLs []string // base URLs of the nodes' admin listeners
+	EventDirs []string // the Dir of nodes' event logs
+
+	// EntriesElsewhere: no entry logs in EventDirs, so that no "request" event is expected.
+	EntriesElsewhere bool
+
+	// EngineStats asks every engine; nil: there are none to ask.
+	EngineStats func() ([]EngineStats, error)
+
+	// HealthURLs are probed from New to Check; nil: /health/live of every admin listener.
+	HealthURLs []string
+
+	// IdleConnections may stay open within this process. Each counts two file descriptors and four goroutines, for it
+	// has both its ends here.
+	IdleConnections int
+
+	// MemoryBytes is how much the live heap may have grown; 0: 64 MiB.
+	MemoryBytes int64
+}
+
+// EngineStats is what an engine has in hand.
+type EngineStats struct {
+	Name             string
+	Running, Waiting int
+}
+
+// What may differ for other reasons than a leak.
+const (
+	slackGoroutines      = 4 // timers, the runtime's own
+	slackDescriptors     = 4
+	goroutinesPerConn    = 4
+	descriptorsPerConn   = 2
+	defaultMemoryBytes   = 64 << 20
+	quietTime            = 2 * time.Second
+	slowestHealth        = 100 * time.Millisecond // p99
+	pollInterval         = 20 * time.Millisecond
+	longestProfileInText = 6 << 10
+)
+
+// Oracle remembers how things were.
+type Oracle struct {
+	config   Config
+	client   *http.Client
+	prober   *prober
+	baseline baseline
+}
+
+type baseline struct {
+	goroutines, descriptors int
+	memory                  int64
+}
+
+// New notes how things are and begins to probe the health pages.
+func New(t testing.TB, c Config) *Oracle {
+	t.Helper()
+	if c.MemoryBytes == 0 {
+		c.MemoryBytes = defaultMemoryBytes
+	}
+	if c.HealthURLs == nil {
+		for _, u := range c.AdminURLs {
+			c.HealthURLs = append(c.HealthURLs, u+"/health/live")
+		}
+	}
+	o := &Oracle{
+		config: c,
+		// A connection for each question: one kept open would be counted.
+		client: &http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: quietTime * scale()},
+		baseline: baseline{
+			goroutines: runtime.NumGoroutine(), descriptors: descriptors(t), memory: liveHeap(),
+		},
+	}
+	o.prober = startProber(c.HealthURLs)
+	t.Cleanup(func() { o.prober.end() })
+	return o
+}
+
+// Check waits for the fleet to come to rest and fails the test with what has not.
+func (o *Oracle) Check(t testing.TB) {
+	t.Helper()
+	o.prober.end()
+	for _, problem := range o.prober.problems(slowestHealth * scale()) {
+		t.Error(problem)
+	}
+	var found []string
+	for deadline := time.Now().Add(quietTime * scale()); ; time.Sleep(pollInterval) {
+		if found = o.Problems(t); len(found) == 0 || time.Now().After(deadline) {
+			break
+		}
+	}
+	for _, problem := range found {
+		t.Error(problem)
+	}
+}
+
+// Problems looks once and says what is not as it should be at rest. The health prober, which runs until Check, counts
+// as a goroutine and a connection too many.
+func (o *Oracle) Problems(t testing.TB) []string {
+	t.Helper()
+	var found []string
+	for _, u := range o.config.AdminURLs {
+		found = append(found, o.pageProblems(u)...)
+	}
+	found = append(found, o.engineProblems()...)
+	found = append(found, eventProblems(o.config.EventDirs, !o.config.EntriesElsewhere)...)
+	found = append(found, o.processProblems(t)...)
+	return found
+}
+
+func (o *Oracle) engineProblems() []string {
+	if o.config.EngineStats == nil {
+		return nil
+	}
+	stats, err := o.config.EngineStats()
+	if err != nil {
+		return []string{fmt.Sprintf("engines: cannot ask: %v", err)}
+	}
+	var found []string
+	for _, s := range stats {
+		if s.Running != 0 || s.Waiting != 0 {
+			found = append(found, fmt.Sprintf("engine %s: %d running, %d waiting, want 0 and 0", s.Name, s.Running, s.Waiting))
+		}
+	}
+	return found
+}
+
+func (o *Oracle) processProblems(t testing.TB) []string {
+	t.Helper()
+	var found []string
+	most := o.baseline.goroutines + slackGoroutines + goroutinesPerConn*o.config.IdleConnections
+	if n := runtime.NumGoroutine(); n > most {
+		found = append(found, fmt.Sprintf("goroutines: %d, were %d, may be %d:\n%s", n, o.baseline.goroutines, most, goroutineProfile()))
+	}
+	most = o.baseline.descriptors + slackDescriptors + descriptorsPerConn*o.config.IdleConnections
+	if n := descriptors(t); n > most {
+		found = append(found, fmt.Sprintf("file descriptors: %d, were %d, may be %d", n, o.baseline.descriptors, most))
+	}
+	if n := liveHeap(); n > o.baseline.memory+o.config.MemoryBytes {
+		found = append(found, fmt.Sprintf("memory: live heap is %d bytes, was %d, may grow by %d", n, o.baseline.memory, o.config.MemoryBytes))
+	}
+	return found
+}
+
+func goroutineProfile() string {
+	var text bytes.Buffer
+	if err := pprof.Lookup("goroutine").WriteTo(&text, 1); err != nil {
+		return err.Error()
+	}
+	text.Truncate(min(text.Len(), longestProfileInText))
+	return text.String()
+}
+
+func descriptors(t testing.TB) int {
+	t.Helper()
+	open, err := os.ReadDir("/proc/self/fd")
+	if err != nil {
+		t.Fatalf("cannot count file descriptors: %v", err)
+	}
+	return len(open)
+}
+
+func liveHeap() int64 {
+	runtime.GC()
+	runtime.GC() // what a sync.Pool held survives one
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return int64(m.HeapAlloc)
+}
+
+// scale is how much more time everything gets.
+func scale() time.Duration {
+	if os.Getenv("COLONNADE_SOAK") != "" {
+		return 1
+	}
+	return 10
+}

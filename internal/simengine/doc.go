@@ -1,0 +1,42 @@
+// Package simengine is a simulated inference engine. It is for trying things
+// out and for tests: it speaks the HTTP dialect of a real engine, takes the
+// time of one, and says nothing of worth.
+//
+// # What it imitates
+//
+// A continuous-batching engine such as vLLM: a fixed number of slots generate
+// side by side, whatever else arrives waits behind them in order of arrival, a
+// request takes TTFT until its first token and ITL for each further one, and
+// its slot is free the moment its last token is made or its client has left.
+// Text is deterministic. A prompt that begins with "echo:" is answered with its
+// own words.
+//
+// Spoken are chat completions, completions, responses, embeddings, rerank,
+// images, audio (transcriptions, translations, speech) and the model list, each
+// plain and, where the API has it, streamed; and realtime over WebSocket, where
+// a session holds a slot for as long as it is open.
+//
+// # What tests rely on
+//
+// A request counts as in hand (Stats.Running, Stats.Waiting, Stats.Peak) from
+// the moment its body has been read until just before the last bytes of its
+// answer are written, or before its connection is closed. So a caller that
+// sends one request only when the answer to another has ended, or its
+// connection was closed, never sees Peak above what it allowed itself.
+//
+// A client that leaves, also by half-closing its connection, ends its request
+// at once, queued or running, and the engine then closes the connection.
+//
+// # Faults
+//
+// SetFault, or POST /faults, makes it misbehave for one model or for all: see
+// the constants FaultX. A fault comes into force with the next request, holds
+// for Count requests, or until it is cleared, and applies to plain and streamed
+// answers, and to realtime sessions, as far as it has a meaning there; else the
+// request is answered as usual.
+//
+// # Bounds
+//
+// A request body may have 64 MiB, a WebSocket message 16 MiB. The queue is not
+// bounded: bounding it is what a gateway in front is for.
+package simengine

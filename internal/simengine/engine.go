@@ -1,0 +1,156 @@
+package simengine
+
+import (
+	"context"
+	"log/slog"
+	"net/http"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"time"
+)
+
+// Config says what an engine serves and how fast. The zero value of a field
+// means its default; a negative duration means none.
+type Config struct {
+	Models []string // names it serves; empty accepts any name, and lists "demo"
+	Slots  int      // requests that run side by side; default 4
+
+	TTFT   time.Duration // from getting a slot to the first token; default 50 ms
+	ITL    time.Duration // from one token to the next; default 10 ms
+	Tokens int           // tokens of an answer, unless the request wants fewer; default 64
+
+	Record int          // how many of the last requests to keep for Received; default none
+	Logger *slog.Logger // default: none
+}
+
+func (c Config) withDefaults() Config {
+	c.Slots = max(orDefault(c.Slots, 4), 1)
+	c.Tokens = max(orDefault(c.Tokens, 64), 1)
+	c.TTFT = max(orDefault(c.TTFT, 50*time.Millisecond), 0)
+	c.ITL = max(orDefault(c.ITL, 10*time.Millisecond), 0)
+	if c.Logger == nil {
+		c.Logger = slog.New(slog.DiscardHandler)
+	}
+	return c
+}
+
+func orDefault[T int | time.Duration](v, def T) T {
+	if v == 0 {
+		return def
+	}
+	return v
+}
+
+// Stats are an engine's counts since it was made.
+type Stats struct {
+	Running int `json:"running"` // hold a slot
+	Waiting int `json:"waiting"` // are queued behind them
+	Peak    int `json:"peak"`    // the most it ever had in hand, running and waiting together
+
+	Served  uint64 `json:"served"`  // answered in full
+	Aborted uint64 `json:"aborted"` // the client left first
+	Faulted uint64 `json:"faulted"` // got a slot and were answered as a fault demanded
+
+	Requests uint64 `json:"requests"`  // inference requests that arrived, whatever became of them
+	Unknown  uint64 `json:"unknown"`   // requests to a path that it does not have
+	Bytes    uint64 `json:"bytes_out"` // bytes of answers, WebSocket apart, that the network took so far
+	Tokens   uint64 `json:"tokens"`    // tokens generated
+
+	// Reused counts the requests that came on a connection after an answer
+	// that forbids using it again (FaultBothLengths).
+	Reused uint64 `json:"reused"`
+	// CloseCode is the code of the last WebSocket close frame received.
+	CloseCode int64 `json:"close_code,omitempty"`
+}
+
+// Engine is a simulated engine. It is an http.Handler; Serve runs it on a
+// listener.
+type Engine struct {
+	c       Config
+	started time.Time
+	routes  map[string]http.HandlerFunc // by method and path
+	batch   *batch
+	faults  faultTable
+	record  recorder
+
+	ctx    context.Context // ends with Close
+	cancel context.CancelFunc
+	gate   gate
+
+	requests, unknown, bytes, tokens, reused atomic.Uint64
+	closeCode                                atomic.Int64
+}
+
+// New makes an engine. It starts nothing until a request comes.
+func New(c Config) *Engine {
+	c = c.withDefaults()
+	e := &Engine{c: c, started: time.Now(), batch: &batch{slots: c.Slots}, record: recorder{keep: c.Record}}
+	e.ctx, e.cancel = context.WithCancel(context.Background())
+	e.routes = map[string]http.HandlerFunc{
+		"POST /v1/chat/completions":     e.infer(readJSON, chat),
+		"POST /v1/completions":          e.infer(readJSON, completion),
+		"POST /v1/responses":            e.infer(readJSON, response),
+		"POST /v1/embeddings":           e.infer(readJSON, embeddings),
+		"POST /v1/rerank":               e.infer(readJSON, rerank),
+		"POST /v1/images/generations":   e.infer(readJSON, image),
+		"POST /v1/audio/speech":         e.infer(readJSON, speech),
+		"POST /v1/audio/transcriptions": e.infer(readForm, transcription),
+		"POST /v1/audio/translations":   e.infer(readForm, transcription),
+		"GET /v1/realtime":              e.realtime,
+		"GET /v1/models":                e.probe(e.listModels),
+		"GET /health":                   e.probe(e.healthy),
+		"GET /health/ready":             e.probe(e.healthy),
+		"GET /api/version":              e.probe(e.version),
+		"GET /metrics":                  e.metrics,
+		"GET /stats":                    e.serveStats,
+		"GET /requests":                 e.serveReceived,
+		"GET /faults":                   e.listFaults,
+		"POST /faults":                  e.postFault,
+		"DELETE /faults":                e.deleteFaults,
+	}
+	return e
+}
+
+// ServeHTTP answers one request. It panics with http.ErrAbortHandler, which
+// net/http takes as the order to cut the connection, where an answer must not
+// end properly.
+func (e *Engine) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if !e.gate.enter() {
+		panic(http.ErrAbortHandler)
+	}
+	defer e.gate.leave()
+	if h, ok := e.routes[r.Method+" "+r.URL.Path]; ok {
+		h(w, r)
+		return
+	}
+	if name, ok := strings.CutPrefix(r.URL.Path, "/v1/models/"); ok && r.Method == http.MethodGet {
+		e.getModel(w, name)
+		return
+	}
+	e.unknown.Add(1)
+	writeError(w, apiError{Status: http.StatusNotFound, Type: "invalid_request_error", Code: "unknown_url",
+		Message: "no such path: " + r.Method + " " + r.URL.Path})
+}
+
+// Stats returns the counts as they are now.
+func (e *Engine) Stats() Stats {
+	st := Stats{
+		Requests: e.requests.Load(), Unknown: e.unknown.Load(), Bytes: e.bytes.Load(),
+		Tokens: e.tokens.Load(), Reused: e.reused.Load(), CloseCode: e.closeCode.Load(),
+	}
+	e.batch.fill(&st)
+	return st
+}
+
+// Close ends every request, cutting its connection, and waits until all are
+// over. Later requests are cut at once.
+func (e *Engine) Close() {
+	e.cancel()
+	e.gate.close()
+}
+
+// serves reports whether model is one of its own.
+func (e *Engine) serves(model string) bool {
+	return len(e.c.Models) == 0 || slices.Contains(e.c.Models, model)
+}

@@ -1,0 +1,197 @@
+package simengine
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+)
+
+// The faults. "A few tokens" are three, or fewer if the answer has no more.
+const (
+	// Refusals. They take no slot.
+	FaultRefuse       = "refuse"         // the connection is closed without a byte
+	FaultFull         = "full"           // 503
+	FaultFull429      = "full_429"       // 429
+	FaultFullInStream = "full_in_stream" // 200, and a first event that is an error with code 503; plain: 503
+	FaultError400     = "error400"       // 400, as engines word it
+	FaultError500     = "error500"       // 500, as engines word it
+	FaultHTMLError    = "html_error"     // 502 and a page of HTML
+
+	// Silence. Both hold a slot until the client leaves.
+	FaultStallHead   = "stall_head"   // nothing at all
+	FaultStallStream = "stall_stream" // a few tokens, or half of a plain answer
+
+	// Answers without their end.
+	FaultCutAtChunk    = "cut_at_chunk"    // a few tokens, then closed between two chunks
+	FaultCutInChunk    = "cut_in_chunk"    // a few tokens, then closed within a chunk
+	FaultNoDone        = "no_done"         // a few tokens, then HTTP's proper end without the API's; plain: as usual
+	FaultErrorThenDone = "error_then_done" // a few tokens, an error event, [DONE] where the API has it; plain: 500
+	FaultErrorThenCut  = "error_then_cut"  // a few tokens, an error event, then closed between two chunks; plain: as cut_at_chunk
+	FaultShortBody     = "short_body"      // Content-Length is larger than the body, then closed
+
+	// Answers that no HTTP allows.
+	FaultMalformedHead = "malformed_head" // the head is no HTTP
+	FaultBothLengths   = "both_lengths"   // Content-Length and Transfer-Encoding, and the body hides a second answer
+	FaultFlood1xx      = "flood_1xx"      // 1xx heads for ever
+	FaultEndlessLine   = "endless_line"   // one event, or one JSON string, for ever
+
+	// Proper answers that are hard on the client.
+	FaultSlow      = "slow"       // ten times the time between tokens
+	FaultPingFirst = "ping_first" // the head and a comment at once, then as usual
+	FaultCloseIdle = "close_idle" // keep-alive, then the idle connection is closed at once
+	FaultBigAnswer = "big_answer" // 50 MiB, as fast as they are read
+
+	// FaultUnhealthy makes the health paths and the model list answer 503. It
+	// leaves other requests alone, and its model is not looked at.
+	FaultUnhealthy = "unhealthy"
+)
+
+// Faults returns the names of all faults, sorted.
+func Faults() []string {
+	names := []string{
+		FaultRefuse, FaultFull, FaultFull429, FaultFullInStream, FaultError400, FaultError500, FaultHTMLError,
+		FaultStallHead, FaultStallStream,
+		FaultCutAtChunk, FaultCutInChunk, FaultNoDone, FaultErrorThenDone, FaultErrorThenCut, FaultShortBody,
+		FaultMalformedHead, FaultBothLengths, FaultFlood1xx, FaultEndlessLine,
+		FaultSlow, FaultPingFirst, FaultCloseIdle, FaultBigAnswer, FaultUnhealthy,
+	}
+	slices.Sort(names)
+	return names
+}
+
+// Fault is a way to misbehave.
+type Fault struct {
+	Model string `json:"model"` // "" = any that has no fault of its own
+	Count int    `json:"count"` // requests that it holds for; 0 = until cleared
+	Fault string `json:"fault"` // one of FaultX
+}
+
+func (f Fault) check() error {
+	if !slices.Contains(Faults(), f.Fault) {
+		return badRequest("fault", fmt.Sprintf("fault: %q: must be one of %s", f.Fault, strings.Join(Faults(), ", ")))
+	}
+	if f.Count < 0 {
+		return badRequest("count", fmt.Sprintf("count: %d: must be at least 0", f.Count))
+	}
+	return nil
+}
+
+// faultTable holds at most one fault for each model, and one for health.
+type faultTable struct {
+	mu   sync.Mutex // guards the fields below
+	set  map[string]Fault
+	sick *Fault
+}
+
+// take returns the name of the fault that the next request for model has, and
+// counts it. It returns "" for none.
+func (t *faultTable) take(model string) string {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	f, ok := t.set[model]
+	if !ok {
+		f, ok = t.set[""]
+	}
+	if !ok {
+		return ""
+	}
+	if f.Count == 1 {
+		delete(t.set, f.Model)
+	} else if f.Count > 1 {
+		f.Count--
+		t.set[f.Model] = f
+	}
+	return f.Fault
+}
+
+// takeSick is take for a health probe.
+func (t *faultTable) takeSick() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.sick == nil {
+		return false
+	}
+	if t.sick.Count == 1 {
+		t.sick = nil
+	} else if t.sick.Count > 1 {
+		t.sick.Count--
+	}
+	return true
+}
+
+func (t *faultTable) put(f Fault) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if f.Fault == FaultUnhealthy {
+		t.sick = &f
+		return
+	}
+	if t.set == nil {
+		t.set = make(map[string]Fault)
+	}
+	t.set[f.Model] = f
+}
+
+func (t *faultTable) clear() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.set, t.sick = nil, nil
+}
+
+// list returns what is in force, by model.
+func (t *faultTable) list() []Fault {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	all := make([]Fault, 0, len(t.set)+1)
+	for _, f := range t.set {
+		all = append(all, f)
+	}
+	slices.SortFunc(all, func(a, b Fault) int { return strings.Compare(a.Model, b.Model) })
+	if t.sick != nil {
+		all = append(all, *t.sick)
+	}
+	return all
+}
+
+// SetFault puts a fault in force, in place of any other of its model. It panics
+// if there is no such fault.
+func (e *Engine) SetFault(f Fault) {
+	if err := f.check(); err != nil {
+		panic("simengine: " + err.Error())
+	}
+	e.faults.put(f)
+}
+
+// ClearFaults ends all faults. Requests that have one already keep it.
+func (e *Engine) ClearFaults() { e.faults.clear() }
+
+func (e *Engine) listFaults(w http.ResponseWriter, _ *http.Request) {
+	writeJSON(w, http.StatusOK, marshal(e.faults.list()))
+}
+
+func (e *Engine) deleteFaults(w http.ResponseWriter, _ *http.Request) {
+	e.ClearFaults()
+	e.c.Logger.Info("faults cleared")
+	w.WriteHeader(http.StatusNoContent)
+}
+
+func (e *Engine) postFault(w http.ResponseWriter, r *http.Request) {
+	var f Fault
+	d := json.NewDecoder(io.LimitReader(r.Body, 64<<10))
+	d.DisallowUnknownFields()
+	if err := d.Decode(&f); err != nil {
+		writeError(w, badRequest("", `the body must be {"model","count","fault"}: `+err.Error()))
+		return
+	}
+	if err := f.check(); err != nil {
+		(&job{w: w}).refuse(err)
+		return
+	}
+	e.faults.put(f)
+	e.c.Logger.Info("fault set", "model", f.Model, "count", f.Count, "fault", f.Fault)
+	w.WriteHeader(http.StatusNoContent)
+}

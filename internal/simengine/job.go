@@ -1,0 +1,236 @@
+package simengine
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"net/http"
+	"strconv"
+	"time"
+)
+
+// answer is what a request will be told: all is known beforehand but the pace.
+type answer struct {
+	tokens int // ITL apart
+	big    bool
+
+	// The unstreamed answer.
+	wholeType string
+	whole     func() []byte
+
+	// The streamed one: open, a piece for each token, tail, end.
+	streamed   bool
+	streamType string
+	open       []byte                               // before the first token is due
+	token      func(dst []byte, i int) []byte       // appends the i-th piece
+	tail       []byte                               // closes what was opened
+	end        []byte                               // the API's proper end
+	fail       func(dst []byte, f failPoint) []byte // appends the API's error event
+	afterFail  []byte                               // what engines send after it
+}
+
+// failPoint says where in a stream an error event stands.
+type failPoint struct {
+	opened bool // open was sent
+	tokens int  // pieces that were sent
+	err    apiError
+}
+
+// job is one inference request on its way through the engine.
+type job struct {
+	e      *Engine
+	w      http.ResponseWriter
+	rc     *http.ResponseController
+	ctx    context.Context // ends when the client leaves or the engine closes
+	finish func()          // gives back what newJob took
+	fault  string
+	seat   *seat
+	clock  clock
+	buf    []byte
+}
+
+// newJob ties the request to the client's and the engine's life. The caller
+// must call finish.
+func (e *Engine) newJob(w http.ResponseWriter, r *http.Request) *job {
+	j := &job{e: e, w: w, rc: http.NewResponseController(w)}
+	ctx, cancel := context.WithCancel(r.Context())
+	j.ctx = ctx
+	followEngine := context.AfterFunc(e.ctx, cancel)
+	// A handler that is blocked on a client that neither reads nor writes does
+	// not look at ctx: its deadlines must pass.
+	unblock := context.AfterFunc(ctx, func() {
+		past := time.Unix(1, 0)
+		_ = j.rc.SetReadDeadline(past) // an error: the connection is gone already, or hijacked
+		_ = j.rc.SetWriteDeadline(past)
+	})
+	j.finish = func() {
+		unblock()
+		followEngine()
+		cancel()
+	}
+	return j
+}
+
+// infer makes the handler of an API from how its requests are read and how its
+// answers look.
+func (e *Engine) infer(read reader, shape func(*Engine, *call) answer) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		e.requests.Add(1)
+		j := e.newJob(w, r)
+		defer j.finish()
+		c, body, err := read(r)
+		e.record.add(r, body)
+		if err == nil && !e.serves(c.model) {
+			err = modelNotFound(c.model)
+		}
+		if err != nil {
+			j.refuse(err)
+			return
+		}
+		j.fault = e.faults.take(c.model)
+		c.big = j.fault == FaultBigAnswer
+		a := shape(e, c)
+		if !j.atDoor(&a) {
+			j.admit(func() error { return j.speak(&a) })
+		}
+	}
+}
+
+// refuse answers with err if it is one for clients, and else cuts the
+// connection: the request could not be read.
+func (j *job) refuse(err error) {
+	var told apiError
+	if !errors.As(err, &told) {
+		panic(http.ErrAbortHandler)
+	}
+	writeError(j.w, told)
+}
+
+// admit waits for a slot and calls run with it. When run fails, the slot is
+// given back first, and then net/http cuts the connection: so whoever waits for
+// the connection to close finds a free slot.
+func (j *job) admit(run func() error) {
+	j.seat = j.e.batch.arrive()
+	defer j.seat.leave(outcomeAborted) // has no effect once the answer came to its end
+	err := j.seat.wait(j.ctx)
+	if err == nil {
+		j.clock = j.e.newClock(j.fault)
+		defer j.clock.stop()
+		err = run()
+	}
+	if err != nil {
+		panic(http.ErrAbortHandler)
+	}
+}
+
+// speak gives the answer, or what the fault makes of it.
+func (j *job) speak(a *answer) error {
+	switch j.fault {
+	case FaultStallHead:
+		return j.stall()
+	case FaultMalformedHead, FaultBothLengths, FaultFlood1xx, FaultEndlessLine:
+		return j.speakRaw(a)
+	}
+	if a.streamed {
+		return j.stream(a)
+	}
+	return j.tellWhole(a)
+}
+
+// stall is silent until the client leaves.
+func (j *job) stall() error {
+	<-j.ctx.Done()
+	return context.Cause(j.ctx)
+}
+
+func (j *job) tellWhole(a *answer) error {
+	switch j.fault {
+	case FaultStallStream, FaultCutAtChunk, FaultCutInChunk, FaultErrorThenCut:
+		return j.stream(halved(a))
+	}
+	if err := j.clock.until(j.ctx, a.tokens); err != nil {
+		return err
+	}
+	j.e.tokens.Add(uint64(a.tokens))
+	if j.fault == FaultErrorThenDone {
+		j.seat.leave(outcomeFaulted)
+		writeError(j.w, engineFailed())
+		return nil
+	}
+	if a.big {
+		return j.tellBig(a)
+	}
+	body := a.whole()
+	declared := len(body)
+	if j.fault == FaultShortBody {
+		declared += shortBy
+	}
+	j.head(a.wholeType, declared)
+	j.leaveServed()
+	return j.last(body, false)
+}
+
+// tellBig writes a whole answer that is too big to be held in memory.
+func (j *job) tellBig(a *answer) error {
+	before, after, _ := bytes.Cut(a.whole(), []byte(bigMark))
+	j.head(a.wholeType, len(before)+bigPieces*bigPiece+len(after))
+	if err := j.send(before); err != nil {
+		return err
+	}
+	piece := bytes.Repeat([]byte{'x'}, bigPiece)
+	for range bigPieces {
+		if err := j.send(piece); err != nil {
+			return err
+		}
+	}
+	j.leaveServed()
+	return j.last(after, false)
+}
+
+// leaveServed gives the slot back: only the last bytes of the answer are left
+// to write.
+func (j *job) leaveServed() {
+	if j.fault == FaultShortBody {
+		j.seat.leave(outcomeFaulted)
+		return
+	}
+	j.seat.leave(outcomeServed)
+}
+
+// last sends the last bytes of an answer, and does what a fault wants after
+// them.
+func (j *job) last(body []byte, chunked bool) error {
+	if err := j.send(body); err != nil {
+		return err
+	}
+	switch j.fault {
+	case FaultShortBody:
+		return errCut
+	case FaultCloseIdle:
+		return j.closeIdle(chunked)
+	}
+	return nil
+}
+
+// head sets the response head. A length below 0 leaves the framing to net/http,
+// which means chunks.
+func (j *job) head(contentType string, length int) {
+	h := j.w.Header()
+	h.Set("Content-Type", contentType)
+	if contentType == eventStream {
+		h.Set("Cache-Control", "no-cache")
+	}
+	if length >= 0 {
+		h.Set("Content-Length", strconv.Itoa(length))
+	}
+}
+
+// send writes b, as one chunk if the answer is chunked.
+func (j *job) send(b []byte) error {
+	n, err := j.w.Write(b)
+	j.e.bytes.Add(uint64(n))
+	if err != nil {
+		return err
+	}
+	return j.rc.Flush()
+}

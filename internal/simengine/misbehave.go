@@ -1,0 +1,161 @@
+package simengine
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"strconv"
+)
+
+// shortBy is how many bytes are promised and not sent under FaultShortBody.
+const shortBy = 1000
+
+func engineFull() apiError {
+	return apiError{Status: http.StatusServiceUnavailable, Type: "ServiceUnavailableError",
+		Code: http.StatusServiceUnavailable, Message: "The engine has no room for this request."}
+}
+
+func engineFailed() apiError {
+	return apiError{Status: http.StatusInternalServerError, Type: "InternalServerError",
+		Code: http.StatusInternalServerError, Message: "The engine failed on purpose."}
+}
+
+// atDoor does what faults want that take no slot, and reports whether that was
+// the answer.
+func (j *job) atDoor(a *answer) bool {
+	switch j.fault {
+	case FaultRefuse:
+		panic(http.ErrAbortHandler)
+	case FaultFull:
+		writeError(j.w, engineFull())
+	case FaultFull429:
+		e := engineFull()
+		e.Status, e.Code = http.StatusTooManyRequests, http.StatusTooManyRequests
+		writeError(j.w, e)
+	case FaultFullInStream:
+		j.fullInStream(a)
+	case FaultError400:
+		writeError(j.w, badRequest("", "The engine does not like this request, on purpose."))
+	case FaultError500:
+		writeError(j.w, engineFailed())
+	case FaultHTMLError:
+		page := "<html><head><title>502 Bad Gateway</title></head><body><h1>Bad Gateway</h1></body></html>\n"
+		j.head("text/html; charset=utf-8", len(page))
+		j.w.WriteHeader(http.StatusBadGateway)
+		_, _ = io.WriteString(j.w, page)
+	default:
+		return false
+	}
+	return true
+}
+
+func (j *job) fullInStream(a *answer) {
+	if !a.streamed || a.fail == nil {
+		writeError(j.w, engineFull())
+		return
+	}
+	j.head(a.streamType, -1)
+	if err := j.send(append(a.fail(nil, failPoint{err: engineFull()}), a.afterFail...)); err != nil {
+		panic(http.ErrAbortHandler)
+	}
+}
+
+// speakRaw answers with what net/http would not write.
+func (j *job) speakRaw(a *answer) error {
+	if err := j.clock.until(j.ctx, 1); err != nil {
+		return err
+	}
+	switch j.fault {
+	case FaultMalformedHead:
+		return j.once("HTTP/banana 2OO fine\r\nthis is no header\r\n\r\n", false)
+	case FaultBothLengths:
+		return j.once(bothLengths(), true)
+	case FaultFlood1xx:
+		return j.forEver("", "HTTP/1.1 103 Early Hints\r\nLink: </nothing>; rel=preload\r\n\r\n")
+	default:
+		start := "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n"
+		line := `{"id":"` // and no closing quote ever
+		if a.streamed {
+			start = "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n"
+			line = "data: "
+		}
+		return j.forEver(start+chunk(line), chunk(string(bytes.Repeat([]byte{'x'}, 4096))))
+	}
+}
+
+// bothLengths is a chunked answer to one who believes in Transfer-Encoding, and
+// to one who believes in Content-Length a short one with a second behind it.
+func bothLengths() string {
+	hidden := "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 20\r\n\r\n{\"forged\":\"answer\"}\n"
+	size := strconv.FormatInt(int64(len(hidden)), 16) + "\r\n"
+	return "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: " + strconv.Itoa(len(size)) +
+		"\r\nTransfer-Encoding: chunked\r\n\r\n" + chunk(hidden)[:len(size)+len(hidden)] + "\r\n0\r\n\r\n"
+}
+
+// once writes one answer and closes, or, if it lingers, waits for the client to
+// close and counts what else it sends.
+func (j *job) once(s string, linger bool) error {
+	j.seat.leave(outcomeFaulted)
+	return j.hijack(func(c net.Conn) error {
+		if _, err := io.WriteString(c, s); err != nil || !linger {
+			return err
+		}
+		if n, _ := io.ReadAtLeast(c, make([]byte, 1), 1); n > 0 {
+			j.e.reused.Add(1)
+		}
+		return nil
+	})
+}
+
+// forEver writes start, and then more until the client leaves.
+func (j *job) forEver(start, more string) error {
+	return j.hijack(func(c net.Conn) error {
+		// A client that has gone without resetting the connection would let
+		// us write until its window is full: reading tells.
+		gone := make(chan struct{})
+		go func() {
+			defer close(gone)
+			_, _ = io.Copy(io.Discard, c)
+			_ = c.Close()
+		}()
+		defer func() { <-gone }()
+		defer c.Close()
+		if err := j.write(c, start); err != nil {
+			return err
+		}
+		for {
+			if err := j.write(c, more); err != nil {
+				return err
+			}
+		}
+	})
+}
+
+func (j *job) write(c net.Conn, s string) error {
+	n, err := io.WriteString(c, s)
+	j.e.bytes.Add(uint64(n))
+	return err
+}
+
+// hijack takes the connection from net/http, calls f with it and closes it. It
+// is closed under f when the engine closes; that the client leaves, f must see
+// itself.
+func (j *job) hijack(f func(net.Conn) error) error {
+	c, _, err := j.rc.Hijack()
+	if err != nil {
+		return fmt.Errorf("cannot take the connection over: %w", err)
+	}
+	stop := context.AfterFunc(j.ctx, func() { _ = c.Close() })
+	defer stop()
+	defer c.Close()
+	return f(c)
+}
+
+func chunk(s string) string { return string(appendChunkHead(nil, len(s))) + s + "\r\n" }
+
+func appendChunkHead(dst []byte, n int) []byte {
+	return append(strconv.AppendInt(dst, int64(n), 16), "\r\n"...)
+}

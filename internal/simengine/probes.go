@@ -1,0 +1,135 @@
+package simengine
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+	"sync"
+	"time"
+)
+
+// probe makes a handler of what health checks ask for.
+func (e *Engine) probe(h http.HandlerFunc) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		if e.faults.takeSick() {
+			writeError(w, engineFull())
+			return
+		}
+		h(w, r)
+	}
+}
+
+func (e *Engine) healthy(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusOK) }
+
+func (e *Engine) version(w http.ResponseWriter, _ *http.Request) {
+	writeJSON(w, http.StatusOK, []byte(`{"version":"simengine"}`))
+}
+
+type modelAnswer struct {
+	ID      string `json:"id"`
+	Object  string `json:"object"`
+	Created int64  `json:"created"`
+	OwnedBy string `json:"owned_by"`
+}
+
+func (e *Engine) model(name string) modelAnswer {
+	return modelAnswer{ID: name, Object: "model", Created: e.started.Unix(), OwnedBy: "simengine"}
+}
+
+func (e *Engine) names() []string {
+	if len(e.c.Models) == 0 {
+		return []string{"demo"}
+	}
+	return e.c.Models
+}
+
+func (e *Engine) listModels(w http.ResponseWriter, _ *http.Request) {
+	list := struct {
+		Object string        `json:"object"`
+		Data   []modelAnswer `json:"data"`
+	}{Object: "list"}
+	for _, name := range e.names() {
+		list.Data = append(list.Data, e.model(name))
+	}
+	writeJSON(w, http.StatusOK, marshal(list))
+}
+
+func (e *Engine) getModel(w http.ResponseWriter, name string) {
+	if !e.serves(name) {
+		writeError(w, modelNotFound(name))
+		return
+	}
+	writeJSON(w, http.StatusOK, marshal(e.model(name)))
+}
+
+func (e *Engine) serveStats(w http.ResponseWriter, _ *http.Request) {
+	writeJSON(w, http.StatusOK, marshal(e.Stats()))
+}
+
+// metrics are vLLM's names, so that what reads a real engine can read this one.
+func (e *Engine) metrics(w http.ResponseWriter, _ *http.Request) {
+	st := e.Stats()
+	var b strings.Builder
+	put := func(name, kind, labels string, v any) {
+		if kind != "" {
+			fmt.Fprintf(&b, "# TYPE %s %s\n", name, kind)
+		}
+		fmt.Fprintf(&b, "%s{model_name=\"%s\"%s} %v\n", name, escapeLabel(e.names()[0]), labels, v)
+	}
+	put("vllm:num_requests_running", "gauge", "", st.Running)
+	put("vllm:num_requests_waiting", "gauge", "", st.Waiting)
+	put("vllm:kv_cache_usage_perc", "gauge", "", float64(st.Running)/float64(e.c.Slots))
+	put("vllm:generation_tokens_total", "counter", "", st.Tokens)
+	put("vllm:request_success_total", "counter", `,finished_reason="stop"`, st.Served)
+	put("vllm:request_success_total", "", `,finished_reason="abort"`, st.Aborted)
+	w.Header().Set("Content-Type", "text/plain; version=0.0.4; charset=utf-8")
+	_, _ = w.Write([]byte(b.String())) // the client may have left: nobody to tell
+}
+
+func escapeLabel(s string) string {
+	return strings.NewReplacer(`\`, `\\`, `"`, `\"`, "\n", `\n`).Replace(s)
+}
+
+func (e *Engine) now() int64 { return time.Now().Unix() }
+
+// Received is one inference request as it arrived.
+type Received struct {
+	Method string      `json:"method"`
+	Target string      `json:"target"` // as on the request line
+	Host   string      `json:"host"`
+	Header http.Header `json:"header"`
+	Body   []byte      `json:"body"` // of JSON requests, at most 64 KiB of it
+}
+
+// recorder keeps the last requests.
+type recorder struct {
+	keep int
+
+	mu   sync.Mutex // guards the field below
+	last []Received // oldest first
+}
+
+func (r *recorder) add(req *http.Request, body []byte) {
+	if r.keep <= 0 {
+		return
+	}
+	got := Received{Method: req.Method, Target: req.RequestURI, Host: req.Host,
+		Header: req.Header.Clone(), Body: append([]byte(nil), body[:min(len(body), 64<<10)]...)}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if len(r.last) == r.keep {
+		r.last = append(r.last[:0], r.last[1:]...)
+	}
+	r.last = append(r.last, got)
+}
+
+// Received returns the last Config.Record inference requests, oldest first.
+func (e *Engine) Received() []Received {
+	e.record.mu.Lock()
+	defer e.record.mu.Unlock()
+	return append([]Received{}, e.record.last...)
+}
+
+func (e *Engine) serveReceived(w http.ResponseWriter, _ *http.Request) {
+	writeJSON(w, http.StatusOK, marshal(e.Received()))
+}

@@ -1,0 +1,214 @@
+package simengine
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"time"
+
+	"github.com/gorilla/websocket"
+)
+
+const (
+	maxMessage = 16 << 20
+	// closeWait bounds the wait for the other side's half of a closing handshake.
+	closeWait = time.Second
+)
+
+// realtime is GET /v1/realtime?model=: a session over WebSocket.
+func (e *Engine) realtime(w http.ResponseWriter, r *http.Request) {
+	e.requests.Add(1)
+	j := e.newJob(w, r)
+	defer j.finish()
+	e.record.add(r, nil)
+	model := r.URL.Query().Get("model")
+	switch {
+	case model == "":
+		writeError(w, badRequest("model", "model is missing in the query"))
+		return
+	case !e.serves(model):
+		writeError(w, modelNotFound(model))
+		return
+	case !websocket.IsWebSocketUpgrade(r):
+		writeError(w, badRequest("", "this path speaks WebSocket only"))
+		return
+	}
+	j.fault = e.faults.take(model)
+	if j.fault != FaultFullInStream && j.atDoor(&answer{}) {
+		return
+	}
+	j.admit(func() error {
+		switch j.fault {
+		case FaultStallHead:
+			return j.stall()
+		case FaultMalformedHead, FaultBothLengths, FaultFlood1xx:
+			return j.speakRaw(&answer{})
+		}
+		return j.hold(r, model)
+	})
+}
+
+// hold runs a session for as long as the connection is open.
+func (j *job) hold(r *http.Request, model string) error {
+	up := websocket.Upgrader{
+		Subprotocols: []string{"realtime"},
+		CheckOrigin:  func(*http.Request) bool { return true }, // it has no secrets, and no browser's user
+	}
+	conn, err := up.Upgrade(j.w, r, nil)
+	if err != nil {
+		return fmt.Errorf("cannot upgrade: %w", err)
+	}
+	ctx, cancel := context.WithCancel(j.ctx)
+	defer cancel()
+	s := &session{j: j, conn: conn, model: model, heard: make(chan clientEvent), ended: make(chan struct{})}
+	conn.SetReadLimit(maxMessage)
+	conn.SetCloseHandler(s.closed)
+	// Closing is what ends a write to a client that does not read, and a read
+	// from one that does not write.
+	stop := context.AfterFunc(ctx, func() { _ = conn.Close() })
+	defer stop()
+	go func() {
+		defer close(s.ended)
+		defer conn.Close()
+		s.lost = s.listen(ctx)
+	}()
+	err = s.run(ctx)
+	cancel()
+	_ = conn.Close()
+	<-s.ended
+	return err
+}
+
+// session is one realtime session. Its reply is nil while nothing is said.
+type session struct {
+	j     *job
+	conn  *websocket.Conn
+	model string
+	heard chan clientEvent
+	ended chan struct{} // closed when nothing more will be heard
+	lost  error         // why; readable once ended is closed
+
+	prompt prompt
+	reply  *reply
+}
+
+// clientEvent is the union of what clients send.
+type clientEvent struct {
+	Type string `json:"type"`
+	Item struct {
+		Content any `json:"content"`
+	} `json:"item"`
+	Response struct {
+		MaxOutputTokens any `json:"max_output_tokens"` // a number or "inf"
+		Input           any `json:"input"`
+	} `json:"response"`
+	Session json.RawMessage `json:"session"`
+
+	// Of simengine.close, which is ours: the engine closes with this code.
+	Code   int    `json:"code"`
+	Reason string `json:"reason"`
+}
+
+// listen hands what the client sends to run.
+func (s *session) listen(ctx context.Context) error {
+	for {
+		_, data, err := s.conn.ReadMessage()
+		if err != nil {
+			return err
+		}
+		var ev clientEvent
+		if err := json.Unmarshal(data, &ev); err != nil {
+			ev = clientEvent{Type: "no JSON"}
+		}
+		select {
+		case s.heard <- ev:
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+}
+
+// closed answers the client's close frame. The slot is given back first: the
+// answer tells a caller that it may open the next session.
+func (s *session) closed(code int, _ string) error {
+	s.j.seat.leave(outcomeServed)
+	s.j.e.closeCode.Store(int64(code))
+	msg := websocket.FormatCloseMessage(code, "")
+	return s.conn.WriteControl(websocket.CloseMessage, msg, time.Now().Add(closeWait))
+}
+
+// run is the session's life. It ends with nil after a closing handshake.
+func (s *session) run(ctx context.Context) error {
+	if s.j.fault == FaultFullInStream {
+		if err := s.fail(engineFull()); err != nil {
+			return err
+		}
+		return s.close(outcomeFaulted, websocket.CloseTryAgainLater, "no room")
+	}
+	if err := s.send(serverEvent{Type: "session.created", Session: s.describe(nil)}); err != nil {
+		return err
+	}
+	timer := time.NewTimer(time.Hour)
+	defer timer.Stop()
+	for {
+		due := timer.C
+		if s.reply == nil || s.reply.stalled {
+			due = nil
+		} else {
+			timer.Reset(time.Until(s.reply.due()))
+		}
+		var err error
+		select {
+		case <-due:
+			err = s.speak()
+		case ev := <-s.heard:
+			err = s.hear(ev)
+		case <-s.ended:
+			return s.farewell()
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+// farewell says how the session ended: nil after a close frame.
+func (s *session) farewell() error {
+	var frame *websocket.CloseError
+	if errors.As(s.lost, &frame) && frame.Code != websocket.CloseAbnormalClosure {
+		return nil
+	}
+	return s.lost
+}
+
+// close gives the slot back, sends a close frame and waits a moment for the
+// client's.
+func (s *session) close(o outcome, code int, reason string) error {
+	s.j.seat.leave(o)
+	msg := websocket.FormatCloseMessage(code, reason)
+	if err := s.conn.WriteControl(websocket.CloseMessage, msg, time.Now().Add(closeWait)); err != nil {
+		return err
+	}
+	limit := time.NewTimer(closeWait)
+	defer limit.Stop()
+	for {
+		select {
+		case <-s.heard: // no longer of interest
+		case <-s.ended:
+			return nil
+		case <-limit.C:
+			return nil
+		}
+	}
+}
+
+func (s *session) send(ev serverEvent) error {
+	ev.EventID = "event_" + newID()
+	return s.conn.WriteMessage(websocket.TextMessage, marshal(ev))
+}
+
+func (s *session) fail(e apiError) error {
+	return s.send(serverEvent{Type: "error", Error: &e})
+}

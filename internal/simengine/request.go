@@ -1,0 +1,206 @@
+package simengine
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"mime"
+	"mime/multipart"
+	"net/http"
+	"strconv"
+	"strings"
+)
+
+const maxBody = 64 << 20
+
+// call is what a request asks for, whatever its API.
+type call struct {
+	id      string // random, without the API's prefix
+	model   string
+	stream  bool
+	usage   bool // stream_options.include_usage
+	inputs  []prompt
+	prompt  prompt // the inputs taken together
+	limit   int    // tokens wanted at most; 0 = not said
+	big     bool   // answer with far more than anybody wants
+	options options
+}
+
+// options are the fields that one API only reads.
+type options struct {
+	base64     bool // embeddings: encoding_format
+	dimensions int  // embeddings
+	bytes      int  // speech: size of the answer, an extension of ours
+	sse        bool // speech: stream_format
+	format     string
+	documents  int // rerank
+}
+
+// payload is the union of the JSON requests of all APIs.
+type payload struct {
+	Model         string `json:"model"`
+	Stream        bool   `json:"stream"`
+	StreamOptions struct {
+		IncludeUsage bool `json:"include_usage"`
+	} `json:"stream_options"`
+	MaxTokens           *int   `json:"max_tokens"`
+	MaxCompletionTokens *int   `json:"max_completion_tokens"`
+	MaxOutputTokens     *int   `json:"max_output_tokens"`
+	Messages            any    `json:"messages"`
+	Prompt              any    `json:"prompt"`
+	Input               any    `json:"input"`
+	Query               any    `json:"query"`
+	Documents           []any  `json:"documents"`
+	EncodingFormat      string `json:"encoding_format"`
+	Dimensions          int    `json:"dimensions"`
+	StreamFormat        string `json:"stream_format"`
+	Bytes               int    `json:"bytes"`
+}
+
+// reader reads one request to its end and says what it asks for. The bytes that
+// it read are returned for the record.
+type reader func(*http.Request) (*call, []byte, error)
+
+// readJSON reads the body to its end, which net/http also needs to notice that
+// the client has gone.
+func readJSON(r *http.Request) (*call, []byte, error) {
+	body, err := io.ReadAll(io.LimitReader(r.Body, maxBody+1))
+	if err != nil {
+		return nil, body, fmt.Errorf("cannot read the request: %w", err)
+	}
+	if len(body) > maxBody {
+		return nil, nil, apiError{Status: http.StatusRequestEntityTooLarge, Type: "invalid_request_error",
+			Code: "request_too_large", Message: fmt.Sprintf("the body has more than %d bytes", maxBody)}
+	}
+	var p payload
+	if err := json.Unmarshal(body, &p); err != nil {
+		return nil, body, badRequest("", "the body is no JSON request: "+err.Error())
+	}
+	c, err := p.call()
+	return c, body, err
+}
+
+func (p *payload) call() (*call, error) {
+	c := &call{
+		id: newID(), model: p.Model, stream: p.Stream, usage: p.StreamOptions.IncludeUsage,
+		options: options{base64: p.EncodingFormat == "base64", dimensions: p.Dimensions,
+			bytes: p.Bytes, sse: p.StreamFormat == "sse", documents: len(p.Documents)},
+	}
+	if p.Model == "" {
+		return nil, badRequest("model", "model is missing")
+	}
+	for name, limit := range map[string]*int{
+		"max_tokens": p.MaxTokens, "max_completion_tokens": p.MaxCompletionTokens, "max_output_tokens": p.MaxOutputTokens,
+	} {
+		if limit == nil {
+			continue
+		}
+		if *limit < 1 {
+			return nil, badRequest(name, name+": "+strconv.Itoa(*limit)+": must be at least 1")
+		}
+		c.limit = *limit
+	}
+	c.inputs = inputsOf(p.Input)
+	for _, v := range []any{p.Messages, p.Prompt, p.Input, p.Query} {
+		c.prompt.add(v)
+	}
+	return c, nil
+}
+
+// readForm reads a multipart request with a file.
+func readForm(r *http.Request) (*call, []byte, error) {
+	_, params, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
+	if err != nil || params["boundary"] == "" {
+		return nil, nil, badRequest("", "the Content-Type must be multipart/form-data with a boundary")
+	}
+	c := &call{id: newID()}
+	form := multipart.NewReader(io.LimitReader(r.Body, maxBody), params["boundary"])
+	for {
+		part, err := form.NextPart()
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err == nil {
+			err = c.readPart(part)
+		}
+		if err != nil {
+			return nil, nil, badRequest("", "the body is no multipart form: "+err.Error())
+		}
+	}
+	// What follows the last boundary must be read too: see readJSON.
+	if _, err := io.Copy(io.Discard, r.Body); err != nil {
+		return nil, nil, fmt.Errorf("cannot read the request: %w", err)
+	}
+	if c.model == "" {
+		return nil, nil, badRequest("model", "model is missing")
+	}
+	return c, nil, nil
+}
+
+func (c *call) readPart(p *multipart.Part) error {
+	if p.FileName() != "" {
+		n, err := io.Copy(io.Discard, p)
+		c.prompt.tokens += int(n / 1024)
+		return err
+	}
+	v, err := io.ReadAll(io.LimitReader(p, 64<<10))
+	switch p.FormName() {
+	case "model":
+		c.model = string(v)
+	case "stream":
+		c.stream = string(v) == "true"
+	case "response_format":
+		c.options.format = string(v)
+	case "prompt":
+		c.prompt.add(string(v))
+	}
+	return err
+}
+
+// prompt is what is kept of a request's text.
+type prompt struct {
+	tokens int    // its words
+	last   string // its last string
+}
+
+// add takes in v, a prompt as JSON: a string, token numbers, messages, parts of
+// messages, or lists of these.
+func (p *prompt) add(v any) {
+	switch v := v.(type) {
+	case string:
+		p.tokens += len(strings.Fields(v))
+		p.last = v
+	case float64:
+		p.tokens++
+	case []any:
+		for _, e := range v {
+			p.add(e)
+		}
+	case map[string]any:
+		p.add(v["content"])
+		p.add(v["text"])
+	}
+}
+
+// inputsOf splits the input of an embeddings request: a string, a list of
+// strings, one list of tokens, or several.
+func inputsOf(v any) []prompt {
+	list, ok := v.([]any)
+	if !ok {
+		list = []any{v}
+	}
+	if len(list) > 0 {
+		if _, tokens := list[0].(float64); tokens {
+			list = []any{v}
+		}
+	}
+	all := make([]prompt, len(list))
+	for i, in := range list {
+		all[i].add(in)
+		if all[i].last == "" {
+			all[i].last = fmt.Sprint(in)
+		}
+	}
+	return all
+}

@@ -1,0 +1,97 @@
+package simengine
+
+import (
+	"crypto/rand"
+	"encoding/hex"
+	"encoding/json"
+	"slices"
+	"strings"
+)
+
+// vocabulary is what the engine says, over and over.
+const vocabulary = "every request takes its place in line and waits for a free slot then the batch " +
+	"grows by one and words come out at a steady pace until the answer has its length and the slot is free again"
+
+// echoMark begins a prompt that is answered with its own words.
+const echoMark = "echo:"
+
+// A big answer (FaultBigAnswer) is so many pieces of so many bytes: 50 MiB.
+const (
+	bigPiece  = 16 << 10
+	bigPieces = 50 << 20 / bigPiece
+	bigMark   = "{fifty megabytes}" // stands for it where the whole text is repeated
+)
+
+// text is the answer to a prompt, as tokens that concatenate to it.
+type text struct {
+	tokens []string
+	cut    bool // the request's limit ended it
+	big    bool
+}
+
+// say makes the text of an answer.
+func (e *Engine) say(c *call) text {
+	if c.big {
+		return text{tokens: repeated([]string{strings.Repeat("x", bigPiece)}, bigPieces), big: true}
+	}
+	var t text
+	if echo, ok := strings.CutPrefix(c.prompt.last, echoMark); ok {
+		t.tokens = strings.Fields(echo)
+	}
+	if len(t.tokens) == 0 {
+		t.tokens = repeated(strings.Fields(vocabulary), e.c.Tokens)
+	}
+	if c.limit > 0 && c.limit < len(t.tokens) {
+		t.tokens, t.cut = t.tokens[:c.limit], true
+	}
+	for i := 1; i < len(t.tokens); i++ {
+		t.tokens[i] = " " + t.tokens[i]
+	}
+	return t
+}
+
+func repeated(words []string, n int) []string {
+	return slices.Repeat(words, n/len(words)+1)[:n]
+}
+
+func (t text) String() string {
+	if t.big {
+		return bigMark
+	}
+	return strings.Join(t.tokens, "")
+}
+
+// reason is the OpenAI name for why it ended.
+func (t text) reason() string {
+	if t.cut {
+		return "length"
+	}
+	return "stop"
+}
+
+// appendJSON appends s as a JSON string.
+func appendJSON(dst []byte, s string) []byte {
+	if strings.IndexFunc(s, needsEscape) < 0 {
+		dst = append(dst, '"')
+		dst = append(dst, s...)
+		return append(dst, '"')
+	}
+	return append(dst, marshal(s)...)
+}
+
+func needsEscape(r rune) bool { return r < ' ' || r > '~' || strings.ContainsRune(`"\<>&`, r) }
+
+// marshal encodes a value of this package's own types, which cannot fail.
+func marshal(v any) []byte {
+	b, err := json.Marshal(v)
+	if err != nil {
+		panic("simengine: cannot encode an answer: " + err.Error())
+	}
+	return b
+}
+
+func newID() string {
+	var b [12]byte
+	_, _ = rand.Read(b[:]) // never fails
+	return hex.EncodeToString(b[:])
+}

@@ -1,0 +1,209 @@
+package node
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"net"
+	"path/filepath"
+	"runtime/debug"
+	"time"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"go.uber.org/zap"
+	"golang.org/x/sync/errgroup"
+
+	"colonnade/admin"
+	"colonnade/analytics"
+	"colonnade/discovery/etcd"
+	"colonnade/fleet"
+	"colonnade/forwarding"
+)
+
+const (
+	// Prefix is where the fleet's documents stand in etcd.
+	Prefix = "/colonnade/v1/"
+	// leaseTTL is how long a node's document outlives the node.
+	leaseTTL = 5 * time.Second
+	// lameDuck is how long a node that is no longer ready still takes new requests, so that whoever balances load notices.
+	lameDuck = time.Second
+)
+
+// Config is what every node needs.
+type Config struct {
+	Node    string // its name; part of keys in etcd
+	Listen  string // host:port of the listener for requests
+	Admin   string // host:port of the admin listener
+	Address string // host:port under which others reach Listen; empty = what Listen is bound to
+	Etcd    []string
+	Dir     string // for events, and the last good documents; empty = nothing is kept
+	Keys    *forwarding.Keys
+	Drain   time.Duration // how long running requests may go on after the end was asked for
+	Logger  *slog.Logger
+	Stall   time.Duration // longest time for one write; 0 = 30 s
+}
+
+// Running is a node that serves requests.
+type Running struct {
+	Node    string
+	Address string // host:port of the listener for requests
+	Admin   string // host:port of the admin listener
+	Events  string // directory below which its events are
+}
+
+// parts is what the nodes have in common, from the etcd client to the admin listener.
+type parts struct {
+	config  Config
+	client  *clientv3.Client
+	watcher *etcd.Watcher
+	log     *analytics.Log
+	metrics *analytics.NodeMetrics
+	peer    net.Listener
+	admin   net.Listener
+}
+
+// assemble opens everything that a node needs before it can serve. kinds are the documents it watches. What was opened
+// is closed by dismantle, also after an error.
+func assemble(c Config, kinds []string) (*parts, error) {
+	p := &parts{config: c, metrics: analytics.NewNodeMetrics()}
+	var err error
+	if p.log, err = analytics.OpenLog(analytics.LogConfig{Dir: c.Dir, Node: c.Node, Logger: c.Logger}); err != nil {
+		return p, fmt.Errorf("cannot open the event log: %w", err)
+	}
+	if p.peer, err = forwarding.Listen(c.Listen); err != nil {
+		return p, fmt.Errorf("cannot listen (flag -listen): %w", err)
+	}
+	if p.admin, err = net.Listen("tcp", c.Admin); err != nil {
+		return p, fmt.Errorf("cannot listen for the admin pages (flag -admin): %w", err)
+	}
+	p.client, err = clientv3.New(clientv3.Config{Endpoints: c.Etcd, DialTimeout: 5 * time.Second, Logger: zap.NewNop()})
+	if err != nil {
+		return p, fmt.Errorf("cannot use etcd at %q (flag -etcd): %w", c.Etcd, err)
+	}
+	p.watcher = etcd.NewWatcher(etcd.Config{
+		Client: p.client, Prefix: Prefix, Kinds: kinds, Cache: cacheFile(c), Logger: c.Logger,
+	})
+	analytics.RegisterConfig(p.metrics.Registry, func() analytics.ConfigState {
+		s := p.watcher.State()
+		return analytics.ConfigState{Revision: s.Revision, Age: s.Age, Rejected: len(s.Rejected)}
+	})
+	analytics.RegisterEvents(p.metrics.Registry, p.log.Stats)
+	return p, nil
+}
+
+func cacheFile(c Config) string {
+	if c.Dir == "" {
+		return ""
+	}
+	return filepath.Join(c.Dir, "table-"+c.Node+".json")
+}
+
+func (p *parts) dismantle() {
+	if p.client != nil {
+		_ = p.client.Close()
+	}
+	// The servers close their listeners; these are for a start that failed.
+	if p.peer != nil {
+		_ = p.peer.Close()
+	}
+	if p.admin != nil {
+		_ = p.admin.Close()
+	}
+	if err := p.log.Close(); err != nil {
+		p.config.Logger.Error("cannot close the event log", "reason", err)
+	}
+}
+
+// address is where others reach the node.
+func (p *parts) address() string {
+	if p.config.Address != "" {
+		return p.config.Address
+	}
+	return p.peer.Addr().String()
+}
+
+func (p *parts) running() Running {
+	return Running{Node: p.config.Node, Address: p.peer.Addr().String(), Admin: p.admin.Addr().String(), Events: p.config.Dir}
+}
+
+// serveAdmin answers on the admin listener until ctx ends.
+func (p *parts) serveAdmin(ctx context.Context, pages admin.Config) error {
+	pages.Metrics = p.metrics.Registry
+	pages.Fleet = func() any { return describe(p.watcher.Table()) }
+	return admin.Serve(ctx, p.admin, admin.Handler(pages))
+}
+
+// describe is a table as /debug/fleet shows it.
+func describe(t *fleet.Table) any {
+	servers := map[string][]*fleet.Server{}
+	endpoints := map[string][]*fleet.Endpoint{}
+	for _, c := range t.Colos() {
+		servers[c.Name] = t.Servers(c.Name)
+		endpoints[c.Name] = t.EndpointsOf(c.Name)
+	}
+	return map[string]any{
+		"revision": t.Revision, "rejected": t.Rejected, "conflicts": t.Conflicts,
+		"models": t.Models(), "pools": t.Pools(), "colos": t.Colos(), "servers": servers, "endpoints": endpoints,
+	}
+}
+
+// ready waits for the first table.
+func (p *parts) ready(ctx context.Context) error {
+	select {
+	case <-p.watcher.Ready():
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	case <-time.After(2 * time.Second):
+	}
+	p.config.Logger.Warn("waiting for etcd: there is no table yet, neither there nor on disk", "etcd", p.config.Etcd)
+	select {
+	case <-p.watcher.Ready():
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+// document encodes what a node says of itself.
+func document(v any) []byte {
+	b, err := json.Marshal(v)
+	if err != nil {
+		panic("node: " + err.Error()) // a struct of strings and numbers
+	}
+	return b
+}
+
+// boot is another name at each start.
+func boot() string { return rand.Text()[:13] }
+
+// version is that of the software, as the Go tool has stamped it.
+func version() string {
+	if info, ok := debug.ReadBuildInfo(); ok && info.Main.Version != "" {
+		return info.Main.Version
+	}
+	return "(devel)"
+}
+
+// background runs what goes on beside requests, in a context of its own that outlives the drain.
+type background struct {
+	*errgroup.Group
+	context context.Context
+	stop    context.CancelFunc
+}
+
+func newBackground(ctx context.Context) background {
+	ctx, stop := context.WithCancel(context.WithoutCancel(ctx))
+	group, ctx := errgroup.WithContext(ctx)
+	return background{Group: group, context: ctx, stop: stop}
+}
+
+// until waits until the node is asked to end, or a part of it has failed.
+func (b background) until(ctx context.Context) {
+	select {
+	case <-ctx.Done():
+	case <-b.context.Done():
+	}
+}

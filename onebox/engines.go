@@ -1,0 +1,153 @@
+package onebox
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"strings"
+	"time"
+
+	"colonnade/fleet"
+	"colonnade/internal/simengine"
+)
+
+// demo is what the fleet of `colonnade up` serves. The queue is short, so that a few dozen requests at once show all
+// that can happen to one.
+const demo = `
+key: pools/demo
+queue: {limit: 24, per_account: 12, max_wait: 3s}
+---
+key: models/demo-chat
+aliases: [default]
+type: chat
+pool: demo
+---
+key: models/demo-embed
+type: embedding
+pool: demo
+---
+key: models/demo-realtime
+type: realtime
+pool: demo
+`
+
+// startEngines starts the simulated engines, or asks the real one what it serves, and returns the documents of all.
+func (b *box) startEngines(ctx context.Context) ([]fleet.RawDocument, error) {
+	var docs []fleet.RawDocument
+	for i, name := range b.config.Colos {
+		docs = append(docs, document("colos/"+name, map[string]any{"region": fmt.Sprintf("region-%d", i+1)}))
+	}
+	if b.config.EngineURL != "" {
+		own, err := b.realEngine(ctx)
+		return append(docs, own...), err
+	}
+	own, err := fleet.SplitFile([]byte(demo))
+	if err != nil {
+		return nil, err
+	}
+	docs = append(docs, own...)
+	for _, colo := range b.config.Colos {
+		for n := range b.config.Engines {
+			e, err := b.startEngine(colo, fmt.Sprintf("sim-%d", n+1))
+			if err != nil {
+				return nil, err
+			}
+			docs = append(docs, document("endpoints/"+colo+"/"+e.ID, map[string]any{
+				"url": e.URL, "pool": "demo", "engine": "openai", "concurrency": b.config.Engine.Slots,
+			}))
+		}
+	}
+	return docs, nil
+}
+
+func (b *box) startEngine(colo, id string) (EngineNode, error) {
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return EngineNode{}, fmt.Errorf("cannot listen for an engine: %w", err)
+	}
+	config := b.config.Engine
+	config.Models = []string{"demo-chat", "demo-embed", "demo-realtime"}
+	config.Logger = b.logger("engine " + colo + "/" + id)
+	e := EngineNode{Colo: colo, ID: id, URL: "http://" + ln.Addr().String(), Simulated: simengine.New(config)}
+	b.fleet.Engines = append(b.fleet.Engines, e)
+	return e, b.run(func(ctx context.Context, ready func()) error {
+		defer e.Simulated.Close()
+		ready()
+		return simengine.Serve(ctx, ln, e.Simulated)
+	})
+}
+
+// realEngine returns the documents for the engine at EngineURL: one endpoint in the first colo, and its models.
+func (b *box) realEngine(ctx context.Context) ([]fleet.RawDocument, error) {
+	url := strings.TrimSuffix(strings.TrimSuffix(b.config.EngineURL, "/"), "/v1")
+	models := []string{b.config.EngineModel}
+	if b.config.EngineModel == "" {
+		var err error
+		if models, err = listModels(ctx, url); err != nil {
+			return nil, fmt.Errorf("cannot read the models of the engine at %s: %w; name one with -engine-model", url, err)
+		}
+	}
+	colo := b.config.Colos[0]
+	b.fleet.Engines = append(b.fleet.Engines, EngineNode{Colo: colo, ID: "engine", URL: url})
+	docs := []fleet.RawDocument{document("endpoints/"+colo+"/engine", map[string]any{
+		"url": url, "pool": "engine", "engine": "openai", "concurrency": b.config.Engine.Slots,
+	})}
+	for i, name := range models {
+		model := map[string]any{"pool": "engine", "type": fleet.TypeGeneric}
+		if i == 0 {
+			model["aliases"] = []string{"default"}
+		}
+		doc := document("models/"+name, model)
+		if err := fleet.Check(doc.Key, doc.Value); err != nil {
+			b.progress(fmt.Sprintf("model %q of the engine is left out: %v", name, err))
+			continue
+		}
+		docs = append(docs, doc)
+	}
+	return docs, nil
+}
+
+func listModels(ctx context.Context, url string) ([]string, error) {
+	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+	defer cancel()
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url+"/v1/models", nil)
+	if err != nil {
+		return nil, err
+	}
+	answer, err := http.DefaultClient.Do(request)
+	if err != nil {
+		return nil, err
+	}
+	defer answer.Body.Close()
+	if answer.StatusCode != http.StatusOK {
+		return nil, fmt.Errorf("GET /v1/models answered %s", answer.Status)
+	}
+	var list struct {
+		Data []struct {
+			ID string `json:"id"`
+		} `json:"data"`
+	}
+	if err := json.NewDecoder(answer.Body).Decode(&list); err != nil {
+		return nil, fmt.Errorf("GET /v1/models: %w", err)
+	}
+	var names []string
+	for _, m := range list.Data {
+		names = append(names, m.ID)
+	}
+	if len(names) == 0 {
+		return nil, errors.New("GET /v1/models lists none")
+	}
+	return names, nil
+}
+
+// document encodes what was put together here.
+func document(key string, value any) fleet.RawDocument {
+	b, err := json.Marshal(value)
+	if err != nil {
+		panic("onebox: " + err.Error()) // strings, numbers and lists of them
+	}
+	return fleet.RawDocument{Key: key, Value: b}
+}

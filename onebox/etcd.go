@@ -1,0 +1,73 @@
+package onebox
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/url"
+	"path/filepath"
+	"time"
+
+	"go.etcd.io/etcd/server/v3/embed"
+	"go.uber.org/zap"
+)
+
+// defaultEtcd is where people look for an etcd.
+const defaultEtcd = "127.0.0.1:2379"
+
+// startEtcd starts the embedded etcd. One member, and it is on this machine: so short ticks, to be ready at once.
+func (b *box) startEtcd(ctx context.Context) error {
+	address, err := b.etcdAddress()
+	if err != nil {
+		return err
+	}
+	config := embed.NewConfig()
+	config.Dir = filepath.Join(b.fleet.Dir, "etcd")
+	config.Logger, config.ZapLoggerBuilder = "zap", embed.NewZapLoggerBuilder(zap.NewNop())
+	config.LogLevel = "panic"
+	client := url.URL{Scheme: "http", Host: address}
+	config.ListenClientUrls, config.AdvertiseClientUrls = []url.URL{client}, []url.URL{client}
+	peer := url.URL{Scheme: "http", Host: "127.0.0.1:0"}
+	config.ListenPeerUrls, config.AdvertisePeerUrls = []url.URL{peer}, []url.URL{peer}
+	config.InitialCluster = config.InitialClusterFromName(config.Name)
+	config.TickMs, config.ElectionMs = 10, 100
+	server, err := embed.StartEtcd(config)
+	if err != nil {
+		return fmt.Errorf("cannot start etcd on %s: %w", address, err)
+	}
+	b.down = append(b.down, func() error { server.Close(); return nil })
+	select {
+	case <-server.Server.ReadyNotify():
+	case err := <-server.Err():
+		return fmt.Errorf("etcd ended: %w", err)
+	case <-time.After(15 * time.Second):
+		return errors.New("etcd is not ready after 15 s")
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+	b.fleet.Etcd = client.String()
+	if b.fleet.client, err = newClient(b.fleet.Etcd); err != nil {
+		return err
+	}
+	b.down = append(b.down, b.fleet.client.Close)
+	return nil
+}
+
+// etcdAddress is the one that was asked for, or the usual one, or a free one if that is taken.
+func (b *box) etcdAddress() (string, error) {
+	address := b.config.Etcd
+	if address == "" {
+		address = defaultEtcd
+	}
+	ln, err := net.Listen("tcp", address)
+	if err != nil && b.config.Etcd == "" {
+		b.progress(fmt.Sprintf("port %s is taken: etcd takes a free one", defaultEtcd))
+		ln, err = net.Listen("tcp", "127.0.0.1:0")
+	}
+	if err != nil {
+		return "", fmt.Errorf("cannot listen for etcd: %w", err)
+	}
+	defer ln.Close()
+	return ln.Addr().String(), nil
+}

@@ -1,0 +1,252 @@
+package onebox
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"os"
+	"path/filepath"
+	"time"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"go.uber.org/zap"
+
+	"colonnade/discovery/etcd"
+	"colonnade/fleet"
+	"colonnade/forwarding"
+	"colonnade/internal/simengine"
+	"colonnade/node"
+)
+
+// Config says what the fleet consists of. The zero value of each field but Colos and Listen is of use.
+type Config struct {
+	Listen string // of the entry
+	Admin  string // of the entry; empty = a free port of loopback
+	Etcd   string // host:port; empty = 127.0.0.1:2379, or a free port if that is taken
+	Dir    string // for etcd's data, events and keys; empty = a temporary directory, removed at the end
+	Colos  []string
+
+	Engines int // simulated ones in each colo
+	Engine  simengine.Config
+
+	EngineURL   string // of a real engine, which then stands in the first colo instead of simulated ones
+	EngineModel string // its model; empty = what it lists
+
+	Open      bool
+	Drain     time.Duration
+	Stall     time.Duration             // see [node.Config]
+	Documents []fleet.RawDocument       // after the demo's own, which they may replace
+	Progress  func(string)              // what is being waited for; nil = nobody wants to know
+	Logger    func(string) *slog.Logger // a node's own; nil = nothing is logged
+}
+
+// Fleet is a fleet that runs.
+type Fleet struct {
+	Etcd    string // URL
+	Dir     string
+	Entry   node.Running
+	Colos   []ColoNode
+	Engines []EngineNode
+	client  *clientv3.Client
+}
+
+// ColoNode is one colo server.
+type ColoNode struct {
+	Colo string
+	node.Running
+}
+
+// EngineNode is one engine. Simulated is nil for a real one.
+type EngineNode struct {
+	Colo, ID, URL string
+	Simulated     *simengine.Engine
+}
+
+// Apply writes documents to the fleet's etcd, after it has checked them.
+func (f *Fleet) Apply(ctx context.Context, docs []fleet.RawDocument) error {
+	return etcd.Apply(ctx, f.client, node.Prefix, docs)
+}
+
+// URL is the base URL for OpenAI clients.
+func (f *Fleet) URL() string { return "http://" + f.Entry.Address + "/v1" }
+
+// Run runs a fleet until ctx ends, or until a part of it fails. started is called once a request would be served.
+func Run(ctx context.Context, c Config, started func(*Fleet)) (err error) {
+	ctx, fail := context.WithCancelCause(ctx)
+	b := &box{config: c, keys: forwarding.RandomKeys(), fleet: &Fleet{}, fail: fail}
+	defer func() { err = errors.Join(err, b.stop()) }()
+	if err := b.start(ctx); err != nil {
+		if ctx.Err() != nil {
+			return failure(ctx)
+		}
+		return err
+	}
+	started(b.fleet)
+	<-ctx.Done()
+	return failure(ctx)
+}
+
+// failure is what made ctx end, unless it was whoever runs the fleet.
+func failure(ctx context.Context) error {
+	if cause := context.Cause(ctx); !errors.Is(cause, context.Canceled) {
+		return cause
+	}
+	return nil
+}
+
+// box is a fleet and what must be taken down after it, the last first.
+type box struct {
+	config Config
+	keys   *forwarding.Keys
+	fleet  *Fleet
+	fail   context.CancelCauseFunc
+	down   []func() error
+}
+
+// start brings the fleet up, from what is depended on to what depends.
+func (b *box) start(ctx context.Context) error {
+	if err := b.startDir(); err != nil {
+		return err
+	}
+	b.progress("starting etcd")
+	if err := b.startEtcd(ctx); err != nil {
+		return err
+	}
+	b.progress("starting engines")
+	docs, err := b.startEngines(ctx)
+	if err != nil {
+		return err
+	}
+	if err := b.fleet.Apply(ctx, append(docs, b.config.Documents...)); err != nil {
+		return err
+	}
+	b.progress("starting colo servers")
+	for _, name := range b.config.Colos {
+		if err := b.startColo(ctx, name); err != nil {
+			return fmt.Errorf("colo server %s-1: %w", name, err)
+		}
+	}
+	b.progress("starting the entry")
+	if err := b.startEntry(ctx); err != nil {
+		return fmt.Errorf("entry: %w", err)
+	}
+	return b.awaitReady(ctx)
+}
+
+func (b *box) stop() error {
+	var all []error
+	for i := len(b.down) - 1; i >= 0; i-- {
+		all = append(all, b.down[i]())
+	}
+	return errors.Join(all...)
+}
+
+func (b *box) progress(what string) {
+	if b.config.Progress != nil {
+		b.config.Progress(what)
+	}
+}
+
+func (b *box) logger(name string) *slog.Logger {
+	if b.config.Logger == nil {
+		return slog.New(slog.DiscardHandler)
+	}
+	return b.config.Logger(name)
+}
+
+// run starts one part and returns once it has called ready. If the part ends by itself, so does the fleet.
+func (b *box) run(part func(ctx context.Context, ready func()) error) error {
+	ctx, cancel := context.WithCancel(context.Background())
+	ready, ended := make(chan struct{}), make(chan error, 1)
+	go func() {
+		err := part(ctx, func() { close(ready) })
+		if ctx.Err() == nil {
+			b.fail(errors.Join(errors.New("a part of the fleet has ended"), err))
+		}
+		ended <- err
+	}()
+	select {
+	case <-ready:
+		b.down = append(b.down, func() error {
+			cancel()
+			return <-ended
+		})
+		return nil
+	case err := <-ended:
+		cancel()
+		if err == nil {
+			err = errors.New("ended before it was ready")
+		}
+		return err
+	}
+}
+
+func (b *box) startDir() error {
+	b.fleet.Dir = b.config.Dir
+	if b.fleet.Dir != "" {
+		return os.MkdirAll(b.fleet.Dir, 0o700)
+	}
+	dir, err := os.MkdirTemp("", "colonnade-")
+	if err != nil {
+		return err
+	}
+	b.fleet.Dir = dir
+	b.down = append(b.down, func() error { return os.RemoveAll(dir) })
+	return nil
+}
+
+func (b *box) node(name, listen, admin string) node.Config {
+	return node.Config{
+		Node: name, Listen: listen, Admin: admin, Etcd: []string{b.fleet.Etcd}, Keys: b.keys, Drain: b.config.Drain,
+		Dir: filepath.Join(b.fleet.Dir, "nodes"), Stall: b.config.Stall, Logger: b.logger(name),
+	}
+}
+
+func (b *box) startColo(ctx context.Context, name string) error {
+	config := node.ColoConfig{Colo: name, Config: b.node(name+"-1", "127.0.0.1:0", "127.0.0.1:0")}
+	return b.run(func(ctx context.Context, ready func()) error {
+		return node.RunColo(ctx, config, func(r node.Running) {
+			b.fleet.Colos = append(b.fleet.Colos, ColoNode{Colo: name, Running: r})
+			ready()
+		})
+	})
+}
+
+func (b *box) startEntry(ctx context.Context) error {
+	admin := b.config.Admin
+	if admin == "" {
+		admin = "127.0.0.1:0"
+	}
+	config := node.EntryConfig{Open: b.config.Open, Config: b.node("entry-1", b.config.Listen, admin)}
+	return b.run(func(ctx context.Context, ready func()) error {
+		return node.RunEntry(ctx, config, func(r node.Running) {
+			b.fleet.Entry = r
+			ready()
+		})
+	})
+}
+
+// awaitReady waits until the entry knows every colo server.
+func (b *box) awaitReady(ctx context.Context) error {
+	url := "http://" + b.fleet.Entry.Address + "/health/ready"
+	for {
+		if answer, err := http.Get(url); err == nil {
+			answer.Body.Close()
+			if answer.StatusCode == http.StatusOK {
+				return nil
+			}
+		}
+		select {
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-time.After(20 * time.Millisecond):
+		}
+	}
+}
+
+// newClient returns a client of the fleet's etcd.
+func newClient(url string) (*clientv3.Client, error) {
+	return clientv3.New(clientv3.Config{Endpoints: []string{url}, DialTimeout: 5 * time.Second, Logger: zap.NewNop()})
+}

@@ -1,0 +1,135 @@
+package openai
+
+import (
+	"bytes"
+	"unicode/utf8"
+)
+
+// maxEngineMessage bounds what of an engine's message goes into a wrapped error.
+const maxEngineMessage = 2 << 10
+
+// EngineClass is what an engine's status means for the request.
+type EngineClass uint8
+
+const (
+	Relay         EngineClass = iota + 1 // the answer
+	ClientError                          // the client's fault: it is told so
+	Misconfigured                        // the endpoint refuses us: nothing that the client could mend
+	Failed                               // a failure of the endpoint
+	Full                                 // no room just now
+)
+
+// ClassifyStatus tells what an engine's HTTP status means.
+func ClassifyStatus(status int) EngineClass {
+	switch status {
+	case 400, 413, 422:
+		return ClientError
+	case 408, 409, 424:
+		return Failed
+	case 429, 503:
+		return Full
+	}
+	switch {
+	case status >= 200 && status < 300:
+		return Relay
+	case status >= 400 && status < 500:
+		return Misconfigured
+	}
+	return Failed
+}
+
+// WrapClientError returns the body for an engine's answer of the class
+// ClientError: an error of OpenAI's shape as it is, another wrapped into one,
+// with the engine's own words where they can be found.
+func WrapClientError(status int, body []byte, requestID string) []byte {
+	s := scan{b: body, lax: true}
+	said, shaped := engineMessage(&s)
+	if s.fault != noFault || !s.end() {
+		said, shaped = nil, false
+	}
+	if shaped {
+		return body
+	}
+	e := InvalidRequest("", "the inference engine refused the request")
+	if status == 413 {
+		e = RequestTooLarge(0)
+		e.Message = "the request is too large for the inference engine"
+	}
+	if text, _ := appendUnescaped(nil, said); len(text) > 0 {
+		e.Message += ": " + string(cutBytes(text, maxEngineMessage))
+	}
+	return e.AppendJSON(nil, requestID)
+}
+
+// engineMessage looks for an engine's words in the shapes that engines have:
+// error.message (OpenAI's own, shaped), error, message, detail, detail[0].msg.
+func engineMessage(s *scan) (said []byte, shaped bool) {
+	for key, ok := s.firstMember(); ok; key, ok = s.nextMember() {
+		switch string(key) {
+		case "error":
+			if s.peek() == '{' {
+				if text := memberString(s, "message"); text != nil {
+					said, shaped = text, true
+				}
+				continue
+			}
+			said = orElse(said, s)
+		case "message":
+			said = orElse(said, s)
+		case "detail":
+			if s.peek() == '[' {
+				for more := s.firstElement(); more; more = s.nextElement() {
+					said = keep(said, memberString(s, "msg"))
+				}
+				continue
+			}
+			said = orElse(said, s)
+		default:
+			s.skip()
+		}
+	}
+	return said, shaped
+}
+
+// orElse passes a value and returns it if it is a string and there is none yet.
+func orElse(said []byte, s *scan) []byte {
+	raw, _ := s.value()
+	text, _ := unquoted(raw)
+	return keep(said, text)
+}
+
+func keep(first, second []byte) []byte {
+	if first == nil {
+		return second
+	}
+	return first
+}
+
+// memberString passes a value and returns the inside of the string that it has
+// under name, if it is an object.
+func memberString(s *scan, name string) []byte {
+	if s.space() != '{' {
+		s.skip()
+		return nil
+	}
+	var found []byte
+	for key, ok := s.firstMember(); ok; key, ok = s.nextMember() {
+		is := string(key) == name
+		raw, _ := s.value()
+		if text, quoted := unquoted(raw); is && quoted {
+			found = text
+		}
+	}
+	return found
+}
+
+// cutBytes shortens text at a rune.
+func cutBytes(text []byte, n int) []byte {
+	if len(text) <= n {
+		return text
+	}
+	for n > 0 && !utf8.RuneStart(text[n]) {
+		n--
+	}
+	return bytes.Clone(text[:n])
+}

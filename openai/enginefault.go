@@ -1,0 +1,135 @@
+package openai
+
+import (
+	"fmt"
+	"strings"
+)
+
+// maxEngineCode bounds what of an engine's words goes into our logs.
+const maxEngineCode = 64
+
+// EngineError is an error that an engine told in an event.
+type EngineError struct {
+	Status int    // the HTTP status that it would have been, see [ClassifyStatus]
+	Code   string // the engine's word for it: letters, digits and . _ - only; may be empty
+}
+
+// Error says what the engine said, without its message: that may repeat a prompt.
+func (e *EngineError) Error() string {
+	return fmt.Sprintf("the engine answered with an error event: status %d, code %q", e.Status, e.Code)
+}
+
+// engineFault gathers what engines put into their errors.
+type engineFault struct {
+	status int    // a number that is an HTTP status
+	code   []byte // a code in words
+	class  []byte // its type
+}
+
+// errorValue passes the value of a member error, and says whether it is one as
+// SDKs see it: not null, false, 0 or "".
+func (s *scan) errorValue(f *engineFault) bool {
+	if s.space() != '{' {
+		raw, ok := s.value()
+		switch string(raw) {
+		case "null", "false", "0", `""`:
+			return false
+		}
+		return ok
+	}
+	for key, more := s.firstMember(); more; key, more = s.nextMember() {
+		if string(key) == "type" {
+			f.class = s.text()
+			continue
+		}
+		s.errorMember(key, f)
+	}
+	return true
+}
+
+// errorMember passes a member that tells more of an error, inside error or
+// beside it. It says whether it makes the message an error: {"object":"error"}
+// is how some engines say it.
+func (s *scan) errorMember(key []byte, f *engineFault) (failed bool) {
+	switch string(key) {
+	case "code", "status", "status_code", "http_status_code":
+		raw, _ := s.value()
+		f.number(raw)
+	case "error_type":
+		f.class = s.text()
+	case "object":
+		return string(s.text()) == "error"
+	default:
+		s.skip()
+	}
+	return false
+}
+
+// number takes a code, which may be a status as a number or as text, or a word.
+func (f *engineFault) number(raw []byte) {
+	text, quoted := raw, false
+	if raw = unescaped(raw); raw != nil {
+		text, quoted = raw, true
+	}
+	switch n, ok := count(text); {
+	case ok && n >= 400 && n <= 599:
+		f.status = n
+	case quoted && !ok:
+		f.code = text
+	}
+}
+
+// engineError makes up the error's mind: a status wins, then a word that is
+// known. What is not known is a failure of the engine.
+func (f *engineFault) engineError() EngineError {
+	e := EngineError{Status: f.status, Code: plainCode(f.code)}
+	if e.Code == "" {
+		e.Code = plainCode(f.class)
+	}
+	if e.Status == 0 {
+		e.Status = statusOf(string(f.code))
+	}
+	if e.Status == 0 {
+		e.Status = statusOf(string(f.class))
+	}
+	if e.Status == 0 {
+		e.Status = 500
+	}
+	return e
+}
+
+// statusOf knows the words of OpenAI and of engines, or returns 0.
+func statusOf(word string) int {
+	switch strings.ToLower(strings.NewReplacer("_", "", "-", "", ".", "").Replace(word)) {
+	case "ratelimitexceeded", "ratelimiterror", "toomanyrequests", "toomanyrequestserror", "insufficientquota", "queuefull":
+		return 429
+	case "overloaded", "overloadederror", "serveroverloaded", "engineoverloaded", "serviceunavailable",
+		"serviceunavailableerror", "unavailable", "unavailableerror", "outofcapacity":
+		return 503
+	case "invalidrequesterror", "invalidrequest", "badrequest", "badrequesterror", "contextlengthexceeded",
+		"invalidprompt", "validation", "validationerror", "exceedcontextsizeerror", "contentfilter":
+		return 400
+	case "requesttoolarge":
+		return 413
+	case "invalidapikey", "authenticationerror", "unauthorized":
+		return 401
+	case "permissionerror", "permissiondenied", "forbidden":
+		return 403
+	case "modelnotfound", "notfounderror", "notfound":
+		return 404
+	}
+	return 0
+}
+
+// plainCode keeps a word if it is one: anything else might be a message.
+func plainCode(word []byte) string {
+	if len(word) > maxEngineCode {
+		return ""
+	}
+	for _, c := range word {
+		if !alphanumeric(c) && c != '_' && c != '-' && c != '.' {
+			return ""
+		}
+	}
+	return string(word)
+}

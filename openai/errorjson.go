@@ -1,0 +1,103 @@
+package openai
+
+import (
+	"strconv"
+	"strings"
+	"time"
+	"unicode/utf8"
+)
+
+// AppendJSON appends the body of the error as clients see it:
+//
+//	{"error":{"message","type","param","code","number","reason","retry_after_ms","request_id"}}
+//
+// Every field is always there; what does not apply is null.
+func (e *Error) AppendJSON(dst []byte, requestID string) []byte {
+	dst = append(dst, `{"error":`...)
+	dst = e.appendObject(dst, requestID)
+	return append(dst, '}')
+}
+
+func (e *Error) appendObject(dst []byte, requestID string) []byte {
+	dst = append(dst, `{"message":`...)
+	dst = appendString(dst, e.Message)
+	dst = append(dst, `,"type":`...)
+	dst = appendString(dst, e.Type)
+	dst = append(dst, `,"param":`...)
+	dst = appendStringOrNull(dst, e.Param)
+	dst = append(dst, `,"code":`...)
+	dst = appendString(dst, e.Code)
+	dst = append(dst, `,"number":`...)
+	dst = strconv.AppendInt(dst, int64(e.Number), 10)
+	dst = append(dst, `,"reason":`...)
+	dst = appendStringOrNull(dst, e.Reason)
+	dst = append(dst, `,"retry_after_ms":`...)
+	dst = appendMillis(dst, e.RetryAfter)
+	dst = append(dst, `,"request_id":`...)
+	dst = appendStringOrNull(dst, requestID)
+	return append(dst, '}')
+}
+
+// appendMillis rounds up, so that a client that waits as told is never early.
+func appendMillis(dst []byte, d time.Duration) []byte {
+	if d <= 0 {
+		return append(dst, "null"...)
+	}
+	ms := (d + time.Millisecond - 1) / time.Millisecond
+	return strconv.AppendInt(dst, int64(ms), 10)
+}
+
+func appendStringOrNull(dst []byte, s string) []byte {
+	if s == "" {
+		return append(dst, "null"...)
+	}
+	return appendString(dst, s)
+}
+
+// appendString appends s as a JSON string; bytes that are not UTF-8 become
+// U+FFFD.
+func appendString(dst []byte, s string) []byte {
+	dst = append(dst, '"')
+	for i := 0; i < len(s); {
+		c := s[i]
+		if c < utf8.RuneSelf {
+			dst = appendASCII(dst, c)
+			i++
+			continue
+		}
+		r, n := utf8.DecodeRuneInString(s[i:])
+		dst = utf8.AppendRune(dst, r)
+		i += n
+	}
+	return append(dst, '"')
+}
+
+func appendASCII(dst []byte, c byte) []byte {
+	const hex = "0123456789abcdef"
+	switch {
+	case c == '"' || c == '\\':
+		return append(dst, '\\', c)
+	case c == '\n':
+		return append(dst, '\\', 'n')
+	case c < 0x20 || c == 0x7f:
+		return append(dst, '\\', 'u', '0', '0', hex[c>>4], hex[c&15])
+	}
+	return append(dst, c)
+}
+
+// cut shortens what a client sent, at a rune, before it is repeated to it.
+func cut(s string) string {
+	if len(s) <= maxQuoted {
+		return s
+	}
+	n := maxQuoted
+	for n > 0 && !utf8.RuneStart(s[n]) {
+		n--
+	}
+	return s[:n]
+}
+
+func pathOnly(target string) string {
+	path, _, _ := strings.Cut(target, "?")
+	return path
+}

@@ -1,0 +1,139 @@
+package openai
+
+import (
+	"fmt"
+	"time"
+)
+
+// maxQuoted bounds what of a client's own words is repeated in a message.
+const maxQuoted = 128
+
+// Error is a row of the error table, filled in: what a client is told.
+type Error struct {
+	Number     int           // five digits, the first three the HTTP status
+	Status     int           // HTTP status
+	Code       string        // machine-readable, one per number
+	Type       string        // OpenAI's class of error
+	Message    string        // never holds bytes of a prompt or a key
+	Param      string        // the field at fault, "" for none
+	Reason     string        // why there was no capacity, "" for none
+	RetryAfter time.Duration // 0 for none
+	Allow      string        // the methods for a 405, "" otherwise
+	NoRetry    bool          // a retry cannot help, or would generate again
+}
+
+// Error makes Error an error for logs: its number and message.
+func (e *Error) Error() string {
+	return fmt.Sprintf("%d %s: %s", e.Number, e.Code, e.Message)
+}
+
+const (
+	typeInvalid    = "invalid_request_error"
+	typeAuth       = "authentication_error"
+	typePermission = "permission_error"
+	typeRate       = "rate_limit_error"
+	typeServer     = "server_error"
+)
+
+// InvalidRequest is a request that is malformed; param names the field at fault
+// or is empty.
+func InvalidRequest(param, format string, args ...any) *Error {
+	return &Error{Number: 40001, Status: 400, Code: "invalid_request", Type: typeInvalid,
+		Message: fmt.Sprintf(format, args...), Param: param}
+}
+
+// ModelNotFound is a request for a model that the fleet does not have.
+func ModelNotFound(model string) *Error {
+	return &Error{Number: 40002, Status: 404, Code: "model_not_found", Type: typeInvalid,
+		Message: fmt.Sprintf("the model %q does not exist", cut(model)), Param: "model"}
+}
+
+// UnknownURL is a path that is not served; target may carry a query, which is
+// not repeated.
+func UnknownURL(target string) *Error {
+	return &Error{Number: 40003, Status: 404, Code: "unknown_url", Type: typeInvalid,
+		Message: fmt.Sprintf("unknown URL %q: the base URL must end in /v1", cut(pathOnly(target)))}
+}
+
+// UnsupportedParameter is a field that asks for state that is not kept here.
+func UnsupportedParameter(param string) *Error {
+	return &Error{Number: 40004, Status: 400, Code: "unsupported_parameter", Type: typeInvalid,
+		Message: fmt.Sprintf("%q is not supported: nothing is stored between requests; leave it out", param), Param: param}
+}
+
+// InvalidAPIKey is a request without a key that is known; why says what is wrong
+// with it and must not contain it.
+func InvalidAPIKey(why string) *Error {
+	return &Error{Number: 40101, Status: 401, Code: "invalid_api_key", Type: typeAuth, Message: why}
+}
+
+// ModelNotAllowed is a model that exists but not for this account.
+func ModelNotAllowed(model string) *Error {
+	return &Error{Number: 40301, Status: 403, Code: "model_not_allowed", Type: typePermission,
+		Message: fmt.Sprintf("this account may not use the model %q", cut(model)), Param: "model"}
+}
+
+// MethodNotAllowed is a path that is served, but for the methods in allow only.
+func MethodNotAllowed(method, allow string) *Error {
+	return &Error{Number: 40501, Status: 405, Code: "method_not_allowed", Type: typeInvalid,
+		Message: fmt.Sprintf("the method %q is not allowed here: use %s", cut(method), allow), Allow: allow}
+}
+
+// RequestTimeout is a request that was not sent to its end in time.
+func RequestTimeout() *Error {
+	return &Error{Number: 40801, Status: 408, Code: "request_timeout", Type: typeInvalid,
+		Message: "the request was not received to its end in time"}
+}
+
+// RequestTooLarge is a body over limit bytes.
+func RequestTooLarge(limit int64) *Error {
+	return &Error{Number: 41301, Status: 413, Code: "request_too_large", Type: typeInvalid,
+		Message: fmt.Sprintf("the request body is larger than %d bytes", limit)}
+}
+
+// HeadersTooLarge is a request head over limit bytes.
+func HeadersTooLarge(limit int) *Error {
+	return &Error{Number: 43101, Status: 431, Code: "headers_too_large", Type: typeInvalid,
+		Message: fmt.Sprintf("the request headers are larger than %d bytes", limit)}
+}
+
+// RateLimited is a request over the account's own limits.
+func RateLimited(reason string, retryAfter time.Duration) *Error {
+	return &Error{Number: 42901, Status: 429, Code: "rate_limit_exceeded", Type: typeRate,
+		Message: "the limits of this account are reached, please slow down", Reason: reason, RetryAfter: retryAfter}
+}
+
+// OutOfCapacity is a request for which there is no slot and no room or time to
+// wait; reason says which.
+func OutOfCapacity(reason string, retryAfter time.Duration) *Error {
+	return &Error{Number: 42902, Status: 429, Code: "out_of_capacity", Type: typeRate,
+		Message: "Capacity temporarily exceeded, please try again.", Reason: reason, RetryAfter: retryAfter}
+}
+
+// Internal is a fault of ours.
+func Internal() *Error {
+	return &Error{Number: 50000, Status: 500, Code: "internal_error", Type: typeServer,
+		Message: "internal error"}
+}
+
+// EngineFailed is an engine that failed when no retry was left. It forbids the
+// client's own retry, which would generate again; clear NoRetry if nothing was
+// dispatched.
+func EngineFailed(reason string) *Error {
+	return &Error{Number: 50001, Status: 502, Code: "engine_error", Type: typeServer,
+		Message: "the inference engine failed", Reason: reason, NoRetry: true}
+}
+
+// Unavailable is a model for which no endpoint or server lives, or a node that
+// drains.
+func Unavailable(reason string, retryAfter time.Duration) *Error {
+	return &Error{Number: 50301, Status: 503, Code: "unavailable", Type: typeServer,
+		Message: "the service is temporarily unavailable, please try again", Reason: reason, RetryAfter: retryAfter}
+}
+
+// InferenceTimeout is an engine that did not answer in time. It forbids the
+// client's own retry like [EngineFailed].
+func InferenceTimeout(reason string) *Error {
+	return &Error{Number: 50401, Status: 504, Code: "inference_timeout", Type: typeServer,
+		Message: "the inference engine did not answer in time", Reason: reason, NoRetry: true}
+}

@@ -1,0 +1,213 @@
+package openai
+
+import "bytes"
+
+// message is what an event's data says, as far as it matters.
+type message struct {
+	kind     []byte // the member type
+	fault    engineFault
+	failed   bool // it tells of an error
+	noChoice bool // its choices are there and empty
+	reports  bool // it has a usage object
+	usage    Usage
+	hasUsage bool // with counts in it
+	deltas   int
+	sequence int // -1 = none
+}
+
+// event takes note of a whole event and says whether to take it out.
+func (s *Stream) event(b []byte) (strip bool) {
+	name, data := s.fields(b)
+	m, ok := s.meaning(name, data)
+	return ok && s.config.StripUsage && (s.config.API == Chat || s.config.API == Completions) &&
+		m.noChoice && m.reports && !m.failed
+}
+
+// meaning takes note of an event. Not ok is one without data, or whose data is
+// not a JSON object: it says nothing, least of all that the stream is complete.
+func (s *Stream) meaning(name, data []byte) (m message, ok bool) {
+	if len(data) == 0 {
+		return m, false
+	}
+	if bytes.HasPrefix(data, []byte("[DONE]")) { // as SDKs compare
+		s.commit()
+		s.seen.ended = s.seen.ended || s.endsWithDone()
+		return m, false
+	}
+	if m, ok = parseMessage(data); !ok {
+		m = message{sequence: -1}
+	}
+	if m.kind == nil {
+		m.kind = name
+	}
+	m.failed = m.failed || string(name) == "error" || string(m.kind) == "error" || string(m.kind) == "response.failed"
+	if m.fault.class == nil {
+		m.fault.class = m.kind
+	}
+	s.note(&m, ok)
+	return m, ok
+}
+
+func (s *Stream) note(m *message, valid bool) {
+	if s.seen.first == NoEvent && !isPing(m) {
+		s.seen.first = DataEvent
+		if m.failed {
+			s.seen.first, s.seen.firstError = ErrorEvent, m.fault.engineError()
+		}
+	}
+	s.seen.failed = s.seen.failed || m.failed
+	s.seen.ended = s.seen.ended || valid && s.endsWith(m.kind)
+	s.seen.deltas += m.deltas
+	if m.hasUsage {
+		s.seen.usage, s.seen.hasUsage = m.usage, true
+	}
+	if m.sequence >= 0 {
+		s.seen.sequence = m.sequence + 1
+	}
+}
+
+// isPing knows the events that only keep a connection alive.
+func isPing(m *message) bool {
+	return !m.failed && (string(m.kind) == "ping" || string(m.kind) == "keepalive")
+}
+
+func (s *Stream) endsWithDone() bool {
+	switch s.config.API {
+	case Chat, Completions, Transcriptions:
+		return true
+	}
+	return false
+}
+
+// endsWith says whether an event of this kind is the last of its stream.
+func (s *Stream) endsWith(kind []byte) bool {
+	switch s.config.API {
+	case Responses:
+		switch string(kind) {
+		case "response.completed", "response.incomplete", "response.failed", "error":
+			return true
+		}
+	case Transcriptions:
+		return string(kind) == "transcript.text.done"
+	case Speech:
+		return string(kind) == "speech.audio.done"
+	case Images:
+		return bytes.HasSuffix(kind, []byte(".completed"))
+	}
+	return false
+}
+
+// parseMessage reads an event's data. What it returns refers to data.
+func parseMessage(data []byte) (m message, ok bool) {
+	s := scan{b: data, lax: true}
+	m.sequence = -1
+	for key, more := s.firstMember(); more; key, more = s.nextMember() {
+		switch string(key) {
+		case "type":
+			m.kind = s.text()
+		case "choices":
+			s.choices(&m)
+		case "usage":
+			s.usageOf(&m)
+		case "delta":
+			m.deltas += s.filled()
+		case "error":
+			m.failed = s.errorValue(&m.fault) || m.failed
+		case "response":
+			s.response(&m)
+		case "sequence_number":
+			s.count(&m.sequence)
+		default:
+			m.failed = s.errorMember(key, &m.fault) || m.failed
+		}
+	}
+	return m, s.end()
+}
+
+func (s *scan) usageOf(m *message) {
+	m.reports = m.reports || s.space() == '{'
+	if u, ok := s.usage(); ok {
+		m.usage, m.hasUsage = u, true
+	}
+}
+
+// response reads what a responses event says of the whole response.
+func (s *scan) response(m *message) {
+	if s.space() != '{' {
+		s.skip()
+		return
+	}
+	for key, more := s.firstMember(); more; key, more = s.nextMember() {
+		switch string(key) {
+		case "usage":
+			s.usageOf(m)
+		case "error":
+			// The event's own type says whether the response failed.
+			s.errorValue(&m.fault)
+		default:
+			s.skip()
+		}
+	}
+}
+
+// choices counts the pieces of content in choices of either chat or completions.
+func (s *scan) choices(m *message) {
+	if s.space() != '[' {
+		s.skip()
+		return
+	}
+	m.noChoice = true
+	for more := s.firstElement(); more; more = s.nextElement() {
+		m.noChoice = false
+		m.deltas += s.choice()
+	}
+}
+
+func (s *scan) choice() (deltas int) {
+	if s.space() != '{' {
+		s.skip()
+		return 0
+	}
+	for key, more := s.firstMember(); more; key, more = s.nextMember() {
+		switch {
+		case string(key) == "text":
+			deltas = max(deltas, s.filled())
+		case string(key) == "delta" && s.peek() == '{':
+			deltas = max(deltas, s.delta())
+		default:
+			s.skip()
+		}
+	}
+	return deltas
+}
+
+// delta says with 1 that a delta holds anything but a role: content, reasoning,
+// a refusal, a call of a tool.
+func (s *scan) delta() (deltas int) {
+	for key, more := s.firstMember(); more; key, more = s.nextMember() {
+		if string(key) == "role" {
+			s.skip()
+		} else {
+			deltas = max(deltas, s.filled())
+		}
+	}
+	return deltas
+}
+
+// filled passes a value and says with 1 that it is a string, array or object and
+// not an empty one.
+func (s *scan) filled() int {
+	raw, ok := s.value()
+	if !ok {
+		return 0
+	}
+	switch raw[0] {
+	case '[', '{':
+		raw = bytes.TrimLeft(raw[1:], " \t\r\n")
+	case '"':
+		raw = raw[1:]
+	default:
+		return 0
+	}
+	return min(len(raw)-1, 1)
+}

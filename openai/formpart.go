@@ -1,0 +1,129 @@
+package openai
+
+import (
+	"bytes"
+	"strings"
+)
+
+// formPart is what the headers of a part say.
+type formPart struct {
+	name  string
+	file  bool // it has a file name
+	plain bool // it is text, as far as it says
+}
+
+// parsePart reads the header lines of a part, without the last line's CRLF.
+func parsePart(headers []byte) (formPart, *Error) {
+	part := formPart{plain: true}
+	disposed := false
+	for len(headers) > 0 {
+		var line []byte
+		line, headers, _ = bytes.Cut(headers, []byte("\r\n"))
+		name, value, ok := splitHeader(line)
+		switch {
+		case !ok:
+			return part, InvalidRequest("", "the headers of a part of the form are malformed")
+		case equalFold(name, "content-disposition"):
+			if disposed {
+				return part, InvalidRequest("", "a part of the form has two content-disposition headers")
+			}
+			disposed = true
+			if !part.disposition(string(value)) {
+				return part, InvalidRequest("", "a part of the form needs: content-disposition: form-data; name=\"…\", the name of letters, digits and . _ - [ ]")
+			}
+		case equalFold(name, "content-type"):
+			part.plain = part.plain && isPlainText(string(value))
+		case equalFold(name, "content-transfer-encoding"):
+			if !equalFold(value, "binary") && !equalFold(value, "8bit") && !equalFold(value, "7bit") {
+				return part, InvalidRequest("", "the content-transfer-encoding of a part of the form is not supported: leave it out")
+			}
+		}
+	}
+	if !disposed {
+		return part, InvalidRequest("", "a part of the form has no content-disposition header")
+	}
+	return part, nil
+}
+
+// splitHeader splits a header line; ok means that no parser reads it otherwise.
+func splitHeader(line []byte) (name, value []byte, ok bool) {
+	name, value, ok = bytes.Cut(line, []byte(":"))
+	if !ok || len(name) == 0 || hasControl(value) {
+		return nil, nil, false
+	}
+	for _, c := range name {
+		if !tokenByte(c) {
+			return nil, nil, false
+		}
+	}
+	return name, trim(value), true
+}
+
+func isPlainText(contentType string) bool {
+	media, params := splitMediaType(contentType)
+	return equalFold(media, "text/plain") && inUTF8(params)
+}
+
+// disposition reads form-data; name="…"; filename="…", in any order. A backslash
+// is refused: half of the parsers take it for an escape and half do not.
+func (p *formPart) disposition(value string) bool {
+	if strings.Contains(value, "\\") {
+		return false
+	}
+	kind, rest, _ := strings.Cut(value, ";")
+	if !equalFold(strings.Trim(kind, " \t"), "form-data") {
+		return false
+	}
+	named := false
+	for strings.Trim(rest, " \t") != "" {
+		key, text, after, ok := parameter(rest)
+		if !ok {
+			return false
+		}
+		rest = after
+		switch {
+		case equalFold(key, "name"):
+			if named || !plainName(text) {
+				return false
+			}
+			named, p.name = true, text
+		case equalFold(key, "filename"), equalFold(key, "filename*"):
+			p.file = true
+		default:
+			return false
+		}
+	}
+	return named
+}
+
+// parameter splits the first key=value or key="value" off and the semicolon
+// behind it.
+func parameter(s string) (key, value, rest string, ok bool) {
+	key, s, ok = strings.Cut(s, "=")
+	key = strings.Trim(key, " \t")
+	if !ok {
+		return "", "", "", false
+	}
+	if !strings.HasPrefix(s, `"`) {
+		value, rest, _ = strings.Cut(s, ";")
+		value = strings.TrimRight(value, " \t")
+		return key, value, rest, isToken(value)
+	}
+	value, rest, ok = strings.Cut(s[1:], `"`)
+	rest = strings.TrimLeft(rest, " \t")
+	if !ok || rest != "" && rest[0] != ';' {
+		return "", "", "", false
+	}
+	return key, value, strings.TrimPrefix(rest, ";"), true
+}
+
+// plainName accepts names that need no decoding.
+func plainName(s string) bool {
+	for i := range len(s) {
+		c := s[i]
+		if !alphanumeric(c) && strings.IndexByte("._-[]", c) < 0 {
+			return false
+		}
+	}
+	return s != ""
+}

@@ -1,0 +1,61 @@
+package openai
+
+import "strings"
+
+// isJSON accepts application/json and the like (application/…+json), in UTF-8. A
+// charset of another kind might make an engine read other characters than these.
+func isJSON(contentType string) bool {
+	media, params := splitMediaType(contentType)
+	if !equalFold(media, "application/json") && !isJSONSuffix(media) {
+		return false
+	}
+	return inUTF8(params)
+}
+
+func isJSONSuffix(media string) bool {
+	const prefix, suffix = "application/", "+json"
+	return len(media) > len(prefix)+len(suffix) && equalFold(media[:len(prefix)], prefix) &&
+		equalFold(media[len(media)-len(suffix):], suffix)
+}
+
+func isForm(contentType string) bool {
+	media, _ := splitMediaType(contentType)
+	return equalFold(media, "multipart/form-data")
+}
+
+func splitMediaType(contentType string) (media, params string) {
+	media, params, _ = strings.Cut(contentType, ";")
+	return strings.Trim(media, " \t"), params
+}
+
+// inUTF8 checks every parameter that is or might be taken for a charset.
+func inUTF8(params string) bool {
+	for params != "" {
+		var param string
+		param, params, _ = strings.Cut(params, ";")
+		name, value, _ := strings.Cut(param, "=")
+		name = strings.Trim(name, " \t")
+		if len(name) < len("charset") || !equalFold(name[:len("charset")], "charset") {
+			continue
+		}
+		value = strings.Trim(value, " \t\"")
+		if len(name) > len("charset") || !equalFold(value, "utf-8") && !equalFold(value, "utf8") && !equalFold(value, "us-ascii") {
+			return false
+		}
+	}
+	return true
+}
+
+// IsEventStream says whether an answer of this content type is a stream of
+// server-sent events.
+func IsEventStream(contentType []byte) bool {
+	const media = "text/event-stream"
+	for len(contentType) > 0 && (contentType[0] == ' ' || contentType[0] == '\t') {
+		contentType = contentType[1:]
+	}
+	if len(contentType) < len(media) || !equalFold(contentType[:len(media)], media) {
+		return false
+	}
+	rest := contentType[len(media):]
+	return len(rest) == 0 || rest[0] == ';' || rest[0] == ' ' || rest[0] == '\t'
+}

@@ -1,0 +1,163 @@
+package openai
+
+import (
+	"bytes"
+	"mime"
+	"strings"
+)
+
+const (
+	maxParts      = 256
+	maxPartHeader = 4 << 10
+)
+
+// form passes over a multipart body. It takes the one form of it that every
+// parser reads alike: no text before the first boundary or after the last,
+// boundaries nowhere but on lines of their own, CRLF, no folded lines, no
+// transfer encodings, no escapes in names. What real clients send is of it.
+type form struct {
+	body      []byte
+	delimiter []byte // "--" and the boundary
+	i         int    // stands behind a delimiter
+	last      bool   // and it is the one that closes
+	out       Body
+	seen      field
+}
+
+func peekForm(contentType string, body []byte) (Body, *Error) {
+	boundary, err := formBoundary(contentType)
+	if err != nil {
+		return Body{}, err
+	}
+	f := form{body: body, delimiter: []byte("--" + boundary), out: Body{form: true}}
+	if !bytes.HasPrefix(body, f.delimiter) {
+		return Body{}, InvalidRequest("", "the form does not begin with its boundary")
+	}
+	if err := f.delimited(len(f.delimiter)); err != nil {
+		return Body{}, err
+	}
+	for parts := 0; !f.last; parts++ {
+		if parts == maxParts {
+			return Body{}, InvalidRequest("", "the form has more than %d parts", maxParts)
+		}
+		if err := f.part(); err != nil {
+			return Body{}, err
+		}
+	}
+	if f.seen&fieldModel == 0 {
+		return Body{}, InvalidRequest("model", "the form has no \"model\": name the model to use")
+	}
+	return f.out, nil
+}
+
+// formBoundary accepts the plain spellings of a boundary only.
+func formBoundary(contentType string) (string, *Error) {
+	bad := InvalidRequest("", "the content type of the form has no usable boundary")
+	_, params, err := mime.ParseMediaType(contentType)
+	if err != nil || strings.Contains(contentType, "*") || strings.Contains(contentType, "\\") {
+		return "", bad
+	}
+	boundary := params["boundary"]
+	if boundary == "" || len(boundary) > 70 {
+		return "", bad
+	}
+	for i := range len(boundary) {
+		if !tokenByte(boundary[i]) && strings.IndexByte("'()+_,-./:=?", boundary[i]) < 0 {
+			return "", bad
+		}
+	}
+	return boundary, nil
+}
+
+// delimited checks what follows the delimiter that ends at i, and goes behind it.
+func (f *form) delimited(i int) *Error {
+	rest := f.body[i:]
+	switch {
+	case bytes.HasPrefix(rest, []byte("\r\n")):
+		f.i = i + 2
+		return nil
+	case string(rest) == "--" || string(rest) == "--\r\n":
+		f.last = true
+		return nil
+	}
+	return InvalidRequest("", "the form has its boundary in a wrong place, or text after its end")
+}
+
+// part passes one part and the delimiter behind it.
+func (f *form) part() *Error {
+	headers, ok := f.headers()
+	if !ok {
+		return InvalidRequest("", "the headers of a part of the form are malformed or longer than %d bytes", maxPartHeader)
+	}
+	part, err := parsePart(headers)
+	if err != nil {
+		return err
+	}
+	n := bytes.Index(f.body[f.i:], f.delimiter)
+	if n < 2 || string(f.body[f.i+n-2:f.i+n]) != "\r\n" {
+		return InvalidRequest("", "the form is cut off, or has its boundary inside a part")
+	}
+	content := span{f.i, f.i + n - 2}
+	if err := f.take(part, content); err != nil {
+		return err
+	}
+	return f.delimited(f.i + n + len(f.delimiter))
+}
+
+// headers passes a part's header lines and the blank line behind them.
+func (f *form) headers() ([]byte, bool) {
+	rest := f.body[f.i:]
+	if len(rest) > maxPartHeader {
+		rest = rest[:maxPartHeader]
+	}
+	n := bytes.Index(rest, []byte("\r\n\r\n"))
+	if n < 0 {
+		return nil, false
+	}
+	f.i += n + len("\r\n\r\n")
+	return rest[:n], true
+}
+
+// take looks at a part, which may be one of those that matter.
+func (f *form) take(p formPart, content span) *Error {
+	is := fieldOf([]byte(p.name))
+	if is == 0 {
+		folded := appendFolded(nil, []byte(p.name))
+		base, _, indexed := strings.Cut(string(folded), "[")
+		if folds := fieldOf([]byte(base)); folds != 0 && (!indexed || folds == fieldModel) {
+			return InvalidRequest("", "the form field %q must be written %q", p.name, base)
+		}
+		return nil
+	}
+	if f.seen&is != 0 {
+		return InvalidRequest(p.name, "the form field %q occurs twice", p.name)
+	}
+	f.seen |= is
+	value := f.body[content.from:content.to]
+	switch is {
+	case fieldModel:
+		return f.model(p, content, value)
+	case fieldStream:
+		return f.stream(value)
+	}
+	return nil
+}
+
+func (f *form) model(p formPart, content span, value []byte) *Error {
+	if p.file || !p.plain {
+		return InvalidRequest("model", "the form field \"model\" must be plain text in UTF-8")
+	}
+	if err := checkModel(value); err != nil {
+		return err
+	}
+	f.out.model, f.out.Model = content, string(value)
+	return nil
+}
+
+func (f *form) stream(value []byte) *Error {
+	f.out.Stream = equalFold(value, "true")
+	if !f.out.Stream && !equalFold(value, "false") {
+		return InvalidRequest("stream", "the form field \"stream\" must be true or false")
+	}
+	return nil
+}

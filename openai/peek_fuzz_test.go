@@ -1,0 +1,249 @@
+package openai_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"io"
+	"reflect"
+	"strings"
+	"testing"
+	"unicode/utf8"
+
+	"colonnade/openai"
+)
+
+func addBodies(f *testing.F) {
+	for _, body := range []string{
+		`{"model":"m"}`, `{"model":"a","model":"b"}`, `{"mod\u0065l":"a"}`, `{"model":"m","stream":true,"stream_options":{"include_usage":false,"x":1}}`,
+		`{"stream":true,"stream_options":null,"model":"m"}`, `{"stream_options":{ },"stream":true,"model":"m"}`, `{"model":"\ud83d\ude00"}`,
+		`{"model":"m","x":[1,-0.5e+3,true,null,{"a":"b\\\"c"}]}`, `{"model":"m","Stream":true}`, `{"model":"m","x":"\ud83d"}`,
+		`{"model":"m","ſtream":1}`, `{"stream":true,"model":"m","stream_options":{"include_usage":null}}`, `{"model":"m","max_tokens":5} `,
+		`{"previous_response_id":null,"model":"m"}`, "{\"model\":\"m\xff\"}", `{"model":"m","x":` + strings.Repeat("[", 201) + strings.Repeat("]", 201) + `}`,
+	} {
+		f.Add([]byte(body))
+	}
+}
+
+// What Peek accepts, encoding/json accepts and sees alike, also into a struct,
+// for which it does not mind letter case. What Peek refuses, a plain reading of
+// the rules refuses too.
+func FuzzPeek(f *testing.F) {
+	addBodies(f)
+	f.Fuzz(checkPeek)
+}
+
+func checkPeek(t *testing.T, body []byte) {
+	got, err := openai.Peek(openai.Chat, jsonType, body)
+	want, ok := modelPeek(body)
+	switch {
+	case err == nil && !ok:
+		t.Fatalf("accepted %q", body)
+	case err != nil && ok:
+		t.Fatalf("refused %q: %v", body, err)
+	case err != nil:
+		return
+	case exported(got) != want:
+		t.Fatalf("%q: %+v instead of %+v", body, exported(got), want)
+	}
+	var engine struct {
+		Model         string
+		Stream        bool
+		StreamOptions *struct {
+			IncludeUsage bool `json:"include_usage"`
+		} `json:"stream_options"`
+	}
+	if err := json.Unmarshal(body, &engine); err != nil {
+		t.Fatalf("an engine refuses %q: %v", body, err)
+	}
+	include := engine.StreamOptions != nil && engine.StreamOptions.IncludeUsage
+	if engine.Model != got.Model || engine.Stream != got.Stream || include != got.IncludeUsage {
+		t.Fatalf("%q: an engine sees %+v, not %+v", body, engine, got)
+	}
+}
+
+// modelPeek is Peek for chat by encoding/json.
+func modelPeek(body []byte) (seen, bool) {
+	var want seen
+	if !json.Valid(body) || !utf8.Valid(body) || nesting(body) > 200 {
+		return want, false
+	}
+	found := map[string]json.RawMessage{}
+	if !members(body, found, []string{"model", "stream", "stream_options", "stream_format", "max_tokens", "max_completion_tokens",
+		"max_output_tokens", "previous_response_id", "conversation", "background"}) {
+		return want, false
+	}
+	ok := isString(found["model"], &want.Model) && isFlag(found["stream"], &want.Stream)
+	ok = ok && want.Model != "" && len(want.Model) <= 256 && !strings.ContainsFunc(want.Model, func(r rune) bool { return r < ' ' || r == 0x7f })
+	if strings.Contains(want.Model, "\ufffd") && loneSurrogate(found["model"]) {
+		ok = false
+	}
+	if options := found["stream_options"]; options != nil && string(options) != "null" {
+		inner := map[string]json.RawMessage{}
+		ok = ok && members(options, inner, []string{"include_usage"}) && isFlag(inner["include_usage"], &want.IncludeUsage)
+	}
+	for _, name := range []string{"max_tokens", "max_completion_tokens", "max_output_tokens"} {
+		var n int
+		if raw := found[name]; len(raw) > 0 && len(raw) <= 15 && json.Unmarshal(raw, &n) == nil {
+			want.MaxTokens = max(want.MaxTokens, n)
+		}
+	}
+	return want, ok
+}
+
+// members reads an object's members and says whether each of the names is there
+// once at most and in no other spelling.
+func members(object []byte, into map[string]json.RawMessage, names []string) bool {
+	d := json.NewDecoder(bytes.NewReader(object))
+	if token, err := d.Token(); err != nil || token != json.Delim('{') {
+		return false
+	}
+	for d.More() {
+		token, _ := d.Token()
+		key := token.(string)
+		var value json.RawMessage
+		if d.Decode(&value) != nil {
+			return false
+		}
+		for _, name := range names {
+			if !strings.EqualFold(key, name) {
+				continue
+			}
+			if key != name || into[name] != nil {
+				return false
+			}
+			into[name] = value
+		}
+	}
+	return true
+}
+
+func isString(raw json.RawMessage, to *string) bool {
+	return len(raw) > 0 && raw[0] == '"' && json.Unmarshal(raw, to) == nil
+}
+
+func isFlag(raw json.RawMessage, to *bool) bool {
+	return raw == nil || json.Unmarshal(raw, to) == nil
+}
+
+// loneSurrogate says whether a string has an escape that stands for half a
+// character.
+func loneSurrogate(raw []byte) bool {
+	var s string
+	for _, mark := range []string{"\ufffd", `\ufffd`, `\uFFFD`, `\uFffd`} {
+		raw = bytes.ReplaceAll(raw, []byte(mark), []byte("x"))
+	}
+	_ = json.Unmarshal(raw, &s)
+	return strings.Contains(s, "\ufffd")
+}
+
+func nesting(body []byte) int {
+	d := json.NewDecoder(bytes.NewReader(body))
+	depth, deepest := 0, 0
+	for {
+		token, err := d.Token()
+		if err == io.EOF {
+			return deepest
+		}
+		if err != nil {
+			return 1 << 20
+		}
+		switch token {
+		case json.Delim('{'), json.Delim('['):
+			depth++
+			deepest = max(deepest, depth)
+		case json.Delim('}'), json.Delim(']'):
+			depth--
+		}
+	}
+}
+
+// A spliced body decodes to the original but for what was to be changed.
+func FuzzSplice(f *testing.F) {
+	addBodies(f)
+	f.Fuzz(checkSplice)
+}
+
+func checkSplice(t *testing.T, body []byte) {
+	peeked, err := openai.Peek(openai.Chat, jsonType, body)
+	if err != nil {
+		return
+	}
+	if peeked.CanAskUsage() != (peeked.Stream && !peeked.IncludeUsage) {
+		t.Fatalf("%q: can ask: %v", body, peeked.CanAskUsage())
+	}
+	const model = "meta-llama/Llama-3.1\"\\"
+	for _, e := range []openai.Edit{{}, {Model: model}, {AskUsage: true}, {Model: model, AskUsage: true}} {
+		out := peeked.Splice([]byte("before"), body, e)
+		if !bytes.HasPrefix(out, []byte("before")) {
+			t.Fatalf("%q: what stood before is gone: %q", body, out)
+		}
+		out = out[len("before"):]
+		if got, want := decode(t, out), edited(t, body, e, peeked.CanAskUsage()); !reflect.DeepEqual(got, want) {
+			t.Fatalf("%q with %+v: %q", body, e, out)
+		}
+		again, err := openai.Peek(openai.Chat, jsonType, out)
+		if err != nil || again.IncludeUsage != (peeked.IncludeUsage || e.AskUsage && peeked.CanAskUsage()) {
+			t.Fatalf("%q with %+v: %q: %+v, %v", body, e, out, again, err)
+		}
+		if e == (openai.Edit{}) && !bytes.Equal(out, body) {
+			t.Fatalf("%q changed to %q", body, out)
+		}
+	}
+}
+
+func decode(t *testing.T, body []byte) map[string]any {
+	t.Helper()
+	d := json.NewDecoder(bytes.NewReader(body))
+	d.UseNumber()
+	var v map[string]any
+	if err := d.Decode(&v); err != nil {
+		t.Fatalf("%q: %v", body, err)
+	}
+	return v
+}
+
+func edited(t *testing.T, body []byte, e openai.Edit, canAsk bool) map[string]any {
+	v := decode(t, body)
+	if e.Model != "" {
+		v["model"] = e.Model
+	}
+	if e.AskUsage && canAsk {
+		options, _ := v["stream_options"].(map[string]any)
+		if options == nil {
+			options = map[string]any{}
+		}
+		options["include_usage"] = true
+		v["stream_options"] = options
+	}
+	return v
+}
+
+func TestSplice(t *testing.T) {
+	f := func(api openai.API, body string, e openai.Edit, want string) {
+		t.Helper()
+		peeked, err := openai.Peek(api, jsonType, []byte(body))
+		if err != nil {
+			t.Fatalf("%s: %v", body, err)
+		}
+		if got := string(peeked.Splice(nil, []byte(body), e)); got != want {
+			t.Errorf("%s:\n%s instead of\n%s", body, got, want)
+		}
+	}
+	ask := openai.Edit{AskUsage: true}
+	both := openai.Edit{Model: "x", AskUsage: true}
+	f(openai.Chat, `{ "model" : "a" , "z":1}`, openai.Edit{Model: "x"}, `{ "model" : "x" , "z":1}`)
+	f(openai.Chat, `{"model":"a","stream":true}`, both, `{"model":"x","stream":true,"stream_options":{"include_usage":true}}`)
+	f(openai.Completions, `{"stream":true,"model":"a" }`, both, `{"stream":true,"model":"x" ,"stream_options":{"include_usage":true}}`)
+	f(openai.Chat, `{"stream_options":null,"model":"a","stream":true}`, both, `{"stream_options":{"include_usage":true},"model":"x","stream":true}`)
+	f(openai.Chat, `{"stream_options":{ },"model":"a","stream":true}`, both, `{"stream_options":{"include_usage":true },"model":"x","stream":true}`)
+	f(openai.Chat, `{"model":"a","stream":true,"stream_options":{"y":1}}`, both, `{"model":"x","stream":true,"stream_options":{"include_usage":true,"y":1}}`)
+	f(openai.Chat, `{"model":"a","stream":true,"stream_options":{"y":1,"include_usage":null}}`, ask,
+		`{"model":"a","stream":true,"stream_options":{"y":1,"include_usage":true}}`)
+	// Nothing to ask for.
+	for _, same := range []string{`{"model":"a"}`, `{"model":"a","stream":false}`, `{"model":"a","stream_options":{}}`,
+		`{"model":"a","stream":true,"stream_options":{"include_usage":true}}`} {
+		f(openai.Chat, same, ask, same)
+	}
+	f(openai.Responses, `{"model":"a","stream":true}`, ask, `{"model":"a","stream":true}`)
+	f(openai.Embeddings, `{"model":"a"}`, both, `{"model":"x"}`)
+}

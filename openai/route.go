@@ -1,0 +1,190 @@
+package openai
+
+import (
+	"bytes"
+	"unicode/utf8"
+)
+
+// API is a kind of request: what its body and its answer look like.
+type API uint8
+
+const (
+	Chat API = iota + 1
+	Completions
+	Responses
+	Embeddings
+	Rerank
+	Images
+	Speech
+	Transcriptions // and translations
+	Realtime
+	ListModels
+	GetModel
+)
+
+// String is a short name for metrics and logs.
+func (a API) String() string {
+	names := [...]string{"unknown", "chat", "completions", "responses", "embeddings", "rerank",
+		"images", "speech", "transcriptions", "realtime", "list_models", "get_model"}
+	if int(a) >= len(names) {
+		a = 0
+	}
+	return names[a]
+}
+
+// Route is where a request goes.
+type Route struct {
+	API   API
+	Path  string // one of a fixed set, such as "/v1/chat/completions"; for GetModel "/v1/models/{model}"
+	Model string // GetModel and Realtime, decoded
+}
+
+const modelsPrefix = "/v1/models/"
+
+// ParseRoute finds the route of a request target as it came, query included. No
+// path is repaired: one that is not spelled exactly as it is served is unknown.
+func ParseRoute(method, target []byte) (Route, *Error) {
+	_, path, _, ok := splitTarget(target)
+	if !ok || !visible(target) {
+		return Route{}, UnknownURL(string(target))
+	}
+	path, query, _ := bytes.Cut(path, []byte("?"))
+	route := routeOf(path)
+	if route.API == 0 && bytes.HasPrefix(path, []byte(modelsPrefix)) {
+		if route.Model, ok = modelInPath(path[len(modelsPrefix):]); ok {
+			route.API, route.Path = GetModel, modelsPrefix+"{model}"
+		}
+	}
+	if route.API == 0 {
+		return Route{}, UnknownURL(string(path))
+	}
+	if want := route.API.method(); string(method) != want {
+		return Route{}, MethodNotAllowed(string(method), want)
+	}
+	if route.API == Realtime {
+		var err *Error
+		if route.Model, err = modelInQuery(query); err != nil {
+			return Route{}, err
+		}
+	}
+	return route, nil
+}
+
+func routeOf(path []byte) Route {
+	switch string(path) {
+	case "/v1/chat/completions":
+		return Route{API: Chat, Path: "/v1/chat/completions"}
+	case "/v1/completions":
+		return Route{API: Completions, Path: "/v1/completions"}
+	case "/v1/responses":
+		return Route{API: Responses, Path: "/v1/responses"}
+	case "/v1/embeddings":
+		return Route{API: Embeddings, Path: "/v1/embeddings"}
+	case "/v1/rerank":
+		return Route{API: Rerank, Path: "/v1/rerank"}
+	case "/v1/images/generations":
+		return Route{API: Images, Path: "/v1/images/generations"}
+	case "/v1/images/edits":
+		return Route{API: Images, Path: "/v1/images/edits"}
+	case "/v1/images/variations":
+		return Route{API: Images, Path: "/v1/images/variations"}
+	case "/v1/audio/speech":
+		return Route{API: Speech, Path: "/v1/audio/speech"}
+	case "/v1/audio/transcriptions":
+		return Route{API: Transcriptions, Path: "/v1/audio/transcriptions"}
+	case "/v1/audio/translations":
+		return Route{API: Transcriptions, Path: "/v1/audio/translations"}
+	case "/v1/realtime":
+		return Route{API: Realtime, Path: "/v1/realtime"}
+	case "/v1/models":
+		return Route{API: ListModels, Path: "/v1/models"}
+	}
+	return Route{}
+}
+
+func (a API) method() string {
+	switch a {
+	case Realtime, ListModels, GetModel:
+		return "GET"
+	}
+	return "POST"
+}
+
+// modelInPath decodes a model's name at the end of a path. Slashes may stand in
+// it as they are, too: some SDKs do not encode them.
+func modelInPath(raw []byte) (string, bool) {
+	name, ok := unescapePercent(nil, raw, false)
+	if !ok || !plainModel(name) {
+		return "", false
+	}
+	for part := range bytes.SplitSeq(name, []byte("/")) {
+		if len(part) == 0 || string(part) == "." || string(part) == ".." {
+			return "", false
+		}
+	}
+	return string(name), true
+}
+
+// plainModel says whether a model of the fleet may be called so.
+func plainModel(name []byte) bool {
+	for _, c := range name {
+		if !alphanumeric(c) && bytes.IndexByte([]byte("._:/@+-"), c) < 0 {
+			return false
+		}
+	}
+	return len(name) > 0 && len(name) <= maxModel && alphanumeric(name[0])
+}
+
+// modelInQuery finds the one model of a query.
+func modelInQuery(query []byte) (string, *Error) {
+	bad := InvalidRequest("model", "the query must have one \"model\", and be separated by &")
+	if bytes.IndexByte(query, ';') >= 0 {
+		return "", bad
+	}
+	found, model := false, []byte(nil)
+	for pair := range bytes.SplitSeq(query, []byte("&")) {
+		rawName, rawValue, _ := bytes.Cut(pair, []byte("="))
+		name, ok := unescapePercent(nil, rawName, true)
+		if !ok {
+			return "", bad
+		}
+		if !equalFold(name, "model") {
+			continue
+		}
+		if model, ok = unescapePercent(nil, rawValue, true); !ok || found || string(name) != "model" {
+			return "", bad
+		}
+		found = true
+	}
+	if !found {
+		return "", bad
+	}
+	if err := checkModel(model); err != nil {
+		return "", err
+	}
+	return string(model), nil
+}
+
+// unescapePercent decodes once; form says that a plus is a space.
+func unescapePercent(dst, raw []byte, form bool) ([]byte, bool) {
+	for i := 0; i < len(raw); i++ {
+		c := raw[i]
+		switch {
+		case c == '%':
+			if i+2 >= len(raw) {
+				return nil, false
+			}
+			first, ok1 := hexDigit(raw[i+1])
+			second, ok2 := hexDigit(raw[i+2])
+			if !ok1 || !ok2 {
+				return nil, false
+			}
+			c = first<<4 | second
+			i += 2
+		case c == '+' && form:
+			c = ' '
+		}
+		dst = append(dst, c)
+	}
+	return dst, utf8.Valid(dst)
+}

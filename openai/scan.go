@@ -1,0 +1,419 @@
+package openai
+
+import (
+	"bytes"
+	"encoding/binary"
+	"math/bits"
+	"unicode/utf8"
+)
+
+// maxDepth bounds how deep JSON may nest. Parsers behind us recurse.
+const maxDepth = 200
+
+// maxKey bounds a key that can be one of ours: the longest has 22 characters of
+// which each takes at most three bytes in a spelling that folds to it.
+const maxKey = 96
+
+type fault uint8
+
+const (
+	noFault fault = iota
+	faultSyntax
+	faultDepth
+	faultText
+)
+
+// scan passes over JSON once, checking all of it and building nothing. Its
+// methods go from one token to the next; after the first fault they all fail.
+type scan struct {
+	b       []byte
+	i       int
+	depth   int
+	lax     bool // an engine's text: bytes that are not UTF-8 pass
+	fault   fault
+	scratch [maxKey]byte
+}
+
+func (s *scan) fail(f fault) bool {
+	if s.fault == noFault {
+		s.fault = f
+	}
+	return false
+}
+
+// space goes to the next byte that is no white space and returns it, or 0 at the
+// end. A NUL in the text is returned too: no caller takes it for a token.
+func (s *scan) space() byte {
+	for s.i < len(s.b) {
+		c := s.b[s.i]
+		if c != ' ' && c != '\n' && c != '\r' && c != '\t' {
+			return c
+		}
+		s.i++
+	}
+	return 0
+}
+
+// firstMember enters an object and returns its first key, standing at the value.
+// Not ok is an empty object, which has been left, or a fault.
+func (s *scan) firstMember() (key []byte, ok bool) {
+	if s.space() != '{' {
+		return nil, s.fail(faultSyntax)
+	}
+	if !s.enter() {
+		return nil, false
+	}
+	if s.space() == '}' {
+		s.leave()
+		return nil, false
+	}
+	return s.key()
+}
+
+// nextMember stands behind a value and goes on to the next key, or leaves the
+// object. The key before is gone.
+func (s *scan) nextMember() (key []byte, ok bool) {
+	switch s.space() {
+	case ',':
+		s.i++
+		return s.key()
+	case '}':
+		s.leave()
+		return nil, false
+	}
+	return nil, s.fail(faultSyntax)
+}
+
+// firstElement enters an array, standing at its first element.
+func (s *scan) firstElement() bool {
+	if s.space() != '[' {
+		return s.fail(faultSyntax)
+	}
+	if !s.enter() {
+		return false
+	}
+	if s.space() == ']' {
+		s.leave()
+		return false
+	}
+	return true
+}
+
+// nextElement stands behind an element and goes on to the next, or leaves.
+func (s *scan) nextElement() bool {
+	switch s.space() {
+	case ',':
+		s.i++
+		return true
+	case ']':
+		s.leave()
+		return false
+	}
+	return s.fail(faultSyntax)
+}
+
+func (s *scan) enter() bool {
+	if s.depth == maxDepth {
+		return s.fail(faultDepth)
+	}
+	s.i++
+	s.depth++
+	return true
+}
+
+func (s *scan) leave() {
+	s.i++
+	s.depth--
+}
+
+// key passes a member's name and colon. What it returns holds until the next key.
+func (s *scan) key() ([]byte, bool) {
+	if s.space() != '"' {
+		return nil, s.fail(faultSyntax)
+	}
+	raw, escaped, ok := s.str()
+	if !ok {
+		return nil, false
+	}
+	if s.space() != ':' {
+		return nil, s.fail(faultSyntax)
+	}
+	s.i++
+	s.space()
+	// A longer one cannot be a name of ours, in any spelling.
+	if escaped && len(raw) <= 6*maxKey {
+		raw, _ = appendUnescaped(s.scratch[:0], raw)
+	}
+	return raw, true
+}
+
+const (
+	low  = 0x0101010101010101
+	high = 0x8080808080808080
+)
+
+// str passes a string, standing at its opening quote, and returns what is
+// between the quotes, as written.
+func (s *scan) str() (raw []byte, escaped, ok bool) {
+	b, i := s.b, s.i+1
+	start, beyondASCII := i, uint64(0)
+	for i < len(b) {
+		if i+8 <= len(b) {
+			w := binary.LittleEndian.Uint64(b[i:])
+			beyondASCII |= w & high // perhaps of bytes behind the end: no harm
+			stops := special(w)
+			if stops == 0 {
+				i += 8
+				continue
+			}
+			i += bits.TrailingZeros64(stops) >> 3
+		}
+		switch c := b[i]; {
+		case c == '"':
+			s.i = i + 1
+			raw = b[start:i]
+			if beyondASCII != 0 && !s.lax && !utf8.Valid(raw) {
+				return nil, false, s.fail(faultText)
+			}
+			return raw, escaped, true
+		case c == '\\':
+			n := escapeLen(b[i:])
+			if n == 0 {
+				s.i = i
+				return nil, false, s.fail(faultSyntax)
+			}
+			i += n
+			escaped = true
+		case c < ' ':
+			s.i = i
+			return nil, false, s.fail(faultText)
+		default:
+			beyondASCII |= uint64(c) & 0x80
+			i++
+		}
+	}
+	s.i = len(b)
+	return nil, false, s.fail(faultSyntax)
+}
+
+// special marks, in the top bit of each byte, quotes, backslashes and control
+// characters. Only the lowest mark is sure to be true.
+func special(w uint64) uint64 {
+	quote := w ^ low*'"'
+	slash := w ^ low*'\\'
+	return ((quote-low)&^quote | (slash-low)&^slash | (w-low*' ')&^w) & high
+}
+
+// escapeLen is the length of the escape that b begins with, or 0.
+func escapeLen(b []byte) int {
+	if len(b) < 2 {
+		return 0
+	}
+	switch b[1] {
+	case '"', '\\', '/', 'b', 'f', 'n', 'r', 't':
+		return 2
+	case 'u':
+		if _, ok := hex4(b[2:]); ok {
+			return 6
+		}
+	}
+	return 0
+}
+
+// skip passes any value, without recursion.
+func (s *scan) skip() bool {
+	var arrays [(maxDepth + 63) / 64]uint64 // a bit for each depth: is it an array
+	base := s.depth
+	for {
+		switch c := s.space(); c {
+		case '{', '[':
+			if !s.enter() {
+				return false
+			}
+			setBit(&arrays, s.depth-1, c == '[')
+			if s.space() == c+2 { // the bracket that closes stands two after the one that opens
+				s.leave()
+			} else if c == '[' || s.name() {
+				continue
+			} else {
+				return false
+			}
+		default:
+			if !s.scalar() {
+				return false
+			}
+		}
+		if more, ok := s.after(&arrays, base); !more {
+			return ok
+		}
+	}
+}
+
+// after stands behind a value inside skip, closes what ends there, and says
+// whether another value follows.
+func (s *scan) after(arrays *[(maxDepth + 63) / 64]uint64, base int) (more, ok bool) {
+	for s.depth > base {
+		d := s.depth - 1
+		array := arrays[d/64]>>(d%64)&1 != 0
+		switch c := s.space(); {
+		case c == ',':
+			s.i++
+			ok = array || s.name()
+			return ok, ok
+		case array && c == ']', !array && c == '}':
+			s.leave()
+		default:
+			return false, s.fail(faultSyntax)
+		}
+	}
+	return false, true
+}
+
+func setBit(set *[(maxDepth + 63) / 64]uint64, i int, on bool) {
+	set[i/64] &^= 1 << (i % 64)
+	if on {
+		set[i/64] |= 1 << (i % 64)
+	}
+}
+
+// name passes a member's name that nobody asks for.
+func (s *scan) name() bool {
+	if s.space() != '"' {
+		return s.fail(faultSyntax)
+	}
+	if _, _, ok := s.str(); !ok {
+		return false
+	}
+	if s.space() != ':' {
+		return s.fail(faultSyntax)
+	}
+	s.i++
+	return true
+}
+
+// scalar passes a string, number or literal.
+func (s *scan) scalar() bool {
+	switch s.space() {
+	case '"':
+		_, _, ok := s.str()
+		return ok
+	case 't':
+		return s.literal("true")
+	case 'f':
+		return s.literal("false")
+	case 'n':
+		return s.literal("null")
+	}
+	return s.number()
+}
+
+// literal passes word if it stands here.
+func (s *scan) literal(word string) bool {
+	if !s.at(word) {
+		return s.fail(faultSyntax)
+	}
+	s.i += len(word)
+	return true
+}
+
+func (s *scan) at(word string) bool {
+	return len(s.b)-s.i >= len(word) && string(s.b[s.i:s.i+len(word)]) == word
+}
+
+func (s *scan) number() bool {
+	if s.peek() == '-' {
+		s.i++
+	}
+	if s.peek() == '0' {
+		s.i++
+	} else if !s.digits() {
+		return s.fail(faultSyntax)
+	}
+	if s.peek() == '.' {
+		s.i++
+		if !s.digits() {
+			return s.fail(faultSyntax)
+		}
+	}
+	if s.peek()|0x20 != 'e' {
+		return true
+	}
+	s.i++
+	if c := s.peek(); c == '+' || c == '-' {
+		s.i++
+	}
+	return s.digits() || s.fail(faultSyntax)
+}
+
+func (s *scan) peek() byte {
+	if s.i < len(s.b) {
+		return s.b[s.i]
+	}
+	return 0
+}
+
+func (s *scan) digits() bool {
+	start := s.i
+	for s.i < len(s.b) && s.b[s.i]-'0' <= 9 {
+		s.i++
+	}
+	return s.i > start
+}
+
+// value passes a value and returns it as written.
+func (s *scan) value() ([]byte, bool) {
+	s.space()
+	start := s.i
+	ok := s.skip()
+	return s.b[start:s.i], ok
+}
+
+// text passes a value and returns what it stands for, if it is a string.
+func (s *scan) text() []byte {
+	raw, ok := s.value()
+	if !ok {
+		return nil
+	}
+	return unescaped(raw)
+}
+
+// end says whether the text is over but for white space.
+func (s *scan) end() bool {
+	s.space()
+	return s.fault == noFault && s.i == len(s.b)
+}
+
+// count reads a number that counts something; fractions, negative and absurd
+// ones do not.
+func count(raw []byte) (int, bool) {
+	if len(raw) == 0 || len(raw) > 15 {
+		return 0, false
+	}
+	n := 0
+	for _, c := range raw {
+		if c-'0' > 9 {
+			return 0, false
+		}
+		n = n*10 + int(c-'0')
+	}
+	return n, true
+}
+
+// unescaped is what a raw value stands for, if it is a string, else nil.
+func unescaped(raw []byte) []byte {
+	text, ok := unquoted(raw)
+	if ok && bytes.IndexByte(text, '\\') >= 0 {
+		text, _ = appendUnescaped(make([]byte, 0, len(text)), text)
+	}
+	return text
+}
+
+// unquoted is what is between the quotes of a raw string, if it is one.
+func unquoted(raw []byte) ([]byte, bool) {
+	if len(raw) < 2 || raw[0] != '"' {
+		return nil, false
+	}
+	return raw[1 : len(raw)-1], true
+}
+
+func isNull(raw []byte) bool { return bytes.Equal(raw, []byte("null")) }

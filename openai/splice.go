@@ -1,0 +1,69 @@
+package openai
+
+// Edit is what an engine must see instead of what the client sent.
+type Edit struct {
+	Model    string // "" = as it is
+	AskUsage bool   // ask for usage in a stream that did not; see Body.CanAskUsage
+}
+
+// CanAskUsage says whether an edit with AskUsage changes the body: it is a chat
+// or completion stream whose client did not ask for usage. The usage event must
+// then be taken out of the answer again.
+func (b *Body) CanAskUsage() bool {
+	return b.usage && b.Stream && !b.IncludeUsage && !b.form
+}
+
+// change replaces a span by text.
+type change struct {
+	at   span
+	text string
+}
+
+// Splice appends the body with e applied to it; all other bytes stay as they
+// are. body must be the one that was peeked, and e.Model a name that the fleet
+// accepts.
+func (b *Body) Splice(dst, body []byte, e Edit) []byte {
+	var usage change
+	if e.AskUsage && b.CanAskUsage() {
+		usage = b.askUsage()
+	}
+	usageFirst := usage.text != "" && usage.at.from < b.model.from
+	at := 0
+	if usageFirst {
+		dst = append(append(dst, body[:usage.at.from]...), usage.text...)
+		at = usage.at.to
+	}
+	if e.Model != "" {
+		dst = b.appendModel(append(dst, body[at:b.model.from]...), e.Model)
+		at = b.model.to
+	}
+	if usage.text != "" && !usageFirst {
+		dst = append(append(dst, body[at:usage.at.from]...), usage.text...)
+		at = usage.at.to
+	}
+	return append(dst, body[at:]...)
+}
+
+func (b *Body) appendModel(dst []byte, model string) []byte {
+	if b.form {
+		return append(dst, model...)
+	}
+	return appendString(dst, model)
+}
+
+// askUsage is the least change that makes include_usage true. The body has a
+// model, so a new member follows another.
+func (b *Body) askUsage() change {
+	switch at := b.options.from; {
+	case b.include != span{}:
+		return change{b.include, "true"}
+	case b.options == span{}:
+		return change{span{b.end, b.end}, `,"stream_options":{"include_usage":true}`}
+	case b.null:
+		return change{b.options, `{"include_usage":true}`}
+	case b.empty:
+		return change{span{at + 1, at + 1}, `"include_usage":true`}
+	default:
+		return change{span{at + 1, at + 1}, `"include_usage":true,`}
+	}
+}

@@ -1,0 +1,129 @@
+package openai
+
+import "bytes"
+
+// lineCutter finds where events end: after a blank line. Lines end in LF, CR or
+// CRLF, and may come in pieces.
+type lineCutter struct {
+	open bool // the current line has bytes
+	cr   bool // the last byte was a CR: an LF now belongs to it
+}
+
+// cut returns how much of p belongs to the current event, and whether that is
+// the rest of it. An LF that follows a last CR is left behind.
+func (l *lineCutter) cut(p []byte) (n int, done bool) {
+	for n < len(p) {
+		if l.cr && p[n] == '\n' {
+			l.cr = false
+			n++
+			continue
+		}
+		i := indexEither(p[n:], '\n', '\r')
+		if i < 0 {
+			l.open, l.cr = true, false
+			return len(p), false
+		}
+		blank := i == 0 && !l.open
+		n += i + 1
+		l.open, l.cr = false, p[n-1] == '\r'
+		if blank {
+			return n, true
+		}
+	}
+	return n, false
+}
+
+// indexEither is the place of the first x or y in b, or -1. It looks at windows,
+// so that a byte that is far away does not make each of many calls look far.
+func indexEither(b []byte, x, y byte) int {
+	const window = 1 << 10
+	for at := 0; at < len(b); at += window {
+		part := b[at:min(at+window, len(b))]
+		i := bytes.IndexByte(part, x)
+		if i >= 0 {
+			part = part[:i]
+		}
+		if j := bytes.IndexByte(part, y); j >= 0 {
+			i = j
+		}
+		if i >= 0 {
+			return at + i
+		}
+	}
+	return -1
+}
+
+// nextLine splits off the first line, without what ends it.
+func nextLine(b []byte) (line, rest []byte) {
+	i := indexEither(b, '\n', '\r')
+	if i < 0 {
+		return b, nil
+	}
+	line, rest = b[:i], b[i+1:]
+	if b[i] == '\r' && len(rest) > 0 && rest[0] == '\n' {
+		rest = rest[1:]
+	}
+	return line, rest
+}
+
+// splitField splits a line at its first colon; one space after it does not count.
+func splitField(line []byte) (field, value []byte) {
+	i := bytes.IndexByte(line, ':')
+	if i < 0 {
+		return line, nil
+	}
+	field, value = line[:i], line[i+1:]
+	if len(value) > 0 && value[0] == ' ' {
+		value = value[1:]
+	}
+	return field, value
+}
+
+// delivery gathers what one Feed returns: a part of what was fed, as long as
+// that is all, else a copy.
+type delivery struct {
+	p        []byte // what was fed
+	from, to int    // the part of it
+	buf      []byte
+	copied   bool
+}
+
+func (d *delivery) reset(p []byte) {
+	*d = delivery{p: p, buf: d.buf[:0]}
+}
+
+// pass delivers p[from:to].
+func (d *delivery) pass(from, to int) {
+	switch {
+	case d.copied:
+		d.buf = append(d.buf, d.p[from:to]...)
+	case d.from == d.to:
+		d.from, d.to = from, to
+	case d.to == from:
+		d.to = to
+	default:
+		d.add(d.p[from:to])
+	}
+}
+
+// add delivers bytes from elsewhere.
+func (d *delivery) add(b []byte) {
+	if len(b) == 0 {
+		return
+	}
+	if !d.copied {
+		d.buf = append(d.buf, d.p[d.from:d.to]...)
+		d.copied = true
+	}
+	d.buf = append(d.buf, b...)
+}
+
+// take returns what was gathered and lets go of what was fed.
+func (d *delivery) take() []byte {
+	b := d.p[d.from:d.to]
+	if d.copied {
+		b = d.buf
+	}
+	d.p = nil
+	return b
+}

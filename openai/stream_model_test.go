@@ -1,0 +1,371 @@
+package openai_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"regexp"
+	"strings"
+
+	"colonnade/openai"
+)
+
+// told is all that a stream delivers and says.
+type told struct {
+	delivered string
+	tail      string // what Finish delivers
+	first     openai.FirstEvent
+	ended     bool
+	failed    bool
+	usage     openai.Usage
+	hasUsage  bool
+	deltas    int
+	sequence  int
+	tooLong   bool
+}
+
+// streamModel reads a whole stream at once, in the plainest way.
+type streamModel struct {
+	config           openai.StreamConfig
+	maxHeld, maxSize int
+	told
+	unknown bool // a long event that is not JSON: what it is taken for is not defined
+}
+
+func (m *streamModel) read(text string) {
+	lines := regexp.MustCompile(`[^\r\n]*(?:\r\n|\r|\n)`).FindAllString(text, -1)
+	rest := strings.TrimPrefix(text, strings.Join(lines, ""))
+	event, bom := "", true
+	for _, line := range lines {
+		event += line
+		if strings.Trim(line, "\r\n") != "" {
+			continue
+		}
+		if !m.whole(event, bom) {
+			return
+		}
+		event, bom = "", false
+	}
+	m.partial(event+rest, bom)
+}
+
+// whole takes a whole event and says whether the stream goes on.
+func (m *streamModel) whole(event string, bom bool) bool {
+	size := len(event)
+	if strings.HasSuffix(event, "\r\n") {
+		size-- // the LF does not count, as it may come late
+	}
+	if size > m.maxSize {
+		m.delivered += event[:m.maxSize]
+		m.tooLong = true
+		m.commit()
+		return false
+	}
+	long := size > m.maxHeld
+	if long {
+		m.commit()
+	}
+	if !m.meaning(event, bom, long) || long {
+		m.delivered += event
+	}
+	return true
+}
+
+func (m *streamModel) partial(event string, bom bool) {
+	switch {
+	case len(event) > m.maxSize:
+		m.delivered += event[:m.maxSize]
+		m.tooLong = true
+		m.commit()
+	case len(event) > m.maxHeld:
+		m.delivered += event
+		m.commit()
+	case event == "":
+	case m.ended || !m.needsEnd():
+		m.tail = event
+	default:
+		before := m.told
+		m.meaning(event, bom, false)
+		if !m.ended {
+			m.told = before
+			return
+		}
+		m.tail = event + "\n\n"
+	}
+}
+
+func (m *streamModel) needsEnd() bool {
+	return strings.Contains("chat completions responses transcriptions speech images", m.config.API.String())
+}
+
+func (m *streamModel) commit() {
+	if m.first == openai.NoEvent {
+		m.first = openai.DataEvent
+	}
+}
+
+// meaning takes note of an event and says whether it is to be taken out.
+func (m *streamModel) meaning(event string, bom, long bool) (strip bool) {
+	name, data := eventFields(event, bom)
+	if data == "" {
+		return false
+	}
+	if strings.HasPrefix(data, "[DONE]") {
+		m.commit()
+		m.unknown = m.unknown || long
+		switch m.config.API {
+		case openai.Chat, openai.Completions, openai.Transcriptions:
+			m.ended = true
+		}
+		return false
+	}
+	root := parseNode([]byte(data))
+	if long {
+		m.unknown = m.unknown || root == nil
+		root = root.prune()
+	}
+	if root.deep() > 200 || long && root.deep() > 64 {
+		root = nil
+	}
+	return m.note(name, root)
+}
+
+func (m *streamModel) note(name string, root *node) (strip bool) {
+	if root != nil && root.raw[0] != '{' {
+		root = nil
+	}
+	kind := root.last("type", true).text()
+	if root.last("type", true) == nil || root.last("type", true).raw[0] != '"' {
+		kind = name
+	}
+	failed := name == "error" || kind == "error" || kind == "response.failed"
+	for _, e := range root.all("error") {
+		raw := e.raw
+		failed = failed || raw != "null" && raw != "false" && raw != "0" && raw != `""`
+	}
+	for _, e := range root.all("object") {
+		failed = failed || e.text() == "error"
+	}
+	if m.first == openai.NoEvent && (failed || kind != "ping" && kind != "keepalive") {
+		m.first = openai.DataEvent
+		if failed {
+			m.first = openai.ErrorEvent
+		}
+	}
+	m.failed = m.failed || failed
+	m.ended = m.ended || root != nil && m.endsWith(kind)
+	m.count(root)
+	choices, usage := root.last("choices", false), false
+	for _, u := range root.all("usage") {
+		usage = usage || u.raw[0] == '{'
+	}
+	empty := choices != nil && choices.raw[0] == '[' && len(choices.children) == 0
+	return m.config.StripUsage && (m.config.API == openai.Chat || m.config.API == openai.Completions) && empty && usage && !failed
+}
+
+func (m *streamModel) endsWith(kind string) bool {
+	switch m.config.API {
+	case openai.Responses:
+		return kind == "response.completed" || kind == "response.incomplete" || kind == "response.failed" || kind == "error"
+	case openai.Transcriptions:
+		return kind == "transcript.text.done"
+	case openai.Speech:
+		return kind == "speech.audio.done"
+	case openai.Images:
+		return strings.HasSuffix(kind, ".completed") && len(kind) <= 256
+	}
+	return false
+}
+
+func (m *streamModel) count(root *node) {
+	for _, member := range root.members() {
+		switch member.key {
+		case "usage":
+			m.readUsage(member)
+		case "delta":
+			m.deltas += member.filled()
+		case "choices":
+			for _, c := range member.children {
+				m.deltas += choiceDeltas(c)
+			}
+		case "response":
+			for _, inner := range member.all("usage") {
+				m.readUsage(inner)
+			}
+		}
+	}
+	for _, s := range root.all("sequence_number") {
+		if n, ok := s.count(); ok {
+			m.sequence = n + 1
+		}
+	}
+}
+
+func choiceDeltas(c *node) (deltas int) {
+	for _, member := range c.members() {
+		switch {
+		case member.key == "text":
+			deltas = max(deltas, member.filled())
+		case member.key == "delta" && member.raw[0] == '{':
+			for _, inner := range member.children {
+				if inner.key != "role" {
+					deltas = max(deltas, inner.filled())
+				}
+			}
+		}
+	}
+	return deltas
+}
+
+func (m *streamModel) readUsage(n *node) {
+	var u openai.Usage
+	ok := false
+	for _, member := range n.members() {
+		c, counts := member.count()
+		switch member.key {
+		case "prompt_tokens", "input_tokens":
+			if counts {
+				u.Prompt, ok = c, true
+			}
+		case "completion_tokens", "output_tokens":
+			if counts {
+				u.Completion, ok = c, true
+			}
+		case "prompt_tokens_details", "input_tokens_details", "input_token_details":
+			for _, inner := range member.all("cached_tokens") {
+				if c, counts := inner.count(); counts {
+					u.Cached = c
+				}
+			}
+		}
+	}
+	for _, member := range n.all("total_tokens") {
+		if c, counts := member.count(); counts && !ok {
+			u.Prompt = c
+			defer func() { m.usage, m.hasUsage = u, true }()
+		}
+	}
+	if ok {
+		m.usage, m.hasUsage = u, true
+	}
+}
+
+// eventFields reads an event's name and joined data.
+func eventFields(event string, bom bool) (name, data string) {
+	if bom {
+		event = strings.TrimPrefix(event, "\ufeff")
+	}
+	var datas []string
+	for _, line := range regexp.MustCompile(`\r\n|\r|\n`).Split(event, -1) {
+		field, value, _ := strings.Cut(line, ":")
+		value = strings.TrimPrefix(value, " ")
+		switch field {
+		case "event":
+			name = value
+		case "data":
+			datas = append(datas, value)
+		}
+	}
+	// What ends the event splits into empty lines, which are no fields.
+	return name, strings.Join(datas, "\n")
+}
+
+// node is a JSON value that keeps the order of members and those that repeat.
+type node struct {
+	raw      string
+	key      string
+	children []*node
+}
+
+func parseNode(raw []byte) *node {
+	if !json.Valid(raw) {
+		return nil
+	}
+	n := &node{raw: strings.Trim(string(raw), " \t\r\n")}
+	if n.raw[0] != '{' && n.raw[0] != '[' {
+		return n
+	}
+	d := json.NewDecoder(bytes.NewReader(raw))
+	_, _ = d.Token()
+	for d.More() {
+		key := ""
+		if n.raw[0] == '{' {
+			token, _ := d.Token()
+			key = token.(string)
+		}
+		var value json.RawMessage
+		_ = d.Decode(&value)
+		child := parseNode(value)
+		child.key = key
+		n.children = append(n.children, child)
+	}
+	return n
+}
+
+func (n *node) members() []*node {
+	if n == nil || n.raw[0] != '{' {
+		return nil
+	}
+	return n.children
+}
+
+func (n *node) all(key string) (found []*node) {
+	for _, c := range n.members() {
+		if c.key == key {
+			found = append(found, c)
+		}
+	}
+	return found
+}
+
+func (n *node) last(key string, _ bool) *node {
+	if all := n.all(key); len(all) > 0 {
+		return all[len(all)-1]
+	}
+	return nil
+}
+
+// prune leaves of arrays the first element.
+func (n *node) prune() *node {
+	if n == nil {
+		return nil
+	}
+	if n.raw[0] == '[' && len(n.children) > 1 {
+		n.children = n.children[:1]
+	}
+	for _, c := range n.children {
+		c.prune()
+	}
+	return n
+}
+
+func (n *node) deep() int {
+	if n == nil || n.raw[0] != '{' && n.raw[0] != '[' {
+		return 0
+	}
+	deepest := 0
+	for _, c := range n.children {
+		deepest = max(deepest, c.deep())
+	}
+	return deepest + 1
+}
+
+func (n *node) text() (s string) {
+	if n != nil {
+		_ = json.Unmarshal([]byte(n.raw), &s)
+	}
+	return s
+}
+
+func (n *node) count() (c int, ok bool) {
+	if !regexp.MustCompile(`^[0-9]{1,15}$`).MatchString(n.raw) {
+		return 0, false
+	}
+	return c, json.Unmarshal([]byte(n.raw), &c) == nil
+}
+
+func (n *node) filled() int {
+	if n.raw[0] == '"' && len(n.raw) > 2 || len(n.children) > 0 {
+		return 1
+	}
+	return 0
+}

@@ -1,0 +1,75 @@
+package openai
+
+// Usage is what an engine says that an answer took, in tokens.
+type Usage struct {
+	Prompt     int
+	Completion int
+	Cached     int // of Prompt, served from a cache
+}
+
+// BodyUsage reads the usage of an answer that is not a stream: the member usage
+// of its JSON object. Not ok is an answer that has none, or is not JSON.
+func BodyUsage(body []byte) (u Usage, ok bool) {
+	s := scan{b: body, lax: true}
+	for key, more := s.firstMember(); more; key, more = s.nextMember() {
+		if string(key) == "usage" {
+			u, ok = s.usage()
+		} else {
+			s.skip()
+		}
+	}
+	return u, ok && s.end()
+}
+
+// usage passes the value of a member usage, in the words of either API family.
+// Not ok is one that counts nothing, such as null.
+func (s *scan) usage() (u Usage, ok bool) {
+	if s.space() != '{' {
+		s.skip()
+		return u, false
+	}
+	total := -1
+	for key, more := s.firstMember(); more; key, more = s.nextMember() {
+		switch string(key) {
+		case "prompt_tokens", "input_tokens":
+			ok = s.count(&u.Prompt) || ok
+		case "completion_tokens", "output_tokens":
+			ok = s.count(&u.Completion) || ok
+		case "total_tokens":
+			s.count(&total)
+		case "prompt_tokens_details", "input_tokens_details", "input_token_details":
+			s.details(&u)
+		default:
+			s.skip()
+		}
+	}
+	// Embedding and rerank engines may give the sum only.
+	if !ok && total >= 0 {
+		u.Prompt, ok = total, true
+	}
+	return u, ok
+}
+
+func (s *scan) details(u *Usage) {
+	if s.space() != '{' {
+		s.skip()
+		return
+	}
+	for key, more := s.firstMember(); more; key, more = s.nextMember() {
+		if string(key) == "cached_tokens" {
+			s.count(&u.Cached)
+		} else {
+			s.skip()
+		}
+	}
+}
+
+// count passes a value and takes it if it counts something.
+func (s *scan) count(to *int) bool {
+	raw, _ := s.value()
+	n, ok := count(raw)
+	if ok {
+		*to = n
+	}
+	return ok
+}

@@ -1,0 +1,159 @@
+package permits
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"colonnade/fairqueue"
+)
+
+// forever is longer than anything waits, and short enough to be added to an instant.
+const forever = time.Duration(1 << 62)
+
+// ask is a request on its arrival.
+type ask struct {
+	claim     fairqueue.Claim
+	asked     time.Duration // when it came
+	deadline  time.Duration
+	until     time.Duration // when it has waited enough
+	late      Reason        // why it is refused then
+	arrival   int           // requests waiting then
+	comesBack bool          // a refusal is told to the client, not to a caller who tries elsewhere
+}
+
+// waiter is a request that waits.
+type waiter struct {
+	ask
+	item  fairqueue.Item
+	ctx   context.Context // asked whether the client is still there before a slot is handed over
+	avoid []string
+
+	ready   chan struct{} // closed when it is decided; what follows does not change after that
+	decided bool
+	chosen  *endpoint // by acceptLocked, for the grant that follows
+	lease   *lease    // this, or
+	refusal *Refusal  // this, or it left by itself
+}
+
+// Acquire returns a permit, at once or after waiting for it; or a *Refusal; or context.Cause(ctx), if ctx ended first.
+// The caller releases the permit.
+func (p *Pool) Acquire(ctx context.Context, r Request) (Permit, error) {
+	if ctx.Err() != nil {
+		return Permit{}, context.Cause(ctx)
+	}
+	l, w, err := p.admit(ctx, &r)
+	if w != nil {
+		l, err = p.wait(w)
+	}
+	if err != nil {
+		return Permit{}, err
+	}
+	return l.permit(), nil
+}
+
+// admit decides what can be decided on arrival: a permit, a refusal, or that the request waits.
+func (p *Pool) admit(ctx context.Context, r *Request) (*lease, *waiter, error) {
+	now := p.instant()
+	claim := fairqueue.Claim{
+		Account: r.Account, Weight: r.Weight, Band: r.Band, Cost: r.Cost, Concurrent: r.Concurrent,
+	}
+	deadline := forever
+	if !r.Deadline.IsZero() {
+		deadline = r.Deadline.Sub(p.began)
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	arrival := p.queue.Len()
+	if p.free > 0 && !p.draining && now < deadline {
+		if l := p.takeLocked(now, &claim, r.Avoid); l != nil {
+			l.arrival = arrival
+			return l, nil, nil
+		}
+	}
+	a := ask{claim: claim, asked: now, deadline: deadline, arrival: arrival, comesBack: r.MaxExpected < 0}
+	a.limit(r.MaxWait, p.config.MaxWait)
+	if reason := p.objectionLocked(&a, r); reason != "" {
+		return nil, nil, p.refuseLocked(a.asked, &a, reason)
+	}
+	w := &waiter{ask: a, ctx: ctx, avoid: r.Avoid, ready: make(chan struct{})}
+	w.item = fairqueue.Item{Claim: a.claim, Bytes: r.Bytes, Arrived: r.Arrived, Value: w}
+	if r.Arrived.IsZero() {
+		w.item.Arrived = p.began.Add(a.asked)
+	}
+	if reason := p.enqueueLocked(w, r.Rejoin); reason != "" {
+		return nil, nil, p.refuseLocked(a.asked, &a, reason)
+	}
+	return nil, w, nil
+}
+
+// limit sets when the request has waited enough.
+func (a *ask) limit(own, pool time.Duration) {
+	a.until, a.late = a.asked+max(0, min(own, pool, forever-a.asked)), QueueTimeout
+	if a.deadline < a.until {
+		a.until, a.late = a.deadline, Deadline
+	}
+}
+
+// takeLocked grants a slot without waiting, if one of those free is for this request.
+func (p *Pool) takeLocked(now time.Duration, claim *fairqueue.Claim, avoid []string) *lease {
+	if p.queue.Len() > 0 {
+		// Nobody who waits can use what is free, unless this request brings word of a higher cap for its account.
+		p.queue.Adopt(*claim)
+		p.dispatchLocked(now)
+	}
+	e := p.chooseLocked(avoid)
+	if e == nil {
+		return nil
+	}
+	running, ok := p.queue.Start(*claim)
+	if !ok {
+		return nil
+	}
+	l := p.grantLocked(now, e, running)
+	p.watchLocked(now)
+	return l
+}
+
+// objectionLocked says why a request may not wait, whatever room there is in the queue.
+func (p *Pool) objectionLocked(a *ask, r *Request) Reason {
+	switch {
+	case p.draining:
+		return Draining
+	case a.deadline <= a.asked:
+		return Deadline
+	case !p.hasEndpointLocked(r.Avoid):
+		return NoEndpoint
+	case a.until <= a.asked:
+		return Busy
+	case r.Rejoin:
+		return "" // it stands at the head of its account; what a newcomer would have to expect does not hold for it
+	}
+	expected, known := p.expectedLocked(a.asked, a.claim)
+	switch {
+	case r.MaxExpected >= 0 && (!known || expected > r.MaxExpected):
+		return Busy
+	case known && expected > a.until-a.asked:
+		return a.late // it would not be served in time: better to hear that now
+	}
+	return ""
+}
+
+// enqueueLocked puts w into the queue, or says why there is no room.
+func (p *Pool) enqueueLocked(w *waiter, rejoin bool) Reason {
+	if rejoin {
+		p.queue.Rejoin(&w.item)
+		return ""
+	}
+	victims, err := p.queue.Push(&w.item)
+	for _, v := range victims {
+		p.turnAwayLocked(w.asked, v.Value.(*waiter), QueueFull)
+	}
+	switch {
+	case errors.Is(err, fairqueue.ErrAccountFull):
+		return AccountQueueFull
+	case err != nil:
+		return QueueFull
+	}
+	return ""
+}

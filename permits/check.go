@@ -1,0 +1,135 @@
+package permits
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+)
+
+// Snapshot returns the state of the pool: endpoints in the order of SetEndpoints, then those removed, by ID.
+func (p *Pool) Snapshot() Snapshot {
+	now := p.instant()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	s := Snapshot{
+		Load:     p.loadLocked(now),
+		Rate:     p.rateLocked(now),
+		Full:     p.fullFor,
+		Draining: p.draining,
+		Granted:  p.serial,
+		Released: p.undone,
+		Refused:  maps.Clone(p.refused),
+	}
+	if p.fullSince >= 0 {
+		s.Full += now - p.fullSince
+	}
+	for _, e := range p.order {
+		s.Endpoints = append(s.Endpoints, e.snapshot())
+	}
+	for _, id := range slices.Sorted(maps.Keys(p.endpoints)) {
+		if e := p.endpoints[id]; e.removed {
+			s.Endpoints = append(s.Endpoints, e.snapshot())
+		}
+	}
+	return s
+}
+
+func (e *endpoint) snapshot() EndpointSnapshot {
+	return EndpointSnapshot{Endpoint: e.Endpoint, Held: e.held, Usable: e.usable, Full: e.full, Removed: e.removed}
+}
+
+// Check compares everything the pool knows with what can be counted, and returns all that is wrong.
+func (p *Pool) Check() error {
+	now := p.instant()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	var errs []error
+	fail := func(format string, args ...any) { errs = append(errs, fmt.Errorf("permits: "+format, args...)) }
+	p.checkLeasesLocked(fail)
+	p.checkSlotsLocked(fail)
+	p.now = now
+	n := 0
+	for it := range p.queue.Items() {
+		n++
+		p.checkWaiterLocked(it.Value.(*waiter), fail)
+	}
+	if p.draining && n > 0 {
+		fail("%d wait though the pool is draining", n)
+	}
+	if full := p.limit > 0 && p.free == 0; full != (p.fullSince >= 0) {
+		fail("%d of %d slots are free, but full since %v", p.free, p.limit, p.fullSince)
+	}
+	return errors.Join(append(errs, p.queue.Check())...)
+}
+
+type failFunc = func(format string, args ...any)
+
+// checkLeasesLocked: what is held on each endpoint is what was granted and not released.
+func (p *Pool) checkLeasesLocked(fail failFunc) {
+	held, total := map[*endpoint]int{}, 0
+	for _, l := range p.leases {
+		if l.serial != 0 {
+			held[l.endpoint]++
+			total++
+		}
+	}
+	if total != p.heldLocked() || total+len(p.idle) != len(p.leases) || total != p.queue.Running() {
+		fail("%d granted, %d released, %d run; but of %d leases %d are held and %d idle",
+			p.serial, p.undone, p.queue.Running(), len(p.leases), total, len(p.idle))
+	}
+	for id, e := range p.endpoints {
+		if held[e] != e.held {
+			fail("endpoint %q holds %d, counted %d", id, e.held, held[e])
+		}
+		delete(held, e)
+		if e.removed == slices.Contains(p.order, e) || e.removed && e.held == 0 || e.ID != id {
+			fail("endpoint %q (%q) with %d held, removed: %v, is in the wrong place", id, e.ID, e.held, e.removed)
+		}
+	}
+	if len(held) > 0 {
+		fail("permits are held on %d endpoints that are not known", len(held))
+	}
+}
+
+func (p *Pool) checkSlotsLocked(fail failFunc) {
+	limit, free := 0, 0
+	for i, e := range p.order {
+		if e.index != i {
+			fail("endpoint %q believes to be at %d, is at %d", e.ID, e.index, i)
+		}
+		if e.usable {
+			limit += e.Concurrency
+		}
+		free += e.free()
+	}
+	if limit != p.limit || free != p.free {
+		fail("limit %d and %d free, counted %d and %d", p.limit, p.free, limit, free)
+	}
+}
+
+// checkWaiterLocked: nobody waits who was decided, or beside a slot that could be used.
+func (p *Pool) checkWaiterLocked(w *waiter, fail failFunc) {
+	if w.decided {
+		fail("a request of account %q waits though it was decided", w.item.Account)
+	}
+	if !p.queue.Capped(&w.item) && p.acceptLocked(&w.item) {
+		fail("a request of account %q waits beside a free slot of endpoint %q", w.item.Account, w.chosen.ID)
+	}
+}
+
+// Dump writes a page for people: slots, endpoints, queue.
+func (p *Pool) Dump(w io.Writer) {
+	s := p.Snapshot()
+	fmt.Fprintf(w, "%d slots, %d held, %d free, %d waiting, expected wait %v (known: %v), %.4g released per second, full for %v\n",
+		s.Limit, s.Held, s.Free, s.Queued, s.Expected, s.Known, s.Rate, s.Full)
+	fmt.Fprintf(w, "granted %d, released %d, refused %v, draining: %v\n", s.Granted, s.Released, s.Refused, s.Draining)
+	for _, e := range s.Endpoints {
+		fmt.Fprintf(w, "endpoint %q: %d of %d held, weight %d, usable: %v, full: %v, removed: %v\n",
+			e.ID, e.Held, e.Concurrency, e.Weight, e.Usable, e.Full, e.Removed)
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.queue.Dump(w)
+}

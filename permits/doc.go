@@ -1,0 +1,41 @@
+// Package permits decides who may run now, and on which endpoint. A Pool has the slots of its endpoints and the requests
+// that wait for one; a Permit is the right to use one slot, from the grant to Release.
+//
+// # One lock
+//
+// One mutex guards slots and waiters together, so admission and the choice of the endpoint are one decision, and this
+// holds whenever the mutex is free:
+//
+//	no request waits beside a free slot that it could use.
+//
+// "Could use" means: its account is below its caps, the endpoint is not one to avoid, its client is still there and its
+// time has not run out. Two rules follow. Whatever makes a slot free, or makes a request able to use one, hands the slot
+// over before it lets go of the mutex: the waiter that is woken has its permit already and competes with nobody. And a
+// newcomer that finds a slot free may take it, because nobody who waits could; it overtakes nobody. The state of an
+// endpoint changes only under the mutex and never by the mere passing of time: a mark "full" ends when its timer says
+// so, and the timer hands the slots over like everybody else.
+//
+// A request that is granted its permit at the moment when its client leaves gives it back at once, unused and uncharged,
+// and Acquire returns the context's cause: a permit never leaves Acquire without somebody to release it.
+//
+// The model for this is semaphore.Weighted of golang.org/x/sync. Who is next is decided by package fairqueue.
+//
+// # What is held stays held
+//
+// Permits are counted against the ID of their endpoint until they are released, whatever becomes of the endpoint
+// meanwhile: made smaller, unusable, removed, or removed and added again. New permits are granted only while fewer than
+// its concurrency are held.
+//
+// # Expected wait and Retry-After
+//
+// The drain rate is what comes free per second when all slots are taken: slots over mean time held (Little's law, J.
+// Little 1961, applied to the slots). The mean is that of the first 64 completions and exponentially weighted with
+// 1/64 from there on, and is used from 16 completions on. It follows at once when slots come or go, needs no period of
+// overload to be measured in, and errs only while times change. When nothing has come free for three times as long as
+// one release should take, the rate is what that silence allows, 3 over its length: engines that hang are not promised
+// to anybody. The expected wait of a newcomer is (requests ahead of it + 1) / rate.
+//
+// Retry-After is (waiting + told to come back and not yet due) / rate, so that those who are turned away one after the
+// other come back one after the other; from 1 s to 32 s, and up to a quarter later than computed, never sooner, so that
+// those who get the same answer do not come back together.
+package permits

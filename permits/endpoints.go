@@ -1,0 +1,176 @@
+package permits
+
+import (
+	"slices"
+	"time"
+)
+
+// endpoint is one endpoint and what is held on it.
+type endpoint struct {
+	Endpoint
+	held    int
+	index   int  // in order, or outside
+	removed bool // not of the pool any more; kept while permits are held
+	usable  bool
+
+	full      bool // the engine said so; true until the timer ends it
+	fullUntil time.Duration
+	fullTimer *time.Timer
+}
+
+const outside = -1
+
+// free is how many slots can be granted now.
+func (e *endpoint) free() int {
+	if e.removed || !e.usable || e.full {
+		return 0
+	}
+	return max(0, e.Concurrency-e.held)
+}
+
+// lessLoaded says whether one more request would load e less than it would load other.
+func (e *endpoint) lessLoaded(other *endpoint) bool {
+	return (e.held+1)*other.Concurrency*other.Weight < (other.held+1)*e.Concurrency*e.Weight
+}
+
+// sane bounds the numbers so that lessLoaded cannot overflow.
+func (e Endpoint) sane() Endpoint {
+	e.Concurrency = min(max(e.Concurrency, 0), 1<<20)
+	e.Weight = min(max(e.Weight, 1), 1<<20)
+	return e
+}
+
+// SetEndpoints replaces the endpoints of the pool; of two with the same ID the first counts. An endpoint that was not in
+// the pool before is usable until SetUsable says otherwise. Permits on endpoints that are gone stay valid, and stay
+// counted, also if the endpoint comes back.
+func (p *Pool) SetEndpoints(es []Endpoint) {
+	now := p.instant()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	before := p.order
+	p.order = make([]*endpoint, 0, len(es))
+	for _, e := range before {
+		e.removed = true
+	}
+	for _, want := range es {
+		p.setEndpointLocked(want.sane())
+	}
+	for _, e := range before {
+		if e.removed {
+			e.stopFull()
+			e.index = outside
+			p.forgetLocked(e)
+		}
+	}
+	p.turn = min(p.turn, len(p.order))
+	p.adjustLocked(now)
+}
+
+// setEndpointLocked puts one endpoint into the new order. Those of the old order count as removed until they are put in.
+func (p *Pool) setEndpointLocked(want Endpoint) {
+	e := p.endpoints[want.ID]
+	if e == nil {
+		e = &endpoint{removed: true, index: outside}
+		p.endpoints[want.ID] = e
+	}
+	if !e.removed {
+		return // the second with this ID
+	}
+	if e.index == outside {
+		e.usable = true
+	}
+	e.Endpoint = want
+	e.removed = false
+	e.index = len(p.order)
+	p.order = append(p.order, e)
+}
+
+// forgetLocked drops an endpoint that is removed once nothing is held on it.
+func (p *Pool) forgetLocked(e *endpoint) {
+	if e.removed && e.held == 0 {
+		delete(p.endpoints, e.ID)
+	}
+}
+
+// SetUsable takes the slots of an endpoint out, or puts them back. Permits held on it stay valid. An ID that the pool
+// does not have is ignored.
+func (p *Pool) SetUsable(id string, usable bool) {
+	now := p.instant()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if e := p.endpoints[id]; e != nil && !e.removed && e.usable != usable {
+		e.usable = usable
+		p.adjustLocked(now)
+	}
+}
+
+// MarkFull keeps new permits off an endpoint until then, because its engine said that it has no room. Of several marks
+// the one that lasts longest counts. An ID that the pool does not have is ignored.
+func (p *Pool) MarkFull(id string, until time.Time) {
+	now := p.instant()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	e, end := p.endpoints[id], until.Sub(p.began)
+	if e == nil || e.removed || end <= max(now, e.fullUntil) {
+		return
+	}
+	e.full, e.fullUntil = true, end
+	if e.fullTimer != nil {
+		e.fullTimer.Stop() // if it fires all the same, endFull sees that it is too early
+	}
+	e.fullTimer = time.AfterFunc(end-now, func() { p.endFull(e) })
+	p.recountLocked()
+	p.watchLocked(now)
+}
+
+// endFull ends the mark of an endpoint, unless a longer one has been set, or it was removed.
+func (p *Pool) endFull(e *endpoint) {
+	now := p.instant()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if e.full && now >= e.fullUntil {
+		e.stopFull()
+		p.recountLocked()
+		p.dispatchLocked(now)
+	}
+}
+
+func (e *endpoint) stopFull() {
+	if e.fullTimer != nil {
+		e.fullTimer.Stop()
+	}
+	e.full, e.fullUntil, e.fullTimer = false, 0, nil
+}
+
+// chooseLocked returns the endpoint that the policy gives to a request with these to avoid; nil if no slot is free for
+// it. The search begins behind the last choice, so equals take turns.
+func (p *Pool) chooseLocked(avoid []string) *endpoint {
+	var best *endpoint
+	n := len(p.order)
+	for i := range n {
+		at := p.turn + i
+		if at >= n {
+			at -= n
+		}
+		e := p.order[at]
+		if e.free() == 0 || avoided(avoid, e) {
+			continue
+		}
+		if p.config.Policy == RoundRobin {
+			return e
+		}
+		if best == nil || e.lessLoaded(best) {
+			best = e
+		}
+	}
+	return best
+}
+
+// hasEndpointLocked says whether a request with these to avoid has anything to wait for.
+func (p *Pool) hasEndpointLocked(avoid []string) bool {
+	return slices.ContainsFunc(p.order, func(e *endpoint) bool {
+		return e.usable && e.Concurrency > 0 && !avoided(avoid, e)
+	})
+}
+
+func avoided(avoid []string, e *endpoint) bool { return len(avoid) > 0 && slices.Contains(avoid, e.ID) }

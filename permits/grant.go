@@ -1,0 +1,132 @@
+package permits
+
+import (
+	"math"
+	"time"
+
+	"colonnade/fairqueue"
+)
+
+// Permit is the right to use one slot of one endpoint until Release. It is a value: copies are the same permit.
+type Permit struct {
+	lease    *lease
+	serial   uint64
+	endpoint string
+	queued   time.Duration
+	arrival  int
+}
+
+// lease is the pool's side of a permit. Leases are used again; the serial tells whose it is. From the grant to the
+// release nobody changes it, so its holder may read it without the mutex.
+type lease struct {
+	pool     *Pool
+	serial   uint64 // 0: of no permit
+	endpoint *endpoint
+	id       string // of endpoint
+	running  fairqueue.Running
+	granted  time.Duration
+	queued   time.Duration
+	arrival  int
+}
+
+func (l *lease) permit() Permit {
+	return Permit{lease: l, serial: l.serial, endpoint: l.id, queued: l.queued, arrival: l.arrival}
+}
+
+// Endpoint returns the ID of the endpoint whose slot it is.
+func (t Permit) Endpoint() string { return t.endpoint }
+
+// Queued returns how long the request waited for it.
+func (t Permit) Queued() time.Duration { return t.queued }
+
+// QueueLenAtArrival returns how many requests were waiting when the request arrived, without it.
+func (t Permit) QueueLenAtArrival() int { return t.arrival }
+
+// Release gives the slot back. It must be called exactly once, when the engine has the request no longer in hand: a
+// second call panics.
+func (t Permit) Release() { t.ReleaseUsed(math.NaN()) }
+
+// ReleaseUsed is Release, and charges the account what the request really used instead of what was estimated. Negative
+// and NaN: the estimate was right.
+func (t Permit) ReleaseUsed(cost float64) {
+	if t.lease == nil {
+		panic("permits: release of a permit that was never granted")
+	}
+	t.lease.release(t.serial, cost, true)
+}
+
+// release takes a permit back. One that was not taken, because its request had gone, says nothing about how long
+// permits are held.
+func (l *lease) release(serial uint64, used float64, taken bool) {
+	p := l.pool
+	now := p.instant()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if l.serial != serial {
+		panic("permits: permit released twice")
+	}
+	if taken {
+		p.drain.completed(now, now-l.granted)
+	}
+	e := l.endpoint
+	p.free -= e.free()
+	e.held--
+	p.free += e.free()
+	p.undone++
+	p.queue.Finish(l.running, used)
+	l.serial, l.endpoint, l.running = 0, nil, fairqueue.Running{}
+	p.idle = append(p.idle, l)
+	p.forgetLocked(e)
+	p.dispatchLocked(now)
+}
+
+// grantLocked grants a slot of e, which has one free, to a request that the queue has started.
+func (p *Pool) grantLocked(now time.Duration, e *endpoint, running fairqueue.Running) *lease {
+	p.turn = e.index + 1
+	e.held++
+	p.free--
+	p.serial++
+	l := p.leaseLocked()
+	l.serial, l.endpoint, l.id, l.running, l.granted = p.serial, e, e.ID, running, now
+	l.queued, l.arrival = 0, 0
+	return l
+}
+
+func (p *Pool) leaseLocked() *lease {
+	if n := len(p.idle); n > 0 {
+		l := p.idle[n-1]
+		p.idle = p.idle[:n-1]
+		return l
+	}
+	l := &lease{pool: p}
+	p.leases = append(p.leases, l)
+	return l
+}
+
+// dispatchLocked hands free slots to those who wait, until there are no more slots or nobody who could use one. It ends
+// everything that may have made a slot free or a request able to use one.
+func (p *Pool) dispatchLocked(now time.Duration) {
+	p.now = now
+	for p.free > 0 && p.queue.Len() > 0 {
+		it, running := p.queue.Next(p.began.Add(now), p.accept)
+		if it == nil {
+			break
+		}
+		w := it.Value.(*waiter)
+		w.lease = p.grantLocked(now, w.chosen, running)
+		w.lease.queued, w.lease.arrival = max(0, now-w.asked), w.arrival
+		w.decideLocked()
+	}
+	p.watchLocked(now)
+}
+
+// acceptLocked says whether a waiter can use a slot that is free, and notes which: it is granted that one or nothing. A
+// client that is gone, and a request whose time has run out, is about to leave by itself and never granted anything.
+func (p *Pool) acceptLocked(it *fairqueue.Item) bool {
+	w := it.Value.(*waiter)
+	if w.until <= p.now || w.ctx.Err() != nil {
+		return false
+	}
+	w.chosen = p.chooseLocked(w.avoid)
+	return w.chosen != nil
+}

@@ -1,0 +1,135 @@
+package permits
+
+import (
+	"time"
+
+	"colonnade/fairqueue"
+)
+
+// Band is a request's priority class; see fairqueue.
+type Band = fairqueue.Band
+
+// The bands, highest first.
+const (
+	Interactive = fairqueue.Interactive
+	Standard    = fairqueue.Standard
+	Batch       = fairqueue.Batch
+)
+
+// Discipline is the order of service inside a band; see fairqueue.
+type Discipline = fairqueue.Discipline
+
+// The disciplines.
+const (
+	Fair = fairqueue.Fair
+	FIFO = fairqueue.FIFO
+)
+
+// Policy chooses among the endpoints that have a free slot.
+type Policy uint8
+
+// The policies.
+const (
+	// LeastLoaded takes the endpoint that is least loaded with the new request on it: permits held over concurrency
+	// times weight. Equals are taken in turn.
+	LeastLoaded Policy = iota
+	// RoundRobin takes the next endpoint in the order of SetEndpoints that has a free slot.
+	RoundRobin
+)
+
+// Config is how a pool queues and balances. A bound of 0 lets nothing wait: nothing is unlimited.
+type Config struct {
+	Discipline Discipline
+	Policy     Policy
+	Limit      int           // requests waiting
+	PerAccount int           // requests waiting of one account
+	Bytes      int64         // bytes held by the requests waiting
+	MaxShare   float64       // of the slots, what one account may hold, but always one; 0 and 1 and above: all of them
+	MaxWait    time.Duration // the longest that any request waits
+
+	PromoteAfter time.Duration // when a waiter of a low band may go before a higher one; 0: never
+}
+
+// Endpoint is an engine as far as permits go. The ID stands for the engine: whatever else changes, what is held under
+// an ID stays counted against it.
+type Endpoint struct {
+	ID          string
+	Concurrency int // slots; 0 and less: none
+	Weight      int // for LeastLoaded; 0 and less: 1
+}
+
+// Request asks for one permit.
+type Request struct {
+	Account    string
+	Weight     float64 // the account's share relative to others; 0: 1
+	Band       Band
+	Cost       float64 // what it is charged at the grant; 0: 1
+	Bytes      int64   // what it holds in memory while it waits
+	Concurrent int     // permits the account may hold at once in this pool; 0: no cap of its own
+
+	MaxWait     time.Duration // 0: do not wait (reason busy). The pool's own MaxWait bounds it too
+	MaxExpected time.Duration // wait only if the expected wait is known and at most this (else busy); negative: whatever it is
+	Deadline    time.Time     // the permit must be granted before it; zero: none
+	Arrived     time.Time     // when the request first arrived; zero: now
+
+	// Rejoin says that the request held a permit before and tries again. It waits where Arrived puts it among its
+	// account's requests, ahead of all that came after it, and is not refused for want of room or for what is expected.
+	Rejoin bool
+	Avoid  []string // IDs of endpoints that must not be given; not changed by the caller while Acquire runs
+}
+
+// Reason says, machine-readably, why there was no permit.
+type Reason string
+
+// The reasons.
+const (
+	QueueFull        Reason = "queue_full"         // no room in the queue, or room was needed for an account that holds less
+	AccountQueueFull Reason = "account_queue_full" // the account has as many waiting as it may
+	QueueTimeout     Reason = "queue_timeout"      // it waited, or would have to wait, longer than MaxWait
+	Deadline         Reason = "deadline"           // its deadline passed, or would before its turn
+	Busy             Reason = "busy"               // no slot now, and the request asked not to wait, or not that long
+	NoEndpoint       Reason = "no_endpoint"        // no endpoint that is usable and not to be avoided
+	Draining         Reason = "draining"           // the pool grants nothing any more
+)
+
+// Refusal is the error of an Acquire that the pool turned down.
+type Refusal struct {
+	Reason     Reason
+	RetryAfter time.Duration // when to come back: 1 s to 32 s, jittered
+	Expected   time.Duration // the wait that was expected; 0 when unknown
+	Queued     int           // requests waiting at the time
+}
+
+// Error implements error.
+func (r *Refusal) Error() string { return "no permit: " + string(r.Reason) }
+
+// Load is how busy a pool is.
+type Load struct {
+	Limit    int           // slots of all usable endpoints
+	Held     int           // permits held, also on endpoints that are no longer usable
+	Free     int           // slots that a request could get now
+	Queued   int           // requests waiting
+	Expected time.Duration // wait of a newcomer that holds nothing yet, in band Standard
+	Known    bool          // whether Expected is measured; without it the rate was not yet known
+}
+
+// Snapshot is the state of a pool at one moment.
+type Snapshot struct {
+	Load
+	Rate      float64           // permits that come free per second when all slots are taken; 0 when unknown
+	Full      time.Duration     // since the pool began, the time with slots but none free
+	Draining  bool              // Drain was called
+	Granted   uint64            // permits granted since the pool began
+	Released  uint64            // permits released since
+	Refused   map[Reason]uint64 // requests refused since
+	Endpoints []EndpointSnapshot
+}
+
+// EndpointSnapshot is the state of one endpoint.
+type EndpointSnapshot struct {
+	Endpoint
+	Held    int  // permits held
+	Usable  bool // as SetUsable said last
+	Full    bool // marked full for the moment
+	Removed bool // no longer of the pool, but permits are still held on it
+}

@@ -1,0 +1,71 @@
+package permits
+
+import (
+	"context"
+	"time"
+)
+
+// wait waits until w is decided, its client leaves, or its time has run out.
+func (p *Pool) wait(w *waiter) (*lease, error) {
+	timer := time.NewTimer(w.until - w.asked)
+	defer timer.Stop()
+	select {
+	case <-w.ready:
+	case <-w.ctx.Done():
+		p.leave(w, "")
+	case <-timer.C:
+		p.leave(w, w.late)
+	}
+	if w.ctx.Err() != nil {
+		// The client is gone. If a slot was handed over at the same moment, nobody is there to use it: it goes to the next.
+		if w.lease != nil {
+			w.lease.release(w.lease.serial, 0, false)
+		}
+		return nil, context.Cause(w.ctx)
+	}
+	if w.refusal != nil {
+		return nil, w.refusal
+	}
+	return w.lease, nil
+}
+
+// leave takes w out of the queue, refused if there is a reason. If w was decided before, that stands.
+func (p *Pool) leave(w *waiter, reason Reason) {
+	now := p.instant()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if w.decided {
+		return
+	}
+	p.queue.Remove(&w.item)
+	if reason != "" {
+		w.refusal = p.refuseLocked(now, &w.ask, reason)
+	}
+	w.decideLocked()
+}
+
+// dismissLocked refuses all waiters that a test finds.
+func (p *Pool) dismissLocked(now time.Duration, reason Reason, test func(*waiter) bool) {
+	var found []*waiter
+	for it := range p.queue.Items() {
+		if w := it.Value.(*waiter); test(w) {
+			found = append(found, w)
+		}
+	}
+	for _, w := range found {
+		p.queue.Remove(&w.item)
+		p.turnAwayLocked(now, w, reason)
+	}
+}
+
+// turnAwayLocked refuses a waiter that is out of the queue already.
+func (p *Pool) turnAwayLocked(now time.Duration, w *waiter, reason Reason) {
+	w.refusal = p.refuseLocked(now, &w.ask, reason)
+	w.decideLocked()
+}
+
+// decideLocked wakes w, after its lease or refusal was set, or it left by itself.
+func (w *waiter) decideLocked() {
+	w.decided = true
+	close(w.ready)
+}
