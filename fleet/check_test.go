@@ -83,6 +83,8 @@ origins: ["https://app.example.com", "http://localhost:3000"]
 	f("servers/ams/a", "{address: 'h:1', boot: b, protocol: {min: 1, max: 2, best: 2}, new: field}")
 	f("pools/p", "{}")
 	f("pools/p", "queue: {}")
+	f("pools/p", "# all defaults\n{}")
+	f("pools/p", "--- {}")
 	f("pools/p", "---\nqueue: {limit: 1}\n")
 	f("pools/p", `{"queue": {"limit": 1}, "balance": {"policy": "round_robin"}}`)
 }

@@ -56,7 +56,7 @@ func parseYAML(value []byte) (raw any, ferr *fieldError) {
 		}
 	}()
 	decoder := yaml.NewDecoder(bytes.NewReader(value))
-	var root yaml.MapSlice
+	var root *yaml.MapSlice // nil for null and for nothing; an empty map is a nil slice
 	if err := decoder.Decode(&root); err != nil && !errors.Is(err, io.EOF) {
 		return nil, yamlError(err)
 	}
@@ -67,7 +67,7 @@ func parseYAML(value []byte) (raw any, ferr *fieldError) {
 	if root == nil {
 		return nil, nil
 	}
-	return root, nil
+	return *root, nil
 }
 
 // marked reports whether mark stands before a character that a YAML anchor may begin with.

@@ -10,7 +10,7 @@ const maxQuoted = 128
 
 // Error is a row of the error table, filled in: what a client is told.
 type Error struct {
-	Number     int           // five digits, the first three the HTTP status
+	Number     int           // five digits that tell the row, see the constructors
 	Status     int           // HTTP status
 	Code       string        // machine-readable, one per number
 	Type       string        // OpenAI's class of error

@@ -415,5 +415,3 @@ func unquoted(raw []byte) ([]byte, bool) {
 	}
 	return raw[1 : len(raw)-1], true
 }
-
-func isNull(raw []byte) bool { return bytes.Equal(raw, []byte("null")) }

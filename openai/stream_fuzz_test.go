@@ -82,7 +82,7 @@ func FuzzStream(f *testing.F) {
 	f.Add("data: "+strings.Repeat("long ", 700)+"\n\ndata: [DONE]\n\n", uint64(6), uint8(0), true)
 	f.Add(strings.Repeat("data: {\"error\":{\"code\":503}}\r\r\n", 3), uint64(7), uint8(0), true)
 	f.Fuzz(func(t *testing.T, text string, seed uint64, api uint8, strip bool) {
-		if len(text) > 1<<14 {
+		if len(text) > 1<<12 {
 			return
 		}
 		checkStream(t, text, seed, api, strip)

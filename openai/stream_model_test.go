@@ -9,6 +9,12 @@ import (
 	"colonnade/openai"
 )
 
+var (
+	lineAndEnd  = regexp.MustCompile(`[^\r\n]*(?:\r\n|\r|\n)`)
+	lineEnd     = regexp.MustCompile(`\r\n|\r|\n`)
+	plainNumber = regexp.MustCompile(`^[0-9]{1,15}$`)
+)
+
 // told is all that a stream delivers and says.
 type told struct {
 	delivered string
@@ -32,7 +38,7 @@ type streamModel struct {
 }
 
 func (m *streamModel) read(text string) {
-	lines := regexp.MustCompile(`[^\r\n]*(?:\r\n|\r|\n)`).FindAllString(text, -1)
+	lines := lineAndEnd.FindAllString(text, -1)
 	rest := strings.TrimPrefix(text, strings.Join(lines, ""))
 	event, bom := "", true
 	for _, line := range lines {
@@ -133,8 +139,8 @@ func (m *streamModel) note(name string, root *node) (strip bool) {
 	if root != nil && root.raw[0] != '{' {
 		root = nil
 	}
-	kind := root.last("type", true).text()
-	if root.last("type", true) == nil || root.last("type", true).raw[0] != '"' {
+	kind := root.last("type").text()
+	if root.last("type") == nil || root.last("type").raw[0] != '"' {
 		kind = name
 	}
 	failed := name == "error" || kind == "error" || kind == "response.failed"
@@ -154,7 +160,7 @@ func (m *streamModel) note(name string, root *node) (strip bool) {
 	m.failed = m.failed || failed
 	m.ended = m.ended || root != nil && m.endsWith(kind)
 	m.count(root)
-	choices, usage := root.last("choices", false), false
+	choices, usage := root.last("choices"), false
 	for _, u := range root.all("usage") {
 		usage = usage || u.raw[0] == '{'
 	}
@@ -255,7 +261,7 @@ func eventFields(event string, bom bool) (name, data string) {
 		event = strings.TrimPrefix(event, "\ufeff")
 	}
 	var datas []string
-	for _, line := range regexp.MustCompile(`\r\n|\r|\n`).Split(event, -1) {
+	for _, line := range lineEnd.Split(event, -1) {
 		field, value, _ := strings.Cut(line, ":")
 		value = strings.TrimPrefix(value, " ")
 		switch field {
@@ -317,7 +323,7 @@ func (n *node) all(key string) (found []*node) {
 	return found
 }
 
-func (n *node) last(key string, _ bool) *node {
+func (n *node) last(key string) *node {
 	if all := n.all(key); len(all) > 0 {
 		return all[len(all)-1]
 	}
@@ -357,7 +363,7 @@ func (n *node) text() (s string) {
 }
 
 func (n *node) count() (c int, ok bool) {
-	if !regexp.MustCompile(`^[0-9]{1,15}$`).MatchString(n.raw) {
+	if !plainNumber.MatchString(n.raw) {
 		return 0, false
 	}
 	return c, json.Unmarshal([]byte(n.raw), &c) == nil

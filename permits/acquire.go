@@ -55,9 +55,6 @@ func (p *Pool) Acquire(ctx context.Context, r Request) (Permit, error) {
 // admit decides what can be decided on arrival: a permit, a refusal, or that the request waits.
 func (p *Pool) admit(ctx context.Context, r *Request) (*lease, *waiter, error) {
 	now := p.instant()
-	claim := fairqueue.Claim{
-		Account: r.Account, Weight: r.Weight, Band: r.Band, Cost: r.Cost, Concurrent: r.Concurrent,
-	}
 	deadline := forever
 	if !r.Deadline.IsZero() {
 		deadline = r.Deadline.Sub(p.began)
@@ -66,12 +63,12 @@ func (p *Pool) admit(ctx context.Context, r *Request) (*lease, *waiter, error) {
 	defer p.mu.Unlock()
 	arrival := p.queue.Len()
 	if p.free > 0 && !p.draining && now < deadline {
-		if l := p.takeLocked(now, &claim, r.Avoid); l != nil {
+		if l := p.takeLocked(now, r); l != nil {
 			l.arrival = arrival
 			return l, nil, nil
 		}
 	}
-	a := ask{claim: claim, asked: now, deadline: deadline, arrival: arrival, comesBack: r.MaxExpected < 0}
+	a := ask{claim: r.claim(), asked: now, deadline: deadline, arrival: arrival, comesBack: r.MaxExpected < 0}
 	a.limit(r.MaxWait, p.config.MaxWait)
 	if reason := p.objectionLocked(&a, r); reason != "" {
 		return nil, nil, p.refuseLocked(a.asked, &a, reason)
@@ -87,6 +84,12 @@ func (p *Pool) admit(ctx context.Context, r *Request) (*lease, *waiter, error) {
 	return nil, w, nil
 }
 
+func (r *Request) claim() fairqueue.Claim {
+	return fairqueue.Claim{
+		Account: r.Account, Weight: r.Weight, Band: r.Band, Cost: r.Cost, Concurrent: r.Concurrent,
+	}
+}
+
 // limit sets when the request has waited enough.
 func (a *ask) limit(own, pool time.Duration) {
 	a.until, a.late = a.asked+max(0, min(own, pool, forever-a.asked)), QueueTimeout
@@ -96,17 +99,17 @@ func (a *ask) limit(own, pool time.Duration) {
 }
 
 // takeLocked grants a slot without waiting, if one of those free is for this request.
-func (p *Pool) takeLocked(now time.Duration, claim *fairqueue.Claim, avoid []string) *lease {
+func (p *Pool) takeLocked(now time.Duration, r *Request) *lease {
 	if p.queue.Len() > 0 {
 		// Nobody who waits can use what is free, unless this request brings word of a higher cap for its account.
-		p.queue.Adopt(*claim)
+		p.queue.Adopt(r.claim())
 		p.dispatchLocked(now)
 	}
-	e := p.chooseLocked(avoid)
+	e := p.chooseLocked(r.Avoid)
 	if e == nil {
 		return nil
 	}
-	running, ok := p.queue.Start(*claim)
+	running, ok := p.queue.Start(r.claim())
 	if !ok {
 		return nil
 	}

@@ -161,5 +161,5 @@ func (v *vacancy) lives(answer *clientv3.LeaseTimeToLiveResponse) bool {
 	}
 	v.left = answer.TTL
 	granted := time.Duration(answer.GrantedTTL) * time.Second
-	return v.renewals >= 2 || answer.TTL > 0 && time.Since(v.since) > granted*3/2+time.Second
+	return v.renewals >= 2 || time.Since(v.since) > granted*3/2+time.Second
 }

@@ -147,6 +147,9 @@ func TestCompactionDuringOutage(t *testing.T) {
 	p.heal()
 	becomes(t, w, "a", 11)
 	becomes(t, w, "gone", -1)
+	if log.count("required revision has been compacted") != 1 {
+		t.Error("the compaction was not met")
+	}
 }
 
 func TestEtcdRestarts(t *testing.T) {

@@ -1,0 +1,286 @@
+package etcd_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"go.etcd.io/etcd/api/v3/mvccpb"
+	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"colonnade/discovery/etcd"
+)
+
+const ttl = time.Second // etcd knows whole seconds
+
+func (s *store) registration(key string) etcd.Registration {
+	return etcd.Registration{
+		Client: s.client, Prefix: prefix, Key: key, TTL: ttl,
+		Value: []byte(`{"address":"10.0.0.1:8443","boot":"b1"}`),
+	}
+}
+
+func (s *store) register(r etcd.Registration) *etcd.Lease {
+	s.t.Helper()
+	l, err := etcd.Register(s.ctx(), r)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return l
+}
+
+// get returns what stands at a key, or nil.
+func (s *store) get(key string) *mvccpb.KeyValue {
+	s.t.Helper()
+	answer, err := s.client.Get(s.ctx(), prefix+key)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	if len(answer.Kvs) == 0 {
+		return nil
+	}
+	return answer.Kvs[0]
+}
+
+func (s *store) revoke(id int64) {
+	s.t.Helper()
+	if _, err := s.client.Revoke(s.ctx(), clientv3.LeaseID(id)); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+func TestRegistrationLives(t *testing.T) {
+	s := start(t)
+	l := s.register(s.registration("servers/ams/a"))
+	first := s.get("servers/ams/a")
+	if first == nil || string(first.Value) != `{"address":"10.0.0.1:8443","boot":"b1"}` || first.Lease == 0 {
+		t.Fatalf("registered %+v", first)
+	}
+	stop := run(t, l.Run)
+	time.Sleep(2 * ttl)
+	if kv := s.get("servers/ams/a"); kv == nil || kv.CreateRevision != first.CreateRevision || kv.ModRevision != first.ModRevision {
+		t.Errorf("after two TTLs: %+v", kv)
+	}
+	if err := l.Update(s.ctx(), []byte("state: draining")); err != nil {
+		t.Error(err)
+	}
+	if kv := s.get("servers/ams/a"); kv == nil || string(kv.Value) != "state: draining" || kv.Lease != first.Lease {
+		t.Errorf("updated %+v", kv)
+	}
+	stop()
+	if kv := s.get("servers/ams/a"); kv != nil {
+		t.Errorf("after the end: %+v", kv)
+	}
+	leases, err := s.client.Leases(s.ctx())
+	if err != nil || len(leases.Leases) != 0 {
+		t.Errorf("leases %+v, %v", leases, err)
+	}
+}
+
+// Nobody renews: the lease runs out.
+func TestRegistrationOfTheDead(t *testing.T) {
+	s := start(t)
+	s.register(s.registration("entries/a"))
+	eventually(t, "the key goes away", func() bool { return s.get("entries/a") == nil })
+}
+
+// A lost lease, a deleted and an overwritten key are put right, once.
+func TestRegistrationComesBack(t *testing.T) {
+	s := start(t)
+	l := s.register(s.registration("servers/ams/a"))
+	first := s.get("servers/ams/a")
+	run(t, l.Run)
+	same := func(kv *mvccpb.KeyValue) bool { return kv != nil && string(kv.Value) == string(first.Value) }
+
+	s.revoke(first.Lease)
+	eventually(t, "registered with another lease", func() bool {
+		kv := s.get("servers/ams/a")
+		return same(kv) && kv.Lease != first.Lease
+	})
+	second := s.get("servers/ams/a")
+
+	s.remove("servers/ams/a")
+	eventually(t, "put again", func() bool { return same(s.get("servers/ams/a")) })
+
+	s.put("servers/ams/a", "by hand")
+	eventually(t, "overwritten", func() bool { return same(s.get("servers/ams/a")) })
+	if kv := s.get("servers/ams/a"); kv.Lease != second.Lease {
+		t.Errorf("lease %x, want %x", kv.Lease, second.Lease)
+	}
+	leases, err := s.client.Leases(s.ctx())
+	if err != nil || len(leases.Leases) != 1 {
+		t.Errorf("leases %+v, %v", leases, err)
+	}
+}
+
+func wantTaken(t *testing.T, err error, holder string, texts ...string) {
+	t.Helper()
+	var taken *etcd.TakenError
+	if !errors.As(err, &taken) || taken.Holder != holder {
+		t.Fatalf("got %v, want a TakenError by %s", err, holder)
+	}
+	for _, text := range texts {
+		if !strings.Contains(err.Error(), text) {
+			t.Errorf("%q does not say %q", err, text)
+		}
+	}
+}
+
+func TestAlone(t *testing.T) {
+	s := start(t)
+	r := s.registration("servers/ams/a")
+	r.Alone = true
+	run(t, s.register(r).Run)
+
+	second := r
+	second.Key = "servers/ams/b"
+	_, err := etcd.Register(s.ctx(), second)
+	wantTaken(t, err, "servers/ams/a", "cannot register servers/ams/b", `servers/ams/a (address "10.0.0.1:8443", boot "b1")`, "stop that one first", "-colo")
+
+	elsewhere := r
+	elsewhere.Key = "servers/ams-2/a"
+	s.register(elsewhere)
+}
+
+func TestSameName(t *testing.T) {
+	s := start(t)
+	run(t, s.register(s.registration("entries/a")).Run)
+	_, err := etcd.Register(s.ctx(), s.registration("entries/a"))
+	wantTaken(t, err, "entries/a", "another running node has this name", "-node")
+	s.register(s.registration("entries/b"))
+}
+
+// With a long enough TTL the renewals show that the other lives, before its lease could have run out.
+func TestRenewalsShowLife(t *testing.T) {
+	s := start(t)
+	r := s.registration("entries/a")
+	r.TTL = 6 * time.Second
+	run(t, s.register(r).Run)
+	began := time.Now()
+	_, err := etcd.Register(s.ctx(), r)
+	wantTaken(t, err, "entries/a")
+	if took := time.Since(began); took > 9*time.Second {
+		t.Errorf("took %v, as if no renewal had been seen", took)
+	}
+}
+
+// A server that was killed is succeeded under its own name, or by another of its colo, when its lease has run out.
+func TestRestartAfterKill(t *testing.T) {
+	s := start(t)
+	r := s.registration("servers/ams/a")
+	r.Alone = true
+	s.register(r) // and never renewed
+	killed := s.get("servers/ams/a")
+	r.Value = []byte(`{"address":"10.0.0.1:8443","boot":"b2"}`)
+	s.register(r)
+	if kv := s.get("servers/ams/a"); kv == nil || string(kv.Value) != string(r.Value) || kv.Lease == killed.Lease {
+		t.Errorf("registered %+v", kv)
+	}
+	r.Key = "servers/ams/b"
+	s.register(r)
+	if s.get("servers/ams/a") != nil || s.get("servers/ams/b") == nil {
+		t.Error("both, or none")
+	}
+}
+
+// Two that wait for the same dead one: one gets its place, and the other is told of that one.
+func TestTwoSuccessors(t *testing.T) {
+	s := start(t)
+	r := s.registration("servers/ams/a")
+	r.Alone = true
+	s.register(r)
+	errs := make(chan error)
+	for _, key := range []string{"servers/ams/b", "servers/ams/c"} {
+		successor := r
+		successor.Key = key
+		go func() {
+			_, err := etcd.Register(s.ctx(), successor)
+			errs <- err
+		}()
+	}
+	one, two := <-errs, <-errs
+	if (one == nil) == (two == nil) {
+		t.Fatalf("%v and %v", one, two)
+	}
+	winner := "servers/ams/b"
+	if s.get(winner) == nil {
+		winner = "servers/ams/c"
+	}
+	wantTaken(t, errors.Join(one, two), winner)
+}
+
+// A key that was put by hand has no lease and never goes away.
+func TestKeyWithoutLease(t *testing.T) {
+	s := start(t)
+	s.put("servers/ams/x", "{}")
+	r := s.registration("servers/ams/a")
+	r.Alone = true
+	_, err := etcd.Register(s.ctx(), r)
+	wantTaken(t, err, "servers/ams/x", "etcdctl del /test/v1/servers/ams/x")
+}
+
+// Run ends when another took the place while it could not renew.
+func TestPlaceLost(t *testing.T) {
+	s := start(t)
+	p := newProxy(t, s.Address)
+	r := s.registration("servers/ams/a")
+	r.Alone, r.Client = true, p.client(t)
+	l := s.register(r)
+	ended := make(chan error, 1)
+	go func() { ended <- l.Run(s.ctx()) }()
+	p.swallow()
+	other := s.registration("servers/ams/b")
+	other.Alone = true
+	run(t, s.register(other).Run)
+	p.heal()
+	select {
+	case err := <-ended:
+		wantTaken(t, err, "servers/ams/b")
+	case <-time.After(patient):
+		t.Fatal("Run goes on")
+	}
+	if s.get("servers/ams/a") != nil || s.get("servers/ams/b") == nil {
+		t.Error("the wrong one is registered")
+	}
+}
+
+// With a connection that swallows everything, nothing hangs: neither registering, nor updating, nor leaving.
+func TestBlackhole(t *testing.T) {
+	s := start(t)
+	p := newProxy(t, s.Address)
+	r := s.registration("entries/a")
+	r.Client = p.client(t)
+	var log logbook
+	r.Logger = log.logger()
+	l := s.register(r)
+	stop := run(t, l.Run)
+	p.swallow()
+	eventually(t, "the trouble is told", func() bool { return log.count("cannot renew the registration") == 1 })
+	if err := l.Update(s.ctx(), []byte("new")); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("Update: %v", err)
+	}
+	if _, err := etcd.Register(s.ctx(), r); err == nil || errors.As(err, new(*etcd.TakenError)) {
+		t.Errorf("Register: %v", err)
+	}
+	p.heal()
+	eventually(t, "the update comes through", func() bool { kv := s.get("entries/a"); return kv != nil && string(kv.Value) == "new" })
+	p.swallow()
+	stop()
+}
+
+// A node may start while etcd is away.
+func TestRegisterLater(t *testing.T) {
+	s := start(t)
+	s.Stop()
+	r := s.registration("entries/a")
+	r.Client = dial(t, s.Address)
+	l := etcd.NewLease(r)
+	run(t, l.Run)
+	if err := l.Update(s.ctx(), []byte("new")); err == nil {
+		t.Error("an update without etcd succeeds")
+	}
+	s.Restart(t)
+	eventually(t, "registered", func() bool { kv := s.get("entries/a"); return kv != nil && string(kv.Value) == "new" })
+}

@@ -1,0 +1,231 @@
+package onebox_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"colonnade/fleet"
+	"colonnade/internal/oracle"
+	"colonnade/internal/simengine"
+	"colonnade/onebox"
+)
+
+func TestMain(m *testing.M) {
+	goleak.VerifyTestMain(m,
+		// fasthttp's own, which end some seconds after their server, or never.
+		goleak.IgnoreAnyFunction("github.com/valyala/fasthttp.(*workerPool).Start.func2"),
+		goleak.IgnoreAnyFunction("github.com/valyala/fasthttp.updateServerDate.func1"),
+	)
+}
+
+// patience bounds every wait of these tests; nothing is measured by it.
+const patience = 20 * time.Second
+
+// testFleet is a fleet that a test has to itself.
+type testFleet struct {
+	*onebox.Fleet
+	t      testing.TB
+	client *http.Client
+}
+
+// quick is an engine that answers at once.
+func quick(slots int) simengine.Config {
+	return simengine.Config{Slots: slots, TTFT: time.Millisecond, ITL: time.Millisecond}
+}
+
+// startFleet runs a fleet until the test's end. documents, in YAML, come after the demo's and may replace them.
+func startFleet(t testing.TB, c onebox.Config, documents string) *testFleet {
+	t.Helper()
+	c.Listen, c.Etcd, c.Open, c.Dir = "127.0.0.1:0", "127.0.0.1:0", true, t.TempDir()
+	if c.Drain == 0 {
+		c.Drain = 2 * time.Second
+	}
+	if c.Colos == nil {
+		c.Colos = []string{"ams", "fra"}
+	}
+	if c.Engines == 0 {
+		c.Engines = 1
+	}
+	if testing.Verbose() {
+		c.Logger = func(name string) *slog.Logger {
+			return slog.New(slog.NewTextHandler(t.Output(), nil)).With("from", name)
+		}
+	}
+	if documents != "" {
+		docs, err := fleet.SplitFile([]byte(documents))
+		if err != nil {
+			t.Fatal(err)
+		}
+		c.Documents = append(c.Documents, docs...)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	started, ended := make(chan *onebox.Fleet, 1), make(chan error, 1)
+	go func() { ended <- onebox.Run(ctx, c, func(f *onebox.Fleet) { started <- f }) }()
+	select {
+	case f := <-started:
+		tf := &testFleet{Fleet: f, t: t, client: &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 1000}}}
+		t.Cleanup(func() {
+			tf.client.CloseIdleConnections()
+			cancel()
+			if err := <-ended; err != nil {
+				t.Errorf("the fleet ended with: %v", err)
+			}
+		})
+		return tf
+	case err := <-ended:
+		cancel()
+		t.Fatalf("cannot start the fleet: %v", err)
+	case <-time.After(patience):
+		cancel()
+		t.Fatal("the fleet is not up in time")
+	}
+	return nil
+}
+
+// watch starts the oracle, which checks at the test's end that nothing was leaked. idle connections may stay open.
+func (f *testFleet) watch(idle int) {
+	f.t.Helper()
+	// Everything that is opened once and kept is opened before.
+	f.chat(`{"model":"demo-chat","messages":[],"max_tokens":1}`)
+	c := oracle.Config{EventDirs: []string{f.Entry.Events}, EngineStats: f.engineStats, IdleConnections: idle}
+	c.AdminURLs = append(c.AdminURLs, "http://"+f.Entry.Admin)
+	for _, n := range f.Colos {
+		c.AdminURLs = append(c.AdminURLs, "http://"+n.Admin)
+	}
+	o := oracle.New(f.t, c)
+	f.t.Cleanup(func() { // runs before the fleet ends, since it was registered later
+		f.client.CloseIdleConnections()
+		o.Check(f.t)
+	})
+}
+
+func (f *testFleet) engineStats() ([]oracle.EngineStats, error) {
+	var all []oracle.EngineStats
+	for _, e := range f.Engines {
+		s := e.Simulated.Stats()
+		all = append(all, oracle.EngineStats{Name: e.Colo + "/" + e.ID, Running: s.Running, Waiting: s.Waiting})
+	}
+	return all, nil
+}
+
+// engine returns the first simulated engine of a colo.
+func (f *testFleet) engine(colo string) *simengine.Engine {
+	f.t.Helper()
+	for _, e := range f.Engines {
+		if e.Colo == colo {
+			return e.Simulated
+		}
+	}
+	f.t.Fatalf("no engine in %s", colo)
+	return nil
+}
+
+// fault makes every engine misbehave.
+func (f *testFleet) fault(fault string, count int) {
+	for _, e := range f.Engines {
+		e.Simulated.SetFault(simengine.Fault{Fault: fault, Count: count})
+	}
+}
+
+// apply writes documents and waits until a condition shows that they are in force.
+func (f *testFleet) apply(documents string, inForce func() bool) {
+	f.t.Helper()
+	docs, err := fleet.SplitFile([]byte(documents))
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	if err := f.Apply(ctx, docs); err != nil {
+		f.t.Fatal(err)
+	}
+	waitFor(f.t, "the documents to be in force", inForce)
+}
+
+// answer is a whole answer.
+type answer struct {
+	Status int
+	Header http.Header
+	Body   string
+	Err    error // of reading the body: it was cut
+}
+
+// errorOf is the error object of an answer of ours.
+type errorObject struct {
+	Message      string `json:"message"`
+	Type         string `json:"type"`
+	Param        string `json:"param"`
+	Code         string `json:"code"`
+	Number       int    `json:"number"`
+	Reason       string `json:"reason"`
+	RetryAfterMS int64  `json:"retry_after_ms"`
+	RequestID    string `json:"request_id"`
+}
+
+func (a answer) error(t testing.TB) errorObject {
+	t.Helper()
+	var body struct {
+		Error errorObject `json:"error"`
+	}
+	if err := json.Unmarshal([]byte(a.Body), &body); err != nil {
+		t.Errorf("answer %d is no error of ours: %v: %.300q", a.Status, err, a.Body)
+	}
+	return body.Error
+}
+
+// chat posts a chat completion and reads the whole answer.
+func (f *testFleet) chat(body string, headers ...string) answer {
+	f.t.Helper()
+	a, err := f.post(context.Background(), "/chat/completions", body, headers...)
+	if err != nil {
+		f.t.Errorf("chat: %v", err)
+	}
+	return a
+}
+
+// post sends a JSON body with headers (name, value, …) and reads the whole answer.
+func (f *testFleet) post(ctx context.Context, path, body string, headers ...string) (answer, error) {
+	r, err := f.open(ctx, path, body, headers...)
+	if err != nil {
+		return answer{}, err
+	}
+	defer r.Body.Close()
+	text, err := io.ReadAll(r.Body)
+	return answer{Status: r.StatusCode, Header: r.Header, Body: string(text), Err: err}, nil
+}
+
+// open sends a JSON body and returns the answer as it begins. The caller closes its body.
+func (f *testFleet) open(ctx context.Context, path, body string, headers ...string) (*http.Response, error) {
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost, f.URL()+path, bytes.NewReader([]byte(body)))
+	if err != nil {
+		return nil, err
+	}
+	r.Header.Set("Content-Type", "application/json")
+	for i := 0; i+1 < len(headers); i += 2 {
+		r.Header.Set(headers[i], headers[i+1])
+	}
+	return f.client.Do(r)
+}
+
+// chatBody is a request for tokens tokens.
+func chatBody(tokens int, stream bool) string {
+	return fmt.Sprintf(`{"model":"demo-chat","stream":%v,"max_tokens":%d,"messages":[{"role":"user","content":"hello"}]}`, stream, tokens)
+}
+
+func waitFor(t testing.TB, what string, done func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(patience); !done(); time.Sleep(2 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("gave up waiting for %s", what)
+		}
+	}
+}
