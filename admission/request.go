@@ -17,6 +17,7 @@ const (
 	Batch       = permits.Batch
 
 	Busy         = permits.Busy
+	QueueFull    = permits.QueueFull
 	QueueTimeout = permits.QueueTimeout
 	NoEndpoint   = permits.NoEndpoint
 	Draining     = permits.Draining

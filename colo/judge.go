@@ -70,9 +70,9 @@ func (c *call) judge(answer *forwarding.Answer, err error) next {
 		c.pool.Succeeded(e)
 		return next{relay: true}
 	case openai.Full:
+		// It waits for another slot, or for this engine's after a moment: being full is no failure.
 		c.pool.Full(e)
-		c.avoid = append(c.avoid, e.URL)
-		return next{again: c.retries > 0, outcome: analytics.OutcomeRefused, failure: "engine_full", refusal: *outOfCapacity(admission.NoEndpoint, time.Second, 0)}
+		return next{again: c.retries > 0, outcome: analytics.OutcomeRefused, failure: "engine_full", refusal: *outOfCapacity(admission.QueueFull, time.Second, 0)}
 	case openai.Misconfigured:
 		c.server.config.Logger.Warn("endpoint is misconfigured: its answer says so", "endpoint", e.ID, "url", e.URL, "status", answer.Status(), "model", c.model.Name)
 		return c.failed("endpoint_misconfigured", false)

@@ -34,9 +34,9 @@ type Server struct {
 	Gossip   string         `json:"gossip,omitempty" is:"address"`                   // host:port
 	Admin    string         `json:"admin,omitempty" is:"address"`                    // host:port
 	Boot     string         `json:"boot" is:"word" need:"yes"`                       // another one at each start
-	State    string         `json:"state" oneof:"active draining"`                   // StateActive or StateDraining
+	State    string         `json:"state,omitempty" oneof:"active draining"`         // StateActive, or StateDraining; empty is written as StateActive
 	Pools    map[string]int `json:"pools,omitempty" keys:"name" range:"0,100000000"` // the limit of each pool that it is home of
-	Protocol ProtocolRange  `json:"protocol"`
+	Protocol ProtocolRange  `json:"protocol,omitzero"`
 	Version  string         `json:"version,omitempty"` // of the software
 }
 
@@ -45,7 +45,7 @@ type EntryNode struct {
 	Node     string        `json:"-"`
 	Address  string        `json:"address" is:"address" need:"yes"` // host:port of its public listener
 	Region   string        `json:"region,omitempty" is:"name"`
-	Protocol ProtocolRange `json:"protocol"`
+	Protocol ProtocolRange `json:"protocol,omitzero"`
 	Version  string        `json:"version,omitempty"` // of the software
 }
 

@@ -1,6 +1,7 @@
 package fleet_test
 
 import (
+	"encoding/json"
 	"errors"
 	"reflect"
 	"strings"
@@ -113,6 +114,26 @@ func TestBuiltinRest(t *testing.T) {
 	if e := table.Entries()[0]; e.Node != "e" || e.Address != "h:1" {
 		t.Errorf("entry %+v", e)
 	}
+}
+
+// Nodes write their documents from these structs, and need not fill in what has a default.
+func TestNodeDocuments(t *testing.T) {
+	f := func(key string, noun any) {
+		t.Helper()
+		value, err := json.Marshal(noun)
+		if err == nil {
+			err = fleet.Check(key, value)
+		}
+		if err != nil {
+			t.Errorf("%s: %v", value, err)
+		}
+	}
+	f("servers/ams/s", fleet.Server{Address: "10.0.0.1:8443", Boot: "b"})
+	f("servers/ams/s", fleet.Server{
+		Address: "[::1]:8443", Gossip: "h:1", Admin: "h:2", Boot: "b", State: fleet.StateDraining,
+		Pools: map[string]int{"p": 0}, Protocol: fleet.ProtocolRange{Min: 1, Max: fleet.Protocol}, Version: "0.1.0",
+	})
+	f("entries/e", fleet.EntryNode{Address: "h:1"})
 }
 
 // Maps merge, lists replace without a trace of what was there, absent means the layer below, 0 means none.

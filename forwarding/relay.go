@@ -45,7 +45,8 @@ type Relay struct {
 	RequestID string        // for error events
 	Ended     func(End)
 
-	ended bool
+	ended  bool
+	settle func() // ends what watches the context
 }
 
 // SupportsBodyWriteTo makes fasthttp call WriteTo: every piece becomes one flushed chunk, and an error cuts the answer.
@@ -58,8 +59,7 @@ func (r *Relay) Read([]byte) (int, error) {
 
 // WriteTo delivers the answer.
 func (r *Relay) WriteTo(w io.Writer) (int64, error) {
-	stop := context.AfterFunc(r.Context, r.wake)
-	defer stop()
+	r.follow()
 	for {
 		piece, err := r.Answer.Next()
 		if err != nil {
@@ -78,8 +78,20 @@ func (r *Relay) WriteTo(w io.Writer) (int64, error) {
 	}
 }
 
-// wake ends a write that is under way, from another goroutine.
-func (r *Relay) wake() { _ = r.Client.SetWriteDeadline(longAgo()) }
+// follow lets the context's end wake a write that is under way, until settle. What is written after that has a deadline
+// that nobody else moves.
+func (r *Relay) follow() {
+	woken := make(chan struct{})
+	stop := context.AfterFunc(r.Context, func() {
+		defer close(woken)
+		_ = r.Client.SetWriteDeadline(longAgo())
+	})
+	r.settle = func() {
+		if !stop() {
+			<-woken
+		}
+	}
+}
 
 func (r *Relay) write(w io.Writer, p []byte) error {
 	stall := r.Stall
@@ -89,8 +101,9 @@ func (r *Relay) write(w io.Writer, p []byte) error {
 	if err := r.Client.SetWriteDeadline(time.Now().Add(stall)); err != nil {
 		return err
 	}
-	// After the deadline has moved: wake comes after the context's end, so one of the two is seen.
-	if r.Context.Err() != nil {
+	// After the deadline has moved: it is moved back after the context's end, so one of the two is seen. Whoever is told
+	// of the end may cancel the context, and what is then left to say must still be said.
+	if !r.ended && r.Context.Err() != nil {
 		return context.Cause(r.Context)
 	}
 	_, err := w.Write(p)
@@ -116,12 +129,12 @@ func (r *Relay) classify(err error) End {
 	stream := r.Answer.stream
 	var failed *ExchangeError
 	switch {
+	case stream != nil && stream.Ended() && !stream.Failed():
+		return End{Kind: EndComplete} // whatever became of the framing, or of a client that has heard all it wanted
+	case errors.Is(err, io.EOF) && stream != nil && stream.Failed():
+		return End{Kind: EndFailed} // if it was cut behind the error's event, it stays cut
 	case r.Context.Err() != nil:
 		return r.cancelled()
-	case stream != nil && stream.Ended() && stream.Failed(), errors.Is(err, io.EOF) && stream != nil && stream.Failed():
-		return End{Kind: EndFailed}
-	case stream != nil && stream.Ended():
-		return End{Kind: EndComplete} // whatever became of the framing
 	case errors.Is(err, io.EOF) && (stream == nil || !stream.NeedsEnd()):
 		return End{Kind: EndComplete}
 	case errors.Is(err, io.EOF):
@@ -151,8 +164,11 @@ func (r *Relay) clientGone(err error) End {
 }
 
 func errorOf(end End) *openai.Error {
-	if end.Kind == EndTimeout {
+	switch end.Kind {
+	case EndTimeout:
 		return openai.InferenceTimeout("idle")
+	case EndDrained:
+		return openai.Unavailable("draining", 0)
 	}
 	return openai.EngineFailed("cut_short")
 }
@@ -162,6 +178,9 @@ func (r *Relay) end(e End) {
 		return
 	}
 	r.ended = true
+	if r.settle != nil {
+		r.settle()
+	}
 	if !r.Answer.AtEnd() {
 		r.Answer.Close()
 	}

@@ -3,7 +3,7 @@ package node
 import (
 	"context"
 	"errors"
-	"fmt"
+	"slices"
 
 	"colonnade/admin"
 	"colonnade/colo"
@@ -43,35 +43,58 @@ func RunColo(ctx context.Context, c ColoConfig, started func(Running)) error {
 		return errors.Join(b.Wait(), server.Shutdown(b.context))
 	}
 	server.Apply(p.watcher.Table())
-	b.Go(func() error { return server.Serve(p.peer) })
-
-	self := fleet.Server{
-		Address: p.address(), Admin: p.admin.Addr().String(), Boot: boot(), State: fleet.StateActive,
-		Protocol: fleet.ProtocolRange{Min: fleet.Protocol, Max: fleet.Protocol}, Version: version(),
-	}
-	registration, err := etcd.Register(ctx, etcd.Registration{
-		Client: p.client, Prefix: Prefix, Key: "servers/" + c.Colo + "/" + c.Node, Value: document(self), TTL: leaseTTL,
-		Alone: true, Logger: c.Logger,
-	})
-	if err == nil {
-		b.Go(func() error { return registration.Run(b.context) })
+	// The right to grant comes first: requests that arrive until then wait in the listener's backlog.
+	self := p.selfDescription()
+	lease, err := p.claim(ctx, c.Colo, self)
+	if lease != nil {
+		b.Go(func() error { return lease.Run(b.context) })
+		b.Go(func() error { return server.Serve(p.peer) })
 		started(p.running())
 		b.until(ctx)
 		c.Logger.Info("draining", "node", c.Node, "for_at_most", c.Drain)
 		self.State = fleet.StateDraining
-		if err := registration.Update(b.context, document(self)); err != nil {
+		if err := lease.Update(b.context, document(self)); err != nil {
 			c.Logger.Warn("cannot say in etcd that this server drains", "reason", err)
 		}
-	} else if ctx.Err() == nil {
-		err = fmt.Errorf("cannot register: %w", err)
-	} else {
-		err = nil
 	}
 	last, cancel := context.WithTimeout(b.context, c.Drain)
 	defer cancel()
 	err = errors.Join(err, server.Shutdown(last))
 	b.stop()
 	return errors.Join(err, b.Wait())
+}
+
+// selfDescription is what the server tells others of itself.
+func (p *parts) selfDescription() fleet.Server {
+	return fleet.Server{
+		Address: p.address(), Admin: p.admin.Addr().String(), Boot: boot(), State: fleet.StateActive,
+		Protocol: fleet.ProtocolRange{Min: fleet.Protocol, Max: fleet.Protocol}, Version: version(),
+	}
+}
+
+// claim registers the server as the only one of its colo. While etcd is away, a server whose saved table knows no other
+// one serves at once and registers later; else it waits, since the other one may be serving.
+func (p *parts) claim(ctx context.Context, colo string, self fleet.Server) (*etcd.Lease, error) {
+	r := etcd.Registration{
+		Client: p.client, Prefix: Prefix, Key: "servers/" + colo + "/" + p.config.Node, Value: document(self), TTL: leaseTTL,
+		Alone: true, Logger: p.config.Logger,
+	}
+	for {
+		lease, err := etcd.Register(ctx, r)
+		var taken *etcd.TakenError
+		switch {
+		case err == nil:
+			return lease, nil
+		case errors.As(err, &taken):
+			return nil, err
+		case ctx.Err() != nil:
+			return nil, nil //nolint:nilnil // asked to end before it began
+		case !slices.ContainsFunc(p.watcher.Table().Servers(colo), func(s *fleet.Server) bool { return s.Node != p.config.Node }):
+			p.config.Logger.Warn("serving without etcd, from the last good documents", "reason", err)
+			return etcd.NewLease(r), nil
+		}
+		p.config.Logger.Warn("waiting for etcd: another server of this colo may be serving", "reason", err)
+	}
 }
 
 // apply brings the server in line with every new table.

@@ -12,7 +12,6 @@ import (
 	"time"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
-	"go.uber.org/zap"
 	"golang.org/x/sync/errgroup"
 
 	"colonnade/admin"
@@ -78,9 +77,8 @@ func assemble(c Config, kinds []string) (*parts, error) {
 	if p.admin, err = net.Listen("tcp", c.Admin); err != nil {
 		return p, fmt.Errorf("cannot listen for the admin pages (flag -admin): %w", err)
 	}
-	p.client, err = clientv3.New(clientv3.Config{Endpoints: c.Etcd, DialTimeout: 5 * time.Second, Logger: zap.NewNop()})
-	if err != nil {
-		return p, fmt.Errorf("cannot use etcd at %q (flag -etcd): %w", c.Etcd, err)
+	if p.client, err = etcd.Dial(c.Etcd); err != nil {
+		return p, fmt.Errorf("flag -etcd: %w", err)
 	}
 	p.watcher = etcd.NewWatcher(etcd.Config{
 		Client: p.client, Prefix: Prefix, Kinds: kinds, Cache: cacheFile(c), Logger: c.Logger,

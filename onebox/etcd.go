@@ -11,6 +11,8 @@ import (
 
 	"go.etcd.io/etcd/server/v3/embed"
 	"go.uber.org/zap"
+
+	discovery "colonnade/discovery/etcd"
 )
 
 // defaultEtcd is where people look for an etcd.
@@ -47,7 +49,7 @@ func (b *box) startEtcd(ctx context.Context) error {
 		return context.Cause(ctx)
 	}
 	b.fleet.Etcd = client.String()
-	if b.fleet.client, err = newClient(b.fleet.Etcd); err != nil {
+	if b.fleet.client, err = discovery.Dial([]string{b.fleet.Etcd}); err != nil {
 		return err
 	}
 	b.down = append(b.down, b.fleet.client.Close)

@@ -21,9 +21,10 @@ import (
 
 func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m,
-		// fasthttp's own, which end some seconds after their server, or never.
+		// fasthttp's own, which end some seconds after what they clean, or never.
 		goleak.IgnoreAnyFunction("github.com/valyala/fasthttp.(*workerPool).Start.func2"),
 		goleak.IgnoreAnyFunction("github.com/valyala/fasthttp.updateServerDate.func1"),
+		goleak.IgnoreAnyFunction("github.com/valyala/fasthttp.(*HostClient).connsCleaner"),
 	)
 }
 
@@ -227,5 +228,12 @@ func waitFor(t testing.TB, what string, done func() bool) {
 		if time.Now().After(deadline) {
 			t.Fatalf("gave up waiting for %s", what)
 		}
+	}
+}
+
+// clearFaults makes every engine behave.
+func (f *testFleet) clearFaults() {
+	for _, e := range f.Engines {
+		e.Simulated.ClearFaults()
 	}
 }

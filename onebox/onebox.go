@@ -8,10 +8,10 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
-	"go.uber.org/zap"
 
 	"colonnade/discovery/etcd"
 	"colonnade/fleet"
@@ -119,7 +119,7 @@ func (b *box) start(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := b.fleet.Apply(ctx, append(docs, b.config.Documents...)); err != nil {
+	if err := b.fleet.Apply(ctx, replaced(docs, b.config.Documents)); err != nil {
 		return err
 	}
 	b.progress("starting colo servers")
@@ -133,6 +133,14 @@ func (b *box) start(ctx context.Context) error {
 		return fmt.Errorf("entry: %w", err)
 	}
 	return b.awaitReady(ctx)
+}
+
+// replaced returns the documents of base, but for those that are replaced by docs, and then docs.
+func replaced(base, docs []fleet.RawDocument) []fleet.RawDocument {
+	kept := slices.DeleteFunc(base, func(b fleet.RawDocument) bool {
+		return slices.ContainsFunc(docs, func(d fleet.RawDocument) bool { return d.Key == b.Key })
+	})
+	return append(kept, docs...)
 }
 
 func (b *box) stop() error {
@@ -244,9 +252,4 @@ func (b *box) awaitReady(ctx context.Context) error {
 		case <-time.After(20 * time.Millisecond):
 		}
 	}
-}
-
-// newClient returns a client of the fleet's etcd.
-func newClient(url string) (*clientv3.Client, error) {
-	return clientv3.New(clientv3.Config{Endpoints: []string{url}, DialTimeout: 5 * time.Second, Logger: zap.NewNop()})
 }

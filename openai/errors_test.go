@@ -109,7 +109,7 @@ func TestErrorDetails(t *testing.T) {
 
 // Whatever is in an error, its JSON decodes to it.
 func FuzzErrorJSON(f *testing.F) {
-	f.Add("a\"\\\x00\n\t\x7f\u2028</script>ü😀", "param", "reason", int64(5))
+	f.Add("a\"\\\x00\x1f\n\t\x7f\u2028</script>ü😀", "param", "reason", int64(5))
 	f.Add("\xff\xc3", "", "", int64(-1))
 	f.Fuzz(func(t *testing.T, message, param, reason string, after int64) {
 		e := openai.InvalidRequest(param, "%s", message)

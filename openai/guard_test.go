@@ -112,6 +112,7 @@ func TestCheckHeadRefuses(t *testing.T) {
 	f("beyond ASCII in name", head(post, host, "Content\u2010Length: 5"))
 	f("NUL in value", head(post, host, "X-Note: \x00"))
 	f("DEL in value", head(post, host, "X-Note: aaaaaaaaaaaa\x7f"))
+	f("DEL at the front of a value", head(post, host, "X-Note: \x7faaaaaaaaaaaa"))
 	f("escape in value", head(post, host, "X-Note: aaaaaaaaaa\x1b[0maaaaaaaa"))
 	// Names that would alias.
 	for _, name := range []string{"content_length: 5", "Content.Length: 5", "transfer_encoding: chunked",

@@ -39,7 +39,7 @@ func inUTF8(params string) bool {
 			continue
 		}
 		value = strings.Trim(value, " \t\"")
-		if len(name) > len("charset") || !equalFold(value, "utf-8") && !equalFold(value, "utf8") && !equalFold(value, "us-ascii") {
+		if !equalFold(value, "utf-8") && !equalFold(value, "utf8") && !equalFold(value, "us-ascii") {
 			return false
 		}
 	}

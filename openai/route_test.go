@@ -64,7 +64,7 @@ func TestParseRouteRefuses(t *testing.T) {
 		"/v1/chat/%63ompletions", "/v1/chat%2fcompletions", "/v1%2Fchat/completions", "/%76%31/chat/completions",
 		"/v1/%2e/chat/completions", "/v1/%2e%2e/v1/chat/completions", "/v1/%252e%252e/v1/chat/completions",
 		"/v1/chat/completions;x=1", "/v1;/chat/completions", "/v1/chat/completions%00", "/v1/chat/completions%0d%0aX: y",
-		"/v1\\chat\\completions", "/v1/chat/completions\x00", "/v1/chat/completions ", "/v1/chat/completions#x",
+		"/v1\\chat\\completions", "/v1/chat/completions\x00", "/v1/chat/completions?\x00", "/v1/chat/completions?\u00e4", "/v1/chat/completions ", "/v1/chat/completions#x",
 		"/v1/v1/chat/completions", "/v1/chat", "/v1/images", "/v1/images/x", "/v1/audio/", "/health",
 		"http://host", "http://host?/v1/chat/completions", "gopher://host/v1/chat/completions",
 	} {

@@ -131,7 +131,7 @@ type sketch struct {
 	inString bool
 	length   int  // of the current string so far, as far as it is kept
 	escape   int  // bytes of an escape that are still to come
-	kept     bool // the current character is kept
+	kept     bool // the current byte or escape is kept
 }
 
 // text is the sketch, or nothing if it did not fit.
@@ -145,7 +145,7 @@ func (k *sketch) text() []byte {
 
 func (k *sketch) write(b []byte) {
 	for i := 0; i < len(b) && !k.full; {
-		if k.inString && k.escape == 0 && !k.kept && !k.keeping() {
+		if k.inString && k.escape == 0 && !k.keeping() {
 			// Nothing here is kept: go to the next byte that matters.
 			n := indexEither(b[i:], '"', '\\')
 			if n < 0 {
@@ -168,7 +168,7 @@ func (k *sketch) put(c byte) {
 	case k.inString:
 		k.putText(c)
 	case c == '"':
-		k.inString, k.length, k.kept = true, 0, false
+		k.inString, k.length = true, 0
 		k.emit(c)
 	case c == '{' || c == '[':
 		k.open(c)
@@ -181,10 +181,9 @@ func (k *sketch) put(c byte) {
 	}
 }
 
-// putText takes a byte inside a string. It stops keeping between two characters
-// only, never inside an escape or a rune.
+// putText takes a byte inside a string. It does not stop keeping inside an escape.
 func (k *sketch) putText(c byte) {
-	if k.escape == 0 && c&0xc0 != 0x80 {
+	if k.escape == 0 {
 		k.kept = k.keeping()
 	}
 	switch {

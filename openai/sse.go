@@ -53,17 +53,14 @@ func indexEither(b []byte, x, y byte) int {
 	return -1
 }
 
-// nextLine splits off the first line, without what ends it.
+// nextLine splits off the first line, without what ends it. Behind a CRLF comes
+// an empty line more; no field is in it.
 func nextLine(b []byte) (line, rest []byte) {
 	i := indexEither(b, '\n', '\r')
 	if i < 0 {
 		return b, nil
 	}
-	line, rest = b[:i], b[i+1:]
-	if b[i] == '\r' && len(rest) > 0 && rest[0] == '\n' {
-		rest = rest[1:]
-	}
-	return line, rest
+	return b[:i], b[i+1:]
 }
 
 // splitField splits a line at its first colon; one space after it does not count.

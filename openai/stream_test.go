@@ -196,6 +196,8 @@ func TestStreamFirst(t *testing.T) {
 	f(openai.Chat, data(`{"error":{"message":"canary"}}`), openai.ErrorEvent, 500, "")
 	f(openai.Chat, data(`{"error":{"code":200}}`), openai.ErrorEvent, 500, "")
 	f(openai.Chat, data(`{"error":{"code":"a prompt, perhaps"}}`), openai.ErrorEvent, 500, "")
+	f(openai.Chat, data(`{"error":{"code":"`+strings.Repeat("c", 65)+`"}}`), openai.ErrorEvent, 500, "")
+	f(openai.Chat, ": x\n\n\ufeff"+doneEvent, openai.NoEvent, 0, "")
 	f(openai.Chat, data(`{"error":{}}`), openai.ErrorEvent, 500, "")
 	f(openai.Chat, "event: error\n"+data(`oops`), openai.ErrorEvent, 500, "error")
 	for _, none := range []string{"null", `""`, "0", "false"} {
@@ -263,6 +265,39 @@ func TestStreamLongEvents(t *testing.T) {
 	}
 	if got := s.Feed([]byte("\n\n" + textEvent)); string(got) != "\n\n"+textEvent {
 		t.Errorf("%q", got)
+	}
+}
+
+// The lines of an event that passes in pieces mean what they mean in others.
+func TestStreamLongEventLines(t *testing.T) {
+	pad := `"pad":"` + strings.Repeat("x", openai.MaxHeldEvent) + `"`
+	f := func(text string, failed, ended bool) {
+		t.Helper()
+		for _, size := range []int{1, 4096, len(text)} {
+			s := stream(openai.Responses, split(text, size)...)
+			if s.Failed() != failed || s.Ended() != ended {
+				t.Errorf("in pieces of %d, ...%q: failed %v, ended %v", size, text[max(0, len(text)-40):], s.Failed(), s.Ended())
+			}
+		}
+	}
+	f("event: error\ndata: {"+pad+"}\n\n", true, true)
+	f("event:error\r\ndata:{"+pad+"}\r\n\r\n", true, true)
+	f("event:  error\ndata: {"+pad+"}\n\n", false, false)
+	f("event: error\nevent\ndata: {"+pad+"}\n\n", false, false)
+	f("event: error\nevents: x\ndata: {"+pad+"}\n\n", true, true)
+	f("data: {"+pad+",\ndata: \"type\":\ndata: \"error\"}\n\n", true, true)
+	f("data: {\"type\":\"error\",\"x\":1\ndata: 2,"+pad+"}\n\n", false, false)
+	f("event: error\ndata: {"+pad+"\n\n", true, false)
+	f("event: error\ndata: {"+pad+"\n\ndata: {"+pad+"}\n\n", true, false)
+	f("event: response.failed\n"+":"+pad+"\n\ndata: {"+pad+"}\n\n", false, false)
+	f("\ufeffevent: error\rdata: {"+pad+"}\r\r", true, true)
+	f("data: {}\n\n\ufeffevent: error\ndata: {"+pad+"}\n\n", false, false)
+	f("data: {"+pad+"}\n\nevent: error\ndata: {"+pad[:100]+"\"}\n\n", true, true)
+	// After a usage event that was taken out, a long one passes whole.
+	s := openai.NewStream(openai.StreamConfig{API: openai.Chat, StripUsage: true})
+	long := "data: {" + pad + "}\r\n\r\n"
+	if got := feed(s, split(usageEvent+long, 1000)...); got != long {
+		t.Errorf("%d bytes instead of %d", len(got), len(long))
 	}
 }
 

@@ -29,7 +29,7 @@ func fleet(n, concurrency int) []permits.Endpoint {
 
 // patient is a request that waits as long as the pool lets it.
 func patient(account string) permits.Request {
-	return permits.Request{Account: account, MaxWait: time.Hour, MaxExpected: -1}
+	return permits.Request{Account: account, Band: permits.Standard, MaxWait: time.Hour, MaxExpected: -1}
 }
 
 func newPool(t *testing.T, c permits.Config, es ...permits.Endpoint) *permits.Pool {

@@ -9,8 +9,6 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
-	clientv3 "go.etcd.io/etcd/client/v3"
-	"go.uber.org/zap"
 
 	"colonnade/discovery/etcd"
 	"colonnade/fleet"
@@ -38,11 +36,9 @@ func newApply() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			client, err := clientv3.New(clientv3.Config{
-				Endpoints: strings.Split(endpoints, ","), DialTimeout: 5 * time.Second, Logger: zap.NewNop(),
-			})
+			client, err := etcd.Dial(strings.Split(endpoints, ","))
 			if err != nil {
-				return fmt.Errorf("cannot use etcd at %s (flag -etcd): %w", endpoints, err)
+				return fmt.Errorf("flag -etcd: %w", err)
 			}
 			defer client.Close()
 			ctx, cancel := context.WithTimeout(cmd.Context(), applyTimeout)

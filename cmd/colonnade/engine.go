@@ -24,6 +24,7 @@ func newEngine() *cobra.Command {
 			if err != nil {
 				return fmt.Errorf("cannot listen (flag -listen): %w", err)
 			}
+			c.TTFT, c.ITL = exactly(c.TTFT), exactly(c.ITL)
 			c.Logger = slog.New(slog.NewTextHandler(os.Stderr, nil))
 			engine := simengine.New(c)
 			defer engine.Close()
@@ -38,4 +39,12 @@ func newEngine() *cobra.Command {
 	flags.DurationVar(&c.TTFT, "ttft", 50*time.Millisecond, "time to the first token")
 	flags.DurationVar(&c.ITL, "itl", 10*time.Millisecond, "time between two tokens")
 	return cmd
+}
+
+// exactly is d for the engine, for which zero is the default and less than zero is none.
+func exactly(d time.Duration) time.Duration {
+	if d == 0 {
+		return -1
+	}
+	return d
 }

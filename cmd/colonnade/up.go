@@ -28,6 +28,7 @@ func newUp() *cobra.Command {
 			if c.Colos, err = parseColos(colos); err != nil {
 				return err
 			}
+			c.Engine.TTFT, c.Engine.ITL = exactly(c.Engine.TTFT), exactly(c.Engine.ITL)
 			if err := checkUp(c); err != nil {
 				return err
 			}

@@ -156,6 +156,9 @@ func (v *vacancy) look(ctx context.Context, l *Lease, there *clientv3.GetRespons
 }
 
 func (v *vacancy) lives(answer *clientv3.LeaseTimeToLiveResponse) bool {
+	if answer.GrantedTTL == 0 { // it ran out since the key was read
+		return false
+	}
 	if answer.TTL > v.left {
 		v.renewals++
 	}

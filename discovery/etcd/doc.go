@@ -3,13 +3,15 @@
 // # Watching
 //
 // A [Watcher] goes round: it lists all its keys at one revision, publishes the table, and watches from there. Whatever goes
-// wrong with the watch (it is compacted or cancelled, the leader is lost, the store went back to an older revision) ends the
-// round, and the next one lists again; what the list no longer has is deleted. So every recovery is the same code, and a
-// change can be late but not lost.
+// wrong with the watch (it is compacted or cancelled, the leader is lost, it goes silent) ends the round, and the next one
+// lists again; what the list no longer has is deleted. So every recovery is the same code, and a change can be late but not
+// lost.
 //
-// A connection whose packets vanish makes a watch silent, without an error, for as long as it lasts. So the watcher asks for
-// progress every third of its Silence and takes a watch that has said nothing for that long as dead, by its own clock. Once in
-// ten minutes it lists anyway, so that what no signal told (a store restored and written on between two questions) is found.
+// A connection whose packets vanish makes a watch silent, without an error, for as long as it lasts; so does a store that was
+// restored to an older revision than the watch waits for. So the watcher asks for progress every third of its Silence, and
+// takes a watch that has said nothing for that long for dead, by its own clock. A watch that the library resumed after a lost
+// connection does not answer either until something changes; that costs one list too many. Once in ten minutes the watcher
+// lists anyway, so that what nothing told (a store restored and written on between two questions) is found.
 //
 // Bad documents never reach the table: the last good version stays, and the rejection is logged and counted. The last good
 // versions are kept in a file, too. A node reads it before its first list, so that a document that was bad while the node was

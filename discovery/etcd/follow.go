@@ -19,7 +19,6 @@ const (
 var (
 	errSilent = errors.New("the watch has gone silent")
 	errClosed = errors.New("the watch was closed")
-	errOlder  = errors.New("the store went back to an older revision")
 )
 
 // follower is one round of watching.
@@ -27,14 +26,7 @@ type follower struct {
 	watcher   *Watcher
 	cache     *cache
 	etcd      clientv3.Watcher
-	responses chan response
-	floor     map[string]int64 // the newest revision heard, for each kind
-}
-
-// response is what the watch of one kind said.
-type response struct {
-	kind string
-	clientv3.WatchResponse
+	responses chan clientv3.WatchResponse
 }
 
 // follow applies changes after revision until the watch fails, or for relistEvery; then it returns nil. It has a stream of its
@@ -45,12 +37,10 @@ func (w *Watcher) follow(ctx context.Context, revision int64, cache *cache) erro
 		watcher:   w,
 		cache:     cache,
 		etcd:      clientv3.NewWatcher(w.config.Client),
-		responses: make(chan response, maxBatch),
-		floor:     map[string]int64{},
+		responses: make(chan clientv3.WatchResponse, maxBatch),
 	}
 	group, groupCtx := errgroup.WithContext(ctx)
 	for _, kind := range w.wanted() {
-		f.floor[kind] = revision
 		// Not from revision+1: etcd answers no question for progress of a watch that begins in the future. What stands at
 		// revision is seen twice, and the second time changes nothing.
 		group.Go(func() error { return f.receive(groupCtx, kind, revision) })
@@ -72,7 +62,7 @@ func (f *follower) receive(ctx context.Context, kind string, from int64) error {
 			return fmt.Errorf("the watch of %s failed: %w", f.watcher.config.Prefix+kind, err)
 		}
 		select {
-		case f.responses <- response{kind, r}:
+		case f.responses <- r:
 		case <-ctx.Done():
 		}
 	}
@@ -90,9 +80,7 @@ func (f *follower) loop(ctx context.Context) error {
 	for {
 		select {
 		case r := <-f.responses:
-			if err := f.takeBatch(r); err != nil {
-				return err
-			}
+			f.takeBatch(r)
 		case <-ask.C:
 			if f.watcher.silentFor() > f.watcher.config.Silence*5/6 { // three questions went without an answer
 				return errSilent
@@ -114,12 +102,9 @@ func (f *follower) askProgress(ctx context.Context) {
 }
 
 // takeBatch takes a response, and those that wait behind it, into one table: a storm of changes costs few tables.
-func (f *follower) takeBatch(r response) error {
+func (f *follower) takeBatch(r clientv3.WatchResponse) {
 	for range maxBatch {
-		if err := f.take(r); err != nil {
-			f.watcher.publish(f.watcher.heardRevision(), f.cache) // what came before the failure is good
-			return err
-		}
+		f.take(r)
 		select {
 		case r = <-f.responses:
 			continue
@@ -128,14 +113,9 @@ func (f *follower) takeBatch(r response) error {
 		break
 	}
 	f.watcher.publish(f.watcher.heardRevision(), f.cache)
-	return nil
 }
 
-func (f *follower) take(r response) error {
-	if r.IsProgressNotify() && r.Header.Revision < f.floor[r.kind] {
-		return errOlder
-	}
-	f.floor[r.kind] = max(f.floor[r.kind], r.Header.Revision)
+func (f *follower) take(r clientv3.WatchResponse) {
 	for _, event := range r.Events {
 		key := strings.TrimPrefix(string(event.Kv.Key), f.watcher.config.Prefix)
 		if event.Type == clientv3.EventTypeDelete {
@@ -145,7 +125,6 @@ func (f *follower) take(r response) error {
 		}
 	}
 	f.watcher.hear(max(f.watcher.heardRevision(), r.Header.Revision))
-	return nil
 }
 
 func (w *Watcher) heardRevision() int64 {

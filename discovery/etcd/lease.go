@@ -15,7 +15,10 @@ import (
 // DefaultTTL is how long a node that was killed stays registered.
 const DefaultTTL = 5 * time.Second
 
-const leaveTimeout = 2 * time.Second
+const (
+	leaveTimeout   = 2 * time.Second
+	minCallTimeout = time.Second
+)
 
 // Registration is a document that stands in etcd for as long as its node lives.
 type Registration struct {
@@ -64,7 +67,7 @@ func Register(ctx context.Context, r Registration) (*Lease, error) {
 // It returns a *TakenError if another node that lives has taken the place meanwhile.
 func (l *Lease) Run(ctx context.Context) error {
 	defer l.leave(ctx)
-	tick := time.NewTicker(l.callTimeout())
+	tick := time.NewTicker(l.renewEvery())
 	defer tick.Stop()
 	failing := false
 	for {
@@ -197,5 +200,8 @@ func (l *Lease) revoke(ctx context.Context, id clientv3.LeaseID) {
 
 func (l *Lease) fullKey() string { return l.r.Prefix + l.r.Key }
 
-// callTimeout bounds each call, and is the time between two renewals.
-func (l *Lease) callTimeout() time.Duration { return l.r.TTL / 3 }
+// renewEvery leaves room for two renewals that fail.
+func (l *Lease) renewEvery() time.Duration { return l.r.TTL / 3 }
+
+// callTimeout bounds each call.
+func (l *Lease) callTimeout() time.Duration { return max(l.renewEvery(), minCallTimeout) }

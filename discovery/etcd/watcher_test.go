@@ -75,7 +75,7 @@ func TestKinds(t *testing.T) {
 // A list of several pages, and a storm of changes.
 func TestManyDocuments(t *testing.T) {
 	s := start(t)
-	const n = 200
+	const n = 100
 	for i := range n {
 		s.put(fmt.Sprintf("models/m%d", i), "retry: {errors: 1}")
 	}
@@ -155,7 +155,7 @@ func TestCompactionDuringOutage(t *testing.T) {
 func TestEtcdRestarts(t *testing.T) {
 	s := start(t)
 	s.put("models/a", "retry: {errors: 1}")
-	w, _ := watch(t, etcd.Config{Client: dial(t, s.Address)})
+	w, _ := watch(t, etcd.Config{Client: dial(t, s.Address), Silence: silence})
 	ready(t, w)
 	s.Stop()
 	eventually(t, "the age rises", func() bool { return w.State().Age > silence })
@@ -175,7 +175,7 @@ func TestStoreGoesBack(t *testing.T) {
 		s.put("models/a", fmt.Sprintf("retry: {errors: %d}", i))
 	}
 	s.put("models/gone", "{}")
-	w, _ := watch(t, etcd.Config{Client: dial(t, s.Address)})
+	w, _ := watch(t, etcd.Config{Client: dial(t, s.Address), Silence: silence})
 	ready(t, w)
 	before := w.State().Revision
 	s.Stop()
@@ -194,8 +194,9 @@ func TestSilence(t *testing.T) {
 	s.put("models/a", "retry: {errors: 1}")
 	p := newProxy(t, s.Address)
 	var log logbook
-	w, stop := watch(t, etcd.Config{Client: p.client(t), Logger: log.logger()})
+	w, stop := watch(t, etcd.Config{Client: p.client(t), Logger: log.logger(), Silence: silence})
 	ready(t, w)
+	lost, found := log.count("etcd does not answer"), log.count("listed etcd and following it") // on a slow machine, lost may be 1
 	time.Sleep(2 * silence)
 	if log.count("the watch of etcd ended") != 0 || w.State().Age > silence {
 		t.Error("a quiet watch was taken for a dead one")
@@ -203,14 +204,14 @@ func TestSilence(t *testing.T) {
 	p.swallow()
 	s.put("models/a", "retry: {errors: 2}")
 	eventually(t, "the silence is noticed", func() bool { return log.count("the watch has gone silent") == 1 })
-	eventually(t, "the outage is told", func() bool { return log.count("etcd does not answer") == 1 })
+	eventually(t, "the outage is told", func() bool { return log.count("etcd does not answer") > lost })
 	if retryErrors(w, "a") != 1 || w.State().Age < silence/2 {
 		t.Errorf("state %+v", w.State())
 	}
 	p.heal()
 	becomes(t, w, "a", 2)
-	eventually(t, "the end of the outage is told", func() bool { return log.count("listed etcd and following it") == 2 })
-	if log.count("etcd does not answer") != 1 {
+	eventually(t, "the end of the outage is told", func() bool { return log.count("listed etcd and following it") > found })
+	if log.count("etcd does not answer") != lost+1 {
 		t.Error("the outage is told more than once")
 	}
 	p.swallow()
@@ -235,7 +236,7 @@ func TestStartFromCache(t *testing.T) {
 	}
 
 	var log logbook
-	w, stop = watch(t, etcd.Config{Client: dial(t, s.Address), Cache: cache, Logger: log.logger()})
+	w, stop = watch(t, etcd.Config{Client: dial(t, s.Address), Cache: cache, Logger: log.logger(), Silence: silence})
 	ready(t, w)
 	if a, b := retryErrors(w, "a"), retryErrors(w, "b"); a != 2 || b != 1 || log.count("starting from the saved documents") != 1 {
 		t.Errorf("loaded %d and %d", a, b)

@@ -52,6 +52,8 @@ var table = []row{
 		why: "the admin listener is given functions; it must not reach into the life of a request"},
 	{path: "bench", ours: []string{"fleet"}, third: append([]string{"github.com/gorilla/websocket"}, wire...),
 		why: "load comes from outside, as clients send it"},
+	{path: "node", ours: []string{"*"}, never: []string{"cmd/...", "onebox", "fairqueue", "permits"}, third: append(append([]string{}, etcdClient...), errgroup...),
+		why: "one node is put together here, the same for the binaries and for a fleet in one process"},
 	{path: "onebox", ours: []string{"*"}, never: []string{"cmd/..."}, third: append(append([]string{}, etcdServer...), errgroup...),
 		why: "a whole fleet in one process puts everything together"},
 	{path: "cmd/entry", ours: []string{"*"}, never: []string{"fairqueue"}, third: errgroup,

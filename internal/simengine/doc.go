@@ -16,6 +16,12 @@
 // plain and, where the API has it, streamed; and realtime over WebSocket, where
 // a session holds a slot for as long as it is open.
 //
+// Beside what real engines have there are GET /stats, POST, GET and DELETE
+// /faults, and GET /requests (with Config.Record); in the body of a speech
+// request "bytes", the size of the answer; and in a realtime session the event
+// {"type":"simengine.close","code":4000,"reason":"…"}, on which the engine closes
+// with that code.
+//
 // # What tests rely on
 //
 // A request counts as in hand (Stats.Running, Stats.Waiting, Stats.Peak) from

@@ -79,7 +79,10 @@ func (e *Engine) infer(read reader, shape func(*Engine, *call) answer) http.Hand
 		j := e.newJob(w, r)
 		defer j.finish()
 		c, body, err := read(r)
-		e.record.add(r, body)
+		if c == nil {
+			c = &call{}
+		}
+		e.record.add(r, c.model, body)
 		if err == nil && !e.serves(c.model) {
 			err = modelNotFound(c.model)
 		}

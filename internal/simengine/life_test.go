@@ -112,6 +112,7 @@ func TestPeakNeverExceedsCallers(t *testing.T) {
 	const callers = 4
 	c := simengine.Config{Slots: callers, TTFT: time.Millisecond, ITL: -1, Tokens: 8}
 	e, addr := start(t, c)
+	e.SetFault(simengine.Fault{Model: "endless", Fault: simengine.FaultEndlessLine})
 	stop := time.Now().Add(time.Second)
 	var all sync.WaitGroup
 	for range callers {
@@ -120,15 +121,20 @@ func TestPeakNeverExceedsCallers(t *testing.T) {
 			defer transport.CloseIdleConnections()
 			client := &http.Client{Transport: transport, Timeout: patience}
 			for time.Now().Before(stop) {
-				switch rand.IntN(3) {
+				switch rand.IntN(5) {
 				case 0: // leaves, and waits for the engine's close
 					conn := dial(t, addr)
 					conn.post("/v1/chat/completions", streamBody)
-					time.Sleep(time.Duration(rand.IntN(1500)) * time.Microsecond)
-					_ = conn.CloseWrite()
-					_, _ = io.Copy(io.Discard, conn)
-					_ = conn.Close()
-				case 1: // takes the stream's proper end for the end
+					leave(conn.TCPConn)
+				case 1:
+					conn := dial(t, addr)
+					conn.post("/v1/chat/completions", `{"model":"endless"}`)
+					leave(conn.TCPConn)
+				case 2:
+					s := openSession(t, addr)
+					s.say(`{"type":"response.create"}`)
+					leave(s.NetConn().(*net.TCPConn))
+				case 3: // takes the stream's proper end for the end
 					conn := dial(t, addr)
 					conn.post("/v1/chat/completions", streamBody)
 					conn.await("[DONE]")
@@ -148,6 +154,14 @@ func TestPeakNeverExceedsCallers(t *testing.T) {
 	if st.Served == 0 || st.Aborted == 0 || st.Served+st.Aborted != st.Requests {
 		t.Errorf("served %d and aborted %d of %d requests", st.Served, st.Aborted, st.Requests)
 	}
+}
+
+// leave half-closes after a moment, and waits for the engine's close.
+func leave(c *net.TCPConn) {
+	time.Sleep(time.Duration(rand.IntN(1500)) * time.Microsecond)
+	_ = c.CloseWrite()
+	_, _ = io.Copy(io.Discard, c)
+	_ = c.Close()
 }
 
 func exchange(t *testing.T, client *http.Client, addr, body string) {

@@ -39,9 +39,12 @@ type transcriptionUsage struct {
 	TotalTokens  int    `json:"total_tokens"`
 }
 
-// bytesPerToken is the size of a token of audio, unless the request says how
-// many bytes it wants.
-const bytesPerToken = 256
+// The size of a token of audio, unless the request says how many bytes it wants,
+// and the most that it gets.
+const (
+	bytesPerToken = 256
+	maxSpeech     = 1 << 30
+)
 
 // speech is /v1/audio/speech: bytes that are no sound, in ever the same number
 // of pieces, or the same as events.
@@ -51,7 +54,7 @@ func speech(e *Engine, c *call) answer {
 	if c.big {
 		n, size = bigPieces, bigPieces*bigPiece
 	}
-	size = max(size, n)
+	size = min(max(size, n), maxSpeech)
 	piece := make([]byte, size/n)
 	a := answer{tokens: n, streamed: true, streamType: "audio/mpeg", tail: make([]byte, size%n)}
 	a.token = func(dst []byte, i int) []byte { return append(dst, piece...) }

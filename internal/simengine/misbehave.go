@@ -119,7 +119,7 @@ func (j *job) forEver(start, more string) error {
 		go func() {
 			defer close(gone)
 			_, _ = io.Copy(io.Discard, c)
-			_ = c.Close()
+			j.abort(c)
 		}()
 		defer func() { <-gone }()
 		defer c.Close()
@@ -148,10 +148,18 @@ func (j *job) hijack(f func(net.Conn) error) error {
 	if err != nil {
 		return fmt.Errorf("cannot take the connection over: %w", err)
 	}
-	stop := context.AfterFunc(j.ctx, func() { _ = c.Close() })
+	stop := context.AfterFunc(j.ctx, func() { j.abort(c) })
 	defer stop()
 	defer c.Close()
 	return f(c)
+}
+
+// abort closes a hijacked connection whose client, or engine, has gone. The
+// seat is left first: the client must not see the close, and send its next
+// request, before.
+func (j *job) abort(c net.Conn) {
+	j.seat.leave(outcomeAborted)
+	_ = c.Close() // ends what is blocked in it
 }
 
 func chunk(s string) string { return string(appendChunkHead(nil, len(s))) + s + "\r\n" }

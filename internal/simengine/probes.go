@@ -98,6 +98,7 @@ type Received struct {
 	Target string      `json:"target"` // as on the request line
 	Host   string      `json:"host"`
 	Header http.Header `json:"header"`
+	Model  string      `json:"model"`
 	Body   []byte      `json:"body"` // of JSON requests, at most 64 KiB of it
 }
 
@@ -109,12 +110,12 @@ type recorder struct {
 	last []Received // oldest first
 }
 
-func (r *recorder) add(req *http.Request, body []byte) {
+func (r *recorder) add(req *http.Request, model string, body []byte) {
 	if r.keep <= 0 {
 		return
 	}
 	got := Received{Method: req.Method, Target: req.RequestURI, Host: req.Host,
-		Header: req.Header.Clone(), Body: append([]byte(nil), body[:min(len(body), 64<<10)]...)}
+		Header: req.Header.Clone(), Model: model, Body: append([]byte(nil), body[:min(len(body), 64<<10)]...)}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if len(r.last) == r.keep {

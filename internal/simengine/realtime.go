@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"net/http"
 	"time"
 
@@ -22,8 +21,8 @@ func (e *Engine) realtime(w http.ResponseWriter, r *http.Request) {
 	e.requests.Add(1)
 	j := e.newJob(w, r)
 	defer j.finish()
-	e.record.add(r, nil)
 	model := r.URL.Query().Get("model")
+	e.record.add(r, model, nil)
 	switch {
 	case model == "":
 		writeError(w, badRequest("model", "model is missing in the query"))
@@ -58,7 +57,7 @@ func (j *job) hold(r *http.Request, model string) error {
 	}
 	conn, err := up.Upgrade(j.w, r, nil)
 	if err != nil {
-		return fmt.Errorf("cannot upgrade: %w", err)
+		return nil // the upgrader has answered
 	}
 	ctx, cancel := context.WithCancel(j.ctx)
 	defer cancel()
@@ -67,16 +66,16 @@ func (j *job) hold(r *http.Request, model string) error {
 	conn.SetCloseHandler(s.closed)
 	// Closing is what ends a write to a client that does not read, and a read
 	// from one that does not write.
-	stop := context.AfterFunc(ctx, func() { _ = conn.Close() })
+	stop := context.AfterFunc(ctx, func() { j.abort(conn.NetConn()) })
 	defer stop()
 	go func() {
 		defer close(s.ended)
-		defer conn.Close()
 		s.lost = s.listen(ctx)
+		j.abort(conn.NetConn())
 	}()
 	err = s.run(ctx)
+	j.abort(conn.NetConn()) // has no effect on a seat that was left with another outcome
 	cancel()
-	_ = conn.Close()
 	<-s.ended
 	return err
 }
@@ -168,11 +167,17 @@ func (s *session) run(ctx context.Context) error {
 		case <-s.ended:
 			return s.farewell()
 		}
+		if errors.Is(err, errClosed) {
+			return nil
+		}
 		if err != nil {
 			return err
 		}
 	}
 }
+
+// errClosed says that the session has ended as it was asked to.
+var errClosed = errors.New("the session is closed")
 
 // farewell says how the session ended: nil after a close frame.
 func (s *session) farewell() error {

@@ -2,6 +2,7 @@ package simengine_test
 
 import (
 	"errors"
+	"io"
 	"net"
 	"net/http"
 	"strings"
@@ -124,6 +125,18 @@ func TestRealtimeClosesWithACode(t *testing.T) {
 	eventually(t, e, "it is served", func(st simengine.Stats) bool { return st.Running == 0 && st.Served == 1 })
 }
 
+// A client that does not answer the close frame does not keep the session.
+func TestRealtimeClosesAlone(t *testing.T) {
+	_, addr := start(t, fast())
+	s := openSession(t, addr)
+	s.SetCloseHandler(func(int, string) error { return nil })
+	s.say(`{"type":"simengine.close","code":4002}`)
+	_ = s.end()
+	if _, err := io.Copy(io.Discard, s.NetConn()); err != nil {
+		t.Errorf("the connection was not closed: %v", err)
+	}
+}
+
 func TestRealtimeClientLeaves(t *testing.T) {
 	e, addr := start(t, simengine.Config{TTFT: -1, ITL: time.Hour})
 	for n, leave := range []func(session){
@@ -177,13 +190,14 @@ func TestRealtimeFaults(t *testing.T) {
 	// How the session ends after response.create, by what comes first.
 	f := func(fault string, code int, events string) {
 		t.Run(fault, func(t *testing.T) {
+			t.Parallel()
 			c := fast()
 			c.Tokens = 5
 			e, addr := start(t, c)
 			e.SetFault(simengine.Fault{Fault: fault})
 			s := openSession(t, addr)
 			s.SetReadLimit(1 << 20)
-			_ = s.SetReadDeadline(time.Now().Add(500 * time.Millisecond))
+			_ = s.SetReadDeadline(time.Now().Add(2 * time.Second))
 			_ = s.WriteMessage(websocket.TextMessage, []byte(`{"type":"response.create"}`))
 			var got strings.Builder
 			var err error

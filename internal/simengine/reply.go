@@ -2,6 +2,7 @@ package simengine
 
 import (
 	"encoding/json"
+	"errors"
 	"strconv"
 	"time"
 
@@ -73,7 +74,7 @@ func (s *session) hear(ev clientEvent) error {
 	case "response.cancel":
 		return s.finish("cancelled")
 	case "simengine.close":
-		return s.close(outcomeServed, ev.Code, ev.Reason)
+		return errors.Join(s.close(outcomeServed, ev.Code, ev.Reason), errClosed)
 	}
 	return s.fail(badRequest("type", "type: "+strconv.Quote(ev.Type)+": is not understood"))
 }

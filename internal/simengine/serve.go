@@ -35,7 +35,7 @@ func Serve(ctx context.Context, ln net.Listener, e *Engine) error {
 		IdleTimeout:       idleTimeout,
 		BaseContext:       func(net.Listener) context.Context { return ctx },
 		ConnContext:       boundWrites,
-		ErrorLog:          slog.NewLogLogger(e.c.Logger.Handler(), slog.LevelDebug),
+		ErrorLog:          slog.NewLogLogger(e.c.Logger.Handler(), slog.LevelWarn),
 	}
 	ended := make(chan error, 1)
 	go func() { ended <- srv.Serve(ln) }()

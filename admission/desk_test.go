@@ -1,0 +1,266 @@
+package admission
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"colonnade/fleet"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// documents builds tables from YAML documents, as a node sees them change.
+type documents struct {
+	t   testing.TB
+	all *fleet.Documents
+}
+
+func newDocuments(t testing.TB) *documents { return &documents{t: t, all: fleet.NewDocuments()} }
+
+func (d *documents) table(yaml string) *fleet.Table {
+	d.t.Helper()
+	docs, err := fleet.SplitFile([]byte(yaml))
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	for _, doc := range docs {
+		if err := d.all.Put(doc.Key, doc.Value, 1); err != nil {
+			d.t.Fatal(err)
+		}
+	}
+	return d.all.Table()
+}
+
+// probes answers health checks.
+type probes struct {
+	mu   sync.Mutex // guards the field below
+	fail map[string]error
+}
+
+func (p *probes) set(id string, err error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.fail == nil {
+		p.fail = map[string]error{}
+	}
+	p.fail[id] = err
+}
+
+func (p *probes) probe(_ context.Context, e *fleet.Endpoint) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.fail[e.ID]
+}
+
+// runDesk runs a desk until the test's end.
+func runDesk(t *testing.T, p *probes) *Desk {
+	t.Helper()
+	d := NewDesk("ams", p.probe, slog.New(slog.DiscardHandler))
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		_ = d.Run(ctx)
+	}()
+	t.Cleanup(func() {
+		cancel()
+		<-done
+	})
+	return d
+}
+
+func endpoints(pool string, concurrency int, ids ...string) string {
+	var b strings.Builder
+	for _, id := range ids {
+		fmt.Fprintf(&b, "---\nkey: endpoints/ams/%s\nurl: http://%s:8000\npool: %s\nconcurrency: %d\n", id, id, pool, concurrency)
+	}
+	return strings.TrimPrefix(b.String(), "---\n")
+}
+
+func mustPool(t testing.TB, d *Desk, name string) *Pool {
+	t.Helper()
+	p, ok := d.Pool(name)
+	if !ok {
+		t.Fatalf("no pool %s", name)
+	}
+	return p
+}
+
+// take acquires without waiting.
+func take(p *Pool) (Grant, error) {
+	return p.Acquire(context.Background(), Request{Account: "acme", MaxExpected: -1})
+}
+
+func TestPoolsFollowTheTable(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		docs := newDocuments(t)
+		d := runDesk(t, &probes{})
+		d.Apply(docs.table("key: pools/a\nqueue: {limit: 1}\n---\n" + endpoints("a", 2, "one")))
+		a := mustPool(t, d, "a")
+		if l := a.Load(); l.Limit != 2 || l.Free != 2 {
+			t.Fatalf("load %+v, want 2 free of 2", l)
+		}
+		g, err := take(a)
+		if err != nil || g.Endpoint.ID != "one" {
+			t.Fatalf("grant %+v, %v", g, err)
+		}
+		d.Apply(docs.table(endpoints("a", 3, "one", "two")))
+		if l := a.Load(); l.Limit != 6 || l.Held != 1 || mustPool(t, d, "a") != a {
+			t.Errorf("load %+v after an endpoint came and one grew", l)
+		}
+		g.Release()
+	})
+}
+
+// An endpoint that moves to another pool brings only the slots that its running requests leave.
+func TestEndpointMovesBetweenPools(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		docs := newDocuments(t)
+		d := runDesk(t, &probes{})
+		d.Apply(docs.table(endpoints("a", 3, "one")))
+		a := mustPool(t, d, "a")
+		var running []Grant
+		for range 2 {
+			g, err := take(a)
+			if err != nil {
+				t.Fatal(err)
+			}
+			running = append(running, g)
+		}
+		d.Apply(docs.table(endpoints("b", 3, "one")))
+		b := mustPool(t, d, "b")
+		if l := b.Load(); l.Free != 1 {
+			t.Errorf("the new pool has %d free slots while 2 of 3 are held under the old one", l.Free)
+		}
+		if _, err := take(a); err == nil {
+			t.Error("the old pool still grants")
+		}
+		running[0].Release()
+		running[1].Release()
+		time.Sleep(2 * settleEvery)
+		if l := b.Load(); l.Free != 3 {
+			t.Errorf("the new pool has %d free slots after the old requests ended, want 3", l.Free)
+		}
+		if err := d.Check(); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// Whatever its document is called, an engine is its URL.
+func TestRenamedEndpointKeepsItsSlots(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		docs := newDocuments(t)
+		d := runDesk(t, &probes{})
+		d.Apply(docs.table(endpoints("a", 2, "one")))
+		a := mustPool(t, d, "a")
+		g, err := take(a)
+		if err != nil {
+			t.Fatal(err)
+		}
+		docs.all.Delete("endpoints/ams/one", 2)
+		d.Apply(docs.table("key: endpoints/ams/renamed\nurl: http://one:8000\npool: a\nconcurrency: 2\n"))
+		if l := a.Load(); l.Held != 1 || l.Free != 1 {
+			t.Errorf("load %+v, want one of two held", l)
+		}
+		g.Release()
+	})
+}
+
+func TestFailingEndpointIsEjectedAndComesBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		docs := newDocuments(t)
+		d := runDesk(t, &probes{})
+		d.Apply(docs.table(endpoints("a", 1, "one", "two")))
+		a := mustPool(t, d, "a")
+		one := d.engines["http://one:8000"].endpoint
+		two := d.engines["http://two:8000"].endpoint
+		for range failuresToEject {
+			a.Failed(one)
+			a.Failed(two)
+		}
+		if l := a.Load(); l.Limit != 1 {
+			t.Errorf("%d slots are left, want 1: half of the pool may be out, and no more", l.Limit)
+		}
+		time.Sleep(2 * ejectFirst)
+		if l := a.Load(); l.Limit != 2 {
+			t.Errorf("%d slots after the ejection's time and a good probe, want 2", l.Limit)
+		}
+	})
+}
+
+func TestDeadEndpointGoesDownAndUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		docs := newDocuments(t)
+		p := &probes{}
+		d := runDesk(t, p)
+		d.Apply(docs.table(endpoints("a", 1, "one")))
+		a := mustPool(t, d, "a")
+		p.set("one", errors.New("connection refused"))
+		time.Sleep(time.Minute)
+		if _, err := take(a); err == nil {
+			t.Error("a permit for an endpoint that is down")
+		}
+		if s := a.State(); s.Endpoints[0].Health != "down" {
+			t.Errorf("state %+v", s.Endpoints)
+		}
+		p.set("one", nil)
+		time.Sleep(time.Minute)
+		g, err := take(a)
+		if err != nil {
+			t.Fatalf("no permit though the endpoint is up again: %v", err)
+		}
+		g.Release()
+	})
+}
+
+// An engine that is slow to answer its health check while it works is not dead.
+func TestSlowWhileBusyIsNotDead(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		docs := newDocuments(t)
+		p := &probes{}
+		d := runDesk(t, p)
+		d.Apply(docs.table(endpoints("a", 2, "one")))
+		a := mustPool(t, d, "a")
+		g, err := take(a)
+		if err != nil {
+			t.Fatal(err)
+		}
+		p.set("one", context.DeadlineExceeded)
+		time.Sleep(time.Minute)
+		if l := a.Load(); l.Limit != 2 {
+			t.Errorf("taken out while it was busy: %+v", l)
+		}
+		g.Release()
+		time.Sleep(time.Minute)
+		if l := a.Load(); l.Limit != 0 {
+			t.Errorf("not taken out though it is idle and silent: %+v", l)
+		}
+	})
+}
+
+func TestDrainRefusesEverywhere(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		docs := newDocuments(t)
+		d := runDesk(t, &probes{})
+		d.Apply(docs.table(endpoints("a", 1, "one")))
+		d.Drain()
+		var refused *Refusal
+		if _, err := take(mustPool(t, d, "a")); !errors.As(err, &refused) || refused.Reason != Draining {
+			t.Errorf("a draining desk said %v", err)
+		}
+		d.Apply(docs.table(endpoints("b", 1, "two")))
+		if _, err := take(mustPool(t, d, "b")); !errors.As(err, &refused) || refused.Reason != Draining {
+			t.Errorf("a pool that came while draining said %v", err)
+		}
+	})
+}

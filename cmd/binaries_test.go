@@ -1,0 +1,308 @@
+// Package cmd holds the commands; its test runs them as real processes.
+package cmd
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"colonnade/analytics"
+	"colonnade/internal/etcdtest"
+)
+
+// patience bounds every wait; nothing is measured by it.
+const patience = 30 * time.Second
+
+// bin is where TestMain has built the binaries; empty if there is no go command.
+var bin string
+
+// TestMain builds the three binaries, with the race detector if this test has it.
+func TestMain(m *testing.M) {
+	os.Exit(func() int {
+		if _, err := exec.LookPath("go"); err != nil {
+			return m.Run()
+		}
+		dir, err := os.MkdirTemp("", "colonnade-bin-")
+		if err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			return 1
+		}
+		defer os.RemoveAll(dir)
+		args := []string{"build", "-o", dir + "/"}
+		if raceEnabled {
+			args = append(args, "-race")
+		}
+		if out, err := exec.Command("go", append(args, "./entry", "./colo", "./colonnade")...).CombinedOutput(); err != nil {
+			fmt.Fprintf(os.Stderr, "cannot build: %v\n%s", err, out)
+			return 1
+		}
+		bin = dir
+		return m.Run()
+	}())
+}
+
+func needBinaries(t *testing.T) {
+	t.Helper()
+	if bin == "" {
+		t.Skip("the go command is not in the PATH, so the binaries cannot be built")
+	}
+}
+
+// process is a binary that runs until the test's end.
+type process struct {
+	t   *testing.T
+	cmd *exec.Cmd
+	log string // file
+	end chan error
+}
+
+func (p *process) said() string {
+	text, _ := os.ReadFile(p.log)
+	return string(text)
+}
+
+func start(t *testing.T, path string, args ...string) *process {
+	t.Helper()
+	file, err := os.Create(filepath.Join(t.TempDir(), filepath.Base(path)+".log"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := &process{t: t, cmd: exec.Command(path, args...), log: file.Name(), end: make(chan error, 1)}
+	p.cmd.Stdout, p.cmd.Stderr = file, file
+	if err := p.cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	go func() {
+		p.end <- p.cmd.Wait()
+		file.Close()
+	}()
+	t.Cleanup(func() {
+		if p.cmd.ProcessState == nil {
+			_ = p.cmd.Process.Kill()
+			<-p.end
+		}
+		if t.Failed() {
+			t.Logf("%s said:\n%s", filepath.Base(path), p.said())
+		}
+	})
+	return p
+}
+
+// stop asks the process to end and returns how it did.
+func (p *process) stop(s os.Signal) error {
+	_ = p.cmd.Process.Signal(s)
+	select {
+	case err := <-p.end:
+		p.end <- err
+		return err
+	case <-time.After(patience):
+		return errors.New("did not end")
+	}
+}
+
+func run(t *testing.T, path string, args ...string) (string, error) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	out, err := exec.CommandContext(ctx, path, args...).CombinedOutput()
+	return string(out), err
+}
+
+func waitFor(t *testing.T, what string, done func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(patience); !done(); time.Sleep(20 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("gave up waiting for %s", what)
+		}
+	}
+}
+
+func freeAddress(t *testing.T) string {
+	t.Helper()
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer ln.Close()
+	return ln.Addr().String()
+}
+
+func get(url string) (int, string) {
+	r, err := http.Get(url)
+	if err != nil {
+		return 0, err.Error()
+	}
+	defer r.Body.Close()
+	text, _ := io.ReadAll(r.Body)
+	return r.StatusCode, string(text)
+}
+
+func chat(address, key string, stream bool) (int, string) {
+	body := fmt.Sprintf(`{"model":"tiny","stream":%v,"max_tokens":5,"messages":[{"role":"user","content":"hello"}]}`, stream)
+	r, err := http.NewRequest(http.MethodPost, "http://"+address+"/v1/chat/completions", strings.NewReader(body))
+	if err != nil {
+		return 0, err.Error()
+	}
+	r.Header.Set("Content-Type", "application/json")
+	if key != "" {
+		r.Header.Set("Authorization", "Bearer "+key)
+	}
+	answer, err := http.DefaultClient.Do(r)
+	if err != nil {
+		return 0, err.Error()
+	}
+	defer answer.Body.Close()
+	text, _ := io.ReadAll(answer.Body)
+	return answer.StatusCode, string(text)
+}
+
+const testKey = "cn_test_0123456789abcdefghij"
+
+// documents of a fleet with one colo, one engine and one account; the hash is that of testKey.
+const documents = `
+key: models/tiny
+pool: tiny
+---
+key: colos/ams
+region: weur
+---
+key: endpoints/ams/one
+url: http://%s/v1
+pool: tiny
+concurrency: 4
+---
+key: accounts/acme
+keys: [{id: test, sha256: "%s"}]
+`
+
+func keyHash(key string) string {
+	sum := sha256.Sum256([]byte(key))
+	return hex.EncodeToString(sum[:])
+}
+
+// The binaries, as an operator starts them: etcd, documents, engine, colo, entry; requests; a restart; an end.
+func TestBinaries(t *testing.T) {
+	needBinaries(t)
+	store := etcdtest.Start(t)
+	etcd := "http://" + store.Address
+	dir := t.TempDir()
+	keyFile := filepath.Join(dir, "fleet.key")
+	key := base64.StdEncoding.EncodeToString(bytes.Repeat([]byte{9}, 32))
+	if err := os.WriteFile(keyFile, []byte(key+"\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	engineAt, coloAt, coloAdmin, entryAt, entryAdmin := freeAddress(t), freeAddress(t), freeAddress(t), freeAddress(t), freeAddress(t)
+	file := filepath.Join(dir, "fleet.yaml")
+	if err := os.WriteFile(file, fmt.Appendf(nil, documents, engineAt, keyHash(testKey)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if out, err := run(t, bin+"/colonnade", "config", "apply", "-etcd", etcd, file); err != nil || !strings.Contains(out, "applied models/tiny") {
+		t.Fatalf("config apply: %v\n%s", err, out)
+	}
+	start(t, bin+"/colonnade", "engine", "-listen", engineAt, "-itl", "1ms")
+	coloArgs := []string{"-colo", "ams", "-node", "ams-1", "-listen", coloAt, "-admin", coloAdmin, "-etcd", etcd, "-events", dir, "-key-file", keyFile, "-drain", "5s"}
+	colo := start(t, bin+"/colo", coloArgs...)
+	entry := start(t, bin+"/entry", "-node", "edge-1", "-region", "weur", "-listen", entryAt, "-admin", entryAdmin, "-etcd", etcd, "-events", dir, "-key-file", keyFile, "-drain", "5s")
+	waitFor(t, "the entry to be ready", func() bool {
+		status, _ := get("http://" + entryAt + "/health/ready")
+		return status == http.StatusOK
+	})
+
+	if status, body := chat(entryAt, "", false); status != 401 || !strings.Contains(body, "invalid_api_key") {
+		t.Errorf("without a key: %d %s", status, body)
+	}
+	if status, body := chat(entryAt, testKey, false); status != 200 || !strings.Contains(body, `"completion_tokens":5`) {
+		t.Errorf("plain: %d %s", status, body)
+	}
+	if status, body := chat(entryAt, testKey, true); status != 200 || !strings.HasSuffix(body, "data: [DONE]\n\n") {
+		t.Errorf("streamed: %d %s", status, body)
+	}
+	for _, url := range []string{"http://" + coloAdmin + "/debug/check", "http://" + entryAdmin + "/debug/check", "http://" + coloAdmin + "/debug/pools"} {
+		if status, body := get(url); status != 200 {
+			t.Errorf("%s: %d %s", url, status, body)
+		}
+	}
+	if _, body := get("http://" + coloAdmin + "/metrics"); !strings.Contains(body, `colonnade_permits{pool="tiny"} 4`) {
+		t.Errorf("the colo's metrics do not tell its permits:\n%s", body)
+	}
+
+	// Killed, and started again under its old name: it waits for its old lease and serves again.
+	_ = colo.stop(syscall.SIGKILL)
+	colo = start(t, bin+"/colo", coloArgs...)
+	waitFor(t, "the colo to serve after a kill", func() bool {
+		status, _ := chat(entryAt, testKey, false)
+		return status == 200
+	})
+
+	// A second server of the same colo is refused, and says why.
+	second := append([]string{"-colo", "ams", "-node", "ams-2", "-listen", "127.0.0.1:0", "-admin", "127.0.0.1:0"}, coloArgs[8:]...)
+	if out, err := run(t, bin+"/colo", second...); err == nil || !strings.Contains(out, "ams-1") {
+		t.Errorf("a second server of a colo: %v\n%s", err, out)
+	}
+
+	if err := entry.stop(syscall.SIGTERM); err != nil {
+		t.Errorf("entry ended with %v\n%s", err, entry.said())
+	}
+	if err := colo.stop(syscall.SIGTERM); err != nil {
+		t.Errorf("colo ended with %v\n%s", err, colo.said())
+	}
+	ends := map[analytics.Kind]int{}
+	for e, err := range analytics.ReadDir(dir) {
+		if err != nil {
+			t.Error(err)
+		}
+		if e.Phase == analytics.PhaseEnd && e.Outcome == analytics.OutcomeCompleted {
+			ends[e.Kind]++
+		}
+	}
+	if ends[analytics.KindRequest] != 3 || ends[analytics.KindInference] != 3 {
+		t.Errorf("completed requests in the events: %v, want 3 of each kind", ends)
+	}
+}
+
+// Wrong settings are named, with what to do.
+func TestBadFlags(t *testing.T) {
+	needBinaries(t)
+	open := filepath.Join(t.TempDir(), "open.key")
+	if err := os.WriteFile(open, []byte("x"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	bad := filepath.Join(t.TempDir(), "bad.yaml")
+	if err := os.WriteFile(bad, []byte("key: pools/x\nqueue: {limit: -3}\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	taken, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer taken.Close()
+	f := func(want, name string, args ...string) {
+		t.Helper()
+		out, err := run(t, bin+"/"+name, args...)
+		if err == nil || !strings.Contains(out, want) {
+			t.Errorf("%s %v: %v, want it to say %q:\n%s", name, args, err, want, out)
+		}
+	}
+	f("-key-file is missing", "entry")
+	f("-colo is missing", "colo", "-key-file", open)
+	f("chmod 0600", "entry", "-key-file", open)
+	f("unexpected argument", "entry", "extra")
+	f("queue.limit", "colonnade", "config", "apply", bad)
+	f("no such file", "colonnade", "config", "apply", "nowhere.yaml")
+	f("has 2 servers", "colonnade", "up", "-colos", "ams:2")
+	f("address already in use", "colonnade", "up", "-listen", taken.Addr().String(), "-admin", "127.0.0.1:0", "-etcd-listen", "127.0.0.1:0")
+}

@@ -1,0 +1,197 @@
+package onebox_test
+
+import (
+	"bufio"
+	"bytes"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/valyala/fasthttp"
+
+	"colonnade/onebox"
+)
+
+// The benchmarks of the whole path measure Colonnade (entry and colo) beside two bare fasthttp proxies in a chain, in
+// turns and in one run: client, engine and both contestants share the machine, so only the ratio means something.
+// What the chain lacks is the work of a gateway: guard, routing, signed hop, permit, queue, events, metrics, proper
+// ends.
+const (
+	benchClients = 32
+	benchBlock   = 1024 // requests a turn
+	benchStreams = 64
+	benchChunks  = 50
+)
+
+// benchEngine answers with 1.5 KB, or with a chunk every 5 ms to a body that asks for a stream.
+func benchEngine(b *testing.B) string {
+	plain := []byte(`{"id":"x","object":"chat.completion","choices":[{"index":0,"message":{"role":"assistant","content":"` +
+		strings.Repeat("word ", 280) + `"},"finish_reason":"stop"}],"usage":{"prompt_tokens":10,"completion_tokens":280,"total_tokens":290}}`)
+	event := []byte(`data: {"id":"x","object":"chat.completion.chunk","created":1,"model":"m","choices":[{"index":0,"delta":{"content":"word "},"finish_reason":null}]}` + "\n\n")
+	return serveBench(b, func(rc *fasthttp.RequestCtx) {
+		switch {
+		case string(rc.Path()) == "/v1/models":
+			rc.SetBodyString(`{"data":[{"id":"m"}]}`)
+		case bytes.Contains(rc.PostBody(), []byte(`"stream":true`)):
+			rc.SetContentType("text/event-stream")
+			rc.SetBodyStreamWriter(func(w *bufio.Writer) {
+				for range benchChunks {
+					_, _ = w.Write(event)
+					if w.Flush() != nil {
+						return
+					}
+					time.Sleep(5 * time.Millisecond)
+				}
+				_, _ = w.WriteString("data: [DONE]\n\n")
+			})
+		default:
+			rc.SetContentType("application/json")
+			rc.SetBody(plain)
+		}
+	})
+}
+
+func serveBench(b *testing.B, h fasthttp.RequestHandler) string {
+	b.Helper()
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		b.Fatal(err)
+	}
+	s := &fasthttp.Server{Handler: h, NoDefaultServerHeader: true, CloseOnShutdown: true}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		_ = s.Serve(ln)
+	}()
+	b.Cleanup(func() {
+		_ = s.Shutdown()
+		<-done
+	})
+	return ln.Addr().String()
+}
+
+// dialBench spares fasthttp's own dialer, which leaves a goroutine behind.
+func dialBench(address string) (net.Conn, error) { return net.Dial("tcp", address) }
+
+// bareProxy forwards to one address and does nothing else.
+func bareProxy(b *testing.B, to string) string {
+	client := &fasthttp.HostClient{Addr: to, MaxConns: 4096, StreamResponseBody: true, Dial: dialBench}
+	b.Cleanup(client.CloseIdleConnections)
+	return serveBench(b, func(rc *fasthttp.RequestCtx) {
+		resp := fasthttp.AcquireResponse()
+		if err := client.Do(&rc.Request, resp); err != nil {
+			rc.Error(err.Error(), fasthttp.StatusBadGateway)
+			return
+		}
+		rc.SetContentTypeBytes(resp.Header.ContentType())
+		if resp.Header.ContentLength() >= 0 {
+			rc.SetBody(resp.Body())
+			fasthttp.ReleaseResponse(resp)
+			return
+		}
+		rc.SetBodyStream(resp.BodyStream(), -1)
+	})
+}
+
+// contestants returns the base URLs of the chain and of Colonnade, before one engine.
+func contestants(b *testing.B) (chain, colonnade string) {
+	engine := benchEngine(b)
+	chain = "http://" + bareProxy(b, bareProxy(b, engine)) + "/v1"
+	f := startFleet(b, onebox.Config{Colos: []string{"ams"}, EngineURL: "http://" + engine, Engine: quick(4096)}, "")
+	return chain, f.URL()
+}
+
+// cpu is the processor time that this process has used.
+func cpu() time.Duration {
+	var u syscall.Rusage
+	_ = syscall.Getrusage(syscall.RUSAGE_SELF, &u)
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
+}
+
+// duel lets both contestants work in turns, and reports wall and processor time for each unit of work.
+func duel(b *testing.B, units int, unit string, work func(base string)) {
+	chain, colonnade := contestants(b)
+	var wall, used [2]time.Duration
+	rounds := 0
+	work(chain)
+	work(colonnade)
+	for b.Loop() {
+		for i, base := range []string{chain, colonnade} {
+			began, before := time.Now(), cpu()
+			work(base)
+			wall[i] += time.Since(began)
+			used[i] += cpu() - before
+		}
+		rounds++
+	}
+	per := func(d time.Duration) float64 { return float64(d.Microseconds()) / float64(rounds*units) }
+	b.ReportMetric(0, "ns/op")
+	b.ReportMetric(per(wall[0]), "chain-µs/"+unit)
+	b.ReportMetric(per(wall[1]), "colonnade-µs/"+unit)
+	b.ReportMetric(per(used[0]), "chain-cpu-µs/"+unit)
+	b.ReportMetric(per(used[1]), "colonnade-cpu-µs/"+unit)
+	b.ReportMetric(per(wall[1])/per(wall[0]), "wall-ratio")
+	b.ReportMetric(per(used[1])/per(used[0]), "cpu-ratio")
+}
+
+func benchClient(b *testing.B) *http.Client {
+	transport := &http.Transport{MaxIdleConnsPerHost: benchClients + benchStreams}
+	b.Cleanup(transport.CloseIdleConnections)
+	return &http.Client{Transport: transport}
+}
+
+// BenchmarkPlainPath sends 1 KB chat requests from 32 clients.
+func BenchmarkPlainPath(b *testing.B) {
+	body := []byte(`{"model":"m","messages":[{"role":"user","content":"` + strings.Repeat("a", 950) + `"}]}`)
+	client := &fasthttp.Client{MaxConnsPerHost: 2 * benchClients, Dial: dialBench}
+	b.Cleanup(client.CloseIdleConnections)
+	duel(b, benchBlock, "req", func(base string) {
+		var all sync.WaitGroup
+		for range benchClients {
+			all.Go(func() {
+				request, response := fasthttp.AcquireRequest(), fasthttp.AcquireResponse()
+				defer fasthttp.ReleaseRequest(request)
+				defer fasthttp.ReleaseResponse(response)
+				request.SetRequestURI(base + "/chat/completions")
+				request.Header.SetMethod("POST")
+				request.Header.SetContentType("application/json")
+				request.SetBodyRaw(body)
+				for range benchBlock / benchClients {
+					if err := client.Do(request, response); err != nil || response.StatusCode() != 200 {
+						b.Errorf("%d %v %.200q", response.StatusCode(), err, response.Body())
+						return
+					}
+				}
+			})
+		}
+		all.Wait()
+	})
+}
+
+// BenchmarkStreamPath reads 64 streams with a chunk every 5 ms each; processor time is what counts.
+func BenchmarkStreamPath(b *testing.B) {
+	client := benchClient(b)
+	duel(b, benchStreams*benchChunks, "chunk", func(base string) {
+		var all sync.WaitGroup
+		for range benchStreams {
+			all.Go(func() {
+				r, err := client.Post(base+"/chat/completions", "application/json", strings.NewReader(`{"model":"m","stream":true,"messages":[]}`))
+				if err != nil {
+					b.Error(err)
+					return
+				}
+				defer r.Body.Close()
+				text, err := io.ReadAll(r.Body)
+				if n := bytes.Count(text, []byte("data: {")); err != nil || n != benchChunks {
+					b.Errorf("%d chunks, %v: %.200q", n, err, text)
+				}
+			})
+		}
+		all.Wait()
+	})
+}

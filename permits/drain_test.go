@@ -1,0 +1,261 @@
+package permits_test
+
+import (
+	"context"
+	"math"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"colonnade/permits"
+)
+
+// warm has the pool measure that permits are held for so long.
+func warm(t *testing.T, p *permits.Pool, hold time.Duration, completions int) {
+	t.Helper()
+	for range completions {
+		permit := take(t, p, patient("warm"))
+		time.Sleep(hold)
+		permit.Release()
+	}
+}
+
+func TestRateIsKnownFromSixteen(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := newPool(t, config(), fleet(2, 2)...)
+		warm(t, p, 2*time.Second, 15)
+		if s := p.Snapshot(); s.Rate != 0 {
+			t.Errorf("rate %v after 15 completions", s.Rate)
+		}
+		warm(t, p, 2*time.Second, 1)
+		if s := p.Snapshot(); math.Abs(s.Rate-2) > 1e-6 {
+			t.Errorf("rate %v, want 2 a second: 4 slots held for 2s each", s.Rate)
+		}
+		p.SetUsable("e0", false)
+		if s := p.Snapshot(); math.Abs(s.Rate-1) > 1e-6 {
+			t.Errorf("rate %v, want 1 a second with half of the slots", s.Rate)
+		}
+		warm(t, p, time.Second, 300)
+		if s := p.Snapshot(); math.Abs(s.Rate-2) > 0.05 {
+			t.Errorf("rate %v, want 2 a second once requests take half as long", s.Rate)
+		}
+	})
+}
+
+// A request that was granted a slot and was gone by then says nothing about how long slots are held.
+func TestCancelledGrantsAreNotMeasured(t *testing.T) {
+	for range 20 {
+		synctest.Test(t, func(t *testing.T) {
+			p := newPool(t, config(), fleet(1, 1)...)
+			warm(t, p, time.Second, 64)
+			held := take(t, p, patient("a"))
+			ctx, cancel := context.WithCancel(t.Context())
+			done := start(ctx, p, patient("a"))
+			synctest.Wait()
+			time.Sleep(time.Second)
+			go held.Release()
+			go cancel()
+			if r := <-done; r.err == nil {
+				time.Sleep(time.Second)
+				r.permit.Release()
+			}
+			synctest.Wait()
+			if s := p.Snapshot(); math.Abs(s.Rate-1) > 1e-6 {
+				t.Errorf("rate %v, want 1 a second", s.Rate)
+			}
+		})
+	}
+}
+
+func TestExpectedWait(t *testing.T) {
+	c := config()
+	c.MaxWait = time.Hour
+	synctest.Test(t, func(t *testing.T) {
+		p := newPool(t, c, fleet(1, 2)...)
+		warm(t, p, time.Second, 16)
+		if load := p.Load(); load.Expected != 0 || !load.Known {
+			t.Errorf("with free slots %+v", load)
+		}
+		held, _ := takeAll(t, p, permits.Request{})
+		for queued := range 6 {
+			want := time.Duration(queued+1) * time.Second / 2
+			if load := p.Load(); !load.Known || (load.Expected-want).Abs() > time.Millisecond {
+				t.Errorf("behind %d: expected %v (known: %v), want %v", queued, load.Expected, load.Known, want)
+			}
+			r := patient("")
+			r.MaxExpected = want - 2*time.Millisecond
+			if refusal := refuse(t, p, r, permits.Busy); (refusal.Expected - want).Abs() > time.Millisecond {
+				t.Errorf("refused behind %d: expected %v, want %v", queued, refusal.Expected, want)
+			}
+			r.MaxExpected = want + 2*time.Millisecond
+			go p.Acquire(t.Context(), r)
+			synctest.Wait()
+		}
+		// Another account is ahead of the six of this one, but for the one whose turn is next.
+		r := patient("other")
+		r.MaxExpected = 1010 * time.Millisecond
+		go p.Acquire(t.Context(), r)
+		synctest.Wait()
+		if n := p.Load().Queued; n != 7 {
+			t.Errorf("%d queued, want 7", n)
+		}
+		p.Drain()
+		for _, permit := range held {
+			permit.Release()
+		}
+	})
+}
+
+// What cannot be served in time hears so at once, for the reason that it would hear later.
+func TestRefusedForWhatIsExpected(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := newPool(t, config(), fleet(1, 1)...)
+		warm(t, p, 20*time.Second, 16)
+		held := take(t, p, patient("a"))
+		began := time.Now()
+		refuse(t, p, patient("a"), permits.QueueTimeout)
+		r := patient("a")
+		r.Deadline = time.Now().Add(5 * time.Second)
+		refuse(t, p, r, permits.Deadline)
+		if waited := time.Since(began); waited != 0 {
+			t.Errorf("told after %v", waited)
+		}
+		r.Rejoin, r.Deadline = true, time.Time{} // at the head, whatever newcomers have to expect
+		done := start(t.Context(), p, r)
+		synctest.Wait()
+		held.Release()
+		(<-done).permit.Release()
+	})
+}
+
+// Engines that hang do not keep a good name: after three times the time that a release should have taken, the rate
+// falls, and comes back with the first release.
+func TestSilence(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := newPool(t, config(), fleet(1, 4)...)
+		warm(t, p, time.Second, 64)
+		time.Sleep(time.Hour) // idle: nothing can be expected
+		held, _ := takeAll(t, p, permits.Request{})
+		expect := func(after, want time.Duration) {
+			t.Helper()
+			time.Sleep(after)
+			if load := p.Load(); (load.Expected - want).Abs() > time.Millisecond {
+				t.Errorf("expected %v, want %v", load.Expected, want)
+			}
+		}
+		expect(0, 250*time.Millisecond)
+		expect(750*time.Millisecond, 250*time.Millisecond)
+		expect(2250*time.Millisecond, time.Second)
+		expect(27*time.Second, 10*time.Second)
+		held[0].Release()
+		take(t, p, patient("a"))
+		if rate := p.Snapshot().Rate; rate < 2 {
+			t.Errorf("rate %v after a release", rate)
+		}
+		for _, permit := range held[1:] {
+			permit.Release()
+		}
+	})
+}
+
+// Those who are told to come back are told to come back one after the other.
+func TestRetryAfter(t *testing.T) {
+	c := config()
+	c.MaxWait = 0
+	synctest.Test(t, func(t *testing.T) {
+		p := newPool(t, c, fleet(1, 1)...)
+		defer take(t, p, permits.Request{}).Release()
+		unknown := refuse(t, p, patient("a"), permits.Busy)
+		if unknown.RetryAfter > 1250*time.Millisecond || unknown.Expected != 0 {
+			t.Errorf("without a rate: %+v, want about 1s", unknown)
+		}
+	})
+	synctest.Test(t, func(t *testing.T) {
+		p := newPool(t, c, fleet(1, 1)...)
+		warm(t, p, 500*time.Millisecond, 16)
+		defer take(t, p, permits.Request{}).Release()
+		within := func(got time.Duration, computed float64) {
+			t.Helper()
+			computed = min(max(computed, 1), 25.6)
+			if got.Seconds() < computed-1e-6 || got.Seconds() > 1.25*computed+1e-6 {
+				t.Errorf("told to come back in %v, want %v s to %v s", got, computed, 1.25*computed)
+			}
+		}
+		elsewhere := permits.Request{Account: "a", MaxExpected: time.Millisecond} // tries another pool: does not come back
+		for range 100 {
+			within(refuse(t, p, elsewhere, permits.Busy).RetryAfter, 0)
+		}
+		for told := range 100 { // two a second
+			within(refuse(t, p, patient("a"), permits.Busy).RetryAfter, float64(told)/2)
+		}
+	})
+}
+
+// Who was due to come back is not counted any more.
+func TestRetryAfterForgets(t *testing.T) {
+	c := config()
+	c.MaxWait = 0
+	synctest.Test(t, func(t *testing.T) {
+		p := newPool(t, c, fleet(1, 1)...)
+		for range 50 {
+			warm(t, p, 10*time.Millisecond, 64) // a hundred a second
+			held := take(t, p, permits.Request{})
+			for range 1000 {
+				refuse(t, p, patient("a"), permits.Busy)
+			}
+			if after := refuse(t, p, patient("a"), permits.Busy).RetryAfter; after < 5*time.Second {
+				t.Errorf("told to come back in %v with a thousand told before", after)
+			}
+			held.Release()
+			time.Sleep(34*time.Second + 100*time.Millisecond)
+		}
+		held := take(t, p, permits.Request{})
+		if after := refuse(t, p, patient("a"), permits.Busy).RetryAfter; after > 1250*time.Millisecond {
+			t.Errorf("told to come back in %v though all have been due", after)
+		}
+		held.Release()
+	})
+}
+
+func TestRetryAfterIsSpread(t *testing.T) {
+	p := newPool(t, permits.Config{}, fleet(1, 1)...)
+	defer take(t, p, permits.Request{}).Release()
+	seen := map[time.Duration]bool{}
+	for range 100 {
+		seen[refuse(t, p, permits.Request{}, permits.Busy).RetryAfter] = true
+	}
+	if len(seen) < 90 {
+		t.Errorf("%d different answers of 100", len(seen))
+	}
+}
+
+func TestFullTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := newPool(t, config())
+		want := func(want time.Duration) {
+			t.Helper()
+			check(t, p)
+			if got := p.Snapshot().Full; got != want {
+				t.Errorf("full for %v, want %v", got, want)
+			}
+		}
+		time.Sleep(time.Second) // no slots at all: not full
+		p.SetEndpoints(fleet(1, 1))
+		time.Sleep(time.Second)
+		want(0)
+		permit := take(t, p, patient("a"))
+		time.Sleep(time.Second)
+		want(time.Second)
+		permit.Release()
+		time.Sleep(time.Second)
+		want(time.Second)
+		p.MarkFull("e0", time.Now().Add(2*time.Second))
+		time.Sleep(3 * time.Second)
+		want(3 * time.Second)
+		permit = take(t, p, patient("a"))
+		p.SetUsable("e0", false)
+		time.Sleep(time.Second)
+		permit.Release()
+		want(3 * time.Second)
+	})
+}

@@ -1,0 +1,172 @@
+package permits_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"colonnade/permits"
+)
+
+// engines counts what each endpoint has in hand, like the engines behind it would.
+type engines struct {
+	t      *testing.T
+	limit  int64
+	inHand sync.Map // by endpoint: *atomic.Int64
+}
+
+// serve has the permit's endpoint work on a request, and fails if it has more than it can take.
+func (e *engines) serve(permit permits.Permit, work func()) {
+	counter, _ := e.inHand.LoadOrStore(permit.Endpoint(), new(atomic.Int64))
+	n := counter.(*atomic.Int64)
+	if now := n.Add(1); now > e.limit {
+		e.t.Errorf("%q has %d in hand, %d at most", permit.Endpoint(), now, e.limit)
+	}
+	work()
+	n.Add(-1)
+	permit.Release()
+}
+
+// quiet expects that nothing is held and nobody waits, and that every slot can be had.
+func quiet(t *testing.T, p *permits.Pool) {
+	t.Helper()
+	check(t, p)
+	s := p.Snapshot()
+	if s.Held != 0 || s.Queued != 0 || s.Free != s.Limit || s.Granted != s.Released {
+		t.Fatalf("after all is over: %+v", s)
+	}
+}
+
+// TestGrantRacesCancel has the only slot released at the moment when the client of the only waiter leaves. Whatever
+// comes first, in the end the slot is free.
+func TestGrantRacesCancel(t *testing.T) {
+	p := newPool(t, config(), fleet(1, 1)...)
+	granted, gone := 0, 0
+	rounds := soak(5000, 1_000_000)
+	for i := range rounds {
+		held := take(t, p, permits.Request{})
+		ctx, cancel := context.WithCancel(context.Background())
+		done := start(ctx, p, patient("a"))
+		for p.Load().Queued == 0 {
+		}
+		go cancel()
+		for range i % 64 {
+			_ = p.Load() // vary who is first
+		}
+		held.Release()
+		switch r := <-done; r.err {
+		case nil:
+			granted++
+			r.permit.Release()
+		case context.Canceled:
+			gone++
+		default:
+			t.Fatal(r.err)
+		}
+		take(t, p, permits.Request{}).Release()
+	}
+	quiet(t, p)
+	if granted == 0 || gone == 0 {
+		t.Logf("of %d rounds %d were granted and %d cancelled: no race", rounds, granted, gone)
+	}
+}
+
+// TestHammer has many clients come, wait, leave and fail in every way, on a pool whose endpoints and bounds change all
+// the time. No engine ever has more in hand than it can take, and nothing is lost.
+func TestHammer(t *testing.T) {
+	const limit = 4
+	c := config()
+	c.Limit, c.PerAccount = 30, 10
+	p := newPool(t, c, fleet(3, limit)...)
+	e := &engines{t: t, limit: limit}
+	stop := make(chan struct{})
+	var clients, operator sync.WaitGroup
+	operator.Go(func() { change(p, c, limit, stop) })
+	for i := range 16 {
+		clients.Go(func() {
+			r := rand.New(rand.NewPCG(uint64(i), 6))
+			for range soak(1000, 100_000) {
+				visit(t, p, e, r)
+			}
+		})
+	}
+	clients.Wait()
+	close(stop)
+	operator.Wait()
+	p.SetEndpoints(fleet(3, limit))
+	for i := range 3 {
+		p.SetUsable(fmt.Sprint("e", i), true)
+	}
+	time.Sleep(5 * time.Millisecond) // the last MarkFull
+	quiet(t, p)
+}
+
+// visit is one request of a client who may leave at any time.
+func visit(t *testing.T, p *permits.Pool, e *engines, r *rand.Rand) {
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	if r.IntN(2) == 0 {
+		timer := time.AfterFunc(time.Duration(r.IntN(200))*time.Microsecond, cancel)
+		defer timer.Stop()
+	}
+	request := permits.Request{
+		Account:     fmt.Sprint(r.IntN(5)),
+		Band:        permits.Band(r.IntN(3)),
+		Weight:      float64(1 + r.IntN(3)),
+		Concurrent:  r.IntN(5),
+		MaxWait:     time.Duration(r.IntN(500)) * time.Microsecond,
+		MaxExpected: time.Duration(r.IntN(3)-1) * time.Millisecond,
+		Rejoin:      r.IntN(5) == 0,
+	}
+	if r.IntN(4) == 0 {
+		request.Avoid = []string{fmt.Sprint("e", r.IntN(3))}
+	}
+	if r.IntN(4) == 0 {
+		request.Deadline = time.Now().Add(time.Duration(r.IntN(400)-50) * time.Microsecond)
+	}
+	permit, err := p.Acquire(ctx, request)
+	var refusal *permits.Refusal
+	switch {
+	case err == nil:
+		e.serve(permit, func() { time.Sleep(time.Duration(r.IntN(30)) * time.Microsecond) })
+	case errors.As(err, &refusal):
+		if refusal.RetryAfter < time.Second || refusal.RetryAfter > 32*time.Second {
+			t.Errorf("%s: come back in %v", refusal.Reason, refusal.RetryAfter)
+		}
+	case err != context.Canceled:
+		t.Error(err)
+	}
+}
+
+// change is an operator and a health checker who never rest.
+func change(p *permits.Pool, c permits.Config, limit int, stop <-chan struct{}) {
+	r := rand.New(rand.NewPCG(7, 7))
+	for {
+		select {
+		case <-stop:
+			return
+		case <-time.After(time.Duration(r.IntN(200)) * time.Microsecond):
+		}
+		id := fmt.Sprint("e", r.IntN(3))
+		switch r.IntN(5) {
+		case 0:
+			es := fleet(3, 1+r.IntN(limit))
+			p.SetEndpoints(es[r.IntN(2):])
+		case 1:
+			p.SetUsable(id, r.IntN(3) > 0)
+		case 2:
+			p.MarkFull(id, time.Now().Add(time.Duration(r.IntN(2000))*time.Microsecond))
+		case 3:
+			c.Limit, c.Discipline = r.IntN(30), permits.Discipline(r.IntN(2))
+			c.MaxShare = float64(r.IntN(4)+1) / 4
+			p.Configure(c)
+		case 4:
+			_, _ = p.Snapshot(), p.Load()
+		}
+	}
+}

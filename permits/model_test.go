@@ -1,0 +1,249 @@
+package permits_test
+
+import (
+	"slices"
+	"time"
+
+	"colonnade/permits"
+)
+
+// model is a pool as its documentation tells it, and nothing more: lists and linear scans, with discipline FIFO and all
+// weights 1, which package fairqueue tests by itself.
+type model struct {
+	c           permits.Config
+	now         time.Time
+	order       []*modelEndpoint
+	turn        int
+	held        map[string]int // by endpoint, whether it is of the pool or not
+	running     map[string]int // by account
+	waiting     []*modelRequest
+	completions int
+	draining    bool
+}
+
+type modelEndpoint struct {
+	permits.Endpoint
+	usable    bool
+	fullUntil time.Time
+}
+
+type modelRequest struct {
+	permits.Request
+	until    time.Time
+	late     permits.Reason
+	endpoint string         // granted
+	reason   permits.Reason // refused
+	gone     bool
+}
+
+func (m *model) acquire(q *modelRequest) {
+	deadline := !q.Deadline.IsZero()
+	q.until, q.late = m.now.Add(min(q.MaxWait, m.c.MaxWait)), permits.QueueTimeout
+	if deadline && q.Deadline.Before(q.until) {
+		q.until, q.late = q.Deadline, permits.Deadline
+	}
+	switch e := m.choose(q); {
+	case m.draining:
+		q.reason = permits.Draining
+	case deadline && !m.now.Before(q.Deadline):
+		q.reason = permits.Deadline
+	case e != nil:
+		m.grant(q, e)
+	case !m.hasEndpoint(q):
+		q.reason = permits.NoEndpoint
+	case !m.now.Before(q.until):
+		q.reason = permits.Busy
+	case q.Rejoin:
+		m.waiting = append(m.waiting, q)
+	case m.count(q.Account) >= m.c.PerAccount:
+		q.reason = permits.AccountQueueFull
+	default:
+		m.push(q)
+	}
+}
+
+func (m *model) push(q *modelRequest) {
+	left := slices.Clone(m.waiting)
+	var victims []*modelRequest
+	for len(left)+1 > m.c.Limit {
+		count := map[string]int{}
+		for _, w := range left {
+			count[w.Account]++
+		}
+		var victim *modelRequest
+		for _, w := range left {
+			if w.Band >= q.Band && (victim == nil || count[w.Account] > count[victim.Account] ||
+				count[w.Account] == count[victim.Account] && w.Arrived.After(victim.Arrived)) {
+				victim = w
+			}
+		}
+		if victim == nil || count[victim.Account] <= count[q.Account]+1 {
+			q.reason = permits.QueueFull
+			return
+		}
+		victims = append(victims, victim)
+		left = slices.DeleteFunc(left, func(w *modelRequest) bool { return w == victim })
+	}
+	for _, v := range victims {
+		v.reason = permits.QueueFull
+	}
+	m.waiting = append(left, q)
+}
+
+// choose returns the endpoint that q would get now.
+func (m *model) choose(q *modelRequest) *modelEndpoint {
+	if q.Concurrent > 0 && m.running[q.Account] >= q.Concurrent {
+		return nil
+	}
+	var best *modelEndpoint
+	for i := range m.order {
+		e := m.order[(m.turn+i)%len(m.order)]
+		if m.free(e) == 0 || slices.Contains(q.Avoid, e.ID) {
+			continue
+		}
+		load := func(e *modelEndpoint) float64 {
+			return float64(m.held[e.ID]+1) / float64(e.Concurrency*max(1, e.Weight))
+		}
+		if best == nil || m.c.Policy == permits.LeastLoaded && load(e) < load(best) {
+			best = e
+		}
+	}
+	return best
+}
+
+func (m *model) free(e *modelEndpoint) int {
+	if !e.usable || m.now.Before(e.fullUntil) {
+		return 0
+	}
+	return max(0, e.Concurrency-m.held[e.ID])
+}
+
+func (m *model) hasEndpoint(q *modelRequest) bool {
+	return slices.ContainsFunc(m.order, func(e *modelEndpoint) bool {
+		return e.usable && e.Concurrency > 0 && !slices.Contains(q.Avoid, e.ID)
+	})
+}
+
+func (m *model) grant(q *modelRequest, e *modelEndpoint) {
+	q.endpoint = e.ID
+	m.held[e.ID]++
+	m.running[q.Account]++
+	m.turn = slices.Index(m.order, e) + 1
+}
+
+func (m *model) release(q *modelRequest) {
+	m.held[q.endpoint]--
+	m.running[q.Account]--
+	m.completions++
+	m.dispatch()
+}
+
+// dispatch grants by band, then by arrival, what can be granted.
+func (m *model) dispatch() {
+	slices.SortFunc(m.waiting, func(a, b *modelRequest) int {
+		if a.Band != b.Band {
+			return int(a.Band) - int(b.Band)
+		}
+		return a.Arrived.Compare(b.Arrived)
+	})
+	for i := 0; i < len(m.waiting); i++ {
+		q := m.waiting[i]
+		if e := m.choose(q); e != nil && m.now.Before(q.until) {
+			m.grant(q, e)
+			m.waiting = slices.Delete(m.waiting, i, i+1)
+			i = -1 // from the start
+		}
+	}
+}
+
+func (m *model) cancel(q *modelRequest) {
+	q.gone = true
+	m.drop(q)
+}
+
+func (m *model) drop(q *modelRequest) {
+	m.waiting = slices.DeleteFunc(m.waiting, func(w *modelRequest) bool { return w == q })
+}
+
+// adjust follows a change of endpoints.
+func (m *model) adjust() {
+	for _, q := range slices.Clone(m.waiting) {
+		if !m.hasEndpoint(q) {
+			q.reason = permits.NoEndpoint
+			m.drop(q)
+		}
+	}
+	m.dispatch()
+}
+
+func (m *model) setEndpoints(es []permits.Endpoint) {
+	old := m.order
+	m.order = nil
+	for _, want := range es {
+		e := &modelEndpoint{usable: true}
+		if i := slices.IndexFunc(old, func(e *modelEndpoint) bool { return e.ID == want.ID }); i >= 0 {
+			e = old[i]
+		}
+		e.Endpoint = want
+		m.order = append(m.order, e)
+	}
+	m.turn = min(m.turn, len(m.order))
+	m.adjust()
+}
+
+func (m *model) drain() {
+	m.draining = true
+	for _, q := range m.waiting {
+		q.reason = permits.Draining
+	}
+	m.waiting = nil
+}
+
+// advance lets time pass, one event after the other. No two events are at the same time.
+func (m *model) advance(d time.Duration) {
+	for end := m.now.Add(d); m.now.Before(end); {
+		next := end
+		for _, q := range m.waiting {
+			if q.until.Before(next) {
+				next = q.until
+			}
+		}
+		for _, e := range m.order {
+			if e.fullUntil.After(m.now) && e.fullUntil.Before(next) {
+				next = e.fullUntil
+			}
+		}
+		m.now = next
+		for _, q := range slices.Clone(m.waiting) {
+			if !m.now.Before(q.until) {
+				q.reason = q.late
+				m.drop(q)
+			}
+		}
+		m.dispatch()
+	}
+}
+
+func (m *model) count(account string) (n int) {
+	for _, q := range m.waiting {
+		if q.Account == account {
+			n++
+		}
+	}
+	return n
+}
+
+func (m *model) load() permits.Load {
+	var l permits.Load
+	for _, e := range m.order {
+		if e.usable {
+			l.Limit += e.Concurrency
+		}
+		l.Free += m.free(e)
+	}
+	for _, n := range m.held {
+		l.Held += n
+	}
+	l.Queued = len(m.waiting)
+	return l
+}
