@@ -26,9 +26,10 @@
 //
 // # Bounds
 //
-// Nothing here holds more than it was given, but for [Stream]: at most twice
-// MaxHeldEvent, the sketch, and the piece being fed. JSON may nest 200 deep.
-// Time is linear in the bytes.
+// Nothing here holds more than it was given, but for [Stream]: at most three
+// times MaxHeldEvent (what is held, its data lines joined, what is delivered),
+// the piece being fed, and a sketch of 16 KiB. JSON may nest 200 deep. Time is
+// linear in the bytes.
 //
 // # Errors
 //

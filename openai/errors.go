@@ -73,6 +73,13 @@ func ModelNotAllowed(model string) *Error {
 		Message: fmt.Sprintf("this account may not use the model %q", cut(model)), Param: "model"}
 }
 
+// OriginNotAllowed is a browser whose page comes from an origin that may not open
+// WebSockets.
+func OriginNotAllowed(origin string) *Error {
+	return &Error{Number: 40303, Status: 403, Code: "origin_not_allowed", Type: typePermission,
+		Message: fmt.Sprintf("pages of the origin %q may not connect: list it under origins in the document \"defaults\"", cut(origin))}
+}
+
 // MethodNotAllowed is a path that is served, but for the methods in allow only.
 func MethodNotAllowed(method, allow string) *Error {
 	return &Error{Number: 40501, Status: 405, Code: "method_not_allowed", Type: typeInvalid,

@@ -69,6 +69,7 @@ func TestErrors(t *testing.T) {
 	f(openai.UnsupportedParameter("background"), 40004, 400, "unsupported_parameter", "invalid_request_error")
 	f(openai.InvalidAPIKey("no key"), 40101, 401, "invalid_api_key", "authentication_error")
 	f(openai.ModelNotAllowed("m"), 40301, 403, "model_not_allowed", "permission_error")
+	f(openai.OriginNotAllowed("https://x"), 40303, 403, "origin_not_allowed", "permission_error")
 	f(openai.MethodNotAllowed("PUT", "POST"), 40501, 405, "method_not_allowed", "invalid_request_error")
 	f(openai.RequestTimeout(), 40801, 408, "request_timeout", "invalid_request_error")
 	f(openai.RequestTooLarge(5), 41301, 413, "request_too_large", "invalid_request_error")

@@ -23,6 +23,39 @@ func (s *Stream) event(b []byte) (strip bool) {
 		m.noChoice && m.reports && !m.failed
 }
 
+// fields reads the lines of a whole event: its name, and its data joined.
+func (s *Stream) fields(event []byte) (name, data []byte) {
+	if !s.begun {
+		event = bytes.TrimPrefix(event, []byte("\ufeff"))
+	}
+	lines := 0
+	for len(event) > 0 {
+		var line []byte
+		line, event = nextLine(event)
+		field, value := splitField(line)
+		switch string(field) {
+		case "event":
+			name = value
+		case "data":
+			data = s.join(data, value, lines)
+			lines++
+		}
+	}
+	return name, data
+}
+
+// join puts a further data line behind the others. The first stays where it is.
+func (s *Stream) join(data, line []byte, before int) []byte {
+	switch before {
+	case 0:
+		return line
+	case 1:
+		s.joined = append(s.joined[:0], data...)
+	}
+	s.joined = append(append(s.joined, '\n'), line...)
+	return s.joined
+}
+
 // meaning takes note of an event. Not ok is one without data, or whose data is
 // not a JSON object: it says nothing, least of all that the stream is complete.
 func (s *Stream) meaning(name, data []byte) (m message, ok bool) {
@@ -148,66 +181,4 @@ func (s *scan) response(m *message) {
 			s.skip()
 		}
 	}
-}
-
-// choices counts the pieces of content in choices of either chat or completions.
-func (s *scan) choices(m *message) {
-	if s.space() != '[' {
-		s.skip()
-		return
-	}
-	m.noChoice = true
-	for more := s.firstElement(); more; more = s.nextElement() {
-		m.noChoice = false
-		m.deltas += s.choice()
-	}
-}
-
-func (s *scan) choice() (deltas int) {
-	if s.space() != '{' {
-		s.skip()
-		return 0
-	}
-	for key, more := s.firstMember(); more; key, more = s.nextMember() {
-		switch {
-		case string(key) == "text":
-			deltas = max(deltas, s.filled())
-		case string(key) == "delta" && s.peek() == '{':
-			deltas = max(deltas, s.delta())
-		default:
-			s.skip()
-		}
-	}
-	return deltas
-}
-
-// delta says with 1 that a delta holds anything but a role: content, reasoning,
-// a refusal, a call of a tool.
-func (s *scan) delta() (deltas int) {
-	for key, more := s.firstMember(); more; key, more = s.nextMember() {
-		if string(key) == "role" {
-			s.skip()
-		} else {
-			deltas = max(deltas, s.filled())
-		}
-	}
-	return deltas
-}
-
-// filled passes a value and says with 1 that it is a string, array or object and
-// not an empty one.
-func (s *scan) filled() int {
-	raw, ok := s.value()
-	if !ok {
-		return 0
-	}
-	switch raw[0] {
-	case '[', '{':
-		raw = bytes.TrimLeft(raw[1:], " \t\r\n")
-	case '"':
-		raw = raw[1:]
-	default:
-		return 0
-	}
-	return min(len(raw)-1, 1)
 }

@@ -14,7 +14,7 @@ import (
 func TestPeekAndSpliceGenerated(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	accepted := 0
-	for range 30_000 {
+	for range 12_000 {
 		body := []byte(generateObject(r, 0))
 		if r.IntN(8) == 0 {
 			body[r.IntN(len(body))] = "{}[],:\"\\ \x00\xff0a"[r.IntN(13)]
@@ -25,7 +25,7 @@ func TestPeekAndSpliceGenerated(t *testing.T) {
 			accepted++
 		}
 	}
-	if accepted < 3000 {
+	if accepted < 1200 {
 		t.Errorf("only %d were accepted", accepted)
 	}
 }

@@ -1,10 +1,6 @@
 package openai
 
-import (
-	"bytes"
-	"errors"
-	"strconv"
-)
+import "errors"
 
 const (
 	// MaxHeldEvent is the longest event that is held back until it is whole;
@@ -225,62 +221,3 @@ func (s *Stream) Deltas() int { return s.seen.deltas }
 
 // Err is ErrEventTooLong, after which nothing more is delivered, or nil.
 func (s *Stream) Err() error { return s.err }
-
-// AppendError appends the event that tells the client that its stream has
-// failed, in the form of the API. The stream must end with it, without the
-// proper end.
-func (s *Stream) AppendError(dst []byte, e *Error, requestID string) []byte {
-	if s.isLong {
-		// Part of an event is out and cannot be taken back.
-		dst = append(dst, "\n\n"...)
-	}
-	if s.config.API != Responses {
-		dst = append(dst, "data: "...)
-		dst = e.AppendJSON(dst, requestID)
-		return append(dst, "\n\n"...)
-	}
-	dst = append(dst, "event: error\ndata: {\"type\":\"error\",\"sequence_number\":"...)
-	dst = strconv.AppendInt(dst, int64(s.seen.sequence), 10)
-	dst = append(dst, `,"code":`...)
-	dst = appendString(dst, e.Code)
-	dst = append(dst, `,"message":`...)
-	dst = appendString(dst, e.Message)
-	dst = append(dst, `,"param":`...)
-	dst = appendStringOrNull(dst, e.Param)
-	dst = append(dst, `,"error":`...)
-	dst = e.appendObject(dst, requestID)
-	return append(dst, "}\n\n"...)
-}
-
-// fields reads the lines of a whole event: its name, and its data joined.
-func (s *Stream) fields(event []byte) (name, data []byte) {
-	if !s.begun {
-		event = bytes.TrimPrefix(event, []byte("\ufeff"))
-	}
-	lines := 0
-	for len(event) > 0 {
-		var line []byte
-		line, event = nextLine(event)
-		field, value := splitField(line)
-		switch string(field) {
-		case "event":
-			name = value
-		case "data":
-			data = s.join(data, value, lines)
-			lines++
-		}
-	}
-	return name, data
-}
-
-// join puts a further data line behind the others. The first stays where it is.
-func (s *Stream) join(data, line []byte, before int) []byte {
-	switch before {
-	case 0:
-		return line
-	case 1:
-		s.joined = append(s.joined[:0], data...)
-	}
-	s.joined = append(append(s.joined, '\n'), line...)
-	return s.joined
-}

@@ -91,7 +91,7 @@ func FuzzStream(f *testing.F) {
 
 func TestStreamGenerated(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 4))
-	for range 4000 {
+	for range 1500 {
 		var b strings.Builder
 		if r.IntN(10) == 0 {
 			b.WriteString("\ufeff")

@@ -273,7 +273,7 @@ func TestStreamLongEventLines(t *testing.T) {
 	pad := `"pad":"` + strings.Repeat("x", openai.MaxHeldEvent) + `"`
 	f := func(text string, failed, ended bool) {
 		t.Helper()
-		for _, size := range []int{1, 4096, len(text)} {
+		for _, size := range []int{61, 4096, len(text)} {
 			s := stream(openai.Responses, split(text, size)...)
 			if s.Failed() != failed || s.Ended() != ended {
 				t.Errorf("in pieces of %d, ...%q: failed %v, ended %v", size, text[max(0, len(text)-40):], s.Failed(), s.Ended())
