@@ -17,7 +17,6 @@ import (
 	"colonnade/admin"
 	"colonnade/analytics"
 	"colonnade/discovery/etcd"
-	"colonnade/fleet"
 	"colonnade/forwarding"
 )
 
@@ -129,22 +128,8 @@ func (p *parts) running() Running {
 // serveAdmin answers on the admin listener until ctx ends.
 func (p *parts) serveAdmin(ctx context.Context, pages admin.Config) error {
 	pages.Metrics = p.metrics.Registry
-	pages.Fleet = func() any { return describe(p.watcher.Table()) }
+	pages.Fleet = func() any { return p.watcher.Table() }
 	return admin.Serve(ctx, p.admin, admin.Handler(pages))
-}
-
-// describe is a table as /debug/fleet shows it.
-func describe(t *fleet.Table) any {
-	servers := map[string][]*fleet.Server{}
-	endpoints := map[string][]*fleet.Endpoint{}
-	for _, c := range t.Colos() {
-		servers[c.Name] = t.Servers(c.Name)
-		endpoints[c.Name] = t.EndpointsOf(c.Name)
-	}
-	return map[string]any{
-		"revision": t.Revision, "rejected": t.Rejected, "conflicts": t.Conflicts,
-		"models": t.Models(), "pools": t.Pools(), "colos": t.Colos(), "servers": servers, "endpoints": endpoints,
-	}
 }
 
 // ready waits for the first table.

@@ -124,9 +124,10 @@ func TestReasons(t *testing.T) {
 	})
 	t.Run("queue full: bytes", func(t *testing.T) {
 		c := config()
-		c.Bytes = 99
+		c.Bytes = 100
 		p, r := full(t, c), patient("a")
-		r.Bytes = 100
+		r.Bytes = 60
+		wait(t, p, r)
 		refuse(t, p, r, permits.QueueFull)
 	})
 	t.Run("account queue full", func(t *testing.T) {

@@ -1,7 +1,6 @@
 package permits_test
 
 import (
-	"context"
 	"math"
 	"testing"
 	"testing/synctest"
@@ -40,31 +39,6 @@ func TestRateIsKnownFromSixteen(t *testing.T) {
 			t.Errorf("rate %v, want 2 a second once requests take half as long", s.Rate)
 		}
 	})
-}
-
-// A request that was granted a slot and was gone by then says nothing about how long slots are held.
-func TestCancelledGrantsAreNotMeasured(t *testing.T) {
-	for range 20 {
-		synctest.Test(t, func(t *testing.T) {
-			p := newPool(t, config(), fleet(1, 1)...)
-			warm(t, p, time.Second, 64)
-			held := take(t, p, patient("a"))
-			ctx, cancel := context.WithCancel(t.Context())
-			done := start(ctx, p, patient("a"))
-			synctest.Wait()
-			time.Sleep(time.Second)
-			go held.Release()
-			go cancel()
-			if r := <-done; r.err == nil {
-				time.Sleep(time.Second)
-				r.permit.Release()
-			}
-			synctest.Wait()
-			if s := p.Snapshot(); math.Abs(s.Rate-1) > 1e-6 {
-				t.Errorf("rate %v, want 1 a second", s.Rate)
-			}
-		})
-	}
 }
 
 func TestExpectedWait(t *testing.T) {
@@ -124,7 +98,11 @@ func TestRefusedForWhatIsExpected(t *testing.T) {
 		done := start(t.Context(), p, r)
 		synctest.Wait()
 		held.Release()
-		(<-done).permit.Release()
+		if again := <-done; again.err != nil {
+			t.Errorf("one that rejoins: %v", again.err)
+		} else {
+			again.permit.Release()
+		}
 	})
 }
 
@@ -135,6 +113,9 @@ func TestSilence(t *testing.T) {
 		p := newPool(t, config(), fleet(1, 4)...)
 		warm(t, p, time.Second, 64)
 		time.Sleep(time.Hour) // idle: nothing can be expected
+		if rate := p.Snapshot().Rate; math.Abs(rate-4) > 1e-6 {
+			t.Errorf("rate %v after an idle hour, want 4 a second", rate)
+		}
 		held, _ := takeAll(t, p, permits.Request{})
 		expect := func(after, want time.Duration) {
 			t.Helper()
@@ -155,6 +136,24 @@ func TestSilence(t *testing.T) {
 		for _, permit := range held[1:] {
 			permit.Release()
 		}
+	})
+}
+
+// A pool that is full for long, but where permits come back, is not silent.
+func TestFullIsNotSilent(t *testing.T) {
+	c := config()
+	c.MaxWait = time.Hour
+	play(t, c, fleet(1, 1), func(s *scene) {
+		s.ask("one after the other", patient("a"))
+		s.release()
+		for range 100 {
+			s.ask("one after the other", patient("a")) // waits until the one before is done
+			time.Sleep(time.Second)
+		}
+		if rate := s.pool.Snapshot().Rate; rate < 0.9 {
+			t.Errorf("rate %v, want 1 a second", rate)
+		}
+		time.Sleep(time.Second)
 	})
 }
 
@@ -188,6 +187,25 @@ func TestRetryAfter(t *testing.T) {
 		for told := range 100 { // two a second
 			within(refuse(t, p, patient("a"), permits.Busy).RetryAfter, float64(told)/2)
 		}
+	})
+}
+
+// Those who wait are served before anybody who comes back.
+func TestRetryAfterTheQueue(t *testing.T) {
+	c := config()
+	c.PerAccount = 8
+	play(t, c, fleet(1, 1), func(s *scene) {
+		time.Sleep(time.Second)
+		s.release()
+		warm(t, s.pool, time.Second, 16)
+		for range 9 {
+			s.ask("waits", patient("a"))
+		}
+		r := refuse(t, s.pool, patient("a"), permits.AccountQueueFull)
+		if r.RetryAfter < 8*time.Second || r.RetryAfter > 10*time.Second {
+			t.Errorf("with 8 waiting for a second each, told to come back in %v", r.RetryAfter)
+		}
+		time.Sleep(10 * time.Second)
 	})
 }
 

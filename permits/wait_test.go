@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -197,6 +199,43 @@ func TestGoneIsNotGranted(t *testing.T) {
 		if n := s.pool.Snapshot().Granted; n != before {
 			t.Errorf("%d granted to a client that had left", n-before)
 		}
+	})
+}
+
+// lateCancel is a context that ends just after the slot was handed over: Acquire asks it once in the beginning, the pool
+// once at the grant.
+type lateCancel struct {
+	context.Context
+	asked atomic.Int32
+}
+
+func (c *lateCancel) Err() error {
+	if c.asked.Add(1) > 2 {
+		return context.Canceled
+	}
+	return nil
+}
+
+// Who was granted a slot and is gone by then gives it to the next, is not charged, and says nothing about how long
+// permits are held.
+func TestGoneJustAfterTheGrant(t *testing.T) {
+	play(t, config(), fleet(1, 1), func(s *scene) {
+		time.Sleep(time.Second)
+		s.release()
+		warm(t, s.pool, time.Second, 63)
+		s.ask("first", patient("b"))
+		done := start(&lateCancel{Context: s.Context()}, s.pool, patient("a"))
+		s.ask("next", patient("b"))
+		s.ask("a", patient("a"))
+		time.Sleep(time.Second)
+		if r := <-done; r.err == nil {
+			t.Error("granted to a client that had left")
+		}
+		if rate := s.pool.Snapshot().Rate; math.Abs(rate-1) > 1e-6 {
+			t.Errorf("rate %v, want 1 a second", rate)
+		}
+		time.Sleep(3 * time.Second)
+		s.wantGranted("first", "a", "next") // as if that request of a had never been
 	})
 }
 

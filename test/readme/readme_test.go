@@ -1,0 +1,226 @@
+// Package readme runs what the README tells its readers to run.
+package readme
+
+import (
+	"context"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"colonnade/internal/etcdtest"
+)
+
+// patience bounds every wait; the first build of the binaries takes the most of it.
+const patience = 5 * time.Minute
+
+const root = "../.."
+
+// block is one fenced block of the README.
+type block struct{ section, language, text string }
+
+func blocks(t *testing.T) []block {
+	t.Helper()
+	data, err := os.ReadFile(filepath.Join(root, "README.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all []block
+	section := ""
+	fences := regexp.MustCompile("(?ms)^## ([^\n]*)$|^```([a-z]*)\n(.*?)^```$")
+	for _, m := range fences.FindAllStringSubmatch(string(data), -1) {
+		if m[1] != "" {
+			section = m[1]
+			continue
+		}
+		all = append(all, block{section, m[2], m[3]})
+	}
+	return all
+}
+
+// text joins the blocks of some sections in one language.
+func text(t *testing.T, language string, sections ...string) string {
+	t.Helper()
+	var b strings.Builder
+	for _, one := range blocks(t) {
+		for _, s := range sections {
+			if one.section == s && one.language == language {
+				b.WriteString(one.text)
+			}
+		}
+	}
+	if b.Len() == 0 {
+		t.Fatalf("the README has no %s in %q: this test must follow it", language, sections)
+	}
+	return b.String()
+}
+
+// elsewhere moves what the README does at fixed places to places of this test.
+type elsewhere struct {
+	t   *testing.T
+	dir string
+	was []string // pairs for a replacer
+}
+
+func newElsewhere(t *testing.T) *elsewhere {
+	e := &elsewhere{t: t, dir: t.TempDir()}
+	for _, address := range []string{"127.0.0.1:8080", "127.0.0.1:9080", "127.0.0.1:8000", "127.0.0.1:8443", "127.0.0.1:9443", "127.0.0.1:8081", "127.0.0.1:9081"} {
+		e.was = append(e.was, address, freeAddress(t))
+	}
+	e.was = append(e.was, "fleet.key", e.dir+"/fleet.key", "-events var", "-events "+e.dir+"/var", "deploy/fleet.yaml", e.dir+"/fleet.yaml")
+	sample, err := os.ReadFile(filepath.Join(root, "deploy/fleet.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(e.dir+"/fleet.yaml", []byte(e.move(string(sample))), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return e
+}
+
+func (e *elsewhere) move(s string) string { return strings.NewReplacer(e.was...).Replace(s) }
+
+func freeAddress(t *testing.T) string {
+	t.Helper()
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer ln.Close()
+	return ln.Addr().String()
+}
+
+func needs(t *testing.T, programs ...string) {
+	t.Helper()
+	for _, p := range programs {
+		if _, err := exec.LookPath(p); err != nil {
+			t.Skipf("%s is not in the PATH", p)
+		}
+	}
+}
+
+// bash runs a script in the repository's root, and ends what it has started in the background.
+func bash(t *testing.T, script string, env ...string) string {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, "bash", "-c", "trap 'kill $(jobs -p) 2>/dev/null; wait' EXIT\nset -e\n"+script)
+	cmd.Dir, cmd.Env = root, append(os.Environ(), env...)
+	cmd.WaitDelay = 10 * time.Second
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		t.Errorf("%v\n%s\n--- said:\n%s", err, script, out)
+	}
+	return string(out)
+}
+
+// up runs `make up` until the test's end.
+func up(t *testing.T, e *elsewhere) {
+	t.Helper()
+	flags := e.move("-listen 127.0.0.1:8080 -admin 127.0.0.1:9080 -etcd-listen ") + freeAddress(t)
+	cmd := exec.Command("make", "up", "UP_FLAGS="+flags)
+	cmd.Dir = root
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	var said strings.Builder
+	cmd.Stdout, cmd.Stderr = &said, &said
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- cmd.Wait() }()
+	t.Cleanup(func() {
+		_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGINT)
+		select {
+		case <-ended: // make itself tells of the interrupt by its status
+		case <-time.After(time.Minute):
+			_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL)
+			<-ended
+			t.Error("make up did not end after Ctrl-C")
+		}
+		if !strings.Contains(said.String(), "OpenAI(base_url=") {
+			t.Errorf("make up did not say what to paste:\n%s", said.String())
+		}
+	})
+	url := "http://" + e.move("127.0.0.1:8080") + "/health/ready"
+	for deadline := time.Now().Add(patience); ; time.Sleep(50 * time.Millisecond) {
+		if answer, err := http.Get(url); err == nil {
+			_, _ = io.Copy(io.Discard, answer.Body)
+			answer.Body.Close()
+			if answer.StatusCode == http.StatusOK {
+				return
+			}
+		}
+		if time.Now().After(deadline) {
+			t.Fatal("make up is not ready")
+		}
+	}
+}
+
+func TestTryIt(t *testing.T) {
+	needs(t, "make", "bash", "curl", "go")
+	e := newElsewhere(t)
+	up(t, e)
+	script := text(t, "sh", "Try it", "See what happened")
+	for _, alone := range []string{"make up\n", "make test\n"} { // the one runs already, the other runs this test
+		if !strings.Contains(script, alone) {
+			t.Errorf("the README does not have the line %q", alone)
+		}
+		script = strings.Replace(script, alone, "", 1)
+	}
+	out := bash(t, e.move(script))
+	for _, want := range []string{"data: [DONE]", "200 colo=ams", "200 colo=fra", "429 colo=", "retry-after=", "inference_requests_total{", "ok"} {
+		if !strings.Contains(out, want) {
+			t.Errorf("nowhere %q in what the README's commands say:\n%s", want, out)
+		}
+	}
+	t.Run("JavaScript", func(t *testing.T) { e.program(t, "js", ".mjs", "js/node_modules", "node") })
+	t.Run("Python", func(t *testing.T) { e.program(t, "python", ".py", "python/.venv", "python/.venv/bin/python") })
+}
+
+// program runs the README's program in one language where the SDKs are installed.
+func (e *elsewhere) program(t *testing.T, language, suffix, installed, interpreter string) {
+	sdk, err := filepath.Abs(filepath.Join(root, "test/sdk"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(filepath.Join(sdk, installed)); err != nil {
+		t.Skip("the SDKs are not installed: run test/sdk/install.sh")
+	}
+	// Modules are looked for from where the program lies.
+	file, err := os.CreateTemp(filepath.Join(sdk, language), "readme-*"+suffix)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer os.Remove(file.Name())
+	if _, err := file.WriteString(e.move(text(t, language, "Try it"))); err != nil {
+		t.Fatal(err)
+	}
+	if strings.Contains(interpreter, "/") {
+		interpreter = filepath.Join(sdk, interpreter)
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	out, err := exec.CommandContext(ctx, interpreter, file.Name()).CombinedOutput()
+	if err != nil || len(strings.Fields(string(out))) < 20 {
+		t.Errorf("%v, want some words:\n%s", err, out)
+	}
+}
+
+func TestRunItForReal(t *testing.T) {
+	needs(t, "make", "bash", "curl", "go", "sha256sum")
+	e := newElsewhere(t)
+	store := etcdtest.Start(t)
+	out := bash(t, e.move(text(t, "sh", "Run it for real")), "COLONNADE_ETCD=http://"+store.Address)
+	for _, want := range []string{"applied models/llama-3.1-8b-instruct", "applied accounts/acme", `"id":"llama-3.1-8b-instruct"`} {
+		if !strings.Contains(out, want) {
+			t.Errorf("nowhere %q in what the README's commands say:\n%s", want, out)
+		}
+	}
+}
