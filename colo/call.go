@@ -27,6 +27,8 @@ type call struct {
 	body  openai.Body
 	raw   []byte // as received
 
+	handshake *forwarding.Handshake // the client's; nil unless it wants a WebSocket
+
 	arrived   time.Time
 	firstBy   time.Time // by when the client wants a first byte; zero = any time
 	end       time.Time // of the whole request
@@ -40,6 +42,7 @@ type call struct {
 	attempts  int      // at engines, here
 	retries   int      // further ones allowed
 	broken    int      // endpoints this request has broken
+	last      *refusal // why the last attempt failed
 }
 
 // errPanicked is the cause of a request whose handler panicked.
@@ -89,6 +92,9 @@ func (c *call) acquire() error {
 		r.MaxExpected = max(queue.SpillWait.Std(), time.Duration(c.hop.WaitBelow))
 		// The expectation may prove wrong: then the next colo is better than a long wait here.
 		r.MaxWait = min(4*r.MaxExpected, queue.MaxWait.Std()-time.Duration(c.hop.Waited)-c.queued)
+		if r.Rejoin { // of whom nothing is expected
+			r.MaxWait = min(r.MaxWait, r.MaxExpected)
+		}
 	}
 	grant, err := c.pool.Acquire(c.Context, r)
 	if err != nil {
@@ -122,11 +128,15 @@ func (c *call) dispatch() (*forwarding.Answer, error) {
 		Method:  "POST",
 		Path:    c.path(e),
 		Fields:  append(fields, c.fields()...),
-		Body:    c.body.Splice(nil, c.raw, edit),
 		Connect: c.model.Timeouts.Connect.Std(),
 		Idle:    c.idle(),
 		End:     c.end,
 		Linger:  linger,
+	}
+	if c.handshake != nil {
+		c.toHandshake(&r, edit.Model)
+	} else {
+		r.Body = c.body.Splice(nil, c.raw, edit)
 	}
 	if c.body.Stream {
 		r.FirstByte = c.model.Timeouts.FirstByte.Std()

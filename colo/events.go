@@ -31,6 +31,7 @@ func (c *call) event(phase analytics.Phase) *analytics.Event {
 		QueuedInColo:     c.queued > 0,
 		BytesIn:          int64(len(c.raw)),
 		Streamed:         c.body.Stream,
+		WebSocket:        c.handshake != nil,
 		Beta:             c.model.Beta,
 		ExternalEndpoint: e.External,
 	}
@@ -53,10 +54,9 @@ func (c *call) logEnd(outcome analytics.Outcome, reason string) {
 }
 
 // logWhole ends an attempt whose answer came in one piece.
-func (c *call) logWhole(answer *forwarding.Answer) {
+func (c *call) logWhole(status int, body []byte) {
 	e := c.event(analytics.PhaseEnd)
-	body, _ := answer.Whole()
-	e.Outcome, e.Status, e.BytesOut = analytics.OutcomeCompleted, answer.Status(), int64(len(body))
+	e.Outcome, e.Status, e.BytesOut = analytics.OutcomeCompleted, status, int64(len(body))
 	e.TimeToFirstToken = analytics.Milliseconds(c.firstByte.Sub(c.arrived))
 	if u, ok := openai.BodyUsage(body); ok {
 		c.bill(e, u)
@@ -67,7 +67,7 @@ func (c *call) logWhole(answer *forwarding.Answer) {
 // logStreamEnd ends an attempt whose answer was relayed as it came.
 func (c *call) logStreamEnd(answer *forwarding.Answer, end forwarding.End) {
 	e := c.event(analytics.PhaseEnd)
-	e.Outcome, e.Status, e.BytesOut = analytics.Outcome(end.Kind), answer.Status(), answer.Size()
+	e.Outcome, e.Reason, e.Status, e.BytesOut = analytics.Outcome(end.Kind), end.Reason, answer.Status(), answer.Size()
 	e.TimeToFirstToken = analytics.Milliseconds(c.firstByte.Sub(c.arrived))
 	e.Partial = end.Kind != forwarding.EndComplete
 	if stream := answer.Stream(); stream != nil {
@@ -77,13 +77,8 @@ func (c *call) logStreamEnd(answer *forwarding.Answer, end forwarding.End) {
 			e.TokensEstimated = stream.Deltas()
 		}
 	}
-	switch e.Outcome {
-	case analytics.OutcomeEngineError:
-		e.Reason = "cut_short"
-		c.pool.Failed(c.grant.Endpoint)
-	case analytics.OutcomeTimeout:
-		e.Reason = "idle"
-		c.pool.Failed(c.grant.Endpoint)
+	if end.Kind == forwarding.EndFailed || end.Reason == forwarding.ReasonIdle {
+		c.pool.Failed(c.grant.Endpoint) // but not for a request that took all its time: the client may have been slow
 	}
 	c.log(e)
 }

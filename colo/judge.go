@@ -65,7 +65,7 @@ func (c *call) judge(answer *forwarding.Answer, err error) next {
 	if err != nil {
 		return c.judgeError(err)
 	}
-	switch openai.ClassifyStatus(answer.Status()) {
+	switch c.classify(answer) {
 	case openai.Relay, openai.ClientError:
 		c.pool.Succeeded(e)
 		return next{relay: true}
@@ -91,13 +91,21 @@ func (c *call) judgeError(err error) next {
 	case failed.Phase == forwarding.PhaseConnect:
 		// Nothing was sent, so nothing was broken.
 		c.pool.Failed(c.grant.Endpoint)
-		return c.failed("connect", true)
+		return c.failed(forwarding.ReasonConnect, true)
 	case failed.Timeout:
 		if c.firstByte.Sub(c.granted) >= c.model.Timeouts.FirstByte.Std() {
 			c.pool.Failed(c.grant.Endpoint) // else it was only the client that did not want to wait
 		}
-		return next{outcome: analytics.OutcomeTimeout, failure: "first_byte", refusal: refusal{
-			err: openai.InferenceTimeout("first_byte"), verdict: forwarding.Verdict{Kind: forwarding.VerdictError, Reason: "first_byte", Final: true}}}
+		reason := "first_byte"
+		if !c.firstByte.Before(c.end) {
+			reason = "total"
+		}
+		return next{outcome: analytics.OutcomeTimeout, failure: reason, refusal: refusal{
+			err: openai.InferenceTimeout(reason), verdict: forwarding.Verdict{Kind: forwarding.VerdictError, Reason: reason, Final: true}}}
+	case failed.Phase == forwarding.PhaseStream:
+		// The client has got nothing of the answer, but the engine may have generated all of it.
+		c.pool.Failed(c.grant.Endpoint)
+		return c.failed("cut_short", false)
 	}
 	return c.broke("no_answer")
 }

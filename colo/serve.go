@@ -47,6 +47,7 @@ func (s *Server) serve(rc *fasthttp.RequestCtx) {
 		}
 		c.release()
 		c.logEnd(next.outcome, next.failure)
+		c.last = &next.refusal
 		if !next.again || !s.budget.Take() {
 			next.write(c)
 			return
@@ -87,7 +88,7 @@ func (c *call) resolve() *refusal {
 	s := c.server
 	if c.visited() {
 		s.config.Logger.Error("request came back: a routing loop", "request_id", c.hop.RequestID, "visited", c.hop.Visited)
-		return &refusal{err: openai.Unavailable("routing_loop", 0), verdict: forwarding.Verdict{Kind: forwarding.VerdictError, Final: true}}
+		return &refusal{err: openai.Unavailable("routing_loop", 0), verdict: forwarding.Verdict{Kind: forwarding.VerdictError, Reason: "routing_loop", Final: true}}
 	}
 	model, ok := s.config.Table().Model(c.hop.Model)
 	if !ok {
@@ -100,7 +101,12 @@ func (c *call) resolve() *refusal {
 	}
 	c.model, c.pool = model, pool
 	var e *openai.Error
-	if c.body, e = openai.Peek(c.route.API, string(c.rc.Request.Header.ContentType()), c.raw); e != nil {
+	if c.route.API == openai.Realtime {
+		e = c.readHandshake()
+	} else {
+		c.body, e = openai.Peek(c.route.API, string(c.rc.Request.Header.ContentType()), c.raw)
+	}
+	if e != nil {
 		return &refusal{err: e, verdict: forwarding.Verdict{Kind: forwarding.VerdictError, Final: true}}
 	}
 	if err := c.WatchClient(c.rc.Conn()); err != nil {
@@ -121,7 +127,15 @@ func (c *call) visited() bool {
 
 // relay answers with what the engine says. It reports whether the answer goes on after the handler has returned.
 func (c *call) relay(answer *forwarding.Answer) (streaming bool) {
+	if answer.Switched() {
+		c.hold(answer)
+		return true
+	}
 	c.headers(c.attempts)
+	if openai.ClassifyStatus(answer.Status()) == openai.ClientError {
+		c.relayError(answer)
+		return false
+	}
 	relay := &forwarding.Relay{
 		Context: c.Context, Answer: answer, Client: c.rc.Conn(), Stall: c.server.config.WriteStall, RequestID: c.hop.RequestID,
 		Ended: func(end forwarding.End) {
@@ -134,26 +148,39 @@ func (c *call) relay(answer *forwarding.Answer) (streaming bool) {
 		return true
 	}
 	c.release()
-	if openai.ClassifyStatus(answer.Status()) == openai.ClientError {
-		body, _ := answer.Whole()
-		c.rc.Response.Header.SetContentType("application/json")
-		c.rc.Response.SetBodyRaw(openai.WrapClientError(answer.Status(), body, c.hop.RequestID))
-	}
-	c.logWhole(answer)
+	body, _ := answer.Whole()
+	c.logWhole(answer.Status(), body)
 	return false
+}
+
+// relayError answers with what the engine has against the request. That is always a JSON error, also where the engine
+// said so in the first event of a stream, or in a body too long to be held.
+func (c *call) relayError(answer *forwarding.Answer) {
+	answer.Close()
+	c.release()
+	body := openai.WrapClientError(answer.Status(), answer.ErrorBody(), c.hop.RequestID)
+	forwarding.WriteBody(c.rc, answer.Status(), "application/json", body)
+	c.logWhole(answer.Status(), body)
 }
 
 // headers sets what every answer to another node carries.
 func (c *call) headers(attempts int) {
-	h := &c.rc.Response.Header
+	for _, f := range c.fieldsBack(attempts) {
+		c.rc.Response.Header.Set(f.Name, f.Value)
+	}
+}
+
+func (c *call) fieldsBack(attempts int) []forwarding.Field {
+	fields := make([]forwarding.Field, 0, 3)
 	if c.pool != nil {
 		l := c.pool.Load()
-		h.Set(forwarding.HeaderLoad, forwarding.Load{
+		fields = append(fields, forwarding.Field{Name: forwarding.HeaderLoad, Value: forwarding.Load{
 			Free: l.Free, Held: l.Held, Limit: l.Limit, Queued: l.Queued, Expected: l.Expected, Known: l.Known,
-		}.String())
+		}.String()})
 	}
-	h.Set(forwarding.HeaderQueuedMS, strconv.FormatInt(c.queued.Milliseconds(), 10))
-	h.Set(forwarding.HeaderAttempts, strconv.Itoa(attempts))
+	return append(fields,
+		forwarding.Field{Name: forwarding.HeaderQueuedMS, Value: strconv.FormatInt(c.queued.Milliseconds(), 10)},
+		forwarding.Field{Name: forwarding.HeaderAttempts, Value: strconv.Itoa(attempts)})
 }
 
 // recovered answers a panic, which would else end the process.
@@ -173,9 +200,8 @@ func (c *call) refuse(err error) {
 		c.gone(err)
 		return
 	}
-	if full.Reason == admission.NoEndpoint && c.attempts > 0 {
-		// Every endpoint that was left has failed this request: that is why, not a want of room.
-		(&refusal{err: openai.EngineFailed("no_other_endpoint"), verdict: forwarding.Verdict{Kind: forwarding.VerdictError, Reason: "no_other_endpoint"}}).write(c)
+	if full.Reason == admission.NoEndpoint && c.last != nil {
+		c.last.write(c) // no endpoint is left that has not failed this request: that is why
 		return
 	}
 	outOfCapacity(full.Reason, full.RetryAfter, full.Expected).write(c)

@@ -68,6 +68,7 @@ func New(c Config) (*Server, error) {
 		Handle:  s.serve,
 		Refuse:  s.refuseUnread,
 		MaxBody: s.maxBody,
+		InHand:  inHand,
 		Logger:  c.Logger,
 	})
 	return s, nil

@@ -34,6 +34,8 @@ type call struct {
 	body     openai.Body
 	raw      []byte
 
+	handshake *forwarding.Handshake // the client's; nil unless it wants a WebSocket
+
 	arrived   time.Time
 	firstBy   time.Time // by when the client wants a first byte; zero = any time
 	end       time.Time // of the whole request
@@ -71,11 +73,16 @@ func (c *call) header(name string) string { return string(c.rc.Request.Header.Pe
 
 // identify finds the account.
 func (c *call) identify(t *fleet.Table) *openai.Error {
+	return c.identifyBy(t, accounts.Bearer(c.header("Authorization")))
+}
+
+// identifyBy finds the account by an API key.
+func (c *call) identifyBy(t *fleet.Table, key string) *openai.Error {
 	id := c.header(forwarding.HeaderRequestID)
 	if isRequestID(id) {
 		c.clientID = id
 	}
-	caller, err := accounts.Identify(t, accounts.Bearer(c.header("Authorization")), c.entry.config.Open, c.arrived)
+	caller, err := accounts.Identify(t, key, c.entry.config.Open, c.arrived)
 	if err != nil {
 		return openai.InvalidAPIKey(err.Error())
 	}

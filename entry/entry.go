@@ -65,6 +65,7 @@ func New(c Config) (*Entry, error) {
 		Handle:  e.serve,
 		Refuse:  e.refuseUnread,
 		MaxBody: func() int { return c.Table().MaxBody().Int() },
+		InHand:  inHand,
 		Logger:  c.Logger,
 	})
 	return e, nil

@@ -23,6 +23,7 @@ func (c *call) event(phase analytics.Phase) *analytics.Event {
 		Attempts:        c.attempts,
 		BytesIn:         int64(len(c.raw)),
 		Streamed:        c.body.Stream,
+		WebSocket:       c.route.API == openai.Realtime,
 	}
 	if c.caller.Account != nil {
 		e.Account = c.caller.Account.Name
@@ -83,7 +84,7 @@ func (c *call) logWhole(answer *forwarding.Answer) {
 // logStream ends a request whose answer was relayed as it came.
 func (c *call) logStream(answer *forwarding.Answer, end forwarding.End) {
 	e := c.event(analytics.PhaseEnd)
-	e.Outcome, e.Partial = analytics.Outcome(end.Kind), end.Kind != forwarding.EndComplete
+	e.Outcome, e.Reason, e.Partial = analytics.Outcome(end.Kind), end.Reason, end.Kind != forwarding.EndComplete
 	e.Status, e.BytesOut = answer.Status(), answer.Size()
 	e.TimeToFirstToken = analytics.Milliseconds(c.firstByte.Sub(c.arrived))
 	c.log(e)

@@ -38,9 +38,8 @@ func modelInfo(name string) openai.ModelInfo { return openai.ModelInfo{ID: name,
 
 // answer sends a JSON body of our own.
 func (c *call) answer(body []byte) {
-	c.rc.Response.Header.SetContentType("application/json")
 	c.rc.Response.Header.Set(forwarding.HeaderRequestID, c.id)
-	c.rc.Response.SetBodyRaw(body)
+	forwarding.WriteBody(c.rc, fasthttp.StatusOK, "application/json", body)
 }
 
 // serveHealth answers the probes, which need neither key nor event. It reports whether the path was one of them.
@@ -61,12 +60,10 @@ func (e *Entry) serveHealth(rc *fasthttp.RequestCtx) bool {
 		forwarding.WriteError(rc, openai.MethodNotAllowed(string(rc.Method()), "GET"), "")
 		return true
 	}
-	rc.SetContentType("text/plain; charset=utf-8")
+	status, text := fasthttp.StatusOK, "ok\n"
 	if err != nil {
-		rc.SetStatusCode(fasthttp.StatusServiceUnavailable)
-		rc.SetBodyString(err.Error() + "\n")
-		return true
+		status, text = fasthttp.StatusServiceUnavailable, err.Error()+"\n"
 	}
-	rc.SetBodyString("ok\n")
+	forwarding.WriteBody(rc, status, "text/plain; charset=utf-8", []byte(text))
 	return true
 }

@@ -77,6 +77,12 @@ func (c *call) infer() (streaming bool) {
 // receive finds out who asks, for what, and where it can go.
 func (c *call) receive() *openai.Error {
 	t := c.entry.config.Table()
+	if c.route.API == openai.Realtime {
+		if err := c.receiveRealtime(t); err != nil {
+			return err
+		}
+		return c.plan(t)
+	}
 	if err := c.identify(t); err != nil {
 		return err
 	}
@@ -97,10 +103,18 @@ func (c *call) receive() *openai.Error {
 	if limit := int64(c.model.MaxBody); int64(len(c.raw)) > limit {
 		return openai.RequestTooLarge(limit)
 	}
+	if err = c.mayRun(); err != nil {
+		return err
+	}
+	return c.plan(t)
+}
+
+// mayRun refuses the requests of an account that may have none running.
+func (c *call) mayRun() *openai.Error {
 	if c.caller.Account.Limits.Concurrent == 0 {
 		return openai.RateLimited("concurrent", time.Minute)
 	}
-	return c.plan(t)
+	return nil
 }
 
 // plan makes the list of colos to try, and watches the client from now on.
@@ -162,6 +176,9 @@ func (c *call) served(at try, answer *forwarding.Answer, err error) bool {
 	e.budget.Charge(v.Retries)
 	if v.Kind == forwarding.VerdictOOC {
 		c.tries.refused(at, v)
+		if attempts > 0 {
+			c.tries.charge(v, c.retry) // it was full only in an engine's own eyes: to go on is to try again
+		}
 		return false
 	}
 	c.tries.failed(verdictError(v), v, c.retry)
@@ -182,6 +199,8 @@ func (c *call) failedForward(at try, err error) {
 		c.tries.lostServer(e, c.retry)
 	case failed.Timeout:
 		c.tries.give(openai.InferenceTimeout("total"))
+	case failed.Phase == forwarding.PhaseStream:
+		c.tries.give(openai.EngineFailed("server_lost"))
 	default:
 		c.tries.lostServer(openai.EngineFailed("server_lost"), c.retry)
 	}

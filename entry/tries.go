@@ -1,6 +1,7 @@
 package entry
 
 import (
+	"slices"
 	"time"
 
 	"colonnade/fleet"
@@ -21,22 +22,27 @@ const (
 )
 
 // tries walks a plan. While colos remain, a request waits in one only if that will be short. When every colo was full,
-// it waits where the expected wait is least. It knows neither clock nor network.
+// it waits where the expected wait is least, or if there is no room left meanwhile, where it is next to least. It knows neither clock nor network.
 type tries struct {
 	stops    []stop
 	queueing queueing
 	errors   int // further attempts left after errors
 	full     int // further colos left after one that was full
 
-	best         *stop         // of the colos that would let it wait: the one with the least expected wait
-	bestExpected time.Duration // 0 = not known
-	waitedAtBest bool
-	lost         bool // a server was lost without a verdict
-	broken       int  // endpoints that the request has broken
+	waitable []waitable // colos that would let it wait, the least expected wait first
+	lost     bool       // a server was lost without a verdict
+	broken   int        // endpoints that the request has broken
 
-	refusal *openai.Error // of the full colos, the one with the smallest Retry-After
-	failure *openai.Error // the last error
-	over    bool
+	refusal    *openai.Error // of a full colo: the last that let it wait, else the first
+	retryAfter time.Duration // the smallest that full colos have named
+	failure    *openai.Error // the last error
+	over       bool
+}
+
+// waitable is a colo whose slots are taken, but that has room for whoever waits.
+type waitable struct {
+	stop
+	expected time.Duration // 0 = not known
 }
 
 // stop is one colo of a plan, and the server there that grants the model's permits.
@@ -65,9 +71,10 @@ func (t *tries) next() (try, bool) {
 		s := t.stops[0]
 		t.stops = t.stops[1:]
 		return t.at(s), true
-	case t.best != nil && !t.waitedAtBest:
-		t.waitedAtBest = true
-		return try{stop: *t.best, wait: forwarding.WaitFull}, true
+	case len(t.waitable) > 0:
+		s := t.waitable[0].stop
+		t.waitable = t.waitable[1:]
+		return try{stop: s, wait: forwarding.WaitFull}, true
 	}
 	return try{}, false
 }
@@ -78,12 +85,11 @@ func (t *tries) at(s stop) try {
 	switch {
 	case t.queueing == queueNever:
 		return try{stop: s, wait: forwarding.WaitNever}
-	case t.queueing == queueWait, last && t.best == nil:
+	case t.queueing == queueWait, last && len(t.waitable) == 0:
 		// Nobody else is left who would let it wait, so there is nothing to compare with.
-		t.waitedAtBest = true
 		return try{stop: s, wait: forwarding.WaitFull}
 	case last:
-		return try{stop: s, wait: forwarding.WaitSpill, below: t.bestExpected}
+		return try{stop: s, wait: forwarding.WaitSpill, below: t.waitable[0].expected}
 	}
 	return try{stop: s, wait: forwarding.WaitSpill}
 }
@@ -93,29 +99,58 @@ func (t *tries) refused(at try, v forwarding.Verdict) {
 	if t.full--; t.full < 0 {
 		t.stops = nil
 	}
-	e := verdictError(v)
-	if t.refusal == nil || t.refusal.Status > e.Status || t.refusal.Status == e.Status && e.RetryAfter < t.refusal.RetryAfter {
-		t.refusal = e
+	t.remember(verdictError(v), at.wait == forwarding.WaitFull)
+	switch {
+	case at.wait == forwarding.WaitFull && v.MayWait:
+		t.waitable = nil // it has waited as long as it may
+	case at.wait == forwarding.WaitSpill && v.MayWait:
+		i, _ := slices.BinarySearchFunc(t.waitable, v.Expected, func(w waitable, expected time.Duration) int {
+			if shorter(expected, w.expected) {
+				return 1
+			}
+			return -1
+		})
+		t.waitable = slices.Insert(t.waitable, i, waitable{at.stop, v.Expected})
 	}
-	if at.wait == forwarding.WaitSpill && v.MayWait && (t.best == nil || shorter(v.Expected, t.bestExpected)) {
-		t.best, t.bestExpected = &at.stop, v.Expected
+}
+
+// remember keeps what the client is to be told. That somewhere was nobody at all is worth less than that somewhere was
+// no room; and that a colo had no slot less than why it could not be waited for there.
+func (t *tries) remember(e *openai.Error, waited bool) {
+	switch {
+	case t.refusal == nil || e.Status < t.refusal.Status:
+		t.refusal, t.retryAfter = e, e.RetryAfter
+	case e.Status == t.refusal.Status:
+		if waited {
+			t.refusal = e
+		}
+		t.retryAfter = min(t.retryAfter, e.RetryAfter)
 	}
 }
 
 // shorter compares two expected waits, of which 0 is not known.
 func shorter(a, b time.Duration) bool { return a > 0 && (b == 0 || a < b) }
 
-// failed takes the verdict of a colo where the request failed. The budget is asked only if nothing else forbids to go on.
+// failed takes the verdict of a colo where the request failed.
 func (t *tries) failed(e *openai.Error, v forwarding.Verdict, budget func() bool) {
 	t.failure = e
+	t.charge(v, budget)
+}
+
+// charge counts attempts that have reached an engine: another one needs the budget's leave, which is asked only if
+// nothing else forbids it.
+func (t *tries) charge(v forwarding.Verdict, budget func() bool) {
 	t.errors -= v.Retries
 	t.broken = max(t.broken, v.Broken)
-	if v.Final || t.broken >= maxBroken || t.errors < 1 || !budget() {
+	if v.Final || t.broken >= maxBroken || t.errors < 1 || t.more() && !budget() {
 		t.over = true
 		return
 	}
 	t.errors--
 }
+
+// more says whether the plan has another try.
+func (t *tries) more() bool { return len(t.stops) > 0 || len(t.waitable) > 0 }
 
 // lostServer takes the loss of a server that has said nothing. That is forgiven once; then it is an error like others.
 func (t *tries) lostServer(e *openai.Error, budget func() bool) {
@@ -135,7 +170,9 @@ func (t *tries) outcome() *openai.Error {
 	case t.over && t.failure != nil, t.refusal == nil && t.failure != nil:
 		return t.failure
 	case t.refusal != nil:
-		return t.refusal
+		e := *t.refusal
+		e.RetryAfter = t.retryAfter
+		return &e
 	}
 	return openai.Unavailable("no_endpoint", time.Second)
 }

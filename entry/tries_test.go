@@ -95,6 +95,39 @@ func TestKnownWaitBeatsUnknown(t *testing.T) {
 	}
 }
 
+// Many may find the same colo the best at once, and not all of them have room there.
+func TestLastTryGoesOnWhereThereIsNoRoomLeft(t *testing.T) {
+	tr := newTries(testStops("ams", "fra", "waw"), queueAsNeeded, testRetry)
+	for _, expected := range []time.Duration{2 * time.Second, 0, time.Second} {
+		at, _ := tr.next()
+		tr.refused(at, ooc("busy", 4*time.Second, expected, true))
+	}
+	for _, want := range []string{"waw", "ams", "fra"} { // what is not known comes last
+		at, ok := tr.next()
+		if !ok || at.Colo.Name != want || at.wait != forwarding.WaitFull {
+			t.Fatalf("last try %v %v at %v, want to wait in %s", ok, at.wait, at.Colo, want)
+		}
+		tr.refused(at, ooc("account_queue_full", 5*time.Second, 0, false))
+	}
+	if at, ok := tr.next(); ok {
+		t.Errorf("one try too many: %v", at)
+	}
+	if e := tr.outcome(); e.Reason != "account_queue_full" || e.RetryAfter != 4*time.Second {
+		t.Errorf("outcome = %+v, want the reason of the last try and the smallest Retry-After", e)
+	}
+}
+
+// Whoever has waited as long as it may has no time to wait elsewhere.
+func TestNoSecondWait(t *testing.T) {
+	tr := newTries(testStops("ams", "fra"), queueAsNeeded, testRetry)
+	way := walk(tr, map[string]forwarding.Verdict{
+		"ams": ooc("queue_timeout", time.Second, time.Second, true), "fra": ooc("queue_timeout", time.Second, 2*time.Second, true),
+	})
+	if want := []string{"ams spill", "fra spill", "ams full"}; !slices.Equal(way, want) {
+		t.Errorf("tried %v, want %v", way, want)
+	}
+}
+
 func TestOneColoWaitsAtOnce(t *testing.T) {
 	tr := newTries(testStops("ams"), queueAsNeeded, testRetry)
 	if way := walk(tr, nil); !slices.Equal(way, []string{"ams full", "served"}) {

@@ -1,6 +1,7 @@
 package forwarding
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"io"
@@ -30,14 +31,18 @@ type Answer struct {
 	target    Target
 	conn      *conn
 	linger    time.Duration
+	end       time.Time // of the whole exchange
 	unwatch   func() bool
+	settled   bool // unwatch was called
+	spoilt    bool // by a cancellation that had begun before: the deadlines are not ours
 
-	head   head
-	body   body
-	stream *openai.Stream // of an event stream; else nil
-	held   []byte         // to be delivered before the body
-	whole  bool           // held is all there is
-	size   int64          // bytes delivered
+	head     head
+	body     body
+	stream   *openai.Stream // of an event stream; else nil
+	held     []byte         // to be delivered before the body
+	whole    bool           // held is all there is
+	switched bool           // the connection is a WebSocket now
+	size     int64          // bytes delivered
 }
 
 // Status is the HTTP status, or for a stream that began with an error event the status that the event says.
@@ -58,6 +63,24 @@ func (a *Answer) Stream() *openai.Stream { return a.stream }
 
 // Whole returns the whole body, if it has arrived: small answers and refusals do before [Transport.Do] returns.
 func (a *Answer) Whole() ([]byte, bool) { return a.held, a.whole }
+
+// ErrorBody is how an answer that is an error says what is wrong, as JSON: its body, or the data of the event that a
+// stream began with. It is nil if that is too long to be held.
+func (a *Answer) ErrorBody() []byte {
+	if a.stream == nil {
+		if a.whole {
+			return a.held
+		}
+		return nil
+	}
+	for line := range bytes.Lines(a.held) {
+		data, ok := bytes.CutPrefix(line, []byte("data:"))
+		if data = bytes.TrimSpace(data); ok && len(data) > 0 {
+			return data
+		}
+	}
+	return nil
+}
 
 // Length is the body's length, or -1 if only its end will tell.
 func (a *Answer) Length() int64 {
@@ -166,12 +189,27 @@ func (a *Answer) last() ([]byte, error) {
 	return nil, io.EOF
 }
 
+// lateness says what an answer that has run out of time has run out of.
+func (a *Answer) lateness() string {
+	if !a.end.IsZero() && !time.Now().Before(a.end) {
+		return "total"
+	}
+	return ReasonIdle
+}
+
 // Size is how many bytes Next has returned.
 func (a *Answer) Size() int64 { return a.size }
 
 // AtEnd reports whether all of a body of known length has been returned by Next.
 func (a *Answer) AtEnd() bool {
 	return a.conn == nil || a.stream == nil && a.body.done && a.held == nil
+}
+
+// settle ends the watch over the context, whose end has no effect after it.
+func (a *Answer) settle() {
+	if !a.settled {
+		a.settled, a.spoilt = true, !a.unwatch()
+	}
 }
 
 // finish ends an exchange whose answer was read to its end.
@@ -181,8 +219,8 @@ func (a *Answer) finish() {
 		return
 	}
 	a.conn = nil
-	// A cancellation that has begun has spoilt the deadlines.
-	reusable := a.unwatch() && !a.head.close && a.body.framing != framingClose && a.body.held == 0 && c.br.Buffered() == 0
+	a.settle()
+	reusable := !a.spoilt && !a.head.close && a.body.framing != framingClose && a.body.held == 0 && c.br.Buffered() == 0
 	if !reusable {
 		c.Close()
 		a.transport.releaseReader(c)
@@ -199,7 +237,7 @@ func (a *Answer) Close() {
 		return
 	}
 	a.conn = nil
-	a.unwatch()
+	a.settle()
 	c.linger(a.linger)
 	a.transport.releaseReader(c)
 }

@@ -59,7 +59,7 @@ func TestBodyEnds(t *testing.T) {
 // A body is the same however it was cut into chunks and reads.
 func TestBodyChunksProperty(t *testing.T) {
 	random := rand.New(rand.NewPCG(3, 4))
-	for range 300 {
+	for range 60 {
 		var want, raw bytes.Buffer
 		for range random.IntN(20) {
 			chunk := bytes.Repeat([]byte{byte('a' + random.IntN(26))}, 1+random.IntN(40_000))

@@ -68,8 +68,13 @@ func (c *conn) Read(p []byte) (int, error) {
 // when linger returns. What still arrives is thrown away.
 func (c *conn) linger(limit time.Duration) {
 	defer c.Close()
+	c.awaitClose(limit)
+}
+
+// awaitClose is the first step, without the second. It reports whether the other side has closed.
+func (c *conn) awaitClose(limit time.Duration) bool {
 	if limit <= 0 || c.closeWrite() != nil {
-		return
+		return false
 	}
 	until := time.Now().Add(limit)
 	var drain [4 << 10]byte
@@ -77,14 +82,26 @@ func (c *conn) linger(limit time.Duration) {
 		_ = c.SetReadDeadline(until)
 		// A cancellation that comes late moves the deadline once more, so a timeout alone is no reason to leave.
 		if _, err := c.Conn.Read(drain[:]); err != nil && !errors.Is(err, os.ErrDeadlineExceeded) {
-			return
+			return true
 		}
+	}
+	return false
+}
+
+// abort makes the coming Close reset the connection. The other side then learns of it though bytes that it does not take
+// stand before the end.
+func (c *conn) abort() {
+	if c.tcp != nil {
+		_ = c.tcp.SetLinger(0)
 	}
 }
 
 func (c *conn) closeWrite() error {
 	if t, ok := c.Conn.(*tls.Conn); ok {
 		_ = t.CloseWrite()
+	}
+	if c.tcp == nil {
+		return errNoHalfClose
 	}
 	return c.tcp.CloseWrite()
 }

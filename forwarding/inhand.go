@@ -15,6 +15,7 @@ type InHand struct {
 	end     context.CancelCauseFunc
 	all     sync.WaitGroup
 	count   atomic.Int64
+	hijacks hijacks
 }
 
 // NewInHand returns a set without requests. It is to be closed.

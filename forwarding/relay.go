@@ -28,10 +28,14 @@ const (
 	EndDrained    EndKind = "drained"      // by us: for any other cause than a client that has gone
 )
 
+// ReasonIdle is the reason of an [EndTimeout] after a silence of the other side.
+const ReasonIdle = "idle"
+
 // End is how a relay ended, and why.
 type End struct {
-	Kind EndKind
-	Err  error
+	Kind   EndKind
+	Reason string // machine-readable; empty where the kind says it all
+	Err    error
 }
 
 // Relay writes the rest of an answer to the client: the body stream of a fasthttp response, which is written after the
@@ -68,12 +72,17 @@ func (r *Relay) WriteTo(w io.Writer) (int64, error) {
 		if len(piece) == 0 {
 			continue
 		}
-		if r.Answer.AtEnd() {
+		last := r.Answer.AtEnd()
+		if last {
 			r.end(End{Kind: EndComplete})
 		}
 		if err := r.write(w, piece); err != nil {
 			r.end(r.clientGone(err))
 			return r.Answer.size, err
+		}
+		if last {
+			_, _ = r.Answer.Next() // lets the connection go: only now, since the piece stood in its buffer
+			return r.Answer.size, nil
 		}
 	}
 }
@@ -132,17 +141,17 @@ func (r *Relay) classify(err error) End {
 	case stream != nil && stream.Ended() && !stream.Failed():
 		return End{Kind: EndComplete} // whatever became of the framing, or of a client that has heard all it wanted
 	case errors.Is(err, io.EOF) && stream != nil && stream.Failed():
-		return End{Kind: EndFailed} // if it was cut behind the error's event, it stays cut
+		return End{Kind: EndFailed, Reason: "error_event"} // if it was cut behind that, it stays cut
 	case r.Context.Err() != nil:
 		return r.cancelled()
 	case errors.Is(err, io.EOF) && (stream == nil || !stream.NeedsEnd()):
 		return End{Kind: EndComplete}
 	case errors.Is(err, io.EOF):
-		return End{Kind: EndFailed, Err: errNoProperEnd}
+		return End{Kind: EndFailed, Reason: "cut_short", Err: errNoProperEnd}
 	case errors.As(err, &failed) && failed.Timeout:
-		return End{Kind: EndTimeout, Err: err}
+		return End{Kind: EndTimeout, Reason: r.Answer.lateness(), Err: err}
 	}
-	return End{Kind: EndFailed, Err: err}
+	return End{Kind: EndFailed, Reason: "cut_short", Err: err}
 }
 
 var errNoProperEnd = errors.New("stream ended without its API's last event")
@@ -152,7 +161,7 @@ func (r *Relay) cancelled() End {
 	if errors.Is(cause, ErrClientGone) {
 		return End{Kind: EndClientGone, Err: cause}
 	}
-	return End{Kind: EndDrained, Err: cause}
+	return End{Kind: EndDrained, Reason: "draining", Err: cause}
 }
 
 // clientGone is the end after a failed write, unless the request was cancelled for another cause.
@@ -166,11 +175,11 @@ func (r *Relay) clientGone(err error) End {
 func errorOf(end End) *openai.Error {
 	switch end.Kind {
 	case EndTimeout:
-		return openai.InferenceTimeout("idle")
+		return openai.InferenceTimeout(end.Reason)
 	case EndDrained:
-		return openai.Unavailable("draining", 0)
+		return openai.Unavailable(end.Reason, 0)
 	}
-	return openai.EngineFailed("cut_short")
+	return openai.EngineFailed(end.Reason)
 }
 
 func (r *Relay) end(e End) {
@@ -181,7 +190,9 @@ func (r *Relay) end(e End) {
 	if r.settle != nil {
 		r.settle()
 	}
-	if !r.Answer.AtEnd() {
+	if r.Answer.AtEnd() {
+		r.Answer.settle()
+	} else {
 		r.Answer.Close()
 	}
 	r.Ended(e)

@@ -61,6 +61,8 @@ type Request struct {
 	Path   string // with its query
 	Fields []Field
 	Body   []byte
+	// Handshake, if there is one, asks for a WebSocket. An answer may then have switched: see [Answer.Switched].
+	Handshake *Handshake
 
 	Connect   time.Duration // longest wait for a connection
 	FirstByte time.Duration // from dispatch to the first byte of a stream; 0 = only End holds
@@ -95,6 +97,9 @@ func (r *Request) appendHead(b []byte) ([]byte, error) {
 		b = append(b, ": "...)
 		b = append(b, f.Value...)
 		b = append(b, "\r\n"...)
+	}
+	if r.Handshake != nil {
+		b = r.Handshake.appendFields(b)
 	}
 	if r.Method != "GET" {
 		b = append(b, "Content-Length: "...)

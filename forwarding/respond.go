@@ -11,10 +11,7 @@ import (
 
 // WriteError answers with e. It is the one place where an error becomes a response. An empty id is left out.
 func WriteError(rc *fasthttp.RequestCtx, e *openai.Error, requestID string) {
-	rc.Response.ResetBody()
-	rc.SetStatusCode(e.Status)
 	h := &rc.Response.Header
-	h.SetContentType("application/json")
 	setUnlessEmpty(h, HeaderRequestID, requestID)
 	setUnlessEmpty(h, HeaderReason, e.Reason)
 	setUnlessEmpty(h, "Allow", e.Allow)
@@ -29,7 +26,14 @@ func WriteError(rc *fasthttp.RequestCtx, e *openai.Error, requestID string) {
 	if e.Status == fasthttp.StatusUnauthorized {
 		h.Set("WWW-Authenticate", "Bearer")
 	}
-	rc.Response.SetBodyRaw(e.AppendJSON(nil, requestID))
+	WriteBody(rc, e.Status, "application/json", e.AppendJSON(nil, requestID))
+}
+
+// WriteBody answers with a body of our own, for which the client does not have for ever.
+func WriteBody(rc *fasthttp.RequestCtx, status int, contentType string, body []byte) {
+	rc.SetStatusCode(status)
+	rc.Response.Header.SetContentType(contentType)
+	rc.Response.SetBodyRaw(body)
 	_ = rc.SetWriteDeadline(time.Now().Add(writeStall))
 }
 

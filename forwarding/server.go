@@ -29,6 +29,7 @@ type ServerConfig struct {
 	Handle  func(*fasthttp.RequestCtx)
 	Refuse  func(*fasthttp.RequestCtx, *openai.Error) // for requests that could not be read
 	MaxBody func() int                                // bytes
+	InHand  *InHand
 	Logger  *slog.Logger
 }
 
@@ -36,7 +37,13 @@ type ServerConfig struct {
 // multipart parsing of its own, and our errors instead of its plain texts.
 func NewServer(c ServerConfig) *fasthttp.Server {
 	return &fasthttp.Server{
-		Handler: c.Handle,
+		Handler: func(rc *fasthttp.RequestCtx) {
+			c.Handle(rc)
+			if len(rc.Request.Header.Peek("Upgrade")) > 0 && !rc.Hijacked() {
+				rc.SetConnectionClose() // somebody on the way may take it for a tunnel all the same
+			}
+		},
+		ConnState: c.InHand.connState,
 		ErrorHandler: func(rc *fasthttp.RequestCtx, err error) {
 			c.Refuse(rc, readError(err, c.MaxBody()))
 			rc.SetConnectionClose()

@@ -37,7 +37,7 @@ type Hop struct {
 	Priority        string   `json:"pri"`
 	Concurrent      int      `json:"con,omitempty"` // the account's cap of running requests
 	Model           string   `json:"mod"`           // its own name, never an alias
-	Visited         []string `json:"via"`           // servers on the way so far
+	Visited         []string `json:"via,omitempty"` // servers on the way so far; those that an entry has tried before are not
 	Hops            int      `json:"hops"`          // further hops allowed
 	Attempt         int      `json:"att"`           // how many attempts were made before this one
 	Retries         int      `json:"ret"`           // further attempts allowed after an engine's error

@@ -189,7 +189,10 @@ func (t *Transport) Do(ctx context.Context, r *Request, s Shape) (*Answer, error
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)
 	}
-	c := t.take(r.Target)
+	var c *conn
+	if r.Handshake == nil { // else it will keep its connection: one of its own, that has not aged
+		c = t.take(r.Target)
+	}
 	if c == nil {
 		var err error
 		if c, err = dial(ctx, r.Target, r.Connect); err != nil {
@@ -200,13 +203,22 @@ func (t *Transport) Do(ctx context.Context, r *Request, s Shape) (*Answer, error
 	c.br.Reset(c)
 	c.idle, c.end = 0, r.End
 
-	a := &Answer{ctx: ctx, transport: t, target: r.Target, conn: c, linger: r.Linger}
+	a := &Answer{ctx: ctx, transport: t, target: r.Target, conn: c, linger: r.Linger, end: r.End}
 	a.unwatch = context.AfterFunc(ctx, c.cancel)
 	if err := a.begin(r, s); err != nil {
 		a.Close()
-		return nil, exchangeError(ctx, PhaseFirstByte, err)
+		return nil, exchangeError(ctx, a.phase(), err)
 	}
 	return a, nil
+}
+
+// phase is how far an answer has come that is not there up to its first byte, or as a whole. Of an unstreamed one every
+// byte commits us, though we hold them back; of one that is an error already, none.
+func (a *Answer) phase() Phase {
+	if a.stream == nil && len(a.held) > 0 && a.head.status < 300 {
+		return PhaseStream
+	}
+	return PhaseFirstByte
 }
 
 // send writes the whole request; a head and a body go out in one call.
@@ -259,6 +271,10 @@ func (a *Answer) begin(r *Request, s Shape) error {
 	}
 	a.head = h
 	a.body = newBody(a.conn.br, &a.head)
+	if h.status == 101 {
+		a.switched = true
+		return r.Handshake.check(&a.head)
+	}
 	if err := a.readFirst(s); err != nil {
 		return err
 	}

@@ -200,7 +200,9 @@ func TestFailures(t *testing.T) {
 	}
 	f("closed without a byte", "", PhaseFirstByte, "")
 	f("cut in the head", "HTTP/1.1 200 OK\r\nContent-", PhaseFirstByte, "")
-	f("short body", "HTTP/1.1 200 OK\r\nContent-Length: 20\r\n\r\n{\"id\"", PhaseFirstByte, "")
+	f("cut before the body", "HTTP/1.1 200 OK\r\nContent-Length: 20\r\n\r\n", PhaseFirstByte, "")
+	f("short body", "HTTP/1.1 200 OK\r\nContent-Length: 20\r\n\r\n{\"id\"", PhaseStream, "")
+	f("short body of an error", "HTTP/1.1 500 Oh\r\nContent-Length: 20\r\n\r\n{\"id\"", PhaseFirstByte, "")
 	f("stream without an event", streamHead+chunk(": ping\n\n")+"0\r\n\r\n", PhaseFirstByte, "")
 	f("cut before the first event", streamHead+chunk(": ping\n\n"), PhaseFirstByte, "")
 	f("cut at a chunk's boundary", streamHead+chunk(delta("a"))+chunk(delta("b")), PhaseStream, delta("a")+delta("b"))

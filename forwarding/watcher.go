@@ -15,14 +15,13 @@ var ErrClientGone = errors.New("client has gone")
 type Watch struct {
 	watcher *Watcher
 	id      uint64
-	fd      int
+	raw     syscall.RawConn
 }
 
-// Stop ends the watch; it must be called before the connection can be closed or serve another request. It may be
-// called twice.
+// Stop ends the watch; it must be called before the connection can serve another request. It may be called twice.
 func (w *Watch) Stop() {
 	if w.watcher != nil {
-		w.watcher.stop(w.id, w.fd)
+		w.watcher.stop(w.id, w.raw)
 		w.watcher = nil
 	}
 }

@@ -58,7 +58,7 @@ func (w *Watcher) Watch(c net.Conn, gone watched) (Watch, error) {
 	if err != nil {
 		return Watch{}, err
 	}
-	watch := Watch{watcher: w, fd: -1}
+	watch := Watch{watcher: w, raw: raw}
 	w.mu.Lock()
 	w.nextID++
 	watch.id = w.nextID
@@ -66,7 +66,6 @@ func (w *Watcher) Watch(c net.Conn, gone watched) (Watch, error) {
 	w.mu.Unlock()
 	var added error
 	err = raw.Control(func(fd uintptr) {
-		watch.fd = int(fd)
 		event := unix.EpollEvent{Events: unix.EPOLLRDHUP | unix.EPOLLONESHOT, Fd: int32(watch.id), Pad: int32(watch.id >> 32)}
 		added = unix.EpollCtl(w.fd, unix.EPOLL_CTL_ADD, int(fd), &event)
 	})
@@ -77,10 +76,10 @@ func (w *Watcher) Watch(c net.Conn, gone watched) (Watch, error) {
 	return watch, nil
 }
 
-func (w *Watcher) stop(id uint64, fd int) {
+func (w *Watcher) stop(id uint64, raw syscall.RawConn) {
 	w.forget(id)
-	// The descriptor is still ours: a watch ends before its connection does.
-	_ = unix.EpollCtl(w.fd, unix.EPOLL_CTL_DEL, fd, nil)
+	// Not by a number that was kept: it may be another connection's by now. A closed one has left the set by itself.
+	_ = raw.Control(func(fd uintptr) { _ = unix.EpollCtl(w.fd, unix.EPOLL_CTL_DEL, int(fd), nil) })
 }
 
 func (w *Watcher) forget(id uint64) watched {

@@ -51,10 +51,10 @@ func (w *Watcher) Watch(c net.Conn, gone watched) (Watch, error) {
 	defer w.mu.Unlock()
 	w.nextID++
 	w.clients[w.nextID] = client{raw: raw, gone: gone}
-	return Watch{watcher: w, id: w.nextID}, nil
+	return Watch{watcher: w, id: w.nextID, raw: raw}, nil
 }
 
-func (w *Watcher) stop(id uint64, _ int) {
+func (w *Watcher) stop(id uint64, _ syscall.RawConn) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	delete(w.clients, id)

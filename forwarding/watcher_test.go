@@ -141,6 +141,7 @@ func BenchmarkWatch(b *testing.B) {
 	w := newWatcher(b)
 	_, server := pair(b)
 	_, cancel := context.WithCancelCause(context.Background())
+	defer cancel(nil)
 	b.ReportAllocs()
 	for b.Loop() {
 		watch, err := w.Watch(server, cancel)

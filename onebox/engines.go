@@ -111,13 +111,12 @@ func (b *box) realEngine(ctx context.Context) ([]fleet.RawDocument, error) {
 }
 
 func listModels(ctx context.Context, url string) ([]string, error) {
-	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
-	defer cancel()
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url+"/v1/models", nil)
 	if err != nil {
 		return nil, err
 	}
-	answer, err := http.DefaultClient.Do(request)
+	client := &http.Client{Timeout: 10 * time.Second}
+	answer, err := client.Do(request)
 	if err != nil {
 		return nil, err
 	}

@@ -83,12 +83,20 @@ func (f *testFleet) arrivals() (n uint64) {
 	return n
 }
 
+// ours is the error of ours that an event tells.
+func (e streamEvent) ours(t testing.TB) (o errorObject) {
+	t.Helper()
+	if err := json.Unmarshal(e.Error, &o); err != nil {
+		t.Errorf("event %.200q tells no error of ours: %v", e.data, err)
+	}
+	return o
+}
+
 // isError checks the API's own error event, the last of these.
 func isError(t testing.TB, api string, events []streamEvent, number int, code string) {
 	t.Helper()
 	last := events[len(events)-1]
-	var e errorObject
-	if err := json.Unmarshal(last.Error, &e); err != nil || e.Number != number || e.Code != code || e.Type != "server_error" || e.RequestID == "" {
+	if e := last.ours(t); e.Number != number || e.Code != code || e.Type != "server_error" || e.RequestID == "" {
 		t.Errorf("last event %q: want error %d %s", last.data, number, code)
 	}
 	if api != "responses" {
@@ -178,21 +186,6 @@ func TestEngineTellsErrorInMidStream(t *testing.T) {
 			w, a, _ := tell(t, simengine.FaultErrorThenCut)
 			isCut(t, w, a)
 		})
-	}
-	f.clearFaults()
-}
-
-// An unstreamed answer that is cut after it has begun to reach the client is cut there, too; a small one is held until
-// it is whole, so it becomes an error, which other endpoints may cure.
-func TestEngineCutsWholeAnswer(t *testing.T) {
-	f := startFleet(t, onebox.Config{Engine: quick(4)}, "")
-	f.watch(8)
-	for _, fault := range []string{simengine.FaultCutAtChunk, simengine.FaultCutInChunk, simengine.FaultShortBody} {
-		f.engine("ams").SetFault(simengine.Fault{Fault: fault})
-		a := f.chat(chatBody(8, false))
-		if a.Status != 200 || a.Header.Get("x-colonnade-colo") != "fra" || a.Header.Get("x-colonnade-attempts") != "2" {
-			t.Errorf("%s: %d from %q: want 200 from fra at the second attempt", fault, a.Status, a.Header.Get("x-colonnade-colo"))
-		}
 	}
 	f.clearFaults()
 }

@@ -239,8 +239,10 @@ func (b *box) startEntry(ctx context.Context) error {
 // awaitReady waits until the entry knows every colo server.
 func (b *box) awaitReady(ctx context.Context) error {
 	url := "http://" + b.fleet.Entry.Address + "/health/ready"
+	client := &http.Client{Timeout: time.Second}
+	defer client.CloseIdleConnections()
 	for {
-		if answer, err := http.Get(url); err == nil {
+		if answer, err := client.Get(url); err == nil {
 			answer.Body.Close()
 			if answer.StatusCode == http.StatusOK {
 				return nil

@@ -90,6 +90,8 @@ func (w *wire) readHead(a *wireAnswer) error {
 }
 
 func (w *wire) readChunks(a *wireAnswer) error {
+	var body strings.Builder
+	defer func() { a.Body = body.String() }()
 	for {
 		line, err := w.br.ReadString('\n')
 		if err != nil {
@@ -102,7 +104,7 @@ func (w *wire) readChunks(a *wireAnswer) error {
 		chunk := make([]byte, size+2)
 		n, err := io.ReadFull(w.br, chunk)
 		chunk = chunk[:min(n, int(size))]
-		a.Body += string(chunk)
+		body.Write(chunk)
 		if err != nil || size == 0 {
 			return err
 		}

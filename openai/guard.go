@@ -115,9 +115,10 @@ func (g *guard) header(is header, value []byte) *Error {
 		}
 	case headerTrailer:
 		return InvalidRequest("", "trailers are not supported")
-	case headerHTTP2Settings:
-		return noUpgrade()
 	case headerUpgrade:
+		if equalFold(value, "h2c") {
+			return nil // Java's client offers it with every request; an offer may be passed over (RFC 9110, 7.8)
+		}
 		if g.old || string(g.head.Method) != "GET" || !equalFold(value, "websocket") {
 			return noUpgrade()
 		}

@@ -29,6 +29,7 @@ func TestCheckHeadAccepts(t *testing.T) {
 		"length with spaces":    head(post, host, "Content-Length: \t 12 "),
 		"empty get":             head(get, host, "Content-Length: 0"),
 		"http 1.0 without host": head("GET /v1/models HTTP/1.0"),
+		"offer of HTTP/2":       head("POST /v1/chat/completions HTTP/1.1", host, "Connection: Upgrade, HTTP2-Settings", "Upgrade: h2c", "HTTP2-Settings: AAMAAABkAARAAAAAAAIAAAAA", "Content-Length: 1"),
 		"websocket":             head("GET /v1/realtime?model=m HTTP/1.1", host, "Connection: Upgrade", "Upgrade: websocket"),
 		"expect":                head(post, host, "Expect: 100-Continue", "Content-Length: 1"),
 		"absolute form":         head("GET http://API.example.org/v1/models HTTP/1.1", host),
@@ -156,9 +157,6 @@ func TestCheckHeadRefuses(t *testing.T) {
 	}
 	f("method", head("GE\x00T /v1/models HTTP/1.1", host))
 	f("expect", head(post, host, "Expect: 200-ok"))
-	f("h2c", head(get, host, "Connection: Upgrade, HTTP2-Settings", "Upgrade: h2c", "HTTP2-Settings: AAMAAABkAARAAAAAAAIAAAAA"))
-	f("h2c alone", head(post, host, "Connection: Upgrade", "Upgrade: h2c", "Content-Length: 1"))
-	f("HTTP2-Settings alone", head(get, host, "HTTP2-Settings: AAMAAABk"))
 	f("upgrade of a post", head(post, host, "Upgrade: websocket"))
 	f("upgrade list", head(get, host, "Upgrade: websocket, h2c"))
 	f("upgrade in 1.0", head("GET /v1/realtime HTTP/1.0", host, "Upgrade: websocket"))

@@ -84,6 +84,9 @@ func (p *Pool) checkLeasesLocked(fail failFunc) {
 			fail("endpoint %q holds %d, counted %d", id, e.held, held[e])
 		}
 		delete(held, e)
+		if e.held < 0 || e.held > e.most {
+			fail("endpoint %q holds %d, at most %d may be", id, e.held, e.most)
+		}
 		if e.removed == slices.Contains(p.order, e) || e.removed && e.held == 0 || e.ID != id {
 			fail("endpoint %q (%q) with %d held, removed: %v, is in the wrong place", id, e.ID, e.held, e.removed)
 		}

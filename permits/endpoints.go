@@ -9,6 +9,7 @@ import (
 type endpoint struct {
 	Endpoint
 	held    int
+	most    int  // that may be held: Concurrency, or what was held when that became less
 	index   int  // in order, or outside
 	removed bool // not of the pool any more; kept while permits are held
 	usable  bool
@@ -80,6 +81,7 @@ func (p *Pool) setEndpointLocked(want Endpoint) {
 		e.usable = true
 	}
 	e.Endpoint = want
+	e.most = max(e.Concurrency, e.held)
 	e.removed = false
 	e.index = len(p.order)
 	p.order = append(p.order, e)

@@ -66,11 +66,12 @@ func (l *lease) release(serial uint64, used float64, taken bool) {
 		panic("permits: permit released twice")
 	}
 	if taken {
-		p.drain.completed(now, now-l.granted)
+		p.holds.completed(now, now-l.granted)
 	}
 	e := l.endpoint
 	p.free -= e.free()
 	e.held--
+	e.most = max(e.Concurrency, e.held)
 	p.free += e.free()
 	p.undone++
 	p.queue.Finish(l.running, used)

@@ -32,7 +32,7 @@ type Pool struct {
 	now       time.Duration // of the dispatch under way, for acceptLocked
 	fullFor   time.Duration // the time with slots but none free, before fullSince
 	fullSince time.Duration // negative: not full
-	drain     drain
+	holds     holds
 	told      comebacks
 	rand      *rand.Rand
 }

@@ -111,7 +111,7 @@ func bash(t *testing.T, script string, env ...string) string {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
-	cmd := exec.CommandContext(ctx, "bash", "-c", "trap 'kill $(jobs -p) 2>/dev/null; wait' EXIT\nset -e\n"+script)
+	cmd := exec.CommandContext(ctx, "bash", "-c", "trap 'status=$?; jobs -p | xargs -r kill; wait; exit $status' EXIT\nset -e\n"+script)
 	cmd.Dir, cmd.Env = root, append(os.Environ(), env...)
 	cmd.WaitDelay = 10 * time.Second
 	out, err := cmd.CombinedOutput()

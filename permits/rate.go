@@ -13,34 +13,34 @@ const (
 	longestWait    = 24 * time.Hour
 )
 
-// drain measures how long permits are held.
-type drain struct {
+// holds measures how long permits are held.
+type holds struct {
 	completions int
-	hold        float64       // mean, in nanoseconds
+	mean        float64       // in nanoseconds
 	last        time.Duration // instant of the last completion
 }
 
-func (d *drain) completed(now, held time.Duration) {
-	d.completions++
-	d.hold += (float64(held) - d.hold) / float64(min(d.completions, meanOver))
-	d.last = now
+func (h *holds) completed(now, held time.Duration) {
+	h.completions++
+	h.mean += (float64(held) - h.mean) / float64(min(h.completions, meanOver))
+	h.last = now
 }
 
 // rate is how many of so many slots come free per second when all are taken; 0 while that is not known. fullSince is
 // when they were last all taken, negative if they are not.
-func (d *drain) rate(now, fullSince time.Duration, slots int) float64 {
-	if d.completions < minCompletions || slots == 0 {
+func (h *holds) rate(now, fullSince time.Duration, slots int) float64 {
+	if h.completions < minCompletions || slots == 0 {
 		return 0
 	}
-	rate := float64(slots) * float64(time.Second) / max(d.hold, 1)
-	if quiet := now - max(d.last, fullSince); fullSince >= 0 && quiet > 0 {
+	rate := float64(slots) * float64(time.Second) / max(h.mean, 1)
+	if quiet := now - max(h.last, fullSince); fullSince >= 0 && quiet > 0 {
 		rate = min(rate, silence/quiet.Seconds())
 	}
 	return rate
 }
 
 func (p *Pool) rateLocked(now time.Duration) float64 {
-	return p.drain.rate(now, p.fullSince, p.limit)
+	return p.holds.rate(now, p.fullSince, p.limit)
 }
 
 // expectedLocked is how long a newcomer that has to wait would wait, and whether that is known.

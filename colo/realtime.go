@@ -1,0 +1,81 @@
+package colo
+
+import (
+	"net/url"
+	"slices"
+	"strings"
+
+	"colonnade/analytics"
+	"colonnade/forwarding"
+	"colonnade/openai"
+)
+
+// realtimeProtocol is the subprotocol that is answered if it was offered, whatever the engine makes of it.
+const realtimeProtocol = "realtime"
+
+// readHandshake is what a WebSocket has instead of a body.
+func (c *call) readHandshake() *openai.Error {
+	var err *openai.Error
+	c.handshake, err = forwarding.ReadHandshake(c.rc)
+	return err
+}
+
+// toHandshake makes r, which was built as for any request, one that asks the engine for a WebSocket.
+func (c *call) toHandshake(r *forwarding.Request, model string) {
+	separator := "?"
+	if strings.Contains(r.Path, "?") {
+		separator = "&"
+	}
+	r.Method, r.Path, r.Body = "GET", r.Path+separator+"model="+url.QueryEscape(model), nil
+	r.Handshake = forwarding.NewHandshake(c.handshake.Protocols)
+	r.FirstByte = c.model.Timeouts.FirstByte.Std()
+}
+
+// classify says what an engine's answer means. One that answers a handshake but does not switch speaks no WebSocket there.
+func (c *call) classify(answer *forwarding.Answer) openai.EngineClass {
+	class := openai.ClassifyStatus(answer.Status())
+	switch {
+	case answer.Switched():
+		return openai.Relay
+	case class == openai.Relay && c.handshake != nil:
+		return openai.Misconfigured
+	}
+	return class
+}
+
+// hold relays a session between the entry and the engine that has switched, once the handler has returned. The permit is
+// held until the engine's connection has ended. Nothing is tried again from here on.
+func (c *call) hold(answer *forwarding.Answer) {
+	session := &forwarding.Session{
+		Context:   c.Context,
+		Answer:    answer,
+		Handshake: c.handshake,
+		Fields:    c.fieldsBack(c.attempts),
+		Limits:    forwarding.SessionLimits{Life: c.model.Timeouts.WebSocket.Std(), Stall: c.server.config.WriteStall},
+		Ended: func(end forwarding.SessionEnd) {
+			c.release()
+			c.logSession(end)
+		},
+	}
+	if slices.Contains(c.handshake.Protocols, realtimeProtocol) {
+		session.Protocol = realtimeProtocol
+	}
+	c.rc.HijackSetNoResponse(true) // the session answers
+	c.Hijack(c.rc, func(client *forwarding.ClientConn) {
+		defer c.leave()
+		session.Run(client)
+	})
+}
+
+// logSession ends an attempt that was a WebSocket.
+func (c *call) logSession(end forwarding.SessionEnd) {
+	e := c.event(analytics.PhaseEnd)
+	e.Outcome, e.Reason, e.Status = analytics.Outcome(end.Kind), end.Reason, 101
+	e.Partial = end.Kind != forwarding.EndComplete
+	e.MessagesIn, e.MessagesOut = end.MessagesIn, end.MessagesOut
+	e.BytesIn, e.BytesOut = end.BytesIn, end.BytesOut
+	if end.Engine {
+		c.pool.Failed(c.grant.Endpoint)
+	}
+	c.log(e)
+}

@@ -1,0 +1,139 @@
+package forwarding
+
+import (
+	"crypto/rand"
+	"crypto/sha1"
+	"encoding/base64"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/valyala/fasthttp"
+
+	"colonnade/openai"
+)
+
+const (
+	// handshakeGUID goes into the answer to a key (RFC 6455, section 1.3).
+	handshakeGUID    = "258EAFA5-E914-47DA-95CA-C5AB0DC85B11"
+	handshakeVersion = "13"
+	handshakeKeySize = 16
+	// maxProtocols bounds what of a client's offer is looked at.
+	maxProtocols = 16
+)
+
+// Handshake asks for a WebSocket (RFC 6455, section 4). Extensions are neither offered nor taken: with compression, a
+// small message could become a huge one.
+type Handshake struct {
+	Key       string   // base64 of 16 bytes
+	Protocols []string // subprotocols on offer, the best first
+}
+
+// NewHandshake returns a handshake of our own.
+func NewHandshake(protocols []string) *Handshake {
+	var key [handshakeKeySize]byte
+	_, _ = rand.Read(key[:]) // does not fail since Go 1.24
+	return &Handshake{Key: base64.StdEncoding.EncodeToString(key[:]), Protocols: protocols}
+}
+
+// ReadHandshake reads the handshake of a request that was let through by [CheckHead].
+func ReadHandshake(rc *fasthttp.RequestCtx) (*Handshake, *openai.Error) {
+	h := &rc.Request.Header
+	if !h.ConnectionUpgrade() || !strings.EqualFold(string(h.Peek("Upgrade")), "websocket") {
+		return nil, openai.InvalidRequest("", "this URL speaks WebSocket only: connect to it with wss:// or ws://")
+	}
+	if version := string(h.Peek("Sec-WebSocket-Version")); version != handshakeVersion {
+		return nil, openai.InvalidRequest("", "the header sec-websocket-version is %.40q: it must be %s", version, handshakeVersion)
+	}
+	key := string(h.Peek("Sec-WebSocket-Key"))
+	if raw, err := base64.StdEncoding.Strict().DecodeString(key); err != nil || len(raw) != handshakeKeySize {
+		return nil, openai.InvalidRequest("", "the header sec-websocket-key must be base64 of %d bytes", handshakeKeySize)
+	}
+	read := &Handshake{Key: key}
+	for _, line := range h.PeekAll("Sec-WebSocket-Protocol") {
+		for protocol := range strings.SplitSeq(string(line), ",") {
+			if protocol = strings.Trim(protocol, " \t"); isToken(protocol) && len(read.Protocols) < maxProtocols {
+				read.Protocols = append(read.Protocols, protocol)
+			}
+		}
+	}
+	return read, nil
+}
+
+// accept is the answer to the key.
+func (h *Handshake) accept() string {
+	sum := sha1.Sum([]byte(h.Key + handshakeGUID))
+	return base64.StdEncoding.EncodeToString(sum[:])
+}
+
+// appendFields appends the header lines that ask.
+func (h *Handshake) appendFields(b []byte) []byte {
+	b = append(b, "Upgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Version: "+handshakeVersion+"\r\nSec-WebSocket-Key: "...)
+	b = append(b, h.Key...)
+	if len(h.Protocols) > 0 {
+		b = append(b, "\r\nSec-WebSocket-Protocol: "...)
+		b = append(b, strings.Join(h.Protocols, ", ")...)
+	}
+	return append(b, "\r\n"...)
+}
+
+// check reports why an answer that switches protocols is not the one that was asked for. Without a handshake none is.
+func (h *Handshake) check(answer *head) error {
+	protocol := answer.get("sec-websocket-protocol")
+	switch {
+	case h == nil:
+		return fmt.Errorf("%w: it switches protocols, which was not asked for", errMalformed)
+	case !strings.EqualFold(answer.get("upgrade"), "websocket"), !hasOption(answer.get("connection"), "upgrade"):
+		return fmt.Errorf("%w: it does not switch to websocket", errMalformed)
+	case answer.get("sec-websocket-accept") != h.accept():
+		return fmt.Errorf("%w: sec-websocket-accept does not answer the key", errMalformed)
+	case answer.get("sec-websocket-extensions") != "":
+		return fmt.Errorf("%w: it takes a WebSocket extension that was not offered", errMalformed)
+	case protocol != "" && !slices.Contains(h.Protocols, protocol):
+		return fmt.Errorf("%w: it takes a WebSocket subprotocol that was not offered", errMalformed)
+	}
+	return nil
+}
+
+// hasOption reports whether a Connection header lists option.
+func hasOption(list, option string) bool {
+	for o := range strings.SplitSeq(list, ",") {
+		if strings.EqualFold(strings.Trim(o, " \t"), option) {
+			return true
+		}
+	}
+	return false
+}
+
+// Switched reports whether the other side has taken the request's handshake: the connection is a WebSocket now.
+func (a *Answer) Switched() bool { return a.switched }
+
+// takeOver hands out the connection of an answer that has switched. It reports false if the context's end came first:
+// then the answer is still to be closed. Whoever has the connection ends it with leave.
+func (a *Answer) takeOver() (*conn, bool) {
+	if a.conn == nil || !a.switched || !a.unwatch() {
+		return nil, false
+	}
+	c := a.conn
+	a.conn = nil
+	return c, true
+}
+
+// leave ends a connection that was taken over, of which nobody reads any more.
+func (a *Answer) leave(c *conn) {
+	c.Close()
+	a.transport.releaseReader(c)
+}
+
+// SwitchProtocols answers the client's handshake as the server behind has answered ours. The connection must be taken
+// over with [Custody.Hijack].
+func SwitchProtocols(rc *fasthttp.RequestCtx, client *Handshake, server *Answer) {
+	rc.SetStatusCode(fasthttp.StatusSwitchingProtocols)
+	h := &rc.Response.Header
+	h.Set("Upgrade", "websocket")
+	h.Set("Connection", "Upgrade")
+	h.Set("Sec-WebSocket-Accept", client.accept())
+	setUnlessEmpty(h, "Sec-WebSocket-Protocol", server.Header("sec-websocket-protocol"))
+	_ = rc.SetWriteDeadline(time.Now().Add(writeStall))
+}

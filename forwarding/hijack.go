@@ -1,0 +1,91 @@
+package forwarding
+
+import (
+	"errors"
+	"net"
+	"sync"
+	"time"
+
+	"github.com/valyala/fasthttp"
+)
+
+// ClientConn is a client's connection that was taken over from the server.
+type ClientConn struct{ conn }
+
+// newClientConn returns what is read from and written to nc, whose socket is that of below.
+func newClientConn(nc, below net.Conn) *ClientConn {
+	tcp, _ := below.(*net.TCPConn)
+	return &ClientConn{conn{Conn: nc, tcp: tcp}}
+}
+
+// hijacks are the connections that were asked for and not handed out yet.
+type hijacks struct {
+	mu      sync.Mutex // guards the field below
+	waiting map[net.Conn]func(*ClientConn)
+}
+
+func (h *hijacks) expect(c net.Conn, run func(*ClientConn)) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.waiting == nil {
+		h.waiting = map[net.Conn]func(*ClientConn){}
+	}
+	h.waiting[c] = run
+}
+
+func (h *hijacks) claim(c net.Conn) (func(*ClientConn), bool) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	run, ok := h.waiting[c]
+	delete(h.waiting, c)
+	return run, ok
+}
+
+// Hijack calls run with the client's connection once the handler has returned and its answer was written, in a goroutine
+// of its own; the connection is closed when run returns. The custody must last until then. fasthttp forgets a hijack
+// whose connection breaks before; then run gets the connection closed, so that it is called in any case, and once.
+func (c *Custody) Hijack(rc *fasthttp.RequestCtx, run func(*ClientConn)) {
+	below := rc.Conn()
+	c.inHand.hijacks.expect(below, run)
+	rc.Hijack(func(nc net.Conn) {
+		if run, ok := c.inHand.hijacks.claim(below); ok {
+			run(newClientConn(nc, below))
+		}
+	})
+}
+
+// connState is called by the server when a connection's state changes.
+func (h *InHand) connState(c net.Conn, state fasthttp.ConnState) {
+	if state != fasthttp.StateClosed {
+		return
+	}
+	if run, ok := h.hijacks.claim(c); ok {
+		run(newClientConn(c, c))
+	}
+}
+
+var errNoHalfClose = errors.New("connection cannot be closed by halves")
+
+// writePiece is the most that is written within one deadline.
+const writePiece = 64 << 10
+
+// push writes all of p: each piece within stall, and everything by limit, if there is one.
+func (c *conn) push(p []byte, stall time.Duration, limit time.Time) (int, error) {
+	for done := 0; ; {
+		deadline := time.Now().Add(stall)
+		if !limit.IsZero() && limit.Before(deadline) {
+			deadline = limit
+		}
+		if err := c.SetWriteDeadline(deadline); err != nil {
+			return done, err
+		}
+		// After the deadline has moved: a cancellation sets the flag first, so one of the two is seen.
+		if c.cancelled.Load() {
+			return done, errCancelled
+		}
+		n, err := c.Conn.Write(p[done:min(done+writePiece, len(p))])
+		if done += n; err != nil || done == len(p) {
+			return done, err
+		}
+	}
+}

@@ -1,0 +1,130 @@
+package forwarding
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net"
+	"sync/atomic"
+	"time"
+)
+
+// relayPiece is what one read of a WebSocket brings at most.
+const relayPiece = 8 << 10
+
+// Tunnel carries the bytes of a WebSocket between a client and a server that terminates it. It sees no frames: whether
+// a session ended well only the server knows.
+type Tunnel struct {
+	Context context.Context // ends with [ErrClientGone], or for another cause when we want to end
+	Answer  *Answer         // the server's, switched
+	Stall   time.Duration   // longest time in which nothing can be written; 0 = 30 s
+	Silence time.Duration   // longest time in which the server says nothing; 0 = 45 s, three of its pings
+}
+
+// TunnelEnd is how a tunnel ended.
+type TunnelEnd struct {
+	End
+	BytesIn, BytesOut int64 // from the client, to it
+}
+
+// Run carries bytes until both sides have closed, or one has and the other does not follow, or the context ends. When it
+// returns, the server's connection is closed; the client's is left to the caller.
+//
+// Each side is told of the other's end by the end of its own stream, and may have its last word. So a server that loses
+// its client can still write a close frame, which reaches a client whose tunnel we had to end.
+func (t *Tunnel) Run(client *ClientConn) TunnelEnd {
+	server, ok := t.Answer.takeOver()
+	if !ok {
+		t.Answer.Close()
+		return TunnelEnd{End: ofCause(context.Cause(t.Context))}
+	}
+	defer t.Answer.leave(server)
+	server.end, server.idle = time.Time{}, orElse(t.Silence, 3*pingEvery)
+	up := &flow{from: &client.conn, to: server, stall: orElse(t.Stall, writeStall)}
+	down := &flow{from: server.br, to: &client.conn, stall: up.stall}
+	d := duplex{
+		up:   startPump(func() failure { return up.carry(clientSide, serverSide) }),
+		down: startPump(func() failure { return down.carry(serverSide, clientSide) }),
+	}
+	why, cause := d.first(t.Context, 0)
+	said := down.bytes.Load()
+	switch {
+	case errors.Is(cause, ErrClientGone):
+		// What it said does not get through, so nor would its end.
+	case cause != nil || why.side == clientSide:
+		_ = server.closeWrite()
+		d.down.ended(farewell)
+	default:
+		d.down.ended(farewell) // it may still say why it takes nothing any more
+		_ = client.closeWrite()
+		d.up.ended(farewell)
+	}
+	server.cancel()
+	client.cancel()
+	<-d.up.done
+	<-d.down.done
+	if last := d.down.failure; last.side == clientSide || !errors.Is(last.err, io.EOF) {
+		server.abort() // it must notice whatever it is busy with
+	}
+	end := TunnelEnd{BytesIn: up.bytes.Load(), BytesOut: down.bytes.Load()}
+	end.End = tunnelEnd(why, cause, end.BytesOut > said)
+	return end
+}
+
+// tunnelEnd judges an end from outside. A client that closes first has left early if the server still had something to
+// say: it answers a close frame before, and a loss after.
+func tunnelEnd(why failure, cause error, spoke bool) End {
+	var timeout net.Error
+	switch {
+	case cause != nil:
+		return ofCause(cause)
+	case why.side == clientSide && errors.Is(why.err, io.EOF) && !spoke:
+		return End{Kind: EndComplete}
+	case why.side == clientSide:
+		return End{Kind: EndClientGone, Err: why.err}
+	case errors.Is(why.err, io.EOF):
+		return End{Kind: EndComplete}
+	case errors.As(why.err, &timeout) && timeout.Timeout():
+		return End{Kind: EndTimeout, Err: why.err}
+	}
+	return End{Kind: EndFailed, Err: why.err}
+}
+
+// ofCause is the end of what a context has ended.
+func ofCause(cause error) End {
+	if errors.Is(cause, ErrClientGone) {
+		return End{Kind: EndClientGone, Err: cause}
+	}
+	return End{Kind: EndDrained, Err: cause}
+}
+
+func orElse(d, otherwise time.Duration) time.Duration {
+	if d == 0 {
+		return otherwise
+	}
+	return d
+}
+
+// flow is one direction of a tunnel.
+type flow struct {
+	from  io.Reader
+	to    *conn
+	stall time.Duration
+	bytes atomic.Int64
+}
+
+func (f *flow) carry(from, to side) failure {
+	piece := make([]byte, relayPiece)
+	for {
+		n, err := f.from.Read(piece)
+		if n > 0 {
+			if _, err := f.to.push(piece[:n], f.stall, time.Time{}); err != nil {
+				return failure{side: to, writing: true, err: err}
+			}
+			f.bytes.Add(int64(n))
+		}
+		if err != nil {
+			return failure{side: from, err: err}
+		}
+	}
+}

@@ -1,0 +1,188 @@
+package forwarding
+
+import (
+	"context"
+	"errors"
+	"io"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+const (
+	// maxMessage bounds one message of a WebSocket, either way.
+	maxMessage = 16 << 20
+	// engineGoodbye is how long the engine may take to close: until then, its slot is taken to be busy.
+	engineGoodbye = 250 * time.Millisecond
+)
+
+// Session is a WebSocket between a client, whose handshake is still to be answered, and an engine that has answered ours.
+// Messages are relayed as they come, in pieces: none is ever held whole.
+type Session struct {
+	Context   context.Context // ends with [ErrClientGone], or for another cause when we want to end
+	Answer    *Answer         // the engine's, switched
+	Handshake *Handshake      // the client's
+	Protocol  string          // the subprotocol that is answered; empty = none
+	Fields    []Field         // of the answer to the client
+	Limits    SessionLimits
+	// Ended is called once: after the engine's connection has ended, and before the client is told.
+	Ended func(SessionEnd)
+}
+
+// SessionLimits bound a session. The zero value is of use.
+type SessionLimits struct {
+	Life    time.Duration // of the session; 0 = none
+	Ping    time.Duration // how often both ends are pinged; who is silent for two of them has gone; 0 = 15 s
+	Stall   time.Duration // longest time in which nothing can be written; 0 = 30 s
+	Message int64         // bytes; 0 = 16 MiB
+}
+
+// SessionEnd is how a session ended.
+type SessionEnd struct {
+	Kind   EndKind
+	Reason string // of an end that was no farewell
+	Engine bool   // it was the engine's fault
+
+	MessagesIn, MessagesOut int64 // from the client, to it
+	BytesIn, BytesOut       int64 // of messages
+}
+
+// session is a Session that runs.
+type session struct {
+	*Session
+	duplex
+	client, engine *peer
+	in, out        tally
+}
+
+// tally counts what went one way.
+type tally struct{ messages, bytes atomic.Int64 }
+
+// Run relays messages until the session's end. When it returns, the engine's connection is closed; the client's is left
+// to the caller.
+func (s *Session) Run(conn *ClientConn) {
+	engine, ok := s.Answer.takeOver()
+	if !ok {
+		s.Answer.Close()
+		end := ofCause(context.Cause(s.Context))
+		s.Ended(SessionEnd{Kind: end.Kind})
+		return
+	}
+	r, err := s.begin(conn, engine)
+	if err != nil {
+		_ = engine.awaitClose(s.Answer.linger)
+		s.Answer.leave(engine)
+		s.Ended(SessionEnd{Kind: EndClientGone, Reason: "handshake"})
+		return
+	}
+	done := make(chan struct{})
+	var pings sync.WaitGroup
+	every := orElse(s.Limits.Ping, pingEvery)
+	pings.Go(func() { r.client.keepAlive(done, every) })
+	pings.Go(func() { r.engine.keepAlive(done, every) })
+	p := part(r.first(s.Context, s.Limits.Life))
+	r.partFromEngine(p)
+	s.Answer.leave(engine)
+	s.Ended(r.sum(p.SessionEnd))
+	r.partFromClient(p)
+	close(done)
+	pings.Wait()
+}
+
+// begin answers the client, and starts to relay.
+func (s *Session) begin(conn *ClientConn, engine *conn) (*session, error) {
+	stall, silence := orElse(s.Limits.Stall, writeStall), 2*orElse(s.Limits.Ping, pingEvery)
+	engine.end, engine.idle, conn.idle = time.Time{}, silence, silence
+	engineWire := &wire{conn: engine, reader: engine.br, stall: stall}
+	clientWire := &wire{conn: &conn.conn, reader: &conn.conn, stall: stall}
+	toEngine, err := dialPeer(engineWire)
+	if err != nil {
+		return nil, err
+	}
+	toClient, err := acceptPeer(clientWire, s.Handshake, s.Protocol, s.Fields)
+	if err != nil {
+		return nil, err
+	}
+	limit := s.Limits.Message
+	if limit == 0 {
+		limit = maxMessage
+	}
+	r := &session{Session: s}
+	r.client = newPeer(clientSide, toClient, clientWire, limit)
+	r.engine = newPeer(serverSide, toEngine, engineWire, limit)
+	r.up = startPump(func() failure { return carryMessages(r.client, r.engine, &r.in) })
+	r.down = startPump(func() failure { return carryMessages(r.engine, r.client, &r.out) })
+	return r, nil
+}
+
+// carryMessages relays messages until one of the peers fails.
+func carryMessages(from, to *peer, t *tally) failure {
+	piece := make([]byte, relayPiece)
+	for {
+		kind, message, err := from.ws.NextReader()
+		if err != nil {
+			return failure{side: from.side, err: err}
+		}
+		w, err := to.ws.NextWriter(kind)
+		if err != nil {
+			return failure{side: to.side, writing: true, err: err}
+		}
+		for {
+			n, err := message.Read(piece)
+			from.wire.overhead.Add(-2 * int64(n)) // what it took to send that much may be as much again
+			t.bytes.Add(int64(n))
+			if _, err := w.Write(piece[:n]); err != nil {
+				return failure{side: to.side, writing: true, err: err}
+			}
+			if errors.Is(err, io.EOF) {
+				break
+			}
+			if err != nil {
+				return failure{side: from.side, err: err}
+			}
+		}
+		if err := w.Close(); err != nil {
+			return failure{side: to.side, writing: true, err: err}
+		}
+		from.wire.overhead.Store(0)
+		t.messages.Add(1)
+	}
+}
+
+// partFromEngine tells the engine how the session ends, and waits until it has closed, for a moment. Nothing is left
+// that reads from the engine or writes to it.
+func (r *session) partFromEngine(p parting) {
+	until := time.Now().Add(engineGoodbye)
+	c := r.engine.wire.conn
+	r.engine.close(p.engineCode, p.engineText, engineGoodbye/2)
+	_ = c.closeWrite()
+	r.down.ended(time.Until(until))
+	c.cancel()
+	if !r.down.ended(lastWords) {
+		// It is stuck in a write to a client that takes nothing: such a client is not told either.
+		r.client.wire.cancel()
+		<-r.down.done
+	}
+	if !c.awaitClose(time.Until(until)) {
+		c.abort()
+	}
+}
+
+// partFromClient tells the client how the session ended, and gives it a moment to close.
+func (r *session) partFromClient(p parting) {
+	until := time.Now().Add(farewell)
+	c := r.client.wire.conn
+	r.client.close(p.clientCode, p.clientText, farewell/2)
+	_ = c.closeWrite()
+	r.up.ended(time.Until(until))
+	c.cancel()
+	<-r.up.done
+	// What still arrives must be taken: a close over unread bytes would reset the connection, and with it our last word.
+	c.awaitClose(time.Until(until))
+}
+
+func (r *session) sum(e SessionEnd) SessionEnd {
+	e.MessagesIn, e.BytesIn = r.in.messages.Load(), r.in.bytes.Load()
+	e.MessagesOut, e.BytesOut = r.out.messages.Load(), r.out.bytes.Load()
+	return e
+}

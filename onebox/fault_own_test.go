@@ -1,0 +1,134 @@
+package onebox_test
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"colonnade/onebox"
+)
+
+// ownEngine is an engine that says what a test wants, as the model "own" of ams.
+type ownEngine struct {
+	*httptest.Server
+	requests atomic.Int64
+}
+
+func startOwnEngine(t testing.TB, answer http.HandlerFunc) (e *ownEngine, documents string) {
+	e = &ownEngine{}
+	e.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Method == http.MethodGet {
+			return // its health path
+		}
+		e.requests.Add(1)
+		_, _ = io.Copy(io.Discard, r.Body)
+		answer(w, r)
+	}))
+	t.Cleanup(e.Close)
+	return e, fmt.Sprintf("key: endpoints/ams/own\nurl: %s\npool: own\n---\nkey: models/own\npool: own\n", e.URL)
+}
+
+const ownBody = `{"model":"own","messages":[]}`
+
+// What an engine has against a request is told as a JSON error with its status, however the engine said it.
+func TestEngineRefusesRequest(t *testing.T) {
+	const shaped = `{"error":{"message":"too long","type":"BadRequestError","param":null,"code":400}}`
+	events := func(data string) string { return ": ping\n\ndata: " + data + "\n\ndata: [DONE]\n\n" }
+	var next atomic.Value // of said
+	type said struct {
+		status            int
+		contentType, body string
+	}
+	e, documents := startOwnEngine(t, func(w http.ResponseWriter, _ *http.Request) {
+		s := next.Load().(said)
+		w.Header().Set("Content-Type", s.contentType)
+		w.WriteHeader(s.status)
+		_, _ = io.WriteString(w, s.body)
+	})
+	f := startFleet(t, onebox.Config{}, documents)
+	f.watch(8)
+	for _, c := range []struct {
+		name   string
+		said   said
+		status int
+		want   string // in the body
+	}{
+		{"shaped", said{400, "application/json", shaped}, 400, shaped},
+		{"unshaped", said{422, "application/json", `{"detail":[{"msg":"not a list"}]}`}, 422, "not a list"},
+		{"html", said{413, "text/html", "<html>too much</html>"}, 413, `"number":41301`},
+		{"long", said{400, "application/json", `{"error":{"message":"` + strings.Repeat("x", 100<<10) + `"}}`}, 400, `"number":40001`},
+		{"event", said{200, "text/event-stream", events(shaped)}, 400, shaped},
+		{"word", said{200, "text/event-stream", events(`{"error":{"message":"too long","code":"context_length_exceeded"}}`)}, 400, "too long"},
+		{"long event", said{200, "text/event-stream", events(`{"error":{"code":400,"message":"` + strings.Repeat("x", 50<<10) + `"}}`)}, 400, "xxx"},
+		{"key", said{401, "application/json", shaped}, 502, `"reason":"endpoint_misconfigured"`},
+		{"model", said{404, "application/json", shaped}, 502, `"reason":"endpoint_misconfigured"`},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			next.Store(c.said)
+			before := e.requests.Load()
+			a := f.chat(ownBody)
+			if a.Status != c.status || a.Err != nil || !strings.Contains(a.Body, c.want) || !strings.HasPrefix(a.Body, `{"error":{"`) {
+				t.Errorf("answer %d %v %.300q, want %d with %.100q", a.Status, a.Err, a.Body, c.status, c.want)
+			}
+			if got := a.Header.Get("Content-Type"); got != "application/json" {
+				t.Errorf("content type %q", got)
+			}
+			if n := e.requests.Load() - before; n != 1 {
+				t.Errorf("sent to the engine %d times", n)
+			}
+		})
+	}
+}
+
+// An answer too long to be held passes as it comes: whole, and the connection serves on; or cut, if its engine cut it.
+func TestLongPlainAnswers(t *testing.T) {
+	long := strings.Repeat("0123456789abcdef", 1<<16)
+	var length, cut atomic.Bool
+	e, documents := startOwnEngine(t, func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		if length.Load() {
+			w.Header().Set("Content-Length", fmt.Sprint(len(long)))
+		}
+		if !cut.Load() {
+			_, _ = io.WriteString(w, long)
+			return
+		}
+		_, _ = io.WriteString(w, long[:len(long)/2])
+		w.(http.Flusher).Flush()
+		panic(http.ErrAbortHandler)
+	})
+	f := startFleet(t, onebox.Config{}, documents)
+	f.watch(8)
+	w := dialWire(t, f.Entry.Address)
+	for _, known := range []bool{true, false} {
+		length.Store(known)
+		for range 3 {
+			w.post("/v1/chat/completions", ownBody)
+			if a := w.read(); a.Status != 200 || a.Err != nil || a.Body != long {
+				t.Fatalf("length known %v: %d %v, %d bytes", known, a.Status, a.Err, len(a.Body))
+			}
+		}
+	}
+	before := e.requests.Load()
+	cut.Store(true)
+	for _, known := range []bool{true, false} {
+		length.Store(known)
+		w := dialWire(t, f.Entry.Address)
+		w.post("/v1/chat/completions", ownBody)
+		a := w.read()
+		if a.Status != 200 || !errors.Is(a.Err, io.ErrUnexpectedEOF) && !errors.Is(a.Err, io.EOF) || !strings.HasPrefix(long, a.Body) || len(a.Body) < len(long)/2-8<<10 {
+			t.Errorf("cut, length known %v: %d %v, %d bytes", known, a.Status, a.Err, len(a.Body))
+		}
+		if how := w.ended(); how != "closed" {
+			t.Errorf("the connection ended: %s", how)
+		}
+	}
+	if n := e.requests.Load() - before; n != 2 {
+		t.Errorf("the cut answers were asked for %d times, want 2", n)
+	}
+}
