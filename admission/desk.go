@@ -6,14 +6,10 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"time"
 
 	"colonnade/fleet"
 	"colonnade/permits"
 )
-
-// settleEvery is how often slots that another pool still holds are looked at.
-const settleEvery = 50 * time.Millisecond
 
 // Probe checks one endpoint's health path.
 type Probe func(context.Context, *fleet.Endpoint) error
@@ -125,50 +121,6 @@ func (d *Desk) placeLocked(e *fleet.Endpoint, p *Pool) {
 		d.engines[e.URL] = known
 	}
 	known.endpoint, known.pool = e, p
-}
-
-// settleLocked gives every pool its endpoints, each with the slots that no other pool still holds on it.
-func (d *Desk) settleLocked() {
-	held := map[string]map[string]int{} // URL → pool → permits
-	for name, p := range d.pools {
-		for _, e := range p.permits.Snapshot().Endpoints {
-			if e.Held > 0 {
-				if held[e.ID] == nil {
-					held[e.ID] = map[string]int{}
-				}
-				held[e.ID][name] = e.Held
-			}
-		}
-	}
-	d.settling = false
-	slots := map[*Pool][]permits.Endpoint{}
-	urls := map[*Pool]map[string]*fleet.Endpoint{}
-	for url, e := range d.engines {
-		if e.pool == nil {
-			continue
-		}
-		free := e.endpoint.Concurrency
-		for name, n := range held[url] {
-			if name != e.pool.name {
-				free -= n
-				d.settling = true
-			}
-		}
-		if urls[e.pool] == nil {
-			urls[e.pool] = map[string]*fleet.Endpoint{}
-		}
-		urls[e.pool][url] = e.endpoint
-		slots[e.pool] = append(slots[e.pool], permits.Endpoint{ID: url, Concurrency: max(free, 0), Weight: e.endpoint.Weight})
-	}
-	for _, p := range d.pools {
-		endpoints := urls[p]
-		p.endpoints.Store(&endpoints)
-		slices.SortFunc(slots[p], func(a, b permits.Endpoint) int { return strings.Compare(a.ID, b.ID) })
-		p.permits.SetEndpoints(slots[p])
-		for url := range endpoints {
-			p.permits.SetUsable(url, d.engines[url].health.usable())
-		}
-	}
 }
 
 func poolConfig(doc *fleet.Pool) permits.Config {

@@ -210,7 +210,7 @@ func TestDeadEndpointGoesDownAndUp(t *testing.T) {
 		if _, err := take(a); err == nil {
 			t.Error("a permit for an endpoint that is down")
 		}
-		if s := a.State(); s.Endpoints[0].Health != "down" {
+		if s := a.State(); s.Endpoints[0].State != "down" {
 			t.Errorf("state %+v", s.Endpoints)
 		}
 		p.set("one", nil)

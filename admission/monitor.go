@@ -70,15 +70,6 @@ func (d *Desk) Run(ctx context.Context) error {
 	}
 }
 
-// resettle hands on slots that another pool has let go.
-func (d *Desk) resettle() {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if d.settling {
-		d.settleLocked()
-	}
-}
-
 // watch starts a monitor for every engine that is in a pool, and ends those of the others.
 func (d *Desk) watch(ctx context.Context, monitors map[string]context.CancelFunc, running *sync.WaitGroup) {
 	d.mu.Lock()

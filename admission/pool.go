@@ -80,37 +80,6 @@ func (p *Pool) idle() bool {
 	return l.Held == 0 && l.Queued == 0
 }
 
-// State is a pool as metrics and debug pages show it.
-type State struct {
-	Pool      string
-	Snapshot  permits.Snapshot
-	Endpoints []EndpointState
-}
-
-// EndpointState is one endpoint of a pool.
-type EndpointState struct {
-	ID     string
-	Health string // up, down or ejected; gone once it is in no document
-	permits.EndpointSnapshot
-}
-
-// State reads the pool's state.
-func (p *Pool) State() State {
-	s := State{Pool: p.name, Snapshot: p.permits.Snapshot()}
-	endpoints := *p.endpoints.Load()
-	p.desk.mu.Lock()
-	defer p.desk.mu.Unlock()
-	for _, snapshot := range s.Snapshot.Endpoints {
-		e := EndpointState{Health: "gone", EndpointSnapshot: snapshot}
-		if doc, ok := endpoints[snapshot.ID]; ok {
-			e.ID = doc.ID
-			e.Health = p.desk.engines[snapshot.ID].health.state()
-		}
-		s.Endpoints = append(s.Endpoints, e)
-	}
-	return s
-}
-
 // Check returns what is wrong with the pool's invariants, or nil.
 func (p *Pool) Check() error {
 	if err := p.permits.Check(); err != nil {

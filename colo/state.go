@@ -25,22 +25,21 @@ func (s *Server) Check() []error {
 // poolStates is what the metrics read at each scrape.
 func (s *Server) poolStates() []analytics.PoolState {
 	var states []analytics.PoolState
-	for _, p := range s.desk.Pools() {
-		state := p.State()
+	for _, p := range s.Pools() {
 		m := analytics.PoolState{
-			Pool:        state.Pool,
-			Limit:       state.Snapshot.Limit,
-			Held:        state.Snapshot.Held,
-			Queued:      state.Snapshot.Queued,
-			Active:      state.Snapshot.Held + state.Snapshot.Queued,
-			FullSeconds: state.Snapshot.Full.Seconds(),
+			Pool:        p.Pool,
+			Limit:       p.Limit,
+			Held:        p.Held,
+			Queued:      p.Queued,
+			Active:      p.Held + p.Queued,
+			FullSeconds: p.FullSeconds,
 			Endpoints:   map[string]int{},
 			Refused:     map[string]uint64{},
 		}
-		for _, e := range state.Endpoints {
-			m.Endpoints[e.Health]++
+		for _, e := range p.Endpoints {
+			m.Endpoints[e.State]++
 		}
-		for reason, n := range state.Snapshot.Refused {
+		for reason, n := range p.Refused {
 			m.Refused[string(reason)] = n
 		}
 		states = append(states, m)

@@ -113,7 +113,8 @@ func (f *flow) checkPlaces(capped bool, fail failFunc) {
 	want := [placeCount]bool{inOrder: waits && !capped, inAges: waits && !capped, inRequests: waits, inBytes: waits}
 	for i, at := range f.at {
 		if (at > 0) != want[i] {
-			fail("account %q: with %d waiting, at its cap: %v, it stands at %d of heap %d", f.account.name, f.waiting, capped, at, i)
+			fail("account %q: with %d waiting, at its cap: %v, it stands at %d of heap %d",
+				f.account.name, f.waiting, capped, at, i)
 		}
 	}
 }
@@ -146,7 +147,8 @@ func (q *Queue) Dump(w io.Writer) {
 	}
 	slices.SortFunc(all, func(a, b *account) int { return strings.Compare(a.name, b.name) })
 	for _, a := range all {
-		fmt.Fprintf(w, "account %q: weight %g, %d bytes waiting, at its cap: %v\n", a.name, a.weight, a.held[octets], q.capped(a))
+		fmt.Fprintf(w, "account %q: weight %g, %d bytes waiting, at its cap: %v\n",
+			a.name, a.weight, a.held[octets], q.capped(a))
 		for i := range a.flows {
 			if f := &a.flows[i]; f.waiting > 0 || f.running > 0 {
 				fmt.Fprintf(w, "  %v: S %.6g, %d waiting, %d running\n", Band(i), f.s, f.waiting, f.running)

@@ -49,13 +49,14 @@ type Config struct {
 	Slots        int           // what can run at once, for MaxShare only
 }
 
-// Claim says on whose behalf, and how much, is asked for.
+// Claim says on whose behalf, and how much, is asked for. Weight and Concurrent of an account are those of its newest
+// claim. A weight or cost that is not positive and finite counts as 1.
 type Claim struct {
 	Account    string
-	Weight     float64 // share relative to other accounts; not positive and finite: 1. The newest claim's holds for the account
+	Weight     float64 // share relative to other accounts
 	Band       Band
-	Cost       float64 // estimate charged at the start; not positive and finite: 1
-	Concurrent int     // what the account may run at once in all bands; 0: no cap of its own. The newest claim's holds for the account
+	Cost       float64 // estimate, charged at the start
+	Concurrent int     // what the account may run at once, in all bands; 0: no cap of its own
 }
 
 // Item is one waiting request. The caller owns it and must not change its exported fields while it is in a queue; an

@@ -88,9 +88,13 @@ func readError(err error, maxBody int) *openai.Error {
 	return openai.InvalidRequest("", "the request is not well-formed HTTP/1.1")
 }
 
-// CheckHead runs the strict guard over a request's head as it stood on the wire.
+// CheckHead runs the strict guard over a request's head as it stood on the wire. What came behind a chunked body is
+// refused too: fasthttp answers for it as for headers, and nobody has looked at it.
 func CheckHead(rc *fasthttp.RequestCtx) *openai.Error {
 	h := &rc.Request.Header
+	if len(h.PeekTrailerKeys()) > 0 {
+		return openai.InvalidRequest("", "trailers are not supported")
+	}
 	return openai.CheckHead(openai.RequestHead{
 		Method: h.Method(), Target: h.RequestURI(), Protocol: h.Protocol(), Raw: h.RawHeaders(), Host: h.Host(),
 	})

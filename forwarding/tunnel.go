@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"io"
-	"net"
 	"sync/atomic"
 	"time"
 )
@@ -48,10 +47,29 @@ func (t *Tunnel) Run(client *ClientConn) TunnelEnd {
 	}
 	why, cause := d.first(t.Context, 0)
 	said := down.bytes.Load()
+	d.windDown(server, &client.conn, why, cause)
+	server.cancel()
+	client.cancel()
+	<-d.up.done
+	<-d.down.done
+	closed := d.down.failure.side == serverSide && errors.Is(d.down.failure.err, io.EOF)
+	if !closed {
+		server.abort() // it must notice, whatever it is busy with
+	}
+	end := TunnelEnd{BytesIn: up.bytes.Load(), BytesOut: down.bytes.Load()}
+	end.End = tunnelEnd(why, cause, closed && end.BytesOut == said)
+	return end
+}
+
+// windDown tells each side that the other has ended, and lets it have its last word.
+func (d *duplex) windDown(server, client *conn, why failure, cause error) {
 	switch {
-	case errors.Is(cause, ErrClientGone):
-		// What it said does not get through, so nor would its end.
-	case cause != nil || why.side == clientSide:
+	case errors.Is(cause, ErrClientGone), cause == nil && why.side == clientSide && !errors.Is(why.err, io.EOF):
+		// Nobody listens any more.
+	case cause == nil && why.side == clientSide:
+		_ = server.closeWrite()
+		d.down.ended(3 * lastWords)
+	case cause != nil:
 		_ = server.closeWrite()
 		d.down.ended(farewell)
 	default:
@@ -59,32 +77,19 @@ func (t *Tunnel) Run(client *ClientConn) TunnelEnd {
 		_ = client.closeWrite()
 		d.up.ended(farewell)
 	}
-	server.cancel()
-	client.cancel()
-	<-d.up.done
-	<-d.down.done
-	if last := d.down.failure; last.side == clientSide || !errors.Is(last.err, io.EOF) {
-		server.abort() // it must notice whatever it is busy with
-	}
-	end := TunnelEnd{BytesIn: up.bytes.Load(), BytesOut: down.bytes.Load()}
-	end.End = tunnelEnd(why, cause, end.BytesOut > said)
-	return end
 }
 
-// tunnelEnd judges an end from outside. A client that closes first has left early if the server still had something to
-// say: it answers a close frame before, and a loss after.
-func tunnelEnd(why failure, cause error, spoke bool) End {
-	var timeout net.Error
+// tunnelEnd judges an end from outside. Of a client that closes first, agreed tells whether the server had nothing more
+// to say: it answers a close frame before, and a loss after.
+func tunnelEnd(why failure, cause error, agreed bool) End {
 	switch {
 	case cause != nil:
 		return ofCause(cause)
-	case why.side == clientSide && errors.Is(why.err, io.EOF) && !spoke:
-		return End{Kind: EndComplete}
-	case why.side == clientSide:
+	case why.side == clientSide && !agreed:
 		return End{Kind: EndClientGone, Err: why.err}
-	case errors.Is(why.err, io.EOF):
+	case why.side == clientSide, errors.Is(why.err, io.EOF):
 		return End{Kind: EndComplete}
-	case errors.As(why.err, &timeout) && timeout.Timeout():
+	case isNetTimeout(why.err):
 		return End{Kind: EndTimeout, Err: why.err}
 	}
 	return End{Kind: EndFailed, Err: why.err}

@@ -42,6 +42,7 @@ func TestTunnelEnds(t *testing.T) {
 	f("server closes", EndComplete, func(c *websocket.Conn, endServer, _ func(error)) {
 		endServer(errors.New("over"))
 		wantClose(t, c, 1001, "")
+		c.Close()
 	})
 	// The tunnel knows no frames; that it ends, the server has to tell the client.
 	f("tunnel drains", EndDrained, func(c *websocket.Conn, _, endTunnel func(error)) {
@@ -73,6 +74,7 @@ func TestTunnelLosesServer(t *testing.T) {
 			})
 			c := rawHandshake(t, entry, "")
 			got, err := io.ReadAll(c)
+			c.Close()
 			if err != nil || !strings.HasSuffix(string(got), "\r\n\r\nearly") {
 				t.Errorf("the client got %q, %v; want what came with the answer, and then an end", got, err)
 			}

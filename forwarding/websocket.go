@@ -177,8 +177,10 @@ func (r *session) partFromClient(p parting) {
 	r.up.ended(time.Until(until))
 	c.cancel()
 	<-r.up.done
-	// What still arrives must be taken: a close over unread bytes would reset the connection, and with it our last word.
-	c.awaitClose(time.Until(until))
+	if _, _, said := saidGoodbye(r.up.failure); !said {
+		// What still arrives must be taken: a close over unread bytes resets the connection, and with it our last word.
+		_ = c.awaitClose(time.Until(until))
+	}
 }
 
 func (r *session) sum(e SessionEnd) SessionEnd {

@@ -310,10 +310,10 @@ func TestClientLost(t *testing.T) {
 				if got := next(t, "the end", ends); got.Kind != EndClientGone {
 					t.Errorf("ended with %+v", got)
 				}
-				took := time.Since(left); t.Log("ended", took); if took > 5*time.Second { // 500 ms on an idle machine
+				if took := time.Since(left); took > 5*time.Second { // 500 ms on an idle machine
 					t.Errorf("noticed after %s", took)
 				}
-				t.Log("before engine", time.Since(left)); if err := next(t, "the engine's end", seen); err == nil {
+				if err := next(t, "the engine's end", seen); err == nil {
 					t.Error("the engine saw no end")
 				}
 			})

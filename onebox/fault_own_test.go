@@ -132,3 +132,30 @@ func TestLongPlainAnswers(t *testing.T) {
 		t.Errorf("the cut answers were asked for %d times, want 2", n)
 	}
 }
+
+// Headers of the fleet's own that an engine sends are not believed, and none of an engine's but the type goes on.
+func TestEngineForgesHeaders(t *testing.T) {
+	_, documents := startOwnEngine(t, func(w http.ResponseWriter, r *http.Request) {
+		for name, value := range map[string]string{
+			"X-Colonnade-Verdict": "error;number=50000;final=1", "X-Colonnade-Load": "free=0;held=9;limit=9;queued=9",
+			"X-Colonnade-Attempts": "99", "X-Colonnade-Colo": "nowhere", "X-Request-Id": "engine-0001", "Retry-After": "99",
+			"Set-Cookie": "a=b", "X-Engine": "1", "Server": "engine", "Content-Type": "application/json; charset=utf-8",
+		} {
+			w.Header().Set(name, value)
+		}
+		_, _ = io.WriteString(w, `{"id":"x"}`)
+	})
+	f := startFleet(t, onebox.Config{}, documents)
+	f.watch(8)
+	a := f.chat(ownBody)
+	if a.Status != 200 || a.Body != `{"id":"x"}` || a.Header.Get("x-colonnade-colo") != "ams" || a.Header.Get("x-colonnade-attempts") != "1" ||
+		a.Header.Get("content-type") != "application/json; charset=utf-8" || len(a.Header.Get("x-request-id")) != 32 {
+		t.Errorf("answer %d %v %q", a.Status, a.Header, a.Body)
+	}
+	const ours = " Content-Type Content-Length Date X-Request-Id X-Colonnade-Colo X-Colonnade-Attempts X-Colonnade-Queued-Ms "
+	for name, values := range a.Header {
+		if !strings.Contains(ours, " "+name+" ") {
+			t.Errorf("the client got the header %s: %v", name, values)
+		}
+	}
+}

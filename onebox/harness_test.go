@@ -36,6 +36,7 @@ type testFleet struct {
 	*onebox.Fleet
 	t      testing.TB
 	client *http.Client
+	key    string // sent with every request that has none of its own
 }
 
 // quick is an engine that answers at once.
@@ -43,10 +44,18 @@ func quick(slots int) simengine.Config {
 	return simengine.Config{Slots: slots, TTFT: time.Millisecond, ITL: time.Millisecond}
 }
 
-// startFleet runs a fleet until the test's end. documents, in YAML, come after the demo's and may replace them.
+// startFleet runs a fleet for everybody until the test's end. documents, in YAML, come after the demo's and may replace
+// them.
 func startFleet(t testing.TB, c onebox.Config, documents string) *testFleet {
 	t.Helper()
-	c.Listen, c.Etcd, c.Open, c.Dir = "127.0.0.1:0", "127.0.0.1:0", true, t.TempDir()
+	c.Open = true
+	return startClosedFleet(t, c, documents)
+}
+
+// startClosedFleet runs a fleet that wants keys, unless c.Open.
+func startClosedFleet(t testing.TB, c onebox.Config, documents string) *testFleet {
+	t.Helper()
+	c.Listen, c.Etcd, c.Dir = "127.0.0.1:0", "127.0.0.1:0", t.TempDir()
 	if c.Drain == 0 {
 		c.Drain = 2 * time.Second
 	}
@@ -211,6 +220,9 @@ func (f *testFleet) open(ctx context.Context, path, body string, headers ...stri
 		return nil, err
 	}
 	r.Header.Set("Content-Type", "application/json")
+	if f.key != "" {
+		r.Header.Set("Authorization", "Bearer "+f.key)
+	}
 	for i := 0; i+1 < len(headers); i += 2 {
 		r.Header.Set(headers[i], headers[i+1])
 	}

@@ -34,6 +34,10 @@ func dialWire(t testing.TB, address string) *wire {
 	if err != nil {
 		t.Fatal(err)
 	}
+	return newWire(t, c)
+}
+
+func newWire(t testing.TB, c net.Conn) *wire {
 	t.Cleanup(func() { c.Close() })
 	_ = c.SetDeadline(time.Now().Add(patience))
 	return &wire{TCPConn: c.(*net.TCPConn), t: t, br: bufio.NewReader(c)}

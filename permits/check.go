@@ -125,8 +125,8 @@ func (p *Pool) checkWaiterLocked(w *waiter, fail failFunc) {
 // Dump writes a page for people: slots, endpoints, queue.
 func (p *Pool) Dump(w io.Writer) {
 	s := p.Snapshot()
-	fmt.Fprintf(w, "%d slots, %d held, %d free, %d waiting, expected wait %v (known: %v), %.4g released per second, full for %v\n",
-		s.Limit, s.Held, s.Free, s.Queued, s.Expected, s.Known, s.Rate, s.Full)
+	fmt.Fprintf(w, "%d slots, %d held, %d free, %d waiting, full for %v\n", s.Limit, s.Held, s.Free, s.Queued, s.Full)
+	fmt.Fprintf(w, "expected wait %v (known: %v), %.4g released per second\n", s.Expected, s.Known, s.Rate)
 	fmt.Fprintf(w, "granted %d, released %d, refused %v, draining: %v\n", s.Granted, s.Released, s.Refused, s.Draining)
 	for _, e := range s.Endpoints {
 		fmt.Fprintf(w, "endpoint %q: %d of %d held, weight %d, usable: %v, full: %v, removed: %v\n",

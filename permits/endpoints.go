@@ -26,17 +26,18 @@ func (e *endpoint) free() int {
 	if e.removed || !e.usable || e.full {
 		return 0
 	}
-	return max(0, e.Concurrency-e.held)
+	return max(0, e.Concurrency-e.Taken-e.held)
 }
 
 // lessLoaded says whether one more request would load e less than it would load other.
 func (e *endpoint) lessLoaded(other *endpoint) bool {
-	return (e.held+1)*other.Concurrency*other.Weight < (other.held+1)*e.Concurrency*e.Weight
+	return (e.Taken+e.held+1)*other.Concurrency*other.Weight < (other.Taken+other.held+1)*e.Concurrency*e.Weight
 }
 
 // sane bounds the numbers so that lessLoaded cannot overflow.
 func (e Endpoint) sane() Endpoint {
 	e.Concurrency = min(max(e.Concurrency, 0), 1<<20)
+	e.Taken = min(max(e.Taken, 0), e.Concurrency)
 	e.Weight = min(max(e.Weight, 1), 1<<20)
 	return e
 }

@@ -53,6 +53,27 @@ func TestEndpointShrinks(t *testing.T) {
 	})
 }
 
+// Slots that somebody else has taken are not granted, but they are worth waiting for.
+func TestTaken(t *testing.T) {
+	play(t, config(), fleet(1, 1), func(s *scene) {
+		other := permits.Endpoint{ID: "e1", Concurrency: 2, Taken: 2}
+		s.pool.SetEndpoints([]permits.Endpoint{other})
+		s.ask("one", patient("a"))
+		s.ask("two", patient("a"))
+		s.wantGranted()
+		s.wantHeld(1, 0)
+		other.Taken = 1
+		s.pool.SetEndpoints([]permits.Endpoint{other})
+		s.wantGranted("one")
+		other.Taken = 0
+		s.pool.SetEndpoints([]permits.Endpoint{other})
+		s.wantGranted("two")
+		s.release()
+		time.Sleep(time.Second)
+		s.wantHeld(0, 2)
+	})
+}
+
 // What is held on an endpoint that goes and comes back is still held.
 func TestEndpointComesBack(t *testing.T) {
 	play(t, config(), fleet(2, 2), func(s *scene) {

@@ -102,7 +102,7 @@ func (m *model) choose(q *modelRequest) *modelEndpoint {
 			continue
 		}
 		load := func(e *modelEndpoint) float64 {
-			return float64(m.held[e.ID]+1) / float64(e.Concurrency*max(1, e.Weight))
+			return float64(e.Taken+m.held[e.ID]+1) / float64(e.Concurrency*max(1, e.Weight))
 		}
 		if best == nil || m.c.Policy == permits.LeastLoaded && load(e) < load(best) {
 			best = e
@@ -115,7 +115,7 @@ func (m *model) free(e *modelEndpoint) int {
 	if !e.usable || m.now.Before(e.fullUntil) {
 		return 0
 	}
-	return max(0, e.Concurrency-m.held[e.ID])
+	return max(0, e.Concurrency-min(e.Taken, e.Concurrency)-m.held[e.ID])
 }
 
 func (m *model) hasEndpoint(q *modelRequest) bool {

@@ -158,7 +158,11 @@ func (p *pair) setEndpoints() {
 	var es []permits.Endpoint
 	for i := range 4 {
 		if p.pick(4) > 0 {
-			es = append(es, permits.Endpoint{ID: fmt.Sprint("e", i), Concurrency: p.pick(4), Weight: p.pick(3)})
+			e := permits.Endpoint{ID: fmt.Sprint("e", i), Concurrency: p.pick(4), Weight: p.pick(3)}
+			if p.pick(4) == 0 {
+				e.Taken = p.pick(5)
+			}
+			es = append(es, e)
 		}
 	}
 	p.note("SetEndpoints(%+v)", es)

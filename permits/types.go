@@ -55,6 +55,7 @@ type Config struct {
 type Endpoint struct {
 	ID          string
 	Concurrency int // slots; 0 and less: none
+	Taken       int // of them, by somebody who does not ask this pool: not granted
 	Weight      int // for LeastLoaded; 0 and less: 1
 }
 
@@ -67,10 +68,13 @@ type Request struct {
 	Bytes      int64   // what it holds in memory while it waits
 	Concurrent int     // permits the account may hold at once in this pool; 0: no cap of its own
 
-	MaxWait     time.Duration // 0: do not wait (reason busy). The pool's own MaxWait bounds it too
-	MaxExpected time.Duration // wait only if the expected wait is known and at most this (else busy); negative: whatever it is
-	Deadline    time.Time     // the permit must be granted before it; zero: none
-	Arrived     time.Time     // when the request first arrived; zero: now
+	MaxWait time.Duration // 0: do not wait (reason busy). The pool's own MaxWait bounds it too
+	// MaxExpected makes it wait only if the expected wait is known and at most this, else it is refused, reason busy;
+	// negative: it waits whatever it is. A caller who sets a bound tries elsewhere when refused, so the client does not
+	// come back here, and Retry-After does not reckon with it.
+	MaxExpected time.Duration
+	Deadline    time.Time // the permit must be granted before it; zero: none
+	Arrived     time.Time // when the request first arrived; zero: now
 
 	// Rejoin says that the request held a permit before and tries again. It waits where Arrived puts it among its
 	// account's requests, ahead of all that came after it, and is not refused for want of room or for what is expected.

@@ -90,6 +90,12 @@ func (s *seat) leave(o outcome) {
 	b.admitLocked()
 }
 
+func (b *batch) resetPeak() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.peak = b.running + b.waiting.Len()
+}
+
 // fill copies what the batch knows into st.
 func (b *batch) fill(st *Stats) {
 	b.mu.Lock()

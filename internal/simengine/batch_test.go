@@ -64,6 +64,10 @@ func TestBatchWaiterLeaves(t *testing.T) {
 		if st.Running != 1 || st.Waiting != 0 || st.Aborted != 1 || st.Peak != 3 {
 			t.Errorf("stats %+v", st)
 		}
+		b.resetPeak()
+		if b.fill(&st); st.Peak != 1 {
+			t.Errorf("peak %d after it was reset, want 1", st.Peak)
+		}
 	})
 }
 

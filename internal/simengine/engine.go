@@ -143,6 +143,9 @@ func (e *Engine) Stats() Stats {
 	return st
 }
 
+// ResetPeak makes Stats.Peak begin anew, with what is in hand now.
+func (e *Engine) ResetPeak() { e.batch.resetPeak() }
+
 // Close ends every request, cutting its connection, and waits until all are
 // over. Later requests are cut at once.
 func (e *Engine) Close() {

@@ -1,0 +1,336 @@
+package onebox_test
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"colonnade/internal/simengine"
+	"colonnade/onebox"
+)
+
+// soak says that tests run in full length and to exact marks.
+func soak() bool { return os.Getenv("COLONNADE_SOAK") != "" }
+
+// Where all engines of one model hang, another model does not notice.
+func TestModelsDoNotHangTogether(t *testing.T) {
+	requests, rounds, pause := 100, 1, time.Millisecond
+	if soak() {
+		requests, rounds, pause = 500, 5, 20*time.Millisecond
+	}
+	own, documents := startOwnEngine(t, func(w http.ResponseWriter, _ *http.Request) {
+		time.Sleep(pause)
+		w.Header().Set("Content-Type", "application/json")
+		_, _ = io.WriteString(w, `{"id":"x","choices":[]}`)
+	})
+	f := startFleet(t, onebox.Config{Engine: quick(4)}, documents)
+	f.watch(24) // fasthttp keeps the goroutines of the many connections for some seconds
+	f.fault(simengine.FaultStallHead, 0)
+
+	var alone, beside []time.Duration
+	for range rounds {
+		alone = append(alone, f.p99(t, requests))
+		release := f.hang(20)
+		waitFor(t, "every slot and queue of the other model to be taken", func() bool { return f.running() == 8 })
+		beside = append(beside, f.p99(t, requests))
+		if n := f.running(); n != 8 {
+			t.Errorf("%d requests of the other model hang, want 8", n)
+		}
+		release()
+	}
+	slices.Sort(alone)
+	slices.Sort(beside)
+	before, during := alone[rounds/2], beside[rounds/2]
+	t.Logf("p99 alone %v, beside a model that hangs %v", before, during)
+	limit := 10 * max(before, 20*time.Millisecond)
+	if soak() {
+		limit = before * 11 / 10
+	}
+	if during > limit {
+		t.Errorf("p99 is %v beside a model that hangs and %v without: want at most %v", during, before, limit)
+	}
+	if n := own.requests.Load(); n != int64(2*rounds*requests) {
+		t.Errorf("%d requests arrived, want each of %d once", n, 2*rounds*requests)
+	}
+	f.clearFaults()
+}
+
+// p99 sends requests for the own model, a few at a time, and returns how long the slowest hundredth took.
+func (f *testFleet) p99(t *testing.T, requests int) time.Duration {
+	t.Helper()
+	var mu sync.Mutex
+	var took []time.Duration
+	var all sync.WaitGroup
+	for range 4 {
+		all.Go(func() {
+			for range requests / 4 {
+				began := time.Now()
+				a := f.chat(ownBody)
+				d := time.Since(began)
+				if a.Status != 200 {
+					t.Errorf("answer %d: %.200q", a.Status, a.Body)
+				}
+				mu.Lock()
+				took = append(took, d)
+				mu.Unlock()
+			}
+		})
+	}
+	all.Wait()
+	slices.Sort(took)
+	return took[len(took)*99/100]
+}
+
+// hang keeps clients asking for the demo's model until released.
+func (f *testFleet) hang(clients int) (release func()) {
+	ctx, cancel := context.WithCancel(context.Background())
+	var all sync.WaitGroup
+	for range clients {
+		all.Go(func() {
+			for ctx.Err() == nil {
+				_, _ = f.post(ctx, "/chat/completions", chatBody(8, true)) // refused, or cancelled at the end
+				select {
+				case <-time.After(100 * time.Millisecond):
+				case <-ctx.Done():
+				}
+			}
+		})
+	}
+	return func() {
+		cancel()
+		all.Wait()
+	}
+}
+
+// running counts the requests that have a slot of a simulated engine.
+func (f *testFleet) running() (n int) {
+	for _, e := range f.Engines {
+		n += e.Simulated.Stats().Running
+	}
+	return n
+}
+
+// Clients that never read a big answer: what waits for them is bounded, in the process and in the kernel; the engine is
+// paused, and cancelled once the clients have taken nothing for as long as they may.
+func TestReadersThatNeverRead(t *testing.T) {
+	readers, stall := 16, 3*time.Second
+	if soak() {
+		readers, stall = 200, 10*time.Second
+	}
+	for _, stream := range []bool{false, true} {
+		f := startFleet(t, onebox.Config{Engine: quick(readers), Stall: stall, Colos: []string{"ams"}}, "")
+		f.watch(8)
+		e := f.engine("ams")
+		e.SetFault(simengine.Fault{Fault: simengine.FaultBigAnswer})
+		heap := memory()
+		sent := e.Stats().Bytes
+		clients := make([]*wire, readers)
+		for i := range clients {
+			clients[i] = dialSlow(t, f.Entry.Address)
+			clients[i].post("/v1/chat/completions", chatBody(8, stream))
+		}
+		waitFor(t, "every client to be answered", func() bool { return e.Stats().Running == readers && e.Stats().Bytes-sent > uint64(readers)*64<<10 })
+		settled := f.settledBytes() - sent
+		if e.Stats().Running != readers {
+			t.Errorf("%d of %d requests still run: the test is too slow to see them paused", e.Stats().Running, readers)
+		}
+		// In the sockets of two nodes, and the engine's own, which holds 128 KiB.
+		if each := settled / uint64(readers); each > 1<<20+192<<10 {
+			t.Errorf("stream %v: the engine got rid of %d KiB for each client that reads nothing, want at most 1 MiB", stream, each>>10)
+		}
+		// Two nodes and the engine, with both ends of every connection, stand in this process.
+		if each := (memory() - heap) / int64(readers); each > 512<<10 {
+			t.Errorf("stream %v: %d KiB of memory for each client that reads nothing", stream, each>>10)
+		}
+		waitFor(t, "the engine to be cancelled", func() bool { return e.Stats().Running == 0 })
+		if st := e.Stats(); st.Aborted != uint64(readers) {
+			t.Errorf("%d of %d requests were cancelled: %+v", st.Aborted, readers, st)
+		}
+		e.ClearFaults()
+		for _, c := range clients {
+			c.Close()
+		}
+		if a := f.chat(chatBody(8, stream)); a.Status != 200 || a.Err != nil {
+			t.Errorf("the next request: %d %v", a.Status, a.Err)
+		}
+	}
+}
+
+// dialSlow connects with a receive buffer as small as it can be, so that what the fleet sends is stored by the fleet.
+func dialSlow(t testing.TB, address string) *wire {
+	d := net.Dialer{Control: func(_, _ string, c syscall.RawConn) error {
+		return c.Control(func(fd uintptr) { _ = syscall.SetsockoptInt(int(fd), syscall.SOL_SOCKET, syscall.SO_RCVBUF, 4096) })
+	}}
+	c, err := d.Dial("tcp", address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return newWire(t, c)
+}
+
+// settledBytes waits until the engines write nothing any more, and says how much they have written.
+func (f *testFleet) settledBytes() uint64 {
+	written := func() (n uint64) {
+		for _, e := range f.Engines {
+			n += e.Simulated.Stats().Bytes
+		}
+		return n
+	}
+	last, since := written(), time.Now()
+	waitFor(f.t, "the engines to pause", func() bool {
+		if now := written(); now != last {
+			last, since = now, time.Now()
+		}
+		return time.Since(since) > 300*time.Millisecond
+	})
+	return last
+}
+
+// memory is what this process holds.
+func memory() int64 {
+	runtime.GC()
+	runtime.GC() // what pools held survives one
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return int64(m.HeapInuse + m.StackInuse)
+}
+
+// A client that reads slowly, but reads, is served on, for however many times the longest stall.
+func TestSlowReaderIsServed(t *testing.T) {
+	const stall = 600 * time.Millisecond
+	f := startFleet(t, onebox.Config{Engine: quick(4), Stall: stall}, "")
+	f.watch(8)
+	f.fault(simengine.FaultBigAnswer, 1)
+	w := dialSlow(t, f.Entry.Address)
+	w.post("/v1/chat/completions", chatBody(8, false))
+	began := time.Now()
+	for read := 0; time.Since(began) < 4*stall; time.Sleep(stall / 6) {
+		n, err := io.ReadFull(w.br, make([]byte, 128<<10))
+		if read += n; err != nil {
+			t.Fatalf("cut after %d bytes and %v: %v", read, time.Since(began), err)
+		}
+	}
+	w.Close()
+}
+
+// A stream is not cut for being slow: neither the longest stall of a write, nor what a client says about its first
+// byte, counts the silence between two tokens. In full, a token comes every 20 s, with the timeouts that are usual.
+func TestLongSilences(t *testing.T) {
+	silence, stall := 700*time.Millisecond, 200*time.Millisecond
+	documents := "key: defaults\nmodel: {timeouts: {first_byte: 20s, idle: 20s}}"
+	if soak() {
+		silence, stall, documents = 20*time.Second, 0, ""
+	}
+	f := startFleet(t, onebox.Config{Engine: simengine.Config{Slots: 4, TTFT: time.Millisecond, ITL: silence}, Stall: stall}, documents)
+	f.watch(8)
+	var all sync.WaitGroup
+	for _, api := range streamAPIs {
+		all.Go(func() {
+			w := dialWire(t, f.Entry.Address)
+			_ = w.SetDeadline(time.Now().Add(patience + 10*silence))
+			body := strings.NewReplacer(":8,", ":4,").Replace(api.body)
+			for range 2 { // the second on a connection that was used before
+				w.post(api.path, body, "x-colonnade-deadline-ms: 1500", "x-stainless-timeout: 1.6")
+				a := w.read()
+				events := readEvents(t, a.Body)
+				if got := said(events); a.Status != 200 || a.Err != nil || got != "every request takes its" {
+					t.Errorf("%s: %d %v, said %q", api.name, a.Status, a.Err, got)
+				}
+			}
+		})
+	}
+	all.Wait()
+}
+
+// A client's own deadline holds for the first byte, streamed or not, whichever header says so; the least counts.
+func TestClientDeadlines(t *testing.T) {
+	f := startFleet(t, onebox.Config{Engine: quick(4)}, "")
+	f.watch(8)
+	f.fault(simengine.FaultStallHead, 0)
+	for _, headers := range [][]string{
+		{"x-colonnade-deadline-ms", "300"},
+		{"x-stainless-timeout", "0.3"},
+		{"x-stainless-read-timeout", "0.3"},
+		{"x-colonnade-deadline-ms", "300", "x-stainless-timeout", "600", "x-stainless-read-timeout", "not given"},
+		{"x-colonnade-deadline-ms", "600000", "x-stainless-timeout", "0.3"},
+	} {
+		for _, stream := range []bool{false, true} {
+			before := f.arrivals()
+			began := time.Now()
+			a := f.chat(chatBody(8, stream), headers...)
+			if e := a.error(t); a.Status != 504 || e.Number != 50401 || e.Reason != "first_byte" || a.Header.Get("x-should-retry") != "false" {
+				t.Errorf("%v, stream %v: %d %+v, want 504, 50401 and first_byte", headers, stream, a.Status, e)
+			}
+			if d := time.Since(began); d < 200*time.Millisecond || soak() && d > 400*time.Millisecond {
+				t.Errorf("%v, stream %v: ended after %v", headers, stream, d)
+			}
+			if n := f.arrivals() - before; n != 1 {
+				t.Errorf("%v, stream %v: sent to engines %d times", headers, stream, n)
+			}
+		}
+	}
+	waitFor(t, "the engines to be rid of them", func() bool { return f.running() == 0 })
+	f.clearFaults()
+	for _, bad := range []string{"0", "-1", "soon", "NaN", "1e400"} {
+		a := f.chat(chatBody(8, false), "x-colonnade-deadline-ms", bad)
+		if e := a.error(t); a.Status != 400 || e.Number != 40001 {
+			t.Errorf("deadline %q: %d %+v, want 400", bad, a.Status, e)
+		}
+	}
+	for _, none := range []string{"None", "0", "-1", "NaN", "Infinity", ""} { // what SDKs say when they have none
+		if a := f.chat(chatBody(8, false), "x-stainless-timeout", none); a.Status != 200 {
+			t.Errorf("SDK timeout %q: %d, want 200", none, a.Status)
+		}
+	}
+}
+
+// A request whose deadline passes while it waits is refused, and never sent to an engine.
+func TestDeadlineWhileQueued(t *testing.T) {
+	f := startFleet(t, onebox.Config{Engine: quick(2)}, "")
+	f.watch(8)
+	f.fault(simengine.FaultStallStream, 0)
+	release := f.fill(t, 4)
+	before := f.arrivals()
+	a := f.chat(chatBody(8, false), "x-colonnade-deadline-ms", "300")
+	if e := a.error(t); a.Status != 429 || e.Number != 42902 || e.Reason != "deadline" || e.RetryAfterMS < 1000 {
+		t.Errorf("answer %d %+v, want 429 for its deadline", a.Status, e)
+	}
+	f.clearFaults()
+	release()
+	if a := f.chat(chatBody(8, false)); a.Status != 200 {
+		t.Errorf("the next request: %d", a.Status)
+	}
+	if n := f.arrivals() - before; n != 1 {
+		t.Errorf("%d requests reached an engine, want the last alone", n)
+	}
+}
+
+// fill takes n slots with streams that stall, until released.
+func (f *testFleet) fill(t *testing.T, n int) (release func()) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(context.Background())
+	var all sync.WaitGroup
+	busy := f.running() + n
+	for range n {
+		all.Go(func() {
+			if a, err := f.post(ctx, "/chat/completions", chatBody(8, true)); err == nil && !errors.Is(a.Err, context.Canceled) {
+				t.Errorf("a stream that stalls ended: %d %v", a.Status, a.Err)
+			}
+		})
+	}
+	waitFor(t, "the slots to be taken", func() bool { return f.running() == busy })
+	return func() {
+		cancel()
+		all.Wait()
+	}
+}
