@@ -33,7 +33,8 @@ type call struct {
 	firstBy   time.Time // by when the client wants a first byte; zero = any time
 	end       time.Time // of the whole request
 	grant     admission.Grant
-	held      bool // grant is to be released
+	held      bool               // grant is to be released
+	answer    *forwarding.Answer // of the last attempt
 	granted   time.Time
 	firstByte time.Time
 	queued    time.Duration

@@ -10,6 +10,7 @@ import (
 	"github.com/valyala/fasthttp"
 
 	"colonnade/admission"
+	"colonnade/analytics"
 	"colonnade/forwarding"
 	"colonnade/openai"
 )
@@ -37,6 +38,7 @@ func (s *Server) serve(rc *fasthttp.RequestCtx) {
 			return
 		}
 		answer, err := c.dispatch()
+		c.answer = answer
 		next := c.judge(answer, err)
 		if next.relay {
 			streaming = c.relay(answer)
@@ -190,6 +192,13 @@ func (c *call) recovered(panicked any) {
 	}
 	c.server.config.Logger.Error("handler panicked", "request_id", c.hop.RequestID, "panic", panicked, "stack", string(bytes.TrimSpace(debug.Stack())))
 	c.Cancel(errPanicked)
+	if c.answer != nil {
+		c.answer.Close()
+	}
+	if c.held {
+		c.release()
+		c.logEnd(analytics.OutcomeEngineError, "panic")
+	}
 	(&refusal{err: openai.Internal(), verdict: forwarding.Verdict{Kind: forwarding.VerdictError, Final: true}}).write(c)
 }
 

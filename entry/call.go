@@ -41,7 +41,8 @@ type call struct {
 	end       time.Time // of the whole request
 	priority  string
 	tries     *tries
-	path      []string // servers tried
+	answer    *forwarding.Answer // of the last try
+	path      []string           // servers tried
 	waited    time.Duration
 	attempts  int // at engines, everywhere
 	colo      string

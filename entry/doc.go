@@ -4,4 +4,7 @@
 // table. It forwards to the home of the model's pool in each colo of the plan until one serves the request; [tries]
 // holds the rules of going on. The answer is relayed as it comes. Nothing that a client sends is taken for a word of the
 // fleet's own: what goes on is built anew.
+//
+// A WebSocket is a request with a handshake for a body. Once a colo has taken the handshake, the entry carries bytes and
+// sees no frames.
 package entry

@@ -22,7 +22,7 @@ func (c *call) listModels() {
 			c.refuse(openai.ModelNotFound(c.route.Model))
 			return
 		}
-		c.answer(openai.AppendModel(nil, modelInfo(m.Name)))
+		c.answerJSON(openai.AppendModel(nil, modelInfo(m.Name)))
 		return
 	}
 	var list []openai.ModelInfo
@@ -31,13 +31,13 @@ func (c *call) listModels() {
 			list = append(list, modelInfo(m.Name))
 		}
 	}
-	c.answer(openai.AppendModelList(nil, list))
+	c.answerJSON(openai.AppendModelList(nil, list))
 }
 
 func modelInfo(name string) openai.ModelInfo { return openai.ModelInfo{ID: name, OwnedBy: "colonnade"} }
 
-// answer sends a JSON body of our own.
-func (c *call) answer(body []byte) {
+// answerJSON sends a JSON body of our own.
+func (c *call) answerJSON(body []byte) {
 	c.rc.Response.Header.Set(forwarding.HeaderRequestID, c.id)
 	forwarding.WriteBody(c.rc, fasthttp.StatusOK, "application/json", body)
 }

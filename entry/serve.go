@@ -61,6 +61,7 @@ func (c *call) infer() (streaming bool) {
 			return false
 		}
 		answer, err := c.forward(try)
+		c.answer = answer
 		if c.served(try, answer, err) {
 			return c.relay(answer)
 		}
@@ -221,5 +222,8 @@ func (c *call) recovered(panicked any) {
 		return
 	}
 	c.entry.config.Logger.Error("handler panicked", "request_id", c.id, "panic", panicked, "stack", string(bytes.TrimSpace(debug.Stack())))
+	if c.answer != nil {
+		c.answer.Close()
+	}
 	c.refuse(openai.Internal())
 }

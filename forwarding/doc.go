@@ -10,6 +10,11 @@
 // cut short never looks complete: the client gets the API's own error event, and then a connection that is closed
 // without the last chunk.
 //
+// A WebSocket begins as any exchange, with a [Handshake] in the request; an answer that is not the one that was asked for
+// is malformed, and its connection is closed. From then on a [Tunnel] carries its bytes, or a [Session] its messages: in
+// pieces, with pings both ways and limits on silence, standstill, size and fragments. Both see which side ended it, and
+// let the other know.
+//
 // [Watcher] tells at once when a client has gone, also while its request is queued or its engine is silent. [Hop] is
 // the signed token by which one node of the fleet believes another, [Verdict] and [Load] are what a colo server tells
 // back, and [RetryBudget] bounds what a storm of failures may add.

@@ -26,9 +26,15 @@ func TestTunnelEnds(t *testing.T) {
 			address, _, endServer := sessionServer(t, engine, SessionLimits{})
 			entry, ends, endTunnel := tunnelServer(t, address)
 			c := dialWS(t, entry)
+			if err := c.WriteMessage(websocket.TextMessage, []byte("it runs")); err != nil {
+				t.Fatal(err)
+			}
+			if _, _, err := c.ReadMessage(); err != nil {
+				t.Fatal(err)
+			}
 			act(c, endServer, endTunnel)
 			got := next(t, "the end", ends)
-			if got.Kind != want || want == EndComplete && got.BytesOut == 0 {
+			if got.Kind != want || got.BytesIn == 0 || got.BytesOut == 0 {
 				t.Errorf("ended with %+v, want %s", got, want)
 			}
 		})
@@ -85,6 +91,23 @@ func TestTunnelLosesServer(t *testing.T) {
 	}
 	f("closed", EndComplete, func(net.Conn) {})
 	f("silent", EndTimeout, func(c net.Conn) { _, _ = io.Copy(io.Discard, c) })
+}
+
+// What a client says before its handshake is answered is not lost, nor taken for another request.
+func TestEarlyWords(t *testing.T) {
+	engine, _ := wsEngine(t, echo)
+	bothWays(t, func(t *testing.T, through func(string) string) {
+		address, ends, _ := sessionServer(t, engine, SessionLimits{})
+		c := rawHandshake(t, through(address), "\x81\x82\x00\x00\x00\x00hi\x88\x82\x00\x00\x00\x00\x03\xe8")
+		got, err := io.ReadAll(c)
+		if _, frames, _ := strings.Cut(string(got), "\r\n\r\n"); err != nil || frames != "\x81\x02hi\x88\x02\x03\xe8" {
+			t.Errorf("the client got %q, %v", got, err)
+		}
+		c.Close()
+		if end := next(t, "the end", ends); end.Kind != EndComplete || end.MessagesIn != 1 || end.MessagesOut != 1 {
+			t.Errorf("ended with %+v", end)
+		}
+	})
 }
 
 // rawHandshake sends a handshake, and more behind it.
