@@ -1,6 +1,8 @@
 package colo
 
 import (
+	"fmt"
+
 	"colonnade/admission"
 	"colonnade/analytics"
 )
@@ -16,10 +18,20 @@ func (s *Server) Pools() []admission.State {
 
 // Check returns every invariant that does not hold.
 func (s *Server) Check() []error {
+	var wrong []error
 	if err := s.desk.Check(); err != nil {
-		return []error{err}
+		wrong = append(wrong, err)
 	}
-	return nil
+	// Looked at twice, so that a request that comes or goes meanwhile is no leak.
+	before := s.inHand.Count()
+	held := 0
+	for _, p := range s.desk.Pools() {
+		held += p.Load().Held
+	}
+	if held > 0 && before == 0 && s.inHand.Count() == 0 {
+		wrong = append(wrong, fmt.Errorf("%d permits are held, and no request is in hand", held))
+	}
+	return wrong
 }
 
 // poolStates is what the metrics read at each scrape.

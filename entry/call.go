@@ -60,12 +60,12 @@ func (e *Entry) newCall(rc *fasthttp.RequestCtx) *call {
 
 // leave lets go of everything that the request has, once.
 func (c *call) leave() {
-	if !c.LetGo() {
-		return
-	}
-	c.entry.budget.End()
 	if c.model != nil {
 		c.entry.active.add(c.model.Name, -1)
+		c.model = nil
+	}
+	if c.LetGo() {
+		c.entry.budget.End()
 	}
 }
 

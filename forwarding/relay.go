@@ -74,7 +74,7 @@ func (r *Relay) WriteTo(w io.Writer) (int64, error) {
 		}
 		last := r.Answer.AtEnd()
 		if last {
-			r.end(End{Kind: EndComplete})
+			r.end(r.classify(io.EOF))
 		}
 		if err := r.write(w, piece); err != nil {
 			r.end(r.clientGone(err))

@@ -38,6 +38,7 @@ func TestForgedHeaders(t *testing.T) {
 		{"x-colonnade-attempts: 99|x-colonnade-queued-ms: 99|x-colonnade-colo: nowhere|x-colonnade-reason: none", 200},
 		{"x-colonnade-account: root|x-colonnade-admin: 1|x-colonnade-admin: 1", 200},
 		{"x-colonnade-priority: interactive", 200},
+		{"Authorization: Bearer cn_forged_key|Cookie: a=b|X-Api-Key: k|Forwarded: for=1|X-Forwarded-For: 10.0.0.1|Via: x|Range: bytes=0-1", 200},
 		{"x_colonnade_hop: " + token, 400},
 		{"x-colonnade_hop: " + token, 400},
 		{"x.colonnade.hop: " + token, 400},
@@ -132,6 +133,10 @@ func TestPeerListener(t *testing.T) {
 		}
 		return s[:at] + string(c) + s[at+1:]
 	}
+	// The signature's last character has two bits that mean nothing.
+	const alphabet = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"
+	last := len(token) - 1
+	respelled := token[:last] + string(alphabet[strings.IndexByte(alphabet, token[last])+1])
 	ams, fra := f.Colos[0].Address, f.Colos[1].Address
 	before := f.arrivals()
 	for _, c := range []struct{ name, address, path, body, line string }{
@@ -143,6 +148,7 @@ func TestPeerListener(t *testing.T) {
 		{"altered signature", ams, path, body, "x-colonnade-hop: " + parts[0] + "." + parts[1] + "." + other(parts[2], 10)},
 		{"other version", ams, path, body, "x-colonnade-hop: v2." + parts[1] + "." + parts[2]},
 		{"longer", ams, path, body, "x-colonnade-hop: " + token + "="},
+		{"respelled", ams, path, body, "x-colonnade-hop: " + respelled},
 		{"other body", ams, path, body + " ", "x-colonnade-hop: " + token},
 		{"other model", ams, path, strings.Replace(body, "1", "9", 1), "x-colonnade-hop: " + token},
 		{"other path", ams, "/v1/completions", body, "x-colonnade-hop: " + token},

@@ -17,7 +17,6 @@ func Dial(endpoints []string) (*clientv3.Client, error) {
 		Endpoints:            endpoints,
 		DialKeepAliveTime:    10 * time.Second, // gRPC allows no less
 		DialKeepAliveTimeout: 3 * time.Second,  // also how long sent bytes may stay without an acknowledgement
-		PermitWithoutStream:  true,
 		DialOptions: []grpc.DialOption{grpc.WithConnectParams(grpc.ConnectParams{
 			Backoff:           backoff.Config{BaseDelay: 100 * time.Millisecond, Multiplier: 1.6, Jitter: 0.2, MaxDelay: 2 * time.Second},
 			MinConnectTimeout: 3 * time.Second,

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"colonnade/internal/etcdtest"
+	_ "colonnade/onebox" // and so everything that the commands are made of: when it changes, no old result is good
 )
 
 // patience bounds every wait; the first build of the binaries takes the most of it.

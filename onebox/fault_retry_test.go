@@ -1,0 +1,120 @@
+package onebox_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"colonnade/analytics"
+	"colonnade/internal/simengine"
+	"colonnade/onebox"
+)
+
+// After its first byte an answer is what it is: a request whose engine then fails is sent to no other, in this colo or the next.
+func TestNothingIsRetriedAfterTheFirstByte(t *testing.T) {
+	f := startFleet(t, onebox.Config{Engines: 2, Engine: quick(4)}, "key: models/demo-chat\npool: demo\ntimeouts: {idle: 300ms, total: 1m}")
+	f.watch(8)
+	n := 0
+	once := func(name, fault string, stream bool) (answer, analytics.Event) {
+		t.Helper()
+		f.fault(fault, 0)
+		defer f.clearFaults()
+		n++
+		id, before := fmt.Sprintf("first-byte-%d", n), f.arrivals()
+		a := f.begin(chatBody(20, stream), "x-request-id: "+id).read().answer
+		if got := f.arrivals() - before; got != 1 {
+			t.Errorf("%s: the engines were sent %d requests, want 1", name, got)
+		}
+		if got := a.Header.Get("x-colonnade-attempts"); got != "1" {
+			t.Errorf("%s: x-colonnade-attempts is %q, want 1", name, got)
+		}
+		return a, f.end(analytics.KindInference, id)
+	}
+	for _, fault := range []string{
+		simengine.FaultCutAtChunk, simengine.FaultCutInChunk, simengine.FaultNoDone, simengine.FaultErrorThenCut,
+		simengine.FaultErrorThenDone, simengine.FaultStallStream,
+	} {
+		name := "stream, " + fault
+		a, e := once(name, fault, true)
+		if a.Status != 200 || !strings.Contains(a.Body, `"delta":{"content":`) || !strings.Contains(a.Body, `"error"`) {
+			t.Errorf("%s: %d %q, want some tokens and an error", name, a.Status, a.Body)
+		}
+		want := analytics.OutcomeEngineError
+		if fault == simengine.FaultStallStream {
+			want = analytics.OutcomeTimeout
+		}
+		if e.Outcome != want || !e.Partial || e.TokensEstimated == 0 {
+			t.Errorf("%s: the event says %s, partial: %v, %d tokens; want %s with tokens", name, e.Outcome, e.Partial, e.TokensEstimated, want)
+		}
+	}
+	for _, fault := range []string{simengine.FaultCutAtChunk, simengine.FaultCutInChunk, simengine.FaultShortBody} {
+		name := "plain, " + fault
+		a, e := once(name, fault, false)
+		if o := a.error(t); a.Status != 502 || o.Number != 50001 || a.Header.Get("x-should-retry") != "false" {
+			t.Errorf("%s: %d %+v %v, want 502 and not to be tried again", name, a.Status, o, a.Header)
+		}
+		if e.Outcome != analytics.OutcomeEngineError || !e.Partial {
+			t.Errorf("%s: the event says %s, partial: %v", name, e.Outcome, e.Partial)
+		}
+	}
+}
+
+// Before its first byte a failure costs the client nothing but time.
+func TestFailuresBeforeTheFirstByteAreRetried(t *testing.T) {
+	for _, stream := range []bool{false, true} {
+		for _, fault := range []string{simengine.FaultRefuse, simengine.FaultError500, simengine.FaultHTMLError, simengine.FaultMalformedHead} {
+			t.Run(fmt.Sprintf("%s, stream %v", fault, stream), func(t *testing.T) {
+				f := startFleet(t, onebox.Config{Engine: quick(4)}, "")
+				f.watch(4)
+				f.engine("ams").SetFault(simengine.Fault{Fault: fault})
+				a := f.begin(chatBody(3, stream)).read()
+				if a.Status != 200 || a.Err != nil || a.Header.Get("x-colonnade-colo") != "fra" || a.Header.Get("x-colonnade-attempts") != "2" {
+					t.Errorf("%d %v %q, want an answer of the other colo", a.Status, a.Header, a.Body)
+				}
+			})
+		}
+	}
+}
+
+// A request that broke two endpoints is not given a third, wherever that is.
+func TestTwoBrokenEndpointsAreEnough(t *testing.T) {
+	f := func(name string, c onebox.Config, fault string) {
+		t.Helper()
+		t.Run(name+", "+fault, func(t *testing.T) {
+			c.Engine = quick(4)
+			f := startFleet(t, c, "")
+			f.watch(4)
+			before := f.arrivals()
+			f.fault(fault, 0)
+			a := f.begin(chatBody(3, false), "x-request-id: breaks-engines").read()
+			if o := a.error(t); a.Status != 502 || o.Number != 50001 || a.Header.Get("x-should-retry") != "false" {
+				t.Errorf("%d %+v %v, want 502 and not to be tried again", a.Status, o, a.Header)
+			}
+			if got := f.arrivals() - before; got != 2 {
+				t.Fatalf("%d endpoints were sent the request, want 2", got)
+			}
+			if got := a.Header.Get("x-colonnade-attempts"); got != "2" {
+				t.Errorf("x-colonnade-attempts is %s, want 2", got)
+			}
+			waitFor(t, "the final events", func() bool { return len(f.ends(analytics.KindInference, "breaks-engines")) == 2 })
+			broken := map[string]bool{}
+			for _, e := range f.ends(analytics.KindInference, "breaks-engines") {
+				broken[e.ColoID+"/"+e.Endpoint] = true
+				if e.Outcome != analytics.OutcomeEngineError {
+					t.Errorf("an event says %s, want engine_error", e.Outcome)
+				}
+			}
+			if len(broken) != 2 {
+				t.Errorf("the endpoints are %v, want two different ones", broken)
+			}
+			if e := f.end(analytics.KindRequest, "breaks-engines"); e.Outcome != analytics.OutcomeEngineError || e.Status != 502 || e.Attempts != 2 {
+				t.Errorf("the request's event says %s, %d, %d attempts", e.Outcome, e.Status, e.Attempts)
+			}
+		})
+	}
+	for _, fault := range []string{simengine.FaultRefuse, simengine.FaultError500} {
+		f("in one colo", onebox.Config{Colos: []string{"ams"}, Engines: 3}, fault)
+		f("in two of three colos", onebox.Config{Colos: []string{"ams", "fra", "waw"}}, fault)
+		f("in the first of two colos", onebox.Config{Engines: 2}, fault)
+	}
+}
