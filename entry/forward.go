@@ -50,6 +50,7 @@ func (c *call) forward(to try) (*forwarding.Answer, error) {
 		Body:      c.raw,
 		Handshake: c.handshakeOn(),
 		Connect:   c.model.Timeouts.Connect.Std(),
+		FirstByte: c.untilFirstBy(began),
 		Idle:      c.idle(),
 		End:       c.end,
 	}, forwarding.Shape{API: c.route.API})
@@ -60,7 +61,16 @@ func (c *call) forward(to try) (*forwarding.Answer, error) {
 	return answer, err
 }
 
-// idle is the longest silence of a stream, a little longer than the colo's, which knows better what was silent.
+// untilFirstBy is how long to wait for what the client wants by then, if it said so: a little longer than the colo, which
+// knows better what it waited for.
+func (c *call) untilFirstBy(now time.Time) time.Duration {
+	if c.firstBy.IsZero() {
+		return 0
+	}
+	return max(c.firstBy.Sub(now), 0) + time.Second
+}
+
+// idle is the longest silence of a stream, likewise.
 func (c *call) idle() time.Duration {
 	if c.body.Stream {
 		return c.model.Timeouts.Idle.Std() + time.Second

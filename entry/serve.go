@@ -198,6 +198,8 @@ func (c *call) failedForward(at try, err error) {
 	case failed.Phase == forwarding.PhaseConnect:
 		e := openai.Unavailable("no_server", time.Second)
 		c.tries.lostServer(e, c.retry)
+	case failed.Timeout && time.Now().Before(c.end):
+		c.tries.give(openai.InferenceTimeout("first_byte"))
 	case failed.Timeout:
 		c.tries.give(openai.InferenceTimeout("total"))
 	case failed.Phase == forwarding.PhaseStream:

@@ -167,8 +167,8 @@ func (t *tries) give(e *openai.Error) { t.failure, t.over = e, true }
 // outcome is what the client is told when no colo has served the request.
 func (t *tries) outcome() *openai.Error {
 	switch {
-	case t.over && t.failure != nil, t.refusal == nil && t.failure != nil:
-		return t.failure
+	case t.failure != nil && (t.over || t.refusal == nil || t.refusal.Status != 429):
+		return t.failure // an engine was there: that it failed says more than that elsewhere there was none
 	case t.refusal != nil:
 		e := *t.refusal
 		e.RetryAfter = t.retryAfter

@@ -158,6 +158,28 @@ func TestOutOfCapacityBudget(t *testing.T) {
 	}
 }
 
+// A colo whose engines said "full" has cost an attempt, unlike one that had no slot.
+func TestFullEnginesCostRetries(t *testing.T) {
+	full := ooc("queue_full", time.Second, 0, false)
+	tr := newTries(testStops("ams", "fra"), queueAsNeeded, testRetry)
+	at, _ := tr.next()
+	tr.refused(at, full)
+	tr.charge(full, never)
+	if at, ok := tr.next(); ok {
+		t.Errorf("without budget, %v was tried", at)
+	}
+	if e := tr.outcome(); e.Number != 42902 || e.NoRetry {
+		t.Errorf("outcome = %+v, want out of capacity", e)
+	}
+	tr = newTries(testStops("ams"), queueAsNeeded, testRetry)
+	at, _ = tr.next()
+	tr.refused(at, full)
+	tr.charge(full, func() bool {
+		t.Error("the budget was asked though nothing is left to try")
+		return true
+	})
+}
+
 func TestErrorsGoOnWhileBudgetsLast(t *testing.T) {
 	failed := forwarding.Verdict{Kind: forwarding.VerdictError, Number: 50001, Reason: "no_answer", Broken: 1}
 	answers := map[string]forwarding.Verdict{"ams": failed, "fra": failed}
@@ -179,6 +201,18 @@ func TestErrorsGoOnWhileBudgetsLast(t *testing.T) {
 	tr.failed(openai.EngineFailed("x"), failed, never)
 	if next, ok := tr.next(); ok {
 		t.Errorf("after %v, without budget, %v was tried", at, next)
+	}
+}
+
+// That an engine failed says more than that another colo has none.
+func TestFailureBesideNobody(t *testing.T) {
+	tr := newTries(testStops("ams", "fra"), queueAsNeeded, testRetry)
+	walk(tr, map[string]forwarding.Verdict{
+		"ams": {Kind: forwarding.VerdictError, Number: 50001, Reason: "no_answer", Broken: 1},
+		"fra": {Kind: forwarding.VerdictOOC, Number: 50301, Reason: "no_endpoint", RetryAfter: time.Second},
+	})
+	if e := tr.outcome(); e.Status != 502 || !e.NoRetry {
+		t.Errorf("outcome = %+v, want the engine's failure, which forbids to try again", e)
 	}
 }
 

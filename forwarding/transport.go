@@ -146,43 +146,6 @@ func (c *conn) open() bool {
 	return err == nil && quiet
 }
 
-// Phase says how far an exchange had come when it failed.
-type Phase uint8
-
-// The phases of an exchange.
-const (
-	PhaseConnect   Phase = iota // nothing was sent
-	PhaseFirstByte              // sent, and nothing came back that commits us
-	PhaseStream                 // after the first byte
-)
-
-// ExchangeError is why an exchange ended without its answer's proper end.
-type ExchangeError struct {
-	Phase   Phase
-	Timeout bool // ours ran out; else the other side failed
-	Err     error
-}
-
-func (e *ExchangeError) Error() string {
-	what := [...]string{"cannot connect", "no first byte", "answer cut short"}[e.Phase]
-	if e.Timeout {
-		return what + " in time: " + e.Err.Error()
-	}
-	return what + ": " + e.Err.Error()
-}
-
-// Unwrap returns the cause.
-func (e *ExchangeError) Unwrap() error { return e.Err }
-
-// exchangeError tells a cancellation, which gives the context's cause, from a failure.
-func exchangeError(ctx context.Context, phase Phase, err error) error {
-	if ctx.Err() != nil {
-		return context.Cause(ctx)
-	}
-	var timeout net.Error
-	return &ExchangeError{Phase: phase, Timeout: errors.As(err, &timeout) && timeout.Timeout(), Err: err}
-}
-
 // Do sends r once and returns the answer up to its first byte. When ctx ends first, it returns the context's cause,
 // after it has lingered. Any other failure is an [ExchangeError]. The caller must Close the answer.
 func (t *Transport) Do(ctx context.Context, r *Request, s Shape) (*Answer, error) {
@@ -254,7 +217,10 @@ func (c *conn) send(r *Request) error {
 func (a *Answer) begin(r *Request, s Shape) error {
 	sent := time.Now()
 	if err := a.conn.send(r); err != nil {
-		return fmt.Errorf("cannot send request: %w", err)
+		if err = a.refusedEarly(err); err != nil {
+			return fmt.Errorf("cannot send request: %w", err)
+		}
+		return a.readFirst(s)
 	}
 	if r.FirstByte > 0 {
 		a.conn.idle = 0
@@ -281,6 +247,19 @@ func (a *Answer) begin(r *Request, s Shape) error {
 	if a.conn != nil { // else all of it has come
 		a.conn.idle, a.conn.end = r.Idle, r.End
 	}
+	return nil
+}
+
+// refusedEarly looks for a reason when a request could not be sent to its end: who refuses it for its size, say, answers
+// before that. It returns the failure if there is none.
+func (a *Answer) refusedEarly(failure error) error {
+	a.conn.idle = endGrace
+	h, err := readHead(a.conn.br)
+	if err != nil || h.status < 400 {
+		return failure
+	}
+	h.close = true
+	a.head, a.body = h, newBody(a.conn.br, &h)
 	return nil
 }
 

@@ -1,12 +1,15 @@
 package onebox_test
 
 import (
+	"bufio"
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 
@@ -30,7 +33,11 @@ func startOwnEngine(t testing.TB, answer http.HandlerFunc) (e *ownEngine, docume
 		answer(w, r)
 	}))
 	t.Cleanup(e.Close)
-	return e, fmt.Sprintf("key: endpoints/ams/own\nurl: %s\npool: own\n---\nkey: models/own\npool: own\n", e.URL)
+	return e, ownDocuments(e.URL)
+}
+
+func ownDocuments(url string) string {
+	return fmt.Sprintf("key: endpoints/ams/own\nurl: %s\npool: own\n---\nkey: models/own\npool: own\n", url)
 }
 
 const ownBody = `{"model":"own","messages":[]}`
@@ -82,6 +89,45 @@ func TestEngineRefusesRequest(t *testing.T) {
 				t.Errorf("sent to the engine %d times", n)
 			}
 		})
+	}
+}
+
+// An engine that refuses a body before it has read it, and closes, is heard.
+func TestEngineRefusesEarly(t *testing.T) {
+	const refusal = `{"error":{"message":"too big","type":"x","code":413}}`
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var serving sync.WaitGroup
+	defer serving.Wait()
+	defer ln.Close()
+	var posts atomic.Int64
+	serving.Go(func() {
+		for {
+			c, err := ln.Accept()
+			if err != nil {
+				return
+			}
+			answer := "HTTP/1.1 200 OK\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
+			if r, err := http.ReadRequest(bufio.NewReader(c)); err == nil && r.Method == http.MethodPost {
+				posts.Add(1)
+				answer = fmt.Sprintf("HTTP/1.1 413 Too Large\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s", len(refusal), refusal)
+			}
+			_, _ = io.WriteString(c, answer)
+			c.Close() // a reset, where something was left unread
+		}
+	})
+	f := startFleet(t, onebox.Config{}, ownDocuments("http://"+ln.Addr().String()))
+	f.watch(8)
+	for _, size := range []int{100, 100 << 10, 12 << 20} {
+		a := f.chat(`{"model":"own","messages":["` + strings.Repeat("x", size) + `"]}`)
+		if a.Status != 413 || a.Body != refusal {
+			t.Errorf("%d bytes: %d %.300q", size, a.Status, a.Body)
+		}
+	}
+	if n := posts.Load(); n != 3 {
+		t.Errorf("%d requests arrived, want each of 3 once", n)
 	}
 }
 

@@ -2,10 +2,14 @@ package onebox_test
 
 import (
 	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 
 	"colonnade/analytics"
+	"colonnade/forwarding"
 	"colonnade/internal/simengine"
 	"colonnade/onebox"
 )
@@ -117,4 +121,54 @@ func TestTwoBrokenEndpointsAreEnough(t *testing.T) {
 		f("in two of three colos", onebox.Config{Colos: []string{"ams", "fra", "waw"}}, fault)
 		f("in the first of two colos", onebox.Config{Engines: 2}, fault)
 	}
+}
+
+// A colo server that is lost before it said anything is replaced by the next colo's; one that is lost within its answer
+// is not, for an engine may have generated all of it.
+func TestColoServerIsLost(t *testing.T) {
+	f := func(name string, begin func(http.ResponseWriter), status int, others int) {
+		t.Helper()
+		t.Run(name, func(t *testing.T) {
+			lost := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				_, _ = io.Copy(io.Discard, r.Body)
+				begin(w)
+				panic(http.ErrAbortHandler)
+			}))
+			t.Cleanup(lost.Close)
+			next, documents := startStandIn(t, "two", "two-1", func(forwarding.Wait) string { return "" })
+			f := startFleet(t, oneColo(quick(1)), documents+fmt.Sprintf(`
+key: colos/one
+---
+key: servers/one/one-1
+address: %s
+boot: b
+---
+key: models/elsewhere
+pool: demo
+routing: {steps: [{colos: [one, two]}]}
+`, lost.Listener.Addr()))
+			f.watch(4)
+			a := f.ask(`{"model":"elsewhere","messages":[]}`)
+			if a.Status != status {
+				t.Errorf("%d %q, want %d", a.Status, a.Body, status)
+			}
+			if a.Status == 502 && (a.error(t).Number != 50001 || a.Header.Get("x-should-retry") != "false") {
+				t.Errorf("%v %q, want an engine error that is not to be tried again", a.Header, a.Body)
+			}
+			if n := len(next.waits()); n != others {
+				t.Errorf("the next colo was asked %d times, want %d", n, others)
+			}
+		})
+	}
+	f("without a byte", func(http.ResponseWriter) {}, 200, 1)
+	f("in its head", func(w http.ResponseWriter) {
+		w.Header().Set("Content-Length", "100")
+		w.WriteHeader(200)
+		_ = http.NewResponseController(w).Flush()
+	}, 200, 1)
+	f("within its answer", func(w http.ResponseWriter) {
+		w.Header().Set("Content-Length", "100")
+		_, _ = io.WriteString(w, `{"id":`)
+		_ = http.NewResponseController(w).Flush()
+	}, 502, 0)
 }

@@ -1,6 +1,7 @@
 package onebox
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -170,8 +171,12 @@ func (b *box) run(part func(ctx context.Context, ready func()) error) error {
 	ready, ended := make(chan struct{}), make(chan error, 1)
 	go func() {
 		err := part(ctx, func() { close(ready) })
-		if ctx.Err() == nil {
-			b.fail(errors.Join(errors.New("a part of the fleet has ended"), err))
+		select {
+		case <-ready:
+			if ctx.Err() == nil {
+				b.fail(fmt.Errorf("a part of the fleet has ended: %w", cmp.Or(err, errUnasked)))
+			}
+		default: // whoever waits for ready gets the error
 		}
 		ended <- err
 	}()
@@ -184,12 +189,11 @@ func (b *box) run(part func(ctx context.Context, ready func()) error) error {
 		return nil
 	case err := <-ended:
 		cancel()
-		if err == nil {
-			err = errors.New("ended before it was ready")
-		}
-		return err
+		return cmp.Or(err, errUnasked)
 	}
 }
+
+var errUnasked = errors.New("it ended without being asked to")
 
 func (b *box) startDir() error {
 	b.fleet.Dir = b.config.Dir

@@ -8,6 +8,7 @@ import (
 	"os"
 	"strconv"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -36,7 +37,11 @@ func newUp() *cobra.Command {
 			began := time.Now()
 			c.Progress = func(what string) { fmt.Fprintf(out, "  %4.1fs  %s\n", time.Since(began).Seconds(), what) }
 			c.Logger = func(name string) *slog.Logger { return nodeLogger(name, verbose) }
-			return onebox.Run(cmd.Context(), c, func(f *onebox.Fleet) { printFleet(out, f, c) })
+			err = onebox.Run(cmd.Context(), c, func(f *onebox.Fleet) { printFleet(out, f, c) })
+			if errors.Is(err, syscall.EADDRINUSE) {
+				err = fmt.Errorf("%w; stop what listens there, or choose another address (make up UP_FLAGS='-listen 127.0.0.1:8081 -admin 127.0.0.1:9081')", err)
+			}
+			return err
 		},
 	}
 	flags := cmd.Flags()

@@ -1,0 +1,135 @@
+package forwarding
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"strings"
+	"testing"
+	"time"
+
+	"colonnade/openai"
+)
+
+// relayed is what came of one relay.
+type relayed struct {
+	out   string
+	err   error
+	end   End
+	ended int
+}
+
+// relayFrom relays the answer of a server that says text and then waits, or closes. after is called with the bytes that
+// the client has so far, whenever there are more.
+func relayFrom(t *testing.T, transport *Transport, api openai.API, text string, stays bool, after func(out string, cancel context.CancelCauseFunc)) relayed {
+	t.Helper()
+	address := rawServer(t, func(c net.Conn) {
+		br := bufio.NewReader(c)
+		if _, err := readRequest(br); err != nil {
+			return
+		}
+		_, _ = io.WriteString(c, text)
+		if stays {
+			_, _ = io.Copy(io.Discard, br)
+		}
+	})
+	ctx, cancel := context.WithCancelCause(context.Background())
+	defer cancel(nil)
+	r := testRequest(address)
+	r.Idle = 300 * time.Millisecond
+	answer, err := transport.Do(ctx, r, Shape{API: api})
+	if err != nil {
+		t.Fatal(err)
+	}
+	client, other := net.Pipe()
+	defer client.Close()
+	defer other.Close()
+	var got relayed
+	relay := &Relay{Context: ctx, Answer: answer, Client: client, RequestID: "r", Ended: func(e End) {
+		got.end = e
+		got.ended++
+		cancel(nil) // as whoever has the request in hand does
+	}}
+	var out bytes.Buffer
+	_, got.err = relay.WriteTo(writerFunc(func(p []byte) (int, error) {
+		out.Write(p)
+		if after != nil {
+			after(out.String(), cancel)
+		}
+		return len(p), nil
+	}))
+	_ = relay.Close()
+	got.out = out.String()
+	return got
+}
+
+type writerFunc func([]byte) (int, error)
+
+func (f writerFunc) Write(p []byte) (int, error) { return f(p) }
+
+// However a relay ends, that is told once, the client is told what it must know, and only a proper end looks like one.
+func TestHowRelaysEnd(t *testing.T) {
+	someEvent, doneEvent := delta("x"), "data: [DONE]\n\n"
+	errDrain := errors.New("shutting down")
+	long := strings.Repeat("0123456789", 10<<10)
+	at := func(what string, cause error) func(string, context.CancelCauseFunc) {
+		return func(out string, cancel context.CancelCauseFunc) {
+			if strings.HasSuffix(out, what) {
+				cancel(cause)
+			}
+		}
+	}
+	for _, c := range []struct {
+		name   string
+		api    openai.API
+		text   string
+		stays  bool
+		after  func(string, context.CancelCauseFunc)
+		kind   EndKind
+		reason string
+		whole  bool   // it may look complete
+		out    string // what the client got; … stands for an error event of ours
+	}{
+		{"whole", openai.Chat, streamHead + chunk(someEvent) + chunk(doneEvent) + "0\r\n\r\n", true, nil, EndComplete, "", true, someEvent + doneEvent},
+		{"cut at a chunk", openai.Chat, streamHead + chunk(someEvent), false, nil, EndFailed, "cut_short", false, someEvent + "…cut_short"},
+		{"cut in a chunk", openai.Chat, streamHead + chunk(someEvent) + "ff\r\ndata: {", false, nil, EndFailed, "cut_short", false, someEvent + "…cut_short"},
+		{"no end of the API's", openai.Chat, streamHead + chunk(someEvent) + "0\r\n\r\n", true, nil, EndFailed, "cut_short", false, someEvent + "…cut_short"},
+		{"cut behind the API's end", openai.Chat, streamHead + chunk(someEvent) + chunk(doneEvent), false, nil, EndComplete, "", true, someEvent + doneEvent},
+		{"error, then its end", openai.Chat, streamHead + chunk(someEvent) + chunk("data: {\"error\":{}}\n\n"+doneEvent) + "0\r\n\r\n", true, nil,
+			EndFailed, "error_event", true, someEvent + "data: {\"error\":{}}\n\n" + doneEvent},
+		{"error, then cut", openai.Responses, streamHead + chunk("data: {\"type\":\"x\"}\n\n") + chunk("data: {\"type\":\"error\"}\n\n"), false, nil,
+			EndFailed, "cut_short", false, "data: {\"type\":\"x\"}\n\ndata: {\"type\":\"error\"}\n\n"},
+		{"silence", openai.Chat, streamHead + chunk(someEvent), true, nil, EndTimeout, ReasonIdle, false, someEvent + "…idle"},
+		{"drained", openai.Chat, streamHead + chunk(someEvent), true, at(someEvent, errDrain), EndDrained, "draining", false, someEvent + "…draining"},
+		{"client gone", openai.Chat, streamHead + chunk(someEvent), true, at(someEvent, ErrClientGone), EndClientGone, "", false, someEvent},
+		{"client gone behind the end", openai.Chat, streamHead + chunk(someEvent) + chunk(doneEvent), true, at(doneEvent, ErrClientGone),
+			EndComplete, "", true, someEvent + doneEvent},
+		{"long", openai.Embeddings, fmt.Sprintf("HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%s", len(long), long), true, nil, EndComplete, "", true, long},
+		{"long, chunked", openai.Embeddings, "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n" + chunk(long) + "0\r\n\r\n", true, nil, EndComplete, "", true, long},
+		{"long, cut", openai.Embeddings, fmt.Sprintf("HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%s", len(long)+1, long), false, nil, EndFailed, "cut_short", false, long},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			transport := runningTransport(t)
+			got := relayFrom(t, transport, c.api, c.text, c.stays, c.after)
+			if got.end.Kind != c.kind || got.end.Reason != c.reason || got.ended != 1 {
+				t.Errorf("ended %d times, last with %+v: want once, %s %q", got.ended, got.end, c.kind, c.reason)
+			}
+			if (got.err == nil) != c.whole {
+				t.Errorf("error %v: may look complete %v", got.err, c.whole)
+			}
+			want, ours, _ := strings.Cut(c.out, "…")
+			rest, ok := strings.CutPrefix(got.out, want)
+			if !ok || (rest == "") != (ours == "") || !strings.Contains(rest, `"reason":"`+ours) && ours != "" {
+				t.Errorf("delivered %.300q, want %.300q", got.out, c.out)
+			}
+			// A connection that an answer was read from to its end serves on.
+			if kept := c.stays && strings.HasSuffix(c.text, "0\r\n\r\n") || c.name == "long"; (transport.Idle() == 1) != kept {
+				t.Errorf("%d idle connections, want the connection kept: %v", transport.Idle(), kept)
+			}
+		})
+	}
+}

@@ -1,0 +1,122 @@
+package onebox_test
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"testing"
+	"time"
+
+	"colonnade/forwarding"
+	"colonnade/internal/simengine"
+	"colonnade/onebox"
+)
+
+// A client's own deadline holds for the first byte, streamed or not, whichever header says so; the least counts.
+func TestClientDeadlines(t *testing.T) {
+	f := startFleet(t, onebox.Config{Engine: quick(8)}, "")
+	f.watch(16)
+	f.fault(simengine.FaultStallHead, 0)
+	before := f.arrivals()
+	var all sync.WaitGroup
+	for _, headers := range [][]string{
+		{"x-colonnade-deadline-ms", "900"},
+		{"x-stainless-timeout", "0.9"},
+		{"x-stainless-read-timeout", "0.9"},
+		{"x-colonnade-deadline-ms", "900", "x-stainless-timeout", "600", "x-stainless-read-timeout", "not given"},
+		{"x-colonnade-deadline-ms", "600000", "x-stainless-timeout", "0.9"},
+	} {
+		for _, stream := range []bool{false, true} {
+			all.Go(func() {
+				began := time.Now()
+				a := f.chat(chatBody(8, stream), headers...)
+				if e := a.error(t); a.Status != 504 || e.Number != 50401 || e.Reason != "first_byte" || a.Header.Get("x-should-retry") != "false" {
+					t.Errorf("%v, stream %v: %d %+v, want 504, 50401 and first_byte", headers, stream, a.Status, e)
+				}
+				if d := time.Since(began); d < 800*time.Millisecond || soak() && d > time.Second {
+					t.Errorf("%v, stream %v: ended after %v", headers, stream, d)
+				}
+			})
+		}
+	}
+	all.Wait()
+	if n := f.arrivals() - before; n != 10 {
+		t.Errorf("sent to engines %d times, want each of 10 once", n)
+	}
+	waitFor(t, "the engines to be rid of them", func() bool { return f.running() == 0 })
+	f.clearFaults()
+	for _, bad := range []string{"0", "-1", "soon", "NaN", "1e400"} {
+		a := f.chat(chatBody(8, false), "x-colonnade-deadline-ms", bad)
+		if e := a.error(t); a.Status != 400 || e.Number != 40001 {
+			t.Errorf("deadline %q: %d %+v, want 400", bad, a.Status, e)
+		}
+	}
+	for _, none := range []string{"None", "0", "-1", "NaN", "Infinity", ""} { // what SDKs say when they have none
+		if a := f.chat(chatBody(8, false), "x-stainless-timeout", none); a.Status != 200 {
+			t.Errorf("SDK timeout %q: %d, want 200", none, a.Status)
+		}
+	}
+}
+
+// Nor does it wait for a colo that takes requests and says nothing.
+func TestDeadlineAtSilentColo(t *testing.T) {
+	silent := make(chan struct{})
+	colo, documents := startStandIn(t, "elsewhere", "elsewhere-1", func(forwarding.Wait) string { <-silent; return "" })
+	defer close(silent)
+	f := startFleet(t, onebox.Config{Engine: quick(4)}, documents+
+		"key: models/elsewhere\npool: demo\nrouting: {steps: [{colos: [elsewhere, ams]}]}\n---\n"+
+		"key: models/brief\npool: demo\nrouting: {steps: [{colos: [elsewhere, ams]}]}\ntimeouts: {total: 1s}")
+	f.watch(8)
+	a := f.chat(`{"model":"elsewhere","messages":[]}`, "x-colonnade-deadline-ms", "300")
+	if e := a.error(t); a.Status != 504 || e.Number != 50401 || e.Reason != "first_byte" || a.Header.Get("x-should-retry") != "false" {
+		t.Errorf("with a deadline: %d %+v, want 504 and first_byte", a.Status, e)
+	}
+	a = f.chat(`{"model":"brief","messages":[]}`)
+	if e := a.error(t); a.Status != 504 || e.Number != 50401 || e.Reason != "total" {
+		t.Errorf("without: %d %+v, want 504 and total", a.Status, e)
+	}
+	if n := len(colo.waits()); n != 2 {
+		t.Errorf("the colo was asked %d times, want each once", n)
+	}
+}
+
+// A request whose deadline passes while it waits is refused, and never sent to an engine.
+func TestDeadlineWhileQueued(t *testing.T) {
+	f := startFleet(t, onebox.Config{Engine: quick(2)}, "")
+	f.watch(8)
+	f.fault(simengine.FaultStallStream, 0)
+	release := f.fill(t, 4)
+	before := f.arrivals()
+	a := f.chat(chatBody(8, false), "x-colonnade-deadline-ms", "300")
+	if e := a.error(t); a.Status != 429 || e.Number != 42902 || e.Reason != "deadline" || e.RetryAfterMS < 1000 {
+		t.Errorf("answer %d %+v, want 429 for its deadline", a.Status, e)
+	}
+	f.clearFaults()
+	release()
+	if a := f.chat(chatBody(8, false)); a.Status != 200 {
+		t.Errorf("the next request: %d", a.Status)
+	}
+	if n := f.arrivals() - before; n != 1 {
+		t.Errorf("%d requests reached an engine, want the last alone", n)
+	}
+}
+
+// fill takes n slots with streams that stall, until released.
+func (f *testFleet) fill(t *testing.T, n int) (release func()) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(context.Background())
+	var all sync.WaitGroup
+	busy := f.running() + n
+	for range n {
+		all.Go(func() {
+			if a, err := f.post(ctx, "/chat/completions", chatBody(8, true)); err == nil && !errors.Is(a.Err, context.Canceled) {
+				t.Errorf("a stream that stalls ended: %d %v", a.Status, a.Err)
+			}
+		})
+	}
+	waitFor(t, "the slots to be taken", func() bool { return f.running() == busy })
+	return func() {
+		cancel()
+		all.Wait()
+	}
+}
