@@ -130,8 +130,9 @@ func TestEngineIsNeverOverItsLimit(t *testing.T) {
 		limit = next
 		engine.ResetPeak()
 		time.Sleep(period)
-		if peak := engine.Stats().Peak; peak != limit {
-			t.Errorf("the engine had %d in hand at once, want its limit of %d and no more", peak, limit)
+		waitFor(t, "the engine to be used to its limit", func() bool { return engine.Stats().Peak >= limit })
+		if peak := engine.Stats().Peak; peak > limit {
+			t.Errorf("the engine had %d in hand at once, with a limit of %d", peak, limit)
 		}
 	}
 	c.stop()
@@ -168,9 +169,10 @@ func TestEngineMovesUnderLoad(t *testing.T) {
 		})
 		time.Sleep(rand.N(50 * time.Millisecond))
 	}
+	waitFor(t, "the engine to be used to its limit", func() bool { return engine.Stats().Peak >= limit })
 	c.stop()
-	if peak := engine.Stats().Peak; peak != limit {
-		t.Errorf("the engine had %d in hand at once, want its limit of %d and no more", peak, limit)
+	if peak := engine.Stats().Peak; peak > limit {
+		t.Errorf("the engine had %d in hand at once, with a limit of %d", peak, limit)
 	}
 	c.check(t, false)
 }
