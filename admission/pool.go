@@ -69,6 +69,9 @@ func (p *Pool) Failed(e *fleet.Endpoint) {
 	})
 }
 
+// Refuse makes the refusal of a request that an endpoint would not take though it had a permit.
+func (p *Pool) Refuse(reason Reason) *Refusal { return p.permits.Refuse(reason) }
+
 // Full says that e has no slot though we counted one: nothing is sent there for a moment.
 func (p *Pool) Full(e *fleet.Endpoint) {
 	p.permits.MarkFull(e.URL, time.Now().Add(fullFor))
@@ -88,8 +91,7 @@ func (p *Pool) Check() error {
 	return nil
 }
 
-// Check returns what is wrong with any pool, or nil. An engine is over its limit if pools together hold more permits on
-// it than its concurrency, unless that was lowered meanwhile.
+// Check returns what is wrong with any pool, or nil.
 func (d *Desk) Check() error {
 	var all []error
 	for _, p := range d.Pools() {

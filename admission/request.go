@@ -17,7 +17,6 @@ const (
 	Batch       = permits.Batch
 
 	Busy         = permits.Busy
-	QueueFull    = permits.QueueFull
 	QueueTimeout = permits.QueueTimeout
 	NoEndpoint   = permits.NoEndpoint
 	Draining     = permits.Draining

@@ -44,6 +44,7 @@ type call struct {
 	retries   int      // further ones allowed
 	broken    int      // endpoints this request has broken
 	last      *refusal // why the last attempt failed
+	hurried   bool     // the client wants the first byte sooner than the model promises it
 }
 
 // errPanicked is the cause of a request whose handler panicked.
@@ -97,9 +98,11 @@ func (c *call) acquire() error {
 			r.MaxWait = min(r.MaxWait, r.MaxExpected)
 		}
 	}
+	began := time.Now()
 	grant, err := c.pool.Acquire(c.Context, r)
 	if err != nil {
-		return err
+		c.queued += time.Since(began)
+		return c.usedUp(err, r)
 	}
 	c.grant, c.held, c.granted = grant, true, time.Now()
 	c.queued += grant.Queued()
@@ -110,6 +113,18 @@ func (c *call) acquire() error {
 	c.server.metrics.QueueWait(c.pool.Name(), grant.Queued())
 	c.server.config.Log.Append(c.event(analytics.PhaseBegin))
 	return nil
+}
+
+// usedUp tells a request that may not wait since it has waited all it may from one that asked not to.
+func (c *call) usedUp(err error, r admission.Request) error {
+	var refused *admission.Refusal
+	if errors.As(err, &refused) && refused.Reason == admission.Busy && c.hop.Wait == forwarding.WaitFull && r.MaxWait <= 0 &&
+		c.pool.Document().Queue.MaxWait > 0 {
+		late := *refused
+		late.Reason = admission.QueueTimeout
+		return &late
+	}
+	return err
 }
 
 // dispatch sends the request to the granted endpoint.
@@ -145,6 +160,7 @@ func (c *call) dispatch() (*forwarding.Answer, error) {
 	if !c.firstBy.IsZero() {
 		if left := time.Until(c.firstBy); r.FirstByte == 0 || left < r.FirstByte {
 			r.FirstByte = max(left, time.Millisecond)
+			c.hurried = true
 		}
 	}
 	answer, err := c.server.transport.Do(c.Context, &r, forwarding.Shape{API: c.route.API, StripUsage: edit.AskUsage && !c.body.IncludeUsage})

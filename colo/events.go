@@ -77,7 +77,10 @@ func (c *call) logStreamEnd(answer *forwarding.Answer, end forwarding.End) {
 			e.TokensEstimated = stream.Deltas()
 		}
 	}
-	if end.Kind == forwarding.EndFailed || end.Reason == forwarding.ReasonIdle {
+	switch {
+	case end.Kind == forwarding.EndComplete:
+		c.pool.Succeeded(c.grant.Endpoint)
+	case end.Kind == forwarding.EndFailed || end.Reason == forwarding.ReasonIdle:
 		c.pool.Failed(c.grant.Endpoint) // but not for a request that took all its time: the client may have been slow
 	}
 	c.log(e)

@@ -39,15 +39,20 @@ func forbidden() *openai.Error {
 }
 
 // outOfCapacity refuses for want of room, or of anybody who could serve.
-func outOfCapacity(reason admission.Reason, retryAfter, expected time.Duration) *refusal {
-	e := openai.OutOfCapacity(string(reason), retryAfter)
-	if reason == admission.NoEndpoint || reason == admission.Draining {
-		e = openai.Unavailable(string(reason), retryAfter)
+func outOfCapacity(r *admission.Refusal) *refusal {
+	e := openai.OutOfCapacity(string(r.Reason), r.RetryAfter)
+	if r.Reason == admission.NoEndpoint || r.Reason == admission.Draining {
+		e = openai.Unavailable(string(r.Reason), r.RetryAfter)
 	}
 	return &refusal{err: e, verdict: forwarding.Verdict{
-		Kind: forwarding.VerdictOOC, Reason: string(reason), RetryAfter: retryAfter, Expected: expected,
-		MayWait: reason == admission.Busy || reason == admission.QueueTimeout,
+		Kind: forwarding.VerdictOOC, Reason: string(r.Reason), RetryAfter: r.RetryAfter, Expected: r.Expected,
+		MayWait: r.Reason == admission.Busy || r.Reason == admission.QueueTimeout,
 	}}
+}
+
+// unreachable refuses where there is no pool to ask when to come back.
+func unreachable(reason admission.Reason) *refusal {
+	return outOfCapacity(&admission.Refusal{Reason: reason, RetryAfter: time.Second})
 }
 
 // next is what follows an attempt: the answer is relayed, or the request tries again if it may, or is refused.
@@ -66,13 +71,18 @@ func (c *call) judge(answer *forwarding.Answer, err error) next {
 		return c.judgeError(err)
 	}
 	switch c.classify(answer) {
-	case openai.Relay, openai.ClientError:
+	case openai.Relay:
+		if _, whole := answer.Whole(); whole {
+			c.pool.Succeeded(e) // else its end will tell
+		}
+		return next{relay: true}
+	case openai.ClientError:
 		c.pool.Succeeded(e)
 		return next{relay: true}
 	case openai.Full:
 		// It waits for another slot, or for this engine's after a moment: being full is no failure.
 		c.pool.Full(e)
-		return next{again: c.retries > 0, outcome: analytics.OutcomeRefused, failure: "engine_full", refusal: *outOfCapacity(admission.QueueFull, time.Second, 0)}
+		return next{again: c.retries > 0, outcome: analytics.OutcomeRefused, failure: "engine_full", refusal: *outOfCapacity(c.pool.Refuse(admission.Busy))}
 	case openai.Misconfigured:
 		c.server.config.Logger.Warn("endpoint is misconfigured: its answer says so", "endpoint", e.ID, "url", e.URL, "status", answer.Status(), "model", c.model.Name)
 		return c.failed("endpoint_misconfigured", false)
@@ -93,8 +103,8 @@ func (c *call) judgeError(err error) next {
 		c.pool.Failed(c.grant.Endpoint)
 		return c.failed(forwarding.ReasonConnect, true)
 	case failed.Timeout:
-		if c.firstByte.Sub(c.granted) >= c.model.Timeouts.FirstByte.Std() {
-			c.pool.Failed(c.grant.Endpoint) // else it was only the client that did not want to wait
+		if !c.hurried { // else it was only the client that did not want to wait
+			c.pool.Failed(c.grant.Endpoint)
 		}
 		reason := "first_byte"
 		if !c.firstByte.Before(c.end) {
@@ -114,7 +124,7 @@ func (c *call) judgeError(err error) next {
 func (c *call) broke(reason string) next {
 	c.pool.Failed(c.grant.Endpoint)
 	c.broken++
-	return c.failed(reason, c.broken < maxBroken)
+	return c.failed(reason, c.broken < forwarding.MaxBroken)
 }
 
 // failed is an attempt that an error ended.

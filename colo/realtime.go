@@ -74,8 +74,11 @@ func (c *call) logSession(end forwarding.SessionEnd) {
 	e.Partial = end.Kind != forwarding.EndComplete
 	e.MessagesIn, e.MessagesOut = end.MessagesIn, end.MessagesOut
 	e.BytesIn, e.BytesOut = end.BytesIn, end.BytesOut
-	if end.Engine {
+	switch {
+	case end.Engine:
 		c.pool.Failed(c.grant.Endpoint)
+	case end.Kind == forwarding.EndComplete:
+		c.pool.Succeeded(c.grant.Endpoint)
 	}
 	c.log(e)
 }

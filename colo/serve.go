@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"runtime/debug"
+	"slices"
 	"strconv"
 	"time"
 
@@ -14,9 +15,6 @@ import (
 	"colonnade/forwarding"
 	"colonnade/openai"
 )
-
-// maxBroken is how many endpoints one request may break: a third is not given to it.
-const maxBroken = 2
 
 // serve is the life of a request in a colo.
 func (s *Server) serve(rc *fasthttp.RequestCtx) {
@@ -88,9 +86,9 @@ func (c *call) receive() *refusal {
 // resolve finds the model and its pool, and looks into the body.
 func (c *call) resolve() *refusal {
 	s := c.server
-	if c.visited() {
-		s.config.Logger.Error("request came back: a routing loop", "request_id", c.hop.RequestID, "visited", c.hop.Visited)
-		return &refusal{err: openai.Unavailable("routing_loop", 0), verdict: forwarding.Verdict{Kind: forwarding.VerdictError, Reason: "routing_loop", Final: true}}
+	if astray := c.astray(); astray != "" {
+		s.config.Logger.Error("request goes no further", "request_id", c.hop.RequestID, "reason", astray, "visited", c.hop.Visited)
+		return &refusal{err: openai.Unavailable(astray, 0), verdict: forwarding.Verdict{Kind: forwarding.VerdictError, Reason: astray, Final: true}}
 	}
 	model, ok := s.config.Table().Model(c.hop.Model)
 	if !ok {
@@ -99,7 +97,7 @@ func (c *call) resolve() *refusal {
 	}
 	pool, ok := s.desk.Pool(model.Pool)
 	if !ok {
-		return outOfCapacity(admission.NoEndpoint, time.Second, 0)
+		return unreachable(admission.NoEndpoint)
 	}
 	c.model, c.pool = model, pool
 	var e *openai.Error
@@ -118,13 +116,15 @@ func (c *call) resolve() *refusal {
 	return nil
 }
 
-func (c *call) visited() bool {
-	for _, server := range c.hop.Visited {
-		if server == c.server.config.Node {
-			return true
-		}
+// astray says why a request has come too far, or nothing.
+func (c *call) astray() string {
+	switch {
+	case slices.Contains(c.hop.Visited, c.server.config.Node):
+		return "routing_loop"
+	case c.hop.Hops < 0:
+		return "hop_limit"
 	}
-	return c.hop.Hops < 0
+	return ""
 }
 
 // relay answers with what the engine says. It reports whether the answer goes on after the handler has returned.
@@ -141,9 +141,9 @@ func (c *call) relay(answer *forwarding.Answer) (streaming bool) {
 	relay := &forwarding.Relay{
 		Context: c.Context, Answer: answer, Client: c.rc.Conn(), Stall: c.server.config.WriteStall, RequestID: c.hop.RequestID,
 		Ended: func(end forwarding.End) {
+			defer c.leave() // also if what is between should panic
 			c.release()
 			c.logStreamEnd(answer, end)
-			c.leave()
 		},
 	}
 	if forwarding.WriteAnswer(c.rc, answer, relay) {
@@ -213,13 +213,13 @@ func (c *call) refuse(err error) {
 		c.last.write(c) // no endpoint is left that has not failed this request: that is why
 		return
 	}
-	outOfCapacity(full.Reason, full.RetryAfter, full.Expected).write(c)
+	outOfCapacity(full).write(c)
 }
 
 // gone ends a request whose context has ended while it waited: nobody reads the answer, unless we end it ourselves.
 func (c *call) gone(cause error) {
 	if errors.Is(cause, errDrained) {
-		outOfCapacity(admission.Draining, time.Second, 0).write(c)
+		unreachable(admission.Draining).write(c)
 		return
 	}
 	(&refusal{err: openai.Unavailable("client_gone", 0), plain: true}).write(c)

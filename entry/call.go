@@ -43,10 +43,9 @@ type call struct {
 	tries     *tries
 	answer    *forwarding.Answer // of the last try
 	path      []string           // servers tried
-	waited    time.Duration
-	attempts  int // at engines, everywhere
+	waited    time.Duration      // in queues, everywhere
+	attempts  int                // at engines, everywhere
 	colo      string
-	queuedMS  string
 	firstByte time.Time
 }
 

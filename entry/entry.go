@@ -17,16 +17,16 @@ import (
 	"colonnade/openai"
 )
 
-// Config is what an entry needs. All of it but Region, Open and WriteStall is required.
+// Config is what an entry needs. All of it but Open and WriteStall is required.
 type Config struct {
-	Node, Region string
-	Open         bool // requests without a valid key are served, as the account "anonymous"
-	Keys         *forwarding.Keys
-	Table        func() *fleet.Table
-	Log          *analytics.Log
-	Metrics      *analytics.NodeMetrics
-	Logger       *slog.Logger
-	WriteStall   time.Duration // longest time for one write to a client; 0 = 30 s
+	Node       string
+	Open       bool // requests without a valid key are served, as the account "anonymous"
+	Keys       *forwarding.Keys
+	Table      func() *fleet.Table
+	Log        *analytics.Log
+	Metrics    *analytics.NodeMetrics
+	Logger     *slog.Logger
+	WriteStall time.Duration // longest time for one write to a client; 0 = 30 s
 }
 
 // Entry is one edge node.

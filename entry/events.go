@@ -65,10 +65,10 @@ func (c *call) logRefusal(err *openai.Error) {
 	c.log(e)
 }
 
-// logGone ends a request whose client left before the first byte.
-func (c *call) logGone() {
+// logGone ends a request that was cancelled before the first byte, by its client or by us.
+func (c *call) logGone(outcome analytics.Outcome) {
 	e := c.event(analytics.PhaseEnd)
-	e.Outcome, e.Partial = analytics.OutcomeClientGone, true
+	e.Outcome, e.Partial = outcome, true
 	c.log(e)
 }
 

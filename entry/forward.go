@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"time"
 
+	"colonnade/analytics"
 	"colonnade/forwarding"
 	"colonnade/openai"
 )
@@ -55,9 +56,6 @@ func (c *call) forward(to try) (*forwarding.Answer, error) {
 		End:       c.end,
 	}, forwarding.Shape{API: c.route.API})
 	c.firstByte = time.Now()
-	if to.wait != forwarding.WaitNever && err == nil && answer.Header(forwarding.HeaderVerdict) != "" {
-		c.waited += c.firstByte.Sub(began)
-	}
 	return answer, err
 }
 
@@ -105,8 +103,8 @@ func (c *call) relay(answer *forwarding.Answer) (streaming bool) {
 	relay := &forwarding.Relay{
 		Context: c.Context, Answer: answer, Client: c.rc.Conn(), Stall: c.entry.config.WriteStall, RequestID: c.id,
 		Ended: func(end forwarding.End) {
+			defer c.leave() // also if what is between should panic
 			c.logStream(answer, end)
-			c.leave()
 		},
 	}
 	if forwarding.WriteAnswer(c.rc, answer, relay) {
@@ -123,9 +121,7 @@ func (c *call) headers() {
 	h.Set(forwarding.HeaderRequestID, c.id)
 	if c.colo != "" {
 		h.Set(forwarding.HeaderColo, c.colo)
-	}
-	if c.queuedMS != "" {
-		h.Set(forwarding.HeaderQueuedMS, c.queuedMS)
+		h.Set(forwarding.HeaderQueuedMS, strconv.FormatInt(c.waited.Milliseconds(), 10))
 	}
 	h.Set(forwarding.HeaderAttempts, strconv.Itoa(c.attempts))
 }
@@ -139,15 +135,13 @@ func (c *call) refuse(e *openai.Error) {
 
 // gone ends a request whose context has ended before the first byte: its client has left, unless we are shutting down.
 func (c *call) gone() {
-	e := openai.Unavailable("draining", time.Second)
+	e, outcome := openai.Unavailable("draining", time.Second), analytics.OutcomeDrained
 	if errors.Is(context.Cause(c.Context), forwarding.ErrClientGone) {
 		// It may have closed only its sending side: then it must not take silence for an answer.
-		e = openai.Unavailable("client_gone", 0)
-		forwarding.WriteError(c.rc, e, c.id)
-		c.logGone()
-	} else {
-		c.refuse(e)
+		e, outcome = openai.Unavailable("client_gone", 0), analytics.OutcomeClientGone
 	}
+	forwarding.WriteError(c.rc, e, c.id)
+	c.logGone(outcome)
 	c.rc.SetConnectionClose()
 }
 

@@ -110,10 +110,13 @@ func (c *call) receive() *openai.Error {
 	return c.plan(t)
 }
 
+// longestRetryAfter is the most that anybody is told to stay away.
+const longestRetryAfter = 32 * time.Second
+
 // mayRun refuses the requests of an account that may have none running.
 func (c *call) mayRun() *openai.Error {
 	if c.caller.Account.Limits.Concurrent == 0 {
-		return openai.RateLimited("concurrent", time.Minute)
+		return openai.RateLimited("rate_limited", longestRetryAfter)
 	}
 	return nil
 }
@@ -163,15 +166,17 @@ func (c *call) served(at try, answer *forwarding.Answer, err error) bool {
 	e.observed.note(poolIn{c.model.Pool, at.Colo.Name}, answer.Header(forwarding.HeaderLoad), time.Now())
 	attempts, _ := strconv.Atoi(answer.Header(forwarding.HeaderAttempts))
 	c.attempts += attempts
+	queued, _ := strconv.Atoi(answer.Header(forwarding.HeaderQueuedMS))
+	c.waited += time.Duration(queued) * time.Millisecond
 	said := answer.Header(forwarding.HeaderVerdict)
 	if said == "" {
-		c.colo, c.queuedMS = at.Colo.Name, answer.Header(forwarding.HeaderQueuedMS)
+		c.colo = at.Colo.Name
 		return true
 	}
 	v, err := forwarding.ParseVerdict(said)
 	if err != nil {
 		e.config.Logger.Error("colo answered with a verdict that cannot be read", "colo", at.Colo.Name, "server", at.Home.Node, "reason", err)
-		c.tries.lostServer(openai.EngineFailed("verdict"), e.budget.Take)
+		c.tries.lostServer(openai.EngineFailed("server_lost"), e.budget.Take)
 		return false
 	}
 	e.budget.Charge(v.Retries)

@@ -9,9 +9,6 @@ import (
 	"colonnade/openai"
 )
 
-// maxBroken is how many endpoints one request may break: a third is not given to it.
-const maxBroken = 2
-
 // queueing is what the client asked for in x-colonnade-queue.
 type queueing string
 
@@ -142,7 +139,7 @@ func (t *tries) failed(e *openai.Error, v forwarding.Verdict, budget func() bool
 func (t *tries) charge(v forwarding.Verdict, budget func() bool) {
 	t.errors -= v.Retries
 	t.broken = max(t.broken, v.Broken)
-	if v.Final || t.broken >= maxBroken || t.errors < 1 || t.more() && !budget() {
+	if v.Final || t.broken >= forwarding.MaxBroken || t.errors < 1 || t.more() && !budget() {
 		t.over = true
 		return
 	}

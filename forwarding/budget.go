@@ -7,6 +7,9 @@ const (
 	retryMinimum = 3 // attempts that are always possible after a quiet time
 )
 
+// MaxBroken is how many endpoints one request may break: a third is not given to it.
+const MaxBroken = 2
+
 // RetryBudget bounds the attempts that a node adds to its requests: each request pays in a fifth of an attempt, and at
 // most a fifth of the requests in flight, or three, can be saved up. So whatever fails, attempts ≤ 1.2 × requests + 3.
 // (The idea is that of Finagle's retry budget, with the ceiling taken from what is in flight.)

@@ -19,7 +19,6 @@ const (
 	HeaderPriority             = "x-colonnade-priority"
 	HeaderDeadlineMS           = "x-colonnade-deadline-ms"
 	HeaderForceColo            = "x-colonnade-force-colo"
-	HeaderSessionAffinity      = "x-session-affinity"
 	HeaderStainlessTimeout     = "x-stainless-timeout"
 	HeaderStainlessReadTimeout = "x-stainless-read-timeout"
 	HeaderTraceParent          = "traceparent"

@@ -6,6 +6,7 @@ import (
 	"io"
 	"log/slog"
 	"net"
+	"strings"
 	"time"
 
 	"github.com/valyala/fasthttp"
@@ -105,7 +106,12 @@ type serverLog struct{ logger *slog.Logger }
 
 // Printf implements fasthttp's logger.
 func (l serverLog) Printf(format string, args ...any) {
-	l.logger.Debug("server: " + fmt.Sprintf(format, args...))
+	text := fmt.Sprintf(format, args...)
+	if strings.Contains(text, "panic") { // in writing an answer, after the handler: fasthttp has caught it
+		l.logger.Error("server: " + text)
+		return
+	}
+	l.logger.Debug("server: " + text)
 }
 
 // Listen listens on address, with bounded buffers below every connection: a client that stops reading must not make the

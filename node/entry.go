@@ -26,7 +26,7 @@ func RunEntry(ctx context.Context, c EntryConfig, started func(Running)) error {
 		return err
 	}
 	e, err := entry.New(entry.Config{
-		Node: c.Node, Region: c.Region, Open: c.Open, Keys: c.Keys, Table: p.watcher.Table, Log: p.log, Metrics: p.metrics,
+		Node: c.Node, Open: c.Open, Keys: c.Keys, Table: p.watcher.Table, Log: p.log, Metrics: p.metrics,
 		Logger: c.Logger, WriteStall: c.Stall,
 	})
 	if err != nil {

@@ -37,6 +37,7 @@ type testFleet struct {
 	t      testing.TB
 	client *http.Client
 	key    string // sent with every request that has none of its own
+	stop   func() // asks the fleet to end
 }
 
 // quick is an engine that answers at once.
@@ -82,7 +83,7 @@ func startClosedFleet(t testing.TB, c onebox.Config, documents string) *testFlee
 	go func() { ended <- onebox.Run(ctx, c, func(f *onebox.Fleet) { started <- f }) }()
 	select {
 	case f := <-started:
-		tf := &testFleet{Fleet: f, t: t, client: &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 1000}}}
+		tf := &testFleet{Fleet: f, t: t, stop: cancel, client: &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 1000}}}
 		t.Cleanup(func() {
 			tf.client.CloseIdleConnections()
 			cancel()

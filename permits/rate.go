@@ -64,6 +64,13 @@ func (p *Pool) refuseLocked(now time.Duration, a *ask, reason Reason) *Refusal {
 	return r
 }
 
+// Refuse makes the refusal of a request that had a permit and could not use it, since the engine had no slot after all.
+func (p *Pool) Refuse(reason Reason) *Refusal {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.refuseLocked(p.instant(), &ask{claim: fairqueue.Claim{Band: Standard}, comesBack: true}, reason)
+}
+
 const (
 	leastRetryAfter = time.Second
 	mostRetryAfter  = 32 * time.Second

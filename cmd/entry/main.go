@@ -25,7 +25,7 @@ func main() {
 func run(ctx context.Context, args []string) error {
 	set := flag.NewFlagSet("entry", flag.ContinueOnError)
 	flags := node.NewFlags(set, ":8080", "127.0.0.1:9080")
-	region := set.String("region", "", "where this entry is, for routing")
+	region := set.String("region", "", "where this entry is, as its document in etcd says")
 	open := set.Bool("open", false, "serve requests without a valid key, as the account anonymous")
 	if err := flags.Parse(args, os.LookupEnv); err != nil {
 		return err
