@@ -51,7 +51,7 @@ var errDrained = errors.New("server is shutting down")
 
 // New returns a server, to be run and served.
 func New(c Config) (*Server, error) {
-	inHand, err := forwarding.NewInHand()
+	inHand, err := forwarding.NewInHand(c.Logger)
 	if err != nil {
 		return nil, err
 	}

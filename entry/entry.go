@@ -48,7 +48,7 @@ var errDrained = errors.New("entry is shutting down")
 
 // New returns an entry, to be run and served.
 func New(c Config) (*Entry, error) {
-	inHand, err := forwarding.NewInHand()
+	inHand, err := forwarding.NewInHand(c.Logger)
 	if err != nil {
 		return nil, err
 	}

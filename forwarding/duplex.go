@@ -32,15 +32,19 @@ type failure struct {
 
 // pump carries what one side says to the other, until either fails.
 type pump struct {
-	done    chan struct{}
-	failure failure // once done is closed
+	done     chan struct{}
+	failure  failure // once done is closed
+	panicked any     // likewise: what carry panicked with
 }
 
 // startPump runs carry, which returns when it has failed.
 func startPump(carry func() failure) *pump {
 	p := &pump{done: make(chan struct{})}
 	go func() {
-		defer close(p.done)
+		defer func() {
+			p.panicked = recover() // whoever waits for the pump panics instead, and is looked after
+			close(p.done)
+		}()
 		p.failure = carry()
 	}()
 	return p
@@ -98,6 +102,9 @@ func (d *duplex) first(ctx context.Context, life time.Duration) (failure, error)
 
 // reason is why a connection ended of which p stopped first. Who cannot be written to may have said why, before.
 func reason(p, other *pump) failure {
+	if p.panicked != nil {
+		panic(p.panicked)
+	}
 	if p.failure.writing && other.ended(lastWords) && other.failure.side == p.failure.side && !other.failure.writing {
 		return other.failure
 	}

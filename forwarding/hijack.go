@@ -3,6 +3,7 @@ package forwarding
 import (
 	"errors"
 	"net"
+	"runtime/debug"
 	"sync"
 	"time"
 
@@ -46,7 +47,14 @@ func (h *hijacks) claim(c net.Conn) (func(*ClientConn), bool) {
 // whose connection breaks before; then run gets the connection closed, so that it is called in any case, and once.
 func (c *Custody) Hijack(rc *fasthttp.RequestCtx, run func(*ClientConn)) {
 	below := rc.Conn()
-	c.inHand.hijacks.expect(below, run)
+	c.inHand.hijacks.expect(below, func(client *ClientConn) {
+		defer func() { // nobody else would catch it, and the process would end
+			if panicked := recover(); panicked != nil {
+				c.inHand.logger.Error("connection's relay panicked", "panic", panicked, "stack", string(debug.Stack()))
+			}
+		}()
+		run(client)
+	})
 	rc.Hijack(func(nc net.Conn) {
 		if run, ok := c.inHand.hijacks.claim(below); ok {
 			run(newClientConn(nc, below))

@@ -2,6 +2,7 @@ package forwarding
 
 import (
 	"context"
+	"log/slog"
 	"net"
 	"sync"
 	"sync/atomic"
@@ -11,6 +12,7 @@ import (
 // comes after the handler has returned.
 type InHand struct {
 	watcher *Watcher
+	logger  *slog.Logger
 	life    context.Context
 	end     context.CancelCauseFunc
 	all     sync.WaitGroup
@@ -19,12 +21,12 @@ type InHand struct {
 }
 
 // NewInHand returns a set without requests. It is to be closed.
-func NewInHand() (*InHand, error) {
+func NewInHand(logger *slog.Logger) (*InHand, error) {
 	w, err := NewWatcher()
 	if err != nil {
 		return nil, err
 	}
-	h := &InHand{watcher: w}
+	h := &InHand{watcher: w, logger: logger}
 	h.life, h.end = context.WithCancelCause(context.Background())
 	return h, nil
 }

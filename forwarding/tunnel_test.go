@@ -209,7 +209,7 @@ func TestReadHandshake(t *testing.T) {
 
 // fasthttp forgets a hijack whose connection breaks while an earlier answer is flushed. Nothing may be leaked by that.
 func TestHijackOfALostConnection(t *testing.T) {
-	inHand, err := NewInHand()
+	inHand, err := NewInHand(slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -286,4 +286,58 @@ func TestRefusedUpgradeCloses(t *testing.T) {
 		}
 		c.Close()
 	}
+}
+
+// A panic in what relays a connection, or in one of its pumps, ends that connection and not the process.
+func TestPanicInAHijack(t *testing.T) {
+	said := make(told, 10)
+	inHand, err := NewInHand(slog.New(slog.NewTextHandler(said, nil)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := NewServer(ServerConfig{
+		InHand: inHand, Logger: slog.New(slog.DiscardHandler), MaxBody: func() int { return 1 << 20 },
+		Handle: func(rc *fasthttp.RequestCtx) {
+			c := inHand.Take()
+			rc.HijackSetNoResponse(true)
+			c.Hijack(rc, func(*ClientConn) {
+				defer c.LetGo()
+				d := duplex{up: startPump(func() failure { panic("a bug of ours") }), down: ending(0, failure{})}
+				<-d.up.done
+				reason(d.up, d.down)
+			})
+		},
+	})
+	ln, err := Listen("127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	done := make(chan error, 1)
+	go func() { done <- server.Serve(ln) }()
+	c, err := net.Dial("tcp", ln.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	fmt.Fprintf(c, "GET / HTTP/1.1\r\nHost: x\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\r\n")
+	_ = c.SetReadDeadline(time.Now().Add(patience))
+	if n, err := c.Read(make([]byte, 1)); !errors.Is(err, io.EOF) {
+		t.Errorf("read %d bytes, %v; want the connection closed", n, err)
+	}
+	_ = server.Shutdown()
+	<-done
+	if err := inHand.Close(); err != nil {
+		t.Error(err)
+	}
+	if line := next(t, "the log", said); !strings.Contains(line, "a bug of ours") {
+		t.Errorf("logged %q", line)
+	}
+}
+
+// told is a log, line by line.
+type told chan string
+
+func (lines told) Write(p []byte) (int, error) {
+	lines <- string(p)
+	return len(p), nil
 }

@@ -68,7 +68,7 @@ func listenOnly(c *websocket.Conn) error {
 // is in hand, for a cause.
 func wsServer(t testing.TB, behind string, join func(*Custody, *fasthttp.RequestCtx, *Handshake, *Answer)) (address string, end func(error)) {
 	t.Helper()
-	inHand, err := NewInHand()
+	inHand, err := NewInHand(slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -125,7 +125,7 @@ func bash(t *testing.T, script string, env ...string) string {
 // up runs `make up` until the test's end.
 func up(t *testing.T, e *elsewhere) {
 	t.Helper()
-	flags := e.move("-listen 127.0.0.1:8080 -admin 127.0.0.1:9080 -etcd-listen ") + freeAddress(t)
+	flags := e.move("-listen 127.0.0.1:8080 -admin 127.0.0.1:9080 -etcd-listen ") + freeAddress(t) + " -dir " + e.dir + "/fleet"
 	cmd := exec.Command("make", "up", "UP_FLAGS="+flags)
 	cmd.Dir = root
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
@@ -175,8 +175,8 @@ func TestTryIt(t *testing.T) {
 		}
 		script = strings.Replace(script, alone, "", 1)
 	}
-	out := bash(t, e.move(script))
-	for _, want := range []string{"data: [DONE]", "200 colo=ams", "200 colo=fra", "429 colo=", "retry-after=", "inference_requests_total{", "ok"} {
+	out := bash(t, e.move(script), "EVENTS="+e.dir+"/fleet/nodes/events")
+	for _, want := range []string{`"kind":"inference"`, "data: [DONE]", "200 colo=ams", "200 colo=fra", "429 colo=", "retry-after=", "inference_requests_total{", "ok"} {
 		if !strings.Contains(out, want) {
 			t.Errorf("nowhere %q in what the README's commands say:\n%s", want, out)
 		}
