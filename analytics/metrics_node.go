@@ -8,9 +8,10 @@ import (
 
 // ConfigState says how current a node's table is.
 type ConfigState struct {
-	Revision int64
-	Age      time.Duration // since the last word from the store
-	Rejected int           // documents whose newest version is not in force
+	Revision  int64
+	Age       time.Duration // since the last word from the store
+	Rejected  int           // documents whose newest version is not in force
+	Conflicts int           // what two documents claim, and one has got
 }
 
 // RegisterConfig registers the metrics of a node's configuration. state is called at each scrape.
@@ -18,13 +19,15 @@ func RegisterConfig(reg prometheus.Registerer, state func() ConfigState) {
 	revision := prometheus.NewDesc("colonnade_config_revision", "Revision of the table in force.", nil, nil)
 	age := prometheus.NewDesc("colonnade_config_age_seconds", "Time since the last word from the store.", nil, nil)
 	rejected := prometheus.NewDesc("colonnade_config_rejected", "Documents whose newest version is not in force.", nil, nil)
+	conflicts := prometheus.NewDesc("colonnade_config_conflicts", "Aliases, URLs and keys that two documents claim.", nil, nil)
 	reg.MustRegister(stateCollector{
-		descs: []*prometheus.Desc{revision, age, rejected},
+		descs: []*prometheus.Desc{revision, age, rejected, conflicts},
 		collect: func(out chan<- prometheus.Metric) {
 			s := state()
 			out <- gauge(revision, float64(s.Revision))
 			out <- gauge(age, s.Age.Seconds())
 			out <- gauge(rejected, float64(s.Rejected))
+			out <- gauge(conflicts, float64(s.Conflicts))
 		},
 	})
 }

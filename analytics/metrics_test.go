@@ -132,7 +132,7 @@ func TestEntryMetrics(t *testing.T) {
 
 func TestNodeMetrics(t *testing.T) {
 	reg := analytics.NewNodeMetrics().Registry
-	config := analytics.ConfigState{Revision: 41, Age: 1500 * time.Millisecond, Rejected: 2}
+	config := analytics.ConfigState{Revision: 41, Age: 1500 * time.Millisecond, Rejected: 2, Conflicts: 3}
 	analytics.RegisterConfig(reg, func() analytics.ConfigState { return config })
 	l := open(t, analytics.LogConfig{Dir: t.TempDir()})
 	analytics.RegisterEvents(reg, l.Stats)
@@ -141,6 +141,7 @@ func TestNodeMetrics(t *testing.T) {
 		colonnade_config_revision 41
 		colonnade_config_age_seconds 1.5
 		colonnade_config_rejected 2
+		colonnade_config_conflicts 3
 		colonnade_events_appended_total 1
 		colonnade_events_open 1
 		colonnade_events_dropped_total{segment="bills"} 0

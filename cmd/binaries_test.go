@@ -187,6 +187,9 @@ pool: tiny
 key: colos/ams
 region: weur
 ---
+key: colos/spare
+region: weur
+---
 key: endpoints/ams/one
 url: http://%s/v1
 pool: tiny
@@ -219,6 +222,10 @@ func TestBinaries(t *testing.T) {
 	}
 	if out, err := run(t, bin+"/colonnade", "config", "apply", "-etcd", etcd, file); err != nil || !strings.Contains(out, "applied models/tiny") {
 		t.Fatalf("config apply: %v\n%s", err, out)
+	}
+	if out, err := run(t, bin+"/colonnade", "config", "delete", "-etcd", etcd, "pools/none", "colos/spare"); err != nil ||
+		out != "pools/none was not there\ndeleted colos/spare\n" {
+		t.Fatalf("config delete: %v\n%s", err, out)
 	}
 	start(t, bin+"/colonnade", "engine", "-listen", engineAt, "-itl", "1ms")
 	coloArgs := []string{"-colo", "ams", "-node", "ams-1", "-listen", coloAt, "-admin", coloAdmin, "-etcd", etcd, "-events", dir, "-key-file", keyFile, "-drain", "5s"}
@@ -309,6 +316,10 @@ func TestBadFlags(t *testing.T) {
 	f("chmod 0600", "entry", "-key-file", open)
 	f("unexpected argument", "entry", "extra")
 	f("queue.limit", "colonnade", "config", "apply", bad)
+	f("unknown kind of document", "colonnade", "config", "delete", "model/x")
+	f("-slots 0: must be at least 1", "colonnade", "engine", "-slots", "0")
+	f("-ttft -5s: must not be negative", "colonnade", "engine", "-ttft", "-5s")
+	f("-listen \"8080\": must be host:port", "colonnade", "up", "-listen", "8080")
 	f("no such file", "colonnade", "config", "apply", "nowhere.yaml")
 	f("has 2 servers", "colonnade", "up", "-colos", "ams:2")
 	f("address already in use", "colonnade", "up", "-listen", taken.Addr().String(), "-admin", "127.0.0.1:0", "-etcd-listen", "127.0.0.1:0")

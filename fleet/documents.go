@@ -72,6 +72,12 @@ func (d *Documents) Known() []string {
 	return slices.Sorted(maps.Keys(keys))
 }
 
+// CheckKey says whether a document may have this key; if not, it returns an *InvalidError.
+func CheckKey(key string) error {
+	_, err := parseKey(key)
+	return err.invalid(key, 0)
+}
+
 // Check says whether a document is acceptable on its own; if not, it returns an *InvalidError.
 func Check(key string, value []byte) error {
 	_, err := parseDocument(key, value)

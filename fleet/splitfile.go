@@ -3,6 +3,7 @@ package fleet
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"reflect"
@@ -18,23 +19,27 @@ type RawDocument struct {
 }
 
 // SplitFile reads a file of YAML documents, each with its key in the field key. The values come without that field, and with
-// their comments where possible. They are not checked; see [Check].
+// their comments where possible. They are not checked; see [Check]. Of a file with documents that cannot be read, it returns the
+// others, and an error of errors.Join that has one for each.
 func SplitFile(data []byte) ([]RawDocument, error) {
 	if len(data) > MaxFile {
 		return nil, fmt.Errorf("cannot read a file of %d bytes: at most %d are accepted", len(data), MaxFile)
 	}
 	var out []RawDocument
+	var failed []error
 	for _, part := range splitDocuments(data) {
 		if part.blank() {
 			continue
 		}
 		doc, err := part.takeKey()
 		if err != nil {
-			return nil, fmt.Errorf("cannot read document %d of the file (from line %d): %w", len(out)+1, part.line, err)
+			number := len(out) + len(failed) + 1
+			failed = append(failed, fmt.Errorf("cannot read document %d of the file (from line %d): %w", number, part.line, err))
+			continue
 		}
 		out = append(out, doc)
 	}
-	return out, nil
+	return out, errors.Join(failed...)
 }
 
 // filePart is one document of a file, and the line of the file where it begins.

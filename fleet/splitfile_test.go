@@ -47,6 +47,7 @@ func TestSplitFileRejects(t *testing.T) {
 		}
 	}
 	f("key: pools/a\n---\nqueue: {limit: 1}\n", "cannot read document 2 of the file (from line 2): key: each document of a file needs its key")
+	f("a: 1\n---\nkey: pools/a\n---\nb: 2\n", "document 3 of the file (from line 4): key: ")
 	f("# comment\n---\nkey: pools/a\n---\nkey: 7\n", "document 2 of the file (from line 4): key: ")
 	f("key: pools/a\nx: 1\nx: 2\n", "document 1 of the file (from line 1): x: the field is given twice")
 	f("key: pools/a\nkey: pools/b\n", "document 1 of the file (from line 1): key: the field is given twice")

@@ -84,7 +84,7 @@ func assemble(c Config, kinds []string) (*parts, error) {
 	})
 	analytics.RegisterConfig(p.metrics.Registry, func() analytics.ConfigState {
 		s := p.watcher.State()
-		return analytics.ConfigState{Revision: s.Revision, Age: s.Age, Rejected: len(s.Rejected)}
+		return analytics.ConfigState{Revision: s.Revision, Age: s.Age, Rejected: len(s.Rejected), Conflicts: len(s.Conflicts)}
 	})
 	analytics.RegisterEvents(p.metrics.Registry, p.log.Stats)
 	return p, nil

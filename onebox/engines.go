@@ -14,12 +14,13 @@ import (
 	"colonnade/internal/simengine"
 )
 
-// demo is what the fleet of `colonnade up` serves. The queue is short, so that a few dozen requests at once show all
-// that can happen to one.
+// shortQueue is a pool whose queue is short, so that a few dozen requests at once show all that can happen to one.
+const shortQueue = "queue: {limit: 24, per_account: 12, max_wait: 3s}\n"
+
+// demo is what the fleet of `colonnade up` serves.
 const demo = `
 key: pools/demo
-queue: {limit: 24, per_account: 12, max_wait: 3s}
----
+` + shortQueue + `---
 key: models/demo-chat
 aliases: [default]
 type: chat
@@ -80,7 +81,7 @@ func (b *box) startEngine(colo, id string) (EngineNode, error) {
 	})
 }
 
-// realEngine returns the documents for the engine at EngineURL: one endpoint in the first colo, and its models.
+// realEngine returns the documents for the engine at EngineURL: its pool, one endpoint in the first colo, and its models.
 func (b *box) realEngine(ctx context.Context) ([]fleet.RawDocument, error) {
 	url := strings.TrimSuffix(strings.TrimSuffix(b.config.EngineURL, "/"), "/v1")
 	models := []string{b.config.EngineModel}
@@ -92,9 +93,12 @@ func (b *box) realEngine(ctx context.Context) ([]fleet.RawDocument, error) {
 	}
 	colo := b.config.Colos[0]
 	b.fleet.Engines = append(b.fleet.Engines, EngineNode{Colo: colo, ID: "engine", URL: url})
-	docs := []fleet.RawDocument{document("endpoints/"+colo+"/engine", map[string]any{
-		"url": url, "pool": "engine", "engine": "openai", "concurrency": b.config.Engine.Slots,
-	})}
+	docs := []fleet.RawDocument{
+		{Key: "pools/engine", Value: []byte(shortQueue)},
+		document("endpoints/"+colo+"/engine", map[string]any{
+			"url": url, "pool": "engine", "engine": "openai", "concurrency": b.config.Engine.Slots,
+		}),
+	}
 	for i, name := range models {
 		model := map[string]any{"pool": "engine", "type": fleet.TypeGeneric}
 		if i == 0 {

@@ -5,11 +5,15 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
+	"net"
 	"net/http"
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
+	"syscall"
 	"time"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
@@ -70,8 +74,17 @@ func (f *Fleet) Apply(ctx context.Context, docs []fleet.RawDocument) error {
 	return etcd.Apply(ctx, f.client, node.Prefix, docs)
 }
 
-// URL is the base URL for OpenAI clients.
-func (f *Fleet) URL() string { return "http://" + f.Entry.Address + "/v1" }
+// URL is the base URL for OpenAI clients on this machine.
+func (f *Fleet) URL() string { return "http://" + Local(f.Entry.Address) + "/v1" }
+
+// Local returns the host:port under which clients on this machine reach a listener: one on all addresses is on loopback.
+func Local(address string) string {
+	host, port, err := net.SplitHostPort(address)
+	if err != nil || host != "" && !net.ParseIP(host).IsUnspecified() {
+		return address
+	}
+	return net.JoinHostPort("127.0.0.1", port)
+}
 
 // Run runs a fleet until ctx ends, or until a part of it fails. started is called once a request would be served.
 func Run(ctx context.Context, c Config, started func(*Fleet)) (err error) {
@@ -86,6 +99,9 @@ func Run(ctx context.Context, c Config, started func(*Fleet)) (err error) {
 	}
 	started(b.fleet)
 	<-ctx.Done()
+	if failure(ctx) == nil {
+		b.progress(fmt.Sprintf("ending: running requests have at most %s", c.Drain))
+	}
 	return failure(ctx)
 }
 
@@ -198,7 +214,10 @@ var errUnasked = errors.New("it ended without being asked to")
 func (b *box) startDir() error {
 	b.fleet.Dir = b.config.Dir
 	if b.fleet.Dir != "" {
-		return os.MkdirAll(b.fleet.Dir, 0o700)
+		if err := os.MkdirAll(b.fleet.Dir, 0o700); err != nil {
+			return err
+		}
+		return b.lockDir()
 	}
 	dir, err := os.MkdirTemp("", "colonnade-")
 	if err != nil {
@@ -207,6 +226,24 @@ func (b *box) startDir() error {
 	b.fleet.Dir = dir
 	b.down = append(b.down, func() error { return os.RemoveAll(dir) })
 	return nil
+}
+
+// lockDir keeps a second fleet out of the directory: etcd would wait for its own lock there for ever, and say nothing.
+func (b *box) lockDir() error {
+	file, err := os.OpenFile(filepath.Join(b.fleet.Dir, "lock"), os.O_CREATE|os.O_RDWR, 0o600)
+	if err != nil {
+		return err
+	}
+	err = syscall.Flock(int(file.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
+	if err == nil {
+		b.down = append(b.down, file.Close)
+		return nil
+	}
+	_ = file.Close()
+	if errors.Is(err, syscall.EWOULDBLOCK) {
+		return fmt.Errorf("directory %s is in use by another fleet; end that one first, or choose another directory (flag -dir)", b.fleet.Dir)
+	}
+	return fmt.Errorf("cannot lock directory %s: %w", b.fleet.Dir, err)
 }
 
 func (b *box) node(name, listen, admin string) node.Config {
@@ -240,17 +277,18 @@ func (b *box) startEntry(ctx context.Context) error {
 	})
 }
 
-// awaitReady waits until the entry knows every colo server.
+// awaitReady waits until the entry knows every colo server. That it is ready says that it knows one.
 func (b *box) awaitReady(ctx context.Context) error {
-	url := "http://" + b.fleet.Entry.Address + "/health/ready"
 	client := &http.Client{Timeout: time.Second}
 	defer client.CloseIdleConnections()
 	for {
-		if answer, err := client.Get(url); err == nil {
-			answer.Body.Close()
-			if answer.StatusCode == http.StatusOK {
-				return nil
-			}
+		_, ready := read(ctx, client, "http://"+Local(b.fleet.Entry.Address)+"/health/ready")
+		table, known := read(ctx, client, "http://"+Local(b.fleet.Entry.Admin)+"/debug/fleet")
+		for _, s := range b.fleet.Colos {
+			known = known && strings.Contains(table, fmt.Sprintf("%q", "servers/"+s.Colo+"/"+s.Node))
+		}
+		if ready && known {
+			return nil
 		}
 		select {
 		case <-ctx.Done():
@@ -258,4 +296,19 @@ func (b *box) awaitReady(ctx context.Context) error {
 		case <-time.After(20 * time.Millisecond):
 		}
 	}
+}
+
+// read returns the text of a page; false is one that is not there (yet).
+func read(ctx context.Context, client *http.Client, url string) (string, bool) {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	if err != nil {
+		return "", false
+	}
+	answer, err := client.Do(request)
+	if err != nil {
+		return "", false
+	}
+	defer answer.Body.Close()
+	text, err := io.ReadAll(answer.Body)
+	return string(text), err == nil && answer.StatusCode == http.StatusOK
 }

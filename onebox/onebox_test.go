@@ -1,6 +1,8 @@
 package onebox_test
 
 import (
+	"context"
+	"encoding/json"
 	"strings"
 	"testing"
 
@@ -21,4 +23,72 @@ func TestPlainAndStreamed(t *testing.T) {
 	if a.Status != 200 || !strings.HasSuffix(a.Body, "data: [DONE]\n\n") || strings.Contains(a.Body, `"usage":{`) {
 		t.Errorf("streamed: %d %q", a.Status, a.Body)
 	}
+}
+
+// A second fleet says that the directory is taken, and does not wait for it.
+func TestDirInUse(t *testing.T) {
+	f := startFleet(t, oneColo(quick(1)), "")
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	err := onebox.Run(ctx, onebox.Config{Listen: "127.0.0.1:0", Etcd: "127.0.0.1:0", Dir: f.Dir, Colos: []string{"ams"}, Engines: 1},
+		func(*onebox.Fleet) { t.Error("a second fleet has started") })
+	if err == nil || !strings.Contains(err.Error(), "directory "+f.Dir+" is in use by another fleet") {
+		t.Errorf("a second fleet ended with: %v", err)
+	}
+}
+
+// A fleet before a real engine has the engine's models, and the same short queue.
+func TestEngineURL(t *testing.T) {
+	engine := startFleet(t, oneColo(quick(2)), "")
+	f := startFleet(t, onebox.Config{EngineURL: engine.Engines[0].URL, Engine: quick(2)}, "")
+	if a := f.chat(`{"model":"default","max_tokens":1,"messages":[]}`); a.Status != 200 || a.Header.Get("x-colonnade-colo") != "ams" {
+		t.Errorf("chat: %d %s", a.Status, a.Body)
+	}
+	if q := f.documents(f.Colos[0].Admin)["pools/engine"].Queue; q["limit"] != 24. || q["per_account"] != 12. || q["max_wait"] != "3s" {
+		t.Errorf("the queue is %v", q)
+	}
+}
+
+// When a fleet has started, its entry knows all of it.
+func TestEntryKnowsAll(t *testing.T) {
+	f := startFleet(t, onebox.Config{Engine: quick(1), Colos: []string{"ams", "fra", "waw"}}, "")
+	docs := f.documents(f.Entry.Admin)
+	for _, s := range []string{"servers/ams/ams-1", "servers/fra/fra-1", "servers/waw/waw-1"} {
+		if _, known := docs[s]; !known {
+			t.Errorf("the entry does not know %s", s)
+		}
+	}
+}
+
+type document struct{ Queue map[string]any }
+
+// documents reads those that a node has in force, by key.
+func (f *testFleet) documents(admin string) map[string]document {
+	f.t.Helper()
+	answer, err := f.client.Get("http://" + admin + "/debug/fleet")
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	defer answer.Body.Close()
+	var table struct{ Documents map[string]document }
+	if err := json.NewDecoder(answer.Body).Decode(&table); err != nil {
+		f.t.Fatal(err)
+	}
+	return table.Documents
+}
+
+func TestLocal(t *testing.T) {
+	f := func(in, want string) {
+		t.Helper()
+		if got := onebox.Local(in); got != want {
+			t.Errorf("Local(%q) = %q, want %q", in, got, want)
+		}
+	}
+	f("[::]:8090", "127.0.0.1:8090")
+	f("0.0.0.0:1", "127.0.0.1:1")
+	f(":2", "127.0.0.1:2")
+	f("10.0.0.1:3", "10.0.0.1:3")
+	f("[::1]:4", "[::1]:4")
+	f("localhost:5", "localhost:5")
+	f("nonsense", "nonsense")
 }

@@ -2,6 +2,7 @@ package openai
 
 import (
 	"fmt"
+	"strings"
 	"time"
 )
 
@@ -51,8 +52,12 @@ func ModelNotFound(model string) *Error {
 // UnknownURL is a path that is not served; target may carry a query, which is
 // not repeated.
 func UnknownURL(target string) *Error {
+	path, why := pathOnly(target), "the base URL must end in /v1"
+	if strings.HasPrefix(path, "/v1/") {
+		why = "this server has no such path"
+	}
 	return &Error{Number: 40003, Status: 404, Code: "unknown_url", Type: typeInvalid,
-		Message: fmt.Sprintf("unknown URL %q: the base URL must end in /v1", cut(pathOnly(target)))}
+		Message: fmt.Sprintf("unknown URL %q: %s", cut(path), why)}
 }
 
 // UnsupportedParameter is a field that asks for state that is not kept here.

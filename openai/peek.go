@@ -111,6 +111,9 @@ func (p *peeker) problem() *Error {
 }
 
 func (p *peeker) object() bool {
+	if p.space() != '{' {
+		return p.noObject()
+	}
 	for key, ok := p.firstMember(); ok; key, ok = p.nextMember() {
 		f, fine := p.field(key)
 		if !fine || !p.member(f) {
@@ -128,6 +131,17 @@ func (p *peeker) object() bool {
 		return p.refuse(InvalidRequest("model", "the body has no \"model\": name the model to use"))
 	}
 	return true
+}
+
+// noObject refuses a body that does not begin as an object.
+func (p *peeker) noObject() bool {
+	if p.i == len(p.b) {
+		return p.refuse(InvalidRequest("", "the body is empty: send a JSON object"))
+	}
+	if p.skip() && p.end() {
+		return p.refuse(InvalidRequest("", "the body must be a JSON object"))
+	}
+	return p.fail(faultSyntax)
 }
 
 // field tells which field a key is. A field that occurs twice, or under a name

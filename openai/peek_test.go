@@ -80,6 +80,15 @@ func TestPeekRefuses(t *testing.T) {
 	} {
 		f(body, 40001, "")
 	}
+	for body, want := range map[string]string{
+		"": "the body is empty: send a JSON object", " \n": "the body is empty: send a JSON object",
+		"[]": "the body must be a JSON object", " null ": "the body must be a JSON object", `"a"`: "the body must be a JSON object",
+		"nul": "the body is not valid JSON: see byte 0", "[] x": "the body is not valid JSON: see byte 3", "{": "the body is not valid JSON: see byte 1",
+	} {
+		if _, err := openai.Peek(openai.Chat, jsonType, []byte(body)); err == nil || err.Message != want {
+			t.Errorf("%q: %v, want %q", body, err, want)
+		}
+	}
 	// The model.
 	f(`{}`, 40001, "model")
 	f(`{"x":1}`, 40001, "model")

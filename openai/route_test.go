@@ -57,6 +57,9 @@ func TestParseRouteRefuses(t *testing.T) {
 		!strings.Contains(err.Message, `"/chat/completions"`) || strings.Contains(err.Message, "secret") {
 		t.Errorf("message %q", err.Message)
 	}
+	if err := f("POST /v1/moderations?x=secret", 40003); err.Message != `unknown URL "/v1/moderations": this server has no such path` {
+		t.Errorf("message %q", err.Message)
+	}
 	for _, target := range []string{
 		"/", "", "*", "/v1", "/v1/", "/v2/chat/completions", "/V1/chat/completions", "/v1/Chat/completions",
 		"/v1/chat/completions/", "//v1/chat/completions", "/v1//chat/completions", "/v1/chat//completions",

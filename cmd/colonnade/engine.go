@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"colonnade/internal/simengine"
+	"colonnade/onebox"
 )
 
 func newEngine() *cobra.Command {
@@ -20,6 +21,9 @@ func newEngine() *cobra.Command {
 		Short: "Run a simulated inference engine, for trying things out and for tests",
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := checkEngine(c); err != nil {
+				return err
+			}
 			ln, err := net.Listen("tcp", listen)
 			if err != nil {
 				return fmt.Errorf("cannot listen (flag -listen): %w", err)
@@ -28,7 +32,7 @@ func newEngine() *cobra.Command {
 			c.Logger = slog.New(slog.NewTextHandler(os.Stderr, nil))
 			engine := simengine.New(c)
 			defer engine.Close()
-			fmt.Fprintf(cmd.OutOrStdout(), "simulated engine at http://%s with %d slots; GET /stats, POST /faults\n", ln.Addr(), c.Slots)
+			fmt.Fprintf(cmd.OutOrStdout(), "simulated engine at http://%s with %d slots; GET /stats, POST /faults\n", onebox.Local(ln.Addr().String()), c.Slots)
 			return simengine.Serve(cmd.Context(), ln, engine)
 		},
 	}
@@ -39,6 +43,19 @@ func newEngine() *cobra.Command {
 	flags.DurationVar(&c.TTFT, "ttft", 50*time.Millisecond, "time to the first token")
 	flags.DurationVar(&c.ITL, "itl", 10*time.Millisecond, "time between two tokens")
 	return cmd
+}
+
+// checkEngine checks what was asked for, before exactly.
+func checkEngine(c simengine.Config) error {
+	switch {
+	case c.Slots < 1:
+		return fmt.Errorf("-slots %d: must be at least 1", c.Slots)
+	case c.TTFT < 0:
+		return fmt.Errorf("-ttft %s: must not be negative", c.TTFT)
+	case c.ITL < 0:
+		return fmt.Errorf("-itl %s: must not be negative", c.ITL)
+	}
+	return nil
 }
 
 // exactly is d for the engine, for which zero is the default and less than zero is none.

@@ -34,11 +34,12 @@ func newRoot() *cobra.Command {
 	return root
 }
 
-// doubleDashes lets flags be written with one dash, as those of the other binaries are: there are no short ones.
+// doubleDashes lets flags be written with one dash, as those of the other binaries are: there are no short ones. A dash
+// before a digit is a negative value.
 func doubleDashes(args []string) []string {
 	out := make([]string, len(args))
 	for i, a := range args {
-		if len(a) > 2 && a[0] == '-' && a[1] != '-' {
+		if len(a) > 2 && a[0] == '-' && a[1] != '-' && (a[1] < '0' || a[1] > '9') {
 			a = "-" + a
 		}
 		out[i] = a

@@ -1,10 +1,12 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
 	"log/slog"
+	"net"
 	"os"
 	"strconv"
 	"strings"
@@ -29,10 +31,10 @@ func newUp() *cobra.Command {
 			if c.Colos, err = parseColos(colos); err != nil {
 				return err
 			}
-			c.Engine.TTFT, c.Engine.ITL = exactly(c.Engine.TTFT), exactly(c.Engine.ITL)
 			if err := checkUp(c); err != nil {
 				return err
 			}
+			c.Engine.TTFT, c.Engine.ITL = exactly(c.Engine.TTFT), exactly(c.Engine.ITL)
 			out := cmd.OutOrStdout()
 			began := time.Now()
 			c.Progress = func(what string) { fmt.Fprintf(out, "  %4.1fs  %s\n", time.Since(began).Seconds(), what) }
@@ -86,13 +88,26 @@ func parseColos(s string) ([]string, error) {
 }
 
 func checkUp(c onebox.Config) error {
+	if err := cmp.Or(checkAddress("-listen", c.Listen), checkAddress("-admin", c.Admin), checkEngine(c.Engine)); err != nil {
+		return err
+	}
+	if c.Etcd != "" {
+		if err := checkAddress("-etcd-listen", c.Etcd); err != nil {
+			return err
+		}
+	}
 	switch {
-	case c.Engine.Slots < 1:
-		return fmt.Errorf("-slots %d: must be at least 1", c.Engine.Slots)
 	case c.EngineURL == "" && c.Engines < 1:
 		return fmt.Errorf("-engines %d: must be at least 1", c.Engines)
 	case c.EngineURL == "" && c.EngineModel != "":
 		return errors.New("-engine-model is for a real engine: name it with -engine-url")
+	}
+	return nil
+}
+
+func checkAddress(flag, address string) error {
+	if _, _, err := net.SplitHostPort(address); err != nil {
+		return fmt.Errorf("%s %q: must be host:port, for example 127.0.0.1:8080 (%w)", flag, address, err)
 	}
 	return nil
 }
@@ -114,11 +129,15 @@ func printFleet(out io.Writer, f *onebox.Fleet, c onebox.Config) {
 		line("engine", e.Colo+"/"+e.ID, e.URL)
 	}
 	for _, s := range f.Colos {
-		line("colo", s.Node, "http://"+s.Admin+"/debug/pools")
+		line("colo", s.Node, "http://"+onebox.Local(s.Admin)+"/debug/pools")
 	}
 	line("entry", f.Entry.Node, f.URL())
-	line("metrics", f.Entry.Node, "http://"+f.Entry.Admin+"/metrics")
+	line("metrics", f.Entry.Node, "http://"+onebox.Local(f.Entry.Admin)+"/metrics")
 	line("events", "", f.Dir+"/nodes/events")
+	if c.Dir == "" {
+		fmt.Fprintln(out, "        (a temporary directory, removed at the end; -dir keeps one)")
+	}
+	requests, slots, fate := crowd(f, c)
 	fmt.Fprintf(out, `
 A streamed chat:
 
@@ -129,13 +148,28 @@ The OpenAI SDK for Python (npm's takes baseURL and apiKey):
 
   OpenAI(base_url=%[1]q, api_key="none")
 
-%[2]d requests at once, for %[3]d slots: some run here, some spill over to the next colo, some queue, and the rest
+%[2]d requests at once, for %[3]d slots: %[4]s
 get a 429 that says why and when to come back:
 
   seq %[2]d | xargs -P %[2]d -I{} curl -s -o /dev/null \
     -w '%%{http_code} colo=%%header{x-colonnade-colo} reason=%%header{x-colonnade-reason} retry-after=%%header{retry-after}\n' \
-    %[1]s/chat/completions -H 'content-type: application/json' -d '{"model":"default","messages":[]}' | sort | uniq -c
+    %[1]s/chat/completions -H 'content-type: application/json' -d '{"model":"default","messages":[{"role":"user","content":"hello"}]}' | sort | uniq -c
 
 Ctrl-C ends it.
-`, f.URL(), 4*len(f.Engines)*c.Engine.Slots, len(f.Engines)*c.Engine.Slots)
+`, f.URL(), requests, slots, fate)
+}
+
+// crowd returns how many requests at once show all that can happen to one, for how many slots, and what that is. A colo
+// queues a dozen of one account, so twice that beyond its slots is too many for it.
+func crowd(f *onebox.Fleet, c onebox.Config) (requests, slots int, fate string) {
+	colos := map[string]bool{}
+	for _, e := range f.Engines {
+		colos[e.Colo] = true
+	}
+	slots = len(f.Engines) * c.Engine.Slots
+	requests = max(4*slots, slots+24*len(colos))
+	if len(colos) > 1 {
+		return requests, slots, "some run here, some spill over to the next colo, some queue, and the rest"
+	}
+	return requests, slots, "some run, some queue, and the rest"
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
@@ -26,7 +27,7 @@ func Apply(ctx context.Context, client *clientv3.Client, prefix string, docs []f
 	}
 	for done := 0; done < len(docs); {
 		ops, count := batch(prefix, docs[done:])
-		if err := commit(ctx, client, ops); err != nil {
+		if _, err := commit(ctx, client, ops); err != nil {
 			return fmt.Errorf("cannot put documents (%d of %d were put before): %w", done, len(docs), err)
 		}
 		done += count
@@ -62,9 +63,29 @@ func batch(prefix string, docs []fleet.RawDocument) (ops []clientv3.Op, count in
 	return ops, count
 }
 
-func commit(ctx context.Context, client *clientv3.Client, ops []clientv3.Op) error {
+// Delete deletes documents, in transactions of up to a hundred, and returns the keys of those that were there, also with an
+// error.
+func Delete(ctx context.Context, client *clientv3.Client, prefix string, keys []string) (found []string, err error) {
+	for some := range slices.Chunk(keys, maxTxnDocuments) {
+		var ops []clientv3.Op
+		for _, key := range some {
+			ops = append(ops, clientv3.OpDelete(prefix+key))
+		}
+		answer, err := commit(ctx, client, ops)
+		if err != nil {
+			return found, fmt.Errorf("cannot delete documents (%d were deleted before): %w", len(found), err)
+		}
+		for i, r := range answer.Responses {
+			if r.GetResponseDeleteRange().Deleted > 0 {
+				found = append(found, some[i])
+			}
+		}
+	}
+	return found, nil
+}
+
+func commit(ctx context.Context, client *clientv3.Client, ops []clientv3.Op) (*clientv3.TxnResponse, error) {
 	ctx, cancel := context.WithTimeout(ctx, applyTimeout)
 	defer cancel()
-	_, err := client.Txn(ctx).Then(ops...).Commit()
-	return err
+	return client.Txn(ctx).Then(ops...).Commit()
 }

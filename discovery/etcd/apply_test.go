@@ -48,3 +48,26 @@ func TestApplyAllOrNothing(t *testing.T) {
 		t.Error("one was put")
 	}
 }
+
+func TestDelete(t *testing.T) {
+	s := start(t)
+	var docs []fleet.RawDocument
+	var keys []string
+	for i := range 150 { // more than a transaction can hold
+		keys = append(keys, fmt.Sprintf("models/m%d", i))
+		if i%2 == 0 {
+			docs = append(docs, fleet.RawDocument{Key: keys[i], Value: []byte("{}")})
+		}
+	}
+	kept := fleet.RawDocument{Key: "models/m", Value: []byte("{}")}
+	if err := etcd.Apply(s.ctx(), s.client, prefix, append(docs, kept)); err != nil {
+		t.Fatal(err)
+	}
+	found, err := etcd.Delete(s.ctx(), s.client, prefix, keys)
+	if err != nil || len(found) != len(docs) || found[1] != "models/m2" {
+		t.Errorf("found %v, %v", found, err)
+	}
+	if s.get("models/m0") != nil || s.get("models/m148") != nil || s.get("models/m") == nil {
+		t.Error("other documents were deleted than those that were named")
+	}
+}

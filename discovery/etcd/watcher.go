@@ -63,9 +63,10 @@ type entry struct {
 
 // State is how fresh the table is.
 type State struct {
-	Revision int64         // of the store, as far as it was heard
-	Age      time.Duration // since etcd last said anything
-	Rejected []fleet.Rejection
+	Revision  int64         // of the store, as far as it was heard
+	Age       time.Duration // since etcd last said anything
+	Rejected  []fleet.Rejection
+	Conflicts []fleet.Conflict
 }
 
 // NewWatcher returns a watcher with an empty table. Run makes it go.
@@ -104,10 +105,10 @@ func (w *Watcher) Changed() <-chan struct{} {
 
 // State returns how fresh the table is.
 func (w *Watcher) State() State {
-	rejected := w.Table().Rejected
+	t := w.Table()
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return State{Revision: w.revision, Age: max(0, time.Since(w.heard)), Rejected: rejected}
+	return State{Revision: w.revision, Age: max(0, time.Since(w.heard)), Rejected: t.Rejected, Conflicts: t.Conflicts}
 }
 
 // Run loads and watches until ctx ends; then it returns nil. It must be called once.
@@ -245,11 +246,25 @@ func (w *Watcher) publish(revision int64, cache *cache) {
 func (w *Watcher) swap(revision int64) {
 	t := w.docs.Table()
 	t.Revision = revision
+	w.logConflicts(w.Table(), t)
 	w.table.Store(t)
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	close(w.changed)
 	w.changed = make(chan struct{})
+}
+
+// logConflicts tells of the conflicts that the last table did not have: they are silent otherwise, since one side wins.
+func (w *Watcher) logConflicts(last, next *fleet.Table) {
+	known := make(map[fleet.Conflict]bool, len(last.Conflicts))
+	for _, c := range last.Conflicts {
+		known[c] = true
+	}
+	for _, c := range next.Conflicts {
+		if !known[c] {
+			w.config.Logger.Warn("two documents claim the same", "what", c.What, "value", c.Value, "winner", c.Winner, "loser", c.Loser)
+		}
+	}
 }
 
 // hear notes that etcd has spoken.

@@ -168,6 +168,33 @@ func TestEtcdRestarts(t *testing.T) {
 	eventually(t, "the age falls", func() bool { return w.State().Age < silence })
 }
 
+// A conflict is told when it begins, and again when it comes back.
+func TestConflictsAreTold(t *testing.T) {
+	s := start(t)
+	s.put("models/a", "aliases: [x]")
+	s.put("models/b", "aliases: [x]")
+	var log logbook
+	w, _ := watch(t, etcd.Config{Client: s.client, Logger: log.logger()})
+	ready(t, w)
+	f := func(times, conflicts int) {
+		t.Helper()
+		line := "what=alias value=x winner=models/a loser=models/b"
+		if got := log.count(line); got != times || len(w.State().Conflicts) != conflicts {
+			t.Errorf("told %d times, want %d; conflicts %+v", got, times, w.State().Conflicts)
+		}
+	}
+	f(1, 1)
+	s.put("models/c", "retry: {errors: 2}")
+	becomes(t, w, "c", 2)
+	f(1, 1)
+	s.put("models/b", "retry: {errors: 4}")
+	becomes(t, w, "b", 4)
+	f(1, 0)
+	s.put("models/b", "{aliases: [x], retry: {errors: 5}}")
+	becomes(t, w, "b", 5)
+	f(2, 1)
+}
+
 // Another store, with lower revisions, at the same address: what it does not have is gone.
 func TestStoreGoesBack(t *testing.T) {
 	s := start(t)
