@@ -228,7 +228,7 @@ func TestBinaries(t *testing.T) {
 		t.Fatalf("config delete: %v\n%s", err, out)
 	}
 	start(t, bin+"/colonnade", "engine", "-listen", engineAt, "-itl", "1ms")
-	coloArgs := []string{"-colo", "ams", "-node", "ams-1", "-listen", coloAt, "-admin", coloAdmin, "-etcd", etcd, "-events", dir, "-key-file", keyFile, "-drain", "5s"}
+	coloArgs := []string{"-colo", "ams", "-node", "ams-1", "-listen", coloAt, "-admin", coloAdmin, "-etcd", etcd, "-events", dir, "-key-file", keyFile, "-drain", "5s", "-gossip", "127.0.0.1:7946"}
 	colo := start(t, bin+"/colo", coloArgs...)
 	entry := start(t, bin+"/entry", "-node", "edge-1", "-region", "weur", "-listen", entryAt, "-admin", entryAdmin, "-etcd", etcd, "-events", dir, "-key-file", keyFile, "-drain", "5s")
 	waitFor(t, "the entry to be ready", func() bool {
@@ -252,6 +252,10 @@ func TestBinaries(t *testing.T) {
 	}
 	if _, body := get("http://" + coloAdmin + "/metrics"); !strings.Contains(body, `colonnade_permits{pool="tiny"} 4`) {
 		t.Errorf("the colo's metrics do not tell its permits:\n%s", body)
+	}
+
+	if !strings.Contains(colo.said(), "flag=-gossip") {
+		t.Errorf("the colo does not say that -gossip has no effect:\n%s", colo.said())
 	}
 
 	// Killed, and started again under its old name: it waits for its old lease and serves again.

@@ -5,5 +5,5 @@
 // and the answer is relayed as it comes. The permit lives exactly as long as the exchange with the engine: it is bound
 // to the answer's end, not to the handler's, since a stream is written after the handler has returned.
 //
-// A WebSocket is a request with a handshake for a body. Once the engine has taken it, the permit is bound to the session.
+// A WebSocket is a request with a handshake for a body. Once the engine has taken it, the permit is bound to its life.
 package colo

@@ -60,7 +60,7 @@ func (c *call) hold(answer *forwarding.Answer) {
 	if slices.Contains(c.handshake.Protocols, realtimeProtocol) {
 		session.Protocol = realtimeProtocol
 	}
-	c.rc.HijackSetNoResponse(true) // the session answers
+	c.rc.HijackSetNoResponse(true) // what relays it answers
 	c.Hijack(c.rc, func(client *forwarding.ClientConn) {
 		defer c.leave()
 		session.Run(client)

@@ -145,7 +145,7 @@ func (s *testServer) open(model string) *websocket.Conn {
 		s.t.Errorf("the load in the answer is %+v, %v", l, err)
 	}
 	if _, message, err := c.ReadMessage(); err != nil || !strings.Contains(string(message), "session.created") {
-		s.t.Fatalf("the session began with %q, %v", message, err)
+		s.t.Fatalf("it began with %q, %v", message, err)
 	}
 	return c
 }

@@ -60,7 +60,7 @@ type peer struct {
 	wire *wire
 }
 
-// newPeer sets up what a session needs of a WebSocket. Closes are answered by the session, not by the WebSocket itself;
+// newPeer sets up what a [Session] needs of a WebSocket. Closes are answered by that, not by the WebSocket itself;
 // pings are answered on the spot.
 func newPeer(s side, ws *websocket.Conn, w *wire, maxMessage int64) *peer {
 	ws.SetReadLimit(maxMessage)
@@ -130,7 +130,7 @@ func dialPeer(w *wire) (*websocket.Conn, error) {
 	}
 	ws, _, err := d.Dial("ws://engine/", nil)
 	if err != nil {
-		return nil, fmt.Errorf("cannot begin the session: %w", err)
+		return nil, fmt.Errorf("cannot begin to relay a WebSocket: %w", err)
 	}
 	return ws, nil
 }

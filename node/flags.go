@@ -23,6 +23,7 @@ type Flags struct {
 	events  *string
 	drain   *time.Duration
 	debug   *bool
+	notYet  []string
 }
 
 // NewFlags adds the common flags to set.
@@ -40,6 +41,12 @@ func NewFlags(set *flag.FlagSet, listen, admin string) *Flags {
 		drain:   set.Duration("drain", time.Minute, "how long running requests may go on after SIGTERM"),
 		debug:   set.Bool("debug", false, "log more"),
 	}
+}
+
+// NotYet adds a flag that has no effect in this version, and why. Whoever sets it is told so.
+func (f *Flags) NotYet(name, why string) {
+	f.set.String(name, "", "no effect in this version: "+why)
+	f.notYet = append(f.notYet, name)
 }
 
 // Parse reads the arguments, and for flags that they do not set, the environment: -key-file is COLONNADE_KEY_FILE.
@@ -80,9 +87,15 @@ func (f *Flags) Config() (Config, error) {
 	if *f.debug {
 		level = slog.LevelDebug
 	}
+	logger := slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: level}))
+	for _, name := range f.notYet {
+		if value := f.set.Lookup(name).Value.String(); value != "" {
+			logger.Warn("a flag has no effect in this version", "flag", "-"+name, "value", value)
+		}
+	}
 	return Config{
 		Node: *f.node, Listen: *f.listen, Admin: *f.admin, Address: *f.address, Etcd: strings.Split(*f.etcd, ","),
 		Dir: *f.events, Keys: keys, Drain: *f.drain,
-		Logger: slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: level})),
+		Logger: logger,
 	}, nil
 }

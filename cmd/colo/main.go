@@ -26,9 +26,8 @@ func run(ctx context.Context, args []string) error {
 	set := flag.NewFlagSet("colo", flag.ContinueOnError)
 	flags := node.NewFlags(set, ":8443", "127.0.0.1:9443")
 	name := set.String("colo", "", "the `colo` that this server is in")
-	for _, later := range []string{"gossip", "sink"} {
-		set.String(later, "", "no effect in this version: a colo has one server, and events stay in segments under -events")
-	}
+	flags.NotYet("gossip", "a colo has one server")
+	flags.NotYet("sink", "events stay in segments under -events")
 	if err := flags.Parse(args, os.LookupEnv); err != nil {
 		return err
 	}
