@@ -1,37 +1,158 @@
-// Package deploy holds what a fleet is set up with; its test reads the sample documents as a node would.
+// Package deploy holds what a fleet is set up with: an image, a Compose file, systemd units, sample documents. Its tests
+// read them all as those would who use them, hold them against the binaries, and run the samples.
 package deploy
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
 	"testing"
 
+	yaml "go.yaml.in/yaml/v2"
+
 	"colonnade/fleet"
+	"colonnade/routing"
 )
 
-func TestSampleDocuments(t *testing.T) {
-	files, err := filepath.Glob("*.yaml")
-	if err != nil || len(files) == 0 {
-		t.Fatalf("no samples: %v", err)
+// samples are the files of documents.
+func samples() []string { return []string{"fleet.yaml", "two-regions.yaml", "compose/fleet.yaml"} }
+
+func text(t *testing.T, name string) string {
+	t.Helper()
+	data, err := os.ReadFile(name)
+	if err != nil {
+		t.Fatal(err)
 	}
-	for _, name := range files {
-		data, err := os.ReadFile(name)
-		if err != nil {
-			t.Fatal(err)
-		}
-		docs, err := fleet.SplitFile(data)
-		if err != nil {
+	return string(data)
+}
+
+// tableOf is what nodes make of documents.
+func tableOf(t *testing.T, name, documents string) *fleet.Table {
+	t.Helper()
+	docs, err := fleet.SplitFile([]byte(documents))
+	if err != nil {
+		t.Fatalf("%s: %v", name, err)
+	}
+	all := fleet.NewDocuments()
+	for i, d := range docs {
+		if err := fleet.Check(d.Key, d.Value); err != nil {
 			t.Errorf("%s: %v", name, err)
 		}
-		all := fleet.NewDocuments()
-		for _, d := range docs {
-			if err := all.Put(d.Key, d.Value, 1); err != nil {
-				t.Errorf("%s: %v", name, err)
+		if err := all.Put(d.Key, d.Value, int64(i+1)); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	return all.Table()
+}
+
+func TestSampleDocuments(t *testing.T) {
+	for _, name := range samples() {
+		table := tableOf(t, name, text(t, name))
+		for _, c := range table.Conflicts {
+			t.Errorf("%s: %s and %s both claim the %s %s", name, c.Winner, c.Loser, c.What, c.Value)
+		}
+		for _, d := range table.Dangling() {
+			t.Errorf("%s: %s, %s %q: %s", name, d.Document, d.Field, d.Value, d.Reason)
+		}
+		if _, ok := table.Model("default"); !ok {
+			t.Errorf("%s: no model is called default, which is what the README asks for", name)
+		}
+		for _, m := range table.Models() {
+			reachable(t, name, text(t, name), m)
+		}
+	}
+	// The files that are not named above have no documents.
+	files, _ := filepath.Glob("*.yaml")
+	for _, name := range files {
+		if !slices.Contains(samples(), name) {
+			t.Errorf("%s is not among the samples of this test", name)
+		}
+	}
+}
+
+// reachable checks that every colo which a step of m selects has an endpoint for it: entries do not know who has which.
+func reachable(t *testing.T, name, documents string, m *fleet.Model) {
+	t.Helper()
+	for i, step := range m.Routing.Steps {
+		alone := *m
+		alone.Routing = fleet.Routing{Algorithm: fleet.AlgorithmSteps, Steps: []fleet.Step{step}}
+		alone.Routing.Steps[0].Attempts = 0
+		table := withServers(t, name, documents)
+		plan := routing.Plan(table, &alone, routing.Request{})
+		if len(plan) == 0 {
+			t.Errorf("%s: %s: step %d selects no colo", name, m.Name, i)
+		}
+		for _, c := range plan {
+			if !slices.ContainsFunc(table.Endpoints(c.Name, m.Pool), func(e *fleet.Endpoint) bool { return e.Concurrency > 0 }) {
+				t.Errorf("%s: %s: step %d selects the colo %s, which has no endpoint in the pool %s", name, m.Name, i, c.Name, m.Pool)
 			}
 		}
-		table := all.Table()
-		if m, ok := table.Model("default"); !ok || len(table.Endpoints("ams", m.Pool)) != 1 {
-			t.Errorf("%s: the alias default leads to no endpoint", name)
+	}
+}
+
+// withServers is the table once each colo has its server.
+func withServers(t *testing.T, name, documents string) *fleet.Table {
+	t.Helper()
+	for _, c := range tableOf(t, name, documents).Colos() {
+		documents += fmt.Sprintf("\n---\nkey: servers/%s/%s-1\naddress: \"127.0.0.1:1\"\nboot: b\n", c.Name, c.Name)
+	}
+	return tableOf(t, name, documents)
+}
+
+// What the comments of two-regions.yaml say where a comment could become untrue.
+func TestTwoRegions(t *testing.T) {
+	documents := text(t, "two-regions.yaml")
+	table := withServers(t, "two-regions.yaml", documents)
+	f := func(model, want string) {
+		t.Helper()
+		m, ok := table.Model(model)
+		if !ok {
+			t.Fatalf("no model %s", model)
+		}
+		var names []string
+		for _, c := range routing.Plan(table, m, routing.Request{Seed: 1}) {
+			names = append(names, c.Name)
+		}
+		if got := strings.Join(names, " "); !regexp.MustCompile("^(" + want + ")$").MatchString(got) {
+			t.Errorf("%s is tried in %q, want %q", model, got, want)
+		}
+	}
+	f("default", "ams fra nyc|fra ams nyc")
+	f("bge-m3", "nyc ams")
+	f("bge-reranker-v2-m3", "ams nyc")
+
+	// The overview at the top names each endpoint, and no other.
+	head, _, _ := strings.Cut(documents, "\nkey:")
+	for _, c := range table.Colos() {
+		line := regexp.MustCompile(`(?m)^#   ` + c.Region + ` +` + c.Name + ` .*$`).FindString(head)
+		said := regexp.MustCompile(`\b\w+-\d\b`).FindAllString(line, -1)
+		var there []string
+		for _, e := range table.EndpointsOf(c.Name) {
+			there = append(there, e.ID)
+		}
+		slices.Sort(said)
+		if !slices.Equal(said, there) {
+			t.Errorf("the overview has %q in %s, the documents have %q", said, c.Name, there)
+		}
+	}
+	for _, a := range table.Accounts() {
+		if len(a.Keys) > 0 {
+			t.Errorf("account %s has a key that everybody can read here", a.Name)
+		}
+	}
+}
+
+// Every YAML file is one, and no key stands in it twice.
+func TestYAML(t *testing.T) {
+	for _, name := range append(samples(), "compose/compose.yaml") {
+		for i, part := range regexp.MustCompile(`(?m)^---$`).Split(text(t, name), -1) {
+			var tree map[string]any
+			if err := yaml.UnmarshalStrict([]byte(part), &tree); err != nil {
+				t.Errorf("%s, document %d: %v", name, i+1, err)
+			}
 		}
 	}
 }

@@ -1,0 +1,166 @@
+package deploy
+
+import (
+	"fmt"
+	"maps"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	_ "colonnade/onebox" // and so everything that the binaries are made of: when it changes, no old result is good
+)
+
+// bin is where TestMain has built the binaries; empty if there is no go command.
+var bin string
+
+// TestMain builds the three binaries as `make build` does.
+func TestMain(m *testing.M) {
+	os.Exit(func() int {
+		if _, err := exec.LookPath("go"); err != nil {
+			return m.Run()
+		}
+		dir, err := os.MkdirTemp("", "colonnade-bin-")
+		if err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			return 1
+		}
+		defer os.RemoveAll(dir)
+		if out, err := exec.Command("go", "build", "-trimpath", "-o", dir+"/", "../cmd/entry", "../cmd/colo", "../cmd/colonnade").CombinedOutput(); err != nil {
+			fmt.Fprintf(os.Stderr, "cannot build: %v\n%s", err, out)
+			return 1
+		}
+		bin = dir
+		return m.Run()
+	}())
+}
+
+func needBinaries(t *testing.T) {
+	t.Helper()
+	sources, _ := filepath.Glob("../cmd/*/*.go")
+	for _, name := range sources { // for the same reason: what a test has read is looked at before its result is used again
+		_ = text(t, name)
+	}
+	if bin == "" {
+		t.Skip("the go command is not in the PATH, so the binaries cannot be built")
+	}
+}
+
+// flagsOf returns the flags of a command as its -h tells them, and their defaults.
+func flagsOf(t *testing.T, command ...string) map[string]string {
+	t.Helper()
+	out, err := exec.Command(filepath.Join(bin, command[0]), append(command[1:], "-h")...).CombinedOutput()
+	if err != nil {
+		t.Fatalf("%v -h: %v\n%s", command, err, out)
+	}
+	if !strings.Contains(string(out), strings.Join(command, " ")) {
+		t.Errorf("there is no command %q; its -h says:\n%s", strings.Join(command, " "), out)
+	}
+	flags := map[string]string{}
+	for _, m := range regexp.MustCompile(`(?m)^ +(?:-h, )?--?([a-z][a-z-]*)[^\n]*(?:\n    \t[^\n]*)?`).FindAllStringSubmatch(string(out), -1) {
+		value := regexp.MustCompile(`\(default "?([^")]*)"?\)`).FindStringSubmatch(m[0])
+		flags[m[1]] = ""
+		if value != nil {
+			flags[m[1]] = value[1]
+		}
+	}
+	if len(flags) == 0 {
+		t.Fatalf("%v -h shows no flags:\n%s", command, out)
+	}
+	return flags
+}
+
+// commandLine is a command of ours as something here starts it.
+type commandLine struct {
+	command []string          // the binary's name, and of colonnade's commands theirs
+	values  map[string]string // by flag
+	rest    []string          // arguments
+}
+
+// parse takes a command line apart, and complains of what the binary would not take.
+func parse(t *testing.T, where string, args []string) commandLine {
+	t.Helper()
+	c := commandLine{command: []string{filepath.Base(args[0])}, values: map[string]string{}}
+	if !slices.Contains([]string{"entry", "colo", "colonnade"}, c.command[0]) {
+		t.Fatalf("%s starts %s, which is none of our binaries", where, args[0])
+	}
+	args = args[1:]
+	for c.command[0] == "colonnade" && len(args) > 0 && regexp.MustCompile(`^[a-z]+$`).MatchString(args[0]) {
+		c.command, args = append(c.command, args[0]), args[1:]
+	}
+	known := flagsOf(t, c.command...)
+	for len(args) > 0 {
+		if !strings.HasPrefix(args[0], "-") {
+			c.rest, args = append(c.rest, args[0]), args[1:]
+			continue
+		}
+		name, value, given := strings.Cut(strings.TrimLeft(args[0], "-"), "=")
+		args = args[1:]
+		if _, ok := known[name]; !ok && name != "help" {
+			t.Errorf("%s: %s has no flag -%s; it has %v", where, strings.Join(c.command, " "), name, slices.Sorted(maps.Keys(known)))
+		}
+		if !given && len(args) > 0 && !strings.HasPrefix(args[0], "-") {
+			value, args = args[0], args[1:]
+		}
+		c.values[name] = value
+	}
+	if len(c.rest) > 0 && c.command[0] != "colonnade" {
+		t.Errorf("%s: %s takes no arguments, but has %q", where, c.command[0], c.rest)
+	}
+	return c
+}
+
+// checkEnvironment complains of a variable that is no setting of the command.
+func checkEnvironment(t *testing.T, where, name string, known map[string]string) {
+	t.Helper()
+	setting, ours := strings.CutPrefix(name, "COLONNADE_")
+	if !ours {
+		return
+	}
+	flag := strings.ReplaceAll(strings.ToLower(setting), "_", "-")
+	if _, ok := known[flag]; !ok {
+		t.Errorf("%s sets %s, but there is no flag -%s", where, name, flag)
+	}
+}
+
+// outlives checks that whoever stops a node waits longer than the node's drain may take, with some time for its end.
+func outlives(t *testing.T, where, stop, drain string) {
+	t.Helper()
+	limit, err := time.ParseDuration(stop)
+	if err != nil {
+		t.Fatalf("%s: it is not said how long stopping may take: %v", where, err)
+	}
+	d, err := time.ParseDuration(drain)
+	if err != nil {
+		t.Fatalf("%s: -drain: %v", where, err)
+	}
+	if limit < d+10*time.Second {
+		t.Errorf("%s: it is killed after %s, but may drain for %s, and then has to write its events", where, limit, d)
+	}
+}
+
+// What comments tell people to run can be run.
+func TestCommandsInComments(t *testing.T) {
+	needBinaries(t)
+	found := 0
+	command := regexp.MustCompile("\\bcolonnade (config|keys|events|health|engine|up)\\b[^`\n]*")
+	for _, pattern := range []string{"Dockerfile", "*.yaml", "*/*.yaml", "systemd/*"} {
+		files, _ := filepath.Glob(pattern)
+		for _, name := range files {
+			for line := range strings.Lines(text(t, name)) {
+				_, comment, _ := strings.Cut(line, "#")
+				if said := command.FindString(comment); said != "" {
+					parse(t, name, strings.Fields(said))
+					found++
+				}
+			}
+		}
+	}
+	if found < 5 {
+		t.Errorf("only %d commands found in comments: does this test still see them?", found)
+	}
+}

@@ -1,0 +1,127 @@
+package deploy
+
+import (
+	"maps"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"colonnade/internal/etcdtest"
+)
+
+// loopback is where the services of compose.yaml run here: each port of each has an address of its own.
+type loopback struct {
+	t         *testing.T
+	services  map[string]service
+	addresses map[string]string // by service:port
+	dir       string
+}
+
+func (l *loopback) address(service, port string) string {
+	l.t.Helper()
+	key := service + ":" + port
+	if l.addresses[key] == "" {
+		l.addresses[key] = freeAddress(l.t)
+	}
+	return l.addresses[key]
+}
+
+// move returns what a service says of the network and of files, for this machine.
+func (l *loopback) move(name, arg string) string {
+	l.t.Helper()
+	if port, ok := strings.CutPrefix(arg, ":"); ok {
+		return l.address(name, port)
+	}
+	hosts := strings.Join(slices.Collect(maps.Keys(l.services)), "|")
+	arg = regexp.MustCompile(`\b(`+hosts+`|127\.0\.0\.1):(\d+)\b`).ReplaceAllStringFunc(arg, func(at string) string {
+		host, port, _ := strings.Cut(at, ":")
+		if host == "127.0.0.1" {
+			host = name // its own
+		}
+		return l.address(host, port)
+	})
+	return strings.NewReplacer(
+		"/run/secrets/fleet-key", filepath.Join(l.dir, "fleet.key"),
+		"/etc/colonnade/fleet.yaml", filepath.Join(l.dir, "fleet.yaml"),
+		"/var/lib/colonnade", filepath.Join(l.dir, name),
+	).Replace(arg)
+}
+
+func (l *loopback) command(name string, args []string) []string {
+	l.t.Helper()
+	var moved []string
+	for _, arg := range args {
+		moved = append(moved, l.move(name, arg))
+	}
+	return moved
+}
+
+func (l *loopback) start(name string) *process {
+	l.t.Helper()
+	s := l.services[name]
+	var environment []string
+	for variable, value := range s.Environment {
+		environment = append(environment, variable+"="+l.move(name, value))
+	}
+	return start(l.t, environment, l.command(name, s.Command)...)
+}
+
+// healthy runs the service's own health check.
+func (l *loopback) healthy(name string) bool {
+	l.t.Helper()
+	args := l.command(name, l.services[name].Health.Test[1:])
+	return exec.Command(filepath.Join(bin, args[0]), args[1:]...).Run() == nil
+}
+
+// The fleet of compose.yaml, on loopback: its commands, its documents, its health checks, a request, the end.
+func TestComposeRuns(t *testing.T) {
+	needBinaries(t)
+	l := &loopback{t: t, services: readCompose(t).Services, dir: filepath.Dir(keyFile(t))}
+	l.addresses = map[string]string{"etcd:2379": etcdtest.Start(t).Address}
+	documents := l.move("", text(t, "compose/fleet.yaml"))
+	if err := os.WriteFile(filepath.Join(l.dir, "fleet.yaml"), []byte(documents), 0o600); err != nil {
+		t.Fatal(err)
+	}
+
+	l.start("config").wait()
+	running := map[string]*process{}
+	for name, s := range l.services {
+		if s.ours() && name != "config" {
+			running[name] = l.start(name)
+		}
+	}
+	for name := range running {
+		waitFor(t, name+" to be healthy", func() bool { return l.healthy(name) })
+	}
+	entry := l.address("entry", "8080")
+	const chat = `{"model":"default","max_tokens":4,"messages":[{"role":"user","content":"hello"}]}`
+	var got answer
+	waitFor(t, "an answer", func() bool {
+		got = post(entry, "/v1/chat/completions", chat)
+		return got.status == http.StatusOK
+	})
+	if got.colo != "ams" || !strings.Contains(got.body, `"completion_tokens":4`) {
+		t.Errorf("answered by %s: %s", got.colo, got.body)
+	}
+
+	// Without its first colo, the second serves. The one that drained ends well.
+	running["colo-ams"].drain()
+	if got := post(entry, "/v1/chat/completions", chat); got.status != http.StatusOK || got.colo != "fra" {
+		t.Errorf("with ams gone: %d from %q: %s", got.status, got.colo, got.body)
+	}
+	if l.healthy("colo-ams") {
+		t.Error("the health check of a server that is gone says that it is well")
+	}
+	running["entry"].drain()
+	running["colo-fra"].drain()
+	for _, name := range []string{"entry", "colo-ams", "colo-fra"} {
+		if logs, _ := filepath.Glob(filepath.Join(l.dir, name, "events", "*", "*.log")); len(logs) == 0 {
+			t.Errorf("%s has left no events", name)
+		}
+	}
+}

@@ -1,0 +1,122 @@
+package deploy
+
+import (
+	"encoding/json"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// instruction is one of the Dockerfile, in one line.
+type instruction struct{ name, args string }
+
+func dockerfile(t *testing.T) []instruction {
+	t.Helper()
+	joined := regexp.MustCompile(`\\\n\s*`).ReplaceAllString(text(t, "Dockerfile"), "")
+	var all []instruction
+	for line := range strings.Lines(joined) {
+		if line = strings.TrimSpace(line); line == "" || line[0] == '#' {
+			continue
+		}
+		name, args, _ := strings.Cut(line, " ")
+		all = append(all, instruction{name, args})
+	}
+	return all
+}
+
+func TestDockerfile(t *testing.T) {
+	needBinaries(t)
+	version := regexp.MustCompile(`(?m)^go (\d+\.\d+)\.\d+$`).FindStringSubmatch(text(t, "../go.mod"))[1]
+	final, user, ports := false, "", ""
+	for _, in := range dockerfile(t) {
+		words := strings.Fields(in.args)
+		switch {
+		case in.name == "FROM" && strings.Contains(in.args, "golang"):
+			// Of the patch releases it is always the newest.
+			if !strings.Contains(in.args, "golang:"+version+"-") {
+				t.Errorf("built with %s, go.mod wants %s", in.args, version)
+			}
+		case in.name == "FROM":
+			final = true
+		case in.name == "COPY" && !strings.HasPrefix(in.args, "--from="):
+			for _, source := range words[:len(words)-1] {
+				if _, err := os.Stat(filepath.Join("..", source)); err != nil {
+					t.Errorf("COPY %s: %v", in.args, err)
+				}
+			}
+		case in.name == "RUN" && final:
+			t.Errorf("RUN %s: the image has no shell", in.args)
+		case in.name == "RUN":
+			for _, dir := range regexp.MustCompile(`\./cmd/\w+`).FindAllString(in.args, -1) {
+				if _, err := os.Stat(filepath.Join("..", dir, "main.go")); err != nil {
+					t.Errorf("RUN %s: %v", in.args, err)
+				}
+			}
+		case in.name == "USER":
+			user = in.args
+		case in.name == "EXPOSE":
+			ports = in.args
+		case in.name == "CMD":
+			var args []string
+			if err := json.Unmarshal([]byte(in.args), &args); err != nil {
+				t.Fatalf("CMD %s: %v", in.args, err)
+			}
+			parse(t, "CMD", args)
+		}
+	}
+	if !regexp.MustCompile(`^[1-9]\d*:[1-9]\d*$`).MatchString(user) {
+		t.Errorf("USER %s: want numbers, and not root's", user)
+	}
+	for _, binary := range []string{"entry", "colo"} {
+		if port := strings.TrimPrefix(flagsOf(t, binary)["listen"], ":"); !slices.Contains(strings.Fields(ports), port) {
+			t.Errorf("EXPOSE %s: without the %s's port %s", ports, binary, port)
+		}
+	}
+}
+
+// What is not sent to the builder is what git ignores, no more and no less: else the stamped version says "+dirty".
+func TestDockerIgnore(t *testing.T) {
+	lines := func(name string) []string {
+		var all []string
+		for line := range strings.Lines(text(t, name)) {
+			if line = strings.TrimSpace(line); line != "" && line[0] != '#' {
+				all = append(all, strings.TrimPrefix(strings.Trim(line, "/"), "**/"))
+			}
+		}
+		slices.Sort(all)
+		return all
+	}
+	if git, docker := lines("../.gitignore"), lines("../.dockerignore"); !slices.Equal(git, docker) {
+		t.Errorf(".gitignore has\n%q\n.dockerignore has\n%q", git, docker)
+	}
+}
+
+// docker skips the test unless a daemon answers.
+func docker(t *testing.T) {
+	t.Helper()
+	if out, err := exec.Command("docker", "info").CombinedOutput(); err != nil {
+		t.Skipf("no Docker daemon answers: %v %s", err, out[max(0, len(out)-200):])
+	}
+}
+
+func TestImage(t *testing.T) {
+	if os.Getenv("COLONNADE_SOAK") == "" {
+		t.Skip("building the image takes minutes, and base images from afar: set COLONNADE_SOAK")
+	}
+	docker(t)
+	const tag = "colonnade:test"
+	build := exec.Command("docker", "build", "-f", "deploy/Dockerfile", "-t", tag, ".")
+	build.Dir, build.Env = "..", append(os.Environ(), "DOCKER_BUILDKIT=1")
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("docker build: %v\n%s", err, out)
+	}
+	for _, args := range [][]string{nil, {"entry", "-h"}, {"colo", "-h"}, {"colonnade", "engine", "-h"}} {
+		if out, err := exec.Command("docker", append([]string{"run", "--rm", tag}, args...)...).CombinedOutput(); err != nil {
+			t.Errorf("docker run %v: %v\n%s", args, err, out)
+		}
+	}
+}

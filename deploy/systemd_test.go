@@ -1,0 +1,131 @@
+package deploy
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+// unit is a unit file: its settings by name, the later ones last.
+type unit map[string][]string
+
+func readUnit(t *testing.T, name string) unit {
+	t.Helper()
+	u := unit{}
+	for line := range strings.Lines(text(t, filepath.Join("systemd", name))) {
+		if line = strings.TrimSpace(line); line == "" || strings.ContainsAny(line[:1], "#[") {
+			continue
+		}
+		key, value, ok := strings.Cut(line, "=")
+		if !ok {
+			t.Errorf("%s: %q is no setting", name, line)
+		}
+		u[key] = append(u[key], value)
+	}
+	return u
+}
+
+func (u unit) one(t *testing.T, key string) string {
+	t.Helper()
+	if len(u[key]) != 1 {
+		t.Fatalf("%s is set %d times, want once", key, len(u[key]))
+	}
+	return u[key][0]
+}
+
+func TestUnits(t *testing.T) {
+	needBinaries(t)
+	f := func(name, binary, environment, state string) {
+		t.Helper()
+		u := readUnit(t, name)
+		line := parse(t, name, strings.Fields(u.one(t, "ExecStart")))
+		if line.command[0] != binary {
+			t.Errorf("%s starts %s", name, line.command[0])
+		}
+		if u.one(t, "KillSignal") != "SIGTERM" {
+			t.Errorf("%s: only SIGTERM drains", name)
+		}
+		outlives(t, name, u.one(t, "TimeoutStopSec"), line.values["drain"])
+		if got := u.one(t, "StateDirectory"); got != state || line.values["events"] != "%S/"+state {
+			t.Errorf("%s: events go to %s, the state directory is %s, want both to be %s", name, line.values["events"], got, state)
+		}
+		if user := u.one(t, "User"); !strings.Contains(text(t, "systemd/colonnade.sysusers"), "\nu "+user+" ") {
+			t.Errorf("%s: systemd-sysusers does not make the user %s", name, user)
+		}
+		known := flagsOf(t, binary)
+		for _, m := range regexp.MustCompile(`(?m)^#?([A-Z_]+)=`).FindAllStringSubmatch(text(t, filepath.Join("systemd", environment)), -1) {
+			checkEnvironment(t, environment, m[1], known)
+			flag := strings.ReplaceAll(strings.ToLower(strings.TrimPrefix(m[1], "COLONNADE_")), "_", "-")
+			if _, given := line.values[flag]; given {
+				t.Errorf("%s sets %s, but %s gives -%s, which has precedence", environment, m[1], name, flag)
+			}
+		}
+		installed := regexp.MustCompile(`^/etc/colonnade/` + strings.TrimSuffix(environment, ".env") + `(-%i)?\.env$`)
+		if from := u.one(t, "EnvironmentFile"); !installed.MatchString(from) {
+			t.Errorf("%s reads %s, not %s", name, from, environment)
+		}
+	}
+	f("colonnade-entry.service", "entry", "entry.env", "colonnade/entry")
+	f("colonnade-colo@.service", "colo", "colo.env", "colonnade/colo-%i")
+}
+
+// The units differ in what an entry and a colo server differ in, and in nothing else: not in how they are shut in.
+func TestUnitsAreAlike(t *testing.T) {
+	entry, colo := readUnit(t, "colonnade-entry.service"), readUnit(t, "colonnade-colo@.service")
+	own := "Description EnvironmentFile ExecStart StateDirectory"
+	for key := range entry {
+		if a, b := strings.Join(entry[key], "; "), strings.Join(colo[key], "; "); a != b && !strings.Contains(own, key) {
+			t.Errorf("%s is %q for the entry, %q for a colo server", key, a, b)
+		}
+	}
+	if len(entry) != len(colo) {
+		t.Errorf("%d settings for the entry, %d for a colo server", len(entry), len(colo))
+	}
+}
+
+// What is to be installed is there; and what endpoints name as credentials is spoken of where it has to be set.
+func TestUnitsSpeakOfWhatIsThere(t *testing.T) {
+	for _, name := range []string{"colonnade-entry.service", "colonnade-colo@.service"} {
+		for _, path := range regexp.MustCompile(`deploy/systemd/[\w.@*-]+`).FindAllString(text(t, "systemd/"+name), -1) {
+			if found, _ := filepath.Glob(filepath.Join("..", path)); len(found) == 0 {
+				t.Errorf("%s: there is no %s", name, path)
+			}
+		}
+	}
+	table := tableOf(t, "two-regions.yaml", text(t, "two-regions.yaml"))
+	for _, c := range table.Colos() {
+		for _, e := range table.EndpointsOf(c.Name) {
+			if name, ok := strings.CutPrefix(e.Credential, "env:"); ok && !strings.Contains(text(t, "systemd/colo.env"), "\n#"+name+"=") {
+				t.Errorf("endpoint %s/%s wants %s, which colo.env does not speak of", c.Name, e.ID, name)
+			}
+		}
+	}
+}
+
+// systemd itself reads the units, with the binaries where they are now.
+func TestUnitsVerify(t *testing.T) {
+	needBinaries(t)
+	if _, err := exec.LookPath("systemd-analyze"); err != nil {
+		t.Skip("systemd-analyze is not in the PATH")
+	}
+	dir := t.TempDir()
+	for _, name := range []string{"colonnade-entry.service", "colonnade-colo@.service"} {
+		moved := strings.ReplaceAll(text(t, "systemd/"+name), "/usr/local/bin", bin)
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(moved), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	verify := func(args ...string) {
+		t.Helper()
+		cmd := exec.Command("systemd-analyze", args...)
+		cmd.Dir = dir
+		// It says on standard error what is wrong, and may end well all the same.
+		if out, err := cmd.CombinedOutput(); err != nil || strings.Contains(string(out), dir) {
+			t.Errorf("systemd-analyze %v: %v\n%s", args, err, out)
+		}
+	}
+	verify("verify", "./colonnade-entry.service", "./colonnade-colo@ams.service")
+}
