@@ -10,8 +10,8 @@ import (
 	"colonnade/fleet"
 )
 
-// Anonymous is the account of whoever has no valid key in an open fleet.
-const Anonymous = "anonymous"
+// Open is the account of whoever has no valid key in an open fleet.
+const Open = "open"
 
 // Why a caller is not known. None of them says anything about the keys that exist, nor repeats what was sent.
 var (
@@ -26,20 +26,20 @@ const maxKey = 256
 // Caller is who asks.
 type Caller struct {
 	Account *fleet.Account // never nil; shared with the table
-	KeyID   string         // empty: anonymous
+	KeyID   string         // empty: the account Open, in an open fleet
 }
 
 // Identify finds the account of an API key, which is what follows "Bearer " (see Bearer); empty: none was sent. The
-// error is ErrNoKey, ErrBadKey or ErrExpiredKey; an open fleet gives no error but the account Anonymous.
+// error is ErrNoKey, ErrBadKey or ErrExpiredKey; an open fleet gives no error but the account Open.
 func Identify(t *fleet.Table, key string, open bool, now time.Time) (Caller, error) {
 	caller, err := identify(t, key, now)
 	if err == nil || !open {
 		return caller, err
 	}
-	if account, ok := t.Account(Anonymous); ok {
+	if account, ok := t.Account(Open); ok {
 		return Caller{Account: account}, nil
 	}
-	return Caller{Account: t.DefaultAccount(Anonymous)}, nil
+	return Caller{Account: t.DefaultAccount(Open)}, nil
 }
 
 func identify(t *fleet.Table, key string, now time.Time) (Caller, error) {

@@ -54,7 +54,7 @@ func TestIdentify(t *testing.T) {
 			}
 			return
 		}
-		if caller.Account.Name != want || (caller.KeyID == "") != (want == accounts.Anonymous) {
+		if caller.Account.Name != want || (caller.KeyID == "") != (want == accounts.Open) {
 			t.Errorf("%q, open %v: got account %q by key %q, want %q", key, open, caller.Account.Name, caller.KeyID, want)
 		}
 	}
@@ -70,13 +70,13 @@ func TestIdentify(t *testing.T) {
 	}
 	for key, want := range others {
 		f(key, false, now, "", want)
-		f(key, true, now, accounts.Anonymous, nil)
+		f(key, true, now, accounts.Open, nil)
 	}
 	f(brief, false, now.Add(time.Hour), "", accounts.ErrExpiredKey)
-	f(brief, true, now.Add(time.Hour), accounts.Anonymous, nil)
+	f(brief, true, now.Add(time.Hour), accounts.Open, nil)
 }
 
-func TestAnonymous(t *testing.T) {
+func TestOpen(t *testing.T) {
 	f := func(documents map[string]string, weight int, priority string) {
 		t.Helper()
 		caller, err := accounts.Identify(table(t, documents), "", true, now)
@@ -84,12 +84,12 @@ func TestAnonymous(t *testing.T) {
 			t.Fatal(err)
 		}
 		a := caller.Account
-		if a.Name != accounts.Anonymous || a.Weight != weight || a.Priority != priority || !caller.MayUse("any") {
+		if a.Name != accounts.Open || a.Weight != weight || a.Priority != priority || !caller.MayUse("any") {
 			t.Errorf("got %+v, want weight %d, priority %s, every model", a, weight, priority)
 		}
 	}
 	f(nil, 1, fleet.PriorityStandard)
-	f(map[string]string{"accounts/anonymous": "weight: 3\npriority: batch"}, 3, fleet.PriorityBatch)
+	f(map[string]string{"accounts/open": "weight: 3\npriority: batch"}, 3, fleet.PriorityBatch)
 }
 
 func TestMayUse(t *testing.T) {

@@ -25,8 +25,10 @@ type Desk struct {
 	mu       sync.Mutex // guards the fields below, and the health of every endpoint
 	pools    map[string]*Pool
 	engines  map[string]*engine // by URL
+	suspects []string           // keys of endpoints that have no lease any more
 	settling bool               // an endpoint waits for slots that another pool holds
-	draining bool
+	closed   bool               // nobody waits any more
+	draining bool               // nothing is granted any more
 }
 
 // engine is one URL, whatever pools and documents it stands in.
@@ -34,7 +36,8 @@ type engine struct {
 	endpoint *fleet.Endpoint
 	pool     *Pool // nil when it is in no pool any more
 	health   health
-	recheck  chan struct{} // to its monitor: it was ejected, so probe when that ends
+	due      bool          // its document says anew how to probe it
+	recheck  chan struct{} // to its monitor: it was ejected, so probe when that ends; or it is due
 }
 
 // NewDesk returns a desk without pools, to be run.
@@ -86,15 +89,25 @@ func (d *Desk) Apply(t *fleet.Table) {
 			e.pool = nil
 		}
 	}
+	d.suspects = t.Suspect
+	d.recallLocked()
 	d.settleLocked()
 	for name, p := range d.pools {
-		if !named[name] && p.idle() {
-			delete(d.pools, name)
-		}
+		p.unnamed = !named[name]
 	}
+	d.forgetPoolsLocked()
 	select {
 	case d.wake <- struct{}{}:
 	default:
+	}
+}
+
+// forgetPoolsLocked drops the pools that nobody speaks of any more, once nothing runs or waits there.
+func (d *Desk) forgetPoolsLocked() {
+	for name, p := range d.pools {
+		if p.unnamed && p.idle() {
+			delete(d.pools, name)
+		}
 	}
 }
 
@@ -105,6 +118,9 @@ func (d *Desk) configureLocked(doc *fleet.Pool) {
 	if !ok {
 		p = &Pool{name: doc.Name, desk: d, permits: permits.New(config)}
 		d.pools[doc.Name] = p
+		if d.closed {
+			p.permits.CloseQueue()
+		}
 		if d.draining {
 			p.permits.Drain()
 		}
@@ -120,7 +136,20 @@ func (d *Desk) placeLocked(e *fleet.Endpoint, p *Pool) {
 		known = &engine{recheck: make(chan struct{}, 1)}
 		d.engines[e.URL] = known
 	}
+	if old := known.endpoint; old != nil && (old.Health != e.Health || old.Credential != e.Credential) {
+		// It may have been down for nothing but how it was probed, and the old interval may be an hour.
+		known.due = true
+		known.wake()
+	}
 	known.endpoint, known.pool = e, p
+}
+
+// wake makes the engine's monitor look when to probe next.
+func (e *engine) wake() {
+	select {
+	case e.recheck <- struct{}{}:
+	default:
+	}
 }
 
 func poolConfig(doc *fleet.Pool) permits.Config {
@@ -141,11 +170,21 @@ func poolConfig(doc *fleet.Pool) permits.Config {
 	return c
 }
 
+// CloseQueues tells all who wait that this node drains, and lets nobody wait any more. Who finds a free slot still gets it.
+func (d *Desk) CloseQueues() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.closed = true
+	for _, p := range d.pools {
+		p.permits.CloseQueue()
+	}
+}
+
 // Drain refuses newcomers and tells all who wait; running permits are not disturbed.
 func (d *Desk) Drain() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.draining = true
+	d.closed, d.draining = true, true
 	for _, p := range d.pools {
 		p.permits.Drain()
 	}

@@ -65,6 +65,11 @@ func (p *probes) probe(_ context.Context, e *fleet.Endpoint) error {
 func runDesk(t *testing.T, p *probes) *Desk {
 	t.Helper()
 	d := NewDesk("ams", p.probe, slog.New(slog.DiscardHandler))
+	run(t, d)
+	return d
+}
+
+func run(t *testing.T, d *Desk) {
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan struct{})
 	go func() {
@@ -75,7 +80,6 @@ func runDesk(t *testing.T, p *probes) *Desk {
 		cancel()
 		<-done
 	})
-	return d
 }
 
 func endpoints(pool string, concurrency int, ids ...string) string {
@@ -223,6 +227,79 @@ func TestDeadEndpointGoesDownAndUp(t *testing.T) {
 	})
 }
 
+// How an endpoint is probed may be changed at any time: what was down for nothing but a wrong path is up at once.
+func TestChangedHealthCheckIsMadeAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		docs := newDocuments(t)
+		d := NewDesk("ams", func(_ context.Context, e *fleet.Endpoint) error {
+			if e.Health.Path != "/right" {
+				return errors.New("not found")
+			}
+			return nil
+		}, slog.New(slog.DiscardHandler))
+		run(t, d)
+		document := func(path string) string {
+			return endpoints("a", 1, "one") + "health: {interval: 1h, path: " + path + "}\n"
+		}
+		d.Apply(docs.table(document("/wrong")))
+		a := mustPool(t, d, "a")
+		time.Sleep(3 * time.Hour)
+		if l := a.Load(); l.Limit != 0 {
+			t.Fatalf("load %+v of a pool whose endpoint is down", l)
+		}
+		d.Apply(docs.table(document("/right")))
+		time.Sleep(time.Second)
+		if l := a.Load(); l.Limit != 1 {
+			t.Errorf("load %+v a second after the path was put right", l)
+		}
+	})
+}
+
+// When the good half of a pool is taken away, the ejected half is all there is.
+func TestEjectionIsCappedWhenThePoolShrinks(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		docs := newDocuments(t)
+		d := runDesk(t, &probes{})
+		d.Apply(docs.table(endpoints("a", 1, "one", "two")))
+		a := mustPool(t, d, "a")
+		synctest.Wait()
+		for range failuresToEject {
+			a.Failed(d.engines["http://one:8000"].endpoint)
+		}
+		if l := a.Load(); l.Limit != 1 {
+			t.Fatalf("load %+v with one of two ejected", l)
+		}
+		docs.all.Delete("endpoints/ams/two", 2)
+		d.Apply(docs.all.Table())
+		if l := a.Load(); l.Limit != 1 {
+			t.Errorf("load %+v, want the slot of the only endpoint there is", l)
+		}
+	})
+}
+
+// A pool that no document speaks of goes away when its last request has ended.
+func TestPoolIsForgotten(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		docs := newDocuments(t)
+		d := runDesk(t, &probes{})
+		d.Apply(docs.table(endpoints("a", 1, "one")))
+		g, err := take(mustPool(t, d, "a"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		docs.all.Delete("endpoints/ams/one", 2)
+		d.Apply(docs.all.Table())
+		if len(d.Pools()) != 1 {
+			t.Error("the pool went away before its request")
+		}
+		g.Release()
+		time.Sleep(2 * settleEvery)
+		if n := len(d.Pools()); n != 0 {
+			t.Errorf("%d pools are left", n)
+		}
+	})
+}
+
 // An engine that is slow to answer its health check while it works is not dead.
 func TestSlowWhileBusyIsNotDead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -245,6 +322,25 @@ func TestSlowWhileBusyIsNotDead(t *testing.T) {
 		if l := a.Load(); l.Limit != 0 {
 			t.Errorf("not taken out though it is idle and silent: %+v", l)
 		}
+	})
+}
+
+func TestCloseQueues(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		docs := newDocuments(t)
+		d := runDesk(t, &probes{})
+		d.CloseQueues()
+		d.Apply(docs.table(endpoints("a", 1, "one")))
+		a := mustPool(t, d, "a")
+		g, err := take(a)
+		if err != nil {
+			t.Fatalf("a slot was free: %v", err)
+		}
+		var refused *Refusal
+		if _, err := take(a); !errors.As(err, &refused) || refused.Reason != Draining {
+			t.Errorf("who would have to wait hears %v", err)
+		}
+		g.Release()
 	})
 }
 

@@ -56,10 +56,12 @@ func (h *health) probed(now time.Time, err error) {
 	}
 	h.probeFailures, h.down = 0, false
 	if h.ejected && !now.Before(h.until) {
-		// One more failure ejects it again.
-		h.ejected, h.failures = false, failuresToEject-1
+		h.recall()
 	}
 }
+
+// recall ends an ejection. One more failure ejects it again.
+func (h *health) recall() { h.ejected, h.failures = false, failuresToEject-1 }
 
 // state names h in metrics.
 func (h *health) state() string {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"math/rand/v2"
 	"os"
+	"slices"
 	"sync"
 	"time"
 
@@ -30,10 +31,7 @@ func (d *Desk) report(url string, change func(*health)) {
 		e.pool.permits.SetUsable(url, e.health.usable())
 	}
 	if e.health.ejected {
-		select {
-		case e.recheck <- struct{}{}:
-		default:
-		}
+		e.wake()
 	}
 }
 
@@ -49,6 +47,23 @@ func (d *Desk) mayEjectLocked(p *Pool) bool {
 		}
 	}
 	return 2*out <= all
+}
+
+// recallLocked takes ejected endpoints back where documents have made so few of their pool that more than half is out.
+func (d *Desk) recallLocked() {
+	all, out := map[*Pool]int{}, map[*Pool][]*engine{}
+	for _, e := range d.engines {
+		all[e.pool]++
+		if e.health.ejected {
+			out[e.pool] = append(out[e.pool], e)
+		}
+	}
+	for p, ejected := range out {
+		slices.SortFunc(ejected, func(a, b *engine) int { return a.health.until.Compare(b.health.until) })
+		for i := 0; p != nil && 2*(len(ejected)-i) > all[p]; i++ {
+			ejected[i].health.recall()
+		}
+	}
 }
 
 // Run probes endpoints until ctx ends.
@@ -143,10 +158,15 @@ func (d *Desk) busy(e *engine) bool {
 	return false
 }
 
-// untilNextProbe is the interval, jittered so that many endpoints are not probed at once; sooner if an ejection ends.
+// untilNextProbe is the interval, jittered so that many endpoints are not probed at once; sooner if an ejection ends, and
+// now if the engine is due.
 func (d *Desk) untilNextProbe(e *engine) time.Duration {
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	if e.due {
+		e.due = false
+		return 0
+	}
 	interval := e.endpoint.Health.Interval.Std()
 	wait := interval - interval/10 + rand.N(max(interval/5, 1))
 	if e.health.ejected {
@@ -159,4 +179,19 @@ func isTimeout(err error) bool {
 	var timeout interface{ Timeout() bool }
 	return errors.Is(err, context.DeadlineExceeded) || errors.Is(err, os.ErrDeadlineExceeded) ||
 		errors.As(err, &timeout) && timeout.Timeout()
+}
+
+// Departed returns the keys of endpoints whose registration has run out and whose health check fails too: nothing speaks for
+// them any more.
+func (d *Desk) Departed() []string {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	var keys []string
+	for _, e := range d.engines {
+		key := string(fleet.KindEndpoint) + "/" + e.endpoint.Colo + "/" + e.endpoint.ID
+		if e.pool != nil && e.health.down && slices.Contains(d.suspects, key) {
+			keys = append(keys, key)
+		}
+	}
+	return keys
 }

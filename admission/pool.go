@@ -19,6 +19,7 @@ type Pool struct {
 	name    string
 	desk    *Desk
 	permits *permits.Pool
+	unnamed bool // the last table does not speak of it; guarded by the desk's mutex
 
 	document  atomic.Pointer[fleet.Pool]
 	endpoints atomic.Pointer[map[string]*fleet.Endpoint] // by URL

@@ -12,33 +12,30 @@ import (
 // settleEvery is how often slots that another pool still holds are looked at.
 const settleEvery = 50 * time.Millisecond
 
-// resettle hands on slots that another pool has let go.
+// resettle hands on slots that another pool has let go, and forgets pools that have come to their end.
 func (d *Desk) resettle() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.settling {
 		d.settleLocked()
 	}
+	d.forgetPoolsLocked()
 }
 
 // settleLocked gives every pool its endpoints, each with the slots that no other pool still holds on it.
 //
 // What a pool holds on an endpoint can grow until the endpoint is taken from it. So that comes first, for all pools, and
-// whoever gets an endpoint gets it with no slot free; only then is it counted what is held.
+// whoever gets an endpoint gets it with no slot free; only then is it counted what is held. Who had it before and keeps it
+// is told what others held a moment ago: that can only have become less.
 func (d *Desk) settleLocked() {
 	placed := d.placedLocked()
+	held, owner := d.heldLocked()
 	for _, p := range d.pools {
 		endpoints := placed[p]
 		p.endpoints.Store(&endpoints)
-		taken := map[string]int{}
-		for _, e := range p.permits.Snapshot().Endpoints {
-			if !e.Removed {
-				taken[e.ID] = e.Taken
-			}
-		}
 		p.setEndpoints(endpoints, func(url string) int {
-			if n, ok := taken[url]; ok {
-				return n
+			if owner[url] == p {
+				return held[url].without(p)
 			}
 			return endpoints[url].Concurrency
 		})
@@ -46,16 +43,11 @@ func (d *Desk) settleLocked() {
 			p.permits.SetUsable(url, d.engines[url].health.usable())
 		}
 	}
-	held := d.heldLocked()
+	held, _ = d.heldLocked()
 	d.settling = false
 	for _, p := range d.pools {
 		p.setEndpoints(placed[p], func(url string) int {
-			others := 0
-			for holder, n := range held[url] {
-				if holder != p {
-					others += n
-				}
-			}
+			others := held[url].without(p)
 			d.settling = d.settling || others > 0
 			return others
 		})
@@ -77,21 +69,37 @@ func (d *Desk) placedLocked() map[*Pool]map[string]*fleet.Endpoint {
 	return placed
 }
 
-// heldLocked returns how many permits each pool holds on each URL.
-func (d *Desk) heldLocked() map[string]map[*Pool]int {
-	held := map[string]map[*Pool]int{}
+// holders says how many permits each pool holds on an engine.
+type holders map[*Pool]int
+
+// without is how many are held by others than p.
+func (h holders) without(p *Pool) (n int) {
+	for holder, held := range h {
+		if holder != p {
+			n += held
+		}
+	}
+	return n
+}
+
+// heldLocked returns who holds permits on each URL, and who may be granted more there.
+func (d *Desk) heldLocked() (held map[string]holders, owner map[string]*Pool) {
+	held, owner = map[string]holders{}, map[string]*Pool{}
 	for _, p := range d.pools {
 		for _, e := range p.permits.Snapshot().Endpoints {
+			if !e.Removed {
+				owner[e.ID] = p
+			}
 			if e.Held == 0 {
 				continue
 			}
 			if held[e.ID] == nil {
-				held[e.ID] = map[*Pool]int{}
+				held[e.ID] = holders{}
 			}
 			held[e.ID][p] = e.Held
 		}
 	}
-	return held
+	return held, owner
 }
 
 // setEndpoints tells the permits about the pool's endpoints, and how many slots of each others have taken.

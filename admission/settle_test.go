@@ -109,3 +109,44 @@ func TestWaitersOutliveTheirEndpoint(t *testing.T) {
 		g.Release()
 	})
 }
+
+// What another pool still holds of an engine counts in full, also when its limit was lowered below that and is raised again
+// before it has ended.
+func TestLimitRaisedWhileAnotherPoolHolds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		docs := newDocuments(t)
+		d := runDesk(t, &probes{})
+		d.Apply(docs.table("key: pools/b\n---\n" + endpoints("a", 4, "one")))
+		var held []Grant
+		for range 3 {
+			g, err := take(mustPool(t, d, "a"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			held = append(held, g)
+		}
+		d.Apply(docs.table(endpoints("b", 2, "one")))
+		b, ctx := mustPool(t, d, "b"), t.Context()
+		var granted atomic.Int64
+		var clients sync.WaitGroup
+		for range 8 {
+			clients.Go(func() {
+				if g, err := b.Acquire(ctx, Request{Account: "acme", MaxExpected: -1, MaxWait: time.Minute}); err == nil {
+					granted.Add(1)
+					time.Sleep(time.Second)
+					g.Release()
+				}
+			})
+		}
+		synctest.Wait()
+		d.Apply(docs.table(endpoints("b", 8, "one")))
+		synctest.Wait()
+		if n := granted.Load(); n != 5 {
+			t.Errorf("with 3 of 8 slots held in the other pool, %d were granted here, want 5", n)
+		}
+		for _, g := range held {
+			g.Release()
+		}
+		clients.Wait()
+	})
+}

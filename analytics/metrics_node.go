@@ -12,6 +12,8 @@ type ConfigState struct {
 	Age       time.Duration // since the last word from the store
 	Rejected  int           // documents whose newest version is not in force
 	Conflicts int           // what two documents claim, and one has got
+	Held      int           // documents that are deleted in the store and stay in force until that is confirmed
+	Suspect   int           // documents whose leases ran out and that stay in force for a while
 }
 
 // RegisterConfig registers the metrics of a node's configuration. state is called at each scrape.
@@ -20,14 +22,18 @@ func RegisterConfig(reg prometheus.Registerer, state func() ConfigState) {
 	age := prometheus.NewDesc("colonnade_config_age_seconds", "Time since the last word from the store.", nil, nil)
 	rejected := prometheus.NewDesc("colonnade_config_rejected", "Documents whose newest version is not in force.", nil, nil)
 	conflicts := prometheus.NewDesc("colonnade_config_conflicts", "Aliases, URLs and keys that two documents claim.", nil, nil)
+	held := prometheus.NewDesc("colonnade_config_deletions_held", "Documents that stay in force until their deletion is confirmed.", nil, nil)
+	suspect := prometheus.NewDesc("colonnade_config_suspect", "Documents that stay in force for now though their leases ran out.", nil, nil)
 	reg.MustRegister(stateCollector{
-		descs: []*prometheus.Desc{revision, age, rejected, conflicts},
+		descs: []*prometheus.Desc{revision, age, rejected, conflicts, held, suspect},
 		collect: func(out chan<- prometheus.Metric) {
 			s := state()
 			out <- gauge(revision, float64(s.Revision))
 			out <- gauge(age, s.Age.Seconds())
 			out <- gauge(rejected, float64(s.Rejected))
 			out <- gauge(conflicts, float64(s.Conflicts))
+			out <- gauge(held, float64(s.Held))
+			out <- gauge(suspect, float64(s.Suspect))
 		},
 	})
 }

@@ -132,7 +132,7 @@ func TestEntryMetrics(t *testing.T) {
 
 func TestNodeMetrics(t *testing.T) {
 	reg := analytics.NewNodeMetrics().Registry
-	config := analytics.ConfigState{Revision: 41, Age: 1500 * time.Millisecond, Rejected: 2, Conflicts: 3}
+	config := analytics.ConfigState{Revision: 41, Age: 1500 * time.Millisecond, Rejected: 2, Conflicts: 3, Held: 11, Suspect: 4}
 	analytics.RegisterConfig(reg, func() analytics.ConfigState { return config })
 	l := open(t, analytics.LogConfig{Dir: t.TempDir()})
 	analytics.RegisterEvents(reg, l.Stats)
@@ -142,6 +142,8 @@ func TestNodeMetrics(t *testing.T) {
 		colonnade_config_age_seconds 1.5
 		colonnade_config_rejected 2
 		colonnade_config_conflicts 3
+		colonnade_config_deletions_held 11
+		colonnade_config_suspect 4
 		colonnade_events_appended_total 1
 		colonnade_events_open 1
 		colonnade_events_dropped_total{segment="bills"} 0

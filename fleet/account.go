@@ -22,22 +22,30 @@ type Account struct {
 	Limits   Limits   `json:"limits"`
 	Models   []string `json:"models,omitzero" is:"name"` // nil = all, empty = none
 	Admin    bool     `json:"admin,omitempty"`
-	Keys     []Key    `json:"keys,omitempty"`
+	Keys     []Key    `json:"keys,omitempty" secret:"yes"` // in place of which somebody will paste one
 }
 
 // Limits of an account; 0 means that nothing is allowed.
 type Limits struct {
-	RequestsPerMinute int `json:"requests_per_minute" range:"0,1000000000"`
-	TokensPerMinute   int `json:"tokens_per_minute" range:"0,1000000000000"`
-	Concurrent        int `json:"concurrent" range:"0,1000000"` // requests in hand at once
+	RequestsPerMinute unenforced `json:"requests_per_minute,omitzero"`
+	TokensPerMinute   unenforced `json:"tokens_per_minute,omitzero"`
+	Concurrent        int        `json:"concurrent" range:"0,1000000"` // requests that run at once in one pool of a colo
+}
+
+// unenforced is a limit that nobody would keep in this version. A document that sets it is refused: its author would rely on
+// it.
+type unenforced struct{}
+
+func (*unenforced) UnmarshalJSON([]byte) error {
+	return errors.New("this limit is not enforced in this version, so it is not accepted; leave it out, and bound the account by limits.concurrent")
 }
 
 // Key is one API key of an account, by its hash. Whoever uses it checks Expires.
 type Key struct {
-	ID      string    `json:"id" is:"name" need:"yes"`
+	ID      string    `json:"id" is:"name" need:"yes" secret:"yes"`
 	SHA256  KeyHash   `json:"sha256" need:"yes" secret:"yes"`
-	Created time.Time `json:"created,omitzero"`
-	Expires time.Time `json:"expires,omitzero"` // zero = never
+	Created time.Time `json:"created,omitzero" secret:"yes"`
+	Expires time.Time `json:"expires,omitzero" secret:"yes"` // zero = never
 }
 
 // KeyHash is the SHA-256 of a whole API key, in hex in documents.

@@ -18,7 +18,7 @@ func (d *Documents) Table() *Table {
 		servers:   map[string][]*Server{},
 		endpoints: map[string]coloEndpoints{},
 		accounts:  map[string]*Account{},
-		keys:      map[KeyHash]accountKey{},
+		keys:      map[uint64][]accountKey{},
 	}
 	rejected := maps.Clone(d.rejected)
 	for _, key := range d.Keys() {
@@ -47,9 +47,12 @@ func (t *Table) add(noun any) {
 	switch v := noun.(type) {
 	case *defaultsDocument:
 		t.origins = v.Origins
+	case *Deletions:
+		t.deletions = v
 	case *Model:
 		t.models[v.Name] = v
 		t.modelList = append(t.modelList, v)
+		t.maxBody = max(t.maxBody, v.MaxBody)
 	case *Pool:
 		t.pools[v.Name] = v
 	case *Colo:
@@ -87,11 +90,12 @@ func (t *Table) addAccount(a *Account) {
 	t.acctList = append(t.acctList, a)
 	for i := range a.Keys {
 		key := &a.Keys[i]
-		if first, taken := t.keys[key.SHA256]; taken {
-			t.conflict("key", key.ID, documentKey(KindAccount, first.account.Name), documentKey(KindAccount, a.Name))
+		if first, _, taken := t.AccountByKeyHash(key.SHA256); taken {
+			t.conflict("key", key.ID, documentKey(KindAccount, first.Name), documentKey(KindAccount, a.Name))
 			continue
 		}
-		t.keys[key.SHA256] = accountKey{account: a, key: key}
+		at := firstBytes(key.SHA256)
+		t.keys[at] = append(t.keys[at], accountKey{account: a, key: key})
 	}
 }
 

@@ -32,11 +32,11 @@ protocol: {min: 1, max: 1}
 	builtinEntry = `
 protocol: {min: 1, max: 1}
 `
-	// Wide enough that nobody meets these limits by honest use of a few engines; they are there to stop what runs away.
+	// Wide enough that nobody meets this limit by honest use of a few engines; it is there to stop what runs away.
 	builtinAccount = `
 weight: 1
 priority: standard
-limits: {requests_per_minute: 60000, tokens_per_minute: 60000000, concurrent: 1024}
+limits: {concurrent: 1024}
 `
 )
 

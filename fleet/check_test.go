@@ -48,7 +48,7 @@ balance: {policy: least_loaded} # a comment
 	f("accounts/acme", `
 weight: 4
 priority: interactive
-limits: {requests_per_minute: 0, tokens_per_minute: 5, concurrent: 7}
+limits: {concurrent: 7}
 models: []
 admin: true
 keys:
@@ -80,7 +80,7 @@ origins: ["https://app.example.com", "http://localhost:3000"]
 `)
 	f("pools/p", "version: 1\nqueue: {limit: 1}")
 	f("pools/p", "version: 2\nqueue: {limit: 1, shape: round}\nnew: [1, 2]")
-	f("servers/ams/a", "{address: 'h:1', boot: b, protocol: {min: 1, max: 2, best: 2}, new: field}")
+	f("servers/ams/a", "{address: 'h:1', boot: b, protocol: {min: 1, max: 3, best: 2}, new: field}")
 	f("pools/p", "{}")
 	f("pools/p", "queue: {}")
 	f("pools/p", "# all defaults\n{}")
@@ -103,7 +103,7 @@ func TestCheckRejects(t *testing.T) {
 		}
 	}
 	// The key.
-	f("flows/m", "{}", "unknown kind of document; the key must be defaults, or begin with models/")
+	f("flows/m", "{}", "unknown kind of document; the key must be defaults or deletions, or begin with models/")
 	f("owners/ams/e", "{}", "unknown kind")
 	f("models", "{}", `"": in the key: a name must begin with`)
 	f("models/", "{}", `"": in the key`)
@@ -205,11 +205,14 @@ func TestCheckRejects(t *testing.T) {
 	f("colos/ams", "position: {lat: 91, lon: 0}", "position.lat: 91: must be at most 90")
 	f("colos/ams", "position: {lat: 1}", "position.lon: the field is required")
 	f("accounts/a", "weight: 0", "weight: 0: must be at least 1")
+	f("accounts/a", "limits: {requests_per_minute: 60}", "limits.requests_per_minute: 60: this limit is not enforced in this version, so it is not accepted; leave it out")
+	f("accounts/a", `{"limits": {"concurrent": 3, "tokens_per_minute": 0}}`, "limits.tokens_per_minute: 0: this limit is not enforced")
+	f("accounts/a", "version: 2\nlimits: {tokens_per_minute: {soft: 1}}", "limits.tokens_per_minute: a map: this limit is not enforced")
 	f("accounts/a", "priority: high", `priority: "high": must be one of interactive, standard, batch`)
 	f("accounts/a", "keys: [{id: k}]", "keys[0].sha256: the field is required")
 	f("accounts/a", "keys: [{id: k, sha256: '"+strings.Repeat("00", 32)+"'}, {id: k, sha256: '"+strings.Repeat("01", 32)+"'}]",
 		`keys[1].id: "k": another key of this account has this id`)
-	f("accounts/a", "keys: [{id: k, sha256: '"+strings.Repeat("00", 32)+"', expires: tomorrow}]", `keys[0].expires: "tomorrow": must be a time such as`)
+	f("accounts/a", "keys: [{id: k, sha256: '"+strings.Repeat("00", 32)+"', expires: tomorrow}]", "keys[0].expires: must be a time such as")
 	f("servers/ams/a", "address: h:1", "boot: the field is required")
 	f("servers/ams/a", "address: h\nboot: b", `address: "h": must be host:port`)
 	f("servers/ams/a", "address: 'h:0'\nboot: b", `address: "h:0": must be host:port`)

@@ -8,8 +8,12 @@ const (
 )
 
 // Protocol is the newest protocol between nodes that this version speaks. It rises when a field is added to [Server] or
-// [EntryNode]: nodes that do not know the field yet then accept the document instead of losing sight of the node.
-const Protocol = 1
+// [EntryNode]: nodes that do not know the field yet then accept the document instead of losing sight of the node. OldestProtocol
+// is the oldest that it speaks as well.
+const (
+	Protocol       = 2
+	OldestProtocol = 1
+)
 
 // Colo is one location with endpoints.
 type Colo struct {
@@ -44,7 +48,9 @@ type Server struct {
 type EntryNode struct {
 	Node     string        `json:"-"`
 	Address  string        `json:"address" is:"address" need:"yes"` // host:port of its public listener
+	Admin    string        `json:"admin,omitempty" is:"address"`    // host:port
 	Region   string        `json:"region,omitempty" is:"name"`
+	State    string        `json:"state,omitempty" oneof:"active draining"` // StateActive, or StateDraining; empty is StateActive
 	Protocol ProtocolRange `json:"protocol,omitzero"`
 	Version  string        `json:"version,omitempty"` // of the software
 }

@@ -78,6 +78,8 @@ func (doc *document) check() *fieldError {
 // blank returns a pointer to the struct that a document of this kind is decoded into.
 func (id identity) blank() any {
 	switch id.Kind {
+	case KindDeletions:
+		return &Deletions{}
 	case KindModel:
 		return &Model{Name: id.Name}
 	case KindPool:

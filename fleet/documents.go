@@ -60,6 +60,20 @@ func (d *Documents) forget(changed Kind) {
 	}
 }
 
+// Noun returns what the last good version of a document describes, as it would stand in the table: a pointer to a [Model], a
+// [Server] and so on; nil if there is none.
+func (d *Documents) Noun(key string) any {
+	doc, ok := d.good[key]
+	if !ok {
+		return nil
+	}
+	noun, err := d.resolver().noun(doc)
+	if err != nil {
+		return nil
+	}
+	return noun
+}
+
 // Keys returns the keys of all good documents, sorted.
 func (d *Documents) Keys() []string { return slices.Sorted(maps.Keys(d.good)) }
 

@@ -101,7 +101,7 @@ func TestBuiltinRest(t *testing.T) {
 		t.Errorf("colo %+v", c)
 	}
 	a, ok := table.Account("a")
-	if !ok || a.Weight != 1 || a.Priority != fleet.PriorityStandard || a.Models != nil || a.Limits.Concurrent == 0 || a.Limits.RequestsPerMinute == 0 {
+	if !ok || a.Weight != 1 || a.Priority != fleet.PriorityStandard || a.Models != nil || a.Limits.Concurrent == 0 {
 		t.Errorf("account %+v", a)
 	}
 	if d := table.DefaultAccount("a"); !reflect.DeepEqual(d, a) {
@@ -295,7 +295,7 @@ func TestNewerVersion(t *testing.T) {
 	docs := documents(t,
 		"models/m", "version: 2\nretry: {errors: 1, style: x}\nnew: field\n",
 		"defaults", "version: 3\nmodel: {new: thing, retry: {hops: 2}}\nfuture: {}\n",
-		"servers/ams/s", `{"address":"h:1","boot":"b","protocol":{"min":1,"max":2},"shiny":[1]}`)
+		"servers/ams/s", `{"address":"h:1","boot":"b","protocol":{"min":1,"max":3},"shiny":[1]}`)
 	table := docs.Table()
 	m := model(t, table, "m")
 	if m.Retry.Errors != 1 || m.Retry.Hops != 2 || len(table.Servers("ams")) != 1 || len(table.Rejected) != 0 {
@@ -320,10 +320,10 @@ func TestNodeDocumentsOfThisProtocol(t *testing.T) {
 				fields = append(fields, name)
 			}
 		}
-		if got := strings.Join(fields, " "); got != want || fleet.Protocol != 1 {
+		if got := strings.Join(fields, " "); got != want || fleet.Protocol != 2 {
 			t.Errorf("%T of protocol %d has %s, want %s", noun, fleet.Protocol, got, want)
 		}
 	}
 	f(fleet.Server{}, "address gossip admin boot state pools protocol version")
-	f(fleet.EntryNode{}, "address region protocol version")
+	f(fleet.EntryNode{}, "address admin region state protocol version")
 }

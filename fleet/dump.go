@@ -8,14 +8,19 @@ func (t *Table) MarshalJSON() ([]byte, error) {
 		Revision  int64          `json:"revision"`
 		Rejected  []Rejection    `json:"rejected"`
 		Conflicts []Conflict     `json:"conflicts"`
+		Held      []string       `json:"held"`
+		Suspect   []string       `json:"suspect"`
 		Origins   []string       `json:"origins"`
 		Documents map[string]any `json:"documents"`
-	}{t.Revision, t.Rejected, t.Conflicts, t.origins, t.nouns()})
+	}{t.Revision, t.Rejected, t.Conflicts, t.Held, t.Suspect, t.origins, t.nouns()})
 }
 
 // nouns returns everything in the table by its key.
 func (t *Table) nouns() map[string]any {
 	out := map[string]any{}
+	if t.deletions != nil {
+		out[string(KindDeletions)] = t.deletions
+	}
 	for _, m := range t.modelList {
 		out[documentKey(KindModel, m.Name)] = m
 	}

@@ -8,22 +8,23 @@ import (
 // Kind is the first part of a document's key.
 type Kind string
 
-// The kinds of documents. KindDefaults is a whole key; of the others, the rest of the key is the document's name, and for
-// endpoints and servers the colo and the name.
+// The kinds of documents. KindDefaults and KindDeletions are whole keys; of the others, the rest of the key is the document's
+// name, and for endpoints and servers the colo and the name.
 const (
-	KindDefaults Kind = "defaults"
-	KindModel    Kind = "models"
-	KindPool     Kind = "pools"
-	KindColo     Kind = "colos"
-	KindAccount  Kind = "accounts"
-	KindEndpoint Kind = "endpoints"
-	KindServer   Kind = "servers"
-	KindEntry    Kind = "entries"
+	KindDefaults  Kind = "defaults"
+	KindDeletions Kind = "deletions"
+	KindModel     Kind = "models"
+	KindPool      Kind = "pools"
+	KindColo      Kind = "colos"
+	KindAccount   Kind = "accounts"
+	KindEndpoint  Kind = "endpoints"
+	KindServer    Kind = "servers"
+	KindEntry     Kind = "entries"
 )
 
 const maxName = 128
 
-// identity is a key taken apart. Colo is set for endpoints and servers only; Name is empty for defaults only.
+// identity is a key taken apart. Colo is set for endpoints and servers only; Name is empty for whole keys only.
 type identity struct {
 	Kind       Kind
 	Colo, Name string
@@ -31,8 +32,8 @@ type identity struct {
 
 // parseKey takes a key apart and checks the names in it.
 func parseKey(key string) (identity, *fieldError) {
-	if key == string(KindDefaults) {
-		return identity{Kind: KindDefaults}, nil
+	if k := Kind(key); k == KindDefaults || k == KindDeletions {
+		return identity{Kind: k}, nil
 	}
 	kind, rest, _ := strings.Cut(key, "/")
 	id := identity{Kind: Kind(kind), Name: rest}
@@ -52,7 +53,7 @@ func parseKey(key string) (identity, *fieldError) {
 			return id, checkPlainName(id.Name)
 		}
 	default:
-		return id, &fieldError{Reason: "unknown kind of document; the key must be defaults, or begin with models/, pools/, " +
+		return id, &fieldError{Reason: "unknown kind of document; the key must be defaults or deletions, or begin with models/, pools/, " +
 			"colos/, accounts/, endpoints/, servers/ or entries/"}
 	}
 	return id, checkKeyName(id.Name)

@@ -31,7 +31,7 @@ func (r resolver) under(path ...string) map[string]any {
 	return tree
 }
 
-// noun returns what a document describes: a pointer to a Model, Pool, Colo, Account, Endpoint, Server or EntryNode. Unless a
+// noun returns what a document describes: a pointer to a Model, Pool, Colo, Account, Endpoint, Server, EntryNode or Deletions. Unless a
 // layer below it has changed, it is the same that earlier tables have.
 func (r resolver) noun(doc *document) (any, *fieldError) {
 	if doc.built != nil {

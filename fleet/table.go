@@ -1,11 +1,18 @@
 package fleet
 
+import (
+	"crypto/subtle"
+	"encoding/binary"
+)
+
 // Table is everything that a node knows of the fleet, resolved. It is immutable, and so is everything that it returns; build
 // one with [Documents].
 type Table struct {
 	Revision  int64       // of the newest change in it
 	Rejected  []Rejection // sorted by key
 	Conflicts []Conflict  // sorted by loser
+	Held      []string    // keys of documents that the store lacks, but that stay in force until it is confirmed; sorted
+	Suspect   []string    // keys of documents whose leases ran out, and that stay in force for a while; sorted
 
 	models    map[string]*Model
 	aliases   map[string]*Model
@@ -20,9 +27,11 @@ type Table struct {
 	accounts  map[string]*Account
 	acctList  []*Account
 	plainAcct Account
-	keys      map[KeyHash]accountKey
+	keys      map[uint64][]accountKey // by the hash's first bytes
 	entries   []*EntryNode
 	origins   []string
+	maxBody   Bytes // the largest of any model
+	deletions *Deletions
 }
 
 // Conflict is something that two documents claim and one has got.
@@ -107,19 +116,23 @@ func (t *Table) DefaultAccount(name string) *Account {
 }
 
 // AccountByKeyHash returns the account that has a key with this SHA-256, and the key. It does not look at the key's expiry.
+// The time it takes tells nothing of the rest of a hash whose first eight bytes are known.
 func (t *Table) AccountByKeyHash(sum [32]byte) (*Account, *Key, bool) {
-	k, ok := t.keys[sum]
-	return k.account, k.key, ok
+	for _, k := range t.keys[firstBytes(sum)] {
+		if subtle.ConstantTimeCompare(sum[:], k.key.SHA256[:]) == 1 {
+			return k.account, k.key, true
+		}
+	}
+	return nil, nil, false
 }
+
+func firstBytes(sum [32]byte) uint64 { return binary.BigEndian.Uint64(sum[:]) }
 
 // Origins returns the origins that browsers may open WebSockets from.
 func (t *Table) Origins() []string { return t.origins }
 
-// MaxBody is the largest body that any model takes.
-func (t *Table) MaxBody() Bytes {
-	largest := Bytes(0)
-	for _, m := range t.modelList {
-		largest = max(largest, m.MaxBody)
-	}
-	return largest
-}
+// smallBody is always worth reading, if only to tell which model there is not.
+const smallBody = 64 << 10
+
+// MaxBody is the largest body that any model takes, but at least 64 KiB.
+func (t *Table) MaxBody() Bytes { return max(t.maxBody, smallBody) }

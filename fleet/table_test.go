@@ -58,12 +58,16 @@ func TestOneEndpointForEachURL(t *testing.T) {
 
 func TestAccountByKeyHash(t *testing.T) {
 	one, two := sha256.Sum256([]byte("one")), sha256.Sum256([]byte("two"))
+	alike, unlike := one, one // in their first bytes
+	alike[31]++
+	unlike[31]--
 	key := func(id string, sum [32]byte) string {
 		return fmt.Sprintf("{id: %s, sha256: %q}", id, hex.EncodeToString(sum[:]))
 	}
 	table := documents(t,
 		"accounts/b", "keys: ["+key("k2", two)+", "+key("k3", one)+"]",
 		"accounts/a", "keys: ["+key("k1", one)+"]",
+		"accounts/c", "keys: ["+key("k4", alike)+"]",
 	).Table()
 	f := func(sum [32]byte, account, id string) {
 		t.Helper()
@@ -74,8 +78,11 @@ func TestAccountByKeyHash(t *testing.T) {
 	}
 	f(one, "a", "k1")
 	f(two, "b", "k2")
-	if a, k, ok := table.AccountByKeyHash([32]byte{}); ok || a != nil || k != nil {
-		t.Error("an unknown key was found")
+	f(alike, "c", "k4")
+	for _, unknown := range [][32]byte{{}, unlike} {
+		if a, k, ok := table.AccountByKeyHash(unknown); ok || a != nil || k != nil {
+			t.Error("an unknown key was found")
+		}
 	}
 	if want := []fleet.Conflict{{What: "key", Value: "k3", Winner: "accounts/a", Loser: "accounts/b"}}; !reflect.DeepEqual(table.Conflicts, want) {
 		t.Errorf("conflicts %+v", table.Conflicts)

@@ -29,6 +29,8 @@ type cachedDocument struct {
 	Key      string `json:"key"`
 	Revision int64  `json:"revision"`
 	Value    []byte `json:"value"`
+	Leased   bool   `json:"leased,omitempty"`
+	Held     int64  `json:"held,omitempty"` // revision at which it was seen to be deleted; it stays in force until that is confirmed
 }
 
 // cache writes the last good documents to a file, in a goroutine of its own: a slow disk must not hold up the watch.
@@ -60,7 +62,11 @@ func (c *cache) save(prefix string, revision int64, entries map[string]entry) {
 	s := snapshot{Prefix: prefix, Revision: revision, Saved: time.Now().UTC()}
 	for _, key := range slices.Sorted(maps.Keys(entries)) {
 		if e := entries[key]; e.good != nil {
-			s.Documents = append(s.Documents, cachedDocument{key, e.revision, e.good})
+			d := cachedDocument{Key: key, Revision: e.revision, Value: e.good, Leased: e.leased}
+			if e.absence == held {
+				d.Held = e.noticed
+			}
+			s.Documents = append(s.Documents, d)
 		}
 	}
 	select {
@@ -154,12 +160,11 @@ func (w *Watcher) restore(c *cache) {
 		return
 	}
 	for _, d := range s.Documents {
-		if w.isWanted(d.Key) && w.docs.Put(d.Key, d.Value, d.Revision) == nil {
-			w.entries[d.Key] = entry{seen: d.Value, good: d.Value, revision: d.Revision}
-			w.pending = true
+		if w.isWanted(d.Key) {
+			w.ledger.restore(d, time.Now())
 		}
 	}
-	if len(w.entries) > 0 {
+	if len(w.ledger.entries) > 0 {
 		w.mu.Lock()
 		defer w.mu.Unlock()
 		w.revision, w.heard = s.Revision, s.Saved
@@ -168,7 +173,7 @@ func (w *Watcher) restore(c *cache) {
 
 // startFromCache publishes the saved documents if etcd did not answer and nothing else is there.
 func (w *Watcher) startFromCache() {
-	if w.isReady() || len(w.entries) == 0 {
+	if w.isReady() || len(w.ledger.entries) == 0 {
 		return
 	}
 	state := w.State()

@@ -40,7 +40,10 @@ func newTakenError(r Registration, holder *mvccpb.KeyValue) *TakenError {
 
 // claim registers: it waits for the place to be free, takes a lease, and puts the key.
 func (l *Lease) claim(ctx context.Context) error {
-	var wait vacancy
+	if err := l.endEarlier(ctx); err != nil {
+		return err
+	}
+	wait := vacancy{began: l.createdAt()} // whoever has come after us has seen our lease run out, and lives: they go on, not we
 	for {
 		there, err := l.holders(ctx)
 		if err != nil {
@@ -83,6 +86,7 @@ func (l *Lease) tryCreate(ctx context.Context) (bool, error) {
 	if err != nil {
 		return false, fmt.Errorf("cannot get a lease for %s: %w", l.r.Key, err)
 	}
+	l.remember(granted)
 	created, err := l.create(ctx, granted)
 	if err != nil || !created {
 		l.revoke(ctx, granted) // also after an error: the put may have come through
@@ -123,7 +127,7 @@ func (l *Lease) create(ctx context.Context, id clientv3.LeaseID) (bool, error) {
 // it lives shows when its lease is renewed, twice to be sure (a new leader of etcd renews all leases once), or when it is
 // still there after half as long again as its TTL, and a second.
 type vacancy struct {
-	began    int64 // revision at which we first looked; 0 = not yet
+	began    int64 // revision at which we first looked, or last had the place; 0 = neither yet
 	lease    int64 // of the holder
 	since    time.Time
 	left     int64 // seconds that its lease had left, when last seen

@@ -13,7 +13,8 @@ import (
 
 const (
 	relistEvery = 10 * time.Minute
-	maxBatch    = 256 // responses that go into one table
+	maxBatch    = 256                   // responses that are taken without a look at the clock
+	tableEvery  = 20 * time.Millisecond // at most: a storm of changes costs few tables
 )
 
 var (
@@ -26,7 +27,8 @@ type follower struct {
 	watcher   *Watcher
 	cache     *cache
 	etcd      clientv3.Watcher
-	responses chan clientv3.WatchResponse
+	responses chan response
+	horizon   horizon
 }
 
 // follow applies changes after revision until the watch fails, or for relistEvery; then it returns nil. It has a stream of its
@@ -37,7 +39,8 @@ func (w *Watcher) follow(ctx context.Context, revision int64, cache *cache) erro
 		watcher:   w,
 		cache:     cache,
 		etcd:      clientv3.NewWatcher(w.config.Client),
-		responses: make(chan clientv3.WatchResponse, maxBatch),
+		responses: make(chan response, maxBatch),
+		horizon:   newHorizon(w.wanted(), revision),
 	}
 	group, groupCtx := errgroup.WithContext(ctx)
 	for _, kind := range w.wanted() {
@@ -56,13 +59,13 @@ func (w *Watcher) follow(ctx context.Context, revision int64, cache *cache) erro
 
 // receive passes on what the watch of one kind says.
 func (f *follower) receive(ctx context.Context, kind string, from int64) error {
-	options := append(f.watcher.span(kind), clientv3.WithRev(from), clientv3.WithFragment())
+	options := append(span(f.watcher.config.Prefix, kind), clientv3.WithRev(from), clientv3.WithFragment())
 	for r := range f.etcd.Watch(ctx, f.watcher.config.Prefix+kind, options...) {
 		if err := r.Err(); err != nil {
 			return fmt.Errorf("the watch of %s failed: %w", f.watcher.config.Prefix+kind, err)
 		}
 		select {
-		case f.responses <- r:
+		case f.responses <- response{r, kind}:
 		case <-ctx.Done():
 		}
 	}
@@ -77,14 +80,23 @@ func (f *follower) loop(ctx context.Context) error {
 	defer ask.Stop()
 	relist := time.NewTimer(relistEvery)
 	defer relist.Stop()
+	due := time.NewTimer(0)
+	defer due.Stop()
 	for {
+		due.Reset(f.untilDue())
 		select {
 		case r := <-f.responses:
 			f.takeBatch(r)
-		case <-ask.C:
-			if f.watcher.silentFor() > f.watcher.config.Silence*5/6 { // three questions went without an answer
+		case <-f.watcher.forgotten:
+			f.publish()
+		case <-due.C:
+			if f.watcher.silentFor() >= f.watcher.config.Silence {
 				return errSilent
 			}
+			if f.lookAhead(ctx); time.Since(f.watcher.published) >= tableEvery {
+				f.publish()
+			}
+		case <-ask.C:
 			f.askProgress(ctx)
 		case <-relist.C:
 			return nil
@@ -94,6 +106,36 @@ func (f *follower) loop(ctx context.Context) error {
 	}
 }
 
+func (f *follower) publish() {
+	f.watcher.publish(f.horizon.revision(f.watcher.heardRevision()), f.cache)
+}
+
+// lookAhead asks the watches how far they are, if something waits for that.
+func (f *follower) lookAhead(ctx context.Context) {
+	now := time.Now()
+	f.apply(f.horizon.overdue(now))
+	if wait, some := f.horizon.untilDue(now); some && wait <= 0 {
+		f.horizon.asked = now
+		f.askProgress(ctx)
+	}
+}
+
+// untilDue returns how long the loop may sleep: until the next table is to be made, or the watch is to be taken for dead.
+func (f *follower) untilDue() time.Duration {
+	w := f.watcher
+	wait := w.config.Silence - w.silentFor()
+	if due, some := f.horizon.untilDue(time.Now()); some {
+		wait = min(wait, due)
+	}
+	if w.ledger.pending {
+		wait = min(wait, tableEvery-time.Since(w.published))
+	}
+	if expiry := w.ledger.expiry; !expiry.IsZero() {
+		wait = min(wait, time.Until(expiry))
+	}
+	return max(wait, 0)
+}
+
 // askProgress makes a live watch say something. Its failure needs no look: silence is what counts.
 func (f *follower) askProgress(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, f.watcher.callTimeout())
@@ -101,8 +143,8 @@ func (f *follower) askProgress(ctx context.Context) {
 	_ = f.etcd.RequestProgress(ctx)
 }
 
-// takeBatch takes a response, and those that wait behind it, into one table: a storm of changes costs few tables.
-func (f *follower) takeBatch(r clientv3.WatchResponse) {
+// takeBatch takes a response, and those that wait behind it.
+func (f *follower) takeBatch(r response) {
 	for range maxBatch {
 		f.take(r)
 		select {
@@ -112,19 +154,24 @@ func (f *follower) takeBatch(r clientv3.WatchResponse) {
 		}
 		break
 	}
-	f.watcher.publish(f.watcher.heardRevision(), f.cache)
 }
 
-func (f *follower) take(r clientv3.WatchResponse) {
-	for _, event := range r.Events {
+func (f *follower) take(r response) {
+	f.apply(f.horizon.take(r, time.Now()))
+	f.watcher.hear(max(f.watcher.heardRevision(), r.Header.Revision))
+}
+
+func (f *follower) apply(events []early) {
+	now := time.Now()
+	for _, event := range events {
 		key := strings.TrimPrefix(string(event.Kv.Key), f.watcher.config.Prefix)
 		if event.Type == clientv3.EventTypeDelete {
-			f.watcher.remove(key, event.Kv.ModRevision)
+			f.watcher.ledger.remove(key, event.Kv.ModRevision, now)
 		} else {
-			f.watcher.put(key, event.Kv.Value, event.Kv.ModRevision)
+			d := Stored{Key: key, Value: event.Kv.Value, Revision: event.Kv.ModRevision, Leased: event.Kv.Lease != 0}
+			f.watcher.ledger.put(d, now)
 		}
 	}
-	f.watcher.hear(max(f.watcher.heardRevision(), r.Header.Revision))
 }
 
 func (w *Watcher) heardRevision() int64 {

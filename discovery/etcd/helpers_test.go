@@ -6,7 +6,10 @@ import (
 	"flag"
 	"log/slog"
 	"net"
+	"os"
+	"os/exec"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -28,8 +31,53 @@ func TestMain(m *testing.M) {
 	if err := flag.Set("test.parallel", "12"); err != nil {
 		panic(err)
 	}
-	goleak.VerifyTestMain(m)
+	dir, err := os.MkdirTemp("", "colonnade-etcd-")
+	if err != nil {
+		panic(err)
+	}
+	program = sync.OnceValues(func() (string, error) { return etcdtest.Build(dir) })
+	goleak.VerifyTestMain(m, goleak.Cleanup(func(code int) {
+		_ = os.RemoveAll(dir)
+		os.Exit(code)
+	}))
 }
+
+// program builds etcd as a program, once.
+var program func() (string, error)
+
+// startProcesses starts a cluster of processes, and returns a store whose client knows all of them.
+func startProcesses(t *testing.T, members int) (*store, []*etcdtest.Process) {
+	t.Helper()
+	t.Parallel()
+	if _, err := exec.LookPath("go"); err != nil {
+		t.Skip("the go command is not in the PATH, so etcd cannot be built")
+	}
+	path, err := program()
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := etcdtest.StartCluster(t, path, members)
+	var addresses []string
+	for _, p := range all {
+		addresses = append(addresses, p.Address)
+	}
+	return &store{nil, t, dial(t, addresses...)}, all
+}
+
+// within fails the test unless a condition comes true in so much time, or in ten times as much outside a soak.
+func within(t *testing.T, mark time.Duration, what string, done func() bool) {
+	t.Helper()
+	if !soak() {
+		mark *= 10
+	}
+	for began := time.Now(); !done(); time.Sleep(2 * time.Millisecond) {
+		if took := time.Since(began); took > mark {
+			t.Fatalf("%s: not after %v, want it within %v", what, took, mark)
+		}
+	}
+}
+
+func soak() bool { return os.Getenv("COLONNADE_SOAK") != "" }
 
 func eventually(t *testing.T, what string, f func() bool) {
 	t.Helper()
@@ -202,8 +250,9 @@ func (p *proxy) accept() {
 			continue
 		}
 		p.add(client, server)
-		p.wait.Go(func() { p.pass(client, server) })
-		p.wait.Go(func() { p.pass(server, client) })
+		lost := new(atomic.Bool)
+		p.wait.Go(func() { p.pass(client, server, lost) })
+		p.wait.Go(func() { p.pass(server, client, lost) })
 	}
 }
 
@@ -215,12 +264,16 @@ func (p *proxy) add(conns ...net.Conn) {
 	}
 }
 
-func (p *proxy) pass(from, to net.Conn) {
+// pass copies until either end closes. A connection that has lost bytes says nothing any more.
+func (p *proxy) pass(from, to net.Conn, lost *atomic.Bool) {
 	defer func() { _, _ = from.Close(), to.Close() }()
 	buffer := make([]byte, 32<<10)
 	for {
 		n, err := from.Read(buffer)
-		if n > 0 && !p.swallows() {
+		if p.swallows() {
+			lost.Store(true)
+		}
+		if n > 0 && !lost.Load() {
 			_, err = to.Write(buffer[:n])
 		}
 		if err != nil {
@@ -243,10 +296,15 @@ func (p *proxy) swallow() {
 
 // heal lets new connections pass; those that lost bytes end.
 func (p *proxy) heal() {
-	p.mu.Lock()
-	p.swallowing = false
-	p.mu.Unlock()
+	p.healQuietly()
 	p.cut()
+}
+
+// healQuietly lets new connections pass; that others are dead, whoever has them must find out.
+func (p *proxy) healQuietly() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.swallowing = false
 }
 
 func (p *proxy) cut() {
@@ -264,9 +322,13 @@ func (p *proxy) client(t *testing.T) *clientv3.Client {
 	return dial(t, p.listener.Addr().String())
 }
 
-func dial(t *testing.T, address string) *clientv3.Client {
+func dial(t *testing.T, addresses ...string) *clientv3.Client {
 	t.Helper()
-	client, err := etcd.Dial([]string{"http://" + address})
+	var urls []string
+	for _, address := range addresses {
+		urls = append(urls, "http://"+address)
+	}
+	client, err := etcd.Dial(urls)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -248,6 +248,39 @@ func TestPlaceLost(t *testing.T) {
 	}
 }
 
+// A server that was stopped for so long that another has its place must not wait to be sure of that: it would go on granting.
+func TestPlaceLostIsSeenAtOnce(t *testing.T) {
+	s := start(t)
+	r := s.registration("servers/ams/a")
+	r.Alone = true
+	l := s.register(r)
+	s.revoke(s.get("servers/ams/a").Lease)
+	other := s.registration("servers/ams/b")
+	other.Alone, other.TTL = true, time.Minute // so it would take long to see it live
+	s.register(other)
+	wantTaken(t, l.Run(s.ctx()), "servers/ams/b")
+}
+
+// What was there before us, and is there again since the store was restored, is waited for.
+func TestPlaceOfTheDeadIsBack(t *testing.T) {
+	s := start(t)
+	l := s.register(s.registration("servers/ams/a"))
+	ours := s.get("servers/ams/a")
+	lease, err := s.client.Grant(s.ctx(), 2)
+	if err == nil {
+		_, err = s.client.Put(s.ctx(), prefix+"servers/ams/a", "{}", clientv3.WithLease(lease.ID))
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.revoke(ours.Lease)
+	run(t, l.Run)
+	eventually(t, "registered again", func() bool {
+		kv := s.get("servers/ams/a")
+		return kv != nil && string(kv.Value) == string(ours.Value) && kv.Lease != ours.Lease
+	})
+}
+
 // With a connection that swallows everything, nothing hangs: neither registering, nor updating, nor leaving.
 func TestBlackhole(t *testing.T) {
 	s := start(t)

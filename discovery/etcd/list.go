@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 
@@ -14,65 +15,43 @@ import (
 // pageSize keeps an answer far below gRPC's limits: documents have at most 64 KiB, and hundreds of bytes as a rule.
 const pageSize = 64
 
-// wanted returns the keys and prefixes to list and watch, without duplicates.
-func (w *Watcher) wanted() []string {
-	if len(w.config.Kinds) == 0 {
-		return []string{""}
-	}
-	wanted := append([]string{string(fleet.KindDefaults)}, w.config.Kinds...)
-	slices.Sort(wanted)
-	return slices.Compact(wanted)
+// Stored is a document as it stands in etcd, good or bad.
+type Stored struct {
+	Key      string // without the prefix
+	Value    []byte
+	Revision int64 // of the store, when this version was put
+	Leased   bool  // a node put it, and it goes away with the node
 }
 
-// span returns the options that make a key a prefix, unless it is a whole key.
-func (w *Watcher) span(kind string) []clientv3.OpOption {
-	if kind != "" && !strings.HasSuffix(kind, "/") {
-		return nil
+// List returns what stands in etcd, sorted by key, as it was at one revision of the store, and that revision. under is a key
+// such as models/x, or "models/" for all below, or "" for everything; none of them with the prefix.
+func List(ctx context.Context, client *clientv3.Client, prefix, under string) ([]Stored, int64, error) {
+	l := lister{client: client, prefix: prefix, timeout: applyTimeout}
+	if err := l.under(ctx, under); err != nil {
+		return nil, 0, err
 	}
-	return []clientv3.OpOption{clientv3.WithRange(clientv3.GetPrefixRangeEnd(w.config.Prefix + kind))}
-}
-
-// list fetches everything wanted as it was at one revision, takes it, and returns the revision. Nothing is taken of a list
-// that did not come to its end.
-func (w *Watcher) list(ctx context.Context) (int64, error) {
-	l := lister{watcher: w}
-	for _, kind := range w.wanted() {
-		if err := l.kind(ctx, kind); err != nil {
-			return 0, fmt.Errorf("cannot list %s: %w", w.config.Prefix+kind, err)
-		}
-	}
-	listed := make(map[string]bool, len(l.found))
-	for _, kv := range l.found {
-		listed[kv.key] = true
-		w.put(kv.key, kv.value, kv.revision)
-	}
-	w.removeAllBut(listed, l.revision)
-	return l.revision, nil
+	return l.found, l.revision, nil
 }
 
 // lister collects the pages of one list.
 type lister struct {
-	watcher  *Watcher
-	revision int64 // 0 before the first page, which is the newest there is; the others are of the same revision
-	found    []keyValue
+	client   *clientv3.Client
+	prefix   string
+	timeout  time.Duration // of each call
+	revision int64         // 0 before the first page, which is the newest there is; the others are of the same revision
+	found    []Stored
 }
 
-type keyValue struct {
-	key      string // without the prefix
-	value    []byte
-	revision int64
-}
-
-func (l *lister) kind(ctx context.Context, kind string) error {
-	from := l.watcher.config.Prefix + kind
+func (l *lister) under(ctx context.Context, under string) error {
+	from := l.prefix + under
 	for {
-		page, err := l.page(ctx, from, kind)
+		page, err := l.page(ctx, from, under)
 		if err != nil {
-			return err
+			return fmt.Errorf("cannot list %s: %w", l.prefix+under, err)
 		}
 		for _, kv := range page.Kvs {
-			key := strings.TrimPrefix(string(kv.Key), l.watcher.config.Prefix)
-			l.found = append(l.found, keyValue{key, kv.Value, kv.ModRevision})
+			key := strings.TrimPrefix(string(kv.Key), l.prefix)
+			l.found = append(l.found, Stored{Key: key, Value: kv.Value, Revision: kv.ModRevision, Leased: kv.Lease != 0})
 		}
 		if !page.More || len(page.Kvs) == 0 {
 			return nil
@@ -81,23 +60,100 @@ func (l *lister) kind(ctx context.Context, kind string) error {
 	}
 }
 
-func (l *lister) page(ctx context.Context, from, kind string) (*clientv3.GetResponse, error) {
-	ctx, cancel := context.WithTimeout(ctx, l.watcher.callTimeout())
+func (l *lister) page(ctx context.Context, from, under string) (*clientv3.GetResponse, error) {
+	ctx, cancel := context.WithTimeout(ctx, l.timeout)
 	defer cancel()
-	options := append(l.watcher.span(kind), clientv3.WithLimit(pageSize), clientv3.WithRev(l.revision))
-	page, err := l.watcher.config.Client.Get(ctx, from, options...)
+	options := append(span(l.prefix, under), clientv3.WithLimit(pageSize), clientv3.WithRev(l.revision))
+	page, err := l.client.Get(ctx, from, options...)
 	if err == nil && l.revision == 0 {
 		l.revision = page.Header.Revision
 	}
 	return page, err
 }
 
+// span returns the options that make a key a prefix, unless it is a whole key.
+func span(prefix, under string) []clientv3.OpOption {
+	if !isFolder(under) {
+		return nil
+	}
+	return []clientv3.OpOption{clientv3.WithRange(clientv3.GetPrefixRangeEnd(prefix + under))}
+}
+
+func isFolder(under string) bool { return under == "" || strings.HasSuffix(under, "/") }
+
+// wanted returns the keys and prefixes to list and watch, without duplicates.
+func (w *Watcher) wanted() []string {
+	if len(w.config.Kinds) == 0 {
+		return []string{""}
+	}
+	wanted := append([]string{string(fleet.KindDefaults), string(fleet.KindDeletions)}, w.config.Kinds...)
+	slices.Sort(wanted)
+	return slices.Compact(wanted)
+}
+
+// list fetches everything wanted as it was at one revision, takes it, and returns the revision. Nothing is taken of a list
+// that did not come to its end.
+func (w *Watcher) list(ctx context.Context) (int64, error) {
+	listed, revision, err := w.listAt(ctx, 0)
+	if err != nil {
+		return 0, err
+	}
+	w.takeForgotten() // said while nobody listened: who was dead then may live now
+	now := time.Now()
+	if w.interrupted {
+		w.ledger.restartGrace(now)
+	}
+	for _, d := range listed {
+		w.ledger.put(d, now)
+	}
+	missing := w.ledger.missing(listed)
+	confirmed := w.goneWhenConfirmed(ctx, missing)
+	for _, key := range missing {
+		noticed := revision
+		if confirmed[key] {
+			noticed = w.ledger.confirmed()
+		}
+		w.ledger.remove(key, noticed, now)
+	}
+	return revision, nil
+}
+
+// goneWhenConfirmed returns which of the missing documents were gone already when somebody confirmed that deletions are meant,
+// if that was while we heard nothing. Without it, a node that was away would hold back what all others have agreed to.
+func (w *Watcher) goneWhenConfirmed(ctx context.Context, missing []string) map[string]bool {
+	confirmed := w.ledger.confirmed()
+	if len(missing) == 0 || confirmed <= w.heardRevision() {
+		return nil
+	}
+	listed, _, err := w.listAt(ctx, confirmed)
+	if err != nil {
+		w.config.Logger.Info("cannot look what was deleted when deletions were confirmed", "confirmed", confirmed, "error", err)
+		return nil
+	}
+	gone := make(map[string]bool, len(missing))
+	for _, key := range missing {
+		gone[key] = true
+	}
+	for _, d := range listed {
+		delete(gone, d.Key)
+	}
+	return gone
+}
+
+// listAt lists everything wanted at a revision; 0 = the newest.
+func (w *Watcher) listAt(ctx context.Context, revision int64) ([]Stored, int64, error) {
+	l := lister{client: w.config.Client, prefix: w.config.Prefix, timeout: w.callTimeout(), revision: revision}
+	for _, kind := range w.wanted() {
+		if err := l.under(ctx, kind); err != nil {
+			return nil, 0, err
+		}
+	}
+	return l.found, l.revision, nil
+}
+
 // isWanted reports whether a list would have the key.
 func (w *Watcher) isWanted(key string) bool {
 	return slices.ContainsFunc(w.wanted(), func(kind string) bool {
-		if kind == "" || strings.HasSuffix(kind, "/") {
-			return strings.HasPrefix(key, kind)
-		}
-		return key == kind
+		return key == kind || isFolder(kind) && strings.HasPrefix(key, kind)
 	})
 }

@@ -1,11 +1,9 @@
 package etcd
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"log/slog"
-	"maps"
 	"math/rand/v2"
 	"slices"
 	"sync"
@@ -23,14 +21,14 @@ const DefaultPrefix = "/colonnade/v1/"
 const (
 	defaultSilence = 15 * time.Second
 	minBackoff     = 100 * time.Millisecond
-	maxBackoff     = 5 * time.Second
+	maxBackoff     = time.Second // with this and what Dial sets, a store that is back is read within five seconds
 )
 
 // Config says what to watch.
 type Config struct {
 	Client  *clientv3.Client
 	Prefix  string        // of all keys; with a slash at the end
-	Kinds   []string      // keys wanted, without the prefix: "models/" and all below, or "models/x"; none = all. Always with "defaults"
+	Kinds   []string      // keys wanted, without the prefix: "models/" and all below, or "models/x"; none = all. Always with "defaults" and "deletions"
 	Cache   string        // file with the last good documents; "" = none
 	Silence time.Duration // after which a watch is taken for dead; a third of it bounds each call; 0 = 15 s
 	Logger  *slog.Logger
@@ -42,23 +40,19 @@ type Watcher struct {
 	table  atomic.Pointer[fleet.Table]
 	ready  chan struct{}
 
+	forgotten chan struct{} // to Run: there is something in forget; capacity 1
+
 	// Owned by Run.
-	docs    *fleet.Documents
-	entries map[string]entry // by key without the prefix
-	pending bool             // something changed since the last table
-	failing bool             // the last list failed, and that was told
+	ledger      *ledger
+	published   time.Time // when the table was last swapped
+	failing     bool      // the last list failed, and that was told
+	interrupted bool      // the last round ended with an error
 
 	mu       sync.Mutex // guards the fields below
 	changed  chan struct{}
 	revision int64     // of the store, as far as it was heard
 	heard    time.Time // when etcd last said anything
-}
-
-// entry is what is known of one key.
-type entry struct {
-	seen     []byte // the newest value, good or bad
-	good     []byte // the newest good one; nil = none
-	revision int64  // of good
+	forget   []string  // keys of suspects that are dead
 }
 
 // State is how fresh the table is.
@@ -67,6 +61,8 @@ type State struct {
 	Age       time.Duration // since etcd last said anything
 	Rejected  []fleet.Rejection
 	Conflicts []fleet.Conflict
+	Held      []string // keys of documents that are deleted in etcd, but so many were that they stay in force until confirmed
+	Suspect   []string // keys of documents whose nodes let their leases run out, and that stay in force for a while
 }
 
 // NewWatcher returns a watcher with an empty table. Run makes it go.
@@ -78,15 +74,14 @@ func NewWatcher(c Config) *Watcher {
 		c.Logger = slog.New(slog.DiscardHandler)
 	}
 	w := &Watcher{
-		config:  c,
-		ready:   make(chan struct{}),
-		docs:    fleet.NewDocuments(),
-		entries: map[string]entry{},
-		pending: true,
-		changed: make(chan struct{}),
-		heard:   time.Now(),
+		config:    c,
+		ready:     make(chan struct{}),
+		forgotten: make(chan struct{}, 1),
+		ledger:    newLedger(c.Logger),
+		changed:   make(chan struct{}),
+		heard:     time.Now(),
 	}
-	w.table.Store(w.docs.Table())
+	w.table.Store(w.ledger.docs.Table())
 	return w
 }
 
@@ -108,7 +103,8 @@ func (w *Watcher) State() State {
 	t := w.Table()
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return State{Revision: w.revision, Age: max(0, time.Since(w.heard)), Rejected: t.Rejected, Conflicts: t.Conflicts}
+	return State{Revision: w.revision, Age: max(0, time.Since(w.heard)), Rejected: t.Rejected, Conflicts: t.Conflicts,
+		Held: t.Held, Suspect: t.Suspect}
 }
 
 // Run loads and watches until ctx ends; then it returns nil. It must be called once.
@@ -147,6 +143,7 @@ func (w *Watcher) round(ctx context.Context, cache *cache) error {
 	w.publish(revision, cache)
 	w.found(revision)
 	err = w.follow(ctx, revision, cache)
+	w.interrupted = err != nil
 	if err != nil && ctx.Err() == nil {
 		w.config.Logger.Info("the watch of etcd ended; listing again", "reason", err)
 	}
@@ -162,7 +159,7 @@ func (w *Watcher) lost(ctx context.Context, err error) {
 	if w.failing {
 		level = slog.LevelDebug
 	}
-	w.failing = true
+	w.failing, w.interrupted = true, true
 	w.config.Logger.Log(ctx, level, "etcd does not answer; the last good table stays in force", "error", err)
 	w.startFromCache()
 }
@@ -171,7 +168,7 @@ func (w *Watcher) lost(ctx context.Context, err error) {
 func (w *Watcher) found(revision int64) {
 	first := !w.isReady()
 	if first || w.failing {
-		w.config.Logger.Info("listed etcd and following it", "revision", revision, "documents", len(w.entries))
+		w.config.Logger.Info("listed etcd and following it", "revision", revision, "documents", len(w.ledger.entries))
 	}
 	w.failing = false
 	if first {
@@ -188,66 +185,25 @@ func (w *Watcher) isReady() bool {
 	}
 }
 
-// put takes a new version of a document.
-func (w *Watcher) put(key string, value []byte, revision int64) {
-	e, known := w.entries[key]
-	if known && bytes.Equal(e.seen, value) {
-		return
-	}
-	w.pending = true
-	e.seen = value
-	if err := w.docs.Put(key, value, revision); err != nil {
-		w.logRejection(err, e.good != nil)
-	} else {
-		e.good, e.revision = value, revision
-	}
-	w.entries[key] = e
-}
-
-func (w *Watcher) logRejection(err error, lastGood bool) {
-	var invalid *fleet.InvalidError
-	if !errors.As(err, &invalid) {
-		return
-	}
-	w.config.Logger.Warn("a document is rejected", "key", invalid.Key, "revision", invalid.Revision, "field", invalid.Field,
-		"value", invalid.Value, "reason", invalid.Reason, "last_good_in_force", lastGood)
-}
-
-func (w *Watcher) remove(key string, revision int64) {
-	if _, known := w.entries[key]; known {
-		w.pending = true
-		delete(w.entries, key)
-		w.docs.Delete(key, revision)
-	}
-}
-
-// removeAllBut removes what a list no longer has.
-func (w *Watcher) removeAllBut(listed map[string]bool, revision int64) {
-	for _, key := range slices.Sorted(maps.Keys(w.entries)) {
-		if !listed[key] {
-			w.remove(key, revision)
-		}
-	}
-}
-
-// publish swaps the table if anything changed.
+// publish swaps the table if anything has changed, or if the time of something is over.
 func (w *Watcher) publish(revision int64, cache *cache) {
-	if !w.pending {
+	now := time.Now()
+	w.ledger.forget(w.takeForgotten(), now)
+	if !w.ledger.due(now) {
 		return
 	}
-	w.pending = false
-	w.swap(revision)
+	w.swap(w.ledger.table(now), revision, now)
 	if cache != nil {
-		cache.save(w.config.Prefix, revision, w.entries)
+		cache.save(w.config.Prefix, revision, w.ledger.entries)
 	}
 }
 
 // swap replaces the table. Its revision is the store's, which may be lower than before when the store was restored.
-func (w *Watcher) swap(revision int64) {
-	t := w.docs.Table()
+func (w *Watcher) swap(t *fleet.Table, revision int64, now time.Time) {
 	t.Revision = revision
-	w.logConflicts(w.Table(), t)
+	w.logConflicts(w.Table(), t, now)
 	w.table.Store(t)
+	w.published = now
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	close(w.changed)
@@ -255,16 +211,43 @@ func (w *Watcher) swap(revision int64) {
 }
 
 // logConflicts tells of the conflicts that the last table did not have: they are silent otherwise, since one side wins.
-func (w *Watcher) logConflicts(last, next *fleet.Table) {
+func (w *Watcher) logConflicts(last, next *fleet.Table, now time.Time) {
 	known := make(map[fleet.Conflict]bool, len(last.Conflicts))
 	for _, c := range last.Conflicts {
 		known[c] = true
 	}
 	for _, c := range next.Conflicts {
 		if !known[c] {
-			w.config.Logger.Warn("two documents claim the same", "what", c.What, "value", c.Value, "winner", c.Winner, "loser", c.Loser)
+			w.ledger.warn(now, "two documents claim the same", c.Loser, "what", c.What, "value", c.Value, "winner", c.Winner, "loser", c.Loser)
 		}
 	}
+}
+
+// Forget takes suspect documents out of force that somebody has seen to be dead: see [fleet.Table]. It does not wait for that.
+// What is no suspect any more stays. While etcd is away it has no effect; say it again.
+func (w *Watcher) Forget(keys ...string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if len(keys) == 0 {
+		return
+	}
+	for _, key := range keys {
+		if !slices.Contains(w.forget, key) {
+			w.forget = append(w.forget, key)
+		}
+	}
+	select {
+	case w.forgotten <- struct{}{}:
+	default:
+	}
+}
+
+func (w *Watcher) takeForgotten() []string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	keys := w.forget
+	w.forget = nil
+	return keys
 }
 
 // hear notes that etcd has spoken.

@@ -245,6 +245,41 @@ func TestSilence(t *testing.T) {
 	stop() // also while nothing answers
 }
 
+// With the settings of a node, a watch that is swallowed is noticed within three intervals (in a soak with their full length),
+// and what was missed is in force five seconds after packets pass again, whatever a reconnection was doing at that moment.
+func TestSwallowedWatch(t *testing.T) {
+	f := func(outage time.Duration) {
+		t.Run(outage.String(), func(t *testing.T) {
+			s := start(t)
+			s.put("models/a", "retry: {errors: 1}")
+			p := newProxy(t, s.Address)
+			var log logbook
+			c := etcd.Config{Client: p.client(t), Logger: log.logger(), Prefix: prefix}
+			interval := 5 * time.Second
+			if !soak() {
+				c.Silence, interval = silence, silence/3
+			}
+			w := etcd.NewWatcher(c)
+			run(t, w.Run)
+			ready(t, w)
+			p.swallow()
+			s.put("models/a", "retry: {errors: 2}")
+			within(t, 3*interval+250*time.Millisecond, "the silence is noticed", func() bool { return log.count("the watch has gone silent") == 1 })
+			time.Sleep(outage)
+			p.healQuietly()
+			within(t, 5*time.Second, "converged", func() bool { return retryErrors(w, "a") == 2 })
+		})
+	}
+	f(0)
+	f(700 * time.Millisecond)
+	if soak() {
+		for i := range 12 {
+			f(time.Second + time.Duration(i)*1100*time.Millisecond)
+			f(time.Minute + time.Duration(i)*1100*time.Millisecond) // so long that every back-off is at its longest
+		}
+	}
+}
+
 func TestStartFromCache(t *testing.T) {
 	s := start(t)
 	cache := filepath.Join(t.TempDir(), "fleet.json")

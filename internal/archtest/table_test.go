@@ -19,7 +19,7 @@ var (
 )
 
 var table = []row{
-	{path: "fleet", third: []string{"sigs.k8s.io/yaml", "go.yaml.in/yaml/v2"},
+	{path: "fleet", third: []string{"sigs.k8s.io/yaml", "go.yaml.in/yaml/v2", "go.yaml.in/yaml/v3"},
 		why: "the nouns depend on nothing, so that everything can depend on them"},
 	{path: "openai",
 		why: "the wire dialect is pure, so that it can be fuzzed and reused by both servers"},
@@ -74,6 +74,8 @@ var table = []row{
 		why: "a bad network knows nothing of what crosses it"},
 	{path: "internal/oracle", ours: []string{"fleet", "analytics"},
 		why: "it looks from outside, at pages and at events on disk"},
+	{path: "internal/etcdtest/etcd", third: etcdServer,
+		why: "etcd itself, as a process that tests can kill"},
 	{path: "internal/etcdtest", ours: []string{"fleet"}, third: etcdServer,
 		why: "a store for tests"},
 }

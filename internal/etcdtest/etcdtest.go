@@ -1,8 +1,13 @@
 // Package etcdtest runs a real etcd inside a test: short ticks, no fsync, no log, on a loopback port of its own. It is ready
 // in about a tenth of a second. A server may be stopped, and started again on the same port with the same or other data.
+//
+// What cannot be done to a part of the test's own process is done to a [Process]: a member, or one of a cluster, that is killed
+// or stopped at any moment.
 package etcdtest
 
 import (
+	"fmt"
+	"math/rand/v2"
 	"net"
 	"net/url"
 	"testing"
@@ -81,26 +86,21 @@ func (s *Server) config() *embed.Config {
 // Client connects a plain client that is closed with the test.
 func (s *Server) Client(t testing.TB) *clientv3.Client {
 	t.Helper()
-	client, err := clientv3.New(clientv3.Config{
-		Endpoints:   []string{"http://" + s.Address},
-		DialTimeout: startTimeout,
-		Logger:      zap.NewNop(),
-	})
-	if err != nil {
-		t.Fatalf("cannot make an etcd client: %v", err)
-	}
-	t.Cleanup(func() { _ = client.Close() })
-	return client
+	return newClient(t, s.Address)
 }
 
 // freeAddress returns a loopback address that was free a moment ago. etcd cannot listen on port 0: it must know beforehand
-// what to advertise.
+// what to advertise. The port is below those that the kernel gives away by itself, so that it stays free, also while a server is
+// stopped.
 func freeAddress(t testing.TB) string {
 	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
+	for range 100 {
+		listener, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", 12000+rand.N(20000)))
+		if err == nil {
+			defer listener.Close()
+			return listener.Addr().String()
+		}
 	}
-	defer listener.Close()
-	return listener.Addr().String()
+	t.Fatal("no port is free for etcd")
+	return ""
 }

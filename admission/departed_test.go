@@ -1,0 +1,43 @@
+package admission
+
+import (
+	"errors"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// An endpoint without a lease is used while it is healthy, and has departed when its health check fails too.
+func TestDeparted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		docs, p := newDocuments(t), &probes{}
+		d := runDesk(t, p)
+		table := docs.table(endpoints("a", 2, "one", "two", "three"))
+		table.Suspect = []string{"endpoints/ams/one", "endpoints/ams/two"}
+		d.Apply(table)
+		want := func(want ...string) {
+			t.Helper()
+			time.Sleep(time.Minute)
+			got := d.Departed()
+			slices.Sort(got)
+			if !slices.Equal(got, want) {
+				t.Errorf("departed %q, want %q", got, want)
+			}
+		}
+		want()
+		if l := mustPool(t, d, "a").Load(); l.Limit != 6 {
+			t.Errorf("limit %d, want the slots of suspects too", l.Limit)
+		}
+		p.set("one", errors.New("refused"))
+		p.set("three", errors.New("refused"))
+		want("endpoints/ams/one")
+		p.set("one", nil)
+		want()
+		p.set("two", errors.New("refused"))
+		want("endpoints/ams/two")
+		again := docs.table(endpoints("a", 2, "one", "two", "three")) // registered again
+		d.Apply(again)
+		want()
+	})
+}

@@ -1,0 +1,82 @@
+package etcd
+
+import (
+	"maps"
+	"slices"
+	"time"
+
+	"colonnade/fleet"
+)
+
+// When deletions are too many to be believed: at least so many, and more than half, of the operators' documents of a kind
+// within this time.
+const (
+	holdLeast  = 10
+	holdWindow = time.Minute
+)
+
+// TooMany reports whether nodes hold back the deletion of so many of the operators' documents of a kind, when so many are left.
+func TooMany(deleted, left int) bool { return deleted >= holdLeast && deleted > left }
+
+// confirmed returns the revision of the store up to which deletions are meant. A confirmation never covers what comes after
+// it, whatever number stands in it.
+func (l *ledger) confirmed() int64 {
+	key := string(fleet.KindDeletions)
+	d, ok := l.docs.Noun(key).(*fleet.Deletions)
+	if !ok {
+		return 0
+	}
+	return min(int64(d.Confirmed), l.entries[key].revision)
+}
+
+// release takes out of force what was held back and is now confirmed.
+func (l *ledger) release(confirmed int64) {
+	released := map[fleet.Kind]int{}
+	for _, key := range l.keys(held) {
+		if e := l.entries[key]; e.noticed <= confirmed {
+			l.drop(key, e.noticed)
+			released[kindOf(key)]++
+		}
+	}
+	for _, kind := range slices.Sorted(maps.Keys(released)) {
+		l.logger.Info("deletions that were held back are confirmed", "kind", kind, "documents", released[kind], "confirmed", confirmed)
+	}
+}
+
+// hold keeps in force what was deleted within the last minute, if it was too much.
+func (l *ledger) hold(now time.Time) {
+	if len(l.gone) == 0 {
+		return
+	}
+	gone := map[fleet.Kind][]string{}
+	for _, key := range slices.Sorted(maps.Keys(l.gone)) {
+		gone[kindOf(key)] = append(gone[kindOf(key)], key)
+	}
+	for _, kind := range slices.Sorted(maps.Keys(gone)) {
+		there, lost := l.count(kind, now)
+		if lost += len(gone[kind]); !TooMany(lost, there) {
+			continue
+		}
+		for _, key := range gone[kind] {
+			l.keep(key, l.gone[key], held)
+			delete(l.gone, key)
+		}
+		l.warn(now, "too many documents were deleted; these deletions are held back until they are confirmed", string(kind),
+			"kind", kind, "deleted", lost, "left", there, "first", gone[kind][0],
+			"do", "put them again, or confirm that they are meant with: colonnade config confirm")
+	}
+}
+
+// count returns how many of the operators' documents of a kind the store has, and how many were held back of late.
+func (l *ledger) count(kind fleet.Kind, now time.Time) (there, lost int) {
+	for key, e := range l.entries {
+		switch {
+		case e.leased || e.good == nil || kindOf(key) != kind:
+		case e.absence == present:
+			there++
+		case now.Sub(e.since) <= holdWindow:
+			lost++
+		}
+	}
+	return there, lost
+}

@@ -1,0 +1,271 @@
+package etcd_test
+
+import (
+	"fmt"
+	"path/filepath"
+	"slices"
+	"testing"
+	"time"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"colonnade/discovery/etcd"
+)
+
+// models puts n models and returns their keys, sorted.
+func (s *store) models(n int) []string {
+	s.t.Helper()
+	var keys []string
+	for i := range n {
+		keys = append(keys, fmt.Sprintf("models/m%02d", i))
+		s.put(keys[i], "retry: {errors: 1}")
+	}
+	return keys
+}
+
+// removeAll deletes all models at one revision, and returns it.
+func (s *store) removeAll() int64 {
+	s.t.Helper()
+	answer, err := s.client.Delete(s.ctx(), prefix+"models/", clientv3.WithPrefix())
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return answer.Header.Revision
+}
+
+func (s *store) confirm(revision int64) { s.put("deletions", fmt.Sprintf("{confirmed: %d}", revision)) }
+
+// settles waits until so many models are in force and these are held back. The last of models/x that is put shows that what
+// came before has been seen.
+func settles(t *testing.T, w *etcd.Watcher, models int, held []string) {
+	t.Helper()
+	eventually(t, fmt.Sprintf("%d models, %d held", models, len(held)), func() bool {
+		table := w.Table()
+		return len(table.Models()) == models && slices.Equal(table.Held, held) && slices.Equal(w.State().Held, held)
+	})
+}
+
+func TestMassDeletion(t *testing.T) {
+	s := start(t)
+	keys := s.models(12)
+	var log logbook
+	w, _ := watch(t, etcd.Config{Client: s.client, Kinds: []string{"models/"}, Logger: log.logger()})
+	ready(t, w)
+	at := s.removeAll()
+	settles(t, w, 12, keys)
+	if log.count("these deletions are held back until they are confirmed") != 1 || log.count("kind=models deleted=12 left=0") != 1 || log.count("colonnade config confirm") != 1 {
+		t.Error("not told, or not what to do")
+	}
+	s.put(keys[0], "retry: {errors: 2}")
+	settles(t, w, 12, keys[1:])
+	becomes(t, w, "m00", 2)
+	s.confirm(at)
+	settles(t, w, 1, nil)
+}
+
+func TestMassDeletionOneByOne(t *testing.T) {
+	s := start(t)
+	keys := s.models(20)
+	w, _ := watch(t, etcd.Config{Client: s.client})
+	ready(t, w)
+	for i, key := range keys[:10] {
+		s.remove(key)
+		settles(t, w, 19-i, nil)
+	}
+	s.remove(keys[10])
+	settles(t, w, 20, keys[:11])
+	s.remove(keys[11])
+	settles(t, w, 20, keys[:12])
+}
+
+// Deletions that a list finds after an outage, and a restart with the saved table, at once or while etcd is away.
+func TestMassDeletionWhileAway(t *testing.T) {
+	s := start(t)
+	keys := s.models(14)
+	s.put("models/stays", "{}")
+	cache := filepath.Join(t.TempDir(), "fleet.json")
+	p := newProxy(t, s.Address)
+	w, stop := watch(t, etcd.Config{Client: p.client(t), Silence: silence, Cache: cache})
+	ready(t, w)
+	p.swallow()
+	for _, key := range keys {
+		s.remove(key)
+	}
+	eventually(t, "the age rises", func() bool { return w.State().Age > silence })
+	p.heal()
+	settles(t, w, 15, keys)
+	stop()
+
+	w, stop = watch(t, etcd.Config{Client: s.client, Cache: cache})
+	ready(t, w)
+	settles(t, w, 15, keys)
+	stop()
+
+	s.Stop()
+	w, _ = watch(t, etcd.Config{Client: dial(t, s.Address), Silence: silence, Cache: cache})
+	ready(t, w)
+	settles(t, w, 15, keys)
+	s.Restart(t)
+	s.confirm(s.put("models/new", "{}"))
+	settles(t, w, 2, nil)
+}
+
+// A node that was away agrees with what was confirmed meanwhile; but not with what was deleted after that, nor if the store
+// does not know any more what was there.
+func TestConfirmedWhileAway(t *testing.T) {
+	f := func(name string, confirmed, after int, compact bool, models int, wantHeld func(keys []string) []string) {
+		t.Run(name, func(t *testing.T) {
+			s := start(t)
+			keys := s.models(40)
+			p := newProxy(t, s.Address)
+			w, _ := watch(t, etcd.Config{Client: p.client(t), Silence: silence})
+			ready(t, w)
+			p.swallow()
+			for _, key := range keys[:confirmed] {
+				s.remove(key)
+			}
+			s.confirm(s.put("models/x", "{}"))
+			for _, key := range keys[confirmed : confirmed+after] {
+				s.remove(key)
+			}
+			last := s.put("models/y", "{}")
+			if compact {
+				if _, err := s.client.Compact(s.ctx(), last); err != nil {
+					t.Fatal(err)
+				}
+			}
+			eventually(t, "the age rises", func() bool { return w.State().Age > silence })
+			p.heal()
+			settles(t, w, models, wantHeld(keys))
+		})
+	}
+	none := func([]string) []string { return nil }
+	f("agrees", 30, 0, false, 12, none)
+	f("agrees to less", 8, 20, false, 34, func(keys []string) []string { return keys[8:28] })
+	f("compacted", 30, 0, true, 42, func(keys []string) []string { return keys[:30] })
+}
+
+// A registrar's endpoints are no operator's: they stay until they are seen to be dead.
+func TestSuspectEndpoints(t *testing.T) {
+	s := start(t)
+	lease, err := s.client.Grant(s.ctx(), 60)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var keys []string
+	for i := range 12 {
+		keys = append(keys, fmt.Sprintf("endpoints/ams/e%02d", i))
+		document := fmt.Sprintf("{url: 'http://h%d', pool: p}", i)
+		if _, err := s.client.Put(s.ctx(), prefix+keys[i], document, clientv3.WithLease(lease.ID)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	w, _ := watch(t, etcd.Config{Client: s.client})
+	ready(t, w)
+	s.revoke(int64(lease.ID))
+	stand := func(want ...string) {
+		t.Helper()
+		eventually(t, fmt.Sprintf("%d suspects", len(want)), func() bool {
+			return len(w.Table().EndpointsOf("ams")) == len(want) && slices.Equal(w.Table().Suspect, want) && slices.Equal(w.State().Suspect, want)
+		})
+	}
+	stand(keys...)
+	if held := w.Table().Held; len(held) > 0 {
+		t.Errorf("held %q", held)
+	}
+	w.Forget()
+	w.Forget(keys[0], "endpoints/ams/none")
+	w.Forget(keys[1], keys[0])
+	stand(keys[2:]...)
+}
+
+// What was said to be dead while etcd was away may live when it is back.
+func TestForgottenWhileAway(t *testing.T) {
+	s := start(t)
+	r := s.registration("endpoints/ams/e")
+	r.Value = []byte("{url: 'http://h', pool: p}")
+	s.register(r)
+	p := newProxy(t, s.Address)
+	var log logbook
+	w, _ := watch(t, etcd.Config{Client: p.client(t), Silence: silence, Logger: log.logger()})
+	ready(t, w)
+	eventually(t, "suspect", func() bool { return len(w.Table().Suspect) == 1 })
+	p.swallow()
+	eventually(t, "the silence is noticed", func() bool { return log.count("the watch has gone silent") > 0 })
+	w.Forget("endpoints/ams/e")
+	p.heal()
+	s.put("models/a", "retry: {errors: 2}")
+	becomes(t, w, "a", 2)
+	if len(w.Table().Suspect) != 1 {
+		t.Error("it is forgotten")
+	}
+	w.Forget("endpoints/ams/e")
+	eventually(t, "it is forgotten", func() bool { return len(w.Table().EndpointsOf("ams")) == 0 })
+}
+
+// A server whose lease was lost stays in the table until it is registered again, and goes when it has said that it leaves.
+func TestServerWithoutGap(t *testing.T) {
+	s := start(t)
+	l := s.registered(s.client)
+	w, _ := watch(t, etcd.Config{Client: s.client})
+	ready(t, w)
+	t.Run("lost", func(t *testing.T) {
+		neverWithout(t, w)
+		for range 3 {
+			lost := s.get(server)
+			s.revoke(lost.Lease)
+			eventually(t, "registered again", func() bool { kv := s.get(server); return kv != nil && kv.Lease != lost.Lease })
+		}
+		s.put("models/a", "retry: {errors: 2}")
+		becomes(t, w, "a", 2)
+	})
+	s.wantRegisteredOnce()
+	if err := l.Update(s.ctx(), []byte(`{"address":"10.0.0.1:8443","boot":"b1","state":"draining"}`)); err != nil {
+		t.Fatal(err)
+	}
+	s.revoke(s.get(server).Lease)
+	eventually(t, "it has left", func() bool { return len(w.Table().Servers("ams")) == 0 })
+}
+
+// A document that is changed all the time costs few tables and few lines, and the last version is in force.
+func TestOscillation(t *testing.T) {
+	s := start(t)
+	s.put("models/a", "retry: {errors: 1}")
+	var log logbook
+	w, _ := watch(t, etcd.Config{Client: s.client, Logger: log.logger()})
+	ready(t, w)
+	tables, end := 0, make(chan struct{})
+	counted := make(chan struct{})
+	changed := w.Changed()
+	go func() {
+		defer close(counted)
+		for {
+			select {
+			case <-changed:
+				tables++
+				changed = w.Changed()
+			case <-end:
+				return
+			}
+		}
+	}()
+	began := time.Now()
+	for i := range 300 {
+		s.put("models/a", fmt.Sprintf("retry: {errors: -%d}", i+1))
+		s.put("models/a", fmt.Sprintf("retry: {errors: %d}", i%7))
+	}
+	s.put("models/a", "retry: {errors: 9}")
+	becomes(t, w, "a", 9)
+	most := int(time.Since(began)/(20*time.Millisecond)) + 2
+	close(end)
+	<-counted
+	if tables > most {
+		t.Errorf("%d tables, more than %d", tables, most)
+	}
+	if lines := log.count("a document is rejected"); lines < 1 || lines > 4 {
+		t.Errorf("%d lines for 300 rejections", lines)
+	}
+	if rejected := w.State().Rejected; len(rejected) > 0 {
+		t.Errorf("rejected %+v", rejected)
+	}
+}

@@ -1,0 +1,53 @@
+package etcd_test
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"colonnade/discovery/etcd"
+	"colonnade/fleet"
+)
+
+// A list has everything below a folder, or one document, sorted and as it was at one revision, over several pages.
+func TestList(t *testing.T) {
+	s := start(t)
+	var docs []fleet.RawDocument
+	for i := range 150 {
+		docs = append(docs, fleet.RawDocument{Key: fmt.Sprintf("models/m%03d", i), Value: []byte("{}")})
+	}
+	if err := etcd.Apply(s.ctx(), s.client, prefix, docs); err != nil {
+		t.Fatal(err)
+	}
+	s.register(s.registration("servers/ams/a"))
+	bad := s.put("models/m007", "bad: [")
+	last := s.put("models", "{}")
+	list := func(under string) []etcd.Stored {
+		t.Helper()
+		found, revision, err := etcd.List(s.ctx(), s.client, prefix, under)
+		if err != nil || revision != last {
+			t.Errorf("%q: revision %d, want %d; %v", under, revision, last, err)
+		}
+		return found
+	}
+	all := list("models/")
+	if len(all) != len(docs) || !slices.IsSortedFunc(all, func(a, b etcd.Stored) int { return strings.Compare(a.Key, b.Key) }) {
+		t.Errorf("%d documents, want %d, sorted", len(all), len(docs))
+	}
+	if d := all[7]; d.Key != "models/m007" || string(d.Value) != "bad: [" || d.Revision != bad || d.Leased {
+		t.Errorf("got %+v", d)
+	}
+	if found := list("models/m007"); len(found) != 1 || found[0].Revision != bad {
+		t.Errorf("got %+v", found)
+	}
+	if found := list("servers/"); len(found) != 1 || found[0].Key != "servers/ams/a" || !found[0].Leased {
+		t.Errorf("got %+v", found)
+	}
+	if got := len(list("")); got != len(docs)+2 {
+		t.Errorf("%d documents altogether", got)
+	}
+	if found := list("none/"); len(found) != 0 {
+		t.Errorf("got %+v", found)
+	}
+}

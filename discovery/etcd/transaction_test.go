@@ -1,0 +1,57 @@
+package etcd_test
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"colonnade/discovery/etcd"
+)
+
+// What one transaction changes comes into force in one table, whatever kinds its documents are of, and although others change
+// all the time.
+func TestTransactionIsOneTable(t *testing.T) {
+	s := start(t)
+	w, stop := watch(t, etcd.Config{Client: dial(t, s.Address), Kinds: []string{"models/", "pools/", "colos/", "accounts/"}})
+	ready(t, w)
+	const rounds = 300
+	last := fmt.Sprintf("models/m%d", rounds)
+	done := run(t, func(ctx context.Context) error {
+		for n := 1; n <= rounds; n++ {
+			_, err := s.client.Txn(ctx).Then(
+				clientv3.OpPut(prefix+fmt.Sprintf("models/m%d", n), fmt.Sprintf("pool: p%d", n)),
+				clientv3.OpPut(prefix+fmt.Sprintf("accounts/a%d", n), "{}"),
+				clientv3.OpPut(prefix+fmt.Sprintf("pools/p%d", n), "queue: {limit: 7}"),
+			).Commit()
+			if err != nil && ctx.Err() == nil {
+				return err
+			}
+			time.Sleep(time.Millisecond)
+		}
+		return nil
+	})
+	defer done()
+	tables := 0
+	for {
+		changed := w.Changed()
+		table := w.Table()
+		tables++
+		for _, m := range table.Models() {
+			if table.Pool(m.Pool).Queue.Limit != 7 {
+				t.Fatalf("a table has %s and not its pool, which the same transaction put", m.Name)
+			}
+		}
+		if len(table.Models()) != len(table.Accounts()) {
+			t.Fatalf("a table has %d models and %d accounts", len(table.Models()), len(table.Accounts()))
+		}
+		if _, ok := table.Model(last[len("models/"):]); ok {
+			break
+		}
+		<-changed
+	}
+	t.Logf("%d tables", tables)
+	stop()
+}

@@ -1,0 +1,115 @@
+package fleet
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+)
+
+// Dangling is a reference to something that no document describes. It is no error, since documents come in any order, but what
+// it was written for does not happen.
+type Dangling struct {
+	Document string `json:"document"` // key of the document that refers; one for all that refer alike
+	Field    string `json:"field,omitempty"`
+	Value    string `json:"value"`
+	Missing  Kind   `json:"missing"` // the kind of document that would help
+	Reason   string `json:"reason"`
+}
+
+// Dangling returns the references between documents that lead nowhere, sorted by document.
+func (t *Table) Dangling() []Dangling {
+	d := dangling{table: t, served: map[string]bool{}, wanted: map[string]bool{}, regions: map[string]bool{}}
+	for _, colo := range t.endpoints {
+		for pool := range colo.byPool {
+			d.served[pool] = true
+		}
+	}
+	for _, m := range t.modelList {
+		d.wanted[m.Pool] = true
+	}
+	for _, c := range t.coloList {
+		d.regions[c.Region] = true
+	}
+	d.accounts()
+	d.colos()
+	d.models()
+	slices.SortStableFunc(d.found, func(a, b Dangling) int { return cmp.Compare(a.Document, b.Document) })
+	return d.found
+}
+
+type dangling struct {
+	table   *Table
+	served  map[string]bool // pools that have endpoints
+	wanted  map[string]bool // pools that models name
+	regions map[string]bool
+	found   []Dangling
+}
+
+func (d *dangling) add(document, field, value string, missing Kind, reason string) {
+	d.found = append(d.found, Dangling{Document: document, Field: field, Value: value, Missing: missing, Reason: reason})
+}
+
+func (d *dangling) models() {
+	for _, m := range d.table.modelList {
+		key := documentKey(KindModel, m.Name)
+		if !d.served[m.Pool] {
+			d.add(key, "pool", m.Pool, KindEndpoint, "no endpoint is in this pool, so the model cannot be served")
+		}
+		if m.Routing.Algorithm != AlgorithmSteps {
+			continue
+		}
+		for i, step := range m.Routing.Steps {
+			for _, name := range step.Colos {
+				if _, ok := d.table.Colo(name); !ok {
+					d.add(key, fmt.Sprintf("routing.steps[%d].colos", i), name, KindColo, "there is no colo of this name")
+				}
+			}
+			for _, region := range step.Regions {
+				if !d.regions[region] {
+					d.add(key, fmt.Sprintf("routing.steps[%d].regions", i), region, KindColo, "no colo is in this region")
+				}
+			}
+		}
+	}
+}
+
+// colos looks at what stands in a colo: the first endpoint or server of each that no document describes, and the first endpoint
+// of each pool that no model uses.
+func (d *dangling) colos() {
+	unused := map[string]bool{}
+	for _, colo := range slices.Sorted(maps.Keys(d.table.endpoints)) {
+		all := d.table.EndpointsOf(colo)
+		if _, ok := d.table.Colo(colo); !ok && len(all) > 0 {
+			d.add(documentKey(KindEndpoint, colo, all[0].ID), "", colo, KindColo, "there is no document colos/"+colo+", so no request is sent to this colo")
+		}
+		for _, e := range all {
+			key := documentKey(KindEndpoint, colo, e.ID)
+			if !d.wanted[e.Pool] && !unused[e.Pool] {
+				unused[e.Pool] = true
+				d.add(key, "pool", e.Pool, KindModel, "no model uses this pool, so nothing is sent to its endpoints")
+			}
+			for _, model := range slices.Sorted(maps.Keys(e.Names)) {
+				if _, ok := d.table.models[model]; !ok {
+					d.add(key, "names", model, KindModel, "there is no model of this name")
+				}
+			}
+		}
+	}
+	for _, colo := range slices.Sorted(maps.Keys(d.table.servers)) {
+		if _, ok := d.table.Colo(colo); !ok {
+			key := documentKey(KindServer, colo, d.table.servers[colo][0].Node)
+			d.add(key, "", colo, KindColo, "there is no document colos/"+colo+", so no request is sent to this server")
+		}
+	}
+}
+
+func (d *dangling) accounts() {
+	for _, a := range d.table.acctList {
+		for _, name := range a.Models {
+			if _, ok := d.table.models[name]; !ok {
+				d.add(documentKey(KindAccount, a.Name), "models", name, KindModel, "there is no model of this name (aliases do not count here)")
+			}
+		}
+	}
+}
