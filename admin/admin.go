@@ -23,6 +23,7 @@ type Config struct {
 	Metrics prometheus.Gatherer
 	Ready   func() error   // nil = ready for requests; nil func = always ready
 	Fleet   func() any     // the table in force, for JSON
+	Config  func() any     // how fresh the table is, and what of the documents is not in force, for JSON
 	Pools   func() any     // pools as they stand, for JSON
 	Check   func() []error // every invariant that does not hold
 }
@@ -37,6 +38,9 @@ func Handler(c Config) http.Handler {
 	}
 	if c.Fleet != nil {
 		mux.HandleFunc("GET /debug/fleet", asJSON(c.Fleet))
+	}
+	if c.Config != nil {
+		mux.HandleFunc("GET /debug/config", asJSON(c.Config))
 	}
 	if c.Pools != nil {
 		mux.HandleFunc("GET /debug/pools", asJSON(c.Pools))

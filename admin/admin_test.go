@@ -61,6 +61,7 @@ func TestPages(t *testing.T) {
 		Metrics: registry,
 		Ready:   func() error { return notReady },
 		Fleet:   func() any { return map[string]any{"revision": 7, "name": "a<b"} },
+		Config:  func() any { return map[string]any{"age_seconds": 0.5} },
 		Pools:   func() any { return []string{"p"} },
 		Check:   func() []error { return broken },
 	})
@@ -74,6 +75,7 @@ func TestPages(t *testing.T) {
 	f("/health/live", 200, "live")
 	f("/health/ready", 200, "ready")
 	f("/debug/fleet", 200, `"name": "a<b"`)
+	f("/debug/config", 200, `"age_seconds": 0.5`)
 	f("/debug/pools", 200, `"p"`)
 	f("/debug/check", 200, "ok")
 	f("/debug/pprof/", 200, "goroutine")

@@ -17,9 +17,10 @@ func newEngine() *cobra.Command {
 	var listen string
 	var c simengine.Config
 	cmd := &cobra.Command{
-		Use:   "engine",
-		Short: "Run a simulated inference engine, for trying things out and for tests",
-		Args:  cobra.NoArgs,
+		Use:     "engine",
+		Short:   "Run a simulated inference engine, for trying things out and for tests",
+		Example: "  colonnade engine -listen 127.0.0.1:8000 -slots 16 -itl 20ms",
+		Args:    noMore,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := checkEngine(c); err != nil {
 				return err

@@ -25,13 +25,18 @@ func main() {
 
 func newRoot() *cobra.Command {
 	root := &cobra.Command{
-		Use:           "colonnade",
-		Short:         "Run and look after a Colonnade fleet",
+		Use:   "colonnade",
+		Short: "Run and look after a Colonnade fleet",
+		Long:  "Run and look after a Colonnade fleet. Flags may begin with one dash or two.",
+		Example: `  colonnade up
+  colonnade config apply deploy/fleet.yaml
+  colonnade config status`,
 		SilenceUsage:  true,
 		SilenceErrors: true,
 	}
-	root.AddCommand(newUp(), newConfig(), newEngine())
-	return root
+	root.SetFlagErrorFunc(flagError)
+	root.SetUsageTemplate(usageTemplate(root.UsageTemplate()))
+	return group(root, newUp(), newConfig(), newKeys(), newEvents(), newHealth(), newEngine())
 }
 
 // doubleDashes lets flags be written with one dash, as those of the other binaries are: there are no short ones. A dash

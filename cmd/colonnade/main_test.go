@@ -93,7 +93,7 @@ func TestPrintFleet(t *testing.T) {
 		}
 		c.Engine.Slots = 4
 		var out strings.Builder
-		printFleet(&out, fleet, c)
+		printFleet(&out, fleet, c, "cn_x_secret")
 		for _, w := range append(want, "http://127.0.0.1:8090/v1", "http://127.0.0.1:9080/metrics") {
 			if !strings.Contains(out.String(), w) {
 				t.Errorf("it does not say %q:\n%s", w, out.String())
@@ -105,7 +105,11 @@ func TestPrintFleet(t *testing.T) {
 		if got := strings.Contains(out.String(), "temporary"); got != (c.Dir == "") {
 			t.Errorf("dir %q: temporary = %v", c.Dir, got)
 		}
+		keys := strings.Count(out.String(), "-H 'authorization: Bearer cn_x_secret'") + strings.Count(out.String(), `api_key="cn_x_secret"`)
+		if chats := strings.Count(out.String(), "/chat/completions"); keys != 1 && c.Open || keys != chats+1 && !c.Open {
+			t.Errorf("open %v: the key stands %d times beside %d requests:\n%s", c.Open, keys, chats, out.String())
+		}
 	}
 	f(onebox.Config{}, []string{"ams", "ams", "fra", "fra"}, "64 requests at once, for 16 slots: some run here")
-	f(onebox.Config{Dir: "/d"}, []string{"ams"}, "28 requests at once, for 4 slots: some run, some queue, and the rest\nget a 429")
+	f(onebox.Config{Dir: "/d", Open: true}, []string{"ams"}, "28 requests at once, for 4 slots: some run, some queue, and the rest\nget a 429")
 }

@@ -25,7 +25,9 @@ func newUp() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "up",
 		Short: "Run a whole fleet in this process, to try things out",
-		Args:  cobra.NoArgs,
+		Example: `  colonnade up
+  colonnade up -colos ams,fra,iad -engines 4 -dir /tmp/fleet`,
+		Args: noMore,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			var err error
 			if c.Colos, err = parseColos(colos); err != nil {
@@ -39,7 +41,9 @@ func newUp() *cobra.Command {
 			began := time.Now()
 			c.Progress = func(what string) { fmt.Fprintf(out, "  %4.1fs  %s\n", time.Since(began).Seconds(), what) }
 			c.Logger = func(name string) *slog.Logger { return nodeLogger(name, verbose) }
-			err = onebox.Run(cmd.Context(), c, func(f *onebox.Fleet) { printFleet(out, f, c) })
+			key, account := demoAccount(began)
+			c.Documents = append(c.Documents, account)
+			err = onebox.Run(cmd.Context(), c, func(f *onebox.Fleet) { printFleet(out, f, c, key) })
 			if errors.Is(err, syscall.EADDRINUSE) {
 				err = fmt.Errorf("%w; stop what listens there, or choose another address (make up UP_FLAGS='-listen 127.0.0.1:8081 -admin 127.0.0.1:9081')", err)
 			}
@@ -58,7 +62,7 @@ func newUp() *cobra.Command {
 	flags.DurationVar(&c.Engine.ITL, "itl", 10*time.Millisecond, "simulated time between two tokens")
 	flags.StringVar(&c.EngineURL, "engine-url", "", "URL of a real engine, instead of the simulated ones")
 	flags.StringVar(&c.EngineModel, "engine-model", "", "model of the real engine (default: all that it lists)")
-	flags.BoolVar(&c.Open, "open", true, "serve requests without a valid key")
+	flags.BoolVar(&c.Open, "open", true, "serve requests without a valid key, as the account open")
 	flags.DurationVar(&c.Drain, "drain", 5*time.Second, "how long running requests may go on after Ctrl-C")
 	flags.BoolVar(&verbose, "verbose", false, "log what the nodes do")
 	return cmd
@@ -120,8 +124,8 @@ func nodeLogger(name string, verbose bool) *slog.Logger {
 	return slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: level})).With("from", name)
 }
 
-// printFleet says what runs where, and what to paste first.
-func printFleet(out io.Writer, f *onebox.Fleet, c onebox.Config) {
+// printFleet says what runs where, and what to paste first. key is that of the account demo.
+func printFleet(out io.Writer, f *onebox.Fleet, c onebox.Config, key string) {
 	line := func(role, name, url string) { fmt.Fprintf(out, "%-7s %-12s %s\n", role, name, url) }
 	fmt.Fprintln(out)
 	line("etcd", "", f.Etcd)
@@ -137,39 +141,5 @@ func printFleet(out io.Writer, f *onebox.Fleet, c onebox.Config) {
 	if c.Dir == "" {
 		fmt.Fprintln(out, "        (a temporary directory, removed at the end; -dir keeps one)")
 	}
-	requests, slots, fate := crowd(f, c)
-	fmt.Fprintf(out, `
-A streamed chat:
-
-  curl -N %[1]s/chat/completions -H 'content-type: application/json' \
-    -d '{"model":"default","stream":true,"messages":[{"role":"user","content":"hello"}]}'
-
-The OpenAI SDK for Python (npm's takes baseURL and apiKey):
-
-  OpenAI(base_url=%[1]q, api_key="none")
-
-%[2]d requests at once, for %[3]d slots: %[4]s
-get a 429 that says why and when to come back:
-
-  seq %[2]d | xargs -P %[2]d -I{} curl -s -o /dev/null \
-    -w '%%{http_code} colo=%%header{x-colonnade-colo} reason=%%header{x-colonnade-reason} retry-after=%%header{retry-after}\n' \
-    %[1]s/chat/completions -H 'content-type: application/json' -d '{"model":"default","messages":[{"role":"user","content":"hello"}]}' | sort | uniq -c
-
-Ctrl-C ends it.
-`, f.URL(), requests, slots, fate)
-}
-
-// crowd returns how many requests at once show all that can happen to one, for how many slots, and what that is. A colo
-// queues a dozen of one account, so twice that beyond its slots is too many for it.
-func crowd(f *onebox.Fleet, c onebox.Config) (requests, slots int, fate string) {
-	colos := map[string]bool{}
-	for _, e := range f.Engines {
-		colos[e.Colo] = true
-	}
-	slots = len(f.Engines) * c.Engine.Slots
-	requests = max(4*slots, slots+24*len(colos))
-	if len(colos) > 1 {
-		return requests, slots, "some run here, some spill over to the next colo, some queue, and the rest"
-	}
-	return requests, slots, "some run, some queue, and the rest"
+	printPastes(out, f, c, key)
 }

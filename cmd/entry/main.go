@@ -26,13 +26,16 @@ func run(ctx context.Context, args []string) error {
 	set := flag.NewFlagSet("entry", flag.ContinueOnError)
 	flags := node.NewFlags(set, ":8080", "127.0.0.1:9080")
 	region := set.String("region", "", "where this entry is, as its document in etcd says")
-	open := set.Bool("open", false, "serve requests without a valid key, as the account anonymous")
+	open := set.Bool("open", false, "serve requests without a valid key, as the account open")
 	if err := flags.Parse(args, os.LookupEnv); err != nil {
 		return err
 	}
 	config, err := flags.Config()
 	if err != nil {
 		return err
+	}
+	if *open {
+		config.Logger.Warn("this entry is open: requests without a valid key are served, as the account open; start it with -open=false to demand keys")
 	}
 	return node.RunEntry(ctx, node.EntryConfig{Config: config, Region: *region, Open: *open}, func(r node.Running) {
 		config.Logger.Info("entry serves", "node", r.Node, "address", r.Address, "admin", r.Admin)

@@ -1,0 +1,166 @@
+package main
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"colonnade/discovery/etcd"
+	"colonnade/fleet"
+	"colonnade/node"
+)
+
+func newGet() *cobra.Command {
+	var store *store
+	var all bool
+	cmd := &cobra.Command{
+		Use:   "get [KEY | FOLDER/]…",
+		Short: "Print documents as they stand in etcd, as a file that config apply takes",
+		Long: `Print documents as they stand in etcd, as a file that config apply takes: those of each KEY, or
+all below each FOLDER/; without any, all. Left out is what nodes have registered, and what
+confirms deletions; with -all it is there as comments. A document that no node accepts is a
+comment, too, with the reason.`,
+		Example: `  colonnade config get > fleet.yaml
+  colonnade config get models/llama-3.1-8b-instruct endpoints/ams/`,
+		RunE: func(cmd *cobra.Command, under []string) error {
+			if err := checkUnder(under); err != nil {
+				return err
+			}
+			var found []listed
+			if err := store.use(cmd.Context(), func(ctx context.Context, client *etcd.Client) (err error) {
+				found, err = listEach(ctx, client, under)
+				return err
+			}); err != nil {
+				return err
+			}
+			return printDocuments(cmd.OutOrStdout(), cmd.ErrOrStderr(), found, all)
+		},
+	}
+	store = storeFlag(cmd)
+	cmd.Flags().BoolVar(&all, "all", false, "also what nodes have registered, as comments")
+	return cmd
+}
+
+// checkUnder finds wrong keys and folders before etcd is asked.
+func checkUnder(under []string) error {
+	for _, u := range under {
+		below := strings.TrimSuffix(u, "/") + "/"
+		isFolder := fleet.CheckKey(below+"x") == nil || fleet.CheckKey(below+"x/x") == nil
+		switch err := fleet.CheckKey(u); {
+		case isFolder && below == u:
+		case err != nil && isFolder:
+			return fmt.Errorf("%s: that is no document; all that are below it are %s", u, below)
+		case err != nil:
+			return err
+		}
+	}
+	return nil
+}
+
+// listed is what etcd has for one argument; under is empty where everything was asked for.
+type listed struct {
+	under string
+	docs  []etcd.Stored
+}
+
+func listEach(ctx context.Context, client *etcd.Client, under []string) ([]listed, error) {
+	if len(under) == 0 {
+		under = []string{""}
+	}
+	var found []listed
+	for _, u := range under {
+		docs, _, err := etcd.List(ctx, client, node.Prefix, u)
+		if err != nil {
+			return nil, err
+		}
+		found = append(found, listed{under: u, docs: docs})
+	}
+	return found, nil
+}
+
+// isRegistered says whether a document is a node's or a registrar's own.
+func isRegistered(d etcd.Stored) bool {
+	return d.Leased || strings.HasPrefix(d.Key, string(fleet.KindServer)+"/") || strings.HasPrefix(d.Key, string(fleet.KindEntry)+"/")
+}
+
+// printDocuments writes the documents that were found to out, and to notes what whoever redirects out should know.
+func printDocuments(out, notes io.Writer, found []listed, all bool) error {
+	var wanted []etcd.Stored
+	for _, l := range found {
+		some := slices.DeleteFunc(slices.Clone(l.docs), func(d etcd.Stored) bool {
+			return !all && d.Key != l.under && (isRegistered(d) || d.Key == string(fleet.KindDeletions))
+		})
+		if len(some) == 0 && l.under != "" {
+			return notThere(l)
+		}
+		wanted = append(wanted, some...)
+	}
+	slices.SortFunc(wanted, func(a, b etcd.Stored) int { return cmp.Compare(a.Key, b.Key) })
+	wanted = slices.CompactFunc(wanted, func(a, b etcd.Stored) bool { return a.Key == b.Key })
+	text, bad := asFile(wanted)
+	_, _ = out.Write(text) // a terminal that has gone cannot be told
+	if len(wanted) == 0 {
+		fmt.Fprintln(notes, "there are no documents")
+	}
+	for _, err := range bad {
+		fmt.Fprintln(notes, "only a comment:", shown(err.Error()))
+	}
+	if len(text) > fleet.MaxFile {
+		fmt.Fprintf(notes, "config apply takes at most %d bytes at once, and these are %d: get them kind by kind\n", fleet.MaxFile, len(text))
+	}
+	return nil
+}
+
+func notThere(l listed) error {
+	switch {
+	case len(l.docs) > 0:
+		return fmt.Errorf("no operator has written a document below %s; -all shows the %s", l.under, count(len(l.docs), "registered one"))
+	case strings.HasSuffix(l.under, "/"):
+		return fmt.Errorf("there is no document below %s", l.under)
+	}
+	return fmt.Errorf("there is no document %s", l.under)
+}
+
+// asFile writes documents as one file that config apply takes. What it must not or would not take is a comment; of those that
+// it would not take, the reasons are returned, too.
+func asFile(docs []etcd.Stored) (file []byte, bad []error) {
+	for _, d := range docs {
+		text, err := fleet.JoinFile([]fleet.RawDocument{{Key: d.Key, Value: d.Value}})
+		if err == nil {
+			err = fleet.Check(d.Key, d.Value)
+		}
+		switch {
+		case err != nil:
+			bad = append(bad, err)
+			text = comment("Not accepted: "+shown(err.Error()), d)
+		case isRegistered(d):
+			text = comment("Registered by a node, and there as long as it is:", d)
+		case d.Key == string(fleet.KindDeletions):
+			text = comment("Confirms what had been deleted at that time, and nothing later:", d)
+		}
+		if len(file) > 0 {
+			file = append(file, "---\n"...)
+		}
+		file = append(file, text...)
+	}
+	return file, bad
+}
+
+// comment writes a document so that it is one. What is between two marks and only comments is no document to apply.
+func comment(why string, d etcd.Stored) []byte {
+	text, err := fleet.JoinFile([]fleet.RawDocument{{Key: d.Key, Value: d.Value}})
+	if err != nil {
+		text = fmt.Appendf(nil, "key: %s\n%s", shown(d.Key), d.Value)
+	}
+	out := []byte("# " + why + "\n")
+	for line := range bytes.Lines(text) {
+		out = append(out, strings.TrimRight("# "+shown(string(bytes.TrimRight(line, "\r\n"))), " ")+"\n"...)
+	}
+	return out
+}

@@ -1,0 +1,59 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+func TestValidate(t *testing.T) {
+	f := func(file string, good bool, want ...string) {
+		t.Helper()
+		r := run(t, file, "config", "validate", "-")
+		if good {
+			r.want(t, want...)
+		} else {
+			r.fail(t, want...)
+		}
+		if lines := strings.Count(r.out, "\n"); good && lines != len(want) {
+			t.Errorf("%d lines, want %d:\n%s", lines, len(want), r.out)
+		}
+	}
+	const whole = "key: models/a\npool: p\n---\nkey: colos/ams\nregion: weur\n---\nkey: endpoints/ams/x\nurl: http://h:1\npool: p\n"
+	f(whole, true, "3 documents good, 0 warnings\n")
+	f("key: pools/x\nqueue: {limit: -3}\n---\nkey: pools/y\nodd: 1\n---\nkey: pools/z\n", false,
+		"error: standard input: pools/x: queue.limit: -3: must be at least 0\n", "error: standard input: pools/y: odd: unknown field", "1 document good, 2 errors, 0 warnings")
+	f("key: pools/x\n---\nkey: pools/x\n---\nx: 1\n", false, "pools/x: the key is given twice (first in standard input)", "document 3 of the file (from line 4)",
+		"1 document good, 2 errors, 0 warnings")
+	// Two that claim the same.
+	f(whole+"---\nkey: endpoints/ams/y\nurl: http://h:1/v1\npool: p\n", false,
+		`error: endpoints/ams/y: url: "http://h:1": not in force, since endpoints/ams/x has this URL, too`, "4 documents good, 1 error, 0 warnings")
+	hash := strings.Repeat("ab", 32)
+	f("key: accounts/a\nkeys: [{id: k1, sha256: \""+hash+"\"}]\n---\nkey: accounts/b\nkeys: [{id: k2, sha256: \""+hash+"\"}]\n", false,
+		`error: accounts/b: key: "k2": not in force, since accounts/a has this key, too`)
+	f(whole+"---\nkey: models/b\npool: p\naliases: [a]\n", true,
+		`warning: models/b: aliases: "a": requests for it go to models/a, which has that name or alias, too`, "4 documents good, 1 warning")
+	// What refers to nothing.
+	f(whole+"---\nkey: models/b\npool: q\nrouting: {steps: [{regions: [eeur], colos: [fra]}]}\n", true,
+		`warning: models/b: pool: "q": no endpoint is in this pool, so the model cannot be served`,
+		`warning: models/b: routing.steps[0].colos: "fra": there is no colo of this name`,
+		`warning: models/b: routing.steps[0].regions: "eeur": no colo is in this region`, "3 warnings")
+	f(whole+"---\nkey: endpoints/fra/x\nurl: http://h:1\npool: p\n", true,
+		"warning: endpoints/fra/x: there is no document colos/fra, so no request is sent to this colo", "1 warning")
+	// A file with a part of a fleet.
+	f("key: models/a\nrouting: {steps: [{colos: [ams]}]}\n", true, "not checked: references to colos, endpoints, of which the files have none", "1 document good, 0 warnings")
+}
+
+func TestValidateNamesFiles(t *testing.T) {
+	dir := t.TempDir()
+	one, two := filepath.Join(dir, "one.yaml"), filepath.Join(dir, "two.yaml")
+	for name, text := range map[string]string{one: "key: pools/x\n", two: "key: pools/x\n---\nkey: pools/y\nqueue: {limit: no}\n"} {
+		if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	run(t, "", "config", "validate", one, two, dir+"/three.yaml").fail(t, "error: "+two+": pools/x: the key is given twice (first in "+one+")",
+		"error: "+two+": pools/y: queue.limit: ", "three.yaml: no such file", "1 document good, 3 errors")
+	run(t, "", "config", "validate", "../../deploy/fleet.yaml").want(t, "documents good, 0 warnings")
+}

@@ -1,0 +1,190 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"colonnade/analytics"
+)
+
+func openLog(t *testing.T, dir, node string) *analytics.Log {
+	t.Helper()
+	l, err := analytics.OpenLog(analytics.LogConfig{Dir: dir, Node: node})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = l.Close() })
+	return l
+}
+
+// ended is a final event of a request at an entry.
+func ended(id, account string, outcome analytics.Outcome) *analytics.Event {
+	return &analytics.Event{
+		EventID: id, RequestID: id, Kind: analytics.KindRequest, Phase: analytics.PhaseEnd, Account: account, Model: "tiny", Outcome: outcome, Status: 200,
+	}
+}
+
+func TestEventLines(t *testing.T) {
+	day := time.Date(2026, 3, 4, 5, 6, 7, 89e6, time.Local)
+	f := func(e analytics.Event, want string) {
+		t.Helper()
+		e.Time = day
+		l := eventLines{day: "2026-03-04"}
+		events := []analytics.Event{e}
+		l.fit(events)
+		if got := string(l.append(nil, &events[0])); got != "05:06:07.089 "+want+"\n" {
+			t.Errorf("got\n%swant\n%s", got, "05:06:07.089 "+want)
+		}
+	}
+	ms := func(n float64) analytics.Milliseconds { return analytics.Milliseconds(n * 1e6) }
+	whole := analytics.Event{
+		Node: "ams-1", Kind: analytics.KindInference, Phase: analytics.PhaseEnd, ColoID: "ams", Endpoint: "gpu-7", Account: "acme", Model: "llama",
+		Status: 200, Outcome: analytics.OutcomeCompleted, RequestTime: ms(1960), QueuingTime: ms(12), TimeToFirstToken: ms(52.4),
+		PromptTokens: 12, CompletionTokens: 64, TokensEstimated: 63, Cost: 0.08234567, CostUnit: "neurons", Attempts: 2,
+	}
+	f(whole, "ams-1 acme llama ams/gpu-7 200 1.96s queued 12ms ttft 52ms tokens 12+64 cost 0.08235 neurons attempts 2")
+	gone := whole
+	gone.PromptTokens, gone.CompletionTokens, gone.Cost, gone.Attempts, gone.Outcome, gone.Endpoint = 0, 0, 0, 1, analytics.OutcomeClientGone, ""
+	f(gone, "ams-1 acme llama ams 200 client_gone 1.96s queued 12ms ttft 52ms tokens ~63")
+	begun := analytics.Event{Node: "ams-1", Phase: analytics.PhaseBegin, Model: "llama", ColoID: "ams"}
+	f(begun, "ams-1 - llama ams begin")
+	f(analytics.Event{Node: "e", Phase: analytics.PhaseEnd, Status: 429, Outcome: analytics.OutcomeRefused, Reason: "queue_full", Code: "rate_limited"},
+		"e - - - 429 refused (queue_full)")
+	f(analytics.Event{Node: "e", Phase: analytics.PhaseEnd, Status: 404, Outcome: analytics.OutcomeRefused, Code: "model_not_found", Model: "x\x1b[31m"},
+		`e - "x\x1b[31m" - 404 refused (model_not_found)`)
+	f(analytics.Event{Node: "e", Phase: analytics.PhaseEnd, Outcome: analytics.OutcomeCrashed}, "e - - - - crashed")
+}
+
+// Columns are as wide as the widest so far; another day is told.
+func TestEventLinesAlign(t *testing.T) {
+	l := eventLines{day: "2026-03-04"}
+	day := time.Date(2026, 3, 4, 23, 59, 59, 0, time.Local)
+	events := []analytics.Event{*ended("1", "acme", analytics.OutcomeCompleted), *ended("2", strings.Repeat("a", 30), analytics.OutcomeCompleted), *ended("3", "open", analytics.OutcomeCompleted)}
+	events[0].Time, events[1].Time, events[2].Time = day, day, day.Add(time.Second)
+	l.fit(events)
+	var got []byte
+	for i := range events {
+		got = l.append(got, &events[i])
+	}
+	want := "23:59:59.000 - acme             tiny - 200\n" +
+		"23:59:59.000 - " + strings.Repeat("a", 30) + " tiny - 200\n" +
+		"--- 2026-03-05\n" +
+		"00:00:00.000 - open             tiny - 200\n"
+	if string(got) != want {
+		t.Errorf("got\n%swant\n%s", got, want)
+	}
+}
+
+func TestEventsTail(t *testing.T) {
+	dir := t.TempDir()
+	entry, colo := openLog(t, dir, "edge-1"), openLog(t, dir, "ams-1")
+	entry.Append(ended("1", "acme", analytics.OutcomeCompleted))
+	entry.Append(ended("2", "open", analytics.OutcomeRefused))
+	begin := ended("3", "acme", "")
+	begin.Kind, begin.Phase = analytics.KindInference, analytics.PhaseBegin
+	colo.Append(begin)
+	end := ended("3", "acme", analytics.OutcomeTimeout)
+	end.Kind = analytics.KindInference
+	colo.Append(end)
+	f := func(want int, args ...string) string {
+		t.Helper()
+		out := run(t, "", append([]string{"events", "tail", "-events", dir}, args...)...).want(t)
+		if lines := strings.Count(out, "\n"); lines != want {
+			t.Errorf("%v: %d lines, want %d:\n%s", args, lines, want, out)
+		}
+		return out
+	}
+	f(3)
+	f(4, "-begin")
+	f(1, "-n", "1")
+	f(0, "-n", "0")
+	f(2, "-account", "acme")
+	f(1, "-kind", "inference")
+	f(1, "-outcome", "refused")
+	f(2, "-node", "edge-1", "-model", "tiny")
+	f(0, "-model", "other")
+	if out := f(1, "-kind", "inference", "-json"); !strings.HasPrefix(out, `{"event_id":"3","request_id":"3","kind":"inference","phase":"end",`) {
+		t.Errorf("got %s", out)
+	}
+	run(t, "", "events", "tail", "-events", dir, "-account", "nobody").want(t, "there is no such event below "+dir)
+	t.Setenv("COLONNADE_EVENTS", dir)
+	run(t, "", "events", "tail").want(t, "edge-1")
+	run(t, "", "events", "tail", "-kind", "x").fail(t, `-kind "x": must be one of request, inference`)
+	run(t, "", "events", "tail", "-outcome", "x").fail(t, `-outcome "x": must be one of completed, client_gone`)
+	run(t, "", "events", "tail", "-n", "-1").fail(t, "-n -1: must not be negative")
+}
+
+func TestEventsBelow(t *testing.T) {
+	up := t.TempDir()
+	nodes := filepath.Join(up, "nodes")
+	if err := os.MkdirAll(filepath.Join(nodes, "events", "x"), 0o750); err != nil {
+		t.Fatal(err)
+	}
+	f := func(events, dir, want string) {
+		t.Helper()
+		if got, err := eventsBelow(events, dir); got != want || (err == nil) != (want != "") {
+			t.Errorf("eventsBelow(%q, %q) = %q, %v, want %q", events, dir, got, err, want)
+		}
+	}
+	f(nodes, "", nodes)
+	f(nodes+"/events", "", nodes)
+	f(nodes+"/events/", "", nodes)
+	f("", up, nodes)
+	f("", "", "")
+	f(up, "", "")
+	f("", nodes, "")
+	// A directory that is itself called so.
+	odd := filepath.Join(up, "events")
+	if err := os.MkdirAll(filepath.Join(odd, "events"), 0o750); err != nil {
+		t.Fatal(err)
+	}
+	f(odd, "", odd)
+}
+
+// Following shows what comes, a line once it is whole, and tells of what is bad at the end.
+func TestEventsFollow(t *testing.T) {
+	dir := t.TempDir()
+	entry := openLog(t, dir, "edge-1")
+	entry.Append(ended("1", "first", analytics.OutcomeCompleted))
+	var out, notes screen
+	stop := background(t, &out, &notes, "events", "tail", "-events", dir, "-f")
+	out.await(t, " first ")
+	entry.Append(ended("2", "second", analytics.OutcomeCompleted))
+	out.await(t, " second ")
+	other := openLog(t, dir, "ams-1")
+	other.Append(ended("3", "third", analytics.OutcomeCompleted))
+	out.await(t, " third ")
+	segments, err := filepath.Glob(filepath.Join(dir, "events", "edge-1", "*.log"))
+	if err != nil || len(segments) != 1 {
+		t.Fatal(segments, err)
+	}
+	file, err := os.OpenFile(segments[0], os.O_APPEND|os.O_WRONLY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	if _, err := file.WriteString("not a line\n"); err != nil {
+		t.Fatal(err)
+	}
+	entry.Append(ended("4", "fourth", analytics.OutcomeCompleted))
+	out.await(t, " fourth ")
+	if _, err := file.WriteString("half a"); err != nil {
+		t.Fatal(err)
+	}
+	other.Append(ended("5", "fifth", analytics.OutcomeCompleted))
+	out.await(t, " fifth ")
+	if err := stop(); err != nil {
+		t.Error(err)
+	}
+	if lines := strings.Count(out.String(), "\n"); lines != 5 {
+		t.Errorf("%d lines, want 5:\n%s", lines, out.String())
+	}
+	for _, want := range []string{"left out: 1 line is not what was written", "left out: 1 line is not complete"} {
+		if !strings.Contains(notes.String(), want) {
+			t.Errorf("it does not say %q:\n%s", want, notes.String())
+		}
+	}
+}

@@ -1,0 +1,29 @@
+package main
+
+import (
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"testing"
+)
+
+func TestHealth(t *testing.T) {
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch r.URL.Path {
+		case "/ready":
+			fmt.Fprintln(w, "ready")
+		case "/silent":
+			<-r.Context().Done()
+		default:
+			http.Error(w, "draining", http.StatusServiceUnavailable)
+		}
+	}))
+	defer server.Close()
+	t.Setenv("http_proxy", "http://127.0.0.1:1") // has no say
+
+	run(t, "", "health", server.URL+"/ready").want(t, "ready\n")
+	run(t, "", "health", server.URL+"/ready", server.URL+"/").fail(t, "ready\n", "503", "draining")
+	run(t, "", "health", "-timeout", "50ms", server.URL+"/silent").fail(t, "not healthy", "deadline")
+	run(t, "", "health", "http://127.0.0.1:1/ready").fail(t, "not healthy", "refused")
+	run(t, "", "health").fail(t, "URL")
+}

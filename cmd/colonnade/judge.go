@@ -1,0 +1,114 @@
+package main
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"colonnade/fleet"
+)
+
+// tooQuiet is how long a node may have heard nothing from etcd. It asks by its own clock every few seconds, and after 15 it looks
+// for another connection.
+const tooQuiet = 20 * time.Second
+
+// judge says in words what is wrong, and what may be so by intent. newest is the store's revision after the nodes were asked.
+func (s *status) judge(newest int64) {
+	s.Wrong, s.Warnings = []string{}, []string{}
+	for _, r := range s.Rejected {
+		s.Wrong = append(s.Wrong, r.text())
+	}
+	var v verdict
+	v.conflicts(s.Conflicts)
+	s.Wrong, s.Warnings = append(s.Wrong, v.wrong...), append(s.Warnings, v.odd...)
+	for _, n := range s.Nodes {
+		s.Wrong = append(s.Wrong, n.wrong(newest)...)
+	}
+	for _, h := range heldBy(s.Nodes) {
+		s.Wrong = append(s.Wrong, h.text()+"; to confirm that they are meant: colonnade config confirm")
+	}
+	for _, d := range s.Dangling {
+		s.Warnings = append(s.Warnings, danglingText(d))
+	}
+	for _, n := range s.Nodes {
+		if n.Config != nil && len(n.Config.Suspect) > 0 {
+			s.Warnings = append(s.Warnings, fmt.Sprintf("%s: in force although their leases ran out: %s", n.Document, some(n.Config.Suspect)))
+		}
+	}
+}
+
+func (r *rejected) text() string {
+	e := fleet.InvalidError{Key: fmt.Sprintf("%s (revision %d)", r.Key, r.Revision), Field: r.Field, Value: r.Value, Reason: r.Reason}
+	text := e.Error()
+	if len(r.LastGood) > 0 {
+		text += "; " + some(r.LastGood) + " " + verb(len(r.LastGood), "goes", "go") + " on with the last good version"
+	}
+	if len(r.Without) > 0 {
+		text += "; " + some(r.Without) + " " + verb(len(r.Without), "has", "have") + " none"
+	}
+	return text
+}
+
+// wrong says what is wrong with a node, but for what it holds back.
+func (n *nodeStatus) wrong(newest int64) []string {
+	c := n.Config
+	if c == nil {
+		return []string{n.Document + ": " + n.unasked()}
+	}
+	var wrong []string
+	if age := time.Duration(c.AgeSeconds * float64(time.Second)); age > tooQuiet {
+		wrong = append(wrong, fmt.Sprintf("%s: has not heard from etcd for %s, and goes on with the documents of revision %d", n.Document, brief(age), c.Revision))
+	}
+	if c.Revision > newest {
+		wrong = append(wrong, fmt.Sprintf("%s: has heard of revision %d, and etcd is at %d: it follows another etcd, or this one was restored", n.Document, c.Revision, newest))
+	}
+	return wrong
+}
+
+// heldBack is one kind of documents whose deletions nodes hold back.
+type heldBack struct {
+	kind  fleet.Kind
+	keys  []string // in the order in which they were first seen
+	nodes []string
+}
+
+// heldBy returns what is held back, by kind.
+func heldBy(nodes []nodeStatus) []*heldBack {
+	var all []*heldBack
+	for _, n := range nodes {
+		if n.Config == nil {
+			continue
+		}
+		for _, key := range n.Config.Held {
+			kind, _, _ := strings.Cut(key, "/")
+			h := find(&all, fleet.Kind(kind))
+			addOnce(&h.keys, key)
+			addOnce(&h.nodes, n.Node)
+		}
+	}
+	return all
+}
+
+func find(all *[]*heldBack, kind fleet.Kind) *heldBack {
+	for _, h := range *all {
+		if h.kind == kind {
+			return h
+		}
+	}
+	h := &heldBack{kind: kind}
+	*all = append(*all, h)
+	return h
+}
+
+func addOnce(list *[]string, s string) {
+	for _, there := range *list {
+		if there == s {
+			return
+		}
+	}
+	*list = append(*list, s)
+}
+
+func (h *heldBack) text() string {
+	return fmt.Sprintf("%s of %s held back by %s: %s", count(len(h.keys), "deletion"), h.kind, some(h.nodes), some(h.keys))
+}

@@ -1,0 +1,85 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"time"
+
+	"colonnade/accounts"
+	"colonnade/fleet"
+	"colonnade/onebox"
+)
+
+// demoAccount makes an account with a key of its own. Its document takes the place of an earlier start's, and so does its key.
+func demoAccount(now time.Time) (key string, doc fleet.RawDocument) {
+	key, entry := accounts.NewKey("", now.UTC().Truncate(time.Second), time.Time{})
+	text, err := fleet.AddKey("demo", []byte("# Written by colonnade up at each start.\nweight: 4\npriority: interactive\n"), entry)
+	if err != nil {
+		panic("colonnade: " + err.Error()) // a constant, and a key
+	}
+	return key, fleet.RawDocument{Key: accountKey("demo"), Value: text}
+}
+
+// printPastes says what to paste first.
+func printPastes(out io.Writer, f *onebox.Fleet, c onebox.Config, key string) {
+	bearer := "-H 'authorization: Bearer " + key + "' "
+	auth, apiKey := "", "none"
+	if !c.Open {
+		auth, apiKey = bearer, key
+	}
+	chat := func(auth string) string {
+		return fmt.Sprintf(`  curl -N %[1]s/chat/completions %[2]s-H 'content-type: application/json' \
+    -d '{"model":"default","stream":true,"messages":[{"role":"user","content":"hello"}]}'
+`, f.URL(), auth)
+	}
+	if c.Open {
+		fmt.Fprintf(out, `
+A streamed chat. Without a key, or with one that nobody knows, it is the account open's:
+
+%[1]s
+The same as the account demo, by the key that it has until the next start. In queues it goes before
+the account open (priority: interactive, weight: 4):
+
+%[2]s`, chat(""), chat(bearer))
+	} else {
+		fmt.Fprintf(out, `
+A streamed chat, as the account demo, by the key that it has until the next start. Without a key, or
+with one that nobody knows, it is refused:
+
+%s`, chat(bearer))
+	}
+	requests, slots, fate := crowd(f, c)
+	fmt.Fprintf(out, `
+A key for somebody else, kept by its hash only:
+
+  bin/colonnade keys create -etcd %[5]s -account acme
+
+The OpenAI SDK for Python (npm's takes baseURL and apiKey):
+
+  OpenAI(base_url=%[1]q, api_key=%[7]q)
+
+%[2]d requests at once, for %[3]d slots: %[4]s
+get a 429 that says why and when to come back:
+
+  seq %[2]d | xargs -P %[2]d -I{} curl -s -o /dev/null \
+    -w '%%{http_code} colo=%%header{x-colonnade-colo} reason=%%header{x-colonnade-reason} retry-after=%%header{retry-after}\n' \
+    %[1]s/chat/completions %[6]s-H 'content-type: application/json' -d '{"model":"default","messages":[{"role":"user","content":"hello"}]}' | sort | uniq -c
+
+Ctrl-C ends it.
+`, f.URL(), requests, slots, fate, f.Etcd, auth, apiKey)
+}
+
+// crowd returns how many requests at once show all that can happen to one, for how many slots, and what that is. A colo
+// queues a dozen of one account, so twice that beyond its slots is too many for it.
+func crowd(f *onebox.Fleet, c onebox.Config) (requests, slots int, fate string) {
+	colos := map[string]bool{}
+	for _, e := range f.Engines {
+		colos[e.Colo] = true
+	}
+	slots = len(f.Engines) * c.Engine.Slots
+	requests = max(4*slots, slots+24*len(colos))
+	if len(colos) > 1 {
+		return requests, slots, "some run here, some spill over to the next colo, some queue, and the rest"
+	}
+	return requests, slots, "some run, some queue, and the rest"
+}

@@ -1,0 +1,91 @@
+package main
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+	"unicode"
+	"unicode/utf8"
+)
+
+// shown makes a text safe for a terminal. Not all that is in events, in the store or on a node's page is written by us.
+func shown(s string) string {
+	if strings.IndexFunc(s, func(r rune) bool { return !unicode.IsPrint(r) || r == unicode.ReplacementChar }) < 0 {
+		return s
+	}
+	return strconv.QuoteToASCII(s)
+}
+
+// count writes a number of things, in the plural where it should be.
+func count(n int, thing string) string {
+	if n == 1 {
+		return "1 " + thing
+	}
+	if kept, ok := strings.CutSuffix(thing, "y"); ok {
+		return fmt.Sprintf("%d %sies", n, kept)
+	}
+	return fmt.Sprintf("%d %ss", n, thing)
+}
+
+func isAre(n int, thing string) string {
+	if n == 1 {
+		return count(n, thing) + " is"
+	}
+	return count(n, thing) + " are"
+}
+
+// brief writes a duration with three digits, or in minutes and seconds.
+func brief(d time.Duration) string {
+	switch {
+	case d < time.Millisecond:
+		return fmt.Sprintf("%.2fms", d.Seconds()*1e3)
+	case d < 999500*time.Microsecond:
+		return fmt.Sprintf("%.0fms", d.Seconds()*1e3)
+	case d < 9995*time.Millisecond:
+		return fmt.Sprintf("%.2fs", d.Seconds())
+	case d < 59950*time.Millisecond:
+		return fmt.Sprintf("%.1fs", d.Seconds())
+	}
+	return d.Round(time.Second).String()
+}
+
+func verb(n int, one, many string) string {
+	if n == 1 {
+		return one
+	}
+	return many
+}
+
+// some names the first of many.
+func some(names []string) string {
+	const most = 4
+	if len(names) <= most+1 {
+		return strings.Join(names, ", ")
+	}
+	return fmt.Sprintf("%s and %d more", strings.Join(names[:most], ", "), len(names)-most)
+}
+
+// lineWidth is that of a terminal nobody has made smaller.
+const lineWidth = 100
+
+// wrapped breaks a text into lines at spaces; all but the first begin with indent.
+func wrapped(text, indent string) string {
+	var out strings.Builder
+	width := 0
+	for i, word := range strings.Split(text, " ") {
+		w := utf8.RuneCountInString(word)
+		switch {
+		case i == 0:
+		case width+1+w > lineWidth:
+			out.WriteString("\n" + indent)
+			width = len(indent)
+		default:
+			out.WriteByte(' ')
+			width++
+		}
+		out.WriteString(word)
+		width += w
+	}
+	return out.String()
+}

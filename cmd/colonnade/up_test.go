@@ -1,0 +1,69 @@
+package main
+
+import (
+	"fmt"
+	"net/http"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+// The fleet of up serves whoever has no key as the account open, if it is open, and its printed key as the account demo.
+func TestUpAccounts(t *testing.T) {
+	f := func(open bool, withoutKey int) {
+		t.Helper()
+		dir := t.TempDir()
+		var out, notes screen
+		end := background(t, &out, &notes, "up", "-listen", "127.0.0.1:0", "-admin", "127.0.0.1:0", "-etcd-listen", "127.0.0.1:0",
+			"-dir", dir, fmt.Sprintf("-open=%v", open))
+		out.await(t, "Ctrl-C ends it.")
+		defer func() {
+			if err := end(); err != nil {
+				t.Errorf("up ended with %v\n%s", err, notes.String())
+			}
+		}()
+		url := regexp.MustCompile(`http://\S+/v1\b`).FindString(out.String())
+		key := regexp.MustCompile(`authorization: Bearer (cn_\w+)`).FindStringSubmatch(out.String())[1]
+		if got := chatStatus(t, url, ""); got != withoutKey {
+			t.Errorf("open %v, without a key: %d", open, got)
+		}
+		if got := chatStatus(t, url, "cn_x_unknown"); got != withoutKey {
+			t.Errorf("open %v, with an unknown key: %d", open, got)
+		}
+		if got := chatStatus(t, url, key); got != http.StatusOK {
+			t.Errorf("open %v, with the key: %d", open, got)
+		}
+		want := map[string]int{"demo": 1, "open": 0}
+		if open {
+			want["open"] = 2
+		}
+		for account, n := range want {
+			events := run(t, "", "events", "tail", "-dir", dir, "-kind", "request", "-account", account).want(t)
+			if got := strings.Count(events, "\n"); got != n {
+				t.Errorf("open %v: account %s has %d requests, want %d:\n%s", open, account, got, n, events)
+			}
+		}
+		created := regexp.MustCompile(`keys create -etcd (\S+) -account acme`).FindStringSubmatch(out.String())
+		run(t, "", "keys", "list", "-etcd", created[1]).want(t, "demo")
+	}
+	f(true, http.StatusOK)
+	f(false, http.StatusUnauthorized)
+}
+
+func chatStatus(t *testing.T, url, key string) int {
+	t.Helper()
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, url+"/chat/completions", strings.NewReader(`{"model":"default","max_tokens":1,"messages":[]}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Header.Set("Content-Type", "application/json")
+	if key != "" {
+		r.Header.Set("Authorization", "Bearer "+key)
+	}
+	answer, err := http.DefaultClient.Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	answer.Body.Close()
+	return answer.StatusCode
+}

@@ -1,0 +1,141 @@
+package cmd
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"colonnade/discovery/etcd"
+	"colonnade/internal/etcdtest"
+)
+
+// config runs `colonnade config …` and says whether its exit status was 0; anything but 0 and 1 is an error.
+func (f *processes) config(args ...string) (string, bool) {
+	f.t.Helper()
+	out, err := run(f.t, bin+"/colonnade", append(append([]string{"config"}, args...), "-etcd", f.etcd)...)
+	var exit *exec.ExitError
+	if err != nil && (!errors.As(err, &exit) || exit.ExitCode() != 1) {
+		f.t.Fatalf("config %v: %v\n%s", args, err, out)
+	}
+	return strings.ReplaceAll(out, "\n  ", " "), err == nil
+}
+
+// awaitStatus waits until `config status` says something, and checks whether it found all well then.
+func (f *processes) awaitStatus(well bool, texts ...string) {
+	f.t.Helper()
+	var out string
+	var ok bool
+	waitFor(f.t, fmt.Sprintf("config status to say %q", texts), func() bool {
+		out, ok = f.config("status")
+		for _, text := range texts {
+			if !strings.Contains(out, text) {
+				return false
+			}
+		}
+		return true
+	})
+	if ok != well {
+		f.t.Errorf("exit status 0: %v, want %v\n%s", ok, well, out)
+	}
+}
+
+// putAnything writes to etcd what no check has seen.
+func (f *processes) putAnything(key, value string) {
+	f.t.Helper()
+	client, err := etcd.Dial([]string{f.etcd})
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	defer client.Close()
+	if _, err := client.Put(f.t.Context(), etcd.DefaultPrefix+key, value); err != nil {
+		f.t.Fatal(err)
+	}
+}
+
+// What an operator sees of a fleet's documents: all well, a bad document, a node that is down, too many deletions.
+func TestConfigStatus(t *testing.T) {
+	f := startFleet(t, layout{})
+	f.apply("key: pools/tiny\nqueue: {limit: 5}\n")
+	f.awaitStatus(true, "edge-1 ", "entry weur", "ams-1 ", "colo ams", "nothing is wrong")
+
+	f.putAnything("pools/tiny", "queue: {limit: -5}\n")
+	f.awaitStatus(false, "- pools/tiny (revision", "queue.limit: -5: must be at least 0; ams-1 goes on with the last good version", "1 thing is wrong")
+	out, ok := f.config("get", "pools/")
+	if !ok || !strings.Contains(out, "# Not accepted: pools/tiny: queue.limit") {
+		t.Errorf("config get: %v\n%s", ok, out)
+	}
+	f.apply("key: pools/tiny\nqueue: {limit: 6}\n")
+	f.awaitStatus(true, "nothing is wrong")
+
+	models := ""
+	var keys []string
+	for i := range 12 {
+		keys = append(keys, fmt.Sprintf("models/m%d", i))
+		models += "---\nkey: " + keys[i] + "\npool: tiny\n"
+	}
+	f.apply(models)
+	f.awaitStatus(true, "models 13", "nothing is wrong")
+	if out, ok := f.config(append([]string{"delete"}, keys...)...); !ok || !strings.Contains(out, "colonnade config confirm") {
+		t.Errorf("config delete: %v\n%s", ok, out)
+	}
+	f.awaitStatus(false, "12 deletions of models held back by edge-1, ams-1: models/m0,")
+	if out, ok := f.config("confirm"); !ok || !strings.Contains(out, "no node holds deletions back any more") {
+		t.Errorf("config confirm: %v\n%s", ok, out)
+	}
+	f.awaitStatus(true, "models 1,", "nothing is wrong")
+
+	_ = f.entry.stop(syscall.SIGKILL)
+	if out, ok := f.config("status"); ok || !strings.Contains(out, "entries/edge-1: cannot be asked at "+f.entry.admin+": connection refused") {
+		t.Errorf("config status, with an entry that was killed: %v\n%s", ok, out)
+	}
+	f.awaitStatus(true, "nothing is wrong") // once its lease has run out
+}
+
+// What is got from one store is applied to another, and nothing of the nodes with it.
+func TestConfigMoves(t *testing.T) {
+	f, other := startFleet(t, layout{}), "http://"+etcdtest.Start(t).Address
+	out, err := run(t, bin+"/colonnade", "config", "get", "-etcd", f.etcd)
+	if err != nil {
+		t.Fatal(err, out)
+	}
+	file := filepath.Join(t.TempDir(), "all.yaml")
+	if err := os.WriteFile(file, []byte(out), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if said, err := run(t, bin+"/colonnade", "config", "apply", "-etcd", other, file); err != nil {
+		t.Errorf("%v\n%s", err, said)
+	}
+	if again, err := run(t, bin+"/colonnade", "config", "get", "-etcd", other); err != nil || again != out {
+		t.Errorf("%v, got\n%s\nwant\n%s", err, again, out)
+	}
+}
+
+// Events are followed while a fleet serves, until Ctrl-C.
+func TestEventsTail(t *testing.T) {
+	f := startFleet(t, layout{})
+	if status, body := chat(f.entry.address, testKey, false); status != 200 {
+		t.Fatalf("%d %s", status, body)
+	}
+	tail := start(t, bin+"/colonnade", "events", "tail", "-events", f.entry.dir, "-f")
+	waitFor(t, "the first request", func() bool { return strings.Count(tail.said(), "acme tiny ams") == 1 })
+	if status, body := chat(f.entry.address, "wrong", true); status != 401 {
+		t.Errorf("%d %s", status, body)
+	}
+	waitFor(t, "the second", func() bool { return strings.Contains(tail.said(), "401 refused (invalid_api_key)") })
+	if status, body := chat(f.entry.address, testKey, true); status != 200 {
+		t.Errorf("%d %s", status, body)
+	}
+	waitFor(t, "the third", func() bool { return strings.Count(tail.said(), "acme tiny ams") == 2 })
+	if err := tail.stop(syscall.SIGINT); err != nil || strings.Contains(tail.said(), "left out") {
+		t.Errorf("%v\n%s", err, tail.said())
+	}
+	out, err := run(t, bin+"/colonnade", "events", "tail", "-events", f.colos["ams"].dir, "-kind", "inference")
+	if err != nil || strings.Count(out, "ams-1 acme tiny ams/1 200") != 2 || strings.Count(out, "\n") != 2 {
+		t.Errorf("%v\n%s", err, out)
+	}
+}

@@ -1,0 +1,28 @@
+package node
+
+import (
+	"colonnade/fleet"
+)
+
+// ConfigState is what a node says at /debug/config: how fresh its documents are, and what of them is not in force as it stands in
+// the store.
+type ConfigState struct {
+	Node       string            `json:"node"`
+	Revision   int64             `json:"revision"`    // of the store, as far as the node has heard of it
+	AgeSeconds float64           `json:"age_seconds"` // since the store last said anything
+	Rejected   []fleet.Rejection `json:"rejected"`
+	Conflicts  []fleet.Conflict  `json:"conflicts"`
+	Held       []string          `json:"held"`    // keys: deleted in the store, and in force until that is confirmed
+	Suspect    []string          `json:"suspect"` // keys: their nodes let the leases run out, and they stay in force for a while
+}
+
+func (p *parts) configState() ConfigState {
+	s := p.watcher.State()
+	return ConfigState{
+		Node: p.config.Node, Revision: s.Revision, AgeSeconds: s.Age.Seconds(),
+		Rejected: list(s.Rejected), Conflicts: list(s.Conflicts), Held: list(s.Held), Suspect: list(s.Suspect),
+	}
+}
+
+// list makes none an empty list, for those who read JSON.
+func list[T any](all []T) []T { return append([]T{}, all...) }
