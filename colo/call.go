@@ -7,7 +7,6 @@ import (
 	"github.com/valyala/fasthttp"
 
 	"colonnade/admission"
-	"colonnade/analytics"
 	"colonnade/fleet"
 	"colonnade/forwarding"
 	"colonnade/openai"
@@ -24,6 +23,7 @@ type call struct {
 	route openai.Route
 	model *fleet.Model
 	pool  *admission.Pool
+	under *inForce // what pool was chosen by
 	body  openai.Body
 	raw   []byte // as received
 
@@ -32,8 +32,10 @@ type call struct {
 	arrived   time.Time
 	firstBy   time.Time // by when the client wants a first byte; zero = any time
 	end       time.Time // of the whole request
+	budgeted  bool      // it pays into the budget of retries: not before it is believed
 	grant     admission.Grant
 	held      bool               // grant is to be released
+	begun     bool               // the attempt under way is to be ended by an event
 	answer    *forwarding.Answer // of the last attempt
 	granted   time.Time
 	firstByte time.Time
@@ -52,14 +54,14 @@ var errPanicked = errors.New("handler panicked")
 
 // newCall takes the request in hand. leave must follow.
 func (s *Server) newCall(rc *fasthttp.RequestCtx) *call {
-	s.budget.Begin()
 	return &call{Custody: s.inHand.Take(), server: s, rc: rc, arrived: time.Now()}
 }
 
 // leave lets go of everything that the request has, once.
 func (c *call) leave() {
 	c.release()
-	if c.LetGo() {
+	c.logLost()
+	if c.LetGo() && c.budgeted {
 		c.server.budget.End()
 	}
 }
@@ -111,7 +113,7 @@ func (c *call) acquire() error {
 	}
 	c.attempts++
 	c.server.metrics.QueueWait(c.pool.Name(), grant.Queued())
-	c.server.config.Log.Append(c.event(analytics.PhaseBegin))
+	c.logBegin()
 	return nil
 }
 
@@ -147,7 +149,7 @@ func (c *call) dispatch() (*forwarding.Answer, error) {
 		Connect: c.model.Timeouts.Connect.Std(),
 		Idle:    c.idle(),
 		End:     c.end,
-		Linger:  linger,
+		Linger:  Linger,
 	}
 	if c.handshake != nil {
 		c.toHandshake(&r, edit.Model)
@@ -163,7 +165,9 @@ func (c *call) dispatch() (*forwarding.Answer, error) {
 			c.hurried = true
 		}
 	}
-	answer, err := c.server.transport.Do(c.Context, &r, forwarding.Shape{API: c.route.API, StripUsage: edit.AskUsage && !c.body.IncludeUsage})
+	answer, err := c.server.transport.Do(c.Context, &r, forwarding.Shape{
+		API: c.route.API, StripUsage: edit.AskUsage && !c.body.IncludeUsage, Usage: true,
+	})
 	c.firstByte = time.Now()
 	return answer, err
 }

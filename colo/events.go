@@ -1,6 +1,7 @@
 package colo
 
 import (
+	"slices"
 	"time"
 
 	"colonnade/analytics"
@@ -19,7 +20,7 @@ func (c *call) event(phase analytics.Phase) *analytics.Event {
 		Phase:            phase,
 		ColoID:           s.config.Colo,
 		SourceColoID:     c.hop.Source,
-		ColoPath:         c.hop.Visited,
+		ColoPath:         append(slices.Clip(c.hop.Visited), s.config.Node),
 		Account:          c.hop.Account,
 		Model:            c.model.Name,
 		Pool:             c.pool.Name(),
@@ -37,8 +38,18 @@ func (c *call) event(phase analytics.Phase) *analytics.Event {
 	}
 }
 
-// log writes the attempt's final event.
+// logBegin says that a permit was granted.
+func (c *call) logBegin() {
+	c.begun = true
+	c.server.config.Log.Append(c.event(analytics.PhaseBegin))
+}
+
+// log writes the attempt's final event, unless there is one already.
 func (c *call) log(e *analytics.Event) {
+	if !c.begun {
+		return
+	}
+	c.begun = false
 	now := time.Now()
 	e.RequestTime = analytics.Milliseconds(now.Sub(c.arrived))
 	e.InferenceTime = analytics.Milliseconds(now.Sub(c.granted))
@@ -46,10 +57,23 @@ func (c *call) log(e *analytics.Event) {
 	c.server.metrics.Finished(e)
 }
 
-// logEnd ends an attempt of which nothing was relayed.
-func (c *call) logEnd(outcome analytics.Outcome, reason string) {
+// logFailed ends an attempt of which nothing was relayed.
+func (c *call) logFailed(n *next) {
 	e := c.event(analytics.PhaseEnd)
-	e.Outcome, e.Reason, e.Partial = outcome, reason, true
+	e.Outcome, e.Reason, e.Partial = n.outcome, n.failure, true
+	if n.outcome != analytics.OutcomeClientGone { // else there is nobody to be told anything
+		e.Status, e.Code = n.err.Status, n.err.Code
+	}
+	c.log(e)
+}
+
+// logLost ends an attempt whose handler, or relay, has panicked: any other has its final event already.
+func (c *call) logLost() {
+	if !c.begun {
+		return
+	}
+	e := c.event(analytics.PhaseEnd)
+	e.Outcome, e.Reason, e.Partial = analytics.OutcomeCrashed, "panic", true
 	c.log(e)
 }
 
@@ -59,7 +83,7 @@ func (c *call) logWhole(status int, body []byte) {
 	e.Outcome, e.Status, e.BytesOut = analytics.OutcomeCompleted, status, int64(len(body))
 	e.TimeToFirstToken = analytics.Milliseconds(c.firstByte.Sub(c.arrived))
 	if u, ok := openai.BodyUsage(body); ok {
-		c.bill(e, u)
+		c.bill(e, u, 0)
 	}
 	c.log(e)
 }
@@ -70,13 +94,7 @@ func (c *call) logStreamEnd(answer *forwarding.Answer, end forwarding.End) {
 	e.Outcome, e.Reason, e.Status, e.BytesOut = analytics.Outcome(end.Kind), end.Reason, answer.Status(), answer.Size()
 	e.TimeToFirstToken = analytics.Milliseconds(c.firstByte.Sub(c.arrived))
 	e.Partial = end.Kind != forwarding.EndComplete
-	if stream := answer.Stream(); stream != nil {
-		if u, ok := stream.Usage(); ok {
-			c.bill(e, u)
-		} else {
-			e.TokensEstimated = stream.Deltas()
-		}
-	}
+	c.billAnswer(e, answer)
 	switch {
 	case end.Kind == forwarding.EndComplete:
 		c.pool.Succeeded(c.grant.Endpoint)
@@ -86,11 +104,26 @@ func (c *call) logStreamEnd(answer *forwarding.Answer, end forwarding.End) {
 	c.log(e)
 }
 
-// bill enters what was used, and what it costs.
-func (c *call) bill(e *analytics.Event, u openai.Usage) {
-	e.PromptTokens, e.CompletionTokens, e.CachedTokens = u.Prompt, u.Completion, u.Cached
+// billAnswer enters what an answer that was relayed has told of its usage. Of a stream that told nothing, or was cut after it
+// did, what else was generated is estimated.
+func (c *call) billAnswer(e *analytics.Event, answer *forwarding.Answer) {
+	u, known := answer.Usage()
+	estimated := 0
+	if stream := answer.Stream(); stream != nil && (e.Partial || !known) {
+		estimated = stream.Untold()
+	}
+	if known || estimated > 0 {
+		c.bill(e, u, estimated)
+	}
+}
+
+// bill enters what was used, and what it costs. What is only estimated has its price too: who leaves before the end has
+// used the engine all the same.
+func (c *call) bill(e *analytics.Event, u openai.Usage, estimated int) {
+	e.PromptTokens, e.CompletionTokens, e.CachedTokens, e.AudioSeconds = u.Prompt, u.Completion, u.Cached, u.Seconds
+	e.TokensEstimated = estimated
 	if price := c.model.Cost; price.Per > 0 {
 		e.CostUnit = price.Unit
-		e.Cost = (float64(u.Prompt)*price.Input + float64(u.Completion)*price.Output) / float64(price.Per)
+		e.Cost = (float64(u.Prompt)*price.Input + float64(u.Completion+estimated)*price.Output) / float64(price.Per)
 	}
 }

@@ -40,12 +40,15 @@ func forbidden() *openai.Error {
 
 // outOfCapacity refuses for want of room, or of anybody who could serve.
 func outOfCapacity(r *admission.Refusal) *refusal {
-	e := openai.OutOfCapacity(string(r.Reason), r.RetryAfter)
-	if r.Reason == admission.NoEndpoint || r.Reason == admission.Draining {
+	e, kind := openai.OutOfCapacity(string(r.Reason), r.RetryAfter), forwarding.VerdictOOC
+	switch r.Reason {
+	case admission.NoEndpoint:
 		e = openai.Unavailable(string(r.Reason), r.RetryAfter)
+	case admission.Draining:
+		e, kind = openai.Unavailable(string(r.Reason), r.RetryAfter), forwarding.VerdictMoved
 	}
 	return &refusal{err: e, verdict: forwarding.Verdict{
-		Kind: forwarding.VerdictOOC, Reason: string(r.Reason), RetryAfter: r.RetryAfter, Expected: r.Expected,
+		Kind: kind, Reason: string(r.Reason), RetryAfter: r.RetryAfter, Expected: r.Expected,
 		MayWait: r.Reason == admission.Busy || r.Reason == admission.QueueTimeout,
 	}}
 }

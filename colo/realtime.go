@@ -74,6 +74,9 @@ func (c *call) logSession(end forwarding.SessionEnd) {
 	e.Partial = end.Kind != forwarding.EndComplete
 	e.MessagesIn, e.MessagesOut = end.MessagesIn, end.MessagesOut
 	e.BytesIn, e.BytesOut = end.BytesIn, end.BytesOut
+	if end.Told || end.Untold > 0 {
+		c.bill(e, end.Usage, end.Untold)
+	}
 	switch {
 	case end.Engine:
 		c.pool.Failed(c.grant.Endpoint)

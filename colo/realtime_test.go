@@ -79,7 +79,7 @@ func startServer(t *testing.T) *testServer {
 	}
 	s := &testServer{t: t, keys: forwarding.RandomKeys()}
 	s.Server, err = New(Config{
-		Colo: "ams", Node: "ams-1", Keys: s.keys, Table: func() *fleet.Table { return table }, Log: log,
+		Colo: "ams", Node: "ams-1", Keys: s.keys, Log: log,
 		Metrics: analytics.NewNodeMetrics(), Logger: logger,
 	})
 	if err != nil {
@@ -100,7 +100,7 @@ func startServer(t *testing.T) *testServer {
 		if !s.down {
 			now, stop := context.WithCancel(ctx)
 			stop()
-			err = s.Shutdown(now)
+			err = s.Shutdown(now, forwarding.Pace{})
 		}
 		cancel()
 		if err := errors.Join(err, <-ended, <-ended, log.Close()); err != nil {
@@ -218,7 +218,7 @@ func TestRealtimeDrain(t *testing.T) {
 	s := startServer(t)
 	c := s.open("voice")
 	s.Drain()
-	if v := s.refused("voice", toSelf, 503); !strings.HasPrefix(v, "ooc;reason=draining") {
+	if v := s.refused("voice", toSelf, 503); !strings.HasPrefix(v, "moved;reason=draining") {
 		t.Errorf("verdict %q", v)
 	}
 	if err := c.WriteMessage(websocket.TextMessage, []byte(`{"type":"response.create"}`)); err != nil {
@@ -231,7 +231,7 @@ func TestRealtimeDrain(t *testing.T) {
 	defer cancel()
 	s.down = true
 	over := make(chan error, 1)
-	go func() { over <- s.Shutdown(grace) }()
+	go func() { over <- s.Shutdown(grace, forwarding.Pace{}) }()
 	if code, text := closeCode(c); code != 1001 || text != "server is shutting down" {
 		t.Errorf("ended with %d %s", code, text)
 	}

@@ -11,7 +11,6 @@ import (
 	"github.com/valyala/fasthttp"
 
 	"colonnade/admission"
-	"colonnade/analytics"
 	"colonnade/forwarding"
 	"colonnade/openai"
 )
@@ -32,6 +31,9 @@ func (s *Server) serve(rc *fasthttp.RequestCtx) {
 	}
 	for {
 		if err := c.acquire(); err != nil {
+			if c.follow(err) {
+				continue
+			}
 			c.refuse(err)
 			return
 		}
@@ -46,7 +48,7 @@ func (s *Server) serve(rc *fasthttp.RequestCtx) {
 			answer.Close()
 		}
 		c.release()
-		c.logEnd(next.outcome, next.failure)
+		c.logFailed(&next)
 		c.last = &next.refusal
 		if !next.again || !s.budget.Take() {
 			next.write(c)
@@ -57,30 +59,62 @@ func (s *Server) serve(rc *fasthttp.RequestCtx) {
 	}
 }
 
-// receive checks who speaks, and reads what is asked for. Nothing is believed before the token is.
+// receive checks who speaks, and reads what is asked for. Nothing is believed, and no body read, before the token is.
 func (c *call) receive() *refusal {
 	s, rc := c.server, c.rc
-	if e := forwarding.CheckHead(rc); e != nil {
+	if e := forwarding.CheckHead(&rc.Request.Header, s.maxBody()); e != nil {
 		return &refusal{err: e, plain: true}
 	}
 	route, e := openai.ParseRoute(rc.Method(), rc.RequestURI())
 	if e != nil {
 		return &refusal{err: e, plain: true}
 	}
-	c.route, c.raw = route, rc.PostBody()
-	hop, err := s.config.Keys.Verify(string(rc.Request.Header.Peek(forwarding.HeaderHop)), forwarding.HopTarget{
-		Audience: s.config.Node, Method: string(rc.Method()), Path: route.Path, Body: c.raw,
-	}, c.arrived)
+	c.route = route
+	said, err := s.believe(&rc.Request.Header, route, c.arrived)
 	if err != nil {
-		s.config.Logger.Warn("request refused on the peer listener", "from", rc.RemoteAddr().String(), "reason", err)
-		return &refusal{err: forbidden(), plain: true}
+		return c.forbid(err)
 	}
+	if c.raw, e = c.Receive(rc, s.maxBody()); e != nil {
+		return &refusal{err: e, verdict: forwarding.Verdict{Kind: forwarding.VerdictError, Reason: e.Reason}}
+	}
+	if err := said.Covers(c.raw); err != nil {
+		return c.forbid(err)
+	}
+	s.budget.Begin()
+	hop := said.Hop
+	c.arrived, c.budgeted = time.Now(), true
 	c.hop, c.retries, c.broken = hop, hop.Retries, hop.Broken
 	c.end = c.arrived.Add(time.Duration(hop.Total))
 	if hop.FirstByte > 0 {
 		c.firstBy = c.arrived.Add(time.Duration(hop.FirstByte))
 	}
 	return c.resolve()
+}
+
+// believe reads the token.
+func (s *Server) believe(h *fasthttp.RequestHeader, route openai.Route, now time.Time) (forwarding.Announced, error) {
+	return s.config.Keys.VerifyHead(string(h.Peek(forwarding.HeaderHop)), forwarding.HopTarget{
+		Audience: s.config.Node, Method: string(h.Method()), Path: route.Path,
+	}, now)
+}
+
+// unwanted says by the head alone that a request will be refused.
+func (s *Server) unwanted(h *fasthttp.RequestHeader) bool {
+	if forwarding.CheckHead(h, s.maxBody()) != nil {
+		return true
+	}
+	route, e := openai.ParseRoute(h.Method(), h.RequestURI())
+	if e != nil {
+		return true
+	}
+	_, err := s.believe(h, route, time.Now())
+	return err != nil
+}
+
+// forbid refuses a request that is not one of the fleet's.
+func (c *call) forbid(reason error) *refusal {
+	c.server.config.Logger.Warn("request refused on the peer listener", "from", c.rc.RemoteAddr().String(), "reason", reason)
+	return &refusal{err: forbidden(), plain: true}
 }
 
 // resolve finds the model and its pool, and looks into the body.
@@ -90,16 +124,12 @@ func (c *call) resolve() *refusal {
 		s.config.Logger.Error("request goes no further", "request_id", c.hop.RequestID, "reason", astray, "visited", c.hop.Visited)
 		return &refusal{err: openai.Unavailable(astray, 0), verdict: forwarding.Verdict{Kind: forwarding.VerdictError, Reason: astray, Final: true}}
 	}
-	model, ok := s.config.Table().Model(c.hop.Model)
-	if !ok {
-		// The entry's table is newer than ours, or older: another colo may know it.
-		return &refusal{err: openai.ModelNotFound(c.hop.Model), verdict: forwarding.Verdict{Kind: forwarding.VerdictError, Reason: "unknown_model"}}
+	if refused := c.find(); refused != nil {
+		return refused
 	}
-	pool, ok := s.desk.Pool(model.Pool)
-	if !ok {
-		return unreachable(admission.NoEndpoint)
+	if c.route.API == openai.Realtime && s.Draining() {
+		return unreachable(admission.Draining) // it would last longer than this server
 	}
-	c.model, c.pool = model, pool
 	var e *openai.Error
 	if c.route.API == openai.Realtime {
 		e = c.readHandshake()
@@ -140,11 +170,8 @@ func (c *call) relay(answer *forwarding.Answer) (streaming bool) {
 	}
 	relay := &forwarding.Relay{
 		Context: c.Context, Answer: answer, Client: c.rc.Conn(), Stall: c.server.config.WriteStall, RequestID: c.hop.RequestID,
-		Ended: func(end forwarding.End) {
-			defer c.leave() // also if what is between should panic
-			c.release()
-			c.logStreamEnd(answer, end)
-		},
+		Known: func(end forwarding.End) { c.logStreamEnd(answer, end) },
+		Ended: c.leave,
 	}
 	if forwarding.WriteAnswer(c.rc, answer, relay) {
 		return true
@@ -190,22 +217,22 @@ func (c *call) recovered(panicked any) {
 	if panicked == nil {
 		return
 	}
-	c.server.config.Logger.Error("handler panicked", "request_id", c.hop.RequestID, "panic", panicked, "stack", string(bytes.TrimSpace(debug.Stack())))
+	c.server.config.Logger.Error("handler panicked", "request_id", c.hop.RequestID, "panic", forwarding.Panicked(panicked), "stack", string(bytes.TrimSpace(debug.Stack())))
 	c.Cancel(errPanicked)
 	if c.answer != nil {
 		c.answer.Close()
 	}
 	if c.held {
 		c.release()
-		c.logEnd(analytics.OutcomeEngineError, "panic")
 	}
+	c.logLost()
 	(&refusal{err: openai.Internal(), verdict: forwarding.Verdict{Kind: forwarding.VerdictError, Final: true}}).write(c)
 }
 
 // refuse answers a request that got no permit.
 func (c *call) refuse(err error) {
-	var full *admission.Refusal
-	if !errors.As(err, &full) {
+	full := refusedFor(err)
+	if full == nil {
 		c.gone(err)
 		return
 	}
@@ -214,6 +241,13 @@ func (c *call) refuse(err error) {
 		return
 	}
 	outOfCapacity(full).write(c)
+}
+
+// refusedFor returns why a pool refused a request, or nil if that is not why there is no permit.
+func refusedFor(err error) *admission.Refusal {
+	var full *admission.Refusal
+	_ = errors.As(err, &full)
+	return full
 }
 
 // gone ends a request whose context has ended while it waited: nobody reads the answer, unless we end it ourselves.

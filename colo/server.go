@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -18,14 +19,13 @@ import (
 	"colonnade/openai"
 )
 
-// linger is how long a cancelled request's slot may wait for the engine to close the connection.
-const linger = 250 * time.Millisecond
+// Linger is how long a cancelled request's slot may wait for the engine to close the connection.
+const Linger = 250 * time.Millisecond
 
 // Config is what a colo server needs. All of it but WriteStall is required.
 type Config struct {
 	Colo, Node string
 	Keys       *forwarding.Keys
-	Table      func() *fleet.Table
 	Log        *analytics.Log
 	Metrics    *analytics.NodeMetrics
 	Logger     *slog.Logger
@@ -40,8 +40,10 @@ type Server struct {
 	budget      *forwarding.RetryBudget
 	metrics     *analytics.ColoMetrics
 	credentials *credentials
-	http        *fasthttp.Server
+	http        *forwarding.Server
 
+	applying sync.RWMutex // held while the pools are ahead of inForce
+	inForce  atomic.Pointer[inForce]
 	inHand   *forwarding.InHand
 	draining atomic.Bool
 }
@@ -62,20 +64,18 @@ func New(c Config) (*Server, error) {
 		budget:      forwarding.NewRetryBudget(),
 		credentials: newCredentials(),
 	}
+	s.inForce.Store(newInForce(fleet.NewDocuments().Table()))
 	s.desk = admission.NewDesk(c.Colo, s.probe, c.Logger)
 	s.metrics = analytics.NewColoMetrics(c.Metrics.Registry, s.poolStates)
 	s.http = forwarding.NewServer(forwarding.ServerConfig{
-		Handle:  s.serve,
-		Refuse:  s.refuseUnread,
-		MaxBody: s.maxBody,
-		InHand:  inHand,
-		Logger:  c.Logger,
+		Handle:   s.serve,
+		Refuse:   s.refuseUnread,
+		Unwanted: s.unwanted,
+		InHand:   inHand,
+		Logger:   c.Logger,
 	})
 	return s, nil
 }
-
-// Apply brings the server in line with a table.
-func (s *Server) Apply(t *fleet.Table) { s.desk.Apply(t) }
 
 // Run does what goes on beside requests, until ctx ends.
 func (s *Server) Run(ctx context.Context) error {
@@ -88,34 +88,32 @@ func (s *Server) Run(ctx context.Context) error {
 }
 
 // Serve answers the fleet's requests on ln until Shutdown.
-func (s *Server) Serve(ln net.Listener) error {
-	if err := s.http.Serve(ln); err != nil {
-		return fmt.Errorf("cannot serve %s: %w", ln.Addr(), err)
-	}
-	return nil
-}
+func (s *Server) Serve(ln net.Listener) error { return s.http.Serve(ln) }
 
-// Drain refuses newcomers and tells those who wait; what runs goes on.
+// Drain tells those who wait, and all who would have to, that this server moves its work to others. Who finds a free slot
+// is still served: not every entry may have heard of the drain.
 func (s *Server) Drain() {
 	s.draining.Store(true)
-	s.desk.Drain()
+	s.http.Drain()
+	s.desk.CloseQueues()
 }
 
 // Draining says whether Drain was called.
 func (s *Server) Draining() bool { return s.draining.Load() }
 
-// Shutdown waits for what runs until ctx ends, then ends it, and returns once nothing is in hand.
-func (s *Server) Shutdown(ctx context.Context) error {
+// Shutdown serves until no entry sends requests any more, then refuses newcomers; it waits for what runs until ctx ends,
+// then ends it, and returns once nothing is in hand. Until then an entry that has not heard of the drain is told so, which
+// costs its requests less than a closed port.
+func (s *Server) Shutdown(ctx context.Context, p forwarding.Pace) error {
 	s.Drain()
-	stop := context.AfterFunc(ctx, func() { s.inHand.EndAll(errDrained) })
-	defer stop()
-	// Every request ends by itself once its context has.
-	err := s.http.ShutdownWithContext(context.WithoutCancel(ctx))
-	return errors.Join(err, s.inHand.Close())
+	s.http.AwaitQuiet(ctx, p, nil)
+	s.desk.Drain()
+	s.config.Logger.Info("taking no more requests", "in_hand", s.inHand.Count())
+	return s.http.End(ctx, p, errDrained)
 }
 
 // maxBody is the largest body that any model takes.
-func (s *Server) maxBody() int { return s.config.Table().MaxBody().Int() }
+func (s *Server) maxBody() int { return s.table().MaxBody().Int() }
 
 // probe asks an endpoint's health path.
 func (s *Server) probe(ctx context.Context, e *fleet.Endpoint) error {

@@ -16,6 +16,9 @@ func (s *Server) Pools() []admission.State {
 	return states
 }
 
+// Departed returns the keys of suspect endpoints (see [fleet.Table]) that have died.
+func (s *Server) Departed() []string { return s.desk.Departed() }
+
 // Check returns every invariant that does not hold.
 func (s *Server) Check() []error {
 	var wrong []error

@@ -40,6 +40,7 @@ type call struct {
 	firstBy   time.Time // by when the client wants a first byte; zero = any time
 	end       time.Time // of the whole request
 	priority  string
+	budgeted  bool // it pays into the budget of retries: not before it is worth a try
 	tries     *tries
 	answer    *forwarding.Answer // of the last try
 	path      []string           // servers tried
@@ -47,11 +48,12 @@ type call struct {
 	attempts  int                // at engines, everywhere
 	colo      string
 	firstByte time.Time
+	begun     bool // a begin was logged
+	logged    bool // and the one final event
 }
 
 // newCall takes the request in hand. leave must follow.
 func (e *Entry) newCall(rc *fasthttp.RequestCtx) *call {
-	e.budget.Begin()
 	var id [16]byte
 	_, _ = rand.Read(id[:]) // does not fail since Go 1.24
 	return &call{Custody: e.inHand.Take(), entry: e, rc: rc, id: hex.EncodeToString(id[:]), arrived: time.Now()}
@@ -59,17 +61,27 @@ func (e *Entry) newCall(rc *fasthttp.RequestCtx) *call {
 
 // leave lets go of everything that the request has, once.
 func (c *call) leave() {
+	if c.begun && !c.logged {
+		c.logLost()
+	}
 	if c.model != nil {
 		c.entry.active.add(c.model.Name, -1)
 		c.model = nil
 	}
-	if c.LetGo() {
+	if c.LetGo() && c.budgeted {
 		c.entry.budget.End()
 	}
 }
 
 // header returns a request header as a string of its own.
 func (c *call) header(name string) string { return string(c.rc.Request.Header.Peek(name)) }
+
+// label keeps what the client calls its request.
+func (c *call) label() {
+	if id := c.header(forwarding.HeaderRequestID); isRequestID(id) {
+		c.clientID = id
+	}
+}
 
 // identify finds the account.
 func (c *call) identify(t *fleet.Table) *openai.Error {
@@ -78,10 +90,6 @@ func (c *call) identify(t *fleet.Table) *openai.Error {
 
 // identifyBy finds the account by an API key.
 func (c *call) identifyBy(t *fleet.Table, key string) *openai.Error {
-	id := c.header(forwarding.HeaderRequestID)
-	if isRequestID(id) {
-		c.clientID = id
-	}
 	caller, err := accounts.Identify(t, key, c.entry.config.Open, c.arrived)
 	if err != nil {
 		return openai.InvalidAPIKey(err.Error())
@@ -178,18 +186,4 @@ func (c *call) readPriority() (string, *openai.Error) {
 		return asked, nil
 	}
 	return own, nil
-}
-
-// isRequestID reports whether a client's id may be kept as a label.
-func isRequestID(s string) bool {
-	if len(s) < 8 || len(s) > 64 {
-		return false
-	}
-	for i := range len(s) {
-		c := s[i]
-		if !(c|0x20 >= 'a' && c|0x20 <= 'z' || c >= '0' && c <= '9' || c == '.' || c == '_' || c == '-') {
-			return false
-		}
-	}
-	return true
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -20,7 +21,7 @@ import (
 // Config is what an entry needs. All of it but Open and WriteStall is required.
 type Config struct {
 	Node       string
-	Open       bool // requests without a valid key are served, as the account "anonymous"
+	Open       bool // requests without a valid key are served, as the account "open"
 	Keys       *forwarding.Keys
 	Table      func() *fleet.Table
 	Log        *analytics.Log
@@ -37,10 +38,12 @@ type Entry struct {
 	observed  *observations
 	active    *activity
 	metrics   *analytics.EntryMetrics
-	http      *fasthttp.Server
+	http      *forwarding.Server
 
 	inHand   *forwarding.InHand
-	draining atomic.Bool
+	probers  probers
+	draining atomic.Bool // not ready any more
+	refusing atomic.Bool // nor taking requests
 }
 
 // errDrained is the cause of requests that were still running when a drain's time was over.
@@ -62,11 +65,11 @@ func New(c Config) (*Entry, error) {
 	}
 	e.metrics = analytics.NewEntryMetrics(c.Metrics.Registry, e.active.states)
 	e.http = forwarding.NewServer(forwarding.ServerConfig{
-		Handle:  e.serve,
-		Refuse:  e.refuseUnread,
-		MaxBody: func() int { return c.Table().MaxBody().Int() },
-		InHand:  inHand,
-		Logger:  c.Logger,
+		Handle:   e.serve,
+		Refuse:   e.refuseUnread,
+		Unwanted: e.unwanted,
+		InHand:   inHand,
+		Logger:   c.Logger,
 	})
 	return e, nil
 }
@@ -75,38 +78,37 @@ func New(c Config) (*Entry, error) {
 func (e *Entry) Run(ctx context.Context) error { return e.transport.Run(ctx) }
 
 // Serve answers clients on ln until Shutdown.
-func (e *Entry) Serve(ln net.Listener) error {
-	if err := e.http.Serve(ln); err != nil {
-		return fmt.Errorf("cannot serve %s: %w", ln.Addr(), err)
-	}
-	return nil
-}
+func (e *Entry) Serve(ln net.Listener) error { return e.http.Serve(ln) }
 
 // Ready says why clients should go to another entry, or nil.
 func (e *Entry) Ready() error {
 	if e.draining.Load() {
 		return errors.New("draining")
 	}
-	for _, c := range e.config.Table().Colos() {
-		if len(e.config.Table().Servers(c.Name)) > 0 {
+	t := e.config.Table()
+	for _, c := range t.Colos() {
+		if slices.ContainsFunc(t.Servers(c.Name), func(s *fleet.Server) bool { return s.State == fleet.StateActive }) {
 			return nil
 		}
 	}
 	return errors.New("no colo has a live server")
 }
 
-// Drain turns readiness off; requests are still served.
-func (e *Entry) Drain() { e.draining.Store(true) }
+// Drain turns readiness off, and makes each answer its connection's last. Requests are still served.
+func (e *Entry) Drain() {
+	e.draining.Store(true)
+	e.http.Drain()
+}
 
-// Shutdown takes no new connections, waits for what runs until ctx ends, then ends it, and returns once nothing is in
-// hand.
-func (e *Entry) Shutdown(ctx context.Context) error {
+// Shutdown serves until whoever balances load has noticed, then refuses newcomers; it waits for what runs until ctx
+// ends, then ends it, and returns once nothing is in hand.
+func (e *Entry) Shutdown(ctx context.Context, p forwarding.Pace) error {
 	e.Drain()
-	stop := context.AfterFunc(ctx, func() { e.inHand.EndAll(errDrained) })
-	defer stop()
-	// Every request ends by itself once its context has.
-	err := e.http.ShutdownWithContext(context.WithoutCancel(ctx))
-	return errors.Join(err, e.inHand.Close())
+	e.http.AwaitQuiet(ctx, p, e.probers.expected)
+	e.refusing.Store(true)
+	e.config.Logger.Info("taking no more requests", "in_hand", e.inHand.Count())
+	e.http.Shut(p) // a closed port is what a balancer understands that asks nothing
+	return e.http.End(ctx, p, errDrained)
 }
 
 // Check returns every invariant that does not hold.
@@ -118,6 +120,9 @@ func (e *Entry) Check() []error {
 	}
 	return nil
 }
+
+// maxBody is the largest body that any model takes.
+func (e *Entry) maxBody() int { return e.config.Table().MaxBody().Int() }
 
 // refuseUnread answers a request that could not even be read.
 func (e *Entry) refuseUnread(rc *fasthttp.RequestCtx, err *openai.Error) {

@@ -19,9 +19,10 @@ func (c *call) event(phase analytics.Phase) *analytics.Event {
 		ColoID:          c.colo,
 		SourceColoID:    c.entry.config.Node,
 		ColoPath:        c.path,
-		Model:           c.asked,
+		Model:           modelLabel(c.asked),
 		Attempts:        c.attempts,
 		BytesIn:         int64(len(c.raw)),
+		QueuedInColo:    c.waited > 0,
 		Streamed:        c.body.Stream,
 		WebSocket:       c.route.API == openai.Realtime,
 	}
@@ -34,22 +35,41 @@ func (c *call) event(phase analytics.Phase) *analytics.Event {
 	return e
 }
 
-// log writes the request's final event.
+// log writes the request's final event, unless there is one already.
 func (c *call) log(e *analytics.Event) {
+	if c.logged {
+		return
+	}
+	c.logged = true
 	e.RequestTime = analytics.Milliseconds(time.Since(c.arrived))
 	e.QueuingTime = analytics.Milliseconds(c.waited)
 	c.entry.config.Log.Append(e)
-	c.entry.metrics.Finished(e)
+	if c.route.API != openai.ListModels && c.route.API != openai.GetModel || e.Outcome != analytics.OutcomeCompleted {
+		c.entry.metrics.Finished(e)
+	}
 }
 
-// logBegin says that a stream has begun to reach the client, so that a crash can be told from silence.
-func (c *call) logBegin() { c.entry.config.Log.Append(c.event(analytics.PhaseBegin)) }
+// logBegin says that the request goes to a colo now: should the process be killed, the next one ends it.
+func (c *call) logBegin() {
+	c.begun = true
+	c.entry.config.Log.Append(c.event(analytics.PhaseBegin))
+}
+
+// logLost ends a request whose handler, or relay, has panicked.
+func (c *call) logLost() {
+	e := c.event(analytics.PhaseEnd)
+	e.Outcome, e.Code, e.Partial = analytics.OutcomeCrashed, openai.Internal().Code, true
+	c.log(e)
+}
 
 // logRefusal ends a request that was answered with an error of ours.
 func (c *call) logRefusal(err *openai.Error) {
 	e := c.event(analytics.PhaseEnd)
 	e.Status, e.Code, e.Reason = err.Status, err.Code, err.Reason
+	e.Partial = c.begun && err.Status >= 500 && err.Status != 503
 	switch err.Status {
+	case 500:
+		e.Outcome = analytics.OutcomeCrashed
 	case 502:
 		e.Outcome = analytics.OutcomeEngineError
 	case 504:
@@ -72,6 +92,13 @@ func (c *call) logGone(outcome analytics.Outcome) {
 	c.log(e)
 }
 
+// logOwn ends a request that we have answered ourselves.
+func (c *call) logOwn(body []byte) {
+	e := c.event(analytics.PhaseEnd)
+	e.Outcome, e.Status, e.BytesOut = analytics.OutcomeCompleted, 200, int64(len(body))
+	c.log(e)
+}
+
 // logWhole ends a request whose answer came in one piece.
 func (c *call) logWhole(answer *forwarding.Answer) {
 	e := c.event(analytics.PhaseEnd)
@@ -85,7 +112,24 @@ func (c *call) logWhole(answer *forwarding.Answer) {
 func (c *call) logStream(answer *forwarding.Answer, end forwarding.End) {
 	e := c.event(analytics.PhaseEnd)
 	e.Outcome, e.Reason, e.Partial = analytics.Outcome(end.Kind), end.Reason, end.Kind != forwarding.EndComplete
+	if stream := answer.Stream(); stream != nil && end.Kind == forwarding.EndFailed {
+		toldOutcome(e, stream.LastError())
+	}
 	e.Status, e.BytesOut = answer.Status(), answer.Size()
 	e.TimeToFirstToken = analytics.Milliseconds(c.firstByte.Sub(c.arrived))
 	c.log(e)
+}
+
+// toldOutcome makes the outcome of a stream that was cut what the colo's error event says: it knows why. An engine may say
+// such things too, so nothing is kept in its own words.
+func toldOutcome(e *analytics.Event, told openai.EngineError) {
+	switch told.Number {
+	case 50401:
+		e.Outcome, e.Reason = analytics.OutcomeTimeout, "total"
+		if told.Reason == forwarding.ReasonIdle {
+			e.Reason = forwarding.ReasonIdle
+		}
+	case 50301:
+		e.Outcome, e.Reason = analytics.OutcomeDrained, "draining"
+	}
 }

@@ -102,13 +102,10 @@ func (c *call) relay(answer *forwarding.Answer) (streaming bool) {
 	c.headers()
 	relay := &forwarding.Relay{
 		Context: c.Context, Answer: answer, Client: c.rc.Conn(), Stall: c.entry.config.WriteStall, RequestID: c.id,
-		Ended: func(end forwarding.End) {
-			defer c.leave() // also if what is between should panic
-			c.logStream(answer, end)
-		},
+		Known: func(end forwarding.End) { c.logStream(answer, end) },
+		Ended: c.leave,
 	}
 	if forwarding.WriteAnswer(c.rc, answer, relay) {
-		c.logBegin()
 		return true
 	}
 	c.logWhole(answer)

@@ -2,6 +2,7 @@ package entry
 
 import (
 	"strings"
+	"time"
 
 	"github.com/valyala/fasthttp"
 
@@ -40,6 +41,7 @@ func modelInfo(name string) openai.ModelInfo { return openai.ModelInfo{ID: name,
 func (c *call) answerJSON(body []byte) {
 	c.rc.Response.Header.Set(forwarding.HeaderRequestID, c.id)
 	forwarding.WriteBody(c.rc, fasthttp.StatusOK, "application/json", body)
+	c.logOwn(body)
 }
 
 // serveHealth answers the probes, which need neither key nor event. It reports whether the path was one of them.
@@ -52,6 +54,7 @@ func (e *Entry) serveHealth(rc *fasthttp.RequestCtx) bool {
 	switch path {
 	case "/health", "/health/ready":
 		err = e.Ready()
+		e.probers.asked(rc.RemoteIP().String(), e.draining.Load(), time.Now())
 	case "/health/live":
 	default:
 		return false

@@ -78,7 +78,6 @@ func (c *call) handshakeOn() *forwarding.Handshake {
 // tunnel joins the client to the colo that has taken the handshake, once the handler has returned. Nothing is tried
 // again from here on.
 func (c *call) tunnel(answer *forwarding.Answer) {
-	c.logBegin()
 	forwarding.SwitchProtocols(c.rc, c.handshake, answer)
 	c.headers()
 	tunnel := &forwarding.Tunnel{Context: c.Context, Answer: answer, Stall: c.entry.config.WriteStall}

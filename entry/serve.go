@@ -10,6 +10,7 @@ import (
 
 	"github.com/valyala/fasthttp"
 
+	"colonnade/accounts"
 	"colonnade/fleet"
 	"colonnade/forwarding"
 	"colonnade/homes"
@@ -30,9 +31,14 @@ func (e *Entry) serve(rc *fasthttp.RequestCtx) {
 			c.leave()
 		}
 	}()
-	if err := forwarding.CheckHead(rc); err != nil {
+	if err := forwarding.CheckHead(&rc.Request.Header, e.maxBody()); err != nil {
 		c.refuse(err)
 		rc.SetConnectionClose() // whoever speaks like this may have more behind it
+		return
+	}
+	c.label()
+	if e.refusing.Load() {
+		c.refuse(openai.Unavailable("draining", time.Second))
 		return
 	}
 	route, err := openai.ParseRoute(rc.Method(), rc.RequestURI())
@@ -48,12 +54,25 @@ func (e *Entry) serve(rc *fasthttp.RequestCtx) {
 	streaming = c.infer()
 }
 
+// unwanted says by the head alone that a request will be refused.
+func (e *Entry) unwanted(h *fasthttp.RequestHeader) bool {
+	if forwarding.CheckHead(h, e.maxBody()) != nil || len(h.ContentEncoding()) > 0 {
+		return true
+	}
+	if _, err := openai.ParseRoute(h.Method(), h.RequestURI()); err != nil {
+		return true
+	}
+	_, err := accounts.Identify(e.config.Table(), accounts.Bearer(string(h.Peek("Authorization"))), e.config.Open, time.Now())
+	return err != nil
+}
+
 // infer is the life of an inference request. It reports whether the answer goes on after the handler has returned.
 func (c *call) infer() (streaming bool) {
 	if err := c.receive(); err != nil {
 		c.refuse(err)
 		return false
 	}
+	c.logBegin()
 	for {
 		try, ok := c.tries.next()
 		if !ok {
@@ -84,14 +103,10 @@ func (c *call) receive() *openai.Error {
 		}
 		return c.plan(t)
 	}
-	if err := c.identify(t); err != nil {
+	t, err := c.readBody(t)
+	if err != nil {
 		return err
 	}
-	c.raw = c.rc.PostBody()
-	if len(c.rc.Request.Header.ContentEncoding()) > 0 {
-		return openai.InvalidRequest("", "the header content-encoding is %.40q: send the body as it is", c.rc.Request.Header.ContentEncoding())
-	}
-	var err *openai.Error
 	if c.body, err = openai.Peek(c.route.API, string(c.rc.Request.Header.ContentType()), c.raw); err != nil {
 		return err
 	}
@@ -108,6 +123,27 @@ func (c *call) receive() *openai.Error {
 		return err
 	}
 	return c.plan(t)
+}
+
+// readBody reads the body, and returns the table as it then is. What the head alone tells comes first: nobody's body is
+// read for nothing.
+func (c *call) readBody(t *fleet.Table) (*fleet.Table, *openai.Error) {
+	if err := c.identify(t); err != nil {
+		return t, err
+	}
+	if coding := c.rc.Request.Header.ContentEncoding(); len(coding) > 0 {
+		return t, openai.InvalidRequest("", "the header content-encoding is %.40q: send the body as it is", coding)
+	}
+	var err *openai.Error
+	if c.raw, err = c.Receive(c.rc, c.entry.maxBody()); err != nil {
+		return t, err
+	}
+	c.arrived = time.Now() // a slow upload takes nothing from the time that the request has
+	now := c.entry.config.Table()
+	if now != t {
+		err = c.identify(now) // the key may have been revoked
+	}
+	return now, err
 }
 
 // longestRetryAfter is the most that anybody is told to stay away.
@@ -149,6 +185,11 @@ func (c *call) plan(t *fleet.Table) *openai.Error {
 		}
 	}
 	c.tries = newTries(stops, queueing, c.model.Retry)
+	if len(stops) == 0 && len(routing.Plan(t, c.model, routing.Request{Forced: forced, Draining: true})) > 0 {
+		c.tries.moved(openai.Unavailable("draining", time.Second))
+	}
+	c.entry.budget.Begin()
+	c.budgeted = true
 	if err := c.WatchClient(c.rc.Conn()); err != nil {
 		c.entry.config.Logger.Error("cannot watch the client", "reason", err)
 		return openai.Internal()
@@ -180,14 +221,22 @@ func (c *call) served(at try, answer *forwarding.Answer, err error) bool {
 		return false
 	}
 	e.budget.Charge(v.Retries)
-	if v.Kind == forwarding.VerdictOOC {
-		c.tries.refused(at, v)
-		if attempts > 0 {
-			c.tries.charge(v, c.retry) // it was full only in an engine's own eyes: to go on is to try again
-		}
+	if v.Number == modelNotFound {
+		c.tries.unknown(openai.ModelNotFound(c.asked))
 		return false
 	}
-	c.tries.failed(verdictError(v), v, c.retry)
+	switch v.Kind {
+	case forwarding.VerdictOOC:
+		c.tries.refused(at, v)
+	case forwarding.VerdictMoved:
+		c.tries.moved(verdictError(v))
+	default:
+		c.tries.failed(verdictError(v), v, c.retry)
+		return false
+	}
+	if attempts > 0 {
+		c.tries.charge(v, c.retry) // it was full only in an engine's own eyes, or had failed here before: to go on is to try again
+	}
 	return false
 }
 
@@ -228,7 +277,7 @@ func (c *call) recovered(panicked any) {
 	if panicked == nil {
 		return
 	}
-	c.entry.config.Logger.Error("handler panicked", "request_id", c.id, "panic", panicked, "stack", string(bytes.TrimSpace(debug.Stack())))
+	c.entry.config.Logger.Error("handler panicked", "request_id", c.id, "panic", forwarding.Panicked(panicked), "stack", string(bytes.TrimSpace(debug.Stack())))
 	if c.answer != nil {
 		c.answer.Close()
 	}

@@ -111,6 +111,9 @@ func (t *tries) refused(at try, v forwarding.Verdict) {
 	}
 }
 
+// moved takes the word of a colo that drains. Nothing is charged for it: with another one left, nobody notices.
+func (t *tries) moved(e *openai.Error) { t.remember(e, false) }
+
 // remember keeps what the client is to be told. That somewhere was nobody at all is worth less than that somewhere was
 // no room; and that a colo had no slot less than why it could not be waited for there.
 func (t *tries) remember(e *openai.Error, waited bool) {
@@ -156,6 +159,17 @@ func (t *tries) lostServer(e *openai.Error, budget func() bool) {
 		return
 	}
 	t.lost, t.failure = true, e
+}
+
+// modelNotFound is the number of the error by that name.
+const modelNotFound = 40002
+
+// unknown takes the word of a colo that does not know the model, which was put or deleted a moment ago. Nothing was tried
+// there, so nothing is charged.
+func (t *tries) unknown(e *openai.Error) {
+	if t.failure == nil {
+		t.failure = e
+	}
 }
 
 // give ends the walk with e.

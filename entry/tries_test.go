@@ -39,8 +39,12 @@ func walk(t *tries, answers map[string]forwarding.Verdict) []string {
 		switch v, ok := answers[at.Colo.Name]; {
 		case !ok:
 			return append(way, "served")
+		case v.Number == modelNotFound:
+			t.unknown(openai.ModelNotFound("m"))
 		case v.Kind == forwarding.VerdictOOC:
 			t.refused(at, v)
+		case v.Kind == forwarding.VerdictMoved:
+			t.moved(verdictError(v))
 		default:
 			t.failed(verdictError(v), v, always)
 		}
@@ -57,6 +61,67 @@ func TestEachColoIsTriedOnce(t *testing.T) {
 	}
 	if e := tr.outcome(); e.Number != 42902 || e.RetryAfter != 2*time.Second || e.Reason != "queue_full" {
 		t.Errorf("outcome = %+v, want out of capacity with the smallest Retry-After", e)
+	}
+}
+
+// A colo that drains is passed over and uses nothing up. Only where that is all there is to say, the client hears it.
+func TestColoThatDrains(t *testing.T) {
+	moved := forwarding.Verdict{Kind: forwarding.VerdictMoved, Number: 50301, Reason: "draining", RetryAfter: 2 * time.Second}
+	tr := newTries(testStops("ams", "fra", "waw"), queueAsNeeded, fleet.Retry{})
+	if way := walk(tr, map[string]forwarding.Verdict{"ams": moved, "fra": moved}); !slices.Equal(way, []string{"ams spill", "fra spill", "waw full", "served"}) {
+		t.Errorf("tried %v", way)
+	}
+	tr = newTries(testStops("ams", "fra"), queueAsNeeded, testRetry)
+	walk(tr, map[string]forwarding.Verdict{"ams": moved, "fra": moved})
+	if e := tr.outcome(); e.Status != 503 || e.Code != "unavailable" || e.Reason != "draining" || e.RetryAfter != 2*time.Second {
+		t.Errorf("outcome = %+v", e)
+	}
+	tr = newTries(testStops("ams", "fra"), queueAsNeeded, testRetry)
+	walk(tr, map[string]forwarding.Verdict{"ams": moved, "fra": ooc("queue_full", 5*time.Second, 0, false)})
+	if e := tr.outcome(); e.Status != 429 || e.Reason != "queue_full" || e.RetryAfter != 5*time.Second {
+		t.Errorf("outcome = %+v, want what the colo says that stays", e)
+	}
+}
+
+// Who waits where its request was let in, and hears there that the colo drains, goes on to the next that would let it wait.
+func TestWaiterOfAColoThatDrains(t *testing.T) {
+	tr := newTries(testStops("ams", "fra"), queueAsNeeded, testRetry)
+	full := map[string]forwarding.Verdict{
+		"ams": ooc("busy", time.Second, 100*time.Millisecond, true), "fra": ooc("busy", time.Second, 200*time.Millisecond, true),
+	}
+	for range 2 {
+		at, _ := tr.next()
+		tr.refused(at, full[at.Colo.Name])
+	}
+	for _, want := range []string{"ams", "fra"} {
+		at, ok := tr.next()
+		if !ok || at.Colo.Name != want || at.wait != forwarding.WaitFull {
+			t.Errorf("tried %+v, want to wait in %s", at, want)
+			break
+		}
+		tr.moved(openai.Unavailable("draining", time.Second))
+	}
+	if _, ok := tr.next(); ok {
+		t.Error("there is a further try")
+	}
+}
+
+// A colo that does not know the model yet, or any more, is passed over and uses nothing up.
+func TestColoThatDoesNotKnowTheModel(t *testing.T) {
+	gone := forwarding.Verdict{Kind: forwarding.VerdictError, Number: modelNotFound, Reason: "unknown_model"}
+	tr := newTries(testStops("ams", "fra", "waw"), queueAsNeeded, fleet.Retry{})
+	if way := walk(tr, map[string]forwarding.Verdict{"ams": gone, "fra": gone}); !slices.Equal(way, []string{"ams spill", "fra spill", "waw full", "served"}) {
+		t.Errorf("tried %v", way)
+	}
+	tr = newTries(testStops("ams", "fra"), queueAsNeeded, testRetry)
+	walk(tr, map[string]forwarding.Verdict{"ams": gone, "fra": gone})
+	if e := tr.outcome(); e.Status != 404 || e.Code != "model_not_found" {
+		t.Errorf("outcome = %+v, want that there is no such model", e)
+	}
+	tr = newTries(testStops("ams", "fra"), queueAsNeeded, testRetry)
+	walk(tr, map[string]forwarding.Verdict{"ams": ooc("queue_full", time.Second, 0, false), "fra": gone})
+	if e := tr.outcome(); e.Status != 429 {
+		t.Errorf("outcome = %+v, want that the colo that knows it is full", e)
 	}
 }
 

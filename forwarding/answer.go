@@ -21,6 +21,7 @@ const (
 type Shape struct {
 	API        openai.API
 	StripUsage bool // take out the usage event that we asked for
+	Usage      bool // find out what it took: see [Answer.Usage]
 }
 
 // Answer is a server's response: what came up to the first byte, and the rest as it comes. It is for one goroutine.
@@ -38,11 +39,12 @@ type Answer struct {
 
 	head     head
 	body     body
-	stream   *openai.Stream // of an event stream; else nil
-	held     []byte         // to be delivered before the body
-	whole    bool           // held is all there is
-	switched bool           // the connection is a WebSocket now
-	size     int64          // bytes delivered
+	stream   *openai.Stream   // of an event stream; else nil
+	long     *openai.LongBody // follows a JSON body that is too long to be held
+	held     []byte           // to be delivered before the body
+	whole    bool             // held is all there is
+	switched bool             // the connection is a WebSocket now
+	size     int64            // bytes delivered
 }
 
 // Status is the HTTP status, or for a stream that began with an error event the status that the event says.
@@ -60,6 +62,17 @@ func (a *Answer) Header(name string) string { return a.head.get(name) }
 
 // Stream returns what follows the answer's events, or nil if it is no event stream.
 func (a *Answer) Stream() *openai.Stream { return a.stream }
+
+// Usage is what the answer says that it took, as far as it has been delivered, if its [Shape] asked for it.
+func (a *Answer) Usage() (openai.Usage, bool) {
+	switch {
+	case a.stream != nil:
+		return a.stream.Usage()
+	case a.long != nil:
+		return a.long.Usage()
+	}
+	return openai.BodyUsage(a.held)
+}
 
 // Whole returns the whole body, if it has arrived: small answers and refusals do before [Transport.Do] returns.
 func (a *Answer) Whole() ([]byte, bool) { return a.held, a.whole }
@@ -97,6 +110,7 @@ func (a *Answer) readFirst(s Shape) error {
 		return a.readFirstEvent()
 	}
 	if a.head.length > maxHeld {
+		a.follow(s)
 		_, err := a.readSome()
 		return err
 	}
@@ -111,7 +125,15 @@ func (a *Answer) readFirst(s Shape) error {
 			return nil
 		}
 	}
+	a.follow(s)
 	return nil
+}
+
+// follow looks for the usage in what will pass.
+func (a *Answer) follow(s Shape) {
+	if s.Usage && openai.IsJSON(a.head.get("content-type")) {
+		a.long = new(openai.LongBody)
+	}
 }
 
 // readSome adds the next piece to what is held. It reports false at the body's end.
@@ -151,7 +173,7 @@ var errEmptyStream = errors.New("stream ended before its first event")
 func (a *Answer) Next() ([]byte, error) {
 	if held := a.held; held != nil {
 		a.held = nil
-		a.size += int64(len(held))
+		a.passed(held)
 		return held, nil
 	}
 	if a.conn == nil {
@@ -174,8 +196,16 @@ func (a *Answer) Next() ([]byte, error) {
 			return nil, &ExchangeError{Phase: PhaseStream, Err: err}
 		}
 	}
-	a.size += int64(len(piece))
+	a.passed(piece)
 	return piece, nil
+}
+
+// passed takes note of what is delivered.
+func (a *Answer) passed(piece []byte) {
+	a.size += int64(len(piece))
+	if a.long != nil {
+		a.long.Write(piece)
+	}
 }
 
 // last returns what a stream that ended without an empty line still has.

@@ -15,6 +15,12 @@
 // pieces, with pings both ways and limits on silence, standstill, size and fragments. Both see which side ended it, and
 // let the other know.
 //
+// A request's head must be whole within ten seconds, and its body must get on ([Custody.Receive]): every ten seconds bring
+// 8 KiB of it, or its end. Its memory grows with what has come; what has not come takes none, whatever was announced, and
+// all bodies that are being read have a bound together. Nobody's body is read before the head has told who sends it
+// ([ServerConfig]); a request that is answered before its body was read is its connection's last, which then ends gently,
+// so that the answer gets through.
+//
 // [Watcher] tells at once when a client has gone, also while its request is queued or its engine is silent. [Hop] is
 // the signed token by which one node of the fleet believes another, [Verdict] and [Load] are what a colo server tells
 // back, and [RetryBudget] bounds what a storm of failures may add.

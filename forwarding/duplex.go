@@ -3,6 +3,7 @@ package forwarding
 import (
 	"context"
 	"errors"
+	"runtime/debug"
 	"time"
 )
 
@@ -42,7 +43,10 @@ func startPump(carry func() failure) *pump {
 	p := &pump{done: make(chan struct{})}
 	go func() {
 		defer func() {
-			p.panicked = recover() // whoever waits for the pump panics instead, and is looked after
+			if with := recover(); with != nil {
+				// Whoever waits for the pump panics instead, and is looked after.
+				p.panicked = pumpPanic(Panicked(with) + "\n" + string(debug.Stack()))
+			}
 			close(p.done)
 		}()
 		p.failure = carry()

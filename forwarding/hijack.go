@@ -15,8 +15,7 @@ type ClientConn struct{ conn }
 
 // newClientConn returns what is read from and written to nc, whose socket is that of below.
 func newClientConn(nc, below net.Conn) *ClientConn {
-	tcp, _ := below.(*net.TCPConn)
-	return &ClientConn{conn{Conn: nc, tcp: tcp}}
+	return &ClientConn{conn{Conn: nc, tcp: tcpBelow(below)}}
 }
 
 // hijacks are the connections that were asked for and not handed out yet.
@@ -50,7 +49,7 @@ func (c *Custody) Hijack(rc *fasthttp.RequestCtx, run func(*ClientConn)) {
 	c.inHand.hijacks.expect(below, func(client *ClientConn) {
 		defer func() { // nobody else would catch it, and the process would end
 			if panicked := recover(); panicked != nil {
-				c.inHand.logger.Error("connection's relay panicked", "panic", panicked, "stack", string(debug.Stack()))
+				c.inHand.logger.Error("connection's relay panicked", "panic", Panicked(panicked), "stack", string(debug.Stack()))
 			}
 		}()
 		run(client)

@@ -6,6 +6,7 @@ import (
 	"net"
 	"sync"
 	"sync/atomic"
+	"time"
 )
 
 // InHand is the requests that a server has in hand: from the handler's start to the answer's end, which for a stream
@@ -17,7 +18,9 @@ type InHand struct {
 	end     context.CancelCauseFunc
 	all     sync.WaitGroup
 	count   atomic.Int64
+	taken   atomic.Int64 // when the last was taken, in unix nanoseconds
 	hijacks hijacks
+	bodies  bodies
 }
 
 // NewInHand returns a set without requests. It is to be closed.
@@ -38,8 +41,12 @@ func (h *InHand) Take() *Custody {
 	c.unbind = context.AfterFunc(h.life, func() { c.Cancel(context.Cause(h.life)) })
 	h.count.Add(1)
 	h.all.Add(1)
+	h.taken.Store(time.Now().UnixNano())
 	return c
 }
+
+// silence says for how long no request has come.
+func (h *InHand) silence() time.Duration { return time.Since(time.Unix(0, h.taken.Load())) }
 
 // Count says how many there are.
 func (h *InHand) Count() int { return int(h.count.Load()) }
@@ -62,6 +69,7 @@ type Custody struct {
 	inHand *InHand
 	unbind func() bool
 	watch  Watch
+	body   []byte // to be put back
 	over   bool
 }
 
@@ -78,6 +86,8 @@ func (c *Custody) LetGo() bool {
 		return false
 	}
 	c.over = true
+	c.inHand.bodies.put(c.body)
+	c.body = nil
 	c.watch.Stop()
 	c.unbind()
 	c.Cancel(nil)

@@ -10,8 +10,12 @@ import (
 	"colonnade/openai"
 )
 
-// writeStall is how long a client may take nothing of what is written to it.
-const writeStall = 30 * time.Second
+const (
+	// writeStall is how long a client may take nothing of what is written to it.
+	writeStall = 30 * time.Second
+	// lastWrite is how long one may that is still to hear how its answer ends, when we end it.
+	lastWrite = time.Second
+)
 
 // errTruncated makes the server close the client's connection without the last chunk.
 var errTruncated = errors.New("answer was cut short")
@@ -39,16 +43,19 @@ type End struct {
 }
 
 // Relay writes the rest of an answer to the client: the body stream of a fasthttp response, which is written after the
-// handler has returned. Whatever happens, Ended is called exactly once, before the last byte is written, and after the
-// exchange has been closed unless its answer was read to its end.
+// handler has returned. Whatever happens, Known is called exactly once, before the client can know how the answer ends,
+// and Ended exactly once after it: before the last byte is written, and after the exchange has been closed unless its
+// answer was read to its end.
 type Relay struct {
 	Context   context.Context
 	Answer    *Answer
 	Client    net.Conn
 	Stall     time.Duration // longest time for one write; 0 = 30 s
 	RequestID string        // for error events
-	Ended     func(End)
+	Known     func(End)     // how the answer ends
+	Ended     func()
 
+	known  bool
 	ended  bool
 	settle func() // ends what watches the context
 }
@@ -73,8 +80,12 @@ func (r *Relay) WriteTo(w io.Writer) (int64, error) {
 			continue
 		}
 		last := r.Answer.AtEnd()
-		if last {
+		switch stream := r.Answer.stream; {
+		case last:
 			r.end(r.classify(io.EOF))
+		case stream != nil && stream.Over() && !r.isGone():
+			// The API's end is in this piece: whoever reads it takes the answer for complete, before its framing ends.
+			r.know(End{Kind: EndComplete})
 		}
 		if err := r.write(w, piece); err != nil {
 			r.end(r.clientGone(err))
@@ -93,7 +104,7 @@ func (r *Relay) follow() {
 	woken := make(chan struct{})
 	stop := context.AfterFunc(r.Context, func() {
 		defer close(woken)
-		_ = r.Client.SetWriteDeadline(longAgo())
+		_ = r.Client.SetWriteDeadline(r.hurry())
 	})
 	r.settle = func() {
 		if !stop() {
@@ -113,10 +124,25 @@ func (r *Relay) write(w io.Writer, p []byte) error {
 	// After the deadline has moved: it is moved back after the context's end, so one of the two is seen. Whoever is told
 	// of the end may cancel the context, and what is then left to say must still be said.
 	if !r.ended && r.Context.Err() != nil {
-		return context.Cause(r.Context)
+		if r.isGone() {
+			return context.Cause(r.Context)
+		}
+		_ = r.Client.SetWriteDeadline(r.hurry())
 	}
 	_, err := w.Write(p)
 	return err
+}
+
+// isGone says that the context has ended since the client has gone, and not because we end the answer.
+func (r *Relay) isGone() bool { return errors.Is(context.Cause(r.Context), ErrClientGone) }
+
+// hurry is by when what is written must be, once the context has ended: what has come of an answer that we end is still
+// delivered, so that the client hears of the end behind it.
+func (r *Relay) hurry() time.Time {
+	if r.isGone() {
+		return longAgo()
+	}
+	return time.Now().Add(lastWrite)
 }
 
 // finish tells the client how the answer ended, and returns an error if it must not look complete.
@@ -128,7 +154,11 @@ func (r *Relay) finish(w io.Writer, err error) error {
 		return nil
 	case end.Kind == EndClientGone || stream == nil || stream.Failed():
 	default:
+		if end.Kind == EndDrained {
+			r.Stall = lastWrite
+		}
 		_ = r.write(w, stream.AppendError(nil, errorOf(end), r.RequestID))
+		lingerOn(r.Client) // a reset would throw it away
 	}
 	return errTruncated
 }
@@ -182,6 +212,13 @@ func errorOf(end End) *openai.Error {
 	return openai.EngineFailed(end.Reason)
 }
 
+func (r *Relay) know(e End) {
+	if !r.known {
+		r.known = true
+		r.Known(e)
+	}
+}
+
 func (r *Relay) end(e End) {
 	if r.ended {
 		return
@@ -195,7 +232,8 @@ func (r *Relay) end(e End) {
 	} else {
 		r.Answer.Close()
 	}
-	r.Ended(e)
+	defer r.Ended() // also if Known should panic
+	r.know(e)
 }
 
 // Close ends a relay that was not, or not wholly, written.

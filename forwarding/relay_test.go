@@ -20,6 +20,7 @@ type relayed struct {
 	out   string
 	err   error
 	end   End
+	known int
 	ended int
 }
 
@@ -49,14 +50,21 @@ func relayFrom(t *testing.T, transport *Transport, api openai.API, text string, 
 	defer client.Close()
 	defer other.Close()
 	var got relayed
-	relay := &Relay{Context: ctx, Answer: answer, Client: client, RequestID: "r", Ended: func(e End) {
+	relay := &Relay{Context: ctx, Answer: answer, Client: client, RequestID: "r", Known: func(e End) {
 		got.end = e
-		got.ended++
+		got.known++
+	}, Ended: func() {
+		if got.ended++; got.known != 1 {
+			t.Errorf("it has ended, and how was told %d times", got.known)
+		}
 		cancel(nil) // as whoever has the request in hand does
 	}}
 	var out bytes.Buffer
 	_, got.err = relay.WriteTo(writerFunc(func(p []byte) (int, error) {
 		out.Write(p)
+		if got.known == 0 && answer.Stream() != nil && answer.Stream().Over() {
+			t.Error("the client was told of the end before anybody else")
+		}
 		if after != nil {
 			after(out.String(), cancel)
 		}
@@ -105,6 +113,8 @@ func TestHowRelaysEnd(t *testing.T) {
 			EndFailed, "cut_short", false, "data: {\"type\":\"x\"}\n\ndata: {\"type\":\"error\"}\n\n"},
 		{"silence", openai.Chat, streamHead + chunk(someEvent), true, nil, EndTimeout, ReasonIdle, false, someEvent + "…idle"},
 		{"drained", openai.Chat, streamHead + chunk(someEvent), true, at(someEvent, errDrain), EndDrained, "draining", false, someEvent + "…draining"},
+		{"drained with more at hand", openai.Chat, streamHead + chunk(someEvent) + chunk(delta("y")), true, at(someEvent, errDrain),
+			EndDrained, "draining", false, someEvent + delta("y") + "…draining"},
 		{"client gone", openai.Chat, streamHead + chunk(someEvent), true, at(someEvent, ErrClientGone), EndClientGone, "", false, someEvent},
 		{"client gone behind the end", openai.Chat, streamHead + chunk(someEvent) + chunk(doneEvent), true, at(doneEvent, ErrClientGone),
 			EndComplete, "", true, someEvent + doneEvent},

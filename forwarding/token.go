@@ -3,6 +3,7 @@ package forwarding
 import (
 	"crypto/hmac"
 	"crypto/sha256"
+	"crypto/subtle"
 	"encoding/base64"
 	"encoding/json"
 	"errors"
@@ -92,6 +93,23 @@ type HopTarget struct {
 	Body     []byte
 }
 
+// digest is what a token says of the body, so that it can be believed, or not, before the body has come.
+type digest = [sha256.Size]byte
+
+// Announced is what a token says of a request whose body has yet to come.
+type Announced struct {
+	Hop  Hop
+	body digest
+}
+
+// Covers returns an error that wraps [ErrBadHop] unless body is the one that the token was signed for.
+func (a *Announced) Covers(body []byte) error {
+	if sum := sha256.Sum256(body); subtle.ConstantTimeCompare(sum[:], a.body[:]) == 0 {
+		return fmt.Errorf("%w: signed for another body", ErrBadHop)
+	}
+	return nil
+}
+
 // signer keeps keyed hashes, since keying one costs more than a short message.
 type signer struct {
 	macs sync.Pool
@@ -103,11 +121,11 @@ func newSigner(key []byte) *signer {
 }
 
 // sum returns the signature of payload for t. Every part is preceded by its length, so that no two targets read alike.
-func (s *signer) sum(dst []byte, t HopTarget, payload []byte) []byte {
+// t's own body does not count.
+func (s *signer) sum(dst []byte, t HopTarget, body digest, payload []byte) []byte {
 	mac := s.macs.Get().(hash.Hash)
 	defer s.macs.Put(mac)
 	mac.Reset()
-	body := sha256.Sum256(t.Body)
 	var lengths [64]byte
 	part := fmt.Appendf(lengths[:0], "%s%d %d %d ", hopVersion, len(t.Audience), len(t.Method), len(t.Path))
 	mac.Write(part)
@@ -126,58 +144,82 @@ func (k *Keys) Sign(h Hop, t HopTarget, now time.Time) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("cannot encode hop token: %w", err)
 	}
-	var mac [sha256.Size]byte
-	k.signers[0].sum(mac[:0], t, payload)
+	var seal [2 * sha256.Size]byte // the body's digest, and the signature
+	body := sha256.Sum256(t.Body)
+	k.signers[0].sum(append(seal[:0], body[:]...), t, body, payload)
 	enc := base64.RawURLEncoding
-	token := make([]byte, 0, len(hopVersion)+enc.EncodedLen(len(payload))+1+enc.EncodedLen(len(mac)))
+	token := make([]byte, 0, len(hopVersion)+enc.EncodedLen(len(payload))+1+enc.EncodedLen(len(seal)))
 	token = append(token, hopVersion...)
 	token = enc.AppendEncode(token, payload)
 	token = append(token, '.')
-	token = enc.AppendEncode(token, mac[:])
+	token = enc.AppendEncode(token, seal[:])
 	if len(token) > maxHopToken {
 		return "", fmt.Errorf("cannot encode hop token: %d bytes, at most %d", len(token), maxHopToken)
 	}
 	return string(token), nil
 }
 
-// Verify returns what token says, if one of the keys signed it for t within the last ten minutes. The error wraps
-// [ErrBadHop].
+// Verify returns what token says, if one of the keys signed it for t, with its body, within the last ten minutes. The
+// error wraps [ErrBadHop].
 func (k *Keys) Verify(token string, t HopTarget, now time.Time) (Hop, error) {
+	a, err := k.VerifyHead(token, t, now)
+	if err == nil {
+		err = a.Covers(t.Body)
+	}
+	if err != nil {
+		return Hop{}, err
+	}
+	return a.Hop, nil
+}
+
+// VerifyHead is Verify before the body has come, which [Announced.Covers] must then be asked about. t's own is not
+// looked at.
+func (k *Keys) VerifyHead(token string, t HopTarget, now time.Time) (Announced, error) {
+	payload, seal, err := splitToken(token)
+	if err != nil {
+		return Announced{}, err
+	}
+	a := Announced{body: digest(seal[:sha256.Size])}
+	if !k.signed(seal[sha256.Size:], t, a.body, payload) {
+		return Announced{}, fmt.Errorf("%w: signed by nobody we know, or for another server or path", ErrBadHop)
+	}
+	if err := json.Unmarshal(payload, &a.Hop); err != nil {
+		return Announced{}, fmt.Errorf("%w: payload: %w", ErrBadHop, err)
+	}
+	if age := now.Sub(time.Unix(a.Hop.Issued, 0)); age.Abs() > hopLifetime {
+		return Announced{}, fmt.Errorf("%w: issued %s ago by our clock; clocks may be at most 5m apart", ErrBadHop, age.Round(time.Second))
+	}
+	return a, nil
+}
+
+// splitToken decodes a token: what it says, and the body's digest with the signature.
+func splitToken(token string) (payload, seal []byte, err error) {
 	encoded, ok := strings.CutPrefix(token, hopVersion)
 	if !ok || len(token) > maxHopToken {
-		return Hop{}, fmt.Errorf("%w: no %q token", ErrBadHop, hopVersion)
+		return nil, nil, fmt.Errorf("%w: no %q token", ErrBadHop, hopVersion)
 	}
-	encodedPayload, encodedMAC, ok := strings.Cut(encoded, ".")
+	encodedPayload, encodedSeal, ok := strings.Cut(encoded, ".")
 	if !ok {
-		return Hop{}, fmt.Errorf("%w: no signature", ErrBadHop)
+		return nil, nil, fmt.Errorf("%w: no signature", ErrBadHop)
 	}
 	// Strict: two spellings of one token would be one too many.
 	enc := base64.RawURLEncoding.Strict()
-	payload, err := enc.DecodeString(encodedPayload)
-	if err != nil {
-		return Hop{}, fmt.Errorf("%w: payload: %w", ErrBadHop, err)
+	if payload, err = enc.DecodeString(encodedPayload); err != nil {
+		return nil, nil, fmt.Errorf("%w: payload: %w", ErrBadHop, err)
 	}
-	mac, err := enc.DecodeString(encodedMAC)
-	if err != nil {
-		return Hop{}, fmt.Errorf("%w: signature: %w", ErrBadHop, err)
+	if seal, err = enc.DecodeString(encodedSeal); err != nil {
+		return nil, nil, fmt.Errorf("%w: signature: %w", ErrBadHop, err)
 	}
-	if !k.signed(mac, t, payload) {
-		return Hop{}, fmt.Errorf("%w: signed by nobody we know, or for another server, path or body", ErrBadHop)
+	if len(seal) != 2*sha256.Size {
+		return nil, nil, fmt.Errorf("%w: signature has %d bytes, not %d", ErrBadHop, len(seal), 2*sha256.Size)
 	}
-	var h Hop
-	if err := json.Unmarshal(payload, &h); err != nil {
-		return Hop{}, fmt.Errorf("%w: payload: %w", ErrBadHop, err)
-	}
-	if age := now.Sub(time.Unix(h.Issued, 0)); age.Abs() > hopLifetime {
-		return Hop{}, fmt.Errorf("%w: issued %s ago by our clock; clocks may be at most 5m apart", ErrBadHop, age.Round(time.Second))
-	}
-	return h, nil
+	return payload, seal, nil
 }
 
-func (k *Keys) signed(mac []byte, t HopTarget, payload []byte) bool {
+func (k *Keys) signed(mac []byte, t HopTarget, body digest, payload []byte) bool {
 	var want [sha256.Size]byte
 	for _, s := range k.signers {
-		if hmac.Equal(mac, s.sum(want[:0], t, payload)) {
+		if hmac.Equal(mac, s.sum(want[:0], t, body, payload)) {
 			return true
 		}
 	}

@@ -2,6 +2,7 @@ package forwarding
 
 import (
 	"bufio"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -215,7 +216,7 @@ func TestHijackOfALostConnection(t *testing.T) {
 	}
 	handling, lost, ran := make(chan struct{}), make(chan struct{}), make(chan error, 2)
 	server := NewServer(ServerConfig{
-		InHand: inHand, Logger: slog.New(slog.DiscardHandler), MaxBody: func() int { return 1 << 20 },
+		InHand: inHand, Logger: slog.New(slog.DiscardHandler),
 		Handle: func(rc *fasthttp.RequestCtx) {
 			if string(rc.Path()) == "/first" {
 				rc.SetBodyString("not flushed, since the next request is there already")
@@ -252,11 +253,10 @@ func TestHijackOfALostConnection(t *testing.T) {
 	if err := next(t, "the hijack", ran); err == nil {
 		t.Error("a lost connection could be read")
 	}
-	_ = server.Shutdown()
-	<-done
-	if err := inHand.Close(); err != nil {
+	if err := server.End(context.Background(), Pace{}, nil); err != nil {
 		t.Error(err)
 	}
+	<-done
 	if len(ran) > 0 {
 		t.Error("it ran twice")
 	}
@@ -296,7 +296,7 @@ func TestPanicInAHijack(t *testing.T) {
 		t.Fatal(err)
 	}
 	server := NewServer(ServerConfig{
-		InHand: inHand, Logger: slog.New(slog.DiscardHandler), MaxBody: func() int { return 1 << 20 },
+		InHand: inHand, Logger: slog.New(slog.DiscardHandler),
 		Handle: func(rc *fasthttp.RequestCtx) {
 			c := inHand.Take()
 			rc.HijackSetNoResponse(true)
@@ -324,12 +324,11 @@ func TestPanicInAHijack(t *testing.T) {
 	if n, err := c.Read(make([]byte, 1)); !errors.Is(err, io.EOF) {
 		t.Errorf("read %d bytes, %v; want the connection closed", n, err)
 	}
-	_ = server.Shutdown()
-	<-done
-	if err := inHand.Close(); err != nil {
+	if err := server.End(context.Background(), Pace{}, nil); err != nil {
 		t.Error(err)
 	}
-	if line := next(t, "the log", said); !strings.Contains(line, "a bug of ours") {
+	<-done
+	if line := next(t, "the log", said); !strings.Contains(line, "a string") || !strings.Contains(line, "TestPanicInAHijack.func1.1.1") {
 		t.Errorf("logged %q", line)
 	}
 }

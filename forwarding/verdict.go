@@ -13,7 +13,7 @@ type VerdictKind string
 // The kinds of verdict.
 const (
 	VerdictOOC   VerdictKind = "ooc"   // out of capacity: try the next colo, it costs no retry
-	VerdictMoved VerdictKind = "moved" // another server is the home now
+	VerdictMoved VerdictKind = "moved" // this server drains: try another, it costs nothing
 	VerdictError VerdictKind = "error" // the engine, or the server, failed before the first byte
 )
 

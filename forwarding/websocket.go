@@ -7,6 +7,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"colonnade/openai"
 )
 
 const (
@@ -45,6 +47,10 @@ type SessionEnd struct {
 
 	MessagesIn, MessagesOut int64 // from the client, to it
 	BytesIn, BytesOut       int64 // of messages
+
+	Usage  openai.Usage // the sum of what the engine's responses told; see [openai.Conversation]
+	Told   bool         // any did
+	Untold int          // pieces of text of those that did not
 }
 
 // session is a Session that runs.
@@ -53,6 +59,7 @@ type session struct {
 	duplex
 	client, engine *peer
 	in, out        tally
+	said           openai.Conversation // for the pump from the engine, until it has ended
 }
 
 // tally counts what went one way.
@@ -110,13 +117,13 @@ func (s *Session) begin(conn *ClientConn, engine *conn) (*session, error) {
 	r := &session{Session: s}
 	r.client = newPeer(clientSide, toClient, clientWire, limit)
 	r.engine = newPeer(serverSide, toEngine, engineWire, limit)
-	r.up = startPump(func() failure { return carryMessages(r.client, r.engine, &r.in) })
-	r.down = startPump(func() failure { return carryMessages(r.engine, r.client, &r.out) })
+	r.up = startPump(func() failure { return carryMessages(r.client, r.engine, &r.in, nil) })
+	r.down = startPump(func() failure { return carryMessages(r.engine, r.client, &r.out, &r.said) })
 	return r, nil
 }
 
-// carryMessages relays messages until one of the peers fails.
-func carryMessages(from, to *peer, t *tally) failure {
+// carryMessages relays messages until one of the peers fails. said, if there is one, is told of each.
+func carryMessages(from, to *peer, t *tally, said *openai.Conversation) failure {
 	piece := make([]byte, relayPiece)
 	for {
 		kind, message, err := from.ws.NextReader()
@@ -131,6 +138,9 @@ func carryMessages(from, to *peer, t *tally) failure {
 			n, err := message.Read(piece)
 			from.wire.overhead.Add(-2 * int64(n)) // what it took to send that much may be as much again
 			t.bytes.Add(int64(n))
+			if said != nil {
+				said.Write(piece[:n])
+			}
 			if _, err := w.Write(piece[:n]); err != nil {
 				return failure{side: to.side, writing: true, err: err}
 			}
@@ -140,6 +150,9 @@ func carryMessages(from, to *peer, t *tally) failure {
 			if err != nil {
 				return failure{side: from.side, err: err}
 			}
+		}
+		if said != nil {
+			said.EndMessage() // also if it reaches nobody any more: the engine has said it
 		}
 		if err := w.Close(); err != nil {
 			return failure{side: to.side, writing: true, err: err}
@@ -186,5 +199,7 @@ func (r *session) partFromClient(p parting) {
 func (r *session) sum(e SessionEnd) SessionEnd {
 	e.MessagesIn, e.BytesIn = r.in.messages.Load(), r.in.bytes.Load()
 	e.MessagesOut, e.BytesOut = r.out.messages.Load(), r.out.bytes.Load()
+	e.Usage, e.Told = r.said.Usage()
+	e.Untold = r.said.Deltas()
 	return e
 }

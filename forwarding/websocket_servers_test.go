@@ -1,6 +1,7 @@
 package forwarding
 
 import (
+	"context"
 	"errors"
 	"log/slog"
 	"net/http"
@@ -74,7 +75,7 @@ func wsServer(t testing.TB, behind string, join func(*Custody, *fasthttp.Request
 	}
 	transport := runningTransport(t)
 	server := NewServer(ServerConfig{
-		InHand: inHand, Logger: slog.New(slog.DiscardHandler), MaxBody: func() int { return 1 << 20 },
+		InHand: inHand, Logger: slog.New(slog.DiscardHandler),
 		Refuse: func(rc *fasthttp.RequestCtx, e *openai.Error) { WriteError(rc, e, "") },
 		Handle: func(rc *fasthttp.RequestCtx) {
 			h, refused := ReadHandshake(rc)
@@ -105,11 +106,10 @@ func wsServer(t testing.TB, behind string, join func(*Custody, *fasthttp.Request
 	go func() { done <- server.Serve(ln) }()
 	t.Cleanup(func() {
 		inHand.EndAll(errors.New("test is over"))
-		_ = server.Shutdown()
-		<-done
-		if err := inHand.Close(); err != nil {
+		if err := server.End(context.Background(), Pace{}, nil); err != nil {
 			t.Error(err)
 		}
+		<-done
 	})
 	return ln.Addr().String(), inHand.EndAll
 }

@@ -4,11 +4,13 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"time"
 
 	"colonnade/admin"
 	"colonnade/colo"
 	"colonnade/discovery/etcd"
 	"colonnade/fleet"
+	"colonnade/forwarding"
 )
 
 // ColoConfig is what a colo server needs.
@@ -27,7 +29,7 @@ func RunColo(ctx context.Context, c ColoConfig, started func(Running)) error {
 		return err
 	}
 	server, err := colo.New(colo.Config{
-		Colo: c.Colo, Node: c.Node, Keys: c.Keys, Table: p.watcher.Table, Log: p.log, Metrics: p.metrics, Logger: c.Logger, WriteStall: c.Stall,
+		Colo: c.Colo, Node: c.Node, Keys: c.Keys, Log: p.log, Metrics: p.metrics, Logger: c.Logger, WriteStall: c.Stall,
 	})
 	if err != nil {
 		return err
@@ -36,13 +38,13 @@ func RunColo(ctx context.Context, c ColoConfig, started func(Running)) error {
 	defer b.stop()
 	b.Go(func() error { return p.watcher.Run(b.context) })
 	b.Go(func() error { return server.Run(b.context) })
-	b.Go(func() error { return p.serveAdmin(b.context, p.coloPages(server)) })
-	b.Go(func() error { return apply(b.context, p.watcher, server) })
+	p.serveAdmin(b, p.coloPages(server))
 	if err := p.ready(ctx); err != nil {
 		b.stop()
-		return errors.Join(b.Wait(), server.Shutdown(b.context))
+		return errors.Join(b.Wait(), server.Shutdown(b.context, forwarding.Pace{}))
 	}
 	server.Apply(p.watcher.Table())
+	b.Go(func() error { return apply(b.context, p.watcher, server) })
 	// The right to grant comes first: requests that arrive until then wait in the listener's backlog.
 	self := p.selfDescription()
 	lease, err := p.claim(ctx, c.Colo, self)
@@ -51,16 +53,16 @@ func RunColo(ctx context.Context, c ColoConfig, started func(Running)) error {
 		b.Go(func() error { return server.Serve(p.peer) })
 		started(p.running())
 		b.until(ctx)
-		c.Logger.Info("draining", "node", c.Node, "for_at_most", c.Drain)
-		self.State = fleet.StateDraining
-		if err := lease.Update(b.context, document(self)); err != nil {
-			c.Logger.Warn("cannot say in etcd that this server drains", "reason", err)
-		}
 	}
 	last, cancel := context.WithTimeout(b.context, c.Drain)
 	defer cancel()
-	err = errors.Join(err, server.Shutdown(last))
-	b.stop()
+	if lease != nil {
+		c.Logger.Info("draining", "node", c.Node, "for_at_most", c.Drain)
+		self.State = fleet.StateDraining
+		p.sayDraining(b, lease, document(self)) // entries plan without this server from here on
+	}
+	err = errors.Join(err, server.Shutdown(last, forwarding.NewPace(c.Drain, coloNotice)))
+	b.stop() // leaves etcd
 	return errors.Join(err, b.Wait())
 }
 
@@ -68,7 +70,7 @@ func RunColo(ctx context.Context, c ColoConfig, started func(Running)) error {
 func (p *parts) selfDescription() fleet.Server {
 	return fleet.Server{
 		Address: p.address(), Admin: p.admin.Addr().String(), Boot: boot(), State: fleet.StateActive,
-		Protocol: fleet.ProtocolRange{Min: fleet.Protocol, Max: fleet.Protocol}, Version: version(),
+		Protocol: fleet.ProtocolRange{Min: fleet.OldestProtocol, Max: fleet.Protocol}, Version: version(),
 	}
 }
 
@@ -77,13 +79,14 @@ func (p *parts) selfDescription() fleet.Server {
 func (p *parts) claim(ctx context.Context, colo string, self fleet.Server) (*etcd.Lease, error) {
 	r := etcd.Registration{
 		Client: p.client, Prefix: Prefix, Key: "servers/" + colo + "/" + p.config.Node, Value: document(self), TTL: leaseTTL,
-		Alone: true, Logger: p.config.Logger,
+		Alone: true, Logger: p.config.Logger, Saved: leaseFile(p.config),
 	}
 	for {
 		lease, err := etcd.Register(ctx, r)
 		var taken *etcd.TakenError
 		switch {
 		case err == nil:
+			lingerAfterCrash(ctx, lease)
 			return lease, nil
 		case errors.As(err, &taken):
 			return nil, err
@@ -91,19 +94,35 @@ func (p *parts) claim(ctx context.Context, colo string, self fleet.Server) (*etc
 			return nil, nil //nolint:nilnil // asked to end before it began
 		case !slices.ContainsFunc(p.watcher.Table().Servers(colo), func(s *fleet.Server) bool { return s.Node != p.config.Node }):
 			p.config.Logger.Warn("serving without etcd, from the last good documents", "reason", err)
-			return etcd.NewLease(r), nil
+			lease := etcd.NewLease(r)
+			lingerAfterCrash(ctx, lease)
+			return lease, nil
 		}
 		p.config.Logger.Warn("waiting for etcd: another server of this colo may be serving", "reason", err)
 	}
 }
 
-// apply brings the server in line with every new table.
+// lingerAfterCrash waits until engines have noticed that an earlier run of this server is dead: what it had sent them would
+// otherwise count on top of what this one sends.
+func lingerAfterCrash(ctx context.Context, lease *etcd.Lease) {
+	if lease.AfterCrash() {
+		pause(ctx, colo.Linger)
+	}
+}
+
+// apply brings the server in line with every new table, and says which endpoints without a lease have died.
 func apply(ctx context.Context, w *etcd.Watcher, server *colo.Server) error {
+	look := time.NewTicker(lookForDeparted)
+	defer look.Stop()
+	changed := w.Changed()
+	server.Apply(w.Table())
 	for {
-		changed := w.Changed()
-		server.Apply(w.Table())
 		select {
 		case <-changed:
+			changed = w.Changed()
+			server.Apply(w.Table())
+		case <-look.C:
+			w.Forget(server.Departed()...)
 		case <-ctx.Done():
 			return nil
 		}

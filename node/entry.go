@@ -3,12 +3,13 @@ package node
 import (
 	"context"
 	"errors"
-	"time"
+	"log/slog"
 
 	"colonnade/admin"
 	"colonnade/discovery/etcd"
 	"colonnade/entry"
 	"colonnade/fleet"
+	"colonnade/forwarding"
 )
 
 // EntryConfig is what an entry needs.
@@ -36,41 +37,54 @@ func RunEntry(ctx context.Context, c EntryConfig, started func(Running)) error {
 	defer b.stop()
 	b.Go(func() error { return p.watcher.Run(b.context) })
 	b.Go(func() error { return e.Run(b.context) })
-	b.Go(func() error { return p.serveAdmin(b.context, admin.Config{Ready: e.Ready, Check: e.Check}) })
+	p.serveAdmin(b, admin.Config{Ready: e.Ready, Check: e.Check})
 	if err := p.ready(ctx); err != nil {
 		b.stop()
-		return errors.Join(b.Wait(), e.Shutdown(b.context))
+		return errors.Join(b.Wait(), e.Shutdown(b.context, forwarding.Pace{}))
 	}
 	b.Go(func() error { return e.Serve(p.peer) })
-	b.Go(func() error { return p.registerEntry(b.context, c) })
+	self := p.describeEntry(c.Region)
+	lease := p.entryLease(self)
+	b.Go(func() error { return keepRegistered(b.context, lease, c.Logger) })
 	started(p.running())
 	b.until(ctx)
 
 	c.Logger.Info("draining", "node", c.Node, "for_at_most", c.Drain)
-	e.Drain()
 	last, cancel := context.WithTimeout(b.context, c.Drain)
 	defer cancel()
-	if c.Drain > 10*lameDuck {
-		time.Sleep(lameDuck)
-	}
-	err = e.Shutdown(last)
-	b.stop()
+	e.Drain() // balancers ask here and not in etcd
+	self.State = fleet.StateDraining
+	p.sayDraining(b, lease, document(self))
+	err = e.Shutdown(last, forwarding.NewPace(c.Drain, entryNotice))
+	b.stop() // leaves etcd
 	return errors.Join(err, b.Wait())
 }
 
-// registerEntry makes the entry known. Nothing depends on it, so it serves without as well.
-func (p *parts) registerEntry(ctx context.Context, c EntryConfig) error {
-	registration, err := etcd.Register(ctx, etcd.Registration{
-		Client: p.client, Prefix: Prefix, Key: "entries/" + c.Node, TTL: leaseTTL, Logger: c.Logger,
-		Value: document(fleet.EntryNode{
-			Address: p.address(), Region: c.Region, Protocol: fleet.ProtocolRange{Min: fleet.Protocol, Max: fleet.Protocol}, Version: version(),
-		}),
-	})
-	if err != nil {
-		if ctx.Err() == nil {
-			c.Logger.Warn("cannot register", "reason", err)
-		}
-		return nil
+// describeEntry is what the entry tells others of itself.
+func (p *parts) describeEntry(region string) fleet.EntryNode {
+	return fleet.EntryNode{
+		Address: p.address(), Admin: p.admin.Addr().String(), Region: region, State: fleet.StateActive,
+		Protocol: fleet.ProtocolRange{Min: fleet.OldestProtocol, Max: fleet.Protocol}, Version: version(),
 	}
-	return registration.Run(ctx)
+}
+
+func (p *parts) entryLease(self fleet.EntryNode) *etcd.Lease {
+	return etcd.NewLease(etcd.Registration{
+		Client: p.client, Prefix: Prefix, Key: "entries/" + p.config.Node, Value: document(self), TTL: leaseTTL,
+		Logger: p.config.Logger, Saved: leaseFile(p.config),
+	})
+}
+
+// keepRegistered makes the entry known, now or when etcd is there. Nothing depends on it, so it serves without as well.
+func keepRegistered(ctx context.Context, lease *etcd.Lease, logger *slog.Logger) error {
+	for told := false; ; told = true {
+		err := lease.Run(ctx)
+		if err == nil {
+			return nil // the end
+		}
+		if !told {
+			logger.Warn("serving without being registered; trying on", "every", registerAgain, "reason", err)
+		}
+		pause(ctx, registerAgain)
+	}
 }

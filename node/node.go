@@ -25,8 +25,10 @@ const (
 	Prefix = "/colonnade/v1/"
 	// leaseTTL is how long a node's document outlives the node.
 	leaseTTL = 5 * time.Second
-	// lameDuck is how long a node that is no longer ready still takes new requests, so that whoever balances load notices.
-	lameDuck = time.Second
+	// lookForDeparted is how often a colo server looks whether an endpoint that has lost its lease has died.
+	lookForDeparted = time.Second
+	// registerAgain is how often a node whose name another one has looks whether it is free.
+	registerAgain = 10 * time.Second
 )
 
 // Config is what every node needs.
@@ -60,6 +62,7 @@ type parts struct {
 	metrics *analytics.NodeMetrics
 	peer    net.Listener
 	admin   net.Listener
+	pages   pages
 }
 
 // assemble opens everything that a node needs before it can serve. kinds are the documents it watches. What was opened
@@ -84,7 +87,8 @@ func assemble(c Config, kinds []string) (*parts, error) {
 	})
 	analytics.RegisterConfig(p.metrics.Registry, func() analytics.ConfigState {
 		s := p.watcher.State()
-		return analytics.ConfigState{Revision: s.Revision, Age: s.Age, Rejected: len(s.Rejected), Conflicts: len(s.Conflicts)}
+		return analytics.ConfigState{Revision: s.Revision, Age: s.Age, Rejected: len(s.Rejected), Conflicts: len(s.Conflicts),
+			Held: len(s.Held), Suspect: len(s.Suspect)}
 	})
 	analytics.RegisterEvents(p.metrics.Registry, p.log.Stats)
 	return p, nil
@@ -97,6 +101,15 @@ func cacheFile(c Config) string {
 	return filepath.Join(c.Dir, "table-"+c.Node+".json")
 }
 
+// leaseFile remembers the registration of a node that is killed. The lock on its directory, taken by assemble, shows that no
+// earlier run of it lives.
+func leaseFile(c Config) string {
+	if c.Dir == "" {
+		return ""
+	}
+	return filepath.Join(c.Dir, "lease-"+c.Node+".json")
+}
+
 func (p *parts) dismantle() {
 	if p.client != nil {
 		_ = p.client.Close()
@@ -105,11 +118,14 @@ func (p *parts) dismantle() {
 	if p.peer != nil {
 		_ = p.peer.Close()
 	}
-	if p.admin != nil {
+	if p.admin != nil && !p.pages.served() {
 		_ = p.admin.Close()
 	}
 	if err := p.log.Close(); err != nil {
 		p.config.Logger.Error("cannot close the event log", "reason", err)
+	}
+	if err := p.pages.end(); err != nil {
+		p.config.Logger.Error("cannot end the admin pages", "reason", err)
 	}
 }
 
@@ -125,11 +141,13 @@ func (p *parts) running() Running {
 	return Running{Node: p.config.Node, Address: p.peer.Addr().String(), Admin: p.admin.Addr().String(), Events: p.config.Dir}
 }
 
-// serveAdmin answers on the admin listener until ctx ends.
-func (p *parts) serveAdmin(ctx context.Context, pages admin.Config) error {
-	pages.Metrics = p.metrics.Registry
-	pages.Fleet = func() any { return p.watcher.Table() }
-	return admin.Serve(ctx, p.admin, admin.Handler(pages))
+// serveAdmin answers on the admin listener until all is dismantled. If that fails, so does the node.
+func (p *parts) serveAdmin(b background, c admin.Config) {
+	c.Metrics = p.metrics.Registry
+	c.Fleet = func() any { return p.watcher.Table() }
+	c.Config = func() any { return p.configState() }
+	p.pages.serve(p.admin, admin.Handler(c))
+	b.Go(func() error { return p.pages.failed(b.context) })
 }
 
 // ready waits for the first table.
@@ -188,5 +206,15 @@ func (b background) until(ctx context.Context) {
 	select {
 	case <-ctx.Done():
 	case <-b.context.Done():
+	}
+}
+
+// pause waits, or until ctx ends.
+func pause(ctx context.Context, d time.Duration) {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-ctx.Done():
 	}
 }

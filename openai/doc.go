@@ -24,12 +24,15 @@
 // and usage. What a Stream does depends on the bytes alone, never on how they
 // were cut into pieces.
 //
+// [BodyUsage] reads the usage of an answer that came whole, [LongBody] that of
+// one that passes in pieces, and [Conversation] sums it over a realtime session.
+//
 // # Bounds
 //
 // Nothing here holds more than it was given, but for [Stream]: at most three
 // times MaxHeldEvent (what is held, its data lines joined, what is delivered),
-// the piece being fed, and a sketch of 16 KiB. JSON may nest 200 deep. Time is
-// linear in the bytes.
+// the piece being fed, and a sketch of 16 KiB, which is all that LongBody and
+// Conversation have. JSON may nest 200 deep. Time is linear in the bytes.
 //
 // # Errors
 //

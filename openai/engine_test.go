@@ -75,12 +75,18 @@ func TestBodyUsage(t *testing.T) {
 	f(`{"usage":{"input_tokens":4,"input_tokens_details":{"cached_tokens":2},"output_tokens":5}}`, openai.Usage{Prompt: 4, Completion: 5, Cached: 2}, true)
 	f(`{"usage":{"prompt_tokens":8,"total_tokens":8}}`, openai.Usage{Prompt: 8}, true)
 	f(`{"usage":{"total_tokens":8}}`, openai.Usage{Prompt: 8}, true)
+	f(`{"text":"hi","usage":{"type":"duration","seconds":27}}`, openai.Usage{Seconds: 27}, true)
+	f(`{"text":"hi","duration":0.42,"usage":{"type":"duration","seconds":0.42e1}}`, openai.Usage{Seconds: 4.2}, true)
+	f(`{"text":"hi","usage":{"type":"tokens","input_tokens":14,"input_token_details":{"text_tokens":0,"audio_tokens":14},"output_tokens":101,"total_tokens":115}}`,
+		openai.Usage{Prompt: 14, Completion: 101}, true)
+	f(`{"results":[{"index":0,"relevance_score":0.9}],"usage":{"prompt_tokens":56,"total_tokens":56}}`, openai.Usage{Prompt: 56}, true)
 	f(`{"us\u0061ge":{"total_tokens":8}}`, openai.Usage{Prompt: 8}, true)
 	f("{\"text\":\"\xff\",\"usage\":{\"total_tokens\":8}}", openai.Usage{Prompt: 8}, true)
 	f(`{"usage":{"prompt_tokens":1,"prompt_tokens_details":null}}`, openai.Usage{Prompt: 1}, true)
 	for _, none := range []string{``, `{}`, `{"usage":null}`, `{"usage":[]}`, `{"usage":{}}`, `{"usage":{"prompt_tokens":"1"}}`, `{"usage":{"prompt_tokens":-1}}`,
 		`{"x":{"usage":{"prompt_tokens":1}}}`, `[{"usage":{"prompt_tokens":1}}]`, `{"usage":{"prompt_tokens":1}`, `{"usage":{"prompt_tokens":1}} x`,
-		`{"usage":{"prompt_tokens":1234567890123456}}`} {
+		`{"usage":{"prompt_tokens":1234567890123456}}`, `{"usage":{"type":"duration"}}`, `{"usage":{"seconds":"5"}}`, `{"usage":{"seconds":-5}}`,
+		`{"usage":{"seconds":1e300}}`, `{"usage":{"seconds":null}}`} {
 		f(none, openai.Usage{}, false)
 	}
 }

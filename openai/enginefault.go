@@ -12,6 +12,9 @@ const maxEngineCode = 64
 type EngineError struct {
 	Status int    // the HTTP status that it would have been, see [ClassifyStatus]
 	Code   string // the engine's word for it: letters, digits and . _ - only; may be empty
+	// Number and Reason are those of an [Error], if another node has told it.
+	Number int
+	Reason string // as plain as Code
 }
 
 // Error says what the engine said, without its message: that may repeat a prompt.
@@ -24,6 +27,8 @@ type engineFault struct {
 	status int    // a number that is an HTTP status
 	code   []byte // a code in words
 	class  []byte // its type
+	number int    // in an error of ours
+	reason []byte // likewise
 }
 
 // errorValue passes the value of a member error, and says whether it is one as
@@ -54,9 +59,13 @@ func (s *scan) errorMember(key []byte, f *engineFault) (failed bool) {
 	switch string(key) {
 	case "code", "status", "status_code", "http_status_code":
 		raw, _ := s.value()
-		f.number(raw)
+		f.said(raw)
 	case "error_type":
 		f.class = s.text()
+	case "number":
+		s.count(&f.number)
+	case "reason":
+		f.reason = s.text()
 	case "object":
 		return string(s.text()) == "error"
 	default:
@@ -65,8 +74,8 @@ func (s *scan) errorMember(key []byte, f *engineFault) (failed bool) {
 	return false
 }
 
-// number takes a code, which may be a status as a number or as text, or a word.
-func (f *engineFault) number(raw []byte) {
+// said takes a code, which may be a status as a number or as text, or a word.
+func (f *engineFault) said(raw []byte) {
 	text, quoted := raw, false
 	if raw = unescaped(raw); raw != nil {
 		text, quoted = raw, true
@@ -94,6 +103,9 @@ func (f *engineFault) engineError() EngineError {
 	}
 	if e.Status == 0 {
 		e.Status = 500
+	}
+	if f.number != 0 {
+		e.Number, e.Reason = f.number, plainCode(f.reason)
 	}
 	return e
 }

@@ -109,6 +109,13 @@ func HeadersTooLarge(limit int) *Error {
 		Message: fmt.Sprintf("the request headers are larger than %d bytes", limit)}
 }
 
+// TooManyHeaders is a request head of more than limit lines.
+func TooManyHeaders(limit int) *Error {
+	e := HeadersTooLarge(0)
+	e.Message = fmt.Sprintf("the request has more than %d headers", limit)
+	return e
+}
+
 // RateLimited is a request over the account's own limits.
 func RateLimited(reason string, retryAfter time.Duration) *Error {
 	return &Error{Number: 42901, Status: 429, Code: "rate_limit_exceeded", Type: typeRate,

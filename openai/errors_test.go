@@ -74,6 +74,7 @@ func TestErrors(t *testing.T) {
 	f(openai.RequestTimeout(), 40801, 408, "request_timeout", "invalid_request_error")
 	f(openai.RequestTooLarge(5), 41301, 413, "request_too_large", "invalid_request_error")
 	f(openai.HeadersTooLarge(5), 43101, 431, "headers_too_large", "invalid_request_error")
+	f(openai.TooManyHeaders(5), 43101, 431, "headers_too_large", "invalid_request_error")
 	f(openai.RateLimited("rate_limited", time.Second), 42901, 429, "rate_limit_exceeded", "rate_limit_error")
 	f(openai.OutOfCapacity("queue_full", 1500*time.Millisecond), 42902, 429, "out_of_capacity", "rate_limit_error")
 	f(openai.Internal(), 50000, 500, "internal_error", "server_error")

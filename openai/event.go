@@ -88,11 +88,14 @@ func (s *Stream) note(m *message, valid bool) {
 			s.seen.first, s.seen.firstError = ErrorEvent, m.fault.engineError()
 		}
 	}
-	s.seen.failed = s.seen.failed || m.failed
+	if m.failed {
+		s.seen.failed, s.seen.lastError = true, m.fault.engineError()
+	}
 	s.seen.ended = s.seen.ended || valid && s.endsWith(m.kind)
 	s.seen.deltas += m.deltas
+	s.seen.untold += m.deltas
 	if m.hasUsage {
-		s.seen.usage, s.seen.hasUsage = m.usage, true
+		s.seen.usage, s.seen.hasUsage, s.seen.untold = m.usage, true, 0
 	}
 	if m.sequence >= 0 {
 		s.seen.sequence = m.sequence + 1

@@ -9,7 +9,11 @@ type RequestHead struct {
 	Protocol []byte
 	Raw      []byte // the header lines with their CRLFs, with or without the blank line
 	Host     []byte // what the server takes for the host, if it has a view of its own
+	MaxBody  int    // the longest body that may be announced, in bytes; 0 = any
 }
+
+// maxHeaders bounds the header lines of a request.
+const maxHeaders = 100
 
 // guard is what has been seen of a head.
 type guard struct {
@@ -28,7 +32,8 @@ func CheckHead(h RequestHead) *Error {
 	if err := g.firstLine(); err != nil {
 		return err
 	}
-	for rest := h.Raw; len(rest) > 0; {
+	lines := 0
+	for rest := h.Raw; len(rest) > 0; lines++ {
 		n := bytes.IndexByte(rest, '\n')
 		if n < 1 || rest[n-1] != '\r' {
 			return InvalidRequest("", "a header line does not end in CRLF")
@@ -40,6 +45,9 @@ func CheckHead(h RequestHead) *Error {
 				return InvalidRequest("", "there is text after the end of the headers")
 			}
 			break
+		}
+		if lines == maxHeaders {
+			return TooManyHeaders(maxHeaders)
 		}
 		if err := g.line(line); err != nil {
 			return err
@@ -136,6 +144,9 @@ func (g *guard) contentLength(value []byte) *Error {
 	n, ok := count(value)
 	if !ok {
 		return InvalidRequest("", "the header \"content-length\" is not a plain number")
+	}
+	if g.head.MaxBody > 0 && n > g.head.MaxBody {
+		return RequestTooLarge(int64(g.head.MaxBody))
 	}
 	g.hasBody = g.hasBody || n > 0
 	return nil

@@ -64,6 +64,30 @@ func TestCheckHeadAcceptsWithoutBlankLine(t *testing.T) {
 	}
 }
 
+// A head has at most so many lines, and announces no more than a body may have.
+func TestCheckHeadLimits(t *testing.T) {
+	f := func(name string, h openai.RequestHead, number int) {
+		t.Helper()
+		switch err := openai.CheckHead(h); {
+		case number == 0 && err != nil:
+			t.Errorf("%s: refused: %v", name, err)
+		case number != 0 && (err == nil || err.Number != number || err.Status != number/100):
+			t.Errorf("%s: %v, want %d", name, err, number)
+		}
+	}
+	lines := func(n int) []string { return append([]string{host}, slicesRepeat("X-Note: a", n-1)...) }
+	f("as many lines as may be", head(get, lines(100)...), 0)
+	f("one more", head(get, lines(101)...), 43101)
+	f("many more", head(get, lines(5000)...), 43101)
+	h := head(post, host, "Content-Length: 1000")
+	h.MaxBody = 1000
+	f("as long as may be", h, 0)
+	h.MaxBody = 999
+	f("one byte more", h, 41301)
+	h.MaxBody = 0
+	f("without a limit", h, 0)
+}
+
 func TestCheckHeadRefuses(t *testing.T) {
 	f := func(name string, h openai.RequestHead) {
 		t.Helper()

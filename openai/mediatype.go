@@ -2,6 +2,9 @@ package openai
 
 import "strings"
 
+// IsJSON says whether an answer of this content type is JSON.
+func IsJSON(contentType string) bool { return isJSON(contentType) }
+
 // isJSON accepts application/json and the like (application/…+json), in UTF-8. A
 // charset of another kind might make an engine read other characters than these.
 func isJSON(contentType string) bool {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"mime"
 	"strings"
+	"unicode/utf8"
 )
 
 const (
@@ -98,11 +99,16 @@ func (f *form) part() *Error {
 		return InvalidRequest("", "the form is cut off, or has its boundary inside a part")
 	}
 	content := span{f.i, f.i + n - 2}
+	if !part.file && part.plain && !isText(f.body[content.from:content.to]) {
+		return InvalidRequest(part.name, "the form field %q has a NUL or is not UTF-8", part.name)
+	}
 	if err := f.take(part, content); err != nil {
 		return err
 	}
 	return f.delimited(f.i + n + len(f.delimiter))
 }
+
+func isText(b []byte) bool { return bytes.IndexByte(b, 0) < 0 && utf8.Valid(b) }
 
 // headers passes a part's header lines and the blank line behind them.
 func (f *form) headers() ([]byte, bool) {

@@ -69,6 +69,8 @@ func TestPeekFormRefuses(t *testing.T) {
 		"long model":           formBody("model|" + strings.Repeat("m", 300)),
 		"model with newline":   formBody("model|a\r\nb"),
 		"model not UTF-8":      formBody("model|a\xff"),
+		"text with NUL":        formBody("model|m", "prompt|a\x00b"),
+		"text not UTF-8":       formBody("model|m", "prompt|\xc0\x80"),
 		"two models":           formBody("model|a", "model|b"),
 		"Model":                formBody("model|a", "Model|b"),
 		"MODEL alone":          formBody("MODEL|b"),

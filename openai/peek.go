@@ -149,6 +149,9 @@ func (p *peeker) noObject() bool {
 // value than was seen here.
 func (p *peeker) field(key []byte) (field, bool) {
 	f := fieldOf(key)
+	if f == 0 && !plainKey(key) && hasNUL(key) {
+		return 0, p.refuse(keyWithNUL())
+	}
 	if f == 0 && !plainKey(key) && len(key) <= maxKey {
 		var buf [maxKey]byte
 		if f = fieldOf(appendFolded(buf[:0], key)); f != 0 {
@@ -160,6 +163,10 @@ func (p *peeker) field(key []byte) (field, bool) {
 	}
 	p.seen |= f
 	return f, true
+}
+
+func keyWithNUL() *Error {
+	return InvalidRequest("", "the name of a field has a NUL, where some parsers end it")
 }
 
 func (p *peeker) member(f field) bool {

@@ -18,7 +18,7 @@ func addBodies(f *testing.F) {
 		`{"stream":true,"stream_options":null,"model":"m"}`, `{"stream_options":{ },"stream":true,"model":"m"}`, `{"model":"\ud83d\ude00"}`,
 		`{"model":"m","x":[1,-0.5e+3,true,null,{"a":"b\\\"c"}]}`, `{"model":"m","Stream":true}`, `{"model":"m","x":"\ud83d"}`,
 		`{"model":"m","ſtream":1}`, `{"stream":true,"model":"m","stream_options":{"include_usage":null}}`, `{"model":"m","max_tokens":5} `,
-		`{"previous_response_id":null,"model":"m"}`, "{\"model\":\"m\xff\"}", `{"model":"m","x":` + strings.Repeat("[", 201) + strings.Repeat("]", 201) + `}`,
+		`{"previous_response_id":null,"model":"m"}`, `{"model":"m","model\u0000":"n"}`, "{\"model\":\"m\xff\"}", `{"model":"m","x":` + strings.Repeat("[", 201) + strings.Repeat("]", 201) + `}`,
 	} {
 		f.Add([]byte(body))
 	}
@@ -100,6 +100,9 @@ func members(object []byte, into map[string]json.RawMessage, names []string) boo
 	for d.More() {
 		token, _ := d.Token()
 		key := token.(string)
+		if strings.Contains(key, "\x00") {
+			return false
+		}
 		var value json.RawMessage
 		if d.Decode(&value) != nil {
 			return false

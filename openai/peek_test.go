@@ -76,6 +76,8 @@ func TestPeekRefuses(t *testing.T) {
 		"\ufeff{\"model\":\"m\"}", "{\"model\":\"m\"}\u00a0", "{\"model\":\"m\",\x0c\"x\":1}", "{\"model\":\"m\",\"x\":1/**/}",
 		`{"model":"m","x":` + strings.Repeat("[", 200) + strings.Repeat("]", 200) + `}`,
 		`{"model":"m","x":` + strings.Repeat(`{"a":`, 200) + "1" + strings.Repeat("}", 200) + `}`,
+		`{"model":"m","model\u0000":"n"}`, `{"model\u0000x":"n","model":"m"}`, `{"model":"m","x\u0000":1}`,
+		`{"model":"m","model\u0000` + strings.Repeat("x", 700) + `":"n"}`,
 		`{"x":` + strings.Repeat("[", 100_000), strings.Repeat("[", 100_000), strings.Repeat(`{"x":`, 100_000),
 	} {
 		f(body, 40001, "")
@@ -120,6 +122,7 @@ func TestPeekRefuses(t *testing.T) {
 	f(`{"model":"a","stream_options":{"include_usage":true,"include_usage":false}}`, 40001, "stream_options")
 	f(`{"model":"a","stream_options":{"include_usage":true,"include_us\u0061ge":false}}`, 40001, "stream_options")
 	f(`{"model":"a","stream_options":{"Include_usage":true}}`, 40001, "stream_options")
+	f(`{"model":"a","stream_options":{"include_usage\u0000":true}}`, 40001, "")
 	f(`{"model":"a","stream_options":{"include_uſage":true}}`, 40001, "stream_options")
 	// What some engines take for true.
 	for _, value := range []string{`"true"`, "1", "0", `""`, "[]", "{}", `"on"`} {

@@ -76,6 +76,9 @@ func (p *peeker) streamOptions() bool {
 func (p *peeker) option(key []byte) bool {
 	const name = "include_usage"
 	if string(key) != name {
+		if hasNUL(key) {
+			return p.refuse(keyWithNUL())
+		}
 		if equalFold(key, name) || foldsTo(key, name) {
 			return p.refuse(InvalidRequest("stream_options", "the field %q must be written in lower case", string(key)))
 		}

@@ -53,11 +53,13 @@ type Stream struct {
 type progress struct {
 	first      FirstEvent
 	firstError EngineError
+	lastError  EngineError
 	ended      bool
 	failed     bool
 	usage      Usage
 	hasUsage   bool
 	deltas     int
+	untold     int // of them, those after the last usage
 	sequence   int // of the next event, for responses
 }
 
@@ -199,6 +201,12 @@ func (s *Stream) First() (FirstEvent, *EngineError) {
 // Ended says whether the end that the API gives its streams has come.
 func (s *Stream) Ended() bool { return s.seen.ended }
 
+// Over says that the stream has ended well and that nothing of meaning can follow.
+// Of images there may be several, each with an end.
+func (s *Stream) Over() bool {
+	return s.seen.ended && !s.seen.failed && s.config.API != Images
+}
+
 // NeedsEnd says whether the API gives its streams an end of their own. The
 // others end as HTTP frames them.
 func (s *Stream) NeedsEnd() bool {
@@ -212,12 +220,19 @@ func (s *Stream) NeedsEnd() bool {
 // Failed says whether an event told of an error.
 func (s *Stream) Failed() bool { return s.seen.failed }
 
+// LastError is what the last event that told of an error said; zero if none did.
+func (s *Stream) LastError() EngineError { return s.seen.lastError }
+
 // Usage is the last that an event told, if any did.
 func (s *Stream) Usage() (Usage, bool) { return s.seen.usage, s.seen.hasUsage }
 
 // Deltas counts the pieces of content so far; engines send about one for each
 // token.
 func (s *Stream) Deltas() int { return s.seen.deltas }
+
+// Untold counts the pieces of content since the last usage that an event told:
+// some engines tell it again and again.
+func (s *Stream) Untold() int { return s.seen.untold }
 
 // Err is ErrEventTooLong, after which nothing more is delivered, or nil.
 func (s *Stream) Err() error { return s.err }

@@ -132,7 +132,8 @@ func generateEvent(r *rand.Rand) string {
 
 func generateUsage(r *rand.Rand) string {
 	return pick(r, "null", "{}", `{"prompt_tokens":3,"completion_tokens":4}`, `{"total_tokens":9}`, `{"input_tokens":5,"output_tokens":6,"x":[{}]}`,
-		`{"prompt_tokens":-3,"completion_tokens":1e2}`, `{"prompt_tokens":3,"prompt_tokens_details":{"cached_tokens":2}}`, `[]`, `"x"`)
+		`{"prompt_tokens":-3,"completion_tokens":1e2}`, `{"prompt_tokens":3,"prompt_tokens_details":{"cached_tokens":2}}`, `[]`, `"x"`,
+		`{"type":"duration","seconds":1.5}`, `{"seconds":-1}`)
 }
 
 func generateMessage(r *rand.Rand) string {

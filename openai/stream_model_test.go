@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"regexp"
+	"strconv"
 	"strings"
 
 	"colonnade/openai"
@@ -13,6 +14,7 @@ var (
 	lineAndEnd  = regexp.MustCompile(`[^\r\n]*(?:\r\n|\r|\n)`)
 	lineEnd     = regexp.MustCompile(`\r\n|\r|\n`)
 	plainNumber = regexp.MustCompile(`^[0-9]{1,15}$`)
+	plainTime   = regexp.MustCompile(`^[0-9][0-9.eE+-]{0,23}$`)
 )
 
 // told is all that a stream delivers and says.
@@ -235,6 +237,10 @@ func (m *streamModel) readUsage(n *node) {
 		case "completion_tokens", "output_tokens":
 			if counts {
 				u.Completion, ok = c, true
+			}
+		case "seconds":
+			if f, err := strconv.ParseFloat(member.raw, 64); err == nil && f <= 366*24*3600 && plainTime.MatchString(member.raw) {
+				u.Seconds, ok = f, true
 			}
 		case "prompt_tokens_details", "input_tokens_details", "input_token_details":
 			for _, inner := range member.all("cached_tokens") {

@@ -232,11 +232,34 @@ func TestStreamFailedAndCounts(t *testing.T) {
 	f(openai.Responses, data(`{"type":"response.failed","response":{"error":{"code":"server_error"}}}`), true, 0, none)
 	f(openai.Transcriptions, data(`{"type":"transcript.text.delta","delta":"a"}`)+data(`{"type":"transcript.text.done","usage":`+
 		`{"type":"tokens","input_tokens":14,"input_token_details":{"audio_tokens":14},"output_tokens":45}}`), false, 1, openai.Usage{Prompt: 14, Completion: 45})
+	f(openai.Transcriptions, data(`{"type":"transcript.text.done","text":"a","usage":{"type":"duration","seconds":2}}`), false, 0, openai.Usage{Seconds: 2})
+	f(openai.Transcriptions, data(`{"object":"transcription.chunk","choices":[{"delta":{"content":"a"}}]}`)+ // vLLM's own form
+		data(`{"object":"transcription.chunk","choices":[],"usage":{"prompt_tokens":9,"completion_tokens":1,"total_tokens":10}}`)+doneEvent,
+		false, 1, openai.Usage{Prompt: 9, Completion: 1})
+	f(openai.Speech, data(`{"type":"speech.audio.delta","audio":"AAAA"}`)+data(`{"type":"speech.audio.done","usage":{"input_tokens":14,"output_tokens":101,"total_tokens":115}}`),
+		false, 0, openai.Usage{Prompt: 14, Completion: 101})
+	picture := strings.Repeat("QUJD", 50_000)
+	f(openai.Images, data(`{"type":"image_generation.partial_image","b64_json":"`+picture+`"}`)+data(`{"type":"image_generation.completed","b64_json":"`+picture+
+		`","usage":{"total_tokens":100,"input_tokens":50,"output_tokens":50,"input_tokens_details":{"text_tokens":10,"image_tokens":40}}}`), false, 0, openai.Usage{Prompt: 50, Completion: 50})
 	// Several data lines are one text.
 	f(openai.Chat, "data: {\"choices\":\ndata:[],\ndata: \"usage\":\rdata:{\"prompt_tokens\":3}}\r\n\n", false, 0, openai.Usage{Prompt: 3})
 	f(openai.Chat, "data: {\"usage\":{\"prompt_tokens\":3}}\ndata\n\n", false, 0, openai.Usage{Prompt: 3})
 	f(openai.Chat, "data: {\"usage\":{\"prompt_tokens\":3}\n\n", false, 0, none)
 	f(openai.Chat, "dat: {\"usage\":{\"prompt_tokens\":3}}\n\n", false, 0, none)
+}
+
+func TestStreamUntold(t *testing.T) {
+	f := func(text string, untold int) {
+		t.Helper()
+		if s := stream(openai.Chat, text); s.Untold() != untold {
+			t.Errorf("%q: %d pieces untold, want %d", text, s.Untold(), untold)
+		}
+	}
+	sofar := strings.Replace(textEvent, `"choices"`, `"usage":{"prompt_tokens":3,"completion_tokens":1},"choices"`, 1)
+	f(textEvent+textEvent, 2)
+	f(sofar+textEvent, 1)
+	f(sofar+textEvent+sofar, 0)
+	f(textEvent+usageEvent+doneEvent, 0)
 }
 
 func TestStreamLongEvents(t *testing.T) {

@@ -118,6 +118,12 @@ func plainKey(key []byte) bool {
 	return true
 }
 
+// hasNUL says whether a key has a NUL in it; a very long one is still written as
+// it came.
+func hasNUL(key []byte) bool {
+	return bytes.IndexByte(key, 0) >= 0 || len(key) > maxKey && bytes.Contains(key, []byte(`\u0000`))
+}
+
 // equalFold compares ASCII without letter case.
 func equalFold[T, U string | []byte](a T, b U) bool {
 	if len(a) != len(b) {

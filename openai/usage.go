@@ -1,10 +1,21 @@
 package openai
 
-// Usage is what an engine says that an answer took, in tokens.
+import "strconv"
+
+// Usage is what an engine says that an answer took, in tokens; or the time of
+// what it transcribed.
 type Usage struct {
 	Prompt     int
 	Completion int
-	Cached     int // of Prompt, served from a cache
+	Cached     int     // of Prompt, served from a cache
+	Seconds    float64 // of audio
+}
+
+func (u *Usage) add(v Usage) {
+	u.Prompt += v.Prompt
+	u.Completion += v.Completion
+	u.Cached += v.Cached
+	u.Seconds += v.Seconds
 }
 
 // BodyUsage reads the usage of an answer that is not a stream: the member usage
@@ -37,6 +48,8 @@ func (s *scan) usage() (u Usage, ok bool) {
 			ok = s.count(&u.Completion) || ok
 		case "total_tokens":
 			s.count(&total)
+		case "seconds":
+			ok = s.seconds(&u.Seconds) || ok
 		case "prompt_tokens_details", "input_tokens_details", "input_token_details":
 			s.details(&u)
 		default:
@@ -62,6 +75,23 @@ func (s *scan) details(u *Usage) {
 			s.skip()
 		}
 	}
+}
+
+// maxSeconds is more audio than any request has: a year's.
+const maxSeconds = 366 * 24 * 3600
+
+// seconds passes a value and takes it if it is a time.
+func (s *scan) seconds(to *float64) bool {
+	raw, _ := s.value()
+	if len(raw) == 0 || len(raw) > 24 || raw[0]-'0' > 9 {
+		return false
+	}
+	f, err := strconv.ParseFloat(string(raw), 64)
+	if err != nil || f > maxSeconds {
+		return false
+	}
+	*to = f
+	return true
 }
 
 // count passes a value and takes it if it counts something.

@@ -121,7 +121,7 @@ func (p *Pool) takeLocked(now time.Duration, r *Request) *lease {
 // objectionLocked says why a request may not wait, whatever room there is in the queue.
 func (p *Pool) objectionLocked(a *ask, r *Request) Reason {
 	switch {
-	case p.draining:
+	case p.closed:
 		return Draining
 	case a.deadline <= a.asked:
 		return Deadline

@@ -55,8 +55,8 @@ func (p *Pool) Check() error {
 		n++
 		p.checkWaiterLocked(it.Value.(*waiter), fail)
 	}
-	if p.draining && n > 0 {
-		fail("%d wait though the pool is draining", n)
+	if p.closed && n > 0 {
+		fail("%d wait though the queue is closed", n)
 	}
 	if full := p.limit > 0 && p.free == 0; full != (p.fullSince >= 0) {
 		fail("%d of %d slots are free, but full since %v", p.free, p.limit, p.fullSince)

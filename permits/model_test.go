@@ -18,6 +18,7 @@ type model struct {
 	running     map[string]int // by account
 	waiting     []*modelRequest
 	completions int
+	closed      bool
 	draining    bool
 }
 
@@ -45,6 +46,8 @@ func (m *model) acquire(q *modelRequest) {
 	switch e := m.choose(q); {
 	case m.draining:
 		q.reason = permits.Draining
+	case m.closed && (e == nil || deadline && !m.now.Before(q.Deadline)):
+		q.reason = permits.Draining
 	case deadline && !m.now.Before(q.Deadline):
 		q.reason = permits.Deadline
 	case e != nil:
@@ -65,7 +68,7 @@ func (m *model) acquire(q *modelRequest) {
 func (m *model) push(q *modelRequest) {
 	left := slices.Clone(m.waiting)
 	var victims []*modelRequest
-	for len(left)+1 > m.c.Limit {
+	for len(left)+1 > max(m.c.Limit, len(m.waiting)) {
 		count := map[string]int{}
 		for _, w := range left {
 			count[w.Account]++
@@ -77,7 +80,7 @@ func (m *model) push(q *modelRequest) {
 				victim = w
 			}
 		}
-		if victim == nil || count[victim.Account] <= count[q.Account]+1 {
+		if victim == nil || m.c.Limit < 1 || count[victim.Account] <= count[q.Account]+1 {
 			q.reason = permits.QueueFull
 			return
 		}
@@ -193,6 +196,11 @@ func (m *model) setEndpoints(es []permits.Endpoint) {
 
 func (m *model) drain() {
 	m.draining = true
+	m.closeQueue()
+}
+
+func (m *model) closeQueue() {
+	m.closed = true
 	for _, q := range m.waiting {
 		q.reason = permits.Draining
 	}

@@ -15,7 +15,8 @@ type Pool struct {
 
 	mu        sync.Mutex // guards the fields below
 	config    Config
-	draining  bool
+	closed    bool // nobody waits any more
+	draining  bool // nothing is granted any more
 	queue     *fairqueue.Queue
 	endpoints map[string]*endpoint // by ID; those removed too while permits are held on them
 	order     []*endpoint          // those of the pool, as they were set
@@ -62,12 +63,18 @@ func (p *Pool) Configure(c Config) {
 	p.adjustLocked(now)
 }
 
+// CloseQueue is the first half of an end: what waits is refused, and so is whoever would have to wait. Who comes and
+// finds a free slot still gets it.
+func (p *Pool) CloseQueue() { p.close(false) }
+
 // Drain ends the pool: what waits is refused, and so is whoever comes. Permits that are held run on.
-func (p *Pool) Drain() {
+func (p *Pool) Drain() { p.close(true) }
+
+func (p *Pool) close(whole bool) {
 	now := p.instant()
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.draining = true
+	p.closed, p.draining = true, p.draining || whole
 	p.dismissLocked(now, Draining, func(*waiter) bool { return true })
 }
 

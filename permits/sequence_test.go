@@ -236,6 +236,15 @@ func (p *pair) settled(c *call) bool {
 
 func (p *pair) finish() {
 	if p.pick(2) == 0 {
+		p.note("CloseQueue")
+		p.m.closeQueue()
+		p.pool.CloseQueue()
+		p.compare()
+		for range p.pick(20) {
+			p.step()
+		}
+	}
+	if p.pick(2) == 0 {
 		p.note("Drain")
 		p.m.drain()
 		p.pool.Drain()

@@ -93,7 +93,7 @@ const (
 	Deadline         Reason = "deadline"           // its deadline passed, or would before its turn
 	Busy             Reason = "busy"               // no slot now, and the request asked not to wait, or not that long
 	NoEndpoint       Reason = "no_endpoint"        // no endpoint that is usable and not to be avoided
-	Draining         Reason = "draining"           // the pool grants nothing any more
+	Draining         Reason = "draining"           // nobody waits here any more, or nothing is granted any more
 )
 
 // Refusal is the error of an Acquire that the pool turned down.

@@ -302,6 +302,30 @@ func TestDrain(t *testing.T) {
 	})
 }
 
+// Before a pool drains, its queue is closed: slots that are free or come free are still for whoever comes.
+func TestCloseQueue(t *testing.T) {
+	play(t, config(), fleet(1, 2), func(s *scene) {
+		a := s.ask("a", patient("a"))
+		s.pool.CloseQueue()
+		wantRefusal(t, <-a, permits.Draining)
+		refuse(t, s.pool, patient("b"), permits.Draining)
+		again := patient("b")
+		again.Rejoin = true
+		refuse(t, s.pool, again, permits.Draining)
+		s.release()
+		first, second := take(t, s.pool, patient("c")), take(t, s.pool, again)
+		refuse(t, s.pool, patient("d"), permits.Draining)
+		if s := s.pool.Snapshot(); s.Draining {
+			t.Error("the snapshot has it drain already")
+		}
+		s.pool.Drain()
+		first.Release()
+		second.Release()
+		refuse(t, s.pool, patient("e"), permits.Draining)
+		s.wantGranted()
+	})
+}
+
 // The room of a flooder is for others, and who has to go hears it at once.
 func TestVictim(t *testing.T) {
 	c := config()

@@ -15,9 +15,10 @@ import (
 
 // Request is what a plan depends on beside the table and the model.
 type Request struct {
-	Forced string                 // the only colo to try; empty = as the model's routing says
-	Full   func(colo string) bool // whether a colo's pool was last seen full; nil = none is
-	Seed   uint64
+	Forced   string                 // the only colo to try; empty = as the model's routing says
+	Full     func(colo string) bool // whether a colo's pool was last seen full; nil = none is
+	Draining bool                   // colos with a server that drains, instead of those with one that is active
+	Seed     uint64
 }
 
 // Plan returns the colos to try for m, best first. It is empty if no colo can serve m now.
@@ -83,7 +84,9 @@ func (p *planner) selected(s fleet.Step) []*fleet.Colo {
 }
 
 func (p *planner) hasServer(c *fleet.Colo) bool {
-	return slices.ContainsFunc(p.table.Servers(c.Name), func(s *fleet.Server) bool { return s.State == fleet.StateActive })
+	return slices.ContainsFunc(p.table.Servers(c.Name), func(s *fleet.Server) bool {
+		return (s.State == fleet.StateDraining) == p.request.Draining
+	})
 }
 
 // fullLast moves the colos that were last seen full to the end, and keeps the order otherwise.

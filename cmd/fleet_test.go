@@ -1,0 +1,176 @@
+package cmd
+
+import (
+	"bytes"
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"colonnade/internal/etcdtest"
+)
+
+// layout is what a fleet of real processes is made of.
+type layout struct {
+	colos     []string // names; default ams
+	engines   int      // in each colo; default one
+	slots     int      // of each engine; default 4
+	engine    []string // further arguments of engines
+	node      []string // further arguments of entry and colos, such as -drain
+	documents string   // further YAML documents, each after a line of ---; they come last and so win
+}
+
+// member is one process of a fleet. It keeps its address, arguments and directory over restarts.
+type member struct {
+	*process
+
+	t       *testing.T
+	path    string
+	args    []string
+	address string // where it serves requests
+	admin   string // empty for engines
+	dir     string // of its events; empty for engines
+}
+
+// processes are a fleet as an operator runs it: etcd inside the test, everything else a process of its own.
+type processes struct {
+	t       *testing.T
+	etcd    string // URL
+	keyFile string
+	dir     string             // each node has its own below, named after it
+	entry   *member            // edge-1
+	colos   map[string]*member // by colo; each is the server COLO-1
+	engines map[string]*member // by COLO/NUMBER, from 1
+}
+
+// startFleet starts the processes that l asks for and waits until all serve. The model is tiny, the key testKey.
+func startFleet(t *testing.T, l layout) *processes {
+	t.Helper()
+	needBinaries(t)
+	if l.colos == nil {
+		l.colos = []string{"ams"}
+	}
+	l.engines, l.slots = max(l.engines, 1), max(l.slots, 4)
+	f := &processes{
+		t: t, etcd: "http://" + etcdtest.Start(t).Address, dir: t.TempDir(), colos: map[string]*member{}, engines: map[string]*member{},
+	}
+	f.writeKeys()
+	f.startEngines(l)
+	f.apply(f.describe(l) + l.documents)
+	for _, name := range l.colos {
+		f.colos[name] = f.node("colo", name+"-1", l, "-colo", name)
+	}
+	f.entry = f.node("entry", "edge-1", l, "-region", "weur")
+	f.ready(f.entry)
+	for _, m := range f.colos {
+		f.ready(m)
+	}
+	f.waitServers(len(l.colos))
+	return f
+}
+
+func (f *processes) writeKeys() {
+	f.keyFile = filepath.Join(f.dir, "fleet.key")
+	key := base64.StdEncoding.EncodeToString(bytes.Repeat([]byte{9}, 32))
+	if err := os.WriteFile(f.keyFile, []byte(key+"\n"), 0o600); err != nil {
+		f.t.Fatal(err)
+	}
+}
+
+func (f *processes) startEngines(l layout) {
+	for _, colo := range l.colos {
+		for i := range l.engines {
+			at := freeAddress(f.t)
+			m := &member{t: f.t, path: bin + "/colonnade", address: at}
+			m.args = append([]string{"engine", "-listen", at, "-slots", fmt.Sprint(l.slots)}, l.engine...)
+			m.start()
+			f.engines[fmt.Sprintf("%s/%d", colo, i+1)] = m
+		}
+	}
+}
+
+// describe writes the fleet's documents.
+func (f *processes) describe(l layout) string {
+	b := new(strings.Builder)
+	fmt.Fprintf(b, "key: models/tiny\npool: tiny\n---\nkey: accounts/acme\nkeys: [{id: test, sha256: %q}]\n", keyHash(testKey))
+	for _, colo := range l.colos {
+		fmt.Fprintf(b, "---\nkey: colos/%s\nregion: weur\n", colo)
+		for i := range l.engines {
+			at := f.engines[fmt.Sprintf("%s/%d", colo, i+1)].address
+			fmt.Fprintf(b, "---\nkey: endpoints/%s/%d\nurl: http://%s\npool: tiny\nconcurrency: %d\n", colo, i+1, at, l.slots)
+		}
+	}
+	return b.String()
+}
+
+// apply puts documents as an operator does.
+func (f *processes) apply(documents string) {
+	f.t.Helper()
+	file := filepath.Join(f.t.TempDir(), "fleet.yaml")
+	if err := os.WriteFile(file, []byte(documents), 0o600); err != nil {
+		f.t.Fatal(err)
+	}
+	if out, err := run(f.t, bin+"/colonnade", "config", "apply", "-etcd", f.etcd, file); err != nil {
+		f.t.Fatalf("config apply: %v\n%s", err, out)
+	}
+}
+
+// node starts an entry or a colo server with a directory of its own.
+func (f *processes) node(binary, name string, l layout, args ...string) *member {
+	m := &member{t: f.t, path: bin + "/" + binary, address: freeAddress(f.t), admin: freeAddress(f.t), dir: filepath.Join(f.dir, name)}
+	m.args = append([]string{
+		"-node", name, "-listen", m.address, "-admin", m.admin, "-etcd", f.etcd, "-events", m.dir, "-key-file", f.keyFile,
+	}, append(args, l.node...)...)
+	m.start()
+	return m
+}
+
+// start starts the process, again after it has ended.
+func (m *member) start() { m.process = start(m.t, m.path, m.args...) }
+
+// restart kills the process and starts it again at once.
+func (m *member) restart() {
+	_ = m.stop(syscall.SIGKILL)
+	m.start()
+}
+
+// ready waits until the node says that it serves.
+func (f *processes) ready(m *member) {
+	f.t.Helper()
+	waitFor(f.t, filepath.Base(m.dir)+" to be ready", func() bool {
+		status, _ := get("http://" + m.admin + "/health/ready")
+		return status == http.StatusOK
+	})
+}
+
+// waitServers waits until the entry knows so many colo servers that take requests.
+func (f *processes) waitServers(n int) {
+	f.t.Helper()
+	waitFor(f.t, fmt.Sprintf("%d servers in the entry's table", n), func() bool {
+		_, page := get("http://" + f.entry.admin + "/debug/fleet")
+		return activeServers(page) == n
+	})
+}
+
+// activeServers counts the colo servers that a page of /debug/fleet has as active.
+func activeServers(page string) (n int) {
+	var table struct {
+		Documents map[string]struct {
+			State string `json:"state"`
+		} `json:"documents"`
+	}
+	if json.Unmarshal([]byte(page), &table) != nil {
+		return 0
+	}
+	for key, d := range table.Documents {
+		if strings.HasPrefix(key, "servers/") && d.State != "draining" {
+			n++
+		}
+	}
+	return n
+}

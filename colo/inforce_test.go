@@ -1,0 +1,138 @@
+package colo
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"colonnade/admission"
+	"colonnade/fleet"
+	"colonnade/forwarding"
+)
+
+// apply brings the server in line with these documents and no others; %ENGINE is the simulated one.
+func (s *testServer) apply(documents string) {
+	s.t.Helper()
+	split, err := fleet.SplitFile([]byte(strings.ReplaceAll(documents, "%ENGINE", s.pool("p").Endpoints[0].URL)))
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	docs := fleet.NewDocuments()
+	for _, d := range split {
+		if err := docs.Put(d.Key, d.Value, 1); err != nil {
+			s.t.Fatal(err)
+		}
+	}
+	s.Apply(docs.Table())
+}
+
+func (s *testServer) pool(name string) admission.State {
+	s.t.Helper()
+	for _, p := range s.Pools() {
+		if p.Pool == name {
+			return p
+		}
+	}
+	s.t.Fatalf("no pool %s", name)
+	return admission.State{}
+}
+
+// chat asks for a completion, as an entry does that has nowhere else to go.
+func (s *testServer) chat(model string) (status int, verdict string) {
+	const path, body = "/v1/chat/completions", `{"model":"x","max_tokens":1,"messages":[]}`
+	token, err := s.keys.Sign(forwarding.Hop{
+		RequestID: "r", Source: "entry-1", Account: "a", Weight: 1, Priority: fleet.PriorityStandard, Model: model, Hops: 1,
+		Wait: forwarding.WaitFull, Total: forwarding.Millis(time.Minute),
+	}, forwarding.HopTarget{Audience: "ams-1", Method: "POST", Path: path, Body: []byte(body)}, time.Now())
+	if err != nil {
+		s.t.Error(err)
+		return 0, ""
+	}
+	r, err := http.NewRequest(http.MethodPost, "http://"+s.address+path, strings.NewReader(body))
+	if err != nil {
+		s.t.Error(err)
+		return 0, ""
+	}
+	r.Header.Set("Content-Type", "application/json")
+	r.Header.Set(forwarding.HeaderHop, token)
+	r.Close = true
+	answer, err := http.DefaultClient.Do(r)
+	if err != nil {
+		s.t.Error(err)
+		return 0, ""
+	}
+	defer answer.Body.Close()
+	return answer.StatusCode, answer.Header.Get(forwarding.HeaderVerdict)
+}
+
+const lateModel = `
+key: models/late
+pool: p
+upstream_name: voice
+---
+key: endpoints/ams/one
+url: %ENGINE
+pool: p
+concurrency: 1
+`
+
+// An entry may see a new model a moment before the colo server does: its request waits for that.
+func TestModelThatIsYetToCome(t *testing.T) {
+	s := startServer(t)
+	time.AfterFunc(catchUp/4, func() { s.apply(lateModel) })
+	if status, verdict := s.chat("late"); status != 200 {
+		t.Errorf("answer %d, verdict %q, for a model that came while the request waited", status, verdict)
+	}
+}
+
+// An entry may learn a moment later than the colo server that a model was deleted: its requests are still served.
+func TestModelThatHasJustGone(t *testing.T) {
+	s := startServer(t)
+	s.apply(lateModel)
+	s.apply(lateModel[strings.Index(lateModel, "---"):])
+	s.apply(lateModel[strings.Index(lateModel, "---"):] + "---\nkey: models/another")
+	if status, verdict := s.chat("late"); status != 200 {
+		t.Errorf("answer %d, verdict %q", status, verdict)
+	}
+	time.Sleep(catchUp)
+	if status, verdict := s.chat("late"); status != 404 {
+		t.Errorf("answer %d, verdict %q, a second later", status, verdict)
+	}
+}
+
+func TestModelThatIsGone(t *testing.T) {
+	s := startServer(t)
+	began := time.Now()
+	if status, verdict := s.chat("gone"); status != 404 || !strings.Contains(verdict, "unknown_model") || !strings.Contains(verdict, "40002") {
+		t.Errorf("answer %d, verdict %q", status, verdict)
+	}
+	if took := time.Since(began); took < catchUp || took > patience {
+		t.Errorf("told after %v, want about %v", took, catchUp)
+	}
+}
+
+// A request that waits in a pool goes with its model when that moves to another pool together with its endpoints.
+func TestRequestFollowsItsModel(t *testing.T) {
+	s := startServer(t)
+	s.apply(lateModel + "---\nkey: models/voice\ntype: realtime\npool: p\n")
+	session := s.open("voice")
+	told := make(chan string, 1)
+	go func() { told <- fmt.Sprint(s.chat("late")) }()
+	within := func(what string, done func() bool) {
+		t.Helper()
+		for end := time.Now().Add(patience); !done(); time.Sleep(time.Millisecond) {
+			if time.Now().After(end) {
+				t.Fatalf("gave up waiting for %s", what)
+			}
+		}
+	}
+	within("the request to wait", func() bool { return s.pool("p").Queued == 1 })
+	s.apply(strings.ReplaceAll(lateModel, "pool: p", "pool: q") + "---\nkey: pools/p\n")
+	within("the request to wait in the other pool", func() bool { return s.pool("q").Queued == 1 })
+	session.Close()
+	if got := <-told; got != "200" {
+		t.Errorf("it was told %s", got)
+	}
+}

@@ -1,0 +1,81 @@
+package entry
+
+import (
+	"log/slog"
+	"testing"
+
+	"colonnade/analytics"
+	"colonnade/forwarding"
+	"colonnade/openai"
+)
+
+// One final event for each request, whatever calls for one, and also if nothing does.
+func TestOneFinalEvent(t *testing.T) {
+	f := func(want analytics.Outcome, life func(*call)) {
+		t.Helper()
+		dir := t.TempDir()
+		log, err := analytics.OpenLog(analytics.LogConfig{Dir: dir, Node: "edge"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer log.Close()
+		inHand, err := forwarding.NewInHand(slog.New(slog.DiscardHandler))
+		if err != nil {
+			t.Fatal(err)
+		}
+		e := &Entry{config: Config{Node: "edge", Log: log}, inHand: inHand, active: newActivity()}
+		e.metrics = analytics.NewEntryMetrics(analytics.NewNodeMetrics().Registry, e.active.states)
+		c := e.newCall(nil)
+		life(c)
+		c.leave()
+		c.leave()
+		if err := inHand.Close(); err != nil {
+			t.Error(err)
+		}
+		var got []analytics.Outcome
+		for e, err := range analytics.ReadDir(dir) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			got = append(got, e.Outcome)
+		}
+		if len(got) != 1 || got[0] != want || log.Stats().OpenBegins != 0 {
+			t.Errorf("final events %v, want %s; %d begins are open", got, want, log.Stats().OpenBegins)
+		}
+	}
+	f(analytics.OutcomeRefused, func(c *call) { c.logRefusal(openai.InvalidAPIKey("no")) })
+	f(analytics.OutcomeRefused, func(c *call) {
+		c.logBegin()
+		c.logRefusal(openai.OutOfCapacity("queue_full", 0))
+		c.logRefusal(openai.Internal())
+	})
+	f(analytics.OutcomeCompleted, func(c *call) {
+		c.logBegin()
+		c.logOwn(nil)
+		c.logGone(analytics.OutcomeClientGone)
+	})
+	f(analytics.OutcomeCrashed, func(c *call) { // a relay that has panicked
+		c.logBegin()
+	})
+	f(analytics.OutcomeCrashed, func(c *call) {
+		c.logBegin()
+		c.logRefusal(openai.Internal())
+	})
+}
+
+// A stream that a colo has cut tells why, in words of ours only.
+func TestToldOutcome(t *testing.T) {
+	f := func(told openai.EngineError, outcome analytics.Outcome, reason string) {
+		t.Helper()
+		e := &analytics.Event{Outcome: analytics.OutcomeEngineError, Reason: "cut_short"}
+		if toldOutcome(e, told); e.Outcome != outcome || e.Reason != reason {
+			t.Errorf("%+v: %s %s, want %s %s", told, e.Outcome, e.Reason, outcome, reason)
+		}
+	}
+	f(openai.EngineError{Status: 500, Code: "server_error"}, analytics.OutcomeEngineError, "cut_short")
+	f(openai.EngineError{Number: 50001, Reason: "cut_short"}, analytics.OutcomeEngineError, "cut_short")
+	f(openai.EngineError{Number: 50401, Reason: "idle"}, analytics.OutcomeTimeout, "idle")
+	f(openai.EngineError{Number: 50401, Reason: "total"}, analytics.OutcomeTimeout, "total")
+	f(openai.EngineError{Number: 50401, Reason: "anything"}, analytics.OutcomeTimeout, "total")
+	f(openai.EngineError{Number: 50301, Reason: "anything"}, analytics.OutcomeDrained, "draining")
+}

@@ -1,0 +1,64 @@
+package entry
+
+import "strings"
+
+const (
+	maxLabel = 128 // of a model's name
+	keyRun   = 20  // of letters and digits: names have shorter words, and most keys longer ones
+)
+
+// modelLabel is what an event says of a model that is not there: what was asked for, if that could be a model's name.
+// Somebody will paste a key or a prompt there, so whatever may be one is left out.
+func modelLabel(asked string) string {
+	if len(asked) > maxLabel || asked == "" || !alphanumeric(asked[0]) || isKeyLike(asked) {
+		return ""
+	}
+	run, digit := 0, false
+	for i := range len(asked) {
+		switch c := asked[i]; {
+		case alphanumeric(c):
+			run++
+			digit = digit || c <= '9'
+		case strings.IndexByte("._:/@+-", c) >= 0:
+			run, digit = 0, false
+		default:
+			return ""
+		}
+		if run >= keyRun && digit {
+			return ""
+		}
+	}
+	return asked
+}
+
+// isKeyLike says whether some word in s begins as API keys do: ours, and those of OpenAI and many others.
+func isKeyLike(s string) bool {
+	s = strings.ToLower(s)
+	for _, prefix := range [...]string{"cn_", "sk-", "sk_"} {
+		for at := 0; ; at++ {
+			i := strings.Index(s[at:], prefix)
+			if i < 0 {
+				break
+			}
+			if at += i; at == 0 || !alphanumeric(s[at-1]) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+func alphanumeric(c byte) bool { return c|0x20 >= 'a' && c|0x20 <= 'z' || c >= '0' && c <= '9' }
+
+// isRequestID reports whether a client's id may be kept as a label.
+func isRequestID(s string) bool {
+	if len(s) < 8 || len(s) > 64 || isKeyLike(s) {
+		return false
+	}
+	for i := range len(s) {
+		if c := s[i]; !alphanumeric(c) && c != '.' && c != '_' && c != '-' {
+			return false
+		}
+	}
+	return true
+}

@@ -1,0 +1,119 @@
+package forwarding
+
+import (
+	"errors"
+	"io"
+	"net"
+	"os"
+	"sync/atomic"
+	"time"
+
+	"github.com/valyala/fasthttp"
+)
+
+// stay is what a client's connection knows of its server's end: it leaves between two requests, and only after it has
+// been silent for a while, which is when its client is least likely to send another one. Then it says that nothing more
+// will be sent, and takes what still comes for a moment, so that a request that crosses that word is lost without a
+// reset: its client sees a connection that ended before an answer began, and may send it again.
+type stay struct {
+	door  *door        // nil for a connection that nobody ends
+	waits atomic.Int64 // since when it waits for a request, in unix nanoseconds; 0 = it has one
+	limit atomic.Int64 // the deadline for reading that the server has set, likewise; 0 = none
+	woken atomic.Bool  // its deadline is not that one
+}
+
+// turn follows a connection from request to request.
+func turn(nc net.Conn, state fasthttp.ConnState) {
+	c, ok := nc.(*clientConn)
+	switch {
+	case !ok, state == fasthttp.StateNew: // it has waited since it was accepted
+	case state == fasthttp.StateIdle:
+		c.waits.Store(time.Now().UnixNano())
+	default:
+		c.waits.Store(0)
+	}
+}
+
+// leavesBy says when the connection leaves, if it may.
+func (c *clientConn) leavesBy() (time.Time, bool) {
+	if c.door == nil {
+		return time.Time{}, false
+	}
+	quiet, since := c.door.leave.Load(), c.waits.Load()
+	if quiet == 0 || since == 0 {
+		return time.Time{}, false
+	}
+	by, soon := time.Unix(0, since+quiet), time.Now().Add(time.Millisecond) // else what has arrived would not be read
+	if by.Before(soon) {
+		by = soon
+	}
+	return by, true
+}
+
+// wake makes a connection that waits for a request look whether it is to leave.
+func (c *clientConn) wake() {
+	if c.waits.Load() != 0 {
+		c.woken.Store(true)
+		_ = c.TCPConn.SetReadDeadline(longAgo())
+	}
+}
+
+// readOrLeave reads, or ends the stream of requests.
+func (c *clientConn) readOrLeave(p []byte) (int, error) {
+	for {
+		by, leaves := c.leavesBy()
+		if leaves {
+			_ = c.TCPConn.SetReadDeadline(by)
+		}
+		n, err := c.TCPConn.Read(p)
+		late := n == 0 && errors.Is(err, os.ErrDeadlineExceeded)
+		switch {
+		case late && c.woken.Swap(false):
+			c.restore()
+		case late && leaves:
+			c.lingers.Store(true)
+			return 0, io.EOF
+		case leaves:
+			c.restore()
+			return n, err
+		default:
+			return n, err
+		}
+	}
+}
+
+// restore puts the server's own deadline back.
+func (c *clientConn) restore() {
+	var deadline time.Time
+	if limit := c.limit.Load(); limit != 0 {
+		deadline = time.Unix(0, limit)
+	}
+	_ = c.TCPConn.SetReadDeadline(deadline)
+}
+
+// SetReadDeadline keeps the deadline in mind too.
+func (c *clientConn) SetReadDeadline(t time.Time) error {
+	c.keep(t)
+	return c.TCPConn.SetReadDeadline(t)
+}
+
+// SetDeadline keeps the deadline for reading in mind too.
+func (c *clientConn) SetDeadline(t time.Time) error {
+	c.keep(t)
+	return c.TCPConn.SetDeadline(t)
+}
+
+func (c *clientConn) keep(t time.Time) {
+	if t.IsZero() {
+		c.limit.Store(0)
+		return
+	}
+	c.limit.Store(t.UnixNano())
+}
+
+// left says that the connection is closed.
+func (c *clientConn) left() {
+	if c.door != nil {
+		c.door.closed(c)
+	}
+}

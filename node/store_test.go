@@ -1,0 +1,296 @@
+package node_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"colonnade/analytics"
+	"colonnade/colo"
+	"colonnade/forwarding"
+	"colonnade/internal/etcdtest"
+	"colonnade/internal/simengine"
+	"colonnade/node"
+)
+
+const patience = 30 * time.Second // for what must happen; far more than it takes
+
+func eventually(t *testing.T, what string, f func() bool) {
+	t.Helper()
+	for end := time.Now().Add(patience); !f(); time.Sleep(10 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("never: %s", what)
+		}
+	}
+}
+
+// config is that of a node with a directory of its own.
+func config(t *testing.T, s *etcdtest.Server, name string) node.Config {
+	return node.Config{
+		Node: name, Listen: "127.0.0.1:0", Admin: "127.0.0.1:0", Etcd: []string{"http://" + s.Address}, Dir: t.TempDir(),
+		Keys: forwarding.RandomKeys(), Drain: time.Second, Logger: slog.New(slog.NewTextHandler(t.Output(), nil)),
+	}
+}
+
+// start runs a node until the test's end, or until it is stopped; it returns once the node serves.
+func start(t *testing.T, run func(context.Context, func(node.Running)) error) (r node.Running, stop func()) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(context.Background())
+	started, ended := make(chan node.Running, 1), make(chan error, 1)
+	go func() { ended <- run(ctx, func(r node.Running) { started <- r }) }()
+	stopped := false
+	stop = func() {
+		if stopped {
+			return
+		}
+		stopped = true
+		cancel()
+		if err := <-ended; err != nil {
+			t.Errorf("the node ended with: %v", err)
+		}
+	}
+	t.Cleanup(stop)
+	select {
+	case r := <-started:
+		return r, stop
+	case err := <-ended:
+		ended <- err
+		t.Fatalf("cannot start the node: %v", err)
+	case <-time.After(patience):
+		t.Fatal("the node is not up in time")
+	}
+	return node.Running{}, stop
+}
+
+func startColo(t *testing.T, c node.Config) (r node.Running, stop func()) {
+	t.Helper()
+	return start(t, func(ctx context.Context, started func(node.Running)) error {
+		return node.RunColo(ctx, node.ColoConfig{Config: c, Colo: "ams"}, started)
+	})
+}
+
+func startEntry(t *testing.T, c node.Config) (r node.Running, stop func()) {
+	t.Helper()
+	return start(t, func(ctx context.Context, started func(node.Running)) error {
+		return node.RunEntry(ctx, node.EntryConfig{Config: c}, started)
+	})
+}
+
+// stands returns whether a key is in etcd, and under which lease.
+func stands(t *testing.T, client *clientv3.Client, key string) (lease clientv3.LeaseID, there bool) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	answer, err := client.Get(ctx, node.Prefix+key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(answer.Kvs) == 0 {
+		return 0, false
+	}
+	return clientv3.LeaseID(answer.Kvs[0].Lease), true
+}
+
+// leased puts a document under a lease of an hour.
+func leased(t *testing.T, client *clientv3.Client, key, value string) clientv3.LeaseID {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	lease, err := client.Grant(ctx, 3600)
+	if err == nil {
+		_, err = client.Put(ctx, node.Prefix+key, value, clientv3.WithLease(lease.ID))
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return lease.ID
+}
+
+// page reads a page of the admin listener.
+func page(t *testing.T, r node.Running, path string) string {
+	t.Helper()
+	client := http.Client{Timeout: patience, Transport: &http.Transport{DisableKeepAlives: true}}
+	response, err := client.Get("http://" + r.Admin + path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer response.Body.Close()
+	body, err := io.ReadAll(response.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(body)
+}
+
+// An entry that starts while etcd is away, from its saved documents, registers when it is back.
+func TestEntryRegistersLater(t *testing.T) {
+	t.Parallel()
+	s := etcdtest.Start(t)
+	c := config(t, s, "entry-1")
+	client := s.Client(t)
+	leased(t, client, "models/a", "{}")
+	_, stop := startEntry(t, c)
+	eventually(t, "registered", func() bool { _, there := stands(t, client, "entries/entry-1"); return there })
+	eventually(t, "its documents are saved", func() bool { _, err := os.Stat(filepath.Join(c.Dir, "table-entry-1.json")); return err == nil })
+	stop()
+	if _, there := stands(t, client, "entries/entry-1"); there {
+		t.Error("it has left and is still registered")
+	}
+	s.Stop()
+	startEntry(t, c)
+	time.Sleep(3 * time.Second) // longer than the first attempt takes
+	s.Restart(t)
+	eventually(t, "registered", func() bool { _, there := stands(t, client, "entries/entry-1"); return there })
+}
+
+// An entry whose name is taken serves without being registered, and registers when it is free.
+func TestEntryWithoutItsName(t *testing.T) {
+	t.Parallel()
+	s := etcdtest.Start(t)
+	client := s.Client(t)
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	if _, err := client.Put(ctx, node.Prefix+"entries/entry-1", `{"address":"10.0.0.1:8080"}`); err != nil {
+		t.Fatal(err)
+	}
+	r, _ := startEntry(t, config(t, s, "entry-1"))
+	if got := page(t, r, "/health/live"); got != "live\n" {
+		t.Errorf("got %q", got)
+	}
+	time.Sleep(time.Second) // longer than the first attempt takes
+	if lease, there := stands(t, client, "entries/entry-1"); !there || lease != 0 {
+		t.Errorf("somebody else's key: there %v, lease %x", there, lease)
+	}
+	if _, err := client.Delete(ctx, node.Prefix+"entries/entry-1"); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "registered", func() bool { _, there := stands(t, client, "entries/entry-1"); return there })
+}
+
+// crashed leaves everything as a server does that is killed: its registration, and the file that remembers it.
+func crashed(t *testing.T, client *clientv3.Client, c node.Config) clientv3.LeaseID {
+	t.Helper()
+	key := "servers/ams/" + c.Node
+	lease := leased(t, client, key, `{"address":"127.0.0.1:1","boot":"killed"}`)
+	file := fmt.Sprintf(`{"key":%q,"lease":%d}`, node.Prefix+key, lease)
+	if err := os.WriteFile(filepath.Join(c.Dir, "lease-"+c.Node+".json"), []byte(file), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return lease
+}
+
+// A server that comes back after a crash does not wait for the lease that it had: here, of an hour.
+func TestColoAfterCrash(t *testing.T) {
+	t.Parallel()
+	s := etcdtest.Start(t)
+	c, client := config(t, s, "ams-1"), s.Client(t)
+	killed := crashed(t, client, c)
+	began := time.Now()
+	_, stop := startColo(t, c)
+	if took := time.Since(began); took < colo.Linger {
+		t.Errorf("it serves after %v, when engines may not have noticed yet that the earlier run is dead", took)
+	}
+	if lease, there := stands(t, client, "servers/ams/ams-1"); !there || lease == killed {
+		t.Errorf("lease %x, there %v; it was %x", lease, there, killed)
+	}
+	stop()
+	if _, err := os.Stat(filepath.Join(c.Dir, "lease-ams-1.json")); !os.IsNotExist(err) {
+		t.Errorf("after it has left, the file of its lease: %v", err)
+	}
+}
+
+// The lock on the directory is what shows that the earlier run is dead: while somebody has it, nothing of theirs is touched.
+func TestColoWhoseEarlierRunLives(t *testing.T) {
+	t.Parallel()
+	s := etcdtest.Start(t)
+	c, client := config(t, s, "ams-1"), s.Client(t)
+	lives := crashed(t, client, c)
+	log, err := analytics.OpenLog(analytics.LogConfig{Dir: c.Dir, Node: c.Node})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer log.Close()
+	err = node.RunColo(t.Context(), node.ColoConfig{Config: c, Colo: "ams"}, func(node.Running) { t.Error("it serves") })
+	if !errors.Is(err, analytics.ErrInUse) {
+		t.Errorf("ended with %v", err)
+	}
+	if lease, there := stands(t, client, "servers/ams/ams-1"); !there || lease != lives {
+		t.Errorf("lease %x, there %v; it was %x", lease, there, lives)
+	}
+}
+
+// engine runs a simulated engine until it is stopped.
+func engine(t *testing.T) (url string, stop func()) {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() { ended <- simengine.Serve(ctx, listener, simengine.New(simengine.Config{})) }()
+	stopped := false
+	stop = func() {
+		if stopped {
+			return
+		}
+		stopped = true
+		cancel()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	}
+	t.Cleanup(stop)
+	return "http://" + listener.Addr().String(), stop
+}
+
+// An endpoint whose lease ran out goes on being used for as long as its engine is healthy, and no longer.
+func TestEndpointWithoutLease(t *testing.T) {
+	t.Parallel()
+	s := etcdtest.Start(t)
+	client := s.Client(t)
+	document := func(url string) string {
+		return fmt.Sprintf("{url: %q, pool: p, concurrency: 3, health: {interval: 50ms}}", url)
+	}
+	url, stop := engine(t)
+	lease := leased(t, client, "endpoints/ams/e", document(url))
+	r, _ := startColo(t, config(t, s, "ams-1"))
+	limit := func() int {
+		var pools []struct{ Limit int }
+		if err := json.Unmarshal([]byte(page(t, r, "/debug/pools")), &pools); err != nil {
+			t.Fatal(err)
+		}
+		if len(pools) == 0 {
+			return 0
+		}
+		return pools[0].Limit
+	}
+	eventually(t, "the endpoint is in its pool", func() bool { return limit() == 3 })
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	if _, err := client.Revoke(ctx, lease); err != nil {
+		t.Fatal(err)
+	}
+	suspect := func() bool { return strings.Contains(page(t, r, "/metrics"), "colonnade_config_suspect 1\n") }
+	eventually(t, "it is suspect", suspect)
+	time.Sleep(2 * time.Second) // many health checks, and looks for those that departed
+	if !suspect() || limit() != 3 {
+		t.Errorf("an engine that is healthy: suspect %v, limit %d", suspect(), limit())
+	}
+	stop()
+	eventually(t, "it is gone", func() bool {
+		return !strings.Contains(page(t, r, "/debug/fleet"), "endpoints/ams/e") && !suspect() && limit() == 0
+	})
+}

@@ -1,0 +1,196 @@
+package onebox_test
+
+import (
+	"io"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"colonnade/onebox"
+)
+
+// unreadBodies are requests that are refused before their body has been read, if it ever is. Their bodies hold requests.
+var unreadBodies = []struct {
+	name, first string
+	lines       string // separated by |; {key} is a good one
+	status      int
+}{
+	{"no key, announced", "POST /v1/chat/completions", "Content-Length: 16777216", 401},
+	{"no key, chunked", "POST /v1/chat/completions", "Transfer-Encoding: chunked", 401},
+	{"no key, form", "POST /v1/audio/transcriptions", "Content-Type: multipart/form-data; boundary=XX|Content-Length: 1000000", 401},
+	{"no key, chunked form", "POST /v1/images/edits", "Content-Type: multipart/form-data; boundary=XX|Transfer-Encoding: chunked", 401},
+	{"no key, expecting", "POST /v1/chat/completions", "Expect: 100-continue|Content-Length: 1000000", 401},
+	{"no key, HTTP/1.0", "POST /v1/chat/completions HTTP/1.0", "Content-Length: 1000000", 401},
+	{"too large", "POST /v1/chat/completions", "{key}|Content-Length: 16777217", 413},
+	{"too large, expecting", "POST /v1/chat/completions", "{key}|Expect: 100-continue|Content-Length: 16777217", 413},
+	{"too large, HTTP/1.0", "POST /v1/chat/completions HTTP/1.0", "{key}|Content-Length: 16777217", 413},
+	{"too large by far", "POST /v1/chat/completions", "{key}|Content-Length: 999999999999999", 413},
+	{"compressed", "POST /v1/chat/completions", "{key}|Content-Encoding: gzip|Content-Length: 1000000", 400},
+	{"compressed, chunked", "POST /v1/chat/completions", "{key}|Content-Encoding: gzip|Transfer-Encoding: chunked", 400},
+	{"unknown path", "POST /v1/nothing", "{key}|Content-Length: 1000000", 404},
+	{"unknown path, chunked", "POST /v1/nothing", "{key}|Transfer-Encoding: chunked", 404},
+	{"wrong method", "PUT /v1/chat/completions", "{key}|Content-Length: 1000000", 405},
+	{"wrong method, chunked", "PUT /v1/chat/completions", "{key}|Transfer-Encoding: chunked", 405},
+	{"body of a GET", "GET /v1/models", "{key}|Content-Length: 1000000", 400},
+	{"chunks of a GET", "GET /v1/models", "{key}|Transfer-Encoding: chunked", 400},
+	{"chunks of a probe", "GET /health", "Transfer-Encoding: chunked", 200},
+	{"body of a probe", "POST /health", "Content-Length: 1000000", 405},
+	{"two framings", "POST /v1/chat/completions", "{key}|Content-Length: 5|Transfer-Encoding: chunked", 400},
+	{"two lengths", "POST /v1/chat/completions", "{key}|Content-Length: 5|Content-Length: 5", 400},
+	{"two codings", "POST /v1/chat/completions", "{key}|Transfer-Encoding: gzip, chunked", 400},
+	{"strange coding", "POST /v1/chat/completions", "{key}|Transfer-Encoding: xchunked", 400},
+	{"coding with a tab", "POST /v1/chat/completions", "{key}|Transfer-Encoding:\tchunked\t|Content-Length: 0", 400},
+	{"space before the colon", "POST /v1/chat/completions", "{key}|Content-Length : 1000000", 400},
+	{"folded length", "POST /v1/chat/completions", "{key}|Content-Length:| 1000000", 400},
+	{"signed length", "POST /v1/chat/completions", "{key}|Content-Length: +5", 400},
+	{"length in hex", "POST /v1/chat/completions", "{key}|Content-Length: 0x5", 400},
+	{"alias of a framing", "POST /v1/chat/completions", "{key}|Content_Length: 5|Transfer-Encoding: chunked", 400},
+	{"not HTTP", "POST /v1/chat/completions HTTP/3.0", "{key}|Content-Length: 5", 400},
+	{"upgrade", "POST /v1/chat/completions", "{key}|Connection: Upgrade|Upgrade: websocket|Content-Length: 1000000", 400},
+}
+
+// However a request is refused, and however much of its body has come: nothing of it is taken for another request, and the
+// connection ends, so that nothing else on it is either.
+func TestNothingInABodyIsARequest(t *testing.T) {
+	document, key := keyed("one", "")
+	f := startClosedFleet(t, onebox.Config{Engine: quick(4), Colos: []string{"ams"}}, strings.TrimPrefix(document, "---\n"))
+	f.key = strings.TrimPrefix(key, "Bearer ")
+	f.watch(16)
+	hidden := func(n int) string {
+		return strings.Repeat("GET /v1/models HTTP/1.1\r\nHost: x\r\nX-Request-Id: smuggled\r\nAuthorization: "+key+"\r\n\r\n", n)
+	}
+	w := dialWire(t, f.Entry.Address)
+	w.send(strings.TrimSuffix(hidden(1), "\r\n\r\n"), nil, "")
+	if a := w.read(); a.Status != 200 {
+		t.Fatalf("what is hidden would not be served: %d", a.Status)
+	}
+	before := f.arrivals()
+	for _, c := range unreadBodies {
+		for _, body := range []string{"", hidden(1), hidden(400)} {
+			for _, peer := range []bool{false, true} {
+				address := f.Entry.Address
+				if peer {
+					address = f.Colos[0].Address
+				}
+				w := dialWire(t, address)
+				first := c.first
+				if !strings.Contains(first, "HTTP/") {
+					first += " HTTP/1.1"
+				}
+				lines := strings.Split(strings.ReplaceAll(c.lines, "{key}", "Authorization: "+key), "|")
+				if body == "" && strings.Contains(c.lines, "Content-Length: 5") {
+					continue // so short a body is waited for
+				}
+				w.send(first, append([]string{"Host: x"}, lines...), body)
+				a := w.read()
+				if a.Status == 100 {
+					a = w.read()
+				}
+				if peer && a.Status/100 != 4 || !peer && a.Status != c.status || a.Header.Get("Connection") != "close" {
+					t.Errorf("%s, peer %v: %d %v, want %d", c.name, peer, a.Status, a.Header, c.status)
+				}
+				if how := w.ended(); how != "closed" {
+					t.Errorf("%s, peer %v, %d bytes of body: the connection ended: %s", c.name, peer, len(body), how)
+				}
+				w.Close()
+			}
+		}
+	}
+	if n := f.arrivals() - before; n != 0 {
+		t.Errorf("%d requests reached an engine", n)
+	}
+}
+
+// A client that reads nothing until it has sent everything gets to read why it was refused, though it was long before.
+func TestRefusalReachesWhoeverStillSends(t *testing.T) {
+	document, key := keyed("one", "")
+	f := startClosedFleet(t, onebox.Config{Engine: quick(4), Colos: []string{"ams"}}, strings.TrimPrefix(document, "---\n"))
+	f.key = strings.TrimPrefix(key, "Bearer ")
+	f.watch(8)
+	for _, c := range []struct {
+		name   string
+		lines  []string
+		length int
+		status int
+	}{
+		{"no key", nil, 8 << 20, 401},
+		{"too large", []string{"Authorization: " + key}, 24 << 20, 413},
+		{"compressed", []string{"Authorization: " + key, "Content-Encoding: br"}, 8 << 20, 400},
+	} {
+		w := dialWire(t, f.Entry.Address)
+		w.send("POST /v1/chat/completions HTTP/1.1", append(c.lines, "Host: x", "Content-Length: "+strconv.Itoa(c.length)), "")
+		for left := c.length; left > 0; left -= 1 << 20 {
+			if _, err := io.WriteString(w, strings.Repeat("x", 1<<20)); err != nil {
+				t.Errorf("%s: cut with %d bytes to send: %v", c.name, left, err)
+				break
+			}
+			time.Sleep(time.Millisecond)
+		}
+		if a := w.read(); a.Status != c.status || a.Err != nil {
+			t.Errorf("%s: %d %v", c.name, a.Status, a.Err)
+		}
+		w.Close()
+	}
+}
+
+// Short bodies that nobody wanted cost no connection, and those behind them are requests of their own.
+func TestRefusalsKeepConnections(t *testing.T) {
+	document, key := keyed("one", "")
+	f := startClosedFleet(t, onebox.Config{Engine: quick(4), Colos: []string{"ams"}}, strings.TrimPrefix(document, "---\n"))
+	f.key = strings.TrimPrefix(key, "Bearer ")
+	f.watch(8)
+	w := dialWire(t, f.Entry.Address)
+	for range 3 {
+		w.post("/v1/chat/completions", chatBody(1, false))
+		w.post("/v1/nothing", chatBody(1, false), "Authorization: "+key)
+		w.post("/v1/chat/completions", chatBody(1, false), "Authorization: "+key)
+		w.send("POST /v1/chat/completions HTTP/1.1", []string{"Host: x", "Authorization: " + key, "Transfer-Encoding: chunked"}, inChunks(chatBody(1, true), 7))
+		for _, status := range []int{401, 404, 200, 200} {
+			if a := w.read(); a.Status != status || a.Err != nil {
+				t.Fatalf("%d %v %.200q, want %d", a.Status, a.Err, a.Body, status)
+			}
+		}
+	}
+}
+
+// A body that was cut is never taken for a whole one, though what came of it would do for a request.
+func TestCutBodies(t *testing.T) {
+	f := startFleet(t, onebox.Config{Engine: quick(4), Colos: []string{"ams"}}, "")
+	f.watch(8)
+	before := f.arrivals()
+	for _, body := range []string{chatBody(1, false), strings.Replace(chatBody(1, false), "hello", strings.Repeat("a", 20<<10), 1)} {
+		chunked := inChunks(body, 4<<10)
+		for _, c := range []struct{ name, framing, sent string }{
+			{"short by a byte", "Content-Length: " + strconv.Itoa(len(body)+1), body},
+			{"without the last chunk", "Transfer-Encoding: chunked", strings.TrimSuffix(chunked, "0\r\n\r\n")},
+			{"in the last chunk's size", "Transfer-Encoding: chunked", strings.TrimSuffix(chunked, "\r\n\r\n")},
+			{"in a chunk", "Transfer-Encoding: chunked", strings.TrimSuffix(chunked, "\r\n0\r\n\r\n")},
+			{"in a chunk's size", "Transfer-Encoding: chunked", strings.TrimSuffix(chunked, "0\r\n\r\n") + "1"},
+		} {
+			w := dialWire(t, f.Entry.Address)
+			w.send("POST /v1/chat/completions HTTP/1.1", []string{"Host: x", c.framing}, c.sent)
+			_ = w.CloseWrite()
+			if a := w.read(); a.Status != 400 || a.Err != nil {
+				t.Errorf("%s: %d %v %.200q", c.name, a.Status, a.Err, a.Body)
+			}
+			if how := w.ended(); how != "closed" {
+				t.Errorf("%s: the connection ended: %s", c.name, how)
+			}
+		}
+	}
+	if n := f.arrivals() - before; n != 0 {
+		t.Errorf("%d requests reached an engine", n)
+	}
+}
+
+// inChunks frames a body in chunks of so many bytes.
+func inChunks(body string, size int) string {
+	var b strings.Builder
+	for body != "" {
+		n := min(size, len(body))
+		b.WriteString(strconv.FormatInt(int64(n), 16) + "\r\n" + body[:n] + "\r\n")
+		body = body[n:]
+	}
+	return b.String() + "0\r\n\r\n"
+}
