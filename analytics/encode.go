@@ -45,6 +45,7 @@ func (e *Event) AppendJSON(dst []byte) []byte {
 	o.number("completion_tokens", int64(e.CompletionTokens))
 	o.number("cached_tokens", int64(e.CachedTokens))
 	o.number("tokens_estimated", int64(e.TokensEstimated))
+	o.float("audio_seconds", e.AudioSeconds)
 	o.float("cost", e.Cost)
 	o.text("cost_unit", e.CostUnit)
 

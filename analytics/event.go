@@ -37,7 +37,7 @@ const (
 	OutcomeRefused     Outcome = "refused"
 	OutcomeMoved       Outcome = "moved"
 	OutcomeDrained     Outcome = "drained"
-	OutcomeCrashed     Outcome = "crashed" // written by the next run for a begin without an end
+	OutcomeCrashed     Outcome = "crashed" // the process, as its next run says for a begin without an end; or a handler
 )
 
 // Event is one line of the log. A begin and its end share EventID; a field that is not known is left zero.
@@ -52,10 +52,10 @@ type Event struct {
 	Node            string    `json:"node"` // empty = the log's node
 	ColoID          string    `json:"colo_id,omitempty"`
 	SourceColoID    string    `json:"source_colo_id,omitempty"` // where the request entered
-	ColoPath        []string  `json:"colo_path,omitempty"`
+	ColoPath        []string  `json:"colo_path,omitempty"`      // servers that the request has visited, in order
 
 	Account  string `json:"account,omitempty"`
-	Model    string `json:"model,omitempty"` // the model's own name, or what was asked for if there is no such model
+	Model    string `json:"model,omitempty"` // the model's own name; or what was asked for, if it can be a name and no key
 	Pool     string `json:"pool,omitempty"`  // set only if the table knows Model
 	Endpoint string `json:"endpoint,omitempty"`
 	Engine   string `json:"engine,omitempty"`
@@ -75,7 +75,8 @@ type Event struct {
 	CompletionTokens int     `json:"completion_tokens,omitempty"`
 	CachedTokens     int     `json:"cached_tokens,omitempty"`
 	TokensEstimated  int     `json:"tokens_estimated,omitempty"` // deltas seen, where the engine gave no usage
-	Cost             float64 `json:"cost,omitempty"`
+	AudioSeconds     float64 `json:"audio_seconds,omitempty"`    // of engines that count time instead of tokens
+	Cost             float64 `json:"cost,omitempty"`             // of all these tokens
 	CostUnit         string  `json:"cost_unit,omitempty"`
 
 	BytesIn        int64 `json:"bytes_in,omitempty"`

@@ -230,22 +230,6 @@ func TestRefusalsHaveTheirOwnSegments(t *testing.T) {
 	}
 }
 
-func TestRefusalThatHadBegunIsKeptWithItsBegin(t *testing.T) {
-	dir := t.TempDir()
-	l := open(t, analytics.LogConfig{Dir: dir})
-	begin := refusal("r")
-	begin.Phase, begin.Outcome = analytics.PhaseBegin, ""
-	l.Append(begin)
-	l.Append(refusal("r"))
-	if n := len(files(t, dir, "refused-*.log")); n != 0 {
-		t.Errorf("%d segments of refusals, want 0", n)
-	}
-	closeLog(t, l)
-	if s := open(t, analytics.LogConfig{Dir: dir}).Stats(); s.Crashed != 0 {
-		t.Errorf("%d requests were ended as crashed, want 0", s.Crashed)
-	}
-}
-
 func TestLogThatKeepsNothing(t *testing.T) {
 	var none *analytics.Log
 	none.Append(inference("r", analytics.PhaseBegin))

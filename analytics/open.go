@@ -31,7 +31,7 @@ type LogConfig struct {
 
 // OpenLog opens the log of one node and ends what an earlier run left open, as crashed.
 func OpenLog(c LogConfig) (*Log, error) {
-	l := &Log{node: c.Node, logger: c.Logger, open: map[string][]byte{}}
+	l := &Log{node: c.Node, logger: c.Logger, open: map[string]openBegin{}}
 	l.lines.New = func() any { return new([]byte) }
 	if l.logger == nil {
 		l.logger = slog.New(slog.DiscardHandler)
@@ -79,6 +79,10 @@ func (l *Log) openDir(segmentBytes int64) error {
 		return err
 	}
 	if l.refused, err = openSegments(l.dir, refusedPrefix, segmentBytes); err != nil {
+		return err
+	}
+	// Half as large, for there are two of them when one takes the place of the other.
+	if l.journal, err = openSegments(l.dir, journalPrefix, segmentBytes/2); err != nil {
 		return err
 	}
 	return l.endEarlierRun()

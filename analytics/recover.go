@@ -8,69 +8,102 @@ import (
 	"time"
 )
 
-// endEarlierRun ends what an earlier run of the node had in hand. Only newest segments are read: each begins with every
-// begin that was open then.
+// endEarlierRun ends what an earlier run of the node had in hand. A disk that takes nothing just now keeps no node from
+// starting: the ends are then owed, and their begins open.
 func (l *Log) endEarlierRun() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if err := removeUnfinished(l.dir); err != nil {
 		return err
 	}
-	open, err := l.readNewestLocked(&l.bills)
+	open, err := l.leftOpenLocked()
 	if err != nil {
 		return err
 	}
-	if _, err := l.readNewestLocked(&l.refused); err != nil {
-		return err
-	}
-	if len(open) > 0 {
-		if err := l.endCrashedLocked(open); err != nil {
-			return err
-		}
+	l.oweLocked(open)
+	if len(l.owed) == 0 {
+		l.forgetJournalLocked()
+	} else if err := l.rollLocked(&l.bills); err != nil {
+		l.stats.Errors++
+		l.logger.Error("cannot end requests of an earlier run that were open when it died; trying again with the next event",
+			"requests", len(l.owed), "dir", l.dir, "error", err)
+	} else {
+		l.forgetJournalLocked()
 	}
 	l.dropLocked() // the bound may be smaller than it was
 	return nil
 }
 
-// readNewestLocked returns the begins without an end, and counts bad lines. A begin whose end is on a bad line gets
-// another: too many ends can be told by their id, one too few cannot.
-func (l *Log) readNewestLocked(s *segments) (map[string]Event, error) {
-	if len(s.older) == 0 {
-		return nil, nil
-	}
-	path := segmentPath(s.dir, s.prefix, s.older[len(s.older)-1].number)
-	open := map[string]Event{}
-	for e, err := range ReadSegment(path) {
-		switch {
-		case errors.Is(err, ErrTorn), errors.Is(err, ErrCorrupt):
-			l.stats.Torn++
-			l.logger.Warn("skipped a bad line in the events of an earlier run", "error", err)
-		case err != nil:
+// leftOpenLocked returns the begins without an end. The newest segment of bills, and that of the journal, begin with every
+// begin of theirs that was open then, so no older begin matters. The ends of those in the journal are elsewhere, in what
+// was written since. A begin whose end is on a bad line gets another: too many ends can be told by their id, one too few
+// cannot.
+func (l *Log) leftOpenLocked() (map[string]leftOpen, error) {
+	open := map[string]leftOpen{}
+	since := 0 // the number of the journal's newest segment
+	if n := len(l.journal.older); n > 0 {
+		since = l.journal.older[n-1].number
+		if err := l.readLocked(&l.journal, since, open); err != nil {
 			return nil, err
-		case e.Phase == PhaseBegin:
-			open[e.EventID] = e
-		case e.Phase == PhaseEnd:
-			delete(open, e.EventID)
+		}
+	}
+	for _, s := range []*segments{&l.bills, &l.refused} {
+		for i, o := range s.older {
+			last := i == len(s.older)-1
+			// The one that was the newest when the journal's was begun, and all after it.
+			if !last && (since == 0 || s.older[i+1].number < since) {
+				continue
+			}
+			if err := l.readLocked(s, o.number, open); err != nil {
+				return nil, err
+			}
 		}
 	}
 	return open, nil
 }
 
-// endCrashedLocked writes the ends into a segment that is there whole or not at all: a process killed here starts over.
-func (l *Log) endCrashedLocked(open map[string]Event) error {
-	var lines []byte
-	now := time.Now().UTC()
-	for _, e := range open {
-		e.Phase, e.Outcome, e.Partial, e.Time = PhaseEnd, OutcomeCrashed, true, now
-		lines = appendLine(lines, &e)
+// leftOpen is a begin of an earlier run, and where it stands.
+type leftOpen struct {
+	begin Event
+	in    *segments
+}
+
+// readLocked takes the begins and ends of one segment, and counts bad lines.
+func (l *Log) readLocked(s *segments, number int, open map[string]leftOpen) error {
+	for e, err := range ReadSegment(segmentPath(s.dir, s.prefix, number)) {
+		switch {
+		case errors.Is(err, ErrTorn), errors.Is(err, ErrCorrupt):
+			l.stats.Torn++
+			l.logger.Warn("skipped a bad line in the events of an earlier run", "error", err)
+		case err != nil:
+			return err
+		case e.Phase == PhaseBegin:
+			open[e.EventID] = leftOpen{begin: e, in: s}
+		case e.Phase == PhaseEnd:
+			delete(open, e.EventID)
+		}
 	}
-	if err := l.bills.roll(lines, len(open)); err != nil {
-		return err
-	}
-	l.stats.Appended += uint64(len(open))
-	l.stats.Crashed += uint64(len(open))
-	l.logger.Warn("ended requests of an earlier run that were open when it died", "requests", len(open))
 	return nil
+}
+
+// oweLocked makes the ends. The next new segment of bills, which is there whole or not at all, begins with them: a process
+// that is killed before starts over.
+func (l *Log) oweLocked(open map[string]leftOpen) {
+	l.owed = make(map[string][]byte, len(open))
+	now := time.Now().UTC()
+	for id, left := range open {
+		l.open[id] = openBegin{line: appendLine(nil, &left.begin), in: left.in}
+		end := left.begin
+		end.Phase, end.Outcome, end.Partial, end.Time = PhaseEnd, OutcomeCrashed, true, now
+		l.owed[id] = appendLine(nil, &end)
+	}
+}
+
+// forgetJournalLocked removes the journal of an earlier run, all of whose begins have their ends.
+func (l *Log) forgetJournalLocked() {
+	if err := l.journal.forget(); err != nil {
+		l.troubledLocked(err)
+	}
 }
 
 func removeUnfinished(dir string) error {

@@ -15,12 +15,14 @@ import (
 const (
 	billsPrefix   = ""
 	refusedPrefix = "refused-"
+	journalPrefix = "journal-"
 	segmentSuffix = ".log"
 	newSuffix     = ".new" // of a segment without its first lines yet
 	notCounted    = -1
 )
 
-// segment is one file.
+// segment is one file. Numbers rise over all segments of a node, so that they tell which of two was begun first, also of
+// different prefixes.
 type segment struct {
 	number int
 	bytes  int64
@@ -90,10 +92,10 @@ func (s *segments) full(line int) bool {
 // begins do not make a new segment of every few lines.
 func (s *segments) room() int64 { return max(s.limit, s.carried) }
 
-// roll starts a new segment with the given lines, which hold so many events; in the segment before they count no more.
-func (s *segments) roll(first []byte, events int) error {
+// roll starts a new segment with the given lines. So many of them are copies of events that count no more in the segment
+// before.
+func (s *segments) roll(number int, first []byte, copies int) error {
 	s.retire()
-	number := s.newest.number + 1
 	path := segmentPath(s.dir, s.prefix, number)
 	file, err := os.OpenFile(path+newSuffix, os.O_WRONLY|os.O_CREATE|os.O_TRUNC|os.O_APPEND, 0o640)
 	if err != nil {
@@ -108,11 +110,11 @@ func (s *segments) roll(first []byte, events int) error {
 		return fmt.Errorf("cannot start segment: %w", err)
 	}
 	if n := len(s.older); n > 0 && s.older[n-1].events != notCounted {
-		s.older[n-1].events -= events
+		s.older[n-1].events -= copies
 	}
 	s.file = file
 	s.carried = int64(len(first))
-	s.newest = segment{number: number, bytes: s.carried, events: events}
+	s.newest = segment{number: number, bytes: s.carried, events: copies}
 	return nil
 }
 
@@ -149,6 +151,18 @@ func (s *segments) close() error {
 	err := errors.Join(s.file.Sync(), s.file.Close())
 	s.file = nil
 	return err
+}
+
+// forget removes all segments but the newest. What they held is of no use.
+func (s *segments) forget() error {
+	var failed error
+	for len(s.older) > 0 {
+		if err := os.Remove(segmentPath(s.dir, s.prefix, s.older[0].number)); err != nil && !errors.Is(err, os.ErrNotExist) {
+			failed = fmt.Errorf("cannot remove segment: %w", err)
+		}
+		s.older = slices.Delete(s.older, 0, 1)
+	}
+	return failed
 }
 
 // dropOldest removes the oldest full segment and returns how many events went with it.

@@ -66,6 +66,12 @@ func TestModelsDoNotHangTogether(t *testing.T) {
 
 // p99 sends requests for the own model, a few at a time, and returns how long the slowest hundredth took.
 func (f *testFleet) p99(t *testing.T, requests int) time.Duration {
+	took := f.times(t, requests)
+	return took[len(took)*99/100]
+}
+
+// times sends requests likewise, and returns how long each took, the shortest first.
+func (f *testFleet) times(t *testing.T, requests int) []time.Duration {
 	t.Helper()
 	var mu sync.Mutex
 	var took []time.Duration
@@ -87,7 +93,7 @@ func (f *testFleet) p99(t *testing.T, requests int) time.Duration {
 	}
 	all.Wait()
 	slices.Sort(took)
-	return took[len(took)*99/100]
+	return took
 }
 
 // hang keeps clients asking for the demo's model until released.

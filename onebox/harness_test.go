@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"flag"
 	"fmt"
 	"io"
 	"log/slog"
@@ -20,6 +21,10 @@ import (
 )
 
 func TestMain(m *testing.M) {
+	// Those that may run at once wait more than they work.
+	if err := flag.Set("test.parallel", "8"); err != nil {
+		panic(err)
+	}
 	goleak.VerifyTestMain(m,
 		// fasthttp's own, which end some seconds after what they clean, or never.
 		goleak.IgnoreAnyFunction("github.com/valyala/fasthttp.(*workerPool).Start.func2"),
@@ -66,7 +71,7 @@ func startClosedFleet(t testing.TB, c onebox.Config, documents string) *testFlee
 	if c.Engines == 0 {
 		c.Engines = 1
 	}
-	if testing.Verbose() {
+	if testing.Verbose() && c.Logger == nil {
 		c.Logger = func(name string) *slog.Logger {
 			return slog.New(slog.NewTextHandler(t.Output(), nil)).With("from", name)
 		}

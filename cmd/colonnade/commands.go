@@ -52,16 +52,6 @@ func atLeastOne(what string) cobra.PositionalArgs {
 	}
 }
 
-// exactlyOne refuses to run with any other number of arguments.
-func exactlyOne(what string) cobra.PositionalArgs {
-	return func(cmd *cobra.Command, args []string) error {
-		if len(args) > 1 {
-			return fmt.Errorf("unexpected argument %q: %s takes %s", args[1], cmd.CommandPath(), what)
-		}
-		return atLeastOne(what)(cmd, args)
-	}
-}
-
 // noMore refuses arguments.
 func noMore(cmd *cobra.Command, args []string) error {
 	if len(args) == 0 {

@@ -1,6 +1,7 @@
 package oracle
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -8,63 +9,94 @@ import (
 	"colonnade/analytics"
 )
 
-// request is what the events say of one client request.
-type request struct {
-	begun  map[string]string // event id → node, of begins
-	ended  map[string]int    // event id → how many ends
-	finals int               // ends of kind request
+// Events is what nodes logged. An event that stands there more than once is there once: what it has in common with its
+// copies is its id and phase.
+type Events struct {
+	Begins map[string]analytics.Event // by event id
+	Ends   map[string]analytics.Event // likewise
+
+	Repeated map[string]int // ends that stand there more than once: by event id, how often
+	Torn     int            // segments that end inside a line: their writers were killed there
 }
 
-// eventProblems reads what nodes logged: each begin has one end, nothing ends twice, and each request has exactly one
-// final event of an entry.
-func eventProblems(dirs []string, entries bool) []string {
-	var found []string
-	requests := map[string]*request{}
+// ReadEvents reads the events below directories of nodes.
+func ReadEvents(dirs ...string) (*Events, error) {
+	all := &Events{Begins: map[string]analytics.Event{}, Ends: map[string]analytics.Event{}, Repeated: map[string]int{}}
 	for _, dir := range dirs {
 		for e, err := range analytics.ReadDir(dir) {
-			if err != nil {
-				found = append(found, fmt.Sprintf("events: %v", err))
-				continue
+			switch {
+			case errors.Is(err, analytics.ErrTorn):
+				all.Torn++
+			case err != nil:
+				return nil, err
+			default:
+				all.add(e)
 			}
-			r := requests[e.RequestID]
-			if r == nil {
-				r = &request{begun: map[string]string{}, ended: map[string]int{}}
-				requests[e.RequestID] = r
-			}
-			r.add(e)
 		}
 	}
-	for _, id := range slices.Sorted(maps.Keys(requests)) {
-		found = append(found, requests[id].problems(id, entries)...)
-	}
-	return found
+	return all, nil
 }
 
-func (r *request) add(e analytics.Event) {
+func (a *Events) add(e analytics.Event) {
 	if e.Phase == analytics.PhaseBegin {
-		r.begun[e.EventID] = e.Node // a begin may be there more than once
+		a.Begins[e.EventID] = e
 		return
 	}
-	r.ended[e.EventID]++
-	if e.Kind == analytics.KindRequest {
-		r.finals++
+	if _, known := a.Ends[e.EventID]; known {
+		a.Repeated[e.EventID] = max(a.Repeated[e.EventID], 1) + 1
 	}
+	a.Ends[e.EventID] = e
 }
 
-func (r *request) problems(id string, entries bool) []string {
+// Problems says what is not as it should be at rest: each begin has an end, and if entries log here too, each request
+// has exactly one final event of an entry. restarted nodes may have said an end twice, and broken off inside a line.
+func (a *Events) Problems(entries, restarted bool) []string {
 	var found []string
-	for event, node := range r.begun {
-		if r.ended[event] == 0 {
-			found = append(found, fmt.Sprintf("events: request %s: begin %s of node %s has no end", id, event, node))
+	for id, e := range a.Begins {
+		if _, ended := a.Ends[id]; !ended {
+			found = append(found, fmt.Sprintf("events: request %s: begin %s of node %s has no end", e.RequestID, id, e.Node))
 		}
 	}
-	for event, n := range r.ended {
-		if n > 1 {
-			found = append(found, fmt.Sprintf("events: request %s: event %s has %d ends, want 1", id, event, n))
+	if !restarted {
+		for id, n := range a.Repeated {
+			found = append(found, fmt.Sprintf("events: request %s: event %s has %d ends, want 1", a.Ends[id].RequestID, id, n))
+		}
+		if a.Torn > 0 {
+			found = append(found, fmt.Sprintf("events: %d segments end inside a line", a.Torn))
 		}
 	}
-	if entries && r.finals != 1 {
-		found = append(found, fmt.Sprintf("events: request %s: %d final events of kind request, want 1", id, r.finals))
+	if entries {
+		found = append(found, a.finalProblems()...)
+	}
+	slices.Sort(found)
+	return found
+}
+
+// finalProblems checks that each request has one final event of an entry.
+func (a *Events) finalProblems() []string {
+	finals := map[string]int{}
+	for _, events := range []map[string]analytics.Event{a.Begins, a.Ends} {
+		for e := range maps.Values(events) {
+			n := finals[e.RequestID]
+			if e.Kind == analytics.KindRequest && e.Phase == analytics.PhaseEnd {
+				n++
+			}
+			finals[e.RequestID] = n
+		}
+	}
+	var found []string
+	for id, n := range finals {
+		if n != 1 {
+			found = append(found, fmt.Sprintf("events: request %s: %d final events of kind request, want 1", id, n))
+		}
 	}
 	return found
+}
+
+func (o *Oracle) eventProblems() []string {
+	events, err := ReadEvents(o.config.EventDirs...)
+	if err != nil {
+		return []string{fmt.Sprintf("events: %v", err)}
+	}
+	return events.Problems(!o.config.EntriesElsewhere, o.config.Restarted)
 }

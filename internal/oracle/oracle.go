@@ -19,6 +19,10 @@ type Config struct {
 	// EntriesElsewhere: no entry logs in EventDirs, so that no "request" event is expected.
 	EntriesElsewhere bool
 
+	// Restarted: nodes that log in EventDirs were killed. What stands there twice then counts once, and half a line is
+	// where one was killed.
+	Restarted bool
+
 	// EngineStats asks every engine; nil: there are none to ask.
 	EngineStats func() ([]EngineStats, error)
 
@@ -116,7 +120,7 @@ func (o *Oracle) Problems(t testing.TB) []string {
 		found = append(found, o.pageProblems(u)...)
 	}
 	found = append(found, o.engineProblems()...)
-	found = append(found, eventProblems(o.config.EventDirs, !o.config.EntriesElsewhere)...)
+	found = append(found, o.eventProblems()...)
 	found = append(found, o.processProblems(t)...)
 	return found
 }

@@ -5,6 +5,8 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"os"
+	"path/filepath"
 	"runtime"
 	"strings"
 	"sync/atomic"
@@ -125,21 +127,7 @@ func TestEngines(t *testing.T) {
 func TestEvents(t *testing.T) {
 	f := func(want string, elsewhere bool, events ...analytics.Event) {
 		t.Helper()
-		dir := t.TempDir()
-		for _, name := range []string{"edge", "ams-1"} {
-			l, err := analytics.OpenLog(analytics.LogConfig{Dir: dir, Node: name})
-			if err != nil {
-				t.Fatal(err)
-			}
-			for _, e := range events {
-				if (e.Kind == analytics.KindRequest) == (name == "edge") {
-					l.Append(&e)
-				}
-			}
-			if err := l.Close(); err != nil {
-				t.Fatal(err)
-			}
-		}
+		dir := logged(t, events)
 		sees(t, oracle.New(t, oracle.Config{EventDirs: []string{dir}, EntriesElsewhere: elsewhere}), want)
 	}
 	event := func(id string, kind analytics.Kind, phase analytics.Phase) analytics.Event {
@@ -157,6 +145,53 @@ func TestEvents(t *testing.T) {
 	f("0 final events of kind request", false, begin, end)
 	f("2 final events of kind request", false, request, event("9", analytics.KindRequest, analytics.PhaseEnd))
 	sees(t, oracle.New(t, oracle.Config{EventDirs: []string{t.TempDir()}}), "cannot read events")
+
+	// Of nodes that were killed.
+	dir := logged(t, []analytics.Event{begin, end, end, request, request})
+	sees(t, oracle.New(t, oracle.Config{EventDirs: []string{dir}, Restarted: true}), "")
+	cut(t, filepath.Join(dir, "events", "edge", "1.log"), 30)
+	sees(t, oracle.New(t, oracle.Config{EventDirs: []string{dir}, Restarted: true}), "")
+	cut(t, filepath.Join(dir, "events", "ams-1", "1.log"), 30)
+	if events, err := oracle.ReadEvents(dir); err != nil || len(events.Ends) != 2 || len(events.Begins) != 1 || events.Torn != 2 || len(events.Repeated) != 0 {
+		t.Errorf("%+v, %v", events, err)
+	}
+	dir = logged(t, []analytics.Event{begin, request})
+	sees(t, oracle.New(t, oracle.Config{EventDirs: []string{dir}, Restarted: true}), "begin 2 of node ams-1 has no end")
+	dir = logged(t, []analytics.Event{begin, end})
+	sees(t, oracle.New(t, oracle.Config{EventDirs: []string{dir}, Restarted: true}), "0 final events of kind request")
+}
+
+// logged writes events as nodes do: an entry the requests, a colo the rest.
+func logged(t *testing.T, events []analytics.Event) (dir string) {
+	t.Helper()
+	dir = t.TempDir()
+	for _, name := range []string{"edge", "ams-1"} {
+		l, err := analytics.OpenLog(analytics.LogConfig{Dir: dir, Node: name})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, e := range events {
+			if (e.Kind == analytics.KindRequest) == (name == "edge") {
+				l.Append(&e)
+			}
+		}
+		if err := l.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return dir
+}
+
+// cut takes so many bytes off the end of a file.
+func cut(t *testing.T, path string, n int64) {
+	t.Helper()
+	info, err := os.Stat(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Truncate(path, info.Size()-n); err != nil {
+		t.Fatal(err)
+	}
 }
 
 func TestProcess(t *testing.T) {

@@ -9,7 +9,7 @@ import (
 )
 
 // atRest are the metrics that are zero in every series when nothing is in hand.
-var atRest = []string{"colonnade_permits_held", "inference_queue_length", "inference_active_requests"}
+var atRest = []string{"colonnade_permits_held", "inference_queue_length", "inference_active_requests", "colonnade_events_open"}
 
 // pageProblems asks one admin listener.
 func (o *Oracle) pageProblems(base string) []string {

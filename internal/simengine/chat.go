@@ -13,7 +13,9 @@ type usage struct {
 }
 
 func (c *call) usageOf(completion int) *usage {
-	return &usage{PromptTokens: c.prompt.tokens, CompletionTokens: completion, TotalTokens: c.prompt.tokens + completion}
+	u := &usage{PromptTokens: c.prompt.tokens, CompletionTokens: completion, TotalTokens: c.prompt.tokens + completion}
+	u.Details.CachedTokens = c.cachedTokens()
+	return u
 }
 
 type chatAnswer struct {

@@ -20,6 +20,8 @@ type Config struct {
 	ITL    time.Duration // from one token to the next; default 10 ms
 	Tokens int           // tokens of an answer, unless the request wants fewer; default 64
 
+	Cached int // tokens at the beginning of each prompt that are said to come from a cache; default none
+
 	Record int          // how many of the last requests to keep for Received; default none
 	Logger *slog.Logger // default: none
 }
@@ -94,6 +96,8 @@ func New(c Config) *Engine {
 		"POST /v1/embeddings":           e.infer(readJSON, embeddings),
 		"POST /v1/rerank":               e.infer(readJSON, rerank),
 		"POST /v1/images/generations":   e.infer(readJSON, image),
+		"POST /v1/images/edits":         e.infer(readForm, image),
+		"POST /v1/images/variations":    e.infer(readForm, image),
 		"POST /v1/audio/speech":         e.infer(readJSON, speech),
 		"POST /v1/audio/transcriptions": e.infer(readForm, transcription),
 		"POST /v1/audio/translations":   e.infer(readForm, transcription),

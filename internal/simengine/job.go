@@ -91,7 +91,7 @@ func (e *Engine) infer(read reader, shape func(*Engine, *call) answer) http.Hand
 			return
 		}
 		j.fault = e.faults.take(c.model)
-		c.big = j.fault == FaultBigAnswer
+		c.big, c.cached = j.fault == FaultBigAnswer, e.c.Cached
 		a := shape(e, c)
 		if !j.atDoor(&a) {
 			j.admit(func() error { return j.speak(&a) })

@@ -2,14 +2,19 @@ package simengine
 
 import "encoding/base64"
 
-// transcription is /v1/audio/transcriptions and translations.
+// transcription is /v1/audio/transcriptions and translations. The format
+// verbose_json is counted by time, others by tokens.
 func transcription(e *Engine, c *call) answer {
 	t := e.say(c)
 	u := transcriptionUsage{Type: "tokens", InputTokens: c.prompt.tokens, OutputTokens: len(t.tokens),
 		TotalTokens: c.prompt.tokens + len(t.tokens)}
 	a := t.answer(func() []byte {
-		if c.options.format == "text" {
+		switch c.options.format {
+		case "text":
 			return []byte(t.String() + "\n")
+		case "verbose_json":
+			return marshal(verboseTranscription{Text: t.String(), Duration: float64(c.options.seconds),
+				Usage: durationUsage{Type: "duration", Seconds: c.options.seconds}})
 		}
 		return marshal(struct {
 			Text  string             `json:"text"`
@@ -30,6 +35,17 @@ func transcription(e *Engine, c *call) answer {
 		Usage transcriptionUsage `json:"usage"`
 	}{"transcript.text.done", t.String(), u}))
 	return a
+}
+
+type verboseTranscription struct {
+	Text     string        `json:"text"`
+	Duration float64       `json:"duration"`
+	Usage    durationUsage `json:"usage"`
+}
+
+type durationUsage struct {
+	Type    string `json:"type"`
+	Seconds int    `json:"seconds"`
 }
 
 type transcriptionUsage struct {
@@ -76,7 +92,7 @@ func speech(e *Engine, c *call) answer {
 	return a
 }
 
-// image is /v1/images/generations: one picture of one pixel, in several
+// image is /v1/images/generations, edits and variations: one picture of one pixel, in several
 // attempts when streamed.
 func image(e *Engine, c *call) answer {
 	const pixel = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="

@@ -85,7 +85,7 @@ func (s *session) begin(ev clientEvent) error {
 		e.Code = "conversation_already_has_active_response"
 		return s.fail(e)
 	}
-	c := &call{id: newID(), model: s.model, prompt: s.prompt}
+	c := &call{id: newID(), model: s.model, prompt: s.prompt, cached: s.j.e.c.Cached}
 	c.prompt.add(ev.Response.Input)
 	if n, ok := ev.Response.MaxOutputTokens.(float64); ok && n >= 1 {
 		c.limit = int(n)

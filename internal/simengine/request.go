@@ -23,6 +23,7 @@ type call struct {
 	inputs  []prompt
 	prompt  prompt // the inputs taken together
 	limit   int    // tokens wanted at most; 0 = not said
+	cached  int    // tokens of a prompt that are in a cache, if it has so many
 	big     bool   // answer with far more than anybody wants
 	options options
 }
@@ -35,7 +36,10 @@ type options struct {
 	sse        bool // speech: stream_format
 	format     string
 	documents  int // rerank
+	seconds    int // transcriptions: length of the file, a second for each KiB
 }
+
+func (c *call) cachedTokens() int { return min(c.cached, c.prompt.tokens) }
 
 // payload is the union of the JSON requests of all APIs.
 type payload struct {
@@ -142,6 +146,7 @@ func (c *call) readPart(p *multipart.Part) error {
 	if p.FileName() != "" {
 		n, err := io.Copy(io.Discard, p)
 		c.prompt.tokens += int(n / 1024)
+		c.options.seconds += int(n / 1024)
 		return err
 	}
 	v, err := io.ReadAll(io.LimitReader(p, 64<<10))

@@ -48,7 +48,7 @@ func (c *call) responseUsageOf(output int) *responseUsage {
 	return &responseUsage{
 		InputTokens: c.prompt.tokens, InputDetails: struct {
 			CachedTokens int `json:"cached_tokens"`
-		}{},
+		}{c.cachedTokens()},
 		OutputTokens: output, OutputDetails: struct {
 			ReasoningTokens int `json:"reasoning_tokens"`
 		}{},

@@ -1,0 +1,224 @@
+package analytics_test
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"syscall"
+	"testing"
+
+	"colonnade/analytics"
+)
+
+// damaged gives a log whose last run ended with these events a newest segment of other bytes, and starts it again. It
+// returns what can then be read, after one more event.
+func damaged(t *testing.T, data []byte) (ends map[string]int, begins map[string]int, s analytics.LogStats) {
+	t.Helper()
+	dir := t.TempDir()
+	node := filepath.Join(dir, "events", "ams-1")
+	if err := os.MkdirAll(node, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(node, "1.log"), data, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	l := open(t, analytics.LogConfig{Dir: dir})
+	l.Append(inference("after", analytics.PhaseEnd))
+	s = l.Stats()
+	closeLog(t, l)
+	begins, ends, _ = phases(t, dir)
+	return ends, begins, s
+}
+
+// segmentOf returns a segment in which the requests r0, r1, … have ended and the last has only begun, and where its last
+// so many lines start.
+func segmentOf(t *testing.T, requests, lines int) (data []byte, tail int) {
+	t.Helper()
+	dir := t.TempDir()
+	l := open(t, analytics.LogConfig{Dir: dir})
+	for i := range requests {
+		l.Append(inference(fmt.Sprintf("r%d", i), analytics.PhaseBegin))
+		if i < requests-1 {
+			l.Append(inference(fmt.Sprintf("r%d", i), analytics.PhaseEnd))
+		}
+	}
+	closeLog(t, l)
+	data, err := os.ReadFile(files(t, dir, "1.log")[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	tail = len(data) - 1
+	for range lines {
+		tail = bytes.LastIndexByte(data[:tail], '\n')
+	}
+	return data, tail + 1
+}
+
+// Wherever in its last lines a segment was cut: what stands before the cut is there, each begin has one end, and what
+// comes after is kept.
+func TestCutAtEveryByte(t *testing.T) {
+	const requests = 6
+	data, tail := segmentOf(t, requests, 4)
+	for cut := tail; cut <= len(data); cut++ {
+		ends, begins, s := damaged(t, data[:cut])
+		whole := bytes.Count(data[:cut], []byte{'\n'})
+		if got := len(begins); got != (whole+1)/2 {
+			t.Fatalf("cut at %d of %d: %d begins are left, want %d", cut, len(data), got, (whole+1)/2)
+		}
+		for r := range begins {
+			if ends[r] != 1 {
+				t.Fatalf("cut at %d of %d: %s has %d ends", cut, len(data), r, ends[r])
+			}
+		}
+		if ends["after"] != 1 || len(ends) != len(begins)+1 || s.Torn > 1 {
+			t.Fatalf("cut at %d of %d: ends %v, stats %+v", cut, len(data), ends, s)
+		}
+	}
+}
+
+// Whatever bit was flipped: the line is noticed, others are there, and each begin that is left has one end.
+func TestFlippedBits(t *testing.T) {
+	const requests = 6
+	data, tail := segmentOf(t, requests, 4)
+	for at := tail; at < len(data); at++ {
+		spoilt := bytes.Clone(data)
+		spoilt[at] ^= 1 << (at % 8)
+		ends, begins, s := damaged(t, spoilt)
+		// A newline that was lost takes two lines with it, and one that was made cuts a line in two.
+		if len(begins) < requests-1 || s.Torn > 2 {
+			t.Fatalf("bit of byte %d: %d begins are left, stats %+v", at, len(begins), s)
+		}
+		for r := range begins {
+			if ends[r] != 1 {
+				t.Fatalf("bit of byte %d: %s has %d ends", at, r, ends[r])
+			}
+		}
+		if ends["after"] != 1 {
+			t.Fatalf("bit of byte %d: ends %v", at, ends)
+		}
+	}
+}
+
+// fileLimit bounds how large files of this process may get, until the returned function is called.
+func fileLimit(t *testing.T, n uint64) (lift func()) {
+	t.Helper()
+	var old syscall.Rlimit
+	if err := syscall.Getrlimit(syscall.RLIMIT_FSIZE, &old); err != nil {
+		t.Fatal(err)
+	}
+	set := func(l syscall.Rlimit) {
+		if err := syscall.Setrlimit(syscall.RLIMIT_FSIZE, &l); err != nil {
+			t.Fatal(err)
+		}
+	}
+	set(syscall.Rlimit{Cur: n, Max: old.Max})
+	return func() { set(old) }
+}
+
+const fullDiskVariable = "ANALYTICS_TEST_FULL_DISK"
+
+// TestRestartOnFullDisk runs TestInFullDisk in a process of its own: also the go command's own files are bounded there.
+func TestRestartOnFullDisk(t *testing.T) {
+	child := exec.Command(os.Args[0], "-test.run=^TestInFullDisk$", "-test.v")
+	child.Env = append(os.Environ(), fullDiskVariable+"="+t.TempDir())
+	if out, err := child.CombinedOutput(); err != nil || !bytes.Contains(out, []byte("--- PASS: TestInFullDisk")) {
+		t.Errorf("%v\n%s", err, out)
+	}
+}
+
+// A node starts on a disk that takes nothing, and ends what was open once there is room.
+func TestInFullDisk(t *testing.T) {
+	dir := os.Getenv(fullDiskVariable)
+	if dir == "" {
+		return
+	}
+	l := open(t, analytics.LogConfig{Dir: dir})
+	l.Append(inference("bill", analytics.PhaseBegin))
+	l.Append(request("request", analytics.PhaseBegin, ""))
+	closeLog(t, l)
+	for range 2 { // also if that happens again and again
+		lift := fileLimit(t, 10)
+		l, err := analytics.OpenLog(analytics.LogConfig{Dir: dir, Node: "ams-1"})
+		if err != nil {
+			lift()
+			t.Fatal(err)
+		}
+		l.Append(inference("lost", analytics.PhaseEnd))
+		l.Append(request("more", analytics.PhaseBegin, ""))
+		l.Append(request("more", analytics.PhaseEnd, analytics.OutcomeCompleted))
+		lift()
+		if s := l.Stats(); s.Crashed != 0 || s.OpenBegins != 2 || s.Dropped != 2 || s.Errors != 4 {
+			t.Errorf("stats on a full disk: %+v", s)
+		}
+		closeLog(t, l)
+	}
+	l = open(t, analytics.LogConfig{Dir: dir})
+	if s := l.Stats(); s.Crashed != 2 || s.OpenBegins != 0 {
+		t.Errorf("stats with room: %+v", s)
+	}
+	closeLog(t, l)
+
+	// Room comes while the node runs.
+	l = open(t, analytics.LogConfig{Dir: dir})
+	l.Append(inference("bill 2", analytics.PhaseBegin))
+	l.Append(request("request 2", analytics.PhaseBegin, ""))
+	closeLog(t, l)
+	lift := fileLimit(t, 10)
+	l, err := analytics.OpenLog(analytics.LogConfig{Dir: dir, Node: "ams-1"})
+	lift()
+	if err != nil {
+		t.Fatal(err)
+	}
+	l.Append(request("new", analytics.PhaseBegin, "")) // begins the journal anew
+	l.Append(inference("after", analytics.PhaseEnd))
+	if s := l.Stats(); s.Crashed != 2 || s.OpenBegins != 1 {
+		t.Errorf("stats once there is room: %+v", s)
+	}
+	l.Append(request("new", analytics.PhaseEnd, analytics.OutcomeCompleted))
+	closeLog(t, l)
+	closeLog(t, open(t, analytics.LogConfig{Dir: dir}))
+	if got := outcomes(t, dir); got[analytics.OutcomeCrashed] != 4 || got[analytics.OutcomeCompleted] != 2 {
+		t.Errorf("ends: %v", got)
+	}
+}
+
+// On a file system that is full indeed: every event is kept or counted, whole lines only, and room is used again.
+func TestFullFileSystem(t *testing.T) {
+	dir := t.TempDir()
+	if err := syscall.Mount("tmpfs", dir, "tmpfs", 0, "size=64k"); err != nil {
+		t.Skipf("cannot mount a small file system: %v", err)
+	}
+	t.Cleanup(func() {
+		if err := syscall.Unmount(dir, 0); err != nil {
+			t.Error(err)
+		}
+	})
+	l, err := analytics.OpenLog(analytics.LogConfig{Dir: dir, Node: "ams-1", SegmentBytes: 8 << 10, MaxBytes: 1 << 20}) // it may have more than there is
+	if err != nil {
+		t.Fatal(err)
+	}
+	const requests = 500
+	for i := range requests {
+		l.Append(inference(fmt.Sprintf("r%d", i), analytics.PhaseEnd))
+	}
+	full := l.Stats()
+	got, bad := read(t, dir)
+	if full.Errors == 0 || full.Dropped != full.Errors || uint64(len(got))+full.Dropped != requests || bad != 0 {
+		t.Errorf("%d events on disk of %d, %d bad lines; %+v", len(got), requests, bad, full)
+	}
+	if err := errors.Join(os.Remove(files(t, dir, "1.log")[0]), os.Remove(files(t, dir, "2.log")[0])); err != nil {
+		t.Fatal(err)
+	}
+	l.Append(inference("after", analytics.PhaseEnd))
+	if s := l.Stats(); s.Dropped != full.Dropped {
+		t.Errorf("there is room, and an event was dropped: %+v", s)
+	}
+	got, bad = read(t, dir)
+	if got[len(got)-1].RequestID != "after" || bad != 0 {
+		t.Errorf("last event is of %s; %d bad lines", got[len(got)-1].RequestID, bad)
+	}
+	closeLog(t, l)
+}

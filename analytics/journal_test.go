@@ -1,0 +1,208 @@
+package analytics_test
+
+import (
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+
+	"colonnade/analytics"
+)
+
+// request is an event of an entry; outcome is that of an end.
+func request(id string, phase analytics.Phase, outcome analytics.Outcome) *analytics.Event {
+	return &analytics.Event{
+		EventID: analytics.EventID(id, "ams-1", 0, analytics.KindRequest), RequestID: id,
+		Kind: analytics.KindRequest, Phase: phase, Outcome: outcome, Model: "m", Account: "a",
+	}
+}
+
+// outcomes counts final events, after checking that each request has one.
+func outcomes(t *testing.T, dir string) map[analytics.Outcome]int {
+	t.Helper()
+	found, ends := map[analytics.Outcome]int{}, map[string]int{}
+	events, bad := read(t, dir)
+	for _, e := range events {
+		if e.Phase == analytics.PhaseEnd {
+			found[e.Outcome]++
+			ends[e.EventID]++
+		} else if e.Kind == analytics.KindRequest {
+			t.Errorf("the begin of request %s is shown to readers", e.RequestID)
+		}
+	}
+	for id, n := range ends {
+		if n != 1 {
+			t.Errorf("event %s has %d ends", id, n)
+		}
+	}
+	if bad != 0 {
+		t.Errorf("%d bad lines", bad)
+	}
+	return found
+}
+
+// A request that an entry had in hand when it was killed is ended by the next run, wherever the ends of others stand.
+func TestRestartEndsOpenRequests(t *testing.T) {
+	dir := t.TempDir()
+	c := analytics.LogConfig{Dir: dir, SegmentBytes: 4 << 10, MaxBytes: 1 << 20}
+	l := open(t, c)
+	l.Append(request("early", analytics.PhaseBegin, ""))
+	const each = 100
+	for i := range each { // the journal is begun anew some times, and so are the others, each at its own time
+		for _, o := range []analytics.Outcome{analytics.OutcomeCompleted, analytics.OutcomeRefused, analytics.OutcomeClientGone} {
+			id := fmt.Sprintf("%s-%d", o, i)
+			l.Append(request(id, analytics.PhaseBegin, ""))
+			l.Append(inference(id, analytics.PhaseBegin))
+			l.Append(inference(id, analytics.PhaseEnd))
+			l.Append(request(id, analytics.PhaseEnd, o))
+		}
+	}
+	l.Append(request("late", analytics.PhaseBegin, ""))
+	if s := l.Stats(); s.OpenBegins != 2 || s.Dropped != 0 || s.Appended != 9*each {
+		t.Errorf("stats %+v", s)
+	}
+	if n := len(files(t, dir, "journal-*.log")); n != 1 {
+		t.Errorf("%d segments of the journal, want the newest", n)
+	}
+	closeLog(t, l)
+
+	l = open(t, c)
+	if s := l.Stats(); s.Crashed != 2 || s.Appended != 2 || s.OpenBegins != 0 {
+		t.Errorf("stats after the restart: %+v", s)
+	}
+	got := outcomes(t, dir)
+	if got[analytics.OutcomeCrashed] != 2 || got[analytics.OutcomeCompleted] != 4*each || got[analytics.OutcomeRefused] != each || got[analytics.OutcomeClientGone] != each {
+		t.Errorf("ends: %v", got)
+	}
+	if n := len(files(t, dir, "journal-*")); n != 0 {
+		t.Errorf("%d segments of the journal are left over", n)
+	}
+	closeLog(t, l)
+	if s := open(t, c).Stats(); s.Crashed != 0 {
+		t.Errorf("a second restart ended %d more", s.Crashed)
+	}
+}
+
+// A storm of refusals, each of which had begun, pushes out nothing but refusals; and what is open meanwhile stays known.
+func TestStormOfRefusals(t *testing.T) {
+	dir := t.TempDir()
+	c := analytics.LogConfig{Dir: dir, SegmentBytes: 8 << 10, MaxBytes: 256 << 10}
+	l := open(t, c)
+	const bills, storm, inHand = 200, 20_000, 10
+	for i := range inHand {
+		l.Append(request(fmt.Sprintf("open%d", i), analytics.PhaseBegin, ""))
+	}
+	for i := range bills {
+		id := fmt.Sprintf("bill%d", i)
+		l.Append(request(id, analytics.PhaseBegin, ""))
+		l.Append(request(id, analytics.PhaseEnd, analytics.OutcomeCompleted))
+	}
+	for i := range storm {
+		id := fmt.Sprintf("no%d", i)
+		l.Append(request(id, analytics.PhaseBegin, ""))
+		l.Append(request(id, analytics.PhaseEnd, analytics.OutcomeRefused))
+		if i%100 == 0 {
+			if s := l.Stats(); s.Bytes > c.MaxBytes {
+				t.Fatalf("%d bytes on disk, the bound is %d", s.Bytes, c.MaxBytes)
+			}
+		}
+	}
+	s := l.Stats()
+	got := outcomes(t, dir)
+	if got[analytics.OutcomeCompleted] != bills {
+		t.Errorf("%d of %d bills are left", got[analytics.OutcomeCompleted], bills)
+	}
+	if n := got[analytics.OutcomeRefused]; n == 0 || uint64(storm-n) != s.Dropped || s.Dropped != s.DroppedRefusals {
+		t.Errorf("%d refusals of %d are left; %+v", n, storm, s)
+	}
+	closeLog(t, l)
+	if s := open(t, c).Stats(); s.Crashed != inHand {
+		t.Errorf("%d requests were ended as crashed, want %d", s.Crashed, inHand)
+	}
+}
+
+// A log of requests only ends with each whether it was refused or not, also when the run that began it is not the last.
+func TestRequestsOfSeveralRuns(t *testing.T) {
+	dir := t.TempDir()
+	c := analytics.LogConfig{Dir: dir, SegmentBytes: 2 << 10, MaxBytes: 1 << 20}
+	const runs, requests = 12, 25
+	for run := range runs {
+		l := open(t, c)
+		for i := range requests {
+			id := fmt.Sprintf("%d-%d", run, i)
+			l.Append(request(id, analytics.PhaseBegin, ""))
+			if i%5 != 0 {
+				l.Append(request(id, analytics.PhaseEnd, analytics.OutcomeCompleted))
+			}
+		}
+		closeLog(t, l)
+	}
+	closeLog(t, open(t, c))
+	got := outcomes(t, dir)
+	if got[analytics.OutcomeCrashed] != runs*requests/5 || got[analytics.OutcomeCompleted] != runs*requests*4/5 {
+		t.Errorf("ends: %v", got)
+	}
+}
+
+// A journal whose last line is half a line, or that cannot be written at all, costs no event.
+func TestJournalThatFails(t *testing.T) {
+	dir := t.TempDir()
+	l := open(t, analytics.LogConfig{Dir: dir})
+	l.Append(request("r1", analytics.PhaseBegin, ""))
+	l.Append(request("r2", analytics.PhaseBegin, ""))
+	l.Append(request("r1", analytics.PhaseEnd, analytics.OutcomeCompleted))
+	closeLog(t, l)
+	path := files(t, dir, "journal-*.log")[0]
+	data, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Truncate(path, int64(len(data)-20)); err != nil { // of a process that was killed in Append
+		t.Fatal(err)
+	}
+	l = open(t, analytics.LogConfig{Dir: dir})
+	if s := l.Stats(); s.Crashed != 0 || s.Torn != 1 {
+		t.Errorf("stats %+v", s)
+	}
+	node := strings.TrimSuffix(path, "/"+path[strings.LastIndexByte(path, '/')+1:])
+	if err := os.Rename(node, node+".away"); err != nil {
+		t.Fatal(err)
+	}
+	l.Append(request("r3", analytics.PhaseBegin, ""))
+	if s := l.Stats(); s.Errors != 1 || s.Dropped != 0 || s.OpenBegins != 1 {
+		t.Errorf("stats %+v", s)
+	}
+	if err := os.Rename(node+".away", node); err != nil {
+		t.Fatal(err)
+	}
+	l.Append(request("r3", analytics.PhaseEnd, analytics.OutcomeCompleted))
+	if got := outcomes(t, dir); got[analytics.OutcomeCompleted] != 2 || l.Stats().OpenBegins != 0 {
+		t.Errorf("ends %v, stats %+v", got, l.Stats())
+	}
+}
+
+// The end of a request may be many segments behind the newest, while the journal has not grown.
+func TestEndsAreFoundInOlderSegments(t *testing.T) {
+	dir := t.TempDir()
+	c := analytics.LogConfig{Dir: dir, SegmentBytes: 4 << 10, MaxBytes: 1 << 20}
+	l := open(t, c)
+	l.Append(inference("before", analytics.PhaseEnd))
+	for _, o := range []analytics.Outcome{analytics.OutcomeCompleted, analytics.OutcomeRefused, ""} {
+		l.Append(request("is "+string(o), analytics.PhaseBegin, ""))
+		if o != "" {
+			l.Append(request("is "+string(o), analytics.PhaseEnd, o))
+		}
+	}
+	for i := range 100 {
+		l.Append(inference(fmt.Sprintf("r%d", i), analytics.PhaseEnd))
+		no := request(fmt.Sprintf("no%d", i), analytics.PhaseEnd, analytics.OutcomeRefused)
+		l.Append(no) // before it was worth a begin
+	}
+	if n := len(files(t, dir, "[0-9]*.log")); n < 4 {
+		t.Fatalf("%d segments, want some", n)
+	}
+	closeLog(t, l)
+	if s := open(t, c).Stats(); s.Crashed != 1 {
+		t.Errorf("%d requests were ended as crashed, want 1", s.Crashed)
+	}
+}
