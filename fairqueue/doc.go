@@ -60,5 +60,6 @@
 // of the account that holds the most of that bound for its weight, among the items of the newcomer's band and lower
 // ones; and only if that account holds more for its weight than the newcomer's would with it. Otherwise it is refused.
 // So an account that holds no more than its share of the room keeps it, except to higher bands; and a flooder can only
-// push out itself. Who leaves is decided completely before anybody leaves.
+// push out itself. Who leaves is decided completely before anybody leaves. Who waits when a bound is lowered below what
+// waits need not leave for that: until enough were served, a newcomer takes as much room as it needs itself and no more.
 package fairqueue

@@ -60,7 +60,7 @@ func (m *model) push(it *fairqueue.Item) (victims []*fairqueue.Item, err error) 
 	}
 	left := slices.Clone(m.waiting)
 	for _, bytes := range []bool{false, true} {
-		for m.held(left, bytes)+size(it, bytes) > m.bound(bytes) {
+		for m.held(left, bytes)+size(it, bytes) > max(m.bound(bytes), m.held(m.waiting, bytes)) {
 			victim := m.victim(left, it, bytes)
 			if victim == nil {
 				return nil, fairqueue.ErrFull

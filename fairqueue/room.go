@@ -28,11 +28,13 @@ func (q *Queue) bound(b bound) int64 {
 // record of its account, nil if there is none.
 //
 // Items are set aside one by one, each by what is held after the last, and in the end all put back: until it is certain
-// that enough may leave, nothing has happened.
+// that enough may leave, nothing has happened. Where more is held than the bound, since that was lowered or because of
+// those that have come back, it makes room for itself alone: that is not for one newcomer to put right.
 func (q *Queue) makeRoom(it *Item, own *account) (victims []*Item, ok bool) {
 	ok = true
+	before := q.held
 	for b := bound(0); b < boundCount && ok; b++ {
-		for ok && q.held[b]+it.size(b) > q.bound(b) {
+		for ok && q.held[b]+it.size(b) > max(q.bound(b), before[b]) {
 			var victim *Item
 			if victim, ok = q.victim(it, own, b); ok {
 				q.setAside(victim)

@@ -114,6 +114,27 @@ func TestBytes(t *testing.T) {
 	}
 }
 
+// Who waits when the bounds are lowered stays: a newcomer takes one place, or as many bytes as it has, and not the rest.
+func TestLoweredBounds(t *testing.T) {
+	q := fairqueue.New(small(10))
+	for range 10 {
+		wantPut(t, q, account("a"), 100, "in")
+	}
+	config := small(2)
+	q.Configure(config)
+	wantPut(t, q, account("a"), 100, "full")
+	wantPut(t, q, account("b"), 100, "a")
+	config.Limit, config.Bytes = 10, 300
+	q.Configure(config)
+	wantPut(t, q, account("b"), 150, "a a")
+	if q.Len() != 9 || q.LenOf("a") != 7 {
+		t.Errorf("%d wait, %d of them of a; want 9 and 7", q.Len(), q.LenOf("a"))
+	}
+	config.Limit = 0
+	q.Configure(config)
+	wantPut(t, q, account("c"), 0, "full")
+}
+
 func TestAccountFull(t *testing.T) {
 	config := small(100)
 	config.PerAccount = 2

@@ -74,7 +74,7 @@ func (b *box) startEngine(colo, id string) (EngineNode, error) {
 	config.Logger = b.logger("engine " + colo + "/" + id)
 	e := EngineNode{Colo: colo, ID: id, URL: "http://" + ln.Addr().String(), Simulated: simengine.New(config)}
 	b.fleet.Engines = append(b.fleet.Engines, e)
-	return e, b.run(func(ctx context.Context, ready func()) error {
+	return e, b.run("engine "+colo+"/"+id, func(ctx context.Context, ready func()) error {
 		defer e.Simulated.Close()
 		ready()
 		return simengine.Serve(ctx, ln, e.Simulated)

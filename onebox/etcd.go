@@ -18,8 +18,24 @@ import (
 // defaultEtcd is where people look for an etcd.
 const defaultEtcd = "127.0.0.1:2379"
 
-// startEtcd starts the embedded etcd. One member, and it is on this machine: so short ticks, to be ready at once.
+// startEtcd starts the embedded etcd, unless another one is to be used, and connects to it.
 func (b *box) startEtcd(ctx context.Context) error {
+	b.fleet.Etcd = b.config.EtcdURL
+	if b.fleet.Etcd == "" {
+		if err := b.embedEtcd(ctx); err != nil {
+			return err
+		}
+	}
+	var err error
+	if b.fleet.client, err = discovery.Dial([]string{b.fleet.Etcd}); err != nil {
+		return err
+	}
+	b.down = append(b.down, b.fleet.client.Close)
+	return nil
+}
+
+// embedEtcd starts an etcd in this process. One member, and it is on this machine: so short ticks, to be ready at once.
+func (b *box) embedEtcd(ctx context.Context) error {
 	address, err := b.etcdAddress()
 	if err != nil {
 		return err
@@ -49,10 +65,6 @@ func (b *box) startEtcd(ctx context.Context) error {
 		return context.Cause(ctx)
 	}
 	b.fleet.Etcd = client.String()
-	if b.fleet.client, err = discovery.Dial([]string{b.fleet.Etcd}); err != nil {
-		return err
-	}
-	b.down = append(b.down, b.fleet.client.Close)
 	return nil
 }
 

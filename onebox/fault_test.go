@@ -73,6 +73,18 @@ func (w *wire) readUntil(want string, times int) {
 // pool asks the server of a colo how a pool is.
 func (f *testFleet) pool(colo, name string) admission.State {
 	f.t.Helper()
+	for _, p := range f.pools(colo) {
+		if p.Pool == name {
+			return p
+		}
+	}
+	f.t.Fatalf("no pool %s in %s", name, colo)
+	return admission.State{}
+}
+
+// pools asks the server of a colo how its pools are.
+func (f *testFleet) pools(colo string) []admission.State {
+	f.t.Helper()
 	for _, n := range f.Colos {
 		if n.Colo != colo {
 			continue
@@ -86,14 +98,10 @@ func (f *testFleet) pool(colo, name string) admission.State {
 		if err := json.NewDecoder(r.Body).Decode(&pools); err != nil {
 			f.t.Fatal(err)
 		}
-		for _, p := range pools {
-			if p.Pool == name {
-				return p
-			}
-		}
+		return pools
 	}
-	f.t.Fatalf("no pool %s in %s", name, colo)
-	return admission.State{}
+	f.t.Fatalf("no colo %s", colo)
+	return nil
 }
 
 // inHand says how many requests engines have in hand.

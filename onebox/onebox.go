@@ -1,7 +1,6 @@
 package onebox
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -39,6 +38,8 @@ type Config struct {
 	EngineURL   string // of a real engine, which then stands in the first colo instead of simulated ones
 	EngineModel string // its model; empty = what it lists
 
+	EtcdURL string // of an etcd that runs elsewhere; empty = the fleet has one of its own
+
 	Open      bool
 	Drain     time.Duration
 	Stall     time.Duration             // see [node.Config]
@@ -55,6 +56,7 @@ type Fleet struct {
 	Colos   []ColoNode
 	Engines []EngineNode
 	client  *clientv3.Client
+	parts   map[string]*part // by the name of the node, or "engine COLO/ID"
 }
 
 // ColoNode is one colo server.
@@ -89,7 +91,7 @@ func Local(address string) string {
 // Run runs a fleet until ctx ends, or until a part of it fails. started is called once a request would be served.
 func Run(ctx context.Context, c Config, started func(*Fleet)) (err error) {
 	ctx, fail := context.WithCancelCause(ctx)
-	b := &box{config: c, keys: forwarding.RandomKeys(), fleet: &Fleet{}, fail: fail}
+	b := &box{config: c, keys: forwarding.RandomKeys(), fleet: &Fleet{parts: map[string]*part{}}, fail: fail}
 	defer func() { err = errors.Join(err, b.stop()) }()
 	if err := b.start(ctx); err != nil {
 		if ctx.Err() != nil {
@@ -181,36 +183,6 @@ func (b *box) logger(name string) *slog.Logger {
 	return b.config.Logger(name)
 }
 
-// run starts one part and returns once it has called ready. If the part ends by itself, so does the fleet.
-func (b *box) run(part func(ctx context.Context, ready func()) error) error {
-	ctx, cancel := context.WithCancel(context.Background())
-	ready, ended := make(chan struct{}), make(chan error, 1)
-	go func() {
-		err := part(ctx, func() { close(ready) })
-		select {
-		case <-ready:
-			if ctx.Err() == nil {
-				b.fail(fmt.Errorf("a part of the fleet has ended: %w", cmp.Or(err, errUnasked)))
-			}
-		default: // whoever waits for ready gets the error
-		}
-		ended <- err
-	}()
-	select {
-	case <-ready:
-		b.down = append(b.down, func() error {
-			cancel()
-			return <-ended
-		})
-		return nil
-	case err := <-ended:
-		cancel()
-		return cmp.Or(err, errUnasked)
-	}
-}
-
-var errUnasked = errors.New("it ended without being asked to")
-
 func (b *box) startDir() error {
 	b.fleet.Dir = b.config.Dir
 	if b.fleet.Dir != "" {
@@ -255,7 +227,7 @@ func (b *box) node(name, listen, admin string) node.Config {
 
 func (b *box) startColo(ctx context.Context, name string) error {
 	config := node.ColoConfig{Colo: name, Config: b.node(name+"-1", "127.0.0.1:0", "127.0.0.1:0")}
-	return b.run(func(ctx context.Context, ready func()) error {
+	return b.run(config.Node, func(ctx context.Context, ready func()) error {
 		return node.RunColo(ctx, config, func(r node.Running) {
 			b.fleet.Colos = append(b.fleet.Colos, ColoNode{Colo: name, Running: r})
 			ready()
@@ -269,7 +241,7 @@ func (b *box) startEntry(ctx context.Context) error {
 		admin = "127.0.0.1:0"
 	}
 	config := node.EntryConfig{Open: b.config.Open, Config: b.node("entry-1", b.config.Listen, admin)}
-	return b.run(func(ctx context.Context, ready func()) error {
+	return b.run(config.Node, func(ctx context.Context, ready func()) error {
 		return node.RunEntry(ctx, config, func(r node.Running) {
 			b.fleet.Entry = r
 			ready()

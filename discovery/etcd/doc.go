@@ -13,6 +13,10 @@
 // connection does not answer either until something changes; that costs one list too many. Once in ten minutes the watcher
 // lists anyway, so that what nothing told (a store restored and written on between two questions) is found.
 //
+// Every table is the store as it was at one revision, so that what one transaction changes comes into force as one, whatever
+// kinds its documents are of. Each kind is watched by itself, and one watch may be ahead of another: a change waits until all
+// of them have come up to it, which the watcher asks them at once; and if one does not say, a fifth of a second.
+//
 // Bad documents never reach the table: the last good version stays, and the rejection is logged and counted. The last good
 // versions are kept in a file, too. A node reads it before its first list, so that a document that was bad while the node was
 // down still has its last good version, and starts from it alone when etcd does not answer.

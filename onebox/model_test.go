@@ -1,0 +1,301 @@
+package onebox_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"reflect"
+	"slices"
+	"strings"
+
+	"colonnade/admission"
+)
+
+// tree is a document, or a part of one.
+type tree = map[string]any
+
+// naive is a model of what nodes should have in force, reckoned anew from all documents each time and as plainly as can be. It
+// shares nothing with package fleet but the manual.
+type naive struct {
+	good map[string]tree // the last good version of each document
+	bad  map[string]bool // whether the newest one is bad
+}
+
+func newNaive() *naive { return &naive{good: map[string]tree{}, bad: map[string]bool{}} }
+
+func (n *naive) put(key string, doc tree) {
+	n.good[key] = doc
+	delete(n.bad, key)
+}
+
+func (n *naive) putBad(key string) { n.bad[key] = true }
+
+func (n *naive) remove(key string) {
+	delete(n.good, key)
+	delete(n.bad, key)
+}
+
+// expected is what one node should show: the fields that the model knows of, of each document.
+type expected struct {
+	documents map[string]tree
+	rejected  map[string]bool // whether a good version stays in force, by key
+	conflicts []string
+}
+
+// watched says whether a node looks at a document. colo is empty for an entry.
+func watched(key, colo string) bool {
+	kind, _, _ := strings.Cut(key, "/")
+	switch kind {
+	case "defaults", "models", "colos":
+		return true
+	case "accounts":
+		return colo == ""
+	case "pools":
+		return colo != ""
+	case "endpoints":
+		return colo != "" && strings.HasPrefix(key, "endpoints/"+colo+"/")
+	}
+	return false
+}
+
+// expect reckons what a node should have.
+func (n *naive) expect(colo string) expected {
+	e := expected{documents: map[string]tree{}, rejected: map[string]bool{}}
+	docs := map[string]tree{}
+	for key, doc := range n.good {
+		if watched(key, colo) {
+			docs[key] = doc
+		}
+	}
+	for key := range n.bad {
+		if watched(key, colo) {
+			e.rejected[key] = n.good[key] != nil
+		}
+	}
+	e.resolve(docs)
+	e.aliases(docs)
+	slices.Sort(e.conflicts)
+	return e
+}
+
+// resolve lays every document over its defaults. Of two endpoints with one URL the first by name counts.
+func (e *expected) resolve(docs map[string]tree) {
+	defaults := docs["defaults"]
+	pool := func(name string) tree { return over(builtinPool(), part(defaults, "pool"), docs["pools/"+name]) }
+	urls := map[string]string{}
+	for _, key := range slices.Sorted(maps.Keys(docs)) {
+		doc := docs[key]
+		kind, name, _ := strings.Cut(key, "/")
+		var inPool string
+		switch kind {
+		case "models":
+			e.documents[key] = modelTree(name, defaults, doc)
+			inPool = e.documents[key]["pool"].(string)
+		case "pools":
+			inPool = name
+		case "colos":
+			e.documents[key] = over(tree{"state": "active"}, doc)
+		case "accounts":
+			e.documents[key] = over(tree{"weight": 1, "priority": "standard", "limits": tree{"concurrent": 1024}}, doc)
+		case "endpoints":
+			inPool = doc["pool"].(string)
+			out := endpointTree(defaults, pool(inPool), doc)
+			url := out["url"].(string)
+			if first, taken := urls[url]; taken {
+				e.conflict("url", url, first, key)
+				continue
+			}
+			urls[url] = key
+			e.documents[key] = out
+		}
+		if inPool != "" {
+			e.documents["pools/"+inPool] = pool(inPool)
+		}
+	}
+}
+
+// aliases finds those that a model does not get: names beat them, and of several models the first by name has it.
+func (e *expected) aliases(docs map[string]tree) {
+	owner := map[string]string{}
+	for _, key := range slices.Sorted(maps.Keys(docs)) {
+		for _, alias := range listOf(docs[key]["aliases"]) {
+			switch {
+			case key == "models/"+alias: // its own name anyway
+			case docs["models/"+alias] != nil:
+				e.conflict("alias", alias, "models/"+alias, key)
+			case owner[alias] != "":
+				e.conflict("alias", alias, owner[alias], key)
+			default:
+				owner[alias] = key
+			}
+		}
+	}
+}
+
+func (e *expected) conflict(what, value, winner, loser string) {
+	e.conflicts = append(e.conflicts, what+" "+value+": "+winner+" before "+loser)
+}
+
+func builtinPool() tree {
+	return tree{
+		"permits": tree{"shards": 1, "max_share": 1},
+		"queue": tree{"discipline": "fair", "cost": "requests", "limit": 256, "per_account": 64, "bytes": "64MiB", "max_wait": "10s",
+			"spill_wait": "250ms", "promote_after": "5s"},
+		"balance": tree{"policy": "least_loaded"},
+	}
+}
+
+func builtinModel() tree {
+	return tree{
+		"type": "chat", "routing": tree{"algorithm": "steps", "steps": []any{tree{"pick": "order"}}}, "max_body": "16MiB",
+		"retry":    tree{"errors": 3, "out_of_capacity": 4, "forward_below": "256KiB", "hops": 4},
+		"timeouts": tree{"connect": "1s", "first_byte": "1m0s", "idle": "1m0s", "total": "10m0s", "websocket": "1h0m0s"},
+	}
+}
+
+func builtinEngine(name string) tree {
+	return map[string]tree{
+		"openai": {"concurrency": 8, "health": tree{"path": "/v1/models", "interval": "5s", "timeout": "5s"}},
+		"vllm":   {"concurrency": 16, "health": tree{"path": "/health", "interval": "5s", "timeout": "2s"}},
+		"sglang": {"concurrency": 16, "health": tree{"path": "/health", "interval": "10s", "timeout": "20s"}},
+	}[name]
+}
+
+func modelTree(name string, defaults, doc tree) tree {
+	out := over(builtinModel(), tree{"pool": name, "upstream_name": name}, part(defaults, "model"), doc)
+	delete(out, "version")
+	delete(out, "future")
+	return out
+}
+
+func endpointTree(defaults, pool, doc tree) tree {
+	engine := "openai"
+	for _, layer := range []tree{part(defaults, "endpoint"), doc} {
+		if e, ok := layer["engine"].(string); ok {
+			engine = e
+		}
+	}
+	ofPool := tree{}
+	if n, ok := part(pool, "permits")["per_endpoint"]; ok {
+		ofPool["concurrency"] = n
+	}
+	out := over(tree{"engine": engine, "weight": 1, "usage": "ask"}, builtinEngine(engine), part(defaults, "endpoint"),
+		part(part(defaults, "engines"), engine), ofPool, doc)
+	url := out["url"].(string)
+	out["url"] = strings.TrimSuffix(strings.TrimSuffix(url, "/"), "/v1")
+	return out
+}
+
+// over lays trees over each other, the strongest last.
+func over(layers ...tree) tree {
+	out := tree{}
+	for _, layer := range layers {
+		for name, value := range layer {
+			below, isTree := out[name].(tree)
+			above, both := value.(tree)
+			if isTree && both {
+				value = over(below, above)
+			}
+			out[name] = value
+		}
+	}
+	return out
+}
+
+func part(t tree, name string) tree {
+	p, _ := t[name].(tree)
+	return p
+}
+
+func listOf(v any) []string {
+	l, _ := v.([]string)
+	return l
+}
+
+// differences compares what a node shows with what it should.
+func (e expected) differences(p page) (found []string) {
+	for key, doc := range e.documents {
+		if p.Documents[key] == nil {
+			found = append(found, key+" is missing")
+			continue
+		}
+		found = append(found, lacks(key, plain(doc), p.Documents[key])...)
+	}
+	for key := range p.Documents {
+		if kind, _, _ := strings.Cut(key, "/"); e.documents[key] == nil && !slices.Contains([]string{"servers", "entries", "deletions"}, kind) {
+			found = append(found, key+" is there")
+		}
+	}
+	rejected := map[string]bool{}
+	for _, r := range p.Rejected {
+		rejected[r.Key] = r.LastGood
+	}
+	if !maps.Equal(rejected, e.rejected) {
+		found = append(found, fmt.Sprintf("rejected: %v, want %v", rejected, e.rejected))
+	}
+	var conflicts []string
+	for _, c := range p.Conflicts {
+		conflicts = append(conflicts, c["what"]+" "+c["value"]+": "+c["winner"]+" before "+c["loser"])
+	}
+	slices.Sort(conflicts)
+	if !slices.Equal(conflicts, e.conflicts) {
+		found = append(found, fmt.Sprintf("conflicts: %q, want %q", conflicts, e.conflicts))
+	}
+	if len(p.Held) > 0 {
+		found = append(found, fmt.Sprintf("held back: %q", p.Held))
+	}
+	slices.Sort(found)
+	return found
+}
+
+// lacks returns the fields of want that got does not have, or has otherwise.
+func lacks(at string, want, got any) (found []string) {
+	w, isTree := want.(tree)
+	g, both := got.(tree)
+	if !isTree || !both {
+		if !reflect.DeepEqual(want, got) {
+			found = append(found, fmt.Sprintf("%s is %v, want %v", at, got, want))
+		}
+		return found
+	}
+	for name := range w {
+		found = append(found, lacks(at+"."+name, w[name], g[name])...)
+	}
+	return found
+}
+
+// plain turns a value into what decoding JSON gives.
+func plain(v any) (out any) {
+	text, err := json.Marshal(v)
+	if err == nil {
+		err = json.Unmarshal(text, &out)
+	}
+	if err != nil {
+		panic(err) // maps, lists, strings and numbers
+	}
+	return out
+}
+
+// places says what a colo server's pools should have for engines: the slots of each by pool and endpoint.
+func (e expected) places() map[string]float64 {
+	out := map[string]float64{}
+	for key, doc := range e.documents {
+		if id, ok := strings.CutPrefix(key, "endpoints/"); ok {
+			out[fmt.Sprint(doc["pool"], " has ", id, " at ", doc["url"])] = plain(doc["concurrency"]).(float64)
+		}
+	}
+	return out
+}
+
+// placesOf says what they have.
+func placesOf(colo string, pools []admission.State) map[string]float64 {
+	out := map[string]float64{}
+	for _, p := range pools {
+		for _, at := range p.Endpoints {
+			if at.State != "gone" {
+				out[fmt.Sprint(p.Pool, " has ", colo, "/", at.ID, " at ", at.URL)] = float64(at.Concurrency)
+			}
+		}
+	}
+	return out
+}
