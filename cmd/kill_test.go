@@ -10,6 +10,7 @@ import (
 	"math/rand/v2"
 	"net/http"
 	"os"
+	"strconv"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -118,7 +119,13 @@ func TestKilledAtAnyMoment(t *testing.T) {
 		moments = 200
 	}
 	seed := uint64(time.Now().UnixNano())
-	t.Logf("seed %d", seed)
+	if given := os.Getenv("COLONNADE_SEED"); given != "" {
+		var err error
+		if seed, err = strconv.ParseUint(given, 10, 64); err != nil {
+			t.Fatal(err)
+		}
+	}
+	t.Logf("COLONNADE_SEED=%d", seed)
 	dice := rand.New(rand.NewPCG(seed, 0))
 	f := startFleet(t, layout{
 		colos: []string{"ams", "fra"}, engines: 1, slots: 8,

@@ -75,6 +75,7 @@ func steady(slots int) simengine.Config {
 // With another colo there, nobody notices that one drains: streams end properly where they are, who waits there goes on
 // to the other at no cost, and so does whoever comes.
 func TestColoDrains(t *testing.T) {
+	t.Parallel()
 	f := startFleet(t, onebox.Config{Engine: steady(2), Drain: patience},
 		"key: models/demo-chat\npool: demo\nretry: {errors: 0, out_of_capacity: 0}\n")
 	var streams, waiters []*wire
@@ -130,6 +131,7 @@ func (w *wire) readAll() (string, error) {
 
 // Where no other colo is left, the client hears why, and when to come back.
 func TestLastColoDrains(t *testing.T) {
+	t.Parallel()
 	f := startFleet(t, onebox.Config{Colos: []string{"ams"}, Engine: steady(1), Drain: patience}, "")
 	stream := f.begin(chatBody(400, true))
 	stream.readUntil("data:", 1)
@@ -148,6 +150,7 @@ func TestLastColoDrains(t *testing.T) {
 
 // What still runs when time is over is ended by an error event and a close, whichever of the nodes ends.
 func TestDrainEndsStreamsExplicitly(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct {
 		node               string
 		request, inference analytics.Outcome
@@ -188,6 +191,7 @@ func TestDrainEndsStreamsExplicitly(t *testing.T) {
 // An entry is not ready any more before it refuses anything. Every answer is its connection's last, connections that
 // nobody uses are closed without a reset, and it ends once nobody sends requests.
 func TestEntryDrains(t *testing.T) {
+	t.Parallel()
 	f := startFleet(t, onebox.Config{Colos: []string{"ams"}, Engine: steady(4), Drain: patience}, "")
 	used, idle, unused := dialWire(t, f.Entry.Address), dialWire(t, f.Entry.Address), dialWire(t, f.Entry.Address)
 	for _, w := range []*wire{used, idle} {
@@ -238,6 +242,7 @@ func TestEntryDrains(t *testing.T) {
 
 // New sessions go elsewhere at once; those that run may go on until time is over, and then hear 1001.
 func TestDrainOfSessions(t *testing.T) {
+	t.Parallel()
 	f := startFleet(t, onebox.Config{Engine: quick(4), Drain: 2 * time.Second}, "")
 	first := f.dial("demo-realtime")
 	first.hear("session.created")
@@ -282,6 +287,7 @@ func TestAdminPagesGoLast(t *testing.T) {
 
 // Nothing is waited for that is not there.
 func TestDrainWithNothingInHand(t *testing.T) {
+	t.Parallel()
 	f := startFleet(t, onebox.Config{Drain: time.Minute, Engine: quick(1)}, "")
 	if a := f.chat(chatBody(1, false)); a.Status != 200 { // its connection stays open
 		t.Fatal(a.Status)

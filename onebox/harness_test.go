@@ -63,7 +63,7 @@ func startClosedFleet(t testing.TB, c onebox.Config, documents string) *testFlee
 	t.Helper()
 	c.Listen, c.Etcd, c.Dir = "127.0.0.1:0", "127.0.0.1:0", t.TempDir()
 	if c.Drain == 0 {
-		c.Drain = 2 * time.Second
+		c.Drain = 300 * time.Millisecond // nothing runs any more when a test ends
 	}
 	if c.Colos == nil {
 		c.Colos = []string{"ams", "fra"}

@@ -134,8 +134,7 @@ func TestWhatThereIs(t *testing.T) {
 	f(`invalid argument "x" for "-n, -number" flag: invalid syntax; colonnade events tail has`, "events", "tail", "-n", "x")
 	f("config apply needs at least one FILE", "config", "apply")
 	f("config delete needs at least one KEY", "config", "delete")
-	f("colonnade health needs one URL", "health")
-	f(`unexpected argument "b": colonnade health takes one URL`, "health", "a", "b")
+	f("colonnade health needs the URL of a health page", "health")
 	f(`unexpected argument "x": colonnade config status takes only flags; colonnade config status has -etcd, -json`, "config", "status", "x")
 	for _, group := range []string{"", "config", "events"} {
 		run(t, "", strings.Fields(group)...).want(t, "Examples:", "Available Commands:")
