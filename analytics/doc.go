@@ -17,9 +17,10 @@
 //
 // Each segment begins with a copy of every begin of its kind that is still open. So the newest one alone tells what a
 // killed process had in hand, and dropping an old segment never loses an open begin. The ends of what is open in the
-// journal are in segments that are newer, which numbers tell: they rise over all kinds. Readers see an open begin more
-// than once and remove duplicates by event id and phase. A new segment gets its first lines under another name and is
-// then renamed: it is there with all of them or not at all.
+// journal are in segments that are newer, which numbers tell: they rise over all kinds. Before such a segment is dropped,
+// the journal is begun anew, or what has ended would be taken for crashed. Readers see an open begin more than once and
+// remove duplicates by event id and phase. A new segment gets its first lines under another name and is then renamed: it
+// is there with all of them or not at all.
 //
 // Space is bounded: when a new segment would exceed the bound, the oldest segments of refusals go first, then the
 // oldest of the rest, and what they held is counted. One segment's worth of space is kept for refusals, and one for the

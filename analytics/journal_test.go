@@ -1,7 +1,9 @@
 package analytics_test
 
 import (
+	"bytes"
 	"fmt"
+	"log/slog"
 	"os"
 	"strings"
 	"testing"
@@ -80,44 +82,6 @@ func TestRestartEndsOpenRequests(t *testing.T) {
 	closeLog(t, l)
 	if s := open(t, c).Stats(); s.Crashed != 0 {
 		t.Errorf("a second restart ended %d more", s.Crashed)
-	}
-}
-
-// A storm of refusals, each of which had begun, pushes out nothing but refusals; and what is open meanwhile stays known.
-func TestStormOfRefusals(t *testing.T) {
-	dir := t.TempDir()
-	c := analytics.LogConfig{Dir: dir, SegmentBytes: 8 << 10, MaxBytes: 256 << 10}
-	l := open(t, c)
-	const bills, storm, inHand = 200, 20_000, 10
-	for i := range inHand {
-		l.Append(request(fmt.Sprintf("open%d", i), analytics.PhaseBegin, ""))
-	}
-	for i := range bills {
-		id := fmt.Sprintf("bill%d", i)
-		l.Append(request(id, analytics.PhaseBegin, ""))
-		l.Append(request(id, analytics.PhaseEnd, analytics.OutcomeCompleted))
-	}
-	for i := range storm {
-		id := fmt.Sprintf("no%d", i)
-		l.Append(request(id, analytics.PhaseBegin, ""))
-		l.Append(request(id, analytics.PhaseEnd, analytics.OutcomeRefused))
-		if i%100 == 0 {
-			if s := l.Stats(); s.Bytes > c.MaxBytes {
-				t.Fatalf("%d bytes on disk, the bound is %d", s.Bytes, c.MaxBytes)
-			}
-		}
-	}
-	s := l.Stats()
-	got := outcomes(t, dir)
-	if got[analytics.OutcomeCompleted] != bills {
-		t.Errorf("%d of %d bills are left", got[analytics.OutcomeCompleted], bills)
-	}
-	if n := got[analytics.OutcomeRefused]; n == 0 || uint64(storm-n) != s.Dropped || s.Dropped != s.DroppedRefusals {
-		t.Errorf("%d refusals of %d are left; %+v", n, storm, s)
-	}
-	closeLog(t, l)
-	if s := open(t, c).Stats(); s.Crashed != inHand {
-		t.Errorf("%d requests were ended as crashed, want %d", s.Crashed, inHand)
 	}
 }
 
@@ -205,4 +169,50 @@ func TestEndsAreFoundInOlderSegments(t *testing.T) {
 	if s := open(t, c).Stats(); s.Crashed != 1 {
 		t.Errorf("%d requests were ended as crashed, want 1", s.Crashed)
 	}
+}
+
+// Where the journal alone fails, that is said once, in words of its own; and so is that it is over.
+func TestFailuresAreToldOnce(t *testing.T) {
+	var text bytes.Buffer
+	c := analytics.LogConfig{Dir: t.TempDir(), Logger: slog.New(slog.NewTextHandler(&text, nil))}
+	l := open(t, c)
+	requests := func() {
+		for i := range 100 {
+			l.Append(request(fmt.Sprint(i), analytics.PhaseBegin, ""))
+			l.Append(request(fmt.Sprint(i), analytics.PhaseEnd, analytics.OutcomeCompleted))
+			l.Append(refusal(fmt.Sprint("no", i)))
+		}
+	}
+	said := func(want ...string) {
+		t.Helper()
+		lines := strings.Split(strings.TrimSpace(text.String()), "\n")
+		if len(lines) != len(want) {
+			t.Fatalf("%d lines, want %d:\n%.2000s", len(lines), len(want), text.String())
+		}
+		for i := range want {
+			if !strings.Contains(lines[i], `msg="`+want[i]+`"`) && !strings.Contains(lines[i], "msg="+want[i]+" ") {
+				t.Errorf("it does not say %q: %s", want[i], lines[i])
+			}
+		}
+		text.Reset()
+	}
+	l.Append(inference("0", analytics.PhaseEnd))
+	l.Append(refusal("0"))
+	node := strings.TrimSuffix(files(t, c.Dir, "1.log")[0], "/1.log")
+	if err := os.Rename(node, node+".away"); err != nil { // open segments can still be written
+		t.Fatal(err)
+	}
+	requests()
+	said("begins are not kept; a kill would leave no trace of them")
+	if s := l.Stats(); s.Dropped != 0 || s.Errors != 100 {
+		t.Errorf("stats %+v", s)
+	}
+	if err := os.Rename(node+".away", node); err != nil {
+		t.Fatal(err)
+	}
+	requests()
+	said("begins are kept again")
+	closeLog(t, l)
+	requests()
+	said("begins are not kept; a kill would leave no trace of them", "events are being lost", "events of refusals are being lost")
 }

@@ -36,7 +36,6 @@ type Log struct {
 	journal segments             // begins of requests, of which an entry does not know yet whether they will be refused
 	open    map[string]openBegin // by event id: begins without an end
 	owed    map[string][]byte    // by event id: ends for begins of an earlier run, not on disk yet
-	failing bool                 // the last append failed
 	closed  bool
 	stats   LogStats
 }
@@ -115,16 +114,29 @@ func (l *Log) keepLocked(to *segments, line []byte) bool {
 			l.countDropsLocked(to, 1)
 		}
 	}
-	// A full disk fails every append: say so once, and once when it is over.
-	if failing := err != nil; failing != l.failing {
-		l.failing = failing
-		if failing {
-			l.logger.Error("events are being lost", "dir", l.dir, "error", err)
-		} else {
-			l.logger.Info("events are kept again", "dir", l.dir, "lost", l.stats.Dropped)
-		}
-	}
+	l.tellLocked(to, err)
 	return err == nil
+}
+
+// tellLocked says once that appends to these segments fail, as all do on a full disk, and once when that is over. Each
+// prefix has its own state: where one fails and another does not, every request would else be told of twice.
+func (l *Log) tellLocked(to *segments, err error) {
+	if failing := err != nil; failing == to.failing {
+		return
+	}
+	to.failing = err != nil
+	lost, kept := "events are being lost", "events are kept again"
+	switch to {
+	case &l.refused:
+		lost, kept = "events of refusals are being lost", "events of refusals are kept again"
+	case &l.journal:
+		lost, kept = "begins are not kept; a kill would leave no trace of them", "begins are kept again"
+	}
+	if to.failing {
+		l.logger.Error(lost, "dir", l.dir, "error", err)
+	} else {
+		l.logger.Info(kept, "dir", l.dir, "dropped", l.stats.Dropped)
+	}
 }
 
 func (l *Log) writeLocked(to *segments, line []byte) error {
@@ -137,86 +149,6 @@ func (l *Log) writeLocked(to *segments, line []byte) error {
 		}
 	}
 	return to.write(line)
-}
-
-// rollLocked starts a new segment and keeps the disk bound.
-func (l *Log) rollLocked(to *segments) error {
-	var first []byte
-	carried := 0
-	for id, begin := range l.open {
-		// A begin whose end is written now needs no other copy.
-		if to == &l.bills && l.owed[id] != nil || begin.in != to || begin.line == nil {
-			continue
-		}
-		first = append(first, begin.line...)
-		carried++
-	}
-	if to == &l.bills {
-		for _, end := range l.owed {
-			first = append(first, end...)
-		}
-	}
-	number := max(l.bills.newest.number, l.refused.newest.number, l.journal.newest.number) + 1
-	if err := to.roll(number, first, carried); err != nil {
-		return err
-	}
-	switch to {
-	case &l.bills:
-		l.paidLocked()
-	case &l.journal:
-		// Begins that are not in the new segment have ended.
-		if err := to.forget(); err != nil {
-			l.troubledLocked(err)
-		}
-	}
-	l.dropLocked()
-	return nil
-}
-
-// paidLocked takes note that the ends that were owed stand in the newest segment.
-func (l *Log) paidLocked() {
-	if len(l.owed) == 0 {
-		return
-	}
-	for id := range l.owed {
-		delete(l.open, id)
-	}
-	l.bills.newest.events += len(l.owed)
-	l.stats.Appended += uint64(len(l.owed))
-	l.stats.Crashed += uint64(len(l.owed))
-	l.logger.Warn("ended requests of an earlier run that were open when it died", "requests", len(l.owed))
-	l.owed = nil
-}
-
-// dropLocked makes room for the newest segments to grow full: refusals first. Since refused.reach() is at least one
-// segment, also while there are none, and the journal's does not grow, refusals alone never drop anything but refusals.
-func (l *Log) dropLocked() {
-	for l.bills.reach()+l.refused.reach()+l.journal.reach()+l.journal.limit > l.maxBytes {
-		from := &l.refused
-		if len(from.older) == 0 {
-			from = &l.bills
-		}
-		if len(from.older) == 0 {
-			return
-		}
-		events, err := from.dropOldest()
-		l.countDropsLocked(from, events)
-		if err != nil {
-			l.troubledLocked(err)
-		}
-	}
-}
-
-func (l *Log) troubledLocked(err error) {
-	l.stats.Errors++
-	l.logger.Error("cannot keep the disk bound of events", "dir", l.dir, "error", err)
-}
-
-func (l *Log) countDropsLocked(from *segments, events int) {
-	l.stats.Dropped += uint64(events)
-	if from == &l.refused {
-		l.stats.DroppedRefusals += uint64(events)
-	}
 }
 
 // Stats returns the counts so far.

@@ -38,6 +38,7 @@ type segments struct {
 	file    *os.File  // the newest; nil: to be started
 	newest  segment
 	carried int64 // bytes that the newest began with
+	failing bool  // the last append failed
 }
 
 func segmentPath(dir, prefix string, number int) string {

@@ -108,7 +108,8 @@ func (t *Tail) lastOf(l tailedLog, n int) ([]Event, error) {
 	return found, nil
 }
 
-// Next returns what was appended since the last call, by time. It does not wait.
+// Next returns what was appended since the last call, by time. It does not wait. An error that is os.ErrNotExist
+// says that the directory has gone; once it is back, Next goes on.
 func (t *Tail) Next() ([]Event, error) {
 	logs, err := t.logs()
 	if err != nil {
@@ -170,6 +171,9 @@ func (t *Tail) logs() ([]tailedLog, error) {
 		for _, prefix := range []string{billsPrefix, refusedPrefix} {
 			dir := filepath.Join(t.dir, node.Name())
 			found, err := listSegments(dir, prefix)
+			if errors.Is(err, os.ErrNotExist) { // removed since it was listed
+				break
+			}
 			if err != nil {
 				return nil, err
 			}

@@ -1,6 +1,7 @@
 package analytics_test
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -229,4 +230,26 @@ func TestTailWhileItIsWritten(t *testing.T) {
 	if s := tail.Stats(); s != (analytics.TailStats{}) {
 		t.Errorf("%+v", s)
 	}
+}
+
+// A directory that has gone is an error; when it is back, what was read is not given again.
+func TestTailOfADirectoryThatWasAway(t *testing.T) {
+	dir := t.TempDir()
+	l := open(t, analytics.LogConfig{Dir: dir})
+	tail := analytics.NewTail(dir, nil)
+	l.Append(at("a", 1))
+	wantTail(t, func() ([]analytics.Event, error) { return tail.Last(9) }, "a")
+	events := filepath.Join(dir, "events")
+	if err := os.Rename(events, events+".away"); err != nil {
+		t.Fatal(err)
+	}
+	l.Append(at("b", 2))
+	if _, err := tail.Next(); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("got %v, want that it is not there", err)
+	}
+	if err := os.Rename(events+".away", events); err != nil {
+		t.Fatal(err)
+	}
+	l.Append(at("c", 3))
+	wantTail(t, tail.Next, "b c")
 }

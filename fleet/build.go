@@ -21,15 +21,18 @@ func (d *Documents) Table() *Table {
 		keys:      map[uint64][]accountKey{},
 	}
 	rejected := maps.Clone(d.rejected)
-	for _, key := range d.Keys() {
+	for _, key := range d.inOrder() {
 		noun, err := r.noun(d.good[key])
 		if err != nil { // a bug: layers that are good alone are good together
-			rejected[key] = Rejection{Key: key, Revision: d.revision, Field: err.Field, Reason: err.Reason}
+			rejected[key] = err.rejection(key, d.revision, false)
 			continue
 		}
 		t.add(noun)
 	}
 	t.claimAliases()
+	if len(d.yielding) > 0 {
+		t.sort()
+	}
 	t.addPools(r)
 	t.plainPool = r.plain
 	if a, err := r.build(identity{Kind: KindAccount}, nil); err == nil {
@@ -42,7 +45,7 @@ func (d *Documents) Table() *Table {
 	return t
 }
 
-// add files one noun. They come sorted by key, and so by name within their kind.
+// add files one noun. They come sorted by key, and so by name within their kind; those that yield come last.
 func (t *Table) add(noun any) {
 	switch v := noun.(type) {
 	case *defaultsDocument:
@@ -66,6 +69,24 @@ func (t *Table) add(noun any) {
 		t.addEndpoint(v)
 	case *Account:
 		t.addAccount(v)
+	}
+}
+
+// sort sorts by name what was filed in the order of claims.
+func (t *Table) sort() {
+	slices.SortFunc(t.modelList, func(a, b *Model) int { return cmp.Compare(a.Name, b.Name) })
+	slices.SortFunc(t.coloList, func(a, b *Colo) int { return cmp.Compare(a.Name, b.Name) })
+	slices.SortFunc(t.acctList, func(a, b *Account) int { return cmp.Compare(a.Name, b.Name) })
+	slices.SortFunc(t.entries, func(a, b *EntryNode) int { return cmp.Compare(a.Node, b.Node) })
+	for _, servers := range t.servers {
+		slices.SortFunc(servers, func(a, b *Server) int { return cmp.Compare(a.Node, b.Node) })
+	}
+	byID := func(a, b *Endpoint) int { return cmp.Compare(a.ID, b.ID) }
+	for _, colo := range t.endpoints {
+		slices.SortFunc(colo.all, byID)
+		for _, endpoints := range colo.byPool {
+			slices.SortFunc(endpoints, byID)
+		}
 	}
 }
 

@@ -10,6 +10,7 @@ type Documents struct {
 	builtin  builtinLayers
 	good     map[string]*document
 	rejected map[string]Rejection
+	yielding map[string]bool // what they claim is any other's who claims it
 	revision int64
 }
 
@@ -19,17 +20,33 @@ func NewDocuments() *Documents {
 		builtin:  parseBuiltin(),
 		good:     map[string]*document{},
 		rejected: map[string]Rejection{},
+		yielding: map[string]bool{},
 	}
+}
+
+// Yield makes a document give way, until it is put again or deleted: where it claims what a document that does not yield claims
+// too, that one has it.
+func (d *Documents) Yield(key string) { d.yielding[key] = true }
+
+// inOrder returns the keys of all good documents in the order in which they claim.
+func (d *Documents) inOrder() []string {
+	keys := d.Keys()
+	if len(d.yielding) == 0 {
+		return keys
+	}
+	first := slices.DeleteFunc(slices.Clone(keys), func(key string) bool { return d.yielding[key] })
+	return append(first, slices.DeleteFunc(keys, func(key string) bool { return !d.yielding[key] })...)
 }
 
 // Put takes a version of a document. If it is bad, Put returns an *InvalidError, the last good version stays in force, and the
 // rejection is part of the tables to come.
 func (d *Documents) Put(key string, value []byte, revision int64) error {
 	d.revision = max(d.revision, revision)
+	delete(d.yielding, key)
 	doc, ferr := parseDocument(key, value)
 	if ferr != nil {
 		_, lastGood := d.good[key]
-		d.rejected[key] = Rejection{Key: key, Revision: revision, Field: ferr.Field, Reason: ferr.Reason, LastGood: lastGood}
+		d.rejected[key] = ferr.rejection(key, revision, lastGood)
 		return ferr.invalid(key, revision)
 	}
 	delete(d.rejected, key)
@@ -41,6 +58,7 @@ func (d *Documents) Put(key string, value []byte, revision int64) error {
 // Delete takes a document out, with its last good version.
 func (d *Documents) Delete(key string, revision int64) {
 	d.revision = max(d.revision, revision)
+	delete(d.yielding, key)
 	delete(d.rejected, key)
 	if doc, ok := d.good[key]; ok {
 		delete(d.good, key)

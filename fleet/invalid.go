@@ -1,11 +1,12 @@
 package fleet
 
 import (
+	"regexp"
 	"strconv"
 	"strings"
 )
 
-// InvalidError says why a document is not accepted.
+// InvalidError says why a document is not accepted. In none of its texts is what looks like an API key: see hideKeys.
 type InvalidError struct {
 	Key      string
 	Field    string // dotted path with indexes, such as routing.steps[1].pick; empty = the document as a whole
@@ -22,7 +23,7 @@ func (e *InvalidError) Error() string {
 			parts = append(parts, s)
 		}
 	}
-	return strings.Join(parts, ": ")
+	return hideKeys(strings.Join(parts, ": "))
 }
 
 // Rejection is a document whose newest version is not in force.
@@ -65,7 +66,23 @@ func (e *fieldError) invalid(key string, revision int64) error {
 	if e == nil {
 		return nil
 	}
-	return &InvalidError{Key: key, Field: e.Field, Value: e.Value, Reason: e.Reason, Revision: revision}
+	return &InvalidError{Key: hideKeys(key), Field: hideKeys(e.Field), Value: hideKeys(e.Value), Reason: hideKeys(e.Reason), Revision: revision}
+}
+
+// rejection is the same for tables.
+func (e *fieldError) rejection(key string, revision int64, lastGood bool) Rejection {
+	return Rejection{Key: hideKeys(key), Revision: revision, Field: hideKeys(e.Field), Reason: hideKeys(e.Reason), LastGood: lastGood}
+}
+
+// hideKeys replaces what looks like an API key: ours, or one of those that begin with sk. Somebody pasted it where it does not
+// belong, and logs would remember it.
+func hideKeys(s string) string {
+	return keyLike().ReplaceAllString(s, "${1}(looks like an API key)")
+}
+
+// keyLike finds what looks like an API key. Other words, such as disk-7, end in sk; what is escaped before a key is none of it.
+func keyLike() *regexp.Regexp {
+	return regexp.MustCompile(`(?i)cn_[a-z0-9._:/@+-]*_[a-z0-9._:/@+-]*[a-z0-9]|(^|[^a-z0-9]|\\[a-z]|\\[xu][0-9a-f]+)sk[_-][a-z0-9._:/@+-]*[a-z0-9]`)
 }
 
 const maxShown = 64

@@ -36,11 +36,12 @@ func AddKey(account string, text []byte, key Key) ([]byte, error) {
 		return nil, ferr.invalid(e.key, 0)
 	}
 	e.want(append(slices.Clone(e.keys), any(tree)))
+	e.comments = comments(text)
 	return e.first(func(t *keyText) []byte { return t.add(key) }, func(t *keyText) []byte { return t.addNode(key) })
 }
 
-// RemoveKey returns an account's document without the key of this id, and without the comment right above it. Its text stays as
-// it is otherwise. The error is ErrKeyUnknown, or an *InvalidError if the text is no good document.
+// RemoveKey returns an account's document without the key of this id, and without the comments in it, right above it and behind
+// it. Its text stays as it is otherwise. The error is ErrKeyUnknown, or an *InvalidError if the text is no good document.
 func RemoveKey(account string, text []byte, id string) ([]byte, error) {
 	if len(text) == 0 {
 		return nil, ErrKeyUnknown
@@ -54,16 +55,19 @@ func RemoveKey(account string, text []byte, id string) ([]byte, error) {
 		return nil, ErrKeyUnknown
 	}
 	e.want(slices.Delete(slices.Clone(e.keys), i, i+1))
-	return e.first(func(t *keyText) []byte { return t.remove(i) }, func(t *keyText) []byte { return t.removeNode(i) })
+	e.comments = e.commentsWithout(i)
+	return e.first(func(t *keyText) []byte { return t.remove(i) }, func(t *keyText) []byte { return t.removeOwn(i) },
+		func(t *keyText) []byte { return t.removeNode(i) })
 }
 
 // keyEdit is a change of the keys in an account's document. A change of a text by its look may go wrong in a language such as
 // YAML, so several ways are tried, the one that keeps the most first, and what comes out is read again.
 type keyEdit struct {
-	key    string // of the document
-	text   []byte
-	keys   []any          // as they are
-	wanted map[string]any // the whole document
+	key      string // of the document
+	text     []byte
+	keys     []any          // as they are
+	wanted   map[string]any // the whole document
+	comments []comment      // wanted; none in JSON
 }
 
 func newKeyEdit(account string, text []byte) (*keyEdit, error) {
@@ -85,10 +89,20 @@ func (e *keyEdit) index(id string) int {
 	})
 }
 
-// first returns what the first way gives that says what is wanted.
+// commentsWithout returns the comments that are to be there when a key has gone: all but its own.
+func (e *keyEdit) commentsWithout(i int) []comment {
+	from, to := 0, 0
+	_ = e.try(func(t *keyText) []byte {
+		from, to = t.own(i)
+		return nil
+	})
+	return slices.DeleteFunc(comments(e.text), func(c comment) bool { return from <= c.from && c.from < to })
+}
+
+// first returns what the first way gives that says what is wanted, with the comments that are wanted.
 func (e *keyEdit) first(ways ...func(*keyText) []byte) ([]byte, error) {
 	for _, way := range ways {
-		if out := e.try(way); out != nil && e.right(out) == nil {
+		if out := e.try(way); out != nil && e.right(out) == nil && sameComments(comments(out), e.comments) {
 			return out, nil
 		}
 	}
@@ -126,7 +140,7 @@ func (e *keyEdit) right(out []byte) error {
 	return nil
 }
 
-// anew writes the document from what it says, with the comments that have lines of their own.
+// anew writes the document from what it says, below its comments.
 func (e *keyEdit) anew() []byte {
 	if json.Valid(e.text) {
 		out, _ := json.MarshalIndent(e.wanted, "", "  ")
@@ -140,7 +154,11 @@ func (e *keyEdit) anew() []byte {
 	if err != nil {
 		return nil
 	}
-	return append(commentLines(e.text), out...)
+	var text []byte
+	for _, c := range e.comments {
+		text = append(append(text, c.text...), '\n')
+	}
+	return append(text, out...)
 }
 
 // fields returns how a key is written in documents: names and quoted texts. What YAML might take for a number or a word of its

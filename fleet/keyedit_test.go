@@ -1,10 +1,8 @@
 package fleet_test
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
-	"reflect"
 	"strings"
 	"testing"
 	"time"
@@ -130,70 +128,42 @@ func TestKeyEditErrors(t *testing.T) {
 	}
 }
 
-// FuzzKeyEdit: whatever a good document looks like, adding a key and removing one changes its keys and nothing else.
-func FuzzKeyEdit(f *testing.F) {
-	for _, seed := range []string{
-		"weight: 2\n", "{}", `{"weight":2,"keys":[]}`, "keys: [{id: a, sha256: 'H1'}]\nmodels: [x]\n", "# a\nkeys:\n  # b\n- id: a\n  sha256: H1 # c\n- {id: b, sha256: \"H2\"}\n...\n",
-		"version: 2\nnew: {'it''s': [\"}\"]}\n'keys': [ # c\n {id: a, sha256: 'H1'}, # d\n {sha256: 'H2', id: \"\\x62\"} ]\n",
-		"{\n\t\"keys\": [\n\t\t{\n\t\t\t\"id\": \"a\",\n\t\t\t\"sha256\": \"H1\"\n\t\t}\n\t]\n}", "? keys\n: - {id: a, sha256: 'H1'}\n", "--- {keys: [{id: a, sha256: >-\n  H1\n}]}",
-		"weight: 2 # é\n\"k\\u0065ys\": [{id: a, sha256: 'H1'}, ]\n", "keys:\n  - \n   id: a\n   sha256: 'H1'\n   expires: 2026-01-31T12:00:00Z\n",
-	} {
-		f.Add([]byte(long(seed)), "k1")
+// A comment is about what it stands at: revoking a key takes its own along, loses no other, and leaves none over another key.
+func TestRemoveKeyComments(t *testing.T) {
+	f := func(text, id, want string) {
+		t.Helper()
+		got, err := fleet.RemoveKey("acme", []byte(long(text)), id)
+		if err != nil || short(got) != want {
+			t.Errorf("%q without %s: %v\n got %q\nwant %q", text, id, err, short(got), want)
+		}
 	}
-	f.Fuzz(func(t *testing.T, text []byte, id string) {
-		before, err := account(text)
-		if err != nil || fleet.CheckKey("accounts/"+id) != nil {
-			return
-		}
-		key := fleet.Key{ID: id, SHA256: hash(7), Created: time.Date(2026, 1, 31, 0, 0, 0, 0, time.UTC)}
-		added, err := fleet.AddKey("a", text, key)
-		if len(text)+200 > fleet.MaxDocument || len(before.Keys) == fleet.MaxList {
-			return
-		}
-		for _, k := range before.Keys {
-			if k.ID == id && !errors.Is(err, fleet.ErrKeyTaken) {
-				t.Fatalf("%q: a taken id: %v", text, err)
-			}
-		}
-		if err == nil {
-			differs(t, text, added, before, append(before.Keys[:len(before.Keys):len(before.Keys)], key))
-		} else if !errors.Is(err, fleet.ErrKeyTaken) {
-			t.Fatalf("%q: %v", text, err)
-		}
-		for i, k := range before.Keys {
-			removed, err := fleet.RemoveKey("a", text, k.ID)
-			if err != nil {
-				t.Fatalf("%q without %q: %v", text, k.ID, err)
-			}
-			differs(t, text, removed, before, append(before.Keys[:i:i], before.Keys[i+1:]...))
-		}
-	})
+	behind := "keys: [\n  {id: a, sha256: 'H1'}, # alice\n  {id: b, sha256: 'H2'}, # bob\n]\n"
+	f(behind, "a", "keys: [\n  {id: b, sha256: 'H2'}, # bob\n]\n")
+	f(behind, "b", "keys: [\n  {id: a, sha256: 'H1'}, # alice\n]\n")
+	above := "keys: [\n  # alice\n  {id: a, sha256: 'H1'},\n  # bob\n  {id: b, sha256: 'H2'}]\n"
+	f(above, "a", "keys: [\n  # bob\n  {id: b, sha256: 'H2'}]\n")
+	f(above, "b", "keys: [\n  # alice\n  {id: a, sha256: 'H1'}]\n")
+	f("keys: [ # all\n  {id: a, sha256: 'H1'}, # alice\n]\n", "a", "keys: [ # all\n]\n")
+	f("keys: [{id: a, sha256: 'H1'}, # alice\n  {id: b, sha256: 'H2'}] # all\n", "a", "keys: [{id: b, sha256: 'H2'}] # all\n")
+	f("keys: [{id: a, sha256: 'H1'}, # alice\n  {id: b, sha256: 'H2'}] # all\n", "b", "keys: [{id: a, sha256: 'H1'}, # alice\n] # all\n")
+	f("keys: [{id: a, sha256: 'H1'}, {id: b, sha256: 'H2'}, # both\n]\n", "b", "keys: [{id: a, sha256: 'H1'}, # both\n]\n")
+	f("keys:\n  - # alice\n    id: a\n    sha256: 'H1'\n  # bob\n  -\n    # Bob\n    id: b\n    sha256: 'H2' # b\n  # end\n", "b",
+		"keys:\n  - # alice\n    id: a\n    sha256: 'H1'\n  # end\n")
+	// Where the text cannot be taken apart, the library writes it anew, from its head to its foot.
+	f("# head\n\nkeys:\n  - {id: a, sha256: 'H1'}\n  - id: b # bob\n    sha256: >-\n      H2\n\n# foot\n", "b", "# head\n\nkeys:\n  - {id: a, sha256: 'H1'}\n\n# foot\n")
+	// Where the library would lose one, they all stand at the head.
+	f("# head\nkeys: # keys\n  - {id: a, sha256: 'H1'} # alice\n  - id: b # bob\n    sha256: >- # hash\n      H2\nversion: 2\nnew: [ # none\n  'a #b'] # !\n", "b",
+		"# head\n# keys\n# alice\n# none\n# !\nversion: 2\nnew:\n- 'a #b'\nkeys:\n- id: a\n  sha256: H1\n")
 }
 
-// differs checks that a document says what it said before, but for its keys.
-func differs(t *testing.T, from, to []byte, before fleet.Account, keys []fleet.Key) {
-	t.Helper()
-	after, err := account(to)
-	if err != nil {
-		t.Fatalf("%q becomes %q: %v", from, to, err)
+func TestAddKeyComments(t *testing.T) {
+	f := func(text, want string) {
+		t.Helper()
+		got, err := fleet.AddKey("acme", []byte(long(text)), fleet.Key{ID: "no", SHA256: hash(9)})
+		if err != nil || short(got) != want {
+			t.Errorf("%q: %v\n got %q\nwant %q", text, err, short(got), want)
+		}
 	}
-	if len(after.Keys)+len(keys) > 0 && !reflect.DeepEqual(after.Keys, keys) {
-		t.Fatalf("%q becomes %q: its keys are %+v, want %+v", from, to, after.Keys, keys)
-	}
-	after.Keys, before.Keys = nil, nil
-	if !reflect.DeepEqual(after, before) {
-		t.Fatalf("%q becomes %q: %+v, want %+v", from, to, after, before)
-	}
-	if json.Valid(from) != json.Valid(to) {
-		t.Fatalf("%q becomes %q", from, to)
-	}
-}
-
-func account(text []byte) (fleet.Account, error) {
-	docs := fleet.NewDocuments()
-	if err := docs.Put("accounts/a", text, 1); err != nil {
-		return fleet.Account{}, err
-	}
-	a, _ := docs.Table().Account("a")
-	return *a, nil
+	f("# head\n\nkeys:\n  -\n    id: a\n    sha256: 'H1'\n\n# foot\n", "# head\n\nkeys:\n  - id: a\n    sha256: 'H1'\n  - {id: \"no\", sha256: \"H9\"}\n\n# foot\n")
+	f("keys: [{id: a, sha256: 'H1'}, # alice\n]\n", "keys: [{id: a, sha256: 'H1'}, # alice\n  {id: \"no\", sha256: \"H9\"},\n]\n")
 }

@@ -23,14 +23,6 @@ func (k Key) flow(quote, colon, comma string) string {
 // tight reports whether the text is JSON without any white space.
 func (t *keyText) tight() bool { return t.json && !bytes.ContainsAny(bytes.TrimSpace(t.text), " \n") }
 
-// comma separates what stands on one line.
-func (t *keyText) comma() string {
-	if t.tight() {
-		return ","
-	}
-	return ", "
-}
-
 // item writes a key as others in the text are. like is one of them, or nil.
 func (t *keyText) item(key Key, like *yaml.Node) string {
 	quote := ""
@@ -61,10 +53,13 @@ func (t *keyText) addToFlow(key Key) []byte {
 	line := t.lineEnd(t.endLine(last))
 	rest := string(bytes.TrimRight(t.text[end:line], "\r\n"))
 	comment, ended := strings.CutPrefix(rest, ",")
-	if c := strings.TrimSpace(comment); !strings.Contains(before, "\n") || c != "" && c[0] != '#' {
-		return t.splice(end, end, strings.TrimRight(t.comma(), " ")+before+item)
+	switch c := strings.TrimSpace(comment); {
+	case c != "" && c[0] == '#' && !strings.Contains(before, "\n"):
+		before = t.newline() + t.indent(last.Line) + "  " // on one line with it, the comment would speak of both
+	case c != "" && c[0] != '#' || !strings.Contains(before, "\n"):
+		return t.splice(end, end, ","+before+item)
 	}
-	// The last one has its lines for itself, with a comment perhaps.
+	// The last one has its last line for itself, with a comment perhaps.
 	if ended {
 		item += ","
 	}
@@ -77,7 +72,10 @@ func (t *keyText) before(n *yaml.Node) string {
 	if len(bytes.TrimSpace(t.text[from:at])) == 0 {
 		return t.newline() + string(t.text[from:at])
 	}
-	return strings.TrimLeft(t.comma(), ",")
+	if t.tight() {
+		return ""
+	}
+	return " "
 }
 
 // addFieldToFlow writes the keys before all else, where no comma or comment can be in the way.

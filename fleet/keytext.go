@@ -14,7 +14,8 @@ type keyText struct {
 	text  []byte
 	lines []int      // where each begins
 	json  bool       // the text is JSON, which is YAML's flow style but for the quotes around names
-	root  *yaml.Node // the document's map
+	doc   *yaml.Node // the document, which the comments at its head and foot belong to
+	root  *yaml.Node // its map
 	field *yaml.Node // the name "keys" in it; nil = it is not there
 	keys  *yaml.Node // its list
 }
@@ -25,11 +26,9 @@ func readKeyText(text []byte) *keyText {
 	if err := yaml.Unmarshal(text, &doc); err != nil || len(doc.Content) != 1 || doc.Content[0].Kind != yaml.MappingNode {
 		return nil
 	}
-	t := &keyText{text: text, json: json.Valid(text), root: doc.Content[0]}
-	at := 0
-	for line := range bytes.Lines(text) {
+	t := &keyText{text: text, json: json.Valid(text), doc: &doc, root: doc.Content[0]}
+	for at := 0; at < len(text); at += lineLength(text[at:]) {
 		t.lines = append(t.lines, at)
-		at += len(line)
 	}
 	for i := 0; i+1 < len(t.root.Content); i += 2 {
 		if t.root.Content[i].Value == "keys" {
@@ -140,12 +139,7 @@ func (t *keyText) insertLines(below int, lines ...string) []byte {
 // removeFromBlock takes out the lines of a key, and those of the comment above it: left there, it would seem to speak of the next
 // key.
 func (t *keyText) removeFromBlock(i int) []byte {
-	item := t.keys.Content[i]
-	first, dash := item.Line, len(t.indent(item.Line))
-	for first > 1 && len(t.indent(first-1)) <= dash && bytes.HasPrefix(bytes.TrimLeft(t.line(first-1), " \t"), []byte("#")) {
-		first--
-	}
-	from, to := t.lines[first-1], t.lineEnd(t.endLine(item))
+	from, to := t.own(i)
 	if len(t.keys.Content) > 1 {
 		return t.splice(from, to, "")
 	}
@@ -193,7 +187,7 @@ func (t *keyText) encode() []byte {
 	var out bytes.Buffer
 	encoder := yaml.NewEncoder(&out)
 	encoder.SetIndent(2)
-	if encoder.Encode(t.root) != nil {
+	if encoder.Encode(t.doc) != nil {
 		return nil
 	}
 	return out.Bytes()

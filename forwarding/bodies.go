@@ -8,7 +8,8 @@ import (
 )
 
 const (
-	// maxReading is the memory for bodies that are not whole yet, all together. There is always room for two.
+	// maxReading is the memory for bodies that are not whole yet, all together. There is always room for two, even while
+	// they grow.
 	maxReading = 512 << 20
 	// firstPiece is where a body's memory begins. It grows with what has come, not with what was announced.
 	firstPiece = 32 << 10
@@ -39,12 +40,12 @@ func (b *bodies) done(n int) { b.reading.Add(-int64(n)) }
 // due is what a body must bring in each window.
 func (b *bodies) due(limit int) int {
 	if b.reading.Load() > bound(limit)/2 {
-		return hurry
+		return fastProgress
 	}
 	return progress
 }
 
-func bound(limit int) int64 { return max(maxReading, 2*int64(limit)) }
+func bound(limit int) int64 { return max(maxReading, 4*int64(limit)) }
 
 // sizeClass finds the spare size that has room for size bytes, if there is one.
 func sizeClass(size int) (class int, ok bool) {

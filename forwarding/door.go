@@ -1,18 +1,36 @@
 package forwarding
 
 import (
+	"errors"
+	"log/slog"
 	"net"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"time"
 
 	"github.com/valyala/fasthttp"
 )
 
+const (
+	// firstWait and longestWait are between two tries to let somebody in while something for it is used up. A try costs
+	// next to nothing, and who stands in the backlog waits for it.
+	firstWait   = 5 * time.Millisecond
+	longestWait = 100 * time.Millisecond
+	// complainEvery is how often a shortage is told of: it may come and go with every connection that ends.
+	complainEvery = time.Minute
+	// secondTry is after how long a client sends again what was dropped before its connection was accepted: Linux waits
+	// for a fifth of a second.
+	secondTry = 300 * time.Millisecond
+)
+
 // door is a listener, and the connections that came in by it and are not closed.
 type door struct {
-	net.Listener
-	leave atomic.Int64 // silence, in nanoseconds, after which a connection between two requests ends; 0 = it does not
+	*net.TCPListener
+	logger     *slog.Logger
+	complained time.Time    // the last time, by Accept
+	began      time.Time    // what moments are counted from: a step of the clock does not move them
+	leave      atomic.Int64 // silence, in nanoseconds, after which a connection between two requests ends; 0 = it does not
 
 	unattended chan struct{} // closed once nobody accepts connections any more
 
@@ -21,45 +39,83 @@ type door struct {
 	accepted time.Time // the last of them
 }
 
-func newDoor(ln net.Listener) *door {
-	return &door{Listener: ln, unattended: make(chan struct{}), open: map[*clientConn]struct{}{}}
+func newDoor(ln *net.TCPListener, logger *slog.Logger) *door {
+	return &door{
+		TCPListener: ln, logger: logger, began: time.Now(),
+		unattended: make(chan struct{}), open: map[*clientConn]struct{}{},
+	}
 }
 
-// Accept lets the next client in.
+// Accept lets the next client in. A shortage of what that takes passes, and must not end the server, as fasthttp would
+// have it.
 func (d *door) Accept() (net.Conn, error) {
-	c, err := d.Listener.Accept()
+	tcp, err := d.AcceptTCP()
+	for wait := firstWait; isShortage(err); wait = min(2*wait, longestWait) {
+		d.complain(err)
+		time.Sleep(wait)
+		tcp, err = d.AcceptTCP()
+	}
 	if err != nil {
 		return nil, err
 	}
-	client, ok := c.(*clientConn)
-	if !ok {
-		tcp, ok := c.(*net.TCPConn)
-		if !ok {
-			return c, nil
+	return d.letIn(tcp), nil
+}
+
+// isShortage says that the next try to accept a connection may succeed.
+func isShortage(err error) bool {
+	for _, passing := range []error{syscall.EMFILE, syscall.ENFILE, syscall.ENOBUFS, syscall.ENOMEM, syscall.ECONNABORTED} {
+		if errors.Is(err, passing) {
+			return true
 		}
-		client = &clientConn{TCPConn: tcp}
 	}
-	if d.leave.Load() > 0 {
-		_ = turnAway(client.TCPConn, false) // it has it from the listener
+	return false
+}
+
+func (d *door) complain(err error) {
+	if now := time.Now(); d.complained.IsZero() || now.Sub(d.complained) >= complainEvery {
+		d.complained = now
+		d.logger.Error("clients must wait to be let in; if files are short, raise the limit (ulimit -n, LimitNOFILE)", "error", err)
 	}
-	client.door = d
+}
+
+// letIn bounds what the kernel stores for a client that stops reading, and takes note of it.
+func (d *door) letIn(tcp *net.TCPConn) *clientConn {
+	_ = tcp.SetWriteBuffer(socketBuffer)
+	client := &clientConn{TCPConn: tcp, stay: stay{door: d}}
 	turn(client, fasthttp.StateIdle)
+	if quiet := d.leave.Load(); quiet > 0 {
+		_ = turnAway(tcp, false) // it has it from the listener, and what has come until now may have been dropped
+		client.waits.Add(max(0, int64(secondTry)-quiet))
+	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.open[client] = struct{}{}
 	d.accepted = time.Now()
-	return client, nil
+	return client
 }
 
+// now is the present moment in nanoseconds since the door's beginning, and never 0.
+func (d *door) now() int64 { return d.since(time.Now()) }
+
+func (d *door) since(t time.Time) int64 {
+	if n := int64(t.Sub(d.began)); n != 0 {
+		return n
+	}
+	return 1
+}
+
+// at is the moment that [door.since] has made n of.
+func (d *door) at(n int64) time.Time { return d.began.Add(time.Duration(n)) }
+
 // shut closes the listener. A close alone would reset who stands in its backlog, or has half of a handshake behind it; so
-// the kernel first turns newcomers away, and those who are on their way are still let in.
+// the kernel first turns newcomers away, and those who are on their way are still let in, for as long as one follows
+// another within quiet.
 func (d *door) shut(quiet time.Duration) {
 	if !d.leave.CompareAndSwap(0, int64(max(quiet, 1))) {
 		return
 	}
-	if tcp, ok := d.Listener.(interface{ socket() *net.TCPListener }); ok {
-		_ = turnAway(tcp.socket(), true) // where that is not to be had, it is a matter of luck
-	}
+	_ = turnAway(d.TCPListener, true) // where that is not to be had, it is a matter of luck
+	d.expect()
 	for _, c := range d.clients() {
 		c.wake()
 	}
@@ -70,7 +126,14 @@ func (d *door) shut(quiet time.Duration) {
 		}
 		time.Sleep(min(left, time.Until(until)))
 	}
-	_ = d.Listener.Close()
+	_ = d.Close()
+}
+
+// expect waits for those who are on their way as if somebody had come just now: one may have begun just now.
+func (d *door) expect() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.accepted = time.Now()
 }
 
 func (d *door) sinceAccept() time.Duration {

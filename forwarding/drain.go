@@ -3,6 +3,7 @@ package forwarding
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"net"
 	"sync"
 	"sync/atomic"
@@ -19,6 +20,7 @@ import (
 // does not know the connections that were taken over.
 type Server struct {
 	http     *fasthttp.Server
+	logger   *slog.Logger
 	inHand   *InHand
 	draining atomic.Bool
 
@@ -40,7 +42,9 @@ const (
 type Pace struct {
 	Notice time.Duration // the longest time in which new requests are served as before
 	Settle time.Duration // the shortest
-	Quiet  time.Duration // who has sent nothing for so long is not about to
+	// Quiet is after how long a silent client is not about to send something. Where it is shorter than a handshake takes,
+	// who connects at the very end may be reset.
+	Quiet time.Duration
 }
 
 // NewPace fits the steps into the time that running requests have. notice is the most that others need to notice.
@@ -48,9 +52,13 @@ func NewPace(total, notice time.Duration) Pace {
 	return Pace{Notice: min(total/2, notice), Settle: min(total/20, longestSettle), Quiet: min(total/10, longestQuiet)}
 }
 
-// Serve answers what comes in at ln until Shut.
+// Serve answers what comes in at ln, which is of TCP, until Shut.
 func (s *Server) Serve(ln net.Listener) error {
-	d := s.openDoor(ln)
+	tcp, ok := ln.(*net.TCPListener)
+	if !ok {
+		return fmt.Errorf("cannot serve %s: a %T is no listener of TCP alone", ln.Addr(), ln)
+	}
+	d := s.openDoor(tcp)
 	if d == nil {
 		return ln.Close()
 	}
@@ -62,11 +70,11 @@ func (s *Server) Serve(ln net.Listener) error {
 }
 
 // openDoor returns nil if it is to stay shut.
-func (s *Server) openDoor(ln net.Listener) *door {
+func (s *Server) openDoor(ln *net.TCPListener) *door {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if !s.shut {
-		s.door = newDoor(ln)
+		s.door = newDoor(ln, s.logger)
 	}
 	return s.door
 }
@@ -80,14 +88,6 @@ func (s *Server) shutDoor() *door {
 
 // Drain makes every answer from now on the last of its connection, and says so. Requests are served as before.
 func (s *Server) Drain() { s.draining.Store(true) }
-
-// sayLast ends the connection with the answer that is about to be written, if the server drains.
-func (s *Server) sayLast(rc *fasthttp.RequestCtx) {
-	if s.draining.Load() && !rc.Hijacked() {
-		rc.SetConnectionClose()
-		lingerOn(rc.Conn()) // its client may have sent another request before it reads this
-	}
-}
 
 // AwaitQuiet waits until no request has come for a while and expected, unless it is nil, is false; for p.Notice at most,
 // and until ctx ends.

@@ -32,23 +32,33 @@ type draining struct {
 
 func newDraining(t *testing.T, handle func(*fasthttp.RequestCtx)) *draining {
 	t.Helper()
+	return drainingBy(t, ServerConfig{Handle: handle})
+}
+
+// drainingBy is newDraining with more of a config, of which what is not there is filled in.
+func drainingBy(t *testing.T, config ServerConfig) *draining {
+	t.Helper()
 	inHand, err := NewInHand(slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
 	}
 	s := &draining{t: t, served: make(chan error, 1)}
-	s.Server = NewServer(ServerConfig{
-		InHand: inHand, Logger: slog.New(slog.DiscardHandler),
-		Refuse: func(rc *fasthttp.RequestCtx, e *openai.Error) { WriteError(rc, e, "") },
-		Handle: func(rc *fasthttp.RequestCtx) {
-			c := inHand.Take()
-			defer c.LetGo()
-			if handle != nil {
-				handle(rc)
-			}
-			rc.SetBodyString("ok")
-		},
-	})
+	if config.Logger == nil {
+		config.Logger = slog.New(slog.DiscardHandler)
+	}
+	if config.Refuse == nil {
+		config.Refuse = func(rc *fasthttp.RequestCtx, e *openai.Error) { WriteError(rc, e, "") }
+	}
+	handle := config.Handle
+	config.InHand, config.Handle = inHand, func(rc *fasthttp.RequestCtx) {
+		c := inHand.Take()
+		defer c.LetGo()
+		if handle != nil {
+			handle(rc)
+		}
+		rc.SetBodyString("ok")
+	}
+	s.Server = NewServer(config)
 	ln, err := Listen("127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)

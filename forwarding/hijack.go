@@ -15,7 +15,7 @@ type ClientConn struct{ conn }
 
 // newClientConn returns what is read from and written to nc, whose socket is that of below.
 func newClientConn(nc, below net.Conn) *ClientConn {
-	return &ClientConn{conn{Conn: nc, tcp: tcpBelow(below)}}
+	return &ClientConn{conn{Conn: nc, tcp: below.(*clientConn).TCPConn}}
 }
 
 // hijacks are the connections that were asked for and not handed out yet.

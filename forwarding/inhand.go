@@ -3,6 +3,7 @@ package forwarding
 import (
 	"context"
 	"log/slog"
+	"math"
 	"net"
 	"sync"
 	"sync/atomic"
@@ -18,7 +19,8 @@ type InHand struct {
 	end     context.CancelCauseFunc
 	all     sync.WaitGroup
 	count   atomic.Int64
-	taken   atomic.Int64 // when the last was taken, in unix nanoseconds
+	began   time.Time
+	taken   atomic.Int64 // when the last was taken, in nanoseconds after began: a step of the clock does not move it
 	hijacks hijacks
 	bodies  bodies
 }
@@ -29,7 +31,7 @@ func NewInHand(logger *slog.Logger) (*InHand, error) {
 	if err != nil {
 		return nil, err
 	}
-	h := &InHand{watcher: w, logger: logger}
+	h := &InHand{watcher: w, logger: logger, began: time.Now()}
 	h.life, h.end = context.WithCancelCause(context.Background())
 	return h, nil
 }
@@ -41,12 +43,18 @@ func (h *InHand) Take() *Custody {
 	c.unbind = context.AfterFunc(h.life, func() { c.Cancel(context.Cause(h.life)) })
 	h.count.Add(1)
 	h.all.Add(1)
-	h.taken.Store(time.Now().UnixNano())
+	h.taken.Store(max(1, int64(time.Since(h.began))))
 	return c
 }
 
-// silence says for how long no request has come.
-func (h *InHand) silence() time.Duration { return time.Since(time.Unix(0, h.taken.Load())) }
+// silence says for how long no request has come. It has no end where none ever has.
+func (h *InHand) silence() time.Duration {
+	taken := h.taken.Load()
+	if taken == 0 {
+		return math.MaxInt64
+	}
+	return time.Since(h.began) - time.Duration(taken)
+}
 
 // Count says how many there are.
 func (h *InHand) Count() int { return int(h.count.Load()) }

@@ -21,9 +21,9 @@ const (
 	// through, and nobody keeps a connection by dripping.
 	window   = 10 * time.Second
 	progress = 8 << 10
-	// hurry is what it must bring once bodies that are not whole yet hold half of the memory that they may: whoever
+	// fastProgress is what it must bring once bodies that are not whole yet hold half of the memory that they may: whoever
 	// holds much of it then has to pay with bandwidth.
-	hurry = 256 << 10
+	fastProgress = 256 << 10
 )
 
 var errBodyTooLarge = errors.New("body is too large")
@@ -143,13 +143,13 @@ func (in *intake) grow() error {
 		size = most // with the last bit of it too
 	}
 	size = roundUp(size)
-	if err := in.bodies.take(size-in.held, in.limit); err != nil {
+	if err := in.bodies.take(size, in.limit); err != nil { // beside what there is, until that has been copied
 		return err
 	}
-	in.held = size
 	grown := append(in.bodies.get(size), in.body...)
 	in.bodies.put(in.body)
-	in.body = grown
+	in.bodies.done(in.held)
+	in.body, in.held = grown, size
 	return nil
 }
 

@@ -14,40 +14,14 @@ const (
 	lingerSilence = time.Second
 )
 
-// Listen listens on address, with bounded buffers below every connection: a client that stops reading must not make the
-// kernel store megabytes for it.
+// Listen listens on address, for [Server.Serve].
 func Listen(address string) (net.Listener, error) {
 	config := net.ListenConfig{}
 	config.SetMultipathTCP(false) // such a listener knows nothing of [turnAway], and connections would fall back to TCP anyway
-	ln, err := config.Listen(context.Background(), "tcp", address)
-	if err != nil {
-		return nil, err
-	}
-	return boundedListener{ln}, nil
+	return config.Listen(context.Background(), "tcp", address)
 }
 
-type boundedListener struct{ net.Listener }
-
-func (l boundedListener) socket() *net.TCPListener {
-	tcp, _ := l.Listener.(*net.TCPListener)
-	return tcp
-}
-
-// Accept bounds the send buffer of each connection.
-func (l boundedListener) Accept() (net.Conn, error) {
-	c, err := l.Listener.Accept()
-	if err != nil {
-		return nil, err
-	}
-	tcp, ok := c.(*net.TCPConn)
-	if !ok {
-		return c, nil
-	}
-	_ = tcp.SetWriteBuffer(socketBuffer)
-	return &clientConn{TCPConn: tcp}, nil
-}
-
-// clientConn is a client's connection. To close one from which not everything was read would reset it, and a reset may
+// clientConn is a client's connection, as a [door] lets it in: whatever a server calls a connection is one. To close one from which not everything was read would reset it, and a reset may
 // take the answer away from a client that has not read it yet; so such an end is made in two steps.
 type clientConn struct {
 	*net.TCPConn
@@ -69,7 +43,7 @@ func (c *clientConn) Read(p []byte) (int, error) {
 // Close says that nothing more will be sent, takes what still comes until the client has closed too or its time is over,
 // and closes.
 func (c *clientConn) Close() error {
-	defer c.left()
+	defer c.door.closed(c)
 	c.waits.Store(0)
 	if c.lingers.CompareAndSwap(true, false) && c.CloseWrite() == nil {
 		c.drain(time.Now().Add(lingerTime))
@@ -96,17 +70,14 @@ func (c *clientConn) drain(until time.Time) {
 
 // lingerOn makes the coming end of a connection gentle, of which not everything was read.
 func lingerOn(c net.Conn) {
-	if client, ok := c.(*clientConn); ok {
+	if client, ok := c.(*clientConn); ok { // and not what a test relays to
 		client.lingers.Store(true)
 	}
 }
 
 // shortBody returns memory for a body that is used no longer than until the next request on the same connection.
 func shortBody(c net.Conn, length int) []byte {
-	client, ok := c.(*clientConn)
-	if !ok {
-		return make([]byte, length)
-	}
+	client := c.(*clientConn)
 	if cap(client.short) < length {
 		client.short = make([]byte, length, max(length, 1<<10))
 	}
@@ -114,16 +85,4 @@ func shortBody(c net.Conn, length int) []byte {
 }
 
 // isSilent says that a client has not sent anything, ever.
-func isSilent(c net.Conn) bool {
-	client, ok := c.(*clientConn)
-	return ok && !client.heard.Load()
-}
-
-// tcpBelow returns the socket of a client's connection, or nil.
-func tcpBelow(c net.Conn) *net.TCPConn {
-	if client, ok := c.(*clientConn); ok {
-		return client.TCPConn
-	}
-	tcp, _ := c.(*net.TCPConn)
-	return tcp
-}
+func isSilent(c net.Conn) bool { return !c.(*clientConn).heard.Load() }

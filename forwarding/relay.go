@@ -149,11 +149,10 @@ func (r *Relay) hurry() time.Time {
 func (r *Relay) finish(w io.Writer, err error) error {
 	end := r.classify(err)
 	r.end(end)
-	switch stream := r.Answer.stream; {
-	case end.Err == nil:
+	if end.Err == nil {
 		return nil
-	case end.Kind == EndClientGone || stream == nil || stream.Failed():
-	default:
+	}
+	if stream := r.Answer.stream; stream != nil && !stream.Failed() && end.Kind != EndClientGone {
 		if end.Kind == EndDrained {
 			r.Stall = lastWrite
 		}

@@ -1,10 +1,12 @@
 package forwarding
 
 import (
+	"bytes"
 	"errors"
 	"io"
 	"log/slog"
 	"net"
+	"runtime/debug"
 	"syscall"
 	"time"
 
@@ -37,18 +39,11 @@ type ServerConfig struct {
 // answered before its body has been read to its end is the connection's last, so that nothing of the body is ever taken
 // for another request.
 func NewServer(c ServerConfig) *Server {
-	s := &Server{inHand: c.InHand}
+	s := &Server{inHand: c.InHand, logger: c.Logger}
 	s.http = &fasthttp.Server{
 		Handler: func(rc *fasthttp.RequestCtx) {
 			c.Handle(rc)
 			s.sayLast(rc)
-			if unread(rc) {
-				rc.SetConnectionClose()
-				lingerOn(rc.Conn())
-			}
-			if len(rc.Request.Header.Peek("Upgrade")) > 0 && !rc.Hijacked() {
-				rc.SetConnectionClose() // somebody on the way may take it for a tunnel all the same
-			}
 		},
 		ConnState: func(nc net.Conn, state fasthttp.ConnState) {
 			turn(nc, state)
@@ -59,7 +54,7 @@ func NewServer(c ServerConfig) *Server {
 				_ = rc.Conn().Close() // it was opened and not used: nobody waits for an answer
 				return
 			}
-			c.Refuse(rc, readError(err))
+			c.refuse(rc, readError(err))
 			rc.SetConnectionClose()
 			lingerOn(rc.Conn())
 		},
@@ -81,10 +76,54 @@ func NewServer(c ServerConfig) *Server {
 	return s
 }
 
+// sayLast ends the connection with the answer that is about to be written, if it is to. The client may then have sent more
+// before it reads this: the rest of a request, or another one.
+func (s *Server) sayLast(rc *fasthttp.RequestCtx) {
+	if rc.Hijacked() {
+		return
+	}
+	// After a request to switch protocols, somebody on the way may take the connection for a tunnel, whatever the answer.
+	if s.draining.Load() || unread(rc) || len(rc.Request.Header.Peek("Upgrade")) > 0 {
+		rc.SetConnectionClose()
+	}
+	if rc.Response.ConnectionClose() {
+		lingerOn(rc.Conn())
+	}
+}
+
+// refuse is Refuse. Here, and in unwanted, nobody else would catch a panic, and the process would end.
+func (c *ServerConfig) refuse(rc *fasthttp.RequestCtx, e *openai.Error) {
+	defer func() {
+		if c.panicked("refusal of a request", recover()) {
+			rc.Response.Reset()
+			WriteError(rc, openai.Internal(), "")
+		}
+	}()
+	c.Refuse(rc, e)
+}
+
+// unwanted is Unwanted. A request that it panics over goes on to the handler, which catches its own.
+func (c *ServerConfig) unwanted(h *fasthttp.RequestHeader) (is bool) {
+	defer func() {
+		if c.panicked("look at a request's head", recover()) {
+			is = false
+		}
+	}()
+	return c.Unwanted != nil && c.Unwanted(h)
+}
+
+// panicked logs a panic, if it was one.
+func (c *ServerConfig) panicked(what string, with any) bool {
+	if with != nil {
+		c.Logger.Error(what+" panicked", "panic", Panicked(with), "stack", string(bytes.TrimSpace(debug.Stack())))
+	}
+	return with != nil
+}
+
 // skipUnwanted keeps the server from waiting for a body that nobody will read. fasthttp knows no such thing, so it is
 // passed off for an empty one: the handler refuses the request, and the connection ends there.
 func (c *ServerConfig) skipUnwanted(h *fasthttp.RequestHeader) {
-	if c.Unwanted != nil && h.ContentLength() > prefetched && c.Unwanted(h) {
+	if h.ContentLength() > prefetched && c.unwanted(h) {
 		h.SetContentLength(0)
 		h.SetConnectionClose()
 		h.Del("Expect")

@@ -16,19 +16,19 @@ import (
 // will be sent, and takes what still comes for a moment, so that a request that crosses that word is lost without a
 // reset: its client sees a connection that ended before an answer began, and may send it again.
 type stay struct {
-	door  *door        // nil for a connection that nobody ends
-	waits atomic.Int64 // since when it waits for a request, in unix nanoseconds; 0 = it has one
+	door  *door
+	waits atomic.Int64 // since when it waits for a request, by [door.since]; 0 = it has one
 	limit atomic.Int64 // the deadline for reading that the server has set, likewise; 0 = none
 	woken atomic.Bool  // its deadline is not that one
 }
 
 // turn follows a connection from request to request.
 func turn(nc net.Conn, state fasthttp.ConnState) {
-	c, ok := nc.(*clientConn)
-	switch {
-	case !ok, state == fasthttp.StateNew: // it has waited since it was accepted
-	case state == fasthttp.StateIdle:
-		c.waits.Store(time.Now().UnixNano())
+	c := nc.(*clientConn)
+	switch state {
+	case fasthttp.StateNew: // it has waited since it was accepted
+	case fasthttp.StateIdle:
+		c.waits.Store(c.door.now())
 	default:
 		c.waits.Store(0)
 	}
@@ -36,14 +36,11 @@ func turn(nc net.Conn, state fasthttp.ConnState) {
 
 // leavesBy says when the connection leaves, if it may.
 func (c *clientConn) leavesBy() (time.Time, bool) {
-	if c.door == nil {
-		return time.Time{}, false
-	}
 	quiet, since := c.door.leave.Load(), c.waits.Load()
 	if quiet == 0 || since == 0 {
 		return time.Time{}, false
 	}
-	by, soon := time.Unix(0, since+quiet), time.Now().Add(time.Millisecond) // else what has arrived would not be read
+	by, soon := c.door.at(since+quiet), time.Now().Add(time.Millisecond) // else what has arrived would not be read
 	if by.Before(soon) {
 		by = soon
 	}
@@ -86,7 +83,7 @@ func (c *clientConn) readOrLeave(p []byte) (int, error) {
 func (c *clientConn) restore() {
 	var deadline time.Time
 	if limit := c.limit.Load(); limit != 0 {
-		deadline = time.Unix(0, limit)
+		deadline = c.door.at(limit)
 	}
 	_ = c.TCPConn.SetReadDeadline(deadline)
 }
@@ -108,12 +105,5 @@ func (c *clientConn) keep(t time.Time) {
 		c.limit.Store(0)
 		return
 	}
-	c.limit.Store(t.UnixNano())
-}
-
-// left says that the connection is closed.
-func (c *clientConn) left() {
-	if c.door != nil {
-		c.door.closed(c)
-	}
+	c.limit.Store(c.door.since(t))
 }

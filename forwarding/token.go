@@ -159,21 +159,8 @@ func (k *Keys) Sign(h Hop, t HopTarget, now time.Time) (string, error) {
 	return string(token), nil
 }
 
-// Verify returns what token says, if one of the keys signed it for t, with its body, within the last ten minutes. The
-// error wraps [ErrBadHop].
-func (k *Keys) Verify(token string, t HopTarget, now time.Time) (Hop, error) {
-	a, err := k.VerifyHead(token, t, now)
-	if err == nil {
-		err = a.Covers(t.Body)
-	}
-	if err != nil {
-		return Hop{}, err
-	}
-	return a.Hop, nil
-}
-
-// VerifyHead is Verify before the body has come, which [Announced.Covers] must then be asked about. t's own is not
-// looked at.
+// VerifyHead returns what token says, if one of the keys signed it for t within the last ten minutes. The error wraps
+// [ErrBadHop]. The body has not come yet: [Announced.Covers] must then be asked about it, and t's own is not looked at.
 func (k *Keys) VerifyHead(token string, t HopTarget, now time.Time) (Announced, error) {
 	payload, seal, err := splitToken(token)
 	if err != nil {

@@ -178,7 +178,7 @@ func TestNothingOfAnEngineIsKept(t *testing.T) {
 	f.finish(t, logged)
 }
 
-// A key that an operator pastes where its hash belongs is not repeated by any node.
+// A key that an operator pastes where its hash belongs, or anywhere else, is not repeated by any node.
 func TestKeysInBadDocumentsAreNotRepeated(t *testing.T) {
 	f, logged, _ := startLogged(t, onebox.Config{Engine: quick(4), Colos: []string{"ams"}, Engines: 1}, "")
 	f.watch(8)
@@ -187,16 +187,27 @@ func TestKeysInBadDocumentsAreNotRepeated(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer client.Close()
-	for name, text := range map[string]string{
-		"hash":    "keys: [{id: a, sha256: cn_a_" + canary + "}]",
-		"list":    "keys: [cn_a_" + canary + "]",
-		"scalar":  "keys: cn_a_" + canary,
-		"field":   "keys: [{id: a, secret: cn_a_" + canary + "}]",
-		"id":      "keys: [{id: 'cn_a_" + canary + " x', sha256: 00}]",
-		"expires": "keys: [{id: a, sha256: 00, expires: cn_a_" + canary + "}]",
-		"key":     "key: cn_a_" + canary,
-		"broken":  "keys: [{id: a, sha256: cn_a_" + canary,
-	} {
+	texts := map[string]string{
+		"hash":               "keys: [{id: a, sha256: cn_a_" + canary + "}]",
+		"list":               "keys: [cn_a_" + canary + "]",
+		"scalar":             "keys: cn_a_" + canary,
+		"field":              "keys: [{id: a, secret: cn_a_" + canary + "}]",
+		"id":                 "keys: [{id: 'cn_a_" + canary + " x', sha256: 00}]",
+		"expires":            "keys: [{id: a, sha256: 00, expires: cn_a_" + canary + "}]",
+		"key":                "key: cn_a_" + canary,
+		"broken":             "keys: [{id: a, sha256: cn_a_" + canary,
+		"name":               "cn_a_" + canary + ": 1",
+		"weight":             "weight: cn_a_" + canary,
+		"priority":           "priority: cn_a_" + canary,
+		"models":             "models: ['cn_a_" + canary + " x']",
+		"limits":             "limits: {cn_a_" + canary + ": 1}",
+		"within":             "weight: 'Bearer sk-" + canary + ", Ann''s'",
+		"named":              "'the key sk-" + canary + " of Ann': 1",
+		"cn_x_" + canary:     "weight: 0",
+		"a/sk-x" + canary:    "x",
+		"sk-" + canary + "!": "{}",
+	}
+	for name, text := range texts {
 		if _, err := client.Put(context.Background(), node.Prefix+"accounts/"+name, text); err != nil {
 			t.Fatal(err)
 		}
@@ -208,7 +219,7 @@ func TestKeysInBadDocumentsAreNotRepeated(t *testing.T) {
 		}
 		defer answer.Body.Close()
 		text, _ := io.ReadAll(answer.Body)
-		return strings.Contains(string(text), "colonnade_config_rejected 8\n")
+		return strings.Contains(string(text), fmt.Sprintf("colonnade_config_rejected %d\n", len(texts)))
 	})
 	f.search(logged, filepath.Join(f.Dir, "nodes"), canary)
 }

@@ -3,10 +3,13 @@ package main
 import (
 	"context"
 	"fmt"
+	"io"
+	"strings"
 
 	"github.com/spf13/cobra"
 
 	"colonnade/discovery/etcd"
+	"colonnade/fleet"
 	"colonnade/node"
 )
 
@@ -25,7 +28,11 @@ func newApply() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "apply FILE…",
 		Short: "Check documents and write them to etcd; - is standard input",
-		Long:  "Each FILE holds YAML documents, separated by ---, each with a key. All are checked before any is\nwritten.",
+		Long: `Each FILE holds YAML documents, separated by ---, each with a key. All are checked before any is
+written. A document of an account that has no field keys leaves the API keys of the account as they
+are in etcd. One that has it means it: these are the account's keys then, and no others (keys: [] is
+none). It is told which keys that takes away or adds: a file from before a key was revoked brings it
+back.`,
 		Example: `  colonnade config apply deploy/fleet.yaml
   printf 'key: pools/tiny\nqueue: {limit: 32}\n' | colonnade config apply -`,
 		Args: atLeastOne("at least one FILE, or - for standard input"),
@@ -34,9 +41,13 @@ func newApply() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if err := store.use(cmd.Context(), func(ctx context.Context, client *etcd.Client) error {
-				return etcd.Apply(ctx, client, node.Prefix, docs)
-			}); err != nil {
+			var changes []fleet.KeyChange
+			err = store.use(cmd.Context(), func(ctx context.Context, client *etcd.Client) (err error) {
+				changes, err = etcd.ApplyTelling(ctx, client, node.Prefix, docs)
+				return err
+			})
+			tellKeys(cmd.ErrOrStderr(), changes)
+			if err != nil {
 				return err
 			}
 			for _, d := range docs {
@@ -47,4 +58,25 @@ func newApply() *cobra.Command {
 	}
 	store = storeFlag(cmd)
 	return cmd
+}
+
+// tellKeys says what has become of accounts' keys. A key that was revoked and is good again must not go unnoticed.
+func tellKeys(notes io.Writer, changes []fleet.KeyChange) {
+	added := 0
+	for _, c := range changes {
+		var did []string
+		say := func(verb string, ids []string) {
+			if len(ids) > 0 {
+				did = append(did, verb+" "+count(len(ids), "key")+": "+strings.Join(ids, ", "))
+			}
+		}
+		say("takes away", c.Gone)
+		say("adds", c.Added)
+		say("changes", c.Changed)
+		added += len(c.Added)
+		fmt.Fprintln(notes, wrapped("account "+shown(c.Account)+": the file "+shown(strings.Join(did, "; ")), "  "))
+	}
+	if added > 0 {
+		fmt.Fprintln(notes, "what is added is good from now on, also if it was revoked before: see colonnade keys revoke")
+	}
 }

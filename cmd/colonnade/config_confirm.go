@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -58,12 +59,9 @@ func confirmHeld(ctx context.Context, client *etcd.Client, out io.Writer) ([]*he
 	for _, h := range before {
 		fmt.Fprintln(out, wrapped(shown(h.text()), "  "))
 	}
-	unknown := 0
-	for _, n := range nodes {
-		if n.Config == nil {
-			unknown++
-			fmt.Fprintln(out, wrapped(shown(n.Node+" "+n.unasked()), "  "))
-		}
+	unknown := unknownNodes(nodes)
+	for _, text := range unknown {
+		fmt.Fprintln(out, wrapped(shown(text), "  "))
 	}
 	if len(before) == 0 {
 		fmt.Fprintln(out, "no node that can be asked holds deletions back")
@@ -80,12 +78,30 @@ func confirmHeld(ctx context.Context, client *etcd.Client, out io.Writer) ([]*he
 	for _, h := range after {
 		fmt.Fprintln(out, wrapped("still: "+shown(h.text()), "  "))
 	}
-	if len(after) == 0 && unknown == 0 {
+	// A node that held something back, and does not answer now, may do so still.
+	lost := unknownNodes(nodes)
+	for _, text := range lost {
+		if !slices.Contains(unknown, text) {
+			fmt.Fprintln(out, wrapped(shown("now "+text), "  "))
+		}
+	}
+	if len(after) == 0 && len(lost) == 0 {
 		fmt.Fprintln(out, "no node holds deletions back any more")
 	} else if len(after) == 0 {
 		fmt.Fprintln(out, "no node that can be asked holds deletions back any more")
 	}
 	return after, nil
+}
+
+// unknownNodes says which nodes could not be asked, and why.
+func unknownNodes(nodes []nodeStatus) []string {
+	var texts []string
+	for _, n := range nodes {
+		if n.Config == nil {
+			texts = append(texts, n.Node+" "+n.unasked())
+		}
+	}
+	return texts
 }
 
 // confirm writes that all deletions up to now are meant, and returns the revision that this covers.

@@ -23,40 +23,15 @@ func newDelete() *cobra.Command {
 		Use:   "delete KEY…",
 		Short: "Delete documents from etcd",
 		Long: `Delete documents from etcd. Each KEY is that of a document, such as models/llama or
-endpoints/ams/gpu-7. When at least ten of a kind vanish within a minute, and more than are left,
-nodes take it for a mishap and go on as if they were there, until that is confirmed: with -confirm
-now, or with config confirm later.`,
+endpoints/ams/gpu-7. When at least ten of a kind (of endpoints: of one colo's) vanish within a
+minute, and more than are left, nodes take it for a mishap and go on as if they were there, until
+that is confirmed: with -confirm now, or with config confirm later. What stands under a lease is
+used on while it is alive: put an endpoint with concurrency: 0 first.`,
 		Example: "  colonnade config delete endpoints/ams/gpu-7 models/llama-3.1-8b-instruct",
 		Args:    atLeastOne("at least one KEY"),
 		RunE: func(cmd *cobra.Command, keys []string) error {
-			if err := checkKeys(keys); err != nil {
-				return err
-			}
-			out := cmd.OutOrStdout()
-			return store.use(cmd.Context(), func(ctx context.Context, client *etcd.Client) error {
-				docs, _, err := etcd.List(ctx, client, node.Prefix, "")
-				if err != nil {
-					return err
-				}
-				found, err := etcd.Delete(ctx, client, node.Prefix, keys)
-				printDeleted(out, keys, found, err == nil)
-				if err != nil {
-					return err
-				}
-				many := tooMany(docs, found)
-				switch {
-				case confirmed:
-					revision, err := confirm(ctx, client)
-					if err == nil {
-						fmt.Fprintf(out, "confirmed what was deleted up to revision %d\n", revision)
-					}
-					return err
-				case len(many) > 0:
-					fmt.Fprintf(out, "\nThat is more than half of all %s. Nodes take it for a mishap and go on as if these were there\n"+
-						"(config status tells which), until you put them again, or confirm that it is meant:\n\n  colonnade config confirm\n", joined(many, " and "))
-				}
-				return nil
-			})
+			d := deletion{keys: keys, confirmed: confirmed, out: cmd.OutOrStdout(), notes: cmd.ErrOrStderr()}
+			return store.use(cmd.Context(), d.run)
 		},
 	}
 	store = storeFlag(cmd)
@@ -64,44 +39,133 @@ now, or with config confirm later.`,
 	return cmd
 }
 
+// deletion is one run of config delete.
+type deletion struct {
+	keys       []string
+	confirmed  bool
+	out, notes io.Writer
+}
+
+func (d *deletion) run(ctx context.Context, client *etcd.Client) error {
+	docs, _, err := etcd.List(ctx, client, node.Prefix, "")
+	if err != nil {
+		return err
+	}
+	if err := checkKeys(d.keys, docs); err != nil {
+		return err
+	}
+	if d.confirmed {
+		if err := d.checkHeld(ctx, docs); err != nil {
+			return err
+		}
+	}
+	found, err := etcd.Delete(ctx, client, node.Prefix, d.keys)
+	printDeleted(d.out, d.keys, found, err == nil)
+	if err != nil {
+		return err
+	}
+	if leased := leasedEndpoints(docs, found); len(leased) > 0 {
+		text := isAre(len(leased), "endpoint") + " registered under a lease: " + shown(some(leased)) + ". Nodes go on using such an engine while its health check " +
+			"succeeds, and its registrar may put it again. To take it away, put it with concurrency: 0 first."
+		fmt.Fprintln(d.out, "\n"+wrapped(text, ""))
+	}
+	if d.confirmed {
+		revision, err := confirm(ctx, client)
+		if err == nil {
+			fmt.Fprintf(d.out, "confirmed what was deleted up to revision %d\n", revision)
+		}
+		return err
+	}
+	if many := tooMany(docs, found); len(many) > 0 {
+		fmt.Fprintf(d.out, "\nThat is more than half of all %s. Nodes take it for a mishap and go on as if these were there\n"+
+			"(config status tells which), until you put them again, or confirm that it is meant:\n\n  colonnade config confirm\n", shown(strings.Join(many, " and ")))
+	}
+	return nil
+}
+
+// checkHeld refuses if a confirmation would also confirm what somebody else has deleted.
+func (d *deletion) checkHeld(ctx context.Context, docs []etcd.Stored) error {
+	nodes := registeredNodes(docs)
+	askNodes(ctx, nodes)
+	for _, text := range unknownNodes(nodes) {
+		fmt.Fprintln(d.notes, wrapped(shown(text), "  "))
+	}
+	var others []string
+	for _, h := range heldBy(nodes) {
+		h.keys = slices.DeleteFunc(h.keys, func(key string) bool { return slices.Contains(d.keys, key) })
+		if len(h.keys) > 0 {
+			others = append(others, h.text())
+		}
+	}
+	if len(others) == 0 {
+		return nil
+	}
+	return &refusal{"nothing was deleted: -confirm would also confirm other deletions that nodes hold back: " + strings.Join(others, "; ") +
+		"; put those documents again, or confirm that they are meant with colonnade config confirm; then delete"}
+}
+
+// leasedEndpoints returns which of the endpoints that were deleted stood under a lease.
+func leasedEndpoints(docs []etcd.Stored, deleted []string) []string {
+	var leased []string
+	for _, d := range docs {
+		if d.Leased && strings.HasPrefix(d.Key, string(fleet.KindEndpoint)+"/") && slices.Contains(deleted, d.Key) {
+			leased = append(leased, d.Key)
+		}
+	}
+	return leased
+}
+
 func printDeleted(out io.Writer, keys, found []string, all bool) {
 	for _, key := range keys {
 		switch {
 		case slices.Contains(found, key):
-			fmt.Fprintln(out, "deleted", key)
+			fmt.Fprintln(out, "deleted", shown(key))
 		case all:
-			fmt.Fprintln(out, key, "was not there")
+			fmt.Fprintln(out, shown(key), "was not there")
 		}
 	}
 }
 
-func checkKeys(keys []string) error {
+// checkKeys refuses what can be the key of no document, unless it stands in the store: somebody has put it there by hand, and
+// wants to be rid of it.
+func checkKeys(keys []string, docs []etcd.Stored) error {
 	var bad []error
 	for _, key := range keys {
-		bad = append(bad, fleet.CheckKey(key))
+		if !slices.ContainsFunc(docs, func(d etcd.Stored) bool { return d.Key == key }) {
+			bad = append(bad, fleet.CheckKey(key))
+		}
 	}
 	return errors.Join(bad...)
 }
 
-// tooMany returns the kinds of which nodes will not believe that so many operators' documents were deleted, sorted. docs are
+// tooMany returns the kinds of which some node will not believe that so many operators' documents were deleted, sorted. docs are
 // those that there were. What was deleted by other commands a moment ago is not counted here, but it is by nodes.
-func tooMany(docs []etcd.Stored, deleted []string) []fleet.Kind {
-	there, gone := map[fleet.Kind]int{}, map[fleet.Kind]int{}
+func tooMany(docs []etcd.Stored, deleted []string) []string {
+	there, gone := map[string]int{}, map[string]int{}
 	for _, d := range docs {
-		name, _, _ := strings.Cut(d.Key, "/")
-		switch kind := fleet.Kind(name); {
+		switch counted := countedWith(d.Key); {
 		case d.Leased:
 		case slices.Contains(deleted, d.Key):
-			gone[kind]++
+			gone[counted]++
 		default:
-			there[kind]++
+			there[counted]++
 		}
 	}
-	var many []fleet.Kind
-	for _, kind := range slices.Sorted(maps.Keys(gone)) {
-		if etcd.TooMany(gone[kind], there[kind]) {
-			many = append(many, kind)
+	var many []string
+	for _, counted := range slices.Sorted(maps.Keys(gone)) {
+		if etcd.TooMany(gone[counted], there[counted]) {
+			many = append(many, counted)
 		}
 	}
 	return many
+}
+
+// countedWith returns what a document is one of for nodes. Only colo servers know endpoints, each those of its colo.
+func countedWith(key string) string {
+	kind, rest, _ := strings.Cut(key, "/")
+	if fleet.Kind(kind) != fleet.KindEndpoint {
+		return kind
+	}
+	colo, _, _ := strings.Cut(rest, "/")
+	return kind + " of " + colo
 }

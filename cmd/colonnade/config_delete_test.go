@@ -2,11 +2,16 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
+	"net/http"
+	"net/http/httptest"
 	"slices"
 	"strings"
 	"testing"
 	"time"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"colonnade/discovery/etcd"
 	"colonnade/fleet"
@@ -20,14 +25,15 @@ func TestTooMany(t *testing.T) {
 		}
 		return docs
 	}
-	all := slices.Concat(docs("models", 19, false), docs("pools", 9, false), docs("accounts", 30, false), docs("endpoints/ams", 30, true))
+	all := slices.Concat(docs("models", 19, false), docs("pools", 9, false), docs("accounts", 30, false), docs("endpoints/ams", 30, true),
+		docs("endpoints/fra", 12, false), docs("endpoints/nyc", 30, false))
 	f := func(want string, deleted ...[]etcd.Stored) {
 		t.Helper()
 		var keys []string
 		for _, d := range slices.Concat(deleted...) {
 			keys = append(keys, d.Key)
 		}
-		if got := joined(tooMany(all, keys), " "); got != want {
+		if got := strings.Join(tooMany(all, keys), " "); got != want {
 			t.Errorf("of %d deleted: %q, want %q", len(keys), got, want)
 		}
 	}
@@ -35,6 +41,7 @@ func TestTooMany(t *testing.T) {
 	f("", docs("models", 9, false), docs("pools", 9, false))
 	f("models", docs("models", 10, false), docs("pools", 9, false), docs("accounts", 15, false), docs("endpoints/ams", 30, true))
 	f("accounts models", docs("models", 19, false), docs("accounts", 16, false))
+	f("endpoints of fra", docs("endpoints/fra", 12, false), docs("endpoints/nyc", 10, false)) // fra's server knows only these
 }
 
 func TestDeleteMany(t *testing.T) {
@@ -67,6 +74,75 @@ func TestDeleteMany(t *testing.T) {
 	run(t, "", append([]string{"config", "delete", "-confirm"}, keys...)...).want(t, "deleted models/m0", "confirmed what was deleted up to revision 6")
 	if got := deletions(); got != "confirmed: 6\n" {
 		t.Errorf("got %q", got)
+	}
+}
+
+// What a confirmation covers beside what is deleted with it must not be somebody else's mishap.
+func TestDeleteConfirmsNothingElse(t *testing.T) {
+	s := startEtcd(t)
+	holds := node.ConfigState{Node: "ams-1", Held: []string{"models/a", "models/b", "pools/x"}}
+	put(t, s, map[string]string{"pools/x": "{}", "servers/ams/ams-1": registration(page(t, says(holds))), "servers/ams/mute": `{"address":"127.0.0.1:1","boot":"x"}`})
+	run(t, "", "config", "delete", "-confirm", "pools/x").fail(t, "nothing was deleted", "2 deletions of models held back by ams-1: models/a, models/b",
+		"colonnade config confirm", "mute cannot be asked")
+	if stored(t, s, "pools/x") == "" || stored(t, s, "deletions") != "" {
+		t.Error("it was deleted, or confirmed")
+	}
+	run(t, "", "config", "delete", "-confirm", "pools/x", "models/a", "models/b").want(t, "deleted pools/x", "models/a was not there", "confirmed what was deleted up to revision")
+}
+
+func TestDeleteLeased(t *testing.T) {
+	s := startEtcd(t)
+	client := s.Client(t)
+	lease, err := client.Grant(t.Context(), 60)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := client.Put(t.Context(), "/colonnade/v1/endpoints/ams/leased", "url: http://h:2\npool: p\n", clientv3.WithLease(lease.ID)); err != nil {
+		t.Fatal(err)
+	}
+	put(t, s, map[string]string{"endpoints/ams/static": "url: http://h:1\npool: p\n"})
+	out := run(t, "", "config", "delete", "endpoints/ams/leased", "endpoints/ams/static").want(t, "deleted endpoints/ams/leased")
+	for _, want := range []string{"1 endpoint is registered under a lease: endpoints/ams/leased.", "while its health check succeeds", "put it with concurrency: 0 first"} {
+		if !strings.Contains(strings.ReplaceAll(out, "\n", " "), want) {
+			t.Errorf("it does not say %q:\n%s", want, out)
+		}
+	}
+}
+
+// What nobody can have meant to put can be seen and deleted.
+func TestStrayKeys(t *testing.T) {
+	s := startEtcd(t)
+	put(t, s, map[string]string{"model/x": "{}", "model/y": "{}", "models": "{}", "pools/x": "{}"})
+	run(t, "", "config", "get", "model/x").want(t, "# Not accepted: model/x: unknown kind of document")
+	run(t, "", "config", "get", "model/").want(t, "# key: model/x", "# key: model/y")
+	run(t, "", "config", "get", "models").want(t, "# Not accepted: models: ")
+	run(t, "", "config", "delete", "model/x", "model/z", "pools/x").fail(t, "model/z: unknown kind of document")
+	if stored(t, s, "model/x") == "" || stored(t, s, "pools/x") == "" {
+		t.Error("some were deleted although one key is wrong")
+	}
+	run(t, "", "config", "delete", "model/x", "models", "pools/none").want(t, "deleted model/x\n", "deleted models\n", "pools/none was not there")
+	run(t, "", "config", "delete", "model/x").fail(t, "model/x: unknown kind of document")
+	run(t, "", "config", "delete", "").fail(t, "unknown kind of document")
+	if stored(t, s, "model/y") == "" || stored(t, s, "model/x")+stored(t, s, "models") != "" {
+		t.Error("others were deleted than those that were named")
+	}
+}
+
+// A node that falls silent after the confirmation may hold back still.
+func TestConfirmAndSilence(t *testing.T) {
+	s := startEtcd(t)
+	asked := 0
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		if asked++; asked > 1 {
+			panic(http.ErrAbortHandler)
+		}
+		_ = json.NewEncoder(w).Encode(node.ConfigState{Node: "ams-1", Held: []string{"models/a"}})
+	}))
+	t.Cleanup(server.Close)
+	put(t, s, map[string]string{"servers/ams/ams-1": registration(strings.TrimPrefix(server.URL, "http://"))})
+	out := run(t, "", "config", "confirm").want(t, "1 deletion of models held back by ams-1: models/a", "now ams-1 cannot be asked", "no node that can be asked holds deletions back any more")
+	if strings.Contains(out, "no node holds deletions back any more") {
+		t.Errorf("it says more than it knows:\n%s", out)
 	}
 }
 

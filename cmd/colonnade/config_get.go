@@ -25,12 +25,13 @@ func newGet() *cobra.Command {
 		Long: `Print documents as they stand in etcd, as a file that config apply takes: those of each KEY, or
 all below each FOLDER/; without any, all. Left out is what nodes have registered, and what
 confirms deletions; with -all it is there as comments. A document that no node accepts is a
-comment, too, with the reason.`,
+comment, too, with the reason. Accounts come with the hashes of their API keys: applied later, such
+a file brings back what was revoked since, unless you take the field keys out.`,
 		Example: `  colonnade config get > fleet.yaml
   colonnade config get models/llama-3.1-8b-instruct endpoints/ams/`,
 		RunE: func(cmd *cobra.Command, under []string) error {
-			if err := checkUnder(under); err != nil {
-				return err
+			if slices.Contains(under, "") { // it would list everything
+				return fleet.CheckKey("")
 			}
 			var found []listed
 			if err := store.use(cmd.Context(), func(ctx context.Context, client *etcd.Client) (err error) {
@@ -47,20 +48,18 @@ comment, too, with the reason.`,
 	return cmd
 }
 
-// checkUnder finds wrong keys and folders before etcd is asked.
-func checkUnder(under []string) error {
-	for _, u := range under {
-		below := strings.TrimSuffix(u, "/") + "/"
-		isFolder := fleet.CheckKey(below+"x") == nil || fleet.CheckKey(below+"x/x") == nil
-		switch err := fleet.CheckKey(u); {
-		case isFolder && below == u:
-		case err != nil && isFolder:
-			return fmt.Errorf("%s: that is no document; all that are below it are %s", u, below)
-		case err != nil:
-			return err
-		}
+// checkUnder says why nothing can stand there. It is asked only where nothing does: whatever stands in the store can be got.
+func checkUnder(u string) error {
+	below := strings.TrimSuffix(u, "/") + "/"
+	isFolder := fleet.CheckKey(below+"x") == nil || fleet.CheckKey(below+"x/x") == nil
+	switch err := fleet.CheckKey(u); {
+	case isFolder && below == u:
+		return nil
+	case err != nil && isFolder:
+		return fmt.Errorf("%s: that is no document; all that are below it are %s", u, below)
+	default:
+		return err
 	}
-	return nil
 }
 
 // listed is what etcd has for one argument; under is empty where everything was asked for.
@@ -104,7 +103,7 @@ func printDocuments(out, notes io.Writer, found []listed, all bool) error {
 	slices.SortFunc(wanted, func(a, b etcd.Stored) int { return cmp.Compare(a.Key, b.Key) })
 	wanted = slices.CompactFunc(wanted, func(a, b etcd.Stored) bool { return a.Key == b.Key })
 	text, bad := asFile(wanted)
-	_, _ = out.Write(text) // a terminal that has gone cannot be told
+	_, _ = out.Write(text) // see failUnwritten
 	if len(wanted) == 0 {
 		fmt.Fprintln(notes, "there are no documents")
 	}
@@ -118,7 +117,10 @@ func printDocuments(out, notes io.Writer, found []listed, all bool) error {
 }
 
 func notThere(l listed) error {
+	wrong := checkUnder(l.under)
 	switch {
+	case len(l.docs) == 0 && wrong != nil:
+		return wrong
 	case len(l.docs) > 0:
 		return fmt.Errorf("no operator has written a document below %s; -all shows the %s", l.under, count(len(l.docs), "registered one"))
 	case strings.HasSuffix(l.under, "/"):

@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -144,6 +145,28 @@ func TestStatusOfWhatIsWrong(t *testing.T) {
 	}
 	if len(said.Wrong) != 11 || len(said.Nodes) != 6 || len(said.Rejected) != 3 || len(said.Conflicts) != 2 || said.Documents["servers"] != 6 || said.Registered["servers"] != 6 {
 		t.Errorf("%s", r.out)
+	}
+}
+
+func TestStatusOfWhoDrains(t *testing.T) {
+	s := startEtcd(t)
+	put(t, s, map[string]string{"entries/e": `{"address":"127.0.0.1:1","region":"weur","state":"draining"}`, "servers/ams/s": `{"address":"127.0.0.1:1","boot":"x","state":"draining"}`})
+	run(t, "", "config", "status").fail(t, "entry weur, draining", "colo ams, draining")
+}
+
+// heldBy has each key and node once, and kinds in order.
+func TestHeldBy(t *testing.T) {
+	var nodes []nodeStatus
+	for name, keys := range map[string]string{"a": "pools/x models/y", "b": "models/y models/x pools/x"} {
+		nodes = append(nodes, nodeStatus{Node: name, Config: &node.ConfigState{Held: strings.Fields(keys)}})
+	}
+	slices.SortFunc(nodes, func(a, b nodeStatus) int { return strings.Compare(a.Node, b.Node) })
+	var texts []string
+	for _, h := range heldBy(nodes) {
+		texts = append(texts, h.text())
+	}
+	if got := strings.Join(texts, "\n"); got != "2 deletions of models held back by a, b: models/y, models/x\n1 deletion of pools held back by a, b: pools/x" {
+		t.Errorf("got\n%s", got)
 	}
 }
 

@@ -91,6 +91,7 @@ func eventFigures(e *analytics.Event) []string {
 	add(e.TimeToFirstToken > 0, "ttft %s", brief(e.TimeToFirstToken.Std()))
 	add(e.PromptTokens+e.CompletionTokens > 0, "tokens %d+%d", e.PromptTokens, e.CompletionTokens)
 	add(e.PromptTokens+e.CompletionTokens == 0 && e.TokensEstimated > 0, "tokens ~%d", e.TokensEstimated)
+	add(e.AudioSeconds > 0, "audio %.6gs", e.AudioSeconds)
 	add(e.Cost > 0, "cost %.4g %s", e.Cost, shown(e.CostUnit))
 	add(e.Attempts > 1, "attempts %d", e.Attempts)
 	return out

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -47,8 +48,9 @@ func newTail() *cobra.Command {
 at an entry (with the colo that served it) and for each permit at a colo (with the endpoint). A
 line has the time on this machine's clock, node, account, model, place, status (and how and why it
 ended, if it did not complete), then how long it took, how much of that it queued, the time to the
-first token, tokens of prompt and answer, and cost. Only final events are shown, unless -begin
-says otherwise.`,
+first token, tokens of prompt and answer, seconds of audio, and cost. Only final events are shown,
+unless -begin says otherwise; that a request has begun at an entry stands where only the entry's
+next run looks for it, and is never shown.`,
 		Example: `  colonnade events tail -events var
   colonnade events tail -events var -f -kind request -account acme
   colonnade events tail -events var -n 1000 -outcome refused -json`,
@@ -72,7 +74,7 @@ says otherwise.`,
 	flags.IntVarP(&o.number, "number", "n", 10, "how many to begin with")
 	flags.BoolVarP(&o.follow, "follow", "f", false, "go on with those to come, until Ctrl-C")
 	flags.BoolVar(&o.json, "json", false, "events as they are, a line of JSON each")
-	flags.BoolVar(&o.begin, "begin", false, "also the events that say that something has begun")
+	flags.BoolVar(&o.begin, "begin", false, "also the events that say that a permit at a colo has begun")
 	flags.StringVar(&o.want.Account, "account", "", "only those of this account")
 	flags.StringVar(&o.want.Model, "model", "", "only those for this model")
 	flags.StringVar(&o.want.Node, "node", "", "only those of this node")
@@ -153,6 +155,7 @@ type tailer struct {
 	out     io.Writer
 	errors  io.Writer
 	shown   int
+	gone    bool // the directory
 }
 
 func (t *tailer) run(ctx context.Context) error {
@@ -160,16 +163,33 @@ func (t *tailer) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	t.print(events)
+	if err := t.print(events); err != nil {
+		return err
+	}
 	for t.options.follow && pause(ctx, tailEvery) {
 		events, err := t.tail.Next()
-		if err != nil {
+		t.tellGone(err)
+		if err != nil && !t.gone {
 			return err
 		}
-		t.print(events)
+		if err := t.print(events); err != nil {
+			return err
+		}
 	}
 	t.tell()
 	return nil
+}
+
+// tellGone says once that the directory has gone, and once that it is back.
+func (t *tailer) tellGone(err error) {
+	gone := errors.Is(err, fs.ErrNotExist)
+	switch {
+	case gone && !t.gone:
+		fmt.Fprintf(t.errors, "there are no events below %s any more: waiting for them to come back\n", t.dir)
+	case t.gone && err == nil:
+		fmt.Fprintf(t.errors, "there are events below %s again\n", t.dir)
+	}
+	t.gone = gone
 }
 
 // pause waits, and says whether to go on.
@@ -182,7 +202,10 @@ func pause(ctx context.Context, d time.Duration) bool {
 	}
 }
 
-func (t *tailer) print(events []analytics.Event) {
+func (t *tailer) print(events []analytics.Event) error {
+	if len(events) == 0 {
+		return nil
+	}
 	var text []byte
 	if !t.options.json {
 		t.lines.fit(events)
@@ -194,8 +217,11 @@ func (t *tailer) print(events []analytics.Event) {
 			text = t.lines.append(text, &events[i])
 		}
 	}
-	_, _ = t.out.Write(text) // a terminal that has gone cannot be told
+	if _, err := t.out.Write(text); err != nil {
+		return fmt.Errorf("cannot show events: %w", err)
+	}
 	t.shown += len(events)
+	return nil
 }
 
 // tell says what is not among the lines.

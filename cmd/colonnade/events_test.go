@@ -1,9 +1,13 @@
 package main
 
 import (
+	"errors"
+	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -49,6 +53,8 @@ func TestEventLines(t *testing.T) {
 	gone := whole
 	gone.PromptTokens, gone.CompletionTokens, gone.Cost, gone.Attempts, gone.Outcome, gone.Endpoint = 0, 0, 0, 1, analytics.OutcomeClientGone, ""
 	f(gone, "ams-1 acme llama ams 200 client_gone 1.96s queued 12ms ttft 52ms tokens ~63")
+	f(analytics.Event{Node: "e", Phase: analytics.PhaseEnd, Status: 200, Outcome: analytics.OutcomeCompleted, RequestTime: ms(420), AudioSeconds: 3600.25, Cost: 2, CostUnit: "neurons"},
+		"e - - - 200 420ms audio 3600.25s cost 2 neurons")
 	begun := analytics.Event{Node: "ams-1", Phase: analytics.PhaseBegin, Model: "llama", ColoID: "ams"}
 	f(begun, "ams-1 - llama ams begin")
 	f(analytics.Event{Node: "e", Phase: analytics.PhaseEnd, Status: 429, Outcome: analytics.OutcomeRefused, Reason: "queue_full", Code: "rate_limited"},
@@ -186,5 +192,73 @@ func TestEventsFollow(t *testing.T) {
 		if !strings.Contains(notes.String(), want) {
 			t.Errorf("it does not say %q:\n%s", want, notes.String())
 		}
+	}
+}
+
+// Output that cannot be written is an error, before events are followed and while they are.
+func TestEventsOnFullDisk(t *testing.T) {
+	dir := t.TempDir()
+	l := openLog(t, dir, "edge-1")
+	full, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
+	if err != nil {
+		t.Skip(err)
+	}
+	defer full.Close()
+	tail := func(args ...string) error {
+		root := newRoot()
+		root.SetArgs(doubleDashes(append([]string{"events", "tail", "-events", dir}, args...)))
+		root.SetOut(full)
+		root.SetErr(io.Discard)
+		return root.ExecuteContext(t.Context())
+	}
+	if err := tail(); err != nil {
+		t.Errorf("there is nothing to be shown, and it says: %v", err)
+	}
+	l.Append(ended("1", "acme", analytics.OutcomeCompleted))
+	for _, args := range [][]string{{}, {"-json"}, {"-f"}} {
+		if err := tail(args...); !errors.Is(err, syscall.ENOSPC) || !strings.HasPrefix(err.Error(), "cannot show events: ") {
+			t.Errorf("%v: got %v, want that there is no room", args, err)
+		}
+	}
+	followed := make(chan error, 1)
+	go func() { followed <- tail("-f", "-n", "0") }()
+	for i := 2; ; i++ {
+		select {
+		case err := <-followed:
+			if !errors.Is(err, syscall.ENOSPC) {
+				t.Errorf("got %v, want that there is no room", err)
+			}
+			return
+		case <-time.After(20 * time.Millisecond):
+			l.Append(ended(fmt.Sprint(i), "acme", analytics.OutcomeCompleted))
+		}
+	}
+}
+
+// A directory that goes away while it is followed is waited for, and both are said once.
+func TestEventsFollowADirectoryThatComesBack(t *testing.T) {
+	dir := t.TempDir()
+	l := openLog(t, dir, "edge-1")
+	l.Append(ended("1", "first", analytics.OutcomeCompleted))
+	var out, notes screen
+	stop := background(t, &out, &notes, "events", "tail", "-events", dir, "-f")
+	out.await(t, " first ")
+	events := filepath.Join(dir, "events")
+	if err := os.Rename(events, events+".away"); err != nil {
+		t.Fatal(err)
+	}
+	notes.await(t, "there are no events below "+dir+" any more: waiting for them to come back\n")
+	time.Sleep(3 * tailEvery)
+	if err := os.Rename(events+".away", events); err != nil {
+		t.Fatal(err)
+	}
+	notes.await(t, "there are events below "+dir+" again\n")
+	l.Append(ended("2", "second", analytics.OutcomeCompleted))
+	out.await(t, " second ")
+	if err := stop(); err != nil {
+		t.Error(err)
+	}
+	if lines, said := strings.Count(out.String(), "\n"), strings.Count(notes.String(), "\n"); lines != 2 || said != 2 {
+		t.Errorf("%d lines and %d notes, want 2 and 2:\n%s%s", lines, said, out.String(), notes.String())
 	}
 }

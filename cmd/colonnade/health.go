@@ -55,7 +55,7 @@ func askHealth(ctx context.Context, url string) (string, error) {
 	text, _ := io.ReadAll(io.LimitReader(answer.Body, 1<<10))
 	said, _, _ := strings.Cut(strings.TrimSpace(string(text)), "\n")
 	if answer.StatusCode != http.StatusOK {
-		return "", fmt.Errorf("not healthy: %s answers %s: %s", url, answer.Status, said)
+		return "", fmt.Errorf("not healthy: %s answers %s: %s", url, answer.Status, shown(said))
 	}
-	return said, nil
+	return shown(said), nil
 }

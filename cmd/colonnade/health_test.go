@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"strings"
 	"testing"
 )
 
@@ -12,6 +13,10 @@ func TestHealth(t *testing.T) {
 		switch r.URL.Path {
 		case "/ready":
 			fmt.Fprintln(w, "ready")
+		case "/odd":
+			fmt.Fprintln(w, "ready \x1b[31m")
+		case "/bad":
+			http.Error(w, "draining \x1b[31m", http.StatusServiceUnavailable)
 		case "/silent":
 			<-r.Context().Done()
 		default:
@@ -25,5 +30,10 @@ func TestHealth(t *testing.T) {
 	run(t, "", "health", server.URL+"/ready", server.URL+"/").fail(t, "ready\n", "503", "draining")
 	run(t, "", "health", "-timeout", "50ms", server.URL+"/silent").fail(t, "not healthy", "deadline")
 	run(t, "", "health", "http://127.0.0.1:1/ready").fail(t, "not healthy", "refused")
+	for _, r := range []ran{run(t, "", "health", server.URL+"/odd"), run(t, "", "health", server.URL+"/bad")} {
+		if said := r.out + fmt.Sprint(r.err); strings.Contains(said, "\x1b") || !strings.Contains(said, `\x1b[31m`) {
+			t.Errorf("a page reaches the terminal as it is: %q", said)
+		}
+	}
 	run(t, "", "health").fail(t, "URL")
 }

@@ -2,6 +2,8 @@ package main
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"time"
 
@@ -41,10 +43,10 @@ func (r *rejected) text() string {
 	e := fleet.InvalidError{Key: fmt.Sprintf("%s (revision %d)", r.Key, r.Revision), Field: r.Field, Value: r.Value, Reason: r.Reason}
 	text := e.Error()
 	if len(r.LastGood) > 0 {
-		text += "; " + some(r.LastGood) + " " + verb(len(r.LastGood), "goes", "go") + " on with the last good version"
+		text += "; " + some(r.LastGood) + " " + oneMany(len(r.LastGood), "goes", "go") + " on with the last good version"
 	}
 	if len(r.Without) > 0 {
-		text += "; " + some(r.Without) + " " + verb(len(r.Without), "has", "have") + " none"
+		text += "; " + some(r.Without) + " " + oneMany(len(r.Without), "has", "have") + " none"
 	}
 	return text
 }
@@ -65,48 +67,41 @@ func (n *nodeStatus) wrong(newest int64) []string {
 	return wrong
 }
 
-// heldBack is one kind of documents whose deletions nodes hold back.
+// heldBack is one kind of documents whose deletions nodes hold back. Keys and nodes are in the order in which they were first
+// seen.
 type heldBack struct {
-	kind  fleet.Kind
-	keys  []string // in the order in which they were first seen
-	nodes []string
+	kind        fleet.Kind
+	keys, nodes []string
 }
 
-// heldBy returns what is held back, by kind.
+// heldBy returns what is held back, sorted by kind.
 func heldBy(nodes []nodeStatus) []*heldBack {
-	var all []*heldBack
+	kinds := map[fleet.Kind]*heldBack{}
 	for _, n := range nodes {
 		if n.Config == nil {
 			continue
 		}
 		for _, key := range n.Config.Held {
-			kind, _, _ := strings.Cut(key, "/")
-			h := find(&all, fleet.Kind(kind))
-			addOnce(&h.keys, key)
-			addOnce(&h.nodes, n.Node)
+			name, _, _ := strings.Cut(key, "/")
+			kind := fleet.Kind(name)
+			h := kinds[kind]
+			if h == nil {
+				h = &heldBack{kind: kind}
+				kinds[kind] = h
+			}
+			if !slices.Contains(h.keys, key) {
+				h.keys = append(h.keys, key)
+			}
+			if !slices.Contains(h.nodes, n.Node) {
+				h.nodes = append(h.nodes, n.Node)
+			}
 		}
+	}
+	var all []*heldBack
+	for _, kind := range slices.Sorted(maps.Keys(kinds)) {
+		all = append(all, kinds[kind])
 	}
 	return all
-}
-
-func find(all *[]*heldBack, kind fleet.Kind) *heldBack {
-	for _, h := range *all {
-		if h.kind == kind {
-			return h
-		}
-	}
-	h := &heldBack{kind: kind}
-	*all = append(*all, h)
-	return h
-}
-
-func addOnce(list *[]string, s string) {
-	for _, there := range *list {
-		if there == s {
-			return
-		}
-	}
-	*list = append(*list, s)
 }
 
 func (h *heldBack) text() string {

@@ -94,7 +94,7 @@ func listAccounts(ctx context.Context, store *store, account string) (accountLis
 	var l accountList
 	for _, d := range stored {
 		if err := docs.Put(d.Key, d.Value, d.Revision); err != nil {
-			l.bad = append(l.bad, fmt.Errorf("%w (nodes keep the version before it, whose keys are not listed)", err))
+			l.bad = append(l.bad, fmt.Errorf("%w (its keys are not listed; a node that has had a good version keeps that one, with its keys, and any other has none)", err))
 		}
 	}
 	table := docs.Table()

@@ -4,6 +4,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"io"
 	"os"
 	"os/signal"
 	"strings"
@@ -18,9 +19,14 @@ func main() {
 	root := newRoot()
 	root.SetArgs(doubleDashes(os.Args[1:]))
 	if err := root.ExecuteContext(ctx); err != nil {
-		fmt.Fprintln(os.Stderr, "colonnade:", err)
+		tell(os.Stderr, err)
 		os.Exit(1)
 	}
+}
+
+// tell prints why a command failed. The error may repeat what somebody has put into the store.
+func tell(notes io.Writer, err error) {
+	fmt.Fprintln(notes, "colonnade:", shownLines(err.Error()))
 }
 
 func newRoot() *cobra.Command {
@@ -36,7 +42,9 @@ func newRoot() *cobra.Command {
 	}
 	root.SetFlagErrorFunc(flagError)
 	root.SetUsageTemplate(usageTemplate(root.UsageTemplate()))
-	return group(root, newUp(), newConfig(), newKeys(), newEvents(), newHealth(), newEngine())
+	group(root, newUp(), newConfig(), newKeys(), newEvents(), newHealth(), newEngine())
+	failUnwritten(root)
+	return root
 }
 
 // doubleDashes lets flags be written with one dash, as those of the other binaries are: there are no short ones. A dash

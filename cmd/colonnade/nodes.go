@@ -52,7 +52,7 @@ func registeredNodes(docs []etcd.Stored) []nodeStatus {
 			})
 		case *fleet.EntryNode:
 			nodes = append(nodes, nodeStatus{
-				Document: d.Key, Node: n.Node, Role: "entry", Place: n.Region, Version: n.Version, Admin: reachable(n.Admin, n.Address),
+				Document: d.Key, Node: n.Node, Role: "entry", Place: n.Region, State: n.State, Version: n.Version, Admin: reachable(n.Admin, n.Address),
 			})
 		}
 	}

@@ -163,6 +163,7 @@ func TestText(t *testing.T) {
 	f(shown("ams/gpu-7 é"), "ams/gpu-7 é")
 	f(shown("a\x1b[31m\nb\u202e\xff"), `"a\x1b[31m\nb\u202e\xff"`)
 	f(count(1, "query")+", "+count(0, "query")+", "+isAre(2, "line"), "1 query, 0 queries, 2 lines are")
+	f(count(2, "key"), "2 keys")
 	f(brief(420*time.Microsecond), "0.42ms")
 	f(brief(52*time.Millisecond), "52ms")
 	f(brief(999600*time.Microsecond), "1.00s")

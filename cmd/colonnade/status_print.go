@@ -73,5 +73,5 @@ func printNodes(out io.Writer, nodes []nodeStatus) {
 			fmt.Fprintf(table, "%d\t%d\t%s\t%d\t%d\t%d\n", c.Revision, n.Behind, brief(age), len(c.Rejected), len(c.Held), len(c.Suspect))
 		}
 	}
-	_ = table.Flush() // a terminal that has gone cannot be told
+	_ = table.Flush() // see failUnwritten
 }

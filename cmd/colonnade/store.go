@@ -41,13 +41,19 @@ func (s *store) use(ctx context.Context, work func(context.Context, *etcd.Client
 	return etcdError(s.endpoints, work(ctx, client))
 }
 
-// etcdError leaves alone what is wrong with a document, wherever that stands.
+// refusal is why a command does not do what was asked, though etcd would.
+type refusal struct{ why string }
+
+func (r *refusal) Error() string { return r.why }
+
+// etcdError leaves alone what is wrong with a document, wherever that stands, and what is refused.
 func etcdError(endpoints string, err error) error {
 	var invalid *fleet.InvalidError
+	var refused *refusal
 	switch {
 	case err == nil:
 		return nil
-	case errors.As(err, &invalid), errors.Is(err, fleet.ErrKeyTaken):
+	case errors.As(err, &invalid), errors.As(err, &refused), errors.Is(err, fleet.ErrKeyTaken):
 		return err
 	case errors.Is(err, context.DeadlineExceeded):
 		return fmt.Errorf("etcd at %s does not answer; say where it is with -etcd or COLONNADE_ETCD: %w", endpoints, err)

@@ -17,23 +17,25 @@ func shown(s string) string {
 	return strconv.QuoteToASCII(s)
 }
 
-// count writes a number of things, in the plural where it should be.
-func count(n int, thing string) string {
-	if n == 1 {
-		return "1 " + thing
+// shownLines is shown for each line by itself.
+func shownLines(s string) string {
+	lines := strings.Split(s, "\n")
+	for i, line := range lines {
+		lines[i] = shown(line)
 	}
-	if kept, ok := strings.CutSuffix(thing, "y"); ok {
-		return fmt.Sprintf("%d %sies", n, kept)
-	}
-	return fmt.Sprintf("%d %ss", n, thing)
+	return strings.Join(lines, "\n")
 }
 
-func isAre(n int, thing string) string {
-	if n == 1 {
-		return count(n, thing) + " is"
+// count writes a number of things, in the plural where it should be.
+func count(n int, thing string) string {
+	many := thing + "s"
+	if kept, ok := strings.CutSuffix(thing, "y"); ok && !strings.HasSuffix(kept, "e") {
+		many = kept + "ies"
 	}
-	return count(n, thing) + " are"
+	return fmt.Sprintf("%d %s", n, oneMany(n, thing, many))
 }
+
+func isAre(n int, thing string) string { return count(n, thing) + " " + oneMany(n, "is", "are") }
 
 // brief writes a duration with three digits, or in minutes and seconds.
 func brief(d time.Duration) string {
@@ -50,7 +52,7 @@ func brief(d time.Duration) string {
 	return d.Round(time.Second).String()
 }
 
-func verb(n int, one, many string) string {
+func oneMany(n int, one, many string) string {
 	if n == 1 {
 		return one
 	}

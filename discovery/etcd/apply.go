@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
@@ -17,22 +18,122 @@ const (
 	maxTxnDocuments = 100
 	maxTxnBytes     = 1 << 20
 	applyTimeout    = 10 * time.Second
+	applyTries      = 10 // for one transaction, while others change the accounts in it
 )
 
 // Apply checks all documents and then puts them, in transactions of up to a hundred. If one is bad, or two have the same key,
-// none is put, and the error names every bad one.
+// none is put, and the error names every bad one. An account's document without a field keys leaves the account the keys that
+// it has; none that somebody else makes or revokes meanwhile is lost or comes back.
 func Apply(ctx context.Context, client *clientv3.Client, prefix string, docs []fleet.RawDocument) error {
+	_, err := ApplyTelling(ctx, client, prefix, docs)
+	return err
+}
+
+// ApplyTelling is [Apply], and returns what the documents that were put, also with an error, have changed of accounts' keys.
+func ApplyTelling(ctx context.Context, client *clientv3.Client, prefix string, docs []fleet.RawDocument) ([]fleet.KeyChange, error) {
 	if err := checkAll(docs); err != nil {
-		return err
+		return nil, err
 	}
-	for done := 0; done < len(docs); {
-		ops, count := batch(prefix, docs[done:])
-		if _, err := commit(ctx, client, ops); err != nil {
-			return fmt.Errorf("cannot put documents (%d of %d were put before): %w", done, len(docs), err)
+	a := applier{client: client, prefix: prefix}
+	todo, err := a.prepare(ctx, docs)
+	if err != nil {
+		return nil, err
+	}
+	var changes []fleet.KeyChange
+	for done, tries := 0, 1; done < len(docs); {
+		some := batch(prefix, todo[done:])
+		put, err := a.put(ctx, some)
+		switch {
+		case err != nil:
+		case put:
+			for _, p := range some {
+				if !p.keys.None() {
+					changes = append(changes, p.keys)
+				}
+			}
+			done, tries = done+len(some), 1
+		case tries == applyTries:
+			err = errors.New("somebody else goes on changing the keys of these accounts; try again")
+		default:
+			tries++
+			again, failed := a.prepare(ctx, docs[done:done+len(some)])
+			copy(some, again)
+			err = failed
 		}
-		done += count
+		if err != nil {
+			return changes, fmt.Errorf("cannot put documents (%d of %d were put before): %w", done, len(docs), err)
+		}
 	}
-	return nil
+	return changes, nil
+}
+
+// toPut is a document as it is to be put. An account's is put only in the place of the version that it was made for.
+type toPut struct {
+	fleet.RawDocument
+	isAccount bool
+	over      int64 // revision of what an account's takes the place of; 0 = nothing
+	keys      fleet.KeyChange
+}
+
+type applier struct {
+	client *clientv3.Client
+	prefix string
+}
+
+// prepare gives accounts the keys that they have. The error names every one whose keys cannot be kept.
+func (a applier) prepare(ctx context.Context, docs []fleet.RawDocument) ([]toPut, error) {
+	all := make([]toPut, len(docs))
+	var accounts []int
+	for i, d := range docs {
+		all[i] = toPut{RawDocument: d, isAccount: kindOf(d.Key) == fleet.KindAccount}
+		if all[i].isAccount {
+			accounts = append(accounts, i)
+		}
+	}
+	var failed []error
+	for some := range slices.Chunk(accounts, pageSize) {
+		var gets []clientv3.Op
+		for _, i := range some {
+			gets = append(gets, clientv3.OpGet(a.prefix+docs[i].Key))
+		}
+		answer, err := commit(ctx, a.client, nil, gets)
+		if err != nil {
+			return nil, fmt.Errorf("cannot read accounts: %w", err)
+		}
+		for n, i := range some {
+			var old []byte
+			if found := answer.Responses[n].GetResponseRange().Kvs; len(found) > 0 {
+				old, all[i].over = found[0].Value, found[0].ModRevision
+			}
+			failed = append(failed, all[i].carry(old))
+		}
+	}
+	return all, errors.Join(failed...)
+}
+
+// carry takes over the keys of what stands in etcd.
+func (p *toPut) carry(old []byte) (err error) {
+	_, account, _ := strings.Cut(p.Key, "/")
+	p.Value, p.keys, err = fleet.CarryKeys(account, p.Value, old)
+	return err
+}
+
+// put puts documents in one transaction, unless somebody has changed an account among them.
+func (a applier) put(ctx context.Context, docs []toPut) (bool, error) {
+	var same []clientv3.Cmp
+	var puts []clientv3.Op
+	for _, d := range docs {
+		key := a.prefix + d.Key
+		if d.isAccount {
+			same = append(same, clientv3.Compare(clientv3.ModRevision(key), "=", d.over))
+		}
+		puts = append(puts, clientv3.OpPut(key, string(d.Value)))
+	}
+	answer, err := commit(ctx, a.client, same, puts)
+	if err != nil {
+		return false, err
+	}
+	return answer.Succeeded, nil
 }
 
 func checkAll(docs []fleet.RawDocument) error {
@@ -49,18 +150,16 @@ func checkAll(docs []fleet.RawDocument) error {
 	return errors.Join(failed...)
 }
 
-// batch returns the operations that fit into one transaction, at least one.
-func batch(prefix string, docs []fleet.RawDocument) (ops []clientv3.Op, count int) {
+// batch returns the first of the documents, as many as fit into one transaction, at least one.
+func batch(prefix string, docs []toPut) []toPut {
 	bytes := 0
-	for _, d := range docs {
+	for i, d := range docs {
 		bytes += len(prefix) + len(d.Key) + len(d.Value)
-		if count == maxTxnDocuments || count > 0 && bytes > maxTxnBytes {
-			break
+		if i == maxTxnDocuments || i > 0 && bytes > maxTxnBytes {
+			return docs[:i]
 		}
-		ops = append(ops, clientv3.OpPut(prefix+d.Key, string(d.Value)))
-		count++
 	}
-	return ops, count
+	return docs
 }
 
 // Delete deletes documents, in transactions of up to a hundred, and returns the keys of those that were there, also with an
@@ -71,7 +170,7 @@ func Delete(ctx context.Context, client *clientv3.Client, prefix string, keys []
 		for _, key := range some {
 			ops = append(ops, clientv3.OpDelete(prefix+key))
 		}
-		answer, err := commit(ctx, client, ops)
+		answer, err := commit(ctx, client, nil, ops)
 		if err != nil {
 			return found, fmt.Errorf("cannot delete documents (%d were deleted before): %w", len(found), err)
 		}
@@ -84,8 +183,8 @@ func Delete(ctx context.Context, client *clientv3.Client, prefix string, keys []
 	return found, nil
 }
 
-func commit(ctx context.Context, client *clientv3.Client, ops []clientv3.Op) (*clientv3.TxnResponse, error) {
+func commit(ctx context.Context, client *clientv3.Client, same []clientv3.Cmp, ops []clientv3.Op) (*clientv3.TxnResponse, error) {
 	ctx, cancel := context.WithTimeout(ctx, applyTimeout)
 	defer cancel()
-	return client.Txn(ctx).Then(ops...).Commit()
+	return client.Txn(ctx).If(same...).Then(ops...).Commit()
 }

@@ -89,7 +89,10 @@ func (l *Lease) tryCreate(ctx context.Context) (bool, error) {
 	l.remember(granted)
 	created, err := l.create(ctx, granted)
 	if err != nil || !created {
-		l.revoke(ctx, granted) // also after an error: the put may have come through
+		ended := l.revoke(ctx, granted) // also after an error: the put may have come through
+		if ended && !l.served {
+			l.unsave()
+		}
 	}
 	if err != nil {
 		return false, fmt.Errorf("cannot put %s: %w", l.r.Key, err)

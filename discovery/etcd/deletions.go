@@ -43,6 +43,19 @@ func (l *ledger) release(confirmed int64) {
 	}
 }
 
+// rewind takes what is gone for noticed at this revision, the store's, at the latest. A store that was restored to an older one
+// counts on from there: no confirmation would ever reach what was noticed before.
+func (l *ledger) rewind(revision int64) {
+	for _, absent := range []map[string]entry{l.entries, l.gone} {
+		for key, e := range absent {
+			if e.noticed > revision {
+				e.noticed, l.pending = revision, true
+				absent[key] = e
+			}
+		}
+	}
+}
+
 // hold keeps in force what was deleted within the last minute, if it was too much.
 func (l *ledger) hold(now time.Time) {
 	if len(l.gone) == 0 {
@@ -65,6 +78,25 @@ func (l *ledger) hold(now time.Time) {
 			"kind", kind, "deleted", lost, "left", there, "first", gone[kind][0],
 			"do", "put them again, or confirm that they are meant with: colonnade config confirm")
 	}
+}
+
+// settleHeld takes out of force what has been put again under another name: an endpoint whose URL is another one's, and a model
+// whose name is another one's alias. It reports whether there was any. Of a key or an alias, only that goes to the other one.
+func (l *ledger) settleHeld(t *fleet.Table, now time.Time) bool {
+	some := false
+	for _, c := range t.Conflicts {
+		key, other, reason := c.Loser, c.Winner, "its URL is registered as "+c.Winner
+		if c.What == "alias" { // it wins though it yields: a model's own name
+			key, other, reason = c.Winner, c.Loser, "its name is an alias of "+c.Loser
+		}
+		if c.What == "key" || l.entries[key].absence != held || l.entries[other].absence != present {
+			continue
+		}
+		l.drop(key, l.entries[key].noticed)
+		l.warn(now, "a document whose deletion was held back is out of force", key, "key", key, "reason", reason)
+		some = true
+	}
+	return some
 }
 
 // count returns how many of the operators' documents of a kind the store has, and how many were held back of late.

@@ -15,7 +15,8 @@
 //
 // Every table is the store as it was at one revision, so that what one transaction changes comes into force as one, whatever
 // kinds its documents are of. Each kind is watched by itself, and one watch may be ahead of another: a change waits until all
-// of them have come up to it, which the watcher asks them at once; and if one does not say, a fifth of a second.
+// of them have come up to it, which the watcher asks them at once; and if one does not say, a
+// thirtieth of Silence: half a second.
 //
 // Bad documents never reach the table: the last good version stays, and the rejection is logged and counted. The last good
 // versions are kept in a file, too. A node reads it before its first list, so that a document that was bad while the node was
@@ -28,9 +29,11 @@
 //
 // Held: when at least ten, and more than half, of the operators' documents of a kind vanish within a minute, all of these
 // deletions are held back, however they came to be known: at once, one by one, or by a list after an outage. They go out of
-// force when the document "deletions" confirms the revision at which they were noticed, and stay when they are put again. A
-// confirmation does not reach beyond the moment when it was put. A node that was away then asks the store what was missing at
-// the confirmed revision; if that is compacted, it holds back, and wants to be told again.
+// force when the document "deletions" confirms the revision at which they were noticed, and stay when they are put again. What
+// the store has wins over what is held: of an alias or a key that both claim, and an endpoint goes out of force whose URL was
+// put under another name, and a model whose name is now an alias. A confirmation does not reach beyond the moment when it was
+// put. A node that was away then asks the store what was missing at the confirmed revision; if that is compacted, it holds
+// back, and wants to be told again. So it does when the store was restored to an older revision.
 //
 // Suspect: what stood under a lease. A server that was active stays for fifteen seconds, or until another active one of its
 // colo is there; one that had said that it drains goes at once. An endpoint stays until somebody calls Forget, which a colo

@@ -40,7 +40,7 @@ func (w *Watcher) follow(ctx context.Context, revision int64, cache *cache) erro
 		cache:     cache,
 		etcd:      clientv3.NewWatcher(w.config.Client),
 		responses: make(chan response, maxBatch),
-		horizon:   newHorizon(w.wanted(), revision),
+		horizon:   newHorizon(w.wanted(), revision, w.waitMost()),
 	}
 	group, groupCtx := errgroup.WithContext(ctx)
 	for _, kind := range w.wanted() {
@@ -112,6 +112,11 @@ func (f *follower) publish() {
 
 // lookAhead asks the watches how far they are, if something waits for that.
 func (f *follower) lookAhead(ctx context.Context) {
+	select {
+	case r := <-f.responses: // what is here already is not waited for in vain, however late it is
+		f.takeBatch(r)
+	default:
+	}
 	now := time.Now()
 	f.apply(f.horizon.overdue(now))
 	if wait, some := f.horizon.untilDue(now); some && wait <= 0 {

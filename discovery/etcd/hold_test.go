@@ -145,6 +145,39 @@ func TestConfirmedWhileAway(t *testing.T) {
 	f("compacted", 30, 0, true, 42, func(keys []string) []string { return keys[:30] })
 }
 
+// Another store, with lower revisions, at the same address: what is held can be confirmed there, also after a restart.
+func TestHeldWhenStoreGoesBack(t *testing.T) {
+	f := func(name string, restart bool) {
+		t.Run(name, func(t *testing.T) {
+			s := start(t)
+			keys := s.models(30)
+			cache := filepath.Join(t.TempDir(), "fleet.json")
+			w, stop := watch(t, etcd.Config{Client: dial(t, s.Address), Silence: silence, Cache: cache})
+			ready(t, w)
+			s.removeAll()
+			settles(t, w, 30, keys)
+			before := w.State().Revision
+			s.Stop()
+			s.Replace(t)
+			s.put("models/stays", "{}")
+			settles(t, w, 31, keys)
+			if restart {
+				stop()
+				w, _ = watch(t, etcd.Config{Client: dial(t, s.Address), Silence: silence, Cache: cache})
+				ready(t, w)
+				settles(t, w, 31, keys)
+			}
+			s.confirm(s.put("models/new", "{}"))
+			settles(t, w, 2, nil)
+			if after := w.State().Revision; after >= before {
+				t.Errorf("revision %d after %d: nothing is shown", after, before)
+			}
+		})
+	}
+	f("watching", false)
+	f("restarted", true)
+}
+
 // A registrar's endpoints are no operator's: they stay until they are seen to be dead.
 func TestSuspectEndpoints(t *testing.T) {
 	s := start(t)

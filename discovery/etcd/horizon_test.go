@@ -21,7 +21,8 @@ func toldBy(kind string, header int64, revisions ...int64) response {
 
 func TestHorizon(t *testing.T) {
 	now := time.Unix(1000, 0)
-	h := newHorizon([]string{"models/", "pools/"}, 10)
+	const most = time.Second
+	h := newHorizon([]string{"models/", "pools/"}, 10, most)
 	expect := func(taken []early, known int64, want ...int64) {
 		t.Helper()
 		var got []int64
@@ -38,9 +39,9 @@ func TestHorizon(t *testing.T) {
 	expect(h.take(toldBy("models/", 13), now), 13)
 	expect(h.take(toldBy("models/", 15, 15), now), 14, 14)
 	// A watch that says nothing does not hold up the others for ever.
-	expect(h.take(toldBy("models/", 16, 16), now.Add(waitMost/2)), 14)
-	expect(h.overdue(now.Add(waitMost-1)), 14)
-	expect(h.overdue(now.Add(waitMost)), 20, 15, 16)
+	expect(h.take(toldBy("models/", 16, 16), now.Add(most/2)), 14)
+	expect(h.overdue(now.Add(most-1)), 14)
+	expect(h.overdue(now.Add(most)), 20, 15, 16)
 	expect(h.overdue(now.Add(time.Hour)), 20)
 	if _, some := h.untilDue(now); some {
 		t.Error("something still waits")

@@ -42,6 +42,7 @@ type Lease struct {
 
 	// Owned by Register and Run, one after the other.
 	earlier []ownLease // leases of ours, the newest last
+	served  bool       // we may have served under this name, or a run that did has not left: the file stays until we leave
 
 	// mu guards the fields below. It is held over the transaction that writes them to etcd, which has a deadline, so that of two
 	// writers the later wins there as well.
@@ -80,6 +81,7 @@ func Register(ctx context.Context, r Registration) (*Lease, error) {
 // Run keeps the document in etcd until ctx ends, then removes it and returns nil. When the lease was lost, it registers again.
 // It returns a *TakenError if another node that lives has taken the place meanwhile.
 func (l *Lease) Run(ctx context.Context) error {
+	l.served = true
 	defer l.leave(ctx)
 	tick := time.NewTicker(l.renewEvery())
 	defer tick.Stop()

@@ -80,6 +80,7 @@ func (l *ledger) restore(d cachedDocument, now time.Time) {
 	e := entry{seen: d.Value, good: d.Value, revision: d.Revision, leased: d.Leased}
 	if d.Held > 0 {
 		e.absence, e.noticed, e.since = held, d.Held, now
+		l.docs.Yield(d.Key)
 	}
 	l.entries[d.Key] = e
 	l.pending = true
@@ -136,6 +137,9 @@ func (l *ledger) keep(key string, e entry, why absence) {
 	l.pending = true
 	e.seen, e.absence = e.good, why
 	_ = l.docs.Put(key, e.good, e.revision) // it was good before
+	if why == held {
+		l.docs.Yield(key)
+	}
 	l.entries[key] = e
 }
 
@@ -164,7 +168,7 @@ func (l *ledger) due(now time.Time) bool {
 func (l *ledger) table(now time.Time) *fleet.Table {
 	l.settle(now)
 	t := l.docs.Table()
-	for l.settleSuspects(t, now) {
+	for l.settleSuspects(t, now) || l.settleHeld(t, now) {
 		t = l.docs.Table()
 	}
 	t.Held, t.Suspect = l.keys(held), l.keys(suspect)

@@ -100,12 +100,13 @@ func (w *Watcher) list(ctx context.Context) (int64, error) {
 	}
 	w.takeForgotten() // said while nobody listened: who was dead then may live now
 	now := time.Now()
-	if w.interrupted {
+	if w.failing {
 		w.ledger.restartGrace(now)
 	}
 	for _, d := range listed {
 		w.ledger.put(d, now)
 	}
+	w.ledger.rewind(revision)
 	missing := w.ledger.missing(listed)
 	confirmed := w.goneWhenConfirmed(ctx, missing)
 	for _, key := range missing {

@@ -36,7 +36,7 @@ func (l *Lease) loadEarlier() {
 	if err == nil {
 		err = json.Unmarshal(content, &o)
 	}
-	l.afterCrash = true
+	l.afterCrash, l.served = true, true
 	if err != nil {
 		l.r.Logger.Warn("cannot read the lease of an earlier run; if it did not leave, its lease must run out", "file", l.r.Saved, "error", err)
 		return

@@ -122,6 +122,34 @@ func TestTakeoverOfKeyWithoutLease(t *testing.T) {
 	wantTaken(t, err, "servers/ams/a", "without a lease")
 }
 
+// Who could not register has not served: no file stays. But that of an earlier run does, which did not leave.
+func TestNotRegistered(t *testing.T) {
+	s := start(t)
+	r := s.registration("servers/ams/a")
+	r.Saved = savedLease(t)
+	good := r.Value
+	r.Value = make([]byte, 1800<<10) // etcd refuses it
+	if _, err := etcd.Register(s.ctx(), r); err == nil {
+		t.Fatal("it is registered")
+	}
+	if _, err := os.Stat(r.Saved); !os.IsNotExist(err) {
+		t.Errorf("the file of one that never stood in etcd: %v", err)
+	}
+	if etcd.NewLease(r).AfterCrash() {
+		t.Error("the next run takes itself for one after a crash")
+	}
+
+	crashed := r
+	crashed.Value = good
+	s.register(crashed)
+	if _, err := etcd.Register(s.ctx(), r); err == nil {
+		t.Fatal("it is registered")
+	}
+	if !etcd.NewLease(r).AfterCrash() {
+		t.Error("the crash is forgotten")
+	}
+}
+
 // A node whose directory cannot be written to registers as one without.
 func TestLeaseCannotBeSaved(t *testing.T) {
 	s := start(t)

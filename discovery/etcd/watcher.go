@@ -30,7 +30,7 @@ type Config struct {
 	Prefix  string        // of all keys; with a slash at the end
 	Kinds   []string      // keys wanted, without the prefix: "models/" and all below, or "models/x"; none = all. Always with "defaults" and "deletions"
 	Cache   string        // file with the last good documents; "" = none
-	Silence time.Duration // after which a watch is taken for dead; a third of it bounds each call; 0 = 15 s
+	Silence time.Duration // after which a watch is taken for dead; a third of it bounds each call, a thirtieth the wait of one watch for another; 0 = 15 s
 	Logger  *slog.Logger
 }
 
@@ -43,10 +43,9 @@ type Watcher struct {
 	forgotten chan struct{} // to Run: there is something in forget; capacity 1
 
 	// Owned by Run.
-	ledger      *ledger
-	published   time.Time // when the table was last swapped
-	failing     bool      // the last list failed, and that was told
-	interrupted bool      // the last round ended with an error
+	ledger    *ledger
+	published time.Time // when the table was last swapped
+	failing   bool      // the last list failed, and that was told
 
 	mu       sync.Mutex // guards the fields below
 	changed  chan struct{}
@@ -143,7 +142,6 @@ func (w *Watcher) round(ctx context.Context, cache *cache) error {
 	w.publish(revision, cache)
 	w.found(revision)
 	err = w.follow(ctx, revision, cache)
-	w.interrupted = err != nil
 	if err != nil && ctx.Err() == nil {
 		w.config.Logger.Info("the watch of etcd ended; listing again", "reason", err)
 	}
@@ -159,7 +157,7 @@ func (w *Watcher) lost(ctx context.Context, err error) {
 	if w.failing {
 		level = slog.LevelDebug
 	}
-	w.failing, w.interrupted = true, true
+	w.failing = true
 	w.config.Logger.Log(ctx, level, "etcd does not answer; the last good table stays in force", "error", err)
 	w.startFromCache()
 }
@@ -265,6 +263,10 @@ func (w *Watcher) silentFor() time.Duration {
 
 // callTimeout bounds each call: three of them fit into Silence.
 func (w *Watcher) callTimeout() time.Duration { return w.config.Silence / 3 }
+
+// waitMost is how long a change waits for what the same transaction has changed elsewhere: 500 ms, unless Silence is set. Then
+// half a transaction is better than none.
+func (w *Watcher) waitMost() time.Duration { return w.config.Silence / 30 }
 
 func sleep(ctx context.Context, d time.Duration) {
 	timer := time.NewTimer(d)

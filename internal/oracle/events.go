@@ -3,7 +3,6 @@ package oracle
 import (
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 
 	"colonnade/analytics"
@@ -76,7 +75,7 @@ func (a *Events) Problems(entries, restarted bool) []string {
 func (a *Events) finalProblems() []string {
 	finals := map[string]int{}
 	for _, events := range []map[string]analytics.Event{a.Begins, a.Ends} {
-		for e := range maps.Values(events) {
+		for _, e := range events {
 			n := finals[e.RequestID]
 			if e.Kind == analytics.KindRequest && e.Phase == analytics.PhaseEnd {
 				n++

@@ -1,0 +1,61 @@
+package main
+
+import (
+	"errors"
+	"os"
+	"strings"
+	"syscall"
+	"testing"
+)
+
+// What could not be written as a whole has failed, whichever command wrote it.
+func TestUnwritten(t *testing.T) {
+	s := startEtcd(t)
+	run(t, "key: models/a\n---\nkey: accounts/x\n---\nkey: accounts/y\nkeys: []\n", "config", "apply", "-").want(t)
+	run(t, "", "keys", "create", "-account", "x").want(t)
+	for _, args := range []string{
+		"config get", "config status", "config status -json", "config validate ../../deploy/fleet.yaml", "config apply ../../deploy/fleet.yaml",
+		"config delete pools/none", "config confirm", "keys list", "keys list -json", "keys create -account x", "config",
+	} {
+		full, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
+		if err != nil {
+			t.Skip(err)
+		}
+		root := newRoot()
+		root.SetArgs(doubleDashes(strings.Fields(args)))
+		root.SetOut(full)
+		root.SetErr(&screen{})
+		if err := root.ExecuteContext(t.Context()); !errors.Is(err, syscall.ENOSPC) || strings.Count(err.Error(), "no space") != 1 {
+			t.Errorf("%s: %v", args, err)
+		}
+		full.Close()
+	}
+	// What else went wrong is said, too.
+	put(t, s, map[string]string{"pools/bad": "queue: {limit: -3}"})
+	full, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
+	if err != nil {
+		t.Skip(err)
+	}
+	defer full.Close()
+	root := newRoot()
+	root.SetArgs([]string{"config", "status"})
+	root.SetOut(full)
+	if err := root.ExecuteContext(t.Context()); !errors.Is(err, syscall.ENOSPC) || !strings.Contains(err.Error(), "1 thing is wrong") {
+		t.Error(err)
+	}
+}
+
+// What is in the store reaches no terminal as it is, by an error either.
+func TestTell(t *testing.T) {
+	s := startEtcd(t)
+	put(t, s, map[string]string{"accounts/\x1b[31mx": "{}", "accounts/y": "weight: 0"})
+	err := run(t, "", "keys", "list").err
+	if err == nil {
+		t.Fatal("it did not fail")
+	}
+	var said strings.Builder
+	tell(&said, err)
+	if strings.Contains(said.String(), "\x1b") || !strings.Contains(said.String(), `\x1b[31mx`) || !strings.Contains(said.String(), "\naccounts/y: weight: 0: must") {
+		t.Errorf("said %q", said.String())
+	}
+}

@@ -1,0 +1,140 @@
+package forwarding
+
+import (
+	"log/slog"
+	"net"
+	"os"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// leaveFiles lets the process open so many more files and sockets, until the test's end or restore.
+func leaveFiles(t *testing.T, n uint64) (restore func()) {
+	t.Helper()
+	lowest, err := os.Open(os.DevNull)
+	if err != nil {
+		t.Fatal(err)
+	}
+	next := uint64(lowest.Fd())
+	lowest.Close()
+	var old syscall.Rlimit
+	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &old); err != nil {
+		t.Fatal(err)
+	}
+	small := old
+	small.Cur = next + n
+	if err := syscall.Setrlimit(syscall.RLIMIT_NOFILE, &small); err != nil {
+		t.Skip(err)
+	}
+	restore = func() { _ = syscall.Setrlimit(syscall.RLIMIT_NOFILE, &old) }
+	t.Cleanup(restore)
+	return restore
+}
+
+// Whoever comes while there is no file for a further connection is let in later, and those that are there are served.
+func TestAcceptOutlastsAShortageOfFiles(t *testing.T) {
+	said := make(told, 100)
+	s := drainingBy(t, ServerConfig{Logger: slog.New(slog.NewTextHandler(said, nil))})
+	there := mustCall(t, s)
+	if _, err := there.ask(); err != nil {
+		t.Fatal(err)
+	}
+	restore := leaveFiles(t, 1) // for the client's end
+	coming := mustCall(t, s)
+	if line := next(t, "the log", said); !strings.Contains(line, "too many open files") || !strings.Contains(line, "LimitNOFILE") {
+		t.Errorf("logged %q", line)
+	}
+	time.Sleep(5 * firstWait) // it is tried again meanwhile
+	if last, err := there.ask(); last || err != nil {
+		t.Errorf("during the shortage: last %v, %v", last, err)
+	}
+	restore()
+	for _, c := range []*caller{coming, there, mustCall(t, s)} {
+		if last, err := c.ask(); last || err != nil {
+			t.Errorf("after the shortage: last %v, %v", last, err)
+		}
+	}
+	if len(said) > 0 {
+		t.Errorf("and logged %q", <-said)
+	}
+	s.end(Pace{})
+}
+
+// A server can end while it is short of files.
+func TestEndInAShortageOfFiles(t *testing.T) {
+	said := make(told, 100)
+	s := drainingBy(t, ServerConfig{Logger: slog.New(slog.NewTextHandler(said, nil))})
+	leaveFiles(t, 1)
+	mustCall(t, s)
+	next(t, "the log", said)
+	s.end(Pace{})
+}
+
+// Who had half of a handshake behind it when newcomers were turned away has time for the rest, though nobody else came.
+func TestShutWaitsForHandshakes(t *testing.T) {
+	s := newDraining(t, nil)
+	p := Pace{Quiet: 200 * time.Millisecond}
+	time.Sleep(p.Quiet)
+	began := time.Now()
+	s.Shut(p)
+	if took := time.Since(began); took < p.Quiet {
+		t.Errorf("the listener was closed after %v", took)
+	}
+	s.end(p)
+}
+
+// What a client has sent before its connection was accepted may have been dropped with the newcomers' packets: it has time
+// to send it again, however short the silence is after which others leave.
+func TestLateConnectionsStay(t *testing.T) {
+	ln, err := Listen("127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	d := newDoor(ln.(*net.TCPListener), slog.New(slog.DiscardHandler))
+	defer d.Close()
+	f := func(quiet, least time.Duration) {
+		t.Helper()
+		d.leave.Store(int64(quiet))
+		c, err := call(ln.Addr().String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+		began := time.Now()
+		in, err := d.Accept()
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer in.Close()
+		if by, leaves := in.(*clientConn).leavesBy(); !leaves || by.Sub(began) < least {
+			t.Errorf("a late connection leaves (%v) after %v, want %v", leaves, by.Sub(began), least)
+		}
+	}
+	f(time.Millisecond, secondTry)
+	f(2*secondTry, 2*secondTry)
+}
+
+// Moments are counted from a start, so that a step of the clock makes nobody look silent, or not.
+func TestMomentsAreNotOfTheClock(t *testing.T) {
+	s := newDraining(t, nil)
+	c := mustCall(t, s)
+	if _, err := c.ask(); err != nil {
+		t.Fatal(err)
+	}
+	for _, in := range s.door.clients() {
+		for what, n := range map[string]int64{"waits": in.waits.Load(), "limit": in.limit.Load(), "taken": s.inHand.taken.Load()} {
+			if time.Duration(n).Abs() > time.Hour {
+				t.Errorf("%s is %v after the start", what, time.Duration(n))
+			}
+		}
+		// By the reading of the clock alone, the deadline would be another one.
+		deadline := time.Now().Add(time.Minute)
+		in.keep(deadline)
+		if got := in.door.at(in.limit.Load()); got.Sub(deadline) != 0 {
+			t.Errorf("a deadline was kept as another, %v later", got.Sub(deadline))
+		}
+	}
+	s.end(Pace{})
+}
