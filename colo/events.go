@@ -95,17 +95,11 @@ func (c *call) logStreamEnd(answer *forwarding.Answer, end forwarding.End) {
 	e.TimeToFirstToken = analytics.Milliseconds(c.firstByte.Sub(c.arrived))
 	e.Partial = end.Kind != forwarding.EndComplete
 	c.billAnswer(e, answer)
-	switch {
-	case end.Kind == forwarding.EndComplete:
-		c.pool.Succeeded(c.grant.Endpoint)
-	case end.Kind == forwarding.EndFailed || end.Reason == forwarding.ReasonIdle:
-		c.pool.Failed(c.grant.Endpoint) // but not for a request that took all its time: the client may have been slow
-	}
 	c.log(e)
 }
 
-// billAnswer enters what an answer that was relayed has told of its usage. Of a stream that told nothing, or was cut after it
-// did, what else was generated is estimated.
+// billAnswer enters what an answer that was relayed has told of its usage. Of a stream that told nothing, or was cut
+// after it did, what else was generated is estimated.
 func (c *call) billAnswer(e *analytics.Event, answer *forwarding.Answer) {
 	u, known := answer.Usage()
 	estimated := 0

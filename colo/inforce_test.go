@@ -1,6 +1,7 @@
 package colo
 
 import (
+	"context"
 	"fmt"
 	"net/http"
 	"strings"
@@ -41,30 +42,38 @@ func (s *testServer) pool(name string) admission.State {
 
 // chat asks for a completion, as an entry does that has nowhere else to go.
 func (s *testServer) chat(model string) (status int, verdict string) {
-	const path, body = "/v1/chat/completions", `{"model":"x","max_tokens":1,"messages":[]}`
-	token, err := s.keys.Sign(forwarding.Hop{
-		RequestID: "r", Source: "entry-1", Account: "a", Weight: 1, Priority: fleet.PriorityStandard, Model: model, Hops: 1,
-		Wait: forwarding.WaitFull, Total: forwarding.Millis(time.Minute),
-	}, forwarding.HopTarget{Audience: "ams-1", Method: "POST", Path: path, Body: []byte(body)}, time.Now())
-	if err != nil {
-		s.t.Error(err)
-		return 0, ""
-	}
-	r, err := http.NewRequest(http.MethodPost, "http://"+s.address+path, strings.NewReader(body))
-	if err != nil {
-		s.t.Error(err)
-		return 0, ""
-	}
-	r.Header.Set("Content-Type", "application/json")
-	r.Header.Set(forwarding.HeaderHop, token)
-	r.Close = true
-	answer, err := http.DefaultClient.Do(r)
+	answer, err := s.send(s.t.Context(), hopFor(model), `{"model":"x","max_tokens":1,"messages":[]}`)
 	if err != nil {
 		s.t.Error(err)
 		return 0, ""
 	}
 	defer answer.Body.Close()
 	return answer.StatusCode, answer.Header.Get(forwarding.HeaderVerdict)
+}
+
+func hopFor(model string) forwarding.Hop {
+	return forwarding.Hop{
+		RequestID: "r", Source: "entry-1", Account: "a", Weight: 1, Priority: fleet.PriorityStandard, Model: model, Hops: 1,
+		Wait: forwarding.WaitFull, Total: forwarding.Millis(time.Minute),
+	}
+}
+
+func (s *testServer) send(ctx context.Context, hop forwarding.Hop, body string) (*http.Response, error) {
+	const path = "/v1/chat/completions"
+	token, err := s.keys.Sign(hop, forwarding.HopTarget{
+		Audience: "ams-1", Method: "POST", Path: path, Body: []byte(body),
+	}, time.Now())
+	if err != nil {
+		return nil, err
+	}
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://"+s.address+path, strings.NewReader(body))
+	if err != nil {
+		return nil, err
+	}
+	r.Header.Set("Content-Type", "application/json")
+	r.Header.Set(forwarding.HeaderHop, token)
+	r.Close = true
+	return http.DefaultClient.Do(r)
 }
 
 const lateModel = `
@@ -134,5 +143,32 @@ func TestRequestFollowsItsModel(t *testing.T) {
 	session.Close()
 	if got := <-told; got != "200" {
 		t.Errorf("it was told %s", got)
+	}
+}
+
+// Who is dismissed from a pool while a table is being applied waits for that table, and does not go by the one before.
+func TestRequestFollowsWhatIsBeingApplied(t *testing.T) {
+	s := startServer(t)
+	s.apply(lateModel)
+	c := &call{server: s.Server, under: s.inForce.Load()}
+	c.model, _ = s.table().Model("late")
+	docs := fleet.NewDocuments()
+	if err := docs.Put("models/late", []byte("pool: q"), 2); err != nil {
+		t.Fatal(err)
+	}
+	next := docs.Table()
+	s.applying.Lock()
+	s.desk.Apply(next)
+	follows := make(chan bool, 1)
+	go func() { follows <- c.follow(&admission.Refusal{Reason: admission.NoEndpoint}) }()
+	select {
+	case <-follows:
+		t.Error("it did not wait for the table")
+	case <-time.After(50 * time.Millisecond):
+	}
+	s.inForce.Store(s.inForce.Load().after(next, time.Now()))
+	s.applying.Unlock()
+	if !t.Failed() && (!<-follows || c.pool.Name() != "q") {
+		t.Error("it does not follow its model")
 	}
 }

@@ -10,8 +10,8 @@ import (
 	"colonnade/openai"
 )
 
-// refusal is an answer of our own: the verdict that tells the other node what to make of it, and the error that a client
-// would see.
+// refusal is an answer of our own: the verdict that tells the other node what to make of it, and the error that a
+// client would see.
 type refusal struct {
 	err     *openai.Error
 	verdict forwarding.Verdict
@@ -58,6 +58,17 @@ func unreachable(reason admission.Reason) *refusal {
 	return outOfCapacity(&admission.Refusal{Reason: reason, RetryAfter: time.Second})
 }
 
+// timedOut refuses for good: no other attempt would come in time.
+func timedOut(reason string) *refusal {
+	return &refusal{
+		err:     openai.InferenceTimeout(reason),
+		verdict: forwarding.Verdict{Kind: forwarding.VerdictError, Reason: reason, Final: true},
+	}
+}
+
+// clientGone is for nobody: whoever might read it has gone.
+func clientGone() *refusal { return &refusal{err: openai.Unavailable("client_gone", 0), plain: true} }
+
 // next is what follows an attempt: the answer is relayed, or the request tries again if it may, or is refused.
 type next struct {
 	relay bool
@@ -85,9 +96,13 @@ func (c *call) judge(answer *forwarding.Answer, err error) next {
 	case openai.Full:
 		// It waits for another slot, or for this engine's after a moment: being full is no failure.
 		c.pool.Full(e)
-		return next{again: c.retries > 0, outcome: analytics.OutcomeRefused, failure: "engine_full", refusal: *outOfCapacity(c.pool.Refuse(admission.Busy))}
+		return next{
+			again: c.retries > 0, outcome: analytics.OutcomeRefused, failure: "engine_full",
+			refusal: *outOfCapacity(c.pool.Refuse(admission.Busy)),
+		}
 	case openai.Misconfigured:
-		c.server.config.Logger.Warn("endpoint is misconfigured: its answer says so", "endpoint", e.ID, "url", e.URL, "status", answer.Status(), "model", c.model.Name)
+		c.server.config.Logger.Warn("endpoint is misconfigured: its answer says so", "endpoint", e.ID, "url", e.URL,
+			"status", answer.Status(), "model", c.model.Name)
 		return c.failed("endpoint_misconfigured", false)
 	}
 	return c.broke("engine_status")
@@ -98,9 +113,14 @@ func (c *call) judgeError(err error) next {
 	switch {
 	case errors.Is(err, errDrained):
 		return next{outcome: analytics.OutcomeDrained, failure: "drained", refusal: refusal{
-			err: openai.Unavailable(string(admission.Draining), time.Second), verdict: forwarding.Verdict{Kind: forwarding.VerdictError, Final: true}}}
+			err:     openai.Unavailable(string(admission.Draining), time.Second),
+			verdict: forwarding.Verdict{Kind: forwarding.VerdictError, Final: true},
+		}}
 	case !errors.As(err, &failed):
-		return next{outcome: analytics.OutcomeClientGone, failure: "client_gone", refusal: refusal{err: openai.Internal(), plain: true}}
+		return next{
+			outcome: analytics.OutcomeClientGone, failure: "client_gone",
+			refusal: refusal{err: openai.Internal(), plain: true},
+		}
 	case failed.Phase == forwarding.PhaseConnect:
 		// Nothing was sent, so nothing was broken.
 		c.pool.Failed(c.grant.Endpoint)
@@ -113,8 +133,7 @@ func (c *call) judgeError(err error) next {
 		if !c.firstByte.Before(c.end) {
 			reason = "total"
 		}
-		return next{outcome: analytics.OutcomeTimeout, failure: reason, refusal: refusal{
-			err: openai.InferenceTimeout(reason), verdict: forwarding.Verdict{Kind: forwarding.VerdictError, Reason: reason, Final: true}}}
+		return next{outcome: analytics.OutcomeTimeout, failure: reason, refusal: *timedOut(reason)}
 	case failed.Phase == forwarding.PhaseStream:
 		// The client has got nothing of the answer, but the engine may have generated all of it.
 		c.pool.Failed(c.grant.Endpoint)

@@ -29,6 +29,7 @@ type testServer struct {
 	address string
 	keys    *forwarding.Keys
 	down    bool // it was shut down by the test
+	disk    *stuckDisk
 }
 
 const realtimeFleet = `
@@ -73,11 +74,13 @@ func startServer(t *testing.T) *testServer {
 	}
 	table := documents.Table()
 	logger := slog.New(slog.DiscardHandler)
-	log, err := analytics.OpenLog(analytics.LogConfig{Dir: t.TempDir(), Node: "ams-1", Logger: logger})
+	disk := newStuckDisk()
+	log, err := analytics.OpenLog(analytics.LogConfig{Dir: t.TempDir(), Node: "ams-1", Logger: slog.New(disk)})
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &testServer{t: t, keys: forwarding.RandomKeys()}
+	disk.log = log
+	s := &testServer{t: t, keys: forwarding.RandomKeys(), disk: disk}
 	s.Server, err = New(Config{
 		Colo: "ams", Node: "ams-1", Keys: s.keys, Log: log,
 		Metrics: analytics.NewNodeMetrics(), Logger: logger,

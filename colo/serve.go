@@ -4,9 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"runtime/debug"
-	"slices"
 	"strconv"
-	"time"
 
 	"github.com/valyala/fasthttp"
 
@@ -59,104 +57,6 @@ func (s *Server) serve(rc *fasthttp.RequestCtx) {
 	}
 }
 
-// receive checks who speaks, and reads what is asked for. Nothing is believed, and no body read, before the token is.
-func (c *call) receive() *refusal {
-	s, rc := c.server, c.rc
-	if e := forwarding.CheckHead(&rc.Request.Header, s.maxBody()); e != nil {
-		return &refusal{err: e, plain: true}
-	}
-	route, e := openai.ParseRoute(rc.Method(), rc.RequestURI())
-	if e != nil {
-		return &refusal{err: e, plain: true}
-	}
-	c.route = route
-	said, err := s.believe(&rc.Request.Header, route, c.arrived)
-	if err != nil {
-		return c.forbid(err)
-	}
-	if c.raw, e = c.Receive(rc, s.maxBody()); e != nil {
-		return &refusal{err: e, verdict: forwarding.Verdict{Kind: forwarding.VerdictError, Reason: e.Reason}}
-	}
-	if err := said.Covers(c.raw); err != nil {
-		return c.forbid(err)
-	}
-	s.budget.Begin()
-	hop := said.Hop
-	c.arrived, c.budgeted = time.Now(), true
-	c.hop, c.retries, c.broken = hop, hop.Retries, hop.Broken
-	c.end = c.arrived.Add(time.Duration(hop.Total))
-	if hop.FirstByte > 0 {
-		c.firstBy = c.arrived.Add(time.Duration(hop.FirstByte))
-	}
-	return c.resolve()
-}
-
-// believe reads the token.
-func (s *Server) believe(h *fasthttp.RequestHeader, route openai.Route, now time.Time) (forwarding.Announced, error) {
-	return s.config.Keys.VerifyHead(string(h.Peek(forwarding.HeaderHop)), forwarding.HopTarget{
-		Audience: s.config.Node, Method: string(h.Method()), Path: route.Path,
-	}, now)
-}
-
-// unwanted says by the head alone that a request will be refused.
-func (s *Server) unwanted(h *fasthttp.RequestHeader) bool {
-	if forwarding.CheckHead(h, s.maxBody()) != nil {
-		return true
-	}
-	route, e := openai.ParseRoute(h.Method(), h.RequestURI())
-	if e != nil {
-		return true
-	}
-	_, err := s.believe(h, route, time.Now())
-	return err != nil
-}
-
-// forbid refuses a request that is not one of the fleet's.
-func (c *call) forbid(reason error) *refusal {
-	c.server.config.Logger.Warn("request refused on the peer listener", "from", c.rc.RemoteAddr().String(), "reason", reason)
-	return &refusal{err: forbidden(), plain: true}
-}
-
-// resolve finds the model and its pool, and looks into the body.
-func (c *call) resolve() *refusal {
-	s := c.server
-	if astray := c.astray(); astray != "" {
-		s.config.Logger.Error("request goes no further", "request_id", c.hop.RequestID, "reason", astray, "visited", c.hop.Visited)
-		return &refusal{err: openai.Unavailable(astray, 0), verdict: forwarding.Verdict{Kind: forwarding.VerdictError, Reason: astray, Final: true}}
-	}
-	if refused := c.find(); refused != nil {
-		return refused
-	}
-	if c.route.API == openai.Realtime && s.Draining() {
-		return unreachable(admission.Draining) // it would last longer than this server
-	}
-	var e *openai.Error
-	if c.route.API == openai.Realtime {
-		e = c.readHandshake()
-	} else {
-		c.body, e = openai.Peek(c.route.API, string(c.rc.Request.Header.ContentType()), c.raw)
-	}
-	if e != nil {
-		return &refusal{err: e, verdict: forwarding.Verdict{Kind: forwarding.VerdictError, Final: true}}
-	}
-	if err := c.WatchClient(c.rc.Conn()); err != nil {
-		s.config.Logger.Error("cannot watch the client", "reason", err)
-		return &refusal{err: openai.Internal(), verdict: forwarding.Verdict{Kind: forwarding.VerdictError}}
-	}
-	return nil
-}
-
-// astray says why a request has come too far, or nothing.
-func (c *call) astray() string {
-	switch {
-	case slices.Contains(c.hop.Visited, c.server.config.Node):
-		return "routing_loop"
-	case c.hop.Hops < 0:
-		return "hop_limit"
-	}
-	return ""
-}
-
 // relay answers with what the engine says. It reports whether the answer goes on after the handler has returned.
 func (c *call) relay(answer *forwarding.Answer) (streaming bool) {
 	if answer.Switched() {
@@ -170,7 +70,7 @@ func (c *call) relay(answer *forwarding.Answer) (streaming bool) {
 	}
 	relay := &forwarding.Relay{
 		Context: c.Context, Answer: answer, Client: c.rc.Conn(), Stall: c.server.config.WriteStall, RequestID: c.hop.RequestID,
-		Known: func(end forwarding.End) { c.logStreamEnd(answer, end) },
+		Known: func(end forwarding.End) { c.known(answer, end) },
 		Ended: c.leave,
 	}
 	if forwarding.WriteAnswer(c.rc, answer, relay) {
@@ -180,6 +80,21 @@ func (c *call) relay(answer *forwarding.Answer) (streaming bool) {
 	body, _ := answer.Whole()
 	c.logWhole(answer.Status(), body)
 	return false
+}
+
+// known takes note of how an answer ends that is relayed as it comes. Unless the exchange with the engine still goes on,
+// the permit is free before the event is written, which a disk may take its time for.
+func (c *call) known(answer *forwarding.Answer, end forwarding.End) {
+	switch {
+	case end.Kind == forwarding.EndComplete:
+		c.pool.Succeeded(c.grant.Endpoint)
+	case end.Kind == forwarding.EndFailed || end.Reason == forwarding.ReasonIdle:
+		c.pool.Failed(c.grant.Endpoint) // but not for a request that took all its time: the client may have been slow
+	}
+	if answer.AtEnd() {
+		c.release()
+	}
+	c.logStreamEnd(answer, end)
 }
 
 // relayError answers with what the engine has against the request. That is always a JSON error, also where the engine
@@ -217,7 +132,8 @@ func (c *call) recovered(panicked any) {
 	if panicked == nil {
 		return
 	}
-	c.server.config.Logger.Error("handler panicked", "request_id", c.hop.RequestID, "panic", forwarding.Panicked(panicked), "stack", string(bytes.TrimSpace(debug.Stack())))
+	c.server.config.Logger.Error("handler panicked", "request_id", c.hop.RequestID, "panic", forwarding.Panicked(panicked),
+		"stack", string(bytes.TrimSpace(debug.Stack())))
 	c.Cancel(errPanicked)
 	if c.answer != nil {
 		c.answer.Close()
@@ -256,5 +172,5 @@ func (c *call) gone(cause error) {
 		unreachable(admission.Draining).write(c)
 		return
 	}
-	(&refusal{err: openai.Unavailable("client_gone", 0), plain: true}).write(c)
+	clientGone().write(c)
 }

@@ -27,12 +27,11 @@ type call struct {
 
 	id       string // ours
 	clientID string // the client's, as a label
-	route    openai.Route
-	caller   accounts.Caller
-	model    *fleet.Model // nil until it is known
-	asked    string       // the model's name as the client wrote it
-	body     openai.Body
-	raw      []byte
+	head
+	model *fleet.Model // nil until it is known
+	asked string       // the model's name as the client wrote it
+	body  openai.Body
+	raw   []byte
 
 	handshake *forwarding.Handshake // the client's; nil unless it wants a WebSocket
 
@@ -90,12 +89,11 @@ func (c *call) identify(t *fleet.Table) *openai.Error {
 
 // identifyBy finds the account by an API key.
 func (c *call) identifyBy(t *fleet.Table, key string) *openai.Error {
-	caller, err := accounts.Identify(t, key, c.entry.config.Open, c.arrived)
-	if err != nil {
-		return openai.InvalidAPIKey(err.Error())
+	caller, err := c.entry.identify(t, key, c.arrived)
+	if err == nil {
+		c.caller = caller
 	}
-	c.caller = caller
-	return nil
+	return err
 }
 
 // resolve finds the model that is asked for by name, if the caller may use it.

@@ -50,14 +50,20 @@ func (e *Entry) serveHealth(rc *fasthttp.RequestCtx) bool {
 	if !strings.HasPrefix(path, "/health") {
 		return false
 	}
-	var err error
 	switch path {
-	case "/health", "/health/ready":
-		err = e.Ready()
-		e.probers.asked(rc.RemoteIP().String(), e.draining.Load(), time.Now())
-	case "/health/live":
+	case "/health", "/health/ready", "/health/live":
 	default:
 		return false
+	}
+	if err := forwarding.CheckHead(&rc.Request.Header, e.maxBody()); err != nil {
+		forwarding.WriteError(rc, err, "")
+		rc.SetConnectionClose() // whoever speaks like this may have more behind it
+		return true
+	}
+	var err error
+	if path != "/health/live" {
+		err = e.Ready()
+		e.probers.asked(rc.RemoteIP().String(), e.draining.Load(), time.Now())
 	}
 	if !rc.IsGet() && !rc.IsHead() {
 		forwarding.WriteError(rc, openai.MethodNotAllowed(string(rc.Method()), "GET"), "")

@@ -15,7 +15,8 @@ const (
 
 // probers are who asks at intervals whether the entry is ready, by address. An entry that drains serves until each has
 // been told often enough: to them, a port that closes before is a node that failed. Who asks only now and then is not
-// waited for; nor is anybody, when nobody asks.
+// waited for; nor is anybody, when nobody asks. Only questions at the public port count: who asks at the admin listener
+// hears of a drain as long as the node runs.
 type probers struct {
 	mu        sync.Mutex // guards the field below
 	byAddress map[string]*prober
@@ -33,8 +34,10 @@ func (p *probers) asked(address string, draining bool, now time.Time) {
 	defer p.mu.Unlock()
 	who := p.byAddress[address]
 	if who == nil {
-		if p.forgetLocked(now); len(p.byAddress) >= mostProbers {
-			return
+		if len(p.byAddress) >= mostProbers {
+			if p.forgetLocked(now); len(p.byAddress) >= mostProbers {
+				return
+			}
 		}
 		if p.byAddress == nil {
 			p.byAddress = map[string]*prober{}
@@ -64,7 +67,7 @@ func (p *probers) expected() bool {
 // isDue says that a prober will ask again, if it goes on as before.
 func (who *prober) isDue(now time.Time) bool { return now.Sub(who.last) < overdue*who.every }
 
-// forgetLocked makes room.
+// forgetLocked makes room: who has asked only once goes, too.
 func (p *probers) forgetLocked(now time.Time) {
 	for address, who := range p.byAddress {
 		if !who.isDue(now) {

@@ -54,6 +54,17 @@ func TestProbers(t *testing.T) {
 		want(p, true, "the other asks again")
 	})
 	play(func(p *probers, ask func(string, bool, int, time.Duration)) {
+		for range 5 {
+			ask("a", false, 1, 2*time.Second)
+			ask("b", false, 1, 3*time.Second)
+		}
+		want(p, true, "two take turns")
+		ask("a", true, 3, 4*time.Second)
+		want(p, true, "one of two was told")
+		ask("b", true, 3, time.Second)
+		want(p, false, "both were told")
+	})
+	play(func(p *probers, ask func(string, bool, int, time.Duration)) {
 		for i := range 10 * mostProbers {
 			ask(fmt.Sprint(i), false, 2, time.Second)
 		}

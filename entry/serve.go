@@ -10,7 +10,6 @@ import (
 
 	"github.com/valyala/fasthttp"
 
-	"colonnade/accounts"
 	"colonnade/fleet"
 	"colonnade/forwarding"
 	"colonnade/homes"
@@ -31,7 +30,8 @@ func (e *Entry) serve(rc *fasthttp.RequestCtx) {
 			c.leave()
 		}
 	}()
-	if err := forwarding.CheckHead(&rc.Request.Header, e.maxBody()); err != nil {
+	t := e.config.Table()
+	if err := checkHead(&rc.Request.Header, t); err != nil {
 		c.refuse(err)
 		rc.SetConnectionClose() // whoever speaks like this may have more behind it
 		return
@@ -41,34 +41,21 @@ func (e *Entry) serve(rc *fasthttp.RequestCtx) {
 		c.refuse(openai.Unavailable("draining", time.Second))
 		return
 	}
-	route, err := openai.ParseRoute(rc.Method(), rc.RequestURI())
-	if err != nil {
+	var err *openai.Error
+	if c.head, err = e.readHead(&rc.Request.Header, t, c.arrived); err != nil {
 		c.refuse(err)
 		return
 	}
-	c.route = route
-	if route.API == openai.ListModels || route.API == openai.GetModel {
+	if c.route.API == openai.ListModels || c.route.API == openai.GetModel {
 		c.listModels()
 		return
 	}
-	streaming = c.infer()
-}
-
-// unwanted says by the head alone that a request will be refused.
-func (e *Entry) unwanted(h *fasthttp.RequestHeader) bool {
-	if forwarding.CheckHead(h, e.maxBody()) != nil || len(h.ContentEncoding()) > 0 {
-		return true
-	}
-	if _, err := openai.ParseRoute(h.Method(), h.RequestURI()); err != nil {
-		return true
-	}
-	_, err := accounts.Identify(e.config.Table(), accounts.Bearer(string(h.Peek("Authorization"))), e.config.Open, time.Now())
-	return err != nil
+	streaming = c.infer(t)
 }
 
 // infer is the life of an inference request. It reports whether the answer goes on after the handler has returned.
-func (c *call) infer() (streaming bool) {
-	if err := c.receive(); err != nil {
+func (c *call) infer(t *fleet.Table) (streaming bool) {
+	if err := c.receive(t); err != nil {
 		c.refuse(err)
 		return false
 	}
@@ -94,9 +81,8 @@ func (c *call) infer() (streaming bool) {
 	}
 }
 
-// receive finds out who asks, for what, and where it can go.
-func (c *call) receive() *openai.Error {
-	t := c.entry.config.Table()
+// receive finds out who asks, for what, and where it can go. The head was read by t.
+func (c *call) receive(t *fleet.Table) *openai.Error {
 	if c.route.API == openai.Realtime {
 		if err := c.receiveRealtime(t); err != nil {
 			return err
@@ -125,14 +111,10 @@ func (c *call) receive() *openai.Error {
 	return c.plan(t)
 }
 
-// readBody reads the body, and returns the table as it then is. What the head alone tells comes first: nobody's body is
-// read for nothing.
+// readBody reads the body, and returns the table as it then is.
 func (c *call) readBody(t *fleet.Table) (*fleet.Table, *openai.Error) {
-	if err := c.identify(t); err != nil {
-		return t, err
-	}
-	if coding := c.rc.Request.Header.ContentEncoding(); len(coding) > 0 {
-		return t, openai.InvalidRequest("", "the header content-encoding is %.40q: send the body as it is", coding)
+	if isSkipped(&c.rc.Request.Header) {
+		return t, openai.Unavailable("table_changed", time.Second)
 	}
 	var err *openai.Error
 	if c.raw, err = c.Receive(c.rc, c.entry.maxBody()); err != nil {
@@ -210,14 +192,16 @@ func (c *call) served(at try, answer *forwarding.Answer, err error) bool {
 	queued, _ := strconv.Atoi(answer.Header(forwarding.HeaderQueuedMS))
 	c.waited += time.Duration(queued) * time.Millisecond
 	said := answer.Header(forwarding.HeaderVerdict)
-	if said == "" {
+	if said == "" && answer.Header(forwarding.HeaderAttempts) != "" {
 		c.colo = at.Colo.Name
 		return true
 	}
 	v, err := forwarding.ParseVerdict(said)
-	if err != nil {
-		e.config.Logger.Error("colo answered with a verdict that cannot be read", "colo", at.Colo.Name, "server", at.Home.Node, "reason", err)
-		c.tries.lostServer(openai.EngineFailed("server_lost"), e.budget.Take)
+	if err != nil { // or there is none: it has not believed us, or could not read the request
+		e.metrics.ForwardFailure(at.Colo.Name)
+		e.config.Logger.Error("colo answered without a verdict that can be read", "request_id", c.id, "colo", at.Colo.Name,
+			"server", at.Home.Node, "status", answer.Status(), "reason", err)
+		c.tries.lostServer(openai.EngineFailed("server_lost"), c.retry)
 		return false
 	}
 	e.budget.Charge(v.Retries)
@@ -235,7 +219,8 @@ func (c *call) served(at try, answer *forwarding.Answer, err error) bool {
 		return false
 	}
 	if attempts > 0 {
-		c.tries.charge(v, c.retry) // it was full only in an engine's own eyes, or had failed here before: to go on is to try again
+		// It was full only in an engine's own eyes, or had failed here before: to go on is to try again.
+		c.tries.charge(v, c.retry)
 	}
 	return false
 }
@@ -277,7 +262,8 @@ func (c *call) recovered(panicked any) {
 	if panicked == nil {
 		return
 	}
-	c.entry.config.Logger.Error("handler panicked", "request_id", c.id, "panic", forwarding.Panicked(panicked), "stack", string(bytes.TrimSpace(debug.Stack())))
+	c.entry.config.Logger.Error("handler panicked", "request_id", c.id, "panic", forwarding.Panicked(panicked),
+		"stack", string(bytes.TrimSpace(debug.Stack())))
 	if c.answer != nil {
 		c.answer.Close()
 	}

@@ -19,7 +19,8 @@ const (
 )
 
 // tries walks a plan. While colos remain, a request waits in one only if that will be short. When every colo was full,
-// it waits where the expected wait is least, or if there is no room left meanwhile, where it is next to least. It knows neither clock nor network.
+// it waits where the expected wait is least, or if there is no room left meanwhile, where it is next to least. It knows
+// neither clock nor network.
 type tries struct {
 	stops    []stop
 	queueing queueing
@@ -33,6 +34,7 @@ type tries struct {
 	refusal    *openai.Error // of a full colo: the last that let it wait, else the first
 	retryAfter time.Duration // the smallest that full colos have named
 	failure    *openai.Error // the last error
+	notFound   *openai.Error // of a colo that does not know the model
 	over       bool
 }
 
@@ -165,12 +167,8 @@ func (t *tries) lostServer(e *openai.Error, budget func() bool) {
 const modelNotFound = 40002
 
 // unknown takes the word of a colo that does not know the model, which was put or deleted a moment ago. Nothing was tried
-// there, so nothing is charged.
-func (t *tries) unknown(e *openai.Error) {
-	if t.failure == nil {
-		t.failure = e
-	}
-}
+// there, so nothing is charged; and whoever knows the model has more to say.
+func (t *tries) unknown(e *openai.Error) { t.notFound = e }
 
 // give ends the walk with e.
 func (t *tries) give(e *openai.Error) { t.failure, t.over = e, true }
@@ -184,6 +182,8 @@ func (t *tries) outcome() *openai.Error {
 		e := *t.refusal
 		e.RetryAfter = t.retryAfter
 		return &e
+	case t.notFound != nil:
+		return t.notFound
 	}
 	return openai.Unavailable("no_endpoint", time.Second)
 }

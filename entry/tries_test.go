@@ -281,6 +281,25 @@ func TestFailureBesideNobody(t *testing.T) {
 	}
 }
 
+// A colo that does not know the model, which its entry knows, says less than any other.
+func TestUnknownModelBesideOthers(t *testing.T) {
+	unknown := forwarding.Verdict{Kind: forwarding.VerdictError, Number: modelNotFound, Reason: "unknown_model"}
+	for status, other := range map[int]forwarding.Verdict{
+		404: unknown,
+		429: ooc("queue_full", time.Second, 0, false),
+		502: {Kind: forwarding.VerdictError, Number: 50001, Reason: "no_answer"},
+		503: {Kind: forwarding.VerdictOOC, Number: 50301, Reason: "no_endpoint", RetryAfter: time.Second},
+	} {
+		for _, answers := range []map[string]forwarding.Verdict{{"ams": unknown, "fra": other}, {"ams": other, "fra": unknown}} {
+			tr := newTries(testStops("ams", "fra"), queueAsNeeded, testRetry)
+			walk(tr, answers)
+			if e := tr.outcome(); e.Status != status {
+				t.Errorf("%v: outcome = %+v, want %d", answers, e, status)
+			}
+		}
+	}
+}
+
 func TestTwoBrokenEndpointsAreEnough(t *testing.T) {
 	failed := forwarding.Verdict{Kind: forwarding.VerdictError, Number: 50001, Broken: 2}
 	tr := newTries(testStops("ams", "fra"), queueAsNeeded, testRetry)

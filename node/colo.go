@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"colonnade/admin"
@@ -38,8 +39,9 @@ func RunColo(ctx context.Context, c ColoConfig, started func(Running)) error {
 	defer b.stop()
 	b.Go(func() error { return p.watcher.Run(b.context) })
 	b.Go(func() error { return server.Run(b.context) })
-	p.serveAdmin(b, p.coloPages(server))
-	if err := p.ready(ctx); err != nil {
+	var serving atomic.Bool
+	p.serveAdmin(b, p.coloPages(server, &serving))
+	if err := p.ready(b.asked); err != nil {
 		b.stop()
 		return errors.Join(b.Wait(), server.Shutdown(b.context, forwarding.Pace{}))
 	}
@@ -47,16 +49,17 @@ func RunColo(ctx context.Context, c ColoConfig, started func(Running)) error {
 	b.Go(func() error { return apply(b.context, p.watcher, server) })
 	// The right to grant comes first: requests that arrive until then wait in the listener's backlog.
 	self := p.selfDescription()
-	lease, err := p.claim(ctx, c.Colo, self)
+	lease, err := p.claim(b.asked, c.Colo, self)
 	if lease != nil {
 		b.Go(func() error { return lease.Run(b.context) })
 		b.Go(func() error { return server.Serve(p.peer) })
+		serving.Store(true)
 		started(p.running())
-		b.until(ctx)
+		<-b.asked.Done()
 	}
-	last, cancel := context.WithTimeout(b.context, c.Drain)
+	last, cancel := b.last(c.Drain)
 	defer cancel()
-	if lease != nil {
+	if lease != nil && !b.taken() {
 		c.Logger.Info("draining", "node", c.Node, "for_at_most", c.Drain)
 		self.State = fleet.StateDraining
 		p.sayDraining(b, lease, document(self)) // entries plan without this server from here on
@@ -102,8 +105,8 @@ func (p *parts) claim(ctx context.Context, colo string, self fleet.Server) (*etc
 	}
 }
 
-// lingerAfterCrash waits until engines have noticed that an earlier run of this server is dead: what it had sent them would
-// otherwise count on top of what this one sends.
+// lingerAfterCrash waits until engines have noticed that an earlier run of this server is dead: what it had sent them
+// would otherwise count on top of what this one sends.
 func lingerAfterCrash(ctx context.Context, lease *etcd.Lease) {
 	if lease.AfterCrash() {
 		pause(ctx, colo.Linger)
@@ -129,11 +132,14 @@ func apply(ctx context.Context, w *etcd.Watcher, server *colo.Server) error {
 	}
 }
 
-func (p *parts) coloPages(server *colo.Server) admin.Config {
+func (p *parts) coloPages(server *colo.Server, serving *atomic.Bool) admin.Config {
 	return admin.Config{
 		Ready: func() error {
-			if server.Draining() {
+			switch {
+			case server.Draining():
 				return errors.New("draining")
+			case !serving.Load():
+				return errors.New("not serving yet: there is no table, or another server may be granting")
 			}
 			return nil
 		},

@@ -38,7 +38,7 @@ func RunEntry(ctx context.Context, c EntryConfig, started func(Running)) error {
 	b.Go(func() error { return p.watcher.Run(b.context) })
 	b.Go(func() error { return e.Run(b.context) })
 	p.serveAdmin(b, admin.Config{Ready: e.Ready, Check: e.Check})
-	if err := p.ready(ctx); err != nil {
+	if err := p.ready(b.asked); err != nil {
 		b.stop()
 		return errors.Join(b.Wait(), e.Shutdown(b.context, forwarding.Pace{}))
 	}
@@ -47,10 +47,10 @@ func RunEntry(ctx context.Context, c EntryConfig, started func(Running)) error {
 	lease := p.entryLease(self)
 	b.Go(func() error { return keepRegistered(b.context, lease, c.Logger) })
 	started(p.running())
-	b.until(ctx)
+	<-b.asked.Done()
 
 	c.Logger.Info("draining", "node", c.Node, "for_at_most", c.Drain)
-	last, cancel := context.WithTimeout(b.context, c.Drain)
+	last, cancel := b.last(c.Drain)
 	defer cancel()
 	e.Drain() // balancers ask here and not in etcd
 	self.State = fleet.StateDraining

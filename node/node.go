@@ -12,7 +12,6 @@ import (
 	"time"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
-	"golang.org/x/sync/errgroup"
 
 	"colonnade/admin"
 	"colonnade/analytics"
@@ -22,7 +21,7 @@ import (
 
 const (
 	// Prefix is where the fleet's documents stand in etcd.
-	Prefix = "/colonnade/v1/"
+	Prefix = etcd.DefaultPrefix
 	// leaseTTL is how long a node's document outlives the node.
 	leaseTTL = 5 * time.Second
 	// lookForDeparted is how often a colo server looks whether an endpoint that has lost its lease has died.
@@ -101,8 +100,8 @@ func cacheFile(c Config) string {
 	return filepath.Join(c.Dir, "table-"+c.Node+".json")
 }
 
-// leaseFile remembers the registration of a node that is killed. The lock on its directory, taken by assemble, shows that no
-// earlier run of it lives.
+// leaseFile remembers the registration of a node that is killed. The lock on its directory, taken by assemble, shows
+// that no earlier run of it lives.
 func leaseFile(c Config) string {
 	if c.Dir == "" {
 		return ""
@@ -138,7 +137,9 @@ func (p *parts) address() string {
 }
 
 func (p *parts) running() Running {
-	return Running{Node: p.config.Node, Address: p.peer.Addr().String(), Admin: p.admin.Addr().String(), Events: p.config.Dir}
+	return Running{
+		Node: p.config.Node, Address: p.peer.Addr().String(), Admin: p.admin.Addr().String(), Events: p.config.Dir,
+	}
 }
 
 // serveAdmin answers on the admin listener until all is dismantled. If that fails, so does the node.
@@ -186,27 +187,6 @@ func version() string {
 		return info.Main.Version
 	}
 	return "(devel)"
-}
-
-// background runs what goes on beside requests, in a context of its own that outlives the drain.
-type background struct {
-	*errgroup.Group
-	context context.Context
-	stop    context.CancelFunc
-}
-
-func newBackground(ctx context.Context) background {
-	ctx, stop := context.WithCancel(context.WithoutCancel(ctx))
-	group, ctx := errgroup.WithContext(ctx)
-	return background{Group: group, context: ctx, stop: stop}
-}
-
-// until waits until the node is asked to end, or a part of it has failed.
-func (b background) until(ctx context.Context) {
-	select {
-	case <-ctx.Done():
-	case <-b.context.Done():
-	}
 }
 
 // pause waits, or until ctx ends.

@@ -4,8 +4,8 @@ import (
 	"colonnade/fleet"
 )
 
-// ConfigState is what a node says at /debug/config: how fresh its documents are, and what of them is not in force as it stands in
-// the store.
+// ConfigState is what a node says at /debug/config: how fresh its documents are, and what of them is not in force as it
+// stands in the store.
 type ConfigState struct {
 	Node       string            `json:"node"`
 	Revision   int64             `json:"revision"`    // of the store, as far as the node has heard of it
@@ -13,7 +13,7 @@ type ConfigState struct {
 	Rejected   []fleet.Rejection `json:"rejected"`
 	Conflicts  []fleet.Conflict  `json:"conflicts"`
 	Held       []string          `json:"held"`    // keys: deleted in the store, and in force until that is confirmed
-	Suspect    []string          `json:"suspect"` // keys: their nodes let the leases run out, and they stay in force for a while
+	Suspect    []string          `json:"suspect"` // keys: their leases ran out, and they stay in force for a while
 }
 
 func (p *parts) configState() ConfigState {

@@ -211,6 +211,51 @@ func TestColoAfterCrash(t *testing.T) {
 	}
 }
 
+// A colo server that does not serve yet, since it has no table and etcd is away, does not say that it is ready.
+func TestColoIsNotReadyBeforeItServes(t *testing.T) {
+	t.Parallel()
+	s := etcdtest.Start(t)
+	c, client := config(t, s, "ams-1"), s.Client(t)
+	leased(t, client, "models/a", "{}")
+	s.Stop()
+	free, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.Admin = free.Addr().String()
+	if err := free.Close(); err != nil {
+		t.Fatal(err)
+	}
+	ready := func() (int, bool) {
+		r, err := http.Get("http://" + c.Admin + "/health/ready")
+		if err != nil {
+			return 0, false
+		}
+		defer r.Body.Close()
+		return r.StatusCode, true
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	started, ended := make(chan struct{}), make(chan error, 1)
+	go func() {
+		ended <- node.RunColo(ctx, node.ColoConfig{Config: c, Colo: "ams"}, func(node.Running) { close(started) })
+	}()
+	defer func() {
+		cancel()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	}()
+	eventually(t, "its admin pages are served", func() bool { _, ok := ready(); return ok })
+	if status, ok := ready(); !ok || status != http.StatusServiceUnavailable {
+		t.Errorf("while it waits for etcd: %d", status)
+	}
+	s.Restart(t)
+	<-started
+	if status, ok := ready(); !ok || status != http.StatusOK {
+		t.Errorf("now that it serves: %d", status)
+	}
+}
+
 // The lock on the directory is what shows that the earlier run is dead: while somebody has it, nothing of theirs is touched.
 func TestColoWhoseEarlierRunLives(t *testing.T) {
 	t.Parallel()

@@ -43,6 +43,8 @@ func startStandIn(t testing.TB, colo, node string, verdict func(forwarding.Wait)
 		if v := verdict(hop.Wait); v != "" {
 			w.Header().Set("x-colonnade-verdict", v)
 			w.WriteHeader(http.StatusTooManyRequests)
+		} else {
+			w.Header().Set("x-colonnade-attempts", "1") // else it would be no engine's answer
 		}
 		fmt.Fprintf(w, `{"from":%q}`, colo)
 	}))

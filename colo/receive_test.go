@@ -1,0 +1,129 @@
+package colo
+
+import (
+	"context"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"colonnade/forwarding"
+)
+
+// A body that is too long by this server's table may not be by another's: whoever sends it is told so as a node.
+func TestBodyTooLongByOurTable(t *testing.T) {
+	s := startServer(t)
+	s.apply(strings.Replace(lateModel, "pool: p", "pool: p\nmax_body: 64KiB", 1))
+	body := `{"model":"x","messages":[],"user":"` + strings.Repeat("x", s.maxBody()) + `"}`
+	answer, err := s.send(t.Context(), hopFor("late"), body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer answer.Body.Close()
+	v, err := forwarding.ParseVerdict(answer.Header.Get(forwarding.HeaderVerdict))
+	if answer.StatusCode != 413 || err != nil || v.Kind != forwarding.VerdictError || v.Reason != "request_too_large" || v.Final {
+		t.Errorf("answer %d, verdict %+v, %v", answer.StatusCode, v, err)
+	}
+}
+
+// A model that is not known is looked for as long as the request has time, and as somebody waits for it.
+func TestModelIsLookedForInTime(t *testing.T) {
+	s := startServer(t)
+	for reason, bound := range map[string]func(*forwarding.Hop){
+		"first_byte": func(h *forwarding.Hop) { h.FirstByte = forwarding.Millis(catchUp / 10) },
+		"total":      func(h *forwarding.Hop) { h.Total = forwarding.Millis(catchUp / 10) },
+	} {
+		hop := hopFor("gone")
+		bound(&hop)
+		began := time.Now()
+		answer, err := s.send(t.Context(), hop, "{}")
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = answer.Body.Close()
+		v, err := forwarding.ParseVerdict(answer.Header.Get(forwarding.HeaderVerdict))
+		if answer.StatusCode != 504 || err != nil || v.Reason != reason || !v.Final {
+			t.Errorf("answer %d, verdict %+v, %v, want %s", answer.StatusCode, v, err, reason)
+		}
+		if took := time.Since(began); took > catchUp*9/10 {
+			t.Errorf("%s: told after %v", reason, took)
+		}
+	}
+
+	began := time.Now()
+	ctx, leave := context.WithCancel(t.Context())
+	time.AfterFunc(catchUp/10, leave)
+	if _, err := s.send(ctx, hopFor("gone"), "{}"); err == nil {
+		t.Error("whoever has gone was answered")
+	}
+	s.until("nothing to be in hand", func() bool { return s.inHand.Count() == 0 })
+	if took := time.Since(began); took > catchUp*9/10 {
+		t.Errorf("looked for it for %v, for nobody", took)
+	}
+}
+
+// A disk that stalls holds no permit of an answer whose engine has said everything.
+func TestPermitIsFreeBeforeTheEvent(t *testing.T) {
+	s := startServer(t)
+	s.engine(func(w http.ResponseWriter, _ *http.Request) {
+		s.disk.stall()
+		w.Header().Set("Content-Type", "application/json")
+		_, _ = io.WriteString(w, `{"x":"`+strings.Repeat("x", 1<<20)+`"}`)
+	})
+	told := make(chan error, 1)
+	go func() {
+		answer, err := s.send(t.Context(), hopFor("late"), `{"model":"x","messages":[]}`)
+		if err == nil {
+			_, err = io.Copy(io.Discard, answer.Body)
+			_ = answer.Body.Close()
+		}
+		told <- err
+	}()
+	<-s.disk.stalls
+	if n := s.held(); n != 0 {
+		t.Errorf("%d permits held while the event is written", n)
+	}
+	select {
+	case err := <-told:
+		t.Errorf("the last byte was there before the event: %v", err)
+	default:
+	}
+	close(s.disk.goesOn)
+	if err := <-told; err != nil {
+		t.Error(err)
+	}
+}
+
+// A stream has its event with its API's end; its permit goes with the end of the exchange.
+func TestPermitIsHeldUntilTheExchangeEnds(t *testing.T) {
+	s := startServer(t)
+	end := make(chan struct{})
+	s.engine(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "text/event-stream")
+		_, _ = io.WriteString(w, "data: {\"choices\":[]}\n\ndata: [DONE]\n\n")
+		w.(http.Flusher).Flush()
+		<-end
+	})
+	answer, err := s.send(t.Context(), hopFor("late"), `{"model":"x","messages":[],"stream":true}`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer answer.Body.Close()
+	var got []byte
+	for !strings.Contains(string(got), "[DONE]") {
+		piece := make([]byte, 1<<10)
+		n, err := answer.Body.Read(piece)
+		if got = append(got, piece[:n]...); err != nil {
+			t.Fatalf("%v after %q", err, got)
+		}
+	}
+	if n := s.held(); n != 1 {
+		t.Errorf("%d permits held while the engine is still busy", n)
+	}
+	close(end)
+	if _, err := io.Copy(io.Discard, answer.Body); err != nil {
+		t.Error(err)
+	}
+	s.until("the permit to be free", func() bool { return s.held() == 0 })
+}

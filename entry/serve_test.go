@@ -1,0 +1,182 @@
+package entry
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"colonnade/analytics"
+	"colonnade/fleet"
+	"colonnade/forwarding"
+)
+
+// startEntry runs an open entry until the test's end, and returns its URL.
+func startEntry(t *testing.T, table *fleet.Table) string {
+	t.Helper()
+	url, _ := startEntryBy(t, func() *fleet.Table { return table })
+	return url
+}
+
+// startEntryBy is startEntry with tables that change; it returns what the entry measures, too.
+func startEntryBy(t *testing.T, table func() *fleet.Table) (url string, metrics *analytics.NodeMetrics) {
+	t.Helper()
+	logger := slog.New(slog.DiscardHandler)
+	log, err := analytics.OpenLog(analytics.LogConfig{Dir: t.TempDir(), Node: "edge", Logger: logger})
+	if err != nil {
+		t.Fatal(err)
+	}
+	metrics = analytics.NewNodeMetrics()
+	e, err := New(Config{
+		Node: "edge", Open: true, Keys: forwarding.RandomKeys(), Table: table, Log: log, Metrics: metrics, Logger: logger,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ln, err := forwarding.Listen("127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan error, 2)
+	go func() { ended <- e.Run(ctx) }()
+	go func() { ended <- e.Serve(ln) }()
+	t.Cleanup(func() {
+		now, stop := context.WithCancel(ctx)
+		stop()
+		err := e.Shutdown(now, forwarding.Pace{})
+		cancel()
+		if err := errors.Join(err, <-ended, <-ended, log.Close()); err != nil {
+			t.Error(err)
+		}
+	})
+	return "http://" + ln.Addr().String(), metrics
+}
+
+// retries is how many the entry has counted.
+func retries(t *testing.T, metrics *analytics.NodeMetrics) float64 {
+	t.Helper()
+	families, err := metrics.Registry.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range families {
+		if f.GetName() == "colonnade_retries_total" {
+			return f.GetMetric()[0].GetCounter().GetValue()
+		}
+	}
+	t.Fatal("there is no count of retries")
+	return 0
+}
+
+func tableOf(t *testing.T, documents string) *fleet.Table {
+	t.Helper()
+	split, err := fleet.SplitFile([]byte(documents))
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := fleet.NewDocuments()
+	for _, d := range split {
+		if err := all.Put(d.Key, d.Value, 1); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return all.Table()
+}
+
+// colo is the documents of a colo whose only server is a handler.
+func colo(t *testing.T, name string, handler http.HandlerFunc) string {
+	t.Helper()
+	server := httptest.NewServer(handler)
+	t.Cleanup(server.Close)
+	return fmt.Sprintf("---\nkey: colos/%s\nregion: eu\n---\nkey: servers/%[1]s/%[1]s-1\naddress: %s\nboot: x\n",
+		name, strings.TrimPrefix(server.URL, "http://"))
+}
+
+const request = `{"model":"m","messages":[]}`
+
+func chat(t *testing.T, url, body string) (status int, answer string) {
+	t.Helper()
+	r, err := http.Post(url+"/v1/chat/completions", "application/json", strings.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Body.Close()
+	text, err := io.ReadAll(r.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r.StatusCode, string(text)
+}
+
+// What a colo answers before it believes a request, or has read it, is no engine's answer: another colo is tried, and no
+// client sees it.
+func TestAnswerOfNoEngine(t *testing.T) {
+	const model = "key: models/m\nrouting: {steps: [{colos: [ams]}, {colos: [fra]}]}\n"
+	served := func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set(forwarding.HeaderAttempts, "1")
+		_, _ = io.WriteString(w, `{"served":true}`)
+	}
+	for _, plain := range []int{400, 403, 408, 413, 200} {
+		refused := func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(plain) }
+		status, answer := chat(t, startEntry(t, tableOf(t, model+colo(t, "ams", refused)+colo(t, "fra", served))), request)
+		if status != 200 || answer != `{"served":true}` {
+			t.Errorf("one colo answers a plain %d: %d %s", plain, status, answer)
+		}
+		status, answer = chat(t, startEntry(t, tableOf(t, model+colo(t, "ams", refused)+colo(t, "fra", refused))), request)
+		if status != 502 || !strings.Contains(answer, "engine_error") {
+			t.Errorf("both colos answer a plain %d: %d %s", plain, status, answer)
+		}
+	}
+}
+
+// A verdict that cannot be read is a lost server's, which costs a further try what any error costs.
+func TestVerdictThatCannotBeRead(t *testing.T) {
+	var asked atomic.Int64
+	documents := "key: models/m\nretry: {errors: 9}\n"
+	for _, name := range []string{"ams", "bru", "cph", "dub", "fra", "gva", "hel"} {
+		documents += colo(t, name, func(w http.ResponseWriter, _ *http.Request) {
+			asked.Add(1)
+			w.Header().Set(forwarding.HeaderVerdict, "nonsense")
+			w.WriteHeader(503)
+		})
+	}
+	table := tableOf(t, documents)
+	url, metrics := startEntryBy(t, func() *fleet.Table { return table })
+	if status, answer := chat(t, url, request); status != 502 {
+		t.Errorf("answer %d %s", status, answer)
+	}
+	if n := asked.Load(); n != 5 { // the first, one that is forgiven, and three of the budget
+		t.Errorf("%d colos were asked", n)
+	}
+	if n := retries(t, metrics); n != 3 {
+		t.Errorf("%v retries are counted", n)
+	}
+}
+
+// A body is passed over that is unwanted by the head. If another table has come before the handler looks, what was sent
+// is not taken for an empty body.
+func TestTableThatChangesBehindTheHead(t *testing.T) {
+	small := tableOf(t, "key: models/m\nmax_body: 64KiB\n")
+	large := tableOf(t, "key: models/m\nmax_body: 1MiB\n")
+	var asked atomic.Int64
+	url, _ := startEntryBy(t, func() *fleet.Table {
+		if asked.Add(1) == 1 {
+			return small
+		}
+		return large
+	})
+	status, answer := chat(t, url, `{"model":"m","messages":[],"user":"`+strings.Repeat("x", 128<<10)+`"}`)
+	if status != 503 || !strings.Contains(answer, "unavailable") {
+		t.Errorf("answer %d %s", status, answer)
+	}
+	if status, answer = chat(t, url, ""); status != 400 || !strings.Contains(answer, "empty") {
+		t.Errorf("a body that is empty: %d %s", status, answer)
+	}
+}
