@@ -11,7 +11,7 @@ import (
 	"colonnade/permits"
 )
 
-// Probe checks one endpoint's health path.
+// Probe checks one endpoint's health path. An error that wraps ErrNotAsked says nothing of the endpoint.
 type Probe func(context.Context, *fleet.Endpoint) error
 
 // Desk holds the pools of one colo server.

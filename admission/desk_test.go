@@ -325,6 +325,29 @@ func TestSlowWhileBusyIsNotDead(t *testing.T) {
 	})
 }
 
+// A probe that did not come about says nothing, neither well nor ill.
+func TestNotAskedSaysNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		docs := newDocuments(t)
+		p := &probes{}
+		d := runDesk(t, p)
+		d.Apply(docs.table(endpoints("a", 2, "one")))
+		a := mustPool(t, d, "a")
+		p.set("one", fmt.Errorf("%w: too many open files", ErrNotAsked))
+		time.Sleep(time.Minute)
+		if l := a.Load(); l.Limit != 2 {
+			t.Errorf("taken out though nobody asked it: %+v", l)
+		}
+		p.set("one", errors.New("refused"))
+		time.Sleep(time.Minute)
+		p.set("one", ErrNotAsked)
+		time.Sleep(time.Minute)
+		if l := a.Load(); l.Limit != 0 {
+			t.Errorf("brought back though nobody asked it: %+v", l)
+		}
+	})
+}
+
 func TestCloseQueues(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		docs := newDocuments(t)

@@ -12,6 +12,9 @@ import (
 	"colonnade/fleet"
 )
 
+// ErrNotAsked is the error of a probe that did not come about, for want of something of our own.
+var ErrNotAsked = errors.New("the endpoint was not asked")
+
 // report changes the health of the engine at url, and what its pool may do with it.
 func (d *Desk) report(url string, change func(*health)) {
 	d.mu.Lock()
@@ -131,7 +134,7 @@ func (d *Desk) check(ctx context.Context, e *engine) {
 	if ctx.Err() != nil {
 		return
 	}
-	if isTimeout(err) && d.busy(e) {
+	if errors.Is(err, ErrNotAsked) || isTimeout(err) && d.busy(e) {
 		return // slow while busy is not dead
 	}
 	now := time.Now()

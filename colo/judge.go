@@ -123,7 +123,9 @@ func (c *call) judgeError(err error) next {
 		}
 	case failed.Phase == forwarding.PhaseConnect:
 		// Nothing was sent, so nothing was broken.
-		c.pool.Failed(c.grant.Endpoint)
+		if !forwarding.IsOurs(err) {
+			c.pool.Failed(c.grant.Endpoint)
+		}
 		return c.failed(forwarding.ReasonConnect, true)
 	case failed.Timeout:
 		if !c.hurried { // else it was only the client that did not want to wait

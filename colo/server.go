@@ -129,6 +129,9 @@ func (s *Server) probe(ctx context.Context, e *fleet.Endpoint) error {
 	answer, err := s.transport.Do(ctx, &forwarding.Request{
 		Target: target, Method: "GET", Path: e.Health.Path, Fields: fields, Connect: time.Until(deadline), End: deadline,
 	}, forwarding.Shape{})
+	if forwarding.IsOurs(err) {
+		return fmt.Errorf("%w: %w", admission.ErrNotAsked, err)
+	}
 	if err != nil {
 		return err
 	}

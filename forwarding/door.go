@@ -71,6 +71,10 @@ func isShortage(err error) bool {
 	return false
 }
 
+// IsOurs says that a connection could not be made for want of something of this machine's own, such as files: that says
+// nothing of whoever was to be reached.
+func IsOurs(err error) bool { return isShortage(err) && !errors.Is(err, syscall.ECONNABORTED) }
+
 func (d *door) complain(err error) {
 	if now := time.Now(); d.complained.IsZero() || now.Sub(d.complained) >= complainEvery {
 		d.complained = now

@@ -62,6 +62,33 @@ func TestAcceptOutlastsAShortageOfFiles(t *testing.T) {
 	s.end(Pace{})
 }
 
+// A connection that cannot be made for want of files of our own is told from one that is refused.
+func TestShortageIsOurs(t *testing.T) {
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer ln.Close()
+	try := func() error {
+		answer, err := NewTransport().Do(t.Context(), &Request{
+			Target: Target{Address: ln.Addr().String()}, Method: "GET", Path: "/", Connect: time.Second, End: time.Now().Add(time.Second),
+		}, Shape{})
+		if err == nil {
+			answer.Close()
+		}
+		return err
+	}
+	restore := leaveFiles(t, 0)
+	if err := try(); !IsOurs(err) {
+		t.Errorf("without files: %v", err)
+	}
+	restore()
+	ln.Close()
+	if err := try(); err == nil || IsOurs(err) {
+		t.Errorf("refused: %v", err)
+	}
+}
+
 // A server can end while it is short of files.
 func TestEndInAShortageOfFiles(t *testing.T) {
 	said := make(told, 100)
