@@ -138,16 +138,6 @@ func waitFor(t *testing.T, what string, done func() bool) {
 	}
 }
 
-func freeAddress(t *testing.T) string {
-	t.Helper()
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer ln.Close()
-	return ln.Addr().String()
-}
-
 func get(url string) (int, string) {
 	r, err := http.Get(url)
 	if err != nil {
@@ -215,7 +205,7 @@ func TestBinaries(t *testing.T) {
 	if err := os.WriteFile(keyFile, []byte(key+"\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	engineAt, coloAt, coloAdmin, entryAt, entryAdmin := freeAddress(t), freeAddress(t), freeAddress(t), freeAddress(t), freeAddress(t)
+	engineAt, coloAt, coloAdmin, entryAt, entryAdmin := etcdtest.FreeAddress(t), etcdtest.FreeAddress(t), etcdtest.FreeAddress(t), etcdtest.FreeAddress(t), etcdtest.FreeAddress(t)
 	file := filepath.Join(dir, "fleet.yaml")
 	if err := os.WriteFile(file, fmt.Appendf(nil, documents, engineAt, keyHash(testKey)), 0o600); err != nil {
 		t.Fatal(err)
@@ -320,7 +310,6 @@ func TestBadFlags(t *testing.T) {
 	f("chmod 0600", "entry", "-key-file", open)
 	f("unexpected argument", "entry", "extra")
 	f("queue.limit", "colonnade", "config", "apply", bad)
-	f("unknown kind of document", "colonnade", "config", "delete", "model/x")
 	f("-slots 0: must be at least 1", "colonnade", "engine", "-slots", "0")
 	f("-ttft -5s: must not be negative", "colonnade", "engine", "-ttft", "-5s")
 	f("-listen \"8080\": must be host:port", "colonnade", "up", "-listen", "8080")

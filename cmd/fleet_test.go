@@ -85,7 +85,7 @@ func (f *processes) writeKeys() {
 func (f *processes) startEngines(l layout) {
 	for _, colo := range l.colos {
 		for i := range l.engines {
-			at := freeAddress(f.t)
+			at := etcdtest.FreeAddress(f.t)
 			m := &member{t: f.t, path: bin + "/colonnade", address: at}
 			m.args = append([]string{"engine", "-listen", at, "-slots", fmt.Sprint(l.slots)}, l.engine...)
 			m.start()
@@ -122,7 +122,7 @@ func (f *processes) apply(documents string) {
 
 // node starts an entry or a colo server with a directory of its own.
 func (f *processes) node(binary, name string, l layout, args ...string) *member {
-	m := &member{t: f.t, path: bin + "/" + binary, address: freeAddress(f.t), admin: freeAddress(f.t), dir: filepath.Join(f.dir, name)}
+	m := &member{t: f.t, path: bin + "/" + binary, address: etcdtest.FreeAddress(f.t), admin: etcdtest.FreeAddress(f.t), dir: filepath.Join(f.dir, name)}
 	m.args = append([]string{
 		"-node", name, "-listen", m.address, "-admin", m.admin, "-etcd", f.etcd, "-events", m.dir, "-key-file", f.keyFile,
 	}, append(args, l.node...)...)

@@ -6,12 +6,14 @@ import (
 	"os/exec"
 	"strings"
 	"testing"
+
+	"colonnade/internal/etcdtest"
 )
 
 // Keys as an operator makes and revokes them, at an entry that demands them and at one that says that it does not.
 func TestKeysAndOpenEntry(t *testing.T) {
 	f := startFleet(t, layout{})
-	openAt := freeAddress(t)
+	openAt := etcdtest.FreeAddress(t)
 	open := start(t, bin+"/entry", "-node", "open-1", "-listen", openAt, "-admin", "127.0.0.1:0", "-etcd", f.etcd, "-key-file", f.keyFile, "-open")
 	waitFor(t, "the open entry to be ready", func() bool {
 		status, _ := get("http://" + openAt + "/health/ready")

@@ -26,7 +26,7 @@ func (l *loopback) address(service, port string) string {
 	l.t.Helper()
 	key := service + ":" + port
 	if l.addresses[key] == "" {
-		l.addresses[key] = freeAddress(l.t)
+		l.addresses[key] = etcdtest.FreeAddress(l.t)
 	}
 	return l.addresses[key]
 }

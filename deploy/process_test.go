@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"encoding/base64"
 	"io"
-	"net"
 	"net/http"
 	"os"
 	"os/exec"
@@ -80,16 +79,6 @@ func waitFor(t *testing.T, what string, done func() bool) {
 			t.Fatalf("gave up waiting for %s", what)
 		}
 	}
-}
-
-func freeAddress(t *testing.T) string {
-	t.Helper()
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer ln.Close()
-	return ln.Addr().String()
 }
 
 func keyFile(t *testing.T) string {

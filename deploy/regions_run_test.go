@@ -89,7 +89,7 @@ func TestTwoRegionsRun(t *testing.T) {
 	for _, colo := range []string{"ams", "fra", "nyc"} {
 		start(t, append(store, "VLLM_KEY=engine-secret"), "colo", "-colo", colo, "-node", colo+"-1", "-listen", "127.0.0.1:0", "-admin", "127.0.0.1:0", "-key-file", key)
 	}
-	entry := freeAddress(t)
+	entry := etcdtest.FreeAddress(t)
 	start(t, store, "entry", "-open", "-node", "edge-1", "-listen", entry, "-admin", "127.0.0.1:0", "-key-file", key)
 
 	// ask asks until the answer comes from where it should: servers and documents arrive one after the other.

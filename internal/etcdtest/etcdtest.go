@@ -32,7 +32,7 @@ type Server struct {
 // Start starts an etcd that ends with the test.
 func Start(t testing.TB) *Server {
 	t.Helper()
-	s := &Server{Address: freeAddress(t), peer: freeAddress(t), dir: t.TempDir()}
+	s := &Server{Address: FreeAddress(t), peer: FreeAddress(t), dir: t.TempDir()}
 	t.Cleanup(s.Stop)
 	s.Restart(t)
 	return s
@@ -89,10 +89,10 @@ func (s *Server) Client(t testing.TB) *clientv3.Client {
 	return newClient(t, s.Address)
 }
 
-// freeAddress returns a loopback address that was free a moment ago. etcd cannot listen on port 0: it must know beforehand
-// what to advertise. The port is below those that the kernel gives away by itself, so that it stays free, also while a server is
+// FreeAddress returns a loopback address that was free a moment ago, for processes that cannot listen on port 0: etcd must
+// know beforehand what to advertise. The port is below those that the kernel gives away by itself, so that it stays free, also while a server is
 // stopped.
-func freeAddress(t testing.TB) string {
+func FreeAddress(t testing.TB) string {
 	t.Helper()
 	for range 100 {
 		listener, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", 12000+rand.N(20000)))
@@ -101,6 +101,6 @@ func freeAddress(t testing.TB) string {
 			return listener.Addr().String()
 		}
 	}
-	t.Fatal("no port is free for etcd")
+	t.Fatal("no port is free")
 	return ""
 }

@@ -53,7 +53,7 @@ func StartCluster(t testing.TB, program string, members int) []*Process {
 			t.Fatal(err)
 		}
 		p := &Process{
-			Address: freeAddress(t), peer: freeAddress(t), name: fmt.Sprintf("m%d", i), program: program, dir: t.TempDir(), log: log,
+			Address: FreeAddress(t), peer: FreeAddress(t), name: fmt.Sprintf("m%d", i), program: program, dir: t.TempDir(), log: log,
 		}
 		all = append(all, p)
 		cluster = append(cluster, p.name+"=http://"+p.peer)

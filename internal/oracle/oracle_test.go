@@ -24,6 +24,7 @@ type node struct {
 	metrics atomic.Pointer[string]
 	slow    atomic.Int64 // of its health page, in nanoseconds
 	dead    atomic.Bool
+	asked   atomic.Int64 // how often its health page was
 }
 
 func start(t *testing.T) *node {
@@ -33,6 +34,7 @@ func start(t *testing.T) *node {
 	mux := http.NewServeMux()
 	mux.HandleFunc("/health/live", func(w http.ResponseWriter, _ *http.Request) {
 		time.Sleep(time.Duration(n.slow.Load()))
+		n.asked.Add(1)
 		if n.dead.Load() {
 			w.WriteHeader(503)
 		}
@@ -244,7 +246,9 @@ func TestHealth(t *testing.T) {
 		n := start(t)
 		o := oracle.New(t, oracle.Config{AdminURLs: []string{n.url}})
 		spoil(n)
-		time.Sleep(300 * time.Millisecond)
+		for enough := n.asked.Load() + 5; n.asked.Load() < enough; { // however slowly: a test that never ends is noticed
+			time.Sleep(10 * time.Millisecond)
+		}
 		n.slow.Store(0)
 		r := &recorder{TB: t}
 		o.Check(r)

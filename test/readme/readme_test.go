@@ -4,7 +4,6 @@ package readme
 import (
 	"context"
 	"io"
-	"net"
 	"net/http"
 	"os"
 	"os/exec"
@@ -73,7 +72,7 @@ type elsewhere struct {
 func newElsewhere(t *testing.T) *elsewhere {
 	e := &elsewhere{t: t, dir: t.TempDir()}
 	for _, address := range []string{"127.0.0.1:8080", "127.0.0.1:9080", "127.0.0.1:8000", "127.0.0.1:8443", "127.0.0.1:9443", "127.0.0.1:8081", "127.0.0.1:9081"} {
-		e.was = append(e.was, address, freeAddress(t))
+		e.was = append(e.was, address, etcdtest.FreeAddress(t))
 	}
 	e.was = append(e.was, "fleet.key", e.dir+"/fleet.key", "-events var", "-events "+e.dir+"/var", "pools.yaml", e.dir+"/pools.yaml", "deploy/fleet.yaml", e.dir+"/fleet.yaml")
 	sample, err := os.ReadFile(filepath.Join(root, "deploy/fleet.yaml"))
@@ -87,16 +86,6 @@ func newElsewhere(t *testing.T) *elsewhere {
 }
 
 func (e *elsewhere) move(s string) string { return strings.NewReplacer(e.was...).Replace(s) }
-
-func freeAddress(t *testing.T) string {
-	t.Helper()
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer ln.Close()
-	return ln.Addr().String()
-}
 
 func needs(t *testing.T, programs ...string) {
 	t.Helper()
@@ -125,7 +114,7 @@ func bash(t *testing.T, script string, env ...string) string {
 // up runs `make up` until the test's end.
 func up(t *testing.T, e *elsewhere) {
 	t.Helper()
-	flags := e.move("-listen 127.0.0.1:8080 -admin 127.0.0.1:9080 -etcd-listen ") + freeAddress(t) + " -dir " + e.dir + "/fleet"
+	flags := e.move("-listen 127.0.0.1:8080 -admin 127.0.0.1:9080 -etcd-listen ") + etcdtest.FreeAddress(t) + " -dir " + e.dir + "/fleet"
 	cmd := exec.Command("make", "up", "UP_FLAGS="+flags)
 	cmd.Dir = root
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
