@@ -48,7 +48,9 @@ func TestConcurrencyIsLowered(t *testing.T) {
 	}
 	serveAll(t, nil, waiting[3:])
 	// A raised limit is used at once, by those who wait.
-	blockers = append(blockers[:1], f.block(1)...)
+	engine.SetFault(simengine.Fault{Fault: simengine.FaultStallHead, Count: 1})
+	blockers = append(blockers[:1], f.begin(chatBody(1, false)))
+	waitFor(t, "the second slot to be taken", func() bool { return inHand(engine) == 2 })
 	waiting = []*wire{f.join(1), f.join(2)}
 	limit(3)
 	serveAll(t, nil, waiting)

@@ -2,23 +2,20 @@
 package main
 
 import (
-	"context"
 	"fmt"
 	"io"
 	"os"
-	"os/signal"
 	"strings"
-	"syscall"
 
 	"github.com/spf13/cobra"
+
+	"colonnade/node"
 )
 
 func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
-	context.AfterFunc(ctx, stop) // a second signal ends the process at once
 	root := newRoot()
 	root.SetArgs(doubleDashes(os.Args[1:]))
-	if err := root.ExecuteContext(ctx); err != nil {
+	if err := root.ExecuteContext(node.UntilSignal()); err != nil {
 		tell(os.Stderr, err)
 		os.Exit(1)
 	}
