@@ -9,13 +9,13 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"colonnade/node"
+	"colonnade/cmd/signals"
 )
 
 func main() {
 	root := newRoot()
 	root.SetArgs(doubleDashes(os.Args[1:]))
-	if err := root.ExecuteContext(node.UntilSignal()); err != nil {
+	if err := root.ExecuteContext(signals.Until()); err != nil {
 		tell(os.Stderr, err)
 		os.Exit(1)
 	}

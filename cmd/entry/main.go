@@ -8,11 +8,12 @@ import (
 	"fmt"
 	"os"
 
+	"colonnade/cmd/signals"
 	"colonnade/node"
 )
 
 func main() {
-	if err := run(node.UntilSignal(), os.Args[1:]); err != nil && !errors.Is(err, flag.ErrHelp) {
+	if err := run(signals.Until(), os.Args[1:]); err != nil && !errors.Is(err, flag.ErrHelp) {
 		fmt.Fprintln(os.Stderr, "entry:", err)
 		os.Exit(1)
 	}

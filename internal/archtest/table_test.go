@@ -62,6 +62,8 @@ var table = []row{
 		why: "flags to config to run; the wire and the store have packages of their own"},
 	{path: "cmd/colonnade", ours: []string{"*"}, third: append([]string{"github.com/spf13/cobra"}, errgroup...),
 		why: "the CLI reaches everything through the packages that do it"},
+	{path: "cmd/signals",
+		why: "what the commands share of being asked to end; nobody else hears of signals"},
 	{path: "deploy", ours: []string{"fleet"},
 		why: "sample documents, parsed by a test"},
 	{path: "test/...", ours: []string{"*"},

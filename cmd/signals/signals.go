@@ -1,4 +1,5 @@
-package node
+// Package signals tells the commands when to end.
+package signals
 
 import (
 	"context"
@@ -7,10 +8,10 @@ import (
 	"syscall"
 )
 
-// UntilSignal returns a context that ends with the first SIGINT or SIGTERM. The second ends the process at once, by that
+// Until returns a context that ends with the first SIGINT or SIGTERM. The second ends the process at once, by that
 // signal, however soon it follows: were the first one's end what restores the signal's own effect, one that comes in
 // between would be lost.
-func UntilSignal() context.Context {
+func Until() context.Context {
 	ctx, cancel := context.WithCancel(context.Background())
 	came := make(chan os.Signal, 2)
 	signal.Notify(came, syscall.SIGINT, syscall.SIGTERM)
