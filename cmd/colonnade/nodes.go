@@ -85,6 +85,9 @@ func askNodes(ctx context.Context, nodes []nodeStatus) {
 	for i := range nodes {
 		asked.Go(func() {
 			config, err := askNode(ctx, client, nodes[i])
+			if ctx.Err() != nil && nodes[i].Config != nil {
+				return // broken off by us: what it said last stands
+			}
 			nodes[i].Config, nodes[i].Unknown = config, ""
 			if err != nil {
 				nodes[i].Unknown = err.Error()
