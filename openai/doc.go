@@ -5,7 +5,9 @@
 // # Requests
 //
 // [CheckHead] refuses every request head that two HTTP parsers could read in
-// two ways (RFC 9112, section 11.2: request smuggling). [ParseRoute] knows the
+// two ways (RFC 9112, section 11.2: request smuggling). [Framing] stands below the
+// server's parser and refuses what that does not show: first lines and chunks
+// that are not written as they must be. [ParseRoute] knows the
 // few paths there are and repairs none. [Peek] passes over a body once, without
 // building it, and finds what has to be known of it: the model and whether it
 // streams. It is stricter than any parser behind it, so that none can see

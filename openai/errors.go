@@ -122,6 +122,16 @@ func RateLimited(reason string, retryAfter time.Duration) *Error {
 		Message: "the limits of this account are reached, please slow down", Reason: reason, RetryAfter: retryAfter}
 }
 
+// TooManyConnections is a connection beyond the limit for one address.
+func TooManyConnections(limit int) *Error {
+	e := RateLimited("connections", time.Second)
+	e.Message = fmt.Sprintf("this address has %d connections open, and may have no more: close some, or send more requests over each", limit)
+	return e
+}
+
+// TooManyClients is a connection beyond what a node takes in all.
+func TooManyClients() *Error { return Unavailable("connections", time.Second) }
+
 // OutOfCapacity is a request for which there is no slot and no room or time to
 // wait; reason says which.
 func OutOfCapacity(reason string, retryAfter time.Duration) *Error {

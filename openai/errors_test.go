@@ -76,6 +76,8 @@ func TestErrors(t *testing.T) {
 	f(openai.HeadersTooLarge(5), 43101, 431, "headers_too_large", "invalid_request_error")
 	f(openai.TooManyHeaders(5), 43101, 431, "headers_too_large", "invalid_request_error")
 	f(openai.RateLimited("rate_limited", time.Second), 42901, 429, "rate_limit_exceeded", "rate_limit_error")
+	f(openai.TooManyConnections(5), 42901, 429, "rate_limit_exceeded", "rate_limit_error")
+	f(openai.TooManyClients(), 50301, 503, "unavailable", "server_error")
 	f(openai.OutOfCapacity("queue_full", 1500*time.Millisecond), 42902, 429, "out_of_capacity", "rate_limit_error")
 	f(openai.Internal(), 50000, 500, "internal_error", "server_error")
 	f(openai.EngineFailed("cut"), 50001, 502, "engine_error", "server_error")

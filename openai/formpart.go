@@ -31,6 +31,10 @@ func parsePart(headers []byte) (formPart, *Error) {
 			if !part.disposition(string(value)) {
 				return part, InvalidRequest("", "a part of the form needs: content-disposition: form-data; name=\"…\", the name of letters, digits and . _ - [ ]")
 			}
+		case equalFold(name, "content-type") && isNested(string(value)):
+			return part, InvalidRequest("", "a part of the form has parts of its own")
+		case equalFold(name, "content-encoding"):
+			return part, InvalidRequest("", "the content-encoding of a part of the form is not supported: send it as it is")
 		case equalFold(name, "content-type"):
 			part.plain = part.plain && isPlainText(string(value))
 		case equalFold(name, "content-transfer-encoding"):

@@ -210,9 +210,9 @@ func (g *guard) whole() *Error {
 
 // target accepts a path, or an absolute URL whose host is that of the header.
 func (g *guard) target() *Error {
-	authority, _, absolute, ok := splitTarget(g.head.Target)
-	if !ok {
-		return InvalidRequest("", "the request target is malformed: it must be a path")
+	authority, path, absolute, ok := splitTarget(g.head.Target)
+	if !ok || !wellEscaped(path) {
+		return InvalidRequest("", "the request target is malformed: it must be a path, with %% only before two hexadecimal digits")
 	}
 	if absolute && !equalFold(authority, g.host) {
 		return InvalidRequest("", "the request target names another host than the header \"host\"")
@@ -234,4 +234,24 @@ func splitTarget(target []byte) (authority, path []byte, absolute, ok bool) {
 		return nil, nil, false, false
 	}
 	return rest[:n], rest[n:], true, true
+}
+
+// wellEscaped says whether each percent sign before the query escapes something.
+func wellEscaped(path []byte) bool {
+	path, _, _ = bytes.Cut(path, []byte("?"))
+	for {
+		n := bytes.IndexByte(path, '%')
+		if n < 0 {
+			return true
+		}
+		if n+2 >= len(path) {
+			return false
+		}
+		_, first := hexDigit(path[n+1])
+		_, second := hexDigit(path[n+2])
+		if !first || !second {
+			return false
+		}
+		path = path[n+3:]
+	}
 }

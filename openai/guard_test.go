@@ -45,6 +45,7 @@ func TestCheckHeadAccepts(t *testing.T) {
 		"cookies twice":         head(get, host, "Cookie: a=1", "Cookie: b=2"),
 		"ipv6 host":             head(get, "Host: [::1]:8080"),
 		"query":                 head("GET /v1/realtime?model=a%2Fb HTTP/1.1", host),
+		"percents":              head("GET /v1/models/a%2Fb%00?100% HTTP/1.1", host),
 	} {
 		if err := openai.CheckHead(h); err != nil {
 			t.Errorf("%s: refused: %v", name, err)
@@ -168,7 +169,7 @@ func TestCheckHeadRefuses(t *testing.T) {
 	f("server saw another host", other)
 	for _, target := range []string{"http://evil.example.org/v1/models", "http://api.example.org:81/v1/models", "http://api.example.org@evil/v1/models",
 		"ftp://api.example.org/v1/models", "http://api.example.org", "http:///v1/models", "http://api.example.org?x", "api.example.org:80",
-		"*", "v1/models", "//api.example.org/v1/models#x", "/v1/models#x", "/v1/m\x00", "/v1/m\x7f", "/v1/\u00e4", "/v1/m\r\nX: y", ""} {
+		"*", "v1/models", "//api.example.org/v1/models#x", "/v1/models#x", "/v1/m\x00", "/v1/m\x7f", "/v1/\u00e4", "/v1/m\r\nX: y", "/v1/%", "/v1/%2", "/v1/%zz?a", "http://api.example.org/%", ""} {
 		h := head(get, host)
 		h.Target = []byte(target)
 		f("target "+target, h)

@@ -5,6 +5,13 @@ import "strings"
 // IsJSON says whether an answer of this content type is JSON.
 func IsJSON(contentType string) bool { return isJSON(contentType) }
 
+// IsHTML says whether an answer of this content type is a page for people, which
+// no API's answer is.
+func IsHTML(contentType string) bool {
+	media, _ := splitMediaType(contentType)
+	return equalFold(media, "text/html") || equalFold(media, "application/xhtml+xml")
+}
+
 // isJSON accepts application/json and the like (application/…+json), in UTF-8. A
 // charset of another kind might make an engine read other characters than these.
 func isJSON(contentType string) bool {
@@ -41,12 +48,23 @@ func inUTF8(params string) bool {
 		if len(name) < len("charset") || !equalFold(name[:len("charset")], "charset") {
 			continue
 		}
-		value = strings.Trim(value, " \t\"")
-		if !equalFold(value, "utf-8") && !equalFold(value, "utf8") && !equalFold(value, "us-ascii") {
+		if !isUTF8(strings.Trim(value, " \t\"")) {
 			return false
 		}
 	}
 	return true
+}
+
+// isUTF8 says whether a charset is UTF-8, or a part of it.
+func isUTF8(charset string) bool {
+	return equalFold(charset, "utf-8") || equalFold(charset, "utf8") || equalFold(charset, "us-ascii")
+}
+
+// isNested says whether what has this content type has parts, or a head, of its own.
+func isNested(contentType string) bool {
+	media, _ := splitMediaType(contentType)
+	kind, _, _ := strings.Cut(media, "/")
+	return equalFold(kind, "multipart") || equalFold(kind, "message")
 }
 
 // IsEventStream says whether an answer of this content type is a stream of

@@ -58,6 +58,9 @@ func formBoundary(contentType string) (string, *Error) {
 	if err != nil || strings.Contains(contentType, "*") || strings.Contains(contentType, "\\") {
 		return "", bad
 	}
+	if _, all := splitMediaType(contentType); !inUTF8(all) {
+		return "", InvalidRequest("", "the content type of the form has a charset: forms must be UTF-8")
+	}
 	boundary := params["boundary"]
 	if boundary == "" || len(boundary) > 70 {
 		return "", bad
@@ -126,6 +129,9 @@ func (f *form) headers() ([]byte, bool) {
 
 // take looks at a part, which may be one of those that matter.
 func (f *form) take(p formPart, content span) *Error {
+	if equalFold(p.name, "_charset_") && !isUTF8(string(f.body[content.from:content.to])) { // RFC 7578, section 4.6
+		return InvalidRequest(p.name, "the form field %q must be UTF-8", p.name)
+	}
 	is := fieldOf([]byte(p.name))
 	if is == 0 {
 		folded := appendFolded(nil, []byte(p.name))

@@ -43,6 +43,9 @@ func TestPeekForm(t *testing.T) {
 	f(formType, formBody("content-disposition:form-data;name=\"model\";|m"), seen{Model: "m"})
 	f(formType, strings.TrimSuffix(formBody("model|m"), "\r\n"), seen{Model: "m"})
 	f(`Multipart/Form-Data; Boundary="XX"`, formBody("model|a/b"), seen{Model: "a/b"})
+	f(formType+"; charset=utf-8", formBody("_charset_|UTF-8", "model|m"), seen{Model: "m"})
+	f(formType, formBody("x|--X", "y|XX--\r\n-XX", "z|\r\n--X X", "model|m"), seen{Model: "m"})
+	f(formType, formBody(`Content-Disposition: form-data; filename="a"; name="file"|`+strings.Repeat("\r\n--XY", 1<<20), "model|m"), seen{Model: "m"})
 	f(formType, formBody("model|m", `Content-Disposition: form-data; filename*=UTF-8''%e2%82%ac; name="file"|x`), seen{Model: "m"})
 }
 
@@ -58,7 +61,7 @@ func TestPeekFormRefuses(t *testing.T) {
 	for _, contentType := range []string{"multipart/form-data", "multipart/form-data; boundary=", `multipart/form-data; boundary="X X"`,
 		"multipart/form-data; boundary=XX; boundary=YY", "multipart/form-data; boundary*=us-ascii''XX", "multipart/form-data; boundary=YY",
 		`multipart/form-data; boundary="X\X"`, "multipart/form-data; boundary=" + strings.Repeat("X", 71), "multipart/mixed; boundary=XX",
-		"multipart/form-data; boundary=XX, boundary=YY"} {
+		"multipart/form-data; boundary=XX, boundary=YY", "multipart/form-data; boundary=XX; charset=utf-16", "multipart/form-data; charset=\"utf-7\"; boundary=XX"} {
 		f(contentType, contentType, good)
 	}
 	for name, body := range map[string]string{
@@ -107,6 +110,14 @@ func TestPeekFormRefuses(t *testing.T) {
 		"boundary in content":  formBody("model|m", "x|a--XXb"),
 		"boundary in a line":   formBody("model|m", "x|a--XX\r\nContent-Disposition: form-data; name=\"y\"\r\n\r\nb"),
 		"LF boundary":          formBody("model|m", "x|a\n--XX\r\nContent-Disposition: form-data; name=\"y\"\r\n\r\nb"),
+		"nested":               formBody("model|a", "Content-Disposition: form-data; name=\"x\"\r\nContent-Type: multipart/mixed; boundary=YY|--YY\r\nContent-Disposition: form-data; name=\"model\"\r\n\r\nb\r\n--YY--"),
+		"nested message":       formBody("model|a", "Content-Disposition: form-data; name=\"x\"; filename=\"y\"\r\nContent-Type: Message/rfc822|From: b"),
+		"compressed part":      formBody("model|a", "Content-Disposition: form-data; name=\"x\"; filename=\"y\"\r\nContent-Encoding: gzip|b"),
+		"charset of all":       formBody("_charset_|utf-16", "model|a"),
+		"charset of the rest":  formBody("model|a", "_Charset_|iso-8859-1"),
+		"charset of the model": formBody("Content-Disposition: form-data; name=\"model\"\r\nContent-Type: text/plain; charset=ebcdic|a"),
+		"encoded word":         formBody("model|a", "Content-Disposition: form-data; name=\"=?utf-8?q?model?=\"|b"),
+		"percents in a name":   formBody("model|a", "Content-Disposition: form-data; name*0=\"mod\"; name*1=\"el\"|b"),
 		"two other names":      formBody("model|a", `Content-Disposition: form-data; name="x"; name="y"|b`),
 		"backslash":            formBody("model|a", `Content-Disposition: form-data; filename="a\"; name="x"|b`),
 		"boundary with tail":   formBody("model|m", "x|a\r\n--XXb"),
