@@ -31,28 +31,36 @@ type Config struct {
 // Handler returns the pages.
 func Handler(c Config) http.Handler {
 	mux := http.NewServeMux()
+	pages := []string{"/health/live", "/health/ready"}
+	page := func(path string, h http.HandlerFunc) {
+		pages = append(pages, path)
+		mux.HandleFunc("GET "+path, h)
+	}
 	mux.HandleFunc("GET /health/live", func(w http.ResponseWriter, _ *http.Request) { writeText(w, http.StatusOK, "live\n") })
 	mux.HandleFunc("GET /health/ready", ready(c.Ready))
 	if c.Metrics != nil {
-		mux.Handle("GET /metrics", promhttp.HandlerFor(c.Metrics, promhttp.HandlerOpts{}))
+		page("/metrics", promhttp.HandlerFor(c.Metrics, promhttp.HandlerOpts{}).ServeHTTP)
 	}
 	if c.Fleet != nil {
-		mux.HandleFunc("GET /debug/fleet", asJSON(c.Fleet))
+		page("/debug/fleet", asJSON(c.Fleet))
 	}
 	if c.Config != nil {
-		mux.HandleFunc("GET /debug/config", asJSON(c.Config))
+		page("/debug/config", asJSON(c.Config))
 	}
 	if c.Pools != nil {
-		mux.HandleFunc("GET /debug/pools", asJSON(c.Pools))
+		page("/debug/pools", asJSON(c.Pools))
 	}
 	if c.Check != nil {
-		mux.HandleFunc("GET /debug/check", check(c.Check))
+		page("/debug/check", check(c.Check))
 	}
-	mux.HandleFunc("GET /debug/pprof/", pprof.Index)
+	page("/debug/pprof/", pprof.Index)
 	mux.HandleFunc("GET /debug/pprof/cmdline", pprof.Cmdline)
 	mux.HandleFunc("GET /debug/pprof/profile", pprof.Profile)
 	mux.HandleFunc("GET /debug/pprof/symbol", pprof.Symbol)
 	mux.HandleFunc("GET /debug/pprof/trace", pprof.Trace)
+	mux.HandleFunc("GET /{$}", func(w http.ResponseWriter, _ *http.Request) {
+		writeText(w, http.StatusOK, strings.Join(pages, "\n")+"\n")
+	})
 	return mux
 }
 

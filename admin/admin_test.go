@@ -82,7 +82,8 @@ func TestPages(t *testing.T) {
 	f("/debug/pprof/goroutine?debug=1", 200, "goroutine profile")
 	f("/debug/pprof/cmdline", 200, "")
 	f("/debug/nothing", 404, "")
-	f("/", 404, "")
+	f("/nothing", 404, "")
+	f("/", 200, "/metrics\n/debug/fleet\n")
 
 	notReady = errors.New("no table has been loaded yet")
 	broken = []error{errors.New("pool p: held 3, slots say 2"), errors.Join(errors.New("two"), errors.New("lines"))}

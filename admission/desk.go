@@ -19,6 +19,7 @@ type Desk struct {
 	colo   string
 	probe  Probe
 	logger *slog.Logger
+	right  *permits.Right // to grant, of all pools
 
 	wake chan struct{} // to Run: the endpoints have changed
 
@@ -43,7 +44,7 @@ type engine struct {
 // NewDesk returns a desk without pools, to be run.
 func NewDesk(colo string, probe Probe, logger *slog.Logger) *Desk {
 	return &Desk{
-		colo: colo, probe: probe, logger: logger, wake: make(chan struct{}, 1),
+		colo: colo, probe: probe, logger: logger, right: permits.NewRight(), wake: make(chan struct{}, 1),
 		pools: map[string]*Pool{}, engines: map[string]*engine{},
 	}
 }
@@ -114,6 +115,7 @@ func (d *Desk) forgetPoolsLocked() {
 // configureLocked creates or updates the pool of doc.
 func (d *Desk) configureLocked(doc *fleet.Pool) {
 	config := poolConfig(doc)
+	config.Right = d.right
 	p, ok := d.pools[doc.Name]
 	if !ok {
 		p = &Pool{name: doc.Name, desk: d, permits: permits.New(config)}

@@ -47,11 +47,14 @@ func (p *Pool) Acquire(ctx context.Context, r permits.Request) (Grant, error) {
 		if err != nil {
 			return Grant{}, err
 		}
-		if e, ok := (*p.endpoints.Load())[permit.Endpoint()]; ok {
+		e, ok := (*p.endpoints.Load())[permit.Endpoint()]
+		if ok && p.desk.right.Held() {
 			return Grant{Permit: permit, Endpoint: e}, nil
 		}
-		// The endpoint was removed between the grant and here: take another.
-		permit.Release()
+		// Between the grant and here, the endpoint was removed: take another. Or the process was stopped for so long that
+		// somebody else may have granted the same slot.
+		permit.Undo()
+		r.MaxWait -= permit.Queued()
 		r.Rejoin = true
 	}
 }

@@ -40,6 +40,18 @@ func NewColoMetrics(reg prometheus.Registerer, pools func() []PoolState) *ColoMe
 	return m
 }
 
+// RegisterGrants registers whether a colo server may grant permits. may is called at each scrape.
+func RegisterGrants(reg prometheus.Registerer, may func() bool) {
+	reg.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+		Name: "colonnade_may_grant", Help: "1 while this server may grant permits; 0 while requests wait until its place in etcd is certain again.",
+	}, func() float64 {
+		if may() {
+			return 1
+		}
+		return 0
+	}))
+}
+
 // QueueWait observes how long a request waited for its permit.
 func (m *ColoMetrics) QueueWait(pool string, d time.Duration) {
 	m.queueWait.WithLabelValues(pool).Observe(d.Seconds())

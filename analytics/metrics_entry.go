@@ -1,6 +1,11 @@
 package analytics
 
-import "github.com/prometheus/client_golang/prometheus"
+import (
+	"strings"
+	"sync"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
 
 // ModelState is one model at an entry as it stands.
 type ModelState struct {
@@ -14,6 +19,7 @@ type EntryMetrics struct {
 	failures *prometheus.CounterVec
 	retries  prometheus.Counter
 	refusals *prometheus.CounterVec
+	reasons  reasons
 }
 
 // NewEntryMetrics registers an entry's metrics. models is called at each scrape.
@@ -48,5 +54,41 @@ func (m *EntryMetrics) ForwardFailure(colo string) { m.failures.WithLabelValues(
 // Retried counts an attempt after the first.
 func (m *EntryMetrics) Retried() { m.retries.Inc() }
 
-// Refused counts a refusal. reason is one of ours, never a client's text.
-func (m *EntryMetrics) Refused(reason string) { m.refusals.WithLabelValues(reason).Inc() }
+const (
+	mostReasons   = 64 // told apart
+	longestReason = 40
+	otherReason   = "other"
+)
+
+// Refused counts a refusal. reason is one of ours, never a client's text; but it may come from a colo server, of another
+// version or worse, so its length and the number of different ones are bounded.
+func (m *EntryMetrics) Refused(reason string) {
+	m.refusals.WithLabelValues(m.reasons.bounded(reason)).Inc()
+}
+
+// reasons are those that have been seen.
+type reasons struct {
+	mu   sync.Mutex // guards the field below
+	seen map[string]bool
+}
+
+func (r *reasons) bounded(reason string) string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	switch {
+	case r.seen[reason]:
+		return reason
+	case len(r.seen) >= mostReasons, !isReason(reason):
+		return otherReason
+	case r.seen == nil:
+		r.seen = map[string]bool{}
+	}
+	r.seen[strings.Clone(reason)] = true
+	return reason
+}
+
+// isReason says whether a text is a word of the sort that reasons are: small letters and underscores.
+func isReason(s string) bool {
+	other := func(c rune) bool { return c != '_' && (c < 'a' || c > 'z') }
+	return s != "" && len(s) <= longestReason && strings.IndexFunc(s, other) < 0
+}

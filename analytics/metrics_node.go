@@ -38,12 +38,34 @@ func RegisterConfig(reg prometheus.Registerer, state func() ConfigState) {
 	})
 }
 
+// Connections are those to a node's listener for requests.
+type Connections struct {
+	Open                         int
+	RefusedAddress, RefusedTotal uint64 // since the node started: one address had too many; there were too many in all
+}
+
+// RegisterConnections registers the metrics of a node's connections. state is called at each scrape.
+func RegisterConnections(reg prometheus.Registerer, state func() Connections) {
+	open := prometheus.NewDesc("colonnade_connections", "Connections to the listener for requests.", nil, nil)
+	refused := prometheus.NewDesc("colonnade_connections_refused_total", "Connections that were one too many, of their address or in all.",
+		[]string{"reason"}, nil)
+	reg.MustRegister(stateCollector{
+		descs: []*prometheus.Desc{open, refused},
+		collect: func(out chan<- prometheus.Metric) {
+			s := state()
+			out <- gauge(open, float64(s.Open))
+			out <- counter(refused, float64(s.RefusedAddress), "address")
+			out <- counter(refused, float64(s.RefusedTotal), "total")
+		},
+	})
+}
+
 // RegisterEvents registers the metrics of a node's event log. stats is called at each scrape.
 func RegisterEvents(reg prometheus.Registerer, stats func() LogStats) {
 	desc := func(name, help string, labels ...string) *prometheus.Desc {
 		return prometheus.NewDesc("colonnade_events_"+name, help, labels, nil)
 	}
-	appended := desc("appended_total", "Events logged.")
+	appended := desc("appended_total", "Events that were to be logged, dropped ones included.")
 	crashed := desc("crashed_total", "Requests of an earlier run that were ended as crashed.")
 	dropped := desc("dropped_total", "Events no longer kept: at the disk bound, or since they could not be written.", "segment")
 	torn := desc("torn_total", "Bad lines that an earlier run left.")

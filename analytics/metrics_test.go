@@ -35,6 +35,36 @@ func scrape(t *testing.T, reg *prometheus.Registry) string {
 	return w.Body.String()
 }
 
+func TestReasonsAreBounded(t *testing.T) {
+	reg := prometheus.NewRegistry()
+	m := analytics.NewEntryMetrics(reg, func() []analytics.ModelState { return nil })
+	for _, reason := range []string{"queue_full", "queue_full", "", "Hello, world", strings.Repeat("x", 100), "a\"b"} {
+		m.Refused(reason)
+	}
+	compare(t, reg, `
+		colonnade_refusals_total{reason="queue_full"} 2
+		colonnade_refusals_total{reason="other"} 4`)
+	for i := range 26 * 26 {
+		m.Refused(string([]byte{'a' + byte(i/26), 'a' + byte(i%26)}))
+	}
+	m.Refused("queue_full")
+	if n, err := testutil.GatherAndCount(reg, "colonnade_refusals_total"); err != nil || n != 65 {
+		t.Errorf("%d series, %v", n, err)
+	}
+	compare(t, reg, `colonnade_refusals_total{reason="queue_full"} 3`)
+}
+
+func TestConnectionsAreReadWhenScraped(t *testing.T) {
+	reg := prometheus.NewRegistry()
+	now := analytics.Connections{Open: 1}
+	analytics.RegisterConnections(reg, func() analytics.Connections { return now })
+	now = analytics.Connections{Open: 5, RefusedAddress: 7, RefusedTotal: 2}
+	compare(t, reg, `
+		colonnade_connections 5
+		colonnade_connections_refused_total{reason="address"} 7
+		colonnade_connections_refused_total{reason="total"} 2`)
+}
+
 func TestColoStateIsReadWhenScraped(t *testing.T) {
 	reg := prometheus.NewRegistry()
 	state := analytics.PoolState{

@@ -148,9 +148,28 @@ func (t *Table) addPools(r resolver) {
 			t.addPool(r, pool)
 		}
 	}
+	for name := range t.realtimeOnly() {
+		t.pools[name] = r.realtime(t.pools[name])
+	}
 	for _, name := range slices.Sorted(maps.Keys(t.pools)) {
 		t.poolList = append(t.poolList, t.pools[name])
 	}
+}
+
+// realtimeOnly are the pools that have models, all of them realtime.
+func (t *Table) realtimeOnly() map[string]bool {
+	only := map[string]bool{}
+	for _, m := range t.modelList {
+		if m.Type == TypeRealtime {
+			only[m.Pool] = true
+		}
+	}
+	for _, m := range t.modelList {
+		if m.Type != TypeRealtime {
+			delete(only, m.Pool)
+		}
+	}
+	return only
 }
 
 func (t *Table) addPool(r resolver, name string) {

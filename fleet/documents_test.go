@@ -68,6 +68,25 @@ func TestBuiltinPool(t *testing.T) {
 	}
 }
 
+// Sessions hold their slots for long: of a pool that has nothing else, one account gets half, unless a document says how much.
+func TestShareOfRealtimePools(t *testing.T) {
+	f := func(want float64, docs ...string) {
+		t.Helper()
+		if got := documents(t, docs...).Table().Pool("p").Permits.MaxShare; got != want {
+			t.Errorf("%q: max_share %v, want %v", docs, got, want)
+		}
+	}
+	const talk, chat = "{type: realtime, pool: p}", "{type: chat, pool: p}"
+	f(1, "models/a", chat)
+	f(0.5, "models/a", talk)
+	f(0.5, "models/a", talk, "models/b", talk, "pools/p", "permits: {per_endpoint: 4}")
+	f(1, "models/a", talk, "models/b", chat)
+	f(1, "models/a", talk, "pools/p", "permits: {max_share: 1}")
+	f(0.25, "models/a", talk, "pools/p", "permits: {max_share: 0.25}")
+	f(0.8, "models/a", talk, "defaults", "pool: {permits: {max_share: 0.8}}")
+	f(1, "pools/p", "{}")
+}
+
 func TestBuiltinEndpoints(t *testing.T) {
 	f := func(engine string, concurrency int, path string, timeout time.Duration) {
 		t.Helper()

@@ -1,10 +1,21 @@
 package fleet
 
-import "encoding/json"
+import (
+	"encoding/json"
+	"maps"
+)
 
-// MarshalJSON writes the whole table as it is in force, for debug pages: each document by its key, with everything resolved.
+// MarshalJSON writes the whole table as [Table.Dump] returns it.
 func (t *Table) MarshalJSON() ([]byte, error) {
-	return json.Marshal(struct {
+	return json.Marshal(t.Dump(func(string) bool { return true }))
+}
+
+// Dump returns the table as it is in force, for debug pages in JSON: each document by its key, with everything resolved.
+// Those whose keys are not wanted are left out: a node that does not watch them would show defaults that are not in force.
+func (t *Table) Dump(wanted func(key string) bool) any {
+	nouns := t.nouns()
+	maps.DeleteFunc(nouns, func(key string, _ any) bool { return !wanted(key) })
+	return struct {
 		Revision  int64          `json:"revision"`
 		Rejected  []Rejection    `json:"rejected"`
 		Conflicts []Conflict     `json:"conflicts"`
@@ -12,7 +23,7 @@ func (t *Table) MarshalJSON() ([]byte, error) {
 		Suspect   []string       `json:"suspect"`
 		Origins   []string       `json:"origins"`
 		Documents map[string]any `json:"documents"`
-	}{t.Revision, t.Rejected, t.Conflicts, t.Held, t.Suspect, t.origins, t.nouns()})
+	}{t.Revision, t.Rejected, t.Conflicts, t.Held, t.Suspect, t.origins, nouns}
 }
 
 // nouns returns everything in the table by its key.

@@ -97,6 +97,26 @@ func (r resolver) pool(name string) *Pool {
 	return &p
 }
 
+// realtimeShare is what one account may hold of a pool of which all models are realtime, unless a document says otherwise:
+// sessions last for minutes or hours, and whoever has all slots would keep everybody else out for as long.
+const realtimeShare = 0.5
+
+// realtime returns a pool of which all models are realtime.
+func (r resolver) realtime(p *Pool) *Pool {
+	said := func(tree map[string]any) bool {
+		permits, _ := tree["permits"].(map[string]any)
+		_, ok := permits["max_share"]
+		return ok
+	}
+	doc := r.docs.good[documentKey(KindPool, p.Name)]
+	if said(r.under("pool")) || doc != nil && said(doc.tree) {
+		return p
+	}
+	own := *p // the other is shared with tables in which it may have other models
+	own.Permits.MaxShare = realtimeShare
+	return &own
+}
+
 // finish fills in what depends on the model's own name, or stands in a list where layers do not reach.
 func (m *Model) finish() {
 	if m.Pool == "" {

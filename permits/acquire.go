@@ -62,7 +62,7 @@ func (p *Pool) admit(ctx context.Context, r *Request) (*lease, *waiter, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	arrival := p.queue.Len()
-	if p.free > 0 && !p.draining && now < deadline {
+	if p.free > 0 && !p.draining && now < deadline && p.mayGrantLocked(now) {
 		if l := p.takeLocked(now, r); l != nil {
 			l.arrival = arrival
 			return l, nil, nil

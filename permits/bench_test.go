@@ -13,7 +13,9 @@ import (
 func BenchmarkAcquireRelease(b *testing.B) {
 	for _, endpoints := range []int{1, 4, 16} {
 		b.Run(fmt.Sprintf("endpoints=%d", endpoints), func(b *testing.B) {
-			p := permits.New(config())
+			c := config()
+			c.Right = permits.NewRight()
+			p := permits.New(c)
 			p.SetEndpoints(fleet(endpoints, 16))
 			ctx, cancel := context.WithCancel(context.Background())
 			defer cancel()
@@ -31,7 +33,9 @@ func BenchmarkAcquireRelease(b *testing.B) {
 
 // Many at once, with slots for all.
 func BenchmarkAcquireReleaseParallel(b *testing.B) {
-	p := permits.New(config())
+	c := config()
+	c.Right = permits.NewRight()
+	p := permits.New(c)
 	p.SetEndpoints(fleet(4, 16))
 	b.ReportAllocs()
 	b.RunParallel(func(pb *testing.PB) {

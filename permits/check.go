@@ -117,7 +117,7 @@ func (p *Pool) checkWaiterLocked(w *waiter, fail failFunc) {
 	if w.decided {
 		fail("a request of account %q waits though it was decided", w.item.Account)
 	}
-	if !p.queue.Capped(&w.item) && p.acceptLocked(&w.item) {
+	if !p.withheld && !p.queue.Capped(&w.item) && p.acceptLocked(&w.item) {
 		fail("a request of account %q waits beside a free slot of endpoint %q", w.item.Account, w.chosen.ID)
 	}
 }

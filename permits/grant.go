@@ -55,6 +55,9 @@ func (t Permit) ReleaseUsed(cost float64) {
 	t.lease.release(t.serial, cost, true)
 }
 
+// Undo gives back a permit of which no use was made; like Release, once. It costs the account nothing.
+func (t Permit) Undo() { t.lease.release(t.serial, 0, false) }
+
 // release takes a permit back. One that was not taken, because its request had gone, says nothing about how long
 // permits are held.
 func (l *lease) release(serial uint64, used float64, taken bool) {
@@ -108,6 +111,11 @@ func (p *Pool) leaseLocked() *lease {
 // everything that may have made a slot free or a request able to use one.
 func (p *Pool) dispatchLocked(now time.Duration) {
 	p.now = now
+	if !p.mayGrantLocked(now) {
+		p.watchLocked(now)
+		return
+	}
+	p.withheld = false
 	for p.free > 0 && p.queue.Len() > 0 {
 		it, running := p.queue.Next(p.began.Add(now), p.accept)
 		if it == nil {

@@ -15,8 +15,10 @@ type Pool struct {
 
 	mu        sync.Mutex // guards the fields below
 	config    Config
-	closed    bool // nobody waits any more
-	draining  bool // nothing is granted any more
+	lead      time.Duration // what is to be added to an instant here to compare it with one of config.Right
+	withheld  bool          // free slots may be kept from those who wait: there was no right to grant
+	closed    bool          // nobody waits any more
+	draining  bool          // nothing is granted any more
 	queue     *fairqueue.Queue
 	endpoints map[string]*endpoint // by ID; those removed too while permits are held on them
 	order     []*endpoint          // those of the pool, as they were set
@@ -60,6 +62,9 @@ func (p *Pool) Configure(c Config) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.config = c
+	if c.Right != nil {
+		p.lead = p.began.Sub(c.Right.began)
+	}
 	p.adjustLocked(now)
 }
 
@@ -88,6 +93,9 @@ func (p *Pool) Load() Load {
 
 func (p *Pool) loadLocked(now time.Duration) Load {
 	l := Load{Limit: p.limit, Held: p.heldLocked(), Free: p.free, Queued: p.queue.Len()}
+	if !p.mayGrantLocked(now) {
+		l.Free = 0
+	}
 	if l.Free > 0 {
 		l.Known = true
 		return l

@@ -48,6 +48,8 @@ type Config struct {
 	MaxWait    time.Duration // the longest that any request waits
 
 	PromoteAfter time.Duration // when a waiter of a low band may go before a higher one; 0: never
+
+	Right *Right // without it nothing is granted, and whoever could be served waits; nil: it always may
 }
 
 // Endpoint is an engine as far as permits go. The ID stands for the engine: whatever else changes, what is held under
@@ -111,7 +113,7 @@ func (r *Refusal) Error() string { return "no permit: " + string(r.Reason) }
 type Load struct {
 	Limit    int           // slots of all usable endpoints
 	Held     int           // permits held, also on endpoints that are no longer usable
-	Free     int           // slots that a request could get now
+	Free     int           // slots that a request could get now; none while the pool has no right to grant
 	Queued   int           // requests waiting
 	Expected time.Duration // wait of a newcomer that holds nothing yet, in band Standard
 	Known    bool          // whether Expected is measured; without it the rate was not yet known

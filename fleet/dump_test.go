@@ -1,0 +1,26 @@
+package fleet_test
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+
+	"colonnade/fleet"
+)
+
+// A node that does not watch pools must not show made-up ones.
+func TestDump(t *testing.T) {
+	docs := fleet.NewDocuments()
+	if err := docs.Put("models/m", []byte("pool: p\n"), 1); err != nil {
+		t.Fatal(err)
+	}
+	f := func(wanted func(string) bool, want bool) {
+		t.Helper()
+		text, err := json.Marshal(docs.Table().Dump(wanted))
+		if err != nil || !strings.Contains(string(text), `"models/m"`) || strings.Contains(string(text), `"pools/p"`) != want {
+			t.Errorf("%s, %v; want pools: %v", text, err, want)
+		}
+	}
+	f(func(string) bool { return true }, true)
+	f(func(key string) bool { return strings.HasPrefix(key, "models/") }, false)
+}

@@ -1,0 +1,152 @@
+package permits_test
+
+import (
+	"context"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"colonnade/permits"
+)
+
+// under returns a pool whose right to grant a test gives and takes.
+func under(t *testing.T, es ...permits.Endpoint) (*permits.Pool, *permits.Right) {
+	c := config()
+	c.Right = permits.NewRight()
+	return newPool(t, c, es...), c.Right
+}
+
+// Without the right, neither newcomers are granted anything nor those who wait, whatever comes free; and all are served
+// when it returns, those first who came first.
+func TestNothingIsGrantedWithoutTheRight(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p, right := under(t, fleet(1, 2)...)
+		first, second := take(t, p, patient("a")), take(t, p, patient("a"))
+		waiting := start(t.Context(), p, patient("b"))
+		synctest.Wait()
+		right.Set(time.Now().Add(time.Second))
+		time.Sleep(time.Second)
+
+		first.Release()
+		second.Release()
+		p.MarkFull("e0", time.Now().Add(time.Second))
+		time.Sleep(2 * time.Second) // its end hands slots over, too
+		p.SetEndpoints(fleet(3, 2))
+		p.Configure(func() permits.Config { c := config(); c.Right = right; return c }())
+		newcomer := start(t.Context(), p, patient("c"))
+		synctest.Wait()
+		if l := p.Load(); l.Held != 0 || l.Queued != 2 || l.Free != 0 || l.Limit != 6 {
+			t.Errorf("without the right: %+v", l)
+		}
+		refuse(t, p, permits.Request{Account: "d", MaxExpected: -1}, permits.Busy)
+		check(t, p)
+
+		right.Set(time.Now().Add(time.Second))
+		p.Dispatch()
+		for _, done := range []<-chan result{waiting, newcomer} {
+			r := <-done
+			if r.err != nil {
+				t.Fatal(r.err)
+			}
+			if r.permit.Queued() < 2*time.Second && done == waiting {
+				t.Errorf("waited %v", r.permit.Queued())
+			}
+			r.permit.Release()
+		}
+		take(t, p, patient("d")).Release()
+	})
+}
+
+// The queue is as bounded as ever while there is no right: in requests, and in time.
+func TestQueueIsBoundedWithoutTheRight(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := config()
+		c.Limit, c.Right = 1, permits.NewRight()
+		p := newPool(t, c, fleet(1, 8)...)
+		c.Right.Set(time.Time{})
+		waiting := start(t.Context(), p, patient("a"))
+		synctest.Wait()
+		refuse(t, p, patient("a"), permits.QueueFull)
+		began := time.Now()
+		wantRefusal(t, (<-waiting).err, permits.QueueTimeout)
+		if took := time.Since(began); took != c.MaxWait {
+			t.Errorf("waited for %v", took)
+		}
+	})
+}
+
+// A newcomer that arrives when the right has returned does not overtake those who waited for it.
+func TestRightIsNotOvertaken(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p, right := under(t, fleet(1, 1)...)
+		right.Set(time.Time{})
+		waiting := start(t.Context(), p, patient("a"))
+		synctest.Wait()
+		right.Set(time.Now().Add(time.Hour))
+		newcomer := start(t.Context(), p, patient("b")) // before anybody has told the pool
+		synctest.Wait()
+		select {
+		case r := <-waiting:
+			r.permit.Release()
+		case r := <-newcomer:
+			t.Error("the newcomer was first")
+			r.permit.Release()
+		}
+		(<-newcomer).permit.Release()
+	})
+}
+
+// A permit of which no use was made says nothing of how long permits are held.
+func TestUndo(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p, _ := under(t, fleet(1, 1)...)
+		for range 100 {
+			permit := take(t, p, patient("a"))
+			time.Sleep(time.Second)
+			permit.Undo()
+		}
+		if s := p.Snapshot(); s.Rate != 0 || s.Held != 0 || s.Released != 100 {
+			t.Errorf("%+v", s)
+		}
+	})
+}
+
+// The right comes and goes while many ask: nobody is granted anything while it is away, and nobody is forgotten.
+func TestRightComesAndGoes(t *testing.T) {
+	p, right := under(t, fleet(2, 3)...)
+	var all sync.WaitGroup
+	stop := make(chan struct{})
+	for range 8 {
+		all.Go(func() {
+			for {
+				select {
+				case <-stop:
+					return
+				default:
+				}
+				permit, err := p.Acquire(context.Background(), patient("a"))
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				permit.Release()
+			}
+		})
+	}
+	for range soak(200, 20_000) {
+		right.Set(time.Time{})
+		before := p.Snapshot()
+		time.Sleep(100 * time.Microsecond)
+		if after := p.Snapshot(); after.Granted != before.Granted {
+			t.Fatalf("%d were granted without the right", after.Granted-before.Granted)
+		}
+		right.Set(time.Now().Add(time.Hour))
+		p.Dispatch()
+		for granted := p.Snapshot().Granted; p.Snapshot().Granted == granted; {
+			time.Sleep(10 * time.Microsecond)
+		}
+	}
+	close(stop)
+	all.Wait()
+}
