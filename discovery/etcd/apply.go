@@ -15,10 +15,10 @@ import (
 
 // etcd refuses transactions of more than 128 operations or 1.5 MiB unless it is told otherwise.
 const (
-	maxTxnDocuments = 100
-	maxTxnBytes     = 1 << 20
-	applyTimeout    = 10 * time.Second
-	applyTries      = 10 // for one transaction, while others change the accounts in it
+	MaxTogether  = 100 // documents that are put, or deleted, as one
+	maxTxnBytes  = 1 << 20
+	applyTimeout = 10 * time.Second
+	applyTries   = 10 // for one transaction, while others change the accounts in it
 )
 
 // Apply checks all documents and then puts them, in transactions of up to a hundred. If one is bad, or two have the same key,
@@ -155,7 +155,7 @@ func batch(prefix string, docs []toPut) []toPut {
 	bytes := 0
 	for i, d := range docs {
 		bytes += len(prefix) + len(d.Key) + len(d.Value)
-		if i == maxTxnDocuments || i > 0 && bytes > maxTxnBytes {
+		if i == MaxTogether || i > 0 && bytes > maxTxnBytes {
 			return docs[:i]
 		}
 	}
@@ -165,7 +165,7 @@ func batch(prefix string, docs []toPut) []toPut {
 // Delete deletes documents, in transactions of up to a hundred, and returns the keys of those that were there, also with an
 // error.
 func Delete(ctx context.Context, client *clientv3.Client, prefix string, keys []string) (found []string, err error) {
-	for some := range slices.Chunk(keys, maxTxnDocuments) {
+	for some := range slices.Chunk(keys, MaxTogether) {
 		var ops []clientv3.Op
 		for _, key := range some {
 			ops = append(ops, clientv3.OpDelete(prefix+key))

@@ -160,7 +160,7 @@ func (w *Watcher) restore(c *cache) {
 		return
 	}
 	for _, d := range s.Documents {
-		if w.isWanted(d.Key) {
+		if w.Wants(d.Key) {
 			w.ledger.restore(d, time.Now())
 		}
 	}

@@ -82,6 +82,7 @@ func (l *Lease) parent() string {
 
 // tryCreate takes a lease and puts the key; false means that another was quicker.
 func (l *Lease) tryCreate(ctx context.Context) (bool, error) {
+	asked := time.Now()
 	granted, err := l.grant(ctx)
 	if err != nil {
 		return false, fmt.Errorf("cannot get a lease for %s: %w", l.r.Key, err)
@@ -98,6 +99,7 @@ func (l *Lease) tryCreate(ctx context.Context) (bool, error) {
 		return false, fmt.Errorf("cannot put %s: %w", l.r.Key, err)
 	}
 	if created {
+		l.tenure.confirmed(asked, time.Now())
 		l.r.Logger.Info("registered", "key", l.r.Key, "ttl", l.r.TTL)
 	}
 	return created, nil
@@ -139,6 +141,7 @@ type vacancy struct {
 
 // look returns a *TakenError if the holder certainly lives.
 func (v *vacancy) look(ctx context.Context, l *Lease, there *clientv3.GetResponse) error {
+	l.tenure.doubted()
 	holder := there.Kvs[0]
 	if v.began == 0 {
 		v.began = there.Header.Revision

@@ -29,6 +29,7 @@ type Registration struct {
 	TTL    time.Duration // whole seconds; 0 = DefaultTTL
 	Alone  bool          // refused while another key stands beside it: one server in a colo
 	Logger *slog.Logger
+	Tenure Tenure
 
 	// Saved is a file that remembers the lease, so that a node that was killed need not wait until it has run out: the next run
 	// under this name ends it. Only for a node that holds a lock by which it knows that its earlier run is dead. "" = none.
@@ -39,6 +40,7 @@ type Registration struct {
 type Lease struct {
 	r          Registration
 	afterCrash bool
+	tenure     *tenure
 
 	// Owned by Register and Run, one after the other.
 	earlier []ownLease // leases of ours, the newest last
@@ -60,7 +62,7 @@ func NewLease(r Registration) *Lease {
 	if r.Logger == nil {
 		r.Logger = slog.New(slog.DiscardHandler)
 	}
-	l := &Lease{r: r, value: r.Value}
+	l := &Lease{r: r, value: r.Value, tenure: newTenure(r)}
 	l.loadEarlier()
 	return l
 }
@@ -78,22 +80,32 @@ func Register(ctx context.Context, r Registration) (*Lease, error) {
 	return l, nil
 }
 
+// Presume begins the [Tenure] without etcd, which is away, for a node that starts and knows of nobody else who may have its
+// place.
+func (l *Lease) Presume() { l.tenure.presumed(time.Now()) }
+
 // Run keeps the document in etcd until ctx ends, then removes it and returns nil. When the lease was lost, it registers again.
 // It returns a *TakenError if another node that lives has taken the place meanwhile.
 func (l *Lease) Run(ctx context.Context) error {
 	l.served = true
 	defer l.leave(ctx)
+	defer l.beat()()
 	tick := time.NewTicker(l.renewEvery())
 	defer tick.Stop()
 	failing := false
 	for {
-		err := l.renew(ctx)
+		asked := time.Now()
+		l.tenure.beat(asked) // if it has lapsed, what is asked now counts
+		err := l.renew(ctx, asked)
 		if ctx.Err() != nil {
 			return nil
 		}
 		var taken *TakenError
 		if errors.As(err, &taken) {
 			return err
+		}
+		if err != nil {
+			l.tenure.unanswered(asked, time.Now())
 		}
 		if err != nil && !failing {
 			l.r.Logger.Warn("cannot renew the registration; trying on", "key", l.r.Key, "error", err)
@@ -104,6 +116,35 @@ func (l *Lease) Run(ctx context.Context) error {
 		case <-ctx.Done():
 			return nil
 		}
+	}
+}
+
+// beatsPerTTL is how often a process shows that it goes on.
+const beatsPerTTL = 20
+
+// beat lets the tenure know that the process goes on, until end is called, which ends the tenure too.
+func (l *Lease) beat() (end func()) {
+	if l.r.Tenure.Until == nil {
+		return func() {}
+	}
+	stop, stopped := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(stopped)
+		tick := time.NewTicker(l.r.TTL / beatsPerTTL)
+		defer tick.Stop()
+		for {
+			select {
+			case <-tick.C:
+				l.tenure.beat(time.Now())
+			case <-stop:
+				return
+			}
+		}
+	}()
+	return func() {
+		close(stop)
+		<-stopped
+		l.tenure.end()
 	}
 }
 
@@ -118,19 +159,32 @@ func (l *Lease) Update(ctx context.Context, value []byte) error {
 	return l.holdLocked(ctx)
 }
 
-// renew keeps the lease alive and the document as it should be.
-func (l *Lease) renew(ctx context.Context) error {
+// renew keeps the lease alive and the document as it should be. It began at asked.
+func (l *Lease) renew(ctx context.Context, asked time.Time) error {
 	id := l.current()
 	if id == 0 {
 		return l.claim(ctx)
 	}
-	if err := l.keepAlive(ctx, id); errors.Is(err, rpctypes.ErrLeaseNotFound) {
-		l.r.Logger.Warn("the lease was lost; registering again", "key", l.r.Key)
+	err := l.keepAlive(ctx, id)
+	if err == nil {
+		err = l.hold(ctx)
+	}
+	if errors.Is(err, rpctypes.ErrLeaseNotFound) || errors.Is(err, errNotThere) {
+		l.r.Logger.Warn("the lease or its place was lost; registering again", "key", l.r.Key)
+		l.tenure.doubted()
 		l.forget()
 		return l.claim(ctx)
-	} else if err != nil {
-		return err
 	}
+	if err == nil {
+		l.tenure.confirmed(asked, time.Now())
+	}
+	return err
+}
+
+// errNotThere says that the key was deleted, and somebody else was quicker.
+var errNotThere = errors.New("the key is not there any more")
+
+func (l *Lease) hold(ctx context.Context) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.holdLocked(ctx)
@@ -175,7 +229,10 @@ func (l *Lease) holdLocked(ctx context.Context) error {
 	found := answer.Responses[0].GetResponseRange().Kvs
 	if len(found) == 0 {
 		l.r.Logger.Warn("the registration was deleted; putting it again", "key", l.r.Key)
-		_, err := l.createLocked(ctx, l.id)
+		created, err := l.createLocked(ctx, l.id)
+		if err == nil && !created {
+			err = errNotThere
+		}
 		return err
 	}
 	if lease := found[0].Lease; lease != int64(l.id) && lease != 0 { // 0: somebody put our key by hand

@@ -152,8 +152,8 @@ func (w *Watcher) listAt(ctx context.Context, revision int64) ([]Stored, int64, 
 	return l.found, l.revision, nil
 }
 
-// isWanted reports whether a list would have the key.
-func (w *Watcher) isWanted(key string) bool {
+// Wants reports whether documents of that key are watched.
+func (w *Watcher) Wants(key string) bool {
 	return slices.ContainsFunc(w.wanted(), func(kind string) bool {
 		return key == kind || isFolder(kind) && strings.HasPrefix(key, kind)
 	})

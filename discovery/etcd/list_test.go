@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"colonnade/discovery/etcd"
 	"colonnade/fleet"
@@ -20,7 +21,9 @@ func TestList(t *testing.T) {
 	if err := etcd.Apply(s.ctx(), s.client, prefix, docs); err != nil {
 		t.Fatal(err)
 	}
-	s.register(s.registration("servers/ams/a"))
+	leased := s.registration("servers/ams/a")
+	leased.TTL = time.Minute
+	s.register(leased)
 	bad := s.put("models/m007", "bad: [")
 	last := s.put("models", "{}")
 	list := func(under string) []etcd.Stored {

@@ -33,7 +33,7 @@ func (l *ledger) suspect(key string, e entry, now time.Time) {
 	if kindOf(key) == fleet.KindEndpoint {
 		stays = "while its health check succeeds"
 	}
-	l.warn(now, "a lease ran out; the document stays in force for now", key, "key", key, "revision", e.noticed, "stays", stays)
+	l.warn(now, "a document is gone that stood under a lease (it ran out, or the document was deleted); it stays in force for now", key, "key", key, "revision", e.noticed, "stays", stays)
 }
 
 // settleSuspects takes out of force what need not stay any longer, and reports whether there was any. t is the table with all.

@@ -158,7 +158,11 @@ func (w *Watcher) lost(ctx context.Context, err error) {
 		level = slog.LevelDebug
 	}
 	w.failing = true
-	w.config.Logger.Log(ctx, level, "etcd does not answer; the last good table stays in force", "error", err)
+	what := "etcd does not answer; the last good table stays in force"
+	if !w.isReady() {
+		what = "etcd does not answer"
+	}
+	w.config.Logger.Log(ctx, level, what, "error", err)
 	w.startFromCache()
 }
 

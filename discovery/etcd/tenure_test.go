@@ -1,0 +1,157 @@
+package etcd
+
+import (
+	"log/slog"
+	"testing"
+	"time"
+)
+
+// tenant is a tenure whose clock a test moves, in seconds. Its TTL is 10 s: a confirmation is good for 9, and after a lapse
+// etcd must have been away for 3⅓.
+type tenant struct {
+	*tenure
+	t      *testing.T
+	began  time.Time
+	until  time.Time // as it was told
+	vacant bool
+}
+
+func newTenant(t *testing.T) *tenant {
+	n := &tenant{t: t, began: time.Now()}
+	n.tenure = newTenure(Registration{TTL: 10 * time.Second, Logger: slog.New(slog.DiscardHandler), Tenure: Tenure{
+		Until: func(until time.Time) { n.until = until }, Vacant: func() bool { return n.vacant },
+	}})
+	return n
+}
+
+func (n *tenant) at(second float64) time.Time {
+	return n.began.Add(time.Duration(second * float64(time.Second)))
+}
+
+// runs lets the process go on from one moment to another.
+func (n *tenant) runs(from, to float64) {
+	for ; from < to; from += 0.5 {
+		n.beat(n.at(from))
+	}
+}
+
+// want says until when the node may act.
+func (n *tenant) want(until float64) {
+	n.t.Helper()
+	if got := n.until.Sub(n.began).Seconds(); got != until {
+		n.t.Errorf("may act until %.1f, want %.1f", got, until)
+	}
+}
+
+// Each renewal is good for a TTL from when it was asked for, less a margin, and beats add nothing to that.
+func TestTenureByRenewals(t *testing.T) {
+	n := newTenant(t)
+	n.vacant = true // of no account while etcd answers
+	n.runs(0, 3)
+	if !n.until.IsZero() {
+		t.Error("may act before anything is confirmed")
+	}
+	n.confirmed(n.at(1), n.at(3))
+	n.want(10)
+	n.runs(3, 4)
+	n.want(10)
+	n.confirmed(n.at(4), n.at(4.1))
+	n.want(13)
+	n.runs(4, 30)
+	n.want(13)
+	n.confirmed(n.at(30), n.at(30.1))
+	n.want(39)
+}
+
+// An answer that a stopped process finds when it goes on is worth nothing.
+func TestTenureOfOldAnswer(t *testing.T) {
+	n := newTenant(t)
+	n.confirmed(n.at(0), n.at(0.1))
+	n.runs(0, 3)
+	n.confirmed(n.at(3), n.at(23))
+	n.want(9)
+	n.confirmed(n.at(23), n.at(23.1))
+	n.want(32)
+}
+
+// While etcd is away, whoever goes on keeps the place. Who was stopped beside it does not, whatever it believes of others.
+func TestTenureWithoutStore(t *testing.T) {
+	n := newTenant(t)
+	n.confirmed(n.at(0), n.at(0.1))
+	n.runs(0, 3)
+	n.unanswered(n.at(3), n.at(6))
+	n.runs(6, 100)
+	n.want(99.5 + 9)
+
+	n.vacant = true
+	n.unanswered(n.at(99), n.at(120)) // asked before the stop
+	n.runs(120, 125)
+	n.unanswered(n.at(120.5), n.at(121)) // one failure says too little: the connection may be of before the stop
+	n.runs(125, 130)
+	n.want(99.5 + 9)
+	n.unanswered(n.at(127), n.at(130))
+	n.runs(130, 140)
+	n.want(139.5 + 9)
+}
+
+// If another is known who may want the place, only etcd can give it back after a stop.
+func TestTenureBesideAnother(t *testing.T) {
+	n := newTenant(t)
+	n.confirmed(n.at(0), n.at(0.1))
+	n.unanswered(n.at(3), n.at(6))
+	n.runs(6, 10)
+	n.want(9.5 + 9)
+	for second := 40.0; second < 100; second += 3 {
+		n.runs(second, second+3)
+		n.unanswered(n.at(second), n.at(second+3))
+	}
+	n.want(9.5 + 9)
+	n.confirmed(n.at(100), n.at(100.1))
+	n.want(109)
+}
+
+// When etcd says that the lease is gone, what is left is used and not prolonged; without etcd only if nobody is known.
+func TestTenureInDoubt(t *testing.T) {
+	n := newTenant(t)
+	n.confirmed(n.at(0), n.at(0.1))
+	n.unanswered(n.at(3), n.at(6))
+	n.runs(6, 8)
+	n.doubted()
+	n.runs(8, 12)
+	n.want(7.5 + 9)
+	n.unanswered(n.at(12), n.at(13))
+	n.runs(13, 15)
+	n.want(7.5 + 9)
+	n.vacant = true
+	n.runs(15, 16)
+	n.want(15.5 + 9)
+	n.confirmed(n.at(16), n.at(16.1))
+	n.want(25)
+}
+
+// A node that starts without etcd acts for as long as it goes on and knows of nobody else.
+func TestTenurePresumed(t *testing.T) {
+	n := newTenant(t)
+	n.vacant = true
+	n.presumed(n.at(0))
+	n.want(9)
+	n.runs(0, 20)
+	n.want(19.5 + 9)
+	n.vacant = false
+	n.runs(20, 50)
+	n.want(19.5 + 9)
+}
+
+// Once it has ended, the node acts no more.
+func TestTenureEnds(t *testing.T) {
+	n := newTenant(t)
+	n.confirmed(n.at(0), n.at(0.1))
+	n.end()
+	if !n.until.IsZero() {
+		t.Errorf("may act until %v", n.until)
+	}
+	n.runs(1, 5)
+	if !n.until.IsZero() {
+		t.Errorf("may act until %v again", n.until)
+	}
+}
