@@ -59,11 +59,13 @@ func (s *Server) newCall(rc *fasthttp.RequestCtx) *call {
 
 // leave lets go of everything that the request has, once.
 func (c *call) leave() {
+	defer func() { // also if the log should panic
+		if c.LetGo() && c.budgeted {
+			c.server.budget.End()
+		}
+	}()
 	c.release()
 	c.logLost()
-	if c.LetGo() && c.budgeted {
-		c.server.budget.End()
-	}
 }
 
 // release gives the permit back. The exchange with the engine must be over.
@@ -112,8 +114,8 @@ func (c *call) acquire() error {
 		c.queueLen = grant.QueueLenAtArrival()
 	}
 	c.attempts++
+	c.logBegin() // first: from now on there must be an end, whatever happens
 	c.server.metrics.QueueWait(c.pool.Name(), grant.Queued())
-	c.logBegin()
 	return nil
 }
 
@@ -194,7 +196,9 @@ func (c *call) fields() []forwarding.Field {
 	for _, name := range [...]string{"Content-Type", "Accept", "User-Agent", forwarding.HeaderTraceParent} {
 		fields = append(fields, forwarding.Field{Name: name, Value: string(h.Peek(name))})
 	}
-	fields = append(fields, forwarding.Field{Name: forwarding.HeaderRequestID, Value: c.hop.RequestID})
+	fields = append(fields,
+		forwarding.Field{Name: "Accept-Encoding", Value: "identity"}, // who is not told may choose any
+		forwarding.Field{Name: forwarding.HeaderRequestID, Value: c.hop.RequestID})
 	for _, name := range c.model.ForwardHeaders {
 		fields = append(fields, forwarding.Field{Name: name, Value: string(h.Peek(name))})
 	}

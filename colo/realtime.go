@@ -31,13 +31,14 @@ func (c *call) toHandshake(r *forwarding.Request, model string) {
 	r.FirstByte = c.model.Timeouts.FirstByte.Std()
 }
 
-// classify says what an engine's answer means. One that answers a handshake but does not switch speaks no WebSocket there.
+// classify says what an engine's answer means. One that answers a handshake but does not switch speaks no WebSocket there,
+// and whoever serves pages, or compresses what it should not, is no engine.
 func (c *call) classify(answer *forwarding.Answer) openai.EngineClass {
 	class := openai.ClassifyStatus(answer.Status())
 	switch {
 	case answer.Switched():
 		return openai.Relay
-	case class == openai.Relay && c.handshake != nil:
+	case class == openai.Relay && (c.handshake != nil || answer.Foreign()):
 		return openai.Misconfigured
 	}
 	return class

@@ -30,6 +30,7 @@ type testServer struct {
 	keys    *forwarding.Keys
 	down    bool // it was shut down by the test
 	disk    *stuckDisk
+	events  string // their directory
 }
 
 const realtimeFleet = `
@@ -59,6 +60,12 @@ concurrency: 1
 // startServer runs a server with one simulated engine, and one that answers everything with an empty 200.
 func startServer(t *testing.T) *testServer {
 	t.Helper()
+	return startServerBy(t, func(*Server) {})
+}
+
+// startServerBy is startServer of a server that was changed before.
+func startServerBy(t *testing.T, change func(*Server)) *testServer {
+	t.Helper()
 	sim := simengine.New(simengine.Config{Slots: 1, TTFT: time.Millisecond, ITL: time.Millisecond, Models: []string{"voice", "brief"}})
 	engine := httptest.NewServer(sim)
 	plain := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
@@ -74,13 +81,13 @@ func startServer(t *testing.T) *testServer {
 	}
 	table := documents.Table()
 	logger := slog.New(slog.DiscardHandler)
-	disk := newStuckDisk()
-	log, err := analytics.OpenLog(analytics.LogConfig{Dir: t.TempDir(), Node: "ams-1", Logger: slog.New(disk)})
+	disk, events := newStuckDisk(), t.TempDir()
+	log, err := analytics.OpenLog(analytics.LogConfig{Dir: events, Node: "ams-1", Logger: slog.New(disk)})
 	if err != nil {
 		t.Fatal(err)
 	}
 	disk.log = log
-	s := &testServer{t: t, keys: forwarding.RandomKeys(), disk: disk}
+	s := &testServer{t: t, keys: forwarding.RandomKeys(), disk: disk, events: events}
 	s.Server, err = New(Config{
 		Colo: "ams", Node: "ams-1", Keys: s.keys, Log: log,
 		Metrics: analytics.NewNodeMetrics(), Logger: logger,
@@ -89,6 +96,7 @@ func startServer(t *testing.T) *testServer {
 		t.Fatal(err)
 	}
 	s.Apply(table)
+	change(s.Server)
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)

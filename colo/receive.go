@@ -24,6 +24,10 @@ func (c *call) receive() *refusal {
 	if err != nil {
 		return c.forbid(err)
 	}
+	if err := s.config.Peers.CheckHop(c.rc.Conn(), &read.said.Hop); err != nil {
+		c.rc.SetConnectionClose() // whoever may come with another certificate must show it
+		return c.forbid(err)
+	}
 	c.route = read.route
 	if c.raw, e = c.Receive(c.rc, s.maxBody()); e != nil {
 		// Another colo may get it, or know already that the model takes so much.

@@ -18,11 +18,11 @@ func (s *Server) serve(rc *fasthttp.RequestCtx) {
 	c := s.newCall(rc)
 	streaming := false
 	defer func() {
-		c.recovered(recover())
 		if !streaming {
 			c.leave()
 		}
 	}()
+	defer func() { c.recovered(recover()) }()
 	if refused := c.receive(); refused != nil {
 		refused.write(c)
 		return
@@ -132,15 +132,13 @@ func (c *call) recovered(panicked any) {
 	if panicked == nil {
 		return
 	}
-	c.server.config.Logger.Error("handler panicked", "request_id", c.hop.RequestID, "panic", forwarding.Panicked(panicked),
-		"stack", string(bytes.TrimSpace(debug.Stack())))
 	c.Cancel(errPanicked)
 	if c.answer != nil {
 		c.answer.Close()
 	}
-	if c.held {
-		c.release()
-	}
+	c.release()
+	c.server.config.Logger.Error("handler panicked", "request_id", c.hop.RequestID, "panic", forwarding.Panicked(panicked),
+		"stack", string(bytes.TrimSpace(debug.Stack())))
 	c.logLost()
 	(&refusal{err: openai.Internal(), verdict: forwarding.Verdict{Kind: forwarding.VerdictError, Final: true}}).write(c)
 }

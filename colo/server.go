@@ -1,11 +1,13 @@
 package colo
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"log/slog"
 	"net"
+	"runtime/debug"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -22,14 +24,15 @@ import (
 // Linger is how long a cancelled request's slot may wait for the engine to close the connection.
 const Linger = 250 * time.Millisecond
 
-// Config is what a colo server needs. All of it but WriteStall is required.
+// Config is what a colo server needs. All of it but WriteStall and Peers is required.
 type Config struct {
 	Colo, Node string
 	Keys       *forwarding.Keys
 	Log        *analytics.Log
 	Metrics    *analytics.NodeMetrics
 	Logger     *slog.Logger
-	WriteStall time.Duration // longest time for one write to an entry; 0 = 30 s
+	WriteStall time.Duration     // longest time for one write to an entry; 0 = 30 s
+	Peers      *forwarding.Peers // who may send requests; nil = whoever has a token, over plain connections
 }
 
 // Server is one colo server.
@@ -67,12 +70,17 @@ func New(c Config) (*Server, error) {
 	s.inForce.Store(newInForce(fleet.NewDocuments().Table()))
 	s.desk = admission.NewDesk(c.Colo, s.probe, c.Logger)
 	s.metrics = analytics.NewColoMetrics(c.Metrics.Registry, s.poolStates)
+	analytics.RegisterGrants(c.Metrics.Registry, s.MayGrant)
 	s.http = forwarding.NewServer(forwarding.ServerConfig{
 		Handle:   s.serve,
 		Refuse:   s.refuseUnread,
 		Unwanted: s.unwanted,
 		InHand:   inHand,
 		Logger:   c.Logger,
+		Peers:    c.Peers,
+	})
+	analytics.RegisterConnections(c.Metrics.Registry, func() analytics.Connections {
+		return analytics.Connections(s.http.Connections())
 	})
 	return s, nil
 }
@@ -115,8 +123,19 @@ func (s *Server) Shutdown(ctx context.Context, p forwarding.Pace) error {
 // maxBody is the largest body that any model takes.
 func (s *Server) maxBody() int { return s.table().MaxBody().Int() }
 
-// probe asks an endpoint's health path.
-func (s *Server) probe(ctx context.Context, e *fleet.Endpoint) error {
+// probe asks an endpoint's health path. A panic over what it says there is our fault, and ends nothing.
+func (s *Server) probe(ctx context.Context, e *fleet.Endpoint) (err error) {
+	defer func() {
+		if panicked := recover(); panicked != nil {
+			s.config.Logger.Error("health check panicked", "endpoint", e.ID, "panic", forwarding.Panicked(panicked),
+				"stack", string(bytes.TrimSpace(debug.Stack())))
+			err = fmt.Errorf("%w: health check panicked", admission.ErrNotAsked)
+		}
+	}()
+	return s.ask(ctx, e)
+}
+
+func (s *Server) ask(ctx context.Context, e *fleet.Endpoint) error {
 	target, err := forwarding.ParseTarget(e.URL)
 	if err != nil {
 		return err

@@ -2,6 +2,7 @@ package colo
 
 import (
 	"fmt"
+	"time"
 
 	"colonnade/admission"
 	"colonnade/analytics"
@@ -18,6 +19,12 @@ func (s *Server) Pools() []admission.State {
 
 // Departed returns the keys of suspect endpoints (see [fleet.Table]) that have died.
 func (s *Server) Departed() []string { return s.desk.Departed() }
+
+// GrantUntil says how long the server may grant permits; see [admission.Desk.GrantUntil].
+func (s *Server) GrantUntil(until time.Time) { s.desk.GrantUntil(until) }
+
+// MayGrant says whether it may now.
+func (s *Server) MayGrant() bool { return s.desk.MayGrant() }
 
 // Check returns every invariant that does not hold.
 func (s *Server) Check() []error {

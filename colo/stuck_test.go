@@ -17,10 +17,11 @@ type stuckDisk struct {
 	log    *analytics.Log
 	stalls chan struct{} // closed once an event hangs
 	goesOn chan struct{} // to be closed by the test
+	panics chan struct{} // likewise, before: it panics instead
 }
 
 func newStuckDisk() *stuckDisk {
-	return &stuckDisk{Handler: slog.DiscardHandler, stalls: make(chan struct{}), goesOn: make(chan struct{})}
+	return &stuckDisk{Handler: slog.DiscardHandler, stalls: make(chan struct{}), goesOn: make(chan struct{}), panics: make(chan struct{})}
 }
 
 func (d *stuckDisk) stall() { _ = d.log.Close() }
@@ -28,9 +29,14 @@ func (d *stuckDisk) stall() { _ = d.log.Close() }
 // Enabled makes Handle be called.
 func (d *stuckDisk) Enabled(context.Context, slog.Level) bool { return true }
 
-// Handle hangs.
+// Handle hangs, or panics.
 func (d *stuckDisk) Handle(_ context.Context, r slog.Record) error {
 	if strings.HasPrefix(r.Message, "events are being lost") {
+		select {
+		case <-d.panics:
+			panic("a bug of ours")
+		default:
+		}
 		close(d.stalls)
 		<-d.goesOn
 	}

@@ -60,9 +60,13 @@ func (e *Entry) newCall(rc *fasthttp.RequestCtx) *call {
 
 // leave lets go of everything that the request has, once.
 func (c *call) leave() {
+	defer c.letGo() // also if the log should panic
 	if c.begun && !c.logged {
 		c.logLost()
 	}
+}
+
+func (c *call) letGo() {
 	if c.model != nil {
 		c.entry.active.add(c.model.Name, -1)
 		c.model = nil

@@ -18,16 +18,20 @@ import (
 	"colonnade/openai"
 )
 
-// Config is what an entry needs. All of it but Open and WriteStall is required.
+// Config is what an entry needs. All of it but Open, WriteStall, TLS, Peers and PerAddress is required.
 type Config struct {
 	Node       string
 	Open       bool // requests without a valid key are served, as the account "open"
 	Keys       *forwarding.Keys
 	Table      func() *fleet.Table
+	Starting   func() bool // no table has come yet; nil = one has
 	Log        *analytics.Log
 	Metrics    *analytics.NodeMetrics
 	Logger     *slog.Logger
-	WriteStall time.Duration // longest time for one write to a client; 0 = 30 s
+	WriteStall time.Duration           // longest time for one write to a client; 0 = 30 s
+	TLS        *forwarding.Certificate // for clients; nil = plain HTTP
+	PerAddress int                     // the most connections of one address; 0 = any number
+	Peers      *forwarding.Peers       // colo servers are those that it believes; nil = they are spoken to plainly
 }
 
 // Entry is one edge node.
@@ -65,11 +69,17 @@ func New(c Config) (*Entry, error) {
 	}
 	e.metrics = analytics.NewEntryMetrics(c.Metrics.Registry, e.active.states)
 	e.http = forwarding.NewServer(forwarding.ServerConfig{
-		Handle:   e.serve,
-		Refuse:   e.refuseUnread,
-		Unwanted: e.unwanted,
-		InHand:   inHand,
-		Logger:   c.Logger,
+		Handle:     e.serve,
+		Refuse:     e.refuseUnread,
+		Unwanted:   e.unwanted,
+		InHand:     inHand,
+		Logger:     c.Logger,
+		TLS:        c.TLS,
+		PerAddress: c.PerAddress,
+		Crowded:    func() { e.metrics.Refused("connections") }, // there is no request that an event could tell of
+	})
+	analytics.RegisterConnections(c.Metrics.Registry, func() analytics.Connections {
+		return analytics.Connections(e.http.Connections())
 	})
 	return e, nil
 }
@@ -82,8 +92,11 @@ func (e *Entry) Serve(ln net.Listener) error { return e.http.Serve(ln) }
 
 // Ready says why clients should go to another entry, or nil.
 func (e *Entry) Ready() error {
-	if e.draining.Load() {
+	switch {
+	case e.draining.Load():
 		return errors.New("draining")
+	case e.starting():
+		return errors.New("starting: there are no documents yet, since etcd has not answered")
 	}
 	t := e.config.Table()
 	for _, c := range t.Colos() {
@@ -93,6 +106,9 @@ func (e *Entry) Ready() error {
 	}
 	return errors.New("no colo has a live server")
 }
+
+// starting says that no table has come yet.
+func (e *Entry) starting() bool { return e.config.Starting != nil && e.config.Starting() }
 
 // Drain turns readiness off, and makes each answer its connection's last. Requests are still served.
 func (e *Entry) Drain() {

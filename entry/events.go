@@ -1,6 +1,7 @@
 package entry
 
 import (
+	"cmp"
 	"time"
 
 	"colonnade/analytics"
@@ -76,14 +77,13 @@ func (c *call) logRefusal(err *openai.Error) {
 		e.Outcome = analytics.OutcomeTimeout
 	default:
 		e.Outcome = analytics.OutcomeRefused
-		reason := err.Reason
-		if reason == "" {
-			reason = err.Code
-		}
-		c.entry.metrics.Refused(reason)
+		c.entry.metrics.Refused(refusedFor(err))
 	}
 	c.log(e)
 }
+
+// refusedFor says in a word what a refusal was for.
+func refusedFor(err *openai.Error) string { return cmp.Or(err.Reason, err.Code) }
 
 // logGone ends a request that was cancelled before the first byte, by its client or by us.
 func (c *call) logGone(outcome analytics.Outcome) {

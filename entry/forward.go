@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"colonnade/analytics"
+	"colonnade/fleet"
 	"colonnade/forwarding"
 	"colonnade/openai"
 )
@@ -44,7 +45,7 @@ func (c *call) forward(to try) (*forwarding.Answer, error) {
 	}
 	c.path = append(c.path, to.Home.Node)
 	answer, err := c.entry.transport.Do(c.Context, &forwarding.Request{
-		Target:    forwarding.Target{Address: to.Home.Address, Host: to.Home.Address},
+		Target:    c.entry.config.Peers.Target(to.Home.Address, identityOf(to.Home)),
 		Method:    method,
 		Path:      path,
 		Fields:    c.fields(token),
@@ -57,6 +58,11 @@ func (c *call) forward(to try) (*forwarding.Answer, error) {
 	}, forwarding.Shape{API: c.route.API})
 	c.firstByte = time.Now()
 	return answer, err
+}
+
+// identityOf is who must be met at a server's address.
+func identityOf(s *fleet.Server) forwarding.Identity {
+	return forwarding.Identity{Role: forwarding.RoleColo, Colo: s.Colo, Node: s.Node}
 }
 
 // untilFirstBy is how long to wait for what the client wants by then, if it said so: a little longer than the colo, which

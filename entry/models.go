@@ -56,6 +56,7 @@ func (e *Entry) serveHealth(rc *fasthttp.RequestCtx) bool {
 		return false
 	}
 	if err := forwarding.CheckHead(&rc.Request.Header, e.maxBody()); err != nil {
+		e.metrics.Refused(refusedFor(err))
 		forwarding.WriteError(rc, err, "")
 		rc.SetConnectionClose() // whoever speaks like this may have more behind it
 		return true
@@ -66,7 +67,9 @@ func (e *Entry) serveHealth(rc *fasthttp.RequestCtx) bool {
 		e.probers.asked(rc.RemoteIP().String(), e.draining.Load(), time.Now())
 	}
 	if !rc.IsGet() && !rc.IsHead() {
-		forwarding.WriteError(rc, openai.MethodNotAllowed(string(rc.Method()), "GET"), "")
+		err := openai.MethodNotAllowed(string(rc.Method()), "GET")
+		e.metrics.Refused(refusedFor(err))
+		forwarding.WriteError(rc, err, "")
 		return true
 	}
 	status, text := fasthttp.StatusOK, "ok\n"

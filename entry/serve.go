@@ -25,11 +25,11 @@ func (e *Entry) serve(rc *fasthttp.RequestCtx) {
 	c := e.newCall(rc)
 	streaming := false
 	defer func() {
-		c.recovered(recover())
 		if !streaming {
 			c.leave()
 		}
 	}()
+	defer func() { c.recovered(recover()) }()
 	t := e.config.Table()
 	if err := checkHead(&rc.Request.Header, t); err != nil {
 		c.refuse(err)
@@ -37,8 +37,12 @@ func (e *Entry) serve(rc *fasthttp.RequestCtx) {
 		return
 	}
 	c.label()
-	if e.refusing.Load() {
+	switch {
+	case e.refusing.Load():
 		c.refuse(openai.Unavailable("draining", time.Second))
+		return
+	case e.starting():
+		c.refuse(openai.Unavailable("starting", time.Second))
 		return
 	}
 	var err *openai.Error
@@ -192,13 +196,16 @@ func (c *call) served(at try, answer *forwarding.Answer, err error) bool {
 	queued, _ := strconv.Atoi(answer.Header(forwarding.HeaderQueuedMS))
 	c.waited += time.Duration(queued) * time.Millisecond
 	said := answer.Header(forwarding.HeaderVerdict)
-	if said == "" && answer.Header(forwarding.HeaderAttempts) != "" {
+	if said == "" && answer.Header(forwarding.HeaderAttempts) != "" && !answer.Foreign() {
 		c.colo = at.Colo.Name
 		return true
 	}
 	v, err := forwarding.ParseVerdict(said)
 	if err != nil { // or there is none: it has not believed us, or could not read the request
 		e.metrics.ForwardFailure(at.Colo.Name)
+		if answer.Status() == fasthttp.StatusForbidden {
+			err = errNotBelieved
+		}
 		e.config.Logger.Error("colo answered without a verdict that can be read", "request_id", c.id, "colo", at.Colo.Name,
 			"server", at.Home.Node, "status", answer.Status(), "reason", err)
 		c.tries.lostServer(openai.EngineFailed("server_lost"), c.retry)
@@ -224,6 +231,9 @@ func (c *call) served(at try, answer *forwarding.Answer, err error) bool {
 	}
 	return false
 }
+
+// errNotBelieved is a colo server that says so of our hop token.
+var errNotBelieved = errors.New("it does not believe this entry: its key file or its certificates differ, or the clocks are more than five minutes apart")
 
 // failedForward takes a forward that ended without an answer.
 func (c *call) failedForward(at try, err error) {
@@ -262,10 +272,10 @@ func (c *call) recovered(panicked any) {
 	if panicked == nil {
 		return
 	}
-	c.entry.config.Logger.Error("handler panicked", "request_id", c.id, "panic", forwarding.Panicked(panicked),
-		"stack", string(bytes.TrimSpace(debug.Stack())))
 	if c.answer != nil {
 		c.answer.Close()
 	}
+	c.entry.config.Logger.Error("handler panicked", "request_id", c.id, "panic", forwarding.Panicked(panicked),
+		"stack", string(bytes.TrimSpace(debug.Stack())))
 	c.refuse(openai.Internal())
 }

@@ -27,16 +27,22 @@ func startEntry(t *testing.T, table *fleet.Table) string {
 // startEntryBy is startEntry with tables that change; it returns what the entry measures, too.
 func startEntryBy(t *testing.T, table func() *fleet.Table) (url string, metrics *analytics.NodeMetrics) {
 	t.Helper()
-	logger := slog.New(slog.DiscardHandler)
-	log, err := analytics.OpenLog(analytics.LogConfig{Dir: t.TempDir(), Node: "edge", Logger: logger})
+	url, e := startEntryWith(t, Config{Table: table}, t.TempDir())
+	return url, e.config.Metrics
+}
+
+// startEntryWith is startEntry with some of its own, and events in a directory.
+func startEntryWith(t *testing.T, c Config, events string) (url string, e *Entry) {
+	t.Helper()
+	if c.Logger == nil {
+		c.Logger = slog.New(slog.DiscardHandler)
+	}
+	log, err := analytics.OpenLog(analytics.LogConfig{Dir: events, Node: "edge", Logger: c.Logger})
 	if err != nil {
 		t.Fatal(err)
 	}
-	metrics = analytics.NewNodeMetrics()
-	e, err := New(Config{
-		Node: "edge", Open: true, Keys: forwarding.RandomKeys(), Table: table, Log: log, Metrics: metrics, Logger: logger,
-	})
-	if err != nil {
+	c.Node, c.Open, c.Keys, c.Log, c.Metrics = "edge", true, forwarding.RandomKeys(), log, analytics.NewNodeMetrics()
+	if e, err = New(c); err != nil {
 		t.Fatal(err)
 	}
 	ln, err := forwarding.Listen("127.0.0.1:0")
@@ -56,7 +62,7 @@ func startEntryBy(t *testing.T, table func() *fleet.Table) (url string, metrics 
 			t.Error(err)
 		}
 	})
-	return "http://" + ln.Addr().String(), metrics
+	return "http://" + ln.Addr().String(), e
 }
 
 // retries is how many the entry has counted.

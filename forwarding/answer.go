@@ -60,6 +60,10 @@ func (a *Answer) Status() int {
 // Header returns the first value of a header, or nothing.
 func (a *Answer) Header(name string) string { return a.head.get(name) }
 
+// Foreign reports an answer that is none of an API's, whatever its status says: a page for people, or a body in a coding
+// that was not asked for, which its client could not read.
+func (a *Answer) Foreign() bool { return a.head.coded || openai.IsHTML(a.head.get("content-type")) }
+
 // Stream returns what follows the answer's events, or nil if it is no event stream.
 func (a *Answer) Stream() *openai.Stream { return a.stream }
 
@@ -78,10 +82,10 @@ func (a *Answer) Usage() (openai.Usage, bool) {
 func (a *Answer) Whole() ([]byte, bool) { return a.held, a.whole }
 
 // ErrorBody is how an answer that is an error says what is wrong, as JSON: its body, or the data of the event that a
-// stream began with. It is nil if that is too long to be held.
+// stream began with. It is nil if that is too long to be held, or cannot be read.
 func (a *Answer) ErrorBody() []byte {
 	if a.stream == nil {
-		if a.whole {
+		if a.whole && !a.head.coded {
 			return a.held
 		}
 		return nil
@@ -105,7 +109,7 @@ func (a *Answer) Length() int64 {
 
 // readFirst reads as far as the answer commits us: a whole small answer, or a stream up to its first event.
 func (a *Answer) readFirst(s Shape) error {
-	if openai.IsEventStream([]byte(a.head.get("content-type"))) && a.head.status < 300 {
+	if openai.IsEventStream([]byte(a.head.get("content-type"))) && a.head.status < 300 && !a.head.coded {
 		a.stream = openai.NewStream(openai.StreamConfig{API: s.API, StripUsage: s.StripUsage})
 		return a.readFirstEvent()
 	}

@@ -2,10 +2,12 @@ package forwarding
 
 import (
 	"bufio"
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
 	"strconv"
+	"strings"
 )
 
 // body yields an answer's body piece by piece, as it arrives and without copying, and knows whether the framing was
@@ -101,6 +103,9 @@ func (b *body) beginChunk() error {
 			b.done = true
 			return nil
 		}
+		if name, value, ok := strings.Cut(string(line), ":"); !ok || !isToken(name) || hasControl(value) {
+			return b.malformed("trailer", nil)
+		}
 	}
 	return fmt.Errorf("%w: endless trailer", errMalformed)
 }
@@ -126,15 +131,10 @@ func (b *body) malformed(what string, err error) error {
 
 // parseChunkSize reads hexadecimal digits, before an extension if there is one.
 func parseChunkSize(line []byte) (int64, error) {
-	digits := line
-	for i, c := range line {
-		if c == ';' || c == ' ' || c == '\t' {
-			digits = line[:i]
-			break
-		}
-	}
+	digits, extension, _ := bytes.Cut(line, []byte(";"))
+	digits = bytes.TrimRight(digits, " \t")
 	n, err := strconv.ParseUint(string(digits), 16, 62)
-	if err != nil {
+	if err != nil || hasControl(string(extension)) {
 		return 0, fmt.Errorf("%w: chunk size %.20q", errMalformed, digits)
 	}
 	return int64(n), nil

@@ -54,6 +54,17 @@ func TestBodyEnds(t *testing.T) {
 	f(chunked, "0x5\r\nhello\r\n0\r\n\r\n", "", errMalformed)
 	f(chunked, "5\nhello\n0\n\n", "", errMalformed)
 	f(chunked, "ffffffffffffffffff\r\n", "", errMalformed)
+	f(chunked, "5 6\r\nhello\r\n0\r\n\r\n", "", errMalformed)
+	f(chunked, " 5\r\nhello\r\n0\r\n\r\n", "", errMalformed)
+	f(chunked, "+5\r\nhello\r\n0\r\n\r\n", "", errMalformed)
+	f(chunked, "5;a\rb\r\nhello\r\n0\r\n\r\n", "", errMalformed)
+	f(chunked, "5;a\x00\r\nhello\r\n0\r\n\r\n", "", errMalformed)
+	f(chunked, strings.Repeat("5", readBuffer+1), "", errMalformed)
+	f(chunked, "1;"+strings.Repeat("x", readBuffer)+"\r\nh\r\n", "", errMalformed)
+	f(chunked, "1\r\nh\r\n0\r\nnonsense\r\n\r\n", "h", errMalformed)
+	f(chunked, "1\r\nh\r\n0\r\nA: b\r\n c\r\n\r\n", "h", errMalformed)
+	f(chunked, "1\r\nh\r\n0\r\nA: b\rc\r\n\r\n", "h", errMalformed)
+	f(chunked, "1\r\nh\r\n0\r\n"+strings.Repeat("A: b\r\n", 100)+"\r\n", "h", errMalformed)
 }
 
 // A body is the same however it was cut into chunks and reads.

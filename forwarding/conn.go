@@ -25,12 +25,15 @@ func longAgo() time.Time { return time.Unix(1, 0) }
 // conn is one connection to a server, with the deadlines of the exchange it carries.
 type conn struct {
 	net.Conn
-	tcp *net.TCPConn // below Conn, which may be TLS
-	raw syscall.RawConn
-	br  *bufio.Reader
+	tcp    *net.TCPConn // below Conn
+	secure *secured     // of a connection with TLS
+	raw    syscall.RawConn
+	br     *bufio.Reader
 
+	early     []byte // comes before what is read: see takeOver
 	head      []byte // reused for request heads
 	idleSince time.Time
+	edition   uint64 // of what nodes know each other by, at the handshake
 
 	cancelled atomic.Bool
 	idle      time.Duration // longest silence while reading; 0 = none
@@ -48,6 +51,11 @@ var errCancelled = errors.New("exchange was cancelled")
 
 // Read moves the read deadline forward, then reads.
 func (c *conn) Read(p []byte) (int, error) {
+	if len(c.early) > 0 {
+		n := copy(p, c.early)
+		c.early = c.early[n:]
+		return n, nil
+	}
 	deadline := c.end
 	if c.idle > 0 {
 		if d := time.Now().Add(c.idle); deadline.IsZero() || d.Before(deadline) {
@@ -91,16 +99,19 @@ func (c *conn) awaitClose(limit time.Duration) bool {
 // abort makes the coming Close reset the connection. The other side then learns of it though bytes that it does not take
 // stand before the end.
 func (c *conn) abort() {
+	if c.secure != nil {
+		c.secure.spoil()
+	}
 	if c.tcp != nil {
 		_ = c.tcp.SetLinger(0)
 	}
 }
 
 func (c *conn) closeWrite() error {
-	if t, ok := c.Conn.(*tls.Conn); ok {
-		_ = t.CloseWrite()
-	}
-	if c.tcp == nil {
+	switch {
+	case c.secure != nil:
+		return c.secure.CloseWrite()
+	case c.tcp == nil:
 		return errNoHalfClose
 	}
 	return c.tcp.CloseWrite()
@@ -122,13 +133,26 @@ func dial(ctx context.Context, to Target, timeout time.Duration) (*conn, error) 
 		tcp.Close()
 		return nil, err
 	}
-	if to.ServerName == "" {
-		return &conn{Conn: tcp, tcp: tcp, raw: raw}, nil
+	c := &conn{Conn: tcp, tcp: tcp, raw: raw}
+	if config := to.clientTLS(); config != nil {
+		c.edition = to.Peer.edition() // before the handshake: what changes in it counts as changed after it
+		c.secure = secure(tcp, func(below net.Conn) *tls.Conn { return tls.Client(below, config) }, nil)
+		c.Conn = c.secure
+		if err := c.secure.tls.HandshakeContext(ctx); err != nil {
+			tcp.Close()
+			return nil, to.Peer.explain(err)
+		}
 	}
-	secure := tls.Client(tcp, &tls.Config{ServerName: to.ServerName, NextProtos: []string{"http/1.1"}, MinVersion: tls.VersionTLS12})
-	if err := secure.HandshakeContext(ctx); err != nil {
-		tcp.Close()
-		return nil, err
+	return c, nil
+}
+
+// clientTLS is how to speak TLS there, or nil.
+func (t Target) clientTLS() *tls.Config {
+	switch {
+	case t.Peer.peers != nil:
+		return t.Peer.peers.clientTLS(t.Peer.Identity)
+	case t.ServerName != "":
+		return &tls.Config{ServerName: t.ServerName, NextProtos: []string{httpOverTLS}, MinVersion: tls.VersionTLS12}
 	}
-	return &conn{Conn: secure, tcp: tcp, raw: raw}, nil
+	return nil
 }

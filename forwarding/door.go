@@ -1,6 +1,7 @@
 package forwarding
 
 import (
+	"crypto/tls"
 	"errors"
 	"log/slog"
 	"net"
@@ -27,6 +28,9 @@ const (
 // door is a listener, and the connections that came in by it and are not closed.
 type door struct {
 	*net.TCPListener
+	tls        *tls.Config // nil = without
+	peers      *Peers      // who is let in, at a listener for nodes; nil = anybody
+	crowd      *crowd
 	logger     *slog.Logger
 	complained time.Time    // the last time, by Accept
 	began      time.Time    // what moments are counted from: a step of the clock does not move them
@@ -41,24 +45,34 @@ type door struct {
 
 func newDoor(ln *net.TCPListener, logger *slog.Logger) *door {
 	return &door{
-		TCPListener: ln, logger: logger, began: time.Now(),
+		TCPListener: ln, crowd: newCrowd(&ServerConfig{Logger: logger}, false), logger: logger, began: time.Now(),
 		unattended: make(chan struct{}), open: map[*clientConn]struct{}{},
 	}
 }
 
-// Accept lets the next client in. A shortage of what that takes passes, and must not end the server, as fasthttp would
-// have it.
+// Accept lets the next client in who is not one too many.
 func (d *door) Accept() (net.Conn, error) {
+	for {
+		tcp, err := d.await()
+		if err != nil {
+			return nil, err
+		}
+		if d.crowd.enter(tcp) {
+			return d.letIn(tcp), nil
+		}
+	}
+}
+
+// await returns the next connection. A shortage of what that takes passes, and must not end the server, as fasthttp would
+// have it.
+func (d *door) await() (*net.TCPConn, error) {
 	tcp, err := d.AcceptTCP()
 	for wait := firstWait; isShortage(err); wait = min(2*wait, longestWait) {
 		d.complain(err)
 		time.Sleep(wait)
 		tcp, err = d.AcceptTCP()
 	}
-	if err != nil {
-		return nil, err
-	}
-	return d.letIn(tcp), nil
+	return tcp, err
 }
 
 // isShortage says that the next try to accept a connection may succeed.
@@ -85,7 +99,7 @@ func (d *door) complain(err error) {
 // letIn bounds what the kernel stores for a client that stops reading, and takes note of it.
 func (d *door) letIn(tcp *net.TCPConn) *clientConn {
 	_ = tcp.SetWriteBuffer(socketBuffer)
-	client := &clientConn{TCPConn: tcp, stay: stay{door: d}}
+	client := d.newClient(tcp)
 	turn(client, fasthttp.StateIdle)
 	if quiet := d.leave.Load(); quiet > 0 {
 		_ = turnAway(tcp, false) // it has it from the listener, and what has come until now may have been dropped
@@ -159,18 +173,22 @@ func (d *door) clients() []*clientConn {
 func (d *door) count() int {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	return len(d.open)
+	return len(d.open) + d.crowd.telling()
 }
 
 // cut closes whatever is open, whoever uses it.
 func (d *door) cut() {
 	for _, c := range d.clients() {
-		_ = c.TCPConn.Close()
+		_ = c.tcp.Close()
 	}
+	d.crowd.cut()
 }
 
 func (d *door) closed(c *clientConn) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	delete(d.open, c)
+	if _, in := d.open[c]; in {
+		delete(d.open, c)
+		d.crowd.leave(c.tcp)
+	}
 }

@@ -2,6 +2,7 @@ package forwarding
 
 import (
 	"context"
+	"crypto/tls"
 	"fmt"
 	"log/slog"
 	"net"
@@ -20,6 +21,9 @@ import (
 // does not know the connections that were taken over.
 type Server struct {
 	http     *fasthttp.Server
+	crowd    *crowd
+	tls      *tls.Config // nil = without
+	peers    *Peers      // nil = anybody is let in
 	logger   *slog.Logger
 	inHand   *InHand
 	draining atomic.Bool
@@ -75,6 +79,8 @@ func (s *Server) openDoor(ln *net.TCPListener) *door {
 	defer s.mu.Unlock()
 	if !s.shut {
 		s.door = newDoor(ln, s.logger)
+		s.door.crowd = s.crowd
+		s.door.tls, s.door.peers = s.tls, s.peers
 	}
 	return s.door
 }
@@ -85,6 +91,9 @@ func (s *Server) shutDoor() *door {
 	s.shut = true
 	return s.door
 }
+
+// Connections says how many there are, and how many were refused.
+func (s *Server) Connections() Connections { return s.crowd.state() }
 
 // Drain makes every answer from now on the last of its connection, and says so. Requests are served as before.
 func (s *Server) Drain() { s.draining.Store(true) }

@@ -36,7 +36,7 @@ func newDraining(t *testing.T, handle func(*fasthttp.RequestCtx)) *draining {
 }
 
 // drainingBy is newDraining with more of a config, of which what is not there is filled in.
-func drainingBy(t *testing.T, config ServerConfig) *draining {
+func drainingBy(t *testing.T, config ServerConfig, prepare ...func(*Server)) *draining {
 	t.Helper()
 	inHand, err := NewInHand(slog.New(slog.DiscardHandler))
 	if err != nil {
@@ -56,9 +56,14 @@ func drainingBy(t *testing.T, config ServerConfig) *draining {
 		if handle != nil {
 			handle(rc)
 		}
-		rc.SetBodyString("ok")
+		if !rc.Response.IsBodyStream() {
+			rc.SetBodyString("ok")
+		}
 	}
 	s.Server = NewServer(config)
+	for _, do := range prepare {
+		do(s.Server)
+	}
 	ln, err := Listen("127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)

@@ -1,6 +1,7 @@
 package forwarding
 
 import (
+	"bytes"
 	"crypto/rand"
 	"crypto/sha1"
 	"encoding/base64"
@@ -110,20 +111,22 @@ func hasOption(list, option string) bool {
 func (a *Answer) Switched() bool { return a.switched }
 
 // takeOver hands out the connection of an answer that has switched. It reports false if the context's end came first:
-// then the answer is still to be closed. Whoever has the connection ends it with leave.
+// then the answer is still to be closed. Whoever has the connection
+// closes it.
 func (a *Answer) takeOver() (*conn, bool) {
 	if a.conn == nil || !a.switched || !a.unwatch() {
 		return nil, false
 	}
 	c := a.conn
 	a.conn = nil
-	return c, true
-}
-
-// leave ends a connection that was taken over, of which nobody reads any more.
-func (a *Answer) leave(c *conn) {
-	c.Close()
+	// What has come with the answer is kept, and the memory for reading given back: it may be long until it is used.
+	if n := c.br.Buffered(); n > 0 {
+		early, _ := c.br.Peek(n)
+		c.early = bytes.Clone(early)
+	}
 	a.transport.releaseReader(c)
+	c.head = nil
+	return c, true
 }
 
 // SwitchProtocols answers the client's handshake as the server behind has answered ours. The connection must be taken

@@ -23,6 +23,8 @@ type head struct {
 	length  int64 // -1 where not given
 	chunked bool
 	close   bool   // the connection ends with this answer
+	keep    bool   // it says that it does not, which HTTP/1.0 must
+	coded   bool   // the body is compressed, or the like
 	lines   string // header lines, each ended by CRLF
 }
 
@@ -74,20 +76,34 @@ func parseHead(raw string) (head, error) {
 		return head{}, fmt.Errorf("%w: status line %.40q", errMalformed, line)
 	}
 	status, err := strconv.ParseUint(line[9:12], 10, 16)
-	if err != nil || status < 100 {
+	if err != nil || status < 100 || status > 599 || hasControl(line[12:]) {
 		return head{}, fmt.Errorf("%w: status line %.40q", errMalformed, line)
 	}
-	h.status, h.close = int(status), line[7] == '0'
-	for rest := h.lines; rest != ""; {
-		line, rest, _ = strings.Cut(rest, "\r\n")
-		if err := h.addLine(line); err != nil {
+	h.status = int(status)
+	for field, rest := "", h.lines; rest != ""; {
+		field, rest, _ = strings.Cut(rest, "\r\n")
+		if err := h.addLine(field); err != nil {
 			return head{}, err
 		}
 	}
-	if h.chunked && h.length >= 0 {
-		return head{}, fmt.Errorf("%w: both content-length and transfer-encoding", errMalformed)
+	old := line[7] == '0'
+	h.close = h.close || old && !h.keep
+	return h, h.checkFraming(old)
+}
+
+// checkFraming refuses what says in two ways where the answer ends, or in a way that one of two parsers passes over.
+func (h *head) checkFraming(old bool) error {
+	switch {
+	case h.chunked && h.length >= 0:
+		return fmt.Errorf("%w: both content-length and transfer-encoding", errMalformed)
+	case h.chunked && old:
+		return fmt.Errorf("%w: transfer-encoding in HTTP/1.0", errMalformed)
+	case (h.status < 200 || h.status == 204) && (h.chunked || h.length > 0):
+		return fmt.Errorf("%w: status %d with a body", errMalformed, h.status)
+	case h.status == 304:
+		h.close = true // it has the length of what it does not send, and was not asked for
 	}
-	return h, nil
+	return nil
 }
 
 func (h *head) addLine(line string) error {
@@ -108,24 +124,13 @@ func (h *head) addLine(line string) error {
 			return fmt.Errorf("%w: transfer-encoding %.40q", errMalformed, value)
 		}
 		h.chunked = true
+	case strings.EqualFold(name, "content-encoding"):
+		h.coded = h.coded || value != "" && !strings.EqualFold(value, "identity")
 	case strings.EqualFold(name, "connection"):
-		h.close = !h.keepsAlive(value)
+		h.close = h.close || hasOption(value, "close")
+		h.keep = h.keep || hasOption(value, "keep-alive")
 	}
 	return nil
-}
-
-// keepsAlive reads a Connection header: HTTP/1.0 closes unless told, HTTP/1.1 the other way round.
-func (h *head) keepsAlive(value string) bool {
-	keep := !h.close
-	for option := range strings.SplitSeq(value, ",") {
-		switch option = strings.TrimSpace(option); {
-		case strings.EqualFold(option, "close"):
-			return false
-		case strings.EqualFold(option, "keep-alive"):
-			keep = true
-		}
-	}
-	return keep
 }
 
 // get returns the first value of a header, or nothing.

@@ -31,6 +31,10 @@ func TestReadHead(t *testing.T) {
 	f("HTTP/1.1 200 OK\r\nconnection: x, CLOSE\r\ncontent-length: 0\r\n\r\n", 200, 0, false, true)
 	f("HTTP/1.0 200 OK\r\n\r\n", 200, -1, false, true)
 	f("HTTP/1.0 200 OK\r\nConnection: keep-alive\r\nContent-Length: 1\r\n\r\n", 200, 1, false, false)
+	f("HTTP/1.0 200 OK\r\nConnection: x\r\nConnection: keep-alive\r\nContent-Length: 1\r\n\r\n", 200, 1, false, false)
+	f("HTTP/1.1 200 OK\r\nConnection: close\r\nConnection: keep-alive\r\nContent-Length: 1\r\n\r\n", 200, 1, false, true)
+	f("HTTP/1.1 204 None\r\nContent-Length: 0\r\n\r\n", 204, 0, false, false)
+	f("HTTP/1.1 304 Same\r\nContent-Length: 5\r\n\r\n", 304, 5, false, true)
 	f("HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Hints\r\nLink: x\r\n\r\nHTTP/1.1 204 None\r\n\r\n", 204, -1, false, false)
 }
 
@@ -46,6 +50,27 @@ func TestReadHeadRefuses(t *testing.T) {
 		"space before colon": "HTTP/1.1 200 OK\r\nContent-Length : 5\r\n\r\n",
 		"bare CR":            "HTTP/1.1 200 OK\r\nX-A: b\rc\r\n\r\n",
 		"bare LF":            "HTTP/1.1 200 OK\nX-A: b\n\n",
+		"LF after status":    "HTTP/1.1 200 OK\nContent-Length: 5\r\n\r\n",
+		"CR after status":    "HTTP/1.1 200 OK\rContent-Length: 5\r\n\r\n",
+		"NUL after status":   "HTTP/1.1 200 \x00\r\n\r\n",
+		"LF in a line":       "HTTP/1.1 200 OK\r\nX-A: b\nContent-Length: 5\r\n\r\n",
+		"chunked, old":       "HTTP/1.0 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n",
+		"204 with a body":    "HTTP/1.1 204 None\r\nContent-Length: 5\r\n\r\nhello",
+		"204 in chunks":      "HTTP/1.1 204 None\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
+		"1xx with a body":    "HTTP/1.1 103 Hints\r\nContent-Length: 9\r\n\r\nHTTP/1.1 200 OK\r\n\r\n",
+		"status 0":           "HTTP/1.1 000 OK\r\n\r\n",
+		"status 99":          "HTTP/1.1 099 OK\r\n\r\n",
+		"status 600":         "HTTP/1.1 600 OK\r\n\r\n",
+		"status 999":         "HTTP/1.1 999 OK\r\n\r\n",
+		"version 1.2":        "HTTP/1.2 200 OK\r\n\r\n",
+		"lower case":         "http/1.1 200 OK\r\n\r\n",
+		"space before it":    " HTTP/1.1 200 OK\r\n\r\n",
+		"line before it":     "\r\nHTTP/1.1 200 OK\r\n\r\n",
+		"list of lengths":    "HTTP/1.1 200 OK\r\nContent-Length: 5, 5\r\n\r\n",
+		"no length":          "HTTP/1.1 200 OK\r\nContent-Length:\r\n\r\n",
+		"no encoding":        "HTTP/1.1 200 OK\r\nTransfer-Encoding:\r\n\r\n",
+		"space in a name":    "HTTP/1.1 200 OK\r\nContent Length: 5\r\n\r\n",
+		"no name":            "HTTP/1.1 200 OK\r\n: 5\r\n\r\n",
 		"NUL":                "HTTP/1.1 200 OK\r\nX-A: \x00\r\n\r\n",
 		"no colon":           "HTTP/1.1 200 OK\r\nnonsense\r\n\r\n",
 		"HTTP/2":             "HTTP/2.0 200 OK\r\n\r\n",
@@ -100,8 +125,14 @@ func FuzzReadHead(f *testing.F) {
 		if theirs.StatusCode != h.status {
 			t.Fatalf("%q: status %d, net/http says %d", raw, h.status, theirs.StatusCode)
 		}
-		if chunked := len(theirs.TransferEncoding) > 0; chunked != h.chunked && theirs.ProtoAtLeast(1, 1) && !h.noBody() {
+		if chunked := len(theirs.TransferEncoding) > 0; chunked != h.chunked && !h.noBody() {
 			t.Fatalf("%q: chunked %v, net/http says %v", raw, h.chunked, chunked)
+		}
+		if !h.chunked && h.length < 0 && theirs.ContentLength >= 0 && !h.noBody() {
+			t.Fatalf("%q: ends with the connection, net/http says after %d", raw, theirs.ContentLength)
+		}
+		if ends := h.chunked || h.length >= 0; ends && theirs.Close && !h.close {
+			t.Fatalf("%q: the connection is kept, net/http closes it", raw)
 		}
 		if !h.chunked && h.length >= 0 && theirs.ContentLength != h.length && !h.noBody() {
 			t.Fatalf("%q: length %d, net/http says %d", raw, h.length, theirs.ContentLength)

@@ -13,9 +13,22 @@ import (
 // ClientConn is a client's connection that was taken over from the server.
 type ClientConn struct{ conn }
 
-// newClientConn returns what is read from and written to nc, whose socket is that of below.
-func newClientConn(nc, below net.Conn) *ClientConn {
-	return &ClientConn{conn{Conn: nc, tcp: below.(*clientConn).TCPConn}}
+func newClientConn(c net.Conn) *ClientConn {
+	client := c.(*clientConn)
+	return &ClientConn{conn{Conn: client, tcp: client.tcp, secure: client.secure}}
+}
+
+// readAhead returns what a server has read of below beyond the request before it handed the connection out as nc.
+func readAhead(nc, below net.Conn) (early []byte) {
+	_ = below.SetReadDeadline(longAgo()) // nothing but what is in memory already
+	var piece [512]byte
+	for {
+		n, err := nc.Read(piece[:])
+		early = append(early, piece[:n]...)
+		if err != nil {
+			return early
+		}
+	}
 }
 
 // hijacks are the connections that were asked for and not handed out yet.
@@ -55,9 +68,16 @@ func (c *Custody) Hijack(rc *fasthttp.RequestCtx, run func(*ClientConn)) {
 		run(client)
 	})
 	rc.Hijack(func(nc net.Conn) {
-		if run, ok := c.inHand.hijacks.claim(below); ok {
-			run(newClientConn(nc, below))
+		run, ok := c.inHand.hijacks.claim(below)
+		if !ok {
+			return
 		}
+		client := newClientConn(below)
+		client.early = readAhead(nc, below)
+		go func() { // the server gives back its memory for the request when this returns: it would be idle for an hour
+			defer below.Close()
+			run(client)
+		}()
 	})
 }
 
@@ -67,7 +87,7 @@ func (h *InHand) connState(c net.Conn, state fasthttp.ConnState) {
 		return
 	}
 	if run, ok := h.hijacks.claim(c); ok {
-		run(newClientConn(c, c))
+		run(newClientConn(c))
 	}
 }
 

@@ -49,6 +49,8 @@ func partOfClient(why failure) parting {
 		return clientRefused("message_too_big", websocket.CloseMessageTooBig, "message is too big")
 	case errors.Is(why.err, errOverhead):
 		return clientRefused("too_many_fragments", websocket.ClosePolicyViolation, errOverhead.Error())
+	case errors.Is(why.err, errNotText):
+		return clientRefused("not_utf8", websocket.CloseInvalidFramePayloadData, errNotText.Error())
 	case isProtocolError(why):
 		return clientRefused("protocol_error", websocket.CloseProtocolError, "")
 	case isNetTimeout(why.err) && why.writing:
@@ -65,10 +67,11 @@ func clientRefused(reason string, code int, text string) parting {
 	return p
 }
 
-// clientLeft is a client that is not there any more, or takes nothing. Should it only look so, it is told as much.
+// clientLeft is a client that is not there any more, or takes nothing. Should it only look so, it is told as much: then it
+// is an entry that has to end.
 func clientLeft(reason string) parting {
 	p := closing(SessionEnd{Kind: EndClientGone, Reason: reason}, websocket.CloseGoingAway, "")
-	if reason != "" {
+	if p.clientText = "connection is ending"; reason != "" {
 		p.clientCode, p.clientText = websocket.ClosePolicyViolation, "connection is "+reason
 	}
 	return p
@@ -88,6 +91,10 @@ func partOfEngine(why failure) parting {
 		return engineFailed(EndFailed, "message_too_big")
 	case errors.Is(why.err, errOverhead):
 		return engineFailed(EndFailed, "too_many_fragments")
+	case errors.Is(why.err, errNotText):
+		p := engineFailed(EndFailed, "not_utf8")
+		p.engineCode, p.engineText = websocket.CloseInvalidFramePayloadData, errNotText.Error()
+		return p
 	case isProtocolError(why):
 		return engineFailed(EndFailed, "protocol_error")
 	case isNetTimeout(why.err) && why.writing:

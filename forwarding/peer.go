@@ -10,15 +10,22 @@ import (
 	"net"
 	"net/http"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/gorilla/websocket"
 )
 
-// maxOverhead is how much of what a peer sends may be no payload, in one message and between two pings: else a message
-// in a million fragments would cost what a million messages do.
-const maxOverhead = 64 << 10
+const (
+	// maxOverhead is how much of what a peer sends between two pings may be no payload, beyond what payload earns: else a
+	// message in a million fragments would cost what a million messages do.
+	maxOverhead = 64 << 10
+	// messageEarns is what each message earns: its own frame, and control frames beside it.
+	messageEarns = 64
+	// frameBuffer is what is read ahead of a WebSocket, for heads of frames and small messages.
+	frameBuffer = 2 << 10
+)
 
 var errOverhead = errors.New("too many fragments or control frames")
 
@@ -26,7 +33,6 @@ var errOverhead = errors.New("too many fragments or control frames")
 // that only silence and standstill end it, and it keeps account of what is no payload.
 type wire struct {
 	*conn
-	reader   io.Reader // of conn, with what was read ahead
 	stall    time.Duration
 	limit    time.Time    // of what is written now: for control frames; guarded by gorilla's lock for writing
 	overhead atomic.Int64 // bytes
@@ -37,9 +43,16 @@ func (w *wire) Read(p []byte) (int, error) {
 	if w.overhead.Load() > maxOverhead {
 		return 0, errOverhead
 	}
-	n, err := w.reader.Read(p)
+	n, err := w.conn.Read(p)
 	w.overhead.Add(int64(n))
 	return n, err
+}
+
+// earn makes up for so many bytes of what is no payload.
+func (w *wire) earn(bytes int64) {
+	if w.overhead.Add(-bytes) < 0 {
+		w.overhead.Store(0) // nothing is saved up
+	}
 }
 
 func (w *wire) Write(p []byte) (int, error) { return w.push(p, w.stall, w.limit) }
@@ -55,32 +68,49 @@ func (w *wire) SetDeadline(time.Time) error { return nil }
 
 // peer is one end of a session.
 type peer struct {
-	side side
-	ws   *websocket.Conn
-	wire *wire
+	side    side
+	ws      *websocket.Conn
+	wire    *wire
+	message io.WriteCloser // that it is sent; for the pump that sends it
 }
 
 // newPeer sets up what a [Session] needs of a WebSocket. Closes are answered by that, not by the WebSocket itself;
 // pings are answered on the spot.
 func newPeer(s side, ws *websocket.Conn, w *wire, maxMessage int64) *peer {
+	p := &peer{side: s, ws: ws, wire: w}
 	ws.SetReadLimit(maxMessage)
 	ws.SetCloseHandler(func(int, string) error { return nil })
-	return &peer{side: s, ws: ws, wire: w}
+	ws.SetPingHandler(p.pong)
+	return p
 }
 
-// keepAlive pings the peer until done is closed. That nothing comes back shows where it is read.
-func (p *peer) keepAlive(done <-chan struct{}, every time.Duration) {
-	tick := time.NewTicker(every)
-	defer tick.Stop()
-	for {
-		select {
-		case <-tick.C:
-			p.wire.overhead.Store(0)
-			_ = p.ws.WriteControl(websocket.PingMessage, nil, time.Now().Add(p.wire.stall))
-		case <-done:
-			return
-		}
+// start begins to send a message, and finish ends it.
+func (p *peer) start(kind int) (err error) {
+	p.message, err = p.ws.NextWriter(kind)
+	return err
+}
+
+func (p *peer) finish() error { return p.message.Close() }
+
+// pongError is a ping that could not be answered: who sent it takes nothing.
+type pongError struct{ error }
+
+func (e *pongError) Unwrap() error { return e.error }
+
+// pong answers a ping. It has as long as any other write: a peer that reads slowly is not lost by asking whether we are
+// there.
+func (p *peer) pong(data string) error {
+	err := p.ws.WriteControl(websocket.PongMessage, []byte(data), time.Now().Add(p.wire.stall))
+	if err == nil || errors.Is(err, websocket.ErrCloseSent) {
+		return nil
 	}
+	return &pongError{err}
+}
+
+// unread is the failure of reading from the peer.
+func (p *peer) unread(err error) failure {
+	var pong *pongError
+	return failure{side: p.side, writing: errors.As(err, &pong), err: err}
 }
 
 // close sends a close frame, once.
@@ -88,17 +118,17 @@ func (p *peer) close(code int, text string, within time.Duration) {
 	_ = p.ws.WriteControl(websocket.CloseMessage, websocket.FormatCloseMessage(code, text), time.Now().Add(within))
 }
 
-// acceptPeer answers the client's handshake.
-func acceptPeer(w *wire, h *Handshake, protocol string, fields []Field) (*websocket.Conn, error) {
+// accept answers the client's handshake. frames is memory for what is sent.
+func (s *Session) accept(w *wire, frames *sync.Pool) (*websocket.Conn, error) {
 	up := websocket.Upgrader{
-		ReadBufferSize: relayPiece, WriteBufferSize: relayPiece,
+		ReadBufferSize: frameBuffer, WriteBufferSize: relayPiece, WriteBufferPool: frames,
 		CheckOrigin: func(*http.Request) bool { return true }, // that is the entry's business
 	}
-	if protocol != "" {
-		up.Subprotocols = []string{protocol}
+	if s.Protocol != "" {
+		up.Subprotocols = []string{s.Protocol}
 	}
-	answer := http.Header{}
-	for _, f := range fields {
+	answer, h := http.Header{}, s.Handshake
+	for _, f := range s.Fields {
 		answer.Set(f.Name, f.Value)
 	}
 	ws, err := up.Upgrade(hijacker{w}, &http.Request{Method: http.MethodGet, Header: http.Header{
@@ -123,9 +153,9 @@ func (h hijacker) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 
 // dialPeer makes a client's WebSocket of a connection whose handshake was made already, by our own transport. Only a
 // dialer can make one, so it is given a connection on which the handshake is played back to it.
-func dialPeer(w *wire) (*websocket.Conn, error) {
+func dialPeer(w *wire, frames *sync.Pool) (*websocket.Conn, error) {
 	d := websocket.Dialer{
-		ReadBufferSize: relayPiece, WriteBufferSize: relayPiece,
+		ReadBufferSize: frameBuffer, WriteBufferSize: relayPiece, WriteBufferPool: frames,
 		NetDialContext: func(context.Context, string, string) (net.Conn, error) { return &playback{wire: w}, nil },
 	}
 	ws, _, err := d.Dial("ws://engine/", nil)

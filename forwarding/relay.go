@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"net"
+	"runtime/debug"
 	"time"
 
 	"colonnade/openai"
@@ -30,6 +31,7 @@ const (
 	EndTimeout    EndKind = "timeout"      // silent for too long, or out of time altogether
 	EndClientGone EndKind = "client_gone"  // the client left, or takes nothing any more
 	EndDrained    EndKind = "drained"      // by us: for any other cause than a client that has gone
+	EndCrashed    EndKind = "crashed"      // by a panic of ours
 )
 
 // ReasonIdle is the reason of an [EndTimeout] after a silence of the other side.
@@ -68,8 +70,19 @@ func (r *Relay) Read([]byte) (int, error) {
 	return 0, errors.New("a relay is written to its client, not read")
 }
 
-// WriteTo delivers the answer.
-func (r *Relay) WriteTo(w io.Writer) (int64, error) {
+// WriteTo delivers the answer. A panic costs this answer only.
+func (r *Relay) WriteTo(w io.Writer) (n int64, err error) {
+	defer func() {
+		if with := recover(); with != nil {
+			defer r.Answer.Close()
+			n, err = r.Answer.size, relayPanic(Panicked(with)+"\n"+string(debug.Stack()))
+			_ = r.finish(w, err)
+		}
+	}()
+	return r.deliver(w)
+}
+
+func (r *Relay) deliver(w io.Writer) (int64, error) {
 	r.follow()
 	for {
 		piece, err := r.Answer.Next()
@@ -159,6 +172,7 @@ func (r *Relay) finish(w io.Writer, err error) error {
 		_ = r.write(w, stream.AppendError(nil, errorOf(end), r.RequestID))
 		lingerOn(r.Client) // a reset would throw it away
 	}
+	cut(r.Client)
 	return errTruncated
 }
 
@@ -166,7 +180,10 @@ func (r *Relay) finish(w io.Writer, err error) error {
 func (r *Relay) classify(err error) End {
 	stream := r.Answer.stream
 	var failed *ExchangeError
+	var panicked relayPanic
 	switch {
+	case errors.As(err, &panicked):
+		return End{Kind: EndCrashed, Reason: "panic", Err: err}
 	case stream != nil && stream.Ended() && !stream.Failed():
 		return End{Kind: EndComplete} // whatever became of the framing, or of a client that has heard all it wanted
 	case errors.Is(err, io.EOF) && stream != nil && stream.Failed():
@@ -203,6 +220,8 @@ func (r *Relay) clientGone(err error) End {
 
 func errorOf(end End) *openai.Error {
 	switch end.Kind {
+	case EndCrashed:
+		return openai.Internal()
 	case EndTimeout:
 		return openai.InferenceTimeout(end.Reason)
 	case EndDrained:

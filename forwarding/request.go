@@ -14,6 +14,7 @@ type Target struct {
 	Host       string // the Host header
 	ServerName string // of the certificate; empty = no TLS
 	Prefix     string // before every path; empty for most
+	Peer       Peer   // the node that must be met there, by mutual TLS; the zero value = whoever is there
 }
 
 // ParseTarget reads an endpoint's URL.
@@ -83,8 +84,10 @@ func (r *Request) appendHead(b []byte) ([]byte, error) {
 	b = append(b, " HTTP/1.1\r\nHost: "...)
 	b = append(b, r.Target.Host...)
 	b = append(b, "\r\n"...)
-	if hasControl(r.Path) || strings.Contains(r.Path, " ") {
-		return b, fmt.Errorf("cannot send path %.80q", r.Path)
+	for _, s := range [...]string{r.Method, r.Target.Host, r.Target.Prefix, r.Path} {
+		if hasControl(s) || strings.ContainsAny(s, " \t") {
+			return b, fmt.Errorf("cannot send a request with %.80q in its first lines", s)
+		}
 	}
 	for _, f := range r.Fields {
 		if f.Value == "" {

@@ -9,9 +9,14 @@ import (
 	"colonnade/openai"
 )
 
-// WriteError answers with e. It is the one place where an error becomes a response. An empty id is left out.
+// WriteError answers with e. Here, and in renderError, is the one place where an error becomes a response. An empty id is left out.
 func WriteError(rc *fasthttp.RequestCtx, e *openai.Error, requestID string) {
-	h := &rc.Response.Header
+	renderError(&rc.Response, e, requestID)
+	_ = rc.SetWriteDeadline(time.Now().Add(writeStall))
+}
+
+func renderError(r *fasthttp.Response, e *openai.Error, requestID string) {
+	h := &r.Header
 	setUnlessEmpty(h, HeaderRequestID, requestID)
 	setUnlessEmpty(h, HeaderReason, e.Reason)
 	setUnlessEmpty(h, "Allow", e.Allow)
@@ -26,15 +31,19 @@ func WriteError(rc *fasthttp.RequestCtx, e *openai.Error, requestID string) {
 	if e.Status == fasthttp.StatusUnauthorized {
 		h.Set("WWW-Authenticate", "Bearer")
 	}
-	WriteBody(rc, e.Status, "application/json", e.AppendJSON(nil, requestID))
+	renderBody(r, e.Status, "application/json", e.AppendJSON(nil, requestID))
 }
 
 // WriteBody answers with a body of our own, for which the client does not have for ever.
 func WriteBody(rc *fasthttp.RequestCtx, status int, contentType string, body []byte) {
-	rc.SetStatusCode(status)
-	rc.Response.Header.SetContentType(contentType)
-	rc.Response.SetBodyRaw(body)
+	renderBody(&rc.Response, status, contentType, body)
 	_ = rc.SetWriteDeadline(time.Now().Add(writeStall))
+}
+
+func renderBody(r *fasthttp.Response, status int, contentType string, body []byte) {
+	r.SetStatusCode(status)
+	r.Header.SetContentType(contentType)
+	r.SetBodyRaw(body)
 }
 
 // WriteAnswer answers with what has arrived of a, and gives the rest to relay, which then ends it. A whole answer has

@@ -2,6 +2,7 @@ package forwarding
 
 import (
 	"bytes"
+	"crypto/tls"
 	"errors"
 	"io"
 	"log/slog"
@@ -21,7 +22,7 @@ const (
 	// readGrace is how long a head may take to arrive, and a short body behind it.
 	readGrace     = 10 * time.Second
 	keepAlive     = 75 * time.Second
-	maxConcurrent = 64 << 10
+	maxConcurrent = 64 << 10 // connections
 )
 
 // ServerConfig is what differs between the servers of an entry and of a colo.
@@ -32,6 +33,21 @@ type ServerConfig struct {
 	Unwanted func(*fasthttp.RequestHeader) bool
 	InHand   *InHand
 	Logger   *slog.Logger
+	// PerAddress is how many connections one address may have, and all of an IPv6 network together; 0 = any number. Crowded
+	// is called for each that is refused, for that reason or since there are too many in all. Nil = nobody wants to know.
+	PerAddress int
+	Crowded    func()
+	// TLS is spoken with anybody, or else Peers with nodes of the fleet only; without either, the connections are plain.
+	TLS   *Certificate
+	Peers *Peers
+}
+
+// tls is what connections begin with, or nil.
+func (c *ServerConfig) tls() *tls.Config {
+	if c.TLS != nil {
+		return c.TLS.ServerTLS()
+	}
+	return c.Peers.serverTLS()
 }
 
 // NewServer returns a server with what fasthttp leaves open closed: limits on size and time, no multipart parsing of its
@@ -39,10 +55,11 @@ type ServerConfig struct {
 // answered before its body has been read to its end is the connection's last, so that nothing of the body is ever taken
 // for another request.
 func NewServer(c ServerConfig) *Server {
-	s := &Server{inHand: c.InHand, logger: c.Logger}
+	s := &Server{inHand: c.InHand, logger: c.Logger, tls: c.tls(), peers: c.Peers}
+	s.crowd = newCrowd(&c, s.tls != nil)
 	s.http = &fasthttp.Server{
 		Handler: func(rc *fasthttp.RequestCtx) {
-			c.Handle(rc)
+			c.handle(rc)
 			s.sayLast(rc)
 		},
 		ConnState: func(nc net.Conn, state fasthttp.ConnState) {
@@ -66,10 +83,11 @@ func NewServer(c ServerConfig) *Server {
 		ReadTimeout:                  readGrace,
 		IdleTimeout:                  keepAlive,
 		ReadBufferSize:               requestBuffer,
-		Concurrency:                  maxConcurrent,
+		Concurrency:                  2 * maxConcurrent, // the door lets in fewer, and tells the others so
 		DisablePreParseMultipartForm: true,
 		NoDefaultServerHeader:        true,
 		NoDefaultContentType:         true,
+		KeepHijackedConns:            true, // see Hijack
 		SecureErrorLogMessage:        true, // no bytes of a request in a log
 		Logger:                       serverLog{c.Logger},
 	}
@@ -89,6 +107,18 @@ func (s *Server) sayLast(rc *fasthttp.RequestCtx) {
 	if rc.Response.ConnectionClose() {
 		lingerOn(rc.Conn())
 	}
+}
+
+// handle is Handle, which answers its own panics: another one, while it did that or before it could, is answered here.
+func (c *ServerConfig) handle(rc *fasthttp.RequestCtx) {
+	defer func() {
+		if c.panicked("handling of a request", recover()) {
+			rc.Response.Reset()
+			WriteError(rc, openai.Internal(), "")
+			rc.SetConnectionClose()
+		}
+	}()
+	c.Handle(rc)
 }
 
 // refuse is Refuse. Here, and in unwanted, nobody else would catch a panic, and the process would end.
@@ -120,15 +150,26 @@ func (c *ServerConfig) panicked(what string, with any) bool {
 	return with != nil
 }
 
-// skipUnwanted keeps the server from waiting for a body that nobody will read. fasthttp knows no such thing, so it is
-// passed off for an empty one: the handler refuses the request, and the connection ends there.
+// skipUnwanted keeps the server from waiting for a body that nobody will read, and from asking for it. fasthttp knows no
+// such thing, so it is passed off for an empty one: the handler refuses the request, and the connection ends there.
 func (c *ServerConfig) skipUnwanted(h *fasthttp.RequestHeader) {
-	if h.ContentLength() > prefetched && c.unwanted(h) {
+	length, expects := h.ContentLength(), len(h.Peek("Expect")) > 0
+	if expects && (length == 0 || length < inChunks) {
+		h.Del("Expect") // there is nothing to ask for, and somebody on the way may take a 100 for the answer
+		return
+	}
+	if length <= prefetched && !expects || !c.unwanted(h) {
+		return
+	}
+	h.Del("Expect")
+	if length != inChunks {
 		h.SetContentLength(0)
 		h.SetConnectionClose()
-		h.Del("Expect")
 	}
 }
+
+// inChunks is a body's length that only its end will tell; a request without one is below it.
+const inChunks = -1
 
 // unread says that a request may not have been read to its end.
 func unread(rc *fasthttp.RequestCtx) bool {

@@ -25,6 +25,11 @@ func Panicked(with any) string {
 	return fmt.Sprintf("a %T", with)
 }
 
+// relayPanic is what writing an answer panicked with, and where.
+type relayPanic string
+
+func (p relayPanic) Error() string { return "panic in writing an answer: " + string(p) }
+
 // pumpPanic is what a pump panicked with, and where.
 type pumpPanic string
 
@@ -39,7 +44,8 @@ func (l serverLog) Printf(format string, args ...any) {
 	for i := range args {
 		if err, ok := args[i].(error); ok {
 			var inWriting *fasthttp.ErrBodyStreamWritePanic
-			panicked = panicked || errors.As(err, &inWriting)
+			var ours relayPanic
+			panicked = panicked || errors.As(err, &inWriting) || errors.As(err, &ours)
 			args[i] = inOurWords(err)
 		}
 	}
@@ -54,8 +60,11 @@ func (l serverLog) Printf(format string, args ...any) {
 // inOurWords tells an error of fasthttp's without what it quotes.
 func inOurWords(err error) string {
 	var panicked *fasthttp.ErrBodyStreamWritePanic
+	var ours relayPanic
 	var network *net.OpError
 	switch {
+	case errors.As(err, &ours):
+		return ours.Error()
 	case errors.As(err, &panicked):
 		// Only the text is left of what it was.
 		_, what, known := strings.Cut(err.Error(), ": runtime error: ")

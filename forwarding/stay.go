@@ -5,6 +5,7 @@ import (
 	"io"
 	"net"
 	"os"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -20,6 +21,8 @@ type stay struct {
 	waits atomic.Int64 // since when it waits for a request, by [door.since]; 0 = it has one
 	limit atomic.Int64 // the deadline for reading that the server has set, likewise; 0 = none
 	woken atomic.Bool  // its deadline is not that one
+
+	waking sync.Mutex // held while it is woken, or is becoming one that must not be
 }
 
 // turn follows a connection from request to request.
@@ -49,9 +52,28 @@ func (c *clientConn) leavesBy() (time.Time, bool) {
 
 // wake makes a connection that waits for a request look whether it is to leave.
 func (c *clientConn) wake() {
+	c.waking.Lock()
+	defer c.waking.Unlock()
 	if c.waits.Load() != 0 {
 		c.woken.Store(true)
-		_ = c.TCPConn.SetReadDeadline(longAgo())
+		_ = c.tcp.SetReadDeadline(longAgo())
+	}
+}
+
+// stopWaiting makes a connection one that has something to do, and puts the server's own deadline in force: from here on
+// it is not woken.
+func (c *clientConn) stopWaiting() {
+	c.waking.Lock()
+	defer c.waking.Unlock()
+	c.waits.Store(0)
+	c.woken.Store(false)
+	c.restore()
+}
+
+// came notes that something has come of what is not yet a request, as with TLS: that is no silence.
+func (c *clientConn) came() {
+	if since := c.waits.Load(); since != 0 {
+		c.waits.CompareAndSwap(since, max(since, c.door.now())) // it may have been given more time
 	}
 }
 
@@ -60,13 +82,14 @@ func (c *clientConn) readOrLeave(p []byte) (int, error) {
 	for {
 		by, leaves := c.leavesBy()
 		if leaves {
-			_ = c.TCPConn.SetReadDeadline(by)
+			_ = c.tcp.SetReadDeadline(by)
 		}
-		n, err := c.TCPConn.Read(p)
+		n, err := c.read(p)
 		late := n == 0 && errors.Is(err, os.ErrDeadlineExceeded)
 		switch {
 		case late && c.woken.Swap(false):
 			c.restore()
+		case late && leaves && c.isDripping(by):
 		case late && leaves:
 			c.lingers.Store(true)
 			return 0, io.EOF
@@ -79,25 +102,23 @@ func (c *clientConn) readOrLeave(p []byte) (int, error) {
 	}
 }
 
+// isDripping says that a connection that was to leave has not been silent since, and that its time is not over.
+func (c *clientConn) isDripping(by time.Time) bool {
+	later, leaves := c.leavesBy()
+	if !leaves || time.Until(later) <= 2*time.Millisecond || !later.After(by) {
+		return false
+	}
+	limit := c.limit.Load()
+	return limit == 0 || time.Now().Before(c.door.at(limit))
+}
+
 // restore puts the server's own deadline back.
 func (c *clientConn) restore() {
 	var deadline time.Time
 	if limit := c.limit.Load(); limit != 0 {
 		deadline = c.door.at(limit)
 	}
-	_ = c.TCPConn.SetReadDeadline(deadline)
-}
-
-// SetReadDeadline keeps the deadline in mind too.
-func (c *clientConn) SetReadDeadline(t time.Time) error {
-	c.keep(t)
-	return c.TCPConn.SetReadDeadline(t)
-}
-
-// SetDeadline keeps the deadline for reading in mind too.
-func (c *clientConn) SetDeadline(t time.Time) error {
-	c.keep(t)
-	return c.TCPConn.SetDeadline(t)
+	_ = c.tcp.SetReadDeadline(deadline)
 }
 
 func (c *clientConn) keep(t time.Time) {

@@ -23,6 +23,8 @@ const (
 // Transport keeps connections to servers. Its zero value is not usable: see [NewTransport].
 type Transport struct {
 	readers sync.Pool // of *bufio.Reader
+	pieces  sync.Pool // of *[]byte, for what is read of a WebSocket
+	frames  sync.Pool // for what is written to one; gorilla/websocket knows what is in it
 
 	mu     sync.Mutex         // guards the fields below
 	idle   map[Target][]*conn // the most recently used last
@@ -95,7 +97,7 @@ func (t *Transport) take(to Target) *conn {
 		if c == nil {
 			return nil
 		}
-		if time.Since(c.idleSince) < keepIdle && c.open() {
+		if time.Since(c.idleSince) < keepIdle && c.edition == to.Peer.edition() && c.open() {
 			return c
 		}
 		c.Close()
@@ -136,6 +138,9 @@ func (t *Transport) releaseReader(c *conn) {
 
 // open reports whether the other side has neither closed an idle connection nor sent what nobody asked for.
 func (c *conn) open() bool {
+	if c.secure != nil {
+		return c.secure.quiet() // what TLS has read already is not seen at the socket
+	}
 	quiet := false
 	// Control and not Read, which looks at the deadline that the last exchange left behind.
 	err := c.raw.Control(func(fd uintptr) {
@@ -168,10 +173,21 @@ func (t *Transport) Do(ctx context.Context, r *Request, s Shape) (*Answer, error
 
 	a := &Answer{ctx: ctx, transport: t, target: r.Target, conn: c, linger: r.Linger, end: r.End}
 	a.unwatch = context.AfterFunc(ctx, c.cancel)
+	begun := false
+	defer func() {
+		if !begun { // but panicked, perhaps
+			a.Close()
+		}
+	}()
 	if err := a.begin(r, s); err != nil {
 		a.Close()
-		return nil, exchangeError(ctx, a.phase(), err)
+		phase := a.phase()
+		if r.Target.Peer.refusedUs(err) && a.head.status == 0 {
+			phase, err = PhaseConnect, r.Target.Peer.explain(err)
+		}
+		return nil, exchangeError(ctx, phase, err)
 	}
+	begun = true
 	return a, nil
 }
 
@@ -255,6 +271,9 @@ func (a *Answer) begin(r *Request, s Shape) error {
 func (a *Answer) refusedEarly(failure error) error {
 	a.conn.idle = endGrace
 	h, err := readHead(a.conn.br)
+	if a.target.Peer.refusedUs(err) {
+		return err
+	}
 	if err != nil || h.status < 400 {
 		return failure
 	}

@@ -330,6 +330,9 @@ func TestHeadersThatAreNotSent(t *testing.T) {
 		f(func(r *Request) { r.Fields = []Field{{"Accept", evil}} })
 		f(func(r *Request) { r.Fields = []Field{{evil, "x"}} })
 		f(func(r *Request) { r.Path = "/v1/" + evil })
+		f(func(r *Request) { r.Method = evil })
+		f(func(r *Request) { r.Target.Host = evil })
+		f(func(r *Request) { r.Target.Prefix = "/" + evil })
 	}
 	f(func(r *Request) { r.Path = "/v1/chat HTTP/1.1" })
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"sync"
 	"sync/atomic"
 	"time"
 )
@@ -37,10 +38,11 @@ func (t *Tunnel) Run(client *ClientConn) TunnelEnd {
 		t.Answer.Close()
 		return TunnelEnd{End: ofCause(context.Cause(t.Context))}
 	}
-	defer t.Answer.leave(server)
+	defer server.Close()
 	server.end, server.idle = time.Time{}, orElse(t.Silence, 3*pingEvery)
-	up := &flow{from: &client.conn, to: server, stall: orElse(t.Stall, writeStall)}
-	down := &flow{from: server.br, to: &client.conn, stall: up.stall}
+	pieces := &t.Answer.transport.pieces
+	up := &flow{from: &client.conn, to: server, stall: orElse(t.Stall, writeStall), pieces: pieces}
+	down := &flow{from: server, to: &client.conn, stall: up.stall, pieces: pieces}
 	d := duplex{
 		up:   startPump(func() failure { return up.carry(clientSide, serverSide) }),
 		down: startPump(func() failure { return down.carry(serverSide, clientSide) }),
@@ -71,7 +73,7 @@ func (d *duplex) windDown(server, client *conn, why failure, cause error) {
 		d.down.ended(3 * lastWords)
 	case cause != nil:
 		_ = server.closeWrite()
-		d.down.ended(farewell)
+		d.down.ended(2 * farewell) // the server speaks to its engine first
 	default:
 		d.down.ended(farewell) // it may still say why it takes nothing any more
 		_ = client.closeWrite()
@@ -110,17 +112,32 @@ func orElse(d, otherwise time.Duration) time.Duration {
 	return d
 }
 
+// idlePiece is what a read of a tunnel brings in which little is said.
+const idlePiece = 512
+
 // flow is one direction of a tunnel.
 type flow struct {
-	from  io.Reader
-	to    *conn
-	stall time.Duration
-	bytes atomic.Int64
+	from   io.Reader
+	to     *conn
+	stall  time.Duration
+	pieces *sync.Pool // see [Transport]
+	bytes  atomic.Int64
 }
 
+// carry keeps a whole piece only while it is filled: most tunnels are silent most of the time.
 func (f *flow) carry(from, to side) failure {
-	piece := make([]byte, relayPiece)
+	little := make([]byte, idlePiece)
+	var whole *[]byte
+	defer func() {
+		if whole != nil {
+			f.pieces.Put(whole)
+		}
+	}()
 	for {
+		piece := little
+		if whole != nil {
+			piece = *whole
+		}
 		n, err := f.from.Read(piece)
 		if n > 0 {
 			if _, err := f.to.push(piece[:n], f.stall, time.Time{}); err != nil {
@@ -130,6 +147,13 @@ func (f *flow) carry(from, to side) failure {
 		}
 		if err != nil {
 			return failure{side: from, err: err}
+		}
+		switch {
+		case whole == nil && n == idlePiece:
+			whole = borrow(f.pieces)
+		case whole != nil && n < idlePiece:
+			f.pieces.Put(whole)
+			whole = nil
 		}
 	}
 }

@@ -29,6 +29,14 @@ func (w *Watch) Stop() {
 // watched is what the watcher does when a client goes.
 type watched = context.CancelCauseFunc
 
+// securedOf returns the TLS of a client's connection, or nil.
+func securedOf(c net.Conn) *secured {
+	if client, ok := c.(*clientConn); ok {
+		return client.secure
+	}
+	return nil
+}
+
 // rawConn returns the socket below c, which may be wrapped by TLS.
 func rawConn(c net.Conn) (syscall.RawConn, error) {
 	for {

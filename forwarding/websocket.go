@@ -2,10 +2,6 @@ package forwarding
 
 import (
 	"context"
-	"errors"
-	"io"
-	"sync"
-	"sync/atomic"
 	"time"
 
 	"colonnade/openai"
@@ -60,10 +56,8 @@ type session struct {
 	client, engine *peer
 	in, out        tally
 	said           openai.Conversation // for the pump from the engine, until it has ended
+	pings          []*pings
 }
-
-// tally counts what went one way.
-type tally struct{ messages, bytes atomic.Int64 }
 
 // Run relays messages until the session's end. When it returns, the engine's connection is closed; the client's is left
 // to the caller.
@@ -75,38 +69,54 @@ func (s *Session) Run(conn *ClientConn) {
 		s.Ended(SessionEnd{Kind: end.Kind})
 		return
 	}
+	defer engine.Close() // also after a panic, before the permit goes
 	r, err := s.begin(conn, engine)
 	if err != nil {
 		_ = engine.awaitClose(s.Answer.linger)
-		s.Answer.leave(engine)
+		engine.Close()
 		s.Ended(SessionEnd{Kind: EndClientGone, Reason: "handshake"})
 		return
 	}
-	done := make(chan struct{})
-	var pings sync.WaitGroup
 	every := orElse(s.Limits.Ping, pingEvery)
-	pings.Go(func() { r.client.keepAlive(done, every) })
-	pings.Go(func() { r.engine.keepAlive(done, every) })
+	r.pings = []*pings{startPings(r.client, every), startPings(r.engine, every)}
+	defer r.endPumps(conn, engine)
 	p := part(r.first(s.Context, s.Limits.Life))
 	r.partFromEngine(p)
-	s.Answer.leave(engine)
+	engine.Close()
 	s.Ended(r.sum(p.SessionEnd))
 	r.partFromClient(p)
-	close(done)
-	pings.Wait()
+}
+
+// endPumps waits for whatever still runs, which is more than the pings only after a panic.
+func (r *session) endPumps(client *ClientConn, engine *conn) {
+	if !r.up.ended(0) || !r.down.ended(0) {
+		engine.cancel()
+		client.cancel()
+	}
+	<-r.up.done
+	<-r.down.done
+	for _, p := range r.pings {
+		p.end()
+	}
+	for _, p := range r.pings {
+		if p.panicked != nil {
+			panic(p.panicked)
+		}
+	}
 }
 
 // begin answers the client, and starts to relay.
 func (s *Session) begin(conn *ClientConn, engine *conn) (*session, error) {
 	stall, silence := orElse(s.Limits.Stall, writeStall), 2*orElse(s.Limits.Ping, pingEvery)
 	engine.end, engine.idle, conn.idle = time.Time{}, silence, silence
-	engineWire := &wire{conn: engine, reader: engine.br, stall: stall}
-	clientWire := &wire{conn: &conn.conn, reader: &conn.conn, stall: stall}
-	toEngine, err := dialPeer(engineWire)
+	frames := &s.Answer.transport.frames
+	engineWire := &wire{conn: engine, stall: stall}
+	clientWire := &wire{conn: &conn.conn, stall: stall}
+	toEngine, err := dialPeer(engineWire, frames)
 	if err != nil {
 		return nil, err
 	}
-	toClient, err := acceptPeer(clientWire, s.Handshake, s.Protocol, s.Fields)
+	toClient, err := s.accept(clientWire, frames)
 	if err != nil {
 		return nil, err
 	}
@@ -117,49 +127,11 @@ func (s *Session) begin(conn *ClientConn, engine *conn) (*session, error) {
 	r := &session{Session: s}
 	r.client = newPeer(clientSide, toClient, clientWire, limit)
 	r.engine = newPeer(serverSide, toEngine, engineWire, limit)
-	r.up = startPump(func() failure { return carryMessages(r.client, r.engine, &r.in, nil) })
-	r.down = startPump(func() failure { return carryMessages(r.engine, r.client, &r.out, &r.said) })
+	pieces := &s.Answer.transport.pieces
+	up := carrier{from: r.client, to: r.engine, tally: &r.in, pace: &pace{}, pieces: pieces}
+	down := carrier{from: r.engine, to: r.client, tally: &r.out, said: &r.said, pieces: pieces}
+	r.up, r.down = startPump(up.run), startPump(down.run)
 	return r, nil
-}
-
-// carryMessages relays messages until one of the peers fails. said, if there is one, is told of each.
-func carryMessages(from, to *peer, t *tally, said *openai.Conversation) failure {
-	piece := make([]byte, relayPiece)
-	for {
-		kind, message, err := from.ws.NextReader()
-		if err != nil {
-			return failure{side: from.side, err: err}
-		}
-		w, err := to.ws.NextWriter(kind)
-		if err != nil {
-			return failure{side: to.side, writing: true, err: err}
-		}
-		for {
-			n, err := message.Read(piece)
-			from.wire.overhead.Add(-2 * int64(n)) // what it took to send that much may be as much again
-			t.bytes.Add(int64(n))
-			if said != nil {
-				said.Write(piece[:n])
-			}
-			if _, err := w.Write(piece[:n]); err != nil {
-				return failure{side: to.side, writing: true, err: err}
-			}
-			if errors.Is(err, io.EOF) {
-				break
-			}
-			if err != nil {
-				return failure{side: from.side, err: err}
-			}
-		}
-		if said != nil {
-			said.EndMessage() // also if it reaches nobody any more: the engine has said it
-		}
-		if err := w.Close(); err != nil {
-			return failure{side: to.side, writing: true, err: err}
-		}
-		from.wire.overhead.Store(0)
-		t.messages.Add(1)
-	}
 }
 
 // partFromEngine tells the engine how the session ends, and waits until it has closed, for a moment. Nothing is left
@@ -185,15 +157,13 @@ func (r *session) partFromEngine(p parting) {
 func (r *session) partFromClient(p parting) {
 	until := time.Now().Add(farewell)
 	c := r.client.wire.conn
-	r.client.close(p.clientCode, p.clientText, farewell/2)
+	r.client.close(p.clientCode, p.clientText, farewell)
 	_ = c.closeWrite()
 	r.up.ended(time.Until(until))
 	c.cancel()
 	<-r.up.done
-	if _, _, said := saidGoodbye(r.up.failure); !said {
-		// What still arrives must be taken: a close over unread bytes resets the connection, and with it our last word.
-		_ = c.awaitClose(time.Until(until))
-	}
+	// What still arrives must be taken: a close over unread bytes resets the connection, and with it our last word.
+	_ = c.awaitClose(time.Until(until))
 }
 
 func (r *session) sum(e SessionEnd) SessionEnd {

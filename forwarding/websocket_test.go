@@ -23,7 +23,7 @@ func TestSessionRelaysMessages(t *testing.T) {
 			t.Errorf("subprotocol %q", c.Subprotocol())
 		}
 		big := strings.Repeat("0123456789abcdef", 3<<16) // 3 MiB
-		messages := []string{"hello", "", "\x00\xff binary", big, "again"}
+		messages := []string{"hello", "", "gr\u00fc\u00dfe", "\x00\xff binary", big, "again"}
 		var bytes int64
 		for i, want := range messages {
 			kind := websocket.TextMessage + i%2
@@ -38,7 +38,7 @@ func TestSessionRelaysMessages(t *testing.T) {
 		}
 		_ = c.WriteMessage(websocket.CloseMessage, websocket.FormatCloseMessage(1000, ""))
 		wantClose(t, c, 1000, "")
-		want := SessionEnd{Kind: EndComplete, MessagesIn: 5, MessagesOut: 5, BytesIn: bytes, BytesOut: bytes}
+		want := SessionEnd{Kind: EndComplete, MessagesIn: 6, MessagesOut: 6, BytesIn: bytes, BytesOut: bytes}
 		if got := next(t, "the end", ends); got != want {
 			t.Errorf("ended with %+v, want %+v", got, want)
 		}

@@ -22,6 +22,9 @@ type ColoConfig struct {
 
 // RunColo runs a colo server until ctx ends, and then drains it. started is called once it serves.
 func RunColo(ctx context.Context, c ColoConfig, started func(Running)) error {
+	if err := c.check("servers/" + c.Colo + "/" + c.Node); err != nil {
+		return err
+	}
 	p, err := assemble(c.Config, []string{
 		"defaults", "models/", "pools/", "colos/", "endpoints/" + c.Colo + "/", "servers/" + c.Colo + "/",
 	})
@@ -29,8 +32,12 @@ func RunColo(ctx context.Context, c ColoConfig, started func(Running)) error {
 	if err != nil {
 		return err
 	}
+	peers, err := p.peerTLS(forwarding.Identity{Role: forwarding.RoleColo, Colo: c.Colo, Node: c.Node})
+	if err != nil {
+		return err
+	}
 	server, err := colo.New(colo.Config{
-		Colo: c.Colo, Node: c.Node, Keys: c.Keys, Log: p.log, Metrics: p.metrics, Logger: c.Logger, WriteStall: c.Stall,
+		Colo: c.Colo, Node: c.Node, Keys: c.Keys, Log: p.log, Metrics: p.metrics, Logger: c.Logger, WriteStall: c.Stall, Peers: peers,
 	})
 	if err != nil {
 		return err
@@ -41,7 +48,7 @@ func RunColo(ctx context.Context, c ColoConfig, started func(Running)) error {
 	b.Go(func() error { return server.Run(b.context) })
 	var serving atomic.Bool
 	p.serveAdmin(b, p.coloPages(server, &serving))
-	if err := p.ready(b.asked); err != nil {
+	if err := p.ready(b.asked, func() {}); err != nil {
 		b.stop()
 		return errors.Join(b.Wait(), server.Shutdown(b.context, forwarding.Pace{}))
 	}
@@ -49,7 +56,7 @@ func RunColo(ctx context.Context, c ColoConfig, started func(Running)) error {
 	b.Go(func() error { return apply(b.context, p.watcher, server) })
 	// The right to grant comes first: requests that arrive until then wait in the listener's backlog.
 	self := p.selfDescription()
-	lease, err := p.claim(b.asked, c.Colo, self)
+	lease, err := p.claim(b.asked, c.Colo, self, server.GrantUntil)
 	if lease != nil {
 		b.Go(func() error { return lease.Run(b.context) })
 		b.Go(func() error { return server.Serve(p.peer) })
@@ -66,23 +73,31 @@ func RunColo(ctx context.Context, c ColoConfig, started func(Running)) error {
 	}
 	err = errors.Join(err, server.Shutdown(last, forwarding.NewPace(c.Drain, coloNotice)))
 	b.stop() // leaves etcd
-	return errors.Join(err, b.Wait())
+	err = errors.Join(err, b.Wait())
+	c.Logger.Info("ended", "node", c.Node)
+	return err
 }
 
 // selfDescription is what the server tells others of itself.
 func (p *parts) selfDescription() fleet.Server {
 	return fleet.Server{
 		Address: p.address(), Admin: p.admin.Addr().String(), Boot: boot(), State: fleet.StateActive,
-		Protocol: fleet.ProtocolRange{Min: fleet.OldestProtocol, Max: fleet.Protocol}, Version: version(),
+		Protocol: fleet.ProtocolRange{Min: fleet.OldestProtocol, Max: fleet.Protocol}, Version: Version(),
 	}
 }
 
 // claim registers the server as the only one of its colo. While etcd is away, a server whose saved table knows no other
 // one serves at once and registers later; else it waits, since the other one may be serving.
-func (p *parts) claim(ctx context.Context, colo string, self fleet.Server) (*etcd.Lease, error) {
+//
+// grant is told until when permits may be granted.
+func (p *parts) claim(ctx context.Context, colo string, self fleet.Server, grant func(until time.Time)) (*etcd.Lease, error) {
+	alone := func() bool {
+		return !slices.ContainsFunc(p.watcher.Table().Servers(colo), func(s *fleet.Server) bool { return s.Node != p.config.Node })
+	}
 	r := etcd.Registration{
 		Client: p.client, Prefix: Prefix, Key: "servers/" + colo + "/" + p.config.Node, Value: document(self), TTL: leaseTTL,
 		Alone: true, Logger: p.config.Logger, Saved: leaseFile(p.config),
+		Tenure: etcd.Tenure{Until: grant, Vacant: alone},
 	}
 	for {
 		lease, err := etcd.Register(ctx, r)
@@ -95,10 +110,11 @@ func (p *parts) claim(ctx context.Context, colo string, self fleet.Server) (*etc
 			return nil, err
 		case ctx.Err() != nil:
 			return nil, nil //nolint:nilnil // asked to end before it began
-		case !slices.ContainsFunc(p.watcher.Table().Servers(colo), func(s *fleet.Server) bool { return s.Node != p.config.Node }):
+		case alone():
 			p.config.Logger.Warn("serving without etcd, from the last good documents", "reason", err)
 			lease := etcd.NewLease(r)
 			lingerAfterCrash(ctx, lease)
+			lease.Presume()
 			return lease, nil
 		}
 		p.config.Logger.Warn("waiting for etcd: another server of this colo may be serving", "reason", err)
@@ -140,6 +156,8 @@ func (p *parts) coloPages(server *colo.Server, serving *atomic.Bool) admin.Confi
 				return errors.New("draining")
 			case !serving.Load():
 				return errors.New("not serving yet: there is no table, or another server may be granting")
+			case !server.MayGrant():
+				return errors.New("granting nothing: whether this server still has its place in etcd is not known")
 			}
 			return nil
 		},

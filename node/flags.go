@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+	"strconv"
 	"strings"
 	"time"
 
@@ -21,15 +22,17 @@ type Flags struct {
 	etcd    *string
 	keyFile *string
 	events  *string
+	peerTLS forwarding.PeerFiles
 	drain   *time.Duration
 	debug   *bool
+	version *bool
 	notYet  []string
 }
 
 // NewFlags adds the common flags to set.
 func NewFlags(set *flag.FlagSet, listen, admin string) *Flags {
 	host, _ := os.Hostname()
-	return &Flags{
+	f := &Flags{
 		set:     set,
 		listen:  set.String("listen", listen, "`address` for requests"),
 		admin:   set.String("admin", admin, "`address` for metrics, health and debug pages"),
@@ -40,7 +43,33 @@ func NewFlags(set *flag.FlagSet, listen, admin string) *Flags {
 		events:  set.String("events", "", "`directory` for events and the last good documents (default: nothing is kept)"),
 		drain:   set.Duration("drain", time.Minute, "how long running requests may go on after SIGTERM"),
 		debug:   set.Bool("debug", false, "log more"),
+		version: set.Bool("version", false, "print the version, and end"),
 	}
+	set.StringVar(&f.peerTLS.Cert, "peer-tls-cert", "", "`file` with this node's certificate for other nodes, which names it: PEM; read again when it changes")
+	set.StringVar(&f.peerTLS.Key, "peer-tls-key", "", "`file` with the key of -peer-tls-cert")
+	set.StringVar(&f.peerTLS.CA, "peer-tls-ca", "", "`file` with the certificates of the authorities that other nodes' certificates must come from")
+	return f
+}
+
+// The most connections that one address may have to an entry. So many are all that an entry takes.
+const (
+	defaultPerAddress = 1024
+	MostPerAddress    = 1 << 16
+)
+
+// PerAddressFlag adds the flag for [EntryConfig.PerAddress].
+func PerAddressFlag(set *flag.FlagSet) *int {
+	n := defaultPerAddress
+	usage := fmt.Sprintf("the largest `number` of connections from one address, or from one IPv6 network (/64) (default %d)", n)
+	set.Func("connections-per-address", usage, func(text string) error {
+		given, err := strconv.Atoi(text)
+		if err != nil || given < 1 || given > MostPerAddress {
+			return fmt.Errorf("must be a number from 1 to %d", MostPerAddress)
+		}
+		n = given
+		return nil
+	})
+	return &n
 }
 
 // NotYet adds a flag that has no effect in this version, and why. Whoever sets it is told so.
@@ -57,12 +86,16 @@ func (f *Flags) Parse(args []string, env func(string) (string, bool)) error {
 	if f.set.NArg() > 0 {
 		return fmt.Errorf("unexpected argument %q: settings are flags, see -h", f.set.Arg(0))
 	}
+	if *f.version {
+		fmt.Fprintln(os.Stdout, Version())
+		return flag.ErrHelp
+	}
 	given := map[string]bool{}
 	f.set.Visit(func(fl *flag.Flag) { given[fl.Name] = true })
 	var err error
 	f.set.VisitAll(func(fl *flag.Flag) {
 		name := "COLONNADE_" + strings.ToUpper(strings.ReplaceAll(fl.Name, "-", "_"))
-		if value, ok := env(name); ok && !given[fl.Name] && err == nil {
+		if value, ok := env(name); ok && !given[fl.Name] && err == nil && fl.Name != "version" {
 			if bad := fl.Value.Set(value); bad != nil {
 				err = fmt.Errorf("environment variable %s=%q: %w", name, value, bad)
 			}
@@ -95,7 +128,7 @@ func (f *Flags) Config() (Config, error) {
 	}
 	return Config{
 		Node: *f.node, Listen: *f.listen, Admin: *f.admin, Address: *f.address, Etcd: strings.Split(*f.etcd, ","),
-		Dir: *f.events, Keys: keys, Drain: *f.drain,
+		Dir: *f.events, Keys: keys, PeerTLS: f.peerTLS, Drain: *f.drain,
 		Logger: logger,
 	}, nil
 }

@@ -26,6 +26,9 @@ const (
 	leaseTTL = 5 * time.Second
 	// lookForDeparted is how often a colo server looks whether an endpoint that has lost its lease has died.
 	lookForDeparted = time.Second
+	// lateAfter is how long a node waits for its first table before it says so, and stillLate until it says so again.
+	lateAfter = 2 * time.Second
+	stillLate = time.Minute
 	// registerAgain is how often a node whose name another one has looks whether it is free.
 	registerAgain = 10 * time.Second
 )
@@ -39,7 +42,8 @@ type Config struct {
 	Etcd    []string
 	Dir     string // for events, and the last good documents; empty = nothing is kept
 	Keys    *forwarding.Keys
-	Drain   time.Duration // how long running requests may go on after the end was asked for
+	PeerTLS forwarding.PeerFiles // none = nodes speak plainly to each other
+	Drain   time.Duration        // how long running requests may go on after the end was asked for
 	Logger  *slog.Logger
 	Stall   time.Duration // longest time for one write; 0 = 30 s
 }
@@ -128,14 +132,6 @@ func (p *parts) dismantle() {
 	}
 }
 
-// address is where others reach the node.
-func (p *parts) address() string {
-	if p.config.Address != "" {
-		return p.config.Address
-	}
-	return p.peer.Addr().String()
-}
-
 func (p *parts) running() Running {
 	return Running{
 		Node: p.config.Node, Address: p.peer.Addr().String(), Admin: p.admin.Addr().String(), Events: p.config.Dir,
@@ -145,27 +141,38 @@ func (p *parts) running() Running {
 // serveAdmin answers on the admin listener until all is dismantled. If that fails, so does the node.
 func (p *parts) serveAdmin(b background, c admin.Config) {
 	c.Metrics = p.metrics.Registry
-	c.Fleet = func() any { return p.watcher.Table() }
+	c.Fleet = func() any { return p.watcher.Table().Dump(p.watcher.Wants) }
 	c.Config = func() any { return p.configState() }
 	p.pages.serve(p.admin, admin.Handler(c))
 	b.Go(func() error { return p.pages.failed(b.context) })
 }
 
-// ready waits for the first table.
-func (p *parts) ready(ctx context.Context) error {
-	select {
-	case <-p.watcher.Ready():
-		return nil
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	case <-time.After(2 * time.Second):
+// ready waits for the first table. It calls late once if that takes a while, and says so again and again.
+func (p *parts) ready(ctx context.Context, late func()) error {
+	wait := time.NewTimer(lateAfter)
+	defer wait.Stop()
+	for {
+		select {
+		case <-p.watcher.Ready():
+			return nil
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-wait.C:
+		}
+		p.config.Logger.Warn("there are no documents yet: waiting for etcd, or for its silence to be certain and the saved ones",
+			"etcd", p.config.Etcd)
+		late()
+		wait.Reset(stillLate)
 	}
-	p.config.Logger.Warn("waiting for etcd: there is no table yet, neither there nor on disk", "etcd", p.config.Etcd)
+}
+
+// starting says that the first table is still to come.
+func (p *parts) starting() bool {
 	select {
 	case <-p.watcher.Ready():
-		return nil
-	case <-ctx.Done():
-		return context.Cause(ctx)
+		return false
+	default:
+		return true
 	}
 }
 
@@ -181,8 +188,8 @@ func document(v any) []byte {
 // boot is another name at each start.
 func boot() string { return rand.Text()[:13] }
 
-// version is that of the software, as the Go tool has stamped it.
-func version() string {
+// Version is that of the software, as the Go tool has stamped it.
+func Version() string {
 	if info, ok := debug.ReadBuildInfo(); ok && info.Main.Version != "" {
 		return info.Main.Version
 	}

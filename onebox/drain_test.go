@@ -77,7 +77,7 @@ func steady(slots int) simengine.Config {
 func TestColoDrains(t *testing.T) {
 	t.Parallel()
 	f := startFleet(t, onebox.Config{Engine: steady(2), Drain: patience},
-		"key: models/demo-chat\npool: demo\nretry: {errors: 0, out_of_capacity: 0}\n")
+		"key: models/demo-chat\npool: demo\nretry: {errors: 0, out_of_capacity: 0}\n---\nkey: pools/demo\nqueue: {max_wait: 1m}\n")
 	var streams, waiters []*wire
 	for range 2 {
 		w := f.begin(chatBody(400, true))

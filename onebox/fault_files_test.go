@@ -4,6 +4,7 @@ import (
 	"net"
 	"os"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -11,13 +12,9 @@ import (
 	"colonnade/onebox"
 )
 
-// A fleet that runs out of file descriptors lets nobody in meanwhile. What runs goes on, and when there are some again so
-// does everything else.
-func TestFilesRunOut(t *testing.T) {
-	f := startFleet(t, onebox.Config{Colos: []string{"ams"}, Engine: steady(4)}, "")
-	f.watch(1)
-	w := f.begin(chatBody(100, true))
-	w.readUntil("data:", 1)
+// leaveFiles lets the process open so many more files, until the test's end or restore.
+func leaveFiles(t *testing.T, n uint64) (restore func()) {
+	t.Helper()
 	lowest, err := os.Open(os.DevNull)
 	if err != nil {
 		t.Fatal(err)
@@ -29,33 +26,121 @@ func TestFilesRunOut(t *testing.T) {
 		t.Fatal(err)
 	}
 	small := old
-	small.Cur = next + 8 // each of the crowd takes two
+	small.Cur = next + n
 	if err := syscall.Setrlimit(syscall.RLIMIT_NOFILE, &small); err != nil {
 		t.Skip(err)
 	}
-	restore := func() { _ = syscall.Setrlimit(syscall.RLIMIT_NOFILE, &old) }
-	defer restore()
-	var crowd []net.Conn
+	restore = func() { _ = syscall.Setrlimit(syscall.RLIMIT_NOFILE, &old) }
+	t.Cleanup(restore)
+	return restore
+}
+
+// crowd connects until there are no files left, and returns the connections.
+func (f *testFleet) crowd() (all []net.Conn) {
+	f.t.Helper()
 	for range 100 {
 		c, err := net.Dial("tcp", f.Entry.Address)
 		if err != nil {
-			break
+			return all
 		}
-		crowd = append(crowd, c)
+		all = append(all, c)
 	}
-	if len(crowd) == 100 {
-		t.Error("there was no shortage")
+	f.t.Error("there was no shortage")
+	return all
+}
+
+func closeAll(all []net.Conn) {
+	for _, c := range all {
+		c.Close()
 	}
+}
+
+// A fleet that runs out of file descriptors lets nobody in meanwhile. What runs goes on, and when there are some again so
+// does everything else.
+func TestFilesRunOut(t *testing.T) {
+	f := startFleet(t, onebox.Config{Colos: []string{"ams"}, Engine: steady(4)}, "")
+	f.watch(1)
+	w := f.begin(chatBody(100, true))
+	w.readUntil("data:", 1)
+	restore := leaveFiles(t, 8) // each of the crowd takes two
+	crowd := f.crowd()
 	time.Sleep(300 * time.Millisecond)
 	w.readUntil("data:", 5)
 	restore()
-	for _, c := range crowd {
-		c.Close()
-	}
+	closeAll(crowd)
 	if rest, err := w.readAll(); err != nil || !strings.Contains(rest, "[DONE]") {
 		t.Errorf("the stream that ran was cut: %v after %.200q", err, rest[max(0, len(rest)-200):])
 	}
 	if a := f.ask(chatBody(3, true)); a.Status != 200 || a.Err != nil {
 		t.Errorf("afterwards: %d, %v", a.Status, a.Err)
+	}
+}
+
+// Who is there already, and whose request would need a further connection to a colo server or to an engine, hears of it at
+// once. No engine is blamed for it, and no address keeps a connection counted that is gone.
+func TestFilesRunOutOnTheWay(t *testing.T) {
+	const clients = 12
+	f := startFleet(t, onebox.Config{Colos: []string{"ams"}, Engine: steady(clients), PerAddress: 100},
+		"key: defaults\nmodel: {timeouts: {connect: 10s}}") // so that a slow machine is not taken for a dead engine
+	var there []*wire
+	for range clients {
+		w := dialWire(t, f.Entry.Address)
+		w.send("GET /health/live HTTP/1.1", []string{"Host: x"}, "")
+		if a := w.read(); a.Status != 200 {
+			t.Fatalf("a probe: %d", a.Status)
+		}
+		there = append(there, w)
+	}
+	open, descriptors := f.metric(f.Entry.Admin, "colonnade_connections"), openDescriptors(t)
+	restore := leaveFiles(t, 8)
+	crowd := f.crowd()
+	askAll := func() (statuses map[int]int) {
+		statuses = map[int]int{}
+		var mu sync.Mutex
+		var all sync.WaitGroup
+		for _, w := range there {
+			all.Go(func() {
+				w.post("/v1/chat/completions", chatBody(2, false))
+				a := w.read()
+				if a.Err != nil || a.Status != 200 && a.error(t).Code == "" {
+					t.Errorf("%d %v %.200q", a.Status, a.Err, a.Body)
+				}
+				mu.Lock()
+				defer mu.Unlock()
+				statuses[a.Status]++
+			})
+		}
+		all.Wait()
+		return statuses
+	}
+	began := time.Now()
+	short := askAll()
+	t.Logf("in the shortage: %v, after %v", short, time.Since(began))
+	if short[200] == clients {
+		t.Error("nobody needed a further connection")
+	}
+	for status := range short {
+		if status != 200 && status != 502 && status != 503 {
+			t.Errorf("somebody was answered with %d", status)
+		}
+	}
+	restore()
+	closeAll(crowd)
+	if up := f.metric(f.Colos[0].Admin, `colonnade_endpoints{pool="demo",state="up"}`); up != 1 {
+		t.Errorf("%v engines are up: one is blamed", up)
+	}
+	if after := askAll(); after[200] != clients {
+		t.Errorf("afterwards: %v", after)
+	}
+	waitFor(t, "the crowd to be counted no more", func() bool { return f.metric(f.Entry.Admin, "colonnade_connections") <= open })
+	closeWires(there)
+	const idle = 4 * clients // between the nodes and the engine, either end
+	waitFor(t, "what was opened to be closed", func() bool { return openDescriptors(t) <= descriptors+idle })
+	f.watch(idle) // not before: to probe takes files, too
+}
+
+func closeWires(all []*wire) {
+	for _, w := range all {
+		w.Close()
 	}
 }

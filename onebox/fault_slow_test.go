@@ -151,8 +151,11 @@ func TestReadersThatNeverRead(t *testing.T) {
 	if each := settled / uint64(readers); each > 1<<20+192<<10 {
 		t.Errorf("the engine got rid of %d KiB for each client that reads nothing, want at most 1 MiB", each>>10)
 	}
+	f.checkSockets(readers)
 	// Two nodes and the engine, with both ends of every connection, stand in this process.
-	if each := (memory() - heap) / int64(readers); each > 512<<10 {
+	each := (memory() - heap) / int64(readers)
+	t.Logf("this process: %d KiB for each", each>>10)
+	if each > int64(atScale(512, 320))<<10 {
 		t.Errorf("%d KiB of memory for each client that reads nothing", each>>10)
 	}
 	waitFor(t, "the engine to be cancelled", func() bool { return e.Stats().Running == 0 })
@@ -166,6 +169,26 @@ func TestReadersThatNeverRead(t *testing.T) {
 	for _, stream := range []bool{false, true} {
 		if a := f.chat(chatBody(8, stream)); a.Status != 200 || a.Err != nil {
 			t.Errorf("the next request: %d %v", a.Status, a.Err)
+		}
+	}
+}
+
+// checkSockets bounds what the kernel holds for each client, on both sides of a node.
+func (f *testFleet) checkSockets(clients int) {
+	f.t.Helper()
+	node := map[string]held{}
+	for what, h := range f.heldByNodes() {
+		f.t.Logf("%s: %d sockets, %d KiB in each, which take %d KiB", what, h.sockets, h.bytes>>10/int64(clients), h.memory>>10/int64(clients))
+		if h.sockets < clients {
+			f.t.Errorf("%s: %d sockets, want one for each client", what, h.sockets)
+		}
+		name, _, _ := strings.Cut(what, ",")
+		n := node[name]
+		node[name] = held{bytes: n.bytes + h.bytes, memory: n.memory + h.memory}
+	}
+	for name, n := range node {
+		if each := n.memory / int64(clients); each > 1<<20 || n.bytes == 0 {
+			f.t.Errorf("%s: the kernel holds %d KiB for each client that reads nothing, want at most 1 MiB", name, each>>10)
 		}
 	}
 }

@@ -73,6 +73,7 @@ func (n *naive) expect(colo string) expected {
 		}
 	}
 	e.resolve(docs)
+	maps.DeleteFunc(e.documents, func(key string, _ tree) bool { return !watched(key, colo) }) // of pools, only what is known
 	e.aliases(docs)
 	slices.Sort(e.conflicts)
 	return e

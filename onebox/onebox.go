@@ -1,6 +1,7 @@
 package onebox
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -40,6 +41,11 @@ type Config struct {
 
 	EtcdURL string // of an etcd that runs elsewhere; empty = the fleet has one of its own
 
+	TLS     forwarding.CertificateFiles                    // of the entry, for clients; none = plain HTTP
+	PeerTLS func(forwarding.Identity) forwarding.PeerFiles // of a node; nil = they speak plainly to each other
+
+	PerAddress int // of connections to the entry, see [node.EntryConfig]; 0 = as many as it takes in all
+
 	Open      bool
 	Drain     time.Duration
 	Stall     time.Duration             // see [node.Config]
@@ -52,10 +58,12 @@ type Config struct {
 type Fleet struct {
 	Etcd    string // URL
 	Dir     string
+	secure  bool // clients speak HTTPS with the entry
 	Entry   node.Running
 	Colos   []ColoNode
 	Engines []EngineNode
 	client  *clientv3.Client
+	keys    *forwarding.Keys
 	parts   map[string]*part // by the name of the node, or "engine COLO/ID"
 }
 
@@ -77,7 +85,13 @@ func (f *Fleet) Apply(ctx context.Context, docs []fleet.RawDocument) error {
 }
 
 // URL is the base URL for OpenAI clients on this machine.
-func (f *Fleet) URL() string { return "http://" + Local(f.Entry.Address) + "/v1" }
+func (f *Fleet) URL() string {
+	scheme := "http"
+	if f.secure {
+		scheme = "https"
+	}
+	return scheme + "://" + Local(f.Entry.Address) + "/v1"
+}
 
 // Local returns the host:port under which clients on this machine reach a listener: one on all addresses is on loopback.
 func Local(address string) string {
@@ -91,7 +105,8 @@ func Local(address string) string {
 // Run runs a fleet until ctx ends, or until a part of it fails. started is called once a request would be served.
 func Run(ctx context.Context, c Config, started func(*Fleet)) (err error) {
 	ctx, fail := context.WithCancelCause(ctx)
-	b := &box{config: c, keys: forwarding.RandomKeys(), fleet: &Fleet{parts: map[string]*part{}}, fail: fail}
+	keys := forwarding.RandomKeys()
+	b := &box{config: c, keys: keys, fleet: &Fleet{keys: keys, parts: map[string]*part{}}, fail: fail}
 	defer func() { err = errors.Join(err, b.stop()) }()
 	if err := b.start(ctx); err != nil {
 		if ctx.Err() != nil {
@@ -227,6 +242,7 @@ func (b *box) node(name, listen, admin string) node.Config {
 
 func (b *box) startColo(ctx context.Context, name string) error {
 	config := node.ColoConfig{Colo: name, Config: b.node(name+"-1", "127.0.0.1:0", "127.0.0.1:0")}
+	config.PeerTLS = b.peerTLS(forwarding.Identity{Role: forwarding.RoleColo, Colo: name, Node: config.Node})
 	return b.run(config.Node, func(ctx context.Context, ready func()) error {
 		return node.RunColo(ctx, config, func(r node.Running) {
 			b.fleet.Colos = append(b.fleet.Colos, ColoNode{Colo: name, Running: r})
@@ -240,7 +256,12 @@ func (b *box) startEntry(ctx context.Context) error {
 	if admin == "" {
 		admin = "127.0.0.1:0"
 	}
-	config := node.EntryConfig{Open: b.config.Open, Config: b.node("entry-1", b.config.Listen, admin)}
+	config := node.EntryConfig{
+		Open: b.config.Open, TLS: b.config.TLS, PerAddress: cmp.Or(b.config.PerAddress, node.MostPerAddress),
+		Config: b.node("entry-1", b.config.Listen, admin),
+	}
+	config.PeerTLS = b.peerTLS(forwarding.Identity{Role: forwarding.RoleEntry, Node: config.Node})
+	b.fleet.secure = b.config.TLS.Cert != ""
 	return b.run(config.Node, func(ctx context.Context, ready func()) error {
 		return node.RunEntry(ctx, config, func(r node.Running) {
 			b.fleet.Entry = r
@@ -249,12 +270,20 @@ func (b *box) startEntry(ctx context.Context) error {
 	})
 }
 
+// peerTLS are the files of one node.
+func (b *box) peerTLS(node forwarding.Identity) forwarding.PeerFiles {
+	if b.config.PeerTLS == nil {
+		return forwarding.PeerFiles{}
+	}
+	return b.config.PeerTLS(node)
+}
+
 // awaitReady waits until the entry knows every colo server. That it is ready says that it knows one.
 func (b *box) awaitReady(ctx context.Context) error {
 	client := &http.Client{Timeout: time.Second}
 	defer client.CloseIdleConnections()
 	for {
-		_, ready := read(ctx, client, "http://"+Local(b.fleet.Entry.Address)+"/health/ready")
+		_, ready := read(ctx, client, "http://"+Local(b.fleet.Entry.Admin)+"/health/ready")
 		table, known := read(ctx, client, "http://"+Local(b.fleet.Entry.Admin)+"/debug/fleet")
 		for _, s := range b.fleet.Colos {
 			known = known && strings.Contains(table, fmt.Sprintf("%q", "servers/"+s.Colo+"/"+s.Node))

@@ -40,7 +40,15 @@ func dialWire(t testing.TB, address string) *wire {
 func newWire(t testing.TB, c net.Conn) *wire {
 	t.Cleanup(func() { c.Close() })
 	_ = c.SetDeadline(time.Now().Add(patience))
-	return &wire{TCPConn: c.(*net.TCPConn), t: t, br: bufio.NewReader(c)}
+	return &wire{TCPConn: c.(*net.TCPConn), t: t, br: bufio.NewReader(patient{c})}
+}
+
+// patient waits for each piece that it reads as long as any test does: on a busy machine a stream may take its time.
+type patient struct{ net.Conn }
+
+func (p patient) Read(b []byte) (int, error) {
+	_ = p.SetReadDeadline(time.Now().Add(patience))
+	return p.Conn.Read(b)
 }
 
 // post sends a request with a JSON body, and more header lines.

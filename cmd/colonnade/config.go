@@ -53,6 +53,9 @@ back.`,
 			for _, d := range docs {
 				fmt.Fprintln(cmd.OutOrStdout(), "applied", d.Key)
 			}
+			if len(docs) > etcd.MaxTogether {
+				fmt.Fprintf(cmd.ErrOrStderr(), "in groups of %d: nodes may have seen some of them before the others\n", etcd.MaxTogether)
+			}
 			return nil
 		},
 	}

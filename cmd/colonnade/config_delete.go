@@ -69,6 +69,11 @@ func (d *deletion) run(ctx context.Context, client *etcd.Client) error {
 			"succeeds, and its registrar may put it again. To take it away, put it with concurrency: 0 first."
 		fmt.Fprintln(d.out, "\n"+wrapped(text, ""))
 	}
+	for _, key := range found {
+		if strings.HasPrefix(key, string(fleet.KindServer)+"/") || strings.HasPrefix(key, string(fleet.KindEntry)+"/") {
+			fmt.Fprintln(d.out, wrapped(shown(key)+" is what a node says of itself: if that node runs, it puts it again. Stop the node instead.", ""))
+		}
+	}
 	if d.confirmed {
 		revision, err := confirm(ctx, client)
 		if err == nil {

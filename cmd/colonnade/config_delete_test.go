@@ -109,6 +109,12 @@ func TestDeleteLeased(t *testing.T) {
 	}
 }
 
+func TestDeleteOfARegistration(t *testing.T) {
+	s := startEtcd(t)
+	put(t, s, map[string]string{"servers/ams/ams-1": registration("127.0.0.1:1")})
+	run(t, "", "config", "delete", "servers/ams/ams-1").want(t, "deleted servers/ams/ams-1", "what a node says of itself")
+}
+
 // What nobody can have meant to put can be seen and deleted.
 func TestStrayKeys(t *testing.T) {
 	s := startEtcd(t)

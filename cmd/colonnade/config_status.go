@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -68,6 +69,7 @@ type status struct {
 	Rejected   []rejected         `json:"rejected"`
 	Conflicts  []fleet.Conflict   `json:"conflicts"`
 	Dangling   []fleet.Dangling   `json:"dangling"`
+	Unserved   bool               `json:"unserved"` // there are models, and no colo is active
 	Nodes      []nodeStatus       `json:"nodes"`
 	Wrong      []string           `json:"wrong"`    // all of the above that is, in words
 	Warnings   []string           `json:"warnings"` // what may be so by intent
@@ -119,8 +121,16 @@ func readStore(docs []etcd.Stored) *status {
 		}
 	}
 	table := good.Table()
-	s.Conflicts, s.Dangling = append([]fleet.Conflict{}, table.Conflicts...), append([]fleet.Dangling{}, table.Dangling()...)
+	s.Conflicts = append([]fleet.Conflict{}, table.Conflicts...)
+	s.Dangling = slices.DeleteFunc(append([]fleet.Dangling{}, table.Dangling()...), s.mayStand)
+	s.Unserved = len(s.Rejected) == 0 && len(table.Models()) > 0 &&
+		!slices.ContainsFunc(table.Colos(), func(c *fleet.Colo) bool { return c.State == fleet.StateActive })
 	return s
+}
+
+// mayStand says that what a reference lacks may be there: in the last good version of a document that is rejected now.
+func (s *status) mayStand(d fleet.Dangling) bool {
+	return slices.ContainsFunc(s.Rejected, func(r rejected) bool { return strings.HasPrefix(r.Key, string(d.Missing)+"/") })
 }
 
 // readNodes enters what the nodes say of the documents that the store has now.

@@ -196,3 +196,18 @@ func TestReachable(t *testing.T) {
 	f("[::]:9080", "[::]:80", "127.0.0.1:9080")
 	f("", "10.0.0.1:80", "")
 }
+
+// What a document refers to that is rejected now may be in force in its last good version.
+func TestStatusOfAReferenceToWhatIsRejected(t *testing.T) {
+	s := startEtcd(t)
+	put(t, s, map[string]string{
+		"models/a": "pool: p\n", "colos/ams": "region: weur\nextra: 1\n", "endpoints/ams/x": "url: http://h:1\npool: p\n",
+	})
+	status := run(t, "", "config", "status")
+	status.fail(t, "wrong")
+	if strings.Contains(status.out, "there is no document colos/ams") {
+		t.Errorf("it says that what is rejected is not there:\n%s", status.out)
+	}
+	run(t, "", "config", "delete", "colos/ams")
+	run(t, "", "config", "status").fail(t, "there is no document colos/ams", "no model can be served")
+}

@@ -20,6 +20,9 @@ func (s *status) judge(newest int64) {
 	for _, r := range s.Rejected {
 		s.Wrong = append(s.Wrong, r.text())
 	}
+	if s.Unserved {
+		s.Wrong = append(s.Wrong, "no model can be served: of the documents colos/… none is active; every request is answered with 503")
+	}
 	var v verdict
 	v.conflicts(s.Conflicts)
 	s.Wrong, s.Warnings = append(s.Wrong, v.wrong...), append(s.Warnings, v.odd...)

@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"colonnade/cmd/signals"
+	"colonnade/node"
 )
 
 func main() {
@@ -34,6 +35,7 @@ func newRoot() *cobra.Command {
 		Example: `  colonnade up
   colonnade config apply deploy/fleet.yaml
   colonnade config status`,
+		Version:       node.Version(),
 		SilenceUsage:  true,
 		SilenceErrors: true,
 	}

@@ -15,6 +15,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"colonnade/forwarding"
 	"colonnade/onebox"
 )
 
@@ -60,6 +61,8 @@ func newUp() *cobra.Command {
 	flags.IntVar(&c.Engine.Slots, "slots", 4, "slots of each engine")
 	flags.DurationVar(&c.Engine.TTFT, "ttft", 50*time.Millisecond, "simulated time to the first token")
 	flags.DurationVar(&c.Engine.ITL, "itl", 10*time.Millisecond, "simulated time between two tokens")
+	flags.StringVar(&c.TLS.Cert, "tls-cert", "", "file with a certificate: the entry then speaks HTTPS")
+	flags.StringVar(&c.TLS.Key, "tls-key", "", "file with the key of -tls-cert")
 	flags.StringVar(&c.EngineURL, "engine-url", "", "URL of a real engine, instead of the simulated ones")
 	flags.StringVar(&c.EngineModel, "engine-model", "", "model of the real engine (default: all that it lists)")
 	flags.BoolVar(&c.Open, "open", true, "serve requests without a valid key, as the account open")
@@ -100,6 +103,11 @@ func checkUp(c onebox.Config) error {
 			return err
 		}
 	}
+	if c.EngineURL != "" {
+		if _, err := forwarding.ParseTarget(c.EngineURL); err != nil {
+			return fmt.Errorf("-engine-url: %w; write for example http://localhost:11434", err)
+		}
+	}
 	switch {
 	case c.EngineURL == "" && c.Engines < 1:
 		return fmt.Errorf("-engines %d: must be at least 1", c.Engines)
@@ -136,6 +144,9 @@ func printFleet(out io.Writer, f *onebox.Fleet, c onebox.Config, key string) {
 		line("colo", s.Node, "http://"+onebox.Local(s.Admin)+"/debug/pools")
 	}
 	line("entry", f.Entry.Node, f.URL())
+	if c.TLS.Cert != "" {
+		fmt.Fprintf(out, "        (for curl, unless the machine knows who has signed the certificate: --cacert %s)\n", c.TLS.Cert)
+	}
 	line("metrics", f.Entry.Node, "http://"+onebox.Local(f.Entry.Admin)+"/metrics")
 	line("events", "", f.Dir+"/nodes/events")
 	if c.Dir == "" {

@@ -1,11 +1,14 @@
 package main
 
 import (
+	"crypto/tls"
 	"fmt"
 	"net/http"
 	"regexp"
 	"strings"
 	"testing"
+
+	"colonnade/internal/tlstest"
 )
 
 // The fleet of up serves whoever has no key as the account open, if it is open, and its printed key as the account demo.
@@ -48,6 +51,38 @@ func TestUpAccounts(t *testing.T) {
 	}
 	f(true, http.StatusOK)
 	f(false, http.StatusUnauthorized)
+}
+
+// With a certificate, the fleet of up speaks HTTPS, and its URLs say so.
+func TestUpTLS(t *testing.T) {
+	ca, files := tlstest.NewCA(t, "web"), tlstest.NewFiles(t)
+	files.Put(ca, "", nil)
+	var out, notes screen
+	end := background(t, &out, &notes, "up", "-listen", "127.0.0.1:0", "-admin", "127.0.0.1:0", "-etcd-listen", "127.0.0.1:0",
+		"-colos", "ams", "-engines", "1", "-tls-cert", files.Cert, "-tls-key", files.Key)
+	out.await(t, "Ctrl-C ends it.")
+	urls := regexp.MustCompile(`(https?)://\S+/v1\b`).FindAllStringSubmatch(out.String(), -1)
+	for _, url := range urls {
+		if url[1] != "https" {
+			t.Errorf("it says %s", url[0])
+		}
+	}
+	if !strings.Contains(out.String(), "--cacert "+files.Cert) {
+		t.Errorf("it does not say how curl believes it:\n%s", out.String())
+	}
+	client := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: ca.Pool()}}} //nolint:gosec // a test
+	answer, err := client.Get(urls[0][0] + "/models")
+	if err != nil {
+		t.Fatal(err)
+	}
+	answer.Body.Close()
+	client.CloseIdleConnections()
+	if answer.StatusCode != http.StatusOK {
+		t.Errorf("GET /v1/models: %d", answer.StatusCode)
+	}
+	if err := end(); err != nil {
+		t.Errorf("up ended with %v\n%s", err, notes.String())
+	}
 }
 
 func chatStatus(t *testing.T, url, key string) int {

@@ -76,6 +76,8 @@ var table = []row{
 		why: "a bad network knows nothing of what crosses it"},
 	{path: "internal/oracle", ours: []string{"fleet", "analytics"},
 		why: "it looks from outside, at pages and at events on disk"},
+	{path: "internal/tlstest",
+		why: "authorities and certificates for tests"},
 	{path: "internal/etcdtest/etcd", third: etcdServer,
 		why: "etcd itself, as a process that tests can kill"},
 	{path: "internal/etcdtest", ours: []string{"fleet"}, third: etcdServer,

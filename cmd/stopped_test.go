@@ -1,0 +1,146 @@
+package cmd
+
+import (
+	"encoding/json"
+	"errors"
+	"net/http"
+	"os"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"colonnade/discovery/etcd"
+)
+
+const stoppedSlots = 4
+
+// stoppedLayout is a colo whose one engine has a few slots, for requests of up to half a second.
+func stoppedLayout() layout {
+	return layout{slots: stoppedSlots, engine: []string{"-ttft", "5ms", "-itl", "25ms"}, node: []string{"-drain", "2s"}}
+}
+
+// peak is the most that the engine ever had in hand.
+func (f *processes) peak() int {
+	f.t.Helper()
+	var stats struct{ Peak, Running, Waiting int }
+	_, text := get("http://" + f.engines["ams/1"].address + "/stats")
+	if err := json.Unmarshal([]byte(text), &stats); err != nil {
+		f.t.Fatalf("stats %q: %v", text, err)
+	}
+	return stats.Peak
+}
+
+func (f *processes) wantPeak() {
+	f.t.Helper()
+	if n := f.peak(); n != stoppedSlots {
+		f.t.Errorf("the engine had %d requests in hand at once, want %d, all of its slots and no more", n, stoppedSlots)
+	}
+}
+
+func (m *member) send(s syscall.Signal) {
+	if err := m.cmd.Process.Signal(s); err != nil && !errors.Is(err, os.ErrProcessDone) {
+		m.t.Errorf("cannot send %v: %v", s, err)
+	}
+}
+
+// A server that was stopped beyond its lease has a successor, of another name or of its own. When it goes on, requests wait
+// at its socket; it grants them nothing, passes them on, and ends.
+func TestStoppedServerIsSucceeded(t *testing.T) {
+	f := func(successor string) {
+		t.Run(successor, func(t *testing.T) {
+			t.Parallel()
+			f := startFleet(t, stoppedLayout())
+			stuck := startClients(f.entry.address, 3*stoppedSlots)
+			waitFor(t, "requests to be answered", func() bool { return stuck.answered() > 8 })
+			first := f.colos["ams"]
+			first.send(syscall.SIGSTOP)
+			defer first.send(syscall.SIGCONT)
+			second := f.node("colo", successor, layout{node: []string{"-events", t.TempDir()}}, "-colo", "ams")
+			f.ready(second)
+			load := startClients(f.entry.address, 3*stoppedSlots)
+			waitFor(t, "requests to be answered by the successor", func() bool { return load.answered() > 8 })
+
+			before := stuck.answered()
+			first.send(syscall.SIGCONT)
+			select {
+			case err := <-first.end:
+				first.end <- err
+				if err == nil || !strings.Contains(first.said(), "cannot register servers/ams/ams-1") {
+					t.Errorf("the first ended with %v", err)
+				}
+			case <-time.After(patience):
+				t.Error("the first goes on, though another has its place")
+			}
+			waitFor(t, "those that were stuck to be answered", func() bool { return stuck.answered() >= before+3*stoppedSlots })
+			f.wantServed(stuck.end(), http.StatusServiceUnavailable) // it says that its work has moved
+			f.wantServed(load.end(), 0)
+			f.wantPeak()
+		})
+	}
+	f("ams-2")
+	f("ams-1")
+}
+
+// wantServed expects that all requests were answered whole, or with this status.
+func (f *processes) wantServed(sent map[string]sentRequest, or int) {
+	f.t.Helper()
+	for id, seen := range sent {
+		if !seen.whole && (or == 0 || seen.status != or) {
+			f.t.Errorf("%s was answered with %d, or not whole", id, seen.status)
+		}
+	}
+}
+
+// A server that was stopped beyond its lease goes on serving once etcd has confirmed that its place is still free; or once
+// etcd does not answer, if it knows of no other server.
+func TestStoppedServerGoesOn(t *testing.T) {
+	t.Parallel()
+	f := startFleet(t, stoppedLayout())
+	load := startClients(f.entry.address, 3*stoppedSlots)
+	colo := f.colos["ams"]
+	client, err := etcd.Dial([]string{f.etcd})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer client.Close()
+	registered := func() bool {
+		answer, err := client.Get(t.Context(), etcd.DefaultPrefix+"servers/ams/ams-1")
+		return err == nil && len(answer.Kvs) == 1
+	}
+	waitFor(t, "requests to be answered", func() bool { return load.answered() > 8 })
+	colo.send(syscall.SIGSTOP)
+	defer colo.send(syscall.SIGCONT)
+	waitFor(t, "its lease to run out", func() bool { return !registered() })
+	before := load.answered()
+	colo.send(syscall.SIGCONT)
+	waitFor(t, "requests to be answered again", func() bool { return load.answered() >= before+16 })
+	waitFor(t, "the server to be registered", registered)
+	if !strings.Contains(colo.said(), "grants nothing until it has") || !strings.Contains(colo.said(), "and grants again") {
+		t.Error("nothing is said of the stop")
+	}
+	if status, text := get("http://" + colo.admin + "/metrics"); status != http.StatusOK || !strings.Contains(text, "colonnade_may_grant 1\n") {
+		t.Errorf("metrics: %d, and nothing says that it may grant", status)
+	}
+	f.wantServed(load.end(), 0)
+	f.wantPeak()
+	if err := colo.stop(syscall.SIGTERM); err != nil {
+		t.Errorf("ended with %v", err)
+	}
+}
+
+// A server that is killed under load, and started again under its name at once, grants nothing twice.
+func TestRestartedServerGrantsNothingTwice(t *testing.T) {
+	t.Parallel()
+	f := startFleet(t, stoppedLayout())
+	load := startClients(f.entry.address, 3*stoppedSlots)
+	for range 3 {
+		before := load.answered()
+		waitFor(t, "requests to be answered", func() bool { return load.answered() > before+3*stoppedSlots })
+		f.colos["ams"].restart()
+	}
+	before := load.answered()
+	waitFor(t, "requests to be answered", func() bool { return load.answered() > before+3*stoppedSlots })
+	load.end()
+	f.wantPeak()
+}

@@ -1,0 +1,321 @@
+package forwarding
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"log/slog"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/valyala/fasthttp"
+
+	"colonnade/internal/tlstest"
+)
+
+// the two nodes of these tests.
+func anEntry() Identity { return Identity{Role: RoleEntry, Node: "entry-1"} }
+func aColo() Identity   { return Identity{Role: RoleColo, Colo: "ams", Node: "ams-1"} }
+
+// newFiles returns the files of a node that an authority has made known, and that believes it.
+func newFiles(t *testing.T, ca *tlstest.CA, who Identity, change func(*x509.Certificate)) tlstest.Files {
+	t.Helper()
+	f := tlstest.NewFiles(t)
+	f.Put(ca, who.String(), change)
+	f.Trust(ca)
+	return f
+}
+
+func mustMeet(t *testing.T, f tlstest.Files, who Identity, said told) *Peers {
+	t.Helper()
+	logger := slog.New(slog.DiscardHandler)
+	if said != nil {
+		logger = slog.New(slog.NewTextHandler(said, &slog.HandlerOptions{Level: slog.LevelWarn}))
+	}
+	p, err := LoadPeers(PeerFiles(f), who, logger)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+// coloServer is a colo server that answers whoever it believes, on a hop from the entry.
+type coloServer struct {
+	*draining
+	said   told
+	served atomic.Int64
+	body   []byte // that it is sent; nil = a short one
+}
+
+func newColoServer(t *testing.T, f tlstest.Files) *coloServer {
+	t.Helper()
+	s := &coloServer{said: make(told, 100)}
+	peers := mustMeet(t, f, aColo(), s.said)
+	s.draining = drainingBy(t, ServerConfig{Peers: peers, Handle: func(rc *fasthttp.RequestCtx) {
+		if err := peers.CheckHop(rc.Conn(), &Hop{Source: "entry-1"}); err != nil {
+			rc.SetStatusCode(fasthttp.StatusForbidden)
+			rc.SetConnectionClose()
+			return
+		}
+		s.served.Add(1)
+	}})
+	return s
+}
+
+// ask sends a request to the colo server as it is reached from peers.
+func (s *coloServer) ask(transport *Transport, peers *Peers, who Identity) (status int, err error) {
+	r := testRequest(s.address)
+	r.Target = peers.Target(s.address, who)
+	r.End = time.Now().Add(patience)
+	if s.body != nil {
+		r.Body = s.body
+	}
+	answer, err := transport.Do(s.t.Context(), r, Shape{})
+	if err != nil {
+		return 0, err
+	}
+	defer answer.Close()
+	return answer.Status(), nil
+}
+
+func TestPeersMeet(t *testing.T) {
+	t.Parallel()
+	ca := tlstest.NewCA(t, "fleet")
+	s := newColoServer(t, newFiles(t, ca, aColo(), nil))
+	entry := mustMeet(t, newFiles(t, ca, anEntry(), nil), anEntry(), nil)
+	transport := runningTransport(t)
+	for range 3 {
+		if status, err := s.ask(transport, entry, aColo()); status != 200 || err != nil {
+			t.Errorf("status %d, %v", status, err)
+		}
+	}
+	if n := transport.Idle(); n != 1 {
+		t.Errorf("%d connections are kept, want 1", n)
+	}
+	s.end(Pace{})
+}
+
+// Whoever is not who he should be is refused before anything is asked of him, or answered; both sides hear of it, with
+// what was expected, what came, and what to do.
+func TestPeersRefuse(t *testing.T) {
+	t.Parallel()
+	ours, others := tlstest.NewCA(t, "fleet"), tlstest.NewCA(t, "somebody else")
+	f := func(name string, entry, colo tlstest.Files, entrySays, coloSays string) {
+		t.Helper()
+		s := newColoServer(t, colo)
+		s.body = make([]byte, 4<<20) // which is on its way when it is refused
+		status, err := s.ask(runningTransport(t), mustMeet(t, entry, anEntry(), nil), aColo())
+		var failed *ExchangeError
+		if !errors.As(err, &failed) || failed.Phase != PhaseConnect || !strings.Contains(err.Error(), entrySays) {
+			t.Errorf("%s: the entry got %d, %v, want a failure to connect with %q", name, status, err, entrySays)
+		}
+		for line := ""; !strings.Contains(line, coloSays); {
+			line = next(t, name+": "+coloSays+" in the colo server's log", s.said)
+		}
+		if s.served.Load() != 0 {
+			t.Errorf("%s: it was served", name)
+		}
+		s.end(Pace{})
+	}
+	good := func(who Identity) tlstest.Files { return newFiles(t, ours, who, nil) }
+	only := func(usage x509.ExtKeyUsage) func(*x509.Certificate) {
+		return func(c *x509.Certificate) { c.ExtKeyUsage = []x509.ExtKeyUsage{usage} }
+	}
+	const refusedUs = "it does not believe our certificate"
+
+	otherCA := newFiles(t, others, anEntry(), nil)
+	otherCA.Trust(ours)
+	f("the entry is of another authority", otherCA, good(aColo()), refusedUs, "somebody else")
+	otherCA = newFiles(t, others, aColo(), nil)
+	otherCA.Trust(ours)
+	f("the colo server is of another authority", good(anEntry()), otherCA, "somebody else", refusedUs)
+	f("the entry's certificate has expired", newFiles(t, ours, anEntry(), tlstest.Expired), good(aColo()), refusedUs, "expired")
+	f("the colo server's certificate has expired", good(anEntry()), newFiles(t, ours, aColo(), tlstest.Expired), "expired", refusedUs)
+	f("the entry's certificate is for servers only", newFiles(t, ours, anEntry(), only(x509.ExtKeyUsageServerAuth)), good(aColo()), refusedUs, "incompatible key usage")
+	f("the colo server's certificate is for clients only", good(anEntry()), newFiles(t, ours, aColo(), only(x509.ExtKeyUsageClientAuth)), "incompatible key usage", refusedUs)
+}
+
+// A node that is of the fleet, but another one, is refused as well.
+func TestPeersAreWhoTheyShouldBe(t *testing.T) {
+	t.Parallel()
+	ca := tlstest.NewCA(t, "fleet")
+	s := newColoServer(t, newFiles(t, ca, aColo(), nil))
+	entry := mustMeet(t, newFiles(t, ca, anEntry(), nil), anEntry(), nil)
+	for _, who := range []Identity{
+		{Role: RoleColo, Colo: "ams", Node: "ams-2"}, {Role: RoleColo, Colo: "fra", Node: "ams-1"}, {Role: RoleEntry, Node: "ams-1"},
+	} {
+		_, err := s.ask(runningTransport(t), entry, who)
+		var failed *ExchangeError
+		if !errors.As(err, &failed) || failed.Phase != PhaseConnect ||
+			!strings.Contains(err.Error(), "expected a certificate for "+who.String()+", got one for "+aColo().String()) {
+			t.Errorf("looking for %s: %v", who, err)
+		}
+	}
+	for _, who := range []Identity{
+		{Role: RoleEntry, Node: "entry-2"}, {Role: RoleColo, Colo: "ams", Node: "entry-1"}, {Role: RoleColo, Colo: "fra", Node: "fra-1"},
+	} {
+		another := mustMeet(t, newFiles(t, ca, who, nil), who, nil)
+		if status, err := s.ask(runningTransport(t), another, aColo()); status != fasthttp.StatusForbidden || err != nil {
+			t.Errorf("asking as %s: status %d, %v", who, status, err)
+		}
+	}
+	if s.served.Load() != 0 {
+		t.Error("somebody else was served")
+	}
+	s.end(Pace{})
+}
+
+// Without a node's certificate nobody gets as far as a request.
+func TestPeersNeedCertificates(t *testing.T) {
+	t.Parallel()
+	ca := tlstest.NewCA(t, "fleet")
+	s := newColoServer(t, newFiles(t, ca, aColo(), nil))
+	f := func(name string, config *tls.Config, says string) {
+		t.Helper()
+		c := &withTLS{draining: s.draining, ca: ca}
+		if _, err := c.call(func(given *tls.Config) { given.Certificates = config.Certificates }).ask(); err == nil {
+			t.Errorf("%s: it was answered", name)
+		}
+		if line := next(t, "the log", s.said); !strings.Contains(line, says) {
+			t.Errorf("%s: logged %q, want %q", name, line, says)
+		}
+	}
+	f("no certificate", &tls.Config{}, "it showed no certificate: if it is a node of this fleet, start it with -peer-tls-cert")
+	f("no node's", &tls.Config{Certificates: []tls.Certificate{ca.Pair("", nil)}}, "that names no node")
+	f("no role's", &tls.Config{Certificates: []tls.Certificate{ca.Pair("colonnade:admin/x", nil)}}, "colonnade:admin/x")
+
+	_, err := runningTransport(t).Do(t.Context(), testRequest(s.address), Shape{})
+	if err != nil && !strings.Contains(err.Error(), "closed without an answer") {
+		t.Errorf("plain HTTP: %v", err)
+	}
+	if line := next(t, "the log", s.said); !strings.Contains(line, "it speaks plain HTTP: if it is a node of this fleet, start it with -peer-tls-cert") {
+		t.Errorf("plain HTTP: logged %q", line)
+	}
+	if s.served.Load() != 0 {
+		t.Error("somebody was served")
+	}
+	s.end(Pace{})
+
+	plain := newDraining(t, nil)
+	entry := mustMeet(t, newFiles(t, ca, anEntry(), nil), anEntry(), nil)
+	r := testRequest(plain.address)
+	r.Target = entry.Target(plain.address, aColo())
+	var failed *ExchangeError
+	if _, err := runningTransport(t).Do(t.Context(), r, Shape{}); !errors.As(err, &failed) || failed.Phase != PhaseConnect ||
+		!strings.Contains(err.Error(), "it speaks no TLS: start it with -peer-tls-cert") {
+		t.Errorf("a colo server without TLS: %v", err)
+	}
+	plain.end(Pace{})
+}
+
+// An idle connection is used for who is at its end, and for nobody else at the same address.
+func TestIdleConnectionsKnowTheirPeer(t *testing.T) {
+	t.Parallel()
+	ca := tlstest.NewCA(t, "fleet")
+	s := newColoServer(t, newFiles(t, ca, aColo(), nil))
+	entry := mustMeet(t, newFiles(t, ca, anEntry(), nil), anEntry(), nil)
+	transport := runningTransport(t)
+	if status, err := s.ask(transport, entry, aColo()); status != 200 || err != nil {
+		t.Fatalf("status %d, %v", status, err)
+	}
+	if _, err := s.ask(transport, entry, Identity{Role: RoleColo, Colo: "ams", Node: "ams-2"}); err == nil {
+		t.Error("the connection of ams-1 was used to speak to ams-2")
+	}
+	if _, err := s.ask(transport, nil, aColo()); err == nil {
+		if n := s.served.Load(); n != 1 {
+			t.Errorf("a connection with TLS was used for a target without: %d served", n)
+		}
+	}
+	s.end(Pace{})
+}
+
+// Certificates and authorities change while nodes run. Each step is taken note of within a second, by connections that
+// are kept, too; and a node that is believed no longer is refused on the connection that it has.
+func TestPeersRotate(t *testing.T) {
+	t.Parallel()
+	before, after := tlstest.NewCA(t, "before"), tlstest.NewCA(t, "after")
+	entryFiles, coloFiles := newFiles(t, before, anEntry(), nil), newFiles(t, before, aColo(), nil)
+	s := newColoServer(t, coloFiles)
+	entry := mustMeet(t, entryFiles, anEntry(), nil)
+	laggard := mustMeet(t, newFiles(t, before, anEntry(), nil), anEntry(), nil) // nobody brings it up to date
+	transport, lagging := runningTransport(t), runningTransport(t)
+	f := func(step string) {
+		t.Helper()
+		for until := time.Now().Add(lookAtFiles + 200*time.Millisecond); time.Now().Before(until); time.Sleep(20 * time.Millisecond) {
+			if status, err := s.ask(transport, entry, aColo()); status != 200 || err != nil {
+				t.Fatalf("%s: status %d, %v", step, status, err)
+			}
+			if status, err := s.ask(lagging, laggard, aColo()); step == "" && (status != 200 || err != nil) {
+				t.Fatalf("the laggard: status %d, %v", status, err)
+			}
+		}
+	}
+	f("")
+	entryFiles.Trust(before, after)
+	coloFiles.Trust(before, after)
+	f("both authorities are believed")
+	entryFiles.Put(after, anEntry().String(), nil)
+	coloFiles.Put(after, aColo().String(), nil)
+	f("new certificates")
+	if entry.edition() == 0 || entry.own.files.now().number != 2 || entry.trusted.files.now().number != 2 {
+		t.Error("the files were not read again")
+	}
+	entryFiles.Trust(after)
+	coloFiles.Trust(after)
+	f("the old authority is believed no longer")
+	if status, err := s.ask(lagging, laggard, aColo()); status == 200 {
+		t.Errorf("a node of the old authority: status %d, %v", status, err)
+	}
+	s.end(Pace{})
+}
+
+// A connection that has been believed is held against the authorities of today.
+func TestLongConnectionsAreCheckedAgain(t *testing.T) {
+	t.Parallel()
+	before, after := tlstest.NewCA(t, "before"), tlstest.NewCA(t, "after")
+	coloFiles := newFiles(t, before, aColo(), nil)
+	s := newColoServer(t, coloFiles)
+	c := (&withTLS{draining: s.draining, ca: before}).call(func(config *tls.Config) {
+		config.Certificates = []tls.Certificate{before.Pair(anEntry().String(), nil)}
+	})
+	if last, err := c.ask(); last || err != nil {
+		t.Fatalf("last %v, %v", last, err)
+	}
+	coloFiles.Trust(after)
+	for until := time.Now().Add(patience); s.served.Load() > 0; time.Sleep(50 * time.Millisecond) {
+		s.served.Store(0)
+		_, _ = c.ask()
+		if time.Now().After(until) {
+			t.Fatal("it is still served")
+		}
+	}
+	s.end(Pace{})
+}
+
+func TestLoadPeersRefuses(t *testing.T) {
+	t.Parallel()
+	ca := tlstest.NewCA(t, "fleet")
+	f := func(change func(tlstest.Files), want ...string) {
+		t.Helper()
+		files := newFiles(t, ca, aColo(), nil)
+		change(files)
+		_, err := LoadPeers(PeerFiles(files), aColo(), slog.New(slog.DiscardHandler))
+		for _, w := range want {
+			if err == nil || !strings.Contains(err.Error(), w) {
+				t.Errorf("%v, want %q", err, w)
+			}
+		}
+	}
+	missing := func(name string) string { return name + ": no such file" }
+	f(func(f tlstest.Files) { f.CA += "x"; tlstest.Write(t, f.CA, nil) }) // another file: nothing is wrong
+	f(func(f tlstest.Files) { tlstest.Write(t, f.CA, []byte("nothing")) }, "-peer-tls-ca", "no certificate in it")
+	f(func(f tlstest.Files) { f.Put(ca, anEntry().String(), nil) }, "-peer-tls-cert", "expected a certificate for colonnade:colo/ams/ams-1, got one for colonnade:entry/entry-1")
+	f(func(f tlstest.Files) { f.Put(ca, "", nil) }, "-peer-tls-cert", "names no node")
+	f(func(f tlstest.Files) { _, key := ca.Issue("", nil); tlstest.Write(t, f.Key, key) }, "-peer-tls-key", "private key does not match")
+	_, err := LoadPeers(PeerFiles{Cert: "cert.pem", Key: "key.pem", CA: "ca.pem"}, aColo(), slog.New(slog.DiscardHandler))
+	if err == nil || !strings.Contains(err.Error(), missing("ca.pem")) {
+		t.Error(err)
+	}
+}

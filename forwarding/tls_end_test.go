@@ -1,0 +1,266 @@
+package forwarding
+
+import (
+	"bufio"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/valyala/fasthttp"
+
+	"colonnade/internal/tlstest"
+)
+
+// A refusal reaches a client with TLS that is still sending.
+func TestTLSLingers(t *testing.T) {
+	t.Parallel()
+	s := newWithTLS(t, ServerConfig{Unwanted: func(*fasthttp.RequestHeader) bool { return true }})
+	for _, size := range []int{20_000, 4 << 20} {
+		c := s.call(nil)
+		fmt.Fprintf(c.secured, "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n", size)
+		sent := make(chan error, 1)
+		go func() {
+			_, err := c.Write(make([]byte, size-10))
+			sent <- err
+		}()
+		if last, err := c.hear(); !last || err != nil {
+			t.Errorf("%d bytes: last %v, %v", size, last, err)
+		}
+		c.ends(t)
+		if err := next(t, "the body to be sent", sent); err != nil {
+			t.Errorf("%d bytes: %v", size, err)
+		}
+	}
+	s.end(Pace{})
+}
+
+// The end of a connection says whether its answer was whole: a cut one ends without the word that it ends.
+func TestTLSCut(t *testing.T) {
+	t.Parallel()
+	s := newWithTLS(t, ServerConfig{Handle: func(rc *fasthttp.RequestCtx) {
+		rc.SetConnectionClose()
+		if string(rc.Path()) == "/cut" {
+			rc.Response.SetBodyStream(cutBody{conn: rc.Conn()}, -1)
+		}
+	}})
+	f := func(path string, want error) {
+		t.Helper()
+		c := s.call(nil)
+		fmt.Fprintf(c.secured, "GET %s HTTP/1.1\r\nHost: x\r\n\r\n", path)
+		if _, err := io.Copy(io.Discard, c.secured); !errors.Is(err, want) {
+			t.Errorf("%s: ended with %v, want %v", path, err, want)
+		}
+	}
+	f("/", nil)
+	f("/cut", io.ErrUnexpectedEOF)
+	s.end(Pace{})
+}
+
+// cutBody is a body as a relay writes it that must not look complete.
+type cutBody struct{ conn net.Conn }
+
+func (b cutBody) Read([]byte) (int, error) {
+	cut(b.conn)
+	return 0, errTruncated
+}
+
+// A client that takes nothing does not hold up the end of its connection: neither by what it was sent, nor by the word
+// that it is over.
+func TestTLSEndWaitsForNobody(t *testing.T) {
+	t.Parallel()
+	took := make(chan time.Duration, 1)
+	s := newWithTLS(t, ServerConfig{Handle: func(rc *fasthttp.RequestCtx) {
+		c := rc.Conn()
+		_ = c.SetWriteDeadline(time.Now().Add(200 * time.Millisecond))
+		piece := make([]byte, 64<<10)
+		var err error
+		for err == nil {
+			_, err = c.Write(piece)
+		}
+		if !isNetTimeout(err) {
+			t.Errorf("ended with %v", err)
+		}
+		began := time.Now()
+		_ = c.Close()
+		took <- time.Since(began)
+	}})
+	c := s.call(nil)
+	fmt.Fprint(c.secured, aRequest)
+	if d := next(t, "the end", took); d > 2*time.Second {
+		t.Errorf("took %v", d)
+	}
+	s.end(Pace{})
+
+	// Nor does who is stuck in a write: the other side of a tunnel may have ended meanwhile.
+	ready := make(chan *clientConn, 1)
+	s = newWithTLS(t, ServerConfig{Handle: func(rc *fasthttp.RequestCtx) {
+		ready <- rc.Conn().(*clientConn)
+		_, _ = rc.Conn().Write(make([]byte, 64<<20))
+	}})
+	c = s.call(nil)
+	fmt.Fprint(c.secured, aRequest)
+	stuck := next(t, "the request", ready)
+	for {
+		if stuck.secure.writing.TryLock() { // not yet
+			stuck.secure.writing.Unlock()
+			time.Sleep(time.Millisecond)
+			continue
+		}
+		break
+	}
+	time.Sleep(50 * time.Millisecond)
+	began := time.Now()
+	_ = stuck.CloseWrite()
+	_ = stuck.Close()
+	if d := time.Since(began); d > 2*time.Second {
+		t.Errorf("took %v", d)
+	}
+	s.end(Pace{})
+}
+
+// Files that change are in force within a second; those that are bad change nothing, and are told of once.
+func TestCertificateReload(t *testing.T) {
+	t.Parallel()
+	ca, files, said := tlstest.NewCA(t, "public"), tlstest.NewFiles(t), make(told, 100)
+	name := func(name string) func(*x509.Certificate) {
+		return func(c *x509.Certificate) { c.Subject.CommonName = name }
+	}
+	files.Put(ca, "", name("first"))
+	s := &withTLS{ca: ca, draining: drainingBy(t, ServerConfig{TLS: mustLoad(t, files, slog.New(slog.NewTextHandler(said, nil)))})}
+	shown := func() string {
+		t.Helper()
+		c := s.call(nil)
+		defer c.Close()
+		if last, err := c.ask(); last || err != nil {
+			t.Errorf("last %v, %v", last, err)
+		}
+		return c.tls.ConnectionState().PeerCertificates[0].Subject.CommonName
+	}
+	settle := func(want string) {
+		t.Helper()
+		for until := time.Now().Add(patience); shown() != want; time.Sleep(20 * time.Millisecond) {
+			if time.Now().After(until) {
+				t.Fatalf("%q is not in force", want)
+			}
+		}
+	}
+	settle("first")
+	old := s.call(nil)
+	if _, err := old.ask(); err != nil {
+		t.Fatal(err)
+	}
+	_, otherKey := ca.Issue("", nil)
+	tlstest.Write(t, files.Key, otherKey)
+	for len(said) == 0 { // nobody looks at files of his own accord
+		settle("first")
+		time.Sleep(20 * time.Millisecond)
+	}
+	if line := <-said; !strings.Contains(line, "stays in force") || !strings.Contains(line, "private key does not match") || !strings.Contains(line, files.Key) {
+		t.Errorf("logged %q", line)
+	}
+	files.Put(ca, "", name("second"))
+	settle("second")
+	if line := next(t, "the log", said); !strings.Contains(line, "is in force") {
+		t.Errorf("logged %q", line)
+	}
+	if last, err := old.ask(); last || err != nil {
+		t.Errorf("on a connection from before: last %v, %v", last, err)
+	}
+	if len(said) > 0 {
+		t.Errorf("and logged %q", <-said)
+	}
+	s.end(Pace{})
+}
+
+// tlsServer is a server with TLS that does as it is told with each connection.
+func tlsServer(t *testing.T, serve func(*tls.Conn)) Target {
+	t.Helper()
+	ca := tlstest.NewCA(t, "fleet")
+	config := &tls.Config{Certificates: []tls.Certificate{ca.Pair(aColo().String(), nil)}} //nolint:gosec // a test
+	address := rawServer(t, func(c net.Conn) { serve(tls.Server(c, config)) })
+	return mustMeet(t, newFiles(t, ca, anEntry(), nil), anEntry(), nil).Target(address, aColo())
+}
+
+// An answer whose end only the connection's end shows is whole only if that was meant.
+func TestTLSAnswerUntilTheEnd(t *testing.T) {
+	t.Parallel()
+	f := func(name string, end func(*tls.Conn), want error) {
+		t.Helper()
+		target := tlsServer(t, func(c *tls.Conn) {
+			if _, err := readRequest(bufio.NewReader(c)); err == nil {
+				fmt.Fprint(c, "HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\n\r\n"+strings.Repeat("x", 2*maxHeld))
+				end(c)
+			}
+		})
+		r := testRequest("")
+		r.Target = target
+		answer, err := runningTransport(t).Do(t.Context(), r, Shape{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer answer.Close()
+		for err == nil {
+			_, err = answer.Next()
+		}
+		if !errors.Is(err, want) {
+			t.Errorf("%s: ended with %v, want %v", name, err, want)
+		}
+	}
+	f("meant", func(c *tls.Conn) { _ = c.Close() }, io.EOF)
+	f("cut", func(c *tls.Conn) { _ = c.NetConn().Close() }, io.ErrUnexpectedEOF)
+}
+
+// What a server says that nobody asked for is never taken for the next answer, also where TLS has read it already.
+func TestTLSLeftovers(t *testing.T) {
+	t.Parallel()
+	const whole = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
+	f := func(name, answer string, reused bool) {
+		t.Helper()
+		target := tlsServer(t, func(c *tls.Conn) {
+			for br := bufio.NewReader(c); ; {
+				if _, err := readRequest(br); err != nil {
+					return
+				}
+				for part := range strings.SplitSeq(answer, "|") { // a record each
+					fmt.Fprint(c, part)
+				}
+			}
+		})
+		transport := runningTransport(t)
+		var used []net.Conn
+		for range 2 {
+			r := testRequest("")
+			r.Target = target
+			answer, err := transport.Do(t.Context(), r, Shape{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			body, _ := answer.Whole()
+			if answer.Status() != http.StatusOK || string(body) != "ok" {
+				t.Errorf("%s: %d %q", name, answer.Status(), body)
+			}
+			answer.Close()
+			time.Sleep(50 * time.Millisecond)
+			transport.mu.Lock()
+			for _, c := range transport.idle[target] {
+				used = append(used, c)
+			}
+			transport.mu.Unlock()
+		}
+		if same := len(used) == 2 && used[0] == used[1]; same != reused {
+			t.Errorf("%s: used again: %v, want %v", name, same, reused)
+		}
+	}
+	f("nothing more", whole, true)
+	f("another answer in the same record", whole+"HTTP/1.1 500 No\r\nContent-Length: 0\r\n\r\n", false)
+	f("another answer in the next record", whole+"|HTTP/1.1 500 No\r\nContent-Length: 0\r\n\r\n", false)
+	f("half of a record's worth", whole+"|x", false)
+}

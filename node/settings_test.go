@@ -1,0 +1,102 @@
+package node_test
+
+import (
+	"context"
+	"encoding/json"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"colonnade/forwarding"
+	"colonnade/internal/etcdtest"
+	"colonnade/node"
+)
+
+// Settings that no node can run with are told before anything is opened.
+func TestBadSettings(t *testing.T) {
+	f := func(want string, change func(*node.Config)) {
+		t.Helper()
+		c := node.Config{Node: "ams-1", Listen: "nowhere", Etcd: []string{"http://127.0.0.1:1"}, Logger: slog.New(slog.DiscardHandler)}
+		change(&c)
+		for who, err := range map[string]error{
+			"entry": node.RunEntry(t.Context(), node.EntryConfig{Config: c}, nil),
+			"colo":  node.RunColo(t.Context(), node.ColoConfig{Config: c, Colo: "ams"}, nil),
+		} {
+			if err == nil || !strings.Contains(err.Error(), want) {
+				t.Errorf("%s: %v, want %q", who, err, want)
+			}
+		}
+	}
+	f("flags -node, -colo", func(c *node.Config) { c.Node = "a b" })
+	f("flags -node, -colo", func(c *node.Config) { c.Node = "a/b" })
+	f("flag -drain -1s: must not be negative", func(c *node.Config) { c.Drain = -time.Second })
+	f(`flag -address ":8443": must be host:port`, func(c *node.Config) { c.Address = ":8443" })
+	f(`flag -address "here": must be host:port`, func(c *node.Config) { c.Address = "here" })
+	f(`flag -etcd "": must be URLs`, func(c *node.Config) { c.Etcd = []string{""} })
+	f(`flag -etcd "http://a:1,foo://b": the scheme "foo" is not known`, func(c *node.Config) { c.Etcd = []string{"http://a:1", "foo://b"} })
+	f("flag -listen", func(*node.Config) {})
+}
+
+// A node that listens on every address of its machine registers one that others can use.
+func TestAddressThatIsRegistered(t *testing.T) {
+	s := etcdtest.Start(t)
+	c := config(t, s, "ams-1")
+	c.Listen = ":0"
+	r, _ := startColo(t, c)
+	answer, err := s.Client(t).Get(t.Context(), node.Prefix+"servers/ams/ams-1")
+	if err != nil || len(answer.Kvs) != 1 {
+		t.Fatal(answer, err)
+	}
+	var self struct{ Address string }
+	if err := json.Unmarshal(answer.Kvs[0].Value, &self); err != nil {
+		t.Fatal(err)
+	}
+	_, port, _ := net.SplitHostPort(r.Address)
+	if want := net.JoinHostPort("127.0.0.1", port); self.Address != want {
+		t.Errorf("it is registered as %q, want %q, as etcd is on loopback", self.Address, want)
+	}
+}
+
+// An entry that has no documents yet says so, to balancers and to clients, and does not leave them waiting.
+func TestEntryWithoutDocuments(t *testing.T) {
+	listen := etcdtest.FreeAddress(t)
+	c := node.Config{
+		Node: "entry-1", Listen: listen, Admin: "127.0.0.1:0", Etcd: []string{"http://" + etcdtest.FreeAddress(t)},
+		Keys: forwarding.RandomKeys(), Drain: time.Second, Logger: slog.New(slog.NewTextHandler(t.Output(), nil)),
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() {
+		ended <- node.RunEntry(ctx, node.EntryConfig{Config: c, Open: true}, func(node.Running) { t.Error("it has started") })
+	}()
+	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: patience}
+	ask := func(method, path, body string) (int, string) {
+		r, err := http.NewRequestWithContext(t.Context(), method, "http://"+listen+path, strings.NewReader(body))
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Header.Set("Content-Type", "application/json")
+		answer, err := client.Do(r)
+		if err != nil {
+			return 0, err.Error()
+		}
+		defer answer.Body.Close()
+		text, _ := io.ReadAll(answer.Body)
+		return answer.StatusCode, string(text)
+	}
+	eventually(t, "the entry says that it is not ready", func() bool { status, _ := ask("GET", "/health/ready", ""); return status == 503 })
+	if status, _ := ask("GET", "/health/live", ""); status != 200 {
+		t.Errorf("it is not alive: %d", status)
+	}
+	if status, text := ask("POST", "/v1/chat/completions", `{"model":"x"}`); status != 503 || !strings.Contains(text, `"reason":"starting"`) {
+		t.Errorf("a request got %d %s, want 503 and starting", status, text)
+	}
+	cancel()
+	if err := <-ended; err != nil {
+		t.Errorf("asked to end, it ended with: %v", err)
+	}
+}

@@ -1,0 +1,156 @@
+package onebox_test
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"net/http"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"colonnade/forwarding"
+	"colonnade/internal/oracle"
+	"colonnade/onebox"
+)
+
+// desync is what is sent over one connection, and how it is to be answered. In wire, {auth} stands for a header line that
+// is good for firstBody, {len} and {chunked} for its framings, {hidden} for a whole request that nobody has sent: it stands
+// in bodies, and behind everything.
+type desync struct {
+	name, wire string
+	answers    string // their statuses; the engine gets firstBody for the first 200 of a first answer, and so on
+	peer       string // those of a colo's listener; empty = the same
+}
+
+const (
+	firstBody  = `{"model":"own","messages":[],"user":"first"}`
+	hiddenBody = `{"model":"own","messages":[],"user":"hidden"}`
+)
+
+// speaker is a client, or a node that the fleet believes.
+type speaker struct {
+	address string
+	words   *strings.Replacer
+	peer    bool
+}
+
+func (f *testFleet) speakers() []speaker {
+	entry := speaker{address: f.Entry.Address, words: desyncWords("x-request-id: 12345678", "x-request-id: 12345678")}
+	colo := f.Colos[0]
+	return []speaker{entry, {address: colo.Address, peer: true, words: desyncWords(
+		"x-colonnade-hop: "+f.token(colo.Node, chatPath, firstBody, time.Now()), "x-colonnade-hop: "+f.token(colo.Node, chatPath, hiddenBody, time.Now()))}}
+}
+
+func desyncWords(auth, authOfHidden string) *strings.Replacer {
+	hidden := "POST " + chatPath + " HTTP/1.1\r\nHost: fleet\r\nContent-Type: application/json\r\n" + authOfHidden +
+		"\r\nConnection: close\r\nContent-Length: " + strconv.Itoa(len(hiddenBody)) + "\r\n\r\n" + hiddenBody
+	return strings.NewReplacer("{auth}", auth, "{len}", strconv.Itoa(len(firstBody)), "{body}", firstBody,
+		"{chunked}", inChunks(firstBody, 10), "{hidden}", hidden, "{hiddenlen}", strconv.Itoa(len(hidden)))
+}
+
+// token is what an entry would send to a node of the fleet for a POST, at some time.
+func (f *testFleet) token(node, path, body string, issued time.Time) string {
+	return f.tokenFor(forwarding.HopTarget{Audience: node, Method: "POST", Path: path, Body: []byte(body)}, issued)
+}
+
+func (f *testFleet) tokenFor(to forwarding.HopTarget, issued time.Time) string {
+	f.t.Helper()
+	token, err := f.Keys().Sign(forwarding.Hop{
+		RequestID: "0123456789abcdef0123456789abcdef", Source: "entry-1", Account: "anonymous", Weight: 1, Priority: "standard", Model: "own",
+		Hops: 1, Wait: forwarding.WaitFull, Total: forwarding.Millis(time.Minute),
+	}, to, issued)
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	return token
+}
+
+// Whatever two servers might read in two ways is refused, or read in the one way that all agree on: never are there two
+// requests where one was sent, on either hop, and engines get what we write and nothing else.
+func TestDesync(t *testing.T) {
+	engine, documents := startTape(t)
+	f := startFleet(t, onebox.Config{Engine: quick(4), Colos: []string{"ams"}}, documents)
+	f.watchNodes(16)
+	for _, s := range f.speakers() {
+		for _, group := range desyncTable() {
+			t.Run(fmt.Sprintf("%s/peer=%v", group.name, s.peer), func(t *testing.T) {
+				for _, c := range group.cases {
+					s.desync(t, engine, c)
+				}
+			})
+		}
+	}
+}
+
+func (s speaker) desync(t *testing.T, engine *tape, c desync) {
+	t.Helper()
+	want := c.answers
+	if s.peer && c.peer != "" {
+		want = c.peer
+	}
+	answers, how := s.say(t, c.wire+"{hidden}")
+	if answers != want || how != "closed" {
+		t.Errorf("%q: answered %q, and the connection ended: %s; want %q and closed", c.name, answers, how, want)
+	}
+	finals := strings.Fields(strings.ReplaceAll(want, "100 ", ""))
+	var bodies []string
+	for i, status := range finals {
+		if status == "200" {
+			bodies = append(bodies, []string{firstBody, hiddenBody}[i])
+		}
+	}
+	engine.check(t, c.name, bodies...)
+}
+
+// say sends text over a connection of its own, and returns the statuses of all that is answered until its end.
+func (s speaker) say(t *testing.T, text string) (answers, how string) {
+	t.Helper()
+	w := dialWire(t, s.address)
+	defer w.Close()
+	text = s.words.Replace(text)
+	go func() { _, _ = io.WriteString(w, text) }() // or as much of it as is taken
+	method, _, _ := strings.Cut(strings.TrimLeft(text, "\r\n"), " ")
+	var statuses []string
+	for {
+		if _, err := w.br.Peek(1); err != nil {
+			return strings.Join(statuses, " "), w.ended()
+		}
+		status, err := readStrictly(w.br, method)
+		if err != nil {
+			return strings.Join(statuses, " "), fmt.Sprintf("in an answer: %v", err)
+		}
+		if statuses = append(statuses, strconv.Itoa(status)); status >= 200 {
+			method = "POST" // of what comes behind
+		}
+	}
+}
+
+// readStrictly reads one answer. Of ours, each has a length, and an interim one has no body.
+func readStrictly(br *bufio.Reader, method string) (int, error) {
+	r, err := http.ReadResponse(br, &http.Request{Method: method})
+	if err != nil {
+		return 0, err
+	}
+	if r.StatusCode >= 200 && r.ContentLength < 0 {
+		return 0, fmt.Errorf("answer %d has no length", r.StatusCode)
+	}
+	_, err = io.Copy(io.Discard, r.Body)
+	return r.StatusCode, err
+}
+
+// watchNodes is watch but for the events: requests that begin at a colo have no whole set of them.
+func (f *testFleet) watchNodes(idle int) {
+	f.t.Helper()
+	f.chat(chatBody(1, false))
+	c := oracle.Config{EngineStats: f.engineStats, IdleConnections: idle, AdminURLs: []string{"http://" + f.Entry.Admin}}
+	for _, n := range f.Colos {
+		c.AdminURLs = append(c.AdminURLs, "http://"+n.Admin)
+	}
+	o := oracle.New(f.t, c)
+	f.t.Cleanup(func() {
+		f.client.CloseIdleConnections()
+		o.Check(f.t)
+	})
+}

@@ -1,0 +1,145 @@
+package onebox_test
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/gorilla/websocket"
+
+	"colonnade/analytics"
+	"colonnade/onebox"
+)
+
+// Whatever is wrong with a session is said before the upgrade, by a plain HTTP answer with an error of ours.
+func TestRealtimeRefusedBeforeTheUpgrade(t *testing.T) {
+	key, doc := newKey(t, "alice", "models: [demo-realtime, full, gone, demo-chat]")
+	none, noneDoc := newKey(t, "bob", "limits: {concurrent: 0}")
+	f := startClosedFleet(t, onebox.Config{Engine: quick(1), Colos: []string{"ams"}}, doc+noneDoc+`
+key: pools/demo
+queue: {limit: 0}
+---
+key: models/full
+type: realtime
+pool: demo
+---
+key: models/gone
+type: realtime
+---
+key: models/secret
+type: realtime
+pool: demo
+`)
+	f.key = key
+	f.watch(4)
+	bearer := []string{"Authorization", "Bearer " + key}
+	told := func(model string, status, number int, reason string, headers ...string) answer {
+		t.Helper()
+		a := f.refuse(model, status, append(headers, "x-request-id", "refused-"+model)...)
+		if e := a.error(t); e.Number != number || e.Reason != reason || e.Message == "" || e.RequestID != a.Header.Get("x-request-id") {
+			t.Errorf("%s: refused with %+v, want %d %s", model, e, number, reason)
+		}
+		if strings.Contains(a.Body, key) {
+			t.Errorf("%s: the key stands in %q", model, a.Body)
+		}
+		return a
+	}
+	told("demo-realtime", 401, 40101, "")
+	told("demo-realtime", 401, 40101, "", "Authorization", "Bearer "+key+"x")
+	told("demo-realtime", 401, 40101, "", "Sec-WebSocket-Protocol", "realtime, openai-insecure-api-key.cn_nobody_0123456789")
+	told("secret", 403, 40301, "", bearer...)
+	told("nothing", 404, 40002, "", bearer...)
+	told("demo-chat", 400, 40001, "", bearer...)
+	told("gone", 503, 50301, "no_endpoint", bearer...)
+	for _, lines := range [][]string{
+		{"Connection: Upgrade", "Upgrade: websocket", "Sec-WebSocket-Version: 8", "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ=="},
+		{"Connection: Upgrade", "Upgrade: websocket", "Sec-WebSocket-Version: 13"},
+		{"Connection: Upgrade", "Upgrade: h2c", "Sec-WebSocket-Version: 13", "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ=="},
+		{"Accept: text/event-stream"},
+	} {
+		w := dialWire(t, f.Entry.Address)
+		w.send("GET /v1/realtime?model=demo-realtime HTTP/1.1", append(lines, "Host: fleet", "Authorization: Bearer "+key), "")
+		if a := w.read(); a.Status != 400 || a.error(t).Number != 40001 || a.Header.Get("Upgrade") != "" {
+			t.Errorf("%v was answered with %d %v", lines, a.Status, a.Header)
+		}
+		w.Close()
+	}
+
+	s := f.dial("demo-realtime", bearer...)
+	s.hear("session.created")
+	full := told("full", 429, 42902, "queue_full", bearer...)
+	if full.Header.Get("Retry-After") == "" || full.Header.Get("retry-after-ms") == "" || full.Header.Get("x-colonnade-reason") != "queue_full" {
+		t.Errorf("headers of a refusal: %v", full.Header)
+	}
+	if e := f.end(analytics.KindRequest, "refused-full"); e.Outcome != analytics.OutcomeRefused || e.Reason != "queue_full" || e.Status != 429 || !e.WebSocket {
+		t.Errorf("event of a refusal: %+v", e)
+	}
+	// The session has the pool's only slot: it counts as any other request does.
+	if a := f.chat(chatBody(1, false)); a.Status != http.StatusTooManyRequests {
+		t.Errorf("a chat beside it: %d", a.Status)
+	}
+	if p := f.pool("ams", "demo"); p.Held != 1 || f.metric(f.Entry.Admin, `inference_active_requests{model="demo-realtime"}`) != 1 {
+		t.Errorf("while it runs: %+v", p)
+	}
+	s.hangUp(1000, "")
+	s.ends(1000, "")
+	s.Close()
+
+	told("demo-realtime", 429, 42901, "rate_limited", "Authorization", "Bearer "+none)
+}
+
+// A session that waits for its permit can be left, and then never begins; whoever stays gets the permit.
+func TestRealtimeWaitsBeforeTheUpgrade(t *testing.T) {
+	f := startFleet(t, onebox.Config{Engine: quick(1), Colos: []string{"ams"}}, "")
+	f.watch(4)
+	first := f.dial("demo-realtime")
+	first.hear("session.created")
+	leaver, stayer := f.shakeOnly("demo-realtime"), f.shakeOnly("demo-realtime")
+	waitFor(t, "both to wait", func() bool { return f.pool("ams", "demo").Queued == 2 })
+	leaver.Close()
+	waitFor(t, "one to have left", func() bool { return f.pool("ams", "demo").Queued == 1 })
+	first.hangUp(1000, "")
+	first.ends(1000, "")
+	first.Close()
+	var a wireAnswer
+	if err := stayer.readHead(&a); err != nil || a.Status != http.StatusSwitchingProtocols || a.Header.Get("x-colonnade-queued-ms") == "0" {
+		t.Fatalf("who waited was answered with %d %v, %v", a.Status, a.Header, err)
+	}
+	if fr, err := readFrame(stayer.br); err != nil || !strings.Contains(fr.payload, "session.created") {
+		t.Errorf("its session began with %q, %v", fr.payload, err)
+	}
+	_, _ = stayer.Write(closing(1000, "").masked())
+	if fr, err := readFrame(stayer.br); err != nil || fr != closing(1000, "") {
+		t.Errorf("its session ended with %q, %v", fr.payload, err)
+	}
+	stayer.Close()
+	if n := f.engine("ams").Stats().Requests; n != 3 { // with that of watch
+		t.Errorf("the engine got %d requests, want 3: who left must not reach it", n)
+	}
+}
+
+// When an entry ends, its sessions hear so once their time is over, all of them, by a close frame and no reset.
+func TestEntryDrainsSessions(t *testing.T) {
+	t.Parallel()
+	f := startFleet(t, onebox.Config{Engine: quick(8), Colos: []string{"ams"}, Drain: time.Second}, "")
+	var sessions []realtime
+	for range 8 {
+		s := f.dial("demo-realtime")
+		s.hear("session.created")
+		sessions = append(sessions, s)
+	}
+	ended := f.endNode("entry-1")
+	waitFor(t, "the entry to be unready", func() bool { return !f.isReady(f.Entry.Admin) })
+	sessions[0].say(`{"type":"response.create"}`)
+	sessions[0].hear("response.done")
+	for _, s := range sessions {
+		s.ends(1001, "")
+		if _, _, err := s.ReadMessage(); !websocket.IsCloseError(err, 1001) {
+			t.Errorf("after the goodbye: %v", err)
+		}
+		s.Close()
+	}
+	ended()
+	waitFor(t, "the permits to be free", func() bool { return f.pool("ams", "demo").Held == 0 })
+}
