@@ -26,7 +26,7 @@ func TestRevokedKey(t *testing.T) {
 		t.Run(args[0], func(t *testing.T) {
 			needs(t, installed)
 			key := cli.run(t, f, "keys", "create", "-account", "made", "-id", id, "-expires", "1h")
-			s := startScript(t, f, strings.TrimSpace(key), name, args...)
+			s := startScript(t, f, []string{"COLONNADE_API_KEY=" + strings.TrimSpace(key)}, name, args...)
 			s.await("ready\n")
 			cli.run(t, f, "keys", "revoke", id)
 			s.goOn()
@@ -84,12 +84,14 @@ type talk struct {
 	cancel context.CancelFunc
 }
 
-func startScript(t *testing.T, f *onebox.Fleet, key, name string, args ...string) *talk {
+// startScript starts one, with more in its environment.
+func startScript(t *testing.T, f *onebox.Fleet, env []string, name string, args ...string) *talk {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	s := &talk{t: t, cmd: exec.CommandContext(ctx, name, args...), cancel: cancel}
 	t.Cleanup(cancel)
-	s.cmd.Env = append(os.Environ(), "COLONNADE_BASE_URL="+f.URL(), "COLONNADE_API_KEY="+key)
+	s.cmd.Env = append(os.Environ(), "COLONNADE_BASE_URL="+f.URL(), "COLONNADE_API_KEY="+apiKey)
+	s.cmd.Env = append(s.cmd.Env, env...)
 	s.cmd.Stderr = &s.notes
 	var err error
 	if s.in, err = s.cmd.StdinPipe(); err != nil {

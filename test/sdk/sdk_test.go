@@ -12,6 +12,7 @@ import (
 	"os"
 	"os/exec"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -26,6 +27,10 @@ const patience = 2 * time.Minute
 // documents are a model that has one slot, and an account with a key.
 const documents = `
 key: models/busy
+---
+key: models/busy-realtime
+type: realtime
+pool: busy
 ---
 key: endpoints/ams/busy
 url: %s
@@ -88,31 +93,37 @@ func needs(t *testing.T, path string) {
 
 func startFleet(t *testing.T, open bool) *onebox.Fleet {
 	t.Helper()
+	f, _ := startFleetWith(t, onebox.Config{Open: open, Drain: 2 * time.Second})
+	return f
+}
+
+// startFleetWith runs a fleet until end is called, or the test's end.
+func startFleetWith(t *testing.T, c onebox.Config) (f *onebox.Fleet, end func()) {
+	t.Helper()
 	docs, err := fleet.SplitFile(fmt.Appendf(nil, documents, startBusyEngine(t), sha256.Sum256([]byte(apiKey))))
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := onebox.Config{
-		Listen: "127.0.0.1:0", Etcd: "127.0.0.1:0", Dir: t.TempDir(), Colos: []string{"ams", "fra"}, Engines: 1, Open: open,
-		Drain: 2 * time.Second, Engine: simengine.Config{Slots: 8, TTFT: 5 * time.Millisecond, ITL: time.Millisecond}, Documents: docs,
-	}
+	c.Listen, c.Etcd, c.Dir, c.Colos, c.Engines, c.Documents = "127.0.0.1:0", "127.0.0.1:0", t.TempDir(), []string{"ams", "fra"}, 1, docs
+	c.Engine = simengine.Config{Slots: 8, TTFT: 5 * time.Millisecond, ITL: time.Millisecond}
 	ctx, cancel := context.WithCancel(context.Background())
 	started, ended := make(chan *onebox.Fleet, 1), make(chan error, 1)
 	go func() { ended <- onebox.Run(ctx, c, func(f *onebox.Fleet) { started <- f }) }()
 	select {
 	case f := <-started:
-		t.Cleanup(func() {
+		end = sync.OnceFunc(func() {
 			cancel()
 			if err := <-ended; err != nil {
 				t.Errorf("the fleet ended with: %v", err)
 			}
 		})
-		return f
+		t.Cleanup(end)
+		return f, end
 	case err := <-ended:
 		cancel()
 		t.Fatalf("cannot start the fleet: %v", err)
 	}
-	return nil
+	return nil, nil
 }
 
 // script runs one script against f and returns what it printed.
@@ -151,10 +162,10 @@ func TestScripts(t *testing.T) {
 	f(open, "COLONNADE_BUSY_MODEL=", js, node, "js/openai.mjs")
 	f(open, "COLONNADE_BUSY_MODEL=", js, node, "js/ai.mjs")
 	f(open, "COLONNADE_BUSY_MODEL=busy", js, node, "js/errors.mjs")
-	f(open, "COLONNADE_BUSY_MODEL=", js, node, "js/realtime.mjs")
+	f(open, "COLONNADE_BUSY_REALTIME_MODEL=busy-realtime", js, node, "js/realtime.mjs")
 	f(open, "COLONNADE_BUSY_MODEL=", python, python, "python/checks.py")
 	f(open, "COLONNADE_BUSY_MODEL=busy", python, python, "python/errors.py")
-	f(open, "COLONNADE_BUSY_MODEL=", python, python, "python/realtime.py")
+	f(open, "COLONNADE_BUSY_REALTIME_MODEL=busy-realtime", python, python, "python/realtime.py")
 	f(closed, "COLONNADE_EXPECT_401=1", js, node, "js/errors.mjs")
 	f(closed, "COLONNADE_EXPECT_401=1", python, python, "python/errors.py")
 }

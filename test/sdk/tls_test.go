@@ -1,0 +1,64 @@
+package sdk
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"colonnade/forwarding"
+	"colonnade/internal/tlstest"
+	"colonnade/onebox"
+)
+
+// startSecureFleet runs a fleet that speaks HTTPS and wants keys. env makes the SDKs trust it.
+func startSecureFleet(t *testing.T, drain time.Duration) (f *onebox.Fleet, end func(), env []string) {
+	t.Helper()
+	ca, files := tlstest.NewCA(t, "web"), tlstest.NewFiles(t)
+	files.Put(ca, "", nil)
+	files.Trust(ca)
+	f, end = startFleetWith(t, onebox.Config{TLS: forwarding.CertificateFiles{Cert: files.Cert, Key: files.Key}, Drain: drain})
+	if !strings.HasPrefix(f.URL(), "https://") {
+		t.Fatalf("the fleet is at %s", f.URL())
+	}
+	return f, end, []string{"NODE_EXTRA_CA_CERTS=" + files.CA, "SSL_CERT_FILE=" + files.CA}
+}
+
+// Over TLS the SDKs' realtime classes, which insist on it, run as they are; so does the rest.
+func TestScriptsOverTLS(t *testing.T) {
+	f, _, env := startSecureFleet(t, 2*time.Second)
+	env = append(env, "COLONNADE_EXPECT_401=1")
+	check := func(installed, name, path string) {
+		t.Helper()
+		t.Run(path, func(t *testing.T) {
+			needs(t, installed)
+			out, err := script(t, f, env, name, path)
+			if err != nil || !strings.Contains(out, "ok ") {
+				t.Errorf("%v\n%s", err, out)
+			}
+		})
+	}
+	check(js, node, "js/realtime.mjs")
+	check(js, node, "js/openai.mjs")
+	check(python, python, "python/realtime.py")
+	check(python, python, "python/checks.py")
+}
+
+// A fleet that ends tells the sessions of the SDKs so, by a close frame and not by a loss.
+func TestSessionsThatAreDrained(t *testing.T) {
+	drained := func(installed, name, path string) {
+		t.Helper()
+		t.Run(path, func(t *testing.T) {
+			t.Parallel()
+			needs(t, installed)
+			f, end, env := startSecureFleet(t, 300*time.Millisecond)
+			s := startScript(t, f, env, name, path)
+			s.await("ready\n")
+			end()
+			if out, err := s.end(); err != nil || !strings.Contains(out, "session drained") {
+				t.Errorf("%v\n%s", err, out)
+			}
+		})
+	}
+	drained(js, node, "js/drained.mjs")
+	drained(python, python, "python/drained.py")
+}
