@@ -210,7 +210,8 @@ func TestEntryDrains(t *testing.T) {
 				return
 			default:
 			}
-			if a := f.ask(chatBody(1, false)); a.Status != 200 || a.Header.Get("Connection") != "close" && !f.isReady(f.Entry.Admin) {
+			drains := !f.isReady(f.Entry.Admin)
+			if a := f.ask(chatBody(1, false)); a.Status != 200 || drains && a.Header.Get("Connection") != "close" {
 				t.Errorf("who came: %d %v", a.Status, a.Header)
 			}
 		}

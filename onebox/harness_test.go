@@ -110,9 +110,20 @@ func startClosedFleet(t testing.TB, c onebox.Config, documents string) *testFlee
 // watch starts the oracle, which checks at the test's end that nothing was leaked. idle connections may stay open.
 func (f *testFleet) watch(idle int) {
 	f.t.Helper()
+	f.watchBy(oracle.Config{IdleConnections: idle})
+}
+
+// watchBeside is watch for a test beside which others run. What it leaves behind in the process shows at the end of all.
+func (f *testFleet) watchBeside() {
+	f.t.Helper()
+	f.watchBy(oracle.Config{Shared: true})
+}
+
+func (f *testFleet) watchBy(c oracle.Config) {
+	f.t.Helper()
 	// Everything that is opened once and kept is opened before.
 	f.chat(`{"model":"demo-chat","messages":[],"max_tokens":1}`)
-	c := oracle.Config{EventDirs: []string{f.Entry.Events}, EngineStats: f.engineStats, IdleConnections: idle}
+	c.EventDirs, c.EngineStats = []string{f.Entry.Events}, f.engineStats
 	c.AdminURLs = append(c.AdminURLs, "http://"+f.Entry.Admin)
 	for _, n := range f.Colos {
 		c.AdminURLs = append(c.AdminURLs, "http://"+n.Admin)

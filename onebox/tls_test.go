@@ -123,7 +123,7 @@ func TestTLSEverywhere(t *testing.T) {
 	if !strings.HasPrefix(f.URL(), "https://") {
 		t.Fatalf("URL %s", f.URL())
 	}
-	f.watch(12)
+	f.watchBeside()
 	if a := f.chat(chatBody(3, false)); a.Status != 200 || a.Err != nil || !strings.Contains(a.Body, `"usage"`) {
 		t.Errorf("chat: %+v", a)
 	}
@@ -162,7 +162,7 @@ func TestTLSClientsLeave(t *testing.T) {
 	t.Parallel()
 	const slots = 4
 	f := startSecureFleet(t, onebox.Config{Colos: []string{"ams"}, Engine: simengine.Config{Slots: slots, TTFT: time.Millisecond, ITL: time.Second}}, roomy, nil)
-	f.watch(2 * slots)
+	f.watchBeside()
 	ams := f.engine("ams")
 	free := func() bool {
 		return inHand(ams) == 0 && f.pool("ams", "demo").Held == 0 && f.pool("ams", "demo").Queued == 0
@@ -208,7 +208,7 @@ func TestTLSClientsLeave(t *testing.T) {
 func TestTLSClientStalls(t *testing.T) {
 	t.Parallel()
 	f := startSecureFleet(t, onebox.Config{Colos: []string{"ams"}, Engine: quick(1), Stall: 500 * time.Millisecond}, "", nil)
-	f.watch(4)
+	f.watchBeside()
 	f.fault(simengine.FaultBigAnswer, 1)
 	w := f.begin(chatBody(1, false))
 	waitFor(t, "the stream to begin", func() bool { return f.pool("ams", "demo").Held == 1 })
