@@ -20,13 +20,13 @@ up: ## build and start a whole fleet on this machine; ENGINE_URL=http://localhos
 build: ## build bin/entry, bin/colo and bin/colonnade
 	$(GO) build -trimpath -o bin/ ./cmd/...
 
-# The race detector needs cgo, and cgo a C compiler.
+# The race detector needs cgo, and cgo a C compiler. onebox takes the longest, so it begins first.
 test: ## run the tests, with the race detector where a C compiler is found
 	@race=-race; \
 	if ! command -v "$$($(GO) env CC | cut -d' ' -f1)" >/dev/null; then \
 		race=; echo "no C compiler: testing WITHOUT the race detector"; \
 	fi; \
-	set -x; CGO_ENABLED=$${race:+1} $(GO) test $$race -timeout 10m $(TEST_FLAGS) ./...
+	set -x; CGO_ENABLED=$${race:+1} $(GO) test $$race -timeout 10m $(TEST_FLAGS) ./onebox ./...
 
 check: ## formatting, go vet and the linters
 	@unformatted=$$(find . -name '*.go' -not -path '*/node_modules/*' -not -path '*/.venv/*' -print0 | xargs -0 gofmt -l); \
