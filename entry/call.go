@@ -137,6 +137,9 @@ func (c *call) setDeadlines() *openai.Error {
 			}
 			return openai.InvalidRequest("", "the header %s is %.40q: it must be a number of milliseconds above 0", h.name, value)
 		}
+		if h.name == forwarding.HeaderDeadlineMS && limit <= holdBack {
+			return openai.InvalidRequest("", "the header %s is %.40q: it must be above %d, which is kept for the way back", h.name, value, holdBack.Milliseconds())
+		}
 		if by := c.arrived.Add(limit); c.firstBy.IsZero() || by.Before(c.firstBy) {
 			c.firstBy = by
 		}

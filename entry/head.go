@@ -18,8 +18,12 @@ type head struct {
 }
 
 // checkHead runs the guard, which comes before anything else is made of a head.
-func checkHead(h *fasthttp.RequestHeader, t *fleet.Table) *openai.Error {
-	return forwarding.CheckHead(h, t.MaxBody().Int())
+func (e *Entry) checkHead(h *fasthttp.RequestHeader, t *fleet.Table) *openai.Error {
+	limit := t.MaxBody().Int()
+	if e.starting() {
+		limit = 0 // it is not known yet; nothing is read
+	}
+	return forwarding.CheckHead(h, limit)
 }
 
 // readHead reads a head that has passed the guard: nobody's body is read for nothing. What it has found out before an
@@ -55,7 +59,7 @@ func (e *Entry) identify(t *fleet.Table, key string, now time.Time) (accounts.Ca
 // unwanted says by the head alone that a request will be refused.
 func (e *Entry) unwanted(h *fasthttp.RequestHeader) bool {
 	t := e.config.Table()
-	if checkHead(h, t) != nil {
+	if e.starting() || e.checkHead(h, t) != nil {
 		return true
 	}
 	_, err := e.readHead(h, t, time.Now())

@@ -31,7 +31,7 @@ func (e *Entry) serve(rc *fasthttp.RequestCtx) {
 	}()
 	defer func() { c.recovered(recover()) }()
 	t := e.config.Table()
-	if err := checkHead(&rc.Request.Header, t); err != nil {
+	if err := e.checkHead(&rc.Request.Header, t); err != nil {
 		c.refuse(err)
 		rc.SetConnectionClose() // whoever speaks like this may have more behind it
 		return
@@ -203,12 +203,16 @@ func (c *call) served(at try, answer *forwarding.Answer, err error) bool {
 	v, err := forwarding.ParseVerdict(said)
 	if err != nil { // or there is none: it has not believed us, or could not read the request
 		e.metrics.ForwardFailure(at.Colo.Name)
-		if answer.Status() == fasthttp.StatusForbidden {
+		failure := openai.EngineFailed("server_lost")
+		switch {
+		case answer.Status() == fasthttp.StatusForbidden:
 			err = errNotBelieved
+		case answer.Status() == fasthttp.StatusBadRequest && e.config.Peers == nil:
+			err, failure = errSpeaksTLS, openai.Unavailable("no_server", time.Second)
 		}
 		e.config.Logger.Error("colo answered without a verdict that can be read", "request_id", c.id, "colo", at.Colo.Name,
 			"server", at.Home.Node, "status", answer.Status(), "reason", err)
-		c.tries.lostServer(openai.EngineFailed("server_lost"), c.retry)
+		c.tries.lostServer(failure, c.retry)
 		return false
 	}
 	e.budget.Charge(v.Retries)
@@ -234,6 +238,9 @@ func (c *call) served(at try, answer *forwarding.Answer, err error) bool {
 
 // errNotBelieved is a colo server that says so of our hop token.
 var errNotBelieved = errors.New("it does not believe this entry: its key file or its certificates differ, or the clocks are more than five minutes apart")
+
+// errSpeaksTLS is a colo server that does not take what this entry says for a request.
+var errSpeaksTLS = errors.New("it may speak TLS: then start this entry with -peer-tls-cert, -peer-tls-key and -peer-tls-ca")
 
 // failedForward takes a forward that ended without an answer.
 func (c *call) failedForward(at try, err error) {

@@ -1,8 +1,10 @@
 package forwarding
 
 import (
+	"bytes"
 	"crypto/tls"
 	"crypto/x509"
+	"encoding/pem"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -19,31 +21,43 @@ type Certificate struct {
 
 // LoadCertificate reads a certificate. what names it in errors and logs, with the settings that name its files.
 func LoadCertificate(what string, f CertificateFiles, logger *slog.Logger) (*Certificate, error) {
-	return loadCertificate(what, f, logger, func(*x509.Certificate) error { return nil })
+	return loadCertificate(what, f, logger, func(*tls.Certificate) error { return nil })
 }
 
 // loadCertificate is LoadCertificate with a further condition.
-func loadCertificate(what string, f CertificateFiles, logger *slog.Logger, fits func(*x509.Certificate) error) (*Certificate, error) {
-	c := &Certificate{files: reloaded[*tls.Certificate]{
-		what: what, paths: []string{f.Cert, f.Key}, logger: logger,
-		parse: func(contents [][]byte) (*tls.Certificate, error) {
-			pair, err := tls.X509KeyPair(contents[0], contents[1])
-			if err == nil {
-				err = fits(pair.Leaf)
-			}
-			if err != nil {
-				return nil, fmt.Errorf("cannot use %s (%s and %s): %w", what, f.Cert, f.Key, err)
-			}
-			if now := time.Now(); now.After(pair.Leaf.NotAfter) {
-				logger.Warn(what+" has expired: others will refuse it; replace the files", "file", f.Cert, "since", pair.Leaf.NotAfter)
-			}
-			return &pair, nil
-		},
-	}}
+func loadCertificate(what string, f CertificateFiles, logger *slog.Logger, fits func(*tls.Certificate) error) (*Certificate, error) {
+	c := &Certificate{}
+	c.files.what, c.files.paths, c.files.logger = what, []string{f.Cert, f.Key}, logger
+	c.files.parse = func(contents [][]byte) (*tls.Certificate, error) {
+		pair, err := tls.X509KeyPair(contents[0], contents[1])
+		if err == nil {
+			err = c.notExpired(&pair, logger)
+		}
+		if err == nil {
+			err = fits(&pair)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("cannot use %s (%s and %s): %w", what, f.Cert, f.Key, err)
+		}
+		return &pair, nil
+	}
 	if err := c.files.load(); err != nil {
 		return nil, err
 	}
 	return c, nil
+}
+
+// notExpired refuses to replace a good certificate by one that has expired. At a start there is none to go on with.
+func (c *Certificate) notExpired(pair *tls.Certificate, logger *slog.Logger) error {
+	now := time.Now()
+	if now.Before(pair.Leaf.NotAfter) {
+		return nil
+	}
+	if old := c.files.inForce.Load(); old != nil && now.Before(old.value.Leaf.NotAfter) {
+		return fmt.Errorf("it has expired: it was good until %s", pair.Leaf.NotAfter.UTC().Format(stamp))
+	}
+	logger.Warn(c.files.what+" has expired: others will refuse it; replace the files", "file", c.files.paths[0], "since", pair.Leaf.NotAfter)
+	return nil
 }
 
 // Expires is when the certificate in force does.
@@ -69,9 +83,9 @@ func loadAuthorities(what, path string, logger *slog.Logger) (*authorities, erro
 	a := &authorities{files: reloaded[*x509.CertPool]{
 		what: what, paths: []string{path}, logger: logger,
 		parse: func(contents [][]byte) (*x509.CertPool, error) {
-			pool := x509.NewCertPool()
-			if !pool.AppendCertsFromPEM(contents[0]) {
-				return nil, fmt.Errorf("cannot use %s (%s): %w", what, path, errors.New("there is no certificate in it, as PEM"))
+			pool, err := parseAuthorities(contents[0])
+			if err != nil {
+				return nil, fmt.Errorf("cannot use %s (%s): %w", what, path, err)
 			}
 			return pool, nil
 		},
@@ -80,4 +94,31 @@ func loadAuthorities(what, path string, logger *slog.Logger) (*authorities, erro
 		return nil, err
 	}
 	return a, nil
+}
+
+// parseAuthorities reads every certificate in a file, or says which is bad: to believe only the others would show when
+// nodes whose certificates it has issued come.
+func parseAuthorities(text []byte) (*x509.CertPool, error) {
+	pool, read := x509.NewCertPool(), 0
+	for rest := text; ; read++ {
+		var block *pem.Block
+		if block, rest = pem.Decode(rest); block == nil {
+			break
+		}
+		if block.Type != "CERTIFICATE" {
+			return nil, fmt.Errorf("part %d is no certificate, but: %s", read+1, block.Type)
+		}
+		c, err := x509.ParseCertificate(block.Bytes)
+		if err != nil {
+			return nil, fmt.Errorf("certificate %d cannot be read: %w", read+1, err)
+		}
+		pool.AddCert(c)
+	}
+	switch begun := bytes.Count(text, []byte("-----BEGIN ")); {
+	case begun == 0:
+		return nil, errors.New("there is no certificate in it, as PEM")
+	case read < begun:
+		return nil, fmt.Errorf("only %d of %d parts can be read: the others are damaged", read, begun)
+	}
+	return pool, nil
 }

@@ -43,9 +43,9 @@ type door struct {
 	accepted time.Time // the last of them
 }
 
-func newDoor(ln *net.TCPListener, logger *slog.Logger) *door {
+func newDoor(ln *net.TCPListener, s *Server) *door {
 	return &door{
-		TCPListener: ln, crowd: newCrowd(&ServerConfig{Logger: logger}, false), logger: logger, began: time.Now(),
+		TCPListener: ln, tls: s.tls, peers: s.peers, crowd: s.crowd, logger: s.logger, began: time.Now(),
 		unattended: make(chan struct{}), open: map[*clientConn]struct{}{},
 	}
 }

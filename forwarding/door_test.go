@@ -119,7 +119,7 @@ func TestLateConnectionsStay(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	d := newDoor(ln.(*net.TCPListener), slog.New(slog.DiscardHandler))
+	d := newDoor(ln.(*net.TCPListener), NewServer(ServerConfig{Logger: slog.New(slog.DiscardHandler)}))
 	defer d.Close()
 	f := func(quiet, least time.Duration) {
 		t.Helper()

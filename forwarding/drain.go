@@ -78,9 +78,7 @@ func (s *Server) openDoor(ln *net.TCPListener) *door {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if !s.shut {
-		s.door = newDoor(ln, s.logger)
-		s.door.crowd = s.crowd
-		s.door.tls, s.door.peers = s.tls, s.peers
+		s.door = newDoor(ln, s)
 	}
 	return s.door
 }

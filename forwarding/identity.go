@@ -84,14 +84,23 @@ func hasRole(c *x509.Certificate) error {
 
 // describe says what a certificate is, for whoever has to look for it.
 func describe(c *x509.Certificate) string {
-	who := strings.Join(identities(c), " and ")
+	who := shorten(strings.Join(identities(c), " and "))
 	if who == "" {
 		who = "that names no node (it has no URI that begins with " + identityScheme + ")"
 	} else {
 		who = "for " + who
 	}
-	return fmt.Sprintf("%s, issued by %q, good from %s to %s", who, c.Issuer.String(),
+	return fmt.Sprintf("%s, issued by %q, good from %s to %s", who, shorten(c.Issuer.String()),
 		c.NotBefore.UTC().Format(stamp), c.NotAfter.UTC().Format(stamp))
+}
+
+// shorten bounds what of a stranger's words goes into a log.
+func shorten(s string) string {
+	const most = 200
+	if len(s) > most {
+		return s[:most] + " …"
+	}
+	return s
 }
 
 const stamp = "2006-01-02T15:04:05Z"

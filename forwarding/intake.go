@@ -178,6 +178,8 @@ func bodyError(err error, limit int) *openai.Error {
 		return openai.RequestTooLarge(int64(limit))
 	case errors.Is(err, errNoRoom):
 		return openai.Unavailable("bodies_full", time.Second)
+	case errors.Is(err, os.ErrDeadlineExceeded):
+		return openai.RequestTimeout("its body must bring 8 KiB every 10 s, or its end")
 	case errors.Is(err, errCancelled): // by us: nobody watches the client yet
 		return openai.Unavailable("draining", time.Second)
 	}

@@ -47,7 +47,7 @@ func ReadKeys(path string) (*Keys, error) {
 		return nil, fmt.Errorf("cannot read key file: %w", err)
 	}
 	if !info.Mode().IsRegular() {
-		return nil, fmt.Errorf("key file %s is no file", path)
+		return nil, fmt.Errorf("key file %s is not a regular file", path)
 	}
 	if mode := info.Mode().Perm(); mode&0o077 != 0 {
 		return nil, fmt.Errorf("key file %s has mode %04o: others can read it; run chmod 0600 on it", path, mode)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"net"
+	"os"
 	"sync/atomic"
 	"syscall"
 	"time"
@@ -71,6 +72,9 @@ func (c *clientConn) read(p []byte) (int, error) {
 	n, err := c.secure.Read(p)
 	if errors.Is(err, io.ErrUnexpectedEOF) {
 		err = io.EOF // many clients leave without a word, and what they have not finished shows by itself
+	}
+	if n == 0 && errors.Is(err, io.EOF) && c.isLate() {
+		err = os.ErrDeadlineExceeded // as below TLS, which tells of an end again and again: see intake.checkEnd
 	}
 	return n, err
 }

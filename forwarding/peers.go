@@ -41,17 +41,39 @@ func LoadPeers(f PeerFiles, self Identity, logger *slog.Logger) (*Peers, error) 
 		return nil, err
 	}
 	p := &Peers{trusted: trusted, logger: logger}
-	p.own, err = loadCertificate(ownCertificate, CertificateFiles{Cert: f.Cert, Key: f.Key}, logger, func(c *x509.Certificate) error {
-		return says(c, self.String())
+	p.own, err = loadCertificate(ownCertificate, CertificateFiles{Cert: f.Cert, Key: f.Key}, logger, func(pair *tls.Certificate) error {
+		return p.fits(pair, self)
 	})
 	if err != nil {
 		return nil, err
 	}
-	pair := p.own.files.now().value
-	if _, err := p.chains(append([]*x509.Certificate{pair.Leaf}, parseRest(pair)...), x509.ExtKeyUsageAny); err != nil {
-		logger.Warn("other nodes that believe the same authorities will refuse this node's certificate", "reason", err)
-	}
 	return p, nil
+}
+
+// fits says why a certificate cannot be this node's own. One that others will refuse does not replace one that they
+// believe; at a start there is none to go on with.
+func (p *Peers) fits(pair *tls.Certificate, self Identity) error {
+	if err := says(pair.Leaf, self.String()); err != nil {
+		return err
+	}
+	err := p.believed(pair)
+	if err == nil || p.own != nil && p.believed(p.own.files.inForce.Load().value) == nil {
+		return err
+	}
+	p.logger.Warn("other nodes that believe the same authorities will refuse this node's certificate", "reason", err)
+	return nil
+}
+
+// believed says why other nodes with the same authorities will refuse a certificate, which is for both sides of a
+// connection.
+func (p *Peers) believed(pair *tls.Certificate) error {
+	chain := append([]*x509.Certificate{pair.Leaf}, parseRest(pair)...)
+	for _, side := range []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth, x509.ExtKeyUsageServerAuth} {
+		if _, err := p.chains(chain, side); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // parseRest returns what stands behind a certificate in its file.
@@ -210,9 +232,10 @@ func (p *Peers) explainClient(err error) error {
 	return err
 }
 
-// refused tells of somebody who was refused, and of each reason at most once a minute.
+// refused tells of somebody who was refused: of each reason, and of each address, at most once a minute.
 func (p *Peers) refused(what, from string, reason error) {
-	if p.told.isNews(reason.Error(), time.Now()) {
+	address, _, _ := net.SplitHostPort(from)
+	if p.told.isNews(address, reason.Error(), time.Now()) {
 		p.logger.Warn(what, "from", from, "reason", reason)
 	}
 }

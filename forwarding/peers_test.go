@@ -5,6 +5,7 @@ import (
 	"crypto/x509"
 	"errors"
 	"log/slog"
+	"os"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -311,11 +312,68 @@ func TestLoadPeersRefuses(t *testing.T) {
 	missing := func(name string) string { return name + ": no such file" }
 	f(func(f tlstest.Files) { f.CA += "x"; tlstest.Write(t, f.CA, nil) }) // another file: nothing is wrong
 	f(func(f tlstest.Files) { tlstest.Write(t, f.CA, []byte("nothing")) }, "-peer-tls-ca", "no certificate in it")
+	f(func(f tlstest.Files) {
+		text, err := os.ReadFile(f.CA)
+		if err != nil {
+			t.Fatal(err)
+		}
+		tlstest.Write(t, f.CA, append(text, text[:len(text)/2]...))
+	}, "-peer-tls-ca", "only 1 of 2 parts can be read")
+	f(func(f tlstest.Files) { _, key := ca.Issue("", nil); tlstest.Write(t, f.CA, key) }, "-peer-tls-ca", "part 1 is no certificate")
 	f(func(f tlstest.Files) { f.Put(ca, anEntry().String(), nil) }, "-peer-tls-cert", "expected a certificate for colonnade:colo/ams/ams-1, got one for colonnade:entry/entry-1")
 	f(func(f tlstest.Files) { f.Put(ca, "", nil) }, "-peer-tls-cert", "names no node")
 	f(func(f tlstest.Files) { _, key := ca.Issue("", nil); tlstest.Write(t, f.Key, key) }, "-peer-tls-key", "private key does not match")
 	_, err := LoadPeers(PeerFiles{Cert: "cert.pem", Key: "key.pem", CA: "ca.pem"}, aColo(), slog.New(slog.DiscardHandler))
 	if err == nil || !strings.Contains(err.Error(), missing("ca.pem")) {
 		t.Error(err)
+	}
+}
+
+// A certificate that others would refuse does not replace one that they believe; once they would believe it, it does.
+func TestPeersKeepWhatIsBelieved(t *testing.T) {
+	t.Parallel()
+	ca, other := tlstest.NewCA(t, "fleet"), tlstest.NewCA(t, "other")
+	files := newFiles(t, ca, anEntry(), nil)
+	p, err := LoadPeers(PeerFiles(files), anEntry(), slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	again := func() uint64 {
+		p.own.files.mu.Lock()
+		p.own.files.looked = time.Time{}
+		p.own.files.mu.Unlock()
+		p.trusted.files.mu.Lock()
+		p.trusted.files.looked = time.Time{}
+		p.trusted.files.mu.Unlock()
+		return p.own.files.now().number
+	}
+	f := func(what string, put func(), want uint64) {
+		t.Helper()
+		put()
+		if got := again(); got != want {
+			t.Errorf("%s: certificate %d is in force, want %d", what, got, want)
+		}
+	}
+	f("expired", func() { files.Put(ca, anEntry().String(), tlstest.Expired) }, 1)
+	f("for servers only", func() {
+		files.Put(ca, anEntry().String(), func(c *x509.Certificate) { c.ExtKeyUsage = []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth} })
+	}, 1)
+	f("another node's", func() { files.Put(ca, aColo().String(), nil) }, 1)
+	f("of an authority that is not believed", func() { files.Put(other, anEntry().String(), nil) }, 1)
+	f("which is believed then", func() { files.Trust(ca, other) }, 2)
+}
+
+// One address cannot keep what is told of another from being told.
+func TestSeldom(t *testing.T) {
+	var s seldom
+	now := time.Now()
+	told := 0
+	for n := range 1000 {
+		if s.isNews("10.0.0.1", strings.Repeat("x", n), now) {
+			told++
+		}
+	}
+	if told != mostTold || !s.isNews("10.0.0.2", "x", now) || s.isNews("10.0.0.2", "x", now) || !s.isNews("10.0.0.2", "x", now.Add(complainEvery)) {
+		t.Errorf("%d lines of one address, want %d, and each of another once a minute", told, mostTold)
 	}
 }

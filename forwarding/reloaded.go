@@ -25,10 +25,9 @@ type reloaded[T any] struct {
 
 	inForce atomic.Pointer[edition[T]]
 
-	mu      sync.Mutex // guards the fields below; held while the files are read
-	looked  time.Time
-	said    string            // the last complaint
-	refused [sha256.Size]byte // contents that were bad
+	mu     sync.Mutex // guards the fields below; held while the files are read
+	looked time.Time
+	said   string // the last complaint
 }
 
 // edition is one good version of the contents.
@@ -73,16 +72,12 @@ func (r *reloaded[T]) lookLocked() {
 	}
 	old, digest := r.inForce.Load(), digestOf(contents)
 	if digest == old.digest {
-		r.said, r.refused = "", [sha256.Size]byte{}
-		return
-	}
-	if digest == r.refused {
+		r.said = ""
 		return
 	}
 	value, err := r.parse(contents)
 	if err != nil {
-		r.refused = digest
-		r.complainLocked(err)
+		r.complainLocked(err) // they are read again: what they lack may be in another file
 		return
 	}
 	r.said = ""

@@ -9,12 +9,13 @@ import (
 	"colonnade/openai"
 )
 
-// WriteError answers with e. Here, and in renderError, is the one place where an error becomes a response. An empty id is left out.
+// WriteError answers with e. An empty id is left out.
 func WriteError(rc *fasthttp.RequestCtx, e *openai.Error, requestID string) {
 	renderError(&rc.Response, e, requestID)
 	_ = rc.SetWriteDeadline(time.Now().Add(writeStall))
 }
 
+// renderError is the one place where an error becomes a response.
 func renderError(r *fasthttp.Response, e *openai.Error, requestID string) {
 	h := &r.Header
 	setUnlessEmpty(h, HeaderRequestID, requestID)

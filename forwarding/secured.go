@@ -163,7 +163,9 @@ type below struct {
 func (b *below) Read(p []byte) (int, error) {
 	if len(b.first) > 0 {
 		n := copy(p, b.first)
-		b.first = b.first[n:]
+		if b.first = b.first[n:]; len(b.first) == 0 {
+			b.first = nil
+		}
 		return n, nil
 	}
 	n, err := b.receive(p)

@@ -5,25 +5,37 @@ import (
 	"time"
 )
 
-// mostTold bounds what is told in a minute.
-const mostTold = 64
+// mostTold bounds what is told of one address in a minute, and mostTellers the addresses.
+const (
+	mostTold    = 8
+	mostTellers = 64
+)
 
-// seldom keeps a log from being filled: each text is news once a minute.
+// seldom keeps a log from being filled: what is told of an address is news once a minute. One address cannot keep what is
+// told of another one from being news.
 type seldom struct {
 	mu    sync.Mutex // guards the fields below
 	since time.Time
-	told  map[string]struct{}
+	told  map[string]map[string]struct{} // by address
 }
 
-func (s *seldom) isNews(text string, now time.Time) bool {
+func (s *seldom) isNews(address, text string, now time.Time) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.told == nil || now.Sub(s.since) >= complainEvery {
-		s.since, s.told = now, map[string]struct{}{}
+		s.since, s.told = now, map[string]map[string]struct{}{}
 	}
-	if _, known := s.told[text]; known || len(s.told) >= mostTold {
+	of, known := s.told[address]
+	if !known {
+		if len(s.told) >= mostTellers {
+			return false
+		}
+		of = map[string]struct{}{}
+		s.told[address] = of
+	}
+	if _, known := of[text]; known || len(of) >= mostTold {
 		return false
 	}
-	s.told[text] = struct{}{}
+	of[text] = struct{}{}
 	return true
 }

@@ -188,7 +188,7 @@ func readError(err error) *openai.Error {
 	case errors.As(err, &small):
 		return openai.HeadersTooLarge(requestBuffer)
 	case errors.Is(err, fasthttp.ErrTimeout), errors.As(err, &timeout) && timeout.Timeout():
-		return openai.RequestTimeout()
+		return openai.RequestTimeout("its head, and the first 8 KiB of its body, must be there within 10 s")
 	case errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, syscall.ECONNRESET):
 		return openai.InvalidRequest("", "the body ended before its announced length")
 	}

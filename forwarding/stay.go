@@ -121,6 +121,12 @@ func (c *clientConn) restore() {
 	_ = c.tcp.SetReadDeadline(deadline)
 }
 
+// isLate says that the server's deadline for reading has passed.
+func (c *clientConn) isLate() bool {
+	limit := c.limit.Load()
+	return limit != 0 && !time.Now().Before(c.door.at(limit))
+}
+
 func (c *clientConn) keep(t time.Time) {
 	if t.IsZero() {
 		c.limit.Store(0)

@@ -2,6 +2,7 @@ package forwarding
 
 import (
 	"bufio"
+	"context"
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
@@ -263,4 +264,100 @@ func TestTLSLeftovers(t *testing.T) {
 	f("another answer in the same record", whole+"HTTP/1.1 500 No\r\nContent-Length: 0\r\n\r\n", false)
 	f("another answer in the next record", whole+"|HTTP/1.1 500 No\r\nContent-Length: 0\r\n\r\n", false)
 	f("half of a record's worth", whole+"|x", false)
+}
+
+// A chunked body that is cut between two chunks is no whole one, however its connection ends.
+func TestTLSCutBodies(t *testing.T) {
+	t.Parallel()
+	got := make(chan string, 1)
+	var s *withTLS
+	s = newWithTLS(t, ServerConfig{Handle: func(rc *fasthttp.RequestCtx) {
+		c := s.inHand.Take()
+		defer c.LetGo()
+		body, err := c.Receive(rc, 1<<20)
+		if err != nil {
+			got <- err.Code
+			return
+		}
+		got <- string(body)
+	}})
+	defer s.end(Pace{})
+	f := func(sent, want string) {
+		t.Helper()
+		for _, meant := range []bool{false, true} {
+			c := s.call(nil)
+			fmt.Fprint(c.secured, "POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n"+sent)
+			if meant {
+				_ = c.CloseWrite()
+			} else {
+				_ = c.tcp.CloseWrite()
+			}
+			select {
+			case g := <-got:
+				if g != want {
+					t.Errorf("%q, end meant: %v: got %q, want %q", sent, meant, g, want)
+				}
+			case <-time.After(10 * time.Second):
+				t.Errorf("%q, end meant: %v: nothing was handled", sent, meant)
+			}
+			c.tcp.Close()
+		}
+	}
+	f("5\r\nhello\r\n0\r\n\r\n", "hello")
+	for _, cut := range []string{"5\r\nhello\r\n", "5\r\nhello", "5\r\nhel", "5\r\n", "5", ""} {
+		f(cut, "invalid_request")
+	}
+}
+
+// A client that says in one breath what it wants and that it goes has gone, though TLS has read both at once.
+func TestTLSRequestAndFarewell(t *testing.T) {
+	t.Parallel()
+	gone := make(chan error, 1)
+	var s *withTLS
+	s = newWithTLS(t, ServerConfig{Handle: func(rc *fasthttp.RequestCtx) {
+		c := s.inHand.Take()
+		defer c.LetGo()
+		if err := c.WatchClient(rc.Conn()); err != nil {
+			t.Error(err)
+		}
+		select {
+		case <-c.Context.Done():
+			gone <- context.Cause(c.Context)
+		case <-time.After(10 * time.Second):
+			gone <- errors.New("not noticed")
+		}
+	}})
+	defer s.end(Pace{})
+	raw := s.reach()
+	defer raw.Close()
+	breath := &held{Conn: raw.TCPConn}
+	c := tls.Client(breath, &tls.Config{RootCAs: s.ca.Pool(), ServerName: "localhost"})
+	if err := c.Handshake(); err != nil {
+		t.Fatal(err)
+	}
+	breath.holds = true
+	fmt.Fprint(c, aRequest)
+	_ = c.CloseWrite()
+	_ = raw.SetWriteDeadline(time.Time{})
+	if _, err := raw.Write(breath.kept); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-gone; !errors.Is(err, ErrClientGone) {
+		t.Errorf("the request ended with %v", err)
+	}
+}
+
+// held keeps back what is written.
+type held struct {
+	net.Conn
+	holds bool
+	kept  []byte
+}
+
+func (h *held) Write(p []byte) (int, error) {
+	if !h.holds {
+		return h.Conn.Write(p)
+	}
+	h.kept = append(h.kept, p...)
+	return len(p), nil
 }

@@ -218,7 +218,7 @@ func (c *conn) send(r *Request) error {
 		return errCancelled
 	}
 	bufs := net.Buffers{head, r.Body}
-	if c.Conn != net.Conn(c.tcp) || len(r.Body) < readBuffer {
+	if len(r.Body) < readBuffer {
 		c.head = append(head, r.Body...)
 		bufs = net.Buffers{c.head}
 	}

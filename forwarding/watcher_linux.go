@@ -76,7 +76,16 @@ func (w *Watcher) Watch(c net.Conn, gone watched) (Watch, error) {
 	who := client{gone: gone, raw: raw, secure: securedOf(c)}
 	w.clients[watch.id] = who
 	w.mu.Unlock()
-	if err := w.arm(unix.EPOLL_CTL_ADD, watch.id, raw, who.secure != nil); err != nil {
+	looks := false
+	if who.secure != nil { // TLS may have read more than the request, and that is not at the socket any more
+		var left error
+		if looks, left = who.secure.look(); left != nil {
+			w.forget(watch.id)
+			gone(ErrClientGone)
+			return Watch{}, nil
+		}
+	}
+	if err := w.arm(unix.EPOLL_CTL_ADD, watch.id, raw, looks); err != nil {
 		w.forget(watch.id)
 		return Watch{}, fmt.Errorf("cannot watch client: %w", err)
 	}

@@ -59,7 +59,7 @@ func RunColo(ctx context.Context, c ColoConfig, started func(Running)) error {
 	lease, err := p.claim(b.asked, c.Colo, self, server.GrantUntil)
 	if lease != nil {
 		b.Go(func() error { return lease.Run(b.context) })
-		b.Go(func() error { return server.Serve(p.peer) })
+		b.Go(func() error { return server.Serve(p.requests) })
 		serving.Store(true)
 		started(p.running())
 		<-b.asked.Done()
@@ -154,8 +154,10 @@ func (p *parts) coloPages(server *colo.Server, serving *atomic.Bool) admin.Confi
 			switch {
 			case server.Draining():
 				return errors.New("draining")
+			case p.starting():
+				return errors.New("starting: there are no documents yet, since etcd has not answered")
 			case !serving.Load():
-				return errors.New("not serving yet: there is no table, or another server may be granting")
+				return errors.New("not serving yet: it is not certain that no other server of the colo grants")
 			case !server.MayGrant():
 				return errors.New("granting nothing: whether this server still has its place in etcd is not known")
 			}

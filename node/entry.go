@@ -54,7 +54,7 @@ func RunEntry(ctx context.Context, c EntryConfig, started func(Running)) error {
 	b.Go(func() error { return p.watcher.Run(b.context) })
 	b.Go(func() error { return e.Run(b.context) })
 	p.serveAdmin(b, admin.Config{Ready: e.Ready, Check: e.Check})
-	serve := sync.OnceFunc(func() { b.Go(func() error { return e.Serve(p.peer) }) })
+	serve := sync.OnceFunc(func() { b.Go(func() error { return e.Serve(p.requests) }) })
 	if err := p.ready(b.asked, serve); err != nil { // who comes before it is told to wait, unless that is short
 		b.stop()
 		err = e.Shutdown(b.context, forwarding.Pace{})

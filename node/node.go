@@ -58,14 +58,14 @@ type Running struct {
 
 // parts is what the nodes have in common, from the etcd client to the admin listener.
 type parts struct {
-	config  Config
-	client  *clientv3.Client
-	watcher *etcd.Watcher
-	log     *analytics.Log
-	metrics *analytics.NodeMetrics
-	peer    net.Listener
-	admin   net.Listener
-	pages   pages
+	config   Config
+	client   *clientv3.Client
+	watcher  *etcd.Watcher
+	log      *analytics.Log
+	metrics  *analytics.NodeMetrics
+	requests net.Listener
+	admin    net.Listener
+	pages    pages
 }
 
 // assemble opens everything that a node needs before it can serve. kinds are the documents it watches. What was opened
@@ -76,7 +76,7 @@ func assemble(c Config, kinds []string) (*parts, error) {
 	if p.log, err = analytics.OpenLog(analytics.LogConfig{Dir: c.Dir, Node: c.Node, Logger: c.Logger}); err != nil {
 		return p, fmt.Errorf("cannot open the event log: %w", err)
 	}
-	if p.peer, err = forwarding.Listen(c.Listen); err != nil {
+	if p.requests, err = forwarding.Listen(c.Listen); err != nil {
 		return p, fmt.Errorf("cannot listen (flag -listen): %w", err)
 	}
 	if p.admin, err = net.Listen("tcp", c.Admin); err != nil {
@@ -118,8 +118,8 @@ func (p *parts) dismantle() {
 		_ = p.client.Close()
 	}
 	// The servers close their listeners; these are for a start that failed.
-	if p.peer != nil {
-		_ = p.peer.Close()
+	if p.requests != nil {
+		_ = p.requests.Close()
 	}
 	if p.admin != nil && !p.pages.served() {
 		_ = p.admin.Close()
@@ -134,7 +134,7 @@ func (p *parts) dismantle() {
 
 func (p *parts) running() Running {
 	return Running{
-		Node: p.config.Node, Address: p.peer.Addr().String(), Admin: p.admin.Addr().String(), Events: p.config.Dir,
+		Node: p.config.Node, Address: p.requests.Addr().String(), Admin: p.admin.Addr().String(), Events: p.config.Dir,
 	}
 }
 
@@ -159,8 +159,7 @@ func (p *parts) ready(ctx context.Context, late func()) error {
 			return context.Cause(ctx)
 		case <-wait.C:
 		}
-		p.config.Logger.Warn("there are no documents yet: waiting for etcd, or for its silence to be certain and the saved ones",
-			"etcd", p.config.Etcd)
+		p.config.Logger.Warn("there are no documents yet: waiting for etcd", "etcd", p.config.Etcd)
 		late()
 		wait.Reset(stillLate)
 	}

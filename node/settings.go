@@ -56,7 +56,7 @@ func (p *parts) address() string {
 	if p.config.Address != "" {
 		return p.config.Address
 	}
-	bound := p.peer.Addr().String()
+	bound := p.requests.Addr().String()
 	host, port, err := net.SplitHostPort(bound)
 	if err != nil || !net.ParseIP(host).IsUnspecified() {
 		return bound

@@ -92,8 +92,10 @@ func TestEntryWithoutDocuments(t *testing.T) {
 	if status, _ := ask("GET", "/health/live", ""); status != 200 {
 		t.Errorf("it is not alive: %d", status)
 	}
-	if status, text := ask("POST", "/v1/chat/completions", `{"model":"x"}`); status != 503 || !strings.Contains(text, `"reason":"starting"`) {
-		t.Errorf("a request got %d %s, want 503 and starting", status, text)
+	for _, body := range []string{`{"model":"x"}`, strings.Repeat(" ", 200<<10)} { // its models' limits are not known
+		if status, text := ask("POST", "/v1/chat/completions", body); status != 503 || !strings.Contains(text, `"reason":"starting"`) {
+			t.Errorf("a request of %d bytes got %d %s, want 503 and starting", len(body), status, text)
+		}
 	}
 	cancel()
 	if err := <-ended; err != nil {

@@ -45,7 +45,7 @@ func TestClientDeadlines(t *testing.T) {
 	}
 	waitFor(t, "the engines to be rid of them", func() bool { return f.running() == 0 })
 	f.clearFaults()
-	for _, bad := range []string{"0", "-1", "soon", "NaN", "1e400"} {
+	for _, bad := range []string{"0", "-1", "soon", "NaN", "1e400", "50"} {
 		a := f.chat(chatBody(8, false), "x-colonnade-deadline-ms", bad)
 		if e := a.error(t); a.Status != 400 || e.Number != 40001 {
 			t.Errorf("deadline %q: %d %+v, want 400", bad, a.Status, e)

@@ -91,10 +91,11 @@ func MethodNotAllowed(method, allow string) *Error {
 		Message: fmt.Sprintf("the method %q is not allowed here: use %s", cut(method), allow), Allow: allow}
 }
 
-// RequestTimeout is a request that was not sent to its end in time.
-func RequestTimeout() *Error {
+// RequestTimeout is a request that was not sent to its end in time; limit says what
+// was too slow.
+func RequestTimeout(limit string) *Error {
 	return &Error{Number: 40801, Status: 408, Code: "request_timeout", Type: typeInvalid,
-		Message: "the request was not received to its end in time"}
+		Message: "the request was not received in time: " + limit}
 }
 
 // RequestTooLarge is a body over limit bytes.

@@ -71,7 +71,7 @@ func TestErrors(t *testing.T) {
 	f(openai.ModelNotAllowed("m"), 40301, 403, "model_not_allowed", "permission_error")
 	f(openai.OriginNotAllowed("https://x"), 40303, 403, "origin_not_allowed", "permission_error")
 	f(openai.MethodNotAllowed("PUT", "POST"), 40501, 405, "method_not_allowed", "invalid_request_error")
-	f(openai.RequestTimeout(), 40801, 408, "request_timeout", "invalid_request_error")
+	f(openai.RequestTimeout("the head is late"), 40801, 408, "request_timeout", "invalid_request_error")
 	f(openai.RequestTooLarge(5), 41301, 413, "request_too_large", "invalid_request_error")
 	f(openai.HeadersTooLarge(5), 43101, 431, "headers_too_large", "invalid_request_error")
 	f(openai.TooManyHeaders(5), 43101, 431, "headers_too_large", "invalid_request_error")

@@ -39,7 +39,8 @@ const (
 const maxFramingLine = 128
 
 // Pass takes what has come, and returns how much of it is well framed. If that is
-// not all, nothing that comes later is.
+// not all, nothing that comes later is. What passes stops before the LF of a bad
+// line, so that the parser above sees no end.
 func (f *Framing) Pass(p []byte) int {
 	done := 0
 	for done < len(p) {
@@ -112,7 +113,7 @@ func (f *Framing) take(line []byte, long bool) bool {
 		if len(line) == 0 {
 			f.afterHead()
 		} else {
-			f.header(line, long)
+			return f.header(line, long)
 		}
 	case framingChunkSize:
 		return !long && f.chunk(line)
@@ -127,23 +128,28 @@ func (f *Framing) take(line []byte, long bool) bool {
 	return true
 }
 
-func (f *Framing) header(line []byte, long bool) {
+// header takes a header line. One that says how long the body is must be short
+// enough to be seen: white space is no reason to lose sight of what follows.
+func (f *Framing) header(line []byte, long bool) bool {
 	name, value, _ := bytes.Cut(line, []byte(":"))
 	switch len(name) {
 	case len("content-length"):
 		if equalFold(name, "content-length") {
 			n, ok := count(trim(value))
-			f.unclear = f.unclear || !ok || long || f.chunked || f.length > 0
+			f.unclear = f.unclear || !ok || f.chunked || f.length > 0
 			f.length = int64(n)
+			return !long
 		}
 	case len("transfer-encoding"):
 		if equalFold(name, "transfer-encoding") {
-			f.unclear = f.unclear || long || f.chunked || f.length > 0 || string(trim(value)) != "chunked"
+			f.unclear = f.unclear || f.chunked || f.length > 0 || string(trim(value)) != "chunked"
 			f.chunked = true
+			return !long
 		}
 	case len("upgrade"):
 		f.last = f.last || equalFold(name, "upgrade")
 	}
+	return true
 }
 
 func (f *Framing) afterHead() {

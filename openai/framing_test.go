@@ -58,9 +58,12 @@ func TestFraming(t *testing.T) {
 		"3\r\nabc^\n", "3\r\nabcd\r^\n", "3\r\nabc\r\r^\n", "3\r\nabc\r\n^\n", "0\r\n^\n" + hidden, "0^\n", "0\r\nX: y^\n", "0\r\nX: y\r\n^\n"} {
 		f(inChunks + bad)
 	}
+	pad := strings.Repeat(" ", 200)
+	f(first + "Content-Length:" + pad + "0\r^\n" + end + "POST / HTTP/1.1\n")
+	f(first + "Transfer-Encoding:" + pad + "chunked\r^\n" + end + "3 \r\nabc\r\n")
 	// What the guard refuses is followed no further: its connection ends.
 	for _, head := range []string{"Content-Length: 3\r\nContent-Length: 3\r\n", "Content-Length: 3\r\nTransfer-Encoding: chunked\r\n", "Transfer-Encoding: chunked\r\nContent-Length: 3\r\n",
-		"Content-Length: +3\r\n", "Content-Length:" + strings.Repeat(" ", 200) + "3\r\n", "Transfer-Encoding: gzip, chunked\r\n", "Transfer-Encoding: chunked\r\nTransfer-Encoding: chunked\r\n",
+		"Content-Length: +3\r\n", "Transfer-Encoding: gzip, chunked\r\n", "Transfer-Encoding: chunked\r\nTransfer-Encoding: chunked\r\n",
 		"Upgrade: websocket\r\n", "Content-Length: 3\r\nUpgrade: h2c\r\n"} {
 		f(first + head + end + "abc\n\n\n")
 	}

@@ -23,9 +23,13 @@ func demoAccount(now time.Time) (key string, doc fleet.RawDocument) {
 // printPastes says what to paste first.
 func printPastes(out io.Writer, f *onebox.Fleet, c onebox.Config, key string) {
 	bearer := "-H 'authorization: Bearer " + key + "' "
-	auth, apiKey := "", "none"
+	auth, apiKey, trust := "", "none", ""
 	if !c.Open {
 		auth, apiKey = bearer, key
+	}
+	if file := c.TLS.Cert; file != "" { // this machine may not know who has signed it
+		auth, bearer = "--cacert "+file+" "+auth, "--cacert "+file+" "+bearer
+		trust = ", started with SSL_CERT_FILE=" + file + " (Node: NODE_EXTRA_CA_CERTS)"
 	}
 	chat := func(auth string) string {
 		return fmt.Sprintf(`  curl -N %[1]s/chat/completions %[2]s-H 'content-type: application/json' \
@@ -40,7 +44,7 @@ A streamed chat. Without a key, or with one that nobody knows, it is the account
 The same as the account demo, by the key that it has until the next start. In queues it goes before
 the account open (priority: interactive, weight: 4):
 
-%[2]s`, chat(""), chat(bearer))
+%[2]s`, chat(auth), chat(bearer))
 	} else {
 		fmt.Fprintf(out, `
 A streamed chat, as the account demo, by the key that it has until the next start. Without a key, or
@@ -54,7 +58,7 @@ A key for somebody else, kept by its hash only:
 
   bin/colonnade keys create -etcd %[5]s -account acme
 
-The OpenAI SDK for Python (npm's takes baseURL and apiKey):
+The OpenAI SDK for Python (npm's takes baseURL and apiKey)%[8]s:
 
   OpenAI(base_url=%[1]q, api_key=%[7]q)
 
@@ -66,7 +70,7 @@ get a 429 that says why and when to come back:
     %[1]s/chat/completions %[6]s-H 'content-type: application/json' -d '{"model":"default","messages":[{"role":"user","content":"hello"}]}' | sort | uniq -c
 
 Ctrl-C ends it.
-`, f.URL(), requests, slots, fate, f.Etcd, auth, apiKey)
+`, f.URL(), requests, slots, fate, f.Etcd, auth, apiKey, trust)
 }
 
 // crowd returns how many requests at once show all that can happen to one, for how many slots, and what that is. A colo

@@ -144,9 +144,6 @@ func printFleet(out io.Writer, f *onebox.Fleet, c onebox.Config, key string) {
 		line("colo", s.Node, "http://"+onebox.Local(s.Admin)+"/debug/pools")
 	}
 	line("entry", f.Entry.Node, f.URL())
-	if c.TLS.Cert != "" {
-		fmt.Fprintf(out, "        (for curl, unless the machine knows who has signed the certificate: --cacert %s)\n", c.TLS.Cert)
-	}
 	line("metrics", f.Entry.Node, "http://"+onebox.Local(f.Entry.Admin)+"/metrics")
 	line("events", "", f.Dir+"/nodes/events")
 	if c.Dir == "" {

@@ -25,7 +25,11 @@ func newTakenError(r Registration, holder *mvccpb.KeyValue) *TakenError {
 	e := &TakenError{Key: r.Key, Holder: strings.TrimPrefix(string(holder.Key), r.Prefix)}
 	var node struct{ Address, Boot string }
 	_ = json.Unmarshal(holder.Value, &node) // what cannot be read is not shown
-	who := fmt.Sprintf("%s (address %q, boot %q)", e.Holder, node.Address, node.Boot)
+	who := fmt.Sprintf("%s (address %q", e.Holder, node.Address)
+	if node.Boot != "" { // entries have none
+		who += fmt.Sprintf(", boot %q", node.Boot)
+	}
+	who += ")"
 	switch {
 	case holder.Lease == 0:
 		e.reason = fmt.Sprintf("the key %s stands there without a lease, so somebody put it there by hand and it never goes away; delete it with: etcdctl del %s",
