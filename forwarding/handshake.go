@@ -111,8 +111,7 @@ func hasOption(list, option string) bool {
 func (a *Answer) Switched() bool { return a.switched }
 
 // takeOver hands out the connection of an answer that has switched. It reports false if the context's end came first:
-// then the answer is still to be closed. Whoever has the connection
-// closes it.
+// then the answer is still to be closed. Whoever has the connection closes it.
 func (a *Answer) takeOver() (*conn, bool) {
 	if a.conn == nil || !a.switched || !a.unwatch() {
 		return nil, false
