@@ -29,7 +29,12 @@ type Pool struct {
 type Grant struct {
 	permits.Permit
 	Endpoint *fleet.Endpoint
+
+	before time.Duration // waited for permits that were of no use
 }
+
+// Queued returns how long the request waited in all.
+func (g Grant) Queued() time.Duration { return g.before + g.Permit.Queued() }
 
 // Name is the pool's name.
 func (p *Pool) Name() string { return p.name }
@@ -42,6 +47,7 @@ func (p *Pool) Load() permits.Load { return p.permits.Load() }
 
 // Acquire returns a grant, or a [permits.Refusal], or the cause of ctx's end.
 func (p *Pool) Acquire(ctx context.Context, r permits.Request) (Grant, error) {
+	var before time.Duration
 	for {
 		permit, err := p.permits.Acquire(ctx, r)
 		if err != nil {
@@ -49,11 +55,12 @@ func (p *Pool) Acquire(ctx context.Context, r permits.Request) (Grant, error) {
 		}
 		e, ok := (*p.endpoints.Load())[permit.Endpoint()]
 		if ok && p.desk.right.Held() {
-			return Grant{Permit: permit, Endpoint: e}, nil
+			return Grant{Permit: permit, Endpoint: e, before: before}, nil
 		}
 		// Between the grant and here, the endpoint was removed: take another. Or the process was stopped for so long that
 		// somebody else may have granted the same slot.
 		permit.Undo()
+		before += permit.Queued()
 		r.MaxWait -= permit.Queued()
 		r.Rejoin = true
 	}

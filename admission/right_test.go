@@ -2,6 +2,7 @@ package admission
 
 import (
 	"context"
+	"errors"
 	"runtime"
 	"testing"
 	"testing/synctest"
@@ -45,36 +46,65 @@ func TestRightOfTheDesk(t *testing.T) {
 	})
 }
 
+// stopAtGrant takes the right away when a request has been granted a slot, after it waited for some seconds, and has not
+// run since. The pool's one slot is then free.
+func stopAtGrant(t *testing.T, waits time.Duration) (d *Desk, p *Pool, told chan error, queued chan time.Duration) {
+	t.Helper()
+	d = runDesk(t, &probes{})
+	d.Apply(newDocuments(t).table("key: pools/a\n" + "---\n" + endpoints("a", 1, "one")))
+	p = mustPool(t, d, "a")
+	first, err := take(p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	told, queued = make(chan error, 1), make(chan time.Duration, 1)
+	go func() {
+		g, err := p.Acquire(context.Background(), Request{Account: "acme", MaxWait: 8 * time.Second, MaxExpected: -1})
+		if err == nil {
+			queued <- g.Queued()
+			g.Release()
+		}
+		told <- err
+	}()
+	time.Sleep(waits)
+	synctest.Wait()
+	first.Release()
+	d.GrantUntil(time.Time{})
+	synctest.Wait()
+	return d, p, told, queued
+}
+
 // A process may be stopped when a slot has been granted and nobody has used it yet: that is no right to use it afterwards.
 func TestGrantBeforeAStop(t *testing.T) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1)) // so that nobody runs while we do
 	synctest.Test(t, func(t *testing.T) {
-		docs := newDocuments(t)
-		d := runDesk(t, &probes{})
-		d.Apply(docs.table("key: pools/a\n" + "---\n" + endpoints("a", 1, "one")))
-		p := mustPool(t, d, "a")
-		first, err := take(p)
-		if err != nil {
+		d, p, told, queued := stopAtGrant(t, 3*time.Second)
+		if l := p.Load(); l.Held != 0 || l.Queued != 1 || len(told) > 0 {
+			t.Errorf("%+v, and %d went on", l, len(told))
+		}
+		time.Sleep(2 * time.Second)
+		d.GrantUntil(time.Now().Add(time.Second))
+		if err := <-told; err != nil {
 			t.Fatal(err)
 		}
-		granted := make(chan error, 1)
-		go func() {
-			g, err := p.Acquire(context.Background(), Request{Account: "acme", MaxWait: time.Minute, MaxExpected: -1})
-			if err == nil {
-				g.Release()
-			}
-			granted <- err
-		}()
-		synctest.Wait()
-		first.Release()
-		d.GrantUntil(time.Time{})
-		synctest.Wait()
-		if l := p.Load(); l.Held != 0 || l.Queued != 1 || len(granted) > 0 {
-			t.Errorf("%+v, and %d went on", l, len(granted))
+		if took := <-queued; took != 5*time.Second {
+			t.Errorf("it says that it waited for %v, want both waits", took)
 		}
-		d.GrantUntil(time.Now().Add(time.Second))
-		if err := <-granted; err != nil {
-			t.Error(err)
+	})
+}
+
+// What it has waited before the stop counts against what it may wait in all.
+func TestWaitGoesOnAfterAStop(t *testing.T) {
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
+	synctest.Test(t, func(t *testing.T) {
+		began := time.Now()
+		_, _, told, _ := stopAtGrant(t, 3*time.Second)
+		var refused *Refusal
+		if err := <-told; !errors.As(err, &refused) || refused.Reason != QueueTimeout {
+			t.Errorf("told %v", err)
+		}
+		if took := time.Since(began); took != 8*time.Second {
+			t.Errorf("waited for %v", took)
 		}
 	})
 }

@@ -44,6 +44,15 @@ func (m *member) send(s syscall.Signal) {
 	}
 }
 
+// waitKnown waits until the entry's table has a server: until then it sends requests to the one before, which is stopped.
+func (f *processes) waitKnown(m *member) {
+	f.t.Helper()
+	waitFor(f.t, "the entry to know the server at "+m.address, func() bool {
+		_, page := get("http://" + f.entry.admin + "/debug/fleet")
+		return strings.Contains(page, m.address)
+	})
+}
+
 // A server that was stopped beyond its lease has a successor, of another name or of its own. When it goes on, requests wait
 // at its socket; it grants them nothing, passes them on, and ends.
 func TestStoppedServerIsSucceeded(t *testing.T) {
@@ -58,6 +67,7 @@ func TestStoppedServerIsSucceeded(t *testing.T) {
 			defer first.send(syscall.SIGCONT)
 			second := f.node("colo", successor, layout{node: []string{"-events", t.TempDir()}}, "-colo", "ams")
 			f.ready(second)
+			f.waitKnown(second)
 			load := startClients(f.entry.address, 3*stoppedSlots)
 			waitFor(t, "requests to be answered by the successor", func() bool { return load.answered() > 8 })
 

@@ -7,6 +7,7 @@ import (
 	"github.com/valyala/fasthttp"
 
 	"colonnade/admission"
+	"colonnade/analytics"
 	"colonnade/fleet"
 	"colonnade/forwarding"
 	"colonnade/openai"
@@ -43,6 +44,7 @@ type call struct {
 	queueLen  int
 	avoid     []string // URLs that failed this request
 	attempts  int      // at engines, here
+	withdrawn int      // of them, those that came to nothing since the right to grant had ended
 	retries   int      // further ones allowed
 	broken    int      // endpoints this request has broken
 	last      *refusal // why the last attempt failed
@@ -66,6 +68,19 @@ func (c *call) leave() {
 	}()
 	c.release()
 	c.logLost()
+}
+
+// errWithdrawn says that the right to grant has ended between the grant and its use, and nothing was sent.
+var errWithdrawn = errors.New("the right to grant has ended")
+
+// withdraw gives back a permit that may not be used any more. The request may wait for another.
+func (c *call) withdraw() {
+	c.withdrawn++
+	c.held = false
+	c.grant.Undo()
+	e := c.event(analytics.PhaseEnd)
+	e.Outcome, e.Reason, e.Partial = analytics.OutcomeMoved, "right_ended", true
+	c.log(e)
 }
 
 // release gives the permit back. The exchange with the engine must be over.
@@ -166,6 +181,9 @@ func (c *call) dispatch() (*forwarding.Answer, error) {
 			r.FirstByte = max(left, time.Millisecond)
 			c.hurried = true
 		}
+	}
+	if !c.server.MayGrant() { // much may have happened since the grant: a disk that stalled over its event, or a stop
+		return nil, errWithdrawn
 	}
 	answer, err := c.server.transport.Do(c.Context, &r, forwarding.Shape{
 		API: c.route.API, StripUsage: edit.AskUsage && !c.body.IncludeUsage, Usage: true,

@@ -29,7 +29,7 @@ func (r *refusal) write(c *call) {
 	c.headers(c.attempts)
 	v := r.verdict
 	v.Number, v.Broken = r.err.Number, c.broken
-	v.Retries = max(c.attempts-1, 0)
+	v.Retries = max(c.attempts-c.withdrawn-1, 0)
 	c.rc.Response.Header.Set(forwarding.HeaderVerdict, v.String())
 }
 

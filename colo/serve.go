@@ -36,6 +36,10 @@ func (s *Server) serve(rc *fasthttp.RequestCtx) {
 			return
 		}
 		answer, err := c.dispatch()
+		if errors.Is(err, errWithdrawn) {
+			c.withdraw()
+			continue
+		}
 		c.answer = answer
 		next := c.judge(answer, err)
 		if next.relay {

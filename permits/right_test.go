@@ -58,6 +58,20 @@ func TestNothingIsGrantedWithoutTheRight(t *testing.T) {
 	})
 }
 
+// The right ends when it says, for a pool that began at another time too.
+func TestRightIsOlderThanThePool(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := config()
+		c.Right = permits.NewRight()
+		time.Sleep(5 * time.Second)
+		p := newPool(t, c, fleet(1, 1)...)
+		c.Right.Set(time.Now().Add(time.Second))
+		take(t, p, patient("a")).Release()
+		time.Sleep(time.Second)
+		refuse(t, p, permits.Request{Account: "a", MaxExpected: -1}, permits.Busy)
+	})
+}
+
 // The queue is as bounded as ever while there is no right: in requests, and in time.
 func TestQueueIsBoundedWithoutTheRight(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -145,8 +145,8 @@ type vacancy struct {
 
 // look returns a *TakenError if the holder certainly lives.
 func (v *vacancy) look(ctx context.Context, l *Lease, there *clientv3.GetResponse) error {
-	l.tenure.doubted()
 	holder := there.Kvs[0]
+	l.tenure.contested(time.Now(), string(holder.Key) != l.fullKey())
 	if v.began == 0 {
 		v.began = there.Header.Revision
 	}

@@ -63,6 +63,9 @@ func NewLease(r Registration) *Lease {
 		r.Logger = slog.New(slog.DiscardHandler)
 	}
 	l := &Lease{r: r, value: r.Value, tenure: newTenure(r)}
+	if r.Tenure.Until != nil {
+		r.Tenure.Until(time.Time{}) // the first confirmation may come too late to count
+	}
 	l.loadEarlier()
 	return l
 }
@@ -95,7 +98,6 @@ func (l *Lease) Run(ctx context.Context) error {
 	failing := false
 	for {
 		asked := time.Now()
-		l.tenure.beat(asked) // if it has lapsed, what is asked now counts
 		err := l.renew(ctx, asked)
 		if ctx.Err() != nil {
 			return nil
@@ -165,10 +167,7 @@ func (l *Lease) renew(ctx context.Context, asked time.Time) error {
 	if id == 0 {
 		return l.claim(ctx)
 	}
-	err := l.keepAlive(ctx, id)
-	if err == nil {
-		err = l.hold(ctx)
-	}
+	err := l.prolong(ctx, id)
 	if errors.Is(err, rpctypes.ErrLeaseNotFound) || errors.Is(err, errNotThere) {
 		l.r.Logger.Warn("the lease or its place was lost; registering again", "key", l.r.Key)
 		l.tenure.doubted()
@@ -181,6 +180,17 @@ func (l *Lease) renew(ctx context.Context, asked time.Time) error {
 	return err
 }
 
+// prolong bounds both calls together: an etcd that takes longer counts as one that does not answer. Its answers would come
+// so late that the tenure lapsed before each.
+func (l *Lease) prolong(ctx context.Context, id clientv3.LeaseID) error {
+	ctx, cancel := context.WithTimeout(ctx, l.callTimeout())
+	defer cancel()
+	if _, err := l.r.Client.KeepAliveOnce(ctx, id); err != nil {
+		return err
+	}
+	return l.hold(ctx)
+}
+
 // errNotThere says that the key was deleted, and somebody else was quicker.
 var errNotThere = errors.New("the key is not there any more")
 
@@ -188,13 +198,6 @@ func (l *Lease) hold(ctx context.Context) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.holdLocked(ctx)
-}
-
-func (l *Lease) keepAlive(ctx context.Context, id clientv3.LeaseID) error {
-	ctx, cancel := context.WithTimeout(ctx, l.callTimeout())
-	defer cancel()
-	_, err := l.r.Client.KeepAliveOnce(ctx, id)
-	return err
 }
 
 func (l *Lease) current() clientv3.LeaseID {

@@ -1,6 +1,7 @@
 package etcd_test
 
 import (
+	"context"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -51,31 +52,55 @@ func TestTenureOfTheRegistered(t *testing.T) {
 
 // While etcd is away, what has been confirmed goes on; and so does a start without it.
 func TestTenureWhileStoreIsAway(t *testing.T) {
+	const ttl = 6 * time.Second // so that a slow machine is not taken for a stop
 	s := start(t)
 	p := newProxy(t, s.Address)
 	r, told := s.placed("servers/ams/a", false)
-	r.Client, r.TTL = p.client(t), 4*time.Second // so that a slow machine is not taken for a stop
+	r.Client, r.TTL = p.client(t), ttl
 	run(t, s.register(r).Run)
 	p.swallow()
-	for end := time.Now().Add(3 * r.TTL / 2); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
-		if !told.held() {
-			t.Fatal("the tenure has lapsed, though the process went on")
-		}
-	}
-	p.heal()
-
 	other, later := s.placed("servers/fra/a", true)
-	p.swallow()
-	other.Client = p.client(t)
+	other.Client, other.TTL = r.Client, ttl
 	l := etcd.NewLease(other)
 	l.Presume()
 	run(t, l.Run)
-	time.Sleep(2 * other.TTL)
-	if !later.held() {
-		t.Error("a start without etcd may not act, though nobody else is known")
+	for end := time.Now().Add(3 * ttl / 2); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
+		if !told.held() || !later.held() {
+			t.Fatalf("though the processes went on, the tenure has lapsed: confirmed %v, begun without etcd %v", told.held(), later.held())
+		}
 	}
 	p.heal()
 	eventually(t, "registered", func() bool { return s.get("servers/fra/a") != nil && later.held() })
+}
+
+// A process that was stopped finds its connection to etcd dead, and a successor: it does not act beside that one, however
+// long it takes to be told.
+func TestTenureOnConnectionOfBeforeStop(t *testing.T) {
+	s := start(t)
+	p := newProxy(t, s.Address)
+	r, told := s.placed("servers/ams/a", true)
+	r.Client = p.client(t)
+	l := s.register(r) // and stopped: nothing renews it
+	next, other := s.placed("servers/ams/b", true)
+	run(t, s.register(next).Run)
+	p.swallow()
+	ctx, cancel := context.WithTimeout(context.Background(), 2*patient)
+	defer cancel()
+	ended := make(chan error, 1)
+	go func() { ended <- l.Run(ctx) }()
+	time.Sleep(100 * time.Millisecond) // it has asked
+	p.healQuietly()
+	for {
+		select {
+		case err := <-ended:
+			wantTaken(t, err, "servers/ams/b")
+			return
+		case <-time.After(5 * time.Millisecond):
+			if told.held() && other.held() {
+				t.Fatal("both may act")
+			}
+		}
+	}
 }
 
 // Whoever hears that another has its place may act no more, also if that one came in the moment when the key was gone.

@@ -15,6 +15,10 @@ type Tenure struct {
 	Vacant func() bool
 }
 
+// patience is for how long a connection may be dead before the client has noticed, of those that [Dial] makes (13 s), made
+// another one, and asked there (4 s). A failure that comes sooner after a stop may be only of the connection of before.
+const patience = 20 * time.Second
+
 // margin is the part of a lease's TTL that is not used: clocks differ a little, and what begins by the end takes a moment.
 const margin = 10
 
@@ -24,24 +28,23 @@ const margin = 10
 // While etcd confirms the lease, the place is ours for its TTL from when the renewal began. While etcd is away, nobody can
 // take it from a node that it has been confirmed to, as long as the process goes on: it beats, and each beat prolongs the
 // tenure. If the tenure has lapsed all the same, the process was stopped in between, and others may have done anything:
-// then etcd has to confirm the place, or to have been away for a while as far as can be seen since, with nobody else known.
+// then etcd has to confirm the place, or to be away when it is asked after more than any connection of before could last,
+// with nobody else known.
 type tenure struct {
 	Tenure
-	length  time.Duration // from a confirmation
-	patient time.Duration // for so long etcd must have been away before that is believed after a lapse
-	log     *slog.Logger  // with the key
+	length time.Duration // from a confirmation
+	log    *slog.Logger  // with the key
 
 	mu     sync.Mutex // guards the fields below
 	until  time.Time  // zero before it begins, and once it has ended
 	lapsed time.Time  // when that was noticed; zero: it has not
 	ours   bool       // etcd has said so, and nothing else since
+	rival  bool       // etcd has shown another node in the place, and has not confirmed it to us since
 	away   bool       // the last that was asked of etcd was not answered
 }
 
 func newTenure(r Registration) *tenure {
-	return &tenure{
-		Tenure: r.Tenure, length: r.TTL - r.TTL/margin, patient: r.TTL / 3, log: r.Logger.With("key", r.Key),
-	}
+	return &tenure{Tenure: r.Tenure, length: r.TTL - r.TTL/margin, log: r.Logger.With("key", r.Key)}
 }
 
 // confirmed takes word from etcd that the place is ours, of a question that was asked at asked.
@@ -49,8 +52,9 @@ func (t *tenure) confirmed(asked, now time.Time) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.lookLocked(now)
-	t.ours, t.away = true, false
-	if until := asked.Add(t.length); now.Before(until) {
+	t.away = false
+	if until := asked.Add(t.length); now.Before(until) { // else it says what was, before a stop perhaps
+		t.ours, t.rival = true, false
 		t.holdLocked(until)
 	}
 }
@@ -63,12 +67,26 @@ func (t *tenure) presumed(now time.Time) {
 	t.holdLocked(now.Add(t.length))
 }
 
-// doubted takes word from etcd that the place is not ours as it stands there: the lease has run out, or somebody's key is
-// there. What is left of the tenure is used, since nobody has said yet that the place is another's.
+// doubted takes word from etcd that the place is not ours as it stands there: the lease has run out, or our key was deleted.
+// What is left of the tenure is used, since nobody has said yet that the place is another's.
 func (t *tenure) doubted() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.ours, t.away = false, false
+}
+
+// contested takes word from etcd that somebody's key is in the place: it grants, or will. What has our name may be of an
+// earlier run of ours, which is dead: it ends the tenure, but is no rival if etcd goes away before its lease has run out.
+func (t *tenure) contested(now time.Time, another bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.ours, t.away, t.rival = false, false, t.rival || another
+	if t.until.IsZero() || !t.lapsed.IsZero() {
+		return
+	}
+	t.lapsed = now
+	t.log.Warn("a node has the place of this one, which grants nothing until etcd has confirmed it again")
+	t.Until(time.Time{})
 }
 
 // unanswered takes note that etcd did not answer what it was asked at asked.
@@ -76,8 +94,7 @@ func (t *tenure) unanswered(asked, now time.Time) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.lookLocked(now)
-	// After a lapse, what was asked before it says nothing, nor does one failure: the connection may be of before, too.
-	t.away = t.lapsed.IsZero() || !asked.Before(t.lapsed) && now.Sub(t.lapsed) >= t.patient
+	t.away = t.lapsed.IsZero() || asked.Sub(t.lapsed) >= patience
 }
 
 // beat says that the process goes on.
@@ -85,7 +102,7 @@ func (t *tenure) beat(now time.Time) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.lookLocked(now)
-	if t.away && (t.ours || t.Vacant != nil && t.Vacant()) {
+	if t.away && !t.rival && (t.ours || t.Vacant != nil && t.Vacant()) {
 		t.holdLocked(now.Add(t.length))
 	}
 }

@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// tenant is a tenure whose clock a test moves, in seconds. Its TTL is 10 s: a confirmation is good for 9, and after a lapse
-// etcd must have been away for 3⅓.
+// tenant is a tenure whose clock a test moves, in seconds. Its TTL is 10 s: a confirmation is good for 9. After a lapse, etcd
+// must be away when it is asked 20 s later.
 type tenant struct {
 	*tenure
 	t      *testing.T
@@ -70,8 +70,13 @@ func TestTenureOfOldAnswer(t *testing.T) {
 	n.runs(0, 3)
 	n.confirmed(n.at(3), n.at(23))
 	n.want(9)
-	n.confirmed(n.at(23), n.at(23.1))
-	n.want(32)
+	for second := 24.0; second < 60; second += 3.5 { // nor does it say whose the place is since
+		n.unanswered(n.at(second), n.at(second+3.4))
+		n.beat(n.at(second + 3.45))
+	}
+	n.want(9)
+	n.confirmed(n.at(60), n.at(60.1))
+	n.want(69)
 }
 
 // While etcd is away, whoever goes on keeps the place. Who was stopped beside it does not, whatever it believes of others.
@@ -84,14 +89,75 @@ func TestTenureWithoutStore(t *testing.T) {
 	n.want(99.5 + 9)
 
 	n.vacant = true
-	n.unanswered(n.at(99), n.at(120)) // asked before the stop
-	n.runs(120, 125)
-	n.unanswered(n.at(120.5), n.at(121)) // one failure says too little: the connection may be of before the stop
-	n.runs(125, 130)
+	n.runs(120, 125) // that it was away before the stop says nothing
 	n.want(99.5 + 9)
-	n.unanswered(n.at(127), n.at(130))
-	n.runs(130, 140)
-	n.want(139.5 + 9)
+	n.unanswered(n.at(99), n.at(145)) // nor does what was asked before
+	n.runs(145, 150)
+	n.want(99.5 + 9)
+	n.unanswered(n.at(151), n.at(153))
+	n.runs(153, 160)
+	n.want(159.5 + 9)
+}
+
+// The connection of before a stop may be dead, and only that: neither one failure on it counts, nor all there may be.
+func TestTenureOnDeadConnection(t *testing.T) {
+	n := newTenant(t)
+	n.vacant = true
+	n.confirmed(n.at(0), n.at(0.1))
+	n.beat(n.at(20))
+	for second := 20.0; second < 39; second += 3.5 {
+		n.unanswered(n.at(second), n.at(second+3.4))
+		n.runs(second+3.4, second+3.5)
+	}
+	n.want(9)
+	n.unanswered(n.at(40), n.at(43))
+	n.beat(n.at(43))
+	n.want(43 + 9)
+}
+
+// A node that has seen another in its place grants nothing until etcd says that it is its own again.
+func TestTenureBesideRival(t *testing.T) {
+	n := newTenant(t)
+	n.vacant = true // the table may lag
+	n.contested(n.at(0), true)
+	n.confirmed(n.at(1), n.at(1.1)) // as for a node that starts: it had to wait for the other's end
+	n.want(10)
+	n.contested(n.at(2), true)
+	if !n.until.IsZero() {
+		t.Errorf("may act until %v", n.until)
+	}
+	n.contested(n.at(3), false) // its own name there afterwards does not change that
+	for second := 4.0; second < 60; second += 3 {
+		n.unanswered(n.at(second), n.at(second+2))
+		n.runs(second+2, second+3)
+	}
+	n.confirmed(n.at(40), n.at(60)) // too late to count
+	n.unanswered(n.at(90), n.at(91))
+	n.runs(91, 95)
+	if !n.until.IsZero() {
+		t.Errorf("may act until %v, beside another", n.until)
+	}
+	n.confirmed(n.at(100), n.at(100.1))
+	n.want(109)
+	n.unanswered(n.at(103), n.at(104))
+	n.runs(104, 110)
+	n.want(109.5 + 9)
+}
+
+// What has its own name ends the tenure too, but is no rival for ever: it may be of an earlier run, which is dead.
+func TestTenureBesideOwnName(t *testing.T) {
+	n := newTenant(t)
+	n.vacant = true
+	n.presumed(n.at(0))
+	n.contested(n.at(1), false)
+	n.unanswered(n.at(10), n.at(11))
+	n.runs(11, 15)
+	if !n.until.IsZero() {
+		t.Errorf("may act until %v", n.until)
+	}
+	n.unanswered(n.at(21), n.at(22))
+	n.runs(22, 25)
+	n.want(24.5 + 9)
 }
 
 // If another is known who may want the place, only etcd can give it back after a stop.

@@ -1,0 +1,175 @@
+package etcd
+
+import (
+	"context"
+	"log/slog"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"go.etcd.io/etcd/api/v3/etcdserverpb"
+	"go.etcd.io/etcd/api/v3/mvccpb"
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
+	clientv3 "go.etcd.io/etcd/client/v3"
+)
+
+// fakeStore answers what a lease asks of etcd, as a test wants.
+type fakeStore struct {
+	clientv3.KV
+	clientv3.Lease
+	takes  time.Duration // each call
+	lost   bool          // the lease has run out
+	holder string        // the key that is in the place then; without one, what is asked of it is not answered
+}
+
+func (f *fakeStore) answer(ctx context.Context, err error) error {
+	select {
+	case <-time.After(f.takes):
+		return err
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// KeepAliveOnce renews the lease.
+func (f *fakeStore) KeepAliveOnce(ctx context.Context, _ clientv3.LeaseID) (*clientv3.LeaseKeepAliveResponse, error) {
+	if f.lost {
+		return nil, f.answer(ctx, rpctypes.ErrLeaseNotFound)
+	}
+	return nil, f.answer(ctx, nil)
+}
+
+// Revoke ends it.
+func (f *fakeStore) Revoke(ctx context.Context, _ clientv3.LeaseID) (*clientv3.LeaseRevokeResponse, error) {
+	return nil, f.answer(ctx, nil)
+}
+
+// Get finds the holder.
+func (f *fakeStore) Get(ctx context.Context, _ string, _ ...clientv3.OpOption) (*clientv3.GetResponse, error) {
+	if f.holder == "" {
+		return nil, f.answer(ctx, context.DeadlineExceeded)
+	}
+	holder := &mvccpb.KeyValue{Key: []byte(f.holder), Lease: 7, CreateRevision: 1}
+	return &clientv3.GetResponse{Header: &etcdserverpb.ResponseHeader{Revision: 2}, Kvs: []*mvccpb.KeyValue{holder}}, f.answer(ctx, nil)
+}
+
+// TimeToLive is never answered.
+func (f *fakeStore) TimeToLive(ctx context.Context, _ clientv3.LeaseID, _ ...clientv3.LeaseOption) (*clientv3.LeaseTimeToLiveResponse, error) {
+	return nil, f.answer(ctx, context.DeadlineExceeded)
+}
+
+// Txn finds everything as it should be.
+func (f *fakeStore) Txn(ctx context.Context) clientv3.Txn { return fakeTxn{store: f, ctx: ctx} }
+
+type fakeTxn struct {
+	clientv3.Txn
+	store *fakeStore
+	ctx   context.Context
+}
+
+func (t fakeTxn) If(...clientv3.Cmp) clientv3.Txn  { return t }
+func (t fakeTxn) Else(...clientv3.Op) clientv3.Txn { return t }
+func (t fakeTxn) Commit() (*clientv3.TxnResponse, error) {
+	return &clientv3.TxnResponse{Succeeded: true}, t.store.answer(t.ctx, nil)
+}
+
+// leased is a registered node whose etcd is the fake one, with a TTL of 5 s. Nobody else is known to it.
+func leased(f *fakeStore) (l *Lease, until *time.Time) {
+	until = new(time.Time)
+	l = NewLease(Registration{
+		Client: &clientv3.Client{KV: f, Lease: f}, Prefix: "/", Key: "servers/ams/a", TTL: 5 * time.Second, Alone: true,
+		Logger: slog.New(slog.DiscardHandler),
+		Tenure: Tenure{Until: func(u time.Time) { *until = u }, Vacant: func() bool { return true }},
+	})
+	l.id = 1
+	l.tenure.confirmed(time.Now(), time.Now())
+	return l, until
+}
+
+// renews lets the node try to renew its lease for so long, as Run does.
+func (l *Lease) renews(t *testing.T, length time.Duration) {
+	t.Helper()
+	for end := time.Now().Add(length); time.Now().Before(end); time.Sleep(l.renewEvery()) {
+		asked := time.Now()
+		if err := l.renew(t.Context(), asked); err != nil {
+			l.tenure.unanswered(asked, time.Now())
+		}
+		l.tenure.beat(time.Now())
+	}
+}
+
+// An etcd that answers slowly is as good as one that is away: the right does not come and go.
+func TestTenureOfSlowStore(t *testing.T) {
+	for _, takes := range []time.Duration{0, 800 * time.Millisecond, 1600 * time.Millisecond, time.Minute} {
+		synctest.Test(t, func(t *testing.T) {
+			l, _ := leased(&fakeStore{takes: takes})
+			ctx, cancel := context.WithCancel(t.Context())
+			ended := make(chan error, 1)
+			go func() { ended <- l.Run(ctx) }()
+			for range 600 {
+				time.Sleep(100 * time.Millisecond)
+				synctest.Wait()
+				l.tenure.mu.Lock()
+				held := time.Now().Before(l.tenure.until)
+				l.tenure.mu.Unlock()
+				if !held {
+					t.Fatalf("with calls of %v the right has lapsed", takes)
+				}
+			}
+			cancel()
+			if err := <-ended; err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+// A node whose lease was lost uses what is left of its tenure when etcd goes away right after it has said so. With somebody
+// else known, it does not go on.
+func TestTenureOfLostLease(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l, until := leased(&fakeStore{lost: true})
+		l.r.Tenure.Vacant, l.tenure.Vacant = nil, nil
+		left := *until
+		l.renews(t, time.Minute)
+		if !until.Equal(left) {
+			t.Errorf("the tenure went on for %v", until.Sub(left))
+		}
+	})
+}
+
+// Whoever has seen a key in its place grants nothing from there on. If etcd goes away then, only one of its own name lets it
+// go on after a while: the table may not know the other one yet.
+func TestTenureOfContested(t *testing.T) {
+	f := func(holder string, goesOn bool) {
+		synctest.Test(t, func(t *testing.T) {
+			store := &fakeStore{lost: true, holder: holder}
+			l, until := leased(store)
+			l.renews(t, 5*time.Second)
+			if !until.IsZero() {
+				t.Errorf("beside %s it may act until %v", holder, until)
+			}
+			store.holder = ""
+			l.renews(t, time.Minute)
+			if goesOn == until.IsZero() {
+				t.Errorf("beside %s, with etcd away, it may act until %v", holder, until)
+			}
+		})
+	}
+	f("/servers/ams/b", false)
+	f("/servers/ams/a", true)
+}
+
+// Until etcd has confirmed the place, there is no right.
+func TestTenureBeforeTheFirstWord(t *testing.T) {
+	told := 0
+	NewLease(Registration{Tenure: Tenure{Until: func(until time.Time) {
+		told++
+		if !until.IsZero() {
+			t.Errorf("may act until %v", until)
+		}
+	}}})
+	if told != 1 {
+		t.Errorf("told %d times", told)
+	}
+}
