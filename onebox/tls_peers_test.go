@@ -64,7 +64,7 @@ func TestTLSPeersRefused(t *testing.T) {
 	f("another authority's colo server", 503, another(amsURI), "it does not believe our certificate", "got one for "+amsURI+", issued by")
 	f("an entry's expired", 503, expired(entryURI), "has expired: others will refuse it", "it does not believe our certificate")
 	f("a colo server's expired", 503, expired(amsURI), "has expired: others will refuse it", "certificate has expired or is not yet valid")
-	f("an entry without", 502, plain(entryURI), "it speaks plain HTTP: if it is a node of this fleet, start it with -peer-tls-cert")
+	f("an entry without", 503, plain(entryURI), "it may speak TLS: then start this entry with -peer-tls-cert", "it speaks plain HTTP: if it is a node of this fleet, start it with -peer-tls-cert")
 	f("a colo server without", 503, plain(amsURI), "it speaks no TLS: start it with -peer-tls-cert")
 }
 
