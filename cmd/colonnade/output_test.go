@@ -19,7 +19,7 @@ func TestUnwritten(t *testing.T) {
 	} {
 		full, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
 		if err != nil {
-			t.Skip(err)
+			t.Skipf("this system has no /dev/full: %v", err)
 		}
 		root := newRoot()
 		root.SetArgs(doubleDashes(strings.Fields(args)))
@@ -34,7 +34,7 @@ func TestUnwritten(t *testing.T) {
 	put(t, s, map[string]string{"pools/bad": "queue: {limit: -3}"})
 	full, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
 	if err != nil {
-		t.Skip(err)
+		t.Skipf("this system has no /dev/full: %v", err)
 	}
 	defer full.Close()
 	root := newRoot()
