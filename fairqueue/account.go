@@ -6,6 +6,7 @@ type account struct {
 	weight     float64
 	concurrent int // its own cap; 0: none
 	held       [boundCount]int64
+	learned    learned
 	flows      [bandCount]flow
 }
 
@@ -52,7 +53,7 @@ func (q *Queue) adopt(a *account, c *Claim) {
 func (q *Queue) forgetSome() {
 	looked := 0
 	for name, a := range q.accounts {
-		if a.forgettable() {
+		if q.forgettable(a) {
 			delete(q.accounts, name)
 		}
 		if looked++; looked == 4 {
@@ -61,10 +62,10 @@ func (q *Queue) forgetSome() {
 	}
 }
 
-func (a *account) forgettable() bool {
+func (q *Queue) forgettable(a *account) bool {
 	for i := range a.flows {
 		f := &a.flows[i]
-		if f.waiting > 0 || f.running > 0 || f.s > f.band.v {
+		if f.waiting > 0 || f.running > 0 || f.s > q.floor(f.band) {
 			return false
 		}
 	}
@@ -108,7 +109,7 @@ func (q *Queue) arrange(a *account) {
 func (q *Queue) arrangeFlow(f *flow, capped bool) {
 	turns := f.head != nil && !capped
 	if turns && !f.band.order.has(f) {
-		f.lift()
+		q.lift(f)
 	}
 	put(&f.band.order, f, turns)
 	put(&f.band.ages, f, turns)

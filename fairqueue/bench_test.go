@@ -2,6 +2,7 @@ package fairqueue_test
 
 import (
 	"fmt"
+	"math/rand/v2"
 	"testing"
 	"time"
 
@@ -27,15 +28,14 @@ func items(n, accounts int) []*fairqueue.Item {
 	return items
 }
 
-// One turn of a queue with 10000 accounts and two items each: one is served, finishes, and waits again.
-func BenchmarkTurn10000Accounts(b *testing.B) {
-	for _, d := range []fairqueue.Discipline{fairqueue.Fair, fairqueue.FIFO} {
-		b.Run([]string{"fair", "fifo"}[d], func(b *testing.B) {
-			config := roomy
-			config.Discipline = d
+// One turn of a queue: one is served, is charged, finishes, and waits again, as one of the account that it is the turn of
+// or, by Zipf, of one of a few that send most of what comes. There are 20000 items waiting.
+func BenchmarkTurn(b *testing.B) {
+	run := func(name string, config fairqueue.Config, accounts int, next func(it *fairqueue.Item) string) {
+		b.Run(name, func(b *testing.B) {
 			config.PromoteAfter = time.Second
 			q := fairqueue.New(config)
-			for _, it := range items(20_000, 10_000) {
+			for _, it := range items(20_000, accounts) {
 				if _, err := q.Push(it); err != nil {
 					b.Fatal(err)
 				}
@@ -45,14 +45,33 @@ func BenchmarkTurn10000Accounts(b *testing.B) {
 			for b.Loop() {
 				now = now.Add(time.Millisecond)
 				it, run := q.Next(now, nil)
-				q.Finish(run, -1)
-				it.Arrived = now
+				q.Charge(&run, 2)
+				q.Learn(run, fairqueue.Estimate{Input: 1, Output: 2})
+				q.Finish(run, 3)
+				it.Account, it.Arrived = next(it), now
 				if _, err := q.Push(it); err != nil {
 					b.Fatal(err)
 				}
 			}
 		})
 	}
+	same := func(it *fairqueue.Item) string { return it.Account }
+	fifo := roomy
+	fifo.Discipline = fairqueue.FIFO
+	for _, accounts := range []int{1, 100, 10_000} {
+		run(fmt.Sprintf("accounts=%d", accounts), learning(), accounts, same)
+	}
+	run("fifo/accounts=10000", fifo, 10_000, same)
+	zipf := rand.NewZipf(rand.New(rand.NewPCG(1, 2)), 1.1, 1, 9_999)
+	names := make([]string, 1<<16)
+	for i := range names {
+		names[i] = fmt.Sprint(zipf.Uint64())
+	}
+	at := 0
+	run("zipf/accounts=10000", learning(), 10_000, func(*fairqueue.Item) string {
+		at++
+		return names[at%len(names)]
+	})
 }
 
 // A newcomer at a full queue of 10000 accounts: refused, because nobody holds more than it would.

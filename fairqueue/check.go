@@ -98,7 +98,7 @@ func (f *flow) checkItems(held *[boundCount]int64, fail failFunc) {
 			fail("account %q: item %d is out of place", f.account.name, n)
 		}
 		n++
-		cost += it.Cost
+		cost += it.cost
 		for i := range held {
 			held[i] += it.size(bound(i))
 		}

@@ -12,14 +12,36 @@ type flow struct {
 	running    int
 
 	s      float64           // S
-	lifted float64           // V when the flow last started to wait
+	lifted float64           // where it last started to wait
 	at     [placeCount]int32 // 1 + the index in each heap; 0: not in it
 }
 
 // lift is what starting to wait does.
-func (f *flow) lift() {
-	f.lifted = f.band.v
+func (q *Queue) lift(f *flow) {
+	f.lifted = q.floor(f.band)
 	f.s = max(f.s, f.lifted)
+}
+
+// pass moves f to s, where it was passed over.
+func (f *flow) pass(s float64) {
+	if s <= f.s {
+		return
+	}
+	if f.fresh() {
+		f.lifted = s
+	}
+	f.s = s
+}
+
+// fresh says that f had no more than anybody when it began to wait, and nothing since.
+func (f *flow) fresh() bool { return f.s == f.lifted }
+
+// floor is where an account that owes nothing starts to wait.
+func (q *Queue) floor(b *band) float64 {
+	if f := b.order.top(); f != nil && q.config.Discipline == Fair {
+		return min(b.v, f.s)
+	}
+	return b.v
 }
 
 // insert links it where its arrival puts it.

@@ -11,11 +11,22 @@ import (
 // model is the queue as the package comment tells it, and nothing more: slices, linear scans, and no account forgotten.
 type model struct {
 	c        fairqueue.Config
+	was      fairqueue.Discipline // before it was configured last
 	accounts map[string]*modelAccount
 	waiting  []*fairqueue.Item // in the order they came
 	rejoined map[*fairqueue.Item]bool
 	bands    [3]modelBand
 	turns    int
+	taught   []lesson
+	paid     []lesson                    // what was charged in the end, as used.Input
+	price    map[*fairqueue.Item]float64 // as it was estimated when the item came
+}
+
+// lesson is what one request has taught.
+type lesson struct {
+	account string
+	claimed float64
+	used    fairqueue.Estimate
 }
 
 type modelAccount struct {
@@ -33,11 +44,26 @@ type modelFlow struct {
 type modelBand struct{ v, top float64 }
 
 func newModel(c fairqueue.Config) *model {
-	return &model{c: c, accounts: map[string]*modelAccount{}, rejoined: map[*fairqueue.Item]bool{}}
+	return &model{c: c, accounts: map[string]*modelAccount{}, rejoined: map[*fairqueue.Item]bool{}, price: map[*fairqueue.Item]float64{}}
 }
 
 func (m *model) configure(c fairqueue.Config) {
-	m.c = c
+	anew := m.c.Learn != c.Learn
+	m.was, m.c = m.c.Discipline, c
+	if anew {
+		m.taught, m.paid = nil, nil
+	}
+	if anew = anew || m.was != c.Discipline; anew {
+		m.bands = [3]modelBand{}
+		for _, a := range m.accounts {
+			for b := range a.flows {
+				a.flows[b].s, a.flows[b].lifted = 0, 0
+			}
+		}
+		for _, it := range m.waiting {
+			m.price[it] = m.estimate(it.Claim)
+		}
+	}
 	m.settle()
 }
 
@@ -73,6 +99,7 @@ func (m *model) push(it *fairqueue.Item) (victims []*fairqueue.Item, err error) 
 		m.remove(v)
 	}
 	m.waiting = append(m.waiting, it)
+	m.price[it] = m.estimate(it.Claim)
 	m.settle()
 	return victims, nil
 }
@@ -81,12 +108,14 @@ func (m *model) rejoin(it *fairqueue.Item) {
 	m.account(it.Claim)
 	m.waiting = append(m.waiting, it)
 	m.rejoined[it] = true
+	m.price[it] = m.estimate(it.Claim)
 	m.settle()
 }
 
 func (m *model) remove(it *fairqueue.Item) {
 	m.waiting = without(m.waiting, it)
 	delete(m.rejoined, it)
+	delete(m.price, it)
 	m.settle()
 }
 
@@ -119,20 +148,22 @@ func (m *model) victim(left []*fairqueue.Item, it *fairqueue.Item, bytes bool) *
 	return best
 }
 
-func (m *model) start(c fairqueue.Claim) bool {
+// start reports what the request is charged, and false if it may not run.
+func (m *model) start(c fairqueue.Claim) (cost modelCost, ok bool) {
 	a := m.account(c)
 	if m.capped(a) {
-		return false
+		return modelCost{}, false
 	}
 	if len(m.items(c.Account, c.Band)) == 0 {
 		m.lift(a, c.Band)
 	}
-	m.serve(a, c.Band, c.Cost)
+	cost = modelCost{m.estimate(c), a.weight}
+	m.serve(a, c.Band, cost)
 	m.settle()
-	return true
+	return cost, true
 }
 
-func (m *model) next(now time.Time, accept func(*fairqueue.Item) bool) *fairqueue.Item {
+func (m *model) next(now time.Time, accept func(*fairqueue.Item) bool) (it *fairqueue.Item, cost modelCost) {
 	bands := []fairqueue.Band{fairqueue.Interactive, fairqueue.Standard, fairqueue.Batch}
 	if oldest := m.oldestInOrder(); oldest != nil && m.turns%8 == 7 && m.c.PromoteAfter > 0 &&
 		now.Sub(oldest.Arrived) >= m.c.PromoteAfter {
@@ -141,12 +172,14 @@ func (m *model) next(now time.Time, accept func(*fairqueue.Item) bool) *fairqueu
 	for _, b := range bands {
 		if it := m.choose(b, accept); it != nil {
 			m.turns++
-			m.serve(m.accounts[it.Account], b, it.Cost)
+			m.passOver(b, it, accept)
+			cost := modelCost{m.price[it], m.accounts[it.Account].weight}
+			m.serve(m.accounts[it.Account], b, cost)
 			m.remove(it)
-			return it
+			return it, cost
 		}
 	}
-	return nil
+	return nil, modelCost{}
 }
 
 // choose returns the first item accepted of the first flow by S that has one, or, FIFO, the oldest accepted of all.
@@ -172,25 +205,27 @@ func (m *model) hasTurn(items []*fairqueue.Item, i int, best *fairqueue.Item, b 
 	if m.c.Discipline == fairqueue.FIFO {
 		return m.older(items[i], best)
 	}
-	s, bestS := m.accounts[items[i].Account].flows[b].s, m.accounts[best.Account].flows[b].s
-	return s < bestS || s == bestS && m.older(items[0], m.items(best.Account, b)[0])
+	return m.before(items[0].Account, best.Account, b)
 }
 
-func (m *model) finish(c fairqueue.Claim, used float64) {
+func (m *model) finish(c fairqueue.Claim, charged modelCost, used float64) {
 	a := m.accounts[c.Account]
 	f := &a.flows[c.Band]
 	f.running--
 	if used >= 0 {
-		f.s = math.Max(f.s+(used-c.Cost)/a.weight, f.lifted)
+		f.s = math.Max(f.s+(used-charged.cost)/charged.weight, f.lifted)
+		if m.c.Learn && used > 0 {
+			m.paid = append(m.paid, lesson{account: c.Account, used: fairqueue.Estimate{Input: used}})
+		}
 		m.bands[c.Band].top = math.Max(m.bands[c.Band].top, f.s)
 	}
 	m.settle()
 }
 
-func (m *model) serve(a *modelAccount, b fairqueue.Band, cost float64) {
+func (m *model) serve(a *modelAccount, b fairqueue.Band, cost modelCost) {
 	f := &a.flows[b]
 	m.bands[b].v = math.Max(m.bands[b].v, f.s)
-	f.s += cost / a.weight
+	f.s += cost.cost / cost.weight
 	m.bands[b].top = math.Max(m.bands[b].top, f.s)
 	f.running++
 }
@@ -218,8 +253,35 @@ func (m *model) settle() {
 }
 
 func (m *model) lift(a *modelAccount, b fairqueue.Band) {
-	a.flows[b].lifted = m.bands[b].v
-	a.flows[b].s = math.Max(a.flows[b].s, m.bands[b].v)
+	a.flows[b].lifted = m.floor(b)
+	a.flows[b].s = math.Max(a.flows[b].s, a.flows[b].lifted)
+}
+
+// floor is V, or the S of the flow that has the turn if that is less.
+func (m *model) floor(b fairqueue.Band) float64 {
+	first := ""
+	for name, a := range m.accounts {
+		if a.flows[b].inOrder && (first == "" || m.before(name, first, b)) {
+			first = name
+		}
+	}
+	if first == "" || m.c.Discipline == fairqueue.FIFO {
+		return m.bands[b].v
+	}
+	return math.Min(m.bands[b].v, m.accounts[first].flows[b].s)
+}
+
+// before says whether one account has its turn before another, both of which wait in a band.
+func (m *model) before(name, other string, b fairqueue.Band) bool {
+	f, g := m.accounts[name].flows[b], m.accounts[other].flows[b]
+	fresh := func(f modelFlow) bool { return f.s == f.lifted }
+	if fresh(f) != fresh(g) {
+		return fresh(f)
+	}
+	if !fresh(f) && f.s != g.s {
+		return f.s < g.s
+	}
+	return m.older(m.items(name, b)[0], m.items(other, b)[0])
 }
 
 func (m *model) ahead(c fairqueue.Claim) float64 {
@@ -231,13 +293,13 @@ func (m *model) ahead(c fairqueue.Claim) float64 {
 			above++
 		case it.Band == c.Band && it.Account == c.Account:
 			own++
-			ownCost += it.Cost
+			ownCost += m.price[it]
 		case it.Band == c.Band:
 			others[it.Account] = true
 		}
 		if it.Band == c.Band {
 			same++
-			cost += it.Cost
+			cost += m.price[it]
 		}
 	}
 	ahead := float64(above + same)
@@ -246,7 +308,7 @@ func (m *model) ahead(c fairqueue.Claim) float64 {
 		a = &modelAccount{}
 	}
 	if m.c.Discipline == fairqueue.Fair && same > 0 {
-		turn := math.Max(a.flows[c.Band].s, m.bands[c.Band].v) - m.bands[c.Band].v + ownCost/c.Weight
+		turn := math.Max(a.flows[c.Band].s-m.floor(c.Band), 0) + ownCost/c.Weight
 		share := float64(above + own)
 		for name := range others {
 			share += 1 + turn*m.accounts[name].weight/(cost/float64(same))

@@ -7,9 +7,15 @@ const promoteEvery = 8
 
 // Running is one request that was started and has not finished. It is a value: copies are the same request.
 type Running struct {
-	flow    *flow
-	charged float64
+	flow     *flow
+	claimed  float64 // for its input
+	weight   float64 // of its account when it was started: what it is charged is put right by the same
+	estimate Estimate
+	charged  float64
 }
+
+// Estimate is what the request was expected to cost when it was started.
+func (r Running) Estimate() Estimate { return r.estimate }
 
 // Start accounts for a request that gets a slot without having waited here. It reports false, and nothing happens, if
 // the account is at a cap. Whether anybody waits who could use that slot is for the caller to know.
@@ -21,11 +27,12 @@ func (q *Queue) Start(c Claim) (Running, bool) {
 	}
 	f := &a.flows[c.Band]
 	if f.head == nil {
-		f.lift()
+		q.lift(f)
 	}
-	running := f.serve(c.Cost)
+	estimate := q.estimate(&c, a)
+	running := f.serve(Running{flow: f, claimed: c.Cost, weight: a.weight, estimate: estimate, charged: estimate.sum()})
 	if a.held[requests] > 0 { // else it stands nowhere
-		q.arrange(a)
+		q.moved(&a.flows[c.Band], q.capped(a))
 	}
 	return running, true
 }
@@ -39,7 +46,7 @@ func (q *Queue) Next(now time.Time, accept func(*Item) bool) (*Item, Running) {
 	}
 	q.turns++
 	f := it.flow
-	running := f.serve(it.Cost)
+	running := f.serve(Running{flow: f, claimed: it.Cost, weight: f.account.weight, estimate: it.estimate, charged: it.cost})
 	q.leave(it)
 	q.arrange(f.account)
 	return it, running
@@ -49,27 +56,41 @@ func (q *Queue) Next(now time.Time, accept func(*Item) bool) (*Item, Running) {
 // the estimate. Every Running is finished exactly once.
 func (q *Queue) Finish(r Running, used float64) {
 	f := r.flow
+	waits := f.account.held[requests] > 0
+	wasCapped := waits && q.capped(f.account)
 	f.running--
 	f.band.running--
 	if used >= 0 {
-		f.s = max(f.s+(min(used, maxCost)-r.charged)/f.account.weight, f.lifted)
+		used = min(used, mostCost)
+		f.s = max(f.s+(used-r.charged)/r.weight, f.lifted)
 		f.band.top = max(f.band.top, f.s)
+		q.pay(f.account, used)
 	}
 	f.band.rest()
-	if f.account.held[requests] > 0 {
+	if waits {
+		q.moved(f, wasCapped)
+	}
+}
+
+// moved puts f where it belongs after its S has changed, and all flows of its account if that has come to its cap or left
+// it.
+func (q *Queue) moved(f *flow, cap bool) {
+	if cap {
 		q.arrange(f.account)
+	} else if f.band.order.has(f) {
+		f.band.order.fix(f)
 	}
 }
 
 // serve charges f for a request and counts it as running. The caller arranges the account.
-func (f *flow) serve(cost float64) Running {
+func (f *flow) serve(r Running) Running {
 	b := f.band
 	b.v = max(b.v, f.s)
-	f.s += cost / f.account.weight
+	f.s += r.charged / r.weight
 	b.top = max(b.top, f.s)
 	f.running++
 	b.running++
-	return Running{flow: f, charged: cost}
+	return r
 }
 
 func (q *Queue) choose(now time.Time, accept func(*Item) bool) *Item {
@@ -107,7 +128,8 @@ func (q *Queue) promoted(now time.Time) *band {
 }
 
 // pick returns the item of b whose turn it is among those accepted. As a rule that is the first item of the first flow;
-// flows with nothing that is accepted are taken out of the order to see the next one, and put back.
+// flows with nothing that is accepted are taken out of the order to see the next one, and put back. As at a cap, these were
+// denied nothing that they could have used: they do not fall behind.
 func (q *Queue) pick(b *band, accept func(*Item) bool) *Item {
 	var best *Item
 	for f := b.order.top(); f != nil; f = b.order.top() {
@@ -124,6 +146,9 @@ func (q *Queue) pick(b *band, accept func(*Item) bool) *Item {
 		q.passed = append(q.passed, f)
 	}
 	for _, f := range q.passed {
+		if best != nil && q.config.Discipline == Fair {
+			f.pass(best.flow.s)
+		}
 		b.order.add(f)
 	}
 	clear(q.passed)
@@ -150,7 +175,7 @@ func (q *Queue) Ahead(c Claim) float64 {
 		own = a.flows[c.Band]
 	}
 	if q.config.Discipline == Fair && b.waiting > 0 {
-		ahead = min(ahead, float64(above)+b.fairAhead(own, c.Weight))
+		ahead = min(ahead, float64(above)+b.fairAhead(own, c.Weight, q.floor(b)))
 	}
 	if limit := q.runs(c.Concurrent); limit > 0 && a != nil && a.running() >= limit {
 		ahead = max(ahead, float64(own.waiting+1)*float64(q.config.Slots)/float64(limit)-1)
@@ -158,19 +183,32 @@ func (q *Queue) Ahead(c Claim) float64 {
 	return ahead
 }
 
-func (b *band) fairAhead(own flow, weight float64) float64 {
+// Stretch is how many requests are served while one of an account at its cap is: 1 for an account without one.
+func (q *Queue) Stretch(c Claim) float64 {
+	if limit := q.runs(c.Concurrent); limit > 0 && limit < q.config.Slots {
+		return float64(q.config.Slots) / float64(limit)
+	}
+	return 1
+}
+
+func (b *band) fairAhead(own flow, weight, floor float64) float64 {
 	others, theirWeight := b.flows, b.weight
 	if own.waiting > 0 {
 		others--
 		theirWeight -= own.account.weight
 	}
-	turn := max(own.s-b.v, 0) + own.cost/weight
+	turn := max(own.s-floor, 0) + own.cost/weight
 	meanCost := b.cost / float64(b.waiting)
 	return float64(own.waiting+others) + turn*theirWeight/meanCost
 }
 
-func leastS(a, b *flow) bool {
-	if a.s != b.s {
+// hasTurn puts fresh flows first, the oldest foremost, then the least S. Each that is fresh had the least S when it began to
+// wait; but another may be refunded meanwhile, just before the slot is given away that it has waited for.
+func hasTurn(a, b *flow) bool {
+	switch fresh := a.fresh(); {
+	case fresh != b.fresh():
+		return fresh
+	case !fresh && a.s != b.s:
 		return a.s < b.s
 	}
 	return a.head.before(b.head)

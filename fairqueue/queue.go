@@ -14,6 +14,7 @@ type Queue struct {
 	held     [boundCount]int64 // by all that wait
 	seq      int64             // of the last item put in
 	turns    uint64            // given by Next
+	learned  learned           // of all accounts
 	passed   []*flow           // scratch of pick, kept for its memory
 }
 
@@ -38,7 +39,7 @@ func New(c Config) *Queue {
 	q := &Queue{accounts: map[string]*account{}}
 	for i := range q.bands {
 		b := &q.bands[i]
-		b.order = heap{place: inOrder, before: leastS}
+		b.order = heap{place: inOrder, before: hasTurn}
 		b.ages = heap{place: inAges, before: olderHead}
 		b.held[requests] = heap{place: inRequests, before: holdsMore(requests)}
 		b.held[octets] = heap{place: inBytes, before: holdsMore(octets)}
@@ -52,14 +53,24 @@ func (q *Queue) Configure(c Config) {
 	if q.config == c {
 		return
 	}
+	was := q.config
 	q.config = c
-	q.share = 0
+	share := 0
 	if c.MaxShare > 0 && c.MaxShare < 1 {
-		q.share = max(1, int(c.MaxShare*float64(c.Slots)+1e-9)) // 0.29 of 100 is 29
+		share = max(1, int(c.MaxShare*float64(c.Slots)+1e-9)) // 0.29 of 100 is 29
 	}
+	if was.Learn == c.Learn && was.Discipline == c.Discipline {
+		q.reshare(share) // slots may change with every answer, and there may be thousands of accounts
+		return
+	}
+	q.share = share
+	if was.Learn != c.Learn {
+		q.unlearn()
+	}
+	q.beginAnew()
 	for i := range q.bands {
 		order := &q.bands[i].order
-		order.before = leastS
+		order.before = hasTurn
 		if c.Discipline == FIFO {
 			order.before = olderHead
 		}
@@ -68,6 +79,22 @@ func (q *Queue) Configure(c Config) {
 	for _, a := range q.accounts {
 		q.arrange(a)
 	}
+}
+
+// reshare changes the share, and moves the accounts that come to their cap by that or leave it.
+func (q *Queue) reshare(share int) {
+	before := q.share
+	if share == before {
+		return
+	}
+	for _, a := range q.accounts {
+		q.share = before
+		was := q.capped(a)
+		if q.share = share; q.capped(a) != was {
+			q.arrange(a)
+		}
+	}
+	q.share = share
 }
 
 // Push puts it in, or returns ErrFull or ErrAccountFull. The victims had to leave to make room for it and are out
@@ -130,9 +157,10 @@ func (q *Queue) join(it *Item) {
 	it.flow = f
 	f.insert(it)
 	f.waiting++
-	f.cost += it.Cost
+	q.price(it, a)
+	f.cost += it.cost
 	b.waiting++
-	b.cost += it.Cost
+	b.cost += it.cost
 	for i := range q.held {
 		a.held[i] += it.size(bound(i))
 		q.held[i] += it.size(bound(i))
@@ -147,9 +175,9 @@ func (q *Queue) leave(it *Item) {
 	it.flow = nil
 	f.unlink(it)
 	f.waiting--
-	f.cost -= it.Cost
+	f.cost -= it.cost
 	b.waiting--
-	b.cost -= it.Cost
+	b.cost -= it.cost
 	for i := range q.held {
 		a.held[i] -= it.size(bound(i))
 		q.held[i] -= it.size(bound(i))
@@ -223,14 +251,45 @@ func (q *Queue) Items() iter.Seq[*Item] {
 	}
 }
 
-// maxCost bounds what one request is charged.
-const maxCost = 1e9
+// unlearn forgets what was learned in another unit.
+func (q *Queue) unlearn() {
+	q.learned = learned{}
+	for _, a := range q.accounts {
+		a.learned = learned{}
+	}
+}
+
+// beginAnew makes all accounts equal, since what they are ahead by is in another unit from now on, and what waits too; or
+// under another discipline, which did not ask who is ahead.
+func (q *Queue) beginAnew() {
+	for i := range q.bands {
+		b := &q.bands[i]
+		b.v, b.top, b.cost = 0, 0, 0
+	}
+	for _, a := range q.accounts {
+		for i := range a.flows {
+			f := &a.flows[i]
+			f.s, f.lifted, f.cost = 0, 0, 0
+			for it := f.head; it != nil; it = it.next {
+				q.price(it, a)
+				f.cost += it.cost
+				f.band.cost += it.cost
+			}
+		}
+	}
+}
+
+// What one request is charged, at least and at most.
+const (
+	leastCost = 1e-6
+	mostCost  = 1e9
+)
 
 // sane makes c one that can be reckoned with: no weight or cost may make a virtual time infinite, or so large that
 // adding one item to it changes nothing.
 func (c *Claim) sane() {
 	c.Weight = within(c.Weight, 1e-3, 1e6)
-	c.Cost = within(c.Cost, 1e-3, maxCost)
+	c.Cost = within(c.Cost, leastCost, mostCost)
 	c.Band = min(c.Band, Batch)
 }
 

@@ -114,6 +114,40 @@ func TestBytes(t *testing.T) {
 	}
 }
 
+// With one waiting of each of as many accounts as there is room, nobody has to leave for a newcomer; it gets the first room
+// that is left.
+func TestRoomForOneEach(t *testing.T) {
+	q := fairqueue.New(small(256))
+	for i := range 256 {
+		wantPut(t, q, account(fmt.Sprint(i)), 0, "in")
+	}
+	wantPut(t, q, account("newcomer"), 0, "full")
+	wantNext(t, q, 1, "0")
+	wantPut(t, q, account("newcomer"), 0, "in")
+	wantPut(t, q, account("1"), 0, "full") // it has one waiting
+}
+
+// A newcomer of 16 MiB pushes out nobody who holds less; but those of 16 MiB give way to small ones.
+func TestLargeNewcomer(t *testing.T) {
+	const mib = 1 << 20
+	config := small(1000)
+	config.Bytes = 64 * mib
+	q := fairqueue.New(config)
+	for i := range 64 {
+		wantPut(t, q, account(fmt.Sprint(i)), mib, "in")
+	}
+	wantPut(t, q, account("large"), 16*mib, "full")
+	q = fairqueue.New(config)
+	for range 4 {
+		wantPut(t, q, account("large"), 16*mib, "in")
+	}
+	wantPut(t, q, account("small"), mib, "large")
+	for range 15 {
+		wantPut(t, q, account("small"), mib, "in")
+	}
+	wantPut(t, q, account("large"), 16*mib, "full")
+}
+
 // Who waits when the bounds are lowered stays: a newcomer takes one place, or as many bytes as it has, and not the rest.
 func TestLoweredBounds(t *testing.T) {
 	q := fairqueue.New(small(10))

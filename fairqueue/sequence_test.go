@@ -39,8 +39,9 @@ type pair struct {
 }
 
 type run struct {
-	claim fairqueue.Claim
-	run   fairqueue.Running
+	claim   fairqueue.Claim
+	run     fairqueue.Running
+	charged modelCost
 }
 
 func newPair(t *testing.T, pick script) *pair {
@@ -67,6 +68,7 @@ func (p *pair) config() fairqueue.Config {
 		PromoteAfter: time.Duration(p.pick(3)) * 3 * time.Second,
 		MaxShare:     []float64{1, 0.5, 0.01}[p.pick(3)],
 		Slots:        []int{6, 4, 0}[p.pick(3)],
+		Learn:        p.pick(3) > 0,
 	}
 }
 
@@ -81,6 +83,7 @@ func (p *pair) claim() fairqueue.Claim {
 		Weight:     weight,
 		Band:       fairqueue.Band(p.pick(3)),
 		Cost:       []float64{1, 1, 0.5, 8}[p.pick(4)],
+		Output:     []float64{0, 0, 2}[p.pick(3)],
 		Concurrent: []int{0, 0, 2, 1}[(account+p.pick(8)/7)%4],
 	}
 }
@@ -106,6 +109,8 @@ func (p *pair) step() {
 		p.start(p.claim())
 	case op < 15 && len(p.running) > 0:
 		p.finish(p.pick(len(p.running)))
+	case op == 15 && p.pick(2) == 0 && len(p.running) > 0:
+		p.charge(p.pick(len(p.running)))
 	case op == 15 && p.pick(2) == 0:
 		p.adopt(p.claim())
 	case op == 15 && p.pick(2) == 0:
@@ -149,35 +154,50 @@ func (p *pair) next() {
 	refused := p.pick(8) // items with one of four values; from 4 on none
 	accept := func(it *fairqueue.Item) bool { return it.Value != refused }
 	got, running := p.queue.Next(p.now, accept)
-	want := p.model.next(p.now, accept)
+	want, cost := p.model.next(p.now, accept)
 	p.note("Next(all but %d): %v", refused, claims([]*fairqueue.Item{got}))
 	if got != want {
 		p.fail("got %v, want %v", claims([]*fairqueue.Item{got}), claims([]*fairqueue.Item{want}))
 	}
 	if got != nil {
 		p.waiting = without(p.waiting, got)
-		p.running = append(p.running, run{got.Claim, running})
+		p.running = append(p.running, run{got.Claim, running, cost})
 	}
 }
 
 func (p *pair) start(c fairqueue.Claim) {
 	p.note("Start(%v)", c)
 	running, ok := p.queue.Start(c)
-	if want := p.model.start(c); ok != want {
+	cost, want := p.model.start(c)
+	if ok != want {
 		p.fail("got %v, want %v", ok, want)
 	}
 	if ok {
-		p.running = append(p.running, run{c, running})
+		p.running = append(p.running, run{c, running, cost})
 	}
 }
 
 func (p *pair) finish(i int) {
 	r := p.running[i]
-	used := []float64{r.claim.Cost, 0, -1, 16}[p.pick(4)]
+	used := []float64{r.charged.cost, 0, -1, 16}[p.pick(4)]
+	if p.pick(2) == 0 {
+		told := fairqueue.Estimate{Input: []float64{2, 0, math.NaN()}[p.pick(3)], Output: []float64{4, 0, math.NaN(), 30}[p.pick(4)]}
+		p.note("Learn(%v, %v)", r.claim, told)
+		p.queue.Learn(r.run, told)
+		p.model.learn(r.claim, told)
+	}
 	p.note("Finish(%v, %v)", r.claim, used)
 	p.queue.Finish(r.run, used)
-	p.model.finish(r.claim, used)
+	p.model.finish(r.claim, r.charged, used)
 	p.running = slices.Delete(p.running, i, i+1)
+}
+
+func (p *pair) charge(i int) {
+	r := &p.running[i]
+	used := []float64{r.charged.cost + 3, r.charged.cost / 2, 40}[p.pick(3)]
+	p.note("Charge(%v, %v)", r.claim, used)
+	p.queue.Charge(&r.run, used)
+	r.charged = p.model.charge(r.claim, r.charged, used)
 }
 
 func (p *pair) adopt(c fairqueue.Claim) {
@@ -193,6 +213,7 @@ func (p *pair) configure(c fairqueue.Config) {
 }
 
 func (p *pair) compare() {
+	p.model.forget(p.queue.Knows)
 	if err := p.queue.Check(); err != nil {
 		p.fail("%v", err)
 	}
@@ -215,6 +236,9 @@ func (p *pair) compare() {
 	}
 	if got, want := p.queue.Ahead(c), p.model.ahead(c); math.Abs(got-want) > 1e-9 {
 		p.fail("Ahead(%v) is %v, want %v", c, got, want)
+	}
+	if p.pick(8) == 0 {
+		p.compareCensus([]int{0, 2, 100}[p.pick(3)])
 	}
 }
 

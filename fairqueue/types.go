@@ -47,6 +47,10 @@ type Config struct {
 	PromoteAfter time.Duration // see the package comment, "Bands"; 0: bands are served strictly
 	MaxShare     float64       // of Slots, what one account may run at once, but always one; 0 and 1 and above: no such cap
 	Slots        int           // what can run at once, for MaxShare only
+
+	// Learn makes costs estimates: what a claim says of the input, and what the account's last outputs have cost. Without
+	// it a request costs what its claim says. When it changes, so does the unit, and all accounts begin anew.
+	Learn bool
 }
 
 // Claim says on whose behalf, and how much, is asked for. Weight and Concurrent of an account are those of its newest
@@ -55,7 +59,8 @@ type Claim struct {
 	Account    string
 	Weight     float64 // share relative to other accounts
 	Band       Band
-	Cost       float64 // estimate, charged at the start
+	Cost       float64 // of the request; with Config.Learn, of its input
+	Output     float64 // with Config.Learn, the most that its output may cost; 0: not known
 	Concurrent int     // what the account may run at once, in all bands; 0: no cap of its own
 }
 
@@ -67,7 +72,9 @@ type Item struct {
 	Arrived time.Time // its place among its account's items, and its age for PromoteAfter
 	Value   any       // the caller's own
 
-	flow       *flow // nil: not in a queue
-	prev, next *Item // neighbours in flow, oldest first
-	seq        int64 // orders items that arrived at the same time
+	flow       *flow    // nil: not in a queue
+	estimate   Estimate // charged at the start
+	cost       float64  // its sum
+	prev, next *Item    // neighbours in flow, oldest first
+	seq        int64    // orders items that arrived at the same time
 }

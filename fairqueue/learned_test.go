@@ -1,0 +1,296 @@
+package fairqueue_test
+
+import (
+	"fmt"
+	"math"
+	"testing"
+	"time"
+
+	"colonnade/fairqueue"
+)
+
+func learning() fairqueue.Config {
+	c := roomy
+	c.Learn = true
+	return c
+}
+
+// costs ends a request of an account that has cost this.
+func costs(t *testing.T, q *fairqueue.Queue, c fairqueue.Claim, used fairqueue.Estimate) {
+	t.Helper()
+	run, ok := q.Start(c)
+	if !ok {
+		t.Fatalf("Start(%v): at its cap", c)
+	}
+	q.Learn(run, used)
+	q.Finish(run, used.Input+used.Output)
+}
+
+func wantEstimate(t *testing.T, q *fairqueue.Queue, c fairqueue.Claim, want fairqueue.Estimate) {
+	t.Helper()
+	run, _ := q.Start(c)
+	defer q.Finish(run, 0)
+	if got := run.Estimate(); math.Abs(got.Input-want.Input)+math.Abs(got.Output-want.Output) > 1e-9 {
+		t.Errorf("Start(%v): expected to cost %v, want %v", c, got, want)
+	}
+}
+
+// What an account's requests have cost is what its next are expected to cost; an account that is not known is taken for
+// one like the others.
+func TestEstimatesAreLearned(t *testing.T) {
+	q := fairqueue.New(learning())
+	claim := func(account string, input, most float64) fairqueue.Claim {
+		return fairqueue.Claim{Account: account, Cost: input, Output: most}
+	}
+	wantEstimate(t, q, claim("new", 10, 0), fairqueue.Estimate{Input: 10})
+	keep, _ := q.Start(claim("terse", 1, 0)) // keeps its account known
+	costs(t, q, claim("terse", 100, 0), fairqueue.Estimate{Input: 50, Output: 4})
+	costs(t, q, claim("terse", 100, 0), fairqueue.Estimate{Input: 50, Output: 8})
+	wantEstimate(t, q, claim("terse", 10, 0), fairqueue.Estimate{Input: 5, Output: 6})
+	wantEstimate(t, q, claim("terse", 10, 2), fairqueue.Estimate{Input: 5, Output: 2}) // it says that it wants no more
+	wantEstimate(t, q, claim("new", 10, 0), fairqueue.Estimate{Input: 5, Output: 6})
+	verbose, _ := q.Start(claim("verbose", 1, 0))
+	for range 100 {
+		costs(t, q, claim("verbose", 10, 0), fairqueue.Estimate{Input: math.NaN(), Output: 600})
+	}
+	wantEstimate(t, q, claim("terse", 10, 0), fairqueue.Estimate{Input: 5, Output: 6})
+	wantEstimate(t, q, claim("verbose", 10, 0), fairqueue.Estimate{Input: 10, Output: 600}) // nobody told of its inputs
+	q.Finish(keep, -1)
+	q.Finish(verbose, -1)
+}
+
+// An account that turns to something else is followed within a few dozen requests.
+func TestEstimatesFollow(t *testing.T) {
+	q := fairqueue.New(learning())
+	keep, _ := q.Start(account("a"))
+	defer q.Finish(keep, -1)
+	for range 1000 {
+		costs(t, q, account("a"), fairqueue.Estimate{Input: 1, Output: 1000})
+	}
+	for range 100 {
+		costs(t, q, account("a"), fairqueue.Estimate{Input: 1, Output: 10})
+	}
+	run, _ := q.Start(account("a"))
+	defer q.Finish(run, -1)
+	if got := run.Estimate().Output; got < 10 || got > 60 {
+		t.Errorf("after a hundred that cost 10, expected to cost %v", got)
+	}
+}
+
+// Refunds for estimates that were far too high set an account back behind V. Who comes then is not made to wait until it
+// has caught up: that would be a burst of as many grants as it had running.
+func TestNoBurstAfterRefunds(t *testing.T) {
+	q := fairqueue.New(roomy)
+	costly := fairqueue.Claim{Account: "costly", Cost: 1000}
+	for range 40 {
+		push(t, q, costly, 0)
+	}
+	var running []fairqueue.Running
+	for range 16 {
+		running = append(running, wantNext(t, q, 0, "costly"))
+	}
+	for _, run := range running {
+		q.Finish(run, 10)
+	}
+	push(t, q, account("quiet"), 1)
+	wantNext(t, q, 1, "quiet")
+	wantNext(t, q, 1, "costly")
+}
+
+// Nor is who waits already pushed back by a refund that comes just before the slot it has waited for.
+func TestRefundDoesNotOvertake(t *testing.T) {
+	q := fairqueue.New(roomy)
+	costly := fairqueue.Claim{Account: "costly", Cost: 1000}
+	for range 40 {
+		push(t, q, costly, 0)
+	}
+	first, second := wantNext(t, q, 0, "costly"), wantNext(t, q, 0, "costly")
+	push(t, q, account("quiet"), 1)
+	push(t, q, account("later"), 2)
+	q.Finish(first, 10)
+	wantNext(t, q, 2, "quiet")
+	q.Finish(second, 10)
+	wantNext(t, q, 2, "later")
+	wantNext(t, q, 2, "costly")
+}
+
+// Accounts that come one after the other, each for one item, do not keep the slots from one that always waits for longer than
+// until it has had less than they.
+func TestNewcomersStarveNobody(t *testing.T) {
+	q := fairqueue.New(roomy)
+	var running []fairqueue.Running
+	steady, others := 0, 0
+	for i := range 4000 {
+		for q.LenOf("steady") < 2 {
+			push(t, q, account("steady"), int64(i))
+		}
+		for k := range 40 { // each wants one at any time
+			if name := fmt.Sprint(k); q.LenOf(name) == 0 {
+				push(t, q, account(name), int64(i))
+			}
+		}
+		if len(running) == 16 {
+			q.Finish(running[0], -1)
+			running = running[1:]
+		}
+		it, run := q.Next(time.Unix(int64(i), 0), nil)
+		running = append(running, run)
+		if it.Account == "steady" {
+			steady++
+		} else {
+			others++
+		}
+	}
+	if steady < 4000/41-5 || steady > 4000/41+5 {
+		t.Errorf("%d of 4000 turns for one of 41 accounts, %d for the others", steady, others)
+	}
+}
+
+// A correction that arrives when the account has nothing waiting counts when it comes back.
+func TestCorrectionWithNothingWaiting(t *testing.T) {
+	q := fairqueue.New(roomy)
+	keep, _ := q.Start(account("steady")) // the band stays busy
+	spent, _ := q.Start(account("spender"))
+	cheap, _ := q.Start(fairqueue.Claim{Account: "thrifty", Cost: 100})
+	q.Finish(spent, 5)
+	q.Finish(cheap, 1)
+	if err := q.Check(); err != nil {
+		t.Error(err)
+	}
+	push(t, q, account("spender"), 0)
+	push(t, q, account("thrifty"), 1)
+	for range 5 {
+		push(t, q, account("steady"), 2)
+	}
+	for _, want := range []string{"thrifty", "steady", "steady", "steady", "steady", "spender"} {
+		wantNext(t, q, 3, want)
+	}
+	q.Finish(keep, -1)
+}
+
+// What runs is charged while it runs.
+func TestCharge(t *testing.T) {
+	q := fairqueue.New(roomy)
+	run, _ := q.Start(account("long"))
+	for range 3 {
+		push(t, q, account("long"), 0)
+		push(t, q, account("short"), 1)
+	}
+	q.Charge(&run, 0.5) // it was charged more already
+	q.Charge(&run, math.NaN())
+	wantNext(t, q, 2, "short")
+	q.Charge(&run, 3)
+	wantNext(t, q, 2, "short")
+	wantNext(t, q, 2, "short")
+	wantNext(t, q, 2, "long")
+	q.Finish(run, 3)
+	wantNext(t, q, 2, "long")
+	if err := q.Check(); err != nil {
+		t.Error(err)
+	}
+}
+
+// When costs turn to another unit, nobody is a thousand requests behind for the thousand tokens it has used.
+func TestAnotherUnit(t *testing.T) {
+	q := fairqueue.New(learning())
+	keep, _ := q.Start(account("other"))
+	costs(t, q, account("spender"), fairqueue.Estimate{Input: 500, Output: 500})
+	for range 3 {
+		push(t, q, account("spender"), 0)
+		push(t, q, account("other"), 1)
+	}
+	q.Configure(roomy)
+	if err := q.Check(); err != nil {
+		t.Error(err)
+	}
+	for _, want := range []string{"spender", "other", "spender", "other"} {
+		wantNext(t, q, 2, want)
+	}
+	q.Finish(keep, -1)
+}
+
+// An account at its cap keeps nobody waiting behind it, however long its first item has waited, and has its turn when it
+// is below the cap again.
+func TestCappedHead(t *testing.T) {
+	q := fairqueue.New(roomy)
+	capped := fairqueue.Claim{Account: "capped", Concurrent: 1}
+	run, _ := q.Start(capped)
+	push(t, q, capped, 0)
+	for range 3 {
+		push(t, q, account("other"), 5)
+	}
+	wantNext(t, q, 100, "other")
+	wantNext(t, q, 100, "other")
+	q.Finish(run, -1)
+	wantNext(t, q, 100, "capped")
+	wantNext(t, q, 100, "other")
+}
+
+// Under FIFO some have more than others. That is no debt when accounts take turns again.
+func TestAnotherDiscipline(t *testing.T) {
+	fifo := roomy
+	fifo.Discipline = fairqueue.FIFO
+	q := fairqueue.New(fifo)
+	for range 1000 {
+		push(t, q, account("much"), 0)
+	}
+	for range 10 {
+		push(t, q, account("little"), 1)
+	}
+	for range 900 {
+		wantNext(t, q, 2, "much")
+	}
+	q.Configure(roomy)
+	if err := q.Check(); err != nil {
+		t.Error(err)
+	}
+	for range 5 {
+		wantNext(t, q, 2, "much")
+		wantNext(t, q, 2, "little")
+	}
+}
+
+// An account whose items suit no slot that is free holds nobody back meanwhile, nor does it fall behind.
+func TestPassedOver(t *testing.T) {
+	q := fairqueue.New(roomy)
+	picky := push(t, q, account("picky"), 0)
+	others := func(it *fairqueue.Item) bool { return it != picky }
+	for range 1000 {
+		push(t, q, account("steady"), 1)
+	}
+	for range 500 {
+		if it, _ := q.Next(time.Unix(2, 0), others); it.Account != "steady" {
+			t.Fatalf("served %v", it)
+		}
+	}
+	for range 20 {
+		push(t, q, account("late"), 2)
+	}
+	counts := map[string]int{}
+	for range 20 {
+		it, _ := q.Next(time.Unix(2, 0), others)
+		counts[it.Account]++
+	}
+	if counts["late"] > 11 {
+		t.Errorf("of 20 turns %v, want 10 each, or 11 and 9", counts)
+	}
+}
+
+// What was charged by one weight is refunded by the same.
+func TestRefundIsByTheWeightOfTheCharge(t *testing.T) {
+	q := fairqueue.New(roomy)
+	keep, _ := q.Start(account("other"))
+	for range 50 {
+		push(t, q, account("other"), 0)
+	}
+	c := fairqueue.Claim{Account: "changing", Cost: 1000}
+	push(t, q, c, 0)
+	push(t, q, c, 0)
+	run := wantNext(t, q, 1, "changing")
+	c.Weight = 1000
+	q.Adopt(c)
+	q.Finish(run, 1)
+	wantNext(t, q, 1, "other")
+	wantNext(t, q, 1, "changing") // and not after a thousand others
+	q.Finish(keep, -1)
+}

@@ -1,0 +1,115 @@
+package fairqueue_test
+
+import (
+	"math"
+	"slices"
+
+	"colonnade/fairqueue"
+)
+
+// charge makes what a running request is charged more, and returns what it now is.
+func (m *model) charge(c fairqueue.Claim, charged modelCost, used float64) modelCost {
+	if used <= charged.cost {
+		return charged
+	}
+	a, b := m.accounts[c.Account], &m.bands[c.Band]
+	f := &a.flows[c.Band]
+	f.s += (used - charged.cost) / charged.weight
+	b.top = math.Max(b.top, f.s)
+	m.settle()
+	return modelCost{used, charged.weight}
+}
+
+// modelCost is what a request was charged, and by which weight.
+type modelCost struct{ cost, weight float64 }
+
+// passOver moves those up to the flow that is served who had the turn before it and nothing that was accepted.
+func (m *model) passOver(b fairqueue.Band, it *fairqueue.Item, accept func(*fairqueue.Item) bool) {
+	if m.c.Discipline == fairqueue.FIFO {
+		return
+	}
+	s := m.accounts[it.Account].flows[b].s
+	for name, a := range m.accounts {
+		f := &a.flows[b]
+		if !f.inOrder || name == it.Account || !m.before(name, it.Account, b) || f.s >= s {
+			continue
+		}
+		if f.s == f.lifted {
+			f.lifted = s
+		}
+		f.s = s
+	}
+}
+
+// forget makes the lessons of accounts that are not known any more those of nobody.
+func (m *model) forget(knows func(string) bool) {
+	for _, lessons := range [][]lesson{m.taught, m.paid} {
+		for i, l := range lessons {
+			if !knows(l.account) {
+				lessons[i].account = "nobody"
+			}
+		}
+	}
+}
+
+func (m *model) learn(c fairqueue.Claim, used fairqueue.Estimate) {
+	if m.c.Learn {
+		m.taught = append(m.taught, lesson{c.Account, c.Cost, used})
+	}
+}
+
+// estimate folds all lessons, those of the account if it has had any.
+func (m *model) estimate(c fairqueue.Claim) float64 {
+	if !m.c.Learn {
+		return c.Cost
+	}
+	lessons := slices.Clone(m.taught)
+	if own := slices.DeleteFunc(slices.Clone(lessons), func(l lesson) bool { return l.account != c.Account }); taughtAnything(own) {
+		lessons = own
+	}
+	var inputs, claims, outputs []float64
+	for _, l := range lessons {
+		if !math.IsNaN(l.used.Input) {
+			inputs, claims = append(inputs, l.used.Input), append(claims, l.claimed)
+		}
+		if !math.IsNaN(l.used.Output) {
+			outputs = append(outputs, l.used.Output)
+		}
+	}
+	input, output := c.Cost, fold(outputs)
+	if len(claims) > 0 {
+		input *= fold(inputs) / fold(claims)
+	}
+	if c.Output > 0 {
+		output = math.Min(output, c.Output)
+	}
+	var own, all []float64
+	for _, p := range m.paid {
+		all = append(all, p.used.Input)
+		if p.account == c.Account {
+			own = append(own, p.used.Input)
+		}
+	}
+	if len(own) < 8 {
+		own = all
+	}
+	if len(own) >= 8 {
+		input = math.Min(input, 8*fold(own))
+		output = math.Min(output, 8*fold(own)-input)
+	}
+	return math.Max(input+output, 1e-6)
+}
+
+func taughtAnything(lessons []lesson) bool {
+	return slices.ContainsFunc(lessons, func(l lesson) bool {
+		return !math.IsNaN(l.used.Input) || !math.IsNaN(l.used.Output)
+	})
+}
+
+// fold is the mean of the first 32, and from there on weighs the newest with a 32nd.
+func fold(xs []float64) (mean float64) {
+	for i, x := range xs {
+		mean += (x - mean) / float64(min(i+1, 32))
+	}
+	return mean
+}
