@@ -44,7 +44,7 @@ func (p *Pool) Acquire(ctx context.Context, r Request) (Permit, error) {
 	}
 	l, w, err := p.admit(ctx, &r)
 	if w != nil {
-		l, err = p.wait(w)
+		l, err = p.wait(w, r.Progress)
 	}
 	if err != nil {
 		return Permit{}, err
@@ -68,7 +68,7 @@ func (p *Pool) admit(ctx context.Context, r *Request) (*lease, *waiter, error) {
 			return l, nil, nil
 		}
 	}
-	a := ask{claim: r.claim(), asked: now, deadline: deadline, arrival: arrival, comesBack: r.MaxExpected < 0}
+	a := ask{claim: p.claim(r), asked: now, deadline: deadline, arrival: arrival, comesBack: r.MaxExpected < 0}
 	a.limit(r.MaxWait, p.config.MaxWait)
 	if reason := p.objectionLocked(&a, r); reason != "" {
 		return nil, nil, p.refuseLocked(a.asked, &a, reason)
@@ -84,10 +84,12 @@ func (p *Pool) admit(ctx context.Context, r *Request) (*lease, *waiter, error) {
 	return nil, w, nil
 }
 
-func (r *Request) claim() fairqueue.Claim {
-	return fairqueue.Claim{
-		Account: r.Account, Weight: r.Weight, Band: r.Band, Cost: r.Cost, Concurrent: r.Concurrent,
+func (p *Pool) claim(r *Request) fairqueue.Claim {
+	c := fairqueue.Claim{Account: r.Account, Weight: r.Weight, Band: min(r.Band, Batch), Concurrent: r.Concurrent}
+	if p.config.Cost == ByTokens {
+		c.Cost, c.Output = r.Cost, r.Output
 	}
+	return c
 }
 
 // limit sets when the request has waited enough.
@@ -102,14 +104,14 @@ func (a *ask) limit(own, pool time.Duration) {
 func (p *Pool) takeLocked(now time.Duration, r *Request) *lease {
 	if p.queue.Len() > 0 {
 		// Nobody who waits can use what is free, unless this request brings word of a higher cap for its account.
-		p.queue.Adopt(r.claim())
+		p.queue.Adopt(p.claim(r))
 		p.dispatchLocked(now)
 	}
 	e := p.chooseLocked(r.Avoid)
 	if e == nil {
 		return nil
 	}
-	running, ok := p.queue.Start(r.claim())
+	running, ok := p.queue.Start(p.claim(r))
 	if !ok {
 		return nil
 	}

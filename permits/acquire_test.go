@@ -200,8 +200,8 @@ func TestReleaseTwicePanics(t *testing.T) {
 	if load := p.Load(); load.Held != 1 {
 		t.Errorf("%d held, want 1", load.Held)
 	}
-	other.ReleaseUsed(3)
-	panics("used", func() { other.ReleaseUsed(3) })
+	other.ReleaseUsed(permits.Used{Output: 3})
+	panics("used", func() { other.ReleaseUsed(permits.Used{}) })
 	panics("zero", permits.Permit{}.Release)
 }
 

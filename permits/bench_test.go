@@ -122,3 +122,50 @@ func BenchmarkRefuse(b *testing.B) {
 		}
 	}
 }
+
+// A limit that is found moves by a slot at a time, while 5000 requests of 10000 accounts wait and the others have owed
+// something before.
+func BenchmarkResize10000Accounts(b *testing.B) {
+	for _, share := range []float64{1, 0.5} {
+		b.Run(fmt.Sprintf("max_share=%v", share), func(b *testing.B) {
+			p, end := crowdedPool(b, share)
+			defer end()
+			b.ReportAllocs()
+			for i := 0; b.Loop(); i++ {
+				p.Resize("e0", 15+i%2)
+			}
+		})
+	}
+}
+
+// crowdedPool has 10000 accounts: 16 hold a slot each, 5000 wait, and the others were served a moment ago.
+func crowdedPool(b *testing.B, share float64) (p *permits.Pool, end func()) {
+	c := config()
+	c.Limit, c.PerAccount, c.MaxShare = 1<<20, 1<<20, share
+	p = permits.New(c)
+	p.SetEndpoints(fleet(1, 10_000))
+	var held []permits.Permit
+	for i := range 10_000 {
+		permit, err := p.Acquire(context.Background(), patient(fmt.Sprint(i)))
+		if err != nil {
+			b.Fatal(err)
+		}
+		held = append(held, permit)
+	}
+	p.SetEndpoints(fleet(1, 16))
+	for i := range 5000 {
+		go func() { _, _ = p.Acquire(context.Background(), patient(fmt.Sprint(i))) }()
+	}
+	for p.Load().Queued < 5000 {
+		time.Sleep(time.Millisecond)
+	}
+	for _, permit := range held[:10_000-16] {
+		permit.Release()
+	}
+	return p, func() {
+		p.Drain()
+		for _, permit := range held[10_000-16:] {
+			permit.Release()
+		}
+	}
+}

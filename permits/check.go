@@ -6,6 +6,7 @@ import (
 	"io"
 	"maps"
 	"slices"
+	"time"
 )
 
 // Snapshot returns the state of the pool: endpoints in the order of SetEndpoints, then those removed, by ID.
@@ -13,6 +14,10 @@ func (p *Pool) Snapshot() Snapshot {
 	now := p.instant()
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	return p.snapshotLocked(now)
+}
+
+func (p *Pool) snapshotLocked(now time.Duration) Snapshot {
 	s := Snapshot{
 		Load:     p.loadLocked(now),
 		Rate:     p.rateLocked(now),
@@ -49,6 +54,9 @@ func (p *Pool) Check() error {
 	fail := func(format string, args ...any) { errs = append(errs, fmt.Errorf("permits: "+format, args...)) }
 	p.checkLeasesLocked(fail)
 	p.checkSlotsLocked(fail)
+	for i := range p.told {
+		p.told[i].check(fail)
+	}
 	p.now = now
 	n := 0
 	for it := range p.queue.Items() {
@@ -69,15 +77,18 @@ type failFunc = func(format string, args ...any)
 // checkLeasesLocked: what is held on each endpoint is what was granted and not released.
 func (p *Pool) checkLeasesLocked(fail failFunc) {
 	held, total := map[*endpoint]int{}, 0
-	for _, l := range p.leases {
+	for i, l := range p.leases {
+		if l.at != i || (l.serial != 0) != (i < p.heldLocked()) {
+			fail("lease %d of permit %d believes to be at %d, and %d are held", i, l.serial, l.at, p.heldLocked())
+		}
 		if l.serial != 0 {
 			held[l.endpoint]++
 			total++
 		}
 	}
-	if total != p.heldLocked() || total+len(p.idle) != len(p.leases) || total != p.queue.Running() {
-		fail("%d granted, %d released, %d run; but of %d leases %d are held and %d idle",
-			p.serial, p.undone, p.queue.Running(), len(p.leases), total, len(p.idle))
+	if total != p.heldLocked() || total != p.queue.Running() {
+		fail("%d granted, %d released, %d run; but of %d leases %d are held",
+			p.serial, p.undone, p.queue.Running(), len(p.leases), total)
 	}
 	for id, e := range p.endpoints {
 		if held[e] != e.held {
@@ -112,10 +123,13 @@ func (p *Pool) checkSlotsLocked(fail failFunc) {
 	}
 }
 
-// checkWaiterLocked: nobody waits who was decided, or beside a slot that could be used.
+// checkWaiterLocked: nobody waits who was decided, or has no endpoint to wait for, or beside a slot that could be used.
 func (p *Pool) checkWaiterLocked(w *waiter, fail failFunc) {
 	if w.decided {
 		fail("a request of account %q waits though it was decided", w.item.Account)
+	}
+	if !p.hasEndpointLocked(w.avoid) {
+		fail("a request of account %q waits for nothing", w.item.Account)
 	}
 	if !p.withheld && !p.queue.Capped(&w.item) && p.acceptLocked(&w.item) {
 		fail("a request of account %q waits beside a free slot of endpoint %q", w.item.Account, w.chosen.ID)

@@ -29,6 +29,9 @@ func (e *endpoint) free() int {
 	return max(0, e.Concurrency-e.Taken-e.held)
 }
 
+// serves says whether it makes sense to wait for e.
+func (e *endpoint) serves() bool { return !e.removed && e.usable && e.Concurrency > 0 }
+
 // lessLoaded says whether one more request would load e less than it would load other.
 func (e *endpoint) lessLoaded(other *endpoint) bool {
 	return (e.Taken+e.held+1)*other.Concurrency*other.Weight < (other.Taken+other.held+1)*e.Concurrency*e.Weight
@@ -37,7 +40,7 @@ func (e *endpoint) lessLoaded(other *endpoint) bool {
 // sane bounds the numbers so that lessLoaded cannot overflow.
 func (e Endpoint) sane() Endpoint {
 	e.Concurrency = min(max(e.Concurrency, 0), 1<<20)
-	e.Taken = min(max(e.Taken, 0), e.Concurrency)
+	e.Taken = min(max(e.Taken, 0), 1<<20) // also what is above the concurrency: that may grow
 	e.Weight = min(max(e.Weight, 1), 1<<20)
 	return e
 }
@@ -50,6 +53,7 @@ func (p *Pool) SetEndpoints(es []Endpoint) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	before := p.order
+	served := slices.DeleteFunc(slices.Clone(before), func(e *endpoint) bool { return !e.serves() })
 	p.order = make([]*endpoint, 0, len(es))
 	for _, e := range before {
 		e.removed = true
@@ -65,7 +69,7 @@ func (p *Pool) SetEndpoints(es []Endpoint) {
 		}
 	}
 	p.turn = min(p.turn, len(p.order))
-	p.adjustLocked(now)
+	p.adjustLocked(now, slices.ContainsFunc(served, func(e *endpoint) bool { return !e.serves() }))
 }
 
 // setEndpointLocked puts one endpoint into the new order. Those of the old order count as removed until they are put in.
@@ -95,6 +99,27 @@ func (p *Pool) forgetLocked(e *endpoint) {
 	}
 }
 
+// Resize changes the slots of one endpoint. Permits held on it stay valid, and with fewer slots than are held none is
+// granted until enough have been released. An ID that the pool does not have is ignored.
+func (p *Pool) Resize(id string, concurrency int) {
+	now := p.instant()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	e := p.endpoints[id]
+	if e == nil || e.removed {
+		return
+	}
+	want := e.Endpoint
+	want.Concurrency = concurrency
+	if want = want.sane(); want == e.Endpoint {
+		return
+	}
+	served := e.serves()
+	e.Endpoint = want
+	e.most = max(e.Concurrency, e.held)
+	p.adjustLocked(now, served && !e.serves())
+}
+
 // SetUsable takes the slots of an endpoint out, or puts them back. Permits held on it stay valid. An ID that the pool
 // does not have is ignored.
 func (p *Pool) SetUsable(id string, usable bool) {
@@ -102,8 +127,9 @@ func (p *Pool) SetUsable(id string, usable bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if e := p.endpoints[id]; e != nil && !e.removed && e.usable != usable {
+		served := e.serves()
 		e.usable = usable
-		p.adjustLocked(now)
+		p.adjustLocked(now, served && !e.serves())
 	}
 }
 
@@ -172,7 +198,7 @@ func (p *Pool) chooseLocked(avoid []string) *endpoint {
 // hasEndpointLocked says whether a request with these to avoid has anything to wait for.
 func (p *Pool) hasEndpointLocked(avoid []string) bool {
 	return slices.ContainsFunc(p.order, func(e *endpoint) bool {
-		return e.usable && e.Concurrency > 0 && !avoided(avoid, e)
+		return e.serves() && !avoided(avoid, e)
 	})
 }
 

@@ -1,7 +1,7 @@
 package permits
 
 import (
-	"math"
+	"sync/atomic"
 	"time"
 
 	"colonnade/fairqueue"
@@ -14,12 +14,14 @@ type Permit struct {
 	endpoint string
 	queued   time.Duration
 	arrival  int
+	held     int
 }
 
 // lease is the pool's side of a permit. Leases are used again; the serial tells whose it is. From the grant to the
 // release nobody changes it, so its holder may read it without the mutex.
 type lease struct {
 	pool     *Pool
+	at       int    // in the pool's leases
 	serial   uint64 // 0: of no permit
 	endpoint *endpoint
 	id       string // of endpoint
@@ -27,10 +29,13 @@ type lease struct {
 	granted  time.Duration
 	queued   time.Duration
 	arrival  int
+	held     int           // on the endpoint at the grant, with this one and what others have taken
+	input    float64       // what its input was estimated to cost
+	told     atomic.Uint64 // what its holder said last to Charge: the bits of a float64
 }
 
 func (l *lease) permit() Permit {
-	return Permit{lease: l, serial: l.serial, endpoint: l.id, queued: l.queued, arrival: l.arrival}
+	return Permit{lease: l, serial: l.serial, endpoint: l.id, queued: l.queued, arrival: l.arrival, held: l.held}
 }
 
 // Endpoint returns the ID of the endpoint whose slot it is.
@@ -42,25 +47,33 @@ func (t Permit) Queued() time.Duration { return t.queued }
 // QueueLenAtArrival returns how many requests were waiting when the request arrived, without it.
 func (t Permit) QueueLenAtArrival() int { return t.arrival }
 
-// Release gives the slot back. It must be called exactly once, when the engine has the request no longer in hand: a
-// second call panics.
-func (t Permit) Release() { t.ReleaseUsed(math.NaN()) }
+// Held returns how many slots of the endpoint were taken right after the grant: with this one, and with what others than
+// this pool had taken.
+func (t Permit) Held() int { return t.held }
 
-// ReleaseUsed is Release, and charges the account what the request really used instead of what was estimated. Negative
-// and NaN: the estimate was right.
-func (t Permit) ReleaseUsed(cost float64) {
+// Release gives the slot back. It must be called exactly once, when the engine has the request no longer in hand: a
+// second call panics. What the request used is not known: the account is charged what was estimated.
+func (t Permit) Release() { t.release(ended{taken: true, used: NotTold()}) }
+
+// ReleaseUsed is Release, and charges the account what the request really used; the next estimates learn from it.
+func (t Permit) ReleaseUsed(u Used) { t.release(ended{taken: true, used: u}) }
+
+// ReleaseUnserved is Release for a request that got nothing of an answer: only the time counts that it held the slot.
+func (t Permit) ReleaseUnserved() { t.release(ended{taken: true, unserved: true}) }
+
+// Undo gives back a permit of which no use was made; like Release, once. It costs the account nothing.
+func (t Permit) Undo() { t.release(ended{}) }
+
+func (t Permit) release(e ended) {
 	if t.lease == nil {
 		panic("permits: release of a permit that was never granted")
 	}
-	t.lease.release(t.serial, cost, true)
+	t.lease.release(t.serial, e)
 }
-
-// Undo gives back a permit of which no use was made; like Release, once. It costs the account nothing.
-func (t Permit) Undo() { t.lease.release(t.serial, 0, false) }
 
 // release takes a permit back. One that was not taken, because its request had gone, says nothing about how long
 // permits are held.
-func (l *lease) release(serial uint64, used float64, taken bool) {
+func (l *lease) release(serial uint64, end ended) {
 	p := l.pool
 	now := p.instant()
 	p.mu.Lock()
@@ -68,18 +81,15 @@ func (l *lease) release(serial uint64, used float64, taken bool) {
 	if l.serial != serial {
 		panic("permits: permit released twice")
 	}
-	if taken {
-		p.holds.completed(now, now-l.granted)
-	}
+	p.settleLocked(now, l, end)
 	e := l.endpoint
 	p.free -= e.free()
 	e.held--
 	e.most = max(e.Concurrency, e.held)
 	p.free += e.free()
-	p.undone++
-	p.queue.Finish(l.running, used)
 	l.serial, l.endpoint, l.running = 0, nil, fairqueue.Running{}
-	p.idle = append(p.idle, l)
+	p.restLocked(l)
+	p.undone++
 	p.forgetLocked(e)
 	p.dispatchLocked(now)
 }
@@ -89,22 +99,31 @@ func (p *Pool) grantLocked(now time.Duration, e *endpoint, running fairqueue.Run
 	p.turn = e.index + 1
 	e.held++
 	p.free--
-	p.serial++
 	l := p.leaseLocked()
+	p.serial++
 	l.serial, l.endpoint, l.id, l.running, l.granted = p.serial, e, e.ID, running, now
-	l.queued, l.arrival = 0, 0
+	l.queued, l.arrival, l.held = 0, 0, e.Taken+e.held
+	l.input = running.Estimate().Input
+	if l.told.Load() != 0 {
+		l.told.Store(0)
+	}
 	return l
 }
 
+// leaseLocked returns the lease of the next permit.
 func (p *Pool) leaseLocked() *lease {
-	if n := len(p.idle); n > 0 {
-		l := p.idle[n-1]
-		p.idle = p.idle[:n-1]
-		return l
+	held := p.heldLocked()
+	if held == len(p.leases) {
+		p.leases = append(p.leases, &lease{pool: p, at: held})
 	}
-	l := &lease{pool: p}
-	p.leases = append(p.leases, l)
-	return l
+	return p.leases[held]
+}
+
+// restLocked puts the lease of a permit that ends behind those that are held.
+func (p *Pool) restLocked(l *lease) {
+	last := p.leases[p.heldLocked()-1]
+	p.leases[l.at], p.leases[last.at] = last, l
+	l.at, last.at = last.at, l.at
 }
 
 // dispatchLocked hands free slots to those who wait, until there are no more slots or nobody who could use one. It ends
@@ -116,6 +135,7 @@ func (p *Pool) dispatchLocked(now time.Duration) {
 		return
 	}
 	p.withheld = false
+	p.chargeSomeLocked(now)
 	for p.free > 0 && p.queue.Len() > 0 {
 		it, running := p.queue.Next(p.began.Add(now), p.accept)
 		if it == nil {

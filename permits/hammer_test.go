@@ -165,7 +165,7 @@ func change(p *permits.Pool, c permits.Config, limit int, stop <-chan struct{}) 
 		case <-time.After(time.Duration(r.IntN(200)) * time.Microsecond):
 		}
 		id := fmt.Sprint("e", r.IntN(3))
-		switch r.IntN(5) {
+		switch r.IntN(6) {
 		case 0:
 			es := fleet(3, 1+r.IntN(limit))
 			p.SetEndpoints(es[r.IntN(2):])
@@ -178,7 +178,9 @@ func change(p *permits.Pool, c permits.Config, limit int, stop <-chan struct{}) 
 			c.MaxShare = float64(r.IntN(4)+1) / 4
 			p.Configure(c)
 		case 4:
-			_, _ = p.Snapshot(), p.Load()
+			_, _, _ = p.Snapshot(), p.Load(), p.Census(3)
+		case 5:
+			p.Resize(id, r.IntN(limit+1))
 		}
 	}
 }

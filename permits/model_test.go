@@ -33,6 +33,7 @@ type modelRequest struct {
 	until    time.Time
 	late     permits.Reason
 	endpoint string         // granted
+	held     int            // there, with it
 	reason   permits.Reason // refused
 	gone     bool
 }
@@ -130,6 +131,7 @@ func (m *model) hasEndpoint(q *modelRequest) bool {
 func (m *model) grant(q *modelRequest, e *modelEndpoint) {
 	q.endpoint = e.ID
 	m.held[e.ID]++
+	q.held = e.Taken + m.held[e.ID]
 	m.running[q.Account]++
 	m.turn = slices.Index(m.order, e) + 1
 }
@@ -192,6 +194,15 @@ func (m *model) setEndpoints(es []permits.Endpoint) {
 	}
 	m.turn = min(m.turn, len(m.order))
 	m.adjust()
+}
+
+func (m *model) resize(id string, n int) {
+	for _, e := range m.order {
+		if e.ID == id && e.Concurrency != n {
+			e.Concurrency = n
+			m.adjust()
+		}
+	}
 }
 
 func (m *model) drain() {

@@ -26,8 +26,8 @@ type Pool struct {
 	limit     int                  // slots of the usable endpoints
 	free      int                  // slots that can be granted now
 
-	leases  []*lease // all ever made, as many as were held at once
-	idle    []*lease // those of no permit
+	leases  []*lease // all ever made, as many as were held at once: those that are held come first
+	charged int      // of leases, where chargeSomeLocked goes on
 	serial  uint64   // of the last permit; also how many were granted
 	undone  uint64   // permits released
 	refused map[Reason]uint64
@@ -36,7 +36,7 @@ type Pool struct {
 	fullFor   time.Duration // the time with slots but none free, before fullSince
 	fullSince time.Duration // negative: not full
 	holds     holds
-	told      comebacks
+	told      [Batch + 1]comebacks // by band
 	rand      *rand.Rand
 }
 
@@ -61,11 +61,14 @@ func (p *Pool) Configure(c Config) {
 	now := p.instant()
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	if p.config.Cost != c.Cost {
+		p.holds.worth = worth{} // in another unit
+	}
 	p.config = c
 	if c.Right != nil {
 		p.lead = p.began.Sub(c.Right.began)
 	}
-	p.adjustLocked(now)
+	p.adjustLocked(now, false)
 }
 
 // CloseQueue is the first half of an end: what waits is refused, and so is whoever would have to wait. Who comes and
@@ -119,8 +122,9 @@ func (p *Pool) recountLocked() {
 	}
 }
 
-// adjustLocked brings everything in line after the configuration or the endpoints changed.
-func (p *Pool) adjustLocked(now time.Duration) {
+// adjustLocked brings everything in line after the configuration or the endpoints changed. lost says that an endpoint
+// serves no more: somebody may wait in vain.
+func (p *Pool) adjustLocked(now time.Duration, lost bool) {
 	p.recountLocked()
 	p.queue.Configure(fairqueue.Config{
 		Discipline:   p.config.Discipline,
@@ -130,8 +134,11 @@ func (p *Pool) adjustLocked(now time.Duration) {
 		PromoteAfter: p.config.PromoteAfter,
 		MaxShare:     p.config.MaxShare,
 		Slots:        p.limit,
+		Learn:        p.config.Cost == ByTokens,
 	})
-	p.dismissLocked(now, NoEndpoint, func(w *waiter) bool { return !p.hasEndpointLocked(w.avoid) })
+	if lost {
+		p.dismissLocked(now, NoEndpoint, func(w *waiter) bool { return !p.hasEndpointLocked(w.avoid) })
+	}
 	p.dispatchLocked(now)
 }
 

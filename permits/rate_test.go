@@ -1,7 +1,12 @@
 package permits_test
 
 import (
+	"context"
+	"errors"
+	"fmt"
 	"math"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -126,8 +131,8 @@ func TestSilence(t *testing.T) {
 		}
 		expect(0, 250*time.Millisecond)
 		expect(750*time.Millisecond, 250*time.Millisecond)
-		expect(2250*time.Millisecond, time.Second)
-		expect(27*time.Second, 10*time.Second)
+		expect(2250*time.Millisecond, 750*time.Millisecond)
+		expect(27*time.Second, 7500*time.Millisecond)
 		held[0].Release()
 		take(t, p, patient("a"))
 		if rate := p.Snapshot().Rate; rate < 2 {
@@ -135,6 +140,23 @@ func TestSilence(t *testing.T) {
 		}
 		for _, permit := range held[1:] {
 			permit.Release()
+		}
+	})
+}
+
+// Slots that are all taken and all left at once are not silent in between.
+func TestInStep(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := newPool(t, config(), fleet(1, 8)...)
+		for range 10 {
+			held, _ := takeAll(t, p, permits.Request{})
+			time.Sleep(999 * time.Millisecond)
+			if s := p.Snapshot(); s.Known && math.Abs(s.Rate-8) > 0.02 {
+				t.Errorf("rate %v, want 8 a second", s.Rate)
+			}
+			for _, permit := range held {
+				permit.Release()
+			}
 		}
 	})
 }
@@ -275,5 +297,122 @@ func TestFullTime(t *testing.T) {
 		time.Sleep(time.Second)
 		permit.Release()
 		want(3 * time.Second)
+	})
+}
+
+// An account that does not obey, and asks again and again, puts off nobody but itself.
+func TestRetryAfterIsByAccount(t *testing.T) {
+	c := config()
+	c.MaxWait = 0
+	synctest.Test(t, func(t *testing.T) {
+		p := newPool(t, c, fleet(1, 1)...)
+		warm(t, p, 100*time.Millisecond, 16) // ten a second
+		defer take(t, p, permits.Request{}).Release()
+		for range 1000 {
+			refuse(t, p, patient("disobeys"), permits.Busy)
+		}
+		if after := refuse(t, p, patient("disobeys"), permits.Busy).RetryAfter; after < 25*time.Second {
+			t.Errorf("after a thousand it is told to come back in %v", after)
+		}
+		for told := range 20 { // each is one of two accounts, and so is served every other time
+			computed := max(float64(told)*2/10, 1)
+			after := refuse(t, p, patient("obeys"), permits.Busy).RetryAfter.Seconds()
+			if after < computed-1e-6 || after > 1.25*(computed+0.2) {
+				t.Errorf("number %d of the other account is told to come back in %v s, want about %v", told, after, computed)
+			}
+		}
+		heavy := patient("heavy")
+		heavy.Weight = 98 // of 100
+		for range 99 {
+			refuse(t, p, heavy, permits.Busy)
+		}
+		if after := refuse(t, p, heavy, permits.Busy).RetryAfter; after < 10*time.Second || after > 13500*time.Millisecond {
+			t.Errorf("number 100 of an account with nearly all the weight is told to come back in %v, want about 10 s", after)
+		}
+	})
+}
+
+// An account that may have one running of eight slots is told how long its own take.
+func TestRetryAfterAtTheCap(t *testing.T) {
+	c := config()
+	c.PerAccount = 4
+	play(t, c, fleet(1, 8), func(s *scene) {
+		s.release()
+		warm(t, s.pool, time.Second, 500)
+		capped := patient("capped")
+		capped.Concurrent = 1
+		for range 5 {
+			s.ask("capped", capped)
+		}
+		for told := range 4 { // four wait for one each, and so do those who were told before
+			r := refuse(t, s.pool, capped, permits.AccountQueueFull)
+			if want := time.Duration(4+told) * time.Second; r.RetryAfter < want-time.Second || r.RetryAfter > (want+time.Second)*5/4 {
+				t.Errorf("number %d is told to come back in %v, want about %v", told, r.RetryAfter, want)
+			}
+		}
+		time.Sleep(10 * time.Second)
+	})
+}
+
+// Of a burst that is more than the pool and its queue can take, those who come back when they were told find room.
+func TestWhoObeysIsAdmitted(t *testing.T) {
+	c := config()
+	c.MaxWait = 5 * time.Second
+	synctest.Test(t, func(t *testing.T) {
+		p := newPool(t, c, fleet(2, 8)...)
+		for range 16 {
+			warm(t, p, 500*time.Millisecond, 1)
+		}
+		var all sync.WaitGroup
+		var refused, admitted atomic.Int64
+		for i := range 600 { // 32 a second: 19 s of work
+			all.Go(func() {
+				r := patient(fmt.Sprint(i % 5))
+				permit, err := p.Acquire(context.Background(), r)
+				var told *permits.Refusal
+				if errors.As(err, &told) {
+					refused.Add(1)
+					time.Sleep(told.RetryAfter)
+					if permit, err = p.Acquire(context.Background(), r); err == nil {
+						admitted.Add(1)
+					}
+				}
+				if err == nil {
+					time.Sleep(500 * time.Millisecond)
+					permit.Release()
+				}
+			})
+		}
+		all.Wait()
+		t.Logf("%d refused, %d of them admitted when they came back", refused.Load(), admitted.Load())
+		if refused.Load() < 200 || admitted.Load()*10 < refused.Load()*9 {
+			t.Errorf("%d refused, %d of them admitted when they came back, want nine of ten", refused.Load(), admitted.Load())
+		}
+	})
+}
+
+// Those of lower bands who were told to come back are served after one of a higher band that comes now.
+func TestRetryAfterIsByBand(t *testing.T) {
+	c := config()
+	c.MaxWait = 0
+	synctest.Test(t, func(t *testing.T) {
+		p := newPool(t, c, fleet(1, 1)...)
+		warm(t, p, time.Second, 16)
+		defer take(t, p, permits.Request{}).Release()
+		for i := range 20 {
+			batch := patient(fmt.Sprint("night", i))
+			batch.Band = permits.Batch
+			refuse(t, p, batch, permits.Busy)
+		}
+		interactive := patient("day")
+		interactive.Band = permits.Interactive
+		if after := refuse(t, p, interactive, permits.Busy).RetryAfter; after > 1250*time.Millisecond {
+			t.Errorf("an interactive request is told to come back in %v", after)
+		}
+		batch := patient("another night")
+		batch.Band = permits.Batch
+		if after := refuse(t, p, batch, permits.Busy).RetryAfter; after < 20*time.Second {
+			t.Errorf("a batch request is told to come back in %v", after)
+		}
 	})
 }

@@ -72,7 +72,7 @@ func (p *pair) config() permits.Config {
 
 func (p *pair) step() {
 	p.in(0)
-	switch op := p.pick(20); {
+	switch op := p.pick(21); {
 	case op < 8:
 		p.acquire()
 	case op < 13 && len(p.open) > 0:
@@ -94,6 +94,8 @@ func (p *pair) step() {
 		p.m.c = c
 		p.m.dispatch()
 		p.pool.Configure(c)
+	case op == 20:
+		p.resize()
 	}
 	p.compare()
 }
@@ -170,6 +172,13 @@ func (p *pair) setEndpoints() {
 	p.pool.SetEndpoints(es)
 }
 
+func (p *pair) resize() {
+	id, n := fmt.Sprint("e", p.pick(4)), p.pick(6)
+	p.note("Resize(%s, %d)", id, n)
+	p.m.resize(id, n)
+	p.pool.Resize(id, n)
+}
+
 func (p *pair) setUsable() {
 	id, usable := fmt.Sprint("e", p.pick(4)), p.pick(2) == 0
 	p.note("SetUsable(%s, %v)", id, usable)
@@ -219,6 +228,9 @@ func (p *pair) settled(c *call) bool {
 		var refusal *permits.Refusal
 		switch {
 		case r.err == nil && c.endpoint == r.permit.Endpoint():
+			if r.permit.Held() != c.held {
+				p.fail("%+v: granted as the %dth, want %d", c.Request, r.permit.Held(), c.held)
+			}
 			return false
 		case errors.As(r.err, &refusal) && c.reason == refusal.Reason, errors.Is(r.err, context.Canceled) && c.gone:
 			c.cancel()

@@ -37,9 +37,19 @@ const (
 	RoundRobin
 )
 
+// Cost says what a request costs its account in the fair order.
+type Cost uint8
+
+// The costs.
+const (
+	ByRequests Cost = iota // one each
+	ByTokens               // what it uses: estimated at the grant, charged as it goes, corrected at the end
+)
+
 // Config is how a pool queues and balances. A bound of 0 lets nothing wait: nothing is unlimited.
 type Config struct {
 	Discipline Discipline
+	Cost       Cost
 	Policy     Policy
 	Limit      int           // requests waiting
 	PerAccount int           // requests waiting of one account
@@ -66,7 +76,8 @@ type Request struct {
 	Account    string
 	Weight     float64 // the account's share relative to others; 0: 1
 	Band       Band
-	Cost       float64 // what it is charged at the grant; 0: 1
+	Cost       float64 // of its input, as far as that is known; 0: 1. It and Output count only ByTokens
+	Output     float64 // the most that its output may cost; 0: not known
 	Bytes      int64   // what it holds in memory while it waits
 	Concurrent int     // permits the account may hold at once in this pool; 0: no cap of its own
 
@@ -82,6 +93,10 @@ type Request struct {
 	// account's requests, ahead of all that came after it, and is not refused for want of room or for what is expected.
 	Rejoin bool
 	Avoid  []string // IDs of endpoints that must not be given; not changed by the caller while Acquire runs
+
+	// Progress, if there is one, is told how the request waits: at once when it begins to wait, then whenever that has
+	// changed, but at most each second. Acquire calls it, and cannot take a permit meanwhile.
+	Progress func(Progress)
 }
 
 // Reason says, machine-readably, why there was no permit.

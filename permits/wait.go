@@ -5,21 +5,29 @@ import (
 	"time"
 )
 
-// wait waits until w is decided, its client leaves, or its time has run out.
-func (p *Pool) wait(w *waiter) (*lease, error) {
+// wait waits until w is decided, its client leaves, or its time has run out. tell may be nil.
+func (p *Pool) wait(w *waiter, tell func(Progress)) (*lease, error) {
 	timer := time.NewTimer(w.until - w.asked)
 	defer timer.Stop()
-	select {
-	case <-w.ready:
-	case <-w.ctx.Done():
-		p.leave(w, "")
-	case <-timer.C:
-		p.leave(w, w.late)
+	news := p.report(w, tell)
+	defer news.stop()
+	for waits := true; waits; {
+		waits = false
+		select {
+		case <-w.ready:
+		case <-w.ctx.Done():
+			p.leave(w, "")
+		case <-timer.C:
+			p.leave(w, w.late)
+		case <-news.due:
+			news.tell()
+			waits = true
+		}
 	}
 	if w.ctx.Err() != nil {
 		// The client is gone. If a slot was handed over at the same moment, nobody is there to use it: it goes to the next.
 		if w.lease != nil {
-			w.lease.release(w.lease.serial, 0, false)
+			w.lease.release(w.lease.serial, ended{})
 		}
 		return nil, context.Cause(w.ctx)
 	}

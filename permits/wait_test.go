@@ -419,13 +419,15 @@ func TestMaxShare(t *testing.T) {
 
 // What an account really used counts: it waits until the others have had as much.
 func TestReleaseUsed(t *testing.T) {
-	play(t, config(), fleet(1, 1), func(s *scene) {
+	c := config()
+	c.Cost = permits.ByTokens
+	play(t, c, fleet(1, 1), func(s *scene) {
 		s.ask("b0", patient("b")) // the pool is never idle
 		for i := range 3 {
 			s.ask(fmt.Sprint("holder", i), patient("holder"))
 			s.ask(fmt.Sprint("b", i+1), patient("b"))
 		}
-		s.held[0].ReleaseUsed(4)
+		s.held[0].ReleaseUsed(permits.Used{Input: 1, Output: 3})
 		s.held = nil
 		time.Sleep(20 * time.Second)
 		s.wantGranted("b0", "b1", "b2", "b3", "holder0", "holder1", "holder2")

@@ -1,0 +1,108 @@
+package permits
+
+import (
+	"math"
+	"time"
+
+	"colonnade/fairqueue"
+)
+
+// Used is what a request has cost, in the unit of [Request.Cost]. NaN is what nobody told: there the estimate stands.
+type Used = fairqueue.Estimate
+
+// NotTold is the use of a request of which nothing is known.
+func NotTold() Used { return Used{Input: math.NaN(), Output: math.NaN()} }
+
+// ended is how a permit has ended: taken unless its request had gone, unserved if it got nothing of an answer.
+type ended struct {
+	taken, unserved bool
+	used            Used
+}
+
+// Charge says what the request's output has cost so far; its input counts as it was estimated, or the account would seem
+// to have used more while its request runs than it is charged in the end. It is cheap, and takes no lock: what it says counts
+// when the pool next looks. Only the permit's holder may call it, and not after Release.
+func (t Permit) Charge(output float64) {
+	t.lease.told.Store(math.Float64bits(t.lease.input + output))
+}
+
+// settleLocked charges an account what a permit that ends has used. That is also the time that it held the slot: who
+// reads slowly keeps others out, however little it reads.
+func (p *Pool) settleLocked(now time.Duration, l *lease, e ended) {
+	if !e.taken {
+		p.queue.Finish(l.running, 0)
+		return
+	}
+	held := now - l.granted
+	p.holds.completed(now, held)
+	if p.config.Cost == ByRequests {
+		p.queue.Finish(l.running, math.NaN())
+		return
+	}
+	used := 0.0
+	if !e.unserved {
+		if e.used.Input+e.used.Output == 0 {
+			e.used = NotTold() // what was told has no price: the estimate is better than nothing
+		}
+		used = l.used(e.used)
+		p.holds.worth.add(used, held)
+		p.queue.Learn(l.running, e.used)
+	}
+	p.queue.Finish(l.running, max(used, p.worthLocked(held)))
+}
+
+// used is what is known of the cost of a permit that ends, and what was estimated of the rest.
+func (l *lease) used(u Used) float64 {
+	estimate := l.running.Estimate()
+	input, output := u.Input, u.Output
+	if math.IsNaN(input) {
+		input = estimate.Input
+	}
+	if math.IsNaN(output) {
+		output = max(estimate.Output, l.charged()-input)
+	}
+	return max(input, 0) + max(output, 0)
+}
+
+func (l *lease) charged() float64 { return math.Float64frombits(l.told.Load()) }
+
+// worth is what requests cost per second that they hold a slot: the mean over those that were served. It is a mean of
+// rates and not a rate of means, so that a few who hold their slots for long do not make that cheap for themselves.
+type worth struct {
+	served    int
+	perSecond float64
+}
+
+func (w *worth) add(cost float64, held time.Duration) {
+	w.served++
+	w.perSecond += (cost/max(held, time.Millisecond).Seconds() - w.perSecond) / float64(min(w.served, meanOver))
+}
+
+// worthLocked is what a slot held for so long is worth; nothing while that is not known.
+func (p *Pool) worthLocked(held time.Duration) float64 {
+	if p.holds.worth.served < minCompletions {
+		return 0
+	}
+	return p.holds.worth.perSecond * held.Seconds()
+}
+
+// chargeEach is how many leases are looked at each time that slots are handed out. With slots all taken, every one is
+// looked at a few times while a request of mean length runs, and nobody has to do it all at once. Nor is there a timer:
+// without slots to hand out, it does not matter who is charged what.
+const chargeEach = 4
+
+// chargeSomeLocked charges accounts for those of their requests that have cost more by now than was estimated.
+func (p *Pool) chargeSomeLocked(now time.Duration) {
+	if p.config.Cost == ByRequests {
+		return
+	}
+	held := p.leases[:p.heldLocked()]
+	for range min(chargeEach, len(held)) {
+		p.charged++
+		if p.charged >= len(held) {
+			p.charged = 0
+		}
+		l := held[p.charged]
+		p.queue.Charge(&l.running, max(l.charged(), p.worthLocked(now-l.granted)))
+	}
+}

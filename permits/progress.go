@@ -1,0 +1,85 @@
+package permits
+
+import (
+	"math"
+	"time"
+)
+
+// Progress is how a request waits.
+type Progress struct {
+	Position int           // which one it is of those to be served next: 1 is the next. By fair order, an estimate
+	Expected time.Duration // how long it will still wait, in whole milliseconds
+	Known    bool          // whether Expected is measured; without it the rate is not yet known
+}
+
+// tellEvery is how often a waiter hears how it waits, if that changes.
+const tellEvery = time.Second
+
+// news tells one waiter how it waits.
+type news struct {
+	pool   *Pool
+	waiter *waiter
+	say    func(Progress)
+	ticker *time.Ticker
+	due    <-chan time.Time // nil for a waiter that did not ask, which costs it nothing
+	last   Progress
+}
+
+// report tells w how it waits, for the first time. Who has not asked is told nothing.
+func (p *Pool) report(w *waiter, say func(Progress)) (n news) {
+	if say == nil {
+		return n
+	}
+	n = news{pool: p, waiter: w, say: say, ticker: time.NewTicker(tellEvery)}
+	n.due = n.ticker.C
+	n.tell()
+	return n
+}
+
+func (n *news) stop() {
+	if n.ticker != nil {
+		n.ticker.Stop()
+	}
+}
+
+// tell says how the waiter waits, if it does and that has changed.
+func (n *news) tell() {
+	at, waits := n.pool.progress(n.waiter)
+	if !waits || at == n.last {
+		return
+	}
+	n.last = at
+	returned := false
+	defer func() {
+		if !returned { // but panicked: whoever waited is not there any more
+			n.ticker.Stop()
+			n.pool.abandon(n.waiter)
+		}
+	}()
+	n.say(at)
+	returned = true
+}
+
+// progress is how w waits, and whether it still does.
+func (p *Pool) progress(w *waiter) (Progress, bool) {
+	now := p.instant()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if w.decided {
+		return Progress{}, false
+	}
+	ahead := p.queue.AheadOf(&w.item)
+	at := Progress{Position: 1 + int(math.Round(ahead))}
+	if rate := p.rateLocked(now); rate > 0 {
+		at.Expected, at.Known = seconds((ahead+1)/rate).Round(time.Millisecond), true
+	}
+	return at, true
+}
+
+// abandon takes w out of the queue, and gives back what it may have been granted.
+func (p *Pool) abandon(w *waiter) {
+	p.leave(w, "")
+	if w.lease != nil {
+		w.lease.release(w.lease.serial, ended{})
+	}
+}

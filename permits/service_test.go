@@ -1,0 +1,343 @@
+package permits_test
+
+import (
+	"context"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"colonnade/permits"
+)
+
+// tenant is how one account uses a pool for some minutes, and what came of it.
+type tenant struct {
+	account string
+	weight  float64
+	backlog int           // it has so many requests in hand at any time; 0: see every
+	every   time.Duration // without a backlog: it sends one so often, evenly
+	tokens  func(r *rand.Rand) int
+	pace    time.Duration // for each token; 0: 10 ms, as fast as the engine goes
+
+	mu     sync.Mutex // guards the fields below
+	served int
+	cost   float64         // of tokens
+	slots  time.Duration   // held
+	late   []time.Duration // of each wait, what came after the next slot that was freed; sorted in the end
+}
+
+func always(tokens int) func(*rand.Rand) int { return func(*rand.Rand) int { return tokens } }
+
+// varied draws lengths as answers have them: many short ones, and a few that are several times as long as the mean.
+func varied(mean int) func(*rand.Rand) int {
+	return func(r *rand.Rand) int { return 1 + int(r.ExpFloat64()*float64(mean)) }
+}
+
+// market is a pool whose slots are all wanted.
+type market struct {
+	pool  *permits.Pool
+	began time.Time
+
+	mu    sync.Mutex // guards the fields below
+	freed []time.Time
+}
+
+// trade has all tenants use one pool of eight slots for so long, in a bubble of synthetic time. What they hold and use is
+// counted from a fifth of that on, when the pool knows them.
+func trade(t *testing.T, c permits.Config, length time.Duration, tenants ...*tenant) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		m := &market{pool: newPool(t, c, fleet(2, 4)...), began: time.Now()}
+		ctx, cancel := context.WithTimeout(context.Background(), length)
+		defer cancel()
+		var all sync.WaitGroup
+		for i, tn := range tenants {
+			r := rand.New(rand.NewPCG(uint64(i), 11))
+			if tn.every > 0 {
+				all.Go(func() { m.visit(ctx, &all, tn, r) })
+			}
+			for range tn.backlog {
+				own := rand.New(rand.NewPCG(r.Uint64(), 12))
+				all.Go(func() {
+					for ctx.Err() == nil {
+						m.request(ctx, tn, own, length/5)
+					}
+				})
+			}
+		}
+		all.Wait()
+		for _, tn := range tenants {
+			slices.Sort(tn.late)
+		}
+	})
+}
+
+func (m *market) visit(ctx context.Context, all *sync.WaitGroup, tn *tenant, r *rand.Rand) {
+	for ctx.Err() == nil {
+		own := rand.New(rand.NewPCG(r.Uint64(), 13))
+		all.Go(func() { m.request(ctx, tn, own, 0) })
+		time.Sleep(tn.every)
+	}
+}
+
+// request is one request of tn: it waits, runs for as long as its tokens take, and says what it used, as colos do.
+func (m *market) request(ctx context.Context, tn *tenant, r *rand.Rand, from time.Duration) {
+	asked := time.Now()
+	q := patient(tn.account)
+	q.Weight, q.Cost = tn.weight, 4
+	permit, err := m.pool.Acquire(ctx, q)
+	if err != nil {
+		time.Sleep(time.Millisecond)
+		return
+	}
+	granted, tokens := time.Now(), tn.tokens(r)
+	pace := tn.pace
+	if pace == 0 {
+		pace = 10 * time.Millisecond
+	}
+	for n := range 10 { // what it has used so far is told now and then
+		time.Sleep(time.Duration(tokens) * pace / 10)
+		permit.Charge(float64(tokens*2*(n+1)) / 10)
+	}
+	m.mu.Lock()
+	next, _ := slices.BinarySearchFunc(m.freed, asked.Add(1), time.Time.Compare) // what was freed right then may have been before
+	var late time.Duration
+	if next < len(m.freed) && m.freed[next].Before(granted) {
+		late = granted.Sub(m.freed[next])
+	}
+	m.freed = append(m.freed, time.Now())
+	m.mu.Unlock()
+	permit.ReleaseUsed(permits.Used{Input: 4, Output: float64(tokens * 2)})
+	if asked.Sub(m.began) < from {
+		return
+	}
+	tn.mu.Lock()
+	defer tn.mu.Unlock()
+	tn.served++
+	tn.cost += 4 + float64(tokens*2)
+	tn.slots += time.Since(granted)
+	tn.late = append(tn.late, late)
+}
+
+// jain is Jain's index: 1 where all are equal, 1/n where one has everything. (R. Jain, D. Chiu and W. Hawe, "A Quantitative
+// Measure of Fairness", DEC-TR-301, 1984.)
+func jain(xs ...float64) float64 {
+	sum, squares := 0.0, 0.0
+	for _, x := range xs {
+		sum += x
+		squares += x * x
+	}
+	return sum * sum / (float64(len(xs)) * squares)
+}
+
+func byTokens() permits.Config {
+	c := config()
+	c.Cost, c.MaxWait, c.PerAccount = permits.ByTokens, time.Hour, 256
+	return c
+}
+
+// fair trades for ten minutes and expects that the tenants with a backlog have had the same, and that an account that wants
+// little is served by one of the next slots that come free, whatever the others do.
+func fair(t *testing.T, leastCost, leastSlots float64, late time.Duration, tenants ...*tenant) {
+	t.Helper()
+	quiet := &tenant{account: "quiet", every: 3 * time.Second, tokens: always(20)}
+	trade(t, byTokens(), 10*time.Minute, append(tenants, quiet)...)
+	var cost, slots []float64
+	for _, tn := range tenants {
+		t.Logf("%-8s %6d served, cost %8.0f, slots held %v", tn.account, tn.served, tn.cost, tn.slots)
+		cost, slots = append(cost, tn.cost), append(slots, tn.slots.Seconds())
+	}
+	if got := jain(cost...); got < leastCost {
+		t.Errorf("Jain's index over what was used is %.4f, want at least %v", got, leastCost)
+	}
+	if got := jain(slots...); got < leastSlots {
+		t.Errorf("Jain's index over slots held is %.4f, want at least %v", got, leastSlots)
+	}
+	t.Logf("quiet    %6d served, 99%% of them at most %v after a slot was free", quiet.served, quiet.late[len(quiet.late)*99/100])
+	if got := quiet.late[len(quiet.late)*99/100]; got > late || quiet.served < 190 {
+		t.Errorf("quiet: %d of 200 served, 99%% of them at most %v after the next slot was free, want %v", quiet.served, got, late)
+	}
+}
+
+// An account whose requests are a hundred times as costly gets no more than the other.
+func TestCostlyRequests(t *testing.T) {
+	fair(t, 0.97, 0.98, 300*time.Millisecond,
+		&tenant{account: "costly", backlog: 20, tokens: always(1000)},
+		&tenant{account: "cheap", backlog: 20, tokens: always(10)})
+}
+
+// Weights say how much more one may use, not how many requests.
+func TestWeightsAreOfCost(t *testing.T) {
+	heavy := &tenant{account: "heavy", weight: 3, backlog: 20, tokens: always(100)}
+	light := &tenant{account: "light", backlog: 20, tokens: always(10)}
+	trade(t, byTokens(), 5*time.Minute, heavy, light)
+	if ratio := heavy.slots.Seconds() / light.slots.Seconds(); ratio < 2.7 || ratio > 3.3 {
+		t.Errorf("with three times the weight it held slots for %.2f times as long", ratio)
+	}
+}
+
+// Lengths that vary as answers do are estimated by their mean, and what that is wrong by evens out.
+func TestVariedLengths(t *testing.T) {
+	fair(t, 0.98, 0.98, 300*time.Millisecond,
+		&tenant{account: "varied", backlog: 20, tokens: varied(200)},
+		&tenant{account: "constant", backlog: 20, tokens: always(20)})
+}
+
+// A few requests that are four hundred times as long as the others of their account are charged while they run.
+func TestFewAreVeryLong(t *testing.T) {
+	fair(t, 0.98, 0.98, time.Second, // slots come free more seldom here
+		&tenant{account: "bimodal", backlog: 20, tokens: func(r *rand.Rand) int {
+			if r.IntN(10) == 0 {
+				return 2000
+			}
+			return 5
+		}},
+		&tenant{account: "constant", backlog: 20, tokens: always(100)})
+}
+
+// Who reads slowly holds slots for few tokens, and pays for the time.
+func TestSlowReaders(t *testing.T) {
+	fair(t, 0, 0.98, time.Second,
+		&tenant{account: "slow", backlog: 20, tokens: always(50), pace: 500 * time.Millisecond},
+		&tenant{account: "brisk", backlog: 20, tokens: always(50)})
+}
+
+// An account that has used much and turns to little is estimated far too high, until it has been learned: what it is
+// refunded must not push out the others.
+func TestEstimatesFarTooHigh(t *testing.T) {
+	var n atomic.Int64
+	fair(t, 0, 0.95, 800*time.Millisecond,
+		&tenant{account: "turning", backlog: 20, tokens: func(*rand.Rand) int {
+			if n.Add(1)%400 < 40 {
+				return 1000
+			}
+			return 1
+		}},
+		&tenant{account: "constant", backlog: 20, tokens: always(10)})
+}
+
+// An account whose requests suddenly take for ever does not end up with all slots: what runs is charged while it runs, and
+// not only when it ends.
+func TestChargedWhileRunning(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := newPool(t, byTokens(), fleet(1, 16)...)
+		var all sync.WaitGroup
+		visit := func(account string, hold func()) {
+			permit, err := p.Acquire(t.Context(), patient(account))
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			hold()
+			permit.ReleaseUsed(permits.Used{Input: 1, Output: 1})
+		}
+		for range 64 {
+			visit("warm", func() { time.Sleep(100 * time.Millisecond) })
+		}
+		stop := make(chan struct{})
+		var stuck atomic.Int64
+		for i := range 32 {
+			all.Go(func() {
+				for range 300 {
+					visit("brisk", func() { time.Sleep(time.Duration(90+i) * time.Millisecond) })
+				}
+			})
+			synctest.Wait()
+			all.Go(func() { visit("stuck", func() { stuck.Add(1); <-stop }) })
+			synctest.Wait()
+		}
+		time.Sleep(20 * time.Second)
+		if n := stuck.Load(); n > 12 {
+			t.Errorf("%d of 16 slots are held by one account, while another waits", n)
+		}
+		close(stop)
+		all.Wait()
+	})
+}
+
+// Claims of much that come to nothing move the virtual time no further than what requests have cost: who comes meanwhile, and
+// stays, is not made to wait for as long as all that was claimed would have taken.
+func TestFalseClaims(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := newPool(t, byTokens(), fleet(2, 4)...)
+		ctx, cancel := context.WithTimeout(context.Background(), 4*time.Minute)
+		defer cancel()
+		var all sync.WaitGroup
+		var there, came atomic.Int64
+		visit := func(account string, served *atomic.Int64) {
+			for ctx.Err() == nil {
+				r := patient(account)
+				r.Cost = 500
+				permit, err := p.Acquire(ctx, r)
+				if err != nil {
+					return
+				}
+				time.Sleep(time.Second)
+				permit.ReleaseUsed(permits.Used{Input: 500, Output: 500})
+				served.Add(1)
+			}
+		}
+		for range 30 {
+			all.Go(func() { visit("there", &there) })
+		}
+		time.Sleep(time.Minute)
+		began, stop := time.Now(), make(chan struct{})
+		for range 8 {
+			all.Go(func() {
+				r := patient("there")
+				r.Cost, r.Arrived = 1e6, began.Add(-time.Hour) // at the head of its account
+				if permit, err := p.Acquire(ctx, r); err == nil {
+					<-stop
+					permit.ReleaseUnserved()
+				}
+			})
+		}
+		time.Sleep(5 * time.Second)
+		there.Store(0)
+		for range 30 {
+			all.Go(func() { visit("came", &came) })
+		}
+		time.Sleep(10 * time.Millisecond)
+		close(stop)
+		all.Wait()
+		if there, came := there.Load(), came.Load(); came*10 < there*9 {
+			t.Errorf("%d of who was there are served, and %d of who came", there, came)
+		}
+	})
+}
+
+// Requests whose use is told and has no price are counted as they were estimated: for nothing, who came first would keep the
+// slots.
+func TestNothingHasAPrice(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := newPool(t, byTokens(), fleet(2, 4)...)
+		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
+		defer cancel()
+		var all sync.WaitGroup
+		var first, second atomic.Int64
+		visit := func(account string, served *atomic.Int64) {
+			for ctx.Err() == nil {
+				if permit, err := p.Acquire(ctx, patient(account)); err == nil {
+					time.Sleep(time.Second)
+					permit.ReleaseUsed(permits.Used{})
+					served.Add(1)
+				}
+			}
+		}
+		for range 20 {
+			all.Go(func() { visit("first", &first) })
+		}
+		time.Sleep(time.Minute)
+		first.Store(0)
+		for range 20 {
+			all.Go(func() { visit("second", &second) })
+		}
+		all.Wait()
+		if a, b := first.Load(), second.Load(); min(a, b)*10 < max(a, b)*9 {
+			t.Errorf("%d and %d served", a, b)
+		}
+	})
+}
