@@ -41,3 +41,23 @@ func TestDeparted(t *testing.T) {
 		want()
 	})
 }
+
+// One failed probe takes a new endpoint down, and is not enough to take its document away.
+func TestStrangerHasNotDeparted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		docs, p := newDocuments(t), &probes{}
+		d := runDesk(t, p)
+		p.set("one", errors.New("refused"))
+		table := docs.table(endpoints("a", 2, "one"))
+		table.Suspect = []string{"endpoints/ams/one"}
+		d.Apply(table)
+		synctest.Wait()
+		if keys := d.Departed(); len(keys) > 0 || mustPool(t, d, "a").Load().Limit != 0 {
+			t.Errorf("departed %q after one failed probe", keys)
+		}
+		time.Sleep(2 * time.Second)
+		if keys := d.Departed(); len(keys) != 1 {
+			t.Errorf("departed %q after two", keys)
+		}
+	})
+}

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"colonnade/fleet"
 	"colonnade/permits"
@@ -37,6 +38,8 @@ type engine struct {
 	endpoint *fleet.Endpoint
 	pool     *Pool // nil when it is in no pool any more
 	health   health
+	found    *gradient     // its limit, once a document has said concurrency: auto
+	since    time.Time     // when health changed last; zero: never
 	due      bool          // its document says anew how to probe it
 	recheck  chan struct{} // to its monitor: it was ejected, so probe when that ends; or it is due
 }
@@ -143,7 +146,9 @@ func (d *Desk) placeLocked(e *fleet.Endpoint, p *Pool) {
 		known.due = true
 		known.wake()
 	}
+	wasAuto := known.endpoint != nil && known.auto()
 	known.endpoint, known.pool = e, p
+	known.boundLocked(time.Now(), wasAuto)
 }
 
 // wake makes the engine's monitor look when to probe next.
@@ -165,6 +170,9 @@ func poolConfig(doc *fleet.Pool) permits.Config {
 	}
 	if doc.Queue.Discipline == fleet.DisciplineFIFO {
 		c.Discipline = permits.FIFO
+	}
+	if doc.Queue.Cost == fleet.CostTokens {
+		c.Cost = permits.ByTokens
 	}
 	if doc.Balance.Policy == fleet.PolicyRoundRobin {
 		c.Policy = permits.RoundRobin

@@ -189,8 +189,8 @@ func TestFailingEndpointIsEjectedAndComesBack(t *testing.T) {
 		one := d.engines["http://one:8000"].endpoint
 		two := d.engines["http://two:8000"].endpoint
 		for range failuresToEject {
-			a.Failed(one)
-			a.Failed(two)
+			a.Failed(one, "reset")
+			a.Failed(two, "reset")
 		}
 		if l := a.Load(); l.Limit != 1 {
 			t.Errorf("%d slots are left, want 1: half of the pool may be out, and no more", l.Limit)
@@ -227,6 +227,26 @@ func TestDeadEndpointGoesDownAndUp(t *testing.T) {
 	})
 }
 
+// Who is sent to an engine that is not there learns so from its first probe, and from the next that it has come.
+func TestNewEndpointIsProbedAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		docs, p := newDocuments(t), &probes{}
+		d := runDesk(t, p)
+		p.set("two", errors.New("connection refused"))
+		d.Apply(docs.table(endpoints("a", 1, "one", "two")))
+		a := mustPool(t, d, "a")
+		synctest.Wait()
+		if l := a.Load(); l.Limit != 1 {
+			t.Errorf("load %+v though one of two engines does not answer", l)
+		}
+		p.set("two", nil)
+		time.Sleep(1200 * time.Millisecond)
+		if l := a.Load(); l.Limit != 2 {
+			t.Errorf("load %+v a second after the engine has begun to answer", l)
+		}
+	})
+}
+
 // How an endpoint is probed may be changed at any time: what was down for nothing but a wrong path is up at once.
 func TestChangedHealthCheckIsMadeAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -241,8 +261,10 @@ func TestChangedHealthCheckIsMadeAtOnce(t *testing.T) {
 		document := func(path string) string {
 			return endpoints("a", 1, "one") + "health: {interval: 1h, path: " + path + "}\n"
 		}
-		d.Apply(docs.table(document("/wrong")))
+		d.Apply(docs.table(document("/right")))
 		a := mustPool(t, d, "a")
+		time.Sleep(time.Second)
+		d.Apply(docs.table(document("/wrong")))
 		time.Sleep(3 * time.Hour)
 		if l := a.Load(); l.Limit != 0 {
 			t.Fatalf("load %+v of a pool whose endpoint is down", l)
@@ -264,7 +286,7 @@ func TestEjectionIsCappedWhenThePoolShrinks(t *testing.T) {
 		a := mustPool(t, d, "a")
 		synctest.Wait()
 		for range failuresToEject {
-			a.Failed(d.engines["http://one:8000"].endpoint)
+			a.Failed(d.engines["http://one:8000"].endpoint, "reset")
 		}
 		if l := a.Load(); l.Limit != 1 {
 			t.Fatalf("load %+v with one of two ejected", l)

@@ -5,8 +5,11 @@
 // [Desk.Apply] takes a table and [Desk.Pool] finds a pool. [Pool.Acquire] gives a [Grant], a permit together with the
 // endpoint that it is for, and the caller says what became of it: [Pool.Succeeded], [Pool.Failed] or [Pool.Full].
 //
+// An endpoint's slots are what its document says, or, with concurrency: auto, what is found from how long its answers take
+// to begin ([Pool.FirstByte]): see gradient.
+//
 // Held slots belong to an engine's URL. They outlive every change of documents: an endpoint that moves to another pool
-// gets only the slots that its running requests leave.
+// gets only the slots that its running requests leave, and the limit that was found for its engine.
 //
 // An endpoint is out while its health check fails (active), or for a time that doubles with each relapse after five
 // failures in a row (passive); one probe brings it back. Never is more than half of a pool out for passive reasons.

@@ -2,6 +2,7 @@ package admission
 
 import (
 	"errors"
+	"strings"
 	"testing"
 	"time"
 )
@@ -17,16 +18,16 @@ func no() bool  { return false }
 func TestFiveFailuresInARowEject(t *testing.T) {
 	var h health
 	for range 4 {
-		h.failed(begin, yes)
+		h.failed(begin, "reset", yes)
 	}
 	h.succeeded()
 	for range 4 {
-		h.failed(begin, yes)
+		h.failed(begin, "reset", yes)
 	}
 	if !h.usable() {
 		t.Fatal("ejected though a success stood between the failures")
 	}
-	h.failed(begin, yes)
+	h.failed(begin, "reset", yes)
 	if h.usable() || h.state() != "ejected" {
 		t.Errorf("state %s after five failures in a row", h.state())
 	}
@@ -35,7 +36,7 @@ func TestFiveFailuresInARowEject(t *testing.T) {
 func TestEjectionNeedsAProbeAfterItsTime(t *testing.T) {
 	var h health
 	for range 5 {
-		h.failed(begin, yes)
+		h.failed(begin, "reset", yes)
 	}
 	h.probed(begin.Add(ejectFirst/2), nil)
 	if h.usable() {
@@ -49,7 +50,7 @@ func TestEjectionNeedsAProbeAfterItsTime(t *testing.T) {
 	if !h.usable() {
 		t.Error("not back after its time and a good probe")
 	}
-	h.failed(h.until, yes)
+	h.failed(h.until, "reset", yes)
 	if h.usable() {
 		t.Error("the first failure after coming back did not eject again")
 	}
@@ -60,7 +61,7 @@ func TestRelapsesDouble(t *testing.T) {
 	now := begin
 	out := func() time.Duration {
 		for h.usable() {
-			h.failed(now, yes)
+			h.failed(now, "reset", yes)
 		}
 		d := h.until.Sub(now)
 		now = h.until
@@ -83,12 +84,12 @@ func TestRelapsesDouble(t *testing.T) {
 func TestEjectionIsCapped(t *testing.T) {
 	var h health
 	for range 50 {
-		h.failed(begin, no)
+		h.failed(begin, "reset", no)
 	}
 	if !h.usable() {
 		t.Error("ejected though it must not be")
 	}
-	h.failed(begin, yes)
+	h.failed(begin, "reset", yes)
 	if h.usable() {
 		t.Error("not ejected once it may be")
 	}
@@ -96,6 +97,7 @@ func TestEjectionIsCapped(t *testing.T) {
 
 func TestTwoFailedProbesTakeDown(t *testing.T) {
 	var h health
+	h.probed(begin, nil)
 	h.probed(begin, errProbe)
 	if !h.usable() {
 		t.Error("down after one failed probe")
@@ -107,5 +109,78 @@ func TestTwoFailedProbesTakeDown(t *testing.T) {
 	h.probed(begin, nil)
 	if !h.usable() {
 		t.Error("not up after a good probe")
+	}
+}
+
+// An engine that has never answered is out after one failed probe, and in after one good one; then it is like any other.
+func TestOneFailedProbeTakesAStrangerDown(t *testing.T) {
+	var h health
+	h.failed(begin, "x", yes)
+	h.probed(begin, errProbe)
+	if h.usable() || h.state() != "down" {
+		t.Errorf("state %s after the first probe has failed", h.state())
+	}
+	h.probed(begin, nil)
+	if !h.usable() {
+		t.Error("not up after a good probe")
+	}
+	if h.probed(begin, errProbe); !h.usable() {
+		t.Error("down after one failed probe, though it was up before")
+	}
+	h = health{}
+	h.succeeded()
+	if h.probed(begin, errProbe); !h.usable() {
+		t.Error("down after one failed probe, though it has answered a request")
+	}
+}
+
+// It is probed again soon, and less and less so while it does not come.
+func TestStrangersAreProbedSooner(t *testing.T) {
+	var h health
+	for i, want := range []time.Duration{1, 1, 2, 4, 5, 5} {
+		if got := h.every(5 * time.Second); got != want*time.Second {
+			t.Errorf("after %d failed probes the next comes in %s, want %ds", i, got, want)
+		}
+		h.probed(begin, errProbe)
+	}
+	if got := h.every(500 * time.Millisecond); got != 500*time.Millisecond {
+		t.Errorf("the next probe comes in %s, want the half second of the document", got)
+	}
+	h = health{}
+	h.succeeded()
+	if got := h.every(5 * time.Second); got != 5*time.Second {
+		t.Errorf("the next probe of one that answers comes in %s, want 5s", got)
+	}
+}
+
+// What the last probe found is known while it is so, and no more of it than a line.
+func TestWhyOfProbes(t *testing.T) {
+	var h health
+	h.probed(time.Now(), errors.New(strings.Repeat("é", 200)))
+	if want := strings.Repeat("é", mostWhy/2); h.why != want {
+		t.Errorf("got %q", h.why)
+	}
+	h.probed(time.Now(), errors.New("x"+strings.Repeat("é", 200)))
+	if want := "x" + strings.Repeat("é", mostWhy/2-1); h.why != want {
+		t.Errorf("got %q, cut inside a character", h.why)
+	}
+	if h.probed(time.Now(), nil); h.because() != "" {
+		t.Errorf("after a good probe: %q", h.because())
+	}
+	// Of one that was ejected it is the last failure, until it is taken back; of one that is down, what the probe found.
+	for range failuresToEject {
+		h.failed(begin, "cannot connect", yes)
+	}
+	if h.failed(begin, "reset", yes); h.state() != "ejected" || h.because() != "reset" {
+		t.Errorf("%s because of %q", h.state(), h.because())
+	}
+	for range probesToTakeDown {
+		h.probed(begin, errProbe)
+	}
+	if h.state() != "down" || h.because() != errProbe.Error() {
+		t.Errorf("%s because of %q", h.state(), h.because())
+	}
+	if h.probed(begin.Add(time.Hour), nil); h.state() != "up" || h.because() != "" {
+		t.Errorf("%s because of %q", h.state(), h.because())
 	}
 }

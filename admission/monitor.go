@@ -29,7 +29,9 @@ func (d *Desk) report(url string, change func(*health)) {
 	if before == after {
 		return
 	}
-	d.logger.Warn("endpoint is "+after, "endpoint", e.endpoint.ID, "url", url, "pool", e.endpoint.Pool, "was", before)
+	e.since = time.Now()
+	d.logger.Warn("endpoint is "+after, "endpoint", e.endpoint.ID, "url", url, "pool", e.endpoint.Pool, "was", before,
+		"why", e.health.because())
 	if e.pool != nil {
 		e.pool.permits.SetUsable(url, e.health.usable())
 	}
@@ -65,6 +67,7 @@ func (d *Desk) recallLocked() {
 		slices.SortFunc(ejected, func(a, b *engine) int { return a.health.until.Compare(b.health.until) })
 		for i := 0; p != nil && 2*(len(ejected)-i) > all[p]; i++ {
 			ejected[i].health.recall()
+			ejected[i].since = time.Now()
 		}
 	}
 }
@@ -170,7 +173,7 @@ func (d *Desk) untilNextProbe(e *engine) time.Duration {
 		e.due = false
 		return 0
 	}
-	interval := e.endpoint.Health.Interval.Std()
+	interval := e.health.every(e.endpoint.Health.Interval.Std())
 	wait := interval - interval/10 + rand.N(max(interval/5, 1))
 	if e.health.ejected {
 		wait = min(wait, time.Until(e.health.until))
@@ -192,7 +195,7 @@ func (d *Desk) Departed() []string {
 	var keys []string
 	for _, e := range d.engines {
 		key := string(fleet.KindEndpoint) + "/" + e.endpoint.Colo + "/" + e.endpoint.ID
-		if e.pool != nil && e.health.down && slices.Contains(d.suspects, key) {
+		if e.pool != nil && e.health.down && e.health.failsProbes() && slices.Contains(d.suspects, key) {
 			keys = append(keys, key)
 		}
 	}

@@ -31,6 +31,7 @@ type Grant struct {
 	Endpoint *fleet.Endpoint
 
 	before time.Duration // waited for permits that were of no use
+	at     time.Time     // when it was granted; only of an endpoint that finds its own limit
 }
 
 // Queued returns how long the request waited in all.
@@ -55,7 +56,7 @@ func (p *Pool) Acquire(ctx context.Context, r permits.Request) (Grant, error) {
 		}
 		e, ok := (*p.endpoints.Load())[permit.Endpoint()]
 		if ok && p.desk.right.Held() {
-			return Grant{Permit: permit, Endpoint: e, before: before}, nil
+			return newGrant(permit, e, before), nil
 		}
 		// Between the grant and here, the endpoint was removed: take another. Or the process was stopped for so long that
 		// somebody else may have granted the same slot.
@@ -66,27 +67,30 @@ func (p *Pool) Acquire(ctx context.Context, r permits.Request) (Grant, error) {
 	}
 }
 
+func newGrant(permit permits.Permit, e *fleet.Endpoint, before time.Duration) Grant {
+	g := Grant{Permit: permit, Endpoint: e, before: before}
+	if e.Auto != nil {
+		g.at = time.Now()
+	}
+	return g
+}
+
 // Succeeded says that e answered as it should.
 func (p *Pool) Succeeded(e *fleet.Endpoint) {
 	p.desk.report(e.URL, func(h *health) { h.succeeded() })
 }
 
 // Failed says that e could not be reached, answered with an error of its own, or cut its answer. What a client did
-// wrong, a cancellation and "full" are no failures.
-func (p *Pool) Failed(e *fleet.Endpoint) {
+// wrong, a cancellation and "full" are no failures. why is for people, and must say nothing of a request.
+func (p *Pool) Failed(e *fleet.Endpoint, why string) {
 	now := time.Now()
 	p.desk.report(e.URL, func(h *health) {
-		h.failed(now, func() bool { return p.desk.mayEjectLocked(p) })
+		h.failed(now, why, func() bool { return p.desk.mayEjectLocked(p) })
 	})
 }
 
 // Refuse makes the refusal of a request that an endpoint would not take though it had a permit.
-func (p *Pool) Refuse(reason Reason) *Refusal { return p.permits.Refuse(reason) }
-
-// Full says that e has no slot though we counted one: nothing is sent there for a moment.
-func (p *Pool) Full(e *fleet.Endpoint) {
-	p.permits.MarkFull(e.URL, time.Now().Add(fullFor))
-}
+func (p *Pool) Refuse(r *Request, reason Reason) *Refusal { return p.permits.Refuse(r, reason) }
 
 // idle reports whether nothing runs or waits.
 func (p *Pool) idle() bool {

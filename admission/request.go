@@ -4,10 +4,12 @@ import "colonnade/permits"
 
 // What callers of [Pool.Acquire] speak of; see package permits.
 type (
-	Request = permits.Request
-	Refusal = permits.Refusal
-	Reason  = permits.Reason
-	Band    = permits.Band
+	Request  = permits.Request
+	Progress = permits.Progress
+	Refusal  = permits.Refusal
+	Reason   = permits.Reason
+	Band     = permits.Band
+	Used     = permits.Used
 )
 
 // The bands of requests, and the reasons that callers tell apart.

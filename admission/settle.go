@@ -16,6 +16,7 @@ const settleEvery = 50 * time.Millisecond
 func (d *Desk) resettle() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	d.tickLocked(time.Now())
 	if d.settling {
 		d.settleLocked()
 	}
@@ -33,7 +34,7 @@ func (d *Desk) settleLocked() {
 	for _, p := range d.pools {
 		endpoints := placed[p]
 		p.endpoints.Store(&endpoints)
-		p.setEndpoints(endpoints, func(url string) int {
+		p.setEndpointsLocked(endpoints, func(url string) int {
 			if owner[url] == p {
 				return held[url].without(p)
 			}
@@ -46,7 +47,7 @@ func (d *Desk) settleLocked() {
 	held, _ = d.heldLocked()
 	d.settling = false
 	for _, p := range d.pools {
-		p.setEndpoints(placed[p], func(url string) int {
+		p.setEndpointsLocked(placed[p], func(url string) int {
 			others := held[url].without(p)
 			d.settling = d.settling || others > 0
 			return others
@@ -102,11 +103,12 @@ func (d *Desk) heldLocked() (held map[string]holders, owner map[string]*Pool) {
 	return held, owner
 }
 
-// setEndpoints tells the permits about the pool's endpoints, and how many slots of each others have taken.
-func (p *Pool) setEndpoints(endpoints map[string]*fleet.Endpoint, taken func(url string) int) {
+// setEndpointsLocked tells the permits about the pool's endpoints, and how many slots of each others have taken.
+func (p *Pool) setEndpointsLocked(endpoints map[string]*fleet.Endpoint, taken func(url string) int) {
 	list := make([]permits.Endpoint, 0, len(endpoints))
 	for url, e := range endpoints {
-		list = append(list, permits.Endpoint{ID: url, Concurrency: e.Concurrency, Taken: taken(url), Weight: e.Weight})
+		slots := p.desk.engines[url].slots()
+		list = append(list, permits.Endpoint{ID: url, Concurrency: slots, Taken: taken(url), Weight: e.Weight})
 	}
 	slices.SortFunc(list, func(a, b permits.Endpoint) int { return strings.Compare(a.ID, b.ID) })
 	p.permits.SetEndpoints(list)

@@ -1,6 +1,10 @@
 package admission
 
-import "colonnade/permits"
+import (
+	"time"
+
+	"colonnade/permits"
+)
 
 // State is one pool as metrics and debug pages show it.
 type State struct {
@@ -23,15 +27,29 @@ type State struct {
 type EndpointState struct {
 	ID          string `json:"id"` // empty once no document names it
 	URL         string `json:"url"`
-	State       string `json:"state"` // up, down or ejected; gone once no document names it
-	Concurrency int    `json:"concurrency"`
+	State       string `json:"state"`       // up, down or ejected; gone once no document names it
+	Concurrency int    `json:"concurrency"` // the limit in force
 	Held        int    `json:"held"`
-	Full        bool   `json:"full"` // the engine said so a moment ago
+	Taken       int    `json:"taken"` // slots that another pool still holds
+	Full        bool   `json:"full"`  // the engine said so a moment ago
+
+	StateSeconds *float64 `json:"state_seconds"` // for how long State has been so; null: since the server knows it
+	Why          string   `json:"why,omitempty"` // what the last health check found; of an ejected one, the last failure
+
+	Auto *AutoState `json:"auto,omitempty"` // of a limit that is found; without it Concurrency is the document's
+}
+
+// AutoState is what is known of an endpoint that finds its own limit.
+type AutoState struct {
+	Min     int    `json:"min"`
+	Max     int    `json:"max"`
+	Samples uint64 `json:"samples"` // answers that have shown anything
 }
 
 // State reads the pool's state.
-func (p *Pool) State() State {
-	snapshot := p.permits.Snapshot()
+func (p *Pool) State() State { return p.state(p.permits.Snapshot()) }
+
+func (p *Pool) state(snapshot permits.Snapshot) State {
 	s := State{
 		Pool: p.name, Limit: snapshot.Limit, Held: snapshot.Held, Free: snapshot.Free, Queued: snapshot.Queued,
 		Draining: snapshot.Draining, RatePerSecond: snapshot.Rate, FullSeconds: snapshot.Full.Seconds(),
@@ -42,17 +60,35 @@ func (p *Pool) State() State {
 		s.ExpectedMillis = &ms
 	}
 	documents := *p.endpoints.Load()
+	now := time.Now()
 	p.desk.mu.Lock()
 	defer p.desk.mu.Unlock()
 	for _, e := range snapshot.Endpoints {
-		state := EndpointState{URL: e.ID, State: "gone", Concurrency: e.Concurrency, Held: e.Held, Full: e.Full}
+		state := EndpointState{
+			URL: e.ID, State: "gone", Concurrency: e.Concurrency, Held: e.Held, Taken: e.Taken, Full: e.Full,
+		}
 		if doc, ok := documents[e.ID]; ok {
 			state.ID = doc.ID
+			if a := doc.Auto; a != nil {
+				state.Auto = &AutoState{Min: a.Min, Max: a.Max}
+			}
 			if engine, ok := p.desk.engines[e.ID]; ok {
-				state.State = engine.health.state()
+				engine.describe(&state, now)
 			}
 		}
 		s.Endpoints = append(s.Endpoints, state)
 	}
 	return s
+}
+
+// describe says how the engine is. The caller holds the desk's mutex.
+func (e *engine) describe(s *EndpointState, now time.Time) {
+	s.State, s.Why = e.health.state(), e.health.because()
+	if !e.since.IsZero() {
+		seconds := max(0, now.Sub(e.since).Seconds())
+		s.StateSeconds = &seconds
+	}
+	if s.Auto != nil && e.found != nil {
+		s.Auto.Samples = e.found.samples
+	}
 }

@@ -14,7 +14,7 @@ max_body: 16MiB
 `
 	builtinPool = `
 permits: {shards: 1, max_share: 1.0}
-queue: {discipline: fair, cost: requests, limit: 256, per_account: 64, bytes: 64MiB, max_wait: 10s, spill_wait: 250ms, promote_after: 5s}
+queue: {discipline: fair, cost: tokens, limit: 256, per_account: 64, bytes: 64MiB, max_wait: 10s, spill_wait: 250ms, promote_after: 5s}
 balance: {policy: least_loaded}
 `
 	builtinEndpoint = `

@@ -39,7 +39,7 @@ forward_headers: [X-Trace-Id]
 	f("models/meta-llama/Llama:free@1+x", "{}")
 	f("pools/llama-3.1-8b", `
 permits: {per_endpoint: 16, shards: 1, max_share: 1.0}
-queue: {discipline: fair, cost: requests, limit: 256, per_account: 64, bytes: 64MiB, max_wait: 10s, spill_wait: 250ms, promote_after: 5s}
+queue: {discipline: fair, cost: tokens, limit: 256, per_account: 64, bytes: 64MiB, max_wait: 10s, spill_wait: 250ms, promote_after: 5s}
 balance: {policy: least_loaded} # a comment
 `)
 	f("pools/p", "queue: {limit: 0, per_account: 0, bytes: 0, max_wait: 0, spill_wait: 0s}")
@@ -136,6 +136,8 @@ func TestCheckRejects(t *testing.T) {
 	f("models/m", "aliases: [a, null]", "aliases[1]: null")
 	f("pools/p", "Queue: {limit: 1}", "Queue: unknown field; accepted here: permits, queue, balance")
 	f("pools/p", "queue: {lenght: 3}", "queue.lenght: unknown field; accepted here: discipline, cost, limit")
+	f("accounts/a", "limits: {concurency: 3}", "limits.concurency: unknown field; accepted here: concurrent")
+	f("accounts/a", "limits: {concurency: 3, tokens_per_minute: 4}", "limits.")
 	f("models/m", "routing: {steps: [{pick: order}, {within: 20ms}]}", "routing.steps[1].within: unknown field; accepted here: colos, regions, pick, attempts")
 	f("colos/ams", "servers: [a]", "servers: unknown field")
 	f("pools/p", "version: 0", "version: 0: must be a whole number")
@@ -181,7 +183,7 @@ func TestCheckRejects(t *testing.T) {
 	f("pools/x", "queue: {bytes: -1}", `queue.bytes: -1: must be a size`)
 	f("pools/x", "queue: {bytes: 65GiB}", `queue.bytes: "65GiB": must be at most 64GiB`)
 	f("pools/x", "queue: {bytes: 9223372036854775807GiB}", `queue.bytes: "9223372036854775807GiB": must be a size`)
-	f("pools/x", "queue: {cost: tokens}", `queue.cost: "tokens": must be requests in this version`)
+	f("pools/x", "queue: {cost: neurons}", `queue.cost: "neurons": must be one of requests, tokens`)
 	f("pools/x", "queue: {discipline: lifo}", `queue.discipline: "lifo": must be one of fifo, fair`)
 	f("pools/x", "balance: {policy: least_latency}", `balance.policy: "least_latency": must be one of least_loaded, round_robin`)
 	f("pools/x", "permits: {shards: 2}", "permits.shards: 2: must be 1 in this version")

@@ -18,6 +18,9 @@ type decoder struct {
 	checked bool // the rules were checked before, layer by layer
 }
 
+// saidInWord is what a whole number is whose field has the word of its tag "or" instead. No range includes it.
+const saidInWord = -1
+
 // decode fills out, which points to a zero struct.
 func (d decoder) decode(tree map[string]any, out any) *fieldError {
 	return d.structure(tree, reflect.ValueOf(out).Elem())
@@ -57,14 +60,19 @@ func jsonName(tag reflect.StructTag) string {
 
 // unknown names the first field of tree that t does not have. It does not show the value: nobody knows what it is.
 func unknown(tree map[string]any, t reflect.Type) *fieldError {
-	var accepted []string
+	var known, accepted []string
 	for i := range t.NumField() {
-		if name := jsonName(t.Field(i).Tag); name != "-" {
+		name := jsonName(t.Field(i).Tag)
+		if name == "-" {
+			continue
+		}
+		known = append(known, name)
+		if t.Field(i).Type != reflect.TypeFor[unenforced]() {
 			accepted = append(accepted, name)
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(tree)) {
-		if !slices.Contains(accepted, name) {
+		if !slices.Contains(known, name) {
 			return (&fieldError{Reason: "unknown field; accepted here: " + strings.Join(accepted, ", ")}).in(fieldName(name))
 		}
 	}
@@ -73,6 +81,10 @@ func unknown(tree map[string]any, t reflect.Type) *fieldError {
 
 // value decodes one value and checks it.
 func (d decoder) value(tree any, out reflect.Value, tag reflect.StructTag) *fieldError {
+	if word := tag.Get("or"); word != "" && tree == word {
+		out.SetInt(saidInWord)
+		return nil
+	}
 	err := d.convert(tree, out, tag)
 	if err == nil && !d.checked {
 		err = checkRules(out, tag)
@@ -105,7 +117,11 @@ func (d decoder) convert(tree any, out reflect.Value, tag reflect.StructTag) *fi
 	case reflect.Int:
 		v, ok := tree.(int64)
 		out.SetInt(v)
-		return shape(ok, "must be a whole number, without quotes, point or exponent")
+		reason := "must be a whole number, without quotes, point or exponent"
+		if word := tag.Get("or"); word != "" {
+			reason += "; or " + word
+		}
+		return shape(ok, reason)
 	case reflect.Float64:
 		v, ok := tree.(float64)
 		if i, whole := tree.(int64); whole {

@@ -16,7 +16,9 @@ type document struct {
 	id    identity
 	tree  map[string]any // without version
 	newer bool
-	built any // the noun made of it and the layers below it; nil = to be made
+
+	revision int64 // of the store, when this version was put
+	built    any   // the noun made of it and the layers below it; nil = to be made
 }
 
 // parseDocument reads a document and checks it on its own.
@@ -71,6 +73,12 @@ func (doc *document) check() *fieldError {
 			return err
 		}
 		return a.checkKeys()
+	case KindEndpoint:
+		var e Endpoint
+		if err := d.decode(doc.tree, &e); err != nil {
+			return err
+		}
+		return e.checkAuto()
 	}
 	return d.decode(doc.tree, doc.id.blank())
 }
@@ -122,7 +130,7 @@ func (doc *document) checkDefaults() *fieldError {
 	if err := d.decode(all.Pool, &Pool{}).in("pool"); err != nil {
 		return err
 	}
-	if err := d.decode(all.Endpoint, &Endpoint{}).in("endpoint"); err != nil {
+	if err := d.checkEndpointLayer(all.Endpoint).in("endpoint"); err != nil {
 		return err
 	}
 	for _, engine := range slices.Sorted(maps.Keys(all.Engines)) {
@@ -140,7 +148,16 @@ func (d decoder) checkEngine(engine string, tree layer) *fieldError {
 	if _, present := tree["engine"]; present {
 		return &fieldError{Field: "engine", Reason: fmt.Sprintf("these are the defaults of %s; leave the field out", engine)}
 	}
-	return d.decode(tree, &Endpoint{})
+	return d.checkEndpointLayer(tree)
+}
+
+// checkEndpointLayer checks defaults of endpoints. They may bound those that find their limit without saying that all do.
+func (d decoder) checkEndpointLayer(tree layer) *fieldError {
+	var e Endpoint
+	if err := d.decode(tree, &e); err != nil {
+		return err
+	}
+	return e.Auto.check().in("auto")
 }
 
 func (a *Account) checkKeys() *fieldError {

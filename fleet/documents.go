@@ -45,11 +45,16 @@ func (d *Documents) Put(key string, value []byte, revision int64) error {
 	delete(d.yielding, key)
 	doc, ferr := parseDocument(key, value)
 	if ferr != nil {
-		_, lastGood := d.good[key]
-		d.rejected[key] = ferr.rejection(key, revision, lastGood)
+		good, lastGood := d.good[key]
+		r := ferr.rejection(key, revision, lastGood)
+		if lastGood {
+			r.InForce = good.revision
+		}
+		d.rejected[key] = r
 		return ferr.invalid(key, revision)
 	}
 	delete(d.rejected, key)
+	doc.revision = revision
 	d.good[key] = doc
 	d.forget(doc.id.Kind)
 	return nil

@@ -55,7 +55,7 @@ func TestBuiltinPool(t *testing.T) {
 		Name:    "p",
 		Permits: fleet.PoolPermits{Shards: 1, MaxShare: 1},
 		Queue: fleet.Queue{
-			Discipline: fleet.DisciplineFair, Cost: fleet.CostRequests, Limit: 256, PerAccount: 64, Bytes: 64 * fleet.MiB,
+			Discipline: fleet.DisciplineFair, Cost: fleet.CostTokens, Limit: 256, PerAccount: 64, Bytes: 64 * fleet.MiB,
 			MaxWait: seconds(10), SpillWait: fleet.Duration(250 * time.Millisecond), PromoteAfter: seconds(5),
 		},
 		Balance: fleet.Balance{Policy: fleet.PolicyLeastLoaded},
@@ -85,6 +85,24 @@ func TestShareOfRealtimePools(t *testing.T) {
 	f(0.25, "models/a", talk, "pools/p", "permits: {max_share: 0.25}")
 	f(0.8, "models/a", talk, "defaults", "pool: {permits: {max_share: 0.8}}")
 	f(1, "pools/p", "{}")
+}
+
+// Who waits in a lower band has a turn before the wait is over, unless a document says otherwise.
+func TestPromoteAfterIsLessThanMaxWait(t *testing.T) {
+	f := func(want time.Duration, docs ...string) {
+		t.Helper()
+		if got := documents(t, docs...).Table().Pool("p").Queue.PromoteAfter.Std(); got != want {
+			t.Errorf("%q: promote_after %v, want %v", docs, got, want)
+		}
+	}
+	f(5*time.Second, "pools/p", "{}")
+	f(5*time.Second, "pools/p", "queue: {max_wait: 1m}")
+	f(1500*time.Millisecond, "pools/p", "queue: {max_wait: 3s}")
+	f(1500*time.Millisecond, "defaults", "pool: {queue: {max_wait: 3s}}")
+	f(1500*time.Millisecond, "defaults", "pool: {queue: {max_wait: 3s}}", "pools/p", "queue: {limit: 7}")
+	f(4*time.Second, "pools/p", "queue: {max_wait: 3s, promote_after: 4s}")
+	f(4*time.Second, "pools/p", "queue: {max_wait: 3s}", "defaults", "pool: {queue: {promote_after: 4s}}")
+	f(0, "pools/p", "queue: {promote_after: 0s}")
 }
 
 func TestBuiltinEndpoints(t *testing.T) {
@@ -285,7 +303,7 @@ func TestLastGoodKept(t *testing.T) {
 		t.Errorf("table %+v", table)
 	}
 	want := []fleet.Rejection{
-		{Key: "models/m", Revision: 7, Field: "retry.errors", Reason: "must be at least 0", LastGood: true},
+		{Key: "models/m", Revision: 7, Field: "retry.errors", Reason: "must be at least 0", LastGood: true, InForce: 1},
 		{Key: "pools/p", Revision: 8, Field: "queue", Reason: "must be a map"},
 	}
 	if !reflect.DeepEqual(table.Rejected, want) {

@@ -13,7 +13,8 @@ type Endpoint struct {
 	URL         string            `json:"url" is:"url" need:"yes" own:"yes"` // http or https, in normal form, without a trailing /v1 or slash
 	Engine      string            `json:"engine" oneof:"vllm sglang tgi tei llamacpp ollama triton openai"`
 	Pool        string            `json:"pool" is:"name" need:"yes" own:"yes"`
-	Concurrency int               `json:"concurrency" range:"0,10000"` // slots; 0 = no request is sent there
+	Concurrency int               `json:"concurrency" range:"0,10000" or:"auto"` // slots; 0 = no request is sent there; with Auto, the most
+	Auto        *Auto             `json:"auto,omitempty"`                        // nil unless the document says concurrency: auto
 	Weight      int               `json:"weight" range:"1,1000"`
 	Names       map[string]string `json:"names,omitempty" keys:"name" is:"word"`             // model → what this engine calls it
 	Paths       map[string]string `json:"paths,omitempty" keys:"path" is:"path"`             // our path → the engine's

@@ -18,6 +18,8 @@ func FuzzCheck(f *testing.F) {
 		{"pools/p", `{"queue": {"limit": 0, "max_wait": "1s"}}`, "pool: {permits: {per_endpoint: 4}}"},
 		{"endpoints/ams/e", endpointHead + "concurrency: 0\nnames: {m: n}\npaths: {/a: /b}\ncredential: env:X", "engines: {openai: {concurrency: 3, names: {x: y}}}"},
 		{"accounts/a", "models: []\nkeys: [{id: k, sha256: '" + strings.Repeat("ab", 32) + "', expires: 2026-01-31T12:00:00.5+01:00}]", "version: 2\nfuture: 1"},
+		{"endpoints/ams/e", endpointHead + "concurrency: auto\nauto: {min: 4, max: 64}", "endpoint: {auto: {min: 2, max: 3}}"},
+		{"endpoints/ams/e", endpointHead + "engine: vllm", "engines: {vllm: {concurrency: auto, auto: {min: 7, max: 7}}}\npool: {permits: {per_endpoint: 9}}"},
 		{"colos/ams", "labels: {a: 'b c'}\nposition: {lat: 1.5, lon: -3}", "origins: ['https://x']"},
 		{"servers/ams/s", "{address: 'h:1', boot: b, protocol: {min: 1, max: 3}, z: 1, pools: {p: 1}}", "{}"},
 		{"entries/e", "address: h:1", "endpoint: {health: {path: /x}}"},

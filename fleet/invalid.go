@@ -32,7 +32,8 @@ type Rejection struct {
 	Revision int64  `json:"revision"`
 	Field    string `json:"field,omitempty"`
 	Reason   string `json:"reason"`
-	LastGood bool   `json:"last_good"` // an earlier version stays in force
+	LastGood bool   `json:"last_good"`          // an earlier version stays in force
+	InForce  int64  `json:"in_force,omitempty"` // its revision
 }
 
 // fieldError is an InvalidError that does not know its document. Errors grow from the inside: see in.

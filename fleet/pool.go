@@ -5,6 +5,7 @@ const (
 	DisciplineFIFO    = "fifo"
 	DisciplineFair    = "fair"
 	CostRequests      = "requests"
+	CostTokens        = "tokens"
 	PolicyLeastLoaded = "least_loaded"
 	PolicyRoundRobin  = "round_robin"
 )
@@ -27,13 +28,13 @@ type PoolPermits struct {
 // Queue says who may wait, and how long.
 type Queue struct {
 	Discipline   string   `json:"discipline" oneof:"fifo fair"`
-	Cost         string   `json:"cost" oneof:"requests"`
+	Cost         string   `json:"cost" oneof:"requests tokens"`
 	Limit        int      `json:"limit" range:"0,100000"`       // requests that wait; 0 = none may
 	PerAccount   int      `json:"per_account" range:"0,100000"` // of these, of one account
 	Bytes        Bytes    `json:"bytes" range:"0,64GiB"`        // bodies of all that wait
 	MaxWait      Duration `json:"max_wait" range:"0s,1h"`
 	SpillWait    Duration `json:"spill_wait" range:"0s,1h"`    // expected wait up to which a request waits while its plan has further colos
-	PromoteAfter Duration `json:"promote_after" range:"0s,1h"` // wait after which lower bands get every eighth grant
+	PromoteAfter Duration `json:"promote_after" range:"0s,1h"` // wait after which lower bands get every eighth grant; default: 5s, or half of MaxWait if that is less
 }
 
 // Balance says how a pool chooses the endpoint of a grant.

@@ -52,8 +52,13 @@ func (r resolver) build(id identity, tree map[string]any) (any, *fieldError) {
 	switch v := out.(type) {
 	case *Model:
 		v.finish()
+	case *Pool:
+		if !r.saysPool(tree, "queue", "promote_after") {
+			v.Queue.PromoteAfter = min(v.Queue.PromoteAfter, v.Queue.MaxWait/2)
+		}
 	case *Endpoint:
 		v.URL, _ = normalURL(v.URL)
+		v.settleAuto(r.guess(v))
 	}
 	return out, nil
 }
@@ -85,6 +90,21 @@ func (r resolver) endpointLayers(builtin, tree map[string]any) map[string]any {
 	return merge(builtin, ofEngine, general, r.under("engines", engine), ofPool, tree)
 }
 
+// guess is the concurrency that e, which is to find its own, has as long as nothing else is known of it: the number of the
+// strongest layer that has one.
+func (r resolver) guess(e *Endpoint) int {
+	if n := r.pool(e.Pool).Permits.PerEndpoint; n > 0 {
+		return n
+	}
+	engine, _ := r.docs.builtin.engines[e.Engine].(map[string]any)
+	for _, layer := range []map[string]any{r.under("engines", e.Engine), r.under("endpoint"), engine} {
+		if n, _ := layer["concurrency"].(int64); n > 0 {
+			return int(n)
+		}
+	}
+	return 1
+}
+
 // pool returns a pool by its document, or else by the defaults.
 func (r resolver) pool(name string) *Pool {
 	if doc, ok := r.docs.good[documentKey(KindPool, name)]; ok {
@@ -103,18 +123,27 @@ const realtimeShare = 0.5
 
 // realtime returns a pool of which all models are realtime.
 func (r resolver) realtime(p *Pool) *Pool {
-	said := func(tree map[string]any) bool {
-		permits, _ := tree["permits"].(map[string]any)
-		_, ok := permits["max_share"]
-		return ok
+	var tree map[string]any
+	if doc := r.docs.good[documentKey(KindPool, p.Name)]; doc != nil {
+		tree = doc.tree
 	}
-	doc := r.docs.good[documentKey(KindPool, p.Name)]
-	if said(r.under("pool")) || doc != nil && said(doc.tree) {
+	if r.saysPool(tree, "permits", "max_share") {
 		return p
 	}
 	own := *p // the other is shared with tables in which it may have other models
 	own.Permits.MaxShare = realtimeShare
 	return &own
+}
+
+// saysPool reports whether a pool's document, or the defaults document, says a field of one of its parts.
+func (r resolver) saysPool(tree map[string]any, part, field string) bool {
+	for _, layer := range []map[string]any{r.under("pool"), tree} {
+		fields, _ := layer[part].(map[string]any)
+		if _, said := fields[field]; said {
+			return true
+		}
+	}
+	return false
 }
 
 // finish fills in what depends on the model's own name, or stands in a list where layers do not reach.

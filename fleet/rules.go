@@ -15,6 +15,7 @@ import (
 //
 //	oneof:"a b"      the texts that this version implements
 //	range:"lo,hi"    bounds of a number, duration or size, both included
+//	or:"auto"        a word that may stand in place of the number
 //	is:"name"        what a text must look like: see checkWord
 //	keys:"name"      the same for the keys of a map
 //	need:"yes"       required

@@ -1,6 +1,7 @@
 package etcd
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -29,26 +30,33 @@ func Apply(ctx context.Context, client *clientv3.Client, prefix string, docs []f
 	return err
 }
 
-// ApplyTelling is [Apply], and returns what the documents that were put, also with an error, have changed of accounts' keys.
-func ApplyTelling(ctx context.Context, client *clientv3.Client, prefix string, docs []fleet.RawDocument) ([]fleet.KeyChange, error) {
+// Applied is what the documents that were put have changed.
+type Applied struct {
+	Same []string          // keys of those that were there already, word for word
+	Keys []fleet.KeyChange // of accounts' keys
+}
+
+// ApplyTelling is [Apply], and returns what has changed, also with an error.
+func ApplyTelling(ctx context.Context, client *clientv3.Client, prefix string, docs []fleet.RawDocument) (Applied, error) {
+	var told Applied
 	if err := checkAll(docs); err != nil {
-		return nil, err
+		return told, err
 	}
 	a := applier{client: client, prefix: prefix}
 	todo, err := a.prepare(ctx, docs)
 	if err != nil {
-		return nil, err
+		return told, err
 	}
-	var changes []fleet.KeyChange
 	for done, tries := 0, 1; done < len(docs); {
 		some := batch(prefix, todo[done:])
-		put, err := a.put(ctx, some)
+		put, same, err := a.put(ctx, some)
 		switch {
 		case err != nil:
 		case put:
+			told.Same = append(told.Same, same...)
 			for _, p := range some {
 				if !p.keys.None() {
-					changes = append(changes, p.keys)
+					told.Keys = append(told.Keys, p.keys)
 				}
 			}
 			done, tries = done+len(some), 1
@@ -61,10 +69,10 @@ func ApplyTelling(ctx context.Context, client *clientv3.Client, prefix string, d
 			err = failed
 		}
 		if err != nil {
-			return changes, fmt.Errorf("cannot put documents (%d of %d were put before): %w", done, len(docs), err)
+			return told, fmt.Errorf("cannot put documents (%d of %d were put before): %w", done, len(docs), err)
 		}
 	}
-	return changes, nil
+	return told, nil
 }
 
 // toPut is a document as it is to be put. An account's is put only in the place of the version that it was made for.
@@ -118,22 +126,28 @@ func (p *toPut) carry(old []byte) (err error) {
 	return err
 }
 
-// put puts documents in one transaction, unless somebody has changed an account among them.
-func (a applier) put(ctx context.Context, docs []toPut) (bool, error) {
-	var same []clientv3.Cmp
+// put puts documents in one transaction, unless somebody has changed an account among them. same are those of which nothing
+// is new.
+func (a applier) put(ctx context.Context, docs []toPut) (done bool, same []string, err error) {
+	var as []clientv3.Cmp
 	var puts []clientv3.Op
 	for _, d := range docs {
 		key := a.prefix + d.Key
 		if d.isAccount {
-			same = append(same, clientv3.Compare(clientv3.ModRevision(key), "=", d.over))
+			as = append(as, clientv3.Compare(clientv3.ModRevision(key), "=", d.over))
 		}
-		puts = append(puts, clientv3.OpPut(key, string(d.Value)))
+		puts = append(puts, clientv3.OpPut(key, string(d.Value), clientv3.WithPrevKV()))
 	}
-	answer, err := commit(ctx, a.client, same, puts)
-	if err != nil {
-		return false, err
+	answer, err := commit(ctx, a.client, as, puts)
+	if err != nil || !answer.Succeeded {
+		return false, nil, err
 	}
-	return answer.Succeeded, nil
+	for i, d := range docs {
+		if old := answer.Responses[i].GetResponsePut().PrevKv; old != nil && bytes.Equal(old.Value, d.Value) {
+			same = append(same, d.Key)
+		}
+	}
+	return true, same, nil
 }
 
 func checkAll(docs []fleet.RawDocument) error {
@@ -152,10 +166,10 @@ func checkAll(docs []fleet.RawDocument) error {
 
 // batch returns the first of the documents, as many as fit into one transaction, at least one.
 func batch(prefix string, docs []toPut) []toPut {
-	bytes := 0
+	size := 0
 	for i, d := range docs {
-		bytes += len(prefix) + len(d.Key) + len(d.Value)
-		if i == MaxTogether || i > 0 && bytes > maxTxnBytes {
+		size += len(prefix) + len(d.Key) + len(d.Value)
+		if i == MaxTogether || i > 0 && size > maxTxnBytes {
 			return docs[:i]
 		}
 	}

@@ -1,0 +1,160 @@
+package admission
+
+import (
+	"math"
+	"math/rand/v2"
+	"time"
+)
+
+// batch is a model of a batch engine in front of which a gradient holds requests back: slots that run side by side and
+// slow each other down beyond a knee, first come first served, and as many requests as a test wants.
+type batch struct {
+	slots  int     // run at once; others wait inside
+	knee   float64 // from so many on they share what there is
+	slope  float64 // what each one costs the others below that
+	prompt func(*rand.Rand) (bytes int, seconds float64)
+	output func(*rand.Rand) (seconds float64)
+	noise  float64 // of the time to the first token, as a deviation of its logarithm
+
+	clients int     // so many send the next when the last is done; or
+	rate    float64 // so many come per second, as a Poisson process; or, if both are 0, there is always one more
+
+	g     *gradient
+	rand  *rand.Rand
+	now   float64 // seconds
+	next  float64 // arrival
+	wait  int     // arrivals that wait in front
+	run   []*simRequest
+	in    []*simRequest // wait inside, oldest first
+	held  int
+	fixed int // limit without a gradient
+
+	done   int
+	limits []int     // at each completion
+	ttfts  []float64 // of each first token
+	ends   []float64
+}
+
+type simRequest struct {
+	sample
+	at      float64
+	prefill float64 // seconds of work left
+	decode  float64
+}
+
+func instant(s float64) time.Time {
+	return time.Unix(1e9, 0).Add(time.Duration(s * float64(time.Second)))
+}
+
+func newBatch(g *gradient, slots int) *batch {
+	return &batch{
+		slots: slots, knee: math.Inf(1), g: g, rand: rand.New(rand.NewPCG(1, 2)),
+		prompt: func(*rand.Rand) (int, float64) { return 2000, 0.2 },
+		output: func(r *rand.Rand) float64 { return 2 + 6*r.Float64() },
+		noise:  0.2,
+	}
+}
+
+func (b *batch) limit() int {
+	if b.g == nil {
+		return b.fixed
+	}
+	return b.g.slots()
+}
+
+func (b *batch) slow() float64 {
+	n := float64(len(b.run))
+	return (1 + b.slope*n) * max(1, n/b.knee)
+}
+
+// advance lets so many seconds pass.
+func (b *batch) advance(seconds float64) *batch {
+	for end := b.now + seconds; b.now < end; {
+		b.arrive()
+		slow, step := b.slow(), end-b.now
+		for _, q := range b.run {
+			step = min(step, q.left()*slow)
+		}
+		if b.rate > 0 {
+			step = min(step, b.next-b.now)
+		}
+		step = max(step, 1e-9)
+		b.now += step
+		if b.g != nil {
+			b.g.tick(instant(b.now))
+		}
+		b.work(step / slow)
+	}
+	return b
+}
+
+func (q *simRequest) left() float64 {
+	if q.prefill > 0 {
+		return q.prefill
+	}
+	return q.decode
+}
+
+// arrive grants what can be granted, and starts what can be started.
+func (b *batch) arrive() {
+	for b.rate > 0 && b.next <= b.now {
+		b.wait++
+		b.next += b.rand.ExpFloat64() / b.rate
+	}
+	for b.held < b.limit() && (b.rate > 0 && b.wait > 0 || b.rate == 0 && (b.clients == 0 || b.held < b.clients)) {
+		b.wait--
+		b.held++
+		q := &simRequest{at: b.now}
+		q.input, q.prefill = b.prompt(b.rand)
+		q.prefill *= math.Exp(b.noise * b.rand.NormFloat64())
+		q.decode = b.output(b.rand)
+		q.granted, q.held = instant(b.now), b.held
+		b.in = append(b.in, q)
+	}
+	for len(b.run) < b.slots && len(b.in) > 0 {
+		b.run, b.in = append(b.run, b.in[0]), b.in[1:]
+	}
+}
+
+// work has every request that runs do so much.
+func (b *batch) work(amount float64) {
+	const tiny = 1e-7
+	left := b.run[:0]
+	for _, q := range b.run {
+		switch {
+		case q.prefill > amount+tiny:
+			q.prefill -= amount
+		case q.prefill > 0:
+			q.prefill = 0
+			b.first(q)
+		case q.decode > amount+tiny:
+			q.decode -= amount
+		default:
+			b.held--
+			b.done++
+			b.limits, b.ends = append(b.limits, b.limit()), append(b.ends, b.now)
+			continue
+		}
+		left = append(left, q)
+	}
+	b.run = left
+}
+
+func (b *batch) first(q *simRequest) {
+	b.ttfts = append(b.ttfts, b.now-q.at)
+	if b.g != nil {
+		q.took = time.Duration((b.now - q.at) * float64(time.Second))
+		b.g.observe(instant(b.now), q.sample)
+	}
+}
+
+// settled is the mean, least and most of the limits of the last so many completions.
+func (b *batch) settled(n int) (mean float64, least, most int) {
+	last := b.limits[max(0, len(b.limits)-n):]
+	least = math.MaxInt
+	for _, l := range last {
+		mean += float64(l) / float64(len(last))
+		least, most = min(least, l), max(most, l)
+	}
+	return mean, least, most
+}
