@@ -23,7 +23,7 @@ const holdBack = 50 * time.Millisecond
 type call struct {
 	*forwarding.Custody
 	entry *Entry
-	rc    *fasthttp.RequestCtx // valid until the handler returns
+	rc    *fasthttp.RequestCtx // valid until the answer is written; but for one that is relayed, until the handler returns
 
 	id       string // ours
 	clientID string // the client's, as a label
@@ -39,7 +39,9 @@ type call struct {
 	firstBy   time.Time // by when the client wants a first byte; zero = any time
 	end       time.Time // of the whole request
 	priority  string
-	budgeted  bool // it pays into the budget of retries: not before it is worth a try
+	events    bool                // the client wants to know how its request waits
+	prelude   *forwarding.Prelude // how it is told, from announce on
+	budgeted  bool                // it pays into the budget of retries: not before it is worth a try
 	tries     *tries
 	answer    *forwarding.Answer // of the last try
 	path      []string           // servers tried

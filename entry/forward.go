@@ -3,6 +3,7 @@ package entry
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strconv"
 	"time"
 
@@ -32,6 +33,7 @@ func (c *call) forward(to try) (*forwarding.Answer, error) {
 		WaitBelow:       forwarding.Millis(to.below),
 		Waited:          forwarding.Millis(c.waited),
 		Total:           forwarding.Millis(max(c.end.Sub(began)-holdBack, time.Millisecond)),
+		Events:          c.prelude != nil,
 	}
 	if !c.firstBy.IsZero() {
 		hop.FirstByte = forwarding.Millis(max(c.firstBy.Sub(began)-holdBack, time.Millisecond))
@@ -41,10 +43,10 @@ func (c *call) forward(to try) (*forwarding.Answer, error) {
 		Audience: to.Home.Node, Method: method, Path: c.route.Path, Body: c.raw,
 	}, began)
 	if err != nil {
-		return nil, &forwarding.ExchangeError{Phase: forwarding.PhaseConnect, Err: err}
+		return nil, &forwarding.ExchangeError{Phase: forwarding.PhaseConnect, Err: fmt.Errorf("%w: %w", errNotSigned, err)}
 	}
 	c.path = append(c.path, to.Home.Node)
-	answer, err := c.entry.transport.Do(c.Context, &forwarding.Request{
+	r := forwarding.Request{
 		Target:    c.entry.config.Peers.Target(to.Home.Address, identityOf(to.Home)),
 		Method:    method,
 		Path:      path,
@@ -55,10 +57,18 @@ func (c *call) forward(to try) (*forwarding.Answer, error) {
 		FirstByte: c.untilFirstBy(began),
 		Idle:      c.idle(),
 		End:       c.end,
-	}, forwarding.Shape{API: c.route.API})
+	}
+	if c.prelude != nil {
+		c.prelude.Elsewhere()
+		r.Progress, r.Pulse = c.prelude.Progress, c.prelude.Pulse
+	}
+	answer, err := c.entry.transport.Do(c.Context, &r, forwarding.Shape{API: c.route.API})
 	c.firstByte = time.Now()
 	return answer, err
 }
+
+// errNotSigned is a fault of this entry: nobody was asked.
+var errNotSigned = errors.New("the request could not be signed")
 
 // identityOf is who must be met at a server's address.
 func identityOf(s *fleet.Server) forwarding.Identity {
@@ -106,16 +116,28 @@ func (c *call) relay(answer *forwarding.Answer) (streaming bool) {
 		return true
 	}
 	c.headers()
-	relay := &forwarding.Relay{
-		Context: c.Context, Answer: answer, Client: c.rc.Conn(), Stall: c.entry.config.WriteStall, RequestID: c.id,
-		Known: func(end forwarding.End) { c.logStream(answer, end) },
-		Ended: c.leave,
-	}
+	relay := c.newRelay()
+	relay.Answer = answer
 	if forwarding.WriteAnswer(c.rc, answer, relay) {
 		return true
 	}
 	c.logWhole(answer)
 	return false
+}
+
+// newRelay is how the client gets its answer, of which nothing is known yet.
+func (c *call) newRelay() *forwarding.Relay {
+	relay := &forwarding.Relay{
+		Context: c.Context, Client: c.rc.Conn(), Stall: c.entry.config.WriteStall, RequestID: c.id, Ended: c.leave,
+	}
+	relay.Known = func(end forwarding.End) {
+		if relay.Answer == nil {
+			c.logGone(analytics.Outcome(end.Kind))
+			return
+		}
+		c.logStream(relay.Answer, end)
+	}
+	return relay
 }
 
 // headers sets what every answer to a client carries.
@@ -124,6 +146,8 @@ func (c *call) headers() {
 	h.Set(forwarding.HeaderRequestID, c.id)
 	if c.colo != "" {
 		h.Set(forwarding.HeaderColo, c.colo)
+	}
+	if c.colo != "" || c.waited > 0 { // who is refused is told, too, that it has waited
 		h.Set(forwarding.HeaderQueuedMS, strconv.FormatInt(c.waited.Milliseconds(), 10))
 	}
 	h.Set(forwarding.HeaderAttempts, strconv.Itoa(c.attempts))
@@ -139,7 +163,7 @@ func (c *call) refuse(e *openai.Error) {
 // gone ends a request whose context has ended before the first byte: its client has left, unless we are shutting down.
 func (c *call) gone() {
 	e, outcome := openai.Unavailable("draining", time.Second), analytics.OutcomeDrained
-	if errors.Is(context.Cause(c.Context), forwarding.ErrClientGone) {
+	if c.hasLeft() {
 		// It may have closed only its sending side: then it must not take silence for an answer.
 		e, outcome = openai.Unavailable("client_gone", 0), analytics.OutcomeClientGone
 	}
@@ -147,6 +171,9 @@ func (c *call) gone() {
 	c.logGone(outcome)
 	c.rc.SetConnectionClose()
 }
+
+// hasLeft says that the context has ended since the client has gone.
+func (c *call) hasLeft() bool { return errors.Is(context.Cause(c.Context), forwarding.ErrClientGone) }
 
 // verdictError is what a client would be told of a verdict.
 func verdictError(v forwarding.Verdict) *openai.Error {

@@ -13,15 +13,18 @@ import (
 // hintLifetime is how long a colo that was seen full is taken to be full.
 const hintLifetime = 2 * time.Second
 
-// observations is what the answers of colos told about their load.
+// observations is what the answers of colos told about their load, and which colos give none.
 type observations struct {
-	mu   sync.Mutex // guards the field below
-	full map[poolIn]time.Time
+	mu        sync.Mutex // guards the fields below
+	full      map[poolIn]time.Time
+	unreached map[string]Unreached
 }
 
 type poolIn struct{ pool, colo string }
 
-func newObservations() *observations { return &observations{full: map[poolIn]time.Time{}} }
+func newObservations() *observations {
+	return &observations{full: map[poolIn]time.Time{}, unreached: map[string]Unreached{}}
+}
 
 // note takes the header x-colonnade-load of an answer.
 func (o *observations) note(at poolIn, header string, now time.Time) {

@@ -64,23 +64,39 @@ func (c *call) infer(t *fleet.Table) (streaming bool) {
 		return false
 	}
 	c.logBegin()
+	if c.events && c.tries.more() {
+		c.announce()
+		return true
+	}
+	switch answer := c.pursue(); {
+	case answer != nil:
+		return c.relay(answer)
+	case c.Context.Err() != nil:
+		c.gone()
+	default:
+		c.refuse(c.tries.outcome())
+	}
+	return false
+}
+
+// pursue tries one colo after another until one serves the request. It returns nil if none does, or if the request's
+// context has ended.
+func (c *call) pursue() *forwarding.Answer {
 	for {
 		try, ok := c.tries.next()
 		if !ok {
-			c.refuse(c.tries.outcome())
-			return false
+			return nil
 		}
 		answer, err := c.forward(try)
 		c.answer = answer
 		if c.served(try, answer, err) {
-			return c.relay(answer)
+			return answer
 		}
 		if answer != nil {
 			answer.Close()
 		}
 		if c.Context.Err() != nil {
-			c.gone()
-			return false
+			return nil
 		}
 	}
 }
@@ -132,13 +148,10 @@ func (c *call) readBody(t *fleet.Table) (*fleet.Table, *openai.Error) {
 	return now, err
 }
 
-// longestRetryAfter is the most that anybody is told to stay away.
-const longestRetryAfter = 32 * time.Second
-
 // mayRun refuses the requests of an account that may have none running.
 func (c *call) mayRun() *openai.Error {
 	if c.caller.Account.Limits.Concurrent == 0 {
-		return openai.RateLimited("rate_limited", longestRetryAfter)
+		return openai.NothingMayRun()
 	}
 	return nil
 }
@@ -153,6 +166,9 @@ func (c *call) plan(t *fleet.Table) *openai.Error {
 		return err
 	}
 	if c.priority, err = c.readPriority(); err != nil {
+		return err
+	}
+	if c.events, err = c.readEvents(); err != nil {
 		return err
 	}
 	forced := c.header(forwarding.HeaderForceColo)
@@ -198,6 +214,7 @@ func (c *call) served(at try, answer *forwarding.Answer, err error) bool {
 	said := answer.Header(forwarding.HeaderVerdict)
 	if said == "" && answer.Header(forwarding.HeaderAttempts) != "" && !answer.Foreign() {
 		c.colo = at.Colo.Name
+		e.observed.reached(at.Colo.Name)
 		return true
 	}
 	v, err := forwarding.ParseVerdict(said)
@@ -212,9 +229,11 @@ func (c *call) served(at try, answer *forwarding.Answer, err error) bool {
 		}
 		e.config.Logger.Error("colo answered without a verdict that can be read", "request_id", c.id, "colo", at.Colo.Name,
 			"server", at.Home.Node, "status", answer.Status(), "reason", err)
+		e.observed.missed(at.Colo.Name, err, time.Now())
 		c.tries.lostServer(failure, c.retry)
 		return false
 	}
+	e.observed.reached(at.Colo.Name)
 	e.budget.Charge(v.Retries)
 	if v.Number == modelNotFound {
 		c.tries.unknown(openai.ModelNotFound(c.asked))
@@ -226,7 +245,7 @@ func (c *call) served(at try, answer *forwarding.Answer, err error) bool {
 	case forwarding.VerdictMoved:
 		c.tries.moved(verdictError(v))
 	default:
-		c.tries.failed(verdictError(v), v, c.retry)
+		c.tries.failed(c.late(verdictError(v)), v, c.retry)
 		return false
 	}
 	if attempts > 0 {
@@ -250,12 +269,18 @@ func (c *call) failedForward(at try, err error) {
 	}
 	c.entry.metrics.ForwardFailure(at.Colo.Name)
 	c.entry.config.Logger.Warn("forward failed", "request_id", c.id, "colo", at.Colo.Name, "server", at.Home.Node, "reason", err)
+	// One that begins to answer was reached, and one that does not may just be slow. What is for want of something of our own
+	// says nothing of the colo.
+	if failed.Phase != forwarding.PhaseStream && (!failed.Timeout || failed.Phase == forwarding.PhaseConnect) &&
+		!errors.Is(err, errNotSigned) && !forwarding.IsOurs(err) {
+		c.entry.observed.missed(at.Colo.Name, failed, time.Now())
+	}
 	switch {
 	case failed.Phase == forwarding.PhaseConnect:
 		e := openai.Unavailable("no_server", time.Second)
 		c.tries.lostServer(e, c.retry)
 	case failed.Timeout && time.Now().Before(c.end):
-		c.tries.give(openai.InferenceTimeout("first_byte"))
+		c.tries.give(c.late(openai.InferenceTimeout("first_byte")))
 	case failed.Timeout:
 		c.tries.give(openai.InferenceTimeout("total"))
 	case failed.Phase == forwarding.PhaseStream:
@@ -263,6 +288,15 @@ func (c *call) failedForward(at try, err error) {
 	default:
 		c.tries.lostServer(openai.EngineFailed("server_lost"), c.retry)
 	}
+}
+
+// late does not blame the engine for a first byte that did not come within the client's own deadline. The colo was given
+// less by what is held back, and may round that.
+func (c *call) late(e *openai.Error) *openai.Error {
+	if e.Number == 50401 && e.Reason == "first_byte" && !c.firstBy.IsZero() && time.Now().After(c.firstBy.Add(-2*holdBack)) {
+		return openai.OverDeadline()
+	}
+	return e
 }
 
 // retry takes one attempt from the budget.
@@ -279,10 +313,14 @@ func (c *call) recovered(panicked any) {
 	if panicked == nil {
 		return
 	}
+	c.noteCrash(forwarding.Panicked(panicked), string(bytes.TrimSpace(debug.Stack())))
+	c.refuse(openai.Internal())
+}
+
+// noteCrash ends what a panic has left.
+func (c *call) noteCrash(panicked, stack string) {
 	if c.answer != nil {
 		c.answer.Close()
 	}
-	c.entry.config.Logger.Error("handler panicked", "request_id", c.id, "panic", forwarding.Panicked(panicked),
-		"stack", string(bytes.TrimSpace(debug.Stack())))
-	c.refuse(openai.Internal())
+	c.entry.config.Logger.Error("handler panicked", "request_id", c.id, "panic", panicked, "stack", stack)
 }

@@ -63,6 +63,12 @@ func (c *Certificate) notExpired(pair *tls.Certificate, logger *slog.Logger) err
 // Expires is when the certificate in force does.
 func (c *Certificate) Expires() time.Time { return c.files.now().value.Leaf.NotAfter }
 
+// Good is from when until when the certificate in force is.
+func (c *Certificate) Good() (begins, expires time.Time) {
+	leaf := c.files.now().value.Leaf
+	return leaf.NotBefore, leaf.NotAfter
+}
+
 // ServerTLS is how a server speaks that lets anybody in: TLS 1.2 at least, and HTTP/1.1 only.
 func (c *Certificate) ServerTLS() *tls.Config {
 	return &tls.Config{

@@ -36,8 +36,9 @@ type conn struct {
 	edition   uint64 // of what nodes know each other by, at the handshake
 
 	cancelled atomic.Bool
-	idle      time.Duration // longest silence while reading; 0 = none
-	end       time.Time     // of the whole exchange
+	idle      time.Duration        // longest silence while reading; 0 = none
+	end       time.Time            // of the whole exchange
+	pulse     func() time.Duration // see [Request.Pulse]
 }
 
 // cancel wakes the exchange, from any goroutine. The order matters: the flag first, since Read looks at it after it has
@@ -62,13 +63,32 @@ func (c *conn) Read(p []byte) (int, error) {
 			deadline = d
 		}
 	}
-	if err := c.SetReadDeadline(deadline); err != nil {
-		return 0, err
+	for {
+		wake := c.wake()
+		woken := !wake.IsZero() && (deadline.IsZero() || wake.Before(deadline))
+		if !woken {
+			wake = deadline
+		}
+		if err := c.SetReadDeadline(wake); err != nil {
+			return 0, err
+		}
+		if c.cancelled.Load() {
+			return 0, errCancelled
+		}
+		n, err := c.Conn.Read(p)
+		if n == 0 && woken && errors.Is(err, os.ErrDeadlineExceeded) {
+			continue // what has not come may still come in time
+		}
+		return n, err
 	}
-	if c.cancelled.Load() {
-		return 0, errCancelled
+}
+
+// wake is when a silence is to be interrupted for the next pulse; zero is never.
+func (c *conn) wake() time.Time {
+	if c.pulse == nil {
+		return time.Time{}
 	}
-	return c.Conn.Read(p)
+	return time.Now().Add(c.pulse())
 }
 
 // linger closes the connection in two steps: it says that nothing more will be sent, and waits until the other side has

@@ -8,10 +8,8 @@ import (
 	"io"
 	"strconv"
 	"strings"
+	"time"
 )
-
-// maxInterim bounds the 1xx answers before the real one.
-const maxInterim = 8
 
 // errMalformed wraps every answer that breaks HTTP's framing. Its connection is never used again.
 var errMalformed = errors.New("malformed answer")
@@ -29,8 +27,15 @@ type head struct {
 }
 
 // readHead reads one head, and passes over interim (1xx) answers. The error is io.EOF if not a byte came.
-func readHead(br *bufio.Reader) (head, error) {
-	for range maxInterim {
+func readHead(br *bufio.Reader) (head, error) { return readHeadTelling(br, nil) }
+
+// readHeadTelling is readHead, and gives tell what the interim answers of a node of ours say.
+func readHeadTelling(br *bufio.Reader, tell func(Progress)) (head, error) {
+	passed := interims{tell: tell}
+	if tell != nil {
+		passed.began = time.Now()
+	}
+	for {
 		raw, err := peekHead(br)
 		if err != nil {
 			return head{}, err
@@ -39,12 +44,15 @@ func readHead(br *bufio.Reader) (head, error) {
 		if err != nil {
 			return head{}, err
 		}
-		_, _ = br.Discard(len(raw))
+		size := len(raw)
+		_, _ = br.Discard(size)
 		if h.status >= 200 || h.status == 101 {
 			return h, nil
 		}
+		if err := passed.pass(&h, size); err != nil {
+			return head{}, err
+		}
 	}
-	return head{}, fmt.Errorf("%w: more than %d interim answers", errMalformed, maxInterim)
 }
 
 // peekHead waits until a whole head, ended by an empty line, is in the buffer.

@@ -2,9 +2,10 @@ package forwarding
 
 // Headers between nodes, and those that clients send and see.
 const (
-	HeaderHop     = "x-colonnade-hop"
-	HeaderVerdict = "x-colonnade-verdict"
-	HeaderLoad    = "x-colonnade-load"
+	HeaderHop      = "x-colonnade-hop"
+	HeaderVerdict  = "x-colonnade-verdict"
+	HeaderLoad     = "x-colonnade-load"
+	HeaderProgress = "x-colonnade-progress"
 
 	HeaderRequestID    = "x-request-id"
 	HeaderColo         = "x-colonnade-colo"
@@ -16,6 +17,7 @@ const (
 	HeaderShouldRetry  = "x-should-retry"
 
 	HeaderQueue                = "x-colonnade-queue"
+	HeaderQueueEvents          = "x-colonnade-queue-events"
 	HeaderPriority             = "x-colonnade-priority"
 	HeaderDeadlineMS           = "x-colonnade-deadline-ms"
 	HeaderForceColo            = "x-colonnade-force-colo"

@@ -89,6 +89,9 @@ func parseRest(pair *tls.Certificate) (rest []*x509.Certificate) {
 // Expires is when the node's own certificate does.
 func (p *Peers) Expires() time.Time { return p.own.Expires() }
 
+// Good is from when until when it is.
+func (p *Peers) Good() (begins, expires time.Time) { return p.own.Good() }
+
 // edition changes when the node's certificate or the authorities do.
 func (p *Peers) edition() uint64 {
 	if p == nil {

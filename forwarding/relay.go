@@ -54,6 +54,7 @@ type Relay struct {
 	Client    net.Conn
 	Stall     time.Duration // longest time for one write; 0 = 30 s
 	RequestID string        // for error events
+	Passed    func()        // after each piece; nil = nobody wants to know
 	Known     func(End)     // how the answer ends
 	Ended     func()
 
@@ -104,6 +105,9 @@ func (r *Relay) deliver(w io.Writer) (int64, error) {
 			r.end(r.clientGone(err))
 			return r.Answer.size, err
 		}
+		if r.Passed != nil {
+			r.Passed()
+		}
 		if last {
 			_, _ = r.Answer.Next() // lets the connection go: only now, since the piece stood in its buffer
 			return r.Answer.size, nil
@@ -120,6 +124,7 @@ func (r *Relay) follow() {
 		_ = r.Client.SetWriteDeadline(r.hurry())
 	})
 	r.settle = func() {
+		r.settle = nil // also if what comes after should panic: a second time there is nobody to wait for
 		if !stop() {
 			<-woken
 		}
@@ -242,6 +247,7 @@ func (r *Relay) end(e End) {
 		return
 	}
 	r.ended = true
+	defer r.Ended() // also if what comes before should panic
 	if r.settle != nil {
 		r.settle()
 	}
@@ -250,7 +256,6 @@ func (r *Relay) end(e End) {
 	} else {
 		r.Answer.Close()
 	}
-	defer r.Ended() // also if Known should panic
 	r.know(e)
 }
 

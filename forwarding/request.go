@@ -69,6 +69,11 @@ type Request struct {
 	FirstByte time.Duration // from dispatch to the first byte of a stream; 0 = only End holds
 	Idle      time.Duration // longest silence after the first byte
 	End       time.Time     // of the whole exchange
+	// Progress, if there is one, is told what the interim answers of a node of ours say, whose hop token asked for them.
+	Progress func(Progress)
+	// Pulse, if there is one, is called again and again until the first byte, and says after how long of silence it is to
+	// be called at the latest.
+	Pulse func() time.Duration
 	// Linger is how long to wait for the other side to close after a cancellation: for engines, whose slot is free only
 	// then.
 	Linger time.Duration

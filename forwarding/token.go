@@ -48,6 +48,8 @@ type Hop struct {
 	// worth it up to that; 0 = none was named.
 	WaitBelow Millis `json:"below,omitempty"`
 	Waited    Millis `json:"waited,omitempty"` // spent in queues before; part of the one budget for waiting
+	// Events asks for interim answers that say how the request waits: see [Progress].
+	Events bool `json:"ev,omitempty"`
 	// FirstByte is what is left until the client's own deadline for a first byte; 0 is none.
 	FirstByte Millis `json:"fb,omitempty"`
 	// Total is what is left for the whole request.

@@ -120,6 +120,7 @@ func (t *Transport) pop(to Target) *conn {
 // put keeps a connection whose answer was read to its end.
 func (t *Transport) put(to Target, c *conn) {
 	t.releaseReader(c)
+	c.pulse = nil
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.closed || len(t.idle[to]) >= maxIdle {
@@ -169,7 +170,7 @@ func (t *Transport) Do(ctx context.Context, r *Request, s Shape) (*Answer, error
 	}
 	c.br = t.readers.Get().(*bufio.Reader)
 	c.br.Reset(c)
-	c.idle, c.end = 0, r.End
+	c.idle, c.end, c.pulse = 0, r.End, r.Pulse
 
 	a := &Answer{ctx: ctx, transport: t, target: r.Target, conn: c, linger: r.Linger, end: r.End}
 	a.unwatch = context.AfterFunc(ctx, c.cancel)
@@ -244,7 +245,7 @@ func (a *Answer) begin(r *Request, s Shape) error {
 			a.conn.end = by
 		}
 	}
-	h, err := readHead(a.conn.br)
+	h, err := readHeadTelling(a.conn.br, r.Progress)
 	if err != nil {
 		if errors.Is(err, io.EOF) {
 			err = errNoAnswer
@@ -261,7 +262,7 @@ func (a *Answer) begin(r *Request, s Shape) error {
 		return err
 	}
 	if a.conn != nil { // else all of it has come
-		a.conn.idle, a.conn.end = r.Idle, r.End
+		a.conn.idle, a.conn.end, a.conn.pulse = r.Idle, r.End, nil
 	}
 	return nil
 }

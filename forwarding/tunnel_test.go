@@ -20,6 +20,12 @@ import (
 	"colonnade/openai"
 )
 
+// closeLast closes a connection once the server has, as RFC 6455 wants it: who goes first may be taken for lost.
+func closeLast(c *websocket.Conn) {
+	_, _ = c.UnderlyingConn().Read(make([]byte, 1))
+	c.Close()
+}
+
 func TestTunnelEnds(t *testing.T) {
 	engine, _ := wsEngine(t, echo)
 	f := func(name string, want EndKind, act func(c *websocket.Conn, endServer, endTunnel func(error))) {
@@ -43,13 +49,13 @@ func TestTunnelEnds(t *testing.T) {
 	f("client closes", EndComplete, func(c *websocket.Conn, _, _ func(error)) {
 		_ = c.WriteMessage(websocket.CloseMessage, websocket.FormatCloseMessage(1000, ""))
 		wantClose(t, c, 1000, "")
-		c.Close()
+		closeLast(c)
 	})
 	f("client is lost", EndClientGone, func(c *websocket.Conn, _, _ func(error)) { c.Close() })
 	f("server closes", EndComplete, func(c *websocket.Conn, endServer, _ func(error)) {
 		endServer(errors.New("over"))
 		wantClose(t, c, 1001, "")
-		c.Close()
+		closeLast(c)
 	})
 	// The tunnel knows no frames; that it ends, the server has to tell the client.
 	f("tunnel drains", EndDrained, func(c *websocket.Conn, _, endTunnel func(error)) {

@@ -123,6 +123,14 @@ func RateLimited(reason string, retryAfter time.Duration) *Error {
 		Message: "the limits of this account are reached, please slow down", Reason: reason, RetryAfter: retryAfter}
 }
 
+// NothingMayRun is a request of an account that may have none running. It forbids the client's own retry, since only who
+// changes the account can help.
+func NothingMayRun() *Error {
+	e := RateLimited("rate_limited", 0)
+	e.Message, e.NoRetry = "this account may have no request running (limits.concurrent is 0)", true
+	return e
+}
+
 // TooManyConnections is a connection beyond the limit for one address.
 func TooManyConnections(limit int) *Error {
 	e := RateLimited("connections", time.Second)
@@ -137,7 +145,25 @@ func TooManyClients() *Error { return Unavailable("connections", time.Second) }
 // wait; reason says which.
 func OutOfCapacity(reason string, retryAfter time.Duration) *Error {
 	return &Error{Number: 42902, Status: 429, Code: "out_of_capacity", Type: typeRate,
-		Message: "Capacity temporarily exceeded, please try again.", Reason: reason, RetryAfter: retryAfter}
+		Message: "Capacity temporarily exceeded, please try again." + whyFull(reason), Reason: reason, RetryAfter: retryAfter}
+}
+
+// whyFull is a sentence on a reason, after a space; empty for one that says
+// nothing to a client.
+func whyFull(reason string) string {
+	switch reason {
+	case "account_queue_full":
+		return " This account has as many requests waiting as it may."
+	case "queue_full":
+		return " The queue has no room."
+	case "queue_timeout":
+		return " No slot would come free, or came free, within the time that the queue allows."
+	case "deadline":
+		return " It could not begin before the client's own deadline."
+	case "busy":
+		return " There was no free slot, and the request did not wait."
+	}
+	return ""
 }
 
 // Internal is a fault of ours.
@@ -166,4 +192,12 @@ func Unavailable(reason string, retryAfter time.Duration) *Error {
 func InferenceTimeout(reason string) *Error {
 	return &Error{Number: 50401, Status: 504, Code: "inference_timeout", Type: typeServer,
 		Message: "the inference engine did not answer in time", Reason: reason, NoRetry: true}
+}
+
+// OverDeadline is an [InferenceTimeout] for which the engine is not to blame:
+// the client did not want to wait longer for its first byte.
+func OverDeadline() *Error {
+	e := InferenceTimeout("first_byte")
+	e.Message = "no first byte came within the client's own deadline"
+	return e
 }

@@ -76,6 +76,7 @@ func TestErrors(t *testing.T) {
 	f(openai.HeadersTooLarge(5), 43101, 431, "headers_too_large", "invalid_request_error")
 	f(openai.TooManyHeaders(5), 43101, 431, "headers_too_large", "invalid_request_error")
 	f(openai.RateLimited("rate_limited", time.Second), 42901, 429, "rate_limit_exceeded", "rate_limit_error")
+	f(openai.NothingMayRun(), 42901, 429, "rate_limit_exceeded", "rate_limit_error")
 	f(openai.TooManyConnections(5), 42901, 429, "rate_limit_exceeded", "rate_limit_error")
 	f(openai.TooManyClients(), 50301, 503, "unavailable", "server_error")
 	f(openai.OutOfCapacity("queue_full", 1500*time.Millisecond), 42902, 429, "out_of_capacity", "rate_limit_error")
@@ -83,14 +84,31 @@ func TestErrors(t *testing.T) {
 	f(openai.EngineFailed("cut"), 50001, 502, "engine_error", "server_error")
 	f(openai.Unavailable("draining", time.Second), 50301, 503, "unavailable", "server_error")
 	f(openai.InferenceTimeout("first_byte"), 50401, 504, "inference_timeout", "server_error")
+	f(openai.OverDeadline(), 50401, 504, "inference_timeout", "server_error")
 }
 
 func TestErrorDetails(t *testing.T) {
-	if e := openai.OutOfCapacity("busy", 0); e.Message != "Capacity temporarily exceeded, please try again." || e.NoRetry {
+	const full = "Capacity temporarily exceeded, please try again."
+	said := map[string]string{}
+	for _, reason := range []string{"account_queue_full", "queue_full", "queue_timeout", "deadline", "busy"} {
+		e := openai.OutOfCapacity(reason, 0)
+		why, ok := strings.CutPrefix(e.Message, full+" ")
+		if !ok || !strings.HasSuffix(why, ".") || said[why] != "" || e.NoRetry {
+			t.Errorf("%s: %+v, and %q says the same", reason, e, said[why])
+		}
+		said[why] = reason
+	}
+	if e := openai.OutOfCapacity("x", 0); e.Message != full {
+		t.Errorf("%+v", e)
+	}
+	if e := openai.OverDeadline(); !e.NoRetry || strings.Contains(e.Message, "engine") {
 		t.Errorf("%+v", e)
 	}
 	if !openai.EngineFailed("").NoRetry || !openai.InferenceTimeout("").NoRetry {
 		t.Error("a retry would generate again")
+	}
+	if e := openai.NothingMayRun(); !e.NoRetry || e.RetryAfter != 0 || e.Reason != "rate_limited" || !strings.Contains(e.Message, "limits.concurrent is 0") {
+		t.Errorf("%+v", e)
 	}
 	if e := openai.MethodNotAllowed("PUT", "GET"); e.Allow != "GET" {
 		t.Errorf("%+v", e)

@@ -1,0 +1,209 @@
+package forwarding
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+const wholeAnswer = "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 2\r\n\r\n{}"
+
+// interim is an interim answer with a header line.
+func interim(line string) string { return "HTTP/1.1 102 Processing\r\n" + line + "\r\n\r\n" }
+
+func progressLine(value string) string { return interim(HeaderProgress + ": " + value) }
+
+// Interim answers are passed on to a request that asked for them, and the connection is used again; for any other they
+// say nothing.
+func TestInterimAnswers(t *testing.T) {
+	said := progressLine("position=3;expected_ms=1200;new=field") + interim("Link: x") + progressLine("position=1")
+	address := rawServer(t, answering(said+wholeAnswer))
+	transport := runningTransport(t)
+	want := []Progress{{Position: 3, Expected: 1200 * time.Millisecond, Known: true}, {Position: 1}}
+	for _, asked := range []bool{true, false, true} {
+		var got []Progress
+		r := testRequest(address)
+		if asked {
+			r.Progress = func(p Progress) { got = append(got, p) }
+		}
+		a, err := transport.Do(t.Context(), r, Shape{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if body, whole := a.Whole(); a.Status() != 200 || !whole || string(body) != "{}" {
+			t.Errorf("answer %d %q", a.Status(), body)
+		}
+		a.Close()
+		if asked && !slices.Equal(got, want) || !asked && got != nil {
+			t.Errorf("asked %v: told %v", asked, got)
+		}
+	}
+	if n := transport.Idle(); n != 1 {
+		t.Errorf("%d idle connections, want 1", n)
+	}
+}
+
+// Interim answers are bounded, and what cannot be read in one way only is no answer; its connection is not used again.
+func TestInterimAnswersRefused(t *testing.T) {
+	transport := runningTransport(t)
+	for name, c := range map[string]struct {
+		says  string
+		asked bool
+	}{
+		"a flood":                  {strings.Repeat(progressLine("position=1"), 5000), true},
+		"a flood not asked for":    {strings.Repeat(progressLine("position=1"), maxInterim+1), false},
+		"a flood of others":        {strings.Repeat(interim("Link: x"), 5000), true},
+		"one that is long":         {progressLine("position=1;" + strings.Repeat("x", maxInterimHead)), true},
+		"no position":              {progressLine("expected_ms=5"), true},
+		"position 0":               {progressLine("position=0"), true},
+		"a negative position":      {progressLine("position=-1"), true},
+		"a great position":         {progressLine("position=4000000000"), true},
+		"a position that is none":  {progressLine("position=1 2"), true},
+		"a wait that is none":      {progressLine("position=1;expected_ms=NaN"), true},
+		"one with a body":          {interim(HeaderProgress+": position=1\r\nContent-Length: 9") + "HTTP/1.1 ", true},
+		"one with a line too much": {progressLine("position=1\nx: y"), true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			address := rawServer(t, answering(c.says+wholeAnswer))
+			told := 0
+			r := testRequest(address)
+			if c.asked {
+				r.Progress = func(Progress) { told++ }
+			}
+			_, err := transport.Do(t.Context(), r, Shape{})
+			var failed *ExchangeError
+			if !errors.Is(err, errMalformed) || !errors.As(err, &failed) || failed.Phase != PhaseFirstByte {
+				t.Errorf("got %v", err)
+			}
+			if told > 3*maxInterim { // a second and more, on a busy machine
+				t.Errorf("told %d times", told)
+			}
+			if n := transport.Idle(); n != 0 {
+				t.Errorf("%d idle connections", n)
+			}
+		})
+	}
+}
+
+// A node that was asked may go on saying how a request waits, as long as that takes.
+func TestInterimAnswersGoOn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		told := 0
+		in := interims{tell: func(Progress) { told++ }, began: time.Now()}
+		h := head{status: 102, lines: HeaderProgress + ": position=7\r\n"}
+		for range 3600 {
+			if err := in.pass(&h, 100); err != nil {
+				t.Fatal(err)
+			}
+			time.Sleep(time.Second)
+		}
+		if told != 3600 {
+			t.Errorf("told %d times", told)
+		}
+	})
+}
+
+// Until the first byte a silence is interrupted for the pulse, which changes no deadline; and never after it.
+func TestPulse(t *testing.T) {
+	event := "data: {\"a\":1}\n\n"
+	answer := fmt.Sprintf("HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n4\r\n: x\n\r\n%x\r\n%s\r\n", len(event), event)
+	transport := runningTransport(t)
+	beats := 0
+	speak, more := make(chan struct{}), make(chan struct{})
+	address := rawServer(t, func(c net.Conn) {
+		if _, err := readRequest(bufio.NewReader(c)); err != nil {
+			return
+		}
+		half := len(answer) - 10 // in the middle of the first event
+		_, _ = io.WriteString(c, answer[:half])
+		<-speak
+		_, _ = io.WriteString(c, answer[half:])
+		<-more
+		_, _ = io.WriteString(c, "0\r\n\r\n")
+	})
+	r := testRequest(address)
+	r.Pulse = func() time.Duration {
+		if beats++; beats == 6 {
+			close(speak)
+		}
+		return time.Millisecond
+	}
+	a, err := transport.Do(t.Context(), r, Shape{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if beats < 6 {
+		t.Errorf("%d beats before the first byte", beats)
+	}
+	before := beats
+	time.AfterFunc(20*time.Millisecond, func() { close(more) })
+	for err == nil {
+		_, err = a.Next()
+	}
+	if a.Close(); !errors.Is(err, io.EOF) || beats != before {
+		t.Errorf("%v, and %d beats after the first byte", err, beats-before)
+	}
+}
+
+func TestPulseKeepsDeadlines(t *testing.T) {
+	transport := runningTransport(t)
+	address := rawServer(t, func(c net.Conn) { _, _ = io.Copy(io.Discard, c) })
+	beat := func() time.Duration { return time.Millisecond }
+	r := testRequest(address)
+	r.Pulse, r.FirstByte = beat, 50*time.Millisecond
+	var failed *ExchangeError
+	if _, err := transport.Do(t.Context(), r, Shape{}); !errors.As(err, &failed) || !failed.Timeout || failed.Phase != PhaseFirstByte {
+		t.Errorf("got %v, want no first byte in time", err)
+	}
+	ctx, cancel := context.WithCancelCause(t.Context())
+	r, beats := testRequest(address), 0
+	r.Pulse = func() time.Duration {
+		if beats++; beats == 5 {
+			cancel(ErrClientGone)
+		}
+		return beat()
+	}
+	if _, err := transport.Do(ctx, r, Shape{}); !errors.Is(err, ErrClientGone) {
+		t.Errorf("got %v, want the context's cause", err)
+	}
+}
+
+// What a colo says of a wait goes no slower than a moment to a node that does not read it.
+func TestWriteProgress(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		client, other := net.Pipe()
+		defer other.Close()
+		defer client.Close()
+		began := time.Now()
+		if err := WriteProgress(client, Progress{Position: 1}); err == nil || time.Since(began) != interimStall {
+			t.Errorf("%v after %v", err, time.Since(began))
+		}
+	})
+}
+
+// Whatever can be read is written as what reads the same.
+func FuzzProgress(f *testing.F) {
+	for _, s := range []string{"position=3;expected_ms=1200", "position=1", "x=1;position=2;y", "position=0", "", ";;", "position=1;position=2"} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, s string) {
+		p, err := ParseProgress(s)
+		if err != nil {
+			return
+		}
+		if again, err := ParseProgress(p.String()); err != nil || again != p || p.Position < 1 || p.Expected < 0 {
+			t.Errorf("%q is %+v, then %+v, %v", s, p, again, err)
+		}
+		if strings.ContainsAny(p.String(), "\r\n ") {
+			t.Errorf("%q is written as %q", s, p.String())
+		}
+	})
+}

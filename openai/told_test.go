@@ -1,0 +1,31 @@
+package openai_test
+
+import (
+	"strings"
+	"testing"
+
+	"colonnade/openai"
+)
+
+// What an engine has against a request is told in its own words, where there are any.
+func TestToldError(t *testing.T) {
+	f := func(body, message, kind, param, code string) {
+		t.Helper()
+		e := openai.ToldError(422, []byte(body))
+		if e.Status != 422 || e.Message != message || e.Type != kind || e.Param != param || e.Code != code {
+			t.Errorf("%.100q: %+v", body, e)
+		}
+		decodeError(t, e.AppendJSON(nil, "r"))
+	}
+	const ours, invalid, code = "the inference engine refused the request", "invalid_request_error", "invalid_request"
+	f(`{"error": {"message":"too \"long\"","type":"BadRequestError","param":"messages","code":"context_length_exceeded"}}`,
+		`too "long"`, "BadRequestError", "messages", "context_length_exceeded")
+	f(`{"object":"x","error":{"message":"m","type":null,"param":null,"code":400}}`, "m", invalid, "", code)
+	f(`{"error":{"message":""}}`, ours, invalid, "", code)
+	for _, body := range []string{``, `x`, `[]`, `{"error":"x"}`, `{"error":{"message":"m"`, `{"error":{"message":"m"}} x`} {
+		f(body, ours, invalid, "", code)
+	}
+	if e := openai.ToldError(400, []byte(`{"error":{"message":"`+strings.Repeat("ü", 5000)+`"}}`)); len(e.Message) != 2<<10 {
+		t.Errorf("a message of %d bytes", len(e.Message))
+	}
+}
