@@ -10,6 +10,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/pprof"
+	"strconv"
 	"strings"
 	"time"
 
@@ -21,12 +22,18 @@ import (
 // whose function is nil is not there.
 type Config struct {
 	Metrics prometheus.Gatherer
-	Ready   func() error   // nil = ready for requests; nil func = always ready
-	Fleet   func() any     // the table in force, for JSON
-	Config  func() any     // how fresh the table is, and what of the documents is not in force, for JSON
-	Pools   func() any     // pools as they stand, for JSON
-	Check   func() []error // every invariant that does not hold
+	Ready   func() error           // nil = ready for requests; nil func = always ready
+	Fleet   func() any             // the table in force, for JSON
+	Config  func() any             // how fresh the table is, and what of the documents is not in force, for JSON
+	Pools   func(accounts int) any // pools as they stand, and so many accounts of each at most, for JSON
+	Check   func() []error         // every invariant that does not hold
 }
+
+const (
+	someAccounts = 10 // of each pool, unless it is asked for more
+	// MostAccounts is how many accounts of each pool can be asked for: to sort them costs who wants permits meanwhile.
+	MostAccounts = 100
+)
 
 // Handler returns the pages.
 func Handler(c Config) http.Handler {
@@ -48,7 +55,7 @@ func Handler(c Config) http.Handler {
 		page("/debug/config", asJSON(c.Config))
 	}
 	if c.Pools != nil {
-		page("/debug/pools", asJSON(c.Pools))
+		page("/debug/pools", pools(c.Pools))
 	}
 	if c.Check != nil {
 		page("/debug/check", check(c.Check))
@@ -73,6 +80,22 @@ func ready(state func() error) http.HandlerFunc {
 			}
 		}
 		writeText(w, http.StatusOK, "ready\n")
+	}
+}
+
+// pools answers with ?accounts=N as many accounts as are asked for.
+func pools(states func(accounts int) any) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		accounts := someAccounts
+		if asked := r.URL.Query().Get("accounts"); asked != "" {
+			n, err := strconv.Atoi(asked)
+			if err != nil || n < 0 || n > MostAccounts {
+				writeText(w, http.StatusBadRequest, fmt.Sprintf("accounts=%q: must be 0 to %d, how many to name of each pool\n", asked, MostAccounts))
+				return
+			}
+			accounts = n
+		}
+		asJSON(func() any { return states(accounts) })(w, r)
 	}
 }
 

@@ -62,7 +62,7 @@ func TestPages(t *testing.T) {
 		Ready:   func() error { return notReady },
 		Fleet:   func() any { return map[string]any{"revision": 7, "name": "a<b"} },
 		Config:  func() any { return map[string]any{"age_seconds": 0.5} },
-		Pools:   func() any { return []string{"p"} },
+		Pools:   func(accounts int) any { return map[string]any{"accounts": accounts} },
 		Check:   func() []error { return broken },
 	})
 	f := func(path string, status int, want string) {
@@ -76,7 +76,12 @@ func TestPages(t *testing.T) {
 	f("/health/ready", 200, "ready")
 	f("/debug/fleet", 200, `"name": "a<b"`)
 	f("/debug/config", 200, `"age_seconds": 0.5`)
-	f("/debug/pools", 200, `"p"`)
+	f("/debug/pools", 200, `"accounts": 10`)
+	f("/debug/pools?accounts=100", 200, `"accounts": 100`)
+	f("/debug/pools?accounts=0", 200, `"accounts": 0`)
+	f("/debug/pools?accounts=101", 400, `accounts="101": must be 0 to 100`)
+	f("/debug/pools?accounts=-1", 400, "must be 0 to 100")
+	f("/debug/pools?accounts=%1b", 400, `accounts="\x1b"`)
 	f("/debug/check", 200, "ok")
 	f("/debug/pprof/", 200, "goroutine")
 	f("/debug/pprof/goroutine?debug=1", 200, "goroutine profile")

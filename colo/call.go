@@ -36,19 +36,22 @@ type call struct {
 	budgeted  bool      // it pays into the budget of retries: not before it is believed
 	grant     admission.Grant
 	held      bool               // grant is to be released
+	spent     spent              // of the answer that is relayed
 	begun     bool               // the attempt under way is to be ended by an event
 	answer    *forwarding.Answer // of the last attempt
 	granted   time.Time
+	sent      time.Time // the last attempt
 	firstByte time.Time
 	queued    time.Duration
 	queueLen  int
-	avoid     []string // URLs that failed this request
-	attempts  int      // at engines, here
-	withdrawn int      // of them, those that came to nothing since the right to grant had ended
-	retries   int      // further ones allowed
-	broken    int      // endpoints this request has broken
-	last      *refusal // why the last attempt failed
-	hurried   bool     // the client wants the first byte sooner than the model promises it
+	avoid     []string          // URLs that failed this request
+	attempts  int               // at engines, here
+	withdrawn int               // of them, those that came to nothing since the right to grant had ended
+	retries   int               // further ones allowed
+	broken    int               // endpoints this request has broken
+	blamed    []*fleet.Endpoint // that would not take the request, which may be wrong itself
+	last      *refusal          // why the last attempt failed
+	hurried   bool              // the client wants the first byte sooner than the model promises it
 }
 
 // errPanicked is the cause of a request whose handler panicked.
@@ -87,17 +90,28 @@ func (c *call) withdraw() {
 func (c *call) release() {
 	if c.held {
 		c.held = false
-		c.grant.Release()
+		c.grant.ReleaseUsed(c.used(c.spent))
 	}
 }
 
-// acquire gets a permit, or a [admission.Refusal], or the cause of the context's end.
-func (c *call) acquire() error {
+// releaseUnserved gives the permit back of an attempt of which nothing was relayed.
+func (c *call) releaseUnserved() {
+	if c.held {
+		c.held = false
+		c.grant.ReleaseUnserved()
+	}
+}
+
+// request is what a permit is asked for with.
+func (c *call) request() admission.Request {
 	queue := c.pool.Document().Queue
+	_, output := c.price()
 	r := admission.Request{
 		Account:     c.hop.Account,
 		Weight:      float64(c.hop.Weight),
 		Band:        band(c.hop.Priority),
+		Cost:        c.inputCost(),
+		Output:      float64(c.body.MaxTokens) * output,
 		Bytes:       int64(len(c.raw)),
 		Concurrent:  c.hop.Concurrent,
 		MaxExpected: -1,
@@ -117,7 +131,15 @@ func (c *call) acquire() error {
 			r.MaxWait = min(r.MaxWait, r.MaxExpected)
 		}
 	}
-	began := time.Now()
+	if c.hop.Events {
+		r.Progress = c.report
+	}
+	return r
+}
+
+// acquire gets a permit, or a [admission.Refusal], or the cause of the context's end.
+func (c *call) acquire() error {
+	r, began := c.request(), time.Now()
 	grant, err := c.pool.Acquire(c.Context, r)
 	if err != nil {
 		c.queued += time.Since(began)
@@ -132,6 +154,13 @@ func (c *call) acquire() error {
 	c.logBegin() // first: from now on there must be an end, whatever happens
 	c.server.metrics.QueueWait(c.pool.Name(), grant.Queued())
 	return nil
+}
+
+// report tells the node that has sent the request how it waits.
+func (c *call) report(p admission.Progress) {
+	if err := forwarding.WriteProgress(c.rc.Conn(), forwarding.Progress(p)); err != nil {
+		c.Cancel(errors.Join(forwarding.ErrClientGone, err)) // it can be told nothing else either
+	}
 }
 
 // usedUp tells a request that may not wait since it has waited all it may from one that asked not to.
@@ -185,6 +214,7 @@ func (c *call) dispatch() (*forwarding.Answer, error) {
 	if !c.server.MayGrant() { // much may have happened since the grant: a disk that stalled over its event, or a stop
 		return nil, errWithdrawn
 	}
+	c.sent = time.Now()
 	answer, err := c.server.transport.Do(c.Context, &r, forwarding.Shape{
 		API: c.route.API, StripUsage: edit.AskUsage && !c.body.IncludeUsage, Usage: true,
 	})

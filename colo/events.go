@@ -6,7 +6,6 @@ import (
 
 	"colonnade/analytics"
 	"colonnade/forwarding"
-	"colonnade/openai"
 )
 
 // event describes the attempt under way.
@@ -82,9 +81,7 @@ func (c *call) logWhole(status int, body []byte) {
 	e := c.event(analytics.PhaseEnd)
 	e.Outcome, e.Status, e.BytesOut = analytics.OutcomeCompleted, status, int64(len(body))
 	e.TimeToFirstToken = analytics.Milliseconds(c.firstByte.Sub(c.arrived))
-	if u, ok := openai.BodyUsage(body); ok {
-		c.bill(e, u, 0)
-	}
+	c.bill(e)
 	c.log(e)
 }
 
@@ -94,26 +91,17 @@ func (c *call) logStreamEnd(answer *forwarding.Answer, end forwarding.End) {
 	e.Outcome, e.Reason, e.Status, e.BytesOut = analytics.Outcome(end.Kind), end.Reason, answer.Status(), answer.Size()
 	e.TimeToFirstToken = analytics.Milliseconds(c.firstByte.Sub(c.arrived))
 	e.Partial = end.Kind != forwarding.EndComplete
-	c.billAnswer(e, answer)
+	c.bill(e)
 	c.log(e)
-}
-
-// billAnswer enters what an answer that was relayed has told of its usage. Of a stream that told nothing, or was cut
-// after it did, what else was generated is estimated.
-func (c *call) billAnswer(e *analytics.Event, answer *forwarding.Answer) {
-	u, known := answer.Usage()
-	estimated := 0
-	if stream := answer.Stream(); stream != nil && (e.Partial || !known) {
-		estimated = stream.Untold()
-	}
-	if known || estimated > 0 {
-		c.bill(e, u, estimated)
-	}
 }
 
 // bill enters what was used, and what it costs. What is only estimated has its price too: who leaves before the end has
 // used the engine all the same.
-func (c *call) bill(e *analytics.Event, u openai.Usage, estimated int) {
+func (c *call) bill(e *analytics.Event) {
+	if !c.spent.known() {
+		return
+	}
+	u, estimated := c.spent.usage, c.spent.untold
 	e.PromptTokens, e.CompletionTokens, e.CachedTokens, e.AudioSeconds = u.Prompt, u.Completion, u.Cached, u.Seconds
 	e.TokensEstimated = estimated
 	if price := c.model.Cost; price.Per > 0 {

@@ -2,6 +2,7 @@ package colo
 
 import (
 	"errors"
+	"fmt"
 	"time"
 
 	"colonnade/admission"
@@ -73,6 +74,7 @@ func clientGone() *refusal { return &refusal{err: openai.Unavailable("client_gon
 type next struct {
 	relay bool
 	again bool
+	full  bool // the engine said so
 	refusal
 	outcome analytics.Outcome // of the attempt that failed
 	failure string            // its reason in the event
@@ -82,12 +84,15 @@ type next struct {
 func (c *call) judge(answer *forwarding.Answer, err error) next {
 	e := c.grant.Endpoint
 	if err != nil {
+		c.tellCut(err)
 		return c.judgeError(err)
 	}
-	switch c.classify(answer) {
+	class := c.classify(answer)
+	c.tellFirstByte(class)
+	switch class {
 	case openai.Relay:
 		if _, whole := answer.Whole(); whole {
-			c.pool.Succeeded(e) // else its end will tell
+			c.succeeded() // else its end will tell
 		}
 		return next{relay: true}
 	case openai.ClientError:
@@ -95,17 +100,39 @@ func (c *call) judge(answer *forwarding.Answer, err error) next {
 		return next{relay: true}
 	case openai.Full:
 		// It waits for another slot, or for this engine's after a moment: being full is no failure.
-		c.pool.Full(e)
+		c.pool.Full(c.grant)
 		return next{
-			again: c.retries > 0, outcome: analytics.OutcomeRefused, failure: "engine_full",
-			refusal: *outOfCapacity(c.pool.Refuse(admission.Busy)),
+			again: c.retries > 0, full: true, outcome: analytics.OutcomeRefused, failure: "engine_full",
+			refusal: *unreachable(admission.Busy), // when to come back is asked when the client is told
 		}
 	case openai.Misconfigured:
 		c.server.config.Logger.Warn("endpoint is misconfigured: its answer says so", "endpoint", e.ID, "url", e.URL,
 			"status", answer.Status(), "model", c.model.Name)
-		return c.failed("endpoint_misconfigured", false)
+		return c.misconfigured()
 	}
-	return c.broke("engine_status")
+	return c.broke("engine_status", fmt.Sprintf("it answered with %d", answer.Status()))
+}
+
+// misconfigured is an attempt at an endpoint that does not know the key, the path or the model. It has generated nothing, so
+// another may be tried. If that one serves the request, it was not the client's fault: see succeeded.
+func (c *call) misconfigured() next {
+	c.blamed = append(c.blamed, c.grant.Endpoint)
+	return c.failed("endpoint_misconfigured", true)
+}
+
+// succeeded says that the endpoint answered as it should, and others not that would not take the same request.
+func (c *call) succeeded() {
+	c.pool.Succeeded(c.grant.Endpoint)
+	for _, e := range c.blamed {
+		c.pool.Failed(e, "it does not know the key, the path or the model: its answers say so")
+	}
+	c.blamed = nil
+}
+
+// fullInItsOwnEyes is the refusal of a request that an engine had no slot for though there was a permit.
+func (c *call) fullInItsOwnEyes() *refusal {
+	r := c.request()
+	return outOfCapacity(c.pool.Refuse(&r, admission.Busy))
 }
 
 func (c *call) judgeError(err error) next {
@@ -124,29 +151,34 @@ func (c *call) judgeError(err error) next {
 	case failed.Phase == forwarding.PhaseConnect:
 		// Nothing was sent, so nothing was broken.
 		if !forwarding.IsOurs(err) {
-			c.pool.Failed(c.grant.Endpoint)
+			c.pool.Failed(c.grant.Endpoint, failed.Error())
 		}
 		return c.failed(forwarding.ReasonConnect, true)
 	case failed.Timeout:
 		if !c.hurried { // else it was only the client that did not want to wait
-			c.pool.Failed(c.grant.Endpoint)
+			c.pool.Failed(c.grant.Endpoint, "no first byte in time")
 		}
 		reason := "first_byte"
 		if !c.firstByte.Before(c.end) {
 			reason = "total"
 		}
-		return next{outcome: analytics.OutcomeTimeout, failure: reason, refusal: *timedOut(reason)}
+		refused := timedOut(reason)
+		if c.hurried && reason == "first_byte" {
+			refused.err = openai.OverDeadline()
+		}
+		return next{outcome: analytics.OutcomeTimeout, failure: reason, refusal: *refused}
 	case failed.Phase == forwarding.PhaseStream:
 		// The client has got nothing of the answer, but the engine may have generated all of it.
-		c.pool.Failed(c.grant.Endpoint)
+		c.pool.Failed(c.grant.Endpoint, "cut_short")
 		return c.failed("cut_short", false)
 	}
-	return c.broke("no_answer")
+	return c.broke("no_answer", "no_answer")
 }
 
-// broke is an attempt by which the endpoint failed: the request may have broken it.
-func (c *call) broke(reason string) next {
-	c.pool.Failed(c.grant.Endpoint)
+// broke is an attempt by which the endpoint failed: the request may have broken it. The pool is not told in the words of an
+// error, which may repeat what the engine has answered.
+func (c *call) broke(reason, why string) next {
+	c.pool.Failed(c.grant.Endpoint, why)
 	c.broken++
 	return c.failed(reason, c.broken < forwarding.MaxBroken)
 }

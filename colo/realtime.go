@@ -54,6 +54,7 @@ func (c *call) hold(answer *forwarding.Answer) {
 		Fields:    c.fieldsBack(c.attempts),
 		Limits:    forwarding.SessionLimits{Life: c.model.Timeouts.WebSocket.Std(), Stall: c.server.config.WriteStall},
 		Ended: func(end forwarding.SessionEnd) {
+			c.spent = spent{usage: end.Usage, told: end.Told, untold: end.Untold}
 			c.release()
 			c.logSession(end)
 		},
@@ -75,12 +76,10 @@ func (c *call) logSession(end forwarding.SessionEnd) {
 	e.Partial = end.Kind != forwarding.EndComplete
 	e.MessagesIn, e.MessagesOut = end.MessagesIn, end.MessagesOut
 	e.BytesIn, e.BytesOut = end.BytesIn, end.BytesOut
-	if end.Told || end.Untold > 0 {
-		c.bill(e, end.Usage, end.Untold)
-	}
+	c.bill(e)
 	switch {
 	case end.Engine:
-		c.pool.Failed(c.grant.Endpoint)
+		c.pool.Failed(c.grant.Endpoint, end.Reason)
 	case end.Kind == forwarding.EndComplete:
 		c.pool.Succeeded(c.grant.Endpoint)
 	}

@@ -49,10 +49,13 @@ func (s *Server) serve(rc *fasthttp.RequestCtx) {
 		if answer != nil {
 			answer.Close()
 		}
-		c.release()
+		c.releaseUnserved()
 		c.logFailed(&next)
 		c.last = &next.refusal
 		if !next.again || !s.budget.Take() {
+			if next.full {
+				next.refusal = *c.fullInItsOwnEyes()
+			}
 			next.write(c)
 			return
 		}
@@ -74,14 +77,16 @@ func (c *call) relay(answer *forwarding.Answer) (streaming bool) {
 	}
 	relay := &forwarding.Relay{
 		Context: c.Context, Answer: answer, Client: c.rc.Conn(), Stall: c.server.config.WriteStall, RequestID: c.hop.RequestID,
-		Known: func(end forwarding.End) { c.known(answer, end) },
-		Ended: c.leave,
+		Passed: func() { c.charge(answer) },
+		Known:  func(end forwarding.End) { c.known(answer, end) },
+		Ended:  c.leave,
 	}
 	if forwarding.WriteAnswer(c.rc, answer, relay) {
 		return true
 	}
-	c.release()
 	body, _ := answer.Whole()
+	c.spent = spentOn(body)
+	c.release()
 	c.logWhole(answer.Status(), body)
 	return false
 }
@@ -91,10 +96,12 @@ func (c *call) relay(answer *forwarding.Answer) (streaming bool) {
 func (c *call) known(answer *forwarding.Answer, end forwarding.End) {
 	switch {
 	case end.Kind == forwarding.EndComplete:
-		c.pool.Succeeded(c.grant.Endpoint)
+		c.succeeded()
 	case end.Kind == forwarding.EndFailed || end.Reason == forwarding.ReasonIdle:
-		c.pool.Failed(c.grant.Endpoint) // but not for a request that took all its time: the client may have been slow
+		// But not for a request that took all its time: the client may have been slow.
+		c.pool.Failed(c.grant.Endpoint, end.Reason)
 	}
+	c.spent = spentOnAnswer(answer, end.Kind == forwarding.EndComplete)
 	if answer.AtEnd() {
 		c.release()
 	}
@@ -105,7 +112,7 @@ func (c *call) known(answer *forwarding.Answer, end forwarding.End) {
 // said so in the first event of a stream, or in a body too long to be held.
 func (c *call) relayError(answer *forwarding.Answer) {
 	answer.Close()
-	c.release()
+	c.releaseUnserved()
 	body := openai.WrapClientError(answer.Status(), answer.ErrorBody(), c.hop.RequestID)
 	forwarding.WriteBody(c.rc, answer.Status(), "application/json", body)
 	c.logWhole(answer.Status(), body)

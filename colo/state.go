@@ -8,7 +8,23 @@ import (
 	"colonnade/analytics"
 )
 
-// Pools describes every pool, for /debug/pools.
+// PoolState is a pool as /debug/pools shows it, and whose.
+type PoolState struct {
+	Colo string `json:"colo"`
+	Node string `json:"node"`
+	admission.Census
+}
+
+// PoolStates describes every pool, for /debug/pools, and in each names at most so many accounts.
+func (s *Server) PoolStates(accounts int) []PoolState {
+	states := []PoolState{}
+	for _, p := range s.desk.Pools() {
+		states = append(states, PoolState{Colo: s.config.Colo, Node: s.config.Node, Census: p.Census(accounts)})
+	}
+	return states
+}
+
+// Pools says how every pool is.
 func (s *Server) Pools() []admission.State {
 	var states []admission.State
 	for _, p := range s.desk.Pools() {

@@ -163,7 +163,7 @@ func (p *parts) coloPages(server *colo.Server, serving *atomic.Bool) admin.Confi
 			}
 			return nil
 		},
-		Pools: func() any { return server.Pools() },
+		Pools: func(accounts int) any { return server.PoolStates(accounts) },
 		Check: server.Check,
 	}
 }

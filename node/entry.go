@@ -49,6 +49,7 @@ func RunEntry(ctx context.Context, c EntryConfig, started func(Running)) error {
 	if err != nil {
 		return err
 	}
+	p.unreached = e.Unreached
 	b := newBackground(ctx)
 	defer b.stop()
 	b.Go(func() error { return p.watcher.Run(b.context) })

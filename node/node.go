@@ -16,6 +16,7 @@ import (
 	"colonnade/admin"
 	"colonnade/analytics"
 	"colonnade/discovery/etcd"
+	"colonnade/entry"
 	"colonnade/forwarding"
 )
 
@@ -66,6 +67,9 @@ type parts struct {
 	requests net.Listener
 	admin    net.Listener
 	pages    pages
+
+	certificates []certificate
+	unreached    func() []entry.Unreached // nil: of no entry
 }
 
 // assemble opens everything that a node needs before it can serve. kinds are the documents it watches. What was opened

@@ -18,6 +18,7 @@ func (p *parts) publicTLS(f forwarding.CertificateFiles) (*forwarding.Certificat
 		return nil, err
 	}
 	analytics.RegisterCertificate(p.metrics.Registry, "public", c.Expires)
+	p.certificates = append(p.certificates, certificate{"public", c.Good})
 	return c, nil
 }
 
@@ -33,6 +34,7 @@ func (p *parts) peerTLS(self forwarding.Identity) (*forwarding.Peers, error) {
 		return nil, err
 	}
 	analytics.RegisterCertificate(p.metrics.Registry, "peer", peers.Expires)
+	p.certificates = append(p.certificates, certificate{"peer", peers.Good})
 	return peers, nil
 }
 

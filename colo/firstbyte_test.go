@@ -1,0 +1,87 @@
+package colo
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"testing"
+	"time"
+
+	"colonnade/admission"
+	"colonnade/fleet"
+	"colonnade/forwarding"
+	"colonnade/openai"
+)
+
+// Only what shows how busy an engine is moves a limit that is found: the first token of a stream, or that it had not come
+// when somebody lost patience.
+func TestFirstByteIsTold(t *testing.T) {
+	f := func(what string, api openai.API, took time.Duration, tell func(*call), falls bool) {
+		t.Helper()
+		c := &call{route: openai.Route{API: api}, body: openai.Body{Stream: true}}
+		c.sent = time.Now()
+		c.firstByte = c.sent.Add(took)
+		if got := limitFalls(t, c, tell); got != falls {
+			t.Errorf("%s after %v: the limit falls: %v, want %v", what, took, got, falls)
+		}
+	}
+	class := func(k openai.EngineClass) func(*call) { return func(c *call) { c.tellFirstByte(k) } }
+	failed := func(err error) func(*call) { return func(c *call) { c.judge(nil, err) } }
+	const usual, late = 100 * time.Millisecond, 2 * time.Second
+	f("a token of a chat", openai.Chat, late, class(openai.Relay), true)
+	f("a token of a chat", openai.Chat, usual, class(openai.Relay), false)
+	f("a token of a completion", openai.Completions, late, class(openai.Relay), true)
+	f("an event of a response", openai.Responses, late, class(openai.Relay), false)
+	f("a piece of speech", openai.Speech, late, class(openai.Relay), false)
+	f("an unstreamed answer", openai.Chat, late, func(c *call) { c.body.Stream = false; c.tellFirstByte(openai.Relay) }, false)
+	f("a refusal", openai.Chat, late, class(openai.ClientError), false)
+	f("full", openai.Chat, late, class(openai.Full), false)
+
+	gone := forwarding.ErrClientGone
+	f("a client that leaves", openai.Chat, late, failed(gone), true)
+	f("a client that leaves", openai.Chat, usual+Linger, failed(gone), false)
+	f("a client that leaves before a response", openai.Responses, late, failed(gone), false)
+	exchange := func(phase forwarding.Phase, timeout bool) func(*call) {
+		return failed(&forwarding.ExchangeError{Phase: phase, Timeout: timeout, Err: errors.New("failed")})
+	}
+	f("no first byte in time", openai.Chat, late, exchange(forwarding.PhaseFirstByte, true), true)
+	f("an engine that broke", openai.Chat, late, exchange(forwarding.PhaseFirstByte, false), false)
+	f("no connection in time", openai.Chat, late, exchange(forwarding.PhaseConnect, true), false)
+	f("a cut answer", openai.Chat, late, exchange(forwarding.PhaseStream, true), false)
+}
+
+// limitFalls says whether a limit of 16, at which a first token takes 100 ms, falls when it is told so forty times.
+func limitFalls(t *testing.T, c *call, tell func(*call)) bool {
+	t.Helper()
+	docs := fleet.NewDocuments()
+	if err := docs.Put("endpoints/ams/one", []byte("url: http://one:8000\nengine: vllm\npool: p\nconcurrency: auto"), 1); err != nil {
+		t.Fatal(err)
+	}
+	d := admission.NewDesk("ams", nil, slog.New(slog.DiscardHandler))
+	d.Apply(docs.Table())
+	c.pool, _ = d.Pool("p")
+	take := func() admission.Grant {
+		g, err := c.pool.Acquire(context.Background(), admission.Request{Account: "a", MaxExpected: -1})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return g
+	}
+	for range 16 {
+		g := take()
+		c.pool.FirstByte(g, admission.FirstByte{After: 100 * time.Millisecond})
+		g.Release()
+	}
+	for range 15 {
+		defer take().Release()
+	}
+	for range 40 {
+		c.grant = take()
+		tell(c)
+		c.grant.Release()
+		if c.pool.Load().Limit < 16 {
+			return true
+		}
+	}
+	return false
+}
