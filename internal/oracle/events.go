@@ -93,6 +93,9 @@ func (a *Events) finalProblems() []string {
 }
 
 func (o *Oracle) eventProblems() []string {
+	if o.config.NoEvents {
+		return nil
+	}
 	events, err := ReadEvents(o.config.EventDirs...)
 	if err != nil {
 		return []string{fmt.Sprintf("events: %v", err)}

@@ -1,12 +1,9 @@
 package oracle
 
 import (
-	"bytes"
 	"fmt"
 	"net/http"
 	"os"
-	"runtime"
-	"runtime/pprof"
 	"testing"
 	"time"
 )
@@ -15,6 +12,7 @@ import (
 type Config struct {
 	AdminURLs []string // base URLs of the nodes' admin listeners
 	EventDirs []string // the Dir of nodes' event logs
+	NoEvents  bool     // what stands there is not looked at
 
 	// EntriesElsewhere: no entry logs in EventDirs, so that no "request" event is expected.
 	EntriesElsewhere bool
@@ -23,8 +21,10 @@ type Config struct {
 	// where one was killed.
 	Restarted bool
 
-	// Shared: other tests run in this process at the same time, so that the process itself is not looked at.
-	Shared bool
+	// Shared: other tests run in this process at the same time. Of goroutines, those that the test has marked count
+	// (see Mark); of descriptors, connections of Addresses and files below EventDirs. Memory is everybody's: see Watched.
+	Shared    bool
+	Addresses []string // host:port of the test's own servers
 
 	// EngineStats asks every engine; nil: there are none to ask.
 	EngineStats func() ([]EngineStats, error)
@@ -61,15 +61,10 @@ const (
 
 // Oracle remembers how things were.
 type Oracle struct {
-	config   Config
-	client   *http.Client
-	prober   *prober
-	baseline baseline
-}
-
-type baseline struct {
-	goroutines, descriptors int
-	memory                  int64
+	config Config
+	client *http.Client
+	prober *prober
+	before census
 }
 
 // New notes how things are and begins to probe the health pages.
@@ -87,9 +82,10 @@ func New(t testing.TB, c Config) *Oracle {
 		config: c,
 		// A connection for each question: one kept open would be counted.
 		client: &http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: quietTime * scale()},
-		baseline: baseline{
-			goroutines: runtime.NumGoroutine(), descriptors: descriptors(t), memory: liveHeap(),
-		},
+	}
+	o.before, _ = o.count(t)
+	if !c.Shared {
+		o.before.memory = liveHeap()
 	}
 	o.prober = startProber(c.HealthURLs)
 	t.Cleanup(func() { o.prober.end() })
@@ -124,10 +120,7 @@ func (o *Oracle) Problems(t testing.TB) []string {
 	}
 	found = append(found, o.engineProblems()...)
 	found = append(found, o.eventProblems()...)
-	if !o.config.Shared {
-		found = append(found, o.processProblems(t)...)
-	}
-	return found
+	return append(found, o.processProblems(t)...)
 }
 
 func (o *Oracle) engineProblems() []string {
@@ -150,44 +143,26 @@ func (o *Oracle) engineProblems() []string {
 func (o *Oracle) processProblems(t testing.TB) []string {
 	t.Helper()
 	var found []string
-	most := o.baseline.goroutines + slackGoroutines + goroutinesPerConn*o.config.IdleConnections
-	if n := runtime.NumGoroutine(); n > most {
-		found = append(found, fmt.Sprintf("goroutines: %d, were %d, may be %d:\n%s", n, o.baseline.goroutines, most, goroutineProfile()))
+	now, profile := o.count(t)
+	most := o.before.goroutines + slackGoroutines + goroutinesPerConn*o.config.IdleConnections
+	if now.goroutines > most {
+		if profile == "" {
+			profile = goroutineProfile()
+		}
+		found = append(found, fmt.Sprintf("goroutines: %d, were %d, may be %d:\n%.*s",
+			now.goroutines, o.before.goroutines, most, longestProfileInText, profile))
 	}
-	most = o.baseline.descriptors + slackDescriptors + descriptorsPerConn*o.config.IdleConnections
-	if n := descriptors(t); n > most {
-		found = append(found, fmt.Sprintf("file descriptors: %d, were %d, may be %d", n, o.baseline.descriptors, most))
+	most = o.before.descriptors + slackDescriptors + descriptorsPerConn*o.config.IdleConnections
+	if now.descriptors > most {
+		found = append(found, fmt.Sprintf("file descriptors: %d, were %d, may be %d", now.descriptors, o.before.descriptors, most))
 	}
-	if n := liveHeap(); n > o.baseline.memory+o.config.MemoryBytes {
-		found = append(found, fmt.Sprintf("memory: live heap is %d bytes, was %d, may grow by %d", n, o.baseline.memory, o.config.MemoryBytes))
+	if o.config.Shared {
+		return found
+	}
+	if heap, beyond := grownBeyond(o.before.memory + o.config.MemoryBytes); beyond {
+		found = append(found, fmt.Sprintf("memory: live heap is %d bytes, was %d, may grow by %d", heap, o.before.memory, o.config.MemoryBytes))
 	}
 	return found
-}
-
-func goroutineProfile() string {
-	var text bytes.Buffer
-	if err := pprof.Lookup("goroutine").WriteTo(&text, 1); err != nil {
-		return err.Error()
-	}
-	text.Truncate(min(text.Len(), longestProfileInText))
-	return text.String()
-}
-
-func descriptors(t testing.TB) int {
-	t.Helper()
-	open, err := os.ReadDir("/proc/self/fd")
-	if err != nil {
-		t.Fatalf("cannot count file descriptors: %v", err)
-	}
-	return len(open)
-}
-
-func liveHeap() int64 {
-	runtime.GC()
-	runtime.GC() // what a sync.Pool held survives one
-	var m runtime.MemStats
-	runtime.ReadMemStats(&m)
-	return int64(m.HeapAlloc)
 }
 
 // scale is how much more time everything gets.

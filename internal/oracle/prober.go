@@ -13,7 +13,7 @@ import (
 )
 
 const (
-	probeInterval = 20 * time.Millisecond
+	probeInterval = 10 * time.Millisecond // in a soak
 	probeTimeout  = 10 * time.Second
 )
 
@@ -42,7 +42,7 @@ func startProber(urls []string) *prober {
 func (p *prober) run(ctx context.Context, urls []string) {
 	defer close(p.done)
 	defer p.probe.CloseIdleConnections()
-	ticker := time.NewTicker(probeInterval)
+	ticker := time.NewTicker(probeInterval * scale())
 	defer ticker.Stop()
 	for {
 		select {

@@ -4,6 +4,8 @@ import (
 	"container/list"
 	"context"
 	"sync"
+	"sync/atomic"
+	"time"
 )
 
 // outcome is how a request left the batch.
@@ -19,6 +21,7 @@ const (
 // served.
 type batch struct {
 	slots int
+	watch func(Job) // nil: nobody
 
 	mu      sync.Mutex // guards the fields below
 	running int
@@ -29,20 +32,35 @@ type batch struct {
 
 // seat is one request's place in the batch, from its arrival to its end.
 type seat struct {
-	batch *batch
-	turn  chan struct{} // closed when it has a slot
+	batch  *batch
+	asks   *prompt       // nil: not known
+	turn   chan struct{} // closed when it has a slot
+	tokens atomic.Int64  // made so far
 
 	// Guarded by batch.mu.
 	place *list.Element // while it waits
 	gone  bool
+	times Job // Arrived, Began and Ended of it
+}
+
+// Job is what became of one inference request, as Config.Watch is told. Its prompt tells whose it is, for that is what
+// every gateway passes on as it was.
+type Job struct {
+	Prompt string // its last string; empty for a realtime session
+	Input  int    // tokens of the whole prompt
+	Tokens int    // made for it
+	Served bool   // answered as its client could expect
+
+	Arrived, Began, Ended time.Time // Began is zero if it never had a slot
 }
 
 // arrive takes a slot if one is free, or a place in the queue. The caller must
 // leave the seat.
-func (b *batch) arrive() *seat {
-	s := &seat{batch: b, turn: make(chan struct{})}
+func (b *batch) arrive(asks *prompt) *seat {
+	s := &seat{batch: b, asks: asks, turn: make(chan struct{})}
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	s.times.Arrived = time.Now()
 	s.place = b.waiting.PushBack(s)
 	b.admitLocked()
 	b.peak = max(b.peak, b.running+b.waiting.Len())
@@ -54,6 +72,7 @@ func (b *batch) admitLocked() {
 	for b.running < b.slots && b.waiting.Len() > 0 {
 		s := b.waiting.Remove(b.waiting.Front()).(*seat)
 		s.place = nil
+		s.times.Began = time.Now()
 		b.running++
 		close(s.turn)
 	}
@@ -74,20 +93,42 @@ func (s *seat) wait(ctx context.Context) error {
 // its last bytes reach a client that takes them as leave to send the next
 // request, and still defer a leave for every other way out.
 func (s *seat) leave(o outcome) {
+	if job, first := s.vacate(o); first && s.batch.watch != nil {
+		s.batch.watch(job)
+	}
+}
+
+// vacate gives back what the seat holds, and reports what became of it and whether it held anything yet.
+func (s *seat) vacate(o outcome) (Job, bool) {
 	b := s.batch
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if s.gone {
-		return
+		return Job{}, false
 	}
 	s.gone = true
 	b.left[o]++
+	s.times.Ended = time.Now()
 	if s.place != nil {
 		b.waiting.Remove(s.place)
-		return
+	} else {
+		b.running--
+		b.admitLocked()
 	}
-	b.running--
-	b.admitLocked()
+	job := s.times
+	job.Tokens, job.Served = int(s.tokens.Load()), o == outcomeServed
+	if s.asks != nil {
+		job.Prompt, job.Input = s.asks.last, s.asks.tokens
+	}
+	return job, true
+}
+
+// crowd is how many times longer than alone everything takes, when the batch
+// works for so many requests at full speed and the others have to share that.
+func (b *batch) crowd(knee int) float64 {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return max(1, float64(b.running)/float64(knee))
 }
 
 func (b *batch) resetPeak() {

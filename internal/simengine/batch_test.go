@@ -16,7 +16,7 @@ func TestBatchIsFirstComeFirstServed(t *testing.T) {
 		var mu sync.Mutex
 		var all sync.WaitGroup
 		for i := range 6 {
-			s := b.arrive()
+			s := b.arrive(nil)
 			all.Go(func() {
 				if err := s.wait(t.Context()); err != nil {
 					t.Error(err)
@@ -47,7 +47,7 @@ func TestBatchIsFirstComeFirstServed(t *testing.T) {
 func TestBatchWaiterLeaves(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) { // which fails at once if the third waits for ever
 		b := &batch{slots: 1}
-		first, second, third := b.arrive(), b.arrive(), b.arrive()
+		first, second, third := b.arrive(nil), b.arrive(nil), b.arrive(nil)
 		gone := errors.New("gone")
 		ctx, cancel := context.WithCancelCause(t.Context())
 		cancel(gone)
@@ -91,5 +91,46 @@ func TestClock(t *testing.T) {
 		f("", 64, 680*time.Millisecond)
 		f(FaultSlow, 3, 250*time.Millisecond)
 		f(FaultBigAnswer, 64, 50*time.Millisecond)
+	})
+}
+
+// Beyond the knee everything takes longer, from the next token on.
+func TestClockOfACrowd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e := New(Config{TTFT: 50 * time.Millisecond, ITL: 10 * time.Millisecond, Slots: 100, Knee: 2})
+		e.batch.arrive(nil)
+		e.batch.arrive(nil)
+		var crowd []*seat
+		c := e.newClock("")
+		defer c.stop()
+		f := func(n int, want time.Duration) {
+			t.Helper()
+			if err := c.until(t.Context(), n); err != nil {
+				t.Fatal(err)
+			}
+			if got := time.Since(c.start); got != want {
+				t.Errorf("token %d after %v, want %v", n, got, want)
+			}
+		}
+		f(1, 50*time.Millisecond)
+		f(6, 100*time.Millisecond)
+		for range 4 {
+			crowd = append(crowd, e.batch.arrive(nil))
+		}
+		f(8, 160*time.Millisecond)
+		for _, s := range crowd {
+			s.leave(outcomeServed)
+		}
+		f(10, 180*time.Millisecond)
+		// Also while nobody looks: an answer that comes as a whole is waited for once.
+		time.AfterFunc(15*time.Millisecond, func() {
+			for range 2 {
+				e.batch.arrive(nil)
+			}
+		})
+		f(20, 200*time.Millisecond+8*20*time.Millisecond)
+		if due := c.due(20); !due.Equal(c.due(20)) || time.Until(due) != 0 {
+			t.Errorf("asked again, token 20 is due in %v", time.Until(due))
+		}
 	})
 }

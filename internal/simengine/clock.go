@@ -11,13 +11,31 @@ type clock struct {
 	start     time.Time
 	ttft, itl time.Duration
 	timer     *time.Timer
+
+	crowd func() float64 // how much longer a token takes now; nil: never
+	made  int            // with a crowd: tokens whose time is settled
+	last  time.Time      // of these, when the last is due
+}
+
+// pace is how fast an engine makes tokens.
+type pace struct{ ttft, itl time.Duration }
+
+// SetPace changes Config.TTFT and Config.ITL for requests that get their slot from now on. As there, zero means the
+// default, and a negative duration none.
+func (e *Engine) SetPace(ttft, itl time.Duration) {
+	c := Config{TTFT: ttft, ITL: itl}.withDefaults()
+	e.pace.Store(&pace{ttft: c.TTFT, itl: c.ITL})
 }
 
 // slowness is how many times longer each token takes under FaultSlow.
 const slowness = 10
 
 func (e *Engine) newClock(fault string) clock {
-	c := clock{start: time.Now(), ttft: e.c.TTFT, itl: e.c.ITL}
+	p := e.pace.Load()
+	c := clock{start: time.Now(), ttft: p.ttft, itl: p.itl}
+	if e.c.Knee > 0 {
+		c.last, c.crowd = c.start, func() float64 { return e.batch.crowd(e.c.Knee) }
+	}
 	switch fault {
 	case FaultSlow:
 		c.itl *= slowness
@@ -29,11 +47,31 @@ func (e *Engine) newClock(fault string) clock {
 
 // due says when the n-th token (from 1) is made.
 func (c *clock) due(n int) time.Time {
+	if c.crowd != nil {
+		for ; c.made < n; c.made++ {
+			step := c.itl
+			if c.made == 0 {
+				step = c.ttft
+			}
+			c.last = c.last.Add(time.Duration(float64(step) * c.crowd()))
+		}
+		return c.last
+	}
 	return c.start.Add(c.ttft + time.Duration(max(n-1, 0))*c.itl)
 }
 
-// until returns when the n-th token is made, or when ctx has ended.
+// until returns when the n-th token is made, or when ctx has ended. With a
+// crowd it waits for each token before, since the crowd may change.
 func (c *clock) until(ctx context.Context, n int) error {
+	for c.crowd != nil && c.made < n-1 {
+		if err := c.wait(ctx, c.made+1); err != nil {
+			return err
+		}
+	}
+	return c.wait(ctx, n)
+}
+
+func (c *clock) wait(ctx context.Context, n int) error {
 	wait := time.Until(c.due(n))
 	if wait <= 0 {
 		return context.Cause(ctx)

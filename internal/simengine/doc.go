@@ -8,6 +8,8 @@
 // side by side, whatever else arrives waits behind them in order of arrival, a
 // request takes TTFT until its first token and ITL for each further one, and
 // its slot is free the moment its last token is made or its client has left.
+// With Config.Knee the batch has a bound to what it gets done, whatever its
+// slots are.
 // Text is deterministic. A prompt that begins with "echo:" is answered with its
 // own words.
 //
@@ -29,6 +31,9 @@
 // answer are written, or before its connection is closed. So a caller that
 // sends one request only when the answer to another has ended, or its
 // connection was closed, never sees Peak above what it allowed itself.
+//
+// Config.Watch is told of every inference request when it has left: when it came,
+// when it got its slot and when it gave it back, and what it was asked.
 //
 // A client that leaves, also by half-closing its connection, ends its request
 // at once, queued or running, and the engine then closes the connection.

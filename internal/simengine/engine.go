@@ -20,9 +20,15 @@ type Config struct {
 	ITL    time.Duration // from one token to the next; default 10 ms
 	Tokens int           // tokens of an answer, unless the request wants fewer; default 64
 
+	// Knee is how many requests can run before they slow each other down: with
+	// more, TTFT and ITL grow in proportion, and the batch as a whole gets no
+	// more done. Default: they never do.
+	Knee int
+
 	Cached int // tokens at the beginning of each prompt that are said to come from a cache; default none
 
 	Record int          // how many of the last requests to keep for Received; default none
+	Watch  func(Job)    // told of each inference request when it has left; it must be quick and take calls side by side
 	Logger *slog.Logger // default: none
 }
 
@@ -73,6 +79,7 @@ type Engine struct {
 	started time.Time
 	routes  map[string]http.HandlerFunc // by method and path
 	batch   *batch
+	pace    atomic.Pointer[pace]
 	faults  faultTable
 	record  recorder
 
@@ -87,8 +94,9 @@ type Engine struct {
 // New makes an engine. It starts nothing until a request comes.
 func New(c Config) *Engine {
 	c = c.withDefaults()
-	e := &Engine{c: c, started: time.Now(), batch: &batch{slots: c.Slots}, record: recorder{keep: c.Record}}
+	e := &Engine{c: c, started: time.Now(), batch: &batch{slots: c.Slots, watch: c.Watch}, record: recorder{keep: c.Record}}
 	e.ctx, e.cancel = context.WithCancel(context.Background())
+	e.pace.Store(&pace{ttft: c.TTFT, itl: c.ITL})
 	e.routes = map[string]http.HandlerFunc{
 		"POST /v1/chat/completions":     e.infer(readJSON, chat),
 		"POST /v1/completions":          e.infer(readJSON, completion),

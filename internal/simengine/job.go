@@ -44,6 +44,7 @@ type job struct {
 	ctx    context.Context // ends when the client leaves or the engine closes
 	finish func()          // gives back what newJob took
 	fault  string
+	asks   *prompt // nil: no prompt is known yet
 	seat   *seat
 	clock  clock
 	buf    []byte
@@ -94,6 +95,7 @@ func (e *Engine) infer(read reader, shape func(*Engine, *call) answer) http.Hand
 		c.big, c.cached = j.fault == FaultBigAnswer, e.c.Cached
 		a := shape(e, c)
 		if !j.atDoor(&a) {
+			j.asks = &c.prompt
 			j.admit(func() error { return j.speak(&a) })
 		}
 	}
@@ -113,7 +115,7 @@ func (j *job) refuse(err error) {
 // given back first, and then net/http cuts the connection: so whoever waits for
 // the connection to close finds a free slot.
 func (j *job) admit(run func() error) {
-	j.seat = j.e.batch.arrive()
+	j.seat = j.e.batch.arrive(j.asks)
 	defer j.seat.leave(outcomeAborted) // has no effect once the answer came to its end
 	err := j.seat.wait(j.ctx)
 	if err == nil {
@@ -154,7 +156,7 @@ func (j *job) tellWhole(a *answer) error {
 	if err := j.clock.until(j.ctx, a.tokens); err != nil {
 		return err
 	}
-	j.e.tokens.Add(uint64(a.tokens))
+	j.made(a.tokens)
 	if j.fault == FaultErrorThenDone {
 		j.seat.leave(outcomeFaulted)
 		writeError(j.w, engineFailed())
@@ -188,6 +190,12 @@ func (j *job) tellBig(a *answer) error {
 	}
 	j.leaveServed()
 	return j.last(after, false)
+}
+
+// made counts tokens.
+func (j *job) made(tokens int) {
+	j.e.tokens.Add(uint64(tokens))
+	j.seat.tokens.Add(int64(tokens))
 }
 
 // leaveServed gives the slot back: only the last bytes of the answer are left

@@ -100,6 +100,7 @@ type Received struct {
 	Header http.Header `json:"header"`
 	Model  string      `json:"model"`
 	Body   []byte      `json:"body"` // of JSON requests, at most 64 KiB of it
+	At     time.Time   `json:"at"`   // when its body had been read
 }
 
 // recorder keeps the last requests.
@@ -115,7 +116,7 @@ func (r *recorder) add(req *http.Request, model string, body []byte) {
 		return
 	}
 	got := Received{Method: req.Method, Target: req.RequestURI, Host: req.Host,
-		Header: req.Header.Clone(), Model: model, Body: append([]byte(nil), body[:min(len(body), 64<<10)]...)}
+		Header: req.Header.Clone(), Model: model, Body: append([]byte(nil), body[:min(len(body), 64<<10)]...), At: time.Now()}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if len(r.last) == r.keep {

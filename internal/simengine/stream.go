@@ -64,7 +64,7 @@ func (j *job) sendToken(a *answer, i int) error {
 	if err := j.clock.until(j.ctx, i+1); err != nil {
 		return err
 	}
-	j.e.tokens.Add(1)
+	j.made(1)
 	j.buf = a.token(j.buf[:0], i)
 	return j.send(j.buf)
 }

@@ -39,7 +39,11 @@ func (e *Engine) say(c *call) text {
 		t.tokens = strings.Fields(echo)
 	}
 	if len(t.tokens) == 0 {
-		t.tokens = repeated(strings.Fields(vocabulary), e.c.Tokens)
+		n := e.c.Tokens
+		if c.limit > 0 && c.limit < n {
+			n, t.cut = c.limit, true
+		}
+		t.tokens = repeated(strings.Fields(vocabulary), n)
 	}
 	if c.limit > 0 && c.limit < len(t.tokens) {
 		t.tokens, t.cut = t.tokens[:c.limit], true

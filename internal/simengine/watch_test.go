@@ -1,0 +1,85 @@
+package simengine_test
+
+import (
+	"context"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"colonnade/internal/simengine"
+)
+
+// One slot and three requests a second apart: one runs, one waits for it, and one leaves while it waits.
+func TestWatchTellsWhatBecameOfRequests(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		began := time.Now()
+		var mu sync.Mutex
+		var told []simengine.Job
+		e := simengine.New(simengine.Config{Slots: 1, TTFT: 4 * time.Second, ITL: time.Second, Watch: func(j simengine.Job) {
+			mu.Lock()
+			defer mu.Unlock()
+			told = append(told, j)
+		}})
+		var all sync.WaitGroup
+		ask := func(prompt string, patience time.Duration) {
+			ctx, cancel := context.WithTimeout(context.Background(), patience)
+			all.Go(func() {
+				defer cancel()
+				defer func() { _ = recover() }() // net/http's order to cut the connection
+				r := httptest.NewRequestWithContext(ctx, http.MethodPost, "/v1/chat/completions", strings.NewReader(
+					`{"model":"m","stream":true,"max_tokens":3,"messages":[{"role":"user","content":"`+prompt+`"}]}`))
+				e.ServeHTTP(httptest.NewRecorder(), r)
+			})
+			time.Sleep(time.Second)
+		}
+		ask("first of all", time.Minute)
+		ask("second", time.Minute)
+		ask("third", 2*time.Second)
+		all.Wait()
+
+		at := func(s float64) time.Time { return began.Add(time.Duration(s * float64(time.Second))) }
+		want := []simengine.Job{
+			{Prompt: "third", Input: 1, Arrived: at(2), Ended: at(4)},
+			{Prompt: "first of all", Input: 3, Tokens: 3, Served: true, Arrived: at(0), Began: at(0), Ended: at(6)},
+			{Prompt: "second", Input: 1, Tokens: 3, Served: true, Arrived: at(1), Began: at(6), Ended: at(12)},
+		}
+		if len(told) != len(want) {
+			t.Fatalf("told of %d jobs: %+v", len(told), told)
+		}
+		for i, w := range want {
+			if told[i] != w {
+				t.Errorf("job %d is\n%+v, want\n%+v", i, told[i], w)
+			}
+		}
+	})
+}
+
+// The pace of one that runs stays as it was.
+func TestSetPace(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var mu sync.Mutex
+		var told []time.Duration
+		e := simengine.New(simengine.Config{Slots: 2, TTFT: time.Second, ITL: time.Second, Watch: func(j simengine.Job) {
+			mu.Lock()
+			defer mu.Unlock()
+			told = append(told, j.Ended.Sub(j.Began))
+		}})
+		ask := func() {
+			e.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest(http.MethodPost, "/v1/completions",
+				strings.NewReader(`{"model":"m","max_tokens":3,"prompt":"p"}`)))
+		}
+		var all sync.WaitGroup
+		all.Go(ask)
+		synctest.Wait()
+		e.SetPace(10*time.Second, -1)
+		all.Go(ask)
+		all.Wait()
+		if len(told) != 2 || told[0] != 3*time.Second || told[1] != 10*time.Second {
+			t.Errorf("held their slots for %v, want 3s and 10s", told)
+		}
+	})
+}
