@@ -1,0 +1,93 @@
+package bench
+
+import (
+	"context"
+	"fmt"
+	"time"
+)
+
+const markWeights = "Jain's index of service by weight"
+
+// classes are requests of three priorities, and accounts of three weights.
+func classes() Contest {
+	return Contest{
+		Name: "classes", Title: "Classes of 60, 30 and 10 %",
+		question: "Do those go first who are to go first, and does each get what its weight says?",
+		method: func(z size) string {
+			return "By priority: one account of each priority asks, for 60, 30 and 10 % of one and a half times the " +
+				"capacity (Poisson). What is interactive fits " +
+				"in, and should neither wait nor be refused. Before a gateway that is set up so, every eighth grant goes to a " +
+				"lower class of which somebody has waited for half of what is waited at most: it is not to starve." +
+				"\n\nBy weight: three accounts of weights 6, 3 and 1, each " +
+				"of which asks for 80 % of the capacity. " +
+				fmt.Sprintf("Each of the two lasts %s.", z.long(5))
+		},
+		accounts: append(append([]string{}, bands...), weighted...), priority: true,
+		columns: []Column{
+			{Name: "goodput", Unit: "%", Better: Higher, Help: "Work of answered requests, of what the engines can do."},
+			{Name: "Jain", Better: Higher, Help: "Jain's index over slot time divided by weight."},
+			{Name: "service", Unit: "%", Help: "Slot time that the class got, of all that was used."},
+			{Name: "answered", Unit: "%", Help: "Requests of the class that were answered."},
+			{Name: "wait p50", Unit: "ms", Help: "Time to the first token less the engine's own, the median."},
+			{Name: "wait p99", Unit: "ms", Help: "The same, 99th percentile."},
+			{Name: "leaked", Better: Lower, Help: "Requests still held when all has been quiet."},
+		},
+		plots: []Plot{
+			{Name: "weights", Title: "Service by weight", Kind: Bars, X: Axis{Label: "account " +
+				"(weight)", Names: []string{"gold (6)", "silver (3)", "bronze (1)"}},
+				Y: Axis{Label: "service", Unit: "%"}, Lines: []Line{{Name: "60 %", At: 0.6}, {Name: "30 " +
+					"%", At: 0.3}, {Name: "10 %", At: 0.1}}},
+		},
+		marks: []mark{goodputMark, {name: markWeights, least: 0.98, rough: 0.9}, leakedMark},
+		lasts: func(z size) time.Duration { return 2 * z.long(7.7) },
+		play: func(ctx context.Context, s *stage) error {
+			if err := s.class(ctx, "by priority", bands, []float64{0.9, 0.45, 0.15}, nil); err != nil {
+				return err
+			}
+			return s.class(ctx, "by weight", weighted, []float64{0.8, 0.8, 0.8}, weights)
+		},
+	}
+}
+
+// class measures one account of each class, asking for parts of the capacity.
+func (s *stage) class(ctx context.Context, name string, accounts []string, asks []float64, weights []int) error {
+	z := s.size
+	rate := s.rates[z.shape()]
+	t := trial{name: name, pace: z.pace, window: span{z.long(1.5), z.long(6.5)}, seed: 8}
+	for i, account := range accounts {
+		t.flows = append(t.flows, flow{account: account, tokens: z.tokens,
+			due: poisson(seeded(8, uint64(i)), asks[i]*rate, span{0, t.window.until})})
+	}
+	r, err := s.trial(ctx, &t)
+	if err != nil {
+		return err
+	}
+	nan := float64(Unmeasured())
+	goodput, fair := r.goodput()/(rate*s.worth(z.shape())), nan
+	service := r.service(accounts)
+	sum := 0.0
+	for _, x := range service {
+		sum += x
+	}
+	if weights != nil {
+		part, bars := make([]float64, len(service)), Series{}
+		for i := range service {
+			part[i] = service[i] / float64(weights[i])
+			bars.Y = append(bars.Y, Value(service[i]/sum))
+		}
+		fair = jain(part)
+		s.reach(markWeights, fair)
+		s.plot("weights", bars)
+	}
+	s.row(name, goodput, fair, nan, nan, nan, nan, r.leakedOr())
+	for i, account := range accounts {
+		who := r.of(account)
+		waits := r.waits(who)
+		s.row(account, nan, nan, service[i]/sum, share(count(who, answered), len(who)), quantile(waits, 0.5),
+			quantile(waits, 0.99), nan)
+	}
+	s.reachGoodput(goodput, goodput)
+	s.reach(markLeaked, r.leakedOr())
+	s.failures(r)
+	return nil
+}

@@ -1,0 +1,188 @@
+package bench
+
+import (
+	"context"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"colonnade/internal/simengine"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// straight is an arena without a gateway: the client asks the only engine itself.
+func straight(t *testing.T, slots int, p pace) *arena {
+	t.Helper()
+	es, err := startEngines([]string{"127.0.0.1:0"}, slots)
+	if err != nil {
+		t.Fatal(err)
+	}
+	es.pace(p)
+	c, err := newClient("http://"+es.all[0].address+"/v1", "m")
+	if err != nil {
+		t.Fatal(err)
+	}
+	a := &arena{gateway: &Gateway{Name: "none"}, target: &Target{}, engines: es, client: c, ids: &ids{},
+		keys: map[string]string{},
+		tell: func(string, string) {}, patience: 10 * time.Second}
+	t.Cleanup(func() {
+		if err := a.stop(); err != nil {
+			t.Error(err)
+		}
+	})
+	return a
+}
+
+var quickly = pace{time.Millisecond, time.Millisecond}
+
+func TestClientReadsStreams(t *testing.T) {
+	a := straight(t, 4, quickly)
+	ask := func() sample {
+		var s sample
+		a.client.do(context.Background(), clock{time.Now()},
+			&call{id: a.ids.next(), key: "k", tokens: 5, input: 3, patience: 10 * time.Second}, &s)
+		return s
+	}
+	ask()
+	first := a.client.conns.idle[0].LocalAddr().String()
+	for range 3 {
+		if s := ask(); s.fate != answered || s.first < 0 || s.ended < s.first || s.tokens < 5 || s.status != 200 {
+			t.Errorf("a whole stream: %+v", s)
+		}
+	}
+	if kept := a.client.conns.idle[0].LocalAddr().String(); kept != first || a.client.conns.open != 1 {
+		t.Errorf("%d connections for one request after the other; the last is %s, and the first was "+
+			"%s", a.client.conns.open, kept, first)
+	}
+	f := func(fault string, want fate, firstToken bool) {
+		t.Helper()
+		a.engines.all[0].sim.SetFault(simengine.Fault{Fault: fault, Count: 1})
+		if s := ask(); s.fate != want || (s.first >= 0) != firstToken {
+			t.Errorf("%s: fate %d, want %d; first token %v; %s", fault, s.fate, want, s.first, s.problem)
+		}
+	}
+	f(simengine.FaultCutAtChunk, failed, true)
+	f(simengine.FaultNoDone, failed, true) // ends properly, as HTTP goes
+	f(simengine.FaultErrorThenDone, failed, true)
+	f(simengine.FaultError500, failed, false)
+	f(simengine.FaultFull429, refused, false)
+	f(simengine.FaultFull, refused, false)
+	f(simengine.FaultFullInStream, failed, false)
+	f(simengine.FaultCloseIdle, answered, true)
+	if s := ask(); s.fate != answered { // over a connection that the engine has closed
+		t.Errorf("after an idle connection was closed: %+v", s)
+	}
+}
+
+// A comment is no token, even if it comes long before.
+func TestCommentsAreNoTokens(t *testing.T) {
+	a := straight(t, 1, pace{300 * time.Millisecond, time.Millisecond})
+	a.engines.all[0].sim.SetFault(simengine.Fault{Fault: simengine.FaultPingFirst})
+	var s sample
+	a.client.do(context.Background(), clock{time.Now()},
+		&call{id: 1, key: "k", tokens: 2, input: 1, patience: 10 * time.Second}, &s)
+	if s.fate != answered || s.first < 300*time.Millisecond {
+		t.Errorf("the first token seems to come after %v: %+v", s.first, s)
+	}
+}
+
+// What is long is asked for by words of the prompt, and still known at the engine.
+func TestBigTokens(t *testing.T) {
+	a := straight(t, 1, quickly)
+	began := time.Now()
+	var s sample
+	a.client.do(context.Background(), clock{began}, &call{id: 7, key: "k", tokens: 4, input: 1, big: 5000,
+		patience: 10 * time.Second}, &s)
+	if n := a.engines.all[0].sim.Stats().Bytes; s.fate != answered || n < 15000 {
+		t.Errorf("%d bytes: %+v", n, s)
+	}
+	if jobs := a.engines.take(began); len(jobs) != 1 || jobs[0].id != 7 || jobs[0].tokens != 4 || !jobs[0].served {
+		t.Errorf("the engine saw %+v", jobs)
+	}
+}
+
+// One slot; a client holds it, and another leaves the queue: neither is worked for after that.
+func TestClientsLeave(t *testing.T) {
+	a := straight(t, 1, pace{time.Hour, time.Millisecond})
+	began := time.Now()
+	var all sync.WaitGroup
+	samples := make([]sample, 20)
+	for i := range samples {
+		all.Go(func() {
+			c := call{id: a.ids.next(), key: "k", tokens: 1, input: 1, patience: time.Minute,
+				conduct: conduct{leaves: 200 * time.Millisecond}}
+			a.client.do(context.Background(), clock{began}, &c, &samples[i])
+		})
+	}
+	all.Wait()
+	for _, s := range samples {
+		if s.fate != left || s.ended < 200*time.Millisecond || s.ended > 30*time.Second || s.problem != "" {
+			t.Errorf("%+v", s)
+		}
+	}
+	if held := a.quiet(context.Background()); held != 0 {
+		t.Errorf("%d are held by those who left", held)
+	}
+	if a.client.conns.open != 0 {
+		t.Errorf("%d connections are left", a.client.conns.open)
+	}
+}
+
+// Open loop: while a gateway stalls, requests are sent when they are due, and wait for as long as it stalls.
+func TestAStallShowsInAllThatAreDueMeanwhile(t *testing.T) {
+	a := straight(t, 100, quickly)
+	const from, until = 100 * time.Millisecond, 600 * time.Millisecond
+	engine := a.engines.all[0].sim
+	var once sync.Once
+	var began time.Time
+	gateway := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		once.Do(func() { began = time.Now() })
+		if at := time.Since(began); at >= from && at < until {
+			time.Sleep(until - at)
+		}
+		engine.ServeHTTP(w, r)
+	}))
+	defer gateway.Close()
+	var err error
+	if a.client, err = newClient(gateway.URL+"/v1", "m"); err != nil {
+		t.Fatal(err)
+	}
+	in := span{0, 800 * time.Millisecond}
+	r, err := a.play(context.Background(), &trial{pace: quickly, window: in,
+		flows: []flow{{account: "a", tokens: 1, input: 1, due: burst(80, in)}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	stalled, sentInTime := 0, 0
+	for s := range r.each {
+		if s.fate != answered {
+			t.Fatalf("%+v", s)
+		}
+		// The gateway's clock begins with the first request, so it is behind ours: a stall may end later, never
+		// earlier.
+		if s.due > from+50*time.Millisecond && s.due < until-50*time.Millisecond {
+			stalled++
+			if s.ttft() < until-s.due {
+				t.Errorf("due at %v while all stalls, and served after %v", s.due, s.ttft())
+			}
+			if s.sent < until {
+				sentInTime++
+			}
+		}
+	}
+	if stalled < 35 || sentInTime < stalled/2 {
+		t.Errorf("of %d that were due while the gateway stalled, %d were sent meanwhile", stalled, sentInTime)
+	}
+}
+
+func TestClientWantsPlainHTTP(t *testing.T) {
+	if _, err := newClient("https://gateway/v1", "m"); err == nil || !strings.Contains(err.Error(), "http://") {
+		t.Errorf("got %v", err)
+	}
+}

@@ -1,0 +1,116 @@
+package bench
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"net"
+	"sync"
+	"syscall"
+	"time"
+)
+
+const (
+	// mostConns bounds the connections to one gateway. Both ends of each may be in this process, and those of the
+	// gateway to its engines, and the file limit of a common shell account is 20 000.
+	mostConns = 4096
+	// idleFor is how long a connection is kept unused. It is below what servers commonly allow, for one that is closed
+	// while a request is on its way looks like a failure of the gateway.
+	idleFor     = 2 * time.Second
+	dialTimeout = 5 * time.Second
+)
+
+var errConns = errors.New("the load generator has no connection left")
+
+// conns are the connections to one address, kept between requests.
+type conns struct {
+	address string
+
+	mu   sync.Mutex // guards the fields below
+	idle []*conn    // the last used at the end
+	open int
+}
+
+type conn struct {
+	net.Conn
+	in    *bufio.Reader
+	since time.Time // idle since then
+	used  bool      // for a request before
+}
+
+// get returns a connection that is kept, or a new one.
+func (cs *conns) get(ctx context.Context) (*conn, error) {
+	cs.mu.Lock()
+	for len(cs.idle) > 0 {
+		c := cs.idle[len(cs.idle)-1]
+		cs.idle = cs.idle[:len(cs.idle)-1]
+		if time.Since(c.since) < idleFor {
+			cs.mu.Unlock()
+			return c, nil
+		}
+		cs.open--
+		_ = c.Close()
+	}
+	cs.mu.Unlock()
+	return cs.dial(ctx, 0)
+}
+
+// dial makes a new connection. buffer bounds what the kernel receives for a reader that does not read; 0 leaves it
+// alone.
+func (cs *conns) dial(ctx context.Context, buffer int) (*conn, error) {
+	cs.mu.Lock()
+	if cs.open >= mostConns {
+		cs.mu.Unlock()
+		return nil, errConns
+	}
+	cs.open++
+	cs.mu.Unlock()
+	d := net.Dialer{Timeout: dialTimeout}
+	if buffer > 0 {
+		d.Control = func(_, _ string, raw syscall.RawConn) error {
+			var err error
+			set := func(fd uintptr) {
+				err = syscall.SetsockoptInt(int(fd), syscall.SOL_SOCKET, syscall.SO_RCVBUF,
+					buffer)
+			}
+			return errors.Join(raw.Control(set), err)
+		}
+	}
+	nc, err := d.DialContext(ctx, "tcp", cs.address)
+	if err != nil {
+		cs.lost()
+		return nil, err
+	}
+	return &conn{Conn: nc, in: bufio.NewReaderSize(nc, 4<<10)}, nil
+}
+
+func (cs *conns) lost() {
+	cs.mu.Lock()
+	cs.open--
+	cs.mu.Unlock()
+}
+
+// put gives a connection back, to be kept or closed.
+func (cs *conns) put(c *conn, keep bool) {
+	if !keep {
+		_ = c.Close()
+		cs.lost()
+		return
+	}
+	_ = c.SetReadDeadline(time.Time{})
+	c.used, c.since = true, time.Now()
+	cs.mu.Lock()
+	defer cs.mu.Unlock()
+	cs.idle = append(cs.idle, c)
+}
+
+// close closes what is kept.
+func (cs *conns) close() {
+	cs.mu.Lock()
+	defer cs.mu.Unlock()
+	for _, c := range cs.idle {
+		_ = c.Close()
+	}
+	cs.open -= len(cs.idle)
+	cs.idle = nil
+}

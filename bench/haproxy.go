@@ -1,0 +1,236 @@
+package bench
+
+import (
+	"bytes"
+	"context"
+	_ "embed" // of the configuration
+	"encoding/csv"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"net"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"text/template"
+	"time"
+)
+
+//go:embed haproxy.cfg.tmpl
+var haproxyConfig string
+
+// HAProxy is the contestant that many have already: a load balancer, set up as well as it can be for this. It needs the
+// program haproxy, of version 2.6 or later.
+func HAProxy(ctx context.Context) (Gateway, error) {
+	path, err := exec.LookPath("haproxy")
+	if err != nil {
+		if path, err = exec.LookPath("/usr/sbin/haproxy"); err != nil { // not everybody's PATH has it
+			return Gateway{}, errors.New("haproxy is not installed, or not in the PATH; Debian has it: apt-get install haproxy")
+		}
+	}
+	out, err := exec.CommandContext(ctx, path, "-v").Output()
+	if err != nil {
+		return Gateway{}, fmt.Errorf("cannot run %s -v: %w", path, err)
+	}
+	version, _, _ := strings.Cut(strings.TrimPrefix(string(out), "HAProxy version "), " ")
+	return Gateway{
+		Name: "haproxy",
+		About: "HAProxy " + version + ": `maxconn` per server is the engine's slots, one queue for all, bounded in number and by `timeout queue`, " +
+			"classes as queue priorities, a stick-table that caps the open requests of each key, `leastconn`, `http-no-delay`, `abortonclose`, " +
+			"health checks five times a second, `Retry-After` at random up to the longest wait. " +
+			"Its whole configuration is in `bench/haproxy.cfg.tmpl`.",
+		Start: func(ctx context.Context, s Setup) (*Target, error) { return startHAProxy(ctx, path, s) },
+	}, nil
+}
+
+// haproxy is one that runs, as a child of this process.
+type haproxy struct {
+	cmd    *exec.Cmd
+	dir    string
+	ended  chan struct{} // closed when the process is gone
+	failed error         // how it ended; to be read after that
+	said   *tail
+}
+
+func startHAProxy(ctx context.Context, path string, s Setup) (*Target, error) {
+	if err := writeHAProxy(s); err != nil {
+		return nil, err
+	}
+	h := &haproxy{dir: s.Dir, ended: make(chan struct{}), said: &tail{}}
+	// It is given its listener, so that nobody else can have taken the port.
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return nil, fmt.Errorf("cannot listen for HAProxy: %w", err)
+	}
+	defer ln.Close()
+	file, err := ln.(*net.TCPListener).File()
+	if err != nil {
+		return nil, fmt.Errorf("cannot hand HAProxy its listener: %w", err)
+	}
+	defer file.Close()
+	h.cmd = exec.Command(path, "-db", "-f", filepath.Join(s.Dir, "haproxy.cfg")) // -db: in the foreground
+	h.cmd.ExtraFiles = []*os.File{file}
+	h.cmd.Stdout, h.cmd.Stderr = h.said, h.said
+	h.cmd.SysProcAttr = ownGroup() // Ctrl-C is for us: we end it
+	if err := h.cmd.Start(); err != nil {
+		return nil, fmt.Errorf("cannot start HAProxy: %w", err)
+	}
+	go func() { // ends with the process, which stop sees to
+		h.failed = h.cmd.Wait()
+		close(h.ended)
+	}()
+	if err := h.await(ctx); err != nil {
+		_ = h.stop() // err says more
+		return nil, err
+	}
+	return &Target{URL: "http://" + ln.Addr().String() + "/v1", Held: h.held, Stop: h.stop}, nil
+}
+
+// writeHAProxy writes the configuration, and the maps of what keys may have.
+func writeHAProxy(s Setup) error {
+	type server struct {
+		Name, Address string
+		Slots         int
+	}
+	setup := struct {
+		Dir, RetryAfter      string
+		Open, Limit, MaxWait int
+		Engines              []server
+	}{Dir: s.Dir, Limit: s.Queue.Limit, MaxWait: int(s.Queue.MaxWait.Milliseconds())}
+	setup.RetryAfter = fmt.Sprintf("%%[rand(%d),add(1)]", min(max(int(math.Ceil(s.Queue.MaxWait.Seconds())), 1), 32))
+	for i, e := range s.Engines {
+		u, err := url.Parse(e.URL)
+		if err != nil || u.Host == "" {
+			return fmt.Errorf("cannot set up HAProxy: the engine's URL %q has no host", e.URL)
+		}
+		setup.Engines = append(setup.Engines, server{fmt.Sprintf("engine%d", i), u.Host, e.Slots})
+	}
+	var open, class strings.Builder
+	setup.Open = openRequests(s, Account{})
+	for _, a := range s.Accounts {
+		fmt.Fprintf(&open, "%s %d\n", a.Key, openRequests(s, a))
+		fmt.Fprintf(&class, "%s %d\n", a.Key, priorityClass(a.Priority))
+	}
+	var config bytes.Buffer
+	t, err := template.New("haproxy.cfg").Parse(haproxyConfig)
+	if err == nil {
+		err = t.Execute(&config, setup)
+	}
+	if err != nil {
+		return fmt.Errorf("cannot write HAProxy's configuration: %w", err)
+	}
+	return errors.Join(
+		os.WriteFile(filepath.Join(s.Dir, "haproxy.cfg"), config.Bytes(), 0o600),
+		os.WriteFile(filepath.Join(s.Dir, "open.map"), []byte(open.String()), 0o600),
+		os.WriteFile(filepath.Join(s.Dir, "class.map"), []byte(class.String()), 0o600),
+	)
+}
+
+// openRequests is how many open requests an account may have. HAProxy gives slots to accounts of a class in proportion to
+// their open requests, as long as all of these find room. So they are in proportion to weights, and there is room for one
+// account of each weight. More than all slots are of no use to an account of weight 1, and would let it fill the queue. Where
+// the class decides, or where one account may fill the queue, that alone is the bound.
+func openRequests(s Setup, a Account) int {
+	var weights []int
+	sum := 0
+	for _, b := range s.Accounts {
+		if w := max(b.Weight, 1); !slices.Contains(weights, w) {
+			weights = append(weights, w)
+			sum += w
+		}
+	}
+	slots, limit := s.Slots(), s.Queue.Limit
+	most := slots + limit
+	if p := s.Queue.PerAccount; p > 0 {
+		most = slots + min(p, limit)
+	}
+	if priorityClass(a.Priority) != 0 || s.Queue.PerAccount >= limit {
+		return most
+	}
+	return min(max(min(slots, (slots+limit)/max(sum, 1)), 1)*max(a.Weight, 1), most)
+}
+
+// priorityClass is that of HAProxy's queue: the least is served first.
+func priorityClass(priority string) int {
+	switch priority {
+	case "interactive":
+		return -1
+	case "batch":
+		return 1
+	}
+	return 0
+}
+
+// await waits until HAProxy can be asked.
+func (h *haproxy) await(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+	defer cancel()
+	for {
+		_, _, err := h.held(ctx)
+		if err == nil {
+			return nil
+		}
+		select {
+		case <-h.ended:
+			return fmt.Errorf("cannot start HAProxy: it ended (%w) and said %q", h.failed, h.said)
+		case <-ctx.Done():
+			return fmt.Errorf("cannot start HAProxy: it does not answer (%w) and said %q", err, h.said)
+		case <-time.After(20 * time.Millisecond):
+		}
+	}
+}
+
+// held asks how many requests are with engines and how many wait.
+func (h *haproxy) held(ctx context.Context) (held, queued int, err error) {
+	var d net.Dialer
+	conn, err := d.DialContext(ctx, "unix", filepath.Join(h.dir, "haproxy.sock"))
+	if err != nil {
+		return 0, 0, fmt.Errorf("cannot ask HAProxy: %w", err)
+	}
+	defer conn.Close()
+	defer context.AfterFunc(ctx, func() { _ = conn.Close() })()
+	if _, err := io.WriteString(conn, "show stat engines 6 -1\n"); err != nil { // backends and servers
+		return 0, 0, fmt.Errorf("cannot ask HAProxy: %w", err)
+	}
+	table, err := csv.NewReader(conn).ReadAll()
+	if err != nil {
+		return 0, 0, fmt.Errorf("cannot read HAProxy's figures: %w", err)
+	}
+	for _, row := range table {
+		if len(row) < 5 || row[0] != "engines" {
+			continue
+		}
+		waiting, err1 := strconv.Atoi(row[2]) // qcur
+		running, err2 := strconv.Atoi(row[4]) // scur
+		if err := errors.Join(err1, err2); err != nil {
+			return 0, 0, fmt.Errorf("cannot read HAProxy's figures: %w", err)
+		}
+		queued += waiting // a backend's are those that wait for any server
+		if row[1] != "BACKEND" {
+			held += running
+		}
+	}
+	return held, queued, nil
+}
+
+// stop ends the process, and returns when it is gone.
+func (h *haproxy) stop() error {
+	select {
+	case <-h.ended:
+		return fmt.Errorf("HAProxy ended by itself (%w) and said %q", h.failed, h.said)
+	default:
+	}
+	_ = h.cmd.Process.Signal(os.Interrupt) // at once
+	select {
+	case <-h.ended:
+	case <-time.After(5 * time.Second):
+		_ = h.cmd.Process.Kill()
+		<-h.ended
+	}
+	return nil
+}

@@ -1,0 +1,33 @@
+package bench
+
+import (
+	"sync"
+	"syscall"
+)
+
+// ownGroup makes a child process the only one in its group, so that a terminal's Ctrl-C does not reach it before us, and has
+// the kernel end it if we are killed.
+func ownGroup() *syscall.SysProcAttr {
+	return &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
+}
+
+// tail keeps the last of what a process says.
+type tail struct {
+	mu   sync.Mutex // guards the field below
+	text []byte
+}
+
+func (t *tail) Write(b []byte) (int, error) {
+	const most = 2 << 10
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.text = append(t.text, b...)
+	t.text = t.text[max(0, len(t.text)-most):]
+	return len(b), nil
+}
+
+func (t *tail) String() string {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return string(t.text)
+}
