@@ -8,6 +8,7 @@ import (
 	"encoding/base64"
 	"encoding/hex"
 	"errors"
+	"flag"
 	"fmt"
 	"io"
 	"net"
@@ -33,6 +34,10 @@ var bin string
 
 // TestMain builds the three binaries, with the race detector if this test has it.
 func TestMain(m *testing.M) {
+	// Each has processes of its own, and waits for them more than they work.
+	if err := flag.Set("test.parallel", "3"); err != nil {
+		panic(err)
+	}
 	os.Exit(func() int {
 		if _, err := exec.LookPath("go"); err != nil {
 			return m.Run()
@@ -196,6 +201,7 @@ func keyHash(key string) string {
 
 // The binaries, as an operator starts them: etcd, documents, engine, colo, entry; requests; a restart; an end.
 func TestBinaries(t *testing.T) {
+	t.Parallel()
 	needBinaries(t)
 	store := etcdtest.Start(t)
 	etcd := "http://" + store.Address
@@ -284,6 +290,7 @@ func TestBinaries(t *testing.T) {
 
 // Wrong settings are named, with what to do.
 func TestBadFlags(t *testing.T) {
+	t.Parallel()
 	needBinaries(t)
 	open := filepath.Join(t.TempDir(), "open.key")
 	if err := os.WriteFile(open, []byte("x"), 0o644); err != nil {

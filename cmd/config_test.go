@@ -59,6 +59,7 @@ func (f *processes) putAnything(key, value string) {
 
 // What an operator sees of a fleet's documents: all well, a bad document, a node that is down, too many deletions.
 func TestConfigStatus(t *testing.T) {
+	t.Parallel()
 	f := startFleet(t, layout{})
 	f.apply("key: pools/tiny\nqueue: {limit: 5}\n")
 	f.awaitStatus(true, "edge-1 ", "entry weur", "ams-1 ", "colo ams", "nothing is wrong")
@@ -98,6 +99,7 @@ func TestConfigStatus(t *testing.T) {
 
 // What is got from one store is applied to another, and nothing of the nodes with it.
 func TestConfigMoves(t *testing.T) {
+	t.Parallel()
 	f, other := startFleet(t, layout{}), "http://"+etcdtest.Start(t).Address
 	out, err := run(t, bin+"/colonnade", "config", "get", "-etcd", f.etcd)
 	if err != nil {
@@ -117,6 +119,7 @@ func TestConfigMoves(t *testing.T) {
 
 // Events are followed while a fleet serves, until Ctrl-C.
 func TestEventsTail(t *testing.T) {
+	t.Parallel()
 	f := startFleet(t, layout{})
 	if status, body := chat(f.entry.address, testKey, false); status != 200 {
 		t.Fatalf("%d %s", status, body)

@@ -186,6 +186,7 @@ const (
 // An entry with many streams: readiness goes off while it still serves; every stream finishes or hears why it does not;
 // no connection is reset; every request has its one final event.
 func TestEntryDrainsStreams(t *testing.T) {
+	t.Parallel()
 	f := startFleet(t, drainLayout("ams"))
 	streams := f.openMany("stream-", manyStreams)
 	idle, err := dial(f.entry.address)
@@ -234,6 +235,7 @@ func probe(address string, ready chan struct{}) (seen []int) {
 
 // The same for a colo, whose work another one takes over: entries hear of it before anything else changes.
 func TestColoDrainsStreams(t *testing.T) {
+	t.Parallel()
 	f := startFleet(t, drainLayout("ams", "fra"))
 	streams := f.openMany("stream-", manyStreams)
 	ended := make(chan error, 1)
@@ -268,6 +270,7 @@ func (f *processes) leaveProperly(m *member) {
 
 // The second signal ends a node at once, by that signal; what it had open is ended by its next run.
 func TestTwoSignals(t *testing.T) {
+	t.Parallel()
 	l := drainLayout("ams")
 	l.node = []string{"-drain", "10m"}
 	f := startFleet(t, l)
@@ -376,6 +379,7 @@ func (f *processes) waitServed(c *crowd, more int) {
 
 // Colos that are restarted one after the other cost nobody anything.
 func TestRollingRestartOfColos(t *testing.T) {
+	t.Parallel()
 	f := startFleet(t, layout{colos: []string{"ams", "fra"}, slots: 4, engine: []string{"-ttft", "5ms", "-itl", "1ms"}, node: []string{"-drain", "5s"}})
 	crowd := startCrowd(f.entry.address, 8)
 	for _, name := range []string{"ams", "fra", "ams"} {
@@ -393,6 +397,7 @@ func TestRollingRestartOfColos(t *testing.T) {
 // Whoever sends requests to an entry until its end is served, then told, then refused; nobody is reset, and no answer is
 // lost.
 func TestEntryEndsUnderLoad(t *testing.T) {
+	t.Parallel()
 	f := startFleet(t, layout{colos: []string{"ams"}, slots: 8, engine: []string{"-ttft", "5ms", "-itl", "1ms"}, node: []string{"-drain", "4s"}})
 	crowd := startCrowd(f.entry.address, 8)
 	f.waitServed(crowd, 100)

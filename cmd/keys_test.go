@@ -12,6 +12,7 @@ import (
 
 // Keys as an operator makes and revokes them, at an entry that demands them and at one that says that it does not.
 func TestKeysAndOpenEntry(t *testing.T) {
+	t.Parallel()
 	f := startFleet(t, layout{})
 	openAt := etcdtest.FreeAddress(t)
 	open := start(t, bin+"/entry", "-node", "open-1", "-listen", openAt, "-admin", "127.0.0.1:0", "-etcd", f.etcd, "-key-file", f.keyFile, "-open")

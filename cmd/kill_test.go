@@ -114,6 +114,7 @@ func (c *clients) answered() (n int) {
 // kill -9 of entry and colos under load, again and again: every request that a client saw answered has its one final event
 // at the entry, every permit has one, and what was cut was ended by the next run.
 func TestKilledAtAnyMoment(t *testing.T) {
+	t.Parallel()
 	moments := 20
 	if os.Getenv("COLONNADE_SOAK") != "" {
 		moments = 200

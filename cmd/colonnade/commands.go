@@ -64,7 +64,11 @@ func noMore(cmd *cobra.Command, args []string) error {
 func flagError(cmd *cobra.Command, err error) error {
 	text := strings.NewReplacer(" --", " -", `"--`, `"-`, ", --", ", -").Replace(err.Error())
 	if before, rest, ok := strings.Cut(text, " strconv."); ok { // "strconv.ParseInt: parsing "x": invalid syntax" says it again
-		text = before + rest[strings.LastIndex(rest, ":")+1:]
+		reason := rest[strings.LastIndex(rest, ":")+1:]
+		if isWholeNumber := strings.HasPrefix(rest, "ParseInt"); isWholeNumber && reason == " invalid syntax" {
+			reason = " must be a whole number"
+		}
+		text = before + reason
 	}
 	return fmt.Errorf("%s; %s", text, flagsOf(cmd))
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -20,7 +21,7 @@ func newConfig() *cobra.Command {
   colonnade config apply deploy/fleet.yaml
   colonnade config status`,
 	},
-		newApply(), newGet(), newValidate(), newStatus(), newDelete(), newConfirm())
+		newApply(), newGet(), newValidate(), newConfigStatus(), newDelete(), newConfirm())
 }
 
 func newApply() *cobra.Command {
@@ -41,17 +42,21 @@ back.`,
 			if err != nil {
 				return err
 			}
-			var changes []fleet.KeyChange
+			var told etcd.Applied
 			err = store.use(cmd.Context(), func(ctx context.Context, client *etcd.Client) (err error) {
-				changes, err = etcd.ApplyTelling(ctx, client, node.Prefix, docs)
+				told, err = etcd.ApplyTelling(ctx, client, node.Prefix, docs)
 				return err
 			})
-			tellKeys(cmd.ErrOrStderr(), changes)
+			tellKeys(cmd.ErrOrStderr(), told.Keys)
 			if err != nil {
 				return err
 			}
 			for _, d := range docs {
-				fmt.Fprintln(cmd.OutOrStdout(), "applied", d.Key)
+				verb := "applied"
+				if slices.Contains(told.Same, d.Key) {
+					verb = "unchanged"
+				}
+				fmt.Fprintln(cmd.OutOrStdout(), verb, d.Key)
 			}
 			if len(docs) > etcd.MaxTogether {
 				fmt.Fprintf(cmd.ErrOrStderr(), "in groups of %d: nodes may have seen some of them before the others\n", etcd.MaxTogether)

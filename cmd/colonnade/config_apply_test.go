@@ -21,7 +21,7 @@ func TestApplyKeepsKeys(t *testing.T) {
 	run(t, "", "keys", "create", "-account", "assistant", "-id", "phone").want(t)
 	want := stored(t, s, "accounts/assistant")
 	r := run(t, "", "config", "apply", file)
-	r.want(t, "applied accounts/assistant")
+	r.want(t, "unchanged accounts/assistant") // the keys are not in the file
 	if got := stored(t, s, "accounts/assistant"); got != want || !strings.HasPrefix(got, before) || r.notes != "" {
 		t.Errorf("said %q; there is\n%s\nand was\n%s", r.notes, got, want)
 	}

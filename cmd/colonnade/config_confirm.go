@@ -53,7 +53,7 @@ func confirmHeld(ctx context.Context, client *etcd.Client, out io.Writer) ([]*he
 	if err != nil {
 		return nil, err
 	}
-	nodes := registeredNodes(docs)
+	nodes := allNodes(docs)
 	askNodes(ctx, nodes)
 	before := heldBy(nodes)
 	for _, h := range before {

@@ -90,7 +90,7 @@ func (d *deletion) run(ctx context.Context, client *etcd.Client) error {
 
 // checkHeld refuses if a confirmation would also confirm what somebody else has deleted.
 func (d *deletion) checkHeld(ctx context.Context, docs []etcd.Stored) error {
-	nodes := registeredNodes(docs)
+	nodes := allNodes(docs)
 	askNodes(ctx, nodes)
 	for _, text := range unknownNodes(nodes) {
 		fmt.Fprintln(d.notes, wrapped(shown(text), "  "))

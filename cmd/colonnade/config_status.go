@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"slices"
 	"strings"
@@ -14,7 +13,7 @@ import (
 	"colonnade/node"
 )
 
-func newStatus() *cobra.Command {
+func newConfigStatus() *cobra.Command {
 	var store *store
 	var asJSON bool
 	cmd := &cobra.Command{
@@ -23,8 +22,10 @@ func newStatus() *cobra.Command {
 		Long: `Say what of the documents is in force. Of etcd: how many documents it has, which of them no node
 accepts, what two of them claim, and what refers to nothing. Of each node that has registered,
 from its admin listener: how far it has followed etcd, which documents it rejects, which deletions
-it holds back, and which documents it keeps although their leases ran out. The admin listener is
-on loopback unless the node's -admin says otherwise; a node that cannot be asked counts as wrong.
+it holds back, which documents it keeps although their leases ran out, which of its certificates
+have expired or are about to, and, of an entry, which colos its last requests did not reach. The
+admin listener is on loopback unless the node's -admin says otherwise; a node that cannot be asked
+counts as wrong. What is running in the pools, colonnade status says.
 
 The exit status is 1 if anything is wrong; a warning is not.`,
 		Example: `  colonnade config status
@@ -40,10 +41,7 @@ The exit status is 1 if anything is wrong; a warning is not.`,
 			}
 			s.Etcd = store.endpoints
 			if asJSON {
-				encoder := json.NewEncoder(cmd.OutOrStdout())
-				encoder.SetEscapeHTML(false)
-				encoder.SetIndent("", "  ")
-				if err := encoder.Encode(s); err != nil {
+				if err := writeJSON(cmd.OutOrStdout(), s, "  "); err != nil {
 					return err
 				}
 			} else {
@@ -70,6 +68,7 @@ type status struct {
 	Conflicts  []fleet.Conflict   `json:"conflicts"`
 	Dangling   []fleet.Dangling   `json:"dangling"`
 	Unserved   bool               `json:"unserved"` // there are models, and no colo is active
+	unpromoted []string           // of which it is told in Warnings
 	Nodes      []nodeStatus       `json:"nodes"`
 	Wrong      []string           `json:"wrong"`    // all of the above that is, in words
 	Warnings   []string           `json:"warnings"` // what may be so by intent
@@ -82,8 +81,9 @@ type rejected struct {
 	Field    string   `json:"field,omitempty"`
 	Value    string   `json:"value,omitempty"`
 	Reason   string   `json:"reason"`
-	LastGood []string `json:"last_good"` // nodes that go on with an earlier version
-	Without  []string `json:"without"`   // nodes that go on without any
+	LastGood []string `json:"last_good"`          // nodes that go on with an earlier version
+	InForce  int64    `json:"in_force,omitempty"` // its revision; 0: they do not say, or not the same
+	Without  []string `json:"without"`            // nodes that go on without any
 }
 
 // gather asks etcd, and then the nodes.
@@ -107,7 +107,7 @@ func gather(ctx context.Context, client *etcd.Client) (*status, error) {
 
 // readStore looks at the documents themselves.
 func readStore(docs []etcd.Stored) *status {
-	s := &status{Documents: map[fleet.Kind]int{}, Registered: map[fleet.Kind]int{}, Rejected: []rejected{}, Nodes: registeredNodes(docs)}
+	s := &status{Documents: map[fleet.Kind]int{}, Registered: map[fleet.Kind]int{}, Rejected: []rejected{}, Nodes: allNodes(docs)}
 	good := fleet.NewDocuments()
 	for _, d := range docs {
 		name, _, _ := strings.Cut(d.Key, "/")
@@ -123,6 +123,7 @@ func readStore(docs []etcd.Stored) *status {
 	table := good.Table()
 	s.Conflicts = append([]fleet.Conflict{}, table.Conflicts...)
 	s.Dangling = slices.DeleteFunc(append([]fleet.Dangling{}, table.Dangling()...), s.mayStand)
+	s.unpromoted = unpromoted(table)
 	s.Unserved = len(s.Rejected) == 0 && len(table.Models()) > 0 &&
 		!slices.ContainsFunc(table.Colos(), func(c *fleet.Colo) bool { return c.State == fleet.StateActive })
 	return s
@@ -151,6 +152,11 @@ func (s *status) readNodes(docs []etcd.Stored) {
 			}
 			known := s.reject(rejected{Key: r.Key, Revision: r.Revision, Field: r.Field, Reason: r.Reason})
 			if r.LastGood {
+				if len(known.LastGood) == 0 {
+					known.InForce = r.InForce
+				} else if known.InForce != r.InForce {
+					known.InForce = 0
+				}
 				known.LastGood = append(known.LastGood, n.Node)
 			} else {
 				known.Without = append(known.Without, n.Node)

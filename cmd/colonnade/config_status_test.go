@@ -13,15 +13,20 @@ import (
 	"time"
 
 	"colonnade/discovery/etcd"
+	"colonnade/entry"
 	"colonnade/fleet"
 	"colonnade/internal/etcdtest"
 	"colonnade/node"
 )
 
-// page serves what a node says at /debug/config, and returns its admin address.
-func page(t *testing.T, config func() node.ConfigState) string {
+// page serves what a node says at /debug/config, and of its pools if it has some, and returns its admin address.
+func page(t *testing.T, config func() node.ConfigState, pools ...string) string {
 	t.Helper()
 	mux := http.NewServeMux()
+	for _, page := range pools {
+		mux.HandleFunc("GET /debug/pools", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, page) })
+		mux.HandleFunc("GET /health/ready", func(http.ResponseWriter, *http.Request) {})
+	}
 	mux.HandleFunc("GET /debug/config", func(w http.ResponseWriter, _ *http.Request) { _ = json.NewEncoder(w).Encode(config()) })
 	server := httptest.NewServer(mux)
 	t.Cleanup(server.Close)
@@ -158,7 +163,7 @@ func TestStatusOfWhoDrains(t *testing.T) {
 func TestHeldBy(t *testing.T) {
 	var nodes []nodeStatus
 	for name, keys := range map[string]string{"a": "pools/x models/y", "b": "models/y models/x pools/x"} {
-		nodes = append(nodes, nodeStatus{Node: name, Config: &node.ConfigState{Held: strings.Fields(keys)}})
+		nodes = append(nodes, nodeStatus{registeredNode: registeredNode{Node: name}, Config: &node.ConfigState{Held: strings.Fields(keys)}})
 	}
 	slices.SortFunc(nodes, func(a, b nodeStatus) int { return strings.Compare(a.Node, b.Node) })
 	var texts []string
@@ -210,4 +215,41 @@ func TestStatusOfAReferenceToWhatIsRejected(t *testing.T) {
 	}
 	run(t, "", "config", "delete", "colos/ams")
 	run(t, "", "config", "status").fail(t, "there is no document colos/ams", "no model can be served")
+}
+
+// What a node says of its certificates, and of colos that it does not reach.
+func TestStatusOfCertificates(t *testing.T) {
+	now := time.Now()
+	certificate := func(listener string, age, left time.Duration) node.CertificateState {
+		return node.CertificateState{Listener: listener, Begins: now.Add(-age), Expires: now.Add(left)}
+	}
+	const day = 24 * time.Hour
+	n := nodeStatus{registeredNode: registeredNode{Document: "entries/e"}, Config: &node.ConfigState{
+		Certificates: []node.CertificateState{
+			certificate("public", 90*day, -3*day-time.Minute), certificate("peer", 80*day, 8*day+time.Minute),
+			certificate("public", 60*day, 30*day), certificate("peer", 330*day, 30*day), // not yet
+			certificate("public", 10*time.Hour, 14*time.Hour), certificate("peer", 23*time.Hour, time.Hour),
+		},
+		Unreached: []entry.Unreached{
+			{Colo: "ams", Since: now.Add(-3 * time.Hour), Last: now.Add(-2 * time.Second), Times: 41, Why: "connect: connection refused"},
+			{Colo: "fra", Since: now.Add(-3 * time.Hour), Last: now.Add(-time.Hour), Times: 1, Why: "old"},
+		},
+	}}
+	s := &status{Nodes: []nodeStatus{n}}
+	s.judge(0)
+	f := func(got []string, want ...string) {
+		t.Helper()
+		if len(got) != len(want) {
+			t.Errorf("got %q", got)
+			return
+		}
+		for i := range want {
+			if !strings.Contains(got[i], want[i]) {
+				t.Errorf("got %q, want %q", got[i], want[i])
+			}
+		}
+	}
+	f(s.Wrong, "entries/e: its public certificate has expired 3 days ago: others refuse it; replace the files of -tls-cert and -tls-key")
+	f(s.Warnings, "entries/e: its peer certificate expires in 8 days, at 20", "entries/e: its peer certificate expires in 1h0m0s, at 20",
+		"entries/e: has not reached colo ams for 3h0m0s, 41 times, the last 2.0")
 }

@@ -41,6 +41,10 @@ func TestValidate(t *testing.T) {
 		`warning: models/b: routing.steps[0].regions: "eeur": no colo is in this region`, "3 warnings")
 	f(whole+"---\nkey: endpoints/fra/x\nurl: http://h:1\npool: p\n", true,
 		"warning: endpoints/fra/x: there is no document colos/fra, so no request is sent to this colo", "1 warning")
+	// Lower bands that are promised turns of their own.
+	f("key: pools/p\nqueue: {max_wait: 3s, promote_after: 3s}\n", true,
+		`warning: pools/p: queue.promote_after: "3s": nobody waits for so long, since max_wait is 3s`, "1 document good, 1 warning")
+	f("key: pools/p\nqueue: {max_wait: 3s}\n---\nkey: pools/q\nqueue: {max_wait: 0s, promote_after: 3s}\n", true, "2 documents good, 0 warnings")
 	// A file with a part of a fleet.
 	f("key: models/a\nrouting: {steps: [{colos: [ams]}]}\n", true, "not checked: references to colos, endpoints, of which the files have none", "1 document good, 0 warnings")
 }

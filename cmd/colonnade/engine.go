@@ -41,6 +41,7 @@ func newEngine() *cobra.Command {
 	flags.StringVar(&listen, "listen", "127.0.0.1:8000", "address")
 	flags.StringSliceVar(&c.Models, "models", nil, "models that it serves (default: whatever is asked for)")
 	flags.IntVar(&c.Slots, "slots", 4, "requests that run at once; others wait in the engine")
+	flags.IntVar(&c.Knee, "knee", 0, "requests that run at full speed; more than these share it (0: they never slow each other down)")
 	flags.DurationVar(&c.TTFT, "ttft", 50*time.Millisecond, "time to the first token")
 	flags.DurationVar(&c.ITL, "itl", 10*time.Millisecond, "time between two tokens")
 	return cmd
@@ -51,6 +52,8 @@ func checkEngine(c simengine.Config) error {
 	switch {
 	case c.Slots < 1:
 		return fmt.Errorf("-slots %d: must be at least 1", c.Slots)
+	case c.Knee < 0:
+		return fmt.Errorf("-knee %d: must not be negative", c.Knee)
 	case c.TTFT < 0:
 		return fmt.Errorf("-ttft %s: must not be negative", c.TTFT)
 	case c.ITL < 0:

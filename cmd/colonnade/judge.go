@@ -35,6 +35,16 @@ func (s *status) judge(newest int64) {
 	for _, d := range s.Dangling {
 		s.Warnings = append(s.Warnings, danglingText(d))
 	}
+	s.Warnings = append(s.Warnings, s.unpromoted...)
+	now := time.Now()
+	for _, n := range s.Nodes {
+		if n.Config == nil {
+			continue
+		}
+		expired, soon := n.expiring(now)
+		s.Wrong, s.Warnings = append(s.Wrong, expired...), append(s.Warnings, soon...)
+		s.Warnings = append(s.Warnings, n.unreached(now)...)
+	}
 	for _, n := range s.Nodes {
 		if n.Config != nil && len(n.Config.Suspect) > 0 {
 			s.Warnings = append(s.Warnings, fmt.Sprintf("%s: in force although their leases ran out: %s", n.Document, some(n.Config.Suspect)))
@@ -47,6 +57,9 @@ func (r *rejected) text() string {
 	text := e.Error()
 	if len(r.LastGood) > 0 {
 		text += "; " + some(r.LastGood) + " " + oneMany(len(r.LastGood), "goes", "go") + " on with the last good version"
+		if r.InForce > 0 {
+			text += fmt.Sprintf(", of revision %d", r.InForce)
+		}
 	}
 	if len(r.Without) > 0 {
 		text += "; " + some(r.Without) + " " + oneMany(len(r.Without), "has", "have") + " none"
@@ -68,6 +81,52 @@ func (n *nodeStatus) wrong(newest int64) []string {
 		wrong = append(wrong, fmt.Sprintf("%s: has heard of revision %d, and etcd is at %d: it follows another etcd, or this one was restored", n.Document, c.Revision, newest))
 	}
 	return wrong
+}
+
+// soon is when it is told that a certificate expires, if its last tenth has begun: what replaces certificates has failed by then.
+const soon = 14 * 24 * time.Hour
+
+// expiring says which certificates of a node have expired, and which are about to.
+func (n *nodeStatus) expiring(now time.Time) (expired, expireSoon []string) {
+	for _, c := range n.Config.Certificates {
+		left := c.Expires.Sub(now)
+		flags := "-tls-cert and -tls-key"
+		if c.Listener == "peer" {
+			flags = "-peer-tls-cert and -peer-tls-key"
+		}
+		switch {
+		case left <= 0:
+			expired = append(expired, fmt.Sprintf("%s: its %s certificate has expired %s ago: others refuse it; replace the files of %s",
+				n.Document, c.Listener, inDays(-left), flags))
+		case left < soon && left < c.Expires.Sub(c.Begins)/10:
+			expireSoon = append(expireSoon, fmt.Sprintf("%s: its %s certificate expires in %s, at %s; replace the files of %s",
+				n.Document, c.Listener, inDays(left), c.Expires.UTC().Format("2006-01-02 15:04 UTC"), flags))
+		}
+	}
+	return expired, expireSoon
+}
+
+// inDays writes a duration that may be days.
+func inDays(d time.Duration) string {
+	if days := int(d.Hours() / 24); days >= 2 {
+		return count(days, "day")
+	}
+	return brief(d)
+}
+
+// longAgo is when it does not matter any more that a colo was not reached: nobody has tried since.
+const longAgo = 10 * time.Minute
+
+// unreached says which colos an entry does not reach.
+func (n *nodeStatus) unreached(now time.Time) []string {
+	var texts []string
+	for _, u := range n.Config.Unreached {
+		if ago := now.Sub(u.Last); ago < longAgo {
+			texts = append(texts, fmt.Sprintf("%s: has not reached colo %s for %s, %s, the last %s ago: %s",
+				n.Document, u.Colo, inDays(now.Sub(u.Since)), count(u.Times, "time"), brief(max(ago, 0)), u.Why))
+		}
+	}
+	return texts
 }
 
 // heldBack is one kind of documents whose deletions nodes hold back. Keys and nodes are in the order in which they were first

@@ -81,7 +81,7 @@ func parseExpiry(s string, now time.Time) (time.Time, error) {
 	}
 	switch {
 	case !ok:
-		return at, fmt.Errorf("-expires %q: must be a duration such as 720h, a day such as 2027-01-31 or a time such as 2027-01-31T12:00:00Z", s)
+		return at, fmt.Errorf("-expires %q: must be a duration such as 720h (30 days), a day such as 2027-01-31 or a time such as 2027-01-31T12:00:00Z", s)
 	case !at.After(now):
 		return at, fmt.Errorf("-expires %q: that is in the past", s)
 	}

@@ -82,7 +82,7 @@ func TestKeysCreateRefuses(t *testing.T) {
 	f("-account acme -id k1", "-id k1: another key of this account has this id; choose another one, or revoke that key first")
 	f("-account acme -expires 2020-01-01", `-expires "2020-01-01": that is in the past`)
 	f("-account acme -expires -5m", `-expires "-5m": that is in the past`)
-	f("-account acme -expires 30days", `-expires "30days": must be a duration such as 720h, a day such as`)
+	f("-account acme -expires 30days", `-expires "30days": must be a duration such as 720h (30 days), a day such as`)
 	f("-account bad", "no key was made: accounts/bad: weight: 0: must be at least 1")
 	f("acme", `unexpected argument "acme"`)
 	if after := stored(t, s, "accounts/acme"); after != before || stored(t, s, "accounts/bad") != "weight: 0" {
@@ -173,6 +173,7 @@ func TestKeysRevoke(t *testing.T) {
 }
 
 func TestKeysWithoutEtcd(t *testing.T) {
+	t.Parallel() // it waits ten seconds for nobody
 	r := run(t, "", "keys", "create", "-account", "acme", "-etcd", "http://127.0.0.1:1")
 	r.fail(t, "etcd at http://127.0.0.1:1 does not answer; say where it is with -etcd or COLONNADE_ETCD")
 	if r.out != "" {

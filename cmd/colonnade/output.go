@@ -1,13 +1,50 @@
 package main
 
 import (
+	"bytes"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"sync"
+	"unicode/utf16"
+	"unicode/utf8"
 
 	"github.com/spf13/cobra"
 )
+
+// writeJSON writes a value as JSON that is safe on a terminal: of what is not ASCII, some would move its cursor, or the text.
+// Without an indent it is one line.
+func writeJSON(out io.Writer, v any, indent string) error {
+	var b bytes.Buffer
+	encoder := json.NewEncoder(&b)
+	encoder.SetEscapeHTML(false)
+	encoder.SetIndent("", indent)
+	if err := encoder.Encode(v); err != nil {
+		return err
+	}
+	_, err := out.Write(onlyASCII(b.Bytes()))
+	return err
+}
+
+// onlyASCII escapes what of a JSON text is not printable ASCII. It can stand in strings only.
+func onlyASCII(text []byte) []byte {
+	var out []byte
+	for len(text) > 0 {
+		r, size := utf8.DecodeRune(text)
+		text = text[size:]
+		switch {
+		case r < 0x7f:
+			out = append(out, byte(r))
+		case r > 0xffff:
+			high, low := utf16.EncodeRune(r)
+			out = fmt.Appendf(out, `\u%04x\u%04x`, high, low)
+		default:
+			out = fmt.Appendf(out, `\u%04x`, r)
+		}
+	}
+	return out
+}
 
 // output is where a command prints. It remembers that something could not be written, so that commands need not look at each
 // print: see failUnwritten.

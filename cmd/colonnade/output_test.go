@@ -1,6 +1,7 @@
 package main
 
 import (
+	"encoding/json"
 	"errors"
 	"os"
 	"strings"
@@ -15,7 +16,7 @@ func TestUnwritten(t *testing.T) {
 	run(t, "", "keys", "create", "-account", "x").want(t)
 	for _, args := range []string{
 		"config get", "config status", "config status -json", "config validate ../../deploy/fleet.yaml", "config apply ../../deploy/fleet.yaml",
-		"config delete pools/none", "config confirm", "keys list", "keys list -json", "keys create -account x", "config",
+		"status", "status -json", "config delete pools/none", "config confirm", "keys list", "keys list -json", "keys create -account x", "config",
 	} {
 		full, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
 		if err != nil {
@@ -57,5 +58,27 @@ func TestTell(t *testing.T) {
 	tell(&said, err)
 	if strings.Contains(said.String(), "\x1b") || !strings.Contains(said.String(), `\x1b[31mx`) || !strings.Contains(said.String(), "\naccounts/y: weight: 0: must") {
 		t.Errorf("said %q", said.String())
+	}
+}
+
+// What is written as JSON says the same, and nothing of it moves a terminal.
+func TestJSONIsASCII(t *testing.T) {
+	said := map[string]string{"why <": "C1 \u009b2J, override \u202e, DEL \x7f, beyond 🦜, bad \xff, ESC \x1b, ü"}
+	for _, indent := range []string{"", "  "} {
+		var b strings.Builder
+		if err := writeJSON(&b, said, indent); err != nil {
+			t.Fatal(err)
+		}
+		if strings.ContainsFunc(b.String(), func(r rune) bool { return r != '\n' && (r < ' ' || r > '~') }) {
+			t.Errorf("got %q", b.String())
+		}
+		if n := strings.Count(b.String(), "\n"); (n == 1) != (indent == "") {
+			t.Errorf("%d lines with the indent %q", n, indent)
+		}
+		got := map[string]string{}
+		want := strings.ToValidUTF8(said["why <"], "\ufffd")
+		if err := json.Unmarshal([]byte(b.String()), &got); err != nil || got["why <"] != want {
+			t.Errorf("got %q, %v", got, err)
+		}
 	}
 }

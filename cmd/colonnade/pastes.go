@@ -69,6 +69,10 @@ get a 429 that says why and when to come back:
     -w '%%{http_code} colo=%%header{x-colonnade-colo} reason=%%header{x-colonnade-reason} retry-after=%%header{retry-after}\n' \
     %[1]s/chat/completions %[6]s-H 'content-type: application/json' -d '{"model":"default","messages":[{"role":"user","content":"hello"}]}' | sort | uniq -c
 
+Who holds and who waits meanwhile, in another terminal:
+
+  bin/colonnade status -etcd %[5]s -watch
+
 Ctrl-C ends it.
 `, f.URL(), requests, slots, fate, f.Etcd, auth, apiKey, trust)
 }

@@ -17,6 +17,14 @@ func shown(s string) string {
 	return strconv.QuoteToASCII(s)
 }
 
+// shownASCII is shown for what must have one column for each character, such as names, which are ASCII.
+func shownASCII(s string) string {
+	if strings.IndexFunc(s, func(r rune) bool { return r < ' ' || r > '~' }) < 0 {
+		return s
+	}
+	return strconv.QuoteToASCII(s)
+}
+
 // shownLines is shown for each line by itself.
 func shownLines(s string) string {
 	lines := strings.Split(s, "\n")
@@ -29,7 +37,7 @@ func shownLines(s string) string {
 // count writes a number of things, in the plural where it should be.
 func count(n int, thing string) string {
 	many := thing + "s"
-	if kept, ok := strings.CutSuffix(thing, "y"); ok && !strings.HasSuffix(kept, "e") {
+	if kept, ok := strings.CutSuffix(thing, "y"); ok && !strings.ContainsAny(kept[max(0, len(kept)-1):], "aeiou") {
 		many = kept + "ies"
 	}
 	return fmt.Sprintf("%d %s", n, oneMany(n, thing, many))
@@ -72,14 +80,16 @@ func some(names []string) string {
 const lineWidth = 100
 
 // wrapped breaks a text into lines at spaces; all but the first begin with indent.
-func wrapped(text, indent string) string {
+func wrapped(text, indent string) string { return wrappedTo(text, indent, lineWidth) }
+
+func wrappedTo(text, indent string, limit int) string {
 	var out strings.Builder
 	width := 0
 	for i, word := range strings.Split(text, " ") {
 		w := utf8.RuneCountInString(word)
 		switch {
 		case i == 0:
-		case width+1+w > lineWidth:
+		case width+1+w > limit:
 			out.WriteString("\n" + indent)
 			width = len(indent)
 		default:

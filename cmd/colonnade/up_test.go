@@ -48,6 +48,15 @@ func TestUpAccounts(t *testing.T) {
 		}
 		created := regexp.MustCompile(`keys create -etcd (\S+) -account acme`).FindStringSubmatch(out.String())
 		run(t, "", "keys", "list", "-etcd", created[1]).want(t, "demo")
+		watch := regexp.MustCompile(`colonnade (status -etcd \S+) -watch`).FindStringSubmatch(out.String())
+		status := run(t, "", strings.Fields(watch[1])...).want(t, "demo in ams  server ams-1; fair by tokens", "demo in fra", "sim-2")
+		granted := 0
+		for _, n := range regexp.MustCompile(`granted +(\d+)`).FindAllStringSubmatch(status, -1) {
+			granted += int(n[1][0] - '0')
+		}
+		if granted != want["demo"]+want["open"] {
+			t.Errorf("%d were granted in\n%s", granted, status)
+		}
 	}
 	f(true, http.StatusOK)
 	f(false, http.StatusUnauthorized)

@@ -1,0 +1,207 @@
+package main
+
+import (
+	"bufio"
+	"cmp"
+	"context"
+	"crypto/sha256"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"colonnade/bench"
+	"colonnade/fleet"
+	"colonnade/onebox"
+)
+
+// benchColo is the only colo of the benchmark's fleet.
+const benchColo = "bench"
+
+// benchFleet is one fleet that serves all contestants from our own parts, each by a pool and a model of its own. It is
+// started for the first of them and ends with the last.
+type benchFleet struct {
+	mu     sync.Mutex // guards the fields below
+	users  int
+	fleet  *onebox.Fleet
+	cancel context.CancelFunc
+	ended  chan error
+}
+
+// ownQueue is what differs between the contestants from our own parts.
+type ownQueue struct {
+	fields map[string]any // of the pool's queue
+	plain  bool           // it knows neither weights nor priorities
+}
+
+// ownGateways are the contestants from our own parts.
+func ownGateways() []bench.Gateway {
+	f := &benchFleet{}
+	gateway := func(name, about string, judged bool, queue ownQueue) bench.Gateway {
+		return bench.Gateway{Name: name, About: about, Judged: judged,
+			Start: func(ctx context.Context, s bench.Setup) (*bench.Target, error) {
+				return f.serve(ctx, s, queue)
+			}}
+	}
+	return []bench.Gateway{
+		gateway("colonnade", "An entry and a colo server in this process; one queue before all engines, fair by the "+
+			"tokens that each account uses.",
+			true, ownQueue{fields: map[string]any{"discipline": fleet.DisciplineFair, "cost": fleet.CostTokens}}),
+		gateway("no queue", "The same, but nothing waits: what finds no free slot is refused.",
+			false, ownQueue{fields: map[string]any{"limit": 0}}),
+		gateway("fifo", "The same, but first come, first served, whoever it is.",
+			false, ownQueue{fields: map[string]any{"discipline": fleet.DisciplineFIFO, "cost": fleet.CostRequests},
+				plain: true}),
+		gateway("round robin", "The same, but accounts take turns request by request, whatever one costs.",
+			false, ownQueue{fields: map[string]any{"discipline": fleet.DisciplineFair, "cost": fleet.CostRequests}}),
+	}
+}
+
+// serve puts a pool before the setup's engines.
+func (f *benchFleet) serve(ctx context.Context, s bench.Setup, queue ownQueue) (*bench.Target, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.users == 0 {
+		if err := f.start(ctx, s); err != nil {
+			return nil, err
+		}
+	}
+	f.users++
+	docs, err := benchDocuments(s, queue)
+	if err == nil {
+		err = f.fleet.Apply(ctx, docs)
+	}
+	if err != nil {
+		return nil, errors.Join(err, f.leaveLocked())
+	}
+	page := "http://" + onebox.Local(f.fleet.Colos[0].Admin) + "/metrics"
+	return &bench.Target{
+		URL:  f.fleet.URL(),
+		Held: func(ctx context.Context) (held, queued int, err error) { return poolState(ctx, page, s.Model) },
+		Stop: func() error {
+			f.mu.Lock()
+			defer f.mu.Unlock()
+			return f.leaveLocked()
+		},
+	}, nil
+}
+
+func (f *benchFleet) start(ctx context.Context, s bench.Setup) error {
+	config := onebox.Config{
+		Listen: "127.0.0.1:0", Etcd: "127.0.0.1:0", Colos: []string{benchColo}, Dir: filepath.Join(s.Dir,
+			"fleet"), Drain: time.Second,
+		Logger: func(string) *slog.Logger { return slog.New(slog.DiscardHandler) },
+	}
+	running, cancel := context.WithCancel(context.WithoutCancel(ctx)) // it is ended by Stop, in the right order
+	f.cancel, f.ended = cancel, make(chan error, 1)
+	started := make(chan *onebox.Fleet, 1)
+	go func() { f.ended <- onebox.Run(running, config, func(up *onebox.Fleet) { started <- up }) }()
+	select {
+	case f.fleet = <-started:
+		return nil
+	case err := <-f.ended:
+		cancel()
+		return fmt.Errorf("cannot start a fleet: %w", err)
+	case <-ctx.Done():
+		cancel()
+		return errors.Join(ctx.Err(), <-f.ended)
+	}
+}
+
+func (f *benchFleet) leaveLocked() error {
+	f.users--
+	if f.users > 0 {
+		return nil
+	}
+	f.cancel()
+	return <-f.ended
+}
+
+// benchDocuments describe a pool over the setup's engines, its model, which has the same name, and who may ask for it.
+func benchDocuments(s bench.Setup, queue ownQueue) ([]fleet.RawDocument, error) {
+	q := map[string]any{"limit": s.Queue.Limit, "per_account": cmp.Or(s.Queue.PerAccount, s.Queue.Limit),
+		"max_wait": s.Queue.MaxWait.String(), "promote_after": (s.Queue.MaxWait / 2).String()}
+	for field, value := range queue.fields {
+		q[field] = value
+	}
+	all := map[string]any{
+		"pools/" + s.Model:  map[string]any{"queue": q},
+		"models/" + s.Model: map[string]any{"pool": s.Model, "type": fleet.TypeChat},
+	}
+	for i, e := range s.Engines {
+		all[fmt.Sprintf("endpoints/%s/%s-%d", benchColo, s.Model, i+1)] = map[string]any{
+			"url": e.URL, "pool": s.Model, "engine": fleet.EngineOpenAI, "concurrency": e.Slots,
+			"health": map[string]any{"path": "/health", "interval": "1s", "timeout": "1s"},
+		}
+	}
+	for _, a := range s.Accounts {
+		if queue.plain {
+			a.Weight, a.Priority = 1, fleet.PriorityStandard
+		}
+		account := map[string]any{
+			"weight": max(1, a.Weight), "priority": cmp.Or(a.Priority, fleet.PriorityStandard),
+			"keys": []fleet.Key{{ID: a.Name, SHA256: sha256.Sum256([]byte(a.Key))}},
+		}
+		if a.Concurrent > 0 {
+			account["limits"] = map[string]any{"concurrent": a.Concurrent}
+		}
+		all[accountKey(s.Model+"-"+a.Name)] = account // each contestant has its own
+	}
+	var docs []fleet.RawDocument
+	for key, value := range all {
+		text, err := json.Marshal(value)
+		if err != nil {
+			return nil, fmt.Errorf("cannot write the document %s: %w", key, err)
+		}
+		docs = append(docs, fleet.RawDocument{Key: key, Value: text})
+	}
+	return docs, nil
+}
+
+// poolState reads from a colo server's metrics what a pool has in hand.
+func poolState(ctx context.Context, page, pool string) (held, queued int, err error) {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, page, nil)
+	if err != nil {
+		return 0, 0, err
+	}
+	client := &http.Client{Timeout: 5 * time.Second, Transport: &http.Transport{DisableKeepAlives: true}}
+	answer, err := client.Do(request)
+	if err != nil {
+		return 0, 0, fmt.Errorf("cannot read what is held: %w", err)
+	}
+	defer answer.Body.Close()
+	values := map[string]*int{
+		fmt.Sprintf("colonnade_permits_held{pool=%q}", pool): &held,
+		fmt.Sprintf("inference_queue_length{pool=%q}", pool): &queued,
+	}
+	return held, queued, readMetrics(answer.Body, values)
+}
+
+// readMetrics fills in the values of some series, all of which must be there.
+func readMetrics(page io.Reader, values map[string]*int) error {
+	lines, found := bufio.NewScanner(page), 0
+	for lines.Scan() {
+		series, value, ok := strings.Cut(lines.Text(), "} ")
+		into := values[series+"}"]
+		if !ok || into == nil {
+			continue
+		}
+		n, err := strconv.ParseFloat(value, 64)
+		if err != nil {
+			return fmt.Errorf("cannot read the metric %s: %w", series, err)
+		}
+		*into = int(n)
+		found++
+	}
+	if err := lines.Err(); err != nil || found == len(values) {
+		return err
+	}
+	return fmt.Errorf("%d of %d metrics are not there", len(values)-found, len(values))
+}

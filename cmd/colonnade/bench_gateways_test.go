@@ -1,0 +1,134 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"colonnade/bench"
+	"colonnade/internal/simengine"
+)
+
+// Two contestants of one fleet: each has its own pool, engines and accounts, and what differs is whether anything
+// waits.
+func TestOwnGateways(t *testing.T) {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	client := &http.Client{}
+	defer client.CloseIdleConnections()
+	ask := func(target *bench.Target, s bench.Setup, key string) (status int, reason string) {
+		r, err := http.NewRequestWithContext(ctx, http.MethodPost, target.URL+"/chat/completions",
+			strings.NewReader(`{"model":"`+s.Model+`","messages":[{"role":"user","content":"hello"}]}`))
+		if err != nil {
+			t.Error(err)
+			return 0, ""
+		}
+		r.Header.Set("Authorization", "Bearer "+key)
+		answer, err := client.Do(r)
+		if err != nil {
+			t.Error(err)
+			return 0, ""
+		}
+		defer answer.Body.Close()
+		_, _ = io.Copy(io.Discard, answer.Body)
+		return answer.StatusCode, answer.Header.Get("X-Colonnade-Reason")
+	}
+	started := map[string]*bench.Target{}
+	setups := map[string]bench.Setup{}
+	defer func() {
+		for name, target := range started {
+			if err := target.Stop(); err != nil {
+				t.Errorf("%s: %v", name, err)
+			}
+		}
+	}()
+	for _, g := range ownGateways() {
+		if g.Name != "colonnade" && g.Name != "no queue" {
+			continue
+		}
+		engine := simengine.New(simengine.Config{Slots: 1, TTFT: 200 * time.Millisecond, ITL: -1})
+		server := httptest.NewServer(engine)
+		defer server.Close()
+		defer engine.Close()
+		s := bench.Setup{
+			Engines: []bench.Engine{{URL: server.URL, Slots: 1}}, Model: "m-" + strings.ReplaceAll(g.Name, " ",
+				"-"), Dir: t.TempDir(),
+			Accounts: []bench.Account{{Name: "team-1", Key: "any bearer of " + g.Name, Weight: 1, Priority: "standard"}},
+			Queue:    bench.Queue{Limit: 8, MaxWait: 20 * time.Second},
+		}
+		target, err := g.Start(ctx, s)
+		if err != nil {
+			t.Fatal(err)
+		}
+		started[g.Name], setups[g.Name] = target, s
+		for status := 0; status != http.StatusOK && ctx.Err() == nil; { // the documents may not be in force yet
+			status, _ = ask(target, s, s.Accounts[0].Key)
+		}
+	}
+	// Four at once, for one slot.
+	crowd := func(name string) (served int, reasons []string) {
+		target, s := started[name], setups[name]
+		type fate struct {
+			status int
+			reason string
+		}
+		fates := make(chan fate)
+		for range 4 {
+			go func() {
+				status, reason := ask(target, s, s.Accounts[0].Key)
+				fates <- fate{status, reason}
+			}()
+		}
+		for range 4 {
+			if f := <-fates; f.status == http.StatusOK {
+				served++
+			} else {
+				reasons = append(reasons, f.reason)
+			}
+		}
+		return served, reasons
+	}
+	if served, reasons := crowd("colonnade"); served != 4 {
+		t.Errorf("with a queue %d of 4 were served; refused for %q", served, reasons)
+	}
+	if served, reasons := crowd("no queue"); served == 4 || served == 0 || reasons[0] != "queue_full" {
+		t.Errorf("without a queue %d of 4 were served; refused for %q", served, reasons)
+	}
+	if status, _ := ask(started["colonnade"], setups["colonnade"], "somebody else's"); status != http.StatusUnauthorized {
+		t.Errorf("an unknown key: %d", status)
+	}
+	for name, target := range started {
+		held, queued, err := target.Held(ctx)
+		for ; (held != 0 || queued != 0) && err == nil; held, queued, err = target.Held(ctx) {
+			time.Sleep(5 * time.Millisecond)
+		}
+		if err != nil {
+			t.Errorf("%s: held %d, queued %d: %v", name, held, queued, err)
+		}
+	}
+}
+
+// Held tells what there is, and an error where there is nothing to read.
+func TestHeldReadsMetrics(t *testing.T) {
+	var held, queued int
+	values := map[string]*int{`a{pool="p"}`: &held, `b{pool="p"}`: &queued}
+	page := "# HELP a\na{pool=\"p\"} 3\na{pool=\"q\"} 5\nb{pool=\"p\"} 1e1\nc 7\n"
+	if err := readMetrics(strings.NewReader(page), values); err != nil || held != 3 || queued != 10 {
+		t.Errorf("held %d, queued %d, %v", held, queued, err)
+	}
+	if err := readMetrics(strings.NewReader("a{pool=\"p\"} many\n"), values); err == nil {
+		t.Error("a value that is no number is read")
+	}
+	if err := readMetrics(strings.NewReader("a{pool=\"p\"} 1\n"), values); err == nil {
+		t.Error("what is not there is read as nothing held")
+	}
+	if _, _, err := poolState(context.Background(), "http://127.0.0.1:1/metrics", "p"); err == nil || errors.Is(err,
+		context.Canceled) {
+		t.Errorf("from nobody: %v", err)
+	}
+}
