@@ -172,10 +172,11 @@ func (f *testFleet) modelsOf(authorization string) string {
 // A key that is made works, and one that is revoked is refused, within five seconds on a fleet that runs. What it has begun
 // goes on, and other keys of the account are not touched.
 func TestRevokedKey(t *testing.T) {
+	t.Parallel()
 	kept, document := newKey(t, "acme", "weight: 2 # ours")
 	f := startClosedFleet(t, onebox.Config{Engine: quick(4)}, strings.TrimSuffix(document, "---\n"))
 	f.key = kept
-	f.watch(8)
+	f.watchBeside(8)
 	key, entry := accounts.NewKey("", time.Now(), time.Time{})
 	status := func() int { return f.chat(chatBody(1, false), "Authorization", "Bearer "+key).Status }
 	if got := status(); got != http.StatusUnauthorized {
@@ -204,6 +205,7 @@ func TestRevokedKey(t *testing.T) {
 
 // A key ends at its time, without any change of a document. In an open fleet its holder then is the account open.
 func TestKeyExpires(t *testing.T) {
+	t.Parallel()
 	expires := time.Now().Add(3 * time.Second)
 	key, entry := accounts.NewKey("", time.Now(), expires)
 	text, err := fleet.AddKey("brief", []byte("models: [demo-chat]\n"), entry)
@@ -214,7 +216,7 @@ func TestKeyExpires(t *testing.T) {
 		other, document := newKey(t, "other", "weight: 1")
 		f := startClosedFleet(t, onebox.Config{Engine: quick(4), Open: open}, document+"key: accounts/brief\n"+string(text))
 		f.key = other
-		f.watch(8)
+		f.watchBeside(8)
 		status := func() int { return f.chat(chatBody(1, false), "Authorization", "Bearer "+key).Status }
 		if got := status(); got != http.StatusOK && time.Now().Before(expires) {
 			t.Errorf("open %v, before its end: %d", open, got)

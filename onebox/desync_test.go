@@ -70,6 +70,7 @@ func (f *testFleet) tokenFor(to forwarding.HopTarget, issued time.Time) string {
 // Whatever two servers might read in two ways is refused, or read in the one way that all agree on: never are there two
 // requests where one was sent, on either hop, and engines get what we write and nothing else.
 func TestDesync(t *testing.T) {
+	t.Parallel()
 	engine, documents := startTape(t)
 	f := startFleet(t, onebox.Config{Engine: quick(4), Colos: []string{"ams"}}, documents)
 	f.watchNodes(16)
@@ -140,17 +141,8 @@ func readStrictly(br *bufio.Reader, method string) (int, error) {
 	return r.StatusCode, err
 }
 
-// watchNodes is watch but for the events: requests that begin at a colo have no whole set of them.
+// watchNodes is watchBeside but for the events: requests that begin at a colo have no whole set of them.
 func (f *testFleet) watchNodes(idle int) {
 	f.t.Helper()
-	f.chat(chatBody(1, false))
-	c := oracle.Config{EngineStats: f.engineStats, IdleConnections: idle, AdminURLs: []string{"http://" + f.Entry.Admin}}
-	for _, n := range f.Colos {
-		c.AdminURLs = append(c.AdminURLs, "http://"+n.Admin)
-	}
-	o := oracle.New(f.t, c)
-	f.t.Cleanup(func() {
-		f.client.CloseIdleConnections()
-		o.Check(f.t)
-	})
+	f.watchBy(oracle.Config{IdleConnections: idle, Shared: true, NoEvents: true})
 }

@@ -43,6 +43,7 @@ func (r *records) bytes() []byte {
 
 // No prompt, completion or key is in a log, a metric, a page, an event or a file, whatever went wrong with the request.
 func TestCanaries(t *testing.T) {
+	t.Parallel()
 	const prompt = "canary-in-the-prompt" // and in the completion, since the engines echo
 	key, entry := accounts.NewKey("canary", time.Now(), time.Time{})
 	secret := strings.TrimPrefix(key, "cn_canary_")
@@ -57,7 +58,7 @@ func TestCanaries(t *testing.T) {
 	}
 	f := startClosedFleet(t, c, "key: accounts/acme\n"+string(text))
 	f.key = key
-	f.watch(8)
+	f.watchBeside(8)
 
 	message := `"messages":[{"role":"user","content":"echo: ` + prompt + `"}]}`
 	good := `{"model":"demo-chat",` + message

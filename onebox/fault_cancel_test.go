@@ -21,10 +21,11 @@ const roomy = "key: pools/demo\nqueue: {limit: 2000, per_account: 2000, max_wait
 
 // Half of a crowd that waits is gone at once and never dispatched; the other half is served.
 func TestClientsLeaveTheQueue(t *testing.T) {
+	t.Parallel()
 	const slots = 4
 	crowd := atScale(300, 1000)
 	f := startFleet(t, oneColo(quick(slots)), roomy)
-	f.watch(crowd/2 + 2*slots)
+	f.watchBeside(crowd/2 + 2*slots)
 	before := f.arrivals()
 
 	f.fault(simengine.FaultStallHead, slots)
@@ -63,9 +64,10 @@ func TestClientsLeaveTheQueue(t *testing.T) {
 
 // A client that leaves while its engine is silent frees the slot. It is nobody's failure, and no reason to try elsewhere.
 func TestClientsLeaveASilentEngine(t *testing.T) {
+	t.Parallel()
 	const slots = 12 // on two engines, for of one the pool cannot do without: more each than the failures that eject it
 	f := startFleet(t, onebox.Config{Engines: 2, Engine: quick(slots / 2)}, "")
-	f.watch(slots)
+	f.watchBeside(slots)
 	before := f.arrivals()
 	f.fault(simengine.FaultStallHead, 0)
 	busy := func() int { return inHand(f.Engines[0].Simulated, f.Engines[1].Simulated) }
@@ -110,11 +112,12 @@ func (f *testFleet) expectGone(clientID string) {
 
 // A client that leaves in mid-stream, while the engine talks or after it fell silent, frees the slot, and pays for what it got.
 func TestClientsLeaveInMidStream(t *testing.T) {
+	t.Parallel()
 	f := func(name, fault string, tokens int) {
 		t.Helper()
 		t.Run(name, func(t *testing.T) {
 			f := startFleet(t, onebox.Config{Engine: simengine.Config{Slots: 2, TTFT: time.Millisecond, ITL: 20 * time.Millisecond}}, "")
-			f.watch(4)
+			f.watchBeside(4)
 			ams, before := f.engine("ams"), f.arrivals()
 			if fault != "" {
 				f.fault(fault, 0)

@@ -13,6 +13,7 @@ import (
 // While engines misbehave in every way they know, by turns, and half of all requests are cancelled: no engine is ever
 // over its limit, nothing is left behind, and every request has its one final event.
 func TestNothingIsLeftBehindWhateverEnginesDo(t *testing.T) {
+	t.Parallel()
 	const limit = 3
 	period := 2500 * time.Millisecond
 	if soak() {
@@ -26,7 +27,7 @@ key: models/demo-chat
 pool: demo
 timeouts: {first_byte: 300ms, idle: 300ms, total: 2s}
 `)
-	f.watch(100)
+	f.watchBeside(100)
 	faults := slices.DeleteFunc(simengine.Faults(), func(name string) bool {
 		return name == simengine.FaultBigAnswer && !soak() // slow under the race detector
 	})

@@ -75,7 +75,7 @@ func TestEveryLimitShows(t *testing.T) {
 	t.Parallel()
 	f := startFleet(t, onebox.Config{Engine: quick(4), Colos: []string{"ams"}, PerAddress: 40},
 		"key: models/small\nupstream_name: demo-chat\npool: demo\nmax_body: 1KiB")
-	f.watchBeside()
+	f.watchBeside(48)
 	want := f.counted("colonnade_refusals_total")
 	var all sync.WaitGroup
 	for _, l := range limited {

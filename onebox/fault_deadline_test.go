@@ -10,12 +10,14 @@ import (
 	"colonnade/forwarding"
 	"colonnade/internal/simengine"
 	"colonnade/onebox"
+	"colonnade/openai"
 )
 
 // A client's own deadline holds for the first byte, streamed or not, whichever header says so; the least counts.
 func TestClientDeadlines(t *testing.T) {
+	t.Parallel()
 	f := startFleet(t, onebox.Config{Engine: quick(8)}, "")
-	f.watch(16)
+	f.watchBeside(16)
 	f.fault(simengine.FaultStallHead, 0)
 	before := f.arrivals()
 	var all sync.WaitGroup
@@ -30,7 +32,8 @@ func TestClientDeadlines(t *testing.T) {
 			all.Go(func() {
 				began := time.Now()
 				a := f.chat(chatBody(8, stream), headers...)
-				if e := a.error(t); a.Status != 504 || e.Number != 50401 || e.Reason != "first_byte" || a.Header.Get("x-should-retry") != "false" {
+				if e := a.error(t); a.Status != 504 || e.Number != 50401 || e.Message != openai.OverDeadline().Message ||
+					e.Reason != "first_byte" || a.Header.Get("x-should-retry") != "false" {
 					t.Errorf("%v, stream %v: %d %+v, want 504, 50401 and first_byte", headers, stream, a.Status, e)
 				}
 				if d := time.Since(began); d < 800*time.Millisecond || soak() && d > time.Second {
@@ -60,19 +63,21 @@ func TestClientDeadlines(t *testing.T) {
 
 // Nor does it wait for a colo that takes requests and says nothing.
 func TestDeadlineAtSilentColo(t *testing.T) {
+	t.Parallel()
 	silent := make(chan struct{})
 	colo, documents := startStandIn(t, "elsewhere", "elsewhere-1", func(forwarding.Wait) string { <-silent; return "" })
 	defer close(silent)
 	f := startFleet(t, onebox.Config{Engine: quick(4)}, documents+
 		"key: models/elsewhere\npool: demo\nrouting: {steps: [{colos: [elsewhere, ams]}]}\n---\n"+
 		"key: models/brief\npool: demo\nrouting: {steps: [{colos: [elsewhere, ams]}]}\ntimeouts: {total: 1s}")
-	f.watch(8)
+	f.watchBeside(8)
 	a := f.chat(`{"model":"elsewhere","messages":[]}`, "x-colonnade-deadline-ms", "300")
-	if e := a.error(t); a.Status != 504 || e.Number != 50401 || e.Reason != "first_byte" || a.Header.Get("x-should-retry") != "false" {
+	if e := a.error(t); a.Status != 504 || e.Number != 50401 || e.Message != openai.OverDeadline().Message ||
+		e.Reason != "first_byte" || a.Header.Get("x-should-retry") != "false" {
 		t.Errorf("with a deadline: %d %+v, want 504 and first_byte", a.Status, e)
 	}
 	a = f.chat(`{"model":"brief","messages":[]}`)
-	if e := a.error(t); a.Status != 504 || e.Number != 50401 || e.Reason != "total" {
+	if e := a.error(t); a.Status != 504 || e.Number != 50401 || e.Message != openai.InferenceTimeout("").Message || e.Reason != "total" {
 		t.Errorf("without: %d %+v, want 504 and total", a.Status, e)
 	}
 	if n := len(colo.waits()); n != 2 {
@@ -82,8 +87,9 @@ func TestDeadlineAtSilentColo(t *testing.T) {
 
 // A request whose deadline passes while it waits is refused, and never sent to an engine.
 func TestDeadlineWhileQueued(t *testing.T) {
+	t.Parallel()
 	f := startFleet(t, onebox.Config{Engine: quick(2)}, "")
-	f.watch(8)
+	f.watchBeside(8)
 	f.fault(simengine.FaultStallStream, 0)
 	release := f.fill(t, 4)
 	before := f.arrivals()

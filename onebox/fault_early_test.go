@@ -107,10 +107,11 @@ func TestNothingInABodyIsARequest(t *testing.T) {
 
 // A client that reads nothing until it has sent everything gets to read why it was refused, though it was long before.
 func TestRefusalReachesWhoeverStillSends(t *testing.T) {
+	t.Parallel()
 	document, key := keyed("one", "")
 	f := startClosedFleet(t, onebox.Config{Engine: quick(4), Colos: []string{"ams"}}, strings.TrimPrefix(document, "---\n"))
 	f.key = strings.TrimPrefix(key, "Bearer ")
-	f.watch(8)
+	f.watchBeside(8)
 	for _, c := range []struct {
 		name   string
 		lines  []string

@@ -23,6 +23,7 @@ import (
 // again: the engine sees no body with a byte of another's, no client gets a byte of another's answer, and each event
 // names the account that sent the request.
 func TestNoForeignByte(t *testing.T) {
+	t.Parallel()
 	const accounts, clients = 5, 8
 	requests := atScale(300, 100_000)
 	engine := &markedEngine{}
@@ -40,7 +41,7 @@ func TestNoForeignByte(t *testing.T) {
 	f := startClosedFleet(t, onebox.Config{Colos: []string{"ams"}}, documents+fmt.Sprintf(
 		"key: endpoints/ams/own\nurl: %s\npool: own\nconcurrency: 16\n---\nkey: models/own\npool: own\nretry: {errors: 0}\ntimeouts: {connect: 20s}\n", server.URL))
 	f.key = keys[0]
-	f.watch(8 + 4*clients)
+	f.watchBeside(8 + 4*clients)
 
 	var next atomic.Int64
 	var all sync.WaitGroup

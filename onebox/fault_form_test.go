@@ -12,9 +12,10 @@ import (
 
 // A form goes on as it came, byte by byte, but for the model's name, wherever that stands.
 func TestFormsAreSpliced(t *testing.T) {
+	t.Parallel()
 	engine, documents := startTape(t)
 	f := startFleet(t, onebox.Config{Engine: quick(4), Colos: []string{"ams"}}, documents+taggedModel)
-	f.watch(8)
+	f.watchBeside(8)
 	const head = "--XX\r\nContent-Disposition: form-data; name="
 	file := head + "\"file\"; filename=\"model.wav\"\r\nContent-Type: audio/wav\r\n\r\n" + strings.Repeat("\x00\xff\r\n--XY\r\n--X\r\n", 10<<20/14) + "\r\n"
 	model := func(name string) string { return head + "\"model\"\r\n\r\n" + name + "\r\n" }

@@ -15,6 +15,7 @@ import (
 	"colonnade/forwarding"
 	"colonnade/internal/simengine"
 	"colonnade/onebox"
+	"colonnade/openai"
 )
 
 // standIn is a colo server that says what a test wants, and remembers what it was asked.
@@ -83,6 +84,7 @@ func (s *standIn) waits() (all []string) {
 // Every colo of the plan is asked once, and then one for the wait, if it has room for that. If all are full, the client
 // gets one answer, with the least time to come back in.
 func TestAllColosFull(t *testing.T) {
+	t.Parallel()
 	full := func(retryAfter int) string {
 		return fmt.Sprintf("ooc;reason=queue_full;number=42902;retry_after_ms=%d", retryAfter)
 	}
@@ -120,7 +122,7 @@ func TestAllColosFull(t *testing.T) {
 				documents += own
 			}
 			f := startFleet(t, onebox.Config{Engine: quick(4), Colos: []string{"ams"}}, strings.TrimSuffix(documents, "---\n"))
-			f.watch(8)
+			f.watchBeside(8)
 			var headers []string
 			if c.queue != "" {
 				headers = []string{"x-colonnade-queue", c.queue}
@@ -138,7 +140,7 @@ func TestAllColosFull(t *testing.T) {
 				return
 			}
 			if e := a.error(t); e.Number != 42902 || e.Code != "out_of_capacity" || e.Type != "rate_limit_error" ||
-				e.Message != "Capacity temporarily exceeded, please try again." || a.Header.Get("x-colonnade-reason") != e.Reason {
+				e.Message != openai.OutOfCapacity(e.Reason, 0).Message || a.Header.Get("x-colonnade-reason") != e.Reason {
 				t.Errorf("error %+v %v", e, a.Header)
 			}
 			seconds := fmt.Sprint((a.error(t).RetryAfterMS + 999) / 1000)

@@ -71,13 +71,14 @@ func TestNothingIsPutIntoHeaders(t *testing.T) {
 
 // A credential that would be more than one line is sent nowhere, and told to nobody.
 func TestCredentialIsOneLine(t *testing.T) {
+	t.Parallel()
 	engine, documents := startTape(t)
 	file := filepath.Join(t.TempDir(), "credential")
 	if err := os.WriteFile(file, []byte("canary\r\nX-Evil: 1\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	f := startFleet(t, onebox.Config{Engine: quick(4), Colos: []string{"ams"}}, strings.Replace(documents, "pool: own", "pool: own\ncredential: file:"+file, 1))
-	f.watch(8)
+	f.watchBeside(8)
 	if a := f.chat(ownBody); a.Status != 502 && a.Status != 503 || strings.Contains(a.Body, "canary") { // its probes fail, too
 		t.Errorf("answered %d %s", a.Status, a.Body)
 	}

@@ -37,10 +37,11 @@ func TestEngineThatCutsStreamsIsEjected(t *testing.T) {
 
 // That clients do not want to wait as long as an engine takes says nothing about the engine.
 func TestClientsHurryDoesNotEject(t *testing.T) {
+	t.Parallel()
 	f := startFleet(t, onebox.Config{
 		Colos: []string{"ams"}, Engines: 2, Engine: simengine.Config{Slots: 8, TTFT: 2 * time.Second, ITL: time.Millisecond},
 	}, "key: models/demo-chat\npool: demo\ntimeouts: {first_byte: 100ms}")
-	f.watch(8)
+	f.watchBeside(8)
 	for range 12 {
 		if a := f.chat(chatBody(2, false), "x-colonnade-deadline-ms", "250"); a.Status != 504 {
 			t.Fatalf("answer %d %q, want 504: the engine takes two seconds", a.Status, a.Body)
@@ -55,10 +56,11 @@ func TestClientsHurryDoesNotEject(t *testing.T) {
 
 // What a request is said to have queued is the time in queues, at the entry as in the colo.
 func TestQueuingTimeIsTheQueues(t *testing.T) {
+	t.Parallel()
 	f := startFleet(t, onebox.Config{
 		Colos: []string{"ams"}, Engine: simengine.Config{Slots: 1, TTFT: 300 * time.Millisecond, ITL: time.Millisecond},
 	}, "")
-	f.watch(8)
+	f.watchBeside(8)
 	first := f.begin(chatBody(4, false), "x-request-id: first-one")
 	waitFor(t, "the slot to be taken", func() bool { return f.pool("ams", "demo").Held == 1 })
 	second := f.chat(chatBody(4, false), "x-request-id", "second-one")

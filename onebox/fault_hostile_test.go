@@ -85,8 +85,9 @@ var hostile = []struct {
 // Whatever an engine does, its clients get a bounded and exact answer, and the next request is served as if nothing had
 // been.
 func TestHostileEngines(t *testing.T) {
+	t.Parallel()
 	f := startFleet(t, onebox.Config{Engine: quick(4)}, impatient)
-	f.watch(8)
+	f.watchBeside(8)
 	for _, h := range hostile {
 		for _, stream := range []bool{false, true} {
 			want := h.plain
@@ -124,7 +125,7 @@ func (f *testFleet) misbehave(t *testing.T, fault string, stream bool, want endi
 	}
 }
 
-func (want ending) check(t *testing.T, w *wire, a wireAnswer) {
+func (want ending) check(t testing.TB, w *wire, a wireAnswer) {
 	t.Helper()
 	if a.Status != want.status || (a.Err != nil) != want.cut {
 		t.Errorf("status %d, ended with %v: want %+v; %.300q", a.Status, a.Err, want, a.Body)

@@ -41,8 +41,9 @@ func startLogged(t *testing.T, c onebox.Config, documents string) (*testFleet, *
 
 // Whatever a client puts where: none of it is kept.
 func TestNothingOfARequestIsKept(t *testing.T) {
+	t.Parallel()
 	f, logged, key := startLogged(t, onebox.Config{Engine: quick(4), Colos: []string{"ams"}, Engines: 1}, "")
-	f.watch(8)
+	f.watchBeside(8)
 	in := func(place string) string { return canary + " in " + place }
 	word := func(place string) string { return canary + "-" + place }
 	send := func(method, path, body string, lines ...string) {
@@ -64,7 +65,7 @@ func TestNothingOfARequestIsKept(t *testing.T) {
 	post(good)
 	post(`{"stream":true,` + good[1:])
 	for _, header := range []string{"X-Secret", "Cookie", "Api-Key", "User-Agent", "Accept", "Traceparent", "X-Forwarded-For", "X-Stainless-Lang",
-		"Openai-Organization", "X-Session-Affinity", "X-Colonnade-Hop", "X-Colonnade-Queue", "X-Colonnade-Priority", "X-Colonnade-Deadline-Ms",
+		"Openai-Organization", "X-Session-Affinity", "X-Colonnade-Hop", "X-Colonnade-Queue", "X-Colonnade-Queue-Events", "X-Colonnade-Priority", "X-Colonnade-Deadline-Ms",
 		"X-Colonnade-Force-Colo", "X-Stainless-Timeout", "Content-Encoding", "Upgrade", word("header-name")} {
 		post(good, header+": "+word("header"))
 	}
@@ -119,11 +120,12 @@ func (f *testFleet) finish(t *testing.T, logged *records) {
 
 // Whatever an engine says, in whatever way it fails: none of it is kept.
 func TestNothingOfAnEngineIsKept(t *testing.T) {
+	t.Parallel()
 	var say func(http.ResponseWriter) // set while nothing is under way
 	own, documents := startOwnEngine(t, func(w http.ResponseWriter, _ *http.Request) { say(w) })
 	defer own.Close()
 	f, logged, _ := startLogged(t, onebox.Config{Engine: quick(4), Colos: []string{"ams"}, Engines: 1}, documents+"retry: {errors: 0}\n")
-	f.watch(8)
+	f.watchBeside(8)
 	word := canary + "-word"
 	full := fmt.Sprintf(`{"error":{"message":%q,"type":%q,"code":%q,"param":%q,"number":50401,"reason":%q},"object":"error","type":%q}`, word, word, word, word, word, word)
 	answer := func(status int, contentType, text string) func(http.ResponseWriter) {
@@ -180,8 +182,9 @@ func TestNothingOfAnEngineIsKept(t *testing.T) {
 
 // A key that an operator pastes where its hash belongs, or anywhere else, is not repeated by any node.
 func TestKeysInBadDocumentsAreNotRepeated(t *testing.T) {
+	t.Parallel()
 	f, logged, _ := startLogged(t, onebox.Config{Engine: quick(4), Colos: []string{"ams"}, Engines: 1}, "")
-	f.watch(8)
+	f.watchBeside(8)
 	client, err := etcd.Dial([]string{f.Etcd})
 	if err != nil {
 		t.Fatal(err)

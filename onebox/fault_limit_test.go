@@ -1,6 +1,7 @@
 package onebox_test
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"io"
@@ -77,17 +78,25 @@ func (c *crowd) stop() {
 	c.all.Wait()
 }
 
-// once sends one request. It leaves before, in or after the answer.
+// once sends one request, which may want queue events. It leaves before, in or after the answer.
 func (c *crowd) once(f *testFleet) {
 	ctx, cancel := context.WithCancel(c.ctx)
 	defer cancel()
 	if rand.IntN(2) == 0 {
-		stop := time.AfterFunc(rand.N(40*time.Millisecond), cancel)
+		stop := time.AfterFunc(rand.N(120*time.Millisecond), cancel)
 		defer stop.Stop()
 	}
-	r, err := f.open(ctx, "/chat/completions", c.bodies(1+rand.IntN(10), rand.IntN(2) == 0))
+	var headers []string
+	stream := rand.IntN(2) == 0
+	if stream && rand.IntN(2) == 0 {
+		headers = wantsEvents
+	}
+	r, err := f.open(ctx, "/chat/completions", c.bodies(1+rand.IntN(10), stream), headers...)
+	var begin []byte
 	if err == nil {
-		_, err = io.Copy(io.Discard, r.Body)
+		if begin, err = io.ReadAll(io.LimitReader(r.Body, 4<<10)); err == nil {
+			_, err = io.Copy(io.Discard, r.Body)
+		}
 		r.Body.Close()
 	}
 	switch {
@@ -95,6 +104,8 @@ func (c *crowd) once(f *testFleet) {
 		c.cancelled.Add(1)
 	case r == nil:
 		c.lost.Add(1)
+	case err != nil && (bytes.Contains(begin, []byte(`"number":42902`)) || bytes.Contains(begin, []byte(`"number":50301`))):
+		c.refused.Add(1)
 	case err != nil:
 		c.failed.Add(1)
 	case r.StatusCode == http.StatusOK:
@@ -115,7 +126,7 @@ func TestEngineIsNeverOverItsLimit(t *testing.T) {
 		period = 5 * time.Second
 	}
 	f := startFleet(t, onebox.Config{
-		Colos: []string{"ams"}, Engine: simengine.Config{Slots: 4, TTFT: 2 * time.Millisecond, ITL: time.Millisecond},
+		Colos: []string{"ams"}, Engine: simengine.Config{Slots: 4, TTFT: 60 * time.Millisecond, ITL: time.Millisecond},
 	}, roomy)
 	f.watch(100)
 	engine := f.engine("ams")
@@ -147,11 +158,12 @@ func endpointOf(f *testFleet, id, pool string, concurrency int) string {
 // What is held belongs to the engine and not to its document: it stays within its limit while it goes from one pool to
 // the other and comes back under another name.
 func TestEngineMovesUnderLoad(t *testing.T) {
+	t.Parallel()
 	const limit = 3
 	f := startFleet(t, onebox.Config{
 		Colos: []string{"ams"}, Engine: simengine.Config{Slots: limit, TTFT: 2 * time.Millisecond, ITL: time.Millisecond},
 	}, roomy+"\n---\nkey: pools/second\nqueue: {limit: 100}\n---\nkey: models/second-chat\npool: second\nupstream_name: demo-chat")
-	f.watch(100)
+	f.watchBeside(100)
 	engine := f.engine("ams")
 	engine.ResetPeak()
 	c := f.start(16, func(tokens int, stream bool) string {

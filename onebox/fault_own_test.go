@@ -94,6 +94,7 @@ func TestEngineRefusesRequest(t *testing.T) {
 
 // An engine that refuses a body before it has read it, and closes, is heard.
 func TestEngineRefusesEarly(t *testing.T) {
+	t.Parallel()
 	const refusal = `{"error":{"message":"too big","type":"x","code":413}}`
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -119,7 +120,7 @@ func TestEngineRefusesEarly(t *testing.T) {
 		}
 	})
 	f := startFleet(t, onebox.Config{}, ownDocuments("http://"+ln.Addr().String()))
-	f.watch(8)
+	f.watchBeside(8)
 	for _, size := range []int{100, 100 << 10, 12 << 20} {
 		a := f.chat(`{"model":"own","messages":["` + strings.Repeat("x", size) + `"]}`)
 		if a.Status != 413 || a.Body != refusal {
@@ -133,6 +134,7 @@ func TestEngineRefusesEarly(t *testing.T) {
 
 // An answer too long to be held passes as it comes: whole, and the connection serves on; or cut, if its engine cut it.
 func TestLongPlainAnswers(t *testing.T) {
+	t.Parallel()
 	long := strings.Repeat("0123456789abcdef", 1<<16)
 	var length, cut atomic.Bool
 	e, documents := startOwnEngine(t, func(w http.ResponseWriter, _ *http.Request) {
@@ -149,7 +151,7 @@ func TestLongPlainAnswers(t *testing.T) {
 		panic(http.ErrAbortHandler)
 	})
 	f := startFleet(t, onebox.Config{}, documents)
-	f.watch(8)
+	f.watchBeside(8)
 	w := dialWire(t, f.Entry.Address)
 	for _, known := range []bool{true, false} {
 		length.Store(known)
@@ -203,5 +205,40 @@ func TestEngineForgesHeaders(t *testing.T) {
 		if !strings.Contains(ours, " "+name+" ") {
 			t.Errorf("the client got the header %s: %v", name, values)
 		}
+	}
+}
+
+// An engine that knows neither key nor model answers at once, and so would always be the freest: its requests are tried at
+// another, and it is taken out, though its health check is fine.
+func TestMisconfiguredBesideGood(t *testing.T) {
+	t.Parallel()
+	var asked atomic.Int64
+	wrong := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Method == http.MethodPost {
+			asked.Add(1)
+			w.WriteHeader(http.StatusUnauthorized)
+		}
+	}))
+	defer wrong.Close()
+	f := startFleet(t, oneColo(quick(4)), "key: endpoints/ams/wrong\nurl: "+wrong.URL+"\npool: demo\nconcurrency: 4\n")
+	f.watchBeside(8)
+	failed := 0 // further attempts are bounded by the budget of retries
+	for i := range 40 {
+		if a := f.chat(chatBody(1, false)); a.Status != 200 {
+			failed++
+			if i >= 20 || !strings.Contains(a.Body, "endpoint_misconfigured") {
+				t.Errorf("number %d: %d %.200s", i, a.Status, a.Body)
+			}
+		}
+	}
+	if failed > 8 {
+		t.Errorf("%d of 40 failed", failed)
+	}
+	if n := asked.Load(); n < 5 || n > 12 {
+		t.Errorf("the endpoint that is wrong was asked %d times, want no more than it takes to be sure", n)
+	}
+	// A request that is wrong itself takes nobody out.
+	if a := f.chat(strings.Replace(chatBody(1, false), "demo-chat", "nobody-knows", 1)); a.Status != 404 {
+		t.Errorf("an unknown model: %d %s", a.Status, a.Body)
 	}
 }

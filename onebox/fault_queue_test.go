@@ -14,6 +14,7 @@ import (
 
 	"colonnade/accounts"
 	"colonnade/analytics"
+	"colonnade/colo"
 	"colonnade/internal/simengine"
 )
 
@@ -91,9 +92,10 @@ func (r refusal) expect(t testing.TB, a answer) {
 
 // A full queue turns newcomers away at once, and nothing of them reaches an engine.
 func TestFullQueue(t *testing.T) {
+	t.Parallel()
 	const slots, limit = 2, 6
 	f := startFleet(t, oneColo(quick(slots)), fmt.Sprintf("key: pools/demo\nqueue: {limit: %d, per_account: %d, max_wait: 60s}", limit, 2*limit))
-	f.watch(limit + 2*slots)
+	f.watchBeside(limit + 2*slots)
 	before := f.arrivals()
 	blockers := f.block(slots)
 	var waiting []*wire
@@ -188,11 +190,12 @@ func TestRetryAfterIsComputed(t *testing.T) {
 
 // An account waits with so many requests and no more, and a full queue is no reason to refuse another account its share.
 func TestAccountsInTheQueue(t *testing.T) {
+	t.Parallel()
 	floodDoc, flood := keyed("flood", "")
 	otherDoc, other := keyed("other", "")
 	start := func(t *testing.T, limit, perAccount int) *testFleet {
 		f := startFleet(t, oneColo(quick(1)), fmt.Sprintf("key: pools/demo\nqueue: {limit: %d, per_account: %d, max_wait: 60s}\n", limit, perAccount)+floodDoc+otherDoc)
-		f.watch(4)
+		f.watchBeside(4)
 		return f
 	}
 	t.Run("account cap", func(t *testing.T) {
@@ -206,6 +209,7 @@ func TestAccountsInTheQueue(t *testing.T) {
 			outOfCapacity.because("account_queue_full").expect(t, f.ask(chatBody(1, true), "Authorization: "+flood))
 		}
 		waiting = append(waiting, f.join(4, "Authorization: "+other))
+		f.whoWaits("flood 0+3, open 1+0, other 0+1")
 		waiting[0].goAway(0)
 		waitFor(t, "one to have left", func() bool { return f.pool("ams", "demo").Queued == 3 })
 		waiting[0] = f.join(4, "Authorization: "+flood)
@@ -232,7 +236,7 @@ func TestAccountsInTheQueue(t *testing.T) {
 	t.Run("running at once", func(t *testing.T) {
 		cappedDoc, capped := keyed("capped", "limits: {concurrent: 2}")
 		f := startFleet(t, oneColo(simengine.Config{Slots: 8, TTFT: 30 * time.Millisecond}), roomy+"\n"+cappedDoc)
-		f.watch(12)
+		f.watchBeside(12)
 		var waiting []*wire
 		for range 10 {
 			waiting = append(waiting, f.begin(chatBody(1, false), "Authorization: "+capped))
@@ -242,6 +246,28 @@ func TestAccountsInTheQueue(t *testing.T) {
 			t.Errorf("the engine had %d requests of the account at once, want 2", peak)
 		}
 	})
+}
+
+// whoWaits compares what the colo's page says of its accounts: what they hold, and what of them waits.
+func (f *testFleet) whoWaits(want string) {
+	f.t.Helper()
+	r, err := f.client.Get("http://" + f.Colos[0].Admin + "/debug/pools?accounts=5")
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	defer r.Body.Close()
+	var pools []colo.PoolState
+	if err := json.NewDecoder(r.Body).Decode(&pools); err != nil || len(pools) != 1 || pools[0].Node != f.Colos[0].Node || pools[0].Colo != f.Colos[0].Colo {
+		f.t.Fatalf("%v: %+v", err, pools)
+	}
+	var who []string
+	for _, a := range pools[0].Accounts {
+		who = append(who, fmt.Sprintf("%s %d+%d", a.Account, a.Held, a.Queued))
+	}
+	slices.Sort(who)
+	if got := strings.Join(who, ", "); got != want {
+		f.t.Errorf("got %s, want %s", got, want)
+	}
 }
 
 // serveAll lets the blockers go, and expects that all who wait are served.
@@ -259,11 +285,12 @@ func serveAll(t testing.TB, blockers, waiting []*wire) {
 
 // Each refusal names its reason in the same form, plain or for a stream.
 func TestRefusalsSayWhy(t *testing.T) {
+	t.Parallel()
 	f := func(want refusal, documents string, body string, headers ...string) {
 		t.Helper()
 		t.Run(want.reason, func(t *testing.T) {
 			f := startFleet(t, oneColo(quick(1)), documents)
-			f.watch(4)
+			f.watchBeside(4)
 			f.block(1)
 			for _, stream := range []string{"false", "true"} {
 				a := f.ask(strings.Replace(body, "false", stream, 1), headers...)

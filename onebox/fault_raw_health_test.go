@@ -11,6 +11,7 @@ import (
 // An engine whose answers are none, or are cut, is taken out while the other one of its pool serves; one that has
 // something against its requests, or is set up badly, is not.
 func TestWhichAnswersCountAgainstAnEngine(t *testing.T) {
+	t.Parallel()
 	kinds := []struct {
 		name   string
 		says   rawAnswer
@@ -34,7 +35,7 @@ func TestWhichAnswersCountAgainstAnEngine(t *testing.T) {
 			fmt.Sprintf("---\nkey: models/raw%d\npool: raw%d\nretry: {errors: 0}\ntimeouts: {connect: 20s}\n", i, i)
 	}
 	f := startFleet(t, onebox.Config{Colos: []string{"ams"}}, documents[4:])
-	f.watch(8 + 4*len(kinds))
+	f.watchBeside(8 + 4*len(kinds))
 	state := func(i int, url string) string {
 		for _, e := range f.pool("ams", fmt.Sprintf("raw%d", i)).Endpoints {
 			if e.URL == url {

@@ -3,6 +3,7 @@ package onebox_test
 import (
 	"fmt"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -141,31 +142,47 @@ func rawDocuments(engines []*rawEngine) string {
 // Whatever bytes an engine sends, and whatever it does to its connections: its client gets an exact error of ours and
 // nothing of those bytes, the permit is free, the connection serves nobody else, and each node has logged one end.
 func TestEnginesThatSpeakNoHTTP(t *testing.T) {
+	t.Parallel()
 	engines := make([]*rawEngine, len(rawCases))
 	for i, c := range rawCases {
 		engines[i] = startRawEngine(t, c.says)
 	}
 	f := startFleet(t, onebox.Config{Colos: []string{"ams"}}, rawDocuments(engines))
-	f.watch(8 + len(engines))
-	t.Run("cases", func(t *testing.T) {
-		for i, c := range rawCases {
-			t.Run(c.name, func(t *testing.T) {
-				t.Parallel()
-				for _, stream := range []bool{false, true} {
-					want := c.plain
-					if stream {
-						want = c.streamed
-					}
-					f.endure(t, fmt.Sprintf("raw%d", i), engines[i], stream, want)
+	f.watchBeside(8 + len(engines))
+	var all sync.WaitGroup // and not parallel tests: they wait, and would keep others from running
+	for i, c := range rawCases {
+		all.Go(func() {
+			for _, stream := range []bool{false, true} {
+				want := c.plain
+				if stream {
+					want = c.streamed
 				}
-			})
-		}
-	})
+				f.endure(rawTest{t, c.name}, fmt.Sprintf("raw%d", i), engines[i], stream, want)
+			}
+		})
+	}
+	all.Wait()
 	f.checkRawEvents()
 }
 
+// rawTest is the part of a test that one case is.
+type rawTest struct {
+	testing.TB
+	name string
+}
+
+func (t rawTest) Errorf(format string, args ...any) {
+	t.TB.Helper()
+	t.TB.Errorf("%s: "+format, append([]any{t.name}, args...)...)
+}
+
+func (t rawTest) Fatalf(format string, args ...any) {
+	t.TB.Helper()
+	t.TB.Fatalf("%s: "+format, append([]any{t.name}, args...)...)
+}
+
 // endure sends a request to an engine that is hostile for it, between others for which it is not.
-func (f *testFleet) endure(t *testing.T, pool string, e *rawEngine, stream bool, want ending) {
+func (f *testFleet) endure(t testing.TB, pool string, e *rawEngine, stream bool, want ending) {
 	body := fmt.Sprintf(`{"model":%q,"stream":%v,"messages":[]}`, pool, stream)
 	well := func() {
 		t.Helper()

@@ -16,8 +16,9 @@ import (
 
 // After its first byte an answer is what it is: a request whose engine then fails is sent to no other, in this colo or the next.
 func TestNothingIsRetriedAfterTheFirstByte(t *testing.T) {
+	t.Parallel()
 	f := startFleet(t, onebox.Config{Engines: 2, Engine: quick(4)}, "key: models/demo-chat\npool: demo\ntimeouts: {idle: 300ms, total: 1m}")
-	f.watch(8)
+	f.watchBeside(8)
 	n := 0
 	once := func(name, fault string, stream bool) (answer, analytics.Event) {
 		t.Helper()
@@ -65,11 +66,12 @@ func TestNothingIsRetriedAfterTheFirstByte(t *testing.T) {
 
 // Before its first byte a failure costs the client nothing but time.
 func TestFailuresBeforeTheFirstByteAreRetried(t *testing.T) {
+	t.Parallel()
 	for _, stream := range []bool{false, true} {
 		for _, fault := range []string{simengine.FaultRefuse, simengine.FaultError500, simengine.FaultHTMLError, simengine.FaultMalformedHead} {
 			t.Run(fmt.Sprintf("%s, stream %v", fault, stream), func(t *testing.T) {
 				f := startFleet(t, onebox.Config{Engine: quick(4)}, "")
-				f.watch(4)
+				f.watchBeside(4)
 				f.engine("ams").SetFault(simengine.Fault{Fault: fault})
 				a := f.begin(chatBody(3, stream)).read()
 				if a.Status != 200 || a.Err != nil || a.Header.Get("x-colonnade-colo") != "fra" || a.Header.Get("x-colonnade-attempts") != "2" {
@@ -82,12 +84,13 @@ func TestFailuresBeforeTheFirstByteAreRetried(t *testing.T) {
 
 // A request that broke two endpoints is not given a third, wherever that is.
 func TestTwoBrokenEndpointsAreEnough(t *testing.T) {
+	t.Parallel()
 	f := func(name string, c onebox.Config, fault string) {
 		t.Helper()
 		t.Run(name+", "+fault, func(t *testing.T) {
 			c.Engine = quick(4)
 			f := startFleet(t, c, "")
-			f.watch(4)
+			f.watchBeside(4)
 			before := f.arrivals()
 			f.fault(fault, 0)
 			a := f.begin(chatBody(3, false), "x-request-id: breaks-engines").read()
@@ -126,6 +129,7 @@ func TestTwoBrokenEndpointsAreEnough(t *testing.T) {
 // A colo server that is lost before it said anything is replaced by the next colo's; one that is lost within its answer
 // is not, for an engine may have generated all of it.
 func TestColoServerIsLost(t *testing.T) {
+	t.Parallel()
 	f := func(name string, begin func(http.ResponseWriter), status int, others int) {
 		t.Helper()
 		t.Run(name, func(t *testing.T) {
@@ -147,7 +151,7 @@ key: models/elsewhere
 pool: demo
 routing: {steps: [{colos: [one, two]}]}
 `, lost.Listener.Addr()))
-			f.watch(4)
+			f.watchBeside(4)
 			a := f.ask(`{"model":"elsewhere","messages":[]}`)
 			if a.Status != status {
 				t.Errorf("%d %q, want %d", a.Status, a.Body, status)

@@ -23,6 +23,7 @@ func soak() bool { return os.Getenv("COLONNADE_SOAK") != "" }
 
 // Where all engines of one model hang, another model does not notice.
 func TestModelsDoNotHangTogether(t *testing.T) {
+	t.Parallel()
 	requests, rounds, pause := 100, 1, time.Millisecond
 	if soak() {
 		requests, rounds, pause = 500, 5, 20*time.Millisecond
@@ -33,7 +34,7 @@ func TestModelsDoNotHangTogether(t *testing.T) {
 		_, _ = io.WriteString(w, `{"id":"x","choices":[]}`)
 	})
 	f := startFleet(t, onebox.Config{Engine: quick(4)}, documents)
-	f.watch(24) // fasthttp keeps the goroutines of the many connections for some seconds
+	f.watchBeside(24) // fasthttp keeps the goroutines of the many connections for some seconds
 	f.fault(simengine.FaultStallHead, 0)
 
 	var alone, beside []time.Duration
@@ -229,14 +230,15 @@ func memory() int64 {
 	runtime.GC() // what pools held survives one
 	var m runtime.MemStats
 	runtime.ReadMemStats(&m)
-	return int64(m.HeapInuse + m.StackInuse)
+	return int64(m.HeapAlloc + m.StackInuse) // and not HeapInuse, which has the holes in half-empty spans too
 }
 
 // A client that reads slowly, but reads, is served on, for however many times the longest stall.
 func TestSlowReaderIsServed(t *testing.T) {
+	t.Parallel()
 	const stall = time.Second
 	f := startFleet(t, onebox.Config{Engine: quick(4), Stall: stall}, "")
-	f.watch(8)
+	f.watchBeside(8)
 	f.fault(simengine.FaultBigAnswer, 1)
 	w := dialSlow(t, f.Entry.Address)
 	w.post("/v1/chat/completions", chatBody(8, false))
@@ -253,13 +255,14 @@ func TestSlowReaderIsServed(t *testing.T) {
 // A stream is not cut for being slow: neither the longest stall of a write, nor what a client says about its first
 // byte, counts the silence between two tokens. In full, a token comes every 20 s, with the timeouts that are usual.
 func TestLongSilences(t *testing.T) {
+	t.Parallel()
 	silence, stall := 700*time.Millisecond, 200*time.Millisecond
 	documents := "key: defaults\nmodel: {timeouts: {first_byte: 20s, idle: 20s}}"
 	if soak() {
 		silence, stall, documents = 20*time.Second, 0, ""
 	}
 	f := startFleet(t, onebox.Config{Engine: simengine.Config{Slots: 4, TTFT: time.Millisecond, ITL: silence}, Stall: stall}, documents)
-	f.watch(8)
+	f.watchBeside(8)
 	var all sync.WaitGroup
 	for _, api := range streamAPIs {
 		all.Go(func() {

@@ -154,8 +154,9 @@ func TestStoreIsLost(t *testing.T) {
 // More than half of the documents of a kind are deleted at once: nothing goes out of force, and requests go on, until somebody
 // says that it is meant.
 func TestMassDeletionIsHeldBack(t *testing.T) {
+	t.Parallel()
 	f := startFleet(t, onebox.Config{Engines: 2, Engine: quick(8)}, "")
-	f.watch(60)
+	f.watchBeside(60)
 	c := f.churn(2)
 	c.begin()
 	c.write("models/m-00", tree{"pool": "demo", "upstream_name": "demo-chat"})
@@ -246,8 +247,9 @@ func TestLeaseIsLost(t *testing.T) {
 
 // Bad versions of documents that are in use change nothing: the last good ones stay in force, and every request is served.
 func TestBadDocumentsChangeNothing(t *testing.T) {
+	t.Parallel()
 	f := startFleet(t, onebox.Config{Engine: quick(8)}, "key: defaults\nmodel: {retry: {errors: 2}}")
-	f.watch(60)
+	f.watchBeside(60)
 	c := f.churn(uint64(time.Now().UnixNano()))
 	steady := f.drive(4, mixed("default"))
 	// What nodes say of themselves apart.

@@ -10,8 +10,9 @@ import (
 // TestFramesOfText is 6: what is UTF-8 passes, however it is cut, and what is not ends the session with 1007 as soon as
 // that can be known.
 func TestFramesOfText(t *testing.T) {
+	t.Parallel()
 	f := startEcho(t, 2)
-	f.watch(2)
+	f.watchBeside(2)
 	f.exchange("6.1.1 empty", echoes(text("")))
 	f.exchange("6.1.2 three empty", frameCase{send: []frame{begin(""), more(""), last("")}, echo: []frame{text("")}})
 	f.exchange("6.1.3 empty around", frameCase{send: []frame{begin(""), more("middle"), last("")}, echo: []frame{text("middle")}})

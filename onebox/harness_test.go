@@ -9,6 +9,8 @@ import (
 	"io"
 	"log/slog"
 	"net/http"
+	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -21,11 +23,11 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	// Those that may run at once wait more than they work.
-	if err := flag.Set("test.parallel", "8"); err != nil {
+	// Those that may run at once wait more than they work. In a soak, whose marks are exact, each is alone.
+	if err := flag.Set("test.parallel", strconv.Itoa(atScale(4, 1))); err != nil {
 		panic(err)
 	}
-	goleak.VerifyTestMain(m,
+	goleak.VerifyTestMain(oracle.Watched{Tests: m},
 		// fasthttp's own, which end some seconds after what they clean, or never.
 		goleak.IgnoreAnyFunction("github.com/valyala/fasthttp.(*workerPool).Start.func2"),
 		goleak.IgnoreAnyFunction("github.com/valyala/fasthttp.updateServerDate.func1"),
@@ -61,6 +63,7 @@ func startFleet(t testing.TB, c onebox.Config, documents string) *testFleet {
 // startClosedFleet runs a fleet that wants keys, unless c.Open.
 func startClosedFleet(t testing.TB, c onebox.Config, documents string) *testFleet {
 	t.Helper()
+	oracle.Mark(t)
 	c.Listen, c.Etcd, c.Dir = "127.0.0.1:0", "127.0.0.1:0", t.TempDir()
 	if c.Drain == 0 {
 		c.Drain = 300 * time.Millisecond // nothing runs any more when a test ends
@@ -113,10 +116,10 @@ func (f *testFleet) watch(idle int) {
 	f.watchBy(oracle.Config{IdleConnections: idle})
 }
 
-// watchBeside is watch for a test beside which others run. What it leaves behind in the process shows at the end of all.
-func (f *testFleet) watchBeside() {
+// watchBeside is watch for a test beside which others run. What it leaves in the process shows at the end of all.
+func (f *testFleet) watchBeside(idle int) {
 	f.t.Helper()
-	f.watchBy(oracle.Config{Shared: true})
+	f.watchBy(oracle.Config{IdleConnections: idle, Shared: true})
 }
 
 func (f *testFleet) watchBy(c oracle.Config) {
@@ -124,15 +127,32 @@ func (f *testFleet) watchBy(c oracle.Config) {
 	// Everything that is opened once and kept is opened before.
 	f.chat(`{"model":"demo-chat","messages":[],"max_tokens":1}`)
 	c.EventDirs, c.EngineStats = []string{f.Entry.Events}, f.engineStats
-	c.AdminURLs = append(c.AdminURLs, "http://"+f.Entry.Admin)
-	for _, n := range f.Colos {
-		c.AdminURLs = append(c.AdminURLs, "http://"+n.Admin)
+	for _, admin := range f.admins() {
+		c.AdminURLs = append(c.AdminURLs, "http://"+admin)
 	}
+	c.Addresses = f.addresses()
 	o := oracle.New(f.t, c)
 	f.t.Cleanup(func() { // runs before the fleet ends, since it was registered later
 		f.client.CloseIdleConnections()
 		o.Check(f.t)
 	})
+}
+
+// addresses are those of all nodes, and of all that they connect to.
+func (f *testFleet) addresses() []string {
+	all := []string{f.Entry.Address, strings.TrimPrefix(f.Etcd, "http://")}
+	for _, n := range f.Colos {
+		all = append(all, n.Address)
+	}
+	for _, admin := range f.admins() {
+		for key, doc := range f.page(admin).Documents {
+			if at, ok := doc["url"].(string); ok && strings.HasPrefix(key, "endpoints/") {
+				_, address, _ := strings.Cut(at, "://")
+				all = append(all, strings.TrimSuffix(address, "/"))
+			}
+		}
+	}
+	return all
 }
 
 func (f *testFleet) engineStats() ([]oracle.EngineStats, error) {
@@ -253,12 +273,15 @@ func chatBody(tokens int, stream bool) string {
 
 func waitFor(t testing.TB, what string, done func() bool) {
 	t.Helper()
-	for deadline := time.Now().Add(patience); !done(); time.Sleep(2 * time.Millisecond) {
+	for deadline := time.Now().Add(patience); !done(); time.Sleep(lookAgain()) {
 		if time.Now().After(deadline) {
 			t.Fatalf("gave up waiting for %s", what)
 		}
 	}
 }
+
+// lookAgain is how long to wait before the next look. Most looks ask a node, which takes it from whoever is waited for.
+func lookAgain() time.Duration { return time.Duration(atScale(8, 2)) * time.Millisecond }
 
 // clearFaults makes every engine behave.
 func (f *testFleet) clearFaults() {

@@ -17,8 +17,9 @@ func (f *testFleet) endpoint(id string, engine int, pool, rest string) string {
 
 // A lowered limit takes nothing from those who run, and grants nothing until enough of them have ended.
 func TestConcurrencyIsLowered(t *testing.T) {
+	t.Parallel()
 	f := startFleet(t, oneColo(quick(4)), "key: pools/demo\nqueue: {max_wait: 60s}")
-	f.watch(20)
+	f.watchBeside(20)
 	o := f.operator()
 	engine := f.engine("ams")
 	limit := func(n int) {
@@ -70,9 +71,10 @@ func TestConcurrencyIsLowered(t *testing.T) {
 // Whoever waits when the bounds of the queue are lowered goes on waiting, as long as it was promised; newcomers find the new
 // bounds.
 func TestQueueBoundsAreLowered(t *testing.T) {
+	t.Parallel()
 	const queue = "key: pools/demo\nqueue: "
 	f := startFleet(t, oneColo(quick(1)), queue+"{limit: 4, max_wait: 60s}")
-	f.watch(20)
+	f.watchBeside(20)
 	o := f.operator()
 	blockers := f.block(1)
 	var waiting []*wire
@@ -92,7 +94,12 @@ func TestQueueBoundsAreLowered(t *testing.T) {
 			return fmt.Sprint(f.page(f.Colos[0].Admin).of("pools/demo", "queue", change.field)) == change.want
 		})
 		body := strings.Replace(chatBody(1, false), "hello", strings.Repeat("x", 1<<10), 1)
-		outOfCapacity.because(change.reason).expect(t, f.ask(body))
+		var a answer
+		f.soon(change.reason, func() bool { // the pools follow the table
+			a = f.ask(body)
+			return a.Header.Get("x-colonnade-reason") == change.reason
+		})
+		outOfCapacity.because(change.reason).expect(t, a)
 		time.Sleep(100 * time.Millisecond) // longer than the new max_wait
 		if n := f.pool("ams", "demo").Queued; n != 4 {
 			t.Errorf("with %s %d of 4 are left in the queue", change.queue, n)
@@ -103,8 +110,9 @@ func TestQueueBoundsAreLowered(t *testing.T) {
 
 // An endpoint's slots come from the strongest layer that speaks of them, whichever is changed.
 func TestLayersAreChanged(t *testing.T) {
+	t.Parallel()
 	f := startFleet(t, oneColo(quick(16)), "")
-	f.watch(40)
+	f.watchBeside(40)
 	o := f.operator()
 	o.put(f.endpoint("sim-1", 0, "demo", "") + "---\nkey: pools/demo\n")
 	c := f.drive(3, mixed("demo-chat"))
@@ -134,9 +142,10 @@ func TestLayersAreChanged(t *testing.T) {
 
 // Streams end in peace, whatever becomes of the document of their endpoint.
 func TestEndpointsChangeUnderStreams(t *testing.T) {
+	t.Parallel()
 	f := startFleet(t, onebox.Config{Colos: []string{"ams"}, Engines: 3, Engine: slowly(4)},
 		roomy+"\n---\nkey: models/other-chat\npool: other\nupstream_name: demo-chat")
-	f.watch(60)
+	f.watchBeside(60)
 	o := f.operator()
 	o.remove("endpoints/ams/sim-2", "endpoints/ams/sim-3")
 	o.put(f.endpoint("sim-3", 2, "other", "concurrency: 4"))
@@ -214,9 +223,10 @@ func TestDocumentsGoWhileRequestsWait(t *testing.T) {
 // A pool is renamed, with its endpoints and its model, in one transaction: whoever waits there goes on waiting in the new one,
 // and nobody is refused.
 func TestPoolIsRenamed(t *testing.T) {
+	t.Parallel()
 	const slots = 2
 	f := startFleet(t, oneColo(simengine.Config{Slots: slots, TTFT: 2 * time.Millisecond, ITL: time.Millisecond}), roomy)
-	f.watch(60)
+	f.watchBeside(60)
 	o := f.operator()
 	c := f.drive(8, mixed("demo-chat"))
 	for n := range atScale(20, 300) {

@@ -23,8 +23,9 @@ func slowly(slots int) simengine.Config {
 // A model, and its alias, are there from one moment on and gone from another: nobody who asks without a pause sees anything
 // else, though the nodes learn of it one after another.
 func TestModelsComeAndGo(t *testing.T) {
+	t.Parallel()
 	f := startFleet(t, onebox.Config{Engine: quick(8)}, "")
-	f.watch(60)
+	f.watchBeside(60)
 	o := f.operator()
 	c := f.drive(4, mixed("demo-chat"))
 	var ended atomic.Bool
@@ -73,8 +74,9 @@ func TestModelsComeAndGo(t *testing.T) {
 
 // An alias goes from one model to another, by the rules, and no request that uses it fails.
 func TestAliasesMove(t *testing.T) {
+	t.Parallel()
 	f := startFleet(t, onebox.Config{Engine: quick(8)}, "")
-	f.watch(40)
+	f.watchBeside(40)
 	o := f.operator()
 	c := f.drive(4, mixed("default"))
 	servedBy := func(upstream string) {
@@ -108,8 +110,9 @@ func TestAliasesMove(t *testing.T) {
 
 // What runs keeps the timeouts that it began with.
 func TestTimeoutsAreThoseOfTheBeginning(t *testing.T) {
+	t.Parallel()
 	f := startFleet(t, oneColo(simengine.Config{Slots: 4, TTFT: time.Second, ITL: 20 * time.Millisecond}), "")
-	f.watch(8)
+	f.watchBeside(8)
 	o := f.operator()
 	running := []*wire{f.begin(chatBody(10, true)), f.begin(chatBody(10, false))}
 	waitFor(t, "both to be at the engine", func() bool { return inHand(f.engine("ams")) == 2 })
@@ -132,10 +135,11 @@ func TestTimeoutsAreThoseOfTheBeginning(t *testing.T) {
 
 // Where requests go is changed by a model's steps and by the state of a colo. What runs or waits there is served there.
 func TestRoutingIsChanged(t *testing.T) {
+	t.Parallel()
 	// A step for each, since within one step those that were full a moment ago come last.
 	const steps = "key: models/demo-chat\npool: demo\nrouting: {steps: [{colos: [ams]}, {colos: [fra]}]}"
 	f := startFleet(t, onebox.Config{Engine: slowly(2)}, "key: pools/demo\nqueue: {max_wait: 60s}\n---\n"+steps)
-	f.watch(60)
+	f.watchBeside(60)
 	o := f.operator()
 	c := f.drive(2, mixed("demo-chat"))
 	goTo := func(documents, colo string) {
@@ -174,8 +178,9 @@ func TestRoutingIsChanged(t *testing.T) {
 
 // The largest body, and how often a request is tried, are those of the table that it took.
 func TestModelsLimitsAreChanged(t *testing.T) {
+	t.Parallel()
 	f := startFleet(t, onebox.Config{Colos: []string{"ams"}, Engines: 2, Engine: quick(4)}, "")
-	f.watch(40)
+	f.watchBeside(40)
 	o := f.operator()
 	big := strings.Replace(chatBody(1, false), "hello", strings.Repeat("x", 40<<10), 1)
 	c := f.drive(2, mixed("demo-chat"))
@@ -212,11 +217,12 @@ func TestModelsLimitsAreChanged(t *testing.T) {
 
 // An account is there with its key, and gone, at once; what it has running goes on.
 func TestAccountsComeAndGo(t *testing.T) {
+	t.Parallel()
 	stays, stayer := keyed("stays", "")
 	comes, comer := keyed("comes", "")
 	f := startClosedFleet(t, onebox.Config{Engine: slowly(8)}, stays)
 	f.key = strings.TrimPrefix(stayer, "Bearer ")
-	f.watch(40)
+	f.watchBeside(40)
 	o := f.operator()
 	c := f.drive(2, mixed("demo-chat"))
 	is := func(status int) {

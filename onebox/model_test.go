@@ -140,7 +140,7 @@ func (e *expected) conflict(what, value, winner, loser string) {
 func builtinPool() tree {
 	return tree{
 		"permits": tree{"shards": 1, "max_share": 1},
-		"queue": tree{"discipline": "fair", "cost": "requests", "limit": 256, "per_account": 64, "bytes": "64MiB", "max_wait": "10s",
+		"queue": tree{"discipline": "fair", "cost": "tokens", "limit": 256, "per_account": 64, "bytes": "64MiB", "max_wait": "10s",
 			"spill_wait": "250ms", "promote_after": "5s"},
 		"balance": tree{"policy": "least_loaded"},
 	}

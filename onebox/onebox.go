@@ -13,6 +13,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"syscall"
 	"time"
 
@@ -153,15 +154,20 @@ func (b *box) start(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	if docs, err = b.unkept(ctx, docs); err != nil {
+		return err
+	}
 	if err := b.fleet.Apply(ctx, replaced(docs, b.config.Documents)); err != nil {
 		return err
 	}
 	b.progress("starting colo servers")
+	before := len(b.down)
 	for _, name := range b.config.Colos {
 		if err := b.startColo(ctx, name); err != nil {
 			return fmt.Errorf("colo server %s-1: %w", name, err)
 		}
 	}
+	b.endAtOnce(before)
 	b.progress("starting the entry")
 	if err := b.startEntry(ctx); err != nil {
 		return fmt.Errorf("entry: %w", err)
@@ -169,12 +175,18 @@ func (b *box) start(ctx context.Context) error {
 	return b.awaitReady(ctx)
 }
 
-// replaced returns the documents of base, but for those that are replaced by docs, and then docs.
-func replaced(base, docs []fleet.RawDocument) []fleet.RawDocument {
-	kept := slices.DeleteFunc(base, func(b fleet.RawDocument) bool {
-		return slices.ContainsFunc(docs, func(d fleet.RawDocument) bool { return d.Key == b.Key })
+// endAtOnce makes one end of all that stand from first on: each waits for a while until nobody comes any more.
+func (b *box) endAtOnce(first int) {
+	ends := slices.Clone(b.down[first:])
+	b.down = append(b.down[:first], func() error {
+		all := make([]error, len(ends))
+		var ending sync.WaitGroup
+		for i, end := range ends {
+			ending.Go(func() { all[i] = end() })
+		}
+		ending.Wait()
+		return errors.Join(all...)
 	})
-	return append(kept, docs...)
 }
 
 func (b *box) stop() error {

@@ -3,9 +3,12 @@ package onebox_test
 import (
 	"context"
 	"encoding/json"
+	"net/http"
+	"slices"
 	"strings"
 	"testing"
 
+	"colonnade/fleet"
 	"colonnade/onebox"
 )
 
@@ -37,8 +40,49 @@ func TestDirInUse(t *testing.T) {
 	}
 }
 
+// What an operator has changed in a directory that is kept is there at the next start, and the new engines are found.
+func TestDirKeepsDocuments(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	var told []string
+	start := func(use func(*testFleet)) {
+		ctx, cancel := context.WithTimeout(context.Background(), patience)
+		defer cancel()
+		served := false
+		err := onebox.Run(ctx, onebox.Config{Listen: "127.0.0.1:0", Etcd: "127.0.0.1:0", Dir: dir, Colos: []string{"ams"}, Engines: 1, Engine: quick(1),
+			Open: true, Progress: func(what string) { told = append(told, what) }}, func(up *onebox.Fleet) {
+			f := &testFleet{Fleet: up, t: t, client: &http.Client{}}
+			use(f)
+			if a := f.chat(chatBody(1, false)); a.Status != 200 {
+				t.Errorf("chat: %d %s", a.Status, a.Body)
+			}
+			f.client.CloseIdleConnections()
+			served = true
+			cancel()
+		})
+		if err != nil || !served {
+			t.Fatalf("served: %v; %v", served, err)
+		}
+	}
+	start(func(f *testFleet) {
+		docs := []fleet.RawDocument{{Key: "pools/demo", Value: []byte("queue: {limit: 7}")}}
+		if err := f.Apply(t.Context(), docs); err != nil {
+			t.Error(err)
+		}
+	})
+	start(func(f *testFleet) {
+		if q := f.documents(f.Colos[0].Admin)["pools/demo"].Queue; q["limit"] != 7. {
+			t.Errorf("the queue is %v", q)
+		}
+	})
+	if n := slices.Index(told, "kept as they are in etcd, and not as the demo has them: pools/demo"); n < 0 || told[n-1] != "starting engines" {
+		t.Errorf("told %q", told)
+	}
+}
+
 // A fleet before a real engine has the engine's models, and the same short queue.
 func TestEngineURL(t *testing.T) {
+	t.Parallel()
 	engine := startFleet(t, oneColo(quick(2)), "")
 	f := startFleet(t, onebox.Config{EngineURL: engine.Engines[0].URL, Engine: quick(2)}, "")
 	if a := f.chat(`{"model":"default","max_tokens":1,"messages":[]}`); a.Status != 200 || a.Header.Get("x-colonnade-colo") != "ams" {

@@ -14,8 +14,9 @@ import (
 
 // However a session ends, its permit is free within half a second, and there is one event with what was said so far.
 func TestRealtimePermitIsFreeAtOnce(t *testing.T) {
+	t.Parallel()
 	f := startFleet(t, onebox.Config{Engine: quick(1), Colos: []string{"ams"}}, "")
-	f.watch(4)
+	f.watchBeside(4)
 	half := text(strings.Repeat("*", 4<<10)).masked()[:1<<10]
 	write := func(pieces ...[]byte) func(*wire) {
 		return func(w *wire) {

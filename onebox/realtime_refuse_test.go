@@ -86,7 +86,10 @@ pool: demo
 	s.ends(1000, "")
 	s.Close()
 
-	told("demo-realtime", 429, 42901, "rate_limited", "Authorization", "Bearer "+none)
+	barred := told("demo-realtime", 429, 42901, "rate_limited", "Authorization", "Bearer "+none)
+	if barred.Header.Get("Retry-After") != "" || barred.Header.Get("x-should-retry") != "false" {
+		t.Errorf("headers of a refusal for good: %v", barred.Header)
+	}
 }
 
 // A session that waits for its permit can be left, and then never begins; whoever stays gets the permit.

@@ -74,8 +74,9 @@ func TestRealtimeSession(t *testing.T) {
 }
 
 func TestRealtimeEngineCloses(t *testing.T) {
+	t.Parallel()
 	f := startFleet(t, onebox.Config{Engine: quick(1), Colos: []string{"ams"}}, "")
-	f.watch(4)
+	f.watchBeside(4)
 	s := f.dial("demo-realtime")
 	s.hear("session.created")
 	s.say(`{"type":"simengine.close","code":4002,"reason":"as told"}`)
@@ -227,6 +228,7 @@ func TestRealtimeTriesAgain(t *testing.T) {
 
 // Browsers can set no header: their key comes as a subprotocol, and goes no further.
 func TestRealtimeKeyInSubprotocol(t *testing.T) {
+	t.Parallel()
 	key, doc := accounts.NewKey("", time.Now(), time.Time{})
 	seen := make(chan *http.Request, 4)
 	engine := echoEngine(t, seen)
@@ -244,7 +246,7 @@ concurrency: 1
 paths: {/v1/realtime: /speak}
 names: {echo: echo/1+more}
 `, doc.ID, doc.SHA256, engine))
-	f.watch(4)
+	f.watchBeside(4)
 	d := websocket.Dialer{HandshakeTimeout: patience, Subprotocols: []string{"realtime", "openai-insecure-api-key." + key, "openai-beta.realtime-v1"}}
 	c, answer, err := d.Dial(f.realtimeURL("echo"), nil)
 	if err != nil {
@@ -305,6 +307,7 @@ func echoEngine(t *testing.T, seen chan<- *http.Request) string {
 
 // A fleet that ends tells its sessions so, once their time is over.
 func TestRealtimeDrain(t *testing.T) {
+	t.Parallel()
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	started, ended := make(chan *onebox.Fleet, 1), make(chan error, 1)

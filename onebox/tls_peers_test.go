@@ -134,7 +134,7 @@ func boolToUint(b bool) uint64 {
 func TestTLSRotation(t *testing.T) {
 	t.Parallel()
 	f := startSecureFleet(t, onebox.Config{Engine: quick(8)}, "", nil)
-	f.watchBeside()
+	f.watchBeside(8)
 	after := tlstest.NewCA(t, "after")
 	stop := make(chan struct{})
 	var busy sync.WaitGroup

@@ -3,6 +3,7 @@ package onebox_test
 import (
 	"bufio"
 	"crypto/tls"
+	"encoding/json"
 	"fmt"
 	"io"
 	"net"
@@ -15,6 +16,7 @@ import (
 	"colonnade/forwarding"
 	"colonnade/internal/simengine"
 	"colonnade/internal/tlstest"
+	"colonnade/node"
 	"colonnade/onebox"
 )
 
@@ -123,7 +125,7 @@ func TestTLSEverywhere(t *testing.T) {
 	if !strings.HasPrefix(f.URL(), "https://") {
 		t.Fatalf("URL %s", f.URL())
 	}
-	f.watchBeside()
+	f.watchBeside(8)
 	if a := f.chat(chatBody(3, false)); a.Status != 200 || a.Err != nil || !strings.Contains(a.Body, `"usage"`) {
 		t.Errorf("chat: %+v", a)
 	}
@@ -155,6 +157,20 @@ func TestTLSEverywhere(t *testing.T) {
 			t.Errorf("no metric %s", want)
 		}
 	}
+	page, err := http.Get("http://" + f.Entry.Admin + "/debug/config")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer page.Body.Close()
+	var said node.ConfigState
+	if err := json.NewDecoder(page.Body).Decode(&said); err != nil || len(said.Unreached) != 0 {
+		t.Errorf("%v: %+v", err, said)
+	}
+	for i, listener := range []string{"public", "peer"} {
+		if len(said.Certificates) != 2 || said.Certificates[i].Listener != listener || !said.Certificates[i].Expires.After(time.Now()) || !said.Certificates[i].Begins.Before(time.Now()) {
+			t.Errorf("certificates: %+v", said.Certificates)
+		}
+	}
 }
 
 // Clients with TLS that leave free what they hold, wherever their request is.
@@ -162,7 +178,7 @@ func TestTLSClientsLeave(t *testing.T) {
 	t.Parallel()
 	const slots = 4
 	f := startSecureFleet(t, onebox.Config{Colos: []string{"ams"}, Engine: simengine.Config{Slots: slots, TTFT: time.Millisecond, ITL: time.Second}}, roomy, nil)
-	f.watchBeside()
+	f.watchBeside(8)
 	ams := f.engine("ams")
 	free := func() bool {
 		return inHand(ams) == 0 && f.pool("ams", "demo").Held == 0 && f.pool("ams", "demo").Queued == 0
@@ -208,7 +224,7 @@ func TestTLSClientsLeave(t *testing.T) {
 func TestTLSClientStalls(t *testing.T) {
 	t.Parallel()
 	f := startSecureFleet(t, onebox.Config{Colos: []string{"ams"}, Engine: quick(1), Stall: 500 * time.Millisecond}, "", nil)
-	f.watchBeside()
+	f.watchBeside(8)
 	f.fault(simengine.FaultBigAnswer, 1)
 	w := f.begin(chatBody(1, false))
 	waitFor(t, "the stream to begin", func() bool { return f.pool("ams", "demo").Held == 1 })

@@ -64,8 +64,9 @@ func (f *testFleet) check(t *testing.T, c usageCase, e early) {
 
 // Requests that do not come to their end: what was generated and not told is estimated, and every event says how it ended.
 func TestUsageOfWhatEndsEarly(t *testing.T) {
+	t.Parallel()
 	f := usageFleet(t, onebox.Config{Engines: 1})
-	f.watch(8)
+	f.watchBeside(8)
 	reset := func(_ *testFleet, w *wire) {
 		w.readUntil("takes", 1)
 		w.goAway(0)
@@ -93,11 +94,12 @@ func TestUsageOfWhatEndsEarly(t *testing.T) {
 
 // Requests that nothing came of have events all the same, and no bill.
 func TestEventsOfWhatNeverBegan(t *testing.T) {
+	t.Parallel()
 	f := usageFleet(t, onebox.Config{Engines: 1})
 	f.apply("key: models/once\npool: demo\nupstream_name: demo-chat\nretry: {errors: 0}\ncost: {unit: neurons, input: 5, output: 20, per: 10}\n", func() bool {
 		return f.chat(`{"model":"once","messages":[],"max_tokens":1}`).Status == 200
 	})
-	f.watch(8)
+	f.watchBeside(8)
 	gone := func(f *testFleet, w *wire) {
 		waitFor(f.t, "the engine to have it", func() bool { return f.engine("ams").Stats().Running == 1 })
 		w.goAway(0)
@@ -128,8 +130,9 @@ func TestEventsOfWhatNeverBegan(t *testing.T) {
 
 // A session's bill is the sum of what its responses took, and an estimate of the one that did not end.
 func TestUsageOfSessions(t *testing.T) {
+	t.Parallel()
 	f := usageFleet(t, onebox.Config{Engines: 1})
-	f.watch(8)
+	f.watchBeside(8)
 	item := `{"type":"conversation.item.create","item":{"content":[{"type":"input_text","text":"` + fourWords + `"}]}}`
 	create := func(tokens int) string {
 		return fmt.Sprintf(`{"type":"response.create","response":{"max_output_tokens":%d}}`, tokens)
@@ -168,8 +171,9 @@ func TestUsageOfSessions(t *testing.T) {
 
 // A session that is left in the middle of a response.
 func TestUsageOfLeftSession(t *testing.T) {
+	t.Parallel()
 	f := startFleet(t, onebox.Config{Engines: 1, Colos: []string{"ams"}, Engine: simengine.Config{Slots: 1, TTFT: time.Millisecond, ITL: 100 * time.Millisecond}}, pricedDocuments)
-	f.watch(8)
+	f.watchBeside(8)
 	s := f.dial("spoken")
 	s.say(`{"type":"response.create","response":{"input":"two words","max_output_tokens":2}}`)
 	s.hear("response.done")

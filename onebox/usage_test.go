@@ -148,8 +148,9 @@ func (f *testFleet) send(c usageCase, id string) answer {
 
 // Every API, streamed or not: the bill is what the engine has counted, and the entry's event has none.
 func TestUsageOfEveryAPI(t *testing.T) {
+	t.Parallel()
 	f := usageFleet(t, onebox.Config{Engines: 1})
-	f.watch(8)
+	f.watchBeside(8)
 	for i, c := range usageCases() {
 		t.Run(c.name, func(t *testing.T) {
 			id := fmt.Sprintf("usage-%04d", i)

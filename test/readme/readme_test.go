@@ -116,10 +116,10 @@ func bash(t *testing.T, script string, env ...string) string {
 	return string(out)
 }
 
-// up runs `make up` until the test's end.
-func up(t *testing.T, e *elsewhere) {
+// up runs `make up` until the test's end, with its etcd at an address.
+func up(t *testing.T, e *elsewhere, etcd string) {
 	t.Helper()
-	flags := e.move("-listen 127.0.0.1:8080 -admin 127.0.0.1:9080 -etcd-listen ") + etcdtest.FreeAddress(t) + " -dir " + e.dir + "/fleet"
+	flags := e.move("-listen 127.0.0.1:8080 -admin 127.0.0.1:9080 -etcd-listen ") + etcd + " -dir " + e.dir + "/fleet"
 	cmd := exec.Command("make", "up", "UP_FLAGS="+flags)
 	cmd.Dir = root
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
@@ -161,16 +161,17 @@ func up(t *testing.T, e *elsewhere) {
 func TestTryIt(t *testing.T) {
 	needs(t, "make", "bash", "curl", "go")
 	e := newElsewhere(t)
-	up(t, e)
-	script := text(t, "sh", "Try it", "See what happened")
+	etcd := etcdtest.FreeAddress(t)
+	up(t, e, etcd)
+	script := text(t, "sh", "Try it", "See what happened", "What a client may say", "Past saturation")
 	for _, alone := range []string{"make up\n", "make test\n"} { // the one runs already, the other runs this test
 		if !strings.Contains(script, alone) {
 			t.Errorf("the README does not have the line %q", alone)
 		}
 		script = strings.Replace(script, alone, "", 1)
 	}
-	out := bash(t, e.move(script), "EVENTS="+e.dir+"/fleet/nodes/events")
-	for _, want := range []string{"inference", "data: [DONE]", "200 colo=ams", "200 colo=fra", "429 colo=", "retry-after=", "inference_requests_total{", "ok"} {
+	out := bash(t, e.move(script), "EVENTS="+e.dir+"/fleet/nodes/events", "COLONNADE_ETCD=http://"+etcd)
+	for _, want := range []string{"inference", "data: [DONE]", "200 colo=ams", "200 colo=fra", "429 colo=", "retry-after=", "inference_requests_total{", "ok", "COLO", "goodput"} {
 		if !strings.Contains(out, want) {
 			t.Errorf("nowhere %q in what the README's commands say:\n%s", want, out)
 		}

@@ -1,7 +1,7 @@
 #!/bin/sh
-# Installs the official SDKs at their locked versions: js/node_modules and
-# python/.venv. Needs Node 20 or newer with npm, and Python 3.11 or newer with
-# venv; PYTHON names another interpreter than python3.
+# Installs the official SDKs at their locked versions: js/node_modules,
+# python/.venv and go/bin. Needs Node 20 or newer with npm, Python 3.11 or newer
+# with venv, and Go; PYTHON and GO name others than python3 and go.
 set -eu
 cd "$(dirname "$0")"
 
@@ -10,3 +10,5 @@ cd "$(dirname "$0")"
 "${PYTHON:-python3}" -m venv --clear python/.venv
 python/.venv/bin/python -m pip install --quiet --disable-pip-version-check \
 	--require-hashes --only-binary :all: -r python/requirements.txt
+
+(cd go && "${GO:-go}" build -o bin/queued .)

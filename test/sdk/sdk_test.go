@@ -37,6 +37,13 @@ url: %s
 pool: busy
 concurrency: 1
 ---
+key: models/queued
+---
+key: endpoints/ams/queued
+url: %s
+pool: queued
+concurrency: 1
+---
 key: accounts/acme
 keys: [{id: test, sha256: "%x"}]
 `
@@ -48,6 +55,18 @@ func startBusyEngine(t *testing.T) string {
 	t.Helper()
 	engine := simengine.New(simengine.Config{Slots: 1})
 	engine.SetFault(simengine.Fault{Fault: simengine.FaultStallHead})
+	server := httptest.NewServer(engine)
+	t.Cleanup(func() {
+		engine.Close()
+		server.Close()
+	})
+	return server.URL
+}
+
+// startSlowEngine starts an engine that takes one request at a time, and its time.
+func startSlowEngine(t *testing.T) string {
+	t.Helper()
+	engine := simengine.New(simengine.Config{Slots: 1, TTFT: 300 * time.Millisecond, ITL: time.Millisecond})
 	server := httptest.NewServer(engine)
 	t.Cleanup(func() {
 		engine.Close()
@@ -100,7 +119,7 @@ func startFleet(t *testing.T, open bool) *onebox.Fleet {
 // startFleetWith runs a fleet until end is called, or the test's end.
 func startFleetWith(t *testing.T, c onebox.Config) (f *onebox.Fleet, end func()) {
 	t.Helper()
-	docs, err := fleet.SplitFile(fmt.Appendf(nil, documents, startBusyEngine(t), sha256.Sum256([]byte(apiKey))))
+	docs, err := fleet.SplitFile(fmt.Appendf(nil, documents, startBusyEngine(t), startSlowEngine(t), sha256.Sum256([]byte(apiKey))))
 	if err != nil {
 		t.Fatal(err)
 	}
