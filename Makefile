@@ -5,12 +5,13 @@ LINT     := $(GO) tool -modfile=tools/go.mod golangci-lint
 FUZZTIME ?= 10s
 BENCH    ?= .
 COUNT    ?= 1
+OUT      ?= $(if $(QUICK),var,docs)
 
 .DEFAULT_GOAL := help
-.PHONY: help up build test check bench soak fuzz sdk clean
+.PHONY: help up build test check bench bench-overload soak fuzz sdk clean
 
 help: ## list what can be made
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 up: ## build and start a whole fleet on this machine; ENGINE_URL=http://localhost:11434 puts a real engine behind it
 	@echo "building the fleet (the first time takes a few minutes) ..."
@@ -20,13 +21,14 @@ up: ## build and start a whole fleet on this machine; ENGINE_URL=http://localhos
 build: ## build bin/entry, bin/colo and bin/colonnade
 	$(GO) build -trimpath -o bin/ ./cmd/...
 
-# The race detector needs cgo, and cgo a C compiler. onebox takes the longest, so it begins first.
+# The race detector needs cgo, and cgo a C compiler. onebox takes the longest, so it begins first. Tests wait more than they
+# work, so one package more is run at once than there are processors.
 test: ## run the tests, with the race detector where a C compiler is found
 	@race=-race; \
 	if ! command -v "$$($(GO) env CC | cut -d' ' -f1)" >/dev/null; then \
 		race=; echo "no C compiler: testing WITHOUT the race detector"; \
 	fi; \
-	set -x; CGO_ENABLED=$${race:+1} $(GO) test $$race -timeout 10m $(TEST_FLAGS) ./onebox ./...
+	set -x; CGO_ENABLED=$${race:+1} $(GO) test $$race -p $$(($$(nproc) + 1)) -timeout 10m $(TEST_FLAGS) ./onebox ./...
 
 check: ## formatting, go vet and the linters
 	@unformatted=$$(find . -name '*.go' -not -path '*/node_modules/*' -not -path '*/.venv/*' -print0 | xargs -0 gofmt -l); \
@@ -36,6 +38,10 @@ check: ## formatting, go vet and the linters
 
 bench: ## run the benchmarks; BENCH=regexp selects, COUNT=10 gives benchstat enough
 	COLONNADE_SOAK=1 $(GO) test -run '^$$' -bench '$(BENCH)' -benchmem -count $(COUNT) ./...
+
+bench-overload: ## judge gateways under overload, and write docs/overload.md; QUICK=1 is rough, and writes to var; OUT=directory
+	@$(GO) build -trimpath -o bin/colonnade ./cmd/colonnade
+	bin/colonnade bench overload $(if $(QUICK),-quick) -out "$(OUT)" $(BENCH_FLAGS)
 
 soak: ## run the tests with exact marks and in full length
 	COLONNADE_SOAK=1 $(GO) test -count=1 -timeout 60m $(TEST_FLAGS) ./...
