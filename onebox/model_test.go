@@ -7,6 +7,7 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+	"time"
 
 	"colonnade/admission"
 )
@@ -82,7 +83,7 @@ func (n *naive) expect(colo string) expected {
 // resolve lays every document over its defaults. Of two endpoints with one URL the first by name counts.
 func (e *expected) resolve(docs map[string]tree) {
 	defaults := docs["defaults"]
-	pool := func(name string) tree { return over(builtinPool(), part(defaults, "pool"), docs["pools/"+name]) }
+	pool := func(name string) tree { return poolTree(part(defaults, "pool"), docs["pools/"+name]) }
 	urls := map[string]string{}
 	for _, key := range slices.Sorted(maps.Keys(docs)) {
 		doc := docs[key]
@@ -135,6 +136,18 @@ func (e *expected) aliases(docs map[string]tree) {
 
 func (e *expected) conflict(what, value, winner, loser string) {
 	e.conflicts = append(e.conflicts, what+" "+value+": "+winner+" before "+loser)
+}
+
+// poolTree is a pool. Where nobody says when a lower band goes before a higher one, that is before its time has run out.
+func poolTree(defaults, doc tree) tree {
+	out := over(builtinPool(), defaults, doc)
+	queue := part(out, "queue")
+	said := over(part(defaults, "queue"), part(doc, "queue"))["promote_after"] != nil
+	longest, err := time.ParseDuration(fmt.Sprint(queue["max_wait"]))
+	if err == nil && !said && longest < 10*time.Second {
+		out["queue"] = over(queue, tree{"promote_after": (longest / 2).String()})
+	}
+	return out
 }
 
 func builtinPool() tree {
