@@ -23,7 +23,6 @@ func soak() bool { return os.Getenv("COLONNADE_SOAK") != "" }
 
 // Where all engines of one model hang, another model does not notice.
 func TestModelsDoNotHangTogether(t *testing.T) {
-	t.Parallel()
 	requests, rounds, pause := 100, 1, time.Millisecond
 	if soak() {
 		requests, rounds, pause = 500, 5, 20*time.Millisecond
@@ -34,7 +33,7 @@ func TestModelsDoNotHangTogether(t *testing.T) {
 		_, _ = io.WriteString(w, `{"id":"x","choices":[]}`)
 	})
 	f := startFleet(t, onebox.Config{Engine: quick(4)}, documents)
-	f.watchBeside(24) // fasthttp keeps the goroutines of the many connections for some seconds
+	f.watch(24) // fasthttp keeps the goroutines of the many connections for some seconds
 	f.fault(simengine.FaultStallHead, 0)
 
 	var alone, beside []time.Duration
