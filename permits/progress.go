@@ -21,25 +21,14 @@ type news struct {
 	waiter *waiter
 	say    func(Progress)
 	ticker *time.Ticker
-	due    <-chan time.Time // nil for a waiter that did not ask, which costs it nothing
 	last   Progress
 }
 
-// report tells w how it waits, for the first time. Who has not asked is told nothing.
-func (p *Pool) report(w *waiter, say func(Progress)) (n news) {
-	if say == nil {
-		return n
-	}
-	n = news{pool: p, waiter: w, say: say, ticker: time.NewTicker(tellEvery)}
-	n.due = n.ticker.C
+// report tells w how it waits, for the first time.
+func (p *Pool) report(w *waiter, say func(Progress)) *news {
+	n := &news{pool: p, waiter: w, say: say, ticker: time.NewTicker(tellEvery)}
 	n.tell()
 	return n
-}
-
-func (n *news) stop() {
-	if n.ticker != nil {
-		n.ticker.Stop()
-	}
 }
 
 // tell says how the waiter waits, if it does and that has changed.

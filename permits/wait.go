@@ -9,8 +9,13 @@ import (
 func (p *Pool) wait(w *waiter, tell func(Progress)) (*lease, error) {
 	timer := time.NewTimer(w.until - w.asked)
 	defer timer.Stop()
-	news := p.report(w, tell)
-	defer news.stop()
+	var due <-chan time.Time // nil for a waiter that did not ask, which costs it nothing
+	var news *news
+	if tell != nil {
+		news = p.report(w, tell)
+		defer news.ticker.Stop()
+		due = news.ticker.C
+	}
 	for waits := true; waits; {
 		waits = false
 		select {
@@ -19,7 +24,7 @@ func (p *Pool) wait(w *waiter, tell func(Progress)) (*lease, error) {
 			p.leave(w, "")
 		case <-timer.C:
 			p.leave(w, w.late)
-		case <-news.due:
+		case <-due:
 			news.tell()
 			waits = true
 		}
