@@ -96,24 +96,7 @@ func (f faults) gateway() Gateway {
 
 // A report must say of a gateway what is wrong with it.
 func TestReportSaysWhatIsBad(t *testing.T) {
-	hold := func(g Gateway) Scenario {
-		c := flood()
-		r := newRunning(Options{Gateways: []Gateway{g}, Dir: t.TempDir(), Quick: true}, []Contest{c})
-		r.size = tiny
-		defer func() {
-			if err := r.stop(); err != nil {
-				t.Error(err)
-			}
-		}()
-		if err := r.start(context.Background(), []Contest{c}); err != nil {
-			t.Fatal(err)
-		}
-		s, err := r.hold(context.Background(), &c)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return s
-	}
+	hold := func(g Gateway) Scenario { return played(t, flood(), Options{Gateways: []Gateway{g}}) }
 	all, none := hold(faults{true, true, true}.gateway()), hold(faults{}.gateway())
 	for _, name := range []string{markLeaked, markJain, markRefuse, markQuiet} {
 		i := slices.IndexFunc(all.Marks, func(m Mark) bool { return m.Name == name })

@@ -24,13 +24,16 @@ import (
 //go:embed haproxy.cfg.tmpl
 var haproxyConfig string
 
+// ErrNoHAProxy is the error of [HAProxy] where the program is missing.
+var ErrNoHAProxy = errors.New("haproxy is not installed, or not in the PATH; Debian has it: apt-get install haproxy")
+
 // HAProxy is the contestant that many have already: a load balancer, set up as well as it can be for this. It needs the
 // program haproxy, of version 2.6 or later.
 func HAProxy(ctx context.Context) (Gateway, error) {
 	path, err := exec.LookPath("haproxy")
 	if err != nil {
 		if path, err = exec.LookPath("/usr/sbin/haproxy"); err != nil { // not everybody's PATH has it
-			return Gateway{}, errors.New("haproxy is not installed, or not in the PATH; Debian has it: apt-get install haproxy")
+			return Gateway{}, ErrNoHAProxy
 		}
 	}
 	out, err := exec.CommandContext(ctx, path, "-v").Output()

@@ -2,6 +2,7 @@ package bench
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -21,8 +22,11 @@ import (
 func haproxyFor(t *testing.T, s Setup) (*Target, *simengine.Engine) {
 	t.Helper()
 	g, err := HAProxy(t.Context())
-	if err != nil {
+	if errors.Is(err, ErrNoHAProxy) {
 		t.Skip(err)
+	}
+	if err != nil {
+		t.Fatal(err) // it is there, and does not run
 	}
 	engine := simengine.New(simengine.Config{Slots: 2, TTFT: time.Millisecond, ITL: time.Millisecond, Tokens: 1 << 20})
 	ln, err := net.Listen("tcp", "127.0.0.1:0")

@@ -29,10 +29,11 @@ func through(t *testing.T, address string) (base string) {
 	return gateway.URL + "/v1"
 }
 
-// played runs one scenario in tiny size against a gateway that runs already.
-func played(t *testing.T, c Contest, m Remote) Scenario {
+// played runs one scenario in tiny size.
+func played(t *testing.T, c Contest, o Options) Scenario {
 	t.Helper()
-	r := newRunning(Options{Remote: &m, Dir: t.TempDir(), Quick: true}, []Contest{c})
+	o.Dir, o.Quick = t.TempDir(), true
+	r := newRunning(o, []Contest{c})
 	r.size = tiny
 	defer func() {
 		if err := r.stop(); err != nil {
@@ -71,8 +72,8 @@ func TestRemoteWithOurEngines(t *testing.T) {
 	}
 	address := ln.Addr().String()
 	ln.Close()
-	s := played(t, flood(), Remote{URL: through(t, address), Model: "m", Keys: []string{"one", "two", "three"},
-		Engines: []string{address}})
+	s := played(t, flood(), Options{Remote: &Remote{URL: through(t, address), Model: "m", Keys: []string{"one", "two", "three"},
+		Engines: []string{address}}})
 	if v := value(t, s, "all", "goodput"); !(v > 0.3) { // no NaN either
 		t.Errorf("goodput %v", v)
 	}
@@ -90,7 +91,7 @@ func TestRemoteWithItsOwnEngines(t *testing.T) {
 		own.Close()
 	})
 	m := Remote{URL: through(t, strings.TrimPrefix(own.URL, "http://")), Model: "m", Keys: []string{"one", "two"}}
-	s := played(t, comeBack(), m)
+	s := played(t, comeBack(), Options{Remote: &m})
 	// A backlog of 1.8 s for 4 slots that are held for 40 ms each, but for an eighth that disobeys: 156. The machine
 	// may be slow.
 	if v := value(t, s, "obeying", "clients"); v < 20 || v > 160 {
@@ -100,7 +101,7 @@ func TestRemoteWithItsOwnEngines(t *testing.T) {
 		t.Errorf("leaked: %v, though nobody can be asked", v)
 	}
 	for _, c := range []Contest{classes(), engineLost(), flood()} {
-		if s := played(t, c, m); len(s.Rows) != 0 || len(s.Notes) != 1 || !strings.HasPrefix(s.Notes[0], "Left out") {
+		if s := played(t, c, Options{Remote: &m}); len(s.Rows) != 0 || len(s.Notes) != 1 || !strings.HasPrefix(s.Notes[0], "Left out") {
 			t.Errorf("%s: %d rows, notes %q", c.Name, len(s.Rows), s.Notes)
 		}
 	}
