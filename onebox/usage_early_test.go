@@ -94,12 +94,11 @@ func TestUsageOfWhatEndsEarly(t *testing.T) {
 
 // Requests that nothing came of have events all the same, and no bill.
 func TestEventsOfWhatNeverBegan(t *testing.T) {
-	t.Parallel()
 	f := usageFleet(t, onebox.Config{Engines: 1})
 	f.apply("key: models/once\npool: demo\nupstream_name: demo-chat\nretry: {errors: 0}\ncost: {unit: neurons, input: 5, output: 20, per: 10}\n", func() bool {
 		return f.chat(`{"model":"once","messages":[],"max_tokens":1}`).Status == 200
 	})
-	f.watchBeside(8)
+	f.watch(8)
 	gone := func(f *testFleet, w *wire) {
 		waitFor(f.t, "the engine to have it", func() bool { return f.engine("ams").Stats().Running == 1 })
 		w.goAway(0)
