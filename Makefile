@@ -28,7 +28,7 @@ test: ## run the tests, with the race detector where a C compiler is found
 	if ! command -v "$$($(GO) env CC | cut -d' ' -f1)" >/dev/null; then \
 		race=; echo "no C compiler: testing WITHOUT the race detector"; \
 	fi; \
-	set -x; CGO_ENABLED=$${race:+1} $(GO) test $$race -p $$(($$(nproc) + 1)) -timeout 10m $(TEST_FLAGS) ./onebox ./...
+	set -x; CGO_ENABLED=$${race:+1} $(GO) test $$race -p $$(($$(nproc) + 1)) -timeout 20m $(TEST_FLAGS) ./onebox ./...
 
 check: ## formatting, go vet and the linters
 	@unformatted=$$(find . -name '*.go' -not -path '*/node_modules/*' -not -path '*/.venv/*' -print0 | xargs -0 gofmt -l); \
@@ -40,7 +40,7 @@ bench: ## run the benchmarks; BENCH=regexp selects, COUNT=10 gives benchstat eno
 	COLONNADE_SOAK=1 $(GO) test -run '^$$' -bench '$(BENCH)' -benchmem -count $(COUNT) ./...
 
 bench-overload: ## judge gateways under overload, and write docs/overload.md; QUICK=1 is rough, and writes to var; OUT=directory
-	@$(GO) build -trimpath -o bin/colonnade ./cmd/colonnade
+	@$(GO) build -trimpath -buildvcs=auto -o bin/colonnade ./cmd/colonnade
 	bin/colonnade bench overload $(if $(QUICK),-quick) -out "$(OUT)" $(BENCH_FLAGS)
 
 soak: ## run the tests with exact marks and in full length

@@ -6,9 +6,6 @@
 package etcdtest
 
 import (
-	"fmt"
-	"math/rand/v2"
-	"net"
 	"net/url"
 	"testing"
 	"time"
@@ -18,7 +15,7 @@ import (
 	"go.uber.org/zap"
 )
 
-const startTimeout = 20 * time.Second
+const startTimeout = time.Minute
 
 // Server is an etcd of one member.
 type Server struct {
@@ -87,20 +84,4 @@ func (s *Server) config() *embed.Config {
 func (s *Server) Client(t testing.TB) *clientv3.Client {
 	t.Helper()
 	return newClient(t, s.Address)
-}
-
-// FreeAddress returns a loopback address that was free a moment ago, for processes that cannot listen on port 0: etcd must
-// know beforehand what to advertise. The port is below those that the kernel gives away by itself, so that it stays free, also while a server is
-// stopped.
-func FreeAddress(t testing.TB) string {
-	t.Helper()
-	for range 100 {
-		listener, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", 12000+rand.N(20000)))
-		if err == nil {
-			defer listener.Close()
-			return listener.Addr().String()
-		}
-	}
-	t.Fatal("no port is free")
-	return ""
 }

@@ -8,5 +8,6 @@
 //	o.Check(t)
 //
 // Check gives the fleet two seconds to come to rest, and a health page 100 ms; ten times that where the machine is busy
-// with other tests, which is always but when COLONNADE_SOAK is set.
+// with other tests, which is always but when COLONNADE_SOAK is set. A health page then also has twice as long as a bare
+// server takes beside it.
 package oracle

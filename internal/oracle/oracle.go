@@ -3,9 +3,10 @@ package oracle
 import (
 	"fmt"
 	"net/http"
-	"os"
 	"testing"
 	"time"
+
+	"colonnade/internal/testkit"
 )
 
 // Config says what to look at. What is left out is not looked at, but for this process itself.
@@ -22,7 +23,8 @@ type Config struct {
 	Restarted bool
 
 	// Shared: other tests run in this process at the same time. Of goroutines, those that the test has marked count
-	// (see Mark); of descriptors, connections of Addresses and files below EventDirs. Memory is everybody's: see Watched.
+	// (see Mark); of descriptors, connections of Addresses and files below EventDirs. Memory is everybody's: see
+	// Watched.
 	Shared    bool
 	Addresses []string // host:port of the test's own servers
 
@@ -154,20 +156,22 @@ func (o *Oracle) processProblems(t testing.TB) []string {
 	}
 	most = o.before.descriptors + slackDescriptors + descriptorsPerConn*o.config.IdleConnections
 	if now.descriptors > most {
-		found = append(found, fmt.Sprintf("file descriptors: %d, were %d, may be %d", now.descriptors, o.before.descriptors, most))
+		found = append(found, fmt.Sprintf("file descriptors: %d, were %d, may be %d",
+			now.descriptors, o.before.descriptors, most))
 	}
 	if o.config.Shared {
 		return found
 	}
 	if heap, beyond := grownBeyond(o.before.memory + o.config.MemoryBytes); beyond {
-		found = append(found, fmt.Sprintf("memory: live heap is %d bytes, was %d, may grow by %d", heap, o.before.memory, o.config.MemoryBytes))
+		found = append(found, fmt.Sprintf("memory: live heap is %d bytes, was %d, may grow by %d",
+			heap, o.before.memory, o.config.MemoryBytes))
 	}
 	return found
 }
 
 // scale is how much more time everything gets.
 func scale() time.Duration {
-	if os.Getenv("COLONNADE_SOAK") != "" {
+	if testkit.Soak() {
 		return 1
 	}
 	return 10

@@ -25,7 +25,8 @@ func (w Watched) Run() int {
 		}
 	}
 	if now, beyond := grownBeyond(heap + defaultMemoryBytes); beyond {
-		fmt.Fprintf(os.Stderr, "after all tests: the live heap is %d bytes, was %d, may grow by %d\n", now, heap, defaultMemoryBytes)
+		fmt.Fprintf(os.Stderr, "after all tests: the live heap is %d bytes, was %d, may grow by %d\n",
+			now, heap, defaultMemoryBytes)
 		code = max(code, 1)
 	}
 	return code

@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"colonnade/internal/simengine"
+	"colonnade/internal/testkit"
 )
 
 const chatBody = `{"model":"m","messages":[{"role":"user","content":"one two three"}]`
@@ -44,6 +45,18 @@ func TestChat(t *testing.T) {
 	if got := dig(m, "choices", 0, "message", "content"); got != `a "quoted" ü` {
 		t.Errorf("echo said %q", got)
 	}
+
+	wide := func(more, finish string, tokens int) {
+		t.Helper()
+		m := answerOf(t, addr, "/v1/chat/completions",
+			`{"model":"m","messages":[{"role":"user","content":"wide:5000 and whatever else"}]`+more+"}")
+		got, _ := dig(m, "choices", 0, "message", "content").(string)
+		if len(got) != tokens*5000 || dig(m, "choices", 0, "finish_reason") != finish {
+			t.Errorf("%s: %d bytes, ended by %v, want %d tokens of 5000", more, len(got), dig(m, "choices", 0, "finish_reason"), tokens)
+		}
+	}
+	wide("", "stop", 64)
+	wide(`,"max_tokens":3`, "length", 3)
 }
 
 func TestChatStream(t *testing.T) {
@@ -230,13 +243,13 @@ func TestRefusals(t *testing.T) {
 	if st := e.Stats(); st.Unknown != 1 || st.Requests != 5 || st.Served != 0 {
 		t.Errorf("stats %+v, want 1 unknown, 5 requests, none served", st)
 	}
-	if status, got := get(t, addr, "/v1/models"); status != 200 || !strings.Contains(got, `"id":"org/model"`) {
+	if status, got := testkit.Get("http://" + addr + "/v1/models"); status != 200 || !strings.Contains(got, `"id":"org/model"`) {
 		t.Errorf("models: %d %s", status, got)
 	}
-	if status, _ := get(t, addr, "/v1/models/org%2Fmodel"); status != 200 {
+	if status, _ := testkit.Get("http://" + addr + "/v1/models/org%2Fmodel"); status != 200 {
 		t.Errorf("a model with a slash: %d", status)
 	}
-	if status, _ := get(t, addr, "/v1/models/n"); status != 404 {
+	if status, _ := testkit.Get("http://" + addr + "/v1/models/n"); status != 404 {
 		t.Errorf("an unknown model: %d", status)
 	}
 }
@@ -253,7 +266,7 @@ func TestProbes(t *testing.T) {
 	}
 	f := func(path, want string) {
 		t.Helper()
-		if status, got := get(t, addr, path); status != 200 || !strings.Contains(got, want) {
+		if status, got := testkit.Get("http://" + addr + path); status != 200 || !strings.Contains(got, want) {
 			t.Errorf("%s: %d %q, want %q in it", path, status, got, want)
 		}
 	}
@@ -263,7 +276,7 @@ func TestProbes(t *testing.T) {
 	f("/metrics", "vllm:num_requests_running{model_name=\"demo\"} 0\n")
 	f("/metrics", "vllm:num_requests_waiting{model_name=\"demo\"} 0\n")
 	e.SetFault(simengine.Fault{Fault: simengine.FaultUnhealthy, Count: 1})
-	if status, _ := get(t, addr, "/health"); status != 503 {
+	if status, _ := testkit.Get("http://" + addr + "/health"); status != 503 {
 		t.Errorf("unhealthy: %d, want 503", status)
 	}
 	f("/health", "")

@@ -18,13 +18,14 @@ func (c *call) usageOf(completion int) *usage {
 	return u
 }
 
-type chatAnswer struct {
-	ID      string       `json:"id"`
-	Object  string       `json:"object"`
-	Created int64        `json:"created"`
-	Model   string       `json:"model"`
-	Choices []chatChoice `json:"choices"`
-	Usage   *usage       `json:"usage,omitempty"`
+// completed is an answer of chat or completions, or a piece of one.
+type completed[Choice any] struct {
+	ID      string   `json:"id"`
+	Object  string   `json:"object"`
+	Created int64    `json:"created"`
+	Model   string   `json:"model"`
+	Choices []Choice `json:"choices"`
+	Usage   *usage   `json:"usage,omitempty"`
 }
 
 type chatChoice struct {
@@ -44,12 +45,7 @@ type chatMessage struct {
 // chat is /v1/chat/completions.
 func chat(e *Engine, c *call) answer {
 	t := e.say(c)
-	said := t.String()
-	base := chatAnswer{ID: "chatcmpl-" + c.id, Created: e.now(), Model: c.model, Usage: c.usageOf(len(t.tokens))}
-	whole := base
-	whole.Object = "chat.completion"
-	whole.Choices = []chatChoice{{Message: &chatMessage{Role: "assistant", Content: &said}, FinishReason: t.reason()}}
-
+	base := completed[chatChoice]{ID: "chatcmpl-" + c.id, Created: e.now(), Model: c.model, Usage: c.usageOf(len(t.tokens))}
 	chunk := base
 	chunk.Object, chunk.Usage = "chat.completion.chunk", nil
 	role := chunk
@@ -62,7 +58,12 @@ func chat(e *Engine, c *call) answer {
 		",\"choices\":[{\"index\":0,\"delta\":{\"content\":"
 	first := event(nil, marshal(role))
 
-	a := t.answer(func() []byte { return marshal(whole) })
+	a := t.answer(func() []byte { // only here: a stream of wide tokens need not be put together
+		whole, said := base, t.String()
+		whole.Object = "chat.completion"
+		whole.Choices = []chatChoice{{Message: &chatMessage{Role: "assistant", Content: &said}, FinishReason: t.reason()}}
+		return marshal(whole)
+	})
 	a.token = func(dst []byte, i int) []byte {
 		if i == 0 {
 			dst = append(dst, first...)
@@ -80,15 +81,6 @@ func chat(e *Engine, c *call) answer {
 	return a
 }
 
-type completionAnswer struct {
-	ID      string             `json:"id"`
-	Object  string             `json:"object"`
-	Created int64              `json:"created"`
-	Model   string             `json:"model"`
-	Choices []completionChoice `json:"choices"`
-	Usage   *usage             `json:"usage,omitempty"`
-}
-
 type completionChoice struct {
 	Index        int    `json:"index"`
 	Text         string `json:"text"`
@@ -99,7 +91,7 @@ type completionChoice struct {
 // completion is /v1/completions.
 func completion(e *Engine, c *call) answer {
 	t := e.say(c)
-	base := completionAnswer{ID: "cmpl-" + c.id, Object: "text_completion", Created: e.now(), Model: c.model}
+	base := completed[completionChoice]{ID: "cmpl-" + c.id, Object: "text_completion", Created: e.now(), Model: c.model}
 	whole := base
 	whole.Choices = []completionChoice{{Text: t.String(), FinishReason: t.reason()}}
 	whole.Usage = c.usageOf(len(t.tokens))

@@ -11,7 +11,8 @@
 // With Config.Knee the batch has a bound to what it gets done, whatever its
 // slots are.
 // Text is deterministic. A prompt that begins with "echo:" is answered with its
-// own words.
+// own words; the answer to one that begins with "wide:" and a number has tokens
+// of so many bytes.
 //
 // Spoken are chat completions, completions, responses, embeddings, rerank,
 // images, audio (transcriptions, translations, speech) and the model list, each

@@ -160,7 +160,7 @@ func TestEndlessFaults(t *testing.T) {
 				t.Errorf("stats %+v, want one running", st)
 			}
 			_ = c.CloseWrite()
-			eventually(t, e, "it is aborted", func(st simengine.Stats) bool { return st.Running == 0 && st.Aborted == 1 })
+			waitForStats(t, e, "it is aborted", func(st simengine.Stats) bool { return st.Running == 0 && st.Aborted == 1 })
 		})
 	}
 	const plain, stream = `{"model":"m"}`, `{"model":"m","stream":true}`
@@ -182,7 +182,7 @@ func TestBothLengths(t *testing.T) {
 	c.await("forged")
 	c.await("\r\n0\r\n\r\n")
 	c.post("/v1/chat/completions", `{"model":"m"}`) // a client that trusts such a connection
-	eventually(t, e, "the reuse is counted", func(st simengine.Stats) bool { return st.Reused == 1 })
+	waitForStats(t, e, "the reuse is counted", func(st simengine.Stats) bool { return st.Reused == 1 })
 }
 
 func TestBigAnswer(t *testing.T) {

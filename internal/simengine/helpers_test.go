@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"colonnade/internal/simengine"
+	"colonnade/internal/testkit"
 
 	"go.uber.org/goleak"
 )
@@ -21,7 +22,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // patience bounds every wait for something that should come within
 // milliseconds.
-const patience = 10 * time.Second
+const patience = 30 * time.Second
 
 // fast is an engine that takes no time.
 func fast() simengine.Config { return simengine.Config{TTFT: -1, ITL: -1} }
@@ -57,16 +58,6 @@ func post(t *testing.T, addr, path, body string) *http.Response {
 	}
 	t.Cleanup(func() { resp.Body.Close() })
 	return resp
-}
-
-func get(t *testing.T, addr, path string) (int, string) {
-	t.Helper()
-	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: patience}
-	resp, err := client.Get("http://" + addr + path)
-	if err != nil {
-		t.Fatalf("GET %s: %v", path, err)
-	}
-	return resp.StatusCode, readAll(t, resp)
 }
 
 func readAll(t *testing.T, resp *http.Response) string {
@@ -180,12 +171,13 @@ func (c raw) await(want string) {
 	}
 }
 
-// eventually waits for a count to get where it must.
-func eventually(t *testing.T, e *simengine.Engine, what string, ok func(simengine.Stats) bool) {
+// waitForStats waits for a count to get where it must.
+func waitForStats(t *testing.T, e *simengine.Engine, what string, ok func(simengine.Stats) bool) {
 	t.Helper()
-	for end := time.Now().Add(patience); !ok(e.Stats()); time.Sleep(time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatalf("never came: %s; stats are %+v", what, e.Stats())
+	defer func() {
+		if t.Failed() {
+			t.Logf("stats are %+v", e.Stats())
 		}
-	}
+	}()
+	testkit.WaitFor(t, what, func() bool { return ok(e.Stats()) })
 }

@@ -26,11 +26,11 @@ func TestBatchTakesSlotsThenQueues(t *testing.T) {
 		c.post("/v1/chat/completions", streamBody)
 		all = append(all, c)
 	}
-	eventually(t, e, "two run, three wait", func(st simengine.Stats) bool { return st.Running == 2 && st.Waiting == 3 })
+	waitForStats(t, e, "two run, three wait", func(st simengine.Stats) bool { return st.Running == 2 && st.Waiting == 3 })
 	for _, c := range all {
 		c.Close()
 	}
-	eventually(t, e, "all aborted", func(st simengine.Stats) bool {
+	waitForStats(t, e, "all aborted", func(st simengine.Stats) bool {
 		return st.Running+st.Waiting == 0 && st.Aborted == 5 && st.Peak == 5
 	})
 }
@@ -43,10 +43,10 @@ func TestClientLeaves(t *testing.T) {
 			e, addr := start(t, c)
 			client := dial(t, addr)
 			client.post("/v1/chat/completions", body)
-			eventually(t, e, "it runs", func(st simengine.Stats) bool { return st.Running == 1 })
+			waitForStats(t, e, "it runs", func(st simengine.Stats) bool { return st.Running == 1 })
 			client.await(await)
 			leave(client)
-			eventually(t, e, "it is aborted", func(st simengine.Stats) bool { return st.Running == 0 && st.Aborted == 1 })
+			waitForStats(t, e, "it is aborted", func(st simengine.Stats) bool { return st.Running == 0 && st.Aborted == 1 })
 		})
 	}
 	silent := simengine.Config{TTFT: time.Hour}
@@ -68,9 +68,9 @@ func TestQueuedClientLeaves(t *testing.T) {
 	e, addr := start(t, simengine.Config{Slots: 1, TTFT: time.Hour})
 	first, second := dial(t, addr), dial(t, addr)
 	first.post("/v1/chat/completions", streamBody)
-	eventually(t, e, "the first runs", func(st simengine.Stats) bool { return st.Running == 1 })
+	waitForStats(t, e, "the first runs", func(st simengine.Stats) bool { return st.Running == 1 })
 	second.post("/v1/chat/completions", streamBody)
-	eventually(t, e, "the second waits", func(st simengine.Stats) bool { return st.Waiting == 1 })
+	waitForStats(t, e, "the second waits", func(st simengine.Stats) bool { return st.Waiting == 1 })
 	_ = second.CloseWrite()
 	if got := second.rest(); got != "" {
 		t.Errorf("the second was told %q", got)
@@ -90,7 +90,7 @@ func TestClientThatDoesNotReadLeaves(t *testing.T) {
 			_ = c.SetReadBuffer(64 << 10)
 			c.post("/v1/chat/completions", body)
 			last := uint64(0)
-			eventually(t, e, "the engine is stuck", func(st simengine.Stats) bool {
+			waitForStats(t, e, "the engine is stuck", func(st simengine.Stats) bool {
 				time.Sleep(50 * time.Millisecond)
 				stuck := st.Bytes > 0 && st.Bytes == last
 				last = st.Bytes
@@ -100,7 +100,7 @@ func TestClientThatDoesNotReadLeaves(t *testing.T) {
 				t.Errorf("the network took %d bytes for a client that reads none", last)
 			}
 			_ = c.CloseWrite()
-			eventually(t, e, "it is aborted", func(st simengine.Stats) bool { return st.Running == 0 && st.Aborted == 1 })
+			waitForStats(t, e, "it is aborted", func(st simengine.Stats) bool { return st.Running == 0 && st.Aborted == 1 })
 		})
 	}
 }
@@ -193,11 +193,11 @@ func TestServeEnds(t *testing.T) {
 
 			running, waiting, dripping := dial(t, ln.Addr().String()), dial(t, ln.Addr().String()), dial(t, ln.Addr().String())
 			running.post("/v1/chat/completions", streamBody)
-			eventually(t, e, "one runs", func(st simengine.Stats) bool { return st.Running == 1 })
+			waitForStats(t, e, "one runs", func(st simengine.Stats) bool { return st.Running == 1 })
 			waiting.post("/v1/chat/completions", `{"model":"loud"}`)
-			eventually(t, e, "one waits", func(st simengine.Stats) bool { return st.Waiting == 1 })
+			waitForStats(t, e, "one waits", func(st simengine.Stats) bool { return st.Waiting == 1 })
 			fmt.Fprint(dripping, "POST /v1/chat/completions HTTP/1.1\r\nHost: e\r\nContent-Length: 100\r\n\r\n{")
-			eventually(t, e, "one sends", func(st simengine.Stats) bool { return st.Requests == 3 })
+			waitForStats(t, e, "one sends", func(st simengine.Stats) bool { return st.Requests == 3 })
 
 			end(cancel, e)
 			select {
@@ -230,7 +230,7 @@ func TestCloseEndsAReader(t *testing.T) {
 	defer srv.Close()
 	c := dial(t, srv.Listener.Addr().String())
 	fmt.Fprint(c, "POST /v1/chat/completions HTTP/1.1\r\nHost: e\r\nContent-Length: 100\r\n\r\n{")
-	eventually(t, e, "it sends", func(st simengine.Stats) bool { return st.Requests == 1 })
+	waitForStats(t, e, "it sends", func(st simengine.Stats) bool { return st.Requests == 1 })
 	closed := make(chan struct{})
 	go func() {
 		defer close(closed)

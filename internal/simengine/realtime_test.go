@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"colonnade/internal/simengine"
+	"colonnade/internal/testkit"
 
 	"github.com/gorilla/websocket"
 )
@@ -122,7 +123,7 @@ func TestRealtimeClosesWithACode(t *testing.T) {
 	if err := s.end(); !errors.As(err, &frame) || frame.Code != 4002 || frame.Text != "as told" {
 		t.Errorf("the session ended with %v", err)
 	}
-	eventually(t, e, "it is served", func(st simengine.Stats) bool { return st.Running == 0 && st.Served == 1 })
+	waitForStats(t, e, "it is served", func(st simengine.Stats) bool { return st.Running == 0 && st.Served == 1 })
 }
 
 // A client that does not answer the close frame does not keep the session.
@@ -160,7 +161,7 @@ func TestRealtimeClientLeaves(t *testing.T) {
 		if n == 2 {
 			want++
 		}
-		eventually(t, e, "it is aborted", func(st simengine.Stats) bool { return st.Running == 0 && st.Aborted == want })
+		waitForStats(t, e, "it is aborted", func(st simengine.Stats) bool { return st.Running == 0 && st.Aborted == want })
 	}
 }
 
@@ -181,7 +182,7 @@ func TestRealtimeRefusals(t *testing.T) {
 	f(simengine.FaultFull, http.StatusServiceUnavailable)
 	f(simengine.FaultError500, http.StatusInternalServerError)
 	f(simengine.FaultMalformedHead, 0)
-	if status, _ := get(t, addr, "/v1/realtime?model=m"); status != http.StatusBadRequest {
+	if status, _ := testkit.Get("http://" + addr + "/v1/realtime?model=m"); status != http.StatusBadRequest {
 		t.Errorf("without an upgrade: %d", status)
 	}
 }
@@ -215,7 +216,7 @@ func TestRealtimeFaults(t *testing.T) {
 				t.Errorf("ended with %v, want code %d", err, code)
 			}
 			s.Close()
-			eventually(t, e, "it is over", func(st simengine.Stats) bool { return st.Running == 0 })
+			waitForStats(t, e, "it is over", func(st simengine.Stats) bool { return st.Running == 0 })
 		})
 	}
 	const abnormal = websocket.CloseAbnormalClosure

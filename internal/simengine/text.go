@@ -1,10 +1,12 @@
 package simengine
 
 import (
+	"cmp"
 	"crypto/rand"
 	"encoding/hex"
 	"encoding/json"
 	"slices"
+	"strconv"
 	"strings"
 )
 
@@ -14,6 +16,12 @@ const vocabulary = "every request takes its place in line and waits for a free s
 
 // echoMark begins a prompt that is answered with its own words.
 const echoMark = "echo:"
+
+// wideMark begins a prompt whose answer has tokens of as many bytes as the number behind it says, up to widest.
+const (
+	wideMark = "wide:"
+	widest   = 1 << 20
+)
 
 // A big answer (FaultBigAnswer) is so many pieces of so many bytes: 50 MiB.
 const (
@@ -35,6 +43,10 @@ func (e *Engine) say(c *call) text {
 		return text{tokens: repeated([]string{strings.Repeat("x", bigPiece)}, bigPieces), big: true}
 	}
 	var t text
+	if width := widthOf(c.prompt.last); width > 0 {
+		n := cmp.Or(c.limit, e.c.Tokens)
+		return text{tokens: repeated([]string{strings.Repeat("x", width)}, min(n, e.c.Tokens)), cut: n < e.c.Tokens}
+	}
 	if echo, ok := strings.CutPrefix(c.prompt.last, echoMark); ok {
 		t.tokens = strings.Fields(echo)
 	}
@@ -52,6 +64,17 @@ func (e *Engine) say(c *call) text {
 		t.tokens[i] = " " + t.tokens[i]
 	}
 	return t
+}
+
+// widthOf is how many bytes a prompt wants each token to have; 0 if it says nothing of that.
+func widthOf(prompt string) int {
+	said, ok := strings.CutPrefix(prompt, wideMark)
+	if !ok {
+		return 0
+	}
+	said, _, _ = strings.Cut(said, " ")
+	width, _ := strconv.Atoi(said)
+	return min(width, widest)
 }
 
 func repeated(words []string, n int) []string {
@@ -75,7 +98,7 @@ func (t text) reason() string {
 
 // appendJSON appends s as a JSON string.
 func appendJSON(dst []byte, s string) []byte {
-	if strings.IndexFunc(s, needsEscape) < 0 {
+	if !needsEscape(s) {
 		dst = append(dst, '"')
 		dst = append(dst, s...)
 		return append(dst, '"')
@@ -83,7 +106,16 @@ func appendJSON(dst []byte, s string) []byte {
 	return append(dst, marshal(s)...)
 }
 
-func needsEscape(r rune) bool { return r < ' ' || r > '~' || strings.ContainsRune(`"\<>&`, r) }
+// needsEscape looks at bytes and not at letters, since wide tokens have many.
+func needsEscape(s string) bool {
+	for i := range len(s) {
+		switch c := s[i]; {
+		case c < ' ' || c > '~', c == '"', c == '\\', c == '<', c == '>', c == '&':
+			return true
+		}
+	}
+	return false
+}
 
 // marshal encodes a value of this package's own types, which cannot fail.
 func marshal(v any) []byte {

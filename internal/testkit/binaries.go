@@ -1,0 +1,82 @@
+package testkit
+
+import (
+	"crypto/sha256"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+)
+
+// Binary is where entry, colo or colonnade is, built with the race detector if the test has it. Without a go command,
+// the test is skipped. A package that starts one imports onebox, and so everything that they are made of: when it
+// changes, no old result is good.
+func Binary(t testing.TB, name string) (path string) {
+	t.Helper()
+	if _, err := exec.LookPath("go"); err != nil {
+		t.Skip("the go command is not in the PATH, so the binaries cannot be built")
+	}
+	dir, err := binaries()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return filepath.Join(dir, name)
+}
+
+var binaries = sync.OnceValues(build)
+
+// build links the binaries into a directory that the tests of a checkout share: once for several packages, and only
+// after a change.
+func build() (dir string, err error) {
+	module, err := exec.Command("go", "env", "GOMOD").Output()
+	if err != nil {
+		return "", fmt.Errorf("cannot find the module: %w", err)
+	}
+	root := filepath.Dir(strings.TrimSpace(string(module)))
+	if err := readMains(root); err != nil {
+		return "", err
+	}
+	cache, err := os.UserCacheDir()
+	if err != nil {
+		return "", fmt.Errorf("cannot find a place for the binaries: %w", err)
+	}
+	dir = filepath.Join(cache, "colonnade-test", fmt.Sprintf("%x", sha256.Sum256(fmt.Append(nil, root, raceEnabled)))[:16])
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return "", err
+	}
+	// Who is second waits, and finds them made.
+	lock, err := os.Create(filepath.Join(dir, "lock"))
+	if err != nil {
+		return "", err
+	}
+	defer lock.Close()
+	if err := syscall.Flock(int(lock.Fd()), syscall.LOCK_EX); err != nil {
+		return "", fmt.Errorf("cannot lock %s: %w", dir, err)
+	}
+	cmd := exec.Command("go", "build", fmt.Sprintf("-race=%v", raceEnabled), "-o", dir+"/",
+		"./cmd/entry", "./cmd/colo", "./cmd/colonnade")
+	cmd.Dir = root
+	cmd.Env = append(os.Environ(), "GOTMPDIR="+dir) // so that a new one is renamed, and the old one runs on where it runs
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return "", fmt.Errorf("cannot build: %w\n%s", err, out)
+	}
+	return dir, nil
+}
+
+// readMains reads what no test imports: what a test has read is looked at before its result is used again.
+func readMains(root string) error {
+	sources, err := filepath.Glob(filepath.Join(root, "cmd/*/*.go"))
+	if err != nil {
+		return err
+	}
+	for _, name := range sources {
+		if _, err := os.ReadFile(name); err != nil {
+			return err
+		}
+	}
+	return nil
+}

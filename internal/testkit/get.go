@@ -1,0 +1,21 @@
+package testkit
+
+import (
+	"io"
+	"net/http"
+)
+
+// Get asks over a connection of its own. The status is 0, and the body says why, if there is no whole answer.
+func Get(url string) (status int, body string) {
+	client := http.Client{Timeout: Patience, Transport: &http.Transport{DisableKeepAlives: true}}
+	r, err := client.Get(url)
+	if err != nil {
+		return 0, err.Error()
+	}
+	defer r.Body.Close()
+	text, err := io.ReadAll(r.Body)
+	if err != nil {
+		return 0, err.Error()
+	}
+	return r.StatusCode, string(text)
+}
