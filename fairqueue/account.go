@@ -8,6 +8,9 @@ type account struct {
 	held       [boundCount]int64
 	learned    learned
 	flows      [bandCount]flow
+
+	idle           bool     // it stands among the idlers
+	earlier, later *account // its neighbours there
 }
 
 // account returns the record of c's account, made if need be and brought up to date with the claim.
@@ -28,12 +31,12 @@ func (q *Queue) known(c *Claim) *account {
 }
 
 func (q *Queue) newAccount(c *Claim) *account {
-	q.forgetSome()
 	a := &account{name: c.Account, weight: c.Weight, concurrent: c.Concurrent}
 	for i := range a.flows {
 		a.flows[i] = flow{account: a, band: &q.bands[i]}
 	}
 	q.accounts[c.Account] = a
+	q.most = max(q.most, len(q.accounts))
 	return a
 }
 
@@ -46,30 +49,6 @@ func (q *Queue) adopt(a *account, c *Claim) {
 	}
 	a.weight, a.concurrent = c.Weight, c.Concurrent
 	q.arrange(a)
-}
-
-// forgetSome looks at four accounts and drops those whose state does not matter any more. Go starts to iterate a map at
-// a place of its own choosing, so every account is looked at sooner or later, and no list of candidates is needed.
-func (q *Queue) forgetSome() {
-	looked := 0
-	for name, a := range q.accounts {
-		if q.forgettable(a) {
-			delete(q.accounts, name)
-		}
-		if looked++; looked == 4 {
-			return
-		}
-	}
-}
-
-func (q *Queue) forgettable(a *account) bool {
-	for i := range a.flows {
-		f := &a.flows[i]
-		if f.waiting > 0 || f.running > 0 || f.s > q.floor(f.band) {
-			return false
-		}
-	}
-	return true
 }
 
 func (a *account) running() int {

@@ -74,6 +74,32 @@ func BenchmarkTurn(b *testing.B) {
 	})
 }
 
+// An account that is new, after so many have come and gone while one goes on.
+func BenchmarkNewcomer(b *testing.B) {
+	for _, gone := range []int{0, 10_000, 1_000_000} {
+		b.Run(fmt.Sprintf("gone=%d", gone), func(b *testing.B) {
+			q := fairqueue.New(roomy)
+			q.Start(account("steady"))
+			runs := make([]fairqueue.Running, gone)
+			for i := range runs {
+				runs[i], _ = q.Start(account(fmt.Sprint(i)))
+			}
+			for _, run := range runs {
+				q.Finish(run, -1)
+			}
+			names := make([]string, 1<<16)
+			for i := range names {
+				names[i] = fmt.Sprint("new", i)
+			}
+			b.ReportAllocs()
+			for i := 0; b.Loop(); i++ {
+				run, _ := q.Start(account(names[i%len(names)]))
+				q.Finish(run, -1)
+			}
+		})
+	}
+}
+
 // A newcomer at a full queue of 10000 accounts: refused, because nobody holds more than it would.
 func BenchmarkRefuse10000Accounts(b *testing.B) {
 	config := roomy

@@ -46,9 +46,9 @@ type FlowCensus struct {
 const breath = 256
 
 // Census counts who waits and runs, and names at most so many accounts. It looks at every account that is kept. So that
-// this keeps nobody waiting for long, it calls pause now and then, unless that is nil: meanwhile the queue may be used, and
-// change. What is said in the end of bands, and of each account, is of one moment; who is named, how many others there are,
-// and how old what waits is, may be of a little earlier.
+// this keeps nobody waiting for long, it calls pause now and then, unless that is nil: meanwhile the queue may be used,
+// and change. What is said in the end of bands, and of each account, is of one moment; who is named, how many others
+// there are, and how old what waits is, may be of a little earlier.
 func (q *Queue) Census(most int, pause func()) Census {
 	var first leading
 	var oldest [bandCount]time.Time
@@ -116,8 +116,8 @@ type leader struct {
 // leading are the first of all that were added, in order.
 type leading []leader
 
-// add keeps at most so many. Nearly all that come are behind the last by then, which one comparison tells; accounts come
-// in the order of a map, so nobody can have them come in the order that costs most.
+// add keeps at most so many. Nearly all that come are behind the last by then, which one comparison tells; accounts
+// come in the order of a map, so nobody can have them come in the order that costs most.
 func (l *leading) add(one leader, most int) {
 	if len(*l) >= most {
 		if most <= 0 || one.compare((*l)[most-1]) >= 0 {

@@ -30,6 +30,7 @@ func (q *Queue) Check() error {
 	if held != q.held {
 		fail("held is %v, counted %v", q.held, held)
 	}
+	q.checkIdle(fail)
 	for i := range q.bands {
 		q.bands[i].check(Band(i), &bands[i], fail)
 	}
@@ -56,7 +57,8 @@ func (b *band) check(name Band, counted *band, fail failFunc) {
 			b.waiting, b.running, b.flows, counted.waiting, counted.running, counted.flows)
 	}
 	if !near(b.cost, counted.cost) || !near(b.weight, counted.weight) {
-		fail("band %v has cost %v and weight %v waiting; counted %v, %v", name, b.cost, b.weight, counted.cost, counted.weight)
+		fail("band %v has cost %v and weight %v waiting; counted %v, %v",
+			name, b.cost, b.weight, counted.cost, counted.weight)
 	}
 	if counted.top > b.top || math.IsNaN(b.v) || math.IsInf(b.top, 0) {
 		fail("band %v: virtual time %v, greatest %v, but an account is at %v", name, b.v, b.top, counted.top)
@@ -90,6 +92,28 @@ func (q *Queue) checkAccount(a *account, fail failFunc) {
 	}
 }
 
+func (q *Queue) checkIdle(fail failFunc) {
+	n := 0
+	for a := q.idle.first; a != nil; a = a.later {
+		n++
+		if !a.idle || q.accounts[a.name] != a || a.held[requests] > 0 || a.running() > 0 {
+			fail("account %q stands among the idle ones, with %d waiting and %d running", a.name, a.held[requests], a.running())
+		}
+	}
+	all := 0
+	for _, a := range q.accounts {
+		if a.held[requests] == 0 && a.running() == 0 {
+			all++
+		}
+	}
+	if n != all || n != q.idle.n {
+		fail("%d accounts are idle; %d stand among the idle ones, counted %d", all, n, q.idle.n)
+	}
+	if n := len(q.accounts); n > q.most || q.most > max(smallMap, 4*n+4) {
+		fail("a map that was made for %d accounts has %d", q.most, n)
+	}
+}
+
 func (f *flow) checkItems(held *[boundCount]int64, fail failFunc) {
 	n, cost := 0, 0.0
 	var last *Item
@@ -120,11 +144,15 @@ func (f *flow) checkPlaces(capped bool, fail failFunc) {
 }
 
 func (h *heap) check(fail failFunc) {
-	for i, f := range h.flows {
+	for i, e := range h.entries {
+		f := e.flow
 		if int(f.at[h.place]) != i+1 {
 			fail("heap %d: account %q believes to be at %d, is at %d", h.place, f.account.name, f.at[h.place], i+1)
 		}
-		if i > 0 && h.before(f, h.flows[(i-1)/2]) {
+		if e.key != h.key(f) {
+			fail("heap %d: account %q has key %v, stands by %v", h.place, f.account.name, h.key(f), e.key)
+		}
+		if i > 0 && e.key.before(h.entries[(i-1)/2].key) {
 			fail("heap %d: account %q at %d comes before its parent", h.place, f.account.name, i+1)
 		}
 	}
@@ -137,7 +165,8 @@ func near(a, b float64) bool { return math.Abs(a-b) <= 1e-6*max(1, math.Abs(a), 
 func (q *Queue) Dump(w io.Writer) {
 	for i := range q.bands {
 		b := &q.bands[i]
-		fmt.Fprintf(w, "band %v: V %.6g, %d waiting of %d accounts, %d running\n", Band(i), b.v, b.waiting, b.flows, b.running)
+		fmt.Fprintf(w, "band %v: V %.6g, %d waiting of %d accounts, %d running\n",
+			Band(i), b.v, b.waiting, b.flows, b.running)
 	}
 	var all []*account
 	for _, a := range q.accounts {

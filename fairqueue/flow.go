@@ -12,7 +12,8 @@ type flow struct {
 	running    int
 
 	s      float64           // S
-	lifted float64           // where it last started to wait
+	lifted float64           // the least that it may be refunded to: L of when it last started to wait
+	fresh  bool              // it started to wait with no more than its share, and has had nothing since
 	at     [placeCount]int32 // 1 + the index in each heap; 0: not in it
 }
 
@@ -20,6 +21,7 @@ type flow struct {
 func (q *Queue) lift(f *flow) {
 	f.lifted = q.floor(f.band)
 	f.s = max(f.s, f.lifted)
+	f.fresh = f.s <= f.band.v
 }
 
 // pass moves f to s, where it was passed over.
@@ -27,14 +29,11 @@ func (f *flow) pass(s float64) {
 	if s <= f.s {
 		return
 	}
-	if f.fresh() {
+	if f.fresh {
 		f.lifted = s
 	}
 	f.s = s
 }
-
-// fresh says that f had no more than anybody when it began to wait, and nothing since.
-func (f *flow) fresh() bool { return f.s == f.lifted }
 
 // floor is where an account that owes nothing starts to wait.
 func (q *Queue) floor(b *band) float64 {
@@ -95,8 +94,8 @@ func (f *flow) first(accept func(*Item) bool) *Item {
 
 // before says whether it came before other. No two items in a queue are equal.
 func (it *Item) before(other *Item) bool {
-	if c := it.Arrived.Compare(other.Arrived); c != 0 {
-		return c < 0
+	if it.age != other.age {
+		return it.age < other.age
 	}
 	return it.seq < other.seq
 }

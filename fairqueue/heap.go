@@ -12,94 +12,125 @@ const (
 	placeCount = 4
 )
 
+// key is where a flow stands in a heap: by level, of equals by the age and then the number of an item, the least first.
+// No two flows in a heap have the same.
+type key struct {
+	level float64
+	age   int64
+	seq   int64
+}
+
+func (k key) before(other key) bool {
+	if k.level != other.level {
+		return k.level < other.level
+	}
+	if k.age != other.age {
+		return k.age < other.age
+	}
+	return k.seq < other.seq
+}
+
 // heap is a binary heap of flows which know where they stand in it, so that any can be moved or removed in O(log n). It
 // holds at most one flow of an account, so that when an account changes no more than one key is out of order at a time.
+// Keys stand beside the flows: looked up there for each comparison, with thousands of accounts, each would be a cache miss.
 // (container/heap would cost an interface call for each comparison and move, and this is the hottest code there is.)
 type heap struct {
-	place  place
-	before func(a, b *flow) bool
-	flows  []*flow
+	place   place
+	key     func(*flow) key
+	entries []entry
+}
+
+type entry struct {
+	key  key
+	flow *flow
 }
 
 func (h *heap) top() *flow {
-	if len(h.flows) == 0 {
+	if len(h.entries) == 0 {
 		return nil
 	}
-	return h.flows[0]
+	return h.entries[0].flow
 }
 
 func (h *heap) has(f *flow) bool { return f.at[h.place] > 0 }
 
 func (h *heap) add(f *flow) {
-	h.flows = append(h.flows, f)
-	h.set(len(h.flows)-1, f)
-	h.up(len(h.flows) - 1)
+	h.entries = append(h.entries, entry{})
+	h.up(len(h.entries)-1, entry{h.key(f), f})
 }
 
 func (h *heap) remove(f *flow) {
 	if !h.has(f) {
 		return
 	}
-	i, last := int(f.at[h.place])-1, len(h.flows)-1
-	moved := h.flows[last]
-	h.flows[last] = nil
-	h.flows = h.flows[:last]
+	i, last := int(f.at[h.place])-1, len(h.entries)-1
+	moved := h.entries[last]
+	h.entries[last] = entry{}
+	h.entries = h.entries[:last]
 	f.at[h.place] = 0
-	if moved != f {
-		h.set(i, moved)
-		h.fix(moved)
+	if i < last {
+		h.settle(i, moved)
 	}
 }
 
 // fix restores the order after the key of f changed.
 func (h *heap) fix(f *flow) {
 	i := int(f.at[h.place]) - 1
-	if h.up(i) == i {
-		h.down(i)
+	if k := h.key(f); k != h.entries[i].key {
+		h.settle(i, entry{k, f})
 	}
 }
 
-// reorder restores the order after any number of keys, or before itself, changed.
+// reorder restores the order after any number of keys, or what they are, changed.
 func (h *heap) reorder() {
-	for i := len(h.flows)/2 - 1; i >= 0; i-- {
-		h.down(i)
+	for i := range h.entries {
+		h.entries[i].key = h.key(h.entries[i].flow)
+	}
+	for i := len(h.entries)/2 - 1; i >= 0; i-- {
+		h.down(i, h.entries[i])
 	}
 }
 
-func (h *heap) set(i int, f *flow) {
-	h.flows[i] = f
-	f.at[h.place] = int32(i) + 1
+func (h *heap) set(i int, e entry) {
+	h.entries[i] = e
+	e.flow.at[h.place] = int32(i) + 1
 }
 
-func (h *heap) up(i int) int {
-	f := h.flows[i]
+// settle puts e where it belongs, from the free place i on.
+func (h *heap) settle(i int, e entry) {
+	if i > 0 && e.key.before(h.entries[(i-1)/2].key) {
+		h.up(i, e)
+	} else {
+		h.down(i, e)
+	}
+}
+
+func (h *heap) up(i int, e entry) {
 	for i > 0 {
 		parent := (i - 1) / 2
-		if !h.before(f, h.flows[parent]) {
+		if !e.key.before(h.entries[parent].key) {
 			break
 		}
-		h.set(i, h.flows[parent])
+		h.set(i, h.entries[parent])
 		i = parent
 	}
-	h.set(i, f)
-	return i
+	h.set(i, e)
 }
 
-func (h *heap) down(i int) {
-	f := h.flows[i]
+func (h *heap) down(i int, e entry) {
 	for {
 		child := 2*i + 1
-		if child >= len(h.flows) {
+		if child >= len(h.entries) {
 			break
 		}
-		if right := child + 1; right < len(h.flows) && h.before(h.flows[right], h.flows[child]) {
+		if right := child + 1; right < len(h.entries) && h.entries[right].key.before(h.entries[child].key) {
 			child = right
 		}
-		if !h.before(h.flows[child], f) {
+		if !h.entries[child].key.before(e.key) {
 			break
 		}
-		h.set(i, h.flows[child])
+		h.set(i, h.entries[child])
 		i = child
 	}
-	h.set(i, f)
+	h.set(i, e)
 }

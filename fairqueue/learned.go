@@ -98,8 +98,8 @@ func (q *Queue) Learn(r Running, used Estimate) {
 	r.flow.account.learned.learn(r.claimed, used)
 }
 
-// Charge makes what a running request is charged at least used, while it runs: one that has used more than was estimated
-// does not wait for its end until that counts. It is O(log n) in the accounts waiting.
+// Charge makes what a running request is charged at least used, while it runs: one that has used more than was
+// estimated does not wait for its end until that counts. It is O(log n) in the accounts waiting.
 func (q *Queue) Charge(r *Running, used float64) {
 	if !(used > r.charged) {
 		return
@@ -107,6 +107,7 @@ func (q *Queue) Charge(r *Running, used float64) {
 	used = math.Min(used, mostCost)
 	f := r.flow
 	f.s += (used - r.charged) / r.weight
+	f.fresh = f.fresh && f.s <= f.band.v
 	f.band.top = max(f.band.top, f.s)
 	r.charged = used
 	q.moved(f, false)

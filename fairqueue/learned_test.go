@@ -97,6 +97,27 @@ func TestNoBurstAfterRefunds(t *testing.T) {
 	wantNext(t, q, 1, "costly")
 }
 
+// Nor does an account wait for those that catch up, which comes now and then and has had no more than its share.
+func TestRefundDoesNotPutOff(t *testing.T) {
+	q := fairqueue.New(roomy)
+	dear, _ := q.Start(fairqueue.Claim{Account: "dear", Cost: 100})
+	quiet, _ := q.Start(fairqueue.Claim{Account: "quiet", Cost: 10})
+	q.Finish(quiet, -1)
+	for i := range int64(3) {
+		push(t, q, fairqueue.Claim{Account: "dear", Cost: 1}, i)
+		push(t, q, fairqueue.Claim{Account: "steady", Cost: 50}, i)
+	}
+	wantNext(t, q, 10, "steady")
+	wantNext(t, q, 10, "steady") // V is 50
+	q.Finish(dear, 1)
+	push(t, q, fairqueue.Claim{Account: "quiet", Cost: 100}, 5)
+	push(t, q, fairqueue.Claim{Account: "quiet", Cost: 1}, 5)
+	wantNext(t, q, 10, "quiet") // it stands at 10, and whoever is refunded at 1
+	for range 3 {
+		wantNext(t, q, 10, "dear")
+	}
+}
+
 // Nor is who waits already pushed back by a refund that comes just before the slot it has waited for.
 func TestRefundDoesNotOvertake(t *testing.T) {
 	q := fairqueue.New(roomy)

@@ -15,6 +15,7 @@ func (m *model) charge(c fairqueue.Claim, charged modelCost, used float64) model
 	a, b := m.accounts[c.Account], &m.bands[c.Band]
 	f := &a.flows[c.Band]
 	f.s += (used - charged.cost) / charged.weight
+	f.fresh = f.fresh && f.s <= b.v
 	b.top = math.Max(b.top, f.s)
 	m.settle()
 	return modelCost{used, charged.weight}
@@ -34,7 +35,7 @@ func (m *model) passOver(b fairqueue.Band, it *fairqueue.Item, accept func(*fair
 		if !f.inOrder || name == it.Account || !m.before(name, it.Account, b) || f.s >= s {
 			continue
 		}
-		if f.s == f.lifted {
+		if f.fresh {
 			f.lifted = s
 		}
 		f.s = s

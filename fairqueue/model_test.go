@@ -37,6 +37,7 @@ type modelAccount struct {
 
 type modelFlow struct {
 	s, lifted float64
+	fresh     bool
 	running   int
 	inOrder   bool
 }
@@ -57,7 +58,7 @@ func (m *model) configure(c fairqueue.Config) {
 		m.bands = [3]modelBand{}
 		for _, a := range m.accounts {
 			for b := range a.flows {
-				a.flows[b].s, a.flows[b].lifted = 0, 0
+				a.flows[b].s, a.flows[b].lifted, a.flows[b].fresh = 0, 0, true
 			}
 		}
 		for _, it := range m.waiting {
@@ -226,6 +227,7 @@ func (m *model) serve(a *modelAccount, b fairqueue.Band, cost modelCost) {
 	f := &a.flows[b]
 	m.bands[b].v = math.Max(m.bands[b].v, f.s)
 	f.s += cost.cost / cost.weight
+	f.fresh = false
 	m.bands[b].top = math.Max(m.bands[b].top, f.s)
 	f.running++
 }
@@ -255,6 +257,7 @@ func (m *model) settle() {
 func (m *model) lift(a *modelAccount, b fairqueue.Band) {
 	a.flows[b].lifted = m.floor(b)
 	a.flows[b].s = math.Max(a.flows[b].s, a.flows[b].lifted)
+	a.flows[b].fresh = a.flows[b].s <= m.bands[b].v
 }
 
 // floor is V, or the S of the flow that has the turn if that is less.
@@ -274,11 +277,10 @@ func (m *model) floor(b fairqueue.Band) float64 {
 // before says whether one account has its turn before another, both of which wait in a band.
 func (m *model) before(name, other string, b fairqueue.Band) bool {
 	f, g := m.accounts[name].flows[b], m.accounts[other].flows[b]
-	fresh := func(f modelFlow) bool { return f.s == f.lifted }
-	if fresh(f) != fresh(g) {
-		return fresh(f)
+	if f.fresh != g.fresh {
+		return f.fresh
 	}
-	if !fresh(f) && f.s != g.s {
+	if !f.fresh && f.s != g.s {
 		return f.s < g.s
 	}
 	return m.older(m.items(name, b)[0], m.items(other, b)[0])

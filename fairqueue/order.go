@@ -1,6 +1,9 @@
 package fairqueue
 
-import "time"
+import (
+	"math"
+	"time"
+)
 
 // promoteEvery is how often the turn can go to the band of the oldest head instead of the highest.
 const promoteEvery = 8
@@ -25,6 +28,7 @@ func (q *Queue) Start(c Claim) (Running, bool) {
 	if q.capped(a) {
 		return Running{}, false
 	}
+	q.idle.remove(a)
 	f := &a.flows[c.Band]
 	if f.head == nil {
 		q.lift(f)
@@ -70,10 +74,11 @@ func (q *Queue) Finish(r Running, used float64) {
 	if waits {
 		q.moved(f, wasCapped)
 	}
+	q.rested(f.account)
 }
 
-// moved puts f where it belongs after its S has changed, and all flows of its account if that has come to its cap or left
-// it.
+// moved puts f where it belongs after its S has changed, and all flows of its account if that has come to its cap or
+// left it.
 func (q *Queue) moved(f *flow, cap bool) {
 	if cap {
 		q.arrange(f.account)
@@ -87,6 +92,7 @@ func (f *flow) serve(r Running) Running {
 	b := f.band
 	b.v = max(b.v, f.s)
 	f.s += r.charged / r.weight
+	f.fresh = false
 	b.top = max(b.top, f.s)
 	f.running++
 	b.running++
@@ -117,7 +123,7 @@ func (q *Queue) promoted(now time.Time) *band {
 	}
 	var oldest *flow
 	for i := range q.bands {
-		if f := q.bands[i].ages.top(); f != nil && (oldest == nil || olderHead(f, oldest)) {
+		if f := q.bands[i].ages.top(); f != nil && (oldest == nil || f.head.before(oldest.head)) {
 			oldest = f
 		}
 	}
@@ -128,8 +134,8 @@ func (q *Queue) promoted(now time.Time) *band {
 }
 
 // pick returns the item of b whose turn it is among those accepted. As a rule that is the first item of the first flow;
-// flows with nothing that is accepted are taken out of the order to see the next one, and put back. As at a cap, these were
-// denied nothing that they could have used: they do not fall behind.
+// flows with nothing that is accepted are taken out of the order to see the next one, and put back. As at a cap, these
+// were denied nothing that they could have used: they do not fall behind.
 func (q *Queue) pick(b *band, accept func(*Item) bool) *Item {
 	var best *Item
 	for f := b.order.top(); f != nil; f = b.order.top() {
@@ -202,16 +208,15 @@ func (b *band) fairAhead(own flow, weight, floor float64) float64 {
 	return float64(own.waiting+others) + turn*theirWeight/meanCost
 }
 
-// hasTurn puts fresh flows first, the oldest foremost, then the least S. Each that is fresh had the least S when it began to
-// wait; but another may be refunded meanwhile, just before the slot is given away that it has waited for.
-func hasTurn(a, b *flow) bool {
-	switch fresh := a.fresh(); {
-	case fresh != b.fresh():
-		return fresh
-	case !fresh && a.s != b.s:
-		return a.s < b.s
+// turn puts fresh flows first, the oldest foremost, then the least S. Others may be behind a fresh one, by refunds: they
+// have that coming, but not before whoever has had no more than its share and comes for the next slot.
+func turn(f *flow) key {
+	k := oldest(f)
+	if k.level = f.s; f.fresh {
+		k.level = math.Inf(-1)
 	}
-	return a.head.before(b.head)
+	return k
 }
 
-func olderHead(a, b *flow) bool { return a.head.before(b.head) }
+// oldest puts the flow whose first item came first foremost.
+func oldest(f *flow) key { return key{age: f.head.age, seq: f.head.seq} }

@@ -8,10 +8,10 @@ const (
 )
 
 // AheadOf says how many requests are served before an item that waits, as [Queue.Ahead] does for one that has yet to
-// come, but what is likely and not what is the most: all that wait in higher bands; those of its account that came before
-// it; and of the others in its band what its turn lets go first. It falls as those are served, and is 0 for the item whose
-// turn is next. Deep inside an account's backlog, and among others under FIFO, it is an estimate by the times of arrival,
-// so that it costs O(1) whatever waits.
+// come, but what is likely and not what is the most: all that wait in higher bands; those of its account that came
+// before it; and of the others in its band what its turn lets go first. It falls as those are served, and is 0 for the
+// item whose turn is next. Deep inside an account's backlog, and among others under FIFO, it is an estimate by the
+// times of arrival, so that it costs O(1) whatever waits.
 func (q *Queue) AheadOf(it *Item) float64 {
 	f := it.flow
 	a, b := f.account, f.band
@@ -30,7 +30,8 @@ func (q *Queue) AheadOf(it *Item) float64 {
 	return ahead
 }
 
-// othersAhead is how many of other accounts in its band are served before an item that has so many of its own before it.
+// othersAhead is how many of other accounts in its band are served before an item that has so many of its own before
+// it.
 func (q *Queue) othersAhead(it *Item, own float64) float64 {
 	f := it.flow
 	b := f.band
@@ -43,20 +44,21 @@ func (q *Queue) othersAhead(it *Item, own float64) float64 {
 		turn -= next.s
 	}
 	meanCost := b.cost / float64(b.waiting)
-	// What catches up with its turn; and since each flow is anywhere up to one item past the least, half an item of each.
+	// What catches up with its turn; and since each flow is anywhere up to one item past the least, half an item of
+	// each.
 	likely := float64(b.flows-1)/2 + max(turn, 0)*max(b.weight-f.account.weight, 0)/meanCost
 	return min(likely, float64(b.waiting-f.waiting))
 }
 
-// older is how many items of other flows, from place i of a heap by age on, came before it; of each flow by its first and
-// its last.
+// older is how many items of other flows, from place i of a heap by age on, came before it; of each flow by its first
+// and its last.
 func (h *heap) older(it *Item, i int, visits *int) float64 {
-	if i >= len(h.flows) || *visits == 0 || !h.flows[i].head.before(it) {
+	if i >= len(h.entries) || *visits == 0 || !h.entries[i].flow.head.before(it) {
 		return 0
 	}
 	*visits--
 	n := h.older(it, 2*i+1, visits) + h.older(it, 2*i+2, visits)
-	if f := h.flows[i]; f != it.flow {
+	if f := h.entries[i].flow; f != it.flow {
 		since, all := it.Arrived.Sub(f.head.Arrived), f.tail.Arrived.Sub(f.head.Arrived)
 		n += 1 + part(float64(since), float64(all))*float64(f.waiting-1)
 	}

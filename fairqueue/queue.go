@@ -3,6 +3,7 @@ package fairqueue
 import (
 	"iter"
 	"math"
+	"time"
 )
 
 // Queue holds waiting items. It is not safe for concurrent use.
@@ -10,8 +11,11 @@ type Queue struct {
 	config   Config
 	share    int // MaxShare in items; 0: no cap
 	accounts map[string]*account
+	most     int // accounts that there were since their map was made
+	idle     idlers
 	bands    [bandCount]band
 	held     [boundCount]int64 // by all that wait
+	epoch    time.Time         // ages count from it: when the first item arrived
 	seq      int64             // of the last item put in
 	turns    uint64            // given by Next
 	learned  learned           // of all accounts
@@ -39,10 +43,10 @@ func New(c Config) *Queue {
 	q := &Queue{accounts: map[string]*account{}}
 	for i := range q.bands {
 		b := &q.bands[i]
-		b.order = heap{place: inOrder, before: hasTurn}
-		b.ages = heap{place: inAges, before: olderHead}
-		b.held[requests] = heap{place: inRequests, before: holdsMore(requests)}
-		b.held[octets] = heap{place: inBytes, before: holdsMore(octets)}
+		b.order = heap{place: inOrder, key: turn}
+		b.ages = heap{place: inAges, key: oldest}
+		b.held[requests] = heap{place: inRequests, key: holdsMost(requests)}
+		b.held[octets] = heap{place: inBytes, key: holdsMost(octets)}
 	}
 	q.Configure(c)
 	return q
@@ -70,9 +74,9 @@ func (q *Queue) Configure(c Config) {
 	q.beginAnew()
 	for i := range q.bands {
 		order := &q.bands[i].order
-		order.before = hasTurn
+		order.key = turn
 		if c.Discipline == FIFO {
-			order.before = olderHead
+			order.key = oldest
 		}
 		order.reorder()
 	}
@@ -109,8 +113,7 @@ func (q *Queue) Push(it *Item) (victims []*Item, err error) {
 	if q.config.PerAccount <= 0 || a != nil && a.held[requests] >= int64(q.config.PerAccount) {
 		return nil, ErrAccountFull
 	}
-	q.seq++
-	it.seq = q.seq
+	q.number(it, +1)
 	victims, ok := q.makeRoom(it, a)
 	if !ok {
 		return nil, ErrFull
@@ -130,9 +133,17 @@ func (q *Queue) Rejoin(it *Item) {
 	}
 	it.sane()
 	it.Bytes = max(it.Bytes, 0)
-	q.seq++
-	it.seq = -q.seq // before those that arrived at the same time
+	q.number(it, -1) // before those that arrived at the same time
 	q.join(it)
+}
+
+// number gives it its place in time, behind those that arrived at the same time or, with sign -1, before them.
+func (q *Queue) number(it *Item, sign int64) {
+	if q.seq == 0 {
+		q.epoch = it.Arrived
+	}
+	q.seq++
+	it.age, it.seq = int64(it.Arrived.Sub(q.epoch)), sign*q.seq
 }
 
 // Remove takes it out and reports whether it was in. It is O(log n) in the accounts waiting.
@@ -143,11 +154,13 @@ func (q *Queue) Remove(it *Item) bool {
 	a := it.flow.account
 	q.leave(it)
 	q.arrange(a)
+	q.rested(a)
 	return true
 }
 
 func (q *Queue) join(it *Item) {
 	a := q.account(&it.Claim)
+	q.idle.remove(a)
 	f := &a.flows[it.Band]
 	b := f.band
 	if f.waiting == 0 {
@@ -259,8 +272,8 @@ func (q *Queue) unlearn() {
 	}
 }
 
-// beginAnew makes all accounts equal, since what they are ahead by is in another unit from now on, and what waits too; or
-// under another discipline, which did not ask who is ahead.
+// beginAnew makes all accounts equal, since what they are ahead by is in another unit from now on, and what waits too;
+// or under another discipline, which did not ask who is ahead.
 func (q *Queue) beginAnew() {
 	for i := range q.bands {
 		b := &q.bands[i]
@@ -269,7 +282,7 @@ func (q *Queue) beginAnew() {
 	for _, a := range q.accounts {
 		for i := range a.flows {
 			f := &a.flows[i]
-			f.s, f.lifted, f.cost = 0, 0, 0
+			f.s, f.lifted, f.fresh, f.cost = 0, 0, true, 0
 			for it := f.head; it != nil; it = it.next {
 				q.price(it, a)
 				f.cost += it.cost

@@ -57,7 +57,7 @@ func (q *Queue) victim(it *Item, own *account, b bound) (*Item, bool) {
 	var most *flow
 	for i := it.Band; i < bandCount; i++ {
 		held := &q.bands[i].held[b]
-		if f := held.top(); f != nil && (most == nil || held.before(f, most)) {
+		if f := held.top(); f != nil && (most == nil || held.key(f).before(held.key(most))) {
 			most = f
 		}
 	}
@@ -87,12 +87,7 @@ func (q *Queue) recount(v *Item, sign int64, newest *Item) {
 	q.arrange(a)
 }
 
-// holdsMore orders by what the account holds for its weight, most first; of equals the one with the newest item.
-func holdsMore(b bound) func(x, y *flow) bool {
-	return func(x, y *flow) bool {
-		if h, other := x.account.holds(b), y.account.holds(b); h != other {
-			return h > other
-		}
-		return y.newest.before(x.newest)
-	}
+// holdsMost puts the account foremost that holds the most for its weight; of equals the one with the newest item.
+func holdsMost(b bound) func(*flow) key {
+	return func(f *flow) key { return key{level: -f.account.holds(b), age: -f.newest.age, seq: -f.newest.seq} }
 }

@@ -3,6 +3,8 @@ package fairqueue_test
 import (
 	"bytes"
 	"fmt"
+	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -235,15 +237,98 @@ func TestItemTwice(t *testing.T) {
 	}
 }
 
-// A queue keeps no account for ever: a million that come once leave next to nothing.
+// An account that has left costs no memory: a few hundred are kept for what they have taught.
 func TestAccountsAreForgotten(t *testing.T) {
+	const kept = 512
+	want := func(q *fairqueue.Queue, most int, when string) {
+		t.Helper()
+		if n := q.Accounts(); n > most {
+			t.Errorf("%s: %d accounts are kept, want %d at most", when, n, most)
+		}
+		if err := q.Check(); err != nil {
+			t.Errorf("%s: %v", when, err)
+		}
+	}
 	q := fairqueue.New(roomy)
 	for i := range 100_000 {
 		run, _ := q.Start(account(fmt.Sprint(i)))
 		q.Finish(run, -1)
 	}
-	if n := q.Accounts(); n > 50 {
-		t.Errorf("%d of 100000 accounts are kept", n)
+	want(q, kept, "one after the other")
+
+	var runs []fairqueue.Running
+	for i := range 10_000 {
+		run, _ := q.Start(account(fmt.Sprint(i)))
+		runs = append(runs, run)
+	}
+	for i, run := range runs {
+		q.Finish(run, -1)
+		if i == len(runs)-2 {
+			want(q, len(runs)+kept, "all but one have left")
+		}
+	}
+	want(q, kept, "all have left")
+
+	steady, _ := q.Start(account("steady"))
+	for i := range 10_000 {
+		push(t, q, account(fmt.Sprint(i)), int64(i))
+	}
+	for range 10_000 {
+		_, run := q.Next(time.Unix(0, 0), nil)
+		q.Finish(run, -1)
+	}
+	for range 10_000/4 + 2 { // until then they are ahead by what they had
+		run, _ := q.Start(account("lively"))
+		q.Finish(run, -1)
+	}
+	want(q, kept, "two go on")
+	q.Finish(steady, -1)
+}
+
+// Whatever comes and goes, and in whatever order, who waits or runs is known, and what is forgotten was of no more use.
+func TestCrowdsComeAndGo(t *testing.T) {
+	r := rand.New(rand.NewPCG(3, 4))
+	q := fairqueue.New(roomy)
+	var waiting []*fairqueue.Item
+	var running []fairqueue.Running
+	for i := range 60_000 {
+		crowd := 1 + 3000*(i/10_000%2) // many, then one
+		claim := fairqueue.Claim{Account: fmt.Sprint(r.IntN(crowd)), Weight: 1, Cost: 1 + 9*r.Float64()}
+		switch n := r.IntN(6); {
+		case n < 2:
+			waiting = append(waiting, push(t, q, claim, int64(i)))
+		case n == 2 && len(waiting) > 0:
+			at := r.IntN(len(waiting))
+			q.Remove(waiting[at]) // it may have been served
+			waiting = slices.Delete(waiting, at, at+1)
+		case n == 3:
+			if it, run := q.Next(time.Unix(0, 0), nil); it != nil {
+				running = append(running, run)
+			}
+		case n == 4:
+			if run, ok := q.Start(claim); ok {
+				running = append(running, run)
+			}
+		case len(running) > 0:
+			at := r.IntN(len(running))
+			q.Finish(running[at], 10*r.Float64())
+			running = slices.Delete(running, at, at+1)
+		}
+		if i%1000 == 0 {
+			if err := q.Check(); err != nil {
+				t.Fatalf("step %d: %v", i, err)
+			}
+		}
+	}
+	for q.Len() > 0 {
+		_, run := q.Next(time.Unix(0, 0), nil)
+		running = append(running, run)
+	}
+	for _, run := range running {
+		q.Finish(run, -1)
+	}
+	if err := q.Check(); err != nil || q.Accounts() > 512 {
+		t.Errorf("%d accounts are kept of those that have left; %v", q.Accounts(), err)
 	}
 }
 

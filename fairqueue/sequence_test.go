@@ -4,12 +4,12 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
-	"os"
 	"slices"
 	"testing"
 	"time"
 
 	"colonnade/fairqueue"
+	"colonnade/internal/testkit"
 )
 
 // script is where a sequence of operations gets its decisions from.
@@ -257,10 +257,7 @@ func TestAgainstModel(t *testing.T) {
 	if testing.Short() {
 		sequences = 200
 	}
-	if os.Getenv("COLONNADE_SOAK") == "1" {
-		sequences = 100_000
-	}
-	for seed := range sequences {
+	for seed := range testkit.AtScale(sequences, 100_000) {
 		r := rand.New(rand.NewPCG(uint64(seed), 1))
 		p := newPair(t, r.IntN)
 		for range 150 {
@@ -276,12 +273,7 @@ func TestAgainstModel(t *testing.T) {
 func FuzzQueue(f *testing.F) {
 	f.Add([]byte("\x00\x00\x01\x00\x00\x00\x00" + "push push push next finish start rejoin remove"))
 	for seed := range 8 {
-		r := rand.New(rand.NewPCG(uint64(seed), 2))
-		data := make([]byte, 400)
-		for i := range data {
-			data[i] = byte(r.Uint32())
-		}
-		f.Add(data)
+		f.Add(testkit.Noise(uint64(seed), 2, 400))
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
 		pick, more := fromBytes(data)

@@ -48,8 +48,8 @@ type Config struct {
 	MaxShare     float64       // of Slots, what one account may run at once, but always one; 0 and 1 and above: no such cap
 	Slots        int           // what can run at once, for MaxShare only
 
-	// Learn makes costs estimates: what a claim says of the input, and what the account's last outputs have cost. Without
-	// it a request costs what its claim says. When it changes, so does the unit, and all accounts begin anew.
+	// Learn makes costs estimates: what a claim says of the input, and what the account's last outputs have cost.
+	// Without it a request costs what its claim says. When it changes, so does the unit, and all accounts begin anew.
 	Learn bool
 }
 
@@ -76,5 +76,6 @@ type Item struct {
 	estimate   Estimate // charged at the start
 	cost       float64  // its sum
 	prev, next *Item    // neighbours in flow, oldest first
+	age        int64    // when it arrived, in ns since the queue's epoch
 	seq        int64    // orders items that arrived at the same time
 }
