@@ -13,13 +13,15 @@ const forever = time.Duration(1 << 62)
 
 // ask is a request on its arrival.
 type ask struct {
-	claim     fairqueue.Claim
-	asked     time.Duration // when it came
-	deadline  time.Duration
-	until     time.Duration // when it has waited enough
-	late      Reason        // why it is refused then
-	arrival   int           // requests waiting then
-	comesBack bool          // a refusal is told to the client, not to a caller who tries elsewhere
+	claim    fairqueue.Claim
+	asked    time.Duration // when it came
+	deadline time.Duration
+	until    time.Duration // when it has waited enough
+	late     Reason        // why it is refused then
+	arrival  int           // requests waiting then
+	bounded  bool          // by MaxExpected
+	chance   float64       // see Request
+	luck     float64       // see Request
 }
 
 // waiter is a request that waits.
@@ -68,7 +70,8 @@ func (p *Pool) admit(ctx context.Context, r *Request) (*lease, *waiter, error) {
 			return l, nil, nil
 		}
 	}
-	a := ask{claim: p.claim(r), asked: now, deadline: deadline, arrival: arrival, comesBack: r.MaxExpected < 0}
+	a := p.ask(r)
+	a.asked, a.deadline, a.arrival = now, deadline, arrival
 	a.limit(r.MaxWait, p.config.MaxWait)
 	if reason := p.objectionLocked(&a, r); reason != "" {
 		return nil, nil, p.refuseLocked(a.asked, &a, reason)
@@ -82,6 +85,15 @@ func (p *Pool) admit(ctx context.Context, r *Request) (*lease, *waiter, error) {
 		return nil, nil, p.refuseLocked(a.asked, &a, reason)
 	}
 	return nil, w, nil
+}
+
+// ask is what a request says of itself, without what depends on when it comes.
+func (p *Pool) ask(r *Request) ask {
+	a := ask{claim: p.claim(r), bounded: r.MaxExpected >= 0, chance: 1, luck: min(max(r.Luck, 0), 1)}
+	if r.Chance > 0 {
+		a.chance = min(r.Chance, 1)
+	}
+	return a
 }
 
 func (p *Pool) claim(r *Request) fairqueue.Claim {

@@ -15,6 +15,7 @@ type Census struct {
 	Bytes    int64           // held by the requests waiting
 	Told     int             // told to come back, and not yet due
 	MeanHeld time.Duration   // for how long permits are held; 0 when unknown
+	Worth    float64         // of a slot a second, in cost; 0 when unknown, and ByRequests
 	Oldest   time.Duration   // since the oldest request waiting arrived; 0 when none waits
 	Bands    []BandCensus    // all, the highest first
 	Accounts []AccountCensus // those that hold and wait most, most first
@@ -71,6 +72,7 @@ func (p *Pool) Census(most int) Census {
 		Granting: !p.draining && p.mayGrantLocked(now),
 		Bytes:    p.queue.Bytes(),
 		Told:     p.toldLocked(now),
+		Worth:    p.worthLocked(time.Second),
 		Others:   queue.Others,
 	}
 	if p.holds.completions >= minCompletions {

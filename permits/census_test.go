@@ -89,6 +89,32 @@ func TestCensus(t *testing.T) {
 	})
 }
 
+// What a slot is worth is what requests use per second, once there were enough of them; held up or not.
+func TestCensusOfWorth(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := newPool(t, byTokens(), fleet(1, 1)...)
+		f := func(want, used float64, requests int, held, heldUp time.Duration) {
+			t.Helper()
+			for range requests {
+				permit := take(t, p, permits.Request{Account: "a"})
+				time.Sleep(held)
+				permit.HeldUp(heldUp)
+				permit.ReleaseUsed(permits.Used{Input: 1, Output: used - 1})
+			}
+			if got := p.Census(0).Worth; math.Abs(got-want) > 0.01 {
+				t.Errorf("a slot is worth %.3f a second, want %v", got, want)
+			}
+		}
+		f(0, 20, 15, 2*time.Second, 0)
+		f(10, 20, 1, 2*time.Second, 0)
+		f(10, 20, 100, 20*time.Second, 18*time.Second)    // as before, but for its client
+		f(10, 20, 100, 20*time.Second, 20*time.Second)    // the engine made it all while it was held up
+		f(5, 20, 500, 20*time.Second, 16*time.Second)     // slower than before, whatever its client does
+		f(20, 20, 500, time.Second, 500*time.Millisecond) // and quicker
+		f(1, 20, 500, 20*time.Second, 0)                  // nobody has held it up
+	})
+}
+
 // With so many accounts that a census pauses, it says the same, and others get their permits meanwhile.
 func TestCensusOfManyAccounts(t *testing.T) {
 	const many = 1000

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"math"
 	"slices"
 	"time"
 )
@@ -76,7 +77,7 @@ type failFunc = func(format string, args ...any)
 
 // checkLeasesLocked: what is held on each endpoint is what was granted and not released.
 func (p *Pool) checkLeasesLocked(fail failFunc) {
-	held, total := map[*endpoint]int{}, 0
+	held, total, grants := map[*endpoint]int{}, 0, 0.0
 	for i, l := range p.leases {
 		if l.at != i || (l.serial != 0) != (i < p.heldLocked()) {
 			fail("lease %d of permit %d believes to be at %d, and %d are held", i, l.serial, l.at, p.heldLocked())
@@ -84,11 +85,15 @@ func (p *Pool) checkLeasesLocked(fail failFunc) {
 		if l.serial != 0 {
 			held[l.endpoint]++
 			total++
+			grants += float64(l.granted)
 		}
 	}
 	if total != p.heldLocked() || total != p.queue.Running() {
 		fail("%d granted, %d released, %d run; but of %d leases %d are held",
 			p.serial, p.undone, p.queue.Running(), len(p.leases), total)
+	}
+	if math.Abs(grants-p.grants) > 1e-6*max(1, grants) {
+		fail("the %d permits were granted at %v together, counted %v", total, p.grants, grants)
 	}
 	for id, e := range p.endpoints {
 		if held[e] != e.held {

@@ -7,33 +7,45 @@ import (
 	"colonnade/fairqueue"
 )
 
-// comebacks counts those of one band who were told to come back, by their account and by the second in which they are due. An account
-// of which nobody is due any more costs nothing.
+// comebacks counts those of one band who were told to come back, by their account and by the second in which they are
+// due. An account of which nobody is due any more costs nothing.
 type comebacks struct {
 	accounts map[string]comeback
-	total    int
+	total    parts
 	weight   float64 // of the accounts
-	seconds  [mostRetryAfter/time.Second + 1]map[string]int
+	seconds  [mostRetryAfter/time.Second + 1]map[string]parts
 	second   int // the first that is counted; those before are past
 }
 
 type comeback struct {
-	due    int
+	due    parts
 	weight float64
 }
 
-// add notes one who is due at an instant at most mostRetryAfter after that of the last due.
-func (c *comebacks) add(at time.Duration, claim fairqueue.Claim) {
-	second := &c.seconds[int(at/time.Second)%len(c.seconds)]
+// parts counts clients who may come back elsewhere as well. Unlike floats, sums of them come back to nothing.
+type parts int
+
+const onePart = 1 << 10 // of one client
+
+func (p parts) clients() float64 { return float64(p) / onePart }
+
+// up is how many clients that are at least, for people.
+func (p parts) up() int { return int((p + onePart - 1) / onePart) }
+
+// add notes one who is due at an instant after now, by mostRetryAfter at most, and comes here with this chance.
+func (c *comebacks) add(now, at time.Duration, claim fairqueue.Claim, chance float64) {
+	c.due(now) // or it would stand beside those of long ago
+	second := &c.seconds[max(int(at/time.Second), c.second)%len(c.seconds)]
 	if *second == nil {
-		*second = map[string]int{}
+		*second = map[string]parts{}
 	}
-	(*second)[claim.Account]++
-	c.change(claim.Account, 1, claim.Weight)
+	n := parts(max(1, math.Round(chance*onePart)))
+	(*second)[claim.Account] += n
+	c.change(claim.Account, n, claim.Weight)
 }
 
 // due is how many are due yet. It drops those who were before now.
-func (c *comebacks) due(now time.Duration) int {
+func (c *comebacks) due(now time.Duration) parts {
 	current := int(now / time.Second)
 	for past := min(current-c.second, len(c.seconds)); past > 0; past-- {
 		second := &c.seconds[(c.second+past-1)%len(c.seconds)]
@@ -46,7 +58,7 @@ func (c *comebacks) due(now time.Duration) int {
 	return c.total
 }
 
-func (c *comebacks) change(account string, by int, weight float64) {
+func (c *comebacks) change(account string, by parts, weight float64) {
 	if c.accounts == nil {
 		c.accounts = map[string]comeback{}
 	}
@@ -69,7 +81,7 @@ func (c *comebacks) change(account string, by int, weight float64) {
 
 // check compares the sums with what they are of.
 func (c *comebacks) check(fail failFunc) {
-	total, weight, bySecond := 0, 0.0, 0
+	total, weight, bySecond := parts(0), 0.0, parts(0)
 	for account, a := range c.accounts {
 		if a.due <= 0 {
 			fail("%d of account %q are to come back, and it is still kept", a.due, account)
@@ -83,6 +95,7 @@ func (c *comebacks) check(fail failFunc) {
 		}
 	}
 	if total != c.total || bySecond != c.total || math.Abs(weight-c.weight) > 1e-6*max(1, weight) {
-		fail("%d of weight %v are to come back; counted %d of %v, and %d by seconds", c.total, c.weight, total, weight, bySecond)
+		fail("%d of weight %v are to come back; counted %d of %v, and %d by seconds",
+			c.total, c.weight, total, weight, bySecond)
 	}
 }

@@ -26,6 +26,11 @@ func (t Permit) Charge(output float64) {
 	t.lease.told.Store(math.Float64bits(t.lease.input + output))
 }
 
+// HeldUp says for how long the request's client has held it up: it took nothing of what was there for it. Its account pays for
+// that time as for any other, but it says nothing of what slots are worth. Only the permit's holder may call it, and not
+// after Release.
+func (t Permit) HeldUp(long time.Duration) { t.lease.heldUp = long }
+
 // settleLocked charges an account what a permit that ends has used. That is also the time that it held the slot: who
 // reads slowly keeps others out, however little it reads.
 func (p *Pool) settleLocked(now time.Duration, l *lease, e ended) {
@@ -45,7 +50,7 @@ func (p *Pool) settleLocked(now time.Duration, l *lease, e ended) {
 			e.used = NotTold() // what was told has no price: the estimate is better than nothing
 		}
 		used = l.used(e.used)
-		p.holds.worth.add(used, held)
+		p.holds.worth.add(used, held, l.heldUp)
 		p.queue.Learn(l.running, e.used)
 	}
 	p.queue.Finish(l.running, max(used, p.worthLocked(held)))
@@ -73,9 +78,15 @@ type worth struct {
 	perSecond float64
 }
 
-func (w *worth) add(cost float64, held time.Duration) {
+// add takes in what a request cost that held a slot for so long, and was held up by its client for a part of that. Nobody
+// knows how much of that part the engine has worked, so the rate lies between two others, and where the mean lies there too,
+// nothing is learned. Without that, slow readers would make slots cheap by what they make of them.
+func (w *worth) add(cost float64, held, heldUp time.Duration) {
 	w.served++
-	w.perSecond += (cost/max(held, time.Millisecond).Seconds() - w.perSecond) / float64(min(w.served, meanOver))
+	least := cost / max(held, time.Millisecond).Seconds()
+	most := cost / max(held-heldUp, time.Millisecond).Seconds()
+	rate := min(max(w.perSecond, least), most)
+	w.perSecond += (rate - w.perSecond) / float64(min(w.served, meanOver))
 }
 
 // worthLocked is what a slot held for so long is worth; nothing while that is not known.

@@ -34,9 +34,10 @@
 // ByRequests, each counts as one. ByTokens, package fairqueue is told what each has used: what its holder says (Charge,
 // ReleaseUsed), or what slots are worth in the time that it held one, whichever is more. So who reads slowly pays for
 // the slot that it keeps from others, however few tokens it takes, and so does whoever is slower than others for
-// another reason; a slot is worth what requests use per second, in the mean of the last 64. Of requests that run, four
-// are looked at each time that slots are handed out: all of them a few times in the time that one takes, none of it
-// under a timer, and at a cost that does not grow with how many there are.
+// another reason; a slot is worth what requests use per second, in the mean of the last 64. That a client has held one up
+// (HeldUp) does not lower it, or slow readers would make slots cheaper for themselves, by up to a fifth. Of requests that
+// run, four are looked at each time that slots are handed out: all of them a few times in the time that one takes, none
+// of it under a timer, and at a cost that does not grow with how many there are.
 //
 // # Expected wait and Retry-After
 //
@@ -51,8 +52,19 @@
 // served next, by what is likely and not by the most that may go ahead of it, and that over the same rate. Its own
 // goroutine looks, once a second; the others have no part in it.
 //
-// Retry-After is (requests ahead + told to come back before it, and not yet due) / rate, so that those who are turned away
-// one after the other come back one after the other; from 1 s to 32 s, and up to a quarter later than computed, never
-// sooner, so that those who get the same answer do not come back together. Who was told to come back is counted by
-// account, and limited by its share like those who wait: an account that does not obey puts off nobody but itself.
+// Retry-After is (requests ahead + told to come back before it, and not yet due) / rate, so that those who are turned
+// away one after the other come back one after the other; from 1 s to 32 s, and up to a quarter later than computed,
+// never sooner, so that those who get the same answer do not come back together. Who was told to come back is counted
+// by account, and limited by its share like those who wait: an account that does not obey puts off nobody but itself.
+// One who was refused by several pools comes back once: each counts it by the chance that it comes there
+// (Request.Chance), and it is as lucky with the jitter in all of them (Request.Luck).
+//
+// Nobody is refused for a rate that is not known well, but all who are refused must be told something. So for
+// Retry-After, and for that alone, the mean is guessed until each slot has come free four times, and at least 16 have:
+// at first from what the queue's bounds say of it, the hold with which a full queue is served just within MaxWait, and
+// as slots come free, from all time held over completions. A guess can be wrong by far, and whoever comes too soon is
+// refused again. So the jitter is wider then, up to three and a quarter times what was computed, less and less
+// as the guess gets better. With that, of a burst to a pool that nobody has asked before, whose backlog is under 32 s,
+// at least four of five are admitted when they come back if holds are half to twice what the bounds say
+// (TestWhoObeysIsAdmittedFromTheFirst).
 package permits

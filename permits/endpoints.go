@@ -45,8 +45,8 @@ func (e Endpoint) sane() Endpoint {
 	return e
 }
 
-// SetEndpoints replaces the endpoints of the pool; of two with the same ID the first counts. An endpoint that was not in
-// the pool before is usable until SetUsable says otherwise. Permits on endpoints that are gone stay valid, and stay
+// SetEndpoints replaces the endpoints of the pool; of two with the same ID the first counts. An endpoint that was not
+// in the pool before is usable until SetUsable says otherwise. Permits on endpoints that are gone stay valid, and stay
 // counted, also if the endpoint comes back.
 func (p *Pool) SetEndpoints(es []Endpoint) {
 	now := p.instant()
@@ -72,7 +72,8 @@ func (p *Pool) SetEndpoints(es []Endpoint) {
 	p.adjustLocked(now, slices.ContainsFunc(served, func(e *endpoint) bool { return !e.serves() }))
 }
 
-// setEndpointLocked puts one endpoint into the new order. Those of the old order count as removed until they are put in.
+// setEndpointLocked puts one endpoint into the new order. Those of the old order count as removed until they are put
+// in.
 func (p *Pool) setEndpointLocked(want Endpoint) {
 	e := p.endpoints[want.ID]
 	if e == nil {

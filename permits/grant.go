@@ -32,6 +32,7 @@ type lease struct {
 	held     int           // on the endpoint at the grant, with this one and what others have taken
 	input    float64       // what its input was estimated to cost
 	told     atomic.Uint64 // what its holder said last to Charge: the bits of a float64
+	heldUp   time.Duration // as its holder said; nobody else looks at it before the release
 }
 
 func (l *lease) permit() Permit {
@@ -90,6 +91,10 @@ func (l *lease) release(serial uint64, end ended) {
 	l.serial, l.endpoint, l.running = 0, nil, fairqueue.Running{}
 	p.restLocked(l)
 	p.undone++
+	p.grants -= float64(l.granted)
+	if p.heldLocked() == 0 {
+		p.grants = 0
+	}
 	p.forgetLocked(e)
 	p.dispatchLocked(now)
 }
@@ -101,9 +106,10 @@ func (p *Pool) grantLocked(now time.Duration, e *endpoint, running fairqueue.Run
 	p.free--
 	l := p.leaseLocked()
 	p.serial++
+	p.grants += float64(now)
 	l.serial, l.endpoint, l.id, l.running, l.granted = p.serial, e, e.ID, running, now
 	l.queued, l.arrival, l.held = 0, 0, e.Taken+e.held
-	l.input = running.Estimate().Input
+	l.input, l.heldUp = running.Estimate().Input, 0
 	if l.told.Load() != 0 {
 		l.told.Store(0)
 	}

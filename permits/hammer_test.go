@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"colonnade/internal/testkit"
 	"colonnade/permits"
 )
 
@@ -47,7 +48,7 @@ func quiet(t *testing.T, p *permits.Pool) {
 // comes first, in the end the slot is free.
 func TestGrantRacesCancel(t *testing.T) {
 	p := newPool(t, config(), fleet(1, 1)...)
-	granted, rounds := 0, soak(5000, 1_000_000)
+	granted, rounds := 0, testkit.AtScale(5000, 1_000_000)
 	for i := range rounds {
 		held := take(t, p, permits.Request{})
 		ctx, cancel := context.WithCancel(context.Background())
@@ -102,7 +103,7 @@ func TestHammer(t *testing.T) {
 	for i := range 16 {
 		clients.Go(func() {
 			r := rand.New(rand.NewPCG(uint64(i), 6))
-			for range soak(1000, 100_000) {
+			for range testkit.AtScale(1000, 100_000) {
 				visit(t, p, e, r)
 			}
 		})

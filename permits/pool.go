@@ -31,6 +31,7 @@ type Pool struct {
 	serial  uint64   // of the last permit; also how many were granted
 	undone  uint64   // permits released
 	refused map[Reason]uint64
+	grants  float64 // the sum of the instants at which the permits held were granted, in nanoseconds
 
 	now       time.Duration // of the dispatch under way, for acceptLocked
 	fullFor   time.Duration // the time with slots but none free, before fullSince

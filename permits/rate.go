@@ -30,10 +30,18 @@ func (h *holds) completed(now, held time.Duration) {
 // rate is how many of so many slots come free per second when all are taken; 0 while that is not known. fullSince is
 // when they were last all taken, negative if they are not.
 func (h *holds) rate(now, fullSince time.Duration, slots int) float64 {
-	if h.completions < minCompletions || slots == 0 {
+	if h.completions < minCompletions {
 		return 0
 	}
-	rate := float64(slots) * float64(time.Second) / max(h.mean, 1)
+	return h.rateIf(h.mean, now, fullSince, slots)
+}
+
+// rateIf is what rate would be if permits were held for so long on the mean.
+func (h *holds) rateIf(mean float64, now, fullSince time.Duration, slots int) float64 {
+	if slots == 0 {
+		return 0
+	}
+	rate := float64(slots) * float64(time.Second) / max(mean, 1)
 	if quiet := now - max(h.last, fullSince); fullSince >= 0 && quiet > 0 {
 		rate = min(rate, float64(max(overdue, slots))/quiet.Seconds())
 	}

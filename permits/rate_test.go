@@ -187,8 +187,8 @@ func TestRetryAfter(t *testing.T) {
 		p := newPool(t, c, fleet(1, 1)...)
 		defer take(t, p, permits.Request{}).Release()
 		unknown := refuse(t, p, patient("a"), permits.Busy)
-		if unknown.RetryAfter > 1250*time.Millisecond || unknown.Expected != 0 {
-			t.Errorf("without a rate: %+v, want about 1s", unknown)
+		if unknown.RetryAfter > 3250*time.Millisecond || unknown.Expected != 0 {
+			t.Errorf("without a rate: %+v, want 1s to 3.25s", unknown)
 		}
 	})
 	synctest.Test(t, func(t *testing.T) {
@@ -391,7 +391,8 @@ func TestWhoObeysIsAdmitted(t *testing.T) {
 	})
 }
 
-// Those of lower bands who were told to come back are served after one of a higher band that comes now.
+// Those of lower bands who were told to come back are served after one of a higher band that comes now, and those of
+// higher bands before one of a lower.
 func TestRetryAfterIsByBand(t *testing.T) {
 	c := config()
 	c.MaxWait = 0
@@ -413,6 +414,22 @@ func TestRetryAfterIsByBand(t *testing.T) {
 		batch.Band = permits.Batch
 		if after := refuse(t, p, batch, permits.Busy).RetryAfter; after < 20*time.Second {
 			t.Errorf("a batch request is told to come back in %v", after)
+		}
+	})
+	synctest.Test(t, func(t *testing.T) {
+		p := newPool(t, c, fleet(1, 1)...)
+		warm(t, p, time.Second, 16)
+		defer take(t, p, permits.Request{}).Release()
+		for range 10 {
+			interactive := patient("day")
+			interactive.Band = permits.Interactive
+			refuse(t, p, interactive, permits.Busy)
+			refuse(t, p, patient("morning"), permits.Busy)
+		}
+		batch := patient("night")
+		batch.Band = permits.Batch
+		if after := refuse(t, p, batch, permits.Busy).RetryAfter; after < 20*time.Second {
+			t.Errorf("behind twenty of higher bands a batch request is told to come back in %v", after)
 		}
 	})
 }

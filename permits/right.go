@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// Right is the right to grant at all. Several pools may share one. It ends by itself: a process that was stopped does not
-// know that it was, but its clock does, so the right is compared with the clock at every grant.
+// Right is the right to grant at all. Several pools may share one. It ends by itself: a process that was stopped does
+// not know that it was, but its clock does, so the right is compared with the clock at every grant.
 type Right struct {
 	began time.Time    // what instants are counted from, by the monotonic clock
 	until atomic.Int64 // when it ends, in nanoseconds after began

@@ -7,6 +7,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"colonnade/internal/testkit"
 	"colonnade/permits"
 )
 
@@ -148,7 +149,7 @@ func TestRightComesAndGoes(t *testing.T) {
 			}
 		})
 	}
-	for range soak(200, 20_000) {
+	for range testkit.AtScale(200, 20_000) {
 		right.Set(time.Time{})
 		before := p.Snapshot()
 		time.Sleep(100 * time.Microsecond)

@@ -5,12 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"os"
 	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"colonnade/internal/testkit"
 	"colonnade/permits"
 )
 
@@ -274,18 +274,10 @@ func (p *pair) finish() {
 	p.compare()
 }
 
-// soak is how often to do what is done so often in a short run: COLONNADE_SOAK=1 does it in full.
-func soak(short, full int) int {
-	if os.Getenv("COLONNADE_SOAK") == "1" {
-		return full
-	}
-	return short
-}
-
 // TestAgainstModel runs random sequences of everything that can happen to a pool, on the pool and on the model: who is
 // granted which endpoint and who is refused why, what is held and what is free, and every invariant, after each step.
 func TestAgainstModel(t *testing.T) {
-	for seed := range soak(300, 100_000) {
+	for seed := range testkit.AtScale(300, 100_000) {
 		r := rand.New(rand.NewPCG(uint64(seed), 4))
 		synctest.Test(t, func(t *testing.T) {
 			p := newPair(t, r.IntN)
@@ -299,12 +291,7 @@ func TestAgainstModel(t *testing.T) {
 
 func FuzzPool(f *testing.F) {
 	for seed := range 4 {
-		r := rand.New(rand.NewPCG(uint64(seed), 5))
-		data := make([]byte, 300)
-		for i := range data {
-			data[i] = byte(r.Uint32())
-		}
-		f.Add(data)
+		f.Add(testkit.Noise(uint64(seed), 5, 300))
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
 		at := 0

@@ -83,9 +83,11 @@ type Request struct {
 
 	MaxWait time.Duration // 0: do not wait (reason busy). The pool's own MaxWait bounds it too
 	// MaxExpected makes it wait only if the expected wait is known and at most this, else it is refused, reason busy;
-	// negative: it waits whatever it is. A caller who sets a bound tries elsewhere when refused, so the client does not
-	// come back here, and Retry-After does not reckon with it.
+	// negative: it waits whatever it is. A caller who sets a bound tries elsewhere when refused, so Retry-After does not
+	// reckon with the client's coming back; but it does if there was no room, since then nobody asks here again.
 	MaxExpected time.Duration
+	Chance      float64   // that a client who is told to come back comes to this pool: it is refused by others too; 0: 1
+	Luck        float64   // of the jitter of Retry-After, what falls to it: 0 to 1, but 0: drawn at random
 	Deadline    time.Time // the permit must be granted before it; zero: none
 	Arrived     time.Time // when the request first arrived; zero: now
 

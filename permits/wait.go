@@ -30,7 +30,8 @@ func (p *Pool) wait(w *waiter, tell func(Progress)) (*lease, error) {
 		}
 	}
 	if w.ctx.Err() != nil {
-		// The client is gone. If a slot was handed over at the same moment, nobody is there to use it: it goes to the next.
+		// The client is gone. If a slot was handed over at the same moment, nobody is there to use it: it goes to the
+		// next.
 		if w.lease != nil {
 			w.lease.release(w.lease.serial, ended{})
 		}

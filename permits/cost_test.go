@@ -1,0 +1,105 @@
+package permits_test
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"testing/synctest"
+
+	"colonnade/permits"
+)
+
+// line is requests that wait for a slot, in a bubble of synthetic time in which none passes: a slot is worth nothing,
+// and what counts is what is told.
+type line struct {
+	t      *testing.T
+	pool   *permits.Pool
+	served []string         // accounts, in order
+	held   []permits.Permit // theirs
+}
+
+// join has so many requests wait behind those that do.
+func (l *line) join(account string, cost float64, requests int) {
+	r := patient(account)
+	r.Cost = cost
+	for range requests {
+		go func() {
+			permit, err := l.pool.Acquire(context.Background(), r)
+			if err != nil {
+				l.t.Errorf("Acquire(%+v): %v", r, err)
+				return
+			}
+			l.served, l.held = append(l.served, account), append(l.held, permit)
+		}()
+		synctest.Wait() // only one goes on at a time
+	}
+}
+
+// serve gives back what is held, and so on until nobody waits: each as its account does.
+func (l *line) serve(release func(account string, t permits.Permit)) {
+	synctest.Wait()
+	for n := 0; n < len(l.held); n++ {
+		release(l.served[n], l.held[n])
+		synctest.Wait()
+	}
+}
+
+func (l *line) expect(want string) {
+	l.t.Helper()
+	if got := strings.Join(l.served, " "); got != want {
+		l.t.Errorf("served in the order %s, want %s", got, want)
+	}
+}
+
+// What the requests of an account have cost tells how many slots it gets before any of the next has ended.
+func TestEstimatesAreLearned(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := line{t: t, pool: newPool(t, byTokens(), fleet(1, 8)...)}
+		take(t, l.pool, patient("long")).ReleaseUsed(permits.Used{Input: 1, Output: 99})
+		take(t, l.pool, patient("short")).ReleaseUsed(permits.Used{Input: 1, Output: 1})
+		held, _ := takeAll(t, l.pool, permits.Request{Account: "holds", Band: permits.Standard})
+		l.join("long", 1, 4)
+		l.join("short", 1, 8)
+		for _, permit := range held {
+			permit.Release()
+			synctest.Wait()
+		}
+		l.expect("long short short short short short short short")
+		l.serve(func(_ string, p permits.Permit) { p.Release() })
+	})
+}
+
+// What the holder of a permit says counts at once, and not only when its request ends.
+func TestChargedAsTheHolderSays(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := line{t: t, pool: newPool(t, byTokens(), fleet(1, 2)...)}
+		long := take(t, l.pool, patient("long"))
+		other := take(t, l.pool, patient("other"))
+		l.join("long", 1, 2)
+		l.join("short", 1, 4)
+		long.Charge(100)
+		other.Release()
+		l.serve(func(_ string, p permits.Permit) { p.Release() })
+		l.expect("short short short short long long")
+		long.Release()
+	})
+}
+
+// A request that got nothing of an answer is not charged what it was taken for.
+func TestUnservedCostsNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := line{t: t, pool: newPool(t, byTokens(), fleet(1, 1)...)}
+		held := take(t, l.pool, patient("holds"))
+		l.join("unlucky", 100, 2)
+		l.join("served", 10, 3)
+		held.Release()
+		l.serve(func(account string, p permits.Permit) {
+			if account == "unlucky" {
+				p.ReleaseUnserved()
+			} else {
+				p.Release()
+			}
+		})
+		l.expect("unlucky served unlucky served served") // one each, then whoever has had less
+	})
+}
