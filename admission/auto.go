@@ -2,21 +2,24 @@ package admission
 
 import "time"
 
-// FirstByte is what a streamed answer has shown of how busy its engine is.
+// FirstByte is how an answer has begun.
 type FirstByte struct {
+	Of    Work
 	After time.Duration // since the request was sent
-	Input int           // bytes of the request
 	Cut   bool          // it had not come by then, and nobody waited any longer
+	Token bool          // it is the first token, which shows how busy the engine is
 }
 
-// FirstByte says how long the answer to a request took to begin. Only an endpoint that finds its own limit wants to know.
-// Failures are none of it: they are for [Pool.Failed].
+// FirstByte says how long the answer to a request took to begin. Failures are none of it: they are for [Pool.Failed].
 func (p *Pool) FirstByte(g Grant, f FirstByte) {
-	if g.Endpoint.Auto == nil {
+	if !f.Cut {
+		p.begun(&f)
+	}
+	if g.Endpoint.Auto == nil || !f.Token {
 		return
 	}
 	s := g.sample()
-	s.input, s.took, s.cut = f.Input, f.After, f.Cut
+	s.input, s.took, s.cut = f.Of.Input, f.After, f.Cut
 	p.desk.adapt(g.Endpoint.URL, func(now time.Time, found *gradient) { found.observe(now, s) })
 }
 

@@ -52,7 +52,7 @@ func TestDeskFindsALimit(t *testing.T) {
 					}
 					took := 200*time.Millisecond + time.Duration(max(g.Held()-20, 0))*200*time.Millisecond
 					time.Sleep(took)
-					a.FirstByte(g, FirstByte{After: took, Input: 3000})
+					a.FirstByte(g, FirstByte{Of: Work{Input: 3000}, After: took, Token: true})
 					time.Sleep(5 * time.Second)
 					g.Release()
 				}
@@ -115,10 +115,7 @@ func TestFoundLimitFallsBelowWhatIsHeld(t *testing.T) {
 		a := mustPool(t, d, "a")
 		var running []Grant
 		for range 16 {
-			g, err := take(a)
-			if err != nil {
-				t.Fatal(err)
-			}
+			g := mustTake(t, a)
 			running = append(running, g)
 		}
 		find(d, 6)
@@ -155,10 +152,7 @@ func TestFullEngineLowersItsFoundLimit(t *testing.T) {
 		a := mustPool(t, d, "a")
 		var last Grant
 		for range 11 {
-			g, err := take(a)
-			if err != nil {
-				t.Fatal(err)
-			}
+			g := mustTake(t, a)
 			defer g.Release()
 			last = g
 		}
@@ -170,16 +164,13 @@ func TestFullEngineLowersItsFoundLimit(t *testing.T) {
 		// Of others the document decides.
 		d.Apply(docs.table(endpoints("p", 5, "two")))
 		p := mustPool(t, d, "p")
-		g, err := take(p)
-		if err != nil {
-			t.Fatal(err)
-		}
+		g := mustTake(t, p)
 		p.Full(g)
 		if l := p.Load(); l.Free != 0 {
 			t.Errorf("%+v of a pool whose engine is full", l)
 		}
 		time.Sleep(2 * fullFor)
-		p.FirstByte(g, FirstByte{After: time.Hour})
+		p.FirstByte(g, FirstByte{After: time.Hour, Token: true})
 		if l := p.Load(); l.Limit != 5 || l.Free != 4 {
 			t.Errorf("%+v, want 4 free of 5", l)
 		}
@@ -213,11 +204,8 @@ func BenchmarkGrant(b *testing.B) {
 			a := mustPool(b, d, "a")
 			b.ReportAllocs()
 			for b.Loop() {
-				g, err := take(a)
-				if err != nil {
-					b.Fatal(err)
-				}
-				a.FirstByte(g, FirstByte{After: 100 * time.Millisecond, Input: 3000})
+				g := mustTake(b, a)
+				a.FirstByte(g, FirstByte{Of: Work{Input: 3000}, After: 100 * time.Millisecond, Token: true})
 				g.Release()
 			}
 		})

@@ -11,11 +11,22 @@ type Census struct {
 	State
 	Granting       bool           `json:"granting"`          // false: the right to grant has run out, or the server drains
 	MeanHeldMillis *float64       `json:"mean_held_ms"`      // for how long permits are held; null while not known
+	SlotWorth      *float64       `json:"slot_worth"`        // a second, in cost; null while not known, or where all requests cost the same
 	ToldToComeBack int            `json:"told_to_come_back"` // refused, with a Retry-After that is not yet due
+	Soonest        []SoonestState `json:"soonest"`           // which deadlines are too near: sorted by model, path, and streamed last
 	Queue          QueueState     `json:"queue"`
 	Bands          []BandState    `json:"bands"`          // all, the highest first
 	Accounts       []AccountState `json:"accounts"`       // those that hold and wait most, most first
 	OtherAccounts  int            `json:"other_accounts"` // that hold or wait, beside these
+}
+
+// SoonestState is how soon answers of one kind have lately begun, at least. A permit that would come later than that before a
+// request's deadline is of no use to it; to one that asks less of an engine than these did, it is in proportion.
+type SoonestState struct {
+	Model    string  `json:"model"`
+	Path     string  `json:"path"`
+	Streamed bool    `json:"streamed"`
+	Millis   float64 `json:"ms"`
 }
 
 // QueueState is how a pool queues: the bounds in force, and how much of them is used. What is queued stands in State.
@@ -68,11 +79,14 @@ func (p *Pool) Census(accounts int) Census {
 	census := p.permits.Census(accounts)
 	c := Census{
 		State: p.state(census.Snapshot), Granting: census.Granting, ToldToComeBack: census.Told,
-		Queue: p.queueState(&census), Bands: []BandState{}, Accounts: []AccountState{}, OtherAccounts: census.Others,
+		Soonest: p.begins.states(time.Now()), Queue: p.queueState(&census), Bands: []BandState{}, Accounts: []AccountState{}, OtherAccounts: census.Others,
 	}
 	if census.MeanHeld > 0 {
 		ms := float64(census.MeanHeld) / float64(time.Millisecond)
 		c.MeanHeldMillis = &ms
+	}
+	if census.Worth > 0 {
+		c.SlotWorth = &census.Worth
 	}
 	for _, b := range census.Bands {
 		c.Bands = append(c.Bands, BandState{

@@ -29,6 +29,9 @@ func TestCensus(t *testing.T) {
 		go a.Acquire(ctx, Request{Account: "acme", Bytes: 10, MaxWait: time.Hour, MaxExpected: -1})
 		synctest.Wait()
 		time.Sleep(1500 * time.Millisecond)
+		teach(a, enough, chat, 50*time.Millisecond)
+		teach(a, enough, Work{Model: "m", Path: chat.Path, Input: 400}, time.Second)
+		teach(a, enough-1, Work{Model: "n", Path: chat.Path, Input: 400}, time.Second)
 		census := a.Census(3)
 		if since := census.Endpoints[1].StateSeconds; since == nil || *since < 30 || *since > 62 {
 			t.Errorf("down for %v", since)
@@ -55,7 +58,9 @@ const wantCensus = `{ "pool": "a", "limit": 2, "held": 1, "free": 1, "queued": 1
 	`"state_seconds": null }, ` +
 	`{ "id": "two", "url": "http://two:8000", "state": "down", "concurrency": 1, "held": 0, "taken": 0, "full": false, ` +
 	`"state_seconds": null, "why": "connection refused" } ], ` +
-	`"granting": true, "mean_held_ms": null, "told_to_come_back": 0, ` +
+	`"granting": true, "mean_held_ms": null, "slot_worth": null, "told_to_come_back": 0, ` +
+	`"soonest": [ { "model": "m", "path": "/v1/chat/completions", "streamed": false, "ms": 1000 }, ` +
+	`{ "model": "m", "path": "/v1/chat/completions", "streamed": true, "ms": 50 } ], ` +
 	`"queue": { "discipline": "fair", "cost": "tokens", "limit": 8, "per_account": 3, "bytes": 10, "bytes_limit": 1024, ` +
 	`"max_wait_ms": 5000, "oldest_wait_ms": 1500 }, "bands": [ ` +
 	`{ "band": "interactive", "held": 1, "queued": 1, "accounts": 1, "oldest_wait_ms": 1500, "virtual_time": 0 }, ` +

@@ -180,7 +180,8 @@ func poolConfig(doc *fleet.Pool) permits.Config {
 	return c
 }
 
-// CloseQueues tells all who wait that this node drains, and lets nobody wait any more. Who finds a free slot still gets it.
+// CloseQueues tells all who wait that this node drains, and lets nobody wait any more. Who finds a free slot still gets
+// it.
 func (d *Desk) CloseQueues() {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -104,6 +104,15 @@ func take(p *Pool) (Grant, error) {
 	return p.Acquire(context.Background(), Request{Account: "acme", MaxExpected: -1})
 }
 
+func mustTake(t testing.TB, p *Pool) Grant {
+	t.Helper()
+	g, err := take(p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return g
+}
+
 func TestPoolsFollowTheTable(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		docs := newDocuments(t)
@@ -134,10 +143,7 @@ func TestEndpointMovesBetweenPools(t *testing.T) {
 		a := mustPool(t, d, "a")
 		var running []Grant
 		for range 2 {
-			g, err := take(a)
-			if err != nil {
-				t.Fatal(err)
-			}
+			g := mustTake(t, a)
 			running = append(running, g)
 		}
 		d.Apply(docs.table(endpoints("b", 3, "one")))
@@ -167,10 +173,7 @@ func TestRenamedEndpointKeepsItsSlots(t *testing.T) {
 		d := runDesk(t, &probes{})
 		d.Apply(docs.table(endpoints("a", 2, "one")))
 		a := mustPool(t, d, "a")
-		g, err := take(a)
-		if err != nil {
-			t.Fatal(err)
-		}
+		g := mustTake(t, a)
 		docs.all.Delete("endpoints/ams/one", 2)
 		d.Apply(docs.table("key: endpoints/ams/renamed\nurl: http://one:8000\npool: a\nconcurrency: 2\n"))
 		if l := a.Load(); l.Held != 1 || l.Free != 1 {
@@ -305,10 +308,7 @@ func TestPoolIsForgotten(t *testing.T) {
 		docs := newDocuments(t)
 		d := runDesk(t, &probes{})
 		d.Apply(docs.table(endpoints("a", 1, "one")))
-		g, err := take(mustPool(t, d, "a"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		g := mustTake(t, mustPool(t, d, "a"))
 		docs.all.Delete("endpoints/ams/one", 2)
 		d.Apply(docs.all.Table())
 		if len(d.Pools()) != 1 {
@@ -330,10 +330,7 @@ func TestSlowWhileBusyIsNotDead(t *testing.T) {
 		d := runDesk(t, p)
 		d.Apply(docs.table(endpoints("a", 2, "one")))
 		a := mustPool(t, d, "a")
-		g, err := take(a)
-		if err != nil {
-			t.Fatal(err)
-		}
+		g := mustTake(t, a)
 		p.set("one", context.DeadlineExceeded)
 		time.Sleep(time.Minute)
 		if l := a.Load(); l.Limit != 2 {

@@ -8,6 +8,9 @@
 // An endpoint's slots are what its document says, or, with concurrency: auto, what is found from how long its answers take
 // to begin ([Pool.FirstByte]): see gradient.
 //
+// Those times bound what can still be served ([Pool.LastMoment]): a request with a deadline must have its permit as long before
+// it as an answer takes at least to begin, so that nothing waits, or is sent to an engine, in vain: see soonest.
+//
 // Held slots belong to an engine's URL. They outlive every change of documents: an endpoint that moves to another pool
 // gets only the slots that its running requests leave, and the limit that was found for its engine.
 //

@@ -13,30 +13,32 @@ import (
 //
 //	limit = limit × clamp(tolerance × long / short, ½, 1) + headroom,  smoothed.
 //
-// Where a batch engine is not overloaded, the time to the first token grows slowly with its batch; once its memory or its
-// prefill is used up, requests queue inside, and it multiplies. So the limit grows while the time stays within the
+// Where a batch engine is not overloaded, the time to the first token grows slowly with its batch; once its memory or
+// its prefill is used up, requests queue inside, and it multiplies. So the limit grows while the time stays within the
 // tolerance, and stops a little beyond the knee. The code is our own, and differs where inference does:
 //
-//   - A prompt's length changes the time more than any load. There is a long average for each size of request, by powers
-//     of two, and what is judged is the mean of logarithms of sample over average, each cut off at a factor of four: the
-//     mix of sizes falls out, and one slow answer moves nothing. Caches that hit or miss do no harm as long as they do so
-//     whatever the load is; what hits less the more requests run looks like an engine that has no room for them.
-//   - Requests can be held at the limit for hours, where an average of all samples would slowly take the engine's queue for
-//     normal, and the limit would climb to its maximum. So a sample granted at up to half of the limit teaches the averages,
-//     and one above is judged by them. When there were none of the first kind for a minute while the limit was reached, it
-//     is lowered to half for a few samples: a look. It goes down and up by one slot a sample, so that waiters go on being
-//     served, and comes at most so often that looks take a thirtieth of the time; sooner only when the limit has moved by a
-//     fifth since the last. By this the averages follow an engine that has become slower or faster for good.
-//   - A sample is judged only if it was granted under the limit in force, so there is one change for each turn of the batch;
-//     one of before may still teach, if it was at up to half of the limit both of then and of now.
+//   - A prompt's length changes the time more than any load. There is a long average for each size of request, by
+//     powers of two, and what is judged is the mean of logarithms of sample over average, each cut off at a factor of
+//     four: the mix of sizes falls out, and one slow answer moves nothing. Caches that hit or miss do no harm as long
+//     as they do so whatever the load is; what hits less the more requests run looks like an engine that has no room
+//     for them.
+//   - Requests can be held at the limit for hours, where an average of all samples would slowly take the engine's queue
+//     for normal, and the limit would climb to its maximum. So a sample granted at up to half of the limit teaches the
+//     averages, and one above is judged by them. When there were none of the first kind for a minute while the limit
+//     was reached, it is lowered to half for a few samples: a look. It goes down and up by one slot a sample, so that
+//     waiters go on being served, and comes at most so often that looks take a thirtieth of the time; sooner only when
+//     the limit has moved by a fifth since the last. By this the averages follow an engine that has become slower or
+//     faster for good.
+//   - A sample is judged only if it was granted under the limit in force, so there is one change for each turn of the
+//     batch; one of before may still teach, if it was at up to half of the limit both of then and of now.
 //   - Who has the engine say that it is full has gone too far: the limit falls below what was held, at once.
 //
-// The limit never rises in a round in which it was not reached. At its minimum all samples teach, since there is no lower load
-// to compare with, and so do the first of a size. Time is passed in. Its owner locks.
+// The limit never rises in a round in which it was not reached. At its minimum all samples teach, since there is no
+// lower load to compare with, and so do the first of a size. Time is passed in. Its owner locks.
 //
 // On a model of an engine with a hard knee it stays within a tenth of the knee but for looks, and costs 2 % of the
-// throughput; where requests only share what there is beyond the knee, it stays at 1.5 to 2 times the knee. What it does not
-// see: answers that are not streamed, and where more than the minimum is too much from the beginning.
+// throughput; where requests only share what there is beyond the knee, it stays at 1.5 to 2 times the knee. What it
+// does not see: answers that are not streamed, and where more than the minimum is too much from the beginning.
 type gradient struct {
 	min, max int
 	limit    float64

@@ -5,6 +5,8 @@ import (
 	"math/rand/v2"
 	"testing"
 	"time"
+
+	"colonnade/internal/testkit"
 )
 
 // near fails unless the limit, over the last half of what was done, was that on average, give or take a share; and unless
@@ -401,11 +403,7 @@ func TestGradientLooksGently(t *testing.T) {
 func FuzzGradient(f *testing.F) {
 	f.Add([]byte{4, 60, 16, 1, 2, 3, 4, 5, 6, 7, 8, 9, 200, 100, 50})
 	for seed := range 3 {
-		r, data := rand.New(rand.NewPCG(uint64(seed), 6)), make([]byte, 2000)
-		for i := range data {
-			data[i] = byte(r.Uint32())
-		}
-		f.Add(data)
+		f.Add(testkit.Noise(uint64(seed), 6, 2000))
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
 		next := func() int {

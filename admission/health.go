@@ -11,8 +11,8 @@ const (
 	probesToTakeDown  = 2 // failed, in a row; one for an engine that has never answered
 	ejectFirst        = time.Second
 	ejectLongest      = 60 * time.Second
-	forgetEjectsAfter = 5 * time.Minute // of success
-	strangerFirst     = time.Second     // from one probe of it to the next, at first: it may begin a moment after us
+	forgetEjectsAfter = 5 * time.Minute        // of success
+	strangerFirst     = 100 * time.Millisecond // from one probe of it to the next, at first: it may begin a moment after us
 )
 
 // health is what is known of one engine. Time is passed in. Its owner locks.
@@ -50,8 +50,8 @@ func (h *health) failed(now time.Time, why string, may func() bool) {
 
 func (h *health) succeeded() { h.failures, h.known = 0, true }
 
-// probed takes the result of one health check. Of an engine that has never answered nothing speaks for a second try: as a rule
-// its URL is wrong, or it has yet to start.
+// probed takes the result of one health check. Of an engine that has never answered nothing speaks for a second try: as
+// a rule its URL is wrong, or it has yet to start.
 func (h *health) probed(now time.Time, err error) {
 	if err != nil {
 		h.probeFailures++

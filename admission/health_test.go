@@ -137,14 +137,15 @@ func TestOneFailedProbeTakesAStrangerDown(t *testing.T) {
 // It is probed again soon, and less and less so while it does not come.
 func TestStrangersAreProbedSooner(t *testing.T) {
 	var h health
-	for i, want := range []time.Duration{1, 1, 2, 4, 5, 5} {
-		if got := h.every(5 * time.Second); got != want*time.Second {
-			t.Errorf("after %d failed probes the next comes in %s, want %ds", i, got, want)
+	for i, want := range []time.Duration{100, 100, 200, 400, 800, 1600, 3200, 5000, 5000} {
+		want *= time.Millisecond
+		if got := h.every(5 * time.Second); got != want {
+			t.Errorf("after %d failed probes the next comes in %s, want %s", i, got, want)
 		}
 		h.probed(begin, errProbe)
 	}
-	if got := h.every(500 * time.Millisecond); got != 500*time.Millisecond {
-		t.Errorf("the next probe comes in %s, want the half second of the document", got)
+	if got := h.every(50 * time.Millisecond); got != 50*time.Millisecond {
+		t.Errorf("the next probe comes in %s, want the 50 ms of the document", got)
 	}
 	h = health{}
 	h.succeeded()

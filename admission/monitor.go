@@ -164,8 +164,8 @@ func (d *Desk) busy(e *engine) bool {
 	return false
 }
 
-// untilNextProbe is the interval, jittered so that many endpoints are not probed at once; sooner if an ejection ends, and
-// now if the engine is due.
+// untilNextProbe is the interval, jittered so that many endpoints are not probed at once; sooner if an ejection ends,
+// and now if the engine is due.
 func (d *Desk) untilNextProbe(e *engine) time.Duration {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -187,8 +187,8 @@ func isTimeout(err error) bool {
 		errors.As(err, &timeout) && timeout.Timeout()
 }
 
-// Departed returns the keys of endpoints whose registration has run out and whose health check fails too: nothing speaks for
-// them any more.
+// Departed returns the keys of endpoints whose registration has run out and whose health check fails too: nothing
+// speaks for them any more.
 func (d *Desk) Departed() []string {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -23,6 +23,7 @@ type Pool struct {
 
 	document  atomic.Pointer[fleet.Pool]
 	endpoints atomic.Pointer[map[string]*fleet.Endpoint] // by URL
+	begins    beginnings
 }
 
 // Grant is a permit and the endpoint that it is for. It must be released once.
@@ -87,6 +88,24 @@ func (p *Pool) Failed(e *fleet.Endpoint, why string) {
 	p.desk.report(e.URL, func(h *health) {
 		h.failed(now, why, func() bool { return p.desk.mayEjectLocked(p) })
 	})
+}
+
+// LastMoment is when a request that wants its first byte by then must have its permit: after it, nobody could serve it
+// in time.
+func (p *Pool) LastMoment(firstBy time.Time, w Work) time.Time {
+	return p.begins.lastMoment(time.Now(), firstBy, &w)
+}
+
+// begun takes note of how soon an answer has begun.
+func (p *Pool) begun(f *FirstByte) {
+	now := time.Now()
+	if p.begins.add(now, &f.Of, f.After) {
+		return
+	}
+	p.desk.mu.Lock()
+	p.begins.knowLocked(now, f.Of.kind())
+	p.desk.mu.Unlock()
+	p.begins.add(now, &f.Of, f.After)
 }
 
 // Refuse makes the refusal of a request that an endpoint would not take though it had a permit.

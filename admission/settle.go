@@ -25,9 +25,9 @@ func (d *Desk) resettle() {
 
 // settleLocked gives every pool its endpoints, each with the slots that no other pool still holds on it.
 //
-// What a pool holds on an endpoint can grow until the endpoint is taken from it. So that comes first, for all pools, and
-// whoever gets an endpoint gets it with no slot free; only then is it counted what is held. Who had it before and keeps it
-// is told what others held a moment ago: that can only have become less.
+// What a pool holds on an endpoint can grow until the endpoint is taken from it. So that comes first, for all pools,
+// and whoever gets an endpoint gets it with no slot free; only then is it counted what is held. Who had it before and
+// keeps it is told what others held a moment ago: that can only have become less.
 func (d *Desk) settleLocked() {
 	placed := d.placedLocked()
 	held, owner := d.heldLocked()

@@ -63,10 +63,7 @@ func TestRequestWaitsForWhatAnotherPoolHolds(t *testing.T) {
 		docs := newDocuments(t)
 		d := runDesk(t, &probes{})
 		d.Apply(docs.table("key: pools/b\n---\n" + endpoints("a", 1, "one")))
-		g, err := take(mustPool(t, d, "a"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		g := mustTake(t, mustPool(t, d, "a"))
 		d.Apply(docs.table(endpoints("b", 1, "one")))
 		b := mustPool(t, d, "b")
 		if _, err := take(b); err == nil {
@@ -88,10 +85,7 @@ func TestWaitersOutliveTheirEndpoint(t *testing.T) {
 		d := runDesk(t, &probes{})
 		d.Apply(docs.table(endpoints("a", 1, "one")))
 		a := mustPool(t, d, "a")
-		g, err := take(a)
-		if err != nil {
-			t.Fatal(err)
-		}
+		g := mustTake(t, a)
 		waited := make(chan error)
 		go func() {
 			g, err := a.Acquire(context.Background(), Request{Account: "acme", MaxExpected: -1, MaxWait: time.Minute})
@@ -119,10 +113,7 @@ func TestLimitRaisedWhileAnotherPoolHolds(t *testing.T) {
 		d.Apply(docs.table("key: pools/b\n---\n" + endpoints("a", 4, "one")))
 		var held []Grant
 		for range 3 {
-			g, err := take(mustPool(t, d, "a"))
-			if err != nil {
-				t.Fatal(err)
-			}
+			g := mustTake(t, mustPool(t, d, "a"))
 			held = append(held, g)
 		}
 		d.Apply(docs.table(endpoints("b", 2, "one")))

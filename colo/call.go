@@ -1,6 +1,8 @@
 package colo
 
 import (
+	"crypto/sha256"
+	"encoding/binary"
 	"errors"
 	"time"
 
@@ -37,6 +39,7 @@ type call struct {
 	grant     admission.Grant
 	held      bool               // grant is to be released
 	spent     spent              // of the answer that is relayed
+	heldUp    time.Duration      // by its client: told with the permit
 	begun     bool               // the attempt under way is to be ended by an event
 	answer    *forwarding.Answer // of the last attempt
 	granted   time.Time
@@ -73,9 +76,6 @@ func (c *call) leave() {
 	c.logLost()
 }
 
-// errWithdrawn says that the right to grant has ended between the grant and its use, and nothing was sent.
-var errWithdrawn = errors.New("the right to grant has ended")
-
 // withdraw gives back a permit that may not be used any more. The request may wait for another.
 func (c *call) withdraw() {
 	c.withdrawn++
@@ -90,6 +90,7 @@ func (c *call) withdraw() {
 func (c *call) release() {
 	if c.held {
 		c.held = false
+		c.grant.HeldUp(c.heldUp)
 		c.grant.ReleaseUsed(c.used(c.spent))
 	}
 }
@@ -115,7 +116,9 @@ func (c *call) request() admission.Request {
 		Bytes:       int64(len(c.raw)),
 		Concurrent:  c.hop.Concurrent,
 		MaxExpected: -1,
-		Deadline:    earlier(c.firstBy, c.end),
+		Chance:      c.hop.Chance,
+		Luck:        luck(c.hop.RequestID),
+		Deadline:    c.pool.LastMoment(earlier(c.firstBy, c.end), c.work()),
 		Arrived:     c.arrived.Add(-time.Duration(c.hop.Waited)),
 		Rejoin:      c.attempts > 0,
 		Avoid:       c.avoid,
@@ -135,6 +138,13 @@ func (c *call) request() admission.Request {
 		r.Progress = c.report
 	}
 	return r
+}
+
+// luck is the same in all colos that a request asks: its client is told the soonest that one of them says, and that
+// must not be where it was luckiest.
+func luck(id string) float64 {
+	sum := sha256.Sum256([]byte(id))
+	return float64(binary.BigEndian.Uint64(sum[:])>>11) / (1 << 53)
 }
 
 // acquire gets a permit, or a [admission.Refusal], or the cause of the context's end.
@@ -188,10 +198,12 @@ func (c *call) dispatch() (*forwarding.Answer, error) {
 	}
 	edit := openai.Edit{Model: upstreamName(c.model, e), AskUsage: e.Usage == fleet.UsageAsk}
 	r := forwarding.Request{
-		Target:  target,
-		Method:  "POST",
-		Path:    c.path(e),
-		Fields:  append(fields, c.fields()...),
+		Target: target,
+		Method: "POST",
+		Path:   c.path(e),
+		Fields: append(fields, c.fields()...),
+		// Much may have happened since the grant: a disk that stalled over its event, a slow connect, or a stop.
+		May:     c.server.MayGrant,
 		Connect: c.model.Timeouts.Connect.Std(),
 		Idle:    c.idle(),
 		End:     c.end,
@@ -210,9 +222,6 @@ func (c *call) dispatch() (*forwarding.Answer, error) {
 			r.FirstByte = max(left, time.Millisecond)
 			c.hurried = true
 		}
-	}
-	if !c.server.MayGrant() { // much may have happened since the grant: a disk that stalled over its event, or a stop
-		return nil, errWithdrawn
 	}
 	c.sent = time.Now()
 	answer, err := c.server.transport.Do(c.Context, &r, forwarding.Shape{

@@ -24,7 +24,7 @@ const bytesOfToken = 4
 // price is what one token costs. Models of one pool are compared by it, so their prices must have one unit.
 func (c *call) price() (input, output float64) {
 	p := c.model.Cost
-	if p.Per == 0 || p.Input == 0 && p.Output == 0 {
+	if !p.Priced() {
 		return inputWorth, outputWorth
 	}
 	return p.Input * scale / float64(p.Per), p.Output * scale / float64(p.Per)

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"colonnade/forwarding"
+	"colonnade/internal/testkit"
 )
 
 const talkAndChat = lateModel + "---\nkey: models/voice\ntype: realtime\npool: p\n"
@@ -72,9 +73,5 @@ func TestDrainRefusesInTheEnd(t *testing.T) {
 
 func (s *testServer) until(what string, done func() bool) {
 	s.t.Helper()
-	for end := time.Now().Add(patience); !done(); time.Sleep(time.Millisecond) {
-		if time.Now().After(end) {
-			s.t.Fatalf("gave up waiting for %s", what)
-		}
-	}
+	testkit.WaitFor(s.t, what, done)
 }

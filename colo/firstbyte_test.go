@@ -18,7 +18,7 @@ import (
 func TestFirstByteIsTold(t *testing.T) {
 	f := func(what string, api openai.API, took time.Duration, tell func(*call), falls bool) {
 		t.Helper()
-		c := &call{route: openai.Route{API: api}, body: openai.Body{Stream: true}}
+		c := &call{model: &fleet.Model{}, route: openai.Route{API: api}, body: openai.Body{Stream: true}}
 		c.sent = time.Now()
 		c.firstByte = c.sent.Add(took)
 		if got := limitFalls(t, c, tell); got != falls {
@@ -69,7 +69,7 @@ func limitFalls(t *testing.T, c *call, tell func(*call)) bool {
 	}
 	for range 16 {
 		g := take()
-		c.pool.FirstByte(g, admission.FirstByte{After: 100 * time.Millisecond})
+		c.pool.FirstByte(g, admission.FirstByte{After: 100 * time.Millisecond, Token: true})
 		g.Release()
 	}
 	for range 15 {

@@ -9,8 +9,9 @@ import (
 	"colonnade/openai"
 )
 
-// catchUp is how far apart the tables of two nodes may be: everywhere a change is in force within a second. So long a request
-// waits for a model that its entry knows and this server does not, and so long a model that was deleted is still served.
+// catchUp is how far apart the tables of two nodes may be: everywhere a change is in force within a second. So long a
+// request waits for a model that its entry knows and this server does not, and so long a model that was deleted is
+// still served.
 const catchUp = time.Second
 
 // inForce is the table that the pools are in line with. The newest one may be ahead of them for a moment, and a request
@@ -77,8 +78,8 @@ func (s *Server) settled() *inForce {
 // table returns the table in force.
 func (s *Server) table() *fleet.Table { return s.inForce.Load().table }
 
-// find finds the model and its pool. The entry knows the model, so if we do not, it was put or deleted a moment ago and our
-// tables differ.
+// find finds the model and its pool. The entry knows the model, so if we do not, it was put or deleted a moment ago and
+// our tables differ.
 func (c *call) find() *refusal {
 	if c.lookUp(c.server.inForce.Load()) {
 		return nil
@@ -113,8 +114,8 @@ func (c *call) lookUp(f *inForce) bool {
 	return ok
 }
 
-// follow takes a request whose pool has no endpoint on to the pool that its model has now, if another table has come since the
-// pool was chosen. There it waits from when it first arrived, within what it may wait in all.
+// follow takes a request whose pool has no endpoint on to the pool that its model has now, if another table has come
+// since the pool was chosen. There it waits from when it first arrived, within what it may wait in all.
 func (c *call) follow(err error) bool {
 	full := refusedFor(err)
 	if full == nil || full.Reason != admission.NoEndpoint {

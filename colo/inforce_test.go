@@ -129,17 +129,9 @@ func TestRequestFollowsItsModel(t *testing.T) {
 	session := s.open("voice")
 	told := make(chan string, 1)
 	go func() { told <- fmt.Sprint(s.chat("late")) }()
-	within := func(what string, done func() bool) {
-		t.Helper()
-		for end := time.Now().Add(patience); !done(); time.Sleep(time.Millisecond) {
-			if time.Now().After(end) {
-				t.Fatalf("gave up waiting for %s", what)
-			}
-		}
-	}
-	within("the request to wait", func() bool { return s.pool("p").Queued == 1 })
+	s.until("the request to wait", func() bool { return s.pool("p").Queued == 1 })
 	s.apply(strings.ReplaceAll(lateModel, "pool: p", "pool: q") + "---\nkey: pools/p\n")
-	within("the request to wait in the other pool", func() bool { return s.pool("q").Queued == 1 })
+	s.until("the request to wait in the other pool", func() bool { return s.pool("q").Queued == 1 })
 	session.Close()
 	if got := <-told; got != "200" {
 		t.Errorf("it was told %s", got)

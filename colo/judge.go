@@ -113,8 +113,8 @@ func (c *call) judge(answer *forwarding.Answer, err error) next {
 	return c.broke("engine_status", fmt.Sprintf("it answered with %d", answer.Status()))
 }
 
-// misconfigured is an attempt at an endpoint that does not know the key, the path or the model. It has generated nothing, so
-// another may be tried. If that one serves the request, it was not the client's fault: see succeeded.
+// misconfigured is an attempt at an endpoint that does not know the key, the path or the model. It has generated
+// nothing, so another may be tried. If that one serves the request, it was not the client's fault: see succeeded.
 func (c *call) misconfigured() next {
 	c.blamed = append(c.blamed, c.grant.Endpoint)
 	return c.failed("endpoint_misconfigured", true)
@@ -175,8 +175,8 @@ func (c *call) judgeError(err error) next {
 	return c.broke("no_answer", "no_answer")
 }
 
-// broke is an attempt by which the endpoint failed: the request may have broken it. The pool is not told in the words of an
-// error, which may repeat what the engine has answered.
+// broke is an attempt by which the endpoint failed: the request may have broken it. The pool is not told in the words
+// of an error, which may repeat what the engine has answered.
 func (c *call) broke(reason, why string) next {
 	c.pool.Failed(c.grant.Endpoint, why)
 	c.broken++

@@ -31,8 +31,8 @@ func (c *call) toHandshake(r *forwarding.Request, model string) {
 	r.FirstByte = c.model.Timeouts.FirstByte.Std()
 }
 
-// classify says what an engine's answer means. One that answers a handshake but does not switch speaks no WebSocket there,
-// and whoever serves pages, or compresses what it should not, is no engine.
+// classify says what an engine's answer means. One that answers a handshake but does not switch speaks no WebSocket
+// there, and whoever serves pages, or compresses what it should not, is no engine.
 func (c *call) classify(answer *forwarding.Answer) openai.EngineClass {
 	class := openai.ClassifyStatus(answer.Status())
 	switch {
@@ -44,8 +44,8 @@ func (c *call) classify(answer *forwarding.Answer) openai.EngineClass {
 	return class
 }
 
-// hold relays a session between the entry and the engine that has switched, once the handler has returned. The permit is
-// held until the engine's connection has ended. Nothing is tried again from here on.
+// hold relays a session between the entry and the engine that has switched, once the handler has returned. The permit
+// is held until the engine's connection has ended. Nothing is tried again from here on.
 func (c *call) hold(answer *forwarding.Answer) {
 	session := &forwarding.Session{
 		Context:   c.Context,

@@ -20,7 +20,7 @@ import (
 	"colonnade/internal/simengine"
 )
 
-const patience = 10 * time.Second
+const patience = 30 * time.Second
 
 // testServer is a colo server that a test speaks to as an entry does.
 type testServer struct {

@@ -76,7 +76,8 @@ func (s *Server) unwanted(h *fasthttp.RequestHeader) bool {
 
 // forbid refuses a request that is not one of the fleet's.
 func (c *call) forbid(reason error) *refusal {
-	c.server.config.Logger.Warn("request refused on the peer listener", "from", c.rc.RemoteAddr().String(), "reason", reason)
+	c.server.config.Logger.Warn("request refused on the peer listener",
+		"from", c.rc.RemoteAddr().String(), "reason", reason)
 	return &refusal{err: forbidden(), plain: true}
 }
 
@@ -84,7 +85,8 @@ func (c *call) forbid(reason error) *refusal {
 func (c *call) resolve() *refusal {
 	s := c.server
 	if astray := c.astray(); astray != "" {
-		s.config.Logger.Error("request goes no further", "request_id", c.hop.RequestID, "reason", astray, "visited", c.hop.Visited)
+		s.config.Logger.Error("request goes no further",
+			"request_id", c.hop.RequestID, "reason", astray, "visited", c.hop.Visited)
 		return &refusal{
 			err:     openai.Unavailable(astray, 0),
 			verdict: forwarding.Verdict{Kind: forwarding.VerdictError, Reason: astray, Final: true},

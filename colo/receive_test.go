@@ -36,31 +36,40 @@ func TestModelIsLookedForInTime(t *testing.T) {
 	} {
 		hop := hopFor("gone")
 		bound(&hop)
-		began := time.Now()
-		answer, err := s.send(t.Context(), hop, "{}")
-		if err != nil {
-			t.Fatal(err)
-		}
-		_ = answer.Body.Close()
-		v, err := forwarding.ParseVerdict(answer.Header.Get(forwarding.HeaderVerdict))
-		if answer.StatusCode != 504 || err != nil || v.Reason != reason || !v.Final {
-			t.Errorf("answer %d, verdict %+v, %v, want %s", answer.StatusCode, v, err, reason)
-		}
-		if took := time.Since(began); took > catchUp*9/10 {
-			t.Errorf("%s: told after %v", reason, took)
-		}
+		s.soon(reason, func() {
+			answer, err := s.send(t.Context(), hop, "{}")
+			if err != nil {
+				t.Fatal(err)
+			}
+			_ = answer.Body.Close()
+			v, err := forwarding.ParseVerdict(answer.Header.Get(forwarding.HeaderVerdict))
+			if answer.StatusCode != 504 || err != nil || v.Reason != reason || !v.Final {
+				t.Errorf("answer %d, verdict %+v, %v, want %s", answer.StatusCode, v, err, reason)
+			}
+		})
 	}
+	s.soon("for nobody", func() {
+		ctx, leave := context.WithCancel(t.Context())
+		time.AfterFunc(catchUp/10, leave)
+		if _, err := s.send(ctx, hopFor("gone"), "{}"); err == nil {
+			t.Error("whoever has gone was answered")
+		}
+		s.until("nothing to be in hand", func() bool { return s.inHand.Count() == 0 })
+	})
+}
 
-	began := time.Now()
-	ctx, leave := context.WithCancel(t.Context())
-	time.AfterFunc(catchUp/10, leave)
-	if _, err := s.send(ctx, hopFor("gone"), "{}"); err == nil {
-		t.Error("whoever has gone was answered")
+// soon expects that a model is not looked for as long as it might be, in one of several attempts: the machine may be slow.
+func (s *testServer) soon(what string, do func()) {
+	s.t.Helper()
+	var took time.Duration
+	for range 5 {
+		began := time.Now()
+		do()
+		if took = time.Since(began); took < catchUp*9/10 {
+			return
+		}
 	}
-	s.until("nothing to be in hand", func() bool { return s.inHand.Count() == 0 })
-	if took := time.Since(began); took > catchUp*9/10 {
-		t.Errorf("looked for it for %v, for nobody", took)
-	}
+	s.t.Errorf("%s: looked for it for %v", what, took)
 }
 
 // A disk that stalls holds no permit of an answer whose engine has said everything.

@@ -1,9 +1,7 @@
 package colo
 
 import (
-	"bytes"
 	"errors"
-	"runtime/debug"
 	"strconv"
 
 	"github.com/valyala/fasthttp"
@@ -36,7 +34,7 @@ func (s *Server) serve(rc *fasthttp.RequestCtx) {
 			return
 		}
 		answer, err := c.dispatch()
-		if errors.Is(err, errWithdrawn) {
+		if errors.Is(err, forwarding.ErrWithheld) {
 			c.withdraw()
 			continue
 		}
@@ -78,8 +76,11 @@ func (c *call) relay(answer *forwarding.Answer) (streaming bool) {
 	relay := &forwarding.Relay{
 		Context: c.Context, Answer: answer, Client: c.rc.Conn(), Stall: c.server.config.WriteStall, RequestID: c.hop.RequestID,
 		Passed: func() { c.charge(answer) },
-		Known:  func(end forwarding.End) { c.known(answer, end) },
 		Ended:  c.leave,
+	}
+	relay.Known = func(end forwarding.End) {
+		c.heldUp = relay.HeldUp()
+		c.known(answer, end)
 	}
 	if forwarding.WriteAnswer(c.rc, answer, relay) {
 		return true
@@ -148,8 +149,7 @@ func (c *call) recovered(panicked any) {
 		c.answer.Close()
 	}
 	c.release()
-	c.server.config.Logger.Error("handler panicked", "request_id", c.hop.RequestID, "panic", forwarding.Panicked(panicked),
-		"stack", string(bytes.TrimSpace(debug.Stack())))
+	forwarding.LogPanic(c.server.config.Logger.With("request_id", c.hop.RequestID), "handler", panicked)
 	c.logLost()
 	(&refusal{err: openai.Internal(), verdict: forwarding.Verdict{Kind: forwarding.VerdictError, Final: true}}).write(c)
 }

@@ -1,13 +1,11 @@
 package colo
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"log/slog"
 	"net"
-	"runtime/debug"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -98,8 +96,8 @@ func (s *Server) Run(ctx context.Context) error {
 // Serve answers the fleet's requests on ln until Shutdown.
 func (s *Server) Serve(ln net.Listener) error { return s.http.Serve(ln) }
 
-// Drain tells those who wait, and all who would have to, that this server moves its work to others. Who finds a free slot
-// is still served: not every entry may have heard of the drain.
+// Drain tells those who wait, and all who would have to, that this server moves its work to others. Who finds a free
+// slot is still served: not every entry may have heard of the drain.
 func (s *Server) Drain() {
 	s.draining.Store(true)
 	s.http.Drain()
@@ -109,9 +107,9 @@ func (s *Server) Drain() {
 // Draining says whether Drain was called.
 func (s *Server) Draining() bool { return s.draining.Load() }
 
-// Shutdown serves until no entry sends requests any more, then refuses newcomers; it waits for what runs until ctx ends,
-// then ends it, and returns once nothing is in hand. Until then an entry that has not heard of the drain is told so, which
-// costs its requests less than a closed port.
+// Shutdown serves until no entry sends requests any more, then refuses newcomers; it waits for what runs until ctx
+// ends, then ends it, and returns once nothing is in hand. Until then an entry that has not heard of the drain is told
+// so, which costs its requests less than a closed port.
 func (s *Server) Shutdown(ctx context.Context, p forwarding.Pace) error {
 	s.Drain()
 	s.http.AwaitQuiet(ctx, p, nil)
@@ -126,9 +124,7 @@ func (s *Server) maxBody() int { return s.table().MaxBody().Int() }
 // probe asks an endpoint's health path. A panic over what it says there is our fault, and ends nothing.
 func (s *Server) probe(ctx context.Context, e *fleet.Endpoint) (err error) {
 	defer func() {
-		if panicked := recover(); panicked != nil {
-			s.config.Logger.Error("health check panicked", "endpoint", e.ID, "panic", forwarding.Panicked(panicked),
-				"stack", string(bytes.TrimSpace(debug.Stack())))
+		if forwarding.LogPanic(s.config.Logger.With("endpoint", e.ID), "health check", recover()) {
 			err = fmt.Errorf("%w: health check panicked", admission.ErrNotAsked)
 		}
 	}()

@@ -32,8 +32,8 @@ type Limits struct {
 	Concurrent        int        `json:"concurrent" range:"0,1000000"` // requests that run at once in one pool of a colo
 }
 
-// unenforced is a limit that nobody would keep in this version. A document that sets it is refused: its author would rely on
-// it.
+// unenforced is a limit that nobody would keep in this version. A document that sets it is refused: its author would
+// rely on it.
 type unenforced struct{}
 
 func (*unenforced) UnmarshalJSON([]byte) error {

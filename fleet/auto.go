@@ -40,8 +40,8 @@ func (e *Endpoint) checkAuto() *fieldError {
 }
 
 // settleAuto gives an endpoint whose concurrency is to be found its bounds, and takes them from any other. guess is the
-// concurrency that it would have had. Where no document says, it may not fall far below that: what takes longer for another
-// reason than load would look like an overload at any limit.
+// concurrency that it would have had. Where no document says, it may not fall far below that: what takes longer for
+// another reason than load would look like an overload at any limit.
 func (e *Endpoint) settleAuto(guess int) {
 	if e.Concurrency != saidInWord {
 		e.Auto = nil

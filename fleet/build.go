@@ -90,7 +90,8 @@ func (t *Table) sort() {
 	}
 }
 
-// addEndpoint leaves out an endpoint whose URL another one of its colo has: two documents would give its slots out twice.
+// addEndpoint leaves out an endpoint whose URL another one of its colo has: two documents would give its slots out
+// twice.
 func (t *Table) addEndpoint(e *Endpoint) {
 	colo := t.endpoints[e.Colo]
 	if first, taken := colo.byURL[e.URL]; taken {

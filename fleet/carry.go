@@ -16,9 +16,9 @@ type KeyChange struct {
 // None reports whether all keys stay as they are.
 func (c KeyChange) None() bool { return len(c.Gone)+len(c.Added)+len(c.Changed) == 0 }
 
-// CarryKeys returns an account's document as it is to be put in the place of an old one (empty: there is none). A document
-// without a field keys says nothing of keys, and gets those of the old one; one that has the field means it, and stays as it
-// is, with the change that this makes. The error is an *InvalidError.
+// CarryKeys returns an account's document as it is to be put in the place of an old one (empty: there is none). A
+// document without a field keys says nothing of keys, and gets those of the old one; one that has the field means it,
+// and stays as it is, with the change that this makes. The error is an *InvalidError.
 func CarryKeys(account string, text, old []byte) ([]byte, KeyChange, error) {
 	key, change := documentKey(KindAccount, account), KeyChange{Account: account}
 	if err := Check(key, text); err != nil {
@@ -45,8 +45,8 @@ func CarryKeys(account string, text, old []byte) ([]byte, KeyChange, error) {
 	return carried, change, nil
 }
 
-// addKeys adds keys to a document that has none: the first one as ever, and the others behind it in the same style if that can
-// be done at once; else one by one, which takes long when they are many.
+// addKeys adds keys to a document that has none: the first one as ever, and the others behind it in the same style if
+// that can be done at once; else one by one, which takes long when they are many.
 func addKeys(account string, text []byte, keys []Key) ([]byte, error) {
 	out, err := AddKey(account, text, keys[0])
 	if err != nil {

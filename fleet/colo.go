@@ -8,8 +8,8 @@ const (
 )
 
 // Protocol is the newest protocol between nodes that this version speaks. It rises when a field is added to [Server] or
-// [EntryNode]: nodes that do not know the field yet then accept the document instead of losing sight of the node. OldestProtocol
-// is the oldest that it speaks as well.
+// [EntryNode]: nodes that do not know the field yet then accept the document instead of losing sight of the node.
+// OldestProtocol is the oldest that it speaks as well.
 const (
 	Protocol       = 2
 	OldestProtocol = 1

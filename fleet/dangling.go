@@ -7,8 +7,8 @@ import (
 	"slices"
 )
 
-// Dangling is a reference to something that no document describes. It is no error, since documents come in any order, but what
-// it was written for does not happen.
+// Dangling is a reference to something that no document describes. It is no error, since documents come in any order,
+// but what it was written for does not happen.
 type Dangling struct {
 	Document string `json:"document"` // key of the document that refers; one for all that refer alike
 	Field    string `json:"field,omitempty"`
@@ -74,14 +74,15 @@ func (d *dangling) models() {
 	}
 }
 
-// colos looks at what stands in a colo: the first endpoint or server of each that no document describes, and the first endpoint
-// of each pool that no model uses.
+// colos looks at what stands in a colo: the first endpoint or server of each that no document describes, and the first
+// endpoint of each pool that no model uses.
 func (d *dangling) colos() {
 	unused := map[string]bool{}
 	for _, colo := range slices.Sorted(maps.Keys(d.table.endpoints)) {
 		all := d.table.EndpointsOf(colo)
 		if _, ok := d.table.Colo(colo); !ok && len(all) > 0 {
-			d.add(documentKey(KindEndpoint, colo, all[0].ID), "", colo, KindColo, "there is no document colos/"+colo+", so no request is sent to this colo")
+			d.add(documentKey(KindEndpoint, colo, all[0].ID), "", colo, KindColo,
+				"there is no document colos/"+colo+", so no request is sent to this colo")
 		}
 		for _, e := range all {
 			key := documentKey(KindEndpoint, colo, e.ID)
@@ -108,7 +109,8 @@ func (d *dangling) accounts() {
 	for _, a := range d.table.acctList {
 		for _, name := range a.Models {
 			if _, ok := d.table.models[name]; !ok {
-				d.add(documentKey(KindAccount, a.Name), "models", name, KindModel, "there is no model of this name (aliases do not count here)")
+				d.add(documentKey(KindAccount, a.Name), "models", name, KindModel,
+					"there is no model of this name (aliases do not count here)")
 			}
 		}
 	}

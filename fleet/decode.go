@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// decoder fills structs from trees. It goes by the json tag of a field, exactly and with case, and checks the rules in the
-// other tags (rules.go) on every value that is present, so that what is wrong can be told with its path.
+// decoder fills structs from trees. It goes by the json tag of a field, exactly and with case, and checks the rules in
+// the other tags (rules.go) on every value that is present, so that what is wrong can be told with its path.
 type decoder struct {
 	partial bool // a layer of defaults: nothing is required
 	lenient bool // unknown fields are skipped: the document is newer than this program

@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// Version is the newest version of documents that this program knows. A document says which version it needs in its field
-// version; unknown fields are accepted only in one that is newer. So upgrade nodes before documents.
+// Version is the newest version of documents that this program knows. A document says which version it needs in its
+// field version; unknown fields are accepted only in one that is newer. So upgrade nodes before documents.
 const Version = 1
 
 // document is the good version of a document. Only built ever changes.
@@ -38,8 +38,8 @@ func parseDocument(key string, value []byte) (*document, *fieldError) {
 	return doc, doc.check()
 }
 
-// takeVersion takes the version out of an operator's document. Nodes write the version of their software into a field of that
-// name; how new their documents are is told by their protocol.
+// takeVersion takes the version out of an operator's document. Nodes write the version of their software into a field
+// of that name; how new their documents are is told by their protocol.
 func (doc *document) takeVersion() *fieldError {
 	if doc.id.Kind == KindServer || doc.id.Kind == KindEntry {
 		protocol, _ := doc.tree["protocol"].(map[string]any)
@@ -151,7 +151,8 @@ func (d decoder) checkEngine(engine string, tree layer) *fieldError {
 	return d.checkEndpointLayer(tree)
 }
 
-// checkEndpointLayer checks defaults of endpoints. They may bound those that find their limit without saying that all do.
+// checkEndpointLayer checks defaults of endpoints. They may bound those that find their limit without saying that all
+// do.
 func (d decoder) checkEndpointLayer(tree layer) *fieldError {
 	var e Endpoint
 	if err := d.decode(tree, &e); err != nil {

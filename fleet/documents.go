@@ -24,8 +24,8 @@ func NewDocuments() *Documents {
 	}
 }
 
-// Yield makes a document give way, until it is put again or deleted: where it claims what a document that does not yield claims
-// too, that one has it.
+// Yield makes a document give way, until it is put again or deleted: where it claims what a document that does not
+// yield claims too, that one has it.
 func (d *Documents) Yield(key string) { d.yielding[key] = true }
 
 // inOrder returns the keys of all good documents in the order in which they claim.
@@ -38,8 +38,8 @@ func (d *Documents) inOrder() []string {
 	return append(first, slices.DeleteFunc(keys, func(key string) bool { return !d.yielding[key] })...)
 }
 
-// Put takes a version of a document. If it is bad, Put returns an *InvalidError, the last good version stays in force, and the
-// rejection is part of the tables to come.
+// Put takes a version of a document. If it is bad, Put returns an *InvalidError, the last good version stays in force,
+// and the rejection is part of the tables to come.
 func (d *Documents) Put(key string, value []byte, revision int64) error {
 	d.revision = max(d.revision, revision)
 	delete(d.yielding, key)
@@ -83,8 +83,8 @@ func (d *Documents) forget(changed Kind) {
 	}
 }
 
-// Noun returns what the last good version of a document describes, as it would stand in the table: a pointer to a [Model], a
-// [Server] and so on; nil if there is none.
+// Noun returns what the last good version of a document describes, as it would stand in the table: a pointer to a
+// [Model], a [Server] and so on; nil if there is none.
 func (d *Documents) Noun(key string) any {
 	doc, ok := d.good[key]
 	if !ok {

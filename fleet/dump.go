@@ -10,8 +10,9 @@ func (t *Table) MarshalJSON() ([]byte, error) {
 	return json.Marshal(t.Dump(func(string) bool { return true }))
 }
 
-// Dump returns the table as it is in force, for debug pages in JSON: each document by its key, with everything resolved.
-// Those whose keys are not wanted are left out: a node that does not watch them would show defaults that are not in force.
+// Dump returns the table as it is in force, for debug pages in JSON: each document by its key, with everything
+// resolved. Those whose keys are not wanted are left out: a node that does not watch them would show defaults that are
+// not in force.
 func (t *Table) Dump(wanted func(key string) bool) any {
 	nouns := t.nouns()
 	maps.DeleteFunc(nouns, func(key string, _ any) bool { return !wanted(key) })

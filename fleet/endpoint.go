@@ -6,7 +6,8 @@ const (
 	UsageLeave = "leave"
 )
 
-// Endpoint is one running engine, with everything resolved. An endpoint that comes from a table is shared: do not modify it.
+// Endpoint is one running engine, with everything resolved. An endpoint that comes from a table is shared: do not
+// modify it.
 type Endpoint struct {
 	Colo        string            `json:"-"`
 	ID          string            `json:"-"`

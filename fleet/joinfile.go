@@ -10,9 +10,9 @@ import (
 	"go.yaml.in/yaml/v2"
 )
 
-// JoinFile is the reverse of [SplitFile]: it writes documents as one file of YAML. A document whose text can stand in a file as
-// it is stays so, with its comments; any other, such as one in JSON, is written anew and means the same. What can stand in no
-// file is left out, and the error, of errors.Join, has an *InvalidError for each.
+// JoinFile is the reverse of [SplitFile]: it writes documents as one file of YAML. A document whose text can stand in a
+// file as it is stays so, with its comments; any other, such as one in JSON, is written anew and means the same. What
+// can stand in no file is left out, and the error, of errors.Join, has an *InvalidError for each.
 func JoinFile(docs []RawDocument) ([]byte, error) {
 	var out bytes.Buffer
 	var failed []error
@@ -30,7 +30,8 @@ func JoinFile(docs []RawDocument) ([]byte, error) {
 	return out.Bytes(), errors.Join(failed...)
 }
 
-// withKey returns the document as it stands in a file. Of several ways to write it, it takes the first that reads as it should.
+// withKey returns the document as it stands in a file. Of several ways to write it, it takes the first that reads as it
+// should.
 func (d RawDocument) withKey() ([]byte, *fieldError) {
 	tree, err := parseTree(d.Value)
 	if err != nil {

@@ -8,11 +8,12 @@ import (
 	"strings"
 )
 
-// Whose a comment is in the text of an account's document: a change of the keys loses none that is not the key's own, and leaves
-// none over another key.
+// Whose a comment is in the text of an account's document: a change of the keys loses none that is not the key's own,
+// and leaves none over another key.
 
-// own returns where a key stands, with the comments that speak of it alone: those in it, on the lines right above it, and behind
-// it on its last line. What shares a line with another key has none but those in it. In flow style, a comma goes along.
+// own returns where a key stands, with the comments that speak of it alone: those in it, on the lines right above it,
+// and behind it on its last line. What shares a line with another key has none but those in it. In flow style, a comma
+// goes along.
 func (t *keyText) own(i int) (from, to int) {
 	items := t.keys.Content
 	item, first, last := items[i], t.firstLine(i), t.endLine(items[i])
@@ -55,7 +56,8 @@ func (t *keyText) firstLine(i int) int {
 	return item.Line
 }
 
-// above is the first of the lines right above a line that are comments, indented by at most that much; or the line itself.
+// above is the first of the lines right above a line that are comments, indented by at most that much; or the line
+// itself.
 func (t *keyText) above(line, indent int) int {
 	for line > 1 && len(t.indent(line-1)) <= indent && bytes.HasPrefix(bytes.TrimLeft(t.line(line-1), " \t"), []byte("#")) {
 		line--
@@ -78,8 +80,8 @@ type comment struct {
 	text     string
 }
 
-// comments returns the comments in a good document in YAML. What is one is asked of the parser: a letter more in it changes
-// nothing of what the document says. (A "#" in a quoted text is none, nor one in a block of text.)
+// comments returns the comments in a good document in YAML. What is one is asked of the parser: a letter more in it
+// changes nothing of what the document says. (A "#" in a quoted text is none, nor one in a block of text.)
 func comments(text []byte) []comment {
 	if !bytes.Contains(text, []byte("#")) {
 		return nil

@@ -17,9 +17,9 @@ var (
 	ErrKeyUnknown = errors.New("the account has no key of this id")
 )
 
-// AddKey returns an account's document with one more key. Its text stays as it is otherwise: comments, order, layout, YAML or
-// JSON. An empty text is that of an account that has no document yet. The error is ErrKeyTaken, or an *InvalidError if the text
-// is no good document.
+// AddKey returns an account's document with one more key. Its text stays as it is otherwise: comments, order, layout,
+// YAML or JSON. An empty text is that of an account that has no document yet. The error is ErrKeyTaken, or an
+// *InvalidError if the text is no good document.
 func AddKey(account string, text []byte, key Key) ([]byte, error) {
 	if len(text) == 0 {
 		return []byte("keys:\n  - " + key.yamlFlow() + "\n"), nil
@@ -40,8 +40,9 @@ func AddKey(account string, text []byte, key Key) ([]byte, error) {
 	return e.first(func(t *keyText) []byte { return t.add(key) }, func(t *keyText) []byte { return t.addNode(key) })
 }
 
-// RemoveKey returns an account's document without the key of this id, and without the comments in it, right above it and behind
-// it. Its text stays as it is otherwise. The error is ErrKeyUnknown, or an *InvalidError if the text is no good document.
+// RemoveKey returns an account's document without the key of this id, and without the comments in it, right above it
+// and behind it. Its text stays as it is otherwise. The error is ErrKeyUnknown, or an *InvalidError if the text is no
+// good document.
 func RemoveKey(account string, text []byte, id string) ([]byte, error) {
 	if len(text) == 0 {
 		return nil, ErrKeyUnknown
@@ -60,8 +61,8 @@ func RemoveKey(account string, text []byte, id string) ([]byte, error) {
 		func(t *keyText) []byte { return t.removeNode(i) })
 }
 
-// keyEdit is a change of the keys in an account's document. A change of a text by its look may go wrong in a language such as
-// YAML, so several ways are tried, the one that keeps the most first, and what comes out is read again.
+// keyEdit is a change of the keys in an account's document. A change of a text by its look may go wrong in a language
+// such as YAML, so several ways are tried, the one that keeps the most first, and what comes out is read again.
 type keyEdit struct {
 	key      string // of the document
 	text     []byte
@@ -161,8 +162,8 @@ func (e *keyEdit) anew() []byte {
 	return append(text, out...)
 }
 
-// fields returns how a key is written in documents: names and quoted texts. What YAML might take for a number or a word of its
-// own is none of our concern then.
+// fields returns how a key is written in documents: names and quoted texts. What YAML might take for a number or a word
+// of its own is none of our concern then.
 func (k Key) fields() [][2]string {
 	out := [][2]string{{"id", k.ID}, {"sha256", fmt.Sprintf("%x", k.SHA256)}}
 	if !k.Created.IsZero() {

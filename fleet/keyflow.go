@@ -113,7 +113,8 @@ func (t *keyText) removeFromFlow(i int) []byte {
 	return t.splice(from, to, "")
 }
 
-// flowEnd returns where the list or map that begins at from has ended. It panics if nothing begins or ends: see keyEdit.try.
+// flowEnd returns where the list or map that begins at from has ended. It panics if nothing begins or ends: see
+// keyEdit.try.
 func flowEnd(text []byte, from int) int {
 	depth := 0
 	for i := from; ; i++ {
@@ -138,7 +139,8 @@ func flowEnd(text []byte, from int) int {
 	}
 }
 
-// singleQuoted returns where the text that begins with a quote at from has its other quote. Two of them within mean one.
+// singleQuoted returns where the text that begins with a quote at from has its other quote. Two of them within mean
+// one.
 func singleQuoted(text []byte, from int) int {
 	for i := from + 1; ; i++ {
 		if text[i] != '\'' {

@@ -136,8 +136,8 @@ func (t *keyText) insertLines(below int, lines ...string) []byte {
 	return t.splice(at, at, text)
 }
 
-// removeFromBlock takes out the lines of a key, and those of the comment above it: left there, it would seem to speak of the next
-// key.
+// removeFromBlock takes out the lines of a key, and those of the comment above it: left there, it would seem to speak
+// of the next key.
 func (t *keyText) removeFromBlock(i int) []byte {
 	from, to := t.own(i)
 	if len(t.keys.Content) > 1 {

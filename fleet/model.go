@@ -78,3 +78,6 @@ type Cost struct {
 	Output float64 `json:"output,omitempty" range:"0,1000000000"`
 	Per    int     `json:"per,omitempty" range:"1,1000000000"`
 }
+
+// Priced says whether there is a price: that of a model without one is not known, and not 0.
+func (c Cost) Priced() bool { return c.Per > 0 && (c.Input > 0 || c.Output > 0) }

@@ -42,11 +42,12 @@ func parseTree(value []byte) (map[string]any, *fieldError) {
 	return root, nil
 }
 
-// parseYAML returns a document as yaml.MapSlice, which keeps duplicate keys and the types of keys, so that both can be refused.
+// parseYAML returns a document as yaml.MapSlice, which keeps duplicate keys and the types of keys, so that both can be
+// refused.
 func parseYAML(value []byte) (raw any, ferr *fieldError) {
 	if marked(value, '&') && marked(value, '*') || bytes.Contains(value, []byte("<<")) {
-		// Refused by their look, before they are expanded: a few lines of aliases expand to gigabytes. A text that merely
-		// looks like this can still be written in JSON.
+		// Refused by their look, before they are expanded: a few lines of aliases expand to gigabytes. A text that
+		// merely looks like this can still be written in JSON.
 		return nil, &fieldError{Reason: "YAML anchors, aliases and merge keys are not accepted; write the fields out"}
 	}
 	// The library has no known panic left, but one document that had found another would end every node of the fleet.

@@ -10,7 +10,8 @@ const (
 	PolicyRoundRobin  = "round_robin"
 )
 
-// Pool is what stands over the endpoints that serve the same models. A pool that comes from a table is shared: do not modify it.
+// Pool is what stands over the endpoints that serve the same models. A pool that comes from a table is shared: do not
+// modify it.
 type Pool struct {
 	Name    string      `json:"-"`
 	Permits PoolPermits `json:"permits"`

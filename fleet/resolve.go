@@ -31,8 +31,8 @@ func (r resolver) under(path ...string) map[string]any {
 	return tree
 }
 
-// noun returns what a document describes: a pointer to a Model, Pool, Colo, Account, Endpoint, Server, EntryNode or Deletions. Unless a
-// layer below it has changed, it is the same that earlier tables have.
+// noun returns what a document describes: a pointer to a Model, Pool, Colo, Account, Endpoint, Server, EntryNode or
+// Deletions. Unless a layer below it has changed, it is the same that earlier tables have.
 func (r resolver) noun(doc *document) (any, *fieldError) {
 	if doc.built != nil {
 		return doc.built, nil
@@ -90,8 +90,8 @@ func (r resolver) endpointLayers(builtin, tree map[string]any) map[string]any {
 	return merge(builtin, ofEngine, general, r.under("engines", engine), ofPool, tree)
 }
 
-// guess is the concurrency that e, which is to find its own, has as long as nothing else is known of it: the number of the
-// strongest layer that has one.
+// guess is the concurrency that e, which is to find its own, has as long as nothing else is known of it: the number of
+// the strongest layer that has one.
 func (r resolver) guess(e *Endpoint) int {
 	if n := r.pool(e.Pool).Permits.PerEndpoint; n > 0 {
 		return n
@@ -117,8 +117,8 @@ func (r resolver) pool(name string) *Pool {
 	return &p
 }
 
-// realtimeShare is what one account may hold of a pool of which all models are realtime, unless a document says otherwise:
-// sessions last for minutes or hours, and whoever has all slots would keep everybody else out for as long.
+// realtimeShare is what one account may hold of a pool of which all models are realtime, unless a document says
+// otherwise: sessions last for minutes or hours, and whoever has all slots would keep everybody else out for as long.
 const realtimeShare = 0.5
 
 // realtime returns a pool of which all models are realtime.

@@ -18,9 +18,9 @@ type RawDocument struct {
 	Value []byte
 }
 
-// SplitFile reads a file of YAML documents, each with its key in the field key. The values come without that field, and with
-// their comments where possible. They are not checked; see [Check]. Of a file with documents that cannot be read, it returns the
-// others, and an error of errors.Join that has one for each.
+// SplitFile reads a file of YAML documents, each with its key in the field key. The values come without that field, and
+// with their comments where possible. They are not checked; see [Check]. Of a file with documents that cannot be read,
+// it returns the others, and an error of errors.Join that has one for each.
 func SplitFile(data []byte) ([]RawDocument, error) {
 	if len(data) > MaxFile {
 		return nil, fmt.Errorf("cannot read a file of %d bytes: at most %d are accepted", len(data), MaxFile)
@@ -48,8 +48,8 @@ type filePart struct {
 	text []byte
 }
 
-// splitDocuments cuts at the lines that begin with "---" or "...". At the beginning of a line they mean that everywhere in
-// YAML, also in a quoted text.
+// splitDocuments cuts at the lines that begin with "---" or "...". At the beginning of a line they mean that everywhere
+// in YAML, also in a quoted text.
 func splitDocuments(data []byte) []filePart {
 	parts, number := []filePart{{line: 1}}, 0
 	for line := range bytes.Lines(data) {
@@ -91,8 +91,8 @@ func (part filePart) blank() bool {
 	return true
 }
 
-// withoutKey takes the line of the key out of a document. Where that does not give what is wanted (the key may stand anywhere
-// in a flow map), the document is written anew.
+// withoutKey takes the line of the key out of a document. Where that does not give what is wanted (the key may stand
+// anywhere in a flow map), the document is written anew.
 func withoutKey(text []byte, want map[string]any) ([]byte, error) {
 	var kept []byte
 	for line := range bytes.Lines(text) {

@@ -5,8 +5,8 @@ import (
 	"encoding/binary"
 )
 
-// Table is everything that a node knows of the fleet, resolved. It is immutable, and so is everything that it returns; build
-// one with [Documents].
+// Table is everything that a node knows of the fleet, resolved. It is immutable, and so is everything that it returns;
+// build one with [Documents].
 type Table struct {
 	Revision  int64       // of the newest change in it
 	Rejected  []Rejection // sorted by key
@@ -115,8 +115,8 @@ func (t *Table) DefaultAccount(name string) *Account {
 	return &a
 }
 
-// AccountByKeyHash returns the account that has a key with this SHA-256, and the key. It does not look at the key's expiry.
-// The time it takes tells nothing of the rest of a hash whose first eight bytes are known.
+// AccountByKeyHash returns the account that has a key with this SHA-256, and the key. It does not look at the key's
+// expiry. The time it takes tells nothing of the rest of a hash whose first eight bytes are known.
 func (t *Table) AccountByKeyHash(sum [32]byte) (*Account, *Key, bool) {
 	for _, k := range t.keys[firstBytes(sum)] {
 		if subtle.ConstantTimeCompare(sum[:], k.key.SHA256[:]) == 1 {

@@ -16,8 +16,8 @@ const (
 	MaxText     = 1024     // bytes of a text, and of a field's name
 )
 
-// A tree is what a document says, before anybody asks what it means: map[string]any, []any, string, int64, float64 and bool.
-// Trees are shared between tables and never modified.
+// A tree is what a document says, before anybody asks what it means: map[string]any, []any, string, int64, float64 and
+// bool. Trees are shared between tables and never modified.
 
 // plain turns what a parser returned into a tree, and refuses what no document may contain.
 func plain(raw any, depth int) (any, *fieldError) {

@@ -18,8 +18,8 @@ func checkURL(s string) *fieldError {
 	return &fieldError{Value: quote(s), Reason: acceptedURL}
 }
 
-// normalURL returns the form of an engine's URL in which two of the same engine are equal: lower case, without the scheme's
-// own port, without trailing slashes and /v1.
+// normalURL returns the form of an engine's URL in which two of the same engine are equal: lower case, without the
+// scheme's own port, without trailing slashes and /v1.
 func normalURL(s string) (string, bool) {
 	u, err := url.Parse(s)
 	if err != nil || !validHost(u) || u.User != nil || u.Opaque != "" || strings.ContainsAny(s, "?#") {

@@ -1,0 +1,105 @@
+package colo
+
+import (
+	"fmt"
+	"log/slog"
+	"reflect"
+	"testing"
+	"time"
+
+	"colonnade/admission"
+	"colonnade/fleet"
+	"colonnade/forwarding"
+	"colonnade/openai"
+)
+
+// What a permit is asked for with is what the hop token says of the account, what the body claims, and how long the
+// request may still wait.
+func TestPermitIsAskedFor(t *testing.T) {
+	docs := fleet.NewDocuments()
+	if err := docs.Put("pools/p", []byte("queue: {max_wait: 8s, spill_wait: 100ms}"), 1); err != nil {
+		t.Fatal(err)
+	}
+	d := admission.NewDesk("ams", nil, slog.New(slog.DiscardHandler))
+	d.Apply(docs.Table())
+	pool, _ := d.Pool("p")
+	arrived := time.Unix(1_000_000, 0)
+	end := arrived.Add(time.Hour)
+	f := func(what string, in func(*call), want func(*admission.Request)) {
+		t.Helper()
+		c := &call{
+			model: &fleet.Model{}, pool: pool, raw: make([]byte, 400), arrived: arrived, end: end,
+			hop: forwarding.Hop{Account: "a", Weight: 1, Priority: fleet.PriorityStandard, Wait: forwarding.WaitFull},
+		}
+		in(c)
+		w := admission.Request{
+			Account: "a", Weight: 1, Band: admission.Standard, Cost: 100, Bytes: 400, MaxExpected: -1,
+			MaxWait: 8 * time.Second, Deadline: end, Arrived: arrived, Luck: luck(""),
+		}
+		want(&w)
+		got := c.request()
+		if (got.Progress != nil) != c.hop.Events {
+			t.Errorf("%s: progress is asked for: %v", what, got.Progress != nil)
+		}
+		if got.Progress = nil; !reflect.DeepEqual(got, w) {
+			t.Errorf("%s: a permit is asked for with\n%+v, want\n%+v", what, got, w)
+		}
+	}
+	usual := func(*admission.Request) {}
+	f("a request", func(*call) {}, usual)
+	f("an account", func(c *call) { c.hop.Account = "b" }, func(r *admission.Request) { r.Account = "b" })
+	f("a weight", func(c *call) { c.hop.Weight = 7 }, func(r *admission.Request) { r.Weight = 7 })
+	for priority, band := range map[string]admission.Band{
+		fleet.PriorityInteractive: admission.Interactive, fleet.PriorityBatch: admission.Batch,
+	} {
+		f(priority, func(c *call) { c.hop.Priority = priority }, func(r *admission.Request) { r.Band = band })
+	}
+	f("a cap", func(c *call) { c.hop.Concurrent = 5 }, func(r *admission.Request) { r.Concurrent = 5 })
+	f("a chance", func(c *call) { c.hop.Chance = 0.25 }, func(r *admission.Request) { r.Chance = 0.25 })
+	f("a name", func(c *call) { c.hop.RequestID = "x" }, func(r *admission.Request) { r.Luck = luck("x") })
+	f("events", func(c *call) { c.hop.Events = true }, usual)
+
+	f("a claim", func(c *call) { c.body = openai.Body{MaxTokens: 50} }, func(r *admission.Request) { r.Output = 100 })
+	f("prices", func(c *call) {
+		c.body, c.model.Cost = openai.Body{MaxTokens: 50}, fleet.Cost{Input: 0.5, Output: 3, Per: 1000}
+	}, func(r *admission.Request) { r.Cost, r.Output = 50, 150 })
+	f("a long body", func(c *call) { c.raw = make([]byte, 1<<20) }, func(r *admission.Request) {
+		r.Cost, r.Bytes = 1<<18, 1<<20
+	})
+
+	f("waited elsewhere", func(c *call) {
+		c.hop.Waited = forwarding.Millis(3 * time.Second)
+	}, func(r *admission.Request) { r.MaxWait, r.Arrived = 5*time.Second, arrived.Add(-3*time.Second) })
+	f("again", func(c *call) {
+		c.attempts, c.queued, c.avoid = 1, time.Second, []string{"x"}
+	}, func(r *admission.Request) { r.Rejoin, r.MaxWait, r.Avoid = true, 7*time.Second, []string{"x"} })
+	f("no wait", func(c *call) { c.hop.Wait = forwarding.WaitNever }, func(r *admission.Request) { r.MaxWait = 0 })
+	spill := func(short, most time.Duration) func(*admission.Request) {
+		return func(r *admission.Request) { r.MaxExpected, r.MaxWait = short, most }
+	}
+	const short = 100 * time.Millisecond
+	f("a short wait", func(c *call) { c.hop.Wait = forwarding.WaitSpill }, spill(short, 4*short))
+	f("a wait shorter than elsewhere", func(c *call) {
+		c.hop.Wait, c.hop.WaitBelow = forwarding.WaitSpill, forwarding.Millis(time.Second)
+	}, spill(time.Second, 4*time.Second))
+	soon := arrived.Add(time.Second)
+	f("a deadline", func(c *call) { c.firstBy = soon }, func(r *admission.Request) { r.Deadline = soon })
+}
+
+// Of all that are refused at once, each is told another time; and each the same by all.
+func TestLuck(t *testing.T) {
+	const ids, parts = 10_000, 10
+	counts := [parts]int{}
+	for i := range ids {
+		l := luck(fmt.Sprintf("%032x", i))
+		if l < 0 || l >= 1 {
+			t.Fatalf("%v", l)
+		}
+		counts[int(l*parts)]++
+	}
+	for i, n := range counts {
+		if n < ids/parts/2 || n > ids/parts*2 {
+			t.Errorf("%d of %d have a luck of %d to %d tenths", n, ids, i, i+1)
+		}
+	}
+}
