@@ -60,8 +60,8 @@ func (a *Answer) Status() int {
 // Header returns the first value of a header, or nothing.
 func (a *Answer) Header(name string) string { return a.head.get(name) }
 
-// Foreign reports an answer that is none of an API's, whatever its status says: a page for people, or a body in a coding
-// that was not asked for, which its client could not read.
+// Foreign reports an answer that is none of an API's, whatever its status says: a page for people, or a body in a
+// coding that was not asked for, which its client could not read.
 func (a *Answer) Foreign() bool { return a.head.coded || openai.IsHTML(a.head.get("content-type")) }
 
 // Stream returns what follows the answer's events, or nil if it is no event stream.

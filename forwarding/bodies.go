@@ -8,8 +8,8 @@ import (
 )
 
 const (
-	// maxReading is the memory for bodies that are not whole yet, all together. There is always room for two, even while
-	// they grow.
+	// maxReading is the memory for bodies that are not whole yet, all together. There is always room for two, even
+	// while they grow.
 	maxReading = 512 << 20
 	// firstPiece is where a body's memory begins. It grows with what has come, not with what was announced.
 	firstPiece = 32 << 10

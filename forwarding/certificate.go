@@ -56,7 +56,8 @@ func (c *Certificate) notExpired(pair *tls.Certificate, logger *slog.Logger) err
 	if old := c.files.inForce.Load(); old != nil && now.Before(old.value.Leaf.NotAfter) {
 		return fmt.Errorf("it has expired: it was good until %s", pair.Leaf.NotAfter.UTC().Format(stamp))
 	}
-	logger.Warn(c.files.what+" has expired: others will refuse it; replace the files", "file", c.files.paths[0], "since", pair.Leaf.NotAfter)
+	logger.Warn(c.files.what+" has expired: others will refuse it; replace the files",
+		"file", c.files.paths[0], "since", pair.Leaf.NotAfter)
 	return nil
 }
 

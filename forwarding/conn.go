@@ -15,7 +15,8 @@ import (
 const (
 	// readBuffer bounds the head of an answer, and what one read of a body brings.
 	readBuffer = 16 << 10
-	// socketBuffer keeps the kernel from storing megabytes of an answer for a reader that stalls; the kernel doubles it.
+	// socketBuffer keeps the kernel from storing megabytes of an answer for a reader that stalls; the kernel doubles
+	// it.
 	socketBuffer = 128 << 10
 )
 
@@ -116,8 +117,8 @@ func (c *conn) awaitClose(limit time.Duration) bool {
 	return false
 }
 
-// abort makes the coming Close reset the connection. The other side then learns of it though bytes that it does not take
-// stand before the end.
+// abort makes the coming Close reset the connection. The other side then learns of it though bytes that it does not
+// take stand before the end.
 func (c *conn) abort() {
 	if c.secure != nil {
 		c.secure.spoil()

@@ -13,8 +13,8 @@ import (
 )
 
 const (
-	// mostDismissed bounds the refused connections that are told why at the same time. Further ones are just closed: who
-	// makes so many does not read it.
+	// mostDismissed bounds the refused connections that are told why at the same time. Further ones are just closed:
+	// who makes so many does not read it.
 	mostDismissed = 128
 	// dismissTime is how long each of them has to ask and to read the answer.
 	dismissTime = 2 * time.Second
@@ -30,8 +30,8 @@ type Connections struct {
 	RefusedAddress, RefusedTotal uint64 // since the server began
 }
 
-// crowd bounds the connections of a server, of each address and in all. It counts them without a wrapper around them, so
-// that the socket is still there for the [Watcher].
+// crowd bounds the connections of a server, of each address and in all. It counts them without a wrapper around them,
+// so that the socket is still there for the [Watcher].
 type crowd struct {
 	perAddress int // 0 = no bound for one address
 	total      int
@@ -108,7 +108,8 @@ func (w *crowd) complain(why *openai.Error, from netip.Addr) {
 	if now := time.Now(); w.complained.IsZero() || now.Sub(w.complained) >= complainEvery {
 		w.complained = now
 		state := w.state()
-		w.logger.Warn("a connection is refused; the next are not told of for a minute", "address", from.String(), "reason", why.Message,
+		w.logger.Warn("a connection is refused; the next are not told of for a minute",
+			"address", from.String(), "reason", why.Message,
 			"open", state.Open, "refused_for_their_address", state.RefusedAddress, "refused_for_all", state.RefusedTotal)
 	}
 }
@@ -135,9 +136,9 @@ func (w *crowd) leave(c net.Conn) {
 	}
 }
 
-// dismiss tells a client that has asked for something why it gets nothing, and waits until it has had time to read that: a
-// close with unread bytes would be a reset, and a reset takes the answer with it. An answer before the question would be
-// taken for the end of an idle connection.
+// dismiss tells a client that has asked for something why it gets nothing, and waits until it has had time to read
+// that: a close with unread bytes would be a reset, and a reset takes the answer with it. An answer before the question
+// would be taken for the end of an idle connection.
 func (w *crowd) dismiss(c *net.TCPConn, why *openai.Error) {
 	defer func() {
 		_ = c.Close()

@@ -57,13 +57,8 @@ func startReader(t testing.TB) *reader {
 			r.serve(c, rc)
 		},
 	})
-	ln, err := Listen("127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	r.address = ln.Addr().String()
-	done := make(chan error, 1)
-	go func() { done <- server.Serve(ln) }()
+	address, done := serving(t, server)
+	r.address = address
 	t.Cleanup(func() {
 		_ = server.End(t.Context(), Pace{}, nil)
 		<-done

@@ -63,8 +63,8 @@ func (d *door) Accept() (net.Conn, error) {
 	}
 }
 
-// await returns the next connection. A shortage of what that takes passes, and must not end the server, as fasthttp would
-// have it.
+// await returns the next connection. A shortage of what that takes passes, and must not end the server, as fasthttp
+// would have it.
 func (d *door) await() (*net.TCPConn, error) {
 	tcp, err := d.AcceptTCP()
 	for wait := firstWait; isShortage(err); wait = min(2*wait, longestWait) {
@@ -92,7 +92,8 @@ func IsOurs(err error) bool { return isShortage(err) && !errors.Is(err, syscall.
 func (d *door) complain(err error) {
 	if now := time.Now(); d.complained.IsZero() || now.Sub(d.complained) >= complainEvery {
 		d.complained = now
-		d.logger.Error("clients must wait to be let in; if files are short, raise the limit (ulimit -n, LimitNOFILE)", "error", err)
+		d.logger.Error("clients must wait to be let in; if files are short, raise the limit (ulimit -n, LimitNOFILE)",
+			"error", err)
 	}
 }
 
@@ -125,8 +126,8 @@ func (d *door) since(t time.Time) int64 {
 // at is the moment that [door.since] has made n of.
 func (d *door) at(n int64) time.Time { return d.began.Add(time.Duration(n)) }
 
-// shut closes the listener. A close alone would reset who stands in its backlog, or has half of a handshake behind it; so
-// the kernel first turns newcomers away, and those who are on their way are still let in, for as long as one follows
+// shut closes the listener. A close alone would reset who stands in its backlog, or has half of a handshake behind it;
+// so the kernel first turns newcomers away, and those who are on their way are still let in, for as long as one follows
 // another within quiet.
 func (d *door) shut(quiet time.Duration) {
 	if !d.leave.CompareAndSwap(0, int64(max(quiet, 1))) {

@@ -13,8 +13,8 @@ import (
 	"github.com/valyala/fasthttp"
 )
 
-// Server answers the requests that come in at a listener, and can end without harm to anybody. Its steps are [Server.Drain],
-// [Server.AwaitQuiet], [Server.Shut] and [Server.End].
+// Server answers the requests that come in at a listener, and can end without harm to anybody. Its steps are
+// [Server.Drain], [Server.AwaitQuiet], [Server.Shut] and [Server.End].
 //
 // fasthttp's own end would do harm. It closes the listener at once, which resets whoever stands in its backlog; it ends
 // idle connections without a look at what has arrived meanwhile, and others after an answer that did not say so; and it
@@ -46,8 +46,8 @@ const (
 type Pace struct {
 	Notice time.Duration // the longest time in which new requests are served as before
 	Settle time.Duration // the shortest
-	// Quiet is after how long a silent client is not about to send something. Where it is shorter than a handshake takes,
-	// who connects at the very end may be reset.
+	// Quiet is after how long a silent client is not about to send something. Where it is shorter than a handshake
+	// takes, who connects at the very end may be reset.
 	Quiet time.Duration
 }
 
@@ -96,8 +96,8 @@ func (s *Server) Connections() Connections { return s.crowd.state() }
 // Drain makes every answer from now on the last of its connection, and says so. Requests are served as before.
 func (s *Server) Drain() { s.draining.Store(true) }
 
-// AwaitQuiet waits until no request has come for a while and expected, unless it is nil, is false; for p.Notice at most,
-// and until ctx ends.
+// AwaitQuiet waits until no request has come for a while and expected, unless it is nil, is false; for p.Notice at
+// most, and until ctx ends.
 func (s *Server) AwaitQuiet(ctx context.Context, p Pace, expected func() bool) {
 	began := time.Now()
 	await(ctx, func() bool {

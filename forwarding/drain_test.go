@@ -178,12 +178,13 @@ func TestPipelinedBehindTheLast(t *testing.T) {
 // Connections that wait leave, without a reset; but those that a request may still come on are given time for it.
 func TestIdleConnectionsLeave(t *testing.T) {
 	s := newDraining(t, nil)
-	p := Pace{Quiet: 300 * time.Millisecond}
+	p := Pace{Quiet: time.Second}
 	used, unused := mustCall(t, s), mustCall(t, s)
 	if _, err := used.ask(); err != nil {
 		t.Fatal(err)
 	}
 	time.Sleep(p.Quiet)
+	asked := time.Now()
 	fresh, recent := mustCall(t, s), mustCall(t, s)
 	if _, err := recent.ask(); err != nil {
 		t.Fatal(err)
@@ -195,11 +196,21 @@ func TestIdleConnectionsLeave(t *testing.T) {
 		t.Errorf("a request that crosses the end of its connection: %v", err)
 	}
 	for _, c := range []*caller{fresh, recent} {
-		if last, err := c.ask(); !last || err != nil {
-			t.Errorf("on a connection that was not silent for long: last %v, %v", last, err)
-		}
+		wantLast(t, c, asked.Add(p.Quiet))
 	}
 	s.end(p)
+}
+
+// asker is a connection over which a request may be sent.
+type asker interface{ ask() (last bool, err error) }
+
+// wantLast expects one more answer on a connection that is not silent for long until then. On a machine that is so slow that
+// it was, nothing can be expected.
+func wantLast(t *testing.T, c asker, then time.Time) {
+	t.Helper()
+	if last, err := c.ask(); (!last || err != nil) && time.Now().Before(then) {
+		t.Errorf("on a connection that was not silent for long: last %v, %v", last, err)
+	}
 }
 
 // A request of which half has come when its server ends is waited for.
@@ -249,7 +260,7 @@ func TestShutResetsNobody(t *testing.T) {
 		for answered.Load() < 200 {
 			time.Sleep(time.Millisecond)
 		}
-		s.Shut(Pace{Quiet: 100 * time.Millisecond})
+		s.Shut(Pace{Quiet: time.Second}) // far longer than from a connect to its request
 		crowd.Wait()
 		if n := reset.Load(); n > 0 {
 			t.Errorf("%d of %d were reset", n, answered.Load()+n)
@@ -277,12 +288,16 @@ func TestAwaitQuiet(t *testing.T) {
 	hour.Settle = 100 * time.Millisecond
 	f("never asked, but told to wait", await(hour, nil), hour.Settle, patience)
 	c := mustCall(t, s)
+	asked := time.Now()
 	if _, err := c.ask(); err != nil {
 		t.Fatal(err)
 	}
-	f("just asked", await(hour, nil), 200*time.Millisecond, patience)
-	due := time.Now().Add(200 * time.Millisecond)
-	f("somebody is expected", await(hour, func() bool { return time.Now().Before(due) }), 150*time.Millisecond, patience)
+	await(hour, nil)
+	f("just asked", time.Since(asked), hour.Quiet, patience)
+	began := time.Now()
+	due := began.Add(200 * time.Millisecond)
+	await(hour, func() bool { return time.Now().Before(due) })
+	f("somebody is expected", time.Since(began), 200*time.Millisecond, patience)
 	f("somebody is always expected", await(Pace{Notice: 100 * time.Millisecond}, func() bool { return true }), 100*time.Millisecond, patience)
 	stop, asking := make(chan struct{}), sync.WaitGroup{}
 	asking.Go(func() {
@@ -349,7 +364,7 @@ func TestEndCuts(t *testing.T) {
 	if err := errors.Join(s.End(ctx, Pace{}, errors.New("time is over")), <-s.served); err != nil {
 		t.Error(err)
 	}
-	if took := time.Since(began); took > 2*cutAfter {
+	if took := time.Since(began); took > cutAfter+patience/2 {
 		t.Errorf("took %v", took)
 	}
 }

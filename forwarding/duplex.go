@@ -3,7 +3,6 @@ package forwarding
 import (
 	"context"
 	"errors"
-	"runtime/debug"
 	"time"
 )
 
@@ -45,7 +44,7 @@ func startPump(carry func() failure) *pump {
 		defer func() {
 			if with := recover(); with != nil {
 				// Whoever waits for the pump panics instead, and is looked after.
-				p.panicked = pumpPanic(Panicked(with) + "\n" + string(debug.Stack()))
+				p.panicked = pumpPanic(panickedAt(with))
 			}
 			close(p.done)
 		}()

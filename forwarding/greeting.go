@@ -27,8 +27,8 @@ const greetingSize = 512
 
 var errPlainHTTP = errors.New("it speaks plain HTTP")
 
-// shakeHands begins TLS. Until the first byte has come, the connection waits as for a request, and may leave; from there on
-// nobody wakes it but the server's own deadline: half of a handshake cannot be taken up again.
+// shakeHands begins TLS. Until the first byte has come, the connection waits as for a request, and may leave; from
+// there on nobody wakes it but the server's own deadline: half of a handshake cannot be taken up again.
 func (c *clientConn) shakeHands() error {
 	if c.unfit != nil {
 		return c.unfit
@@ -57,8 +57,8 @@ func (c *clientConn) shakeHands() error {
 	return nil
 }
 
-// waitAfresh makes the connection one that waits for a request. That is still on its way, so it has time for it, however
-// short the silence is after which others leave.
+// waitAfresh makes the connection one that waits for a request. That is still on its way, so it has time for it,
+// however short the silence is after which others leave.
 func (c *clientConn) waitAfresh() {
 	since := c.door.now()
 	if quiet := c.door.leave.Load(); quiet > 0 {

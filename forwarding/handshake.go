@@ -45,7 +45,8 @@ func ReadHandshake(rc *fasthttp.RequestCtx) (*Handshake, *openai.Error) {
 		return nil, openai.InvalidRequest("", "this URL speaks WebSocket only: connect to it with wss:// or ws://")
 	}
 	if version := string(h.Peek("Sec-WebSocket-Version")); version != handshakeVersion {
-		return nil, openai.InvalidRequest("", "the header sec-websocket-version is %.40q: it must be %s", version, handshakeVersion)
+		return nil, openai.InvalidRequest("", "the header sec-websocket-version is %.40q: it must be %s",
+			version, handshakeVersion)
 	}
 	key := string(h.Peek("Sec-WebSocket-Key"))
 	if raw, err := base64.StdEncoding.Strict().DecodeString(key); err != nil || len(raw) != handshakeKeySize {

@@ -3,7 +3,6 @@ package forwarding
 import (
 	"errors"
 	"net"
-	"runtime/debug"
 	"sync"
 	"time"
 
@@ -54,17 +53,15 @@ func (h *hijacks) claim(c net.Conn) (func(*ClientConn), bool) {
 	return run, ok
 }
 
-// Hijack calls run with the client's connection once the handler has returned and its answer was written, in a goroutine
-// of its own; the connection is closed when run returns. The custody must last until then. fasthttp forgets a hijack
-// whose connection breaks before; then run gets the connection closed, so that it is called in any case, and once.
+// Hijack calls run with the client's connection once the handler has returned and its answer was written, in a
+// goroutine of its own; the connection is closed when run returns. The custody must last until then. fasthttp forgets a
+// hijack whose connection breaks before; then run gets the connection closed, so that it is called in any case, and
+// once.
 func (c *Custody) Hijack(rc *fasthttp.RequestCtx, run func(*ClientConn)) {
 	below := rc.Conn()
 	c.inHand.hijacks.expect(below, func(client *ClientConn) {
-		defer func() { // nobody else would catch it, and the process would end
-			if panicked := recover(); panicked != nil {
-				c.inHand.logger.Error("connection's relay panicked", "panic", Panicked(panicked), "stack", string(debug.Stack()))
-			}
-		}()
+		// Nobody else would catch a panic, and the process would end.
+		defer func() { LogPanic(c.inHand.logger, "connection's relay", recover()) }()
 		run(client)
 	})
 	rc.Hijack(func(nc net.Conn) {

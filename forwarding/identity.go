@@ -79,7 +79,8 @@ func hasRole(c *x509.Certificate) error {
 			return nil
 		}
 	}
-	return fmt.Errorf("expected a certificate for %[1]sentry/NODE or %[1]scolo/COLO/NODE, got one %[2]s", identityScheme, describe(c))
+	return fmt.Errorf("expected a certificate for %[1]sentry/NODE or %[1]scolo/COLO/NODE, got one %[2]s",
+		identityScheme, describe(c))
 }
 
 // describe says what a certificate is, for whoever has to look for it.

@@ -17,12 +17,12 @@ const (
 	// prefetched is how much of a body is there before a handler is called. The handler reads the rest of a longer one
 	// itself, or one that comes in chunks: by then it knows who sends it.
 	prefetched = 8 << 10
-	// progress is what a body must bring in each window, unless that is its end: a client on a bad link gets a large one
-	// through, and nobody keeps a connection by dripping.
+	// progress is what a body must bring in each window, unless that is its end: a client on a bad link gets a large
+	// one through, and nobody keeps a connection by dripping.
 	window   = 10 * time.Second
 	progress = 8 << 10
-	// fastProgress is what it must bring once bodies that are not whole yet hold half of the memory that they may: whoever
-	// holds much of it then has to pay with bandwidth.
+	// fastProgress is what it must bring once bodies that are not whole yet hold half of the memory that they may:
+	// whoever holds much of it then has to pay with bandwidth.
 	fastProgress = 256 << 10
 )
 

@@ -9,8 +9,8 @@ import (
 )
 
 const (
-	// maxInterim bounds the 1xx answers before the real one. Of a node of ours that was asked for them, as many more may
-	// come in each second.
+	// maxInterim bounds the 1xx answers before the real one. Of a node of ours that was asked for them, as many more
+	// may come in each second.
 	maxInterim = 8
 	// maxInterimHead bounds each of them that says something to us.
 	maxInterimHead = 512
@@ -66,8 +66,8 @@ func ParseProgress(s string) (Progress, error) {
 	return p, nil
 }
 
-// WriteProgress tells the node behind client how its request waits, before any answer. It is for the goroutine that will
-// answer. After an error nothing more can be said.
+// WriteProgress tells the node behind client how its request waits, before any answer. It is for the goroutine that
+// will answer. After an error nothing more can be said.
 func WriteProgress(client net.Conn, p Progress) error {
 	if err := client.SetWriteDeadline(time.Now().Add(interimStall)); err != nil {
 		return err

@@ -111,6 +111,9 @@ func TestInterimAnswersGoOn(t *testing.T) {
 	})
 }
 
+// heartStops is when beats of a millisecond do not come any more.
+const heartStops = 10 * time.Second
+
 // Until the first byte a silence is interrupted for the pulse, which changes no deadline; and never after it.
 func TestPulse(t *testing.T) {
 	event := "data: {\"a\":1}\n\n"
@@ -130,6 +133,7 @@ func TestPulse(t *testing.T) {
 		_, _ = io.WriteString(c, "0\r\n\r\n")
 	})
 	r := testRequest(address)
+	r.FirstByte = heartStops
 	r.Pulse = func() time.Duration {
 		if beats++; beats == 6 {
 			close(speak)
@@ -165,6 +169,7 @@ func TestPulseKeepsDeadlines(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancelCause(t.Context())
 	r, beats := testRequest(address), 0
+	r.FirstByte = heartStops
 	r.Pulse = func() time.Duration {
 		if beats++; beats == 5 {
 			cancel(ErrClientGone)

@@ -27,9 +27,9 @@ func Listen(address string) (net.Listener, error) {
 	return config.Listen(context.Background(), "tcp", address)
 }
 
-// clientConn is a client's connection, as a [door] lets it in: whatever a server calls a connection is one. To close one
-// from which not everything was read would reset it, and a reset may take the answer away from a client that has not read
-// it yet; so such an end is made in two steps.
+// clientConn is a client's connection, as a [door] lets it in: whatever a server calls a connection is one. To close
+// one from which not everything was read would reset it, and a reset may take the answer away from a client that has
+// not read it yet; so such an end is made in two steps.
 type clientConn struct {
 	tcp    *net.TCPConn
 	secure *secured // over tcp; nil on a plain listener
@@ -94,8 +94,8 @@ func (c *clientConn) CloseWrite() error {
 	return c.tcp.CloseWrite()
 }
 
-// Close says that nothing more will be sent, takes what still comes until the client has closed too or its time is over,
-// and closes.
+// Close says that nothing more will be sent, takes what still comes until the client has closed too or its time is
+// over, and closes.
 func (c *clientConn) Close() error {
 	defer c.door.closed(c)
 	c.waits.Store(0)

@@ -9,47 +9,33 @@ import (
 	"testing"
 	"time"
 
-	"go.uber.org/goleak"
+	"colonnade/internal/testkit"
 )
 
-func TestMain(m *testing.M) {
-	goleak.VerifyTestMain(m,
-		// fasthttp's own, which end some seconds after their server, or never.
-		goleak.IgnoreAnyFunction("github.com/valyala/fasthttp.(*workerPool).Start.func2"),
-		goleak.IgnoreAnyFunction("github.com/valyala/fasthttp.updateServerDate.func1"),
-	)
-}
+func TestMain(m *testing.M) { testkit.VerifyMain(m) }
 
 // patience bounds every wait of these tests; nothing is measured by it.
-const patience = 10 * time.Second
+const patience = 30 * time.Second
 
 // rawServer is a server that answers each connection by a function of its own.
 func rawServer(t testing.TB, serve func(net.Conn)) string {
 	t.Helper()
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	return testkit.Serve(t, func(c net.Conn) {
+		_ = c.SetDeadline(time.Now().Add(patience))
+		serve(c)
+	})
+}
+
+// serving runs a server on loopback until somebody ends it; done tells how it ended.
+func serving(t testing.TB, s *Server) (address string, done <-chan error) {
+	t.Helper()
+	ln, err := Listen("127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		for {
-			c, err := ln.Accept()
-			if err != nil {
-				return
-			}
-			go func() {
-				defer c.Close()
-				_ = c.SetDeadline(time.Now().Add(patience))
-				serve(c)
-			}()
-		}
-	}()
-	t.Cleanup(func() {
-		ln.Close()
-		<-done
-	})
-	return ln.Addr().String()
+	ended := make(chan error, 1)
+	go func() { ended <- s.Serve(ln) }()
+	return ln.Addr().String(), ended
 }
 
 // readRequest reads one whole request.

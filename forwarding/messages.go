@@ -90,8 +90,9 @@ func borrow(pieces *sync.Pool) *[]byte {
 }
 
 const (
-	// messageRate is how many messages a second a client may send for long, and messageBurst how many at once: the speech
-	// of a few minutes in pieces of 20 ms. Above that they are read more slowly, which holds the client up and no one else.
+	// messageRate is how many messages a second a client may send for long, and messageBurst how many at once: the
+	// speech of a few minutes in pieces of 20 ms. Above that they are read more slowly, which holds the client up and
+	// no one else.
 	messageRate  = 1000
 	messageBurst = 10_000
 	// paceStep is the least that a client who is too fast is held up, so that it is not done message by message.

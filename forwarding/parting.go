@@ -67,8 +67,8 @@ func clientRefused(reason string, code int, text string) parting {
 	return p
 }
 
-// clientLeft is a client that is not there any more, or takes nothing. Should it only look so, it is told as much: then it
-// is an entry that has to end.
+// clientLeft is a client that is not there any more, or takes nothing. Should it only look so, it is told as much: then
+// it is an entry that has to end.
 func clientLeft(reason string) parting {
 	p := closing(SessionEnd{Kind: EndClientGone, Reason: reason}, websocket.CloseGoingAway, "")
 	if p.clientText = "connection is ending"; reason != "" {
@@ -106,7 +106,8 @@ func partOfEngine(why failure) parting {
 }
 
 func engineFailed(kind EndKind, reason string) parting {
-	return closing(SessionEnd{Kind: kind, Reason: reason, Engine: true}, websocket.CloseInternalServerErr, "the inference engine failed")
+	return closing(SessionEnd{Kind: kind, Reason: reason, Engine: true}, websocket.CloseInternalServerErr,
+		"the inference engine failed")
 }
 
 // saidGoodbye returns what a close frame said, if there was one.

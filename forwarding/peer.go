@@ -18,8 +18,8 @@ import (
 )
 
 const (
-	// maxOverhead is how much of what a peer sends between two pings may be no payload, beyond what payload earns: else a
-	// message in a million fragments would cost what a million messages do.
+	// maxOverhead is how much of what a peer sends between two pings may be no payload, beyond what payload earns: else
+	// a message in a million fragments would cost what a million messages do.
 	maxOverhead = 64 << 10
 	// messageEarns is what each message earns: its own frame, and control frames beside it.
 	messageEarns = 64
@@ -29,8 +29,8 @@ const (
 
 var errOverhead = errors.New("too many fragments or control frames")
 
-// wire is the connection below a WebSocket, as gorilla's package sees it. It moves its own deadlines with every piece, so
-// that only silence and standstill end it, and it keeps account of what is no payload.
+// wire is the connection below a WebSocket, as gorilla's package sees it. It moves its own deadlines with every piece,
+// so that only silence and standstill end it, and it keeps account of what is no payload.
 type wire struct {
 	*conn
 	stall    time.Duration

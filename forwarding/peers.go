@@ -10,12 +10,12 @@ import (
 	"time"
 )
 
-// PeerFiles are what makes a node known to others, and others to it: its certificate and key, and the certificates of the
-// authorities that are believed, all as PEM.
+// PeerFiles are what makes a node known to others, and others to it: its certificate and key, and the certificates of
+// the authorities that are believed, all as PEM.
 type PeerFiles struct{ Cert, Key, CA string }
 
-// Peers is how a node and the others of its fleet know each other: by certificates of the fleet's own authorities, which
-// name them (see [Identity]). All of it is read again when its files change. Nil is a fleet that uses no TLS.
+// Peers is how a node and the others of its fleet know each other: by certificates of the fleet's own authorities,
+// which name them (see [Identity]). All of it is read again when its files change. Nil is a fleet that uses no TLS.
 type Peers struct {
 	own     *Certificate
 	trusted *authorities
@@ -168,8 +168,8 @@ func (p *Peers) chains(chain []*x509.Certificate, usage x509.ExtKeyUsage) (*x509
 	return chain[0], nil
 }
 
-// CheckHop returns an error that wraps [ErrBadHop] unless a hop comes from the node whose certificate the connection has
-// shown. The authorities may have changed since it was, so a long connection is held against them again.
+// CheckHop returns an error that wraps [ErrBadHop] unless a hop comes from the node whose certificate the connection
+// has shown. The authorities may have changed since it was, so a long connection is held against them again.
 func (p *Peers) CheckHop(c net.Conn, h *Hop) error {
 	if p == nil {
 		return nil
@@ -198,7 +198,8 @@ func (h *Hop) isFrom(c *x509.Certificate) error {
 			return nil
 		}
 	}
-	return fmt.Errorf("%w: the colo server %s sent it: expected a certificate for it, got one %s", ErrBadHop, last, describe(c))
+	return fmt.Errorf("%w: the colo server %s sent it: expected a certificate for it, got one %s",
+		ErrBadHop, last, describe(c))
 }
 
 // explain says what to do about a handshake that has failed, of ours with a server.
@@ -215,8 +216,8 @@ func (p Peer) explain(err error) error {
 	return fmt.Errorf("no TLS with %s: %w", p.Identity, err)
 }
 
-// refusedUs tells an alert from everything else that may end a connection. With TLS 1.3 a client hears only after its own
-// handshake that its certificate is not believed.
+// refusedUs tells an alert from everything else that may end a connection. With TLS 1.3 a client hears only after its
+// own handshake that its certificate is not believed.
 func (p Peer) refusedUs(err error) bool {
 	var said *net.OpError
 	return p.peers != nil && errors.As(err, &said) && said.Op == "remote error"

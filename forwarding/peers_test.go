@@ -13,6 +13,7 @@ import (
 
 	"github.com/valyala/fasthttp"
 
+	"colonnade/internal/testkit"
 	"colonnade/internal/tlstest"
 )
 
@@ -285,13 +286,11 @@ func TestLongConnectionsAreCheckedAgain(t *testing.T) {
 		t.Fatalf("last %v, %v", last, err)
 	}
 	coloFiles.Trust(after)
-	for until := time.Now().Add(patience); s.served.Load() > 0; time.Sleep(50 * time.Millisecond) {
+	testkit.WaitFor(t, "it to be served no more", func() bool {
 		s.served.Store(0)
 		_, _ = c.ask()
-		if time.Now().After(until) {
-			t.Fatal("it is still served")
-		}
-	}
+		return s.served.Load() == 0
+	})
 	s.end(Pace{})
 }
 

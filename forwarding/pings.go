@@ -1,7 +1,6 @@
 package forwarding
 
 import (
-	"runtime/debug"
 	"sync"
 	"time"
 
@@ -48,14 +47,15 @@ func (p *pings) send() {
 func (p *pings) ping() (panicked any) {
 	defer func() {
 		if with := recover(); with != nil {
-			panicked = pumpPanic(Panicked(with) + "\n" + string(debug.Stack()))
+			panicked = pumpPanic(panickedAt(with))
 		}
 	}()
 	_ = p.peer.ws.WriteControl(websocket.PingMessage, nil, time.Now().Add(p.peer.wire.stall))
 	return nil
 }
 
-// end returns when nothing more is sent; panicked stands then. The peer must be one that takes what is under way, or is cancelled.
+// end returns when nothing more is sent; panicked stands then. The peer must be one that takes what is under way, or is
+// cancelled.
 func (p *pings) end() {
 	p.mu.Lock()
 	if p.over = true; p.timer.Stop() {

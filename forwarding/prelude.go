@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"io"
-	"runtime/debug"
 	"time"
 
 	"github.com/valyala/fasthttp"
@@ -26,13 +25,13 @@ const (
 // Comments commit to nothing. The first byte is still the other side's, and until then whatever is tried for other
 // requests is tried.
 type Prelude struct {
-	// Relay writes the answer once there is one; Known is told of no other end than those of an answer, and of a client that
-	// has gone before there was anything to look for.
+	// Relay writes the answer once there is one; Known is told of no other end than those of an answer, and of a client
+	// that has gone before there was anything to look for.
 	*Relay
 	API    openai.API
 	Cancel context.CancelCauseFunc // of the relay's context
-	// Seek looks for the answer, with Progress and Pulse in its requests. Without one it returns what the client is to be
-	// told, or nil if it has gone; and it has taken note of that.
+	// Seek looks for the answer, with Progress and Pulse in its requests. Without one it returns what the client is to
+	// be told, or nil if it has gone; and it has taken note of that.
 	Seek func() (*Answer, *openai.Error)
 	// Crashed takes note of a panic, and says what the client is to be told.
 	Crashed func(panicked, stack string) *openai.Error
@@ -59,7 +58,7 @@ func (p *Prelude) WriteTo(w io.Writer) (n int64, err error) {
 	defer func() {
 		if with := recover(); with != nil {
 			defer p.close()
-			err = p.decline(w, p.Crashed(Panicked(with), string(debug.Stack())))
+			err = p.decline(w, p.Crashed(Panicked(with), stack()))
 		}
 	}()
 	p.client, p.spoke = w, time.Now()

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"io"
 	"net"
-	"runtime/debug"
 	"time"
 
 	"colonnade/openai"
@@ -60,6 +59,7 @@ type Relay struct {
 
 	known  bool
 	ended  bool
+	heldUp time.Duration
 	settle func() // ends what watches the context
 }
 
@@ -76,7 +76,7 @@ func (r *Relay) WriteTo(w io.Writer) (n int64, err error) {
 	defer func() {
 		if with := recover(); with != nil {
 			defer r.Answer.Close()
-			n, err = r.Answer.size, relayPanic(Panicked(with)+"\n"+string(debug.Stack()))
+			n, err = r.Answer.size, relayPanic(panickedAt(with))
 			_ = r.finish(w, err)
 		}
 	}()
@@ -147,9 +147,15 @@ func (r *Relay) write(w io.Writer, p []byte) error {
 		}
 		_ = r.Client.SetWriteDeadline(r.hurry())
 	}
+	began := time.Now()
 	_, err := w.Write(p)
+	r.heldUp += time.Since(began)
 	return err
 }
+
+// HeldUp is for how long the client has held the answer up so far: what is written goes to buffers while they have room, so a
+// write lasts only for a client that does not read. Only Passed, Known and Ended may ask.
+func (r *Relay) HeldUp() time.Duration { return r.heldUp }
 
 // isGone says that the context has ended since the client has gone, and not because we end the answer.
 func (r *Relay) isGone() bool { return errors.Is(context.Cause(r.Context), ErrClientGone) }

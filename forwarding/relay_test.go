@@ -79,6 +79,41 @@ type writerFunc func([]byte) (int, error)
 
 func (f writerFunc) Write(p []byte) (int, error) { return f(p) }
 
+// A relay knows for how long its client has held it up, and takes the engine's silences for none of that.
+func TestRelayHeldUp(t *testing.T) {
+	const silence, pause = 300 * time.Millisecond, 40 * time.Millisecond
+	address := rawServer(t, func(c net.Conn) {
+		if _, err := readRequest(bufio.NewReader(c)); err != nil {
+			return
+		}
+		_, _ = io.WriteString(c, streamHead+chunk(delta("x")))
+		time.Sleep(silence)
+		_, _ = io.WriteString(c, chunk(delta("y"))+chunk("data: [DONE]\n\n")+"0\r\n\r\n")
+	})
+	answer, err := runningTransport(t).Do(context.Background(), testRequest(address), Shape{API: openai.Chat})
+	if err != nil {
+		t.Fatal(err)
+	}
+	client, other := net.Pipe()
+	defer client.Close()
+	defer other.Close()
+	var told []time.Duration
+	relay := &Relay{Context: context.Background(), Answer: answer, Client: client, Known: func(End) {}, Ended: func() {}}
+	relay.Passed = func() { told = append(told, relay.HeldUp()) }
+	began := time.Now()
+	if _, err := relay.WriteTo(writerFunc(func(p []byte) (int, error) { time.Sleep(pause); return len(p), nil })); err != nil {
+		t.Fatal(err)
+	}
+	for i, d := range told {
+		if least := time.Duration(i+1) * pause; d < least || d > time.Since(began)-silence/2 {
+			t.Errorf("after %d pieces of %v it says %v", i+1, pause, d)
+		}
+	}
+	if len(told) < 2 {
+		t.Errorf("%d pieces were passed", len(told))
+	}
+}
+
 // However a relay ends, that is told once, the client is told what it must know, and only a proper end looks like one.
 func TestHowRelaysEnd(t *testing.T) {
 	someEvent, doneEvent := delta("x"), "data: [DONE]\n\n"

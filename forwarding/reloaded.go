@@ -10,13 +10,13 @@ import (
 	"time"
 )
 
-// lookAtFiles is how often files are looked at that may have changed: when somebody asks for what they hold, and at most
-// so often.
+// lookAtFiles is how often files are looked at that may have changed: when somebody asks for what they hold, and at
+// most so often.
 const lookAtFiles = time.Second
 
-// reloaded is what stands in files, which are read again when they have changed. Contents that are bad change nothing: the
-// last good ones stay in force, and the log says so once. It has no goroutine, and whoever asks while another one reads,
-// from a disk that may have stalled, gets what was there before.
+// reloaded is what stands in files, which are read again when they have changed. Contents that are bad change nothing:
+// the last good ones stay in force, and the log says so once. It has no goroutine, and whoever asks while another one
+// reads, from a disk that may have stalled, gets what was there before.
 type reloaded[T any] struct {
 	what   string // for the log
 	paths  []string

@@ -64,6 +64,9 @@ type Request struct {
 	Body   []byte
 	// Handshake, if there is one, asks for a WebSocket. An answer may then have switched: see [Answer.Switched].
 	Handshake *Handshake
+	// May, if there is one, is asked right before the first byte is sent, when the connection stands. If it says no, nothing
+	// is sent, and the exchange ends with [ErrWithheld].
+	May func() bool
 
 	Connect   time.Duration // longest wait for a connection
 	FirstByte time.Duration // from dispatch to the first byte of a stream; 0 = only End holds

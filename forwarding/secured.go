@@ -11,16 +11,16 @@ import (
 	"time"
 )
 
-// unaskedWrite is how long TLS may take for what it writes of its own accord: a handshake, or the answer to a new key of
-// the other side, which may take nothing.
+// unaskedWrite is how long TLS may take for what it writes of its own accord: a handshake, or the answer to a new key
+// of the other side, which may take nothing.
 const unaskedWrite = 5 * time.Second
 
 // secured is TLS over a connection. It differs from tls.Conn in what an end and a silence are: an end that was meant is
-// told from a cut; its own last word waits neither for a write that is stuck nor for a side that takes nothing, and never
-// follows half of a record; and one may look whether anything has come.
+// told from a cut; its own last word waits neither for a write that is stuck nor for a side that takes nothing, and
+// never follows half of a record; and one may look whether anything has come.
 //
-// Deadlines are those of the connection below. One for reading that runs out harms nothing. One for writing does: part of
-// a record may have gone out, so nothing else can.
+// Deadlines are those of the connection below. One for reading that runs out harms nothing. One for writing does: part
+// of a record may have gone out, so nothing else can.
 type secured struct {
 	tcp   *net.TCPConn
 	tls   *tls.Conn

@@ -11,8 +11,8 @@ const (
 	mostTellers = 64
 )
 
-// seldom keeps a log from being filled: what is told of an address is news once a minute. One address cannot keep what is
-// told of another one from being news.
+// seldom keeps a log from being filled: what is told of an address is news once a minute. One address cannot keep what
+// is told of another one from being news.
 type seldom struct {
 	mu    sync.Mutex // guards the fields below
 	since time.Time

@@ -1,13 +1,11 @@
 package forwarding
 
 import (
-	"bytes"
 	"crypto/tls"
 	"errors"
 	"io"
 	"log/slog"
 	"net"
-	"runtime/debug"
 	"syscall"
 	"time"
 
@@ -33,11 +31,13 @@ type ServerConfig struct {
 	Unwanted func(*fasthttp.RequestHeader) bool
 	InHand   *InHand
 	Logger   *slog.Logger
-	// PerAddress is how many connections one address may have, and all of an IPv6 network together; 0 = any number. Crowded
-	// is called for each that is refused, for that reason or since there are too many in all. Nil = nobody wants to know.
+	// PerAddress is how many connections one address may have, and all of an IPv6 network together; 0 = any number.
+	// Crowded is called for each that is refused, for that reason or since there are too many in all. Nil = nobody
+	// wants to know.
 	PerAddress int
 	Crowded    func()
-	// TLS is spoken with anybody, or else Peers with nodes of the fleet only; without either, the connections are plain.
+	// TLS is spoken with anybody, or else Peers with nodes of the fleet only; without either, the connections are
+	// plain.
 	TLS   *Certificate
 	Peers *Peers
 }
@@ -50,10 +50,10 @@ func (c *ServerConfig) tls() *tls.Config {
 	return c.Peers.serverTLS()
 }
 
-// NewServer returns a server with what fasthttp leaves open closed: limits on size and time, no multipart parsing of its
-// own, and our errors instead of its plain texts. A handler gets a longer body by [Custody.Receive]. A request that is
-// answered before its body has been read to its end is the connection's last, so that nothing of the body is ever taken
-// for another request.
+// NewServer returns a server with what fasthttp leaves open closed: limits on size and time, no multipart parsing of
+// its own, and our errors instead of its plain texts. A handler gets a longer body by [Custody.Receive]. A request that
+// is answered before its body has been read to its end is the connection's last, so that nothing of the body is ever
+// taken for another request.
 func NewServer(c ServerConfig) *Server {
 	s := &Server{inHand: c.InHand, logger: c.Logger, tls: c.tls(), peers: c.Peers}
 	s.crowd = newCrowd(&c, s.tls != nil)
@@ -94,13 +94,14 @@ func NewServer(c ServerConfig) *Server {
 	return s
 }
 
-// sayLast ends the connection with the answer that is about to be written, if it is to. The client may then have sent more
-// before it reads this: the rest of a request, or another one.
+// sayLast ends the connection with the answer that is about to be written, if it is to. The client may then have sent
+// more before it reads this: the rest of a request, or another one.
 func (s *Server) sayLast(rc *fasthttp.RequestCtx) {
 	if rc.Hijacked() {
 		return
 	}
-	// After a request to switch protocols, somebody on the way may take the connection for a tunnel, whatever the answer.
+	// After a request to switch protocols, somebody on the way may take the connection for a tunnel, whatever the
+	// answer.
 	if s.draining.Load() || unread(rc) || len(rc.Request.Header.Peek("Upgrade")) > 0 {
 		rc.SetConnectionClose()
 	}
@@ -112,7 +113,7 @@ func (s *Server) sayLast(rc *fasthttp.RequestCtx) {
 // handle is Handle, which answers its own panics: another one, while it did that or before it could, is answered here.
 func (c *ServerConfig) handle(rc *fasthttp.RequestCtx) {
 	defer func() {
-		if c.panicked("handling of a request", recover()) {
+		if LogPanic(c.Logger, "handling of a request", recover()) {
 			rc.Response.Reset()
 			WriteError(rc, openai.Internal(), "")
 			rc.SetConnectionClose()
@@ -124,7 +125,7 @@ func (c *ServerConfig) handle(rc *fasthttp.RequestCtx) {
 // refuse is Refuse. Here, and in unwanted, nobody else would catch a panic, and the process would end.
 func (c *ServerConfig) refuse(rc *fasthttp.RequestCtx, e *openai.Error) {
 	defer func() {
-		if c.panicked("refusal of a request", recover()) {
+		if LogPanic(c.Logger, "refusal of a request", recover()) {
 			rc.Response.Reset()
 			WriteError(rc, openai.Internal(), "")
 		}
@@ -135,23 +136,15 @@ func (c *ServerConfig) refuse(rc *fasthttp.RequestCtx, e *openai.Error) {
 // unwanted is Unwanted. A request that it panics over goes on to the handler, which catches its own.
 func (c *ServerConfig) unwanted(h *fasthttp.RequestHeader) (is bool) {
 	defer func() {
-		if c.panicked("look at a request's head", recover()) {
+		if LogPanic(c.Logger, "look at a request's head", recover()) {
 			is = false
 		}
 	}()
 	return c.Unwanted != nil && c.Unwanted(h)
 }
 
-// panicked logs a panic, if it was one.
-func (c *ServerConfig) panicked(what string, with any) bool {
-	if with != nil {
-		c.Logger.Error(what+" panicked", "panic", Panicked(with), "stack", string(bytes.TrimSpace(debug.Stack())))
-	}
-	return with != nil
-}
-
-// skipUnwanted keeps the server from waiting for a body that nobody will read, and from asking for it. fasthttp knows no
-// such thing, so it is passed off for an empty one: the handler refuses the request, and the connection ends there.
+// skipUnwanted keeps the server from waiting for a body that nobody will read, and from asking for it. fasthttp knows
+// no such thing, so it is passed off for an empty one: the handler refuses the request, and the connection ends there.
 func (c *ServerConfig) skipUnwanted(h *fasthttp.RequestHeader) {
 	length, expects := h.ContentLength(), len(h.Peek("Expect")) > 0
 	if expects && (length == 0 || length < inChunks) {

@@ -6,32 +6,11 @@ import (
 	"io"
 	"log/slog"
 	"net"
-	"runtime"
 	"slices"
 	"strings"
 
 	"github.com/valyala/fasthttp"
 )
-
-// Panicked says for a log what somebody panicked with: the runtime's own words, else only the type. Any other text may
-// hold something of a request; the stack says where it comes from.
-func Panicked(with any) string {
-	switch with := with.(type) {
-	case runtime.Error:
-		return with.Error()
-	case pumpPanic:
-		return string(with)
-	}
-	return fmt.Sprintf("a %T", with)
-}
-
-// relayPanic is what writing an answer panicked with, and where.
-type relayPanic string
-
-func (p relayPanic) Error() string { return "panic in writing an answer: " + string(p) }
-
-// pumpPanic is what a pump panicked with, and where.
-type pumpPanic string
 
 // serverLog takes what fasthttp has to say: mostly connections that broke, which is no news. Its errors quote what they
 // are about, which may be a key or a prompt, so they are told in our words.

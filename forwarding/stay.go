@@ -60,8 +60,8 @@ func (c *clientConn) wake() {
 	}
 }
 
-// stopWaiting makes a connection one that has something to do, and puts the server's own deadline in force: from here on
-// it is not woken.
+// stopWaiting makes a connection one that has something to do, and puts the server's own deadline in force: from here
+// on it is not woken.
 func (c *clientConn) stopWaiting() {
 	c.waking.Lock()
 	defer c.waking.Unlock()

@@ -17,6 +17,7 @@ import (
 
 	"github.com/valyala/fasthttp"
 
+	"colonnade/internal/testkit"
 	"colonnade/internal/tlstest"
 )
 
@@ -95,7 +96,7 @@ func TestTLSEndWaitsForNobody(t *testing.T) {
 	}})
 	c := s.call(nil)
 	fmt.Fprint(c.secured, aRequest)
-	if d := next(t, "the end", took); d > 2*time.Second {
+	if d := next(t, "the end", took); d >= lingerTime {
 		t.Errorf("took %v", d)
 	}
 	s.end(Pace{})
@@ -121,7 +122,7 @@ func TestTLSEndWaitsForNobody(t *testing.T) {
 	began := time.Now()
 	_ = stuck.CloseWrite()
 	_ = stuck.Close()
-	if d := time.Since(began); d > 2*time.Second {
+	if d := time.Since(began); d >= lingerTime {
 		t.Errorf("took %v", d)
 	}
 	s.end(Pace{})
@@ -147,11 +148,7 @@ func TestCertificateReload(t *testing.T) {
 	}
 	settle := func(want string) {
 		t.Helper()
-		for until := time.Now().Add(patience); shown() != want; time.Sleep(20 * time.Millisecond) {
-			if time.Now().After(until) {
-				t.Fatalf("%q is not in force", want)
-			}
-		}
+		testkit.WaitFor(t, want+" to be in force", func() bool { return shown() == want })
 	}
 	settle("first")
 	old := s.call(nil)

@@ -48,6 +48,9 @@ type Hop struct {
 	// worth it up to that; 0 = none was named.
 	WaitBelow Millis `json:"below,omitempty"`
 	Waited    Millis `json:"waited,omitempty"` // spent in queues before; part of the one budget for waiting
+	// Chance is that of the client coming back here if all of the plan refuse it: Retry-After reckons with so much of
+	// it. 0 is not known, and counts as certain.
+	Chance float64 `json:"chc,omitempty"`
 	// Events asks for interim answers that say how the request waits: see [Progress].
 	Events bool `json:"ev,omitempty"`
 	// FirstByte is what is left until the client's own deadline for a first byte; 0 is none.
@@ -176,7 +179,8 @@ func (k *Keys) VerifyHead(token string, t HopTarget, now time.Time) (Announced, 
 		return Announced{}, fmt.Errorf("%w: payload: %w", ErrBadHop, err)
 	}
 	if age := now.Sub(time.Unix(a.Hop.Issued, 0)); age.Abs() > hopLifetime {
-		return Announced{}, fmt.Errorf("%w: issued %s ago by our clock; clocks may be at most 5m apart", ErrBadHop, age.Round(time.Second))
+		return Announced{}, fmt.Errorf("%w: issued %s ago by our clock; clocks may be at most 5m apart",
+			ErrBadHop, age.Round(time.Second))
 	}
 	return a, nil
 }

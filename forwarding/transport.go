@@ -223,6 +223,9 @@ func (c *conn) send(r *Request) error {
 		c.head = append(head, r.Body...)
 		bufs = net.Buffers{c.head}
 	}
+	if r.May != nil && !r.May() {
+		return ErrWithheld
+	}
 	_, err = bufs.WriteTo(c.Conn)
 	if cap(c.head) > 4*readBuffer {
 		c.head = nil
@@ -234,6 +237,10 @@ func (c *conn) send(r *Request) error {
 func (a *Answer) begin(r *Request, s Shape) error {
 	sent := time.Now()
 	if err := a.conn.send(r); err != nil {
+		if errors.Is(err, ErrWithheld) {
+			a.linger = 0
+			return err
+		}
 		if err = a.refusedEarly(err); err != nil {
 			return fmt.Errorf("cannot send request: %w", err)
 		}
@@ -282,6 +289,9 @@ func (a *Answer) refusedEarly(failure error) error {
 	a.head, a.body = h, newBody(a.conn.br, &h)
 	return nil
 }
+
+// ErrWithheld is a request of which nothing was sent, since it no longer might.
+var ErrWithheld = errors.New("the request may not be sent any more")
 
 // errNoAnswer is a connection that was closed without a byte.
 var errNoAnswer = errors.New("connection closed without an answer")

@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"colonnade/internal/testkit"
 	"colonnade/openai"
 )
 
@@ -77,7 +78,7 @@ func TestConnectionClosedWhileIdle(t *testing.T) {
 			t.Fatalf("request %d: %v", i, err)
 		}
 		a.Close()
-		waitFor(t, "the close of the idle connection to arrive", func() bool {
+		testkit.WaitFor(t, "the close of the idle connection to arrive", func() bool {
 			c := transport.pop(Target{Address: address, Host: address})
 			if c == nil {
 				return true
@@ -335,14 +336,4 @@ func TestHeadersThatAreNotSent(t *testing.T) {
 		f(func(r *Request) { r.Target.Prefix = "/" + evil })
 	}
 	f(func(r *Request) { r.Path = "/v1/chat HTTP/1.1" })
-}
-
-func waitFor(t testing.TB, what string, done func() bool) {
-	t.Helper()
-	for deadline := time.Now().Add(patience); !done(); {
-		if time.Now().After(deadline) {
-			t.Fatalf("gave up waiting for %s", what)
-		}
-		time.Sleep(time.Millisecond)
-	}
 }

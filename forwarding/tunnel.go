@@ -27,8 +27,8 @@ type TunnelEnd struct {
 	BytesIn, BytesOut int64 // from the client, to it
 }
 
-// Run carries bytes until both sides have closed, or one has and the other does not follow, or the context ends. When it
-// returns, the server's connection is closed; the client's is left to the caller.
+// Run carries bytes until both sides have closed, or one has and the other does not follow, or the context ends. When
+// it returns, the server's connection is closed; the client's is left to the caller.
 //
 // Each side is told of the other's end by the end of its own stream, and may have its last word. So a server that loses
 // its client can still write a close frame, which reaches a client whose tunnel we had to end.

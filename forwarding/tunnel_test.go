@@ -241,13 +241,8 @@ func TestHijackOfALostConnection(t *testing.T) {
 			<-c.Context.Done()
 		},
 	})
-	ln, err := Listen("127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	done := make(chan error, 1)
-	go func() { done <- server.Serve(ln) }()
-	c, err := net.Dial("tcp", ln.Addr().String())
+	address, done := serving(t, server)
+	c, err := net.Dial("tcp", address)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -314,13 +309,8 @@ func TestPanicInAHijack(t *testing.T) {
 			})
 		},
 	})
-	ln, err := Listen("127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	done := make(chan error, 1)
-	go func() { done <- server.Serve(ln) }()
-	c, err := net.Dial("tcp", ln.Addr().String())
+	address, done := serving(t, server)
+	c, err := net.Dial("tcp", address)
 	if err != nil {
 		t.Fatal(err)
 	}

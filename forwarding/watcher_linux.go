@@ -18,8 +18,8 @@ import (
 // Only the close of the client's sending side is watched for: bytes of a next, pipelined request do not hide it. A
 // client that closes that half alone is taken to have gone, as nginx and HAProxy do.
 //
-// With TLS there is a second way to go: to say so, and to keep the socket open until we have said it too. Python's asyncio
-// does that, for half a minute. So what comes from such a client is looked at, until it is a next request.
+// With TLS there is a second way to go: to say so, and to keep the socket open until we have said it too. Python's
+// asyncio does that, for half a minute. So what comes from such a client is looked at, until it is a next request.
 type Watcher struct {
 	epoll *os.File
 	raw   syscall.RawConn

@@ -14,8 +14,8 @@ const (
 	engineGoodbye = 250 * time.Millisecond
 )
 
-// Session is a WebSocket between a client, whose handshake is still to be answered, and an engine that has answered ours.
-// Messages are relayed as they come, in pieces: none is ever held whole.
+// Session is a WebSocket between a client, whose handshake is still to be answered, and an engine that has answered
+// ours. Messages are relayed as they come, in pieces: none is ever held whole.
 type Session struct {
 	Context   context.Context // ends with [ErrClientGone], or for another cause when we want to end
 	Answer    *Answer         // the engine's, switched

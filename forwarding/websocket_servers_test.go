@@ -98,12 +98,7 @@ func wsServer(t testing.TB, behind string, join func(*Custody, *fasthttp.Request
 			join(c, rc, h, answer)
 		},
 	})
-	ln, err := Listen("127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	done := make(chan error, 1)
-	go func() { done <- server.Serve(ln) }()
+	address, done := serving(t, server)
 	t.Cleanup(func() {
 		inHand.EndAll(errors.New("test is over"))
 		if err := server.End(context.Background(), Pace{}, nil); err != nil {
@@ -111,7 +106,7 @@ func wsServer(t testing.TB, behind string, join func(*Custody, *fasthttp.Request
 		}
 		<-done
 	})
-	return ln.Addr().String(), inHand.EndAll
+	return address, inHand.EndAll
 }
 
 // sessionServer terminates WebSockets, and tells how they ended.
