@@ -137,7 +137,8 @@ func (c *call) setDeadlines() *openai.Error {
 			if h.name != forwarding.HeaderDeadlineMS {
 				continue // an SDK's own word for "none"
 			}
-			return openai.InvalidRequest("", "the header %s is %.40q: it must be a number of milliseconds above 0", h.name, value)
+			return openai.InvalidRequest("", "the header %s is %.40q: it must be a number of milliseconds above 0",
+				h.name, value)
 		}
 		if h.name == forwarding.HeaderDeadlineMS && limit <= holdBack {
 			return openai.InvalidRequest("", "the header %s is %.40q: it must be above %d, which is kept for the way back", h.name, value, holdBack.Milliseconds())
@@ -164,7 +165,8 @@ func (c *call) queueing() (queueing, *openai.Error) {
 	case queueAsNeeded, queueNever, queueWait:
 		return q, nil
 	default:
-		return "", openai.InvalidRequest("", "the header %s is %.40q: it must be never or wait", forwarding.HeaderQueue, string(q))
+		return "", openai.InvalidRequest("", "the header %s is %.40q: it must be never or wait",
+			forwarding.HeaderQueue, string(q))
 	}
 }
 
@@ -188,7 +190,8 @@ func (c *call) readPriority() (string, *openai.Error) {
 	}
 	switch r := rank(asked); {
 	case r < 0:
-		return "", openai.InvalidRequest("", "the header %s is %.40q: it must be interactive, standard or batch", forwarding.HeaderPriority, asked)
+		return "", openai.InvalidRequest("", "the header %s is %.40q: it must be interactive, standard or batch",
+			forwarding.HeaderPriority, asked)
 	case r > rank(own):
 		return asked, nil
 	}

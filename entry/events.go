@@ -120,8 +120,8 @@ func (c *call) logStream(answer *forwarding.Answer, end forwarding.End) {
 	c.log(e)
 }
 
-// toldOutcome makes the outcome of a stream that was cut what the colo's error event says: it knows why. An engine may say
-// such things too, so nothing is kept in its own words.
+// toldOutcome makes the outcome of a stream that was cut what the colo's error event says: it knows why. An engine may
+// say such things too, so nothing is kept in its own words.
 func toldOutcome(e *analytics.Event, told openai.EngineError) {
 	switch told.Number {
 	case 50401:

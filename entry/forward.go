@@ -32,6 +32,7 @@ func (c *call) forward(to try) (*forwarding.Answer, error) {
 		Wait:            to.wait,
 		WaitBelow:       forwarding.Millis(to.below),
 		Waited:          forwarding.Millis(c.waited),
+		Chance:          to.chance,
 		Total:           forwarding.Millis(max(c.end.Sub(began)-holdBack, time.Millisecond)),
 		Events:          c.prelude != nil,
 	}
@@ -75,8 +76,8 @@ func identityOf(s *fleet.Server) forwarding.Identity {
 	return forwarding.Identity{Role: forwarding.RoleColo, Colo: s.Colo, Node: s.Node}
 }
 
-// untilFirstBy is how long to wait for what the client wants by then, if it said so: a little longer than the colo, which
-// knows better what it waited for.
+// untilFirstBy is how long to wait for what the client wants by then, if it said so: a little longer than the colo,
+// which knows better what it waited for.
 func (c *call) untilFirstBy(now time.Time) time.Duration {
 	if c.firstBy.IsZero() {
 		return 0
@@ -99,7 +100,8 @@ func (c *call) fields(token string) []forwarding.Field {
 	if contentType == "" && len(c.raw) > 0 {
 		contentType = "application/json" // as it was read; engines insist on being told
 	}
-	fields = append(fields, forwarding.Field{Name: forwarding.HeaderHop, Value: token}, forwarding.Field{Name: "Content-Type", Value: contentType})
+	fields = append(fields, forwarding.Field{Name: forwarding.HeaderHop, Value: token},
+		forwarding.Field{Name: "Content-Type", Value: contentType})
 	for _, name := range [...]string{"Accept", "User-Agent", forwarding.HeaderTraceParent} {
 		fields = append(fields, forwarding.Field{Name: name, Value: c.header(name)})
 	}

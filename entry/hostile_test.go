@@ -8,7 +8,6 @@ import (
 	"net"
 	"net/http"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -16,6 +15,7 @@ import (
 	"colonnade/analytics"
 	"colonnade/fleet"
 	"colonnade/forwarding"
+	"colonnade/internal/testkit"
 )
 
 const evil = "evil-bytes"
@@ -24,42 +24,24 @@ const evil = "evil-bytes"
 // and then waits for the end. again counts requests on a connection that was not fit for them.
 func rawColo(t *testing.T, name, text, more string) (documents string, again *atomic.Int64) {
 	t.Helper()
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
 	again = new(atomic.Int64)
-	var serving sync.WaitGroup
-	serving.Go(func() {
-		for {
-			c, err := ln.Accept()
-			if err != nil {
-				return
-			}
-			serving.Go(func() {
-				defer c.Close()
-				_ = c.SetDeadline(time.Now().Add(20 * time.Second))
-				br := bufio.NewReader(c)
-				r, err := http.ReadRequest(br)
-				if err != nil {
-					return
-				}
-				_, _ = io.Copy(io.Discard, r.Body)
-				_, err = io.WriteString(c, text)
-				for err == nil && more != "" {
-					_, err = io.WriteString(c, more)
-				}
-				if _, err := http.ReadRequest(br); err == nil {
-					again.Add(1)
-				}
-			})
+	address := testkit.Serve(t, func(c net.Conn) {
+		_ = c.SetDeadline(time.Now().Add(20 * time.Second))
+		br := bufio.NewReader(c)
+		r, err := http.ReadRequest(br)
+		if err != nil {
+			return
+		}
+		_, _ = io.Copy(io.Discard, r.Body)
+		_, err = io.WriteString(c, text)
+		for err == nil && more != "" {
+			_, err = io.WriteString(c, more)
+		}
+		if _, err := http.ReadRequest(br); err == nil {
+			again.Add(1)
 		}
 	})
-	t.Cleanup(func() {
-		ln.Close()
-		serving.Wait()
-	})
-	return fmt.Sprintf("---\nkey: colos/%s\nregion: eu\n---\nkey: servers/%[1]s/%[1]s-1\naddress: %s\nboot: x\n", name, ln.Addr()), again
+	return fmt.Sprintf("---\nkey: colos/%s\nregion: eu\n---\nkey: servers/%[1]s/%[1]s-1\naddress: %s\nboot: x\n", name, address), again
 }
 
 // Whatever speaks in a colo's place: nothing of what it says reaches a client, another colo is asked if nothing was

@@ -17,13 +17,14 @@ const hintLifetime = 2 * time.Second
 type observations struct {
 	mu        sync.Mutex // guards the fields below
 	full      map[poolIn]time.Time
+	slots     map[poolIn]int
 	unreached map[string]Unreached
 }
 
 type poolIn struct{ pool, colo string }
 
 func newObservations() *observations {
-	return &observations{full: map[poolIn]time.Time{}, unreached: map[string]Unreached{}}
+	return &observations{full: map[poolIn]time.Time{}, slots: map[poolIn]int{}, unreached: map[string]Unreached{}}
 }
 
 // note takes the header x-colonnade-load of an answer.
@@ -34,6 +35,7 @@ func (o *observations) note(at poolIn, header string, now time.Time) {
 	}
 	o.mu.Lock()
 	defer o.mu.Unlock()
+	o.slots[at] = load.Limit
 	if load.Free == 0 {
 		o.full[at] = now
 	} else {
@@ -47,6 +49,16 @@ func (o *observations) wasFull(at poolIn, now time.Time) bool {
 	defer o.mu.Unlock()
 	seen, ok := o.full[at]
 	return ok && now.Sub(seen) < hintLifetime
+}
+
+// slotsOf is how many slots the pool was last said to have: 0 if nothing was said, negative if it has none.
+func (o *observations) slotsOf(at poolIn) int {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if n, ok := o.slots[at]; ok && n <= 0 {
+		return -1
+	}
+	return o.slots[at]
 }
 
 // activity counts the requests in hand by model.

@@ -9,11 +9,11 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"colonnade/analytics"
 	"colonnade/fleet"
 	"colonnade/forwarding"
+	"colonnade/internal/testkit"
 )
 
 // trap is a log that panics over some messages: a bug in whatever part of the entry says them.
@@ -81,11 +81,7 @@ func TestPanicAtAnyStage(t *testing.T) {
 // survived checks that nothing is in hand, and that the one request has its one final event.
 func survived(t *testing.T, e *Entry, events string, status int) {
 	t.Helper()
-	for deadline := time.Now().Add(10 * time.Second); e.inHand.Count() > 0; time.Sleep(time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatal("a request is still in hand")
-		}
-	}
+	testkit.WaitFor(t, "nothing to be in hand", func() bool { return e.inHand.Count() == 0 })
 	if errs := e.Check(); len(errs) > 0 {
 		t.Error(errs)
 	}
@@ -135,11 +131,7 @@ func TestPanicInMidStream(t *testing.T) {
 	if r.StatusCode != 200 || err == nil || strings.Contains(string(text), "[DONE]") || !strings.Contains(string(text), `"number":50000`) {
 		t.Errorf("answer %d %q, %v: want it cut, and why", r.StatusCode, text, err)
 	}
-	for deadline := time.Now().Add(10 * time.Second); e.inHand.Count() > 0; time.Sleep(time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatal("a request is still in hand")
-		}
-	}
+	testkit.WaitFor(t, "nothing to be in hand", func() bool { return e.inHand.Count() == 0 })
 	if errs := e.Check(); len(errs) > 0 {
 		t.Error(errs)
 	}

@@ -8,8 +8,8 @@ import (
 	"colonnade/openai"
 )
 
-// readEvents reads whether the client wants to know how its request waits. It gets a stream of events for that, so it must
-// have asked for one.
+// readEvents reads whether the client wants to know how its request waits. It gets a stream of events for that, so it
+// must have asked for one.
 func (c *call) readEvents() (bool, *openai.Error) {
 	const name = forwarding.HeaderQueueEvents
 	switch value := c.header(name); {
@@ -62,8 +62,8 @@ func (c *call) declined(e *openai.Error) *openai.Error {
 	return e
 }
 
-// notStreamed is what is told of an answer that is no stream: what the engine has against the request, in its own words.
-// Any other is none that the client could read.
+// notStreamed is what is told of an answer that is no stream: what the engine has against the request, in its own
+// words. Any other is none that the client could read.
 func (c *call) notStreamed(answer *forwarding.Answer) *openai.Error {
 	defer answer.Close()
 	if openai.ClassifyStatus(answer.Status()) != openai.ClientError {

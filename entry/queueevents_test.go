@@ -1,6 +1,7 @@
 package entry
 
 import (
+	"bufio"
 	"encoding/base64"
 	"io"
 	"log/slog"
@@ -8,13 +9,14 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"colonnade/fleet"
 	"colonnade/forwarding"
 )
 
-// follow asks for queue events, and reads all that comes.
-func follow(t *testing.T, url, body string) (text string, err error) {
+// askForEvents asks for queue events.
+func askForEvents(t *testing.T, url, body string) *http.Response {
 	t.Helper()
 	r, err := http.NewRequest(http.MethodPost, url+"/v1/chat/completions", strings.NewReader(body))
 	if err != nil {
@@ -25,6 +27,13 @@ func follow(t *testing.T, url, body string) (text string, err error) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	return answer
+}
+
+// follow asks for queue events, and reads all that comes.
+func follow(t *testing.T, url, body string) (text string, err error) {
+	t.Helper()
+	answer := askForEvents(t, url, body)
 	defer answer.Body.Close()
 	if answer.StatusCode != 200 || answer.Header.Get("Content-Type") != "text/event-stream" {
 		t.Errorf("answer %d %v", answer.StatusCode, answer.Header)
@@ -93,6 +102,41 @@ func TestColosThatSayTooMuch(t *testing.T) {
 	}
 }
 
+// What a client was not told at once, since it had been told something just before, it hears while the colo is silent.
+func TestToldInASilence(t *testing.T) {
+	told := make(chan struct{})
+	url := startEntry(t, tableOf(t, "key: models/m\n"+colo(t, "ams", func(w http.ResponseWriter, _ *http.Request) {
+		says(w, 1, "position=2")
+		says(w, 1, "position=1")
+		select {
+		case <-told:
+		case <-time.After(10 * time.Second):
+			t.Error("the client is not told what the colo has said last")
+		}
+		serveStream(w)
+	})))
+	r, err := http.NewRequest(http.MethodPost, url+"/v1/chat/completions", strings.NewReader(streamed))
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Header.Set(forwarding.HeaderQueueEvents, "1")
+	answer, err := http.DefaultClient.Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer answer.Body.Close()
+	br := bufio.NewReader(answer.Body)
+	for _, want := range []string{": queue position=2\n", "\n", ": queue position=1\n", "\n"} {
+		if line, err := br.ReadString('\n'); err != nil || line != want {
+			t.Fatalf("the client read %q, %v; want %q", line, err, want)
+		}
+	}
+	close(told)
+	if rest, err := io.ReadAll(br); err != nil || string(rest) != served {
+		t.Errorf("then the client read %q, %v", rest, err)
+	}
+}
+
 // wantsProgress reads a hop token as anybody can.
 func wantsProgress(t *testing.T, r *http.Request) bool {
 	_, payload, _ := strings.Cut(r.Header.Get(forwarding.HeaderHop), ".")
@@ -107,15 +151,7 @@ func wantsProgress(t *testing.T, r *http.Request) bool {
 // Where there is no colo to wait in, the refusal is a plain one.
 func TestNowhereToWait(t *testing.T) {
 	url := startEntry(t, tableOf(t, "key: models/m\n"))
-	r, err := http.NewRequest(http.MethodPost, url+"/v1/chat/completions", strings.NewReader(streamed))
-	if err != nil {
-		t.Fatal(err)
-	}
-	r.Header.Set(forwarding.HeaderQueueEvents, "1")
-	answer, err := http.DefaultClient.Do(r)
-	if err != nil {
-		t.Fatal(err)
-	}
+	answer := askForEvents(t, url, streamed)
 	defer answer.Body.Close()
 	if answer.StatusCode != 503 || answer.Header.Get("Content-Type") != "application/json" {
 		t.Errorf("answer %d %v", answer.StatusCode, answer.Header)

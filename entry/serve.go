@@ -87,6 +87,10 @@ func (c *call) pursue() *forwarding.Answer {
 		if !ok {
 			return nil
 		}
+		if !c.firstBy.IsZero() && time.Until(c.firstBy) <= holdBack {
+			c.tries.late() // no colo has any time left for it
+			return nil
+		}
 		answer, err := c.forward(try)
 		c.answer = answer
 		if c.served(try, answer, err) {
@@ -183,12 +187,13 @@ func (c *call) plan(t *fleet.Table) *openai.Error {
 	var stops []stop
 	for _, colo := range plan {
 		if home, ok := homes.Home(c.model.Pool, t.Servers(colo.Name)); ok {
-			stops = append(stops, stop{Colo: colo, Home: home})
+			slots := c.entry.observed.slotsOf(poolIn{c.model.Pool, colo.Name})
+			stops = append(stops, stop{Colo: colo, Home: home, slots: slots})
 		}
 	}
 	c.tries = newTries(stops, queueing, c.model.Retry)
 	if len(stops) == 0 && len(routing.Plan(t, c.model, routing.Request{Forced: forced, Draining: true})) > 0 {
-		c.tries.moved(openai.Unavailable("draining", time.Second))
+		c.tries.moved(nil, openai.Unavailable("draining", time.Second))
 	}
 	c.entry.budget.Begin()
 	c.budgeted = true
@@ -243,7 +248,7 @@ func (c *call) served(at try, answer *forwarding.Answer, err error) bool {
 	case forwarding.VerdictOOC:
 		c.tries.refused(at, v)
 	case forwarding.VerdictMoved:
-		c.tries.moved(verdictError(v))
+		c.tries.moved(at.Colo, verdictError(v))
 	default:
 		c.tries.failed(c.late(verdictError(v)), v, c.retry)
 		return false

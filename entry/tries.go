@@ -19,8 +19,9 @@ const (
 )
 
 // tries walks a plan. While colos remain, a request waits in one only if that will be short. When every colo was full,
-// it waits where the expected wait is least, or if there is no room left meanwhile, where it is next to least. It knows
-// neither clock nor network.
+// it waits where the expected wait is least, or if there is no room left meanwhile, where it is next to least. One that
+// has waited in vain for as long as it may asks the others as well: it waits for none, but may find a slot free, and
+// all know then that its client will come back. It knows neither clock nor network.
 type tries struct {
 	stops    []stop
 	queueing queueing
@@ -31,11 +32,18 @@ type tries struct {
 	lost     bool       // a server was lost without a verdict
 	broken   int        // endpoints that the request has broken
 
-	refusal    *openai.Error // of a full colo: the last that let it wait, else the first
-	retryAfter time.Duration // the smallest that full colos have named
-	failure    *openai.Error // the last error
-	notFound   *openai.Error // of a colo that does not know the model
-	over       bool
+	refusal  *openai.Error // of a full colo: the last that let it wait, else the first
+	said     []said        // by those that were full
+	failure  *openai.Error // the last error
+	notFound *openai.Error // of a colo that does not know the model
+	over     bool
+}
+
+// said is what a colo has said last. What it had said before was for a shorter wait, or another is told by now to come
+// back then.
+type said struct {
+	colo *fleet.Colo
+	*openai.Error
 }
 
 // waitable is a colo whose slots are taken, but that has room for whoever waits.
@@ -46,8 +54,10 @@ type waitable struct {
 
 // stop is one colo of a plan, and the server there that grants the model's permits.
 type stop struct {
-	Colo *fleet.Colo
-	Home *fleet.Server
+	Colo   *fleet.Colo
+	Home   *fleet.Server
+	slots  int     // of the pool there, as was heard last; 0: nothing was, negative: none
+	chance float64 // see [forwarding.Hop]
 }
 
 // try is one attempt at one colo.
@@ -58,7 +68,39 @@ type try struct {
 }
 
 func newTries(plan []stop, q queueing, r fleet.Retry) *tries {
+	deal(plan[:min(len(plan), r.OutOfCapacity+1)])
 	return &tries{stops: plan, queueing: q, errors: r.Errors, full: r.OutOfCapacity}
+}
+
+// deal sets the chances that a client who is refused by all of these colos comes back to each. It comes back once, and
+// is served where there is room first: it is one more for all of them together. If each reckons with a part of it by
+// slots, all come to the time that all of them need, however unequal they are, as long as a slot is worth as much in
+// one as in another.
+func deal(stops []stop) {
+	heard, slots := 0, 0
+	for _, s := range stops {
+		if s.slots > 0 {
+			heard, slots = heard+1, slots+s.slots
+		}
+	}
+	usual := 1.0
+	if heard > 0 {
+		usual = float64(slots) / float64(heard)
+	}
+	all := 0.0
+	for i := range stops {
+		s := &stops[i]
+		switch {
+		case s.slots > 0:
+			s.chance = float64(s.slots)
+		case s.slots == 0:
+			s.chance = usual
+		}
+		all += s.chance
+	}
+	for i := range stops {
+		stops[i].chance /= max(all, 1)
+	}
 }
 
 // next returns the next attempt, or false if there is none.
@@ -98,11 +140,8 @@ func (t *tries) refused(at try, v forwarding.Verdict) {
 	if t.full--; t.full < 0 {
 		t.stops = nil
 	}
-	t.remember(verdictError(v), at.wait == forwarding.WaitFull)
-	switch {
-	case at.wait == forwarding.WaitFull && v.MayWait:
-		t.waitable = nil // it has waited as long as it may
-	case at.wait == forwarding.WaitSpill && v.MayWait:
+	t.remember(at.Colo, verdictError(v), at.wait == forwarding.WaitFull)
+	if at.wait == forwarding.WaitSpill && v.MayWait {
 		i, _ := slices.BinarySearchFunc(t.waitable, v.Expected, func(w waitable, expected time.Duration) int {
 			if shorter(expected, w.expected) {
 				return 1
@@ -113,21 +152,34 @@ func (t *tries) refused(at try, v forwarding.Verdict) {
 	}
 }
 
-// moved takes the word of a colo that drains. Nothing is charged for it: with another one left, nobody notices.
-func (t *tries) moved(e *openai.Error) { t.remember(e, false) }
+// moved takes the word of a colo that drains; nil: of all of them. Nothing is charged for it: with another one left,
+// nobody notices.
+func (t *tries) moved(colo *fleet.Colo, e *openai.Error) { t.remember(colo, e, false) }
 
 // remember keeps what the client is to be told. That somewhere was nobody at all is worth less than that somewhere was
 // no room; and that a colo had no slot less than why it could not be waited for there.
-func (t *tries) remember(e *openai.Error, waited bool) {
-	switch {
-	case t.refusal == nil || e.Status < t.refusal.Status:
-		t.refusal, t.retryAfter = e, e.RetryAfter
-	case e.Status == t.refusal.Status:
-		if waited {
-			t.refusal = e
-		}
-		t.retryAfter = min(t.retryAfter, e.RetryAfter)
+func (t *tries) remember(colo *fleet.Colo, e *openai.Error, waited bool) {
+	if t.refusal == nil || e.Status < t.refusal.Status || e.Status == t.refusal.Status && waited {
+		t.refusal = e
 	}
+	t.said = append(slices.DeleteFunc(t.said, func(s said) bool { return s.colo == colo }), said{colo, e})
+}
+
+// retryAfter is the smallest that a colo has said last with the refusal's status.
+func (t *tries) retryAfter() time.Duration {
+	if t.refusal == nil {
+		return 0
+	}
+	least := time.Duration(-1)
+	for _, s := range t.said {
+		if s.Status == t.refusal.Status && (least < 0 || s.RetryAfter < least) {
+			least = s.RetryAfter
+		}
+	}
+	if least < 0 {
+		return t.refusal.RetryAfter
+	}
+	return least
 }
 
 // shorter compares two expected waits, of which 0 is not known.
@@ -170,6 +222,14 @@ const modelNotFound = 40002
 // there, so nothing is charged; and whoever knows the model has more to say.
 func (t *tries) unknown(e *openai.Error) { t.notFound = e }
 
+// late ends the walk of a request whose deadline is too near for another try. Unless something failed, it was out of
+// capacity.
+func (t *tries) late() {
+	if t.failure == nil {
+		t.refusal = openai.OutOfCapacity("deadline", max(t.retryAfter(), time.Second))
+	}
+}
+
 // give ends the walk with e.
 func (t *tries) give(e *openai.Error) { t.failure, t.over = e, true }
 
@@ -180,7 +240,7 @@ func (t *tries) outcome() *openai.Error {
 		return t.failure // an engine was there: that it failed says more than that elsewhere there was none
 	case t.refusal != nil:
 		e := *t.refusal
-		e.RetryAfter = t.retryAfter
+		e.RetryAfter = t.retryAfter()
 		return &e
 	case t.notFound != nil:
 		return t.notFound

@@ -1,6 +1,7 @@
 package entry
 
 import (
+	"math"
 	"slices"
 	"testing"
 	"time"
@@ -44,7 +45,7 @@ func walk(t *tries, answers map[string]forwarding.Verdict) []string {
 		case v.Kind == forwarding.VerdictOOC:
 			t.refused(at, v)
 		case v.Kind == forwarding.VerdictMoved:
-			t.moved(verdictError(v))
+			t.moved(at.Colo, verdictError(v))
 		default:
 			t.failed(verdictError(v), v, always)
 		}
@@ -99,7 +100,7 @@ func TestWaiterOfAColoThatDrains(t *testing.T) {
 			t.Errorf("tried %+v, want to wait in %s", at, want)
 			break
 		}
-		tr.moved(openai.Unavailable("draining", time.Second))
+		tr.moved(at.Colo, openai.Unavailable("draining", time.Second))
 	}
 	if _, ok := tr.next(); ok {
 		t.Error("there is a further try")
@@ -133,7 +134,8 @@ func TestLastTryWaitsWhereItIsShortest(t *testing.T) {
 	}
 	tr := newTries(testStops("ams", "fra", "waw"), queueAsNeeded, testRetry)
 	way := walk(tr, answers)
-	if want := []string{"ams spill", "fra spill", "waw spill", "fra full"}; !slices.Equal(way, want) {
+	want := []string{"ams spill", "fra spill", "waw spill", "fra full", "waw full", "ams full"}
+	if !slices.Equal(way, want) {
 		t.Errorf("tried %v, want %v", way, want)
 	}
 }
@@ -155,8 +157,8 @@ func TestKnownWaitBeatsUnknown(t *testing.T) {
 		"fra": ooc("busy", time.Second, 5*time.Second, true),
 		"waw": ooc("queue_full", time.Second, 0, false),
 	})
-	if want := "fra full"; way[len(way)-1] != want {
-		t.Errorf("tried %v, want %q last", way, want)
+	if want := []string{"ams spill", "fra spill", "waw spill", "fra full", "ams full"}; !slices.Equal(way, want) {
+		t.Errorf("tried %v, want %v", way, want)
 	}
 }
 
@@ -167,30 +169,90 @@ func TestLastTryGoesOnWhereThereIsNoRoomLeft(t *testing.T) {
 		at, _ := tr.next()
 		tr.refused(at, ooc("busy", 4*time.Second, expected, true))
 	}
+	last := map[string]time.Duration{"waw": 5 * time.Second, "ams": 9 * time.Second, "fra": 6 * time.Second}
 	for _, want := range []string{"waw", "ams", "fra"} { // what is not known comes last
 		at, ok := tr.next()
 		if !ok || at.Colo.Name != want || at.wait != forwarding.WaitFull {
 			t.Fatalf("last try %v %v at %v, want to wait in %s", ok, at.wait, at.Colo, want)
 		}
-		tr.refused(at, ooc("account_queue_full", 5*time.Second, 0, false))
+		tr.refused(at, ooc("account_queue_full", last[want], 0, false))
 	}
 	if at, ok := tr.next(); ok {
 		t.Errorf("one try too many: %v", at)
 	}
-	if e := tr.outcome(); e.Reason != "account_queue_full" || e.RetryAfter != 4*time.Second {
-		t.Errorf("outcome = %+v, want the reason of the last try and the smallest Retry-After", e)
+	if e := tr.outcome(); e.Reason != "account_queue_full" || e.RetryAfter != 5*time.Second {
+		t.Errorf("outcome = %+v, want the reason of the last try and the smallest Retry-After that a colo has said last", e)
 	}
 }
 
-// Whoever has waited as long as it may has no time to wait elsewhere.
-func TestNoSecondWait(t *testing.T) {
+// Whoever has waited as long as it may has no time to wait elsewhere; but something may have come free there.
+func TestWhoHasWaitedAsksTheOthers(t *testing.T) {
 	tr := newTries(testStops("ams", "fra"), queueAsNeeded, testRetry)
 	way := walk(tr, map[string]forwarding.Verdict{
 		"ams": ooc("queue_timeout", time.Second, time.Second, true), "fra": ooc("queue_timeout", time.Second, 2*time.Second, true),
 	})
-	if want := []string{"ams spill", "fra spill", "ams full"}; !slices.Equal(way, want) {
+	if want := []string{"ams spill", "fra spill", "ams full", "fra full"}; !slices.Equal(way, want) {
 		t.Errorf("tried %v, want %v", way, want)
 	}
+	if e := tr.outcome(); e.Reason != "queue_timeout" {
+		t.Errorf("outcome = %+v", e)
+	}
+}
+
+// What a colo says replaces what it has said, and the smallest of what stands then is told: also if another drains
+// meanwhile.
+func TestRetryAfterIsTheLastWord(t *testing.T) {
+	tr := newTries(testStops("ams", "fra", "waw"), queueAsNeeded, testRetry)
+	for _, retryAfter := range []time.Duration{time.Second, 2 * time.Second, 3 * time.Second} {
+		at, _ := tr.next()
+		tr.refused(at, ooc("busy", retryAfter, retryAfter, true))
+	}
+	f := func(want time.Duration) {
+		t.Helper()
+		if e := tr.outcome(); e.Status != 429 || e.RetryAfter != want {
+			t.Errorf("outcome = %+v, want %v", e, want)
+		}
+	}
+	f(time.Second)
+	at, _ := tr.next()
+	tr.refused(at, ooc("queue_full", 9*time.Second, 0, false))
+	f(2 * time.Second)
+	at, _ = tr.next()
+	tr.moved(at.Colo, openai.Unavailable("draining", time.Second))
+	f(3 * time.Second)
+	at, _ = tr.next()
+	tr.refused(at, ooc("queue_full", 8*time.Second, 0, false))
+	f(8 * time.Second)
+	tr.late()
+	f(8 * time.Second)
+}
+
+// A client comes back to one of the colos that have refused it: by slots, as far as these are known.
+func TestChances(t *testing.T) {
+	f := func(full int, slots []int, want ...float64) {
+		t.Helper()
+		stops := testStops("a", "b", "c", "d")[:len(slots)]
+		for i, n := range slots {
+			stops[i].slots = n
+		}
+		tr := newTries(stops, queueAsNeeded, fleet.Retry{OutOfCapacity: full})
+		for i, want := range want {
+			at, _ := tr.next()
+			if math.Abs(at.chance-want) > 1e-9 {
+				t.Errorf("%d of %v slots: %v, want %v", i, slots, at.chance, want)
+			}
+			tr.refused(at, ooc("busy", time.Second, time.Second, true))
+		}
+	}
+	const unheard, none = 0, -1
+	f(4, []int{16}, 1)
+	f(4, []int{unheard}, 1)
+	f(4, []int{none}, 0)
+	f(4, []int{unheard, unheard}, 0.5, 0.5)
+	f(4, []int{30, 10}, 0.75, 0.25)
+	f(4, []int{30, none, 10}, 0.75, 0, 0.25)
+	f(4, []int{30, unheard, 10}, 0.5, 1./3, 1./6)
+	f(1, []int{30, 10, 10, 10}, 0.75, 0.25) // the others are not asked
 }
 
 func TestOneColoWaitsAtOnce(t *testing.T) {
@@ -218,8 +280,8 @@ func TestOutOfCapacityBudget(t *testing.T) {
 	busy := ooc("busy", time.Second, time.Second, true)
 	answers := map[string]forwarding.Verdict{"a": busy, "b": busy, "c": busy, "d": busy}
 	tr := newTries(testStops("a", "b", "c", "d"), queueAsNeeded, fleet.Retry{OutOfCapacity: 1})
-	if way := walk(tr, answers); !slices.Equal(way, []string{"a spill", "b spill", "a full"}) {
-		t.Errorf("tried %v, want one further colo and the last try", way)
+	if way := walk(tr, answers); !slices.Equal(way, []string{"a spill", "b spill", "a full", "b full"}) {
+		t.Errorf("tried %v, want one further colo and the last tries", way)
 	}
 }
 
@@ -349,4 +411,23 @@ func TestNobodyThere(t *testing.T) {
 	if e := tr.outcome(); e.Status != 429 || e.RetryAfter != 9*time.Second {
 		t.Errorf("outcome = %+v, want the full colo's", e)
 	}
+}
+
+// A walk that ends since the deadline is near ends as out of capacity for that, but not where something has failed.
+func TestNoTimeForAnotherTry(t *testing.T) {
+	f := func(answers map[string]forwarding.Verdict, number int, reason string, after time.Duration) {
+		t.Helper()
+		tr := newTries(testStops("ams", "fra", "waw")[:len(answers)], queueAsNeeded, testRetry)
+		walk(tr, answers)
+		tr.late()
+		if e := tr.outcome(); e.Number != number || e.Reason != reason || e.RetryAfter != after {
+			t.Errorf("%v: %+v, want %d, %s, %v", answers, e, number, reason, after)
+		}
+	}
+	f(nil, 42902, "deadline", time.Second)
+	busy := ooc("busy", 3*time.Second, 0, false)
+	f(map[string]forwarding.Verdict{"ams": busy}, 42902, "deadline", 3*time.Second)
+	f(map[string]forwarding.Verdict{"ams": {Kind: forwarding.VerdictOOC, Number: 50301, Reason: "no_endpoint"}, "fra": busy}, 42902, "deadline", 3*time.Second)
+	broken := forwarding.Verdict{Kind: forwarding.VerdictError, Number: 50001, Reason: "cut_short"}
+	f(map[string]forwarding.Verdict{"ams": broken}, 50001, "cut_short", 0)
 }

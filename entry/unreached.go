@@ -40,5 +40,6 @@ func (o *observations) reached(colo string) {
 func (e *Entry) Unreached() []Unreached {
 	e.observed.mu.Lock()
 	defer e.observed.mu.Unlock()
-	return slices.SortedFunc(maps.Values(e.observed.unreached), func(a, b Unreached) int { return cmp.Compare(a.Colo, b.Colo) })
+	return slices.SortedFunc(maps.Values(e.observed.unreached),
+		func(a, b Unreached) int { return cmp.Compare(a.Colo, b.Colo) })
 }

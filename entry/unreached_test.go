@@ -8,10 +8,10 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"colonnade/fleet"
 	"colonnade/forwarding"
+	"colonnade/internal/testkit"
 )
 
 // Which colos give no word is known until one does.
@@ -92,12 +92,7 @@ func TestUnreached(t *testing.T) {
 	if answer, err := http.DefaultClient.Do(r); err == nil {
 		answer.Body.Close()
 	}
-	for end := time.Now().Add(10 * time.Second); e.inHand.Count() > 0; time.Sleep(time.Millisecond) {
-		if time.Now().After(end) {
-			t.Error("the request of a client that has left is still in hand")
-			break
-		}
-	}
+	testkit.WaitFor(t, "the request of a client that has left to be out of hand", func() bool { return e.inHand.Count() == 0 })
 	close(leave)
 	if u := e.Unreached(); len(u) != 0 {
 		t.Errorf("got %+v", u)
