@@ -6,18 +6,29 @@ import (
 	"time"
 )
 
-// slowBuffer is what the kernel may receive for a client that reads slowly: about the least that it allows.
-const slowBuffer = 4 << 10
+const (
+	slowBuffer = 8 << 10 // what the kernel may receive for a client that reads slowly
+	packet     = 1460    // of such a client's connection, in bytes
+)
 
 // slowly reads so many bytes a second.
 type slowly struct {
 	from io.Reader
 	rate int
+	next time.Time // when the next byte is due
 }
 
+// behindAtMost is how much a slow client that was late, since the machine is busy, makes up for.
+const behindAtMost = 50 * time.Millisecond
+
 func (r *slowly) Read(b []byte) (int, error) {
-	n, err := r.from.Read(b[:min(len(b), 1<<10)])
-	time.Sleep(time.Duration(n) * time.Second / time.Duration(r.rate))
+	n, err := r.from.Read(b)
+	now := time.Now()
+	if least := now.Add(-behindAtMost); r.next.Before(least) {
+		r.next = least
+	}
+	r.next = r.next.Add(time.Duration(n) * time.Second / time.Duration(r.rate))
+	time.Sleep(r.next.Sub(now))
 	return n, err
 }
 

@@ -42,7 +42,7 @@ func TestEventsOfAnAnswer(t *testing.T) {
 	}
 }
 
-// Goodput that cannot be says that capacity is not known, and then nothing is judged.
+// Goodput that cannot be says that capacity is not known, and then all marks are there, but not measured.
 func TestNoVerdictWithoutCapacity(t *testing.T) {
 	c := load()
 	for goodput, judged := range map[float64]bool{1.05: true, 1.2: false} {
@@ -51,7 +51,7 @@ func TestNoVerdictWithoutCapacity(t *testing.T) {
 		f.reachGoodput(0.98, goodput)
 		f.reachGoodput(0.98, goodput)
 		marks := c.judge(f, false)
-		if (len(marks) > 0) != judged || (len(f.notes) == 0) != judged || len(f.notes) > 1 {
+		if len(marks) != len(c.marks) || marks[0].Got.Measured() != judged || marks[0].Passed != judged || (len(f.notes) == 0) != judged || len(f.notes) > 1 {
 			t.Errorf("goodput %v: marks %+v, notes %q", goodput, marks, f.notes)
 		}
 	}

@@ -20,18 +20,24 @@ func classes() Contest {
 				"lower class of which somebody has waited for half of what is waited at most: it is not to starve." +
 				"\n\nBy weight: three accounts of weights 6, 3 and 1, each " +
 				"of which asks for 80 % of the capacity. " +
-				fmt.Sprintf("Each of the two lasts %s.", z.long(5))
+				fmt.Sprintf("Each of the two is measured for %s, and the load goes on for %s after that.", z.long(5),
+					z.grace)
 		},
 		accounts: append(append([]string{}, bands...), weighted...), priority: true,
 		columns: []Column{
-			{Name: "goodput", Unit: "%", Better: Higher, Help: "Work of answered requests, of what the engines can do."},
-			{Name: "Jain", Better: Higher, Help: "Jain's index over slot time divided by weight."},
+			{Name: "goodput", Unit: "%", Better: Higher, Key: true, Help: "Work of answered requests, of what the engines can do."},
+			{Name: "Jain", Better: Higher, Key: true, Help: "Jain's index over slot time divided by weight."},
 			{Name: "service", Unit: "%", Help: "Slot time that the class got, of all that was used."},
-			{Name: "answered", Unit: "%", Help: "Requests of the class that were answered."},
-			{Name: "wait p50", Unit: "ms", Help: "Time to the first token less the engine's own, the median."},
-			{Name: "wait p99", Unit: "ms", Help: "The same, 99th percentile."},
+			{Name: "answered", Unit: "%", Better: Higher, Help: "Requests of the class that were answered while the " +
+				"load went on."},
+			{Name: "refused", Unit: "%", Help: "Requests of the class that were refused. The rest still waited, or " +
+				"was being answered, when the load ended."},
+			{Name: "wait p50", Unit: "ms", Better: Lower, Key: true, Help: "Time to the first token less the engine's " +
+				"own, the median of those that were not refused."},
+			{Name: "wait p99", Unit: "ms", Better: Lower, Key: true, Help: "The same, 99th percentile."},
 			{Name: "leaked", Better: Lower, Help: "Requests still held when all has been quiet."},
 		},
+		keyCases: []string{"by priority", "by weight", "interactive"}, // who waits less in another has others wait more
 		plots: []Plot{
 			{Name: "weights", Title: "Service by weight", Kind: Bars, X: Axis{Label: "account " +
 				"(weight)", Names: []string{"gold (6)", "silver (3)", "bronze (1)"}},
@@ -56,7 +62,7 @@ func (s *stage) class(ctx context.Context, name string, accounts []string, asks 
 	t := trial{name: name, pace: z.pace, window: span{z.long(1.5), z.long(6.5)}, seed: 8}
 	for i, account := range accounts {
 		t.flows = append(t.flows, flow{account: account, tokens: z.tokens,
-			due: poisson(seeded(8, uint64(i)), asks[i]*rate, span{0, t.window.until})})
+			due: poisson(seeded(8, uint64(i)), asks[i]*rate, z.under(t.window))})
 	}
 	r, err := s.trial(ctx, &t)
 	if err != nil {
@@ -79,12 +85,12 @@ func (s *stage) class(ctx context.Context, name string, accounts []string, asks 
 		s.reach(markWeights, fair)
 		s.plot("weights", bars)
 	}
-	s.row(name, goodput, fair, nan, nan, nan, nan, r.leakedOr())
+	s.row(name, goodput, fair, nan, nan, nan, nan, nan, r.leakedOr())
 	for i, account := range accounts {
 		who := r.of(account)
 		waits := r.waits(who)
-		s.row(account, nan, nan, service[i]/sum, share(count(who, answered), len(who)), quantile(waits, 0.5),
-			quantile(waits, 0.99), nan)
+		s.row(account, nan, nan, service[i]/sum, share(count(who, answered), len(who)),
+			share(count(who, refused), len(who)), quantile(waits, 0.5), quantile(waits, 0.99), nan)
 	}
 	s.reachGoodput(goodput, goodput)
 	s.reach(markLeaked, r.leakedOr())

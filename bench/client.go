@@ -51,7 +51,7 @@ type call struct {
 	key      string
 	tokens   int           // of the answer, at most
 	input    int           // words of the prompt
-	big      int           // bytes of each token of the answer, if engines answer by the prompt; 0: as they like
+	wide     int           // bytes of each token of the answer, if engines are simulated; 0: as they like
 	deadline time.Duration // as the gateway is told; 0: none
 	patience time.Duration // after which no answer is a failure
 	conduct  conduct
@@ -94,7 +94,7 @@ func (c *client) do(ctx context.Context, clock clock, a *call, s *sample) {
 func (c *client) attempt(ctx context.Context, clock clock, a *call, s *sample) (again bool, err error) {
 	var conn *conn
 	if a.conduct.slow > 0 {
-		conn, err = c.conns.dial(ctx, slowBuffer)
+		conn, err = c.conns.dial(ctx, true)
 	} else {
 		conn, err = c.conns.get(ctx)
 	}
@@ -157,7 +157,7 @@ func (c *client) answer(clock clock, a *call, conn *conn, s *sample) (keep bool,
 	}
 	var body io.Reader = r.Body
 	if a.conduct.slow > 0 {
-		body = &slowly{body, a.conduct.slow}
+		body = &slowly{from: body, rate: a.conduct.slow}
 	}
 	if err := c.events(clock, body, s); err != nil {
 		return false, err
@@ -218,7 +218,7 @@ func retryAfter(h http.Header, now time.Time) time.Duration {
 	return -1
 }
 
-var readers = sync.Pool{New: func() any { return bufio.NewReaderSize(nil, 2<<10) }}
+var readers = sync.Pool{New: func() any { return bufio.NewReaderSize(nil, 4<<10) }}
 
 // events reads a stream of server-sent events to its end. Comments are no data: a gateway may send them while a request
 // waits.
@@ -271,8 +271,8 @@ func (c *client) request(a *call) []byte {
 func (c *client) body(a *call) string {
 	words := strings.Repeat(" word", max(0, a.input-1))
 	mark := ""
-	if a.big > 0 {
-		mark, words = echo, strings.Repeat(" "+strings.Repeat("x", a.big), max(0, a.tokens-1))
+	if a.wide > 0 {
+		mark = wide + strconv.Itoa(a.wide) + " "
 	}
 	return `{"model":"` + c.model + `","stream":true,"max_tokens":` + strconv.Itoa(a.tokens) +
 		`,"messages":[{"role":"user","content":"` + mark + prompt(a.id, words) + `"}]}`

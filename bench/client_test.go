@@ -92,14 +92,14 @@ func TestCommentsAreNoTokens(t *testing.T) {
 	}
 }
 
-// What is long is asked for by words of the prompt, and still known at the engine.
-func TestBigTokens(t *testing.T) {
+// Wide tokens are asked for by the prompt, and their request is still known at the engine.
+func TestWideTokens(t *testing.T) {
 	a := straight(t, 1, quickly)
 	began := time.Now()
 	var s sample
-	a.client.do(context.Background(), clock{began}, &call{id: 7, key: "k", tokens: 4, input: 1, big: 5000,
+	a.client.do(context.Background(), clock{began}, &call{id: 7, key: "k", tokens: 4, input: 1, wide: 5000,
 		patience: 10 * time.Second}, &s)
-	if n := a.engines.all[0].sim.Stats().Bytes; s.fate != answered || n < 15000 {
+	if n := a.engines.all[0].sim.Stats().Bytes; s.fate != answered || n < 20000 {
 		t.Errorf("%d bytes: %+v", n, s)
 	}
 	if jobs := a.engines.take(began); len(jobs) != 1 || jobs[0].id != 7 || jobs[0].tokens != 4 || !jobs[0].served {

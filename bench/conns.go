@@ -52,12 +52,12 @@ func (cs *conns) get(ctx context.Context) (*conn, error) {
 		_ = c.Close()
 	}
 	cs.mu.Unlock()
-	return cs.dial(ctx, 0)
+	return cs.dial(ctx, false)
 }
 
-// dial makes a new connection. buffer bounds what the kernel receives for a reader that does not read; 0 leaves it
-// alone.
-func (cs *conns) dial(ctx context.Context, buffer int) (*conn, error) {
+// dial makes a new connection. That of a slow client has a small buffer and packets as networks have them: where loopback's
+// are 64 KiB, the sender's kernel takes megabytes for the first few that are on their way.
+func (cs *conns) dial(ctx context.Context, slow bool) (*conn, error) {
 	cs.mu.Lock()
 	if cs.open >= mostConns {
 		cs.mu.Unlock()
@@ -66,22 +66,25 @@ func (cs *conns) dial(ctx context.Context, buffer int) (*conn, error) {
 	cs.open++
 	cs.mu.Unlock()
 	d := net.Dialer{Timeout: dialTimeout}
-	if buffer > 0 {
-		d.Control = func(_, _ string, raw syscall.RawConn) error {
-			var err error
-			set := func(fd uintptr) {
-				err = syscall.SetsockoptInt(int(fd), syscall.SOL_SOCKET, syscall.SO_RCVBUF,
-					buffer)
-			}
-			return errors.Join(raw.Control(set), err)
-		}
+	if slow {
+		d.Control = narrow
 	}
 	nc, err := d.DialContext(ctx, "tcp", cs.address)
 	if err != nil {
 		cs.lost()
 		return nil, err
 	}
-	return &conn{Conn: nc, in: bufio.NewReaderSize(nc, 4<<10)}, nil
+	return &conn{Conn: nc, in: bufio.NewReaderSize(nc, 8<<10)}, nil
+}
+
+// narrow sets the socket of a slow client up.
+func narrow(_, _ string, raw syscall.RawConn) error {
+	var err error
+	set := func(fd uintptr) {
+		err = errors.Join(syscall.SetsockoptInt(int(fd), syscall.SOL_SOCKET, syscall.SO_RCVBUF, slowBuffer),
+			syscall.SetsockoptInt(int(fd), syscall.IPPROTO_TCP, syscall.TCP_MAXSEG, packet))
+	}
+	return errors.Join(raw.Control(set), err)
 }
 
 func (cs *conns) lost() {

@@ -12,19 +12,21 @@ type Contest struct {
 	Name  string // as -scenario takes it
 	Title string // a line
 
-	question  string
-	method    func(size) string
-	accounts  []string // who asks in it
-	few       int      // of these, how many do if there are not more; 0: all
-	engines   int      // it needs so many that are ours
-	priority  bool     // it needs accounts of priorities and weights that are ours
-	longQueue bool     // it needs a queue that is far longer than any should be
-	shapes    func(size) []shape
-	lasts     func(size) time.Duration // about, for one gateway
-	columns   []Column
-	plots     []Plot // without what is in them
-	marks     []mark
-	play      func(context.Context, *stage) error
+	title    func(size) string // the same with a number that depends on the size; nil: Title
+	question string
+	method   func(size) string
+	accounts []string // who asks in it
+	few      int      // of these, how many do if there are not more; 0: all
+	engines  int      // it needs so many that are ours
+	priority bool     // it needs accounts of priorities and weights that are ours
+	kind     kind     // of gateways that it needs
+	shapes   func(size) []shape
+	lasts    func(size) time.Duration // about, for one gateway
+	columns  []Column
+	keyCases []string // as in Scenario
+	plots    []Plot   // without what is in them
+	marks    []mark
+	play     func(context.Context, *stage) error
 }
 
 // Contests are all scenarios, in the order of the report.
@@ -48,6 +50,7 @@ type finding struct {
 	by     *Gateway
 	rows   []Row
 	got    map[string][]float64 // by the mark's name
+	why    map[string]string    // by the mark's name: what was measured that explains why it cannot be reached
 	series map[string][]Series  // by the plot's name
 	lines  map[string][]Line    // by the plot's name
 	notes  []string
@@ -104,8 +107,8 @@ func (m mark) worst(got []float64) Value {
 // stage prepares a scenario for one gateway.
 func (r *running) stage(ctx context.Context, c *Contest, a *arena) (*stage, error) {
 	s := &stage{arena: a, contest: c, size: r.size, seats: c.accounts, rates: map[shape]float64{}}
-	s.finding = finding{by: a.gateway, got: map[string][]float64{}, series: map[string][]Series{},
-		lines: map[string][]Line{}}
+	s.finding = finding{by: a.gateway, got: map[string][]float64{}, why: map[string]string{},
+		series: map[string][]Series{}, lines: map[string][]Line{}}
 	if a.gateway.Start == nil {
 		s.missing = s.seat(r.options.Remote)
 	}
@@ -176,9 +179,14 @@ func (f *finding) row(name string, values ...float64) {
 
 func (f *finding) reach(mark string, v float64) { f.got[mark] = append(f.got[mark], v) }
 
-// reachGoodput is reach for goodput, of which v is judged. None of it can be more than capacity.
+// reachGoodput is reach for goodput, of which v is judged.
 func (f *finding) reachGoodput(v, goodput float64) {
 	f.reach(markGoodput, v)
+	f.doubt(goodput)
+}
+
+// doubt lets nothing be judged if all goodput came to more than can be.
+func (f *finding) doubt(goodput float64) {
 	if goodput > mostGoodput && !f.unsure {
 		f.unsure = true
 		f.note("%s: capacity was measured too low, since goodput came to %.0f %% of it: no verdict.", f.by.Name, 100*goodput)
@@ -221,7 +229,11 @@ func (s *stage) trial(ctx context.Context, t *trial) (*result, error) {
 
 // scenario puts together what was found. Rows are ordered by case, so that gateways stand side by side.
 func (c *Contest) scenario(z size, found []finding) Scenario {
-	s := Scenario{Name: c.Name, Title: c.Title, Question: c.question, Method: c.method(z), Columns: c.columns,
+	title := c.Title
+	if c.title != nil {
+		title = c.title(z)
+	}
+	s := Scenario{Name: c.Name, Title: title, Question: c.question, Method: c.method(z), Columns: c.columns, KeyCases: c.keyCases,
 		Plots: slices.Clone(c.plots)}
 	quick := z.rough
 	var cases []string
@@ -252,20 +264,24 @@ func (c *Contest) scenario(z size, found []finding) Scenario {
 	return s
 }
 
-// judge compares what was found with the marks, if they are for this gateway. What was not measured is not judged.
+// judge compares what was found with the marks, if they are for this gateway. What was not measured is a mark, too, that says
+// so: nothing is skipped in silence.
 func (c *Contest) judge(f finding, quick bool) []Mark {
-	if !f.by.Judged || f.unsure {
+	if !f.by.Judged {
 		return nil
 	}
 	var marks []Mark
 	for _, m := range c.marks {
 		got := m.worst(f.got[m.name])
-		if !got.Measured() {
-			continue
+		if f.unsure {
+			got = Unmeasured()
 		}
 		want, passed := m.want(quick)
-		marks = append(marks, Mark{Name: m.name, Gateway: f.by.Name, Want: want, Got: got, Unit: m.unit,
-			Passed: passed(float64(got))})
+		mark := Mark{Name: m.name, Gateway: f.by.Name, Want: want, Got: got, Unit: m.unit}
+		if mark.Passed = got.Measured() && passed(float64(got)); !mark.Passed && got.Measured() {
+			mark.Why = f.why[m.name]
+		}
+		marks = append(marks, mark)
 	}
 	return marks
 }

@@ -25,18 +25,18 @@ func costly() Contest {
 				"out, which take %s. One asks for as much as the engines can do by requests that are %d times as long. "+
 				"Three quiet accounts ask now and then, "+
 				"for 2 %% of the capacity each: first alone, then beside the others.",
-				sh.tokens, sh.pace.holds(sh.tokens), z.costlier)
+				sh.tokens, sh.pace.holds(sh.tokens), z.costlier) + quietMethod
 		},
 		accounts: unfairAccounts(heavy), few: 3,
-		columns: unfairColumns(), plots: []Plot{quietPlot("one whose requests are long")},
+		columns: unfairColumns(), keyCases: unfairKeys(), plots: []Plot{quietPlot("one whose requests are long")},
 		shapes: func(z size) []shape { return []shape{z.cheap()} },
-		marks:  []mark{goodputMark, jainMark, tokensMark, quietMark, refuseMark, leakedMark},
+		marks:  []mark{goodputMark, jainMark, tokensMark, quietMark, waitMark, refuseMark, leakedMark},
 		lasts:  func(z size) time.Duration { return z.long(24) },
 		play: func(ctx context.Context, s *stage) error {
 			z, base := s.size, s.size.cheap()
 			u := unfair{base: base, pace: base.pace, alone: span{0, z.long(4)}, crowded: span{z.long(3), z.long(18.5)},
 				byToken: true}
-			rate, whole := s.rates[base], span{0, u.crowded.until}
+			rate, whole := s.rates[base], z.under(u.crowded)
 			ask := func(account string, chance uint64, times int, rate float64) flow {
 				return flow{account: account, tokens: times * base.tokens, input: times * base.input,
 					due: poisson(seeded(6, chance), rate, whole)}

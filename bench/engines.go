@@ -40,7 +40,7 @@ type seen struct {
 // tag begins every prompt, so that a request can be told at the engine. Gateways pass prompts on as they are.
 const (
 	tag  = "bench-"
-	echo = "echo:" // a prompt of this kind is answered by its own words
+	wide = "wide:" // before the tag, with how many bytes each token of the answer is to have
 )
 
 // mostTokens is more than any request asks for.
@@ -51,7 +51,10 @@ func prompt(id uint64, rest string) string { return tag + strconv.FormatUint(id,
 
 // idOf finds the tag in a prompt; 0 is none of ours.
 func idOf(prompt string) uint64 {
-	s, ok := strings.CutPrefix(strings.TrimPrefix(prompt, echo), tag)
+	if strings.HasPrefix(prompt, wide) {
+		_, prompt, _ = strings.Cut(prompt, " ")
+	}
+	s, ok := strings.CutPrefix(prompt, tag)
 	if !ok {
 		return 0
 	}

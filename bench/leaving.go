@@ -9,6 +9,17 @@ import (
 // crowds are the accounts whose clients leave.
 var crowds = named(4, func(i int) string { return team(i + 4) })
 
+const (
+	markRid  = "recovery when a crowd has left"
+	markLeft = "dispatched after their client had left, of those that left"
+)
+
+// ridMark is by what is held after a cancelled request at most, and as much again.
+var (
+	ridMark  = mark{name: markRid, unit: "s", most: 0.5, rough: 1}
+	leftMark = mark{name: markLeft, unit: "%", most: 0.01, rough: 0.05}
+)
+
 // leavingTimes are when the crowd comes, when it leaves, and when the trial ends.
 func (z size) leavingTimes() (come, leave, end time.Duration) {
 	if z.rough {
@@ -17,35 +28,35 @@ func (z size) leavingTimes() (come, leave, end time.Duration) {
 	return time.Second, 3500 * time.Millisecond, 6 * time.Second
 }
 
-// clientsLeave are 2000 clients that wait and leave at the same moment.
+// clientsLeave are many clients that wait and leave at the same moment.
 func clientsLeave() Contest {
 	return Contest{
-		Name: "leaving", Title: "Thousands of clients leave at once",
+		Name: "leaving", Title: "A crowd of clients leaves at once",
+		title: func(z size) string { return fmt.Sprintf("%d clients leave at once", z.clients) },
 		question: "When a crowd that waits has gone, is it gone at once: from the queue, from the engines, and from " +
 			"everybody's way?",
 		method: func(z size) string {
 			come, leave, end := z.leavingTimes()
 			return fmt.Sprintf("One account asks for 15 %% of the capacity (Poisson), all of %s. After %s, %d clients "+
 				"of four other accounts come within as long, and all close "+
-				"their connections at %s. The queue is long enough for all of them here. Recovery is from their leaving "+
-				"until every request of the first account is "+
-				"answered as if nobody else were there (its wait is below the engine's time to the first "+
-				"token).", end, come, z.clients, leave)
+				"their connections at %s. The queue is long enough for all of them here. Recovery is from when the last "+
+				"of them has closed its connection until no engine has any of their requests: clients and engines note "+
+				"these moments themselves, so that it does not matter if new load is sent late.", end, come, z.clients, leave)
 		},
-		accounts: append(named(1, team), crowds...), few: 2, longQueue: true,
+		accounts: append(named(1, team), crowds...), few: 2, kind: kind{longQueue: true},
 		columns: []Column{
-			{Name: "recovery", Unit: "s", Better: Lower, Help: "From the leaving until the account that stays is served " +
-				"as if it were alone."},
+			{Name: "recovery", Unit: "s", Better: Lower, Key: true, Help: "From when the last client has left until the " +
+				"engines are rid of them all."},
 			{Name: "wait p99", Unit: "ms", Better: Lower, Help: "Of the account that stays, while the crowd is there: " +
 				"time to the first token less the engine's own."},
-			{Name: "after", Unit: "ms", Better: Lower, Help: "The same, once they have left."},
+			{Name: "after", Unit: "ms", Better: Lower, Key: true, Help: "The same, once they have left."},
 			{Name: "wasted", Unit: "s", Better: Lower, Help: "Slot time that engines spent on clients that had left."},
 			{Name: "dispatched", Better: Lower, Help: "Requests that came to an engine more than 20 ms after their " +
 				"client had left."},
 			{Name: "refused", Unit: "%", Help: "Requests of the crowd that were refused: they had no queue to wait in."},
 			{Name: "leaked", Better: Lower, Help: "Requests still held when all has been quiet."},
 		},
-		marks: []mark{leakedMark},
+		marks: []mark{ridMark, leftMark, leakedMark},
 		lasts: func(z size) time.Duration { _, _, end := z.leavingTimes(); return end + time.Second },
 		play:  playLeaving,
 	}
@@ -72,10 +83,12 @@ func playLeaving(ctx context.Context, s *stage) error {
 			dispatched++
 		}
 	}
-	recovery, late := r.recovered(team(0), leave), float64(dispatched)
-	if r.slots == 0 { // nobody knows the engines' own time, nor what came to them
+	recovery, late := r.rid(crowd), float64(dispatched)
+	if r.slots == 0 { // nobody knows what came to the engines
 		recovery, late = float64(Unmeasured()), float64(Unmeasured())
 	}
+	s.reach(markRid, recovery)
+	s.reach(markLeft, late/float64(max(1, count(crowd, left))))
 	s.row("", recovery, quantile(r.waits(r.due(team(0), span{come, leave})), 0.99),
 		quantile(r.waits(r.due(team(0), span{leave, end})), 0.99),
 		r.wasted(), late, share(count(crowd, refused), len(crowd)), r.leakedOr())
@@ -95,20 +108,17 @@ func (r *result) due(account string, in span) []*sample {
 	return found
 }
 
-// recovered is how long after a moment it took, in seconds, until an account's requests waited less than the engine's
-// own time to the first token, and all later ones too. Requests that were due before count: they are why others wait.
-func (r *result) recovered(account string, since time.Duration) float64 {
-	last := time.Duration(0)
-	for s := range r.each {
-		if r.account(s) != account || s.ended < since {
+// rid is how long after the last of a crowd has left, in seconds, an engine still has a request of one that has.
+func (r *result) rid(crowd []*sample) float64 {
+	var gone, until time.Duration
+	for _, x := range crowd {
+		if x.fate != left {
 			continue
 		}
-		late := s.fate != answered || s.ttft() > 2*r.trial.pace.ttft
-		if came := s.first; late && s.due < since {
-			last = max(last, came-since) // it waited since before; what matters is when it was served
-		} else if late {
-			last = max(last, s.due-since)
+		gone = max(gone, x.ended)
+		if j := r.job(x); j != nil {
+			until = max(until, j.held.until)
 		}
 	}
-	return last.Seconds()
+	return max(0, until-gone).Seconds()
 }

@@ -38,15 +38,16 @@ func load() Contest {
 		accounts: named(teams, team), few: 1,
 		columns: []Column{
 			{Name: "goodput", Unit: "%", Better: Higher, Help: "Work of answered requests, of what the engines can do."},
-			{Name: "possible", Unit: "%", Better: Higher, Help: "Goodput of what is possible: of what the engines can do or of what was " +
+			{Name: "possible", Unit: "%", Better: Higher, Key: true, Help: "Goodput of what is possible: of what the engines can do or of what was " +
 				"asked for, whichever is less."},
-			{Name: "Jain", Better: Higher, Help: "Jain's index over the slot time of all accounts."},
+			{Name: "Jain", Better: Higher, Key: true, Help: "Jain's index over the slot time of all accounts."},
 			{Name: "wait p50", Unit: "ms", Better: Lower, Help: "Time to the first token less the engine's own, the " +
-				"median of answered requests."},
-			{Name: "wait p99", Unit: "ms", Better: Lower, Help: "The same, 99th percentile."},
+				"median of requests that were not refused."},
+			{Name: "wait p99", Unit: "ms", Better: Lower, Key: true, Help: "The same, 99th percentile."},
 			{Name: "refused", Unit: "%", Help: "Requests that were refused, of all."},
 			{Name: "refused in", Unit: "ms", Better: Lower, Help: "Time to a refusal on arrival, 99th percentile."},
-			{Name: "overdue", Better: Lower, Help: "Requests that came to an engine past the deadline that they carried."},
+			{Name: "overdue", Better: Lower, Help: "Requests that came to an engine past the deadline that they carried. Only Colonnade's " +
+				"parts know the header that says it: a gateway that does not cannot keep it."},
 			{Name: "expired", Unit: "%", Better: Lower, Help: "Requests that were begun and given up when the deadline " +
 				"that they carried had passed, of all: work for nothing."},
 			{Name: "failed", Better: Lower, Help: "Requests that got neither an answer nor a refusal."},
@@ -75,7 +76,7 @@ func playLoad(ctx context.Context, s *stage) error {
 		t := trial{name: fmt.Sprintf("%g×", factor), pace: z.pace, window: window, seed: uint64(n)}
 		for i, name := range s.seats {
 			f := flow{account: name, tokens: z.tokens,
-				due: poisson(seeded(uint64(n), uint64(i)), factor*rate/float64(len(s.seats)), span{0, window.until})}
+				due: poisson(seeded(uint64(n), uint64(i)), factor*rate/float64(len(s.seats)), z.under(window))}
 			if i%2 == 1 {
 				f.deadline = z.deadline()
 			}

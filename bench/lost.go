@@ -8,12 +8,27 @@ import (
 
 const plotLost = "lost"
 
-// lostTimes are when an engine is lost, when it is back, and when the trial ends.
-func (z size) lostTimes() (lost, back, end time.Duration) {
-	if z.rough {
-		return 700 * time.Millisecond, 1500 * time.Millisecond, 3 * time.Second
+const (
+	markUnbegun = "failed before their first token"
+	markRefill  = "recovery when an engine is back"
+)
+
+// refillMark is two rounds of health checks, each a second.
+var (
+	unbegunMark = mark{name: markUnbegun, none: true}
+	refillMark  = mark{name: markRefill, unit: "s", most: 2}
+)
+
+// losses are when engines are lost, each another, until they are back, and when the trial ends. How soon one that is back is
+// used depends on when it is looked at next: so there are several.
+func (z size) losses() (lost []span, end time.Duration) {
+	at := func(from, until int) span {
+		return span{time.Duration(from) * time.Millisecond, time.Duration(until) * time.Millisecond}
 	}
-	return 2500 * time.Millisecond, 4500 * time.Millisecond, 8 * time.Second
+	if z.rough {
+		return []span{at(700, 1500)}, 3 * time.Second
+	}
+	return []span{at(2500, 4500), at(7000, 8300), at(10500, 11400)}, 14 * time.Second
 }
 
 // engineLost is one of the engines that dies, and comes back.
@@ -22,19 +37,21 @@ func engineLost() Contest {
 		Name: "engine-lost", Title: "An engine is lost, and comes back",
 		question: "What becomes of the requests that it had, do the other engines stay busy, and how soon is it used again?",
 		method: func(z size) string {
-			lost, back, end := z.lostTimes()
+			lost, end := z.losses()
 			return fmt.Sprintf("Eight accounts ask for 1.3 times the capacity together (Poisson). At %s one of the "+
 				"engines closes every connection and stops to listen, "+
 				"until %s; the trial ends at %s. Requests that it had half answered cannot be saved, and the work on "+
 				"them counts for nothing, also before. Goodput is of what the engines that are there can do. Recovery is "+
-				"from when the engine is back until its slots are nine tenths full over half a second.", lost, back, end)
+				"from when the engine is back until its slots are nine tenths full over half a second. It depends on "+
+				"when the gateway looks at the engine next: %s.", lost[0].from, lost[0].until, end, oftenLost(lost))
 		},
 		accounts: named(teams, team), engines: 2,
 		columns: []Column{
-			{Name: "before", Unit: "%", Better: Higher, Help: "Goodput before the engine is lost, of capacity."},
-			{Name: "without", Unit: "%", Better: Higher, Help: "Goodput without it, of what the other engines can do."},
-			{Name: "after", Unit: "%", Better: Higher, Help: "Goodput since it is back, of capacity."},
-			{Name: "recovery", Unit: "s", Better: Lower, Help: "From when the engine is back until it is fully used."},
+			{Name: "before", Unit: "%", Better: Higher, Key: true, Help: "Goodput before the engine is lost, of capacity."},
+			{Name: "without", Unit: "%", Better: Higher, Key: true, Help: "Goodput without it, of what the other engines can do."},
+			{Name: "after", Unit: "%", Better: Higher, Key: true, Help: "Goodput since it is back, of capacity."},
+			{Name: "recovery", Unit: "s", Better: Lower, Key: true, Help: "From when an engine is back until it is fully " +
+				"used: the median. One that is not used again at all counts until the end."},
 			{Name: "failed", Better: Lower, Help: "Requests that got neither a whole answer nor a refusal."},
 			{Name: "not begun", Better: Lower, Help: "Of these, those that had not a single token: they could have been saved."},
 			{Name: "wait p99", Unit: "ms", Better: Lower, Help: "Time to the first token less the engine's own, 99th " +
@@ -43,19 +60,21 @@ func engineLost() Contest {
 		},
 		plots: []Plot{{Name: plotLost, Title: "Goodput while an engine is lost", Kind: Lines,
 			X: Axis{Label: "time", Unit: "s"}, Y: Axis{Label: "goodput", Unit: "%"}}},
-		marks: []mark{leakedMark},
-		lasts: func(z size) time.Duration { _, _, end := z.lostTimes(); return end + time.Second },
+		marks: []mark{unbegunMark, refillMark, leakedMark},
+		lasts: func(z size) time.Duration { _, end := z.losses(); return end + time.Second },
 		play:  playLost,
 	}
 }
 
 func playLost(ctx context.Context, s *stage) error {
 	z := s.size
-	lost, back, end := z.lostTimes()
+	lost, end := z.losses()
+	lost = lost[:min(len(lost), len(s.engines.all))]
 	rate := s.rates[z.shape()]
-	victim := s.engines.all[0]
-	t := trial{name: "an engine lost", pace: z.pace, window: span{0, end}, seed: 10,
-		events: []event{{lost, victim.lose}, {back, victim.open}}}
+	t := trial{name: "an engine lost", pace: z.pace, window: span{0, end}, seed: 10}
+	for i, l := range lost {
+		t.events = append(t.events, event{l.from, s.engines.all[i].lose}, event{l.until, s.engines.all[i].open})
+	}
 	for i, name := range s.seats {
 		t.flows = append(t.flows, flow{account: name, tokens: z.tokens,
 			due: poisson(seeded(10, uint64(i)), 1.3*rate/teams, t.window)})
@@ -70,25 +89,53 @@ func playLost(ctx context.Context, s *stage) error {
 	during := func(in span, of float64) float64 {
 		return r.during(in).goodput() / (capacity * of)
 	}
-	before, without, after := during(span{settle, lost - settle/2}, 1), during(span{lost + settle, back},
-		left), during(span{back + settle, end}, 1)
-	broken, unbegun := 0, 0
+	first, next := lost[0], end
+	if len(lost) > 1 {
+		next = lost[1].from - settle/2
+	}
+	before, without, after := during(span{settle, first.from - settle/2}, 1), during(span{first.from + settle, first.until},
+		left), during(span{first.until + settle, next}, 1)
+	broken, unbegun, example := 0, 0, ""
 	for x := range r.each {
 		if x.fate == failed {
 			broken++
 			if x.first < 0 {
 				unbegun++
+				example = x.outcome()
 			}
 		}
 	}
-	recovery := r.refilled(0, victim.slots, back)
+	if unbegun > 0 {
+		s.note("%s: of %d requests that failed, %d had no token, such as by: %s.", s.gateway.Name, broken, unbegun, example)
+	}
+	var recoveries []float64
+	for i, l := range lost {
+		recoveries = append(recoveries, r.refilled(i, s.engines.all[i].slots, l.until))
+	}
+	recovery := quantile(recoveries, 0.5)
+	s.reach(markUnbegun, float64(unbegun))
+	s.reach(markRefill, recovery)
 	s.row("", before, without, after, recovery, float64(broken), float64(unbegun), quantile(r.waits(r.of()), 0.99),
 		r.leakedOr())
 	s.reach(markLeaked, r.leakedOr())
 	s.plot(plotLost, r.timeline(end/44, capacity))
-	s.lines[plotLost] = []Line{{Name: "lost", At: Value(lost.Seconds()), Upright: true},
-		{Name: "back", At: Value(back.Seconds()), Upright: true}}
+	for _, l := range lost {
+		s.lines[plotLost] = append(s.lines[plotLost], Line{Name: "lost", At: Value(l.from.Seconds()), Upright: true},
+			Line{Name: "back", At: Value(l.until.Seconds()), Upright: true})
+	}
 	return nil
+}
+
+// oftenLost says how often recovery is measured.
+func oftenLost(lost []span) string {
+	if len(lost) == 1 {
+		return "it is measured once here, and by chance may be anything up to the interval of its health checks"
+	}
+	text := "so other engines are lost after that, one after the other"
+	for _, l := range lost[1:] {
+		text += fmt.Sprintf(", from %s until %s", l.from, l.until)
+	}
+	return text + ", and it is the median"
 }
 
 // during is the result as if another span had been measured.
@@ -109,8 +156,8 @@ func (r *result) timeline(step time.Duration, capacity float64) Series {
 	return s
 }
 
-// refilled is how long after a moment, in seconds, an engine's slots are nine tenths full over half a second; NaN if
-// they never are.
+// refilled is how long after a moment, in seconds, an engine's slots are nine tenths full over half a second; until the
+// trial's end if they never are.
 func (r *result) refilled(engine, slots int, since time.Duration) float64 {
 	const over, step = 500 * time.Millisecond, 20 * time.Millisecond
 	for at := since; at+over <= r.trial.window.until; at += step {
@@ -124,5 +171,5 @@ func (r *result) refilled(engine, slots int, since time.Duration) float64 {
 			return (at - since).Seconds()
 		}
 	}
-	return float64(Unmeasured())
+	return (r.trial.window.until - since).Seconds()
 }

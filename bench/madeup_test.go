@@ -10,7 +10,7 @@ import (
 func madeUp() *Report {
 	r := &Report{
 		Format: Format, Began: time.Date(2026, 11, 21, 9, 30, 0, 0, time.UTC), Seconds: 1274,
-		Machine: Machine{Cores: 2, CPU: "AMD EPYC 7R13", OS: "Linux 6.18 amd64", Go: "go1.26.8", Program: "v0.4.0"},
+		Machine: Machine{Cores: 2, CPU: "AMD EPYC 7R13", OS: "Linux 6.18 amd64", Go: "go1.26.8", Program: "v0.4.0", Commit: "5c1f00d"},
 		Gateways: []About{
 			{Name: "colonnade", Text: "Colonnade as it is by default: `fair` by tokens.", Judged: true},
 			{Name: "no queue", Text: "Refuses whatever finds no free slot."},
@@ -28,7 +28,7 @@ func madeUpLoad(gateways []About) Scenario {
 		Name: "load", Title: "Load from half to five times capacity", Question: "Does the engines' work get done, however much is asked for?",
 		Method: "8 accounts send requests of 32 tokens, open loop, at 0.5, 1, 2, 3 and 5 times what 8 slots can do.\n\nEach case takes 30 s.",
 		Columns: []Column{
-			{Name: "goodput", Unit: "%", Help: "tokens of answers that came whole, of what the engines could have made", Better: Higher},
+			{Name: "goodput", Unit: "%", Help: "tokens of answers that came whole, of what the engines could have made", Better: Higher, Key: true},
 			{Name: "p99 wait", Unit: "ms", Help: "from sending to the first token, less the engine's own time", Better: Lower},
 			{Name: "refused", Unit: "%", Help: "of all requests"},
 			{Name: "p99 refusal", Unit: "ms", Help: "how long a refusal on arrival takes", Better: Lower},
@@ -60,8 +60,10 @@ func madeUpLoad(gateways []About) Scenario {
 	}
 	s.Marks = []Mark{
 		{Name: "goodput from 1× to 5×", Gateway: "colonnade", Want: "at least 95 %", Got: 0.981, Unit: "%", Passed: true},
-		{Name: "p99 of refusals on arrival", Gateway: "colonnade", Want: "at most 10 ms", Got: 12.34, Unit: "ms"},
+		{Name: "p99 of refusals on arrival", Gateway: "colonnade", Want: "at most 10 ms", Got: 12.34, Unit: "ms",
+			Why: "a refusal takes 12 ms, and a clock says so."},
 		{Name: "leaked", Gateway: "colonnade", Want: "0", Got: 0, Passed: true},
+		{Name: "dispatched late", Gateway: "colonnade", Want: "none", Got: Unmeasured()},
 	}
 	goodput := Plot{Name: "load-goodput", Title: "Goodput under load", Kind: Lines, X: Axis{Label: "Load", Unit: "× capacity"}, Y: Axis{Label: "Goodput", Unit: "%"},
 		Lines: []Line{{Name: "mark: 95 %", At: 0.95}}}

@@ -17,7 +17,7 @@ var frame string
 // WriteMarkdown writes a report as a page. Plots are looked for in the folder dir beside it, and the JSON in dir.json.
 func WriteMarkdown(w io.Writer, r *Report, dir string) error {
 	page, err := template.New("overload.md").Funcs(template.FuncMap{
-		"scenario": func(s Scenario) string { return scenarioPage(&s, dir) },
+		"scenario": func(s Scenario) string { return scenarioPage(&s, r.judged(), dir) },
 		"marks":    func() string { return marksPage(r) },
 		"missing":  func() string { return noFigure },
 	}).Parse(frame)
@@ -30,26 +30,47 @@ func WriteMarkdown(w io.Writer, r *Report, dir string) error {
 		Verdict string
 		When    string
 		Took    string
-	}{r, dir, verdict(r), r.Began.UTC().Format("2 January 2006, 15:04 UTC"), spell(r.Seconds)})
+	}{r, dir, strings.Join(verdict(r), "\n- "), r.Began.UTC().Format("2 January 2006, 15:04 UTC"), spell(r.Seconds)})
 }
 
-// verdict says how many marks were reached.
-func verdict(r *Report) string {
+// verdict says how many marks were reached, and then which were not, a line each.
+func verdict(r *Report) []string {
 	all, missed := 0, len(r.Missed())
+	var rest []string
 	for _, s := range r.Scenarios {
 		all += len(s.Marks)
+		for _, m := range s.Marks {
+			if !m.Passed {
+				rest = append(rest, s.Name+": "+m.said())
+			}
+		}
 	}
+	first := fmt.Sprintf("%d of %d marks were reached, %d missed, %d not measured:", all-len(rest), all, missed,
+		len(rest)-missed)
 	switch {
 	case all == 0:
-		return "No marks were set."
-	case all == 1 && missed == 0:
-		return "The only mark was reached."
-	case missed == 0:
-		return fmt.Sprintf("All %d marks were reached.", all)
-	case missed == 1:
-		return fmt.Sprintf("1 of %d marks was missed.", all)
+		first = "No marks were set."
+	case len(rest) == 0:
+		first = fmt.Sprintf("All %d marks were reached.", all)
 	}
-	return fmt.Sprintf("%d of %d marks were missed.", missed, all)
+	return append([]string{first}, rest...)
+}
+
+// said is a mark in a line.
+func (m *Mark) said() string {
+	text := fmt.Sprintf("%s, %s: %s; wanted %s", m.Name, m.Gateway, m.got(), m.Want)
+	if m.Why != "" {
+		text += "; why: " + m.Why
+	}
+	return text
+}
+
+// got is what a gateway reached.
+func (m *Mark) got() string {
+	if !m.Got.Measured() {
+		return "not measured"
+	}
+	return measure(m.Got, m.Unit)
 }
 
 // spell writes how long something took.
@@ -61,9 +82,12 @@ func spell(seconds float64) string {
 	return fmt.Sprintf("%.0f min", d.Minutes())
 }
 
-func tick(passed bool) string {
-	if passed {
+func (m *Mark) tick() string {
+	switch {
+	case m.Passed:
 		return "✓"
+	case !m.Got.Measured():
+		return "?"
 	}
 	return "✗"
 }
@@ -77,14 +101,14 @@ func marksPage(r *Report) string {
 				out.WriteString("\n\n| | scenario | mark | gateway | wanted | got |\n|:-:|:--|:--|:--|--:|--:|\n")
 			}
 			fmt.Fprintf(&out, "| %s | [%s](#%s) | %s | %s | %s | %s |\n",
-				tick(m.Passed), cell(s.Name), anchor(s.Title), cell(m.Name), cell(m.Gateway), cell(m.Want), measure(m.Got, m.Unit))
+				m.tick(), cell(s.Name), anchor(s.Title), cell(m.Name), cell(m.Gateway), cell(m.Want), m.got())
 		}
 	}
 	return out.String()
 }
 
 // scenarioPage is what the page says of one scenario.
-func scenarioPage(s *Scenario, dir string) string {
+func scenarioPage(s *Scenario, judged, dir string) string {
 	var out strings.Builder
 	fmt.Fprintf(&out, "## %s\n\n*%s* (`-scenario %s`)\n\n%s\n%s\n", s.Title, s.Question, s.Name, strings.TrimSpace(s.Method), tablesPage(s))
 	for i, c := range s.Columns {
@@ -92,11 +116,19 @@ func scenarioPage(s *Scenario, dir string) string {
 			fmt.Fprintf(&out, "- *%s*: %s\n", c.Name, c.Help)
 		}
 	}
+	if best := bestPage(s, judged); best != "" {
+		fmt.Fprintf(&out, "\nThe best of each, and %s beside it:\n\n%s", judged, best)
+	}
 	if len(s.Marks) > 0 {
 		out.WriteString("\n| | mark | gateway | wanted | got |\n|:-:|:--|:--|--:|--:|\n")
 	}
 	for _, m := range s.Marks {
-		fmt.Fprintf(&out, "| %s | %s | %s | %s | %s |\n", tick(m.Passed), cell(m.Name), cell(m.Gateway), cell(m.Want), measure(m.Got, m.Unit))
+		fmt.Fprintf(&out, "| %s | %s | %s | %s | %s |\n", m.tick(), cell(m.Name), cell(m.Gateway), cell(m.Want), m.got())
+	}
+	for _, m := range s.Marks {
+		if m.Why != "" {
+			fmt.Fprintf(&out, "\nWhy %s misses *%s*: %s\n", m.Gateway, m.Name, m.Why)
+		}
 	}
 	for _, p := range s.Plots {
 		if !p.drawable() {

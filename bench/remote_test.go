@@ -32,9 +32,14 @@ func through(t *testing.T, address string) (base string) {
 // played runs one scenario in tiny size.
 func played(t *testing.T, c Contest, o Options) Scenario {
 	t.Helper()
+	return playedIn(t, tiny, c, o)
+}
+
+func playedIn(t *testing.T, z size, c Contest, o Options) Scenario {
+	t.Helper()
 	o.Dir, o.Quick = t.TempDir(), true
 	r := newRunning(o, []Contest{c})
-	r.size = tiny
+	r.size = z
 	defer func() {
 		if err := r.stop(); err != nil {
 			t.Error(err)
@@ -46,6 +51,11 @@ func played(t *testing.T, c Contest, o Options) Scenario {
 	s, err := r.hold(context.Background(), &c)
 	if err != nil {
 		t.Fatal(err)
+	}
+	for _, row := range s.Rows {
+		if len(row.Values) != len(s.Columns) {
+			t.Errorf("%s, %s: %d values for %d columns", s.Name, row.Case, len(row.Values), len(s.Columns))
+		}
 	}
 	return s
 }

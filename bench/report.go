@@ -31,6 +31,7 @@ type Machine struct {
 	OS      string `json:"os"`
 	Go      string `json:"go"`
 	Program string `json:"program"` // this program's version
+	Commit  string `json:"commit"`  // what it was built from, with +dirty if that was changed; empty: not known
 }
 
 // About says what a gateway is and how it is set up.
@@ -48,6 +49,7 @@ type Scenario struct {
 	Method   string   `json:"method"`   // what was sent, in words with numbers; paragraphs are separated by empty lines
 	Columns  []Column `json:"columns"`
 	Rows     []Row    `json:"rows"`
+	KeyCases []string `json:"key_cases,omitempty"` // where it matters who is best; none: everywhere
 	Marks    []Mark   `json:"marks"`
 	Plots    []Plot   `json:"plots"`
 	Notes    []string `json:"notes"`
@@ -59,6 +61,7 @@ type Column struct {
 	Unit   string `json:"unit"` // "", "ms", "s", "%", "/s", "×"; see Value
 	Help   string `json:"help"` // what it is, in a sentence
 	Better string `json:"better"`
+	Key    bool   `json:"key,omitempty"` // the page names who is best in it
 }
 
 // What is better in a column; empty is neither.
@@ -115,9 +118,10 @@ type Mark struct {
 	Name    string `json:"name"`
 	Gateway string `json:"gateway"`
 	Want    string `json:"want"` // "at least 0.95"
-	Got     Value  `json:"got"`  // the worst of all cases that the mark is for
+	Got     Value  `json:"got"`  // the worst of all cases that the mark is for; null: it was not measured
 	Unit    string `json:"unit"`
 	Passed  bool   `json:"passed"`
+	Why     string `json:"why,omitempty"` // of one that was missed: the measurement that shows why it cannot be reached
 }
 
 // Plot is one picture. It carries all that it shows, so that others can draw it from the JSON.
@@ -182,12 +186,22 @@ func Quantiles(x []float64) []Value {
 	return values
 }
 
-// Missed are the marks that were not reached.
+// judged is the gateway that the marks are for; empty: none.
+func (r *Report) judged() string {
+	for _, g := range r.Gateways {
+		if g.Judged {
+			return g.Name
+		}
+	}
+	return ""
+}
+
+// Missed are the marks that were measured and not reached.
 func (r *Report) Missed() []Mark {
 	var missed []Mark
 	for _, s := range r.Scenarios {
 		for _, m := range s.Marks {
-			if !m.Passed {
+			if m.Got.Measured() && !m.Passed {
 				missed = append(missed, m)
 			}
 		}

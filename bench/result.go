@@ -82,11 +82,13 @@ func (s *sample) tokensOr(r *result) int {
 	return s.tokens
 }
 
-// goodput is the work per second in the window.
-func (r *result) goodput() float64 {
+// goodput is the work per second in the window, of these accounts; no account means all.
+func (r *result) goodput(accounts ...string) float64 {
 	sum := 0.0
 	for s := range r.each {
-		sum += r.work(s)
+		if len(accounts) == 0 || slices.Contains(accounts, r.account(s)) {
+			sum += r.work(s)
+		}
 	}
 	return sum / r.trial.window.length().Seconds()
 }
@@ -146,16 +148,41 @@ func (r *result) ttfts(samples []*sample) []float64 {
 	return all
 }
 
-// waits are what the gateway adds to the times to the first token, in ms: they are less the engine's own.
-func (r *result) waits(samples []*sample) []float64 {
-	all := r.ttfts(samples)
+// served says whether a request got an answer, or was getting it when the trial ended.
+func (s *sample) served() bool { return s.fate == answered || s.fate == unfinished }
+
+// toAll are the times to the first token, in ms, of all who asked, for those who are entitled to an answer. One who is
+// refused, or whose request fails, counts as long as anybody waits at all: a gateway that turns everybody away must not look
+// quick.
+func (r *result) toAll(samples []*sample) []float64 {
+	all := make([]float64, len(samples))
+	for i, s := range samples {
+		switch {
+		case !s.served():
+			all[i] = ms(patient)
+		case s.first >= 0:
+			all[i] = ms(s.ttft())
+		default:
+			all[i] = ms(s.ended - s.due)
+		}
+	}
+	return all
+}
+
+// less is what is left of times when the engine's own time to the first token is taken away.
+func (r *result) less(times []float64) []float64 {
 	if r.slots == 0 {
 		return nil
 	}
-	for i := range all {
-		all[i] = max(0, all[i]-ms(r.trial.pace.ttft))
+	for i := range times {
+		times[i] = max(0, times[i]-ms(r.trial.pace.ttft))
 	}
-	return all
+	return times
+}
+
+// waits are what the gateway adds to the times to the first token, in ms: they are less the engine's own.
+func (r *result) waits(samples []*sample) []float64 {
+	return r.less(r.ttfts(samples))
 }
 
 // onArrival is how long somebody may seem to have been queued who was refused on arrival, on a busy machine.

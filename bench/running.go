@@ -21,7 +21,7 @@ type running struct {
 	began    time.Time
 	ids      ids
 
-	arenas     map[bool][]*arena // by whether the queue is long
+	arenas     map[kind][]*arena
 	capacities map[shape]float64
 
 	planned time.Duration // how long it will take
@@ -31,7 +31,7 @@ type running struct {
 }
 
 func newRunning(o Options, contests []Contest) *running {
-	r := &running{options: o, size: full, began: time.Now(), arenas: map[bool][]*arena{}, capacities: map[shape]float64{}}
+	r := &running{options: o, size: full, began: time.Now(), arenas: map[kind][]*arena{}, capacities: map[shape]float64{}}
 	if o.Quick {
 		r.size = brief
 	}
@@ -68,7 +68,7 @@ func (r *running) plan(c *Contest) time.Duration {
 func (r *running) hold(ctx context.Context, c *Contest) (Scenario, error) {
 	r.set(Progress{Scenario: c.Name, Doing: "measuring capacity"})
 	defer r.tick()()
-	arenas := r.arenas[c.longQueue]
+	arenas := r.arenas[c.kind]
 	stages := make([]*stage, len(arenas))
 	for i, a := range arenas {
 		var err error
@@ -95,45 +95,56 @@ func (r *running) hold(ctx context.Context, c *Contest) (Scenario, error) {
 	return c.scenario(r.size, findings), nil
 }
 
-// start starts all gateways, with the queues that the scenarios need.
+// kind is what gateways a scenario plays on.
+type kind struct {
+	longQueue bool // that is far longer than any should be
+	untaught  bool // by other scenarios, from which they would know how long answers take
+}
+
+// start starts all gateways, of the kinds that the scenarios need.
 func (r *running) start(ctx context.Context, contests []Contest) error {
 	r.set(Progress{Doing: "starting"})
 	defer r.tick()()
 	var all sync.WaitGroup
-	failures := make([]error, 2*len(r.gateways))
-	for kind, longQueue := range []bool{false, true} {
-		if !slices.ContainsFunc(contests, func(c Contest) bool { return c.longQueue == longQueue }) {
+	var failures [][]error
+	started := contests[0].kind
+	for i := range contests {
+		kind := contests[i].kind
+		if r.arenas[kind] != nil {
 			continue
 		}
-		arenas := make([]*arena, len(r.gateways))
-		r.arenas[longQueue] = arenas
+		arenas, failed := make([]*arena, len(r.gateways)), make([]error, len(r.gateways))
+		r.arenas[kind] = arenas
 		for i := range r.gateways {
-			if r.remote(i) && longQueue && r.arenas[false] != nil {
-				continue // it has one queue, as it is
+			if r.remote(i) && kind != started {
+				continue // it is one, as it is
 			}
-			all.Go(func() { arenas[i], failures[2*i+kind] = r.startOne(ctx, i, longQueue) })
+			all.Go(func() { arenas[i], failed[i] = r.startOne(ctx, i, kind) })
 		}
+		failures = append(failures, failed)
 	}
 	all.Wait()
-	for i, a := range r.arenas[true] {
-		if a == nil && r.remote(i) {
-			r.arenas[true][i] = r.arenas[false][i]
+	for _, arenas := range r.arenas {
+		for i, a := range arenas {
+			if a == nil && r.remote(i) {
+				arenas[i] = r.arenas[started][i]
+			}
 		}
 	}
-	return errors.Join(failures...)
+	return errors.Join(slices.Concat(failures...)...)
 }
 
 // remote says whether a gateway runs already.
 func (r *running) remote(i int) bool { return r.gateways[i].Start == nil }
 
 // startOne makes an arena of a gateway, and returns once it serves.
-func (r *running) startOne(ctx context.Context, i int, longQueue bool) (*arena, error) {
+func (r *running) startOne(ctx context.Context, i int, k kind) (*arena, error) {
 	a := &arena{gateway: r.gateways[i], ids: &r.ids, tell: r.tell, patience: r.size.quiet, keys: map[string]string{}}
 	var err error
 	if r.remote(i) {
 		err = a.find(r.options.Remote)
 	} else {
-		err = r.build(ctx, a, i, longQueue)
+		err = r.build(ctx, a, i, k)
 	}
 	if err == nil {
 		err = a.ready(ctx)
@@ -145,18 +156,21 @@ func (r *running) startOne(ctx context.Context, i int, longQueue bool) (*arena, 
 }
 
 // build starts the engines of an arena, and its gateway.
-func (r *running) build(ctx context.Context, a *arena, i int, longQueue bool) (err error) {
+func (r *running) build(ctx context.Context, a *arena, i int, k kind) (err error) {
 	addresses := slices.Repeat([]string{"127.0.0.1:0"}, r.size.engines)
 	if a.engines, err = startEngines(addresses, r.size.slots); err != nil {
 		return err
 	}
-	a.engines.pace(pace{time.Millisecond, time.Millisecond}) // until something is measured
+	a.engines.pace(r.size.pace) // also for what comes before all that is measured: a gateway may learn from it
 	name := fmt.Sprintf("bench-%d", i+1)
-	if longQueue {
+	if k.longQueue {
 		name += "-long"
 	}
+	if k.untaught {
+		name += "-untaught"
+	}
 	setup := Setup{
-		Engines: a.engines.setup(), Accounts: r.accounts[i], Queue: r.size.queue(longQueue),
+		Engines: a.engines.setup(), Accounts: r.accounts[i], Queue: r.size.queue(k.longQueue),
 		Model: name, Dir: filepath.Join(r.options.Dir, name),
 	}
 	if err := os.MkdirAll(setup.Dir, 0o700); err != nil {
@@ -176,7 +190,7 @@ func (r *running) build(ctx context.Context, a *arena, i int, longQueue bool) (e
 func (r *running) stop() error {
 	var all []error
 	stopped := map[*arena]bool{nil: true}
-	for _, a := range slices.Concat(r.arenas[false], r.arenas[true]) {
+	for _, a := range slices.Concat(slices.Collect(maps.Values(r.arenas))...) {
 		if !stopped[a] {
 			all = append(all, a.stop())
 			stopped[a] = true

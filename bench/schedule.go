@@ -25,6 +25,9 @@ func poisson(r *rand.Rand, rate float64, in span) []time.Duration {
 // steady are moments of arrival at a rate per second with gaps that differ by up to a fifth: how one person asks, who
 // reads an answer before the next question.
 func steady(r *rand.Rand, rate float64, in span) []time.Duration {
+	if rate <= 0 {
+		return nil
+	}
 	every := float64(time.Second) / rate
 	var due []time.Duration
 	for at := in.from + time.Duration(every*r.Float64()); at < in.until; {

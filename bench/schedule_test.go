@@ -46,6 +46,10 @@ func TestSteady(t *testing.T) {
 			t.Errorf("a gap of %v", gap)
 		}
 	}
+	// So it is when a machine was so busy that somebody who asks now and then did not ask at all.
+	if due := steady(seeded(1, 1), 0, span{0, time.Second}); len(due) != 0 {
+		t.Errorf("at rate 0 %d arrive", len(due))
+	}
 }
 
 func TestAboutHasTheRightMean(t *testing.T) {

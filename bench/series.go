@@ -45,6 +45,7 @@ func (p *picture) prepareCDF() {
 }
 
 // cumulated sorts what was measured. On a logarithmic axis zeros have no place: they count, and the line begins above them.
+// What was not measured counts, too, and the line ends below 100 %: who was turned away had no time to measure.
 func cumulated(values []Value, log bool) (x, y []Value) {
 	var sorted []Value
 	for _, v := range values {
@@ -57,7 +58,7 @@ func cumulated(values []Value, log bool) (x, y []Value) {
 		if log && v <= 0 {
 			continue
 		}
-		before, after := Value(float64(i)/float64(len(sorted))), Value(float64(i+1)/float64(len(sorted)))
+		before, after := Value(float64(i)/float64(len(values))), Value(float64(i+1)/float64(len(values)))
 		x, y = append(x, v, v), append(y, before, after) // a step
 	}
 	return x, y

@@ -34,6 +34,10 @@ var (
 	}
 )
 
+// under is when load is sent for a window to be measured: before it, until queues are as they stay, and after it, until
+// what was due in it has had its time. What is answered because the load has stopped says nothing of overload.
+func (z size) under(window span) span { return span{0, window.until + z.grace} }
+
 // shape is the common request.
 func (z size) shape() shape { return shape{z.pace, z.tokens, 8} }
 

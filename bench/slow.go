@@ -3,91 +3,198 @@ package bench
 import (
 	"context"
 	"fmt"
+	"slices"
+	"strings"
 	"time"
 )
 
+// What there is room for of an answer that nobody reads: about 1 MiB in the sockets before and behind Colonnade, and 0.3 MiB
+// in those of HAProxy, which grow to 8 MiB where packets are as large as loopback has them. So answers are longer than that,
+// and packets not so large (see [conns.dial]).
 const (
-	bigToken  = 12 << 10
+	wideToken = 128 << 10
 	slowTimes = 8 // as long as an answer takes, a slow client takes to read it
 )
 
 // slowRate is how many bytes a slow client reads each second.
 func (z size) slowRate() int {
-	return int(float64(bigToken*z.tokens) / (slowTimes * z.pace.holds(z.tokens).Seconds()))
+	return int(float64(wideToken*z.tokens) / (slowTimes * z.pace.holds(z.tokens).Seconds()))
 }
 
-// slowReaders are clients that read more slowly than engines write.
+// slowWindows are what is measured while nobody reads slowly, and while some do: long enough for several requests of each
+// account that does.
+func (z size) slowWindows() (none, some span) {
+	if z.rough {
+		return span{z.long(2), z.long(6)}, span{z.long(6), z.long(24)}
+	}
+	return span{z.long(2), z.long(7)}, span{z.long(4), z.long(19)}
+}
+
+const (
+	markOthers = "work of those who read at once, of their share"
+	plotSlots  = "slots"
+
+	slowLoad  = 1.5  // of the capacity: what all ask for together
+	quietPart = 0.05 // of the capacity: what each quiet account asks for
+)
+
+// slowReaders are clients that read more slowly than engines write, so that engines have to wait for them.
 func slowReaders() Contest {
 	return Contest{
 		Name: "slow-readers", Title: "Clients that read slowly",
-		question: "Do clients that read slowly hold engines up, and with them everybody else?",
+		question: "Clients that read slowly hold slots for longer than their answers take: at whose cost?",
 		method: func(z size) string {
-			return fmt.Sprintf("Four accounts ask for 80 %% of the capacity together, and four for 40 %% more, whose "+
-				"answers have %d KiB and whose clients "+
-				"read %d KiB a second from a buffer of %d KiB: %d times as long as the answer "+
-				"takes.", z.tokens*bigToken>>10, z.slowRate()>>10, slowBuffer>>10, slowTimes)
+			_, some := z.slowWindows()
+			return fmt.Sprintf("Eight accounts ask alike (Poisson), together for one and a half times what two quiet "+
+				"ones leave, which ask now and then, for 5 %% of the capacity each. First all read at once what comes; then, "+
+				"for %s, every second of the eight reads slowly: answers of %.1f MiB on the average, %d KiB a "+
+				"second, from a buffer of %d KiB, in packets of %d bytes, which is %d times as long as the answer takes. What no "+
+				"buffer on the way has room for holds up the engine, and its slot with it.\n\n"+
+				"A slot that is held for a slow reader is not capacity that the gateway has lost, as long as the reader's "+
+				"account has no more than its share: what that makes of it is its own affair. So the other four are judged by: "+
+				"the work of their answered requests, of what their share of the slots can do, which is half of what quiet "+
+				"accounts leave. It is below 100 %% where slow readers have slots that the others wait for.",
+				some.until, float64(z.tokens*wideToken)/(1<<20), z.slowRate()>>10, slowBuffer>>10, packet, slowTimes)
 		},
-		accounts: named(teams, team), engines: 1,
+		accounts: slowAccounts(), few: 3, engines: 1,
 		columns: []Column{
-			{Name: "goodput", Unit: "%", Better: Higher, Help: "Work of answered requests, of what the engines can do."},
-			{Name: "held", Unit: "×", Better: Lower, Help: "How long requests hold their slot, of how long the engine " +
-				"needs for them: mean."},
+			{Name: "of share", Unit: "%", Better: Higher, Key: true, Help: "Work of the accounts' answered requests, of what their " +
+				"share of the slots can do."},
+			{Name: "Jain", Better: Higher, Key: true, Help: "Jain's index over the slot time of the accounts that want more than " +
+				"their share: 1 is fair."},
+			{Name: "slots", Unit: "%", Help: "Slot time that the accounts got, of all slots. What nobody got are mostly " +
+				"slots that the gateway takes for held, until the last of an answer has gone from it to a slow reader."},
+			{Name: "held", Unit: "×", Help: "How long requests hold their slot, of how long the engine needs for " +
+				"them: mean. The less, the more of an answer finds room on the way."},
 			{Name: "wait p50", Unit: "ms", Better: Lower, Help: "Time to the first token less the engine's own, the median."},
-			{Name: "wait p99", Unit: "ms", Better: Lower, Help: "The same, 99th percentile."},
+			{Name: "wait p99", Unit: "ms", Better: Lower, Key: true, Help: "The same, 99th percentile."},
+			{Name: "none: p50", Unit: "ms", Better: Lower, Help: "The median wait of the same " +
+				"accounts while nobody reads slowly."},
+			{Name: "none: p99", Unit: "ms", Better: Lower, Help: "The same, 99th percentile."},
 			{Name: "refused", Unit: "%", Help: "Requests that were refused, of all."},
 			{Name: "failed", Better: Lower, Help: "Requests that got neither a whole answer nor a refusal."},
 			{Name: "leaked", Better: Lower, Help: "Requests still held when all has been quiet."},
 		},
-		marks: []mark{goodputMark, leakedMark},
-		lasts: func(z size) time.Duration { return z.long(9.8) },
-		play:  playSlow,
+		keyCases: []string{"all", "quiet accounts", "others"},
+		plots: []Plot{{Name: plotSlots, Title: "Who has the slots, where half of the accounts read slowly", Kind: Bars,
+			X: Axis{Label: "accounts", Names: []string{"those that read slowly", "as many that do not", "nobody"}},
+			Y: Axis{Label: "slot time", Unit: "%"}}},
+		marks: []mark{{name: markOthers, unit: "%", least: 0.95, rough: 0.8},
+			{name: markJain, least: 0.98, rough: 0.8}, leakedMark}, // a quick run has few requests that are slow
+		lasts: func(z size) time.Duration {
+			none, some := z.slowWindows()
+			return none.until + some.until + 2*z.grace + z.long(1)
+		},
+		play: playSlow,
 	}
+}
+
+// slowAccounts are those of whom a few suffice: one that is quiet, one that reads slowly, one other.
+func slowAccounts() []string {
+	teams := named(teams, team)
+	return slices.Concat([]string{quiet(0)}, teams[:2], []string{quiet(1)}, teams[2:])
+}
+
+// parties are who takes part, by how they ask and read.
+type parties struct{ quiet, slow, others []string }
+
+func (s *stage) parties() (r parties) {
+	for _, name := range s.seats {
+		switch {
+		case strings.HasPrefix(name, "quiet"):
+			r.quiet = append(r.quiet, name)
+		case len(r.slow) < len(r.others):
+			r.slow = append(r.slow, name)
+		default:
+			r.others = append(r.others, name)
+		}
+	}
+	return r
+}
+
+// greedy are those that want more than their share.
+func (r *parties) greedy() []string { return slices.Concat(r.slow, r.others) }
+
+// left is the part of the capacity that quiet accounts leave.
+func (r *parties) left() float64 { return 1 - quietPart*float64(len(r.quiet)) }
+
+// reading is a trial in which these read slowly.
+func (s *stage) reading(name string, window span, r *parties, slow []string) *trial {
+	z, rate := s.size, s.rates[s.size.shape()]
+	t := &trial{name: name, pace: z.pace, window: window, seed: 7}
+	for i, account := range r.quiet {
+		t.flows = append(t.flows, flow{account: account, tokens: z.tokens,
+			due: steady(seeded(1, uint64(i)), quietPart*rate, z.under(window))})
+	}
+	each := slowLoad * rate * r.left() / float64(len(r.greedy()))
+	for i, account := range r.greedy() {
+		f := flow{account: account, tokens: z.tokens, due: poisson(seeded(7, uint64(i)), each, z.under(window))}
+		if slices.Contains(slow, account) {
+			f.wide, f.conduct.slow = wideToken, z.slowRate()
+		}
+		t.flows = append(t.flows, f)
+	}
+	return t
 }
 
 func playSlow(ctx context.Context, s *stage) error {
-	z := s.size
-	rate := s.rates[z.shape()]
-	t := trial{name: "slow readers", pace: z.pace, window: span{z.long(2), z.long(6.5)}, seed: 7}
-	t.cut = t.window.until + z.grace + slowTimes*z.pace.holds(z.tokens) // those who read slowly shall come to the end
-	for i, name := range s.seats {
-		f := flow{account: name, tokens: z.tokens}
-		each := 0.2 * rate
-		if i >= 4 {
-			each = 0.1 * rate
-			f.big, f.conduct.slow = bigToken, z.slowRate()
-		}
-		f.due = poisson(seeded(7, uint64(i)), each, span{0, t.window.until})
-		t.flows = append(t.flows, f)
-	}
-	r, err := s.trial(ctx, &t)
+	who := s.parties()
+	noneWindow, someWindow := s.size.slowWindows()
+	none, err := s.trial(ctx, s.reading("nobody slow", noneWindow, &who, nil))
 	if err != nil {
 		return err
 	}
-	nan := float64(Unmeasured())
-	goodput := r.goodput() / (rate * s.worth(z.shape()))
-	all := r.of()
-	s.row("all", goodput, r.held(all), nan, nan, share(count(all, refused), len(all)), float64(count(all, failed)),
-		r.leakedOr())
-	for _, c := range []struct {
-		name string
-		who  []string
-	}{{"slow readers", s.seats[4:]}, {"others", s.seats[:4]}} {
-		who := r.of(c.who...)
-		waits := r.waits(who)
-		s.row(c.name, nan, r.held(who), quantile(waits, 0.5), quantile(waits, 0.99),
-			share(count(who, refused), len(who)), float64(count(who, failed)), nan)
+	some, err := s.trial(ctx, s.reading("slow readers", someWindow, &who, who.slow))
+	if err != nil {
+		return err
 	}
-	s.reachGoodput(goodput, goodput)
-	s.reach(markLeaked, r.leakedOr())
-	s.failures(r)
+	s.reportSlow(none, some, &who)
 	return nil
 }
 
-// held is how long requests hold their slot, as a multiple of what the engine needs: the mean.
-func (r *result) held(samples []*sample) float64 {
+func (s *stage) reportSlow(none, some *result, who *parties) {
+	nan := float64(Unmeasured())
+	capacity := s.rates[s.size.shape()] * s.worth(s.size.shape())
+	due := who.left() * float64(len(who.others)) / float64(len(who.greedy()))
+	goodput := some.goodput(who.others...) / (capacity * due)
+	fair, leaked := jain(some.service(who.greedy())), max(none.leakedOr(), some.leakedOr())
+	used := some.part(s.seats)
+	s.row("all", nan, fair, used, nan, nan, nan, nan, nan, nan, nan, leaked)
+	for _, c := range []struct {
+		name     string
+		accounts []string
+		goodput  float64
+	}{{"quiet accounts", who.quiet, nan}, {"others", who.others, goodput}, {"slow readers", who.slow, nan}} {
+		asked := some.of(c.accounts...)
+		waits, before := some.waits(asked), none.waits(none.of(c.accounts...))
+		s.row(c.name, c.goodput, nan, some.part(c.accounts), some.held(c.accounts), quantile(waits, 0.5), quantile(waits, 0.99),
+			quantile(before, 0.5), quantile(before, 0.99), share(count(asked, refused), len(asked)),
+			float64(count(asked, failed)), nan)
+	}
+	s.plot(plotSlots, Series{Y: []Value{Value(some.part(who.slow)), Value(some.part(who.others)), Value(1 - used)}})
+	s.lines[plotSlots] = []Line{{Name: "fair share", At: Value(due)}}
+	s.doubt(none.goodput() / capacity)
+	s.reach(markOthers, goodput)
+	s.reach(markJain, fair)
+	s.reach(markLeaked, leaked)
+	s.failures(some)
+}
+
+// part is the slot time that accounts got, of all there was.
+func (r *result) part(accounts []string) float64 {
+	sum := 0.0
+	for _, x := range r.service(accounts) {
+		sum += x
+	}
+	return sum / (float64(r.slots) * r.trial.window.length().Seconds())
+}
+
+// held is how long requests of these accounts that were served hold their slot, as a multiple of what the engine needs: the
+// mean of those that held one in the window.
+func (r *result) held(accounts []string) float64 {
 	var held, need time.Duration
-	for _, s := range samples {
-		if j := r.job(s); j != nil && j.served {
+	for s := range r.each {
+		if j := r.job(s); j != nil && j.served && r.busy(s) > 0 && slices.Contains(accounts, r.account(s)) {
 			held += j.held.length()
 			need += r.trial.pace.holds(j.tokens)
 		}

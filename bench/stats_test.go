@@ -83,7 +83,7 @@ func TestNextSlot(t *testing.T) {
 	n := r.nextSlot()
 	f := func(asked, want int) {
 		t.Helper()
-		if got := n.after(4, at(asked), nil); got != at(want) {
+		if got := n.after(4, at(asked), leave{}); got != at(want) {
 			t.Errorf("asked at %d: the next slot is at %v, want %d", asked, got, want)
 		}
 	}
@@ -93,13 +93,22 @@ func TestNextSlot(t *testing.T) {
 	f(15, 20)
 	f(25, 25)
 	f(40, 40)
-	if got := n.after(4, at(11), map[uint64]bool{3: true}); got != at(30) {
-		t.Errorf("behind the third, which is as quiet: %v, want 30ms", got)
+	if got := n.after(4, at(6), leave{peers: map[uint64]bool{3: true}}); got != at(20) {
+		t.Errorf("behind the third, which is as quiet: %v, want 20ms", got)
 	}
-	if got := n.after(3, at(8), nil); got != at(10) {
+	if got := n.after(4, at(11), leave{peers: map[uint64]bool{3: true}}); got != at(20) {
+		t.Errorf("behind the third, which had its slot before: %v, want 20ms", got)
+	}
+	if got := n.after(4, at(9), leave{way: at(2)}); got != at(20) {
+		t.Errorf("on its way when one freed: %v, want 20ms", got)
+	}
+	if got := n.after(4, at(4), leave{}); got != at(4) {
+		t.Errorf("one is free: %v, want 4ms", got)
+	}
+	if got := n.after(3, at(8), leave{}); got != at(10) {
 		t.Errorf("the third: %v, want 10ms", got)
 	}
-	if got := n.after(3, at(11), nil); got != at(11) {
+	if got := n.after(3, at(11), leave{}); got != at(11) {
 		t.Errorf("the third does not stand in its own way: %v, want 11ms", got)
 	}
 }

@@ -29,7 +29,12 @@ func WriteTable(w io.Writer, r *Report, screen Screen) {
 	for i := range r.Scenarios {
 		screen.writeScenario(w, &r.Scenarios[i])
 	}
-	fmt.Fprintln(w, verdict(r))
+	for i, line := range verdict(r) {
+		if i > 0 {
+			line = strings.ReplaceAll(folded("- "+line, screen.Width-2), "\n", "\n  ")
+		}
+		fmt.Fprintln(w, line)
+	}
 	if r.Quick {
 		fmt.Fprintln(w, "It was a quick run: its figures are rough, and its marks are no verdict.")
 	}
@@ -50,10 +55,13 @@ func (s Screen) writeScenario(w io.Writer, of *Scenario) {
 	}
 	for _, m := range of.Marks {
 		dress := inRed
-		if m.Passed {
+		switch {
+		case m.Passed:
 			dress = inGreen
+		case !m.Got.Measured():
+			dress = faintly
 		}
-		fmt.Fprintf(w, "%s %s, %s: %s; wanted %s\n", s.dressed(tick(m.Passed), dress), m.Name, m.Gateway, measure(m.Got, m.Unit), m.Want)
+		fmt.Fprintf(w, "%s %s, %s: %s; wanted %s\n", s.dressed(m.tick(), dress), m.Name, m.Gateway, m.got(), m.Want)
 	}
 	for _, n := range of.Notes {
 		fmt.Fprintln(w, s.dressed(strings.ReplaceAll(folded("- "+n, s.Width-2), "\n", "\n  "), faintly))

@@ -20,7 +20,7 @@ type flow struct {
 	due      []time.Duration
 	tokens   int // of an answer, about
 	input    int
-	big      int
+	wide     int // see call
 	deadline time.Duration
 	patience time.Duration // 0: patient
 	conduct  conduct
@@ -158,7 +158,7 @@ func (a *arena) shoot(ctx context.Context, clock clock, t *trial, shot shot, r *
 	due := shot.due
 	for {
 		s := sample{id: a.ids.next(), flow: shot.flow, attempt: len(attempts), due: due}
-		c := call{id: s.id, key: a.keys[f.account], tokens: tokens, input: f.input, big: f.big, deadline: f.deadline,
+		c := call{id: s.id, key: a.keys[f.account], tokens: tokens, input: f.input, wide: f.wide, deadline: f.deadline,
 			patience: f.patience, conduct: f.conduct}
 		if c.patience == 0 {
 			c.patience = patient

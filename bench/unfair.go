@@ -3,6 +3,7 @@ package bench
 import (
 	"context"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"time"
@@ -24,7 +25,8 @@ const (
 	markGoodput = "goodput"
 	markJain    = "Jain's index of service"
 	markTokens  = "Jain's index of tokens"
-	markQuiet   = "a quiet account's time to first token, times alone"
+	markQuiet   = "a quiet account's time to first token from the next slot, times alone"
+	markWait    = "a quiet account's wait from the next slot, times alone"
 	markRefuse  = "time to refuse, p99"
 	markOverdue = "dispatched past their deadline"
 	markLeaked  = "leaked"
@@ -36,6 +38,7 @@ var (
 	jainMark    = mark{name: markJain, least: 0.98, rough: 0.9}
 	tokensMark  = mark{name: markTokens, least: 0.98, rough: 0.9}
 	quietMark   = mark{name: markQuiet, unit: "×", most: 1.5, rough: 6}
+	waitMark    = mark{name: markWait, unit: "×", most: 1.5, rough: 60}
 	refuseMark  = mark{name: markRefuse, unit: "ms", most: 10, rough: 50}
 	overdueMark = mark{name: markOverdue, none: true}
 	leakedMark  = mark{name: markLeaked, none: true}
@@ -45,31 +48,37 @@ const plotQuiet = "quiet"
 
 func unfairColumns() []Column {
 	return []Column{
-		{Name: "goodput", Unit: "%", Better: Higher, Help: "Work of answered requests, of what the engines can do."},
-		{Name: "Jain", Better: Higher, Help: "Jain's index over the slot time of the accounts that want more than their " +
+		{Name: "goodput", Unit: "%", Better: Higher, Key: true, Help: "Work of answered requests, of what the engines can do."},
+		{Name: "Jain", Better: Higher, Key: true, Help: "Jain's index over the slot time of the accounts that want more than their " +
 			"share: 1 is fair."},
-		{Name: "tokens", Better: Higher, Help: "The same over tokens, in and out."},
+		{Name: "tokens", Better: Higher, Key: true, Help: "The same over tokens, in and out."},
 		{Name: "service", Unit: "%", Help: "Slot time that the account (or each of them) got, of all slots."},
-		{Name: "wait p50", Unit: "ms", Better: Lower, Help: "Time to the first token less the engine's own, the median."},
-		{Name: "wait p99", Unit: "ms", Better: Lower, Help: "The same, 99th percentile."},
+		{Name: "wait p50", Unit: "ms", Better: Lower, Help: "Time to the first token less the engine's own, the median. " +
+			"Of others it is that of requests that were not refused; of quiet accounts it is, here and in what " +
+			"follows, that of all, and one that was refused or failed counts as a minute."},
+		{Name: "wait p99", Unit: "ms", Better: Lower, Key: true, Help: "The same, 99th percentile."},
 		{Name: "alone p99", Unit: "ms", Better: Lower, Help: "The wait of quiet accounts when nobody else asks."},
 		{Name: "TTFT p99", Unit: "ms", Better: Lower, Help: "Time to the first token, 99th percentile, counted from " +
 			"when the request was due."},
-		{Name: "× alone", Unit: "×", Better: Lower, Help: "TTFT p99, times that of the same requests when nobody else asks."},
-		{Name: "× from slot", Unit: "×", Better: Lower, Help: "The same, but counted from the next slot that " +
-			"frees and that no other quiet account takes: before that, it cannot begin."},
+		{Name: "× alone", Unit: "×", Better: Lower, Key: true, Help: "TTFT p99, times that of the same requests " +
+			"when nobody else asks."},
+		{Name: "× from slot", Unit: "×", Better: Lower, Key: true, Help: "The same, but counted from the next slot that " +
+			"frees, in both."},
+		{Name: "× own slot", Unit: "×", Better: Lower, Help: "The same, but slots are left to others that another " +
+			"quiet account takes, or that free while the request is on its way, as long as it takes alone."},
+		{Name: "wait from slot", Unit: "ms", Better: Lower, Help: "The wait counted from the next slot that frees, " +
+			"99th percentile."},
+		{Name: "× wait", Unit: "×", Better: Lower, Key: true, Help: "That, times what it is when nobody else asks."},
+		{Name: "passed over", Unit: "%", Better: Lower, Help: "Requests that saw a slot which was free for them go to " +
+			"another request first."},
 		{Name: "refused", Unit: "%", Help: "Requests that were refused, of all."},
 		{Name: "refused in", Unit: "ms", Better: Lower, Help: "Time to a refusal on arrival, 99th percentile."},
 		{Name: "leaked", Better: Lower, Help: "Requests still held when all has been quiet."},
 	}
 }
 
-func quietPlot(with string) Plot {
-	return Plot{
-		Name: plotQuiet, Title: "A quiet account's time to first token beside " + with, Kind: CDF,
-		X: Axis{Label: "time to first token", Unit: "ms", Log: true}, Y: Axis{Label: "share of requests at or below"},
-	}
-}
+// unfairKeys leaves out who is greedy: how little he waits is no merit.
+func unfairKeys() []string { return []string{"all", "quiet accounts", "others"} }
 
 // play measures the quiet accounts alone, then everybody.
 func (u *unfair) play(ctx context.Context, s *stage) error {
@@ -80,7 +89,7 @@ func (u *unfair) play(ctx context.Context, s *stage) error {
 	flows := u.quiet
 	for i := range flows {
 		flows[i].due = steady(seeded(2, uint64(i)), float64(len(flows[i].due))/u.alone.until.Seconds(),
-			span{0, u.crowded.until})
+			s.size.under(u.crowded))
 	}
 	flows = append(append(slices.Clone(flows), u.others...), u.greedy)
 	all, err := s.trial(ctx, &trial{name: "together", pace: u.pace, flows: flows, window: u.crowded, seed: 3})
@@ -106,44 +115,33 @@ func (u *unfair) report(s *stage, alone, all *result) {
 	refuse := quantile(all.refusals(everybody), 0.99)
 	leaked := max(alone.leakedOr(), all.leakedOr())
 	turnedAway := share(count(everybody, refused), len(everybody))
-	s.row("all", goodput, fair, tokens, nan, nan, nan, nan, nan, nan, nan, turnedAway, refuse, leaked)
+	s.row("all", goodput, fair, tokens, nan, nan, nan, nan, nan, nan, nan, nan, nan, nan, nan, turnedAway, refuse, leaked)
 
-	quiet := accountsOf(u.quiet)
-	before := alone.of(quiet...)
-	ttft := quantile(alone.ttfts(before), 0.99)
-	waited := quantile(alone.waits(before), 0.99)
+	u.reportQuiet(s, alone, all)
 	for _, c := range []struct {
 		name     string
 		accounts []string
-	}{{"quiet accounts", quiet}, {"others", accountsOf(u.others)}, {u.greedy.account, []string{u.greedy.account}}} {
+	}{{"others", accountsOf(u.others)}, {u.greedy.account, []string{u.greedy.account}}} {
 		who := all.of(c.accounts...)
-		raw, slot := quantile(all.ttfts(who), 0.99), quantile(all.fromSlot(who), 0.99)
 		waits := all.waits(who)
-		own, first, second := nan, nan, nan
-		if c.name == "quiet accounts" {
-			own, first, second = waited, raw/ttft, slot/ttft
-			s.reach(markQuiet, second)
-		}
-		got := 0.0
-		for _, x := range all.service(c.accounts) {
-			got += x / float64(len(c.accounts))
-		}
-		if all.slots > 0 {
-			got /= float64(all.slots) * u.crowded.length().Seconds()
-		} else {
-			got = nan
-		}
-		s.row(c.name, nan, nan, nan, got, quantile(waits, 0.5), quantile(waits, 0.99), own, raw, first, second,
-			share(count(who, refused), len(who)), quantile(all.refusals(who), 0.99), nan)
+		s.row(c.name, nan, nan, nan, all.partOf(c.accounts), quantile(waits, 0.5), quantile(waits, 0.99), nan,
+			quantile(all.ttfts(who), 0.99), nan, nan, nan, nan, nan, nan, share(count(who, refused), len(who)),
+			quantile(all.refusals(who), 0.99), nan)
 	}
 	s.reachGoodput(goodput, goodput)
 	s.reach(markJain, fair)
 	s.reach(markTokens, tokens)
 	s.reach(markRefuse, refuse)
 	s.reach(markLeaked, leaked)
-	s.plot(plotQuiet, Series{X: Quantiles(alone.ttfts(before)), Dashed: true, Name: s.gateway.Name + ", alone"})
-	s.plot(plotQuiet, Series{X: Quantiles(all.ttfts(all.of(quiet...)))})
 	s.failures(all)
+}
+
+// partOf is the part of all slots that an account got, or each of several; NaN where the slots are not known.
+func (r *result) partOf(accounts []string) float64 {
+	if r.slots == 0 {
+		return math.NaN()
+	}
+	return r.part(accounts) / float64(len(accounts))
 }
 
 // unfairAccounts are who asks in an unfair scenario, those first that cannot be left out.
@@ -205,11 +203,11 @@ func flood() Contest {
 				"and one for %d times as much as "+
 				"one of these. Three quiet accounts ask now and then, for 5 %% of the capacity each: first alone, then "+
 				"beside the others. "+
-				"Every request wants %d tokens, which take %s.", z.louder, z.tokens, z.pace.holds(z.tokens))
+				"Every request wants %d tokens, which take %s.", z.louder, z.tokens, z.pace.holds(z.tokens)) + quietMethod
 		},
 		accounts: unfairAccounts(flooder), few: 3,
-		columns: unfairColumns(), plots: []Plot{quietPlot("one that floods")},
-		marks: []mark{goodputMark, jainMark, quietMark, refuseMark, leakedMark},
+		columns: unfairColumns(), keyCases: unfairKeys(), plots: []Plot{quietPlot("one that floods")},
+		marks: []mark{goodputMark, jainMark, quietMark, waitMark, refuseMark, leakedMark},
 		lasts: func(z size) time.Duration { return z.long(25) },
 		play: func(ctx context.Context, s *stage) error {
 			z, base := s.size, s.size.shape()
@@ -222,7 +220,7 @@ func flood() Contest {
 			}
 			ask := func(account string, chance uint64, rate float64) flow {
 				return flow{account: account, tokens: z.tokens, due: poisson(seeded(4, chance), rate,
-					span{0, u.crowded.until})}
+					z.under(u.crowded))}
 			}
 			much := 1.25 * rate * (1 - 0.05*float64(len(quiet))) / float64(len(others)+1)
 			for i, name := range others {

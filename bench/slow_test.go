@@ -1,0 +1,143 @@
+package bench
+
+import (
+	"context"
+	"errors"
+	"net"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+// A client that reads slowly holds the engine's slot, as what is measured relies on, also behind a gateway that takes as
+// much of an answer as there is room for in sockets.
+func TestSlowClientsHoldSlots(t *testing.T) {
+	const tokens, rate = 24, 2 << 20
+	f := func(t *testing.T, a *arena) {
+		t.Helper()
+		began := time.Now()
+		s := sample{}
+		a.client.do(context.Background(), clock{began}, &call{id: 7, key: "k", tokens: tokens, input: 1, wide: wideToken,
+			patience: time.Minute, conduct: conduct{slow: rate}}, &s)
+		const reading = time.Duration(tokens*wideToken) * time.Second / rate
+		if s.fate != answered || s.ended < reading/2 {
+			t.Errorf("an answer that takes %v to read was read in %v: %+v", reading, s.ended, s)
+		}
+		jobs := a.engines.take(began)
+		if len(jobs) != 1 || jobs[0].id != 7 || !jobs[0].served {
+			t.Fatalf("the engine saw %+v", jobs)
+		}
+		if held := jobs[0].held.length(); held < reading/5 {
+			t.Errorf("an answer that takes %v to read held its slot for %v", reading, held)
+		}
+	}
+	t.Run("none", func(t *testing.T) { f(t, straight(t, 1, quickly)) })
+	t.Run("haproxy", func(t *testing.T) {
+		a := straight(t, 2, quickly)
+		g, err := HAProxy(t.Context())
+		if errors.Is(err, ErrNoHAProxy) {
+			t.Skip(err)
+		}
+		if err == nil {
+			a.target, err = g.Start(t.Context(), Setup{Engines: a.engines.setup(), Queue: Queue{Limit: 4, MaxWait: time.Second},
+				Dir: t.TempDir()})
+		}
+		if err == nil {
+			a.client, err = newClient(a.target.URL, "m")
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		f(t, a)
+	})
+}
+
+// With few keys there are still some of each kind.
+func TestSlowReadersParties(t *testing.T) {
+	f := func(keys int, quiet, slow, others string) {
+		t.Helper()
+		s := &stage{seats: slowAccounts()[:keys]}
+		p := s.parties()
+		join := func(names []string) string { return strings.Join(names, " ") }
+		if join(p.quiet) != quiet || join(p.slow) != slow || join(p.others) != others {
+			t.Errorf("%d: %+v", keys, p)
+		}
+	}
+	f(3, "quiet-1", "team-2", "team-1")
+	f(6, "quiet-1 quiet-2", "team-2 team-4", "team-1 team-3")
+	f(10, "quiet-1 quiet-2", "team-2 team-4 team-6 team-8", "team-1 team-3 team-5 team-7")
+	if c := slowReaders(); len(c.accounts) != 10 || c.few != 3 {
+		t.Errorf("%d accounts, of whom %d suffice", len(c.accounts), c.few)
+	}
+}
+
+// Slot time and work are counted for the accounts that are asked about.
+func TestSlotTimeOfAccounts(t *testing.T) {
+	second := func(n int) time.Duration { return time.Duration(n) * time.Second }
+	r := &result{slots: 4,
+		trial: &trial{pace: pace{time.Second, time.Second}, flows: []flow{{account: "a"}, {account: "b"}},
+			window: span{0, second(10)}},
+		samples: [][]sample{{{id: 1, fate: answered}}, {{id: 2, flow: 1, fate: answered}},
+			{{id: 3, flow: 1, fate: unfinished}}},
+		jobs: []job{{id: 1, held: span{0, second(4)}, tokens: 2, served: true},
+			{id: 2, held: span{0, second(10)}, tokens: 10, served: true},
+			{id: 3, held: span{second(5), second(20)}, tokens: 1}}}
+	r.prepare()
+	if a, b := r.part([]string{"a"}), r.part([]string{"b"}); a != 0.1 || b != 0.375 {
+		t.Errorf("the accounts have %v and %v of the slots", a, b)
+	}
+	if a, b, all := r.goodput("a"), r.goodput("b"), r.goodput(); a != 0.2 || b != 1 || all != 1.2 {
+		t.Errorf("the accounts' work is %v and %v, all of it %v", a, b, all)
+	}
+	if a, b := r.held([]string{"a"}), r.held([]string{"b"}); a != 2 || b != 1 {
+		t.Errorf("the accounts hold slots for %v and %v times as long as they need", a, b)
+	}
+}
+
+// The report says of a gateway what it does to those who read at once.
+func TestSlowReadersReport(t *testing.T) {
+	s := played(t, slowReaders(), Options{Gateways: []Gateway{faults{leaks: true, unfair: true}.gateway()}})
+	for _, name := range []string{markOthers, markLeaked} {
+		i := slices.IndexFunc(s.Marks, func(m Mark) bool { return m.Name == name })
+		if i < 0 || s.Marks[i].Passed {
+			t.Errorf("of a gateway that refuses them the mark %q counts as reached, or is not there: %+v", name, s.Marks)
+		}
+	}
+	if got := value(t, s, "others", "slots"); got != 0 {
+		t.Errorf("those who are refused have %v of the slots", got)
+	}
+	if lines := s.Plots[0].Lines; len(lines) != 1 || lines[0].At != 0.45 {
+		t.Errorf("the plot's lines are %+v", lines)
+	}
+}
+
+// A small buffer and small packets are asked for before the connection is made.
+func TestSlowConnections(t *testing.T) {
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer ln.Close()
+	cs := &conns{address: ln.Addr().String()}
+	c, err := cs.dial(t.Context(), true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer cs.put(c, false)
+	theirs, err := ln.Accept()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer theirs.Close()
+	_ = theirs.SetWriteDeadline(time.Now().Add(300 * time.Millisecond))
+	n := 0
+	for err = nil; err == nil; {
+		var wrote int
+		wrote, err = theirs.Write(make([]byte, 64<<10))
+		n += wrote
+	}
+	if n > 1<<20 {
+		t.Errorf("%d KiB find room on the way to a client that does not read", n>>10)
+	}
+}
