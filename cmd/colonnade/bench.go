@@ -32,7 +32,8 @@ how long, who is refused and how soon, and what is left over afterwards.
 It starts simulated engines and before them each gateway: Colonnade, the same without a queue, with
 a plain one and with turns by count, and HAProxy where it is installed. It sends them open-loop
 load, shows what is going on, and prints a table; -out also writes a page with plots. A full run
-takes a quarter of an hour and wants the machine for itself. It fails if a mark is missed.
+takes about thirteen minutes and wants the machine for itself; -quick takes less than 40 s. It fails if
+a mark is missed, unless the run itself has measured why it cannot be reached.
 
 With -url it judges a gateway that runs already, whatever it is, as long as it speaks OpenAI's API.
 Point it at simulated engines (-engines) if you can: then capacity is known, and no GPU is needed.
@@ -136,12 +137,12 @@ func (f *benchFlags) deliver(report *bench.Report, out, notes io.Writer) error {
 	return nil
 }
 
-// verdict is an error if a mark was missed. A quick run is too rough to tell.
+// verdict is an error if a mark was missed that could have been reached. A quick run is too rough to tell.
 func (f *benchFlags) verdict(report *bench.Report) error {
 	if why := nothingRan(report); why != "" {
 		return errors.New("nothing was measured: " + why)
 	}
-	missed := report.Missed()
+	missed := slices.DeleteFunc(report.Missed(), func(m bench.Mark) bool { return m.Why != "" })
 	if len(missed) == 0 || f.quick || !f.judge {
 		return nil
 	}
@@ -158,7 +159,7 @@ func (f *benchFlags) verdict(report *bench.Report) error {
 func nothingRan(report *bench.Report) string {
 	var why []string
 	for _, s := range report.Scenarios {
-		if len(s.Rows)+len(s.Marks) > 0 {
+		if len(s.Rows) > 0 {
 			return ""
 		}
 		why = append(why, s.Name+": "+strings.Join(s.Notes, " "))

@@ -12,7 +12,8 @@ import (
 	"colonnade/bench"
 )
 
-// progressLine shows how far a benchmark is: on a terminal in one line that is rewritten, else in a line for whatever begins.
+// progressLine shows how far a benchmark is: on a terminal in one line that is rewritten, else in a line for whatever
+// begins.
 type progressLine struct {
 	to      io.Writer
 	rewrite bool

@@ -69,9 +69,18 @@ func TestBenchWithoutHAProxy(t *testing.T) {
 }
 
 func TestBenchVerdict(t *testing.T) {
-	r := &bench.Report{Scenarios: []bench.Scenario{{Marks: []bench.Mark{{Name: "goodput", Gateway: "colonnade"}, {Name: "leaked", Gateway: "colonnade", Passed: true}}}}}
+	r := &bench.Report{Scenarios: []bench.Scenario{{Rows: []bench.Row{{}}, Marks: []bench.Mark{{Name: "goodput", Gateway: "colonnade"}, {Name: "leaked", Gateway: "colonnade", Passed: true}}}}}
 	if err := (&benchFlags{judge: true}).verdict(r); err == nil || err.Error() != "1 mark missed: colonnade: goodput" {
 		t.Errorf("it says %v", err)
+	}
+	marks := r.Scenarios[0].Marks
+	marks[1].Passed, marks[1].Got = false, bench.Unmeasured()
+	if err := (&benchFlags{judge: true}).verdict(r); err == nil || strings.Contains(err.Error(), "leaked") {
+		t.Errorf("beside one that was not measured it says %v", err)
+	}
+	shown := &bench.Report{Scenarios: []bench.Scenario{{Rows: r.Scenarios[0].Rows, Marks: []bench.Mark{{Name: "wait", Why: "out of reach"}}}}}
+	if err := (&benchFlags{judge: true}).verdict(shown); err != nil {
+		t.Errorf("of a mark of which it was measured that it is out of reach: %v", err)
 	}
 	for _, f := range []benchFlags{{judge: true, quick: true}, {}} {
 		if err := f.verdict(r); err != nil {

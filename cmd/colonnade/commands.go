@@ -7,7 +7,8 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// group makes a command that only holds others. Alone it shows what there is; an unknown command is an error that does, too.
+// group makes a command that only holds others. Alone it shows what there is; an unknown command is an error that does,
+// too.
 func group(cmd *cobra.Command, commands ...*cobra.Command) *cobra.Command {
 	cmd.AddCommand(commands...)
 	cmd.Args = cobra.ArbitraryArgs

@@ -59,7 +59,8 @@ back.`,
 				fmt.Fprintln(cmd.OutOrStdout(), verb, d.Key)
 			}
 			if len(docs) > etcd.MaxTogether {
-				fmt.Fprintf(cmd.ErrOrStderr(), "in groups of %d: nodes may have seen some of them before the others\n", etcd.MaxTogether)
+				fmt.Fprintf(cmd.ErrOrStderr(), "in groups of %d: nodes may have seen some of them before the others\n",
+					etcd.MaxTogether)
 			}
 			return nil
 		},

@@ -15,8 +15,8 @@ import (
 	"colonnade/node"
 )
 
-// confirmPatience is how long nodes get to follow a confirmation; they need milliseconds, or a few seconds when they have just
-// lost their connection to etcd.
+// confirmPatience is how long nodes get to follow a confirmation; they need milliseconds, or a few seconds when they
+// have just lost their connection to etcd.
 const confirmPatience = 10 * time.Second
 
 func newConfirm() *cobra.Command {

@@ -131,8 +131,8 @@ func printDeleted(out io.Writer, keys, found []string, all bool) {
 	}
 }
 
-// checkKeys refuses what can be the key of no document, unless it stands in the store: somebody has put it there by hand, and
-// wants to be rid of it.
+// checkKeys refuses what can be the key of no document, unless it stands in the store: somebody has put it there by
+// hand, and wants to be rid of it.
 func checkKeys(keys []string, docs []etcd.Stored) error {
 	var bad []error
 	for _, key := range keys {
@@ -143,8 +143,9 @@ func checkKeys(keys []string, docs []etcd.Stored) error {
 	return errors.Join(bad...)
 }
 
-// tooMany returns the kinds of which some node will not believe that so many operators' documents were deleted, sorted. docs are
-// those that there were. What was deleted by other commands a moment ago is not counted here, but it is by nodes.
+// tooMany returns the kinds of which some node will not believe that so many operators' documents were deleted, sorted.
+// docs are those that there were. What was deleted by other commands a moment ago is not counted here, but it is by
+// nodes.
 func tooMany(docs []etcd.Stored, deleted []string) []string {
 	there, gone := map[string]int{}, map[string]int{}
 	for _, d := range docs {

@@ -48,7 +48,8 @@ a file brings back what was revoked since, unless you take the field keys out.`,
 	return cmd
 }
 
-// checkUnder says why nothing can stand there. It is asked only where nothing does: whatever stands in the store can be got.
+// checkUnder says why nothing can stand there. It is asked only where nothing does: whatever stands in the store can be
+// got.
 func checkUnder(u string) error {
 	below := strings.TrimSuffix(u, "/") + "/"
 	isFolder := fleet.CheckKey(below+"x") == nil || fleet.CheckKey(below+"x/x") == nil
@@ -111,7 +112,8 @@ func printDocuments(out, notes io.Writer, found []listed, all bool) error {
 		fmt.Fprintln(notes, "only a comment:", shown(err.Error()))
 	}
 	if len(text) > fleet.MaxFile {
-		fmt.Fprintf(notes, "config apply takes at most %d bytes at once, and these are %d: get them kind by kind\n", fleet.MaxFile, len(text))
+		fmt.Fprintf(notes, "config apply takes at most %d bytes at once, and these are %d: get them kind by kind\n",
+			fleet.MaxFile, len(text))
 	}
 	return nil
 }
@@ -122,15 +124,16 @@ func notThere(l listed) error {
 	case len(l.docs) == 0 && wrong != nil:
 		return wrong
 	case len(l.docs) > 0:
-		return fmt.Errorf("no operator has written a document below %s; -all shows the %s", l.under, count(len(l.docs), "registered one"))
+		return fmt.Errorf("no operator has written a document below %s; -all shows the %s",
+			l.under, count(len(l.docs), "registered one"))
 	case strings.HasSuffix(l.under, "/"):
 		return fmt.Errorf("there is no document below %s", l.under)
 	}
 	return fmt.Errorf("there is no document %s", l.under)
 }
 
-// asFile writes documents as one file that config apply takes. What it must not or would not take is a comment; of those that
-// it would not take, the reasons are returned, too.
+// asFile writes documents as one file that config apply takes. What it must not or would not take is a comment; of
+// those that it would not take, the reasons are returned, too.
 func asFile(docs []etcd.Stored) (file []byte, bad []error) {
 	for _, d := range docs {
 		text, err := fleet.JoinFile([]fleet.RawDocument{{Key: d.Key, Value: d.Value}})

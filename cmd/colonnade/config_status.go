@@ -68,7 +68,7 @@ type status struct {
 	Conflicts  []fleet.Conflict   `json:"conflicts"`
 	Dangling   []fleet.Dangling   `json:"dangling"`
 	Unserved   bool               `json:"unserved"` // there are models, and no colo is active
-	unpromoted []string           // of which it is told in Warnings
+	odd        []string           // pools of which it is told in Warnings
 	Nodes      []nodeStatus       `json:"nodes"`
 	Wrong      []string           `json:"wrong"`    // all of the above that is, in words
 	Warnings   []string           `json:"warnings"` // what may be so by intent
@@ -123,7 +123,7 @@ func readStore(docs []etcd.Stored) *status {
 	table := good.Table()
 	s.Conflicts = append([]fleet.Conflict{}, table.Conflicts...)
 	s.Dangling = slices.DeleteFunc(append([]fleet.Dangling{}, table.Dangling()...), s.mayStand)
-	s.unpromoted = unpromoted(table)
+	s.odd = oddPools(table)
 	s.Unserved = len(s.Rejected) == 0 && len(table.Models()) > 0 &&
 		!slices.ContainsFunc(table.Colos(), func(c *fleet.Colo) bool { return c.State == fleet.StateActive })
 	return s

@@ -70,7 +70,8 @@ func printNodes(out io.Writer, nodes []nodeStatus) {
 			fmt.Fprintln(table, "?\t?\t?\t?\t?\t?")
 		} else {
 			age := time.Duration(c.AgeSeconds * float64(time.Second))
-			fmt.Fprintf(table, "%d\t%d\t%s\t%d\t%d\t%d\n", c.Revision, n.Behind, brief(age), len(c.Rejected), len(c.Held), len(c.Suspect))
+			fmt.Fprintf(table, "%d\t%d\t%s\t%d\t%d\t%d\n", c.Revision, n.Behind, brief(age), len(c.Rejected),
+				len(c.Held), len(c.Suspect))
 		}
 	}
 	_ = table.Flush() // see failUnwritten

@@ -94,7 +94,7 @@ func hasRow(out, want string) bool {
 func TestStatusOfWhatIsWrong(t *testing.T) {
 	s := startEtcd(t)
 	put(t, s, map[string]string{
-		"models/a": "pool: p\n", "models/b": "aliases: [a]\npool: p\n", "pools/bad": "queue: {limit: -3}\n", "pools/ours": "{}", "pools/fixed": "{}",
+		"models/a": "pool: p\ncost: {unit: eur, input: 1, per: 10}\n", "models/b": "aliases: [a]\npool: p\n", "pools/bad": "queue: {limit: -3}\n", "pools/ours": "{}", "pools/fixed": "{}",
 		"colos/ams": "region: weur\n", "endpoints/ams/x": "url: http://h:1\npool: p\n", "endpoints/ams/y": "url: http://h:1\npool: p\n", "flows/x\x1b": "{}",
 	})
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
@@ -138,6 +138,7 @@ func TestStatusOfWhatIsWrong(t *testing.T) {
 		`- servers/ams/two: has heard of revision 1000, and etcd is at`,
 		`- 2 deletions of models held back by one, two: models/c, models/d; to confirm that they are meant: colonnade config confirm`,
 		`- models/b: aliases: "a": requests for it go to models/a`,
+		`- pools/p: queue.cost: "tokens": a has a price, and b has none, and a token counts as 1`,
 		`- servers/ams/one: in force although their leases ran out: endpoints/ams/z`,
 		`11 things are wrong`)
 	if strings.Contains(r.out, "was bad") || strings.Contains(r.out, "\x1b") {

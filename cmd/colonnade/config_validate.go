@@ -66,7 +66,7 @@ func validate(docs []fleet.RawDocument) verdict {
 	table := all.Table()
 	var v verdict
 	v.conflicts(table.Conflicts)
-	v.odd = append(v.odd, unpromoted(table)...)
+	v.odd = append(v.odd, oddPools(table)...)
 	unchecked := map[fleet.Kind]bool{}
 	for _, d := range table.Dangling() {
 		if kinds[d.Missing] {
@@ -92,19 +92,6 @@ func (v *verdict) conflicts(conflicts []fleet.Conflict) {
 			v.wrong = append(v.wrong, fmt.Sprintf("%s: %s: %q: not in force, since %s has this %s, too", c.Loser, c.What, c.Value, c.Winner, c.What))
 		}
 	}
-}
-
-// unpromoted names the pools that say of lower bands that they have turns of their own, and never give them any.
-func unpromoted(table *fleet.Table) []string {
-	var texts []string
-	for _, p := range table.Pools() {
-		if q := p.Queue; q.MaxWait > 0 && q.PromoteAfter >= q.MaxWait {
-			texts = append(texts, fmt.Sprintf("pools/%s: queue.promote_after: %q: nobody waits for so long, since max_wait is %s, so that "+
-				"lower bands have no turns of their own; write less than that, or leave it out for half of it",
-				p.Name, q.PromoteAfter.Std(), q.MaxWait.Std()))
-		}
-	}
-	return texts
 }
 
 func danglingText(d fleet.Dangling) string {

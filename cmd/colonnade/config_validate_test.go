@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -45,6 +46,28 @@ func TestValidate(t *testing.T) {
 	f("key: pools/p\nqueue: {max_wait: 3s, promote_after: 3s}\n", true,
 		`warning: pools/p: queue.promote_after: "3s": nobody waits for so long, since max_wait is 3s`, "1 document good, 1 warning")
 	f("key: pools/p\nqueue: {max_wait: 3s}\n---\nkey: pools/q\nqueue: {max_wait: 0s, promote_after: 3s}\n", true, "2 documents good, 0 warnings")
+	// Prices that cannot be compared.
+	models := func(pool string, costs ...string) (documents string) {
+		for i, cost := range costs {
+			documents += fmt.Sprintf("key: models/%c\npool: p\n%s\n---\n", 'a'+i, cost)
+		}
+		return documents + "key: pools/p\nqueue: " + pool + "\n"
+	}
+	const none, dear, cheap, free = "", "cost: {unit: eur, input: 2, output: 6, per: 1000}", "cost: {unit: eur, output: 1, per: 1000}",
+		"cost: {unit: eur, input: 0, per: 1000}"
+	const unserved = "not checked: references to endpoints"
+	const usd = "cost: {unit: usd, input: 2, output: 6, per: 1000}"
+	f(models("{}", dear, none), true, `warning: pools/p: queue.cost: "tokens": a has a price, and b has none, and a token counts as 1, one of output as 2; `+
+		`so accounts' shares are reckoned in different units: give all models of the pool a cost, with its per and in one unit`,
+		unserved, "3 documents good, 1 warning")
+	f(models("{}", none, dear, free, cheap), true, `: b, d have prices, and a, c have none,`, unserved, "1 warning")
+	f(models("{}", dear, usd, cheap), true, `: a, c have prices in "eur", and others have another unit: b ("usd"); so`, unserved, "1 warning")
+	f(models("{}", dear, cheap), true, unserved, "0 warnings")
+	f(models("{}", none, free), true, unserved, "0 warnings")
+	f(models("{cost: requests}", dear, none), true, unserved, "0 warnings")
+	f(models("{discipline: fifo}", dear, none), true, unserved, "0 warnings")
+	f("key: models/a\npool: p\n"+dear+"\n---\nkey: models/b\npool: q\n", true, unserved, "0 warnings")
+	f("key: models/a\npool: p\n"+dear+"\n---\nkey: models/b\npool: p\n", true, "warning: pools/p: queue.cost", unserved, "2 documents good, 1 warning")
 	// A file with a part of a fleet.
 	f("key: models/a\nrouting: {steps: [{colos: [ams]}]}\n", true, "not checked: references to colos, endpoints, of which the files have none", "1 document good, 0 warnings")
 }

@@ -33,7 +33,8 @@ func newEngine() *cobra.Command {
 			c.Logger = slog.New(slog.NewTextHandler(os.Stderr, nil))
 			engine := simengine.New(c)
 			defer engine.Close()
-			fmt.Fprintf(cmd.OutOrStdout(), "simulated engine at http://%s with %d slots; GET /stats, POST /faults\n", onebox.Local(ln.Addr().String()), c.Slots)
+			fmt.Fprintf(cmd.OutOrStdout(), "simulated engine at http://%s with %d slots; GET /stats, POST /faults\n",
+				onebox.Local(ln.Addr().String()), c.Slots)
 			return simengine.Serve(cmd.Context(), ln, engine)
 		},
 	}

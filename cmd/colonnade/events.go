@@ -69,7 +69,8 @@ next run looks for it, and is never shown.`,
 		},
 	}
 	flags := cmd.Flags()
-	flags.StringVar(&o.events, "events", fromEnvironment("events", ""), "the directory of the nodes' flag -events (COLONNADE_EVENTS)")
+	flags.StringVar(&o.events, "events", fromEnvironment("events", ""),
+		"the directory of the nodes' flag -events (COLONNADE_EVENTS)")
 	flags.StringVar(&o.dir, "dir", "", "instead of -events: the directory of colonnade up's flag -dir")
 	flags.IntVarP(&o.number, "number", "n", 10, "how many to begin with")
 	flags.BoolVarP(&o.follow, "follow", "f", false, "go on with those to come, until Ctrl-C")
@@ -124,7 +125,8 @@ func (o *tailOptions) wants(e *analytics.Event) bool {
 		matches(string(o.want.Kind), string(e.Kind)) && matches(string(o.want.Outcome), string(e.Outcome))
 }
 
-// eventsBelow finds the directory that nodes were given as -events. It also takes what colonnade up prints, and its -dir.
+// eventsBelow finds the directory that nodes were given as -events. It also takes what colonnade up prints, and its
+// -dir.
 func eventsBelow(events, up string) (string, error) {
 	given := filepath.Clean(events)
 	switch {
@@ -234,9 +236,11 @@ func (t *tailer) tell() {
 		fmt.Fprintf(t.errors, "left out: %s not what was written, or broken off\n", isAre(s.Bad, "line"))
 	}
 	if s.Unfinished > 0 {
-		fmt.Fprintf(t.errors, "left out: %s not complete: being written, or broken off when a node was killed\n", isAre(s.Unfinished, "line"))
+		fmt.Fprintf(t.errors, "left out: %s not complete: being written, or broken off when a node was killed\n",
+			isAre(s.Unfinished, "line"))
 	}
 	if s.Missed > 0 {
-		fmt.Fprintf(t.errors, "left out: %s dropped, at the disk bound, before the end was read\n", isAre(s.Missed, "segment"))
+		fmt.Fprintf(t.errors, "left out: %s dropped, at the disk bound, before the end was read\n",
+			isAre(s.Missed, "segment"))
 	}
 }

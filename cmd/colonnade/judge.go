@@ -35,7 +35,7 @@ func (s *status) judge(newest int64) {
 	for _, d := range s.Dangling {
 		s.Warnings = append(s.Warnings, danglingText(d))
 	}
-	s.Warnings = append(s.Warnings, s.unpromoted...)
+	s.Warnings = append(s.Warnings, s.odd...)
 	now := time.Now()
 	for _, n := range s.Nodes {
 		if n.Config == nil {

@@ -69,7 +69,8 @@ func printKeys(cmd *cobra.Command, list accountList, asJSON bool) error {
 		fmt.Fprintln(cmd.ErrOrStderr(), "there are no keys")
 	}
 	for _, c := range list.conflicts {
-		fmt.Fprintf(cmd.ErrOrStderr(), "key %s of %s is also one of %s, and counts as that one's\n", c.Value, c.Loser, c.Winner)
+		fmt.Fprintf(cmd.ErrOrStderr(), "key %s of %s is also one of %s, and counts as that one's\n",
+			c.Value, c.Loser, c.Winner)
 	}
 	return errors.Join(list.bad...)
 }

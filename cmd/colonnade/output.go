@@ -13,8 +13,8 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// writeJSON writes a value as JSON that is safe on a terminal: of what is not ASCII, some would move its cursor, or the text.
-// Without an indent it is one line.
+// writeJSON writes a value as JSON that is safe on a terminal: of what is not ASCII, some would move its cursor, or the
+// text. Without an indent it is one line.
 func writeJSON(out io.Writer, v any, indent string) error {
 	var b bytes.Buffer
 	encoder := json.NewEncoder(&b)
@@ -46,8 +46,8 @@ func onlyASCII(text []byte) []byte {
 	return out
 }
 
-// output is where a command prints. It remembers that something could not be written, so that commands need not look at each
-// print: see failUnwritten.
+// output is where a command prints. It remembers that something could not be written, so that commands need not look at
+// each print: see failUnwritten.
 type output struct {
 	mu  sync.Mutex // guards the fields below
 	to  io.Writer
@@ -71,8 +71,8 @@ func (o *output) unwritten() error {
 	return o.err
 }
 
-// failUnwritten makes each command below cmd fail whose output could not be written as a whole: whoever redirects it into a
-// file must not take half of it for all.
+// failUnwritten makes each command below cmd fail whose output could not be written as a whole: whoever redirects it
+// into a file must not take half of it for all.
 func failUnwritten(cmd *cobra.Command) {
 	for _, c := range cmd.Commands() {
 		failUnwritten(c)

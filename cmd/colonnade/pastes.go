@@ -10,7 +10,8 @@ import (
 	"colonnade/onebox"
 )
 
-// demoAccount makes an account with a key of its own. Its document takes the place of an earlier start's, and so does its key.
+// demoAccount makes an account with a key of its own. Its document takes the place of an earlier start's, and so does
+// its key.
 func demoAccount(now time.Time) (key string, doc fleet.RawDocument) {
 	key, entry := accounts.NewKey("", now.UTC().Truncate(time.Second), time.Time{})
 	text, err := fleet.AddKey("demo", []byte("# Written by colonnade up at each start.\nweight: 4\npriority: interactive\n"), entry)

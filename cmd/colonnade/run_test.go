@@ -3,13 +3,14 @@ package main
 import (
 	"bytes"
 	"context"
+	"fmt"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 	"unicode/utf8"
 
 	"colonnade/internal/etcdtest"
+	"colonnade/internal/testkit"
 )
 
 // ran is what a command has said.
@@ -79,31 +80,17 @@ func put(t *testing.T, s *etcdtest.Server, documents map[string]string) {
 }
 
 // screen is what a command that runs has said so far.
-type screen struct {
-	mu   sync.Mutex // guards the fields below
-	text bytes.Buffer
-}
-
-func (s *screen) Write(p []byte) (int, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.text.Write(p)
-}
-
-func (s *screen) String() string {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.text.String()
-}
+type screen struct{ testkit.Record }
 
 // await waits until the screen has a text.
 func (s *screen) await(t *testing.T, text string) {
 	t.Helper()
-	for end := time.Now().Add(30 * time.Second); !strings.Contains(s.String(), text); time.Sleep(5 * time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatalf("it does not say %q:\n%s", text, s.String())
+	defer func() {
+		if t.Failed() {
+			t.Logf("it says:\n%s", s.String())
 		}
-	}
+	}()
+	testkit.WaitFor(t, fmt.Sprintf("it to say %q", text), func() bool { return strings.Contains(s.String(), text) })
 }
 
 // background runs a command line until the function that it returns is called.

@@ -121,6 +121,7 @@ func TestStatusOfPools(t *testing.T) {
 	run(t, "", "status", "-pool", "chat").want(t, "chat in fra", "chat in ams")
 	run(t, "", "status", "-pool", "tiny").fail(t, `no server has a pool "tiny" in ams, fra`)
 	run(t, "", "status", "-colo", "nrt").fail(t, `no server of a colo "nrt" has registered`)
+	run(t, "", "status", "-h").want(t, "\n  IN ", "cap that is below the pool's slots", "may be far less than OLDEST")
 	run(t, "", "status", "-accounts", "101").fail(t, "-accounts 101: must be 0 to 100")
 	run(t, "", "status", "-admin", "x").fail(t, `-admin "x": must be host:port`)
 	var said fleetStatus

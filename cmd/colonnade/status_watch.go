@@ -117,7 +117,8 @@ func (p *pace) full() string {
 // paceKey names a pool at a server.
 func paceKey(n *serverStatus, pool string) string { return n.Document + " " + n.Admin + " " + pool }
 
-// pace compares with the last look. A server that was started again counts from the beginning, and has no pace for once.
+// pace compares with the last look. A server that was started again counts from the beginning, and has no pace for
+// once.
 func (l *look) pace(s *fleetStatus) map[string]pace {
 	now, paces := map[string]sample{}, map[string]pace{}
 	for i := range s.Servers {

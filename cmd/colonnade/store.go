@@ -24,12 +24,13 @@ type store struct {
 // storeFlag adds the flag -etcd to a command.
 func storeFlag(cmd *cobra.Command) *store {
 	s := &store{}
-	cmd.Flags().StringVar(&s.endpoints, "etcd", fromEnvironment("etcd", "http://127.0.0.1:2379"), "URLs of etcd, separated by commas (COLONNADE_ETCD)")
+	cmd.Flags().StringVar(&s.endpoints, "etcd", fromEnvironment("etcd", "http://127.0.0.1:2379"),
+		"URLs of etcd, separated by commas (COLONNADE_ETCD)")
 	return s
 }
 
-// use gives a client to work, which has until the end of the command's time. It says where the etcd is that failed, or did
-// not answer.
+// use gives a client to work, which has until the end of the command's time. It says where the etcd is that failed, or
+// did not answer.
 func (s *store) use(ctx context.Context, work func(context.Context, *etcd.Client) error) error {
 	client, err := etcd.Dial(strings.Split(s.endpoints, ","))
 	if err != nil {
