@@ -14,6 +14,7 @@ import (
 	"colonnade/discovery/etcd"
 	"colonnade/fleet"
 	"colonnade/forwarding"
+	"colonnade/internal/testkit"
 	"colonnade/node"
 	"colonnade/onebox"
 )
@@ -183,12 +184,12 @@ func TestRevokedKey(t *testing.T) {
 		t.Fatalf("before the key was made: %d", got)
 	}
 	f.edit("acme", func(old []byte) ([]byte, error) { return fleet.AddKey("acme", old, entry) })
-	within(t, 5*time.Second, "the new key works", func() bool { return status() == http.StatusOK })
+	testkit.Within(t, 5*time.Second, "the new key works", func() bool { return status() == http.StatusOK })
 
 	begun := f.begin(chatBody(2000, true), "Authorization: Bearer "+key)
 	begun.readUntil("data: ", 5)
 	f.edit("acme", func(old []byte) ([]byte, error) { return fleet.RemoveKey("acme", old, entry.ID) })
-	within(t, 5*time.Second, "the revoked key is refused", func() bool { return status() == http.StatusUnauthorized })
+	testkit.Within(t, 5*time.Second, "the revoked key is refused", func() bool { return status() == http.StatusUnauthorized })
 	a := f.chat(chatBody(1, false), "Authorization", "Bearer "+key)
 	if e := a.error(t); e.Code != "invalid_api_key" || strings.Contains(a.Body, key[len(key)-10:]) || a.Header.Get("WWW-Authenticate") != "Bearer" {
 		t.Errorf("refused with %v %s", a.Header, a.Body)

@@ -14,6 +14,7 @@ import (
 
 	"colonnade/admission"
 	"colonnade/internal/simengine"
+	"colonnade/internal/testkit"
 )
 
 // crowded is an engine that runs 16 requests at full speed, and takes many more that share what it gets done then.
@@ -45,10 +46,14 @@ func (f *testFleet) press(n int) (stop func() (answers int, firsts []time.Durati
 			}
 		})
 	}
-	return func() (int, []time.Duration) {
-		n := int(answers.Load())
+	end := func() {
 		cancel()
 		clients.Wait()
+	}
+	f.t.Cleanup(end)
+	return func() (int, []time.Duration) {
+		n := int(answers.Load())
+		end()
 		slices.Sort(firsts)
 		return n, firsts
 	}
@@ -86,11 +91,12 @@ func (f *testFleet) autoState() admission.EndpointState {
 
 // A limit that is found comes near the engine's knee while more is asked for than the engine can do, is shown, survives a
 // change of documents, and is never exceeded.
+//
+// It is alone, since a limit is found by measuring times.
 func TestLimitIsFound(t *testing.T) {
-	t.Parallel()
 	const clients = 72
 	f := startFleet(t, oneColo(crowded()), roomy)
-	f.watchBeside(2 * clients)
+	f.watch(2 * clients)
 	o := f.operator()
 	engine := f.engine("ams")
 	o.put(f.endpoint("sim-1", 0, "demo", autoBounds))
@@ -98,7 +104,7 @@ func TestLimitIsFound(t *testing.T) {
 	engine.ResetPeak()
 	stop := f.press(clients)
 	near := 0
-	waitFor(t, "a limit near the knee", func() bool {
+	testkit.WaitFor(t, "a limit near the knee", func() bool {
 		p := f.pool("ams", "demo")
 		if p.Limit > 8 && p.Limit <= 48 && p.Queued > 0 {
 			near++
@@ -129,7 +135,7 @@ func TestLimitIsFound(t *testing.T) {
 // What a found limit is worth, beside limits that are too high and too low, on the same engine and in the same run: one whose
 // requests share what there is beyond 16, and one that runs 16 and has the others wait inside.
 func TestLimitsCompared(t *testing.T) {
-	if !soak() {
+	if !testkit.Soak() {
 		t.Skip("measures for two minutes: COLONNADE_SOAK=1 does")
 	}
 	waiting := crowded()

@@ -11,8 +11,8 @@ import (
 	"colonnade/node"
 )
 
-// unkept returns the documents without those of which etcd has one: somebody may have changed it. Endpoints are put in any
-// case, since engines have other addresses with each start.
+// unkept returns the documents without those of which etcd has one: somebody may have changed it. Endpoints are put in
+// any case, since engines have other addresses with each start.
 func (b *box) unkept(ctx context.Context, docs []fleet.RawDocument) ([]fleet.RawDocument, error) {
 	stored, _, err := etcd.List(ctx, b.fleet.client, node.Prefix, "")
 	if err != nil {

@@ -16,6 +16,7 @@ import (
 	"colonnade/analytics"
 	"colonnade/discovery/etcd"
 	"colonnade/internal/simengine"
+	"colonnade/internal/testkit"
 	"colonnade/node"
 	"colonnade/onebox"
 )
@@ -222,8 +223,8 @@ func TestEntryDrains(t *testing.T) {
 	time.Sleep(3 * time.Second)
 	f.isReady(f.Entry.Address)
 	ended := f.endNode("entry-1")
-	waitFor(t, "the entry to be unready", func() bool { return !f.isReady(f.Entry.Admin) })
-	waitFor(t, "the entry to say so in etcd", func() bool { return strings.Contains(f.stored("entries/entry-1"), `"state":"draining"`) })
+	testkit.WaitFor(t, "the entry to be unready", func() bool { return !f.isReady(f.Entry.Admin) })
+	testkit.WaitFor(t, "the entry to say so in etcd", func() bool { return strings.Contains(f.stored("entries/entry-1"), `"state":"draining"`) })
 	used.post("/v1/chat/completions", chatBody(1, false))
 	if a := used.read(); a.Status != 200 || a.Header.Get("Connection") != "close" {
 		t.Errorf("while draining: %d %v", a.Status, a.Header)
@@ -256,7 +257,7 @@ func TestDrainOfSessions(t *testing.T) {
 		t.Fatalf("the session is in %q", colo)
 	}
 	ended := f.endNode("ams-1")
-	waitFor(t, "the colo to drain", func() bool { return !f.isReady(f.Colos[0].Admin) })
+	testkit.WaitFor(t, "the colo to drain", func() bool { return !f.isReady(f.Colos[0].Admin) })
 	second := f.dial("demo-realtime")
 	second.hear("session.created")
 	if colo := second.header.Get("x-colonnade-colo"); colo != "fra" {
@@ -275,9 +276,9 @@ func TestAdminPagesGoLast(t *testing.T) {
 	for _, n := range []struct{ name, admin, key string }{
 		{"ams-1", f.Colos[0].Admin, "servers/ams/ams-1"}, {"entry-1", f.Entry.Admin, "entries/entry-1"},
 	} {
-		waitFor(t, "the node to be in etcd", func() bool { return f.stored(n.key) != "" })
+		testkit.WaitFor(t, "the node to be in etcd", func() bool { return f.stored(n.key) != "" })
 		ended := f.endNode(n.name)
-		waitFor(t, "the admin pages to go", func() bool {
+		testkit.WaitFor(t, "the admin pages to go", func() bool {
 			c, err := net.Dial("tcp", n.admin)
 			if err == nil {
 				c.Close()
@@ -302,7 +303,7 @@ func TestDrainWithNothingInHand(t *testing.T) {
 	for _, name := range []string{"ams-1", "entry-1", "fra-1"} {
 		f.endNode(name)()
 	}
-	if took := time.Since(began); took > 15*time.Second {
+	if took := time.Since(began); took > 45*time.Second {
 		t.Errorf("took %v", took)
 	} else {
 		t.Logf("took %v", took)

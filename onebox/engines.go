@@ -81,7 +81,8 @@ func (b *box) startEngine(colo, id string) (EngineNode, error) {
 	})
 }
 
-// realEngine returns the documents for the engine at EngineURL: its pool, one endpoint in the first colo, and its models.
+// realEngine returns the documents for the engine at EngineURL: its pool, one endpoint in the first colo, and its
+// models.
 func (b *box) realEngine(ctx context.Context) ([]fleet.RawDocument, error) {
 	url := strings.TrimSuffix(strings.TrimSuffix(b.config.EngineURL, "/"), "/v1")
 	models := []string{b.config.EngineModel}

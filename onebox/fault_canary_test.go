@@ -10,7 +10,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -20,26 +19,9 @@ import (
 	"colonnade/analytics"
 	"colonnade/fleet"
 	"colonnade/internal/simengine"
+	"colonnade/internal/testkit"
 	"colonnade/onebox"
 )
-
-// records is what all nodes log.
-type records struct {
-	mu   sync.Mutex // guards the fields below
-	text bytes.Buffer
-}
-
-func (r *records) Write(p []byte) (int, error) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.text.Write(p)
-}
-
-func (r *records) bytes() []byte {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return bytes.Clone(r.text.Bytes())
-}
 
 // No prompt, completion or key is in a log, a metric, a page, an event or a file, whatever went wrong with the request.
 func TestCanaries(t *testing.T) {
@@ -51,7 +33,7 @@ func TestCanaries(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	logged := &records{}
+	logged := &testkit.Record{}
 	c := onebox.Config{Engine: quick(4)}
 	c.Logger = func(name string) *slog.Logger {
 		return slog.New(slog.NewTextHandler(logged, &slog.HandlerOptions{Level: slog.LevelDebug})).With("from", name)
@@ -119,7 +101,7 @@ func TestCanaries(t *testing.T) {
 }
 
 // search looks for texts in all that the fleet says of itself, and leaves behind below a directory.
-func (f *testFleet) search(logged *records, dir string, texts ...string) {
+func (f *testFleet) search(logged *testkit.Record, dir string, texts ...string) {
 	f.t.Helper()
 	check := func(where string, data []byte) {
 		for _, text := range texts {
@@ -128,7 +110,7 @@ func (f *testFleet) search(logged *records, dir string, texts ...string) {
 			}
 		}
 	}
-	check("the log", logged.bytes())
+	check("the log", []byte(logged.String()))
 	for _, n := range append([]onebox.ColoNode{{Running: f.Entry}}, f.Colos...) {
 		for _, page := range []string{"/metrics", "/debug/fleet", "/debug/pools", "/debug/config", "/debug/check",
 			"/debug/pprof/goroutine?debug=2", "/debug/pprof/heap?debug=1", "/debug/pprof/cmdline"} {

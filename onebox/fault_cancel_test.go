@@ -8,6 +8,7 @@ import (
 
 	"colonnade/analytics"
 	"colonnade/internal/simengine"
+	"colonnade/internal/testkit"
 	"colonnade/onebox"
 )
 
@@ -23,7 +24,7 @@ const roomy = "key: pools/demo\nqueue: {limit: 2000, per_account: 2000, max_wait
 func TestClientsLeaveTheQueue(t *testing.T) {
 	t.Parallel()
 	const slots = 4
-	crowd := atScale(300, 1000)
+	crowd := testkit.AtScale(300, 1000)
 	f := startFleet(t, oneColo(quick(slots)), roomy)
 	f.watchBeside(crowd/2 + 2*slots)
 	before := f.arrivals()
@@ -33,18 +34,18 @@ func TestClientsLeaveTheQueue(t *testing.T) {
 	for range slots {
 		blockers = append(blockers, f.begin(chatBody(1, false)))
 	}
-	waitFor(t, "all slots to be taken", func() bool { return inHand(f.engine("ams")) == slots })
+	testkit.WaitFor(t, "all slots to be taken", func() bool { return inHand(f.engine("ams")) == slots })
 	for n := range crowd {
 		waiting = append(waiting, f.begin(chatBody(1, n%4 < 2)))
 	}
-	waitFor(t, "the crowd to wait", func() bool { return f.pool("ams", "demo").Queued == crowd })
+	testkit.WaitFor(t, "the crowd to wait", func() bool { return f.pool("ams", "demo").Queued == crowd })
 
 	for n, c := range waiting {
 		if n%2 == 0 {
 			c.goAway(n / 2)
 		}
 	}
-	within(t, 250*time.Millisecond, "half of the crowd is gone from the queue", func() bool { return f.pool("ams", "demo").Queued == crowd/2 })
+	testkit.Within(t, 250*time.Millisecond, "half of the crowd is gone from the queue", func() bool { return f.pool("ams", "demo").Queued == crowd/2 })
 
 	for n, c := range blockers {
 		c.goAway(n)
@@ -75,12 +76,12 @@ func TestClientsLeaveASilentEngine(t *testing.T) {
 	for n := range slots {
 		clients = append(clients, f.begin(chatBody(5, n%4 < 2), fmt.Sprintf("x-request-id: silent-%d", n)))
 	}
-	waitFor(t, "the first colo's engines to have them all", func() bool { return busy() == slots })
+	testkit.WaitFor(t, "the first colo's engines to have them all", func() bool { return busy() == slots })
 
 	for n, c := range clients {
 		c.goAway(n)
 	}
-	within(t, 500*time.Millisecond, "the engines are rid of all requests, and all permits are free", func() bool {
+	testkit.Within(t, 500*time.Millisecond, "the engines are rid of all requests, and all permits are free", func() bool {
 		return busy() == 0 && f.pool("ams", "demo").Held == 0
 	})
 	for n := range slots {
@@ -127,7 +128,7 @@ func TestClientsLeaveInMidStream(t *testing.T) {
 				c := f.begin(chatBody(1000, true), "x-request-id: "+id)
 				c.readUntil(`"delta":{"content":`, tokens)
 				c.goAway(n)
-				within(t, 500*time.Millisecond, "the engine is rid of the request, and the permit is free", func() bool {
+				testkit.Within(t, 500*time.Millisecond, "the engine is rid of the request, and the permit is free", func() bool {
 					return inHand(ams) == 0 && f.pool("ams", "demo").Held == 0
 				})
 				f.expectGone(id)
@@ -153,7 +154,7 @@ func TestClientsLeaveInMidJSON(t *testing.T) {
 	leave := func(id string, c *wire, n int) {
 		t.Helper()
 		c.goAway(n)
-		within(t, 500*time.Millisecond, "the engine is rid of the request, and the permit is free", func() bool {
+		testkit.Within(t, 500*time.Millisecond, "the engine is rid of the request, and the permit is free", func() bool {
 			return inHand(ams) == 0 && f.pool("ams", "demo").Held == 0
 		})
 		f.expectGone(id)
@@ -162,7 +163,7 @@ func TestClientsLeaveInMidJSON(t *testing.T) {
 		id := fmt.Sprintf("half-json-%d", n)
 		f.fault(simengine.FaultStallStream, 1)
 		c := f.begin(chatBody(5, false), "x-request-id: "+id)
-		waitFor(t, "half of the answer to be sent", func() bool { return ams.Stats().Bytes > 0 && inHand(ams) == 1 })
+		testkit.WaitFor(t, "half of the answer to be sent", func() bool { return ams.Stats().Bytes > 0 && inHand(ams) == 1 })
 		leave(id, c, n)
 
 		id = fmt.Sprintf("big-json-%d", n)

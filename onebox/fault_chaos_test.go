@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"colonnade/internal/simengine"
+	"colonnade/internal/testkit"
 	"colonnade/onebox"
 )
 
@@ -16,7 +17,7 @@ func TestNothingIsLeftBehindWhateverEnginesDo(t *testing.T) {
 	t.Parallel()
 	const limit = 3
 	period := 2500 * time.Millisecond
-	if soak() {
+	if testkit.Soak() {
 		period = time.Minute
 	}
 	f := startFleet(t, onebox.Config{Engines: 2, Engine: simengine.Config{Slots: limit, TTFT: 2 * time.Millisecond, ITL: time.Millisecond}}, `
@@ -29,7 +30,7 @@ timeouts: {first_byte: 300ms, idle: 300ms, total: 2s}
 `)
 	f.watchBeside(100)
 	faults := slices.DeleteFunc(simengine.Faults(), func(name string) bool {
-		return name == simengine.FaultBigAnswer && !soak() // slow under the race detector
+		return name == simengine.FaultBigAnswer && !testkit.Soak() // slow under the race detector
 	})
 	c := f.start(32, chatBody)
 	for end := time.Now().Add(period); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
@@ -48,5 +49,5 @@ timeouts: {first_byte: 300ms, idle: 300ms, total: 2s}
 			t.Errorf("engine %s/%s had %d in hand at once, its limit is %d", e.Colo, e.ID, peak, limit)
 		}
 	}
-	waitFor(t, "a request to be served again", func() bool { return f.ask(chatBody(1, false)).Status == 200 })
+	testkit.WaitFor(t, "a request to be served again", func() bool { return f.ask(chatBody(1, false)).Status == 200 })
 }

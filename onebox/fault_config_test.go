@@ -5,9 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"math/rand/v2"
-	"os"
 	"slices"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -15,6 +13,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"colonnade/internal/simengine"
+	"colonnade/internal/testkit"
 	"colonnade/node"
 	"colonnade/onebox"
 )
@@ -246,7 +245,7 @@ func (c *churn) agree() time.Duration {
 				f.t.Errorf("%s: %s", name, d)
 			}
 		}()
-		within(f.t, time.Second, name+" to have what is in etcd", func() bool {
+		testkit.Within(f.t, time.Second, name+" to have what is in etcd", func() bool {
 			differ = want.differences(f.page(f.admins()[name]))
 			if len(differ) == 0 && colo != "" && !maps.Equal(want.places(), placesOf(colo, f.pools(colo))) {
 				differ = []string{fmt.Sprintf("the pools have %v, want %v", placesOf(colo, f.pools(colo)), want.places())}
@@ -262,17 +261,9 @@ func (c *churn) agree() time.Duration {
 // documents never stood still was never over its limit.
 func TestManyChanges(t *testing.T) {
 	t.Parallel()
-	seed := uint64(time.Now().UnixNano())
-	if given := os.Getenv("COLONNADE_SEED"); given != "" {
-		var err error
-		if seed, err = strconv.ParseUint(given, 10, 64); err != nil {
-			t.Fatal(err)
-		}
-	}
-	t.Logf("COLONNADE_SEED=%d", seed)
 	f := startFleet(t, onebox.Config{Engines: 2, Engine: simengine.Config{Slots: 8, TTFT: 15 * time.Millisecond, ITL: time.Millisecond}}, "")
 	f.watchBeside(100)
-	c := f.churn(seed)
+	c := f.churn(testkit.Seed(t))
 	c.begin()
 	c.agree()
 	steady := f.drive(3, func(n int) string {
@@ -289,7 +280,7 @@ func TestManyChanges(t *testing.T) {
 	}
 	const round = 50
 	var longest time.Duration
-	for n := range atScale(300, 10_000) {
+	for n := range testkit.AtScale(300, 10_000) {
 		c.change()
 		if n%round == round-1 {
 			longest = max(longest, c.agree())

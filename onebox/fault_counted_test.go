@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"colonnade/internal/testkit"
 	"colonnade/onebox"
 )
 
@@ -112,14 +113,14 @@ func TestEveryLimitShows(t *testing.T) {
 	}
 	f.wantCounted("colonnade_refusals_total", want)
 	f.wantCounted("colonnade_connections_refused_total", map[string]float64{"address": 1, "total": 0})
-	waitFor(t, "those 40 connections and a few to be all that are open", func() bool {
+	testkit.WaitFor(t, "those 40 connections and a few to be all that are open", func() bool {
 		n := f.metric(f.Entry.Admin, "colonnade_connections")
 		return n >= 40 && n <= 45
 	})
 	for _, c := range open {
 		c.Close()
 	}
-	waitFor(t, "room for another connection", func() bool { return f.metric(f.Entry.Admin, "colonnade_connections") < 40 })
+	testkit.WaitFor(t, "room for another connection", func() bool { return f.metric(f.Entry.Admin, "colonnade_connections") < 40 })
 	again := newWire(t, f.dialFrom("127.0.0.9"))
 	again.send("GET /v1/models HTTP/1.1", []string{"Host: x"}, "")
 	if a := again.read(); a.Status != http.StatusOK {

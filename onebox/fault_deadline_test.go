@@ -9,6 +9,7 @@ import (
 
 	"colonnade/forwarding"
 	"colonnade/internal/simengine"
+	"colonnade/internal/testkit"
 	"colonnade/onebox"
 	"colonnade/openai"
 )
@@ -36,7 +37,7 @@ func TestClientDeadlines(t *testing.T) {
 					e.Reason != "first_byte" || a.Header.Get("x-should-retry") != "false" {
 					t.Errorf("%v, stream %v: %d %+v, want 504, 50401 and first_byte", headers, stream, a.Status, e)
 				}
-				if d := time.Since(began); d < 800*time.Millisecond || soak() && d > time.Second {
+				if d := time.Since(began); d < 800*time.Millisecond || testkit.Soak() && d > time.Second {
 					t.Errorf("%v, stream %v: ended after %v", headers, stream, d)
 				}
 			})
@@ -46,7 +47,7 @@ func TestClientDeadlines(t *testing.T) {
 	if n := f.arrivals() - before; n != 10 {
 		t.Errorf("sent to engines %d times, want each of 10 once", n)
 	}
-	waitFor(t, "the engines to be rid of them", func() bool { return f.running() == 0 })
+	testkit.WaitFor(t, "the engines to be rid of them", func() bool { return f.running() == 0 })
 	f.clearFaults()
 	for _, bad := range []string{"0", "-1", "soon", "NaN", "1e400", "50"} {
 		a := f.chat(chatBody(8, false), "x-colonnade-deadline-ms", bad)
@@ -120,7 +121,7 @@ func (f *testFleet) fill(t *testing.T, n int) (release func()) {
 			}
 		})
 	}
-	waitFor(t, "the slots to be taken", func() bool { return f.running() == busy })
+	testkit.WaitFor(t, "the slots to be taken", func() bool { return f.running() == busy })
 	return func() {
 		cancel()
 		all.Wait()

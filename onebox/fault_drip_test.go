@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"colonnade/internal/testkit"
 	"colonnade/onebox"
 )
 
@@ -85,8 +86,8 @@ func (f *testFleet) drip(name, begin, piece string, peer bool, begun func()) (d 
 // Clients that send a byte a second, wherever in a request, are told so and cut after ten; those that are slow on a bad
 // link are not, and nobody else notices. What was announced and did not come takes no memory.
 func TestDrippingClients(t *testing.T) {
-	each, requests, rounds, pause := atScale(6, 160), 100, 1, time.Millisecond
-	if soak() {
+	each, requests, rounds, pause := testkit.AtScale(6, 160), 100, 1, time.Millisecond
+	if testkit.Soak() {
 		requests, rounds, pause = 500, 3, 20*time.Millisecond
 	}
 	_, documents := startOwnEngine(t, func(w http.ResponseWriter, _ *http.Request) {
@@ -129,13 +130,13 @@ func TestDrippingClients(t *testing.T) {
 		checkDripped(t, <-ended)
 	}
 	honest.Wait()
-	waitFor(t, "every connection to be closed", func() bool { return openDescriptors(t) <= descriptors+4 })
+	testkit.WaitFor(t, "every connection to be closed", func() bool { return openDescriptors(t) <= descriptors+4 })
 	slices.Sort(alone)
 	slices.Sort(beside)
 	middle, end := len(alone)/2, len(alone)*99/100
 	t.Logf("%d clients, %d KiB each; others alone %v, p99 %v, beside them %v, p99 %v", all, per>>10, alone[middle], alone[end], beside[middle], beside[end])
 	limit := 10 * max(alone[middle], 20*time.Millisecond)
-	if soak() {
+	if testkit.Soak() {
 		limit = alone[middle] * 12 / 10
 	}
 	if beside[middle] > limit {
@@ -146,7 +147,7 @@ func TestDrippingClients(t *testing.T) {
 func checkDripped(t testing.TB, d dripped) {
 	t.Helper()
 	latest := patience
-	if soak() {
+	if testkit.Soak() {
 		latest = 10*time.Second + 500*time.Millisecond
 	}
 	if d.took < 9*time.Second || d.took > latest || d.how != "closed" {

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"colonnade/internal/testkit"
 	"colonnade/onebox"
 )
 
@@ -132,10 +133,10 @@ func TestFilesRunOutOnTheWay(t *testing.T) {
 	if after := askAll(); after[200] != clients {
 		t.Errorf("afterwards: %v", after)
 	}
-	waitFor(t, "the crowd to be counted no more", func() bool { return f.metric(f.Entry.Admin, "colonnade_connections") <= open })
+	testkit.WaitFor(t, "the crowd to be counted no more", func() bool { return f.metric(f.Entry.Admin, "colonnade_connections") <= open })
 	closeWires(there)
 	const idle = 4 * clients // between the nodes and the engine, either end
-	waitFor(t, "what was opened to be closed", func() bool { return openDescriptors(t) <= descriptors+idle })
+	testkit.WaitFor(t, "what was opened to be closed", func() bool { return openDescriptors(t) <= descriptors+idle })
 	f.watch(idle) // not before: to probe takes files, too
 }
 

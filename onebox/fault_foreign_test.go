@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"colonnade/analytics"
+	"colonnade/internal/testkit"
 	"colonnade/onebox"
 )
 
@@ -25,7 +26,7 @@ import (
 func TestNoForeignByte(t *testing.T) {
 	t.Parallel()
 	const accounts, clients = 5, 8
-	requests := atScale(300, 100_000)
+	requests := testkit.AtScale(300, 100_000)
 	engine := &markedEngine{}
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Method == http.MethodPost {
@@ -193,7 +194,7 @@ func (f *testFleet) checkMarkedEvents(sent []marked) {
 		}
 		return all
 	}
-	waitFor(f.t, "every request to have ended", func() bool {
+	testkit.WaitFor(f.t, "every request to have ended", func() bool {
 		missing := 0
 		all := finals()
 		for _, m := range sent {

@@ -14,6 +14,7 @@ import (
 
 	"colonnade/forwarding"
 	"colonnade/internal/simengine"
+	"colonnade/internal/testkit"
 	"colonnade/onebox"
 	"colonnade/openai"
 )
@@ -81,8 +82,8 @@ func (s *standIn) waits() (all []string) {
 	return all
 }
 
-// Every colo of the plan is asked once, and then one for the wait, if it has room for that. If all are full, the client
-// gets one answer, with the least time to come back in.
+// Every colo of the plan is asked once, and then one for the wait, if it has room for that; and if that was in vain,
+// the next that has. If all are full, the client gets one answer, with the least time to come back in.
 func TestAllColosFull(t *testing.T) {
 	t.Parallel()
 	full := func(retryAfter int) string {
@@ -104,7 +105,7 @@ func TestAllColosFull(t *testing.T) {
 		{"one has room to wait", [3]string{full(7000), busy(900), full(5000)}, "", "", [3]string{"spill", "spill full", "spill"}, 200, `"from":"two"`},
 		{"the shortest wait", [3]string{busy(900), busy(800), busy(200)}, "", "", [3]string{"spill", "spill", "spill full"}, 200, `"from":"three"`},
 		{"the wait was too long", [3]string{busy(900), busy(800), full(4000)}, "ooc;reason=queue_timeout;number=42902;retry_after_ms=6000;may_wait=1", "",
-			[3]string{"spill", "spill full", "spill"}, 429, `"reason":"queue_timeout","retry_after_ms":4000`},
+			[3]string{"spill full", "spill full", "spill"}, 429, `"reason":"queue_timeout","retry_after_ms":4000`},
 		{"never", [3]string{busy(900), busy(800), full(4000)}, "", "never", [3]string{"never", "never", "never"}, 429, `"retry_after_ms":4000`},
 		{"wait", [3]string{busy(900), busy(800), full(4000)}, "", "wait", [3]string{"full", "", ""}, 200, `"from":"one"`},
 	} {
@@ -182,7 +183,7 @@ func TestSpillOver(t *testing.T) {
 	}
 	waiting := make(chan answer, 1)
 	go func() { waiting <- f.chat(chatBody(8, false)) }()
-	waitFor(t, "the request to wait", func() bool {
+	testkit.WaitFor(t, "the request to wait", func() bool {
 		return strings.Contains(f.metrics("ams")+f.metrics("fra"), `inference_queue_length{pool="demo"} 1`)
 	})
 	first()

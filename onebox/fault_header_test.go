@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"colonnade/internal/testkit"
 	"colonnade/onebox"
 )
 
@@ -88,35 +89,18 @@ func TestCredentialIsOneLine(t *testing.T) {
 // Nothing that an engine says in its head becomes a line of what clients get.
 func TestEnginesAddNoHeaders(t *testing.T) {
 	answers := make(chan string, 1)
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		for {
-			c, err := ln.Accept()
-			if err != nil {
-				return
+	address := testkit.Serve(t, func(c net.Conn) {
+		_ = c.SetDeadline(time.Now().Add(patience))
+		if r, err := http.ReadRequest(bufio.NewReader(c)); err == nil {
+			_, _ = io.Copy(io.Discard, r.Body)
+			head := "HTTP/1.1 200 OK\r\n"
+			if r.Method == http.MethodPost {
+				head = <-answers
 			}
-			_ = c.SetDeadline(time.Now().Add(patience))
-			if r, err := http.ReadRequest(bufio.NewReader(c)); err == nil {
-				_, _ = io.Copy(io.Discard, r.Body)
-				head := "HTTP/1.1 200 OK\r\n"
-				if r.Method == http.MethodPost {
-					head = <-answers
-				}
-				_, _ = io.WriteString(c, head+"Connection: close\r\nContent-Length: 2\r\n\r\n{}")
-			}
-			c.Close()
+			_, _ = io.WriteString(c, head+"Connection: close\r\nContent-Length: 2\r\n\r\n{}")
 		}
-	}()
-	t.Cleanup(func() {
-		ln.Close()
-		<-done
 	})
-	f := startFleet(t, onebox.Config{Engine: quick(4), Colos: []string{"ams"}}, ownDocuments("http://"+ln.Addr().String())+"retry: {errors: 0}\n")
+	f := startFleet(t, onebox.Config{Engine: quick(4), Colos: []string{"ams"}}, ownDocuments("http://"+address)+"retry: {errors: 0}\n")
 	f.watch(8)
 	for _, c := range []struct {
 		head   string

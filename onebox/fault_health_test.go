@@ -6,6 +6,7 @@ import (
 
 	"colonnade/analytics"
 	"colonnade/internal/simengine"
+	"colonnade/internal/testkit"
 	"colonnade/onebox"
 )
 
@@ -62,7 +63,7 @@ func TestQueuingTimeIsTheQueues(t *testing.T) {
 	}, "")
 	f.watchBeside(8)
 	first := f.begin(chatBody(4, false), "x-request-id: first-one")
-	waitFor(t, "the slot to be taken", func() bool { return f.pool("ams", "demo").Held == 1 })
+	testkit.WaitFor(t, "the slot to be taken", func() bool { return f.pool("ams", "demo").Held == 1 })
 	second := f.chat(chatBody(4, false), "x-request-id", "second-one")
 	first.read()
 	first.Close()
@@ -85,7 +86,7 @@ func TestDrainedBeforeTheFirstByte(t *testing.T) {
 	f.fault(simengine.FaultStallHead, 0)
 	w := f.begin(chatBody(2, false), "x-request-id: cut-off-1")
 	defer w.Close()
-	waitFor(t, "the request to be at the engine", func() bool { return f.pool("ams", "demo").Held == 1 })
+	testkit.WaitFor(t, "the request to be at the engine", func() bool { return f.pool("ams", "demo").Held == 1 })
 	f.stop()
 	if a := w.read(); a.Status != 503 {
 		t.Errorf("answer %d %q, want 503", a.Status, a.Body)

@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"colonnade/internal/testkit"
 	"colonnade/onebox"
 )
 
@@ -262,7 +263,7 @@ func (f *testFleet) try(t *testing.T, address string, in input) {
 		case a.Status >= 400 && a.error(t).Code == "":
 			t.Errorf("%s %s: no error of ours: %q", in.name, in.path, a.Body)
 		}
-		if took > time.Second || soak() && took > 100*time.Millisecond {
+		if took > time.Second || testkit.Soak() && took > 100*time.Millisecond {
 			t.Errorf("%s %s: answered after %v", in.name, in.path, took)
 		}
 		if cost <= most || a.Status == 200 {

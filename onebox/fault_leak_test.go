@@ -15,6 +15,7 @@ import (
 	"colonnade/analytics"
 	"colonnade/discovery/etcd"
 	"colonnade/fleet"
+	"colonnade/internal/testkit"
 	"colonnade/node"
 	"colonnade/onebox"
 )
@@ -23,14 +24,14 @@ import (
 const canary = "xqzcanary"
 
 // startLogged runs a fleet that wants the key it returns, and logs all it can.
-func startLogged(t *testing.T, c onebox.Config, documents string) (*testFleet, *records, string) {
+func startLogged(t *testing.T, c onebox.Config, documents string) (*testFleet, *testkit.Record, string) {
 	t.Helper()
 	key, entry := accounts.NewKey(canary, time.Now(), time.Time{})
 	text, err := fleet.AddKey("acme", nil, entry)
 	if err != nil {
 		t.Fatal(err)
 	}
-	logged := &records{}
+	logged := &testkit.Record{}
 	c.Logger = func(name string) *slog.Logger {
 		return slog.New(slog.NewTextHandler(logged, &slog.HandlerOptions{Level: slog.LevelDebug})).With("from", name)
 	}
@@ -110,7 +111,7 @@ func TestNothingOfARequestIsKept(t *testing.T) {
 }
 
 // finish sends one more request, so that all before have their events, and searches for the canary.
-func (f *testFleet) finish(t *testing.T, logged *records) {
+func (f *testFleet) finish(t *testing.T, logged *testkit.Record) {
 	t.Helper()
 	f.chat(chatBody(1, false), "x-request-id", "the-last-one")
 	f.end(analytics.KindRequest, "the-last-one")
@@ -174,7 +175,7 @@ func TestNothingOfAnEngineIsKept(t *testing.T) {
 				t.Errorf("%s did not reach the engine", id)
 			}
 			say = well // so that it is not taken for broken, or full
-			waitFor(t, "the engine to be thought well of", func() bool { return f.chat(ownBody).Status == 200 })
+			testkit.WaitFor(t, "the engine to be thought well of", func() bool { return f.chat(ownBody).Status == 200 })
 		}
 	}
 	f.finish(t, logged)
@@ -215,7 +216,7 @@ func TestKeysInBadDocumentsAreNotRepeated(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	waitFor(t, "the documents to be rejected", func() bool {
+	testkit.WaitFor(t, "the documents to be rejected", func() bool {
 		answer, err := f.client.Get("http://" + f.Entry.Admin + "/metrics")
 		if err != nil {
 			return false

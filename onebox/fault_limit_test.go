@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"colonnade/internal/simengine"
+	"colonnade/internal/testkit"
 	"colonnade/onebox"
 )
 
@@ -122,7 +123,7 @@ func (c *crowd) once(f *testFleet) {
 // any moment of their lives, and though the limit is changed while they run.
 func TestEngineIsNeverOverItsLimit(t *testing.T) {
 	period := 400 * time.Millisecond
-	if soak() {
+	if testkit.Soak() {
 		period = 5 * time.Second
 	}
 	f := startFleet(t, onebox.Config{
@@ -136,12 +137,12 @@ func TestEngineIsNeverOverItsLimit(t *testing.T) {
 		f.apply(endpointOf(f, "sim-1", "demo", next), func() bool { return f.pool("ams", "demo").Limit == next })
 		if next < limit {
 			// Those who run may end; from then on there are fewer.
-			waitFor(t, "what runs to be within the new limit", func() bool { return f.pool("ams", "demo").Held <= next })
+			testkit.WaitFor(t, "what runs to be within the new limit", func() bool { return f.pool("ams", "demo").Held <= next })
 		}
 		limit = next
 		engine.ResetPeak()
 		time.Sleep(period)
-		waitFor(t, "the engine to be used to its limit", func() bool { return engine.Stats().Peak >= limit })
+		testkit.WaitFor(t, "the engine to be used to its limit", func() bool { return engine.Stats().Peak >= limit })
 		if peak := engine.Stats().Peak; peak > limit {
 			t.Errorf("the engine had %d in hand at once, with a limit of %d", peak, limit)
 		}
@@ -172,7 +173,7 @@ func TestEngineMovesUnderLoad(t *testing.T) {
 		}
 		return chatBody(tokens, stream)
 	})
-	for n := range atScale(12, 100) {
+	for n := range testkit.AtScale(12, 100) {
 		// Of two documents for one engine the first by name counts.
 		id, pool := fmt.Sprintf("moved-%03d", 999-n/2), []string{"second", "demo"}[n%2]
 		f.apply(endpointOf(f, id, pool, limit), func() bool {
@@ -181,7 +182,7 @@ func TestEngineMovesUnderLoad(t *testing.T) {
 		})
 		time.Sleep(rand.N(50 * time.Millisecond))
 	}
-	waitFor(t, "the engine to be used to its limit", func() bool { return engine.Stats().Peak >= limit })
+	testkit.WaitFor(t, "the engine to be used to its limit", func() bool { return engine.Stats().Peak >= limit })
 	c.stop()
 	if peak := engine.Stats().Peak; peak > limit {
 		t.Errorf("the engine had %d in hand at once, with a limit of %d", peak, limit)

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"colonnade/internal/simengine"
+	"colonnade/internal/testkit"
 )
 
 // What the engines of these tests can do: eight at once, one token in eight milliseconds.
@@ -82,7 +83,7 @@ func (f *testFleet) overload(key string) {
 		maxWait  = 2 * time.Second
 		hurry    = 300 * time.Millisecond
 	)
-	length := time.Duration(atScale(2000, 60_000)) * time.Millisecond
+	length := time.Duration(testkit.AtScale(2000, 60_000)) * time.Millisecond
 	l := f.load(context.Background())
 	all := &flow{name: "any", model: "load", key: key, tokens: tokens, every: time.Duration(float64(time.Second) / capacity / 4),
 		hurry: func(n int) time.Duration {
@@ -92,7 +93,7 @@ func (f *testFleet) overload(key string) {
 			return 0
 		}}
 	until := l.run(length, all).Add(length)
-	within(f.t, 2*maxWait, "all to be as it was", func() bool {
+	testkit.Within(f.t, 2*maxWait, "all to be as it was", func() bool {
 		p := f.pool("ams", "load")
 		return p.Held == 0 && p.Queued == 0
 	})
@@ -114,7 +115,7 @@ func (f *testFleet) overload(key string) {
 	goodput := float64(inTime) / (capacity * (length - tokens*perToken).Seconds())
 	f.t.Logf("of %d requests %d were served and %d refused; goodput is %.3f of what the engine can do",
 		len(l.sent), len(served), len(became[http.StatusTooManyRequests]), goodput)
-	if goodput < float64(atScale(25, 90))/100 {
+	if goodput < float64(testkit.AtScale(25, 90))/100 {
 		f.t.Errorf("goodput is %.2f of capacity", goodput)
 	}
 	f.checkRefused(became)
@@ -151,7 +152,7 @@ func (s *sending) sentInVain() bool {
 func (l *load) checkArrivals(e *simengine.Engine) {
 	t := l.f.t
 	t.Helper()
-	late := time.Duration(atScale(1000, 20)) * time.Millisecond // for the way there, on a busy machine
+	late := time.Duration(testkit.AtScale(1000, 20)) * time.Millisecond // for the way there, on a busy machine
 	seen := map[string]bool{}
 	for _, a := range l.arrivalsAt(e) {
 		s := l.sent[a.name]
@@ -175,13 +176,13 @@ func (l *load) checkArrivals(e *simengine.Engine) {
 // less than half of the pool. Alone it would have the next slot that frees; beside the flood, whose next request may be on
 // its way to the engine already, it is passed by twice at most.
 func (f *testFleet) crowdedBy(e *simengine.Engine, flood, other *flow) {
-	length := time.Duration(atScale(2000, 60_000)) * time.Millisecond
+	length := time.Duration(testkit.AtScale(2000, 60_000)) * time.Millisecond
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	l := f.load(ctx)
 	l.run(length, flood, other)
 	wanted := int((length + other.every - 1) / other.every)
-	within(f.t, time.Second, "the other to be answered", func() bool {
+	testkit.Within(f.t, time.Second, "the other to be answered", func() bool {
 		n := 0
 		for _, some := range l.of(other) {
 			n += len(some)
@@ -203,10 +204,10 @@ func (f *testFleet) crowdedBy(e *simengine.Engine, flood, other *flow) {
 	p99 := passed[(len(passed)-1)*99/100]
 	f.t.Logf("of the other's %d requests %d were served; %d of the flood were served, %d refused; the flood passed %d by at p99, %d at most",
 		wanted, len(served), len(flooded[200]), len(flooded[429]), p99, passed[len(passed)-1])
-	if len(served) < wanted*atScale(50, 90)/100 {
+	if len(served) < wanted*testkit.AtScale(50, 90)/100 {
 		f.t.Errorf("%d of %d requests within its share were served", len(served), wanted)
 	}
-	if p99 > atScale(2*overloadSlots, 2) {
+	if p99 > testkit.AtScale(2*overloadSlots, 2) {
 		f.t.Errorf("the flood was granted %d slots while one of the other waited", p99)
 	}
 }

@@ -9,10 +9,10 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"testing"
 
+	"colonnade/internal/testkit"
 	"colonnade/onebox"
 )
 
@@ -96,30 +96,16 @@ func TestEngineRefusesRequest(t *testing.T) {
 func TestEngineRefusesEarly(t *testing.T) {
 	t.Parallel()
 	const refusal = `{"error":{"message":"too big","type":"x","code":413}}`
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	var serving sync.WaitGroup
-	defer serving.Wait()
-	defer ln.Close()
 	var posts atomic.Int64
-	serving.Go(func() {
-		for {
-			c, err := ln.Accept()
-			if err != nil {
-				return
-			}
-			answer := "HTTP/1.1 200 OK\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
-			if r, err := http.ReadRequest(bufio.NewReader(c)); err == nil && r.Method == http.MethodPost {
-				posts.Add(1)
-				answer = fmt.Sprintf("HTTP/1.1 413 Too Large\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s", len(refusal), refusal)
-			}
-			_, _ = io.WriteString(c, answer)
-			c.Close() // a reset, where something was left unread
+	address := testkit.Serve(t, func(c net.Conn) { // which is closed by a reset, where something was left unread
+		answer := "HTTP/1.1 200 OK\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
+		if r, err := http.ReadRequest(bufio.NewReader(c)); err == nil && r.Method == http.MethodPost {
+			posts.Add(1)
+			answer = fmt.Sprintf("HTTP/1.1 413 Too Large\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s", len(refusal), refusal)
 		}
+		_, _ = io.WriteString(c, answer)
 	})
-	f := startFleet(t, onebox.Config{}, ownDocuments("http://"+ln.Addr().String()))
+	f := startFleet(t, onebox.Config{}, ownDocuments("http://"+address))
 	f.watchBeside(8)
 	for _, size := range []int{100, 100 << 10, 12 << 20} {
 		a := f.chat(`{"model":"own","messages":["` + strings.Repeat("x", size) + `"]}`)

@@ -16,6 +16,7 @@ import (
 	"colonnade/analytics"
 	"colonnade/colo"
 	"colonnade/internal/simengine"
+	"colonnade/internal/testkit"
 )
 
 // keyed makes the document of an account with a key, and the header value that shows the key.
@@ -33,7 +34,7 @@ func (f *testFleet) block(slots int) []*wire {
 	for range slots {
 		blockers = append(blockers, f.begin(chatBody(1, false)))
 	}
-	waitFor(f.t, "all slots to be taken", func() bool { return inHand(f.engine("ams")) == slots })
+	testkit.WaitFor(f.t, "all slots to be taken", func() bool { return inHand(f.engine("ams")) == slots })
 	return blockers
 }
 
@@ -41,7 +42,7 @@ func (f *testFleet) block(slots int) []*wire {
 func (f *testFleet) join(place int, headers ...string) *wire {
 	f.t.Helper()
 	c := f.begin(chatBody(1, false), headers...)
-	waitFor(f.t, "the request to wait", func() bool { return f.pool("ams", "demo").Queued == place })
+	testkit.WaitFor(f.t, "the request to wait", func() bool { return f.pool("ams", "demo").Queued == place })
 	return c
 }
 
@@ -117,7 +118,7 @@ func TestFullQueue(t *testing.T) {
 		}
 	}
 	slices.Sort(took)
-	if p95 := took[95]; soak() && p95 > 10*time.Millisecond || p95 > 10*patience {
+	if p95 := took[95]; testkit.Soak() && p95 > 10*time.Millisecond || p95 > 10*patience {
 		t.Errorf("a refusal takes %v (p95), want 10ms", p95)
 	}
 	events := f.ends(analytics.KindRequest, "newcomer")
@@ -211,7 +212,7 @@ func TestAccountsInTheQueue(t *testing.T) {
 		waiting = append(waiting, f.join(4, "Authorization: "+other))
 		f.whoWaits("flood 0+3, open 1+0, other 0+1")
 		waiting[0].goAway(0)
-		waitFor(t, "one to have left", func() bool { return f.pool("ams", "demo").Queued == 3 })
+		testkit.WaitFor(t, "one to have left", func() bool { return f.pool("ams", "demo").Queued == 3 })
 		waiting[0] = f.join(4, "Authorization: "+flood)
 		outOfCapacity.because("account_queue_full").expect(t, f.ask(chatBody(1, true), "Authorization: "+flood))
 		serveAll(t, blockers, waiting)

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"colonnade/analytics"
+	"colonnade/internal/testkit"
 	"colonnade/onebox"
 )
 
@@ -134,7 +135,7 @@ func rawDocuments(engines []*rawEngine) string {
 	all.WriteString("key: defaults\nmodel: {timeouts: {connect: 20s}}\n")
 	for i, e := range engines {
 		fmt.Fprintf(&all, "---\nkey: endpoints/ams/raw%d\nurl: %s\npool: raw%d\n---\nkey: models/raw%d\npool: raw%d\n", i, e.url, i, i, i)
-		fmt.Fprintf(&all, "---\nkey: models/hasty-raw%d\npool: raw%d\ntimeouts: {connect: 20s, first_byte: 1s, idle: 1s, total: 2s}\n", i, i)
+		fmt.Fprintf(&all, "---\nkey: models/hasty-raw%d\npool: raw%d\ntimeouts: {connect: 20s, first_byte: 1s, idle: 1s, total: 5s}\n", i, i)
 	}
 	return all.String()
 }
@@ -212,7 +213,7 @@ func (f *testFleet) endure(t testing.TB, pool string, e *rawEngine, stream bool,
 	if want == served && (a.Err != nil || !strings.Contains(a.Body, "well") || strings.Contains(a.Body, evil)) {
 		t.Errorf("answer %v %.300q", a.Err, a.Body)
 	}
-	within(t, 500*time.Millisecond, "the permit to be free", func() bool { return f.pool("ams", pool).Held == 0 })
+	testkit.Within(t, 500*time.Millisecond, "the permit to be free", func() bool { return f.pool("ams", pool).Held == 0 })
 	if n := e.asked.Load() - before; n != 1 {
 		t.Errorf("it was asked %d times, want once", n)
 	}

@@ -11,6 +11,7 @@ import (
 	"colonnade/analytics"
 	"colonnade/forwarding"
 	"colonnade/internal/simengine"
+	"colonnade/internal/testkit"
 	"colonnade/onebox"
 )
 
@@ -103,7 +104,7 @@ func TestTwoBrokenEndpointsAreEnough(t *testing.T) {
 			if got := a.Header.Get("x-colonnade-attempts"); got != "2" {
 				t.Errorf("x-colonnade-attempts is %s, want 2", got)
 			}
-			waitFor(t, "the final events", func() bool { return len(f.ends(analytics.KindInference, "breaks-engines")) == 2 })
+			testkit.WaitFor(t, "the final events", func() bool { return len(f.ends(analytics.KindInference, "breaks-engines")) == 2 })
 			broken := map[string]bool{}
 			for _, e := range f.ends(analytics.KindInference, "breaks-engines") {
 				broken[e.ColoID+"/"+e.Endpoint] = true

@@ -2,10 +2,11 @@ package onebox_test
 
 import (
 	"context"
+	"encoding/json"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
-	"os"
 	"runtime"
 	"slices"
 	"strings"
@@ -14,17 +15,16 @@ import (
 	"testing"
 	"time"
 
+	"colonnade/colo"
 	"colonnade/internal/simengine"
+	"colonnade/internal/testkit"
 	"colonnade/onebox"
 )
-
-// soak says that tests run in full length and to exact marks.
-func soak() bool { return os.Getenv("COLONNADE_SOAK") != "" }
 
 // Where all engines of one model hang, another model does not notice.
 func TestModelsDoNotHangTogether(t *testing.T) {
 	requests, rounds, pause := 100, 1, time.Millisecond
-	if soak() {
+	if testkit.Soak() {
 		requests, rounds, pause = 500, 5, 20*time.Millisecond
 	}
 	own, documents := startOwnEngine(t, func(w http.ResponseWriter, _ *http.Request) {
@@ -40,7 +40,7 @@ func TestModelsDoNotHangTogether(t *testing.T) {
 	for range rounds {
 		alone = append(alone, f.p99(t, requests))
 		release := f.hang(20)
-		waitFor(t, "every slot and queue of the other model to be taken", func() bool { return f.running() == 8 })
+		testkit.WaitFor(t, "every slot and queue of the other model to be taken", func() bool { return f.running() == 8 })
 		beside = append(beside, f.p99(t, requests))
 		if n := f.running(); n != 8 {
 			t.Errorf("%d requests of the other model hang, want 8", n)
@@ -52,7 +52,7 @@ func TestModelsDoNotHangTogether(t *testing.T) {
 	before, during := alone[rounds/2], beside[rounds/2]
 	t.Logf("p99 alone %v, beside a model that hangs %v", before, during)
 	limit := 10 * max(before, 20*time.Millisecond)
-	if soak() {
+	if testkit.Soak() {
 		limit = before * 11 / 10
 	}
 	if during > limit {
@@ -129,7 +129,7 @@ func (f *testFleet) running() (n int) {
 // paused, and cancelled once the clients have taken nothing for as long as they may.
 func TestReadersThatNeverRead(t *testing.T) {
 	readers, stall := 16, 4*time.Second
-	if soak() {
+	if testkit.Soak() {
 		readers, stall = 200, 10*time.Second
 	}
 	f := startFleet(t, onebox.Config{Engine: quick(readers), Stall: stall, Colos: []string{"ams"}}, "")
@@ -142,7 +142,7 @@ func TestReadersThatNeverRead(t *testing.T) {
 		clients[i] = dialSlow(t, f.Entry.Address)
 		clients[i].post("/v1/chat/completions", chatBody(8, i%2 == 0))
 	}
-	waitFor(t, "every client to be answered", func() bool { return e.Stats().Bytes-sent > uint64(readers)*64<<10 })
+	testkit.WaitFor(t, "every client to be answered", func() bool { return e.Stats().Bytes-sent > uint64(readers)*64<<10 })
 	settled := f.settledBytes() - sent
 	if n := e.Stats().Running; n != readers {
 		t.Errorf("%d of %d requests still run: the test is too slow to see them paused", n, readers)
@@ -155,10 +155,10 @@ func TestReadersThatNeverRead(t *testing.T) {
 	// Two nodes and the engine, with both ends of every connection, stand in this process.
 	each := (memory() - heap) / int64(readers)
 	t.Logf("this process: %d KiB for each", each>>10)
-	if each > int64(atScale(512, 320))<<10 {
+	if each > int64(testkit.AtScale(512, 320))<<10 {
 		t.Errorf("%d KiB of memory for each client that reads nothing", each>>10)
 	}
-	waitFor(t, "the engine to be cancelled", func() bool { return e.Stats().Running == 0 })
+	testkit.WaitFor(t, "the engine to be cancelled", func() bool { return e.Stats().Running == 0 })
 	if st := e.Stats(); st.Aborted != uint64(readers) {
 		t.Errorf("%d of %d requests were cancelled: %+v", st.Aborted, readers, st)
 	}
@@ -214,7 +214,7 @@ func (f *testFleet) settledBytes() uint64 {
 		return n
 	}
 	last, since := written(), time.Now()
-	waitFor(f.t, "the engines to pause", func() bool {
+	testkit.WaitFor(f.t, "the engines to pause", func() bool {
 		if now := written(); now != last {
 			last, since = now, time.Now()
 		}
@@ -230,6 +230,55 @@ func memory() int64 {
 	var m runtime.MemStats
 	runtime.ReadMemStats(&m)
 	return int64(m.HeapAlloc + m.StackInuse) // and not HeapInuse, which has the holes in half-empty spans too
+}
+
+// What slow readers make of a slot does not count as what it is worth, also if they leave in the end.
+func TestSlowReadersDoNotMakeSlotsCheap(t *testing.T) {
+	const requests = 16 // from so many on, it is known
+	engine := quick(requests)
+	engine.TTFT, engine.ITL = 70*time.Millisecond, 70*time.Millisecond
+	f := startFleet(t, onebox.Config{Engine: engine, Colos: []string{"ams"}}, "")
+	f.watch(8 + requests)
+	ask := func(width int) (clients []*wire) {
+		for range requests {
+			c := dialSlow(t, f.Entry.Address)
+			c.post("/v1/chat/completions", strings.Replace(chatBody(32, true), "hello", fmt.Sprintf("wide:%d hello", width), 1))
+			clients = append(clients, c)
+		}
+		return clients
+	}
+	for _, c := range ask(8) {
+		c.endsWell()
+		c.Close()
+	}
+	testkit.WaitFor(t, "all slots to be free", func() bool { return f.pool("ams", "demo").Held == 0 })
+	worth := f.slotWorth()
+	clients := ask(64 << 10) // 2 MiB, of which half has room on the way
+	time.Sleep(5 * time.Second)
+	for _, c := range clients {
+		c.Close()
+	}
+	testkit.WaitFor(t, "all slots to be free again", func() bool { return f.pool("ams", "demo").Held == 0 })
+	then := f.slotWorth()
+	t.Logf("a slot is worth %.0f a second, %.0f before", then, worth)
+	if then < 0.75*worth {
+		t.Errorf("a slot was worth %.0f a second, and is worth %.0f", worth, then)
+	}
+}
+
+// slotWorth is what a slot is worth a second, as the page of the first colo says.
+func (f *testFleet) slotWorth() float64 {
+	f.t.Helper()
+	r, err := f.client.Get("http://" + f.Colos[0].Admin + "/debug/pools")
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	defer r.Body.Close()
+	var pools []colo.PoolState
+	if err := json.NewDecoder(r.Body).Decode(&pools); err != nil || len(pools) != 1 || pools[0].SlotWorth == nil {
+		f.t.Fatalf("%v: %+v", err, pools)
+	}
+	return *pools[0].SlotWorth
 }
 
 // A client that reads slowly, but reads, is served on, for however many times the longest stall.
@@ -257,7 +306,7 @@ func TestLongSilences(t *testing.T) {
 	t.Parallel()
 	silence, stall := 700*time.Millisecond, 200*time.Millisecond
 	documents := "key: defaults\nmodel: {timeouts: {first_byte: 20s, idle: 20s}}"
-	if soak() {
+	if testkit.Soak() {
 		silence, stall, documents = 20*time.Second, 0, ""
 	}
 	f := startFleet(t, onebox.Config{Engine: simengine.Config{Slots: 4, TTFT: time.Millisecond, ITL: silence}, Stall: stall}, documents)

@@ -18,6 +18,7 @@ import (
 	"colonnade/forwarding"
 	"colonnade/internal/etcdtest"
 	"colonnade/internal/simengine"
+	"colonnade/internal/testkit"
 	"colonnade/node"
 	"colonnade/onebox"
 )
@@ -42,8 +43,8 @@ func TestStartWithoutStore(t *testing.T) {
 	served := func() bool { return f.ask(chatBody(2, true)).Status == 200 }
 
 	stop := n.start(f)
-	waitFor(t, "a request to be served", served)
-	waitFor(t, "the nodes to have saved what they know", func() bool { return n.saved("ams-1") && n.saved("entry-1") })
+	testkit.WaitFor(t, "a request to be served", served)
+	testkit.WaitFor(t, "the nodes to have saved what they know", func() bool { return n.saved("ams-1") && n.saved("entry-1") })
 	store.Stop()
 	stop()
 
@@ -60,12 +61,12 @@ func TestStartWithoutStore(t *testing.T) {
 	c := f.drive(2, mixed("demo-chat"))
 	store.Restart(t)
 	o = f.operator()
-	within(t, 10*time.Second, "both to be registered", func() bool {
+	testkit.Within(t, 10*time.Second, "both to be registered", func() bool {
 		there := o.registered()
 		return there["servers/ams/ams-1"] > 0 && there["entries/entry-1"] > 0
 	})
 	o.put("key: models/after\npool: demo")
-	within(t, 10*time.Second, "the model that came after", func() bool {
+	testkit.Within(t, 10*time.Second, "the model that came after", func() bool {
 		return f.ask(`{"model":"after","max_tokens":1,"messages":[]}`).Status == 200
 	})
 	c.check()

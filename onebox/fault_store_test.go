@@ -15,6 +15,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"colonnade/internal/etcdtest"
+	"colonnade/internal/testkit"
 	"colonnade/node"
 	"colonnade/onebox"
 )
@@ -29,7 +30,7 @@ func startFleetAt(t testing.TB, store *etcdtest.Server, c onebox.Config, documen
 // in the whole process.
 func (f *testFleet) rests() {
 	f.t.Helper()
-	waitFor(f.t, "the fleet to rest", func() bool {
+	testkit.WaitFor(f.t, "the fleet to rest", func() bool {
 		for _, n := range f.Colos {
 			for _, p := range f.pools(n.Colo) {
 				if p.Held+p.Queued > 0 {
@@ -79,7 +80,7 @@ func (f *testFleet) ages() (youngest time.Duration) {
 func TestStoreGoesAway(t *testing.T) {
 	t.Parallel()
 	outage := 7 * time.Second
-	if soak() {
+	if testkit.Soak() {
 		outage = time.Minute
 	}
 	store := etcdtest.Start(t)
@@ -100,7 +101,7 @@ func TestStoreGoesAway(t *testing.T) {
 	o := f.operator()
 	o.put("key: models/after\npool: demo\nupstream_name: demo-chat")
 	began := time.Now()
-	within(t, 5*time.Second, "all nodes to follow etcd again", func() bool {
+	testkit.Within(t, 5*time.Second, "all nodes to follow etcd again", func() bool {
 		for _, admin := range f.admins() {
 			if f.page(admin).Documents["models/after"] == nil {
 				return false
@@ -109,7 +110,7 @@ func TestStoreGoesAway(t *testing.T) {
 		return f.ages() < outage
 	})
 	t.Logf("converged %v after etcd was back", time.Since(began).Round(time.Millisecond))
-	within(t, 5*time.Second, "all nodes to be registered", func() bool {
+	testkit.Within(t, 5*time.Second, "all nodes to be registered", func() bool {
 		return slices.Equal(slices.Sorted(maps.Keys(o.registered())), []string{"entries/entry-1", "servers/ams/ams-1", "servers/fra/fra-1"})
 	})
 	if a := f.chat(`{"model":"after","max_tokens":1,"messages":[]}`); a.Status != 200 {
@@ -132,7 +133,7 @@ func TestStoreIsLost(t *testing.T) {
 	store.Stop()
 	store.Replace(t)
 	began := time.Now()
-	within(t, 10*time.Second, "all nodes to hold back the deletions", func() bool {
+	testkit.Within(t, 10*time.Second, "all nodes to hold back the deletions", func() bool {
 		for name, admin := range f.admins() {
 			held := f.page(admin).Held
 			if !slices.Contains(held, "models/demo-chat") || name == "ams-1" && !slices.Contains(held, "endpoints/ams/sim-1") {
@@ -230,7 +231,7 @@ func TestLeaseIsLost(t *testing.T) {
 				t.Fatal(err)
 			}
 			began := time.Now()
-			within(t, 2*time.Second, key+" to be registered again", func() bool { return o.registered()[key] > before })
+			testkit.Within(t, 2*time.Second, key+" to be registered again", func() bool { return o.registered()[key] > before })
 			t.Logf("%s, %s, was registered again after %v", key, how, time.Since(began).Round(time.Millisecond))
 		}
 	}
@@ -264,7 +265,7 @@ func TestBadDocumentsChangeNothing(t *testing.T) {
 		before[name] = operators(f.page(admin))
 	}
 	keys := []string{"defaults", "models/demo-chat", "pools/demo", "colos/ams", "colos/fra", "endpoints/ams/sim-1", "endpoints/fra/sim-1"}
-	for range atScale(40, 1000) {
+	for range testkit.AtScale(40, 1000) {
 		for _, key := range keys {
 			c.spoil(key)
 		}

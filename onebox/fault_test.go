@@ -3,34 +3,12 @@ package onebox_test
 import (
 	"encoding/json"
 	"strings"
-	"testing"
-	"time"
 
 	"colonnade/admission"
 	"colonnade/analytics"
 	"colonnade/internal/simengine"
+	"colonnade/internal/testkit"
 )
-
-// atScale is for counts that a soak has in full.
-func atScale(short, full int) int {
-	if soak() {
-		return full
-	}
-	return short
-}
-
-// within fails the test unless a condition comes true in so much time, or in ten times as much outside a soak.
-func within(t testing.TB, mark time.Duration, what string, done func() bool) {
-	t.Helper()
-	if !soak() {
-		mark *= 10
-	}
-	for began := time.Now(); !done(); time.Sleep(lookAgain()) {
-		if took := time.Since(began); took > mark {
-			t.Fatalf("%s: not after %v, want it within %v", what, took, mark)
-		}
-	}
-}
 
 // begin sends a chat completion over a connection of its own. lines are more header lines.
 func (f *testFleet) begin(body string, lines ...string) *wire {
@@ -131,7 +109,7 @@ func (f *testFleet) ends(kind analytics.Kind, clientID string) []analytics.Event
 // end waits for the one final event of a request.
 func (f *testFleet) end(kind analytics.Kind, clientID string) analytics.Event {
 	f.t.Helper()
-	waitFor(f.t, "the final event of "+clientID, func() bool { return len(f.ends(kind, clientID)) > 0 })
+	testkit.WaitFor(f.t, "the final event of "+clientID, func() bool { return len(f.ends(kind, clientID)) > 0 })
 	found := f.ends(kind, clientID)
 	if len(found) != 1 {
 		f.t.Errorf("%s: %d final events of kind %s, want 1", clientID, len(found), kind)

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"colonnade/forwarding"
+	"colonnade/internal/testkit"
 )
 
 // What one request with a small body may cost while it waits, with its connections, but for what the kernel keeps of
@@ -20,7 +21,7 @@ const (
 // A crowd that waits costs each node what is stated, and what it cost is given back.
 func TestMemoryOfWaiters(t *testing.T) {
 	const slots = 2
-	crowd := atScale(400, 2000)
+	crowd := testkit.AtScale(400, 2000)
 	f := startFleet(t, oneColo(quick(slots)), fmt.Sprintf("key: pools/demo\nqueue: {limit: %d, per_account: %d, max_wait: 5m}", 2*crowd, 2*crowd))
 	f.watch(2*crowd + 2*slots) // fasthttp keeps their goroutines for some seconds
 	blockers := f.block(slots)
@@ -42,7 +43,7 @@ func TestMemoryOfWaiters(t *testing.T) {
 	for _, c := range append(peers, clients...) {
 		c.Close()
 	}
-	within(t, time.Second, "those who left to be out of the queue", func() bool { return f.pool("ams", "demo").Queued == 0 })
+	testkit.Within(t, time.Second, "those who left to be out of the queue", func() bool { return f.pool("ams", "demo").Queued == 0 })
 	serveAll(t, blockers, nil)
 }
 
@@ -63,6 +64,6 @@ func (f *testFleet) line(n int, address, body, lines string) (each int, clients 
 		}
 		clients = append(clients, c)
 	}
-	waitFor(f.t, "the crowd to wait", func() bool { return f.pool("ams", "demo").Queued == queued+n })
+	testkit.WaitFor(f.t, "the crowd to wait", func() bool { return f.pool("ams", "demo").Queued == queued+n })
 	return int(memory()-before) / n, clients
 }

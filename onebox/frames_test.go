@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"colonnade/internal/testkit"
 )
 
 // These are the cases of the Autobahn test suite, sent through an entry and a colo to an engine that echoes. The numbers
@@ -141,27 +143,27 @@ func (f *testFleet) fragments() {
 
 // limits is 9.
 func (f *testFleet) limits() {
-	for _, n := range []int{64 << 10, 256 << 10, atScale(1<<20, 4<<20)} {
+	for _, n := range []int{64 << 10, 256 << 10, testkit.AtScale(1<<20, 4<<20)} {
 		body := strings.Repeat("\u00fc*", n/3)
 		name := fmt.Sprintf(" of %d bytes", n)
 		f.exchange("9.1 text"+name, echoes(text(body)))
 		f.exchange("9.2 binary"+name, echoes(binaryOf(body)))
 	}
-	body := strings.Repeat("\u00fc*", atScale(256<<10, 1<<20)/3)
+	body := strings.Repeat("\u00fc*", testkit.AtScale(256<<10, 1<<20)/3)
 	for _, n := range []int{64, 256, 1 << 10, 16 << 10, 256 << 10} {
 		f.exchange(fmt.Sprintf("9.3 in frames of %d", n), frameCase{send: cut(body, n), echo: []frame{text(body)}})
 		f.exchange(fmt.Sprintf("9.5 in writes of %d", n), echoes(text(body)).chopped(n))
 	}
 	for _, n := range []int{0, 16, 64, 256, 1024, 4096} {
 		var many []frame
-		for range atScale(100, 1000) {
+		for range testkit.AtScale(100, 1000) {
 			many = append(many, text(strings.Repeat("*", n)))
 		}
 		f.exchange(fmt.Sprintf("9.7 many of %d", n), echoes(many...))
 	}
 	huge := strings.Repeat("*", 16<<20)
 	f.exchange("9.x too long", frameCase{send: []frame{binaryOf(huge + "*")}, code: 1009})
-	if !soak() {
+	if !testkit.Soak() {
 		return
 	}
 	f.exchange("9.x as long as may be", echoes(binaryOf(huge)))

@@ -14,29 +14,23 @@ import (
 	"testing"
 	"time"
 
-	"go.uber.org/goleak"
-
 	"colonnade/fleet"
 	"colonnade/internal/oracle"
 	"colonnade/internal/simengine"
+	"colonnade/internal/testkit"
 	"colonnade/onebox"
 )
 
 func TestMain(m *testing.M) {
 	// Those that may run at once wait more than they work. In a soak, whose marks are exact, each is alone.
-	if err := flag.Set("test.parallel", strconv.Itoa(atScale(4, 1))); err != nil {
+	if err := flag.Set("test.parallel", strconv.Itoa(testkit.AtScale(4, 1))); err != nil {
 		panic(err)
 	}
-	goleak.VerifyTestMain(oracle.Watched{Tests: m},
-		// fasthttp's own, which end some seconds after what they clean, or never.
-		goleak.IgnoreAnyFunction("github.com/valyala/fasthttp.(*workerPool).Start.func2"),
-		goleak.IgnoreAnyFunction("github.com/valyala/fasthttp.updateServerDate.func1"),
-		goleak.IgnoreAnyFunction("github.com/valyala/fasthttp.(*HostClient).connsCleaner"),
-	)
+	testkit.VerifyMain(oracle.Watched{Tests: m})
 }
 
 // patience bounds every wait of these tests; nothing is measured by it.
-const patience = 20 * time.Second
+const patience = time.Minute
 
 // testFleet is a fleet that a test has to itself.
 type testFleet struct {
@@ -195,7 +189,7 @@ func (f *testFleet) apply(documents string, inForce func() bool) {
 	if err := f.Apply(ctx, docs); err != nil {
 		f.t.Fatal(err)
 	}
-	waitFor(f.t, "the documents to be in force", inForce)
+	testkit.WaitFor(f.t, "the documents to be in force", inForce)
 }
 
 // answer is a whole answer.
@@ -270,18 +264,6 @@ func (f *testFleet) open(ctx context.Context, path, body string, headers ...stri
 func chatBody(tokens int, stream bool) string {
 	return fmt.Sprintf(`{"model":"demo-chat","stream":%v,"max_tokens":%d,"messages":[{"role":"user","content":"hello"}]}`, stream, tokens)
 }
-
-func waitFor(t testing.TB, what string, done func() bool) {
-	t.Helper()
-	for deadline := time.Now().Add(patience); !done(); time.Sleep(lookAgain()) {
-		if time.Now().After(deadline) {
-			t.Fatalf("gave up waiting for %s", what)
-		}
-	}
-}
-
-// lookAgain is how long to wait before the next look. Most looks ask a node, which takes it from whoever is waited for.
-func lookAgain() time.Duration { return time.Duration(atScale(8, 2)) * time.Millisecond }
 
 // clearFaults makes every engine behave.
 func (f *testFleet) clearFaults() {

@@ -18,6 +18,7 @@ import (
 
 	"colonnade/discovery/etcd"
 	"colonnade/fleet"
+	"colonnade/internal/testkit"
 	"colonnade/node"
 )
 
@@ -139,7 +140,7 @@ func (f *testFleet) everywhere(what string, holds func(node string, p page) bool
 	f.t.Helper()
 	began := time.Now()
 	for _, name := range slices.Sorted(maps.Keys(f.admins())) {
-		within(f.t, time.Second, what+" at "+name, func() bool { return holds(name, f.page(f.admins()[name])) })
+		testkit.Within(f.t, time.Second, what+" at "+name, func() bool { return holds(name, f.page(f.admins()[name])) })
 	}
 	f.t.Logf("%s: everywhere after %v", what, time.Since(began).Round(time.Millisecond))
 }
@@ -148,7 +149,7 @@ func (f *testFleet) everywhere(what string, holds func(node string, p page) bool
 func (f *testFleet) soon(what string, holds func() bool) {
 	f.t.Helper()
 	began := time.Now()
-	within(f.t, time.Second, what, holds)
+	testkit.Within(f.t, time.Second, what, holds)
 	f.t.Logf("%s: after %v", what, time.Since(began).Round(time.Millisecond))
 }
 

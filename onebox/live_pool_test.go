@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"colonnade/internal/simengine"
+	"colonnade/internal/testkit"
 	"colonnade/onebox"
 )
 
@@ -35,7 +36,7 @@ func TestConcurrencyIsLowered(t *testing.T) {
 	limit(2)
 	for left := 3; left >= 2; left-- {
 		blockers[left].Close()
-		waitFor(t, "the engine to be rid of one", func() bool { return f.pool("ams", "demo").Held == left })
+		testkit.WaitFor(t, "the engine to be rid of one", func() bool { return f.pool("ams", "demo").Held == left })
 		time.Sleep(50 * time.Millisecond)
 		if p := f.pool("ams", "demo"); p.Held != left || p.Queued != 6 || inHand(engine) != left {
 			t.Fatalf("with a limit of 2 and %d held: %+v", left, p)
@@ -51,7 +52,7 @@ func TestConcurrencyIsLowered(t *testing.T) {
 	// A raised limit is used at once, by those who wait.
 	engine.SetFault(simengine.Fault{Fault: simengine.FaultStallHead, Count: 1})
 	blockers = append(blockers[:1], f.begin(chatBody(1, false)))
-	waitFor(t, "the second slot to be taken", func() bool { return inHand(engine) == 2 })
+	testkit.WaitFor(t, "the second slot to be taken", func() bool { return inHand(engine) == 2 })
 	waiting = []*wire{f.join(1), f.join(2)}
 	limit(3)
 	serveAll(t, nil, waiting)
@@ -229,10 +230,10 @@ func TestPoolIsRenamed(t *testing.T) {
 	f.watchBeside(60)
 	o := f.operator()
 	c := f.drive(8, mixed("demo-chat"))
-	for n := range atScale(20, 300) {
+	for n := range testkit.AtScale(20, 300) {
 		pool := []string{"second", "demo"}[n%2]
 		o.put("key: models/demo-chat\npool: " + pool + "\n" + f.endpoint("sim-1", 0, pool, fmt.Sprintf("concurrency: %d", slots)))
-		waitFor(t, "the pool to have its engine", func() bool {
+		testkit.WaitFor(t, "the pool to have its engine", func() bool {
 			for _, p := range f.pools("ams") {
 				if p.Pool == pool {
 					return p.Limit == slots && p.Held > 0 && p.Queued > 0

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"colonnade/internal/simengine"
+	"colonnade/internal/testkit"
 	"colonnade/onebox"
 )
 
@@ -50,14 +51,14 @@ func TestModelsComeAndGo(t *testing.T) {
 	are := func(status int64) func() bool {
 		return func() bool { return last[0].Load() == status && last[1].Load() == status }
 	}
-	rounds := atScale(10, 200)
+	rounds := testkit.AtScale(10, 200)
 	for range rounds {
-		waitFor(t, "the model to be unknown", are(404))
+		testkit.WaitFor(t, "the model to be unknown", are(404))
 		o.put("key: models/late\npool: demo\nupstream_name: demo-chat\naliases: [nick]")
-		waitFor(t, "the model to be served", are(200))
+		testkit.WaitFor(t, "the model to be served", are(200))
 		o.remove("models/late")
 	}
-	waitFor(t, "the model to be unknown", are(404))
+	testkit.WaitFor(t, "the model to be unknown", are(404))
 	ended.Store(true)
 	asking.Wait()
 	want := []int{404}
@@ -115,7 +116,7 @@ func TestTimeoutsAreThoseOfTheBeginning(t *testing.T) {
 	f.watchBeside(8)
 	o := f.operator()
 	running := []*wire{f.begin(chatBody(10, true)), f.begin(chatBody(10, false))}
-	waitFor(t, "both to be at the engine", func() bool { return inHand(f.engine("ams")) == 2 })
+	testkit.WaitFor(t, "both to be at the engine", func() bool { return inHand(f.engine("ams")) == 2 })
 	o.put("key: models/demo-chat\npool: demo\ntimeouts: {first_byte: 50ms, idle: 1ms, total: 100ms}")
 	f.everywhere("the timeouts", func(_ string, p page) bool { return p.of("models/demo-chat", "timeouts", "total") == "100ms" })
 	for _, body := range []string{chatBody(10, true), chatBody(10, false)} {
@@ -189,7 +190,7 @@ func TestModelsLimitsAreChanged(t *testing.T) {
 		t.Helper()
 		f.soon(fmt.Sprintf("status %d", status), func() bool { return f.chat(body).Status == status })
 	}
-	for range atScale(5, 50) {
+	for range testkit.AtScale(5, 50) {
 		o.put("key: defaults\nmodel: {max_body: 20KiB}")
 		is(big, 413)
 		o.put("key: defaults\nmodel: {max_body: 100KiB}")

@@ -94,7 +94,8 @@ func (f *Fleet) URL() string {
 	return scheme + "://" + Local(f.Entry.Address) + "/v1"
 }
 
-// Local returns the host:port under which clients on this machine reach a listener: one on all addresses is on loopback.
+// Local returns the host:port under which clients on this machine reach a listener: one on all addresses is on
+// loopback.
 func Local(address string) string {
 	host, port, err := net.SplitHostPort(address)
 	if err != nil || host != "" && !net.ParseIP(host).IsUnspecified() {

@@ -15,6 +15,7 @@ import (
 
 	"colonnade/analytics"
 	"colonnade/internal/simengine"
+	"colonnade/internal/testkit"
 	"colonnade/onebox"
 )
 
@@ -156,7 +157,7 @@ concurrency: 1
 `, engine)+account)
 	f.key = strings.TrimPrefix(authorization, "Bearer ")
 	f.watchBeside(5)
-	waitFor(t, "all pools to have an endpoint", func() bool {
+	testkit.WaitFor(t, "all pools to have an endpoint", func() bool {
 		return f.pool("ams", "silent").Free == 1 && f.pool("ams", "brief").Free == 1
 	})
 	// It is there while the tests below run, one after the other.
@@ -227,7 +228,7 @@ func (f *testFleet) countdown(authorization string) {
 	ams := f.engine("ams")
 	ams.SetFault(simengine.Fault{Fault: simengine.FaultStallHead, Count: 2})
 	first := f.begin(chatBody(1, false), "Authorization: "+authorization)
-	waitFor(f.t, "the slot to be taken", func() bool { return inHand(ams) == 1 })
+	testkit.WaitFor(f.t, "the slot to be taken", func() bool { return inHand(ams) == 1 })
 	second := f.join(1, "Authorization: "+authorization)
 	s := f.follow("/chat/completions", chatBody(3, true), "x-request-id", "counts-down")
 	if line, _ := s.next(); line != ": queue position=2" { // and the rate is not known
@@ -261,7 +262,7 @@ func (f *testFleet) refusals(authorization string) {
 	}
 	brief := strings.Replace(chatBody(1, true), "demo-chat", "brief", 1)
 	holder := f.begin(brief, "Authorization: "+authorization)
-	waitFor(f.t, "the slot to be taken", func() bool { return f.pool("ams", "brief").Held == 1 })
+	testkit.WaitFor(f.t, "the slot to be taken", func() bool { return f.pool("ams", "brief").Held == 1 })
 	s := f.follow("/chat/completions", brief, "x-request-id", "times-out")
 	s.refused(42902, "queue_timeout")
 	if s.lines[0] != ": queue position=1" {
@@ -285,19 +286,19 @@ func (f *testFleet) leavesWaiting(authorization string) {
 	ams := f.engine("ams")
 	ams.SetFault(simengine.Fault{Fault: simengine.FaultStallHead, Count: 1})
 	holder := f.begin(chatBody(1, false), "Authorization: "+authorization)
-	waitFor(f.t, "the slot to be taken", func() bool { return inHand(ams) == 1 })
+	testkit.WaitFor(f.t, "the slot to be taken", func() bool { return inHand(ams) == 1 })
 	before := f.arrivals()
 	for n, id := range []string{"leaves-by-close", "leaves-by-reset"} {
 		w := f.begin(chatBody(1, true), "Authorization: "+authorization, "x-colonnade-queue-events: 1", "x-request-id: "+id)
 		w.readUntil(": queue position=", 1)
 		w.goAway(1 - n)
-		within(f.t, 250*time.Millisecond, "one who left is out of the queue", func() bool { return f.pool("ams", "demo").Queued == 0 })
+		testkit.Within(f.t, 250*time.Millisecond, "one who left is out of the queue", func() bool { return f.pool("ams", "demo").Queued == 0 })
 		if e := f.end(analytics.KindRequest, id); e.Outcome != analytics.OutcomeClientGone || !e.Partial {
 			f.t.Errorf("event %+v", e)
 		}
 	}
 	holder.Close()
-	waitFor(f.t, "the slot to be free", func() bool { return f.pool("ams", "demo").Held == 0 })
+	testkit.WaitFor(f.t, "the slot to be free", func() bool { return f.pool("ams", "demo").Held == 0 })
 	if n := f.arrivals() - before; n != 0 {
 		f.t.Errorf("%d requests were dispatched whose clients had left", n)
 	}
@@ -315,12 +316,12 @@ key: pools/demo
 queue: {max_wait: 1m}
 `, nil)
 	ams, fra := f.engine("ams"), f.engine("fra")
-	waitFor(t, "the routing to be in force", func() bool { return f.chat(chatBody(1, false)).Header.Get("x-colonnade-colo") == "ams" })
+	testkit.WaitFor(t, "the routing to be in force", func() bool { return f.chat(chatBody(1, false)).Header.Get("x-colonnade-colo") == "ams" })
 	hold := func(colo *simengine.Engine) (release func()) {
 		t.Helper()
 		colo.SetFault(simengine.Fault{Fault: simengine.FaultStallHead, Count: 1})
 		w := f.begin(chatBody(1, false))
-		waitFor(t, "the slot to be taken", func() bool { return inHand(colo) == 1 })
+		testkit.WaitFor(t, "the slot to be taken", func() bool { return inHand(colo) == 1 })
 		return func() { w.Close() }
 	}
 	expect := func(id string, attempts int, colo string) {

@@ -7,10 +7,11 @@ import (
 	"net"
 	"net/http"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"colonnade/internal/testkit"
 )
 
 // rawEngine is an engine that writes bytes: what no HTTP library would write, while it is hostile.
@@ -37,27 +38,9 @@ type rawConn struct {
 
 func startRawEngine(t testing.TB, says rawAnswer) *rawEngine {
 	t.Helper()
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	e := &rawEngine{url: "http://" + ln.Addr().String(), says: says}
-	var serving sync.WaitGroup
-	serving.Go(func() {
-		for {
-			c, err := ln.Accept()
-			if err != nil {
-				return
-			}
-			serving.Go(func() {
-				defer c.Close()
-				e.serve(&rawConn{TCPConn: c.(*net.TCPConn), br: bufio.NewReader(c)})
-			})
-		}
-	})
-	t.Cleanup(func() {
-		ln.Close()
-		serving.Wait()
+	e := &rawEngine{says: says}
+	e.url = "http://" + testkit.Serve(t, func(c net.Conn) {
+		e.serve(&rawConn{TCPConn: c.(*net.TCPConn), br: bufio.NewReader(c)})
 	})
 	return e
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/gorilla/websocket"
 
 	"colonnade/analytics"
+	"colonnade/internal/testkit"
 )
 
 // realtime is a client's session.
@@ -115,7 +116,7 @@ func (r realtime) ends(code int, text string) {
 // lastEvents waits for the final events of a request, and returns those of the entry and of the last attempt in a colo.
 func (f *testFleet) lastEvents(id string) (request, inference analytics.Event) {
 	f.t.Helper()
-	waitFor(f.t, "the events of "+id, func() bool {
+	testkit.WaitFor(f.t, "the events of "+id, func() bool {
 		request, inference = analytics.Event{}, analytics.Event{}
 		for e, err := range analytics.ReadDir(f.Entry.Events) {
 			switch {

@@ -9,6 +9,7 @@ import (
 
 	"colonnade/analytics"
 	"colonnade/internal/simengine"
+	"colonnade/internal/testkit"
 	"colonnade/onebox"
 )
 
@@ -76,7 +77,7 @@ func TestRealtimePermitIsFreeAtOnce(t *testing.T) {
 		if c.resets || c.leaves {
 			_ = w.Close()
 		}
-		within(t, 500*time.Millisecond, c.name+": the permit to be free", func() bool { return f.pool("ams", "demo").Held == 0 })
+		testkit.Within(t, 500*time.Millisecond, c.name+": the permit to be free", func() bool { return f.pool("ams", "demo").Held == 0 })
 		e := f.end(analytics.KindInference, strings.ReplaceAll("session "+c.name, " ", "-"))
 		if e.Outcome != c.outcome || e.Reason != c.reason || !e.Partial || !e.WebSocket || e.MessagesOut == 0 {
 			t.Errorf("%s: event %+v", c.name, e)

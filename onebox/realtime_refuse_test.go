@@ -9,6 +9,7 @@ import (
 	"github.com/gorilla/websocket"
 
 	"colonnade/analytics"
+	"colonnade/internal/testkit"
 	"colonnade/onebox"
 )
 
@@ -99,9 +100,9 @@ func TestRealtimeWaitsBeforeTheUpgrade(t *testing.T) {
 	first := f.dial("demo-realtime")
 	first.hear("session.created")
 	leaver, stayer := f.shakeOnly("demo-realtime"), f.shakeOnly("demo-realtime")
-	waitFor(t, "both to wait", func() bool { return f.pool("ams", "demo").Queued == 2 })
+	testkit.WaitFor(t, "both to wait", func() bool { return f.pool("ams", "demo").Queued == 2 })
 	leaver.Close()
-	waitFor(t, "one to have left", func() bool { return f.pool("ams", "demo").Queued == 1 })
+	testkit.WaitFor(t, "one to have left", func() bool { return f.pool("ams", "demo").Queued == 1 })
 	first.hangUp(1000, "")
 	first.ends(1000, "")
 	first.Close()
@@ -133,7 +134,7 @@ func TestEntryDrainsSessions(t *testing.T) {
 		sessions = append(sessions, s)
 	}
 	ended := f.endNode("entry-1")
-	waitFor(t, "the entry to be unready", func() bool { return !f.isReady(f.Entry.Admin) })
+	testkit.WaitFor(t, "the entry to be unready", func() bool { return !f.isReady(f.Entry.Admin) })
 	sessions[0].say(`{"type":"response.create"}`)
 	sessions[0].hear("response.done")
 	for _, s := range sessions {
@@ -144,5 +145,5 @@ func TestEntryDrainsSessions(t *testing.T) {
 		s.Close()
 	}
 	ended()
-	waitFor(t, "the permits to be free", func() bool { return f.pool("ams", "demo").Held == 0 })
+	testkit.WaitFor(t, "the permits to be free", func() bool { return f.pool("ams", "demo").Held == 0 })
 }

@@ -15,6 +15,7 @@ import (
 	"colonnade/accounts"
 	"colonnade/analytics"
 	"colonnade/internal/simengine"
+	"colonnade/internal/testkit"
 	"colonnade/onebox"
 )
 
@@ -132,7 +133,7 @@ func TestRealtimeClientLost(t *testing.T) {
 		s := f.dial("demo-realtime")
 		s.hear("session.created")
 		leave(s)
-		waitFor(t, name+": the engine to be idle", func() bool { return f.engine("ams").Stats().Running == 0 })
+		testkit.WaitFor(t, name+": the engine to be idle", func() bool { return f.engine("ams").Stats().Running == 0 })
 		if st := f.engine("ams").Stats(); st.CloseCode != 1001 && st.Aborted == 0 {
 			t.Errorf("%s: the engine was not told that its client has gone: %+v", name, st)
 		}

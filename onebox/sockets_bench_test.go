@@ -15,6 +15,7 @@ import (
 	"text/tabwriter"
 	"time"
 
+	"colonnade/internal/testkit"
 	"colonnade/onebox"
 )
 
@@ -34,7 +35,7 @@ const (
 // socketEngine takes handshakes, answers pings and echoes messages, frame by frame.
 func socketEngine(b *testing.B) string {
 	b.Helper()
-	return serveRaw(b, func(c net.Conn) {
+	return testkit.Serve(b, func(c net.Conn) {
 		br := bufio.NewReaderSize(c, 2<<10)
 		r, err := http.ReadRequest(br)
 		if err != nil {
@@ -74,7 +75,7 @@ func echoFrames(c net.Conn, br *bufio.Reader) {
 // tcpRelay carries bytes to an address, with a goroutine and 4 KiB for each direction.
 func tcpRelay(b *testing.B, to string) string {
 	b.Helper()
-	return serveRaw(b, func(c net.Conn) {
+	return testkit.Serve(b, func(c net.Conn) {
 		server, err := net.Dial("tcp", to)
 		if err != nil {
 			return
@@ -102,33 +103,6 @@ func carryBare(to, from net.Conn) {
 			return
 		}
 	}
-}
-
-// serveRaw serves connections until the benchmark's end.
-func serveRaw(b *testing.B, serve func(net.Conn)) string {
-	b.Helper()
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		b.Fatal(err)
-	}
-	var all sync.WaitGroup
-	all.Go(func() {
-		for {
-			c, err := ln.Accept()
-			if err != nil {
-				return
-			}
-			all.Go(func() {
-				defer c.Close()
-				serve(c)
-			})
-		}
-	})
-	b.Cleanup(func() {
-		ln.Close()
-		all.Wait()
-	})
-	return ln.Addr().String()
 }
 
 // benchSocket is a client's end.

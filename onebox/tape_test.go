@@ -13,6 +13,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"colonnade/internal/testkit"
 )
 
 // tape is an engine that answers everything and keeps every byte that it is sent. It is the model "own" of ams.
@@ -30,28 +32,10 @@ func startTape(t testing.TB) (*tape, string) {
 }
 
 func startAnsweringTape(t testing.TB, answer func(*http.Request) string) (*tape, string) {
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	e := &tape{address: ln.Addr().String(), answer: answer}
-	var serving sync.WaitGroup
-	serving.Go(func() {
-		for {
-			c, err := ln.Accept()
-			if err != nil {
-				return
-			}
-			serving.Go(func() {
-				defer c.Close()
-				_ = c.SetDeadline(time.Now().Add(4 * patience))
-				e.serve(c)
-			})
-		}
-	})
-	t.Cleanup(func() { // after the fleet has ended, and its connections with it
-		ln.Close()
-		serving.Wait()
+	e := &tape{answer: answer}
+	e.address = testkit.Serve(t, func(c net.Conn) { // until after the fleet has ended, and its connections with it
+		_ = c.SetDeadline(time.Now().Add(4 * patience))
+		e.serve(c)
 	})
 	return e, ownDocuments("http://" + e.address)
 }

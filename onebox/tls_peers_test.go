@@ -19,6 +19,7 @@ import (
 	"colonnade/analytics"
 	"colonnade/discovery/etcd"
 	"colonnade/internal/simengine"
+	"colonnade/internal/testkit"
 	"colonnade/internal/tlstest"
 	"colonnade/node"
 	"colonnade/onebox"
@@ -47,7 +48,7 @@ func TestTLSPeersRefused(t *testing.T) {
 				t.Errorf("%d requests were served", n)
 			}
 			for _, want := range logged {
-				waitFor(t, fmt.Sprintf("%q in the log", want), func() bool { return strings.Contains(log.text(), want) })
+				testkit.WaitFor(t, fmt.Sprintf("%q in the log", want), func() bool { return strings.Contains(log.text(), want) })
 			}
 		})
 	}
@@ -103,7 +104,7 @@ func TestTLSPeersMixedUp(t *testing.T) {
 	defer client.Close()
 	swapped := map[string]string{f.Colos[0].Address: f.Colos[1].Address, f.Colos[1].Address: f.Colos[0].Address}
 	served := f.engine("ams").Stats().Served + f.engine("fra").Stats().Served
-	waitFor(t, "the request to be refused", func() bool {
+	testkit.WaitFor(t, "the request to be refused", func() bool {
 		for _, s := range f.Colos { // again, since a node may have put its own word back
 			key := node.Prefix + "servers/" + s.Colo + "/" + s.Node
 			got, err := client.Get(t.Context(), key)
@@ -162,7 +163,7 @@ func TestTLSRotation(t *testing.T) {
 	step := func() {
 		time.Sleep(1300 * time.Millisecond) // files are looked at each second
 		answered.Store(0)
-		waitFor(t, "an answer", func() bool { return answered.Load() > 0 || t.Failed() })
+		testkit.WaitFor(t, "an answer", func() bool { return answered.Load() > 0 || t.Failed() })
 	}
 	step()
 	for _, files := range f.nodes {
@@ -204,7 +205,7 @@ func TestTLSRealtimeEnds(t *testing.T) {
 		s.say(`{"type":"response.create","response":{"max_output_tokens":100000}}`)
 		s.hear("response.output_text.delta")
 		leave(s.NetConn().(*tls.Conn))
-		within(t, 500*time.Millisecond, name+": the permit is free", func() bool {
+		testkit.Within(t, 500*time.Millisecond, name+": the permit is free", func() bool {
 			return f.pool("ams", "demo").Held == 0 && inHand(f.engine("ams")) == 0
 		})
 		if request, _ := f.lastEvents(s.header.Get("x-request-id")); request.Outcome != analytics.OutcomeClientGone {

@@ -15,6 +15,7 @@ import (
 	"colonnade/analytics"
 	"colonnade/forwarding"
 	"colonnade/internal/simengine"
+	"colonnade/internal/testkit"
 	"colonnade/internal/tlstest"
 	"colonnade/node"
 	"colonnade/onebox"
@@ -194,27 +195,27 @@ func TestTLSClientsLeave(t *testing.T) {
 	for n := range 2 * slots {
 		waiting = append(waiting, f.begin(chatBody(1, n%2 == 0)))
 	}
-	waitFor(t, "the others to wait", func() bool { return f.pool("ams", "demo").Queued == 2*slots })
+	testkit.WaitFor(t, "the others to wait", func() bool { return f.pool("ams", "demo").Queued == 2*slots })
 	served := ams.Stats().Served
 	for n, w := range waiting {
 		w.goAway(n)
 	}
-	within(t, 500*time.Millisecond, "those who left the queue are gone", func() bool { return f.pool("ams", "demo").Queued == 0 })
+	testkit.Within(t, 500*time.Millisecond, "those who left the queue are gone", func() bool { return f.pool("ams", "demo").Queued == 0 })
 	for n, w := range streams {
 		w.goAway(n)
 	}
-	within(t, 500*time.Millisecond, "the engine is rid of the streams", free)
+	testkit.Within(t, 500*time.Millisecond, "the engine is rid of the streams", free)
 
 	f.fault(simengine.FaultStallHead, 0)
 	var silent []*secureWire
 	for n := range slots {
 		silent = append(silent, f.begin(chatBody(1, n%2 == 0)))
 	}
-	waitFor(t, "the engine to have them all", func() bool { return inHand(ams) == slots })
+	testkit.WaitFor(t, "the engine to have them all", func() bool { return inHand(ams) == slots })
 	for n, w := range silent {
 		w.goAway(n)
 	}
-	within(t, 500*time.Millisecond, "the engine is rid of those before their first byte", free)
+	testkit.Within(t, 500*time.Millisecond, "the engine is rid of those before their first byte", free)
 	if n := ams.Stats().Served - served; n != 0 {
 		t.Errorf("%d requests were served of clients that had left", n)
 	}
@@ -227,7 +228,7 @@ func TestTLSClientStalls(t *testing.T) {
 	f.watchBeside(8)
 	f.fault(simengine.FaultBigAnswer, 1)
 	w := f.begin(chatBody(1, false))
-	waitFor(t, "the stream to begin", func() bool { return f.pool("ams", "demo").Held == 1 })
-	within(t, 2*time.Second, "its permit is free", func() bool { return f.pool("ams", "demo").Held == 0 && inHand(f.engine("ams")) == 0 })
+	testkit.WaitFor(t, "the stream to begin", func() bool { return f.pool("ams", "demo").Held == 1 })
+	testkit.Within(t, 2*time.Second, "its permit is free", func() bool { return f.pool("ams", "demo").Held == 0 && inHand(f.engine("ams")) == 0 })
 	w.Close()
 }

@@ -11,6 +11,7 @@ import (
 
 	"colonnade/analytics"
 	"colonnade/internal/simengine"
+	"colonnade/internal/testkit"
 	"colonnade/onebox"
 )
 
@@ -100,7 +101,7 @@ func TestEventsOfWhatNeverBegan(t *testing.T) {
 	})
 	f.watch(8)
 	gone := func(f *testFleet, w *wire) {
-		waitFor(f.t, "the engine to have it", func() bool { return f.engine("ams").Stats().Running == 1 })
+		testkit.WaitFor(f.t, "the engine to have it", func() bool { return f.engine("ams").Stats().Running == 1 })
 		w.goAway(0)
 	}
 	idle := func() bool {
@@ -117,7 +118,7 @@ func TestEventsOfWhatNeverBegan(t *testing.T) {
 		} {
 			e.model = "once"
 			f.check(t, c, e)
-			waitFor(t, "the engine to be thought well of", idle)
+			testkit.WaitFor(t, "the engine to be thought well of", idle)
 		}
 		reason := "total"
 		if stream {
@@ -199,7 +200,7 @@ func TestEventsOfTheQueue(t *testing.T) {
 	var all sync.WaitGroup
 	for i := 1; i <= 2; i++ {
 		all.Go(func() { f.chat(chatBody(1, false), "x-request-id", fmt.Sprintf("queue-000%d", i)) })
-		waitFor(t, "it to wait", func() bool { return f.pool("ams", "demo").Queued == i })
+		testkit.WaitFor(t, "it to wait", func() bool { return f.pool("ams", "demo").Queued == i })
 	}
 	first.goAway(0)
 	all.Wait()
