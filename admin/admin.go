@@ -90,7 +90,8 @@ func pools(states func(accounts int) any) http.HandlerFunc {
 		if asked := r.URL.Query().Get("accounts"); asked != "" {
 			n, err := strconv.Atoi(asked)
 			if err != nil || n < 0 || n > MostAccounts {
-				writeText(w, http.StatusBadRequest, fmt.Sprintf("accounts=%q: must be 0 to %d, how many to name of each pool\n", asked, MostAccounts))
+				writeText(w, http.StatusBadRequest,
+					fmt.Sprintf("accounts=%q: must be 0 to %d, how many to name of each pool\n", asked, MostAccounts))
 				return
 			}
 			accounts = n

@@ -3,7 +3,6 @@ package admin_test
 import (
 	"context"
 	"errors"
-	"io"
 	"net"
 	"net/http"
 	"strings"
@@ -11,6 +10,7 @@ import (
 	"time"
 
 	"colonnade/admin"
+	"colonnade/internal/testkit"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"go.uber.org/goleak"
@@ -38,20 +38,6 @@ func serve(t *testing.T, c admin.Config) string {
 	return "http://" + listener.Addr().String()
 }
 
-func get(t *testing.T, url string) (int, string) {
-	t.Helper()
-	response, err := http.Get(url)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer response.Body.Close()
-	body, err := io.ReadAll(response.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return response.StatusCode, string(body)
-}
-
 func TestPages(t *testing.T) {
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "answer"}, func() float64 { return 42 }))
@@ -67,7 +53,7 @@ func TestPages(t *testing.T) {
 	})
 	f := func(path string, status int, want string) {
 		t.Helper()
-		if got, body := get(t, base+path); got != status || !strings.Contains(body, want) {
+		if got, body := testkit.Get(base + path); got != status || !strings.Contains(body, want) {
 			t.Errorf("%s: got %d %q, want %d with %q", path, got, body, status, want)
 		}
 	}
@@ -101,7 +87,7 @@ func TestPagesThatANodeLacks(t *testing.T) {
 	base := serve(t, admin.Config{})
 	f := func(path string, want int) {
 		t.Helper()
-		if got, _ := get(t, base+path); got != want {
+		if got, _ := testkit.Get(base + path); got != want {
 			t.Errorf("%s: got %d, want %d", path, got, want)
 		}
 	}
@@ -122,7 +108,7 @@ func TestPagesThatANodeLacks(t *testing.T) {
 
 func TestJSONThatCannotBe(t *testing.T) {
 	base := serve(t, admin.Config{Fleet: func() any { return make(chan int) }})
-	if status, body := get(t, base+"/debug/fleet"); status != 500 || !strings.Contains(body, "cannot encode") {
+	if status, body := testkit.Get(base + "/debug/fleet"); status != 500 || !strings.Contains(body, "cannot encode") {
 		t.Errorf("got %d %q, want 500", status, body)
 	}
 }

@@ -60,8 +60,8 @@ const (
 	otherReason   = "other"
 )
 
-// Refused counts a refusal. reason is one of ours, never a client's text; but it may come from a colo server, of another
-// version or worse, so its length and the number of different ones are bounded.
+// Refused counts a refusal. reason is one of ours, never a client's text; but it may come from a colo server, of
+// another version or worse, so its length and the number of different ones are bounded.
 func (m *EntryMetrics) Refused(reason string) {
 	m.refusals.WithLabelValues(m.reasons.bounded(reason)).Inc()
 }

@@ -20,10 +20,14 @@ type ConfigState struct {
 func RegisterConfig(reg prometheus.Registerer, state func() ConfigState) {
 	revision := prometheus.NewDesc("colonnade_config_revision", "Revision of the table in force.", nil, nil)
 	age := prometheus.NewDesc("colonnade_config_age_seconds", "Time since the last word from the store.", nil, nil)
-	rejected := prometheus.NewDesc("colonnade_config_rejected", "Documents whose newest version is not in force.", nil, nil)
-	conflicts := prometheus.NewDesc("colonnade_config_conflicts", "Aliases, URLs and keys that two documents claim.", nil, nil)
-	held := prometheus.NewDesc("colonnade_config_deletions_held", "Documents that stay in force until their deletion is confirmed.", nil, nil)
-	suspect := prometheus.NewDesc("colonnade_config_suspect", "Documents that stay in force for now though their leases ran out.", nil, nil)
+	rejected := prometheus.NewDesc("colonnade_config_rejected", "Documents whose newest version is not in force.",
+		nil, nil)
+	conflicts := prometheus.NewDesc("colonnade_config_conflicts", "Aliases, URLs and keys that two documents claim.",
+		nil, nil)
+	held := prometheus.NewDesc("colonnade_config_deletions_held",
+		"Documents that stay in force until their deletion is confirmed.", nil, nil)
+	suspect := prometheus.NewDesc("colonnade_config_suspect",
+		"Documents that stay in force for now though their leases ran out.", nil, nil)
 	reg.MustRegister(stateCollector{
 		descs: []*prometheus.Desc{revision, age, rejected, conflicts, held, suspect},
 		collect: func(out chan<- prometheus.Metric) {
@@ -47,8 +51,8 @@ type Connections struct {
 // RegisterConnections registers the metrics of a node's connections. state is called at each scrape.
 func RegisterConnections(reg prometheus.Registerer, state func() Connections) {
 	open := prometheus.NewDesc("colonnade_connections", "Connections to the listener for requests.", nil, nil)
-	refused := prometheus.NewDesc("colonnade_connections_refused_total", "Connections that were one too many, of their address or in all.",
-		[]string{"reason"}, nil)
+	refused := prometheus.NewDesc("colonnade_connections_refused_total",
+		"Connections that were one too many, of their address or in all.", []string{"reason"}, nil)
 	reg.MustRegister(stateCollector{
 		descs: []*prometheus.Desc{open, refused},
 		collect: func(out chan<- prometheus.Metric) {
@@ -67,7 +71,8 @@ func RegisterEvents(reg prometheus.Registerer, stats func() LogStats) {
 	}
 	appended := desc("appended_total", "Events that were to be logged, dropped ones included.")
 	crashed := desc("crashed_total", "Requests of an earlier run that were ended as crashed.")
-	dropped := desc("dropped_total", "Events no longer kept: at the disk bound, or since they could not be written.", "segment")
+	dropped := desc("dropped_total", "Events no longer kept: at the disk bound, or since they could not be written.",
+		"segment")
 	torn := desc("torn_total", "Bad lines that an earlier run left.")
 	failed := desc("errors_total", "Disk errors.")
 	size := desc("disk_bytes", "Size of all segments.")

@@ -34,10 +34,10 @@ func (l *Log) endEarlierRun() error {
 	return nil
 }
 
-// leftOpenLocked returns the begins without an end. The newest segment of bills, and that of the journal, begin with every
-// begin of theirs that was open then, so no older begin matters. The ends of those in the journal are elsewhere, in what
-// was written since. A begin whose end is on a bad line gets another: too many ends can be told by their id, one too few
-// cannot.
+// leftOpenLocked returns the begins without an end. The newest segment of bills, and that of the journal, begin with
+// every begin of theirs that was open then, so no older begin matters. The ends of those in the journal are elsewhere,
+// in what was written since. A begin whose end is on a bad line gets another: too many ends can be told by their id,
+// one too few cannot.
 func (l *Log) leftOpenLocked() (map[string]leftOpen, error) {
 	open := map[string]leftOpen{}
 	since := 0 // the number of the journal's newest segment
@@ -86,8 +86,8 @@ func (l *Log) readLocked(s *segments, number int, open map[string]leftOpen) erro
 	return nil
 }
 
-// oweLocked makes the ends. The next new segment of bills, which is there whole or not at all, begins with them: a process
-// that is killed before starts over.
+// oweLocked makes the ends. The next new segment of bills, which is there whole or not at all, begins with them: a
+// process that is killed before starts over.
 func (l *Log) oweLocked(open map[string]leftOpen) {
 	l.owed = make(map[string][]byte, len(open))
 	now := time.Now().UTC()

@@ -81,8 +81,8 @@ func (l *Log) dropLocked() {
 	}
 }
 
-// endsJournalLocked says whether the oldest segment may hold ends of begins that the journal still has, as leftOpenLocked
-// sees it: whether it was written to since the journal's newest was begun.
+// endsJournalLocked says whether the oldest segment may hold ends of begins that the journal still has, as
+// leftOpenLocked sees it: whether it was written to since the journal's newest was begun.
 func (l *Log) endsJournalLocked(from *segments) bool {
 	if l.journal.file == nil && len(l.journal.older) == 0 {
 		return false
@@ -96,9 +96,9 @@ func (l *Log) endsJournalLocked(from *segments) bool {
 	return from.newest.number > l.journal.newest.number
 }
 
-// renewJournalLocked begins the journal anew, without the begins that have ended. That costs a copy of what is open, for
-// each segment that is dropped at most, and none if the journal grows as fast. A journal that cannot be written keeps no
-// segment from being dropped: on a full disk, that is what makes room.
+// renewJournalLocked begins the journal anew, without the begins that have ended. That costs a copy of what is open,
+// for each segment that is dropped at most, and none if the journal grows as fast. A journal that cannot be written
+// keeps no segment from being dropped: on a full disk, that is what makes room.
 func (l *Log) renewJournalLocked() {
 	if err := l.startLocked(&l.journal); err != nil {
 		l.stats.Errors++

@@ -21,8 +21,8 @@ const (
 	notCounted    = -1
 )
 
-// segment is one file. Numbers rise over all segments of a node, so that they tell which of two was begun first, also of
-// different prefixes.
+// segment is one file. Numbers rise over all segments of a node, so that they tell which of two was begun first, also
+// of different prefixes.
 type segment struct {
 	number int
 	bytes  int64
@@ -93,8 +93,8 @@ func (s *segments) full(line int) bool {
 // begins do not make a new segment of every few lines.
 func (s *segments) room() int64 { return max(s.limit, s.carried) }
 
-// roll starts a new segment with the given lines. So many of them are copies of events that count no more in the segment
-// before.
+// roll starts a new segment with the given lines. So many of them are copies of events that count no more in the
+// segment before.
 func (s *segments) roll(number int, first []byte, copies int) error {
 	s.retire()
 	path := segmentPath(s.dir, s.prefix, number)

@@ -11,9 +11,9 @@ import (
 	"slices"
 )
 
-// Tail reads the events of every node that logs under a directory while they are being written: first [Tail.Last], the newest
-// that are there, then [Tail.Next], again and again, what was appended since. An event that stands there more than once (see
-// the package's documentation) is given once. Not safe for concurrent use.
+// Tail reads the events of every node that logs under a directory while they are being written: first [Tail.Last], the
+// newest that are there, then [Tail.Next], again and again, what was appended since. An event that stands there more
+// than once (see the package's documentation) is given once. Not safe for concurrent use.
 type Tail struct {
 	dir   string
 	want  func(*Event) bool
@@ -59,8 +59,8 @@ func (t *Tail) Stats() TailStats {
 	return s
 }
 
-// Last returns the newest n events of all nodes together, by time. Segments are read from the newest backwards, as far as it
-// takes. It is to be called once, before Next.
+// Last returns the newest n events of all nodes together, by time. Segments are read from the newest backwards, as far
+// as it takes. It is to be called once, before Next.
 func (t *Tail) Last(n int) ([]Event, error) {
 	logs, err := t.logs()
 	if err != nil {
@@ -77,8 +77,8 @@ func (t *Tail) Last(n int) ([]Event, error) {
 	return all, nil
 }
 
-// lastOf returns the newest n events of one log. Events stand in the order of their time, but for begins that were carried
-// into a segment: so the time of the first end that was read says from when on nothing is missing.
+// lastOf returns the newest n events of one log. Events stand in the order of their time, but for begins that were
+// carried into a segment: so the time of the first end that was read says from when on nothing is missing.
 func (t *Tail) lastOf(l tailedLog, n int) ([]Event, error) {
 	var found []Event
 	complete := false
@@ -183,8 +183,8 @@ func (t *Tail) logs() ([]tailedLog, error) {
 	return all, nil
 }
 
-// read passes on the whole lines behind what was read of a segment. Half a line is left until there is more of it; where
-// nobody writes any more, it stays one.
+// read passes on the whole lines behind what was read of a segment. Half a line is left until there is more of it;
+// where nobody writes any more, it stays one.
 func (t *Tail) read(l tailedLog, i int, take func(*Event)) error {
 	path := l.path(i)
 	f := t.files[path]

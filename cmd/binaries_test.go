@@ -7,7 +7,6 @@ import (
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/hex"
-	"errors"
 	"flag"
 	"fmt"
 	"io"
@@ -19,138 +18,44 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"colonnade/analytics"
 	"colonnade/internal/etcdtest"
+	"colonnade/internal/testkit"
 	_ "colonnade/onebox" // and so everything that the binaries are made of: when it changes, no old result is good
 )
 
-// patience bounds every wait; nothing is measured by it.
-const patience = 30 * time.Second
-
-// bin is where TestMain has built the binaries; empty if there is no go command.
-var bin string
-
-// TestMain builds the three binaries, with the race detector if this test has it.
+// TestMain lets some tests run at once: each has processes of its own, and waits for them more than they work.
 func TestMain(m *testing.M) {
-	// Each has processes of its own, and waits for them more than they work.
 	if err := flag.Set("test.parallel", "3"); err != nil {
 		panic(err)
 	}
-	os.Exit(func() int {
-		if _, err := exec.LookPath("go"); err != nil {
-			return m.Run()
-		}
-		dir, err := os.MkdirTemp("", "colonnade-bin-")
-		if err != nil {
-			fmt.Fprintln(os.Stderr, err)
-			return 1
-		}
-		defer os.RemoveAll(dir)
-		args := []string{"build", "-o", dir + "/"}
-		if raceEnabled {
-			args = append(args, "-race")
-		}
-		if out, err := exec.Command("go", append(args, "./entry", "./colo", "./colonnade")...).CombinedOutput(); err != nil {
-			fmt.Fprintf(os.Stderr, "cannot build: %v\n%s", err, out)
-			return 1
-		}
-		bin = dir
-		return m.Run()
-	}())
+	os.Exit(m.Run())
 }
 
-func needBinaries(t *testing.T) {
+// start starts one of our binaries.
+func start(t *testing.T, name string, args ...string) *testkit.Process {
 	t.Helper()
-	sources, _ := filepath.Glob("*/*.go")
-	for _, name := range sources { // for the same reason: what a test has read is looked at before its result is used again
-		if _, err := os.ReadFile(name); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if bin == "" {
-		t.Skip("the go command is not in the PATH, so the binaries cannot be built")
-	}
+	return testkit.Start(t, exec.Command(testkit.Binary(t, name), args...))
 }
 
-// process is a binary that runs until the test's end.
-type process struct {
-	t   *testing.T
-	cmd *exec.Cmd
-	log string // file
-	end chan error
-}
-
-func (p *process) said() string {
-	text, _ := os.ReadFile(p.log)
-	return string(text)
-}
-
-func start(t *testing.T, path string, args ...string) *process {
+// run runs one of our binaries to its end.
+func run(t *testing.T, name string, args ...string) (string, error) {
 	t.Helper()
-	file, err := os.Create(filepath.Join(t.TempDir(), filepath.Base(path)+".log"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	p := &process{t: t, cmd: exec.Command(path, args...), log: file.Name(), end: make(chan error, 1)}
-	p.cmd.Stdout, p.cmd.Stderr = file, file
-	if err := p.cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	go func() {
-		p.end <- p.cmd.Wait()
-		file.Close()
-	}()
-	t.Cleanup(func() {
-		if p.cmd.ProcessState == nil {
-			_ = p.cmd.Process.Kill()
-			<-p.end
-		}
-		if t.Failed() {
-			t.Logf("%s said:\n%s", filepath.Base(path), p.said())
-		}
-	})
-	return p
-}
-
-// stop asks the process to end and returns how it did.
-func (p *process) stop(s os.Signal) error {
-	_ = p.cmd.Process.Signal(s)
-	select {
-	case err := <-p.end:
-		p.end <- err
-		return err
-	case <-time.After(patience):
-		return errors.New("did not end")
-	}
-}
-
-func run(t *testing.T, path string, args ...string) (string, error) {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	path := testkit.Binary(t, name)
+	ctx, cancel := context.WithTimeout(context.Background(), testkit.Patience)
 	defer cancel()
 	out, err := exec.CommandContext(ctx, path, args...).CombinedOutput()
 	return string(out), err
 }
 
-func waitFor(t *testing.T, what string, done func() bool) {
+// awaitEngine waits until the engine answers: one that begins after its colo server is out for a moment.
+func awaitEngine(t *testing.T, address string) {
 	t.Helper()
-	for deadline := time.Now().Add(patience); !done(); time.Sleep(20 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatalf("gave up waiting for %s", what)
-		}
-	}
-}
-
-func get(url string) (int, string) {
-	r, err := http.Get(url)
-	if err != nil {
-		return 0, err.Error()
-	}
-	defer r.Body.Close()
-	text, _ := io.ReadAll(r.Body)
-	return r.StatusCode, string(text)
+	testkit.WaitFor(t, "the engine at "+address, func() bool {
+		status, _ := testkit.Get("http://" + address + "/stats")
+		return status == http.StatusOK
+	})
 }
 
 func chat(address, key string, stream bool) (int, string) {
@@ -202,7 +107,6 @@ func keyHash(key string) string {
 // The binaries, as an operator starts them: etcd, documents, engine, colo, entry; requests; a restart; an end.
 func TestBinaries(t *testing.T) {
 	t.Parallel()
-	needBinaries(t)
 	store := etcdtest.Start(t)
 	etcd := "http://" + store.Address
 	dir := t.TempDir()
@@ -216,19 +120,20 @@ func TestBinaries(t *testing.T) {
 	if err := os.WriteFile(file, fmt.Appendf(nil, documents, engineAt, keyHash(testKey)), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if out, err := run(t, bin+"/colonnade", "config", "apply", "-etcd", etcd, file); err != nil || !strings.Contains(out, "applied models/tiny") {
+	if out, err := run(t, "colonnade", "config", "apply", "-etcd", etcd, file); err != nil || !strings.Contains(out, "applied models/tiny") {
 		t.Fatalf("config apply: %v\n%s", err, out)
 	}
-	if out, err := run(t, bin+"/colonnade", "config", "delete", "-etcd", etcd, "pools/none", "colos/spare"); err != nil ||
+	if out, err := run(t, "colonnade", "config", "delete", "-etcd", etcd, "pools/none", "colos/spare"); err != nil ||
 		out != "pools/none was not there\ndeleted colos/spare\n" {
 		t.Fatalf("config delete: %v\n%s", err, out)
 	}
-	start(t, bin+"/colonnade", "engine", "-listen", engineAt, "-itl", "1ms")
+	start(t, "colonnade", "engine", "-listen", engineAt, "-itl", "1ms")
+	awaitEngine(t, engineAt)
 	coloArgs := []string{"-colo", "ams", "-node", "ams-1", "-listen", coloAt, "-admin", coloAdmin, "-etcd", etcd, "-events", dir, "-key-file", keyFile, "-drain", "5s", "-gossip", "127.0.0.1:7946"}
-	colo := start(t, bin+"/colo", coloArgs...)
-	entry := start(t, bin+"/entry", "-node", "edge-1", "-region", "weur", "-listen", entryAt, "-admin", entryAdmin, "-etcd", etcd, "-events", dir, "-key-file", keyFile, "-drain", "5s")
-	waitFor(t, "the entry to be ready", func() bool {
-		status, _ := get("http://" + entryAt + "/health/ready")
+	colo := start(t, "colo", coloArgs...)
+	entry := start(t, "entry", "-node", "edge-1", "-region", "weur", "-listen", entryAt, "-admin", entryAdmin, "-etcd", etcd, "-events", dir, "-key-file", keyFile, "-drain", "5s")
+	testkit.WaitFor(t, "the entry to be ready", func() bool {
+		status, _ := testkit.Get("http://" + entryAt + "/health/ready")
 		return status == http.StatusOK
 	})
 
@@ -242,37 +147,37 @@ func TestBinaries(t *testing.T) {
 		t.Errorf("streamed: %d %s", status, body)
 	}
 	for _, url := range []string{"http://" + coloAdmin + "/debug/check", "http://" + entryAdmin + "/debug/check", "http://" + coloAdmin + "/debug/pools"} {
-		if status, body := get(url); status != 200 {
+		if status, body := testkit.Get(url); status != 200 {
 			t.Errorf("%s: %d %s", url, status, body)
 		}
 	}
-	if _, body := get("http://" + coloAdmin + "/metrics"); !strings.Contains(body, `colonnade_permits{pool="tiny"} 4`) {
+	if _, body := testkit.Get("http://" + coloAdmin + "/metrics"); !strings.Contains(body, `colonnade_permits{pool="tiny"} 4`) {
 		t.Errorf("the colo's metrics do not tell its permits:\n%s", body)
 	}
 
-	if !strings.Contains(colo.said(), "flag=-gossip") {
-		t.Errorf("the colo does not say that -gossip has no effect:\n%s", colo.said())
+	if !strings.Contains(colo.Said(), "flag=-gossip") {
+		t.Errorf("the colo does not say that -gossip has no effect:\n%s", colo.Said())
 	}
 
 	// Killed, and started again under its old name: it waits for its old lease and serves again.
-	_ = colo.stop(syscall.SIGKILL)
-	colo = start(t, bin+"/colo", coloArgs...)
-	waitFor(t, "the colo to serve after a kill", func() bool {
+	_ = colo.Stop(syscall.SIGKILL)
+	colo = start(t, "colo", coloArgs...)
+	testkit.WaitFor(t, "the colo to serve after a kill", func() bool {
 		status, _ := chat(entryAt, testKey, false)
 		return status == 200
 	})
 
 	// A second server of the same colo is refused, and says why.
 	second := append([]string{"-colo", "ams", "-node", "ams-2", "-listen", "127.0.0.1:0", "-admin", "127.0.0.1:0"}, coloArgs[8:]...)
-	if out, err := run(t, bin+"/colo", second...); err == nil || !strings.Contains(out, "ams-1") {
+	if out, err := run(t, "colo", second...); err == nil || !strings.Contains(out, "ams-1") {
 		t.Errorf("a second server of a colo: %v\n%s", err, out)
 	}
 
-	if err := entry.stop(syscall.SIGTERM); err != nil {
-		t.Errorf("entry ended with %v\n%s", err, entry.said())
+	if err := entry.Stop(syscall.SIGTERM); err != nil {
+		t.Errorf("entry ended with %v\n%s", err, entry.Said())
 	}
-	if err := colo.stop(syscall.SIGTERM); err != nil {
-		t.Errorf("colo ended with %v\n%s", err, colo.said())
+	if err := colo.Stop(syscall.SIGTERM); err != nil {
+		t.Errorf("colo ended with %v\n%s", err, colo.Said())
 	}
 	ends := map[analytics.Kind]int{}
 	for e, err := range analytics.ReadDir(dir) {
@@ -291,7 +196,6 @@ func TestBinaries(t *testing.T) {
 // Wrong settings are named, with what to do.
 func TestBadFlags(t *testing.T) {
 	t.Parallel()
-	needBinaries(t)
 	open := filepath.Join(t.TempDir(), "open.key")
 	if err := os.WriteFile(open, []byte("x"), 0o644); err != nil {
 		t.Fatal(err)
@@ -307,7 +211,7 @@ func TestBadFlags(t *testing.T) {
 	defer taken.Close()
 	f := func(want, name string, args ...string) {
 		t.Helper()
-		out, err := run(t, bin+"/"+name, args...)
+		out, err := run(t, name, args...)
 		if err == nil || !strings.Contains(out, want) {
 			t.Errorf("%s %v: %v, want it to say %q:\n%s", name, args, err, want, out)
 		}

@@ -12,12 +12,13 @@ import (
 
 	"colonnade/discovery/etcd"
 	"colonnade/internal/etcdtest"
+	"colonnade/internal/testkit"
 )
 
 // config runs `colonnade config …` and says whether its exit status was 0; anything but 0 and 1 is an error.
 func (f *processes) config(args ...string) (string, bool) {
 	f.t.Helper()
-	out, err := run(f.t, bin+"/colonnade", append(append([]string{"config"}, args...), "-etcd", f.etcd)...)
+	out, err := run(f.t, "colonnade", append(append([]string{"config"}, args...), "-etcd", f.etcd)...)
 	var exit *exec.ExitError
 	if err != nil && (!errors.As(err, &exit) || exit.ExitCode() != 1) {
 		f.t.Fatalf("config %v: %v\n%s", args, err, out)
@@ -30,7 +31,7 @@ func (f *processes) awaitStatus(well bool, texts ...string) {
 	f.t.Helper()
 	var out string
 	var ok bool
-	waitFor(f.t, fmt.Sprintf("config status to say %q", texts), func() bool {
+	testkit.WaitFor(f.t, fmt.Sprintf("config status to say %q", texts), func() bool {
 		out, ok = f.config("status")
 		for _, text := range texts {
 			if !strings.Contains(out, text) {
@@ -90,7 +91,7 @@ func TestConfigStatus(t *testing.T) {
 	}
 	f.awaitStatus(true, "models 1,", "nothing is wrong")
 
-	_ = f.entry.stop(syscall.SIGKILL)
+	_ = f.entry.Stop(syscall.SIGKILL)
 	if out, ok := f.config("status"); ok || !strings.Contains(out, "entries/edge-1: cannot be asked at "+f.entry.admin+": connection refused") {
 		t.Errorf("config status, with an entry that was killed: %v\n%s", ok, out)
 	}
@@ -101,7 +102,7 @@ func TestConfigStatus(t *testing.T) {
 func TestConfigMoves(t *testing.T) {
 	t.Parallel()
 	f, other := startFleet(t, layout{}), "http://"+etcdtest.Start(t).Address
-	out, err := run(t, bin+"/colonnade", "config", "get", "-etcd", f.etcd)
+	out, err := run(t, "colonnade", "config", "get", "-etcd", f.etcd)
 	if err != nil {
 		t.Fatal(err, out)
 	}
@@ -109,10 +110,10 @@ func TestConfigMoves(t *testing.T) {
 	if err := os.WriteFile(file, []byte(out), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if said, err := run(t, bin+"/colonnade", "config", "apply", "-etcd", other, file); err != nil {
+	if said, err := run(t, "colonnade", "config", "apply", "-etcd", other, file); err != nil {
 		t.Errorf("%v\n%s", err, said)
 	}
-	if again, err := run(t, bin+"/colonnade", "config", "get", "-etcd", other); err != nil || again != out {
+	if again, err := run(t, "colonnade", "config", "get", "-etcd", other); err != nil || again != out {
 		t.Errorf("%v, got\n%s\nwant\n%s", err, again, out)
 	}
 }
@@ -124,20 +125,20 @@ func TestEventsTail(t *testing.T) {
 	if status, body := chat(f.entry.address, testKey, false); status != 200 {
 		t.Fatalf("%d %s", status, body)
 	}
-	tail := start(t, bin+"/colonnade", "events", "tail", "-events", f.entry.dir, "-f")
-	waitFor(t, "the first request", func() bool { return strings.Count(tail.said(), "acme tiny ams") == 1 })
+	tail := start(t, "colonnade", "events", "tail", "-events", f.entry.dir, "-f")
+	testkit.WaitFor(t, "the first request", func() bool { return strings.Count(tail.Said(), "acme tiny ams") == 1 })
 	if status, body := chat(f.entry.address, "wrong", true); status != 401 {
 		t.Errorf("%d %s", status, body)
 	}
-	waitFor(t, "the second", func() bool { return strings.Contains(tail.said(), "401 refused (invalid_api_key)") })
+	testkit.WaitFor(t, "the second", func() bool { return strings.Contains(tail.Said(), "401 refused (invalid_api_key)") })
 	if status, body := chat(f.entry.address, testKey, true); status != 200 {
 		t.Errorf("%d %s", status, body)
 	}
-	waitFor(t, "the third", func() bool { return strings.Count(tail.said(), "acme tiny ams") == 2 })
-	if err := tail.stop(syscall.SIGINT); err != nil || strings.Contains(tail.said(), "left out") {
-		t.Errorf("%v\n%s", err, tail.said())
+	testkit.WaitFor(t, "the third", func() bool { return strings.Count(tail.Said(), "acme tiny ams") == 2 })
+	if err := tail.Stop(syscall.SIGINT); err != nil || strings.Contains(tail.Said(), "left out") {
+		t.Errorf("%v\n%s", err, tail.Said())
 	}
-	out, err := run(t, bin+"/colonnade", "events", "tail", "-events", f.colos["ams"].dir, "-kind", "inference")
+	out, err := run(t, "colonnade", "events", "tail", "-events", f.colos["ams"].dir, "-kind", "inference")
 	if err != nil || strings.Count(out, "ams-1 acme tiny ams/1 200") != 2 || strings.Count(out, "\n") != 2 {
 		t.Errorf("%v\n%s", err, out)
 	}

@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"colonnade/internal/etcdtest"
+	"colonnade/internal/testkit"
 )
 
 // layout is what a fleet of real processes is made of.
@@ -27,10 +28,10 @@ type layout struct {
 
 // member is one process of a fleet. It keeps its address, arguments and directory over restarts.
 type member struct {
-	*process
+	*testkit.Process
 
 	t       *testing.T
-	path    string
+	binary  string
 	args    []string
 	address string // where it serves requests
 	admin   string // empty for engines
@@ -51,7 +52,6 @@ type processes struct {
 // startFleet starts the processes that l asks for and waits until all serve. The model is tiny, the key testKey.
 func startFleet(t *testing.T, l layout) *processes {
 	t.Helper()
-	needBinaries(t)
 	if l.colos == nil {
 		l.colos = []string{"ams"}
 	}
@@ -61,6 +61,9 @@ func startFleet(t *testing.T, l layout) *processes {
 	}
 	f.writeKeys()
 	f.startEngines(l)
+	for _, m := range f.engines {
+		awaitEngine(t, m.address)
+	}
 	f.apply(f.describe(l) + l.documents)
 	for _, name := range l.colos {
 		f.colos[name] = f.node("colo", name+"-1", l, "-colo", name)
@@ -86,7 +89,7 @@ func (f *processes) startEngines(l layout) {
 	for _, colo := range l.colos {
 		for i := range l.engines {
 			at := etcdtest.FreeAddress(f.t)
-			m := &member{t: f.t, path: bin + "/colonnade", address: at}
+			m := &member{t: f.t, binary: "colonnade", address: at}
 			m.args = append([]string{"engine", "-listen", at, "-slots", fmt.Sprint(l.slots)}, l.engine...)
 			m.start()
 			f.engines[fmt.Sprintf("%s/%d", colo, i+1)] = m
@@ -94,10 +97,10 @@ func (f *processes) startEngines(l layout) {
 	}
 }
 
-// describe writes the fleet's documents.
+// describe writes the fleet's documents. Where a machine is slow, a connect may take longer than a second, and is no fault.
 func (f *processes) describe(l layout) string {
 	b := new(strings.Builder)
-	fmt.Fprintf(b, "key: models/tiny\npool: tiny\n---\nkey: accounts/acme\nkeys: [{id: test, sha256: %q}]\n", keyHash(testKey))
+	fmt.Fprintf(b, "key: models/tiny\npool: tiny\ntimeouts: {connect: 30s}\n---\nkey: accounts/acme\nkeys: [{id: test, sha256: %q}]\n", keyHash(testKey))
 	for _, colo := range l.colos {
 		fmt.Fprintf(b, "---\nkey: colos/%s\nregion: weur\n", colo)
 		for i := range l.engines {
@@ -115,14 +118,14 @@ func (f *processes) apply(documents string) {
 	if err := os.WriteFile(file, []byte(documents), 0o600); err != nil {
 		f.t.Fatal(err)
 	}
-	if out, err := run(f.t, bin+"/colonnade", "config", "apply", "-etcd", f.etcd, file); err != nil {
+	if out, err := run(f.t, "colonnade", "config", "apply", "-etcd", f.etcd, file); err != nil {
 		f.t.Fatalf("config apply: %v\n%s", err, out)
 	}
 }
 
 // node starts an entry or a colo server with a directory of its own.
 func (f *processes) node(binary, name string, l layout, args ...string) *member {
-	m := &member{t: f.t, path: bin + "/" + binary, address: etcdtest.FreeAddress(f.t), admin: etcdtest.FreeAddress(f.t), dir: filepath.Join(f.dir, name)}
+	m := &member{t: f.t, binary: binary, address: etcdtest.FreeAddress(f.t), admin: etcdtest.FreeAddress(f.t), dir: filepath.Join(f.dir, name)}
 	m.args = append([]string{
 		"-node", name, "-listen", m.address, "-admin", m.admin, "-etcd", f.etcd, "-events", m.dir, "-key-file", f.keyFile,
 	}, append(args, l.node...)...)
@@ -131,19 +134,19 @@ func (f *processes) node(binary, name string, l layout, args ...string) *member 
 }
 
 // start starts the process, again after it has ended.
-func (m *member) start() { m.process = start(m.t, m.path, m.args...) }
+func (m *member) start() { m.Process = start(m.t, m.binary, m.args...) }
 
 // restart kills the process and starts it again at once.
 func (m *member) restart() {
-	_ = m.stop(syscall.SIGKILL)
+	_ = m.Stop(syscall.SIGKILL)
 	m.start()
 }
 
 // ready waits until the node says that it serves.
 func (f *processes) ready(m *member) {
 	f.t.Helper()
-	waitFor(f.t, filepath.Base(m.dir)+" to be ready", func() bool {
-		status, _ := get("http://" + m.admin + "/health/ready")
+	testkit.WaitFor(f.t, filepath.Base(m.dir)+" to be ready", func() bool {
+		status, _ := testkit.Get("http://" + m.admin + "/health/ready")
 		return status == http.StatusOK
 	})
 }
@@ -151,8 +154,8 @@ func (f *processes) ready(m *member) {
 // waitServers waits until the entry knows so many colo servers that take requests.
 func (f *processes) waitServers(n int) {
 	f.t.Helper()
-	waitFor(f.t, fmt.Sprintf("%d servers in the entry's table", n), func() bool {
-		_, page := get("http://" + f.entry.admin + "/debug/fleet")
+	testkit.WaitFor(f.t, fmt.Sprintf("%d servers in the entry's table", n), func() bool {
+		_, page := testkit.Get("http://" + f.entry.admin + "/debug/fleet")
 		return activeServers(page) == n
 	})
 }

@@ -12,7 +12,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -21,6 +20,7 @@ import (
 
 	"colonnade/analytics"
 	"colonnade/internal/oracle"
+	"colonnade/internal/testkit"
 )
 
 // killPrompt must be nowhere but with the engines.
@@ -28,8 +28,9 @@ const killPrompt = "canary that sits in a prompt"
 
 // sentRequest is what a client saw of a request.
 type sentRequest struct {
-	status int  // 0: no answer
-	whole  bool // a 200 that was read to its proper end
+	status int    // 0: no answer
+	whole  bool   // a 200 that was read to its proper end
+	text   string // of any other answer
 }
 
 // clients send requests over connections of their own, one after the other, until they are stopped.
@@ -51,7 +52,7 @@ func startClients(address string, n int) *clients {
 }
 
 func (c *clients) send(worker int) {
-	client := &http.Client{Transport: &http.Transport{}, Timeout: patience}
+	client := &http.Client{Transport: &http.Transport{}, Timeout: testkit.Patience}
 	defer client.CloseIdleConnections()
 	for i := 0; ; i++ {
 		select {
@@ -89,6 +90,9 @@ func (c *clients) one(client *http.Client, id string, stream bool) (seen sentReq
 	seen.status = answer.StatusCode
 	seen.whole = err == nil && seen.status == http.StatusOK &&
 		(stream && bytes.HasSuffix(text, []byte("data: [DONE]\n\n")) || !stream && json.Valid(text))
+	if !seen.whole {
+		seen.text = fmt.Sprintf("%s (%v)", text, err)
+	}
 	return seen
 }
 
@@ -115,27 +119,15 @@ func (c *clients) answered() (n int) {
 // at the entry, every permit has one, and what was cut was ended by the next run.
 func TestKilledAtAnyMoment(t *testing.T) {
 	t.Parallel()
-	moments := 20
-	if os.Getenv("COLONNADE_SOAK") != "" {
-		moments = 200
-	}
-	seed := uint64(time.Now().UnixNano())
-	if given := os.Getenv("COLONNADE_SEED"); given != "" {
-		var err error
-		if seed, err = strconv.ParseUint(given, 10, 64); err != nil {
-			t.Fatal(err)
-		}
-	}
-	t.Logf("COLONNADE_SEED=%d", seed)
-	dice := rand.New(rand.NewPCG(seed, 0))
+	dice := rand.New(rand.NewPCG(testkit.Seed(t), 0))
 	f := startFleet(t, layout{
 		colos: []string{"ams", "fra"}, engines: 1, slots: 8,
 		engine: []string{"-ttft", "2ms", "-itl", "2ms"}, node: []string{"-drain", "5s", "-debug"},
 	})
 	load := startClients(f.entry.address, 8)
-	for range moments {
+	for range testkit.AtScale(20, 200) {
 		before := load.answered()
-		waitFor(t, "requests to be answered", func() bool { return load.answered() > before })
+		testkit.WaitFor(t, "requests to be answered", func() bool { return load.answered() > before })
 		time.Sleep(time.Duration(dice.IntN(120)) * time.Millisecond)
 		victim := f.entry
 		if n := dice.IntN(4); n >= 2 {
@@ -157,7 +149,7 @@ func TestKilledAtAnyMoment(t *testing.T) {
 func (f *processes) leave() {
 	f.t.Helper()
 	for _, m := range append([]*member{f.entry}, slices.Collect(maps.Values(f.colos))...) {
-		if err := m.stop(syscall.SIGTERM); err != nil {
+		if err := m.Stop(syscall.SIGTERM); err != nil {
 			f.t.Errorf("%s ended with %v", m.dir, err)
 		}
 	}
@@ -231,7 +223,7 @@ func (f *processes) checkNoCanary() {
 		}
 	}
 	for _, m := range append([]*member{f.entry}, slices.Collect(maps.Values(f.colos))...) {
-		check("the log of "+m.dir, []byte(m.said()))
+		check("the log of "+m.dir, []byte(m.Said()))
 	}
 	err := filepath.WalkDir(f.dir, func(path string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() {

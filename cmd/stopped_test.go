@@ -5,26 +5,31 @@ import (
 	"errors"
 	"net/http"
 	"os"
+	"os/exec"
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"colonnade/discovery/etcd"
+	"colonnade/internal/testkit"
 )
 
 const stoppedSlots = 4
 
-// stoppedLayout is a colo whose one engine has a few slots, for requests of up to half a second.
+// stoppedLayout is a colo whose one engine has a few slots, for requests of up to half a second, which may wait for as long
+// as a server is stopped.
 func stoppedLayout() layout {
-	return layout{slots: stoppedSlots, engine: []string{"-ttft", "5ms", "-itl", "25ms"}, node: []string{"-drain", "2s"}}
+	return layout{
+		slots: stoppedSlots, engine: []string{"-ttft", "5ms", "-itl", "25ms"}, node: []string{"-drain", "2s"},
+		documents: "---\nkey: pools/tiny\nqueue: {max_wait: 5m}\n",
+	}
 }
 
 // peak is the most that the engine ever had in hand.
 func (f *processes) peak() int {
 	f.t.Helper()
 	var stats struct{ Peak, Running, Waiting int }
-	_, text := get("http://" + f.engines["ams/1"].address + "/stats")
+	_, text := testkit.Get("http://" + f.engines["ams/1"].address + "/stats")
 	if err := json.Unmarshal([]byte(text), &stats); err != nil {
 		f.t.Fatalf("stats %q: %v", text, err)
 	}
@@ -39,7 +44,7 @@ func (f *processes) wantPeak() {
 }
 
 func (m *member) send(s syscall.Signal) {
-	if err := m.cmd.Process.Signal(s); err != nil && !errors.Is(err, os.ErrProcessDone) {
+	if err := m.Signal(s); err != nil && !errors.Is(err, os.ErrProcessDone) {
 		m.t.Errorf("cannot send %v: %v", s, err)
 	}
 }
@@ -47,8 +52,8 @@ func (m *member) send(s syscall.Signal) {
 // waitKnown waits until the entry's table has a server: until then it sends requests to the one before, which is stopped.
 func (f *processes) waitKnown(m *member) {
 	f.t.Helper()
-	waitFor(f.t, "the entry to know the server at "+m.address, func() bool {
-		_, page := get("http://" + f.entry.admin + "/debug/fleet")
+	testkit.WaitFor(f.t, "the entry to know the server at "+m.address, func() bool {
+		_, page := testkit.Get("http://" + f.entry.admin + "/debug/fleet")
 		return strings.Contains(page, m.address)
 	})
 }
@@ -61,7 +66,7 @@ func TestStoppedServerIsSucceeded(t *testing.T) {
 			t.Parallel()
 			f := startFleet(t, stoppedLayout())
 			stuck := startClients(f.entry.address, 3*stoppedSlots)
-			waitFor(t, "requests to be answered", func() bool { return stuck.answered() > 8 })
+			testkit.WaitFor(t, "requests to be answered", func() bool { return stuck.answered() > 8 })
 			first := f.colos["ams"]
 			first.send(syscall.SIGSTOP)
 			defer first.send(syscall.SIGCONT)
@@ -69,20 +74,15 @@ func TestStoppedServerIsSucceeded(t *testing.T) {
 			f.ready(second)
 			f.waitKnown(second)
 			load := startClients(f.entry.address, 3*stoppedSlots)
-			waitFor(t, "requests to be answered by the successor", func() bool { return load.answered() > 8 })
+			testkit.WaitFor(t, "requests to be answered by the successor", func() bool { return load.answered() > 8 })
 
 			before := stuck.answered()
 			first.send(syscall.SIGCONT)
-			select {
-			case err := <-first.end:
-				first.end <- err
-				if err == nil || !strings.Contains(first.said(), "cannot register servers/ams/ams-1") {
-					t.Errorf("the first ended with %v", err)
-				}
-			case <-time.After(patience):
-				t.Error("the first goes on, though another has its place")
+			var exit *exec.ExitError
+			if err := first.Wait(); !errors.As(err, &exit) || !strings.Contains(first.Said(), "cannot register servers/ams/ams-1") {
+				t.Errorf("another has its place, and the first ended with %v", err)
 			}
-			waitFor(t, "those that were stuck to be answered", func() bool { return stuck.answered() >= before+3*stoppedSlots })
+			testkit.WaitFor(t, "those that were stuck to be answered", func() bool { return stuck.answered() >= before+3*stoppedSlots })
 			f.wantServed(stuck.end(), http.StatusServiceUnavailable) // it says that its work has moved
 			f.wantServed(load.end(), 0)
 			f.wantPeak()
@@ -97,7 +97,7 @@ func (f *processes) wantServed(sent map[string]sentRequest, or int) {
 	f.t.Helper()
 	for id, seen := range sent {
 		if !seen.whole && (or == 0 || seen.status != or) {
-			f.t.Errorf("%s was answered with %d, or not whole", id, seen.status)
+			f.t.Errorf("%s was answered with %d, or not whole: %s", id, seen.status, seen.text)
 		}
 	}
 }
@@ -118,23 +118,23 @@ func TestStoppedServerGoesOn(t *testing.T) {
 		answer, err := client.Get(t.Context(), etcd.DefaultPrefix+"servers/ams/ams-1")
 		return err == nil && len(answer.Kvs) == 1
 	}
-	waitFor(t, "requests to be answered", func() bool { return load.answered() > 8 })
+	testkit.WaitFor(t, "requests to be answered", func() bool { return load.answered() > 8 })
 	colo.send(syscall.SIGSTOP)
 	defer colo.send(syscall.SIGCONT)
-	waitFor(t, "its lease to run out", func() bool { return !registered() })
+	testkit.WaitFor(t, "its lease to run out", func() bool { return !registered() })
 	before := load.answered()
 	colo.send(syscall.SIGCONT)
-	waitFor(t, "requests to be answered again", func() bool { return load.answered() >= before+16 })
-	waitFor(t, "the server to be registered", registered)
-	if !strings.Contains(colo.said(), "grants nothing until it has") || !strings.Contains(colo.said(), "and grants again") {
+	testkit.WaitFor(t, "requests to be answered again", func() bool { return load.answered() >= before+16 })
+	testkit.WaitFor(t, "the server to be registered", registered)
+	if !strings.Contains(colo.Said(), "grants nothing until it has") || !strings.Contains(colo.Said(), "and grants again") {
 		t.Error("nothing is said of the stop")
 	}
-	if status, text := get("http://" + colo.admin + "/metrics"); status != http.StatusOK || !strings.Contains(text, "colonnade_may_grant 1\n") {
+	if status, text := testkit.Get("http://" + colo.admin + "/metrics"); status != http.StatusOK || !strings.Contains(text, "colonnade_may_grant 1\n") {
 		t.Errorf("metrics: %d, and nothing says that it may grant", status)
 	}
 	f.wantServed(load.end(), 0)
 	f.wantPeak()
-	if err := colo.stop(syscall.SIGTERM); err != nil {
+	if err := colo.Stop(syscall.SIGTERM); err != nil {
 		t.Errorf("ended with %v", err)
 	}
 }
@@ -146,11 +146,11 @@ func TestRestartedServerGrantsNothingTwice(t *testing.T) {
 	load := startClients(f.entry.address, 3*stoppedSlots)
 	for range 3 {
 		before := load.answered()
-		waitFor(t, "requests to be answered", func() bool { return load.answered() > before+3*stoppedSlots })
+		testkit.WaitFor(t, "requests to be answered", func() bool { return load.answered() > before+3*stoppedSlots })
 		f.colos["ams"].restart()
 	}
 	before := load.answered()
-	waitFor(t, "requests to be answered", func() bool { return load.answered() > before+3*stoppedSlots })
+	testkit.WaitFor(t, "requests to be answered", func() bool { return load.answered() > before+3*stoppedSlots })
 	load.end()
 	f.wantPeak()
 }

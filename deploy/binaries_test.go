@@ -1,9 +1,7 @@
 package deploy
 
 import (
-	"fmt"
 	"maps"
-	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
@@ -12,48 +10,14 @@ import (
 	"testing"
 	"time"
 
+	"colonnade/internal/testkit"
 	_ "colonnade/onebox" // and so everything that the binaries are made of: when it changes, no old result is good
 )
-
-// bin is where TestMain has built the binaries; empty if there is no go command.
-var bin string
-
-// TestMain builds the three binaries as `make build` does.
-func TestMain(m *testing.M) {
-	os.Exit(func() int {
-		if _, err := exec.LookPath("go"); err != nil {
-			return m.Run()
-		}
-		dir, err := os.MkdirTemp("", "colonnade-bin-")
-		if err != nil {
-			fmt.Fprintln(os.Stderr, err)
-			return 1
-		}
-		defer os.RemoveAll(dir)
-		if out, err := exec.Command("go", "build", "-trimpath", "-o", dir+"/", "../cmd/entry", "../cmd/colo", "../cmd/colonnade").CombinedOutput(); err != nil {
-			fmt.Fprintf(os.Stderr, "cannot build: %v\n%s", err, out)
-			return 1
-		}
-		bin = dir
-		return m.Run()
-	}())
-}
-
-func needBinaries(t *testing.T) {
-	t.Helper()
-	sources, _ := filepath.Glob("../cmd/*/*.go")
-	for _, name := range sources { // for the same reason: what a test has read is looked at before its result is used again
-		_ = text(t, name)
-	}
-	if bin == "" {
-		t.Skip("the go command is not in the PATH, so the binaries cannot be built")
-	}
-}
 
 // flagsOf returns the flags of a command as its -h tells them, and their defaults.
 func flagsOf(t *testing.T, command ...string) map[string]string {
 	t.Helper()
-	out, err := exec.Command(filepath.Join(bin, command[0]), append(command[1:], "-h")...).CombinedOutput()
+	out, err := exec.Command(testkit.Binary(t, command[0]), append(command[1:], "-h")...).CombinedOutput()
 	if err != nil {
 		t.Fatalf("%v -h: %v\n%s", command, err, out)
 	}
@@ -145,7 +109,6 @@ func outlives(t *testing.T, where, stop, drain string) {
 
 // What comments tell people to run can be run.
 func TestCommandsInComments(t *testing.T) {
-	needBinaries(t)
 	found := 0
 	command := regexp.MustCompile("\\bcolonnade (config|keys|events|health|engine|up)\\b[^`\n]*")
 	for _, pattern := range []string{"Dockerfile", "*.yaml", "*/*.yaml", "systemd/*"} {

@@ -9,9 +9,11 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 
 	"colonnade/internal/etcdtest"
+	"colonnade/internal/testkit"
 )
 
 // loopback is where the services of compose.yaml run here: each port of each has an address of its own.
@@ -61,7 +63,7 @@ func (l *loopback) command(name string, args []string) []string {
 	return moved
 }
 
-func (l *loopback) start(name string) *process {
+func (l *loopback) start(name string) *testkit.Process {
 	l.t.Helper()
 	s := l.services[name]
 	var environment []string
@@ -75,12 +77,11 @@ func (l *loopback) start(name string) *process {
 func (l *loopback) healthy(name string) bool {
 	l.t.Helper()
 	args := l.command(name, l.services[name].Health.Test[1:])
-	return exec.Command(filepath.Join(bin, args[0]), args[1:]...).Run() == nil
+	return exec.Command(testkit.Binary(l.t, args[0]), args[1:]...).Run() == nil
 }
 
 // The fleet of compose.yaml, on loopback: its commands, its documents, its health checks, a request, the end.
 func TestComposeRuns(t *testing.T) {
-	needBinaries(t)
 	l := &loopback{t: t, services: readCompose(t).Services, dir: filepath.Dir(keyFile(t))}
 	l.addresses = map[string]string{"etcd:2379": etcdtest.Start(t).Address}
 	documents := l.move("", text(t, "compose/fleet.yaml"))
@@ -88,20 +89,20 @@ func TestComposeRuns(t *testing.T) {
 		t.Fatal(err)
 	}
 
-	l.start("config").wait()
-	running := map[string]*process{}
+	endWell(t, l.start("config").Wait())
+	running := map[string]*testkit.Process{}
 	for name, s := range l.services {
 		if s.ours() && name != "config" {
 			running[name] = l.start(name)
 		}
 	}
 	for name := range running {
-		waitFor(t, name+" to be healthy", func() bool { return l.healthy(name) })
+		testkit.WaitFor(t, name+" to be healthy", func() bool { return l.healthy(name) })
 	}
 	entry := l.address("entry", "8080")
 	const chat = `{"model":"default","max_tokens":4,"messages":[{"role":"user","content":"hello"}]}`
 	var got answer
-	waitFor(t, "an answer of the first colo, whose engine may have begun after it", func() bool {
+	testkit.WaitFor(t, "an answer of the first colo, whose engine may have begun after it", func() bool {
 		got = post(entry, "/v1/chat/completions", chat)
 		return got.status == http.StatusOK && got.colo == "ams"
 	})
@@ -110,15 +111,15 @@ func TestComposeRuns(t *testing.T) {
 	}
 
 	// Without its first colo, the second serves. The one that drained ends well.
-	running["colo-ams"].drain()
+	endWell(t, running["colo-ams"].Stop(syscall.SIGTERM))
 	if got := post(entry, "/v1/chat/completions", chat); got.status != http.StatusOK || got.colo != "fra" {
 		t.Errorf("with ams gone: %d from %q: %s", got.status, got.colo, got.body)
 	}
 	if l.healthy("colo-ams") {
 		t.Error("the health check of a server that is gone says that it is well")
 	}
-	running["entry"].drain()
-	running["colo-fra"].drain()
+	endWell(t, running["entry"].Stop(syscall.SIGTERM))
+	endWell(t, running["colo-fra"].Stop(syscall.SIGTERM))
 	for _, name := range []string{"entry", "colo-ams", "colo-fra"} {
 		if logs, _ := filepath.Glob(filepath.Join(l.dir, name, "events", "*", "*.log")); len(logs) == 0 {
 			t.Errorf("%s has left no events", name)

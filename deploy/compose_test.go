@@ -64,7 +64,6 @@ func (s service) listens() []string {
 }
 
 func TestComposeCommands(t *testing.T) {
-	needBinaries(t)
 	c := readCompose(t)
 	nodes := map[string]string{}
 	for name, s := range c.Services {
@@ -151,7 +150,6 @@ func TestComposeReferences(t *testing.T) {
 
 // The documents are those of this fleet: its colos, its engines, their slots.
 func TestComposeDocuments(t *testing.T) {
-	needBinaries(t)
 	c := readCompose(t)
 	table := tableOf(t, "compose/fleet.yaml", text(t, "compose/fleet.yaml"))
 	served := map[string]string{} // colo → service

@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"colonnade/internal/testkit"
 )
 
 // instruction is one of the Dockerfile, in one line.
@@ -29,7 +31,6 @@ func dockerfile(t *testing.T) []instruction {
 }
 
 func TestDockerfile(t *testing.T) {
-	needBinaries(t)
 	version := regexp.MustCompile(`(?m)^go (\d+\.\d+)\.\d+$`).FindStringSubmatch(text(t, "../go.mod"))[1]
 	final, user, ports := false, "", ""
 	for _, in := range dockerfile(t) {
@@ -104,7 +105,7 @@ func docker(t *testing.T) {
 }
 
 func TestImage(t *testing.T) {
-	if os.Getenv("COLONNADE_SOAK") == "" {
+	if !testkit.Soak() {
 		t.Skip("building the image takes minutes, and base images from afar: set COLONNADE_SOAK")
 	}
 	docker(t)

@@ -9,75 +9,24 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
-	"syscall"
 	"testing"
-	"time"
+
+	"colonnade/internal/testkit"
 )
 
-// patience bounds every wait; nothing is measured by it.
-const patience = 30 * time.Second
-
-// process is a binary that runs until the test's end, or until it is stopped.
-type process struct {
-	t     *testing.T
-	cmd   *exec.Cmd
-	log   string // file
-	ended chan struct{}
-	err   error // how it ended; to be read after ended
-}
-
 // start starts one of our binaries with nothing in its environment but what is given.
-func start(t *testing.T, environment []string, args ...string) *process {
+func start(t *testing.T, environment []string, args ...string) *testkit.Process {
 	t.Helper()
-	file, err := os.CreateTemp(t.TempDir(), args[0])
+	cmd := exec.Command(testkit.Binary(t, args[0]), args[1:]...)
+	cmd.Env = append([]string{}, environment...) // nil would be ours
+	return testkit.Start(t, cmd)
+}
+
+// endWell fails the test if a process ended, or ends, with an error.
+func endWell(t *testing.T, err error) {
+	t.Helper()
 	if err != nil {
-		t.Fatal(err)
-	}
-	p := &process{t: t, cmd: exec.Command(filepath.Join(bin, args[0]), args[1:]...), log: file.Name(), ended: make(chan struct{})}
-	p.cmd.Stdout, p.cmd.Stderr, p.cmd.Env = file, file, environment
-	if err := p.cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	go func() {
-		p.err = p.cmd.Wait()
-		file.Close()
-		close(p.ended)
-	}()
-	t.Cleanup(func() {
-		_ = p.cmd.Process.Kill()
-		<-p.ended
-		if t.Failed() {
-			t.Logf("%q said:\n%s", args, text(t, p.log))
-		}
-	})
-	return p
-}
-
-// wait waits for the process's end, which must be a good one.
-func (p *process) wait() {
-	p.t.Helper()
-	select {
-	case <-p.ended:
-		if p.err != nil {
-			p.t.Errorf("%q ended with %v", p.cmd.Args, p.err)
-		}
-	case <-time.After(patience):
-		p.t.Fatalf("%q does not end", p.cmd.Args)
-	}
-}
-
-func (p *process) drain() {
-	p.t.Helper()
-	_ = p.cmd.Process.Signal(syscall.SIGTERM)
-	p.wait()
-}
-
-func waitFor(t *testing.T, what string, done func() bool) {
-	t.Helper()
-	for deadline := time.Now().Add(patience); !done(); time.Sleep(50 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatalf("gave up waiting for %s", what)
-		}
+		t.Errorf("it ended with %v", err)
 	}
 }
 
@@ -99,7 +48,7 @@ type answer struct {
 }
 
 func post(address, path, body string) answer {
-	client := http.Client{Timeout: patience}
+	client := http.Client{Timeout: testkit.Patience}
 	r, err := client.Post("http://"+address+path, "application/json", strings.NewReader(body))
 	if err != nil {
 		return answer{body: err.Error()}

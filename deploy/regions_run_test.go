@@ -14,6 +14,7 @@ import (
 	"testing"
 
 	"colonnade/internal/etcdtest"
+	"colonnade/internal/testkit"
 )
 
 // engines stand for those of two-regions.yaml: they answer as those do and keep what they were asked.
@@ -72,7 +73,6 @@ func (e *engines) documents(t *testing.T) string {
 // The fleet of two-regions.yaml, before engines that say what reaches them: names, paths and credentials are as its
 // comments say.
 func TestTwoRegionsRun(t *testing.T) {
-	needBinaries(t)
 	e := &engines{}
 	key := keyFile(t)
 	store := []string{"COLONNADE_ETCD=http://" + etcdtest.Start(t).Address}
@@ -83,7 +83,7 @@ func TestTwoRegionsRun(t *testing.T) {
 		if err := os.WriteFile(file, []byte(documents), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		start(t, store, "colonnade", "config", "apply", file).wait()
+		endWell(t, start(t, store, "colonnade", "config", "apply", file).Wait())
 	}
 	apply(documents)
 	for _, colo := range []string{"ams", "fra", "nyc"} {
@@ -96,7 +96,7 @@ func TestTwoRegionsRun(t *testing.T) {
 	ask := func(path, body, colo string) answer {
 		t.Helper()
 		var got answer
-		waitFor(t, fmt.Sprintf("%s from %s to %s", path, colo, body), func() bool {
+		testkit.WaitFor(t, fmt.Sprintf("%s from %s to %s", path, colo, body), func() bool {
 			got = post(entry, path, body)
 			return regexp.MustCompile("^(" + colo + ")$").MatchString(got.colo)
 		})
@@ -129,6 +129,6 @@ func TestTwoRegionsRun(t *testing.T) {
 		`nyc/tei-1 POST /v1/embeddings  .*`,
 		`ams/tei-2 POST /rerank  \{"model":"BAAI/bge-reranker-v2-m3","query":"q","texts":\["a"\]\}`,
 	} {
-		waitFor(t, "an engine to see "+want, func() bool { return e.asked(want) })
+		testkit.WaitFor(t, "an engine to see "+want, func() bool { return e.asked(want) })
 	}
 }

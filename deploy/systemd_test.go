@@ -7,6 +7,8 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"colonnade/internal/testkit"
 )
 
 // unit is a unit file: its settings by name, the later ones last.
@@ -37,7 +39,6 @@ func (u unit) one(t *testing.T, key string) string {
 }
 
 func TestUnits(t *testing.T) {
-	needBinaries(t)
 	f := func(name, binary, environment, state string) {
 		t.Helper()
 		u := readUnit(t, name)
@@ -107,13 +108,12 @@ func TestUnitsSpeakOfWhatIsThere(t *testing.T) {
 
 // systemd itself reads the units, with the binaries where they are now.
 func TestUnitsVerify(t *testing.T) {
-	needBinaries(t)
 	if _, err := exec.LookPath("systemd-analyze"); err != nil {
 		t.Skip("systemd-analyze is not in the PATH")
 	}
 	dir := t.TempDir()
 	for _, name := range []string{"colonnade-entry.service", "colonnade-colo@.service"} {
-		moved := strings.ReplaceAll(text(t, "systemd/"+name), "/usr/local/bin", bin)
+		moved := strings.ReplaceAll(text(t, "systemd/"+name), "/usr/local/bin", filepath.Dir(testkit.Binary(t, "entry")))
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(moved), 0o600); err != nil {
 			t.Fatal(err)
 		}

@@ -10,8 +10,8 @@ import (
 	"colonnade/discovery/etcd"
 )
 
-// background runs what goes on beside requests. Its context outlives the drain: when one part fails, the node is to end,
-// and the others go on until it has drained.
+// background runs what goes on beside requests. Its context outlives the drain: when one part fails, the node is to
+// end, and the others go on until it has drained.
 type background struct {
 	group   *errgroup.Group
 	context context.Context // of the parts

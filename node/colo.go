@@ -92,7 +92,8 @@ func (p *parts) selfDescription() fleet.Server {
 // grant is told until when permits may be granted.
 func (p *parts) claim(ctx context.Context, colo string, self fleet.Server, grant func(until time.Time)) (*etcd.Lease, error) {
 	alone := func() bool {
-		return !slices.ContainsFunc(p.watcher.Table().Servers(colo), func(s *fleet.Server) bool { return s.Node != p.config.Node })
+		return !slices.ContainsFunc(p.watcher.Table().Servers(colo),
+			func(s *fleet.Server) bool { return s.Node != p.config.Node })
 	}
 	r := etcd.Registration{
 		Client: p.client, Prefix: Prefix, Key: "servers/" + colo + "/" + p.config.Node, Value: document(self), TTL: leaseTTL,

@@ -11,8 +11,8 @@ import (
 )
 
 const (
-	// entryNotice is the longest time that an entry still serves as before, so that whoever balances load notices: three
-	// questions that are five seconds apart.
+	// entryNotice is the longest time that an entry still serves as before, so that whoever balances load notices:
+	// three questions that are five seconds apart.
 	entryNotice = 15 * time.Second
 	// coloNotice is the same for a colo server, for entries that cannot see etcd: the others know at once.
 	coloNotice = 5 * time.Second

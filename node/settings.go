@@ -50,8 +50,8 @@ func checkEndpoint(endpoint string) error {
 	return nil
 }
 
-// address is where others reach the node: what -listen is bound to, if -address does not say. Where that is every address
-// of this machine, it is the one from which etcd is reached, since the other nodes reach etcd too.
+// address is where others reach the node: what -listen is bound to, if -address does not say. Where that is every
+// address of this machine, it is the one from which etcd is reached, since the other nodes reach etcd too.
 func (p *parts) address() string {
 	if p.config.Address != "" {
 		return p.config.Address
@@ -66,12 +66,13 @@ func (p *parts) address() string {
 			return net.JoinHostPort(own, port)
 		}
 	}
-	p.config.Logger.Warn("it is not known under which address other nodes reach this one: set -address", "registered", bound)
+	p.config.Logger.Warn("it is not known under which address other nodes reach this one: set -address",
+		"registered", bound)
 	return bound
 }
 
-// addressTowards returns the address of this machine that the kernel would speak to an endpoint of etcd from. Nothing is
-// sent.
+// addressTowards returns the address of this machine that the kernel would speak to an endpoint of etcd from. Nothing
+// is sent.
 func addressTowards(endpoint string) (string, error) {
 	target := endpoint
 	if u, err := url.Parse(endpoint); err == nil && u.Host != "" {

@@ -13,6 +13,7 @@ import (
 
 	"colonnade/forwarding"
 	"colonnade/internal/etcdtest"
+	"colonnade/internal/testkit"
 	"colonnade/node"
 )
 
@@ -73,7 +74,7 @@ func TestEntryWithoutDocuments(t *testing.T) {
 	go func() {
 		ended <- node.RunEntry(ctx, node.EntryConfig{Config: c, Open: true}, func(node.Running) { t.Error("it has started") })
 	}()
-	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: patience}
+	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: testkit.Patience}
 	ask := func(method, path, body string) (int, string) {
 		r, err := http.NewRequestWithContext(t.Context(), method, "http://"+listen+path, strings.NewReader(body))
 		if err != nil {
@@ -88,7 +89,7 @@ func TestEntryWithoutDocuments(t *testing.T) {
 		text, _ := io.ReadAll(answer.Body)
 		return answer.StatusCode, string(text)
 	}
-	eventually(t, "the entry says that it is not ready", func() bool { status, _ := ask("GET", "/health/ready", ""); return status == 503 })
+	testkit.WaitFor(t, "the entry says that it is not ready", func() bool { status, _ := ask("GET", "/health/ready", ""); return status == 503 })
 	if status, _ := ask("GET", "/health/live", ""); status != 200 {
 		t.Errorf("it is not alive: %d", status)
 	}

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"net"
 	"net/http"
@@ -22,19 +21,9 @@ import (
 	"colonnade/forwarding"
 	"colonnade/internal/etcdtest"
 	"colonnade/internal/simengine"
+	"colonnade/internal/testkit"
 	"colonnade/node"
 )
-
-const patience = 30 * time.Second // for what must happen; far more than it takes
-
-func eventually(t *testing.T, what string, f func() bool) {
-	t.Helper()
-	for end := time.Now().Add(patience); !f(); time.Sleep(10 * time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatalf("never: %s", what)
-		}
-	}
-}
 
 // config is that of a node with a directory of its own.
 func config(t *testing.T, s *etcdtest.Server, name string) node.Config {
@@ -68,7 +57,7 @@ func start(t *testing.T, run func(context.Context, func(node.Running)) error) (r
 	case err := <-ended:
 		ended <- err
 		t.Fatalf("cannot start the node: %v", err)
-	case <-time.After(patience):
+	case <-time.After(testkit.Patience):
 		t.Fatal("the node is not up in time")
 	}
 	return node.Running{}, stop
@@ -91,7 +80,7 @@ func startEntry(t *testing.T, c node.Config) (r node.Running, stop func()) {
 // stands returns whether a key is in etcd, and under which lease.
 func stands(t *testing.T, client *clientv3.Client, key string) (lease clientv3.LeaseID, there bool) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	ctx, cancel := context.WithTimeout(context.Background(), testkit.Patience)
 	defer cancel()
 	answer, err := client.Get(ctx, node.Prefix+key)
 	if err != nil {
@@ -106,7 +95,7 @@ func stands(t *testing.T, client *clientv3.Client, key string) (lease clientv3.L
 // leased puts a document under a lease of an hour.
 func leased(t *testing.T, client *clientv3.Client, key, value string) clientv3.LeaseID {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	ctx, cancel := context.WithTimeout(context.Background(), testkit.Patience)
 	defer cancel()
 	lease, err := client.Grant(ctx, 3600)
 	if err == nil {
@@ -121,17 +110,11 @@ func leased(t *testing.T, client *clientv3.Client, key, value string) clientv3.L
 // page reads a page of the admin listener.
 func page(t *testing.T, r node.Running, path string) string {
 	t.Helper()
-	client := http.Client{Timeout: patience, Transport: &http.Transport{DisableKeepAlives: true}}
-	response, err := client.Get("http://" + r.Admin + path)
-	if err != nil {
-		t.Fatal(err)
+	status, body := testkit.Get("http://" + r.Admin + path)
+	if status == 0 {
+		t.Fatal(body)
 	}
-	defer response.Body.Close()
-	body, err := io.ReadAll(response.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return string(body)
+	return body
 }
 
 // An entry that starts while etcd is away, from its saved documents, registers when it is back.
@@ -142,8 +125,8 @@ func TestEntryRegistersLater(t *testing.T) {
 	client := s.Client(t)
 	leased(t, client, "models/a", "{}")
 	_, stop := startEntry(t, c)
-	eventually(t, "registered", func() bool { _, there := stands(t, client, "entries/entry-1"); return there })
-	eventually(t, "its documents are saved", func() bool { _, err := os.Stat(filepath.Join(c.Dir, "table-entry-1.json")); return err == nil })
+	testkit.WaitFor(t, "registered", func() bool { _, there := stands(t, client, "entries/entry-1"); return there })
+	testkit.WaitFor(t, "its documents are saved", func() bool { _, err := os.Stat(filepath.Join(c.Dir, "table-entry-1.json")); return err == nil })
 	stop()
 	if _, there := stands(t, client, "entries/entry-1"); there {
 		t.Error("it has left and is still registered")
@@ -152,7 +135,7 @@ func TestEntryRegistersLater(t *testing.T) {
 	startEntry(t, c)
 	time.Sleep(3 * time.Second) // longer than the first attempt takes
 	s.Restart(t)
-	eventually(t, "registered", func() bool { _, there := stands(t, client, "entries/entry-1"); return there })
+	testkit.WaitFor(t, "registered", func() bool { _, there := stands(t, client, "entries/entry-1"); return there })
 }
 
 // An entry whose name is taken serves without being registered, and registers when it is free.
@@ -160,7 +143,7 @@ func TestEntryWithoutItsName(t *testing.T) {
 	t.Parallel()
 	s := etcdtest.Start(t)
 	client := s.Client(t)
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	ctx, cancel := context.WithTimeout(context.Background(), testkit.Patience)
 	defer cancel()
 	if _, err := client.Put(ctx, node.Prefix+"entries/entry-1", `{"address":"10.0.0.1:8080"}`); err != nil {
 		t.Fatal(err)
@@ -176,7 +159,7 @@ func TestEntryWithoutItsName(t *testing.T) {
 	if _, err := client.Delete(ctx, node.Prefix+"entries/entry-1"); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "registered", func() bool { _, there := stands(t, client, "entries/entry-1"); return there })
+	testkit.WaitFor(t, "registered", func() bool { _, there := stands(t, client, "entries/entry-1"); return there })
 }
 
 // crashed leaves everything as a server does that is killed: its registration, and the file that remembers it.
@@ -226,13 +209,9 @@ func TestColoIsNotReadyBeforeItServes(t *testing.T) {
 	if err := free.Close(); err != nil {
 		t.Fatal(err)
 	}
-	ready := func() (int, bool) {
-		r, err := http.Get("http://" + c.Admin + "/health/ready")
-		if err != nil {
-			return 0, false
-		}
-		defer r.Body.Close()
-		return r.StatusCode, true
+	ready := func() int {
+		status, _ := testkit.Get("http://" + c.Admin + "/health/ready")
+		return status
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	started, ended := make(chan struct{}), make(chan error, 1)
@@ -245,13 +224,13 @@ func TestColoIsNotReadyBeforeItServes(t *testing.T) {
 			t.Error(err)
 		}
 	}()
-	eventually(t, "its admin pages are served", func() bool { _, ok := ready(); return ok })
-	if status, ok := ready(); !ok || status != http.StatusServiceUnavailable {
+	testkit.WaitFor(t, "its admin pages are served", func() bool { return ready() != 0 })
+	if status := ready(); status != http.StatusServiceUnavailable {
 		t.Errorf("while it waits for etcd: %d", status)
 	}
 	s.Restart(t)
 	<-started
-	if status, ok := ready(); !ok || status != http.StatusOK {
+	if status := ready(); status != http.StatusOK {
 		t.Errorf("now that it serves: %d", status)
 	}
 }
@@ -322,20 +301,20 @@ func TestEndpointWithoutLease(t *testing.T) {
 		}
 		return pools[0].Limit
 	}
-	eventually(t, "the endpoint is in its pool", func() bool { return limit() == 3 })
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	testkit.WaitFor(t, "the endpoint is in its pool", func() bool { return limit() == 3 })
+	ctx, cancel := context.WithTimeout(context.Background(), testkit.Patience)
 	defer cancel()
 	if _, err := client.Revoke(ctx, lease); err != nil {
 		t.Fatal(err)
 	}
 	suspect := func() bool { return strings.Contains(page(t, r, "/metrics"), "colonnade_config_suspect 1\n") }
-	eventually(t, "it is suspect", suspect)
+	testkit.WaitFor(t, "it is suspect", suspect)
 	time.Sleep(2 * time.Second) // many health checks, and looks for those that departed
 	if !suspect() || limit() != 3 {
 		t.Errorf("an engine that is healthy: suspect %v, limit %d", suspect(), limit())
 	}
 	stop()
-	eventually(t, "it is gone", func() bool {
+	testkit.WaitFor(t, "it is gone", func() bool {
 		return !strings.Contains(page(t, r, "/debug/fleet"), "endpoints/ams/e") && !suspect() && limit() == 0
 	})
 }

@@ -25,7 +25,8 @@ func (p *parts) publicTLS(f forwarding.CertificateFiles) (*forwarding.Certificat
 // peerTLS reads what makes the node known to others, and them to it. Nil is a fleet without.
 func (p *parts) peerTLS(self forwarding.Identity) (*forwarding.Peers, error) {
 	f := p.config.PeerTLS
-	given, err := together(setting{"-peer-tls-cert", f.Cert}, setting{"-peer-tls-key", f.Key}, setting{"-peer-tls-ca", f.CA})
+	given, err := together(setting{"-peer-tls-cert", f.Cert}, setting{"-peer-tls-key", f.Key},
+		setting{"-peer-tls-ca", f.CA})
 	if !given {
 		return nil, err
 	}
@@ -56,5 +57,6 @@ func together(all ...setting) (given bool, err error) {
 	case len(all):
 		return false, nil
 	}
-	return false, fmt.Errorf("flag %s is missing: the flags %s go together", strings.Join(missing, " and "), strings.Join(names, ", "))
+	return false, fmt.Errorf("flag %s is missing: the flags %s go together",
+		strings.Join(missing, " and "), strings.Join(names, ", "))
 }

@@ -123,8 +123,8 @@ func RateLimited(reason string, retryAfter time.Duration) *Error {
 		Message: "the limits of this account are reached, please slow down", Reason: reason, RetryAfter: retryAfter}
 }
 
-// NothingMayRun is a request of an account that may have none running. It forbids the client's own retry, since only who
-// changes the account can help.
+// NothingMayRun is a request of an account that may have none running. It forbids the client's own retry, since only
+// who changes the account can help.
 func NothingMayRun() *Error {
 	e := RateLimited("rate_limited", 0)
 	e.Message, e.NoRetry = "this account may have no request running (limits.concurrent is 0)", true

@@ -75,7 +75,8 @@ func Peek(api API, contentType string, body []byte) (Body, *Error) {
 		return peekForm(contentType, body)
 	}
 	if contentType != "" && !isJSON(contentType) {
-		return Body{}, InvalidRequest("", "the content type %q is not supported here: send application/json in UTF-8", cut(contentType))
+		return Body{}, InvalidRequest("", "the content type %q is not supported here: send application/json in UTF-8",
+			cut(contentType))
 	}
 	p := peeker{scan: scan{b: body}, api: api}
 	p.body.usage = api == Chat || api == Completions

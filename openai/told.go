@@ -1,7 +1,8 @@
 package openai
 
 // ToldError is an engine's error of the class [ClientError] as one of ours: with its message, type, param and code, for
-// where its body cannot be passed on as it is. status is what it came with; of a body that cannot be read nothing is told.
+// where its body cannot be passed on as it is. status is what it came with; of a body that cannot be read nothing is
+// told.
 func ToldError(status int, body []byte) *Error {
 	e := InvalidRequest("", "the inference engine refused the request")
 	e.Status = status

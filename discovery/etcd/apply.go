@@ -22,9 +22,9 @@ const (
 	applyTries   = 10 // for one transaction, while others change the accounts in it
 )
 
-// Apply checks all documents and then puts them, in transactions of up to a hundred. If one is bad, or two have the same key,
-// none is put, and the error names every bad one. An account's document without a field keys leaves the account the keys that
-// it has; none that somebody else makes or revokes meanwhile is lost or comes back.
+// Apply checks all documents and then puts them, in transactions of up to a hundred. If one is bad, or two have the
+// same key, none is put, and the error names every bad one. An account's document without a field keys leaves the
+// account the keys that it has; none that somebody else makes or revokes meanwhile is lost or comes back.
 func Apply(ctx context.Context, client *clientv3.Client, prefix string, docs []fleet.RawDocument) error {
 	_, err := ApplyTelling(ctx, client, prefix, docs)
 	return err
@@ -126,8 +126,8 @@ func (p *toPut) carry(old []byte) (err error) {
 	return err
 }
 
-// put puts documents in one transaction, unless somebody has changed an account among them. same are those of which nothing
-// is new.
+// put puts documents in one transaction, unless somebody has changed an account among them. same are those of which
+// nothing is new.
 func (a applier) put(ctx context.Context, docs []toPut) (done bool, same []string, err error) {
 	var as []clientv3.Cmp
 	var puts []clientv3.Op
@@ -176,8 +176,8 @@ func batch(prefix string, docs []toPut) []toPut {
 	return docs
 }
 
-// Delete deletes documents, in transactions of up to a hundred, and returns the keys of those that were there, also with an
-// error.
+// Delete deletes documents, in transactions of up to a hundred, and returns the keys of those that were there, also
+// with an error.
 func Delete(ctx context.Context, client *clientv3.Client, prefix string, keys []string) (found []string, err error) {
 	for some := range slices.Chunk(keys, MaxTogether) {
 		var ops []clientv3.Op

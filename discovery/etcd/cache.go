@@ -105,7 +105,8 @@ func (c *cache) flush() {
 
 func (c *cache) write(s snapshot) {
 	if err := s.writeFile(c.path); err != nil {
-		c.logger.Error("cannot save the last good documents; a start without etcd would have older ones", "file", c.path, "error", err)
+		c.logger.Error("cannot save the last good documents; a start without etcd would have older ones",
+			"file", c.path, "error", err)
 	}
 }
 
@@ -177,7 +178,8 @@ func (w *Watcher) startFromCache() {
 		return
 	}
 	state := w.State()
-	w.config.Logger.Warn("starting from the saved documents", "file", w.config.Cache, "revision", state.Revision, "age", state.Age)
+	w.config.Logger.Warn("starting from the saved documents",
+		"file", w.config.Cache, "revision", state.Revision, "age", state.Age)
 	w.publish(state.Revision, nil)
 	close(w.ready)
 }

@@ -132,9 +132,9 @@ func (l *Lease) create(ctx context.Context, id clientv3.LeaseID) (bool, error) {
 	return created, err
 }
 
-// vacancy watches whether the node that has our place lives. A node that was killed cannot say so: its lease runs out. That
-// it lives shows when its lease is renewed, twice to be sure (a new leader of etcd renews all leases once), or when it is
-// still there after half as long again as its TTL, and a second.
+// vacancy watches whether the node that has our place lives. A node that was killed cannot say so: its lease runs out.
+// That it lives shows when its lease is renewed, twice to be sure (a new leader of etcd renews all leases once), or
+// when it is still there after half as long again as its TTL, and a second.
 type vacancy struct {
 	began    int64 // revision at which we first looked, or last had the place; 0 = neither yet
 	lease    int64 // of the holder

@@ -8,18 +8,19 @@ import (
 	"colonnade/fleet"
 )
 
-// When deletions are too many to be believed: at least so many, and more than half, of the operators' documents of a kind
-// within this time.
+// When deletions are too many to be believed: at least so many, and more than half, of the operators' documents of a
+// kind within this time.
 const (
 	holdLeast  = 10
 	holdWindow = time.Minute
 )
 
-// TooMany reports whether nodes hold back the deletion of so many of the operators' documents of a kind, when so many are left.
+// TooMany reports whether nodes hold back the deletion of so many of the operators' documents of a kind, when so many
+// are left.
 func TooMany(deleted, left int) bool { return deleted >= holdLeast && deleted > left }
 
-// confirmed returns the revision of the store up to which deletions are meant. A confirmation never covers what comes after
-// it, whatever number stands in it.
+// confirmed returns the revision of the store up to which deletions are meant. A confirmation never covers what comes
+// after it, whatever number stands in it.
 func (l *ledger) confirmed() int64 {
 	key := string(fleet.KindDeletions)
 	d, ok := l.docs.Noun(key).(*fleet.Deletions)
@@ -39,12 +40,13 @@ func (l *ledger) release(confirmed int64) {
 		}
 	}
 	for _, kind := range slices.Sorted(maps.Keys(released)) {
-		l.logger.Info("deletions that were held back are confirmed", "kind", kind, "documents", released[kind], "confirmed", confirmed)
+		l.logger.Info("deletions that were held back are confirmed",
+			"kind", kind, "documents", released[kind], "confirmed", confirmed)
 	}
 }
 
-// rewind takes what is gone for noticed at this revision, the store's, at the latest. A store that was restored to an older one
-// counts on from there: no confirmation would ever reach what was noticed before.
+// rewind takes what is gone for noticed at this revision, the store's, at the latest. A store that was restored to an
+// older one counts on from there: no confirmation would ever reach what was noticed before.
 func (l *ledger) rewind(revision int64) {
 	for _, absent := range []map[string]entry{l.entries, l.gone} {
 		for key, e := range absent {
@@ -80,8 +82,9 @@ func (l *ledger) hold(now time.Time) {
 	}
 }
 
-// settleHeld takes out of force what has been put again under another name: an endpoint whose URL is another one's, and a model
-// whose name is another one's alias. It reports whether there was any. Of a key or an alias, only that goes to the other one.
+// settleHeld takes out of force what has been put again under another name: an endpoint whose URL is another one's, and
+// a model whose name is another one's alias. It reports whether there was any. Of a key or an alias, only that goes to
+// the other one.
 func (l *ledger) settleHeld(t *fleet.Table, now time.Time) bool {
 	some := false
 	for _, c := range t.Conflicts {

@@ -13,10 +13,10 @@ import (
 // Client is the library's, for those who only pass one on.
 type Client = clientv3.Client
 
-// Dial makes a client that leaves dead connections soon: the library's own settings keep one for many minutes, and wait up to
-// two minutes before they try again. When packets pass again, at most three seconds are left of an attempt that was lost, and
-// little more than one until the next; so a watcher, which waits no longer than that itself, has converged within five. It does
-// not wait for a connection. The caller closes the client.
+// Dial makes a client that leaves dead connections soon: the library's own settings keep one for many minutes, and wait
+// up to two minutes before they try again. When packets pass again, at most three seconds are left of an attempt that
+// was lost, and little more than one until the next; so a watcher, which waits no longer than that itself, has
+// converged within five. It does not wait for a connection. The caller closes the client.
 func Dial(endpoints []string) (*clientv3.Client, error) {
 	client, err := clientv3.New(clientv3.Config{
 		Endpoints:            endpoints,

@@ -10,10 +10,10 @@ import (
 	"colonnade/fleet"
 )
 
-// Edit changes a document so that no change that somebody else makes meanwhile is lost: change is called with its newest text
-// (empty: there is none), and called again if the document was another one when the result was about to be put. A result that
-// is no good document is not put, nor one that is the same as before, nor anything if change returns an error, which Edit
-// returns as it is.
+// Edit changes a document so that no change that somebody else makes meanwhile is lost: change is called with its
+// newest text (empty: there is none), and called again if the document was another one when the result was about to be
+// put. A result that is no good document is not put, nor one that is the same as before, nor anything if change returns
+// an error, which Edit returns as it is.
 func Edit(ctx context.Context, client *Client, prefix, key string, change func(old []byte) ([]byte, error)) error {
 	for {
 		old, revision, err := newest(ctx, client, prefix+key)

@@ -31,8 +31,8 @@ type follower struct {
 	horizon   horizon
 }
 
-// follow applies changes after revision until the watch fails, or for relistEvery; then it returns nil. It has a stream of its
-// own to etcd, so that nobody else's trouble ends it and a stream that hangs is left behind.
+// follow applies changes after revision until the watch fails, or for relistEvery; then it returns nil. It has a stream
+// of its own to etcd, so that nobody else's trouble ends it and a stream that hangs is left behind.
 func (w *Watcher) follow(ctx context.Context, revision int64, cache *cache) error {
 	ctx, cancel := context.WithCancel(clientv3.WithRequireLeader(ctx))
 	f := &follower{
@@ -44,8 +44,8 @@ func (w *Watcher) follow(ctx context.Context, revision int64, cache *cache) erro
 	}
 	group, groupCtx := errgroup.WithContext(ctx)
 	for _, kind := range w.wanted() {
-		// Not from revision+1: etcd answers no question for progress of a watch that begins in the future. What stands at
-		// revision is seen twice, and the second time changes nothing.
+		// Not from revision+1: etcd answers no question for progress of a watch that begins in the future. What stands
+		// at revision is seen twice, and the second time changes nothing.
 		group.Go(func() error { return f.receive(groupCtx, kind, revision) })
 	}
 	err := f.loop(groupCtx)
@@ -125,7 +125,8 @@ func (f *follower) lookAhead(ctx context.Context) {
 	}
 }
 
-// untilDue returns how long the loop may sleep: until the next table is to be made, or the watch is to be taken for dead.
+// untilDue returns how long the loop may sleep: until the next table is to be made, or the watch is to be taken for
+// dead.
 func (f *follower) untilDue() time.Duration {
 	w := f.watcher
 	wait := w.config.Silence - w.silentFor()

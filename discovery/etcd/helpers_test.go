@@ -1,13 +1,13 @@
 package etcd_test
 
 import (
-	"bytes"
 	"context"
 	"flag"
 	"log/slog"
 	"net"
 	"os"
 	"os/exec"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -18,11 +18,11 @@ import (
 
 	"colonnade/discovery/etcd"
 	"colonnade/internal/etcdtest"
+	"colonnade/internal/testkit"
 )
 
 const (
 	prefix  = "/test/v1/"
-	patient = 20 * time.Second // for what must happen; far more than it takes
 	silence = 1500 * time.Millisecond
 )
 
@@ -64,30 +64,6 @@ func startProcesses(t *testing.T, members int) (*store, []*etcdtest.Process) {
 	return &store{nil, t, dial(t, addresses...)}, all
 }
 
-// within fails the test unless a condition comes true in so much time, or in ten times as much outside a soak.
-func within(t *testing.T, mark time.Duration, what string, done func() bool) {
-	t.Helper()
-	if !soak() {
-		mark *= 10
-	}
-	for began := time.Now(); !done(); time.Sleep(2 * time.Millisecond) {
-		if took := time.Since(began); took > mark {
-			t.Fatalf("%s: not after %v, want it within %v", what, took, mark)
-		}
-	}
-}
-
-func soak() bool { return os.Getenv("COLONNADE_SOAK") != "" }
-
-func eventually(t *testing.T, what string, f func() bool) {
-	t.Helper()
-	for end := time.Now().Add(patient); !f(); time.Sleep(5 * time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatalf("never: %s", what)
-		}
-	}
-}
-
 // store is an etcd with a client that writes to it.
 type store struct {
 	*etcdtest.Server
@@ -103,7 +79,7 @@ func start(t *testing.T) *store {
 }
 
 func (s *store) ctx() context.Context {
-	ctx, cancel := context.WithTimeout(context.Background(), patient)
+	ctx, cancel := context.WithTimeout(context.Background(), testkit.Patience)
 	s.t.Cleanup(cancel)
 	return ctx
 }
@@ -131,7 +107,7 @@ func watch(t *testing.T, c etcd.Config) (w *etcd.Watcher, stop func()) {
 		c.Prefix = prefix
 	}
 	if c.Silence == 0 {
-		c.Silence = patient // where silence is not the point, a slow machine is not taken for it
+		c.Silence = testkit.Patience // where silence is not the point, a slow machine is not taken for it
 	}
 	w = etcd.NewWatcher(c)
 	stop = run(t, w.Run)
@@ -150,7 +126,7 @@ func run(t *testing.T, f func(context.Context) error) (stop func()) {
 			if err != nil {
 				t.Errorf("Run: %v", err)
 			}
-		case <-time.After(patient):
+		case <-time.After(testkit.Patience):
 			t.Error("Run does not end")
 		}
 	})
@@ -162,7 +138,7 @@ func ready(t *testing.T, w *etcd.Watcher) {
 	t.Helper()
 	select {
 	case <-w.Ready():
-	case <-time.After(patient):
+	case <-time.After(testkit.Patience):
 		t.Fatal("never ready")
 	}
 }
@@ -178,7 +154,7 @@ func retryErrors(w *etcd.Watcher, name string) int {
 
 func becomes(t *testing.T, w *etcd.Watcher, model string, want int) {
 	t.Helper()
-	for end := time.After(patient); ; {
+	for end := time.After(testkit.Patience); ; {
 		changed := w.Changed()
 		if retryErrors(w, model) == want {
 			return
@@ -192,22 +168,9 @@ func becomes(t *testing.T, w *etcd.Watcher, model string, want int) {
 }
 
 // logbook is a logger that can be read.
-type logbook struct {
-	mu   sync.Mutex // guards the fields below
-	text bytes.Buffer
-}
+type logbook struct{ testkit.Record }
 
-func (l *logbook) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.text.Write(p)
-}
-
-func (l *logbook) count(what string) int {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return bytes.Count(l.text.Bytes(), []byte(what))
-}
+func (l *logbook) count(what string) int { return strings.Count(l.String(), what) }
 
 func (l *logbook) logger() *slog.Logger { return slog.New(slog.NewTextHandler(l, nil)) }
 

@@ -10,6 +10,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"colonnade/discovery/etcd"
+	"colonnade/internal/testkit"
 )
 
 // models puts n models and returns their keys, sorted.
@@ -39,7 +40,7 @@ func (s *store) confirm(revision int64) { s.put("deletions", fmt.Sprintf("{confi
 // came before has been seen.
 func settles(t *testing.T, w *etcd.Watcher, models int, held []string) {
 	t.Helper()
-	eventually(t, fmt.Sprintf("%d models, %d held", models, len(held)), func() bool {
+	testkit.WaitFor(t, fmt.Sprintf("%d models, %d held", models, len(held)), func() bool {
 		table := w.Table()
 		return len(table.Models()) == models && slices.Equal(table.Held, held) && slices.Equal(w.State().Held, held)
 	})
@@ -91,7 +92,7 @@ func TestMassDeletionWhileAway(t *testing.T) {
 	for _, key := range keys {
 		s.remove(key)
 	}
-	eventually(t, "the age rises", func() bool { return w.State().Age > silence })
+	testkit.WaitFor(t, "the age rises", func() bool { return w.State().Age > silence })
 	p.heal()
 	settles(t, w, 15, keys)
 	stop()
@@ -134,7 +135,7 @@ func TestConfirmedWhileAway(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			eventually(t, "the age rises", func() bool { return w.State().Age > silence })
+			testkit.WaitFor(t, "the age rises", func() bool { return w.State().Age > silence })
 			p.heal()
 			settles(t, w, models, wantHeld(keys))
 		})
@@ -198,7 +199,7 @@ func TestSuspectEndpoints(t *testing.T) {
 	s.revoke(int64(lease.ID))
 	stand := func(want ...string) {
 		t.Helper()
-		eventually(t, fmt.Sprintf("%d suspects", len(want)), func() bool {
+		testkit.WaitFor(t, fmt.Sprintf("%d suspects", len(want)), func() bool {
 			return len(w.Table().EndpointsOf("ams")) == len(want) && slices.Equal(w.Table().Suspect, want) && slices.Equal(w.State().Suspect, want)
 		})
 	}
@@ -222,9 +223,10 @@ func TestForgottenWhileAway(t *testing.T) {
 	var log logbook
 	w, _ := watch(t, etcd.Config{Client: p.client(t), Silence: silence, Logger: log.logger()})
 	ready(t, w)
-	eventually(t, "suspect", func() bool { return len(w.Table().Suspect) == 1 })
+	testkit.WaitFor(t, "suspect", func() bool { return len(w.Table().Suspect) == 1 })
+	before := log.count("the watch has gone silent") // on a slow machine it may have been for once
 	p.swallow()
-	eventually(t, "the silence is noticed", func() bool { return log.count("the watch has gone silent") > 0 })
+	testkit.WaitFor(t, "the silence is noticed", func() bool { return log.count("the watch has gone silent") > before })
 	w.Forget("endpoints/ams/e")
 	p.heal()
 	s.put("models/a", "retry: {errors: 2}")
@@ -233,7 +235,7 @@ func TestForgottenWhileAway(t *testing.T) {
 		t.Error("it is forgotten")
 	}
 	w.Forget("endpoints/ams/e")
-	eventually(t, "it is forgotten", func() bool { return len(w.Table().EndpointsOf("ams")) == 0 })
+	testkit.WaitFor(t, "it is forgotten", func() bool { return len(w.Table().EndpointsOf("ams")) == 0 })
 }
 
 // A server whose lease was lost stays in the table until it is registered again, and goes when it has said that it leaves.
@@ -247,7 +249,7 @@ func TestServerWithoutGap(t *testing.T) {
 		for range 3 {
 			lost := s.get(server)
 			s.revoke(lost.Lease)
-			eventually(t, "registered again", func() bool { kv := s.get(server); return kv != nil && kv.Lease != lost.Lease })
+			testkit.WaitFor(t, "registered again", func() bool { kv := s.get(server); return kv != nil && kv.Lease != lost.Lease })
 		}
 		s.put("models/a", "retry: {errors: 2}")
 		becomes(t, w, "a", 2)
@@ -257,7 +259,7 @@ func TestServerWithoutGap(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.revoke(s.get(server).Lease)
-	eventually(t, "it has left", func() bool { return len(w.Table().Servers("ams")) == 0 })
+	testkit.WaitFor(t, "it has left", func() bool { return len(w.Table().Servers("ams")) == 0 })
 }
 
 // A document that is changed all the time costs few tables and few lines, and the last version is in force.
@@ -295,7 +297,8 @@ func TestOscillation(t *testing.T) {
 	if tables > most {
 		t.Errorf("%d tables, more than %d", tables, most)
 	}
-	if lines := log.count("a document is rejected"); lines < 1 || lines > 4 {
+	minutes := int(time.Since(began)/time.Minute) + 1
+	if lines := log.count("a document is rejected"); lines < 1 || lines > 4*minutes {
 		t.Errorf("%d lines for 300 rejections", lines)
 	}
 	if rejected := w.State().Rejected; len(rejected) > 0 {

@@ -8,13 +8,14 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 )
 
-// askEvery is how often watches are asked how far they are, at most, while a change waits for what the same transaction has
-// changed elsewhere.
+// askEvery is how often watches are asked how far they are, at most, while a change waits for what the same transaction
+// has changed elsewhere.
 const askEvery = 5 * time.Millisecond
 
-// horizon puts together what several watches tell. Each of them tells of its own kind in the order of the store, but one may be
-// ahead of the other: so an event waits until all have come as far as it has, and every table is the store as it was at one
-// revision. Otherwise a model could be seen to move to another pool before its endpoints do, which one transaction moved.
+// horizon puts together what several watches tell. Each of them tells of its own kind in the order of the store, but
+// one may be ahead of the other: so an event waits until all have come as far as it has, and every table is the store
+// as it was at one revision. Otherwise a model could be seen to move to another pool before its endpoints do, which one
+// transaction moved.
 type horizon struct {
 	most  time.Duration    // that an event waits for other watches
 	heard map[string]int64 // by kind: the revision up to which its watch has told all
@@ -68,8 +69,8 @@ func (h *horizon) upTo(revision int64) []early {
 	return taken
 }
 
-// overdue takes out everything if the first of it has waited long enough: a watch that does not say how far it is holds up
-// nobody for long.
+// overdue takes out everything if the first of it has waited long enough: a watch that does not say how far it is holds
+// up nobody for long.
 func (h *horizon) overdue(now time.Time) []early {
 	if len(h.early) == 0 || now.Sub(h.early[0].since) < h.most {
 		return nil

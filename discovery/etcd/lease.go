@@ -31,8 +31,9 @@ type Registration struct {
 	Logger *slog.Logger
 	Tenure Tenure
 
-	// Saved is a file that remembers the lease, so that a node that was killed need not wait until it has run out: the next run
-	// under this name ends it. Only for a node that holds a lock by which it knows that its earlier run is dead. "" = none.
+	// Saved is a file that remembers the lease, so that a node that was killed need not wait until it has run out: the
+	// next run under this name ends it. Only for a node that holds a lock by which it knows that its earlier run is
+	// dead. "" = none.
 	Saved string
 }
 
@@ -46,8 +47,8 @@ type Lease struct {
 	earlier []ownLease // leases of ours, the newest last
 	served  bool       // we may have served under this name, or a run that did has not left: the file stays until we leave
 
-	// mu guards the fields below. It is held over the transaction that writes them to etcd, which has a deadline, so that of two
-	// writers the later wins there as well.
+	// mu guards the fields below. It is held over the transaction that writes them to etcd, which has a deadline, so
+	// that of two writers the later wins there as well.
 	mu      sync.Mutex
 	value   []byte
 	id      clientv3.LeaseID // 0 = not registered
@@ -73,8 +74,8 @@ func NewLease(r Registration) *Lease {
 // AfterCrash reports whether an earlier run under this name has ended without leaving.
 func (l *Lease) AfterCrash() bool { return l.afterCrash }
 
-// Register puts the document into etcd, under a lease that Run must renew. If another node has the place, it waits until that
-// node's lease has run out, and returns a *TakenError as soon as it is clear that it will not.
+// Register puts the document into etcd, under a lease that Run must renew. If another node has the place, it waits
+// until that node's lease has run out, and returns a *TakenError as soon as it is clear that it will not.
 func Register(ctx context.Context, r Registration) (*Lease, error) {
 	l := NewLease(r)
 	if err := l.claim(ctx); err != nil {
@@ -83,12 +84,12 @@ func Register(ctx context.Context, r Registration) (*Lease, error) {
 	return l, nil
 }
 
-// Presume begins the [Tenure] without etcd, which is away, for a node that starts and knows of nobody else who may have its
-// place.
+// Presume begins the [Tenure] without etcd, which is away, for a node that starts and knows of nobody else who may have
+// its place.
 func (l *Lease) Presume() { l.tenure.presumed(time.Now()) }
 
-// Run keeps the document in etcd until ctx ends, then removes it and returns nil. When the lease was lost, it registers again.
-// It returns a *TakenError if another node that lives has taken the place meanwhile.
+// Run keeps the document in etcd until ctx ends, then removes it and returns nil. When the lease was lost, it registers
+// again. It returns a *TakenError if another node that lives has taken the place meanwhile.
 func (l *Lease) Run(ctx context.Context) error {
 	l.served = true
 	defer l.leave(ctx)
@@ -180,8 +181,8 @@ func (l *Lease) renew(ctx context.Context, asked time.Time) error {
 	return err
 }
 
-// prolong bounds both calls together: an etcd that takes longer counts as one that does not answer. Its answers would come
-// so late that the tenure lapsed before each.
+// prolong bounds both calls together: an etcd that takes longer counts as one that does not answer. Its answers would
+// come so late that the tenure lapsed before each.
 func (l *Lease) prolong(ctx context.Context, id clientv3.LeaseID) error {
 	ctx, cancel := context.WithTimeout(ctx, l.callTimeout())
 	defer cancel()
@@ -218,7 +219,8 @@ func (l *Lease) forget() {
 	l.id = 0
 }
 
-// holdLocked makes sure that the key is there, ours, and has our value; somebody may have deleted or written it by hand.
+// holdLocked makes sure that the key is there, ours, and has our value; somebody may have deleted or written it by
+// hand.
 func (l *Lease) holdLocked(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, l.callTimeout())
 	defer cancel()
@@ -265,7 +267,8 @@ func (l *Lease) put(id clientv3.LeaseID) clientv3.Op {
 	return clientv3.OpPut(l.fullKey(), string(l.value), clientv3.WithLease(id))
 }
 
-// leave removes the lease, and the key with it, so that nobody need wait for it. It has a deadline of its own, since ctx has ended.
+// leave removes the lease, and the key with it, so that nobody need wait for it. It has a deadline of its own, since
+// ctx has ended.
 func (l *Lease) leave(ctx context.Context) {
 	id := l.current()
 	if id == 0 {
@@ -281,7 +284,8 @@ func (l *Lease) revoke(ctx context.Context, id clientv3.LeaseID) bool {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), leaveTimeout)
 	defer cancel()
 	if _, err := l.r.Client.Revoke(ctx, id); err != nil && !errors.Is(err, rpctypes.ErrLeaseNotFound) {
-		l.r.Logger.Warn("cannot remove the registration; it goes away with its lease", "key", l.r.Key, "ttl", l.r.TTL, "error", err)
+		l.r.Logger.Warn("cannot remove the registration; it goes away with its lease",
+			"key", l.r.Key, "ttl", l.r.TTL, "error", err)
 		return false
 	}
 	return true

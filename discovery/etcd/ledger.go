@@ -12,8 +12,8 @@ import (
 	"colonnade/fleet"
 )
 
-// ledger is what is known of each key: what the store has, and what it lacks but stays in force. It is owned by Watcher.Run;
-// time is passed in.
+// ledger is what is known of each key: what the store has, and what it lacks but stays in force. It is owned by
+// Watcher.Run; time is passed in.
 type ledger struct {
 	logger  *slog.Logger
 	told    told
@@ -89,8 +89,9 @@ func (l *ledger) restore(d cachedDocument, now time.Time) {
 func (l *ledger) logRejection(err error, lastGood bool, now time.Time) {
 	var invalid *fleet.InvalidError
 	if errors.As(err, &invalid) {
-		l.warn(now, "a document is rejected", invalid.Key, "key", invalid.Key, "revision", invalid.Revision, "field", invalid.Field,
-			"value", invalid.Value, "reason", invalid.Reason, "last_good_in_force", lastGood)
+		l.warn(now, "a document is rejected", invalid.Key,
+			"key", invalid.Key, "revision", invalid.Revision, "field", invalid.Field, "value", invalid.Value,
+			"reason", invalid.Reason, "last_good_in_force", lastGood)
 	}
 }
 
@@ -106,8 +107,8 @@ func (l *ledger) warn(now time.Time, message, subject string, args ...any) {
 	l.logger.Warn(message, args...)
 }
 
-// remove notes that the store does not have a document any more. What was put by an operator goes out of force at once, but
-// may come back: see hold.
+// remove notes that the store does not have a document any more. What was put by an operator goes out of force at once,
+// but may come back: see hold.
 func (l *ledger) remove(key string, noticed int64, now time.Time) {
 	e, known := l.entries[key]
 	if !known || e.absence != present {

@@ -23,8 +23,8 @@ type Stored struct {
 	Leased   bool  // a node put it, and it goes away with the node
 }
 
-// List returns what stands in etcd, sorted by key, as it was at one revision of the store, and that revision. under is a key
-// such as models/x, or "models/" for all below, or "" for everything; none of them with the prefix.
+// List returns what stands in etcd, sorted by key, as it was at one revision of the store, and that revision. under is
+// a key such as models/x, or "models/" for all below, or "" for everything; none of them with the prefix.
 func List(ctx context.Context, client *clientv3.Client, prefix, under string) ([]Stored, int64, error) {
 	l := lister{client: client, prefix: prefix, timeout: applyTimeout}
 	if err := l.under(ctx, under); err != nil {
@@ -91,8 +91,8 @@ func (w *Watcher) wanted() []string {
 	return slices.Compact(wanted)
 }
 
-// list fetches everything wanted as it was at one revision, takes it, and returns the revision. Nothing is taken of a list
-// that did not come to its end.
+// list fetches everything wanted as it was at one revision, takes it, and returns the revision. Nothing is taken of a
+// list that did not come to its end.
 func (w *Watcher) list(ctx context.Context) (int64, error) {
 	listed, revision, err := w.listAt(ctx, 0)
 	if err != nil {
@@ -119,8 +119,9 @@ func (w *Watcher) list(ctx context.Context) (int64, error) {
 	return revision, nil
 }
 
-// goneWhenConfirmed returns which of the missing documents were gone already when somebody confirmed that deletions are meant,
-// if that was while we heard nothing. Without it, a node that was away would hold back what all others have agreed to.
+// goneWhenConfirmed returns which of the missing documents were gone already when somebody confirmed that deletions are
+// meant, if that was while we heard nothing. Without it, a node that was away would hold back what all others have
+// agreed to.
 func (w *Watcher) goneWhenConfirmed(ctx context.Context, missing []string) map[string]bool {
 	confirmed := w.ledger.confirmed()
 	if len(missing) == 0 || confirmed <= w.heardRevision() {
@@ -128,7 +129,8 @@ func (w *Watcher) goneWhenConfirmed(ctx context.Context, missing []string) map[s
 	}
 	listed, _, err := w.listAt(ctx, confirmed)
 	if err != nil {
-		w.config.Logger.Info("cannot look what was deleted when deletions were confirmed", "confirmed", confirmed, "error", err)
+		w.config.Logger.Info("cannot look what was deleted when deletions were confirmed",
+			"confirmed", confirmed, "error", err)
 		return nil
 	}
 	gone := make(map[string]bool, len(missing))

@@ -9,6 +9,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"colonnade/discovery/etcd"
+	"colonnade/internal/testkit"
 )
 
 // right is what a lease has told of its tenure.
@@ -25,7 +26,7 @@ func (r *right) held() bool {
 func (s *store) placed(key string, vacant bool) (etcd.Registration, *right) {
 	told := new(right)
 	r := s.registration(key)
-	r.Alone, r.TTL = true, 2*time.Second
+	r.Alone = true
 	r.Tenure = etcd.Tenure{Until: told.tell, Vacant: func() bool { return vacant }}
 	return r, told
 }
@@ -43,7 +44,7 @@ func TestTenureOfTheRegistered(t *testing.T) {
 		t.Errorf("may act for %v, of a lease of %v", left, r.TTL)
 	}
 	stop := run(t, l.Run)
-	eventually(t, "the tenure goes beyond its first", func() bool { return time.Now().After(first) && told.held() })
+	testkit.WaitFor(t, "the tenure goes beyond its first", func() bool { return time.Now().After(first) && told.held() })
 	stop()
 	if told.held() {
 		t.Error("it has left, and may act")
@@ -52,15 +53,14 @@ func TestTenureOfTheRegistered(t *testing.T) {
 
 // While etcd is away, what has been confirmed goes on; and so does a start without it.
 func TestTenureWhileStoreIsAway(t *testing.T) {
-	const ttl = 6 * time.Second // so that a slow machine is not taken for a stop
 	s := start(t)
 	p := newProxy(t, s.Address)
 	r, told := s.placed("servers/ams/a", false)
-	r.Client, r.TTL = p.client(t), ttl
+	r.Client = p.client(t)
 	run(t, s.register(r).Run)
 	p.swallow()
 	other, later := s.placed("servers/fra/a", true)
-	other.Client, other.TTL = r.Client, ttl
+	other.Client = r.Client
 	l := etcd.NewLease(other)
 	l.Presume()
 	run(t, l.Run)
@@ -70,7 +70,7 @@ func TestTenureWhileStoreIsAway(t *testing.T) {
 		}
 	}
 	p.heal()
-	eventually(t, "registered", func() bool { return s.get("servers/fra/a") != nil && later.held() })
+	testkit.WaitFor(t, "registered", func() bool { return s.get("servers/fra/a") != nil && later.held() })
 }
 
 // A process that was stopped finds its connection to etcd dead, and a successor: it does not act beside that one, however
@@ -84,7 +84,7 @@ func TestTenureOnConnectionOfBeforeStop(t *testing.T) {
 	next, other := s.placed("servers/ams/b", true)
 	run(t, s.register(next).Run)
 	p.swallow()
-	ctx, cancel := context.WithTimeout(context.Background(), 2*patient)
+	ctx, cancel := context.WithTimeout(context.Background(), 2*testkit.Patience)
 	defer cancel()
 	ended := make(chan error, 1)
 	go func() { ended <- l.Run(ctx) }()
@@ -123,7 +123,7 @@ func TestTenureOfAnother(t *testing.T) {
 	select {
 	case err := <-ended:
 		wantTaken(t, err, "servers/ams/b")
-	case <-time.After(patient):
+	case <-time.After(testkit.Patience):
 		t.Fatal("Run goes on")
 	}
 	if told.held() {

@@ -16,8 +16,8 @@ import (
 // mostEarlier bounds how many of its own leases a process remembers.
 const mostEarlier = 16
 
-// ownLease is a lease that was taken for a key by this process, or by one that stood in its place and is dead. As the content
-// of a file it says that the process did not leave.
+// ownLease is a lease that was taken for a key by this process, or by one that stood in its place and is dead. As the
+// content of a file it says that the process did not leave.
 type ownLease struct {
 	Key   string           `json:"key"` // with the prefix
 	Lease clientv3.LeaseID `json:"lease"`
@@ -38,7 +38,8 @@ func (l *Lease) loadEarlier() {
 	}
 	l.afterCrash, l.served = true, true
 	if err != nil {
-		l.r.Logger.Warn("cannot read the lease of an earlier run; if it did not leave, its lease must run out", "file", l.r.Saved, "error", err)
+		l.r.Logger.Warn("cannot read the lease of an earlier run; if it did not leave, its lease must run out",
+			"file", l.r.Saved, "error", err)
 		return
 	}
 	l.earlier = append(l.earlier, o)
@@ -61,7 +62,8 @@ func (l *Lease) remember(id clientv3.LeaseID) {
 		err = os.Rename(l.r.Saved+".tmp", l.r.Saved)
 	}
 	if err != nil {
-		l.r.Logger.Warn("cannot save the lease; a restart after a crash must wait until it has run out", "file", l.r.Saved, "error", err)
+		l.r.Logger.Warn("cannot save the lease; a restart after a crash must wait until it has run out",
+			"file", l.r.Saved, "error", err)
 	}
 }
 
@@ -75,8 +77,8 @@ func (l *Lease) unsave() {
 	}
 }
 
-// endEarlier revokes our earlier leases as far as keys stand under them: that of a run before this one, which was killed, or
-// one of this process, which a store that was restored has brought back.
+// endEarlier revokes our earlier leases as far as keys stand under them: that of a run before this one, which was
+// killed, or one of this process, which a store that was restored has brought back.
 func (l *Lease) endEarlier(ctx context.Context) error {
 	for _, o := range slices.Backward(l.earlier) {
 		stands, err := l.standsUnder(ctx, o)

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"colonnade/discovery/etcd"
+	"colonnade/internal/testkit"
 )
 
 // savedLease is the file of a node's lease, in a directory of its own.
@@ -94,7 +95,7 @@ func TestTakeoverOfOthers(t *testing.T) {
 			t.Fatal(err)
 		}
 		go func() {
-			_, err := etcd.Register(s.ctx(), r)
+			_, err := s.tryRegister(r)
 			errs <- err
 		}()
 	}
@@ -118,7 +119,7 @@ func TestTakeoverOfKeyWithoutLease(t *testing.T) {
 	if err := os.WriteFile(r.Saved, []byte(`{"key":"`+prefix+`servers/ams/a","lease":0}`), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	_, err := etcd.Register(s.ctx(), r)
+	_, err := s.tryRegister(r)
 	wantTaken(t, err, "servers/ams/a", "without a lease")
 }
 
@@ -177,5 +178,5 @@ func TestTakeoverLater(t *testing.T) {
 	r.TTL = ttl
 	run(t, l.Run)
 	s.Restart(t)
-	eventually(t, "registered", func() bool { kv := s.get("servers/ams/a"); return kv != nil && kv.Lease != killed.Lease })
+	testkit.WaitFor(t, "registered", func() bool { kv := s.get("servers/ams/a"); return kv != nil && kv.Lease != killed.Lease })
 }

@@ -8,12 +8,12 @@ import (
 	"colonnade/fleet"
 )
 
-// serverGrace is how long a server stays in force after its lease ran out: enough to register again, when the trouble was the
-// store's and not the server's.
+// serverGrace is how long a server stays in force after its lease ran out: enough to register again, when the trouble
+// was the store's and not the server's.
 const serverGrace = 15 * time.Second
 
-// mayLive reports whether the node or engine that a document describes may go on living though its lease has run out. One
-// that said before that it takes no more requests has left. A node that starts believes the store.
+// mayLive reports whether the node or engine that a document describes may go on living though its lease has run out.
+// One that said before that it takes no more requests has left. A node that starts believes the store.
 func (l *ledger) mayLive(key string, e entry) bool {
 	if !e.leased || !l.serving {
 		return false
@@ -36,7 +36,8 @@ func (l *ledger) suspect(key string, e entry, now time.Time) {
 	l.warn(now, "a document is gone that stood under a lease (it ran out, or the document was deleted); it stays in force for now", key, "key", key, "revision", e.noticed, "stays", stays)
 }
 
-// settleSuspects takes out of force what need not stay any longer, and reports whether there was any. t is the table with all.
+// settleSuspects takes out of force what need not stay any longer, and reports whether there was any. t is the table
+// with all.
 func (l *ledger) settleSuspects(t *fleet.Table, now time.Time) bool {
 	suspects := l.keys(suspect)
 	some := false

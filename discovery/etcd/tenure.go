@@ -8,28 +8,30 @@ import (
 
 // Tenure is what a node is told that may act only while nobody else can have its place.
 type Tenure struct {
-	// Until is told, each time that it changes, by when the node must have stopped acting, unless it is told another moment
-	// before that. It is called by one goroutine at a time, and must not wait.
+	// Until is told, each time that it changes, by when the node must have stopped acting, unless it is told another
+	// moment before that. It is called by one goroutine at a time, and must not wait.
 	Until func(time.Time)
 	// Vacant says, while etcd is away, whether as far as is known nobody else wants the place.
 	Vacant func() bool
 }
 
-// patience is for how long a connection may be dead before the client has noticed, of those that [Dial] makes (13 s), made
-// another one, and asked there (4 s). A failure that comes sooner after a stop may be only of the connection of before.
+// patience is for how long a connection may be dead before the client has noticed, of those that [Dial] makes (13 s),
+// made another one, and asked there (4 s). A failure that comes sooner after a stop may be only of the connection of
+// before.
 const patience = 20 * time.Second
 
-// margin is the part of a lease's TTL that is not used: clocks differ a little, and what begins by the end takes a moment.
+// margin is the part of a lease's TTL that is not used: clocks differ a little, and what begins by the end takes a
+// moment.
 const margin = 10
 
 // tenure follows for how long the place is certainly this node's, by this process's own clock alone: a process that was
 // stopped, with everything in it, cannot see that otherwise.
 //
-// While etcd confirms the lease, the place is ours for its TTL from when the renewal began. While etcd is away, nobody can
-// take it from a node that it has been confirmed to, as long as the process goes on: it beats, and each beat prolongs the
-// tenure. If the tenure has lapsed all the same, the process was stopped in between, and others may have done anything:
-// then etcd has to confirm the place, or to be away when it is asked after more than any connection of before could last,
-// with nobody else known.
+// While etcd confirms the lease, the place is ours for its TTL from when the renewal began. While etcd is away, nobody
+// can take it from a node that it has been confirmed to, as long as the process goes on: it beats, and each beat
+// prolongs the tenure. If the tenure has lapsed all the same, the process was stopped in between, and others may have
+// done anything: then etcd has to confirm the place, or to be away when it is asked after more than any connection of
+// before could last, with nobody else known.
 type tenure struct {
 	Tenure
 	length time.Duration // from a confirmation
@@ -67,16 +69,17 @@ func (t *tenure) presumed(now time.Time) {
 	t.holdLocked(now.Add(t.length))
 }
 
-// doubted takes word from etcd that the place is not ours as it stands there: the lease has run out, or our key was deleted.
-// What is left of the tenure is used, since nobody has said yet that the place is another's.
+// doubted takes word from etcd that the place is not ours as it stands there: the lease has run out, or our key was
+// deleted. What is left of the tenure is used, since nobody has said yet that the place is another's.
 func (t *tenure) doubted() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.ours, t.away = false, false
 }
 
-// contested takes word from etcd that somebody's key is in the place: it grants, or will. What has our name may be of an
-// earlier run of ours, which is dead: it ends the tenure, but is no rival if etcd goes away before its lease has run out.
+// contested takes word from etcd that somebody's key is in the place: it grants, or will. What has our name may be of
+// an earlier run of ours, which is dead: it ends the tenure, but is no rival if etcd goes away before its lease has run
+// out.
 func (t *tenure) contested(now time.Time, another bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

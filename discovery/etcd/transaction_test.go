@@ -9,6 +9,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"colonnade/discovery/etcd"
+	"colonnade/internal/testkit"
 )
 
 // What one transaction changes comes into force in one table, whatever kinds its documents are of, and although others change
@@ -16,7 +17,7 @@ import (
 func TestTransactionIsOneTable(t *testing.T) {
 	s := start(t)
 	w, stop := watch(t, etcd.Config{Client: dial(t, s.Address), Kinds: []string{"models/", "pools/", "colos/", "accounts/"},
-		Silence: 30 * patient}) // so one watch waits for another as long as it must, on a machine however slow
+		Silence: 30 * testkit.Patience}) // so one watch waits for another as long as it must, on a machine however slow
 	ready(t, w)
 	const rounds = 300
 	last := fmt.Sprintf("models/m%d", rounds)

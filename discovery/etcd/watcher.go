@@ -220,13 +220,14 @@ func (w *Watcher) logConflicts(last, next *fleet.Table, now time.Time) {
 	}
 	for _, c := range next.Conflicts {
 		if !known[c] {
-			w.ledger.warn(now, "two documents claim the same", c.Loser, "what", c.What, "value", c.Value, "winner", c.Winner, "loser", c.Loser)
+			w.ledger.warn(now, "two documents claim the same",
+				c.Loser, "what", c.What, "value", c.Value, "winner", c.Winner, "loser", c.Loser)
 		}
 	}
 }
 
-// Forget takes suspect documents out of force that somebody has seen to be dead: see [fleet.Table]. It does not wait for that.
-// What is no suspect any more stays. While etcd is away it has no effect; say it again.
+// Forget takes suspect documents out of force that somebody has seen to be dead: see [fleet.Table]. It does not wait
+// for that. What is no suspect any more stays. While etcd is away it has no effect; say it again.
 func (w *Watcher) Forget(keys ...string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -268,8 +269,8 @@ func (w *Watcher) silentFor() time.Duration {
 // callTimeout bounds each call: three of them fit into Silence.
 func (w *Watcher) callTimeout() time.Duration { return w.config.Silence / 3 }
 
-// waitMost is how long a change waits for what the same transaction has changed elsewhere: 500 ms, unless Silence is set. Then
-// half a transaction is better than none.
+// waitMost is how long a change waits for what the same transaction has changed elsewhere: 500 ms, unless Silence is
+// set. Then half a transaction is better than none.
 func (w *Watcher) waitMost() time.Duration { return w.config.Silence / 30 }
 
 func sleep(ctx context.Context, d time.Duration) {

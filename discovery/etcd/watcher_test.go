@@ -12,6 +12,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"colonnade/discovery/etcd"
+	"colonnade/internal/testkit"
 )
 
 func TestWatcherBeforeRun(t *testing.T) {
@@ -44,7 +45,7 @@ func TestLoadAndChanges(t *testing.T) {
 	becomes(t, w, "a", -1)
 	last := s.put("models/d", "{}")
 	becomes(t, w, "d", 3)
-	if state := w.State(); w.Table().Revision != last || state.Revision != last || state.Age > patient || len(state.Rejected) != 0 {
+	if state := w.State(); w.Table().Revision != last || state.Revision != last || state.Age > testkit.Patience || len(state.Rejected) != 0 {
 		t.Errorf("state %+v, table of %d, want %d", state, w.Table().Revision, last)
 	}
 }
@@ -158,14 +159,14 @@ func TestEtcdRestarts(t *testing.T) {
 	w, _ := watch(t, etcd.Config{Client: dial(t, s.Address), Silence: silence})
 	ready(t, w)
 	s.Stop()
-	eventually(t, "the age rises", func() bool { return w.State().Age > silence })
+	testkit.WaitFor(t, "the age rises", func() bool { return w.State().Age > silence })
 	if retryErrors(w, "a") != 1 {
 		t.Error("the last good table is not in force")
 	}
 	s.Restart(t)
 	s.put("models/a", "retry: {errors: 2}")
 	becomes(t, w, "a", 2)
-	eventually(t, "the age falls", func() bool { return w.State().Age < silence })
+	testkit.WaitFor(t, "the age falls", func() bool { return w.State().Age < silence })
 }
 
 // A conflict is told when it begins, and again when it comes back.
@@ -230,14 +231,14 @@ func TestSilence(t *testing.T) {
 	}
 	p.swallow()
 	s.put("models/a", "retry: {errors: 2}")
-	eventually(t, "the silence is noticed", func() bool { return log.count("the watch has gone silent") == 1 })
-	eventually(t, "the outage is told", func() bool { return log.count("etcd does not answer") > lost })
+	testkit.WaitFor(t, "the silence is noticed", func() bool { return log.count("the watch has gone silent") == 1 })
+	testkit.WaitFor(t, "the outage is told", func() bool { return log.count("etcd does not answer") > lost })
 	if retryErrors(w, "a") != 1 || w.State().Age < silence/2 {
 		t.Errorf("state %+v", w.State())
 	}
 	p.heal()
 	becomes(t, w, "a", 2)
-	eventually(t, "the end of the outage is told", func() bool { return log.count("listed etcd and following it") > found })
+	testkit.WaitFor(t, "the end of the outage is told", func() bool { return log.count("listed etcd and following it") > found })
 	if log.count("etcd does not answer") != lost+1 {
 		t.Error("the outage is told more than once")
 	}
@@ -256,7 +257,7 @@ func TestSwallowedWatch(t *testing.T) {
 			var log logbook
 			c := etcd.Config{Client: p.client(t), Logger: log.logger(), Prefix: prefix}
 			interval := 5 * time.Second
-			if !soak() {
+			if !testkit.Soak() {
 				c.Silence, interval = silence, silence/3
 			}
 			w := etcd.NewWatcher(c)
@@ -264,15 +265,15 @@ func TestSwallowedWatch(t *testing.T) {
 			ready(t, w)
 			p.swallow()
 			s.put("models/a", "retry: {errors: 2}")
-			within(t, 3*interval+250*time.Millisecond, "the silence is noticed", func() bool { return log.count("the watch has gone silent") == 1 })
+			testkit.Within(t, 3*interval+250*time.Millisecond, "the silence is noticed", func() bool { return log.count("the watch has gone silent") == 1 })
 			time.Sleep(outage)
 			p.healQuietly()
-			within(t, 5*time.Second, "converged", func() bool { return retryErrors(w, "a") == 2 })
+			testkit.Within(t, 5*time.Second, "converged", func() bool { return retryErrors(w, "a") == 2 })
 		})
 	}
 	f(0)
 	f(700 * time.Millisecond)
-	if soak() {
+	if testkit.Soak() {
 		for i := range 12 {
 			f(time.Second + time.Duration(i)*1100*time.Millisecond)
 			f(time.Minute + time.Duration(i)*1100*time.Millisecond) // so long that every back-off is at its longest
@@ -290,7 +291,7 @@ func TestStartFromCache(t *testing.T) {
 	last := s.put("models/a", "retry: {errors: 2}")
 	becomes(t, w, "a", 2)
 	s.put("models/b", "retry: {errors: -2}")
-	eventually(t, "b is rejected", func() bool { return len(w.State().Rejected) == 1 })
+	testkit.WaitFor(t, "b is rejected", func() bool { return len(w.State().Rejected) == 1 })
 	stop()
 	s.Stop()
 	if info, err := os.Stat(cache); err != nil || info.Mode().Perm() != 0o600 {
@@ -331,7 +332,7 @@ func TestUnusableCache(t *testing.T) {
 	s.put("models/a", "{}")
 	cache := filepath.Join(t.TempDir(), "fleet.json")
 	_, stop := watch(t, etcd.Config{Client: s.client, Cache: cache})
-	eventually(t, "the file is there", func() bool { _, err := os.Stat(cache); return err == nil })
+	testkit.WaitFor(t, "the file is there", func() bool { _, err := os.Stat(cache); return err == nil })
 	stop()
 	good, err := os.ReadFile(cache)
 	if err != nil {

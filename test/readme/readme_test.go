@@ -119,7 +119,8 @@ func bash(t *testing.T, script string, env ...string) string {
 // up runs `make up` until the test's end, with its etcd at an address.
 func up(t *testing.T, e *elsewhere, etcd string) {
 	t.Helper()
-	flags := e.move("-listen 127.0.0.1:8080 -admin 127.0.0.1:9080 -etcd-listen ") + etcd + " -dir " + e.dir + "/fleet"
+	// Few slots, and slow: a machine on which 64 processes do not begin at once has too many requests for them nonetheless.
+	flags := e.move("-listen 127.0.0.1:8080 -admin 127.0.0.1:9080 -etcd-listen ") + etcd + " -dir " + e.dir + "/fleet -slots 1 -ttft 200ms"
 	cmd := exec.Command("make", "up", "UP_FLAGS="+flags)
 	cmd.Dir = root
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
