@@ -14,11 +14,11 @@ import (
 	"colonnade/internal/testkit"
 )
 
-// start starts one of our binaries with nothing in its environment but what is given.
+// start starts one of our binaries with nothing in its environment but what is given, and how races are told.
 func start(t *testing.T, environment []string, args ...string) *testkit.Process {
 	t.Helper()
 	cmd := exec.Command(testkit.Binary(t, args[0]), args[1:]...)
-	cmd.Env = append([]string{}, environment...) // nil would be ours
+	cmd.Env = append([]string{testkit.GORACE + "=" + os.Getenv(testkit.GORACE)}, environment...)
 	return testkit.Start(t, cmd)
 }
 

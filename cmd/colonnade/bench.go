@@ -32,8 +32,8 @@ how long, who is refused and how soon, and what is left over afterwards.
 It starts simulated engines and before them each gateway: Colonnade, the same without a queue, with
 a plain one and with turns by count, and HAProxy where it is installed. It sends them open-loop
 load, shows what is going on, and prints a table; -out also writes a page with plots. A full run
-takes about thirteen minutes and wants the machine for itself; -quick takes less than 40 s. It fails if
-a mark is missed, unless the run itself has measured why it cannot be reached.
+takes about thirteen minutes and wants the machine for itself; -quick takes less than 40 s. It fails
+if a mark is missed, unless the run itself has measured why it cannot be reached.
 
 With -url it judges a gateway that runs already, whatever it is, as long as it speaks OpenAI's API.
 Point it at simulated engines (-engines) if you can: then capacity is known, and no GPU is needed.

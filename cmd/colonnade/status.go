@@ -34,8 +34,8 @@ page /debug/pools. First there is a line for each pool:
   SLOTS   permits held, of the slots of the endpoints that are up
   QUEUE   requests that wait, of those that may
   DRAIN   permits that come free in a second while all are held; ? until 16 requests have ended
-  WAIT    how long a newcomer of band standard would wait, whose account neither holds nor waits: it has
-          its turn before the rest of who holds much, so that this may be far less than OLDEST
+  WAIT    how long a newcomer of band standard would wait whose account neither holds nor waits: it
+          has its turn before the rest of who holds much, so this may be far less than OLDEST
   OLDEST  how long the oldest has waited until now
   GRANTS  and REFUSED, with -watch: in a second, since the last look
 
@@ -44,8 +44,8 @@ said that they are full. Above that stands which documents are rejected. Then, f
 it has counted since the server knows it, its endpoints, its bands, and the accounts that hold and
 wait most:
 
-  HELD    permits; and of how many, where the account has a cap that is below the pool's slots: at its
-          cap, the rest of it has to wait
+  HELD    permits; and of how many, where the account has a cap that is below the pool's slots: at
+          its cap, the rest of it has to wait
   TOLD    how many were refused and told to come back, and are not due yet
   AHEAD   by how much more than its share the account was served, in cost for its weight: others go
           first until they have caught up with that

@@ -12,6 +12,9 @@ import (
 	"testing"
 )
 
+// GORACE is the setting of a process with the race detector.
+const GORACE = "GORACE"
+
 // Binary is where entry, colo or colonnade is, built with the race detector if the test has it. Without a go command,
 // the test is skipped. A package that starts one imports onebox, and so everything that they are made of: when it
 // changes, no old result is good.
@@ -64,7 +67,10 @@ func build() (dir string, err error) {
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return "", fmt.Errorf("cannot build: %w\n%s", err, out)
 	}
-	return dir, nil
+	if os.Getenv(GORACE) == "" {
+		err = os.Setenv(GORACE, "atexit_sleep_ms=10") // else each process ends a second later
+	}
+	return dir, err
 }
 
 // readMains reads what no test imports: what a test has read is looked at before its result is used again.
