@@ -63,11 +63,11 @@ func New(c Config) (*Entry, error) {
 		config:    c,
 		transport: forwarding.NewTransport(),
 		budget:    forwarding.NewRetryBudget(),
-		observed:  newObservations(),
+		observed:  newObservations(c.Table),
 		active:    newActivity(),
 		inHand:    inHand,
 	}
-	e.metrics = analytics.NewEntryMetrics(c.Metrics.Registry, e.active.states)
+	e.metrics = analytics.NewEntryMetrics(c.Metrics.Registry, func() []analytics.ModelState { return e.active.states(c.Table()) })
 	e.http = forwarding.NewServer(forwarding.ServerConfig{
 		Handle:     e.serve,
 		Refuse:     e.refuseUnread,

@@ -24,7 +24,7 @@ func TestOneFinalEvent(t *testing.T) {
 			t.Fatal(err)
 		}
 		e := &Entry{config: Config{Node: "edge", Log: log}, inHand: inHand, active: newActivity()}
-		e.metrics = analytics.NewEntryMetrics(analytics.NewNodeMetrics().Registry, e.active.states)
+		e.metrics = analytics.NewEntryMetrics(analytics.NewNodeMetrics().Registry, func() []analytics.ModelState { return nil })
 		c := e.newCall(nil)
 		life(c)
 		c.leave()

@@ -1,21 +1,26 @@
 package entry
 
 import (
+	"maps"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
 	"colonnade/analytics"
+	"colonnade/fleet"
 	"colonnade/forwarding"
 )
 
 // hintLifetime is how long a colo that was seen full is taken to be full.
 const hintLifetime = 2 * time.Second
 
-// observations is what the answers of colos told about their load, and which colos give none.
+// observations is what the answers of colos told about their load, and which colos give none. What belongs to colos and
+// pools that have left the table is removed when the table changes.
 type observations struct {
-	mu        sync.Mutex // guards the fields below
+	table func() *fleet.Table
+
+	mu        sync.Mutex   // guards the fields below
+	pruned    *fleet.Table // the table that the fields below agree with
 	full      map[poolIn]time.Time
 	slots     map[poolIn]int
 	unreached map[string]Unreached
@@ -23,8 +28,33 @@ type observations struct {
 
 type poolIn struct{ pool, colo string }
 
-func newObservations() *observations {
-	return &observations{full: map[poolIn]time.Time{}, slots: map[poolIn]int{}, unreached: map[string]Unreached{}}
+func newObservations(table func() *fleet.Table) *observations {
+	return &observations{
+		table: table, full: map[poolIn]time.Time{}, slots: map[poolIn]int{}, unreached: map[string]Unreached{},
+	}
+}
+
+// pruneLocked removes colos and pools that the table in force does not have.
+func (o *observations) pruneLocked() {
+	t := o.table()
+	if t == o.pruned {
+		return
+	}
+	o.pruned = t
+	pools := map[string]bool{}
+	for _, p := range t.Pools() {
+		pools[p.Name] = true
+	}
+	gone := func(at poolIn) bool {
+		_, ok := t.Colo(at.colo)
+		return !ok || !pools[at.pool]
+	}
+	maps.DeleteFunc(o.full, func(at poolIn, _ time.Time) bool { return gone(at) })
+	maps.DeleteFunc(o.slots, func(at poolIn, _ int) bool { return gone(at) })
+	maps.DeleteFunc(o.unreached, func(colo string, _ Unreached) bool {
+		_, ok := t.Colo(colo)
+		return !ok
+	})
 }
 
 // note takes the header x-colonnade-load of an answer.
@@ -35,6 +65,7 @@ func (o *observations) note(at poolIn, header string, now time.Time) {
 	}
 	o.mu.Lock()
 	defer o.mu.Unlock()
+	o.pruneLocked()
 	o.slots[at] = load.Limit
 	if load.Free == 0 {
 		o.full[at] = now
@@ -74,6 +105,9 @@ func (a *activity) add(model string, n int) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.count[model] += n
+	if a.count[model] == 0 {
+		delete(a.count, model)
+	}
 }
 
 func (a *activity) total() int {
@@ -86,14 +120,17 @@ func (a *activity) total() int {
 	return n
 }
 
-// states is what the metrics read at each scrape.
-func (a *activity) states() []analytics.ModelState {
+// states lists the models of the table, sorted by name, and those that have left it with requests still in hand.
+func (a *activity) states(t *fleet.Table) []analytics.ModelState {
 	a.mu.Lock()
-	defer a.mu.Unlock()
-	states := make([]analytics.ModelState, 0, len(a.count))
-	for model, n := range a.count {
-		states = append(states, analytics.ModelState{Model: model, Active: n})
+	active := maps.Clone(a.count)
+	a.mu.Unlock()
+	for _, m := range t.Models() {
+		active[m.Name] += 0
 	}
-	slices.SortFunc(states, func(x, y analytics.ModelState) int { return strings.Compare(x.Model, y.Model) })
+	states := make([]analytics.ModelState, 0, len(active))
+	for _, model := range slices.Sorted(maps.Keys(active)) {
+		states = append(states, analytics.ModelState{Model: model, Active: active[model]})
+	}
 	return states
 }

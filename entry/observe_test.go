@@ -1,13 +1,22 @@
 package entry
 
 import (
+	"errors"
+	"slices"
+	"strings"
 	"testing"
 	"time"
+
+	"colonnade/analytics"
+	"colonnade/fleet"
 )
 
-// How many slots a pool has in a colo is what its last answer has said.
-func TestSlotsAreTheLastHeard(t *testing.T) {
-	o := newObservations()
+const twoColos = "key: models/m\npool: p\n---\nkey: colos/ams\nregion: eu\n---\nkey: colos/fra\nregion: eu\n"
+
+// The number of slots of a pool in a colo is the one in its latest answer that has one.
+func TestSlotsAreTheLatestReported(t *testing.T) {
+	table := tableOf(t, twoColos)
+	o := newObservations(func() *fleet.Table { return table })
 	at := poolIn{"p", "ams"}
 	f := func(said string, want int) {
 		t.Helper()
@@ -24,4 +33,57 @@ func TestSlotsAreTheLastHeard(t *testing.T) {
 	if n := o.slotsOf(poolIn{"p", "fra"}); n != 0 {
 		t.Errorf("of another colo: %d", n)
 	}
+}
+
+// Observations of colos and pools that leave the table are removed, and the others stay.
+func TestObservationsFollowTheTable(t *testing.T) {
+	table := tableOf(t, twoColos)
+	e := &Entry{observed: newObservations(func() *fleet.Table { return table })}
+	o := e.observed
+	note := func() {
+		for _, colo := range []string{"ams", "fra"} {
+			o.note(poolIn{"p", colo}, "free=0;held=3;limit=3;queued=9", time.Now())
+			o.missed(colo, errors.New("connection refused"), time.Now())
+		}
+	}
+	f := func(want ...string) {
+		t.Helper()
+		var colos []string
+		for _, u := range e.Unreached() {
+			colos = append(colos, u.Colo)
+		}
+		if !slices.Equal(colos, want) || len(o.full) != len(want) || len(o.slots) != len(want) {
+			t.Errorf("got unreached %v, full %v, slots %v, want those of %v", colos, o.full, o.slots, want)
+		}
+	}
+	note()
+	f("ams", "fra")
+	table = tableOf(t, strings.Replace(twoColos, "colos/fra", "colos/lon", 1))
+	f("ams")
+	note() // of a request that began under the table before
+	f("ams", "fra")
+	table = tableOf(t, "key: models/m\npool: q\n---\nkey: colos/ams\nregion: eu\n")
+	o.note(poolIn{"p", "ams"}, "nothing", time.Now())
+	if e.Unreached(); len(o.full) != 0 || len(o.slots) != 0 || len(o.unreached) != 1 {
+		t.Errorf("of a pool that was deleted: full %v, slots %v; unreached %v", o.full, o.slots, o.unreached)
+	}
+}
+
+// Every model of the table has a count; a deleted model has one until its last request has ended.
+func TestActiveRequestsFollowTheTable(t *testing.T) {
+	both := tableOf(t, "key: models/a\n---\nkey: models/b\n")
+	one := tableOf(t, "key: models/a\n")
+	active := newActivity()
+	f := func(table *fleet.Table, want ...analytics.ModelState) {
+		t.Helper()
+		if got := active.states(table); !slices.Equal(got, want) {
+			t.Errorf("got %v, want %v", got, want)
+		}
+	}
+	f(both, analytics.ModelState{Model: "a"}, analytics.ModelState{Model: "b"})
+	active.add("b", 1)
+	f(both, analytics.ModelState{Model: "a"}, analytics.ModelState{Model: "b", Active: 1})
+	f(one, analytics.ModelState{Model: "a"}, analytics.ModelState{Model: "b", Active: 1})
+	active.add("b", -1)
+	f(one, analytics.ModelState{Model: "a"})
 }

@@ -20,6 +20,7 @@ type Unreached struct {
 func (o *observations) missed(colo string, why error, now time.Time) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
+	o.pruneLocked()
 	u, ok := o.unreached[colo]
 	if !ok {
 		u = Unreached{Colo: colo, Since: now}
@@ -40,6 +41,7 @@ func (o *observations) reached(colo string) {
 func (e *Entry) Unreached() []Unreached {
 	e.observed.mu.Lock()
 	defer e.observed.mu.Unlock()
+	e.observed.pruneLocked()
 	return slices.SortedFunc(maps.Values(e.observed.unreached),
 		func(a, b Unreached) int { return cmp.Compare(a.Colo, b.Colo) })
 }
