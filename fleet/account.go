@@ -27,17 +27,10 @@ type Account struct {
 
 // Limits of an account; 0 means that nothing is allowed.
 type Limits struct {
-	RequestsPerMinute unenforced `json:"requests_per_minute,omitzero"`
-	TokensPerMinute   unenforced `json:"tokens_per_minute,omitzero"`
-	Concurrent        int        `json:"concurrent" range:"0,1000000"` // requests that run at once in one pool of a colo
-}
+	Concurrent int `json:"concurrent" range:"0,1000000"` // requests that run at once in one pool of a colo
 
-// unenforced is a limit that nobody would keep in this version. A document that sets it is refused: its author would
-// rely on it.
-type unenforced struct{}
-
-func (*unenforced) UnmarshalJSON([]byte) error {
-	return errors.New("this limit is not enforced in this version, so it is not accepted; leave it out, and bound the account by limits.concurrent")
+	_ struct{} `unsupported:"requests_per_minute" instead:"bound the account by limits.concurrent"`
+	_ struct{} `unsupported:"tokens_per_minute" instead:"bound the account by limits.concurrent"`
 }
 
 // Key is one API key of an account, by its hash. Whoever uses it checks Expires.

@@ -8,12 +8,12 @@ type: chat
 routing:
   algorithm: steps
   steps: [{pick: order}]
-retry: {errors: 3, out_of_capacity: 4, forward_below: 256KiB, hops: 4}
+retry: {errors: 3, out_of_capacity: 4, hops: 4}
 timeouts: {connect: 1s, first_byte: 60s, idle: 60s, total: 10m, websocket: 1h}
 max_body: 16MiB
 `
 	builtinPool = `
-permits: {shards: 1, max_share: 1.0}
+permits: {max_share: 1.0}
 queue: {discipline: fair, cost: tokens, limit: 256, per_account: 64, bytes: 64MiB, max_wait: 10s, spill_wait: 250ms, promote_after: 5s}
 balance: {policy: least_loaded}
 `

@@ -22,7 +22,6 @@ aliases: [default]
 type: chat
 pool: llama-3.1-8b
 upstream_name: meta-llama/Llama-3.1-8B-Instruct
-adapter: ""
 routing:
   algorithm: steps
   steps:
@@ -30,7 +29,7 @@ routing:
     - {regions: [weur, eeur], pick: random, attempts: 2}
     - {pick: random, attempts: 1}
     - {}
-retry: {errors: 3, out_of_capacity: 4, forward_below: 256KiB, hops: 4}
+retry: {errors: 3, out_of_capacity: 4, hops: 4}
 timeouts: {connect: 1s, first_byte: 60s, idle: 60s, total: 10m, websocket: 1h}
 max_body: 16MiB
 cost: {unit: neurons, input: 0.4, output: 1.2, per: 1000}
@@ -38,13 +37,13 @@ forward_headers: [X-Trace-Id]
 `)
 	f("models/meta-llama/Llama:free@1+x", "{}")
 	f("pools/llama-3.1-8b", `
-permits: {per_endpoint: 16, shards: 1, max_share: 1.0}
+permits: {per_endpoint: 16, max_share: 1.0}
 queue: {discipline: fair, cost: tokens, limit: 256, per_account: 64, bytes: 64MiB, max_wait: 10s, spill_wait: 250ms, promote_after: 5s}
 balance: {policy: least_loaded} # a comment
 `)
 	f("pools/p", "queue: {limit: 0, per_account: 0, bytes: 0, max_wait: 0, spill_wait: 0s}")
 	f("pools/p", "permits: {max_share: 1}")
-	f("colos/ams", "region: weur\nlabels: {tier: gold}\nposition: {lat: 52.37, lon: 4}\nstate: draining\n")
+	f("colos/ams", "region: weur\nstate: draining\n")
 	f("accounts/acme", `
 weight: 4
 priority: interactive
@@ -62,14 +61,13 @@ concurrency: 0
 weight: 1
 names: {llama: "what this engine calls it"}
 paths: {/v1/rerank: /rerank}
-adapters: [lora-1]
 credential: env:VLLM_KEY
 usage: leave
 external: true
 health: {path: /health, interval: 5s, timeout: 2s}
 `)
-	f("servers/ams/ams-1", `{"address":"10.0.0.1:8443","gossip":"10.0.0.1:7946","admin":"127.0.0.1:9080","boot":"b1",
-		"state":"active","pools":{"p":16},"protocol":{"min":1,"max":1},"version":"0.1.0"}`)
+	f("servers/ams/ams-1", `{"address":"10.0.0.1:8443","admin":"127.0.0.1:9080","boot":"b1",
+		"state":"active","protocol":{"min":1,"max":1},"version":"0.1.0"}`)
 	f("entries/e1", "address: '[2001:db8::1]:8080'\nregion: weur\nversion: 0.1.0\n")
 	f("defaults", `
 model: {retry: {errors: 1}, routing: {steps: [{pick: random}]}}
@@ -163,7 +161,6 @@ func TestCheckRejects(t *testing.T) {
 	f("endpoints/ams/e", endpointHead+"names: {1e3: x}", "names: 1000: YAML reads this field's name as a number, not as text; quote it")
 	f("endpoints/ams/e", endpointHead+"names: {~: x}", "names: null: ")
 	f("endpoints/ams/e", endpointHead+"names: {m: 8}", "names.m: 8: must be text")
-	f("colos/ams", "labels: {gpu: 8}", "labels.gpu: 8: must be text")
 	f("colos/ams", "? [a, b]\n: c", "a field's name must be text")
 	f("pools/p", "queue: {limit: '5'}", `queue.limit: "5": must be a whole number, without quotes`)
 	f("pools/p", "queue: {limit: 1e3}", "queue.limit: 1000: must be a whole number")
@@ -186,7 +183,6 @@ func TestCheckRejects(t *testing.T) {
 	f("pools/x", "queue: {cost: neurons}", `queue.cost: "neurons": must be one of requests, tokens`)
 	f("pools/x", "queue: {discipline: lifo}", `queue.discipline: "lifo": must be one of fifo, fair`)
 	f("pools/x", "balance: {policy: least_latency}", `balance.policy: "least_latency": must be one of least_loaded, round_robin`)
-	f("pools/x", "permits: {shards: 2}", "permits.shards: 2: must be 1 in this version")
 	f("pools/x", "permits: {max_share: 0}", "permits.max_share: 0: must be at least 0.001")
 	f("pools/x", "permits: {max_share: .nan}", "permits.max_share: NaN: must be at least 0.001")
 	f("pools/x", "permits: {max_share: .inf}", "permits.max_share: +Inf: must be at most 1")
@@ -204,12 +200,7 @@ func TestCheckRejects(t *testing.T) {
 	f("models/m", "forward_headers: ['a: b']", `forward_headers[0]`)
 	f("colos/ams", "state: off", "state: false: must be text; quote it")
 	f("colos/ams", "state: gone", `state: "gone": must be one of active, draining, disabled`)
-	f("colos/ams", "position: {lat: 91, lon: 0}", "position.lat: 91: must be at most 90")
-	f("colos/ams", "position: {lat: 1}", "position.lon: the field is required")
 	f("accounts/a", "weight: 0", "weight: 0: must be at least 1")
-	f("accounts/a", "limits: {requests_per_minute: 60}", "limits.requests_per_minute: 60: this limit is not enforced in this version, so it is not accepted; leave it out")
-	f("accounts/a", `{"limits": {"concurrent": 3, "tokens_per_minute": 0}}`, "limits.tokens_per_minute: 0: this limit is not enforced")
-	f("accounts/a", "version: 2\nlimits: {tokens_per_minute: {soft: 1}}", "limits.tokens_per_minute: a map: this limit is not enforced")
 	f("accounts/a", "priority: high", `priority: "high": must be one of interactive, standard, batch`)
 	f("accounts/a", "keys: [{id: k}]", "keys[0].sha256: the field is required")
 	f("accounts/a", "keys: [{id: k, sha256: '"+strings.Repeat("00", 32)+"'}, {id: k, sha256: '"+strings.Repeat("01", 32)+"'}]",
@@ -220,7 +211,8 @@ func TestCheckRejects(t *testing.T) {
 	f("servers/ams/a", "address: 'h:0'\nboot: b", `address: "h:0": must be host:port`)
 	f("servers/ams/a", "address: 'h:1'\nboot: b\nstate: disabled", `state: "disabled": must be one of active, draining`)
 	f("servers/ams/a", "address: 'h:1'\nboot: b\nnew: 1", "new: unknown field")
-	f("servers/ams/a", "address: 'h:1'\nboot: b\npools: {p: -1}", "pools.p: -1: must be at least 0")
+	f("servers/ams/a", "address: 'h:1'\nboot: b\npools: {p: 1}", "pools: unknown field")
+	f("servers/ams/a", "address: 'h:1'\nboot: b\ngossip: 'h:2'", "gossip: unknown field")
 	f("endpoints/ams/e", "pool: p", "url: the field is required")
 	f("endpoints/ams/e", "url: http://h", "pool: the field is required")
 	f("endpoints/ams/e", endpointHead+"engine: tensorrt", `engine: "tensorrt": must be one of vllm, sglang`)
@@ -229,6 +221,20 @@ func TestCheckRejects(t *testing.T) {
 	f("endpoints/ams/e", endpointHead+"paths: {/v1/rerank: /a/../b}", `paths."/v1/rerank": "/a/../b": must be a path`)
 	f("endpoints/ams/e", endpointHead+"health: {timeout: 1ms}", `health.timeout: "1ms": must be at least 10ms`)
 	f("endpoints/ams/e", endpointHead+"health: {path: health}", `health.path: "health": must be a path`)
+
+	// What this version does not do.
+	const unsupported = "not supported by this version; leave the field out"
+	f("accounts/a", "limits: {requests_per_minute: 60}", "limits.requests_per_minute: 60: "+unsupported+", and bound the account by limits.concurrent")
+	f("accounts/a", `{"limits": {"concurrent": 3, "tokens_per_minute": 0}}`, "limits.tokens_per_minute: 0: "+unsupported)
+	f("accounts/a", "version: 2\nlimits: {tokens_per_minute: {soft: 1}}", "limits.tokens_per_minute: a map: "+unsupported)
+	f("models/m", "adapter: ''", `adapter: "": `+unsupported)
+	f("models/m", "retry: {forward_below: 256KiB}", `retry.forward_below: "256KiB": `+unsupported)
+	f("pools/p", "permits: {shards: 1}", "permits.shards: 1: "+unsupported)
+	f("colos/ams", "labels: {tier: gold}", "labels: a map: "+unsupported)
+	f("colos/ams", "position: {lat: 52.37, lon: 4}", "position: a map: "+unsupported)
+	f("endpoints/ams/e", endpointHead+"adapters: [lora-1]", "adapters: a list: "+unsupported)
+	f("defaults", "model: {retry: {forward_below: 1}}", "model.retry.forward_below: 1: "+unsupported)
+	f("defaults", "engines: {vllm: {adapters: []}}", "engines.vllm.adapters: a list: "+unsupported)
 
 	// What defaults may hold.
 	f("defaults", "models: {}", "models: unknown field; accepted here: model, pool, endpoint, engines, origins")

@@ -17,31 +17,24 @@ const (
 
 // Colo is one location with endpoints.
 type Colo struct {
-	Name     string            `json:"-"`
-	Region   string            `json:"region,omitempty" is:"name"`
-	Labels   map[string]string `json:"labels,omitempty" keys:"name"`
-	Position *Position         `json:"position,omitempty"`
-	State    string            `json:"state" oneof:"active draining disabled"`
-}
+	Name   string `json:"-"`
+	Region string `json:"region,omitempty" is:"name"`
+	State  string `json:"state" oneof:"active draining disabled"`
 
-// Position is a place on earth, in degrees.
-type Position struct {
-	Lat float64 `json:"lat" range:"-90,90" need:"yes"`
-	Lon float64 `json:"lon" range:"-180,180" need:"yes"`
+	_ struct{} `unsupported:"labels"`
+	_ struct{} `unsupported:"position"`
 }
 
 // Server is a colo server as it describes itself.
 type Server struct {
-	Colo     string         `json:"-"`
-	Node     string         `json:"-"`
-	Address  string         `json:"address" is:"address" need:"yes"`                 // host:port of its peer listener
-	Gossip   string         `json:"gossip,omitempty" is:"address"`                   // host:port
-	Admin    string         `json:"admin,omitempty" is:"address"`                    // host:port
-	Boot     string         `json:"boot" is:"word" need:"yes"`                       // another one at each start
-	State    string         `json:"state,omitempty" oneof:"active draining"`         // StateActive, or StateDraining; empty is written as StateActive
-	Pools    map[string]int `json:"pools,omitempty" keys:"name" range:"0,100000000"` // the limit of each pool that it is home of
-	Protocol ProtocolRange  `json:"protocol,omitzero"`
-	Version  string         `json:"version,omitempty"` // of the software
+	Colo     string        `json:"-"`
+	Node     string        `json:"-"`
+	Address  string        `json:"address" is:"address" need:"yes"`         // host:port of its peer listener
+	Admin    string        `json:"admin,omitempty" is:"address"`            // host:port
+	Boot     string        `json:"boot" is:"word" need:"yes"`               // another one at each start
+	State    string        `json:"state,omitempty" oneof:"active draining"` // StateActive, or StateDraining; empty is written as StateActive
+	Protocol ProtocolRange `json:"protocol,omitzero"`
+	Version  string        `json:"version,omitempty"` // of the software
 }
 
 // EntryNode is an entry as it describes itself.

@@ -30,10 +30,13 @@ func (d decoder) structure(tree map[string]any, out reflect.Value) *fieldError {
 	t, found := out.Type(), 0
 	for i := range t.NumField() {
 		tag := t.Field(i).Tag
+		if err := refuseUnsupported(tree, tag); err != nil {
+			return err
+		}
 		name := jsonName(tag)
 		value, present := tree[name]
 		switch {
-		case name == "-":
+		case !isField(name):
 			continue
 		case !present && tag.Get("need") != "" && !d.partial:
 			return (&fieldError{Reason: "the field is required"}).in(name)
@@ -58,21 +61,34 @@ func jsonName(tag reflect.StructTag) string {
 	return name
 }
 
+// isField reports whether documents may have a field of this json name.
+func isField(name string) bool { return name != "" && name != "-" }
+
+// refuseUnsupported refuses the field that a blank field's tags name, also in documents of a newer version: its author
+// would rely on it.
+func refuseUnsupported(tree map[string]any, tag reflect.StructTag) *fieldError {
+	name := tag.Get("unsupported")
+	value, present := tree[name]
+	if name == "" || !present {
+		return nil
+	}
+	reason := "not supported by this version; leave the field out"
+	if instead := tag.Get("instead"); instead != "" {
+		reason += ", and " + instead
+	}
+	return (&fieldError{Value: describe(value), Reason: reason}).in(name)
+}
+
 // unknown names the first field of tree that t does not have. It does not show the value: nobody knows what it is.
 func unknown(tree map[string]any, t reflect.Type) *fieldError {
-	var known, accepted []string
-	for i := range t.NumField() {
-		name := jsonName(t.Field(i).Tag)
-		if name == "-" {
-			continue
-		}
-		known = append(known, name)
-		if t.Field(i).Type != reflect.TypeFor[unenforced]() {
+	var accepted []string
+	for field := range t.Fields() {
+		if name := jsonName(field.Tag); isField(name) {
 			accepted = append(accepted, name)
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(tree)) {
-		if !slices.Contains(known, name) {
+		if !slices.Contains(accepted, name) {
 			return (&fieldError{Reason: "unknown field; accepted here: " + strings.Join(accepted, ", ")}).in(fieldName(name))
 		}
 	}

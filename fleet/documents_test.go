@@ -37,7 +37,7 @@ func TestBuiltinModel(t *testing.T) {
 	want := &fleet.Model{
 		Name: "m", Type: fleet.TypeChat, Pool: "m", UpstreamName: "m",
 		Routing: fleet.Routing{Algorithm: fleet.AlgorithmSteps, Steps: []fleet.Step{{Pick: fleet.PickOrder}}},
-		Retry:   fleet.Retry{Errors: 3, OutOfCapacity: 4, ForwardBelow: 256 * fleet.KiB, Hops: 4},
+		Retry:   fleet.Retry{Errors: 3, OutOfCapacity: 4, Hops: 4},
 		Timeouts: fleet.Timeouts{
 			Connect: seconds(1), FirstByte: seconds(60), Idle: seconds(60), Total: seconds(600), WebSocket: seconds(3600),
 		},
@@ -53,7 +53,7 @@ func seconds(n int) fleet.Duration { return fleet.Duration(time.Duration(n) * ti
 func TestBuiltinPool(t *testing.T) {
 	want := fleet.Pool{
 		Name:    "p",
-		Permits: fleet.PoolPermits{Shards: 1, MaxShare: 1},
+		Permits: fleet.PoolPermits{MaxShare: 1},
 		Queue: fleet.Queue{
 			Discipline: fleet.DisciplineFair, Cost: fleet.CostTokens, Limit: 256, PerAccount: 64, Bytes: 64 * fleet.MiB,
 			MaxWait: seconds(10), SpillWait: fleet.Duration(250 * time.Millisecond), PromoteAfter: seconds(5),
@@ -167,8 +167,8 @@ func TestNodeDocuments(t *testing.T) {
 	}
 	f("servers/ams/s", fleet.Server{Address: "10.0.0.1:8443", Boot: "b"})
 	f("servers/ams/s", fleet.Server{
-		Address: "[::1]:8443", Gossip: "h:1", Admin: "h:2", Boot: "b", State: fleet.StateDraining,
-		Pools: map[string]int{"p": 0}, Protocol: fleet.ProtocolRange{Min: 1, Max: fleet.Protocol}, Version: "0.1.0",
+		Address: "[::1]:8443", Admin: "h:2", Boot: "b", State: fleet.StateDraining,
+		Protocol: fleet.ProtocolRange{Min: 1, Max: fleet.Protocol}, Version: "0.1.0",
 	})
 	f("entries/e", fleet.EntryNode{Address: "h:1"})
 }
@@ -195,7 +195,7 @@ model:
 	if m.Routing.Algorithm != fleet.AlgorithmRandom {
 		t.Errorf("algorithm %q", m.Routing.Algorithm)
 	}
-	if want := (fleet.Retry{Errors: 0, OutOfCapacity: 4, ForwardBelow: 256 * fleet.KiB, Hops: 2}); m.Retry != want {
+	if want := (fleet.Retry{Errors: 0, OutOfCapacity: 4, Hops: 2}); m.Retry != want {
 		t.Errorf("retry %+v, want %+v", m.Retry, want)
 	}
 	if m.Timeouts.Idle != seconds(5) || m.Timeouts.Total != seconds(70) || m.Timeouts.Connect != seconds(1) {
@@ -232,9 +232,9 @@ func TestEndpointLayers(t *testing.T) {
 	f(6, "defaults", "pool: {permits: {per_endpoint: 6}}", key, plain)
 	f(0, append(pool, key, endpointHead+"concurrency: 0")...)
 
-	e := endpoint("defaults", "endpoint: {engine: sglang, names: {a: x, b: x}, adapters: [q], health: {timeout: 9s}}\nengines: {sglang: {health: {interval: 33s}}}",
-		key, endpointHead+"names: {b: q, c: z}\nadapters: [r]\n")
-	if e.Engine != "sglang" || !reflect.DeepEqual(e.Names, map[string]string{"a": "x", "b": "q", "c": "z"}) || !reflect.DeepEqual(e.Adapters, []string{"r"}) {
+	e := endpoint("defaults", "endpoint: {engine: sglang, names: {a: x, b: x}, health: {timeout: 9s}}\nengines: {sglang: {health: {interval: 33s}}}",
+		key, endpointHead+"names: {b: q, c: z}\n")
+	if e.Engine != "sglang" || !reflect.DeepEqual(e.Names, map[string]string{"a": "x", "b": "q", "c": "z"}) {
 		t.Errorf("endpoint %+v", e)
 	}
 	if e.Health != (fleet.Health{Path: "/health", Interval: seconds(33), Timeout: seconds(9)}) {
@@ -361,6 +361,6 @@ func TestNodeDocumentsOfThisProtocol(t *testing.T) {
 			t.Errorf("%T of protocol %d has %s, want %s", noun, fleet.Protocol, got, want)
 		}
 	}
-	f(fleet.Server{}, "address gossip admin boot state pools protocol version")
+	f(fleet.Server{}, "address admin boot state protocol version")
 	f(fleet.EntryNode{}, "address admin region state protocol version")
 }

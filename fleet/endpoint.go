@@ -19,11 +19,12 @@ type Endpoint struct {
 	Weight      int               `json:"weight" range:"1,1000"`
 	Names       map[string]string `json:"names,omitempty" keys:"name" is:"word"`             // model → what this engine calls it
 	Paths       map[string]string `json:"paths,omitempty" keys:"path" is:"path"`             // our path → the engine's
-	Adapters    []string          `json:"adapters,omitempty" is:"word"`                      // LoRA adapters that it has loaded
 	Credential  string            `json:"credential,omitempty" is:"credential" secret:"yes"` // env:NAME or file:PATH, read by the colo server
 	Usage       string            `json:"usage" oneof:"ask leave"`
 	External    bool              `json:"external,omitempty"` // not ours: paid for
 	Health      Health            `json:"health"`
+
+	_ struct{} `unsupported:"adapters"`
 }
 
 // Health says how an endpoint is probed.

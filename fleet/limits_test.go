@@ -85,7 +85,7 @@ func TestAliasesNamed(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), "YAML anchors, aliases and merge keys are not accepted") {
 		t.Errorf("got %v", err)
 	}
-	if err := fleet.Check("colos/ams", []byte(`{"labels": {"a": "&a *a <<"}}`)); err != nil {
+	if err := fleet.Check("models/m", []byte(`{"upstream_name": "&a *a <<"}`)); err != nil {
 		t.Errorf("the same signs in JSON: %v", err)
 	}
 }

@@ -30,7 +30,6 @@ type Model struct {
 	Type           ModelType `json:"type" oneof:"chat completion embedding rerank audio image realtime generic"`
 	Pool           string    `json:"pool,omitempty" is:"name"`          // default: Name
 	UpstreamName   string    `json:"upstream_name,omitempty" is:"word"` // what engines call it; default: Name
-	Adapter        string    `json:"adapter,omitempty"`                 // LoRA adapter
 	Beta           bool      `json:"beta,omitempty"`
 	Routing        Routing   `json:"routing"`
 	Retry          Retry     `json:"retry"`
@@ -38,6 +37,8 @@ type Model struct {
 	MaxBody        Bytes     `json:"max_body" range:"1,1GiB"`
 	Cost           Cost      `json:"cost,omitzero"`
 	ForwardHeaders []string  `json:"forward_headers,omitzero" is:"header"` // lower case
+
+	_ struct{} `unsupported:"adapter"`
 }
 
 // Routing says how a request for the model gets its plan.
@@ -56,10 +57,11 @@ type Step struct {
 
 // Retry bounds the further attempts after the first.
 type Retry struct {
-	Errors        int   `json:"errors" range:"0,16"`
-	OutOfCapacity int   `json:"out_of_capacity" range:"0,512"`
-	ForwardBelow  Bytes `json:"forward_below" range:"0,64MiB"` // colos forward bodies up to this size among themselves
-	Hops          int   `json:"hops" range:"0,16"`
+	Errors        int `json:"errors" range:"0,16"`
+	OutOfCapacity int `json:"out_of_capacity" range:"0,512"`
+	Hops          int `json:"hops" range:"0,16"`
+
+	_ struct{} `unsupported:"forward_below"`
 }
 
 // Timeouts of one request; none of them is ever 0.

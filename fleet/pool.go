@@ -22,8 +22,9 @@ type Pool struct {
 // PoolPermits says how many may run.
 type PoolPermits struct {
 	PerEndpoint int     `json:"per_endpoint,omitempty" range:"1,10000"` // 0 = the default of the endpoint's engine
-	Shards      int     `json:"shards" range:"1,1"`                     // always 1
 	MaxShare    float64 `json:"max_share" range:"0.001,1"`              // of the slots for one account, up to 1
+
+	_ struct{} `unsupported:"shards"`
 }
 
 // Queue says who may wait, and how long.

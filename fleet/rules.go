@@ -21,6 +21,11 @@ import (
 //	need:"yes"       required
 //	own:"yes"        has no default: refused in the layers of the defaults document
 //	secret:"yes"     the value is never shown
+//
+// A blank field names one that documents may not have although they might expect it:
+//
+//	unsupported:"x"  the field x is refused by this version
+//	instead:"…"      what to do instead, in the error
 
 // checkRules checks a decoded value.
 func checkRules(v reflect.Value, tag reflect.StructTag) *fieldError {

@@ -152,7 +152,7 @@ func poolTree(defaults, doc tree) tree {
 
 func builtinPool() tree {
 	return tree{
-		"permits": tree{"shards": 1, "max_share": 1},
+		"permits": tree{"max_share": 1},
 		"queue": tree{"discipline": "fair", "cost": "tokens", "limit": 256, "per_account": 64, "bytes": "64MiB", "max_wait": "10s",
 			"spill_wait": "250ms", "promote_after": "5s"},
 		"balance": tree{"policy": "least_loaded"},
@@ -162,7 +162,7 @@ func builtinPool() tree {
 func builtinModel() tree {
 	return tree{
 		"type": "chat", "routing": tree{"algorithm": "steps", "steps": []any{tree{"pick": "order"}}}, "max_body": "16MiB",
-		"retry":    tree{"errors": 3, "out_of_capacity": 4, "forward_below": "256KiB", "hops": 4},
+		"retry":    tree{"errors": 3, "out_of_capacity": 4, "hops": 4},
 		"timeouts": tree{"connect": "1s", "first_byte": "1m0s", "idle": "1m0s", "total": "10m0s", "websocket": "1h0m0s"},
 	}
 }
