@@ -1,7 +1,8 @@
 # What people do with this repository. `make` alone lists it.
 
 GO       ?= go
-LINT     := $(GO) tool -modfile=tools/go.mod golangci-lint
+LINT     := $(GO) tool -modfile=$(CURDIR)/tools/go.mod golangci-lint
+MODULES  := . bench
 FUZZTIME ?= 10s
 BENCH    ?= .
 COUNT    ?= 1
@@ -18,8 +19,9 @@ up: ## build and start a whole fleet on this machine; ENGINE_URL=http://localhos
 	@$(GO) build -o bin/colonnade ./cmd/colonnade
 	@exec bin/colonnade up $(if $(ENGINE_URL),-engine-url "$(ENGINE_URL)") $(UP_FLAGS)
 
-build: ## build bin/entry, bin/colo and bin/colonnade
+build: ## build bin/entry, bin/colo, bin/colonnade and bin/colonnade-bench
 	$(GO) build -trimpath -o bin/ ./cmd/...
+	$(GO) -C bench build -trimpath -o ../bin/ ./cmd/...
 
 # The race detector needs cgo, and cgo a C compiler. onebox takes the longest, so it begins first. Tests wait more than they
 # work, so one package more is run at once than there are processors.
@@ -28,31 +30,36 @@ test: ## run the tests, with the race detector where a C compiler is found
 	if ! command -v "$$($(GO) env CC | cut -d' ' -f1)" >/dev/null; then \
 		race=; echo "no C compiler: testing WITHOUT the race detector"; \
 	fi; \
-	set -x; CGO_ENABLED=$${race:+1} $(GO) test $$race -p $$(($$(nproc) + 1)) -timeout 20m $(TEST_FLAGS) ./onebox ./...
+	export CGO_ENABLED=$${race:+1}; set -x; \
+	$(GO) test $$race -p $$(($$(nproc) + 1)) -timeout 20m $(TEST_FLAGS) ./onebox ./... && \
+	$(GO) -C bench test $$race -timeout 20m $(TEST_FLAGS) ./...
 
 check: ## formatting, go vet and the linters
 	@unformatted=$$(find . -name '*.go' -not -path '*/node_modules/*' -not -path '*/.venv/*' -print0 | xargs -0 gofmt -l); \
 	if [ -n "$$unformatted" ]; then echo "gofmt would change:"; echo "$$unformatted"; exit 1; fi
-	$(GO) vet ./...
-	$(LINT) run ./...
+	@for module in $(MODULES); do ( set -ex; cd $$module; $(GO) vet ./...; $(LINT) run ./... ) || exit 1; done
 
 bench: ## run the benchmarks; BENCH=regexp selects, COUNT=10 gives benchstat enough
 	COLONNADE_SOAK=1 $(GO) test -run '^$$' -bench '$(BENCH)' -benchmem -count $(COUNT) ./...
 
-bench-overload: ## judge gateways under overload, and write docs/overload.md; QUICK=1 is rough, and writes to var; OUT=directory
-	@$(GO) build -trimpath -buildvcs=auto -o bin/colonnade ./cmd/colonnade
-	bin/colonnade bench overload $(if $(QUICK),-quick) -out "$(OUT)" $(BENCH_FLAGS)
+bench-overload: ## measure gateways under overload, and write docs/overload.md; QUICK=1 is rough, and writes to var; OUT=directory
+	@$(GO) -C bench build -trimpath -buildvcs=auto -o ../bin/ ./cmd/colonnade-bench
+	bin/colonnade-bench $(if $(QUICK),-quick) -out "$(OUT)" $(BENCH_FLAGS)
 
 soak: ## run the tests with exact marks and in full length
-	COLONNADE_SOAK=1 $(GO) test -count=1 -timeout 60m $(TEST_FLAGS) ./...
+	@for module in $(MODULES); do \
+		( set -ex; cd $$module; COLONNADE_SOAK=1 $(GO) test -count=1 -timeout 60m $(TEST_FLAGS) ./... ) || exit 1; \
+	done
 
 fuzz: ## run each fuzz target for FUZZTIME (10s)
-	@for package in $$($(GO) list ./...); do \
-		for target in $$($(GO) test -list '^Fuzz' $$package | grep '^Fuzz'); do \
-			echo "$$package $$target"; \
-			$(GO) test -run '^$$' -fuzz "^$$target\$$" -fuzztime $(FUZZTIME) $$package || exit 1; \
-		done; \
-	done
+	@for module in $(MODULES); do ( cd $$module; \
+		for package in $$($(GO) list ./...); do \
+			for target in $$($(GO) test -list '^Fuzz' $$package | grep '^Fuzz'); do \
+				echo "$$package $$target"; \
+				$(GO) test -run '^$$' -fuzz "^$$target\$$" -fuzztime $(FUZZTIME) $$package || exit 1; \
+			done; \
+		done \
+	) || exit 1; done
 
 sdk: ## install the official SDKs and run their tests against a fleet
 	test/sdk/install.sh

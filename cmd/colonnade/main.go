@@ -41,7 +41,7 @@ func newRoot() *cobra.Command {
 	}
 	root.SetFlagErrorFunc(flagError)
 	root.SetUsageTemplate(usageTemplate(root.UsageTemplate()))
-	group(root, newUp(), newConfig(), newKeys(), newStatus(), newEvents(), newHealth(), newEngine(), newBench())
+	group(root, newUp(), newConfig(), newKeys(), newStatus(), newEvents(), newHealth(), newEngine())
 	failUnwritten(root)
 	return root
 }

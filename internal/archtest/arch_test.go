@@ -135,6 +135,7 @@ func TestRulesSee(t *testing.T) {
 	f("discovery/etcd/a.go", `package etcd; import _ "go.etcd.io/etcd/client/v3x"`, "may not")
 	f("util/a.go", "package util", "package util has no row")
 	f("test/other/go.mod", "module other", "")
+	f("bench/a.go", `package bench; import "colonnade/entry"`, "may not")
 	f("homes/a.go", "package homes; func init() {}", "func init")
 	f("homes/a.go", "package homes; type t struct{}; func (t) init() {}", "")
 	f("cmd/colo/a.go", "package main; func main() {\n"+strings.Repeat("\n", longestMain)+"}", "func main has 47 lines")

@@ -52,6 +52,8 @@ var table = []row{
 		why: "the admin listener is given functions; it must not reach into the life of a request"},
 	{path: "bench", ours: []string{"fleet", "internal/simengine"}, third: []string{"gonum.org/v1/plot"},
 		why: "load comes from outside, as clients send it, to gateways whose engines it starts; it draws what it found"},
+	{path: "bench/cmd/colonnade-bench", ours: []string{"bench", "fleet", "node", "onebox"},
+		why: "flags, and the gateways made of this repository's own parts"},
 	{path: "node", ours: []string{"*"}, never: []string{"cmd/...", "onebox", "fairqueue", "permits"}, third: append(append([]string{}, etcdClient...), errgroup...),
 		why: "one node is put together here, the same for the binaries and for a fleet in one process"},
 	{path: "onebox", ours: []string{"*"}, never: []string{"cmd/..."}, third: append(append([]string{}, etcdServer...), errgroup...),

@@ -2,8 +2,10 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -13,12 +15,18 @@ import (
 	"time"
 
 	"colonnade/bench"
+	"colonnade/internal/testkit"
 )
 
 func TestBenchFlags(t *testing.T) {
 	f := func(line string, want ...string) {
 		t.Helper()
-		run(t, "", append([]string{"bench", "overload"}, strings.Fields(line)...)...).fail(t, want...)
+		err := run(t.Context(), strings.Fields(line), io.Discard, io.Discard)
+		for _, text := range want {
+			if err == nil || !strings.Contains(err.Error(), text) {
+				t.Errorf("%s: %v, want %q", line, err, text)
+			}
+		}
 	}
 	t.Setenv("OPENAI_API_KEY", "")
 	f("-scenario nope", `-scenario "nope": there is no such scenario; there are all, `, "flood")
@@ -36,10 +44,19 @@ func TestBenchFlags(t *testing.T) {
 	f("-out /proc/nothing", `-out "/proc/nothing": `)
 	f("-json /nothing/there", `-json "/nothing/there": `)
 	f("-json "+t.TempDir(), "that is a directory; name a file")
-	f("x", `unexpected argument "x"`, "-scenario, -slots, -url")
-	help := run(t, "", "bench", "overload", "-h").want(t, "-quick", "OPENAI_API_KEY")
+	f("x", `unexpected argument "x"`, "-h")
+	f("-nope", "flag provided but not defined: -nope", "-h")
+	var help bytes.Buffer
+	if err := run(t.Context(), []string{"-h"}, &help, io.Discard); err != nil {
+		t.Error(err)
+	}
+	for _, text := range []string{"-quick", "OPENAI_API_KEY"} {
+		if !strings.Contains(help.String(), text) {
+			t.Errorf("help does not say %q", text)
+		}
+	}
 	for _, c := range bench.Contests() {
-		if !strings.Contains(help, "  "+c.Name+" ") {
+		if !strings.Contains(help.String(), "  "+c.Name+" ") {
 			t.Errorf("help does not say that there is the scenario %s", c.Name)
 		}
 	}
@@ -49,7 +66,7 @@ func TestBenchFlags(t *testing.T) {
 func TestBenchWithoutHAProxy(t *testing.T) {
 	missing := func() (bench.Gateway, error) { return bench.Gateway{}, errors.New("it is not installed") }
 	there := func() (bench.Gateway, error) { return bench.Gateway{Name: "haproxy"}, nil }
-	f := func(find func() (bench.Gateway, error), flags benchFlags, want, say string) {
+	f := func(find func() (bench.Gateway, error), flags options, want, say string) {
 		t.Helper()
 		var notes bytes.Buffer
 		chosen, err := flags.chosenGateways(find, &notes)
@@ -60,29 +77,29 @@ func TestBenchWithoutHAProxy(t *testing.T) {
 			t.Errorf("it says %q, want %q", said, say)
 		}
 	}
-	f(missing, benchFlags{}, "colonnade no-queue fifo round-robin", "left out: it is not installed")
-	f(missing, benchFlags{gateways: []string{"fifo"}}, "fifo", "<nil> ")
-	f(missing, benchFlags{gateways: []string{"haproxy", "fifo"}}, "", "-gateways haproxy: it is not installed")
-	f(there, benchFlags{}, "colonnade no-queue fifo round-robin haproxy", "")
-	f(there, benchFlags{gateways: []string{"haproxy"}, remote: bench.Remote{URL: "x"}}, "haproxy", "")
-	f(missing, benchFlags{remote: bench.Remote{URL: "x"}}, "", "<nil> ")
+	f(missing, options{}, "colonnade no-queue fifo round-robin", "left out: it is not installed")
+	f(missing, options{gateways: []string{"fifo"}}, "fifo", "<nil> ")
+	f(missing, options{gateways: []string{"haproxy", "fifo"}}, "", "-gateways haproxy: it is not installed")
+	f(there, options{}, "colonnade no-queue fifo round-robin haproxy", "")
+	f(there, options{gateways: []string{"haproxy"}, remote: bench.Remote{URL: "x"}}, "haproxy", "")
+	f(missing, options{remote: bench.Remote{URL: "x"}}, "", "<nil> ")
 }
 
 func TestBenchVerdict(t *testing.T) {
 	r := &bench.Report{Scenarios: []bench.Scenario{{Rows: []bench.Row{{}}, Marks: []bench.Mark{{Name: "goodput", Gateway: "colonnade"}, {Name: "leaked", Gateway: "colonnade", Passed: true}}}}}
-	if err := (&benchFlags{judge: true}).verdict(r); err == nil || err.Error() != "1 mark missed: colonnade: goodput" {
+	if err := (&options{judge: true}).verdict(r); err == nil || err.Error() != "1 mark missed: colonnade: goodput" {
 		t.Errorf("it says %v", err)
 	}
 	marks := r.Scenarios[0].Marks
 	marks[1].Passed, marks[1].Got = false, bench.Unmeasured()
-	if err := (&benchFlags{judge: true}).verdict(r); err == nil || strings.Contains(err.Error(), "leaked") {
+	if err := (&options{judge: true}).verdict(r); err == nil || strings.Contains(err.Error(), "leaked") {
 		t.Errorf("beside one that was not measured it says %v", err)
 	}
 	shown := &bench.Report{Scenarios: []bench.Scenario{{Rows: r.Scenarios[0].Rows, Marks: []bench.Mark{{Name: "wait", Why: "out of reach"}}}}}
-	if err := (&benchFlags{judge: true}).verdict(shown); err != nil {
+	if err := (&options{judge: true}).verdict(shown); err != nil {
 		t.Errorf("of a mark of which it was measured that it is out of reach: %v", err)
 	}
-	for _, f := range []benchFlags{{judge: true, quick: true}, {}} {
+	for _, f := range []options{{judge: true, quick: true}, {}} {
 		if err := f.verdict(r); err != nil {
 			t.Errorf("%+v: %v", f, err)
 		}
@@ -93,7 +110,7 @@ func TestBenchDelivers(t *testing.T) {
 	dir := t.TempDir()
 	r := &bench.Report{Format: bench.Format, Scenarios: []bench.Scenario{{Name: "flood", Title: "One floods"}}}
 	var out, notes bytes.Buffer
-	f := benchFlags{json: filepath.Join(dir, "x.json"), out: dir}
+	f := options{json: filepath.Join(dir, "x.json"), out: dir}
 	if err := f.deliver(r, &out, &notes); err != nil || !strings.Contains(out.String(), "One floods") || strings.Contains(out.String(), "\x1b") {
 		t.Errorf("%v; it printed %q", err, out.String())
 	}
@@ -103,7 +120,7 @@ func TestBenchDelivers(t *testing.T) {
 		}
 	}
 	out.Reset()
-	f = benchFlags{json: "-"}
+	f = options{json: "-"}
 	if err := f.deliver(r, &out, &notes); err != nil {
 		t.Error(err)
 	}
@@ -158,13 +175,18 @@ func TestBenchEnds(t *testing.T) {
 	}
 	scratch := t.TempDir()
 	t.Setenv("TMPDIR", scratch)
-	var out, notes screen
-	end := background(t, &out, &notes, "bench", "overload", "-scenario", "flood", "-gateways", "haproxy", "-out", filepath.Join(t.TempDir(), "o"))
-	notes.await(t, "flood, haproxy")
+	var out, notes testkit.Record
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() {
+		ended <- run(ctx, []string{"-scenario", "flood", "-gateways", "haproxy", "-out", filepath.Join(t.TempDir(), "o")}, &out, &notes)
+	}()
+	testkit.WaitFor(t, "the scenario to begin", func() bool { return strings.Contains(notes.String(), "flood, haproxy") })
 	if n := children(t); n == 0 {
 		t.Error("HAProxy does not run")
 	}
-	if err := end(); err == nil || !strings.Contains(err.Error(), "ended before all was measured") {
+	cancel()
+	if err := <-ended; err == nil || !strings.Contains(err.Error(), "ended before all was measured") {
 		t.Errorf("it ended with %v", err)
 	}
 	if n := children(t); n != 0 {
@@ -203,7 +225,7 @@ func children(t *testing.T) int {
 // A run of which every scenario was left out has not succeeded.
 func TestBenchNothingRan(t *testing.T) {
 	left := bench.Scenario{Name: "flood", Notes: []string{"Left out for remote: it needs 3 accounts."}}
-	f := &benchFlags{quick: true}
+	f := &options{quick: true}
 	err := f.verdict(&bench.Report{Scenarios: []bench.Scenario{left}})
 	if err == nil || err.Error() != "nothing was measured: flood: Left out for remote: it needs 3 accounts." {
 		t.Error(err)

@@ -66,9 +66,6 @@ func roughly(d time.Duration) string {
 
 // isTerminal says whether somebody may be looking.
 func isTerminal(w io.Writer) bool {
-	if o, ok := w.(*output); ok {
-		w = o.to
-	}
 	file, ok := w.(*os.File)
 	if !ok {
 		return false

@@ -152,7 +152,7 @@ func benchDocuments(s bench.Setup, queue ownQueue) ([]fleet.RawDocument, error) 
 		if a.Concurrent > 0 {
 			account["limits"] = map[string]any{"concurrent": a.Concurrent}
 		}
-		all[accountKey(s.Model+"-"+a.Name)] = account // each contestant has its own
+		all[string(fleet.KindAccount)+"/"+s.Model+"-"+a.Name] = account // each contestant has its own
 	}
 	var docs []fleet.RawDocument
 	for key, value := range all {
