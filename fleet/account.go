@@ -14,20 +14,28 @@ const (
 	PriorityBatch       = "batch"
 )
 
-// Account is whom a request is billed to. An account that comes from a table is shared: do not modify it.
+// Account is the tenant that a request is billed to. An account that comes from a table is shared: do not modify it.
 type Account struct {
-	Name     string   `json:"-"`
-	Weight   int      `json:"weight" range:"1,1000"` // share of a contended pool, relative to others
-	Priority string   `json:"priority" oneof:"interactive standard batch"`
-	Limits   Limits   `json:"limits"`
-	Models   []string `json:"models,omitzero" is:"name"` // nil = all, empty = none
-	Admin    bool     `json:"admin,omitempty"`
-	Keys     []Key    `json:"keys,omitempty" secret:"yes"` // in place of which somebody will paste one
+	Name string `json:"-"`
+	// Share of a contended pool, relative to other accounts of the same priority.
+	Weight int `json:"weight" range:"1,1000"`
+	// Priority of its requests: interactive before standard before batch. Lower ones get every eighth grant once their
+	// oldest request has waited for promote_after of the pool.
+	Priority string `json:"priority" oneof:"interactive standard batch"`
+	// Limits that hold however little other accounts ask for.
+	Limits Limits `json:"limits"`
+	// Models that the account may use, by name; aliases do not count. [] means none. Default: all models.
+	Models []string `json:"models,omitzero" is:"name"` // nil = all, empty = none
+	// Permission to choose the colo of a request by the header x-colonnade-force-colo.
+	Admin bool  `json:"admin,omitempty"`
+	Keys  []Key `json:"keys,omitempty" secret:"yes"` // in place of which somebody will paste one
 }
 
 // Limits of an account; 0 means that nothing is allowed.
 type Limits struct {
-	Concurrent int `json:"concurrent" range:"0,1000000"` // requests that run at once in one pool of a colo
+	// Requests that run at once in one pool of one colo; further ones wait. 0 means none. The default is meant for a few
+	// engines: raise it where one account may use more slots of a pool.
+	Concurrent int `json:"concurrent" range:"0,1000000"`
 
 	_ struct{} `unsupported:"requests_per_minute" instead:"bound the account by limits.concurrent"`
 	_ struct{} `unsupported:"tokens_per_minute" instead:"bound the account by limits.concurrent"`

@@ -7,8 +7,10 @@ import (
 
 // Auto bounds the slots of an endpoint whose concurrency is found from how long its engine takes to the first token.
 type Auto struct {
-	Min int `json:"min" range:"1,10000"`
-	Max int `json:"max" range:"1,10000"`
+	// Least number of slots; at most max.
+	Min int `json:"min" range:"1,10000" need:"yes"`
+	// Greatest number of slots.
+	Max int `json:"max" range:"1,10000" need:"yes"`
 
 	Begin int `json:"-"` // from Min to Max: where the search begins
 }

@@ -32,7 +32,7 @@ protocol: {min: 1, max: 1}
 	builtinEntry = `
 protocol: {min: 1, max: 1}
 `
-	// Wide enough that nobody meets this limit by honest use of a few engines; it is there to stop what runs away.
+	// The limit stops clients that run away; honest use of a few engines stays below it.
 	builtinAccount = `
 weight: 1
 priority: standard

@@ -7,9 +7,9 @@ const (
 	StateDisabled = "disabled"
 )
 
-// Protocol is the newest protocol between nodes that this version speaks. It rises when a field is added to [Server] or
-// [EntryNode]: nodes that do not know the field yet then accept the document instead of losing sight of the node.
-// OldestProtocol is the oldest that it speaks as well.
+// Protocol is the newest protocol between nodes that this version speaks, and OldestProtocol the oldest. Protocol rises
+// when a field is added to [Server] or [EntryNode]: nodes of older versions then ignore the field, instead of rejecting
+// the document and losing sight of the node.
 const (
 	Protocol       = 2
 	OldestProtocol = 1
@@ -17,9 +17,11 @@ const (
 
 // Colo is one location with endpoints.
 type Colo struct {
-	Name   string `json:"-"`
+	Name string `json:"-"`
+	// Label by which routing steps select colos.
 	Region string `json:"region,omitempty" is:"name"`
-	State  string `json:"state" oneof:"active draining disabled"`
+	// Only an active colo gets new requests. Running requests go on in any state.
+	State string `json:"state" oneof:"active draining disabled"`
 
 	_ struct{} `unsupported:"labels"`
 	_ struct{} `unsupported:"position"`
@@ -27,29 +29,43 @@ type Colo struct {
 
 // Server is a colo server as it describes itself.
 type Server struct {
-	Colo     string        `json:"-"`
-	Node     string        `json:"-"`
-	Address  string        `json:"address" is:"address" need:"yes"`         // host:port of its peer listener
-	Admin    string        `json:"admin,omitempty" is:"address"`            // host:port
-	Boot     string        `json:"boot" is:"word" need:"yes"`               // another one at each start
-	State    string        `json:"state,omitempty" oneof:"active draining"` // StateActive, or StateDraining; empty is written as StateActive
+	Colo string `json:"-"`
+	Node string `json:"-"`
+	// Address of its peer listener, for entries.
+	Address string `json:"address" is:"address" need:"yes"`
+	// Address of its admin listener.
+	Admin string `json:"admin,omitempty" is:"address"`
+	// Identifier of the process; another one at each start.
+	Boot string `json:"boot" is:"word" need:"yes"`
+	// A draining server finishes its requests and accepts no new ones.
+	State string `json:"state,omitempty" oneof:"active draining"` // empty is written as StateActive
+	// Protocols between nodes that it speaks.
 	Protocol ProtocolRange `json:"protocol,omitzero"`
-	Version  string        `json:"version,omitempty"` // of the software
+	// Version of its software.
+	Version string `json:"version,omitempty"`
 }
 
 // EntryNode is an entry as it describes itself.
 type EntryNode struct {
-	Node     string        `json:"-"`
-	Address  string        `json:"address" is:"address" need:"yes"` // host:port of its public listener
-	Admin    string        `json:"admin,omitempty" is:"address"`    // host:port
-	Region   string        `json:"region,omitempty" is:"name"`
-	State    string        `json:"state,omitempty" oneof:"active draining"` // StateActive, or StateDraining; empty is StateActive
+	Node string `json:"-"`
+	// Address of its public listener.
+	Address string `json:"address" is:"address" need:"yes"`
+	// Address of its admin listener.
+	Admin string `json:"admin,omitempty" is:"address"`
+	// Region of the entry.
+	Region string `json:"region,omitempty" is:"name"`
+	// A draining entry finishes its requests and accepts no new ones.
+	State string `json:"state,omitempty" oneof:"active draining"` // empty is written as StateActive
+	// Protocols between nodes that it speaks.
 	Protocol ProtocolRange `json:"protocol,omitzero"`
-	Version  string        `json:"version,omitempty"` // of the software
+	// Version of its software.
+	Version string `json:"version,omitempty"`
 }
 
-// ProtocolRange is what a node speaks; absent means 1 to 1.
+// ProtocolRange is the range of protocols that a node speaks; absent means 1 to 1.
 type ProtocolRange struct {
+	// Oldest protocol that the node speaks.
 	Min int `json:"min" range:"1,1000000"`
+	// Newest protocol that the node speaks. Nodes that speak only older ones ignore unknown fields of this document.
 	Max int `json:"max" range:"1,1000000"`
 }

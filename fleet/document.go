@@ -108,11 +108,16 @@ func (id identity) blank() any {
 
 // defaultsDocument has the layers of the defaults document still as trees, to be laid under others.
 type defaultsDocument struct {
-	Model    layer            `json:"model"`
-	Pool     layer            `json:"pool"`
-	Endpoint layer            `json:"endpoint"`
-	Engines  map[string]layer `json:"engines"`
-	Origins  []string         `json:"origins" is:"origin"`
+	// Defaults of models.
+	Model layer `json:"model"`
+	// Defaults of pools.
+	Pool layer `json:"pool"`
+	// Defaults of endpoints with any engine.
+	Endpoint layer `json:"endpoint"`
+	// Defaults of endpoints by engine. They override endpoint.
+	Engines map[string]layer `json:"engines"`
+	// Origins of web pages that may open realtime sessions. Requests without an Origin header are accepted.
+	Origins []string `json:"origins" is:"origin"`
 }
 
 // layer is part of a tree as it is.

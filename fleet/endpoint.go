@@ -9,27 +9,47 @@ const (
 // Endpoint is one running engine, with everything resolved. An endpoint that comes from a table is shared: do not
 // modify it.
 type Endpoint struct {
-	Colo        string            `json:"-"`
-	ID          string            `json:"-"`
-	URL         string            `json:"url" is:"url" need:"yes" own:"yes"` // http or https, in normal form, without a trailing /v1 or slash
-	Engine      string            `json:"engine" oneof:"vllm sglang tgi tei llamacpp ollama triton openai"`
-	Pool        string            `json:"pool" is:"name" need:"yes" own:"yes"`
-	Concurrency int               `json:"concurrency" range:"0,10000" or:"auto"` // slots; 0 = no request is sent there; with Auto, the most
-	Auto        *Auto             `json:"auto,omitempty"`                        // nil unless the document says concurrency: auto
-	Weight      int               `json:"weight" range:"1,1000"`
-	Names       map[string]string `json:"names,omitempty" keys:"name" is:"word"`             // model → what this engine calls it
-	Paths       map[string]string `json:"paths,omitempty" keys:"path" is:"path"`             // our path → the engine's
-	Credential  string            `json:"credential,omitempty" is:"credential" secret:"yes"` // env:NAME or file:PATH, read by the colo server
-	Usage       string            `json:"usage" oneof:"ask leave"`
-	External    bool              `json:"external,omitempty"` // not ours: paid for
-	Health      Health            `json:"health"`
+	Colo string `json:"-"`
+	ID   string `json:"-"`
+	// Address of the engine. A trailing /v1 is dropped. Two endpoints of a colo cannot have one URL: the lexically
+	// first has it.
+	URL string `json:"url" is:"url" need:"yes" own:"yes"` // in normal form, without a trailing /v1 or slash
+	// Software of the engine; openai is any other that speaks the API. The defaults of concurrency and health depend
+	// on it.
+	Engine string `json:"engine" oneof:"vllm sglang tgi tei llamacpp ollama triton openai"`
+	// The pool that the endpoint belongs to.
+	Pool string `json:"pool" is:"name" need:"yes" own:"yes"`
+	// Slots: the number of requests that the engine has in hand at once. 0 means none. auto finds the number from the
+	// time to the first token of streamed requests. Default: permits.per_endpoint of the pool, else by engine.
+	Concurrency int `json:"concurrency" range:"0,10000" or:"auto"` // with Auto, the most
+	// Bounds of the number that concurrency: auto finds; accepted only beside it. Default: a quarter of the number that
+	// concurrency would have without auto, and four times that number.
+	Auto *Auto `json:"auto,omitempty"` // nil unless the document says concurrency: auto
+	// Share of the pool's requests, relative to its other endpoints and beside their slots.
+	Weight int `json:"weight" range:"1,1000"`
+	// Names under which this engine serves models, by model. They override upstream_name of the model.
+	Names map[string]string `json:"names,omitempty" keys:"name" is:"word"`
+	// Paths of this engine where they differ, by path of the API, such as /v1/rerank.
+	Paths map[string]string `json:"paths,omitempty" keys:"path" is:"path"`
+	// API key of the engine, as the name of an environment variable or file that the colo server reads.
+	Credential string `json:"credential,omitempty" is:"credential" secret:"yes"`
+	// ask makes the engine report usage at the end of streams of chat and completions, also where the client did not
+	// ask; the client does not see that report. leave does not.
+	Usage string `json:"usage" oneof:"ask leave"`
+	// Mark of an engine that others operate; events carry it.
+	External bool `json:"external,omitempty"`
+	// Health checks of the engine.
+	Health Health `json:"health"`
 
 	_ struct{} `unsupported:"adapters"`
 }
 
-// Health says how an endpoint is probed.
+// Health describes the health checks of an endpoint.
 type Health struct {
-	Path     string   `json:"path" is:"path"` // appended to the endpoint's URL
+	// Path that is requested by GET, appended to the URL. Default: by engine.
+	Path string `json:"path" is:"path"`
+	// Time between two checks. Default: by engine.
 	Interval Duration `json:"interval" range:"10ms,1h"`
-	Timeout  Duration `json:"timeout" range:"10ms,10m"`
+	// Time after which a check has failed. Default: by engine.
+	Timeout Duration `json:"timeout" range:"10ms,10m"`
 }

@@ -23,63 +23,94 @@ const (
 	PickRandom      = "random"
 )
 
-// Model is what a client asks for by name. A model that comes from a table is shared: do not modify it.
+// Model is a name that clients ask for, and how its requests are served. A model that comes from a table is shared: do not modify it.
 type Model struct {
-	Name           string    `json:"-"`
-	Aliases        []string  `json:"aliases,omitzero" is:"name" own:"yes"`
-	Type           ModelType `json:"type" oneof:"chat completion embedding rerank audio image realtime generic"`
-	Pool           string    `json:"pool,omitempty" is:"name"`          // default: Name
-	UpstreamName   string    `json:"upstream_name,omitempty" is:"word"` // what engines call it; default: Name
-	Beta           bool      `json:"beta,omitempty"`
-	Routing        Routing   `json:"routing"`
-	Retry          Retry     `json:"retry"`
-	Timeouts       Timeouts  `json:"timeouts"`
-	MaxBody        Bytes     `json:"max_body" range:"1,1GiB"`
-	Cost           Cost      `json:"cost,omitzero"`
-	ForwardHeaders []string  `json:"forward_headers,omitzero" is:"header"` // lower case
+	Name string `json:"-"`
+	// Other names for the model. Names of models override aliases; of two models with one alias, the lexically first has
+	// it.
+	Aliases []string `json:"aliases,omitzero" is:"name" own:"yes"`
+	// API that the model answers. Only models of type realtime accept WebSocket sessions.
+	Type ModelType `json:"type" oneof:"chat completion embedding rerank audio image realtime generic"`
+	// Pool whose endpoints serve the model. Default: the name of the model.
+	Pool string `json:"pool,omitempty" is:"name"`
+	// Name under which engines serve the model; names of an endpoint override it. Default: the name of the model.
+	UpstreamName string `json:"upstream_name,omitempty" is:"word"`
+	// Mark that events carry.
+	Beta bool `json:"beta,omitempty"`
+	// Choice and order of the colos that a request tries.
+	Routing Routing `json:"routing"`
+	// Numbers of attempts after the first. None follows the first byte of an answer.
+	Retry Retry `json:"retry"`
+	// Time limits of one request.
+	Timeouts Timeouts `json:"timeouts"`
+	// Largest body of a request.
+	MaxBody Bytes `json:"max_body" range:"1,1GiB"`
+	// Price of tokens, for events and fair queues. Either all models of a pool should have one, in one unit, or none.
+	Cost Cost `json:"cost,omitzero"`
+	// Names of further request headers that are forwarded to engines.
+	ForwardHeaders []string `json:"forward_headers,omitzero" is:"header"` // lower case
 
 	_ struct{} `unsupported:"adapter"`
 }
 
-// Routing says how a request for the model gets its plan.
+// Routing describes how a request gets its plan.
 type Routing struct {
+	// steps takes the colos of routing.steps, one step after the other; random takes all colos in random order.
 	Algorithm string `json:"algorithm" oneof:"random steps"`
-	Steps     []Step `json:"steps,omitzero"` // of AlgorithmSteps, in order
+	// Steps in order. A colo that several steps select belongs to the first.
+	Steps []Step `json:"steps,omitzero"`
 }
 
-// Step selects colos that are named, or in a named region; all if it names neither.
+// Step selects colos by name or region; a step that names neither selects all.
 type Step struct {
-	Colos    []string `json:"colos,omitempty" is:"name"`
-	Regions  []string `json:"regions,omitempty" is:"name"`
-	Pick     string   `json:"pick" oneof:"order random"`
-	Attempts int      `json:"attempts,omitempty" range:"1,512"` // at most so many colos; 0 = all that the step selects
+	// Names of colos that the step selects. A step with neither colos nor regions selects all colos.
+	Colos []string `json:"colos,omitempty" is:"name"`
+	// Regions whose colos the step selects.
+	Regions []string `json:"regions,omitempty" is:"name"`
+	// Order within the step: order is the order of colos and then of names; random is random. Colos that were last seen
+	// full come last in both. Default: order.
+	Pick string `json:"pick" oneof:"order random"`
+	// Greatest number of colos of the step that are tried. Default: all that it selects.
+	Attempts int `json:"attempts,omitempty" range:"1,512"` // 0 = all
 }
 
 // Retry bounds the further attempts after the first.
 type Retry struct {
-	Errors        int `json:"errors" range:"0,16"`
+	// Attempts after failures of endpoints and colos.
+	Errors int `json:"errors" range:"0,16"`
+	// Further colos that are asked after colos without capacity.
 	OutOfCapacity int `json:"out_of_capacity" range:"0,512"`
-	Hops          int `json:"hops" range:"0,16"`
+	// Colo servers that a request may pass on its way to an engine; 0 allows one, like 1.
+	Hops int `json:"hops" range:"0,16"`
 
 	_ struct{} `unsupported:"forward_below"`
 }
 
 // Timeouts of one request; none of them is ever 0.
 type Timeouts struct {
-	Connect   Duration `json:"connect" range:"1ms,5m"`
-	FirstByte Duration `json:"first_byte" range:"1ms,24h"` // from dispatch; of streams
-	Idle      Duration `json:"idle" range:"1ms,24h"`       // between two reads of a stream
-	Total     Duration `json:"total" range:"1ms,24h"`
-	WebSocket Duration `json:"websocket" range:"1ms,168h"` // life of a connection
+	// Time to connect to a server or an engine.
+	Connect Duration `json:"connect" range:"1ms,5m"`
+	// Time from dispatch to an engine until its first byte; for streams and handshakes of realtime sessions.
+	FirstByte Duration `json:"first_byte" range:"1ms,24h"`
+	// Time between two pieces of a stream.
+	Idle Duration `json:"idle" range:"1ms,24h"`
+	// Time for the whole request, from its arrival at the entry.
+	Total Duration `json:"total" range:"1ms,24h"`
+	// Lifetime of a realtime session.
+	WebSocket Duration `json:"websocket" range:"1ms,168h"`
 }
 
 // Cost is a price in Unit for Per tokens.
 type Cost struct {
-	Unit   string  `json:"unit,omitempty" is:"name"`
-	Input  float64 `json:"input,omitempty" range:"0,1000000000"`
+	// Unit of the prices; events carry it.
+	Unit string `json:"unit,omitempty" is:"name"`
+	// Price of prompt tokens.
+	Input float64 `json:"input,omitempty" range:"0,1000000000"`
+	// Price of generated tokens.
 	Output float64 `json:"output,omitempty" range:"0,1000000000"`
-	Per    int     `json:"per,omitempty" range:"1,1000000000"`
+	// Number of tokens that the prices are for. Without it, the model has no price.
+	Per int `json:"per,omitempty" range:"1,1000000000"`
 }
 
-// Priced says whether there is a price: that of a model without one is not known, and not 0.
+// Priced reports whether there is a price. The cost of a model without one is unknown, and not 0.
 func (c Cost) Priced() bool { return c.Per > 0 && (c.Input > 0 || c.Output > 0) }
