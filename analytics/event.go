@@ -115,7 +115,10 @@ type Milliseconds time.Duration
 func (d Milliseconds) Std() time.Duration { return time.Duration(d) }
 
 // MarshalJSON implements json.Marshaler.
-func (d Milliseconds) MarshalJSON() ([]byte, error) { return d.appendJSON(nil), nil }
+func (d Milliseconds) MarshalJSON() ([]byte, error) {
+	us := time.Duration(d).Round(time.Microsecond).Microseconds()
+	return strconv.AppendFloat(nil, float64(us)/1e3, 'f', -1, 64), nil
+}
 
 // UnmarshalJSON implements json.Unmarshaler.
 func (d *Milliseconds) UnmarshalJSON(b []byte) error {
@@ -125,9 +128,4 @@ func (d *Milliseconds) UnmarshalJSON(b []byte) error {
 	}
 	*d = Milliseconds(math.Round(ms*1e3) * 1e3)
 	return nil
-}
-
-func (d Milliseconds) appendJSON(dst []byte) []byte {
-	us := time.Duration(d).Round(time.Microsecond).Microseconds()
-	return strconv.AppendFloat(dst, float64(us)/1e3, 'f', -1, 64)
 }

@@ -20,6 +20,7 @@ import (
 	"testing"
 
 	"colonnade/analytics"
+	"colonnade/analytics/journal"
 	"colonnade/internal/etcdtest"
 	"colonnade/internal/testkit"
 	_ "colonnade/onebox" // and so everything that the binaries are made of: when it changes, no old result is good
@@ -180,7 +181,7 @@ func TestBinaries(t *testing.T) {
 		t.Errorf("colo ended with %v\n%s", err, colo.Said())
 	}
 	ends := map[analytics.Kind]int{}
-	for e, err := range analytics.ReadDir(dir) {
+	for e, err := range journal.ReadDir(dir) {
 		if err != nil {
 			t.Error(err)
 		}

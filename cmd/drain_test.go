@@ -17,6 +17,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"colonnade/analytics"
+	"colonnade/analytics/journal"
 	"colonnade/internal/testkit"
 )
 
@@ -148,7 +149,7 @@ func readMany(t *testing.T, streams []*stream, connection bool) (whole, told int
 func finals(t *testing.T, m *member, kind analytics.Kind, prefix string) (byID map[string]int, byOutcome map[analytics.Outcome]int) {
 	t.Helper()
 	byID, byOutcome = map[string]int{}, map[analytics.Outcome]int{}
-	for e, err := range analytics.ReadDir(m.dir) {
+	for e, err := range journal.ReadDir(m.dir) {
 		if err != nil {
 			t.Error(err)
 		}

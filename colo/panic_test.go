@@ -11,6 +11,7 @@ import (
 
 	"colonnade/admission"
 	"colonnade/analytics"
+	"colonnade/analytics/journal"
 )
 
 // trap is a log that panics over some messages: a bug in whatever part of the server says them.
@@ -35,7 +36,7 @@ func (p trap) Handle(_ context.Context, r slog.Record) error {
 // outcomes are those of all final events.
 func (s *testServer) outcomes() (all []analytics.Outcome) {
 	s.t.Helper()
-	for e, err := range analytics.ReadDir(s.events) {
+	for e, err := range journal.ReadDir(s.events) {
 		if err != nil {
 			s.t.Fatal(err)
 		}

@@ -14,7 +14,8 @@ import (
 
 	"github.com/gorilla/websocket"
 
-	"colonnade/analytics"
+	"colonnade/analytics/journal"
+	"colonnade/analytics/metrics"
 	"colonnade/fleet"
 	"colonnade/forwarding"
 	"colonnade/internal/simengine"
@@ -82,7 +83,7 @@ func startServerBy(t *testing.T, change func(*Server)) *testServer {
 	table := documents.Table()
 	logger := slog.New(slog.DiscardHandler)
 	disk, events := newStuckDisk(), t.TempDir()
-	log, err := analytics.OpenLog(analytics.LogConfig{Dir: events, Node: "ams-1", Logger: slog.New(disk)})
+	log, err := journal.Open(journal.Config{Dir: events, Node: "ams-1", Logger: slog.New(disk)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -90,7 +91,7 @@ func startServerBy(t *testing.T, change func(*Server)) *testServer {
 	s := &testServer{t: t, keys: forwarding.RandomKeys(), disk: disk, events: events}
 	s.Server, err = New(Config{
 		Colo: "ams", Node: "ams-1", Keys: s.keys, Log: log,
-		Metrics: analytics.NewNodeMetrics(), Logger: logger,
+		Metrics: metrics.NewRegistry(), Logger: logger,
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -13,7 +13,8 @@ import (
 	"github.com/valyala/fasthttp"
 
 	"colonnade/admission"
-	"colonnade/analytics"
+	"colonnade/analytics/journal"
+	"colonnade/analytics/metrics"
 	"colonnade/fleet"
 	"colonnade/forwarding"
 	"colonnade/openai"
@@ -26,8 +27,8 @@ const Linger = 250 * time.Millisecond
 type Config struct {
 	Colo, Node string
 	Keys       *forwarding.Keys
-	Log        *analytics.Log
-	Metrics    *analytics.NodeMetrics
+	Log        *journal.Log
+	Metrics    *metrics.Registry
 	Logger     *slog.Logger
 	WriteStall time.Duration     // longest time for one write to an entry; 0 = 30 s
 	Peers      *forwarding.Peers // who may send requests; nil = whoever has a token, over plain connections
@@ -39,7 +40,7 @@ type Server struct {
 	desk        *admission.Desk
 	transport   *forwarding.Transport
 	budget      *forwarding.RetryBudget
-	metrics     *analytics.ColoMetrics
+	metrics     *metrics.Colo
 	credentials *credentials
 	http        *forwarding.Server
 
@@ -67,8 +68,8 @@ func New(c Config) (*Server, error) {
 	}
 	s.inForce.Store(newInForce(fleet.NewDocuments().Table()))
 	s.desk = admission.NewDesk(c.Colo, s.probe, c.Logger)
-	s.metrics = analytics.NewColoMetrics(c.Metrics.Registry, s.poolStates)
-	analytics.RegisterGrants(c.Metrics.Registry, s.MayGrant)
+	s.metrics = metrics.NewColo(c.Metrics, s.poolStates)
+	metrics.RegisterGrants(c.Metrics, s.MayGrant)
 	s.http = forwarding.NewServer(forwarding.ServerConfig{
 		Handle:   s.serve,
 		Refuse:   s.refuseUnread,
@@ -77,8 +78,8 @@ func New(c Config) (*Server, error) {
 		Logger:   c.Logger,
 		Peers:    c.Peers,
 	})
-	analytics.RegisterConnections(c.Metrics.Registry, func() analytics.Connections {
-		return analytics.Connections(s.http.Connections())
+	metrics.RegisterConnections(c.Metrics, func() metrics.Connections {
+		return metrics.Connections(s.http.Connections())
 	})
 	return s, nil
 }

@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"colonnade/admission"
-	"colonnade/analytics"
+	"colonnade/analytics/metrics"
 )
 
 // PoolState is a pool as /debug/pools shows it, and whose.
@@ -61,10 +61,10 @@ func (s *Server) Check() []error {
 }
 
 // poolStates is what the metrics read at each scrape.
-func (s *Server) poolStates() []analytics.PoolState {
-	var states []analytics.PoolState
+func (s *Server) poolStates() []metrics.PoolState {
+	var states []metrics.PoolState
 	for _, p := range s.Pools() {
-		m := analytics.PoolState{
+		m := metrics.PoolState{
 			Pool:        p.Pool,
 			Limit:       p.Limit,
 			Held:        p.Held,

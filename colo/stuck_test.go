@@ -7,14 +7,14 @@ import (
 	"net/http/httptest"
 	"strings"
 
-	"colonnade/analytics"
+	"colonnade/analytics/journal"
 )
 
 // stuckDisk makes a log hang in the event that comes next, as a disk does that stalls: the log says that it cannot be
 // written, with its lock held, and nobody lets it speak.
 type stuckDisk struct {
 	slog.Handler
-	log    *analytics.Log
+	log    *journal.Log
 	stalls chan struct{} // closed once an event hangs
 	goesOn chan struct{} // to be closed by the test
 	panics chan struct{} // likewise, before: it panics instead

@@ -12,7 +12,8 @@ import (
 
 	"github.com/valyala/fasthttp"
 
-	"colonnade/analytics"
+	"colonnade/analytics/journal"
+	"colonnade/analytics/metrics"
 	"colonnade/fleet"
 	"colonnade/forwarding"
 	"colonnade/openai"
@@ -25,8 +26,8 @@ type Config struct {
 	Keys       *forwarding.Keys
 	Table      func() *fleet.Table
 	Starting   func() bool // no table has come yet; nil = one has
-	Log        *analytics.Log
-	Metrics    *analytics.NodeMetrics
+	Log        *journal.Log
+	Metrics    *metrics.Registry
 	Logger     *slog.Logger
 	WriteStall time.Duration           // longest time for one write to a client; 0 = 30 s
 	TLS        *forwarding.Certificate // for clients; nil = plain HTTP
@@ -41,7 +42,7 @@ type Entry struct {
 	budget    *forwarding.RetryBudget
 	observed  *observations
 	active    *activity
-	metrics   *analytics.EntryMetrics
+	metrics   *metrics.Entry
 	http      *forwarding.Server
 
 	inHand   *forwarding.InHand
@@ -67,7 +68,7 @@ func New(c Config) (*Entry, error) {
 		active:    newActivity(),
 		inHand:    inHand,
 	}
-	e.metrics = analytics.NewEntryMetrics(c.Metrics.Registry, func() []analytics.ModelState { return e.active.states(c.Table()) })
+	e.metrics = metrics.NewEntry(c.Metrics, func() []metrics.ModelState { return e.active.states(c.Table()) })
 	e.http = forwarding.NewServer(forwarding.ServerConfig{
 		Handle:     e.serve,
 		Refuse:     e.refuseUnread,
@@ -78,8 +79,8 @@ func New(c Config) (*Entry, error) {
 		PerAddress: c.PerAddress,
 		Crowded:    func() { e.metrics.Refused("connections") }, // there is no request that an event could tell of
 	})
-	analytics.RegisterConnections(c.Metrics.Registry, func() analytics.Connections {
-		return analytics.Connections(e.http.Connections())
+	metrics.RegisterConnections(c.Metrics, func() metrics.Connections {
+		return metrics.Connections(e.http.Connections())
 	})
 	return e, nil
 }

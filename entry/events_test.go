@@ -5,6 +5,8 @@ import (
 	"testing"
 
 	"colonnade/analytics"
+	"colonnade/analytics/journal"
+	"colonnade/analytics/metrics"
 	"colonnade/forwarding"
 	"colonnade/openai"
 )
@@ -14,7 +16,7 @@ func TestOneFinalEvent(t *testing.T) {
 	f := func(want analytics.Outcome, life func(*call)) {
 		t.Helper()
 		dir := t.TempDir()
-		log, err := analytics.OpenLog(analytics.LogConfig{Dir: dir, Node: "edge"})
+		log, err := journal.Open(journal.Config{Dir: dir, Node: "edge"})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -24,7 +26,7 @@ func TestOneFinalEvent(t *testing.T) {
 			t.Fatal(err)
 		}
 		e := &Entry{config: Config{Node: "edge", Log: log}, inHand: inHand, active: newActivity()}
-		e.metrics = analytics.NewEntryMetrics(analytics.NewNodeMetrics().Registry, func() []analytics.ModelState { return nil })
+		e.metrics = metrics.NewEntry(metrics.NewRegistry(), func() []metrics.ModelState { return nil })
 		c := e.newCall(nil)
 		life(c)
 		c.leave()
@@ -33,7 +35,7 @@ func TestOneFinalEvent(t *testing.T) {
 			t.Error(err)
 		}
 		var got []analytics.Outcome
-		for e, err := range analytics.ReadDir(dir) {
+		for e, err := range journal.ReadDir(dir) {
 			if err != nil {
 				t.Fatal(err)
 			}

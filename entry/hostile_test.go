@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"colonnade/analytics"
+	"colonnade/analytics/journal"
 	"colonnade/fleet"
 	"colonnade/forwarding"
 	"colonnade/internal/testkit"
@@ -95,7 +96,7 @@ func TestHostileColo(t *testing.T) {
 				t.Error(errs, e.inHand.Count())
 			}
 			ends := 0
-			for ev, err := range analytics.ReadDir(events) {
+			for ev, err := range journal.ReadDir(events) {
 				if err != nil {
 					t.Fatal(err)
 				}

@@ -6,7 +6,7 @@ import (
 	"sync"
 	"time"
 
-	"colonnade/analytics"
+	"colonnade/analytics/metrics"
 	"colonnade/fleet"
 	"colonnade/forwarding"
 )
@@ -121,16 +121,16 @@ func (a *activity) total() int {
 }
 
 // states lists the models of the table, sorted by name, and those that have left it with requests still in hand.
-func (a *activity) states(t *fleet.Table) []analytics.ModelState {
+func (a *activity) states(t *fleet.Table) []metrics.ModelState {
 	a.mu.Lock()
 	active := maps.Clone(a.count)
 	a.mu.Unlock()
 	for _, m := range t.Models() {
 		active[m.Name] += 0
 	}
-	states := make([]analytics.ModelState, 0, len(active))
+	states := make([]metrics.ModelState, 0, len(active))
 	for _, model := range slices.Sorted(maps.Keys(active)) {
-		states = append(states, analytics.ModelState{Model: model, Active: active[model]})
+		states = append(states, metrics.ModelState{Model: model, Active: active[model]})
 	}
 	return states
 }

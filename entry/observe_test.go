@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"colonnade/analytics"
+	"colonnade/analytics/metrics"
 	"colonnade/fleet"
 )
 
@@ -74,16 +74,16 @@ func TestActiveRequestsFollowTheTable(t *testing.T) {
 	both := tableOf(t, "key: models/a\n---\nkey: models/b\n")
 	one := tableOf(t, "key: models/a\n")
 	active := newActivity()
-	f := func(table *fleet.Table, want ...analytics.ModelState) {
+	f := func(table *fleet.Table, want ...metrics.ModelState) {
 		t.Helper()
 		if got := active.states(table); !slices.Equal(got, want) {
 			t.Errorf("got %v, want %v", got, want)
 		}
 	}
-	f(both, analytics.ModelState{Model: "a"}, analytics.ModelState{Model: "b"})
+	f(both, metrics.ModelState{Model: "a"}, metrics.ModelState{Model: "b"})
 	active.add("b", 1)
-	f(both, analytics.ModelState{Model: "a"}, analytics.ModelState{Model: "b", Active: 1})
-	f(one, analytics.ModelState{Model: "a"}, analytics.ModelState{Model: "b", Active: 1})
+	f(both, metrics.ModelState{Model: "a"}, metrics.ModelState{Model: "b", Active: 1})
+	f(one, metrics.ModelState{Model: "a"}, metrics.ModelState{Model: "b", Active: 1})
 	active.add("b", -1)
-	f(one, analytics.ModelState{Model: "a"})
+	f(one, metrics.ModelState{Model: "a"})
 }

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"colonnade/analytics"
+	"colonnade/analytics/journal"
 	"colonnade/fleet"
 	"colonnade/forwarding"
 	"colonnade/internal/testkit"
@@ -89,7 +90,7 @@ func survived(t *testing.T, e *Entry, events string, status int) {
 		t.Errorf("%d retries are left", n)
 	}
 	var got []analytics.Outcome
-	for ev, err := range analytics.ReadDir(events) {
+	for ev, err := range journal.ReadDir(events) {
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -12,7 +12,8 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"colonnade/analytics"
+	"colonnade/analytics/journal"
+	"colonnade/analytics/metrics"
 	"colonnade/fleet"
 	"colonnade/forwarding"
 )
@@ -25,7 +26,7 @@ func startEntry(t *testing.T, table *fleet.Table) string {
 }
 
 // startEntryBy is startEntry with tables that change; it returns what the entry measures, too.
-func startEntryBy(t *testing.T, table func() *fleet.Table) (url string, metrics *analytics.NodeMetrics) {
+func startEntryBy(t *testing.T, table func() *fleet.Table) (url string, metrics *metrics.Registry) {
 	t.Helper()
 	url, e := startEntryWith(t, Config{Table: table}, t.TempDir())
 	return url, e.config.Metrics
@@ -37,11 +38,11 @@ func startEntryWith(t *testing.T, c Config, events string) (url string, e *Entry
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
 	}
-	log, err := analytics.OpenLog(analytics.LogConfig{Dir: events, Node: "edge", Logger: c.Logger})
+	log, err := journal.Open(journal.Config{Dir: events, Node: "edge", Logger: c.Logger})
 	if err != nil {
 		t.Fatal(err)
 	}
-	c.Node, c.Open, c.Keys, c.Log, c.Metrics = "edge", true, forwarding.RandomKeys(), log, analytics.NewNodeMetrics()
+	c.Node, c.Open, c.Keys, c.Log, c.Metrics = "edge", true, forwarding.RandomKeys(), log, metrics.NewRegistry()
 	if e, err = New(c); err != nil {
 		t.Fatal(err)
 	}
@@ -66,9 +67,9 @@ func startEntryWith(t *testing.T, c Config, events string) (url string, e *Entry
 }
 
 // retries is how many the entry has counted.
-func retries(t *testing.T, metrics *analytics.NodeMetrics) float64 {
+func retries(t *testing.T, metrics *metrics.Registry) float64 {
 	t.Helper()
-	families, err := metrics.Registry.Gather()
+	families, err := metrics.Gather()
 	if err != nil {
 		t.Fatal(err)
 	}

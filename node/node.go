@@ -14,7 +14,8 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"colonnade/admin"
-	"colonnade/analytics"
+	"colonnade/analytics/journal"
+	"colonnade/analytics/metrics"
 	"colonnade/discovery/etcd"
 	"colonnade/entry"
 	"colonnade/forwarding"
@@ -62,8 +63,8 @@ type parts struct {
 	config   Config
 	client   *clientv3.Client
 	watcher  *etcd.Watcher
-	log      *analytics.Log
-	metrics  *analytics.NodeMetrics
+	log      *journal.Log
+	metrics  *metrics.Registry
 	requests net.Listener
 	admin    net.Listener
 	pages    pages
@@ -75,9 +76,9 @@ type parts struct {
 // assemble opens everything that a node needs before it can serve. kinds are the documents it watches. What was opened
 // is closed by dismantle, also after an error.
 func assemble(c Config, kinds []string) (*parts, error) {
-	p := &parts{config: c, metrics: analytics.NewNodeMetrics()}
+	p := &parts{config: c, metrics: metrics.NewRegistry()}
 	var err error
-	if p.log, err = analytics.OpenLog(analytics.LogConfig{Dir: c.Dir, Node: c.Node, Logger: c.Logger}); err != nil {
+	if p.log, err = journal.Open(journal.Config{Dir: c.Dir, Node: c.Node, Logger: c.Logger}); err != nil {
 		return p, fmt.Errorf("cannot open the event log: %w", err)
 	}
 	if p.requests, err = forwarding.Listen(c.Listen); err != nil {
@@ -92,12 +93,12 @@ func assemble(c Config, kinds []string) (*parts, error) {
 	p.watcher = etcd.NewWatcher(etcd.Config{
 		Client: p.client, Prefix: Prefix, Kinds: kinds, Cache: cacheFile(c), Logger: c.Logger,
 	})
-	analytics.RegisterConfig(p.metrics.Registry, func() analytics.ConfigState {
+	metrics.RegisterConfig(p.metrics, func() metrics.ConfigState {
 		s := p.watcher.State()
-		return analytics.ConfigState{Revision: s.Revision, Age: s.Age, Rejected: len(s.Rejected), Conflicts: len(s.Conflicts),
+		return metrics.ConfigState{Revision: s.Revision, Age: s.Age, Rejected: len(s.Rejected), Conflicts: len(s.Conflicts),
 			Held: len(s.Held), Suspect: len(s.Suspect)}
 	})
-	analytics.RegisterEvents(p.metrics.Registry, p.log.Stats)
+	metrics.RegisterEvents(p.metrics, p.log.Stats)
 	return p, nil
 }
 
@@ -144,7 +145,7 @@ func (p *parts) running() Running {
 
 // serveAdmin answers on the admin listener until all is dismantled. If that fails, so does the node.
 func (p *parts) serveAdmin(b background, c admin.Config) {
-	c.Metrics = p.metrics.Registry
+	c.Metrics = p.metrics
 	c.Fleet = func() any { return p.watcher.Table().Dump(p.watcher.Wants) }
 	c.Config = func() any { return p.configState() }
 	p.pages.serve(p.admin, admin.Handler(c))

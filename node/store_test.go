@@ -16,7 +16,7 @@ import (
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 
-	"colonnade/analytics"
+	"colonnade/analytics/journal"
 	"colonnade/colo"
 	"colonnade/forwarding"
 	"colonnade/internal/etcdtest"
@@ -241,13 +241,13 @@ func TestColoWhoseEarlierRunLives(t *testing.T) {
 	s := etcdtest.Start(t)
 	c, client := config(t, s, "ams-1"), s.Client(t)
 	lives := crashed(t, client, c)
-	log, err := analytics.OpenLog(analytics.LogConfig{Dir: c.Dir, Node: c.Node})
+	log, err := journal.Open(journal.Config{Dir: c.Dir, Node: c.Node})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer log.Close()
 	err = node.RunColo(t.Context(), node.ColoConfig{Config: c, Colo: "ams"}, func(node.Running) { t.Error("it serves") })
-	if !errors.Is(err, analytics.ErrInUse) {
+	if !errors.Is(err, journal.ErrInUse) {
 		t.Errorf("ended with %v", err)
 	}
 	if lease, there := stands(t, client, "servers/ams/ams-1"); !there || lease != lives {

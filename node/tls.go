@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"strings"
 
-	"colonnade/analytics"
+	"colonnade/analytics/metrics"
 	"colonnade/forwarding"
 )
 
@@ -17,7 +17,7 @@ func (p *parts) publicTLS(f forwarding.CertificateFiles) (*forwarding.Certificat
 	if err != nil {
 		return nil, err
 	}
-	analytics.RegisterCertificate(p.metrics.Registry, "public", c.Expires)
+	metrics.RegisterCertificate(p.metrics, "public", c.Expires)
 	p.certificates = append(p.certificates, certificate{"public", c.Good})
 	return c, nil
 }
@@ -34,7 +34,7 @@ func (p *parts) peerTLS(self forwarding.Identity) (*forwarding.Peers, error) {
 	if err != nil {
 		return nil, err
 	}
-	analytics.RegisterCertificate(p.metrics.Registry, "peer", peers.Expires)
+	metrics.RegisterCertificate(p.metrics, "peer", peers.Expires)
 	p.certificates = append(p.certificates, certificate{"peer", peers.Good})
 	return peers, nil
 }

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"colonnade/analytics"
+	"colonnade/analytics/journal"
 	"colonnade/internal/testkit"
 	"colonnade/onebox"
 )
@@ -180,7 +181,7 @@ func (f *testFleet) checkMarkedEvents(sent []marked) {
 	}
 	finals := func() map[string]int {
 		all := map[string]int{}
-		for e, err := range analytics.ReadDir(f.Entry.Events) {
+		for e, err := range journal.ReadDir(f.Entry.Events) {
 			if err != nil {
 				f.t.Fatal(err)
 			}

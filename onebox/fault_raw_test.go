@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"colonnade/analytics"
+	"colonnade/analytics/journal"
 	"colonnade/internal/testkit"
 	"colonnade/onebox"
 )
@@ -230,7 +231,7 @@ func rawID(pool string, stream bool) string { return fmt.Sprintf("hostile-%s-%v"
 func (f *testFleet) checkRawEvents() {
 	f.t.Helper()
 	ends := map[string]int{}
-	for e, err := range analytics.ReadDir(f.Entry.Events) {
+	for e, err := range journal.ReadDir(f.Entry.Events) {
 		if err != nil {
 			f.t.Fatal(err)
 		}

@@ -6,6 +6,7 @@ import (
 
 	"colonnade/admission"
 	"colonnade/analytics"
+	"colonnade/analytics/journal"
 	"colonnade/internal/simengine"
 	"colonnade/internal/testkit"
 )
@@ -95,7 +96,7 @@ func inHand(engines ...*simengine.Engine) (n int) {
 func (f *testFleet) ends(kind analytics.Kind, clientID string) []analytics.Event {
 	f.t.Helper()
 	var found []analytics.Event
-	for e, err := range analytics.ReadDir(f.Entry.Events) {
+	for e, err := range journal.ReadDir(f.Entry.Events) {
 		if err != nil {
 			f.t.Fatal(err)
 		}

@@ -12,6 +12,7 @@ import (
 	"github.com/gorilla/websocket"
 
 	"colonnade/analytics"
+	"colonnade/analytics/journal"
 	"colonnade/internal/testkit"
 )
 
@@ -118,7 +119,7 @@ func (f *testFleet) lastEvents(id string) (request, inference analytics.Event) {
 	f.t.Helper()
 	testkit.WaitFor(f.t, "the events of "+id, func() bool {
 		request, inference = analytics.Event{}, analytics.Event{}
-		for e, err := range analytics.ReadDir(f.Entry.Events) {
+		for e, err := range journal.ReadDir(f.Entry.Events) {
 			switch {
 			case err != nil || e.RequestID != id || e.Phase != analytics.PhaseEnd:
 			case e.Kind == analytics.KindRequest:

@@ -1,8 +1,10 @@
 package main
 
 import (
+	"bytes"
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -16,6 +18,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"colonnade/analytics"
+	"colonnade/analytics/journal"
 )
 
 // tailEvery is how often new events are looked for.
@@ -64,7 +67,7 @@ next run looks for it, and is never shown.`,
 			if err != nil {
 				return err
 			}
-			t := &tailer{options: o, dir: dir, tail: analytics.NewTail(dir, o.wants), out: cmd.OutOrStdout(), errors: cmd.ErrOrStderr()}
+			t := &tailer{options: o, dir: dir, tail: journal.NewTail(dir, o.wants), out: cmd.OutOrStdout(), errors: cmd.ErrOrStderr()}
 			return t.run(cmd.Context())
 		},
 	}
@@ -152,7 +155,7 @@ func isDirectory(path string) bool {
 type tailer struct {
 	options tailOptions
 	dir     string
-	tail    *analytics.Tail
+	tail    *journal.Tail
 	lines   eventLines
 	out     io.Writer
 	errors  io.Writer
@@ -208,18 +211,21 @@ func (t *tailer) print(events []analytics.Event) error {
 	if len(events) == 0 {
 		return nil
 	}
-	var text []byte
-	if !t.options.json {
+	var text bytes.Buffer
+	if t.options.json {
+		encoder := json.NewEncoder(&text)
+		for i := range events {
+			if err := encoder.Encode(&events[i]); err != nil {
+				return fmt.Errorf("cannot show events: %w", err)
+			}
+		}
+	} else {
 		t.lines.fit(events)
-	}
-	for i := range events {
-		if t.options.json {
-			text = append(events[i].AppendJSON(text), '\n')
-		} else {
-			text = t.lines.append(text, &events[i])
+		for i := range events {
+			text.Write(t.lines.append(nil, &events[i]))
 		}
 	}
-	if _, err := t.out.Write(text); err != nil {
+	if _, err := text.WriteTo(t.out); err != nil {
 		return fmt.Errorf("cannot show events: %w", err)
 	}
 	t.shown += len(events)

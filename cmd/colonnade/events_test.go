@@ -12,11 +12,12 @@ import (
 	"time"
 
 	"colonnade/analytics"
+	"colonnade/analytics/journal"
 )
 
-func openLog(t *testing.T, dir, node string) *analytics.Log {
+func openLog(t *testing.T, dir, node string) *journal.Log {
 	t.Helper()
-	l, err := analytics.OpenLog(analytics.LogConfig{Dir: dir, Node: node})
+	l, err := journal.Open(journal.Config{Dir: dir, Node: node})
 	if err != nil {
 		t.Fatal(err)
 	}

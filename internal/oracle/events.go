@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"colonnade/analytics"
+	"colonnade/analytics/journal"
 )
 
 // Events is what nodes logged. An event that stands there more than once is there once: what it has in common with its
@@ -22,9 +23,9 @@ type Events struct {
 func ReadEvents(dirs ...string) (*Events, error) {
 	all := &Events{Begins: map[string]analytics.Event{}, Ends: map[string]analytics.Event{}, Repeated: map[string]int{}}
 	for _, dir := range dirs {
-		for e, err := range analytics.ReadDir(dir) {
+		for e, err := range journal.ReadDir(dir) {
 			switch {
-			case errors.Is(err, analytics.ErrTorn):
+			case errors.Is(err, journal.ErrTorn):
 				all.Torn++
 			case err != nil:
 				return nil, err

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"colonnade/analytics"
+	"colonnade/analytics/journal"
 	"colonnade/internal/oracle"
 )
 
@@ -168,7 +169,7 @@ func logged(t *testing.T, events []analytics.Event) (dir string) {
 	t.Helper()
 	dir = t.TempDir()
 	for _, name := range []string{"edge", "ams-1"} {
-		l, err := analytics.OpenLog(analytics.LogConfig{Dir: dir, Node: name})
+		l, err := journal.Open(journal.Config{Dir: dir, Node: name})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"colonnade/analytics"
+	"colonnade/analytics/journal"
 )
 
 const goProgram = "go/bin/queued"
@@ -37,7 +38,7 @@ func TestQueueEvents(t *testing.T) {
 // waited counts the streams that were served after a wait.
 func waited(t *testing.T, events string) (n int) {
 	t.Helper()
-	for e, err := range analytics.ReadDir(events) {
+	for e, err := range journal.ReadDir(events) {
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -1,4 +1,4 @@
-package analytics_test
+package journal_test
 
 import (
 	"fmt"
@@ -7,10 +7,11 @@ import (
 	"testing"
 
 	"colonnade/analytics"
+	"colonnade/analytics/journal"
 )
 
 // crashedByKill says how many requests would be ended as crashed, were the process killed now.
-func crashedByKill(t *testing.T, c analytics.LogConfig) uint64 {
+func crashedByKill(t *testing.T, c journal.Config) uint64 {
 	t.Helper()
 	left := t.TempDir()
 	if err := os.CopyFS(left, os.DirFS(c.Dir)); err != nil {
@@ -32,7 +33,7 @@ func TestStormOfRefusals(t *testing.T) {
 
 func stormOfRefusals(t *testing.T, bills int) {
 	dir := t.TempDir()
-	c := analytics.LogConfig{Dir: dir, SegmentBytes: 8 << 10, MaxBytes: 256 << 10}
+	c := journal.Config{Dir: dir, SegmentBytes: 8 << 10, MaxBytes: 256 << 10}
 	l := open(t, c)
 	const storm, inHand = 20_000, 10
 	for i := range inHand {
@@ -80,7 +81,7 @@ func stormOfRefusals(t *testing.T, bills int) {
 // At the disk bound, ends go with the segments they stand in; their begins are not taken for those of requests that a kill
 // has ended.
 func TestEndedIsNotCrashedAtTheBound(t *testing.T) {
-	c := analytics.LogConfig{Dir: t.TempDir(), SegmentBytes: 64 << 10, MaxBytes: 4 * 64 << 10}
+	c := journal.Config{Dir: t.TempDir(), SegmentBytes: 64 << 10, MaxBytes: 4 * 64 << 10}
 	l := open(t, c)
 	n := 0
 	one := func(o analytics.Outcome) {

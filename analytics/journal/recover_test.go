@@ -1,4 +1,4 @@
-package analytics_test
+package journal_test
 
 import (
 	"bufio"
@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"colonnade/analytics"
+	"colonnade/analytics/journal"
 )
 
 // phases counts the events of each request by phase, without duplicates.
@@ -39,7 +40,7 @@ func phases(t *testing.T, dir string) (begins, ends map[string]int, crashed int)
 
 func TestRestartEndsOpenBegins(t *testing.T) {
 	dir := t.TempDir()
-	c := analytics.LogConfig{Dir: dir, SegmentBytes: 4 << 10, MaxBytes: 64 << 10}
+	c := journal.Config{Dir: dir, SegmentBytes: 4 << 10, MaxBytes: 64 << 10}
 	l := open(t, c)
 	l.Append(inference("early", analytics.PhaseBegin)) // in a segment that is not the newest
 	for i := range 40 {
@@ -74,7 +75,7 @@ func TestTornLastLine(t *testing.T) {
 	f := func(cut int) {
 		t.Helper()
 		dir := t.TempDir()
-		l := open(t, analytics.LogConfig{Dir: dir})
+		l := open(t, journal.Config{Dir: dir})
 		l.Append(inference("r1", analytics.PhaseBegin))
 		l.Append(inference("r1", analytics.PhaseEnd))
 		l.Append(inference("r2", analytics.PhaseBegin))
@@ -89,7 +90,7 @@ func TestTornLastLine(t *testing.T) {
 		if err := os.Truncate(path, int64(max(last, len(data)-cut))); err != nil {
 			t.Fatal(err)
 		}
-		l = open(t, analytics.LogConfig{Dir: dir})
+		l = open(t, journal.Config{Dir: dir})
 		if s := l.Stats(); s.Crashed != 1 || s.Torn > 1 {
 			t.Errorf("cut by %d: stats %+v", cut, s)
 		}
@@ -107,14 +108,14 @@ func TestTornLastLine(t *testing.T) {
 
 func TestUnfinishedSegmentIsIgnored(t *testing.T) {
 	dir := t.TempDir()
-	l := open(t, analytics.LogConfig{Dir: dir})
+	l := open(t, journal.Config{Dir: dir})
 	l.Append(inference("r1", analytics.PhaseBegin))
 	closeLog(t, l)
 	unfinished := strings.TrimSuffix(files(t, dir, "1.log")[0], "1.log") + "2.log.new"
 	if err := os.WriteFile(unfinished, []byte("half of a li"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	l = open(t, analytics.LogConfig{Dir: dir})
+	l = open(t, journal.Config{Dir: dir})
 	if s := l.Stats(); s.Crashed != 1 || s.Torn != 0 {
 		t.Errorf("stats %+v", s)
 	}
@@ -125,7 +126,7 @@ func TestUnfinishedSegmentIsIgnored(t *testing.T) {
 
 func TestDropOfAnEarlierRunIsCounted(t *testing.T) {
 	dir := t.TempDir()
-	c := analytics.LogConfig{Dir: dir, SegmentBytes: 4 << 10, MaxBytes: 64 << 10}
+	c := journal.Config{Dir: dir, SegmentBytes: 4 << 10, MaxBytes: 64 << 10}
 	l := open(t, c)
 	const requests = 150
 	for i := range requests {
@@ -143,7 +144,7 @@ func TestDropOfAnEarlierRunIsCounted(t *testing.T) {
 // A disk that takes no more: each event is counted, and when there is room again events are kept again.
 func TestDiskErrorsAreCounted(t *testing.T) {
 	dir := t.TempDir()
-	l := open(t, analytics.LogConfig{Dir: dir, SegmentBytes: 1 << 10, MaxBytes: 1 << 20})
+	l := open(t, journal.Config{Dir: dir, SegmentBytes: 1 << 10, MaxBytes: 1 << 20})
 	l.Append(inference("r", analytics.PhaseBegin))
 	node := strings.TrimSuffix(files(t, dir, "1.log")[0], "/1.log")
 	if err := os.Rename(node, node+".away"); err != nil {
@@ -165,7 +166,7 @@ func TestDiskErrorsAreCounted(t *testing.T) {
 		t.Errorf("%d events on disk; before %+v, after %+v", len(got), s, after)
 	}
 	closeLog(t, l)
-	if again := open(t, analytics.LogConfig{Dir: dir}).Stats(); again.Crashed != 0 {
+	if again := open(t, journal.Config{Dir: dir}).Stats(); again.Crashed != 0 {
 		t.Errorf("%d requests ended as crashed, want 0", again.Crashed)
 	}
 }
@@ -173,7 +174,7 @@ func TestDiskErrorsAreCounted(t *testing.T) {
 // A write that stops halfway leaves nothing behind that would spoil the next line.
 func TestHalfAWriteIsTakenBack(t *testing.T) {
 	dir := t.TempDir()
-	l := open(t, analytics.LogConfig{Dir: dir})
+	l := open(t, journal.Config{Dir: dir})
 	l.Append(inference("r1", analytics.PhaseEnd))
 	var old syscall.Rlimit
 	if err := syscall.Getrlimit(syscall.RLIMIT_FSIZE, &old); err != nil {
@@ -206,7 +207,7 @@ func TestVictim(t *testing.T) {
 	if dir == "" {
 		return
 	}
-	l := open(t, analytics.LogConfig{Dir: dir, SegmentBytes: 8 << 10, MaxBytes: 64 << 20})
+	l := open(t, journal.Config{Dir: dir, SegmentBytes: 8 << 10, MaxBytes: 64 << 20})
 	name := func(i int) string { return fmt.Sprintf("%d-%d", os.Getpid(), i) }
 	event := func(i int, phase analytics.Phase) *analytics.Event {
 		switch {
@@ -262,7 +263,7 @@ func TestKill(t *testing.T) {
 		}
 		_ = victim.Wait()
 	}
-	closeLog(t, open(t, analytics.LogConfig{Dir: dir}))
+	closeLog(t, open(t, journal.Config{Dir: dir}))
 	if len(ended) == 0 {
 		t.Fatal("the processes were killed before they did anything")
 	}

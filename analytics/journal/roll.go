@@ -1,4 +1,4 @@
-package analytics
+package journal
 
 // rollLocked starts a new segment and keeps the disk bound.
 func (l *Log) rollLocked(to *segments) error {

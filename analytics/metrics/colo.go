@@ -1,4 +1,4 @@
-package analytics
+package metrics
 
 import (
 	"sync"
@@ -18,15 +18,15 @@ type PoolState struct {
 }
 
 // ColoMetrics are the metrics of a colo server.
-type ColoMetrics struct {
+type Colo struct {
 	requestMetrics
 	queueWait *prometheus.HistogramVec
 	retries   *prometheus.CounterVec
 }
 
 // NewColoMetrics registers a colo server's metrics. pools is called at each scrape.
-func NewColoMetrics(reg prometheus.Registerer, pools func() []PoolState) *ColoMetrics {
-	m := &ColoMetrics{
+func NewColo(reg prometheus.Registerer, pools func() []PoolState) *Colo {
+	m := &Colo{
 		requestMetrics: newRequestMetrics(reg),
 		queueWait: prometheus.NewHistogramVec(prometheus.HistogramOpts{
 			Name: "colonnade_queue_wait_seconds", Help: "Time from arrival at the pool to the permit.",
@@ -53,12 +53,12 @@ func RegisterGrants(reg prometheus.Registerer, may func() bool) {
 }
 
 // QueueWait observes how long a request waited for its permit.
-func (m *ColoMetrics) QueueWait(pool string, d time.Duration) {
+func (m *Colo) QueueWait(pool string, d time.Duration) {
 	m.queueWait.WithLabelValues(pool).Observe(d.Seconds())
 }
 
 // Retried counts an attempt after the first.
-func (m *ColoMetrics) Retried(pool string) { m.retries.WithLabelValues(pool).Inc() }
+func (m *Colo) Retried(pool string) { m.retries.WithLabelValues(pool).Inc() }
 
 func newPoolCollector(pools func() []PoolState) prometheus.Collector {
 	desc := func(name, help string, labels ...string) *prometheus.Desc {

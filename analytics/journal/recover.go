@@ -1,11 +1,14 @@
-package analytics
+package journal
 
 import (
+	"bytes"
 	"errors"
 	"os"
 	"path/filepath"
 	"strings"
 	"time"
+
+	"colonnade/analytics"
 )
 
 // endEarlierRun ends what an earlier run of the node had in hand. A disk that takes nothing just now keeps no node from
@@ -64,7 +67,7 @@ func (l *Log) leftOpenLocked() (map[string]leftOpen, error) {
 
 // leftOpen is a begin of an earlier run, and where it stands.
 type leftOpen struct {
-	begin Event
+	begin analytics.Event
 	in    *segments
 }
 
@@ -77,9 +80,9 @@ func (l *Log) readLocked(s *segments, number int, open map[string]leftOpen) erro
 			l.logger.Warn("skipped a bad line in the events of an earlier run", "error", err)
 		case err != nil:
 			return err
-		case e.Phase == PhaseBegin:
+		case e.Phase == analytics.PhaseBegin:
 			open[e.EventID] = leftOpen{begin: e, in: s}
-		case e.Phase == PhaseEnd:
+		case e.Phase == analytics.PhaseEnd:
 			delete(open, e.EventID)
 		}
 	}
@@ -91,11 +94,12 @@ func (l *Log) readLocked(s *segments, number int, open map[string]leftOpen) erro
 func (l *Log) oweLocked(open map[string]leftOpen) {
 	l.owed = make(map[string][]byte, len(open))
 	now := time.Now().UTC()
+	encoder := newLineEncoder()
 	for id, left := range open {
-		l.open[id] = openBegin{line: appendLine(nil, &left.begin), in: left.in}
+		l.open[id] = openBegin{line: bytes.Clone(encoder.encode(&left.begin)), in: left.in}
 		end := left.begin
-		end.Phase, end.Outcome, end.Partial, end.Time = PhaseEnd, OutcomeCrashed, true, now
-		l.owed[id] = appendLine(nil, &end)
+		end.Phase, end.Outcome, end.Partial, end.Time = analytics.PhaseEnd, analytics.OutcomeCrashed, true, now
+		l.owed[id] = bytes.Clone(encoder.encode(&end))
 	}
 }
 

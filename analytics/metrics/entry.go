@@ -1,4 +1,4 @@
-package analytics
+package metrics
 
 import (
 	"strings"
@@ -14,7 +14,7 @@ type ModelState struct {
 }
 
 // EntryMetrics are the metrics of an entry.
-type EntryMetrics struct {
+type Entry struct {
 	requestMetrics
 	failures *prometheus.CounterVec
 	retries  prometheus.Counter
@@ -23,8 +23,8 @@ type EntryMetrics struct {
 }
 
 // NewEntryMetrics registers an entry's metrics. models is called at each scrape.
-func NewEntryMetrics(reg prometheus.Registerer, models func() []ModelState) *EntryMetrics {
-	m := &EntryMetrics{
+func NewEntry(reg prometheus.Registerer, models func() []ModelState) *Entry {
+	m := &Entry{
 		requestMetrics: newRequestMetrics(reg),
 		failures: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "colonnade_forward_failures_total", Help: "Forwards that a colo neither served nor refused.",
@@ -49,10 +49,10 @@ func NewEntryMetrics(reg prometheus.Registerer, models func() []ModelState) *Ent
 }
 
 // ForwardFailure counts a forward to a colo that failed without a verdict.
-func (m *EntryMetrics) ForwardFailure(colo string) { m.failures.WithLabelValues(colo).Inc() }
+func (m *Entry) ForwardFailure(colo string) { m.failures.WithLabelValues(colo).Inc() }
 
 // Retried counts an attempt after the first.
-func (m *EntryMetrics) Retried() { m.retries.Inc() }
+func (m *Entry) Retried() { m.retries.Inc() }
 
 const (
 	mostReasons   = 64 // told apart
@@ -62,7 +62,7 @@ const (
 
 // Refused counts a refusal. reason is one of ours, never a client's text; but it may come from a colo server, of
 // another version or worse, so its length and the number of different ones are bounded.
-func (m *EntryMetrics) Refused(reason string) {
+func (m *Entry) Refused(reason string) {
 	m.refusals.WithLabelValues(m.reasons.bounded(reason)).Inc()
 }
 

@@ -1,4 +1,4 @@
-package analytics_test
+package journal_test
 
 import (
 	"bytes"
@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"colonnade/analytics"
+	"colonnade/analytics/journal"
 )
 
 // request is an event of an entry; outcome is that of an end.
@@ -46,7 +47,7 @@ func outcomes(t *testing.T, dir string) map[analytics.Outcome]int {
 // A request that an entry had in hand when it was killed is ended by the next run, wherever the ends of others stand.
 func TestRestartEndsOpenRequests(t *testing.T) {
 	dir := t.TempDir()
-	c := analytics.LogConfig{Dir: dir, SegmentBytes: 4 << 10, MaxBytes: 1 << 20}
+	c := journal.Config{Dir: dir, SegmentBytes: 4 << 10, MaxBytes: 1 << 20}
 	l := open(t, c)
 	l.Append(request("early", analytics.PhaseBegin, ""))
 	const each = 100
@@ -88,7 +89,7 @@ func TestRestartEndsOpenRequests(t *testing.T) {
 // A log of requests only ends with each whether it was refused or not, also when the run that began it is not the last.
 func TestRequestsOfSeveralRuns(t *testing.T) {
 	dir := t.TempDir()
-	c := analytics.LogConfig{Dir: dir, SegmentBytes: 2 << 10, MaxBytes: 1 << 20}
+	c := journal.Config{Dir: dir, SegmentBytes: 2 << 10, MaxBytes: 1 << 20}
 	const runs, requests = 12, 25
 	for run := range runs {
 		l := open(t, c)
@@ -111,7 +112,7 @@ func TestRequestsOfSeveralRuns(t *testing.T) {
 // A journal whose last line is half a line, or that cannot be written at all, costs no event.
 func TestJournalThatFails(t *testing.T) {
 	dir := t.TempDir()
-	l := open(t, analytics.LogConfig{Dir: dir})
+	l := open(t, journal.Config{Dir: dir})
 	l.Append(request("r1", analytics.PhaseBegin, ""))
 	l.Append(request("r2", analytics.PhaseBegin, ""))
 	l.Append(request("r1", analytics.PhaseEnd, analytics.OutcomeCompleted))
@@ -124,7 +125,7 @@ func TestJournalThatFails(t *testing.T) {
 	if err := os.Truncate(path, int64(len(data)-20)); err != nil { // of a process that was killed in Append
 		t.Fatal(err)
 	}
-	l = open(t, analytics.LogConfig{Dir: dir})
+	l = open(t, journal.Config{Dir: dir})
 	if s := l.Stats(); s.Crashed != 0 || s.Torn != 1 {
 		t.Errorf("stats %+v", s)
 	}
@@ -148,7 +149,7 @@ func TestJournalThatFails(t *testing.T) {
 // The end of a request may be many segments behind the newest, while the journal has not grown.
 func TestEndsAreFoundInOlderSegments(t *testing.T) {
 	dir := t.TempDir()
-	c := analytics.LogConfig{Dir: dir, SegmentBytes: 4 << 10, MaxBytes: 1 << 20}
+	c := journal.Config{Dir: dir, SegmentBytes: 4 << 10, MaxBytes: 1 << 20}
 	l := open(t, c)
 	l.Append(inference("before", analytics.PhaseEnd))
 	for _, o := range []analytics.Outcome{analytics.OutcomeCompleted, analytics.OutcomeRefused, ""} {
@@ -174,7 +175,7 @@ func TestEndsAreFoundInOlderSegments(t *testing.T) {
 // Where the journal alone fails, that is said once, in words of its own; and so is that it is over.
 func TestFailuresAreToldOnce(t *testing.T) {
 	var text bytes.Buffer
-	c := analytics.LogConfig{Dir: t.TempDir(), Logger: slog.New(slog.NewTextHandler(&text, nil))}
+	c := journal.Config{Dir: t.TempDir(), Logger: slog.New(slog.NewTextHandler(&text, nil))}
 	l := open(t, c)
 	requests := func() {
 		for i := range 100 {

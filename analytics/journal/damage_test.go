@@ -1,4 +1,4 @@
-package analytics_test
+package journal_test
 
 import (
 	"bytes"
@@ -11,11 +11,12 @@ import (
 	"testing"
 
 	"colonnade/analytics"
+	"colonnade/analytics/journal"
 )
 
 // damaged gives a log whose last run ended with these events a newest segment of other bytes, and starts it again. It
 // returns what can then be read, after one more event.
-func damaged(t *testing.T, data []byte) (ends map[string]int, begins map[string]int, s analytics.LogStats) {
+func damaged(t *testing.T, data []byte) (ends map[string]int, begins map[string]int, s journal.Stats) {
 	t.Helper()
 	dir := t.TempDir()
 	node := filepath.Join(dir, "events", "ams-1")
@@ -25,7 +26,7 @@ func damaged(t *testing.T, data []byte) (ends map[string]int, begins map[string]
 	if err := os.WriteFile(filepath.Join(node, "1.log"), data, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	l := open(t, analytics.LogConfig{Dir: dir})
+	l := open(t, journal.Config{Dir: dir})
 	l.Append(inference("after", analytics.PhaseEnd))
 	s = l.Stats()
 	closeLog(t, l)
@@ -38,7 +39,7 @@ func damaged(t *testing.T, data []byte) (ends map[string]int, begins map[string]
 func segmentOf(t *testing.T, requests, lines int) (data []byte, tail int) {
 	t.Helper()
 	dir := t.TempDir()
-	l := open(t, analytics.LogConfig{Dir: dir})
+	l := open(t, journal.Config{Dir: dir})
 	for i := range requests {
 		l.Append(inference(fmt.Sprintf("r%d", i), analytics.PhaseBegin))
 		if i < requests-1 {
@@ -135,13 +136,13 @@ func TestInFullDisk(t *testing.T) {
 	if dir == "" {
 		return
 	}
-	l := open(t, analytics.LogConfig{Dir: dir})
+	l := open(t, journal.Config{Dir: dir})
 	l.Append(inference("bill", analytics.PhaseBegin))
 	l.Append(request("request", analytics.PhaseBegin, ""))
 	closeLog(t, l)
 	for range 2 { // also if that happens again and again
 		lift := fileLimit(t, 10)
-		l, err := analytics.OpenLog(analytics.LogConfig{Dir: dir, Node: "ams-1"})
+		l, err := journal.Open(journal.Config{Dir: dir, Node: "ams-1"})
 		if err != nil {
 			lift()
 			t.Fatal(err)
@@ -155,19 +156,19 @@ func TestInFullDisk(t *testing.T) {
 		}
 		closeLog(t, l)
 	}
-	l = open(t, analytics.LogConfig{Dir: dir})
+	l = open(t, journal.Config{Dir: dir})
 	if s := l.Stats(); s.Crashed != 2 || s.OpenBegins != 0 {
 		t.Errorf("stats with room: %+v", s)
 	}
 	closeLog(t, l)
 
 	// Room comes while the node runs.
-	l = open(t, analytics.LogConfig{Dir: dir})
+	l = open(t, journal.Config{Dir: dir})
 	l.Append(inference("bill 2", analytics.PhaseBegin))
 	l.Append(request("request 2", analytics.PhaseBegin, ""))
 	closeLog(t, l)
 	lift := fileLimit(t, 10)
-	l, err := analytics.OpenLog(analytics.LogConfig{Dir: dir, Node: "ams-1"})
+	l, err := journal.Open(journal.Config{Dir: dir, Node: "ams-1"})
 	lift()
 	if err != nil {
 		t.Fatal(err)
@@ -179,7 +180,7 @@ func TestInFullDisk(t *testing.T) {
 	}
 	l.Append(request("new", analytics.PhaseEnd, analytics.OutcomeCompleted))
 	closeLog(t, l)
-	closeLog(t, open(t, analytics.LogConfig{Dir: dir}))
+	closeLog(t, open(t, journal.Config{Dir: dir}))
 	if got := outcomes(t, dir); got[analytics.OutcomeCrashed] != 4 || got[analytics.OutcomeCompleted] != 2 {
 		t.Errorf("ends: %v", got)
 	}
@@ -196,7 +197,7 @@ func TestFullFileSystem(t *testing.T) {
 			t.Error(err)
 		}
 	})
-	l, err := analytics.OpenLog(analytics.LogConfig{Dir: dir, Node: "ams-1", SegmentBytes: 8 << 10, MaxBytes: 1 << 20}) // it may have more than there is
+	l, err := journal.Open(journal.Config{Dir: dir, Node: "ams-1", SegmentBytes: 8 << 10, MaxBytes: 1 << 20}) // it may have more than there is
 	if err != nil {
 		t.Fatal(err)
 	}

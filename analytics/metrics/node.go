@@ -1,9 +1,11 @@
-package analytics
+package metrics
 
 import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+
+	"colonnade/analytics/journal"
 )
 
 // ConfigState says how current a node's table is.
@@ -65,7 +67,7 @@ func RegisterConnections(reg prometheus.Registerer, state func() Connections) {
 }
 
 // RegisterEvents registers the metrics of a node's event log. stats is called at each scrape.
-func RegisterEvents(reg prometheus.Registerer, stats func() LogStats) {
+func RegisterEvents(reg prometheus.Registerer, stats func() journal.Stats) {
 	desc := func(name, help string, labels ...string) *prometheus.Desc {
 		return prometheus.NewDesc("colonnade_events_"+name, help, labels, nil)
 	}

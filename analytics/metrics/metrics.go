@@ -1,30 +1,30 @@
-package analytics
+package metrics
 
 import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
+
+	"colonnade/analytics"
 )
 
-// NodeMetrics are the metrics of one node. Each node of a process has its own.
-type NodeMetrics struct {
-	Registry *prometheus.Registry
-}
+// Registry holds the metrics of one node. Each node of a process has its own.
+type Registry = prometheus.Registry
 
-// NewNodeMetrics returns a registry with the Go runtime's and the process's metrics.
-func NewNodeMetrics() *NodeMetrics {
+// NewRegistry returns a registry with the Go runtime's and the process's metrics.
+func NewRegistry() *Registry {
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(
 		collectors.NewGoCollector(),
 		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
 	)
-	return &NodeMetrics{Registry: registry}
+	return registry
 }
 
 // unknownModel is the label of requests for a model that the table does not have.
 const unknownModel = "unknown"
 
 // modelLabel never lets a client's text become a label.
-func modelLabel(e *Event) string {
+func modelLabel(e *analytics.Event) string {
 	if e.Pool == "" {
 		return unknownModel
 	}
@@ -61,10 +61,10 @@ func newRequestMetrics(reg prometheus.Registerer) requestMetrics {
 }
 
 // Finished counts a final event.
-func (m *requestMetrics) Finished(e *Event) {
+func (m *requestMetrics) Finished(e *analytics.Event) {
 	model := modelLabel(e)
 	m.requests.WithLabelValues(model, string(e.Outcome)).Inc()
-	if e.Outcome == OutcomeRefused {
+	if e.Outcome == analytics.OutcomeRefused {
 		return // a refusal takes no time worth a histogram, and a storm of them would hide the others
 	}
 	m.duration.WithLabelValues(model).Observe(e.RequestTime.Std().Seconds())

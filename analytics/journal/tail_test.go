@@ -1,4 +1,4 @@
-package analytics_test
+package journal_test
 
 import (
 	"errors"
@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"colonnade/analytics"
+	"colonnade/analytics/journal"
 )
 
 // at is a final event of a time.
@@ -56,7 +57,7 @@ func appendTo(t *testing.T, path, text string) {
 func lineOf(t *testing.T, e *analytics.Event) string {
 	t.Helper()
 	dir := t.TempDir()
-	l := open(t, analytics.LogConfig{Dir: dir})
+	l := open(t, journal.Config{Dir: dir})
 	l.Append(e)
 	closeLog(t, l)
 	line, err := os.ReadFile(files(t, dir, "*.log")[0])
@@ -68,8 +69,8 @@ func lineOf(t *testing.T, e *analytics.Event) string {
 
 func TestTailMergesNodes(t *testing.T) {
 	dir := t.TempDir()
-	one, two := open(t, analytics.LogConfig{Dir: dir}), open(t, analytics.LogConfig{Dir: dir, Node: "b/2"})
-	tail := analytics.NewTail(dir, nil)
+	one, two := open(t, journal.Config{Dir: dir}), open(t, journal.Config{Dir: dir, Node: "b/2"})
+	tail := journal.NewTail(dir, nil)
 	one.Append(at("a", 1))
 	one.Append(at("d", 4))
 	one.Append(refusal("z")) // now, so the last of all
@@ -81,25 +82,25 @@ func TestTailMergesNodes(t *testing.T) {
 	one.Append(at("e", 5))
 	one.Append(at("e", 5)) // an event that is there twice
 	wantTail(t, tail.Next, "e f")
-	three := open(t, analytics.LogConfig{Dir: dir, Node: "c"})
+	three := open(t, journal.Config{Dir: dir, Node: "c"})
 	three.Append(at("g", 7))
 	wantTail(t, tail.Next, "g")
-	if s := tail.Stats(); s != (analytics.TailStats{}) {
+	if s := tail.Stats(); s != (journal.TailStats{}) {
 		t.Errorf("%+v", s)
 	}
 }
 
 func TestTailWants(t *testing.T) {
 	dir := t.TempDir()
-	l := open(t, analytics.LogConfig{Dir: dir})
-	tail := analytics.NewTail(dir, func(e *analytics.Event) bool { return e.Phase == analytics.PhaseEnd })
+	l := open(t, journal.Config{Dir: dir})
+	tail := journal.NewTail(dir, func(e *analytics.Event) bool { return e.Phase == analytics.PhaseEnd })
 	l.Append(inference("a", analytics.PhaseBegin))
 	l.Append(inference("b", analytics.PhaseBegin))
 	l.Append(inference("a", analytics.PhaseEnd))
 	wantTail(t, func() ([]analytics.Event, error) { return tail.Last(2) }, "a")
 	l.Append(inference("b", analytics.PhaseEnd))
 	wantTail(t, tail.Next, "b")
-	if _, err := analytics.NewTail(filepath.Join(dir, "nowhere"), nil).Last(1); err == nil {
+	if _, err := journal.NewTail(filepath.Join(dir, "nowhere"), nil).Last(1); err == nil {
 		t.Error("a directory that is not there has no error")
 	}
 }
@@ -113,8 +114,8 @@ func TestTailOfTornLines(t *testing.T) {
 	}
 	first, second := filepath.Join(folder, "1.log"), filepath.Join(folder, "2.log")
 	a, b, c := lineOf(t, at("a", 1)), lineOf(t, at("b", 2)), lineOf(t, at("c", 3))
-	tail := analytics.NewTail(dir, nil)
-	stats := func(want analytics.TailStats) {
+	tail := journal.NewTail(dir, nil)
+	stats := func(want journal.TailStats) {
 		t.Helper()
 		if got := tail.Stats(); got != want {
 			t.Errorf("stats %+v, want %+v", got, want)
@@ -122,25 +123,25 @@ func TestTailOfTornLines(t *testing.T) {
 	}
 	appendTo(t, first, a+b[:20])
 	wantTail(t, func() ([]analytics.Event, error) { return tail.Last(9) }, "a")
-	stats(analytics.TailStats{Unfinished: 1})
+	stats(journal.TailStats{Unfinished: 1})
 	wantTail(t, tail.Next, "")
 	appendTo(t, first, b[20:len(b)-1])
 	wantTail(t, tail.Next, "")
 	appendTo(t, first, "\n"+"not a line\n"+c[:30])
 	wantTail(t, tail.Next, "b")
-	stats(analytics.TailStats{Bad: 1, Unfinished: 1})
+	stats(journal.TailStats{Bad: 1, Unfinished: 1})
 	appendTo(t, second, c)
 	wantTail(t, tail.Next, "c")
-	stats(analytics.TailStats{Bad: 2})
+	stats(journal.TailStats{Bad: 2})
 	wantTail(t, tail.Next, "")
-	stats(analytics.TailStats{Bad: 2})
+	stats(journal.TailStats{Bad: 2})
 
 	// Dropped segments are no loss once they were read.
 	if err := os.Remove(first); err != nil {
 		t.Fatal(err)
 	}
 	wantTail(t, tail.Next, "")
-	stats(analytics.TailStats{Bad: 2})
+	stats(journal.TailStats{Bad: 2})
 	// Another file under a known name is read from its beginning.
 	if err := os.Remove(second); err != nil {
 		t.Fatal(err)
@@ -151,14 +152,14 @@ func TestTailOfTornLines(t *testing.T) {
 		t.Fatal(err)
 	}
 	wantTail(t, tail.Next, "")
-	stats(analytics.TailStats{Bad: 2, Missed: 1})
+	stats(journal.TailStats{Bad: 2, Missed: 1})
 }
 
 // The newest are found without reading everything: bad lines in old segments are not met. A begin that was carried into the
 // newest segment is older than what stands in the one before.
 func TestTailReadsNoFurtherThanItMust(t *testing.T) {
 	dir := t.TempDir()
-	l := open(t, analytics.LogConfig{Dir: dir, SegmentBytes: 4000, MaxBytes: 1 << 20})
+	l := open(t, journal.Config{Dir: dir, SegmentBytes: 4000, MaxBytes: 1 << 20})
 	long := inference("long", analytics.PhaseBegin)
 	long.Time = time.Date(2026, 10, 1, 0, 0, 0, 0, time.UTC)
 	l.Append(long)
@@ -174,14 +175,14 @@ func TestTailReadsNoFurtherThanItMust(t *testing.T) {
 	}
 	appendTo(t, filepath.Join(filepath.Dir(all[0]), "1.log"), "not a line\n")
 	for n := range 30 { // as many as are in the newest segment, too, and one more
-		tail := analytics.NewTail(dir, nil)
+		tail := journal.NewTail(dir, nil)
 		wantTail(t, func() ([]analytics.Event, error) { return tail.Last(n) }, strings.Join(want[60-n:], " "))
 		wantTail(t, tail.Next, "")
 		if tail.Stats().Bad != 0 {
 			t.Errorf("for the last %d of 60, the first segment was read", n)
 		}
 	}
-	tail := analytics.NewTail(dir, nil)
+	tail := journal.NewTail(dir, nil)
 	wantTail(t, func() ([]analytics.Event, error) { return tail.Last(100) }, "(long "+strings.Join(want, " "))
 	wantTail(t, tail.Next, "")
 	if tail.Stats().Bad != 1 {
@@ -192,8 +193,8 @@ func TestTailReadsNoFurtherThanItMust(t *testing.T) {
 // While it is written, in small segments, each event is given once and in order.
 func TestTailWhileItIsWritten(t *testing.T) {
 	dir := t.TempDir()
-	l := open(t, analytics.LogConfig{Dir: dir, SegmentBytes: 4000, MaxBytes: 1 << 24})
-	tail := analytics.NewTail(dir, nil)
+	l := open(t, journal.Config{Dir: dir, SegmentBytes: 4000, MaxBytes: 1 << 24})
+	tail := journal.NewTail(dir, nil)
 	wantTail(t, func() ([]analytics.Event, error) { return tail.Last(10) }, "")
 	var want []string
 	written := make(chan struct{})
@@ -227,7 +228,7 @@ func TestTailWhileItIsWritten(t *testing.T) {
 	if !slices.Equal(got, want) {
 		t.Errorf("got %d events, want %d, each once and in order", len(got), len(want))
 	}
-	if s := tail.Stats(); s != (analytics.TailStats{}) {
+	if s := tail.Stats(); s != (journal.TailStats{}) {
 		t.Errorf("%+v", s)
 	}
 }
@@ -235,8 +236,8 @@ func TestTailWhileItIsWritten(t *testing.T) {
 // A directory that has gone is an error; when it is back, what was read is not given again.
 func TestTailOfADirectoryThatWasAway(t *testing.T) {
 	dir := t.TempDir()
-	l := open(t, analytics.LogConfig{Dir: dir})
-	tail := analytics.NewTail(dir, nil)
+	l := open(t, journal.Config{Dir: dir})
+	tail := journal.NewTail(dir, nil)
 	l.Append(at("a", 1))
 	wantTail(t, func() ([]analytics.Event, error) { return tail.Last(9) }, "a")
 	events := filepath.Join(dir, "events")

@@ -1,24 +1,27 @@
-package analytics_test
+package journal_test
 
 import (
 	"errors"
 	"fmt"
+	"math"
 	"os"
 	"path/filepath"
+	"reflect"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
 	"colonnade/analytics"
+	"colonnade/analytics/journal"
 )
 
-func open(t *testing.T, c analytics.LogConfig) *analytics.Log {
+func open(t *testing.T, c journal.Config) *journal.Log {
 	t.Helper()
 	if c.Node == "" {
 		c.Node = "ams-1"
 	}
-	l, err := analytics.OpenLog(c)
+	l, err := journal.Open(c)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -26,7 +29,7 @@ func open(t *testing.T, c analytics.LogConfig) *analytics.Log {
 	return l
 }
 
-func closeLog(t *testing.T, l *analytics.Log) {
+func closeLog(t *testing.T, l *journal.Log) {
 	t.Helper()
 	if err := l.Close(); err != nil {
 		t.Fatal(err)
@@ -59,9 +62,9 @@ func read(t *testing.T, dir string) (events []analytics.Event, bad int) {
 		phase analytics.Phase
 	}
 	seen := map[key]bool{}
-	for e, err := range analytics.ReadDir(dir) {
+	for e, err := range journal.ReadDir(dir) {
 		switch {
-		case errors.Is(err, analytics.ErrTorn), errors.Is(err, analytics.ErrCorrupt):
+		case errors.Is(err, journal.ErrTorn), errors.Is(err, journal.ErrCorrupt):
 			bad++
 		case err != nil:
 			t.Fatal(err)
@@ -84,7 +87,7 @@ func files(t *testing.T, dir, pattern string) []string {
 
 func TestAppendAndRead(t *testing.T) {
 	dir := t.TempDir()
-	l := open(t, analytics.LogConfig{Dir: dir, Node: "ams/1"})
+	l := open(t, journal.Config{Dir: dir, Node: "ams/1"})
 	begin := inference("r1", analytics.PhaseBegin)
 	begin.Time = time.Date(2026, 2, 3, 4, 5, 6, 0, time.FixedZone("", 3600))
 	l.Append(begin)
@@ -108,9 +111,53 @@ func TestAppendAndRead(t *testing.T) {
 	}
 }
 
+// fill sets every field, so that a field that is not written or not read is noticed.
+func fill(v reflect.Value, text string) {
+	for i := range v.NumField() {
+		switch f := v.Field(i); f.Kind() {
+		case reflect.String:
+			f.SetString(text)
+		case reflect.Int, reflect.Int64:
+			f.SetInt(int64(i+1) * 1_234_000)
+		case reflect.Float64:
+			f.SetFloat(float64(i) + 0.125)
+		case reflect.Bool:
+			f.SetBool(true)
+		case reflect.Slice:
+			f.Set(reflect.ValueOf([]string{text, "b"}))
+		case reflect.Struct:
+			f.Set(reflect.ValueOf(time.Date(2026, 2, 3, 4, 5, 6, 7000, time.UTC)))
+		default:
+			panic("field of a kind this test does not know: " + v.Type().Field(i).Name)
+		}
+	}
+}
+
+// Every field comes back as it was appended; a number that JSON cannot express is left out, and the event is kept.
+func TestEventsComeBackWhole(t *testing.T) {
+	dir := t.TempDir()
+	l := open(t, journal.Config{Dir: dir})
+	var want []analytics.Event
+	for i, text := range []string{"plain", `quote " and \`, "line\nbreak", "a<b>&c", "grün\u2028", "\x00\x7f"} {
+		var e analytics.Event
+		fill(reflect.ValueOf(&e).Elem(), text)
+		e.EventID = fmt.Sprint(i)
+		want = append(want, e)
+		l.Append(&e)
+	}
+	costly := want[0]
+	costly.EventID, costly.Cost, costly.AudioSeconds = "costly", math.Inf(1), math.NaN()
+	l.Append(&costly)
+	costly.Cost, costly.AudioSeconds = 0, 0
+	want = append(want, costly)
+	if got, bad := read(t, dir); bad != 0 || !reflect.DeepEqual(got, want) {
+		t.Errorf("%d bad lines, got\n%+v\nwant\n%+v", bad, got, want)
+	}
+}
+
 func TestConcurrentAppends(t *testing.T) {
 	dir := t.TempDir()
-	l := open(t, analytics.LogConfig{Dir: dir, SegmentBytes: 16 << 10, MaxBytes: 16 << 20})
+	l := open(t, journal.Config{Dir: dir, SegmentBytes: 16 << 10, MaxBytes: 16 << 20})
 	var group sync.WaitGroup
 	const workers, each = 8, 200
 	for w := range workers {
@@ -133,7 +180,7 @@ func TestConcurrentAppends(t *testing.T) {
 
 func TestChecksum(t *testing.T) {
 	dir := t.TempDir()
-	l := open(t, analytics.LogConfig{Dir: dir})
+	l := open(t, journal.Config{Dir: dir})
 	for _, r := range []string{"r1", "r2", "r3"} {
 		l.Append(inference(r, analytics.PhaseEnd))
 	}
@@ -164,7 +211,7 @@ func TestChecksum(t *testing.T) {
 func TestSegmentsRollAndAreDropped(t *testing.T) {
 	dir := t.TempDir()
 	const segmentBytes, maxBytes = 4 << 10, 32 << 10
-	l := open(t, analytics.LogConfig{Dir: dir, SegmentBytes: segmentBytes, MaxBytes: maxBytes})
+	l := open(t, journal.Config{Dir: dir, SegmentBytes: segmentBytes, MaxBytes: maxBytes})
 	l.Append(inference("long", analytics.PhaseBegin)) // outlives every segment that is dropped
 	const requests = 500
 	for i := range requests {
@@ -196,7 +243,7 @@ func TestSegmentsRollAndAreDropped(t *testing.T) {
 
 func TestRefusalsHaveTheirOwnSegments(t *testing.T) {
 	dir := t.TempDir()
-	c := analytics.LogConfig{Dir: dir, SegmentBytes: 4 << 10, MaxBytes: 32 << 10}
+	c := journal.Config{Dir: dir, SegmentBytes: 4 << 10, MaxBytes: 32 << 10}
 	l := open(t, c)
 	for i := range 80 { // several segments, below the bound
 		l.Append(inference(fmt.Sprintf("bill%d", i), analytics.PhaseEnd))
@@ -231,12 +278,12 @@ func TestRefusalsHaveTheirOwnSegments(t *testing.T) {
 }
 
 func TestLogThatKeepsNothing(t *testing.T) {
-	var none *analytics.Log
+	var none *journal.Log
 	none.Append(inference("r", analytics.PhaseBegin))
-	if err := none.Close(); err != nil || none.Stats() != (analytics.LogStats{}) {
+	if err := none.Close(); err != nil || none.Stats() != (journal.Stats{}) {
 		t.Errorf("nil log: %v, %+v", err, none.Stats())
 	}
-	l := open(t, analytics.LogConfig{})
+	l := open(t, journal.Config{})
 	l.Append(inference("r", analytics.PhaseBegin))
 	if s := l.Stats(); s.Appended != 1 || s.OpenBegins != 1 || s.Bytes != 0 || s.Dropped != 0 {
 		t.Errorf("log without a directory: %+v", s)
@@ -249,23 +296,23 @@ func TestLogThatKeepsNothing(t *testing.T) {
 }
 
 func TestOpenLogRefuses(t *testing.T) {
-	f := func(c analytics.LogConfig, want string) {
+	f := func(c journal.Config, want string) {
 		t.Helper()
-		if l, err := analytics.OpenLog(c); err == nil || !strings.Contains(err.Error(), want) {
+		if l, err := journal.Open(c); err == nil || !strings.Contains(err.Error(), want) {
 			_ = l.Close()
 			t.Errorf("%+v: got error %v, want one with %q", c, err, want)
 		}
 	}
-	f(analytics.LogConfig{Dir: t.TempDir()}, `Node is ""`)
-	f(analytics.LogConfig{Dir: t.TempDir(), Node: ".."}, `Node is ".."`)
-	f(analytics.LogConfig{Dir: t.TempDir(), Node: "n", SegmentBytes: 100, MaxBytes: 399}, "MaxBytes is 399")
-	f(analytics.LogConfig{Dir: t.TempDir(), Node: "n", SegmentBytes: -1}, "SegmentBytes")
+	f(journal.Config{Dir: t.TempDir()}, `Node is ""`)
+	f(journal.Config{Dir: t.TempDir(), Node: ".."}, `Node is ".."`)
+	f(journal.Config{Dir: t.TempDir(), Node: "n", SegmentBytes: 100, MaxBytes: 399}, "MaxBytes is 399")
+	f(journal.Config{Dir: t.TempDir(), Node: "n", SegmentBytes: -1}, "SegmentBytes")
 	dir := t.TempDir()
-	l := open(t, analytics.LogConfig{Dir: dir})
-	if _, err := analytics.OpenLog(analytics.LogConfig{Dir: dir, Node: "ams-1"}); !errors.Is(err, analytics.ErrInUse) {
-		t.Errorf("two logs of one node: got %v, want %v", err, analytics.ErrInUse)
+	l := open(t, journal.Config{Dir: dir})
+	if _, err := journal.Open(journal.Config{Dir: dir, Node: "ams-1"}); !errors.Is(err, journal.ErrInUse) {
+		t.Errorf("two logs of one node: got %v, want %v", err, journal.ErrInUse)
 	}
-	open(t, analytics.LogConfig{Dir: dir, Node: "ams-2"})
+	open(t, journal.Config{Dir: dir, Node: "ams-2"})
 	closeLog(t, l)
-	open(t, analytics.LogConfig{Dir: dir})
+	open(t, journal.Config{Dir: dir})
 }

@@ -1,4 +1,4 @@
-package analytics
+package journal
 
 import (
 	"bytes"
@@ -7,10 +7,12 @@ import (
 	"os"
 	"sync"
 	"time"
+
+	"colonnade/analytics"
 )
 
 // LogStats are counts since OpenLog, but for Bytes and OpenBegins, which are states.
-type LogStats struct {
+type Stats struct {
 	Appended        uint64 // events given to Append, but for begins in the journal; and ends of an earlier run's begins
 	Crashed         uint64 // begins of an earlier run that were ended
 	Dropped         uint64 // events no longer kept: at the disk bound, or since they could not be written
@@ -28,7 +30,7 @@ type Log struct {
 	maxBytes int64
 	logger   *slog.Logger
 	lock     *os.File
-	lines    sync.Pool // of *[]byte
+	encoders sync.Pool // of *lineEncoder
 
 	mu      sync.Mutex // guards the fields below
 	bills   segments   // everything but refusals
@@ -37,7 +39,7 @@ type Log struct {
 	open    map[string]openBegin // by event id: begins without an end
 	owed    map[string][]byte    // by event id: ends for begins of an earlier run, not on disk yet
 	closed  bool
-	stats   LogStats
+	stats   Stats
 }
 
 // openBegin is a begin without an end.
@@ -48,7 +50,7 @@ type openBegin struct {
 
 // Append keeps an event. It is in the kernel's hands when Append returns. An event that cannot be written is counted
 // and lost; the caller goes on. The event is not kept, and may be used again.
-func (l *Log) Append(e *Event) {
+func (l *Log) Append(e *analytics.Event) {
 	if l == nil {
 		return
 	}
@@ -60,43 +62,44 @@ func (l *Log) Append(e *Event) {
 		filled.Time = time.Now()
 	}
 	filled.Time = filled.Time.UTC()
-	buffer := l.lines.Get().(*[]byte)
-	defer l.lines.Put(buffer)
+	encoder := l.encoders.Get().(*lineEncoder)
+	defer l.encoders.Put(encoder)
+	var line []byte
 	if l.dir != "" {
-		*buffer = appendLine((*buffer)[:0], &filled)
+		line = encoder.encode(&filled)
 	}
 
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.appendLocked(&filled, *buffer)
+	l.appendLocked(&filled, line)
 }
 
-func (l *Log) appendLocked(e *Event, line []byte) {
+func (l *Log) appendLocked(e *analytics.Event, line []byte) {
 	to := l.segmentsOf(e)
 	if to != &l.journal {
 		l.stats.Appended++
 	}
 	written := l.keepLocked(to, line)
 	switch e.Phase {
-	case PhaseBegin:
+	case analytics.PhaseBegin:
 		begin := openBegin{in: to}
 		if written {
 			begin.line = bytes.Clone(line)
 		}
 		l.open[e.EventID] = begin
-	case PhaseEnd:
+	case analytics.PhaseEnd:
 		delete(l.open, e.EventID)
 	}
 }
 
 // segmentsOf says where an event belongs.
-func (l *Log) segmentsOf(e *Event) *segments {
+func (l *Log) segmentsOf(e *analytics.Event) *segments {
 	switch {
-	case e.Kind != KindRequest:
+	case e.Kind != analytics.KindRequest:
 		return &l.bills
-	case e.Phase == PhaseBegin:
+	case e.Phase == analytics.PhaseBegin:
 		return &l.journal
-	case e.Outcome == OutcomeRefused:
+	case e.Outcome == analytics.OutcomeRefused:
 		return &l.refused
 	}
 	return &l.bills
@@ -152,9 +155,9 @@ func (l *Log) writeLocked(to *segments, line []byte) error {
 }
 
 // Stats returns the counts so far.
-func (l *Log) Stats() LogStats {
+func (l *Log) Stats() Stats {
 	if l == nil {
-		return LogStats{}
+		return Stats{}
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -1,4 +1,4 @@
-package analytics_test
+package metrics_test
 
 import (
 	"net/http/httptest"
@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"colonnade/analytics"
+	"colonnade/analytics/journal"
+	"colonnade/analytics/metrics"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
@@ -37,7 +39,7 @@ func scrape(t *testing.T, reg *prometheus.Registry) string {
 
 func TestReasonsAreBounded(t *testing.T) {
 	reg := prometheus.NewRegistry()
-	m := analytics.NewEntryMetrics(reg, func() []analytics.ModelState { return nil })
+	m := metrics.NewEntry(reg, func() []metrics.ModelState { return nil })
 	for _, reason := range []string{"queue_full", "queue_full", "", "Hello, world", strings.Repeat("x", 100), "a\"b"} {
 		m.Refused(reason)
 	}
@@ -56,9 +58,9 @@ func TestReasonsAreBounded(t *testing.T) {
 
 func TestConnectionsAreReadWhenScraped(t *testing.T) {
 	reg := prometheus.NewRegistry()
-	now := analytics.Connections{Open: 1}
-	analytics.RegisterConnections(reg, func() analytics.Connections { return now })
-	now = analytics.Connections{Open: 5, RefusedAddress: 7, RefusedTotal: 2}
+	now := metrics.Connections{Open: 1}
+	metrics.RegisterConnections(reg, func() metrics.Connections { return now })
+	now = metrics.Connections{Open: 5, RefusedAddress: 7, RefusedTotal: 2}
 	compare(t, reg, `
 		colonnade_connections 5
 		colonnade_connections_refused_total{reason="address"} 7
@@ -67,11 +69,11 @@ func TestConnectionsAreReadWhenScraped(t *testing.T) {
 
 func TestColoStateIsReadWhenScraped(t *testing.T) {
 	reg := prometheus.NewRegistry()
-	state := analytics.PoolState{
+	state := metrics.PoolState{
 		Pool: "p", Limit: 8, Held: 3, Queued: 0, Active: 3, FullSeconds: 1.5,
 		Endpoints: map[string]int{"usable": 2, "ejected": 1}, Refused: map[string]uint64{"queue_full": 7},
 	}
-	analytics.NewColoMetrics(reg, func() []analytics.PoolState { return []analytics.PoolState{state} })
+	metrics.NewColo(reg, func() []metrics.PoolState { return []metrics.PoolState{state} })
 	compare(t, reg, `
 		colonnade_permits{pool="p"} 8
 		colonnade_permits_held{pool="p"} 3
@@ -91,8 +93,8 @@ func TestPoolFullRatio(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		reg := prometheus.NewRegistry()
 		full := 100.0
-		analytics.NewColoMetrics(reg, func() []analytics.PoolState {
-			return []analytics.PoolState{{Pool: "p", FullSeconds: full}}
+		metrics.NewColo(reg, func() []metrics.PoolState {
+			return []metrics.PoolState{{Pool: "p", FullSeconds: full}}
 		})
 		f := func(elapsed time.Duration, fullNow float64, want string) {
 			t.Helper()
@@ -112,7 +114,7 @@ func TestPoolFullRatio(t *testing.T) {
 
 func TestColoEvents(t *testing.T) {
 	reg := prometheus.NewRegistry()
-	m := analytics.NewColoMetrics(reg, func() []analytics.PoolState { return nil })
+	m := metrics.NewColo(reg, func() []metrics.PoolState { return nil })
 	m.Finished(&analytics.Event{
 		Model: "m", Pool: "p", Outcome: analytics.OutcomeCompleted,
 		RequestTime: analytics.Milliseconds(2 * time.Second), TimeToFirstToken: analytics.Milliseconds(time.Second),
@@ -140,8 +142,8 @@ func TestColoEvents(t *testing.T) {
 
 func TestEntryMetrics(t *testing.T) {
 	reg := prometheus.NewRegistry()
-	m := analytics.NewEntryMetrics(reg, func() []analytics.ModelState {
-		return []analytics.ModelState{{Model: "m", Active: 2}}
+	m := metrics.NewEntry(reg, func() []metrics.ModelState {
+		return []metrics.ModelState{{Model: "m", Active: 2}}
 	})
 	m.Finished(&analytics.Event{Model: "m", Pool: "p", Account: "acme", Outcome: analytics.OutcomeCompleted})
 	m.Finished(&analytics.Event{Model: "whatever-a-client-sent", Account: "acme", Outcome: analytics.OutcomeRefused})
@@ -161,12 +163,16 @@ func TestEntryMetrics(t *testing.T) {
 }
 
 func TestNodeMetrics(t *testing.T) {
-	reg := analytics.NewNodeMetrics().Registry
-	config := analytics.ConfigState{Revision: 41, Age: 1500 * time.Millisecond, Rejected: 2, Conflicts: 3, Held: 11, Suspect: 4}
-	analytics.RegisterConfig(reg, func() analytics.ConfigState { return config })
-	l := open(t, analytics.LogConfig{Dir: t.TempDir()})
-	analytics.RegisterEvents(reg, l.Stats)
-	l.Append(inference("r", analytics.PhaseBegin))
+	reg := metrics.NewRegistry()
+	config := metrics.ConfigState{Revision: 41, Age: 1500 * time.Millisecond, Rejected: 2, Conflicts: 3, Held: 11, Suspect: 4}
+	metrics.RegisterConfig(reg, func() metrics.ConfigState { return config })
+	l, err := journal.Open(journal.Config{Dir: t.TempDir(), Node: "ams-1"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	metrics.RegisterEvents(reg, l.Stats)
+	l.Append(&analytics.Event{EventID: "e", Kind: analytics.KindInference, Phase: analytics.PhaseBegin})
 	compare(t, reg, `
 		colonnade_config_revision 41
 		colonnade_config_age_seconds 1.5

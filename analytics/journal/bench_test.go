@@ -1,10 +1,11 @@
-package analytics_test
+package journal_test
 
 import (
 	"testing"
 	"time"
 
 	"colonnade/analytics"
+	"colonnade/analytics/journal"
 )
 
 func finalEvent() *analytics.Event {
@@ -22,13 +23,13 @@ func finalEvent() *analytics.Event {
 func BenchmarkAppend(b *testing.B) {
 	for name, dir := range map[string]string{"disk": b.TempDir(), "nothing": ""} {
 		b.Run(name, func(b *testing.B) {
-			l, err := analytics.OpenLog(analytics.LogConfig{Dir: dir, Node: "ams-1", MaxBytes: 128 << 20})
+			l, err := journal.Open(journal.Config{Dir: dir, Node: "ams-1", MaxBytes: 128 << 20})
 			if err != nil {
 				b.Fatal(err)
 			}
 			defer l.Close()
 			b.ReportAllocs()
-			b.ResetTimer() // OpenLog read what the round before left
+			b.ResetTimer() // Open read what the round before left
 			b.RunParallel(func(p *testing.PB) {
 				e := finalEvent()
 				for p.Next() {
@@ -36,30 +37,5 @@ func BenchmarkAppend(b *testing.B) {
 				}
 			})
 		})
-	}
-}
-
-func BenchmarkAppendJSON(b *testing.B) {
-	e := finalEvent()
-	var line []byte
-	b.ReportAllocs()
-	for b.Loop() {
-		line = e.AppendJSON(line[:0])
-	}
-}
-
-func BenchmarkFinished(b *testing.B) {
-	m := analytics.NewColoMetrics(analytics.NewNodeMetrics().Registry, func() []analytics.PoolState { return nil })
-	e := finalEvent()
-	b.ReportAllocs()
-	for b.Loop() {
-		m.Finished(e)
-	}
-}
-
-func BenchmarkEventID(b *testing.B) {
-	b.ReportAllocs()
-	for b.Loop() {
-		analytics.EventID("0123456789abcdef0123456789abcdef", "ams-1", 1, analytics.KindInference)
 	}
 }

@@ -1,4 +1,4 @@
-package analytics
+package journal
 
 import (
 	"errors"
@@ -21,7 +21,7 @@ const (
 var ErrInUse = errors.New("events of this node are being written by another process")
 
 // LogConfig says where a node's events go.
-type LogConfig struct {
+type Config struct {
 	Dir          string // events go to DIR/events/NODE; empty: they are counted and not kept
 	Node         string
 	SegmentBytes int64 // 0 = DefaultSegmentBytes
@@ -30,9 +30,9 @@ type LogConfig struct {
 }
 
 // OpenLog opens the log of one node and ends what an earlier run left open, as crashed.
-func OpenLog(c LogConfig) (*Log, error) {
+func Open(c Config) (*Log, error) {
 	l := &Log{node: c.Node, logger: c.Logger, open: map[string]openBegin{}}
-	l.lines.New = func() any { return new([]byte) }
+	l.encoders.New = func() any { return newLineEncoder() }
 	if l.logger == nil {
 		l.logger = slog.New(slog.DiscardHandler)
 	}

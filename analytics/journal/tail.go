@@ -1,4 +1,4 @@
-package analytics
+package journal
 
 import (
 	"bufio"
@@ -9,6 +9,8 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+
+	"colonnade/analytics"
 )
 
 // Tail reads the events of every node that logs under a directory while they are being written: first [Tail.Last], the
@@ -16,7 +18,7 @@ import (
 // than once (see the package's documentation) is given once. Not safe for concurrent use.
 type Tail struct {
 	dir   string
-	want  func(*Event) bool
+	want  func(*analytics.Event) bool
 	files map[string]*tailedFile // by path; those that are there
 	given map[string]*recent     // by node's folder
 	stats TailStats
@@ -41,9 +43,9 @@ type tailedFile struct {
 const headBytes = 64
 
 // NewTail returns a tail of the events under dir (LogConfig.Dir) that want accepts; nil accepts all.
-func NewTail(dir string, want func(*Event) bool) *Tail {
+func NewTail(dir string, want func(*analytics.Event) bool) *Tail {
 	if want == nil {
-		want = func(*Event) bool { return true }
+		want = func(*analytics.Event) bool { return true }
 	}
 	return &Tail{dir: filepath.Join(dir, "events"), want: want, files: map[string]*tailedFile{}, given: map[string]*recent{}}
 }
@@ -61,12 +63,12 @@ func (t *Tail) Stats() TailStats {
 
 // Last returns the newest n events of all nodes together, by time. Segments are read from the newest backwards, as far
 // as it takes. It is to be called once, before Next.
-func (t *Tail) Last(n int) ([]Event, error) {
+func (t *Tail) Last(n int) ([]analytics.Event, error) {
 	logs, err := t.logs()
 	if err != nil {
 		return nil, err
 	}
-	var all []Event
+	var all []analytics.Event
 	for _, l := range logs {
 		found, err := t.lastOf(l, n)
 		if err != nil {
@@ -79,17 +81,17 @@ func (t *Tail) Last(n int) ([]Event, error) {
 
 // lastOf returns the newest n events of one log. Events stand in the order of their time, but for begins that were
 // carried into a segment: so the time of the first end that was read says from when on nothing is missing.
-func (t *Tail) lastOf(l tailedLog, n int) ([]Event, error) {
-	var found []Event
+func (t *Tail) lastOf(l tailedLog, n int) ([]analytics.Event, error) {
+	var found []analytics.Event
 	complete := false
 	for i := len(l.segments) - 1; i >= 0; i-- {
 		if complete {
 			t.files[l.path(i)] = &tailedFile{done: true}
 			continue
 		}
-		var first Event // the first end
-		err := t.read(l, i, func(e *Event) {
-			if first.Phase == "" && e.Phase == PhaseEnd {
+		var first analytics.Event // the first end
+		err := t.read(l, i, func(e *analytics.Event) {
+			if first.Phase == "" && e.Phase == analytics.PhaseEnd {
 				first = *e
 			}
 			// Those of the newest segment are what a new one may repeat.
@@ -110,18 +112,18 @@ func (t *Tail) lastOf(l tailedLog, n int) ([]Event, error) {
 
 // Next returns what was appended since the last call, by time. It does not wait. An error that is os.ErrNotExist
 // says that the directory has gone; once it is back, Next goes on.
-func (t *Tail) Next() ([]Event, error) {
+func (t *Tail) Next() ([]analytics.Event, error) {
 	logs, err := t.logs()
 	if err != nil {
 		return nil, err
 	}
-	var all []Event
+	var all []analytics.Event
 	there := map[string]bool{}
 	for _, l := range logs {
 		given := t.recent(l.dir)
 		for i := range l.segments {
 			there[l.path(i)] = true
-			err := t.read(l, i, func(e *Event) {
+			err := t.read(l, i, func(e *analytics.Event) {
 				if t.want(e) && given.add(e) {
 					all = append(all, *e)
 				}
@@ -185,7 +187,7 @@ func (t *Tail) logs() ([]tailedLog, error) {
 
 // read passes on the whole lines behind what was read of a segment. Half a line is left until there is more of it;
 // where nobody writes any more, it stays one.
-func (t *Tail) read(l tailedLog, i int, take func(*Event)) error {
+func (t *Tail) read(l tailedLog, i int, take func(*analytics.Event)) error {
 	path := l.path(i)
 	f := t.files[path]
 	if f != nil && f.done {
@@ -222,7 +224,7 @@ func (t *Tail) read(l tailedLog, i int, take func(*Event)) error {
 	return nil
 }
 
-func (t *Tail) lines(file *os.File, f *tailedFile, take func(*Event)) error {
+func (t *Tail) lines(file *os.File, f *tailedFile, take func(*analytics.Event)) error {
 	if _, err := file.Seek(f.offset, io.SeekStart); err != nil {
 		return err
 	}
@@ -253,14 +255,14 @@ func (t *Tail) recent(node string) *recent {
 }
 
 // newest returns the last n by time, the oldest first.
-func newest(events []Event, n int) []Event {
-	slices.SortStableFunc(events, func(a, b Event) int { return a.Time.Compare(b.Time) })
+func newest(events []analytics.Event, n int) []analytics.Event {
+	slices.SortStableFunc(events, func(a, b analytics.Event) int { return a.Time.Compare(b.Time) })
 	return events[max(0, len(events)-n):]
 }
 
-func withoutTwins(events []Event) []Event {
+func withoutTwins(events []analytics.Event) []analytics.Event {
 	seen := make(map[eventPhase]bool, len(events))
-	return slices.DeleteFunc(events, func(e Event) bool {
+	return slices.DeleteFunc(events, func(e analytics.Event) bool {
 		twin := seen[eventPhase{e.EventID, e.Phase}]
 		seen[eventPhase{e.EventID, e.Phase}] = true
 		return twin
@@ -270,7 +272,7 @@ func withoutTwins(events []Event) []Event {
 // eventPhase is what an event that is there twice has in common.
 type eventPhase struct {
 	id    string
-	phase Phase
+	phase analytics.Phase
 }
 
 // recentEvents is more than a node writes between two copies of one begin: the events of a segment.
@@ -282,7 +284,7 @@ type recent struct {
 }
 
 // add says whether the event is new.
-func (r *recent) add(e *Event) bool {
+func (r *recent) add(e *analytics.Event) bool {
 	key := eventPhase{e.EventID, e.Phase}
 	if _, known := r.now[key]; known {
 		return false

@@ -1,0 +1,22 @@
+package metrics_test
+
+import (
+	"testing"
+	"time"
+
+	"colonnade/analytics"
+	"colonnade/analytics/metrics"
+)
+
+func BenchmarkFinished(b *testing.B) {
+	m := metrics.NewColo(metrics.NewRegistry(), func() []metrics.PoolState { return nil })
+	e := &analytics.Event{
+		Model: "llama-3.1-8b-instruct", Pool: "llama-3.1-8b", Outcome: analytics.OutcomeCompleted,
+		RequestTime: analytics.Milliseconds(812 * time.Millisecond), TimeToFirstToken: analytics.Milliseconds(50 * time.Millisecond),
+		PromptTokens: 812, CompletionTokens: 64,
+	}
+	b.ReportAllocs()
+	for b.Loop() {
+		m.Finished(e)
+	}
+}
