@@ -8,10 +8,10 @@ import (
 
 // Who asks. All have the same weight and priority but for those whose name says otherwise.
 const (
-	teams   = 8
-	flooder = "flooder"
-	heavy   = "heavy"
-	quiets  = 3
+	teamCount    = 8
+	floodAccount = "flooder"
+	heavyAccount = "heavy"
+	quietCount   = 3
 )
 
 func team(i int) string  { return fmt.Sprintf("team-%d", i+1) }
@@ -28,27 +28,27 @@ func named(n int, name func(int) string) []string {
 
 // accounts are all accounts of a run, with new keys.
 func accounts() []Account {
-	names := append(append(named(teams, team), named(quiets, quiet)...), flooder, heavy)
+	names := append(append(named(teamCount, team), named(quietCount, quiet)...), floodAccount, heavyAccount)
 	var all []Account
 	for _, name := range names {
 		all = append(all, Account{Name: name, Key: key(name), Weight: 1, Priority: "standard"})
 	}
-	for _, band := range bands {
+	for _, band := range priorityAccounts {
 		all = append(all, Account{Name: band, Key: key(band), Weight: 1, Priority: band})
 	}
-	for i, name := range weighted {
+	for i, name := range weightAccounts {
 		all = append(all, Account{Name: name, Key: key(name), Weight: weights[i], Priority: "standard"})
 	}
 	return all
 }
 
-// bands are accounts that are named after their priority.
-var bands = []string{"interactive", "standard", "batch"}
+// priorityAccounts are accounts that are named after their priority.
+var priorityAccounts = []string{"interactive", "standard", "batch"}
 
 // weighted are accounts of the weights.
 var (
-	weighted = []string{"gold", "silver", "bronze"}
-	weights  = []int{6, 3, 1}
+	weightAccounts = []string{"gold", "silver", "bronze"}
+	weights        = []int{6, 3, 1}
 )
 
 // key makes an API key in the form that Colonnade wants. Others take any.
@@ -56,7 +56,7 @@ func key(name string) string { return "cn_" + name + "_" + rand.Text() }
 
 // queue is how much may wait. A queue of six times the slots is long enough that none runs dry by chance, and is served
 // in six times the time of a request.
-func (z size) queue(long bool) Queue {
+func (z preset) queue(long bool) Queue {
 	slots := z.engines * z.slots
 	q := Queue{Limit: 6 * slots, PerAccount: 2 * slots, MaxWait: 5 * time.Second}
 	if long {

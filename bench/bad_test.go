@@ -14,10 +14,10 @@ import (
 )
 
 // tiny is enough to tell what is bad on purpose from what is not.
-var tiny = size{
-	rough: true, engines: 1, slots: 4, pace: pace{20 * time.Millisecond, 5 * time.Millisecond}, tokens: 5,
-	costlier: 10, louder: 4, clients: 20, stretch: 0.04, measure: 100 * time.Millisecond,
-	grace: 200 * time.Millisecond, quiet: 700 * time.Millisecond,
+var tiny = preset{
+	quick: true, engines: 1, slots: 4, timing: timing{20 * time.Millisecond, 5 * time.Millisecond}, tokens: 5,
+	costFactor: 10, floodFactor: 4, clients: 20, timeScale: 0.04, capacityTime: 100 * time.Millisecond,
+	grace: 200 * time.Millisecond, leakWait: 700 * time.Millisecond,
 }
 
 // faults are what a gateway for tests does that none should.
@@ -74,7 +74,7 @@ func (b *bad) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		refuse("1000")
 		return
 	case b.late && r.Header.Get("X-Colonnade-Deadline-Ms") != "":
-		time.Sleep(tiny.deadline() + 2*slack)
+		time.Sleep(tiny.deadline() + 2*dispatchSlack)
 	case b.cuts && !probe:
 		w = &halfway{ResponseWriter: w, left: 400}
 	case b.lies && !probe && time.Since(time.Unix(0, b.since.Load())) < time.Second:
@@ -83,7 +83,7 @@ func (b *bad) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case b.lends && !probe:
 		select {
 		case <-r.Context().Done():
-			time.Sleep(2 * slack)
+			time.Sleep(2 * dispatchSlack)
 		case <-time.After(time.Second): // its client stays
 		}
 		ctx, cancel := context.WithCancel(context.WithoutCancel(r.Context())) // the proxy looks itself where it cannot end
@@ -145,9 +145,9 @@ func (b *bad) gateway() Gateway {
 
 // A report must say of a gateway what is wrong with it.
 func TestReportSaysWhatIsBad(t *testing.T) {
-	all, none := hold(t, flood(), faults{leaks: true, unfair: true, slow: true}), hold(t, flood(), faults{})
+	all, none := hold(t, floodScenario(), faults{leaks: true, unfair: true, slow: true}), hold(t, floodScenario(), faults{})
 	missed(t, all, markLeaked, markJain, markRefuse, markQuiet)
-	for _, m := range none.Marks {
+	for _, m := range none.Thresholds {
 		if m.Name == markLeaked && !m.Passed || m.Name == markRefuse && m.Got.Measured() {
 			t.Errorf("of a gateway without faults: %+v", m)
 		}
@@ -158,27 +158,27 @@ func TestReportSaysWhatIsBad(t *testing.T) {
 }
 
 // hold has a gateway with faults play a scenario.
-func hold(t *testing.T, c Contest, f faults) Scenario {
+func hold(t *testing.T, c Scenario, f faults) ScenarioResult {
 	t.Helper()
 	return played(t, c, Options{Gateways: []Gateway{f.gateway()}})
 }
 
 // missed checks that marks were measured and not reached.
-func missed(t *testing.T, s Scenario, marks ...string) {
+func missed(t *testing.T, s ScenarioResult, marks ...string) {
 	t.Helper()
 	for _, name := range marks {
-		i := slices.IndexFunc(s.Marks, func(m Mark) bool { return m.Name == name })
-		if i < 0 || s.Marks[i].Passed || !s.Marks[i].Got.Measured() {
-			t.Errorf("%s: the mark %q counts as reached, was not measured, or is not there: %+v", s.Name, name, s.Marks)
+		i := slices.IndexFunc(s.Thresholds, func(m ThresholdResult) bool { return m.Name == name })
+		if i < 0 || s.Thresholds[i].Passed || !s.Thresholds[i].Got.Measured() {
+			t.Errorf("%s: the mark %q counts as reached, was not measured, or is not there: %+v", s.Name, name, s.Thresholds)
 		}
 	}
 }
 
 // No fault of these gives a gateway a better report.
 func TestReportSaysWhichFaultItIs(t *testing.T) {
-	missed(t, hold(t, flood(), faults{picky: true}), markQuiet, markWait)
-	missed(t, hold(t, load(), faults{late: true}), markOverdue)
-	cut := hold(t, load(), faults{cuts: true})
+	missed(t, hold(t, floodScenario(), faults{picky: true}), markQuiet, markWait)
+	missed(t, hold(t, loadScenario(), faults{late: true}), markOverdue)
+	cut := hold(t, loadScenario(), faults{cuts: true})
 	missed(t, cut, markGoodput)
 	if v := value(t, cut, "1×", "goodput"); v != 0 {
 		t.Errorf("of answers that were all cut, goodput is %v", v)
@@ -186,12 +186,12 @@ func TestReportSaysWhichFaultItIs(t *testing.T) {
 	if v := value(t, cut, "1×", "failed"); v < 1 {
 		t.Errorf("of answers that were all cut, %v failed", v)
 	}
-	lied := hold(t, comeBack(), faults{lies: true})
+	lied := hold(t, retryScenario(), faults{lies: true})
 	missed(t, lied, markSecond)
 	if v := value(t, lied, "obeying", "tries"); v < 2 {
 		t.Errorf("who was told to come back came %v times", v)
 	}
-	lent := hold(t, clientsLeave(), faults{lends: true})
+	lent := hold(t, leavingScenario(), faults{lends: true})
 	missed(t, lent, markLeft)
 	if v := value(t, lent, "", "wasted"); v <= 0 {
 		t.Errorf("engines worked for clients that had left, and %v s were wasted", v)
@@ -202,7 +202,7 @@ func TestReportSaysWhichFaultItIs(t *testing.T) {
 func TestEngineIsLost(t *testing.T) {
 	two := tiny
 	two.engines = 2
-	s := playedIn(t, two, engineLost(), Options{Gateways: []Gateway{faults{}.gateway()}})
+	s := playedIn(t, two, engineLostScenario(), Options{Gateways: []Gateway{faults{}.gateway()}})
 	missed(t, s, markUnbegun)
 	without, before := value(t, s, "", "without"), value(t, s, "", "before")
 	if v := value(t, s, "", "not begun"); v < 5 || without <= 0 || before <= 0 {
@@ -218,12 +218,12 @@ func TestEngineIsLost(t *testing.T) {
 
 // Load goes on until what is measured has had its time: nobody is served because it has stopped.
 func TestLoadGoesOn(t *testing.T) {
-	for _, c := range []Contest{classes(), flood(), costly()} {
+	for _, c := range []Scenario{classesScenario(), floodScenario(), costlyScenario()} {
 		b := &bad{}
 		s := played(t, c, Options{Gateways: []Gateway{b.gateway()}})
-		least := tiny.long(18.5) + tiny.grace/2
+		least := tiny.seconds(18.5) + tiny.grace/2
 		if c.Name == "classes" {
-			least = tiny.long(6.5) + tiny.grace/2
+			least = tiny.seconds(6.5) + tiny.grace/2
 		}
 		if lasted := time.Duration(b.last.Load() - b.since.Load()); len(s.Rows) == 0 || lasted < least {
 			t.Errorf("%s: load lasted %v, want %v at least", c.Name, lasted, least)

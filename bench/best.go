@@ -6,10 +6,10 @@ import (
 	"strings"
 )
 
-// bestPage says who is best in each key column, a line for each, whoever it is, and beside it what the gateway has that is
+// bestLines says who is best in each key column, a line for each, whoever it is, and beside it what the gateway has that is
 // judged. Who turns many away serves the rest quickly: so it says how many, and who is best of those that turn no more away
 // than the judged one.
-func bestPage(s *Scenario, judged string) string {
+func bestLines(s *ScenarioResult, judged string) string {
 	var out strings.Builder
 	figures, refusals := cellsOf(s), slices.IndexFunc(s.Columns, func(c Column) bool { return c.Name == "refused" })
 	for k, column := range s.Columns {
@@ -19,7 +19,7 @@ func bestPage(s *Scenario, judged string) string {
 			if !column.Key || len(s.KeyCases) > 0 && !slices.Contains(s.KeyCases, name) {
 				continue
 			}
-			b := bestIn{s, figures, judged, k, refusals}
+			b := columnRanking{s, figures, judged, k, refusals}
 			if text := b.of(rows); text != "" {
 				cases = append(cases, strings.TrimPrefix(name+": "+text, ": "))
 			}
@@ -31,16 +31,16 @@ func bestPage(s *Scenario, judged string) string {
 	return out.String()
 }
 
-// bestIn finds the best in one column.
-type bestIn struct {
-	s                *Scenario
+// columnRanking finds the best in one column.
+type columnRanking struct {
+	s                *ScenarioResult
 	figures          cells
 	judged           string
 	column, refusals int // where; refusals is negative where there is no such column
 }
 
 // of says who is best in some rows, which are of one case. It is empty if there is nothing to compare.
-func (b *bestIn) of(rows []int) string {
+func (b *columnRanking) of(rows []int) string {
 	rows = slices.DeleteFunc(slices.Clone(rows), func(j int) bool { return !b.s.Rows[j].value(b.column).Measured() })
 	if len(rows) < 2 {
 		return ""
@@ -52,9 +52,9 @@ func (b *bestIn) of(rows []int) string {
 		return text
 	}
 	limit, unit := b.refused(rows[own]), b.s.Columns[b.column].Unit
-	if time := unit == "ms" || unit == "s"; time && b.refused(best[0]) > limit+fewRefused {
+	if time := unit == "ms" || unit == "s"; time && b.refused(best[0]) > limit+refusedTolerance {
 		text += fmt.Sprintf(" (%s refused)", measure(b.refused(best[0]), "%"))
-		as := b.among(slices.DeleteFunc(slices.Clone(rows), func(j int) bool { return b.refused(j) > limit+fewRefused }))
+		as := b.among(slices.DeleteFunc(slices.Clone(rows), func(j int) bool { return b.refused(j) > limit+refusedTolerance }))
 		if !slices.Contains(as, rows[own]) {
 			text += ", then " + b.named(as)
 		}
@@ -62,10 +62,10 @@ func (b *bestIn) of(rows []int) string {
 	return text + ", " + b.named(rows[own:own+1])
 }
 
-// fewRefused is how much more of all may be refused where as many are.
-const fewRefused = 0.01
+// refusedTolerance is how much more of all may be refused where as many are.
+const refusedTolerance = 0.01
 
-func (b *bestIn) refused(row int) Value {
+func (b *columnRanking) refused(row int) Value {
 	if b.refusals < 0 || !b.s.Rows[row].value(b.refusals).Measured() {
 		return 0
 	}
@@ -73,7 +73,7 @@ func (b *bestIn) refused(row int) Value {
 }
 
 // among are the best of rows: more than one where they read the same.
-func (b *bestIn) among(rows []int) []int {
+func (b *columnRanking) among(rows []int) []int {
 	best := rows[0]
 	for _, j := range rows {
 		v, than := b.s.Rows[j].value(b.column), b.s.Rows[best].value(b.column)
@@ -87,7 +87,7 @@ func (b *bestIn) among(rows []int) []int {
 }
 
 // named names gateways and what they all have.
-func (b *bestIn) named(rows []int) string {
+func (b *columnRanking) named(rows []int) string {
 	var names []string
 	for _, j := range rows {
 		names = append(names, b.s.Rows[j].Gateway)
@@ -99,7 +99,7 @@ func (b *bestIn) named(rows []int) string {
 }
 
 // gateways are those that have rows.
-func (s *Scenario) gateways() []string {
+func (s *ScenarioResult) gateways() []string {
 	var names []string
 	for _, r := range s.Rows {
 		if !slices.Contains(names, r.Gateway) {

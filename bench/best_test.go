@@ -7,7 +7,7 @@ import (
 
 // The page names the best whoever it is, and is not taken in by one that is quick since it turns people away.
 func TestBestOfKeys(t *testing.T) {
-	s := Scenario{Columns: []Column{
+	s := ScenarioResult{Columns: []Column{
 		{Name: "goodput", Unit: "%", Better: Higher, Key: true}, {Name: "wait", Unit: "ms", Better: Lower, Key: true},
 		{Name: "refused", Unit: "%"}, {Name: "other", Better: Lower},
 	}}
@@ -16,7 +16,7 @@ func TestBestOfKeys(t *testing.T) {
 	}
 	f := func(want string) {
 		t.Helper()
-		if got := strings.ReplaceAll(bestPage(&s, "ours"), "\u00a0", " "); got != want {
+		if got := strings.ReplaceAll(bestLines(&s, "ours"), "\u00a0", " "); got != want {
 			t.Errorf("got\n%s\nwant\n%s", got, want)
 		}
 	}

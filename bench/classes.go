@@ -8,22 +8,22 @@ import (
 
 const markWeights = "Jain's index of service by weight"
 
-// classes are requests of three priorities, and accounts of three weights.
-func classes() Contest {
-	return Contest{
+// classesScenario are requests of three priorities, and accounts of three weights.
+func classesScenario() Scenario {
+	return Scenario{
 		Name: "classes", Title: "Classes of 60, 30 and 10 %",
 		question: "Do those go first who are to go first, and does each get what its weight says?",
-		method: func(z size) string {
+		method: func(z preset) string {
 			return "By priority: one account of each priority asks, for 60, 30 and 10 % of one and a half times the " +
 				"capacity (Poisson). What is interactive fits " +
 				"in, and should neither wait nor be refused. Before a gateway that is set up so, every eighth grant goes to a " +
 				"lower class of which somebody has waited for half of what is waited at most: it is not to starve." +
 				"\n\nBy weight: three accounts of weights 6, 3 and 1, each " +
 				"of which asks for 80 % of the capacity. " +
-				fmt.Sprintf("Each of the two is measured for %s, and the load goes on for %s after that.", z.long(5),
+				fmt.Sprintf("Each of the two is measured for %s, and the load goes on for %s after that.", z.seconds(5),
 					z.grace)
 		},
-		accounts: append(append([]string{}, bands...), weighted...), priority: true,
+		accounts: append(append([]string{}, priorityAccounts...), weightAccounts...), needsPriorities: true,
 		columns: []Column{
 			{Name: "goodput", Unit: "%", Better: Higher, Key: true, Help: "Work of answered requests, of what the engines can do."},
 			{Name: "Jain", Better: Higher, Key: true, Help: "Jain's index over slot time divided by weight."},
@@ -44,32 +44,32 @@ func classes() Contest {
 				Y: Axis{Label: "service", Unit: "%"}, Lines: []Line{{Name: "60 %", At: 0.6}, {Name: "30 " +
 					"%", At: 0.3}, {Name: "10 %", At: 0.1}}},
 		},
-		marks: []mark{goodputMark, {name: markWeights, least: 0.98, rough: 0.9}, leakedMark},
-		lasts: func(z size) time.Duration { return 2 * z.long(7.7) },
-		play: func(ctx context.Context, s *stage) error {
-			if err := s.class(ctx, "by priority", bands, []float64{0.9, 0.45, 0.15}, nil); err != nil {
+		thresholds: []threshold{goodputMark, {name: markWeights, min: 0.98, quick: 0.9}, leakedMark},
+		duration:   func(z preset) time.Duration { return 2 * z.seconds(7.7) },
+		run: func(ctx context.Context, s *scenarioRun) error {
+			if err := s.measureClasses(ctx, "by priority", priorityAccounts, []float64{0.9, 0.45, 0.15}, nil); err != nil {
 				return err
 			}
-			return s.class(ctx, "by weight", weighted, []float64{0.8, 0.8, 0.8}, weights)
+			return s.measureClasses(ctx, "by weight", weightAccounts, []float64{0.8, 0.8, 0.8}, weights)
 		},
 	}
 }
 
-// class measures one account of each class, asking for parts of the capacity.
-func (s *stage) class(ctx context.Context, name string, accounts []string, asks []float64, weights []int) error {
-	z := s.size
+// measureClasses measures one account of each class, asking for parts of the capacity.
+func (s *scenarioRun) measureClasses(ctx context.Context, name string, accounts []string, asks []float64, weights []int) error {
+	z := s.preset
 	rate := s.rates[z.shape()]
-	t := trial{name: name, pace: z.pace, window: span{z.long(1.5), z.long(6.5)}, seed: 8}
+	t := trial{name: name, timing: z.timing, window: interval{z.seconds(1.5), z.seconds(6.5)}, seed: 8}
 	for i, account := range accounts {
 		t.flows = append(t.flows, flow{account: account, tokens: z.tokens,
-			due: poisson(seeded(8, uint64(i)), asks[i]*rate, z.under(t.window))})
+			due: poisson(newRand(8, uint64(i)), asks[i]*rate, z.loadInterval(t.window))})
 	}
-	r, err := s.trial(ctx, &t)
+	r, err := s.runTrial(ctx, &t)
 	if err != nil {
 		return err
 	}
 	nan := float64(Unmeasured())
-	goodput, fair := r.goodput()/(rate*s.worth(z.shape())), nan
+	goodput, fair := r.goodput()/(rate*s.workOf(z.shape())), nan
 	service := r.service(accounts)
 	sum := 0.0
 	for _, x := range service {
@@ -81,19 +81,19 @@ func (s *stage) class(ctx context.Context, name string, accounts []string, asks 
 			part[i] = service[i] / float64(weights[i])
 			bars.Y = append(bars.Y, Value(service[i]/sum))
 		}
-		fair = jain(part)
-		s.reach(markWeights, fair)
-		s.plot("weights", bars)
+		fair = jainIndex(part)
+		s.observe(markWeights, fair)
+		s.addSeries("weights", bars)
 	}
-	s.row(name, goodput, fair, nan, nan, nan, nan, nan, r.leakedOr())
+	s.addRow(name, goodput, fair, nan, nan, nan, nan, nan, r.leakedValue())
 	for i, account := range accounts {
-		who := r.of(account)
+		who := r.dueInWindow(account)
 		waits := r.waits(who)
-		s.row(account, nan, nan, service[i]/sum, share(count(who, answered), len(who)),
-			share(count(who, refused), len(who)), quantile(waits, 0.5), quantile(waits, 0.99), nan)
+		s.addRow(account, nan, nan, service[i]/sum, ratio(countOutcome(who, completed), len(who)),
+			ratio(countOutcome(who, refused), len(who)), quantile(waits, 0.5), quantile(waits, 0.99), nan)
 	}
-	s.reachGoodput(goodput, goodput)
-	s.reach(markLeaked, r.leakedOr())
-	s.failures(r)
+	s.observeGoodput(goodput, goodput)
+	s.observe(markLeaked, r.leakedValue())
+	s.noteFailures(r)
 	return nil
 }

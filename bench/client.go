@@ -45,22 +45,22 @@ func newClient(base, model string) (*client, error) {
 		path: strings.TrimSuffix(u.Path, "/") + "/chat/completions", model: model}, nil
 }
 
-// call is one request to send.
-type call struct {
-	id       uint64
-	key      string
-	tokens   int           // of the answer, at most
-	input    int           // words of the prompt
-	wide     int           // bytes of each token of the answer, if engines are simulated; 0: as they like
-	deadline time.Duration // as the gateway is told; 0: none
-	patience time.Duration // after which no answer is a failure
-	conduct  conduct
+// request is one request to send.
+type request struct {
+	id         uint64
+	key        string
+	tokens     int           // of the answer, at most
+	input      int           // words of the prompt
+	tokenBytes int           // bytes of each token of the answer, if engines are simulated; 0: as they like
+	deadline   time.Duration // as the gateway is told; 0: none
+	timeout    time.Duration // after which no answer is a failure
+	behaviour  behaviour
 }
 
-// conduct is how a client behaves, once its request is sent.
-type conduct struct {
-	leaves time.Duration // in the trial, when it closes its connection; 0: never
-	slow   int           // bytes that it reads each second; 0: whatever comes
+// behaviour is how a client behaves, once its request is sent.
+type behaviour struct {
+	disconnectAt time.Duration // in the trial, when it closes its connection; 0: never
+	readRate     int           // bytes that it reads each second; 0: whatever comes
 }
 
 // clock counts moments from a trial's beginning.
@@ -69,7 +69,7 @@ type clock struct{ began time.Time }
 func (c clock) now() time.Duration { return time.Since(c.began) }
 
 // do sends one request and fills s with what came of it.
-func (c *client) do(ctx context.Context, clock clock, a *call, s *sample) {
+func (c *client) do(ctx context.Context, clock clock, a *request, s *sample) {
 	s.first, s.retryAfter, s.queued, s.ended = -1, -1, -1, -1
 	defer func() { s.ended = clock.now() }()
 	for {
@@ -78,7 +78,7 @@ func (c *client) do(ctx context.Context, clock clock, a *call, s *sample) {
 			return
 		}
 		if ctx.Err() != nil {
-			s.fate = unfinished
+			s.outcome = unfinished
 			return
 		}
 		if again {
@@ -91,9 +91,9 @@ func (c *client) do(ctx context.Context, clock clock, a *call, s *sample) {
 
 // attempt is do over one connection. again says that the connection was an old one that had ended before the request
 // reached anybody, as every keep-alive connection may.
-func (c *client) attempt(ctx context.Context, clock clock, a *call, s *sample) (again bool, err error) {
+func (c *client) attempt(ctx context.Context, clock clock, a *request, s *sample) (again bool, err error) {
 	var conn *conn
-	if a.conduct.slow > 0 {
+	if a.behaviour.readRate > 0 {
 		conn, err = c.conns.dial(ctx, true)
 	} else {
 		conn, err = c.conns.get(ctx)
@@ -102,25 +102,25 @@ func (c *client) attempt(ctx context.Context, clock clock, a *call, s *sample) (
 		return false, err
 	}
 	keep := false
-	leaving := c.leave(clock, a, conn)
+	leaving := c.scheduleDisconnect(clock, a, conn)
 	// The context's end, too, closes the connection under whoever reads it.
 	stop := context.AfterFunc(ctx, func() { _ = conn.Close() })
 	defer func() {
 		keep = stop() && leaving.stop() && keep
 		c.conns.put(conn, keep)
-		if leaving.left() {
-			s.fate, s.problem, again, err = left, "", false, nil
+		if leaving.happened() {
+			s.outcome, s.problem, again, err = disconnected, "", false, nil
 		}
 	}()
-	_ = conn.SetReadDeadline(time.Now().Add(a.patience))
+	_ = conn.SetReadDeadline(time.Now().Add(a.timeout))
 	s.sent = clock.now()
-	if _, err := conn.Write(c.request(a)); err != nil {
+	if _, err := conn.Write(c.encode(a)); err != nil {
 		return conn.used, err
 	}
 	if _, err := conn.in.Peek(1); err != nil {
 		return conn.used && !isTimeout(err), err
 	}
-	keep, err = c.answer(clock, a, conn, s)
+	keep, err = c.readResponse(clock, a, conn, s)
 	return false, err
 }
 
@@ -131,8 +131,8 @@ func isTimeout(err error) bool {
 
 var streamed = &http.Request{Method: http.MethodPost}
 
-// answer reads what came. keep says whether the connection can serve another request.
-func (c *client) answer(clock clock, a *call, conn *conn, s *sample) (keep bool, err error) {
+// readResponse reads what came. keep says whether the connection can serve another request.
+func (c *client) readResponse(clock clock, a *request, conn *conn, s *sample) (keep bool, err error) {
 	r, err := http.ReadResponse(conn.in, streamed)
 	if err != nil {
 		return false, fmt.Errorf("no proper answer: %w", err)
@@ -140,36 +140,36 @@ func (c *client) answer(clock clock, a *call, conn *conn, s *sample) (keep bool,
 	defer r.Body.Close()
 	s.status = r.StatusCode
 	if r.StatusCode != http.StatusOK {
-		s.refusal(r.Header)
-		if s.mistaken() {
+		s.readRefusal(r.Header)
+		if s.isClientError() {
 			s.message = messageOf(r.Body)
 		}
 		_, err := io.Copy(io.Discard, r.Body)
 		if s.status == http.StatusTooManyRequests || s.status == http.StatusServiceUnavailable {
-			s.fate = refused
+			s.outcome = refused
 			return err == nil && !r.Close, nil
 		}
 		if s.status == http.StatusGatewayTimeout && a.deadline > 0 {
-			s.fate = expired
+			s.outcome = expired
 			return err == nil && !r.Close, nil
 		}
 		return err == nil && !r.Close, fmt.Errorf("status %d", s.status)
 	}
 	var body io.Reader = r.Body
-	if a.conduct.slow > 0 {
-		body = &slowly{from: body, rate: a.conduct.slow}
+	if a.behaviour.readRate > 0 {
+		body = &throttledReader{from: body, rate: a.behaviour.readRate}
 	}
-	if err := c.events(clock, body, s); err != nil {
+	if err := c.readStream(clock, body, s); err != nil {
 		return false, err
 	}
-	if s.fate == answered && a.conduct.slow == 0 {
+	if s.outcome == completed && a.behaviour.readRate == 0 {
 		keep = !r.Close
 	}
 	return keep, nil
 }
 
-// mistaken says whether it was told that the request itself is wrong: there is no use in sending it again.
-func (s *sample) mistaken() bool {
+// isClientError says whether it was told that the request itself is wrong: there is no use in sending it again.
+func (s *sample) isClientError() bool {
 	return s.status >= 400 && s.status < 500 && s.status != http.StatusTooManyRequests
 }
 
@@ -193,8 +193,8 @@ func messageOf(body io.Reader) string {
 	return strings.Join(strings.Fields(fmt.Sprintf("%.200s", strings.Map(printable, string(text)))), " ")
 }
 
-// refusal notes what a refused client is told.
-func (s *sample) refusal(h http.Header) {
+// readRefusal notes what a refused client is told.
+func (s *sample) readRefusal(h http.Header) {
 	s.retryAfter = retryAfter(h, time.Now())
 	s.reason = h.Get("X-Colonnade-Reason")
 	if n, err := strconv.Atoi(h.Get("X-Colonnade-Queued-Ms")); err == nil {
@@ -220,9 +220,9 @@ func retryAfter(h http.Header, now time.Time) time.Duration {
 
 var readers = sync.Pool{New: func() any { return bufio.NewReaderSize(nil, 4<<10) }}
 
-// events reads a stream of server-sent events to its end. Comments are no data: a gateway may send them while a request
+// readStream reads a stream of server-sent events to its end. Comments are no data: a gateway may send them while a request
 // waits.
-func (c *client) events(clock clock, body io.Reader, s *sample) error {
+func (c *client) readStream(clock clock, body io.Reader, s *sample) error {
 	in := readers.Get().(*bufio.Reader)
 	in.Reset(body)
 	defer readers.Put(in)
@@ -247,7 +247,7 @@ func (c *client) events(clock clock, body io.Reader, s *sample) error {
 		switch {
 		case err == nil || begun:
 		case errors.Is(err, io.EOF) && done:
-			s.fate = answered
+			s.outcome = completed
 			return nil
 		default:
 			return fmt.Errorf("the stream was cut after %d events: %w", s.tokens, err)
@@ -255,8 +255,8 @@ func (c *client) events(clock clock, body io.Reader, s *sample) error {
 	}
 }
 
-// request is what goes over the wire.
-func (c *client) request(a *call) []byte {
+// encode is what goes over the wire.
+func (c *client) encode(a *request) []byte {
 	body := c.body(a)
 	b := make([]byte, 0, len(body)+300)
 	b = append(b, "POST "+c.path+" HTTP/1.1\r\nHost: "+c.host+"\r\nContent-Type: application/json\r\nAuthorization: "+
@@ -268,11 +268,11 @@ func (c *client) request(a *call) []byte {
 	return append(b, body...)
 }
 
-func (c *client) body(a *call) string {
+func (c *client) body(a *request) string {
 	words := strings.Repeat(" word", max(0, a.input-1))
 	mark := ""
-	if a.wide > 0 {
-		mark = wide + strconv.Itoa(a.wide) + " "
+	if a.tokenBytes > 0 {
+		mark = wideTag + strconv.Itoa(a.tokenBytes) + " "
 	}
 	return `{"model":"` + c.model + `","stream":true,"max_tokens":` + strconv.Itoa(a.tokens) +
 		`,"messages":[{"role":"user","content":"` + mark + prompt(a.id, words) + `"}]}`

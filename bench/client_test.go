@@ -17,20 +17,20 @@ import (
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // straight is an arena without a gateway: the client asks the only engine itself.
-func straight(t *testing.T, slots int, p pace) *arena {
+func straight(t *testing.T, slots int, p timing) *runner {
 	t.Helper()
 	es, err := startEngines([]string{"127.0.0.1:0"}, slots)
 	if err != nil {
 		t.Fatal(err)
 	}
-	es.pace(p)
+	es.setTiming(p)
 	c, err := newClient("http://"+es.all[0].address+"/v1", "m")
 	if err != nil {
 		t.Fatal(err)
 	}
-	a := &arena{gateway: &Gateway{Name: "none"}, target: &Target{}, engines: es, client: c, ids: &ids{},
-		keys: map[string]string{},
-		tell: func(string, string) {}, patience: 10 * time.Second}
+	a := &runner{gateway: &Gateway{Name: "none"}, target: &Target{}, engines: es, client: c, ids: &idSource{},
+		keys:     map[string]string{},
+		progress: func(string, string) {}, leakWait: 10 * time.Second}
 	t.Cleanup(func() {
 		if err := a.stop(); err != nil {
 			t.Error(err)
@@ -39,20 +39,20 @@ func straight(t *testing.T, slots int, p pace) *arena {
 	return a
 }
 
-var quickly = pace{time.Millisecond, time.Millisecond}
+var quickly = timing{time.Millisecond, time.Millisecond}
 
 func TestClientReadsStreams(t *testing.T) {
 	a := straight(t, 4, quickly)
 	ask := func() sample {
 		var s sample
 		a.client.do(context.Background(), clock{time.Now()},
-			&call{id: a.ids.next(), key: "k", tokens: 5, input: 3, patience: 10 * time.Second}, &s)
+			&request{id: a.ids.next(), key: "k", tokens: 5, input: 3, timeout: 10 * time.Second}, &s)
 		return s
 	}
 	ask()
 	first := a.client.conns.idle[0].LocalAddr().String()
 	for range 3 {
-		if s := ask(); s.fate != answered || s.first < 0 || s.ended < s.first || s.tokens < 5 || s.status != 200 {
+		if s := ask(); s.outcome != completed || s.first < 0 || s.ended < s.first || s.tokens < 5 || s.status != 200 {
 			t.Errorf("a whole stream: %+v", s)
 		}
 	}
@@ -60,11 +60,11 @@ func TestClientReadsStreams(t *testing.T) {
 		t.Errorf("%d connections for one request after the other; the last is %s, and the first was "+
 			"%s", a.client.conns.open, kept, first)
 	}
-	f := func(fault string, want fate, firstToken bool) {
+	f := func(fault string, want outcome, firstToken bool) {
 		t.Helper()
 		a.engines.all[0].sim.SetFault(simengine.Fault{Fault: fault, Count: 1})
-		if s := ask(); s.fate != want || (s.first >= 0) != firstToken {
-			t.Errorf("%s: fate %d, want %d; first token %v; %s", fault, s.fate, want, s.first, s.problem)
+		if s := ask(); s.outcome != want || (s.first >= 0) != firstToken {
+			t.Errorf("%s: fate %d, want %d; first token %v; %s", fault, s.outcome, want, s.first, s.problem)
 		}
 	}
 	f(simengine.FaultCutAtChunk, failed, true)
@@ -74,20 +74,20 @@ func TestClientReadsStreams(t *testing.T) {
 	f(simengine.FaultFull429, refused, false)
 	f(simengine.FaultFull, refused, false)
 	f(simengine.FaultFullInStream, failed, false)
-	f(simengine.FaultCloseIdle, answered, true)
-	if s := ask(); s.fate != answered { // over a connection that the engine has closed
+	f(simengine.FaultCloseIdle, completed, true)
+	if s := ask(); s.outcome != completed { // over a connection that the engine has closed
 		t.Errorf("after an idle connection was closed: %+v", s)
 	}
 }
 
 // A comment is no token, even if it comes long before.
 func TestCommentsAreNoTokens(t *testing.T) {
-	a := straight(t, 1, pace{300 * time.Millisecond, time.Millisecond})
+	a := straight(t, 1, timing{300 * time.Millisecond, time.Millisecond})
 	a.engines.all[0].sim.SetFault(simengine.Fault{Fault: simengine.FaultPingFirst})
 	var s sample
 	a.client.do(context.Background(), clock{time.Now()},
-		&call{id: 1, key: "k", tokens: 2, input: 1, patience: 10 * time.Second}, &s)
-	if s.fate != answered || s.first < 300*time.Millisecond {
+		&request{id: 1, key: "k", tokens: 2, input: 1, timeout: 10 * time.Second}, &s)
+	if s.outcome != completed || s.first < 300*time.Millisecond {
 		t.Errorf("the first token seems to come after %v: %+v", s.first, s)
 	}
 }
@@ -97,36 +97,36 @@ func TestWideTokens(t *testing.T) {
 	a := straight(t, 1, quickly)
 	began := time.Now()
 	var s sample
-	a.client.do(context.Background(), clock{began}, &call{id: 7, key: "k", tokens: 4, input: 1, wide: 5000,
-		patience: 10 * time.Second}, &s)
-	if n := a.engines.all[0].sim.Stats().Bytes; s.fate != answered || n < 20000 {
+	a.client.do(context.Background(), clock{began}, &request{id: 7, key: "k", tokens: 4, input: 1, tokenBytes: 5000,
+		timeout: 10 * time.Second}, &s)
+	if n := a.engines.all[0].sim.Stats().Bytes; s.outcome != completed || n < 20000 {
 		t.Errorf("%d bytes: %+v", n, s)
 	}
-	if jobs := a.engines.take(began); len(jobs) != 1 || jobs[0].id != 7 || jobs[0].tokens != 4 || !jobs[0].served {
+	if jobs := a.engines.takeJobs(began); len(jobs) != 1 || jobs[0].id != 7 || jobs[0].tokens != 4 || !jobs[0].served {
 		t.Errorf("the engine saw %+v", jobs)
 	}
 }
 
 // One slot; a client holds it, and another leaves the queue: neither is worked for after that.
 func TestClientsLeave(t *testing.T) {
-	a := straight(t, 1, pace{time.Hour, time.Millisecond})
+	a := straight(t, 1, timing{time.Hour, time.Millisecond})
 	began := time.Now()
 	var all sync.WaitGroup
 	samples := make([]sample, 20)
 	for i := range samples {
 		all.Go(func() {
-			c := call{id: a.ids.next(), key: "k", tokens: 1, input: 1, patience: time.Minute,
-				conduct: conduct{leaves: 200 * time.Millisecond}}
+			c := request{id: a.ids.next(), key: "k", tokens: 1, input: 1, timeout: time.Minute,
+				behaviour: behaviour{disconnectAt: 200 * time.Millisecond}}
 			a.client.do(context.Background(), clock{began}, &c, &samples[i])
 		})
 	}
 	all.Wait()
 	for _, s := range samples {
-		if s.fate != left || s.ended < 200*time.Millisecond || s.ended > 30*time.Second || s.problem != "" {
+		if s.outcome != disconnected || s.ended < 200*time.Millisecond || s.ended > 30*time.Second || s.problem != "" {
 			t.Errorf("%+v", s)
 		}
 	}
-	if held := a.quiet(context.Background()); held != 0 {
+	if held := a.awaitIdle(context.Background()); held != 0 {
 		t.Errorf("%d are held by those who left", held)
 	}
 	if a.client.conns.open != 0 {
@@ -153,15 +153,15 @@ func TestAStallShowsInAllThatAreDueMeanwhile(t *testing.T) {
 	if a.client, err = newClient(gateway.URL+"/v1", "m"); err != nil {
 		t.Fatal(err)
 	}
-	in := span{0, 800 * time.Millisecond}
-	r, err := a.play(context.Background(), &trial{pace: quickly, window: in,
+	in := interval{0, 800 * time.Millisecond}
+	r, err := a.run(context.Background(), &trial{timing: quickly, window: in,
 		flows: []flow{{account: "a", tokens: 1, input: 1, due: burst(80, in)}}})
 	if err != nil {
 		t.Fatal(err)
 	}
 	stalled, sentInTime := 0, 0
-	for s := range r.each {
-		if s.fate != answered {
+	for s := range r.eachSample {
+		if s.outcome != completed {
 			t.Fatalf("%+v", s)
 		}
 		// The gateway's clock begins with the first request, so it is behind ours: a stall may end later, never

@@ -11,9 +11,9 @@ import (
 )
 
 const (
-	// mostConns bounds the connections to one gateway. Both ends of each may be in this process, and those of the
+	// maxConns bounds the connections to one gateway. Both ends of each may be in this process, and those of the
 	// gateway to its engines, and the file limit of a common shell account is 20 000.
-	mostConns = 4096
+	maxConns = 4096
 	// idleFor is how long a connection is kept unused. It is below what servers commonly allow, for one that is closed
 	// while a request is on its way looks like a failure of the gateway.
 	idleFor     = 2 * time.Second
@@ -59,7 +59,7 @@ func (cs *conns) get(ctx context.Context) (*conn, error) {
 // are 64 KiB, the sender's kernel takes megabytes for the first few that are on their way.
 func (cs *conns) dial(ctx context.Context, slow bool) (*conn, error) {
 	cs.mu.Lock()
-	if cs.open >= mostConns {
+	if cs.open >= maxConns {
 		cs.mu.Unlock()
 		return nil, errConns
 	}
@@ -82,7 +82,7 @@ func narrow(_, _ string, raw syscall.RawConn) error {
 	var err error
 	set := func(fd uintptr) {
 		err = errors.Join(syscall.SetsockoptInt(int(fd), syscall.SOL_SOCKET, syscall.SO_RCVBUF, slowBuffer),
-			syscall.SetsockoptInt(int(fd), syscall.IPPROTO_TCP, syscall.TCP_MAXSEG, packet))
+			syscall.SetsockoptInt(int(fd), syscall.IPPROTO_TCP, syscall.TCP_MAXSEG, slowPacket))
 	}
 	return errors.Join(raw.Control(set), err)
 }

@@ -17,8 +17,8 @@ import (
 type engines struct {
 	all []*engine
 
-	mu   sync.Mutex // guards the field below
-	seen []seen
+	mu       sync.Mutex // guards the field below
+	observed []observedJob
 }
 
 // engine is one of them. It may be lost and come back, at the same address.
@@ -30,8 +30,8 @@ type engine struct {
 	ended   chan error
 }
 
-// seen is one request as an engine saw it.
-type seen struct {
+// observedJob is one request as an engine saw it.
+type observedJob struct {
 	id     uint64
 	engine int
 	job    simengine.Job
@@ -39,22 +39,22 @@ type seen struct {
 
 // tag begins every prompt, so that a request can be told at the engine. Gateways pass prompts on as they are.
 const (
-	tag  = "bench-"
-	wide = "wide:" // before the tag, with how many bytes each token of the answer is to have
+	promptTag = "bench-"
+	wideTag   = "wide:" // before the tag, with how many bytes each token of the answer is to have
 )
 
-// mostTokens is more than any request asks for.
-const mostTokens = 1 << 14
+// maxTokens is more than any request asks for.
+const maxTokens = 1 << 14
 
 // prompt is what a request says: a tag and words.
-func prompt(id uint64, rest string) string { return tag + strconv.FormatUint(id, 10) + rest }
+func prompt(id uint64, rest string) string { return promptTag + strconv.FormatUint(id, 10) + rest }
 
 // idOf finds the tag in a prompt; 0 is none of ours.
 func idOf(prompt string) uint64 {
-	if strings.HasPrefix(prompt, wide) {
+	if strings.HasPrefix(prompt, wideTag) {
 		_, prompt, _ = strings.Cut(prompt, " ")
 	}
-	s, ok := strings.CutPrefix(prompt, tag)
+	s, ok := strings.CutPrefix(prompt, promptTag)
 	if !ok {
 		return 0
 	}
@@ -68,9 +68,9 @@ func startEngines(addresses []string, slots int) (*engines, error) {
 	es := &engines{}
 	for i, address := range addresses {
 		e := &engine{address: address, slots: slots}
-		e.sim = simengine.New(simengine.Config{Slots: slots, Tokens: mostTokens,
-			Watch: func(j simengine.Job) { es.note(i, j) }})
-		if err := e.open(); err != nil {
+		e.sim = simengine.New(simengine.Config{Slots: slots, Tokens: maxTokens,
+			Watch: func(j simengine.Job) { es.observe(i, j) }})
+		if err := e.start(); err != nil {
 			return nil, errors.Join(err, es.close())
 		}
 		es.all = append(es.all, e)
@@ -78,7 +78,7 @@ func startEngines(addresses []string, slots int) (*engines, error) {
 	return es, nil
 }
 
-func (e *engine) open() error {
+func (e *engine) start() error {
 	ln, err := net.Listen("tcp", e.address)
 	if err != nil {
 		return fmt.Errorf("cannot start a simulated engine: %w", err)
@@ -90,8 +90,8 @@ func (e *engine) open() error {
 	return nil
 }
 
-// lose cuts everything the engine has in hand and stops listening, as when its machine dies.
-func (e *engine) lose() error {
+// stop cuts everything the engine has in hand and stops listening, as when its machine dies.
+func (e *engine) stop() error {
 	if e.cancel == nil {
 		return nil
 	}
@@ -103,7 +103,7 @@ func (e *engine) lose() error {
 func (es *engines) close() error {
 	var all []error
 	for _, e := range es.all {
-		all = append(all, e.lose())
+		all = append(all, e.stop())
 		e.sim.Close()
 	}
 	return errors.Join(all...)
@@ -125,22 +125,22 @@ func (es *engines) slots() int {
 	return n
 }
 
-func (es *engines) pace(p pace) {
+func (es *engines) setTiming(p timing) {
 	for _, e := range es.all {
 		e.sim.SetPace(p.ttft, p.itl)
 	}
 }
 
-func (es *engines) note(engine int, j simengine.Job) {
+func (es *engines) observe(engine int, j simengine.Job) {
 	id := idOf(j.Prompt)
 	j.Prompt = "" // it may be long, and is not needed any more
 	es.mu.Lock()
 	defer es.mu.Unlock()
-	es.seen = append(es.seen, seen{id, engine, j})
+	es.observed = append(es.observed, observedJob{id, engine, j})
 }
 
-// inHand is what runs and waits in the engines now.
-func (es *engines) inHand() int {
+// inFlight is what runs and waits in the engines now.
+func (es *engines) inFlight() int {
 	n := 0
 	for _, e := range es.all {
 		st := e.sim.Stats()
@@ -149,18 +149,18 @@ func (es *engines) inHand() int {
 	return n
 }
 
-// take returns what was seen since the last call, with moments that count from began.
-func (es *engines) take(began time.Time) []job {
+// takeJobs returns what was seen since the last call, with moments that count from began.
+func (es *engines) takeJobs(began time.Time) []job {
 	es.mu.Lock()
-	all := es.seen
-	es.seen = nil
+	all := es.observed
+	es.observed = nil
 	es.mu.Unlock()
 	jobs := make([]job, 0, len(all))
 	for _, s := range all {
 		j := job{id: s.id, engine: s.engine, arrived: s.job.Arrived.Sub(began), tokens: s.job.Tokens,
 			input: s.job.Input, served: s.job.Served}
 		if !s.job.Began.IsZero() {
-			j.held = span{s.job.Began.Sub(began), s.job.Ended.Sub(began)}
+			j.held = interval{s.job.Began.Sub(began), s.job.Ended.Sub(began)}
 		}
 		jobs = append(jobs, j)
 	}

@@ -85,7 +85,7 @@ type cells struct {
 }
 
 // cellsOf writes all figures of a scenario. A column without a unit whose figures are all whole counts things.
-func cellsOf(s *Scenario) cells {
+func cellsOf(s *ScenarioResult) cells {
 	c := cells{}
 	for range s.Rows {
 		c.text = append(c.text, make([]string, len(s.Columns)))
@@ -116,7 +116,7 @@ func (r *Row) value(column int) Value {
 
 // findBest marks the best of each column among the rows of a case, and what reads the same. Where all read the same, nobody
 // is best.
-func (c *cells) findBest(s *Scenario) {
+func (c *cells) findBest(s *ScenarioResult) {
 	for _, rows := range casesOf(s) {
 		for i, column := range s.Columns {
 			if column.Better == "" {
@@ -154,7 +154,7 @@ type part struct {
 }
 
 // partsOf divides a scenario's rows into tables: cases of which much the same was measured stand in one.
-func partsOf(s *Scenario) []part {
+func partsOf(s *ScenarioResult) []part {
 	var parts []part
 	for _, rows := range casesOf(s) {
 		columns := s.measured(rows)
@@ -169,7 +169,7 @@ func partsOf(s *Scenario) []part {
 }
 
 // measured are the columns in which any of these rows has a figure.
-func (s *Scenario) measured(rows []int) []int {
+func (s *ScenarioResult) measured(rows []int) []int {
 	var columns []int
 	for i := range s.Columns {
 		if slices.ContainsFunc(rows, func(j int) bool { return s.Rows[j].value(i).Measured() }) {
@@ -197,7 +197,7 @@ func joined(a, b []int) []int {
 }
 
 // casesOf are the rows of each case, in the order in which the cases come first.
-func casesOf(s *Scenario) [][]int {
+func casesOf(s *ScenarioResult) [][]int {
 	var cases [][]int
 	at := map[string]int{}
 	for j, r := range s.Rows {

@@ -79,7 +79,7 @@ func startHAProxy(ctx context.Context, path string, s Setup) (*Target, error) {
 	h.cmd = exec.Command(path, "-db", "-f", filepath.Join(s.Dir, "haproxy.cfg")) // -db: in the foreground
 	h.cmd.ExtraFiles = []*os.File{file}
 	h.cmd.Stdout, h.cmd.Stderr = h.said, h.said
-	h.cmd.SysProcAttr = ownGroup() // Ctrl-C is for us: we end it
+	h.cmd.SysProcAttr = childAttributes() // Ctrl-C is for us: we end it
 	if err := h.cmd.Start(); err != nil {
 		return nil, fmt.Errorf("cannot start HAProxy: %w", err)
 	}

@@ -20,11 +20,11 @@ func WriteJSON(w io.Writer, r *Report) error {
 // withLists makes empty lists of those that are not there: null is for figures.
 func withLists(r Report) Report {
 	r.Gateways = append([]About{}, r.Gateways...)
-	r.Scenarios = append([]Scenario{}, r.Scenarios...)
+	r.Scenarios = append([]ScenarioResult{}, r.Scenarios...)
 	for i := range r.Scenarios {
 		s := &r.Scenarios[i]
 		s.Columns, s.Rows = append([]Column{}, s.Columns...), append([]Row{}, s.Rows...)
-		s.Marks, s.Plots, s.Notes = append([]Mark{}, s.Marks...), append([]Plot{}, s.Plots...), append([]string{}, s.Notes...)
+		s.Thresholds, s.Plots, s.Notes = append([]ThresholdResult{}, s.Thresholds...), append([]Plot{}, s.Plots...), append([]string{}, s.Notes...)
 	}
 	return r
 }

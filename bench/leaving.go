@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// crowds are the accounts whose clients leave.
-var crowds = named(4, func(i int) string { return team(i + 4) })
+// crowdAccounts are the accounts whose clients leave.
+var crowdAccounts = named(4, func(i int) string { return team(i + 4) })
 
 const (
 	markRid  = "recovery when a crowd has left"
@@ -16,26 +16,26 @@ const (
 
 // ridMark is by what is held after a cancelled request at most, and as much again.
 var (
-	ridMark  = mark{name: markRid, unit: "s", most: 0.5, rough: 1}
-	leftMark = mark{name: markLeft, unit: "%", most: 0.01, rough: 0.05}
+	ridMark  = threshold{name: markRid, unit: "s", max: 0.5, quick: 1}
+	leftMark = threshold{name: markLeft, unit: "%", max: 0.01, quick: 0.05}
 )
 
 // leavingTimes are when the crowd comes, when it leaves, and when the trial ends.
-func (z size) leavingTimes() (come, leave, end time.Duration) {
-	if z.rough {
+func (z preset) leavingTimes() (come, leave, end time.Duration) {
+	if z.quick {
 		return 250 * time.Millisecond, time.Second, 2 * time.Second
 	}
 	return time.Second, 3500 * time.Millisecond, 6 * time.Second
 }
 
-// clientsLeave are many clients that wait and leave at the same moment.
-func clientsLeave() Contest {
-	return Contest{
+// leavingScenario are many clients that wait and leave at the same moment.
+func leavingScenario() Scenario {
+	return Scenario{
 		Name: "leaving", Title: "A crowd of clients leaves at once",
-		title: func(z size) string { return fmt.Sprintf("%d clients leave at once", z.clients) },
+		title: func(z preset) string { return fmt.Sprintf("%d clients leave at once", z.clients) },
 		question: "When a crowd that waits has gone, is it gone at once: from the queue, from the engines, and from " +
 			"everybody's way?",
-		method: func(z size) string {
+		method: func(z preset) string {
 			come, leave, end := z.leavingTimes()
 			return fmt.Sprintf("One account asks for 15 %% of the capacity (Poisson), all of %s. After %s, %d clients "+
 				"of four other accounts come within as long, and all close "+
@@ -43,7 +43,7 @@ func clientsLeave() Contest {
 				"of them has closed its connection until no engine has any of their requests: clients and engines note "+
 				"these moments themselves, so that it does not matter if new load is sent late.", end, come, z.clients, leave)
 		},
-		accounts: append(named(1, team), crowds...), few: 2, kind: kind{longQueue: true},
+		accounts: append(named(1, team), crowdAccounts...), minAccounts: 2, variant: variant{longQueue: true},
 		columns: []Column{
 			{Name: "recovery", Unit: "s", Better: Lower, Key: true, Help: "From when the last client has left until the " +
 				"engines are rid of them all."},
@@ -56,68 +56,68 @@ func clientsLeave() Contest {
 			{Name: "refused", Unit: "%", Help: "Requests of the crowd that were refused: they had no queue to wait in."},
 			{Name: "leaked", Better: Lower, Help: "Requests still held when all has been quiet."},
 		},
-		marks: []mark{ridMark, leftMark, leakedMark},
-		lasts: func(z size) time.Duration { _, _, end := z.leavingTimes(); return end + time.Second },
-		play:  playLeaving,
+		thresholds: []threshold{ridMark, leftMark, leakedMark},
+		duration:   func(z preset) time.Duration { _, _, end := z.leavingTimes(); return end + time.Second },
+		run:        playLeaving,
 	}
 }
 
-func playLeaving(ctx context.Context, s *stage) error {
-	z := s.size
+func playLeaving(ctx context.Context, s *scenarioRun) error {
+	z := s.preset
 	come, leave, end := z.leavingTimes()
-	t := trial{name: "leaving", pace: z.pace, window: span{0, end}, seed: 9}
+	t := trial{name: "leaving", timing: z.timing, window: interval{0, end}, seed: 9}
 	t.flows = append(t.flows, flow{account: team(0), tokens: z.tokens,
-		due: poisson(seeded(9, 0), 0.15*s.rates[z.shape()], t.window)})
-	for _, name := range s.seats[1:] {
-		t.flows = append(t.flows, flow{account: name, tokens: z.tokens, conduct: conduct{leaves: leave},
-			due: burst(z.clients/len(s.seats[1:]), span{come, 2 * come})})
+		due: poisson(newRand(9, 0), 0.15*s.rates[z.shape()], t.window)})
+	for _, name := range s.accounts[1:] {
+		t.flows = append(t.flows, flow{account: name, tokens: z.tokens, behaviour: behaviour{disconnectAt: leave},
+			due: burst(z.clients/len(s.accounts[1:]), interval{come, 2 * come})})
 	}
-	r, err := s.trial(ctx, &t)
+	r, err := s.runTrial(ctx, &t)
 	if err != nil {
 		return err
 	}
-	crowd := r.of(s.seats[1:]...)
+	crowd := r.dueInWindow(s.accounts[1:]...)
 	dispatched := 0
 	for _, x := range crowd {
-		if j := r.job(x); j != nil && x.fate == left && j.arrived > x.ended+slack {
+		if j := r.job(x); j != nil && x.outcome == disconnected && j.arrived > x.ended+dispatchSlack {
 			dispatched++
 		}
 	}
-	recovery, late := r.rid(crowd), float64(dispatched)
+	recovery, late := r.drainTime(crowd), float64(dispatched)
 	if r.slots == 0 { // nobody knows what came to the engines
 		recovery, late = float64(Unmeasured()), float64(Unmeasured())
 	}
-	s.reach(markRid, recovery)
-	s.reach(markLeft, late/float64(max(1, count(crowd, left))))
-	s.row("", recovery, quantile(r.waits(r.due(team(0), span{come, leave})), 0.99),
-		quantile(r.waits(r.due(team(0), span{leave, end})), 0.99),
-		r.wasted(), late, share(count(crowd, refused), len(crowd)), r.leakedOr())
-	s.reach(markLeaked, r.leakedOr())
-	s.failures(r)
+	s.observe(markRid, recovery)
+	s.observe(markLeft, late/float64(max(1, countOutcome(crowd, disconnected))))
+	s.addRow("", recovery, quantile(r.waits(r.dueIn(team(0), interval{come, leave})), 0.99),
+		quantile(r.waits(r.dueIn(team(0), interval{leave, end})), 0.99),
+		r.wastedSeconds(), late, ratio(countOutcome(crowd, refused), len(crowd)), r.leakedValue())
+	s.observe(markLeaked, r.leakedValue())
+	s.noteFailures(r)
 	return nil
 }
 
-// due are an account's requests that were due in a span.
-func (r *result) due(account string, in span) []*sample {
+// dueIn are an account's requests that were due in a span.
+func (r *result) dueIn(account string, in interval) []*sample {
 	var found []*sample
-	for s := range r.each {
-		if r.account(s) == account && in.has(s.due) {
+	for s := range r.eachSample {
+		if r.account(s) == account && in.contains(s.due) {
 			found = append(found, s)
 		}
 	}
 	return found
 }
 
-// rid is how long after the last of a crowd has left, in seconds, an engine still has a request of one that has.
-func (r *result) rid(crowd []*sample) float64 {
+// drainTime is how long after the last of a crowd has left, in seconds, an engine still has a request of one that has.
+func (r *result) drainTime(crowd []*sample) float64 {
 	var gone, until time.Duration
 	for _, x := range crowd {
-		if x.fate != left {
+		if x.outcome != disconnected {
 			continue
 		}
 		gone = max(gone, x.ended)
 		if j := r.job(x); j != nil {
-			until = max(until, j.held.until)
+			until = max(until, j.held.end)
 		}
 	}
 	return max(0, until-gone).Seconds()

@@ -13,29 +13,29 @@ const (
 )
 
 // factors are the loads, as multiples of capacity.
-func (z size) factors() []float64 {
-	if z.rough {
+func (z preset) factors() []float64 {
+	if z.quick {
 		return []float64{0.5, 1, 2, 5}
 	}
 	return []float64{0.5, 1, 2, 3, 5}
 }
 
 // deadline is what half of the accounts ask for. At high load the queue is longer than that.
-func (z size) deadline() time.Duration { return 3 * z.pace.holds(z.tokens) }
+func (z preset) deadline() time.Duration { return 3 * z.timing.serviceTime(z.tokens) }
 
-// load is eight accounts that ask alike, from half to five times what the engines can do.
-func load() Contest {
-	return Contest{
+// loadScenario is eight accounts that ask alike, from half to five times what the engines can do.
+func loadScenario() Scenario {
+	return Scenario{
 		Name: "load", Title: "From half to five times what the engines can do",
 		question: "How much of what the engines can do reaches clients as the load grows, and how long do they wait?",
-		method: func(z size) string {
+		method: func(z preset) string {
 			return fmt.Sprintf("Eight accounts ask alike (Poisson), together for a multiple of the capacity, for %s at "+
 				"each load. Every answer has about %d "+
 				"tokens, which take %s. Half of the accounts say that they need the first token within %s, by "+
 				"x-colonnade-deadline-ms.",
-				z.long(3.4), z.tokens, z.pace.holds(z.tokens), z.deadline())
+				z.seconds(3.4), z.tokens, z.timing.serviceTime(z.tokens), z.deadline())
 		},
-		accounts: named(teams, team), few: 1,
+		accounts: named(teamCount, team), minAccounts: 1,
 		columns: []Column{
 			{Name: "goodput", Unit: "%", Better: Higher, Help: "Work of answered requests, of what the engines can do."},
 			{Name: "possible", Unit: "%", Better: Higher, Key: true, Help: "Goodput of what is possible: of what the engines can do or of what was " +
@@ -60,81 +60,81 @@ func load() Contest {
 				X: Axis{Label: "load", Unit: "× capacity"},
 				Y: Axis{Label: "time to first token", Unit: "ms", Log: true}},
 		},
-		marks: []mark{goodputMark, refuseMark, overdueMark, leakedMark},
-		lasts: func(z size) time.Duration { return time.Duration(len(z.factors())) * z.long(5.3) },
-		play:  playLoad,
+		thresholds: []threshold{goodputMark, refuseMark, overdueMark, leakedMark},
+		duration:   func(z preset) time.Duration { return time.Duration(len(z.factors())) * z.seconds(5.3) },
+		run:        playLoad,
 	}
 }
 
-func playLoad(ctx context.Context, s *stage) error {
+func playLoad(ctx context.Context, s *scenarioRun) error {
 	var goodputs, ttfts Series
-	z := s.size
+	z := s.preset
 	rate := s.rates[z.shape()]
-	capacity := rate * s.worth(z.shape())
+	capacity := rate * s.workOf(z.shape())
 	for n, factor := range z.factors() {
-		window := span{z.long(0.8), z.long(4.2)}
-		t := trial{name: fmt.Sprintf("%g×", factor), pace: z.pace, window: window, seed: uint64(n)}
-		for i, name := range s.seats {
+		window := interval{z.seconds(0.8), z.seconds(4.2)}
+		t := trial{name: fmt.Sprintf("%g×", factor), timing: z.timing, window: window, seed: uint64(n)}
+		for i, name := range s.accounts {
 			f := flow{account: name, tokens: z.tokens,
-				due: poisson(seeded(uint64(n), uint64(i)), factor*rate/float64(len(s.seats)), z.under(window))}
+				due: poisson(newRand(uint64(n), uint64(i)), factor*rate/float64(len(s.accounts)), z.loadInterval(window))}
 			if i%2 == 1 {
 				f.deadline = z.deadline()
 			}
 			t.flows = append(t.flows, f)
 		}
-		r, err := s.trial(ctx, &t)
+		r, err := s.runTrial(ctx, &t)
 		if err != nil {
 			return err
 		}
-		all := r.of()
+		all := r.dueInWindow()
 		goodput := r.goodput() / capacity
 		possible := goodput / min(1, r.offered(s)/capacity)
-		refuse := quantile(r.refusals(all), 0.99)
+		refuse := quantile(r.refusalTimes(all), 0.99)
 		waits := r.waits(all)
 		ttft := quantile(r.ttfts(all), 0.99)
-		s.row(t.name, goodput, possible, jain(r.service(s.seats)), quantile(waits, 0.5), quantile(waits, 0.99),
-			share(count(all, refused), len(all)), refuse, r.overdueOr(), share(count(all, expired),
-				len(all)), float64(count(all, failed)), r.leakedOr())
+		s.addRow(t.name, goodput, possible, jainIndex(r.service(s.accounts)), quantile(waits, 0.5), quantile(waits, 0.99),
+			ratio(countOutcome(all, refused), len(all)), refuse, r.overdueValue(), ratio(countOutcome(all, expired),
+				len(all)), float64(countOutcome(all, failed)), r.leakedValue())
 		goodputs.X, goodputs.Y = append(goodputs.X, Value(factor)), append(goodputs.Y, Value(goodput))
 		ttfts.X, ttfts.Y = append(ttfts.X, Value(factor)), append(ttfts.Y, Value(ttft))
 		if factor >= 1 {
-			s.reachGoodput(possible, goodput)
+			s.observeGoodput(possible, goodput)
 		}
-		s.reach(markRefuse, refuse)
-		s.reach(markOverdue, r.overdueOr())
-		s.reach(markLeaked, r.leakedOr())
-		s.failures(r)
+		s.observe(markRefuse, refuse)
+		s.observe(markOverdue, r.overdueValue())
+		s.observe(markLeaked, r.leakedValue())
+		s.noteFailures(r)
 	}
-	s.plot(plotGoodput, goodputs)
-	s.plot(plotTTFT, ttfts)
+	s.addSeries(plotGoodput, goodputs)
+	s.addSeries(plotTTFT, ttfts)
 	return nil
 }
 
 // offered is the work per second that was asked for in the window.
-func (r *result) offered(s *stage) float64 {
+func (r *result) offered(s *scenarioRun) float64 {
 	sum := 0.0
 	for i, first := range r.samples {
 		if len(first) == 0 {
 			continue
 		}
 		f := r.trial.flows[first[0].flow]
-		if r.trial.window.has(first[0].due) {
-			sum += s.worth(shape{r.trial.pace, about(seeded(r.trial.seed, uint64(i)), f.tokens), f.input})
+		if r.trial.window.contains(first[0].due) {
+			sum += s.workOf(requestShape{r.trial.timing, variedTokens(newRand(r.trial.seed, uint64(i)), f.tokens), f.input})
 		}
 	}
-	return sum / r.trial.window.length().Seconds()
+	return sum / r.trial.window.duration().Seconds()
 }
 
-// leakedOr is what was leaked, or NaN where that cannot be asked.
-func (r *result) leakedOr() float64 {
+// leakedValue is what was leaked, or NaN where that cannot be asked.
+func (r *result) leakedValue() float64 {
 	if r.leaked < 0 {
 		return float64(Unmeasured())
 	}
 	return float64(r.leaked)
 }
 
-// overdueOr is what was dispatched past its deadline, or NaN where that cannot be known.
-func (r *result) overdueOr() float64 {
+// overdueValue is what was dispatched past its deadline, or NaN where that cannot be known.
+func (r *result) overdueValue() float64 {
 	if r.slots == 0 {
 		return float64(Unmeasured())
 	}

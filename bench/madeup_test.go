@@ -19,12 +19,12 @@ func madeUp() *Report {
 			{Name: "haproxy", Text: "HAProxy 2.6.12."},
 		},
 	}
-	r.Scenarios = []Scenario{madeUpLoad(r.Gateways), madeUpFlood(r.Gateways)}
+	r.Scenarios = []ScenarioResult{madeUpLoad(r.Gateways), madeUpFlood(r.Gateways)}
 	return r
 }
 
-func madeUpLoad(gateways []About) Scenario {
-	s := Scenario{
+func madeUpLoad(gateways []About) ScenarioResult {
+	s := ScenarioResult{
 		Name: "load", Title: "Load from half to five times capacity", Question: "Does the engines' work get done, however much is asked for?",
 		Method: "8 accounts send requests of 32 tokens, open loop, at 0.5, 1, 2, 3 and 5 times what 8 slots can do.\n\nEach case takes 30 s.",
 		Columns: []Column{
@@ -58,7 +58,7 @@ func madeUpLoad(gateways []About) Scenario {
 			s.Rows = append(s.Rows, Row{Gateway: g.Name, Case: c.name, Values: []Value{good[g.Name][i], wait[g.Name][i], max(0, 1-1/c.load), refusal, leaked}})
 		}
 	}
-	s.Marks = []Mark{
+	s.Thresholds = []ThresholdResult{
 		{Name: "goodput from 1× to 5×", Gateway: "colonnade", Want: "at least 95 %", Got: 0.981, Unit: "%", Passed: true},
 		{Name: "p99 of refusals on arrival", Gateway: "colonnade", Want: "at most 10 ms", Got: 12.34, Unit: "ms",
 			Why: "a refusal takes 12 ms, and a clock says so."},
@@ -80,9 +80,9 @@ func madeUpLoad(gateways []About) Scenario {
 	return s
 }
 
-func madeUpFlood(gateways []About) Scenario {
+func madeUpFlood(gateways []About) ScenarioResult {
 	random := rand.New(rand.NewPCG(1, 2))
-	s := Scenario{
+	s := ScenarioResult{
 		Name: "flood", Title: "One account at 100 times the others' rate", Question: "Does anybody else notice?", Method: "One floods.",
 		Columns: []Column{{Name: "Jain's index", Help: "1 is fair", Better: Higher}, {Name: "p99 against alone", Unit: "×", Help: "how much longer", Better: Lower}},
 	}

@@ -17,7 +17,7 @@ var frame string
 // WriteMarkdown writes a report as a page. Plots are looked for in the folder dir beside it, and the JSON in dir.json.
 func WriteMarkdown(w io.Writer, r *Report, dir string) error {
 	page, err := template.New("overload.md").Funcs(template.FuncMap{
-		"scenario": func(s Scenario) string { return scenarioPage(&s, r.judged(), dir) },
+		"scenario": func(s ScenarioResult) string { return scenarioPage(&s, r.judged(), dir) },
 		"marks":    func() string { return marksPage(r) },
 		"missing":  func() string { return noFigure },
 	}).Parse(frame)
@@ -38,8 +38,8 @@ func verdict(r *Report) []string {
 	all, missed := 0, len(r.Missed())
 	var rest []string
 	for _, s := range r.Scenarios {
-		all += len(s.Marks)
-		for _, m := range s.Marks {
+		all += len(s.Thresholds)
+		for _, m := range s.Thresholds {
 			if !m.Passed {
 				rest = append(rest, s.Name+": "+m.said())
 			}
@@ -57,7 +57,7 @@ func verdict(r *Report) []string {
 }
 
 // said is a mark in a line.
-func (m *Mark) said() string {
+func (m *ThresholdResult) said() string {
 	text := fmt.Sprintf("%s, %s: %s; wanted %s", m.Name, m.Gateway, m.got(), m.Want)
 	if m.Why != "" {
 		text += "; why: " + m.Why
@@ -66,7 +66,7 @@ func (m *Mark) said() string {
 }
 
 // got is what a gateway reached.
-func (m *Mark) got() string {
+func (m *ThresholdResult) got() string {
 	if !m.Got.Measured() {
 		return "not measured"
 	}
@@ -82,7 +82,7 @@ func spell(seconds float64) string {
 	return fmt.Sprintf("%.0f min", d.Minutes())
 }
 
-func (m *Mark) tick() string {
+func (m *ThresholdResult) tick() string {
 	switch {
 	case m.Passed:
 		return "✓"
@@ -96,7 +96,7 @@ func (m *Mark) tick() string {
 func marksPage(r *Report) string {
 	var out strings.Builder
 	for _, s := range r.Scenarios {
-		for _, m := range s.Marks {
+		for _, m := range s.Thresholds {
 			if out.Len() == 0 {
 				out.WriteString("\n\n| | scenario | mark | gateway | wanted | got |\n|:-:|:--|:--|:--|--:|--:|\n")
 			}
@@ -108,7 +108,7 @@ func marksPage(r *Report) string {
 }
 
 // scenarioPage is what the page says of one scenario.
-func scenarioPage(s *Scenario, judged, dir string) string {
+func scenarioPage(s *ScenarioResult, judged, dir string) string {
 	var out strings.Builder
 	fmt.Fprintf(&out, "## %s\n\n*%s* (`-scenario %s`)\n\n%s\n%s\n", s.Title, s.Question, s.Name, strings.TrimSpace(s.Method), tablesPage(s))
 	for i, c := range s.Columns {
@@ -116,16 +116,16 @@ func scenarioPage(s *Scenario, judged, dir string) string {
 			fmt.Fprintf(&out, "- *%s*: %s\n", c.Name, c.Help)
 		}
 	}
-	if best := bestPage(s, judged); best != "" {
+	if best := bestLines(s, judged); best != "" {
 		fmt.Fprintf(&out, "\nThe best of each, and %s beside it:\n\n%s", judged, best)
 	}
-	if len(s.Marks) > 0 {
+	if len(s.Thresholds) > 0 {
 		out.WriteString("\n| | mark | gateway | wanted | got |\n|:-:|:--|:--|--:|--:|\n")
 	}
-	for _, m := range s.Marks {
+	for _, m := range s.Thresholds {
 		fmt.Fprintf(&out, "| %s | %s | %s | %s | %s |\n", m.tick(), cell(m.Name), cell(m.Gateway), cell(m.Want), m.got())
 	}
-	for _, m := range s.Marks {
+	for _, m := range s.Thresholds {
 		if m.Why != "" {
 			fmt.Fprintf(&out, "\nWhy %s misses *%s*: %s\n", m.Gateway, m.Name, m.Why)
 		}
@@ -146,7 +146,7 @@ func scenarioPage(s *Scenario, judged, dir string) string {
 }
 
 // tablesPage are a scenario's tables.
-func tablesPage(s *Scenario) string {
+func tablesPage(s *ScenarioResult) string {
 	var out strings.Builder
 	figures := cellsOf(s)
 	for _, p := range partsOf(s) {
@@ -157,7 +157,7 @@ func tablesPage(s *Scenario) string {
 }
 
 // tablePage writes one table. The name of a case stands in its first row.
-func tablePage(out *strings.Builder, s *Scenario, p part, figures cells) {
+func tablePage(out *strings.Builder, s *ScenarioResult, p part, figures cells) {
 	named := len(p.cases) > 1 || s.Rows[p.cases[0][0]].Case != ""
 	head, line := []string{"gateway"}, []string{":--"}
 	if named {

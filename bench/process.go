@@ -5,9 +5,9 @@ import (
 	"syscall"
 )
 
-// ownGroup makes a child process the only one in its group, so that a terminal's Ctrl-C does not reach it before us, and has
+// childAttributes makes a child process the only one in its group, so that a terminal's Ctrl-C does not reach it before us, and has
 // the kernel end it if we are killed.
-func ownGroup() *syscall.SysProcAttr {
+func childAttributes() *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 }
 

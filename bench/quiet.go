@@ -26,37 +26,37 @@ func quietPlot(with string) Plot {
 }
 
 // reportQuiet says what became of the quiet accounts, beside what they get when nobody else asks.
-func (u *unfair) reportQuiet(s *stage, alone, all *result) {
+func (u *unfair) reportQuiet(s *scenarioRun, alone, all *result) {
 	nan := float64(Unmeasured())
 	quiet := accountsOf(u.quiet)
-	before, who := alone.of(quiet...), all.of(quiet...)
+	before, who := alone.dueInWindow(quiet...), all.dueInWindow(quiet...)
 	p99 := func(times []float64) float64 { return quantile(times, 0.99) }
-	ttft := p99(all.toAll(who))
-	slot := p99(all.fromSlot(who, leave{})) / p99(alone.fromSlot(before, leave{}))
-	way := alone.way(before)
-	own := p99(all.fromSlot(who, leave{idsOf(who), way})) / p99(alone.fromSlot(before, leave{idsOf(before), way}))
-	wait, bare := p99(all.less(all.fromSlot(who, leave{}))), p99(alone.less(alone.fromSlot(before, leave{})))
-	waits, passed := all.less(all.toAll(who)), all.passedOver(who)
-	s.row("quiet accounts", nan, nan, nan, all.partOf(quiet), quantile(waits, 0.5), p99(waits),
-		p99(alone.less(alone.toAll(before))), ttft, ttft/p99(alone.toAll(before)), slot, own, wait, wait/bare, passed,
-		share(count(who, refused), len(who)), quantile(all.refusals(who), 0.99), nan)
-	s.reach(markQuiet, slot)
-	s.reach(markWait, wait/bare)
-	if all.slots > 0 && own <= quietMark.most {
-		s.why[markQuiet] = fmt.Sprintf("without slots that another quiet account took, which is as entitled to one, and slots "+
+	ttft := p99(all.ttftsWithPenalty(who))
+	slot := p99(all.ttftsFromFreeSlot(who, exemptions{})) / p99(alone.ttftsFromFreeSlot(before, exemptions{}))
+	way := alone.medianTransit(before)
+	own := p99(all.ttftsFromFreeSlot(who, exemptions{idsOf(who), way})) / p99(alone.ttftsFromFreeSlot(before, exemptions{idsOf(before), way}))
+	wait, bare := p99(all.minusEngineTTFT(all.ttftsFromFreeSlot(who, exemptions{}))), p99(alone.minusEngineTTFT(alone.ttftsFromFreeSlot(before, exemptions{})))
+	waits, passed := all.minusEngineTTFT(all.ttftsWithPenalty(who)), all.passedOver(who)
+	s.addRow("quiet accounts", nan, nan, nan, all.meanSlotShare(quiet), quantile(waits, 0.5), p99(waits),
+		p99(alone.minusEngineTTFT(alone.ttftsWithPenalty(before))), ttft, ttft/p99(alone.ttftsWithPenalty(before)), slot, own, wait, wait/bare, passed,
+		ratio(countOutcome(who, refused), len(who)), quantile(all.refusalTimes(who), 0.99), nan)
+	s.observe(markQuiet, slot)
+	s.observe(markWait, wait/bare)
+	if all.slots > 0 && own <= quietMark.max {
+		s.reasons[markQuiet] = fmt.Sprintf("without slots that another quiet account took, which is as entitled to one, and slots "+
 			"that freed within the %s that a request takes to an engine alone, when it could not be in the queue yet, "+
 			"it is %s (*× own slot*).", measure(Value(ms(way)), "ms"), measure(Value(own), "×"))
 		every, empty := all.turnover()
-		s.why[markWait] = tooFine(bare, every, empty, passed)
+		s.reasons[markWait] = whyTooFine(bare, every, empty, passed)
 	}
-	s.plot(plotQuiet, Series{X: Quantiles(alone.answeredOf(before)), Dashed: true, Name: s.gateway.Name + ", alone"})
-	s.plot(plotQuiet, Series{X: Quantiles(all.answeredOf(who))})
+	s.addSeries(plotQuiet, Series{X: Quantiles(alone.plottedTTFTs(before)), Dashed: true, Name: s.runner.gateway.Name + ", alone"})
+	s.addSeries(plotQuiet, Series{X: Quantiles(all.plottedTTFTs(who))})
 }
 
-// tooFine says by what was measured, all in ms, why the wait alone cannot be judged: if what the mark allows beside what is
+// whyTooFine says by what was measured, all in ms, why the wait alone cannot be judged: if what the mark allows beside what is
 // waited alone is less than the time in which one slot frees. Otherwise it is empty.
-func tooFine(alone, every, empty, passed float64) string {
-	allows := (waitMark.most - 1) * alone
+func whyTooFine(alone, every, empty, passed float64) string {
+	allows := (waitMark.max - 1) * alone
 	if every <= allows {
 		return ""
 	}
@@ -67,9 +67,9 @@ func tooFine(alone, every, empty, passed float64) string {
 		measure(Value(passed), "%"), measure(Value(empty), "ms"))
 }
 
-// answeredOf are the times to the first token for a plot: one who is turned away has none, and counts as that.
-func (r *result) answeredOf(samples []*sample) []float64 {
-	all := r.toAll(samples)
+// plottedTTFTs are the times to the first token for a plot: one who is turned away has none, and counts as that.
+func (r *result) plottedTTFTs(samples []*sample) []float64 {
+	all := r.ttftsWithPenalty(samples)
 	for i, s := range samples {
 		if !s.served() {
 			all[i] = math.Inf(1)

@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// commonSlots is what an engine has that is started for a gateway of which nothing is said.
-const commonSlots = 4
+// defaultSlots is what an engine has that is started for a gateway of which nothing is said.
+const defaultSlots = 4
 
 // gateway is the one at a URL.
 func (m *Remote) gateway() *Gateway {
@@ -20,8 +20,8 @@ func (m *Remote) gateway() *Gateway {
 	return &Gateway{Name: "remote", About: about, Judged: true}
 }
 
-// find makes the arena one of a gateway that runs already.
-func (a *arena) find(m *Remote) (err error) {
+// connect makes the arena one of a gateway that runs already.
+func (a *runner) connect(m *Remote) (err error) {
 	if len(m.Keys) == 0 {
 		return errors.New("no key is known for the gateway: name one with -key")
 	}
@@ -35,7 +35,7 @@ func (a *arena) find(m *Remote) (err error) {
 	if len(m.Engines) == 0 {
 		return nil
 	}
-	slots := commonSlots
+	slots := defaultSlots
 	if m.Slots > 0 {
 		slots = max(1, m.Slots/len(m.Engines))
 	}

@@ -30,25 +30,25 @@ func through(t *testing.T, address string) (base string) {
 }
 
 // played runs one scenario in tiny size.
-func played(t *testing.T, c Contest, o Options) Scenario {
+func played(t *testing.T, c Scenario, o Options) ScenarioResult {
 	t.Helper()
 	return playedIn(t, tiny, c, o)
 }
 
-func playedIn(t *testing.T, z size, c Contest, o Options) Scenario {
+func playedIn(t *testing.T, z preset, c Scenario, o Options) ScenarioResult {
 	t.Helper()
 	o.Dir, o.Quick = t.TempDir(), true
-	r := newRunning(o, []Contest{c})
-	r.size = z
+	r := newSuite(o, []Scenario{c})
+	r.preset = z
 	defer func() {
 		if err := r.stop(); err != nil {
 			t.Error(err)
 		}
 	}()
-	if err := r.start(context.Background(), []Contest{c}); err != nil {
+	if err := r.start(context.Background(), []Scenario{c}); err != nil {
 		t.Fatal(err)
 	}
-	s, err := r.hold(context.Background(), &c)
+	s, err := r.runScenario(context.Background(), &c)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -61,7 +61,7 @@ func playedIn(t *testing.T, z size, c Contest, o Options) Scenario {
 }
 
 // value is what a scenario has found in one case.
-func value(t *testing.T, s Scenario, name, column string) Value {
+func value(t *testing.T, s ScenarioResult, name, column string) Value {
 	t.Helper()
 	for _, row := range s.Rows {
 		for i, c := range s.Columns {
@@ -82,7 +82,7 @@ func TestRemoteWithOurEngines(t *testing.T) {
 	}
 	address := ln.Addr().String()
 	ln.Close()
-	s := played(t, flood(), Options{Remote: &Remote{URL: through(t, address), Model: "m", Keys: []string{"one", "two", "three"},
+	s := played(t, floodScenario(), Options{Remote: &Remote{URL: through(t, address), Model: "m", Keys: []string{"one", "two", "three"},
 		Engines: []string{address}}})
 	if v := value(t, s, "all", "goodput"); !(v > 0.3) { // no NaN either
 		t.Errorf("goodput %v", v)
@@ -94,14 +94,14 @@ func TestRemoteWithOurEngines(t *testing.T) {
 
 // A gateway somewhere, with engines of its own: its capacity is found through it.
 func TestRemoteWithItsOwnEngines(t *testing.T) {
-	engine := simengine.New(simengine.Config{Slots: 4, TTFT: tiny.pace.ttft, ITL: tiny.pace.itl})
+	engine := simengine.New(simengine.Config{Slots: 4, TTFT: tiny.timing.ttft, ITL: tiny.timing.itl})
 	own := httptest.NewServer(engine)
 	t.Cleanup(func() {
 		engine.Close()
 		own.Close()
 	})
 	m := Remote{URL: through(t, strings.TrimPrefix(own.URL, "http://")), Model: "m", Keys: []string{"one", "two"}}
-	s := played(t, comeBack(), Options{Remote: &m})
+	s := played(t, retryScenario(), Options{Remote: &m})
 	// A backlog of 1.8 s for 4 slots that are held for 40 ms each, but for an eighth that disobeys: 156. The machine
 	// may be slow.
 	if v := value(t, s, "obeying", "clients"); v < 20 || v > 160 {
@@ -110,7 +110,7 @@ func TestRemoteWithItsOwnEngines(t *testing.T) {
 	if v := value(t, s, "obeying", "leaked"); v.Measured() {
 		t.Errorf("leaked: %v, though nobody can be asked", v)
 	}
-	for _, c := range []Contest{classes(), engineLost(), flood()} {
+	for _, c := range []Scenario{classesScenario(), engineLostScenario(), floodScenario()} {
 		if s := played(t, c, Options{Remote: &m}); len(s.Rows) != 0 || len(s.Notes) != 1 || !strings.HasPrefix(s.Notes[0], "Left out") {
 			t.Errorf("%s: %d rows, notes %q", c.Name, len(s.Rows), s.Notes)
 		}
@@ -131,8 +131,8 @@ func TestRemoteRefusesAtOnce(t *testing.T) {
 			w.WriteHeader(status)
 			_, _ = w.Write([]byte(`{"error":{"message":"there is\n no \"nope\""}}`))
 		}))
-		r := newRunning(Options{Remote: &Remote{URL: gateway.URL + "/v1", Model: "nope", Keys: []string{"secret"}}}, nil)
-		err := r.start(context.Background(), []Contest{load()})
+		r := newSuite(Options{Remote: &Remote{URL: gateway.URL + "/v1", Model: "nope", Keys: []string{"secret"}}}, nil)
+		err := r.start(context.Background(), []Scenario{loadScenario()})
 		if err == nil || !strings.HasSuffix(err.Error(), want) || strings.Contains(err.Error(), "secret") || asked != 1 {
 			t.Errorf("%d: asked %d times, and said %v; want …%s", status, asked, err, want)
 		}

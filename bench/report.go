@@ -15,13 +15,13 @@ const Format = 1
 
 // Report is everything that one run has found.
 type Report struct {
-	Format    int        `json:"format"` // see Format
-	Began     time.Time  `json:"began"`
-	Seconds   float64    `json:"seconds"` // how long it took
-	Quick     bool       `json:"quick"`   // a short run: its figures are rough, its marks are no verdict
-	Machine   Machine    `json:"machine"`
-	Gateways  []About    `json:"gateways"`
-	Scenarios []Scenario `json:"scenarios"`
+	Format    int              `json:"format"` // see Format
+	Began     time.Time        `json:"began"`
+	Seconds   float64          `json:"seconds"` // how long it took
+	Quick     bool             `json:"quick"`   // a short run: its figures are rough, its marks are no verdict
+	Machine   Machine          `json:"machine"`
+	Gateways  []About          `json:"gateways"`
+	Scenarios []ScenarioResult `json:"scenarios"`
 }
 
 // Machine is where it ran: engines, gateways and load all share it.
@@ -41,18 +41,18 @@ type About struct {
 	Judged bool   `json:"judged,omitempty"` // the marks are for this one
 }
 
-// Scenario is what one scenario has found.
-type Scenario struct {
-	Name     string   `json:"name"`     // as -scenario takes it
-	Title    string   `json:"title"`    // a line
-	Question string   `json:"question"` // what it asks, as a question
-	Method   string   `json:"method"`   // what was sent, in words with numbers; paragraphs are separated by empty lines
-	Columns  []Column `json:"columns"`
-	Rows     []Row    `json:"rows"`
-	KeyCases []string `json:"key_cases,omitempty"` // where it matters who is best; none: everywhere
-	Marks    []Mark   `json:"marks"`
-	Plots    []Plot   `json:"plots"`
-	Notes    []string `json:"notes"`
+// ScenarioResult is what one scenario has found.
+type ScenarioResult struct {
+	Name       string            `json:"name"`     // as -scenario takes it
+	Title      string            `json:"title"`    // a line
+	Question   string            `json:"question"` // what it asks, as a question
+	Method     string            `json:"method"`   // what was sent, in words with numbers; paragraphs are separated by empty lines
+	Columns    []Column          `json:"columns"`
+	Rows       []Row             `json:"rows"`
+	KeyCases   []string          `json:"key_cases,omitempty"` // where it matters who is best; none: everywhere
+	Thresholds []ThresholdResult `json:"marks"`
+	Plots      []Plot            `json:"plots"`
+	Notes      []string          `json:"notes"`
 }
 
 // Column is what one column of the table holds.
@@ -113,8 +113,8 @@ func (v *Value) UnmarshalJSON(b []byte) error {
 	return nil
 }
 
-// Mark is what a gateway was to reach.
-type Mark struct {
+// ThresholdResult is what a gateway was to reach.
+type ThresholdResult struct {
 	Name    string `json:"name"`
 	Gateway string `json:"gateway"`
 	Want    string `json:"want"` // "at least 0.95"
@@ -197,10 +197,10 @@ func (r *Report) judged() string {
 }
 
 // Missed are the marks that were measured and not reached.
-func (r *Report) Missed() []Mark {
-	var missed []Mark
+func (r *Report) Missed() []ThresholdResult {
+	var missed []ThresholdResult
 	for _, s := range r.Scenarios {
-		for _, m := range s.Marks {
+		for _, m := range s.Thresholds {
 			if m.Got.Measured() && !m.Passed {
 				missed = append(missed, m)
 			}

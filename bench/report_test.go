@@ -120,7 +120,7 @@ func TestJSON(t *testing.T) {
 	if err := WriteJSON(&again, back); err != nil || again.String() != text {
 		t.Errorf("%v; it does not come back as it was", err)
 	}
-	if !reflect.DeepEqual(back.Scenarios[1].Marks, []Mark{}) || back.Began != r.Began {
+	if !reflect.DeepEqual(back.Scenarios[1].Thresholds, []ThresholdResult{}) || back.Began != r.Began {
 		t.Errorf("it came back as %+v", back)
 	}
 	if _, err := ReadJSON(strings.NewReader(`{"format": 99}`)); err == nil || !strings.Contains(err.Error(), "99") {
@@ -222,7 +222,7 @@ func TestFigures(t *testing.T) {
 }
 
 func TestBest(t *testing.T) {
-	s := Scenario{Columns: []Column{{Name: "up", Better: Higher}, {Name: "down", Better: Lower}, {Name: "neither"}, {Name: "all", Better: Lower}}}
+	s := ScenarioResult{Columns: []Column{{Name: "up", Better: Higher}, {Name: "down", Better: Lower}, {Name: "neither"}, {Name: "all", Better: Lower}}}
 	nan := Unmeasured()
 	s.Rows = []Row{
 		{Gateway: "a", Case: "1", Values: []Value{0.99800, 5, 1, 0}},
@@ -239,7 +239,7 @@ func TestBest(t *testing.T) {
 // Cases of which something else was measured have a table of their own.
 func TestParts(t *testing.T) {
 	nan := Unmeasured()
-	s := Scenario{Columns: make([]Column, 4), Rows: []Row{
+	s := ScenarioResult{Columns: make([]Column, 4), Rows: []Row{
 		{Case: "all", Values: []Value{1, 1, nan, nan}},
 		{Case: "quiet", Values: []Value{nan, nan, 1, 1}},
 		{Case: "loud", Values: []Value{nan, nan, 1, nan}},

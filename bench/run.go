@@ -43,11 +43,11 @@ type Progress struct {
 // Run runs scenarios, one after the other and each against every gateway, and returns what they found. When ctx ends, it
 // ends everything that it has started and returns ctx's error.
 func Run(ctx context.Context, o Options) (report *Report, err error) {
-	contests, err := chosen(o.Scenarios)
+	contests, err := selectScenarios(o.Scenarios)
 	if err != nil {
 		return nil, err
 	}
-	r := newRunning(o, contests)
+	r := newSuite(o, contests)
 	defer func() { err = errors.Join(err, r.stop()) }()
 	if err := r.start(ctx, contests); err != nil {
 		return nil, err
@@ -57,7 +57,7 @@ func Run(ctx context.Context, o Options) (report *Report, err error) {
 		report.Gateways = append(report.Gateways, About{Name: g.Name, Text: g.About, Judged: g.Judged})
 	}
 	for i := range contests {
-		s, err := r.hold(ctx, &contests[i])
+		s, err := r.runScenario(ctx, &contests[i])
 		if ctx.Err() != nil {
 			return nil, ctx.Err()
 		}
@@ -73,9 +73,9 @@ func Run(ctx context.Context, o Options) (report *Report, err error) {
 // ErrUnknownScenario is for names that no scenario has.
 var ErrUnknownScenario = errors.New("there is no such scenario")
 
-// chosen are the scenarios of these names, in the order of the report.
-func chosen(names []string) ([]Contest, error) {
-	all := Contests()
+// selectScenarios are the scenarios of these names, in the order of the report.
+func selectScenarios(names []string) ([]Scenario, error) {
+	all := Scenarios()
 	if len(names) == 0 {
 		return all, nil
 	}
@@ -88,5 +88,5 @@ func chosen(names []string) ([]Contest, error) {
 			return nil, fmt.Errorf("%w: %q; there are %s", ErrUnknownScenario, n, strings.Join(known, ", "))
 		}
 	}
-	return slices.DeleteFunc(all, func(c Contest) bool { return !slices.Contains(names, c.Name) }), nil
+	return slices.DeleteFunc(all, func(c Scenario) bool { return !slices.Contains(names, c.Name) }), nil
 }

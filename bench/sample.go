@@ -4,16 +4,16 @@ import (
 	"time"
 )
 
-// fate is how a request ended, as its client saw it.
-type fate uint8
+// outcome is how a request ended, as its client saw it.
+type outcome uint8
 
 const (
-	failed     fate = iota // no whole answer: an error, a cut stream, or none in time
-	answered               // a whole stream
-	refused                // 429 or 503
-	left                   // its client left first, as it was meant to
-	expired                // begun, and given up when the deadline that it carried had passed: 504
-	unfinished             // still under way when the trial was over
+	failed       outcome = iota // no whole answer: an error, a cut stream, or none in time
+	completed                   // a whole stream
+	refused                     // 429 or 503
+	disconnected                // its client left first, as it was meant to
+	expired                     // begun, and given up when the deadline that it carried had passed: 504
+	unfinished                  // still under way when the trial was over
 )
 
 // sample is one request as its client saw it. Moments count from the trial's beginning; negative ones did not come.
@@ -27,9 +27,9 @@ type sample struct {
 	first time.Duration // first event with data
 	ended time.Duration // end of the answer, or of the connection
 
-	fate   fate
-	status int
-	tokens int // events with data
+	outcome outcome
+	status  int
+	tokens  int // events with data
 
 	retryAfter time.Duration // as told; negative: nothing was told
 	reason     string
@@ -51,7 +51,7 @@ type job struct {
 	id      uint64
 	engine  int
 	arrived time.Duration // at the engine
-	held    span          // its slot; empty if it never had one
+	held    interval      // its slot; empty if it never had one
 	tokens  int
 	input   int
 	served  bool

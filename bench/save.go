@@ -49,7 +49,7 @@ func Save(r *Report, dir string) ([]string, error) {
 }
 
 // file is what a plot's file is called, without .png: several scenarios may have plots of the same name.
-func (s *Scenario) file(p Plot) string {
+func (s *ScenarioResult) file(p Plot) string {
 	if strings.HasPrefix(p.Name, s.Name) {
 		return p.Name
 	}

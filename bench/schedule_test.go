@@ -8,12 +8,12 @@ import (
 )
 
 func TestPoissonIsWhatItSays(t *testing.T) {
-	in := span{time.Second, 11 * time.Second}
-	due := poisson(seeded(1, 2), 500, in)
-	if len(due) != 5000 || !slices.IsSorted(due) || due[0] < in.from || due[len(due)-1] >= in.until {
+	in := interval{time.Second, 11 * time.Second}
+	due := poisson(newRand(1, 2), 500, in)
+	if len(due) != 5000 || !slices.IsSorted(due) || due[0] < in.start || due[len(due)-1] >= in.end {
 		t.Fatalf("%d arrivals from %v to %v", len(due), due[0], due[len(due)-1])
 	}
-	if !slices.Equal(due, poisson(seeded(1, 2), 500, in)) || slices.Equal(due, poisson(seeded(1, 3), 500, in)) {
+	if !slices.Equal(due, poisson(newRand(1, 2), 500, in)) || slices.Equal(due, poisson(newRand(1, 3), 500, in)) {
 		t.Error("the seed does not decide")
 	}
 	// Gaps are exponential: a share 1/e is longer than the mean, and their deviation is the mean.
@@ -31,13 +31,13 @@ func TestPoissonIsWhatItSays(t *testing.T) {
 	if deviation := math.Sqrt(squares/5000) / mean; math.Abs(deviation-1) > 0.1 {
 		t.Errorf("gaps deviate by %v of the mean, want 1", deviation)
 	}
-	if due := poisson(seeded(1, 2), 0, in); len(due) != 0 {
+	if due := poisson(newRand(1, 2), 0, in); len(due) != 0 {
 		t.Errorf("at rate 0 %d arrive", len(due))
 	}
 }
 
 func TestSteady(t *testing.T) {
-	due := steady(seeded(1, 1), 10, span{0, 20 * time.Second})
+	due := steady(newRand(1, 1), 10, interval{0, 20 * time.Second})
 	if len(due) < 195 || len(due) > 205 {
 		t.Errorf("%d arrivals, want 200", len(due))
 	}
@@ -47,16 +47,16 @@ func TestSteady(t *testing.T) {
 		}
 	}
 	// So it is when a machine was so busy that somebody who asks now and then did not ask at all.
-	if due := steady(seeded(1, 1), 0, span{0, time.Second}); len(due) != 0 {
+	if due := steady(newRand(1, 1), 0, interval{0, time.Second}); len(due) != 0 {
 		t.Errorf("at rate 0 %d arrive", len(due))
 	}
 }
 
 func TestAboutHasTheRightMean(t *testing.T) {
 	for _, tokens := range []int{1, 2, 5, 19, 500} {
-		r, sum := seeded(3, 4), 0
+		r, sum := newRand(3, 4), 0
 		for range 4000 {
-			n := about(r, tokens)
+			n := variedTokens(r, tokens)
 			if n < 1 || n < tokens/2 || n > tokens+tokens/2 {
 				t.Fatalf("%d tokens where %d are usual", n, tokens)
 			}
@@ -69,8 +69,8 @@ func TestAboutHasTheRightMean(t *testing.T) {
 }
 
 func TestMergedIsInOrder(t *testing.T) {
-	all := merged([]flow{{due: []time.Duration{1, 5}}, {due: []time.Duration{0, 5, 6}}})
-	if want := []shot{{0, 1}, {1, 0}, {5, 0}, {5, 1}, {6, 1}}; !slices.Equal(all, want) {
+	all := mergeArrivals([]flow{{due: []time.Duration{1, 5}}, {due: []time.Duration{0, 5, 6}}})
+	if want := []arrival{{0, 1}, {1, 0}, {5, 0}, {5, 1}, {6, 1}}; !slices.Equal(all, want) {
 		t.Errorf("got %v, want %v", all, want)
 	}
 }

@@ -6,9 +6,9 @@ import (
 	"time"
 )
 
-// jain is the fairness index of R. Jain, D. Chiu and W. Hawe (DEC-TR-301, 1984): 1 if all got the same, 1/n if one got
+// jainIndex is the fairness index of R. Jain, D. Chiu and W. Hawe (DEC-TR-301, 1984): 1 if all got the same, 1/n if one got
 // everything. NaN of nothing.
-func jain(got []float64) float64 {
+func jainIndex(got []float64) float64 {
 	var sum, squares float64
 	for _, x := range got {
 		sum += x
@@ -26,17 +26,19 @@ func quantile(x []float64, q float64) float64 {
 	return x[max(0, int(math.Ceil(q*float64(len(x))))-1)]
 }
 
-// share is a of b; NaN of nothing.
-func share(a, b int) float64 { return float64(a) / float64(b) }
+// ratio is a of b; NaN of nothing.
+func ratio(a, b int) float64 { return float64(a) / float64(b) }
 
 func ms(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
 
-// span is from a moment of a trial until another.
-type span struct{ from, until time.Duration }
+// interval is from a moment of a trial until another.
+type interval struct{ start, end time.Duration }
 
-func (s span) length() time.Duration { return max(0, s.until-s.from) }
+func (s interval) duration() time.Duration { return max(0, s.end-s.start) }
 
-func (s span) has(at time.Duration) bool { return at >= s.from && at < s.until }
+func (s interval) contains(at time.Duration) bool { return at >= s.start && at < s.end }
 
-// and is what two spans have in common.
-func (s span) and(o span) span { return span{max(s.from, o.from), min(s.until, o.until)} }
+// intersect is what two spans have in common.
+func (s interval) intersect(o interval) interval {
+	return interval{max(s.start, o.start), min(s.end, o.end)}
+}

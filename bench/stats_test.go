@@ -10,14 +10,14 @@ import (
 func TestJain(t *testing.T) {
 	f := func(got []float64, want float64) {
 		t.Helper()
-		if j := jain(got); math.Abs(j-want) > 1e-9 {
+		if j := jainIndex(got); math.Abs(j-want) > 1e-9 {
 			t.Errorf("jain(%v) = %v, want %v", got, j, want)
 		}
 	}
 	f([]float64{3, 3, 3, 3}, 1)
 	f([]float64{5, 0, 0, 0}, 0.25)
 	f([]float64{1, 2, 3}, 36.0/42)
-	if j := jain(nil); !math.IsNaN(j) {
+	if j := jainIndex(nil); !math.IsNaN(j) {
 		t.Errorf("jain of nothing = %v", j)
 	}
 }
@@ -73,17 +73,17 @@ func TestNextSlot(t *testing.T) {
 	at := func(ms int) time.Duration { return time.Duration(ms) * time.Millisecond }
 	r := &result{
 		slots: 2, trial: &trial{flows: []flow{{account: "a"}}},
-		jobs: []job{{id: 1, held: span{at(0), at(10)}}, {id: 2, held: span{at(5), at(20)}},
-			{id: 3, held: span{at(12), at(30)}}},
+		jobs: []job{{id: 1, held: interval{at(0), at(10)}}, {id: 2, held: interval{at(5), at(20)}},
+			{id: 3, held: interval{at(12), at(30)}}},
 		// The third was under way when the first left its slot, since 8.
 		samples: [][]sample{{{id: 1, sent: at(0)}}, {{id: 2, sent: at(5)}}, {{id: 3, sent: at(8)}},
 			{{id: 4, sent: at(11)}}},
 	}
 	r.prepare()
-	n := r.nextSlot()
+	n := r.slotTimeline()
 	f := func(asked, want int) {
 		t.Helper()
-		if got := n.after(4, at(asked), leave{}); got != at(want) {
+		if got := n.firstFree(4, at(asked), exemptions{}); got != at(want) {
 			t.Errorf("asked at %d: the next slot is at %v, want %d", asked, got, want)
 		}
 	}
@@ -93,22 +93,22 @@ func TestNextSlot(t *testing.T) {
 	f(15, 20)
 	f(25, 25)
 	f(40, 40)
-	if got := n.after(4, at(6), leave{peers: map[uint64]bool{3: true}}); got != at(20) {
+	if got := n.firstFree(4, at(6), exemptions{peers: map[uint64]bool{3: true}}); got != at(20) {
 		t.Errorf("behind the third, which is as quiet: %v, want 20ms", got)
 	}
-	if got := n.after(4, at(11), leave{peers: map[uint64]bool{3: true}}); got != at(20) {
+	if got := n.firstFree(4, at(11), exemptions{peers: map[uint64]bool{3: true}}); got != at(20) {
 		t.Errorf("behind the third, which had its slot before: %v, want 20ms", got)
 	}
-	if got := n.after(4, at(9), leave{way: at(2)}); got != at(20) {
+	if got := n.firstFree(4, at(9), exemptions{transit: at(2)}); got != at(20) {
 		t.Errorf("on its way when one freed: %v, want 20ms", got)
 	}
-	if got := n.after(4, at(4), leave{}); got != at(4) {
+	if got := n.firstFree(4, at(4), exemptions{}); got != at(4) {
 		t.Errorf("one is free: %v, want 4ms", got)
 	}
-	if got := n.after(3, at(8), leave{}); got != at(10) {
+	if got := n.firstFree(3, at(8), exemptions{}); got != at(10) {
 		t.Errorf("the third: %v, want 10ms", got)
 	}
-	if got := n.after(3, at(11), leave{}); got != at(11) {
+	if got := n.firstFree(3, at(11), exemptions{}); got != at(11) {
 		t.Errorf("the third does not stand in its own way: %v, want 11ms", got)
 	}
 }

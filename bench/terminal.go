@@ -47,13 +47,13 @@ func (s Screen) dressed(text, dress string) string {
 	return dress + text + plain
 }
 
-func (s Screen) writeScenario(w io.Writer, of *Scenario) {
+func (s Screen) writeScenario(w io.Writer, of *ScenarioResult) {
 	fmt.Fprintf(w, "%s  %s\n\n", s.dressed(of.Name, brightly), of.Title)
 	figures := cellsOf(of)
 	for _, p := range partsOf(of) {
 		s.writePart(w, s.columnsOf(of, p, figures))
 	}
-	for _, m := range of.Marks {
+	for _, m := range of.Thresholds {
 		dress := inRed
 		switch {
 		case m.Passed:
@@ -66,7 +66,7 @@ func (s Screen) writeScenario(w io.Writer, of *Scenario) {
 	for _, n := range of.Notes {
 		fmt.Fprintln(w, s.dressed(strings.ReplaceAll(folded("- "+n, s.Width-2), "\n", "\n  "), faintly))
 	}
-	if len(of.Marks)+len(of.Notes) > 0 {
+	if len(of.Thresholds)+len(of.Notes) > 0 {
 		fmt.Fprintln(w)
 	}
 }
@@ -99,7 +99,7 @@ type printed struct {
 	width int
 }
 
-func (s Screen) columnsOf(of *Scenario, p part, figures cells) []printed {
+func (s Screen) columnsOf(of *ScenarioResult, p part, figures cells) []printed {
 	columns := []printed{{left: true}, {left: true}}
 	for _, k := range p.columns {
 		c := printed{head: strings.Split(folded(of.Columns[k].Name, 8), "\n")}

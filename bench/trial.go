@@ -8,43 +8,43 @@ import (
 	"time"
 )
 
-// pace is how fast engines make tokens.
-type pace struct{ ttft, itl time.Duration }
+// timing is how fast engines make tokens.
+type timing struct{ ttft, itl time.Duration }
 
-// holds is how long an answer of so many tokens holds a slot.
-func (p pace) holds(tokens int) time.Duration { return p.ttft + time.Duration(tokens-1)*p.itl }
+// serviceTime is how long an answer of so many tokens holds a slot.
+func (p timing) serviceTime(tokens int) time.Duration { return p.ttft + time.Duration(tokens-1)*p.itl }
 
 // flow is the requests of one account that are alike.
 type flow struct {
-	account  string
-	due      []time.Duration
-	tokens   int // of an answer, about
-	input    int
-	wide     int // see call
-	deadline time.Duration
-	patience time.Duration // 0: patient
-	conduct  conduct
-	retry    retry
+	account    string
+	due        []time.Duration
+	tokens     int // of an answer, about
+	input      int
+	tokenBytes int // see call
+	deadline   time.Duration
+	timeout    time.Duration // 0: patient
+	behaviour  behaviour
+	retry      retry
 }
 
 // retry is what a client does that is refused.
 type retry uint8
 
 const (
-	never    retry = iota
-	obeys          // comes back when it is told to; if nothing is told, as SDKs do
-	disobeys       // comes back at once, again and again
+	neverRetries      retry = iota
+	honoursRetryAfter       // comes back when it is told to; if nothing is told, as SDKs do
+	ignoresRetryAfter       // comes back at once, again and again
 )
 
 const (
-	patient       = 60 * time.Second
-	mostTries     = 12                     // of a client that disobeys
-	disobeysAfter = 100 * time.Millisecond // on the average: "at once", over networks as they are
-	triesObeying  = 3
+	requestTimeout    = 60 * time.Second
+	maxTriesIgnoring  = 12                     // of a client that disobeys
+	ignoringDelay     = 100 * time.Millisecond // on the average: "at once", over networks as they are
+	maxTriesHonouring = 3
 )
 
-// event is something that is done to the engines during a trial.
-type event struct {
+// engineEvent is something that is done to the engines during a trial.
+type engineEvent struct {
 	at time.Duration
 	do func() error
 }
@@ -52,52 +52,52 @@ type event struct {
 // trial is load on one gateway.
 type trial struct {
 	name   string
-	pace   pace
+	timing timing
 	flows  []flow
-	window span          // what is measured
-	cut    time.Duration // when whatever is still under way is given up; 0: it is waited for
-	events []event
+	window interval      // what is measured
+	cutoff time.Duration // when whatever is still under way is given up; 0: it is waited for
+	events []engineEvent
 	seed   uint64
 }
 
 // result is what came of a trial.
 type result struct {
-	trial   *trial
-	samples [][]sample     // by shot; the attempts of each
-	jobs    []job          // what the engines saw
-	ofID    map[uint64]int // where in jobs
-	slots   int            // of all engines; 0: not known
-	leaked  int            // permits held when all was quiet; negative: cannot be asked
-	late    float64        // the generator's own, p99, in ms
+	trial          *trial
+	samples        [][]sample     // by shot; the attempts of each
+	jobs           []job          // what the engines saw
+	jobByID        map[uint64]int // where in jobs
+	slots          int            // of all engines; 0: not known
+	leaked         int            // permits held when all was quiet; negative: cannot be asked
+	generatorDelay float64        // the generator's own, p99, in ms
 }
 
-// ids are given to requests; they are not used twice in a process.
-type ids struct{ last atomic.Uint64 }
+// idSource are given to requests; they are not used twice in a process.
+type idSource struct{ last atomic.Uint64 }
 
-func (i *ids) next() uint64 { return i.last.Add(1) }
+func (i *idSource) next() uint64 { return i.last.Add(1) }
 
-// play sends the load of a trial and returns what came of it once all of it has ended.
-func (a *arena) play(ctx context.Context, t *trial) (*result, error) {
+// run sends the load of a trial and returns what came of it once all of it has ended.
+func (a *runner) run(ctx context.Context, t *trial) (*result, error) {
 	if a.engines != nil {
-		a.engines.pace(t.pace)
-		a.engines.take(time.Time{})
+		a.engines.setTiming(t.timing)
+		a.engines.takeJobs(time.Time{})
 	}
 	whole := ctx
-	if t.cut > 0 {
+	if t.cutoff > 0 {
 		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, t.cut)
+		ctx, cancel = context.WithTimeout(ctx, t.cutoff)
 		defer cancel()
 	}
-	shots := merged(t.flows)
+	shots := mergeArrivals(t.flows)
 	samples := make([][]sample, len(shots))
 	clock := clock{time.Now()}
 	var all sync.WaitGroup
-	failure := a.stage(ctx, t, clock, &all)
+	failure := a.runEvents(ctx, t, clock, &all)
 	for i, shot := range shots {
 		if !sleep(ctx, shot.due-clock.now()) {
 			break
 		}
-		all.Go(func() { samples[i] = a.shoot(ctx, clock, t, shot, seeded(t.seed, uint64(i))) })
+		all.Go(func() { samples[i] = a.send(ctx, clock, t, shot, newRand(t.seed, uint64(i))) })
 	}
 	all.Wait()
 	ctx = whole
@@ -108,17 +108,17 @@ func (a *arena) play(ctx context.Context, t *trial) (*result, error) {
 		return nil, err
 	}
 	r := &result{trial: t, samples: samples}
-	r.leaked = a.quiet(ctx)
+	r.leaked = a.awaitIdle(ctx)
 	if a.engines != nil {
 		r.slots = a.engines.slots()
-		r.jobs = a.engines.take(clock.began)
+		r.jobs = a.engines.takeJobs(clock.began)
 	}
 	r.prepare()
 	return r, ctx.Err()
 }
 
-// stage has the trial's events happen. The error that is pointed to may be read when all have ended.
-func (a *arena) stage(ctx context.Context, t *trial, clock clock, all *sync.WaitGroup) *error {
+// runEvents has the trial's events happen. The error that is pointed to may be read when all have ended.
+func (a *runner) runEvents(ctx context.Context, t *trial, clock clock, all *sync.WaitGroup) *error {
 	var failure error
 	if len(t.events) == 0 {
 		return &failure
@@ -150,18 +150,18 @@ func sleep(ctx context.Context, d time.Duration) bool {
 	}
 }
 
-// shoot is one client: it asks, and asks again if it is of that kind. The attempts are returned in order.
-func (a *arena) shoot(ctx context.Context, clock clock, t *trial, shot shot, r *rand.Rand) []sample {
+// send is one client: it asks, and asks again if it is of that kind. The attempts are returned in order.
+func (a *runner) send(ctx context.Context, clock clock, t *trial, shot arrival, r *rand.Rand) []sample {
 	f := &t.flows[shot.flow]
-	tokens := about(r, f.tokens)
+	tokens := variedTokens(r, f.tokens)
 	attempts := make([]sample, 0, 1)
 	due := shot.due
 	for {
 		s := sample{id: a.ids.next(), flow: shot.flow, attempt: len(attempts), due: due}
-		c := call{id: s.id, key: a.keys[f.account], tokens: tokens, input: f.input, wide: f.wide, deadline: f.deadline,
-			patience: f.patience, conduct: f.conduct}
-		if c.patience == 0 {
-			c.patience = patient
+		c := request{id: s.id, key: a.keys[f.account], tokens: tokens, input: f.input, tokenBytes: f.tokenBytes, deadline: f.deadline,
+			timeout: f.timeout, behaviour: f.behaviour}
+		if c.timeout == 0 {
+			c.timeout = requestTimeout
 		}
 		a.client.do(ctx, clock, &c, &s)
 		attempts = append(attempts, s)
@@ -178,17 +178,17 @@ func (a *arena) shoot(ctx context.Context, clock clock, t *trial, shot shot, r *
 
 // after says when a client that had s comes back, and whether.
 func (y retry) after(s *sample, r *rand.Rand) (time.Duration, bool) {
-	if s.fate != refused {
+	if s.outcome != refused {
 		return 0, false
 	}
 	switch {
-	case y == obeys && s.attempt+1 < triesObeying:
+	case y == honoursRetryAfter && s.attempt+1 < maxTriesHonouring:
 		if s.retryAfter >= 0 {
 			return s.retryAfter, true
 		}
 		return sdkDelay(s.attempt, r), true
-	case y == disobeys && s.attempt+1 < mostTries:
-		return time.Duration((0.5 + r.Float64()) * float64(disobeysAfter)), true
+	case y == ignoresRetryAfter && s.attempt+1 < maxTriesIgnoring:
+		return time.Duration((0.5 + r.Float64()) * float64(ignoringDelay)), true
 	}
 	return 0, false
 }

@@ -72,7 +72,7 @@ Flags:
 // scenarioList names the scenarios, a line each.
 func scenarioList() string {
 	var out strings.Builder
-	for _, c := range bench.Contests() {
+	for _, c := range bench.Scenarios() {
 		fmt.Fprintf(&out, "  %-12s %s\n", c.Name, c.Title)
 	}
 	return strings.TrimRight(out.String(), "\n")
@@ -146,7 +146,7 @@ func (o *options) verdict(report *bench.Report) error {
 	if why := nothingRan(report); why != "" {
 		return errors.New("nothing was measured: " + why)
 	}
-	missed := slices.DeleteFunc(report.Missed(), func(m bench.Mark) bool { return m.Why != "" })
+	missed := slices.DeleteFunc(report.Missed(), func(m bench.ThresholdResult) bool { return m.Why != "" })
 	if len(missed) == 0 || o.quick || !o.judge {
 		return nil
 	}

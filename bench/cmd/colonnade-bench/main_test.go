@@ -55,7 +55,7 @@ func TestBenchFlags(t *testing.T) {
 			t.Errorf("help does not say %q", text)
 		}
 	}
-	for _, c := range bench.Contests() {
+	for _, c := range bench.Scenarios() {
 		if !strings.Contains(help.String(), "  "+c.Name+" ") {
 			t.Errorf("help does not say that there is the scenario %s", c.Name)
 		}
@@ -86,16 +86,16 @@ func TestBenchWithoutHAProxy(t *testing.T) {
 }
 
 func TestBenchVerdict(t *testing.T) {
-	r := &bench.Report{Scenarios: []bench.Scenario{{Rows: []bench.Row{{}}, Marks: []bench.Mark{{Name: "goodput", Gateway: "colonnade"}, {Name: "leaked", Gateway: "colonnade", Passed: true}}}}}
+	r := &bench.Report{Scenarios: []bench.ScenarioResult{{Rows: []bench.Row{{}}, Thresholds: []bench.ThresholdResult{{Name: "goodput", Gateway: "colonnade"}, {Name: "leaked", Gateway: "colonnade", Passed: true}}}}}
 	if err := (&options{judge: true}).verdict(r); err == nil || err.Error() != "1 mark missed: colonnade: goodput" {
 		t.Errorf("it says %v", err)
 	}
-	marks := r.Scenarios[0].Marks
+	marks := r.Scenarios[0].Thresholds
 	marks[1].Passed, marks[1].Got = false, bench.Unmeasured()
 	if err := (&options{judge: true}).verdict(r); err == nil || strings.Contains(err.Error(), "leaked") {
 		t.Errorf("beside one that was not measured it says %v", err)
 	}
-	shown := &bench.Report{Scenarios: []bench.Scenario{{Rows: r.Scenarios[0].Rows, Marks: []bench.Mark{{Name: "wait", Why: "out of reach"}}}}}
+	shown := &bench.Report{Scenarios: []bench.ScenarioResult{{Rows: r.Scenarios[0].Rows, Thresholds: []bench.ThresholdResult{{Name: "wait", Why: "out of reach"}}}}}
 	if err := (&options{judge: true}).verdict(shown); err != nil {
 		t.Errorf("of a mark of which it was measured that it is out of reach: %v", err)
 	}
@@ -108,7 +108,7 @@ func TestBenchVerdict(t *testing.T) {
 
 func TestBenchDelivers(t *testing.T) {
 	dir := t.TempDir()
-	r := &bench.Report{Format: bench.Format, Scenarios: []bench.Scenario{{Name: "flood", Title: "One floods"}}}
+	r := &bench.Report{Format: bench.Format, Scenarios: []bench.ScenarioResult{{Name: "flood", Title: "One floods"}}}
 	var out, notes bytes.Buffer
 	f := options{json: filepath.Join(dir, "x.json"), out: dir}
 	if err := f.deliver(r, &out, &notes); err != nil || !strings.Contains(out.String(), "One floods") || strings.Contains(out.String(), "\x1b") {
@@ -224,13 +224,13 @@ func children(t *testing.T) int {
 
 // A run of which every scenario was left out has not succeeded.
 func TestBenchNothingRan(t *testing.T) {
-	left := bench.Scenario{Name: "flood", Notes: []string{"Left out for remote: it needs 3 accounts."}}
+	left := bench.ScenarioResult{Name: "flood", Notes: []string{"Left out for remote: it needs 3 accounts."}}
 	f := &options{quick: true}
-	err := f.verdict(&bench.Report{Scenarios: []bench.Scenario{left}})
+	err := f.verdict(&bench.Report{Scenarios: []bench.ScenarioResult{left}})
 	if err == nil || err.Error() != "nothing was measured: flood: Left out for remote: it needs 3 accounts." {
 		t.Error(err)
 	}
-	if err := f.verdict(&bench.Report{Scenarios: []bench.Scenario{left, {Name: "load", Rows: []bench.Row{{}}}}}); err != nil {
+	if err := f.verdict(&bench.Report{Scenarios: []bench.ScenarioResult{left, {Name: "load", Rows: []bench.Row{{}}}}}); err != nil {
 		t.Error(err)
 	}
 }

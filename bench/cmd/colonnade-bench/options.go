@@ -75,7 +75,7 @@ func (o *options) config(ctx context.Context, notes io.Writer) (bench.Options, e
 // chosenScenarios are the names of scenarios; none is all.
 func (o *options) chosenScenarios() ([]string, error) {
 	known := []string{"all"}
-	for _, c := range bench.Contests() {
+	for _, c := range bench.Scenarios() {
 		known = append(known, c.Name)
 	}
 	var names []string

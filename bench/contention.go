@@ -11,14 +11,14 @@ import (
 
 // unfair is a scenario in which one account wants far more than others, in one way or another.
 type unfair struct {
-	greedy  flow   // that account's
-	others  []flow // accounts that also want more than their share
-	quiet   []flow // accounts that want less, in both trials
-	alone   span   // how long these are measured without anybody else
-	crowded span   // and with all
-	base    shape  // what capacity is reckoned in
-	pace    pace   // of the engines
-	byToken bool   // service is also compared by tokens
+	greedy    flow         // that account's
+	others    []flow       // accounts that also want more than their share
+	quiet     []flow       // accounts that want less, in both trials
+	alone     interval     // how long these are measured without anybody else
+	contended interval     // and with all
+	base      requestShape // what capacity is reckoned in
+	timing    timing       // of the engines
+	byToken   bool         // service is also compared by tokens
 }
 
 const (
@@ -34,14 +34,14 @@ const (
 
 // The marks, as the contract of the benchmark has them.
 var (
-	goodputMark = mark{name: markGoodput, unit: "%", least: 0.95, rough: 0.8}
-	jainMark    = mark{name: markJain, least: 0.98, rough: 0.9}
-	tokensMark  = mark{name: markTokens, least: 0.98, rough: 0.9}
-	quietMark   = mark{name: markQuiet, unit: "×", most: 1.5, rough: 6}
-	waitMark    = mark{name: markWait, unit: "×", most: 1.5, rough: 60}
-	refuseMark  = mark{name: markRefuse, unit: "ms", most: 10, rough: 50}
-	overdueMark = mark{name: markOverdue, none: true}
-	leakedMark  = mark{name: markLeaked, none: true}
+	goodputMark = threshold{name: markGoodput, unit: "%", min: 0.95, quick: 0.8}
+	jainMark    = threshold{name: markJain, min: 0.98, quick: 0.9}
+	tokensMark  = threshold{name: markTokens, min: 0.98, quick: 0.9}
+	quietMark   = threshold{name: markQuiet, unit: "×", max: 1.5, quick: 6}
+	waitMark    = threshold{name: markWait, unit: "×", max: 1.5, quick: 60}
+	refuseMark  = threshold{name: markRefuse, unit: "ms", max: 10, quick: 50}
+	overdueMark = threshold{name: markOverdue, zero: true}
+	leakedMark  = threshold{name: markLeaked, zero: true}
 )
 
 const plotQuiet = "quiet"
@@ -81,18 +81,18 @@ func unfairColumns() []Column {
 func unfairKeys() []string { return []string{"all", "quiet accounts", "others"} }
 
 // play measures the quiet accounts alone, then everybody.
-func (u *unfair) play(ctx context.Context, s *stage) error {
-	alone, err := s.trial(ctx, &trial{name: "alone", pace: u.pace, flows: u.quiet, window: u.alone, seed: 1})
+func (u *unfair) play(ctx context.Context, s *scenarioRun) error {
+	alone, err := s.runTrial(ctx, &trial{name: "alone", timing: u.timing, flows: u.quiet, window: u.alone, seed: 1})
 	if err != nil {
 		return err
 	}
 	flows := u.quiet
 	for i := range flows {
-		flows[i].due = steady(seeded(2, uint64(i)), float64(len(flows[i].due))/u.alone.until.Seconds(),
-			s.size.under(u.crowded))
+		flows[i].due = steady(newRand(2, uint64(i)), float64(len(flows[i].due))/u.alone.end.Seconds(),
+			s.preset.loadInterval(u.contended))
 	}
 	flows = append(append(slices.Clone(flows), u.others...), u.greedy)
-	all, err := s.trial(ctx, &trial{name: "together", pace: u.pace, flows: flows, window: u.crowded, seed: 3})
+	all, err := s.runTrial(ctx, &trial{name: "together", timing: u.timing, flows: flows, window: u.contended, seed: 3})
 	if err != nil {
 		return err
 	}
@@ -100,48 +100,48 @@ func (u *unfair) play(ctx context.Context, s *stage) error {
 	return nil
 }
 
-func (u *unfair) report(s *stage, alone, all *result) {
+func (u *unfair) report(s *scenarioRun, alone, all *result) {
 	nan := float64(Unmeasured())
 	want := append(accountsOf(u.others), u.greedy.account)
-	capacity := s.rates[u.base] * s.worth(u.base)
+	capacity := s.rates[u.base] * s.workOf(u.base)
 	if s.engines == nil && u.byToken {
 		capacity = nan // of engines that are not ours, it is known in tokens of common requests only
 	}
-	goodput, fair, tokens := all.goodput()/capacity, jain(all.service(want)), jain(all.tokens(want))
+	goodput, fair, tokens := all.goodput()/capacity, jainIndex(all.service(want)), jainIndex(all.tokensServed(want))
 	if !u.byToken {
 		tokens = nan
 	}
-	everybody := all.of()
-	refuse := quantile(all.refusals(everybody), 0.99)
-	leaked := max(alone.leakedOr(), all.leakedOr())
-	turnedAway := share(count(everybody, refused), len(everybody))
-	s.row("all", goodput, fair, tokens, nan, nan, nan, nan, nan, nan, nan, nan, nan, nan, nan, turnedAway, refuse, leaked)
+	everybody := all.dueInWindow()
+	refuse := quantile(all.refusalTimes(everybody), 0.99)
+	leaked := max(alone.leakedValue(), all.leakedValue())
+	turnedAway := ratio(countOutcome(everybody, refused), len(everybody))
+	s.addRow("all", goodput, fair, tokens, nan, nan, nan, nan, nan, nan, nan, nan, nan, nan, nan, turnedAway, refuse, leaked)
 
 	u.reportQuiet(s, alone, all)
 	for _, c := range []struct {
 		name     string
 		accounts []string
 	}{{"others", accountsOf(u.others)}, {u.greedy.account, []string{u.greedy.account}}} {
-		who := all.of(c.accounts...)
+		who := all.dueInWindow(c.accounts...)
 		waits := all.waits(who)
-		s.row(c.name, nan, nan, nan, all.partOf(c.accounts), quantile(waits, 0.5), quantile(waits, 0.99), nan,
-			quantile(all.ttfts(who), 0.99), nan, nan, nan, nan, nan, nan, share(count(who, refused), len(who)),
-			quantile(all.refusals(who), 0.99), nan)
+		s.addRow(c.name, nan, nan, nan, all.meanSlotShare(c.accounts), quantile(waits, 0.5), quantile(waits, 0.99), nan,
+			quantile(all.ttfts(who), 0.99), nan, nan, nan, nan, nan, nan, ratio(countOutcome(who, refused), len(who)),
+			quantile(all.refusalTimes(who), 0.99), nan)
 	}
-	s.reachGoodput(goodput, goodput)
-	s.reach(markJain, fair)
-	s.reach(markTokens, tokens)
-	s.reach(markRefuse, refuse)
-	s.reach(markLeaked, leaked)
-	s.failures(all)
+	s.observeGoodput(goodput, goodput)
+	s.observe(markJain, fair)
+	s.observe(markTokens, tokens)
+	s.observe(markRefuse, refuse)
+	s.observe(markLeaked, leaked)
+	s.noteFailures(all)
 }
 
-// partOf is the part of all slots that an account got, or each of several; NaN where the slots are not known.
-func (r *result) partOf(accounts []string) float64 {
+// meanSlotShare is the part of all slots that an account got, or each of several; NaN where the slots are not known.
+func (r *result) meanSlotShare(accounts []string) float64 {
 	if r.slots == 0 {
 		return math.NaN()
 	}
-	return r.part(accounts) / float64(len(accounts))
+	return r.slotShare(accounts) / float64(len(accounts))
 }
 
 // unfairAccounts are who asks in an unfair scenario, those first that cannot be left out.
@@ -149,9 +149,9 @@ func unfairAccounts(greedy string) []string {
 	return append([]string{quiet(0), greedy, team(0), team(1), quiet(1), team(2), quiet(2)}, team(3))
 }
 
-// seated are those who take part in an unfair scenario: quiet accounts, and others than the greedy one.
-func (s *stage) seated(greedy string) (quiet, others []string) {
-	for _, name := range s.seats {
+// participants are those who take part in an unfair scenario: quiet accounts, and others than the greedy one.
+func (s *scenarioRun) participants(greedy string) (quiet, others []string) {
+	for _, name := range s.accounts {
 		switch {
 		case strings.HasPrefix(name, "quiet"):
 			quiet = append(quiet, name)
@@ -170,63 +170,63 @@ func accountsOf(flows []flow) []string {
 	return all
 }
 
-// worth is the work of one request of a shape: in seconds of a slot, or of a gateway whose engines are not ours, in
+// workOf is the work of one request of a shape: in seconds of a slot, or of a gateway whose engines are not ours, in
 // events.
-func (s *stage) worth(sh shape) float64 {
+func (s *scenarioRun) workOf(sh requestShape) float64 {
 	if s.engines == nil {
-		return s.events.of(sh.tokens)
+		return s.events.expected(sh.tokens)
 	}
-	return sh.pace.holds(sh.tokens).Seconds()
+	return sh.timing.serviceTime(sh.tokens).Seconds()
 }
 
-// failures notes requests that failed, with one example.
-func (s *stage) failures(r *result) {
+// noteFailures notes requests that failed, with one example.
+func (s *scenarioRun) noteFailures(r *result) {
 	n, example := 0, ""
-	for x := range r.each {
-		if x.fate == failed {
+	for x := range r.eachSample {
+		if x.outcome == failed {
 			n++
 			example = x.problem
 		}
 	}
 	if n > 0 {
-		s.note("%s, %s: %d requests failed, such as by: %s.", s.gateway.Name, r.trial.name, n, example)
+		s.note("%s, %s: %d requests failed, such as by: %s.", s.runner.gateway.Name, r.trial.name, n, example)
 	}
 }
 
-// flood is one account that asks a hundred times as often as others.
-func flood() Contest {
-	return Contest{
+// floodScenario is one account that asks a hundred times as often as others.
+func floodScenario() Scenario {
+	return Scenario{
 		Name: "flood", Title: "One account asks a hundred times as often as others",
 		question: "Do others get their share of the service, and how much longer does an account wait that asks for little?",
-		method: func(z size) string {
+		method: func(z preset) string {
 			return fmt.Sprintf("Four accounts ask for a fourth more than their share of the capacity each (Poisson), "+
 				"and one for %d times as much as "+
 				"one of these. Three quiet accounts ask now and then, for 5 %% of the capacity each: first alone, then "+
 				"beside the others. "+
-				"Every request wants %d tokens, which take %s.", z.louder, z.tokens, z.pace.holds(z.tokens)) + quietMethod
+				"Every request wants %d tokens, which take %s.", z.floodFactor, z.tokens, z.timing.serviceTime(z.tokens)) + quietMethod
 		},
-		accounts: unfairAccounts(flooder), few: 3,
+		accounts: unfairAccounts(floodAccount), minAccounts: 3,
 		columns: unfairColumns(), keyCases: unfairKeys(), plots: []Plot{quietPlot("one that floods")},
-		marks: []mark{goodputMark, jainMark, quietMark, waitMark, refuseMark, leakedMark},
-		lasts: func(z size) time.Duration { return z.long(25) },
-		play: func(ctx context.Context, s *stage) error {
-			z, base := s.size, s.size.shape()
-			u := unfair{base: base, pace: z.pace, alone: span{0, z.long(5)}, crowded: span{z.long(2), z.long(18.5)}}
+		thresholds: []threshold{goodputMark, jainMark, quietMark, waitMark, refuseMark, leakedMark},
+		duration:   func(z preset) time.Duration { return z.seconds(25) },
+		run: func(ctx context.Context, s *scenarioRun) error {
+			z, base := s.preset, s.preset.shape()
+			u := unfair{base: base, timing: z.timing, alone: interval{0, z.seconds(5)}, contended: interval{z.seconds(2), z.seconds(18.5)}}
 			rate := s.rates[base]
-			quiet, others := s.seated(flooder)
+			quiet, others := s.participants(floodAccount)
 			for i, name := range quiet {
 				u.quiet = append(u.quiet, flow{account: name, tokens: z.tokens,
-					due: steady(seeded(1, uint64(i)), 0.05*rate, u.alone)})
+					due: steady(newRand(1, uint64(i)), 0.05*rate, u.alone)})
 			}
 			ask := func(account string, chance uint64, rate float64) flow {
-				return flow{account: account, tokens: z.tokens, due: poisson(seeded(4, chance), rate,
-					z.under(u.crowded))}
+				return flow{account: account, tokens: z.tokens, due: poisson(newRand(4, chance), rate,
+					z.loadInterval(u.contended))}
 			}
 			much := 1.25 * rate * (1 - 0.05*float64(len(quiet))) / float64(len(others)+1)
 			for i, name := range others {
 				u.others = append(u.others, ask(name, uint64(i), much))
 			}
-			u.greedy = ask(flooder, 99, much*float64(z.louder))
+			u.greedy = ask(floodAccount, 99, much*float64(z.floodFactor))
 			return u.play(ctx, s)
 		},
 	}

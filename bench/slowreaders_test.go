@@ -14,21 +14,21 @@ import (
 // much of an answer as there is room for in sockets.
 func TestSlowClientsHoldSlots(t *testing.T) {
 	const tokens, rate = 24, 2 << 20
-	f := func(t *testing.T, a *arena) {
+	f := func(t *testing.T, a *runner) {
 		t.Helper()
 		began := time.Now()
 		s := sample{}
-		a.client.do(context.Background(), clock{began}, &call{id: 7, key: "k", tokens: tokens, input: 1, wide: wideToken,
-			patience: time.Minute, conduct: conduct{slow: rate}}, &s)
+		a.client.do(context.Background(), clock{began}, &request{id: 7, key: "k", tokens: tokens, input: 1, tokenBytes: wideToken,
+			timeout: time.Minute, behaviour: behaviour{readRate: rate}}, &s)
 		const reading = time.Duration(tokens*wideToken) * time.Second / rate
-		if s.fate != answered || s.ended < reading/2 {
+		if s.outcome != completed || s.ended < reading/2 {
 			t.Errorf("an answer that takes %v to read was read in %v: %+v", reading, s.ended, s)
 		}
-		jobs := a.engines.take(began)
+		jobs := a.engines.takeJobs(began)
 		if len(jobs) != 1 || jobs[0].id != 7 || !jobs[0].served {
 			t.Fatalf("the engine saw %+v", jobs)
 		}
-		if held := jobs[0].held.length(); held < reading/5 {
+		if held := jobs[0].held.duration(); held < reading/5 {
 			t.Errorf("an answer that takes %v to read held its slot for %v", reading, held)
 		}
 	}
@@ -57,8 +57,8 @@ func TestSlowClientsHoldSlots(t *testing.T) {
 func TestSlowReadersParties(t *testing.T) {
 	f := func(keys int, quiet, slow, others string) {
 		t.Helper()
-		s := &stage{seats: slowAccounts()[:keys]}
-		p := s.parties()
+		s := &scenarioRun{accounts: slowAccounts()[:keys]}
+		p := s.groups()
 		join := func(names []string) string { return strings.Join(names, " ") }
 		if join(p.quiet) != quiet || join(p.slow) != slow || join(p.others) != others {
 			t.Errorf("%d: %+v", keys, p)
@@ -67,8 +67,8 @@ func TestSlowReadersParties(t *testing.T) {
 	f(3, "quiet-1", "team-2", "team-1")
 	f(6, "quiet-1 quiet-2", "team-2 team-4", "team-1 team-3")
 	f(10, "quiet-1 quiet-2", "team-2 team-4 team-6 team-8", "team-1 team-3 team-5 team-7")
-	if c := slowReaders(); len(c.accounts) != 10 || c.few != 3 {
-		t.Errorf("%d accounts, of whom %d suffice", len(c.accounts), c.few)
+	if c := slowReadersScenario(); len(c.accounts) != 10 || c.minAccounts != 3 {
+		t.Errorf("%d accounts, of whom %d suffice", len(c.accounts), c.minAccounts)
 	}
 }
 
@@ -76,32 +76,32 @@ func TestSlowReadersParties(t *testing.T) {
 func TestSlotTimeOfAccounts(t *testing.T) {
 	second := func(n int) time.Duration { return time.Duration(n) * time.Second }
 	r := &result{slots: 4,
-		trial: &trial{pace: pace{time.Second, time.Second}, flows: []flow{{account: "a"}, {account: "b"}},
-			window: span{0, second(10)}},
-		samples: [][]sample{{{id: 1, fate: answered}}, {{id: 2, flow: 1, fate: answered}},
-			{{id: 3, flow: 1, fate: unfinished}}},
-		jobs: []job{{id: 1, held: span{0, second(4)}, tokens: 2, served: true},
-			{id: 2, held: span{0, second(10)}, tokens: 10, served: true},
-			{id: 3, held: span{second(5), second(20)}, tokens: 1}}}
+		trial: &trial{timing: timing{time.Second, time.Second}, flows: []flow{{account: "a"}, {account: "b"}},
+			window: interval{0, second(10)}},
+		samples: [][]sample{{{id: 1, outcome: completed}}, {{id: 2, flow: 1, outcome: completed}},
+			{{id: 3, flow: 1, outcome: unfinished}}},
+		jobs: []job{{id: 1, held: interval{0, second(4)}, tokens: 2, served: true},
+			{id: 2, held: interval{0, second(10)}, tokens: 10, served: true},
+			{id: 3, held: interval{second(5), second(20)}, tokens: 1}}}
 	r.prepare()
-	if a, b := r.part([]string{"a"}), r.part([]string{"b"}); a != 0.1 || b != 0.375 {
+	if a, b := r.slotShare([]string{"a"}), r.slotShare([]string{"b"}); a != 0.1 || b != 0.375 {
 		t.Errorf("the accounts have %v and %v of the slots", a, b)
 	}
 	if a, b, all := r.goodput("a"), r.goodput("b"), r.goodput(); a != 0.2 || b != 1 || all != 1.2 {
 		t.Errorf("the accounts' work is %v and %v, all of it %v", a, b, all)
 	}
-	if a, b := r.held([]string{"a"}), r.held([]string{"b"}); a != 2 || b != 1 {
+	if a, b := r.holdRatio([]string{"a"}), r.holdRatio([]string{"b"}); a != 2 || b != 1 {
 		t.Errorf("the accounts hold slots for %v and %v times as long as they need", a, b)
 	}
 }
 
 // The report says of a gateway what it does to those who read at once.
 func TestSlowReadersReport(t *testing.T) {
-	s := played(t, slowReaders(), Options{Gateways: []Gateway{faults{leaks: true, unfair: true}.gateway()}})
+	s := played(t, slowReadersScenario(), Options{Gateways: []Gateway{faults{leaks: true, unfair: true}.gateway()}})
 	for _, name := range []string{markOthers, markLeaked} {
-		i := slices.IndexFunc(s.Marks, func(m Mark) bool { return m.Name == name })
-		if i < 0 || s.Marks[i].Passed {
-			t.Errorf("of a gateway that refuses them the mark %q counts as reached, or is not there: %+v", name, s.Marks)
+		i := slices.IndexFunc(s.Thresholds, func(m ThresholdResult) bool { return m.Name == name })
+		if i < 0 || s.Thresholds[i].Passed {
+			t.Errorf("of a gateway that refuses them the mark %q counts as reached, or is not there: %+v", name, s.Thresholds)
 		}
 	}
 	if got := value(t, s, "others", "slots"); got != 0 {

@@ -11,17 +11,17 @@ import (
 // unique.
 func TestContestsAreWellFormed(t *testing.T) {
 	names := map[string]bool{}
-	for _, c := range Contests() {
+	for _, c := range Scenarios() {
 		if names[c.Name] || c.Name == "" || c.Title == "" || !strings.HasSuffix(c.question, "?") {
 			t.Errorf("scenario %q: %q, %q", c.Name, c.Title, c.question)
 		}
 		names[c.Name] = true
-		for _, z := range []size{full, brief} {
+		for _, z := range []preset{fullRun, quickRun} {
 			if text := c.method(z); strings.Contains(text, "%!") || text == "" {
 				t.Errorf("scenario %s: method %q", c.Name, text)
 			}
-			if c.lasts(z) <= 0 {
-				t.Errorf("scenario %s lasts %v", c.Name, c.lasts(z))
+			if c.duration(z) <= 0 {
+				t.Errorf("scenario %s lasts %v", c.Name, c.duration(z))
 			}
 		}
 		known := map[string]bool{}
@@ -37,7 +37,7 @@ func TestContestsAreWellFormed(t *testing.T) {
 }
 
 func TestMarks(t *testing.T) {
-	f := func(m mark, quick bool, got []float64, worst float64, want string, passed bool) {
+	f := func(m threshold, quick bool, got []float64, worst float64, want string, passed bool) {
 		t.Helper()
 		v := m.worst(got)
 		text, ok := m.want(quick)

@@ -12,17 +12,17 @@ import (
 	"time"
 )
 
-// running is a run that goes on.
-type running struct {
+// suite is a run that goes on.
+type suite struct {
 	options  Options
-	size     size
+	preset   preset
 	gateways []*Gateway
 	accounts [][]Account // by gateway: they differ by their keys
 	began    time.Time
-	ids      ids
+	ids      idSource
 
-	arenas     map[kind][]*arena
-	capacities map[shape]float64
+	runners    map[variant][]*runner
+	capacities map[requestShape]float64
 
 	planned time.Duration // how long it will take
 
@@ -30,10 +30,10 @@ type running struct {
 	now Progress
 }
 
-func newRunning(o Options, contests []Contest) *running {
-	r := &running{options: o, size: full, began: time.Now(), arenas: map[kind][]*arena{}, capacities: map[shape]float64{}}
+func newSuite(o Options, contests []Scenario) *suite {
+	r := &suite{options: o, preset: fullRun, began: time.Now(), runners: map[variant][]*runner{}, capacities: map[requestShape]float64{}}
 	if o.Quick {
-		r.size = brief
+		r.preset = quickRun
 	}
 	for i := range o.Gateways {
 		r.gateways = append(r.gateways, &o.Gateways[i])
@@ -46,41 +46,41 @@ func newRunning(o Options, contests []Contest) *running {
 	}
 	r.planned = 3 * time.Second // to start all, and to measure capacity
 	if o.Remote != nil && len(o.Remote.Engines) == 0 {
-		r.planned += climbs * r.size.measure
+		r.planned += searchSteps * r.preset.capacityTime
 	}
 	for i := range contests {
-		r.planned += r.plan(&contests[i])
+		r.planned += r.duration(&contests[i])
 	}
 	return r
 }
 
-// plan is how long a contest will take.
-func (r *running) plan(c *Contest) time.Duration {
-	d := c.lasts(r.size)
-	if !r.size.rough {
+// duration is how long a contest will take.
+func (r *suite) duration(c *Scenario) time.Duration {
+	d := c.duration(r.preset)
+	if !r.preset.quick {
 		d *= time.Duration(len(r.gateways))
 	}
 	return d
 }
 
-// hold has every gateway play a scenario: in turn, so that they do not disturb each other; or side by side where it
+// runScenario has every gateway play a scenario: in turn, so that they do not disturb each other; or side by side where it
 // must be quick.
-func (r *running) hold(ctx context.Context, c *Contest) (Scenario, error) {
+func (r *suite) runScenario(ctx context.Context, c *Scenario) (ScenarioResult, error) {
 	r.set(Progress{Scenario: c.Name, Doing: "measuring capacity"})
 	defer r.tick()()
-	arenas := r.arenas[c.kind]
-	stages := make([]*stage, len(arenas))
+	arenas := r.runners[c.variant]
+	stages := make([]*scenarioRun, len(arenas))
 	for i, a := range arenas {
 		var err error
-		if stages[i], err = r.stage(ctx, c, a); err != nil {
-			return Scenario{}, err
+		if stages[i], err = r.prepare(ctx, c, a); err != nil {
+			return ScenarioResult{}, err
 		}
 	}
-	findings, errs := make([]finding, len(arenas)), make([]error, len(arenas))
+	findings, errs := make([]findings, len(arenas)), make([]error, len(arenas))
 	var all sync.WaitGroup
 	for i, s := range stages {
-		play := func() { findings[i], errs[i] = s.perform(ctx) }
-		if r.size.rough {
+		play := func() { findings[i], errs[i] = s.run(ctx) }
+		if r.preset.quick {
 			all.Go(play)
 			continue
 		}
@@ -90,64 +90,64 @@ func (r *running) hold(ctx context.Context, c *Contest) (Scenario, error) {
 	}
 	all.Wait()
 	if err := errors.Join(errs...); err != nil {
-		return Scenario{}, err
+		return ScenarioResult{}, err
 	}
-	return c.scenario(r.size, findings), nil
+	return c.result(r.preset, findings), nil
 }
 
-// kind is what gateways a scenario plays on.
-type kind struct {
+// variant is what gateways a scenario plays on.
+type variant struct {
 	longQueue bool // that is far longer than any should be
-	untaught  bool // by other scenarios, from which they would know how long answers take
+	fresh     bool // by other scenarios, from which they would know how long answers take
 }
 
 // start starts all gateways, of the kinds that the scenarios need.
-func (r *running) start(ctx context.Context, contests []Contest) error {
+func (r *suite) start(ctx context.Context, contests []Scenario) error {
 	r.set(Progress{Doing: "starting"})
 	defer r.tick()()
 	var all sync.WaitGroup
 	var failures [][]error
-	started := contests[0].kind
+	started := contests[0].variant
 	for i := range contests {
-		kind := contests[i].kind
-		if r.arenas[kind] != nil {
+		kind := contests[i].variant
+		if r.runners[kind] != nil {
 			continue
 		}
-		arenas, failed := make([]*arena, len(r.gateways)), make([]error, len(r.gateways))
-		r.arenas[kind] = arenas
+		arenas, failed := make([]*runner, len(r.gateways)), make([]error, len(r.gateways))
+		r.runners[kind] = arenas
 		for i := range r.gateways {
-			if r.remote(i) && kind != started {
+			if r.isRemote(i) && kind != started {
 				continue // it is one, as it is
 			}
-			all.Go(func() { arenas[i], failed[i] = r.startOne(ctx, i, kind) })
+			all.Go(func() { arenas[i], failed[i] = r.startRunner(ctx, i, kind) })
 		}
 		failures = append(failures, failed)
 	}
 	all.Wait()
-	for _, arenas := range r.arenas {
+	for _, arenas := range r.runners {
 		for i, a := range arenas {
-			if a == nil && r.remote(i) {
-				arenas[i] = r.arenas[started][i]
+			if a == nil && r.isRemote(i) {
+				arenas[i] = r.runners[started][i]
 			}
 		}
 	}
 	return errors.Join(slices.Concat(failures...)...)
 }
 
-// remote says whether a gateway runs already.
-func (r *running) remote(i int) bool { return r.gateways[i].Start == nil }
+// isRemote says whether a gateway runs already.
+func (r *suite) isRemote(i int) bool { return r.gateways[i].Start == nil }
 
-// startOne makes an arena of a gateway, and returns once it serves.
-func (r *running) startOne(ctx context.Context, i int, k kind) (*arena, error) {
-	a := &arena{gateway: r.gateways[i], ids: &r.ids, tell: r.tell, patience: r.size.quiet, keys: map[string]string{}}
+// startRunner makes an arena of a gateway, and returns once it serves.
+func (r *suite) startRunner(ctx context.Context, i int, k variant) (*runner, error) {
+	a := &runner{gateway: r.gateways[i], ids: &r.ids, progress: r.progress, leakWait: r.preset.leakWait, keys: map[string]string{}}
 	var err error
-	if r.remote(i) {
-		err = a.find(r.options.Remote)
+	if r.isRemote(i) {
+		err = a.connect(r.options.Remote)
 	} else {
-		err = r.build(ctx, a, i, k)
+		err = r.startGateway(ctx, a, i, k)
 	}
 	if err == nil {
-		err = a.ready(ctx)
+		err = a.awaitReady(ctx)
 	}
 	if err != nil {
 		return nil, errors.Join(err, a.stop())
@@ -155,22 +155,22 @@ func (r *running) startOne(ctx context.Context, i int, k kind) (*arena, error) {
 	return a, nil
 }
 
-// build starts the engines of an arena, and its gateway.
-func (r *running) build(ctx context.Context, a *arena, i int, k kind) (err error) {
-	addresses := slices.Repeat([]string{"127.0.0.1:0"}, r.size.engines)
-	if a.engines, err = startEngines(addresses, r.size.slots); err != nil {
+// startGateway starts the engines of an arena, and its gateway.
+func (r *suite) startGateway(ctx context.Context, a *runner, i int, k variant) (err error) {
+	addresses := slices.Repeat([]string{"127.0.0.1:0"}, r.preset.engines)
+	if a.engines, err = startEngines(addresses, r.preset.slots); err != nil {
 		return err
 	}
-	a.engines.pace(r.size.pace) // also for what comes before all that is measured: a gateway may learn from it
+	a.engines.setTiming(r.preset.timing) // also for what comes before all that is measured: a gateway may learn from it
 	name := fmt.Sprintf("bench-%d", i+1)
 	if k.longQueue {
 		name += "-long"
 	}
-	if k.untaught {
+	if k.fresh {
 		name += "-untaught"
 	}
 	setup := Setup{
-		Engines: a.engines.setup(), Accounts: r.accounts[i], Queue: r.size.queue(k.longQueue),
+		Engines: a.engines.setup(), Accounts: r.accounts[i], Queue: r.preset.queue(k.longQueue),
 		Model: name, Dir: filepath.Join(r.options.Dir, name),
 	}
 	if err := os.MkdirAll(setup.Dir, 0o700); err != nil {
@@ -187,10 +187,10 @@ func (r *running) build(ctx context.Context, a *arena, i int, k kind) (err error
 }
 
 // stop ends what runs.
-func (r *running) stop() error {
+func (r *suite) stop() error {
 	var all []error
-	stopped := map[*arena]bool{nil: true}
-	for _, a := range slices.Concat(slices.Collect(maps.Values(r.arenas))...) {
+	stopped := map[*runner]bool{nil: true}
+	for _, a := range slices.Concat(slices.Collect(maps.Values(r.runners))...) {
 		if !stopped[a] {
 			all = append(all, a.stop())
 			stopped[a] = true
@@ -201,16 +201,16 @@ func (r *running) stop() error {
 
 // capacity is how many requests of a shape the engines of a gateway answer per second. All that are ours are alike, so
 // it is measured once.
-func (r *running) capacity(ctx context.Context, a *arena, sh shape) (float64, error) {
+func (r *suite) capacity(ctx context.Context, a *runner, sh requestShape) (float64, error) {
 	if c, ok := r.capacities[sh]; ok {
 		return c, nil
 	}
 	var c float64
 	var err error
 	if a.engines != nil {
-		c, err = capacityOf(ctx, a, sh, max(r.size.measure, 5*sh.pace.holds(sh.tokens)))
+		c, err = engineCapacity(ctx, a, sh, max(r.preset.capacityTime, 5*sh.timing.serviceTime(sh.tokens)))
 	} else {
-		c, err = climb(ctx, a, sh, a.allKeys(), r.size.measure)
+		c, err = searchCapacity(ctx, a, sh, a.allKeys(), r.preset.capacityTime)
 	}
 	if err == nil && c == 0 {
 		err = errors.New("nothing was answered while capacity was measured")
@@ -219,17 +219,17 @@ func (r *running) capacity(ctx context.Context, a *arena, sh shape) (float64, er
 	return c, err
 }
 
-func (a *arena) allKeys() []string { return slices.Compact(slices.Sorted(maps.Values(a.keys))) }
+func (a *runner) allKeys() []string { return slices.Compact(slices.Sorted(maps.Values(a.keys))) }
 
-// tell says what is going on.
-func (r *running) tell(gateway, doing string) {
-	if r.size.rough {
+// progress says what is going on.
+func (r *suite) progress(gateway, doing string) {
+	if r.preset.quick {
 		gateway = "" // all at once
 	}
 	r.set(Progress{Gateway: gateway, Doing: doing})
 }
 
-func (r *running) set(p Progress) {
+func (r *suite) set(p Progress) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if p.Scenario == "" {
@@ -239,7 +239,7 @@ func (r *running) set(p Progress) {
 	r.progressLocked()
 }
 
-func (r *running) progressLocked() {
+func (r *suite) progressLocked() {
 	if r.options.Progress == nil {
 		return
 	}
@@ -251,7 +251,7 @@ func (r *running) progressLocked() {
 }
 
 // tick reports each second, until it is stopped.
-func (r *running) tick() (stop func()) {
+func (r *suite) tick() (stop func()) {
 	done, ended := make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(ended)
