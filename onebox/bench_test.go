@@ -14,6 +14,7 @@ import (
 
 	"github.com/valyala/fasthttp"
 
+	"colonnade/internal/fleettest"
 	"colonnade/onebox"
 )
 
@@ -102,7 +103,7 @@ func bareProxy(b *testing.B, to string) string {
 func contestants(b *testing.B) (chain, colonnade string) {
 	engine := benchEngine(b)
 	chain = "http://" + bareProxy(b, bareProxy(b, engine)) + "/v1"
-	f := startFleet(b, onebox.Config{Colos: []string{"ams"}, EngineURL: "http://" + engine, Engine: quick(4096)}, "")
+	f := fleettest.Start(b, onebox.Config{Colos: []string{"ams"}, EngineURL: "http://" + engine, Engine: fleettest.QuickEngine(4096)}, "")
 	return chain, f.URL()
 }
 

@@ -64,7 +64,7 @@ type Fleet struct {
 	Colos   []ColoNode
 	Engines []EngineNode
 	client  *clientv3.Client
-	keys    *forwarding.Keys
+	Keys    *forwarding.Keys // sign and verify the hop tokens between its nodes
 	parts   map[string]*part // by the name of the node, or "engine COLO/ID"
 }
 
@@ -108,7 +108,7 @@ func Local(address string) string {
 func Run(ctx context.Context, c Config, started func(*Fleet)) (err error) {
 	ctx, fail := context.WithCancelCause(ctx)
 	keys := forwarding.RandomKeys()
-	b := &box{config: c, keys: keys, fleet: &Fleet{keys: keys, parts: map[string]*part{}}, fail: fail}
+	b := &box{config: c, keys: keys, fleet: &Fleet{Keys: keys, parts: map[string]*part{}}, fail: fail}
 	defer func() { err = errors.Join(err, b.stop()) }()
 	if err := b.start(ctx); err != nil {
 		if ctx.Err() != nil {

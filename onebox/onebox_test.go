@@ -9,20 +9,22 @@ import (
 	"testing"
 
 	"colonnade/fleet"
+	"colonnade/internal/fleettest"
+	"colonnade/internal/testkit"
 	"colonnade/onebox"
 )
 
 func TestPlainAndStreamed(t *testing.T) {
-	f := startFleet(t, onebox.Config{Engine: quick(4)}, "")
-	f.watch(8)
-	a := f.chat(chatBody(5, false))
+	f := fleettest.Start(t, onebox.Config{Engine: fleettest.QuickEngine(4)}, "")
+	f.Watch(8)
+	a := f.Chat(fleettest.ChatBody(5, false))
 	if a.Status != 200 || !strings.Contains(a.Body, `"completion_tokens":5`) {
 		t.Errorf("plain: %d %q", a.Status, a.Body)
 	}
 	if a.Header.Get("x-colonnade-colo") != "ams" || a.Header.Get("x-colonnade-attempts") != "1" || a.Header.Get("x-request-id") == "" {
 		t.Errorf("headers: %v", a.Header)
 	}
-	a = f.chat(chatBody(5, true))
+	a = f.Chat(fleettest.ChatBody(5, true))
 	if a.Status != 200 || !strings.HasSuffix(a.Body, "data: [DONE]\n\n") || strings.Contains(a.Body, `"usage":{`) {
 		t.Errorf("streamed: %d %q", a.Status, a.Body)
 	}
@@ -30,8 +32,8 @@ func TestPlainAndStreamed(t *testing.T) {
 
 // A second fleet says that the directory is taken, and does not wait for it.
 func TestDirInUse(t *testing.T) {
-	f := startFleet(t, oneColo(quick(1)), "")
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	f := fleettest.Start(t, fleettest.OneColo(fleettest.QuickEngine(1)), "")
+	ctx, cancel := context.WithTimeout(context.Background(), testkit.Patience)
 	defer cancel()
 	err := onebox.Run(ctx, onebox.Config{Listen: "127.0.0.1:0", Etcd: "127.0.0.1:0", Dir: f.Dir, Colos: []string{"ams"}, Engines: 1},
 		func(*onebox.Fleet) { t.Error("a second fleet has started") })
@@ -45,18 +47,18 @@ func TestDirKeepsDocuments(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	var told []string
-	start := func(use func(*testFleet)) {
-		ctx, cancel := context.WithTimeout(context.Background(), patience)
+	start := func(use func(*fleettest.Fleet)) {
+		ctx, cancel := context.WithTimeout(context.Background(), testkit.Patience)
 		defer cancel()
 		served := false
-		err := onebox.Run(ctx, onebox.Config{Listen: "127.0.0.1:0", Etcd: "127.0.0.1:0", Dir: dir, Colos: []string{"ams"}, Engines: 1, Engine: quick(1),
+		err := onebox.Run(ctx, onebox.Config{Listen: "127.0.0.1:0", Etcd: "127.0.0.1:0", Dir: dir, Colos: []string{"ams"}, Engines: 1, Engine: fleettest.QuickEngine(1),
 			Open: true, Progress: func(what string) { told = append(told, what) }}, func(up *onebox.Fleet) {
-			f := &testFleet{Fleet: up, t: t, client: &http.Client{}}
+			f := &fleettest.Fleet{Fleet: up, T: t, Client: &http.Client{}}
 			use(f)
-			if a := f.chat(chatBody(1, false)); a.Status != 200 {
+			if a := f.Chat(fleettest.ChatBody(1, false)); a.Status != 200 {
 				t.Errorf("chat: %d %s", a.Status, a.Body)
 			}
-			f.client.CloseIdleConnections()
+			f.Client.CloseIdleConnections()
 			served = true
 			cancel()
 		})
@@ -64,14 +66,14 @@ func TestDirKeepsDocuments(t *testing.T) {
 			t.Fatalf("served: %v; %v", served, err)
 		}
 	}
-	start(func(f *testFleet) {
+	start(func(f *fleettest.Fleet) {
 		docs := []fleet.RawDocument{{Key: "pools/demo", Value: []byte("queue: {limit: 7}")}}
 		if err := f.Apply(t.Context(), docs); err != nil {
 			t.Error(err)
 		}
 	})
-	start(func(f *testFleet) {
-		if q := f.documents(f.Colos[0].Admin)["pools/demo"].Queue; q["limit"] != 7. {
+	start(func(f *fleettest.Fleet) {
+		if q := documents(f, f.Colos[0].Admin)["pools/demo"].Queue; q["limit"] != 7. {
 			t.Errorf("the queue is %v", q)
 		}
 	})
@@ -83,20 +85,20 @@ func TestDirKeepsDocuments(t *testing.T) {
 // A fleet before a real engine has the engine's models, and the same short queue.
 func TestEngineURL(t *testing.T) {
 	t.Parallel()
-	engine := startFleet(t, oneColo(quick(2)), "")
-	f := startFleet(t, onebox.Config{EngineURL: engine.Engines[0].URL, Engine: quick(2)}, "")
-	if a := f.chat(`{"model":"default","max_tokens":1,"messages":[]}`); a.Status != 200 || a.Header.Get("x-colonnade-colo") != "ams" {
+	engine := fleettest.Start(t, fleettest.OneColo(fleettest.QuickEngine(2)), "")
+	f := fleettest.Start(t, onebox.Config{EngineURL: engine.Engines[0].URL, Engine: fleettest.QuickEngine(2)}, "")
+	if a := f.Chat(`{"model":"default","max_tokens":1,"messages":[]}`); a.Status != 200 || a.Header.Get("x-colonnade-colo") != "ams" {
 		t.Errorf("chat: %d %s", a.Status, a.Body)
 	}
-	if q := f.documents(f.Colos[0].Admin)["pools/engine"].Queue; q["limit"] != 24. || q["per_account"] != 12. || q["max_wait"] != "3s" {
+	if q := documents(f, f.Colos[0].Admin)["pools/engine"].Queue; q["limit"] != 24. || q["per_account"] != 12. || q["max_wait"] != "3s" {
 		t.Errorf("the queue is %v", q)
 	}
 }
 
 // When a fleet has started, its entry knows all of it.
 func TestEntryKnowsAll(t *testing.T) {
-	f := startFleet(t, onebox.Config{Engine: quick(1), Colos: []string{"ams", "fra", "waw"}}, "")
-	docs := f.documents(f.Entry.Admin)
+	f := fleettest.Start(t, onebox.Config{Engine: fleettest.QuickEngine(1), Colos: []string{"ams", "fra", "waw"}}, "")
+	docs := documents(f, f.Entry.Admin)
 	for _, s := range []string{"servers/ams/ams-1", "servers/fra/fra-1", "servers/waw/waw-1"} {
 		if _, known := docs[s]; !known {
 			t.Errorf("the entry does not know %s", s)
@@ -107,16 +109,16 @@ func TestEntryKnowsAll(t *testing.T) {
 type document struct{ Queue map[string]any }
 
 // documents reads those that a node has in force, by key.
-func (f *testFleet) documents(admin string) map[string]document {
-	f.t.Helper()
-	answer, err := f.client.Get("http://" + admin + "/debug/fleet")
+func documents(f *fleettest.Fleet, admin string) map[string]document {
+	f.T.Helper()
+	answer, err := f.Client.Get("http://" + admin + "/debug/fleet")
 	if err != nil {
-		f.t.Fatal(err)
+		f.T.Fatal(err)
 	}
 	defer answer.Body.Close()
 	var table struct{ Documents map[string]document }
 	if err := json.NewDecoder(answer.Body).Decode(&table); err != nil {
-		f.t.Fatal(err)
+		f.T.Fatal(err)
 	}
 	return table.Documents
 }

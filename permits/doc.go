@@ -21,7 +21,7 @@
 // The model for this is semaphore.Weighted of golang.org/x/sync. Who is next is decided by package fairqueue. A permit
 // that is granted on arrival allocates nothing; a request that waits costs its goroutine and about 700 bytes. The whole of a
 // request with a small body that waits, its connections and their buffers, takes 42 KiB in a colo server and 60 in
-// an entry, and may take 48 and 64 (TestMemoryOfWaiters of package onebox).
+// an entry, and may take 48 and 64 (TestMemoryOfWaiters in test/promises/capacity).
 //
 // # What is held stays held
 //

@@ -88,7 +88,7 @@ func (r row) allows(pkg, imported string) bool {
 }
 
 func helpsTesting(pkg string) bool {
-	return pkg == "onebox" || pkg == "cmd/colonnade" || under(pkg, "test")
+	return pkg == "onebox" || pkg == "cmd/colonnade" || pkg == "internal/fleettest" || under(pkg, "test")
 }
 
 func matches(pattern, pkg string) bool {

@@ -1,0 +1,91 @@
+package fleettest
+
+import (
+	"encoding/json"
+	"math"
+	"regexp"
+	"strconv"
+	"testing"
+
+	"colonnade/internal/simengine"
+	"colonnade/internal/testkit"
+	"colonnade/internal/wiretest"
+)
+
+// BlockSlots takes all slots of the first colo, for as long as the clients that it returns stay.
+func (f *Fleet) BlockSlots(slots int) []*wiretest.Conn {
+	f.T.Helper()
+	var blockers []*wiretest.Conn
+	f.Engine("ams").SetFault(simengine.Fault{Fault: simengine.FaultStallHead, Count: slots})
+	for range slots {
+		blockers = append(blockers, f.BeginChat(ChatBody(1, false)))
+	}
+	testkit.WaitFor(f.T, "all slots to be taken", func() bool { return InFlight(f.Engine("ams")) == slots })
+	return blockers
+}
+
+// Enqueue sends a request that is to wait, as the one at this place in the queue.
+func (f *Fleet) Enqueue(place int, headers ...string) *wiretest.Conn {
+	f.T.Helper()
+	c := f.BeginChat(ChatBody(1, false), headers...)
+	testkit.WaitFor(f.T, "the request to wait", func() bool { return f.Pool("ams", "demo").Queued == place })
+	return c
+}
+
+// Refusal is what a client is told that is turned away.
+type Refusal struct {
+	Status, Number     int
+	Code, Kind, Reason string
+}
+
+var OutOfCapacity = Refusal{Status: 429, Number: 42902, Code: "out_of_capacity", Kind: "rate_limit_error"}
+
+func (r Refusal) Because(reason string) Refusal {
+	r.Reason = reason
+	return r
+}
+
+// Expect compares every part of an answer that clients may rely on.
+func (r Refusal) Expect(t testing.TB, a wiretest.Response) {
+	t.Helper()
+	e := a.APIError(t)
+	if a.Status != r.Status || e.Number != r.Number || e.Code != r.Code || e.Type != r.Kind || e.Reason != r.Reason || e.Message == "" {
+		t.Errorf("refused with %d %+v, want %+v", a.Status, e, r)
+	}
+	var body struct{ Error map[string]any }
+	if err := json.Unmarshal([]byte(a.Body), &body); err != nil {
+		t.Errorf("body: %v", err)
+	}
+	for _, name := range []string{"message", "type", "param", "code", "number", "reason", "retry_after_ms", "request_id"} {
+		if _, ok := body.Error[name]; !ok {
+			t.Errorf("the error has no %s: %s", name, a.Body)
+		}
+	}
+	if body.Error["param"] != nil {
+		t.Errorf("param is %v, want null", body.Error["param"])
+	}
+	h := a.Header
+	if h.Get("Content-Type") != "application/json" || h.Get("x-colonnade-reason") != r.Reason || h.Get("x-should-retry") != "" {
+		t.Errorf("headers: %v", h)
+	}
+	if id := h.Get("x-request-id"); id != e.RequestID || !regexp.MustCompile(`^[0-9a-f]{32}$`).MatchString(id) {
+		t.Errorf("x-request-id is %q, in the body %q", id, e.RequestID)
+	}
+	if e.RetryAfterMS < 1000 || e.RetryAfterMS > 32000 || h.Get("retry-after-ms") != strconv.FormatInt(e.RetryAfterMS, 10) ||
+		h.Get("retry-after") != strconv.Itoa(int(math.Ceil(float64(e.RetryAfterMS)/1000))) {
+		t.Errorf("retry-after is %q, retry-after-ms %q, in the body %d", h.Get("retry-after"), h.Get("retry-after-ms"), e.RetryAfterMS)
+	}
+}
+
+// ServeAll lets the blockers go, and expects that all who wait are served.
+func ServeAll(t testing.TB, blockers, waiting []*wiretest.Conn) {
+	t.Helper()
+	for _, c := range blockers {
+		c.Close()
+	}
+	for n, c := range waiting {
+		if a := c.Read(); a.Status != 200 {
+			t.Errorf("waiter %d: %d %q", n, a.Status, a.Body)
+		}
+	}
+}

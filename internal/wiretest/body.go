@@ -1,0 +1,33 @@
+package wiretest
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+)
+
+// Chunked frames a body in chunks of so many bytes.
+func Chunked(body string, size int) string {
+	var b strings.Builder
+	for body != "" {
+		n := min(size, len(body))
+		b.WriteString(strconv.FormatInt(int64(n), 16) + "\r\n" + body[:n] + "\r\n")
+		body = body[n:]
+	}
+	return b.String() + "0\r\n\r\n"
+}
+
+// MultipartForm is a multipart body with a file of so many KiB, and its content type.
+func MultipartForm(fields string, kib int) (body, contentType string) {
+	var b strings.Builder
+	part := func(head, content string) {
+		fmt.Fprintf(&b, "--frontier\r\nContent-Disposition: form-data; %s\r\n\r\n%s\r\n", head, content)
+	}
+	for field := range strings.FieldsSeq(fields) {
+		name, value, _ := strings.Cut(field, "=")
+		part(fmt.Sprintf("name=%q", name), value)
+	}
+	part(`name="file"; filename="speech.mp3"`, strings.Repeat("x", kib<<10))
+	b.WriteString("--frontier--\r\n")
+	return b.String(), "multipart/form-data; boundary=frontier"
+}

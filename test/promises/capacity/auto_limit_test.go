@@ -1,0 +1,188 @@
+package capacity_test
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"colonnade/admission"
+	"colonnade/internal/fleettest"
+	"colonnade/internal/simengine"
+	"colonnade/internal/testkit"
+)
+
+// crowded is an engine that runs 16 requests at full speed, and takes many more that share what it gets done then.
+func crowded() simengine.Config {
+	return simengine.Config{Slots: 256, Knee: 16, TTFT: 50 * time.Millisecond, ITL: 10 * time.Millisecond, Tokens: 16}
+}
+
+const autoBounds = "concurrency: auto\nauto: {min: 2, max: 96}"
+
+// press has clients ask for a stream each, again and again until it is stopped. It returns how many answers they got, and how
+// long first tokens took but for the wait in the queue, sorted.
+func press(f *fleettest.Fleet, n int) (stop func() (answers int, firsts []time.Duration)) {
+	ctx, cancel := context.WithCancel(context.Background())
+	var clients sync.WaitGroup
+	var mu sync.Mutex
+	var firsts []time.Duration
+	var answers atomic.Int64
+	for range n {
+		clients.Go(func() {
+			for ctx.Err() == nil {
+				first, ok := streamOnce(f, ctx)
+				if !ok {
+					continue
+				}
+				answers.Add(1)
+				mu.Lock()
+				firsts = append(firsts, first)
+				mu.Unlock()
+			}
+		})
+	}
+	end := func() {
+		cancel()
+		clients.Wait()
+	}
+	f.T.Cleanup(end)
+	return func() (int, []time.Duration) {
+		n := int(answers.Load())
+		end()
+		slices.Sort(firsts)
+		return n, firsts
+	}
+}
+
+// streamOnce reads one stream to its end, and returns how long the first token took once the request did not wait any more.
+func streamOnce(f *fleettest.Fleet, ctx context.Context) (first time.Duration, whole bool) {
+	began := time.Now()
+	a, err := f.Open(ctx, "/chat/completions", fleettest.ChatBody(16, true))
+	if err != nil {
+		return 0, false
+	}
+	defer a.Body.Close()
+	first = time.Since(began)
+	var queued int64
+	_, _ = fmt.Sscan(a.Header.Get("x-colonnade-queued-ms"), &queued)
+	body, err := io.ReadAll(a.Body)
+	if err != nil || a.StatusCode != http.StatusOK || !strings.HasSuffix(string(body), "data: [DONE]\n\n") {
+		return 0, false
+	}
+	return first - time.Duration(queued)*time.Millisecond, true
+}
+
+// autoState is how the engine's endpoint is shown.
+func autoState(f *fleettest.Fleet) admission.EndpointState {
+	f.T.Helper()
+	for _, e := range f.Pool("ams", "demo").Endpoints {
+		if e.ID == "sim-1" {
+			return e
+		}
+	}
+	f.T.Fatal("no endpoint sim-1")
+	return admission.EndpointState{}
+}
+
+// A limit that is found comes near the engine's knee while more is asked for than the engine can do, is shown, survives a
+// change of documents, and is never exceeded.
+//
+// It is alone, since a limit is found by measuring times.
+func TestLimitIsFound(t *testing.T) {
+	const clients = 72
+	f := fleettest.Start(t, fleettest.OneColo(crowded()), fleettest.LongQueue)
+	f.Watch(2 * clients)
+	o := f.Operator()
+	engine := f.Engine("ams")
+	o.Put(f.EndpointDocument("sim-1", 0, "demo", autoBounds))
+	f.ExpectSoon("the limit to begin with", func() bool { return f.Pool("ams", "demo").Limit == 8 })
+	engine.ResetPeak()
+	stop := press(f, clients)
+	near := 0
+	testkit.WaitFor(t, "a limit near the knee", func() bool {
+		p := f.Pool("ams", "demo")
+		if p.Limit > 8 && p.Limit <= 48 && p.Queued > 0 {
+			near++
+		}
+		return near > 50
+	})
+	e := autoState(f)
+	if e.Auto == nil || e.Auto.Min != 2 || e.Auto.Max != 96 || e.Concurrency < 2 || e.Concurrency > 96 {
+		t.Errorf("shown as %+v, %+v", e, e.Auto)
+	}
+	if peak := engine.Stats().Peak; peak > 96 {
+		t.Errorf("the engine had %d in hand, at most 96 may be", peak)
+	}
+	o.Put(f.EndpointDocument("sim-1", 0, "demo", "concurrency: 5"))
+	f.ExpectSoon("a limit of 5", func() bool { p := f.Pool("ams", "demo"); return p.Limit == 5 && p.Held <= 5 })
+	engine.ResetPeak()
+	time.Sleep(100 * time.Millisecond)
+	if peak := engine.Stats().Peak; peak > 5 {
+		t.Errorf("the engine had %d in hand, with a limit of 5", peak)
+	}
+	if answers, _ := stop(); answers == 0 {
+		t.Error("nobody got an answer")
+	}
+	o.Put(f.EndpointDocument("sim-1", 0, "demo", autoBounds))
+	f.ExpectSoon("the limit that was found", func() bool { return f.Pool("ams", "demo").Limit > 8 })
+}
+
+// What a found limit is worth, beside limits that are too high and too low, on the same engine and in the same run: one whose
+// requests share what there is beyond 16, and one that runs 16 and has the others wait inside.
+func TestLimitsCompared(t *testing.T) {
+	if !testkit.Soak() {
+		t.Skip("measures for two minutes: COLONNADE_SOAK=1 does")
+	}
+	waiting := crowded()
+	waiting.Slots, waiting.Knee = 16, 0
+	t.Run("sharing", func(t *testing.T) { compareLimits(t, crowded()) })
+	t.Run("waiting", func(t *testing.T) { compareLimits(t, waiting) })
+}
+
+func compareLimits(t *testing.T, engine simengine.Config) {
+	f := fleettest.Start(t, fleettest.OneColo(engine), fleettest.LongQueue)
+	f.Watch(240)
+	high, low, auto := underLimit(f, "concurrency: 96"), underLimit(f, "concurrency: 3"), underLimit(f, autoBounds)
+	t.Logf("fixed at 96: %v\nfixed at 3: %v\nauto: %v", high, low, auto)
+	t.Logf("auto: %.2f of the answers of 96 and %.2f of its time to the first token; %.1f times the answers of 3",
+		auto.rate/high.rate, float64(auto.p50)/float64(high.p50), auto.rate/low.rate)
+	if auto.rate < 0.9*high.rate || 2*auto.p50 > high.p50 || auto.rate < 3*low.rate {
+		t.Error("a limit that is found is worth less than it should be")
+	}
+}
+
+// figures are what clients get under one limit.
+type figures struct {
+	least, most int     // of the limit in force
+	rate        float64 // answers a second
+	p50, p99    time.Duration
+}
+
+func (m figures) String() string {
+	return fmt.Sprintf("limit %d to %d, %.1f answers a second, first token after %v (p50), %v (p99)", m.least, m.most, m.rate,
+		m.p50.Round(time.Millisecond), m.p99.Round(time.Millisecond))
+}
+
+func underLimit(f *fleettest.Fleet, document string) figures {
+	f.Operator().Put(f.EndpointDocument("sim-1", 0, "demo", document))
+	stop := press(f, 120)
+	time.Sleep(10 * time.Second) // to settle
+	stop()
+	began, m := time.Now(), figures{least: 1 << 20}
+	stop = press(f, 120)
+	for time.Since(began) < 10*time.Second {
+		time.Sleep(20 * time.Millisecond)
+		limit := f.Pool("ams", "demo").Limit
+		m.least, m.most = min(m.least, limit), max(m.most, limit)
+	}
+	took := time.Since(began).Seconds()
+	answers, firsts := stop()
+	m.rate, m.p50, m.p99 = float64(answers)/took, firsts[len(firsts)/2], firsts[len(firsts)*99/100]
+	return m
+}

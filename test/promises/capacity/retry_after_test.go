@@ -1,0 +1,108 @@
+package capacity_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"colonnade/admission"
+	"colonnade/internal/fleettest"
+	"colonnade/internal/simengine"
+	"colonnade/internal/testkit"
+	"colonnade/internal/wiretest"
+	"colonnade/onebox"
+)
+
+// Of a burst that is more than two colos and their queues can take, which nobody has asked before, those who come back
+// when they were told are admitted by one of them.
+func TestWhoObeysIsAdmittedByOneOfTwoColos(t *testing.T) {
+	t.Parallel()
+	const clients = 240
+	f := fleettest.Start(t, onebox.Config{Colos: []string{"ams", "fra"},
+		Engine: simengine.Config{Slots: 8, TTFT: 200 * time.Millisecond}},
+		"key: pools/demo\nqueue: {limit: 100, per_account: 20, max_wait: 3s}")
+	f.WatchShared(clients)
+	var refused, admitted atomic.Int64
+	var all sync.WaitGroup
+	for i := range clients {
+		all.Go(func() {
+			time.Sleep(time.Duration(i) * 500 * time.Millisecond / clients)
+			ask := func() wiretest.Response {
+				a, err := f.Post(context.Background(), "/chat/completions", fleettest.ChatBody(1, false))
+				if err != nil {
+					t.Error(err)
+				}
+				return a
+			}
+			a := ask()
+			if a.Status != 429 {
+				return
+			}
+			refused.Add(1)
+			ms, err := strconv.Atoi(a.Header.Get("retry-after-ms"))
+			if err != nil {
+				t.Error(err)
+			}
+			time.Sleep(time.Duration(ms) * time.Millisecond)
+			if a = ask(); a.Status == 200 {
+				admitted.Add(1)
+			}
+		})
+	}
+	all.Wait()
+	result := fmt.Sprintf("%d refused, %d of them admitted when they came back", refused.Load(), admitted.Load())
+	t.Log(result)
+	if refused.Load() < clients/4 || 5*admitted.Load() < 4*refused.Load() {
+		t.Errorf("%s, want four of five", result)
+	}
+}
+
+// A client that two colos refuse comes back once, and so they reckon with it together as one.
+func TestComebackIsCountedOnce(t *testing.T) {
+	t.Parallel()
+	c := onebox.Config{Colos: []string{"ams", "fra"}, Engine: fleettest.QuickEngine(1)}
+	f := fleettest.Start(t, c, "key: pools/demo\nqueue: {limit: 0}")
+	f.WatchShared(8)
+	engines := []*simengine.Engine{f.Engine("ams"), f.Engine("fra")}
+	var blockers []*wiretest.Conn
+	for _, e := range engines {
+		e.SetFault(simengine.Fault{Fault: simengine.FaultStallHead, Count: 1})
+	}
+	for range engines {
+		blockers = append(blockers, f.BeginChat(fleettest.ChatBody(1, false)))
+	}
+	testkit.WaitFor(t, "both slots to be taken", func() bool { return fleettest.InFlight(engines...) == 2 })
+	const clients = 16
+	for range clients {
+		fleettest.OutOfCapacity.Because("queue_full").Expect(t, f.RawChat(fleettest.ChatBody(1, false)))
+	}
+	ams, fra := told(f, "ams"), told(f, "fra")
+	if ams == 0 || fra == 0 || ams+fra > clients+2 { // of each, parts count as one
+		t.Errorf("%d are told to come back, ams reckons with %d of them and fra with %d", clients, ams, fra)
+	}
+	for _, c := range blockers {
+		c.Close()
+	}
+}
+
+// told is how many were told to come back, as the page of a colo with one pool has it.
+func told(f *fleettest.Fleet, colo string) int {
+	f.T.Helper()
+	i := slices.IndexFunc(f.Colos, func(n onebox.ColoNode) bool { return n.Colo == colo })
+	r, err := f.Client.Get("http://" + f.Colos[i].Admin + "/debug/pools")
+	if err != nil {
+		f.T.Fatal(err)
+	}
+	defer r.Body.Close()
+	var pools []admission.Census
+	if err := json.NewDecoder(r.Body).Decode(&pools); err != nil || len(pools) != 1 {
+		f.T.Fatalf("%v: %+v", err, pools)
+	}
+	return pools[0].ToldToComeBack
+}

@@ -1,0 +1,70 @@
+package capacity_test
+
+import (
+	"fmt"
+	"io"
+	"net"
+	"testing"
+	"time"
+
+	"colonnade/forwarding"
+	"colonnade/internal/fleettest"
+	"colonnade/internal/testkit"
+)
+
+// What one request with a small body may cost while it waits, with its connections, but for what the kernel keeps of
+// those: in a colo server, and in an entry on top of that.
+const (
+	waiterAtColo  = 48 << 10
+	waiterAtEntry = 64 << 10
+)
+
+// A crowd that waits costs each node what is stated, and what it cost is given back.
+func TestMemoryOfWaiters(t *testing.T) {
+	const slots = 2
+	crowd := testkit.AtScale(400, 2000)
+	f := fleettest.Start(t, fleettest.OneColo(fleettest.QuickEngine(slots)), fmt.Sprintf("key: pools/demo\nqueue: {limit: %d, per_account: %d, max_wait: 5m}", 2*crowd, 2*crowd))
+	f.Watch(2*crowd + 2*slots) // fasthttp keeps their goroutines for some seconds
+	blockers := f.BlockSlots(slots)
+	body := fleettest.ChatBody(1, false)
+	token, err := f.Keys.Sign(forwarding.Hop{
+		RequestID: "0123456789abcdef0123456789abcdef", Source: "entry-1", Account: "anonymous", Weight: 1, Priority: "standard",
+		Model: "demo-chat", Hops: 1, Wait: forwarding.WaitFull, Total: forwarding.Millis(time.Hour),
+	}, forwarding.HopTarget{Audience: f.Colos[0].Node, Method: "POST", Path: fleettest.ChatPath, Body: []byte(body)}, time.Now())
+	if err != nil {
+		t.Fatal(err)
+	}
+	atColo, peers := line(f, crowd, f.Colos[0].Address, body, "x-colonnade-hop: "+token+"\r\n")
+	both, clients := line(f, crowd, f.Entry.Address, body, "")
+	t.Logf("a request that waits takes %d bytes in a colo server, and %d in an entry", atColo, both-atColo)
+	if atColo > waiterAtColo || both > waiterAtColo+waiterAtEntry {
+		t.Errorf("a request that waits takes %d bytes in a colo server and %d there and in an entry, want at most %d and %d",
+			atColo, both, waiterAtColo, waiterAtColo+waiterAtEntry)
+	}
+	for _, c := range append(peers, clients...) {
+		c.Close()
+	}
+	testkit.Within(t, time.Second, "those who left to be out of the queue", func() bool { return f.Pool("ams", "demo").Queued == 0 })
+	fleettest.ServeAll(t, blockers, nil)
+}
+
+// line sends so many requests that wait, and returns what each costs this process. Of the clients, which are in it as
+// well, that is a bare connection.
+func line(f *fleettest.Fleet, n int, address, body, lines string) (each int, clients []net.Conn) {
+	f.T.Helper()
+	text := fmt.Sprintf("POST %s HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n%sContent-Length: %d\r\n\r\n%s", fleettest.ChatPath, lines, len(body), body)
+	before, queued := fleettest.LiveHeap(), f.Pool("ams", "demo").Queued
+	for range n {
+		c, err := net.Dial("tcp", address)
+		if err != nil {
+			f.T.Fatal(err)
+		}
+		f.T.Cleanup(func() { c.Close() })
+		if _, err := io.WriteString(c, text); err != nil {
+			f.T.Fatal(err)
+		}
+		clients = append(clients, c)
+	}
+	testkit.WaitFor(f.T, "the crowd to wait", func() bool { return f.Pool("ams", "demo").Queued == queued+n })
+	return int(fleettest.LiveHeap()-before) / n, clients
+}

@@ -1,0 +1,309 @@
+package durability_test
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"maps"
+	"net/http"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"colonnade/internal/etcdtest"
+	"colonnade/internal/fleettest"
+	"colonnade/internal/testkit"
+	"colonnade/node"
+	"colonnade/onebox"
+)
+
+// startFleetAt runs a fleet on an etcd that a test can stop.
+func startFleetAt(t testing.TB, store *etcdtest.Server, c onebox.Config, documents string) *fleettest.Fleet {
+	c.EtcdURL = "http://" + store.Address
+	return fleettest.Start(t, c, documents)
+}
+
+// rests expects that nothing is in hand any more, at the end of a test that runs beside others: the oracle counts what is open
+// in the whole process.
+func rests(f *fleettest.Fleet) {
+	f.T.Helper()
+	testkit.WaitFor(f.T, "the fleet to rest", func() bool {
+		for _, n := range f.Colos {
+			for _, p := range f.Pools(n.Colo) {
+				if p.Held+p.Queued > 0 {
+					return false
+				}
+			}
+		}
+		return true
+	})
+	for name, admin := range f.Admins() {
+		r, err := f.Client.Get("http://" + admin + "/debug/check")
+		if err != nil {
+			f.T.Fatal(err)
+		}
+		text, _ := io.ReadAll(r.Body)
+		r.Body.Close()
+		if r.StatusCode != http.StatusOK {
+			f.T.Errorf("%s: %d %s", name, r.StatusCode, text)
+		}
+	}
+}
+
+// registered returns the keys in etcd below servers/ and entries/, with the revision at which each was created.
+func registered(o *fleettest.Operator) map[string]int64 {
+	o.F.T.Helper()
+	all := map[string]int64{}
+	for _, kind := range []string{"servers/", "entries/"} {
+		for _, kv := range o.Get(node.Prefix+kind, clientv3.WithPrefix()).Kvs {
+			all[strings.TrimPrefix(string(kv.Key), node.Prefix)] = kv.CreateRevision
+		}
+	}
+	return all
+}
+
+// ages waits until every node has heard of etcd so long ago, and returns the youngest.
+func ages(f *fleettest.Fleet) (youngest time.Duration) {
+	youngest = time.Hour
+	for _, admin := range f.Admins() {
+		age := time.Duration(f.Metric(admin, "colonnade_config_age_seconds") * float64(time.Second))
+		youngest = min(youngest, age)
+	}
+	return youngest
+}
+
+// Etcd is away for longer than any lease: no request fails, and the age of what nodes know rises. When it is back, all are
+// registered and hear of changes again.
+func TestStoreGoesAway(t *testing.T) {
+	t.Parallel()
+	outage := 7 * time.Second
+	if testkit.Soak() {
+		outage = time.Minute
+	}
+	store := etcdtest.Start(t)
+	f := startFleetAt(t, store, onebox.Config{Engine: fleettest.SlowEngine(8)}, "")
+	c := f.Drive(3, fleettest.AlternatingBodies("demo-chat"))
+	stream := f.LongStream("demo-chat")
+	store.Stop()
+	for end := time.Now().Add(outage); time.Now().Before(end); time.Sleep(500 * time.Millisecond) {
+		if last := ages(f); last > 2*outage {
+			t.Fatalf("the age is %v already", last)
+		}
+	}
+	if youngest := ages(f); youngest < outage-2*time.Second {
+		t.Errorf("after %v without etcd a node says that it heard of it %v ago", outage, youngest)
+	}
+	stream.ExpectProperEnd()
+	store.Restart(t)
+	o := f.Operator()
+	o.Put("key: models/after\npool: demo\nupstream_name: demo-chat")
+	began := time.Now()
+	testkit.Within(t, 5*time.Second, "all nodes to follow etcd again", func() bool {
+		for _, admin := range f.Admins() {
+			if f.FleetPage(admin).Documents["models/after"] == nil {
+				return false
+			}
+		}
+		return ages(f) < outage
+	})
+	t.Logf("converged %v after etcd was back", time.Since(began).Round(time.Millisecond))
+	testkit.Within(t, 5*time.Second, "all nodes to be registered", func() bool {
+		return slices.Equal(slices.Sorted(maps.Keys(registered(o))), []string{"entries/entry-1", "servers/ams/ams-1", "servers/fra/fra-1"})
+	})
+	if a := f.Chat(`{"model":"after","max_tokens":1,"messages":[]}`); a.Status != 200 {
+		t.Errorf("a model that came after the outage: %d %q", a.Status, a.Body)
+	}
+	c.Check()
+	rests(f)
+}
+
+// The store comes back empty, with revisions that begin anew: what was there stays in force, and requests go on, until somebody
+// puts it back.
+func TestStoreIsLost(t *testing.T) {
+	t.Parallel()
+	store := etcdtest.Start(t)
+	f := startFleetAt(t, store, onebox.Config{Engines: 2, Engine: fleettest.QuickEngine(8)}, "")
+	c := newChurn(f, 1)
+	c.begin()
+	c.agree()
+	steady := f.Drive(3, fleettest.AlternatingBodies("demo-chat"))
+	store.Stop()
+	store.Replace(t)
+	began := time.Now()
+	testkit.Within(t, 10*time.Second, "all nodes to hold back the deletions", func() bool {
+		for name, admin := range f.Admins() {
+			held := f.FleetPage(admin).Held
+			if !slices.Contains(held, "models/demo-chat") || name == "ams-1" && !slices.Contains(held, "endpoints/ams/sim-1") {
+				return false
+			}
+		}
+		return true
+	})
+	t.Logf("held back %v after the store was lost", time.Since(began).Round(time.Millisecond))
+	time.Sleep(time.Second)
+	for key, doc := range c.model.good {
+		c.o.Txn(clientv3.OpPut(node.Prefix+key, c.text(doc)))
+	}
+	t.Logf("in agreement again after %v", c.agree().Round(time.Millisecond))
+	steady.Check()
+	rests(f)
+}
+
+// More than half of the documents of a kind are deleted at once: nothing goes out of force, and requests go on, until somebody
+// says that it is meant.
+func TestMassDeletionIsHeldBack(t *testing.T) {
+	t.Parallel()
+	f := fleettest.Start(t, onebox.Config{Engines: 2, Engine: fleettest.QuickEngine(8)}, "")
+	f.WatchShared(60)
+	c := newChurn(f, 2)
+	c.begin()
+	c.write("models/m-00", fleettest.Tree{"pool": "demo", "upstream_name": "demo-chat"})
+	c.agree()
+	steady := f.Drive(2, fleettest.AlternatingBodies("demo-chat"))
+	doomed := f.Drive(2, fleettest.AlternatingBodies("m-00"))
+	var ops []clientv3.Op
+	var models, endpoints []string
+	for key := range c.model.good {
+		switch {
+		case strings.HasPrefix(key, "models/m-"):
+			models = append(models, key)
+		case strings.HasPrefix(key, "endpoints/ams/"):
+			endpoints = append(endpoints, key)
+		default:
+			continue
+		}
+		ops = append(ops, clientv3.OpDelete(node.Prefix+key))
+	}
+	slices.Sort(models)
+	revision := c.o.Txn(ops...)
+	f.ExpectEverywhere("the deletions held back", func(name string, p fleettest.FleetPage) bool {
+		for _, key := range models {
+			if !slices.Contains(p.Held, key) || p.Documents[key] == nil {
+				return false
+			}
+		}
+		for _, key := range endpoints {
+			if name == "ams-1" && !slices.Contains(p.Held, key) {
+				return false
+			}
+		}
+		return f.Metric(f.Admins()[name], "colonnade_config_deletions_held") == float64(len(p.Held))
+	})
+	time.Sleep(500 * time.Millisecond)
+	doomed.Check()
+	c.o.Put(fmt.Sprintf("key: deletions\nconfirmed: %d", revision))
+	f.ExpectEverywhere("the deletions confirmed", func(_ string, p fleettest.FleetPage) bool {
+		return len(p.Held) == 0 && !slices.ContainsFunc(models, func(key string) bool { return p.Documents[key] != nil })
+	})
+	if a := f.Chat(`{"model":"m-00","messages":[]}`); a.Status != 404 {
+		t.Errorf("a model whose deletion is confirmed: %d %q", a.Status, a.Body)
+	}
+	for _, key := range append(models, endpoints...) {
+		c.model.remove(key)
+	}
+	c.agree()
+	steady.Check() // in the other colo by now
+}
+
+// A node whose lease is revoked, or whose key somebody deletes, registers again, once; no request notices.
+func TestLeaseIsLost(t *testing.T) {
+	t.Parallel()
+	f := fleettest.Start(t, fleettest.OneColo(fleettest.SlowEngine(8)), "")
+	o := f.Operator()
+	c := f.Drive(4, fleettest.AlternatingBodies("demo-chat"))
+	stream := f.LongStream("demo-chat")
+	for _, key := range []string{"servers/ams/ams-1", "entries/entry-1"} {
+		for how, lose := range map[string]func(*clientv3.GetResponse) error{
+			"revoked": func(r *clientv3.GetResponse) error {
+				_, err := o.Client.Revoke(context.Background(), clientv3.LeaseID(r.Kvs[0].Lease))
+				return err
+			},
+			"deleted": func(r *clientv3.GetResponse) error {
+				_, err := o.Client.Delete(context.Background(), string(r.Kvs[0].Key))
+				return err
+			},
+		} {
+			before := registered(o)[key]
+			if err := lose(o.Get(node.Prefix + key)); err != nil {
+				t.Fatal(err)
+			}
+			began := time.Now()
+			testkit.Within(t, 2*time.Second, key+" to be registered again", func() bool { return registered(o)[key] > before })
+			t.Logf("%s, %s, was registered again after %v", key, how, time.Since(began).Round(time.Millisecond))
+		}
+	}
+	again := registered(o)
+	time.Sleep(4 * time.Second) // two renewals
+	if now := registered(o); !maps.Equal(now, again) {
+		t.Errorf("registered as %v, and then as %v", again, now)
+	}
+	f.ExpectEverywhere("nothing to be suspect", func(_ string, p fleettest.FleetPage) bool { return len(p.Suspect) == 0 })
+	stream.ExpectProperEnd()
+	c.Check()
+	rests(f)
+}
+
+// Bad versions of documents that are in use change nothing: the last good ones stay in force, and every request is served.
+func TestBadDocumentsChangeNothing(t *testing.T) {
+	t.Parallel()
+	f := fleettest.Start(t, onebox.Config{Engine: fleettest.QuickEngine(8)}, "key: defaults\nmodel: {retry: {errors: 2}}")
+	f.WatchShared(60)
+	c := newChurn(f, uint64(time.Now().UnixNano()))
+	steady := f.Drive(4, fleettest.AlternatingBodies("default"))
+	// What nodes say of themselves apart.
+	operators := func(p fleettest.FleetPage) map[string]fleettest.Tree {
+		maps.DeleteFunc(p.Documents, func(key string, _ fleettest.Tree) bool {
+			return strings.HasPrefix(key, "servers/") || strings.HasPrefix(key, "entries/")
+		})
+		return p.Documents
+	}
+	before := map[string]map[string]fleettest.Tree{}
+	for name, admin := range f.Admins() {
+		before[name] = operators(f.FleetPage(admin))
+	}
+	keys := []string{"defaults", "models/demo-chat", "pools/demo", "colos/ams", "colos/fra", "endpoints/ams/sim-1", "endpoints/fra/sim-1"}
+	for range testkit.AtScale(40, 1000) {
+		for _, key := range keys {
+			c.spoil(key)
+		}
+		// A second claim to what somebody has got.
+		c.o.Put(f.EndpointDocument("zzz", 0, "nowhere", "concurrency: 99") + "---\nkey: models/zzz\npool: nowhere\naliases: [default, demo-chat]")
+		c.o.Remove("endpoints/ams/zzz", "models/zzz")
+		// One that cannot make up its mind.
+		c.o.Put("key: accounts/open\nweight: 2\nlimits: {concurrent: 100}")
+		c.o.Put("key: accounts/open\nweight: 3\nlimits: {concurrent: 200}")
+	}
+	c.o.Remove("accounts/open")
+	var wrong []string
+	defer func() {
+		for _, w := range wrong {
+			t.Error(w)
+		}
+	}()
+	f.ExpectEverywhere("the last good documents", func(name string, p fleettest.FleetPage) bool {
+		good := 0
+		for _, r := range p.Rejected {
+			if r.LastGood && slices.Contains(keys, r.Key) {
+				good++
+			}
+		}
+		want := map[string]int{"entry-1": 4, "ams-1": 6, "fra-1": 6}[name]
+		wrong = nil
+		if told := f.Metric(f.Admins()[name], "colonnade_config_rejected"); good != want || len(p.Rejected) != want || told != float64(want) {
+			wrong = append(wrong, fmt.Sprintf("%s: rejected are %v, and %v by the metric; want %d", name, p.Rejected, told, want))
+		}
+		if len(p.Conflicts) > 0 || !reflect.DeepEqual(before[name], operators(p)) {
+			wrong = append(wrong, fmt.Sprintf("%s has %v and conflicts %v; had %v", name, p.Documents, p.Conflicts, before[name]))
+		}
+		return wrong == nil
+	})
+	c.o.Put("key: defaults\n---\nkey: models/demo-chat\npool: demo\naliases: [default]")
+	f.ExpectEverywhere("what was put right", func(_ string, p fleettest.FleetPage) bool {
+		return p.Field("models/demo-chat", "retry", "errors") == 3. && !slices.ContainsFunc(p.Rejected, func(r fleettest.Rejection) bool { return r.Key == "models/demo-chat" })
+	})
+	steady.Check()
+}

@@ -1,0 +1,88 @@
+package refusals_test
+
+import (
+	"testing"
+	"time"
+
+	"colonnade/analytics"
+	"colonnade/internal/fleettest"
+	"colonnade/internal/simengine"
+	"colonnade/internal/testkit"
+	"colonnade/onebox"
+)
+
+// An engine that begins every answer and cuts it is taken out, and the other one is left alone.
+func TestEngineThatCutsStreamsIsEjected(t *testing.T) {
+	f := fleettest.Start(t, onebox.Config{Colos: []string{"ams"}, Engines: 2, Engine: fleettest.QuickEngine(4)}, "")
+	f.Watch(8)
+	f.Engines[0].Simulated.SetFault(simengine.Fault{Fault: simengine.FaultCutAtChunk})
+	for n := 0; f.EndpointState(f.Engines[0].URL) != "ejected"; n++ {
+		if n == 40 {
+			t.Fatalf("the engine has cut %d streams and is still %q", f.Engines[0].Simulated.Stats().Faulted, f.EndpointState(f.Engines[0].URL))
+		}
+		_ = f.Chat(fleettest.ChatBody(8, true))
+	}
+	if s := f.EndpointState(f.Engines[1].URL); s != "up" {
+		t.Errorf("the good engine is %q", s)
+	}
+}
+
+// That clients do not want to wait as long as an engine takes says nothing about the engine.
+func TestClientsHurryDoesNotEject(t *testing.T) {
+	t.Parallel()
+	f := fleettest.Start(t, onebox.Config{
+		Colos: []string{"ams"}, Engines: 2, Engine: simengine.Config{Slots: 8, TTFT: 2 * time.Second, ITL: time.Millisecond},
+	}, "key: models/demo-chat\npool: demo\ntimeouts: {first_byte: 100ms}")
+	f.WatchShared(8)
+	for range 12 {
+		if a := f.Chat(fleettest.ChatBody(2, false), "x-colonnade-deadline-ms", "250"); a.Status != 504 {
+			t.Fatalf("answer %d %q, want 504: the engine takes two seconds", a.Status, a.Body)
+		}
+	}
+	for _, e := range f.Engines {
+		if s := f.EndpointState(e.URL); s != "up" {
+			t.Errorf("engine %s is %q for its clients' hurry", e.ID, s)
+		}
+	}
+}
+
+// What a request is said to have queued is the time in queues, at the entry as in the colo.
+func TestQueuingTimeIsTheQueues(t *testing.T) {
+	t.Parallel()
+	f := fleettest.Start(t, onebox.Config{
+		Colos: []string{"ams"}, Engine: simengine.Config{Slots: 1, TTFT: 300 * time.Millisecond, ITL: time.Millisecond},
+	}, "")
+	f.WatchShared(8)
+	first := f.BeginChat(fleettest.ChatBody(4, false), "x-request-id: first-one")
+	testkit.WaitFor(t, "the slot to be taken", func() bool { return f.Pool("ams", "demo").Held == 1 })
+	second := f.Chat(fleettest.ChatBody(4, false), "x-request-id", "second-one")
+	first.Read()
+	first.Close()
+	if second.Status != 200 {
+		t.Fatalf("answer %d %q", second.Status, second.Body)
+	}
+	there := f.FinalEvent(analytics.KindInference, "second-one").QueuingTime.Std()
+	here := f.FinalEvent(analytics.KindRequest, "second-one").QueuingTime.Std()
+	if there < 10*time.Millisecond || (there-here).Abs() > 2*time.Millisecond {
+		t.Errorf("queued for %s by the colo's event, %s by the entry's", there, here)
+	}
+	if q := f.FinalEvent(analytics.KindRequest, "first-one").QueuingTime.Std(); q != 0 {
+		t.Errorf("the first request is said to have queued for %s", q)
+	}
+}
+
+// A request that an ending fleet had to cut off before its first byte was drained, not refused.
+func TestDrainedBeforeTheFirstByte(t *testing.T) {
+	f := fleettest.Start(t, onebox.Config{Colos: []string{"ams"}, Engine: fleettest.QuickEngine(2), Drain: 200 * time.Millisecond}, "")
+	f.InjectFault(simengine.FaultStallHead, 0)
+	w := f.BeginChat(fleettest.ChatBody(2, false), "x-request-id: cut-off-1")
+	defer w.Close()
+	testkit.WaitFor(t, "the request to be at the engine", func() bool { return f.Pool("ams", "demo").Held == 1 })
+	f.Stop()
+	if a := w.Read(); a.Status != 503 {
+		t.Errorf("answer %d %q, want 503", a.Status, a.Body)
+	}
+	if e := f.FinalEvent(analytics.KindRequest, "cut-off-1"); e.Outcome != analytics.OutcomeDrained {
+		t.Errorf("outcome %q, want drained", e.Outcome)
+	}
+}

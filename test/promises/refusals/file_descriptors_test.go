@@ -1,0 +1,149 @@
+package refusals_test
+
+import (
+	"net"
+	"os"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"colonnade/internal/fleettest"
+	"colonnade/internal/testkit"
+	"colonnade/internal/wiretest"
+	"colonnade/onebox"
+)
+
+// leaveFiles lets the process open so many more files, until the test's end or restore.
+func leaveFiles(t *testing.T, n uint64) (restore func()) {
+	t.Helper()
+	lowest, err := os.Open(os.DevNull)
+	if err != nil {
+		t.Fatal(err)
+	}
+	next := uint64(lowest.Fd())
+	lowest.Close()
+	var old syscall.Rlimit
+	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &old); err != nil {
+		t.Fatal(err)
+	}
+	small := old
+	small.Cur = next + n
+	if err := syscall.Setrlimit(syscall.RLIMIT_NOFILE, &small); err != nil {
+		t.Skipf("the limit of open files cannot be lowered here: %v", err)
+	}
+	restore = func() { _ = syscall.Setrlimit(syscall.RLIMIT_NOFILE, &old) }
+	t.Cleanup(restore)
+	return restore
+}
+
+// crowd connects until there are no files left, and returns the connections.
+func crowd(f *fleettest.Fleet) (all []net.Conn) {
+	f.T.Helper()
+	for range 100 {
+		c, err := net.Dial("tcp", f.Entry.Address)
+		if err != nil {
+			return all
+		}
+		all = append(all, c)
+	}
+	f.T.Error("there was no shortage")
+	return all
+}
+
+func closeAll(all []net.Conn) {
+	for _, c := range all {
+		c.Close()
+	}
+}
+
+// A fleet that runs out of file descriptors lets nobody in meanwhile. What runs goes on, and when there are some again so
+// does everything else.
+func TestFilesRunOut(t *testing.T) {
+	f := fleettest.Start(t, onebox.Config{Colos: []string{"ams"}, Engine: fleettest.SteadyEngine(4)}, "")
+	f.Watch(1)
+	w := f.BeginChat(fleettest.ChatBody(100, true))
+	w.ReadUntil("data:", 1)
+	restore := leaveFiles(t, 8) // each of the crowd takes two
+	crowd := crowd(f)
+	time.Sleep(300 * time.Millisecond)
+	w.ReadUntil("data:", 5)
+	restore()
+	closeAll(crowd)
+	if rest, err := w.ReadChunked(); err != nil || !strings.Contains(rest, "[DONE]") {
+		t.Errorf("the stream that ran was cut: %v after %.200q", err, rest[max(0, len(rest)-200):])
+	}
+	if a := f.RawChat(fleettest.ChatBody(3, true)); a.Status != 200 || a.Err != nil {
+		t.Errorf("afterwards: %d, %v", a.Status, a.Err)
+	}
+}
+
+// Who is there already, and whose request would need a further connection to a colo server or to an engine, hears of it at
+// once. No engine is blamed for it, and no address keeps a connection counted that is gone.
+func TestFilesRunOutOnTheWay(t *testing.T) {
+	const clients = 12
+	f := fleettest.Start(t, onebox.Config{Colos: []string{"ams"}, Engine: fleettest.SteadyEngine(clients), PerAddress: 100},
+		"key: defaults\nmodel: {timeouts: {connect: 10s}}") // so that a slow machine is not taken for a dead engine
+	var there []*wiretest.Conn
+	for range clients {
+		w := wiretest.Dial(t, f.Entry.Address)
+		w.Send("GET /health/live HTTP/1.1", []string{"Host: x"}, "")
+		if a := w.Read(); a.Status != 200 {
+			t.Fatalf("a probe: %d", a.Status)
+		}
+		there = append(there, w)
+	}
+	open, descriptors := f.Metric(f.Entry.Admin, "colonnade_connections"), openDescriptors(t)
+	restore := leaveFiles(t, 8)
+	crowd := crowd(f)
+	askAll := func() (statuses map[int]int) {
+		statuses = map[int]int{}
+		var mu sync.Mutex
+		var all sync.WaitGroup
+		for _, w := range there {
+			all.Go(func() {
+				w.Post("/v1/chat/completions", fleettest.ChatBody(2, false))
+				a := w.Read()
+				if a.Err != nil || a.Status != 200 && a.APIError(t).Code == "" {
+					t.Errorf("%d %v %.200q", a.Status, a.Err, a.Body)
+				}
+				mu.Lock()
+				defer mu.Unlock()
+				statuses[a.Status]++
+			})
+		}
+		all.Wait()
+		return statuses
+	}
+	began := time.Now()
+	short := askAll()
+	t.Logf("in the shortage: %v, after %v", short, time.Since(began))
+	if short[200] == clients {
+		t.Error("nobody needed a further connection")
+	}
+	for status := range short {
+		if status != 200 && status != 502 && status != 503 {
+			t.Errorf("somebody was answered with %d", status)
+		}
+	}
+	restore()
+	closeAll(crowd)
+	if up := f.Metric(f.Colos[0].Admin, `colonnade_endpoints{pool="demo",state="up"}`); up != 1 {
+		t.Errorf("%v engines are up: one is blamed", up)
+	}
+	if after := askAll(); after[200] != clients {
+		t.Errorf("afterwards: %v", after)
+	}
+	testkit.WaitFor(t, "the crowd to be counted no more", func() bool { return f.Metric(f.Entry.Admin, "colonnade_connections") <= open })
+	closeWires(there)
+	const idle = 4 * clients // between the nodes and the engine, either end
+	testkit.WaitFor(t, "what was opened to be closed", func() bool { return openDescriptors(t) <= descriptors+idle })
+	f.Watch(idle) // not before: to probe takes files, too
+}
+
+func closeWires(all []*wiretest.Conn) {
+	for _, w := range all {
+		w.Close()
+	}
+}

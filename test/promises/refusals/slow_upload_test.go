@@ -1,0 +1,199 @@
+package refusals_test
+
+import (
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"colonnade/internal/fleettest"
+	"colonnade/internal/testkit"
+	"colonnade/internal/wiretest"
+	"colonnade/onebox"
+)
+
+// drips are the ways to hold a connection by sending a byte a second.
+var drips = []struct {
+	name, FirstText string // sent at once
+	piece           string // sent every second
+}{
+	{"first line", "", "POST"},
+	{"head", "POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nX-Slow: ", "a"},
+	{"second head", "GET /health/live HTTP/1.1\r\nHost: x\r\n\r\nPOST /v1/chat/completions HTTP/1.1\r\nX-Slow: ", "a"},
+	{"short body", dripHead + "Content-Length: 100\r\n\r\n", "x"},
+	{"longer body", dripHead + "Content-Length: 65536\r\n\r\n", "x"},
+	{"largest body", dripHead + "Content-Length: 16777216\r\n\r\n", "x"},
+	{"body that came nearly", dripHead + "Content-Length: 30000\r\n\r\n" + strings.Repeat("x", 20000), "x"},
+	{"one chunk", dripHead + "Transfer-Encoding: chunked\r\n\r\n1000000\r\n", "x"},
+	{"small chunks", dripHead + "Transfer-Encoding: chunked\r\n\r\n", "1\r\nx\r\n"},
+	{"chunk size", dripHead + "Transfer-Encoding: chunked\r\n\r\n", "0"},
+	{"chunk extension", dripHead + "Transfer-Encoding: chunked\r\n\r\n1;", "a"},
+	{"trailer", dripHead + "Transfer-Encoding: chunked\r\n\r\n1\r\nx\r\n0\r\nX-Slow: ", "a"},
+	{"nothing", "", ""},
+}
+
+const dripHead = "POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
+
+// dripped is how one of them ended.
+type dripped struct {
+	name   string
+	peer   bool // at a colo server's listener
+	answer wiretest.RawResponse
+	how    string // the connection ended
+	took   time.Duration
+}
+
+// drip sends a byte a second until it is answered or cut. begun is called when the first bytes are on their way.
+func drip(f *fleettest.Fleet, name, begin, piece string, peer bool, begun func()) (d dripped) {
+	address := f.Entry.Address
+	if peer {
+		address = f.Colos[0].Address
+	}
+	w := wiretest.Dial(f.T, address)
+	defer w.Close()
+	began := time.Now()
+	stop := make(chan struct{})
+	var sending sync.WaitGroup
+	sending.Go(func() {
+		_, err := io.WriteString(w, begin)
+		begun()
+		for n := 0; err == nil && piece != ""; n++ {
+			next := piece
+			if name != "small chunks" {
+				next = piece[n%len(piece):][:1]
+			}
+			_, err = io.WriteString(w, next)
+			select {
+			case <-time.After(time.Second):
+			case <-stop:
+				return
+			}
+		}
+	})
+	d.name, d.peer = name, peer
+	if d.answer = w.Read(); name == "second head" && d.answer.Status == 200 {
+		d.answer = w.Read()
+	}
+	close(stop)
+	sending.Wait()
+	d.how, d.took = w.End(), time.Since(began)
+	return d
+}
+
+// Clients that send a byte a second, wherever in a request, are told so and cut after ten; those that are slow on a bad
+// link are not, and nobody else notices. What was announced and did not come takes no memory.
+func TestDrippingClients(t *testing.T) {
+	each, requests, rounds, pause := testkit.AtScale(6, 160), 100, 1, time.Millisecond
+	if testkit.Soak() {
+		requests, rounds, pause = 500, 3, 20*time.Millisecond
+	}
+	_, documents := fleettest.StartStubEngine(t, func(w http.ResponseWriter, _ *http.Request) {
+		time.Sleep(pause)
+		w.Header().Set("Content-Type", "application/json")
+		_, _ = io.WriteString(w, `{"id":"x","choices":[]}`)
+	})
+	f := fleettest.Start(t, onebox.Config{Engine: fleettest.QuickEngine(4)}, documents)
+	f.Watch(8 + each*len(drips)) // fasthttp keeps their goroutines for some seconds
+	var alone, beside []time.Duration
+	for range rounds {
+		alone = append(alone, f.Latencies(t, requests)...)
+	}
+	descriptors, heap := openDescriptors(t), fleettest.LiveHeap()
+
+	const peers = 2 // the first two ways, at a listener where nothing further is read without a token
+	all := each*len(drips) + peers
+	begun, ended := make(chan struct{}, all), make(chan dripped, all)
+	for i := range all {
+		go func() {
+			d := drips[i%len(drips)] // also where the peers begin
+			ended <- drip(f, d.name, d.FirstText, d.piece, i >= all-peers, func() { begun <- struct{}{} })
+		}()
+	}
+	var honest sync.WaitGroup
+	honest.Go(func() { uploadSlowly(f, "Content-Length: 14336", "%s", "") })
+	honest.Go(func() { uploadSlowly(f, "Transfer-Encoding: chunked", "400\r\n%s\r\n", "0\r\n\r\n") })
+	for range all {
+		<-begun
+	}
+	for range rounds {
+		beside = append(beside, f.Latencies(t, requests)...)
+	}
+	// Client and server stand in this process, with a buffer of the server's for the head and one for the body.
+	per := (fleettest.LiveHeap() - heap) / int64(all)
+	if per > 128<<10 {
+		t.Errorf("%d KiB of memory for each client that drips", per>>10)
+	}
+	for range all {
+		checkDripped(t, <-ended)
+	}
+	honest.Wait()
+	testkit.WaitFor(t, "every connection to be closed", func() bool { return openDescriptors(t) <= descriptors+4 })
+	slices.Sort(alone)
+	slices.Sort(beside)
+	middle, end := len(alone)/2, len(alone)*99/100
+	t.Logf("%d clients, %d KiB each; others alone %v, p99 %v, beside them %v, p99 %v", all, per>>10, alone[middle], alone[end], beside[middle], beside[end])
+	limit := 10 * max(alone[middle], 20*time.Millisecond)
+	if testkit.Soak() {
+		limit = alone[middle] * 12 / 10
+	}
+	if beside[middle] > limit {
+		t.Errorf("others take %v beside clients that drip and %v without: want at most %v", beside[middle], alone[middle], limit)
+	}
+}
+
+func checkDripped(t testing.TB, d dripped) {
+	t.Helper()
+	latest := testkit.Patience
+	if testkit.Soak() {
+		latest = 10*time.Second + 500*time.Millisecond
+	}
+	if d.took < 9*time.Second || d.took > latest || d.how != "closed" {
+		t.Errorf("%s: the connection ended after %v: %s", d.name, d.took, d.how)
+	}
+	if d.name == "nothing" {
+		if d.answer.Status != 0 {
+			t.Errorf("%s: answered %d, though nothing was asked", d.name, d.answer.Status)
+		}
+		return
+	}
+	if d.answer.Status != 408 || d.answer.Err != nil || d.answer.Header.Get("Connection") != "close" {
+		t.Errorf("%s: answer %d %v %v", d.name, d.answer.Status, d.answer.Header, d.answer.Err)
+	} else if e := d.answer.APIError(t); e.Number != 40801 || e.Code != "request_timeout" || (e.RequestID == "") != d.peer {
+		t.Errorf("%s: error %+v", d.name, e)
+	}
+}
+
+// uploadSlowly sends a body of 14 KiB at a KiB a second, which takes longer than any one wait may.
+func uploadSlowly(f *fleettest.Fleet, framing, piece, end string) {
+	body := fleettest.ChatBody(1, false)
+	body = strings.Replace(body, "hello", strings.Repeat("a", 14<<10-len(body)+len("hello")), 1)
+	w := wiretest.Dial(f.T, f.Entry.Address)
+	_ = w.SetDeadline(time.Now().Add(2 * testkit.Patience))
+	w.Send("POST /v1/chat/completions HTTP/1.1", []string{"Host: x", "Content-Type: application/json", framing}, "")
+	for ; body != ""; body = body[1<<10:] {
+		if _, err := fmt.Fprintf(w, piece, body[:1<<10]); err != nil {
+			f.T.Errorf("slow upload with %q: %v", framing, err)
+			return
+		}
+		time.Sleep(time.Second)
+	}
+	_, _ = io.WriteString(w, end)
+	if a := w.Read(); a.Status != 200 || a.Err != nil {
+		f.T.Errorf("slow upload with %q: %d %v %.200q", framing, a.Status, a.Err, a.Body)
+	}
+}
+
+// openDescriptors counts this process's open files.
+func openDescriptors(t testing.TB) int {
+	t.Helper()
+	entries, err := os.ReadDir("/proc/self/fd")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return len(entries)
+}

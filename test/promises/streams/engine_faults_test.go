@@ -1,0 +1,162 @@
+package streams_test
+
+import (
+	"cmp"
+	"fmt"
+	"strings"
+	"testing"
+
+	"colonnade/internal/fleettest"
+	"colonnade/internal/simengine"
+	"colonnade/internal/wiretest"
+	"colonnade/onebox"
+)
+
+// impatient are models whose timeouts a test can wait for.
+const impatient = `
+key: models/brief
+upstream_name: demo-chat
+pool: demo
+timeouts: {total: 1s}
+---
+key: models/lively
+upstream_name: demo-chat
+pool: demo
+timeouts: {first_byte: 500ms, idle: 500ms}
+`
+
+// ending is how a client sees a request end.
+type ending struct {
+	model   string // other than demo-chat
+	status  int
+	number  int    // of the error in the body, or in the last event of a stream
+	reason  string // in its header, and in the error
+	cut     bool   // by the end of the connection
+	engines uint64 // how often the request may reach an engine
+}
+
+var (
+	served   = ending{status: 200, engines: 1}
+	refused  = ending{status: 400, engines: 1}
+	relayed  = ending{status: 200, engines: 1}
+	cutShort = ending{status: 200, cut: true, engines: 1}
+	// Broken endpoints: one in each colo is tried, and a third is not given to a request that broke two.
+	noAnswer  = ending{status: 502, number: 50001, reason: "no_answer", engines: 2}
+	badStatus = ending{status: 502, number: 50001, reason: "engine_status", engines: 2}
+	// Full ones: the other colo, and then where there is room to wait, as the budget for further attempts allows.
+	full = ending{status: 429, number: 42902, engines: 4}
+	// Nothing is retried once an engine has begun to answer, though the client may not have seen it.
+	cutPlain   = ending{status: 502, number: 50001, reason: "cut_short", engines: 1}
+	cutStream  = ending{status: 200, number: 50001, reason: "cut_short", cut: true, engines: 1}
+	noFirst    = ending{model: "lively", status: 504, number: 50401, reason: "first_byte", engines: 1}
+	outOfTime  = ending{model: "brief", status: 504, number: 50401, reason: "total", engines: 1}
+	endless    = ending{model: "brief", status: 200, cut: true, engines: 1}
+	idleStream = ending{model: "lively", status: 200, number: 50401, reason: "idle", cut: true, engines: 1}
+)
+
+// hostile is how plain and streamed chats end for a client when every engine misbehaves.
+var hostile = []struct {
+	fault           string
+	plain, streamed ending
+}{
+	{simengine.FaultRefuse, noAnswer, noAnswer},
+	{simengine.FaultFull, full, full},
+	{simengine.FaultFull429, full, full},
+	{simengine.FaultFullInStream, full, full},
+	{simengine.FaultError400, refused, refused},
+	{simengine.FaultError500, badStatus, badStatus},
+	{simengine.FaultHTMLError, badStatus, badStatus},
+	{simengine.FaultStallHead, outOfTime, noFirst},
+	{simengine.FaultStallStream, outOfTime, idleStream},
+	{simengine.FaultCutAtChunk, cutPlain, cutStream},
+	{simengine.FaultCutInChunk, cutPlain, cutStream},
+	{simengine.FaultNoDone, served, cutStream},
+	{simengine.FaultErrorThenDone, badStatus, relayed},
+	{simengine.FaultErrorThenCut, cutPlain, cutShort},
+	{simengine.FaultShortBody, cutPlain, served}, // nothing but [DONE] tells where a stream ends
+	{simengine.FaultMalformedHead, noAnswer, noAnswer},
+	{simengine.FaultBothLengths, noAnswer, noAnswer},
+	{simengine.FaultFlood1xx, noAnswer, noAnswer},
+	// What has begun and has no end is cut: a stream's event at 16 MiB, another answer when its time is over.
+	{simengine.FaultEndlessLine, endless, cutStream},
+	{simengine.FaultSlow, served, served},
+	{simengine.FaultPingFirst, served, served},
+	{simengine.FaultCloseIdle, served, served},
+}
+
+// Whatever an engine does, its clients get a bounded and exact answer, and the next request is served as if nothing had
+// been.
+func TestHostileEngines(t *testing.T) {
+	t.Parallel()
+	f := fleettest.Start(t, onebox.Config{Engine: fleettest.QuickEngine(4)}, impatient)
+	f.WatchShared(8)
+	for _, h := range hostile {
+		for _, stream := range []bool{false, true} {
+			want := h.plain
+			if stream {
+				want = h.streamed
+			}
+			t.Run(fmt.Sprintf("%s/stream=%v", h.fault, stream), func(t *testing.T) {
+				misbehave(f, t, h.fault, stream, want)
+			})
+		}
+	}
+	for _, e := range f.Engines {
+		if n := e.Simulated.Stats().Reused; n > 0 {
+			t.Errorf("engine %s: %d requests on a connection that was not fit for them", e.ID, n)
+		}
+	}
+}
+
+// misbehave sends a request to a fleet whose engines have a fault, and another when they have none.
+func misbehave(f *fleettest.Fleet, t *testing.T, fault string, stream bool, want ending) {
+	f.InjectFault(fault, 0)
+	before := f.EngineRequests()
+	w := wiretest.Dial(t, f.Entry.Address)
+	w.Post("/v1/chat/completions", strings.Replace(fleettest.ChatBody(8, stream), "demo-chat", cmp.Or(want.model, "demo-chat"), 1))
+	a := w.Read()
+	f.ClearFaults()
+	want.check(t, w, a)
+	if n := f.EngineRequests() - before; n < 1 || n > want.engines {
+		t.Errorf("reached engines %d times, want at most %d", n, want.engines)
+	}
+	for _, stream := range []bool{false, true} {
+		if next := f.Chat(fleettest.ChatBody(8, stream)); next.Status != 200 || next.Err != nil || !strings.Contains(next.Body, "every") {
+			t.Errorf("the next request: %d %v %.300q", next.Status, next.Err, next.Body)
+		}
+	}
+}
+
+func (want ending) check(t testing.TB, w *wiretest.Conn, a wiretest.RawResponse) {
+	t.Helper()
+	if a.Status != want.status || (a.Err != nil) != want.cut {
+		t.Errorf("status %d, ended with %v: want %+v; %.300q", a.Status, a.Err, want, a.Body)
+	}
+	if want.cut {
+		if how := w.End(); how != "closed" {
+			t.Errorf("the connection ended: %s", how)
+		}
+	}
+	if want.number == 0 {
+		return
+	}
+	var e wiretest.APIError
+	if want.status != 200 {
+		e = a.APIError(t)
+		if got := a.Header.Get("x-colonnade-reason"); got != e.Reason {
+			t.Errorf("x-colonnade-reason: %q, in the body %q", got, e.Reason)
+		}
+		if got := a.Header.Get("x-should-retry") == "false"; got != (want.status != 429) {
+			t.Errorf("x-should-retry: %q", a.Header.Get("x-should-retry"))
+		}
+	} else {
+		last := readEvents(t, a.Body[strings.LastIndex(strings.TrimSuffix(a.Body, "\n\n"), "\n\n")+2:])
+		e = last[0].ours(t)
+	}
+	if e.Number != want.number || want.reason != "" && e.Reason != want.reason || e.RequestID != a.Header.Get("x-request-id") {
+		t.Errorf("error %+v, want number %d and reason %q", e, want.number, want.reason)
+	}
+	if want.status == 429 && (e.Reason == "" || e.RetryAfterMS < 1000 || a.Header.Get("retry-after") == "" || a.Header.Get("retry-after-ms") == "") {
+		t.Errorf("why, or when to come back, is missing: %+v %v", e, a.Header)
+	}
+}

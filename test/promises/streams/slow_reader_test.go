@@ -1,0 +1,289 @@
+package streams_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"colonnade/colo"
+	"colonnade/internal/fleettest"
+	"colonnade/internal/simengine"
+	"colonnade/internal/testkit"
+	"colonnade/internal/wiretest"
+	"colonnade/onebox"
+)
+
+// Where all engines of one model hang, another model does not notice.
+func TestModelsDoNotHangTogether(t *testing.T) {
+	requests, rounds, pause := 100, 1, time.Millisecond
+	if testkit.Soak() {
+		requests, rounds, pause = 500, 5, 20*time.Millisecond
+	}
+	own, documents := fleettest.StartStubEngine(t, func(w http.ResponseWriter, _ *http.Request) {
+		time.Sleep(pause)
+		w.Header().Set("Content-Type", "application/json")
+		_, _ = io.WriteString(w, `{"id":"x","choices":[]}`)
+	})
+	f := fleettest.Start(t, onebox.Config{Engine: fleettest.QuickEngine(4)}, documents)
+	f.Watch(24) // fasthttp keeps the goroutines of the many connections for some seconds
+	f.InjectFault(simengine.FaultStallHead, 0)
+
+	var alone, beside []time.Duration
+	for range rounds {
+		alone = append(alone, p99(f, t, requests))
+		release := hang(f, 20)
+		testkit.WaitFor(t, "every slot and queue of the other model to be taken", func() bool { return f.RunningRequests() == 8 })
+		beside = append(beside, p99(f, t, requests))
+		if n := f.RunningRequests(); n != 8 {
+			t.Errorf("%d requests of the other model hang, want 8", n)
+		}
+		release()
+	}
+	slices.Sort(alone)
+	slices.Sort(beside)
+	before, during := alone[rounds/2], beside[rounds/2]
+	t.Logf("p99 alone %v, beside a model that hangs %v", before, during)
+	limit := 10 * max(before, 20*time.Millisecond)
+	if testkit.Soak() {
+		limit = before * 11 / 10
+	}
+	if during > limit {
+		t.Errorf("p99 is %v beside a model that hangs and %v without: want at most %v", during, before, limit)
+	}
+	if n := own.Requests.Load(); n != int64(2*rounds*requests) {
+		t.Errorf("%d requests arrived, want each of %d once", n, 2*rounds*requests)
+	}
+	f.ClearFaults()
+}
+
+// p99 sends requests for the own model, a few at a time, and returns how long the slowest hundredth took.
+func p99(f *fleettest.Fleet, t *testing.T, requests int) time.Duration {
+	took := f.Latencies(t, requests)
+	return took[len(took)*99/100]
+}
+
+// hang keeps clients asking for the demo's model until released.
+func hang(f *fleettest.Fleet, clients int) (release func()) {
+	ctx, cancel := context.WithCancel(context.Background())
+	var all sync.WaitGroup
+	for range clients {
+		all.Go(func() {
+			for ctx.Err() == nil {
+				_, _ = f.Post(ctx, "/chat/completions", fleettest.ChatBody(8, true)) // refused, or cancelled at the end
+				select {
+				case <-time.After(100 * time.Millisecond):
+				case <-ctx.Done():
+				}
+			}
+		})
+	}
+	return func() {
+		cancel()
+		all.Wait()
+	}
+}
+
+// Clients that never read a big answer: what waits for them is bounded, in the process and in the kernel; the engine is
+// paused, and cancelled once the clients have taken nothing for as long as they may.
+func TestReadersThatNeverRead(t *testing.T) {
+	readers, stall := 16, 4*time.Second
+	if testkit.Soak() {
+		readers, stall = 200, 10*time.Second
+	}
+	f := fleettest.Start(t, onebox.Config{Engine: fleettest.QuickEngine(readers), Stall: stall, Colos: []string{"ams"}}, "")
+	f.Watch(8 + readers) // fasthttp keeps their goroutines for some seconds
+	e := f.Engine("ams")
+	e.SetFault(simengine.Fault{Fault: simengine.FaultBigAnswer})
+	heap, sent := fleettest.LiveHeap(), e.Stats().Bytes
+	clients := make([]*wiretest.Conn, readers)
+	for i := range clients {
+		clients[i] = dialSlow(t, f.Entry.Address)
+		clients[i].Post("/v1/chat/completions", fleettest.ChatBody(8, i%2 == 0))
+	}
+	testkit.WaitFor(t, "every client to be answered", func() bool { return e.Stats().Bytes-sent > uint64(readers)*64<<10 })
+	settled := settledBytes(f) - sent
+	if n := e.Stats().Running; n != readers {
+		t.Errorf("%d of %d requests still run: the test is too slow to see them paused", n, readers)
+	}
+	// In the sockets of two nodes, and the engine's own, which holds 128 KiB.
+	if each := settled / uint64(readers); each > 1<<20+192<<10 {
+		t.Errorf("the engine got rid of %d KiB for each client that reads nothing, want at most 1 MiB", each>>10)
+	}
+	checkSockets(f, readers)
+	// Two nodes and the engine, with both ends of every connection, stand in this process.
+	each := (fleettest.LiveHeap() - heap) / int64(readers)
+	t.Logf("this process: %d KiB for each", each>>10)
+	if each > int64(testkit.AtScale(512, 320))<<10 {
+		t.Errorf("%d KiB of memory for each client that reads nothing", each>>10)
+	}
+	testkit.WaitFor(t, "the engine to be cancelled", func() bool { return e.Stats().Running == 0 })
+	if st := e.Stats(); st.Aborted != uint64(readers) {
+		t.Errorf("%d of %d requests were cancelled: %+v", st.Aborted, readers, st)
+	}
+	e.ClearFaults()
+	for _, c := range clients {
+		c.Close()
+	}
+	for _, stream := range []bool{false, true} {
+		if a := f.Chat(fleettest.ChatBody(8, stream)); a.Status != 200 || a.Err != nil {
+			t.Errorf("the next request: %d %v", a.Status, a.Err)
+		}
+	}
+}
+
+// checkSockets bounds what the kernel holds for each client, on both sides of a node.
+func checkSockets(f *fleettest.Fleet, clients int) {
+	f.T.Helper()
+	node := map[string]held{}
+	for what, h := range heldByNodes(f) {
+		f.T.Logf("%s: %d sockets, %d KiB in each, which take %d KiB", what, h.sockets, h.bytes>>10/int64(clients), h.memory>>10/int64(clients))
+		if h.sockets < clients {
+			f.T.Errorf("%s: %d sockets, want one for each client", what, h.sockets)
+		}
+		name, _, _ := strings.Cut(what, ",")
+		n := node[name]
+		node[name] = held{bytes: n.bytes + h.bytes, memory: n.memory + h.memory}
+	}
+	for name, n := range node {
+		if each := n.memory / int64(clients); each > 1<<20 || n.bytes == 0 {
+			f.T.Errorf("%s: the kernel holds %d KiB for each client that reads nothing, want at most 1 MiB", name, each>>10)
+		}
+	}
+}
+
+// dialSlow connects with a receive buffer as small as it can be, so that what the fleet sends is stored by the fleet.
+func dialSlow(t testing.TB, address string) *wiretest.Conn {
+	d := net.Dialer{Control: func(_, _ string, c syscall.RawConn) error {
+		return c.Control(func(fd uintptr) { _ = syscall.SetsockoptInt(int(fd), syscall.SOL_SOCKET, syscall.SO_RCVBUF, 4096) })
+	}}
+	c, err := d.Dial("tcp", address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return wiretest.NewConn(t, c)
+}
+
+// settledBytes waits until the engines write nothing any more, and says how much they have written.
+func settledBytes(f *fleettest.Fleet) uint64 {
+	written := func() (n uint64) {
+		for _, e := range f.Engines {
+			n += e.Simulated.Stats().Bytes
+		}
+		return n
+	}
+	last, since := written(), time.Now()
+	testkit.WaitFor(f.T, "the engines to pause", func() bool {
+		if now := written(); now != last {
+			last, since = now, time.Now()
+		}
+		return time.Since(since) > 300*time.Millisecond
+	})
+	return last
+}
+
+// What slow readers make of a slot does not count as what it is worth, also if they leave in the end.
+func TestSlowReadersDoNotMakeSlotsCheap(t *testing.T) {
+	const requests = 16 // from so many on, it is known
+	engine := fleettest.QuickEngine(requests)
+	engine.TTFT, engine.ITL = 70*time.Millisecond, 70*time.Millisecond
+	f := fleettest.Start(t, onebox.Config{Engine: engine, Colos: []string{"ams"}}, "")
+	f.Watch(8 + requests)
+	ask := func(width int) (clients []*wiretest.Conn) {
+		for range requests {
+			c := dialSlow(t, f.Entry.Address)
+			c.Post("/v1/chat/completions", strings.Replace(fleettest.ChatBody(32, true), "hello", fmt.Sprintf("wide:%d hello", width), 1))
+			clients = append(clients, c)
+		}
+		return clients
+	}
+	for _, c := range ask(8) {
+		c.ExpectProperEnd()
+		c.Close()
+	}
+	testkit.WaitFor(t, "all slots to be free", func() bool { return f.Pool("ams", "demo").Held == 0 })
+	worth := slotWorth(f)
+	clients := ask(64 << 10) // 2 MiB, of which half has room on the way
+	time.Sleep(5 * time.Second)
+	for _, c := range clients {
+		c.Close()
+	}
+	testkit.WaitFor(t, "all slots to be free again", func() bool { return f.Pool("ams", "demo").Held == 0 })
+	then := slotWorth(f)
+	t.Logf("a slot is worth %.0f a second, %.0f before", then, worth)
+	if then < 0.75*worth {
+		t.Errorf("a slot was worth %.0f a second, and is worth %.0f", worth, then)
+	}
+}
+
+// slotWorth is what a slot is worth a second, as the page of the first colo says.
+func slotWorth(f *fleettest.Fleet) float64 {
+	f.T.Helper()
+	r, err := f.Client.Get("http://" + f.Colos[0].Admin + "/debug/pools")
+	if err != nil {
+		f.T.Fatal(err)
+	}
+	defer r.Body.Close()
+	var pools []colo.PoolState
+	if err := json.NewDecoder(r.Body).Decode(&pools); err != nil || len(pools) != 1 || pools[0].SlotWorth == nil {
+		f.T.Fatalf("%v: %+v", err, pools)
+	}
+	return *pools[0].SlotWorth
+}
+
+// A client that reads slowly, but reads, is served on, for however many times the longest stall.
+func TestSlowReaderIsServed(t *testing.T) {
+	t.Parallel()
+	const stall = time.Second
+	f := fleettest.Start(t, onebox.Config{Engine: fleettest.QuickEngine(4), Stall: stall}, "")
+	f.WatchShared(8)
+	f.InjectFault(simengine.FaultBigAnswer, 1)
+	w := dialSlow(t, f.Entry.Address)
+	w.Post("/v1/chat/completions", fleettest.ChatBody(8, false))
+	began := time.Now()
+	for read := 0; time.Since(began) < 3*stall; time.Sleep(stall / 8) {
+		n, err := io.ReadFull(w.R, make([]byte, 128<<10))
+		if read += n; err != nil {
+			t.Fatalf("cut after %d bytes and %v: %v", read, time.Since(began), err)
+		}
+	}
+	w.Close()
+}
+
+// A stream is not cut for being slow: neither the longest stall of a write, nor what a client says about its first
+// byte, counts the silence between two tokens. In full, a token comes every 20 s, with the timeouts that are usual.
+func TestLongSilences(t *testing.T) {
+	t.Parallel()
+	silence, stall := 700*time.Millisecond, 200*time.Millisecond
+	documents := "key: defaults\nmodel: {timeouts: {first_byte: 20s, idle: 20s}}"
+	if testkit.Soak() {
+		silence, stall, documents = 20*time.Second, 0, ""
+	}
+	f := fleettest.Start(t, onebox.Config{Engine: simengine.Config{Slots: 4, TTFT: time.Millisecond, ITL: silence}, Stall: stall}, documents)
+	f.WatchShared(8)
+	var all sync.WaitGroup
+	for _, api := range streamAPIs {
+		all.Go(func() {
+			w := wiretest.Dial(t, f.Entry.Address)
+			_ = w.SetDeadline(time.Now().Add(testkit.Patience + 10*silence))
+			body := strings.NewReplacer(":8,", ":4,").Replace(api.body)
+			for range 2 { // the second on a connection that was used before
+				w.Post(api.path, body, "x-colonnade-deadline-ms: 1500", "x-stainless-timeout: 1.6")
+				a := w.Read()
+				events := readEvents(t, a.Body)
+				if got := said(events); a.Status != 200 || a.Err != nil || got != "every request takes its" {
+					t.Errorf("%s: %d %v, said %q", api.name, a.Status, a.Err, got)
+				}
+			}
+		})
+	}
+	all.Wait()
+}

@@ -1,0 +1,109 @@
+package streams_test
+
+import (
+	"net"
+	"net/url"
+	"os"
+	"strconv"
+	"syscall"
+	"testing"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+
+	"colonnade/internal/fleettest"
+)
+
+// held is what the kernel holds for some sockets.
+type held struct {
+	sockets int
+	bytes   int64 // not read by us yet, or not taken by the other end
+	memory  int64 // with all that the kernel adds to them
+}
+
+// heldByNodes asks the kernel what it holds for the nodes' sockets, by what they are: those of the entry and of the colo
+// server that lead to their clients, and those that lead on.
+func heldByNodes(f *fleettest.Fleet) map[string]held {
+	f.T.Helper()
+	entry, colo, engine := portOf(f.T, f.Entry.Address), portOf(f.T, f.Colos[0].Address), 0
+	if u, err := url.Parse(f.Engines[0].URL); err == nil {
+		engine = portOf(f.T, u.Host)
+	}
+	all := map[string]held{}
+	fds, err := os.ReadDir("/proc/self/fd")
+	if err != nil {
+		f.T.Fatal(err)
+	}
+	for _, name := range fds {
+		fd, _ := strconv.Atoi(name.Name())
+		here, there := ports(fd)
+		switch {
+		case here == 0:
+		case here == entry:
+			add(all, "entry, to clients", fd)
+		case there == colo:
+			add(all, "entry, to the colo", fd)
+		case here == colo:
+			add(all, "colo, to the entry", fd)
+		case there == engine:
+			add(all, "colo, to engines", fd)
+		}
+	}
+	return all
+}
+
+func add(all map[string]held, what string, fd int) {
+	h := all[what]
+	in, err1 := unix.IoctlGetInt(fd, unix.SIOCINQ)
+	out, err2 := unix.IoctlGetInt(fd, unix.SIOCOUTQ)
+	memory, err3 := socketMemory(fd)
+	if err1 == nil && err2 == nil && err3 == nil { // else it is a listener, or closed by now
+		h.sockets++
+		h.bytes += int64(in + out)
+		h.memory += memory
+	}
+	all[what] = h
+}
+
+// socketMemory is what a socket takes of the kernel's memory, in both directions.
+func socketMemory(fd int) (int64, error) {
+	const received, forward, queued = 0, 4, 5 // of SK_MEMINFO
+	var info [9]int32                         // what is reserved may be less than nothing for a moment
+	size := uint32(unsafe.Sizeof(info))
+	_, _, errno := syscall.Syscall6(syscall.SYS_GETSOCKOPT, uintptr(fd), unix.SOL_SOCKET, unix.SO_MEMINFO,
+		uintptr(unsafe.Pointer(&info)), uintptr(unsafe.Pointer(&size)), 0)
+	if errno != 0 {
+		return 0, errno
+	}
+	return int64(info[received]) + int64(info[forward]) + int64(info[queued]), nil
+}
+
+// ports are those of a connection's ends, or 0.
+func ports(fd int) (here, there int) {
+	port := func(a syscall.Sockaddr, err error) int {
+		switch a := a.(type) {
+		case *syscall.SockaddrInet4:
+			return a.Port
+		case *syscall.SockaddrInet6:
+			return a.Port
+		}
+		return 0
+	}
+	if there = port(syscall.Getpeername(fd)); there == 0 {
+		return 0, 0
+	}
+	return port(syscall.Getsockname(fd)), there
+}
+
+func portOf(t testing.TB, address string) int {
+	t.Helper()
+	_, text, err := net.SplitHostPort(address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	port, err := strconv.Atoi(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return port
+}

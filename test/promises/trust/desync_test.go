@@ -1,0 +1,150 @@
+package trust_test
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"net/http"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"colonnade/forwarding"
+	"colonnade/internal/fleettest"
+	"colonnade/internal/oracle"
+	"colonnade/internal/wiretest"
+	"colonnade/onebox"
+)
+
+// desync is what is sent over one connection, and how it is to be answered. In wire, {auth} stands for a header line that
+// is good for firstBody, {len} and {chunked} for its framings, {hidden} for a whole request that nobody has sent: it stands
+// in bodies, and behind everything.
+type desync struct {
+	name, wire string
+	answers    string // their statuses; the engine gets firstBody for the first 200 of a first answer, and so on
+	peer       string // those of a colo's listener; empty = the same
+}
+
+const (
+	firstBody  = `{"model":"own","messages":[],"user":"first"}`
+	hiddenBody = `{"model":"own","messages":[],"user":"hidden"}`
+)
+
+// speaker is a client, or a node that the fleet believes.
+type speaker struct {
+	address string
+	words   *strings.Replacer
+	peer    bool
+}
+
+func speakers(f *fleettest.Fleet) []speaker {
+	entry := speaker{address: f.Entry.Address, words: desyncWords("x-request-id: 12345678", "x-request-id: 12345678")}
+	colo := f.Colos[0]
+	return []speaker{entry, {address: colo.Address, peer: true, words: desyncWords(
+		"x-colonnade-hop: "+signToken(f, colo.Node, fleettest.ChatPath, firstBody, time.Now()), "x-colonnade-hop: "+signToken(f, colo.Node, fleettest.ChatPath, hiddenBody, time.Now()))}}
+}
+
+func desyncWords(auth, authOfHidden string) *strings.Replacer {
+	hidden := "POST " + fleettest.ChatPath + " HTTP/1.1\r\nHost: fleet\r\nContent-Type: application/json\r\n" + authOfHidden +
+		"\r\nConnection: close\r\nContent-Length: " + strconv.Itoa(len(hiddenBody)) + "\r\n\r\n" + hiddenBody
+	return strings.NewReplacer("{auth}", auth, "{len}", strconv.Itoa(len(firstBody)), "{body}", firstBody,
+		"{chunked}", wiretest.Chunked(firstBody, 10), "{hidden}", hidden, "{hiddenlen}", strconv.Itoa(len(hidden)))
+}
+
+// signToken is what an entry would send to a node of the fleet for a POST, at some time.
+func signToken(f *fleettest.Fleet, node, path, body string, issued time.Time) string {
+	return signTokenFor(f, forwarding.HopTarget{Audience: node, Method: "POST", Path: path, Body: []byte(body)}, issued)
+}
+
+func signTokenFor(f *fleettest.Fleet, to forwarding.HopTarget, issued time.Time) string {
+	f.T.Helper()
+	token, err := f.Keys.Sign(forwarding.Hop{
+		RequestID: "0123456789abcdef0123456789abcdef", Source: "entry-1", Account: "anonymous", Weight: 1, Priority: "standard", Model: "own",
+		Hops: 1, Wait: forwarding.WaitFull, Total: forwarding.Millis(time.Minute),
+	}, to, issued)
+	if err != nil {
+		f.T.Fatal(err)
+	}
+	return token
+}
+
+// Whatever two servers might read in two ways is refused, or read in the one way that all agree on: never are there two
+// requests where one was sent, on either hop, and engines get what we write and nothing else.
+func TestDesync(t *testing.T) {
+	t.Parallel()
+	engine, documents := startTape(t)
+	f := fleettest.Start(t, onebox.Config{Engine: fleettest.QuickEngine(4), Colos: []string{"ams"}}, documents)
+	watchNodes(f, 16)
+	for _, s := range speakers(f) {
+		for _, group := range desyncTable() {
+			t.Run(fmt.Sprintf("%s/peer=%v", group.name, s.peer), func(t *testing.T) {
+				for _, c := range group.cases {
+					s.desync(t, engine, c)
+				}
+			})
+		}
+	}
+}
+
+func (s speaker) desync(t *testing.T, engine *tape, c desync) {
+	t.Helper()
+	want := c.answers
+	if s.peer && c.peer != "" {
+		want = c.peer
+	}
+	answers, how := s.say(t, c.wire+"{hidden}")
+	if answers != want || how != "closed" {
+		t.Errorf("%q: answered %q, and the connection ended: %s; want %q and closed", c.name, answers, how, want)
+	}
+	finals := strings.Fields(strings.ReplaceAll(want, "100 ", ""))
+	var bodies []string
+	for i, status := range finals {
+		if status == "200" {
+			bodies = append(bodies, []string{firstBody, hiddenBody}[i])
+		}
+	}
+	engine.check(t, c.name, bodies...)
+}
+
+// say sends text over a connection of its own, and returns the statuses of all that is answered until its end.
+func (s speaker) say(t *testing.T, text string) (answers, how string) {
+	t.Helper()
+	w := wiretest.Dial(t, s.address)
+	defer w.Close()
+	text = s.words.Replace(text)
+	go func() { _, _ = io.WriteString(w, text) }() // or as much of it as is taken
+	method, _, _ := strings.Cut(strings.TrimLeft(text, "\r\n"), " ")
+	var statuses []string
+	for {
+		if _, err := w.R.Peek(1); err != nil {
+			return strings.Join(statuses, " "), w.End()
+		}
+		status, err := readStrictly(w.R, method)
+		if err != nil {
+			return strings.Join(statuses, " "), fmt.Sprintf("in an answer: %v", err)
+		}
+		if statuses = append(statuses, strconv.Itoa(status)); status >= 200 {
+			method = "POST" // of what comes behind
+		}
+	}
+}
+
+// readStrictly reads one answer. Of ours, each has a length, and an interim one has no body.
+func readStrictly(br *bufio.Reader, method string) (int, error) {
+	r, err := http.ReadResponse(br, &http.Request{Method: method})
+	if err != nil {
+		return 0, err
+	}
+	if r.StatusCode >= 200 && r.ContentLength < 0 {
+		return 0, fmt.Errorf("answer %d has no length", r.StatusCode)
+	}
+	_, err = io.Copy(io.Discard, r.Body)
+	return r.StatusCode, err
+}
+
+// watchNodes is watchBeside but for the events: requests that begin at a colo have no whole set of them.
+func watchNodes(f *fleettest.Fleet, idle int) {
+	f.T.Helper()
+	f.WatchWith(oracle.Config{IdleConnections: idle, Shared: true, NoEvents: true})
+}

@@ -1,0 +1,108 @@
+package trust_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"colonnade/forwarding"
+	"colonnade/internal/fleettest"
+	"colonnade/internal/wiretest"
+	"colonnade/onebox"
+)
+
+// A token is believed once it came in the one header that it comes in, for the one request that it was signed for, and
+// while it is good; whatever else a client or a node says of itself beside it is not.
+func TestTokensAreForOneRequest(t *testing.T) {
+	engine, documents := startTape(t)
+	f := fleettest.Start(t, onebox.Config{Engine: fleettest.QuickEngine(4)}, documents)
+	watchNodes(f, 8)
+	ams, fra := f.Colos[0], f.Colos[1]
+	if ams.Colo != "ams" {
+		ams, fra = fra, ams
+	}
+	now := time.Now()
+	good := signToken(f, ams.Node, fleettest.ChatPath, fleettest.StubBody, now)
+	signed := func(to forwarding.HopTarget) string { return signTokenFor(f, to, now) }
+	stranger, err := forwarding.RandomKeys().Sign(forwarding.Hop{Model: "own"}, forwarding.HopTarget{Audience: ams.Node, Method: "POST", Path: fleettest.ChatPath, Body: []byte(fleettest.StubBody)}, now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	to := forwarding.HopTarget{Audience: ams.Node, Method: "POST", Path: fleettest.ChatPath, Body: []byte(fleettest.StubBody)}
+	with := func(change func(*forwarding.HopTarget)) string {
+		other := to
+		change(&other)
+		return signed(other)
+	}
+	hop := "x-colonnade-hop: "
+	other := strings.Replace(fleettest.StubBody, "[]", "[ ]", 1)
+	for _, c := range []struct {
+		name, address, first, lines, body string
+		status                            int
+	}{
+		{"as it was signed", ams.Address, firstLine, hop + good, fleettest.StubBody, 200},
+		{"in capitals", ams.Address, firstLine, "X-COLONNADE-HOP:" + good, fleettest.StubBody, 200},
+		{"with a query", ams.Address, "POST " + fleettest.ChatPath + "?a=b HTTP/1.1", hop + good, fleettest.StubBody, 200},
+		{"by a slow clock", ams.Address, firstLine, hop + signToken(f, ams.Node, fleettest.ChatPath, fleettest.StubBody, now.Add(-5*time.Minute)), fleettest.StubBody, 200},
+		{"beside what nobody signed", ams.Address, firstLine, hop + good + "|x-colonnade-priority: interactive|x-colonnade-queue: never|x-colonnade-force-colo: fra|x-colonnade-deadline-ms: 0|x-request-id: forged-id|" +
+			"x-colonnade-verdict: ooc|x-colonnade-load: free=0|x-colonnade-attempts: 9|Authorization: Bearer x", fleettest.StubBody, 200},
+		{"replayed after its time", ams.Address, firstLine, hop + signToken(f, ams.Node, fleettest.ChatPath, fleettest.StubBody, now.Add(-11*time.Minute)), fleettest.StubBody, 403},
+		{"before its time", ams.Address, firstLine, hop + signToken(f, ams.Node, fleettest.ChatPath, fleettest.StubBody, now.Add(11*time.Minute)), fleettest.StubBody, 403},
+		{"of a stranger", ams.Address, firstLine, hop + stranger, fleettest.StubBody, 403},
+		{"for another server", fra.Address, firstLine, hop + good, fleettest.StubBody, 403},
+		{"of another server", ams.Address, firstLine, hop + with(func(to *forwarding.HopTarget) { to.Audience = fra.Node }), fleettest.StubBody, 403},
+		{"for another path", ams.Address, "POST /v1/completions HTTP/1.1", hop + good, fleettest.StubBody, 403},
+		{"of another path", ams.Address, firstLine, hop + with(func(to *forwarding.HopTarget) { to.Path = "/v1/completions" }), fleettest.StubBody, 403},
+		{"for another method", ams.Address, "PUT " + fleettest.ChatPath + " HTTP/1.1", hop + good, fleettest.StubBody, 405},
+		{"of another method", ams.Address, firstLine, hop + with(func(to *forwarding.HopTarget) { to.Method = "GET" }), fleettest.StubBody, 403},
+		{"for another body", ams.Address, firstLine, hop + good, other, 403},
+		{"of another body", ams.Address, firstLine, hop + with(func(to *forwarding.HopTarget) { to.Body = []byte(other) }), fleettest.StubBody, 403},
+		{"for half a body", ams.Address, firstLine, hop + good, fleettest.StubBody[:10], 403},
+		{"of no body", ams.Address, firstLine, hop + with(func(to *forwarding.HopTarget) { to.Body = nil }), fleettest.StubBody, 403},
+		{"twice", ams.Address, firstLine, hop + good + "|" + hop + good, fleettest.StubBody, 400},
+		{"behind a forged one", ams.Address, firstLine, hop + stranger + "|X-Colonnade-Hop: " + good, fleettest.StubBody, 400},
+		{"in a list", ams.Address, firstLine, hop + good + ", " + good, fleettest.StubBody, 403},
+		{"of this hop only", ams.Address, firstLine, hop + good + "|Connection: close, x-colonnade-hop", fleettest.StubBody, 400},
+		{"with an underscore", ams.Address, firstLine, "x_colonnade_hop: " + good, fleettest.StubBody, 400},
+		{"with an alias beside", ams.Address, firstLine, hop + good + "|x-colonnade_hop: " + stranger, fleettest.StubBody, 400},
+		{"with a dot", ams.Address, firstLine, "x.colonnade.hop: " + good, fleettest.StubBody, 400},
+		{"with a space", ams.Address, firstLine, "x-colonnade-hop : " + good, fleettest.StubBody, 400},
+		{"with a tab", ams.Address, firstLine, "x-colonnade-hop\t: " + good, fleettest.StubBody, 400},
+		{"folded", ams.Address, firstLine, "x-colonnade-hop:| " + good, fleettest.StubBody, 400},
+		{"folded into another", ams.Address, firstLine, "x-note: a| " + hop + good, fleettest.StubBody, 400},
+		{"under another name", ams.Address, firstLine, "colonnade-hop: " + good + "|x-forwarded-x-colonnade-hop: " + good, fleettest.StubBody, 403},
+		{"as a key", ams.Address, firstLine, "Authorization: Bearer " + good, fleettest.StubBody, 403},
+		{"in a cookie", ams.Address, firstLine, "Cookie: x-colonnade-hop=" + good, fleettest.StubBody, 403},
+		{"in the query", ams.Address, "POST " + fleettest.ChatPath + "?x-colonnade-hop=" + good + " HTTP/1.1", "x-note: a", fleettest.StubBody, 403},
+		{"quoted", ams.Address, firstLine, hop + `"` + good + `"`, fleettest.StubBody, 403},
+		{"as a Bearer", ams.Address, firstLine, hop + "Bearer " + good, fleettest.StubBody, 403},
+	} {
+		lines := append([]string{"Host: fleet", "Content-Type: application/json", fmt.Sprintf("Content-Length: %d", len(c.body))}, strings.Split(c.lines, "|")...)
+		w := wiretest.Dial(t, c.address)
+		w.Send(c.first, lines, c.body)
+		a := w.Read()
+		if a.Status != c.status || a.Status == 403 && (a.APIError(t).Number != 40302 || len(a.Header["X-Colonnade-Load"]) > 0) {
+			t.Errorf("%s: %d %.300q, want %d", c.name, a.Status, a.Body, c.status)
+		}
+		if a.Status != 200 {
+			if how := w.End(); how != "closed" {
+				t.Errorf("%s: the connection ended: %s", c.name, how)
+			}
+			engine.check(t, c.name)
+		} else {
+			engine.check(t, c.name, fleettest.StubBody)
+		}
+		w.Close()
+	}
+	for _, announced := range []string{"", "Trailer: x-colonnade-hop\r\n"} {
+		w := wiretest.Dial(t, ams.Address)
+		w.Send(firstLine, []string{"Host: fleet", "Content-Type: application/json", announced + "Transfer-Encoding: chunked"},
+			strings.TrimSuffix(wiretest.Chunked(fleettest.StubBody, 10), "\r\n")+hop+good+"\r\n\r\n")
+		if a := w.Read(); a.Status != 400 && a.Status != 403 {
+			t.Errorf("in a trailer: %d %.300q", a.Status, a.Body)
+		}
+		w.Close()
+	}
+	engine.check(t, "in a trailer")
+}

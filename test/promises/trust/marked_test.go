@@ -1,0 +1,180 @@
+package trust_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"mime/multipart"
+	"net/http"
+	"strings"
+	"sync"
+)
+
+// A marked request is full of its own mark, which names its account, and of nobody else's. Whatever holds a byte of
+// another's holds a "marked" too many.
+type marked struct {
+	account, number int
+	kind            markedKind
+	size            int // of the body, about
+	stream          bool
+	leaveAfter      int // bytes of the answer; negative = stays
+}
+
+type markedKind string
+
+const (
+	markedChat   markedKind = "/chat/completions"
+	markedEmbed  markedKind = "/embeddings"
+	markedForm   markedKind = "/audio/transcriptions"
+	markedRefuse markedKind = "refuse" // the engine says 400, with the mark in it
+	markedFail   markedKind = "fail"   // 500
+	markedSilent markedKind = "silent" // nothing, until the client has gone
+	markedHalf   markedKind = "half"   // the client leaves in the middle of its body
+)
+
+// markedSizes are around those of pooled memory.
+func markedSizes() []int {
+	return []int{1 << 10, 8 << 10, 32 << 10, 64 << 10, 128 << 10, 256 << 10, 512 << 10, 1 << 20}
+}
+
+func (m marked) mark() string { return fmt.Sprintf("marked%d.%07d.", m.account, m.number) }
+
+// id is the request's label in events.
+func (m marked) id() string { return strings.TrimSuffix(m.mark(), ".") }
+
+// filler is what the body is full of.
+func (m marked) filler() string {
+	return strings.Repeat(m.mark(), m.size/len(m.mark())+1)[:m.size]
+}
+
+// path is where the request goes.
+func (m marked) path() string {
+	if strings.HasPrefix(string(m.kind), "/") {
+		return string(m.kind)
+	}
+	return string(markedChat)
+}
+
+// body is the request's, with its content type.
+func (m marked) body() (body []byte, contentType string) {
+	if m.kind != markedForm {
+		return fmt.Appendf(nil, `{"model":"own","stream":%v,"user":"%s %s","messages":[%q],"input":"x"}`,
+			m.stream, m.mark(), m.kind, m.filler()), "application/json"
+	}
+	var b bytes.Buffer
+	w := multipart.NewWriter(&b)
+	_ = w.WriteField("user", m.mark()+" "+string(m.kind))
+	file, _ := w.CreateFormFile("file", "speech.mp3")
+	_, _ = io.WriteString(file, m.filler())
+	_ = w.WriteField("model", "own")
+	_ = w.Close()
+	return b.Bytes(), w.FormDataContentType()
+}
+
+// randomMarked is the request of that number.
+func randomMarked(number, accounts int) marked {
+	sizes := markedSizes()
+	m := marked{account: rand.IntN(accounts), number: number, kind: markedChat, stream: rand.IntN(2) == 0, leaveAfter: -1}
+	// Mostly small ones, and each size a little more or less than fits.
+	m.size = sizes[min(rand.IntN(len(sizes)), rand.IntN(len(sizes)), rand.IntN(len(sizes)))] - 300 + rand.IntN(600)
+	switch rand.IntN(16) {
+	case 0:
+		m.kind, m.stream = markedForm, false
+	case 1, 2:
+		m.kind, m.stream = markedEmbed, false
+	case 3:
+		m.kind = markedRefuse
+	case 4:
+		m.kind = markedFail
+	case 5:
+		m.kind = markedSilent
+	case 6:
+		m.kind = markedHalf
+	case 7:
+		m.leaveAfter = rand.IntN(m.size)
+	}
+	return m
+}
+
+// markedEngine answers with what it was sent, and notes whatever it was sent that is not all of one mark.
+type markedEngine struct {
+	mu      sync.Mutex // guards the fields below
+	foreign []string
+	served  int
+}
+
+func (e *markedEngine) note(what string) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.foreign = append(e.foreign, what)
+}
+
+func (e *markedEngine) answer(w http.ResponseWriter, r *http.Request) {
+	user, filler, ok := readMarked(r)
+	mark, kind, _ := strings.Cut(user, " ")
+	if !ok || mark == "" || strings.Repeat(mark, len(filler)/len(mark)+1)[:len(filler)] != filler {
+		e.note(fmt.Sprintf("%s: %q with %.300q", r.URL.Path, user, filler))
+	}
+	e.mu.Lock()
+	e.served++
+	e.mu.Unlock()
+	stream := strings.Contains(r.Header.Get("Accept"), "event-stream")
+	switch {
+	case markedKind(kind) == markedRefuse:
+		w.WriteHeader(http.StatusBadRequest)
+		_, _ = fmt.Fprintf(w, `{"error":{"message":%q,"code":400}}`, mark)
+	case markedKind(kind) == markedFail:
+		w.WriteHeader(http.StatusInternalServerError)
+		_, _ = io.WriteString(w, mark)
+	case markedKind(kind) == markedSilent:
+		<-r.Context().Done()
+	case stream:
+		w.Header().Set("Content-Type", "text/event-stream")
+		for piece := range pieces(filler, 188*len(mark)) { // whole marks
+			_, _ = fmt.Fprintf(w, "data: {\"choices\":[{\"index\":0,\"delta\":{\"content\":%q}}]}\n\n", piece)
+		}
+		_, _ = io.WriteString(w, "data: [DONE]\n\n")
+	default:
+		w.Header().Set("Content-Type", "application/json")
+		_ = json.NewEncoder(w).Encode(map[string]string{"said": filler})
+	}
+}
+
+// readMarked reads what a request is marked with and filled with.
+func readMarked(r *http.Request) (user, filler string, ok bool) {
+	if strings.HasPrefix(r.Header.Get("Content-Type"), "multipart/") {
+		if err := r.ParseMultipartForm(4 << 20); err != nil {
+			return "", err.Error(), false
+		}
+		file, _, err := r.FormFile("file")
+		if err != nil {
+			return "", err.Error(), false
+		}
+		defer file.Close()
+		text, err := io.ReadAll(file)
+		return r.FormValue("user"), string(text), err == nil && r.FormValue("model") == "own"
+	}
+	var body struct {
+		Model, User string
+		Messages    []string
+	}
+	if err := json.NewDecoder(r.Body).Decode(&body); err != nil || len(body.Messages) != 1 {
+		return "", fmt.Sprint(err), false
+	}
+	return body.User, body.Messages[0], body.Model == "own"
+}
+
+// pieces cuts a text into pieces of that size.
+func pieces(text string, size int) func(func(string) bool) {
+	return func(yield func(string) bool) {
+		for len(text) > 0 {
+			n := min(size, len(text))
+			if !yield(text[:n]) {
+				return
+			}
+			text = text[n:]
+		}
+	}
+}

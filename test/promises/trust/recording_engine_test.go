@@ -1,0 +1,120 @@
+package trust_test
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"regexp"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"colonnade/internal/fleettest"
+	"colonnade/internal/testkit"
+)
+
+// tape is an engine that answers everything and keeps every byte that it is sent. It is the model "own" of ams.
+type tape struct {
+	address string
+	answer  func(*http.Request) string
+
+	mu      sync.Mutex // guards the fields below
+	heard   []string   // requests as they came, but for those for its health
+	garbled []string   // what was no request
+}
+
+func startTape(t testing.TB) (*tape, string) {
+	return startAnsweringTape(t, func(*http.Request) string { return plainOK })
+}
+
+func startAnsweringTape(t testing.TB, answer func(*http.Request) string) (*tape, string) {
+	e := &tape{answer: answer}
+	e.address = testkit.Serve(t, func(c net.Conn) { // until after the fleet has ended, and its connections with it
+		_ = c.SetDeadline(time.Now().Add(4 * testkit.Patience))
+		e.serve(c)
+	})
+	return e, fleettest.StubEngineDocuments("http://" + e.address)
+}
+
+func (e *tape) serve(c net.Conn) {
+	var raw bytes.Buffer
+	br := bufio.NewReader(io.TeeReader(c, &raw))
+	for {
+		raw.Reset()
+		r, err := http.ReadRequest(br)
+		if err == nil {
+			_, err = io.Copy(io.Discard, r.Body)
+		}
+		if err == nil && br.Buffered() > 0 {
+			err = errors.New("more than one request")
+		}
+		e.take(raw.String(), err, r)
+		if err != nil {
+			return
+		}
+		text := plainOK
+		if !isProbe(r) {
+			text = e.answer(r)
+		}
+		if _, err := io.WriteString(c, text); err != nil {
+			return
+		}
+	}
+}
+
+const plainOK = "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 10\r\n\r\n{\"id\":\"x\"}"
+
+func (e *tape) take(raw string, err error, r *http.Request) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	switch {
+	case err != nil && raw != "":
+		e.garbled = append(e.garbled, raw)
+	case err == nil && !isProbe(r):
+		e.heard = append(e.heard, raw)
+	}
+}
+
+// isProbe tells the requests for the engine's health.
+func isProbe(r *http.Request) bool {
+	return r.Method == http.MethodGet && r.Header.Get("Upgrade") == ""
+}
+
+// rewind returns what was heard since the last time.
+func (e *tape) rewind() (heard, garbled []string) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	heard, garbled, e.heard, e.garbled = e.heard, e.garbled, nil, nil
+	return heard, garbled
+}
+
+var anyID = regexp.MustCompile(`x-request-id: [0-9a-f]{32}\r\n`)
+
+// wanted is how a request with a body is to arrive, once its id is taken out of it.
+func (e *tape) wanted(body string) string {
+	return "POST /v1/chat/completions HTTP/1.1\r\nHost: " + e.address + "\r\nContent-Type: application/json\r\nAccept-Encoding: identity\r\nContent-Length: " +
+		strconv.Itoa(len(body)) + "\r\n\r\n" + body
+}
+
+// check expects requests with these bodies, byte by byte, and nothing else.
+func (e *tape) check(t testing.TB, name string, bodies ...string) {
+	t.Helper()
+	heard, garbled := e.rewind()
+	for _, g := range garbled {
+		t.Errorf("%q: the engine was sent what is no request: %.300q", name, g)
+	}
+	if len(heard) != len(bodies) {
+		t.Errorf("%q: the engine got %d requests, want %d: %.300q", name, len(heard), len(bodies), strings.Join(heard, " | "))
+		return
+	}
+	for i, body := range bodies {
+		if got := anyID.ReplaceAllString(heard[i], ""); got != e.wanted(body) || !anyID.MatchString(heard[i]) {
+			t.Errorf("%q: the engine got %.500q, want %.500q", name, heard[i], e.wanted(body))
+		}
+	}
+}
