@@ -199,7 +199,7 @@ func (d decoder) fromMap(tree map[string]any, out reflect.Value, tag reflect.Str
 func (d decoder) entries(tree map[string]any, out reflect.Value, tag reflect.StructTag) *fieldError {
 	out.Set(reflect.MakeMapWithSize(out.Type(), len(tree)))
 	for _, key := range slices.Sorted(maps.Keys(tree)) {
-		if err := checkWord(tag.Get("keys"), key); err != nil && !d.checked {
+		if err := checkText(tag.Get("keys"), key); err != nil && !d.checked {
 			return err.in(fieldName(key))
 		}
 		element := reflect.New(out.Type().Elem()).Elem()

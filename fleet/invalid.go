@@ -78,14 +78,12 @@ func (e *fieldError) rejection(key string, revision int64, lastGood bool) Reject
 // hideKeys replaces what looks like an API key: ours, or one of those that begin with sk. Somebody pasted it where it
 // does not belong, and logs would remember it.
 func hideKeys(s string) string {
-	return keyLike().ReplaceAllString(s, "${1}(looks like an API key)")
+	return keyLike.ReplaceAllString(s, "${1}(looks like an API key)")
 }
 
 // keyLike finds what looks like an API key. Other words, such as disk-7, end in sk; what is escaped before a key is
 // none of it.
-func keyLike() *regexp.Regexp {
-	return regexp.MustCompile(`(?i)cn_[a-z0-9._:/@+-]*_[a-z0-9._:/@+-]*[a-z0-9]|(^|[^a-z0-9]|\\[a-z]|\\[xu][0-9a-f]+)sk[_-][a-z0-9._:/@+-]*[a-z0-9]`)
-}
+var keyLike = regexp.MustCompile(`(?i)cn_[a-z0-9._:/@+-]*_[a-z0-9._:/@+-]*[a-z0-9]|(^|[^a-z0-9]|\\[a-z]|\\[xu][0-9a-f]+)sk[_-][a-z0-9._:/@+-]*[a-z0-9]`)
 
 const maxShown = 64
 

@@ -22,8 +22,6 @@ const (
 	KindEntry     Kind = "entries"
 )
 
-const maxName = 128
-
 // identity is a key taken apart. Colo is set for endpoints and servers only; Name is empty for whole keys only.
 type identity struct {
 	Kind       Kind
@@ -77,23 +75,4 @@ func checkKeyName(name string) *fieldError {
 		return &fieldError{Value: quote(name), Reason: "in the key: " + acceptedName}
 	}
 	return nil
-}
-
-const acceptedName = "a name must begin with a letter or digit, followed by at most 127 letters, digits and . _ : / @ + -"
-
-// validName reports whether s is a name: [A-Za-z0-9][A-Za-z0-9._:/@+-]{0,127}.
-func validName(s string) bool {
-	if s == "" || len(s) > maxName || !alphanumeric(s[0]) {
-		return false
-	}
-	for i := 1; i < len(s); i++ {
-		if !alphanumeric(s[i]) && strings.IndexByte("._:/@+-", s[i]) < 0 {
-			return false
-		}
-	}
-	return true
-}
-
-func alphanumeric(c byte) bool {
-	return '0' <= c && c <= '9' || 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z'
 }

@@ -45,7 +45,7 @@ func parseTree(value []byte) (map[string]any, *fieldError) {
 // parseYAML returns a document as yaml.MapSlice, which keeps duplicate keys and the types of keys, so that both can be
 // refused.
 func parseYAML(value []byte) (raw any, ferr *fieldError) {
-	if marked(value, '&') && marked(value, '*') || bytes.Contains(value, []byte("<<")) {
+	if yamlAnchor.Match(value) && yamlAlias.Match(value) || bytes.Contains(value, []byte("<<")) {
 		// Refused by their look, before they are expanded: a few lines of aliases expand to gigabytes. A text that
 		// merely looks like this can still be written in JSON.
 		return nil, &fieldError{Reason: "YAML anchors, aliases and merge keys are not accepted; write the fields out"}
@@ -71,19 +71,11 @@ func parseYAML(value []byte) (raw any, ferr *fieldError) {
 	return *root, nil
 }
 
-// marked reports whether mark stands before a character that a YAML anchor may begin with.
-func marked(value []byte, mark byte) bool {
-	for {
-		i := bytes.IndexByte(value, mark)
-		if i < 0 || i+1 == len(value) {
-			return false
-		}
-		if c := value[i+1]; alphanumeric(c) || c == '_' || c == '-' {
-			return true
-		}
-		value = value[i+1:]
-	}
-}
+var (
+	yamlAnchor = regexp.MustCompile(`&[A-Za-z0-9_-]`)
+	yamlAlias  = regexp.MustCompile(`\*[A-Za-z0-9_-]`)
+	yamlLine   = regexp.MustCompile(`\bline [0-9]+`) // in an error of the YAML library
+)
 
 // yamlError keeps the line of a YAML error but none of the document's content.
 func yamlError(err error) *fieldError {
@@ -92,13 +84,11 @@ func yamlError(err error) *fieldError {
 		return &fieldError{Reason: "the document must be a map of fields"}
 	}
 	reason := "the document is not valid YAML"
-	if line := yamlLine().FindString(err.Error()); line != "" {
+	if line := yamlLine.FindString(err.Error()); line != "" {
 		reason += " (" + line + ")"
 	}
 	return &fieldError{Reason: reason}
 }
-
-func yamlLine() *regexp.Regexp { return regexp.MustCompile(`\bline [0-9]+`) }
 
 // parseJSON returns a valid JSON document in the same shape as parseYAML does.
 func parseJSON(value []byte) (any, *fieldError) {

@@ -6,6 +6,7 @@ import (
 	"net"
 	"net/url"
 	"reflect"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -16,7 +17,7 @@ import (
 //	oneof:"a b"      the texts that this version implements
 //	range:"lo,hi"    bounds of a number, duration or size, both included
 //	or:"auto"        a word that may stand in place of the number
-//	is:"name"        what a text must look like: see checkWord
+//	is:"name"        what a text must look like: see textRules
 //	keys:"name"      the same for the keys of a map
 //	need:"yes"       required
 //	own:"yes"        has no default: refused in the layers of the defaults document
@@ -38,7 +39,7 @@ func checkRules(v reflect.Value, tag reflect.StructTag) *fieldError {
 		if accepted := tag.Get("oneof"); accepted != "" {
 			return checkOneOf(v.String(), accepted)
 		}
-		return checkWord(tag.Get("is"), v.String())
+		return checkText(tag.Get("is"), v.String())
 	}
 	return nil
 }
@@ -84,49 +85,87 @@ func compare(v reflect.Value, bound string) int {
 	return cmp.Compare(v.Float(), limit.Elem().Float())
 }
 
-// checkWord checks a text by the name of a rule; no rule accepts any text.
-func checkWord(rule, s string) *fieldError {
-	switch rule {
-	case "name":
-		return shape(validName(s), acceptedName)
-	case "word":
-		return shape(s != "", "must not be empty; leave the field out to have its default")
-	case "path":
-		return shape(validPath(s), `must be a path such as "/v1/models": a slash first, no spaces, no "#", "//" or ".."`)
-	case "address":
-		return shape(validAddress(s), `must be host:port, such as "10.0.0.7:8443"`)
-	case "credential":
-		return shape(validCredential(s), "must be env:NAME or file:PATH; the credential itself never stands in a document")
-	case "header":
-		return shape(validHeader(s), "must be the name of a header that may be forwarded; not one of the connection, of a "+
-			"body's framing, with a credential, or of ours (x-colonnade-…)")
-	case "origin":
-		return shape(validOrigin(s), `must be an origin such as "https://app.example.com": a scheme, a host and perhaps a port`)
-	case "url":
-		return checkURL(s)
-	}
-	return nil
+// A textRule is what the tags is and keys name: how a text must look.
+type textRule struct {
+	pattern *regexp.Regexp    // necessary; in the syntax that Go and JSON Schema have in common
+	check   func(string) bool // nil where the pattern says everything
+	reason  string            // with what is accepted
+	hide    string            // a text with one of these characters is not shown: a password may stand beside it
 }
 
-func validPath(s string) bool {
-	if !strings.HasPrefix(s, "/") || strings.Contains(s, "//") || strings.ContainsAny(s, `#\`) {
-		return false
+const acceptedName = "a name must begin with a letter or digit, followed by at most 127 letters, digits and . _ : / @ + -"
+
+var textRules = map[string]textRule{
+	"name": {
+		pattern: regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._:/@+-]{0,127}$`),
+		reason:  acceptedName,
+	},
+	"word": {
+		pattern: regexp.MustCompile(`^.`),
+		reason:  "must not be empty; leave the field out to have its default",
+	},
+	"path": {
+		pattern: pathPattern,
+		check:   cleanPath,
+		reason:  `must be a path such as "/v1/models": a slash first, no spaces, no "#", "//" or ".."`,
+	},
+	"address": {
+		pattern: regexp.MustCompile(`^[^ /@]+:[1-9][0-9]{0,4}$`),
+		check:   validAddress,
+		reason:  `must be host:port, such as "10.0.0.7:8443"`,
+	},
+	"credential": {
+		pattern: regexp.MustCompile(`^(env|file):[^ ]+$`),
+		reason:  "must be env:NAME or file:PATH; the credential itself never stands in a document",
+	},
+	"header": {
+		pattern: regexp.MustCompile("^[A-Za-z0-9!#$%&'*+.^`|~-]+$"), // no underscore: many servers take it for a hyphen
+		check:   validHeader,
+		reason: "must be the name of a header that may be forwarded; not one of the connection, of a body's framing, with a " +
+			"credential, or of ours (x-colonnade-…)",
+	},
+	"origin": {
+		pattern: regexp.MustCompile(`^https?://[^/?#]+$`),
+		check:   validOrigin,
+		reason:  `must be an origin such as "https://app.example.com": a scheme, a host and perhaps a port`,
+	},
+	"url": {
+		pattern: regexp.MustCompile(`^[Hh][Tt][Tt][Pp][Ss]?://[^ ?#@]+$`),
+		check:   validURL,
+		reason: `must be a URL such as "http://10.0.0.7:8000": http or https, a host, perhaps a port and a path; no query, ` +
+			"fragment, user or password",
+		hide: "@?",
+	},
+}
+
+func (r textRule) accepts(s string) bool {
+	return r.pattern.MatchString(s) && (r.check == nil || r.check(s))
+}
+
+// checkText checks a text by the name of a rule; without a name, any text is accepted.
+func checkText(rule, s string) *fieldError {
+	r, found := textRules[rule]
+	switch {
+	case !found || r.accepts(s):
+		return nil
+	case strings.ContainsAny(s, r.hide):
+		return &fieldError{Value: "(not shown)", Reason: r.reason}
 	}
-	for i := range len(s) {
-		if s[i] <= ' ' || s[i] >= 0x7f {
-			return false
-		}
-	}
+	return &fieldError{Reason: r.reason}
+}
+
+func validName(s string) bool { return textRules["name"].accepts(s) }
+
+var pathPattern = regexp.MustCompile(`^/[!"$-\[\]-~]*$`)
+
+func cleanPath(s string) bool {
 	path, _, _ := strings.Cut(s, "?")
-	return !slices.Contains(strings.Split(path, "/"), "..")
+	return !strings.Contains(s, "//") && !slices.Contains(strings.Split(path, "/"), "..")
 }
 
 func validAddress(s string) bool {
 	host, port, err := net.SplitHostPort(s)
-	if err != nil || host == "" || strings.ContainsAny(host, " /@") {
-		return false
-	}
-	return validPort(port)
+	return err == nil && host != "" && validPort(port)
 }
 
 func validPort(port string) bool {
@@ -134,27 +173,17 @@ func validPort(port string) bool {
 	return err == nil && n > 0 && port[0] != '0'
 }
 
-func validCredential(s string) bool {
-	where, what, _ := strings.Cut(s, ":")
-	return what != "" && (where == "env" || where == "file") && !strings.ContainsRune(s, ' ')
+// reservedHeaders change how a message is read or for whom it speaks, or are set by nodes.
+var reservedHeaders = []string{
+	"accept-encoding", "api-key", "authorization", "connection", "cookie", "expect", "forwarded", "host", "http2-settings",
+	"keep-alive", "set-cookie", "te", "trailer", "transfer-encoding", "upgrade", "via", "x-api-key", "x-forwarded-for",
+	"x-forwarded-host", "x-forwarded-proto", "x-request-id",
 }
 
-// validHeader refuses what would change how a message is read, who it speaks for, or what a node believes.
 func validHeader(s string) bool {
-	for i := range len(s) {
-		if !alphanumeric(s[i]) && strings.IndexByte("!#$%&'*+-.^`|~", s[i]) < 0 {
-			return false // an underscore, too: many servers take it for a hyphen
-		}
-	}
 	name := strings.ToLower(s)
-	return name != "" && !slices.Contains(ownHeaders(), name) &&
+	return !slices.Contains(reservedHeaders, name) &&
 		!strings.HasPrefix(name, "x-colonnade-") && !strings.HasPrefix(name, "proxy-") && !strings.HasPrefix(name, "content-")
-}
-
-func ownHeaders() []string {
-	return []string{"accept-encoding", "authorization", "connection", "cookie", "expect", "forwarded", "host", "http2-settings",
-		"keep-alive", "set-cookie", "te", "trailer", "transfer-encoding", "upgrade", "via", "x-api-key", "x-forwarded-for",
-		"x-forwarded-host", "x-forwarded-proto", "x-request-id", "api-key"}
 }
 
 func validOrigin(s string) bool {

@@ -3,6 +3,7 @@ package fleet
 import (
 	"encoding/json"
 	"fmt"
+	"regexp"
 	"strconv"
 
 	"go.yaml.in/yaml/v2"
@@ -27,7 +28,7 @@ func plain(raw any, depth int) (any, *fieldError) {
 	case []any:
 		return plainList(v, depth)
 	case string:
-		return v, checkText(v)
+		return v, checkPrintable(v)
 	case json.Number:
 		return number(v), nil
 	case int:
@@ -55,7 +56,7 @@ func plainMap(items yaml.MapSlice, depth int) (any, *fieldError) {
 		if !ok {
 			return nil, badKey(item.Key)
 		}
-		if err := checkText(key); err != nil {
+		if err := checkPrintable(key); err != nil {
 			return nil, err
 		}
 		if _, double := out[key]; double {
@@ -106,8 +107,8 @@ func tooLong(n int) *fieldError {
 	return &fieldError{Reason: fmt.Sprintf("%d elements; at most %d are accepted", n, MaxList)}
 }
 
-// checkText refuses texts that could not be shown, logged or sent as they are.
-func checkText(s string) *fieldError {
+// checkPrintable refuses texts that could not be shown, logged or sent as they are.
+func checkPrintable(s string) *fieldError {
 	if len(s) > MaxText {
 		return &fieldError{Reason: fmt.Sprintf("a text of %d bytes; at most %d are accepted", len(s), MaxText)}
 	}
@@ -128,15 +129,13 @@ func number(n json.Number) any {
 	return f
 }
 
+// plainFieldName matches the names of fields that need no quotes in a path.
+var plainFieldName = regexp.MustCompile(`^[A-Za-z0-9_-]{1,64}$`)
+
 // fieldName shows a field's name in a path.
 func fieldName(name string) string {
-	for i := range len(name) {
-		if !alphanumeric(name[i]) && name[i] != '_' && name[i] != '-' {
-			return quote(name)
-		}
+	if plainFieldName.MatchString(name) {
+		return name
 	}
-	if name == "" || len(name) > maxShown {
-		return quote(name)
-	}
-	return name
+	return quote(name)
 }

@@ -56,7 +56,7 @@ func (b Bytes) Int() int { return int(b) }
 
 // String returns b in the largest unit that divides it.
 func (b Bytes) String() string {
-	for _, u := range sizeUnits() {
+	for _, u := range sizeUnits {
 		if b != 0 && b%u.size == 0 {
 			return strconv.FormatInt(int64(b/u.size), 10) + u.name
 		}
@@ -79,7 +79,7 @@ func (b *Bytes) UnmarshalJSON(data []byte) error {
 		return errBytes
 	}
 	factor := Bytes(1)
-	for _, u := range sizeUnits() {
+	for _, u := range sizeUnits {
 		if number, found := strings.CutSuffix(s, u.name); found {
 			s, factor = number, u.size
 			break
@@ -95,12 +95,8 @@ func (b *Bytes) UnmarshalJSON(data []byte) error {
 
 var errBytes = errors.New(`must be a size, at least 0: a whole number of bytes, or one with KiB, MiB or GiB such as "64KiB"`)
 
-type sizeUnit struct {
+// sizeUnits lists the units of sizes, largest first.
+var sizeUnits = []struct {
 	name string
 	size Bytes
-}
-
-// sizeUnits lists the units, largest first.
-func sizeUnits() [3]sizeUnit {
-	return [3]sizeUnit{{"GiB", GiB}, {"MiB", MiB}, {"KiB", KiB}}
-}
+}{{"GiB", GiB}, {"MiB", MiB}, {"KiB", KiB}}

@@ -5,18 +5,13 @@ import (
 	"strings"
 )
 
-const acceptedURL = `must be a URL such as "http://10.0.0.7:8000": http or https, a host, perhaps a port and a path; no query, fragment, user or password`
-
-// checkURL checks the URL of an endpoint. One with a user is not shown, since a password stands beside it.
-func checkURL(s string) *fieldError {
-	if _, ok := normalURL(s); ok {
-		return nil
-	}
-	if strings.Contains(s, "@") || strings.Contains(s, "?") {
-		return &fieldError{Value: "(not shown)", Reason: acceptedURL}
-	}
-	return &fieldError{Value: quote(s), Reason: acceptedURL}
+func validURL(s string) bool {
+	_, ok := normalURL(s)
+	return ok
 }
+
+// ownPorts are the ports that URLs of a scheme have where they say none.
+var ownPorts = map[string]string{"http": ":80", "https": ":443"}
 
 // normalURL returns the form of an engine's URL in which two of the same engine are equal: lower case, without the
 // scheme's own port, without trailing slashes and /v1.
@@ -25,9 +20,9 @@ func normalURL(s string) (string, bool) {
 	if err != nil || !validHost(u) || u.User != nil || u.Opaque != "" || strings.ContainsAny(s, "?#") {
 		return "", false
 	}
-	port := map[string]string{"http": ":80", "https": ":443"}[u.Scheme]
+	port := ownPorts[u.Scheme]
 	path := strings.TrimSuffix(u.Path, "/")
-	if port == "" || path != "" && !validPath(path) || u.EscapedPath() != u.Path {
+	if port == "" || path != "" && !(pathPattern.MatchString(path) && cleanPath(path)) || u.EscapedPath() != u.Path {
 		return "", false
 	}
 	for {
