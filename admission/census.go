@@ -58,7 +58,7 @@ type AccountState struct {
 	Held         int         `json:"held"`
 	Queued       int         `json:"queued"`
 	Cap          *int        `json:"cap"` // permits it may hold at once; null: no cap
-	AtCap        bool        `json:"at_cap"`
+	AtLimit      bool        `json:"at_limit"`
 	Bytes        int64       `json:"bytes"` // of what it has queued
 	Told         int         `json:"told_to_come_back"`
 	MeanOutput   *float64    `json:"mean_output_cost"` // of its last requests; null while not known, or where all requests cost the same
@@ -111,7 +111,7 @@ func (p *Pool) queueState(c *permits.Census) QueueState {
 
 func accountState(a *permits.AccountCensus) AccountState {
 	s := AccountState{
-		Account: a.Account, Weight: a.Weight, Held: a.Held, Queued: a.Queued, AtCap: a.Capped, Bytes: a.Bytes,
+		Account: a.Account, Weight: a.Weight, Held: a.Held, Queued: a.Queued, AtLimit: a.AtLimit, Bytes: a.Bytes,
 		Told: a.Told, OldestMillis: waited(a.Queued, a.Oldest), Bands: []FlowState{},
 	}
 	if a.Output > 0 {

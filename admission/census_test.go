@@ -66,5 +66,5 @@ const wantCensus = `{ "pool": "a", "limit": 2, "held": 1, "free": 1, "queued": 1
 	`{ "band": "interactive", "held": 1, "queued": 1, "accounts": 1, "oldest_wait_ms": 1500, "virtual_time": 0 }, ` +
 	`{ "band": "standard", "held": 0, "queued": 0, "accounts": 0, "oldest_wait_ms": null, "virtual_time": 0 }, ` +
 	`{ "band": "batch", "held": 0, "queued": 0, "accounts": 0, "oldest_wait_ms": null, "virtual_time": 0 } ], "accounts": [ ` +
-	`{ "account": "acme", "weight": 1, "held": 1, "queued": 1, "cap": 1, "at_cap": true, "bytes": 10, "told_to_come_back": 0, ` +
+	`{ "account": "acme", "weight": 1, "held": 1, "queued": 1, "cap": 1, "at_limit": true, "bytes": 10, "told_to_come_back": 0, ` +
 	`"mean_output_cost": null, "oldest_wait_ms": 1500, "bands": [ { "band": "interactive", "held": 1, "queued": 1, "ahead": 1 } ] } ], "other_accounts": 0 }`

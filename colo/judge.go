@@ -50,13 +50,13 @@ func outOfCapacity(r *admission.Refusal) *refusal {
 	}
 	return &refusal{err: e, verdict: forwarding.Verdict{
 		Kind: kind, Reason: string(r.Reason), RetryAfter: r.RetryAfter, Expected: r.Expected,
-		MayWait: r.Reason == admission.Busy || r.Reason == admission.QueueTimeout,
+		MayWait: r.MayWait,
 	}}
 }
 
 // unreachable refuses where there is no pool to ask when to come back.
 func unreachable(reason admission.Reason) *refusal {
-	return outOfCapacity(&admission.Refusal{Reason: reason, RetryAfter: time.Second})
+	return outOfCapacity(&admission.Refusal{Reason: reason, RetryAfter: time.Second, MayWait: reason == admission.Busy})
 }
 
 // timedOut refuses for good: no other attempt would come in time.

@@ -1,11 +1,14 @@
 package fairqueue
 
+import "time"
+
 // account is what the queue knows of one account: what it may have, what it holds, and its flow in each band.
 type account struct {
 	name       string
 	weight     float64
 	concurrent int // its own cap; 0: none
 	held       [boundCount]int64
+	hold       mean // how long its requests hold a slot, relative to all requests; only while its cap is below Slots
 	learned    learned
 	flows      [bandCount]flow
 
@@ -68,6 +71,49 @@ func (q *Queue) runs(own int) int {
 		return min(own, q.share)
 	}
 	return max(own, q.share)
+}
+
+// limit is runs where that is below Slots, so that the cap and not the number of slots is what holds an account back;
+// else 0.
+func (q *Queue) limit(own int) int {
+	if n := q.runs(own); n < q.config.Slots {
+		return n
+	}
+	return 0
+}
+
+// AtLimit reports whether c's account runs as many requests as its cap lets it, with a cap below Slots: a slot that
+// another account frees is not for it.
+func (q *Queue) AtLimit(c Claim) bool {
+	a := q.accounts[c.Account]
+	return a != nil && q.atLimit(a, c.Concurrent)
+}
+
+func (q *Queue) atLimit(a *account, concurrent int) bool {
+	n := q.limit(concurrent)
+	return n > 0 && a.running() >= n
+}
+
+// ObserveHold records for how long a request that ends has held its slot, where all requests hold one for mean. It is
+// called before [Queue.Finish]. Accounts differ: what frees one at its cap is the end of a request of its own.
+func (q *Queue) ObserveHold(r Running, held, mean time.Duration) {
+	if a := r.flow.account; mean > 0 && q.limit(a.concurrent) > 0 {
+		a.hold.add(float64(held) / float64(mean))
+	}
+}
+
+// stretch is how many requests of average length the pool serves while one of an account with this cap ends: 1 for an
+// account without a cap below Slots. a may be nil.
+func (q *Queue) stretch(a *account, concurrent int) float64 {
+	limit := q.limit(concurrent)
+	if limit == 0 {
+		return 1
+	}
+	n := float64(q.config.Slots) / float64(limit)
+	if a != nil && a.hold.n >= lookBack/4 {
+		n *= a.hold.value
+	}
+	return n
 }
 
 func (q *Queue) capped(a *account) bool {

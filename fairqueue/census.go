@@ -27,8 +27,8 @@ type BandCensus struct {
 type AccountCensus struct {
 	Account string
 	Weight  float64
-	Runs    int // what it may run at once: its own cap or MaxShare, whichever is less; 0: no cap
-	Capped  bool
+	Runs    int       // what it may run at once: its own cap or MaxShare, whichever is less; 0: no cap
+	AtLimit bool      // it runs as many, while there are slots beyond that
 	Bytes   int64     // held by what it has waiting
 	Oldest  time.Time // when its oldest item that waits arrived; zero: none waits
 	Output  float64   // what its last outputs have cost, on the mean; 0: nothing was learned of them
@@ -86,7 +86,7 @@ func (a *account) share() int { return int(a.held[requests]) + a.running() }
 
 func (q *Queue) census(a *account) AccountCensus {
 	c := AccountCensus{
-		Account: a.name, Weight: a.weight, Runs: q.runs(a.concurrent), Capped: q.capped(a), Bytes: a.held[octets],
+		Account: a.name, Weight: a.weight, Runs: q.runs(a.concurrent), AtLimit: q.atLimit(a, a.concurrent), Bytes: a.held[octets],
 		Output: a.learned.output.value,
 	}
 	for i := range a.flows {

@@ -37,7 +37,7 @@ func (m *model) census(most int) fairqueue.Census {
 		if m.count(name)+a.running() == 0 {
 			continue
 		}
-		one := fairqueue.AccountCensus{Account: name, Weight: a.weight, Capped: m.capped(a)}
+		one := fairqueue.AccountCensus{Account: name, Weight: a.weight, AtLimit: m.atLimit(fairqueue.Claim{Account: name, Concurrent: a.concurrent})}
 		if limit := m.limit(a.concurrent); limit < math.MaxInt {
 			one.Runs = limit
 		}
@@ -131,10 +131,10 @@ func TestCensus(t *testing.T) {
 		t.Errorf("got %s", got)
 	}
 	mixed, runs := c.Accounts[0], c.Accounts[2]
-	if mixed.Oldest != time.Unix(1002, 0) || mixed.Bytes != 50 || mixed.Bands[fairqueue.Batch].Waiting != 3 || mixed.Capped || mixed.Runs != 2 {
+	if mixed.Oldest != time.Unix(1002, 0) || mixed.Bytes != 50 || mixed.Bands[fairqueue.Batch].Waiting != 3 || mixed.AtLimit || mixed.Runs != 2 {
 		t.Errorf("got %+v", mixed)
 	}
-	if !runs.Capped || runs.Bands[0].Running != 2 || runs.Bands[0].Ahead != 3*43 || runs.Output != 40 || !runs.Oldest.IsZero() {
+	if !runs.AtLimit || runs.Bands[0].Running != 2 || runs.Bands[0].Ahead != 3*43 || runs.Output != 40 || !runs.Oldest.IsZero() {
 		t.Errorf("got %+v", runs)
 	}
 	if b := c.Bands[fairqueue.Batch]; b.Waiting != 7 || b.Accounts != 2 || b.Oldest != time.Unix(1004, 0) {

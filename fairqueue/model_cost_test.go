@@ -44,7 +44,7 @@ func (m *model) passOver(b fairqueue.Band, it *fairqueue.Item, accept func(*fair
 
 // forget makes the lessons of accounts that are not known any more those of nobody.
 func (m *model) forget(knows func(string) bool) {
-	for _, lessons := range [][]lesson{m.taught, m.paid} {
+	for _, lessons := range [][]lesson{m.taught, m.paid, m.holds} {
 		for i, l := range lessons {
 			if !knows(l.account) {
 				lessons[i].account = "nobody"
@@ -57,6 +57,22 @@ func (m *model) learn(c fairqueue.Claim, used fairqueue.Estimate) {
 	if m.c.Learn {
 		m.taught = append(m.taught, lesson{c.Account, c.Cost, used})
 	}
+}
+
+// observeHold notes how long a request of an account with a cap below the slots has held its slot.
+func (m *model) observeHold(c fairqueue.Claim, relative float64) {
+	if m.limit(m.accounts[c.Account].concurrent) < m.c.Slots {
+		m.holds = append(m.holds, lesson{account: c.Account, used: fairqueue.Estimate{Input: relative}})
+	}
+}
+
+func (m *model) holdsOf(account string) (relative []float64) {
+	for _, l := range m.holds {
+		if l.account == account {
+			relative = append(relative, l.used.Input)
+		}
+	}
+	return relative
 }
 
 // estimate folds all lessons, those of the account if it has had any.

@@ -19,6 +19,7 @@ type model struct {
 	turns    int
 	taught   []lesson
 	paid     []lesson                    // what was charged in the end, as used.Input
+	holds    []lesson                    // how long slots were held relative to the mean, as used.Input
 	price    map[*fairqueue.Item]float64 // as it was estimated when the item came
 }
 
@@ -317,11 +318,21 @@ func (m *model) ahead(c fairqueue.Claim) float64 {
 		}
 		ahead = math.Min(ahead, share)
 	}
-	limit := m.limit(c.Concurrent)
-	if a.running() >= limit {
-		ahead = math.Max(ahead, float64(own+1)*float64(m.c.Slots)/float64(limit)-1)
+	if m.atLimit(c) {
+		perSlot := float64(m.c.Slots) / float64(m.limit(c.Concurrent))
+		if holds := m.holdsOf(c.Account); len(holds) >= 8 {
+			perSlot *= fold(holds)
+		}
+		ahead = math.Max(ahead, float64(own+1)*perSlot-1)
 	}
 	return ahead
+}
+
+// atLimit reports whether the account runs as many as its cap lets it, while there are slots beyond that.
+func (m *model) atLimit(c fairqueue.Claim) bool {
+	limit := m.limit(c.Concurrent)
+	a := m.accounts[c.Account]
+	return limit < m.c.Slots && a != nil && a.running() >= limit
 }
 
 func (m *model) limit(own int) int {

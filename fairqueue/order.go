@@ -183,19 +183,15 @@ func (q *Queue) Ahead(c Claim) float64 {
 	if q.config.Discipline == Fair && b.waiting > 0 {
 		ahead = min(ahead, float64(above)+b.fairAhead(own, c.Weight, q.floor(b)))
 	}
-	if limit := q.runs(c.Concurrent); limit > 0 && a != nil && a.running() >= limit {
-		ahead = max(ahead, float64(own.waiting+1)*float64(q.config.Slots)/float64(limit)-1)
+	if a != nil && q.atLimit(a, c.Concurrent) {
+		ahead = max(ahead, float64(own.waiting+1)*q.stretch(a, c.Concurrent)-1)
 	}
 	return ahead
 }
 
-// Stretch is how many requests are served while one of an account at its cap is: 1 for an account without one.
-func (q *Queue) Stretch(c Claim) float64 {
-	if limit := q.runs(c.Concurrent); limit > 0 && limit < q.config.Slots {
-		return float64(q.config.Slots) / float64(limit)
-	}
-	return 1
-}
+// Stretch is how many requests of average length the pool serves while one of an account at its cap ends: 1 for an
+// account without a cap below Slots.
+func (q *Queue) Stretch(c Claim) float64 { return q.stretch(q.accounts[c.Account], c.Concurrent) }
 
 func (b *band) fairAhead(own flow, weight, floor float64) float64 {
 	others, theirWeight := b.flows, b.weight

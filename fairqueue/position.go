@@ -24,8 +24,8 @@ func (q *Queue) AheadOf(it *Item) float64 {
 	if own > 0 || b.order.top() != f {
 		ahead += q.othersAhead(it, own)
 	}
-	if limit := q.runs(a.concurrent); limit > 0 && a.running() >= limit {
-		ahead = max(ahead, (own+1)*float64(q.config.Slots)/float64(limit)-1)
+	if q.atLimit(a, a.concurrent) {
+		ahead = max(ahead, (own+1)*q.stretch(a, a.concurrent)-1)
 	}
 	return ahead
 }

@@ -186,6 +186,12 @@ func (p *pair) finish(i int) {
 		p.queue.Learn(r.run, told)
 		p.model.learn(r.claim, told)
 	}
+	for range p.pick(6) {
+		times := 1 + p.pick(4)
+		p.note("ObserveHold(%v, %d)", r.claim, times)
+		p.queue.ObserveHold(r.run, time.Duration(times)*time.Second, time.Second)
+		p.model.observeHold(r.claim, float64(times))
+	}
 	p.note("Finish(%v, %v)", r.claim, used)
 	p.queue.Finish(r.run, used)
 	p.model.finish(r.claim, r.charged, used)
@@ -233,6 +239,9 @@ func (p *pair) compare() {
 	c := p.claim()
 	if got, want := p.queue.LenOf(c.Account), p.model.count(c.Account); got != want {
 		p.fail("LenOf(%q) is %d, want %d", c.Account, got, want)
+	}
+	if got, want := p.queue.AtLimit(c), p.model.atLimit(c); got != want {
+		p.fail("AtLimit(%v) is %v, want %v", c, got, want)
 	}
 	if got, want := p.queue.Ahead(c), p.model.ahead(c); math.Abs(got-want) > 1e-9 {
 		p.fail("Ahead(%v) is %v, want %v", c, got, want)

@@ -152,6 +152,8 @@ func OutOfCapacity(reason string, retryAfter time.Duration) *Error {
 // nothing to a client.
 func whyFull(reason string) string {
 	switch reason {
+	case "account_limit":
+		return " This account has as many requests running here as it may: its limits.concurrent, or the pool's permits.max_share."
 	case "account_queue_full":
 		return " This account has as many requests waiting as it may."
 	case "queue_full":

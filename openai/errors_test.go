@@ -90,7 +90,7 @@ func TestErrors(t *testing.T) {
 func TestErrorDetails(t *testing.T) {
 	const full = "Capacity temporarily exceeded, please try again."
 	said := map[string]string{}
-	for _, reason := range []string{"account_queue_full", "queue_full", "queue_timeout", "deadline", "busy"} {
+	for _, reason := range []string{"account_limit", "account_queue_full", "queue_full", "queue_timeout", "deadline", "busy"} {
 		e := openai.OutOfCapacity(reason, 0)
 		why, ok := strings.CutPrefix(e.Message, full+" ")
 		if !ok || !strings.HasSuffix(why, ".") || said[why] != "" || e.NoRetry {

@@ -74,7 +74,10 @@ func (p *Pool) admit(ctx context.Context, r *Request) (*lease, *waiter, error) {
 	a.asked, a.deadline, a.arrival = now, deadline, arrival
 	a.limit(r.MaxWait, p.config.MaxWait)
 	if reason := p.objectionLocked(&a, r); reason != "" {
-		return nil, nil, p.refuseLocked(a.asked, &a, reason)
+		return nil, nil, p.refuseLocked(now, &a, reason)
+	}
+	if reason := p.tooLateLocked(&a, r); reason != "" {
+		return nil, nil, p.refuseWaitLocked(now, &a, reason)
 	}
 	w := &waiter{ask: a, ctx: ctx, avoid: r.Avoid, ready: make(chan struct{})}
 	w.item = fairqueue.Item{Claim: a.claim, Bytes: r.Bytes, Arrived: r.Arrived, Value: w}
@@ -82,7 +85,7 @@ func (p *Pool) admit(ctx context.Context, r *Request) (*lease, *waiter, error) {
 		w.item.Arrived = p.began.Add(a.asked)
 	}
 	if reason := p.enqueueLocked(w, r.Rejoin); reason != "" {
-		return nil, nil, p.refuseLocked(a.asked, &a, reason)
+		return nil, nil, p.refuseWaitLocked(now, &a, reason)
 	}
 	return nil, w, nil
 }
@@ -132,7 +135,7 @@ func (p *Pool) takeLocked(now time.Duration, r *Request) *lease {
 	return l
 }
 
-// objectionLocked says why a request may not wait, whatever room there is in the queue.
+// objectionLocked returns why a request cannot be served, however long it waits; empty if it can.
 func (p *Pool) objectionLocked(a *ask, r *Request) Reason {
 	switch {
 	case p.closed:
@@ -141,6 +144,13 @@ func (p *Pool) objectionLocked(a *ask, r *Request) Reason {
 		return Deadline
 	case !p.hasEndpointLocked(r.Avoid):
 		return NoEndpoint
+	}
+	return ""
+}
+
+// tooLateLocked returns why a request may not wait as long as it would have to; empty if it may.
+func (p *Pool) tooLateLocked(a *ask, r *Request) Reason {
+	switch {
 	case a.until <= a.asked:
 		return Busy
 	case r.Rejoin:
@@ -164,7 +174,9 @@ func (p *Pool) enqueueLocked(w *waiter, rejoin bool) Reason {
 	}
 	victims, err := p.queue.Push(&w.item)
 	for _, v := range victims {
-		p.turnAwayLocked(w.asked, v.Value.(*waiter), QueueFull)
+		victim := v.Value.(*waiter)
+		victim.refusal = p.refuseWaitLocked(w.asked, &victim.ask, QueueFull)
+		victim.decideLocked()
 	}
 	switch {
 	case errors.Is(err, fairqueue.ErrAccountFull):

@@ -38,8 +38,8 @@ type AccountCensus struct {
 	Weight  float64
 	Held    int
 	Queued  int
-	Most    int // permits it may hold at once; 0: no cap
-	Capped  bool
+	Most    int  // permits it may hold at once; 0: no cap
+	AtLimit bool // it holds as many, while there are slots beyond that
 	Bytes   int64
 	Told    int           // as in Census
 	Oldest  time.Duration // as in Census
@@ -94,7 +94,7 @@ func (p *Pool) Census(most int) Census {
 
 func (p *Pool) accountLocked(a *fairqueue.AccountCensus, at time.Time) AccountCensus {
 	c := AccountCensus{
-		Account: a.Account, Weight: a.Weight, Most: a.Runs, Capped: a.Capped, Bytes: a.Bytes,
+		Account: a.Account, Weight: a.Weight, Most: a.Runs, AtLimit: a.AtLimit, Bytes: a.Bytes,
 		Told: p.toldOfLocked(a.Account), Oldest: age(at, a.Oldest), Output: a.Output,
 	}
 	for i, f := range a.Bands {

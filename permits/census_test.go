@@ -64,13 +64,13 @@ func TestCensus(t *testing.T) {
 		}
 		a.Bands[0].Ahead = 0
 		want := permits.AccountCensus{
-			Account: "a", Weight: 2, Held: 2, Queued: 2, Most: 2, Capped: true, Bytes: 200, Oldest: 4 * time.Second,
+			Account: "a", Weight: 2, Held: 2, Queued: 2, Most: 2, AtLimit: true, Bytes: 200, Oldest: 4 * time.Second,
 			Bands: []permits.FlowCensus{{Band: permits.Interactive, Held: 2, Queued: 1}, {Band: permits.Batch, Queued: 1}},
 		}
 		if !reflect.DeepEqual(a, want) {
 			t.Errorf("got  %+v\nwant %+v", a, want)
 		}
-		if b.Account != "b" || b.Most != 1 || !b.Capped || b.Told != 1 || b.Oldest != 3*time.Second {
+		if b.Account != "b" || b.Most != 1 || !b.AtLimit || b.Told != 1 || b.Oldest != 3*time.Second {
 			t.Errorf("got %+v", b)
 		}
 		time.Sleep(40 * time.Second)

@@ -1,6 +1,7 @@
 package permits_test
 
 import (
+	"math"
 	"slices"
 	"time"
 
@@ -31,7 +32,7 @@ type modelEndpoint struct {
 type modelRequest struct {
 	permits.Request
 	until    time.Time
-	late     permits.Reason
+	late     permits.Reason // unless its account is at its cap then
 	endpoint string         // granted
 	held     int            // there, with it
 	reason   permits.Reason // refused
@@ -56,11 +57,11 @@ func (m *model) acquire(q *modelRequest) {
 	case !m.hasEndpoint(q):
 		q.reason = permits.NoEndpoint
 	case !m.now.Before(q.until):
-		q.reason = permits.Busy
+		m.refuseWait(q, permits.Busy)
 	case q.Rejoin:
 		m.waiting = append(m.waiting, q)
 	case m.count(q.Account) >= m.c.PerAccount:
-		q.reason = permits.AccountQueueFull
+		m.refuseWait(q, permits.AccountQueueFull)
 	default:
 		m.push(q)
 	}
@@ -82,21 +83,43 @@ func (m *model) push(q *modelRequest) {
 			}
 		}
 		if victim == nil || m.c.Limit < 1 || count[victim.Account] <= count[q.Account]+1 {
-			q.reason = permits.QueueFull
+			m.refuseWait(q, permits.QueueFull)
 			return
 		}
 		victims = append(victims, victim)
 		left = slices.DeleteFunc(left, func(w *modelRequest) bool { return w == victim })
 	}
 	for _, v := range victims {
-		v.reason = permits.QueueFull
+		m.refuseWait(v, permits.QueueFull)
 	}
 	m.waiting = append(left, q)
 }
 
+// refuseWait refuses q for want of room or time to wait, or for its account's cap, while that is reached.
+func (m *model) refuseWait(q *modelRequest, bound permits.Reason) {
+	q.reason = bound
+	if limit := m.cap(q); m.running[q.Account] >= limit && limit < m.slots() {
+		q.reason = permits.AccountLimit
+	}
+}
+
+// cap is how many permits q's account may hold at once.
+func (m *model) cap(q *modelRequest) int {
+	limit := math.MaxInt
+	if q.Concurrent > 0 {
+		limit = q.Concurrent
+	}
+	if m.c.MaxShare < 1 {
+		limit = min(limit, max(1, int(m.c.MaxShare*float64(m.slots()))))
+	}
+	return limit
+}
+
+func (m *model) slots() int { return m.load().Limit }
+
 // choose returns the endpoint that q would get now.
 func (m *model) choose(q *modelRequest) *modelEndpoint {
-	if q.Concurrent > 0 && m.running[q.Account] >= q.Concurrent {
+	if m.running[q.Account] >= m.cap(q) {
 		return nil
 	}
 	var best *modelEndpoint
@@ -235,7 +258,7 @@ func (m *model) advance(d time.Duration) {
 		m.now = next
 		for _, q := range slices.Clone(m.waiting) {
 			if !m.now.Before(q.until) {
-				q.reason = q.late
+				m.refuseWait(q, q.late)
 				m.drop(q)
 			}
 		}

@@ -345,7 +345,7 @@ func TestRetryAfterAtTheCap(t *testing.T) {
 			s.ask("capped", capped)
 		}
 		for told := range 4 { // four wait for one each, and so do those who were told before
-			r := refuse(t, s.pool, capped, permits.AccountQueueFull)
+			r := refuse(t, s.pool, capped, permits.AccountLimit)
 			if want := time.Duration(4+told) * time.Second; r.RetryAfter < want-time.Second || r.RetryAfter > (want+time.Second)*5/4 {
 				t.Errorf("number %d is told to come back in %v, want about %v", told, r.RetryAfter, want)
 			}

@@ -8,11 +8,25 @@ import (
 
 // refuseLocked makes the refusal of a request, and counts it.
 func (p *Pool) refuseLocked(now time.Duration, a *ask, reason Reason) *Refusal {
+	return p.refuseForLocked(now, a, reason, reason)
+}
+
+// refuseWaitLocked makes the refusal of a request that may not wait, or not any longer; bound says for want of what. While
+// its account is at its cap, the cap is the reason instead: no slot that another account frees is for this request, and
+// with a higher cap it might not have had to wait at all.
+func (p *Pool) refuseWaitLocked(now time.Duration, a *ask, bound Reason) *Refusal {
+	if p.queue.AtLimit(a.claim) {
+		return p.refuseForLocked(now, a, bound, AccountLimit)
+	}
+	return p.refuseForLocked(now, a, bound, bound)
+}
+
+func (p *Pool) refuseForLocked(now time.Duration, a *ask, bound, reason Reason) *Refusal {
 	p.refused[reason]++
-	r := &Refusal{Reason: reason, Queued: p.queue.Len()}
+	r := &Refusal{Reason: reason, Queued: p.queue.Len(), MayWait: bound == Busy || bound == QueueTimeout}
 	r.Expected, _ = p.expectedLocked(now, a.claim)
 	r.RetryAfter = p.retryAfterLocked(now, a)
-	if a.bounded && reason != QueueFull && reason != AccountQueueFull {
+	if a.bounded && bound != QueueFull && bound != AccountQueueFull {
 		return r // it tries elsewhere, and then may ask here again without a bound
 	}
 	p.told[a.claim.Band].add(now, now+r.RetryAfter, a.claim, a.chance)

@@ -66,6 +66,7 @@ func (p *pair) config() permits.Config {
 		Limit:      []int{6, 2, 20, 0}[p.pick(4)],
 		PerAccount: []int{3, 20, 1}[p.pick(3)],
 		Bytes:      1,
+		MaxShare:   []float64{1, 1, 0.5}[p.pick(3)],
 		MaxWait:    time.Hour,
 	}
 }

@@ -108,6 +108,7 @@ type Reason string
 const (
 	QueueFull        Reason = "queue_full"         // no room in the queue, or room was needed for an account that holds less
 	AccountQueueFull Reason = "account_queue_full" // the account has as many waiting as it may
+	AccountLimit     Reason = "account_limit"      // the account holds as many permits as its cap (Concurrent, MaxShare) lets it
 	QueueTimeout     Reason = "queue_timeout"      // it waited, or would have to wait, longer than MaxWait
 	Deadline         Reason = "deadline"           // its deadline passed, or would before its turn
 	Busy             Reason = "busy"               // no slot now, and the request asked not to wait, or not that long
@@ -121,6 +122,7 @@ type Refusal struct {
 	RetryAfter time.Duration // when to come back: 1 s to 32 s, jittered
 	Expected   time.Duration // the wait that was expected; 0 when unknown
 	Queued     int           // requests waiting at the time
+	MayWait    bool          // the queue has room: only the time that the request may wait was too short
 }
 
 // Error implements error.

@@ -53,7 +53,7 @@ func (p *Pool) leave(w *waiter, reason Reason) {
 	}
 	p.queue.Remove(&w.item)
 	if reason != "" {
-		w.refusal = p.refuseLocked(now, &w.ask, reason)
+		w.refusal = p.refuseWaitLocked(now, &w.ask, reason)
 	}
 	w.decideLocked()
 }
@@ -68,14 +68,9 @@ func (p *Pool) dismissLocked(now time.Duration, reason Reason, test func(*waiter
 	}
 	for _, w := range found {
 		p.queue.Remove(&w.item)
-		p.turnAwayLocked(now, w, reason)
+		w.refusal = p.refuseLocked(now, &w.ask, reason)
+		w.decideLocked()
 	}
-}
-
-// turnAwayLocked refuses a waiter that is out of the queue already.
-func (p *Pool) turnAwayLocked(now time.Duration, w *waiter, reason Reason) {
-	w.refusal = p.refuseLocked(now, &w.ask, reason)
-	w.decideLocked()
 }
 
 // decideLocked wakes w, after its lease or refusal was set, or it left by itself.

@@ -240,7 +240,7 @@ func where(a *admission.AccountState) []piece {
 		}
 	}
 	pieces := []piece{{text: strings.Join(texts, ", ")}}
-	if a.AtCap {
+	if a.AtLimit {
 		pieces = append(pieces, piece{"  at its cap", odd})
 	}
 	return pieces

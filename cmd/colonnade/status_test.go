@@ -48,11 +48,11 @@ const busyPage = `[{"colo": "ams", "node": "ams-1", "pool": "chat", "limit": 8, 
  {"band": "standard", "held": 6, "queued": 24, "accounts": 2, "oldest_wait_ms": 2310, "virtual_time": 9},
  {"band": "batch", "held": 0, "queued": 0, "accounts": 0, "oldest_wait_ms": null, "virtual_time": 0}],
 "accounts": [
- {"account": "acme", "weight": 4, "held": 4, "queued": 15, "cap": 4, "at_cap": true, "bytes": 1000, "told_to_come_back": 4, "mean_output_cost": 312.4, "oldest_wait_ms": 2310, "bands": [
+ {"account": "acme", "weight": 4, "held": 4, "queued": 15, "cap": 4, "at_limit": true, "bytes": 1000, "told_to_come_back": 4, "mean_output_cost": 312.4, "oldest_wait_ms": 2310, "bands": [
   {"band": "interactive", "held": 2, "queued": 3, "ahead": 0}, {"band": "standard", "held": 2, "queued": 12, "ahead": 1234}]},
- {"account": "flood", "weight": 0.5, "held": 3, "queued": 12, "cap": 100, "at_cap": false, "bytes": 12, "oldest_wait_ms": 1200, "bands": [
+ {"account": "flood", "weight": 0.5, "held": 3, "queued": 12, "cap": 100, "at_limit": false, "bytes": 12, "oldest_wait_ms": 1200, "bands": [
   {"band": "standard", "held": 3, "queued": 12, "ahead": 15230.5}]},
- {"account": "quiet", "weight": 1, "held": 1, "queued": 0, "cap": null, "at_cap": false, "bytes": 0, "oldest_wait_ms": null, "bands": [
+ {"account": "quiet", "weight": 1, "held": 1, "queued": 0, "cap": null, "at_limit": false, "bytes": 0, "oldest_wait_ms": null, "bands": [
   {"band": "standard", "held": 1, "queued": 0, "ahead": 0.25}]}],
 "other_accounts": 1}]`
 
