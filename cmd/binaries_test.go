@@ -130,9 +130,9 @@ func TestBinaries(t *testing.T) {
 	}
 	start(t, "colonnade", "engine", "-listen", engineAt, "-itl", "1ms")
 	awaitEngine(t, engineAt)
-	coloArgs := []string{"-colo", "ams", "-node", "ams-1", "-listen", coloAt, "-admin", coloAdmin, "-etcd", etcd, "-events", dir, "-key-file", keyFile, "-drain", "5s", "-gossip", "127.0.0.1:7946"}
+	coloArgs := []string{"-colo", "ams", "-node", "ams-1", "-listen", coloAt, "-admin", coloAdmin, "-etcd", etcd, "-data-dir", dir, "-key-file", keyFile, "-drain", "5s"}
 	colo := start(t, "colo", coloArgs...)
-	entry := start(t, "entry", "-node", "edge-1", "-region", "weur", "-listen", entryAt, "-admin", entryAdmin, "-etcd", etcd, "-events", dir, "-key-file", keyFile, "-drain", "5s")
+	entry := start(t, "entry", "-node", "edge-1", "-region", "weur", "-listen", entryAt, "-admin", entryAdmin, "-etcd", etcd, "-data-dir", dir, "-key-file", keyFile, "-drain", "5s")
 	testkit.WaitFor(t, "the entry to be ready", func() bool {
 		status, _ := testkit.Get("http://" + entryAt + "/health/ready")
 		return status == http.StatusOK
@@ -154,10 +154,6 @@ func TestBinaries(t *testing.T) {
 	}
 	if _, body := testkit.Get("http://" + coloAdmin + "/metrics"); !strings.Contains(body, `colonnade_permits{pool="tiny"} 4`) {
 		t.Errorf("the colo's metrics do not tell its permits:\n%s", body)
-	}
-
-	if !strings.Contains(colo.Said(), "flag=-gossip") {
-		t.Errorf("the colo does not say that -gossip has no effect:\n%s", colo.Said())
 	}
 
 	// Killed, and started again under its old name: it waits for its old lease and serves again.

@@ -127,7 +127,7 @@ func (f *processes) apply(documents string) {
 func (f *processes) node(binary, name string, l layout, args ...string) *member {
 	m := &member{t: f.t, binary: binary, address: etcdtest.FreeAddress(f.t), admin: etcdtest.FreeAddress(f.t), dir: filepath.Join(f.dir, name)}
 	m.args = append([]string{
-		"-node", name, "-listen", m.address, "-admin", m.admin, "-etcd", f.etcd, "-events", m.dir, "-key-file", f.keyFile,
+		"-node", name, "-listen", m.address, "-admin", m.admin, "-etcd", f.etcd, "-data-dir", m.dir, "-key-file", f.keyFile,
 	}, append(args, l.node...)...)
 	m.start()
 	return m

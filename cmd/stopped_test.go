@@ -70,7 +70,7 @@ func TestStoppedServerIsSucceeded(t *testing.T) {
 			first := f.colos["ams"]
 			first.send(syscall.SIGSTOP)
 			defer first.send(syscall.SIGCONT)
-			second := f.node("colo", successor, layout{node: []string{"-events", t.TempDir()}}, "-colo", "ams")
+			second := f.node("colo", successor, layout{node: []string{"-data-dir", t.TempDir()}}, "-colo", "ams")
 			f.ready(second)
 			f.waitKnown(second)
 			load := startClients(f.entry.address, 3*stoppedSlots)

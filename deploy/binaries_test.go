@@ -25,10 +25,10 @@ func flagsOf(t *testing.T, command ...string) map[string]string {
 		t.Errorf("there is no command %q; its -h says:\n%s", strings.Join(command, " "), out)
 	}
 	flags := map[string]string{}
-	for _, m := range regexp.MustCompile(`(?m)^ +(?:-h, )?--?([a-z][a-z-]*)[^\n]*(?:\n    \t[^\n]*)?`).FindAllStringSubmatch(string(out), -1) {
-		value := regexp.MustCompile(`\(default "?([^")]*)"?\)`).FindStringSubmatch(m[0])
+	for _, m := range regexp.MustCompile(`(?m)^ +(?:-h, )?--([a-z][a-z-]*)[^\n]*(?:\n      [^ -][^\n]*)*`).FindAllStringSubmatch(string(out), -1) {
+		help := strings.Join(strings.Fields(m[0]), " ")
 		flags[m[1]] = ""
-		if value != nil {
+		if value := regexp.MustCompile(`\(default:? "?([^")]*)"?\)`).FindStringSubmatch(help); value != nil {
 			flags[m[1]] = value[1]
 		}
 	}

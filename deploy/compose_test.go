@@ -92,8 +92,8 @@ func TestComposeCommands(t *testing.T) {
 		if secret, ok := strings.CutPrefix(line.values["key-file"], "/run/secrets/"); !ok || !slices.Contains(s.Secrets, secret) {
 			t.Errorf("%s has its key in %s, which is none of its secrets", name, line.values["key-file"])
 		}
-		if !slices.ContainsFunc(s.Volumes, func(v string) bool { return strings.HasSuffix(v, ":"+line.values["events"]) }) {
-			t.Errorf("%s writes events to %s, which is no volume", name, line.values["events"])
+		if !slices.ContainsFunc(s.Volumes, func(v string) bool { return strings.HasSuffix(v, ":"+line.values["data-dir"]) }) {
+			t.Errorf("%s writes events to %s, which is no volume", name, line.values["data-dir"])
 		}
 		if _, published := line.values["open"]; published && !slices.ContainsFunc(s.Ports, func(p string) bool { return strings.HasPrefix(p, "127.0.0.1:") }) {
 			t.Errorf("%s serves whoever asks, and is published to more than this machine: %v", name, s.Ports)

@@ -50,8 +50,8 @@ func TestUnits(t *testing.T) {
 			t.Errorf("%s: only SIGTERM drains", name)
 		}
 		outlives(t, name, u.one(t, "TimeoutStopSec"), line.values["drain"])
-		if got := u.one(t, "StateDirectory"); got != state || line.values["events"] != "%S/"+state {
-			t.Errorf("%s: events go to %s, the state directory is %s, want both to be %s", name, line.values["events"], got, state)
+		if got := u.one(t, "StateDirectory"); got != state || line.values["data-dir"] != "%S/"+state {
+			t.Errorf("%s: events go to %s, the state directory is %s, want both to be %s", name, line.values["data-dir"], got, state)
 		}
 		if user := u.one(t, "User"); !strings.Contains(text(t, "systemd/colonnade.sysusers"), "\nu "+user+" ") {
 			t.Errorf("%s: systemd-sysusers does not make the user %s", name, user)

@@ -20,88 +20,91 @@ type ColoConfig struct {
 	Colo string
 }
 
-// RunColo runs a colo server until ctx ends, and then drains it. started is called once it serves.
-func RunColo(ctx context.Context, c ColoConfig, started func(Running)) error {
+// RunColo runs a colo server until ctx is done, and then drains it. It calls serving once the server serves.
+func RunColo(ctx context.Context, c ColoConfig, serving func(Running)) error {
 	if err := c.check("servers/" + c.Colo + "/" + c.Node); err != nil {
 		return err
 	}
-	p, err := assemble(c.Config, []string{
+	r, err := openRuntime(c.Config, []string{
 		"defaults", "models/", "pools/", "colos/", "endpoints/" + c.Colo + "/", "servers/" + c.Colo + "/",
 	})
-	defer p.dismantle()
+	defer r.close()
 	if err != nil {
 		return err
 	}
-	peers, err := p.peerTLS(forwarding.Identity{Role: forwarding.RoleColo, Colo: c.Colo, Node: c.Node})
+	peers, err := r.peerTLS(forwarding.Identity{Role: forwarding.RoleColo, Colo: c.Colo, Node: c.Node})
 	if err != nil {
 		return err
 	}
 	server, err := colo.New(colo.Config{
-		Colo: c.Colo, Node: c.Node, Keys: c.Keys, Log: p.log, Metrics: p.metrics, Logger: c.Logger, WriteStall: c.Stall, Peers: peers,
+		Colo: c.Colo, Node: c.Node, Keys: c.Keys, Log: r.log, Metrics: r.metrics, Logger: c.Logger, WriteStall: c.WriteStall, Peers: peers,
 	})
 	if err != nil {
 		return err
 	}
-	b := newBackground(ctx)
-	defer b.stop()
-	b.Go(func() error { return p.watcher.Run(b.context) })
-	b.Go(func() error { return server.Run(b.context) })
-	var serving atomic.Bool
-	p.serveAdmin(b, p.coloPages(server, &serving))
-	if err := p.ready(b.asked, func() {}); err != nil {
-		b.stop()
-		return errors.Join(b.Wait(), server.Shutdown(b.context, forwarding.Pace{}))
+	t := newTasks(ctx)
+	defer t.end()
+	t.Go(func() error { return r.watcher.Run(t.ctx) })
+	t.Go(func() error { return server.Run(t.ctx) })
+	var isServing atomic.Bool
+	r.serveAdmin(t, r.coloPages(server, &isServing))
+	if err := r.awaitTable(t.stopping, func() {}); err != nil {
+		t.end()
+		return errors.Join(t.Wait(), server.Shutdown(t.ctx, forwarding.Pace{}))
 	}
-	server.Apply(p.watcher.Table())
-	b.Go(func() error { return apply(b.context, p.watcher, server) })
+	server.Apply(r.watcher.Table())
+	t.Go(func() error { return applyTables(t.ctx, r.watcher, server) })
+
 	// The right to grant comes first: requests that arrive until then wait in the listener's backlog.
-	self := p.selfDescription()
-	lease, err := p.claim(b.asked, c.Colo, self, server.GrantUntil)
+	self := r.serverDocument()
+	lease, err := r.register(t.stopping, c.Colo, self, server.GrantUntil)
 	if lease != nil {
-		b.Go(func() error { return lease.Run(b.context) })
-		b.Go(func() error { return server.Serve(p.requests) })
-		serving.Store(true)
-		started(p.running())
-		<-b.asked.Done()
+		t.Go(func() error { return lease.Run(t.ctx) })
+		t.Go(func() error { return server.Serve(r.requests) })
+		isServing.Store(true)
+		serving(r.running())
+		<-t.stopping.Done()
 	}
-	last, cancel := b.last(c.Drain)
+
+	drain, cancel := t.drainContext(c.Drain)
 	defer cancel()
-	if lease != nil && !b.taken() {
+	if lease != nil && t.superseded.Err() == nil {
 		c.Logger.Info("draining", "node", c.Node, "for_at_most", c.Drain)
 		self.State = fleet.StateDraining
-		p.sayDraining(b, lease, document(self)) // entries plan without this server from here on
+		r.announceDrain(t, lease, encode(self)) // entries plan without this server from here on
 	}
-	err = errors.Join(err, server.Shutdown(last, forwarding.NewPace(c.Drain, coloNotice)))
-	b.stop() // leaves etcd
-	err = errors.Join(err, b.Wait())
-	c.Logger.Info("ended", "node", c.Node)
+	err = errors.Join(err, server.Shutdown(drain, forwarding.NewPace(c.Drain, coloNotice)))
+	t.end() // deregisters
+	err = errors.Join(err, t.Wait())
+	c.Logger.Info("stopped", "node", c.Node)
 	return err
 }
 
-// selfDescription is what the server tells others of itself.
-func (p *parts) selfDescription() fleet.Server {
+// serverDocument returns the document that the server registers.
+func (r *runtime) serverDocument() fleet.Server {
 	return fleet.Server{
-		Address: p.address(), Admin: p.admin.Addr().String(), Boot: boot(), State: fleet.StateActive,
+		Address: r.advertiseAddress(), Admin: r.admin.Addr().String(), Boot: bootID(), State: fleet.StateActive,
 		Protocol: fleet.ProtocolRange{Min: fleet.OldestProtocol, Max: fleet.Protocol}, Version: Version(),
 	}
 }
 
-// claim registers the server as the only one of its colo. While etcd is away, a server whose saved table knows no other
-// one serves at once and registers later; else it waits, since the other one may be serving.
+// register registers the server as the only one of its colo. While etcd is away, a server whose saved table knows no other
+// server of the colo serves at once and registers later; otherwise it waits, since the other server may be serving.
 //
-// grant is told until when permits may be granted.
-func (p *parts) claim(ctx context.Context, colo string, self fleet.Server, grant func(until time.Time)) (*etcd.Lease, error) {
-	alone := func() bool {
-		return !slices.ContainsFunc(p.watcher.Table().Servers(colo),
-			func(s *fleet.Server) bool { return s.Node != p.config.Node })
+// The lease calls grantUntil with the time until which permits may be granted. The lease is nil, without an error, if ctx
+// is done first.
+func (r *runtime) register(ctx context.Context, colo string, self fleet.Server, grantUntil func(time.Time)) (*etcd.Lease, error) {
+	exclusive := func() bool {
+		return !slices.ContainsFunc(r.watcher.Table().Servers(colo),
+			func(s *fleet.Server) bool { return s.Node != r.config.Node })
 	}
-	r := etcd.Registration{
-		Client: p.client, Prefix: Prefix, Key: "servers/" + colo + "/" + p.config.Node, Value: document(self), TTL: leaseTTL,
-		Alone: true, Logger: p.config.Logger, Saved: leaseFile(p.config),
-		Tenure: etcd.Tenure{Until: grant, Vacant: alone},
+	registration := etcd.Registration{
+		Client: r.client, Prefix: Prefix, Key: "servers/" + colo + "/" + r.config.Node, Value: encode(self), TTL: leaseTTL,
+		Alone: true, Logger: r.config.Logger, Saved: r.config.file("lease"),
+		Tenure: etcd.Tenure{Until: grantUntil, Vacant: exclusive},
 	}
 	for {
-		lease, err := etcd.Register(ctx, r)
+		lease, err := etcd.Register(ctx, registration)
 		var taken *etcd.TakenError
 		switch {
 		case err == nil:
@@ -110,30 +113,30 @@ func (p *parts) claim(ctx context.Context, colo string, self fleet.Server, grant
 		case errors.As(err, &taken):
 			return nil, err
 		case ctx.Err() != nil:
-			return nil, nil //nolint:nilnil // asked to end before it began
-		case alone():
-			p.config.Logger.Warn("serving without etcd, from the last good documents", "reason", err)
-			lease := etcd.NewLease(r)
+			return nil, nil //nolint:nilnil // asked to stop before it served
+		case exclusive():
+			r.config.Logger.Warn("serving without etcd, from the last good documents", "error", err)
+			lease := etcd.NewLease(registration)
 			lingerAfterCrash(ctx, lease)
 			lease.Presume()
 			return lease, nil
 		}
-		p.config.Logger.Warn("waiting for etcd: another server of this colo may be serving", "reason", err)
+		r.config.Logger.Warn("waiting for etcd: another server of this colo may be serving", "error", err)
 	}
 }
 
-// lingerAfterCrash waits until engines have noticed that an earlier run of this server is dead: what it had sent them
-// would otherwise count on top of what this one sends.
+// lingerAfterCrash waits until engines have noticed the end of an earlier process of this server, whose requests would
+// otherwise run beside those of this one.
 func lingerAfterCrash(ctx context.Context, lease *etcd.Lease) {
 	if lease.AfterCrash() {
-		pause(ctx, colo.Linger)
+		sleep(ctx, colo.Linger)
 	}
 }
 
-// apply brings the server in line with every new table, and says which endpoints without a lease have died.
-func apply(ctx context.Context, w *etcd.Watcher, server *colo.Server) error {
-	look := time.NewTicker(lookForDeparted)
-	defer look.Stop()
+// applyTables applies each new table to the server, and tells the watcher which endpoints without a lease do not answer.
+func applyTables(ctx context.Context, w *etcd.Watcher, server *colo.Server) error {
+	departed := time.NewTicker(departedInterval)
+	defer departed.Stop()
 	changed := w.Changed()
 	server.Apply(w.Table())
 	for {
@@ -141,7 +144,7 @@ func apply(ctx context.Context, w *etcd.Watcher, server *colo.Server) error {
 		case <-changed:
 			changed = w.Changed()
 			server.Apply(w.Table())
-		case <-look.C:
+		case <-departed.C:
 			w.Forget(server.Departed()...)
 		case <-ctx.Done():
 			return nil
@@ -149,18 +152,18 @@ func apply(ctx context.Context, w *etcd.Watcher, server *colo.Server) error {
 	}
 }
 
-func (p *parts) coloPages(server *colo.Server, serving *atomic.Bool) admin.Config {
+func (r *runtime) coloPages(server *colo.Server, serving *atomic.Bool) admin.Config {
 	return admin.Config{
 		Ready: func() error {
 			switch {
 			case server.Draining():
 				return errors.New("draining")
-			case p.starting():
-				return errors.New("starting: there are no documents yet, since etcd has not answered")
+			case r.starting():
+				return errors.New("starting: no documents yet, since etcd has not answered")
 			case !serving.Load():
-				return errors.New("not serving yet: it is not certain that no other server of the colo grants")
+				return errors.New("not serving yet: another server of the colo may still be granting")
 			case !server.MayGrant():
-				return errors.New("granting nothing: whether this server still has its place in etcd is not known")
+				return errors.New("granting nothing: etcd has not confirmed that this server still holds its key")
 			}
 			return nil
 		},

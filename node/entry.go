@@ -17,95 +17,95 @@ import (
 type EntryConfig struct {
 	Config
 	Region string
-	Open   bool                        // requests without a valid key are served
-	TLS    forwarding.CertificateFiles // for clients; none = plain HTTP
+	Open   bool                        // serve requests without a valid key
+	TLS    forwarding.CertificateFiles // for clients; empty = plain HTTP
 
-	PerAddress int // the most connections of one address, or one IPv6 network; 0 = any number
+	MaxConnsPerIP int // connections of one IP address, or of one IPv6 /64 network; 0 = no limit
 }
 
-// RunEntry runs an entry until ctx ends, and then drains it. started is called once it serves.
-func RunEntry(ctx context.Context, c EntryConfig, started func(Running)) error {
+// RunEntry runs an entry until ctx is done, and then drains it. It calls serving once the entry serves.
+func RunEntry(ctx context.Context, c EntryConfig, serving func(Running)) error {
 	if err := c.check("entries/" + c.Node); err != nil {
 		return err
 	}
-	p, err := assemble(c.Config, []string{"defaults", "models/", "colos/", "accounts/", "servers/"})
-	defer p.dismantle()
+	r, err := openRuntime(c.Config, []string{"defaults", "models/", "colos/", "accounts/", "servers/"})
+	defer r.close()
 	if err != nil {
 		return err
 	}
-	public, err := p.publicTLS(c.TLS)
+	public, err := r.publicTLS(c.TLS)
 	if err != nil {
 		return err
 	}
-	peers, err := p.peerTLS(forwarding.Identity{Role: forwarding.RoleEntry, Node: c.Node})
+	peers, err := r.peerTLS(forwarding.Identity{Role: forwarding.RoleEntry, Node: c.Node})
 	if err != nil {
 		return err
 	}
 	e, err := entry.New(entry.Config{
-		Node: c.Node, Open: c.Open, Keys: c.Keys, Table: p.watcher.Table, Starting: p.starting, Log: p.log, Metrics: p.metrics,
-		Logger: c.Logger, WriteStall: c.Stall, TLS: public, Peers: peers,
-		PerAddress: c.PerAddress,
+		Node: c.Node, Open: c.Open, Keys: c.Keys, Table: r.watcher.Table, Starting: r.starting, Log: r.log, Metrics: r.metrics,
+		Logger: c.Logger, WriteStall: c.WriteStall, TLS: public, Peers: peers,
+		PerAddress: c.MaxConnsPerIP,
 	})
 	if err != nil {
 		return err
 	}
-	p.unreached = e.Unreached
-	b := newBackground(ctx)
-	defer b.stop()
-	b.Go(func() error { return p.watcher.Run(b.context) })
-	b.Go(func() error { return e.Run(b.context) })
-	p.serveAdmin(b, admin.Config{Ready: e.Ready, Check: e.Check})
-	serve := sync.OnceFunc(func() { b.Go(func() error { return e.Serve(p.requests) }) })
-	if err := p.ready(b.asked, serve); err != nil { // who comes before it is told to wait, unless that is short
-		b.stop()
-		err = e.Shutdown(b.context, forwarding.Pace{})
-		return errors.Join(b.Wait(), err)
+	r.unreached = e.Unreached
+	t := newTasks(ctx)
+	defer t.end()
+	t.Go(func() error { return r.watcher.Run(t.ctx) })
+	t.Go(func() error { return e.Run(t.ctx) })
+	r.serveAdmin(t, admin.Config{Ready: e.Ready, Check: e.Check})
+	serve := sync.OnceFunc(func() { t.Go(func() error { return e.Serve(r.requests) }) })
+	if err := r.awaitTable(t.stopping, serve); err != nil { // without a table, requests are refused as "starting"
+		t.end()
+		err = e.Shutdown(t.ctx, forwarding.Pace{})
+		return errors.Join(t.Wait(), err)
 	}
 	serve()
-	self := p.describeEntry(c.Region)
-	lease := p.entryLease(self)
-	b.Go(func() error { return keepRegistered(b.context, lease, c.Logger) })
-	started(p.running())
-	<-b.asked.Done()
+	self := r.entryDocument(c.Region)
+	lease := r.entryLease(self)
+	t.Go(func() error { return keepRegistered(t.ctx, lease, c.Logger) })
+	serving(r.running())
+	<-t.stopping.Done()
 
 	c.Logger.Info("draining", "node", c.Node, "for_at_most", c.Drain)
-	last, cancel := b.last(c.Drain)
+	drain, cancel := t.drainContext(c.Drain)
 	defer cancel()
-	e.Drain() // balancers ask here and not in etcd
+	e.Drain() // load balancers ask the entry, not etcd
 	self.State = fleet.StateDraining
-	p.sayDraining(b, lease, document(self))
-	err = e.Shutdown(last, forwarding.NewPace(c.Drain, entryNotice))
-	b.stop() // leaves etcd
-	err = errors.Join(err, b.Wait())
-	c.Logger.Info("ended", "node", c.Node)
+	r.announceDrain(t, lease, encode(self))
+	err = e.Shutdown(drain, forwarding.NewPace(c.Drain, entryNotice))
+	t.end() // deregisters
+	err = errors.Join(err, t.Wait())
+	c.Logger.Info("stopped", "node", c.Node)
 	return err
 }
 
-// describeEntry is what the entry tells others of itself.
-func (p *parts) describeEntry(region string) fleet.EntryNode {
+// entryDocument returns the document that the entry registers.
+func (r *runtime) entryDocument(region string) fleet.EntryNode {
 	return fleet.EntryNode{
-		Address: p.address(), Admin: p.admin.Addr().String(), Region: region, State: fleet.StateActive,
+		Address: r.advertiseAddress(), Admin: r.admin.Addr().String(), Region: region, State: fleet.StateActive,
 		Protocol: fleet.ProtocolRange{Min: fleet.OldestProtocol, Max: fleet.Protocol}, Version: Version(),
 	}
 }
 
-func (p *parts) entryLease(self fleet.EntryNode) *etcd.Lease {
+func (r *runtime) entryLease(self fleet.EntryNode) *etcd.Lease {
 	return etcd.NewLease(etcd.Registration{
-		Client: p.client, Prefix: Prefix, Key: "entries/" + p.config.Node, Value: document(self), TTL: leaseTTL,
-		Logger: p.config.Logger, Saved: leaseFile(p.config),
+		Client: r.client, Prefix: Prefix, Key: "entries/" + r.config.Node, Value: encode(self), TTL: leaseTTL,
+		Logger: r.config.Logger, Saved: r.config.file("lease"),
 	})
 }
 
-// keepRegistered makes the entry known, now or when etcd is there. Nothing depends on it, so it serves without as well.
+// keepRegistered registers the entry, and tries again until that succeeds. An entry serves without being registered.
 func keepRegistered(ctx context.Context, lease *etcd.Lease, logger *slog.Logger) error {
-	for told := false; ; told = true {
+	for logged := false; ; logged = true {
 		err := lease.Run(ctx)
 		if err == nil {
-			return nil // the end
+			return nil // ctx is done
 		}
-		if !told {
-			logger.Warn("serving without being registered; trying on", "every", registerAgain, "reason", err)
+		if !logged {
+			logger.Warn("serving without being registered; trying again", "every", registerRetry, "error", err)
 		}
-		pause(ctx, registerAgain)
+		sleep(ctx, registerRetry)
 	}
 }

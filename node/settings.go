@@ -10,18 +10,18 @@ import (
 	"colonnade/fleet"
 )
 
-// check says which settings no node can run with. key is where the node will register.
+// check refuses settings that no node can run with. key is the key that the node will register.
 func (c *Config) check(key string) error {
 	if err := fleet.CheckKey(key); err != nil {
-		return fmt.Errorf("this node would register as %q, which is no name (flags -node, -colo): %w", key, err)
+		return fmt.Errorf("this node would register as %q, which is not a valid key (flags -node, -colo): %w", key, err)
 	}
 	if c.Drain < 0 {
 		return fmt.Errorf("flag -drain %s: must not be negative", c.Drain)
 	}
-	if c.Address != "" {
-		host, port, err := net.SplitHostPort(c.Address)
+	if c.AdvertiseAddress != "" {
+		host, port, err := net.SplitHostPort(c.AdvertiseAddress)
 		if err != nil || host == "" || port == "" || port == "0" {
-			return fmt.Errorf("flag -address %q: must be host:port, as other nodes reach this one", c.Address)
+			return fmt.Errorf("flag -advertise-address %q: must be host:port, as other nodes reach this one", c.AdvertiseAddress)
 		}
 	}
 	for _, endpoint := range c.Etcd {
@@ -32,7 +32,7 @@ func (c *Config) check(key string) error {
 	return nil
 }
 
-// checkEndpoint accepts what the client of etcd does: host:port, or a URL.
+// checkEndpoint accepts what the etcd client accepts: host:port, or a URL.
 func checkEndpoint(endpoint string) error {
 	if endpoint == "" {
 		return errors.New("must be URLs such as http://127.0.0.1:2379, separated by commas")
@@ -43,37 +43,36 @@ func checkEndpoint(endpoint string) error {
 	u, err := url.Parse(endpoint)
 	switch {
 	case err != nil:
-		return errors.New("is no URL")
+		return errors.New("is not a valid URL")
 	case u.Scheme != "http" && u.Scheme != "https" && u.Scheme != "unix" && u.Scheme != "unixs":
-		return fmt.Errorf("the scheme %q is not known: use http:// or https://", u.Scheme)
+		return fmt.Errorf("unknown scheme %q: use http:// or https://", u.Scheme)
 	}
 	return nil
 }
 
-// address is where others reach the node: what -listen is bound to, if -address does not say. Where that is every
-// address of this machine, it is the one from which etcd is reached, since the other nodes reach etcd too.
-func (p *parts) address() string {
-	if p.config.Address != "" {
-		return p.config.Address
+// advertiseAddress returns the host:port at which other nodes reach this one: -advertise-address, or else the address that
+// -listen is bound to. If that is the wildcard address, its host is replaced by the local address of the route to etcd,
+// since the other nodes reach etcd too.
+func (r *runtime) advertiseAddress() string {
+	if r.config.AdvertiseAddress != "" {
+		return r.config.AdvertiseAddress
 	}
-	bound := p.requests.Addr().String()
+	bound := r.requests.Addr().String()
 	host, port, err := net.SplitHostPort(bound)
 	if err != nil || !net.ParseIP(host).IsUnspecified() {
 		return bound
 	}
-	for _, endpoint := range p.config.Etcd {
-		if own, err := addressTowards(endpoint); err == nil {
+	for _, endpoint := range r.config.Etcd {
+		if own, err := localAddress(endpoint); err == nil {
 			return net.JoinHostPort(own, port)
 		}
 	}
-	p.config.Logger.Warn("it is not known under which address other nodes reach this one: set -address",
-		"registered", bound)
+	r.config.Logger.Warn("cannot determine advertise address; set -advertise-address", "registered", bound)
 	return bound
 }
 
-// addressTowards returns the address of this machine that the kernel would speak to an endpoint of etcd from. Nothing
-// is sent.
-func addressTowards(endpoint string) (string, error) {
+// localAddress returns the local address of the route to an endpoint of etcd. It sends nothing.
+func localAddress(endpoint string) (string, error) {
 	target := endpoint
 	if u, err := url.Parse(endpoint); err == nil && u.Host != "" {
 		target = u.Host

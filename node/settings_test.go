@@ -17,7 +17,7 @@ import (
 	"colonnade/node"
 )
 
-// Settings that no node can run with are told before anything is opened.
+// Settings that no node can run with are refused before anything is opened.
 func TestBadSettings(t *testing.T) {
 	f := func(want string, change func(*node.Config)) {
 		t.Helper()
@@ -35,10 +35,10 @@ func TestBadSettings(t *testing.T) {
 	f("flags -node, -colo", func(c *node.Config) { c.Node = "a b" })
 	f("flags -node, -colo", func(c *node.Config) { c.Node = "a/b" })
 	f("flag -drain -1s: must not be negative", func(c *node.Config) { c.Drain = -time.Second })
-	f(`flag -address ":8443": must be host:port`, func(c *node.Config) { c.Address = ":8443" })
-	f(`flag -address "here": must be host:port`, func(c *node.Config) { c.Address = "here" })
+	f(`flag -advertise-address ":8443": must be host:port`, func(c *node.Config) { c.AdvertiseAddress = ":8443" })
+	f(`flag -advertise-address "here": must be host:port`, func(c *node.Config) { c.AdvertiseAddress = "here" })
 	f(`flag -etcd "": must be URLs`, func(c *node.Config) { c.Etcd = []string{""} })
-	f(`flag -etcd "http://a:1,foo://b": the scheme "foo" is not known`, func(c *node.Config) { c.Etcd = []string{"http://a:1", "foo://b"} })
+	f(`flag -etcd "http://a:1,foo://b": unknown scheme "foo"`, func(c *node.Config) { c.Etcd = []string{"http://a:1", "foo://b"} })
 	f("flag -listen", func(*node.Config) {})
 }
 

@@ -1,56 +1,57 @@
 package node
 
 import (
+	"slices"
 	"time"
 
 	"colonnade/entry"
 	"colonnade/fleet"
 )
 
-// ConfigState is what a node says at /debug/config: how fresh its documents are, and what of them is not in force as it
-// stands in the store.
+// ConfigState is the page /debug/config: how fresh a node's documents are, and which of them are not in force as they
+// are in etcd. Its lists are never null in JSON.
 type ConfigState struct {
 	Node       string            `json:"node"`
-	Revision   int64             `json:"revision"`    // of the store, as far as the node has heard of it
-	AgeSeconds float64           `json:"age_seconds"` // since the store last said anything
+	Revision   int64             `json:"revision"`    // of etcd, as far as the node has followed it
+	AgeSeconds float64           `json:"age_seconds"` // since the last message of etcd
 	Rejected   []fleet.Rejection `json:"rejected"`
 	Conflicts  []fleet.Conflict  `json:"conflicts"`
-	Held       []string          `json:"held"`    // keys: deleted in the store, and in force until that is confirmed
-	Suspect    []string          `json:"suspect"` // keys: their leases ran out, and they stay in force for a while
+	Held       []string          `json:"held"`    // keys deleted in etcd that stay in force until the deletion is confirmed
+	Suspect    []string          `json:"suspect"` // keys whose leases have expired and that stay in force for a while
 
 	Certificates []CertificateState `json:"certificates"`
-	Unreached    []entry.Unreached  `json:"unreached"` // of an entry: colos that its last requests did not reach
+	Unreached    []entry.Unreached  `json:"unreached"` // colos that the last requests of an entry did not reach
 }
 
-// CertificateState is when a certificate in force is good.
+// CertificateState is the validity of a certificate in force.
 type CertificateState struct {
 	Listener string    `json:"listener"` // public or peer
 	Begins   time.Time `json:"begins"`
 	Expires  time.Time `json:"expires"`
 }
 
-// certificate is one of the node's, in whatever files it is replaced by.
+// certificate is a certificate of the node, which may be reloaded.
 type certificate struct {
 	listener string
-	good     func() (begins, expires time.Time)
+	validity func() (begins, expires time.Time)
 }
 
-func (p *parts) configState() ConfigState {
-	s := p.watcher.State()
+func (r *runtime) configState() ConfigState {
+	s := r.watcher.State()
 	c := ConfigState{
-		Node: p.config.Node, Revision: s.Revision, AgeSeconds: s.Age.Seconds(),
-		Rejected: list(s.Rejected), Conflicts: list(s.Conflicts), Held: list(s.Held), Suspect: list(s.Suspect),
+		Node: r.config.Node, Revision: s.Revision, AgeSeconds: s.Age.Seconds(),
+		Rejected: notNil(s.Rejected), Conflicts: notNil(s.Conflicts), Held: notNil(s.Held), Suspect: notNil(s.Suspect),
 		Certificates: []CertificateState{}, Unreached: []entry.Unreached{},
 	}
-	for _, one := range p.certificates {
-		begins, expires := one.good()
+	for _, one := range r.certificates {
+		begins, expires := one.validity()
 		c.Certificates = append(c.Certificates, CertificateState{one.listener, begins, expires})
 	}
-	if p.unreached != nil {
-		c.Unreached = list(p.unreached())
+	if r.unreached != nil {
+		c.Unreached = notNil(r.unreached())
 	}
 	return c
 }
 
-// list makes none an empty list, for those who read JSON.
-func list[T any](all []T) []T { return append([]T{}, all...) }
+// notNil returns a copy of list that is not null in JSON.
+func notNil[T any](list []T) []T { return slices.Concat([]T{}, list) }

@@ -28,7 +28,7 @@ import (
 // config is that of a node with a directory of its own.
 func config(t *testing.T, s *etcdtest.Server, name string) node.Config {
 	return node.Config{
-		Node: name, Listen: "127.0.0.1:0", Admin: "127.0.0.1:0", Etcd: []string{"http://" + s.Address}, Dir: t.TempDir(),
+		Node: name, Listen: "127.0.0.1:0", Admin: "127.0.0.1:0", Etcd: []string{"http://" + s.Address}, DataDir: t.TempDir(),
 		Keys: forwarding.RandomKeys(), Drain: time.Second, Logger: slog.New(slog.NewTextHandler(t.Output(), nil)),
 	}
 }
@@ -126,7 +126,7 @@ func TestEntryRegistersLater(t *testing.T) {
 	leased(t, client, "models/a", "{}")
 	_, stop := startEntry(t, c)
 	testkit.WaitFor(t, "registered", func() bool { _, there := stands(t, client, "entries/entry-1"); return there })
-	testkit.WaitFor(t, "its documents are saved", func() bool { _, err := os.Stat(filepath.Join(c.Dir, "table-entry-1.json")); return err == nil })
+	testkit.WaitFor(t, "its documents are saved", func() bool { _, err := os.Stat(filepath.Join(c.DataDir, "table-entry-1.json")); return err == nil })
 	stop()
 	if _, there := stands(t, client, "entries/entry-1"); there {
 		t.Error("it has left and is still registered")
@@ -168,7 +168,7 @@ func crashed(t *testing.T, client *clientv3.Client, c node.Config) clientv3.Leas
 	key := "servers/ams/" + c.Node
 	lease := leased(t, client, key, `{"address":"127.0.0.1:1","boot":"killed"}`)
 	file := fmt.Sprintf(`{"key":%q,"lease":%d}`, node.Prefix+key, lease)
-	if err := os.WriteFile(filepath.Join(c.Dir, "lease-"+c.Node+".json"), []byte(file), 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(c.DataDir, "lease-"+c.Node+".json"), []byte(file), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	return lease
@@ -189,7 +189,7 @@ func TestColoAfterCrash(t *testing.T) {
 		t.Errorf("lease %x, there %v; it was %x", lease, there, killed)
 	}
 	stop()
-	if _, err := os.Stat(filepath.Join(c.Dir, "lease-ams-1.json")); !os.IsNotExist(err) {
+	if _, err := os.Stat(filepath.Join(c.DataDir, "lease-ams-1.json")); !os.IsNotExist(err) {
 		t.Errorf("after it has left, the file of its lease: %v", err)
 	}
 }
@@ -241,7 +241,7 @@ func TestColoWhoseEarlierRunLives(t *testing.T) {
 	s := etcdtest.Start(t)
 	c, client := config(t, s, "ams-1"), s.Client(t)
 	lives := crashed(t, client, c)
-	log, err := journal.Open(journal.Config{Dir: c.Dir, Node: c.Node})
+	log, err := journal.Open(journal.Config{Dir: c.DataDir, Node: c.Node})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -8,42 +8,43 @@ import (
 	"colonnade/forwarding"
 )
 
-// publicTLS reads the certificate of the listener for clients. Nil is none.
-func (p *parts) publicTLS(f forwarding.CertificateFiles) (*forwarding.Certificate, error) {
-	if given, err := together(setting{"-tls-cert", f.Cert}, setting{"-tls-key", f.Key}); !given {
+// publicTLS loads the certificate of the listener for clients. It is nil if the flags name none.
+func (r *runtime) publicTLS(f forwarding.CertificateFiles) (*forwarding.Certificate, error) {
+	if given, err := allOrNone(setting{"-tls-cert", f.Cert}, setting{"-tls-key", f.Key}); !given {
 		return nil, err
 	}
-	c, err := forwarding.LoadCertificate("the certificate for clients (flags -tls-cert and -tls-key)", f, p.config.Logger)
+	c, err := forwarding.LoadCertificate("the certificate for clients (flags -tls-cert and -tls-key)", f, r.config.Logger)
 	if err != nil {
 		return nil, err
 	}
-	metrics.RegisterCertificate(p.metrics, "public", c.Expires)
-	p.certificates = append(p.certificates, certificate{"public", c.Good})
+	metrics.RegisterCertificate(r.metrics, "public", c.Expires)
+	r.certificates = append(r.certificates, certificate{"public", c.Good})
 	return c, nil
 }
 
-// peerTLS reads what makes the node known to others, and them to it. Nil is a fleet without.
-func (p *parts) peerTLS(self forwarding.Identity) (*forwarding.Peers, error) {
-	f := p.config.PeerTLS
-	given, err := together(setting{"-peer-tls-cert", f.Cert}, setting{"-peer-tls-key", f.Key},
+// peerTLS loads the node's certificate for other nodes, and the authorities of theirs. It is nil if the flags name none:
+// nodes then speak plain HTTP to each other.
+func (r *runtime) peerTLS(self forwarding.Identity) (*forwarding.Peers, error) {
+	f := r.config.PeerTLS
+	given, err := allOrNone(setting{"-peer-tls-cert", f.Cert}, setting{"-peer-tls-key", f.Key},
 		setting{"-peer-tls-ca", f.CA})
 	if !given {
 		return nil, err
 	}
-	peers, err := forwarding.LoadPeers(f, self, p.config.Logger)
+	peers, err := forwarding.LoadPeers(f, self, r.config.Logger)
 	if err != nil {
 		return nil, err
 	}
-	metrics.RegisterCertificate(p.metrics, "peer", peers.Expires)
-	p.certificates = append(p.certificates, certificate{"peer", peers.Good})
+	metrics.RegisterCertificate(r.metrics, "peer", peers.Expires)
+	r.certificates = append(r.certificates, certificate{"peer", peers.Good})
 	return peers, nil
 }
 
-// setting is a flag and what it is set to.
+// setting is a flag and its value.
 type setting struct{ flag, value string }
 
-// together reports whether settings are made that go together. That only some are is an error.
-func together(all ...setting) (given bool, err error) {
+// allOrNone reports whether flags that need each other are set. It is an error if only some are.
+func allOrNone(all ...setting) (given bool, err error) {
 	var names, missing []string
 	for _, s := range all {
 		names = append(names, s.flag)

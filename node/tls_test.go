@@ -5,10 +5,10 @@ import (
 	"testing"
 )
 
-func TestTogether(t *testing.T) {
+func TestAllOrNone(t *testing.T) {
 	f := func(a, b, c string, given bool, want string) {
 		t.Helper()
-		got, err := together(setting{"-a", a}, setting{"-b", b}, setting{"-c", c})
+		got, err := allOrNone(setting{"-a", a}, setting{"-b", b}, setting{"-c", c})
 		if got != given || want == "" && err != nil || want != "" && (err == nil || !strings.HasPrefix(err.Error(), want)) {
 			t.Errorf("%q %q %q: %v, %v", a, b, c, got, err)
 		}

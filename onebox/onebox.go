@@ -1,7 +1,6 @@
 package onebox
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -249,7 +248,7 @@ func (b *box) lockDir() error {
 func (b *box) node(name, listen, admin string) node.Config {
 	return node.Config{
 		Node: name, Listen: listen, Admin: admin, Etcd: []string{b.fleet.Etcd}, Keys: b.keys, Drain: b.config.Drain,
-		Dir: filepath.Join(b.fleet.Dir, "nodes"), Stall: b.config.Stall, Logger: b.logger(name),
+		DataDir: filepath.Join(b.fleet.Dir, "nodes"), WriteStall: b.config.Stall, Logger: b.logger(name),
 	}
 }
 
@@ -270,7 +269,7 @@ func (b *box) startEntry(ctx context.Context) error {
 		admin = "127.0.0.1:0"
 	}
 	config := node.EntryConfig{
-		Open: b.config.Open, TLS: b.config.TLS, PerAddress: cmp.Or(b.config.PerAddress, node.MostPerAddress),
+		Open: b.config.Open, TLS: b.config.TLS, MaxConnsPerIP: b.config.PerAddress,
 		Config: b.node("entry-1", b.config.Listen, admin),
 	}
 	config.PeerTLS = b.peerTLS(forwarding.Identity{Role: forwarding.RoleEntry, Node: config.Node})

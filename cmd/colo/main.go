@@ -4,38 +4,34 @@ package main
 import (
 	"context"
 	"errors"
-	"flag"
-	"fmt"
-	"os"
 
-	"colonnade/cmd/signals"
+	"github.com/urfave/cli/v3"
+
+	"colonnade/cmd/internal/command"
 	"colonnade/node"
 )
 
-func main() {
-	if err := run(signals.Until(), os.Args[1:]); err != nil && !errors.Is(err, flag.ErrHelp) {
-		fmt.Fprintln(os.Stderr, "colo:", err)
-		os.Exit(1)
-	}
-}
+func main() { command.Main(newColo()) }
 
-func run(ctx context.Context, args []string) error {
-	set := flag.NewFlagSet("colo", flag.ContinueOnError)
-	flags := node.NewFlags(set, ":8443", "127.0.0.1:9443")
-	name := set.String("colo", "", "the `colo` that this server is in")
-	flags.NotYet("gossip", "a colo has one server")
-	flags.NotYet("sink", "events stay in segments under -events")
-	if err := flags.Parse(args, os.LookupEnv); err != nil {
-		return err
+func newColo() *cli.Command {
+	var shared command.NodeFlags
+	var c node.ColoConfig
+	return &cli.Command{
+		Name: "colo", Usage: "Run a colo server, which grants the permits of the engines in its colo", Version: node.Version(),
+		Flags: append(shared.Flags(":8443", "127.0.0.1:9443"),
+			&cli.StringFlag{Name: "colo", Destination: &c.Colo, Usage: "`COLO` that this server is in (required)"}),
+		Description: `Examples:
+  colo -colo ams -node ams-1 -etcd http://10.0.0.11:2379 -key-file fleet.key -data-dir /var/lib/colonnade`,
+		Action: func(ctx context.Context, _ *cli.Command) (err error) {
+			if c.Colo == "" {
+				return errors.New("flag -colo is missing: the name of a document colos/NAME")
+			}
+			if c.Config, err = shared.Config(); err != nil {
+				return err
+			}
+			return node.RunColo(ctx, c, func(r node.Running) {
+				c.Logger.Info("serving", "colo", c.Colo, "node", r.Node, "address", r.Address, "admin", r.Admin)
+			})
+		},
 	}
-	if *name == "" {
-		return errors.New("flag -colo is missing: the name of a document colos/NAME")
-	}
-	config, err := flags.Config()
-	if err != nil {
-		return err
-	}
-	return node.RunColo(ctx, node.ColoConfig{Config: config, Colo: *name}, func(r node.Running) {
-		config.Logger.Info("colo server serves", "colo", *name, "node", r.Node, "address", r.Address, "admin", r.Admin)
-	})
 }

@@ -9,14 +9,14 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"colonnade/cmd/signals"
+	"colonnade/cmd/internal/command"
 	"colonnade/node"
 )
 
 func main() {
 	root := newRoot()
 	root.SetArgs(doubleDashes(os.Args[1:]))
-	if err := root.ExecuteContext(signals.Until()); err != nil {
+	if err := root.ExecuteContext(command.NotifyContext()); err != nil {
 		tell(os.Stderr, err)
 		os.Exit(1)
 	}

@@ -3,43 +3,52 @@ package main
 
 import (
 	"context"
-	"errors"
-	"flag"
 	"fmt"
-	"os"
 
-	"colonnade/cmd/signals"
-	"colonnade/forwarding"
+	"github.com/urfave/cli/v3"
+
+	"colonnade/cmd/internal/command"
 	"colonnade/node"
 )
 
-func main() {
-	if err := run(signals.Until(), os.Args[1:]); err != nil && !errors.Is(err, flag.ErrHelp) {
-		fmt.Fprintln(os.Stderr, "entry:", err)
-		os.Exit(1)
+func main() { command.Main(newEntry()) }
+
+// maxConnsPerIP bounds -max-connections-per-ip: an entry accepts no more connections in all.
+const maxConnsPerIP = 1 << 16
+
+func newEntry() *cli.Command {
+	var shared command.NodeFlags
+	var c node.EntryConfig
+	return &cli.Command{
+		Name: "entry", Usage: "Run an edge node, which clients connect to", Version: node.Version(),
+		Flags: append(shared.Flags(":8080", "127.0.0.1:9080"),
+			&cli.StringFlag{Name: "region", Destination: &c.Region, Usage: "`REGION` of this entry, as registered in etcd"},
+			&cli.StringFlag{Name: "tls-cert", Destination: &c.TLS.Cert,
+				Usage: "PEM `FILE` with the certificate for clients and its chain; -listen then speaks HTTPS; reloaded when it changes"},
+			&cli.StringFlag{Name: "tls-key", Destination: &c.TLS.Key, Usage: "PEM `FILE` with the key of -tls-cert"},
+			&cli.IntFlag{Name: "max-connections-per-ip", Value: 1024, Destination: &c.MaxConnsPerIP, Validator: checkMaxConns,
+				Usage: "largest `NUMBER` of connections from one IP address, or from one IPv6 /64 network"},
+			&cli.BoolFlag{Name: "open", Destination: &c.Open, Usage: "serve requests without a valid key, as the account open"},
+		),
+		Description: `Examples:
+  entry -node edge-1 -etcd http://10.0.0.11:2379 -key-file fleet.key -data-dir /var/lib/colonnade`,
+		Action: func(ctx context.Context, _ *cli.Command) (err error) {
+			if c.Config, err = shared.Config(); err != nil {
+				return err
+			}
+			if c.Open {
+				c.Logger.Warn("this entry is open: requests without a valid key are served as the account open; set -open=false to require keys")
+			}
+			return node.RunEntry(ctx, c, func(r node.Running) {
+				c.Logger.Info("serving", "node", r.Node, "address", r.Address, "admin", r.Admin)
+			})
+		},
 	}
 }
 
-func run(ctx context.Context, args []string) error {
-	set := flag.NewFlagSet("entry", flag.ContinueOnError)
-	flags := node.NewFlags(set, ":8080", "127.0.0.1:9080")
-	region := set.String("region", "", "where this entry is: told in its document in etcd, without effect on plans in this version")
-	var tls forwarding.CertificateFiles
-	set.StringVar(&tls.Cert, "tls-cert", "", "`file` with the certificate for clients, and what it needs of a chain: PEM; then -listen speaks HTTPS; read again when it changes")
-	set.StringVar(&tls.Key, "tls-key", "", "`file` with the key of -tls-cert")
-	perAddress := node.PerAddressFlag(set)
-	open := set.Bool("open", false, "serve requests without a valid key, as the account open")
-	if err := flags.Parse(args, os.LookupEnv); err != nil {
-		return err
+func checkMaxConns(n int) error {
+	if n < 1 || n > maxConnsPerIP {
+		return fmt.Errorf("must be a number from 1 to %d", maxConnsPerIP)
 	}
-	config, err := flags.Config()
-	if err != nil {
-		return err
-	}
-	if *open {
-		config.Logger.Warn("this entry is open: requests without a valid key are served, as the account open; start it with -open=false to demand keys")
-	}
-	return node.RunEntry(ctx, node.EntryConfig{Config: config, Region: *region, Open: *open, TLS: tls, PerAddress: *perAddress}, func(r node.Running) {
-		config.Logger.Info("entry serves", "node", r.Node, "address", r.Address, "admin", r.Admin)
-	})
+	return nil
 }

@@ -16,6 +16,8 @@ var (
 	metrics    = []string{"github.com/prometheus/client_golang"}
 	wire       = []string{"github.com/valyala/fasthttp"}
 	errgroup   = []string{"golang.org/x/sync"}
+
+	commandLine = []string{"github.com/urfave/cli/v3"}
 )
 
 var table = []row{
@@ -62,14 +64,14 @@ var table = []row{
 		why: "one node is put together here, the same for the binaries and for a fleet in one process"},
 	{path: "onebox", ours: []string{"*"}, never: []string{"cmd/..."}, third: append(append([]string{}, etcdServer...), errgroup...),
 		why: "a whole fleet in one process puts everything together"},
-	{path: "cmd/entry", ours: []string{"*"}, never: []string{"fairqueue"}, third: errgroup,
+	{path: "cmd/entry", ours: []string{"*"}, never: []string{"fairqueue"}, third: commandLine,
 		why: "flags to config to run; the wire and the store have packages of their own"},
-	{path: "cmd/colo", ours: []string{"*"}, never: []string{"fairqueue"}, third: errgroup,
+	{path: "cmd/colo", ours: []string{"*"}, never: []string{"fairqueue"}, third: commandLine,
 		why: "flags to config to run; the wire and the store have packages of their own"},
 	{path: "cmd/colonnade", ours: []string{"*"}, third: append([]string{"github.com/spf13/cobra", "golang.org/x/sys/unix"}, errgroup...),
 		why: "the CLI reaches everything through the packages that do it"},
-	{path: "cmd/signals",
-		why: "what the commands share of being asked to end; nobody else hears of signals"},
+	{path: "cmd/internal/command", ours: []string{"node", "forwarding"}, third: commandLine,
+		why: "flags, environment and signals are handled in one way by all binaries, and in nothing below them"},
 	{path: "deploy", ours: []string{"fleet"},
 		why: "sample documents, parsed by a test"},
 	{path: "test/...", ours: []string{"*"},

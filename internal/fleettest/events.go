@@ -10,7 +10,7 @@ import (
 func (f *Fleet) FinalEvents(kind analytics.Kind, clientID string) []analytics.Event {
 	f.T.Helper()
 	var found []analytics.Event
-	for e, err := range journal.ReadDir(f.Entry.Events) {
+	for e, err := range journal.ReadDir(f.Entry.DataDir) {
 		if err != nil {
 			f.T.Fatal(err)
 		}
@@ -37,7 +37,7 @@ func (f *Fleet) LastEvents(id string) (request, inference analytics.Event) {
 	f.T.Helper()
 	testkit.WaitFor(f.T, "the events of "+id, func() bool {
 		request, inference = analytics.Event{}, analytics.Event{}
-		for e, err := range journal.ReadDir(f.Entry.Events) {
+		for e, err := range journal.ReadDir(f.Entry.DataDir) {
 			switch {
 			case err != nil || e.RequestID != id || e.Phase != analytics.PhaseEnd:
 			case e.Kind == analytics.KindRequest:

@@ -22,7 +22,7 @@ func (f *Fleet) WatchWith(c oracle.Config) {
 	f.T.Helper()
 	// Everything that is opened once and kept is opened before.
 	f.Chat(`{"model":"demo-chat","messages":[],"max_tokens":1}`)
-	c.EventDirs, c.EngineStats = []string{f.Entry.Events}, f.engineStats
+	c.EventDirs, c.EngineStats = []string{f.Entry.DataDir}, f.engineStats
 	for _, admin := range f.Admins() {
 		c.AdminURLs = append(c.AdminURLs, "http://"+admin)
 	}

@@ -75,13 +75,15 @@ func build() (dir string, err error) {
 
 // readMains reads what no test imports: what a test has read is looked at before its result is used again.
 func readMains(root string) error {
-	sources, err := filepath.Glob(filepath.Join(root, "cmd/*/*.go"))
-	if err != nil {
-		return err
-	}
-	for _, name := range sources {
-		if _, err := os.ReadFile(name); err != nil {
+	for _, pattern := range []string{"cmd/*/*.go", "cmd/internal/*/*.go"} {
+		sources, err := filepath.Glob(filepath.Join(root, pattern))
+		if err != nil {
 			return err
+		}
+		for _, name := range sources {
+			if _, err := os.ReadFile(name); err != nil {
+				return err
+			}
 		}
 	}
 	return nil

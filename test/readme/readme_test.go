@@ -79,7 +79,7 @@ func newElsewhere(t *testing.T) *elsewhere {
 	for _, file := range []string{"tls.key", "tls.crt", "fleet-ca", "$1.", "edge-1.crt", "ams-1.crt"} {
 		e.was = append(e.was, file, e.dir+"/"+file)
 	}
-	e.was = append(e.was, "fleet.key", e.dir+"/fleet.key", "-events var", "-events "+e.dir+"/var", "pools.yaml", e.dir+"/pools.yaml", "deploy/fleet.yaml", e.dir+"/fleet.yaml")
+	e.was = append(e.was, "fleet.key", e.dir+"/fleet.key", "-data-dir var", "-data-dir "+e.dir+"/var", "pools.yaml", e.dir+"/pools.yaml", "deploy/fleet.yaml", e.dir+"/fleet.yaml")
 	sample, err := os.ReadFile(filepath.Join(root, "deploy/fleet.yaml"))
 	if err != nil {
 		t.Fatal(err)

@@ -20,12 +20,12 @@ func TestQueueEvents(t *testing.T) {
 		t.Helper()
 		t.Run(name+" "+strings.Join(args, " "), func(t *testing.T) {
 			needs(t, installed)
-			before := waited(t, f.Entry.Events)
+			before := waited(t, f.Entry.DataDir)
 			out, err := script(t, f, env, name, args...)
 			if err != nil || !strings.Contains(out, "ok ") {
 				t.Errorf("%v\n%s", err, out)
 			}
-			if n := waited(t, f.Entry.Events) - before; n < 6 { // three of each four
+			if n := waited(t, f.Entry.DataDir) - before; n < 6 { // three of each four
 				t.Errorf("%d streams have waited, want six and more\n%s", n, out)
 			}
 		})

@@ -32,7 +32,7 @@ func TestStartWithoutStore(t *testing.T) {
 	engine := httptest.NewServer(sim)
 	t.Cleanup(func() { engine.Close(); sim.Close() })
 	n := &nodes{t: t, config: node.Config{
-		Etcd: []string{"http://" + store.Address}, Keys: forwarding.RandomKeys(), Dir: t.TempDir(), Drain: time.Second, Logger: slog.New(slog.DiscardHandler),
+		Etcd: []string{"http://" + store.Address}, Keys: forwarding.RandomKeys(), DataDir: t.TempDir(), Drain: time.Second, Logger: slog.New(slog.DiscardHandler),
 	}, coloAt: reserve(t), entryAt: reserve(t)}
 	if testing.Verbose() {
 		n.config.Logger = slog.New(slog.NewTextHandler(t.Output(), nil))
@@ -123,7 +123,7 @@ func (n *nodes) start(f *fleettest.Fleet) (stop func()) {
 
 // saved says whether a node has the colo server on disk.
 func (n *nodes) saved(name string) bool {
-	text, _ := os.ReadFile(filepath.Join(n.config.Dir, "table-"+name+".json"))
+	text, _ := os.ReadFile(filepath.Join(n.config.DataDir, "table-"+name+".json"))
 	return strings.Contains(string(text), string(fleet.KindServer)+"/ams/ams-1")
 }
 

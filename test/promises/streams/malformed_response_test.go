@@ -233,7 +233,7 @@ func rawID(pool string, stream bool) string { return fmt.Sprintf("hostile-%s-%v"
 func checkRawEvents(f *fleettest.Fleet) {
 	f.T.Helper()
 	ends := map[string]int{}
-	for e, err := range journal.ReadDir(f.Entry.Events) {
+	for e, err := range journal.ReadDir(f.Entry.DataDir) {
 		if err != nil {
 			f.T.Fatal(err)
 		}

@@ -182,7 +182,7 @@ func checkMarkedEvents(f *fleettest.Fleet, sent []marked) {
 	}
 	finals := func() map[string]int {
 		all := map[string]int{}
-		for e, err := range journal.ReadDir(f.Entry.Events) {
+		for e, err := range journal.ReadDir(f.Entry.DataDir) {
 			if err != nil {
 				f.T.Fatal(err)
 			}

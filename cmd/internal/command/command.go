@@ -1,0 +1,106 @@
+// Package command holds what the three binaries share: how a command line is parsed, how the environment provides the
+// value of each flag, what help looks like, and how a signal ends a process. The commands themselves are values of
+// github.com/urfave/cli, which accepts flags with one dash or two, before or after arguments.
+package command
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+
+	"github.com/urfave/cli/v3"
+)
+
+// Main runs the process's command line. An error ends the process with status 1.
+func Main(root *cli.Command) {
+	if err := Run(NotifyContext(), root, os.Args); err != nil {
+		PrintError(os.Stderr, root.Name, err)
+		os.Exit(1)
+	}
+}
+
+// PrintError writes why a command failed. Each line of the error is made printable, since it may quote what others have
+// written to etcd.
+func PrintError(w io.Writer, program string, err error) {
+	lines := strings.Split(err.Error(), "\n")
+	for i, line := range lines {
+		lines[i] = Printable(line)
+	}
+	fmt.Fprintf(w, "%s: %s\n", program, strings.Join(lines, "\n"))
+}
+
+// Run runs a command line; args begin with the program's name. It fails if the command fails, or if its output cannot
+// be written as a whole, so that a truncated file is not taken for a complete one.
+func Run(ctx context.Context, root *cli.Command, args []string) error {
+	out := &output{to: root.Writer}
+	if out.to == nil {
+		out.to = os.Stdout
+	}
+	root.Writer = out
+	root.ExitErrHandler = func(context.Context, *cli.Command, error) {} // the caller handles errors
+	prepare(root)
+	err := root.Run(ctx, args)
+	if lost := out.failure(); lost != nil && !errors.Is(err, lost) {
+		err = errors.Join(err, fmt.Errorf("cannot write the output: %w", lost))
+	}
+	return err
+}
+
+// prepare completes a command and the commands below it: the environment of its flags, its help, and its errors.
+func prepare(c *cli.Command) {
+	for _, f := range c.Flags {
+		bindEnvironment(f)
+	}
+	c.HideHelpCommand = true // "keys revoke help" revokes a key
+	c.OnUsageError = func(_ context.Context, c *cli.Command, err error, _ bool) error {
+		return fmt.Errorf("%w; see %s -h", err, c.FullName())
+	}
+	if len(c.Commands) > 0 {
+		c.Action = showCommands
+	} else {
+		c.CustomHelpTemplate, c.CustomRootCommandHelpTemplate = helpTemplate, helpTemplate
+	}
+	if len(c.Commands) == 0 && c.ArgsUsage == "" {
+		c.ArgValidator = rejectArgs
+	}
+	for _, below := range c.Commands {
+		prepare(below)
+	}
+}
+
+// showCommands is the action of a command that only groups others.
+func showCommands(_ context.Context, c *cli.Command) error {
+	name := c.Args().First()
+	switch {
+	case name == "" && c == c.Root():
+		return cli.ShowRootCommandHelp(c)
+	case name == "":
+		return cli.ShowSubcommandHelp(c)
+	}
+	var names []string
+	for _, below := range c.VisibleCommands() {
+		names = append(names, below.Name)
+	}
+	return fmt.Errorf("unknown command %q; %s has %s", name, c.FullName(), strings.Join(names, ", "))
+}
+
+// rejectArgs is the argument rule of a command that takes none.
+func rejectArgs(_ context.Context, c *cli.Command) error {
+	if !c.Args().Present() {
+		return nil
+	}
+	return fmt.Errorf("unexpected argument %q: %s takes only flags; see %s -h", c.Args().First(), c.FullName(), c.FullName())
+}
+
+// RequireArgs returns the rule of a command that needs at least one argument; what names them in the error.
+func RequireArgs(what string) cli.ArgValidatorFunc {
+	return func(_ context.Context, c *cli.Command) error {
+		if c.Args().Present() {
+			return nil
+		}
+		return fmt.Errorf("%s needs %s; see %s -h", c.FullName(), what, c.FullName())
+	}
+}

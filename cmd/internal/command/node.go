@@ -1,0 +1,75 @@
+package command
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/urfave/cli/v3"
+
+	"colonnade/forwarding"
+	"colonnade/node"
+)
+
+// NodeFlags are the settings that entry and colo have in common.
+type NodeFlags struct {
+	config  node.Config
+	etcd    string
+	keyFile string
+	debug   bool
+}
+
+// EtcdFlag returns the flag that names the members of etcd.
+func EtcdFlag(urls *string) cli.Flag {
+	return &cli.StringFlag{Name: "etcd", Value: "http://127.0.0.1:2379", Destination: urls, Usage: "`URLS` of etcd, separated by commas"}
+}
+
+// Flags returns the flags that set f, with the default addresses of the listener for requests and of the admin listener.
+func (f *NodeFlags) Flags(listen, admin string) []cli.Flag {
+	host, _ := os.Hostname()
+	c := &f.config
+	return []cli.Flag{
+		&cli.StringFlag{Name: "node", Value: host, Destination: &c.Node, Usage: "`NAME` of this node, unique in the fleet"},
+		&cli.StringFlag{Name: "listen", Value: listen, Destination: &c.Listen, Usage: "`ADDRESS` for requests"},
+		&cli.StringFlag{Name: "advertise-address", Destination: &c.AdvertiseAddress,
+			Usage: "`HOST:PORT` at which other nodes reach -listen (default: the address it is bound to)"},
+		&cli.StringFlag{Name: "admin", Value: admin, Destination: &c.Admin, Usage: "`ADDRESS` for metrics, health and debug pages"},
+		EtcdFlag(&f.etcd),
+		&cli.StringFlag{Name: "key-file", Destination: &f.keyFile,
+			Usage: "`FILE` with the keys that all nodes of the fleet share: base64 of 32 bytes a line, mode 0600 (required)"},
+		&cli.StringFlag{Name: "data-dir", Destination: &c.DataDir,
+			Usage: "`DIRECTORY` for events, the last good documents and the lease (default: none, nothing is kept)"},
+		&cli.StringFlag{Name: "peer-tls-cert", Destination: &c.PeerTLS.Cert,
+			Usage: "PEM `FILE` with the certificate that names this node to other nodes; reloaded when it changes"},
+		&cli.StringFlag{Name: "peer-tls-key", Destination: &c.PeerTLS.Key, Usage: "PEM `FILE` with the key of -peer-tls-cert"},
+		&cli.StringFlag{Name: "peer-tls-ca", Destination: &c.PeerTLS.CA,
+			Usage: "PEM `FILE` with the authorities that must have signed the certificates of other nodes"},
+		&cli.DurationFlag{Name: "drain", Value: time.Minute, Destination: &c.Drain, Usage: "longest time that running requests may take after SIGTERM"},
+		&cli.BoolFlag{Name: "debug", Destination: &f.debug, Usage: "log at level debug"},
+	}
+}
+
+// Config returns the settings, once the command line has been parsed. It reads the key file.
+func (f *NodeFlags) Config() (node.Config, error) {
+	if f.keyFile == "" {
+		return node.Config{}, errors.New("flag -key-file is missing: all nodes of a fleet share one; make it with: (umask 077; head -c 32 /dev/urandom | base64 > fleet.key)")
+	}
+	keys, err := forwarding.ReadKeys(f.keyFile)
+	if err != nil {
+		return node.Config{}, err
+	}
+	if f.config.Node == "" {
+		return node.Config{}, fmt.Errorf("flag -node is missing: every node has a name of its own")
+	}
+	level := slog.LevelInfo
+	if f.debug {
+		level = slog.LevelDebug
+	}
+	c := f.config
+	c.Etcd = strings.Split(f.etcd, ",")
+	c.Keys, c.Logger = keys, slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: level}))
+	return c, nil
+}

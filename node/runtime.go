@@ -1,0 +1,205 @@
+package node
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"net"
+	"path/filepath"
+	"runtime/debug"
+	"time"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"colonnade/admin"
+	"colonnade/analytics/journal"
+	"colonnade/analytics/metrics"
+	"colonnade/discovery/etcd"
+	"colonnade/entry"
+	"colonnade/forwarding"
+)
+
+const (
+	// Prefix is the prefix of the fleet's documents in etcd.
+	Prefix = etcd.DefaultPrefix
+	// leaseTTL is how long a node's document outlives the node.
+	leaseTTL = 5 * time.Second
+	// departedInterval is how often a colo server looks for endpoints that have lost their lease and do not answer.
+	departedInterval = time.Second
+	// tableWarning is how long a node waits for its first table before it logs a warning, and tableWarningAgain how long
+	// until the next one.
+	tableWarning      = 2 * time.Second
+	tableWarningAgain = time.Minute
+	// registerRetry is how often an entry tries to register while another node holds its key.
+	registerRetry = 10 * time.Second
+)
+
+// Config is what every node needs.
+type Config struct {
+	Node             string // name; part of keys in etcd
+	Listen           string // host:port of the listener for requests
+	AdvertiseAddress string // host:port at which other nodes reach Listen; empty = the address that Listen is bound to
+	Admin            string // host:port of the admin listener
+	Etcd             []string
+	DataDir          string // for events, the last good documents and the lease; empty = nothing is kept
+	Keys             *forwarding.Keys
+	PeerTLS          forwarding.PeerFiles // empty = nodes speak plain HTTP to each other
+	Drain            time.Duration        // longest time that running requests may take once the node has to stop
+	Logger           *slog.Logger
+	WriteStall       time.Duration // longest time of one write to a client; 0 = 30 s
+}
+
+// Running describes a node that serves requests.
+type Running struct {
+	Node    string
+	Address string // host:port of the listener for requests
+	Admin   string // host:port of the admin listener
+	DataDir string
+}
+
+// runtime is what both kinds of nodes are built on, from the etcd client to the admin listener.
+type runtime struct {
+	config   Config
+	client   *clientv3.Client
+	watcher  *etcd.Watcher
+	log      *journal.Log
+	metrics  *metrics.Registry
+	requests net.Listener
+	admin    net.Listener
+	pages    adminServer
+
+	certificates []certificate
+	unreached    func() []entry.Unreached // nil for a colo server
+}
+
+// openRuntime opens everything that a node needs before it can serve, and watches the documents of some kinds. close
+// closes what was opened, also after an error.
+func openRuntime(c Config, kinds []string) (*runtime, error) {
+	r := &runtime{config: c, metrics: metrics.NewRegistry()}
+	var err error
+	if r.log, err = journal.Open(journal.Config{Dir: c.DataDir, Node: c.Node, Logger: c.Logger}); err != nil {
+		return r, fmt.Errorf("cannot open the event log (flag -data-dir): %w", err)
+	}
+	if r.requests, err = forwarding.Listen(c.Listen); err != nil {
+		return r, fmt.Errorf("cannot listen for requests (flag -listen): %w", err)
+	}
+	if r.admin, err = net.Listen("tcp", c.Admin); err != nil {
+		return r, fmt.Errorf("cannot listen for the admin pages (flag -admin): %w", err)
+	}
+	if r.client, err = etcd.Dial(c.Etcd); err != nil {
+		return r, fmt.Errorf("flag -etcd: %w", err)
+	}
+	r.watcher = etcd.NewWatcher(etcd.Config{
+		Client: r.client, Prefix: Prefix, Kinds: kinds, Cache: c.file("table"), Logger: c.Logger,
+	})
+	metrics.RegisterConfig(r.metrics, func() metrics.ConfigState {
+		s := r.watcher.State()
+		return metrics.ConfigState{Revision: s.Revision, Age: s.Age, Rejected: len(s.Rejected), Conflicts: len(s.Conflicts),
+			Held: len(s.Held), Suspect: len(s.Suspect)}
+	})
+	metrics.RegisterEvents(r.metrics, r.log.Stats)
+	return r, nil
+}
+
+// file returns the path of a JSON file of this node in its data directory, or "" if it has none. openRuntime locks the
+// directory, so that no earlier process of the node still uses it.
+func (c *Config) file(name string) string {
+	if c.DataDir == "" {
+		return ""
+	}
+	return filepath.Join(c.DataDir, name+"-"+c.Node+".json")
+}
+
+func (r *runtime) close() {
+	if r.client != nil {
+		_ = r.client.Close()
+	}
+	// The servers close their listeners. These two calls are for a start that failed.
+	if r.requests != nil {
+		_ = r.requests.Close()
+	}
+	if r.admin != nil && !r.pages.started() {
+		_ = r.admin.Close()
+	}
+	if err := r.log.Close(); err != nil {
+		r.config.Logger.Error("cannot close the event log", "error", err)
+	}
+	if err := r.pages.end(); err != nil {
+		r.config.Logger.Error("cannot end the admin pages", "error", err)
+	}
+}
+
+func (r *runtime) running() Running {
+	return Running{
+		Node: r.config.Node, Address: r.requests.Addr().String(), Admin: r.admin.Addr().String(), DataDir: r.config.DataDir,
+	}
+}
+
+// serveAdmin serves the admin listener until the runtime is closed. If that fails, the node has to stop.
+func (r *runtime) serveAdmin(t tasks, c admin.Config) {
+	c.Metrics = r.metrics
+	c.Fleet = func() any { return r.watcher.Table().Dump(r.watcher.Wants) }
+	c.Config = func() any { return r.configState() }
+	r.pages.serve(r.admin, admin.Handler(c))
+	t.Go(func() error { return r.pages.wait(t.ctx) })
+}
+
+// awaitTable waits for the first table. It calls late, possibly several times, if that takes a while.
+func (r *runtime) awaitTable(ctx context.Context, late func()) error {
+	wait := time.NewTimer(tableWarning)
+	defer wait.Stop()
+	for {
+		select {
+		case <-r.watcher.Ready():
+			return nil
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-wait.C:
+		}
+		r.config.Logger.Warn("no documents yet; waiting for etcd", "etcd", r.config.Etcd)
+		late()
+		wait.Reset(tableWarningAgain)
+	}
+}
+
+// starting reports whether the node still waits for its first table.
+func (r *runtime) starting() bool {
+	select {
+	case <-r.watcher.Ready():
+		return false
+	default:
+		return true
+	}
+}
+
+// encode returns the document of a node as JSON.
+func encode(document any) []byte {
+	b, err := json.Marshal(document)
+	if err != nil {
+		panic("node: " + err.Error()) // a struct of strings and numbers
+	}
+	return b
+}
+
+// bootID returns a random name for this process.
+func bootID() string { return rand.Text()[:13] }
+
+// Version returns the version of the software, as the go command has recorded it in the binary.
+func Version() string {
+	if info, ok := debug.ReadBuildInfo(); ok && info.Main.Version != "" {
+		return info.Main.Version
+	}
+	return "(devel)"
+}
+
+// sleep waits for d, or until ctx is done.
+func sleep(ctx context.Context, d time.Duration) {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-ctx.Done():
+	}
+}
