@@ -129,7 +129,7 @@ func TestStoppedServerGoesOn(t *testing.T) {
 	if !strings.Contains(colo.Said(), "grants nothing until it has") || !strings.Contains(colo.Said(), "and grants again") {
 		t.Error("nothing is said of the stop")
 	}
-	if status, text := testkit.Get("http://" + colo.admin + "/metrics"); status != http.StatusOK || !strings.Contains(text, "colonnade_may_grant 1\n") {
+	if status, text := testkit.Get("http://" + colo.admin + "/metrics"); status != http.StatusOK || !strings.Contains(text, "colonnade_grants_enabled 1\n") {
 		t.Errorf("metrics: %d, and nothing says that it may grant", status)
 	}
 	f.wantServed(load.end(), 0)

@@ -68,7 +68,7 @@ func New(c Config) (*Server, error) {
 	}
 	s.inForce.Store(newInForce(fleet.NewDocuments().Table()))
 	s.desk = admission.NewDesk(c.Colo, s.probe, c.Logger)
-	s.metrics = metrics.NewColo(c.Metrics, s.poolStates)
+	s.metrics = metrics.NewColo(c.Metrics, s.table, s.poolStates)
 	metrics.RegisterGrants(c.Metrics, s.MayGrant)
 	s.http = forwarding.NewServer(forwarding.ServerConfig{
 		Handle:   s.serve,

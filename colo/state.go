@@ -69,7 +69,6 @@ func (s *Server) poolStates() []metrics.PoolState {
 			Limit:       p.Limit,
 			Held:        p.Held,
 			Queued:      p.Queued,
-			Active:      p.Held + p.Queued,
 			FullSeconds: p.FullSeconds,
 			Endpoints:   map[string]int{},
 			Refused:     map[string]uint64{},

@@ -68,7 +68,7 @@ func New(c Config) (*Entry, error) {
 		active:    newActivity(),
 		inHand:    inHand,
 	}
-	e.metrics = metrics.NewEntry(c.Metrics, func() []metrics.ModelState { return e.active.states(c.Table()) })
+	e.metrics = metrics.NewEntry(c.Metrics, c.Table, func() []metrics.ModelState { return e.active.states(c.Table()) })
 	e.http = forwarding.NewServer(forwarding.ServerConfig{
 		Handle:     e.serve,
 		Refuse:     e.refuseUnread,

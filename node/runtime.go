@@ -97,7 +97,7 @@ func openRuntime(c Config, kinds []string) (*runtime, error) {
 	metrics.RegisterConfig(r.metrics, func() metrics.ConfigState {
 		s := r.watcher.State()
 		return metrics.ConfigState{Revision: s.Revision, Age: s.Age, Rejected: len(s.Rejected), Conflicts: len(s.Conflicts),
-			Held: len(s.Held), Suspect: len(s.Suspect)}
+			PendingDeletions: len(s.Held), ExpiredLeases: len(s.Suspect)}
 	})
 	metrics.RegisterEvents(r.metrics, r.log.Stats)
 	return r, nil

@@ -307,7 +307,9 @@ func TestEndpointWithoutLease(t *testing.T) {
 	if _, err := client.Revoke(ctx, lease); err != nil {
 		t.Fatal(err)
 	}
-	suspect := func() bool { return strings.Contains(page(t, r, "/metrics"), "colonnade_config_suspect 1\n") }
+	suspect := func() bool {
+		return strings.Contains(page(t, r, "/metrics"), "colonnade_config_expired_lease_documents 1\n")
+	}
 	testkit.WaitFor(t, "it is suspect", suspect)
 	time.Sleep(2 * time.Second) // many health checks, and looks for those that departed
 	if !suspect() || limit() != 3 {

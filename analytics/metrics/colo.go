@@ -1,51 +1,85 @@
 package metrics
 
 import (
-	"sync"
+	"cmp"
+	"slices"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+
+	"colonnade/analytics"
+	"colonnade/fleet"
 )
 
-// PoolState is one pool of a colo server as it stands.
+// PoolState is the state of one pool of a colo server.
 type PoolState struct {
 	Pool                string
 	Limit, Held, Queued int
-	Active              int               // requests in hand, waiting or running
-	FullSeconds         float64           // how long the pool had no free slot, since the node started
-	Endpoints           map[string]int    // state → how many
-	Refused             map[string]uint64 // reason → how many, since the node started
+	FullSeconds         float64           // in which the pool had no free slot, since the node started
+	Endpoints           map[string]int    // by state
+	Refused             map[string]uint64 // by reason, since the node started
 }
 
-// ColoMetrics are the metrics of a colo server.
+// Colo has the metrics of a colo server.
 type Colo struct {
 	requestMetrics
+	tokens    *prometheus.CounterVec
+	pools     *namedSeries
 	queueWait *prometheus.HistogramVec
 	retries   *prometheus.CounterVec
 }
 
-// NewColoMetrics registers a colo server's metrics. pools is called at each scrape.
-func NewColo(reg prometheus.Registerer, pools func() []PoolState) *Colo {
+// NewColo registers a colo server's metrics. table and pools are called at each scrape.
+func NewColo(reg *Registry, table func() *fleet.Table, pools func() []PoolState) *Colo {
 	m := &Colo{
-		requestMetrics: newRequestMetrics(reg),
+		tokens: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "inference_tokens_total",
+			Help: "Tokens by type: prompt, completion and cached as engines report them; estimated: deltas of answers without a report.",
+		}, []string{"model", "type"}),
 		queueWait: prometheus.NewHistogramVec(prometheus.HistogramOpts{
-			Name: "colonnade_queue_wait_seconds", Help: "Time from arrival at the pool to the permit.",
+			Name:    "colonnade_queue_wait_seconds",
+			Help:    "Seconds from a request's arrival at the pool to its permit, of requests that got one.",
 			Buckets: prometheus.ExponentialBuckets(0.001, 2, 16), // 1 ms to 33 s
 		}, []string{"pool"}),
 		retries: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "colonnade_retries_total", Help: "Attempts at another endpoint after one failed.",
+			Name: "colonnade_pool_retries_total",
+			Help: "Further attempts at another endpoint of the pool after one failed.",
 		}, []string{"pool"}),
 	}
-	reg.MustRegister(m.queueWait, m.retries, newPoolCollector(pools))
+	m.requestMetrics = newRequestMetrics(reg, table, m.tokens.MetricVec)
+	m.pools = newNamedSeries("pool", func(name string) bool {
+		_, ok := slices.BinarySearchFunc(table().Pools(), name, func(p *fleet.Pool, name string) int {
+			return cmp.Compare(p.Name, name)
+		})
+		return ok
+	}, m.queueWait.MetricVec, m.retries.MetricVec)
+	reg.MustRegister(m.pools, newPoolCollector(pools))
 	return m
 }
 
-// RegisterGrants registers whether a colo server may grant permits. may is called at each scrape.
-func RegisterGrants(reg prometheus.Registerer, may func() bool) {
+// Finished counts a final event.
+func (m *Colo) Finished(e *analytics.Event) {
+	m.requestMetrics.Finished(e)
+	model := modelLabel(e)
+	m.countTokens(model, "prompt", e.PromptTokens)
+	m.countTokens(model, "completion", e.CompletionTokens)
+	m.countTokens(model, "cached", e.CachedTokens)
+	m.countTokens(model, "estimated", e.TokensEstimated)
+}
+
+func (m *Colo) countTokens(model, kind string, n int) {
+	if n > 0 {
+		m.tokens.WithLabelValues(model, kind).Add(float64(n))
+	}
+}
+
+// RegisterGrants registers whether a colo server may grant permits. enabled is called at each scrape.
+func RegisterGrants(reg *Registry, enabled func() bool) {
 	reg.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
-		Name: "colonnade_may_grant", Help: "1 while this server may grant permits; 0 while requests wait until its place in etcd is certain again.",
+		Name: "colonnade_grants_enabled",
+		Help: "1 while this server may grant permits; 0 while its lease in etcd is not confirmed and requests wait.",
 	}, func() float64 {
-		if may() {
+		if enabled() {
 			return 1
 		}
 		return 0
@@ -54,36 +88,32 @@ func RegisterGrants(reg prometheus.Registerer, may func() bool) {
 
 // QueueWait observes how long a request waited for its permit.
 func (m *Colo) QueueWait(pool string, d time.Duration) {
+	m.pools.use(pool)
 	m.queueWait.WithLabelValues(pool).Observe(d.Seconds())
 }
 
 // Retried counts an attempt after the first.
-func (m *Colo) Retried(pool string) { m.retries.WithLabelValues(pool).Inc() }
+func (m *Colo) Retried(pool string) {
+	m.pools.use(pool)
+	m.retries.WithLabelValues(pool).Inc()
+}
 
 func newPoolCollector(pools func() []PoolState) prometheus.Collector {
-	desc := func(name, help string, labels ...string) *prometheus.Desc {
-		return prometheus.NewDesc(name, help, append([]string{"pool"}, labels...), nil)
-	}
-	limit := desc("colonnade_permits", "Permits that a pool can grant at once.")
-	held := desc("colonnade_permits_held", "Permits held now.")
-	queued := desc("inference_queue_length", "Requests waiting for a permit.")
-	active := desc("inference_active_requests", "Requests in hand, waiting or running.")
-	ratio := desc("colonnade_pool_full_ratio", "Share of the time since the last scrape in which no slot was free.")
-	full := desc("colonnade_pool_full_seconds_total", "Time in which no slot was free.")
-	refused := desc("colonnade_refusals_total", "Requests refused a permit.", "reason")
-	endpoints := desc("colonnade_endpoints", "Endpoints by state.", "state")
-	ratios := &fullRatios{last: map[string]fullSample{}}
+	limit := newDesc("colonnade_permits", "Permits that the pool can grant at once: the slots of its usable endpoints.", "pool")
+	held := newDesc("colonnade_permits_held", "Permits held now: requests that an engine works on.", "pool")
+	queued := newDesc("inference_queue_length", "Requests waiting for a permit.", "pool")
+	full := newDesc("colonnade_pool_full_seconds_total", "Seconds in which the pool had no free slot.", "pool")
+	refused := newDesc("colonnade_pool_refusals_total",
+		"Requests that the pool gave no permit, by reason. An entry may then have tried another colo.", "pool", "reason")
+	endpoints := newDesc("colonnade_endpoints",
+		"Endpoints by state: up, down (the health check fails) or ejected (requests have failed).", "pool", "state")
 	return stateCollector{
-		descs: []*prometheus.Desc{limit, held, queued, active, ratio, full, refused, endpoints},
+		descs: []*prometheus.Desc{limit, held, queued, full, refused, endpoints},
 		collect: func(out chan<- prometheus.Metric) {
-			states := pools()
-			shares := ratios.update(states, time.Now())
-			for i, p := range states {
+			for _, p := range pools() {
 				out <- gauge(limit, float64(p.Limit), p.Pool)
 				out <- gauge(held, float64(p.Held), p.Pool)
 				out <- gauge(queued, float64(p.Queued), p.Pool)
-				out <- gauge(active, float64(p.Active), p.Pool)
-				out <- gauge(ratio, shares[i], p.Pool)
 				out <- counter(full, p.FullSeconds, p.Pool)
 				for reason, n := range p.Refused {
 					out <- counter(refused, float64(n), p.Pool, reason)
@@ -94,40 +124,4 @@ func newPoolCollector(pools func() []PoolState) prometheus.Collector {
 			}
 		},
 	}
-}
-
-// fullRatios turns accumulated time into a share of the time between two scrapes.
-type fullRatios struct {
-	mu   sync.Mutex // guards the fields below
-	last map[string]fullSample
-}
-
-type fullSample struct {
-	at    time.Time
-	full  float64 // seconds
-	ratio float64
-}
-
-// leastWindow keeps the ratio meaningful when several scrapers come at once.
-const leastWindow = time.Second
-
-func (r *fullRatios) update(states []PoolState, now time.Time) []float64 {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	next := make(map[string]fullSample, len(states))
-	ratios := make([]float64, len(states))
-	for i, p := range states {
-		s, known := r.last[p.Pool]
-		elapsed := now.Sub(s.at)
-		switch {
-		case !known || p.FullSeconds < s.full: // new, or begun anew under its old name
-			s = fullSample{at: now, full: p.FullSeconds}
-		case elapsed >= leastWindow:
-			s = fullSample{at: now, full: p.FullSeconds, ratio: min((p.FullSeconds-s.full)/elapsed.Seconds(), 1)}
-		}
-		next[p.Pool] = s
-		ratios[i] = s.ratio
-	}
-	r.last = next
-	return ratios
 }

@@ -5,39 +5,49 @@ import (
 	"sync"
 
 	"github.com/prometheus/client_golang/prometheus"
+
+	"colonnade/fleet"
 )
 
-// ModelState is one model at an entry as it stands.
+// ModelState is the state of one model at an entry.
 type ModelState struct {
 	Model  string
-	Active int // requests in hand
+	Active int // requests in flight
 }
 
-// EntryMetrics are the metrics of an entry.
+// Entry has the metrics of an entry.
 type Entry struct {
 	requestMetrics
+	colos    *namedSeries
 	failures *prometheus.CounterVec
 	retries  prometheus.Counter
 	refusals *prometheus.CounterVec
 	reasons  reasons
 }
 
-// NewEntryMetrics registers an entry's metrics. models is called at each scrape.
-func NewEntry(reg prometheus.Registerer, models func() []ModelState) *Entry {
+// NewEntry registers an entry's metrics. table and models are called at each scrape.
+func NewEntry(reg *Registry, table func() *fleet.Table, models func() []ModelState) *Entry {
 	m := &Entry{
-		requestMetrics: newRequestMetrics(reg),
+		requestMetrics: newRequestMetrics(reg, table),
 		failures: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "colonnade_forward_failures_total", Help: "Forwards that a colo neither served nor refused.",
+			Name: "colonnade_forward_failures_total",
+			Help: "Requests forwarded to a colo that came back without an answer or a verdict of its server.",
 		}, []string{"colo"}),
 		retries: prometheus.NewCounter(prometheus.CounterOpts{
-			Name: "colonnade_retries_total", Help: "Attempts after an error before the first byte.",
+			Name: "colonnade_retries_total",
+			Help: "Further attempts of this entry after an error before the engine's first byte.",
 		}),
 		refusals: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "colonnade_refusals_total", Help: "Requests refused, by reason.",
+			Name: "colonnade_refusals_total",
+			Help: "Client requests that were answered with an error of our own, by reason.",
 		}, []string{"reason"}),
 	}
-	active := prometheus.NewDesc("inference_active_requests", "Requests in hand.", []string{"model"}, nil)
-	reg.MustRegister(m.failures, m.retries, m.refusals, stateCollector{
+	m.colos = newNamedSeries("colo", func(name string) bool {
+		_, ok := table().Colo(name)
+		return ok
+	}, m.failures.MetricVec)
+	active := newDesc("inference_active_requests", "Client requests in flight, waiting or running.", "model")
+	reg.MustRegister(m.colos, m.retries, m.refusals, stateCollector{
 		descs: []*prometheus.Desc{active},
 		collect: func(out chan<- prometheus.Metric) {
 			for _, s := range models() {
@@ -48,25 +58,28 @@ func NewEntry(reg prometheus.Registerer, models func() []ModelState) *Entry {
 	return m
 }
 
-// ForwardFailure counts a forward to a colo that failed without a verdict.
-func (m *Entry) ForwardFailure(colo string) { m.failures.WithLabelValues(colo).Inc() }
+// ForwardFailure counts a request forwarded to a colo that failed without a verdict.
+func (m *Entry) ForwardFailure(colo string) {
+	m.colos.use(colo)
+	m.failures.WithLabelValues(colo).Inc()
+}
 
 // Retried counts an attempt after the first.
 func (m *Entry) Retried() { m.retries.Inc() }
 
 const (
-	mostReasons   = 64 // told apart
-	longestReason = 40
-	otherReason   = "other"
+	maxReasons      = 64 // different label values
+	maxReasonLength = 40 // bytes
+	otherReason     = "other"
 )
 
-// Refused counts a refusal. reason is one of ours, never a client's text; but it may come from a colo server, of
-// another version or worse, so its length and the number of different ones are bounded.
+// Refused counts a refusal. A reason is one of ours and never text of a client; but it may come from a colo server of
+// another version, so its length and the number of different ones are bounded.
 func (m *Entry) Refused(reason string) {
 	m.refusals.WithLabelValues(m.reasons.bounded(reason)).Inc()
 }
 
-// reasons are those that have been seen.
+// reasons holds the reasons that have been counted.
 type reasons struct {
 	mu   sync.Mutex // guards the field below
 	seen map[string]bool
@@ -78,7 +91,7 @@ func (r *reasons) bounded(reason string) string {
 	switch {
 	case r.seen[reason]:
 		return reason
-	case len(r.seen) >= mostReasons, !isReason(reason):
+	case len(r.seen) >= maxReasons, !isReason(reason):
 		return otherReason
 	case r.seen == nil:
 		r.seen = map[string]bool{}
@@ -87,8 +100,8 @@ func (r *reasons) bounded(reason string) string {
 	return reason
 }
 
-// isReason says whether a text is a word of the sort that reasons are: small letters and underscores.
+// isReason reports whether a text has the form of a reason: lower-case letters and underscores.
 func isReason(s string) bool {
 	other := func(c rune) bool { return c != '_' && (c < 'a' || c > 'z') }
-	return s != "" && len(s) <= longestReason && strings.IndexFunc(s, other) < 0
+	return s != "" && len(s) <= maxReasonLength && strings.IndexFunc(s, other) < 0
 }

@@ -4,12 +4,12 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"colonnade/analytics"
 	"colonnade/analytics/journal"
 	"colonnade/analytics/metrics"
+	"colonnade/fleet"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
@@ -37,9 +37,11 @@ func scrape(t *testing.T, reg *prometheus.Registry) string {
 	return w.Body.String()
 }
 
+func emptyTable() *fleet.Table { return fleet.NewDocuments().Table() }
+
 func TestReasonsAreBounded(t *testing.T) {
 	reg := prometheus.NewRegistry()
-	m := metrics.NewEntry(reg, func() []metrics.ModelState { return nil })
+	m := metrics.NewEntry(reg, emptyTable, func() []metrics.ModelState { return nil })
 	for _, reason := range []string{"queue_full", "queue_full", "", "Hello, world", strings.Repeat("x", 100), "a\"b"} {
 		m.Refused(reason)
 	}
@@ -70,51 +72,27 @@ func TestConnectionsAreReadWhenScraped(t *testing.T) {
 func TestColoStateIsReadWhenScraped(t *testing.T) {
 	reg := prometheus.NewRegistry()
 	state := metrics.PoolState{
-		Pool: "p", Limit: 8, Held: 3, Queued: 0, Active: 3, FullSeconds: 1.5,
-		Endpoints: map[string]int{"usable": 2, "ejected": 1}, Refused: map[string]uint64{"queue_full": 7},
+		Pool: "p", Limit: 8, Held: 3, Queued: 0, FullSeconds: 1.5,
+		Endpoints: map[string]int{"up": 2, "ejected": 1}, Refused: map[string]uint64{"queue_full": 7},
 	}
-	metrics.NewColo(reg, func() []metrics.PoolState { return []metrics.PoolState{state} })
+	metrics.NewColo(reg, emptyTable, func() []metrics.PoolState { return []metrics.PoolState{state} })
 	compare(t, reg, `
 		colonnade_permits{pool="p"} 8
 		colonnade_permits_held{pool="p"} 3
 		inference_queue_length{pool="p"} 0
-		inference_active_requests{pool="p"} 3
 		colonnade_pool_full_seconds_total{pool="p"} 1.5
-		colonnade_refusals_total{pool="p",reason="queue_full"} 7
+		colonnade_pool_refusals_total{pool="p",reason="queue_full"} 7
 		colonnade_endpoints{pool="p",state="ejected"} 1
-		colonnade_endpoints{pool="p",state="usable"} 2`)
+		colonnade_endpoints{pool="p",state="up"} 2`)
 	state.Held, state.Queued = 8, 5
 	compare(t, reg, `
 		colonnade_permits_held{pool="p"} 8
 		inference_queue_length{pool="p"} 5`)
 }
 
-func TestPoolFullRatio(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		reg := prometheus.NewRegistry()
-		full := 100.0
-		metrics.NewColo(reg, func() []metrics.PoolState {
-			return []metrics.PoolState{{Pool: "p", FullSeconds: full}}
-		})
-		f := func(elapsed time.Duration, fullNow float64, want string) {
-			t.Helper()
-			time.Sleep(elapsed)
-			full = fullNow
-			compare(t, reg, `colonnade_pool_full_ratio{pool="p"} `+want)
-		}
-		f(0, 100, "0")                        // what came before the first scrape is not known
-		f(10*time.Second, 105, "0.5")         //
-		f(100*time.Millisecond, 105.1, "0.5") // another scraper, too soon to say more
-		f(900*time.Millisecond, 106, "1")
-		f(10*time.Second, 106, "0")
-		f(10*time.Second, 2, "0") // the pool has begun anew
-		f(10*time.Second, 4.5, "0.25")
-	})
-}
-
 func TestColoEvents(t *testing.T) {
 	reg := prometheus.NewRegistry()
-	m := metrics.NewColo(reg, func() []metrics.PoolState { return nil })
+	m := metrics.NewColo(reg, emptyTable, func() []metrics.PoolState { return nil })
 	m.Finished(&analytics.Event{
 		Model: "m", Pool: "p", Outcome: analytics.OutcomeCompleted,
 		RequestTime: analytics.Milliseconds(2 * time.Second), TimeToFirstToken: analytics.Milliseconds(time.Second),
@@ -137,12 +115,12 @@ func TestColoEvents(t *testing.T) {
 		inference_tokens_total{model="m",type="cached"} 5
 		inference_tokens_total{model="m",type="estimated"} 3
 		colonnade_queue_wait_seconds_sum{pool="p"} 0.25
-		colonnade_retries_total{pool="p"} 1`)
+		colonnade_pool_retries_total{pool="p"} 1`)
 }
 
 func TestEntryMetrics(t *testing.T) {
 	reg := prometheus.NewRegistry()
-	m := metrics.NewEntry(reg, func() []metrics.ModelState {
+	m := metrics.NewEntry(reg, emptyTable, func() []metrics.ModelState {
 		return []metrics.ModelState{{Model: "m", Active: 2}}
 	})
 	m.Finished(&analytics.Event{Model: "m", Pool: "p", Account: "acme", Outcome: analytics.OutcomeCompleted})
@@ -164,7 +142,7 @@ func TestEntryMetrics(t *testing.T) {
 
 func TestNodeMetrics(t *testing.T) {
 	reg := metrics.NewRegistry()
-	config := metrics.ConfigState{Revision: 41, Age: 1500 * time.Millisecond, Rejected: 2, Conflicts: 3, Held: 11, Suspect: 4}
+	config := metrics.ConfigState{Revision: 41, Age: 1500 * time.Millisecond, Rejected: 2, Conflicts: 3, PendingDeletions: 11, ExpiredLeases: 4}
 	metrics.RegisterConfig(reg, func() metrics.ConfigState { return config })
 	l, err := journal.Open(journal.Config{Dir: t.TempDir(), Node: "ams-1"})
 	if err != nil {
@@ -178,12 +156,12 @@ func TestNodeMetrics(t *testing.T) {
 		colonnade_config_age_seconds 1.5
 		colonnade_config_rejected 2
 		colonnade_config_conflicts 3
-		colonnade_config_deletions_held 11
-		colonnade_config_suspect 4
+		colonnade_config_deletions_pending 11
+		colonnade_config_expired_lease_documents 4
 		colonnade_events_appended_total 1
 		colonnade_events_open 1
-		colonnade_events_dropped_total{segment="bills"} 0
-		colonnade_events_dropped_total{segment="refused"} 0
+		colonnade_events_dropped_total{segment="billing"} 0
+		colonnade_events_dropped_total{segment="refusals"} 0
 		colonnade_events_errors_total 0`)
 	if !strings.Contains(scrape(t, reg), "go_goroutines ") {
 		t.Error("no metrics of the runtime")

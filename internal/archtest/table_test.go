@@ -39,7 +39,7 @@ var table = []row{
 		why: "an event is a value; no other package's types are needed to describe what happened"},
 	{path: "analytics/journal", ours: []string{"analytics"},
 		why: "events on disk need no more than the event"},
-	{path: "analytics/metrics", ours: []string{"analytics", "analytics/journal"}, third: metrics,
+	{path: "analytics/metrics", ours: []string{"analytics", "analytics/journal", "fleet"}, third: metrics,
 		why: "collectors read values and functions that the node hands over"},
 	{path: "admission", ours: []string{"permits", "homes", "fleet"},
 		why: "no transport in here, so that other front ends can ask for permits too"},

@@ -191,7 +191,7 @@ func TestMassDeletionIsHeldBack(t *testing.T) {
 				return false
 			}
 		}
-		return f.Metric(f.Admins()[name], "colonnade_config_deletions_held") == float64(len(p.Held))
+		return f.Metric(f.Admins()[name], "colonnade_config_deletions_pending") == float64(len(p.Held))
 	})
 	time.Sleep(500 * time.Millisecond)
 	doomed.Check()

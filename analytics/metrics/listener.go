@@ -1,0 +1,40 @@
+package metrics
+
+import (
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// Connections are the connections to a node's listener for requests. The counts of refused ones are since it started.
+type Connections struct {
+	Open           int
+	RefusedAddress uint64 // one address had too many
+	RefusedTotal   uint64 // there were too many in all
+}
+
+// RegisterConnections registers the metrics of a node's connections. state is called at each scrape.
+func RegisterConnections(reg *Registry, state func() Connections) {
+	open := newDesc("colonnade_connections", "Open connections to the listener for requests.")
+	refused := newDesc("colonnade_connections_refused_total",
+		"Connections refused since their address had too many (reason address), or since there were too many in all (reason total).", "reason")
+	reg.MustRegister(stateCollector{
+		descs: []*prometheus.Desc{open, refused},
+		collect: func(out chan<- prometheus.Metric) {
+			s := state()
+			out <- gauge(open, float64(s.Open))
+			out <- counter(refused, float64(s.RefusedAddress), "address")
+			out <- counter(refused, float64(s.RefusedTotal), "total")
+		},
+	})
+}
+
+// RegisterCertificate registers when a certificate expires. listener is public or peer; expires is called at each
+// scrape.
+func RegisterCertificate(reg *Registry, listener string, expires func() time.Time) {
+	reg.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+		Name:        "colonnade_tls_certificate_expiry_timestamp_seconds",
+		Help:        "Unix time in seconds at which the certificate in force expires, by listener: public (clients) or peer (other nodes).",
+		ConstLabels: prometheus.Labels{"listener": listener},
+	}, func() float64 { return float64(expires().Unix()) }))
+}

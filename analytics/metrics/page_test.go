@@ -1,0 +1,183 @@
+package metrics_test
+
+import (
+	"flag"
+	"fmt"
+	"maps"
+	"os"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"colonnade/analytics"
+	"colonnade/analytics/journal"
+	"colonnade/analytics/metrics"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+var update = flag.Bool("update", false, "write docs/metrics.md")
+
+const (
+	page   = "../../docs/metrics.md"
+	marker = "<!-- What follows is generated: go test ./analytics/metrics -update -->\n"
+)
+
+// metric is a row of the page.
+type metric struct {
+	name, kind, help string
+	labels           []string
+	nodes            []string
+}
+
+// entryMetrics registers what an entry has, with one series of each metric at least.
+func entryMetrics() *metrics.Registry {
+	reg := prometheus.NewRegistry()
+	m := metrics.NewEntry(reg, emptyTable, func() []metrics.ModelState { return []metrics.ModelState{{Model: "m"}} })
+	m.Finished(finished())
+	m.ForwardFailure("c")
+	m.Refused("queue_full")
+	metrics.RegisterCertificate(reg, "public", time.Now)
+	nodeMetrics(reg)
+	return reg
+}
+
+// coloMetrics does so for a colo server.
+func coloMetrics() *metrics.Registry {
+	reg := prometheus.NewRegistry()
+	m := metrics.NewColo(reg, emptyTable, func() []metrics.PoolState {
+		return []metrics.PoolState{{Pool: "p", Endpoints: map[string]int{"up": 1}, Refused: map[string]uint64{"queue_full": 1}}}
+	})
+	m.Finished(finished())
+	m.QueueWait("p", time.Second)
+	m.Retried("p")
+	metrics.RegisterGrants(reg, func() bool { return true })
+	nodeMetrics(reg)
+	return reg
+}
+
+func nodeMetrics(reg *metrics.Registry) {
+	metrics.RegisterConfig(reg, func() metrics.ConfigState { return metrics.ConfigState{} })
+	metrics.RegisterConnections(reg, func() metrics.Connections { return metrics.Connections{} })
+	metrics.RegisterEvents(reg, func() journal.Stats { return journal.Stats{} })
+	metrics.RegisterCertificate(reg, "peer", time.Now)
+}
+
+func finished() *analytics.Event {
+	return &analytics.Event{Model: "m", Pool: "p", Outcome: analytics.OutcomeCompleted, TimeToFirstToken: 1, PromptTokens: 1}
+}
+
+// registered returns all metrics of both kinds of nodes by name, and fails if one name has two sets of labels.
+func registered(t *testing.T) map[string]*metric {
+	t.Helper()
+	all := map[string]*metric{}
+	for node, reg := range map[string]*metrics.Registry{"entry": entryMetrics(), "colo": coloMetrics()} {
+		families, err := reg.Gather()
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, f := range families {
+			m := &metric{name: f.GetName(), kind: strings.ToLower(f.GetType().String()), help: f.GetHelp()}
+			for _, l := range f.GetMetric()[0].GetLabel() {
+				m.labels = append(m.labels, l.GetName())
+			}
+			if other := all[m.name]; other == nil {
+				all[m.name] = m
+			} else if !slices.Equal(other.labels, m.labels) {
+				t.Errorf("%s has the labels %v at one kind of node, and %v at the other", m.name, m.labels, other.labels)
+			}
+			all[m.name].nodes = append(all[m.name].nodes, node)
+		}
+		if n := described(reg); n != len(families) {
+			t.Errorf("%s: %d metrics are registered and %d have a series here", node, n, len(families))
+		}
+	}
+	return all
+}
+
+// described counts the names of what is registered, also of what has no series.
+func described(reg *metrics.Registry) int {
+	descs := make(chan *prometheus.Desc)
+	go func() {
+		reg.Describe(descs)
+		close(descs)
+	}()
+	names := map[string]bool{}
+	for d := range descs {
+		name, _, _ := strings.Cut(d.String(), ",") // Desc{fqName: "…"
+		names[name] = true
+	}
+	return len(names)
+}
+
+func table(all map[string]*metric) string {
+	var b strings.Builder
+	b.WriteString("\n| metric | type | labels | nodes | meaning |\n| --- | --- | --- | --- | --- |\n")
+	for _, name := range slices.Sorted(maps.Keys(all)) {
+		m := all[name]
+		slices.Sort(m.nodes)
+		fmt.Fprintf(&b, "| `%s` | %s | %s | %s | %s |\n", name, m.kind, strings.Join(m.labels, ", "), strings.Join(m.nodes, ", "), m.help)
+	}
+	return b.String()
+}
+
+func TestPageListsAllMetrics(t *testing.T) {
+	text, err := os.ReadFile(page)
+	if err != nil {
+		t.Fatal(err)
+	}
+	head, got, ok := strings.Cut(string(text), marker)
+	if !ok {
+		t.Fatalf("%s has no line %q", page, marker)
+	}
+	want := table(registered(t))
+	if *update {
+		if err := os.WriteFile(page, []byte(head+marker+want), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		return
+	}
+	if got != want {
+		t.Errorf("%s is out of date; write it with: go test ./analytics/metrics -update", page)
+	}
+}
+
+// Each query of the page names metrics that exist, and groups by labels that they have.
+func TestPageQueries(t *testing.T) {
+	text, err := os.ReadFile(page)
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := registered(t)
+	queries := regexp.MustCompile("(?s)```promql\n(.*?)```").FindAllStringSubmatch(string(text), -1)
+	if len(queries) != 5 {
+		t.Errorf("%d queries, want 5", len(queries))
+	}
+	for _, q := range queries {
+		labels := []string{"le", "job", "instance"} // the first is of histograms, the others are a scraper's
+		names := regexp.MustCompile(`\b(inference|colonnade)_\w+`).FindAllString(q[1], -1)
+		if len(names) == 0 {
+			t.Errorf("no metric in %s", q[1])
+		}
+		for _, name := range names {
+			m := all[name]
+			if base, ok := strings.CutSuffix(name, "_bucket"); ok && all[base] != nil && all[base].kind == "histogram" {
+				m = all[base]
+			}
+			if m == nil {
+				t.Errorf("no node has %s", name)
+				continue
+			}
+			labels = append(labels, m.labels...)
+		}
+		for _, by := range regexp.MustCompile(`by \((.*?)\)|(\w+)=`).FindAllStringSubmatch(q[1], -1) {
+			for _, label := range strings.Split(by[1]+by[2], ", ") {
+				if !slices.Contains(labels, label) {
+					t.Errorf("no label %s in %s", label, q[1])
+				}
+			}
+		}
+	}
+}
