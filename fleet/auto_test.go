@@ -15,6 +15,8 @@ func TestAutoChecked(t *testing.T) {
 		switch {
 		case want == "" && err != nil:
 			t.Errorf("%q: %v", value, err)
+		case want == "" && checkBySchema(t, key, []byte(value)) != nil:
+			t.Errorf("%q: not by the schema: %v", value, checkBySchema(t, key, []byte(value)))
 		case want != "" && (err == nil || !strings.Contains(err.Error(), want)):
 			t.Errorf("%q: %v, want %q", value, err, want)
 		}

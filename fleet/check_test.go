@@ -16,6 +16,9 @@ func TestCheckAccepts(t *testing.T) {
 		if err := fleet.Check(key, []byte(value)); err != nil {
 			t.Errorf("Check(%q, %q) = %v", key, value, err)
 		}
+		if err := checkBySchema(t, key, []byte(value)); err != nil {
+			t.Errorf("the schema rejects %q, %q: %v", key, value, err)
+		}
 	}
 	f("models/llama-3.1-8b-instruct", `
 aliases: [default]
@@ -88,7 +91,7 @@ origins: ["https://app.example.com", "http://localhost:3000"]
 }
 
 func TestCheckRejects(t *testing.T) {
-	f := func(key, value, want string) {
+	beyondSchema := func(key, value, want string) { // what a JSON Schema cannot say
 		t.Helper()
 		err := fleet.Check(key, []byte(value))
 		var invalid *fleet.InvalidError
@@ -98,6 +101,13 @@ func TestCheckRejects(t *testing.T) {
 		}
 		if !strings.HasPrefix(err.Error(), key+": "+want) {
 			t.Errorf("Check(%q, %q)\n got %v\nwant %s: %s…", key, value, err, key, want)
+		}
+	}
+	f := func(key, value, want string) {
+		t.Helper()
+		beyondSchema(key, value, want)
+		if checkBySchema(t, key, []byte(value)) == nil {
+			t.Errorf("the schema accepts %q, %q", key, value)
 		}
 	}
 	// The key.
@@ -141,7 +151,7 @@ func TestCheckRejects(t *testing.T) {
 	f("pools/p", "version: 0", "version: 0: must be a whole number")
 	f("pools/p", "version: '2'\nnew: 1", `version: "2": must be a whole number`)
 	f("pools/p", "version: 1\nnew: 1", "new: unknown field")
-	f("pools/p", "version: 2\nqueue: {limit: -1}", "queue.limit: -1: must be at least 0")
+	beyondSchema("pools/p", "version: 2\nqueue: {limit: -1}", "queue.limit: -1: must be at least 0")
 	f("pools/p", "queue: 3", "queue: 3: must be a map")
 	f("pools/p", "queue: [limit]", "queue: a list: must be a map, not a list")
 	f("models/m", "aliases: a", `aliases: "a": must be a list`)
@@ -163,7 +173,7 @@ func TestCheckRejects(t *testing.T) {
 	f("endpoints/ams/e", endpointHead+"names: {m: 8}", "names.m: 8: must be text")
 	f("colos/ams", "? [a, b]\n: c", "a field's name must be text")
 	f("pools/p", "queue: {limit: '5'}", `queue.limit: "5": must be a whole number, without quotes`)
-	f("pools/p", "queue: {limit: 1e3}", "queue.limit: 1000: must be a whole number")
+	beyondSchema("pools/p", "queue: {limit: 1e3}", "queue.limit: 1000: must be a whole number")
 	f("pools/p", "queue: {limit: 1.5}", "queue.limit: 1.5: must be a whole number")
 	f("pools/p", "queue: {limit: 99999999999999999999}", "queue.limit: 1e+20: must be a whole number")
 	f("accounts/a", "admin: 'yes'", `admin: "yes": must be true or false, unquoted`)
@@ -172,14 +182,14 @@ func TestCheckRejects(t *testing.T) {
 	// Bounds and enumerations.
 	f("pools/x", "queue: {limit: -3}", "queue.limit: -3: must be at least 0")
 	f("pools/x", "queue: {limit: 100001}", "queue.limit: 100001: must be at most 100000")
-	f("pools/x", "queue: {max_wait: 61m}", `queue.max_wait: "61m": must be at most 1h`)
-	f("pools/x", "queue: {max_wait: -1s}", `queue.max_wait: "-1s": must be a duration with its unit, at least 0`)
+	beyondSchema("pools/x", "queue: {max_wait: 61m}", `queue.max_wait: "61m": must be at most 1h`)
+	beyondSchema("pools/x", "queue: {max_wait: -1s}", `queue.max_wait: "-1s": must be a duration with its unit, at least 0`)
 	f("pools/x", "queue: {max_wait: 10}", `queue.max_wait: 10: must be a duration with its unit`)
 	f("pools/x", "queue: {max_wait: .inf}", `queue.max_wait: +Inf: must be a duration with its unit`)
 	f("pools/x", "queue: {bytes: 64MB}", `queue.bytes: "64MB": must be a size`)
 	f("pools/x", "queue: {bytes: -1}", `queue.bytes: -1: must be a size`)
-	f("pools/x", "queue: {bytes: 65GiB}", `queue.bytes: "65GiB": must be at most 64GiB`)
-	f("pools/x", "queue: {bytes: 9223372036854775807GiB}", `queue.bytes: "9223372036854775807GiB": must be a size`)
+	beyondSchema("pools/x", "queue: {bytes: 65GiB}", `queue.bytes: "65GiB": must be at most 64GiB`)
+	beyondSchema("pools/x", "queue: {bytes: 9223372036854775807GiB}", `queue.bytes: "9223372036854775807GiB": must be a size`)
 	f("pools/x", "queue: {cost: neurons}", `queue.cost: "neurons": must be one of requests, tokens`)
 	f("pools/x", "queue: {discipline: lifo}", `queue.discipline: "lifo": must be one of fifo, fair`)
 	f("pools/x", "balance: {policy: least_latency}", `balance.policy: "least_latency": must be one of least_loaded, round_robin`)
@@ -190,20 +200,20 @@ func TestCheckRejects(t *testing.T) {
 	f("models/m", "routing: {algorithm: latency}", `routing.algorithm: "latency": must be one of random, steps`)
 	f("models/m", "routing: {steps: [{}, {pick: latency}]}", `routing.steps[1].pick: "latency": must be one of order, random`)
 	f("models/m", "routing: {steps: [{attempts: 0}]}", "routing.steps[0].attempts: 0: must be at least 1")
-	f("models/m", "timeouts: {idle: 0}", "timeouts.idle: 0: must be at least 1ms")
+	beyondSchema("models/m", "timeouts: {idle: 0}", "timeouts.idle: 0: must be at least 1ms")
 	f("models/m", "type: text", `type: "text": must be one of chat, completion`)
 	f("models/m", "aliases: [a b]", `aliases[0]: "a b": a name must begin with a letter or digit`)
 	f("models/m", "upstream_name: ''", `upstream_name: "": must not be empty`)
-	f("models/m", "forward_headers: [authorization]", `forward_headers[0]: "authorization": must be the name of a header that may be forwarded`)
+	beyondSchema("models/m", "forward_headers: [authorization]", `forward_headers[0]: "authorization": must be the name of a header that may be forwarded`)
 	f("models/m", "forward_headers: [x_trace]", `forward_headers[0]: "x_trace"`)
-	f("models/m", "forward_headers: [X-Colonnade-Hop]", `forward_headers[0]`)
+	beyondSchema("models/m", "forward_headers: [X-Colonnade-Hop]", `forward_headers[0]`)
 	f("models/m", "forward_headers: ['a: b']", `forward_headers[0]`)
 	f("colos/ams", "state: off", "state: false: must be text; quote it")
 	f("colos/ams", "state: gone", `state: "gone": must be one of active, draining, disabled`)
 	f("accounts/a", "weight: 0", "weight: 0: must be at least 1")
 	f("accounts/a", "priority: high", `priority: "high": must be one of interactive, standard, batch`)
 	f("accounts/a", "keys: [{id: k}]", "keys[0].sha256: the field is required")
-	f("accounts/a", "keys: [{id: k, sha256: '"+strings.Repeat("00", 32)+"'}, {id: k, sha256: '"+strings.Repeat("01", 32)+"'}]",
+	beyondSchema("accounts/a", "keys: [{id: k, sha256: '"+strings.Repeat("00", 32)+"'}, {id: k, sha256: '"+strings.Repeat("01", 32)+"'}]",
 		`keys[1].id: "k": another key of this account has this id`)
 	f("accounts/a", "keys: [{id: k, sha256: '"+strings.Repeat("00", 32)+"', expires: tomorrow}]", "keys[0].expires: must be a time such as")
 	f("servers/ams/a", "address: h:1", "boot: the field is required")
@@ -218,15 +228,15 @@ func TestCheckRejects(t *testing.T) {
 	f("endpoints/ams/e", endpointHead+"engine: tensorrt", `engine: "tensorrt": must be one of vllm, sglang`)
 	f("endpoints/ams/e", endpointHead+"concurrency: -1", "concurrency: -1: must be at least 0")
 	f("endpoints/ams/e", endpointHead+"paths: {v1/rerank: /x}", `paths."v1/rerank": must be a path`)
-	f("endpoints/ams/e", endpointHead+"paths: {/v1/rerank: /a/../b}", `paths."/v1/rerank": "/a/../b": must be a path`)
-	f("endpoints/ams/e", endpointHead+"health: {timeout: 1ms}", `health.timeout: "1ms": must be at least 10ms`)
+	beyondSchema("endpoints/ams/e", endpointHead+"paths: {/v1/rerank: /a/../b}", `paths."/v1/rerank": "/a/../b": must be a path`)
+	beyondSchema("endpoints/ams/e", endpointHead+"health: {timeout: 1ms}", `health.timeout: "1ms": must be at least 10ms`)
 	f("endpoints/ams/e", endpointHead+"health: {path: health}", `health.path: "health": must be a path`)
 
 	// What this version does not do.
 	const unsupported = "not supported by this version; leave the field out"
 	f("accounts/a", "limits: {requests_per_minute: 60}", "limits.requests_per_minute: 60: "+unsupported+", and bound the account by limits.concurrent")
 	f("accounts/a", `{"limits": {"concurrent": 3, "tokens_per_minute": 0}}`, "limits.tokens_per_minute: 0: "+unsupported)
-	f("accounts/a", "version: 2\nlimits: {tokens_per_minute: {soft: 1}}", "limits.tokens_per_minute: a map: "+unsupported)
+	beyondSchema("accounts/a", "version: 2\nlimits: {tokens_per_minute: {soft: 1}}", "limits.tokens_per_minute: a map: "+unsupported)
 	f("models/m", "adapter: ''", `adapter: "": `+unsupported)
 	f("models/m", "retry: {forward_below: 256KiB}", `retry.forward_below: "256KiB": `+unsupported)
 	f("pools/p", "permits: {shards: 1}", "permits.shards: 1: "+unsupported)

@@ -109,13 +109,13 @@ func (id identity) blank() any {
 // defaultsDocument has the layers of the defaults document still as trees, to be laid under others.
 type defaultsDocument struct {
 	// Defaults of models.
-	Model layer `json:"model"`
+	Model layer `json:"model" of:"model"`
 	// Defaults of pools.
-	Pool layer `json:"pool"`
+	Pool layer `json:"pool" of:"pool"`
 	// Defaults of endpoints with any engine.
-	Endpoint layer `json:"endpoint"`
+	Endpoint layer `json:"endpoint" of:"endpoint"`
 	// Defaults of endpoints by engine. They override endpoint.
-	Engines map[string]layer `json:"engines"`
+	Engines map[string]layer `json:"engines" of:"engine"`
 	// Origins of web pages that may open realtime sessions. Requests without an Origin header are accepted.
 	Origins []string `json:"origins" is:"origin"`
 }

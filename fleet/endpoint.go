@@ -17,7 +17,7 @@ type Endpoint struct {
 	// Software of the engine; openai is any other that speaks the API. The defaults of concurrency and health depend
 	// on it.
 	Engine string `json:"engine" oneof:"vllm sglang tgi tei llamacpp ollama triton openai"`
-	// The pool that the endpoint belongs to.
+	// Pool that the endpoint belongs to.
 	Pool string `json:"pool" is:"name" need:"yes" own:"yes"`
 	// Slots: the number of requests that the engine has in hand at once. 0 means none. auto finds the number from the
 	// time to the first token of streamed requests. Default: permits.per_endpoint of the pool, else by engine.

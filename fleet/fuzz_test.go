@@ -50,6 +50,9 @@ func FuzzCheck(f *testing.F) {
 			checkInvalid(t, err, key)
 			return
 		}
+		if err := checkBySchema(t, key, value); err != nil {
+			t.Fatalf("accepted, but not by the schema: %v", err)
+		}
 		table := docs.Table()
 		for _, r := range table.Rejected {
 			if r.Key == key {
