@@ -21,7 +21,7 @@ func newConfig() *cobra.Command {
   colonnade config apply deploy/fleet.yaml
   colonnade config status`,
 	},
-		newApply(), newGet(), newValidate(), newConfigStatus(), newDelete(), newConfirm())
+		newApply(), newGet(), newValidate(), newSchema(), newConfigStatus(), newDelete(), newConfirm())
 }
 
 func newApply() *cobra.Command {

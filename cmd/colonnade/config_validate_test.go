@@ -84,3 +84,7 @@ func TestValidateNamesFiles(t *testing.T) {
 		"error: "+two+": pools/y: queue.limit: ", "three.yaml: no such file", "1 document good, 3 errors")
 	run(t, "", "config", "validate", "../../deploy/fleet.yaml").want(t, "documents good, 0 warnings")
 }
+
+func TestConfigSchema(t *testing.T) {
+	run(t, "", "config", "schema").want(t, `"$schema": "https://json-schema.org/draft/2020-12/schema"`, `"models/<model>"`)
+}

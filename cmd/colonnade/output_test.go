@@ -15,7 +15,7 @@ func TestUnwritten(t *testing.T) {
 	run(t, "key: models/a\n---\nkey: accounts/x\n---\nkey: accounts/y\nkeys: []\n", "config", "apply", "-").want(t)
 	run(t, "", "keys", "create", "-account", "x").want(t)
 	for _, args := range []string{
-		"config get", "config status", "config status -json", "config validate ../../deploy/fleet.yaml", "config apply ../../deploy/fleet.yaml",
+		"config get", "config status", "config status -json", "config validate ../../deploy/fleet.yaml", "config schema", "config apply ../../deploy/fleet.yaml",
 		"status", "status -json", "config delete pools/none", "config confirm", "keys list", "keys list -json", "keys create -account x", "config",
 	} {
 		full, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
