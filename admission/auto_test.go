@@ -10,11 +10,11 @@ import (
 
 const autoEndpoint = "key: endpoints/ams/one\nurl: http://one:8000\nengine: vllm\n"
 
-// found runs a desk whose endpoint one, of pool a, finds its limit from 4 to 64, and begins with the 16 of its engine.
-func found(t *testing.T) (*Desk, *documents) {
+// found runs a manager whose endpoint one, of pool a, finds its limit from 4 to 64, and begins with the 16 of its engine.
+func found(t *testing.T) (*Manager, *documents) {
 	t.Helper()
 	docs := newDocuments(t)
-	d := runDesk(t, &probes{})
+	d := runManager(t, &probes{})
 	d.Apply(docs.table(autoEndpoint + "pool: a\nconcurrency: auto\nauto: {min: 4, max: 64}\n"))
 	if s := mustPool(t, d, "a").State().Endpoints[0]; s.Auto == nil || *s.Auto != (AutoState{Min: 4, Max: 64}) {
 		t.Fatalf("to begin with: %+v, auto %+v", s, s.Auto)
@@ -26,17 +26,17 @@ func found(t *testing.T) (*Desk, *documents) {
 }
 
 // find sets what was found for endpoint one.
-func find(d *Desk, limit int) {
-	d.adapt("http://one:8000", func(now time.Time, g *gradient) { g.move(now, float64(limit)) })
+func find(d *Manager, limit int) {
+	d.adapt("http://one:8000", func(now time.Time, g *gradient) { g.setLimit(now, float64(limit)) })
 }
 
-func limit(t *testing.T, d *Desk, pool string) int {
+func limit(t *testing.T, d *Manager, pool string) int {
 	t.Helper()
 	return mustPool(t, d, pool).Load().Limit
 }
 
-// Many clients at an engine that has room for 20: the desk learns that from what it is told.
-func TestDeskFindsALimit(t *testing.T) {
+// Many clients at an engine that has room for 20: the manager learns that from what it is told.
+func TestManagerFindsALimit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d, _ := found(t)
 		a := mustPool(t, d, "a")
@@ -52,7 +52,7 @@ func TestDeskFindsALimit(t *testing.T) {
 					}
 					took := 200*time.Millisecond + time.Duration(max(g.Held()-20, 0))*200*time.Millisecond
 					time.Sleep(took)
-					a.FirstByte(g, FirstByte{Of: Work{Input: 3000}, After: took, Token: true})
+					a.ObserveFirstByte(g, FirstByte{Work: Work{Input: 3000}, After: took, Token: true})
 					time.Sleep(5 * time.Second)
 					g.Release()
 				}
@@ -95,7 +95,7 @@ func TestFoundLimitOutlivesDocuments(t *testing.T) {
 		f(autoEndpoint+"pool: a\nweight: 2\n"+auto, "a", 30)
 		f(autoEndpoint+"pool: b\n"+auto, "b", 30)
 		d.adapt("http://one:8000", func(now time.Time, g *gradient) {
-			g.look.phase, g.look.below, g.look.began = lookStill, 10, now
+			g.probe.phase, g.probe.below, g.probe.began = probeHold, 10, now
 		})
 		f(autoEndpoint+"pool: b\nconcurrency: 7\n", "b", 7)
 		find(d, 9) // nobody asks
@@ -157,7 +157,7 @@ func TestFullEngineLowersItsFoundLimit(t *testing.T) {
 			last = g
 		}
 		a.Full(last)
-		time.Sleep(2 * fullFor)
+		time.Sleep(2 * fullMarkDuration)
 		if n := limit(t, d, "a"); n != 9 {
 			t.Errorf("an engine that was full with its eleventh request has %d slots, want 9", n)
 		}
@@ -169,8 +169,8 @@ func TestFullEngineLowersItsFoundLimit(t *testing.T) {
 		if l := p.Load(); l.Free != 0 {
 			t.Errorf("%+v of a pool whose engine is full", l)
 		}
-		time.Sleep(2 * fullFor)
-		p.FirstByte(g, FirstByte{After: time.Hour, Token: true})
+		time.Sleep(2 * fullMarkDuration)
+		p.ObserveFirstByte(g, FirstByte{After: time.Hour, Token: true})
 		if l := p.Load(); l.Limit != 5 || l.Free != 4 {
 			t.Errorf("%+v, want 4 free of 5", l)
 		}
@@ -179,16 +179,16 @@ func TestFullEngineLowersItsFoundLimit(t *testing.T) {
 }
 
 // A look that nobody comes to is over after some minutes.
-func TestDeskEndsALook(t *testing.T) {
+func TestManagerEndsAProbe(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d, _ := found(t)
 		d.adapt("http://one:8000", func(now time.Time, g *gradient) {
-			g.look.phase, g.look.below, g.look.began = lookStill, 8, now
+			g.probe.phase, g.probe.below, g.probe.began = probeHold, 8, now
 		})
 		if n := limit(t, d, "a"); n != 8 {
 			t.Fatalf("a look at half of 16 leaves %d slots", n)
 		}
-		time.Sleep(lookLongest + time.Second)
+		time.Sleep(probeMaxDuration + time.Second)
 		if n := limit(t, d, "a"); n != 16 {
 			t.Errorf("after a look that came to nothing there are %d slots, want 16", n)
 		}
@@ -199,13 +199,13 @@ func TestDeskEndsALook(t *testing.T) {
 func BenchmarkGrant(b *testing.B) {
 	for _, c := range []struct{ name, concurrency string }{{"fixed", "16"}, {"auto", "auto\nauto: {min: 4, max: 64}"}} {
 		b.Run(c.name, func(b *testing.B) {
-			d := NewDesk("ams", nil, nil)
+			d := NewManager("ams", nil, nil)
 			d.Apply(newDocuments(b).table(autoEndpoint + "pool: a\nconcurrency: " + c.concurrency + "\n"))
 			a := mustPool(b, d, "a")
 			b.ReportAllocs()
 			for b.Loop() {
 				g := mustTake(b, a)
-				a.FirstByte(g, FirstByte{Of: Work{Input: 3000}, After: 100 * time.Millisecond, Token: true})
+				a.ObserveFirstByte(g, FirstByte{Work: Work{Input: 3000}, After: 100 * time.Millisecond, Token: true})
 				g.Release()
 			}
 		})

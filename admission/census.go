@@ -79,7 +79,7 @@ func (p *Pool) Census(accounts int) Census {
 	census := p.permits.Census(accounts)
 	c := Census{
 		State: p.state(census.Snapshot), Granting: census.Granting, ToldToComeBack: census.Told,
-		Soonest: p.begins.states(time.Now()), Queue: p.queueState(&census), Bands: []BandState{}, Accounts: []AccountState{}, OtherAccounts: census.Others,
+		Soonest: p.ttft.states(time.Now()), Queue: p.queueState(&census), Bands: []BandState{}, Accounts: []AccountState{}, OtherAccounts: census.Others,
 	}
 	if census.MeanHeld > 0 {
 		ms := float64(census.MeanHeld) / float64(time.Millisecond)

@@ -14,7 +14,7 @@ import (
 func TestCensus(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		docs, p := newDocuments(t), &probes{}
-		d := runDesk(t, p)
+		d := runManager(t, p)
 		p.set("two", errors.New("connection refused"))
 		d.Apply(docs.table("key: pools/a\nqueue: {limit: 8, per_account: 3, bytes: 1KiB, max_wait: 5s}\npermits: {max_share: 0.5}\n---\n" +
 			endpoints("a", 2, "one") + "---\n" + endpoints("a", 1, "two")))
@@ -29,9 +29,9 @@ func TestCensus(t *testing.T) {
 		go a.Acquire(ctx, Request{Account: "acme", Bytes: 10, MaxWait: time.Hour, MaxExpected: -1})
 		synctest.Wait()
 		time.Sleep(1500 * time.Millisecond)
-		teach(a, enough, chat, 50*time.Millisecond)
-		teach(a, enough, Work{Model: "m", Path: chat.Path, Input: 400}, time.Second)
-		teach(a, enough-1, Work{Model: "n", Path: chat.Path, Input: 400}, time.Second)
+		teach(a, minSamples, chat, 50*time.Millisecond)
+		teach(a, minSamples, Work{Model: "m", Path: chat.Path, Input: 400}, time.Second)
+		teach(a, minSamples-1, Work{Model: "n", Path: chat.Path, Input: 400}, time.Second)
 		census := a.Census(3)
 		if since := census.Endpoints[1].StateSeconds; since == nil || *since < 30 || *since > 62 {
 			t.Errorf("down for %v", since)

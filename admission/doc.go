@@ -2,7 +2,7 @@
 // work, and takes endpoints out of them that do not answer. It knows no transport, so any front end can ask it for
 // permits.
 //
-// [Desk.Apply] takes a table and [Desk.Pool] finds a pool. [Pool.Acquire] gives a [Grant], a permit together with the
+// [Manager.Apply] takes a table and [Manager.Pool] finds a pool. [Pool.Acquire] gives a [Grant], a permit together with the
 // endpoint that it is for, and the caller says what became of it: [Pool.Succeeded], [Pool.Failed] or [Pool.Full].
 //
 // An endpoint's slots are what its document says, or, with concurrency: auto, what is found from how long its answers take

@@ -40,32 +40,32 @@ import (
 // throughput; where requests only share what there is beyond the knee, it stays at 1.5 to 2 times the knee. What it
 // does not see: answers that are not streamed, and where more than the minimum is too much from the beginning.
 type gradient struct {
-	min, max int
-	limit    float64
-	past     [4]stand  // the last limits, the newest first
-	changed  time.Time // when the slots changed: samples of before do not count
-	leaping  bool      // it never had to step back, and grows faster
+	min, max    int
+	limit       float64
+	epochs      [4]limitEpoch // the last limits, the newest first
+	changed     time.Time     // when the slots changed: samples of before do not count
+	growingFast bool          // it never had to step back, and grows faster
 
 	samples  uint64 // ever observed
 	averages [sizes]average
 	round    round
-	look     look
+	probe    limitProbe
 }
 
 const (
-	tolerance = 1.5                  // what the time may grow by from half of the limit to the limit; Netflix's
-	steepest  = 0.5                  // gradient; Netflix's
-	smoothing = 0.3                  // what a round moves the limit by, of what it should
-	hurried   = 0.6                  // the same where the gradient is the steepest
-	leap      = 1.5                  // growth a round until the first step back
-	backOff   = 0.9                  // of the slots that were held beside a request for which the engine was full
-	cutOff    = 2 * math.Ln2         // of a logarithm
-	grain     = 5 * time.Millisecond // is added to all times: what is less than this is not the engine's doing
+	tolerance      = 1.5                  // what the time may grow by from half of the limit to the limit; Netflix's
+	minSlope       = 0.5                  // gradient; Netflix's
+	smoothing      = 0.3                  // what a round moves the limit by, of what it should
+	steepSmoothing = 0.6                  // the same where the gradient is the steepest
+	fastGrowth     = 1.5                  // growth a round until the first step back
+	backOff        = 0.9                  // of the slots that were held beside a request for which the engine was full
+	clip           = 2 * math.Ln2         // of a logarithm
+	noiseFloor     = 5 * time.Millisecond // is added to all times: what is less than this is not the engine's doing
 
-	leastRound = 16 // samples, and as many as there are slots between these
-	mostRound  = 32
+	minRound = 16 // samples, and as many as there are slots between these
+	maxRound = 32
 
-	memory = 8 // samples that an average looks back on, roughly; and from so many on it is used
+	averageWindow = 8 // samples that an average looks back on, roughly; and from so many on it is used
 )
 
 // sizes is how many sizes of requests are told apart: below 1 KiB, below 2 KiB, and so on.
@@ -79,7 +79,7 @@ type average struct {
 	n    int
 }
 
-func (a *average) known() bool { return a.n >= memory }
+func (a *average) known() bool { return a.n >= averageWindow }
 
 func (a *average) learn(x float64) {
 	a.n++
@@ -88,43 +88,43 @@ func (a *average) learn(x float64) {
 		return
 	}
 	// Not cut off below: the first answer of an engine that loads its model takes a minute, and the next shows it.
-	a.mean += min(x-a.mean, cutOff) / float64(min(a.n, memory))
+	a.mean += min(x-a.mean, clip) / float64(min(a.n, averageWindow))
 }
 
-func within(x float64) float64 { return min(max(x, -cutOff), cutOff) }
+func clipped(x float64) float64 { return min(max(x, -clip), clip) }
 
 // round is what was seen since the limit last changed.
 type round struct {
-	n       int
-	sum     float64 // of logarithms of sample over average
-	pressed bool    // a request got the last slot
+	n         int
+	sum       float64 // of logarithms of sample over average
+	saturated bool    // a request got the last slot
 }
 
 // sample is what one request has shown of its engine.
 type sample struct {
-	granted time.Time
-	held    int           // requests that the engine then had in hand, with it
-	input   int           // bytes
-	took    time.Duration // to the first token
-	cut     bool          // none had come by then
+	granted  time.Time
+	held     int           // requests that the engine then had in hand, with it
+	input    int           // bytes
+	took     time.Duration // to the first token
+	censored bool          // none had come by then
 }
 
 func newGradient(least, most, begin int) *gradient {
-	g := &gradient{min: least, max: most, limit: float64(min(max(begin, least), most)), leaping: true}
-	g.past[0].limit = int(g.limit)
+	g := &gradient{min: least, max: most, limit: float64(min(max(begin, least), most)), growingFast: true}
+	g.epochs[0].limit = int(g.limit)
 	return g
 }
 
-// stand is a limit and since when it was in force.
-type stand struct {
+// limitEpoch is a limit and since when it was in force.
+type limitEpoch struct {
 	since time.Time
 	limit int
 }
 
-// stood is the limit that a request was granted under, or the oldest that is known.
-func (g *gradient) stood(granted time.Time) int {
+// limitAt is the limit that a request was granted under, or the oldest that is known.
+func (g *gradient) limitAt(granted time.Time) int {
 	limit := 0
-	for _, s := range g.past {
+	for _, s := range g.epochs {
 		if s.limit == 0 {
 			break
 		}
@@ -136,10 +136,10 @@ func (g *gradient) stood(granted time.Time) int {
 }
 
 // slots is the limit in force.
-func (g *gradient) slots() int { return max(int(g.limit)-g.look.below, g.min) }
+func (g *gradient) slots() int { return max(int(g.limit)-g.probe.below, g.min) }
 
-// bound changes the bounds.
-func (g *gradient) bound(now time.Time, least, most int) {
+// setBounds changes the bounds.
+func (g *gradient) setBounds(now time.Time, least, most int) {
 	if g.min == least && g.max == most {
 		return
 	}
@@ -155,12 +155,12 @@ func (g *gradient) bounded(limit float64) float64 {
 
 // resume begins anew with what was found, after a time in which it was not in force.
 func (g *gradient) resume(now time.Time) {
-	g.look = look{}
+	g.probe = limitProbe{}
 	g.round, g.changed = round{}, now
 }
 
-// move sets the limit. What was seen under another is void.
-func (g *gradient) move(now time.Time, limit float64) {
+// setLimit sets the limit. What was seen under another is void.
+func (g *gradient) setLimit(now time.Time, limit float64) {
 	before := g.slots()
 	g.limit = g.bounded(limit)
 	g.restart(now, before)
@@ -169,35 +169,35 @@ func (g *gradient) move(now time.Time, limit float64) {
 // restart begins another round, of new samples only if the slots are no longer what they were.
 func (g *gradient) restart(now time.Time, before int) {
 	g.round = round{}
-	if limit := int(g.limit); limit != g.past[0].limit {
-		copy(g.past[1:], g.past[:])
-		g.past[0] = stand{now, limit}
+	if limit := int(g.limit); limit != g.epochs[0].limit {
+		copy(g.epochs[1:], g.epochs[:])
+		g.epochs[0] = limitEpoch{now, limit}
 	}
 	if g.slots() != before {
 		g.changed = now
 	}
 }
 
-// light says whether a request was granted when the engine had so little to do that it teaches the averages.
-func (g *gradient) light(s *sample) bool {
-	return 2*s.held <= min(g.stood(s.granted), int(g.limit)) || s.held <= g.min
+// underHalf says whether a request was granted when the engine had so little to do that it teaches the averages.
+func (g *gradient) underHalf(s *sample) bool {
+	return 2*s.held <= min(g.limitAt(s.granted), int(g.limit)) || s.held <= g.min
 }
 
 // observe takes one sample.
 func (g *gradient) observe(now time.Time, s sample) {
 	a := &g.averages[sizeOf(s.input)]
-	x := math.Log((max(s.took, 0) + grain).Seconds())
-	if s.cut && (!a.known() || x < a.mean+math.Log(tolerance)) {
+	x := math.Log((max(s.took, 0) + noiseFloor).Seconds())
+	if s.censored && (!a.known() || x < a.mean+math.Log(tolerance)) {
 		return // it left in good time: nobody knows how long it would have taken
 	}
 	g.samples++
-	light, known, excess := g.light(&s), a.known(), within(x-a.mean) // before it teaches
-	if (light || !known) && !s.cut {
+	light, known, excess := g.underHalf(&s), a.known(), clipped(x-a.mean) // before it teaches
+	if (light || !known) && !s.censored {
 		a.learn(x)
 		g.confirm(now, light)
 	}
-	if g.look.phase != lookNone {
-		g.lookOn(now, &s)
+	if g.probe.phase != probeNone {
+		g.stepProbe(now, &s)
 		return
 	}
 	if !known || s.granted.Before(g.changed) || 2*s.held <= int(g.limit) {
@@ -205,32 +205,32 @@ func (g *gradient) observe(now time.Time, s sample) {
 	}
 	g.round.n++
 	g.round.sum += excess
-	g.round.pressed = g.round.pressed || s.held >= g.slots()
-	if g.round.n >= min(max(g.slots(), leastRound), mostRound) {
-		g.judge(now)
+	g.round.saturated = g.round.saturated || s.held >= g.slots()
+	if g.round.n >= min(max(g.slots(), minRound), maxRound) {
+		g.endRound(now)
 	}
 }
 
-// judge ends a round.
-func (g *gradient) judge(now time.Time) {
-	mean, pressed := g.round.sum/float64(g.round.n), g.round.pressed
-	slope := min(max(tolerance/math.Exp(mean), steepest), 1)
+// endRound ends a round.
+func (g *gradient) endRound(now time.Time) {
+	mean, pressed := g.round.sum/float64(g.round.n), g.round.saturated
+	slope := min(max(tolerance/math.Exp(mean), minSlope), 1)
 	step := g.limit*slope + max(1, math.Sqrt(g.limit)/2) - g.limit
 	switch {
 	case slope == 1 && !pressed:
 		g.round = round{} // who is not held up needs no more
 		return
-	case slope == 1 && g.leaping:
-		g.move(now, g.limit*leap)
-	case slope == steepest:
-		g.leaping = false
-		g.move(now, g.limit+hurried*step)
+	case slope == 1 && g.growingFast:
+		g.setLimit(now, g.limit*fastGrowth)
+	case slope == minSlope:
+		g.growingFast = false
+		g.setLimit(now, g.limit+steepSmoothing*step)
 	default:
-		g.leaping = false
-		g.move(now, g.limit+smoothing*step)
+		g.growingFast = false
+		g.setLimit(now, g.limit+smoothing*step)
 	}
-	if pressed && g.lookDue(now) {
-		g.look.phase, g.look.began, g.look.seen = lookDown, now, 0
+	if pressed && g.probeDue(now) {
+		g.probe.phase, g.probe.began, g.probe.samples = probeDown, now, 0
 	}
 }
 
@@ -239,7 +239,7 @@ func (g *gradient) full(now time.Time, s sample) {
 	if s.granted.Before(g.changed) {
 		return // many may be told at once
 	}
-	g.endLook(now)
-	g.leaping = false
-	g.move(now, min(g.limit, backOff*float64(s.held-1)))
+	g.endProbe(now)
+	g.growingFast = false
+	g.setLimit(now, min(g.limit, backOff*float64(s.held-1)))
 }

@@ -232,7 +232,7 @@ func feed(g *gradient, now time.Time, n int, took time.Duration) time.Time {
 // settledGradient has learned that an answer takes 100 ms to begin.
 func settledGradient(least, most, limit int) (*gradient, time.Time) {
 	g, now := newGradient(least, most, limit), time.Unix(1e9, 0)
-	for range 2 * lookSamples {
+	for range 2 * probeSamples {
 		g.observe(now, sample{granted: now, held: 1, took: 100 * time.Millisecond})
 	}
 	return g, now
@@ -247,7 +247,7 @@ func TestGradientOverlooksOneSlowAnswer(t *testing.T) {
 		t.Errorf("one slow answer of 16 took the limit from 16 to %d", g.slots())
 	}
 	g, now = settledGradient(1, 64, 16)
-	for range lookSamples / 2 {
+	for range probeSamples / 2 {
 		g.observe(now, sample{granted: now, held: 1, took: time.Hour})
 	}
 	if took := math.Exp(g.averages[0].mean); took > 0.25 {
@@ -318,7 +318,7 @@ func TestGradientLearnsFromWhatWasLightThen(t *testing.T) {
 	grants := []time.Time{now}
 	for _, limit := range []float64{12, 20, 20.5, 40, 60} {
 		now = now.Add(time.Second)
-		g.move(now, limit)
+		g.setLimit(now, limit)
 		grants = append(grants, now)
 	}
 	for i, limit := range []int{8, 12, 20, 20, 40, 60} {
@@ -330,7 +330,7 @@ func TestGradientLearnsFromWhatWasLightThen(t *testing.T) {
 			t.Errorf("%d in hand of a limit of %d taught nothing", limit/2, limit)
 		}
 	}
-	g.bound(now.Add(time.Second), 1, 10)
+	g.setBounds(now.Add(time.Second), 1, 10)
 	if taught(6, now) {
 		t.Error("6 in hand of a limit of 60 taught something once that had fallen to 10")
 	}
@@ -359,7 +359,7 @@ func TestGradientTakesWhatWasCutForLate(t *testing.T) {
 		g, now := settledGradient(1, 64, 16)
 		for range 40 {
 			now = now.Add(time.Millisecond)
-			g.observe(now, sample{granted: now, held: g.slots(), took: took, cut: true})
+			g.observe(now, sample{granted: now, held: g.slots(), took: took, censored: true})
 		}
 		return g.slots()
 	}
@@ -377,24 +377,24 @@ func TestGradientLooksGently(t *testing.T) {
 	b.advance(3600)
 	began, looked := b.now, 0.0
 	for end := began + 3600; b.now < end; {
-		before, phase, now := b.g.slots(), b.g.look.phase, b.now
+		before, phase, now := b.g.slots(), b.g.probe.phase, b.now
 		b.advance(0.02)
-		if phase != lookNone {
+		if phase != probeNone {
 			looked += b.now - now
-			if b.g.look.phase != lookNone && before-b.g.slots() > 2 { // two answers may begin at once
+			if b.g.probe.phase != probeNone && before-b.g.slots() > 2 { // two answers may begin at once
 				t.Fatalf("a look took the limit from %d to %d at once", before, b.g.slots())
 			}
 		}
 	}
-	if share := looked / (b.now - began); share == 0 || share > 1.2/lookShare {
+	if share := looked / (b.now - began); share == 0 || share > 1.2/probeTimeShare {
 		t.Errorf("looks took %.3f of the time", share)
 	}
 	g, now := newGradient(1, 64, 16), time.Unix(1e9, 0)
-	for g.look.phase == lookNone || g.slots() == 16 {
+	for g.probe.phase == probeNone || g.slots() == 16 {
 		now = feed(g, now, 1, 100*time.Millisecond)
 	}
-	g.tick(now.Add(lookLongest + time.Second)) // nobody comes any more
-	if g.look.phase != lookNone || g.slots() < 16 {
+	g.tick(now.Add(probeMaxDuration + time.Second)) // nobody comes any more
+	if g.probe.phase != probeNone || g.slots() < 16 {
 		t.Errorf("a look of which nothing came is not over: limit %d", g.slots())
 	}
 }
@@ -420,7 +420,7 @@ func FuzzGradient(f *testing.F) {
 		for len(data) > 0 {
 			now = now.Add(time.Duration(next()) * time.Duration(next()) * time.Millisecond)
 			took := time.Duration(next()) * time.Duration(next()) * time.Millisecond
-			s := sample{granted: now.Add(-took), took: took, input: next() << (next() % 24), cut: next()%8 == 0}
+			s := sample{granted: now.Add(-took), took: took, input: next() << (next() % 24), censored: next()%8 == 0}
 			s.held = []int{g.slots(), next(), 1, 0}[next()%4]
 			switch next() % 16 {
 			case 0:
@@ -430,7 +430,7 @@ func FuzzGradient(f *testing.F) {
 			case 2:
 				least = 1 + next()
 				most = least + next()
-				g.bound(now, least, most)
+				g.setBounds(now, least, most)
 			case 3:
 				g.resume(now)
 			default:

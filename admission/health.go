@@ -7,12 +7,12 @@ import (
 )
 
 const (
-	failuresToEject   = 5 // in a row
-	probesToTakeDown  = 2 // failed, in a row; one for an engine that has never answered
-	ejectFirst        = time.Second
-	ejectLongest      = 60 * time.Second
-	forgetEjectsAfter = 5 * time.Minute        // of success
-	strangerFirst     = 100 * time.Millisecond // from one probe of it to the next, at first: it may begin a moment after us
+	failuresToEject    = 5 // in a row
+	probesToTakeDown   = 2 // failed, in a row; one for an engine that has never answered
+	minEjection        = time.Second
+	maxEjection        = 60 * time.Second
+	forgetEjectsAfter  = 5 * time.Minute        // of success
+	firstProbeInterval = 100 * time.Millisecond // from one probe of it to the next, at first: it may begin a moment after us
 )
 
 // health is what is known of one engine. Time is passed in. Its owner locks.
@@ -27,7 +27,7 @@ type health struct {
 	known         bool // it has answered something, as it should
 	probeFailures int  // in a row
 	down          bool
-	why           string // the last probe failed
+	probeError    string // the last probe failed
 }
 
 func (h *health) usable() bool { return !h.ejected && !h.down }
@@ -35,14 +35,14 @@ func (h *health) usable() bool { return !h.ejected && !h.down }
 // failed counts one failure. It ejects after five in a row, if it may.
 func (h *health) failed(now time.Time, why string, may func() bool) {
 	h.failures++
-	h.failure = brief(why)
+	h.failure = truncate(why)
 	if h.ejected || h.failures < failuresToEject || !may() {
 		return
 	}
 	if now.Sub(h.ejectedAt) > forgetEjectsAfter {
 		h.ejections = 0
 	}
-	out := min(ejectFirst<<min(h.ejections, 10), ejectLongest)
+	out := min(minEjection<<min(h.ejections, 10), maxEjection)
 	h.ejections++
 	h.ejected, h.ejectedAt = true, now
 	h.until = now.Add(out + rand.N(out/4))
@@ -55,45 +55,45 @@ func (h *health) succeeded() { h.failures, h.known = 0, true }
 func (h *health) probed(now time.Time, err error) {
 	if err != nil {
 		h.probeFailures++
-		h.why = brief(err.Error())
+		h.probeError = truncate(err.Error())
 		h.down = h.down || !h.known || h.failsProbes()
 		if h.ejected {
-			h.until = now.Add(ejectFirst)
+			h.until = now.Add(minEjection)
 		}
 		return
 	}
-	h.known, h.probeFailures, h.down, h.why = true, 0, false, ""
+	h.known, h.probeFailures, h.down, h.probeError = true, 0, false, ""
 	if h.ejected && !now.Before(h.until) {
-		h.recall()
+		h.readmit()
 	}
 }
 
 func (h *health) failsProbes() bool { return h.probeFailures >= probesToTakeDown }
 
-// every is how long after a probe comes the next, of an engine whose document says so.
-func (h *health) every(interval time.Duration) time.Duration {
+// probeInterval is how long after a probe comes the next, of an engine whose document says so.
+func (h *health) probeInterval(interval time.Duration) time.Duration {
 	if h.known {
 		return interval
 	}
-	return min(interval, strangerFirst<<min(max(h.probeFailures-1, 0), 10))
+	return min(interval, firstProbeInterval<<min(max(h.probeFailures-1, 0), 10))
 }
 
-// mostWhy bounds what is kept of an error, which may repeat what an engine has said.
-const mostWhy = 200
+// maxReason bounds what is kept of an error, which may repeat what an engine has said.
+const maxReason = 200
 
-func brief(text string) string {
-	return strings.ToValidUTF8(text[:min(len(text), mostWhy)], "")
+func truncate(text string) string {
+	return strings.ToValidUTF8(text[:min(len(text), maxReason)], "")
 }
 
-// recall ends an ejection. One more failure ejects it again.
-func (h *health) recall() { h.ejected, h.failures = false, failuresToEject-1 }
+// readmit ends an ejection. One more failure ejects it again.
+func (h *health) readmit() { h.ejected, h.failures = false, failuresToEject-1 }
 
-// because says why h is as it is; empty if nothing is the matter.
-func (h *health) because() string {
+// reason says why h is as it is; empty if nothing is the matter.
+func (h *health) reason() string {
 	if h.ejected && !h.down {
 		return h.failure
 	}
-	return h.why
+	return h.probeError
 }
 
 // state names h in metrics.

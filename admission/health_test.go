@@ -38,7 +38,7 @@ func TestEjectionNeedsAProbeAfterItsTime(t *testing.T) {
 	for range 5 {
 		h.failed(begin, "reset", yes)
 	}
-	h.probed(begin.Add(ejectFirst/2), nil)
+	h.probed(begin.Add(minEjection/2), nil)
 	if h.usable() {
 		t.Error("back before its time")
 	}
@@ -139,17 +139,17 @@ func TestStrangersAreProbedSooner(t *testing.T) {
 	var h health
 	for i, want := range []time.Duration{100, 100, 200, 400, 800, 1600, 3200, 5000, 5000} {
 		want *= time.Millisecond
-		if got := h.every(5 * time.Second); got != want {
+		if got := h.probeInterval(5 * time.Second); got != want {
 			t.Errorf("after %d failed probes the next comes in %s, want %s", i, got, want)
 		}
 		h.probed(begin, errProbe)
 	}
-	if got := h.every(50 * time.Millisecond); got != 50*time.Millisecond {
+	if got := h.probeInterval(50 * time.Millisecond); got != 50*time.Millisecond {
 		t.Errorf("the next probe comes in %s, want the 50 ms of the document", got)
 	}
 	h = health{}
 	h.succeeded()
-	if got := h.every(5 * time.Second); got != 5*time.Second {
+	if got := h.probeInterval(5 * time.Second); got != 5*time.Second {
 		t.Errorf("the next probe of one that answers comes in %s, want 5s", got)
 	}
 }
@@ -158,30 +158,30 @@ func TestStrangersAreProbedSooner(t *testing.T) {
 func TestWhyOfProbes(t *testing.T) {
 	var h health
 	h.probed(time.Now(), errors.New(strings.Repeat("é", 200)))
-	if want := strings.Repeat("é", mostWhy/2); h.why != want {
-		t.Errorf("got %q", h.why)
+	if want := strings.Repeat("é", maxReason/2); h.probeError != want {
+		t.Errorf("got %q", h.probeError)
 	}
 	h.probed(time.Now(), errors.New("x"+strings.Repeat("é", 200)))
-	if want := "x" + strings.Repeat("é", mostWhy/2-1); h.why != want {
-		t.Errorf("got %q, cut inside a character", h.why)
+	if want := "x" + strings.Repeat("é", maxReason/2-1); h.probeError != want {
+		t.Errorf("got %q, cut inside a character", h.probeError)
 	}
-	if h.probed(time.Now(), nil); h.because() != "" {
-		t.Errorf("after a good probe: %q", h.because())
+	if h.probed(time.Now(), nil); h.reason() != "" {
+		t.Errorf("after a good probe: %q", h.reason())
 	}
 	// Of one that was ejected it is the last failure, until it is taken back; of one that is down, what the probe found.
 	for range failuresToEject {
 		h.failed(begin, "cannot connect", yes)
 	}
-	if h.failed(begin, "reset", yes); h.state() != "ejected" || h.because() != "reset" {
-		t.Errorf("%s because of %q", h.state(), h.because())
+	if h.failed(begin, "reset", yes); h.state() != "ejected" || h.reason() != "reset" {
+		t.Errorf("%s because of %q", h.state(), h.reason())
 	}
 	for range probesToTakeDown {
 		h.probed(begin, errProbe)
 	}
-	if h.state() != "down" || h.because() != errProbe.Error() {
-		t.Errorf("%s because of %q", h.state(), h.because())
+	if h.state() != "down" || h.reason() != errProbe.Error() {
+		t.Errorf("%s because of %q", h.state(), h.reason())
 	}
-	if h.probed(begin.Add(time.Hour), nil); h.state() != "up" || h.because() != "" {
-		t.Errorf("%s because of %q", h.state(), h.because())
+	if h.probed(begin.Add(time.Hour), nil); h.state() != "up" || h.reason() != "" {
+		t.Errorf("%s because of %q", h.state(), h.reason())
 	}
 }

@@ -12,14 +12,14 @@ import (
 	"colonnade/fleet"
 )
 
-// ErrNotAsked is the error of a probe that did not come about, for want of something of our own.
-var ErrNotAsked = errors.New("the endpoint was not asked")
+// ErrNotProbed is the error of a probe that did not come about, for want of something of our own.
+var ErrNotProbed = errors.New("the endpoint was not asked")
 
 // report changes the health of the engine at url, and what its pool may do with it.
-func (d *Desk) report(url string, change func(*health)) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	e, ok := d.engines[url]
+func (m *Manager) report(url string, change func(*health)) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	e, ok := m.engines[url]
 	if !ok {
 		return
 	}
@@ -30,8 +30,8 @@ func (d *Desk) report(url string, change func(*health)) {
 		return
 	}
 	e.since = time.Now()
-	d.logger.Warn("endpoint is "+after, "endpoint", e.endpoint.ID, "url", url, "pool", e.endpoint.Pool, "was", before,
-		"why", e.health.because())
+	m.logger.Warn("endpoint is "+after, "endpoint", e.endpoint.ID, "url", url, "pool", e.endpoint.Pool, "was", before,
+		"why", e.health.reason())
 	if e.pool != nil {
 		e.pool.permits.SetUsable(url, e.health.usable())
 	}
@@ -41,9 +41,9 @@ func (d *Desk) report(url string, change func(*health)) {
 }
 
 // mayEjectLocked reports whether one more endpoint of p may be out for passive reasons.
-func (d *Desk) mayEjectLocked(p *Pool) bool {
+func (m *Manager) mayEjectLocked(p *Pool) bool {
 	all, out := 0, 1
-	for _, e := range d.engines {
+	for _, e := range m.engines {
 		if e.pool == p {
 			all++
 			if e.health.ejected {
@@ -54,10 +54,10 @@ func (d *Desk) mayEjectLocked(p *Pool) bool {
 	return 2*out <= all
 }
 
-// recallLocked takes ejected endpoints back where documents have made so few of their pool that more than half is out.
-func (d *Desk) recallLocked() {
+// readmitLocked takes ejected endpoints back where documents have made so few of their pool that more than half is out.
+func (m *Manager) readmitLocked() {
 	all, out := map[*Pool]int{}, map[*Pool][]*engine{}
-	for _, e := range d.engines {
+	for _, e := range m.engines {
 		all[e.pool]++
 		if e.health.ejected {
 			out[e.pool] = append(out[e.pool], e)
@@ -66,54 +66,54 @@ func (d *Desk) recallLocked() {
 	for p, ejected := range out {
 		slices.SortFunc(ejected, func(a, b *engine) int { return a.health.until.Compare(b.health.until) })
 		for i := 0; p != nil && 2*(len(ejected)-i) > all[p]; i++ {
-			ejected[i].health.recall()
+			ejected[i].health.readmit()
 			ejected[i].since = time.Now()
 		}
 	}
 }
 
 // Run probes endpoints until ctx ends.
-func (d *Desk) Run(ctx context.Context) error {
+func (m *Manager) Run(ctx context.Context) error {
 	monitors := map[string]context.CancelFunc{}
 	var running sync.WaitGroup
 	defer running.Wait()
-	settle := time.NewTicker(settleEvery)
+	settle := time.NewTicker(reconcileInterval)
 	defer settle.Stop()
 	for {
 		select {
 		case <-ctx.Done():
 			return nil
 		case <-settle.C:
-			d.resettle()
-		case <-d.wake:
-			d.watch(ctx, monitors, &running)
+			m.reconcile()
+		case <-m.wake:
+			m.watch(ctx, monitors, &running)
 		}
 	}
 }
 
 // watch starts a monitor for every engine that is in a pool, and ends those of the others.
-func (d *Desk) watch(ctx context.Context, monitors map[string]context.CancelFunc, running *sync.WaitGroup) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	for url, e := range d.engines {
+func (m *Manager) watch(ctx context.Context, monitors map[string]context.CancelFunc, running *sync.WaitGroup) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for url, e := range m.engines {
 		_, watched := monitors[url]
 		switch {
 		case e.pool != nil && !watched:
 			own, cancel := context.WithCancel(ctx)
 			monitors[url] = cancel
-			running.Go(func() { d.monitor(own, e) })
+			running.Go(func() { m.monitor(own, e) })
 		case e.pool == nil && watched:
 			monitors[url]()
 			delete(monitors, url)
-			delete(d.engines, url)
+			delete(m.engines, url)
 		case e.pool == nil:
-			delete(d.engines, url)
+			delete(m.engines, url)
 		}
 	}
 }
 
 // monitor probes one engine: at once, then at its interval, and when an ejection ends.
-func (d *Desk) monitor(ctx context.Context, e *engine) {
+func (m *Manager) monitor(ctx context.Context, e *engine) {
 	next := time.NewTimer(0)
 	defer next.Stop()
 	for {
@@ -122,37 +122,37 @@ func (d *Desk) monitor(ctx context.Context, e *engine) {
 			return
 		case <-e.recheck:
 		case <-next.C:
-			d.check(ctx, e)
+			m.check(ctx, e)
 		}
-		next.Reset(d.untilNextProbe(e))
+		next.Reset(m.untilNextProbe(e))
 	}
 }
 
 // check probes e once.
-func (d *Desk) check(ctx context.Context, e *engine) {
-	doc := d.documentOf(e)
+func (m *Manager) check(ctx context.Context, e *engine) {
+	doc := m.documentOf(e)
 	probe, cancel := context.WithTimeout(ctx, doc.Health.Timeout.Std())
-	err := d.probe(probe, doc)
+	err := m.probe(probe, doc)
 	cancel()
 	if ctx.Err() != nil {
 		return
 	}
-	if errors.Is(err, ErrNotAsked) || isTimeout(err) && d.busy(e) {
+	if errors.Is(err, ErrNotProbed) || isTimeout(err) && m.busy(e) {
 		return // slow while busy is not dead
 	}
 	now := time.Now()
-	d.report(doc.URL, func(h *health) { h.probed(now, err) })
+	m.report(doc.URL, func(h *health) { h.probed(now, err) })
 }
 
-func (d *Desk) documentOf(e *engine) *fleet.Endpoint {
-	d.mu.Lock()
-	defer d.mu.Unlock()
+func (m *Manager) documentOf(e *engine) *fleet.Endpoint {
+	m.mu.Lock()
+	defer m.mu.Unlock()
 	return e.endpoint
 }
 
-func (d *Desk) busy(e *engine) bool {
-	d.mu.Lock()
-	defer d.mu.Unlock()
+func (m *Manager) busy(e *engine) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
 	if e.pool == nil {
 		return false
 	}
@@ -166,14 +166,14 @@ func (d *Desk) busy(e *engine) bool {
 
 // untilNextProbe is the interval, jittered so that many endpoints are not probed at once; sooner if an ejection ends,
 // and now if the engine is due.
-func (d *Desk) untilNextProbe(e *engine) time.Duration {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if e.due {
-		e.due = false
+func (m *Manager) untilNextProbe(e *engine) time.Duration {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if e.probeDue {
+		e.probeDue = false
 		return 0
 	}
-	interval := e.health.every(e.endpoint.Health.Interval.Std())
+	interval := e.health.probeInterval(e.endpoint.Health.Interval.Std())
 	wait := interval - interval/10 + rand.N(max(interval/5, 1))
 	if e.health.ejected {
 		wait = min(wait, time.Until(e.health.until))
@@ -187,15 +187,15 @@ func isTimeout(err error) bool {
 		errors.As(err, &timeout) && timeout.Timeout()
 }
 
-// Departed returns the keys of endpoints whose registration has run out and whose health check fails too: nothing
+// DeadEndpoints returns the keys of endpoints whose registration has run out and whose health check fails too: nothing
 // speaks for them any more.
-func (d *Desk) Departed() []string {
-	d.mu.Lock()
-	defer d.mu.Unlock()
+func (m *Manager) DeadEndpoints() []string {
+	m.mu.Lock()
+	defer m.mu.Unlock()
 	var keys []string
-	for _, e := range d.engines {
+	for _, e := range m.engines {
 		key := string(fleet.KindEndpoint) + "/" + e.endpoint.Colo + "/" + e.endpoint.ID
-		if e.pool != nil && e.health.down && e.health.failsProbes() && slices.Contains(d.suspects, key) {
+		if e.pool != nil && e.health.down && e.health.failsProbes() && slices.Contains(m.suspects, key) {
 			keys = append(keys, key)
 		}
 	}

@@ -11,19 +11,19 @@ import (
 	"colonnade/permits"
 )
 
-// fullFor is how long an endpoint that said "full" is taken at its word.
-const fullFor = time.Second
+// fullMarkDuration is how long an endpoint that said "full" is taken at its word.
+const fullMarkDuration = time.Second
 
 // Pool is one pool of this node: its permits, its queue, and the endpoints they are for.
 type Pool struct {
 	name    string
-	desk    *Desk
+	manager *Manager
 	permits *permits.Pool
-	unnamed bool // the last table does not speak of it; guarded by the desk's mutex
+	removed bool // the last table does not speak of it; guarded by the manager's mutex
 
 	document  atomic.Pointer[fleet.Pool]
 	endpoints atomic.Pointer[map[string]*fleet.Endpoint] // by URL
-	begins    beginnings
+	ttft      ttftByClass
 }
 
 // Grant is a permit and the endpoint that it is for. It must be released once.
@@ -31,12 +31,12 @@ type Grant struct {
 	permits.Permit
 	Endpoint *fleet.Endpoint
 
-	before time.Duration // waited for permits that were of no use
-	at     time.Time     // when it was granted; only of an endpoint that finds its own limit
+	waitedBefore time.Duration // waited for permits that were of no use
+	grantedAt    time.Time     // when it was granted; only of an endpoint that finds its own limit
 }
 
 // Queued returns how long the request waited in all.
-func (g Grant) Queued() time.Duration { return g.before + g.Permit.Queued() }
+func (g Grant) Queued() time.Duration { return g.waitedBefore + g.Permit.Queued() }
 
 // Name is the pool's name.
 func (p *Pool) Name() string { return p.name }
@@ -56,12 +56,12 @@ func (p *Pool) Acquire(ctx context.Context, r permits.Request) (Grant, error) {
 			return Grant{}, err
 		}
 		e, ok := (*p.endpoints.Load())[permit.Endpoint()]
-		if ok && p.desk.right.Held() {
+		if ok && p.manager.fence.Valid() {
 			return newGrant(permit, e, before), nil
 		}
 		// Between the grant and here, the endpoint was removed: take another. Or the process was stopped for so long that
 		// somebody else may have granted the same slot.
-		permit.Undo()
+		permit.Cancel()
 		before += permit.Queued()
 		r.MaxWait -= permit.Queued()
 		r.Rejoin = true
@@ -69,43 +69,43 @@ func (p *Pool) Acquire(ctx context.Context, r permits.Request) (Grant, error) {
 }
 
 func newGrant(permit permits.Permit, e *fleet.Endpoint, before time.Duration) Grant {
-	g := Grant{Permit: permit, Endpoint: e, before: before}
+	g := Grant{Permit: permit, Endpoint: e, waitedBefore: before}
 	if e.Auto != nil {
-		g.at = time.Now()
+		g.grantedAt = time.Now()
 	}
 	return g
 }
 
 // Succeeded says that e answered as it should.
 func (p *Pool) Succeeded(e *fleet.Endpoint) {
-	p.desk.report(e.URL, func(h *health) { h.succeeded() })
+	p.manager.report(e.URL, func(h *health) { h.succeeded() })
 }
 
 // Failed says that e could not be reached, answered with an error of its own, or cut its answer. What a client did
 // wrong, a cancellation and "full" are no failures. why is for people, and must say nothing of a request.
 func (p *Pool) Failed(e *fleet.Endpoint, why string) {
 	now := time.Now()
-	p.desk.report(e.URL, func(h *health) {
-		h.failed(now, why, func() bool { return p.desk.mayEjectLocked(p) })
+	p.manager.report(e.URL, func(h *health) {
+		h.failed(now, why, func() bool { return p.manager.mayEjectLocked(p) })
 	})
 }
 
-// LastMoment is when a request that wants its first byte by then must have its permit: after it, nobody could serve it
+// LatestStart is when a request that wants its first byte by then must have its permit: after it, nobody could serve it
 // in time.
-func (p *Pool) LastMoment(firstBy time.Time, w Work) time.Time {
-	return p.begins.lastMoment(time.Now(), firstBy, &w)
+func (p *Pool) LatestStart(firstBy time.Time, w Work) time.Time {
+	return p.ttft.latestStart(time.Now(), firstBy, &w)
 }
 
-// begun takes note of how soon an answer has begun.
-func (p *Pool) begun(f *FirstByte) {
+// recordTTFT takes note of how soon an answer has begun.
+func (p *Pool) recordTTFT(f *FirstByte) {
 	now := time.Now()
-	if p.begins.add(now, &f.Of, f.After) {
+	if p.ttft.add(now, &f.Work, f.After) {
 		return
 	}
-	p.desk.mu.Lock()
-	p.begins.knowLocked(now, f.Of.kind())
-	p.desk.mu.Unlock()
-	p.begins.add(now, &f.Of, f.After)
+	p.manager.mu.Lock()
+	p.ttft.addClassLocked(now, f.Work.class())
+	p.manager.mu.Unlock()
+	p.ttft.add(now, &f.Work, f.After)
 }
 
 // Refuse makes the refusal of a request that an endpoint would not take though it had a permit.
@@ -126,9 +126,9 @@ func (p *Pool) Check() error {
 }
 
 // Check returns what is wrong with any pool, or nil.
-func (d *Desk) Check() error {
+func (m *Manager) Check() error {
 	var all []error
-	for _, p := range d.Pools() {
+	for _, p := range m.Pools() {
 		all = append(all, p.Check())
 	}
 	return errors.Join(all...)

@@ -61,8 +61,8 @@ func (p *Pool) state(snapshot permits.Snapshot) State {
 	}
 	documents := *p.endpoints.Load()
 	now := time.Now()
-	p.desk.mu.Lock()
-	defer p.desk.mu.Unlock()
+	p.manager.mu.Lock()
+	defer p.manager.mu.Unlock()
 	for _, e := range snapshot.Endpoints {
 		state := EndpointState{
 			URL: e.ID, State: "gone", Concurrency: e.Concurrency, Held: e.Held, Taken: e.Taken, Full: e.Full,
@@ -72,7 +72,7 @@ func (p *Pool) state(snapshot permits.Snapshot) State {
 			if a := doc.Auto; a != nil {
 				state.Auto = &AutoState{Min: a.Min, Max: a.Max}
 			}
-			if engine, ok := p.desk.engines[e.ID]; ok {
+			if engine, ok := p.manager.engines[e.ID]; ok {
 				engine.describe(&state, now)
 			}
 		}
@@ -81,14 +81,14 @@ func (p *Pool) state(snapshot permits.Snapshot) State {
 	return s
 }
 
-// describe says how the engine is. The caller holds the desk's mutex.
+// describe says how the engine is. The caller holds the manager's mutex.
 func (e *engine) describe(s *EndpointState, now time.Time) {
-	s.State, s.Why = e.health.state(), e.health.because()
+	s.State, s.Why = e.health.state(), e.health.reason()
 	if !e.since.IsZero() {
 		seconds := max(0, now.Sub(e.since).Seconds())
 		s.StateSeconds = &seconds
 	}
-	if s.Auto != nil && e.found != nil {
-		s.Auto.Samples = e.found.samples
+	if s.Auto != nil && e.gradient != nil {
+		s.Auto.Samples = e.gradient.samples
 	}
 }

@@ -80,7 +80,7 @@ func (c *call) leave() {
 func (c *call) withdraw() {
 	c.withdrawn++
 	c.held = false
-	c.grant.Undo()
+	c.grant.Cancel()
 	e := c.event(analytics.PhaseEnd)
 	e.Outcome, e.Reason, e.Partial = analytics.OutcomeMoved, "right_ended", true
 	c.log(e)
@@ -90,7 +90,7 @@ func (c *call) withdraw() {
 func (c *call) release() {
 	if c.held {
 		c.held = false
-		c.grant.HeldUp(c.heldUp)
+		c.grant.BlockedOnClient(c.heldUp)
 		c.grant.ReleaseUsed(c.used(c.spent))
 	}
 }
@@ -108,20 +108,20 @@ func (c *call) request() admission.Request {
 	queue := c.pool.Document().Queue
 	_, output := c.price()
 	r := admission.Request{
-		Account:     c.hop.Account,
-		Weight:      float64(c.hop.Weight),
-		Band:        band(c.hop.Priority),
-		Cost:        c.inputCost(),
-		Output:      float64(c.body.MaxTokens) * output,
-		Bytes:       int64(len(c.raw)),
-		Concurrent:  c.hop.Concurrent,
-		MaxExpected: -1,
-		Chance:      c.hop.Chance,
-		Luck:        luck(c.hop.RequestID),
-		Deadline:    c.pool.LastMoment(earlier(c.firstBy, c.end), c.work()),
-		Arrived:     c.arrived.Add(-time.Duration(c.hop.Waited)),
-		Rejoin:      c.attempts > 0,
-		Avoid:       c.avoid,
+		Account:           c.hop.Account,
+		Weight:            float64(c.hop.Weight),
+		Band:              band(c.hop.Priority),
+		Cost:              c.inputCost(),
+		Output:            float64(c.body.MaxTokens) * output,
+		Bytes:             int64(len(c.raw)),
+		Concurrent:        c.hop.Concurrent,
+		MaxExpected:       -1,
+		ReturnProbability: c.hop.Chance,
+		JitterSeed:        luck(c.hop.RequestID),
+		Deadline:          c.pool.LatestStart(earlier(c.firstBy, c.end), c.work()),
+		Arrived:           c.arrived.Add(-time.Duration(c.hop.Waited)),
+		Rejoin:            c.attempts > 0,
+		Avoid:             c.avoid,
 	}
 	switch c.hop.Wait {
 	case forwarding.WaitFull:
@@ -203,7 +203,7 @@ func (c *call) dispatch() (*forwarding.Answer, error) {
 		Path:   c.path(e),
 		Fields: append(fields, c.fields()...),
 		// Much may have happened since the grant: a disk that stalled over its event, a slow connect, or a stop.
-		May:     c.server.MayGrant,
+		May:     c.server.GrantsEnabled,
 		Connect: c.model.Timeouts.Connect.Std(),
 		Idle:    c.idle(),
 		End:     c.end,

@@ -20,7 +20,7 @@ func TestPermitIsAskedFor(t *testing.T) {
 	if err := docs.Put("pools/p", []byte("queue: {max_wait: 8s, spill_wait: 100ms}"), 1); err != nil {
 		t.Fatal(err)
 	}
-	d := admission.NewDesk("ams", nil, slog.New(slog.DiscardHandler))
+	d := admission.NewManager("ams", nil, slog.New(slog.DiscardHandler))
 	d.Apply(docs.Table())
 	pool, _ := d.Pool("p")
 	arrived := time.Unix(1_000_000, 0)
@@ -34,7 +34,7 @@ func TestPermitIsAskedFor(t *testing.T) {
 		in(c)
 		w := admission.Request{
 			Account: "a", Weight: 1, Band: admission.Standard, Cost: 100, Bytes: 400, MaxExpected: -1,
-			MaxWait: 8 * time.Second, Deadline: end, Arrived: arrived, Luck: luck(""),
+			MaxWait: 8 * time.Second, Deadline: end, Arrived: arrived, JitterSeed: luck(""),
 		}
 		want(&w)
 		got := c.request()
@@ -55,8 +55,8 @@ func TestPermitIsAskedFor(t *testing.T) {
 		f(priority, func(c *call) { c.hop.Priority = priority }, func(r *admission.Request) { r.Band = band })
 	}
 	f("a cap", func(c *call) { c.hop.Concurrent = 5 }, func(r *admission.Request) { r.Concurrent = 5 })
-	f("a chance", func(c *call) { c.hop.Chance = 0.25 }, func(r *admission.Request) { r.Chance = 0.25 })
-	f("a name", func(c *call) { c.hop.RequestID = "x" }, func(r *admission.Request) { r.Luck = luck("x") })
+	f("a chance", func(c *call) { c.hop.Chance = 0.25 }, func(r *admission.Request) { r.ReturnProbability = 0.25 })
+	f("a name", func(c *call) { c.hop.RequestID = "x" }, func(r *admission.Request) { r.JitterSeed = luck("x") })
 	f("events", func(c *call) { c.hop.Events = true }, usual)
 
 	f("a claim", func(c *call) { c.body = openai.Body{MaxTokens: 50} }, func(r *admission.Request) { r.Output = 100 })

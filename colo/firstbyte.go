@@ -37,7 +37,7 @@ func (c *call) tellCut(err error) {
 }
 
 func (c *call) firstByteAfter(took time.Duration, cut bool) {
-	c.pool.FirstByte(c.grant, admission.FirstByte{Of: c.work(), After: took, Cut: cut, Token: c.beginsWithToken()})
+	c.pool.ObserveFirstByte(c.grant, admission.FirstByte{Work: c.work(), After: took, Censored: cut, Token: c.beginsWithToken()})
 }
 
 // work is what the request asks of an engine before the first byte. Of a stream that is its input; of an answer as a

@@ -57,7 +57,7 @@ func limitFalls(t *testing.T, c *call, tell func(*call)) bool {
 	if err := docs.Put("endpoints/ams/one", []byte("url: http://one:8000\nengine: vllm\npool: p\nconcurrency: auto"), 1); err != nil {
 		t.Fatal(err)
 	}
-	d := admission.NewDesk("ams", nil, slog.New(slog.DiscardHandler))
+	d := admission.NewManager("ams", nil, slog.New(slog.DiscardHandler))
 	d.Apply(docs.Table())
 	c.pool, _ = d.Pool("p")
 	take := func() admission.Grant {
@@ -69,7 +69,7 @@ func limitFalls(t *testing.T, c *call, tell func(*call)) bool {
 	}
 	for range 16 {
 		g := take()
-		c.pool.FirstByte(g, admission.FirstByte{After: 100 * time.Millisecond, Token: true})
+		c.pool.ObserveFirstByte(g, admission.FirstByte{After: 100 * time.Millisecond, Token: true})
 		g.Release()
 	}
 	for range 15 {

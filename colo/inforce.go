@@ -62,7 +62,7 @@ func (f *inForce) model(name string) (*fleet.Model, bool) {
 func (s *Server) Apply(t *fleet.Table) {
 	s.applying.Lock()
 	defer s.applying.Unlock()
-	s.desk.Apply(t)
+	s.pools.Apply(t)
 	last := s.inForce.Load()
 	s.inForce.Store(last.after(t, time.Now()))
 	close(last.replaced)
@@ -107,7 +107,7 @@ func (c *call) lookUp(f *inForce) bool {
 	if !ok {
 		return false
 	}
-	pool, ok := c.server.desk.Pool(model.Pool)
+	pool, ok := c.server.pools.Pool(model.Pool)
 	if ok {
 		c.model, c.pool, c.under = model, pool, f
 	}
@@ -126,7 +126,7 @@ func (c *call) follow(err error) bool {
 	if !ok || now == c.under {
 		return false
 	}
-	pool, ok := c.server.desk.Pool(model.Pool)
+	pool, ok := c.server.pools.Pool(model.Pool)
 	if ok {
 		c.pool, c.under = pool, now
 	}

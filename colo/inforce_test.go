@@ -150,7 +150,7 @@ func TestRequestFollowsWhatIsBeingApplied(t *testing.T) {
 	}
 	next := docs.Table()
 	s.applying.Lock()
-	s.desk.Apply(next)
+	s.pools.Apply(next)
 	follows := make(chan bool, 1)
 	go func() { follows <- c.follow(&admission.Refusal{Reason: admission.NoEndpoint}) }()
 	select {

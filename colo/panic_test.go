@@ -109,7 +109,7 @@ func TestPanicAtAnyStage(t *testing.T) {
 func TestPanicAfterQueueing(t *testing.T) {
 	s := startServerBy(t, func(s *Server) { s.metrics = nil })
 	s.apply(lateModel)
-	pool, _ := s.desk.Pool("p")
+	pool, _ := s.pools.Pool("p")
 	first, err := pool.Acquire(t.Context(), admission.Request{Account: "b", Weight: 1})
 	if err != nil {
 		t.Fatal(err)

@@ -37,7 +37,7 @@ type Config struct {
 // Server is one colo server.
 type Server struct {
 	config      Config
-	desk        *admission.Desk
+	pools       *admission.Manager
 	transport   *forwarding.Transport
 	budget      *forwarding.RetryBudget
 	metrics     *metrics.Colo
@@ -67,9 +67,9 @@ func New(c Config) (*Server, error) {
 		credentials: newCredentials(),
 	}
 	s.inForce.Store(newInForce(fleet.NewDocuments().Table()))
-	s.desk = admission.NewDesk(c.Colo, s.probe, c.Logger)
+	s.pools = admission.NewManager(c.Colo, s.probe, c.Logger)
 	s.metrics = metrics.NewColo(c.Metrics, s.table, s.poolStates)
-	metrics.RegisterGrants(c.Metrics, s.MayGrant)
+	metrics.RegisterGrants(c.Metrics, s.GrantsEnabled)
 	s.http = forwarding.NewServer(forwarding.ServerConfig{
 		Handle:   s.serve,
 		Refuse:   s.refuseUnread,
@@ -88,7 +88,7 @@ func New(c Config) (*Server, error) {
 func (s *Server) Run(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	probing := make(chan error, 1)
-	go func() { probing <- s.desk.Run(ctx) }()
+	go func() { probing <- s.pools.Run(ctx) }()
 	err := s.transport.Run(ctx)
 	cancel()
 	return errors.Join(err, <-probing)
@@ -102,7 +102,7 @@ func (s *Server) Serve(ln net.Listener) error { return s.http.Serve(ln) }
 func (s *Server) Drain() {
 	s.draining.Store(true)
 	s.http.Drain()
-	s.desk.CloseQueues()
+	s.pools.CloseQueues()
 }
 
 // Draining says whether Drain was called.
@@ -114,7 +114,7 @@ func (s *Server) Draining() bool { return s.draining.Load() }
 func (s *Server) Shutdown(ctx context.Context, p forwarding.Pace) error {
 	s.Drain()
 	s.http.AwaitQuiet(ctx, p, nil)
-	s.desk.Drain()
+	s.pools.Drain()
 	s.config.Logger.Info("taking no more requests", "in_hand", s.inHand.Count())
 	return s.http.End(ctx, p, errDrained)
 }
@@ -126,7 +126,7 @@ func (s *Server) maxBody() int { return s.table().MaxBody().Int() }
 func (s *Server) probe(ctx context.Context, e *fleet.Endpoint) (err error) {
 	defer func() {
 		if forwarding.LogPanic(s.config.Logger.With("endpoint", e.ID), "health check", recover()) {
-			err = fmt.Errorf("%w: health check panicked", admission.ErrNotAsked)
+			err = fmt.Errorf("%w: health check panicked", admission.ErrNotProbed)
 		}
 	}()
 	return s.ask(ctx, e)
@@ -146,7 +146,7 @@ func (s *Server) ask(ctx context.Context, e *fleet.Endpoint) error {
 		Target: target, Method: "GET", Path: e.Health.Path, Fields: fields, Connect: time.Until(deadline), End: deadline,
 	}, forwarding.Shape{})
 	if forwarding.IsOurs(err) {
-		return fmt.Errorf("%w: %w", admission.ErrNotAsked, err)
+		return fmt.Errorf("%w: %w", admission.ErrNotProbed, err)
 	}
 	if err != nil {
 		return err

@@ -18,7 +18,7 @@ type PoolState struct {
 // PoolStates describes every pool, for /debug/pools, and in each names at most so many accounts.
 func (s *Server) PoolStates(accounts int) []PoolState {
 	states := []PoolState{}
-	for _, p := range s.desk.Pools() {
+	for _, p := range s.pools.Pools() {
 		states = append(states, PoolState{Colo: s.config.Colo, Node: s.config.Node, Census: p.Census(accounts)})
 	}
 	return states
@@ -27,31 +27,31 @@ func (s *Server) PoolStates(accounts int) []PoolState {
 // Pools says how every pool is.
 func (s *Server) Pools() []admission.State {
 	var states []admission.State
-	for _, p := range s.desk.Pools() {
+	for _, p := range s.pools.Pools() {
 		states = append(states, p.State())
 	}
 	return states
 }
 
-// Departed returns the keys of suspect endpoints (see [fleet.Table]) that have died.
-func (s *Server) Departed() []string { return s.desk.Departed() }
+// DeadEndpoints returns the keys of suspect endpoints (see [fleet.Table]) that have died.
+func (s *Server) DeadEndpoints() []string { return s.pools.DeadEndpoints() }
 
-// GrantUntil says how long the server may grant permits; see [admission.Desk.GrantUntil].
-func (s *Server) GrantUntil(until time.Time) { s.desk.GrantUntil(until) }
+// SetFence says how long the server may grant permits; see [admission.Manager.GrantUntil].
+func (s *Server) SetFence(until time.Time) { s.pools.SetFence(until) }
 
-// MayGrant says whether it may now.
-func (s *Server) MayGrant() bool { return s.desk.MayGrant() }
+// GrantsEnabled says whether it may now.
+func (s *Server) GrantsEnabled() bool { return s.pools.GrantsEnabled() }
 
 // Check returns every invariant that does not hold.
 func (s *Server) Check() []error {
 	var wrong []error
-	if err := s.desk.Check(); err != nil {
+	if err := s.pools.Check(); err != nil {
 		wrong = append(wrong, err)
 	}
 	// Looked at twice, so that a request that comes or goes meanwhile is no leak.
 	before := s.inHand.Count()
 	held := 0
-	for _, p := range s.desk.Pools() {
+	for _, p := range s.pools.Pools() {
 		held += p.Load().Held
 	}
 	if held > 0 && before == 0 && s.inHand.Count() == 0 {

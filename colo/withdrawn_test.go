@@ -34,7 +34,7 @@ func TestRightEndsAfterTheGrant(t *testing.T) {
 		told <- status
 	}()
 	s.until("the grant to be told", func() bool { return s.config.Log.Stats().OpenBegins == 1 })
-	s.GrantUntil(time.Time{})
+	s.SetFence(time.Time{})
 	if err := os.WriteFile(pipe, []byte("secret"), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -42,7 +42,7 @@ func TestRightEndsAfterTheGrant(t *testing.T) {
 	if s.held() != 0 || asked.Load() != 0 || len(told) != 0 {
 		t.Errorf("without the right: %d permits held, the engine asked %d times, %d answered", s.held(), asked.Load(), len(told))
 	}
-	s.GrantUntil(time.Now().Add(time.Hour))
+	s.SetFence(time.Now().Add(time.Hour))
 	if status := <-told; status != 200 || asked.Load() != 1 {
 		t.Errorf("answered with %d, the engine asked %d times", status, asked.Load())
 	}

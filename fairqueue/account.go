@@ -18,17 +18,17 @@ type account struct {
 
 // account returns the record of c's account, made if need be and brought up to date with the claim.
 func (q *Queue) account(c *Claim) *account {
-	if a := q.known(c); a != nil {
+	if a := q.lookup(c); a != nil {
 		return a
 	}
 	return q.newAccount(c)
 }
 
-// known is account without making one: nil if there is no record.
-func (q *Queue) known(c *Claim) *account {
+// lookup is account without making one: nil if there is no record.
+func (q *Queue) lookup(c *Claim) *account {
 	a := q.accounts[c.Account]
 	if a != nil && (a.weight != c.Weight || a.concurrent != c.Concurrent) {
-		q.adopt(a, c)
+		q.update(a, c)
 	}
 	return a
 }
@@ -39,19 +39,19 @@ func (q *Queue) newAccount(c *Claim) *account {
 		a.flows[i] = flow{account: a, band: &q.bands[i]}
 	}
 	q.accounts[c.Account] = a
-	q.most = max(q.most, len(q.accounts))
+	q.mapPeak = max(q.mapPeak, len(q.accounts))
 	return a
 }
 
-// adopt gives a the weight and the cap of its newest claim.
-func (q *Queue) adopt(a *account, c *Claim) {
+// update gives a the weight and the cap of its newest claim.
+func (q *Queue) update(a *account, c *Claim) {
 	for i := range a.flows {
 		if a.flows[i].waiting > 0 {
 			q.bands[i].weight += c.Weight - a.weight
 		}
 	}
 	a.weight, a.concurrent = c.Weight, c.Concurrent
-	q.arrange(a)
+	q.reindex(a)
 }
 
 func (a *account) running() int {
@@ -62,21 +62,21 @@ func (a *account) running() int {
 	return n
 }
 
-// holds says how much of a bound a holds for its weight.
-func (a *account) holds(b bound) float64 { return float64(a.held[b]) / a.weight }
+// heldPerWeight says how much of a bound a holds for its weight.
+func (a *account) heldPerWeight(b bound) float64 { return float64(a.held[b]) / a.weight }
 
-// runs is how many an account with this cap of its own may run at once; 0: no cap.
-func (q *Queue) runs(own int) int {
+// effectiveCap is how many an account with this cap of its own may run at once; 0: no cap.
+func (q *Queue) effectiveCap(own int) int {
 	if own > 0 && q.share > 0 {
 		return min(own, q.share)
 	}
 	return max(own, q.share)
 }
 
-// limit is runs where that is below Slots, so that the cap and not the number of slots is what holds an account back;
+// bindingCap is runs where that is below Slots, so that the cap and not the number of slots is what holds an account back;
 // else 0.
-func (q *Queue) limit(own int) int {
-	if n := q.runs(own); n < q.config.Slots {
+func (q *Queue) bindingCap(own int) int {
+	if n := q.effectiveCap(own); n < q.config.Slots {
 		return n
 	}
 	return 0
@@ -90,14 +90,14 @@ func (q *Queue) AtLimit(c Claim) bool {
 }
 
 func (q *Queue) atLimit(a *account, concurrent int) bool {
-	n := q.limit(concurrent)
+	n := q.bindingCap(concurrent)
 	return n > 0 && a.running() >= n
 }
 
 // ObserveHold records for how long a request that ends has held its slot, where all requests hold one for mean. It is
 // called before [Queue.Finish]. Accounts differ: what frees one at its cap is the end of a request of its own.
 func (q *Queue) ObserveHold(r Running, held, mean time.Duration) {
-	if a := r.flow.account; mean > 0 && q.limit(a.concurrent) > 0 {
+	if a := r.flow.account; mean > 0 && q.bindingCap(a.concurrent) > 0 {
 		a.hold.add(float64(held) / float64(mean))
 	}
 }
@@ -105,36 +105,36 @@ func (q *Queue) ObserveHold(r Running, held, mean time.Duration) {
 // stretch is how many requests of average length the pool serves while one of an account with this cap ends: 1 for an
 // account without a cap below Slots. a may be nil.
 func (q *Queue) stretch(a *account, concurrent int) float64 {
-	limit := q.limit(concurrent)
+	limit := q.bindingCap(concurrent)
 	if limit == 0 {
 		return 1
 	}
 	n := float64(q.config.Slots) / float64(limit)
-	if a != nil && a.hold.n >= lookBack/4 {
+	if a != nil && a.hold.n >= meanWindow/4 {
 		n *= a.hold.value
 	}
 	return n
 }
 
-func (q *Queue) capped(a *account) bool {
-	n := q.runs(a.concurrent)
+func (q *Queue) atCap(a *account) bool {
+	n := q.effectiveCap(a.concurrent)
 	return n > 0 && a.running() >= n
 }
 
-// arrange puts the flows of a where they belong, after anything about a changed.
-func (q *Queue) arrange(a *account) {
-	capped := q.capped(a)
+// reindex puts the flows of a where they belong, after anything about a changed.
+func (q *Queue) reindex(a *account) {
+	capped := q.atCap(a)
 	for i := range a.flows {
 		if f := &a.flows[i]; f.head != nil || f.at != [placeCount]int32{} {
-			q.arrangeFlow(f, capped)
+			q.reindexFlow(f, capped)
 		}
 	}
 }
 
-func (q *Queue) arrangeFlow(f *flow, capped bool) {
+func (q *Queue) reindexFlow(f *flow, capped bool) {
 	turns := f.head != nil && !capped
 	if turns && !f.band.order.has(f) {
-		q.lift(f)
+		q.activate(f)
 	}
 	put(&f.band.order, f, turns)
 	put(&f.band.ages, f, turns)

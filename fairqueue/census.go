@@ -86,12 +86,12 @@ func (a *account) share() int { return int(a.held[requests]) + a.running() }
 
 func (q *Queue) census(a *account) AccountCensus {
 	c := AccountCensus{
-		Account: a.name, Weight: a.weight, Runs: q.runs(a.concurrent), AtLimit: q.atLimit(a, a.concurrent), Bytes: a.held[octets],
+		Account: a.name, Weight: a.weight, Runs: q.effectiveCap(a.concurrent), AtLimit: q.atLimit(a, a.concurrent), Bytes: a.held[bytes],
 		Output: a.learned.output.value,
 	}
 	for i := range a.flows {
 		f := &a.flows[i]
-		c.Bands[i] = FlowCensus{Waiting: f.waiting, Running: f.running, Ahead: max(0, f.s-q.floor(f.band))}
+		c.Bands[i] = FlowCensus{Waiting: f.waiting, Running: f.running, Ahead: max(0, f.s-q.vtimeFloor(f.band))}
 		if f.head != nil {
 			c.Oldest = earlier(c.Oldest, f.head.Arrived)
 		}

@@ -44,7 +44,7 @@ func (b *band) count(f *flow) {
 	b.waiting += f.waiting
 	b.cost += f.cost
 	b.running += f.running
-	b.top = max(b.top, f.s)
+	b.maxS = max(b.maxS, f.s)
 	if f.waiting > 0 {
 		b.flows++
 		b.weight += f.account.weight
@@ -60,11 +60,11 @@ func (b *band) check(name Band, counted *band, fail failFunc) {
 		fail("band %v has cost %v and weight %v waiting; counted %v, %v",
 			name, b.cost, b.weight, counted.cost, counted.weight)
 	}
-	if counted.top > b.top || math.IsNaN(b.v) || math.IsInf(b.top, 0) {
-		fail("band %v: virtual time %v, greatest %v, but an account is at %v", name, b.v, b.top, counted.top)
+	if counted.maxS > b.maxS || math.IsNaN(b.v) || math.IsInf(b.maxS, 0) {
+		fail("band %v: virtual time %v, greatest %v, but an account is at %v", name, b.v, b.maxS, counted.maxS)
 	}
-	if b.waiting == 0 && b.running == 0 && b.v != b.top {
-		fail("band %v is idle at virtual time %v below %v", name, b.v, b.top)
+	if b.waiting == 0 && b.running == 0 && b.v != b.maxS {
+		fail("band %v is idle at virtual time %v below %v", name, b.v, b.maxS)
 	}
 	b.order.check(fail)
 	b.ages.check(fail)
@@ -75,14 +75,14 @@ func (b *band) check(name Band, counted *band, fail failFunc) {
 
 func (q *Queue) checkAccount(a *account, fail failFunc) {
 	var held [boundCount]int64
-	capped := q.capped(a)
+	capped := q.atCap(a)
 	for i := range a.flows {
 		f := &a.flows[i]
 		if f.account != a || f.band != &q.bands[i] || f.running < 0 {
 			fail("account %q: flow %v is not its own, or has %d running", a.name, Band(i), f.running)
 		}
-		if f.s < f.lifted || f.lifted > f.band.v {
-			fail("account %q: S %v, lifted to %v, band %v at %v", a.name, f.s, f.lifted, Band(i), f.band.v)
+		if f.s < f.refundFloor || f.refundFloor > f.band.v {
+			fail("account %q: S %v, lifted to %v, band %v at %v", a.name, f.s, f.refundFloor, Band(i), f.band.v)
 		}
 		f.checkItems(&held, fail)
 		f.checkPlaces(capped, fail)
@@ -109,8 +109,8 @@ func (q *Queue) checkIdle(fail failFunc) {
 	if n != all || n != q.idle.n {
 		fail("%d accounts are idle; %d stand among the idle ones, counted %d", all, n, q.idle.n)
 	}
-	if n := len(q.accounts); n > q.most || q.most > max(smallMap, 4*n+4) {
-		fail("a map that was made for %d accounts has %d", q.most, n)
+	if n := len(q.accounts); n > q.mapPeak || q.mapPeak > max(smallMap, 4*n+4) {
+		fail("a map that was made for %d accounts has %d", q.mapPeak, n)
 	}
 }
 
@@ -177,7 +177,7 @@ func (q *Queue) Dump(w io.Writer) {
 	slices.SortFunc(all, func(a, b *account) int { return strings.Compare(a.name, b.name) })
 	for _, a := range all {
 		fmt.Fprintf(w, "account %q: weight %g, %d bytes waiting, at its cap: %v\n",
-			a.name, a.weight, a.held[octets], q.capped(a))
+			a.name, a.weight, a.held[bytes], q.atCap(a))
 		for i := range a.flows {
 			if f := &a.flows[i]; f.waiting > 0 || f.running > 0 {
 				fmt.Fprintf(w, "  %v: S %.6g, %d waiting, %d running\n", Band(i), f.s, f.waiting, f.running)

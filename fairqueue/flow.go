@@ -11,32 +11,32 @@ type flow struct {
 	cost       float64 // their estimates
 	running    int
 
-	s      float64           // S
-	lifted float64           // the least that it may be refunded to: L of when it last started to wait
-	fresh  bool              // it started to wait with no more than its share, and has had nothing since
-	at     [placeCount]int32 // 1 + the index in each heap; 0: not in it
+	s           float64           // S
+	refundFloor float64           // the least that it may be refunded to: L of when it last started to wait
+	fresh       bool              // it started to wait with no more than its share, and has had nothing since
+	at          [placeCount]int32 // 1 + the index in each heap; 0: not in it
 }
 
-// lift is what starting to wait does.
-func (q *Queue) lift(f *flow) {
-	f.lifted = q.floor(f.band)
-	f.s = max(f.s, f.lifted)
+// activate is what starting to wait does.
+func (q *Queue) activate(f *flow) {
+	f.refundFloor = q.vtimeFloor(f.band)
+	f.s = max(f.s, f.refundFloor)
 	f.fresh = f.s <= f.band.v
 }
 
-// pass moves f to s, where it was passed over.
-func (f *flow) pass(s float64) {
+// advance moves f to s, where it was passed over.
+func (f *flow) advance(s float64) {
 	if s <= f.s {
 		return
 	}
 	if f.fresh {
-		f.lifted = s
+		f.refundFloor = s
 	}
 	f.s = s
 }
 
-// floor is where an account that owes nothing starts to wait.
-func (q *Queue) floor(b *band) float64 {
+// vtimeFloor is where an account that owes nothing starts to wait.
+func (q *Queue) vtimeFloor(b *band) float64 {
 	if f := b.order.top(); f != nil && q.config.Discipline == Fair {
 		return min(b.v, f.s)
 	}

@@ -69,7 +69,7 @@ func (h *heap) remove(f *flow) {
 	h.entries = h.entries[:last]
 	f.at[h.place] = 0
 	if i < last {
-		h.settle(i, moved)
+		h.sift(i, moved)
 	}
 }
 
@@ -77,7 +77,7 @@ func (h *heap) remove(f *flow) {
 func (h *heap) fix(f *flow) {
 	i := int(f.at[h.place]) - 1
 	if k := h.key(f); k != h.entries[i].key {
-		h.settle(i, entry{k, f})
+		h.sift(i, entry{k, f})
 	}
 }
 
@@ -96,8 +96,8 @@ func (h *heap) set(i int, e entry) {
 	e.flow.at[h.place] = int32(i) + 1
 }
 
-// settle puts e where it belongs, from the free place i on.
-func (h *heap) settle(i int, e entry) {
+// sift puts e where it belongs, from the free place i on.
+func (h *heap) sift(i int, e entry) {
 	if i > 0 && e.key.before(h.entries[(i-1)/2].key) {
 		h.up(i, e)
 	} else {

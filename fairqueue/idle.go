@@ -1,19 +1,19 @@
 package fairqueue
 
 const (
-	keptIdle = 256  // accounts that are kept though nothing of theirs matters but what they have taught
-	lookedAt = 4    // idle accounts that are looked at when another one is: more than come
-	smallMap = 1024 // entries that need no smaller map
+	maxIdleKept = 256  // accounts that are kept though nothing of theirs matters but what they have taught
+	idleScan    = 4    // idle accounts that are looked at when another one is: more than come
+	smallMap    = 1024 // entries that need no smaller map
 )
 
-// idlers are the accounts that neither wait nor run, those foremost that have been so for the longest, or that were
+// idleList are the accounts that neither wait nor run, those foremost that have been so for the longest, or that were
 // ahead when that was looked at last.
-type idlers struct {
+type idleList struct {
 	first, last *account
 	n           int
 }
 
-func (l *idlers) push(a *account) {
+func (l *idleList) push(a *account) {
 	a.idle, a.earlier = true, l.last
 	if l.last != nil {
 		l.last.later = a
@@ -24,7 +24,7 @@ func (l *idlers) push(a *account) {
 	l.n++
 }
 
-func (l *idlers) remove(a *account) {
+func (l *idleList) remove(a *account) {
 	if !a.idle {
 		return
 	}
@@ -42,23 +42,23 @@ func (l *idlers) remove(a *account) {
 	l.n--
 }
 
-// rested takes note that something of a has ended, and forgets whom it may. It is O(1) but when a map shrinks, which is
+// retire takes note that something of a has ended, and forgets whom it may. It is O(1) but when a map shrinks, which is
 // O(1) for each account that has left.
-func (q *Queue) rested(a *account) {
+func (q *Queue) retire(a *account) {
 	if a.held[requests] > 0 || a.running() > 0 {
 		return
 	}
 	q.idle.push(a)
 	if q.idle.n == len(q.accounts) {
-		q.forgetMost()
+		q.trimIdle()
 	}
-	for range lookedAt {
-		if q.idle.n <= keptIdle {
+	for range idleScan {
+		if q.idle.n <= maxIdleKept {
 			return
 		}
 		oldest := q.idle.first
 		q.idle.remove(oldest)
-		if q.ahead(oldest) {
+		if q.hasLead(oldest) {
 			q.idle.push(oldest)
 		} else {
 			q.forget(oldest)
@@ -66,10 +66,10 @@ func (q *Queue) rested(a *account) {
 	}
 }
 
-// ahead says whether a has had more than it had coming, and so has to wait for others when it comes back.
-func (q *Queue) ahead(a *account) bool {
+// hasLead says whether a has had more than it had coming, and so has to wait for others when it comes back.
+func (q *Queue) hasLead(a *account) bool {
 	for i := range a.flows {
-		if f := &a.flows[i]; f.s > q.floor(f.band) {
+		if f := &a.flows[i]; f.s > q.vtimeFloor(f.band) {
 			return true
 		}
 	}
@@ -78,24 +78,24 @@ func (q *Queue) ahead(a *account) bool {
 
 func (q *Queue) forget(a *account) {
 	delete(q.accounts, a.name)
-	if q.most > smallMap && len(q.accounts) < q.most/4 { // a map does not shrink by itself
+	if q.mapPeak > smallMap && len(q.accounts) < q.mapPeak/4 { // a map does not shrink by itself
 		kept := make(map[string]*account, len(q.accounts))
 		for name, a := range q.accounts {
 			kept[name] = a
 		}
-		q.accounts, q.most = kept, len(kept)
+		q.accounts, q.mapPeak = kept, len(kept)
 	}
 }
 
-// forgetMost forgets all but a few when nobody waits or runs, so that nobody is ahead: there may be many.
-func (q *Queue) forgetMost() {
-	if q.idle.n <= 2*keptIdle {
+// trimIdle forgets all but a few when nobody waits or runs, so that nobody is ahead: there may be many.
+func (q *Queue) trimIdle() {
+	if q.idle.n <= 2*maxIdleKept {
 		return
 	}
 	all := q.idle
-	q.idle, q.accounts, q.most = idlers{}, map[string]*account{}, keptIdle
+	q.idle, q.accounts, q.mapPeak = idleList{}, map[string]*account{}, maxIdleKept
 	first := all.last
-	for range keptIdle - 1 {
+	for range maxIdleKept - 1 {
 		first = first.earlier
 	}
 	for a := first; a != nil; {

@@ -8,18 +8,18 @@ type Estimate struct {
 	Output float64
 }
 
-func (e Estimate) sum() float64 { return min(max(e.Input+e.Output, leastCost), mostCost) }
+func (e Estimate) sum() float64 { return min(max(e.Input+e.Output, minCost), maxCost) }
 
 // learned is what the requests of one account, or of all, have taught about the next.
 type learned struct {
 	output        mean // what their outputs cost
 	input, claims mean // what their inputs cost, and what they were claimed to
-	paid          mean // what they were charged in the end
+	charged       mean // what they were charged in the end
 }
 
-// lookBack is how many requests a mean looks back on, roughly: few enough to follow an account that turns to something
+// meanWindow is how many requests a mean looks back on, roughly: few enough to follow an account that turns to something
 // else, enough for lengths that vary as much as answers do.
-const lookBack = 32
+const meanWindow = 32
 
 // mean is exponentially weighted, but that of all while there are few.
 type mean struct {
@@ -28,23 +28,23 @@ type mean struct {
 }
 
 func (m *mean) add(x float64) {
-	m.n = min(m.n+1, lookBack)
+	m.n = min(m.n+1, meanWindow)
 	m.value += (x - m.value) / float64(m.n)
 }
 
 func (l *learned) learn(claimed float64, used Estimate) {
 	if used.Input >= 0 { // not NaN, which is one that nobody told
-		l.input.add(min(used.Input, mostCost))
+		l.input.add(min(used.Input, maxCost))
 		l.claims.add(claimed)
 	}
 	if used.Output >= 0 {
-		l.output.add(min(used.Output, mostCost))
+		l.output.add(min(used.Output, maxCost))
 	}
 }
 
-// mostUpfront is how many times what an account's requests have been charged, on the mean, one is charged before it has
+// maxUpfront is how many times what an account's requests have been charged, on the mean, one is charged before it has
 // cost anything. What is not true of a claim moves V no further than this, and what is true is charged as it comes.
-const mostUpfront = 8
+const maxUpfront = 8
 
 // estimate says what a request with this claim will cost: what its account's last requests have cost, or those of all
 // accounts where it has had none. Before the first has ended, what is not claimed counts as nothing.
@@ -63,27 +63,27 @@ func (q *Queue) estimate(c *Claim, a *account) Estimate {
 	if c.Output > 0 {
 		e.Output = min(e.Output, c.Output)
 	}
-	if own.paid.n < lookBack/4 {
+	if own.charged.n < meanWindow/4 {
 		own = &q.learned
 	}
-	if own.paid.n >= lookBack/4 {
-		most := mostUpfront * own.paid.value
+	if own.charged.n >= meanWindow/4 {
+		most := maxUpfront * own.charged.value
 		e.Input = min(e.Input, most)
 		e.Output = min(e.Output, most-e.Input)
 	}
 	return e
 }
 
-// pay takes note of what a request was charged.
-func (q *Queue) pay(a *account, used float64) {
+// recordCharge takes note of what a request was charged.
+func (q *Queue) recordCharge(a *account, used float64) {
 	if q.config.Learn && used > 0 {
-		q.learned.paid.add(used)
-		a.learned.paid.add(used)
+		q.learned.charged.add(used)
+		a.learned.charged.add(used)
 	}
 }
 
-// price estimates what it will be charged when it is served.
-func (q *Queue) price(it *Item, a *account) {
+// setEstimate estimates what it will be charged when it is served.
+func (q *Queue) setEstimate(it *Item, a *account) {
 	it.estimate = q.estimate(&it.Claim, a)
 	it.cost = it.estimate.sum()
 }
@@ -104,11 +104,11 @@ func (q *Queue) Charge(r *Running, used float64) {
 	if !(used > r.charged) {
 		return
 	}
-	used = math.Min(used, mostCost)
+	used = math.Min(used, maxCost)
 	f := r.flow
 	f.s += (used - r.charged) / r.weight
 	f.fresh = f.fresh && f.s <= f.band.v
-	f.band.top = max(f.band.top, f.s)
+	f.band.maxS = max(f.band.maxS, f.s)
 	r.charged = used
-	q.moved(f, false)
+	q.fixOrder(f, false)
 }

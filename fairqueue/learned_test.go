@@ -309,7 +309,7 @@ func TestRefundIsByTheWeightOfTheCharge(t *testing.T) {
 	push(t, q, c, 0)
 	run := wantNext(t, q, 1, "changing")
 	c.Weight = 1000
-	q.Adopt(c)
+	q.UpdateAccount(c)
 	q.Finish(run, 1)
 	wantNext(t, q, 1, "other")
 	wantNext(t, q, 1, "changing") // and not after a thousand others

@@ -23,20 +23,20 @@ func (r Running) Estimate() Estimate { return r.estimate }
 // Start accounts for a request that gets a slot without having waited here. It reports false, and nothing happens, if
 // the account is at a cap. Whether anybody waits who could use that slot is for the caller to know.
 func (q *Queue) Start(c Claim) (Running, bool) {
-	c.sane()
+	c.clamp()
 	a := q.account(&c)
-	if q.capped(a) {
+	if q.atCap(a) {
 		return Running{}, false
 	}
 	q.idle.remove(a)
 	f := &a.flows[c.Band]
 	if f.head == nil {
-		q.lift(f)
+		q.activate(f)
 	}
 	estimate := q.estimate(&c, a)
 	running := f.serve(Running{flow: f, claimed: c.Cost, weight: a.weight, estimate: estimate, charged: estimate.sum()})
 	if a.held[requests] > 0 { // else it stands nowhere
-		q.moved(&a.flows[c.Band], q.capped(a))
+		q.fixOrder(&a.flows[c.Band], q.atCap(a))
 	}
 	return running, true
 }
@@ -48,11 +48,11 @@ func (q *Queue) Next(now time.Time, accept func(*Item) bool) (*Item, Running) {
 	if it == nil {
 		return nil, Running{}
 	}
-	q.turns++
+	q.served++
 	f := it.flow
 	running := f.serve(Running{flow: f, claimed: it.Cost, weight: f.account.weight, estimate: it.estimate, charged: it.cost})
 	q.leave(it)
-	q.arrange(f.account)
+	q.reindex(f.account)
 	return it, running
 }
 
@@ -61,27 +61,27 @@ func (q *Queue) Next(now time.Time, accept func(*Item) bool) (*Item, Running) {
 func (q *Queue) Finish(r Running, used float64) {
 	f := r.flow
 	waits := f.account.held[requests] > 0
-	wasCapped := waits && q.capped(f.account)
+	wasCapped := waits && q.atCap(f.account)
 	f.running--
 	f.band.running--
 	if used >= 0 {
-		used = min(used, mostCost)
-		f.s = max(f.s+(used-r.charged)/r.weight, f.lifted)
-		f.band.top = max(f.band.top, f.s)
-		q.pay(f.account, used)
+		used = min(used, maxCost)
+		f.s = max(f.s+(used-r.charged)/r.weight, f.refundFloor)
+		f.band.maxS = max(f.band.maxS, f.s)
+		q.recordCharge(f.account, used)
 	}
-	f.band.rest()
+	f.band.endIfIdle()
 	if waits {
-		q.moved(f, wasCapped)
+		q.fixOrder(f, wasCapped)
 	}
-	q.rested(f.account)
+	q.retire(f.account)
 }
 
-// moved puts f where it belongs after its S has changed, and all flows of its account if that has come to its cap or
+// fixOrder puts f where it belongs after its S has changed, and all flows of its account if that has come to its cap or
 // left it.
-func (q *Queue) moved(f *flow, cap bool) {
+func (q *Queue) fixOrder(f *flow, cap bool) {
 	if cap {
-		q.arrange(f.account)
+		q.reindex(f.account)
 	} else if f.band.order.has(f) {
 		f.band.order.fix(f)
 	}
@@ -93,7 +93,7 @@ func (f *flow) serve(r Running) Running {
 	b.v = max(b.v, f.s)
 	f.s += r.charged / r.weight
 	f.fresh = false
-	b.top = max(b.top, f.s)
+	b.maxS = max(b.maxS, f.s)
 	f.running++
 	b.running++
 	return r
@@ -118,7 +118,7 @@ func (q *Queue) choose(now time.Time, accept func(*Item) bool) *Item {
 
 // promoted returns the band that goes first out of order this time, if any.
 func (q *Queue) promoted(now time.Time) *band {
-	if q.config.PromoteAfter <= 0 || q.turns%promoteEvery != promoteEvery-1 {
+	if q.config.PromoteAfter <= 0 || q.served%promoteEvery != promoteEvery-1 {
 		return nil
 	}
 	var oldest *flow
@@ -149,16 +149,16 @@ func (q *Queue) pick(b *band, accept func(*Item) bool) *Item {
 			break
 		}
 		b.order.remove(f)
-		q.passed = append(q.passed, f)
+		q.skipped = append(q.skipped, f)
 	}
-	for _, f := range q.passed {
+	for _, f := range q.skipped {
 		if best != nil && q.config.Discipline == Fair {
-			f.pass(best.flow.s)
+			f.advance(best.flow.s)
 		}
 		b.order.add(f)
 	}
-	clear(q.passed)
-	q.passed = q.passed[:0]
+	clear(q.skipped)
+	q.skipped = q.skipped[:0]
 	return best
 }
 
@@ -168,7 +168,7 @@ func (q *Queue) pick(b *band, accept func(*Item) bool) *Item {
 // The newcomer of an account at its cap waits for a slot of its own, and the result is as many requests as the pool
 // serves in that time. It is O(1), for costs like the mean of those waiting.
 func (q *Queue) Ahead(c Claim) float64 {
-	c.sane()
+	c.clamp()
 	above := 0
 	for i := range c.Band {
 		above += q.bands[i].waiting
@@ -181,7 +181,7 @@ func (q *Queue) Ahead(c Claim) float64 {
 		own = a.flows[c.Band]
 	}
 	if q.config.Discipline == Fair && b.waiting > 0 {
-		ahead = min(ahead, float64(above)+b.fairAhead(own, c.Weight, q.floor(b)))
+		ahead = min(ahead, float64(above)+b.fairAhead(own, c.Weight, q.vtimeFloor(b)))
 	}
 	if a != nil && q.atLimit(a, c.Concurrent) {
 		ahead = max(ahead, float64(own.waiting+1)*q.stretch(a, c.Concurrent)-1)
@@ -204,15 +204,15 @@ func (b *band) fairAhead(own flow, weight, floor float64) float64 {
 	return float64(own.waiting+others) + turn*theirWeight/meanCost
 }
 
-// turn puts fresh flows first, the oldest foremost, then the least S. Others may be behind a fresh one, by refunds: they
+// orderKey puts fresh flows first, the oldest foremost, then the least S. Others may be behind a fresh one, by refunds: they
 // have that coming, but not before whoever has had no more than its share and comes for the next slot.
-func turn(f *flow) key {
-	k := oldest(f)
+func orderKey(f *flow) key {
+	k := ageKey(f)
 	if k.level = f.s; f.fresh {
 		k.level = math.Inf(-1)
 	}
 	return k
 }
 
-// oldest puts the flow whose first item came first foremost.
-func oldest(f *flow) key { return key{age: f.head.age, seq: f.head.seq} }
+// ageKey puts the flow whose first item came first foremost.
+func ageKey(f *flow) key { return key{age: f.head.age, seq: f.head.seq} }

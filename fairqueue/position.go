@@ -1,10 +1,10 @@
 package fairqueue
 
 const (
-	// look is how many neighbours either way are counted to see where an item stands among those of its account.
-	look = 32
-	// visited is at how many accounts one looks under FIFO.
-	visited = 64
+	// countedNeighbours is how many neighbours either way are counted to see where an item stands among those of its account.
+	countedNeighbours = 32
+	// maxVisits is at how many accounts one looks under FIFO.
+	maxVisits = 64
 )
 
 // AheadOf says how many requests are served before an item that waits, as [Queue.Ahead] does for one that has yet to
@@ -19,7 +19,7 @@ func (q *Queue) AheadOf(it *Item) float64 {
 	for i := range it.Band {
 		above += q.bands[i].waiting
 	}
-	own := float64(f.before(it))
+	own := float64(f.itemsBefore(it))
 	ahead := float64(above) + own
 	if own > 0 || b.order.top() != f {
 		ahead += q.othersAhead(it, own)
@@ -36,7 +36,7 @@ func (q *Queue) othersAhead(it *Item, own float64) float64 {
 	f := it.flow
 	b := f.band
 	if q.config.Discipline == FIFO {
-		visits := visited
+		visits := maxVisits
 		return b.ages.older(it, 0, &visits)
 	}
 	turn := f.s + f.cost*own/float64(f.waiting)/f.account.weight
@@ -60,15 +60,15 @@ func (h *heap) older(it *Item, i int, visits *int) float64 {
 	n := h.older(it, 2*i+1, visits) + h.older(it, 2*i+2, visits)
 	if f := h.entries[i].flow; f != it.flow {
 		since, all := it.Arrived.Sub(f.head.Arrived), f.tail.Arrived.Sub(f.head.Arrived)
-		n += 1 + part(float64(since), float64(all))*float64(f.waiting-1)
+		n += 1 + fraction(float64(since), float64(all))*float64(f.waiting-1)
 	}
 	return n
 }
 
-// before is how many items of f stand before it: counted, if it is near either end.
-func (f *flow) before(it *Item) int {
+// itemsBefore is how many items of f stand before it: counted, if it is near either end.
+func (f *flow) itemsBefore(it *Item) int {
 	front, back := it.prev, it.next
-	for n := range look {
+	for n := range countedNeighbours {
 		switch {
 		case front == nil:
 			return n
@@ -78,12 +78,12 @@ func (f *flow) before(it *Item) int {
 		front, back = front.prev, back.next
 	}
 	since, all := it.Arrived.Sub(f.head.Arrived), f.tail.Arrived.Sub(f.head.Arrived)
-	estimate := int(part(float64(since), float64(all)) * float64(f.waiting-1))
-	return min(max(estimate, look), f.waiting-1-look)
+	estimate := int(fraction(float64(since), float64(all)) * float64(f.waiting-1))
+	return min(max(estimate, countedNeighbours), f.waiting-1-countedNeighbours)
 }
 
-// part is x/all, from 0 to 1; of nothing it is a half.
-func part(x, all float64) float64 {
+// fraction is x/all, from 0 to 1; of nothing it is a half.
+func fraction(x, all float64) float64 {
 	if !(all > 0) {
 		return 0.5
 	}

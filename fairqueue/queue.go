@@ -11,21 +11,21 @@ type Queue struct {
 	config   Config
 	share    int // MaxShare in items; 0: no cap
 	accounts map[string]*account
-	most     int // accounts that there were since their map was made
-	idle     idlers
+	mapPeak  int // accounts that there were since their map was made
+	idle     idleList
 	bands    [bandCount]band
 	held     [boundCount]int64 // by all that wait
 	epoch    time.Time         // ages count from it: when the first item arrived
 	seq      int64             // of the last item put in
-	turns    uint64            // given by Next
+	served   uint64            // given by Next
 	learned  learned           // of all accounts
-	passed   []*flow           // scratch of pick, kept for its memory
+	skipped  []*flow           // scratch of pick, kept for its memory
 }
 
 // band is the order of the flows of one priority.
 type band struct {
-	v   float64 // V
-	top float64 // the greatest S that any flow had
+	v    float64 // V
+	maxS float64 // the greatest S that any flow had
 
 	waiting int     // items
 	cost    float64 // their estimates
@@ -43,10 +43,10 @@ func New(c Config) *Queue {
 	q := &Queue{accounts: map[string]*account{}}
 	for i := range q.bands {
 		b := &q.bands[i]
-		b.order = heap{place: inOrder, key: turn}
-		b.ages = heap{place: inAges, key: oldest}
-		b.held[requests] = heap{place: inRequests, key: holdsMost(requests)}
-		b.held[octets] = heap{place: inBytes, key: holdsMost(octets)}
+		b.order = heap{place: inOrder, key: orderKey}
+		b.ages = heap{place: inAges, key: ageKey}
+		b.held[requests] = heap{place: inRequests, key: roomKey(requests)}
+		b.held[bytes] = heap{place: inBytes, key: roomKey(bytes)}
 	}
 	q.Configure(c)
 	return q
@@ -64,38 +64,38 @@ func (q *Queue) Configure(c Config) {
 		share = max(1, int(c.MaxShare*float64(c.Slots)+1e-9)) // 0.29 of 100 is 29
 	}
 	if was.Learn == c.Learn && was.Discipline == c.Discipline {
-		q.reshare(share) // slots may change with every answer, and there may be thousands of accounts
+		q.setShare(share) // slots may change with every answer, and there may be thousands of accounts
 		return
 	}
 	q.share = share
 	if was.Learn != c.Learn {
-		q.unlearn()
+		q.forgetEstimates()
 	}
-	q.beginAnew()
+	q.resetVirtualTime()
 	for i := range q.bands {
 		order := &q.bands[i].order
-		order.key = turn
+		order.key = orderKey
 		if c.Discipline == FIFO {
-			order.key = oldest
+			order.key = ageKey
 		}
 		order.reorder()
 	}
 	for _, a := range q.accounts {
-		q.arrange(a)
+		q.reindex(a)
 	}
 }
 
-// reshare changes the share, and moves the accounts that come to their cap by that or leave it.
-func (q *Queue) reshare(share int) {
+// setShare changes the share, and moves the accounts that come to their cap by that or leave it.
+func (q *Queue) setShare(share int) {
 	before := q.share
 	if share == before {
 		return
 	}
 	for _, a := range q.accounts {
 		q.share = before
-		was := q.capped(a)
-		if q.share = share; q.capped(a) != was {
-			q.arrange(a)
+		was := q.atCap(a)
+		if q.share = share; q.atCap(a) != was {
+			q.reindex(a)
 		}
 	}
 	q.share = share
@@ -107,9 +107,9 @@ func (q *Queue) Push(it *Item) (victims []*Item, err error) {
 	if it.flow != nil {
 		panic("fairqueue: Push of an item that is in a queue")
 	}
-	it.sane()
+	it.clamp()
 	it.Bytes = max(it.Bytes, 0)
-	a := q.known(&it.Claim)
+	a := q.lookup(&it.Claim)
 	if q.config.PerAccount <= 0 || a != nil && a.held[requests] >= int64(q.config.PerAccount) {
 		return nil, ErrAccountFull
 	}
@@ -131,7 +131,7 @@ func (q *Queue) Rejoin(it *Item) {
 	if it.flow != nil {
 		panic("fairqueue: Rejoin of an item that is in a queue")
 	}
-	it.sane()
+	it.clamp()
 	it.Bytes = max(it.Bytes, 0)
 	q.number(it, -1) // before those that arrived at the same time
 	q.join(it)
@@ -153,8 +153,8 @@ func (q *Queue) Remove(it *Item) bool {
 	}
 	a := it.flow.account
 	q.leave(it)
-	q.arrange(a)
-	q.rested(a)
+	q.reindex(a)
+	q.retire(a)
 	return true
 }
 
@@ -170,7 +170,7 @@ func (q *Queue) join(it *Item) {
 	it.flow = f
 	f.insert(it)
 	f.waiting++
-	q.price(it, a)
+	q.setEstimate(it, a)
 	f.cost += it.cost
 	b.waiting++
 	b.cost += it.cost
@@ -178,7 +178,7 @@ func (q *Queue) join(it *Item) {
 		a.held[i] += it.size(bound(i))
 		q.held[i] += it.size(bound(i))
 	}
-	q.arrange(a)
+	q.reindex(a)
 }
 
 // leave undoes join; the caller arranges the account.
@@ -203,21 +203,21 @@ func (q *Queue) leave(it *Item) {
 	if b.waiting == 0 {
 		b.cost, b.weight = 0, 0
 	}
-	b.rest()
+	b.endIfIdle()
 }
 
-// rest ends a busy period: with nothing left to be fair about, nobody is ahead of anybody.
-func (b *band) rest() {
+// endIfIdle ends a busy period: with nothing left to be fair about, nobody is ahead of anybody.
+func (b *band) endIfIdle() {
 	if b.waiting == 0 && b.running == 0 {
-		b.v = b.top
+		b.v = b.maxS
 	}
 }
 
-// Adopt makes the weight and the cap of c those of its account from now on, as Push and Start do. A caller with free
+// UpdateAccount makes the weight and the cap of c those of its account from now on, as Push and Start do. A caller with free
 // slots asks for Next after it: if the cap has risen, what waits may have a turn.
-func (q *Queue) Adopt(c Claim) {
-	c.sane()
-	q.known(&c)
+func (q *Queue) UpdateAccount(c Claim) {
+	c.clamp()
+	q.lookup(&c)
 }
 
 // Len returns the number of items waiting.
@@ -232,11 +232,11 @@ func (q *Queue) Running() int {
 	return n
 }
 
-// Capped says whether an item that waits has to wait because its account is at a cap.
-func (q *Queue) Capped(it *Item) bool { return q.capped(it.flow.account) }
+// AtCap says whether an item that waits has to wait because its account is at a cap.
+func (q *Queue) AtCap(it *Item) bool { return q.atCap(it.flow.account) }
 
 // Bytes returns what the items waiting hold.
-func (q *Queue) Bytes() int64 { return q.held[octets] }
+func (q *Queue) Bytes() int64 { return q.held[bytes] }
 
 // LenOf returns the number of items waiting of one account.
 func (q *Queue) LenOf(account string) int {
@@ -264,27 +264,27 @@ func (q *Queue) Items() iter.Seq[*Item] {
 	}
 }
 
-// unlearn forgets what was learned in another unit.
-func (q *Queue) unlearn() {
+// forgetEstimates forgets what was learned in another unit.
+func (q *Queue) forgetEstimates() {
 	q.learned = learned{}
 	for _, a := range q.accounts {
 		a.learned = learned{}
 	}
 }
 
-// beginAnew makes all accounts equal, since what they are ahead by is in another unit from now on, and what waits too;
+// resetVirtualTime makes all accounts equal, since what they are ahead by is in another unit from now on, and what waits too;
 // or under another discipline, which did not ask who is ahead.
-func (q *Queue) beginAnew() {
+func (q *Queue) resetVirtualTime() {
 	for i := range q.bands {
 		b := &q.bands[i]
-		b.v, b.top, b.cost = 0, 0, 0
+		b.v, b.maxS, b.cost = 0, 0, 0
 	}
 	for _, a := range q.accounts {
 		for i := range a.flows {
 			f := &a.flows[i]
-			f.s, f.lifted, f.fresh, f.cost = 0, 0, true, 0
+			f.s, f.refundFloor, f.fresh, f.cost = 0, 0, true, 0
 			for it := f.head; it != nil; it = it.next {
-				q.price(it, a)
+				q.setEstimate(it, a)
 				f.cost += it.cost
 				f.band.cost += it.cost
 			}
@@ -294,19 +294,19 @@ func (q *Queue) beginAnew() {
 
 // What one request is charged, at least and at most.
 const (
-	leastCost = 1e-6
-	mostCost  = 1e9
+	minCost = 1e-6
+	maxCost = 1e9
 )
 
-// sane makes c one that can be reckoned with: no weight or cost may make a virtual time infinite, or so large that
+// clamp makes c one that can be reckoned with: no weight or cost may make a virtual time infinite, or so large that
 // adding one item to it changes nothing.
-func (c *Claim) sane() {
-	c.Weight = within(c.Weight, 1e-3, 1e6)
-	c.Cost = within(c.Cost, leastCost, mostCost)
+func (c *Claim) clamp() {
+	c.Weight = clampPositive(c.Weight, 1e-3, 1e6)
+	c.Cost = clampPositive(c.Cost, minCost, maxCost)
 	c.Band = min(c.Band, Batch)
 }
 
-func within(x, low, high float64) float64 {
+func clampPositive(x, low, high float64) float64 {
 	if !(x > 0) || math.IsInf(x, 1) {
 		return 1
 	}

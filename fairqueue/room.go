@@ -5,7 +5,7 @@ type bound uint8
 
 const (
 	requests bound = iota
-	octets
+	bytes
 
 	boundCount = 2
 )
@@ -68,26 +68,28 @@ func (q *Queue) victim(it *Item, own *account, b bound) (*Item, bool) {
 	if own != nil {
 		after += own.held[b]
 	}
-	return most.newest, most.account.holds(b) > float64(after)/it.Weight
+	return most.newest, most.account.heldPerWeight(b) > float64(after)/it.Weight
 }
 
 // setAside leaves v out of what is held, without taking it out of the order.
-func (q *Queue) setAside(v *Item) { q.recount(v, -1, v.prev) }
+func (q *Queue) setAside(v *Item) { q.adjustHeld(v, -1, v.prev) }
 
 // putBack undoes setAside; the last that was set aside comes first.
-func (q *Queue) putBack(v *Item) { q.recount(v, +1, v) }
+func (q *Queue) putBack(v *Item) { q.adjustHeld(v, +1, v) }
 
-func (q *Queue) recount(v *Item, sign int64, newest *Item) {
+func (q *Queue) adjustHeld(v *Item, sign int64, newest *Item) {
 	a := v.flow.account
 	for i := range q.held {
 		a.held[i] += sign * v.size(bound(i))
 		q.held[i] += sign * v.size(bound(i))
 	}
 	v.flow.newest = newest
-	q.arrange(a)
+	q.reindex(a)
 }
 
-// holdsMost puts the account foremost that holds the most for its weight; of equals the one with the newest item.
-func holdsMost(b bound) func(*flow) key {
-	return func(f *flow) key { return key{level: -f.account.holds(b), age: -f.newest.age, seq: -f.newest.seq} }
+// roomKey puts the account foremost that holds the most for its weight; of equals the one with the newest item.
+func roomKey(b bound) func(*flow) key {
+	return func(f *flow) key {
+		return key{level: -f.account.heldPerWeight(b), age: -f.newest.age, seq: -f.newest.seq}
+	}
 }

@@ -208,7 +208,7 @@ func (p *pair) charge(i int) {
 
 func (p *pair) adopt(c fairqueue.Claim) {
 	p.note("Adopt(%v)", c)
-	p.queue.Adopt(c)
+	p.queue.UpdateAccount(c)
 	p.model.account(c)
 }
 

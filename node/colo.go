@@ -57,7 +57,7 @@ func RunColo(ctx context.Context, c ColoConfig, serving func(Running)) error {
 
 	// The right to grant comes first: requests that arrive until then wait in the listener's backlog.
 	self := r.serverDocument()
-	lease, err := r.register(t.stopping, c.Colo, self, server.GrantUntil)
+	lease, err := r.register(t.stopping, c.Colo, self, server.SetFence)
 	if lease != nil {
 		t.Go(func() error { return lease.Run(t.ctx) })
 		t.Go(func() error { return server.Serve(r.requests) })
@@ -145,7 +145,7 @@ func applyTables(ctx context.Context, w *etcd.Watcher, server *colo.Server) erro
 			changed = w.Changed()
 			server.Apply(w.Table())
 		case <-departed.C:
-			w.Forget(server.Departed()...)
+			w.Forget(server.DeadEndpoints()...)
 		case <-ctx.Done():
 			return nil
 		}
@@ -162,7 +162,7 @@ func (r *runtime) coloPages(server *colo.Server, serving *atomic.Bool) admin.Con
 				return errors.New("starting: no documents yet, since etcd has not answered")
 			case !serving.Load():
 				return errors.New("not serving yet: another server of the colo may still be granting")
-			case !server.MayGrant():
+			case !server.GrantsEnabled():
 				return errors.New("granting nothing: etcd has not confirmed that this server still holds its key")
 			}
 			return nil

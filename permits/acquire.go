@@ -11,31 +11,31 @@ import (
 // forever is longer than anything waits, and short enough to be added to an instant.
 const forever = time.Duration(1 << 62)
 
-// ask is a request on its arrival.
-type ask struct {
-	claim    fairqueue.Claim
-	asked    time.Duration // when it came
-	deadline time.Duration
-	until    time.Duration // when it has waited enough
-	late     Reason        // why it is refused then
-	arrival  int           // requests waiting then
-	bounded  bool          // by MaxExpected
-	chance   float64       // see Request
-	luck     float64       // see Request
+// arrival is a request on its arrival.
+type arrival struct {
+	claim             fairqueue.Claim
+	at                time.Duration // when it came
+	deadline          time.Duration
+	waitUntil         time.Duration // when it has waited enough
+	lateReason        Reason        // why it is refused then
+	queueLen          int           // requests waiting then
+	bounded           bool          // by MaxExpected
+	returnProbability float64       // see Request
+	jitterSeed        float64       // see Request
 }
 
 // waiter is a request that waits.
 type waiter struct {
-	ask
+	arrival
 	item  fairqueue.Item
 	ctx   context.Context // asked whether the client is still there before a slot is handed over
 	avoid []string
 
-	ready   chan struct{} // closed when it is decided; what follows does not change after that
-	decided bool
-	chosen  *endpoint // by acceptLocked, for the grant that follows
-	lease   *lease    // this, or
-	refusal *Refusal  // this, or it left by itself
+	ready    chan struct{} // closed when it is decided; what follows does not change after that
+	resolved bool
+	chosen   *endpoint // by acceptLocked, for the grant that follows
+	lease    *lease    // this, or
+	refusal  *Refusal  // this, or it left by itself
 }
 
 // Acquire returns a permit, at once or after waiting for it; or a *Refusal; or context.Cause(ctx), if ctx ended first.
@@ -66,23 +66,23 @@ func (p *Pool) admit(ctx context.Context, r *Request) (*lease, *waiter, error) {
 	arrival := p.queue.Len()
 	if p.free > 0 && !p.draining && now < deadline && p.mayGrantLocked(now) {
 		if l := p.takeLocked(now, r); l != nil {
-			l.arrival = arrival
+			l.queueLen = arrival
 			return l, nil, nil
 		}
 	}
-	a := p.ask(r)
-	a.asked, a.deadline, a.arrival = now, deadline, arrival
-	a.limit(r.MaxWait, p.config.MaxWait)
-	if reason := p.objectionLocked(&a, r); reason != "" {
+	a := p.newArrival(r)
+	a.at, a.deadline, a.queueLen = now, deadline, arrival
+	a.setWait(r.MaxWait, p.config.MaxWait)
+	if reason := p.rejectReasonLocked(&a, r); reason != "" {
 		return nil, nil, p.refuseLocked(now, &a, reason)
 	}
-	if reason := p.tooLateLocked(&a, r); reason != "" {
+	if reason := p.waitReasonLocked(&a, r); reason != "" {
 		return nil, nil, p.refuseWaitLocked(now, &a, reason)
 	}
-	w := &waiter{ask: a, ctx: ctx, avoid: r.Avoid, ready: make(chan struct{})}
+	w := &waiter{arrival: a, ctx: ctx, avoid: r.Avoid, ready: make(chan struct{})}
 	w.item = fairqueue.Item{Claim: a.claim, Bytes: r.Bytes, Arrived: r.Arrived, Value: w}
 	if r.Arrived.IsZero() {
-		w.item.Arrived = p.began.Add(a.asked)
+		w.item.Arrived = p.began.Add(a.at)
 	}
 	if reason := p.enqueueLocked(w, r.Rejoin); reason != "" {
 		return nil, nil, p.refuseWaitLocked(now, &a, reason)
@@ -90,11 +90,11 @@ func (p *Pool) admit(ctx context.Context, r *Request) (*lease, *waiter, error) {
 	return nil, w, nil
 }
 
-// ask is what a request says of itself, without what depends on when it comes.
-func (p *Pool) ask(r *Request) ask {
-	a := ask{claim: p.claim(r), bounded: r.MaxExpected >= 0, chance: 1, luck: min(max(r.Luck, 0), 1)}
-	if r.Chance > 0 {
-		a.chance = min(r.Chance, 1)
+// newArrival is what a request says of itself, without what depends on when it comes.
+func (p *Pool) newArrival(r *Request) arrival {
+	a := arrival{claim: p.claim(r), bounded: r.MaxExpected >= 0, returnProbability: 1, jitterSeed: min(max(r.JitterSeed, 0), 1)}
+	if r.ReturnProbability > 0 {
+		a.returnProbability = min(r.ReturnProbability, 1)
 	}
 	return a
 }
@@ -107,11 +107,11 @@ func (p *Pool) claim(r *Request) fairqueue.Claim {
 	return c
 }
 
-// limit sets when the request has waited enough.
-func (a *ask) limit(own, pool time.Duration) {
-	a.until, a.late = a.asked+max(0, min(own, pool, forever-a.asked)), QueueTimeout
-	if a.deadline < a.until {
-		a.until, a.late = a.deadline, Deadline
+// setWait sets when the request has waited enough.
+func (a *arrival) setWait(own, pool time.Duration) {
+	a.waitUntil, a.lateReason = a.at+max(0, min(own, pool, forever-a.at)), QueueTimeout
+	if a.deadline < a.waitUntil {
+		a.waitUntil, a.lateReason = a.deadline, Deadline
 	}
 }
 
@@ -119,7 +119,7 @@ func (a *ask) limit(own, pool time.Duration) {
 func (p *Pool) takeLocked(now time.Duration, r *Request) *lease {
 	if p.queue.Len() > 0 {
 		// Nobody who waits can use what is free, unless this request brings word of a higher cap for its account.
-		p.queue.Adopt(p.claim(r))
+		p.queue.UpdateAccount(p.claim(r))
 		p.dispatchLocked(now)
 	}
 	e := p.chooseLocked(r.Avoid)
@@ -131,16 +131,16 @@ func (p *Pool) takeLocked(now time.Duration, r *Request) *lease {
 		return nil
 	}
 	l := p.grantLocked(now, e, running)
-	p.watchLocked(now)
+	p.trackFullLocked(now)
 	return l
 }
 
-// objectionLocked returns why a request cannot be served, however long it waits; empty if it can.
-func (p *Pool) objectionLocked(a *ask, r *Request) Reason {
+// rejectReasonLocked returns why a request cannot be served, however long it waits; empty if it can.
+func (p *Pool) rejectReasonLocked(a *arrival, r *Request) Reason {
 	switch {
 	case p.closed:
 		return Draining
-	case a.deadline <= a.asked:
+	case a.deadline <= a.at:
 		return Deadline
 	case !p.hasEndpointLocked(r.Avoid):
 		return NoEndpoint
@@ -148,20 +148,20 @@ func (p *Pool) objectionLocked(a *ask, r *Request) Reason {
 	return ""
 }
 
-// tooLateLocked returns why a request may not wait as long as it would have to; empty if it may.
-func (p *Pool) tooLateLocked(a *ask, r *Request) Reason {
+// waitReasonLocked returns why a request may not wait as long as it would have to; empty if it may.
+func (p *Pool) waitReasonLocked(a *arrival, r *Request) Reason {
 	switch {
-	case a.until <= a.asked:
+	case a.waitUntil <= a.at:
 		return Busy
 	case r.Rejoin:
 		return "" // it stands at the head of its account; what a newcomer would have to expect does not hold for it
 	}
-	expected, known := p.expectedLocked(a.asked, a.claim)
+	expected, known := p.expectedLocked(a.at, a.claim)
 	switch {
 	case r.MaxExpected >= 0 && (!known || expected > r.MaxExpected):
 		return Busy
-	case known && expected > a.until-a.asked:
-		return a.late // it would not be served in time: better to hear that now
+	case known && expected > a.waitUntil-a.at:
+		return a.lateReason // it would not be served in time: better to hear that now
 	}
 	return ""
 }
@@ -175,8 +175,8 @@ func (p *Pool) enqueueLocked(w *waiter, rejoin bool) Reason {
 	victims, err := p.queue.Push(&w.item)
 	for _, v := range victims {
 		victim := v.Value.(*waiter)
-		victim.refusal = p.refuseWaitLocked(w.asked, &victim.ask, QueueFull)
-		victim.decideLocked()
+		victim.refusal = p.refuseWaitLocked(w.at, &victim.arrival, QueueFull)
+		victim.resolveLocked()
 	}
 	switch {
 	case errors.Is(err, fairqueue.ErrAccountFull):

@@ -14,7 +14,7 @@ func BenchmarkAcquireRelease(b *testing.B) {
 	for _, endpoints := range []int{1, 4, 16} {
 		b.Run(fmt.Sprintf("endpoints=%d", endpoints), func(b *testing.B) {
 			c := config()
-			c.Right = permits.NewRight()
+			c.Fence = permits.NewFence()
 			p := permits.New(c)
 			p.SetEndpoints(fleet(endpoints, 16))
 			ctx, cancel := context.WithCancel(context.Background())
@@ -34,7 +34,7 @@ func BenchmarkAcquireRelease(b *testing.B) {
 // Many at once, with slots for all.
 func BenchmarkAcquireReleaseParallel(b *testing.B) {
 	c := config()
-	c.Right = permits.NewRight()
+	c.Fence = permits.NewFence()
 	p := permits.New(c)
 	p.SetEndpoints(fleet(4, 16))
 	b.ReportAllocs()

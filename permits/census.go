@@ -71,8 +71,8 @@ func (p *Pool) Census(most int) Census {
 		Config:   p.config,
 		Granting: !p.draining && p.mayGrantLocked(now),
 		Bytes:    p.queue.Bytes(),
-		Told:     p.toldLocked(now),
-		Worth:    p.worthLocked(time.Second),
+		Told:     p.retriesLocked(now),
+		Worth:    p.slotCostLocked(time.Second),
 		Others:   queue.Others,
 	}
 	if p.holds.completions >= minCompletions {
@@ -95,7 +95,7 @@ func (p *Pool) Census(most int) Census {
 func (p *Pool) accountLocked(a *fairqueue.AccountCensus, at time.Time) AccountCensus {
 	c := AccountCensus{
 		Account: a.Account, Weight: a.Weight, Most: a.Runs, AtLimit: a.AtLimit, Bytes: a.Bytes,
-		Told: p.toldOfLocked(a.Account), Oldest: age(at, a.Oldest), Output: a.Output,
+		Told: p.retriesOfLocked(a.Account), Oldest: age(at, a.Oldest), Output: a.Output,
 	}
 	for i, f := range a.Bands {
 		c.Held += f.Running

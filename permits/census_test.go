@@ -98,7 +98,7 @@ func TestCensusOfWorth(t *testing.T) {
 			for range requests {
 				permit := take(t, p, permits.Request{Account: "a"})
 				time.Sleep(held)
-				permit.HeldUp(heldUp)
+				permit.BlockedOnClient(heldUp)
 				permit.ReleaseUsed(permits.Used{Input: 1, Output: used - 1})
 			}
 			if got := p.Census(0).Worth; math.Abs(got-want) > 0.01 {

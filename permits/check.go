@@ -22,10 +22,10 @@ func (p *Pool) snapshotLocked(now time.Duration) Snapshot {
 	s := Snapshot{
 		Load:     p.loadLocked(now),
 		Rate:     p.rateLocked(now),
-		Full:     p.fullFor,
+		Full:     p.fullTotal,
 		Draining: p.draining,
 		Granted:  p.serial,
-		Released: p.undone,
+		Released: p.released,
 		Refused:  maps.Clone(p.refused),
 	}
 	if p.fullSince >= 0 {
@@ -55,10 +55,10 @@ func (p *Pool) Check() error {
 	fail := func(format string, args ...any) { errs = append(errs, fmt.Errorf("permits: "+format, args...)) }
 	p.checkLeasesLocked(fail)
 	p.checkSlotsLocked(fail)
-	for i := range p.told {
-		p.told[i].check(fail)
+	for i := range p.pendingRetries {
+		p.pendingRetries[i].check(fail)
 	}
-	p.now = now
+	p.dispatchedAt = now
 	n := 0
 	for it := range p.queue.Items() {
 		n++
@@ -90,18 +90,18 @@ func (p *Pool) checkLeasesLocked(fail failFunc) {
 	}
 	if total != p.heldLocked() || total != p.queue.Running() {
 		fail("%d granted, %d released, %d run; but of %d leases %d are held",
-			p.serial, p.undone, p.queue.Running(), len(p.leases), total)
+			p.serial, p.released, p.queue.Running(), len(p.leases), total)
 	}
-	if math.Abs(grants-p.grants) > 1e-6*max(1, grants) {
-		fail("the %d permits were granted at %v together, counted %v", total, p.grants, grants)
+	if math.Abs(grants-p.grantTimeSum) > 1e-6*max(1, grants) {
+		fail("the %d permits were granted at %v together, counted %v", total, p.grantTimeSum, grants)
 	}
 	for id, e := range p.endpoints {
 		if held[e] != e.held {
 			fail("endpoint %q holds %d, counted %d", id, e.held, held[e])
 		}
 		delete(held, e)
-		if e.held < 0 || e.held > e.most {
-			fail("endpoint %q holds %d, at most %d may be", id, e.held, e.most)
+		if e.held < 0 || e.held > e.maxHeld {
+			fail("endpoint %q holds %d, at most %d may be", id, e.held, e.maxHeld)
 		}
 		if e.removed == slices.Contains(p.order, e) || e.removed && e.held == 0 || e.ID != id {
 			fail("endpoint %q (%q) with %d held, removed: %v, is in the wrong place", id, e.ID, e.held, e.removed)
@@ -130,13 +130,13 @@ func (p *Pool) checkSlotsLocked(fail failFunc) {
 
 // checkWaiterLocked: nobody waits who was decided, or has no endpoint to wait for, or beside a slot that could be used.
 func (p *Pool) checkWaiterLocked(w *waiter, fail failFunc) {
-	if w.decided {
+	if w.resolved {
 		fail("a request of account %q waits though it was decided", w.item.Account)
 	}
 	if !p.hasEndpointLocked(w.avoid) {
 		fail("a request of account %q waits for nothing", w.item.Account)
 	}
-	if !p.withheld && !p.queue.Capped(&w.item) && p.acceptLocked(&w.item) {
+	if !p.blocked && !p.queue.AtCap(&w.item) && p.acceptLocked(&w.item) {
 		fail("a request of account %q waits beside a free slot of endpoint %q", w.item.Account, w.chosen.ID)
 	}
 }

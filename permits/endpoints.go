@@ -9,7 +9,7 @@ import (
 type endpoint struct {
 	Endpoint
 	held    int
-	most    int  // that may be held: Concurrency, or what was held when that became less
+	maxHeld int  // that may be held: Concurrency, or what was held when that became less
 	index   int  // in order, or outside
 	removed bool // not of the pool any more; kept while permits are held
 	usable  bool
@@ -19,7 +19,7 @@ type endpoint struct {
 	fullTimer *time.Timer
 }
 
-const outside = -1
+const noIndex = -1
 
 // free is how many slots can be granted now.
 func (e *endpoint) free() int {
@@ -37,8 +37,8 @@ func (e *endpoint) lessLoaded(other *endpoint) bool {
 	return (e.Taken+e.held+1)*other.Concurrency*other.Weight < (other.Taken+other.held+1)*e.Concurrency*e.Weight
 }
 
-// sane bounds the numbers so that lessLoaded cannot overflow.
-func (e Endpoint) sane() Endpoint {
+// clamped bounds the numbers so that lessLoaded cannot overflow.
+func (e Endpoint) clamped() Endpoint {
 	e.Concurrency = min(max(e.Concurrency, 0), 1<<20)
 	e.Taken = min(max(e.Taken, 0), 1<<20) // also what is above the concurrency: that may grow
 	e.Weight = min(max(e.Weight, 1), 1<<20)
@@ -59,16 +59,16 @@ func (p *Pool) SetEndpoints(es []Endpoint) {
 		e.removed = true
 	}
 	for _, want := range es {
-		p.setEndpointLocked(want.sane())
+		p.setEndpointLocked(want.clamped())
 	}
 	for _, e := range before {
 		if e.removed {
 			e.stopFull()
-			e.index = outside
+			e.index = noIndex
 			p.forgetLocked(e)
 		}
 	}
-	p.turn = min(p.turn, len(p.order))
+	p.nextChoice = min(p.nextChoice, len(p.order))
 	p.adjustLocked(now, slices.ContainsFunc(served, func(e *endpoint) bool { return !e.serves() }))
 }
 
@@ -77,17 +77,17 @@ func (p *Pool) SetEndpoints(es []Endpoint) {
 func (p *Pool) setEndpointLocked(want Endpoint) {
 	e := p.endpoints[want.ID]
 	if e == nil {
-		e = &endpoint{removed: true, index: outside}
+		e = &endpoint{removed: true, index: noIndex}
 		p.endpoints[want.ID] = e
 	}
 	if !e.removed {
 		return // the second with this ID
 	}
-	if e.index == outside {
+	if e.index == noIndex {
 		e.usable = true
 	}
 	e.Endpoint = want
-	e.most = max(e.Concurrency, e.held)
+	e.maxHeld = max(e.Concurrency, e.held)
 	e.removed = false
 	e.index = len(p.order)
 	p.order = append(p.order, e)
@@ -112,12 +112,12 @@ func (p *Pool) Resize(id string, concurrency int) {
 	}
 	want := e.Endpoint
 	want.Concurrency = concurrency
-	if want = want.sane(); want == e.Endpoint {
+	if want = want.clamped(); want == e.Endpoint {
 		return
 	}
 	served := e.serves()
 	e.Endpoint = want
-	e.most = max(e.Concurrency, e.held)
+	e.maxHeld = max(e.Concurrency, e.held)
 	p.adjustLocked(now, served && !e.serves())
 }
 
@@ -150,7 +150,7 @@ func (p *Pool) MarkFull(id string, until time.Time) {
 	}
 	e.fullTimer = time.AfterFunc(end-now, func() { p.endFull(e) })
 	p.recountLocked()
-	p.watchLocked(now)
+	p.trackFullLocked(now)
 }
 
 // endFull ends the mark of an endpoint, unless a longer one has been set, or it was removed.
@@ -178,7 +178,7 @@ func (p *Pool) chooseLocked(avoid []string) *endpoint {
 	var best *endpoint
 	n := len(p.order)
 	for i := range n {
-		at := p.turn + i
+		at := p.nextChoice + i
 		if at >= n {
 			at -= n
 		}

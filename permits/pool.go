@@ -13,32 +13,32 @@ type Pool struct {
 	began  time.Time                  // instants below are durations since then: cheaper to take and to compare
 	accept func(*fairqueue.Item) bool // acceptLocked, bound once: binding it at each use would allocate
 
-	mu        sync.Mutex // guards the fields below
-	config    Config
-	lead      time.Duration // what is to be added to an instant here to compare it with one of config.Right
-	withheld  bool          // free slots may be kept from those who wait: there was no right to grant
-	closed    bool          // nobody waits any more
-	draining  bool          // nothing is granted any more
-	queue     *fairqueue.Queue
-	endpoints map[string]*endpoint // by ID; those removed too while permits are held on them
-	order     []*endpoint          // those of the pool, as they were set
-	turn      int                  // where in order the next choice begins
-	limit     int                  // slots of the usable endpoints
-	free      int                  // slots that can be granted now
+	mu          sync.Mutex // guards the fields below
+	config      Config
+	fenceOffset time.Duration // what is to be added to an instant here to compare it with one of config.Right
+	blocked     bool          // free slots may be kept from those who wait: there was no right to grant
+	closed      bool          // nobody waits any more
+	draining    bool          // nothing is granted any more
+	queue       *fairqueue.Queue
+	endpoints   map[string]*endpoint // by ID; those removed too while permits are held on them
+	order       []*endpoint          // those of the pool, as they were set
+	nextChoice  int                  // where in order the next choice begins
+	limit       int                  // slots of the usable endpoints
+	free        int                  // slots that can be granted now
 
-	leases  []*lease // all ever made, as many as were held at once: those that are held come first
-	charged int      // of leases, where chargeSomeLocked goes on
-	serial  uint64   // of the last permit; also how many were granted
-	undone  uint64   // permits released
-	refused map[Reason]uint64
-	grants  float64 // the sum of the instants at which the permits held were granted, in nanoseconds
+	leases       []*lease // all ever made, as many as were held at once: those that are held come first
+	nextCharge   int      // of leases, where chargeSomeLocked goes on
+	serial       uint64   // of the last permit; also how many were granted
+	released     uint64   // permits released
+	refused      map[Reason]uint64
+	grantTimeSum float64 // the sum of the instants at which the permits held were granted, in nanoseconds
 
-	now       time.Duration // of the dispatch under way, for acceptLocked
-	fullFor   time.Duration // the time with slots but none free, before fullSince
-	fullSince time.Duration // negative: not full
-	holds     holds
-	told      [Batch + 1]comebacks // by band
-	rand      *rand.Rand
+	dispatchedAt   time.Duration // of the dispatch under way, for acceptLocked
+	fullTotal      time.Duration // the time with slots but none free, before fullSince
+	fullSince      time.Duration // negative: not full
+	holds          holds
+	pendingRetries [Batch + 1]pendingRetries // by band
+	rand           *rand.Rand
 }
 
 // New returns a pool without endpoints.
@@ -63,11 +63,11 @@ func (p *Pool) Configure(c Config) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.config.Cost != c.Cost {
-		p.holds.worth = worth{} // in another unit
+		p.holds.slotCost = slotCost{} // in another unit
 	}
 	p.config = c
-	if c.Right != nil {
-		p.lead = p.began.Sub(c.Right.began)
+	if c.Fence != nil {
+		p.fenceOffset = p.began.Sub(c.Fence.began)
 	}
 	p.adjustLocked(now, false)
 }
@@ -84,7 +84,7 @@ func (p *Pool) close(whole bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.closed, p.draining = true, p.draining || whole
-	p.dismissLocked(now, Draining, func(*waiter) bool { return true })
+	p.rejectWaitersLocked(now, Draining, func(*waiter) bool { return true })
 }
 
 // Load returns how busy the pool is. It is cheap.
@@ -108,7 +108,7 @@ func (p *Pool) loadLocked(now time.Duration) Load {
 	return l
 }
 
-func (p *Pool) heldLocked() int { return int(p.serial - p.undone) }
+func (p *Pool) heldLocked() int { return int(p.serial - p.released) }
 
 func (p *Pool) instant() time.Duration { return time.Since(p.began) }
 
@@ -138,13 +138,13 @@ func (p *Pool) adjustLocked(now time.Duration, lost bool) {
 		Learn:        p.config.Cost == ByTokens,
 	})
 	if lost {
-		p.dismissLocked(now, NoEndpoint, func(w *waiter) bool { return !p.hasEndpointLocked(w.avoid) })
+		p.rejectWaitersLocked(now, NoEndpoint, func(w *waiter) bool { return !p.hasEndpointLocked(w.avoid) })
 	}
 	p.dispatchLocked(now)
 }
 
-// watchLocked follows the time that the pool is full; it ends whatever changed the number of free slots.
-func (p *Pool) watchLocked(now time.Duration) {
+// trackFullLocked follows the time that the pool is full; it ends whatever changed the number of free slots.
+func (p *Pool) trackFullLocked(now time.Duration) {
 	full := p.limit > 0 && p.free == 0
 	if full == (p.fullSince >= 0) {
 		return
@@ -153,6 +153,6 @@ func (p *Pool) watchLocked(now time.Duration) {
 		p.fullSince = now
 		return
 	}
-	p.fullFor += max(0, now-p.fullSince) // instants are taken before the mutex is
+	p.fullTotal += max(0, now-p.fullSince) // instants are taken before the mutex is
 	p.fullSince = -1
 }

@@ -12,27 +12,27 @@ type Progress struct {
 	Known    bool          // whether Expected is measured; without it the rate is not yet known
 }
 
-// tellEvery is how often a waiter hears how it waits, if that changes.
-const tellEvery = time.Second
+// progressInterval is how often a waiter hears how it waits, if that changes.
+const progressInterval = time.Second
 
-// news tells one waiter how it waits.
-type news struct {
-	pool   *Pool
-	waiter *waiter
-	say    func(Progress)
-	ticker *time.Ticker
-	last   Progress
+// progressReporter tells one waiter how it waits.
+type progressReporter struct {
+	pool     *Pool
+	waiter   *waiter
+	callback func(Progress)
+	ticker   *time.Ticker
+	last     Progress
 }
 
-// report tells w how it waits, for the first time.
-func (p *Pool) report(w *waiter, say func(Progress)) *news {
-	n := &news{pool: p, waiter: w, say: say, ticker: time.NewTicker(tellEvery)}
-	n.tell()
+// newProgressReporter tells w how it waits, for the first time.
+func (p *Pool) newProgressReporter(w *waiter, say func(Progress)) *progressReporter {
+	n := &progressReporter{pool: p, waiter: w, callback: say, ticker: time.NewTicker(progressInterval)}
+	n.report()
 	return n
 }
 
-// tell says how the waiter waits, if it does and that has changed.
-func (n *news) tell() {
+// report says how the waiter waits, if it does and that has changed.
+func (n *progressReporter) report() {
 	at, waits := n.pool.progress(n.waiter)
 	if !waits || at == n.last {
 		return
@@ -45,7 +45,7 @@ func (n *news) tell() {
 			n.pool.abandon(n.waiter)
 		}
 	}()
-	n.say(at)
+	n.callback(at)
 	returned = true
 }
 
@@ -54,7 +54,7 @@ func (p *Pool) progress(w *waiter) (Progress, bool) {
 	now := p.instant()
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if w.decided {
+	if w.resolved {
 		return Progress{}, false
 	}
 	ahead := p.queue.AheadOf(&w.item)
@@ -69,6 +69,6 @@ func (p *Pool) progress(w *waiter) (Progress, bool) {
 func (p *Pool) abandon(w *waiter) {
 	p.leave(w, "")
 	if w.lease != nil {
-		w.lease.release(w.lease.serial, ended{})
+		w.lease.release(w.lease.serial, outcome{})
 	}
 }

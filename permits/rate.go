@@ -7,23 +7,23 @@ import (
 )
 
 const (
-	minCompletions = 16 // from so many on the rate is used
-	meanOver       = 64 // completions that the mean looks back on, roughly
-	overdue        = 3  // releases that are missing when the rate is doubted, or as many as there are slots
-	longestWait    = 24 * time.Hour
+	minCompletions   = 16 // from so many on the rate is used
+	meanWindow       = 64 // completions that the mean looks back on, roughly
+	minQuietReleases = 3  // releases that are missing when the rate is doubted, or as many as there are slots
+	maxExpectedWait  = 24 * time.Hour
 )
 
 // holds measures how long permits are held.
 type holds struct {
 	completions int
 	mean        float64 // in nanoseconds
-	worth       worth
+	slotCost    slotCost
 	last        time.Duration // instant of the last completion
 }
 
 func (h *holds) completed(now, held time.Duration) {
 	h.completions++
-	h.mean += (float64(held) - h.mean) / float64(min(h.completions, meanOver))
+	h.mean += (float64(held) - h.mean) / float64(min(h.completions, meanWindow))
 	h.last = now
 }
 
@@ -43,7 +43,7 @@ func (h *holds) rateIf(mean float64, now, fullSince time.Duration, slots int) fl
 	}
 	rate := float64(slots) * float64(time.Second) / max(mean, 1)
 	if quiet := now - max(h.last, fullSince); fullSince >= 0 && quiet > 0 {
-		rate = min(rate, float64(max(overdue, slots))/quiet.Seconds())
+		rate = min(rate, float64(max(minQuietReleases, slots))/quiet.Seconds())
 	}
 	return rate
 }
@@ -63,8 +63,8 @@ func (p *Pool) expectedLocked(now time.Duration, claim fairqueue.Claim) (time.Du
 
 // seconds converts and bounds: a rate next to nothing must not overflow.
 func seconds(s float64) time.Duration {
-	if s >= longestWait.Seconds() {
-		return longestWait
+	if s >= maxExpectedWait.Seconds() {
+		return maxExpectedWait
 	}
 	return time.Duration(s * float64(time.Second))
 }

@@ -7,21 +7,21 @@ import (
 )
 
 // refuseLocked makes the refusal of a request, and counts it.
-func (p *Pool) refuseLocked(now time.Duration, a *ask, reason Reason) *Refusal {
+func (p *Pool) refuseLocked(now time.Duration, a *arrival, reason Reason) *Refusal {
 	return p.refuseForLocked(now, a, reason, reason)
 }
 
 // refuseWaitLocked makes the refusal of a request that may not wait, or not any longer; bound says for want of what. While
 // its account is at its cap, the cap is the reason instead: no slot that another account frees is for this request, and
 // with a higher cap it might not have had to wait at all.
-func (p *Pool) refuseWaitLocked(now time.Duration, a *ask, bound Reason) *Refusal {
+func (p *Pool) refuseWaitLocked(now time.Duration, a *arrival, bound Reason) *Refusal {
 	if p.queue.AtLimit(a.claim) {
 		return p.refuseForLocked(now, a, bound, AccountLimit)
 	}
 	return p.refuseForLocked(now, a, bound, bound)
 }
 
-func (p *Pool) refuseForLocked(now time.Duration, a *ask, bound, reason Reason) *Refusal {
+func (p *Pool) refuseForLocked(now time.Duration, a *arrival, bound, reason Reason) *Refusal {
 	p.refused[reason]++
 	r := &Refusal{Reason: reason, Queued: p.queue.Len(), MayWait: bound == Busy || bound == QueueTimeout}
 	r.Expected, _ = p.expectedLocked(now, a.claim)
@@ -29,7 +29,7 @@ func (p *Pool) refuseForLocked(now time.Duration, a *ask, bound, reason Reason) 
 	if a.bounded && bound != QueueFull && bound != AccountQueueFull {
 		return r // it tries elsewhere, and then may ask here again without a bound
 	}
-	p.told[a.claim.Band].add(now, now+r.RetryAfter, a.claim, a.chance)
+	p.pendingRetries[a.claim.Band].add(now, now+r.RetryAfter, a.claim, a.returnProbability)
 	return r
 }
 
@@ -38,45 +38,45 @@ func (p *Pool) Refuse(r *Request, reason Reason) *Refusal {
 	now := p.instant()
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	a := p.ask(r)
+	a := p.newArrival(r)
 	return p.refuseLocked(now, &a, reason)
 }
 
 const (
-	leastRetryAfter = time.Second
-	mostRetryAfter  = 32 * time.Second
+	minRetryAfter   = time.Second
+	maxRetryAfter   = 32 * time.Second
 	jitter          = 0.25 // the most by which it is longer than computed, as a share
-	unsureJitter    = 2    // as much more before anything has completed
+	uncertainJitter = 2    // as much more before anything has completed
 )
 
 // retryAfterLocked is the time that it takes to serve all who are ahead of this account: of those who wait, and of
 // those who were told to come back and have not yet.
-func (p *Pool) retryAfterLocked(now time.Duration, a *ask) time.Duration {
-	after := leastRetryAfter
-	if rate := p.likelyRateLocked(now); rate > 0 {
-		after = seconds((p.queue.Ahead(a.claim) + p.toldAheadLocked(now, a.claim)) / rate)
+func (p *Pool) retryAfterLocked(now time.Duration, a *arrival) time.Duration {
+	after := minRetryAfter
+	if rate := p.estimatedRateLocked(now); rate > 0 {
+		after = seconds((p.queue.Ahead(a.claim) + p.retriesAheadLocked(now, a.claim)) / rate)
 	}
 	// Those who cannot be told exactly when are spread widely: so most find room, also if the guess is far too short, or
 	// so long that it meets the bound.
-	spread := jitter + unsureJitter*p.unsureLocked()
+	spread := jitter + uncertainJitter*p.uncertaintyLocked()
 	// The bounds leave room for that: if it were cut off at them, those who hit a bound would all come back at once.
-	after = min(max(after, leastRetryAfter), time.Duration(float64(mostRetryAfter)/(1+spread)))
-	luck := a.luck
+	after = min(max(after, minRetryAfter), time.Duration(float64(maxRetryAfter)/(1+spread)))
+	luck := a.jitterSeed
 	if luck == 0 {
 		luck = p.rand.Float64()
 	}
 	return time.Duration(float64(after) * (1 + spread*luck))
 }
 
-// toldAheadLocked is how many who were told to come back are served before one more of this account: all of higher
+// retriesAheadLocked is how many who were told to come back are served before one more of this account: all of higher
 // bands, and of its own, under Fair, no more than its share lets go first, as in the queue itself. So an account that
 // asks again and again puts off nobody but itself.
-func (p *Pool) toldAheadLocked(now time.Duration, c fairqueue.Claim) float64 {
-	above := parts(0)
+func (p *Pool) retriesAheadLocked(now time.Duration, c fairqueue.Claim) float64 {
+	above := clientShare(0)
 	for i := range c.Band {
-		above += p.told[i].due(now)
+		above += p.pendingRetries[i].due(now)
 	}
-	told := &p.told[c.Band]
+	told := &p.pendingRetries[c.Band]
 	all := told.due(now).clients()
 	if p.config.Discipline == FIFO {
 		return above.clients() + all
@@ -89,19 +89,19 @@ func (p *Pool) toldAheadLocked(now time.Duration, c fairqueue.Claim) float64 {
 	return above.clients() + max(min(all, share), own.due.clients()*p.queue.Stretch(c))
 }
 
-// toldLocked is how many were told to come back and have not yet, in all or of one account.
-func (p *Pool) toldLocked(now time.Duration) int {
-	n := parts(0)
-	for i := range p.told {
-		n += p.told[i].due(now)
+// retriesLocked is how many were told to come back and have not yet, in all or of one account.
+func (p *Pool) retriesLocked(now time.Duration) int {
+	n := clientShare(0)
+	for i := range p.pendingRetries {
+		n += p.pendingRetries[i].due(now)
 	}
-	return n.up()
+	return n.ceil()
 }
 
-func (p *Pool) toldOfLocked(account string) int {
-	n := parts(0)
-	for i := range p.told {
-		n += p.told[i].accounts[account].due
+func (p *Pool) retriesOfLocked(account string) int {
+	n := clientShare(0)
+	for i := range p.pendingRetries {
+		n += p.pendingRetries[i].accounts[account].due
 	}
-	return n.up()
+	return n.ceil()
 }

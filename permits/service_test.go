@@ -123,7 +123,7 @@ func (m *market) request(ctx context.Context, tn *tenant, r *rand.Rand, from tim
 	}
 	m.freed = append(m.freed, time.Now())
 	m.mu.Unlock()
-	permit.HeldUp(time.Duration(tokens) * (pace - alone))
+	permit.BlockedOnClient(time.Duration(tokens) * (pace - alone))
 	permit.ReleaseUsed(permits.Used{Input: 4, Output: float64(tokens * 2)})
 	if asked.Sub(m.began) < from {
 		return

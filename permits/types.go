@@ -59,7 +59,7 @@ type Config struct {
 
 	PromoteAfter time.Duration // when a waiter of a low band may go before a higher one; 0: never
 
-	Right *Right // without it nothing is granted, and whoever could be served waits; nil: it always may
+	Fence *Fence // without it nothing is granted, and whoever could be served waits; nil: it always may
 }
 
 // Endpoint is an engine as far as permits go. The ID stands for the engine: whatever else changes, what is held under
@@ -85,11 +85,11 @@ type Request struct {
 	// MaxExpected makes it wait only if the expected wait is known and at most this, else it is refused, reason busy;
 	// negative: it waits whatever it is. A caller who sets a bound tries elsewhere when refused, so Retry-After does not
 	// reckon with the client's coming back; but it does if there was no room, since then nobody asks here again.
-	MaxExpected time.Duration
-	Chance      float64   // that a client who is told to come back comes to this pool: it is refused by others too; 0: 1
-	Luck        float64   // of the jitter of Retry-After, what falls to it: 0 to 1, but 0: drawn at random
-	Deadline    time.Time // the permit must be granted before it; zero: none
-	Arrived     time.Time // when the request first arrived; zero: now
+	MaxExpected       time.Duration
+	ReturnProbability float64   // that a client who is told to come back comes to this pool: it is refused by others too; 0: 1
+	JitterSeed        float64   // of the jitter of Retry-After, what falls to it: 0 to 1, but 0: drawn at random
+	Deadline          time.Time // the permit must be granted before it; zero: none
+	Arrived           time.Time // when the request first arrived; zero: now
 
 	// Rejoin says that the request held a permit before and tries again. It waits where Arrived puts it among its
 	// account's requests, ahead of all that came after it, and is not refused for want of room or for what is expected.

@@ -7,12 +7,12 @@ import (
 
 // wait waits until w is decided, its client leaves, or its time has run out. tell may be nil.
 func (p *Pool) wait(w *waiter, tell func(Progress)) (*lease, error) {
-	timer := time.NewTimer(w.until - w.asked)
+	timer := time.NewTimer(w.waitUntil - w.at)
 	defer timer.Stop()
 	var due <-chan time.Time // nil for a waiter that did not ask, which costs it nothing
-	var news *news
+	var news *progressReporter
 	if tell != nil {
-		news = p.report(w, tell)
+		news = p.newProgressReporter(w, tell)
 		defer news.ticker.Stop()
 		due = news.ticker.C
 	}
@@ -23,9 +23,9 @@ func (p *Pool) wait(w *waiter, tell func(Progress)) (*lease, error) {
 		case <-w.ctx.Done():
 			p.leave(w, "")
 		case <-timer.C:
-			p.leave(w, w.late)
+			p.leave(w, w.lateReason)
 		case <-due:
-			news.tell()
+			news.report()
 			waits = true
 		}
 	}
@@ -33,7 +33,7 @@ func (p *Pool) wait(w *waiter, tell func(Progress)) (*lease, error) {
 		// The client is gone. If a slot was handed over at the same moment, nobody is there to use it: it goes to the
 		// next.
 		if w.lease != nil {
-			w.lease.release(w.lease.serial, ended{})
+			w.lease.release(w.lease.serial, outcome{})
 		}
 		return nil, context.Cause(w.ctx)
 	}
@@ -48,18 +48,18 @@ func (p *Pool) leave(w *waiter, reason Reason) {
 	now := p.instant()
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if w.decided {
+	if w.resolved {
 		return
 	}
 	p.queue.Remove(&w.item)
 	if reason != "" {
-		w.refusal = p.refuseWaitLocked(now, &w.ask, reason)
+		w.refusal = p.refuseWaitLocked(now, &w.arrival, reason)
 	}
-	w.decideLocked()
+	w.resolveLocked()
 }
 
-// dismissLocked refuses all waiters that a test finds.
-func (p *Pool) dismissLocked(now time.Duration, reason Reason, test func(*waiter) bool) {
+// rejectWaitersLocked refuses all waiters that a test finds.
+func (p *Pool) rejectWaitersLocked(now time.Duration, reason Reason, test func(*waiter) bool) {
 	var found []*waiter
 	for it := range p.queue.Items() {
 		if w := it.Value.(*waiter); test(w) {
@@ -68,13 +68,13 @@ func (p *Pool) dismissLocked(now time.Duration, reason Reason, test func(*waiter
 	}
 	for _, w := range found {
 		p.queue.Remove(&w.item)
-		w.refusal = p.refuseLocked(now, &w.ask, reason)
-		w.decideLocked()
+		w.refusal = p.refuseLocked(now, &w.arrival, reason)
+		w.resolveLocked()
 	}
 }
 
-// decideLocked wakes w, after its lease or refusal was set, or it left by itself.
-func (w *waiter) decideLocked() {
-	w.decided = true
+// resolveLocked wakes w, after its lease or refusal was set, or it left by itself.
+func (w *waiter) resolveLocked() {
+	w.resolved = true
 	close(w.ready)
 }

@@ -9,29 +9,29 @@ import (
 	"colonnade/permits"
 )
 
-// settleEvery is how often slots that another pool still holds are looked at.
-const settleEvery = 50 * time.Millisecond
+// reconcileInterval is how often slots that another pool still holds are looked at.
+const reconcileInterval = 50 * time.Millisecond
 
-// resettle hands on slots that another pool has let go, and forgets pools that have come to their end.
-func (d *Desk) resettle() {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.tickLocked(time.Now())
-	if d.settling {
-		d.settleLocked()
+// reconcile hands on slots that another pool has let go, and forgets pools that have come to their end.
+func (m *Manager) reconcile() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.tickLocked(time.Now())
+	if m.reconcilePending {
+		m.reconcileLocked()
 	}
-	d.forgetPoolsLocked()
+	m.forgetPoolsLocked()
 }
 
-// settleLocked gives every pool its endpoints, each with the slots that no other pool still holds on it.
+// reconcileLocked gives every pool its endpoints, each with the slots that no other pool still holds on it.
 //
 // What a pool holds on an endpoint can grow until the endpoint is taken from it. So that comes first, for all pools,
 // and whoever gets an endpoint gets it with no slot free; only then is it counted what is held. Who had it before and
 // keeps it is told what others held a moment ago: that can only have become less.
-func (d *Desk) settleLocked() {
-	placed := d.placedLocked()
-	held, owner := d.heldLocked()
-	for _, p := range d.pools {
+func (m *Manager) reconcileLocked() {
+	placed := m.endpointsByPoolLocked()
+	held, owner := m.heldLocked()
+	for _, p := range m.pools {
 		endpoints := placed[p]
 		p.endpoints.Store(&endpoints)
 		p.setEndpointsLocked(endpoints, func(url string) int {
@@ -41,24 +41,24 @@ func (d *Desk) settleLocked() {
 			return endpoints[url].Concurrency
 		})
 		for url := range endpoints {
-			p.permits.SetUsable(url, d.engines[url].health.usable())
+			p.permits.SetUsable(url, m.engines[url].health.usable())
 		}
 	}
-	held, _ = d.heldLocked()
-	d.settling = false
-	for _, p := range d.pools {
+	held, _ = m.heldLocked()
+	m.reconcilePending = false
+	for _, p := range m.pools {
 		p.setEndpointsLocked(placed[p], func(url string) int {
 			others := held[url].without(p)
-			d.settling = d.settling || others > 0
+			m.reconcilePending = m.reconcilePending || others > 0
 			return others
 		})
 	}
 }
 
-// placedLocked returns the endpoints of every pool, by URL.
-func (d *Desk) placedLocked() map[*Pool]map[string]*fleet.Endpoint {
+// endpointsByPoolLocked returns the endpoints of every pool, by URL.
+func (m *Manager) endpointsByPoolLocked() map[*Pool]map[string]*fleet.Endpoint {
 	placed := map[*Pool]map[string]*fleet.Endpoint{}
-	for url, e := range d.engines {
+	for url, e := range m.engines {
 		if e.pool == nil {
 			continue
 		}
@@ -84,9 +84,9 @@ func (h holders) without(p *Pool) (n int) {
 }
 
 // heldLocked returns who holds permits on each URL, and who may be granted more there.
-func (d *Desk) heldLocked() (held map[string]holders, owner map[string]*Pool) {
+func (m *Manager) heldLocked() (held map[string]holders, owner map[string]*Pool) {
 	held, owner = map[string]holders{}, map[string]*Pool{}
-	for _, p := range d.pools {
+	for _, p := range m.pools {
 		for _, e := range p.permits.Snapshot().Endpoints {
 			if !e.Removed {
 				owner[e.ID] = p
@@ -107,7 +107,7 @@ func (d *Desk) heldLocked() (held map[string]holders, owner map[string]*Pool) {
 func (p *Pool) setEndpointsLocked(endpoints map[string]*fleet.Endpoint, taken func(url string) int) {
 	list := make([]permits.Endpoint, 0, len(endpoints))
 	for url, e := range endpoints {
-		slots := p.desk.engines[url].slots()
+		slots := p.manager.engines[url].slots()
 		list = append(list, permits.Endpoint{ID: url, Concurrency: slots, Taken: taken(url), Weight: e.Weight})
 	}
 	slices.SortFunc(list, func(a, b permits.Endpoint) int { return strings.Compare(a.ID, b.ID) })

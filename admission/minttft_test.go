@@ -15,39 +15,39 @@ import (
 var chat = Work{Model: "m", Path: "/v1/chat/completions", Streamed: true, Input: 400}
 
 // after returns what is known once n samples were taken a millisecond apart, and when the last was.
-func (s soonest) after(now time.Time, n int, w Work, took time.Duration) (soonest, time.Time) {
+func (s minTTFT) after(now time.Time, n int, w Work, took time.Duration) (minTTFT, time.Time) {
 	for range n {
 		now = now.Add(time.Millisecond)
-		s = s.with(now, &w, took)
+		s = s.add(now, &w, took)
 	}
 	return s, now
 }
 
 func TestSoonest(t *testing.T) {
 	now := time.Now()
-	want := func(s soonest, at time.Duration, least time.Duration, why string) {
+	want := func(s minTTFT, at time.Duration, least time.Duration, why string) {
 		t.Helper()
 		if got := s.bound(now.Add(at), &chat); got != least {
 			t.Errorf("%s: %v, want %v", why, got, least)
 		}
 	}
-	var s soonest
+	var s minTTFT
 	want(s, 0, 0, "nothing known")
-	s, now = s.after(now, enough-1, chat, 50*time.Millisecond)
+	s, now = s.after(now, minSamples-1, chat, 50*time.Millisecond)
 	want(s, 0, 0, "too few samples")
 	s, now = s.after(now, 1, chat, 80*time.Millisecond)
 	want(s, 0, 50*time.Millisecond, "the least counts")
 	s, now = s.after(now, 1, chat, 20*time.Millisecond)
 	want(s, 0, 20*time.Millisecond, "one that is faster is noticed at once")
 
-	s, now = s.after(now.Add(half), 1, chat, 70*time.Millisecond)
+	s, now = s.after(now.Add(windowLen), 1, chat, 70*time.Millisecond)
 	want(s, 0, 20*time.Millisecond, "samples of the older half count")
-	want(s, half, 0, "one sample is left")
-	s, now = s.after(now, enough-1, chat, 60*time.Millisecond)
+	want(s, windowLen, 0, "one sample is left")
+	s, now = s.after(now, minSamples-1, chat, 60*time.Millisecond)
 	want(s, 0, 20*time.Millisecond, "still")
-	want(s, half, 60*time.Millisecond, "one that has become slower is noticed")
-	want(s, 2*half, 0, "nothing is left of it")
-	s, now = s.after(now.Add(3*half), enough, chat, time.Second)
+	want(s, windowLen, 60*time.Millisecond, "one that has become slower is noticed")
+	want(s, 2*windowLen, 0, "nothing is left of it")
+	s, now = s.after(now.Add(3*windowLen), minSamples, chat, time.Second)
 	want(s, 0, time.Second, "a new beginning")
 }
 
@@ -78,14 +78,14 @@ func TestSoonestIsABound(t *testing.T) {
 			}
 			return w, time.Duration(begin + byByte*max(w.Input, 1) + byToken*tokens)
 		}
-		var s soonest
+		var s minTTFT
 		now := time.Now()
 		most := time.Duration(0)
-		for range r.IntN(3 * enough) {
+		for range r.IntN(3 * minSamples) {
 			w, took := some()
 			most = max(most, took)
-			now = now.Add(time.Duration(r.Int64N(int64(2 * half / enough))))
-			s = s.with(now, &w, took)
+			now = now.Add(time.Duration(r.Int64N(int64(2 * windowLen / minSamples))))
+			s = s.add(now, &w, took)
 		}
 		for range 20 {
 			w, took := some()
@@ -104,7 +104,7 @@ func TestSoonestOfLessWork(t *testing.T) {
 	now := time.Now()
 	f := func(sample, asked Work, want time.Duration) {
 		t.Helper()
-		s, at := soonest{}.after(now, enough, sample, time.Second)
+		s, at := minTTFT{}.after(now, minSamples, sample, time.Second)
 		if got := s.bound(at, &asked); got != want {
 			t.Errorf("%+v after %+v: %v, want %v", asked, sample, got, want)
 		}
@@ -128,7 +128,7 @@ func TestSoonestAgainstAllSamples(t *testing.T) {
 		took time.Duration
 	}
 	var all []one
-	var s soonest
+	var s minTTFT
 	now := time.Now()
 	since := func(from time.Time) (n int, least time.Duration) {
 		least = time.Hour
@@ -140,21 +140,21 @@ func TestSoonestAgainstAllSamples(t *testing.T) {
 		return n, least
 	}
 	for range 3000 {
-		now = now.Add(time.Duration(r.ExpFloat64() * float64(half) / enough))
+		now = now.Add(time.Duration(r.ExpFloat64() * float64(windowLen) / minSamples))
 		if r.IntN(300) == 0 {
-			now = now.Add(3 * half)
+			now = now.Add(3 * windowLen)
 		}
 		if r.IntN(2) == 0 {
 			o := one{now, time.Duration(1 + r.IntN(1e9))}
 			all = append(all, o)
-			s = s.with(now, &chat, o.took)
+			s = s.add(now, &chat, o.took)
 		}
-		fewest, atMost := since(now.Add(-half))
-		most, atLeast := since(now.Add(-2 * half))
+		fewest, atMost := since(now.Add(-windowLen))
+		most, atLeast := since(now.Add(-2 * windowLen))
 		switch bound := s.bound(now, &chat); {
-		case bound == 0 && fewest >= enough:
+		case bound == 0 && fewest >= minSamples:
 			t.Fatalf("nothing is known after %d samples", fewest)
-		case bound != 0 && (most < enough || bound < atLeast || bound > atMost):
+		case bound != 0 && (most < minSamples || bound < atLeast || bound > atMost):
 			t.Fatalf("bound %v, want %v to %v (of %d samples, lately %d)", bound, atLeast, atMost, most, fewest)
 		}
 	}
@@ -163,7 +163,7 @@ func TestSoonestAgainstAllSamples(t *testing.T) {
 // teach tells the pool so often how long answers took.
 func teach(p *Pool, n int, w Work, took time.Duration) {
 	for range n {
-		p.begun(&FirstByte{Of: w, After: took})
+		p.recordTTFT(&FirstByte{Work: w, After: took})
 	}
 }
 
@@ -172,11 +172,11 @@ func teach(p *Pool, n int, w Work, took time.Duration) {
 func TestLastMoment(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		docs := newDocuments(t)
-		d := runDesk(t, &probes{})
+		d := runManager(t, &probes{})
 		d.Apply(docs.table("key: pools/a\nqueue: {limit: 9, max_wait: 60s}\n---\n" + endpoints("a", 1, "one")))
 		a := mustPool(t, d, "a")
 		ask := func(within time.Duration) (Grant, error) {
-			by := a.LastMoment(time.Now().Add(within), chat)
+			by := a.LatestStart(time.Now().Add(within), chat)
 			return a.Acquire(t.Context(), Request{Account: "acme", MaxWait: time.Minute, MaxExpected: -1, Deadline: by})
 		}
 		refused := func(within, after time.Duration) {
@@ -200,7 +200,7 @@ func TestLastMoment(t *testing.T) {
 			return g
 		}
 		granted(10 * time.Millisecond).Release()
-		teach(a, enough, chat, 50*time.Millisecond)
+		teach(a, minSamples, chat, 50*time.Millisecond)
 		refused(50*time.Millisecond, 0)
 		g := granted(51 * time.Millisecond)
 		refused(80*time.Millisecond, 30*time.Millisecond)
@@ -211,12 +211,12 @@ func TestLastMoment(t *testing.T) {
 			{Model: "other", Path: chat.Path, Streamed: true}, {Model: chat.Model, Path: "/v1/embeddings", Streamed: true},
 			{Model: chat.Model, Path: chat.Path},
 		} {
-			teach(a, enough, other, time.Millisecond)
+			teach(a, minSamples, other, time.Millisecond)
 		}
 		refused(50*time.Millisecond, 0)
 		granted(51 * time.Millisecond).Release()
 
-		time.Sleep(2 * half)
+		time.Sleep(2 * windowLen)
 		granted(10 * time.Millisecond).Release() // it is tried again
 	})
 }
@@ -225,10 +225,10 @@ func TestLastMoment(t *testing.T) {
 // so are all that follow.
 func TestWhatSeemsTooLateIsTried(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		d := runDesk(t, &probes{})
+		d := runManager(t, &probes{})
 		d.Apply(newDocuments(t).table(endpoints("a", 1, "one")))
 		a := mustPool(t, d, "a")
-		late := func() bool { return !a.LastMoment(time.Now().Add(20*time.Millisecond), chat).After(time.Now()) }
+		late := func() bool { return !a.LatestStart(time.Now().Add(20*time.Millisecond), chat).After(time.Now()) }
 		served := func(lasts time.Duration) {
 			for range int(lasts / (100 * time.Millisecond)) {
 				teach(a, 1, chat, 50*time.Millisecond)
@@ -239,7 +239,7 @@ func TestWhatSeemsTooLateIsTried(t *testing.T) {
 		tried := 0
 		for range 100 {
 			served(time.Second)
-			if a.LastMoment(time.Now(), chat).After(time.Now()) {
+			if a.LatestStart(time.Now(), chat).After(time.Now()) {
 				t.Fatal("one is tried that has no time at all")
 			}
 			for range 10 {
@@ -271,20 +271,20 @@ func TestCutAnswersSetNoBound(t *testing.T) {
 		}
 		defer g.Release()
 		by := time.Now().Add(time.Minute)
-		for range 2 * enough {
-			a.FirstByte(g, FirstByte{Of: chat, After: 30 * time.Second, Cut: true, Token: true})
+		for range 2 * minSamples {
+			a.ObserveFirstByte(g, FirstByte{Work: chat, After: 30 * time.Second, Censored: true, Token: true})
 		}
-		if got := a.LastMoment(by, chat); !got.Equal(by) {
+		if got := a.LatestStart(by, chat); !got.Equal(by) {
 			t.Errorf("after answers that were cut: %v of the minute are left", time.Until(got))
 		}
 		samples := a.State().Endpoints[0].Auto.Samples
-		for range 2 * enough {
-			a.FirstByte(g, FirstByte{Of: chat, After: 30 * time.Second})
+		for range 2 * minSamples {
+			a.ObserveFirstByte(g, FirstByte{Work: chat, After: 30 * time.Second})
 		}
 		if got := a.State().Endpoints[0].Auto.Samples; got != samples {
 			t.Errorf("%d samples for the limit of what is no token, want none", got-samples)
 		}
-		if got := a.LastMoment(by, chat); !got.Equal(by.Add(-30 * time.Second)) {
+		if got := a.LatestStart(by, chat); !got.Equal(by.Add(-30 * time.Second)) {
 			t.Errorf("after others: %v of the minute are left, want 30s", time.Until(got))
 		}
 	})
@@ -293,7 +293,7 @@ func TestCutAnswersSetNoBound(t *testing.T) {
 // Kinds that nobody asks for make room for others.
 func TestKindsAreForgotten(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		d := runDesk(t, &probes{})
+		d := runManager(t, &probes{})
 		d.Apply(newDocuments(t).table(endpoints("a", 1, "one")))
 		a := mustPool(t, d, "a")
 		for i := range 1000 {
@@ -303,10 +303,10 @@ func TestKindsAreForgotten(t *testing.T) {
 			teach(a, 2, chat, time.Second)
 			time.Sleep(time.Second)
 		}
-		if n := len(*a.begins.kinds.Load()); n > int(2*half/time.Second)+3 {
+		if n := len(*a.ttft.classes.Load()); n > int(2*windowLen/time.Second)+3 {
 			t.Errorf("%d kinds are kept", n)
 		}
-		if a.begins.of(chat.kind()) == nil {
+		if a.ttft.of(chat.class()) == nil {
 			t.Error("a kind that is asked for all the time was forgotten")
 		}
 	})
@@ -314,19 +314,19 @@ func TestKindsAreForgotten(t *testing.T) {
 
 // It is read with each request and told with each answer, and nothing is allocated for that.
 func TestBeginningsCostNothing(t *testing.T) {
-	a := &Pool{desk: &Desk{}}
-	teach(a, enough, chat, time.Millisecond)
+	a := &Pool{manager: &Manager{}}
+	teach(a, minSamples, chat, time.Millisecond)
 	by := time.Now().Add(time.Hour)
 	if n := testing.AllocsPerRun(1000, func() {
 		teach(a, 1, chat, time.Second)
-		a.LastMoment(by, chat)
+		a.LatestStart(by, chat)
 	}); n > 0 {
 		t.Errorf("%v allocations, want none", n)
 	}
 }
 
 func TestBeginningsOfMany(t *testing.T) {
-	a := &Pool{desk: &Desk{}}
+	a := &Pool{manager: &Manager{}}
 	var all sync.WaitGroup
 	for i := range 8 {
 		all.Go(func() {
@@ -334,7 +334,7 @@ func TestBeginningsOfMany(t *testing.T) {
 				w := chat
 				w.Model = fmt.Sprint(n % 5)
 				teach(a, 1, w, time.Duration(1+i)*time.Second)
-				a.LastMoment(time.Now().Add(time.Millisecond), w)
+				a.LatestStart(time.Now().Add(time.Millisecond), w)
 			}
 		})
 	}
@@ -343,26 +343,26 @@ func TestBeginningsOfMany(t *testing.T) {
 		w := chat
 		w.Model = fmt.Sprint(n)
 		by := time.Now().Add(time.Hour)
-		if got := by.Sub(a.LastMoment(by, w)); got != time.Second {
+		if got := by.Sub(a.LatestStart(by, w)); got != time.Second {
 			t.Errorf("model %d: %v, want the least of all", n, got)
 		}
 	}
 }
 
 func BenchmarkBeginnings(b *testing.B) {
-	a := &Pool{desk: &Desk{}}
-	teach(a, enough, chat, time.Millisecond)
+	a := &Pool{manager: &Manager{}}
+	teach(a, minSamples, chat, time.Millisecond)
 	b.ReportAllocs()
 	b.Run("LastMoment", func(b *testing.B) {
 		by := time.Now().Add(time.Hour)
 		for b.Loop() {
-			a.LastMoment(by, chat)
+			a.LatestStart(by, chat)
 		}
 	})
 	b.Run("FirstByte", func(b *testing.B) {
-		f := &FirstByte{Of: chat, After: time.Second}
+		f := &FirstByte{Work: chat, After: time.Second}
 		for b.Loop() {
-			a.begun(f)
+			a.recordTTFT(f)
 		}
 	})
 }

@@ -7,45 +7,45 @@ import (
 	"colonnade/fairqueue"
 )
 
-// comebacks counts those of one band who were told to come back, by their account and by the second in which they are
+// pendingRetries counts those of one band who were told to come back, by their account and by the second in which they are
 // due. An account of which nobody is due any more costs nothing.
-type comebacks struct {
-	accounts map[string]comeback
-	total    parts
+type pendingRetries struct {
+	accounts map[string]accountRetries
+	total    clientShare
 	weight   float64 // of the accounts
-	seconds  [mostRetryAfter/time.Second + 1]map[string]parts
+	seconds  [maxRetryAfter/time.Second + 1]map[string]clientShare
 	second   int // the first that is counted; those before are past
 }
 
-type comeback struct {
-	due    parts
+type accountRetries struct {
+	due    clientShare
 	weight float64
 }
 
-// parts counts clients who may come back elsewhere as well. Unlike floats, sums of them come back to nothing.
-type parts int
+// clientShare counts clients who may come back elsewhere as well. Unlike floats, sums of them come back to nothing.
+type clientShare int
 
-const onePart = 1 << 10 // of one client
+const oneClient = 1 << 10 // of one client
 
-func (p parts) clients() float64 { return float64(p) / onePart }
+func (p clientShare) clients() float64 { return float64(p) / oneClient }
 
-// up is how many clients that are at least, for people.
-func (p parts) up() int { return int((p + onePart - 1) / onePart) }
+// ceil is how many clients that are at least, for people.
+func (p clientShare) ceil() int { return int((p + oneClient - 1) / oneClient) }
 
 // add notes one who is due at an instant after now, by mostRetryAfter at most, and comes here with this chance.
-func (c *comebacks) add(now, at time.Duration, claim fairqueue.Claim, chance float64) {
+func (c *pendingRetries) add(now, at time.Duration, claim fairqueue.Claim, chance float64) {
 	c.due(now) // or it would stand beside those of long ago
 	second := &c.seconds[max(int(at/time.Second), c.second)%len(c.seconds)]
 	if *second == nil {
-		*second = map[string]parts{}
+		*second = map[string]clientShare{}
 	}
-	n := parts(max(1, math.Round(chance*onePart)))
+	n := clientShare(max(1, math.Round(chance*oneClient)))
 	(*second)[claim.Account] += n
 	c.change(claim.Account, n, claim.Weight)
 }
 
 // due is how many are due yet. It drops those who were before now.
-func (c *comebacks) due(now time.Duration) parts {
+func (c *pendingRetries) due(now time.Duration) clientShare {
 	current := int(now / time.Second)
 	for past := min(current-c.second, len(c.seconds)); past > 0; past-- {
 		second := &c.seconds[(c.second+past-1)%len(c.seconds)]
@@ -58,15 +58,15 @@ func (c *comebacks) due(now time.Duration) parts {
 	return c.total
 }
 
-func (c *comebacks) change(account string, by parts, weight float64) {
+func (c *pendingRetries) change(account string, by clientShare, weight float64) {
 	if c.accounts == nil {
-		c.accounts = map[string]comeback{}
+		c.accounts = map[string]accountRetries{}
 	}
 	if !(weight > 0) {
 		weight = 1
 	}
 	was := c.accounts[account]
-	is := comeback{due: was.due + by, weight: weight}
+	is := accountRetries{due: was.due + by, weight: weight}
 	c.total += by
 	c.weight += is.weight - was.weight
 	c.accounts[account] = is
@@ -80,8 +80,8 @@ func (c *comebacks) change(account string, by parts, weight float64) {
 }
 
 // check compares the sums with what they are of.
-func (c *comebacks) check(fail failFunc) {
-	total, weight, bySecond := parts(0), 0.0, parts(0)
+func (c *pendingRetries) check(fail failFunc) {
+	total, weight, bySecond := clientShare(0), 0.0, clientShare(0)
 	for account, a := range c.accounts {
 		if a.due <= 0 {
 			fail("%d of account %q are to come back, and it is still kept", a.due, account)

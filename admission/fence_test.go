@@ -10,13 +10,13 @@ import (
 )
 
 // What runs out between two words of etcd comes back with the next, for all pools, also those that came meanwhile.
-func TestRightOfTheDesk(t *testing.T) {
+func TestFenceOfAllPools(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		docs := newDocuments(t)
-		d := runDesk(t, &probes{})
+		d := runManager(t, &probes{})
 		d.Apply(docs.table("key: pools/a\n" + "---\n" + endpoints("a", 1, "one")))
-		d.GrantUntil(time.Now().Add(time.Second))
-		if g, err := take(mustPool(t, d, "a")); err != nil || !d.MayGrant() {
+		d.SetFence(time.Now().Add(time.Second))
+		if g, err := take(mustPool(t, d, "a")); err != nil || !d.GrantsEnabled() {
 			t.Fatal(err)
 		} else {
 			g.Release()
@@ -34,10 +34,10 @@ func TestRightOfTheDesk(t *testing.T) {
 			}()
 		}
 		time.Sleep(5 * time.Second)
-		if len(granted) > 0 || d.MayGrant() {
+		if len(granted) > 0 || d.GrantsEnabled() {
 			t.Error("granted without the right")
 		}
-		d.GrantUntil(time.Now().Add(time.Second))
+		d.SetFence(time.Now().Add(time.Second))
 		for range 2 {
 			if err := <-granted; err != nil {
 				t.Error(err)
@@ -48,9 +48,9 @@ func TestRightOfTheDesk(t *testing.T) {
 
 // stopAtGrant takes the right away when a request has been granted a slot, after it waited for some seconds, and has not
 // run since. The pool's one slot is then free.
-func stopAtGrant(t *testing.T, waits time.Duration) (d *Desk, p *Pool, told chan error, queued chan time.Duration) {
+func stopAtGrant(t *testing.T, waits time.Duration) (d *Manager, p *Pool, told chan error, queued chan time.Duration) {
 	t.Helper()
-	d = runDesk(t, &probes{})
+	d = runManager(t, &probes{})
 	d.Apply(newDocuments(t).table("key: pools/a\n" + "---\n" + endpoints("a", 1, "one")))
 	p = mustPool(t, d, "a")
 	first, err := take(p)
@@ -69,7 +69,7 @@ func stopAtGrant(t *testing.T, waits time.Duration) (d *Desk, p *Pool, told chan
 	time.Sleep(waits)
 	synctest.Wait()
 	first.Release()
-	d.GrantUntil(time.Time{})
+	d.SetFence(time.Time{})
 	synctest.Wait()
 	return d, p, told, queued
 }
@@ -83,7 +83,7 @@ func TestGrantBeforeAStop(t *testing.T) {
 			t.Errorf("%+v, and %d went on", l, len(told))
 		}
 		time.Sleep(2 * time.Second)
-		d.GrantUntil(time.Now().Add(time.Second))
+		d.SetFence(time.Now().Add(time.Second))
 		if err := <-told; err != nil {
 			t.Fatal(err)
 		}

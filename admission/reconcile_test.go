@@ -16,7 +16,7 @@ import (
 func TestMovesUnderLoad(t *testing.T) {
 	const slots, moves = 3, 2000
 	docs := newDocuments(t)
-	d := runDesk(t, &probes{})
+	d := runManager(t, &probes{})
 	tables := []*fleet.Table{
 		docs.table("key: pools/a\n---\nkey: pools/b\n---\n" + endpoints("a", slots, "one")),
 		docs.table(endpoints("b", slots, "one")),
@@ -61,7 +61,7 @@ func TestMovesUnderLoad(t *testing.T) {
 func TestRequestWaitsForWhatAnotherPoolHolds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		docs := newDocuments(t)
-		d := runDesk(t, &probes{})
+		d := runManager(t, &probes{})
 		d.Apply(docs.table("key: pools/b\n---\n" + endpoints("a", 1, "one")))
 		g := mustTake(t, mustPool(t, d, "a"))
 		d.Apply(docs.table(endpoints("b", 1, "one")))
@@ -82,7 +82,7 @@ func TestRequestWaitsForWhatAnotherPoolHolds(t *testing.T) {
 func TestWaitersOutliveTheirEndpoint(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		docs := newDocuments(t)
-		d := runDesk(t, &probes{})
+		d := runManager(t, &probes{})
 		d.Apply(docs.table(endpoints("a", 1, "one")))
 		a := mustPool(t, d, "a")
 		g := mustTake(t, a)
@@ -109,7 +109,7 @@ func TestWaitersOutliveTheirEndpoint(t *testing.T) {
 func TestLimitRaisedWhileAnotherPoolHolds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		docs := newDocuments(t)
-		d := runDesk(t, &probes{})
+		d := runManager(t, &probes{})
 		d.Apply(docs.table("key: pools/b\n---\n" + endpoints("a", 4, "one")))
 		var held []Grant
 		for range 3 {

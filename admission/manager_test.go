@@ -61,15 +61,15 @@ func (p *probes) probe(_ context.Context, e *fleet.Endpoint) error {
 	return p.fail[e.ID]
 }
 
-// runDesk runs a desk until the test's end.
-func runDesk(t *testing.T, p *probes) *Desk {
+// runManager runs a manager until the test's end.
+func runManager(t *testing.T, p *probes) *Manager {
 	t.Helper()
-	d := NewDesk("ams", p.probe, slog.New(slog.DiscardHandler))
+	d := NewManager("ams", p.probe, slog.New(slog.DiscardHandler))
 	run(t, d)
 	return d
 }
 
-func run(t *testing.T, d *Desk) {
+func run(t *testing.T, d *Manager) {
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan struct{})
 	go func() {
@@ -90,7 +90,7 @@ func endpoints(pool string, concurrency int, ids ...string) string {
 	return strings.TrimPrefix(b.String(), "---\n")
 }
 
-func mustPool(t testing.TB, d *Desk, name string) *Pool {
+func mustPool(t testing.TB, d *Manager, name string) *Pool {
 	t.Helper()
 	p, ok := d.Pool(name)
 	if !ok {
@@ -116,7 +116,7 @@ func mustTake(t testing.TB, p *Pool) Grant {
 func TestPoolsFollowTheTable(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		docs := newDocuments(t)
-		d := runDesk(t, &probes{})
+		d := runManager(t, &probes{})
 		d.Apply(docs.table("key: pools/a\nqueue: {limit: 1}\n---\n" + endpoints("a", 2, "one")))
 		a := mustPool(t, d, "a")
 		if l := a.Load(); l.Limit != 2 || l.Free != 2 {
@@ -138,7 +138,7 @@ func TestPoolsFollowTheTable(t *testing.T) {
 func TestEndpointMovesBetweenPools(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		docs := newDocuments(t)
-		d := runDesk(t, &probes{})
+		d := runManager(t, &probes{})
 		d.Apply(docs.table(endpoints("a", 3, "one")))
 		a := mustPool(t, d, "a")
 		var running []Grant
@@ -156,7 +156,7 @@ func TestEndpointMovesBetweenPools(t *testing.T) {
 		}
 		running[0].Release()
 		running[1].Release()
-		time.Sleep(2 * settleEvery)
+		time.Sleep(2 * reconcileInterval)
 		if l := b.Load(); l.Free != 3 {
 			t.Errorf("the new pool has %d free slots after the old requests ended, want 3", l.Free)
 		}
@@ -170,7 +170,7 @@ func TestEndpointMovesBetweenPools(t *testing.T) {
 func TestRenamedEndpointKeepsItsSlots(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		docs := newDocuments(t)
-		d := runDesk(t, &probes{})
+		d := runManager(t, &probes{})
 		d.Apply(docs.table(endpoints("a", 2, "one")))
 		a := mustPool(t, d, "a")
 		g := mustTake(t, a)
@@ -186,7 +186,7 @@ func TestRenamedEndpointKeepsItsSlots(t *testing.T) {
 func TestFailingEndpointIsEjectedAndComesBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		docs := newDocuments(t)
-		d := runDesk(t, &probes{})
+		d := runManager(t, &probes{})
 		d.Apply(docs.table(endpoints("a", 1, "one", "two")))
 		a := mustPool(t, d, "a")
 		one := d.engines["http://one:8000"].endpoint
@@ -198,7 +198,7 @@ func TestFailingEndpointIsEjectedAndComesBack(t *testing.T) {
 		if l := a.Load(); l.Limit != 1 {
 			t.Errorf("%d slots are left, want 1: half of the pool may be out, and no more", l.Limit)
 		}
-		time.Sleep(2 * ejectFirst)
+		time.Sleep(2 * minEjection)
 		if l := a.Load(); l.Limit != 2 {
 			t.Errorf("%d slots after the ejection's time and a good probe, want 2", l.Limit)
 		}
@@ -209,7 +209,7 @@ func TestDeadEndpointGoesDownAndUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		docs := newDocuments(t)
 		p := &probes{}
-		d := runDesk(t, p)
+		d := runManager(t, p)
 		d.Apply(docs.table(endpoints("a", 1, "one")))
 		a := mustPool(t, d, "a")
 		p.set("one", errors.New("connection refused"))
@@ -234,7 +234,7 @@ func TestDeadEndpointGoesDownAndUp(t *testing.T) {
 func TestNewEndpointIsProbedAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		docs, p := newDocuments(t), &probes{}
-		d := runDesk(t, p)
+		d := runManager(t, p)
 		p.set("two", errors.New("connection refused"))
 		d.Apply(docs.table(endpoints("a", 1, "one", "two")))
 		a := mustPool(t, d, "a")
@@ -254,7 +254,7 @@ func TestNewEndpointIsProbedAtOnce(t *testing.T) {
 func TestChangedHealthCheckIsMadeAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		docs := newDocuments(t)
-		d := NewDesk("ams", func(_ context.Context, e *fleet.Endpoint) error {
+		d := NewManager("ams", func(_ context.Context, e *fleet.Endpoint) error {
 			if e.Health.Path != "/right" {
 				return errors.New("not found")
 			}
@@ -284,7 +284,7 @@ func TestChangedHealthCheckIsMadeAtOnce(t *testing.T) {
 func TestEjectionIsCappedWhenThePoolShrinks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		docs := newDocuments(t)
-		d := runDesk(t, &probes{})
+		d := runManager(t, &probes{})
 		d.Apply(docs.table(endpoints("a", 1, "one", "two")))
 		a := mustPool(t, d, "a")
 		synctest.Wait()
@@ -306,7 +306,7 @@ func TestEjectionIsCappedWhenThePoolShrinks(t *testing.T) {
 func TestPoolIsForgotten(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		docs := newDocuments(t)
-		d := runDesk(t, &probes{})
+		d := runManager(t, &probes{})
 		d.Apply(docs.table(endpoints("a", 1, "one")))
 		g := mustTake(t, mustPool(t, d, "a"))
 		docs.all.Delete("endpoints/ams/one", 2)
@@ -315,7 +315,7 @@ func TestPoolIsForgotten(t *testing.T) {
 			t.Error("the pool went away before its request")
 		}
 		g.Release()
-		time.Sleep(2 * settleEvery)
+		time.Sleep(2 * reconcileInterval)
 		if n := len(d.Pools()); n != 0 {
 			t.Errorf("%d pools are left", n)
 		}
@@ -327,7 +327,7 @@ func TestSlowWhileBusyIsNotDead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		docs := newDocuments(t)
 		p := &probes{}
-		d := runDesk(t, p)
+		d := runManager(t, p)
 		d.Apply(docs.table(endpoints("a", 2, "one")))
 		a := mustPool(t, d, "a")
 		g := mustTake(t, a)
@@ -349,17 +349,17 @@ func TestNotAskedSaysNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		docs := newDocuments(t)
 		p := &probes{}
-		d := runDesk(t, p)
+		d := runManager(t, p)
 		d.Apply(docs.table(endpoints("a", 2, "one")))
 		a := mustPool(t, d, "a")
-		p.set("one", fmt.Errorf("%w: too many open files", ErrNotAsked))
+		p.set("one", fmt.Errorf("%w: too many open files", ErrNotProbed))
 		time.Sleep(time.Minute)
 		if l := a.Load(); l.Limit != 2 {
 			t.Errorf("taken out though nobody asked it: %+v", l)
 		}
 		p.set("one", errors.New("refused"))
 		time.Sleep(time.Minute)
-		p.set("one", ErrNotAsked)
+		p.set("one", ErrNotProbed)
 		time.Sleep(time.Minute)
 		if l := a.Load(); l.Limit != 0 {
 			t.Errorf("brought back though nobody asked it: %+v", l)
@@ -370,7 +370,7 @@ func TestNotAskedSaysNothing(t *testing.T) {
 func TestCloseQueues(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		docs := newDocuments(t)
-		d := runDesk(t, &probes{})
+		d := runManager(t, &probes{})
 		d.CloseQueues()
 		d.Apply(docs.table(endpoints("a", 1, "one")))
 		a := mustPool(t, d, "a")
@@ -389,12 +389,12 @@ func TestCloseQueues(t *testing.T) {
 func TestDrainRefusesEverywhere(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		docs := newDocuments(t)
-		d := runDesk(t, &probes{})
+		d := runManager(t, &probes{})
 		d.Apply(docs.table(endpoints("a", 1, "one")))
 		d.Drain()
 		var refused *Refusal
 		if _, err := take(mustPool(t, d, "a")); !errors.As(err, &refused) || refused.Reason != Draining {
-			t.Errorf("a draining desk said %v", err)
+			t.Errorf("a draining manager said %v", err)
 		}
 		d.Apply(docs.table(endpoints("b", 1, "two")))
 		if _, err := take(mustPool(t, d, "b")); !errors.As(err, &refused) || refused.Reason != Draining {

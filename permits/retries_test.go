@@ -112,7 +112,7 @@ func TestTheFirstToCompleteAreTheShortest(t *testing.T) {
 			held[i] = take(t, p, permits.Request{})
 		}
 		r := patient("a")
-		r.Luck = 1e-9
+		r.JitterSeed = 1e-9
 		for range 128 {
 			refuse(t, p, r, permits.Busy)
 		}
@@ -165,7 +165,7 @@ func TestRetryAfterOfSeveralPools(t *testing.T) {
 		warm(t, p, time.Second, 16)
 		defer take(t, p, permits.Request{}).Release()
 		r := patient("a")
-		r.Chance = 1. / 3
+		r.ReturnProbability = 1. / 3
 		for told := range 60 {
 			after, computed := refuse(t, p, r, permits.Busy).RetryAfter.Seconds(), max(float64(told)/3, 1)
 			if after < computed-0.1 || after > 1.25*(computed+0.1) {

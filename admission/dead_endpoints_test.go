@@ -12,14 +12,14 @@ import (
 func TestDeparted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		docs, p := newDocuments(t), &probes{}
-		d := runDesk(t, p)
+		d := runManager(t, p)
 		table := docs.table(endpoints("a", 2, "one", "two", "three"))
 		table.Suspect = []string{"endpoints/ams/one", "endpoints/ams/two"}
 		d.Apply(table)
 		want := func(want ...string) {
 			t.Helper()
 			time.Sleep(time.Minute)
-			got := d.Departed()
+			got := d.DeadEndpoints()
 			slices.Sort(got)
 			if !slices.Equal(got, want) {
 				t.Errorf("departed %q, want %q", got, want)
@@ -46,17 +46,17 @@ func TestDeparted(t *testing.T) {
 func TestStrangerHasNotDeparted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		docs, p := newDocuments(t), &probes{}
-		d := runDesk(t, p)
+		d := runManager(t, p)
 		p.set("one", errors.New("refused"))
 		table := docs.table(endpoints("a", 2, "one"))
 		table.Suspect = []string{"endpoints/ams/one"}
 		d.Apply(table)
 		synctest.Wait()
-		if keys := d.Departed(); len(keys) > 0 || mustPool(t, d, "a").Load().Limit != 0 {
+		if keys := d.DeadEndpoints(); len(keys) > 0 || mustPool(t, d, "a").Load().Limit != 0 {
 			t.Errorf("departed %q after one failed probe", keys)
 		}
 		time.Sleep(2 * time.Second)
-		if keys := d.Departed(); len(keys) != 1 {
+		if keys := d.DeadEndpoints(); len(keys) != 1 {
 			t.Errorf("departed %q after two", keys)
 		}
 	})

@@ -12,10 +12,10 @@ import (
 )
 
 // under returns a pool whose right to grant a test gives and takes.
-func under(t *testing.T, es ...permits.Endpoint) (*permits.Pool, *permits.Right) {
+func under(t *testing.T, es ...permits.Endpoint) (*permits.Pool, *permits.Fence) {
 	c := config()
-	c.Right = permits.NewRight()
-	return newPool(t, c, es...), c.Right
+	c.Fence = permits.NewFence()
+	return newPool(t, c, es...), c.Fence
 }
 
 // Without the right, neither newcomers are granted anything nor those who wait, whatever comes free; and all are served
@@ -34,7 +34,7 @@ func TestNothingIsGrantedWithoutTheRight(t *testing.T) {
 		p.MarkFull("e0", time.Now().Add(time.Second))
 		time.Sleep(2 * time.Second) // its end hands slots over, too
 		p.SetEndpoints(fleet(3, 2))
-		p.Configure(func() permits.Config { c := config(); c.Right = right; return c }())
+		p.Configure(func() permits.Config { c := config(); c.Fence = right; return c }())
 		newcomer := start(t.Context(), p, patient("c"))
 		synctest.Wait()
 		if l := p.Load(); l.Held != 0 || l.Queued != 2 || l.Free != 0 || l.Limit != 6 {
@@ -63,10 +63,10 @@ func TestNothingIsGrantedWithoutTheRight(t *testing.T) {
 func TestRightIsOlderThanThePool(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := config()
-		c.Right = permits.NewRight()
+		c.Fence = permits.NewFence()
 		time.Sleep(5 * time.Second)
 		p := newPool(t, c, fleet(1, 1)...)
-		c.Right.Set(time.Now().Add(time.Second))
+		c.Fence.Set(time.Now().Add(time.Second))
 		take(t, p, patient("a")).Release()
 		time.Sleep(time.Second)
 		refuse(t, p, permits.Request{Account: "a", MaxExpected: -1}, permits.Busy)
@@ -77,9 +77,9 @@ func TestRightIsOlderThanThePool(t *testing.T) {
 func TestQueueIsBoundedWithoutTheRight(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := config()
-		c.Limit, c.Right = 1, permits.NewRight()
+		c.Limit, c.Fence = 1, permits.NewFence()
 		p := newPool(t, c, fleet(1, 8)...)
-		c.Right.Set(time.Time{})
+		c.Fence.Set(time.Time{})
 		waiting := start(t.Context(), p, patient("a"))
 		synctest.Wait()
 		refuse(t, p, patient("a"), permits.QueueFull)
@@ -119,7 +119,7 @@ func TestUndo(t *testing.T) {
 		for range 100 {
 			permit := take(t, p, patient("a"))
 			time.Sleep(time.Second)
-			permit.Undo()
+			permit.Cancel()
 		}
 		if s := p.Snapshot(); s.Rate != 0 || s.Held != 0 || s.Released != 100 {
 			t.Errorf("%+v", s)
