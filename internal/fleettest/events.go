@@ -6,10 +6,9 @@ import (
 	"colonnade/internal/testkit"
 )
 
-// FinalEvents returns the final events of one kind of the requests with a client's id.
-func (f *Fleet) FinalEvents(kind analytics.Kind, clientID string) []analytics.Event {
+// FinalEvents returns the final events of one kind of the requests with a client's x-request-id.
+func (f *Fleet) FinalEvents(kind analytics.Kind, clientID string) (found []analytics.Event) {
 	f.T.Helper()
-	var found []analytics.Event
 	for e, err := range journal.ReadDir(f.Entry.DataDir) {
 		if err != nil {
 			f.T.Fatal(err)
@@ -21,7 +20,7 @@ func (f *Fleet) FinalEvents(kind analytics.Kind, clientID string) []analytics.Ev
 	return found
 }
 
-// FinalEvent waits for the one final event of a request.
+// FinalEvent waits for the final event of a request, of which there must be one.
 func (f *Fleet) FinalEvent(kind analytics.Kind, clientID string) analytics.Event {
 	f.T.Helper()
 	testkit.WaitFor(f.T, "the final event of "+clientID, func() bool { return len(f.FinalEvents(kind, clientID)) > 0 })
@@ -32,14 +31,15 @@ func (f *Fleet) FinalEvent(kind analytics.Kind, clientID string) analytics.Event
 	return found[0]
 }
 
-// LastEvents waits for the final events of a request, and returns those of the entry and of the last attempt in a colo.
-func (f *Fleet) LastEvents(id string) (request, inference analytics.Event) {
+// LastEvents waits for the final events of a request, by the id that the entry gave it, and returns those of the entry
+// and of the last attempt in a colo.
+func (f *Fleet) LastEvents(requestID string) (request, inference analytics.Event) {
 	f.T.Helper()
-	testkit.WaitFor(f.T, "the events of "+id, func() bool {
+	testkit.WaitFor(f.T, "the events of "+requestID, func() bool {
 		request, inference = analytics.Event{}, analytics.Event{}
 		for e, err := range journal.ReadDir(f.Entry.DataDir) {
 			switch {
-			case err != nil || e.RequestID != id || e.Phase != analytics.PhaseEnd:
+			case err != nil || e.RequestID != requestID || e.Phase != analytics.PhaseEnd:
 			case e.Kind == analytics.KindRequest:
 				request = e
 			case e.Attempts >= inference.Attempts:

@@ -14,29 +14,54 @@ import (
 	"colonnade/onebox"
 )
 
-// testkit.Patience bounds every wait of these tests; nothing is measured by it.
-
-// Fleet is a fleet that a test has to itself.
+// Fleet is a running fleet that belongs to one test.
 type Fleet struct {
 	*onebox.Fleet
 	T      testing.TB
 	Client *http.Client
-	Key    string // sent with every request that has none of its own
-	Stop   func() // asks the fleet to end
+	Key    string // an API key for requests that bring no Authorization of their own
+	Stop   func() // asks the whole fleet to end
 }
 
-// Start runs a fleet for everybody until the test's end. documents, in YAML, come after the demo's and may replace
-// them.
+// Start runs a fleet that serves requests without a key, until the end of the test. documents are YAML; they follow the
+// demo's and may replace them.
 func Start(t testing.TB, c onebox.Config, documents string) *Fleet {
 	t.Helper()
 	c.Open = true
 	return StartClosed(t, c, documents)
 }
 
-// StartClosed runs a fleet that wants keys, unless c.Open.
+// StartClosed runs a fleet that wants keys, unless c.Open is set.
 func StartClosed(t testing.TB, c onebox.Config, documents string) *Fleet {
 	t.Helper()
 	oracle.Mark(t)
+	setDefaults(t, &c)
+	c.Documents = append(c.Documents, split(t, documents)...)
+	ctx, cancel := context.WithCancel(context.Background())
+	started, ended := make(chan *onebox.Fleet, 1), make(chan error, 1)
+	go func() { ended <- onebox.Run(ctx, c, func(f *onebox.Fleet) { started <- f }) }()
+	select {
+	case running := <-started:
+		f := &Fleet{Fleet: running, T: t, Stop: cancel, Client: &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 1000}}}
+		t.Cleanup(func() {
+			f.Client.CloseIdleConnections()
+			cancel()
+			if err := <-ended; err != nil {
+				t.Errorf("the fleet ended with: %v", err)
+			}
+		})
+		return f
+	case err := <-ended:
+		cancel()
+		t.Fatalf("cannot start the fleet: %v", err)
+	case <-time.After(testkit.Patience):
+		cancel()
+		t.Fatal("the fleet has not started in time")
+	}
+	return nil
+}
+
+func setDefaults(t testing.TB, c *onebox.Config) {
 	c.Listen, c.Etcd, c.Dir = "127.0.0.1:0", "127.0.0.1:0", t.TempDir()
 	if c.Drain == 0 {
 		c.Drain = 300 * time.Millisecond // nothing runs any more when a test ends
@@ -52,53 +77,33 @@ func StartClosed(t testing.TB, c onebox.Config, documents string) *Fleet {
 			return slog.New(slog.NewTextHandler(t.Output(), nil)).With("from", name)
 		}
 	}
-	if documents != "" {
-		docs, err := fleet.SplitFile([]byte(documents))
-		if err != nil {
-			t.Fatal(err)
-		}
-		c.Documents = append(c.Documents, docs...)
-	}
-	ctx, cancel := context.WithCancel(context.Background())
-	started, ended := make(chan *onebox.Fleet, 1), make(chan error, 1)
-	go func() { ended <- onebox.Run(ctx, c, func(f *onebox.Fleet) { started <- f }) }()
-	select {
-	case f := <-started:
-		tf := &Fleet{Fleet: f, T: t, Stop: cancel, Client: &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 1000}}}
-		t.Cleanup(func() {
-			tf.Client.CloseIdleConnections()
-			cancel()
-			if err := <-ended; err != nil {
-				t.Errorf("the fleet ended with: %v", err)
-			}
-		})
-		return tf
-	case err := <-ended:
-		cancel()
-		t.Fatalf("cannot start the fleet: %v", err)
-	case <-time.After(testkit.Patience):
-		cancel()
-		t.Fatal("the fleet is not up in time")
-	}
-	return nil
 }
 
-// ApplyAndWait writes documents and waits until a condition shows that they are in force.
-func (f *Fleet) ApplyAndWait(documents string, inForce func() bool) {
-	f.T.Helper()
+func split(t testing.TB, documents string) []fleet.RawDocument {
+	t.Helper()
+	if documents == "" {
+		return nil
+	}
 	docs, err := fleet.SplitFile([]byte(documents))
 	if err != nil {
-		f.T.Fatal(err)
+		t.Fatal(err)
 	}
+	return docs
+}
+
+// ApplyAndWait writes documents as the command line does, and waits until a condition shows that they are in force.
+func (f *Fleet) ApplyAndWait(documents string, inForce func() bool) {
+	f.T.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), testkit.Patience)
 	defer cancel()
-	if err := f.Apply(ctx, docs); err != nil {
+	if err := f.Apply(ctx, split(f.T, documents)); err != nil {
 		f.T.Fatal(err)
 	}
 	testkit.WaitFor(f.T, "the documents to be in force", inForce)
 }
 
-// EndNode asks one node to end as SIGTERM does, and waits at the test's end until it has, or when the function is called.
+// EndNode asks one node to end, as SIGTERM does. The returned function waits until it has ended, and so does the end of
+// the test.
 func (f *Fleet) EndNode(name string) (wait func()) {
 	f.T.Helper()
 	over := make(chan error, 1)
@@ -118,7 +123,7 @@ func (f *Fleet) EndNode(name string) (wait func()) {
 	return wait
 }
 
-// In is the same fleet in a part of its test.
+// In returns the same fleet for a subtest.
 func (f *Fleet) In(t testing.TB) *Fleet {
 	view := *f
 	view.T = t

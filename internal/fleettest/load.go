@@ -3,6 +3,7 @@ package fleettest
 import (
 	"context"
 	"errors"
+	"runtime"
 	"slices"
 	"sync"
 	"testing"
@@ -11,7 +12,7 @@ import (
 	"colonnade/internal/testkit"
 )
 
-// HoldStreams takes n slots with streams that stall, until released.
+// HoldStreams takes n slots with streams, which must stall, until they are released.
 func (f *Fleet) HoldStreams(t *testing.T, n int) (release func()) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
@@ -31,7 +32,7 @@ func (f *Fleet) HoldStreams(t *testing.T, n int) (release func()) {
 	}
 }
 
-// Latencies sends requests likewise, and returns how long each took, the shortest first.
+// Latencies sends requests with StubBody from four clients, and returns how long each took, sorted.
 func (f *Fleet) Latencies(t *testing.T, requests int) []time.Duration {
 	t.Helper()
 	var mu sync.Mutex
@@ -55,4 +56,13 @@ func (f *Fleet) Latencies(t *testing.T, requests int) []time.Duration {
 	all.Wait()
 	slices.Sort(took)
 	return took
+}
+
+// LiveBytes returns the live heap and the stacks of this process, in bytes, after collections.
+func LiveBytes() int64 {
+	runtime.GC()
+	runtime.GC() // what a sync.Pool holds survives one
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return int64(m.HeapAlloc + m.StackInuse) // HeapInuse would count the holes in half-empty spans
 }

@@ -6,17 +6,17 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"colonnade/discovery/etcd"
-	"colonnade/fleet"
 	"colonnade/internal/testkit"
 	"colonnade/node"
 )
 
-// Operator changes documents as etcdctl does: nobody checks them before they are in the store.
+// Operator changes documents in etcd directly, so that nothing checks them before they are stored.
 type Operator struct {
 	F      *Fleet
 	Client *clientv3.Client
 }
 
+// Operator connects to the fleet's etcd, until the end of the test.
 func (f *Fleet) Operator() *Operator {
 	f.T.Helper()
 	client, err := etcd.Dial([]string{f.Etcd})
@@ -27,21 +27,17 @@ func (f *Fleet) Operator() *Operator {
 	return &Operator{f, client}
 }
 
-// Put writes YAML documents, each with its key, in one transaction, and returns the revision that the store has then.
-func (o *Operator) Put(documents string) int64 {
+// Put writes YAML documents, each with its key, in one transaction, and returns its revision.
+func (o *Operator) Put(documents string) (revision int64) {
 	o.F.T.Helper()
-	docs, err := fleet.SplitFile([]byte(documents))
-	if err != nil {
-		o.F.T.Fatal(err)
-	}
 	var ops []clientv3.Op
-	for _, d := range docs {
+	for _, d := range split(o.F.T, documents) {
 		ops = append(ops, clientv3.OpPut(node.Prefix+d.Key, string(d.Value)))
 	}
 	return o.Txn(ops...)
 }
 
-// Remove deletes documents, in one transaction.
+// Remove deletes documents in one transaction.
 func (o *Operator) Remove(keys ...string) {
 	o.F.T.Helper()
 	var ops []clientv3.Op
@@ -51,25 +47,26 @@ func (o *Operator) Remove(keys ...string) {
 	o.Txn(ops...)
 }
 
+// Get reads etcd by its own keys, which begin with node.Prefix.
 func (o *Operator) Get(key string, options ...clientv3.OpOption) *clientv3.GetResponse {
 	o.F.T.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), testkit.Patience)
 	defer cancel()
 	answer, err := o.Client.Get(ctx, key, options...)
 	if err != nil {
-		o.F.T.Fatalf("etcd does not answer: %v", err)
+		o.F.T.Fatalf("cannot read etcd: %v", err)
 	}
 	return answer
 }
 
-// Txn returns the revision that the store has afterwards.
-func (o *Operator) Txn(ops ...clientv3.Op) int64 {
+// Txn runs operations in one transaction, and returns its revision.
+func (o *Operator) Txn(ops ...clientv3.Op) (revision int64) {
 	o.F.T.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), testkit.Patience)
 	defer cancel()
 	answer, err := o.Client.Txn(ctx).Then(ops...).Commit()
 	if err != nil {
-		o.F.T.Fatalf("etcd does not take a change: %v", err)
+		o.F.T.Fatalf("cannot write to etcd: %v", err)
 	}
 	return answer.Header.Revision
 }

@@ -7,7 +7,6 @@ import (
 	"io"
 	"maps"
 	"net/http"
-	"runtime"
 	"slices"
 	"time"
 
@@ -15,9 +14,18 @@ import (
 	"colonnade/internal/testkit"
 )
 
-// IsReady asks an admin listener.
-func (f *Fleet) IsReady(admin string) bool {
-	r, err := http.Get("http://" + admin + "/health/ready")
+// Admins returns the addresses of the admin listeners, by node.
+func (f *Fleet) Admins() map[string]string {
+	all := map[string]string{f.Entry.Node: f.Entry.Admin}
+	for _, n := range f.Colos {
+		all[n.Node] = n.Admin
+	}
+	return all
+}
+
+// IsReady reports whether a listener answers its readiness probe with 200.
+func (f *Fleet) IsReady(address string) bool {
+	r, err := http.Get("http://" + address + "/health/ready")
 	if err != nil {
 		return false
 	}
@@ -25,26 +33,52 @@ func (f *Fleet) IsReady(admin string) bool {
 	return r.StatusCode == http.StatusOK
 }
 
-// EndpointState returns what the colo makes of an engine.
-func (f *Fleet) EndpointState(url string) string {
-	for _, e := range f.Pool("ams", "demo").Endpoints {
-		if e.URL == url {
-			return e.State
+// page reads a page of an admin listener.
+func (f *Fleet) page(admin, path string) []byte {
+	f.T.Helper()
+	r, err := f.Client.Get("http://" + admin + path)
+	if err != nil {
+		f.T.Fatal(err)
+	}
+	defer r.Body.Close()
+	text, err := io.ReadAll(r.Body)
+	if err != nil {
+		f.T.Fatal(err)
+	}
+	return text
+}
+
+// Metric returns the value of a metric without labels at a node.
+func (f *Fleet) Metric(admin, name string) (value float64) {
+	f.T.Helper()
+	for line := range bytes.Lines(f.page(admin, "/metrics")) {
+		if rest, ok := bytes.CutPrefix(line, []byte(name+" ")); ok {
+			if _, err := fmt.Sscan(string(rest), &value); err == nil {
+				return value
+			}
 		}
 	}
-	return ""
+	f.T.Fatalf("no metric %s", name)
+	return 0
 }
 
-// LiveHeap is what this process holds.
-func LiveHeap() int64 {
-	runtime.GC()
-	runtime.GC() // what pools held survives one
-	var m runtime.MemStats
-	runtime.ReadMemStats(&m)
-	return int64(m.HeapAlloc + m.StackInuse) // and not HeapInuse, which has the holes in half-empty spans too
+// Pools returns the state of a colo's pools, as its server shows it.
+func (f *Fleet) Pools(colo string) (pools []admission.State) {
+	f.T.Helper()
+	for _, n := range f.Colos {
+		if n.Colo != colo {
+			continue
+		}
+		if err := json.Unmarshal(f.page(n.Admin, "/debug/pools"), &pools); err != nil {
+			f.T.Fatal(err)
+		}
+		return pools
+	}
+	f.T.Fatalf("no colo %s", colo)
+	return nil
 }
 
-// Pool asks the server of a colo how a pool is.
+// Pool returns the state of one pool.
 func (f *Fleet) Pool(colo, name string) admission.State {
 	f.T.Helper()
 	for _, p := range f.Pools(colo) {
@@ -56,29 +90,20 @@ func (f *Fleet) Pool(colo, name string) admission.State {
 	return admission.State{}
 }
 
-// Pools asks the server of a colo how its pools are.
-func (f *Fleet) Pools(colo string) []admission.State {
-	f.T.Helper()
-	for _, n := range f.Colos {
-		if n.Colo != colo {
-			continue
+// EndpointState returns the health of an engine of the demo's pool in ams, by its URL.
+func (f *Fleet) EndpointState(url string) string {
+	for _, e := range f.Pool("ams", "demo").Endpoints {
+		if e.URL == url {
+			return e.State
 		}
-		r, err := f.Client.Get("http://" + n.Admin + "/debug/pools")
-		if err != nil {
-			f.T.Fatal(err)
-		}
-		defer r.Body.Close()
-		var pools []admission.State
-		if err := json.NewDecoder(r.Body).Decode(&pools); err != nil {
-			f.T.Fatal(err)
-		}
-		return pools
 	}
-	f.T.Fatalf("no colo %s", colo)
-	return nil
+	return ""
 }
 
-// FleetPage is what a node shows of its table.
+// Tree is a document, or a part of one, as JSON decodes it.
+type Tree = map[string]any
+
+// FleetPage is a node's /debug/fleet: its table, and what is wrong with the documents.
 type FleetPage struct {
 	Revision      int64
 	Documents     map[string]Tree
@@ -87,17 +112,28 @@ type FleetPage struct {
 	Held, Suspect []string
 }
 
+// Rejection is a document that a node does not accept.
 type Rejection struct {
 	Key      string
 	LastGood bool `json:"last_good"`
 }
 
+// FleetPage reads a node's /debug/fleet.
+func (f *Fleet) FleetPage(admin string) (p FleetPage) {
+	f.T.Helper()
+	if err := json.Unmarshal(f.page(admin, "/debug/fleet"), &p); err != nil {
+		f.T.Fatal(err)
+	}
+	return p
+}
+
 // Field returns a field of a document, by its path; nil if it is not there.
 func (p FleetPage) Field(key string, path ...string) any {
-	var at any = p.Documents[key]
-	if doc, ok := p.Documents[key]; !ok || doc == nil {
+	doc := p.Documents[key]
+	if doc == nil {
 		return nil
 	}
+	var at any = doc
 	for _, name := range path {
 		fields, _ := at.(map[string]any)
 		at = fields[name]
@@ -105,30 +141,7 @@ func (p FleetPage) Field(key string, path ...string) any {
 	return at
 }
 
-// Admins returns the admin listeners of all nodes, by node.
-func (f *Fleet) Admins() map[string]string {
-	all := map[string]string{f.Entry.Node: f.Entry.Admin}
-	for _, n := range f.Colos {
-		all[n.Node] = n.Admin
-	}
-	return all
-}
-
-func (f *Fleet) FleetPage(admin string) FleetPage {
-	f.T.Helper()
-	r, err := f.Client.Get("http://" + admin + "/debug/fleet")
-	if err != nil {
-		f.T.Fatal(err)
-	}
-	defer r.Body.Close()
-	var p FleetPage
-	if err := json.NewDecoder(r.Body).Decode(&p); err != nil {
-		f.T.Fatal(err)
-	}
-	return p
-}
-
-// ExpectEverywhere waits until a condition holds at every node, which must be so within a second.
+// ExpectEverywhere expects that a condition holds at every node within a second.
 func (f *Fleet) ExpectEverywhere(what string, holds func(node string, p FleetPage) bool) {
 	f.T.Helper()
 	began := time.Now()
@@ -138,36 +151,10 @@ func (f *Fleet) ExpectEverywhere(what string, holds func(node string, p FleetPag
 	f.T.Logf("%s: everywhere after %v", what, time.Since(began).Round(time.Millisecond))
 }
 
-// ExpectSoon waits until a condition holds that shows that a change is in force, which must be so within a second.
+// ExpectSoon expects that a condition holds within a second: one that shows that a change is in force.
 func (f *Fleet) ExpectSoon(what string, holds func() bool) {
 	f.T.Helper()
 	began := time.Now()
 	testkit.Within(f.T, time.Second, what, holds)
 	f.T.Logf("%s: after %v", what, time.Since(began).Round(time.Millisecond))
 }
-
-// Metric returns the value of a metric without labels at a node.
-func (f *Fleet) Metric(admin, name string) (value float64) {
-	f.T.Helper()
-	r, err := f.Client.Get("http://" + admin + "/metrics")
-	if err != nil {
-		f.T.Fatal(err)
-	}
-	defer r.Body.Close()
-	text, err := io.ReadAll(r.Body)
-	if err != nil {
-		f.T.Fatal(err)
-	}
-	for line := range bytes.Lines(text) {
-		if rest, ok := bytes.CutPrefix(line, []byte(name+" ")); ok {
-			if _, err := fmt.Sscan(string(rest), &value); err == nil {
-				return value
-			}
-		}
-	}
-	f.T.Fatalf("no metric %s", name)
-	return 0
-}
-
-// Tree is a document, or a part of one.
-type Tree = map[string]any

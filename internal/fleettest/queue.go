@@ -12,10 +12,9 @@ import (
 	"colonnade/internal/wiretest"
 )
 
-// BlockSlots takes all slots of the first colo, for as long as the clients that it returns stay.
-func (f *Fleet) BlockSlots(slots int) []*wiretest.Conn {
+// BlockSlots takes all slots of the first engine of ams with requests that stay until their connections are closed.
+func (f *Fleet) BlockSlots(slots int) (blockers []*wiretest.Conn) {
 	f.T.Helper()
-	var blockers []*wiretest.Conn
 	f.Engine("ams").SetFault(simengine.Fault{Fault: simengine.FaultStallHead, Count: slots})
 	for range slots {
 		blockers = append(blockers, f.BeginChat(ChatBody(1, false)))
@@ -24,32 +23,49 @@ func (f *Fleet) BlockSlots(slots int) []*wiretest.Conn {
 	return blockers
 }
 
-// Enqueue sends a request that is to wait, as the one at this place in the queue.
-func (f *Fleet) Enqueue(place int, headers ...string) *wiretest.Conn {
+// Enqueue sends a request, and waits until so many wait in the demo's pool of ams.
+func (f *Fleet) Enqueue(queued int, lines ...string) *wiretest.Conn {
 	f.T.Helper()
-	c := f.BeginChat(ChatBody(1, false), headers...)
-	testkit.WaitFor(f.T, "the request to wait", func() bool { return f.Pool("ams", "demo").Queued == place })
+	c := f.BeginChat(ChatBody(1, false), lines...)
+	testkit.WaitFor(f.T, "the request to wait", func() bool { return f.Pool("ams", "demo").Queued == queued })
 	return c
 }
 
-// Refusal is what a client is told that is turned away.
-type Refusal struct {
-	Status, Number     int
-	Code, Kind, Reason string
+// ServeAll closes the blockers, and expects that all that wait are served.
+func ServeAll(t testing.TB, blockers, waiting []*wiretest.Conn) {
+	t.Helper()
+	for _, c := range blockers {
+		c.Close()
+	}
+	for n, c := range waiting {
+		if a := c.Read(); a.Status != 200 {
+			t.Errorf("waiter %d: %d %q", n, a.Status, a.Body)
+		}
+	}
 }
 
-var OutOfCapacity = Refusal{Status: 429, Number: 42902, Code: "out_of_capacity", Kind: "rate_limit_error"}
+// Refusal is what a refused client gets.
+type Refusal struct {
+	Status, Number     int
+	Code, Type, Reason string
+}
 
+// OutOfCapacity is the refusal of a request for which there is no slot and no room or time to wait.
+var OutOfCapacity = Refusal{Status: 429, Number: 42902, Code: "out_of_capacity", Type: "rate_limit_error"}
+
+// Because returns the refusal with a reason.
 func (r Refusal) Because(reason string) Refusal {
 	r.Reason = reason
 	return r
 }
 
-// Expect compares every part of an answer that clients may rely on.
+var ownRequestID = regexp.MustCompile(`^[0-9a-f]{32}$`)
+
+// Expect compares all parts of a response on which clients may rely.
 func (r Refusal) Expect(t testing.TB, a wiretest.Response) {
 	t.Helper()
 	e := a.APIError(t)
-	if a.Status != r.Status || e.Number != r.Number || e.Code != r.Code || e.Type != r.Kind || e.Reason != r.Reason || e.Message == "" {
+	if a.Status != r.Status || e.Number != r.Number || e.Code != r.Code || e.Type != r.Type || e.Reason != r.Reason || e.Message == "" {
 		t.Errorf("refused with %d %+v, want %+v", a.Status, e, r)
 	}
 	var body struct{ Error map[string]any }
@@ -68,24 +84,11 @@ func (r Refusal) Expect(t testing.TB, a wiretest.Response) {
 	if h.Get("Content-Type") != "application/json" || h.Get("x-colonnade-reason") != r.Reason || h.Get("x-should-retry") != "" {
 		t.Errorf("headers: %v", h)
 	}
-	if id := h.Get("x-request-id"); id != e.RequestID || !regexp.MustCompile(`^[0-9a-f]{32}$`).MatchString(id) {
+	if id := h.Get("x-request-id"); id != e.RequestID || !ownRequestID.MatchString(id) {
 		t.Errorf("x-request-id is %q, in the body %q", id, e.RequestID)
 	}
 	if e.RetryAfterMS < 1000 || e.RetryAfterMS > 32000 || h.Get("retry-after-ms") != strconv.FormatInt(e.RetryAfterMS, 10) ||
 		h.Get("retry-after") != strconv.Itoa(int(math.Ceil(float64(e.RetryAfterMS)/1000))) {
 		t.Errorf("retry-after is %q, retry-after-ms %q, in the body %d", h.Get("retry-after"), h.Get("retry-after-ms"), e.RetryAfterMS)
-	}
-}
-
-// ServeAll lets the blockers go, and expects that all who wait are served.
-func ServeAll(t testing.TB, blockers, waiting []*wiretest.Conn) {
-	t.Helper()
-	for _, c := range blockers {
-		c.Close()
-	}
-	for n, c := range waiting {
-		if a := c.Read(); a.Status != 200 {
-			t.Errorf("waiter %d: %d %q", n, a.Status, a.Body)
-		}
 	}
 }

@@ -17,11 +17,11 @@ import (
 	"colonnade/internal/wiretest"
 )
 
-// Session is a client's session.
+// Session is a client's end of a realtime session.
 type Session struct {
 	*websocket.Conn
 	T      testing.TB
-	Header http.Header // of the answer to the handshake
+	Header http.Header // of the handshake's response
 }
 
 // RealtimeURL is where sessions with a model begin.
@@ -29,15 +29,19 @@ func (f *Fleet) RealtimeURL(model string) string {
 	return "ws" + strings.TrimPrefix(f.URL(), "http") + "/realtime?model=" + model
 }
 
-// DialRealtime opens a session, with headers (name, value, …).
-func (f *Fleet) DialRealtime(model string, headers ...string) Session {
-	f.T.Helper()
+func (f *Fleet) dialRealtime(model string, headers []string) (*websocket.Conn, *http.Response, error) {
 	h := http.Header{}
 	for i := 0; i+1 < len(headers); i += 2 {
 		h.Add(headers[i], headers[i+1])
 	}
-	d := websocket.Dialer{HandshakeTimeout: testkit.Patience}
-	c, answer, err := d.Dial(f.RealtimeURL(model), h)
+	dialer := websocket.Dialer{HandshakeTimeout: testkit.Patience}
+	return dialer.Dial(f.RealtimeURL(model), h)
+}
+
+// DialRealtime opens a session, until the end of the test. headers are names and values in turn.
+func (f *Fleet) DialRealtime(model string, headers ...string) Session {
+	f.T.Helper()
+	c, answer, err := f.dialRealtime(model, headers)
 	if err != nil {
 		f.T.Fatalf("cannot open a session: %v: %v", err, answer)
 	}
@@ -46,15 +50,10 @@ func (f *Fleet) DialRealtime(model string, headers ...string) Session {
 	return Session{Conn: c, T: f.T, Header: answer.Header}
 }
 
-// ExpectRefused expects that a session is refused by a plain HTTP error.
+// ExpectRefused expects that a session is refused by a plain HTTP response with a status.
 func (f *Fleet) ExpectRefused(model string, status int, headers ...string) wiretest.Response {
 	f.T.Helper()
-	h := http.Header{}
-	for i := 0; i+1 < len(headers); i += 2 {
-		h.Add(headers[i], headers[i+1])
-	}
-	d := websocket.Dialer{HandshakeTimeout: testkit.Patience}
-	c, refused, err := d.Dial(f.RealtimeURL(model), h)
+	c, refused, err := f.dialRealtime(model, headers)
 	if err == nil {
 		c.Close()
 		f.T.Fatalf("a session was opened, want status %d", status)
@@ -66,17 +65,17 @@ func (f *Fleet) ExpectRefused(model string, status int, headers ...string) wiret
 	return wiretest.Response{Status: refused.StatusCode, Header: refused.Header, Body: string(body)}
 }
 
-// Hear reads events until one is of a type, and returns it.
-func (r Session) Hear(want string) map[string]any {
-	r.T.Helper()
+// Hear reads events until one has the wanted type, and returns it.
+func (s Session) Hear(want string) map[string]any {
+	s.T.Helper()
 	for {
-		_, data, err := r.ReadMessage()
+		_, data, err := s.ReadMessage()
 		if err != nil {
-			r.T.Fatalf("%v, waiting for %s", err, want)
+			s.T.Fatalf("%v, waiting for %s", err, want)
 		}
 		var event map[string]any
 		if err := json.Unmarshal(data, &event); err != nil {
-			r.T.Fatalf("%v: %q", err, data)
+			s.T.Fatalf("%v: %q", err, data)
 		}
 		if event["type"] == want {
 			return event
@@ -84,58 +83,60 @@ func (r Session) Hear(want string) map[string]any {
 	}
 }
 
-func (r Session) Say(event string) {
-	r.T.Helper()
-	if err := r.WriteMessage(websocket.TextMessage, []byte(event)); err != nil {
-		r.T.Fatal(err)
+// Say sends an event.
+func (s Session) Say(event string) {
+	s.T.Helper()
+	if err := s.WriteMessage(websocket.TextMessage, []byte(event)); err != nil {
+		s.T.Fatal(err)
 	}
 }
 
-func (r Session) HangUp(code int, text string) {
-	r.T.Helper()
-	if err := r.WriteMessage(websocket.CloseMessage, websocket.FormatCloseMessage(code, text)); err != nil {
-		r.T.Fatal(err)
+// HangUp sends a close frame.
+func (s Session) HangUp(code int, text string) {
+	s.T.Helper()
+	if err := s.WriteMessage(websocket.CloseMessage, websocket.FormatCloseMessage(code, text)); err != nil {
+		s.T.Fatal(err)
 	}
 }
 
-// ExpectClose reads to the session's end and expects a close frame.
-func (r Session) ExpectClose(code int, text string) {
-	r.T.Helper()
+// ExpectClose reads to the end of the session, which must be a close frame with a code, and with text in its reason.
+func (s Session) ExpectClose(code int, text string) {
+	s.T.Helper()
 	for {
-		_, _, err := r.ReadMessage()
+		_, _, err := s.ReadMessage()
 		var frame *websocket.CloseError
 		switch {
 		case err == nil:
 		case errors.As(err, &frame) && frame.Code == code && strings.Contains(frame.Text, text):
 			return
 		default:
-			r.T.Errorf("the session ended with %v, want close code %d %q", err, code, text)
+			s.T.Errorf("the session ended with %v, want close code %d %q", err, code, text)
 			return
 		}
 	}
 }
 
-// Handshake opens a session by hand.
+// Handshake opens a session on a connection whose frames the test writes and reads itself.
 func (f *Fleet) Handshake(model string, lines ...string) *wiretest.Conn {
 	f.T.Helper()
-	w := f.SendHandshake(model, lines...)
-	var a wiretest.RawResponse
-	if err := w.ReadHead(&a); err != nil || a.Status != http.StatusSwitchingProtocols {
-		f.T.Fatalf("the handshake was answered with %d, %v", a.Status, err)
+	c := f.SendHandshake(model, lines...)
+	var r wiretest.Response
+	if err := c.ReadHead(&r); err != nil || r.Status != http.StatusSwitchingProtocols {
+		f.T.Fatalf("the handshake was answered with %d, %v", r.Status, err)
 	}
-	if offered := a.Header.Get("Sec-WebSocket-Extensions"); offered != "" {
-		f.T.Errorf("the extension %q was agreed on", offered)
+	if agreed := r.Header.Get("Sec-WebSocket-Extensions"); agreed != "" {
+		f.T.Errorf("the extension %q was agreed on", agreed)
 	}
-	return w
+	return c
 }
 
-// SendHandshake sends a handshake.
+// SendHandshake sends a handshake, and reads nothing.
 func (f *Fleet) SendHandshake(model string, lines ...string) *wiretest.Conn {
 	f.T.Helper()
-	w := wiretest.Dial(f.T, f.Entry.Address)
+	c := wiretest.Dial(f.T, f.Entry.Address)
 	var key [16]byte
 	_, _ = rand.Read(key[:])
-	w.Send("GET /v1/realtime?model="+model+" HTTP/1.1", append([]string{"Host: fleet", "Upgrade: websocket", "Connection: Upgrade",
+	c.Send("GET /v1/realtime?model="+model+" HTTP/1.1", append([]string{"Host: fleet", "Upgrade: websocket", "Connection: Upgrade",
 		"Sec-WebSocket-Version: 13", "Sec-WebSocket-Key: " + base64.StdEncoding.EncodeToString(key[:])}, lines...), "")
-	return w
+	return c
 }

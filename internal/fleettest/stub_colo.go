@@ -7,6 +7,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -14,34 +15,36 @@ import (
 	"colonnade/forwarding"
 )
 
-// StubColo is a colo server that says what a test wants, and remembers what it was asked.
+// StubColo is a colo server whose verdicts a test chooses. It records its requests.
 type StubColo struct {
 	*httptest.Server
 
-	Mu    sync.Mutex // guards the fields below
-	Asked []HopRequest
+	mu       sync.Mutex // guards the field below
+	requests []HopRequest
 }
 
+// HopRequest is a request between nodes, with what its hop token says.
 type HopRequest struct {
 	Header http.Header
 	Hop    forwarding.Hop
 }
 
-// StartStubColo starts the one server of a colo. verdict is its answer to a request that may wait so; empty = it serves.
+// StartStubColo runs the only server of a colo, and returns the documents of both. verdict says, by whether and how long
+// a request may wait, with which verdict to refuse it; empty = it is served.
 func StartStubColo(t testing.TB, colo, node string, verdict func(forwarding.Wait) string) (s *StubColo, documents string) {
 	s = &StubColo{}
 	s.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		_, _ = io.Copy(io.Discard, r.Body)
 		hop := readHop(t, r.Header)
-		s.Mu.Lock()
-		s.Asked = append(s.Asked, HopRequest{r.Header.Clone(), hop})
-		s.Mu.Unlock()
+		s.mu.Lock()
+		s.requests = append(s.requests, HopRequest{r.Header.Clone(), hop})
+		s.mu.Unlock()
 		w.Header().Set("Content-Type", "application/json")
 		if v := verdict(hop.Wait); v != "" {
 			w.Header().Set("x-colonnade-verdict", v)
 			w.WriteHeader(http.StatusTooManyRequests)
 		} else {
-			w.Header().Set("x-colonnade-attempts", "1") // else it would be no engine's answer
+			w.Header().Set("x-colonnade-attempts", "1") // marks an engine's response
 		}
 		fmt.Fprintf(w, `{"from":%q}`, colo)
 	}))
@@ -50,7 +53,7 @@ func StartStubColo(t testing.TB, colo, node string, verdict func(forwarding.Wait
 		colo, colo, node, strings.TrimPrefix(s.URL, "http://"))
 }
 
-// readHop reads a token as anybody can; only its signature needs the key.
+// readHop reads a hop token without verifying it, which takes no key.
 func readHop(t testing.TB, h http.Header) (hop forwarding.Hop) {
 	parts := strings.Split(h.Get("x-colonnade-hop"), ".")
 	if len(parts) != 3 {
@@ -67,11 +70,16 @@ func readHop(t testing.TB, h http.Header) (hop forwarding.Hop) {
 	return hop
 }
 
-// Waits is how a stand-in was asked, in order.
+// Requests returns the requests that came so far, in order.
+func (s *StubColo) Requests() []HopRequest {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Clone(s.requests)
+}
+
+// Waits returns how each request might wait, in order.
 func (s *StubColo) Waits() (all []string) {
-	s.Mu.Lock()
-	defer s.Mu.Unlock()
-	for _, r := range s.Asked {
+	for _, r := range s.Requests() {
 		all = append(all, string(r.Hop.Wait))
 	}
 	return all

@@ -3,6 +3,7 @@ package fleettest
 import (
 	"context"
 	"fmt"
+	"maps"
 	"net/http"
 	"slices"
 	"sync"
@@ -12,73 +13,79 @@ import (
 	"colonnade/internal/testkit"
 )
 
-// traffic is clients that mind every answer: each is to be served in full.
-type traffic struct {
+// Traffic is clients that send one request after another, and record each that was not served in full.
+type Traffic struct {
 	f        *Fleet
-	all      sync.WaitGroup
+	clients  sync.WaitGroup
 	stopping atomic.Bool
-	Served   atomic.Int64
+	served   atomic.Int64
 
-	mu  sync.Mutex // guards the field below
-	Bad map[string]int
+	mu       sync.Mutex // guards the field below
+	failures map[string]int
 }
 
-// Drive sets clients going, each with one request after another. Beside being served, they may be told these statuses.
-func (f *Fleet) Drive(clients int, body func(n int) string, mayBe ...int) *traffic {
-	c := &traffic{f: f, Bad: map[string]int{}}
+// Drive starts clients. body makes the body of a client's nth request. Responses with a tolerated status are no failures.
+func (f *Fleet) Drive(clients int, body func(n int) string, tolerated ...int) *Traffic {
+	c := &Traffic{f: f, failures: map[string]int{}}
 	for client := range clients {
-		c.all.Go(func() {
+		c.clients.Go(func() {
 			for n := client; !c.stopping.Load(); n++ {
-				c.once(body(n), mayBe)
+				c.once(body(n), tolerated)
 				time.Sleep(5 * time.Millisecond)
 			}
 		})
 	}
-	f.T.Cleanup(c.Stop)
+	f.T.Cleanup(c.stop)
 	return c
 }
 
-func (c *traffic) once(body string, mayBe []int) {
+func (c *Traffic) once(body string, tolerated []int) {
 	ctx, cancel := context.WithTimeout(context.Background(), testkit.Patience)
 	defer cancel()
 	a, err := c.f.Post(ctx, "/chat/completions", body)
 	switch {
 	case err != nil:
-		c.note(err.Error())
-	case slices.Contains(mayBe, a.Status):
+		c.fail(err.Error())
+	case slices.Contains(tolerated, a.Status):
 	case a.Status != http.StatusOK || a.Err != nil || !a.Complete():
 		end := a.Body[max(0, len(a.Body)-200):]
 		if reason := a.Header.Get("x-colonnade-reason"); reason != "" {
 			end = reason
 		}
-		c.note(fmt.Sprintf("%d %v, of %.40s: %q", a.Status, a.Err, body, end))
+		c.fail(fmt.Sprintf("%d %v, of %.40s: %q", a.Status, a.Err, body, end))
 	default:
-		c.Served.Add(1)
+		c.served.Add(1)
 	}
 }
 
-func (c *traffic) note(what string) {
+func (c *Traffic) fail(what string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.Bad[what]++
+	c.failures[what]++
 }
 
-func (c *traffic) Stop() {
+func (c *Traffic) stop() {
 	c.stopping.Store(true)
-	c.all.Wait()
+	c.clients.Wait()
 }
 
-// Check ends the traffic and expects that everybody was served.
-func (c *traffic) Check() {
-	c.f.T.Helper()
-	c.Stop()
+// Stop ends the traffic, and returns how many requests were served and how often each failure occurred.
+func (c *Traffic) Stop() (served int64, failures map[string]int) {
+	c.stop()
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.f.T.Logf("%d requests were served", c.Served.Load())
-	if c.Served.Load() == 0 {
+	return c.served.Load(), maps.Clone(c.failures)
+}
+
+// Check ends the traffic and expects that every request was served.
+func (c *Traffic) Check() {
+	c.f.T.Helper()
+	served, failures := c.Stop()
+	c.f.T.Logf("%d requests were served", served)
+	if served == 0 {
 		c.f.T.Error("no request was served")
 	}
-	for what, times := range c.Bad {
+	for what, times := range failures {
 		c.f.T.Errorf("%d times: %s", times, what)
 	}
 }

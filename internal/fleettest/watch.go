@@ -6,21 +6,24 @@ import (
 	"colonnade/internal/oracle"
 )
 
-// Watch starts the oracle, which checks at the test's end that nothing was leaked. idle connections may stay open.
+// Watch has the oracle compare the whole process before and after the test, which must be alone. At most idle
+// connections may stay open.
 func (f *Fleet) Watch(idle int) {
 	f.T.Helper()
 	f.WatchWith(oracle.Config{IdleConnections: idle})
 }
 
-// WatchShared is watch for a test beside which others run. What it leaves in the process shows at the end of all.
+// WatchShared is Watch for a test that runs beside others: the oracle counts the test's own goroutines, connections and
+// files. What else a test leaves behind shows after the last one, in Main.
 func (f *Fleet) WatchShared(idle int) {
 	f.T.Helper()
 	f.WatchWith(oracle.Config{IdleConnections: idle, Shared: true})
 }
 
+// WatchWith is Watch with settings of the oracle. It fills in what it knows of the fleet.
 func (f *Fleet) WatchWith(c oracle.Config) {
 	f.T.Helper()
-	// Everything that is opened once and kept is opened before.
+	// A request opens beforehand what is opened once and kept.
 	f.Chat(`{"model":"demo-chat","messages":[],"max_tokens":1}`)
 	c.EventDirs, c.EngineStats = []string{f.Entry.DataDir}, f.engineStats
 	for _, admin := range f.Admins() {
@@ -34,7 +37,7 @@ func (f *Fleet) WatchWith(c oracle.Config) {
 	})
 }
 
-// addresses are those of all nodes, and of all that they connect to.
+// addresses returns those of all nodes and of all engines.
 func (f *Fleet) addresses() []string {
 	all := []string{f.Entry.Address, strings.TrimPrefix(f.Etcd, "http://")}
 	for _, n := range f.Colos {

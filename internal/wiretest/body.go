@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// Chunked frames a body in chunks of so many bytes.
+// Chunked encodes a body in chunks of size bytes, with the last chunk.
 func Chunked(body string, size int) string {
 	var b strings.Builder
 	for body != "" {
@@ -17,7 +17,8 @@ func Chunked(body string, size int) string {
 	return b.String() + "0\r\n\r\n"
 }
 
-// MultipartForm is a multipart body with a file of so many KiB, and its content type.
+// MultipartForm returns a multipart body and its content type. fields are name=value, separated by spaces; a file of so
+// many KiB follows them.
 func MultipartForm(fields string, kib int) (body, contentType string) {
 	var b strings.Builder
 	part := func(head, content string) {

@@ -16,14 +16,14 @@ import (
 	"colonnade/internal/testkit"
 )
 
-// Conn is a client's bare connection: these tests look at what net/http hides.
+// Conn is a client's connection, on which the test writes and reads the bytes itself.
 type Conn struct {
 	*net.TCPConn
 	T testing.TB
-	R *bufio.Reader
+	R *bufio.Reader // of the connection; each read has testkit.Patience
 }
 
-// Dial connects to a listener of the fleet, until the test's end.
+// Dial connects to a listener. The connection is closed at the end of the test.
 func Dial(t testing.TB, address string) *Conn {
 	t.Helper()
 	c, err := net.Dial("tcp", address)
@@ -33,75 +33,78 @@ func Dial(t testing.TB, address string) *Conn {
 	return NewConn(t, c)
 }
 
+// NewConn makes a Conn of a TCP connection, and closes it at the end of the test.
 func NewConn(t testing.TB, c net.Conn) *Conn {
 	t.Cleanup(func() { c.Close() })
 	_ = c.SetDeadline(time.Now().Add(testkit.Patience))
-	return &Conn{TCPConn: c.(*net.TCPConn), T: t, R: bufio.NewReader(patient{c})}
+	return &Conn{TCPConn: c.(*net.TCPConn), T: t, R: bufio.NewReader(patientReader{c})}
 }
 
-// patient waits for each piece that it reads as long as any test does: on a busy machine a stream may take its time.
-type patient struct{ net.Conn }
+// patientReader waits testkit.Patience for each piece, since a stream may take long on a busy machine.
+type patientReader struct{ net.Conn }
 
-func (p patient) Read(b []byte) (int, error) {
+func (p patientReader) Read(b []byte) (int, error) {
 	_ = p.SetReadDeadline(time.Now().Add(testkit.Patience))
 	return p.Conn.Read(b)
 }
 
-// Post sends a request with a JSON body, and more header lines.
-func (w *Conn) Post(path, body string, lines ...string) {
-	w.T.Helper()
-	w.Send("POST "+path+" HTTP/1.1", append([]string{"Host: fleet", "Content-Type: application/json",
+// Post sends a request with a JSON body. lines are further header lines.
+func (c *Conn) Post(path, body string, lines ...string) {
+	c.T.Helper()
+	c.Send("POST "+path+" HTTP/1.1", append([]string{"Host: fleet", "Content-Type: application/json",
 		"Content-Length: " + strconv.Itoa(len(body))}, lines...), body)
 }
 
-func (w *Conn) Send(first string, lines []string, rest string) {
-	w.T.Helper()
-	if _, err := io.WriteString(w, first+"\r\n"+strings.Join(lines, "\r\n")+"\r\n\r\n"+rest); err != nil {
-		w.T.Errorf("cannot send: %v", err)
+// Send sends a request line, header lines, an empty line, and what follows.
+func (c *Conn) Send(first string, lines []string, rest string) {
+	c.T.Helper()
+	if _, err := io.WriteString(c, first+"\r\n"+strings.Join(lines, "\r\n")+"\r\n\r\n"+rest); err != nil {
+		c.T.Errorf("cannot send: %v", err)
 	}
 }
 
-// Read reads one answer, to its end or to that of the connection.
-func (w *Conn) Read() (a RawResponse) {
-	a.Err = func() error {
-		if err := w.ReadHead(&a); err != nil {
+// Read reads one response, to its end or to that of the connection.
+func (c *Conn) Read() (r Response) {
+	r.Err = func() error {
+		if err := c.ReadHead(&r); err != nil {
 			return err
 		}
-		if a.Header.Get("Transfer-Encoding") == "chunked" {
-			return w.readChunks(&a)
+		if r.Header.Get("Transfer-Encoding") == "chunked" {
+			return c.readChunks(&r)
 		}
-		length, err := strconv.Atoi(a.Header.Get("Content-Length"))
+		length, err := strconv.Atoi(r.Header.Get("Content-Length"))
 		if err != nil {
 			return err
 		}
 		body := make([]byte, length)
-		n, err := io.ReadFull(w.R, body)
-		a.Body = string(body[:n])
+		n, err := io.ReadFull(c.R, body)
+		r.Body = string(body[:n])
 		return err
 	}()
-	return a
+	return r
 }
 
-func (w *Conn) ReadHead(a *RawResponse) error {
-	head := textproto.NewReader(w.R)
+// ReadHead reads the status line and the header of a response.
+func (c *Conn) ReadHead(r *Response) error {
+	head := textproto.NewReader(c.R)
 	line, err := head.ReadLine()
 	if err != nil {
 		return err
 	}
 	status, _, _ := strings.Cut(strings.TrimPrefix(line, "HTTP/1.1 "), " ")
-	if a.Status, err = strconv.Atoi(status); err != nil {
+	if r.Status, err = strconv.Atoi(status); err != nil {
 		return err
 	}
 	fields, err := head.ReadMIMEHeader()
-	a.Header = http.Header(fields)
+	r.Header = http.Header(fields)
 	return err
 }
 
-func (w *Conn) readChunks(a *RawResponse) error {
+func (c *Conn) readChunks(r *Response) error {
 	var body strings.Builder
-	defer func() { a.Body = body.String() }()
+	defer func() { r.Body = body.String() }()
 	for {
-		line, err := w.R.ReadString('\n')
+		line, err := c.R.ReadString('\n')
 		if err != nil {
 			return err
 		}
@@ -110,19 +113,53 @@ func (w *Conn) readChunks(a *RawResponse) error {
 			return err
 		}
 		chunk := make([]byte, size+2)
-		n, err := io.ReadFull(w.R, chunk)
-		chunk = chunk[:min(n, int(size))]
-		body.Write(chunk)
+		n, err := io.ReadFull(c.R, chunk)
+		body.Write(chunk[:min(n, int(size))])
 		if err != nil || size == 0 {
 			return err
 		}
-		a.chunks = append(a.chunks, string(chunk))
 	}
 }
 
-// End reads until the connection ends, and says how.
-func (w *Conn) End() string {
-	rest, err := io.ReadAll(w.R)
+// ReadUntil reads until what came contains want so many times.
+func (c *Conn) ReadUntil(want string, times int) {
+	c.T.Helper()
+	var got strings.Builder
+	piece := make([]byte, 4<<10)
+	for strings.Count(got.String(), want) < times {
+		n, err := c.R.Read(piece)
+		got.Write(piece[:n])
+		if err != nil {
+			c.T.Fatalf("after %.300q: %v", got.String(), err)
+		}
+	}
+}
+
+// ReadChunked reads the rest of a chunked response, with its framing.
+func (c *Conn) ReadChunked() (string, error) {
+	var got strings.Builder
+	piece := make([]byte, 4<<10)
+	for !strings.HasSuffix(got.String(), "\r\n0\r\n\r\n") {
+		n, err := c.R.Read(piece)
+		got.Write(piece[:n])
+		if err != nil {
+			return got.String(), err
+		}
+	}
+	return got.String(), nil
+}
+
+// ExpectProperEnd reads a stream, which must end as its API's streams do.
+func (c *Conn) ExpectProperEnd() {
+	c.T.Helper()
+	if r := c.Read(); r.Status != 200 || r.Err != nil || !r.Complete() {
+		c.T.Errorf("a stream ended with %d %v %.300q", r.Status, r.Err, r.Body[max(0, len(r.Body)-300):])
+	}
+}
+
+// End reads until the connection ends and says how: "closed", "reset", "more: " and the bytes that came, or an error.
+func (c *Conn) End() string {
+	rest, err := io.ReadAll(c.R)
 	switch {
 	case errors.Is(err, syscall.ECONNRESET):
 		return "reset"
@@ -134,46 +171,11 @@ func (w *Conn) End() string {
 	return "closed"
 }
 
-// ReadChunked reads the rest of one chunked answer.
-func (w *Conn) ReadChunked() (string, error) {
-	var got strings.Builder
-	piece := make([]byte, 4<<10)
-	for !strings.HasSuffix(got.String(), "\r\n0\r\n\r\n") {
-		n, err := w.R.Read(piece)
-		got.Write(piece[:n])
-		if err != nil {
-			return got.String(), err
-		}
-	}
-	return got.String(), nil
-}
-
-// Leave closes the connection, or, every second time, resets it as the kernel does for a process that was killed.
-func (w *Conn) Leave(n int) {
+// Leave ends the connection in one of two ways: an odd n closes it, an even n resets it, as the kernel does for a process
+// that was killed.
+func (c *Conn) Leave(n int) {
 	if n%2 == 0 {
-		_ = w.SetLinger(0)
+		_ = c.SetLinger(0)
 	}
-	_ = w.Close()
-}
-
-// ReadUntil reads what comes until it holds so many times what is looked for.
-func (w *Conn) ReadUntil(want string, times int) {
-	w.T.Helper()
-	var got strings.Builder
-	piece := make([]byte, 4<<10)
-	for strings.Count(got.String(), want) < times {
-		n, err := w.R.Read(piece)
-		got.Write(piece[:n])
-		if err != nil {
-			w.T.Fatalf("after %.300q: %v", got.String(), err)
-		}
-	}
-}
-
-// ExpectProperEnd reads a stream to its end, which must be the proper one.
-func (w *Conn) ExpectProperEnd() {
-	w.T.Helper()
-	if a := w.Read(); a.Status != 200 || a.Err != nil || !a.Complete() {
-		w.T.Errorf("a stream ended with %d %v %.300q", a.Status, a.Err, a.Body[max(0, len(a.Body)-300):])
-	}
+	_ = c.Close()
 }

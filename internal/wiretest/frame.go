@@ -11,77 +11,84 @@ import (
 	"io"
 )
 
-// What stands in the first byte of a frame.
+// The first byte of a WebSocket frame: the opcode, the final bit and the reserved bits (RFC 6455, section 5.2).
 const (
 	OpContinuation, OpText, OpBinary = 0, 1, 2
 	OpClose, OpPing, OpPong          = 8, 9, 10
 	FinBit, Rsv1, Rsv2, Rsv3         = 0x80, 0x40, 0x20, 0x10
-	frameMask                        = "\x37\xfa\x21\x3d"
-	payload16Bit, payload64Bit       = 126, 127
 )
 
-// Frame is one frame, as it stands on the wire.
+const (
+	maskBit                  = 0x80 // in the second byte, beside the length
+	maskKey                  = "\x37\xfa\x21\x3d"
+	length16Bit, length64Bit = 126, 127
+)
+
+// Frame is one WebSocket frame as it stands on the wire.
 type Frame struct {
 	Head    byte // final bit, reserved bits, opcode
 	Payload string
 }
 
+// RawFrame returns a frame with any first byte.
+func RawFrame(head byte, payload string) Frame { return Frame{Head: head, Payload: payload} }
+
+// Text returns a whole text message.
 func Text(s string) Frame { return Frame{FinBit | OpText, s} }
 
+// Binary returns a whole binary message.
 func Binary(s string) Frame { return Frame{FinBit | OpBinary, s} }
 
+// FirstText returns the first fragment of a text message.
 func FirstText(s string) Frame { return Frame{OpText, s} }
 
+// Continuation returns a fragment that is neither the first nor the last.
 func Continuation(s string) Frame { return Frame{OpContinuation, s} }
 
+// LastContinuation returns the last fragment of a message.
 func LastContinuation(s string) Frame { return Frame{FinBit | OpContinuation, s} }
 
+// Ping returns a ping.
 func Ping(s string) Frame { return Frame{FinBit | OpPing, s} }
 
+// Pong returns a pong.
 func Pong(s string) Frame { return Frame{FinBit | OpPong, s} }
 
+// CloseFrame returns a close frame with a code.
 func CloseFrame(code int, reason string) Frame {
 	return Frame{FinBit | OpClose, string(binary.BigEndian.AppendUint16(nil, uint16(code))) + reason}
 }
 
-// Masked is the frame as a client sends it.
+// Masked encodes the frame as a client sends it.
 func (f Frame) Masked() []byte {
-	b := []byte{f.Head}
-	switch n := len(f.Payload); {
-	case n < payload16Bit:
-		b = append(b, 0x80|byte(n))
-	case n <= 0xffff:
-		b = binary.BigEndian.AppendUint16(append(b, 0x80|payload16Bit), uint16(n))
-	default:
-		b = binary.BigEndian.AppendUint64(append(b, 0x80|payload64Bit), uint64(n))
-	}
-	b = append(b, frameMask...)
-	return append(b, mask([]byte(f.Payload), frameMask)...)
-}
-
-// mask puts a mask on, or takes it off.
-func mask(payload []byte, with string) []byte {
-	subtle.XORBytes(payload, payload, bytes.Repeat([]byte(with), (len(payload)+3)/4))
-	return payload
+	b := append(f.appendHead(nil, maskBit), maskKey...)
+	return append(b, mask([]byte(f.Payload), maskKey)...)
 }
 
 // AppendUnmasked appends the frame as a server sends it.
-func (f Frame) AppendUnmasked(b []byte) []byte {
+func (f Frame) AppendUnmasked(b []byte) []byte { return append(f.appendHead(b, 0), f.Payload...) }
+
+func (f Frame) appendHead(b []byte, maskBit byte) []byte {
 	b = append(b, f.Head)
 	switch n := len(f.Payload); {
-	case n < payload16Bit:
-		b = append(b, byte(n))
+	case n < length16Bit:
+		return append(b, maskBit|byte(n))
 	case n <= 0xffff:
-		b = binary.BigEndian.AppendUint16(append(b, payload16Bit), uint16(n))
+		return binary.BigEndian.AppendUint16(append(b, maskBit|length16Bit), uint16(n))
 	default:
-		b = binary.BigEndian.AppendUint64(append(b, payload64Bit), uint64(n))
+		return binary.BigEndian.AppendUint64(append(b, maskBit|length64Bit), uint64(n))
 	}
-	return append(b, f.Payload...)
+}
+
+// mask puts a mask on a payload, or takes it off, in place.
+func mask(payload []byte, key string) []byte {
+	subtle.XORBytes(payload, payload, bytes.Repeat([]byte(key), (len(payload)+3)/4))
+	return payload
 }
 
 // ReadMasked reads a frame as a client sends it.
-func ReadMasked(br *bufio.Reader) (Frame, error) {
-	f, key, err := readAnyFrame(br)
+func ReadMasked(r *bufio.Reader) (Frame, error) {
+	f, key, err := readAnyFrame(r)
 	if err == nil && key == "" {
 		err = errors.New("a client's frame is not masked")
 	}
@@ -89,35 +96,35 @@ func ReadMasked(br *bufio.Reader) (Frame, error) {
 }
 
 // ReadFrame reads a frame as a server sends it.
-func ReadFrame(br *bufio.Reader) (Frame, error) {
-	f, key, err := readAnyFrame(br)
+func ReadFrame(r *bufio.Reader) (Frame, error) {
+	f, key, err := readAnyFrame(r)
 	if err == nil && key != "" {
 		err = errors.New("a server's frame is masked")
 	}
 	return f, err
 }
 
-func readAnyFrame(br *bufio.Reader) (f Frame, key string, err error) {
+func readAnyFrame(r *bufio.Reader) (f Frame, key string, err error) {
 	var head [2]byte
-	if _, err := io.ReadFull(br, head[:]); err != nil {
+	if _, err := io.ReadFull(r, head[:]); err != nil {
 		return f, "", err
 	}
 	length := 0 // bytes that the length takes
-	switch head[1] & 0x7f {
-	case payload16Bit:
+	switch head[1] &^ maskBit {
+	case length16Bit:
 		length = 2
-	case payload64Bit:
+	case length64Bit:
 		length = 8
 	}
-	var rest [8 + len(frameMask)]byte
+	var rest [8 + len(maskKey)]byte
 	size := length
-	if head[1]&0x80 != 0 {
-		size += len(frameMask)
+	if head[1]&maskBit != 0 {
+		size += len(maskKey)
 	}
-	if _, err := io.ReadFull(br, rest[:size]); err != nil {
+	if _, err := io.ReadFull(r, rest[:size]); err != nil {
 		return f, "", err
 	}
-	n := uint64(head[1] & 0x7f)
+	n := uint64(head[1] &^ maskBit)
 	if length > 0 {
 		n = 0
 		for _, b := range rest[:length] {
@@ -126,17 +133,14 @@ func readAnyFrame(br *bufio.Reader) (f Frame, key string, err error) {
 	}
 	key = string(rest[length:size])
 	payload := make([]byte, n)
-	if _, err = io.ReadFull(br, payload); err == nil && key != "" {
+	if _, err = io.ReadFull(r, payload); err == nil && key != "" {
 		mask(payload, key)
 	}
 	return Frame{head[0], string(payload)}, key, err
 }
 
-// AcceptKey is the answer to a handshake's key.
+// AcceptKey returns the Sec-WebSocket-Accept that answers a Sec-WebSocket-Key.
 func AcceptKey(key string) string {
 	sum := sha1.Sum([]byte(key + "258EAFA5-E914-47DA-95CA-C5AB0DC85B11"))
 	return base64.StdEncoding.EncodeToString(sum[:])
 }
-
-// RawFrame returns a frame with any first byte: the final bit, the reserved bits and the opcode.
-func RawFrame(head byte, payload string) Frame { return Frame{Head: head, Payload: payload} }

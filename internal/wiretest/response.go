@@ -7,15 +7,15 @@ import (
 	"testing"
 )
 
-// Response is a whole answer.
+// Response is a response that was read to its end, or to where it was cut.
 type Response struct {
 	Status int
 	Header http.Header
 	Body   string
-	Err    error // of reading the body: it was cut
+	Err    error // of reading the body; nil if its framing is complete
 }
 
-// errorOf is the error object of an answer of ours.
+// APIError is the error object in the body of an OpenAI-shaped error.
 type APIError struct {
 	Message      string `json:"message"`
 	Type         string `json:"type"`
@@ -27,27 +27,22 @@ type APIError struct {
 	RequestID    string `json:"request_id"`
 }
 
-func (a Response) APIError(t testing.TB) APIError {
+// APIError decodes the error object, and fails the test if the body has none.
+func (r Response) APIError(t testing.TB) APIError {
 	t.Helper()
 	var body struct {
 		Error APIError `json:"error"`
 	}
-	if err := json.Unmarshal([]byte(a.Body), &body); err != nil {
-		t.Errorf("answer %d is no error of ours: %v: %.300q", a.Status, err, a.Body)
+	if err := json.Unmarshal([]byte(r.Body), &body); err != nil {
+		t.Errorf("response %d has no error object: %v: %.300q", r.Status, err, r.Body)
 	}
 	return body.Error
 }
 
-// Complete says whether an answer has its API's proper end.
-func (a Response) Complete() bool {
-	if strings.HasPrefix(a.Header.Get("Content-Type"), "text/event-stream") {
-		return strings.HasSuffix(a.Body, "data: [DONE]\n\n") && !strings.Contains(a.Body, `"error"`)
+// Complete reports whether the body has its API's proper end.
+func (r Response) Complete() bool {
+	if strings.HasPrefix(r.Header.Get("Content-Type"), "text/event-stream") {
+		return strings.HasSuffix(r.Body, "data: [DONE]\n\n") && !strings.Contains(r.Body, `"error"`)
 	}
-	return json.Valid([]byte(a.Body))
-}
-
-// RawResponse is an answer as it stood on the wire. Its Err is how it was cut, nil if its framing is complete.
-type RawResponse struct {
-	Response
-	chunks []string // of a chunked answer
+	return json.Valid([]byte(r.Body))
 }

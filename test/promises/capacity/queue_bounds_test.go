@@ -100,7 +100,7 @@ func TestRetryAfterIsComputed(t *testing.T) {
 	}
 	var told []int64
 	for len(told) < refused {
-		a := (<-answered).Read().Response
+		a := (<-answered).Read()
 		if a.Status == 200 {
 			continue
 		}
@@ -154,7 +154,7 @@ func TestAccountsInTheQueue(t *testing.T) {
 		for n := range 2 { // up to its fair share of the room
 			c := f.BeginChat(fleettest.ChatBody(1, false), "Authorization: "+other)
 			victim := waiting[len(waiting)-1-n]
-			fleettest.OutOfCapacity.Because("queue_full").Expect(t, victim.Read().Response)
+			fleettest.OutOfCapacity.Because("queue_full").Expect(t, victim.Read())
 			waiting = append(slices.Delete(waiting, len(waiting)-1-n, len(waiting)-n), c)
 		}
 		fleettest.OutOfCapacity.Because("queue_full").Expect(t, f.RawChat(fleettest.ChatBody(1, false), "Authorization: "+other))
@@ -221,6 +221,6 @@ func TestRefusalsSayWhy(t *testing.T) {
 	f(fleettest.OutOfCapacity.Because("account_queue_full"), "key: pools/demo\nqueue: {per_account: 0}", plain)
 	f(fleettest.OutOfCapacity.Because("queue_timeout"), "key: pools/demo\nqueue: {max_wait: 100ms}", plain)
 	f(fleettest.OutOfCapacity.Because("deadline"), "", plain, "x-colonnade-deadline-ms: 200")
-	unavailable := fleettest.Refusal{Status: 503, Number: 50301, Code: "unavailable", Kind: "server_error"}
+	unavailable := fleettest.Refusal{Status: 503, Number: 50301, Code: "unavailable", Type: "server_error"}
 	f(unavailable.Because("no_endpoint"), "key: models/homeless\npool: nowhere", strings.Replace(plain, "demo-chat", "homeless", 1))
 }

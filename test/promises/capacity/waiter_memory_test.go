@@ -53,7 +53,7 @@ func TestMemoryOfWaiters(t *testing.T) {
 func line(f *fleettest.Fleet, n int, address, body, lines string) (each int, clients []net.Conn) {
 	f.T.Helper()
 	text := fmt.Sprintf("POST %s HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n%sContent-Length: %d\r\n\r\n%s", fleettest.ChatPath, lines, len(body), body)
-	before, queued := fleettest.LiveHeap(), f.Pool("ams", "demo").Queued
+	before, queued := fleettest.LiveBytes(), f.Pool("ams", "demo").Queued
 	for range n {
 		c, err := net.Dial("tcp", address)
 		if err != nil {
@@ -66,5 +66,5 @@ func line(f *fleettest.Fleet, n int, address, body, lines string) (each int, cli
 		clients = append(clients, c)
 	}
 	testkit.WaitFor(f.T, "the crowd to wait", func() bool { return f.Pool("ams", "demo").Queued == queued+n })
-	return int(fleettest.LiveHeap()-before) / n, clients
+	return int(fleettest.LiveBytes()-before) / n, clients
 }

@@ -153,7 +153,6 @@ func (c *churn) document(key string) fleettest.Tree {
 	case "colos":
 		maybe("region", "region-1", "region-9")
 		maybe("state", "active", "draining", "disabled")
-		maybe("labels", fleettest.Tree{"a": "b"}, fleettest.Tree{"c": "d"})
 	case "accounts":
 		maybe("weight", 1+c.IntN(9))
 		maybe("priority", "interactive", "batch")
@@ -289,9 +288,9 @@ func TestManyChanges(t *testing.T) {
 	}
 	t.Logf("%d puts, %d bad ones and %d deletions; what is in etcd was everywhere after at most %v", c.puts, c.bad, c.dels, longest)
 	steady.Check()
-	restless.Stop()
-	t.Logf("%d requests to models whose endpoints changed were served", restless.Served.Load())
-	for bad, times := range restless.Bad {
+	servedRestless, failures := restless.Stop()
+	t.Logf("%d requests to models whose endpoints changed were served", servedRestless)
+	for bad, times := range failures {
 		t.Errorf("%d times: %s", times, bad)
 	}
 	for _, n := range []int{1, 3} {

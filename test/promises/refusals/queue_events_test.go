@@ -219,7 +219,7 @@ func plainErrors(f *fleettest.Fleet) {
 	w := f.SendHandshake("demo-realtime", "Authorization: Bearer "+f.Key, "x-colonnade-queue-events: 1")
 	session := w.Read()
 	w.Close()
-	expect(400, "invalid_request", "leave the header out", session.Response, nil)
+	expect(400, "invalid_request", "leave the header out", session, nil)
 }
 
 // countdown waits behind another request, and hears when it is the next.
@@ -307,7 +307,7 @@ func leavesWaiting(f *fleettest.Fleet, authorization string) {
 // again, and whoever drains says so.
 func TestQueueEventsGoOn(t *testing.T) {
 	t.Parallel()
-	f := fleettest.StartSecureFleet(t, onebox.Config{Engine: fleettest.QuickEngine(1), Drain: time.Second}, `key: models/demo-chat
+	f := fleettest.StartSecure(t, onebox.Config{Engine: fleettest.QuickEngine(1), Drain: time.Second}, `key: models/demo-chat
 pool: demo
 routing: {algorithm: steps, steps: [{colos: [ams], pick: order}, {colos: [fra], pick: order}]}
 ---

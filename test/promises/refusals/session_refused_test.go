@@ -108,7 +108,7 @@ func TestRealtimeWaitsBeforeTheUpgrade(t *testing.T) {
 	first.HangUp(1000, "")
 	first.ExpectClose(1000, "")
 	first.Close()
-	var a wiretest.RawResponse
+	var a wiretest.Response
 	if err := stayer.ReadHead(&a); err != nil || a.Status != http.StatusSwitchingProtocols || a.Header.Get("x-colonnade-queued-ms") == "0" {
 		t.Fatalf("who waited was answered with %d %v, %v", a.Status, a.Header, err)
 	}

@@ -43,7 +43,7 @@ const dripHead = "POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nContent-Type:
 type dripped struct {
 	name   string
 	peer   bool // at a colo server's listener
-	answer wiretest.RawResponse
+	answer wiretest.Response
 	how    string // the connection ended
 	took   time.Duration
 }
@@ -103,7 +103,7 @@ func TestDrippingClients(t *testing.T) {
 	for range rounds {
 		alone = append(alone, f.Latencies(t, requests)...)
 	}
-	descriptors, heap := openDescriptors(t), fleettest.LiveHeap()
+	descriptors, heap := openDescriptors(t), fleettest.LiveBytes()
 
 	const peers = 2 // the first two ways, at a listener where nothing further is read without a token
 	all := each*len(drips) + peers
@@ -124,7 +124,7 @@ func TestDrippingClients(t *testing.T) {
 		beside = append(beside, f.Latencies(t, requests)...)
 	}
 	// Client and server stand in this process, with a buffer of the server's for the head and one for the body.
-	per := (fleettest.LiveHeap() - heap) / int64(all)
+	per := (fleettest.LiveBytes() - heap) / int64(all)
 	if per > 128<<10 {
 		t.Errorf("%d KiB of memory for each client that drips", per>>10)
 	}

@@ -89,8 +89,8 @@ func TestLastColoDrains(t *testing.T) {
 	stream.ReadUntil("data:", 1)
 	waiter := f.Enqueue(1, "x-request-id: the-waiter")
 	f.EndNode("ams-1")
-	unavailable := fleettest.Refusal{Status: 503, Number: 50301, Code: "unavailable", Kind: "server_error", Reason: "draining"}
-	unavailable.Expect(t, waiter.Read().Response)
+	unavailable := fleettest.Refusal{Status: 503, Number: 50301, Code: "unavailable", Type: "server_error", Reason: "draining"}
+	unavailable.Expect(t, waiter.Read())
 	if e := f.FinalEvent(analytics.KindRequest, "the-waiter"); e.Outcome != analytics.OutcomeRefused || e.Reason != "draining" {
 		t.Errorf("who waited ended with %q, %q", e.Outcome, e.Reason)
 	}

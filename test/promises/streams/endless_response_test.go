@@ -48,7 +48,7 @@ func TestFloodsTakeNoMemory(t *testing.T) {
 	}
 	f := fleettest.Start(t, onebox.Config{Colos: []string{"ams"}}, rawDocuments(engines))
 	f.Watch(8 + 4*len(engines))
-	before := fleettest.LiveHeap()
+	before := fleettest.LiveBytes()
 	stop, peak := make(chan struct{}), make(chan int64, 1)
 	go func() {
 		most := int64(0)

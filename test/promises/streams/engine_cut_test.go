@@ -103,7 +103,7 @@ func isError(t testing.TB, api string, events []streamEvent, number int, code st
 }
 
 // isCut checks that a stream was ended by the end of its connection.
-func isCut(t testing.TB, w *wiretest.Conn, a wiretest.RawResponse) {
+func isCut(t testing.TB, w *wiretest.Conn, a wiretest.Response) {
 	t.Helper()
 	if a.Status != 200 || !errors.Is(a.Err, io.ErrUnexpectedEOF) && !errors.Is(a.Err, io.EOF) {
 		t.Errorf("status %d, ended with %v: want 200 and a connection that is closed without the last chunk", a.Status, a.Err)
@@ -149,7 +149,7 @@ func TestEngineTellsErrorInMidStream(t *testing.T) {
 	f := fleettest.Start(t, onebox.Config{Engine: fleettest.QuickEngine(4), Engines: 2}, "")
 	f.Watch(8)
 	for _, api := range streamAPIs {
-		tell := func(t *testing.T, fault string) (*wiretest.Conn, wiretest.RawResponse, []streamEvent) {
+		tell := func(t *testing.T, fault string) (*wiretest.Conn, wiretest.Response, []streamEvent) {
 			f.InjectFault(fault, 0)
 			before := f.EngineRequests()
 			w := wiretest.Dial(t, f.Entry.Address)

@@ -127,7 +127,7 @@ func misbehave(f *fleettest.Fleet, t *testing.T, fault string, stream bool, want
 	}
 }
 
-func (want ending) check(t testing.TB, w *wiretest.Conn, a wiretest.RawResponse) {
+func (want ending) check(t testing.TB, w *wiretest.Conn, a wiretest.Response) {
 	t.Helper()
 	if a.Status != want.status || (a.Err != nil) != want.cut {
 		t.Errorf("status %d, ended with %v: want %+v; %.300q", a.Status, a.Err, want, a.Body)

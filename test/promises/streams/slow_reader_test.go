@@ -103,7 +103,7 @@ func TestReadersThatNeverRead(t *testing.T) {
 	f.Watch(8 + readers) // fasthttp keeps their goroutines for some seconds
 	e := f.Engine("ams")
 	e.SetFault(simengine.Fault{Fault: simengine.FaultBigAnswer})
-	heap, sent := fleettest.LiveHeap(), e.Stats().Bytes
+	heap, sent := fleettest.LiveBytes(), e.Stats().Bytes
 	clients := make([]*wiretest.Conn, readers)
 	for i := range clients {
 		clients[i] = dialSlow(t, f.Entry.Address)
@@ -120,7 +120,7 @@ func TestReadersThatNeverRead(t *testing.T) {
 	}
 	checkSockets(f, readers)
 	// Two nodes and the engine, with both ends of every connection, stand in this process.
-	each := (fleettest.LiveHeap() - heap) / int64(readers)
+	each := (fleettest.LiveBytes() - heap) / int64(readers)
 	t.Logf("this process: %d KiB for each", each>>10)
 	if each > int64(testkit.AtScale(512, 320))<<10 {
 		t.Errorf("%d KiB of memory for each client that reads nothing", each>>10)

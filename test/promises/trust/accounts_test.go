@@ -52,9 +52,8 @@ func TestAccountReachesColo(t *testing.T) {
 		if a := f.RawChat(`{"model":"elsewhere","messages":[]}`, lines...); a.Status != http.StatusOK {
 			t.Fatalf("%d %s", a.Status, a.Body)
 		}
-		colo.Mu.Lock()
-		defer colo.Mu.Unlock()
-		h := colo.Asked[len(colo.Asked)-1].Hop
+		requests := colo.Requests()
+		h := requests[len(requests)-1].Hop
 		if got := fmt.Sprintf("%s %d %s %d", h.Account, h.Weight, h.Priority, h.Concurrent); got != want {
 			t.Errorf("with %q the colo was told %q, want %q", lines, got, want)
 		}

@@ -92,9 +92,7 @@ func TestForgedHeaders(t *testing.T) {
 		}
 		w.Close()
 	}
-	colo.Mu.Lock()
-	defer colo.Mu.Unlock()
-	for _, r := range colo.Asked {
+	for _, r := range colo.Requests() {
 		isOurs(t, "the next node", r.Header, "X-Colonnade-Hop")
 		if len(r.Header["X-Colonnade-Hop"]) != 1 || r.Header.Get("X-Colonnade-Hop") == token || r.Hop.Priority != "standard" {
 			t.Errorf("the next node got the token %v, which says %+v", r.Header["X-Colonnade-Hop"], r.Hop)
@@ -129,7 +127,7 @@ func TestPeerListener(t *testing.T) {
 	if a := f.Chat(body); a.Status != 200 {
 		t.Fatalf("the stand-in: %d", a.Status)
 	}
-	token := thief.Asked[0].Header.Get("X-Colonnade-Hop")
+	token := thief.Requests()[0].Header.Get("X-Colonnade-Hop")
 	parts := strings.Split(token, ".")
 	other := func(s string, at int) string { // another character of the alphabet
 		c := byte('A')

@@ -62,7 +62,7 @@ func TestModelInPath(t *testing.T) {
 		w := wiretest.Dial(t, address)
 		defer w.Close()
 		w.Send("GET /v1/models/"+name+" HTTP/1.1", []string{"Host: fleet", "Connection: close"}, "")
-		return w.Read().Response
+		return w.Read()
 	}
 	for name, want := range map[string]string{
 		"org%2Fname": "org/name", "org%2fname": "org/name", "org/name": "org/name", "%6frg%2Fname": "org/name", "org%2Fname?a=b": "org/name", "v1": "v1", "demo-chat": "demo-chat",

@@ -39,7 +39,7 @@ func TestTLSPeersRefused(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			log := &fleetLog{}
-			f := fleettest.StartSecureFleet(t, onebox.Config{Colos: []string{"ams"}, Engine: fleettest.QuickEngine(1), Logger: log.logger}, "", change)
+			f := fleettest.StartSecure(t, onebox.Config{Colos: []string{"ams"}, Engine: fleettest.QuickEngine(1), Logger: log.logger}, "", change)
 			for range 2 {
 				a := f.Chat(fleettest.ChatBody(1, false))
 				if e := a.APIError(t); a.Status != status || e.Code == "" || e.RequestID == "" {
@@ -55,7 +55,7 @@ func TestTLSPeersRefused(t *testing.T) {
 		})
 	}
 	another := func(uri string) func(*fleettest.SecureFleet) {
-		return func(f *fleettest.SecureFleet) { f.Node(uri).Put(tlstest.NewCA(f.Tb, "somebody else"), uri, nil) }
+		return func(f *fleettest.SecureFleet) { f.Node(uri).Put(tlstest.NewCA(f.T, "somebody else"), uri, nil) }
 	}
 	expired := func(uri string) func(*fleettest.SecureFleet) {
 		return func(f *fleettest.SecureFleet) { f.Node(uri).Put(f.FleetCA, uri, tlstest.Expired) }
@@ -95,7 +95,7 @@ func (l *fleetLog) text() string {
 func TestTLSPeersMixedUp(t *testing.T) {
 	t.Parallel()
 	log := &fleetLog{}
-	f := fleettest.StartSecureFleet(t, onebox.Config{Engine: fleettest.QuickEngine(1), Logger: log.logger}, "", nil)
+	f := fleettest.StartSecure(t, onebox.Config{Engine: fleettest.QuickEngine(1), Logger: log.logger}, "", nil)
 	if a := f.Chat(fleettest.ChatBody(1, false)); a.Status != 200 {
 		t.Fatalf("answered %d %s", a.Status, a.Body)
 	}
@@ -136,7 +136,7 @@ func boolToUint(b bool) uint64 {
 // between the nodes.
 func TestTLSRotation(t *testing.T) {
 	t.Parallel()
-	f := fleettest.StartSecureFleet(t, onebox.Config{Engine: fleettest.QuickEngine(8)}, "", nil)
+	f := fleettest.StartSecure(t, onebox.Config{Engine: fleettest.QuickEngine(8)}, "", nil)
 	f.WatchShared(8)
 	after := tlstest.NewCA(t, "after")
 	stop := make(chan struct{})
@@ -145,7 +145,7 @@ func TestTLSRotation(t *testing.T) {
 	for n := range 4 {
 		busy.Go(func() {
 			// Half of the clients keep their connections, the others open one for each request.
-			client := &http.Client{Transport: &http.Transport{TLSClientConfig: f.Public.Clone(), DisableKeepAlives: n%2 == 0}}
+			client := &http.Client{Transport: &http.Transport{TLSClientConfig: f.ClientTLS.Clone(), DisableKeepAlives: n%2 == 0}}
 			defer client.CloseIdleConnections()
 			for {
 				select {
@@ -175,7 +175,7 @@ func TestTLSRotation(t *testing.T) {
 	for uri, files := range f.Nodes {
 		files.Put(after, uri, nil)
 	}
-	f.Web.Files.Put(f.Web.Ca, "", nil)
+	f.WebFiles.Put(f.WebCA, "", nil)
 	step()
 	for _, files := range f.Nodes {
 		files.Trust(after)
@@ -196,7 +196,7 @@ func postBy(f *fleettest.SecureFleet, client *http.Client, body string) (wiretes
 // hears of.
 func TestTLSRealtimeEnds(t *testing.T) {
 	t.Parallel()
-	f := fleettest.StartSecureFleet(t, onebox.Config{Colos: []string{"ams"}, Engine: fleettest.QuickEngine(1)}, "", nil)
+	f := fleettest.StartSecure(t, onebox.Config{Colos: []string{"ams"}, Engine: fleettest.QuickEngine(1)}, "", nil)
 	for name, leave := range map[string]func(*tls.Conn){
 		"closed":      func(c *tls.Conn) { c.Close() },
 		"cut":         func(c *tls.Conn) { c.NetConn().Close() },
@@ -232,7 +232,7 @@ func TestTLSRealtimeEnds(t *testing.T) {
 // session opens a realtime session, and waits until the engine has begun it.
 func session(f *fleettest.SecureFleet) fleettest.Session {
 	f.T.Helper()
-	d := websocket.Dialer{HandshakeTimeout: testkit.Patience, TLSClientConfig: f.Public}
+	d := websocket.Dialer{HandshakeTimeout: testkit.Patience, TLSClientConfig: f.ClientTLS}
 	ws, answer, err := d.Dial(f.RealtimeURL("demo-realtime"), nil)
 	if err != nil {
 		f.T.Fatal(err)

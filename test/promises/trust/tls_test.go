@@ -19,7 +19,7 @@ import (
 // A fleet serves everything over TLS, from the client to the colo.
 func TestTLSEverywhere(t *testing.T) {
 	t.Parallel()
-	f := fleettest.StartSecureFleet(t, onebox.Config{Engine: fleettest.QuickEngine(2)}, "", nil)
+	f := fleettest.StartSecure(t, onebox.Config{Engine: fleettest.QuickEngine(2)}, "", nil)
 	if !strings.HasPrefix(f.URL(), "https://") {
 		t.Fatalf("URL %s", f.URL())
 	}
@@ -75,7 +75,7 @@ func TestTLSEverywhere(t *testing.T) {
 func TestTLSClientsLeave(t *testing.T) {
 	t.Parallel()
 	const slots = 4
-	f := fleettest.StartSecureFleet(t, onebox.Config{Colos: []string{"ams"}, Engine: simengine.Config{Slots: slots, TTFT: time.Millisecond, ITL: time.Second}}, fleettest.LongQueue, nil)
+	f := fleettest.StartSecure(t, onebox.Config{Colos: []string{"ams"}, Engine: simengine.Config{Slots: slots, TTFT: time.Millisecond, ITL: time.Second}}, fleettest.LongQueue, nil)
 	f.WatchShared(8)
 	ams := f.Engine("ams")
 	free := func() bool {
@@ -85,7 +85,7 @@ func TestTLSClientsLeave(t *testing.T) {
 	for range slots {
 		w := f.BeginChatTLS(fleettest.ChatBody(64, true)) // a minute
 		streams = append(streams, w)
-		if _, err := w.Br.ReadString('{'); err != nil { // the first event
+		if _, err := w.R.ReadString('{'); err != nil { // the first event
 			t.Fatal(err)
 		}
 	}
@@ -121,7 +121,7 @@ func TestTLSClientsLeave(t *testing.T) {
 // A client with TLS that takes nothing of its stream is let go of, and its connection's end waits for nobody.
 func TestTLSClientStalls(t *testing.T) {
 	t.Parallel()
-	f := fleettest.StartSecureFleet(t, onebox.Config{Colos: []string{"ams"}, Engine: fleettest.QuickEngine(1), Stall: 500 * time.Millisecond}, "", nil)
+	f := fleettest.StartSecure(t, onebox.Config{Colos: []string{"ams"}, Engine: fleettest.QuickEngine(1), Stall: 500 * time.Millisecond}, "", nil)
 	f.WatchShared(8)
 	f.InjectFault(simengine.FaultBigAnswer, 1)
 	w := f.BeginChatTLS(fleettest.ChatBody(1, false))
