@@ -3,7 +3,6 @@ package accounts_test
 import (
 	"encoding/hex"
 	"errors"
-	"fmt"
 	"regexp"
 	"strings"
 	"testing"
@@ -15,33 +14,33 @@ import (
 
 var now = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 
-func table(t *testing.T, documents map[string]string) *fleet.Table {
+// table builds a table of documents, and of API keys.
+func table(t testing.TB, documents map[string]string, keys ...fleet.APIKey) *fleet.Table {
 	t.Helper()
 	d := fleet.NewDocuments()
-	for key, value := range documents {
-		if err := d.Put(key, []byte(value), 1); err != nil {
+	put := func(key string, value []byte) {
+		if err := d.Put(key, value, 1); err != nil {
 			t.Fatal(err)
 		}
+	}
+	for key, value := range documents {
+		put(key, []byte(value))
+	}
+	for _, k := range keys {
+		doc, err := k.Document()
+		if err != nil {
+			t.Fatal(err)
+		}
+		put(doc.Key, doc.Value)
 	}
 	return d.Table()
 }
 
-// document is an account with one key.
-func document(rest string, k fleet.Key) string {
-	expires := ""
-	if !k.Expires.IsZero() {
-		expires = ", expires: " + k.Expires.Format(time.RFC3339)
-	}
-	return fmt.Sprintf("%s\nkeys: [{id: %q, sha256: %q%s}]", rest, k.ID, hex.EncodeToString(k.SHA256[:]), expires)
-}
-
 func TestIdentify(t *testing.T) {
-	acme, acmeDoc := accounts.NewKey("k1", now, time.Time{})
-	brief, briefDoc := accounts.NewKey("", now, now.Add(time.Hour))
-	fleetTable := table(t, map[string]string{
-		"accounts/acme":  document("weight: 4\npriority: interactive", acmeDoc),
-		"accounts/brief": document("weight: 2", briefDoc),
-	})
+	acme, acmeDoc := accounts.NewKey("acme", "k1", now, time.Time{})
+	brief, briefDoc := accounts.NewKey("brief", "", now, now.Add(time.Hour))
+	plain, plainDoc := accounts.NewKey("plain", "", now, time.Time{}) // its account has no document
+	fleetTable := table(t, map[string]string{"accounts/acme": "weight: 4\npriority: interactive", "accounts/brief": "weight: 2"}, acmeDoc, briefDoc, plainDoc)
 	f := func(key string, open bool, at time.Time, want string, wantErr error) {
 		t.Helper()
 		caller, err := accounts.Identify(fleetTable, key, open, at)
@@ -62,6 +61,7 @@ func TestIdentify(t *testing.T) {
 		f(acme, open, now, "acme", nil)
 		f(acme, open, now.AddDate(50, 0, 0), "acme", nil)
 		f(brief, open, now.Add(time.Hour-1), "brief", nil)
+		f(plain, open, now, "plain", nil)
 	}
 	others := map[string]error{
 		"": accounts.ErrNoKey, "sk-whatever": accounts.ErrBadKey, acme + "x": accounts.ErrBadKey,
@@ -76,7 +76,19 @@ func TestIdentify(t *testing.T) {
 	f(brief, true, now.Add(time.Hour), accounts.Open, nil)
 }
 
-func TestOpen(t *testing.T) {
+// A key that names an account without a document gets the defaults.
+func TestIdentifyWithoutDocument(t *testing.T) {
+	key, doc := accounts.NewKey("plain", "", now, time.Time{})
+	caller, err := accounts.Identify(table(t, map[string]string{"accounts/other": "weight: 4"}, doc), key, false, now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if a := caller.Account; a.Name != "plain" || a.Weight != 1 || a.Priority != fleet.PriorityStandard || !caller.MayUse("any") {
+		t.Errorf("got %+v", a)
+	}
+}
+
+func TestOpenFleetServesAnonymousCallers(t *testing.T) {
 	f := func(documents map[string]string, weight int, priority string) {
 		t.Helper()
 		caller, err := accounts.Identify(table(t, documents), "", true, now)
@@ -128,8 +140,8 @@ func TestNewKey(t *testing.T) {
 	shape := regexp.MustCompile(`^cn_[a-z0-9]{10}_[A-Z2-7]{26}$`)
 	seen := map[string]bool{}
 	for range 100 {
-		key, doc := accounts.NewKey("", now, time.Time{})
-		if !shape.MatchString(key) || !strings.HasPrefix(key, "cn_"+doc.ID+"_") || !doc.Created.Equal(now) || !doc.Expires.IsZero() {
+		key, doc := accounts.NewKey("acme", "", now, time.Time{})
+		if !shape.MatchString(key) || !strings.HasPrefix(key, "cn_"+doc.ID+"_") || doc.Account != "acme" || !doc.Created.Equal(now) || !doc.Expires.IsZero() {
 			t.Fatalf("key %q, document %+v", key, doc)
 		}
 		if seen[key] || seen[doc.ID] {
@@ -137,22 +149,22 @@ func TestNewKey(t *testing.T) {
 		}
 		seen[key], seen[doc.ID] = true, true
 	}
-	if key, doc := accounts.NewKey("laptop", now, now); !strings.HasPrefix(key, "cn_laptop_") || doc.ID != "laptop" || !doc.Expires.Equal(now) {
+	if key, doc := accounts.NewKey("acme", "laptop", now, now); !strings.HasPrefix(key, "cn_laptop_") || doc.ID != "laptop" || !doc.Expires.Equal(now) {
 		t.Errorf("key %q, document %+v", key, doc)
 	}
 }
 
 func BenchmarkIdentify(b *testing.B) {
-	key, doc := accounts.NewKey("k1", now, time.Time{})
-	d := fleet.NewDocuments()
-	if err := d.Put("accounts/acme", []byte(document("weight: 4", doc)), 1); err != nil {
-		b.Fatal(err)
-	}
-	t := d.Table()
-	b.ReportAllocs()
-	for b.Loop() {
-		if _, err := accounts.Identify(t, key, false, now); err != nil {
-			b.Fatal(err)
-		}
+	key, doc := accounts.NewKey("acme", "k1", now, time.Time{})
+	for name, documents := range map[string]map[string]string{"with a document": {"accounts/acme": "weight: 4"}, "with the defaults": nil} {
+		t := table(b, documents, doc)
+		b.Run(name, func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				if _, err := accounts.Identify(t, key, false, now); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
 	}
 }

@@ -1,9 +1,9 @@
-// Package accounts says who asks: it finds the account of an API key, and what that account may use.
+// Package accounts finds the account that sends a request, by its API key, and says which models it may use.
 //
-// A key is cn_ID_SECRET. Documents hold only the SHA-256 of the whole key, so whoever reads them cannot ask in an
-// account's name; a key is random enough (over 128 bits) that a slow hash would protect nothing more. A key is looked
-// up by its hash, which is compared in constant time, so the time it takes tells nothing about the keys that exist.
+// A key is cn_<id>_<secret>. Its document keys/<id> holds the SHA-256 of the whole key, so that documents give no access.
+// The secret has more than 128 random bits, for which a slow hash would add no protection. A key is looked up by its
+// hash, which is compared in constant time: the time of a lookup does not depend on which keys exist.
 //
-// An open fleet serves everybody: who has no key, or none that is valid, is the account "open", which a document may
-// describe like any other. A valid key is its own account's there, too.
+// An open fleet also serves requests without a valid key, as the account "open", which may have a document like any
+// other account. A valid key belongs to its own account there, too.
 package accounts

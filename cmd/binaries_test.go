@@ -96,8 +96,9 @@ url: http://%s/v1
 pool: tiny
 concurrency: 4
 ---
-key: accounts/acme
-keys: [{id: test, sha256: "%s"}]
+key: keys/test
+account: acme
+sha256: "%s"
 `
 
 func keyHash(key string) string {

@@ -82,12 +82,12 @@ func TestConfigStatus(t *testing.T) {
 	}
 	f.apply(models)
 	f.awaitStatus(true, "models 13", "nothing is wrong")
-	if out, ok := f.config(append([]string{"delete"}, keys...)...); !ok || !strings.Contains(out, "colonnade config confirm") {
+	if out, ok := f.config(append([]string{"delete"}, keys...)...); !ok || !strings.Contains(out, "colonnade config confirm-deletions") {
 		t.Errorf("config delete: %v\n%s", ok, out)
 	}
 	f.awaitStatus(false, "12 deletions of models held back by edge-1, ams-1: models/m0,")
-	if out, ok := f.config("confirm"); !ok || !strings.Contains(out, "no node holds deletions back any more") {
-		t.Errorf("config confirm: %v\n%s", ok, out)
+	if out, ok := f.config("confirm-deletions"); !ok || !strings.Contains(out, "no node holds deletions back any more") {
+		t.Errorf("config confirm-deletions: %v\n%s", ok, out)
 	}
 	f.awaitStatus(true, "models 1,", "nothing is wrong")
 

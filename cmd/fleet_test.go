@@ -100,7 +100,7 @@ func (f *processes) startEngines(l layout) {
 // describe writes the fleet's documents. Where a machine is slow, a connect may take longer than a second, and is no fault.
 func (f *processes) describe(l layout) string {
 	b := new(strings.Builder)
-	fmt.Fprintf(b, "key: models/tiny\npool: tiny\ntimeouts: {connect: 30s}\n---\nkey: accounts/acme\nkeys: [{id: test, sha256: %q}]\n", keyHash(testKey))
+	fmt.Fprintf(b, "key: models/tiny\npool: tiny\ntimeouts: {connect: 30s}\n---\nkey: keys/test\naccount: acme\nsha256: %q\n", keyHash(testKey))
 	for _, colo := range l.colos {
 		fmt.Fprintf(b, "---\nkey: colos/%s\nregion: weur\n", colo)
 		for i := range l.engines {

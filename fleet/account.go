@@ -1,12 +1,5 @@
 package fleet
 
-import (
-	"encoding/hex"
-	"encoding/json"
-	"errors"
-	"time"
-)
-
 // Priorities of accounts: the band in which their requests wait.
 const (
 	PriorityInteractive = "interactive"
@@ -27,8 +20,7 @@ type Account struct {
 	// Models that the account may use, by name; aliases do not count. [] means none. Default: all models.
 	Models []string `json:"models,omitzero" is:"name"` // nil = all, empty = none
 	// Permission to choose the colo of a request by the header x-colonnade-force-colo.
-	Admin bool  `json:"admin,omitempty"`
-	Keys  []Key `json:"keys,omitempty" secret:"yes"` // in place of which somebody will paste one
+	Admin bool `json:"admin,omitempty"`
 }
 
 // Limits of an account; 0 means that nothing is allowed.
@@ -40,31 +32,3 @@ type Limits struct {
 	_ struct{} `unsupported:"requests_per_minute" instead:"bound the account by limits.concurrent"`
 	_ struct{} `unsupported:"tokens_per_minute" instead:"bound the account by limits.concurrent"`
 }
-
-// Key is one API key of an account, by its hash. Whoever uses it checks Expires.
-type Key struct {
-	ID      string    `json:"id" is:"name" need:"yes" secret:"yes"`
-	SHA256  KeyHash   `json:"sha256" need:"yes" secret:"yes"`
-	Created time.Time `json:"created,omitzero" secret:"yes"`
-	Expires time.Time `json:"expires,omitzero" secret:"yes"` // zero = never
-}
-
-// KeyHash is the SHA-256 of a whole API key, in hex in documents.
-type KeyHash [32]byte
-
-// MarshalJSON writes h in hex.
-func (h KeyHash) MarshalJSON() ([]byte, error) { return json.Marshal(hex.EncodeToString(h[:])) }
-
-// UnmarshalJSON reads 64 hex digits.
-func (h *KeyHash) UnmarshalJSON(data []byte) error {
-	var s string
-	if json.Unmarshal(data, &s) != nil || len(s) != 2*len(h) {
-		return errKeyHash
-	}
-	if _, err := hex.Decode(h[:], []byte(s)); err != nil {
-		return errKeyHash
-	}
-	return nil
-}
-
-var errKeyHash = errors.New("must be the SHA-256 of the key as 64 hex digits, quoted; never the key itself")

@@ -18,7 +18,7 @@ func (d *Documents) Table() *Table {
 		servers:   map[string][]*Server{},
 		endpoints: map[string]coloEndpoints{},
 		accounts:  map[string]*Account{},
-		keys:      map[uint64][]accountKey{},
+		apiKeys:   d.apiKeys.share(),
 	}
 	rejected := maps.Clone(d.rejected)
 	for _, key := range d.inOrder() {
@@ -29,6 +29,7 @@ func (d *Documents) Table() *Table {
 		}
 		t.add(noun)
 	}
+	t.Conflicts = append(t.Conflicts, t.apiKeys.conflicts...)
 	t.claimAliases()
 	if len(d.yielding) > 0 {
 		t.sort()
@@ -68,7 +69,8 @@ func (t *Table) add(noun any) {
 	case *Endpoint:
 		t.addEndpoint(v)
 	case *Account:
-		t.addAccount(v)
+		t.accounts[v.Name] = v
+		t.acctList = append(t.acctList, v)
 	}
 }
 
@@ -105,20 +107,6 @@ func (t *Table) addEndpoint(e *Endpoint) {
 	colo.all = append(colo.all, e)
 	colo.byPool[e.Pool] = append(colo.byPool[e.Pool], e)
 	t.endpoints[e.Colo] = colo
-}
-
-func (t *Table) addAccount(a *Account) {
-	t.accounts[a.Name] = a
-	t.acctList = append(t.acctList, a)
-	for i := range a.Keys {
-		key := &a.Keys[i]
-		if first, _, taken := t.AccountByKeyHash(key.SHA256); taken {
-			t.conflict("key", key.ID, documentKey(KindAccount, first.Name), documentKey(KindAccount, a.Name))
-			continue
-		}
-		at := firstBytes(key.SHA256)
-		t.keys[at] = append(t.keys[at], accountKey{account: a, key: key})
-	}
 }
 
 // claimAliases gives each alias to the first model that wants it, unless a model has it as its name.

@@ -53,9 +53,14 @@ priority: interactive
 limits: {concurrent: 7}
 models: []
 admin: true
-keys:
-  - {id: k1, sha256: "`+strings.Repeat("0f", 32)+`", created: 2026-01-31T12:00:00Z, expires: 2027-01-31T12:00:00+01:00}
 `)
+	f("keys/laptop", `
+account: acme
+sha256: "`+strings.Repeat("0f", 32)+`"
+created: 2026-01-31T12:00:00Z
+expires: 2027-01-31T12:00:00+01:00
+`)
+	f("keys/a/b:c@1", `{"account": "acme/eu", "sha256": "`+strings.Repeat("AB", 32)+`"}`)
 	f("endpoints/ams/gpu-7", `
 url: http://10.0.0.7:8000
 engine: vllm
@@ -212,10 +217,19 @@ func TestCheckRejects(t *testing.T) {
 	f("colos/ams", "state: gone", `state: "gone": must be one of active, draining, disabled`)
 	f("accounts/a", "weight: 0", "weight: 0: must be at least 1")
 	f("accounts/a", "priority: high", `priority: "high": must be one of interactive, standard, batch`)
-	f("accounts/a", "keys: [{id: k}]", "keys[0].sha256: the field is required")
-	beyondSchema("accounts/a", "keys: [{id: k, sha256: '"+strings.Repeat("00", 32)+"'}, {id: k, sha256: '"+strings.Repeat("01", 32)+"'}]",
-		`keys[1].id: "k": another key of this account has this id`)
-	f("accounts/a", "keys: [{id: k, sha256: '"+strings.Repeat("00", 32)+"', expires: tomorrow}]", "keys[0].expires: must be a time such as")
+	for _, keys := range []string{"[]", "x", "[{id: k, sha256: '" + strings.Repeat("00", 32) + "'}]"} {
+		f("accounts/acme", "weight: 4\nkeys: "+keys,
+			"keys: API keys are documents of their own; take the field out, and make one with: colonnade keys create -account acme; "+
+				"a key stays valid if a document keys/<id> has account: acme and the sha256, created and expires that stand here")
+	}
+	f("keys/k", "account: a", "sha256: the field is required")
+	f("keys/k", "sha256: '"+strings.Repeat("00", 32)+"'", "account: the field is required")
+	f("keys/k", "{account: a b, sha256: '"+strings.Repeat("00", 32)+"'}", "account: a name must begin with a letter or digit")
+	f("keys/k", "{account: a, sha256: 1234}", "sha256: must be")
+	f("keys/k", "{account: a, sha256: abcd}", "sha256: must be the SHA-256 of the key as 64 hex digits, quoted; never the key itself")
+	f("keys/k", "{account: a, sha256: '"+strings.Repeat("00", 32)+"', expires: tomorrow}", "expires: must be a time such as")
+	f("keys/k", "{account: a, id: k, sha256: '"+strings.Repeat("00", 32)+"'}", "id: unknown field; accepted here: account, sha256, created, expires")
+	f("keys/", "{}", `"": in the key: a name must begin`)
 	f("servers/ams/a", "address: h:1", "boot: the field is required")
 	f("servers/ams/a", "address: h\nboot: b", `address: "h": must be host:port`)
 	f("servers/ams/a", "address: 'h:0'\nboot: b", `address: "h:0": must be host:port`)
@@ -276,6 +290,12 @@ func TestCheckShowsNoSecrets(t *testing.T) {
 	f("endpoints/ams/e", endpointHead+"api_key: hunter2")
 	f("accounts/a", "keys: [{id: k, sha256: hunter2}]")
 	f("accounts/a", "keys: [{id: k, secret: hunter2}]")
+	f("keys/k", "{account: a, sha256: hunter2}")
+	f("keys/k", "{account: a, sha256: [hunter2]}")
+	f("keys/k", "{account: 'hunter2 x', sha256: '"+strings.Repeat("00", 32)+"'}")
+	f("keys/k", "{account: a, sha256: '"+strings.Repeat("00", 32)+"', expires: hunter2}")
+	f("keys/k", "{account: a, secret: hunter2}")
+	f("keys/k", "{account: a, secret: hunter2, sha256: '"+strings.Repeat("00", 32)+"'}")
 	f("accounts/a", "keys: hunter2\n\t: x")
 	f("accounts/a", "{a: hunter2\n b: 'hunter2")
 }

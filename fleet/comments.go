@@ -11,7 +11,7 @@ import (
 
 // sources are the files whose structs describe documents: the comments of their fields are the fields' documentation.
 //
-//go:embed account.go auto.go colo.go deletions.go document.go endpoint.go model.go pool.go
+//go:embed account.go apikey.go auto.go colo.go deletions.go document.go endpoint.go model.go pool.go
 var sources embed.FS
 
 // fieldComments returns the comments of the fields of all structs in sources, each as one line, by type and field, such

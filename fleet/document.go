@@ -14,7 +14,7 @@ const Version = 1
 // document is the good version of a document. Only built ever changes.
 type document struct {
 	id    identity
-	tree  map[string]any // without version
+	tree  map[string]any // without version; nil for an API key, which is built at once
 	newer bool
 
 	revision int64 // of the store, when this version was put
@@ -61,18 +61,23 @@ func (doc *document) takeVersion() *fieldError {
 	return nil
 }
 
-// check decodes the document into a struct that is thrown away.
+// check decodes the document, into a struct that is thrown away unless it is an API key.
 func (doc *document) check() *fieldError {
 	d := decoder{lenient: doc.newer}
 	switch doc.id.Kind {
 	case KindDefaults:
 		return doc.checkDefaults()
 	case KindAccount:
-		var a Account
-		if err := d.decode(doc.tree, &a); err != nil {
+		if _, present := doc.tree["keys"]; present {
+			return errKeysInAccount(doc.id.Name)
+		}
+	case KindAPIKey:
+		k := doc.id.blank()
+		if err := d.decode(doc.tree, k); err != nil {
 			return err
 		}
-		return a.checkKeys()
+		doc.tree, doc.built = nil, k // no layer lies below it
+		return nil
 	case KindEndpoint:
 		var e Endpoint
 		if err := d.decode(doc.tree, &e); err != nil {
@@ -96,6 +101,8 @@ func (id identity) blank() any {
 		return &Colo{Name: id.Name}
 	case KindAccount:
 		return &Account{Name: id.Name}
+	case KindAPIKey:
+		return &APIKey{ID: id.Name}
 	case KindEndpoint:
 		return &Endpoint{Colo: id.Colo, ID: id.Name}
 	case KindServer:
@@ -164,15 +171,4 @@ func (d decoder) checkEndpointLayer(tree layer) *fieldError {
 		return err
 	}
 	return e.Auto.check().in("auto")
-}
-
-func (a *Account) checkKeys() *fieldError {
-	ids := make([]string, 0, len(a.Keys))
-	for i, key := range a.Keys {
-		if slices.Contains(ids, key.ID) {
-			return (&fieldError{Value: quote(key.ID), Reason: "another key of this account has this id"}).in("id").at(i).in("keys")
-		}
-		ids = append(ids, key.ID)
-	}
-	return nil
 }

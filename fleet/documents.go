@@ -8,7 +8,8 @@ import (
 // Documents holds the newest good version of each document. It is not safe for concurrent use.
 type Documents struct {
 	builtin  builtinLayers
-	good     map[string]*document
+	good     map[string]*document // of all kinds but API keys
+	apiKeys  apiKeys
 	rejected map[string]Rejection
 	yielding map[string]bool // what they claim is any other's who claims it
 	revision int64
@@ -19,6 +20,7 @@ func NewDocuments() *Documents {
 	return &Documents{
 		builtin:  parseBuiltin(),
 		good:     map[string]*document{},
+		apiKeys:  newAPIKeys(),
 		rejected: map[string]Rejection{},
 		yielding: map[string]bool{},
 	}
@@ -26,11 +28,17 @@ func NewDocuments() *Documents {
 
 // Yield makes a document give way, until it is put again or deleted: where it claims what a document that does not
 // yield claims too, that one has it.
-func (d *Documents) Yield(key string) { d.yielding[key] = true }
+func (d *Documents) Yield(key string) {
+	if id, isAPIKey := apiKeyID(key); isAPIKey {
+		d.apiKeys.yield(id)
+		return
+	}
+	d.yielding[key] = true
+}
 
-// inOrder returns the keys of all good documents in the order in which they claim.
+// inOrder returns the keys of all good documents but API keys in the order in which they claim.
 func (d *Documents) inOrder() []string {
-	keys := d.Keys()
+	keys := slices.Sorted(maps.Keys(d.good))
 	if len(d.yielding) == 0 {
 		return keys
 	}
@@ -45,19 +53,34 @@ func (d *Documents) Put(key string, value []byte, revision int64) error {
 	delete(d.yielding, key)
 	doc, ferr := parseDocument(key, value)
 	if ferr != nil {
-		good, lastGood := d.good[key]
+		inForce, lastGood := d.inForce(key)
 		r := ferr.rejection(key, revision, lastGood)
-		if lastGood {
-			r.InForce = good.revision
-		}
+		r.InForce = inForce
 		d.rejected[key] = r
 		return ferr.invalid(key, revision)
 	}
 	delete(d.rejected, key)
+	if k, isAPIKey := doc.built.(*APIKey); isAPIKey {
+		d.apiKeys.put(storedAPIKey{APIKey: k, revision: revision})
+		return nil
+	}
 	doc.revision = revision
 	d.good[key] = doc
 	d.forget(doc.id.Kind)
 	return nil
+}
+
+// inForce returns the revision of the last good version of a document.
+func (d *Documents) inForce(key string) (revision int64, lastGood bool) {
+	if id, isAPIKey := apiKeyID(key); isAPIKey {
+		k, ok := d.apiKeys.byID[id]
+		return k.revision, ok
+	}
+	doc, ok := d.good[key]
+	if !ok {
+		return 0, false
+	}
+	return doc.revision, true
 }
 
 // Delete takes a document out, with its last good version.
@@ -65,6 +88,10 @@ func (d *Documents) Delete(key string, revision int64) {
 	d.revision = max(d.revision, revision)
 	delete(d.yielding, key)
 	delete(d.rejected, key)
+	if id, isAPIKey := apiKeyID(key); isAPIKey {
+		d.apiKeys.remove(id)
+		return
+	}
 	if doc, ok := d.good[key]; ok {
 		delete(d.good, key)
 		d.forget(doc.id.Kind)
@@ -86,6 +113,12 @@ func (d *Documents) forget(changed Kind) {
 // Noun returns what the last good version of a document describes, as it would stand in the table: a pointer to a
 // [Model], a [Server] and so on; nil if there is none.
 func (d *Documents) Noun(key string) any {
+	if id, isAPIKey := apiKeyID(key); isAPIKey {
+		if k, ok := d.apiKeys.byID[id]; ok {
+			return k.APIKey
+		}
+		return nil
+	}
 	doc, ok := d.good[key]
 	if !ok {
 		return nil
@@ -98,15 +131,17 @@ func (d *Documents) Noun(key string) any {
 }
 
 // Keys returns the keys of all good documents, sorted.
-func (d *Documents) Keys() []string { return slices.Sorted(maps.Keys(d.good)) }
+func (d *Documents) Keys() []string {
+	keys := slices.AppendSeq(d.apiKeys.documentKeys(), maps.Keys(d.good))
+	slices.Sort(keys)
+	return keys
+}
 
 // Known returns the keys of all documents, good or rejected, sorted.
 func (d *Documents) Known() []string {
-	keys := maps.Clone(d.good)
-	for key := range d.rejected {
-		keys[key] = nil
-	}
-	return slices.Sorted(maps.Keys(keys))
+	keys := slices.AppendSeq(d.Keys(), maps.Keys(d.rejected))
+	slices.Sort(keys)
+	return slices.Compact(keys)
 }
 
 // CheckKey says whether a document may have this key; if not, it returns an *InvalidError.

@@ -141,8 +141,12 @@ func TestBuiltinRest(t *testing.T) {
 	if !ok || a.Weight != 1 || a.Priority != fleet.PriorityStandard || a.Models != nil || a.Limits.Concurrent == 0 {
 		t.Errorf("account %+v", a)
 	}
-	if d := table.DefaultAccount("a"); !reflect.DeepEqual(d, a) {
-		t.Errorf("default account %+v, want %+v", d, a)
+	other := table.AccountOrDefault("other")
+	if other.Name != "other" {
+		t.Errorf("an account without a document has the name %q", other.Name)
+	}
+	if other.Name = "a"; !reflect.DeepEqual(other, a) || table.AccountOrDefault("a") != a {
+		t.Errorf("default account %+v, want %+v", other, a)
 	}
 	s := table.Servers("ams")[0]
 	if s.State != fleet.StateActive || s.Colo != "ams" || s.Node != "s" || s.Protocol != (fleet.ProtocolRange{Min: 1, Max: 1}) {

@@ -45,6 +45,9 @@ func (t *Table) nouns() map[string]any {
 	for _, a := range t.acctList {
 		out[documentKey(KindAccount, a.Name)] = a
 	}
+	for k := range t.apiKeys.all() {
+		out[documentKey(KindAPIKey, k.ID)] = k.shown()
+	}
 	for _, e := range t.entries {
 		out[documentKey(KindEntry, e.Node)] = e
 	}

@@ -81,7 +81,7 @@ func hideKeys(s string) string {
 	return keyLike.ReplaceAllString(s, "${1}(looks like an API key)")
 }
 
-// keyLike finds what looks like an API key. Other words, such as disk-7, end in sk; what is escaped before a key is
+// keyLike matches what looks like an API key. Other words, such as disk-7, end in sk; what is escaped before a key is
 // none of it.
 var keyLike = regexp.MustCompile(`(?i)cn_[a-z0-9._:/@+-]*_[a-z0-9._:/@+-]*[a-z0-9]|(^|[^a-z0-9]|\\[a-z]|\\[xu][0-9a-f]+)sk[_-][a-z0-9._:/@+-]*[a-z0-9]`)
 

@@ -42,6 +42,11 @@ func TestKeysInBadDocumentsAreHidden(t *testing.T) {
 		for _, key := range []string{"accounts/" + pasted, pasted, "endpoints/" + pasted, "colos/a/" + pasted, "models/" + pasted + "/x"} {
 			f(key, "x: 0")
 		}
+		for _, text := range []string{"sha256: %s", "{account: a, sha256: '%s'}", "{account: '%s x'}", "{account: a, %s: x}", "{account: a, secret: %s}", "expires: %s", "%s"} {
+			f("keys/a", fmt.Sprintf(text, pasted))
+		}
+		f("keys/"+pasted, "x: 0")
+		f("keys/"+pasted, "{account: a, sha256: '"+strings.Repeat("00", 32)+"'}")
 	}
 	f("accounts/xcn_a_"+secret, "weight: 0")
 	if err := (&fleet.InvalidError{Key: "accounts/cn_x_" + secret, Reason: "the key is given twice"}).Error(); err != "accounts/(looks like an API key): the key is given twice" {

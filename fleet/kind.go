@@ -17,6 +17,7 @@ const (
 	KindPool      Kind = "pools"
 	KindColo      Kind = "colos"
 	KindAccount   Kind = "accounts"
+	KindAPIKey    Kind = "keys"
 	KindEndpoint  Kind = "endpoints"
 	KindServer    Kind = "servers"
 	KindEntry     Kind = "entries"
@@ -37,6 +38,8 @@ func parseKey(key string) (identity, *fieldError) {
 	id := identity{Kind: Kind(kind), Name: rest}
 	switch id.Kind {
 	case KindModel, KindPool, KindAccount:
+	case KindAPIKey:
+		return id, checkAPIKeyID(rest)
 	case KindColo, KindEntry:
 		return id, checkPlainName(rest)
 	case KindEndpoint, KindServer:
@@ -52,7 +55,7 @@ func parseKey(key string) (identity, *fieldError) {
 		}
 	default:
 		return id, &fieldError{Reason: "unknown kind of document; the key must be defaults or deletions, or begin with models/, pools/, " +
-			"colos/, accounts/, endpoints/, servers/ or entries/"}
+			"colos/, accounts/, keys/, endpoints/, servers/ or entries/"}
 	}
 	return id, checkKeyName(id.Name)
 }

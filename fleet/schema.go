@@ -62,6 +62,7 @@ var describedKinds = []describedKind{
 	{KindEndpoint, "endpoints/<colo>/<endpoint>", "/" + plainName + "/" + anyName, "A running engine in a colo."},
 	{KindColo, "colos/<colo>", "/" + plainName, "A location with endpoints."},
 	{KindAccount, "accounts/<account>", "/" + anyName, "A tenant that requests are billed to."},
+	{KindAPIKey, "keys/<id>", "/" + anyName, "An API key, by its hash. Written by colonnade keys; the id is the part of the key between cn_ and its last underscore."},
 	{KindDeletions, "deletions", "", "Confirmation of deletions that nodes hold back. Written by colonnade config."},
 	{KindServer, "servers/<colo>/<node>", "/" + plainName + "/" + plainName, "A colo server. Written by the server itself, with a lease."},
 	{KindEntry, "entries/<node>", "/" + plainName, "An entry. Written by the entry itself, with a lease."},

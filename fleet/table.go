@@ -1,10 +1,5 @@
 package fleet
 
-import (
-	"crypto/subtle"
-	"encoding/binary"
-)
-
 // Table is everything that a node knows of the fleet, resolved. It is immutable, and so is everything that it returns;
 // build one with [Documents].
 type Table struct {
@@ -27,7 +22,7 @@ type Table struct {
 	accounts  map[string]*Account
 	acctList  []*Account
 	plainAcct Account
-	keys      map[uint64][]accountKey // by the hash's first bytes
+	apiKeys   apiKeyIndex
 	entries   []*EntryNode
 	origins   []string
 	maxBody   Bytes // the largest of any model
@@ -46,11 +41,6 @@ type coloEndpoints struct {
 	all    []*Endpoint
 	byPool map[string][]*Endpoint
 	byURL  map[string]*Endpoint
-}
-
-type accountKey struct {
-	account *Account
-	key     *Key
 }
 
 // Model returns the model of that name; else the one with that alias, the lexically first if there are several.
@@ -108,25 +98,19 @@ func (t *Table) Account(name string) (*Account, bool) {
 // Accounts returns all accounts, sorted by name.
 func (t *Table) Accounts() []*Account { return t.acctList }
 
-// DefaultAccount returns an account as an empty document would describe it, for requests that nobody is named for.
-func (t *Table) DefaultAccount(name string) *Account {
+// AccountOrDefault returns the account of that name, with the defaults if there is no document; never nil.
+func (t *Table) AccountOrDefault(name string) *Account {
+	if a, ok := t.accounts[name]; ok {
+		return a
+	}
 	a := t.plainAcct
 	a.Name = name
 	return &a
 }
 
-// AccountByKeyHash returns the account that has a key with this SHA-256, and the key. It does not look at the key's
-// expiry. The time it takes tells nothing of the rest of a hash whose first eight bytes are known.
-func (t *Table) AccountByKeyHash(sum [32]byte) (*Account, *Key, bool) {
-	for _, k := range t.keys[firstBytes(sum)] {
-		if subtle.ConstantTimeCompare(sum[:], k.key.SHA256[:]) == 1 {
-			return k.account, k.key, true
-		}
-	}
-	return nil, nil, false
-}
-
-func firstBytes(sum [32]byte) uint64 { return binary.BigEndian.Uint64(sum[:]) }
+// APIKeyByHash returns the API key with this SHA-256, also if it has expired. How long that takes depends neither on the
+// number of API keys nor on how much of a hash is right beyond its first eight bytes.
+func (t *Table) APIKeyByHash(sum [32]byte) (*APIKey, bool) { return t.apiKeys.find(sum) }
 
 // Origins returns the origins that browsers may open WebSockets from.
 func (t *Table) Origins() []string { return t.origins }

@@ -1,8 +1,6 @@
 package fleet_test
 
 import (
-	"crypto/sha256"
-	"encoding/hex"
 	"fmt"
 	"reflect"
 	"testing"
@@ -52,39 +50,6 @@ func TestOneEndpointForEachURL(t *testing.T) {
 	}
 	want := []fleet.Conflict{{What: "url", Value: "http://h", Winner: "endpoints/ams/a", Loser: "endpoints/ams/b"}}
 	if !reflect.DeepEqual(table.Conflicts, want) {
-		t.Errorf("conflicts %+v", table.Conflicts)
-	}
-}
-
-func TestAccountByKeyHash(t *testing.T) {
-	one, two := sha256.Sum256([]byte("one")), sha256.Sum256([]byte("two"))
-	alike, unlike := one, one // in their first bytes
-	alike[31]++
-	unlike[31]--
-	key := func(id string, sum [32]byte) string {
-		return fmt.Sprintf("{id: %s, sha256: %q}", id, hex.EncodeToString(sum[:]))
-	}
-	table := documents(t,
-		"accounts/b", "keys: ["+key("k2", two)+", "+key("k3", one)+"]",
-		"accounts/a", "keys: ["+key("k1", one)+"]",
-		"accounts/c", "keys: ["+key("k4", alike)+"]",
-	).Table()
-	f := func(sum [32]byte, account, id string) {
-		t.Helper()
-		a, k, ok := table.AccountByKeyHash(sum)
-		if !ok || a.Name != account || k.ID != id {
-			t.Errorf("%+v, %+v, %v; want %s of %s", a, k, ok, id, account)
-		}
-	}
-	f(one, "a", "k1")
-	f(two, "b", "k2")
-	f(alike, "c", "k4")
-	for _, unknown := range [][32]byte{{}, unlike} {
-		if a, k, ok := table.AccountByKeyHash(unknown); ok || a != nil || k != nil {
-			t.Error("an unknown key was found")
-		}
-	}
-	if want := []fleet.Conflict{{What: "key", Value: "k3", Winner: "accounts/a", Loser: "accounts/b"}}; !reflect.DeepEqual(table.Conflicts, want) {
 		t.Errorf("conflicts %+v", table.Conflicts)
 	}
 }

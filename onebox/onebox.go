@@ -81,7 +81,8 @@ type EngineNode struct {
 
 // Apply writes documents to the fleet's etcd, after it has checked them.
 func (f *Fleet) Apply(ctx context.Context, docs []fleet.RawDocument) error {
-	return etcd.Apply(ctx, f.client, node.Prefix, docs)
+	_, err := etcd.Apply(ctx, f.client, node.Prefix, docs)
+	return err
 }
 
 // URL is the base URL for OpenAI clients on this machine.

@@ -10,7 +10,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"colonnade/discovery/etcd"
-	"colonnade/fleet"
 	"colonnade/node"
 )
 
@@ -30,10 +29,8 @@ func newApply() *cobra.Command {
 		Use:   "apply FILE…",
 		Short: "Check documents and write them to etcd; - is standard input",
 		Long: `Each FILE holds YAML documents, separated by ---, each with a key. All are checked before any is
-written. A document of an account that has no field keys leaves the API keys of the account as they
-are in etcd. One that has it means it: these are the account's keys then, and no others (keys: [] is
-none). It is told which keys that takes away or adds: a file from before a key was revoked brings it
-back.`,
+written. API keys are documents of their own, keys/ID: applying accounts leaves them alone, and a
+file with the key of one that was revoked since makes that key valid again.`,
 		Example: `  colonnade config apply deploy/fleet.yaml
   printf 'key: pools/tiny\nqueue: {limit: 32}\n' | colonnade config apply -`,
 		Args: atLeastOne("at least one FILE, or - for standard input"),
@@ -42,18 +39,18 @@ back.`,
 			if err != nil {
 				return err
 			}
-			var told etcd.Applied
+			var applied etcd.Applied
 			err = store.use(cmd.Context(), func(ctx context.Context, client *etcd.Client) (err error) {
-				told, err = etcd.ApplyTelling(ctx, client, node.Prefix, docs)
+				applied, err = etcd.Apply(ctx, client, node.Prefix, docs)
 				return err
 			})
-			tellKeys(cmd.ErrOrStderr(), told.Keys)
+			noteAPIKeys(cmd.ErrOrStderr(), applied.Created)
 			if err != nil {
 				return err
 			}
 			for _, d := range docs {
 				verb := "applied"
-				if slices.Contains(told.Same, d.Key) {
+				if slices.Contains(applied.Unchanged, d.Key) {
 					verb = "unchanged"
 				}
 				fmt.Fprintln(cmd.OutOrStdout(), verb, d.Key)
@@ -69,23 +66,16 @@ back.`,
 	return cmd
 }
 
-// tellKeys says what has become of accounts' keys. A key that was revoked and is good again must not go unnoticed.
-func tellKeys(notes io.Writer, changes []fleet.KeyChange) {
-	added := 0
-	for _, c := range changes {
-		var did []string
-		say := func(verb string, ids []string) {
-			if len(ids) > 0 {
-				did = append(did, verb+" "+count(len(ids), "key")+": "+strings.Join(ids, ", "))
-			}
+// noteAPIKeys says which API keys were not there before: one that was revoked must not become valid again unnoticed.
+func noteAPIKeys(notes io.Writer, created []string) {
+	var ids []string
+	for _, key := range created {
+		if id, ok := strings.CutPrefix(key, apiKeyKey("")); ok {
+			ids = append(ids, id)
 		}
-		say("takes away", c.Gone)
-		say("adds", c.Added)
-		say("changes", c.Changed)
-		added += len(c.Added)
-		fmt.Fprintln(notes, wrapped("account "+shown(c.Account)+": the file "+shown(strings.Join(did, "; ")), "  "))
 	}
-	if added > 0 {
-		fmt.Fprintln(notes, "what is added is good from now on, also if it was revoked before: see colonnade keys revoke")
+	if len(ids) > 0 {
+		text := "valid from now on, also if revoked before: " + count(len(ids), "API key") + ": " + shown(strings.Join(ids, ", "))
+		fmt.Fprintln(notes, wrapped(text, "  "))
 	}
 }

@@ -22,14 +22,14 @@ const confirmPatience = 10 * time.Second
 func newConfirm() *cobra.Command {
 	var store *store
 	cmd := &cobra.Command{
-		Use:   "confirm",
+		Use:   "confirm-deletions",
 		Short: "Confirm that the deletions which nodes hold back are meant",
 		Long: `Confirm that deletions are meant which nodes hold back, because there were too many at once. It
 shows which these are, writes the document "deletions" with the revision that etcd is at now, and
 tells which nodes hold deletions back after that. It covers all that was deleted up to now, and
 nothing later.`,
 		Example: `  colonnade config status
-  colonnade config confirm`,
+  colonnade config confirm-deletions`,
 		Args: noMore,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			var still []*heldBack
@@ -112,7 +112,8 @@ func confirm(ctx context.Context, client *etcd.Client) (int64, error) {
 		return 0, err
 	}
 	value := fmt.Appendf(nil, "confirmed: %d\n", revision)
-	return revision, etcd.Apply(ctx, client, node.Prefix, []fleet.RawDocument{{Key: key, Value: value}})
+	_, err = etcd.Apply(ctx, client, node.Prefix, []fleet.RawDocument{{Key: key, Value: value}})
+	return revision, err
 }
 
 // awaitRelease waits until no node holds anything back, for a while, and returns what is held back then.

@@ -25,8 +25,8 @@ func newDelete() *cobra.Command {
 		Long: `Delete documents from etcd. Each KEY is that of a document, such as models/llama or
 endpoints/ams/gpu-7. When at least ten of a kind (of endpoints: of one colo's) vanish within a
 minute, and more than are left, nodes take it for a mishap and go on as if they were there, until
-that is confirmed: with -confirm now, or with config confirm later. What stands under a lease is
-used on while it is alive: put an endpoint with concurrency: 0 first.`,
+that is confirmed: with -confirm now, or with config confirm-deletions later. What stands under a
+lease is used on while it is alive: put an endpoint with concurrency: 0 first.`,
 		Example: "  colonnade config delete endpoints/ams/gpu-7 models/llama-3.1-8b-instruct",
 		Args:    atLeastOne("at least one KEY"),
 		RunE: func(cmd *cobra.Command, keys []string) error {
@@ -82,10 +82,15 @@ func (d *deletion) run(ctx context.Context, client *etcd.Client) error {
 		return err
 	}
 	if many := tooMany(docs, found); len(many) > 0 {
-		fmt.Fprintf(d.out, "\nThat is more than half of all %s. Nodes take it for a mishap and go on as if these were there\n"+
-			"(config status tells which), until you put them again, or confirm that it is meant:\n\n  colonnade config confirm\n", shown(strings.Join(many, " and ")))
+		fmt.Fprint(d.out, heldBackText(many))
 	}
 	return nil
+}
+
+// heldBackText says that nodes do not believe that so many documents of these kinds were deleted.
+func heldBackText(kinds []string) string {
+	return fmt.Sprintf("\nThat is more than half of all %s. Nodes take it for a mishap and go on as if these were there\n"+
+		"(config status tells which), until you put them again, or confirm that it is meant:\n\n  colonnade config confirm-deletions\n", shown(strings.Join(kinds, " and ")))
 }
 
 // checkHeld refuses if a confirmation would also confirm what somebody else has deleted.
@@ -106,7 +111,7 @@ func (d *deletion) checkHeld(ctx context.Context, docs []etcd.Stored) error {
 		return nil
 	}
 	return &refusal{"nothing was deleted: -confirm would also confirm other deletions that nodes hold back: " + strings.Join(others, "; ") +
-		"; put those documents again, or confirm that they are meant with colonnade config confirm; then delete"}
+		"; put those documents again, or confirm that they are meant with colonnade config confirm-deletions; then delete"}
 }
 
 // leasedEndpoints returns which of the endpoints that were deleted stood under a lease.

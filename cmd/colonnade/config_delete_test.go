@@ -66,7 +66,7 @@ func TestDeleteMany(t *testing.T) {
 	if out := run(t, "", "config", "delete", "models/m0", "models/none").want(t, "deleted models/m0\nmodels/none was not there\n"); strings.Contains(out, "confirm") {
 		t.Errorf("one document is too many:\n%s", out)
 	}
-	run(t, "", append([]string{"config", "delete"}, keys...)...).want(t, "deleted models/m11", "models/m0 was not there", "more than half of all models", "colonnade config confirm")
+	run(t, "", append([]string{"config", "delete"}, keys...)...).want(t, "deleted models/m11", "models/m0 was not there", "more than half of all models", "colonnade config confirm-deletions")
 	if got := deletions(); got != "" {
 		t.Errorf("it is confirmed: %q", got)
 	}
@@ -83,7 +83,7 @@ func TestDeleteConfirmsNothingElse(t *testing.T) {
 	holds := node.ConfigState{Node: "ams-1", Held: []string{"models/a", "models/b", "pools/x"}}
 	put(t, s, map[string]string{"pools/x": "{}", "servers/ams/ams-1": registration(page(t, says(holds))), "servers/ams/mute": `{"address":"127.0.0.1:1","boot":"x"}`})
 	run(t, "", "config", "delete", "-confirm", "pools/x").fail(t, "nothing was deleted", "2 deletions of models held back by ams-1: models/a, models/b",
-		"colonnade config confirm", "mute cannot be asked")
+		"colonnade config confirm-deletions", "mute cannot be asked")
 	if stored(t, s, "pools/x") == "" || stored(t, s, "deletions") != "" {
 		t.Error("it was deleted, or confirmed")
 	}
@@ -146,7 +146,7 @@ func TestConfirmAndSilence(t *testing.T) {
 	}))
 	t.Cleanup(server.Close)
 	put(t, s, map[string]string{"servers/ams/ams-1": registration(strings.TrimPrefix(server.URL, "http://"))})
-	out := run(t, "", "config", "confirm").want(t, "1 deletion of models held back by ams-1: models/a", "now ams-1 cannot be asked", "no node that can be asked holds deletions back any more")
+	out := run(t, "", "config", "confirm-deletions").want(t, "1 deletion of models held back by ams-1: models/a", "now ams-1 cannot be asked", "no node that can be asked holds deletions back any more")
 	if strings.Contains(out, "no node holds deletions back any more") {
 		t.Errorf("it says more than it knows:\n%s", out)
 	}
@@ -154,7 +154,7 @@ func TestConfirmAndSilence(t *testing.T) {
 
 func TestConfirm(t *testing.T) {
 	s := startEtcd(t)
-	run(t, "", "config", "confirm").want(t, "no node that can be asked holds deletions back", "confirmed what was deleted up to revision 1\n")
+	run(t, "", "config", "confirm-deletions").want(t, "no node that can be asked holds deletions back", "confirmed what was deleted up to revision 1\n")
 	client := s.Client(t)
 	// This node does what nodes do: it holds back until it is confirmed.
 	obeys := page(t, func() node.ConfigState {
@@ -165,7 +165,7 @@ func TestConfirm(t *testing.T) {
 		return c
 	})
 	put(t, s, map[string]string{"servers/ams/obeys": registration(obeys)})
-	run(t, "", "config", "confirm").want(t, "2 deletions of models held back by obeys: models/a, models/b\n",
+	run(t, "", "config", "confirm-deletions").want(t, "2 deletions of models held back by obeys: models/a, models/b\n",
 		"confirmed what was deleted up to revision 3\n", "no node holds deletions back any more\n")
 
 	put(t, s, map[string]string{"entries/stubborn": fmt.Sprintf(`{"address":"127.0.0.1:1","admin":%q}`,

@@ -25,8 +25,8 @@ func newGet() *cobra.Command {
 		Long: `Print documents as they stand in etcd, as a file that config apply takes: those of each KEY, or
 all below each FOLDER/; without any, all. Left out is what nodes have registered, and what
 confirms deletions; with -all it is there as comments. A document that no node accepts is a
-comment, too, with the reason. Accounts come with the hashes of their API keys: applied later, such
-a file brings back what was revoked since, unless you take the field keys out.`,
+comment, too, with the reason. API keys come with their hashes: applied later, such a file makes
+those valid again that were revoked since, unless you take the documents keys/ID out.`,
 		Example: `  colonnade config get > fleet.yaml
   colonnade config get models/llama-3.1-8b-instruct endpoints/ams/`,
 		RunE: func(cmd *cobra.Command, under []string) error {

@@ -46,7 +46,8 @@ func TestGetAndApply(t *testing.T) {
 		"pools/p":              "---\nqueue: {limit: 7}\n...\n",
 		"pools/flow":           "# why\n{queue: {limit: 8}}\n",
 		"colos/ams":            "region: weur\r\nstate: active",
-		"accounts/acme":        `keys: [{id: k, sha256: "` + strings.Repeat("ab", 32) + `"}]`,
+		"accounts/acme":        "weight: 2",
+		"keys/k":               apiKeyDocument("acme", "ab", ""),
 		"endpoints/ams/static": "url: http://h:1/v1\npool: p\n",
 		"deletions":            "confirmed: 5\n",
 		"pools/bad":            "queue: {limit: -3}\n",
@@ -78,11 +79,14 @@ func TestGetAndApply(t *testing.T) {
 				t.Errorf("%v: %q is there: %v", args, text, !all)
 			}
 		}
-		run(t, file, "config", "validate", "-").want(t, "9 documents good")
+		run(t, file, "config", "validate", "-").want(t, "10 documents good")
 		other := startEtcd(t)
 		run(t, file, "config", "apply", "-").want(t, "applied pools/flow")
 		if got := meaning(t, other); got != want {
 			t.Errorf("%v, applied, means\n%s\nand meant\n%s", args, got, want)
+		}
+		if got := storedKey(t, other, "k"); got.SHA256 != storedKey(t, s, "k").SHA256 {
+			t.Errorf("%v, applied, gives the API key another hash: %x", args, got.SHA256)
 		}
 		// What was applied is got as it is, again and again.
 		once := run(t, "", "config", "get").want(t, "# generous", "# why")

@@ -136,7 +136,7 @@ func TestStatusOfWhatIsWrong(t *testing.T) {
 		`- servers/ams/mute: cannot be asked: it has registered no admin address`,
 		`- servers/ams/one: has not heard from etcd for 1m1s, and goes on with the documents of revision 3`,
 		`- servers/ams/two: has heard of revision 1000, and etcd is at`,
-		`- 2 deletions of models held back by one, two: models/c, models/d; to confirm that they are meant: colonnade config confirm`,
+		`- 2 deletions of models held back by one, two: models/c, models/d; to confirm that they are meant: colonnade config confirm-deletions`,
 		`- models/b: aliases: "a": requests for it go to models/a`,
 		`- pools/p: queue.cost: "tokens": a has a price, and b has none, and a token counts as 1`,
 		`- servers/ams/one: in force although their leases ran out: endpoints/ams/z`,

@@ -31,8 +31,8 @@ func TestValidate(t *testing.T) {
 	f(whole+"---\nkey: endpoints/ams/y\nurl: http://h:1/v1\npool: p\n", false,
 		`error: endpoints/ams/y: url: "http://h:1": not in force, since endpoints/ams/x has this URL, too`, "4 documents good, 1 error, 0 warnings")
 	hash := strings.Repeat("ab", 32)
-	f("key: accounts/a\nkeys: [{id: k1, sha256: \""+hash+"\"}]\n---\nkey: accounts/b\nkeys: [{id: k2, sha256: \""+hash+"\"}]\n", false,
-		`error: accounts/b: key: "k2": not in force, since accounts/a has this key, too`)
+	f("key: keys/k1\naccount: a\nsha256: \""+hash+"\"\n---\nkey: keys/k2\naccount: b\nsha256: \""+hash+"\"\n", false,
+		`error: keys/k2: key: "k2": not in force, since keys/k1 has this key, too`)
 	f(whole+"---\nkey: models/b\npool: p\naliases: [a]\n", true,
 		`warning: models/b: aliases: "a": requests for it go to models/a, which has that name or alias, too`, "4 documents good, 1 warning")
 	// What refers to nothing.

@@ -30,7 +30,7 @@ func (s *status) judge(newest int64) {
 		s.Wrong = append(s.Wrong, n.wrong(newest)...)
 	}
 	for _, h := range heldBy(s.Nodes) {
-		s.Wrong = append(s.Wrong, h.text()+"; to confirm that they are meant: colonnade config confirm")
+		s.Wrong = append(s.Wrong, h.text()+"; to confirm that they are meant: colonnade config confirm-deletions")
 	}
 	for _, d := range s.Dangling {
 		s.Warnings = append(s.Warnings, danglingText(d))

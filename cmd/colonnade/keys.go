@@ -1,9 +1,11 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -16,16 +18,16 @@ import (
 func newKeys() *cobra.Command {
 	return group(&cobra.Command{
 		Use: "keys", Short: "Work with the API keys of accounts",
-		Long: `Work with the API keys of accounts. They stand in the documents accounts/NAME, by their hashes; a
-key itself is shown once, when it is made. Nodes notice a change within seconds.`,
+		Long: `Work with the API keys of accounts. Each is a document of its own, keys/ID, with the hash of the
+key; the key itself is shown once, when it is made. Nodes notice a change within seconds.`,
 		Example: `  key=$(colonnade keys create -account acme)
   colonnade keys list -account acme
-  colonnade keys revoke -account acme laptop`,
+  colonnade keys revoke laptop`,
 	},
 		newKeysCreate(), newKeysList(), newKeysRevoke())
 }
 
-// noKeys refuses arguments, and repeats none that may be an API key.
+// noKeys refuses arguments. Its error does not repeat one that may be an API key.
 func noKeys(cmd *cobra.Command, args []string) error {
 	for i, arg := range args {
 		if err := notAKey(fmt.Sprintf("argument %d", i+1), arg); err != nil {
@@ -35,7 +37,7 @@ func noKeys(cmd *cobra.Command, args []string) error {
 	return noMore(cmd, args)
 }
 
-// notAKey refuses what looks like an API key, without repeating it. Shells, logs and screens would remember it.
+// notAKey refuses what looks like an API key. The error does not repeat it: logs and screens would keep it.
 func notAKey(what, s string) error {
 	if !strings.HasPrefix(s, "cn_") && !strings.HasPrefix(s, "sk-") {
 		return nil
@@ -51,7 +53,7 @@ func checkAccount(name string) error {
 	return checkName("-account", name)
 }
 
-// checkName checks a name that a flag gives.
+// checkName checks a name that a flag gives, of an account or of an API key.
 func checkName(flag, name string) error {
 	var invalid *fleet.InvalidError
 	if errors.As(fleet.CheckKey(accountKey(name)), &invalid) {
@@ -62,45 +64,34 @@ func checkName(flag, name string) error {
 
 func accountKey(account string) string { return string(fleet.KindAccount) + "/" + account }
 
-// editAccount changes the document of an account.
-func editAccount(ctx context.Context, store *store, account string, change func([]byte) ([]byte, error)) error {
-	return store.use(ctx, func(ctx context.Context, client *etcd.Client) error {
-		return etcd.Edit(ctx, client, node.Prefix, accountKey(account), change)
-	})
-}
+func apiKeyKey(id string) string { return string(fleet.KindAPIKey) + "/" + id }
 
-// accountList is what etcd has about accounts.
-type accountList struct {
-	accounts  []*fleet.Account // sorted by name
+// apiKeyList is what etcd has about API keys.
+type apiKeyList struct {
+	docs      []etcd.Stored
+	keys      []*fleet.APIKey // sorted by account, and then by id
 	conflicts []fleet.Conflict
 	bad       []error // one for each document that no node accepts
 }
 
-// listAccounts reads the document of an account, or all; account is empty then.
-func listAccounts(ctx context.Context, store *store, account string) (accountList, error) {
-	if account != "" {
-		if err := checkAccount(account); err != nil {
-			return accountList{}, err
-		}
+func listAPIKeys(ctx context.Context, client *etcd.Client) (apiKeyList, error) {
+	stored, _, err := etcd.List(ctx, client, node.Prefix, apiKeyKey(""))
+	if err != nil {
+		return apiKeyList{}, err
 	}
-	var stored []etcd.Stored
-	if err := store.use(ctx, func(ctx context.Context, client *etcd.Client) (err error) {
-		stored, _, err = etcd.List(ctx, client, node.Prefix, accountKey(account))
-		return err
-	}); err != nil {
-		return accountList{}, err
-	}
-	docs := fleet.NewDocuments()
-	var l accountList
+	docs, l := fleet.NewDocuments(), apiKeyList{docs: stored}
 	for _, d := range stored {
 		if err := docs.Put(d.Key, d.Value, d.Revision); err != nil {
-			l.bad = append(l.bad, fmt.Errorf("%w (its keys are not listed; a node that has had a good version keeps that one, with its keys, and any other has none)", err))
+			l.bad = append(l.bad, fmt.Errorf("%w (a node that has an earlier good version uses that one)", err))
+			continue
+		}
+		if k, ok := docs.Noun(d.Key).(*fleet.APIKey); ok {
+			l.keys = append(l.keys, k)
 		}
 	}
-	table := docs.Table()
-	l.accounts, l.conflicts = table.Accounts(), table.Conflicts
-	if account != "" && len(stored) == 0 {
-		return l, fmt.Errorf("there is no account %s: no document %s", account, accountKey(account))
-	}
+	slices.SortFunc(l.keys, func(a, b *fleet.APIKey) int {
+		return cmp.Or(strings.Compare(a.Account, b.Account), strings.Compare(a.ID, b.ID))
+	})
+	l.conflicts = docs.Table().Conflicts
 	return l, nil
 }

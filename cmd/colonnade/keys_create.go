@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"time"
@@ -8,10 +9,12 @@ import (
 	"github.com/spf13/cobra"
 
 	"colonnade/accounts"
+	"colonnade/discovery/etcd"
 	"colonnade/fleet"
+	"colonnade/node"
 )
 
-// newKey says which key is wanted.
+// newKey is the key to make.
 type newKey struct {
 	account, id string
 	expires     time.Time // zero = never
@@ -25,8 +28,8 @@ func newKeysCreate() *cobra.Command {
 		Use:   "create",
 		Short: "Make an API key and print it, once",
 		Long: `Make an API key for an account and print it on standard output, alone; everything else goes to
-standard error. Only its hash is kept. An account that has no document yet gets one, with the
-defaults; what an account has already stays as it is, comments and all.`,
+standard error. Only its hash is kept, in the document keys/ID; another key of this id is never
+replaced. The account's own document is not touched: an account without one has the defaults.`,
 		Example: `  key=$(colonnade keys create -account acme)
   colonnade keys create -account acme -id laptop -expires 720h
   colonnade keys create -account acme -expires 2027-01-31`,
@@ -89,34 +92,50 @@ func parseExpiry(s string, now time.Time) (time.Time, error) {
 }
 
 func (w *newKey) create(cmd *cobra.Command, store *store) error {
-	key, entry := accounts.NewKey(w.id, time.Now().UTC().Truncate(time.Second), w.expires)
-	var isNew bool
-	err := editAccount(cmd.Context(), store, w.account, func(old []byte) ([]byte, error) {
-		isNew = len(old) == 0
-		return fleet.AddKey(w.account, old, entry)
-	})
-	var invalid *fleet.InvalidError
-	switch {
-	case errors.Is(err, fleet.ErrKeyTaken):
-		return fmt.Errorf("-id %s: %w; choose another one, or revoke that key first", entry.ID, fleet.ErrKeyTaken)
-	case errors.As(err, &invalid):
+	key, entry := accounts.NewKey(w.account, w.id, time.Now().UTC().Truncate(time.Second), w.expires)
+	doc, err := entry.Document()
+	if err != nil {
 		return fmt.Errorf("no key was made: %w", err)
+	}
+	var account string
+	err = store.use(cmd.Context(), func(ctx context.Context, client *etcd.Client) (err error) {
+		if account, err = accountNote(ctx, client, w.account); err != nil {
+			return err
+		}
+		return etcd.Create(ctx, client, node.Prefix, doc)
+	})
+	switch {
+	case errors.Is(err, etcd.ErrExists):
+		return fmt.Errorf("-id %s: there is a key of this id; choose another id, or revoke that key first", entry.ID)
 	case err != nil:
 		return err
 	}
 	if _, err := fmt.Fprintln(cmd.OutOrStdout(), key); err != nil {
-		return fmt.Errorf("the key was made and could not be shown (%w): revoke it with colonnade keys revoke -account %s %s", err, w.account, entry.ID)
+		return fmt.Errorf("the key was made and could not be shown (%w): revoke it with colonnade keys revoke %s", err, entry.ID)
 	}
 	notes := cmd.ErrOrStderr()
-	if isNew {
-		fmt.Fprintf(notes, "account %s had no document; now it has one, with the defaults\n", w.account)
-	}
+	fmt.Fprint(notes, account)
 	expiry := "never expires"
 	if !w.expires.IsZero() {
 		expiry = "expires at " + stamp(w.expires)
 	}
 	fmt.Fprintf(notes, "key %s of account %s %s; it is not shown again\n", entry.ID, w.account, expiry)
 	return nil
+}
+
+// accountNote says how the account stands, if there is anything to say.
+func accountNote(ctx context.Context, client *etcd.Client, account string) (string, error) {
+	docs, _, err := etcd.List(ctx, client, node.Prefix, accountKey(account))
+	if err != nil {
+		return "", err
+	}
+	if len(docs) == 0 {
+		return fmt.Sprintf("account %s has no document, so it has the defaults\n", account), nil
+	}
+	if err := fleet.Check(docs[0].Key, docs[0].Value); err != nil {
+		return wrapped(shown(err.Error())+"; nodes use an earlier good version of the account, or the defaults", "  ") + "\n", nil
+	}
+	return "", nil
 }
 
 // stamp shows a time.

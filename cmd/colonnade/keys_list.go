@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -10,10 +11,11 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"colonnade/discovery/etcd"
 	"colonnade/fleet"
 )
 
-// keyState says whether a key is good.
+// keyState says whether a key is valid.
 type keyState string
 
 const (
@@ -41,11 +43,19 @@ func newKeysList() *cobra.Command {
   colonnade keys list -account acme -json`,
 		Args: noKeys,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			list, err := listAccounts(cmd.Context(), store, account)
-			if err != nil {
+			if account != "" {
+				if err := checkAccount(account); err != nil {
+					return err
+				}
+			}
+			var list apiKeyList
+			if err := store.use(cmd.Context(), func(ctx context.Context, client *etcd.Client) (err error) {
+				list, err = listAPIKeys(ctx, client)
+				return err
+			}); err != nil {
 				return err
 			}
-			return printKeys(cmd, list, asJSON)
+			return printKeys(cmd, list, account, asJSON)
 		},
 	}
 	store = storeFlag(cmd)
@@ -54,9 +64,14 @@ func newKeysList() *cobra.Command {
 	return cmd
 }
 
-// printKeys fails if the keys are not all there are.
-func printKeys(cmd *cobra.Command, list accountList, asJSON bool) error {
-	keys := listKeys(list.accounts, time.Now())
+// printKeys prints the keys of an account, or all if that is empty. Its error names the documents that no node accepts.
+func printKeys(cmd *cobra.Command, list apiKeyList, account string, asJSON bool) error {
+	keys := []listedKey{} // in JSON an empty list, not null
+	for _, k := range list.keys {
+		if account == "" || k.Account == account {
+			keys = append(keys, newListedKey(k, time.Now()))
+		}
+	}
 	if asJSON {
 		text, err := json.MarshalIndent(keys, "", "  ")
 		if err != nil {
@@ -65,28 +80,23 @@ func printKeys(cmd *cobra.Command, list accountList, asJSON bool) error {
 		fmt.Fprintf(cmd.OutOrStdout(), "%s\n", text)
 	} else if len(keys) > 0 {
 		printKeyTable(cmd.OutOrStdout(), keys)
+	} else if account != "" {
+		fmt.Fprintf(cmd.ErrOrStderr(), "account %s has no keys\n", account)
 	} else {
 		fmt.Fprintln(cmd.ErrOrStderr(), "there are no keys")
 	}
 	for _, c := range list.conflicts {
-		fmt.Fprintf(cmd.ErrOrStderr(), "key %s of %s is also one of %s, and counts as that one's\n",
-			c.Value, c.Loser, c.Winner)
+		fmt.Fprintf(cmd.ErrOrStderr(), "%s has no effect, since %s has the same hash\n", c.Loser, c.Winner)
 	}
 	return errors.Join(list.bad...)
 }
 
-func listKeys(accounts []*fleet.Account, now time.Time) []listedKey {
-	keys := []listedKey{} // in JSON an empty list, not null
-	for _, a := range accounts {
-		for _, k := range a.Keys {
-			state := keyActive
-			if !k.Expires.IsZero() && !now.Before(k.Expires) {
-				state = keyExpired
-			}
-			keys = append(keys, listedKey{Account: a.Name, ID: k.ID, Created: k.Created, Expires: k.Expires, State: state})
-		}
+func newListedKey(k *fleet.APIKey, now time.Time) listedKey {
+	state := keyActive
+	if k.ExpiredAt(now) {
+		state = keyExpired
 	}
-	return keys
+	return listedKey{Account: k.Account, ID: k.ID, Created: k.Created, Expires: k.Expires, State: state}
 }
 
 func printKeyTable(out io.Writer, keys []listedKey) {
@@ -102,5 +112,5 @@ func printKeyTable(out io.Writer, keys []listedKey) {
 		}
 		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\n", k.Account, k.ID, created, expires, k.State)
 	}
-	_ = table.Flush() // a terminal that has gone cannot be told
+	_ = table.Flush() // see failUnwritten
 }

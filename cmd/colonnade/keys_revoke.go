@@ -1,96 +1,84 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"io"
 	"slices"
-	"strings"
 
 	"github.com/spf13/cobra"
 
+	"colonnade/discovery/etcd"
 	"colonnade/fleet"
+	"colonnade/node"
 )
 
 func newKeysRevoke() *cobra.Command {
 	var store *store
-	var account string
 	cmd := &cobra.Command{
 		Use:   "revoke ID…",
 		Short: "Revoke API keys, by their ids",
-		Long: `Revoke API keys, by their ids. Nodes refuse them within seconds; requests that run are not ended.
-If one of the ids is wrong, none is revoked.`,
-		Example: `  colonnade keys revoke -account acme laptop`,
+		Long: `Revoke API keys, by their ids: delete their documents. Nodes refuse them within seconds; requests
+that run are not ended. If one of the ids is wrong, none is revoked.`,
+		Example: `  colonnade keys revoke laptop`,
 		Args:    atLeastOne("at least one ID"),
 		RunE: func(cmd *cobra.Command, ids []string) error {
-			list, err := listAccounts(cmd.Context(), store, account)
-			if err != nil {
-				return err
-			}
-			keys, err := list.owners(ids)
-			if err != nil {
-				return err
-			}
-			return revoke(cmd, store, keys)
+			return store.use(cmd.Context(), func(ctx context.Context, client *etcd.Client) error {
+				return revoke(ctx, client, ids, cmd.OutOrStdout())
+			})
 		},
 	}
 	store = storeFlag(cmd)
-	cmd.Flags().StringVar(&account, "account", "", "the account that the keys are of (default: found by the ids)")
 	return cmd
 }
 
-// ownedKey is a key and whose it is.
-type ownedKey struct{ account, id string }
-
-// owners finds the account of each id. The error names every id that has none, or several.
-func (l accountList) owners(ids []string) ([]ownedKey, error) {
-	var owned []ownedKey
-	var failed []error
-	for i, id := range ids {
-		var names []string
-		for _, a := range l.accounts {
-			if slices.ContainsFunc(a.Keys, func(k fleet.Key) bool { return k.ID == id }) {
-				names = append(names, a.Name)
-			}
-		}
-		switch len(names) {
-		case 0:
-			failed = append(failed, l.noKey(i, id))
-		case 1:
-			owned = append(owned, ownedKey{names[0], id})
-		default:
-			failed = append(failed, fmt.Errorf("%s: several accounts have a key of this id (%s); say with -account whose is meant", id, strings.Join(names, ", ")))
-		}
-	}
-	if len(failed) > 0 {
-		failed = append(failed, l.bad...) // the key may be in one of them
-		return nil, errors.Join(failed...)
-	}
-	slices.SortFunc(owned, func(a, b ownedKey) int {
-		return strings.Compare(a.account+"\x00"+a.id, b.account+"\x00"+b.id)
-	})
-	return slices.Compact(owned), nil
-}
-
-func (l accountList) noKey(i int, id string) error {
-	if err := notAKey(fmt.Sprintf("argument %d", i+1), id); err != nil {
+func revoke(ctx context.Context, client *etcd.Client, ids []string, out io.Writer) error {
+	list, err := listAPIKeys(ctx, client)
+	if err != nil {
 		return err
 	}
-	return fmt.Errorf("%s: there is no key of this id; colonnade keys list shows all", shown(id))
-}
-
-func revoke(cmd *cobra.Command, store *store, keys []ownedKey) error {
-	for _, k := range keys {
-		err := editAccount(cmd.Context(), store, k.account, func(old []byte) ([]byte, error) {
-			return fleet.RemoveKey(k.account, old, k.id)
-		})
+	keys, err := list.documentKeys(ids)
+	if err != nil {
+		return &refusal{err.Error()}
+	}
+	found, err := etcd.Delete(ctx, client, node.Prefix, keys)
+	for _, key := range keys {
 		switch {
-		case errors.Is(err, fleet.ErrKeyUnknown):
-			fmt.Fprintf(cmd.OutOrStdout(), "key %s of account %s was revoked by somebody else\n", k.id, k.account)
-		case err != nil:
-			return err
-		default:
-			fmt.Fprintf(cmd.OutOrStdout(), "revoked key %s of account %s\n", k.id, k.account)
+		case slices.Contains(found, key):
+			fmt.Fprintln(out, "revoked", list.describe(key))
+		case err == nil:
+			fmt.Fprintln(out, list.describe(key), "was revoked by another command")
 		}
 	}
-	return nil
+	if many := tooMany(list.docs, found); len(many) > 0 {
+		fmt.Fprint(out, heldBackText(many))
+	}
+	return err
+}
+
+// documentKeys returns the keys of the documents of these ids, sorted. The error names every id that has none.
+func (l apiKeyList) documentKeys(ids []string) ([]string, error) {
+	var keys []string
+	var failed []error
+	for i, id := range ids {
+		key := apiKeyKey(id)
+		if err := notAKey(fmt.Sprintf("argument %d", i+1), id); err != nil {
+			failed = append(failed, err)
+		} else if !slices.ContainsFunc(l.docs, func(d etcd.Stored) bool { return d.Key == key }) {
+			failed = append(failed, fmt.Errorf("%s: there is no key of this id; colonnade keys list shows all", shown(id)))
+		}
+		keys = append(keys, key)
+	}
+	slices.Sort(keys)
+	return slices.Compact(keys), errors.Join(failed...)
+}
+
+// describe names a key and its account, for people.
+func (l apiKeyList) describe(key string) string {
+	i := slices.IndexFunc(l.keys, func(k *fleet.APIKey) bool { return apiKeyKey(k.ID) == key })
+	if i < 0 {
+		return shown(key) // no good document
+	}
+	return fmt.Sprintf("key %s of account %s", l.keys[i].ID, l.keys[i].Account)
 }

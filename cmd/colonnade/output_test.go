@@ -12,11 +12,11 @@ import (
 // What could not be written as a whole has failed, whichever command wrote it.
 func TestUnwritten(t *testing.T) {
 	s := startEtcd(t)
-	run(t, "key: models/a\n---\nkey: accounts/x\n---\nkey: accounts/y\nkeys: []\n", "config", "apply", "-").want(t)
+	run(t, "key: models/a\n---\nkey: accounts/x\n---\nkey: accounts/y\n", "config", "apply", "-").want(t)
 	run(t, "", "keys", "create", "-account", "x").want(t)
 	for _, args := range []string{
 		"config get", "config status", "config status -json", "config validate ../../deploy/fleet.yaml", "config schema", "config apply ../../deploy/fleet.yaml",
-		"status", "status -json", "config delete pools/none", "config confirm", "keys list", "keys list -json", "keys create -account x", "config",
+		"status", "status -json", "config delete pools/none", "config confirm-deletions", "keys list", "keys list -json", "keys create -account x", "config",
 	} {
 		full, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
 		if err != nil {
@@ -49,14 +49,14 @@ func TestUnwritten(t *testing.T) {
 // What is in the store reaches no terminal as it is, by an error either.
 func TestTell(t *testing.T) {
 	s := startEtcd(t)
-	put(t, s, map[string]string{"accounts/\x1b[31mx": "{}", "accounts/y": "weight: 0"})
+	put(t, s, map[string]string{"keys/\x1b[31mx": "{}", "keys/y": "account: 1"})
 	err := run(t, "", "keys", "list").err
 	if err == nil {
 		t.Fatal("it did not fail")
 	}
 	var said strings.Builder
 	tell(&said, err)
-	if strings.Contains(said.String(), "\x1b") || !strings.Contains(said.String(), `\x1b[31mx`) || !strings.Contains(said.String(), "\naccounts/y: weight: 0: must") {
+	if strings.Contains(said.String(), "\x1b") || !strings.Contains(said.String(), `\x1b[31mx`) || !strings.Contains(said.String(), "\nkeys/y: account: must be text") {
 		t.Errorf("said %q", said.String())
 	}
 }

@@ -10,15 +10,12 @@ import (
 	"colonnade/onebox"
 )
 
-// demoAccount makes an account with a key of its own. Its document takes the place of an earlier start's, and so does
-// its key.
-func demoAccount(now time.Time) (key string, doc fleet.RawDocument) {
-	key, entry := accounts.NewKey("", now.UTC().Truncate(time.Second), time.Time{})
-	text, err := fleet.AddKey("demo", []byte("# Written by colonnade up at each start.\nweight: 4\npriority: interactive\n"), entry)
-	if err != nil {
-		panic("colonnade: " + err.Error()) // a constant, and a key
-	}
-	return key, fleet.RawDocument{Key: accountKey("demo"), Value: text}
+// demoAccount makes an account with an API key. Their documents replace those of an earlier start.
+func demoAccount(now time.Time) (key string, docs []fleet.RawDocument, err error) {
+	const name, text = "demo", "# Written by colonnade up at each start.\nweight: 4\npriority: interactive\n"
+	key, entry := accounts.NewKey(name, name, now.UTC().Truncate(time.Second), time.Time{})
+	doc, err := entry.Document()
+	return key, []fleet.RawDocument{{Key: accountKey(name), Value: []byte(text)}, doc}, err
 }
 
 // printPastes says what to paste first.

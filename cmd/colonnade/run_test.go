@@ -116,7 +116,7 @@ func TestWhatThereIs(t *testing.T) {
 	}
 	f(`there is no command "colonnade nope"; colonnade has`, "nope")
 	f("config, engine, events", "nope", "x", "-y")
-	f(`there is no command "colonnade config nope"; colonnade config has apply, confirm, delete, get, status, validate`, "config", "nope")
+	f(`there is no command "colonnade config nope"; colonnade config has apply, confirm-deletions, delete, get, schema, status, validate`, "config", "nope")
 	f("unknown flag: -nope; colonnade config get has -all, -etcd", "config", "get", "-nope")
 	f(`invalid argument "x" for "-n, -number" flag: must be a whole number; colonnade events tail has`, "events", "tail", "-n", "x")
 	f("config apply needs at least one FILE", "config", "apply")

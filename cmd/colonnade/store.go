@@ -54,7 +54,7 @@ func etcdError(endpoints string, err error) error {
 	switch {
 	case err == nil:
 		return nil
-	case errors.As(err, &invalid), errors.As(err, &refused), errors.Is(err, fleet.ErrKeyTaken):
+	case errors.As(err, &invalid), errors.As(err, &refused), errors.Is(err, etcd.ErrExists):
 		return err
 	case errors.Is(err, context.DeadlineExceeded):
 		return fmt.Errorf("etcd at %s does not answer; say where it is with -etcd or COLONNADE_ETCD: %w", endpoints, err)

@@ -42,8 +42,11 @@ func newUp() *cobra.Command {
 			began := time.Now()
 			c.Progress = func(what string) { fmt.Fprintf(out, "  %4.1fs  %s\n", time.Since(began).Seconds(), what) }
 			c.Logger = func(name string) *slog.Logger { return nodeLogger(name, verbose) }
-			key, account := demoAccount(began)
-			c.Documents = append(c.Documents, account)
+			key, docs, err := demoAccount(began)
+			if err != nil {
+				return err
+			}
+			c.Documents = append(c.Documents, docs...)
 			err = onebox.Run(cmd.Context(), c, func(f *onebox.Fleet) { printFleet(out, f, c, key) })
 			if errors.Is(err, syscall.EADDRINUSE) {
 				err = fmt.Errorf("%w; stop what listens there, or choose another address (make up UP_FLAGS='-listen 127.0.0.1:8081 -admin 127.0.0.1:9081')", err)

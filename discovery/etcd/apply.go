@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
@@ -14,140 +13,70 @@ import (
 	"colonnade/fleet"
 )
 
-// etcd refuses transactions of more than 128 operations or 1.5 MiB unless it is told otherwise.
+// etcd refuses transactions of more than 128 operations or 1.5 MiB unless it is configured otherwise.
 const (
 	MaxTogether  = 100 // documents that are put, or deleted, as one
 	maxTxnBytes  = 1 << 20
 	applyTimeout = 10 * time.Second
-	applyTries   = 10 // for one transaction, while others change the accounts in it
 )
 
-// Apply checks all documents and then puts them, in transactions of up to a hundred. If one is bad, or two have the
-// same key, none is put, and the error names every bad one. An account's document without a field keys leaves the
-// account the keys that it has; none that somebody else makes or revokes meanwhile is lost or comes back.
-func Apply(ctx context.Context, client *clientv3.Client, prefix string, docs []fleet.RawDocument) error {
-	_, err := ApplyTelling(ctx, client, prefix, docs)
-	return err
-}
+// ErrExists says that there is a document under the key already.
+var ErrExists = errors.New("the document exists already")
 
-// Applied is what the documents that were put have changed.
-type Applied struct {
-	Same []string          // keys of those that were there already, word for word
-	Keys []fleet.KeyChange // of accounts' keys
-}
-
-// ApplyTelling is [Apply], and returns what has changed, also with an error.
-func ApplyTelling(ctx context.Context, client *clientv3.Client, prefix string, docs []fleet.RawDocument) (Applied, error) {
-	var told Applied
-	if err := checkAll(docs); err != nil {
-		return told, err
+// Create checks a document and puts it, in one transaction that never replaces another document. The error is
+// ErrExists if there is one, or an *InvalidError of fleet.
+func Create(ctx context.Context, client *clientv3.Client, prefix string, doc fleet.RawDocument) error {
+	if err := fleet.Check(doc.Key, doc.Value); err != nil {
+		return err
 	}
-	a := applier{client: client, prefix: prefix}
-	todo, err := a.prepare(ctx, docs)
+	ctx, cancel := context.WithTimeout(ctx, applyTimeout)
+	defer cancel()
+	key := prefix + doc.Key
+	absent := clientv3.Compare(clientv3.CreateRevision(key), "=", 0)
+	answer, err := client.Txn(ctx).If(absent).Then(clientv3.OpPut(key, string(doc.Value))).Commit()
 	if err != nil {
-		return told, err
+		return fmt.Errorf("cannot put %s: %w", doc.Key, err)
 	}
-	for done, tries := 0, 1; done < len(docs); {
-		some := batch(prefix, todo[done:])
-		put, same, err := a.put(ctx, some)
-		switch {
-		case err != nil:
-		case put:
-			told.Same = append(told.Same, same...)
-			for _, p := range some {
-				if !p.keys.None() {
-					told.Keys = append(told.Keys, p.keys)
-				}
-			}
-			done, tries = done+len(some), 1
-		case tries == applyTries:
-			err = errors.New("somebody else goes on changing the keys of these accounts; try again")
-		default:
-			tries++
-			again, failed := a.prepare(ctx, docs[done:done+len(some)])
-			copy(some, again)
-			err = failed
+	if !answer.Succeeded {
+		return ErrExists
+	}
+	return nil
+}
+
+// Applied says what documents have changed, by their keys.
+type Applied struct {
+	Created   []string // there was no document before
+	Unchanged []string // the document was there before, word for word
+}
+
+// Apply checks all documents and then puts them, in transactions of up to a hundred. If one is bad, or two have the
+// same key, none is put, and the error names every bad one. What it returns is true also with an error.
+func Apply(ctx context.Context, client *clientv3.Client, prefix string, docs []fleet.RawDocument) (Applied, error) {
+	var applied Applied
+	if err := checkAll(docs); err != nil {
+		return applied, err
+	}
+	for done := 0; done < len(docs); {
+		some := batch(prefix, docs[done:])
+		var puts []clientv3.Op
+		for _, d := range some {
+			puts = append(puts, clientv3.OpPut(prefix+d.Key, string(d.Value), clientv3.WithPrevKV()))
 		}
+		answer, err := commit(ctx, client, puts)
 		if err != nil {
-			return told, fmt.Errorf("cannot put documents (%d of %d were put before): %w", done, len(docs), err)
+			return applied, fmt.Errorf("cannot put documents (%d of %d were put before): %w", done, len(docs), err)
 		}
-	}
-	return told, nil
-}
-
-// toPut is a document as it is to be put. An account's is put only in the place of the version that it was made for.
-type toPut struct {
-	fleet.RawDocument
-	isAccount bool
-	over      int64 // revision of what an account's takes the place of; 0 = nothing
-	keys      fleet.KeyChange
-}
-
-type applier struct {
-	client *clientv3.Client
-	prefix string
-}
-
-// prepare gives accounts the keys that they have. The error names every one whose keys cannot be kept.
-func (a applier) prepare(ctx context.Context, docs []fleet.RawDocument) ([]toPut, error) {
-	all := make([]toPut, len(docs))
-	var accounts []int
-	for i, d := range docs {
-		all[i] = toPut{RawDocument: d, isAccount: kindOf(d.Key) == fleet.KindAccount}
-		if all[i].isAccount {
-			accounts = append(accounts, i)
-		}
-	}
-	var failed []error
-	for some := range slices.Chunk(accounts, pageSize) {
-		var gets []clientv3.Op
-		for _, i := range some {
-			gets = append(gets, clientv3.OpGet(a.prefix+docs[i].Key))
-		}
-		answer, err := commit(ctx, a.client, nil, gets)
-		if err != nil {
-			return nil, fmt.Errorf("cannot read accounts: %w", err)
-		}
-		for n, i := range some {
-			var old []byte
-			if found := answer.Responses[n].GetResponseRange().Kvs; len(found) > 0 {
-				old, all[i].over = found[0].Value, found[0].ModRevision
+		for i, d := range some {
+			switch old := answer.Responses[i].GetResponsePut().PrevKv; {
+			case old == nil:
+				applied.Created = append(applied.Created, d.Key)
+			case bytes.Equal(old.Value, d.Value):
+				applied.Unchanged = append(applied.Unchanged, d.Key)
 			}
-			failed = append(failed, all[i].carry(old))
 		}
+		done += len(some)
 	}
-	return all, errors.Join(failed...)
-}
-
-// carry takes over the keys of what stands in etcd.
-func (p *toPut) carry(old []byte) (err error) {
-	_, account, _ := strings.Cut(p.Key, "/")
-	p.Value, p.keys, err = fleet.CarryKeys(account, p.Value, old)
-	return err
-}
-
-// put puts documents in one transaction, unless somebody has changed an account among them. same are those of which
-// nothing is new.
-func (a applier) put(ctx context.Context, docs []toPut) (done bool, same []string, err error) {
-	var as []clientv3.Cmp
-	var puts []clientv3.Op
-	for _, d := range docs {
-		key := a.prefix + d.Key
-		if d.isAccount {
-			as = append(as, clientv3.Compare(clientv3.ModRevision(key), "=", d.over))
-		}
-		puts = append(puts, clientv3.OpPut(key, string(d.Value), clientv3.WithPrevKV()))
-	}
-	answer, err := commit(ctx, a.client, as, puts)
-	if err != nil || !answer.Succeeded {
-		return false, nil, err
-	}
-	for i, d := range docs {
-		if old := answer.Responses[i].GetResponsePut().PrevKv; old != nil && bytes.Equal(old.Value, d.Value) {
-			same = append(same, d.Key)
-		}
-	}
-	return true, same, nil
+	return applied, nil
 }
 
 func checkAll(docs []fleet.RawDocument) error {
@@ -165,7 +94,7 @@ func checkAll(docs []fleet.RawDocument) error {
 }
 
 // batch returns the first of the documents, as many as fit into one transaction, at least one.
-func batch(prefix string, docs []toPut) []toPut {
+func batch(prefix string, docs []fleet.RawDocument) []fleet.RawDocument {
 	size := 0
 	for i, d := range docs {
 		size += len(prefix) + len(d.Key) + len(d.Value)
@@ -184,7 +113,7 @@ func Delete(ctx context.Context, client *clientv3.Client, prefix string, keys []
 		for _, key := range some {
 			ops = append(ops, clientv3.OpDelete(prefix+key))
 		}
-		answer, err := commit(ctx, client, nil, ops)
+		answer, err := commit(ctx, client, ops)
 		if err != nil {
 			return found, fmt.Errorf("cannot delete documents (%d were deleted before): %w", len(found), err)
 		}
@@ -197,8 +126,8 @@ func Delete(ctx context.Context, client *clientv3.Client, prefix string, keys []
 	return found, nil
 }
 
-func commit(ctx context.Context, client *clientv3.Client, same []clientv3.Cmp, ops []clientv3.Op) (*clientv3.TxnResponse, error) {
+func commit(ctx context.Context, client *clientv3.Client, ops []clientv3.Op) (*clientv3.TxnResponse, error) {
 	ctx, cancel := context.WithTimeout(ctx, applyTimeout)
 	defer cancel()
-	return client.Txn(ctx).If(same...).Then(ops...).Commit()
+	return client.Txn(ctx).Then(ops...).Commit()
 }

@@ -1,8 +1,11 @@
 package etcd_test
 
 import (
+	"errors"
 	"fmt"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 
 	"colonnade/discovery/etcd"
@@ -20,13 +23,44 @@ func TestApply(t *testing.T) {
 		}
 		docs = append(docs, fleet.RawDocument{Key: fmt.Sprintf("models/m%d", i), Value: []byte(value)})
 	}
-	if err := etcd.Apply(s.ctx(), s.client, prefix, docs); err != nil {
-		t.Fatal(err)
+	if applied, err := etcd.Apply(s.ctx(), s.client, prefix, docs); err != nil || len(applied.Created) != len(docs) || len(applied.Unchanged) != 0 {
+		t.Fatal(applied, err)
 	}
 	w, _ := watch(t, etcd.Config{Client: s.client})
 	ready(t, w)
 	if got := len(w.Table().Models()); got != len(docs) {
 		t.Errorf("%d models, want %d", got, len(docs))
+	}
+	docs[7].Value = []byte("beta: true")
+	if applied, err := etcd.Apply(s.ctx(), s.client, prefix, docs); err != nil || len(applied.Created) != 0 || len(applied.Unchanged) != len(docs)-1 {
+		t.Error(applied, err)
+	}
+}
+
+// Of many that create the same document at once, one succeeds, and its document is not replaced.
+func TestCreateNeverReplaces(t *testing.T) {
+	s := start(t)
+	var creators sync.WaitGroup
+	var created atomic.Int64
+	for n := range 20 {
+		creators.Go(func() {
+			doc := fleet.RawDocument{Key: "keys/laptop", Value: fmt.Appendf(nil, "{account: a%d, sha256: '%064d'}", n, n)}
+			switch err := etcd.Create(s.ctx(), s.client, prefix, doc); {
+			case err == nil:
+				created.Store(int64(n))
+			case !errors.Is(err, etcd.ErrExists):
+				t.Error(err)
+			}
+		})
+	}
+	creators.Wait()
+	stored := s.get("keys/laptop")
+	if want := fmt.Sprintf("account: a%d,", created.Load()); !strings.Contains(string(stored.Value), want) || stored.Version != 1 {
+		t.Errorf("version %d of the document is %s, want %s", stored.Version, stored.Value, want)
+	}
+	var invalid *fleet.InvalidError
+	if err := etcd.Create(s.ctx(), s.client, prefix, fleet.RawDocument{Key: "keys/phone", Value: []byte("{}")}); !errors.As(err, &invalid) || s.get("keys/phone") != nil {
+		t.Errorf("a bad document: %v", err)
 	}
 }
 
@@ -38,7 +72,7 @@ func TestApplyAllOrNothing(t *testing.T) {
 		{Key: "pools/c", Value: []byte("queue: {limit: -1}")},
 		{Key: "models/a", Value: []byte("{}")},
 	}
-	err := etcd.Apply(s.ctx(), s.client, prefix, docs)
+	_, err := etcd.Apply(s.ctx(), s.client, prefix, docs)
 	for _, want := range []string{"models/b: x: unknown field", "pools/c: queue.limit: -1", "models/a: the key is given twice"} {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v does not say %q", err, want)
@@ -60,7 +94,7 @@ func TestDelete(t *testing.T) {
 		}
 	}
 	kept := fleet.RawDocument{Key: "models/m", Value: []byte("{}")}
-	if err := etcd.Apply(s.ctx(), s.client, prefix, append(docs, kept)); err != nil {
+	if _, err := etcd.Apply(s.ctx(), s.client, prefix, append(docs, kept)); err != nil {
 		t.Fatal(err)
 	}
 	found, err := etcd.Delete(s.ctx(), s.client, prefix, keys)

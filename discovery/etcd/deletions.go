@@ -78,21 +78,24 @@ func (l *ledger) hold(now time.Time) {
 		}
 		l.warn(now, "too many documents were deleted; these deletions are held back until they are confirmed", string(kind),
 			"kind", kind, "deleted", lost, "left", there, "first", gone[kind][0],
-			"do", "put them again, or confirm that they are meant with: colonnade config confirm")
+			"do", "put them again, or confirm that they are meant with: colonnade config confirm-deletions")
 	}
 }
 
-// settleHeld takes out of force what has been put again under another name: an endpoint whose URL is another one's, and
-// a model whose name is another one's alias. It reports whether there was any. Of a key or an alias, only that goes to
-// the other one.
+// settleHeld takes out of force what has been put again under another name: an endpoint whose URL another one has, an
+// API key whose hash another one has, and a model whose name is another one's alias. It reports whether there was any. Of
+// an alias that a held model and another one claim, only the alias goes to the other one.
 func (l *ledger) settleHeld(t *fleet.Table, now time.Time) bool {
 	some := false
 	for _, c := range t.Conflicts {
 		key, other, reason := c.Loser, c.Winner, "its URL is registered as "+c.Winner
-		if c.What == "alias" { // it wins though it yields: a model's own name
+		switch c.What {
+		case "key":
+			reason = "its hash is that of " + c.Winner
+		case "alias": // it wins though it yields: a model's own name
 			key, other, reason = c.Winner, c.Loser, "its name is an alias of "+c.Loser
 		}
-		if c.What == "key" || l.entries[key].absence != held || l.entries[other].absence != present {
+		if l.entries[key].absence != held || l.entries[other].absence != present {
 			continue
 		}
 		l.drop(key, l.entries[key].noticed)

@@ -9,14 +9,15 @@ import (
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 
+	"colonnade/fleet"
 	"colonnade/internal/etcdtest"
 )
 
-func keyDocument(secret string) string {
-	return fmt.Sprintf("{id: %s, sha256: '%x'}", secret, sha256.Sum256([]byte(secret)))
+func apiKeyDocument(account, secret string) string {
+	return fmt.Sprintf("{account: %s, sha256: '%x'}", account, sha256.Sum256([]byte(secret)))
 }
 
-// What was deleted and put again under other names is the store's, whichever name comes first: URL, alias and key.
+// What was deleted and put again under other names is the store's, whichever name comes first: URL, alias and API key.
 func TestHeldIsDisplaced(t *testing.T) {
 	const n = 12
 	f := func(before, after string) {
@@ -28,7 +29,7 @@ func TestHeldIsDisplaced(t *testing.T) {
 				for _, d := range [][2]string{
 					{"endpoints/ams/", fmt.Sprintf("{url: 'http://h%d', pool: %s}", i, version)},
 					{"models/", fmt.Sprintf("{aliases: [x%d], pool: %s}", i, version)},
-					{"accounts/", fmt.Sprintf("keys: [%s]", keyDocument(fmt.Sprintf("k%d", i)))},
+					{"keys/", apiKeyDocument(version, fmt.Sprintf("k%d", i))},
 				} {
 					keys = append(keys, fmt.Sprintf("%s%s%02d", d[0], name, i))
 					b.write(keys[len(keys)-1], d[1], false)
@@ -37,31 +38,32 @@ func TestHeldIsDisplaced(t *testing.T) {
 			return keys
 		}
 		old = write(before, "old")
-		b.write("accounts/"+before+"00", "keys: ["+keyDocument("k0")+", "+keyDocument("another")+"]", false)
+		another := "keys/" + before + "99"
+		b.write(another, apiKeyDocument("old", "another"), false)
 		b.after(0)
-		b.erase(old...)
-		if table := b.after(time.Second); len(table.Held) != 3*n {
+		b.erase(append(old, another)...)
+		if table := b.after(time.Second); len(table.Held) != 3*n+1 {
 			t.Fatalf("held %q", table.Held)
 		}
 		write(after, "new")
 		table := b.after(time.Second)
-		if len(table.Held) != 2*n || len(table.EndpointsOf("ams")) != n || len(table.Endpoints("ams", "new")) != n {
+		if len(table.Held) != n+1 || len(table.EndpointsOf("ams")) != n || len(table.Endpoints("ams", "new")) != n {
 			t.Errorf("%s, %s: held %q, %d endpoints, %d new", before, after, table.Held, len(table.EndpointsOf("ams")), len(table.Endpoints("ams", "new")))
 		}
 		for i := range n {
 			if m, _ := table.Model(fmt.Sprintf("x%d", i)); m == nil || m.Pool != "new" {
 				t.Errorf("%s, %s: alias x%d leads to %+v", before, after, i, m)
 			}
-			if a, _, _ := table.AccountByKeyHash(sha256.Sum256([]byte(fmt.Sprintf("k%d", i)))); a == nil || a.Name != fmt.Sprintf("%s%02d", after, i) {
-				t.Errorf("%s, %s: key %d is that of %+v", before, after, i, a)
+			if k, _ := table.APIKeyByHash(sha256.Sum256([]byte(fmt.Sprintf("k%d", i)))); k == nil || k.ID != fmt.Sprintf("%s%02d", after, i) || k.Account != "new" {
+				t.Errorf("%s, %s: API key %d is %+v", before, after, i, k)
 			}
 		}
-		// What nobody else claims stays.
+		// What no other document claims stays.
 		if _, ok := table.Model(before + "03"); !ok {
 			t.Error("a held model lost its name with its alias")
 		}
-		if a, _, _ := table.AccountByKeyHash(sha256.Sum256([]byte("another"))); a == nil || a.Name != before+"00" {
-			t.Errorf("the other key is that of %+v", a)
+		if k, _ := table.APIKeyByHash(sha256.Sum256([]byte("another"))); k == nil || k.Account != "old" {
+			t.Errorf("the other API key is %+v", k)
 		}
 		// Put again, it claims as before.
 		b.write("models/"+before+"03", "{aliases: [x3], pool: old}", false)
@@ -71,6 +73,45 @@ func TestHeldIsDisplaced(t *testing.T) {
 	}
 	f("a", "z")
 	f("z", "a")
+}
+
+// API keys count like any other kind: when too many vanish within a minute they stay valid until that is confirmed, and
+// what happens to other kinds does not matter.
+func TestVanishedAPIKeysAreHeld(t *testing.T) {
+	valid := func(table *fleet.Table, n int) (found int) {
+		for i := range n {
+			if _, ok := table.APIKeyByHash(sha256.Sum256(fmt.Appendf(nil, "k%d", i))); ok {
+				found++
+			}
+		}
+		return found
+	}
+	f := func(there, deleted, want int) {
+		t.Helper()
+		b := newBook(t)
+		var keys []string
+		for i := range there {
+			keys = append(keys, fmt.Sprintf("keys/k%02d", i))
+			b.write(keys[i], apiKeyDocument("acme", fmt.Sprintf("k%d", i)), false)
+		}
+		b.write("accounts/acme", "{}", false)
+		b.models(30)
+		b.erase(keys[:deleted]...)
+		table := b.after(0)
+		if got := valid(table, there); got != want || len(table.Held) != want-(there-deleted) {
+			t.Errorf("%d of %d deleted: %d valid, want %d; held %q", deleted, there, got, want, table.Held)
+		}
+		if len(table.Held) > 0 {
+			b.confirm(b.revision)
+			if table := b.after(0); valid(table, there) != there-deleted || len(table.Held) != 0 {
+				t.Errorf("confirmed, and %d are valid; held %q", valid(table, there), table.Held)
+			}
+		}
+	}
+	f(12, 9, 3)
+	f(20, 10, 10)
+	f(19, 10, 19)
+	f(12, 12, 12)
 }
 
 // Models that were renamed and go on under their old names as aliases; and what the file of an earlier run held back.

@@ -54,7 +54,7 @@ func TestMassDeletion(t *testing.T) {
 	ready(t, w)
 	at := s.removeAll()
 	settles(t, w, 12, keys)
-	if log.count("these deletions are held back until they are confirmed") != 1 || log.count("kind=models deleted=12 left=0") != 1 || log.count("colonnade config confirm") != 1 {
+	if log.count("these deletions are held back until they are confirmed") != 1 || log.count("kind=models deleted=12 left=0") != 1 || log.count("colonnade config confirm-deletions") != 1 {
 		t.Error("not told, or not what to do")
 	}
 	s.put(keys[0], "retry: {errors: 2}")

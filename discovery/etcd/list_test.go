@@ -18,7 +18,7 @@ func TestList(t *testing.T) {
 	for i := range 150 {
 		docs = append(docs, fleet.RawDocument{Key: fmt.Sprintf("models/m%03d", i), Value: []byte("{}")})
 	}
-	if err := etcd.Apply(s.ctx(), s.client, prefix, docs); err != nil {
+	if _, err := etcd.Apply(s.ctx(), s.client, prefix, docs); err != nil {
 		t.Fatal(err)
 	}
 	leased := s.registration("servers/ams/a")

@@ -21,7 +21,7 @@ var (
 )
 
 var table = []row{
-	{path: "fleet", third: []string{"sigs.k8s.io/yaml", "go.yaml.in/yaml/v2", "go.yaml.in/yaml/v3"},
+	{path: "fleet", third: []string{"sigs.k8s.io/yaml", "go.yaml.in/yaml/v2"},
 		why: "the nouns depend on nothing, so that everything can depend on them"},
 	{path: "openai",
 		why: "the wire dialect is pure, so that it can be fuzzed and reused by both servers"},

@@ -10,20 +10,32 @@ import (
 	"colonnade/fleet"
 )
 
-// NewAccountKey makes a key and the document of an account that has it. rest is the rest of the document.
-func NewAccountKey(t testing.TB, account, rest string) (key, document string) {
+// NewAccountKey makes an API key, and the documents of the key and of its account. rest is what the account's document
+// says.
+func NewAccountKey(t testing.TB, account, rest string) (key, documents string) {
 	t.Helper()
-	key, entry := accounts.NewKey("", time.Now(), time.Time{})
-	text, err := fleet.AddKey(account, []byte(rest+"\n"), entry)
+	key, entry := accounts.NewKey(account, "", time.Now(), time.Time{})
+	return key, "key: accounts/" + account + "\n" + rest + "\n---\n" + APIKeyDocument(t, entry) + "---\n"
+}
+
+// APIKeyDocument writes the document of an API key as it stands in a file.
+func APIKeyDocument(t testing.TB, key fleet.APIKey) string {
+	t.Helper()
+	doc, err := key.Document()
 	if err != nil {
 		t.Fatal(err)
 	}
-	return key, "key: accounts/" + account + "\n" + string(text) + "---\n"
+	text, err := fleet.JoinFile([]fleet.RawDocument{doc})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
 }
 
-// AccountWithKey makes the document of an account with a key, and the header value that shows the key.
-func AccountWithKey(account, rest string) (document, authorization string) {
-	key, doc := accounts.NewKey("", time.Time{}, time.Time{})
-	document = fmt.Sprintf("---\nkey: accounts/%s\nkeys: [{id: %q, sha256: %q}]\n%s\n", account, doc.ID, hex.EncodeToString(doc.SHA256[:]), rest)
-	return document, "Bearer " + key
+// AccountWithKey makes the documents of an account and of an API key, and the header value with the key.
+func AccountWithKey(account, rest string) (documents, authorization string) {
+	key, doc := accounts.NewKey(account, "", time.Time{}, time.Time{})
+	documents = fmt.Sprintf("---\nkey: accounts/%s\n%s\n---\nkey: keys/%s\naccount: %s\nsha256: %q\n",
+		account, rest, doc.ID, account, hex.EncodeToString(doc.SHA256[:]))
+	return documents, "Bearer " + key
 }

@@ -44,8 +44,9 @@ url: %s
 pool: queued
 concurrency: 1
 ---
-key: accounts/acme
-keys: [{id: test, sha256: "%x"}]
+key: keys/test
+account: acme
+sha256: "%x"
 `
 
 const apiKey = "cn_test_0123456789abcdefghij"

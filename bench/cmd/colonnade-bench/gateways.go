@@ -147,12 +147,13 @@ func benchDocuments(s bench.Setup, queue ownQueue) ([]fleet.RawDocument, error) 
 		}
 		account := map[string]any{
 			"weight": max(1, a.Weight), "priority": cmp.Or(a.Priority, fleet.PriorityStandard),
-			"keys": []fleet.Key{{ID: a.Name, SHA256: sha256.Sum256([]byte(a.Key))}},
 		}
 		if a.Concurrent > 0 {
 			account["limits"] = map[string]any{"concurrent": a.Concurrent}
 		}
-		all[string(fleet.KindAccount)+"/"+s.Model+"-"+a.Name] = account // each contestant has its own
+		name := s.Model + "-" + a.Name // each contestant has its own
+		all[string(fleet.KindAccount)+"/"+name] = account
+		all[string(fleet.KindAPIKey)+"/"+name] = fleet.APIKey{Account: name, SHA256: sha256.Sum256([]byte(a.Key))}
 	}
 	var docs []fleet.RawDocument
 	for key, value := range all {

@@ -221,7 +221,7 @@ func TestModelsLimitsAreChanged(t *testing.T) {
 	}
 }
 
-// An account is there with its key, and gone, at once; what it has running goes on.
+// An account and its key are in force at once, and out of force at once; requests that run go on.
 func TestAccountsComeAndGo(t *testing.T) {
 	t.Parallel()
 	stays, stayer := fleettest.AccountWithKey("stays", "")
@@ -239,13 +239,17 @@ func TestAccountsComeAndGo(t *testing.T) {
 	o.Put(comes)
 	is(200)
 	running := f.LongStream("demo-chat", "Authorization: "+comer)
-	o.Put(comes + "limits: {concurrent: 0}")
+	o.Put("key: accounts/comes\nlimits: {concurrent: 0}")
 	is(429)
-	o.Put(comes + "models: []")
+	o.Put("key: accounts/comes\nmodels: []")
 	is(403)
-	o.Put(comes + "models: [demo-chat]\nweight: 7\npriority: batch")
+	o.Put("key: accounts/comes\nmodels: [demo-chat]\nweight: 7\npriority: batch")
 	is(200)
-	o.Remove("accounts/comes")
+	o.Put("key: accounts/comes\nmodels: []")
+	is(403)
+	o.Remove("accounts/comes") // it has the defaults then
+	is(200)
+	o.Remove("keys/" + strings.Split(comer, "_")[1])
 	is(401)
 	running.ExpectProperEnd()
 	c.Check()

@@ -232,12 +232,13 @@ func TestRealtimeTriesAgain(t *testing.T) {
 // Browsers can set no header: their key comes as a subprotocol, and goes no further.
 func TestRealtimeKeyInSubprotocol(t *testing.T) {
 	t.Parallel()
-	key, doc := accounts.NewKey("", time.Now(), time.Time{})
+	key, doc := accounts.NewKey("alice", "", time.Now(), time.Time{})
 	seen := make(chan *http.Request, 4)
 	engine := echoEngine(t, seen)
 	f := fleettest.Start(t, onebox.Config{Engine: fleettest.QuickEngine(1), Colos: []string{"ams"}}, fmt.Sprintf(`
-key: accounts/alice
-keys: [{id: %s, sha256: "%x"}]
+key: keys/%s
+account: alice
+sha256: "%x"
 ---
 key: models/echo
 type: realtime

@@ -12,7 +12,6 @@ import (
 
 	"colonnade/accounts"
 	"colonnade/discovery/etcd"
-	"colonnade/fleet"
 	"colonnade/forwarding"
 	"colonnade/internal/fleettest"
 	"colonnade/internal/testkit"
@@ -20,8 +19,8 @@ import (
 	"colonnade/onebox"
 )
 
-// edit changes an account's document as the command line does.
-func edit(f *fleettest.Fleet, account string, change func([]byte) ([]byte, error)) {
+// inEtcd works with the fleet's etcd as the command line does.
+func inEtcd(f *fleettest.Fleet, work func(context.Context, *etcd.Client) error) {
 	f.T.Helper()
 	client, err := etcd.Dial([]string{f.Etcd})
 	if err != nil {
@@ -30,7 +29,7 @@ func edit(f *fleettest.Fleet, account string, change func([]byte) ([]byte, error
 	defer client.Close()
 	ctx, cancel := context.WithTimeout(context.Background(), testkit.Patience)
 	defer cancel()
-	if err := etcd.Edit(ctx, client, node.Prefix, "accounts/"+account, change); err != nil {
+	if err := work(ctx, client); err != nil {
 		f.T.Fatal(err)
 	}
 }
@@ -159,25 +158,34 @@ func modelsOf(f *fleettest.Fleet, authorization string) string {
 	return strings.Join(names, " ")
 }
 
-// A key that is made works, and one that is revoked is refused, within five seconds on a fleet that runs. What it has begun
-// goes on, and other keys of the account are not touched.
+// A new key works, and a revoked one is refused, within five seconds on a running fleet. Requests that have begun with it
+// go on, and other keys of the account are not touched.
 func TestRevokedKey(t *testing.T) {
 	t.Parallel()
 	kept, document := fleettest.NewAccountKey(t, "acme", "weight: 2 # ours")
 	f := fleettest.StartClosed(t, onebox.Config{Engine: fleettest.QuickEngine(4)}, strings.TrimSuffix(document, "---\n"))
 	f.Key = kept
 	f.WatchShared(8)
-	key, entry := accounts.NewKey("", time.Now(), time.Time{})
+	key, entry := accounts.NewKey("acme", "", time.Now(), time.Time{})
 	status := func() int { return f.Chat(fleettest.ChatBody(1, false), "Authorization", "Bearer "+key).Status }
 	if got := status(); got != http.StatusUnauthorized {
 		t.Fatalf("before the key was made: %d", got)
 	}
-	edit(f, "acme", func(old []byte) ([]byte, error) { return fleet.AddKey("acme", old, entry) })
+	doc, err := entry.Document()
+	if err != nil {
+		t.Fatal(err)
+	}
+	inEtcd(f, func(ctx context.Context, client *etcd.Client) error {
+		return etcd.Create(ctx, client, node.Prefix, doc)
+	})
 	testkit.Within(t, 5*time.Second, "the new key works", func() bool { return status() == http.StatusOK })
 
 	begun := f.BeginChat(fleettest.ChatBody(2000, true), "Authorization: Bearer "+key)
 	begun.ReadUntil("data: ", 5)
-	edit(f, "acme", func(old []byte) ([]byte, error) { return fleet.RemoveKey("acme", old, entry.ID) })
+	inEtcd(f, func(ctx context.Context, client *etcd.Client) error {
+		_, err := etcd.Delete(ctx, client, node.Prefix, []string{doc.Key})
+		return err
+	})
 	testkit.Within(t, 5*time.Second, "the revoked key is refused", func() bool { return status() == http.StatusUnauthorized })
 	a := f.Chat(fleettest.ChatBody(1, false), "Authorization", "Bearer "+key)
 	if e := a.APIError(t); e.Code != "invalid_api_key" || strings.Contains(a.Body, key[len(key)-10:]) || a.Header.Get("WWW-Authenticate") != "Bearer" {
@@ -193,18 +201,14 @@ func TestRevokedKey(t *testing.T) {
 	begun.ReadUntil("data: [DONE]", 1)
 }
 
-// A key ends at its time, without any change of a document. In an open fleet its holder then is the account open.
+// A key expires at its time, without any change of a document. In an open fleet its requests then belong to the account open.
 func TestKeyExpires(t *testing.T) {
 	t.Parallel()
 	expires := time.Now().Add(3 * time.Second)
-	key, entry := accounts.NewKey("", time.Now(), expires)
-	text, err := fleet.AddKey("brief", []byte("models: [demo-chat]\n"), entry)
-	if err != nil {
-		t.Fatal(err)
-	}
+	key, entry := accounts.NewKey("brief", "", time.Now(), expires)
 	for _, open := range []bool{false, true} {
 		other, document := fleettest.NewAccountKey(t, "other", "weight: 1")
-		f := fleettest.StartClosed(t, onebox.Config{Engine: fleettest.QuickEngine(4), Open: open}, document+"key: accounts/brief\n"+string(text))
+		f := fleettest.StartClosed(t, onebox.Config{Engine: fleettest.QuickEngine(4), Open: open}, document+"key: accounts/brief\nmodels: [demo-chat]\n---\n"+fleettest.APIKeyDocument(t, entry))
 		f.Key = other
 		f.WatchShared(8)
 		status := func() int { return f.Chat(fleettest.ChatBody(1, false), "Authorization", "Bearer "+key).Status }

@@ -17,7 +17,6 @@ import (
 
 	"colonnade/accounts"
 	"colonnade/analytics"
-	"colonnade/fleet"
 	"colonnade/internal/fleettest"
 	"colonnade/internal/simengine"
 	"colonnade/internal/testkit"
@@ -28,18 +27,14 @@ import (
 func TestCanaries(t *testing.T) {
 	t.Parallel()
 	const prompt = "canary-in-the-prompt" // and in the completion, since the engines echo
-	key, entry := accounts.NewKey("canary", time.Now(), time.Time{})
+	key, entry := accounts.NewKey("acme", "canary", time.Now(), time.Time{})
 	secret := strings.TrimPrefix(key, "cn_canary_")
-	text, err := fleet.AddKey("acme", nil, entry)
-	if err != nil {
-		t.Fatal(err)
-	}
 	logged := &testkit.Record{}
 	c := onebox.Config{Engine: fleettest.QuickEngine(4)}
 	c.Logger = func(name string) *slog.Logger {
 		return slog.New(slog.NewTextHandler(logged, &slog.HandlerOptions{Level: slog.LevelDebug})).With("from", name)
 	}
-	f := fleettest.StartClosed(t, c, "key: accounts/acme\n"+string(text))
+	f := fleettest.StartClosed(t, c, fleettest.APIKeyDocument(t, entry))
 	f.Key = key
 	f.WatchShared(8)
 

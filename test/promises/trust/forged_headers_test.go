@@ -1,7 +1,6 @@
 package trust_test
 
 import (
-	"fmt"
 	"net/http"
 	"strconv"
 	"strings"
@@ -198,16 +197,12 @@ func TestPeerListener(t *testing.T) {
 // A fleet that is not open wants a key, and keeps it to itself.
 func TestKeys(t *testing.T) {
 	now := time.Now()
-	key, doc := accounts.NewKey("k1", now, time.Time{})
-	old, oldDoc := accounts.NewKey("k2", now.Add(-time.Hour), now.Add(-time.Minute))
-	narrow, narrowDoc := accounts.NewKey("k3", now, time.Time{})
-	account := "key: accounts/%s\nmodels: %s\nkeys: [{id: %s, sha256: %x, created: %s, expires: %s}]\n---\n"
-	stamp := func(t time.Time) string { return strconv.Quote(t.UTC().Format(time.RFC3339)) }
-	never := stamp(now.Add(time.Hour))
-	f := fleettest.StartClosed(t, onebox.Config{Engine: recording(4)}, strings.TrimSuffix(
-		fmt.Sprintf(account, "one", "[demo-chat, demo-embed]", doc.ID, doc.SHA256, stamp(now), never)+
-			fmt.Sprintf(account, "two", "[demo-chat]", oldDoc.ID, oldDoc.SHA256, stamp(oldDoc.Created), stamp(oldDoc.Expires))+
-			fmt.Sprintf(account, "three", "[demo-embed]", narrowDoc.ID, narrowDoc.SHA256, stamp(now), never), "---\n"))
+	key, doc := accounts.NewKey("one", "k1", now, now.Add(time.Hour))
+	old, oldDoc := accounts.NewKey("two", "k2", now.Add(-time.Hour), now.Add(-time.Minute))
+	narrow, narrowDoc := accounts.NewKey("three", "k3", now, time.Time{})
+	f := fleettest.StartClosed(t, onebox.Config{Engine: recording(4)}, "key: accounts/one\nmodels: [demo-chat, demo-embed]\n---\n"+
+		fleettest.APIKeyDocument(t, doc)+"---\nkey: accounts/two\nmodels: [demo-chat]\n---\n"+fleettest.APIKeyDocument(t, oldDoc)+
+		"---\nkey: accounts/three\nmodels: [demo-embed]\n---\n"+fleettest.APIKeyDocument(t, narrowDoc))
 	f.Key = key
 	f.Watch(8)
 	before := f.EngineRequests()

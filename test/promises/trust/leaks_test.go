@@ -14,7 +14,6 @@ import (
 	"colonnade/accounts"
 	"colonnade/analytics"
 	"colonnade/discovery/etcd"
-	"colonnade/fleet"
 	"colonnade/internal/fleettest"
 	"colonnade/internal/testkit"
 	"colonnade/internal/wiretest"
@@ -28,16 +27,12 @@ const canary = "xqzcanary"
 // startLogged runs a fleet that wants the key it returns, and logs all it can.
 func startLogged(t *testing.T, c onebox.Config, documents string) (*fleettest.Fleet, *testkit.Record, string) {
 	t.Helper()
-	key, entry := accounts.NewKey(canary, time.Now(), time.Time{})
-	text, err := fleet.AddKey("acme", nil, entry)
-	if err != nil {
-		t.Fatal(err)
-	}
+	key, entry := accounts.NewKey("acme", canary, time.Now(), time.Time{})
 	logged := &testkit.Record{}
 	c.Logger = func(name string) *slog.Logger {
 		return slog.New(slog.NewTextHandler(logged, &slog.HandlerOptions{Level: slog.LevelDebug})).With("from", name)
 	}
-	f := fleettest.StartClosed(t, c, "key: accounts/acme\n"+strings.ReplaceAll(string(text), canary, "mine")+"\n---\n"+documents)
+	f := fleettest.StartClosed(t, c, strings.ReplaceAll(fleettest.APIKeyDocument(t, entry), canary, "mine")+"\n---\n"+documents)
 	f.Key = key
 	return f, logged, key
 }
@@ -183,7 +178,7 @@ func TestNothingOfAnEngineIsKept(t *testing.T) {
 	finish(f, t, logged)
 }
 
-// A key that an operator pastes where its hash belongs, or anywhere else, is not repeated by any node.
+// No node repeats a key that an operator pastes where its hash belongs, or anywhere else.
 func TestKeysInBadDocumentsAreNotRepeated(t *testing.T) {
 	t.Parallel()
 	f, logged, _ := startLogged(t, onebox.Config{Engine: fleettest.QuickEngine(4), Colos: []string{"ams"}, Engines: 1}, "")
@@ -213,10 +208,20 @@ func TestKeysInBadDocumentsAreNotRepeated(t *testing.T) {
 		"a/sk-x" + canary:    "x",
 		"sk-" + canary + "!": "{}",
 	}
-	for name, text := range texts {
-		if _, err := client.Put(context.Background(), node.Prefix+"accounts/"+name, text); err != nil {
+	put := func(key, text string) {
+		if _, err := client.Put(context.Background(), node.Prefix+key, text); err != nil {
 			t.Fatal(err)
 		}
+	}
+	for name, text := range texts {
+		put("accounts/"+name, text)
+	}
+	keys := map[string]string{
+		"hash": "{account: a, sha256: cn_a_" + canary + "}", "list": "[cn_a_" + canary + "]", "scalar": "cn_a_" + canary, "account": "account: 'cn_a_" + canary + " x'",
+		"field": "{account: a, secret: cn_a_" + canary + "}", "expires": "{account: a, sha256: 00, expires: cn_a_" + canary + "}", "cn_x_" + canary: "{}", "sk-" + canary: "{}",
+	}
+	for id, text := range keys {
+		put("keys/"+id, text)
 	}
 	testkit.WaitFor(t, "the documents to be rejected", func() bool {
 		answer, err := f.Client.Get("http://" + f.Entry.Admin + "/metrics")
@@ -225,7 +230,7 @@ func TestKeysInBadDocumentsAreNotRepeated(t *testing.T) {
 		}
 		defer answer.Body.Close()
 		text, _ := io.ReadAll(answer.Body)
-		return strings.Contains(string(text), fmt.Sprintf("colonnade_config_rejected %d\n", len(texts)))
+		return strings.Contains(string(text), fmt.Sprintf("colonnade_config_rejected %d\n", len(texts)+len(keys)))
 	})
 	search(f, logged, filepath.Join(f.Dir, "nodes"), canary)
 }

@@ -1,0 +1,80 @@
+package fleet
+
+import (
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"strings"
+	"time"
+)
+
+// APIKey is the document keys/<ID>: one API key, known by its hash, and the account that its requests belong to. An API
+// key that comes from a table is shared: do not modify it.
+type APIKey struct {
+	ID string `json:"-"`
+	// Account that requests with the key belong to. One without a document has the defaults.
+	Account string `json:"account" is:"name" need:"yes" secret:"yes"`
+	// SHA-256 of the whole key.
+	SHA256 KeyHash `json:"sha256" need:"yes" secret:"yes"`
+	// Time at which the key was made; for people.
+	Created time.Time `json:"created,omitzero" secret:"yes"`
+	// Time from which the key is refused. Default: never.
+	Expires time.Time `json:"expires,omitzero" secret:"yes"`
+}
+
+// Document returns the document that describes k.
+func (k *APIKey) Document() (RawDocument, error) {
+	value, err := json.Marshal(k)
+	return RawDocument{Key: documentKey(KindAPIKey, k.ID), Value: value}, err
+}
+
+// ExpiredAt reports whether k is not valid any more at that time.
+func (k *APIKey) ExpiredAt(now time.Time) bool { return !k.Expires.IsZero() && !now.Before(k.Expires) }
+
+// shownAPIKey is what debug pages show of an API key: everything but the hash.
+type shownAPIKey struct {
+	Account string    `json:"account"`
+	Created time.Time `json:"created,omitzero"`
+	Expires time.Time `json:"expires,omitzero"`
+}
+
+func (k *APIKey) shown() shownAPIKey { return shownAPIKey{k.Account, k.Created, k.Expires} }
+
+// KeyHash is the SHA-256 of a whole API key, in hex in documents.
+type KeyHash [32]byte
+
+// MarshalJSON writes h in hex.
+func (h KeyHash) MarshalJSON() ([]byte, error) { return json.Marshal(hex.EncodeToString(h[:])) }
+
+// UnmarshalJSON reads 64 hex digits.
+func (h *KeyHash) UnmarshalJSON(data []byte) error {
+	var s string
+	if json.Unmarshal(data, &s) != nil || len(s) != 2*len(h) {
+		return errKeyHash
+	}
+	if _, err := hex.Decode(h[:], []byte(s)); err != nil {
+		return errKeyHash
+	}
+	return nil
+}
+
+var errKeyHash = errors.New("must be the SHA-256 of the key as 64 hex digits, quoted; never the key itself")
+
+// errKeysInAccount refuses the field keys of an account's document.
+func errKeysInAccount(account string) *fieldError {
+	return &fieldError{Field: "keys", Reason: "API keys are documents of their own; take the field out, and make one with: colonnade keys create -account " +
+		account + "; a key stays valid if a document keys/<id> has account: " + account + " and the sha256, created and expires that stand here"}
+}
+
+// apiKeyID returns the ID in the key of an API key's document.
+func apiKeyID(documentKey string) (id string, ok bool) {
+	return strings.CutPrefix(documentKey, string(KindAPIKey)+"/")
+}
+
+// checkAPIKeyID refuses an id that is a whole API key: ids stand in listings, in the names of documents and in logs.
+func checkAPIKeyID(id string) *fieldError {
+	if hideKeys(id) != id {
+		return &fieldError{Reason: `in the key: keys/<id> has the id of an API key, which is what stands in it between "cn_" and its last "_"; never the key itself`}
+	}
+	return checkKeyName(id)
+}
