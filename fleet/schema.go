@@ -27,11 +27,11 @@ type schema struct {
 	Items    *schema `json:"items,omitempty"`
 	MaxItems int     `json:"maxItems,omitempty"`
 
-	Properties    map[string]*schema `json:"properties,omitempty"`
-	Required      []string           `json:"required,omitempty"`
-	PropertyNames *schema            `json:"propertyNames,omitempty"`
-	Additional    any                `json:"additionalProperties,omitempty"` // false, or a *schema
-	MaxProperties int                `json:"maxProperties,omitempty"`
+	Properties    properties `json:"properties,omitempty"`
+	Required      []string   `json:"required,omitempty"`
+	PropertyNames *schema    `json:"propertyNames,omitempty"`
+	Additional    any        `json:"additionalProperties,omitempty"` // false, or a *schema
+	MaxProperties int        `json:"maxProperties,omitempty"`
 
 	AnyOf []*schema `json:"anyOf,omitempty"`
 	AllOf []*schema `json:"allOf,omitempty"`
@@ -40,6 +40,43 @@ type schema struct {
 	Then  *schema   `json:"then,omitempty"`
 
 	Defs map[string]*schema `json:"$defs,omitempty"`
+}
+
+// properties are the fields of a map in their order, which editors follow.
+type properties []property
+
+type property struct {
+	Name   string
+	Schema *schema
+}
+
+// MarshalJSON writes the properties as a JSON object.
+func (p properties) MarshalJSON() ([]byte, error) {
+	var out bytes.Buffer
+	for i, field := range p {
+		if i > 0 {
+			out.WriteByte(',')
+		}
+		name, err := readableJSON(field.Name)
+		if err != nil {
+			return nil, err
+		}
+		value, err := readableJSON(field.Schema)
+		if err != nil {
+			return nil, err
+		}
+		fmt.Fprintf(&out, "%s:%s", name, value)
+	}
+	return fmt.Appendf(nil, "{%s}", out.Bytes()), nil
+}
+
+// readableJSON is json.Marshal without the escapes that are meant for HTML.
+func readableJSON(v any) ([]byte, error) {
+	var text bytes.Buffer
+	encoder := json.NewEncoder(&text)
+	encoder.SetEscapeHTML(false)
+	err := encoder.Encode(v)
+	return bytes.TrimSpace(text.Bytes()), err
 }
 
 // describedKind is a kind of documents as the schema shows it.
@@ -68,49 +105,56 @@ var describedKinds = []describedKind{
 	{KindEntry, "entries/<node>", "/" + plainName, "An entry. Written by the entry itself, with a lease."},
 }
 
-// Schema returns the JSON Schema (draft 2020-12) of a document as it stands in a file, with its key. It is a superset:
-// what [Check] accepts, the schema accepts. Which values of a version newer than this program's are accepted, it cannot
-// say.
+// Schema returns the JSON Schema (draft 2020-12) of a document as it stands in a file, with its key. The schema accepts
+// what [Check] accepts, and more: it cannot express all rules, and accepts any document of a newer version.
 func Schema() ([]byte, error) {
+	root, err := documentSchema()
+	if err != nil {
+		return nil, err
+	}
+	text, err := readableJSON(root)
+	if err != nil {
+		return nil, fmt.Errorf("cannot write the schema: %w", err)
+	}
+	var indented bytes.Buffer
+	err = json.Indent(&indented, append(text, '\n'), "", "  ")
+	return indented.Bytes(), err
+}
+
+func documentSchema() (*schema, error) {
 	comments, err := fieldComments(sources)
 	if err != nil {
 		return nil, fmt.Errorf("cannot read the comments of fields: %w", err)
 	}
 	b := schemaBuilder{comments: comments, builtin: parseBuiltin(), defs: map[string]*schema{}}
+	key := &schema{Type: "string"}
 	root := &schema{
 		Schema: "https://json-schema.org/draft/2020-12/schema", Title: "Colonnade document",
 		Description: "A document of a Colonnade fleet, with its key.",
-		Type:        "object", Required: []string{"key"}, Defs: b.defs,
+		Type:        "object", Properties: properties{{"key", key}}, Required: []string{"key"}, Defs: b.defs,
 	}
-	key := &schema{Type: "string"}
-	root.Properties = map[string]*schema{"key": key}
 	var forms []string
 	for _, k := range describedKinds {
 		forms = append(forms, k.key)
 		pattern := &schema{Pattern: "^" + string(k.kind) + k.names + "$"}
 		key.AnyOf = append(key.AnyOf, pattern)
 		b.defs[string(k.kind)] = b.document(k)
-		known := knownVersion(k.kind)
-		known.Properties["key"] = pattern
-		root.AllOf = append(root.AllOf, &schema{If: known, Then: ref(string(k.kind))})
+		root.AllOf = append(root.AllOf, &schema{
+			If:   &schema{Properties: properties{{"key", pattern}, knownVersion(k.kind)}},
+			Then: ref(string(k.kind)),
+		})
 	}
 	key.Description = "Key of the document: " + strings.Join(forms, ", ") + "."
-	var text bytes.Buffer
-	out := json.NewEncoder(&text)
-	out.SetEscapeHTML(false)
-	out.SetIndent("", "  ")
-	err = out.Encode(root)
-	return text.Bytes(), err
+	return root, nil
 }
 
 // knownVersion matches documents of a version that this program knows. In newer ones, unknown fields are accepted.
-func knownVersion(kind Kind) *schema {
+func knownVersion(kind Kind) property {
 	atMost := func(known int) *schema {
 		return &schema{Not: &schema{Type: "integer", Minimum: json.Number(strconv.Itoa(known + 1))}}
 	}
 	if kind == KindServer || kind == KindEntry {
-		protocol := &schema{Properties: map[string]*schema{"max": atMost(Protocol)}}
-		return &schema{Properties: map[string]*schema{"protocol": protocol}}
+		return property{"protocol", &schema{Properties: properties{{"max", atMost(Protocol)}}}}
 	}
-	return &schema{Properties: map[string]*schema{"version": atMost(Version)}}
+	return property{"version", atMost(Version)}
 }

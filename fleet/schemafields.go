@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"reflect"
+	"slices"
 	"strings"
 	"time"
 	"unicode"
@@ -21,12 +22,12 @@ type schemaBuilder struct {
 func (b schemaBuilder) document(k describedKind) *schema {
 	s := b.structure(reflect.TypeOf(identity{Kind: k.kind}.blank()).Elem(), b.builtin.kinds[k.kind], false)
 	s.Title, s.Description = k.key, k.about
-	s.Properties["key"] = &schema{Type: "string"}
-	if _, taken := s.Properties["version"]; !taken { // nodes have the version of their software there
-		s.Properties["version"] = &schema{
+	s.Properties = append(properties{{"key", &schema{Type: "string"}}}, s.Properties...)
+	if k.kind != KindServer && k.kind != KindEntry { // these have the version of their software there
+		s.Properties = append(s.Properties, property{"version", &schema{
 			Type: "integer", Minimum: "1", Default: Version,
 			Description: "Version of documents that this one needs. Nodes ignore unknown fields only in documents of a newer version than they know.",
-		}
+		}})
 	}
 	return s
 }
@@ -34,7 +35,7 @@ func (b schemaBuilder) document(k describedKind) *schema {
 // structure describes a struct. below holds the defaults of its fields. A layer of the defaults document has neither
 // required fields nor fields that belong to a document of their own.
 func (b schemaBuilder) structure(t reflect.Type, below map[string]any, layered bool) *schema {
-	s := &schema{Type: "object", Properties: map[string]*schema{}, Additional: false}
+	s := &schema{Type: "object", Additional: false}
 	for field := range t.Fields() {
 		name := jsonName(field.Tag)
 		if !isField(name) || layered && field.Tag.Get("own") != "" {
@@ -43,21 +44,21 @@ func (b schemaBuilder) structure(t reflect.Type, below map[string]any, layered b
 		if field.Tag.Get("need") != "" && !layered {
 			s.Required = append(s.Required, name)
 		}
-		property := b.value(field.Type, field.Tag, below[name], layered)
-		property.Description = b.describe(t, field, property)
+		value := b.value(field.Type, field.Tag, below[name], layered)
+		value.Description = b.describe(t, field, value)
 		if _, isMap := below[name].(map[string]any); !isMap {
-			property.Default = below[name]
+			value.Default = below[name]
 		}
-		s.Properties[name] = property
+		s.Properties = append(s.Properties, property{name, value})
 	}
 	return s
 }
 
 // describe returns the comment of a field. Bounds that stand in no keyword of the schema go into it.
-func (b schemaBuilder) describe(t reflect.Type, field reflect.StructField, property *schema) string {
+func (b schemaBuilder) describe(t reflect.Type, field reflect.StructField, value *schema) string {
 	text := b.comments[t.Name()+"."+field.Name]
 	least, most, bounded := strings.Cut(field.Tag.Get("range"), ",")
-	if !bounded || property.Ref == "" {
+	if !bounded || value.Ref == "" {
 		return text
 	}
 	meaning, absent, said := strings.Cut(text, defaultMark)
@@ -117,7 +118,7 @@ func (b schemaBuilder) layer(of string) *schema {
 	if _, done := b.defs[name]; !done {
 		s := b.structure(reflect.TypeOf(id.blank()).Elem(), b.builtin.kinds[id.Kind], true)
 		if of == "engine" {
-			delete(s.Properties, "engine")
+			s.Properties = slices.DeleteFunc(s.Properties, func(p property) bool { return p.Name == "engine" })
 		}
 		b.defs[name] = s
 	}
