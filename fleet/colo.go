@@ -36,7 +36,7 @@ type Server struct {
 	// Address of its admin listener.
 	Admin string `json:"admin,omitempty" is:"address"`
 	// Identifier of the process; another one at each start.
-	Boot string `json:"boot" is:"word" need:"yes"`
+	Boot string `json:"boot" is:"text" need:"yes"`
 	// A draining server finishes its requests and accepts no new ones.
 	State string `json:"state,omitempty" oneof:"active draining"` // empty is written as StateActive
 	// Protocols between nodes that it speaks.

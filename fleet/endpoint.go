@@ -28,7 +28,7 @@ type Endpoint struct {
 	// Share of the pool's requests, relative to its other endpoints and beside their slots.
 	Weight int `json:"weight" range:"1,1000"`
 	// Names under which this engine serves models, by model. They override upstream_name of the model.
-	Names map[string]string `json:"names,omitempty" keys:"name" is:"word"`
+	Names map[string]string `json:"names,omitempty" keys:"name" is:"text"`
 	// Paths of this engine where they differ, by path of the API, such as /v1/rerank.
 	Paths map[string]string `json:"paths,omitempty" keys:"path" is:"path"`
 	// API key of the engine, as the name of an environment variable or file that the colo server reads.

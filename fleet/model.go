@@ -34,7 +34,7 @@ type Model struct {
 	// Pool whose endpoints serve the model. Default: the name of the model.
 	Pool string `json:"pool,omitempty" is:"name"`
 	// Name under which engines serve the model; names of an endpoint override it. Default: the name of the model.
-	UpstreamName string `json:"upstream_name,omitempty" is:"word"`
+	UpstreamName string `json:"upstream_name,omitempty" is:"text"`
 	// Mark that events carry.
 	Beta bool `json:"beta,omitempty"`
 	// Choice and order of the colos that a request tries.

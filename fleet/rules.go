@@ -100,7 +100,7 @@ var textRules = map[string]textRule{
 		pattern: regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._:/@+-]{0,127}$`),
 		reason:  acceptedName,
 	},
-	"word": {
+	"text": {
 		pattern: regexp.MustCompile(`^.`),
 		reason:  "must not be empty; leave the field out to have its default",
 	},
