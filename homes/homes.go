@@ -1,9 +1,9 @@
-// Package homes says which colo server is the home of a pool: the one that alone grants its permits.
+// Package homes computes which colo server is the home of a pool: the only server that grants the pool's permits.
 //
-// Every node computes it from its own table by rendezvous hashing (Thaler and Ravishankar 1998), so entries and servers
-// agree without asking, and a server that joins or leaves moves only the pools that are its own.
+// Each node computes homes from its own table by rendezvous hashing (Thaler and Ravishankar 1998). So entries and servers
+// agree without communication, and a server that joins or leaves a colo moves no pools but its own.
 //
-// For now one server is the home of every pool of its colo, since a colo has one server.
+// In this version a colo has one server, which is the home of all pools there.
 package homes
 
 import (
@@ -14,7 +14,7 @@ import (
 	"colonnade/fleet"
 )
 
-// Home returns the server that grants pool's permits, among the live servers of one colo; or false if none is active.
+// Home returns the server that grants the permits of pool, of the live servers of one colo; false if none is active.
 func Home(pool string, servers []*fleet.Server) (*fleet.Server, bool) {
 	ranked := Rank(pool, servers)
 	if len(ranked) == 0 {
@@ -23,7 +23,7 @@ func Home(pool string, servers []*fleet.Server) (*fleet.Server, bool) {
 	return ranked[0], true
 }
 
-// Rank returns the active servers in pool's rendezvous order: the home, and then who would follow it.
+// Rank returns the active servers in the rendezvous order of pool: the home first, then its successors.
 func Rank(pool string, servers []*fleet.Server) []*fleet.Server {
 	ranked := make([]*fleet.Server, 0, len(servers))
 	for _, s := range servers {
@@ -43,13 +43,13 @@ func Rank(pool string, servers []*fleet.Server) []*fleet.Server {
 	return ranked
 }
 
-// score is the weight of node for pool.
+// score returns the weight of node for pool.
 func score(pool, node string) uint64 {
 	h := fnv.New64a()
 	h.Write([]byte(pool))
 	h.Write([]byte{0})
 	h.Write([]byte(node))
-	// FNV leaves the high bits of short, similar names alike; this finalizer (of MurmurHash3) spreads them.
+	// FNV leaves the high bits of short, similar names equal; this finalizer, of MurmurHash3, spreads them.
 	x := h.Sum64()
 	x ^= x >> 33
 	x *= 0xff51afd7ed558ccd

@@ -1,4 +1,4 @@
-package homes
+package homes_test
 
 import (
 	"fmt"
@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"colonnade/fleet"
+	"colonnade/homes"
 )
 
 func servers(n int) []*fleet.Server {
@@ -20,10 +21,10 @@ func TestHomeDoesNotDependOnOrder(t *testing.T) {
 	all := servers(5)
 	for i := range 200 {
 		pool := fmt.Sprintf("pool-%d", i)
-		want, _ := Home(pool, all)
+		want, _ := homes.Home(pool, all)
 		reversed := slices.Clone(all)
 		slices.Reverse(reversed)
-		if got, _ := Home(pool, reversed); got != want {
+		if got, _ := homes.Home(pool, reversed); got != want {
 			t.Fatalf("Home(%s) = %s, and %s with the servers in another order", pool, want.Node, got.Node)
 		}
 	}
@@ -32,7 +33,7 @@ func TestHomeDoesNotDependOnOrder(t *testing.T) {
 func TestHomesAreSpread(t *testing.T) {
 	count := map[string]int{}
 	for i := range 3000 {
-		home, _ := Home(fmt.Sprintf("llama-%d", i), servers(3))
+		home, _ := homes.Home(fmt.Sprintf("llama-%d", i), servers(3))
 		count[home.Node]++
 	}
 	for node, n := range count {
@@ -46,8 +47,8 @@ func TestLeavingMovesOnlyOwnPools(t *testing.T) {
 	all := servers(4)
 	for i := range 500 {
 		pool := fmt.Sprintf("pool-%d", i)
-		before := Rank(pool, all)
-		after := Rank(pool, all[1:]) // ams-1 has left
+		before := homes.Rank(pool, all)
+		after := homes.Rank(pool, all[1:]) // ams-1 has left
 		want := slices.DeleteFunc(slices.Clone(before), func(s *fleet.Server) bool { return s == all[0] })
 		if !slices.Equal(after, want) {
 			t.Fatalf("Rank(%s) changed its order when another server left", pool)
@@ -58,11 +59,11 @@ func TestLeavingMovesOnlyOwnPools(t *testing.T) {
 func TestDrainingServerIsNoHome(t *testing.T) {
 	all := servers(2)
 	all[0].State = fleet.StateDraining
-	if home, ok := Home("p", all); !ok || home != all[1] {
+	if home, ok := homes.Home("p", all); !ok || home != all[1] {
 		t.Errorf("Home = %v, %v; want ams-2", home, ok)
 	}
 	all[1].State = fleet.StateDraining
-	if _, ok := Home("p", all); ok {
+	if _, ok := homes.Home("p", all); ok {
 		t.Error("a pool has a home though every server drains")
 	}
 }

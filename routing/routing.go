@@ -1,9 +1,9 @@
-// Package routing turns a table and a model into a plan: the colos to try, in order. Plan is a pure function; what is
-// random comes from a seed, and what is known of load comes as a parameter.
+// Package routing turns a table and a model into a plan: the colos to try, in order. Plan is a pure function: randomness
+// comes from a seed, and knowledge of load is a parameter.
 //
-// A step selects colos and orders them; colos last seen full go to the end of their step; the step then yields at most
-// its attempts. A colo stands in a plan once, where it came first. Left out are colos that are not active, and those
-// without a live server.
+// A step selects colos and orders them; colos that were last seen full go to the end of the step; the step then yields at
+// most as many colos as its attempts. A colo is in a plan once, in the first step that yields it. Colos that are not
+// active or have no live server are left out.
 package routing
 
 import (
@@ -13,11 +13,11 @@ import (
 	"colonnade/fleet"
 )
 
-// Request is what a plan depends on beside the table and the model.
+// Request holds what a plan depends on besides the table and the model.
 type Request struct {
-	Forced   string                 // the only colo to try; empty = as the model's routing says
-	Full     func(colo string) bool // whether a colo's pool was last seen full; nil = none is
-	Draining bool                   // colos with a server that drains, instead of those with one that is active
+	Forced   string                 // the only colo to try; empty = by the routing of the model
+	Full     func(colo string) bool // reports whether the pool of a colo was last seen full; nil = none was
+	Draining bool                   // plan colos with a draining server instead of those with an active one
 	Seed     uint64
 }
 
@@ -45,7 +45,7 @@ type planner struct {
 	plan    []*fleet.Colo
 }
 
-// step adds what one step yields.
+// step adds the colos that one step yields.
 func (p *planner) step(s fleet.Step) {
 	colos := p.selected(s)
 	if s.Pick == fleet.PickRandom {
@@ -60,8 +60,8 @@ func (p *planner) step(s fleet.Step) {
 	p.plan = append(p.plan, colos...)
 }
 
-// selected returns the usable colos that s names, in its order, or that lie in its regions; all if it names neither.
-// Those that the plan has already are left out.
+// selected returns the usable colos that s names, in its order, and those of its regions; all if it names neither. Colos
+// that are in the plan already are left out.
 func (p *planner) selected(s fleet.Step) []*fleet.Colo {
 	var colos []*fleet.Colo
 	add := func(c *fleet.Colo) {
@@ -89,7 +89,7 @@ func (p *planner) hasServer(c *fleet.Colo) bool {
 	})
 }
 
-// fullLast moves the colos that were last seen full to the end, and keeps the order otherwise.
+// fullLast moves the colos that were last seen full to the end, and keeps the order of the others.
 func fullLast(colos []*fleet.Colo, full func(string) bool) []*fleet.Colo {
 	ordered := make([]*fleet.Colo, 0, len(colos))
 	var last []*fleet.Colo

@@ -1,4 +1,4 @@
-package routing
+package routing_test
 
 import (
 	"fmt"
@@ -8,9 +8,11 @@ import (
 	"testing"
 
 	"colonnade/fleet"
+	"colonnade/routing"
 )
 
-// testFleet has active colos a to e with a server each; f drains, g has no server, h's server drains.
+// testFleet has active colos a to e with one server each; f is draining, g has no server, the server of h is draining,
+// and i is disabled.
 func testFleet(t testing.TB, model string) (*fleet.Table, *fleet.Model) {
 	t.Helper()
 	docs := fleet.NewDocuments()
@@ -39,11 +41,11 @@ func testFleet(t testing.TB, model string) (*fleet.Table, *fleet.Model) {
 	return table, m
 }
 
-func plan(t testing.TB, model string, r Request) string {
+func plan(t testing.TB, model string, r routing.Request) string {
 	t.Helper()
 	table, m := testFleet(t, model)
 	var names []string
-	for _, c := range Plan(table, m, r) {
+	for _, c := range routing.Plan(table, m, r) {
 		names = append(names, c.Name)
 	}
 	return strings.Join(names, "")
@@ -52,7 +54,7 @@ func plan(t testing.TB, model string, r Request) string {
 func TestPlan(t *testing.T) {
 	f := func(model, want string) {
 		t.Helper()
-		if got := plan(t, model, Request{}); got != want {
+		if got := plan(t, model, routing.Request{}); got != want {
 			t.Errorf("%s: plan %q, want %q", model, got, want)
 		}
 	}
@@ -69,22 +71,22 @@ func TestPlanFullColosLast(t *testing.T) {
 	full := func(colo string) bool { return colo == "a" || colo == "c" }
 	f := func(model, want string) {
 		t.Helper()
-		if got := plan(t, model, Request{Full: full}); got != want {
+		if got := plan(t, model, routing.Request{Full: full}); got != want {
 			t.Errorf("%s: plan %q, want %q", model, got, want)
 		}
 	}
 	f(`{}`, "bdeac")
-	// Only inside the step.
+	// Only within the step.
 	f(`{routing: {steps: [{colos: [a]}, {}]}}`, "abdec")
-	// A step's attempts go to those that have room.
+	// The attempts of a step go to colos with room.
 	f(`{routing: {steps: [{regions: [west], attempts: 1}]}}`, "b")
 }
 
 func TestPlanForced(t *testing.T) {
-	if got := plan(t, `{routing: {steps: [{colos: [a]}]}}`, Request{Forced: "d"}); got != "d" {
+	if got := plan(t, `{routing: {steps: [{colos: [a]}]}}`, routing.Request{Forced: "d"}); got != "d" {
 		t.Errorf("forced: plan %q, want d", got)
 	}
-	if got := plan(t, `{}`, Request{Forced: "f"}); got != "" {
+	if got := plan(t, `{}`, routing.Request{Forced: "f"}); got != "" {
 		t.Errorf("forced to a draining colo: plan %q, want none", got)
 	}
 }
@@ -94,7 +96,7 @@ func TestPlanRandomIsEven(t *testing.T) {
 	first := map[string]int{}
 	random := rand.New(rand.NewPCG(1, 2))
 	for range 5000 {
-		p := Plan(table, m, Request{Seed: random.Uint64()})
+		p := routing.Plan(table, m, routing.Request{Seed: random.Uint64()})
 		if len(p) != 5 {
 			t.Fatalf("plan has %d colos, want 5", len(p))
 		}
@@ -106,13 +108,13 @@ func TestPlanRandomIsEven(t *testing.T) {
 		}
 	}
 	seed := random.Uint64()
-	if !slices.Equal(Plan(table, m, Request{Seed: seed}), Plan(table, m, Request{Seed: seed})) {
+	if !slices.Equal(routing.Plan(table, m, routing.Request{Seed: seed}), routing.Plan(table, m, routing.Request{Seed: seed})) {
 		t.Error("one seed gives two plans")
 	}
 }
 
-// Against a naive reading of the rules, over random steps.
-func TestPlanProperty(t *testing.T) {
+// Plan agrees with a naive implementation of the rules on random steps.
+func TestPlanAgainstModel(t *testing.T) {
 	random := rand.New(rand.NewPCG(5, 6))
 	pick := func(from ...string) []string {
 		var out []string
@@ -137,7 +139,7 @@ func TestPlanProperty(t *testing.T) {
 		fullColos := pick("a", "b", "c", "d", "e")
 		full := func(c string) bool { return slices.Contains(fullColos, c) }
 		var got []string
-		for _, c := range Plan(table, &model, Request{Full: full}) {
+		for _, c := range routing.Plan(table, &model, routing.Request{Full: full}) {
 			got = append(got, c.Name)
 		}
 		if want := naivePlan(model.Routing.Steps, full); !slices.Equal(got, want) {
@@ -179,6 +181,6 @@ func BenchmarkPlan(b *testing.B) {
 	table, m := testFleet(b, `{routing: {steps: [{regions: [west], attempts: 2}, {pick: random}]}}`)
 	b.ReportAllocs()
 	for b.Loop() {
-		Plan(table, m, Request{Seed: 1})
+		routing.Plan(table, m, routing.Request{Seed: 1})
 	}
 }
