@@ -5,20 +5,20 @@ import (
 	"strconv"
 )
 
-// Auto bounds the slots of an endpoint whose concurrency is found from how long its engine takes to the first token.
+// Auto bounds the slots of an endpoint whose concurrency is found from the time to the first token.
 type Auto struct {
 	// Least number of slots; at most max.
 	Min int `json:"min" range:"1,10000" need:"yes"`
 	// Greatest number of slots.
 	Max int `json:"max" range:"1,10000" need:"yes"`
 
-	Begin int `json:"-"` // from Min to Max: where the search begins
+	Begin int `json:"-"` // where the search begins, from Min to Max
 }
 
-// autoReach is how many times the first guess the limit may be, and which part of it, where no document says.
+// autoReach bounds the limit where no document does: to the first guess divided and multiplied by it.
 const autoReach = 4
 
-// check wants both bounds wherever there is one, so that every layer is good by itself and replaces both.
+// check requires both bounds in a layer that has one. So each layer is valid by itself, and replaces both.
 func (a *Auto) check() *fieldError {
 	switch {
 	case a == nil:
@@ -35,17 +35,17 @@ func (a *Auto) check() *fieldError {
 
 // checkAuto checks an endpoint's own document.
 func (e *Endpoint) checkAuto() *fieldError {
-	if e.Auto != nil && e.Concurrency != saidInWord {
-		return &fieldError{Field: "auto", Reason: `means something only beside "concurrency: auto"; write that, or leave auto out`}
+	if e.Auto != nil && e.Concurrency != autoConcurrency {
+		return &fieldError{Field: "auto", Reason: `accepted only beside "concurrency: auto"; write that, or leave auto out`}
 	}
 	return e.Auto.check().in("auto")
 }
 
-// settleAuto gives an endpoint whose concurrency is to be found its bounds, and takes them from any other. guess is the
-// concurrency that it would have had. Where no document says, it may not fall far below that: what takes longer for
-// another reason than load would look like an overload at any limit.
-func (e *Endpoint) settleAuto(guess int) {
-	if e.Concurrency != saidInWord {
+// resolveAuto sets the bounds of an endpoint with concurrency: auto, and removes them from any other. guess is the
+// concurrency that the endpoint would have without auto. Unless a document says so, the limit does not fall far below
+// that: an engine that is slow for another reason than load would look overloaded at any limit.
+func (e *Endpoint) resolveAuto(guess int) {
+	if e.Concurrency != autoConcurrency {
 		e.Auto = nil
 		return
 	}
@@ -56,7 +56,7 @@ func (e *Endpoint) settleAuto(guess int) {
 	e.Concurrency = e.Auto.Max
 }
 
-// MarshalJSON writes the endpoint as its document says it.
+// MarshalJSON writes the endpoint as its document does.
 func (e Endpoint) MarshalJSON() ([]byte, error) {
 	type plain Endpoint
 	if e.Auto == nil {

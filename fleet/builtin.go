@@ -1,7 +1,6 @@
 package fleet
 
-// The layers below everything, written as documents are. What they say holds where neither the defaults document nor
-// the document itself says anything else.
+// The weakest layers, in the syntax of documents.
 const (
 	builtinModel = `
 type: chat
@@ -40,10 +39,10 @@ limits: {concurrent: 1024}
 `
 )
 
-// builtinEngines has what differs between engines. Concurrency is a careful guess for one GPU, below what the engine
-// itself would take: vllm, sglang and tgi batch hundreds of sequences but slow down for each; tei's requests are short;
-// llamacpp and ollama serve one sequence at a time unless told otherwise, and would queue the rest out of our sight.
-// sglang's health check generates a token, and so waits behind a busy batch.
+// builtinEngines are the defaults by engine. Concurrency is a conservative guess for one GPU, below what the engine
+// accepts: vllm, sglang and tgi batch hundreds of sequences but slow down with each; requests to tei are short; llamacpp
+// and ollama serve one sequence at a time unless configured otherwise, and would queue the others themselves. The health
+// check of sglang generates a token, and so waits behind a busy batch.
 const builtinEngines = `
 vllm:     {concurrency: 16, health: {path: /health, interval: 5s, timeout: 2s}}
 sglang:   {concurrency: 16, health: {path: /health, interval: 10s, timeout: 20s}}

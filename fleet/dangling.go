@@ -7,17 +7,17 @@ import (
 	"slices"
 )
 
-// Dangling is a reference to something that no document describes. It is no error, since documents come in any order,
-// but what it was written for does not happen.
+// Dangling is a reference to something that no document describes. It is no error, since documents arrive in any order,
+// but it has no effect.
 type Dangling struct {
-	Document string `json:"document"` // key of the document that refers; one for all that refer alike
+	Document string `json:"document"` // key of the document that refers; one of several with the same reference
 	Field    string `json:"field,omitempty"`
 	Value    string `json:"value"`
-	Missing  Kind   `json:"missing"` // the kind of document that would help
+	Missing  Kind   `json:"missing"` // the kind of the document that is missing
 	Reason   string `json:"reason"`
 }
 
-// Dangling returns the references between documents that lead nowhere, sorted by document.
+// Dangling returns the references to documents that do not exist, sorted by document.
 func (t *Table) Dangling() []Dangling {
 	d := dangling{table: t, served: map[string]bool{}, wanted: map[string]bool{}, regions: map[string]bool{}}
 	for _, colo := range t.endpoints {
@@ -74,8 +74,8 @@ func (d *dangling) models() {
 	}
 }
 
-// colos looks at what stands in a colo: the first endpoint or server of each that no document describes, and the first
-// endpoint of each pool that no model uses.
+// colos adds the first endpoint or server of each colo that no document describes, and the first endpoint of each pool
+// that no model uses.
 func (d *dangling) colos() {
 	unused := map[string]bool{}
 	for _, colo := range slices.Sorted(maps.Keys(d.table.endpoints)) {

@@ -10,16 +10,17 @@ import (
 	"time"
 )
 
-// decoder fills structs from trees. It goes by the json tag of a field, exactly and with case, and checks the rules in
-// the other tags (rules.go) on every value that is present, so that what is wrong can be told with its path.
+// decoder fills structs from trees. It matches fields by their json tags, with case, and checks the rules of the other
+// tags (rules.go) on each value that is present, so that an error names its path.
 type decoder struct {
-	partial bool // a layer of defaults: nothing is required
-	lenient bool // unknown fields are skipped: the document is newer than this program
-	checked bool // the rules were checked before, layer by layer
+	partial bool // for a layer of defaults: nothing is required
+	lenient bool // skip unknown fields: the document is newer than this program
+	checked bool // skip the rules: each layer was checked before
 }
 
-// saidInWord is what a whole number is whose field has the word of its tag "or" instead. No range includes it.
-const saidInWord = -1
+// autoConcurrency is the value of a whole number where the document has the word of the tag "or" instead. No range
+// includes it.
+const autoConcurrency = -1
 
 // decode fills out, which points to a zero struct.
 func (d decoder) decode(tree map[string]any, out any) *fieldError {
@@ -64,8 +65,8 @@ func jsonName(tag reflect.StructTag) string {
 // isField reports whether documents may have a field of this json name.
 func isField(name string) bool { return name != "" && name != "-" }
 
-// refuseUnsupported refuses the field that a blank field's tags name, also in documents of a newer version: its author
-// would rely on it.
+// refuseUnsupported refuses the field that the tags of a blank field name. Documents of a newer version are no exception:
+// their authors would rely on the field.
 func refuseUnsupported(tree map[string]any, tag reflect.StructTag) *fieldError {
 	name := tag.Get("unsupported")
 	value, present := tree[name]
@@ -79,7 +80,7 @@ func refuseUnsupported(tree map[string]any, tag reflect.StructTag) *fieldError {
 	return (&fieldError{Value: describe(value), Reason: reason}).in(name)
 }
 
-// unknown names the first field of tree that t does not have. It does not show the value: nobody knows what it is.
+// unknown names the first field of tree that t does not have. The value is not shown, since it may be a secret.
 func unknown(tree map[string]any, t reflect.Type) *fieldError {
 	var accepted []string
 	for field := range t.Fields() {
@@ -98,7 +99,7 @@ func unknown(tree map[string]any, t reflect.Type) *fieldError {
 // value decodes one value and checks it.
 func (d decoder) value(tree any, out reflect.Value, tag reflect.StructTag) *fieldError {
 	if word := tag.Get("or"); word != "" && tree == word {
-		out.SetInt(saidInWord)
+		out.SetInt(autoConcurrency)
 		return nil
 	}
 	err := d.convert(tree, out, tag)
@@ -159,7 +160,7 @@ func shape(ok bool, reason string) *fieldError {
 	return &fieldError{Reason: reason}
 }
 
-// unmarshal fills the types that know how they are written. All of them are scalars.
+// unmarshal fills types that read themselves from JSON. All of them are scalars.
 func unmarshal(tree any, out json.Unmarshaler) *fieldError {
 	text, err := json.Marshal(tree)
 	if err != nil { // an infinite number
@@ -195,7 +196,7 @@ func (d decoder) fromMap(tree map[string]any, out reflect.Value, tag reflect.Str
 	return &fieldError{Reason: fmt.Sprintf("must be %s, not a map", wanted(out.Kind()))}
 }
 
-// entries fills a map; its order is fixed so that of several errors always the same is told.
+// entries fills a map, in the order of its keys, so that of several errors always the same is returned.
 func (d decoder) entries(tree map[string]any, out reflect.Value, tag reflect.StructTag) *fieldError {
 	out.Set(reflect.MakeMapWithSize(out.Type(), len(tree)))
 	for _, key := range slices.Sorted(maps.Keys(tree)) {
@@ -238,7 +239,7 @@ func wanted(kind reflect.Kind) string {
 	return "a map"
 }
 
-// describe shows a value in an error.
+// describe returns a value as an error shows it.
 func describe(tree any) string {
 	switch v := tree.(type) {
 	case string:

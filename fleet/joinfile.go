@@ -10,9 +10,9 @@ import (
 	"go.yaml.in/yaml/v2"
 )
 
-// JoinFile is the reverse of [SplitFile]: it writes documents as one file of YAML. A document whose text can stand in a
-// file as it is stays so, with its comments; any other, such as one in JSON, is written anew and means the same. What
-// can stand in no file is left out, and the error, of errors.Join, has an *InvalidError for each.
+// JoinFile is the reverse of [SplitFile]: it writes documents as one file of YAML. The text of a document is kept where
+// possible, with its comments; other documents, such as JSON, are rewritten with the same meaning. Documents that no file
+// can hold are left out, and the error, of errors.Join, has an *InvalidError for each.
 func JoinFile(docs []RawDocument) ([]byte, error) {
 	var out bytes.Buffer
 	var failed []error
@@ -30,8 +30,7 @@ func JoinFile(docs []RawDocument) ([]byte, error) {
 	return out.Bytes(), errors.Join(failed...)
 }
 
-// withKey returns the document as it stands in a file. Of several ways to write it, it takes the first that reads as it
-// should.
+// withKey returns the text of the document in a file: the first of several ways to write it that reads back the same.
 func (d RawDocument) withKey() ([]byte, *fieldError) {
 	tree, err := parseTree(d.Value)
 	if err != nil {
@@ -53,7 +52,7 @@ func (d RawDocument) withKey() ([]byte, *fieldError) {
 	return nil, &fieldError{Reason: "the document cannot be written into a file"}
 }
 
-// asItIs puts the key before the text, and takes out the marks that would end the document there.
+// asItIs puts the key before the text, and removes marks that would end the document.
 func (d RawDocument) asItIs(map[string]any) []byte {
 	text := d.keyLine()
 	if json.Valid(d.Value) {
@@ -65,7 +64,7 @@ func (d RawDocument) asItIs(map[string]any) []byte {
 	return endLine(text)
 }
 
-// asYAML writes the fields anew, in their order, below the comments that have lines of their own.
+// asYAML rewrites the fields in their order, below the comments that have lines of their own.
 func (d RawDocument) asYAML(map[string]any) []byte {
 	parse, text := parseYAML, []byte(nil)
 	if json.Valid(d.Value) {
@@ -85,7 +84,7 @@ func (d RawDocument) asYAML(map[string]any) []byte {
 	return append(append(d.keyLine(), text...), body...)
 }
 
-// asJSON is for what the YAML library writes in a way that it does not read, should there be any.
+// asJSON is for documents that the YAML library writes in a form that it does not read.
 func (d RawDocument) asJSON(tree map[string]any) []byte {
 	text, err := json.MarshalIndent(merge(tree, map[string]any{"key": d.Key}), "", "  ")
 	if err != nil {
@@ -110,7 +109,7 @@ func commentLines(text []byte) []byte {
 	return out
 }
 
-// sameTree reports whether two trees mean the same: 1e3 and 1000 are one number.
+// sameTree reports whether two trees are equal; 1e3 and 1000 are one number.
 func sameTree(a, b any) bool {
 	switch v := a.(type) {
 	case map[string]any:

@@ -1,7 +1,7 @@
 package fleet
 
-// merge lays trees over each other, the strongest last: maps merge, everything else replaces. The result may share
-// parts with the layers.
+// merge merges trees, the strongest last: maps are merged, and all other values replace. The result may share parts with
+// the trees.
 func merge(layers ...map[string]any) map[string]any {
 	out := map[string]any{}
 	for _, layer := range layers {

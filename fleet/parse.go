@@ -46,11 +46,11 @@ func parseTree(value []byte) (map[string]any, *fieldError) {
 // refused.
 func parseYAML(value []byte) (raw any, ferr *fieldError) {
 	if yamlAnchor.Match(value) && yamlAlias.Match(value) || bytes.Contains(value, []byte("<<")) {
-		// Refused by their look, before they are expanded: a few lines of aliases expand to gigabytes. A text that
-		// merely looks like this can still be written in JSON.
+		// They are refused before they are parsed, since a few lines of aliases expand to gigabytes. A text that only
+		// looks like one can be written in JSON.
 		return nil, &fieldError{Reason: "YAML anchors, aliases and merge keys are not accepted; write the fields out"}
 	}
-	// The library has no known panic left, but one document that had found another would end every node of the fleet.
+	// No panic of the library is known, but a document that caused one would end every node of the fleet.
 	defer func() {
 		if r := recover(); r != nil {
 			raw, ferr = nil, &fieldError{Reason: "the document is not YAML that can be read"}
@@ -77,7 +77,7 @@ var (
 	yamlLine   = regexp.MustCompile(`\bline [0-9]+`) // in an error of the YAML library
 )
 
-// yamlError keeps the line of a YAML error but none of the document's content.
+// yamlError keeps the line number of a YAML error, and nothing of the document.
 func yamlError(err error) *fieldError {
 	var types *yaml.TypeError
 	if errors.As(err, &types) {

@@ -4,11 +4,11 @@ import (
 	"strings"
 )
 
-// resolver turns documents into nouns. Layers were checked one by one when they came, so that no rule is checked again.
+// resolver turns documents into nouns. It checks no rules: each layer was checked when it was put.
 type resolver struct {
 	docs     *Documents
 	defaults map[string]any // the defaults document; empty if there is none
-	plain    Pool           // of which nobody says anything
+	plain    Pool           // without a document
 }
 
 func (d *Documents) resolver() resolver {
@@ -53,12 +53,12 @@ func (r resolver) build(id identity, tree map[string]any) (any, *fieldError) {
 	case *Model:
 		v.finish()
 	case *Pool:
-		if !r.saysPool(tree, "queue", "promote_after") {
+		if !r.poolSets(tree, "queue", "promote_after") {
 			v.Queue.PromoteAfter = min(v.Queue.PromoteAfter, v.Queue.MaxWait/2)
 		}
 	case *Endpoint:
 		v.URL, _ = normalURL(v.URL)
-		v.settleAuto(r.guess(v))
+		v.resolveAuto(r.guess(v))
 	}
 	return out, nil
 }
@@ -90,8 +90,8 @@ func (r resolver) endpointLayers(builtin, tree map[string]any) map[string]any {
 	return merge(builtin, ofEngine, general, r.under("engines", engine), ofPool, tree)
 }
 
-// guess is the concurrency that e, which is to find its own, has as long as nothing else is known of it: the number of
-// the strongest layer that has one.
+// guess returns the concurrency that an endpoint with concurrency: auto begins with: the number of the strongest layer
+// that has one.
 func (r resolver) guess(e *Endpoint) int {
 	if n := r.pool(e.Pool).Permits.PerEndpoint; n > 0 {
 		return n
@@ -117,36 +117,36 @@ func (r resolver) pool(name string) *Pool {
 	return &p
 }
 
-// realtimeShare is what one account may hold of a pool of which all models are realtime, unless a document says
-// otherwise: sessions last for minutes or hours, and whoever has all slots would keep everybody else out for as long.
+// realtimeShare is the max_share of a pool that has only realtime models, unless a document sets it. Sessions last for
+// minutes or hours: an account with all slots would lock out all others for as long.
 const realtimeShare = 0.5
 
-// realtime returns a pool of which all models are realtime.
+// realtime returns p as it is when all its models are realtime.
 func (r resolver) realtime(p *Pool) *Pool {
 	var tree map[string]any
 	if doc := r.docs.good[documentKey(KindPool, p.Name)]; doc != nil {
 		tree = doc.tree
 	}
-	if r.saysPool(tree, "permits", "max_share") {
+	if r.poolSets(tree, "permits", "max_share") {
 		return p
 	}
-	own := *p // the other is shared with tables in which it may have other models
+	own := *p // p is shared with tables in which it may have other models
 	own.Permits.MaxShare = realtimeShare
 	return &own
 }
 
-// saysPool reports whether a pool's document, or the defaults document, says a field of one of its parts.
-func (r resolver) saysPool(tree map[string]any, part, field string) bool {
+// poolSets reports whether the document of a pool, or the defaults document, sets a field of one of its parts.
+func (r resolver) poolSets(tree map[string]any, part, field string) bool {
 	for _, layer := range []map[string]any{r.under("pool"), tree} {
 		fields, _ := layer[part].(map[string]any)
-		if _, said := fields[field]; said {
+		if _, set := fields[field]; set {
 			return true
 		}
 	}
 	return false
 }
 
-// finish fills in what depends on the model's own name, or stands in a list where layers do not reach.
+// finish sets defaults that depend on the name of the model, or are inside of a list, where layers do not reach.
 func (m *Model) finish() {
 	if m.Pool == "" {
 		m.Pool = m.Name

@@ -12,21 +12,21 @@ import (
 	"strings"
 )
 
-// The rules that a field's tags state. They hold for a value that is present; of lists and maps, for each element.
+// The rules in the tags of a field. They hold for a value that is present, and for each element of a list or map.
 //
 //	oneof:"a b"      the texts that this version implements
 //	range:"lo,hi"    bounds of a number, duration or size, both included
 //	or:"auto"        a word that may stand in place of the number
-//	is:"name"        what a text must look like: see textRules
+//	is:"name"        the form of a text: see textRules
 //	keys:"name"      the same for the keys of a map
 //	need:"yes"       required
 //	own:"yes"        has no default: refused in the layers of the defaults document
 //	secret:"yes"     the value is never shown
 //
-// A blank field names one that documents may not have although they might expect it:
+// A blank field names a field that documents must not have:
 //
 //	unsupported:"x"  the field x is refused by this version
-//	instead:"…"      what to do instead, in the error
+//	instead:"…"      advice for the error
 
 // checkRules checks a decoded value.
 func checkRules(v reflect.Value, tag reflect.StructTag) *fieldError {
@@ -69,7 +69,7 @@ func checkRange(v reflect.Value, bounds string) *fieldError {
 	return &fieldError{Reason: "must be at most " + hi}
 }
 
-// compare returns the order of v and a bound of v's type. NaN comes before everything.
+// compare compares v with a bound of its type. NaN is less than any bound.
 func compare(v reflect.Value, bound string) int {
 	limit := reflect.New(v.Type())
 	text := bound
@@ -85,7 +85,7 @@ func compare(v reflect.Value, bound string) int {
 	return cmp.Compare(v.Float(), limit.Elem().Float())
 }
 
-// A textRule is what the tags is and keys name: how a text must look.
+// textRule is the form of a text, by the tags "is" and "keys".
 type textRule struct {
 	pattern *regexp.Regexp    // necessary; in the syntax that Go and JSON Schema have in common
 	check   func(string) bool // nil where the pattern says everything

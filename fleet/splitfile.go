@@ -18,9 +18,9 @@ type RawDocument struct {
 	Value []byte
 }
 
-// SplitFile reads a file of YAML documents, each with its key in the field key. The values come without that field, and
-// with their comments where possible. They are not checked; see [Check]. Of a file with documents that cannot be read,
-// it returns the others, and an error of errors.Join that has one for each.
+// SplitFile reads a file of YAML documents, each with its key in the field key. It returns the values without that field,
+// and with their comments where possible; it does not check them: see [Check]. For documents that cannot be read, the
+// error, of errors.Join, has one error each; the others are returned.
 func SplitFile(data []byte) ([]RawDocument, error) {
 	if len(data) > MaxFile {
 		return nil, fmt.Errorf("cannot read a file of %d bytes: at most %d are accepted", len(data), MaxFile)
@@ -42,14 +42,14 @@ func SplitFile(data []byte) ([]RawDocument, error) {
 	return out, errors.Join(failed...)
 }
 
-// filePart is one document of a file, and the line of the file where it begins.
+// filePart is one document of a file, and the line at which it begins.
 type filePart struct {
 	line int
 	text []byte
 }
 
-// splitDocuments cuts at the lines that begin with "---" or "...". At the beginning of a line they mean that everywhere
-// in YAML, also in a quoted text.
+// splitDocuments splits at the lines that begin with "---" or "...". At the beginning of a line these end a document
+// everywhere in YAML, even within a quoted text.
 func splitDocuments(data []byte) []filePart {
 	parts, number := []filePart{{line: 1}}, 0
 	for line := range bytes.Lines(data) {
@@ -65,7 +65,7 @@ func splitDocuments(data []byte) []filePart {
 	return parts
 }
 
-// takeKey parts a document of a file from its key.
+// takeKey separates a document of a file from its key.
 func (part filePart) takeKey() (RawDocument, error) {
 	tree, err := parseTree(part.text)
 	if err != nil {
@@ -81,7 +81,7 @@ func (part filePart) takeKey() (RawDocument, error) {
 	return RawDocument{Key: key, Value: value}, failed
 }
 
-// blank reports whether a document has nothing but empty lines and comments.
+// blank reports whether a document consists of empty lines and comments.
 func (part filePart) blank() bool {
 	for line := range bytes.Lines(part.text) {
 		if line = bytes.TrimSpace(line); len(line) > 0 && line[0] != '#' {
@@ -91,8 +91,8 @@ func (part filePart) blank() bool {
 	return true
 }
 
-// withoutKey takes the line of the key out of a document. Where that does not give what is wanted (the key may stand
-// anywhere in a flow map), the document is written anew.
+// withoutKey removes the line of the key from a document. Where that does not result in want, since the key may be
+// anywhere in a flow map, the document is rewritten.
 func withoutKey(text []byte, want map[string]any) ([]byte, error) {
 	var kept []byte
 	for line := range bytes.Lines(text) {

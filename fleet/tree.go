@@ -17,10 +17,10 @@ const (
 	MaxText     = 1024     // bytes of a text, and of a field's name
 )
 
-// A tree is what a document says, before anybody asks what it means: map[string]any, []any, string, int64, float64 and
-// bool. Trees are shared between tables and never modified.
+// A tree is the content of a document before it is decoded: map[string]any, []any, string, int64, float64 and bool.
+// Trees are shared between tables and never modified.
 
-// plain turns what a parser returned into a tree, and refuses what no document may contain.
+// plain turns the result of a parser into a tree, and refuses values that no document may contain.
 func plain(raw any, depth int) (any, *fieldError) {
 	switch v := raw.(type) {
 	case yaml.MapSlice:
@@ -107,7 +107,7 @@ func tooLong(n int) *fieldError {
 	return &fieldError{Reason: fmt.Sprintf("%d elements; at most %d are accepted", n, MaxList)}
 }
 
-// checkPrintable refuses texts that could not be shown, logged or sent as they are.
+// checkPrintable refuses texts that cannot be shown, logged or sent unchanged.
 func checkPrintable(s string) *fieldError {
 	if len(s) > MaxText {
 		return &fieldError{Reason: fmt.Sprintf("a text of %d bytes; at most %d are accepted", len(s), MaxText)}

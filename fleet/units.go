@@ -44,7 +44,7 @@ var errDuration = errors.New(`must be a duration with its unit, at least 0, such
 // Bytes is a size in bytes, written like 64KiB or as a plain number. It is never negative.
 type Bytes int64
 
-// The units of sizes. There are no decimal units: kB and KB mean different things to different people.
+// The units of sizes. There are no decimal units, since kB and KB are ambiguous.
 const (
 	KiB Bytes = 1 << 10
 	MiB Bytes = 1 << 20
