@@ -182,30 +182,24 @@ func engineTable(t *testing.T) string {
 
 // unsupportedFields lists the fields that are refused by name.
 func unsupportedFields() string {
-	var out strings.Builder
-	var walk func(path string, t reflect.Type)
-	walk = func(path string, t reflect.Type) {
+	out := []string{"| document | field | instead |", "| --- | --- | --- |"}
+	var walk func(kind fleet.Kind, path string, t reflect.Type)
+	walk = func(kind fleet.Kind, path string, t reflect.Type) {
 		for field := range t.Fields() {
-			name, _, _ := strings.Cut(field.Tag.Get("json"), ",")
-			if refused := field.Tag.Get("unsupported"); refused != "" {
-				fmt.Fprintf(&out, "- `%s%s`", path, refused)
-				if instead := field.Tag.Get("instead"); instead != "" {
-					fmt.Fprintf(&out, ": %s", instead)
-				}
-				out.WriteString("\n")
+			if name := field.Tag.Get("unsupported"); name != "" {
+				out = append(out, fmt.Sprintf("| `%s/…` | `%s%s` | %s |", kind, path, name, field.Tag.Get("instead")))
 			}
-			if field.Type.Kind() == reflect.Struct && name != "-" {
-				walk(path+name+".", field.Type)
+			if name, _, _ := strings.Cut(field.Tag.Get("json"), ","); field.Type.Kind() == reflect.Struct && name != "-" {
+				walk(kind, path+name+".", field.Type)
 			}
 		}
 	}
-	for _, noun := range []struct {
-		kind fleet.Kind
-		noun any
-	}{{fleet.KindModel, fleet.Model{}}, {fleet.KindPool, fleet.Pool{}}, {fleet.KindColo, fleet.Colo{}}, {fleet.KindEndpoint, fleet.Endpoint{}}, {fleet.KindAccount, fleet.Account{}}} {
-		walk(string(noun.kind)+": ", reflect.TypeOf(noun.noun))
-	}
-	return out.String()
+	walk(fleet.KindModel, "", reflect.TypeFor[fleet.Model]())
+	walk(fleet.KindPool, "", reflect.TypeFor[fleet.Pool]())
+	walk(fleet.KindColo, "", reflect.TypeFor[fleet.Colo]())
+	walk(fleet.KindEndpoint, "", reflect.TypeFor[fleet.Endpoint]())
+	walk(fleet.KindAccount, "", reflect.TypeFor[fleet.Account]())
+	return strings.Join(out, "\n") + "\n"
 }
 
 // TestPageExamples checks the documents that the page shows, by the decoder and by the schema.
