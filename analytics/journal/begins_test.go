@@ -12,7 +12,7 @@ import (
 	"colonnade/analytics/journal"
 )
 
-// request is an event of an entry; outcome is that of an end.
+// request returns an event of an entry; outcome is for an end.
 func request(id string, phase analytics.Phase, outcome analytics.Outcome) *analytics.Event {
 	return &analytics.Event{
 		EventID: analytics.EventID(id, "ams-1", 0, analytics.KindRequest), RequestID: id,
@@ -20,7 +20,7 @@ func request(id string, phase analytics.Phase, outcome analytics.Outcome) *analy
 	}
 }
 
-// outcomes counts final events, after checking that each request has one.
+// outcomes counts final events by outcome, and fails if a request has more than one.
 func outcomes(t *testing.T, dir string) map[analytics.Outcome]int {
 	t.Helper()
 	found, ends := map[analytics.Outcome]int{}, map[string]int{}
@@ -30,7 +30,7 @@ func outcomes(t *testing.T, dir string) map[analytics.Outcome]int {
 			found[e.Outcome]++
 			ends[e.EventID]++
 		} else if e.Kind == analytics.KindRequest {
-			t.Errorf("the begin of request %s is shown to readers", e.RequestID)
+			t.Errorf("the begin of request %s is visible to readers", e.RequestID)
 		}
 	}
 	for id, n := range ends {
@@ -44,14 +44,14 @@ func outcomes(t *testing.T, dir string) map[analytics.Outcome]int {
 	return found
 }
 
-// A request that an entry had in hand when it was killed is ended by the next run, wherever the ends of others stand.
+// The next run ends the requests that were open when an entry was killed, wherever the ends of others are.
 func TestRestartEndsOpenRequests(t *testing.T) {
 	dir := t.TempDir()
 	c := journal.Config{Dir: dir, SegmentBytes: 4 << 10, MaxBytes: 1 << 20}
 	l := open(t, c)
 	l.Append(request("early", analytics.PhaseBegin, ""))
 	const each = 100
-	for i := range each { // the journal is begun anew some times, and so are the others, each at its own time
+	for i := range each { // each kind of segments rolls several times, at its own times
 		for _, o := range []analytics.Outcome{analytics.OutcomeCompleted, analytics.OutcomeRefused, analytics.OutcomeClientGone} {
 			id := fmt.Sprintf("%s-%d", o, i)
 			l.Append(request(id, analytics.PhaseBegin, ""))
@@ -65,7 +65,7 @@ func TestRestartEndsOpenRequests(t *testing.T) {
 		t.Errorf("stats %+v", s)
 	}
 	if n := len(files(t, dir, "journal-*.log")); n != 1 {
-		t.Errorf("%d segments of the journal, want the newest", n)
+		t.Errorf("%d segments of begins, want the newest only", n)
 	}
 	closeLog(t, l)
 
@@ -78,7 +78,7 @@ func TestRestartEndsOpenRequests(t *testing.T) {
 		t.Errorf("ends: %v", got)
 	}
 	if n := len(files(t, dir, "journal-*")); n != 0 {
-		t.Errorf("%d segments of the journal are left over", n)
+		t.Errorf("%d segments of begins are left over", n)
 	}
 	closeLog(t, l)
 	if s := open(t, c).Stats(); s.Crashed != 0 {
@@ -86,8 +86,8 @@ func TestRestartEndsOpenRequests(t *testing.T) {
 	}
 }
 
-// A log of requests only ends with each whether it was refused or not, also when the run that began it is not the last.
-func TestRequestsOfSeveralRuns(t *testing.T) {
+// Each run ends the open requests of the run before, once.
+func TestEachRunEndsThoseOfTheRunBefore(t *testing.T) {
 	dir := t.TempDir()
 	c := journal.Config{Dir: dir, SegmentBytes: 2 << 10, MaxBytes: 1 << 20}
 	const runs, requests = 12, 25
@@ -109,8 +109,8 @@ func TestRequestsOfSeveralRuns(t *testing.T) {
 	}
 }
 
-// A journal whose last line is half a line, or that cannot be written at all, costs no event.
-func TestJournalThatFails(t *testing.T) {
+// An incomplete last begin, or begins that cannot be written at all, lose no event.
+func TestFailingBeginsLoseNoEvent(t *testing.T) {
 	dir := t.TempDir()
 	l := open(t, journal.Config{Dir: dir})
 	l.Append(request("r1", analytics.PhaseBegin, ""))
@@ -146,7 +146,7 @@ func TestJournalThatFails(t *testing.T) {
 	}
 }
 
-// The end of a request may be many segments behind the newest, while the journal has not grown.
+// The end of a request is found many segments before the newest, if no segment of begins was started meanwhile.
 func TestEndsAreFoundInOlderSegments(t *testing.T) {
 	dir := t.TempDir()
 	c := journal.Config{Dir: dir, SegmentBytes: 4 << 10, MaxBytes: 1 << 20}
@@ -161,7 +161,7 @@ func TestEndsAreFoundInOlderSegments(t *testing.T) {
 	for i := range 100 {
 		l.Append(inference(fmt.Sprintf("r%d", i), analytics.PhaseEnd))
 		no := request(fmt.Sprintf("no%d", i), analytics.PhaseEnd, analytics.OutcomeRefused)
-		l.Append(no) // before it was worth a begin
+		l.Append(no) // refused before it had a begin
 	}
 	if n := len(files(t, dir, "[0-9]*.log")); n < 4 {
 		t.Fatalf("%d segments, want some", n)
@@ -172,8 +172,8 @@ func TestEndsAreFoundInOlderSegments(t *testing.T) {
 	}
 }
 
-// Where the journal alone fails, that is said once, in words of its own; and so is that it is over.
-func TestFailuresAreToldOnce(t *testing.T) {
+// A failure of one kind of segments is logged once, with a message of its own, and so is its end.
+func TestFailuresAreLoggedOnce(t *testing.T) {
 	var text bytes.Buffer
 	c := journal.Config{Dir: t.TempDir(), Logger: slog.New(slog.NewTextHandler(&text, nil))}
 	l := open(t, c)
@@ -184,7 +184,7 @@ func TestFailuresAreToldOnce(t *testing.T) {
 			l.Append(refusal(fmt.Sprint("no", i)))
 		}
 	}
-	said := func(want ...string) {
+	logged := func(want ...string) {
 		t.Helper()
 		lines := strings.Split(strings.TrimSpace(text.String()), "\n")
 		if len(lines) != len(want) {
@@ -192,7 +192,7 @@ func TestFailuresAreToldOnce(t *testing.T) {
 		}
 		for i := range want {
 			if !strings.Contains(lines[i], `msg="`+want[i]+`"`) && !strings.Contains(lines[i], "msg="+want[i]+" ") {
-				t.Errorf("it does not say %q: %s", want[i], lines[i])
+				t.Errorf("no message %q: %s", want[i], lines[i])
 			}
 		}
 		text.Reset()
@@ -204,7 +204,7 @@ func TestFailuresAreToldOnce(t *testing.T) {
 		t.Fatal(err)
 	}
 	requests()
-	said("begins are not kept; a kill would leave no trace of them")
+	logged("begins are not kept: requests open at a crash would leave no event")
 	if s := l.Stats(); s.Dropped != 0 || s.Errors != 100 {
 		t.Errorf("stats %+v", s)
 	}
@@ -212,8 +212,8 @@ func TestFailuresAreToldOnce(t *testing.T) {
 		t.Fatal(err)
 	}
 	requests()
-	said("begins are kept again")
+	logged("begins are kept again")
 	closeLog(t, l)
 	requests()
-	said("begins are not kept; a kill would leave no trace of them", "events are being lost", "events of refusals are being lost")
+	logged("begins are not kept: requests open at a crash would leave no event", "events are being lost", "events of refusals are being lost")
 }

@@ -14,8 +14,8 @@ import (
 	"colonnade/analytics/journal"
 )
 
-// damaged gives a log whose last run ended with these events a newest segment of other bytes, and starts it again. It
-// returns what can then be read, after one more event.
+// damaged opens a log whose earlier run left one segment with these bytes, and appends one event. It returns what can then
+// be read.
 func damaged(t *testing.T, data []byte) (ends map[string]int, begins map[string]int, s journal.Stats) {
 	t.Helper()
 	dir := t.TempDir()
@@ -34,8 +34,8 @@ func damaged(t *testing.T, data []byte) (ends map[string]int, begins map[string]
 	return ends, begins, s
 }
 
-// segmentOf returns a segment in which the requests r0, r1, … have ended and the last has only begun, and where its last
-// so many lines start.
+// segmentOf returns a segment in which the requests r0, r1, … have ended, except the last, and the offset of the last
+// lines of it.
 func segmentOf(t *testing.T, requests, lines int) (data []byte, tail int) {
 	t.Helper()
 	dir := t.TempDir()
@@ -58,9 +58,10 @@ func segmentOf(t *testing.T, requests, lines int) (data []byte, tail int) {
 	return data, tail + 1
 }
 
-// Wherever in its last lines a segment was cut: what stands before the cut is there, each begin has one end, and what
-// comes after is kept.
+// A segment may be cut at any byte of its last lines: the events before are read, each begin has one end, and later
+// events are kept.
 func TestCutAtEveryByte(t *testing.T) {
+	t.Parallel()
 	const requests = 6
 	data, tail := segmentOf(t, requests, 4)
 	for cut := tail; cut <= len(data); cut++ {
@@ -80,15 +81,16 @@ func TestCutAtEveryByte(t *testing.T) {
 	}
 }
 
-// Whatever bit was flipped: the line is noticed, others are there, and each begin that is left has one end.
+// Any flipped bit is noticed; the other lines are read, and each begin that is left has one end.
 func TestFlippedBits(t *testing.T) {
+	t.Parallel()
 	const requests = 6
 	data, tail := segmentOf(t, requests, 4)
 	for at := tail; at < len(data); at++ {
-		spoilt := bytes.Clone(data)
-		spoilt[at] ^= 1 << (at % 8)
-		ends, begins, s := damaged(t, spoilt)
-		// A newline that was lost takes two lines with it, and one that was made cuts a line in two.
+		flipped := bytes.Clone(data)
+		flipped[at] ^= 1 << (at % 8)
+		ends, begins, s := damaged(t, flipped)
+		// A lost newline costs two lines, and a new one cuts a line in two.
 		if len(begins) < requests-1 || s.Torn > 2 {
 			t.Fatalf("bit of byte %d: %d begins are left, stats %+v", at, len(begins), s)
 		}
@@ -103,7 +105,7 @@ func TestFlippedBits(t *testing.T) {
 	}
 }
 
-// fileLimit bounds how large files of this process may get, until the returned function is called.
+// fileLimit bounds the size of files that this process writes, until the returned function is called.
 func fileLimit(t *testing.T, n uint64) (lift func()) {
 	t.Helper()
 	var old syscall.Rlimit
@@ -119,9 +121,9 @@ func fileLimit(t *testing.T, n uint64) (lift func()) {
 	return func() { set(old) }
 }
 
-const fullDiskVariable = "ANALYTICS_TEST_FULL_DISK"
+const fullDiskVariable = "JOURNAL_TEST_FULL_DISK"
 
-// TestRestartOnFullDisk runs TestInFullDisk in a process of its own: also the go command's own files are bounded there.
+// TestRestartOnFullDisk runs TestInFullDisk in a process of its own, since the bound applies to all files of a process.
 func TestRestartOnFullDisk(t *testing.T) {
 	child := exec.Command(os.Args[0], "-test.run=^TestInFullDisk$", "-test.v")
 	child.Env = append(os.Environ(), fullDiskVariable+"="+t.TempDir())
@@ -130,7 +132,7 @@ func TestRestartOnFullDisk(t *testing.T) {
 	}
 }
 
-// A node starts on a disk that takes nothing, and ends what was open once there is room.
+// A node starts on a full disk, and ends the open requests of the earlier run once there is room.
 func TestInFullDisk(t *testing.T) {
 	dir := os.Getenv(fullDiskVariable)
 	if dir == "" {
@@ -140,7 +142,7 @@ func TestInFullDisk(t *testing.T) {
 	l.Append(inference("bill", analytics.PhaseBegin))
 	l.Append(request("request", analytics.PhaseBegin, ""))
 	closeLog(t, l)
-	for range 2 { // also if that happens again and again
+	for range 2 { // also repeatedly
 		lift := fileLimit(t, 10)
 		l, err := journal.Open(journal.Config{Dir: dir, Node: "ams-1"})
 		if err != nil {
@@ -173,7 +175,7 @@ func TestInFullDisk(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	l.Append(request("new", analytics.PhaseBegin, "")) // begins the journal anew
+	l.Append(request("new", analytics.PhaseBegin, "")) // starts a segment of begins
 	l.Append(inference("after", analytics.PhaseEnd))
 	if s := l.Stats(); s.Crashed != 2 || s.OpenBegins != 1 {
 		t.Errorf("stats once there is room: %+v", s)
@@ -186,7 +188,7 @@ func TestInFullDisk(t *testing.T) {
 	}
 }
 
-// On a file system that is full indeed: every event is kept or counted, whole lines only, and room is used again.
+// On a file system that is really full, every event is kept or counted, lines are complete, and new room is used.
 func TestFullFileSystem(t *testing.T) {
 	dir := t.TempDir()
 	if err := syscall.Mount("tmpfs", dir, "tmpfs", 0, "size=64k"); err != nil {
@@ -197,7 +199,7 @@ func TestFullFileSystem(t *testing.T) {
 			t.Error(err)
 		}
 	})
-	l, err := journal.Open(journal.Config{Dir: dir, Node: "ams-1", SegmentBytes: 8 << 10, MaxBytes: 1 << 20}) // it may have more than there is
+	l, err := journal.Open(journal.Config{Dir: dir, Node: "ams-1", SegmentBytes: 8 << 10, MaxBytes: 1 << 20}) // more than the file system has
 	if err != nil {
 		t.Fatal(err)
 	}

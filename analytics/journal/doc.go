@@ -1,27 +1,57 @@
-// Package journal keeps events in segments on disk.
+// Package journal keeps the events of a node on disk, and ends the requests of a process that was killed.
 //
-// Each node that carries a request logs one final event ("end") for it; a request that holds something until it ends,
-// or that an entry has sent on, has a "begin" as well, so that a killed process leaves a trace of what it had in hand.
-// A line of a segment is the CRC-32C of the JSON in hex, a space, the JSON and a newline. Append hands each line to the
-// kernel in one write before it returns: a killed process loses nothing that it had appended, a torn last line is
-// skipped and counted. Nothing is synced to the disk on the way, so a machine that loses power may lose its last
-// seconds. A disk that takes nothing stops no request and no start: what is lost is counted, and ends of an earlier run
-// are written once there is room.
+// # Events
 //
-// There are three kinds of segments: refusals (refused-N.log); everything else, which is what bills are made of
-// (N.log); and the journal (journal-N.log), where begins of requests stand until they have ended. An entry does not
-// know yet whether such a request will be refused, and a storm of refusals must not push out bills by way of their
-// begins. The journal is for the next run only: readers do not see it, and its older segments are removed.
+// Each node that carries a request appends one final event (phase "end") for it. A request that holds something until it
+// ends, or that an entry has forwarded, has a "begin" as well, so that a killed process leaves a record of its open
+// requests.
 //
-// Each segment begins with a copy of every begin of its kind that is still open. So the newest one alone tells what a
-// killed process had in hand, and dropping an old segment never loses an open begin. The ends of what is open in the
-// journal are in segments that are newer, which numbers tell: they rise over all kinds. Before such a segment is
-// dropped, the journal is begun anew, or what has ended would be taken for crashed. Readers see an open begin more than
-// once and remove duplicates by event id and phase. A new segment gets its first lines under another name and is then
-// renamed: it is there with all of them or not at all.
+// A line of a segment is the CRC-32C of the JSON in hex, a space, the JSON and a newline. Append passes each line to the
+// kernel in one write before it returns, so a killed process loses no event that it appended; an incomplete last line is
+// skipped and counted. Nothing is synced to the disk before Close, so a machine that loses power may lose its last
+// seconds. A disk that takes no more data stops neither requests nor a start: lost events are counted, and the ends of
+// requests of an earlier run are written once there is room.
 //
-// Space is bounded: when a new segment would exceed the bound, the oldest segments of refusals go first, then the
-// oldest of the rest, and what they held is counted. One segment's worth of space is kept for refusals, and one for the
-// journal, so a storm of refusals drops only refusals. The bound is exceeded only by begins that are open at once,
-// should they alone fill it.
+// # Segments
+//
+// There are three kinds of segments below DIR/events/NODE. Segments are numbered over all kinds, in the order in which they
+// were started:
+//
+//	event                            segments
+//
+//	inference begin, inference end   billing    5.log          8.log            every event that is not below
+//	request end, not refused
+//	request end, refused             refusals   refused-4.log  refused-9.log
+//	request begin                    begins     journal-7.log                   only the newest is kept
+//
+//	a segment                        carried begins | appended events, the newest segment of its kind grows
+//
+// An entry does not know yet, when a request begins, whether it will be refused. Its begin stands in a segment of begins,
+// which only the next run of the node reads: in the billing segments, a storm of refusals would push out the events that
+// bill by way of its begins.
+//
+// Each segment begins with a copy of every begin of its kind that is open at that moment (a carried begin). So the newest
+// segment has all open begins of its kind, and the drop of an old one loses none. A reader meets an open begin once in each
+// segment that it outlives, and removes duplicates by event id and phase. The first lines of a segment are written under
+// another name, and the file is then renamed, so a segment has all carried begins or does not exist. This is no job for
+// a general function that replaces a file: the file stays open for appending, and must not wait for a sync under the lock.
+//
+// # Crash closing
+//
+// Open reads what an earlier run left, in three steps:
+//
+//  1. the newest segment of begins: every request that was open when it was started, or has begun since;
+//  2. the newest billing segment, and all billing and refusal segments that were written to since that segment of begins
+//     was started, which their numbers tell: the ends of those requests, and inferences with their ends;
+//  3. each begin without an end gets one, with the outcome "crashed". These pending ends are the first lines of the next
+//     billing segment; a process that is killed before that segment exists repeats all three steps.
+//
+// Before a segment is dropped that may hold ends of begins in the newest segment of begins, that one is started anew
+// with the open begins only. Otherwise the next run would take requests for crashed that have ended.
+//
+// # Disk bound
+//
+// When a new segment would exceed the bound, the oldest segments of refusals are dropped first, then the oldest billing
+// segments, and their events are counted. The size of one segment is reserved for refusals, and one for begins, so that a
+// storm of refusals drops refusals only. The bound is exceeded only if the begins that are open at once fill it alone.
 package journal

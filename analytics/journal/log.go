@@ -11,19 +11,19 @@ import (
 	"colonnade/analytics"
 )
 
-// LogStats are counts since OpenLog, but for Bytes and OpenBegins, which are states.
+// Stats are counts since Open, except Bytes and OpenBegins, which are states.
 type Stats struct {
-	Appended        uint64 // events given to Append, but for begins in the journal; and ends of an earlier run's begins
+	Appended        uint64 // events passed to Append, without begins of requests; and ends of begins of an earlier run
 	Crashed         uint64 // begins of an earlier run that were ended
-	Dropped         uint64 // events no longer kept: at the disk bound, or since they could not be written
-	DroppedRefusals uint64 // of those, the ones in segments of refusals
-	Torn            uint64 // bad lines that an earlier run left in its newest segments
-	Errors          uint64 // of the disk
-	Bytes           int64  // on disk now
-	OpenBegins      int    // begins without an end yet
+	Dropped         uint64 // events that are not kept: removed at the disk bound, or not written
+	DroppedRefusals uint64 // those of Dropped that were in segments of refusals
+	Torn            uint64 // incomplete or corrupt lines in the newest segments of an earlier run
+	Errors          uint64 // failed operations on files
+	Bytes           int64  // on disk
+	OpenBegins      int    // begins without an end
 }
 
-// Log appends events to segments. A nil *Log and one without a Dir are of use too: they keep nothing.
+// Log appends the events of one node to segments. A nil *Log and one without a Dir keep nothing. Safe for concurrent use.
 type Log struct {
 	node     string
 	dir      string // of this node; empty: keep nothing
@@ -32,14 +32,14 @@ type Log struct {
 	lock     *os.File
 	encoders sync.Pool // of *lineEncoder
 
-	mu      sync.Mutex // guards the fields below
-	bills   segments   // everything but refusals
-	refused segments
-	journal segments             // begins of requests, of which an entry does not know yet whether they will be refused
-	open    map[string]openBegin // by event id: begins without an end
-	owed    map[string][]byte    // by event id: ends for begins of an earlier run, not on disk yet
-	closed  bool
-	stats   Stats
+	mu          sync.Mutex // guards the fields below
+	billing     segments   // every event that is in none of the others
+	refusals    segments
+	begins      segments             // begins of requests
+	open        map[string]openBegin // by event id: begins without an end
+	pendingEnds map[string][]byte    // by event id: ends for begins of an earlier run, not on disk yet
+	closed      bool
+	stats       Stats
 }
 
 // openBegin is a begin without an end.
@@ -48,8 +48,9 @@ type openBegin struct {
 	in   *segments
 }
 
-// Append keeps an event. It is in the kernel's hands when Append returns. An event that cannot be written is counted
-// and lost; the caller goes on. The event is not kept, and may be used again.
+// Append writes an event; when it returns, the kernel has the event. An event that cannot be written is counted and
+// lost, and the caller goes on. Append does not retain e. An event without a node or a time gets the log's node and the
+// current time.
 func (l *Log) Append(e *analytics.Event) {
 	if l == nil {
 		return
@@ -76,10 +77,10 @@ func (l *Log) Append(e *analytics.Event) {
 
 func (l *Log) appendLocked(e *analytics.Event, line []byte) {
 	to := l.segmentsOf(e)
-	if to != &l.journal {
+	if to != &l.begins {
 		l.stats.Appended++
 	}
-	written := l.keepLocked(to, line)
+	written := l.storeLocked(to, line)
 	switch e.Phase {
 	case analytics.PhaseBegin:
 		begin := openBegin{in: to}
@@ -92,48 +93,48 @@ func (l *Log) appendLocked(e *analytics.Event, line []byte) {
 	}
 }
 
-// segmentsOf says where an event belongs.
+// segmentsOf returns the segments that an event belongs to.
 func (l *Log) segmentsOf(e *analytics.Event) *segments {
 	switch {
 	case e.Kind != analytics.KindRequest:
-		return &l.bills
+		return &l.billing
 	case e.Phase == analytics.PhaseBegin:
-		return &l.journal
+		return &l.begins
 	case e.Outcome == analytics.OutcomeRefused:
-		return &l.refused
+		return &l.refusals
 	}
-	return &l.bills
+	return &l.billing
 }
 
-// keepLocked writes a line and says whether it stands on disk.
-func (l *Log) keepLocked(to *segments, line []byte) bool {
+// storeLocked writes a line, counts it if that fails, and reports whether it is on disk.
+func (l *Log) storeLocked(to *segments, line []byte) bool {
 	if l.dir == "" {
 		return false
 	}
 	err := l.writeLocked(to, line)
 	if err != nil {
 		l.stats.Errors++
-		if to != &l.journal { // else nothing is lost yet
+		if to != &l.begins { // a begin is no event that a reader misses
 			l.countDropsLocked(to, 1)
 		}
 	}
-	l.tellLocked(to, err)
+	l.logTransitionLocked(to, err)
 	return err == nil
 }
 
-// tellLocked says once that appends to these segments fail, as all do on a full disk, and once when that is over. Each
-// prefix has its own state: where one fails and another does not, every request would else be told of twice.
-func (l *Log) tellLocked(to *segments, err error) {
+// logTransitionLocked logs once that writes to these segments fail, and once that they succeed again. Each kind has its
+// own state: if one fails and another does not, as on a disk that is nearly full, every request would log otherwise.
+func (l *Log) logTransitionLocked(to *segments, err error) {
 	if failing := err != nil; failing == to.failing {
 		return
 	}
 	to.failing = err != nil
 	lost, kept := "events are being lost", "events are kept again"
 	switch to {
-	case &l.refused:
+	case &l.refusals:
 		lost, kept = "events of refusals are being lost", "events of refusals are kept again"
-	case &l.journal:
-		lost, kept = "begins are not kept; a kill would leave no trace of them", "begins are kept again"
+	case &l.begins:
+		lost, kept = "begins are not kept: requests open at a crash would leave no event", "begins are kept again"
 	}
 	if to.failing {
 		l.logger.Error(lost, "dir", l.dir, "error", err)
@@ -146,7 +147,7 @@ func (l *Log) writeLocked(to *segments, line []byte) error {
 	if l.closed {
 		return errors.New("log is closed")
 	}
-	if to.full(len(line)) {
+	if to.isFull(len(line)) {
 		if err := l.rollLocked(to); err != nil {
 			return err
 		}
@@ -162,12 +163,12 @@ func (l *Log) Stats() Stats {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	stats := l.stats
-	stats.Bytes = l.bills.bytes() + l.refused.bytes() + l.journal.bytes()
+	stats.Bytes = l.billing.bytes() + l.refusals.bytes() + l.begins.bytes()
 	stats.OpenBegins = len(l.open)
 	return stats
 }
 
-// Close ends the log. Begins that are still open are ended by the next OpenLog, as crashed.
+// Close syncs and closes the log. The next Open ends begins that are still open, as crashed.
 func (l *Log) Close() error {
 	if l == nil {
 		return nil
@@ -179,5 +180,5 @@ func (l *Log) Close() error {
 		return nil
 	}
 	l.closed = true
-	return errors.Join(l.bills.close(), l.refused.close(), l.journal.close(), l.unlock())
+	return errors.Join(l.billing.close(), l.refusals.close(), l.begins.close(), l.unlock())
 }

@@ -92,7 +92,7 @@ func TestAppendAndRead(t *testing.T) {
 	begin.Time = time.Date(2026, 2, 3, 4, 5, 6, 0, time.FixedZone("", 3600))
 	l.Append(begin)
 	l.Append(inference("r1", analytics.PhaseEnd))
-	got, bad := read(t, dir) // without closing: what Append returned for is there
+	got, bad := read(t, dir) // before Close: an appended event is visible at once
 	if len(got) != 2 || bad != 0 {
 		t.Fatalf("read %d events and %d bad lines, want 2 and 0", len(got), bad)
 	}
@@ -212,7 +212,7 @@ func TestSegmentsRollAndAreDropped(t *testing.T) {
 	dir := t.TempDir()
 	const segmentBytes, maxBytes = 4 << 10, 32 << 10
 	l := open(t, journal.Config{Dir: dir, SegmentBytes: segmentBytes, MaxBytes: maxBytes})
-	l.Append(inference("long", analytics.PhaseBegin)) // outlives every segment that is dropped
+	l.Append(inference("long", analytics.PhaseBegin)) // outlives every dropped segment
 	const requests = 500
 	for i := range requests {
 		l.Append(inference(fmt.Sprintf("r%d", i), analytics.PhaseEnd))
@@ -295,7 +295,7 @@ func TestLogThatKeepsNothing(t *testing.T) {
 	closeLog(t, l)
 }
 
-func TestOpenLogRefuses(t *testing.T) {
+func TestOpenRejectsBadConfig(t *testing.T) {
 	f := func(c journal.Config, want string) {
 		t.Helper()
 		if l, err := journal.Open(c); err == nil || !strings.Contains(err.Error(), want) {

@@ -10,26 +10,26 @@ import (
 	"syscall"
 )
 
-// Bounds that hold where LogConfig leaves them out.
 const (
-	DefaultSegmentBytes = 16 << 20
-	DefaultMaxBytes     = 1 << 30
-	leastSegments       = 4 // that MaxBytes has room for
+	defaultSegmentBytes = 16 << 20
+	defaultMaxBytes     = 1 << 30
+	minSegments         = 4 // that MaxBytes has room for: a full and a growing one, one of refusals, one of begins
 )
 
-// ErrInUse says that another process, or another Log of this one, writes the events of this node.
+// ErrInUse reports that another process, or another Log of this one, writes the events of the node.
 var ErrInUse = errors.New("events of this node are being written by another process")
 
-// LogConfig says where a node's events go.
+// Config says where the events of a node are kept.
 type Config struct {
 	Dir          string // events go to DIR/events/NODE; empty: they are counted and not kept
 	Node         string
-	SegmentBytes int64 // 0 = DefaultSegmentBytes
-	MaxBytes     int64 // of all segments of the node; 0 = DefaultMaxBytes; at least four segments
-	Logger       *slog.Logger
+	SegmentBytes int64        // 0 = 16 MiB
+	MaxBytes     int64        // of all segments of the node; 0 = 1 GiB; at least four segments
+	Logger       *slog.Logger // nil = no log
 }
 
-// OpenLog opens the log of one node and ends what an earlier run left open, as crashed.
+// Open opens the log of one node, and ends as crashed what an earlier run of the node left open. Its error wraps ErrInUse
+// if another process has the log.
 func Open(c Config) (*Log, error) {
 	l := &Log{node: c.Node, logger: c.Logger, open: map[string]openBegin{}}
 	l.encoders.New = func() any { return newLineEncoder() }
@@ -40,14 +40,14 @@ func Open(c Config) (*Log, error) {
 		return l, nil
 	}
 	if c.SegmentBytes == 0 {
-		c.SegmentBytes = DefaultSegmentBytes
+		c.SegmentBytes = defaultSegmentBytes
 	}
 	if c.MaxBytes == 0 {
-		c.MaxBytes = DefaultMaxBytes
+		c.MaxBytes = defaultMaxBytes
 	}
-	if c.SegmentBytes < 0 || c.MaxBytes/leastSegments < c.SegmentBytes {
+	if c.SegmentBytes < 0 || c.MaxBytes/minSegments < c.SegmentBytes {
 		return nil, fmt.Errorf("cannot open events: MaxBytes is %d, must be at least %d times SegmentBytes, which is %d",
-			c.MaxBytes, leastSegments, c.SegmentBytes)
+			c.MaxBytes, minSegments, c.SegmentBytes)
 	}
 	if c.Node == "" || c.Node == "." || c.Node == ".." {
 		return nil, fmt.Errorf("cannot open events: Node is %q, must be a node's name", c.Node)
@@ -60,7 +60,7 @@ func Open(c Config) (*Log, error) {
 	return l, nil
 }
 
-// nodeDir is where a node's segments stand. A name may hold a slash.
+// nodeDir returns the directory of a node's segments. The name of a node may hold a slash.
 func nodeDir(dir, node string) string { return filepath.Join(dir, "events", url.PathEscape(node)) }
 
 func (l *Log) openDir(segmentBytes int64) error {
@@ -71,21 +71,21 @@ func (l *Log) openDir(segmentBytes int64) error {
 	if l.lock, err = os.OpenFile(filepath.Join(l.dir, "lock"), os.O_RDWR|os.O_CREATE, 0o640); err != nil {
 		return err
 	}
-	// The kernel gives it back when the process dies, however it dies.
+	// The kernel releases it when the process dies, however it dies.
 	if err := syscall.Flock(int(l.lock.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
 		return fmt.Errorf("%w: %w", ErrInUse, err)
 	}
-	if l.bills, err = openSegments(l.dir, billsPrefix, segmentBytes); err != nil {
+	if l.billing, err = openSegments(l.dir, billingPrefix, segmentBytes); err != nil {
 		return err
 	}
-	if l.refused, err = openSegments(l.dir, refusedPrefix, segmentBytes); err != nil {
+	if l.refusals, err = openSegments(l.dir, refusalsPrefix, segmentBytes); err != nil {
 		return err
 	}
-	// Half as large, for there are two of them when one takes the place of the other.
-	if l.journal, err = openSegments(l.dir, journalPrefix, segmentBytes/2); err != nil {
+	// Half as large: while a new segment of begins replaces the old one, both exist.
+	if l.begins, err = openSegments(l.dir, beginsPrefix, segmentBytes/2); err != nil {
 		return err
 	}
-	return l.endEarlierRun()
+	return l.closeEarlierRun()
 }
 
 func (l *Log) unlock() error {

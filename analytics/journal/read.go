@@ -12,72 +12,96 @@ import (
 	"colonnade/analytics"
 )
 
-// ReadDir yields the events of every node that logs under dir (LogConfig.Dir): node by node, oldest first, refusals
-// after the rest. A bad line gives an error that wraps ErrTorn or ErrCorrupt, and reading goes on after it.
-// A begin that outlived a segment is there once for each; see the package's documentation.
+// ReadDir yields the events of every node that logs under dir (Config.Dir): node by node, oldest first, refusals after
+// the others, without begins of requests. A bad line yields an error that wraps ErrTorn or ErrCorrupt, and reading
+// continues after it. A begin that outlived segments comes once for each; see the package's documentation.
 func ReadDir(dir string) iter.Seq2[analytics.Event, error] {
 	return func(yield func(analytics.Event, error) bool) {
-		events := filepath.Join(dir, "events")
-		nodes, err := os.ReadDir(events)
+		logs, err := listLogs(dir)
 		if err != nil {
-			yield(analytics.Event{}, fmt.Errorf("cannot read events: %w", err))
+			yield(analytics.Event{}, err)
 			return
 		}
-		for _, node := range nodes {
-			if node.IsDir() && !readNode(filepath.Join(events, node.Name()), yield) {
-				return
+		for _, l := range logs {
+			for _, s := range l.segments {
+				for e, err := range readSegment(l.path(s), new(int64)) {
+					if errors.Is(err, os.ErrNotExist) {
+						break // dropped since it was listed
+					}
+					if !yield(e, err) {
+						return
+					}
+				}
 			}
 		}
 	}
 }
 
-func readNode(dir string, yield func(analytics.Event, error) bool) bool {
-	for _, prefix := range []string{billsPrefix, refusedPrefix} {
-		found, err := listSegments(dir, prefix)
-		if err != nil {
-			return yield(analytics.Event{}, err)
-		}
-		for _, s := range found {
-			for e, err := range ReadSegment(segmentPath(dir, prefix, s.number)) {
-				if errors.Is(err, os.ErrNotExist) {
-					break // dropped since it was listed
-				}
-				if !yield(e, err) {
-					return false
-				}
-			}
-		}
-	}
-	return true
+// nodeLog is the segments of one node and one kind, oldest first.
+type nodeLog struct {
+	dir, prefix string
+	segments    []segment
 }
 
-// ReadSegment yields the events of one segment in the order they were appended. A bad line gives an error that wraps
-// ErrTorn or ErrCorrupt, and reading goes on after it; any other error ends it.
-func ReadSegment(path string) iter.Seq2[analytics.Event, error] {
+func (l nodeLog) path(s segment) string { return segmentPath(l.dir, l.prefix, s.number) }
+
+// listLogs returns the billing and refusal segments of every node that logs under dir.
+func listLogs(dir string) ([]nodeLog, error) {
+	events := filepath.Join(dir, "events")
+	nodes, err := os.ReadDir(events)
+	if err != nil {
+		return nil, fmt.Errorf("cannot read events: %w", err)
+	}
+	var logs []nodeLog
+	for _, node := range nodes {
+		if !node.IsDir() {
+			continue
+		}
+		for _, prefix := range []string{billingPrefix, refusalsPrefix} {
+			l := nodeLog{dir: filepath.Join(events, node.Name()), prefix: prefix}
+			if l.segments, err = listSegments(l.dir, prefix); err != nil {
+				return nil, err
+			}
+			logs = append(logs, l)
+		}
+	}
+	return logs, nil
+}
+
+// readSegment yields the events of a segment from an offset on, in the order in which they were appended, and moves the
+// offset behind each line. A corrupt line yields an error that wraps ErrCorrupt, and reading continues after it. An
+// incomplete last line yields one that wraps ErrTorn, and leaves the offset before that line. Any other error is the last.
+func readSegment(path string, offset *int64) iter.Seq2[analytics.Event, error] {
 	return func(yield func(analytics.Event, error) bool) {
+		fail := func(err error) { yield(analytics.Event{}, fmt.Errorf("cannot read events: %w", err)) }
 		file, err := os.Open(path)
 		if err != nil {
-			yield(analytics.Event{}, fmt.Errorf("cannot read events: %w", err))
+			fail(err)
 			return
 		}
 		defer file.Close()
+		if _, err := file.Seek(*offset, io.SeekStart); err != nil {
+			fail(err)
+			return
+		}
 		lines := bufio.NewReaderSize(file, 64<<10)
-		for number := 1; ; number++ {
+		for {
 			line, err := lines.ReadBytes('\n')
 			switch {
 			case errors.Is(err, io.EOF) && len(line) == 0:
 				return
 			case errors.Is(err, io.EOF):
-				yield(analytics.Event{}, fmt.Errorf("%s:%d: %w", path, number, ErrTorn))
+				fail(fmt.Errorf("%s, byte %d: %w", path, *offset, ErrTorn))
 				return
 			case err != nil:
-				yield(analytics.Event{}, fmt.Errorf("cannot read events: %w", err))
+				fail(err)
 				return
 			}
 			e, err := parseLine(line[:len(line)-1])
 			if err != nil {
-				err = fmt.Errorf("%s:%d: %w", path, number, err)
+				err = fmt.Errorf("%s, byte %d: %w", path, *offset, err)
 			}
+			*offset += int64(len(line))
 			if !yield(e, err) {
 				return
 			}

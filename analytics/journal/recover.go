@@ -11,53 +11,59 @@ import (
 	"colonnade/analytics"
 )
 
-// endEarlierRun ends what an earlier run of the node had in hand. A disk that takes nothing just now keeps no node from
-// starting: the ends are then owed, and their begins open.
-func (l *Log) endEarlierRun() error {
+// closeEarlierRun ends what an earlier run of the node left open. If the disk takes no data now, the node starts all the
+// same: the ends are pending then, and their begins open.
+func (l *Log) closeEarlierRun() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if err := removeUnfinished(l.dir); err != nil {
 		return err
 	}
-	open, err := l.leftOpenLocked()
+	open, err := l.openLocked()
 	if err != nil {
 		return err
 	}
-	l.oweLocked(open)
-	if len(l.owed) == 0 {
-		l.forgetJournalLocked()
-	} else if err := l.rollLocked(&l.bills); err != nil {
+	l.makeEndsLocked(open)
+	if len(l.pendingEnds) == 0 {
+		l.resetBeginsLocked()
+	} else if err := l.rollLocked(&l.billing); err != nil {
 		l.stats.Errors++
-		l.logger.Error("cannot end requests of an earlier run that were open when it died; trying again with the next event",
-			"requests", len(l.owed), "dir", l.dir, "error", err)
+		l.logger.Error("cannot end requests that were open when an earlier run died; trying again with the next event",
+			"requests", len(l.pendingEnds), "dir", l.dir, "error", err)
 	} else {
-		l.forgetJournalLocked()
+		l.resetBeginsLocked()
 	}
-	l.dropLocked() // the bound may be smaller than it was
+	l.enforceBoundLocked() // the bound may be smaller than in the earlier run
 	return nil
 }
 
-// leftOpenLocked returns the begins without an end. The newest segment of bills, and that of the journal, begin with
-// every begin of theirs that was open then, so no older begin matters. The ends of those in the journal are elsewhere,
-// in what was written since. A begin whose end is on a bad line gets another: too many ends can be told by their id,
-// one too few cannot.
-func (l *Log) leftOpenLocked() (map[string]leftOpen, error) {
+// leftOpen is a begin of an earlier run, and the segments that it is in.
+type leftOpen struct {
+	begin analytics.Event
+	in    *segments
+}
+
+// openLocked returns the begins without an end, by event id. The newest billing segment and the newest segment of begins
+// start with every begin that was open then, so older begins do not matter; the ends of requests are in the billing and
+// refusal segments that were written to since that segment of begins was started. A begin whose end is on a corrupt line
+// gets a second end: its id shows that, while a missing one would show nowhere.
+func (l *Log) openLocked() (map[string]leftOpen, error) {
 	open := map[string]leftOpen{}
-	since := 0 // the number of the journal's newest segment
-	if n := len(l.journal.older); n > 0 {
-		since = l.journal.older[n-1].number
-		if err := l.readLocked(&l.journal, since, open); err != nil {
+	since := 0 // the number of the newest segment of begins
+	if n := len(l.begins.older); n > 0 {
+		since = l.begins.older[n-1].number
+		if err := l.replayLocked(&l.begins, since, open); err != nil {
 			return nil, err
 		}
 	}
-	for _, s := range []*segments{&l.bills, &l.refused} {
+	for _, s := range []*segments{&l.billing, &l.refusals} {
 		for i, o := range s.older {
 			last := i == len(s.older)-1
-			// The one that was the newest when the journal's was begun, and all after it.
+			// Written to since: the one that was the newest when that segment of begins was started, and all after it.
 			if !last && (since == 0 || s.older[i+1].number < since) {
 				continue
 			}
-			if err := l.readLocked(s, o.number, open); err != nil {
+			if err := l.replayLocked(s, o.number, open); err != nil {
 				return nil, err
 			}
 		}
@@ -65,15 +71,9 @@ func (l *Log) leftOpenLocked() (map[string]leftOpen, error) {
 	return open, nil
 }
 
-// leftOpen is a begin of an earlier run, and where it stands.
-type leftOpen struct {
-	begin analytics.Event
-	in    *segments
-}
-
-// readLocked takes the begins and ends of one segment, and counts bad lines.
-func (l *Log) readLocked(s *segments, number int, open map[string]leftOpen) error {
-	for e, err := range ReadSegment(segmentPath(s.dir, s.prefix, number)) {
+// replayLocked adds the begins of one segment to open, removes those that it ends, and counts bad lines.
+func (l *Log) replayLocked(s *segments, number int, open map[string]leftOpen) error {
+	for e, err := range readSegment(segmentPath(s.dir, s.prefix, number), new(int64)) {
 		switch {
 		case errors.Is(err, ErrTorn), errors.Is(err, ErrCorrupt):
 			l.stats.Torn++
@@ -89,34 +89,35 @@ func (l *Log) readLocked(s *segments, number int, open map[string]leftOpen) erro
 	return nil
 }
 
-// oweLocked makes the ends. The next new segment of bills, which is there whole or not at all, begins with them: a
-// process that is killed before starts over.
-func (l *Log) oweLocked(open map[string]leftOpen) {
-	l.owed = make(map[string][]byte, len(open))
+// makeEndsLocked makes the pending ends. The next billing segment, which exists as a whole or not at all, begins with
+// them.
+func (l *Log) makeEndsLocked(open map[string]leftOpen) {
+	l.pendingEnds = make(map[string][]byte, len(open))
 	now := time.Now().UTC()
 	encoder := newLineEncoder()
 	for id, left := range open {
 		l.open[id] = openBegin{line: bytes.Clone(encoder.encode(&left.begin)), in: left.in}
 		end := left.begin
 		end.Phase, end.Outcome, end.Partial, end.Time = analytics.PhaseEnd, analytics.OutcomeCrashed, true, now
-		l.owed[id] = bytes.Clone(encoder.encode(&end))
+		l.pendingEnds[id] = bytes.Clone(encoder.encode(&end))
 	}
 }
 
-// forgetJournalLocked removes the journal of an earlier run, all of whose begins have their ends.
-func (l *Log) forgetJournalLocked() {
-	if err := l.journal.forget(); err != nil {
-		l.troubledLocked(err)
+// resetBeginsLocked removes the begins of an earlier run, all of which have ends on disk.
+func (l *Log) resetBeginsLocked() {
+	if err := l.begins.removeOlder(); err != nil {
+		l.boundErrorLocked(err)
 	}
 }
 
+// removeUnfinished removes segments that an earlier run did not get to rename.
 func removeUnfinished(dir string) error {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
 		return err
 	}
 	for _, entry := range entries {
-		if strings.HasSuffix(entry.Name(), segmentSuffix+newSuffix) {
+		if strings.HasSuffix(entry.Name(), segmentSuffix+unfinishedSuffix) {
 			err = errors.Join(err, os.Remove(filepath.Join(dir, entry.Name())))
 		}
 	}

@@ -31,7 +31,7 @@ func phases(t *testing.T, dir string) (begins, ends map[string]int, crashed int)
 		if e.Outcome == analytics.OutcomeCrashed {
 			crashed++
 			if !e.Partial || e.Model != "m" || e.Account != "a" {
-				t.Errorf("crashed end does not say what its begin said: %+v", e)
+				t.Errorf("crashed end differs from its begin: %+v", e)
 			}
 		}
 	}
@@ -51,7 +51,7 @@ func TestRestartEndsOpenBegins(t *testing.T) {
 	if n := len(files(t, dir, "*.log")); n < 3 {
 		t.Fatalf("%d segments, want some", n)
 	}
-	closeLog(t, l) // open begins stay open: only their requests know how they ended
+	closeLog(t, l) // which does not end open begins
 
 	l = open(t, c)
 	if s := l.Stats(); s.Crashed != 2 || s.Appended != 2 || s.OpenBegins != 0 || s.Torn != 0 {
@@ -62,7 +62,7 @@ func TestRestartEndsOpenBegins(t *testing.T) {
 		t.Errorf("%d requests ended, %d crashed, early %d, late %d; want 42, 2, 1, 1", len(ends), crashed, ends["early"], ends["late"])
 	}
 	closeLog(t, l)
-	l = open(t, c) // once is enough
+	l = open(t, c)
 	if s := l.Stats(); s.Crashed != 0 {
 		t.Errorf("a second restart ended %d more", s.Crashed)
 	}
@@ -133,7 +133,7 @@ func TestDropOfAnEarlierRunIsCounted(t *testing.T) {
 		l.Append(inference(fmt.Sprintf("r%d", i), analytics.PhaseEnd))
 	}
 	closeLog(t, l)
-	c.MaxBytes = 20 << 10 // smaller than it was
+	c.MaxBytes = 20 << 10 // smaller than before
 	l = open(t, c)
 	got, _ := read(t, dir)
 	if s := l.Stats(); s.Dropped == 0 || int(s.Dropped)+len(got) != requests || s.Bytes > c.MaxBytes {
@@ -141,7 +141,7 @@ func TestDropOfAnEarlierRunIsCounted(t *testing.T) {
 	}
 }
 
-// A disk that takes no more: each event is counted, and when there is room again events are kept again.
+// On a disk that takes no more data each event is counted; once it does, events are kept again.
 func TestDiskErrorsAreCounted(t *testing.T) {
 	dir := t.TempDir()
 	l := open(t, journal.Config{Dir: dir, SegmentBytes: 1 << 10, MaxBytes: 1 << 20})
@@ -171,8 +171,8 @@ func TestDiskErrorsAreCounted(t *testing.T) {
 	}
 }
 
-// A write that stops halfway leaves nothing behind that would spoil the next line.
-func TestHalfAWriteIsTakenBack(t *testing.T) {
+// A partial write is undone, so that the next line is readable.
+func TestPartialWriteIsUndone(t *testing.T) {
 	dir := t.TempDir()
 	l := open(t, journal.Config{Dir: dir})
 	l.Append(inference("r1", analytics.PhaseEnd))
@@ -198,12 +198,13 @@ func TestHalfAWriteIsTakenBack(t *testing.T) {
 	}
 }
 
-const victimVariable = "ANALYTICS_TEST_VICTIM_DIR"
+const killVariable = "JOURNAL_TEST_KILL_DIR"
 
-// TestVictim is the process that TestKill kills: it appends as fast as it can and prints each request when Append
-// returned for its begin ("+") and for its end ("-"). Every second is an entry's, and every fourth is refused.
-func TestVictim(t *testing.T) {
-	dir := os.Getenv(victimVariable)
+// TestAppendUntilKilled is the process that TestEventsSurviveAKill kills. It appends as fast as it can, and prints each
+// request after Append returned for its begin ("+") and for its end ("-"). Every second request is an entry's, and every
+// fourth is refused.
+func TestAppendUntilKilled(t *testing.T) {
+	dir := os.Getenv(killVariable)
 	if dir == "" {
 		return
 	}
@@ -218,24 +219,25 @@ func TestVictim(t *testing.T) {
 		}
 		return request(name(i), phase, analytics.OutcomeRefused)
 	}
-	const inHand = 16
+	const inFlight = 16
 	for i := 0; ; i++ {
 		l.Append(event(i, analytics.PhaseBegin))
 		fmt.Printf("+%s\n", name(i))
-		if i >= inHand {
-			l.Append(event(i-inHand, analytics.PhaseEnd))
-			fmt.Printf("-%s\n", name(i-inHand))
+		if i >= inFlight {
+			l.Append(event(i-inFlight, analytics.PhaseEnd))
+			fmt.Printf("-%s\n", name(i-inFlight))
 		}
 	}
 }
 
-// What Append returned for is there after kill -9, and what was in hand is ended once.
-func TestKill(t *testing.T) {
+// Appended events survive kill -9, and requests that were open get one end.
+func TestEventsSurviveAKill(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	begun, ended := map[string]bool{}, map[string]bool{}
 	for range 20 {
-		victim := exec.Command(os.Args[0], "-test.run=^TestVictim$")
-		victim.Env = append(os.Environ(), victimVariable+"="+dir)
+		victim := exec.Command(os.Args[0], "-test.run=^TestAppendUntilKilled$")
+		victim.Env = append(os.Environ(), killVariable+"="+dir)
 		output, err := victim.StdoutPipe()
 		if err != nil {
 			t.Fatal(err)
@@ -248,9 +250,9 @@ func TestKill(t *testing.T) {
 		for {
 			line, err := lines.ReadString('\n')
 			if err != nil {
-				break // it is dead; half a line says nothing
+				break // it is dead; an incomplete line does not count
 			}
-			if timer == nil { // it is at work
+			if timer == nil { // it runs
 				timer = time.AfterFunc(rand.N(100*time.Millisecond), func() { _ = victim.Process.Signal(syscall.SIGKILL) })
 			}
 			request := strings.TrimSpace(line[1:])
@@ -265,11 +267,11 @@ func TestKill(t *testing.T) {
 	}
 	closeLog(t, open(t, journal.Config{Dir: dir}))
 	if len(ended) == 0 {
-		t.Fatal("the processes were killed before they did anything")
+		t.Fatal("the processes were killed before they appended anything")
 	}
 	begins, ends, crashed := phases(t, dir)
 	for request := range begun {
-		if ends[request] != 1 { // begins of an entry are not shown
+		if ends[request] != 1 { // the begins of requests are not visible
 			t.Errorf("%s has begun and has %d ends, want 1", request, ends[request])
 		}
 	}

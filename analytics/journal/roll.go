@@ -1,120 +1,121 @@
 package journal
 
-// rollLocked starts a new segment and keeps the disk bound.
+// rollLocked starts a new segment and enforces the disk bound.
 func (l *Log) rollLocked(to *segments) error {
-	if err := l.startLocked(to); err != nil {
+	if err := l.startSegmentLocked(to); err != nil {
 		return err
 	}
-	l.dropLocked()
+	l.enforceBoundLocked()
 	return nil
 }
 
-// startLocked starts a new segment with what is open of its kind.
-func (l *Log) startLocked(to *segments) error {
+// startSegmentLocked starts a new segment with the open begins of its kind.
+func (l *Log) startSegmentLocked(to *segments) error {
 	var first []byte
 	carried := 0
 	for id, begin := range l.open {
-		// A begin whose end is written now needs no other copy.
-		if to == &l.bills && l.owed[id] != nil || begin.in != to || begin.line == nil {
+		// A begin whose pending end is written now needs no further copy.
+		if to == &l.billing && l.pendingEnds[id] != nil || begin.in != to || begin.line == nil {
 			continue
 		}
 		first = append(first, begin.line...)
 		carried++
 	}
-	if to == &l.bills {
-		for _, end := range l.owed {
+	if to == &l.billing {
+		for _, end := range l.pendingEnds {
 			first = append(first, end...)
 		}
 	}
-	number := max(l.bills.newest.number, l.refused.newest.number, l.journal.newest.number) + 1
+	number := max(l.billing.newest.number, l.refusals.newest.number, l.begins.newest.number) + 1
 	if err := to.roll(number, first, carried); err != nil {
 		return err
 	}
 	switch to {
-	case &l.bills:
-		l.paidLocked()
-	case &l.journal:
-		// Begins that are not in the new segment have ended.
-		if err := to.forget(); err != nil {
-			l.troubledLocked(err)
+	case &l.billing:
+		l.flushedLocked()
+	case &l.begins:
+		// A begin that is not in the new segment has ended.
+		if err := to.removeOlder(); err != nil {
+			l.boundErrorLocked(err)
 		}
 	}
 	return nil
 }
 
-// paidLocked takes note that the ends that were owed stand in the newest segment.
-func (l *Log) paidLocked() {
-	if len(l.owed) == 0 {
+// flushedLocked notes that the pending ends are in the newest segment.
+func (l *Log) flushedLocked() {
+	if len(l.pendingEnds) == 0 {
 		return
 	}
-	for id := range l.owed {
+	for id := range l.pendingEnds {
 		delete(l.open, id)
 	}
-	l.bills.newest.events += len(l.owed)
-	l.stats.Appended += uint64(len(l.owed))
-	l.stats.Crashed += uint64(len(l.owed))
-	l.logger.Warn("ended requests of an earlier run that were open when it died", "requests", len(l.owed))
-	l.owed = nil
+	l.billing.newest.events += len(l.pendingEnds)
+	l.stats.Appended += uint64(len(l.pendingEnds))
+	l.stats.Crashed += uint64(len(l.pendingEnds))
+	l.logger.Warn("ended requests that were open when an earlier run died", "requests", len(l.pendingEnds))
+	l.pendingEnds = nil
 }
 
-// dropLocked makes room for the newest segments to grow full: refusals first. Since refused.reach() is at least one
-// segment, also while there are none, and the journal's does not grow, refusals alone never drop anything but refusals.
-func (l *Log) dropLocked() {
+// enforceBoundLocked drops segments until the newest ones have room to become full: refusals first. Refusals alone never
+// drop a billing segment: refusals.projectedBytes() includes one segment even while there is none, and begins are
+// bounded by themselves.
+func (l *Log) enforceBoundLocked() {
 	renewed := false
-	for l.bills.reach()+l.refused.reach()+l.journal.reach()+l.journal.limit > l.maxBytes {
-		from := &l.refused
+	for l.billing.projectedBytes()+l.refusals.projectedBytes()+l.begins.projectedBytes()+l.begins.limit > l.maxBytes {
+		from := &l.refusals
 		if len(from.older) == 0 {
-			from = &l.bills
+			from = &l.billing
 		}
 		if len(from.older) == 0 {
 			return
 		}
-		if !renewed && l.endsJournalLocked(from) {
+		if !renewed && l.mayEndBeginsLocked(from) {
 			renewed = true
-			l.renewJournalLocked()
+			l.renewBeginsLocked()
 		}
 		events, err := from.dropOldest()
 		l.countDropsLocked(from, events)
 		if err != nil {
-			l.troubledLocked(err)
+			l.boundErrorLocked(err)
 		}
 	}
 }
 
-// endsJournalLocked says whether the oldest segment may hold ends of begins that the journal still has, as
-// leftOpenLocked sees it: whether it was written to since the journal's newest was begun.
-func (l *Log) endsJournalLocked(from *segments) bool {
-	if l.journal.file == nil && len(l.journal.older) == 0 {
+// mayEndBeginsLocked reports whether the oldest segment may hold ends of begins in the newest segment of begins: whether
+// it was written to after that one was started. It is the rule of openLocked.
+func (l *Log) mayEndBeginsLocked(from *segments) bool {
+	if l.begins.file == nil && len(l.begins.older) == 0 {
 		return false
 	}
 	switch {
 	case len(from.older) > 1:
-		return from.older[1].number > l.journal.newest.number
-	case from.file == nil: // no other has taken its place yet
+		return from.older[1].number > l.begins.newest.number
+	case from.file == nil: // no newer segment was started
 		return true
 	}
-	return from.newest.number > l.journal.newest.number
+	return from.newest.number > l.begins.newest.number
 }
 
-// renewJournalLocked begins the journal anew, without the begins that have ended. That costs a copy of what is open,
-// for each segment that is dropped at most, and none if the journal grows as fast. A journal that cannot be written
-// keeps no segment from being dropped: on a full disk, that is what makes room.
-func (l *Log) renewJournalLocked() {
-	if err := l.startLocked(&l.journal); err != nil {
+// renewBeginsLocked starts a new segment of begins, without those that have ended. It costs a copy of the open begins for
+// each dropped segment at most, and nothing if begins grow as fast. If it fails, the segment is dropped all the same: on
+// a full disk, that makes room.
+func (l *Log) renewBeginsLocked() {
+	if err := l.startSegmentLocked(&l.begins); err != nil {
 		l.stats.Errors++
-		l.logger.Error("cannot begin the journal anew before events are dropped: until that succeeds, a kill would take ended requests for crashed",
+		l.logger.Error("cannot renew begins before events are dropped; after a crash now, requests that have ended would count as crashed",
 			"dir", l.dir, "error", err)
 	}
 }
 
-func (l *Log) troubledLocked(err error) {
+func (l *Log) boundErrorLocked(err error) {
 	l.stats.Errors++
-	l.logger.Error("cannot keep the disk bound of events", "dir", l.dir, "error", err)
+	l.logger.Error("cannot enforce the disk bound of events", "dir", l.dir, "error", err)
 }
 
 func (l *Log) countDropsLocked(from *segments, events int) {
 	l.stats.Dropped += uint64(events)
-	if from == &l.refused {
+	if from == &l.refusals {
 		l.stats.DroppedRefusals += uint64(events)
 	}
 }

@@ -13,31 +13,31 @@ import (
 )
 
 const (
-	billsPrefix   = ""
-	refusedPrefix = "refused-"
-	journalPrefix = "journal-"
-	segmentSuffix = ".log"
-	newSuffix     = ".new" // of a segment without its first lines yet
-	notCounted    = -1
+	billingPrefix    = ""
+	refusalsPrefix   = "refused-"
+	beginsPrefix     = "journal-"
+	segmentSuffix    = ".log"
+	unfinishedSuffix = ".new" // further suffix of a segment that lacks its first lines
+	notCounted       = -1
 )
 
-// segment is one file. Numbers rise over all segments of a node, so that they tell which of two was begun first, also
-// of different prefixes.
+// segment is one file. Of two segments of a node, also of different kinds, the one with the lower number was started
+// first.
 type segment struct {
 	number int
 	bytes  int64
-	events int // events whose newest copy stands here; notCounted: an earlier run's
+	events int // events whose newest copy is in this segment; notCounted: unknown, of an earlier run
 }
 
-// segments are the files of one prefix: full ones and the newest, which grows. Not safe for concurrent use.
+// segments are the files of one kind: full ones, and the newest, which grows. Not safe for concurrent use.
 type segments struct {
 	dir, prefix string
-	limit       int64 // a segment's bytes; see room
+	limit       int64 // bytes of a segment; see capacity
 
 	older   []segment // oldest first
-	file    *os.File  // the newest; nil: to be started
+	file    *os.File  // the newest; nil: none was started
 	newest  segment
-	carried int64 // bytes that the newest began with
+	carried int64 // bytes of carried begins in the newest
 	failing bool  // the last append failed
 }
 
@@ -45,7 +45,7 @@ func segmentPath(dir, prefix string, number int) string {
 	return filepath.Join(dir, prefix+strconv.Itoa(number)+segmentSuffix)
 }
 
-// openSegments finds what an earlier run left. Nothing is ever appended to that.
+// openSegments finds the segments of an earlier run. This run appends to new ones only.
 func openSegments(dir, prefix string, limit int64) (segments, error) {
 	s := segments{dir: dir, prefix: prefix, limit: limit}
 	var err error
@@ -84,30 +84,30 @@ func listSegments(dir, prefix string) ([]segment, error) {
 	return found, nil
 }
 
-// full says whether a line belongs into a new segment.
-func (s *segments) full(line int) bool {
-	return s.file == nil || s.newest.bytes-s.carried+int64(line) > s.room()
+// isFull reports whether a line of so many bytes must go into a new segment.
+func (s *segments) isFull(line int) bool {
+	return s.file == nil || s.newest.bytes-s.carried+int64(line) > s.capacity()
 }
 
-// room is how many bytes the newest segment takes beyond what it began with: no less than that, so that many open
-// begins do not make a new segment of every few lines.
-func (s *segments) room() int64 { return max(s.limit, s.carried) }
+// capacity returns the bytes that the newest segment takes beyond carried begins: at least as many as those, so that many
+// open begins do not start a new segment every few lines.
+func (s *segments) capacity() int64 { return max(s.limit, s.carried) }
 
-// roll starts a new segment with the given lines. So many of them are copies of events that count no more in the
-// segment before.
+// roll starts a new segment with the lines of first, of which copies are carried begins: these count as events of the new
+// segment instead of the one before.
 func (s *segments) roll(number int, first []byte, copies int) error {
 	s.retire()
 	path := segmentPath(s.dir, s.prefix, number)
-	file, err := os.OpenFile(path+newSuffix, os.O_WRONLY|os.O_CREATE|os.O_TRUNC|os.O_APPEND, 0o640)
+	file, err := os.OpenFile(path+unfinishedSuffix, os.O_WRONLY|os.O_CREATE|os.O_TRUNC|os.O_APPEND, 0o640)
 	if err != nil {
 		return fmt.Errorf("cannot start segment: %w", err)
 	}
 	if _, err = file.Write(first); err == nil {
-		err = os.Rename(path+newSuffix, path)
+		err = os.Rename(path+unfinishedSuffix, path)
 	}
 	if err != nil {
 		_ = file.Close()
-		_ = os.Remove(path + newSuffix)
+		_ = os.Remove(path + unfinishedSuffix)
 		return fmt.Errorf("cannot start segment: %w", err)
 	}
 	if n := len(s.older); n > 0 && s.older[n-1].events != notCounted {
@@ -119,7 +119,7 @@ func (s *segments) roll(number int, first []byte, copies int) error {
 	return nil
 }
 
-// write appends one line whole or not at all.
+// write appends one line as a whole or not at all.
 func (s *segments) write(line []byte) error {
 	n, err := s.file.Write(line)
 	if err == nil {
@@ -127,7 +127,7 @@ func (s *segments) write(line []byte) error {
 		s.newest.events++
 		return nil
 	}
-	// A line that follows half a line would be lost with it.
+	// The next line would be lost with half a line before it.
 	if n > 0 && s.file.Truncate(s.newest.bytes) != nil {
 		s.newest.bytes += int64(n)
 		s.retire()
@@ -135,7 +135,7 @@ func (s *segments) write(line []byte) error {
 	return fmt.Errorf("cannot append event: %w", err)
 }
 
-// retire makes the newest segment one of the older.
+// retire closes the newest segment, which becomes one of the older.
 func (s *segments) retire() {
 	if s.file == nil {
 		return
@@ -154,8 +154,8 @@ func (s *segments) close() error {
 	return err
 }
 
-// forget removes all segments but the newest. What they held is of no use.
-func (s *segments) forget() error {
+// removeOlder removes all segments except the newest, without counting their events.
+func (s *segments) removeOlder() error {
 	var failed error
 	for len(s.older) > 0 {
 		if err := os.Remove(segmentPath(s.dir, s.prefix, s.older[0].number)); err != nil && !errors.Is(err, os.ErrNotExist) {
@@ -166,7 +166,7 @@ func (s *segments) forget() error {
 	return failed
 }
 
-// dropOldest removes the oldest full segment and returns how many events went with it.
+// dropOldest removes the oldest full segment and returns the number of its events.
 func (s *segments) dropOldest() (int, error) {
 	oldest := s.older[0]
 	s.older = slices.Delete(s.older, 0, 1)
@@ -211,9 +211,9 @@ func (s *segments) bytes() int64 {
 	return total
 }
 
-// reach is what the segments come to when the newest is full.
-func (s *segments) reach() int64 {
-	total := s.carried + s.room()
+// projectedBytes returns the size of all segments once the newest is full.
+func (s *segments) projectedBytes() int64 {
+	total := s.carried + s.capacity()
 	for _, o := range s.older {
 		total += o.bytes
 	}

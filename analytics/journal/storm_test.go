@@ -10,7 +10,7 @@ import (
 	"colonnade/analytics/journal"
 )
 
-// crashedByKill says how many requests would be ended as crashed, were the process killed now.
+// crashedByKill returns how many requests the next run would end as crashed if the process were killed now.
 func crashedByKill(t *testing.T, c journal.Config) uint64 {
 	t.Helper()
 	left := t.TempDir()
@@ -23,10 +23,11 @@ func crashedByKill(t *testing.T, c journal.Config) uint64 {
 	return l.Stats().Crashed
 }
 
-// A storm of refusals, each of which had begun, pushes out nothing but refusals, also where bills fill the bound; and what
-// is open meanwhile stays known, and that alone.
+// A storm of refusals, each with a begin, drops refusals only, also when billing segments fill the bound. A kill at any
+// time would end the open requests as crashed, and no others.
 func TestStormOfRefusals(t *testing.T) {
-	for name, bills := range map[string]int{"few bills": 200, "bills fill the bound": 3000} {
+	t.Parallel()
+	for name, bills := range map[string]int{"few billing events": 200, "billing events fill the bound": 3000} {
 		t.Run(name, func(t *testing.T) { stormOfRefusals(t, bills) })
 	}
 }
@@ -35,8 +36,8 @@ func stormOfRefusals(t *testing.T, bills int) {
 	dir := t.TempDir()
 	c := journal.Config{Dir: dir, SegmentBytes: 8 << 10, MaxBytes: 256 << 10}
 	l := open(t, c)
-	const storm, inHand = 20_000, 10
-	for i := range inHand {
+	const storm, inFlight = 20_000, 10
+	for i := range inFlight {
 		l.Append(request(fmt.Sprintf("open%d", i), analytics.PhaseBegin, ""))
 	}
 	for i := range bills {
@@ -58,8 +59,8 @@ func stormOfRefusals(t *testing.T, bills int) {
 			}
 		}
 		if i%977 == 0 {
-			if n := crashedByKill(t, c); n != inHand {
-				t.Fatalf("after %d refusals, a kill has %d requests ended as crashed, want %d", i+1, n, inHand)
+			if n := crashedByKill(t, c); n != inFlight {
+				t.Fatalf("after %d refusals, a kill has %d requests ended as crashed, want %d", i+1, n, inFlight)
 			}
 		}
 	}
@@ -73,14 +74,14 @@ func stormOfRefusals(t *testing.T, bills int) {
 		t.Errorf("%d refusals of %d are left; %+v", n, storm, s)
 	}
 	closeLog(t, l)
-	if s := open(t, c).Stats(); s.Crashed != inHand {
-		t.Errorf("%d requests were ended as crashed, want %d", s.Crashed, inHand)
+	if s := open(t, c).Stats(); s.Crashed != inFlight {
+		t.Errorf("%d requests were ended as crashed, want %d", s.Crashed, inFlight)
 	}
 }
 
-// At the disk bound, ends go with the segments they stand in; their begins are not taken for those of requests that a kill
-// has ended.
+// At the disk bound, ends are dropped with their segments, and the next run does not take those requests for crashed.
 func TestEndedIsNotCrashedAtTheBound(t *testing.T) {
+	t.Parallel()
 	c := journal.Config{Dir: t.TempDir(), SegmentBytes: 64 << 10, MaxBytes: 4 * 64 << 10}
 	l := open(t, c)
 	n := 0
@@ -103,7 +104,7 @@ func TestEndedIsNotCrashedAtTheBound(t *testing.T) {
 			t.Fatalf("of %d requests, all of which have ended, a kill has %d ended as crashed", n, crashed)
 		}
 	}
-	// The same with bills alone, whose ends are longer still.
+	// The same with billing segments alone, whose ends are longer still.
 	for range 40 {
 		for range 37 {
 			e := request(fmt.Sprint("long", n), analytics.PhaseBegin, "")

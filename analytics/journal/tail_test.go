@@ -1,7 +1,6 @@
 package journal_test
 
 import (
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -14,30 +13,44 @@ import (
 	"colonnade/analytics/journal"
 )
 
-// at is a final event of a time.
+// at returns a final event of a time.
 func at(request string, second int) *analytics.Event {
 	e := inference(request, analytics.PhaseEnd)
 	e.Time = time.Date(2026, 10, 1, 12, 0, second, 0, time.UTC)
 	return e
 }
 
+// newTail returns a tail that wants all final events.
+func newTail(dir string) *journal.Tail {
+	return journal.NewTail(dir, func(*analytics.Event) bool { return true })
+}
+
 func ids(events []analytics.Event) string {
 	var out []string
 	for _, e := range events {
-		id := e.RequestID
-		if e.Phase == analytics.PhaseBegin {
-			id = "(" + id
-		}
-		out = append(out, id)
+		out = append(out, e.RequestID)
 	}
 	return strings.Join(out, " ")
 }
 
-func wantTail(t *testing.T, next func() ([]analytics.Event, error), want string) {
+func wantLast(t *testing.T, tail *journal.Tail, n int, want string) {
 	t.Helper()
-	got, err := next()
-	if err != nil || ids(got) != want {
-		t.Errorf("got %q, %v, want %q", ids(got), err, want)
+	if got, err := tail.Last(n); err != nil || ids(got) != want {
+		t.Errorf("last %d: got %q, %v, want %q", n, ids(got), err, want)
+	}
+}
+
+func wantNext(t *testing.T, tail *journal.Tail, want string) {
+	t.Helper()
+	if got, err := tail.Next(); err != nil || ids(got) != want {
+		t.Errorf("next: got %q, %v, want %q", ids(got), err, want)
+	}
+}
+
+func wantBad(t *testing.T, tail *journal.Tail, want int) {
+	t.Helper()
+	if got := tail.Bad(); got != want {
+		t.Errorf("%d bad lines, want %d", got, want)
 	}
 }
 
@@ -53,7 +66,14 @@ func appendTo(t *testing.T, path, text string) {
 	}
 }
 
-// lineOf returns an event as it stands in a segment.
+func remove(t *testing.T, path string) {
+	t.Helper()
+	if err := os.Remove(path); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// lineOf returns the line of an event in a segment.
 func lineOf(t *testing.T, e *analytics.Event) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -70,42 +90,43 @@ func lineOf(t *testing.T, e *analytics.Event) string {
 func TestTailMergesNodes(t *testing.T) {
 	dir := t.TempDir()
 	one, two := open(t, journal.Config{Dir: dir}), open(t, journal.Config{Dir: dir, Node: "b/2"})
-	tail := journal.NewTail(dir, nil)
+	tail := newTail(dir)
 	one.Append(at("a", 1))
 	one.Append(at("d", 4))
 	one.Append(refusal("z")) // now, so the last of all
 	two.Append(at("b", 2))
 	two.Append(at("c", 3))
-	wantTail(t, func() ([]analytics.Event, error) { return tail.Last(3) }, "c d z")
-	wantTail(t, tail.Next, "")
+	wantLast(t, tail, 3, "c d z")
+	wantNext(t, tail, "")
 	two.Append(at("f", 6))
 	one.Append(at("e", 5))
-	one.Append(at("e", 5)) // an event that is there twice
-	wantTail(t, tail.Next, "e f")
+	wantNext(t, tail, "e f")
 	three := open(t, journal.Config{Dir: dir, Node: "c"})
 	three.Append(at("g", 7))
-	wantTail(t, tail.Next, "g")
-	if s := tail.Stats(); s != (journal.TailStats{}) {
-		t.Errorf("%+v", s)
-	}
+	wantNext(t, tail, "g")
+	wantBad(t, tail, 0)
 }
 
-func TestTailWants(t *testing.T) {
+// Only wanted events are returned, and no begins.
+func TestTailFilters(t *testing.T) {
 	dir := t.TempDir()
 	l := open(t, journal.Config{Dir: dir})
-	tail := journal.NewTail(dir, func(e *analytics.Event) bool { return e.Phase == analytics.PhaseEnd })
+	tail := journal.NewTail(dir, func(e *analytics.Event) bool { return e.RequestID != "x" })
 	l.Append(inference("a", analytics.PhaseBegin))
 	l.Append(inference("b", analytics.PhaseBegin))
+	l.Append(inference("x", analytics.PhaseEnd))
 	l.Append(inference("a", analytics.PhaseEnd))
-	wantTail(t, func() ([]analytics.Event, error) { return tail.Last(2) }, "a")
+	wantLast(t, tail, 2, "a")
+	l.Append(inference("x", analytics.PhaseEnd))
 	l.Append(inference("b", analytics.PhaseEnd))
-	wantTail(t, tail.Next, "b")
-	if _, err := journal.NewTail(filepath.Join(dir, "nowhere"), nil).Last(1); err == nil {
-		t.Error("a directory that is not there has no error")
+	wantNext(t, tail, "b")
+	if _, err := newTail(filepath.Join(dir, "nowhere")).Last(1); err == nil {
+		t.Error("a directory that does not exist gives no error")
 	}
 }
 
-// A line is given once it is whole, however it comes; one that nobody will finish is counted, and so is one that is bad.
+// A line is returned once it is complete, in however many writes it comes. A corrupt line, and an incomplete one that no
+// process will finish, are counted once.
 func TestTailOfTornLines(t *testing.T) {
 	dir := t.TempDir()
 	folder := filepath.Join(dir, "events", "x")
@@ -114,49 +135,37 @@ func TestTailOfTornLines(t *testing.T) {
 	}
 	first, second := filepath.Join(folder, "1.log"), filepath.Join(folder, "2.log")
 	a, b, c := lineOf(t, at("a", 1)), lineOf(t, at("b", 2)), lineOf(t, at("c", 3))
-	tail := journal.NewTail(dir, nil)
-	stats := func(want journal.TailStats) {
-		t.Helper()
-		if got := tail.Stats(); got != want {
-			t.Errorf("stats %+v, want %+v", got, want)
-		}
-	}
+	tail := newTail(dir)
 	appendTo(t, first, a+b[:20])
-	wantTail(t, func() ([]analytics.Event, error) { return tail.Last(9) }, "a")
-	stats(journal.TailStats{Unfinished: 1})
-	wantTail(t, tail.Next, "")
+	wantLast(t, tail, 9, "a")
+	wantNext(t, tail, "")
 	appendTo(t, first, b[20:len(b)-1])
-	wantTail(t, tail.Next, "")
+	wantNext(t, tail, "")
+	wantBad(t, tail, 0)
 	appendTo(t, first, "\n"+"not a line\n"+c[:30])
-	wantTail(t, tail.Next, "b")
-	stats(journal.TailStats{Bad: 1, Unfinished: 1})
+	wantNext(t, tail, "b")
+	wantBad(t, tail, 1)
 	appendTo(t, second, c)
-	wantTail(t, tail.Next, "c")
-	stats(journal.TailStats{Bad: 2})
-	wantTail(t, tail.Next, "")
-	stats(journal.TailStats{Bad: 2})
+	wantNext(t, tail, "c")
+	wantBad(t, tail, 2)
+	wantNext(t, tail, "")
+	wantBad(t, tail, 2)
 
-	// Dropped segments are no loss once they were read.
-	if err := os.Remove(first); err != nil {
-		t.Fatal(err)
-	}
-	wantTail(t, tail.Next, "")
-	stats(journal.TailStats{Bad: 2})
-	// Another file under a known name is read from its beginning.
-	if err := os.Remove(second); err != nil {
-		t.Fatal(err)
-	}
-	appendTo(t, second, lineOf(t, at("d", 4)))
-	wantTail(t, tail.Next, "d")
-	if err := os.Remove(second); err != nil {
-		t.Fatal(err)
-	}
-	wantTail(t, tail.Next, "")
-	stats(journal.TailStats{Bad: 2, Missed: 1})
+	// A dropped segment is no event.
+	remove(t, first)
+	wantNext(t, tail, "")
+	// A node that was set up anew starts with another segment 2, which is shorter, or with a lower number.
+	remove(t, second)
+	appendTo(t, second, "\n")
+	wantNext(t, tail, "")
+	remove(t, second)
+	appendTo(t, first, lineOf(t, at("d", 4)))
+	wantNext(t, tail, "d")
+	wantBad(t, tail, 3)
 }
 
-// The newest are found without reading everything: bad lines in old segments are not met. A begin that was carried into the
-// newest segment is older than what stands in the one before.
+// Last reads no more segments than necessary: a bad line in an old segment is not met. Carried begins, which are older
+// than the events before them, do not matter.
 func TestTailReadsNoFurtherThanItMust(t *testing.T) {
 	dir := t.TempDir()
 	l := open(t, journal.Config{Dir: dir, SegmentBytes: 4000, MaxBytes: 1 << 20})
@@ -174,28 +183,24 @@ func TestTailReadsNoFurtherThanItMust(t *testing.T) {
 		t.Fatalf("%d segments, want several", len(all))
 	}
 	appendTo(t, filepath.Join(filepath.Dir(all[0]), "1.log"), "not a line\n")
-	for n := range 30 { // as many as are in the newest segment, too, and one more
-		tail := journal.NewTail(dir, nil)
-		wantTail(t, func() ([]analytics.Event, error) { return tail.Last(n) }, strings.Join(want[60-n:], " "))
-		wantTail(t, tail.Next, "")
-		if tail.Stats().Bad != 0 {
-			t.Errorf("for the last %d of 60, the first segment was read", n)
-		}
+	for n := range 30 { // also as many as the newest segment has, and one more
+		tail := newTail(dir)
+		wantLast(t, tail, n, strings.Join(want[60-n:], " "))
+		wantNext(t, tail, "")
+		wantBad(t, tail, 0)
 	}
-	tail := journal.NewTail(dir, nil)
-	wantTail(t, func() ([]analytics.Event, error) { return tail.Last(100) }, "(long "+strings.Join(want, " "))
-	wantTail(t, tail.Next, "")
-	if tail.Stats().Bad != 1 {
-		t.Errorf("%d bad lines were counted, want 1", tail.Stats().Bad)
-	}
+	tail := newTail(dir)
+	wantLast(t, tail, 100, strings.Join(want, " "))
+	wantNext(t, tail, "")
+	wantBad(t, tail, 1)
 }
 
-// While it is written, in small segments, each event is given once and in order.
+// While small segments are written, each event is returned once and in order.
 func TestTailWhileItIsWritten(t *testing.T) {
 	dir := t.TempDir()
 	l := open(t, journal.Config{Dir: dir, SegmentBytes: 4000, MaxBytes: 1 << 24})
-	tail := journal.NewTail(dir, nil)
-	wantTail(t, func() ([]analytics.Event, error) { return tail.Last(10) }, "")
+	tail := newTail(dir)
+	wantLast(t, tail, 10, "")
 	var want []string
 	written := make(chan struct{})
 	const requests = 1000
@@ -208,9 +213,8 @@ func TestTailWhileItIsWritten(t *testing.T) {
 			l.Append(inference(id, analytics.PhaseEnd))
 		}
 	}()
-	want = append(want, "(long")
 	for i := range requests {
-		want = append(want, fmt.Sprintf("(%d", i), fmt.Sprint(i))
+		want = append(want, fmt.Sprint(i))
 	}
 	var got []string
 	for done := false; !done; {
@@ -228,29 +232,25 @@ func TestTailWhileItIsWritten(t *testing.T) {
 	if !slices.Equal(got, want) {
 		t.Errorf("got %d events, want %d, each once and in order", len(got), len(want))
 	}
-	if s := tail.Stats(); s != (journal.TailStats{}) {
-		t.Errorf("%+v", s)
-	}
+	wantBad(t, tail, 0)
 }
 
-// A directory that has gone is an error; when it is back, what was read is not given again.
+// A directory that disappears has no events; when it is back, events that were returned are not returned again.
 func TestTailOfADirectoryThatWasAway(t *testing.T) {
 	dir := t.TempDir()
 	l := open(t, journal.Config{Dir: dir})
-	tail := journal.NewTail(dir, nil)
+	tail := newTail(dir)
 	l.Append(at("a", 1))
-	wantTail(t, func() ([]analytics.Event, error) { return tail.Last(9) }, "a")
+	wantLast(t, tail, 9, "a")
 	events := filepath.Join(dir, "events")
 	if err := os.Rename(events, events+".away"); err != nil {
 		t.Fatal(err)
 	}
 	l.Append(at("b", 2))
-	if _, err := tail.Next(); !errors.Is(err, os.ErrNotExist) {
-		t.Errorf("got %v, want that it is not there", err)
-	}
+	wantNext(t, tail, "")
 	if err := os.Rename(events+".away", events); err != nil {
 		t.Fatal(err)
 	}
 	l.Append(at("c", 3))
-	wantTail(t, tail.Next, "b c")
+	wantNext(t, tail, "b c")
 }

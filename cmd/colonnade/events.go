@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -21,232 +20,174 @@ import (
 	"colonnade/analytics/journal"
 )
 
-// tailEvery is how often new events are looked for.
-const tailEvery = 200 * time.Millisecond
+// tailInterval is the time between two looks for new events.
+const tailInterval = 200 * time.Millisecond
 
 func newEvents() *cobra.Command {
 	return group(&cobra.Command{
-		Use: "events", Short: "Look at what happened to requests",
-		Example: "  colonnade events tail -events var -f",
+		Use: "events", Short: "Show what happened to requests",
+		Example: "  colonnade events tail -data-dir var -f",
 	}, newTail())
 }
 
-// tailOptions are the flags of events tail.
-type tailOptions struct {
-	events, dir string
-	number      int
-	follow      bool
-	json        bool
-	begin       bool
-	want        analytics.Event // what must be alike; empty fields match everything
+// eventFilter selects final events; an empty field accepts every event.
+type eventFilter struct {
+	kind, outcome, account, model, node string
 }
 
 func newTail() *cobra.Command {
-	var o tailOptions
-	var kind, outcome string
+	var f eventFilter
+	var dir string
+	var number int
+	var follow, asJSON bool
 	cmd := &cobra.Command{
 		Use:   "tail",
-		Short: "Show the newest events of all nodes that log below a directory, by time",
-		Long: `Show the newest events of all nodes that log below a directory, by time: one line for each request
-at an entry (with the colo that served it) and for each permit at a colo (with the endpoint). A
-line has the time on this machine's clock, node, account, model, place, status (and how and why it
-ended, if it did not complete), then how long it took, how much of that it queued, the time to the
-first token, tokens of prompt and answer, seconds of audio, and cost. Only final events are shown,
-unless -begin says otherwise; that a request has begun at an entry stands where only the entry's
-next run looks for it, and is never shown.`,
-		Example: `  colonnade events tail -events var
-  colonnade events tail -events var -f -kind request -account acme
-  colonnade events tail -events var -n 1000 -outcome refused -json`,
+		Short: "Show the newest final events of the nodes that keep them below a directory, by time",
+		Long: `Show the newest final events of the nodes that keep them below a directory, by time: one line for
+each request at an entry (with the colo that served it), and for each permit at a colo (with the
+endpoint). A line has the local time, node, account, model, place and status (with outcome and
+reason, if the request did not complete), then the duration, how much of it the request queued, the
+time to the first token, tokens of prompt and answer, seconds of audio, and cost.`,
+		Example: `  colonnade events tail -data-dir var
+  colonnade events tail -data-dir var -f -kind request -account acme
+  colonnade events tail -data-dir var -n 1000 -outcome refused -json`,
 		Args: noMore,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			o.want.Kind, o.want.Outcome = analytics.Kind(kind), analytics.Outcome(outcome)
-			if err := o.check(); err != nil {
+			if err := errors.Join(f.check(), checkDataDir(dir)); err != nil {
 				return err
 			}
-			dir, err := eventsBelow(o.events, o.dir)
-			if err != nil {
-				return err
+			if number < 0 {
+				return fmt.Errorf("-n %d: must not be negative", number)
 			}
-			t := &tailer{options: o, dir: dir, tail: journal.NewTail(dir, o.wants), out: cmd.OutOrStdout(), errors: cmd.ErrOrStderr()}
-			return t.run(cmd.Context())
+			tail := journal.NewTail(dir, f.accepts)
+			show := func(events []analytics.Event) error { return printEvents(cmd.OutOrStdout(), events, asJSON) }
+			err := runTail(cmd.Context(), tail, number, follow, show)
+			if n := tail.Bad(); n > 0 {
+				fmt.Fprintf(cmd.ErrOrStderr(), "left out: %s corrupt or incomplete\n", isAre(n, "line"))
+			}
+			return err
 		},
 	}
 	flags := cmd.Flags()
-	flags.StringVar(&o.events, "events", fromEnvironment("events", ""),
-		"the directory of the nodes' flag -events (COLONNADE_EVENTS)")
-	flags.StringVar(&o.dir, "dir", "", "instead of -events: the directory of colonnade up's flag -dir")
-	flags.IntVarP(&o.number, "number", "n", 10, "how many to begin with")
-	flags.BoolVarP(&o.follow, "follow", "f", false, "go on with those to come, until Ctrl-C")
-	flags.BoolVar(&o.json, "json", false, "events as they are, a line of JSON each")
-	flags.BoolVar(&o.begin, "begin", false, "also the events that say that a permit at a colo has begun")
-	flags.StringVar(&o.want.Account, "account", "", "only those of this account")
-	flags.StringVar(&o.want.Model, "model", "", "only those for this model")
-	flags.StringVar(&o.want.Node, "node", "", "only those of this node")
-	flags.StringVar(&kind, "kind", "", "only these: request (of entries) or inference (of colos)")
-	flags.StringVar(&outcome, "outcome", "", "only those that ended so: "+joined(outcomes(), ", "))
+	flags.StringVar(&dir, "data-dir", fromEnvironment("data-dir", ""), "the directory of the nodes' flag -data-dir (COLONNADE_DATA_DIR)")
+	flags.IntVarP(&number, "number", "n", 10, "number of events to begin with")
+	flags.BoolVarP(&follow, "follow", "f", false, "continue with new events until Ctrl-C")
+	flags.BoolVar(&asJSON, "json", false, "print each event as a line of JSON")
+	flags.StringVar(&f.account, "account", "", "only events of this account")
+	flags.StringVar(&f.model, "model", "", "only events of this model")
+	flags.StringVar(&f.node, "node", "", "only events of this node")
+	flags.StringVar(&f.kind, "kind", "", "only events of this kind: request (entries) or inference (colos)")
+	flags.StringVar(&f.outcome, "outcome", "", "only events with this outcome: "+joined(eventOutcomes, ", "))
 	return cmd
 }
 
-func outcomes() []analytics.Outcome {
-	return []analytics.Outcome{
+var (
+	eventKinds    = []analytics.Kind{analytics.KindRequest, analytics.KindInference}
+	eventOutcomes = []analytics.Outcome{
 		analytics.OutcomeCompleted, analytics.OutcomeClientGone, analytics.OutcomeEngineError, analytics.OutcomeTimeout,
 		analytics.OutcomeRefused, analytics.OutcomeMoved, analytics.OutcomeDrained, analytics.OutcomeCrashed,
 	}
-}
+)
 
-func kinds() []analytics.Kind {
-	return []analytics.Kind{analytics.KindRequest, analytics.KindInference}
-}
-
-func (o *tailOptions) check() error {
+func (f eventFilter) check() error {
 	switch {
-	case o.want.Kind != "" && !slices.Contains(kinds(), o.want.Kind):
-		return fmt.Errorf("-kind %q: must be one of %s", o.want.Kind, joined(kinds(), ", "))
-	case o.want.Outcome != "" && !slices.Contains(outcomes(), o.want.Outcome):
-		return fmt.Errorf("-outcome %q: must be one of %s", o.want.Outcome, joined(outcomes(), ", "))
-	case o.number < 0:
-		return fmt.Errorf("-n %d: must not be negative", o.number)
+	case f.kind != "" && !slices.Contains(eventKinds, analytics.Kind(f.kind)):
+		return fmt.Errorf("-kind %q: must be one of %s", f.kind, joined(eventKinds, ", "))
+	case f.outcome != "" && !slices.Contains(eventOutcomes, analytics.Outcome(f.outcome)):
+		return fmt.Errorf("-outcome %q: must be one of %s", f.outcome, joined(eventOutcomes, ", "))
 	}
 	return nil
 }
 
-func joined[T ~string](words []T, separator string) string {
-	var b strings.Builder
-	for i, w := range words {
-		if i > 0 {
-			b.WriteString(separator)
-		}
-		b.WriteString(string(w))
-	}
-	return b.String()
+func (f eventFilter) accepts(e *analytics.Event) bool {
+	matches := func(want, got string) bool { return want == "" || want == got }
+	return matches(f.kind, string(e.Kind)) && matches(f.outcome, string(e.Outcome)) && matches(f.account, e.Account) &&
+		matches(f.model, e.Model) && matches(f.node, e.Node)
 }
 
-func (o *tailOptions) wants(e *analytics.Event) bool {
-	matches := func(want, is string) bool { return want == "" || want == is }
-	return (e.Phase == analytics.PhaseEnd || o.begin) &&
-		matches(o.want.Account, e.Account) && matches(o.want.Model, e.Model) && matches(o.want.Node, e.Node) &&
-		matches(string(o.want.Kind), string(e.Kind)) && matches(string(o.want.Outcome), string(e.Outcome))
-}
-
-// eventsBelow finds the directory that nodes were given as -events. It also takes what colonnade up prints, and its
-// -dir.
-func eventsBelow(events, up string) (string, error) {
-	given := filepath.Clean(events)
-	switch {
-	case up != "":
-		given = filepath.Join(up, "nodes")
-	case events == "":
-		return "", errors.New("flag -events is missing: the directory that the nodes were given as -events (or COLONNADE_EVENTS), or that colonnade up prints")
-	case filepath.Base(given) == "events" && !isDirectory(filepath.Join(given, "events")):
-		given = filepath.Dir(given)
+func checkDataDir(dir string) error {
+	if dir == "" {
+		return errors.New("flag -data-dir is missing: the directory that the nodes were given as -data-dir (or COLONNADE_DATA_DIR), or that colonnade up prints")
 	}
-	if !isDirectory(filepath.Join(given, "events")) {
-		return "", fmt.Errorf("there are no events below %s: no node was started with it as -events, or not on this machine", cmp.Or(up, events))
+	if _, err := os.Stat(filepath.Join(dir, "events")); err != nil {
+		return fmt.Errorf("-data-dir %s: no node keeps events there, or not on this machine: %w", dir, err)
 	}
-	return given, nil
-}
-
-func isDirectory(path string) bool {
-	info, err := os.Stat(path)
-	return err == nil && info.IsDir()
-}
-
-// tailer prints events.
-type tailer struct {
-	options tailOptions
-	dir     string
-	tail    *journal.Tail
-	lines   eventLines
-	out     io.Writer
-	errors  io.Writer
-	shown   int
-	gone    bool // the directory
-}
-
-func (t *tailer) run(ctx context.Context) error {
-	events, err := t.tail.Last(t.options.number)
-	if err != nil {
-		return err
-	}
-	if err := t.print(events); err != nil {
-		return err
-	}
-	for t.options.follow && pause(ctx, tailEvery) {
-		events, err := t.tail.Next()
-		t.tellGone(err)
-		if err != nil && !t.gone {
-			return err
-		}
-		if err := t.print(events); err != nil {
-			return err
-		}
-	}
-	t.tell()
 	return nil
 }
 
-// tellGone says once that the directory has gone, and once that it is back.
-func (t *tailer) tellGone(err error) {
-	gone := errors.Is(err, fs.ErrNotExist)
-	switch {
-	case gone && !t.gone:
-		fmt.Fprintf(t.errors, "there are no events below %s any more: waiting for them to come back\n", t.dir)
-	case t.gone && err == nil:
-		fmt.Fprintf(t.errors, "there are events below %s again\n", t.dir)
+// runTail shows the newest events, and with follow also new ones until ctx ends.
+func runTail(ctx context.Context, tail *journal.Tail, number int, follow bool, show func([]analytics.Event) error) error {
+	events, err := tail.Last(number)
+	for err == nil {
+		if err = show(events); err != nil || !follow || !pause(ctx, tailInterval) {
+			return err
+		}
+		events, err = tail.Next()
 	}
-	t.gone = gone
+	return err
 }
 
-// pause waits, and says whether to go on.
-func pause(ctx context.Context, d time.Duration) bool {
-	select {
-	case <-ctx.Done():
-		return false
-	case <-time.After(d):
-		return true
-	}
-}
-
-func (t *tailer) print(events []analytics.Event) error {
+// printEvents writes all events at once, so that a reader never sees a part of a line.
+func printEvents(out io.Writer, events []analytics.Event, asJSON bool) error {
 	if len(events) == 0 {
 		return nil
 	}
 	var text bytes.Buffer
-	if t.options.json {
-		encoder := json.NewEncoder(&text)
-		for i := range events {
-			if err := encoder.Encode(&events[i]); err != nil {
-				return fmt.Errorf("cannot show events: %w", err)
-			}
-		}
-	} else {
-		t.lines.fit(events)
-		for i := range events {
-			text.Write(t.lines.append(nil, &events[i]))
+	encoder := json.NewEncoder(&text)
+	for i := range events {
+		if !asJSON {
+			text.WriteString(eventLine(&events[i]) + "\n")
+		} else if err := encoder.Encode(&events[i]); err != nil {
+			return fmt.Errorf("cannot show events: %w", err)
 		}
 	}
-	if _, err := text.WriteTo(t.out); err != nil {
+	if _, err := text.WriteTo(out); err != nil {
 		return fmt.Errorf("cannot show events: %w", err)
 	}
-	t.shown += len(events)
 	return nil
 }
 
-// tell says what is not among the lines.
-func (t *tailer) tell() {
-	s := t.tail.Stats()
-	if t.shown == 0 {
-		fmt.Fprintln(t.errors, "there is no such event below", t.dir)
+// eventLine returns an event as a line in columns; a value that is too long for its column shifts the others.
+func eventLine(e *analytics.Event) string {
+	place := e.ColoID
+	if e.Endpoint != "" {
+		place += "/" + e.Endpoint
 	}
-	if s.Bad > 0 {
-		fmt.Fprintf(t.errors, "left out: %s not what was written, or broken off\n", isAre(s.Bad, "line"))
+	column := func(s string) string { return cmp.Or(shown(s), "-") }
+	line := fmt.Sprintf("%s %-10s %-10s %-16s %-16s %s", e.Time.Local().Format("2006-01-02 15:04:05.000"),
+		column(e.Node), column(e.Account), column(e.Model), column(place), eventResult(e))
+	return strings.Join(append([]string{line}, eventFigures(e)...), " ")
+}
+
+// eventResult returns the status, and the outcome and the reason of a request that did not complete.
+func eventResult(e *analytics.Event) string {
+	result := "-"
+	if e.Status != 0 {
+		result = fmt.Sprint(e.Status)
 	}
-	if s.Unfinished > 0 {
-		fmt.Fprintf(t.errors, "left out: %s not complete: being written, or broken off when a node was killed\n",
-			isAre(s.Unfinished, "line"))
+	if e.Outcome != analytics.OutcomeCompleted {
+		result += " " + shown(string(e.Outcome))
+		if reason := cmp.Or(e.Reason, e.Code); reason != "" && reason != string(e.Outcome) {
+			result += " (" + shown(reason) + ")"
+		}
 	}
-	if s.Missed > 0 {
-		fmt.Fprintf(t.errors, "left out: %s dropped, at the disk bound, before the end was read\n",
-			isAre(s.Missed, "segment"))
+	return result
+}
+
+func eventFigures(e *analytics.Event) []string {
+	var out []string
+	add := func(known bool, format string, values ...any) {
+		if known {
+			out = append(out, fmt.Sprintf(format, values...))
+		}
 	}
+	add(e.RequestTime > 0, "%s", brief(e.RequestTime.Std()))
+	add(e.QueuingTime > 0, "queued %s", brief(e.QueuingTime.Std()))
+	add(e.TimeToFirstToken > 0, "ttft %s", brief(e.TimeToFirstToken.Std()))
+	add(e.PromptTokens+e.CompletionTokens > 0, "tokens %d+%d", e.PromptTokens, e.CompletionTokens)
+	add(e.PromptTokens+e.CompletionTokens == 0 && e.TokensEstimated > 0, "tokens ~%d", e.TokensEstimated)
+	add(e.AudioSeconds > 0, "audio %.6gs", e.AudioSeconds)
+	add(e.Cost > 0, "cost %.4g %s", e.Cost, shown(e.CostUnit))
+	add(e.Attempts > 1, "attempts %d", e.Attempts)
+	return out
 }

@@ -32,21 +32,18 @@ func ended(id, account string, outcome analytics.Outcome) *analytics.Event {
 	}
 }
 
-func TestEventLines(t *testing.T) {
-	day := time.Date(2026, 3, 4, 5, 6, 7, 89e6, time.Local)
+func TestEventLine(t *testing.T) {
 	f := func(e analytics.Event, want string) {
 		t.Helper()
-		e.Time = day
-		l := eventLines{day: "2026-03-04"}
-		events := []analytics.Event{e}
-		l.fit(events)
-		if got := string(l.append(nil, &events[0])); got != "05:06:07.089 "+want+"\n" {
-			t.Errorf("got\n%swant\n%s", got, "05:06:07.089 "+want)
+		e.Time = time.Date(2026, 3, 4, 5, 6, 7, 89e6, time.Local)
+		got := strings.Join(strings.Fields(eventLine(&e)), " ")
+		if want = "2026-03-04 05:06:07.089 " + want; got != want {
+			t.Errorf("got\n%s\nwant\n%s", got, want)
 		}
 	}
 	ms := func(n float64) analytics.Milliseconds { return analytics.Milliseconds(n * 1e6) }
 	whole := analytics.Event{
-		Node: "ams-1", Kind: analytics.KindInference, Phase: analytics.PhaseEnd, ColoID: "ams", Endpoint: "gpu-7", Account: "acme", Model: "llama",
+		Node: "ams-1", Kind: analytics.KindInference, ColoID: "ams", Endpoint: "gpu-7", Account: "acme", Model: "llama",
 		Status: 200, Outcome: analytics.OutcomeCompleted, RequestTime: ms(1960), QueuingTime: ms(12), TimeToFirstToken: ms(52.4),
 		PromptTokens: 12, CompletionTokens: 64, TokensEstimated: 63, Cost: 0.08234567, CostUnit: "neurons", Attempts: 2,
 	}
@@ -54,35 +51,27 @@ func TestEventLines(t *testing.T) {
 	gone := whole
 	gone.PromptTokens, gone.CompletionTokens, gone.Cost, gone.Attempts, gone.Outcome, gone.Endpoint = 0, 0, 0, 1, analytics.OutcomeClientGone, ""
 	f(gone, "ams-1 acme llama ams 200 client_gone 1.96s queued 12ms ttft 52ms tokens ~63")
-	f(analytics.Event{Node: "e", Phase: analytics.PhaseEnd, Status: 200, Outcome: analytics.OutcomeCompleted, RequestTime: ms(420), AudioSeconds: 3600.25, Cost: 2, CostUnit: "neurons"},
+	f(analytics.Event{Node: "e", Status: 200, Outcome: analytics.OutcomeCompleted, RequestTime: ms(420), AudioSeconds: 3600.25, Cost: 2, CostUnit: "neurons"},
 		"e - - - 200 420ms audio 3600.25s cost 2 neurons")
-	begun := analytics.Event{Node: "ams-1", Phase: analytics.PhaseBegin, Model: "llama", ColoID: "ams"}
-	f(begun, "ams-1 - llama ams begin")
-	f(analytics.Event{Node: "e", Phase: analytics.PhaseEnd, Status: 429, Outcome: analytics.OutcomeRefused, Reason: "queue_full", Code: "rate_limited"},
+	f(analytics.Event{Node: "e", Status: 429, Outcome: analytics.OutcomeRefused, Reason: "queue_full", Code: "rate_limited"},
 		"e - - - 429 refused (queue_full)")
-	f(analytics.Event{Node: "e", Phase: analytics.PhaseEnd, Status: 404, Outcome: analytics.OutcomeRefused, Code: "model_not_found", Model: "x\x1b[31m"},
+	f(analytics.Event{Node: "e", Status: 404, Outcome: analytics.OutcomeRefused, Code: "model_not_found", Model: "x\x1b[31m"},
 		`e - "x\x1b[31m" - 404 refused (model_not_found)`)
-	f(analytics.Event{Node: "e", Phase: analytics.PhaseEnd, Outcome: analytics.OutcomeCrashed}, "e - - - - crashed")
+	f(analytics.Event{Node: "e", Outcome: analytics.OutcomeCrashed}, "e - - - - crashed")
 }
 
-// Columns are as wide as the widest so far; another day is told.
+// Values stand in columns; one that is too long is shown whole.
 func TestEventLinesAlign(t *testing.T) {
-	l := eventLines{day: "2026-03-04"}
-	day := time.Date(2026, 3, 4, 23, 59, 59, 0, time.Local)
-	events := []analytics.Event{*ended("1", "acme", analytics.OutcomeCompleted), *ended("2", strings.Repeat("a", 30), analytics.OutcomeCompleted), *ended("3", "open", analytics.OutcomeCompleted)}
-	events[0].Time, events[1].Time, events[2].Time = day, day, day.Add(time.Second)
-	l.fit(events)
-	var got []byte
-	for i := range events {
-		got = l.append(got, &events[i])
+	f := func(account, want string) {
+		t.Helper()
+		e := ended("1", account, analytics.OutcomeCompleted)
+		e.Time = time.Date(2026, 3, 4, 23, 59, 59, 0, time.Local)
+		if got := eventLine(e); got != want {
+			t.Errorf("got\n%s\nwant\n%s", got, want)
+		}
 	}
-	want := "23:59:59.000 - acme             tiny - 200\n" +
-		"23:59:59.000 - " + strings.Repeat("a", 30) + " tiny - 200\n" +
-		"--- 2026-03-05\n" +
-		"00:00:00.000 - open             tiny - 200\n"
-	if string(got) != want {
-		t.Errorf("got\n%swant\n%s", got, want)
-	}
+	f("acme", "2026-03-04 23:59:59.000 -          acme       tiny             -                200")
+	f("a-very-long-name", "2026-03-04 23:59:59.000 -          a-very-long-name tiny             -                200")
 }
 
 func TestEventsTail(t *testing.T) {
@@ -98,14 +87,13 @@ func TestEventsTail(t *testing.T) {
 	colo.Append(end)
 	f := func(want int, args ...string) string {
 		t.Helper()
-		out := run(t, "", append([]string{"events", "tail", "-events", dir}, args...)...).want(t)
+		out := run(t, "", append([]string{"events", "tail", "-data-dir", dir}, args...)...).want(t)
 		if lines := strings.Count(out, "\n"); lines != want {
 			t.Errorf("%v: %d lines, want %d:\n%s", args, lines, want, out)
 		}
 		return out
 	}
 	f(3)
-	f(4, "-begin")
 	f(1, "-n", "1")
 	f(0, "-n", "0")
 	f(2, "-account", "acme")
@@ -116,48 +104,23 @@ func TestEventsTail(t *testing.T) {
 	if out := f(1, "-kind", "inference", "-json"); !strings.HasPrefix(out, `{"event_id":"3","request_id":"3","kind":"inference","phase":"end",`) {
 		t.Errorf("got %s", out)
 	}
-	run(t, "", "events", "tail", "-events", dir, "-account", "nobody").want(t, "there is no such event below "+dir)
-	t.Setenv("COLONNADE_EVENTS", dir)
+	f(0, "-account", "other")
+	run(t, "", "events", "tail").fail(t, "flag -data-dir is missing")
+	run(t, "", "events", "tail", "-data-dir", dir+"/events").fail(t, "-data-dir "+dir+"/events: no node keeps events there")
+	t.Setenv("COLONNADE_DATA_DIR", dir)
 	run(t, "", "events", "tail").want(t, "edge-1")
 	run(t, "", "events", "tail", "-kind", "x").fail(t, `-kind "x": must be one of request, inference`)
 	run(t, "", "events", "tail", "-outcome", "x").fail(t, `-outcome "x": must be one of completed, client_gone`)
 	run(t, "", "events", "tail", "-n", "-1").fail(t, "-n -1: must not be negative")
 }
 
-func TestEventsBelow(t *testing.T) {
-	up := t.TempDir()
-	nodes := filepath.Join(up, "nodes")
-	if err := os.MkdirAll(filepath.Join(nodes, "events", "x"), 0o750); err != nil {
-		t.Fatal(err)
-	}
-	f := func(events, dir, want string) {
-		t.Helper()
-		if got, err := eventsBelow(events, dir); got != want || (err == nil) != (want != "") {
-			t.Errorf("eventsBelow(%q, %q) = %q, %v, want %q", events, dir, got, err, want)
-		}
-	}
-	f(nodes, "", nodes)
-	f(nodes+"/events", "", nodes)
-	f(nodes+"/events/", "", nodes)
-	f("", up, nodes)
-	f("", "", "")
-	f(up, "", "")
-	f("", nodes, "")
-	// A directory that is itself called so.
-	odd := filepath.Join(up, "events")
-	if err := os.MkdirAll(filepath.Join(odd, "events"), 0o750); err != nil {
-		t.Fatal(err)
-	}
-	f(odd, "", odd)
-}
-
-// Following shows what comes, a line once it is whole, and tells of what is bad at the end.
+// Following shows new events, each once its line is complete, and counts bad lines at the end.
 func TestEventsFollow(t *testing.T) {
 	dir := t.TempDir()
 	entry := openLog(t, dir, "edge-1")
 	entry.Append(ended("1", "first", analytics.OutcomeCompleted))
 	var out, notes screen
-	stop := background(t, &out, &notes, "events", "tail", "-events", dir, "-f")
+	stop := background(t, &out, &notes, "events", "tail", "-data-dir", dir, "-f")
 	out.await(t, " first ")
 	entry.Append(ended("2", "second", analytics.OutcomeCompleted))
 	out.await(t, " second ")
@@ -189,14 +152,12 @@ func TestEventsFollow(t *testing.T) {
 	if lines := strings.Count(out.String(), "\n"); lines != 5 {
 		t.Errorf("%d lines, want 5:\n%s", lines, out.String())
 	}
-	for _, want := range []string{"left out: 1 line is not what was written", "left out: 1 line is not complete"} {
-		if !strings.Contains(notes.String(), want) {
-			t.Errorf("it does not say %q:\n%s", want, notes.String())
-		}
+	if got, want := notes.String(), "left out: 1 line is corrupt or incomplete\n"; got != want {
+		t.Errorf("got %q, want %q", got, want)
 	}
 }
 
-// Output that cannot be written is an error, before events are followed and while they are.
+// Output that cannot be written is an error, at the beginning and while events are followed.
 func TestEventsOnFullDisk(t *testing.T) {
 	dir := t.TempDir()
 	l := openLog(t, dir, "edge-1")
@@ -207,13 +168,13 @@ func TestEventsOnFullDisk(t *testing.T) {
 	defer full.Close()
 	tail := func(args ...string) error {
 		root := newRoot()
-		root.SetArgs(doubleDashes(append([]string{"events", "tail", "-events", dir}, args...)))
+		root.SetArgs(doubleDashes(append([]string{"events", "tail", "-data-dir", dir}, args...)))
 		root.SetOut(full)
 		root.SetErr(io.Discard)
 		return root.ExecuteContext(t.Context())
 	}
 	if err := tail(); err != nil {
-		t.Errorf("there is nothing to be shown, and it says: %v", err)
+		t.Errorf("without events: %v", err)
 	}
 	l.Append(ended("1", "acme", analytics.OutcomeCompleted))
 	for _, args := range [][]string{{}, {"-json"}, {"-f"}} {
@@ -233,33 +194,5 @@ func TestEventsOnFullDisk(t *testing.T) {
 		case <-time.After(20 * time.Millisecond):
 			l.Append(ended(fmt.Sprint(i), "acme", analytics.OutcomeCompleted))
 		}
-	}
-}
-
-// A directory that goes away while it is followed is waited for, and both are said once.
-func TestEventsFollowADirectoryThatComesBack(t *testing.T) {
-	dir := t.TempDir()
-	l := openLog(t, dir, "edge-1")
-	l.Append(ended("1", "first", analytics.OutcomeCompleted))
-	var out, notes screen
-	stop := background(t, &out, &notes, "events", "tail", "-events", dir, "-f")
-	out.await(t, " first ")
-	events := filepath.Join(dir, "events")
-	if err := os.Rename(events, events+".away"); err != nil {
-		t.Fatal(err)
-	}
-	notes.await(t, "there are no events below "+dir+" any more: waiting for them to come back\n")
-	time.Sleep(3 * tailEvery)
-	if err := os.Rename(events+".away", events); err != nil {
-		t.Fatal(err)
-	}
-	notes.await(t, "there are events below "+dir+" again\n")
-	l.Append(ended("2", "second", analytics.OutcomeCompleted))
-	out.await(t, " second ")
-	if err := stop(); err != nil {
-		t.Error(err)
-	}
-	if lines, said := strings.Count(out.String(), "\n"), strings.Count(notes.String(), "\n"); lines != 2 || said != 2 {
-		t.Errorf("%d lines and %d notes, want 2 and 2:\n%s%s", lines, said, out.String(), notes.String())
 	}
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"strconv"
 	"strings"
@@ -100,4 +101,26 @@ func wrappedTo(text, indent string, limit int) string {
 		width += w
 	}
 	return out.String()
+}
+
+// joined joins words of a type of their own.
+func joined[T ~string](words []T, separator string) string {
+	var b strings.Builder
+	for i, w := range words {
+		if i > 0 {
+			b.WriteString(separator)
+		}
+		b.WriteString(string(w))
+	}
+	return b.String()
+}
+
+// pause waits, and reports whether ctx is still good.
+func pause(ctx context.Context, d time.Duration) bool {
+	select {
+	case <-ctx.Done():
+		return false
+	case <-time.After(d):
+		return true
+	}
 }

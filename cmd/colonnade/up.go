@@ -137,7 +137,7 @@ func nodeLogger(name string, verbose bool) *slog.Logger {
 
 // printFleet says what runs where, and what to paste first. key is that of the account demo.
 func printFleet(out io.Writer, f *onebox.Fleet, c onebox.Config, key string) {
-	line := func(role, name, url string) { fmt.Fprintf(out, "%-7s %-12s %s\n", role, name, url) }
+	line := func(role, name, url string) { fmt.Fprintf(out, "%-8s %-12s %s\n", role, name, url) }
 	fmt.Fprintln(out)
 	line("etcd", "", f.Etcd)
 	for _, e := range f.Engines {
@@ -148,9 +148,9 @@ func printFleet(out io.Writer, f *onebox.Fleet, c onebox.Config, key string) {
 	}
 	line("entry", f.Entry.Node, f.URL())
 	line("metrics", f.Entry.Node, "http://"+onebox.Local(f.Entry.Admin)+"/metrics")
-	line("events", "", f.Dir+"/nodes/events")
+	line("data-dir", "", f.Dir+"/nodes")
 	if c.Dir == "" {
-		fmt.Fprintln(out, "        (a temporary directory, removed at the end; -dir keeps one)")
+		fmt.Fprintln(out, "         (a temporary directory, removed at the end; -dir keeps one)")
 	}
 	printPastes(out, f, c, key)
 }

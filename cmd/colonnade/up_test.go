@@ -41,7 +41,7 @@ func TestUpAccounts(t *testing.T) {
 			want["open"] = 2
 		}
 		for account, n := range want {
-			events := run(t, "", "events", "tail", "-dir", dir, "-kind", "request", "-account", account).want(t)
+			events := run(t, "", "events", "tail", "-data-dir", dir+"/nodes", "-kind", "request", "-account", account).want(t)
 			if got := strings.Count(events, "\n"); got != n {
 				t.Errorf("open %v: account %s has %d requests, want %d:\n%s", open, account, got, n, events)
 			}

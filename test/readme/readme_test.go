@@ -171,7 +171,7 @@ func TestTryIt(t *testing.T) {
 		}
 		script = strings.Replace(script, alone, "", 1)
 	}
-	out := bash(t, e.move(script), "EVENTS="+e.dir+"/fleet/nodes/events", "COLONNADE_ETCD=http://"+etcd)
+	out := bash(t, e.move(script), "DATA_DIR="+e.dir+"/fleet/nodes", "COLONNADE_ETCD=http://"+etcd)
 	for _, want := range []string{"inference", "data: [DONE]", "200 colo=ams", "200 colo=fra", "429 colo=", "retry-after=", "inference_requests_total{", "ok", "COLO", "goodput"} {
 		if !strings.Contains(out, want) {
 			t.Errorf("nowhere %q in what the README's commands say:\n%s", want, out)
