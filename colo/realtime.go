@@ -50,6 +50,7 @@ func (c *call) hold(answer *forwarding.Answer) {
 	session := &forwarding.Session{
 		Context:   c.Context,
 		Answer:    answer,
+		Buffers:   &c.server.buffers,
 		Handshake: c.handshake,
 		Fields:    c.fieldsBack(c.attempts),
 		Limits:    forwarding.SessionLimits{Life: c.model.Timeouts.WebSocket.Std(), Stall: c.server.config.WriteStall},
@@ -63,7 +64,7 @@ func (c *call) hold(answer *forwarding.Answer) {
 		session.Protocol = realtimeProtocol
 	}
 	c.rc.HijackSetNoResponse(true) // what relays it answers
-	c.Hijack(c.rc, func(client *forwarding.ClientConn) {
+	c.Hijack(c.rc, func(client *forwarding.Conn) {
 		defer c.leave()
 		session.Run(client)
 	})

@@ -24,7 +24,7 @@ func (c *call) receive() *refusal {
 	if err != nil {
 		return c.forbid(err)
 	}
-	if err := s.config.Peers.CheckHop(c.rc.Conn(), &read.said.Hop); err != nil {
+	if err := forwarding.CheckHop(s.config.Peers, c.rc.Conn(), &read.said.Hop); err != nil {
 		c.rc.SetConnectionClose() // whoever may come with another certificate must show it
 		return c.forbid(err)
 	}

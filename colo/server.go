@@ -47,6 +47,7 @@ type Server struct {
 	applying sync.RWMutex // held while the pools are ahead of inForce
 	inForce  atomic.Pointer[inForce]
 	inHand   *forwarding.InHand
+	buffers  forwarding.Buffers // of realtime sessions
 	draining atomic.Bool
 }
 

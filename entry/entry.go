@@ -46,6 +46,7 @@ type Entry struct {
 	http      *forwarding.Server
 
 	inHand   *forwarding.InHand
+	buffers  forwarding.Buffers // of realtime sessions
 	probers  probers
 	draining atomic.Bool // not ready any more
 	refusing atomic.Bool // nor taking requests

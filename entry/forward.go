@@ -48,7 +48,7 @@ func (c *call) forward(to try) (*forwarding.Answer, error) {
 	}
 	c.path = append(c.path, to.Home.Node)
 	r := forwarding.Request{
-		Target:    c.entry.config.Peers.Target(to.Home.Address, identityOf(to.Home)),
+		Target:    forwarding.PeerTarget(c.entry.config.Peers, to.Home.Address, identityOf(to.Home)),
 		Method:    method,
 		Path:      path,
 		Fields:    c.fields(token),

@@ -80,8 +80,8 @@ func (c *call) handshakeOn() *forwarding.Handshake {
 func (c *call) tunnel(answer *forwarding.Answer) {
 	forwarding.SwitchProtocols(c.rc, c.handshake, answer)
 	c.headers()
-	tunnel := &forwarding.Tunnel{Context: c.Context, Answer: answer, Stall: c.entry.config.WriteStall}
-	c.Hijack(c.rc, func(client *forwarding.ClientConn) {
+	tunnel := &forwarding.Tunnel{Context: c.Context, Answer: answer, Buffers: &c.entry.buffers, Stall: c.entry.config.WriteStall}
+	c.Hijack(c.rc, func(client *forwarding.Conn) {
 		defer c.leave()
 		c.logTunnel(tunnel.Run(client))
 	})

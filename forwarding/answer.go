@@ -57,6 +57,9 @@ func (a *Answer) Status() int {
 	return a.head.status
 }
 
+// HTTPStatus is the status of the answer's head, also for a stream that began with an error event.
+func (a *Answer) HTTPStatus() int { return a.head.status }
+
 // Header returns the first value of a header, or nothing.
 func (a *Answer) Header(name string) string { return a.head.get(name) }
 
@@ -98,6 +101,9 @@ func (a *Answer) ErrorBody() []byte {
 	}
 	return nil
 }
+
+// Linger is how long the other side is given to close after a cancellation: see [Request.Linger].
+func (a *Answer) Linger() time.Duration { return a.linger }
 
 // Length is the body's length, or -1 if only its end will tell.
 func (a *Answer) Length() int64 {
@@ -184,7 +190,7 @@ func (a *Answer) Next() ([]byte, error) {
 		return nil, io.EOF
 	}
 	if a.stream != nil && a.stream.Ended() {
-		a.conn.idle = endGrace
+		a.conn.Idle = endGrace
 	}
 	piece, err := a.body.next()
 	switch {
@@ -223,8 +229,8 @@ func (a *Answer) last() ([]byte, error) {
 	return nil, io.EOF
 }
 
-// lateness says what an answer that has run out of time has run out of.
-func (a *Answer) lateness() string {
+// TimeoutReason returns which limit an answer that has timed out has reached.
+func (a *Answer) TimeoutReason() string {
 	if !a.end.IsZero() && !time.Now().Before(a.end) {
 		return "total"
 	}
@@ -239,8 +245,8 @@ func (a *Answer) AtEnd() bool {
 	return a.conn == nil || a.stream == nil && a.body.done && a.held == nil
 }
 
-// settle ends the watch over the context, whose end has no effect after it.
-func (a *Answer) settle() {
+// Settle ends the watch over the context, whose end has no effect after it.
+func (a *Answer) Settle() {
 	if !a.settled {
 		a.settled, a.spoilt = true, !a.unwatch()
 	}
@@ -253,7 +259,7 @@ func (a *Answer) finish() {
 		return
 	}
 	a.conn = nil
-	a.settle()
+	a.Settle()
 	reusable := !a.spoilt && !a.head.close && a.body.framing != framingClose && a.body.held == 0 && c.br.Buffered() == 0
 	if !reusable {
 		c.Close()
@@ -271,7 +277,7 @@ func (a *Answer) Close() {
 		return
 	}
 	a.conn = nil
-	a.settle()
-	c.linger(a.linger)
+	a.Settle()
+	c.Linger(a.linger)
 	a.transport.releaseReader(c)
 }

@@ -73,13 +73,13 @@ func (c *Certificate) Good() (begins, expires time.Time) {
 // ServerTLS is how a server speaks that lets anybody in: TLS 1.2 at least, and HTTP/1.1 only.
 func (c *Certificate) ServerTLS() *tls.Config {
 	return &tls.Config{
-		MinVersion: tls.VersionTLS12, NextProtos: []string{httpOverTLS},
+		MinVersion: tls.VersionTLS12, NextProtos: []string{ALPN},
 		GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return c.files.now().value, nil },
 	}
 }
 
-// httpOverTLS is the only protocol that is spoken over TLS.
-const httpOverTLS = "http/1.1"
+// ALPN is the only protocol that is spoken over TLS.
+const ALPN = "http/1.1"
 
 // authorities are certificates of authorities, which are read again when their file changes.
 type authorities struct {

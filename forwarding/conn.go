@@ -1,9 +1,6 @@
 package forwarding
 
 import (
-	"bufio"
-	"context"
-	"crypto/tls"
 	"errors"
 	"net"
 	"os"
@@ -13,54 +10,74 @@ import (
 )
 
 const (
-	// readBuffer bounds the head of an answer, and what one read of a body brings.
-	readBuffer = 16 << 10
-	// socketBuffer keeps the kernel from storing megabytes of an answer for a reader that stalls; the kernel doubles
-	// it.
-	socketBuffer = 128 << 10
+	// SocketBuffer is the size, in bytes, that is asked of the kernel for a socket's buffer, which doubles it. By default
+	// the kernel would store megabytes of an answer for a reader that stalls.
+	SocketBuffer = 128 << 10
+	// WriteStall is how long a peer may take nothing of what is written to it before it is taken to have gone.
+	WriteStall = 30 * time.Second
+	// writePiece is how many bytes are written within one deadline.
+	writePiece = 64 << 10
 )
 
-// longAgo is a deadline that has passed: it wakes whoever reads or writes.
-func longAgo() time.Time { return time.Unix(1, 0) }
+// LongAgo returns a deadline that has passed: setting it wakes the goroutine that reads or writes.
+func LongAgo() time.Time { return time.Unix(1, 0) }
 
-// conn is one connection to a server, with the deadlines of the exchange it carries.
-type conn struct {
+// Conn is a TCP connection, with or without TLS, whose deadlines roll forward with each read. One goroutine reads and one
+// writes; Cancel may be called from any.
+type Conn struct {
 	net.Conn
-	tcp    *net.TCPConn // below Conn
-	secure *secured     // of a connection with TLS
-	raw    syscall.RawConn
-	br     *bufio.Reader
+	tcp *net.TCPConn // below Conn
+	tls *TLSConn     // nil without TLS
+	raw syscall.RawConn
 
-	early     []byte // comes before what is read: see takeOver
-	head      []byte // reused for request heads
-	idleSince time.Time
-	edition   uint64 // of what nodes know each other by, at the handshake
+	Early []byte               // returned by Read before anything from the connection
+	Idle  time.Duration        // longest silence of one Read; 0 = no limit
+	End   time.Time            // deadline of all reads; zero = none
+	Tick  func() time.Duration // called in a silence; returns after how long of it to be called again; nil = never
 
 	cancelled atomic.Bool
-	idle      time.Duration        // longest silence while reading; 0 = none
-	end       time.Time            // of the whole exchange
-	pulse     func() time.Duration // see [Request.Pulse]
 }
 
-// cancel wakes the exchange, from any goroutine. The order matters: the flag first, since Read looks at it after it has
-// moved its deadline.
-func (c *conn) cancel() {
+// New returns a Conn over tcp, or over secure, whose TCP connection is tcp; secure is nil without TLS.
+func New(tcp *net.TCPConn, secure *TLSConn) (*Conn, error) {
+	raw, err := tcp.SyscallConn()
+	if err != nil {
+		return nil, err
+	}
+	if secure != nil {
+		return &Conn{Conn: secure, tcp: tcp, tls: secure, raw: raw}, nil
+	}
+	return &Conn{Conn: tcp, tcp: tcp, raw: raw}, nil
+}
+
+// Wrap returns a Conn that reads and writes through outer, which lies over tcp and, unless it is nil, secure.
+func Wrap(outer net.Conn, tcp *net.TCPConn, secure *TLSConn) *Conn {
+	return &Conn{Conn: outer, tcp: tcp, tls: secure}
+}
+
+// Cancel wakes the goroutines that read or write and makes their calls fail with [ErrCancelled]. The flag is set before the
+// deadline: Read looks at the flag after it has moved the deadline, so it sees one of the two.
+func (c *Conn) Cancel() {
 	c.cancelled.Store(true)
-	_ = c.SetDeadline(longAgo())
+	_ = c.SetDeadline(LongAgo())
 }
 
-var errCancelled = errors.New("exchange was cancelled")
+// ErrCancelled is returned by reads and writes after [Conn.Cancel].
+var ErrCancelled = errors.New("exchange was cancelled")
+
+// Cancelled reports whether Cancel has been called.
+func (c *Conn) Cancelled() bool { return c.cancelled.Load() }
 
 // Read moves the read deadline forward, then reads.
-func (c *conn) Read(p []byte) (int, error) {
-	if len(c.early) > 0 {
-		n := copy(p, c.early)
-		c.early = c.early[n:]
+func (c *Conn) Read(p []byte) (int, error) {
+	if len(c.Early) > 0 {
+		n := copy(p, c.Early)
+		c.Early = c.Early[n:]
 		return n, nil
 	}
-	deadline := c.end
-	if c.idle > 0 {
-		if d := time.Now().Add(c.idle); deadline.IsZero() || d.Before(deadline) {
+	deadline := c.End
+	if c.Idle > 0 {
+		if d := time.Now().Add(c.Idle); deadline.IsZero() || d.Before(deadline) {
 			deadline = d
 		}
 	}
@@ -74,7 +91,7 @@ func (c *conn) Read(p []byte) (int, error) {
 			return 0, err
 		}
 		if c.cancelled.Load() {
-			return 0, errCancelled
+			return 0, ErrCancelled
 		}
 		n, err := c.Conn.Read(p)
 		if n == 0 && woken && errors.Is(err, os.ErrDeadlineExceeded) {
@@ -84,25 +101,25 @@ func (c *conn) Read(p []byte) (int, error) {
 	}
 }
 
-// wake is when a silence is to be interrupted for the next pulse; zero is never.
-func (c *conn) wake() time.Time {
-	if c.pulse == nil {
+// wake returns when to interrupt a silence for the next tick; zero means never.
+func (c *Conn) wake() time.Time {
+	if c.Tick == nil {
 		return time.Time{}
 	}
-	return time.Now().Add(c.pulse())
+	return time.Now().Add(c.Tick())
 }
 
-// linger closes the connection in two steps: it says that nothing more will be sent, and waits until the other side has
+// Linger closes the connection in two steps: it says that nothing more will be sent, and waits until the other side has
 // closed too, for limit at most. An engine that has seen the end of its request stops generating, so its slot is free
-// when linger returns. What still arrives is thrown away.
-func (c *conn) linger(limit time.Duration) {
+// when Linger returns. What still arrives is thrown away.
+func (c *Conn) Linger(limit time.Duration) {
 	defer c.Close()
-	c.awaitClose(limit)
+	c.AwaitClose(limit)
 }
 
-// awaitClose is the first step, without the second. It reports whether the other side has closed.
-func (c *conn) awaitClose(limit time.Duration) bool {
-	if limit <= 0 || c.closeWrite() != nil {
+// AwaitClose closes the write half and waits, for at most limit, until the other side has closed too. It reports whether it has.
+func (c *Conn) AwaitClose(limit time.Duration) bool {
+	if limit <= 0 || c.CloseWrite() != nil {
 		return false
 	}
 	until := time.Now().Add(limit)
@@ -117,63 +134,55 @@ func (c *conn) awaitClose(limit time.Duration) bool {
 	return false
 }
 
-// abort makes the coming Close reset the connection. The other side then learns of it though bytes that it does not
+// Abort makes the coming Close reset the connection. The other side then learns of it though bytes that it does not
 // take stand before the end.
-func (c *conn) abort() {
-	if c.secure != nil {
-		c.secure.spoil()
+func (c *Conn) Abort() {
+	if c.tls != nil {
+		c.tls.Poison()
 	}
-	if c.tcp != nil {
-		_ = c.tcp.SetLinger(0)
-	}
+	_ = c.tcp.SetLinger(0)
 }
 
-func (c *conn) closeWrite() error {
-	switch {
-	case c.secure != nil:
-		return c.secure.CloseWrite()
-	case c.tcp == nil:
-		return errNoHalfClose
+// CloseWrite closes the write half.
+func (c *Conn) CloseWrite() error {
+	if c.tls != nil {
+		return c.tls.CloseWrite()
 	}
 	return c.tcp.CloseWrite()
 }
 
-// dial connects within timeout. A secure connection speaks HTTP/1.1 only.
-func dial(ctx context.Context, to Target, timeout time.Duration) (*conn, error) {
-	ctx, cancel := context.WithTimeout(ctx, timeout)
-	defer cancel()
-	var d net.Dialer
-	nc, err := d.DialContext(ctx, "tcp", to.Address)
-	if err != nil {
-		return nil, err
-	}
-	tcp := nc.(*net.TCPConn)
-	_ = tcp.SetReadBuffer(socketBuffer)
-	raw, err := tcp.SyscallConn()
-	if err != nil {
-		tcp.Close()
-		return nil, err
-	}
-	c := &conn{Conn: tcp, tcp: tcp, raw: raw}
-	if config := to.clientTLS(); config != nil {
-		c.edition = to.Peer.edition() // before the handshake: what changes in it counts as changed after it
-		c.secure = secure(tcp, func(below net.Conn) *tls.Conn { return tls.Client(below, config) }, nil)
-		c.Conn = c.secure
-		if err := c.secure.tls.HandshakeContext(ctx); err != nil {
-			tcp.Close()
-			return nil, to.Peer.explain(err)
+// WriteWithin writes all of p: each piece of 64 KiB within stall, and everything by limit unless that is zero.
+func (c *Conn) WriteWithin(p []byte, stall time.Duration, limit time.Time) (int, error) {
+	for done := 0; ; {
+		deadline := time.Now().Add(stall)
+		if !limit.IsZero() && limit.Before(deadline) {
+			deadline = limit
+		}
+		if err := c.SetWriteDeadline(deadline); err != nil {
+			return done, err
+		}
+		// After the deadline has moved: a cancellation sets the flag first, so one of the two is seen.
+		if c.cancelled.Load() {
+			return done, ErrCancelled
+		}
+		n, err := c.Conn.Write(p[done:min(done+writePiece, len(p))])
+		if done += n; err != nil || done == len(p) {
+			return done, err
 		}
 	}
-	return c, nil
 }
 
-// clientTLS is how to speak TLS there, or nil.
-func (t Target) clientTLS() *tls.Config {
-	switch {
-	case t.Peer.peers != nil:
-		return t.Peer.peers.clientTLS(t.Peer.Identity)
-	case t.ServerName != "":
-		return &tls.Config{ServerName: t.ServerName, NextProtos: []string{httpOverTLS}, MinVersion: tls.VersionTLS12}
+// Quiet reports whether the other side has neither closed an idle connection nor sent anything on it.
+func (c *Conn) Quiet() bool {
+	if c.tls != nil {
+		return c.tls.quiet() // what TLS has read already is not seen at the socket
 	}
-	return nil
+	quiet := false
+	// Control and not Read, which looks at the deadline that the last exchange left behind.
+	err := c.raw.Control(func(fd uintptr) {
+		var b [1]byte
+		_, _, err := syscall.Recvfrom(int(fd), b[:], syscall.MSG_PEEK|syscall.MSG_DONTWAIT)
+		quiet = err == syscall.EAGAIN || err == syscall.EWOULDBLOCK
+	})
+	return err == nil && quiet
 }

@@ -2,12 +2,10 @@ package forwarding
 
 import (
 	"crypto/tls"
-	"errors"
 	"log/slog"
 	"net"
 	"sync"
 	"sync/atomic"
-	"syscall"
 	"time"
 
 	"github.com/valyala/fasthttp"
@@ -67,27 +65,13 @@ func (d *door) Accept() (net.Conn, error) {
 // would have it.
 func (d *door) await() (*net.TCPConn, error) {
 	tcp, err := d.AcceptTCP()
-	for wait := firstWait; isShortage(err); wait = min(2*wait, longestWait) {
+	for wait := firstWait; IsShortage(err); wait = min(2*wait, longestWait) {
 		d.complain(err)
 		time.Sleep(wait)
 		tcp, err = d.AcceptTCP()
 	}
 	return tcp, err
 }
-
-// isShortage says that the next try to accept a connection may succeed.
-func isShortage(err error) bool {
-	for _, passing := range []error{syscall.EMFILE, syscall.ENFILE, syscall.ENOBUFS, syscall.ENOMEM, syscall.ECONNABORTED} {
-		if errors.Is(err, passing) {
-			return true
-		}
-	}
-	return false
-}
-
-// IsOurs says that a connection could not be made for want of something of this machine's own, such as files: that says
-// nothing of whoever was to be reached.
-func IsOurs(err error) bool { return isShortage(err) && !errors.Is(err, syscall.ECONNABORTED) }
 
 func (d *door) complain(err error) {
 	if now := time.Now(); d.complained.IsZero() || now.Sub(d.complained) >= complainEvery {
@@ -99,7 +83,7 @@ func (d *door) complain(err error) {
 
 // letIn bounds what the kernel stores for a client that stops reading, and takes note of it.
 func (d *door) letIn(tcp *net.TCPConn) *clientConn {
-	_ = tcp.SetWriteBuffer(socketBuffer)
+	_ = tcp.SetWriteBuffer(SocketBuffer)
 	client := d.newClient(tcp)
 	turn(client, fasthttp.StateIdle)
 	if quiet := d.leave.Load(); quiet > 0 {

@@ -44,7 +44,7 @@ func startPump(carry func() failure) *pump {
 		defer func() {
 			if with := recover(); with != nil {
 				// Whoever waits for the pump panics instead, and is looked after.
-				p.panicked = pumpPanic(panickedAt(with))
+				p.panicked = NewPanicError(with)
 			}
 			close(p.done)
 		}()

@@ -25,8 +25,6 @@ type greeting struct {
 // greetingSize is what is read of a client's first words before TLS is given them.
 const greetingSize = 512
 
-var errPlainHTTP = errors.New("it speaks plain HTTP")
-
 // shakeHands begins TLS. Until the first byte has come, the connection waits as for a request, and may leave; from
 // there on nobody wakes it but the server's own deadline: half of a handshake cannot be taken up again.
 func (c *clientConn) shakeHands() error {
@@ -42,17 +40,17 @@ func (c *clientConn) shakeHands() error {
 		c.refusePlainHTTP()
 		return c.unfit
 	}
-	c.secure.below.first = first[:n]
+	c.secure.Unread(first[:n])
 	c.stopWaiting()
-	edition := c.door.peers.edition()
-	if err := c.secure.tls.Handshake(); err != nil {
+	edition := c.door.peers.Edition()
+	if err := c.secure.Conn().Handshake(); err != nil {
 		c.unfit = err
 		c.lingers.Store(!isDeparture(err)) // so that it hears why
 		c.door.refusedHands(c, err)
 		return err
 	}
 	c.greeted, c.edition = true, edition
-	c.chain = c.secure.tls.ConnectionState().PeerCertificates
+	c.chain = c.secure.Conn().ConnectionState().PeerCertificates
 	c.waitAfresh()
 	return nil
 }
@@ -73,11 +71,11 @@ func isPlainHTTP(first []byte) bool { return first[0] >= 'A' && first[0] <= 'Z' 
 // refusePlainHTTP says what is wrong, in the only way that such a client understands.
 func (c *clientConn) refusePlainHTTP() {
 	body := openai.InvalidRequest("", "this port speaks HTTPS: the URL must begin with https:// (wss:// for WebSocket)").AppendJSON(nil, "")
-	_ = c.tcp.SetWriteDeadline(time.Now().Add(lastWrite))
+	_ = c.tcp.SetWriteDeadline(time.Now().Add(LastWrite))
 	_, _ = fmt.Fprintf(c.tcp, "HTTP/1.1 400 Bad Request\r\nContent-Type: application/json\r\nContent-Length: %d\r\nConnection: close\r\n\r\n%s", len(body), body)
 	c.lingers.Store(true)
 	c.unfit = io.EOF // no other answer
-	c.door.refusedHands(c, errPlainHTTP)
+	c.door.refusedHands(c, ErrPlainHTTP)
 }
 
 // isDeparture tells a client that has left, or says nothing, from one that has said something wrong.
@@ -94,14 +92,14 @@ func (d *door) refusedHands(c *clientConn, err error) {
 		d.logger.Debug("no TLS with a client", "from", from, "reason", err)
 		return
 	}
-	d.peers.refused("a connection was refused on the peer listener", from, d.peers.explainClient(err))
+	d.peers.LogRefused("a connection was refused on the peer listener", from, d.peers.ExplainClient(err))
 }
 
 // newClient makes a client's connection of what was accepted.
 func (d *door) newClient(tcp *net.TCPConn) *clientConn {
 	c := &clientConn{tcp: tcp, stay: stay{door: d}}
 	if d.tls != nil {
-		c.secure = secure(tcp, func(below net.Conn) *tls.Conn { return tls.Server(below, d.tls) }, c.came)
+		c.secure = NewTLS(tcp, func(below net.Conn) *tls.Conn { return tls.Server(below, d.tls) }, c.came)
 	}
 	return c
 }

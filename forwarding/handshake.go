@@ -8,20 +8,18 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"time"
-
-	"github.com/valyala/fasthttp"
-
-	"colonnade/openai"
 )
 
 const (
 	// handshakeGUID goes into the answer to a key (RFC 6455, section 1.3).
-	handshakeGUID    = "258EAFA5-E914-47DA-95CA-C5AB0DC85B11"
-	handshakeVersion = "13"
-	handshakeKeySize = 16
-	// maxProtocols bounds what of a client's offer is looked at.
-	maxProtocols = 16
+	handshakeGUID = "258EAFA5-E914-47DA-95CA-C5AB0DC85B11"
+)
+
+const (
+	// HandshakeVersion is the only version of WebSocket (RFC 6455).
+	HandshakeVersion = "13"
+	// HandshakeKeySize is the length of a decoded key in bytes.
+	HandshakeKeySize = 16
 )
 
 // Handshake asks for a WebSocket (RFC 6455, section 4). Extensions are neither offered nor taken: with compression, a
@@ -33,45 +31,20 @@ type Handshake struct {
 
 // NewHandshake returns a handshake of our own.
 func NewHandshake(protocols []string) *Handshake {
-	var key [handshakeKeySize]byte
+	var key [HandshakeKeySize]byte
 	_, _ = rand.Read(key[:]) // does not fail since Go 1.24
 	return &Handshake{Key: base64.StdEncoding.EncodeToString(key[:]), Protocols: protocols}
 }
 
-// ReadHandshake reads the handshake of a request that was let through by [CheckHead].
-func ReadHandshake(rc *fasthttp.RequestCtx) (*Handshake, *openai.Error) {
-	h := &rc.Request.Header
-	if !h.ConnectionUpgrade() || !strings.EqualFold(string(h.Peek("Upgrade")), "websocket") {
-		return nil, openai.InvalidRequest("", "this URL speaks WebSocket only: connect to it with wss:// or ws://")
-	}
-	if version := string(h.Peek("Sec-WebSocket-Version")); version != handshakeVersion {
-		return nil, openai.InvalidRequest("", "the header sec-websocket-version is %.40q: it must be %s",
-			version, handshakeVersion)
-	}
-	key := string(h.Peek("Sec-WebSocket-Key"))
-	if raw, err := base64.StdEncoding.Strict().DecodeString(key); err != nil || len(raw) != handshakeKeySize {
-		return nil, openai.InvalidRequest("", "the header sec-websocket-key must be base64 of %d bytes", handshakeKeySize)
-	}
-	read := &Handshake{Key: key}
-	for _, line := range h.PeekAll("Sec-WebSocket-Protocol") {
-		for protocol := range strings.SplitSeq(string(line), ",") {
-			if protocol = strings.Trim(protocol, " \t"); isToken(protocol) && len(read.Protocols) < maxProtocols {
-				read.Protocols = append(read.Protocols, protocol)
-			}
-		}
-	}
-	return read, nil
-}
-
-// accept is the answer to the key.
-func (h *Handshake) accept() string {
+// Accept returns the value of Sec-WebSocket-Accept that answers the key.
+func (h *Handshake) Accept() string {
 	sum := sha1.Sum([]byte(h.Key + handshakeGUID))
 	return base64.StdEncoding.EncodeToString(sum[:])
 }
 
 // appendFields appends the header lines that ask.
 func (h *Handshake) appendFields(b []byte) []byte {
-	b = append(b, "Upgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Version: "+handshakeVersion+"\r\nSec-WebSocket-Key: "...)
+	b = append(b, "Upgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Version: "+HandshakeVersion+"\r\nSec-WebSocket-Key: "...)
 	b = append(b, h.Key...)
 	if len(h.Protocols) > 0 {
 		b = append(b, "\r\nSec-WebSocket-Protocol: "...)
@@ -88,7 +61,7 @@ func (h *Handshake) check(answer *head) error {
 		return fmt.Errorf("%w: it switches protocols, which was not asked for", errMalformed)
 	case !strings.EqualFold(answer.get("upgrade"), "websocket"), !hasOption(answer.get("connection"), "upgrade"):
 		return fmt.Errorf("%w: it does not switch to websocket", errMalformed)
-	case answer.get("sec-websocket-accept") != h.accept():
+	case answer.get("sec-websocket-accept") != h.Accept():
 		return fmt.Errorf("%w: sec-websocket-accept does not answer the key", errMalformed)
 	case answer.get("sec-websocket-extensions") != "":
 		return fmt.Errorf("%w: it takes a WebSocket extension that was not offered", errMalformed)
@@ -111,9 +84,9 @@ func hasOption(list, option string) bool {
 // Switched reports whether the other side has taken the request's handshake: the connection is a WebSocket now.
 func (a *Answer) Switched() bool { return a.switched }
 
-// takeOver hands out the connection of an answer that has switched. It reports false if the context's end came first:
-// then the answer is still to be closed. Whoever has the connection closes it.
-func (a *Answer) takeOver() (*conn, bool) {
+// TakeOver returns the connection of an answer that has switched, which the caller closes. It reports false if the context's end
+// came first: then the answer is still to be closed.
+func (a *Answer) TakeOver() (*Conn, bool) {
 	if a.conn == nil || !a.switched || !a.unwatch() {
 		return nil, false
 	}
@@ -122,21 +95,9 @@ func (a *Answer) takeOver() (*conn, bool) {
 	// What has come with the answer is kept, and the memory for reading given back: it may be long until it is used.
 	if n := c.br.Buffered(); n > 0 {
 		early, _ := c.br.Peek(n)
-		c.early = bytes.Clone(early)
+		c.Early = bytes.Clone(early)
 	}
 	a.transport.releaseReader(c)
-	c.head = nil
-	return c, true
-}
-
-// SwitchProtocols answers the client's handshake as the server behind has answered ours. The connection must be taken
-// over with [Custody.Hijack].
-func SwitchProtocols(rc *fasthttp.RequestCtx, client *Handshake, server *Answer) {
-	rc.SetStatusCode(fasthttp.StatusSwitchingProtocols)
-	h := &rc.Response.Header
-	h.Set("Upgrade", "websocket")
-	h.Set("Connection", "Upgrade")
-	h.Set("Sec-WebSocket-Accept", client.accept())
-	setUnlessEmpty(h, "Sec-WebSocket-Protocol", server.Header("sec-websocket-protocol"))
-	_ = rc.SetWriteDeadline(time.Now().Add(writeStall))
+	c.Tick = nil
+	return c.Conn, true
 }

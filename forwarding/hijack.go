@@ -4,22 +4,19 @@ import (
 	"errors"
 	"net"
 	"sync"
-	"time"
 
 	"github.com/valyala/fasthttp"
 )
 
-// ClientConn is a client's connection that was taken over from the server.
-type ClientConn struct{ conn }
-
-func newClientConn(c net.Conn) *ClientConn {
+// takenOver returns a client's connection that was taken over from the server.
+func takenOver(c net.Conn) *Conn {
 	client := c.(*clientConn)
-	return &ClientConn{conn{Conn: client, tcp: client.tcp, secure: client.secure}}
+	return Wrap(client, client.tcp, client.secure)
 }
 
 // readAhead returns what a server has read of below beyond the request before it handed the connection out as nc.
 func readAhead(nc, below net.Conn) (early []byte) {
-	_ = below.SetReadDeadline(longAgo()) // nothing but what is in memory already
+	_ = below.SetReadDeadline(LongAgo()) // nothing but what is in memory already
 	var piece [512]byte
 	for {
 		n, err := nc.Read(piece[:])
@@ -33,19 +30,19 @@ func readAhead(nc, below net.Conn) (early []byte) {
 // hijacks are the connections that were asked for and not handed out yet.
 type hijacks struct {
 	mu      sync.Mutex // guards the field below
-	waiting map[net.Conn]func(*ClientConn)
+	waiting map[net.Conn]func(*Conn)
 }
 
-func (h *hijacks) expect(c net.Conn, run func(*ClientConn)) {
+func (h *hijacks) expect(c net.Conn, run func(*Conn)) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.waiting == nil {
-		h.waiting = map[net.Conn]func(*ClientConn){}
+		h.waiting = map[net.Conn]func(*Conn){}
 	}
 	h.waiting[c] = run
 }
 
-func (h *hijacks) claim(c net.Conn) (func(*ClientConn), bool) {
+func (h *hijacks) claim(c net.Conn) (func(*Conn), bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	run, ok := h.waiting[c]
@@ -57,9 +54,9 @@ func (h *hijacks) claim(c net.Conn) (func(*ClientConn), bool) {
 // goroutine of its own; the connection is closed when run returns. The custody must last until then. fasthttp forgets a
 // hijack whose connection breaks before; then run gets the connection closed, so that it is called in any case, and
 // once.
-func (c *Custody) Hijack(rc *fasthttp.RequestCtx, run func(*ClientConn)) {
+func (c *Custody) Hijack(rc *fasthttp.RequestCtx, run func(*Conn)) {
 	below := rc.Conn()
-	c.inHand.hijacks.expect(below, func(client *ClientConn) {
+	c.inHand.hijacks.expect(below, func(client *Conn) {
 		// Nobody else would catch a panic, and the process would end.
 		defer func() { LogPanic(c.inHand.logger, "connection's relay", recover()) }()
 		run(client)
@@ -69,8 +66,8 @@ func (c *Custody) Hijack(rc *fasthttp.RequestCtx, run func(*ClientConn)) {
 		if !ok {
 			return
 		}
-		client := newClientConn(below)
-		client.early = readAhead(nc, below)
+		client := takenOver(below)
+		client.Early = readAhead(nc, below)
 		go func() { // the server gives back its memory for the request when this returns: it would be idle for an hour
 			defer below.Close()
 			run(client)
@@ -84,32 +81,8 @@ func (h *InHand) connState(c net.Conn, state fasthttp.ConnState) {
 		return
 	}
 	if run, ok := h.hijacks.claim(c); ok {
-		run(newClientConn(c))
+		run(takenOver(c))
 	}
 }
 
 var errNoHalfClose = errors.New("connection cannot be closed by halves")
-
-// writePiece is the most that is written within one deadline.
-const writePiece = 64 << 10
-
-// push writes all of p: each piece within stall, and everything by limit, if there is one.
-func (c *conn) push(p []byte, stall time.Duration, limit time.Time) (int, error) {
-	for done := 0; ; {
-		deadline := time.Now().Add(stall)
-		if !limit.IsZero() && limit.Before(deadline) {
-			deadline = limit
-		}
-		if err := c.SetWriteDeadline(deadline); err != nil {
-			return done, err
-		}
-		// After the deadline has moved: a cancellation sets the flag first, so one of the two is seen.
-		if c.cancelled.Load() {
-			return done, errCancelled
-		}
-		n, err := c.Conn.Write(p[done:min(done+writePiece, len(p))])
-		if done += n; err != nil || done == len(p) {
-			return done, err
-		}
-	}
-}

@@ -34,8 +34,8 @@ func (i Identity) String() string {
 	return identityScheme + string(i.Role) + "/" + i.Node
 }
 
-// identities are the URIs of ours in a certificate.
-func identities(c *x509.Certificate) []string {
+// identityURIs returns the URIs in a certificate that name nodes.
+func identityURIs(c *x509.Certificate) []string {
 	var all []string
 	for _, uri := range c.URIs {
 		if text := uri.String(); strings.HasPrefix(text, identityScheme) {
@@ -45,18 +45,32 @@ func identities(c *x509.Certificate) []string {
 	return all
 }
 
+// ErrPlainHTTP is a client that speaks HTTP where TLS is expected.
+var ErrPlainHTTP = errors.New("it speaks plain HTTP")
+
 // errNoCertificate is a peer that has shown none.
 var errNoCertificate = errors.New("it showed no certificate")
 
-// says reports whether a certificate names who, or the error that tells what it does name.
-func says(c *x509.Certificate, who string) error {
-	named := identities(c)
-	for _, text := range named {
+// Names returns an error unless certificate c names the identity.
+func (i Identity) Names(c *x509.Certificate) error {
+	who := i.String()
+	for _, text := range identityURIs(c) {
 		if text == who {
 			return nil
 		}
 	}
-	return fmt.Errorf("expected a certificate for %s, got one %s", who, describe(c))
+	return fmt.Errorf("expected a certificate for %s, got one %s", who, Describe(c))
+}
+
+// Identities returns the nodes that certificate c names.
+func Identities(c *x509.Certificate) []Identity {
+	var all []Identity
+	for _, text := range identityURIs(c) {
+		if id, ok := parseIdentity(text); ok {
+			all = append(all, id)
+		}
+	}
+	return all
 }
 
 // parseIdentity reads a URI of ours.
@@ -74,18 +88,16 @@ func parseIdentity(text string) (Identity, bool) {
 
 // hasRole returns an error unless a certificate names a node of the fleet.
 func hasRole(c *x509.Certificate) error {
-	for _, text := range identities(c) {
-		if _, ok := parseIdentity(text); ok {
-			return nil
-		}
+	if len(Identities(c)) > 0 {
+		return nil
 	}
 	return fmt.Errorf("expected a certificate for %[1]sentry/NODE or %[1]scolo/COLO/NODE, got one %[2]s",
-		identityScheme, describe(c))
+		identityScheme, Describe(c))
 }
 
-// describe says what a certificate is, for whoever has to look for it.
-func describe(c *x509.Certificate) string {
-	who := shorten(strings.Join(identities(c), " and "))
+// Describe says what a certificate is, for whoever has to look for it.
+func Describe(c *x509.Certificate) string {
+	who := shorten(strings.Join(identityURIs(c), " and "))
 	if who == "" {
 		who = "that names no node (it has no URI that begins with " + identityScheme + ")"
 	} else {

@@ -79,7 +79,7 @@ func (in *intake) receive(ctx context.Context) error {
 	woken := make(chan struct{})
 	stop := context.AfterFunc(ctx, func() {
 		defer close(woken)
-		_ = in.conn.SetReadDeadline(longAgo())
+		_ = in.conn.SetReadDeadline(LongAgo())
 	})
 	defer func() {
 		if !stop() {
@@ -93,14 +93,14 @@ func (in *intake) receive(ctx context.Context) error {
 		}
 		// After the deadline has moved: it is moved back after the context's end, so one of the two is seen.
 		if ctx.Err() != nil {
-			return errCancelled
+			return ErrCancelled
 		}
 		var err error
 		whole, err = in.readWindow(len(in.body) + in.bodies.due(in.limit))
 		switch {
 		case err == nil:
 		case ctx.Err() != nil:
-			return errCancelled
+			return ErrCancelled
 		case !time.Now().Before(deadline):
 			return os.ErrDeadlineExceeded // which fasthttp hides inside chunks
 		default:
@@ -162,7 +162,7 @@ func (in *intake) checkEnd() error {
 		}
 		return nil
 	}
-	if err := in.conn.SetReadDeadline(longAgo()); err != nil {
+	if err := in.conn.SetReadDeadline(LongAgo()); err != nil {
 		return err
 	}
 	if _, err := in.stream.Read(make([]byte, 1)); !errors.Is(err, io.EOF) {
@@ -180,7 +180,7 @@ func bodyError(err error, limit int) *openai.Error {
 		return openai.Unavailable("bodies_full", time.Second)
 	case errors.Is(err, os.ErrDeadlineExceeded):
 		return openai.RequestTimeout("its body must bring 8 KiB every 10 s, or its end")
-	case errors.Is(err, errCancelled): // by us: nobody watches the client yet
+	case errors.Is(err, ErrCancelled): // by us: nobody watches the client yet
 		return openai.Unavailable("draining", time.Second)
 	}
 	return readError(err)

@@ -105,7 +105,7 @@ func TestBodyOfARequestThatEnds(t *testing.T) {
 		time.AfterFunc(time.Second, cancel)
 		began := time.Now()
 		in := intake{conn: server, stream: server, length: 1 << 20, limit: 1 << 20, bodies: &bodies{}}
-		if err := in.receive(ctx); !errors.Is(err, errCancelled) || time.Since(began) != time.Second {
+		if err := in.receive(ctx); !errors.Is(err, ErrCancelled) || time.Since(began) != time.Second {
 			t.Errorf("ended after %v with %v", time.Since(began), err)
 		}
 	})

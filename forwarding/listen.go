@@ -18,6 +18,8 @@ const (
 	// stopped.
 	lingerTime    = 5 * time.Second
 	lingerSilence = time.Second
+	// LastWrite is how long a client may take for the end of an answer that we have ended.
+	LastWrite = time.Second
 )
 
 // Listen listens on address, for [Server.Serve].
@@ -32,7 +34,7 @@ func Listen(address string) (net.Listener, error) {
 // not read it yet; so such an end is made in two steps.
 type clientConn struct {
 	tcp    *net.TCPConn
-	secure *secured // over tcp; nil on a plain listener
+	secure *TLSConn // over tcp; nil on a plain listener
 	stay
 	greeting             // how TLS begins
 	heard    atomic.Bool // something has come
@@ -150,17 +152,18 @@ func (c *clientConn) drain(until time.Time) {
 	}
 }
 
-// lingerOn makes the coming end of a connection gentle, of which not everything was read.
-func lingerOn(c net.Conn) {
+// LingerOnClose makes a client's connection close in two steps, since not everything was read from it: a reset could take the
+// answer away.
+func LingerOnClose(c net.Conn) {
 	if client, ok := c.(*clientConn); ok { // and not what a test relays to
 		client.lingers.Store(true)
 	}
 }
 
-// cut makes the coming end of a connection one that no client takes for the end of its answer.
-func cut(c net.Conn) {
+// CutOnClose keeps TLS from sending close_notify on a client's connection, which the client would take for the answer's end.
+func CutOnClose(c net.Conn) {
 	if client, ok := c.(*clientConn); ok && client.secure != nil {
-		client.secure.spoil()
+		client.secure.Poison()
 	}
 }
 

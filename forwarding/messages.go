@@ -21,7 +21,7 @@ type carrier struct {
 	tally    *tally
 	said     *openai.Conversation // is told of each message; may be nil
 	pace     *pace                // nil = as fast as they come
-	pieces   *sync.Pool           // see [Transport]
+	pieces   *sync.Pool           // see [Buffers]
 }
 
 // run relays until one of the peers fails.
@@ -78,6 +78,12 @@ func (c *carrier) relay(kind int, message io.Reader) *failure {
 			return &why
 		}
 	}
+}
+
+// Buffers is memory that sessions and tunnels share. Its zero value is ready, and must not be copied.
+type Buffers struct {
+	pieces sync.Pool // of *[]byte, for what is read
+	frames sync.Pool // for what is written; gorilla/websocket knows what is in it
 }
 
 // borrow takes a piece of memory for reading, which the caller puts back.

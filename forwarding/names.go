@@ -1,5 +1,8 @@
 package forwarding
 
+// ReasonIdle is the reason of a timeout after a silence of the other side.
+const ReasonIdle = "idle"
+
 // Headers between nodes, and those that clients send and see.
 const (
 	HeaderHop      = "x-colonnade-hop"

@@ -11,7 +11,7 @@ import (
 // LogPanic logs a panic, if what was recovered is one, and says whether it is.
 func LogPanic(logger *slog.Logger, what string, with any) bool {
 	if with != nil {
-		logger.Error(what+" panicked", "panic", Panicked(with), "stack", stack())
+		logger.Error(what+" panicked", "panic", Panicked(with), "stack", Stack())
 	}
 	return with != nil
 }
@@ -22,21 +22,19 @@ func Panicked(with any) string {
 	switch with := with.(type) {
 	case runtime.Error:
 		return with.Error()
-	case pumpPanic:
+	case PanicError:
 		return string(with)
 	}
 	return fmt.Sprintf("a %T", with)
 }
 
-// panickedAt is Panicked, and where: for whoever logs it later.
-func panickedAt(with any) string { return Panicked(with) + "\n" + stack() }
+// NewPanicError describes what was recovered, and where it panicked, so that another goroutine can report it.
+func NewPanicError(with any) PanicError { return PanicError(Panicked(with) + "\n" + Stack()) }
 
-func stack() string { return string(bytes.TrimSpace(debug.Stack())) }
+// Stack returns the stack of the calling goroutine.
+func Stack() string { return string(bytes.TrimSpace(debug.Stack())) }
 
-// relayPanic is what writing an answer panicked with, and where.
-type relayPanic string
+// PanicError is a panic that was recovered in one goroutine and is reported by another.
+type PanicError string
 
-func (p relayPanic) Error() string { return "panic in writing an answer: " + string(p) }
-
-// pumpPanic is what a pump panicked with, and where.
-type pumpPanic string
+func (p PanicError) Error() string { return "panic: " + string(p) }

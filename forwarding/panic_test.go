@@ -36,9 +36,9 @@ func trapped(t *testing.T, transport *Transport, address string, reads int64) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	wire := &tripwire{Conn: c.tcp}
+	wire := &tripwire{Conn: c.Conn.Conn}
 	wire.reads.Store(reads)
-	c.Conn = wire
+	c.Conn.Conn = wire
 	c.br = bufio.NewReader(nil)
 	transport.put(to, c)
 }
@@ -141,9 +141,9 @@ func TestPanicInASession(t *testing.T) {
 	engine, engineEnds := wsEngine(t, func(c *websocket.Conn) error { return listenOnly(c) })
 	over := make(chan struct{}, 1)
 	address, _ := wsServer(t, engine, func(c *Custody, rc *fasthttp.RequestCtx, h *Handshake, a *Answer) {
-		session := &Session{Context: brokenContext{c.Context}, Answer: a, Handshake: h, Ended: func(SessionEnd) { t.Error("it has ended well") }}
+		session := &Session{Buffers: new(Buffers), Context: brokenContext{c.Context}, Answer: a, Handshake: h, Ended: func(SessionEnd) { t.Error("it has ended well") }}
 		rc.HijackSetNoResponse(true)
-		c.Hijack(rc, func(client *ClientConn) {
+		c.Hijack(rc, func(client *Conn) {
 			defer func() {
 				c.LetGo()
 				over <- struct{}{}

@@ -32,7 +32,7 @@ var errOverhead = errors.New("too many fragments or control frames")
 // wire is the connection below a WebSocket, as gorilla's package sees it. It moves its own deadlines with every piece,
 // so that only silence and standstill end it, and it keeps account of what is no payload.
 type wire struct {
-	*conn
+	*Conn
 	stall    time.Duration
 	limit    time.Time    // of what is written now: for control frames; guarded by gorilla's lock for writing
 	overhead atomic.Int64 // bytes
@@ -43,7 +43,7 @@ func (w *wire) Read(p []byte) (int, error) {
 	if w.overhead.Load() > maxOverhead {
 		return 0, errOverhead
 	}
-	n, err := w.conn.Read(p)
+	n, err := w.Conn.Read(p)
 	w.overhead.Add(int64(n))
 	return n, err
 }
@@ -55,7 +55,7 @@ func (w *wire) earn(bytes int64) {
 	}
 }
 
-func (w *wire) Write(p []byte) (int, error) { return w.push(p, w.stall, w.limit) }
+func (w *wire) Write(p []byte) (int, error) { return w.WriteWithin(p, w.stall, w.limit) }
 
 // SetWriteDeadline is called before each write.
 func (w *wire) SetWriteDeadline(t time.Time) error {
@@ -132,7 +132,7 @@ func (s *Session) accept(w *wire, frames *sync.Pool) (*websocket.Conn, error) {
 		answer.Set(f.Name, f.Value)
 	}
 	ws, err := up.Upgrade(hijacker{w}, &http.Request{Method: http.MethodGet, Header: http.Header{
-		"Upgrade": {"websocket"}, "Connection": {"Upgrade"}, "Sec-Websocket-Version": {handshakeVersion},
+		"Upgrade": {"websocket"}, "Connection": {"Upgrade"}, "Sec-Websocket-Version": {HandshakeVersion},
 		"Sec-Websocket-Key": {h.Key}, "Sec-Websocket-Protocol": {strings.Join(h.Protocols, ", ")},
 	}}, answer)
 	if err != nil {
@@ -182,7 +182,7 @@ func (p *playback) Write(b []byte) (int, error) {
 	}
 	p.asked = true
 	h := Handshake{Key: r.Header.Get("Sec-WebSocket-Key")}
-	p.answer = []byte("HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Accept: " + h.accept() + "\r\n\r\n")
+	p.answer = []byte("HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Accept: " + h.Accept() + "\r\n\r\n")
 	return len(b), nil
 }
 

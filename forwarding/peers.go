@@ -53,7 +53,7 @@ func LoadPeers(f PeerFiles, self Identity, logger *slog.Logger) (*Peers, error) 
 // fits says why a certificate cannot be this node's own. One that others will refuse does not replace one that they
 // believe; at a start there is none to go on with.
 func (p *Peers) fits(pair *tls.Certificate, self Identity) error {
-	if err := says(pair.Leaf, self.String()); err != nil {
+	if err := self.Names(pair.Leaf); err != nil {
 		return err
 	}
 	err := p.believed(pair)
@@ -92,29 +92,37 @@ func (p *Peers) Expires() time.Time { return p.own.Expires() }
 // Good is from when until when it is.
 func (p *Peers) Good() (begins, expires time.Time) { return p.own.Good() }
 
-// edition changes when the node's certificate or the authorities do.
-func (p *Peers) edition() uint64 {
+// Edition changes when the node's certificate or the authorities do.
+func (p *Peers) Edition() uint64 {
 	if p == nil {
 		return 0
 	}
 	return p.own.files.now().number<<32 + p.trusted.files.now().number
 }
 
-func (p Peer) edition() uint64 { return p.peers.edition() }
+// Edition changes when the certificates by which the peer is verified do; it is 0 without mutual TLS.
+func (p Peer) Edition() uint64 { return p.peers.Edition() }
 
-// Target is where who is reached: without peers, whoever is there.
-func (p *Peers) Target(address string, who Identity) Target {
-	t := Target{Address: address, Host: address}
-	if p != nil {
-		t.Peer = Peer{peers: p, Identity: who}
+// Peer returns the node that is who, to be verified by what is in force; without mutual TLS it is the zero value.
+func (p *Peers) Peer(who Identity) Peer {
+	if p == nil {
+		return Peer{}
 	}
-	return t
+	return Peer{peers: p, Identity: who}
+}
+
+// ClientTLS returns how to speak to the peer, or nil without mutual TLS.
+func (p Peer) ClientTLS() *tls.Config {
+	if p.peers == nil {
+		return nil
+	}
+	return p.peers.clientTLS(p.Identity)
 }
 
 // clientTLS is how the node speaks to who. There are no names of hosts in this, so it is not TLS itself that verifies.
 func (p *Peers) clientTLS(who Identity) *tls.Config {
 	return &tls.Config{
-		MinVersion: tls.VersionTLS12, NextProtos: []string{httpOverTLS},
+		MinVersion: tls.VersionTLS12, NextProtos: []string{ALPN},
 		InsecureSkipVerify: true, //nolint:gosec // VerifyConnection does it, with what is in force now
 		GetClientCertificate: func(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
 			return p.own.files.now().value, nil
@@ -124,24 +132,26 @@ func (p *Peers) clientTLS(who Identity) *tls.Config {
 			if err != nil {
 				return err
 			}
-			return says(leaf, who.String())
+			return who.Names(leaf)
 		},
 	}
 }
 
-// serverTLS is how the node is spoken to. Sessions are not resumed: each connection shows its certificate to what is in
+// ServerTLS is how the node is spoken to. Sessions are not resumed: each connection shows its certificate to what is in
 // force then.
-func (p *Peers) serverTLS() *tls.Config {
+func (p *Peers) ServerTLS() *tls.Config {
 	if p == nil {
 		return nil
 	}
 	c := p.own.ServerTLS()
-	c.ClientAuth, c.SessionTicketsDisabled = tls.RequestClientCert, true // isClient refuses those without
-	c.VerifyConnection = func(s tls.ConnectionState) error { return p.isClient(s.PeerCertificates) }
+	c.ClientAuth, c.SessionTicketsDisabled = tls.RequestClientCert, true // VerifyClient refuses those without
+	c.VerifyConnection = func(s tls.ConnectionState) error { return p.VerifyClient(s.PeerCertificates) }
 	return c
 }
 
-func (p *Peers) isClient(chain []*x509.Certificate) error {
+// VerifyClient returns an error unless chain, the certificate that a client has shown and what stands behind it, is that of a node
+// of the fleet, by the authorities in force.
+func (p *Peers) VerifyClient(chain []*x509.Certificate) error {
 	leaf, err := p.chains(chain, x509.ExtKeyUsageClientAuth)
 	if err != nil {
 		return err
@@ -163,52 +173,18 @@ func (p *Peers) chains(chain []*x509.Certificate, usage x509.ExtKeyUsage) (*x509
 	})
 	if err != nil {
 		return nil, fmt.Errorf("expected a certificate of an authority in -peer-tls-ca (%s), got one %s: %w",
-			p.trusted.files.paths[0], describe(chain[0]), err)
+			p.trusted.files.paths[0], Describe(chain[0]), err)
 	}
 	return chain[0], nil
 }
 
-// CheckHop returns an error that wraps [ErrBadHop] unless a hop comes from the node whose certificate the connection
-// has shown. The authorities may have changed since it was, so a long connection is held against them again.
-func (p *Peers) CheckHop(c net.Conn, h *Hop) error {
-	if p == nil {
-		return nil
-	}
-	client := c.(*clientConn)
-	if edition := p.edition(); edition != client.edition {
-		if err := p.isClient(client.chain); err != nil {
-			return fmt.Errorf("%w: %w", ErrBadHop, err)
-		}
-		client.edition = edition
-	}
-	return h.isFrom(client.chain[0])
-}
-
-// isFrom compares who has signed a hop with who a certificate is for.
-func (h *Hop) isFrom(c *x509.Certificate) error {
-	if len(h.Visited) == 0 {
-		if err := says(c, Identity{Role: RoleEntry, Node: h.Source}.String()); err != nil {
-			return fmt.Errorf("%w: the entry %s sent it: %w", ErrBadHop, h.Source, err)
-		}
-		return nil
-	}
-	last := h.Visited[len(h.Visited)-1]
-	for _, text := range identities(c) {
-		if id, ok := parseIdentity(text); ok && id.Role == RoleColo && id.Node == last {
-			return nil
-		}
-	}
-	return fmt.Errorf("%w: the colo server %s sent it: expected a certificate for it, got one %s",
-		ErrBadHop, last, describe(c))
-}
-
-// explain says what to do about a handshake that has failed, of ours with a server.
-func (p Peer) explain(err error) error {
+// Explain says what to do about a handshake that has failed, of ours with a server.
+func (p Peer) Explain(err error) error {
 	var notTLS tls.RecordHeaderError
 	switch {
 	case p.peers == nil:
 		return err
-	case p.refusedUs(err):
+	case p.RefusedUs(err):
 		return fmt.Errorf("%w: it does not believe our certificate (%s); its log says why", err, p.peers.own.files.paths[0])
 	case errors.As(err, &notTLS):
 		return fmt.Errorf("%w: it speaks no TLS: start it with -peer-tls-cert, -peer-tls-key and -peer-tls-ca", err)
@@ -216,28 +192,28 @@ func (p Peer) explain(err error) error {
 	return fmt.Errorf("no TLS with %s: %w", p.Identity, err)
 }
 
-// refusedUs tells an alert from everything else that may end a connection. With TLS 1.3 a client hears only after its
+// RefusedUs tells an alert from everything else that may end a connection. With TLS 1.3 a client hears only after its
 // own handshake that its certificate is not believed.
-func (p Peer) refusedUs(err error) bool {
+func (p Peer) RefusedUs(err error) bool {
 	var said *net.OpError
 	return p.peers != nil && errors.As(err, &said) && said.Op == "remote error"
 }
 
-// explainClient says what to do about a handshake that has failed, of a client with us.
-func (p *Peers) explainClient(err error) error {
+// ExplainClient says what to do about a handshake that has failed, of a client with us.
+func (p *Peers) ExplainClient(err error) error {
 	var notTLS tls.RecordHeaderError
 	const start = "if it is a node of this fleet, start it with -peer-tls-cert, -peer-tls-key and -peer-tls-ca"
 	switch {
-	case errors.Is(err, errPlainHTTP), errors.As(err, &notTLS), errors.Is(err, errNoCertificate):
+	case errors.Is(err, ErrPlainHTTP), errors.As(err, &notTLS), errors.Is(err, errNoCertificate):
 		return fmt.Errorf("%w: %s", err, start)
-	case Peer{peers: p}.refusedUs(err):
+	case Peer{peers: p}.RefusedUs(err):
 		return fmt.Errorf("%w: it does not believe our certificate (%s); its log says why", err, p.own.files.paths[0])
 	}
 	return err
 }
 
-// refused tells of somebody who was refused: of each reason, and of each address, at most once a minute.
-func (p *Peers) refused(what, from string, reason error) {
+// LogRefused logs that the client at address from was refused: each reason, for each address, at most once a minute.
+func (p *Peers) LogRefused(what, from string, reason error) {
 	address, _, _ := net.SplitHostPort(from)
 	if p.told.isNews(address, reason.Error(), time.Now()) {
 		p.logger.Warn(what, "from", from, "reason", reason)

@@ -56,7 +56,7 @@ func newColoServer(t *testing.T, f tlstest.Files) *coloServer {
 	s := &coloServer{said: make(told, 100)}
 	peers := mustMeet(t, f, aColo(), s.said)
 	s.draining = drainingBy(t, ServerConfig{Peers: peers, Handle: func(rc *fasthttp.RequestCtx) {
-		if err := peers.CheckHop(rc.Conn(), &Hop{Source: "entry-1"}); err != nil {
+		if err := CheckHop(peers, rc.Conn(), &Hop{Source: "entry-1"}); err != nil {
 			rc.SetStatusCode(fasthttp.StatusForbidden)
 			rc.SetConnectionClose()
 			return
@@ -69,7 +69,7 @@ func newColoServer(t *testing.T, f tlstest.Files) *coloServer {
 // ask sends a request to the colo server as it is reached from peers.
 func (s *coloServer) ask(transport *Transport, peers *Peers, who Identity) (status int, err error) {
 	r := testRequest(s.address)
-	r.Target = peers.Target(s.address, who)
+	r.Target = PeerTarget(peers, s.address, who)
 	r.End = time.Now().Add(patience)
 	if s.body != nil {
 		r.Body = s.body
@@ -203,7 +203,7 @@ func TestPeersNeedCertificates(t *testing.T) {
 	plain := newDraining(t, nil)
 	entry := mustMeet(t, newFiles(t, ca, anEntry(), nil), anEntry(), nil)
 	r := testRequest(plain.address)
-	r.Target = entry.Target(plain.address, aColo())
+	r.Target = PeerTarget(entry, plain.address, aColo())
 	var failed *ExchangeError
 	if _, err := runningTransport(t).Do(t.Context(), r, Shape{}); !errors.As(err, &failed) || failed.Phase != PhaseConnect ||
 		!strings.Contains(err.Error(), "it speaks no TLS: start it with -peer-tls-cert") {
@@ -261,7 +261,7 @@ func TestPeersRotate(t *testing.T) {
 	entryFiles.Put(after, anEntry().String(), nil)
 	coloFiles.Put(after, aColo().String(), nil)
 	f("new certificates")
-	if entry.edition() == 0 || entry.own.files.now().number != 2 || entry.trusted.files.now().number != 2 {
+	if entry.Edition() == 0 || entry.own.files.now().number != 2 || entry.trusted.files.now().number != 2 {
 		t.Error("the files were not read again")
 	}
 	entryFiles.Trust(after)

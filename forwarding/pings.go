@@ -47,7 +47,7 @@ func (p *pings) send() {
 func (p *pings) ping() (panicked any) {
 	defer func() {
 		if with := recover(); with != nil {
-			panicked = pumpPanic(panickedAt(with))
+			panicked = NewPanicError(with)
 		}
 	}()
 	_ = p.peer.ws.WriteControl(websocket.PingMessage, nil, time.Now().Add(p.peer.wire.stall))

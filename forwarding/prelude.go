@@ -48,7 +48,7 @@ type Prelude struct {
 func WritePrelude(rc *fasthttp.RequestCtx, p *Prelude) {
 	rc.SetStatusCode(fasthttp.StatusOK)
 	rc.Response.Header.SetContentType("text/event-stream")
-	_ = rc.SetWriteDeadline(time.Now().Add(writeStall))
+	_ = rc.SetWriteDeadline(time.Now().Add(WriteStall))
 	rc.Response.ImmediateHeaderFlush = true
 	rc.Response.SetBodyStream(p, -1)
 }
@@ -58,7 +58,7 @@ func (p *Prelude) WriteTo(w io.Writer) (n int64, err error) {
 	defer func() {
 		if with := recover(); with != nil {
 			defer p.close()
-			err = p.decline(w, p.Crashed(Panicked(with), stack()))
+			err = p.decline(w, p.Crashed(Panicked(with), Stack()))
 		}
 	}()
 	p.client, p.spoke = w, time.Now()
@@ -80,12 +80,12 @@ func (p *Prelude) decline(w io.Writer, e *openai.Error) error {
 	p.close()
 	if e != nil {
 		if drained {
-			p.Stall = lastWrite
+			p.Stall = LastWrite
 		}
 		_ = p.write(w, openai.NewStream(openai.StreamConfig{API: p.API}).AppendError(nil, e, p.RequestID))
-		lingerOn(p.Client) // a reset would throw it away
+		LingerOnClose(p.Client) // a reset would throw it away
 	}
-	cut(p.Client)
+	CutOnClose(p.Client)
 	return errTruncated
 }
 
@@ -136,7 +136,7 @@ func (p *Prelude) Pulse() time.Duration {
 	switch {
 	case waits && now.Sub(p.toldAt) >= newsEvery:
 		p.told, p.toldAt, p.news, waits = p.news, now, Progress{}, false
-		p.comment(append(p.told.append([]byte(": queue "), ' '), "\n\n"...), now)
+		p.comment(append(p.told.Append([]byte(": queue "), ' '), "\n\n"...), now)
 	case now.Sub(p.spoke) >= heartbeat:
 		p.comment([]byte(": heartbeat\n\n"), now)
 	}

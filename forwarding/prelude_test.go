@@ -108,7 +108,7 @@ func TestPreludeStalls(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			w := newWaiting(t)
 			began := time.Now()
-			want := writeStall
+			want := WriteStall
 			if leaves {
 				want = time.Second
 				time.AfterFunc(want, func() { w.Cancel(ErrClientGone) })
@@ -141,7 +141,7 @@ func TestPreludeSaysWhy(t *testing.T) {
 			go func() {
 				defer close(read)
 				if !drains {
-					time.Sleep(writeStall - time.Second)
+					time.Sleep(WriteStall - time.Second)
 				}
 				heard, _ = io.ReadAll(w.client)
 			}()
@@ -170,7 +170,7 @@ func TestPreludeDrainsInAMoment(t *testing.T) {
 			w.Cancel(errors.New("shutting down"))
 			return nil, openai.Unavailable("draining", time.Second)
 		}
-		if _, err := w.WriteTo(w.Relay.Client); !errors.Is(err, errTruncated) || time.Since(began) != lastWrite {
+		if _, err := w.WriteTo(w.Relay.Client); !errors.Is(err, errTruncated) || time.Since(began) != LastWrite {
 			t.Errorf("%v after %v", err, time.Since(began))
 		}
 	})

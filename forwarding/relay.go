@@ -10,13 +10,6 @@ import (
 	"colonnade/openai"
 )
 
-const (
-	// writeStall is how long a client may take nothing of what is written to it.
-	writeStall = 30 * time.Second
-	// lastWrite is how long one may that is still to hear how its answer ends, when we end it.
-	lastWrite = time.Second
-)
-
 // errTruncated makes the server close the client's connection without the last chunk.
 var errTruncated = errors.New("answer was cut short")
 
@@ -32,9 +25,6 @@ const (
 	EndDrained    EndKind = "drained"      // by us: for any other cause than a client that has gone
 	EndCrashed    EndKind = "crashed"      // by a panic of ours
 )
-
-// ReasonIdle is the reason of an [EndTimeout] after a silence of the other side.
-const ReasonIdle = "idle"
 
 // End is how a relay ended, and why.
 type End struct {
@@ -76,7 +66,7 @@ func (r *Relay) WriteTo(w io.Writer) (n int64, err error) {
 	defer func() {
 		if with := recover(); with != nil {
 			defer r.Answer.Close()
-			n, err = r.Answer.size, relayPanic(panickedAt(with))
+			n, err = r.Answer.Size(), NewPanicError(with)
 			_ = r.finish(w, err)
 		}
 	}()
@@ -88,13 +78,13 @@ func (r *Relay) deliver(w io.Writer) (int64, error) {
 	for {
 		piece, err := r.Answer.Next()
 		if err != nil {
-			return r.Answer.size, r.finish(w, err)
+			return r.Answer.Size(), r.finish(w, err)
 		}
 		if len(piece) == 0 {
 			continue
 		}
 		last := r.Answer.AtEnd()
-		switch stream := r.Answer.stream; {
+		switch stream := r.Answer.Stream(); {
 		case last:
 			r.end(r.classify(io.EOF))
 		case stream != nil && stream.Over() && !r.isGone():
@@ -103,14 +93,14 @@ func (r *Relay) deliver(w io.Writer) (int64, error) {
 		}
 		if err := r.write(w, piece); err != nil {
 			r.end(r.clientGone(err))
-			return r.Answer.size, err
+			return r.Answer.Size(), err
 		}
 		if r.Passed != nil {
 			r.Passed()
 		}
 		if last {
 			_, _ = r.Answer.Next() // lets the connection go: only now, since the piece stood in its buffer
-			return r.Answer.size, nil
+			return r.Answer.Size(), nil
 		}
 	}
 }
@@ -134,7 +124,7 @@ func (r *Relay) follow() {
 func (r *Relay) write(w io.Writer, p []byte) error {
 	stall := r.Stall
 	if stall == 0 {
-		stall = writeStall
+		stall = WriteStall
 	}
 	if err := r.Client.SetWriteDeadline(time.Now().Add(stall)); err != nil {
 		return err
@@ -164,9 +154,9 @@ func (r *Relay) isGone() bool { return errors.Is(context.Cause(r.Context), ErrCl
 // delivered, so that the client hears of the end behind it.
 func (r *Relay) hurry() time.Time {
 	if r.isGone() {
-		return longAgo()
+		return LongAgo()
 	}
-	return time.Now().Add(lastWrite)
+	return time.Now().Add(LastWrite)
 }
 
 // finish tells the client how the answer ended, and returns an error if it must not look complete.
@@ -176,22 +166,22 @@ func (r *Relay) finish(w io.Writer, err error) error {
 	if end.Err == nil {
 		return nil
 	}
-	if stream := r.Answer.stream; stream != nil && !stream.Failed() && end.Kind != EndClientGone {
+	if stream := r.Answer.Stream(); stream != nil && !stream.Failed() && end.Kind != EndClientGone {
 		if end.Kind == EndDrained {
-			r.Stall = lastWrite
+			r.Stall = LastWrite
 		}
 		_ = r.write(w, stream.AppendError(nil, errorOf(end), r.RequestID))
-		lingerOn(r.Client) // a reset would throw it away
+		LingerOnClose(r.Client) // a reset would throw it away
 	}
-	cut(r.Client)
+	CutOnClose(r.Client)
 	return errTruncated
 }
 
 // classify tells a proper end from a false one. End.Err is nil only where the answer may look complete.
 func (r *Relay) classify(err error) End {
-	stream := r.Answer.stream
+	stream := r.Answer.Stream()
 	var failed *ExchangeError
-	var panicked relayPanic
+	var panicked PanicError
 	switch {
 	case errors.As(err, &panicked):
 		return End{Kind: EndCrashed, Reason: "panic", Err: err}
@@ -206,7 +196,7 @@ func (r *Relay) classify(err error) End {
 	case errors.Is(err, io.EOF):
 		return End{Kind: EndFailed, Reason: "cut_short", Err: errNoProperEnd}
 	case errors.As(err, &failed) && failed.Timeout:
-		return End{Kind: EndTimeout, Reason: r.Answer.lateness(), Err: err}
+		return End{Kind: EndTimeout, Reason: r.Answer.TimeoutReason(), Err: err}
 	}
 	return End{Kind: EndFailed, Reason: "cut_short", Err: err}
 }
@@ -258,7 +248,7 @@ func (r *Relay) end(e End) {
 		r.settle()
 	}
 	if r.Answer.AtEnd() {
-		r.Answer.settle()
+		r.Answer.Settle()
 	} else {
 		r.Answer.Close()
 	}

@@ -12,7 +12,7 @@ import (
 // WriteError answers with e. An empty id is left out.
 func WriteError(rc *fasthttp.RequestCtx, e *openai.Error, requestID string) {
 	renderError(&rc.Response, e, requestID)
-	_ = rc.SetWriteDeadline(time.Now().Add(writeStall))
+	_ = rc.SetWriteDeadline(time.Now().Add(WriteStall))
 }
 
 // renderError is the one place where an error becomes a response.
@@ -38,30 +38,13 @@ func renderError(r *fasthttp.Response, e *openai.Error, requestID string) {
 // WriteBody answers with a body of our own, for which the client does not have for ever.
 func WriteBody(rc *fasthttp.RequestCtx, status int, contentType string, body []byte) {
 	renderBody(&rc.Response, status, contentType, body)
-	_ = rc.SetWriteDeadline(time.Now().Add(writeStall))
+	_ = rc.SetWriteDeadline(time.Now().Add(WriteStall))
 }
 
 func renderBody(r *fasthttp.Response, status int, contentType string, body []byte) {
 	r.SetStatusCode(status)
 	r.Header.SetContentType(contentType)
 	r.SetBodyRaw(body)
-}
-
-// WriteAnswer answers with what has arrived of a, and gives the rest to relay, which then ends it. A whole answer has
-// been ended by the caller already. It returns whether the relay was used.
-func WriteAnswer(rc *fasthttp.RequestCtx, a *Answer, relay *Relay) bool {
-	rc.SetStatusCode(a.head.status)
-	if contentType := a.Header("content-type"); contentType != "" {
-		rc.Response.Header.SetContentType(contentType)
-	}
-	_ = rc.SetWriteDeadline(time.Now().Add(writeStall))
-	if body, whole := a.Whole(); whole {
-		rc.Response.SetBodyRaw(body)
-		return false
-	}
-	rc.Response.ImmediateHeaderFlush = a.stream == nil
-	rc.Response.SetBodyStream(relay, int(a.Length()))
-	return true
 }
 
 func setUnlessEmpty(h *fasthttp.ResponseHeader, name, value string) {

@@ -11,37 +11,42 @@ import (
 	"time"
 )
 
-// unaskedWrite is how long TLS may take for what it writes of its own accord: a handshake, or the answer to a new key
-// of the other side, which may take nothing.
-const unaskedWrite = 5 * time.Second
+const (
+	// ownWriteTimeout bounds what TLS writes by itself, a handshake or a key update, to a peer that may read nothing.
+	ownWriteTimeout = 5 * time.Second
+	// closeNotifyTimeout bounds the write of close_notify.
+	closeNotifyTimeout = 50 * time.Millisecond
+)
 
-// secured is TLS over a connection. It differs from tls.Conn in what an end and a silence are: an end that was meant is
-// told from a cut; its own last word waits neither for a write that is stuck nor for a side that takes nothing, and
-// never follows half of a record; and one may look whether anything has come.
+// TLSConn wraps a [tls.Conn]. Unlike that, it
+//   - reports an end without close_notify as [io.ErrUnexpectedEOF];
+//   - sends close_notify with a deadline, and never while a Write is in progress or after a partial record;
+//   - can poll for pending data without blocking.
 //
-// Deadlines are those of the connection below. One for reading that runs out harms nothing. One for writing does: part
-// of a record may have gone out, so nothing else can.
-type secured struct {
+// Deadlines are those of the TCP connection. A read deadline that passes does no harm; after a write deadline has passed,
+// nothing more can be written, since part of a record may have been sent.
+type TLSConn struct {
 	tcp   *net.TCPConn
-	tls   *tls.Conn
-	below *below
+	conn  *tls.Conn
+	below *plainConn
 
-	reading sync.Mutex // held by who reads; guards the field below
-	ahead   []byte     // what a look has found
+	reading sync.Mutex // held while reading; guards the field below
+	ahead   []byte     // found by Poll
 
-	writing sync.Mutex // held by who writes; guards the field below
-	mute    bool       // nothing more may be written
+	writing     sync.Mutex // held while writing; guards the field below
+	writeClosed bool       // nothing more may be written
 }
 
-// secure puts tls.Server or tls.Client over tcp. came, which is told of whatever arrives, may be nil.
-func secure(tcp *net.TCPConn, over func(net.Conn) *tls.Conn, came func()) *secured {
-	s := &secured{tcp: tcp, below: &below{TCPConn: tcp, came: came}}
-	s.tls = over(s.below)
+// NewTLS puts over(…), which is [tls.Server] or [tls.Client], over tcp. came, if it is not nil, is called after each read that
+// brings encrypted bytes.
+func NewTLS(tcp *net.TCPConn, over func(net.Conn) *tls.Conn, came func()) *TLSConn {
+	s := &TLSConn{tcp: tcp, below: &plainConn{TCPConn: tcp, came: came}}
+	s.conn = over(s.below)
 	return s
 }
 
-// Read returns io.EOF only for an end that the other side meant, and for a cut io.ErrUnexpectedEOF.
-func (s *secured) Read(p []byte) (int, error) {
+// Read returns [io.EOF] after close_notify, and [io.ErrUnexpectedEOF] after an end without it.
+func (s *TLSConn) Read(p []byte) (int, error) {
 	s.reading.Lock()
 	defer s.reading.Unlock()
 	if len(s.ahead) > 0 {
@@ -49,66 +54,66 @@ func (s *secured) Read(p []byte) (int, error) {
 		s.ahead = s.ahead[n:]
 		return n, nil
 	}
-	n, err := s.tls.Read(p)
+	n, err := s.conn.Read(p)
 	if errors.Is(err, io.EOF) && s.below.cut {
 		err = io.ErrUnexpectedEOF // TLS overlooks it
 	}
 	return n, err
 }
 
-func (s *secured) Write(p []byte) (int, error) {
+func (s *TLSConn) Write(p []byte) (int, error) {
 	s.writing.Lock()
 	defer s.writing.Unlock()
-	if s.mute {
+	if s.writeClosed {
 		return 0, net.ErrClosed
 	}
-	s.below.asked(true)
-	defer s.below.asked(false)
-	n, err := s.tls.Write(p)
-	s.mute = err != nil
+	s.below.setWriting(true)
+	defer s.below.setWriting(false)
+	n, err := s.conn.Write(p)
+	s.writeClosed = err != nil
 	return n, err
 }
 
-// sayEnd says that nothing more will be written, if that can be said. Who is in the middle of a write would have to be
-// waited for.
-func (s *secured) sayEnd() {
+// closeNotify sends close_notify, unless a Write is in progress or has failed.
+func (s *TLSConn) closeNotify() {
 	if !s.writing.TryLock() {
 		return
 	}
 	defer s.writing.Unlock()
-	if s.mute {
+	if s.writeClosed {
 		return
 	}
-	s.mute = true
-	s.below.asked(true)
-	defer s.below.asked(false)
-	_ = s.tcp.SetWriteDeadline(time.Now().Add(lastWords))
-	_ = s.tls.CloseWrite()
+	s.writeClosed = true
+	s.below.setWriting(true)
+	defer s.below.setWriting(false)
+	_ = s.tcp.SetWriteDeadline(time.Now().Add(closeNotifyTimeout))
+	_ = s.conn.CloseWrite()
 }
 
-// spoil makes the coming end one that nobody takes for meant. It waits for no write: one that is stuck has its own end.
-func (s *secured) spoil() {
+// Poison keeps close_notify from being sent, so that the other side does not take the coming end for a proper one. It does not
+// wait for a Write in progress.
+func (s *TLSConn) Poison() {
 	if s.writing.TryLock() {
-		s.mute = true
+		s.writeClosed = true
 		s.writing.Unlock()
 	}
 }
 
-// CloseWrite says that nothing more will be written, by TLS and below it.
-func (s *secured) CloseWrite() error {
-	s.sayEnd()
+// CloseWrite sends close_notify and closes the write half of the TCP connection.
+func (s *TLSConn) CloseWrite() error {
+	s.closeNotify()
 	return s.tcp.CloseWrite()
 }
 
-// Close closes, and says so unless it was said before.
-func (s *secured) Close() error {
-	s.sayEnd()
+// Close sends close_notify unless it was sent before, and closes.
+func (s *TLSConn) Close() error {
+	s.closeNotify()
 	return s.tcp.Close()
 }
 
-// look takes what has come, without waiting for more. It reports whether that is worth another look when more has come,
-// or the error that shows that nothing more can be read. Who reads sees for himself.
-func (s *secured) look() (again bool, err error) {
+// Poll reads what has arrived, without blocking, and keeps it for Read. It reports whether to poll again when more arrives, or the
+// error after which nothing more can be read. While another goroutine reads, it does nothing.
+func (s *TLSConn) Poll() (again bool, err error) {
 	if !s.reading.TryLock() {
 		return false, nil
 	}
@@ -116,10 +121,10 @@ func (s *secured) look() (again bool, err error) {
 	if len(s.ahead) > 0 {
 		return false, nil
 	}
-	s.below.looks = true
-	defer func() { s.below.looks = false }()
+	s.below.polling = true
+	defer func() { s.below.polling = false }()
 	var found [512]byte
-	n, err := s.tls.Read(found[:])
+	n, err := s.conn.Read(found[:])
 	if n > 0 {
 		s.ahead = append([]byte(nil), found[:n]...)
 	}
@@ -129,38 +134,38 @@ func (s *secured) look() (again bool, err error) {
 	return false, err
 }
 
-// quiet reports whether the other side has neither ended nor said anything that nobody asked for.
-func (s *secured) quiet() bool {
-	again, err := s.look()
+// quiet reports whether the other side has neither closed nor sent anything.
+func (s *TLSConn) quiet() bool {
+	again, err := s.Poll()
 	return again && err == nil
 }
 
-func (s *secured) LocalAddr() net.Addr                { return s.tcp.LocalAddr() }
-func (s *secured) RemoteAddr() net.Addr               { return s.tcp.RemoteAddr() }
-func (s *secured) SetReadDeadline(t time.Time) error  { return s.tcp.SetReadDeadline(t) }
-func (s *secured) SetWriteDeadline(t time.Time) error { return s.below.setWriteDeadline(t) }
+func (s *TLSConn) LocalAddr() net.Addr                { return s.tcp.LocalAddr() }
+func (s *TLSConn) RemoteAddr() net.Addr               { return s.tcp.RemoteAddr() }
+func (s *TLSConn) SetReadDeadline(t time.Time) error  { return s.tcp.SetReadDeadline(t) }
+func (s *TLSConn) SetWriteDeadline(t time.Time) error { return s.below.setWriteDeadline(t) }
 
 // SetDeadline sets both deadlines.
-func (s *secured) SetDeadline(t time.Time) error {
+func (s *TLSConn) SetDeadline(t time.Time) error {
 	return errors.Join(s.SetReadDeadline(t), s.SetWriteDeadline(t))
 }
 
-// below is a connection as TLS sees it.
-type below struct {
+// plainConn is the TCP connection as TLS sees it.
+type plainConn struct {
 	*net.TCPConn
-	first []byte // was read before TLS began
-	came  func()
-	cut   bool // the other side has closed; guarded by who reads
-	looks bool // reads do not wait; likewise
+	first   []byte // read before TLS began
+	came    func()
+	cut     bool // the other side has closed; guarded by TLSConn.reading
+	polling bool // reads do not wait; likewise
 
 	mu      sync.Mutex // guards the fields below
-	writeBy time.Time  // the deadline of whoever writes
-	writes  bool       // somebody does
-	hurried bool       // the deadline in force is another one
+	writeBy time.Time  // the caller's deadline
+	writes  bool       // a Write is in progress
+	bounded bool       // ownWriteTimeout is in force instead
 }
 
-// Read reads what is encrypted.
-func (b *below) Read(p []byte) (int, error) {
+// Read reads encrypted bytes.
+func (b *plainConn) Read(p []byte) (int, error) {
 	if len(b.first) > 0 {
 		n := copy(p, b.first)
 		if b.first = b.first[n:]; len(b.first) == 0 {
@@ -178,8 +183,8 @@ func (b *below) Read(p []byte) (int, error) {
 	return n, err
 }
 
-func (b *below) receive(p []byte) (n int, err error) {
-	if !b.looks {
+func (b *plainConn) receive(p []byte) (n int, err error) {
+	if !b.polling {
 		return b.TCPConn.Read(p)
 	}
 	raw, err := b.SyscallConn()
@@ -201,53 +206,59 @@ func (b *below) receive(p []byte) (n int, err error) {
 	return n, nil
 }
 
-// Write writes what is encrypted: for somebody, who has set a deadline, or for TLS itself.
-func (b *below) Write(p []byte) (int, error) {
-	if b.hurry() {
-		defer b.relax()
+// Write writes encrypted bytes: of a Write, which has its own deadline, or of TLS itself.
+func (b *plainConn) Write(p []byte) (int, error) {
+	if b.boundWrite() {
+		defer b.restore()
 	}
 	return b.TCPConn.Write(p)
 }
 
-// hurry bounds a write that nobody has asked for.
-func (b *below) hurry() bool {
+// boundWrite sets a deadline for a write that TLS makes by itself.
+func (b *plainConn) boundWrite() bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.writes {
 		return false
 	}
-	b.hurried = true
-	_ = b.TCPConn.SetWriteDeadline(time.Now().Add(unaskedWrite))
+	b.bounded = true
+	_ = b.TCPConn.SetWriteDeadline(time.Now().Add(ownWriteTimeout))
 	return true
 }
 
-func (b *below) relax() {
+func (b *plainConn) restore() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.relaxLocked()
+	b.restoreLocked()
 }
 
-func (b *below) relaxLocked() {
-	if b.hurried {
-		b.hurried = false
+func (b *plainConn) restoreLocked() {
+	if b.bounded {
+		b.bounded = false
 		_ = b.TCPConn.SetWriteDeadline(b.writeBy)
 	}
 }
 
 // asked says whether somebody writes, whose deadline then holds.
-func (b *below) asked(writes bool) {
+func (b *plainConn) setWriting(writes bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.writes = writes
-	b.relaxLocked()
+	b.restoreLocked()
 }
 
-func (b *below) setWriteDeadline(t time.Time) error {
+func (b *plainConn) setWriteDeadline(t time.Time) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.writeBy, b.hurried = t, false
+	b.writeBy, b.bounded = t, false
 	return b.TCPConn.SetWriteDeadline(t)
 }
 
-// SetWriteDeadline does nothing: TLS calls it around its last word, for which [secured.sayEnd] has set one.
-func (b *below) SetWriteDeadline(time.Time) error { return nil }
+// SetWriteDeadline does nothing: TLS calls it around its last word, for which [TLSConn.closeNotify] has set one.
+func (b *plainConn) SetWriteDeadline(time.Time) error { return nil }
+
+// Conn returns the [tls.Conn], for its handshake and its state.
+func (s *TLSConn) Conn() *tls.Conn { return s.conn }
+
+// Unread makes p, which was read from the TCP connection already, the first bytes that TLS reads.
+func (s *TLSConn) Unread(p []byte) { s.below.first = p }

@@ -47,7 +47,7 @@ func (c *ServerConfig) tls() *tls.Config {
 	if c.TLS != nil {
 		return c.TLS.ServerTLS()
 	}
-	return c.Peers.serverTLS()
+	return c.Peers.ServerTLS()
 }
 
 // NewServer returns a server with what fasthttp leaves open closed: limits on size and time, no multipart parsing of
@@ -73,7 +73,7 @@ func NewServer(c ServerConfig) *Server {
 			}
 			c.refuse(rc, readError(err))
 			rc.SetConnectionClose()
-			lingerOn(rc.Conn())
+			LingerOnClose(rc.Conn())
 		},
 		HeaderReceived: func(h *fasthttp.RequestHeader) fasthttp.RequestConfig {
 			c.skipUnwanted(h)
@@ -106,7 +106,7 @@ func (s *Server) sayLast(rc *fasthttp.RequestCtx) {
 		rc.SetConnectionClose()
 	}
 	if rc.Response.ConnectionClose() {
-		lingerOn(rc.Conn())
+		LingerOnClose(rc.Conn())
 	}
 }
 

@@ -23,7 +23,7 @@ func (l serverLog) Printf(format string, args ...any) {
 	for i := range args {
 		if err, ok := args[i].(error); ok {
 			var inWriting *fasthttp.ErrBodyStreamWritePanic
-			var ours relayPanic
+			var ours PanicError
 			panicked = panicked || errors.As(err, &inWriting) || errors.As(err, &ours)
 			args[i] = inOurWords(err)
 		}
@@ -39,11 +39,11 @@ func (l serverLog) Printf(format string, args ...any) {
 // inOurWords tells an error of fasthttp's without what it quotes.
 func inOurWords(err error) string {
 	var panicked *fasthttp.ErrBodyStreamWritePanic
-	var ours relayPanic
+	var ours PanicError
 	var network *net.OpError
 	switch {
 	case errors.As(err, &ours):
-		return ours.Error()
+		return "panic in writing an answer: " + string(ours)
 	case errors.As(err, &panicked):
 		// Only the text is left of what it was.
 		_, what, known := strings.Cut(err.Error(), ": runtime error: ")

@@ -56,7 +56,7 @@ func (c *clientConn) wake() {
 	defer c.waking.Unlock()
 	if c.waits.Load() != 0 {
 		c.woken.Store(true)
-		_ = c.tcp.SetReadDeadline(longAgo())
+		_ = c.tcp.SetReadDeadline(LongAgo())
 	}
 }
 

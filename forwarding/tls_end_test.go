@@ -27,7 +27,7 @@ func TestTLSLingers(t *testing.T) {
 	s := newWithTLS(t, ServerConfig{Unwanted: func(*fasthttp.RequestHeader) bool { return true }})
 	for _, size := range []int{20_000, 4 << 20} {
 		c := s.call(nil)
-		fmt.Fprintf(c.secured, "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n", size)
+		fmt.Fprintf(c.TLSConn, "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n", size)
 		sent := make(chan error, 1)
 		go func() {
 			_, err := c.Write(make([]byte, size-10))
@@ -56,8 +56,8 @@ func TestTLSCut(t *testing.T) {
 	f := func(path string, want error) {
 		t.Helper()
 		c := s.call(nil)
-		fmt.Fprintf(c.secured, "GET %s HTTP/1.1\r\nHost: x\r\n\r\n", path)
-		if _, err := io.Copy(io.Discard, c.secured); !errors.Is(err, want) {
+		fmt.Fprintf(c.TLSConn, "GET %s HTTP/1.1\r\nHost: x\r\n\r\n", path)
+		if _, err := io.Copy(io.Discard, c.TLSConn); !errors.Is(err, want) {
 			t.Errorf("%s: ended with %v, want %v", path, err, want)
 		}
 	}
@@ -70,7 +70,7 @@ func TestTLSCut(t *testing.T) {
 type cutBody struct{ conn net.Conn }
 
 func (b cutBody) Read([]byte) (int, error) {
-	cut(b.conn)
+	CutOnClose(b.conn)
 	return 0, errTruncated
 }
 
@@ -95,7 +95,7 @@ func TestTLSEndWaitsForNobody(t *testing.T) {
 		took <- time.Since(began)
 	}})
 	c := s.call(nil)
-	fmt.Fprint(c.secured, aRequest)
+	fmt.Fprint(c.TLSConn, aRequest)
 	if d := next(t, "the end", took); d >= lingerTime {
 		t.Errorf("took %v", d)
 	}
@@ -108,7 +108,7 @@ func TestTLSEndWaitsForNobody(t *testing.T) {
 		_, _ = rc.Conn().Write(make([]byte, 64<<20))
 	}})
 	c = s.call(nil)
-	fmt.Fprint(c.secured, aRequest)
+	fmt.Fprint(c.TLSConn, aRequest)
 	stuck := next(t, "the request", ready)
 	for {
 		if stuck.secure.writing.TryLock() { // not yet
@@ -144,7 +144,7 @@ func TestCertificateReload(t *testing.T) {
 		if last, err := c.ask(); last || err != nil {
 			t.Errorf("last %v, %v", last, err)
 		}
-		return c.tls.ConnectionState().PeerCertificates[0].Subject.CommonName
+		return c.Conn().ConnectionState().PeerCertificates[0].Subject.CommonName
 	}
 	settle := func(want string) {
 		t.Helper()
@@ -184,7 +184,7 @@ func tlsServer(t *testing.T, serve func(*tls.Conn)) Target {
 	ca := tlstest.NewCA(t, "fleet")
 	config := &tls.Config{Certificates: []tls.Certificate{ca.Pair(aColo().String(), nil)}} //nolint:gosec // a test
 	address := rawServer(t, func(c net.Conn) { serve(tls.Server(c, config)) })
-	return mustMeet(t, newFiles(t, ca, anEntry(), nil), anEntry(), nil).Target(address, aColo())
+	return PeerTarget(mustMeet(t, newFiles(t, ca, anEntry(), nil), anEntry(), nil), address, aColo())
 }
 
 // An answer whose end only the connection's end shows is whole only if that was meant.
@@ -283,7 +283,7 @@ func TestTLSCutBodies(t *testing.T) {
 		t.Helper()
 		for _, meant := range []bool{false, true} {
 			c := s.call(nil)
-			fmt.Fprint(c.secured, "POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n"+sent)
+			fmt.Fprint(c.TLSConn, "POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n"+sent)
 			if meant {
 				_ = c.CloseWrite()
 			} else {

@@ -45,7 +45,7 @@ func mustLoad(t *testing.T, f tlstest.Files, logger *slog.Logger) *Certificate {
 	return c
 }
 
-// call opens a connection. What ends it unannounced is an error to the caller: see [secured].
+// call opens a connection. What ends it unannounced is an error to the caller: see [TLSConn].
 func (s *withTLS) call(change func(*tls.Config)) *tlsCaller {
 	s.t.Helper()
 	c := s.reach()
@@ -53,8 +53,8 @@ func (s *withTLS) call(change func(*tls.Config)) *tlsCaller {
 	if change != nil {
 		change(config)
 	}
-	over := secure(c.TCPConn, func(below net.Conn) *tls.Conn { return tls.Client(below, config) }, nil)
-	return &tlsCaller{caller: c, secured: over, br: bufio.NewReader(over)}
+	over := NewTLS(c.TCPConn, func(below net.Conn) *tls.Conn { return tls.Client(below, config) }, nil)
+	return &tlsCaller{caller: c, TLSConn: over, br: bufio.NewReader(over)}
 }
 
 // reach opens a connection on which TLS is yet to begin.
@@ -65,14 +65,14 @@ func (s *withTLS) reach() *caller {
 
 type tlsCaller struct {
 	caller *caller
-	*secured
+	*TLSConn
 	br *bufio.Reader
 }
 
 const aRequest = "GET / HTTP/1.1\r\nHost: x\r\n\r\n"
 
 func (c *tlsCaller) ask() (last bool, err error) {
-	if _, err := io.WriteString(c.secured, aRequest); err != nil {
+	if _, err := io.WriteString(c.TLSConn, aRequest); err != nil {
 		return false, err
 	}
 	return c.hear()
@@ -100,13 +100,13 @@ func TestTLSServes(t *testing.T) {
 				t.Errorf("version %x: last %v, %v", version, last, err)
 			}
 		}
-		fmt.Fprint(c.secured, strings.Repeat(aRequest, 50)) // in one record
+		fmt.Fprint(c.TLSConn, strings.Repeat(aRequest, 50)) // in one record
 		for n := range 50 {
 			if last, err := c.hear(); last || err != nil {
 				t.Fatalf("version %x, request %d of many at once: last %v, %v", version, n, last, err)
 			}
 		}
-		if p := c.tls.ConnectionState().NegotiatedProtocol; p != "" {
+		if p := c.Conn().ConnectionState().NegotiatedProtocol; p != "" {
 			t.Errorf("version %x: speaks %q", version, p)
 		}
 	}
@@ -223,7 +223,7 @@ func TestTLSWatcher(t *testing.T) {
 		if _, err := c.ask(); err != nil {
 			t.Fatal(err)
 		}
-		fmt.Fprint(c.secured, "GET /watched HTTP/1.1\r\nHost: x\r\n\r\n")
+		fmt.Fprint(c.TLSConn, "GET /watched HTTP/1.1\r\nHost: x\r\n\r\n")
 		next(t, "the request", begun)
 		leave(c)
 		if err := next(t, "its end", ended); !errors.Is(err, want) {
@@ -235,19 +235,19 @@ func TestTLSWatcher(t *testing.T) {
 	f("closed without a word", func(c *tlsCaller) { c.tcp.Close() }, ErrClientGone)
 	f("reset", func(c *tlsCaller) { _ = c.tcp.SetLinger(0); c.tcp.Close() }, ErrClientGone)
 	f("half-closed", func(c *tlsCaller) { _ = c.CloseWrite() }, ErrClientGone)
-	f("only said so", func(c *tlsCaller) { _ = c.tls.CloseWrite() }, ErrClientGone)
-	f("closed behind another request", func(c *tlsCaller) { fmt.Fprint(c.secured, aRequest); c.Close() }, ErrClientGone)
+	f("only said so", func(c *tlsCaller) { _ = c.Conn().CloseWrite() }, ErrClientGone)
+	f("closed behind another request", func(c *tlsCaller) { fmt.Fprint(c.TLSConn, aRequest); c.Close() }, ErrClientGone)
 	f("stays", func(*tlsCaller) {}, nil)
 	f("says more", func(c *tlsCaller) {
-		fmt.Fprint(c.secured, aRequest)
+		fmt.Fprint(c.TLSConn, aRequest)
 		time.Sleep(20 * time.Millisecond)
-		fmt.Fprint(c.secured, aRequest)
+		fmt.Fprint(c.TLSConn, aRequest)
 	}, nil)
 	c := s.call(nil)
-	fmt.Fprint(c.secured, "GET /watched HTTP/1.1\r\nHost: x\r\n\r\n")
+	fmt.Fprint(c.TLSConn, "GET /watched HTTP/1.1\r\nHost: x\r\n\r\n")
 	next(t, "the request", begun)
 	for range 3 {
-		fmt.Fprint(c.secured, aRequest)
+		fmt.Fprint(c.TLSConn, aRequest)
 	}
 	if err := next(t, "its end", ended); err != nil {
 		t.Error(err)
@@ -269,7 +269,7 @@ func TestTLSDrain(t *testing.T) {
 	if _, err := used.ask(); err != nil {
 		t.Fatal(err)
 	}
-	if err := shaken.tls.Handshake(); err != nil {
+	if err := shaken.Conn().Handshake(); err != nil {
 		t.Fatal(err)
 	}
 	slow := &dripping{Conn: greeting.TCPConn, pause: 3 * p.Quiet, pieces: 2}

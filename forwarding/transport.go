@@ -4,12 +4,9 @@ import (
 	"bufio"
 	"context"
 	"errors"
-	"fmt"
 	"io"
-	"net"
 	"slices"
 	"sync"
-	"syscall"
 	"time"
 )
 
@@ -23,8 +20,6 @@ const (
 // Transport keeps connections to servers. Its zero value is not usable: see [NewTransport].
 type Transport struct {
 	readers sync.Pool // of *bufio.Reader
-	pieces  sync.Pool // of *[]byte, for what is read of a WebSocket
-	frames  sync.Pool // for what is written to one; gorilla/websocket knows what is in it
 
 	mu     sync.Mutex         // guards the fields below
 	idle   map[Target][]*conn // the most recently used last
@@ -97,7 +92,7 @@ func (t *Transport) take(to Target) *conn {
 		if c == nil {
 			return nil
 		}
-		if time.Since(c.idleSince) < keepIdle && c.edition == to.Peer.edition() && c.open() {
+		if time.Since(c.idleSince) < keepIdle && c.edition == to.Peer.Edition() && c.Quiet() {
 			return c
 		}
 		c.Close()
@@ -120,7 +115,7 @@ func (t *Transport) pop(to Target) *conn {
 // put keeps a connection whose answer was read to its end.
 func (t *Transport) put(to Target, c *conn) {
 	t.releaseReader(c)
-	c.pulse = nil
+	c.Tick = nil
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.closed || len(t.idle[to]) >= maxIdle {
@@ -135,21 +130,6 @@ func (t *Transport) releaseReader(c *conn) {
 	c.br.Reset(nil)
 	t.readers.Put(c.br)
 	c.br = nil
-}
-
-// open reports whether the other side has neither closed an idle connection nor sent what nobody asked for.
-func (c *conn) open() bool {
-	if c.secure != nil {
-		return c.secure.quiet() // what TLS has read already is not seen at the socket
-	}
-	quiet := false
-	// Control and not Read, which looks at the deadline that the last exchange left behind.
-	err := c.raw.Control(func(fd uintptr) {
-		var b [1]byte
-		_, _, err := syscall.Recvfrom(int(fd), b[:], syscall.MSG_PEEK|syscall.MSG_DONTWAIT)
-		quiet = err == syscall.EAGAIN || err == syscall.EWOULDBLOCK
-	})
-	return err == nil && quiet
 }
 
 // Do sends r once and returns the answer up to its first byte. When ctx ends first, it returns the context's cause,
@@ -170,10 +150,10 @@ func (t *Transport) Do(ctx context.Context, r *Request, s Shape) (*Answer, error
 	}
 	c.br = t.readers.Get().(*bufio.Reader)
 	c.br.Reset(c)
-	c.idle, c.end, c.pulse = 0, r.End, r.Pulse
+	c.Idle, c.End, c.Tick = 0, r.End, r.Pulse
 
 	a := &Answer{ctx: ctx, transport: t, target: r.Target, conn: c, linger: r.Linger, end: r.End}
-	a.unwatch = context.AfterFunc(ctx, c.cancel)
+	a.unwatch = context.AfterFunc(ctx, c.Cancel)
 	begun := false
 	defer func() {
 		if !begun { // but panicked, perhaps
@@ -183,8 +163,8 @@ func (t *Transport) Do(ctx context.Context, r *Request, s Shape) (*Answer, error
 	if err := a.begin(r, s); err != nil {
 		a.Close()
 		phase := a.phase()
-		if r.Target.Peer.refusedUs(err) && a.head.status == 0 {
-			phase, err = PhaseConnect, r.Target.Peer.explain(err)
+		if r.Target.Peer.RefusedUs(err) && a.head.status == 0 {
+			phase, err = PhaseConnect, r.Target.Peer.Explain(err)
 		}
 		return nil, exchangeError(ctx, phase, err)
 	}
@@ -201,38 +181,6 @@ func (a *Answer) phase() Phase {
 	return PhaseFirstByte
 }
 
-// send writes the whole request; a head and a body go out in one call.
-func (c *conn) send(r *Request) error {
-	head, err := r.appendHead(c.head[:0])
-	if err != nil {
-		return err
-	}
-	c.head = head
-	deadline := time.Now().Add(r.Connect + writeStall)
-	if !r.End.IsZero() && r.End.Before(deadline) {
-		deadline = r.End
-	}
-	if err := c.SetWriteDeadline(deadline); err != nil {
-		return err
-	}
-	if c.cancelled.Load() {
-		return errCancelled
-	}
-	bufs := net.Buffers{head, r.Body}
-	if len(r.Body) < readBuffer {
-		c.head = append(head, r.Body...)
-		bufs = net.Buffers{c.head}
-	}
-	if r.May != nil && !r.May() {
-		return ErrWithheld
-	}
-	_, err = bufs.WriteTo(c.Conn)
-	if cap(c.head) > 4*readBuffer {
-		c.head = nil
-	}
-	return err
-}
-
 // begin sends the request and reads the answer up to its first byte.
 func (a *Answer) begin(r *Request, s Shape) error {
 	sent := time.Now()
@@ -242,14 +190,14 @@ func (a *Answer) begin(r *Request, s Shape) error {
 			return err
 		}
 		if err = a.refusedEarly(err); err != nil {
-			return fmt.Errorf("cannot send request: %w", err)
+			return err
 		}
 		return a.readFirst(s)
 	}
 	if r.FirstByte > 0 {
-		a.conn.idle = 0
+		a.conn.Idle = 0
 		if by := sent.Add(r.FirstByte); r.End.IsZero() || by.Before(r.End) {
-			a.conn.end = by
+			a.conn.End = by
 		}
 	}
 	h, err := readHeadTelling(a.conn.br, r.Progress)
@@ -269,7 +217,7 @@ func (a *Answer) begin(r *Request, s Shape) error {
 		return err
 	}
 	if a.conn != nil { // else all of it has come
-		a.conn.idle, a.conn.end, a.conn.pulse = r.Idle, r.End, nil
+		a.conn.Idle, a.conn.End, a.conn.Tick = r.Idle, r.End, nil
 	}
 	return nil
 }
@@ -277,9 +225,9 @@ func (a *Answer) begin(r *Request, s Shape) error {
 // refusedEarly looks for a reason when a request could not be sent to its end: who refuses it for its size, say, answers
 // before that. It returns the failure if there is none.
 func (a *Answer) refusedEarly(failure error) error {
-	a.conn.idle = endGrace
+	a.conn.Idle = endGrace
 	h, err := readHead(a.conn.br)
-	if a.target.Peer.refusedUs(err) {
+	if a.target.Peer.RefusedUs(err) {
 		return err
 	}
 	if err != nil || h.status < 400 {

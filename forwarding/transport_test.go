@@ -88,7 +88,7 @@ func TestConnectionClosedWhileIdle(t *testing.T) {
 				defer transport.mu.Unlock()
 				transport.idle[Target{Address: address, Host: address}] = []*conn{c}
 			}()
-			return !c.open()
+			return !c.Quiet()
 		})
 	}
 }

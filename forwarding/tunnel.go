@@ -1,6 +1,7 @@
 package forwarding
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"io"
@@ -17,8 +18,9 @@ const relayPiece = 8 << 10
 type Tunnel struct {
 	Context context.Context // ends with [ErrClientGone], or for another cause when we want to end
 	Answer  *Answer         // the server's, switched
-	Stall   time.Duration   // longest time in which nothing can be written; 0 = 30 s
-	Silence time.Duration   // longest time in which the server says nothing; 0 = 45 s, three of its pings
+	Buffers *Buffers
+	Stall   time.Duration // longest time in which nothing can be written; 0 = 30 s
+	Silence time.Duration // longest time in which the server says nothing; 0 = 45 s, three of its pings
 }
 
 // TunnelEnd is how a tunnel ended.
@@ -32,31 +34,31 @@ type TunnelEnd struct {
 //
 // Each side is told of the other's end by the end of its own stream, and may have its last word. So a server that loses
 // its client can still write a close frame, which reaches a client whose tunnel we had to end.
-func (t *Tunnel) Run(client *ClientConn) TunnelEnd {
-	server, ok := t.Answer.takeOver()
+func (t *Tunnel) Run(client *Conn) TunnelEnd {
+	server, ok := t.Answer.TakeOver()
 	if !ok {
 		t.Answer.Close()
 		return TunnelEnd{End: ofCause(context.Cause(t.Context))}
 	}
 	defer server.Close()
-	server.end, server.idle = time.Time{}, orElse(t.Silence, 3*pingEvery)
-	pieces := &t.Answer.transport.pieces
-	up := &flow{from: &client.conn, to: server, stall: orElse(t.Stall, writeStall), pieces: pieces}
-	down := &flow{from: server, to: &client.conn, stall: up.stall, pieces: pieces}
+	server.End, server.Idle = time.Time{}, cmp.Or(t.Silence, 3*pingEvery)
+	pieces := &t.Buffers.pieces
+	up := &flow{from: client, to: server, stall: cmp.Or(t.Stall, WriteStall), pieces: pieces}
+	down := &flow{from: server, to: client, stall: up.stall, pieces: pieces}
 	d := duplex{
 		up:   startPump(func() failure { return up.carry(clientSide, serverSide) }),
 		down: startPump(func() failure { return down.carry(serverSide, clientSide) }),
 	}
 	why, cause := d.first(t.Context, 0)
 	said := down.bytes.Load()
-	d.windDown(server, &client.conn, why, cause)
-	server.cancel()
-	client.cancel()
+	d.windDown(server, client, why, cause)
+	server.Cancel()
+	client.Cancel()
 	<-d.up.done
 	<-d.down.done
 	closed := d.down.failure.side == serverSide && errors.Is(d.down.failure.err, io.EOF)
 	if !closed {
-		server.abort() // it must notice, whatever it is busy with
+		server.Abort() // it must notice, whatever it is busy with
 	}
 	end := TunnelEnd{BytesIn: up.bytes.Load(), BytesOut: down.bytes.Load()}
 	end.End = tunnelEnd(why, cause, closed && end.BytesOut == said)
@@ -64,19 +66,19 @@ func (t *Tunnel) Run(client *ClientConn) TunnelEnd {
 }
 
 // windDown tells each side that the other has ended, and lets it have its last word.
-func (d *duplex) windDown(server, client *conn, why failure, cause error) {
+func (d *duplex) windDown(server, client *Conn, why failure, cause error) {
 	switch {
 	case errors.Is(cause, ErrClientGone), cause == nil && why.side == clientSide && !errors.Is(why.err, io.EOF):
 		// Nobody listens any more.
 	case cause == nil && why.side == clientSide:
-		_ = server.closeWrite()
+		_ = server.CloseWrite()
 		d.down.ended(3 * lastWords)
 	case cause != nil:
-		_ = server.closeWrite()
+		_ = server.CloseWrite()
 		d.down.ended(2 * farewell) // the server speaks to its engine first
 	default:
 		d.down.ended(farewell) // it may still say why it takes nothing any more
-		_ = client.closeWrite()
+		_ = client.CloseWrite()
 		d.up.ended(farewell)
 	}
 }
@@ -105,22 +107,15 @@ func ofCause(cause error) End {
 	return End{Kind: EndDrained, Err: cause}
 }
 
-func orElse(d, otherwise time.Duration) time.Duration {
-	if d == 0 {
-		return otherwise
-	}
-	return d
-}
-
 // idlePiece is what a read of a tunnel brings in which little is said.
 const idlePiece = 512
 
 // flow is one direction of a tunnel.
 type flow struct {
 	from   io.Reader
-	to     *conn
+	to     *Conn
 	stall  time.Duration
-	pieces *sync.Pool // see [Transport]
+	pieces *sync.Pool // see [Buffers]
 	bytes  atomic.Int64
 }
 
@@ -140,7 +135,7 @@ func (f *flow) carry(from, to side) failure {
 		}
 		n, err := f.from.Read(piece)
 		if n > 0 {
-			if _, err := f.to.push(piece[:n], f.stall, time.Time{}); err != nil {
+			if _, err := f.to.WriteWithin(piece[:n], f.stall, time.Time{}); err != nil {
 				return failure{side: to, writing: true, err: err}
 			}
 			f.bytes.Add(int64(n))

@@ -73,14 +73,14 @@ func TestTunnelLosesServer(t *testing.T) {
 					return
 				}
 				h := Handshake{Key: r.Header.Get("Sec-WebSocket-Key")}
-				fmt.Fprintf(c, "HTTP/1.1 101 Switching Protocols\r\nConnection: upgrade\r\nUpgrade: WebSocket\r\nSec-WebSocket-Accept: %s\r\n\r\nearly", h.accept())
+				fmt.Fprintf(c, "HTTP/1.1 101 Switching Protocols\r\nConnection: upgrade\r\nUpgrade: WebSocket\r\nSec-WebSocket-Accept: %s\r\n\r\nearly", h.Accept())
 				serve(c)
 			})
 			ends := make(chan TunnelEnd, 1)
 			entry, _ := wsServer(t, address, func(c *Custody, rc *fasthttp.RequestCtx, h *Handshake, a *Answer) {
 				SwitchProtocols(rc, h, a)
-				tunnel := &Tunnel{Context: c.Context, Answer: a, Silence: 300 * time.Millisecond}
-				c.Hijack(rc, func(client *ClientConn) {
+				tunnel := &Tunnel{Buffers: new(Buffers), Context: c.Context, Answer: a, Silence: 300 * time.Millisecond}
+				c.Hijack(rc, func(client *Conn) {
 					defer c.LetGo()
 					ends <- tunnel.Run(client)
 				})
@@ -173,16 +173,16 @@ func TestFailedHandshakes(t *testing.T) {
 		})
 	}
 	h := NewHandshake([]string{"realtime"})
-	taken := "HTTP/1.1 101 Switching Protocols\r\n" + fmt.Sprintf(good, h.accept())
+	taken := "HTTP/1.1 101 Switching Protocols\r\n" + fmt.Sprintf(good, h.Accept())
 	f("not asked for", taken+"\r\n", nil, "not asked for")
 	f("of h2c", "HTTP/1.1 101 Switching Protocols\r\nUpgrade: h2c\r\nConnection: Upgrade\r\n\r\n", nil, "not asked for")
 	f("to h2c", strings.Replace(taken, "websocket", "h2c", 1)+"\r\n", h, "does not switch to websocket")
 	f("without connection", strings.Replace(taken, "Connection", "X", 1)+"\r\n", h, "does not switch to websocket")
-	f("for another key", strings.Replace(taken, h.accept(), NewHandshake(nil).accept(), 1)+"\r\n", h, "does not answer the key")
+	f("for another key", strings.Replace(taken, h.Accept(), NewHandshake(nil).Accept(), 1)+"\r\n", h, "does not answer the key")
 	f("with an extension", taken+"Sec-WebSocket-Extensions: permessage-deflate\r\n\r\n", h, "extension")
 	f("with a foreign subprotocol", taken+"Sec-WebSocket-Protocol: mqtt\r\n\r\n", h, "subprotocol")
 	f("refused", "HTTP/1.1 403 Forbidden\r\nContent-Length: 2\r\n\r\nno", h, "")
-	f("200", "HTTP/1.1 200 OK\r\n"+fmt.Sprintf(good, h.accept())+"Content-Length: 2\r\n\r\nok", h, "")
+	f("200", "HTTP/1.1 200 OK\r\n"+fmt.Sprintf(good, h.Accept())+"Content-Length: 2\r\n\r\nok", h, "")
 }
 
 func TestReadHandshake(t *testing.T) {
@@ -231,7 +231,7 @@ func TestHijackOfALostConnection(t *testing.T) {
 			c := inHand.Take()
 			_ = c.WatchClient(rc.Conn())
 			rc.HijackSetNoResponse(true)
-			c.Hijack(rc, func(client *ClientConn) {
+			c.Hijack(rc, func(client *Conn) {
 				_, err := client.Read(make([]byte, 1))
 				ran <- err
 				c.LetGo()
@@ -301,7 +301,7 @@ func TestPanicInAHijack(t *testing.T) {
 		Handle: func(rc *fasthttp.RequestCtx) {
 			c := inHand.Take()
 			rc.HijackSetNoResponse(true)
-			c.Hijack(rc, func(*ClientConn) {
+			c.Hijack(rc, func(*Conn) {
 				defer c.LetGo()
 				d := duplex{up: startPump(func() failure { panic("a bug of ours") }), down: ending(0, failure{})}
 				<-d.up.done

@@ -44,16 +44,19 @@ func TestSecretAnswerThatNobodyAskedFor(t *testing.T) {
 	})
 	transport := runningTransport(t)
 	to := testRequest(address).Target
-	c, err := dial(context.Background(), to, patience)
+	tcp, err := net.Dial("tcp", address)
 	if err != nil {
 		t.Fatal(err)
 	}
-	c.secure = secure(c.tcp, func(below net.Conn) *tls.Conn { return tls.Client(below, &tls.Config{InsecureSkipVerify: true}) }, nil)
-	c.Conn, c.br = c.secure, bufio.NewReaderSize(nil, readBuffer)
-	if err := c.secure.tls.Handshake(); err != nil {
+	secure := NewTLS(tcp.(*net.TCPConn), func(below net.Conn) *tls.Conn { return tls.Client(below, &tls.Config{InsecureSkipVerify: true}) }, nil)
+	if err := secure.Conn().Handshake(); err != nil {
 		t.Fatal(err)
 	}
-	transport.put(to, c)
+	over, err := New(tcp.(*net.TCPConn), secure)
+	if err != nil {
+		t.Fatal(err)
+	}
+	transport.put(to, &conn{Conn: over, br: bufio.NewReaderSize(nil, readBuffer)})
 	a, err := transport.Do(context.Background(), testRequest(address), chatShape)
 	if err != nil {
 		t.Fatal(err)

@@ -30,7 +30,7 @@ func (w *Watch) Stop() {
 type watched = context.CancelCauseFunc
 
 // securedOf returns the TLS of a client's connection, or nil.
-func securedOf(c net.Conn) *secured {
+func securedOf(c net.Conn) *TLSConn {
 	if client, ok := c.(*clientConn); ok {
 		return client.secure
 	}

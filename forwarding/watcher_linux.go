@@ -35,7 +35,7 @@ type Watcher struct {
 type client struct {
 	gone   watched
 	raw    syscall.RawConn
-	secure *secured // of one with TLS; else nil
+	secure *TLSConn // of one with TLS; else nil
 }
 
 // NewWatcher returns a running watcher, to be closed.
@@ -79,7 +79,7 @@ func (w *Watcher) Watch(c net.Conn, gone watched) (Watch, error) {
 	looks := false
 	if who.secure != nil { // TLS may have read more than the request, and that is not at the socket any more
 		var left error
-		if looks, left = who.secure.look(); left != nil {
+		if looks, left = who.secure.Poll(); left != nil {
 			w.forget(watch.id)
 			gone(ErrClientGone)
 			return Watch{}, nil
@@ -104,8 +104,8 @@ func (w *Watcher) arm(op int, id uint64, raw syscall.RawConn, looks bool) error 
 }
 
 // look finds out whether what has come from a client says that it goes.
-func (w *Watcher) look(id uint64, secure *secured) {
-	again, err := secure.look()
+func (w *Watcher) look(id uint64, secure *TLSConn) {
+	again, err := secure.Poll()
 	if err != nil {
 		if c, ok := w.forget(id); ok {
 			c.gone(ErrClientGone)

@@ -1,6 +1,7 @@
 package forwarding
 
 import (
+	"cmp"
 	"context"
 	"time"
 
@@ -19,9 +20,10 @@ const (
 type Session struct {
 	Context   context.Context // ends with [ErrClientGone], or for another cause when we want to end
 	Answer    *Answer         // the engine's, switched
-	Handshake *Handshake      // the client's
-	Protocol  string          // the subprotocol that is answered; empty = none
-	Fields    []Field         // of the answer to the client
+	Buffers   *Buffers
+	Handshake *Handshake // the client's
+	Protocol  string     // the subprotocol that is answered; empty = none
+	Fields    []Field    // of the answer to the client
 	Limits    SessionLimits
 	// Ended is called once: after the engine's connection has ended, and before the client is told.
 	Ended func(SessionEnd)
@@ -61,8 +63,8 @@ type session struct {
 
 // Run relays messages until the session's end. When it returns, the engine's connection is closed; the client's is left
 // to the caller.
-func (s *Session) Run(conn *ClientConn) {
-	engine, ok := s.Answer.takeOver()
+func (s *Session) Run(conn *Conn) {
+	engine, ok := s.Answer.TakeOver()
 	if !ok {
 		s.Answer.Close()
 		end := ofCause(context.Cause(s.Context))
@@ -72,12 +74,12 @@ func (s *Session) Run(conn *ClientConn) {
 	defer engine.Close() // also after a panic, before the permit goes
 	r, err := s.begin(conn, engine)
 	if err != nil {
-		_ = engine.awaitClose(s.Answer.linger)
+		_ = engine.AwaitClose(s.Answer.Linger())
 		engine.Close()
 		s.Ended(SessionEnd{Kind: EndClientGone, Reason: "handshake"})
 		return
 	}
-	every := orElse(s.Limits.Ping, pingEvery)
+	every := cmp.Or(s.Limits.Ping, pingEvery)
 	r.pings = []*pings{startPings(r.client, every), startPings(r.engine, every)}
 	defer r.endPumps(conn, engine)
 	p := part(r.first(s.Context, s.Limits.Life))
@@ -88,10 +90,10 @@ func (s *Session) Run(conn *ClientConn) {
 }
 
 // endPumps waits for whatever still runs, which is more than the pings only after a panic.
-func (r *session) endPumps(client *ClientConn, engine *conn) {
+func (r *session) endPumps(client *Conn, engine *Conn) {
 	if !r.up.ended(0) || !r.down.ended(0) {
-		engine.cancel()
-		client.cancel()
+		engine.Cancel()
+		client.Cancel()
 	}
 	<-r.up.done
 	<-r.down.done
@@ -106,12 +108,12 @@ func (r *session) endPumps(client *ClientConn, engine *conn) {
 }
 
 // begin answers the client, and starts to relay.
-func (s *Session) begin(conn *ClientConn, engine *conn) (*session, error) {
-	stall, silence := orElse(s.Limits.Stall, writeStall), 2*orElse(s.Limits.Ping, pingEvery)
-	engine.end, engine.idle, conn.idle = time.Time{}, silence, silence
-	frames := &s.Answer.transport.frames
-	engineWire := &wire{conn: engine, stall: stall}
-	clientWire := &wire{conn: &conn.conn, stall: stall}
+func (s *Session) begin(conn *Conn, engine *Conn) (*session, error) {
+	stall, silence := cmp.Or(s.Limits.Stall, WriteStall), 2*cmp.Or(s.Limits.Ping, pingEvery)
+	engine.End, engine.Idle, conn.Idle = time.Time{}, silence, silence
+	frames := &s.Buffers.frames
+	engineWire := &wire{Conn: engine, stall: stall}
+	clientWire := &wire{Conn: conn, stall: stall}
 	toEngine, err := dialPeer(engineWire, frames)
 	if err != nil {
 		return nil, err
@@ -127,7 +129,7 @@ func (s *Session) begin(conn *ClientConn, engine *conn) (*session, error) {
 	r := &session{Session: s}
 	r.client = newPeer(clientSide, toClient, clientWire, limit)
 	r.engine = newPeer(serverSide, toEngine, engineWire, limit)
-	pieces := &s.Answer.transport.pieces
+	pieces := &s.Buffers.pieces
 	up := carrier{from: r.client, to: r.engine, tally: &r.in, pace: &pace{}, pieces: pieces}
 	down := carrier{from: r.engine, to: r.client, tally: &r.out, said: &r.said, pieces: pieces}
 	r.up, r.down = startPump(up.run), startPump(down.run)
@@ -138,32 +140,32 @@ func (s *Session) begin(conn *ClientConn, engine *conn) (*session, error) {
 // that reads from the engine or writes to it.
 func (r *session) partFromEngine(p parting) {
 	until := time.Now().Add(engineGoodbye)
-	c := r.engine.wire.conn
+	c := r.engine.wire.Conn
 	r.engine.close(p.engineCode, p.engineText, engineGoodbye/2)
-	_ = c.closeWrite()
+	_ = c.CloseWrite()
 	r.down.ended(time.Until(until))
-	c.cancel()
+	c.Cancel()
 	if !r.down.ended(lastWords) {
 		// It is stuck in a write to a client that takes nothing: such a client is not told either.
-		r.client.wire.cancel()
+		r.client.wire.Cancel()
 		<-r.down.done
 	}
-	if !c.awaitClose(time.Until(until)) {
-		c.abort()
+	if !c.AwaitClose(time.Until(until)) {
+		c.Abort()
 	}
 }
 
 // partFromClient tells the client how the session ended, and gives it a moment to close.
 func (r *session) partFromClient(p parting) {
 	until := time.Now().Add(farewell)
-	c := r.client.wire.conn
+	c := r.client.wire.Conn
 	r.client.close(p.clientCode, p.clientText, farewell)
-	_ = c.closeWrite()
+	_ = c.CloseWrite()
 	r.up.ended(time.Until(until))
-	c.cancel()
+	c.Cancel()
 	<-r.up.done
 	// What still arrives must be taken: a close over unread bytes resets the connection, and with it our last word.
-	_ = c.awaitClose(time.Until(until))
+	_ = c.AwaitClose(time.Until(until))
 }
 
 func (r *session) sum(e SessionEnd) SessionEnd {

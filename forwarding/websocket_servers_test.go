@@ -115,11 +115,12 @@ func sessionServer(t testing.TB, engine string, limits SessionLimits) (address s
 	told := make(chan SessionEnd, 16)
 	address, end = wsServer(t, engine, func(c *Custody, rc *fasthttp.RequestCtx, h *Handshake, a *Answer) {
 		s := &Session{
+			Buffers: new(Buffers),
 			Context: c.Context, Answer: a, Handshake: h, Protocol: a.Header("sec-websocket-protocol"), Limits: limits,
 			Fields: []Field{{HeaderAttempts, "1"}}, Ended: func(e SessionEnd) { told <- e },
 		}
 		rc.HijackSetNoResponse(true)
-		c.Hijack(rc, func(client *ClientConn) {
+		c.Hijack(rc, func(client *Conn) {
 			defer c.LetGo()
 			s.Run(client)
 		})
@@ -134,8 +135,8 @@ func tunnelServer(t testing.TB, behind string) (address string, ends <-chan Tunn
 	address, end = wsServer(t, behind, func(c *Custody, rc *fasthttp.RequestCtx, h *Handshake, a *Answer) {
 		SwitchProtocols(rc, h, a)
 		rc.Response.Header.Set(HeaderAttempts, a.Header(HeaderAttempts))
-		tunnel := &Tunnel{Context: c.Context, Answer: a}
-		c.Hijack(rc, func(client *ClientConn) {
+		tunnel := &Tunnel{Buffers: new(Buffers), Context: c.Context, Answer: a}
+		c.Hijack(rc, func(client *Conn) {
 			defer c.LetGo()
 			told <- tunnel.Run(client)
 		})

@@ -227,9 +227,9 @@ func TestSessionCancelledBeforeItRuns(t *testing.T) {
 	engine, seen := wsEngine(t, listenOnly)
 	ends := make(chan SessionEnd, 1)
 	address, _ := wsServer(t, engine, func(c *Custody, rc *fasthttp.RequestCtx, h *Handshake, a *Answer) {
-		s := &Session{Context: c.Context, Answer: a, Handshake: h, Ended: func(e SessionEnd) { ends <- e }}
+		s := &Session{Buffers: new(Buffers), Context: c.Context, Answer: a, Handshake: h, Ended: func(e SessionEnd) { ends <- e }}
 		rc.HijackSetNoResponse(true)
-		c.Hijack(rc, func(client *ClientConn) {
+		c.Hijack(rc, func(client *Conn) {
 			defer c.LetGo()
 			s.Run(client)
 		})
