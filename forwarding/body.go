@@ -8,6 +8,8 @@ import (
 	"io"
 	"strconv"
 	"strings"
+
+	"golang.org/x/net/http/httpguts"
 )
 
 // body yields an answer's body piece by piece, as it arrives and without copying, and knows whether the framing was
@@ -103,7 +105,7 @@ func (b *body) beginChunk() error {
 			b.done = true
 			return nil
 		}
-		if name, value, ok := strings.Cut(string(line), ":"); !ok || !isToken(name) || hasControl(value) {
+		if name, value, ok := strings.Cut(string(line), ":"); !ok || !httpguts.ValidHeaderFieldName(name) || !httpguts.ValidHeaderFieldValue(value) {
 			return b.malformed("trailer", nil)
 		}
 	}
@@ -134,7 +136,7 @@ func parseChunkSize(line []byte) (int64, error) {
 	digits, extension, _ := bytes.Cut(line, []byte(";"))
 	digits = bytes.TrimRight(digits, " \t")
 	n, err := strconv.ParseUint(string(digits), 16, 62)
-	if err != nil || hasControl(string(extension)) {
+	if err != nil || !httpguts.ValidHeaderFieldValue(string(extension)) {
 		return 0, fmt.Errorf("%w: chunk size %.20q", errMalformed, digits)
 	}
 	return int64(n), nil

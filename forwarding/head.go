@@ -9,6 +9,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"golang.org/x/net/http/httpguts"
 )
 
 // errMalformed wraps every answer that breaks HTTP's framing. Its connection is never used again.
@@ -84,7 +86,7 @@ func parseHead(raw string) (head, error) {
 		return head{}, fmt.Errorf("%w: status line %.40q", errMalformed, line)
 	}
 	status, err := strconv.ParseUint(line[9:12], 10, 16)
-	if err != nil || status < 100 || status > 599 || hasControl(line[12:]) {
+	if err != nil || status < 100 || status > 599 || !httpguts.ValidHeaderFieldValue(line[12:]) {
 		return head{}, fmt.Errorf("%w: status line %.40q", errMalformed, line)
 	}
 	h.status = int(status)
@@ -116,7 +118,7 @@ func (h *head) checkFraming(old bool) error {
 
 func (h *head) addLine(line string) error {
 	name, value, ok := strings.Cut(line, ":")
-	if !ok || !isToken(name) || hasControl(value) {
+	if !ok || !httpguts.ValidHeaderFieldName(name) || !httpguts.ValidHeaderFieldValue(value) {
 		return fmt.Errorf("%w: header line %.40q", errMalformed, line)
 	}
 	value = strings.Trim(value, " \t")
@@ -154,26 +156,4 @@ func (h *head) get(name string) string {
 // noBody tells the answers that end with their head.
 func (h *head) noBody() bool {
 	return h.status == 204 || h.status == 304 || h.status == 101
-}
-
-// isToken reports whether s can be a header's name (RFC 9110, 5.6.2).
-func isToken(s string) bool {
-	for i := range len(s) {
-		c := s[i]
-		if c|0x20 >= 'a' && c|0x20 <= 'z' || c >= '0' && c <= '9' || strings.IndexByte("!#$%&'*+-.^_`|~", c) >= 0 {
-			continue
-		}
-		return false
-	}
-	return s != ""
-}
-
-// hasControl reports whether s has a byte that cannot stand in a header's value.
-func hasControl(s string) bool {
-	for i := range len(s) {
-		if c := s[i]; c < ' ' && c != '\t' || c == 0x7f {
-			return true
-		}
-	}
-	return false
 }

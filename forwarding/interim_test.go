@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"net"
-	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -15,41 +14,6 @@ import (
 )
 
 const wholeAnswer = "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 2\r\n\r\n{}"
-
-// interim is an interim answer with a header line.
-func interim(line string) string { return "HTTP/1.1 102 Processing\r\n" + line + "\r\n\r\n" }
-
-func progressLine(value string) string { return interim(HeaderProgress + ": " + value) }
-
-// Interim answers are passed on to a request that asked for them, and the connection is used again; for any other they
-// say nothing.
-func TestInterimAnswers(t *testing.T) {
-	said := progressLine("position=3;expected_ms=1200;new=field") + interim("Link: x") + progressLine("position=1")
-	address := rawServer(t, answering(said+wholeAnswer))
-	transport := runningTransport(t)
-	want := []Progress{{Position: 3, Expected: 1200 * time.Millisecond, Known: true}, {Position: 1}}
-	for _, asked := range []bool{true, false, true} {
-		var got []Progress
-		r := testRequest(address)
-		if asked {
-			r.Progress = func(p Progress) { got = append(got, p) }
-		}
-		a, err := transport.Do(t.Context(), r, Shape{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		if body, whole := a.Whole(); a.Status() != 200 || !whole || string(body) != "{}" {
-			t.Errorf("answer %d %q", a.Status(), body)
-		}
-		a.Close()
-		if asked && !slices.Equal(got, want) || !asked && got != nil {
-			t.Errorf("asked %v: told %v", asked, got)
-		}
-	}
-	if n := transport.Idle(); n != 1 {
-		t.Errorf("%d idle connections, want 1", n)
-	}
-}
 
 // Interim answers are bounded, and what cannot be read in one way only is no answer; its connection is not used again.
 func TestInterimAnswersRefused(t *testing.T) {
@@ -179,19 +143,6 @@ func TestPulseKeepsDeadlines(t *testing.T) {
 	if _, err := transport.Do(ctx, r, Shape{}); !errors.Is(err, ErrClientGone) {
 		t.Errorf("got %v, want the context's cause", err)
 	}
-}
-
-// What a colo says of a wait goes no slower than a moment to a node that does not read it.
-func TestWriteProgress(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		client, other := net.Pipe()
-		defer other.Close()
-		defer client.Close()
-		began := time.Now()
-		if err := WriteProgress(client, Progress{Position: 1}); err == nil || time.Since(began) != interimStall {
-			t.Errorf("%v after %v", err, time.Since(began))
-		}
-	})
 }
 
 // Whatever can be read is written as what reads the same.

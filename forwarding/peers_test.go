@@ -17,19 +17,6 @@ import (
 	"colonnade/internal/tlstest"
 )
 
-// the two nodes of these tests.
-func anEntry() Identity { return Identity{Role: RoleEntry, Node: "entry-1"} }
-func aColo() Identity   { return Identity{Role: RoleColo, Colo: "ams", Node: "ams-1"} }
-
-// newFiles returns the files of a node that an authority has made known, and that believes it.
-func newFiles(t *testing.T, ca *tlstest.CA, who Identity, change func(*x509.Certificate)) tlstest.Files {
-	t.Helper()
-	f := tlstest.NewFiles(t)
-	f.Put(ca, who.String(), change)
-	f.Trust(ca)
-	return f
-}
-
 func mustMeet(t *testing.T, f tlstest.Files, who Identity, said told) *Peers {
 	t.Helper()
 	logger := slog.New(slog.DiscardHandler)
@@ -245,7 +232,7 @@ func TestPeersRotate(t *testing.T) {
 	transport, lagging := runningTransport(t), runningTransport(t)
 	f := func(step string) {
 		t.Helper()
-		for until := time.Now().Add(lookAtFiles + 200*time.Millisecond); time.Now().Before(until); time.Sleep(20 * time.Millisecond) {
+		for until := time.Now().Add(1200 * time.Millisecond); time.Now().Before(until); time.Sleep(20 * time.Millisecond) {
 			if status, err := s.ask(transport, entry, aColo()); status != 200 || err != nil {
 				t.Fatalf("%s: status %d, %v", step, status, err)
 			}
@@ -261,7 +248,7 @@ func TestPeersRotate(t *testing.T) {
 	entryFiles.Put(after, anEntry().String(), nil)
 	coloFiles.Put(after, aColo().String(), nil)
 	f("new certificates")
-	if entry.Edition() == 0 || entry.own.files.now().number != 2 || entry.trusted.files.now().number != 2 {
+	if entry.Edition() != 2<<32+2 {
 		t.Error("the files were not read again")
 	}
 	entryFiles.Trust(after)
@@ -325,54 +312,5 @@ func TestLoadPeersRefuses(t *testing.T) {
 	_, err := LoadPeers(PeerFiles{Cert: "cert.pem", Key: "key.pem", CA: "ca.pem"}, aColo(), slog.New(slog.DiscardHandler))
 	if err == nil || !strings.Contains(err.Error(), missing("ca.pem")) {
 		t.Error(err)
-	}
-}
-
-// A certificate that others would refuse does not replace one that they believe; once they would believe it, it does.
-func TestPeersKeepWhatIsBelieved(t *testing.T) {
-	t.Parallel()
-	ca, other := tlstest.NewCA(t, "fleet"), tlstest.NewCA(t, "other")
-	files := newFiles(t, ca, anEntry(), nil)
-	p, err := LoadPeers(PeerFiles(files), anEntry(), slog.New(slog.DiscardHandler))
-	if err != nil {
-		t.Fatal(err)
-	}
-	again := func() uint64 {
-		p.own.files.mu.Lock()
-		p.own.files.looked = time.Time{}
-		p.own.files.mu.Unlock()
-		p.trusted.files.mu.Lock()
-		p.trusted.files.looked = time.Time{}
-		p.trusted.files.mu.Unlock()
-		return p.own.files.now().number
-	}
-	f := func(what string, put func(), want uint64) {
-		t.Helper()
-		put()
-		if got := again(); got != want {
-			t.Errorf("%s: certificate %d is in force, want %d", what, got, want)
-		}
-	}
-	f("expired", func() { files.Put(ca, anEntry().String(), tlstest.Expired) }, 1)
-	f("for servers only", func() {
-		files.Put(ca, anEntry().String(), func(c *x509.Certificate) { c.ExtKeyUsage = []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth} })
-	}, 1)
-	f("another node's", func() { files.Put(ca, aColo().String(), nil) }, 1)
-	f("of an authority that is not believed", func() { files.Put(other, anEntry().String(), nil) }, 1)
-	f("which is believed then", func() { files.Trust(ca, other) }, 2)
-}
-
-// One address cannot keep what is told of another from being told.
-func TestSeldom(t *testing.T) {
-	var s seldom
-	now := time.Now()
-	told := 0
-	for n := range 1000 {
-		if s.isNews("10.0.0.1", strings.Repeat("x", n), now) {
-			told++
-		}
-	}
-	if told != mostTold || !s.isNews("10.0.0.2", "x", now) || s.isNews("10.0.0.2", "x", now) || !s.isNews("10.0.0.2", "x", now.Add(complainEvery)) {
-		t.Errorf("%d lines of one address, want %d, and each of another once a minute", told, mostTold)
 	}
 }

@@ -6,6 +6,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"golang.org/x/net/http/httpguts"
 )
 
 // Target is where a request goes.
@@ -93,7 +95,7 @@ func (r *Request) appendHead(b []byte) ([]byte, error) {
 	b = append(b, r.Target.Host...)
 	b = append(b, "\r\n"...)
 	for _, s := range [...]string{r.Method, r.Target.Host, r.Target.Prefix, r.Path} {
-		if hasControl(s) || strings.ContainsAny(s, " \t") {
+		if !httpguts.ValidHeaderFieldValue(s) || strings.ContainsAny(s, " \t") {
 			return b, fmt.Errorf("cannot send a request with %.80q in its first lines", s)
 		}
 	}
@@ -101,7 +103,7 @@ func (r *Request) appendHead(b []byte) ([]byte, error) {
 		if f.Value == "" {
 			continue
 		}
-		if !isToken(f.Name) || hasControl(f.Value) {
+		if !httpguts.ValidHeaderFieldName(f.Name) || !httpguts.ValidHeaderFieldValue(f.Value) {
 			return b, fmt.Errorf("cannot send header %.40q: it has a control character", f.Name)
 		}
 		b = append(b, f.Name...)

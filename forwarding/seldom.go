@@ -6,6 +6,9 @@ import (
 )
 
 // mostTold bounds what is told of one address in a minute, and mostTellers the addresses.
+// logPeriod is how often the same is logged again.
+const logPeriod = time.Minute
+
 const (
 	mostTold    = 8
 	mostTellers = 64
@@ -22,7 +25,7 @@ type seldom struct {
 func (s *seldom) isNews(address, text string, now time.Time) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.told == nil || now.Sub(s.since) >= complainEvery {
+	if s.told == nil || now.Sub(s.since) >= logPeriod {
 		s.since, s.told = now, map[string]map[string]struct{}{}
 	}
 	of, known := s.told[address]

@@ -79,7 +79,7 @@ func (c *tlsCaller) ask() (last bool, err error) {
 }
 
 func (c *tlsCaller) hear() (last bool, err error) {
-	return (&caller{TCPConn: c.tcp, br: c.br}).hear()
+	return (&caller{TCPConn: c.caller.TCPConn, br: c.br}).hear()
 }
 
 // ends expects that nothing more comes but the word that it is so.
@@ -232,8 +232,8 @@ func TestTLSWatcher(t *testing.T) {
 		c.Close()
 	}
 	f("closed", func(c *tlsCaller) { c.Close() }, ErrClientGone)
-	f("closed without a word", func(c *tlsCaller) { c.tcp.Close() }, ErrClientGone)
-	f("reset", func(c *tlsCaller) { _ = c.tcp.SetLinger(0); c.tcp.Close() }, ErrClientGone)
+	f("closed without a word", func(c *tlsCaller) { c.caller.TCPConn.Close() }, ErrClientGone)
+	f("reset", func(c *tlsCaller) { _ = c.caller.TCPConn.SetLinger(0); c.caller.TCPConn.Close() }, ErrClientGone)
 	f("half-closed", func(c *tlsCaller) { _ = c.CloseWrite() }, ErrClientGone)
 	f("only said so", func(c *tlsCaller) { _ = c.Conn().CloseWrite() }, ErrClientGone)
 	f("closed behind another request", func(c *tlsCaller) { fmt.Fprint(c.TLSConn, aRequest); c.Close() }, ErrClientGone)

@@ -19,16 +19,7 @@ import (
 
 const (
 	plainAnswer = "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 13\r\n\r\n{\"id\":\"abcd\"}"
-	streamHead  = "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n"
 )
-
-func chunk(s string) string { return fmt.Sprintf("%x\r\n%s\r\n", len(s), s) }
-
-func delta(s string) string {
-	return fmt.Sprintf("data: {\"choices\":[{\"index\":0,\"delta\":{\"content\":%q}}]}\n\n", s)
-}
-
-var chatShape = Shape{API: openai.Chat}
 
 // drain reads an answer to its end.
 func drain(a *Answer) (string, error) {

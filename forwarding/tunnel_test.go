@@ -126,8 +126,8 @@ func rawHandshake(t testing.TB, address, more string) *net.TCPConn {
 	}
 	t.Cleanup(func() { c.Close() })
 	_ = c.SetDeadline(time.Now().Add(patience))
-	h := NewHandshake(nil)
-	if _, err := io.WriteString(c, "GET /v1/realtime HTTP/1.1\r\nHost: x\r\n"+string(h.appendFields(nil))+"\r\n"+more); err != nil {
+	if _, err := io.WriteString(c, "GET /v1/realtime HTTP/1.1\r\nHost: x\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"+
+		"Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: "+NewHandshake(nil).Key+"\r\n\r\n"+more); err != nil {
 		t.Fatal(err)
 	}
 	return c.(*net.TCPConn)
@@ -327,12 +327,4 @@ func TestPanicInAHijack(t *testing.T) {
 	if line := next(t, "the log", said); !strings.Contains(line, "a string") || !strings.Contains(line, "TestPanicInAHijack.func1.1.1") {
 		t.Errorf("logged %q", line)
 	}
-}
-
-// told is a log, line by line.
-type told chan string
-
-func (lines told) Write(p []byte) (int, error) {
-	lines <- string(p)
-	return len(p), nil
 }

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/valyala/fasthttp"
+	"golang.org/x/net/http/httpguts"
 
 	"colonnade/openai"
 )
@@ -30,7 +31,7 @@ func ReadHandshake(rc *fasthttp.RequestCtx) (*Handshake, *openai.Error) {
 	read := &Handshake{Key: key}
 	for _, line := range h.PeekAll("Sec-WebSocket-Protocol") {
 		for protocol := range strings.SplitSeq(string(line), ",") {
-			if protocol = strings.Trim(protocol, " \t"); isToken(protocol) && len(read.Protocols) < maxProtocols {
+			if protocol = strings.Trim(protocol, " \t"); httpguts.ValidHeaderFieldName(protocol) && len(read.Protocols) < maxProtocols {
 				read.Protocols = append(read.Protocols, protocol)
 			}
 		}

@@ -167,17 +167,6 @@ func wantClose(t testing.TB, c *websocket.Conn, code int, text string) {
 	}
 }
 
-func next[T any](t testing.TB, what string, from <-chan T) T {
-	t.Helper()
-	select {
-	case got := <-from:
-		return got
-	case <-time.After(patience):
-		t.Fatalf("gave up waiting for %s", what)
-		panic("unreachable")
-	}
-}
-
 // bothWays runs a test against a session server, and through a tunnel before it.
 func bothWays(t *testing.T, test func(t *testing.T, through func(address string) string)) {
 	t.Run("direct", func(t *testing.T) { test(t, func(address string) string { return address }) })

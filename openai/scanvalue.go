@@ -165,22 +165,6 @@ func (s *scan) end() bool {
 	return s.fault == noFault && s.i == len(s.b)
 }
 
-// count reads a number that counts something; fractions, negative and absurd
-// ones do not.
-func count(raw []byte) (int, bool) {
-	if len(raw) == 0 || len(raw) > 15 {
-		return 0, false
-	}
-	n := 0
-	for _, c := range raw {
-		if c-'0' > 9 {
-			return 0, false
-		}
-		n = n*10 + int(c-'0')
-	}
-	return n, true
-}
-
 // unescaped is what a raw value stands for, if it is a string, else nil.
 func unescaped(raw []byte) []byte {
 	text, ok := unquoted(raw)

@@ -123,23 +123,3 @@ func plainKey(key []byte) bool {
 func hasNUL(key []byte) bool {
 	return bytes.IndexByte(key, 0) >= 0 || len(key) > maxKey && bytes.Contains(key, []byte(`\u0000`))
 }
-
-// equalFold compares ASCII without letter case.
-func equalFold[T, U string | []byte](a T, b U) bool {
-	if len(a) != len(b) {
-		return false
-	}
-	for i := range len(a) {
-		if lower(a[i]) != lower(b[i]) {
-			return false
-		}
-	}
-	return true
-}
-
-func lower(c byte) byte {
-	if 'A' <= c && c <= 'Z' {
-		return c | 0x20
-	}
-	return c
-}

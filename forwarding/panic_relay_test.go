@@ -1,0 +1,75 @@
+package forwarding
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/valyala/fasthttp"
+)
+
+// A panic in mid-stream ends that stream, with the API's error event and without the last chunk, and the exchange behind
+// it. Whoever has the request in hand hears of it as of any other end.
+func TestPanicInARelay(t *testing.T) {
+	closed := make(chan error, 1)
+	goOn := make(chan struct{})
+	address := rawServer(t, func(c net.Conn) {
+		br := bufio.NewReader(c)
+		if _, err := readRequest(br); err == nil {
+			_, _ = io.WriteString(c, streamHead+chunk(delta("a")))
+			<-goOn
+			_, _ = io.WriteString(c, chunk(delta("b")))
+			_, err := br.ReadByte()
+			closed <- err
+		}
+	})
+	transport := runningTransport(t)
+	tripwire := func() { panic("a bug of ours") }
+	said, known, ended := make(told, 10), make(chan End, 4), make(chan struct{}, 4)
+	s := drainingBy(t, ServerConfig{
+		Logger: slog.New(slog.NewTextHandler(said, nil)),
+		Handle: func(rc *fasthttp.RequestCtx) {
+			answer, err := transport.Do(context.Background(), testRequest(address), chatShape)
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			WriteAnswer(rc, answer, &Relay{
+				Context: context.Background(), Answer: answer, Client: rc.Conn(), RequestID: "r",
+				Passed: tripwire, Known: func(e End) { known <- e }, Ended: func() { ended <- struct{}{} },
+			})
+		},
+	})
+	c := mustCall(t, s)
+	_, _ = io.WriteString(c, "POST / HTTP/1.1\r\nHost: x\r\n\r\n")
+	answer, err := http.ReadResponse(c.br, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	close(goOn)
+	body, err := io.ReadAll(answer.Body)
+	if err == nil || !strings.HasPrefix(string(body), delta("a")) || !strings.Contains(string(body), `"number":50000`) {
+		t.Errorf("the client got %q, %v", body, err)
+	}
+	if e := next(t, "how it has ended", known); e.Kind != EndCrashed || e.Err == nil {
+		t.Errorf("it ended by %+v", e)
+	}
+	next(t, "the end", ended)
+	if err := next(t, "the engine to see the end", closed); err == nil || errors.Is(err, os.ErrDeadlineExceeded) { // or a reset: it was not read to its end
+		t.Errorf("the engine's connection ended with %v", err)
+	}
+	if line := next(t, "the log", said); !strings.Contains(line, "level=ERROR") || !strings.Contains(line, "a string") || !strings.Contains(line, "TestPanicInARelay") {
+		t.Errorf("logged %q", line)
+	}
+	s.end(Pace{})
+	if len(known)+len(ended) > 0 {
+		t.Error("the end was told twice")
+	}
+}

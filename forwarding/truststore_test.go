@@ -1,0 +1,41 @@
+package forwarding
+
+import (
+	"crypto/x509"
+	"log/slog"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"colonnade/internal/tlstest"
+)
+
+// A certificate that others would refuse does not replace one that they believe; once they would believe it, it does.
+func TestPeersKeepWhatIsBelieved(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ca, other := tlstest.NewCA(t, "fleet"), tlstest.NewCA(t, "other")
+		files := newFiles(t, ca, anEntry(), nil)
+		p, err := LoadPeers(PeerFiles(files), anEntry(), slog.New(slog.DiscardHandler))
+		if err != nil {
+			t.Fatal(err)
+		}
+		again := func() uint64 {
+			time.Sleep(lookAtFiles)
+			return p.Edition() >> 32
+		}
+		f := func(what string, put func(), want uint64) {
+			t.Helper()
+			put()
+			if got := again(); got != want {
+				t.Errorf("%s: certificate %d is in force, want %d", what, got, want)
+			}
+		}
+		f("expired", func() { files.Put(ca, anEntry().String(), tlstest.Expired) }, 1)
+		f("for servers only", func() {
+			files.Put(ca, anEntry().String(), func(c *x509.Certificate) { c.ExtKeyUsage = []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth} })
+		}, 1)
+		f("another node's", func() { files.Put(ca, aColo().String(), nil) }, 1)
+		f("of an authority that is not believed", func() { files.Put(other, anEntry().String(), nil) }, 1)
+		f("which is believed then", func() { files.Trust(ca, other) }, 2)
+	})
+}
