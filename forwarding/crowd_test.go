@@ -1,15 +1,12 @@
 package forwarding
 
 import (
-	"bufio"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"log/slog"
 	"net"
-	"net/http"
 	"net/netip"
 	"runtime"
 	"strings"
@@ -28,70 +25,6 @@ func crowded(t *testing.T, config ServerConfig, total int) *draining {
 	defer s.crowd.mu.Unlock()
 	s.crowd.total = total
 	return s
-}
-
-// comes waits for what must come.
-func (s *draining) comes(what func() bool) {
-	s.t.Helper()
-	ctx, cancel := context.WithTimeout(s.t.Context(), patience)
-	defer cancel()
-	if await(ctx, what); !what() {
-		s.t.Fatal("it never came")
-	}
-}
-
-// from connects from an address of loopback.
-func (s *draining) from(address string) *caller {
-	s.t.Helper()
-	dialer := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(address)}, Timeout: patience}
-	c, err := dialer.Dial("tcp", s.address)
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	s.t.Cleanup(func() { c.Close() })
-	_ = c.SetDeadline(time.Now().Add(patience))
-	in := &caller{TCPConn: c.(*net.TCPConn), br: bufio.NewReader(c)}
-	s.callers = append(s.callers, in)
-	return in
-}
-
-func (s *draining) mustServe(callers ...*caller) {
-	s.t.Helper()
-	for _, c := range callers {
-		if _, err := c.ask(); err != nil {
-			s.t.Errorf("a connection from %s is not served: %v", c.LocalAddr(), err)
-		}
-	}
-}
-
-// refusal asks over a connection that is one too many, and returns the whole answer's head and its error. The connection
-// must end without a reset.
-func (c *caller) refusal(t *testing.T, request string) (status int, reason string, number int) {
-	t.Helper()
-	if _, err := io.WriteString(c, request); err != nil {
-		t.Errorf("cannot send: %v", err)
-	}
-	r, err := http.ReadResponse(c.br, nil)
-	if err != nil {
-		t.Fatalf("no answer: %v", err)
-	}
-	defer r.Body.Close()
-	var body struct {
-		Error struct {
-			Number  int
-			Reason  string
-			Message string
-		}
-	}
-	text, err := io.ReadAll(r.Body)
-	if err = errors.Join(err, json.Unmarshal(text, &body)); err != nil {
-		t.Errorf("answer %q: %v", text, err)
-	}
-	if !r.Close || r.Header.Get("Retry-After") == "" || r.Header.Get("Retry-After-Ms") == "" || r.Header.Get("Date") == "" {
-		t.Errorf("headers %v, last: %v", r.Header, r.Close)
-	}
-	c.ends(t)
-	return r.StatusCode, r.Header.Get(HeaderReason), body.Error.Number
 }
 
 const askOK = "GET / HTTP/1.1\r\nHost: x\r\n\r\n"

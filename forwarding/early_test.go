@@ -2,8 +2,6 @@ package forwarding
 
 import (
 	"fmt"
-	"io"
-	"net/http"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -56,33 +54,4 @@ func TestAnswersBeforeTheBody(t *testing.T) {
 			s.end(Pace{})
 		})
 	}
-}
-
-// sayEarly sends a request and one behind it, and reads what is answered: only the last answer says that it is.
-func (s *draining) sayEarly(t *testing.T, text string, goesOn bool) {
-	t.Helper()
-	c := mustCall(t, s)
-	defer c.Close()
-	go func() {
-		_, _ = io.WriteString(c, text+"GET /behind HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
-	}()
-	for {
-		answer, err := http.ReadResponse(c.br, nil)
-		if err != nil {
-			t.Errorf("%.100q: %v", text, err)
-			return
-		}
-		_, _ = io.Copy(io.Discard, answer.Body)
-		if answer.StatusCode == http.StatusContinue {
-			continue
-		}
-		if answer.Close == goesOn {
-			t.Errorf("%.100q: answered %d, and the last: %v", text, answer.StatusCode, answer.Close)
-		}
-		if answer.Close {
-			break
-		}
-		goesOn = false
-	}
-	c.ends(t)
 }

@@ -3,6 +3,7 @@ package forwarding
 import (
 	"bufio"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -14,6 +15,7 @@ import (
 
 	"github.com/valyala/fasthttp"
 
+	"colonnade/internal/testkit"
 	"colonnade/openai"
 )
 
@@ -138,4 +140,93 @@ func (c *caller) ends(t *testing.T) {
 	if rest, err := io.ReadAll(c.br); err != nil || len(rest) > 0 {
 		t.Errorf("the connection ended with %q, %v", rest, err)
 	}
+}
+
+// comes waits for what must come.
+func (s *draining) comes(what func() bool) {
+	s.t.Helper()
+	testkit.WaitFor(s.t, "it to come", what)
+}
+
+// from connects from an address of loopback.
+func (s *draining) from(address string) *caller {
+	s.t.Helper()
+	dialer := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(address)}, Timeout: patience}
+	c, err := dialer.Dial("tcp", s.address)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	s.t.Cleanup(func() { c.Close() })
+	_ = c.SetDeadline(time.Now().Add(patience))
+	in := &caller{TCPConn: c.(*net.TCPConn), br: bufio.NewReader(c)}
+	s.callers = append(s.callers, in)
+	return in
+}
+
+func (s *draining) mustServe(callers ...*caller) {
+	s.t.Helper()
+	for _, c := range callers {
+		if _, err := c.ask(); err != nil {
+			s.t.Errorf("a connection from %s is not served: %v", c.LocalAddr(), err)
+		}
+	}
+}
+
+// refusal asks over a connection that is one too many, and returns the whole answer's head and its error. The connection
+// must end without a reset.
+func (c *caller) refusal(t *testing.T, request string) (status int, reason string, number int) {
+	t.Helper()
+	if _, err := io.WriteString(c, request); err != nil {
+		t.Errorf("cannot send: %v", err)
+	}
+	r, err := http.ReadResponse(c.br, nil)
+	if err != nil {
+		t.Fatalf("no answer: %v", err)
+	}
+	defer r.Body.Close()
+	var body struct {
+		Error struct {
+			Number  int
+			Reason  string
+			Message string
+		}
+	}
+	text, err := io.ReadAll(r.Body)
+	if err = errors.Join(err, json.Unmarshal(text, &body)); err != nil {
+		t.Errorf("answer %q: %v", text, err)
+	}
+	if !r.Close || r.Header.Get("Retry-After") == "" || r.Header.Get("Retry-After-Ms") == "" || r.Header.Get("Date") == "" {
+		t.Errorf("headers %v, last: %v", r.Header, r.Close)
+	}
+	c.ends(t)
+	return r.StatusCode, r.Header.Get(HeaderReason), body.Error.Number
+}
+
+// sayEarly sends a request and one behind it, and reads what is answered: only the last answer says that it is.
+func (s *draining) sayEarly(t *testing.T, text string, goesOn bool) {
+	t.Helper()
+	c := mustCall(t, s)
+	defer c.Close()
+	go func() {
+		_, _ = io.WriteString(c, text+"GET /behind HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
+	}()
+	for {
+		answer, err := http.ReadResponse(c.br, nil)
+		if err != nil {
+			t.Errorf("%.100q: %v", text, err)
+			return
+		}
+		_, _ = io.Copy(io.Discard, answer.Body)
+		if answer.StatusCode == http.StatusContinue {
+			continue
+		}
+		if answer.Close == goesOn {
+			t.Errorf("%.100q: answered %d, and the last: %v", text, answer.StatusCode, answer.Close)
+		}
+		if answer.Close {
+			break
+		}
+		goesOn = false
+	}
+	c.ends(t)
 }

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -162,4 +163,34 @@ func FuzzProgress(f *testing.F) {
 			t.Errorf("%q is written as %q", s, p.String())
 		}
 	})
+}
+
+// Interim answers are passed on to a request that asked for them, and the connection is used again; for any other they
+// say nothing.
+func TestInterimAnswers(t *testing.T) {
+	said := progressLine("position=3;expected_ms=1200;new=field") + interim("Link: x") + progressLine("position=1")
+	address := rawServer(t, answering(said+wholeAnswer))
+	transport := runningTransport(t)
+	want := []Progress{{Position: 3, Expected: 1200 * time.Millisecond, Known: true}, {Position: 1}}
+	for _, asked := range []bool{true, false, true} {
+		var got []Progress
+		r := testRequest(address)
+		if asked {
+			r.Progress = func(p Progress) { got = append(got, p) }
+		}
+		a, err := transport.Do(t.Context(), r, Shape{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if body, whole := a.Whole(); a.Status() != 200 || !whole || string(body) != "{}" {
+			t.Errorf("answer %d %q", a.Status(), body)
+		}
+		a.Close()
+		if asked && !slices.Equal(got, want) || !asked && got != nil {
+			t.Errorf("asked %v: told %v", asked, got)
+		}
+	}
+	if n := transport.Idle(); n != 1 {
+		t.Errorf("%d idle connections, want 1", n)
+	}
 }

@@ -20,12 +20,6 @@ func chatBody(size int) []byte {
 const chatChunk = `data: {"id":"chatcmpl-B9MBs8CjcvOU2jLn4n570S5qMJKcT","object":"chat.completion.chunk","created":1741569952,` +
 	`"model":"meta-llama/Llama-3.1-8B-Instruct","choices":[{"index":0,"delta":{"content":" Hello"},"logprobs":null,"finish_reason":null}]}` + "\n\n"
 
-const sdkHead = "Host: 127.0.0.1:8080\r\nConnection: keep-alive\r\nAccept: application/json\r\nContent-Type: application/json\r\n" +
-	"User-Agent: OpenAI/JS 6.9.1\r\nX-Stainless-Retry-Count: 0\r\nX-Stainless-Lang: js\r\nX-Stainless-Package-Version: 6.9.1\r\n" +
-	"X-Stainless-OS: Linux\r\nX-Stainless-Arch: x64\r\nX-Stainless-Runtime: node\r\nX-Stainless-Runtime-Version: v20.19.2\r\n" +
-	"Authorization: Bearer cn_0123456789_0123456789abcdef0123456789abcdef\r\nAccept-Language: *\r\nSec-Fetch-Mode: cors\r\n" +
-	"Accept-Encoding: gzip, deflate\r\nContent-Length: 1024\r\n\r\n"
-
 func BenchmarkPeek(b *testing.B) {
 	for name, size := range map[string]int{"1KB": 1 << 10, "64KB": 64 << 10} {
 		b.Run(name, func(b *testing.B) {
@@ -51,16 +45,6 @@ func BenchmarkSplice(b *testing.B) {
 	b.ReportAllocs()
 	for b.Loop() {
 		dst = peeked.Splice(dst[:0], body, openai.Edit{Model: "meta-llama/Llama-3.1-8B-Instruct", AskUsage: true})
-	}
-}
-
-func BenchmarkCheckHead(b *testing.B) {
-	head := openai.RequestHead{Method: []byte("POST"), Target: []byte("/v1/chat/completions"), Protocol: []byte("HTTP/1.1"), Raw: []byte(sdkHead)}
-	b.ReportAllocs()
-	for b.Loop() {
-		if err := openai.CheckHead(head); err != nil {
-			b.Fatal(err)
-		}
 	}
 }
 

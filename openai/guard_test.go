@@ -1,6 +1,7 @@
 package openai_test
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
@@ -76,7 +77,7 @@ func TestCheckHeadLimits(t *testing.T) {
 			t.Errorf("%s: %v, want %d", name, err, number)
 		}
 	}
-	lines := func(n int) []string { return append([]string{host}, slicesRepeat("X-Note: a", n-1)...) }
+	lines := func(n int) []string { return append([]string{host}, slices.Repeat([]string{"X-Note: a"}, n-1)...) }
 	f("as many lines as may be", head(get, lines(100)...), 0)
 	f("one more", head(get, lines(101)...), 43101)
 	f("many more", head(get, lines(5000)...), 43101)
@@ -210,5 +211,21 @@ func TestCheckHeadDoesNotAllocate(t *testing.T) {
 	h := openai.RequestHead{Method: []byte("POST"), Target: []byte("/v1/chat/completions"), Protocol: []byte("HTTP/1.1"), Raw: []byte(sdkHead)}
 	if n := testing.AllocsPerRun(100, func() { openai.CheckHead(h) }); n != 0 {
 		t.Errorf("%v allocations", n)
+	}
+}
+
+const sdkHead = "Host: 127.0.0.1:8080\r\nConnection: keep-alive\r\nAccept: application/json\r\nContent-Type: application/json\r\n" +
+	"User-Agent: OpenAI/JS 6.9.1\r\nX-Stainless-Retry-Count: 0\r\nX-Stainless-Lang: js\r\nX-Stainless-Package-Version: 6.9.1\r\n" +
+	"X-Stainless-OS: Linux\r\nX-Stainless-Arch: x64\r\nX-Stainless-Runtime: node\r\nX-Stainless-Runtime-Version: v20.19.2\r\n" +
+	"Authorization: Bearer cn_0123456789_0123456789abcdef0123456789abcdef\r\nAccept-Language: *\r\nSec-Fetch-Mode: cors\r\n" +
+	"Accept-Encoding: gzip, deflate\r\nContent-Length: 1024\r\n\r\n"
+
+func BenchmarkCheckHead(b *testing.B) {
+	head := openai.RequestHead{Method: []byte("POST"), Target: []byte("/v1/chat/completions"), Protocol: []byte("HTTP/1.1"), Raw: []byte(sdkHead)}
+	b.ReportAllocs()
+	for b.Loop() {
+		if err := openai.CheckHead(head); err != nil {
+			b.Fatal(err)
+		}
 	}
 }
