@@ -11,18 +11,21 @@ import (
 	"colonnade/admission"
 	"colonnade/analytics"
 	"colonnade/fleet"
-	"colonnade/forwarding"
+	"colonnade/forwarding/hop"
+	"colonnade/forwarding/relay"
+	"colonnade/forwarding/server"
+	"colonnade/forwarding/transport"
 	"colonnade/openai"
 )
 
 // call is one request in hand, from the handler's start to the answer's end, which for a stream comes after the handler
 // has returned. It is used by one goroutine at a time: the connection's.
 type call struct {
-	*forwarding.Custody
+	*server.Custody
 	server *Server
 	rc     *fasthttp.RequestCtx // valid until the handler returns
 
-	hop   forwarding.Hop
+	hop   hop.Token
 	route openai.Route
 	model *fleet.Model
 	pool  *admission.Pool
@@ -30,18 +33,18 @@ type call struct {
 	body  openai.Body
 	raw   []byte // as received
 
-	handshake *forwarding.Handshake // the client's; nil unless it wants a WebSocket
+	handshake *transport.Handshake // the client's; nil unless it wants a WebSocket
 
 	arrived   time.Time
 	firstBy   time.Time // by when the client wants a first byte; zero = any time
 	end       time.Time // of the whole request
 	budgeted  bool      // it pays into the budget of retries: not before it is believed
 	grant     admission.Grant
-	held      bool               // grant is to be released
-	spent     spent              // of the answer that is relayed
-	heldUp    time.Duration      // by its client: told with the permit
-	begun     bool               // the attempt under way is to be ended by an event
-	answer    *forwarding.Answer // of the last attempt
+	held      bool                // grant is to be released
+	spent     spent               // of the answer that is relayed
+	heldUp    time.Duration       // by its client: told with the permit
+	begun     bool                // the attempt under way is to be ended by an event
+	answer    *transport.Response // of the last attempt
 	granted   time.Time
 	sent      time.Time // the last attempt
 	firstByte time.Time
@@ -124,9 +127,9 @@ func (c *call) request() admission.Request {
 		Avoid:             c.avoid,
 	}
 	switch c.hop.Wait {
-	case forwarding.WaitFull:
+	case hop.WaitFull:
 		r.MaxWait = queue.MaxWait.Std() - time.Duration(c.hop.Waited) - c.queued
-	case forwarding.WaitSpill:
+	case hop.WaitSpill:
 		r.MaxExpected = max(queue.SpillWait.Std(), time.Duration(c.hop.WaitBelow))
 		// The expectation may prove wrong: then the next colo is better than a long wait here.
 		r.MaxWait = min(4*r.MaxExpected, queue.MaxWait.Std()-time.Duration(c.hop.Waited)-c.queued)
@@ -134,7 +137,7 @@ func (c *call) request() admission.Request {
 			r.MaxWait = min(r.MaxWait, r.MaxExpected)
 		}
 	}
-	if c.hop.Events {
+	if c.hop.WantsProgress {
 		r.Progress = c.report
 	}
 	return r
@@ -168,15 +171,15 @@ func (c *call) acquire() error {
 
 // report tells the node that has sent the request how it waits.
 func (c *call) report(p admission.Progress) {
-	if err := forwarding.WriteProgress(c.rc.Conn(), forwarding.Progress(p)); err != nil {
-		c.Cancel(errors.Join(forwarding.ErrClientGone, err)) // it can be told nothing else either
+	if err := relay.WriteProgress(c.rc.Conn(), hop.Progress(p)); err != nil {
+		c.Cancel(errors.Join(server.ErrClientGone, err)) // it can be told nothing else either
 	}
 }
 
 // usedUp tells a request that may not wait since it has waited all it may from one that asked not to.
 func (c *call) usedUp(err error, r admission.Request) error {
 	var refused *admission.Refusal
-	if errors.As(err, &refused) && refused.Reason == admission.Busy && c.hop.Wait == forwarding.WaitFull && r.MaxWait <= 0 &&
+	if errors.As(err, &refused) && refused.Reason == admission.Busy && c.hop.Wait == hop.WaitFull && r.MaxWait <= 0 &&
 		c.pool.Document().Queue.MaxWait > 0 {
 		late := *refused
 		late.Reason = admission.QueueTimeout
@@ -186,28 +189,28 @@ func (c *call) usedUp(err error, r admission.Request) error {
 }
 
 // dispatch sends the request to the granted endpoint.
-func (c *call) dispatch() (*forwarding.Answer, error) {
+func (c *call) dispatch() (*transport.Response, error) {
 	e := c.grant.Endpoint
-	target, err := forwarding.ParseTarget(e.URL)
+	target, err := transport.ParseTarget(e.URL)
 	if err != nil {
-		return nil, &forwarding.ExchangeError{Phase: forwarding.PhaseConnect, Err: err}
+		return nil, &transport.ExchangeError{Phase: transport.PhaseConnect, Err: err}
 	}
 	fields, err := c.server.credentials.fields(e)
 	if err != nil {
-		return nil, &forwarding.ExchangeError{Phase: forwarding.PhaseConnect, Err: err}
+		return nil, &transport.ExchangeError{Phase: transport.PhaseConnect, Err: err}
 	}
 	edit := openai.Edit{Model: upstreamName(c.model, e), AskUsage: e.Usage == fleet.UsageAsk}
-	r := forwarding.Request{
+	r := transport.Request{
 		Target: target,
 		Method: "POST",
 		Path:   c.path(e),
 		Fields: append(fields, c.fields()...),
 		// Much may have happened since the grant: a disk that stalled over its event, a slow connect, or a stop.
-		May:     c.server.GrantsEnabled,
-		Connect: c.model.Timeouts.Connect.Std(),
-		Idle:    c.idle(),
-		End:     c.end,
-		Linger:  Linger,
+		Precondition: c.server.GrantsEnabled,
+		Connect:      c.model.Timeouts.Connect.Std(),
+		Idle:         c.idle(),
+		End:          c.end,
+		Linger:       Linger,
 	}
 	if c.handshake != nil {
 		c.toHandshake(&r, edit.Model)
@@ -224,7 +227,7 @@ func (c *call) dispatch() (*forwarding.Answer, error) {
 		}
 	}
 	c.sent = time.Now()
-	answer, err := c.server.transport.Do(c.Context, &r, forwarding.Shape{
+	answer, err := c.server.transport.Do(c.Context, &r, transport.Shape{
 		API: c.route.API, StripUsage: edit.AskUsage && !c.body.IncludeUsage, Usage: true,
 	})
 	c.firstByte = time.Now()
@@ -247,17 +250,17 @@ func (c *call) path(e *fleet.Endpoint) string {
 }
 
 // fields are the headers that an engine gets of the request's own.
-func (c *call) fields() []forwarding.Field {
+func (c *call) fields() []transport.Field {
 	h := &c.rc.Request.Header
-	fields := make([]forwarding.Field, 0, 8)
-	for _, name := range [...]string{"Content-Type", "Accept", "User-Agent", forwarding.HeaderTraceParent} {
-		fields = append(fields, forwarding.Field{Name: name, Value: string(h.Peek(name))})
+	fields := make([]transport.Field, 0, 8)
+	for _, name := range [...]string{"Content-Type", "Accept", "User-Agent", hop.HeaderTraceParent} {
+		fields = append(fields, transport.Field{Name: name, Value: string(h.Peek(name))})
 	}
 	fields = append(fields,
-		forwarding.Field{Name: "Accept-Encoding", Value: "identity"}, // who is not told may choose any
-		forwarding.Field{Name: forwarding.HeaderRequestID, Value: c.hop.RequestID})
+		transport.Field{Name: "Accept-Encoding", Value: "identity"}, // who is not told may choose any
+		transport.Field{Name: hop.HeaderRequestID, Value: c.hop.RequestID})
 	for _, name := range c.model.ForwardHeaders {
-		fields = append(fields, forwarding.Field{Name: name, Value: string(h.Peek(name))})
+		fields = append(fields, transport.Field{Name: name, Value: string(h.Peek(name))})
 	}
 	return fields
 }

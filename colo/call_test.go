@@ -9,7 +9,7 @@ import (
 
 	"colonnade/admission"
 	"colonnade/fleet"
-	"colonnade/forwarding"
+	"colonnade/forwarding/hop"
 	"colonnade/openai"
 )
 
@@ -29,7 +29,7 @@ func TestPermitIsAskedFor(t *testing.T) {
 		t.Helper()
 		c := &call{
 			model: &fleet.Model{}, pool: pool, raw: make([]byte, 400), arrived: arrived, end: end,
-			hop: forwarding.Hop{Account: "a", Weight: 1, Priority: fleet.PriorityStandard, Wait: forwarding.WaitFull},
+			hop: hop.Token{Account: "a", Weight: 1, Priority: fleet.PriorityStandard, Wait: hop.WaitFull},
 		}
 		in(c)
 		w := admission.Request{
@@ -38,7 +38,7 @@ func TestPermitIsAskedFor(t *testing.T) {
 		}
 		want(&w)
 		got := c.request()
-		if (got.Progress != nil) != c.hop.Events {
+		if (got.Progress != nil) != c.hop.WantsProgress {
 			t.Errorf("%s: progress is asked for: %v", what, got.Progress != nil)
 		}
 		if got.Progress = nil; !reflect.DeepEqual(got, w) {
@@ -57,7 +57,7 @@ func TestPermitIsAskedFor(t *testing.T) {
 	f("a cap", func(c *call) { c.hop.Concurrent = 5 }, func(r *admission.Request) { r.Concurrent = 5 })
 	f("a chance", func(c *call) { c.hop.Chance = 0.25 }, func(r *admission.Request) { r.ReturnProbability = 0.25 })
 	f("a name", func(c *call) { c.hop.RequestID = "x" }, func(r *admission.Request) { r.JitterSeed = luck("x") })
-	f("events", func(c *call) { c.hop.Events = true }, usual)
+	f("events", func(c *call) { c.hop.WantsProgress = true }, usual)
 
 	f("a claim", func(c *call) { c.body = openai.Body{MaxTokens: 50} }, func(r *admission.Request) { r.Output = 100 })
 	f("prices", func(c *call) {
@@ -68,19 +68,19 @@ func TestPermitIsAskedFor(t *testing.T) {
 	})
 
 	f("waited elsewhere", func(c *call) {
-		c.hop.Waited = forwarding.Millis(3 * time.Second)
+		c.hop.Waited = hop.Millis(3 * time.Second)
 	}, func(r *admission.Request) { r.MaxWait, r.Arrived = 5*time.Second, arrived.Add(-3*time.Second) })
 	f("again", func(c *call) {
 		c.attempts, c.queued, c.avoid = 1, time.Second, []string{"x"}
 	}, func(r *admission.Request) { r.Rejoin, r.MaxWait, r.Avoid = true, 7*time.Second, []string{"x"} })
-	f("no wait", func(c *call) { c.hop.Wait = forwarding.WaitNever }, func(r *admission.Request) { r.MaxWait = 0 })
+	f("no wait", func(c *call) { c.hop.Wait = hop.WaitNever }, func(r *admission.Request) { r.MaxWait = 0 })
 	spill := func(short, most time.Duration) func(*admission.Request) {
 		return func(r *admission.Request) { r.MaxExpected, r.MaxWait = short, most }
 	}
 	const short = 100 * time.Millisecond
-	f("a short wait", func(c *call) { c.hop.Wait = forwarding.WaitSpill }, spill(short, 4*short))
+	f("a short wait", func(c *call) { c.hop.Wait = hop.WaitSpill }, spill(short, 4*short))
 	f("a wait shorter than elsewhere", func(c *call) {
-		c.hop.Wait, c.hop.WaitBelow = forwarding.WaitSpill, forwarding.Millis(time.Second)
+		c.hop.Wait, c.hop.WaitBelow = hop.WaitSpill, hop.Millis(time.Second)
 	}, spill(time.Second, 4*time.Second))
 	soon := arrived.Add(time.Second)
 	f("a deadline", func(c *call) { c.firstBy = soon }, func(r *admission.Request) { r.Deadline = soon })

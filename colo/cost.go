@@ -4,7 +4,7 @@ import (
 	"math"
 
 	"colonnade/admission"
-	"colonnade/forwarding"
+	"colonnade/forwarding/transport"
 	"colonnade/openai"
 )
 
@@ -44,7 +44,7 @@ func spentOn(body []byte) spent {
 
 // spentOnAnswer is what an answer has taken that was relayed as it came, complete or not. Of a stream that told nothing, or
 // was cut after it did, what else was generated is estimated.
-func spentOnAnswer(answer *forwarding.Answer, complete bool) (s spent) {
+func spentOnAnswer(answer *transport.Response, complete bool) (s spent) {
 	s.usage, s.told = answer.Usage()
 	if stream := answer.Stream(); stream != nil && !(complete && s.told) {
 		s.untold = stream.Untold()
@@ -68,7 +68,7 @@ func (c *call) used(s spent) admission.Used {
 }
 
 // charge says what an answer that is relayed has cost so far.
-func (c *call) charge(answer *forwarding.Answer) {
+func (c *call) charge(answer *transport.Response) {
 	stream := answer.Stream()
 	if !c.held || stream == nil {
 		return

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"colonnade/fleet"
-	"colonnade/forwarding"
+	"colonnade/forwarding/transport"
 )
 
 // credentialAge is how long a credential is kept before its file is read again.
@@ -28,7 +28,7 @@ type credential struct {
 func newCredentials() *credentials { return &credentials{known: map[string]credential{}} }
 
 // fields returns the Authorization header for e, if it wants one.
-func (c *credentials) fields(e *fleet.Endpoint) ([]forwarding.Field, error) {
+func (c *credentials) fields(e *fleet.Endpoint) ([]transport.Field, error) {
 	if e.Credential == "" {
 		return nil, nil
 	}
@@ -43,7 +43,7 @@ func (c *credentials) fields(e *fleet.Endpoint) ([]forwarding.Field, error) {
 		known = credential{value: value, read: time.Now()}
 		c.known[e.Credential] = known
 	}
-	return []forwarding.Field{{Name: "Authorization", Value: "Bearer " + known.value}}, nil
+	return []transport.Field{{Name: "Authorization", Value: "Bearer " + known.value}}, nil
 }
 
 // readCredential follows env:NAME or file:PATH.

@@ -5,7 +5,8 @@ import (
 	"time"
 
 	"colonnade/analytics"
-	"colonnade/forwarding"
+	"colonnade/forwarding/relay"
+	"colonnade/forwarding/transport"
 )
 
 // event describes the attempt under way.
@@ -86,11 +87,11 @@ func (c *call) logWhole(status int, body []byte) {
 }
 
 // logStreamEnd ends an attempt whose answer was relayed as it came.
-func (c *call) logStreamEnd(answer *forwarding.Answer, end forwarding.End) {
+func (c *call) logStreamEnd(answer *transport.Response, end relay.End) {
 	e := c.event(analytics.PhaseEnd)
 	e.Outcome, e.Reason, e.Status, e.BytesOut = analytics.Outcome(end.Kind), end.Reason, answer.Status(), answer.Size()
 	e.TimeToFirstToken = analytics.Milliseconds(c.firstByte.Sub(c.arrived))
-	e.Partial = end.Kind != forwarding.EndComplete
+	e.Partial = end.Kind != relay.EndComplete
 	c.bill(e)
 	c.log(e)
 }

@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"colonnade/admission"
-	"colonnade/forwarding"
+	"colonnade/forwarding/transport"
 	"colonnade/openai"
 )
 
@@ -26,11 +26,11 @@ func (c *call) tellFirstByte(class openai.EngineClass) {
 // tellCut tells the pool how long nothing came of an answer until the client left, or nobody wanted to wait any longer.
 func (c *call) tellCut(err error) {
 	after := c.firstByte.Sub(c.sent)
-	var failed *forwarding.ExchangeError
+	var failed *transport.ExchangeError
 	switch {
 	case !errors.As(err, &failed):
 		after = max(after-Linger, time.Millisecond) // the engine may have taken so long to let go
-	case failed.Phase != forwarding.PhaseFirstByte || !failed.Timeout:
+	case failed.Phase != transport.PhaseFirstByte || !failed.Timeout:
 		return
 	}
 	c.firstByteAfter(after, true)

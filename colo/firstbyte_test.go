@@ -9,7 +9,8 @@ import (
 
 	"colonnade/admission"
 	"colonnade/fleet"
-	"colonnade/forwarding"
+	"colonnade/forwarding/server"
+	"colonnade/forwarding/transport"
 	"colonnade/openai"
 )
 
@@ -37,17 +38,17 @@ func TestFirstByteIsTold(t *testing.T) {
 	f("a refusal", openai.Chat, late, class(openai.ClientError), false)
 	f("full", openai.Chat, late, class(openai.Full), false)
 
-	gone := forwarding.ErrClientGone
+	gone := server.ErrClientGone
 	f("a client that leaves", openai.Chat, late, failed(gone), true)
 	f("a client that leaves", openai.Chat, usual+Linger, failed(gone), false)
 	f("a client that leaves before a response", openai.Responses, late, failed(gone), false)
-	exchange := func(phase forwarding.Phase, timeout bool) func(*call) {
-		return failed(&forwarding.ExchangeError{Phase: phase, Timeout: timeout, Err: errors.New("failed")})
+	exchange := func(phase transport.Phase, timeout bool) func(*call) {
+		return failed(&transport.ExchangeError{Phase: phase, Timeout: timeout, Err: errors.New("failed")})
 	}
-	f("no first byte in time", openai.Chat, late, exchange(forwarding.PhaseFirstByte, true), true)
-	f("an engine that broke", openai.Chat, late, exchange(forwarding.PhaseFirstByte, false), false)
-	f("no connection in time", openai.Chat, late, exchange(forwarding.PhaseConnect, true), false)
-	f("a cut answer", openai.Chat, late, exchange(forwarding.PhaseStream, true), false)
+	f("no first byte in time", openai.Chat, late, exchange(transport.PhaseFirstByte, true), true)
+	f("an engine that broke", openai.Chat, late, exchange(transport.PhaseFirstByte, false), false)
+	f("no connection in time", openai.Chat, late, exchange(transport.PhaseConnect, true), false)
+	f("a cut answer", openai.Chat, late, exchange(transport.PhaseStream, true), false)
 }
 
 // limitFalls says whether a limit of 16, at which a first token takes 100 ms, falls when it is told so forty times.

@@ -5,7 +5,7 @@ import (
 
 	"colonnade/admission"
 	"colonnade/fleet"
-	"colonnade/forwarding"
+	"colonnade/forwarding/hop"
 	"colonnade/openai"
 )
 
@@ -96,7 +96,7 @@ func (c *call) find() *refusal {
 		case <-c.Context.Done():
 			return unreachable(admission.Draining)
 		case <-late.C: // another colo may know it
-			return &refusal{err: openai.ModelNotFound(c.hop.Model), verdict: forwarding.Verdict{Kind: forwarding.VerdictError, Reason: "unknown_model"}}
+			return &refusal{err: openai.ModelNotFound(c.hop.Model), verdict: hop.Verdict{Kind: hop.VerdictError, Reason: "unknown_model"}}
 		}
 	}
 }

@@ -10,7 +10,7 @@ import (
 
 	"colonnade/admission"
 	"colonnade/fleet"
-	"colonnade/forwarding"
+	"colonnade/forwarding/hop"
 )
 
 // apply brings the server in line with these documents and no others; %ENGINE is the simulated one.
@@ -48,19 +48,19 @@ func (s *testServer) chat(model string) (status int, verdict string) {
 		return 0, ""
 	}
 	defer answer.Body.Close()
-	return answer.StatusCode, answer.Header.Get(forwarding.HeaderVerdict)
+	return answer.StatusCode, answer.Header.Get(hop.HeaderVerdict)
 }
 
-func hopFor(model string) forwarding.Hop {
-	return forwarding.Hop{
+func hopFor(model string) hop.Token {
+	return hop.Token{
 		RequestID: "r", Source: "entry-1", Account: "a", Weight: 1, Priority: fleet.PriorityStandard, Model: model, Hops: 1,
-		Wait: forwarding.WaitFull, Total: forwarding.Millis(time.Minute),
+		Wait: hop.WaitFull, Total: hop.Millis(time.Minute),
 	}
 }
 
-func (s *testServer) send(ctx context.Context, hop forwarding.Hop, body string) (*http.Response, error) {
+func (s *testServer) send(ctx context.Context, token hop.Token, body string) (*http.Response, error) {
 	const path = "/v1/chat/completions"
-	token, err := s.keys.Sign(hop, forwarding.HopTarget{
+	signed, err := s.keys.Sign(token, hop.Target{
 		Audience: "ams-1", Method: "POST", Path: path, Body: []byte(body),
 	}, time.Now())
 	if err != nil {
@@ -71,7 +71,7 @@ func (s *testServer) send(ctx context.Context, hop forwarding.Hop, body string) 
 		return nil, err
 	}
 	r.Header.Set("Content-Type", "application/json")
-	r.Header.Set(forwarding.HeaderHop, token)
+	r.Header.Set(hop.HeaderToken, signed)
 	r.Close = true
 	return http.DefaultClient.Do(r)
 }

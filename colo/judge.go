@@ -7,7 +7,10 @@ import (
 
 	"colonnade/admission"
 	"colonnade/analytics"
-	"colonnade/forwarding"
+	"colonnade/forwarding/hop"
+	"colonnade/forwarding/netconn"
+	"colonnade/forwarding/server"
+	"colonnade/forwarding/transport"
 	"colonnade/openai"
 )
 
@@ -15,13 +18,13 @@ import (
 // client would see.
 type refusal struct {
 	err     *openai.Error
-	verdict forwarding.Verdict
+	verdict hop.Verdict
 	plain   bool // for somebody who is not of the fleet: no verdict
 }
 
 // write answers with the refusal.
 func (r *refusal) write(c *call) {
-	forwarding.WriteError(c.rc, r.err, c.hop.RequestID)
+	server.WriteError(c.rc, r.err, c.hop.RequestID)
 	if r.plain {
 		// Whoever speaks like this may have more behind it.
 		c.rc.SetConnectionClose()
@@ -31,7 +34,7 @@ func (r *refusal) write(c *call) {
 	v := r.verdict
 	v.Number, v.Broken = r.err.Number, c.broken
 	v.Retries = max(c.attempts-c.withdrawn-1, 0)
-	c.rc.Response.Header.Set(forwarding.HeaderVerdict, v.String())
+	c.rc.Response.Header.Set(hop.HeaderVerdict, v.String())
 }
 
 func forbidden() *openai.Error {
@@ -41,14 +44,14 @@ func forbidden() *openai.Error {
 
 // outOfCapacity refuses for want of room, or of anybody who could serve.
 func outOfCapacity(r *admission.Refusal) *refusal {
-	e, kind := openai.OutOfCapacity(string(r.Reason), r.RetryAfter), forwarding.VerdictOOC
+	e, kind := openai.OutOfCapacity(string(r.Reason), r.RetryAfter), hop.VerdictOOC
 	switch r.Reason {
 	case admission.NoEndpoint:
 		e = openai.Unavailable(string(r.Reason), r.RetryAfter)
 	case admission.Draining:
-		e, kind = openai.Unavailable(string(r.Reason), r.RetryAfter), forwarding.VerdictMoved
+		e, kind = openai.Unavailable(string(r.Reason), r.RetryAfter), hop.VerdictMoved
 	}
-	return &refusal{err: e, verdict: forwarding.Verdict{
+	return &refusal{err: e, verdict: hop.Verdict{
 		Kind: kind, Reason: string(r.Reason), RetryAfter: r.RetryAfter, Expected: r.Expected,
 		MayWait: r.MayWait,
 	}}
@@ -63,7 +66,7 @@ func unreachable(reason admission.Reason) *refusal {
 func timedOut(reason string) *refusal {
 	return &refusal{
 		err:     openai.InferenceTimeout(reason),
-		verdict: forwarding.Verdict{Kind: forwarding.VerdictError, Reason: reason, Final: true},
+		verdict: hop.Verdict{Kind: hop.VerdictError, Reason: reason, Final: true},
 	}
 }
 
@@ -81,7 +84,7 @@ type next struct {
 }
 
 // judge decides what follows an attempt, and tells the pool what became of its endpoint.
-func (c *call) judge(answer *forwarding.Answer, err error) next {
+func (c *call) judge(answer *transport.Response, err error) next {
 	e := c.grant.Endpoint
 	if err != nil {
 		c.tellCut(err)
@@ -91,7 +94,7 @@ func (c *call) judge(answer *forwarding.Answer, err error) next {
 	c.tellFirstByte(class)
 	switch class {
 	case openai.Relay:
-		if _, whole := answer.Whole(); whole {
+		if _, whole := answer.Body(); whole {
 			c.succeeded() // else its end will tell
 		}
 		return next{relay: true}
@@ -136,24 +139,24 @@ func (c *call) fullInItsOwnEyes() *refusal {
 }
 
 func (c *call) judgeError(err error) next {
-	var failed *forwarding.ExchangeError
+	var failed *transport.ExchangeError
 	switch {
 	case errors.Is(err, errDrained):
 		return next{outcome: analytics.OutcomeDrained, failure: "drained", refusal: refusal{
 			err:     openai.Unavailable(string(admission.Draining), time.Second),
-			verdict: forwarding.Verdict{Kind: forwarding.VerdictError, Final: true},
+			verdict: hop.Verdict{Kind: hop.VerdictError, Final: true},
 		}}
 	case !errors.As(err, &failed):
 		return next{
 			outcome: analytics.OutcomeClientGone, failure: "client_gone",
 			refusal: refusal{err: openai.Internal(), plain: true},
 		}
-	case failed.Phase == forwarding.PhaseConnect:
+	case failed.Phase == transport.PhaseConnect:
 		// Nothing was sent, so nothing was broken.
-		if !forwarding.IsOurs(err) {
+		if !netconn.IsOurs(err) {
 			c.pool.Failed(c.grant.Endpoint, failed.Error())
 		}
-		return c.failed(forwarding.ReasonConnect, true)
+		return c.failed(hop.ReasonConnect, true)
 	case failed.Timeout:
 		if !c.hurried { // else it was only the client that did not want to wait
 			c.pool.Failed(c.grant.Endpoint, "no first byte in time")
@@ -167,7 +170,7 @@ func (c *call) judgeError(err error) next {
 			refused.err = openai.OverDeadline()
 		}
 		return next{outcome: analytics.OutcomeTimeout, failure: reason, refusal: *refused}
-	case failed.Phase == forwarding.PhaseStream:
+	case failed.Phase == transport.PhaseStream:
 		// The client has got nothing of the answer, but the engine may have generated all of it.
 		c.pool.Failed(c.grant.Endpoint, "cut_short")
 		return c.failed("cut_short", false)
@@ -180,7 +183,7 @@ func (c *call) judgeError(err error) next {
 func (c *call) broke(reason, why string) next {
 	c.pool.Failed(c.grant.Endpoint, why)
 	c.broken++
-	return c.failed(reason, c.broken < forwarding.MaxBroken)
+	return c.failed(reason, c.broken < hop.MaxBroken)
 }
 
 // failed is an attempt that an error ended.
@@ -191,7 +194,7 @@ func (c *call) failed(reason string, again bool) next {
 		outcome: analytics.OutcomeEngineError, failure: reason,
 		refusal: refusal{
 			err:     openai.EngineFailed(reason),
-			verdict: forwarding.Verdict{Kind: forwarding.VerdictError, Reason: reason, Final: !again},
+			verdict: hop.Verdict{Kind: hop.VerdictError, Reason: reason, Final: !again},
 		},
 	}
 }

@@ -6,7 +6,10 @@ import (
 	"strings"
 
 	"colonnade/analytics"
-	"colonnade/forwarding"
+	"colonnade/forwarding/netconn"
+	"colonnade/forwarding/realtime"
+	"colonnade/forwarding/relay"
+	"colonnade/forwarding/transport"
 	"colonnade/openai"
 )
 
@@ -16,29 +19,29 @@ const realtimeProtocol = "realtime"
 // readHandshake is what a WebSocket has instead of a body.
 func (c *call) readHandshake() *openai.Error {
 	var err *openai.Error
-	c.handshake, err = forwarding.ReadHandshake(c.rc)
+	c.handshake, err = relay.ReadHandshake(c.rc)
 	return err
 }
 
 // toHandshake makes r, which was built as for any request, one that asks the engine for a WebSocket.
-func (c *call) toHandshake(r *forwarding.Request, model string) {
+func (c *call) toHandshake(r *transport.Request, model string) {
 	separator := "?"
 	if strings.Contains(r.Path, "?") {
 		separator = "&"
 	}
 	r.Method, r.Path, r.Body = "GET", r.Path+separator+"model="+url.QueryEscape(model), nil
-	r.Handshake = forwarding.NewHandshake(c.handshake.Protocols)
+	r.Handshake = transport.NewHandshake(c.handshake.Protocols)
 	r.FirstByte = c.model.Timeouts.FirstByte.Std()
 }
 
 // classify says what an engine's answer means. One that answers a handshake but does not switch speaks no WebSocket
 // there, and whoever serves pages, or compresses what it should not, is no engine.
-func (c *call) classify(answer *forwarding.Answer) openai.EngineClass {
+func (c *call) classify(answer *transport.Response) openai.EngineClass {
 	class := openai.ClassifyStatus(answer.Status())
 	switch {
 	case answer.Switched():
 		return openai.Relay
-	case class == openai.Relay && (c.handshake != nil || answer.Foreign()):
+	case class == openai.Relay && (c.handshake != nil || answer.NotAPI()):
 		return openai.Misconfigured
 	}
 	return class
@@ -46,15 +49,15 @@ func (c *call) classify(answer *forwarding.Answer) openai.EngineClass {
 
 // hold relays a session between the entry and the engine that has switched, once the handler has returned. The permit
 // is held until the engine's connection has ended. Nothing is tried again from here on.
-func (c *call) hold(answer *forwarding.Answer) {
-	session := &forwarding.Session{
+func (c *call) hold(answer *transport.Response) {
+	session := &realtime.Session{
 		Context:   c.Context,
 		Answer:    answer,
 		Buffers:   &c.server.buffers,
 		Handshake: c.handshake,
 		Fields:    c.fieldsBack(c.attempts),
-		Limits:    forwarding.SessionLimits{Life: c.model.Timeouts.WebSocket.Std(), Stall: c.server.config.WriteStall},
-		Ended: func(end forwarding.SessionEnd) {
+		Limits:    realtime.SessionLimits{Life: c.model.Timeouts.WebSocket.Std(), Stall: c.server.config.WriteStall},
+		Ended: func(end realtime.SessionEnd) {
 			c.spent = spent{usage: end.Usage, told: end.Told, untold: end.Untold}
 			c.release()
 			c.logSession(end)
@@ -64,24 +67,24 @@ func (c *call) hold(answer *forwarding.Answer) {
 		session.Protocol = realtimeProtocol
 	}
 	c.rc.HijackSetNoResponse(true) // what relays it answers
-	c.Hijack(c.rc, func(client *forwarding.Conn) {
+	c.Hijack(c.rc, func(client *netconn.Conn) {
 		defer c.leave()
 		session.Run(client)
 	})
 }
 
 // logSession ends an attempt that was a WebSocket.
-func (c *call) logSession(end forwarding.SessionEnd) {
+func (c *call) logSession(end realtime.SessionEnd) {
 	e := c.event(analytics.PhaseEnd)
 	e.Outcome, e.Reason, e.Status = analytics.Outcome(end.Kind), end.Reason, 101
-	e.Partial = end.Kind != forwarding.EndComplete
+	e.Partial = end.Kind != relay.EndComplete
 	e.MessagesIn, e.MessagesOut = end.MessagesIn, end.MessagesOut
 	e.BytesIn, e.BytesOut = end.BytesIn, end.BytesOut
 	c.bill(e)
 	switch {
 	case end.Engine:
 		c.pool.Failed(c.grant.Endpoint, end.Reason)
-	case end.Kind == forwarding.EndComplete:
+	case end.Kind == relay.EndComplete:
 		c.pool.Succeeded(c.grant.Endpoint)
 	}
 	c.log(e)

@@ -17,7 +17,8 @@ import (
 	"colonnade/analytics/journal"
 	"colonnade/analytics/metrics"
 	"colonnade/fleet"
-	"colonnade/forwarding"
+	"colonnade/forwarding/hop"
+	"colonnade/forwarding/server"
 	"colonnade/internal/simengine"
 )
 
@@ -28,7 +29,7 @@ type testServer struct {
 	*Server
 	t       *testing.T
 	address string
-	keys    *forwarding.Keys
+	keys    *hop.Keys
 	down    bool // it was shut down by the test
 	disk    *stuckDisk
 	events  string // their directory
@@ -88,7 +89,7 @@ func startServerBy(t *testing.T, change func(*Server)) *testServer {
 		t.Fatal(err)
 	}
 	disk.log = log
-	s := &testServer{t: t, keys: forwarding.RandomKeys(), disk: disk, events: events}
+	s := &testServer{t: t, keys: hop.RandomKeys(), disk: disk, events: events}
 	s.Server, err = New(Config{
 		Colo: "ams", Node: "ams-1", Keys: s.keys, Log: log,
 		Metrics: metrics.NewRegistry(), Logger: logger,
@@ -112,7 +113,7 @@ func startServerBy(t *testing.T, change func(*Server)) *testServer {
 		if !s.down {
 			now, stop := context.WithCancel(ctx)
 			stop()
-			err = s.Shutdown(now, forwarding.Pace{})
+			err = s.Shutdown(now, server.Pace{})
 		}
 		cancel()
 		if err := errors.Join(err, <-ended, <-ended, log.Close()); err != nil {
@@ -126,17 +127,17 @@ func startServerBy(t *testing.T, change func(*Server)) *testServer {
 }
 
 // dial opens a session with a token for a target.
-func (s *testServer) dial(model string, to forwarding.HopTarget) (*websocket.Conn, *http.Response, error) {
+func (s *testServer) dial(model string, to hop.Target) (*websocket.Conn, *http.Response, error) {
 	s.t.Helper()
-	token, err := s.keys.Sign(forwarding.Hop{
+	token, err := s.keys.Sign(hop.Token{
 		RequestID: "r", Source: "entry-1", Account: "a", Weight: 1, Priority: fleet.PriorityStandard, Model: model, Hops: 1,
-		Wait: forwarding.WaitNever, Total: forwarding.Millis(time.Minute),
+		Wait: hop.WaitNever, Total: hop.Millis(time.Minute),
 	}, to, time.Now())
 	if err != nil {
 		s.t.Fatal(err)
 	}
 	d := websocket.Dialer{HandshakeTimeout: patience}
-	c, answer, err := d.Dial("ws://"+s.address+"/v1/realtime?model=another", http.Header{forwarding.HeaderHop: {token}})
+	c, answer, err := d.Dial("ws://"+s.address+"/v1/realtime?model=another", http.Header{hop.HeaderToken: {token}})
 	if err == nil {
 		s.t.Cleanup(func() { c.Close() })
 		_ = c.SetReadDeadline(time.Now().Add(patience))
@@ -144,7 +145,7 @@ func (s *testServer) dial(model string, to forwarding.HopTarget) (*websocket.Con
 	return c, answer, err
 }
 
-var toSelf = forwarding.HopTarget{Audience: "ams-1", Method: "GET", Path: "/v1/realtime"}
+var toSelf = hop.Target{Audience: "ams-1", Method: "GET", Path: "/v1/realtime"}
 
 // open opens a session that must not be refused.
 func (s *testServer) open(model string) *websocket.Conn {
@@ -153,7 +154,7 @@ func (s *testServer) open(model string) *websocket.Conn {
 	if err != nil {
 		s.t.Fatalf("cannot open a session: %v, %v", err, answer)
 	}
-	if l, err := forwarding.ParseLoad(answer.Header.Get(forwarding.HeaderLoad)); err != nil || l.Held != 1 || l.Limit != 1 {
+	if l, err := hop.ParseLoad(answer.Header.Get(hop.HeaderLoad)); err != nil || l.Held != 1 || l.Limit != 1 {
 		s.t.Errorf("the load in the answer is %+v, %v", l, err)
 	}
 	if _, message, err := c.ReadMessage(); err != nil || !strings.Contains(string(message), "session.created") {
@@ -163,14 +164,14 @@ func (s *testServer) open(model string) *websocket.Conn {
 }
 
 // refused expects a plain HTTP answer, and returns its verdict.
-func (s *testServer) refused(model string, to forwarding.HopTarget, status int) string {
+func (s *testServer) refused(model string, to hop.Target, status int) string {
 	s.t.Helper()
 	_, answer, err := s.dial(model, to)
 	if err == nil || answer == nil || answer.StatusCode != status {
 		s.t.Fatalf("refused with %v, %v; want status %d", answer, err, status)
 	}
 	_, _ = io.Copy(io.Discard, answer.Body)
-	return answer.Header.Get(forwarding.HeaderVerdict)
+	return answer.Header.Get(hop.HeaderVerdict)
 }
 
 func (s *testServer) held() (n int) {
@@ -195,7 +196,7 @@ func closeCode(c *websocket.Conn) (int, string) {
 
 func TestRealtimeRefusals(t *testing.T) {
 	s := startServer(t)
-	for _, to := range []forwarding.HopTarget{
+	for _, to := range []hop.Target{
 		{Audience: "ams-2", Method: "GET", Path: "/v1/realtime"},
 		{Audience: "ams-1", Method: "POST", Path: "/v1/realtime"},
 		{Audience: "ams-1", Method: "GET", Path: "/v1/models"},
@@ -243,7 +244,7 @@ func TestRealtimeDrain(t *testing.T) {
 	defer cancel()
 	s.down = true
 	over := make(chan error, 1)
-	go func() { over <- s.Shutdown(grace, forwarding.Pace{}) }()
+	go func() { over <- s.Shutdown(grace, server.Pace{}) }()
 	if code, text := closeCode(c); code != 1001 || text != "server is shutting down" {
 		t.Errorf("ended with %d %s", code, text)
 	}

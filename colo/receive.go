@@ -10,7 +10,8 @@ import (
 	"github.com/valyala/fasthttp"
 
 	"colonnade/admission"
-	"colonnade/forwarding"
+	"colonnade/forwarding/hop"
+	"colonnade/forwarding/server"
 	"colonnade/openai"
 )
 
@@ -24,20 +25,20 @@ func (c *call) receive() *refusal {
 	if err != nil {
 		return c.forbid(err)
 	}
-	if err := forwarding.CheckHop(s.config.Peers, c.rc.Conn(), &read.said.Hop); err != nil {
+	if err := server.CheckHop(s.config.Peers, c.rc.Conn(), &read.said.Token); err != nil {
 		c.rc.SetConnectionClose() // whoever may come with another certificate must show it
 		return c.forbid(err)
 	}
 	c.route = read.route
 	if c.raw, e = c.Receive(c.rc, s.maxBody()); e != nil {
 		// Another colo may get it, or know already that the model takes so much.
-		return &refusal{err: e, verdict: forwarding.Verdict{Kind: forwarding.VerdictError, Reason: cmp.Or(e.Reason, e.Code)}}
+		return &refusal{err: e, verdict: hop.Verdict{Kind: hop.VerdictError, Reason: cmp.Or(e.Reason, e.Code)}}
 	}
-	if err := read.said.Covers(c.raw); err != nil {
+	if err := read.said.VerifyBody(c.raw); err != nil {
 		return c.forbid(err)
 	}
 	s.budget.Begin()
-	hop := read.said.Hop
+	hop := read.said.Token
 	c.arrived, c.budgeted = time.Now(), true
 	c.hop, c.retries, c.broken = hop, hop.Retries, hop.Broken
 	c.end = c.arrived.Add(time.Duration(hop.Total))
@@ -50,19 +51,19 @@ func (c *call) receive() *refusal {
 // head is what the head of a request tells, of which no table is asked.
 type head struct {
 	route openai.Route
-	said  forwarding.Announced
+	said  hop.Verified
 }
 
 // readHead runs the guard and reads the token: err says that nobody of the fleet has sent it. How long the body may be
 // is for later: the other node's table may be newer than ours.
 func (s *Server) readHead(h *fasthttp.RequestHeader, now time.Time) (read head, e *openai.Error, err error) {
-	if e = forwarding.CheckHead(h, 0); e != nil {
+	if e = server.CheckHead(h, 0); e != nil {
 		return read, e, nil
 	}
 	if read.route, e = openai.ParseRoute(h.Method(), h.RequestURI()); e != nil {
 		return read, e, nil
 	}
-	read.said, err = s.config.Keys.VerifyHead(string(h.Peek(forwarding.HeaderHop)), forwarding.HopTarget{
+	read.said, err = s.config.Keys.VerifyHead(string(h.Peek(hop.HeaderToken)), hop.Target{
 		Audience: s.config.Node, Method: string(h.Method()), Path: read.route.Path,
 	}, now)
 	return read, nil, err
@@ -89,12 +90,12 @@ func (c *call) resolve() *refusal {
 			"request_id", c.hop.RequestID, "reason", astray, "visited", c.hop.Visited)
 		return &refusal{
 			err:     openai.Unavailable(astray, 0),
-			verdict: forwarding.Verdict{Kind: forwarding.VerdictError, Reason: astray, Final: true},
+			verdict: hop.Verdict{Kind: hop.VerdictError, Reason: astray, Final: true},
 		}
 	}
 	if err := c.WatchClient(c.rc.Conn()); err != nil {
 		s.config.Logger.Error("cannot watch the client", "reason", err)
-		return &refusal{err: openai.Internal(), verdict: forwarding.Verdict{Kind: forwarding.VerdictError}}
+		return &refusal{err: openai.Internal(), verdict: hop.Verdict{Kind: hop.VerdictError}}
 	}
 	if refused := c.findInTime(); refused != nil {
 		return refused
@@ -109,7 +110,7 @@ func (c *call) resolve() *refusal {
 		c.body, e = openai.Peek(c.route.API, string(c.rc.Request.Header.ContentType()), c.raw)
 	}
 	if e != nil {
-		return &refusal{err: e, verdict: forwarding.Verdict{Kind: forwarding.VerdictError, Final: true}}
+		return &refusal{err: e, verdict: hop.Verdict{Kind: hop.VerdictError, Final: true}}
 	}
 	return nil
 }
@@ -131,7 +132,7 @@ func (c *call) findInTime() *refusal {
 	switch cause := context.Cause(within); {
 	case refused != nil && errors.Is(cause, errLate):
 		return timedOut(reason)
-	case refused != nil && errors.Is(cause, forwarding.ErrClientGone):
+	case refused != nil && errors.Is(cause, server.ErrClientGone):
 		return clientGone()
 	}
 	return refused

@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"colonnade/forwarding"
+	"colonnade/forwarding/hop"
 )
 
 // A body that is too long by this server's table may not be by another's: whoever sends it is told so as a node.
@@ -21,8 +21,8 @@ func TestBodyTooLongByOurTable(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer answer.Body.Close()
-	v, err := forwarding.ParseVerdict(answer.Header.Get(forwarding.HeaderVerdict))
-	if answer.StatusCode != 413 || err != nil || v.Kind != forwarding.VerdictError || v.Reason != "request_too_large" || v.Final {
+	v, err := hop.ParseVerdict(answer.Header.Get(hop.HeaderVerdict))
+	if answer.StatusCode != 413 || err != nil || v.Kind != hop.VerdictError || v.Reason != "request_too_large" || v.Final {
 		t.Errorf("answer %d, verdict %+v, %v", answer.StatusCode, v, err)
 	}
 }
@@ -30,19 +30,19 @@ func TestBodyTooLongByOurTable(t *testing.T) {
 // A model that is not known is looked for as long as the request has time, and as somebody waits for it.
 func TestModelIsLookedForInTime(t *testing.T) {
 	s := startServer(t)
-	for reason, bound := range map[string]func(*forwarding.Hop){
-		"first_byte": func(h *forwarding.Hop) { h.FirstByte = forwarding.Millis(catchUp / 10) },
-		"total":      func(h *forwarding.Hop) { h.Total = forwarding.Millis(catchUp / 10) },
+	for reason, bound := range map[string]func(*hop.Token){
+		"first_byte": func(h *hop.Token) { h.FirstByte = hop.Millis(catchUp / 10) },
+		"total":      func(h *hop.Token) { h.Total = hop.Millis(catchUp / 10) },
 	} {
-		hop := hopFor("gone")
-		bound(&hop)
+		token := hopFor("gone")
+		bound(&token)
 		s.soon(reason, func() {
-			answer, err := s.send(t.Context(), hop, "{}")
+			answer, err := s.send(t.Context(), token, "{}")
 			if err != nil {
 				t.Fatal(err)
 			}
 			_ = answer.Body.Close()
-			v, err := forwarding.ParseVerdict(answer.Header.Get(forwarding.HeaderVerdict))
+			v, err := hop.ParseVerdict(answer.Header.Get(hop.HeaderVerdict))
 			if answer.StatusCode != 504 || err != nil || v.Reason != reason || !v.Final {
 				t.Errorf("answer %d, verdict %+v, %v, want %s", answer.StatusCode, v, err, reason)
 			}

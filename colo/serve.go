@@ -7,7 +7,10 @@ import (
 	"github.com/valyala/fasthttp"
 
 	"colonnade/admission"
-	"colonnade/forwarding"
+	"colonnade/forwarding/hop"
+	"colonnade/forwarding/relay"
+	"colonnade/forwarding/server"
+	"colonnade/forwarding/transport"
 	"colonnade/openai"
 )
 
@@ -34,7 +37,7 @@ func (s *Server) serve(rc *fasthttp.RequestCtx) {
 			return
 		}
 		answer, err := c.dispatch()
-		if errors.Is(err, forwarding.ErrWithheld) {
+		if errors.Is(err, transport.ErrNotSent) {
 			c.withdraw()
 			continue
 		}
@@ -63,7 +66,7 @@ func (s *Server) serve(rc *fasthttp.RequestCtx) {
 }
 
 // relay answers with what the engine says. It reports whether the answer goes on after the handler has returned.
-func (c *call) relay(answer *forwarding.Answer) (streaming bool) {
+func (c *call) relay(answer *transport.Response) (streaming bool) {
 	if answer.Switched() {
 		c.hold(answer)
 		return true
@@ -73,19 +76,19 @@ func (c *call) relay(answer *forwarding.Answer) (streaming bool) {
 		c.relayError(answer)
 		return false
 	}
-	relay := &forwarding.Relay{
+	r := &relay.Relay{
 		Context: c.Context, Answer: answer, Client: c.rc.Conn(), Stall: c.server.config.WriteStall, RequestID: c.hop.RequestID,
 		Passed: func() { c.charge(answer) },
 		Ended:  c.leave,
 	}
-	relay.Known = func(end forwarding.End) {
-		c.heldUp = relay.HeldUp()
+	r.Known = func(end relay.End) {
+		c.heldUp = r.HeldUp()
 		c.known(answer, end)
 	}
-	if forwarding.WriteAnswer(c.rc, answer, relay) {
+	if relay.WriteAnswer(c.rc, answer, r) {
 		return true
 	}
-	body, _ := answer.Whole()
+	body, _ := answer.Body()
 	c.spent = spentOn(body)
 	c.release()
 	c.logWhole(answer.Status(), body)
@@ -94,16 +97,16 @@ func (c *call) relay(answer *forwarding.Answer) (streaming bool) {
 
 // known takes note of how an answer ends that is relayed as it comes. Unless the exchange with the engine still goes on,
 // the permit is free before the event is written, which a disk may take its time for.
-func (c *call) known(answer *forwarding.Answer, end forwarding.End) {
+func (c *call) known(answer *transport.Response, end relay.End) {
 	switch {
-	case end.Kind == forwarding.EndComplete:
+	case end.Kind == relay.EndComplete:
 		c.succeeded()
-	case end.Kind == forwarding.EndFailed || end.Reason == forwarding.ReasonIdle:
+	case end.Kind == relay.EndFailed || end.Reason == hop.ReasonIdle:
 		// But not for a request that took all its time: the client may have been slow.
 		c.pool.Failed(c.grant.Endpoint, end.Reason)
 	}
-	c.spent = spentOnAnswer(answer, end.Kind == forwarding.EndComplete)
-	if answer.AtEnd() {
+	c.spent = spentOnAnswer(answer, end.Kind == relay.EndComplete)
+	if answer.Done() {
 		c.release()
 	}
 	c.logStreamEnd(answer, end)
@@ -111,11 +114,11 @@ func (c *call) known(answer *forwarding.Answer, end forwarding.End) {
 
 // relayError answers with what the engine has against the request. That is always a JSON error, also where the engine
 // said so in the first event of a stream, or in a body too long to be held.
-func (c *call) relayError(answer *forwarding.Answer) {
+func (c *call) relayError(answer *transport.Response) {
 	answer.Close()
 	c.releaseUnserved()
 	body := openai.WrapClientError(answer.Status(), answer.ErrorBody(), c.hop.RequestID)
-	forwarding.WriteBody(c.rc, answer.Status(), "application/json", body)
+	server.WriteBody(c.rc, answer.Status(), "application/json", body)
 	c.logWhole(answer.Status(), body)
 }
 
@@ -126,17 +129,17 @@ func (c *call) headers(attempts int) {
 	}
 }
 
-func (c *call) fieldsBack(attempts int) []forwarding.Field {
-	fields := make([]forwarding.Field, 0, 3)
+func (c *call) fieldsBack(attempts int) []transport.Field {
+	fields := make([]transport.Field, 0, 3)
 	if c.pool != nil {
 		l := c.pool.Load()
-		fields = append(fields, forwarding.Field{Name: forwarding.HeaderLoad, Value: forwarding.Load{
+		fields = append(fields, transport.Field{Name: hop.HeaderLoad, Value: hop.Load{
 			Free: l.Free, Held: l.Held, Limit: l.Limit, Queued: l.Queued, Expected: l.Expected, Known: l.Known,
 		}.String()})
 	}
 	return append(fields,
-		forwarding.Field{Name: forwarding.HeaderQueuedMS, Value: strconv.FormatInt(c.queued.Milliseconds(), 10)},
-		forwarding.Field{Name: forwarding.HeaderAttempts, Value: strconv.Itoa(attempts)})
+		transport.Field{Name: hop.HeaderQueuedMS, Value: strconv.FormatInt(c.queued.Milliseconds(), 10)},
+		transport.Field{Name: hop.HeaderAttempts, Value: strconv.Itoa(attempts)})
 }
 
 // recovered answers a panic, which would else end the process.
@@ -149,9 +152,9 @@ func (c *call) recovered(panicked any) {
 		c.answer.Close()
 	}
 	c.release()
-	forwarding.LogPanic(c.server.config.Logger.With("request_id", c.hop.RequestID), "handler", panicked)
+	server.LogPanic(c.server.config.Logger.With("request_id", c.hop.RequestID), "handler", panicked)
 	c.logLost()
-	(&refusal{err: openai.Internal(), verdict: forwarding.Verdict{Kind: forwarding.VerdictError, Final: true}}).write(c)
+	(&refusal{err: openai.Internal(), verdict: hop.Verdict{Kind: hop.VerdictError, Final: true}}).write(c)
 }
 
 // refuse answers a request that got no permit.

@@ -16,7 +16,12 @@ import (
 	"colonnade/analytics/journal"
 	"colonnade/analytics/metrics"
 	"colonnade/fleet"
-	"colonnade/forwarding"
+	"colonnade/forwarding/hop"
+	"colonnade/forwarding/netconn"
+	"colonnade/forwarding/peertls"
+	"colonnade/forwarding/realtime"
+	"colonnade/forwarding/server"
+	"colonnade/forwarding/transport"
 	"colonnade/openai"
 )
 
@@ -26,28 +31,28 @@ const Linger = 250 * time.Millisecond
 // Config is what a colo server needs. All of it but WriteStall and Peers is required.
 type Config struct {
 	Colo, Node string
-	Keys       *forwarding.Keys
+	Keys       *hop.Keys
 	Log        *journal.Log
 	Metrics    *metrics.Registry
 	Logger     *slog.Logger
-	WriteStall time.Duration     // longest time for one write to an entry; 0 = 30 s
-	Peers      *forwarding.Peers // who may send requests; nil = whoever has a token, over plain connections
+	WriteStall time.Duration       // longest time for one write to an entry; 0 = 30 s
+	Peers      *peertls.TrustStore // who may send requests; nil = whoever has a token, over plain connections
 }
 
 // Server is one colo server.
 type Server struct {
 	config      Config
 	pools       *admission.Manager
-	transport   *forwarding.Transport
-	budget      *forwarding.RetryBudget
+	transport   *transport.Transport
+	budget      *hop.RetryBudget
 	metrics     *metrics.Colo
 	credentials *credentials
-	http        *forwarding.Server
+	http        *server.Server
 
 	applying sync.RWMutex // held while the pools are ahead of inForce
 	inForce  atomic.Pointer[inForce]
-	inHand   *forwarding.InHand
-	buffers  forwarding.Buffers // of realtime sessions
+	inHand   *server.InHand
+	buffers  realtime.Buffers // of realtime sessions
 	draining atomic.Bool
 }
 
@@ -56,22 +61,22 @@ var errDrained = errors.New("server is shutting down")
 
 // New returns a server, to be run and served.
 func New(c Config) (*Server, error) {
-	inHand, err := forwarding.NewInHand(c.Logger)
+	inHand, err := server.NewInHand(c.Logger)
 	if err != nil {
 		return nil, err
 	}
 	s := &Server{
 		config:      c,
-		transport:   forwarding.NewTransport(),
+		transport:   transport.NewTransport(),
 		inHand:      inHand,
-		budget:      forwarding.NewRetryBudget(),
+		budget:      hop.NewRetryBudget(),
 		credentials: newCredentials(),
 	}
 	s.inForce.Store(newInForce(fleet.NewDocuments().Table()))
 	s.pools = admission.NewManager(c.Colo, s.probe, c.Logger)
 	s.metrics = metrics.NewColo(c.Metrics, s.table, s.poolStates)
 	metrics.RegisterGrants(c.Metrics, s.GrantsEnabled)
-	s.http = forwarding.NewServer(forwarding.ServerConfig{
+	s.http = server.NewServer(server.ServerConfig{
 		Handle:   s.serve,
 		Refuse:   s.refuseUnread,
 		Unwanted: s.unwanted,
@@ -112,7 +117,7 @@ func (s *Server) Draining() bool { return s.draining.Load() }
 // Shutdown serves until no entry sends requests any more, then refuses newcomers; it waits for what runs until ctx
 // ends, then ends it, and returns once nothing is in hand. Until then an entry that has not heard of the drain is told
 // so, which costs its requests less than a closed port.
-func (s *Server) Shutdown(ctx context.Context, p forwarding.Pace) error {
+func (s *Server) Shutdown(ctx context.Context, p server.Pace) error {
 	s.Drain()
 	s.http.AwaitQuiet(ctx, p, nil)
 	s.pools.Drain()
@@ -126,7 +131,7 @@ func (s *Server) maxBody() int { return s.table().MaxBody().Int() }
 // probe asks an endpoint's health path. A panic over what it says there is our fault, and ends nothing.
 func (s *Server) probe(ctx context.Context, e *fleet.Endpoint) (err error) {
 	defer func() {
-		if forwarding.LogPanic(s.config.Logger.With("endpoint", e.ID), "health check", recover()) {
+		if server.LogPanic(s.config.Logger.With("endpoint", e.ID), "health check", recover()) {
 			err = fmt.Errorf("%w: health check panicked", admission.ErrNotProbed)
 		}
 	}()
@@ -134,7 +139,7 @@ func (s *Server) probe(ctx context.Context, e *fleet.Endpoint) (err error) {
 }
 
 func (s *Server) ask(ctx context.Context, e *fleet.Endpoint) error {
-	target, err := forwarding.ParseTarget(e.URL)
+	target, err := transport.ParseTarget(e.URL)
 	if err != nil {
 		return err
 	}
@@ -143,10 +148,10 @@ func (s *Server) ask(ctx context.Context, e *fleet.Endpoint) error {
 		return err
 	}
 	deadline, _ := ctx.Deadline()
-	answer, err := s.transport.Do(ctx, &forwarding.Request{
+	answer, err := s.transport.Do(ctx, &transport.Request{
 		Target: target, Method: "GET", Path: e.Health.Path, Fields: fields, Connect: time.Until(deadline), End: deadline,
-	}, forwarding.Shape{})
-	if forwarding.IsOurs(err) {
+	}, transport.Shape{})
+	if netconn.IsOurs(err) {
 		return fmt.Errorf("%w: %w", admission.ErrNotProbed, err)
 	}
 	if err != nil {
@@ -161,5 +166,5 @@ func (s *Server) ask(ctx context.Context, e *fleet.Endpoint) error {
 
 // refuseUnread answers a request that could not even be read.
 func (s *Server) refuseUnread(rc *fasthttp.RequestCtx, e *openai.Error) {
-	forwarding.WriteError(rc, e, "")
+	server.WriteError(rc, e, "")
 }

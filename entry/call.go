@@ -11,7 +11,10 @@ import (
 
 	"colonnade/accounts"
 	"colonnade/fleet"
-	"colonnade/forwarding"
+	"colonnade/forwarding/hop"
+	"colonnade/forwarding/relay"
+	"colonnade/forwarding/server"
+	"colonnade/forwarding/transport"
 	"colonnade/openai"
 )
 
@@ -21,7 +24,7 @@ const holdBack = 50 * time.Millisecond
 // call is one request in hand, from the handler's start to the answer's end, which for a stream comes after the handler
 // has returned. It is used by one goroutine at a time: the connection's.
 type call struct {
-	*forwarding.Custody
+	*server.Custody
 	entry *Entry
 	rc    *fasthttp.RequestCtx // valid until the answer is written; but for one that is relayed, until the handler returns
 
@@ -33,20 +36,20 @@ type call struct {
 	body  openai.Body
 	raw   []byte
 
-	handshake *forwarding.Handshake // the client's; nil unless it wants a WebSocket
+	handshake *transport.Handshake // the client's; nil unless it wants a WebSocket
 
 	arrived   time.Time
 	firstBy   time.Time // by when the client wants a first byte; zero = any time
 	end       time.Time // of the whole request
 	priority  string
-	events    bool                // the client wants to know how its request waits
-	prelude   *forwarding.Prelude // how it is told, from announce on
-	budgeted  bool                // it pays into the budget of retries: not before it is worth a try
+	events    bool           // the client wants to know how its request waits
+	prelude   *relay.Prelude // how it is told, from announce on
+	budgeted  bool           // it pays into the budget of retries: not before it is worth a try
 	tries     *tries
-	answer    *forwarding.Answer // of the last try
-	path      []string           // servers tried
-	waited    time.Duration      // in queues, everywhere
-	attempts  int                // at engines, everywhere
+	answer    *transport.Response // of the last try
+	path      []string            // servers tried
+	waited    time.Duration       // in queues, everywhere
+	attempts  int                 // at engines, everywhere
 	colo      string
 	firstByte time.Time
 	begun     bool // a begin was logged
@@ -83,7 +86,7 @@ func (c *call) header(name string) string { return string(c.rc.Request.Header.Pe
 
 // label keeps what the client calls its request.
 func (c *call) label() {
-	if id := c.header(forwarding.HeaderRequestID); isRequestID(id) {
+	if id := c.header(hop.HeaderRequestID); isRequestID(id) {
 		c.clientID = id
 	}
 }
@@ -124,9 +127,9 @@ func (c *call) setDeadlines() *openai.Error {
 		name string
 		unit time.Duration
 	}{
-		{forwarding.HeaderDeadlineMS, time.Millisecond},
-		{forwarding.HeaderStainlessTimeout, time.Second},
-		{forwarding.HeaderStainlessReadTimeout, time.Second},
+		{hop.HeaderDeadlineMS, time.Millisecond},
+		{hop.HeaderStainlessTimeout, time.Second},
+		{hop.HeaderStainlessReadTimeout, time.Second},
 	} {
 		value := c.header(h.name)
 		if value == "" {
@@ -134,13 +137,13 @@ func (c *call) setDeadlines() *openai.Error {
 		}
 		limit, ok := duration(value, h.unit)
 		if !ok {
-			if h.name != forwarding.HeaderDeadlineMS {
+			if h.name != hop.HeaderDeadlineMS {
 				continue // an SDK's own word for "none"
 			}
 			return openai.InvalidRequest("", "the header %s is %.40q: it must be a number of milliseconds above 0",
 				h.name, value)
 		}
-		if h.name == forwarding.HeaderDeadlineMS && limit <= holdBack {
+		if h.name == hop.HeaderDeadlineMS && limit <= holdBack {
 			return openai.InvalidRequest("", "the header %s is %.40q: it must be above %d, which is kept for the way back", h.name, value, holdBack.Milliseconds())
 		}
 		if by := c.arrived.Add(limit); c.firstBy.IsZero() || by.Before(c.firstBy) {
@@ -161,19 +164,19 @@ func duration(s string, unit time.Duration) (time.Duration, bool) {
 
 // queueing reads whether the client wants to queue.
 func (c *call) queueing() (queueing, *openai.Error) {
-	switch q := queueing(c.header(forwarding.HeaderQueue)); q {
+	switch q := queueing(c.header(hop.HeaderQueue)); q {
 	case queueAsNeeded, queueNever, queueWait:
 		return q, nil
 	default:
 		return "", openai.InvalidRequest("", "the header %s is %.40q: it must be never or wait",
-			forwarding.HeaderQueue, string(q))
+			hop.HeaderQueue, string(q))
 	}
 }
 
 // readPriority is the account's, unless the client asks for a lower one.
 func (c *call) readPriority() (string, *openai.Error) {
 	own := c.caller.Account.Priority
-	asked := c.header(forwarding.HeaderPriority)
+	asked := c.header(hop.HeaderPriority)
 	if asked == "" {
 		return own, nil
 	}
@@ -191,7 +194,7 @@ func (c *call) readPriority() (string, *openai.Error) {
 	switch r := rank(asked); {
 	case r < 0:
 		return "", openai.InvalidRequest("", "the header %s is %.40q: it must be interactive, standard or batch",
-			forwarding.HeaderPriority, asked)
+			hop.HeaderPriority, asked)
 	case r > rank(own):
 		return asked, nil
 	}

@@ -15,7 +15,11 @@ import (
 	"colonnade/analytics/journal"
 	"colonnade/analytics/metrics"
 	"colonnade/fleet"
-	"colonnade/forwarding"
+	"colonnade/forwarding/hop"
+	"colonnade/forwarding/peertls"
+	"colonnade/forwarding/realtime"
+	"colonnade/forwarding/server"
+	"colonnade/forwarding/transport"
 	"colonnade/openai"
 )
 
@@ -23,30 +27,30 @@ import (
 type Config struct {
 	Node       string
 	Open       bool // requests without a valid key are served, as the account "open"
-	Keys       *forwarding.Keys
+	Keys       *hop.Keys
 	Table      func() *fleet.Table
 	Starting   func() bool // no table has come yet; nil = one has
 	Log        *journal.Log
 	Metrics    *metrics.Registry
 	Logger     *slog.Logger
-	WriteStall time.Duration           // longest time for one write to a client; 0 = 30 s
-	TLS        *forwarding.Certificate // for clients; nil = plain HTTP
-	PerAddress int                     // the most connections of one address; 0 = any number
-	Peers      *forwarding.Peers       // colo servers are those that it believes; nil = they are spoken to plainly
+	WriteStall time.Duration        // longest time for one write to a client; 0 = 30 s
+	TLS        *peertls.Certificate // for clients; nil = plain HTTP
+	PerAddress int                  // the most connections of one address; 0 = any number
+	Peers      *peertls.TrustStore  // colo servers are those that it believes; nil = they are spoken to plainly
 }
 
 // Entry is one edge node.
 type Entry struct {
 	config    Config
-	transport *forwarding.Transport
-	budget    *forwarding.RetryBudget
+	transport *transport.Transport
+	budget    *hop.RetryBudget
 	observed  *observations
 	active    *activity
 	metrics   *metrics.Entry
-	http      *forwarding.Server
+	http      *server.Server
 
-	inHand   *forwarding.InHand
-	buffers  forwarding.Buffers // of realtime sessions
+	inHand   *server.InHand
+	buffers  realtime.Buffers // of realtime sessions
 	probers  probers
 	draining atomic.Bool // not ready any more
 	refusing atomic.Bool // nor taking requests
@@ -57,20 +61,20 @@ var errDrained = errors.New("entry is shutting down")
 
 // New returns an entry, to be run and served.
 func New(c Config) (*Entry, error) {
-	inHand, err := forwarding.NewInHand(c.Logger)
+	inHand, err := server.NewInHand(c.Logger)
 	if err != nil {
 		return nil, err
 	}
 	e := &Entry{
 		config:    c,
-		transport: forwarding.NewTransport(),
-		budget:    forwarding.NewRetryBudget(),
+		transport: transport.NewTransport(),
+		budget:    hop.NewRetryBudget(),
 		observed:  newObservations(c.Table),
 		active:    newActivity(),
 		inHand:    inHand,
 	}
 	e.metrics = metrics.NewEntry(c.Metrics, c.Table, func() []metrics.ModelState { return e.active.states(c.Table()) })
-	e.http = forwarding.NewServer(forwarding.ServerConfig{
+	e.http = server.NewServer(server.ServerConfig{
 		Handle:     e.serve,
 		Refuse:     e.refuseUnread,
 		Unwanted:   e.unwanted,
@@ -120,7 +124,7 @@ func (e *Entry) Drain() {
 
 // Shutdown serves until whoever balances load has noticed, then refuses newcomers; it waits for what runs until ctx
 // ends, then ends it, and returns once nothing is in hand.
-func (e *Entry) Shutdown(ctx context.Context, p forwarding.Pace) error {
+func (e *Entry) Shutdown(ctx context.Context, p server.Pace) error {
 	e.Drain()
 	e.http.AwaitQuiet(ctx, p, e.probers.expected)
 	e.refusing.Store(true)

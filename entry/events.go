@@ -5,7 +5,9 @@ import (
 	"time"
 
 	"colonnade/analytics"
-	"colonnade/forwarding"
+	"colonnade/forwarding/hop"
+	"colonnade/forwarding/relay"
+	"colonnade/forwarding/transport"
 	"colonnade/openai"
 )
 
@@ -100,19 +102,19 @@ func (c *call) logOwn(body []byte) {
 }
 
 // logWhole ends a request whose answer came in one piece.
-func (c *call) logWhole(answer *forwarding.Answer) {
+func (c *call) logWhole(answer *transport.Response) {
 	e := c.event(analytics.PhaseEnd)
-	body, _ := answer.Whole()
+	body, _ := answer.Body()
 	e.Outcome, e.Status, e.BytesOut = analytics.OutcomeCompleted, answer.Status(), int64(len(body))
 	e.TimeToFirstToken = analytics.Milliseconds(c.firstByte.Sub(c.arrived))
 	c.log(e)
 }
 
 // logStream ends a request whose answer was relayed as it came.
-func (c *call) logStream(answer *forwarding.Answer, end forwarding.End) {
+func (c *call) logStream(answer *transport.Response, end relay.End) {
 	e := c.event(analytics.PhaseEnd)
-	e.Outcome, e.Reason, e.Partial = analytics.Outcome(end.Kind), end.Reason, end.Kind != forwarding.EndComplete
-	if stream := answer.Stream(); stream != nil && end.Kind == forwarding.EndFailed {
+	e.Outcome, e.Reason, e.Partial = analytics.Outcome(end.Kind), end.Reason, end.Kind != relay.EndComplete
+	if stream := answer.Stream(); stream != nil && end.Kind == relay.EndFailed {
 		toldOutcome(e, stream.LastError())
 	}
 	e.Status, e.BytesOut = answer.Status(), answer.Size()
@@ -126,8 +128,8 @@ func toldOutcome(e *analytics.Event, told openai.EngineError) {
 	switch told.Number {
 	case 50401:
 		e.Outcome, e.Reason = analytics.OutcomeTimeout, "total"
-		if told.Reason == forwarding.ReasonIdle {
-			e.Reason = forwarding.ReasonIdle
+		if told.Reason == hop.ReasonIdle {
+			e.Reason = hop.ReasonIdle
 		}
 	case 50301:
 		e.Outcome, e.Reason = analytics.OutcomeDrained, "draining"

@@ -7,7 +7,7 @@ import (
 	"colonnade/analytics"
 	"colonnade/analytics/journal"
 	"colonnade/analytics/metrics"
-	"colonnade/forwarding"
+	"colonnade/forwarding/server"
 	"colonnade/openai"
 )
 
@@ -21,7 +21,7 @@ func TestOneFinalEvent(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer log.Close()
-		inHand, err := forwarding.NewInHand(slog.New(slog.DiscardHandler))
+		inHand, err := server.NewInHand(slog.New(slog.DiscardHandler))
 		if err != nil {
 			t.Fatal(err)
 		}

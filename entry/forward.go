@@ -9,14 +9,18 @@ import (
 
 	"colonnade/analytics"
 	"colonnade/fleet"
-	"colonnade/forwarding"
+	"colonnade/forwarding/hop"
+	"colonnade/forwarding/peertls"
+	"colonnade/forwarding/relay"
+	"colonnade/forwarding/server"
+	"colonnade/forwarding/transport"
 	"colonnade/openai"
 )
 
 // forward sends the request to the home of the model's pool in one colo, and returns its answer up to the first byte.
-func (c *call) forward(to try) (*forwarding.Answer, error) {
+func (c *call) forward(to try) (*transport.Response, error) {
 	began := time.Now()
-	hop := forwarding.Hop{
+	token := hop.Token{
 		RequestID:       c.id,
 		ClientRequestID: c.clientID,
 		Source:          c.entry.config.Node,
@@ -30,28 +34,28 @@ func (c *call) forward(to try) (*forwarding.Answer, error) {
 		Retries:         min(c.tries.errors, c.entry.budget.Left()),
 		Broken:          c.tries.broken,
 		Wait:            to.wait,
-		WaitBelow:       forwarding.Millis(to.below),
-		Waited:          forwarding.Millis(c.waited),
+		WaitBelow:       hop.Millis(to.below),
+		Waited:          hop.Millis(c.waited),
 		Chance:          to.chance,
-		Total:           forwarding.Millis(max(c.end.Sub(began)-holdBack, time.Millisecond)),
-		Events:          c.prelude != nil,
+		Total:           hop.Millis(max(c.end.Sub(began)-holdBack, time.Millisecond)),
+		WantsProgress:   c.prelude != nil,
 	}
 	if !c.firstBy.IsZero() {
-		hop.FirstByte = forwarding.Millis(max(c.firstBy.Sub(began)-holdBack, time.Millisecond))
+		token.FirstByte = hop.Millis(max(c.firstBy.Sub(began)-holdBack, time.Millisecond))
 	}
 	method, path := c.line()
-	token, err := c.entry.config.Keys.Sign(hop, forwarding.HopTarget{
+	signed, err := c.entry.config.Keys.Sign(token, hop.Target{
 		Audience: to.Home.Node, Method: method, Path: c.route.Path, Body: c.raw,
 	}, began)
 	if err != nil {
-		return nil, &forwarding.ExchangeError{Phase: forwarding.PhaseConnect, Err: fmt.Errorf("%w: %w", errNotSigned, err)}
+		return nil, &transport.ExchangeError{Phase: transport.PhaseConnect, Err: fmt.Errorf("%w: %w", errNotSigned, err)}
 	}
 	c.path = append(c.path, to.Home.Node)
-	r := forwarding.Request{
-		Target:    forwarding.PeerTarget(c.entry.config.Peers, to.Home.Address, identityOf(to.Home)),
+	r := transport.Request{
+		Target:    transport.PeerTarget(c.entry.config.Peers, to.Home.Address, identityOf(to.Home)),
 		Method:    method,
 		Path:      path,
-		Fields:    c.fields(token),
+		Fields:    c.fields(signed),
 		Body:      c.raw,
 		Handshake: c.handshakeOn(),
 		Connect:   c.model.Timeouts.Connect.Std(),
@@ -61,9 +65,9 @@ func (c *call) forward(to try) (*forwarding.Answer, error) {
 	}
 	if c.prelude != nil {
 		c.prelude.Elsewhere()
-		r.Progress, r.Pulse = c.prelude.Progress, c.prelude.Pulse
+		r.Progress, r.Tick = c.prelude.Progress, c.prelude.Pulse
 	}
-	answer, err := c.entry.transport.Do(c.Context, &r, forwarding.Shape{API: c.route.API})
+	answer, err := c.entry.transport.Do(c.Context, &r, transport.Shape{API: c.route.API})
 	c.firstByte = time.Now()
 	return answer, err
 }
@@ -72,8 +76,8 @@ func (c *call) forward(to try) (*forwarding.Answer, error) {
 var errNotSigned = errors.New("the request could not be signed")
 
 // identityOf is who must be met at a server's address.
-func identityOf(s *fleet.Server) forwarding.Identity {
-	return forwarding.Identity{Role: forwarding.RoleColo, Colo: s.Colo, Node: s.Node}
+func identityOf(s *fleet.Server) peertls.Identity {
+	return peertls.Identity{Role: peertls.RoleColo, Colo: s.Colo, Node: s.Node}
 }
 
 // untilFirstBy is how long to wait for what the client wants by then, if it said so: a little longer than the colo,
@@ -94,33 +98,33 @@ func (c *call) idle() time.Duration {
 }
 
 // fields are the headers that go on: what is on the list, and nothing else that a client sent.
-func (c *call) fields(token string) []forwarding.Field {
-	fields := make([]forwarding.Field, 0, 8)
+func (c *call) fields(token string) []transport.Field {
+	fields := make([]transport.Field, 0, 8)
 	contentType := c.header("Content-Type")
 	if contentType == "" && len(c.raw) > 0 {
 		contentType = "application/json" // as it was read; engines insist on being told
 	}
-	fields = append(fields, forwarding.Field{Name: forwarding.HeaderHop, Value: token},
-		forwarding.Field{Name: "Content-Type", Value: contentType})
-	for _, name := range [...]string{"Accept", "User-Agent", forwarding.HeaderTraceParent} {
-		fields = append(fields, forwarding.Field{Name: name, Value: c.header(name)})
+	fields = append(fields, transport.Field{Name: hop.HeaderToken, Value: token},
+		transport.Field{Name: "Content-Type", Value: contentType})
+	for _, name := range [...]string{"Accept", "User-Agent", hop.HeaderTraceParent} {
+		fields = append(fields, transport.Field{Name: name, Value: c.header(name)})
 	}
 	for _, name := range c.model.ForwardHeaders {
-		fields = append(fields, forwarding.Field{Name: name, Value: c.header(name)})
+		fields = append(fields, transport.Field{Name: name, Value: c.header(name)})
 	}
 	return fields
 }
 
 // relay answers the client with what the colo sent. It reports whether that goes on after the handler has returned.
-func (c *call) relay(answer *forwarding.Answer) (streaming bool) {
+func (c *call) relay(answer *transport.Response) (streaming bool) {
 	if answer.Switched() {
 		c.tunnel(answer)
 		return true
 	}
 	c.headers()
-	relay := c.newRelay()
-	relay.Answer = answer
-	if forwarding.WriteAnswer(c.rc, answer, relay) {
+	r := c.newRelay()
+	r.Answer = answer
+	if relay.WriteAnswer(c.rc, answer, r) {
 		return true
 	}
 	c.logWhole(answer)
@@ -128,36 +132,36 @@ func (c *call) relay(answer *forwarding.Answer) (streaming bool) {
 }
 
 // newRelay is how the client gets its answer, of which nothing is known yet.
-func (c *call) newRelay() *forwarding.Relay {
-	relay := &forwarding.Relay{
+func (c *call) newRelay() *relay.Relay {
+	r := &relay.Relay{
 		Context: c.Context, Client: c.rc.Conn(), Stall: c.entry.config.WriteStall, RequestID: c.id, Ended: c.leave,
 	}
-	relay.Known = func(end forwarding.End) {
-		if relay.Answer == nil {
+	r.Known = func(end relay.End) {
+		if r.Answer == nil {
 			c.logGone(analytics.Outcome(end.Kind))
 			return
 		}
-		c.logStream(relay.Answer, end)
+		c.logStream(r.Answer, end)
 	}
-	return relay
+	return r
 }
 
 // headers sets what every answer to a client carries.
 func (c *call) headers() {
 	h := &c.rc.Response.Header
-	h.Set(forwarding.HeaderRequestID, c.id)
+	h.Set(hop.HeaderRequestID, c.id)
 	if c.colo != "" {
-		h.Set(forwarding.HeaderColo, c.colo)
+		h.Set(hop.HeaderColo, c.colo)
 	}
 	if c.colo != "" || c.waited > 0 { // who is refused is told, too, that it has waited
-		h.Set(forwarding.HeaderQueuedMS, strconv.FormatInt(c.waited.Milliseconds(), 10))
+		h.Set(hop.HeaderQueuedMS, strconv.FormatInt(c.waited.Milliseconds(), 10))
 	}
-	h.Set(forwarding.HeaderAttempts, strconv.Itoa(c.attempts))
+	h.Set(hop.HeaderAttempts, strconv.Itoa(c.attempts))
 }
 
 // refuse answers with an error, and logs the request as refused or failed.
 func (c *call) refuse(e *openai.Error) {
-	forwarding.WriteError(c.rc, e, c.id)
+	server.WriteError(c.rc, e, c.id)
 	c.headers()
 	c.logRefusal(e)
 }
@@ -169,16 +173,16 @@ func (c *call) gone() {
 		// It may have closed only its sending side: then it must not take silence for an answer.
 		e, outcome = openai.Unavailable("client_gone", 0), analytics.OutcomeClientGone
 	}
-	forwarding.WriteError(c.rc, e, c.id)
+	server.WriteError(c.rc, e, c.id)
 	c.logGone(outcome)
 	c.rc.SetConnectionClose()
 }
 
 // hasLeft says that the context has ended since the client has gone.
-func (c *call) hasLeft() bool { return errors.Is(context.Cause(c.Context), forwarding.ErrClientGone) }
+func (c *call) hasLeft() bool { return errors.Is(context.Cause(c.Context), server.ErrClientGone) }
 
 // verdictError is what a client would be told of a verdict.
-func verdictError(v forwarding.Verdict) *openai.Error {
+func verdictError(v hop.Verdict) *openai.Error {
 	switch v.Number {
 	case 42902:
 		return openai.OutOfCapacity(v.Reason, v.RetryAfter)
@@ -192,6 +196,6 @@ func verdictError(v forwarding.Verdict) *openai.Error {
 		return openai.Unavailable(v.Reason, time.Second)
 	}
 	e := openai.EngineFailed(v.Reason)
-	e.NoRetry = v.Reason != forwarding.ReasonConnect // nothing was generated by an engine that could not be reached
+	e.NoRetry = v.Reason != hop.ReasonConnect // nothing was generated by an engine that could not be reached
 	return e
 }

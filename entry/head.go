@@ -7,7 +7,7 @@ import (
 
 	"colonnade/accounts"
 	"colonnade/fleet"
-	"colonnade/forwarding"
+	"colonnade/forwarding/server"
 	"colonnade/openai"
 )
 
@@ -23,7 +23,7 @@ func (e *Entry) checkHead(h *fasthttp.RequestHeader, t *fleet.Table) *openai.Err
 	if e.starting() {
 		limit = 0 // it is not known yet; nothing is read
 	}
-	return forwarding.CheckHead(h, limit)
+	return server.CheckHead(h, limit)
 }
 
 // readHead reads a head that has passed the guard: nobody's body is read for nothing. What it has found out before an
@@ -66,8 +66,8 @@ func (e *Entry) unwanted(h *fasthttp.RequestHeader) bool {
 	return err != nil
 }
 
-// isSkipped says that the request was unwanted, so that its body is not there (see [forwarding.ServerConfig]), though
+// isSkipped says that the request was unwanted, so that its body is not there (see [server.ServerConfig]), though
 // what stood on the wire announced one. A table that has come since may want it.
 func isSkipped(h *fasthttp.RequestHeader) bool {
-	return h.ContentLength() == 0 && forwarding.CheckHead(h, 1) != nil
+	return h.ContentLength() == 0 && server.CheckHead(h, 1) != nil
 }

@@ -15,7 +15,7 @@ import (
 	"colonnade/analytics"
 	"colonnade/analytics/journal"
 	"colonnade/fleet"
-	"colonnade/forwarding"
+	"colonnade/forwarding/hop"
 	"colonnade/internal/testkit"
 )
 
@@ -51,7 +51,7 @@ func TestHostileColo(t *testing.T) {
 	const model = "key: models/m\nrouting: {steps: [{colos: [ams]}, {colos: [fra]}]}\ntimeouts: {total: 10s}\n"
 	const head = "HTTP/1.1 200 OK\r\nX-Colonnade-Attempts: 1\r\n"
 	served := func(w http.ResponseWriter, _ *http.Request) {
-		w.Header().Set(forwarding.HeaderAttempts, "1")
+		w.Header().Set(hop.HeaderAttempts, "1")
 		_, _ = io.WriteString(w, `{"served":true}`)
 	}
 	for _, c := range []struct {

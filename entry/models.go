@@ -6,7 +6,8 @@ import (
 
 	"github.com/valyala/fasthttp"
 
-	"colonnade/forwarding"
+	"colonnade/forwarding/hop"
+	"colonnade/forwarding/server"
 	"colonnade/openai"
 )
 
@@ -39,8 +40,8 @@ func modelInfo(name string) openai.ModelInfo { return openai.ModelInfo{ID: name,
 
 // answerJSON sends a JSON body of our own.
 func (c *call) answerJSON(body []byte) {
-	c.rc.Response.Header.Set(forwarding.HeaderRequestID, c.id)
-	forwarding.WriteBody(c.rc, fasthttp.StatusOK, "application/json", body)
+	c.rc.Response.Header.Set(hop.HeaderRequestID, c.id)
+	server.WriteBody(c.rc, fasthttp.StatusOK, "application/json", body)
 	c.logOwn(body)
 }
 
@@ -55,9 +56,9 @@ func (e *Entry) serveHealth(rc *fasthttp.RequestCtx) bool {
 	default:
 		return false
 	}
-	if err := forwarding.CheckHead(&rc.Request.Header, e.maxBody()); err != nil {
+	if err := server.CheckHead(&rc.Request.Header, e.maxBody()); err != nil {
 		e.metrics.Refused(refusedFor(err))
-		forwarding.WriteError(rc, err, "")
+		server.WriteError(rc, err, "")
 		rc.SetConnectionClose() // whoever speaks like this may have more behind it
 		return true
 	}
@@ -69,13 +70,13 @@ func (e *Entry) serveHealth(rc *fasthttp.RequestCtx) bool {
 	if !rc.IsGet() && !rc.IsHead() {
 		err := openai.MethodNotAllowed(string(rc.Method()), "GET")
 		e.metrics.Refused(refusedFor(err))
-		forwarding.WriteError(rc, err, "")
+		server.WriteError(rc, err, "")
 		return true
 	}
 	status, text := fasthttp.StatusOK, "ok\n"
 	if err != nil {
 		status, text = fasthttp.StatusServiceUnavailable, err.Error()+"\n"
 	}
-	forwarding.WriteBody(rc, status, "text/plain; charset=utf-8", []byte(text))
+	server.WriteBody(rc, status, "text/plain; charset=utf-8", []byte(text))
 	return true
 }

@@ -8,7 +8,7 @@ import (
 
 	"colonnade/analytics/metrics"
 	"colonnade/fleet"
-	"colonnade/forwarding"
+	"colonnade/forwarding/hop"
 )
 
 // hintLifetime is how long a colo that was seen full is taken to be full.
@@ -59,7 +59,7 @@ func (o *observations) pruneLocked() {
 
 // note takes the header x-colonnade-load of an answer.
 func (o *observations) note(at poolIn, header string, now time.Time) {
-	load, err := forwarding.ParseLoad(header)
+	load, err := hop.ParseLoad(header)
 	if err != nil {
 		return // an answer that says nothing of load
 	}

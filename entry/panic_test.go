@@ -13,7 +13,7 @@ import (
 	"colonnade/analytics"
 	"colonnade/analytics/journal"
 	"colonnade/fleet"
-	"colonnade/forwarding"
+	"colonnade/forwarding/hop"
 	"colonnade/internal/testkit"
 )
 
@@ -111,7 +111,7 @@ func survived(t *testing.T, e *Entry, events string, status int) {
 func TestPanicInMidStream(t *testing.T) {
 	var e *Entry
 	streams := func(w http.ResponseWriter, _ *http.Request) {
-		w.Header().Set(forwarding.HeaderAttempts, "1")
+		w.Header().Set(hop.HeaderAttempts, "1")
 		w.Header().Set("Content-Type", "text/event-stream")
 		_, _ = io.WriteString(w, "data: {\"choices\":[]}\n\n")
 		w.(http.Flusher).Flush()

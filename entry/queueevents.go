@@ -4,14 +4,16 @@ import (
 	"time"
 
 	"colonnade/analytics"
-	"colonnade/forwarding"
+	"colonnade/forwarding/hop"
+	"colonnade/forwarding/relay"
+	"colonnade/forwarding/transport"
 	"colonnade/openai"
 )
 
 // readEvents reads whether the client wants to know how its request waits. It gets a stream of events for that, so it
 // must have asked for one.
 func (c *call) readEvents() (bool, *openai.Error) {
-	const name = forwarding.HeaderQueueEvents
+	const name = hop.HeaderQueueEvents
 	switch value := c.header(name); {
 	case value == "":
 		return false, nil
@@ -27,20 +29,20 @@ func (c *call) readEvents() (bool, *openai.Error) {
 
 // announce begins the answer at once. What is left to do for it is done while it is written.
 func (c *call) announce() {
-	c.prelude = &forwarding.Prelude{
+	c.prelude = &relay.Prelude{
 		Relay: c.newRelay(), API: c.route.API, Cancel: c.Cancel, Seek: c.seek,
 		Crashed: func(panicked, stack string) *openai.Error {
 			c.noteCrash(panicked, stack)
 			return c.declined(openai.Internal())
 		},
 	}
-	c.rc.Response.Header.Set(forwarding.HeaderRequestID, c.id) // of the others nothing is known yet
-	forwarding.WritePrelude(c.rc, c.prelude)
+	c.rc.Response.Header.Set(hop.HeaderRequestID, c.id) // of the others nothing is known yet
+	relay.WritePrelude(c.rc, c.prelude)
 }
 
 // seek is the rest of infer for an answer that has begun: it returns one that is a stream, or what the client is told
 // instead; nothing if it has left.
-func (c *call) seek() (*forwarding.Answer, *openai.Error) {
+func (c *call) seek() (*transport.Response, *openai.Error) {
 	switch answer := c.pursue(); {
 	case answer != nil && answer.Stream() != nil:
 		return answer, nil
@@ -64,12 +66,12 @@ func (c *call) declined(e *openai.Error) *openai.Error {
 
 // notStreamed is what is told of an answer that is no stream: what the engine has against the request, in its own
 // words. Any other is none that the client could read.
-func (c *call) notStreamed(answer *forwarding.Answer) *openai.Error {
+func (c *call) notStreamed(answer *transport.Response) *openai.Error {
 	defer answer.Close()
 	if openai.ClassifyStatus(answer.Status()) != openai.ClientError {
 		return c.declined(openai.EngineFailed("not_a_stream"))
 	}
-	body, _ := answer.Whole()
+	body, _ := answer.Body()
 	c.logWhole(answer)
 	return openai.ToldError(answer.Status(), body)
 }

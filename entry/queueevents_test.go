@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"colonnade/fleet"
-	"colonnade/forwarding"
+	"colonnade/forwarding/hop"
 )
 
 // askForEvents asks for queue events.
@@ -22,7 +22,7 @@ func askForEvents(t *testing.T, url, body string) *http.Response {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r.Header.Set(forwarding.HeaderQueueEvents, "1")
+	r.Header.Set(hop.HeaderQueueEvents, "1")
 	answer, err := http.DefaultClient.Do(r)
 	if err != nil {
 		t.Fatal(err)
@@ -46,15 +46,15 @@ const streamed = `{"model":"m","stream":true,"messages":[]}`
 
 // says writes interim answers as a colo does.
 func says(w http.ResponseWriter, times int, progress string) {
-	w.Header().Set(forwarding.HeaderProgress, progress)
+	w.Header().Set(hop.HeaderProgress, progress)
 	for range times {
 		w.WriteHeader(http.StatusProcessing)
 	}
-	w.Header().Del(forwarding.HeaderProgress)
+	w.Header().Del(hop.HeaderProgress)
 }
 
 func serveStream(w http.ResponseWriter) {
-	w.Header().Set(forwarding.HeaderAttempts, "1")
+	w.Header().Set(hop.HeaderAttempts, "1")
 	w.Header().Set("Content-Type", "text/event-stream")
 	_, _ = io.WriteString(w, "data: {\"choices\":[]}\n\ndata: [DONE]\n\n")
 }
@@ -119,7 +119,7 @@ func TestToldInASilence(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r.Header.Set(forwarding.HeaderQueueEvents, "1")
+	r.Header.Set(hop.HeaderQueueEvents, "1")
 	answer, err := http.DefaultClient.Do(r)
 	if err != nil {
 		t.Fatal(err)
@@ -139,7 +139,7 @@ func TestToldInASilence(t *testing.T) {
 
 // wantsProgress reads a hop token as anybody can.
 func wantsProgress(t *testing.T, r *http.Request) bool {
-	_, payload, _ := strings.Cut(r.Header.Get(forwarding.HeaderHop), ".")
+	_, payload, _ := strings.Cut(r.Header.Get(hop.HeaderToken), ".")
 	payload, _, _ = strings.Cut(payload, ".")
 	text, err := base64.RawURLEncoding.DecodeString(payload)
 	if err != nil {
@@ -164,7 +164,7 @@ func TestAnswerThatIsNoStream(t *testing.T) {
 		`{"choices":[]}`: "application/json", strings.Repeat(`[1]`, 100<<10): "application/json", "audio": "audio/mpeg",
 	} {
 		url := startEntry(t, tableOf(t, "key: models/m\n"+colo(t, "ams", func(w http.ResponseWriter, _ *http.Request) {
-			w.Header().Set(forwarding.HeaderAttempts, "1")
+			w.Header().Set(hop.HeaderAttempts, "1")
 			w.Header().Set("Content-Type", contentType)
 			_, _ = io.WriteString(w, body)
 		})))

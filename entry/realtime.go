@@ -8,7 +8,10 @@ import (
 	"colonnade/accounts"
 	"colonnade/analytics"
 	"colonnade/fleet"
-	"colonnade/forwarding"
+	"colonnade/forwarding/netconn"
+	"colonnade/forwarding/realtime"
+	"colonnade/forwarding/relay"
+	"colonnade/forwarding/transport"
 	"colonnade/openai"
 )
 
@@ -22,7 +25,7 @@ const (
 // receiveRealtime is receive for a WebSocket: there is a handshake instead of a body.
 func (c *call) receiveRealtime(t *fleet.Table) *openai.Error {
 	var err *openai.Error
-	if c.handshake, err = forwarding.ReadHandshake(c.rc); err != nil {
+	if c.handshake, err = relay.ReadHandshake(c.rc); err != nil {
 		return err
 	}
 	key := accounts.Bearer(c.header("Authorization"))
@@ -45,7 +48,7 @@ func (c *call) receiveRealtime(t *fleet.Table) *openai.Error {
 }
 
 // takeKey takes the API key out of what a handshake offers, and everything else that is no subprotocol of ours.
-func takeKey(h *forwarding.Handshake) (key string) {
+func takeKey(h *transport.Handshake) (key string) {
 	var kept []string
 	for _, protocol := range h.Protocols {
 		if inside, ok := strings.CutPrefix(protocol, keyProtocol); ok {
@@ -68,29 +71,29 @@ func (c *call) line() (method, path string) {
 }
 
 // handshakeOn is the handshake for a colo: our own, that offers what the client does.
-func (c *call) handshakeOn() *forwarding.Handshake {
+func (c *call) handshakeOn() *transport.Handshake {
 	if c.handshake == nil {
 		return nil
 	}
-	return forwarding.NewHandshake(c.handshake.Protocols)
+	return transport.NewHandshake(c.handshake.Protocols)
 }
 
 // tunnel joins the client to the colo that has taken the handshake, once the handler has returned. Nothing is tried
 // again from here on.
-func (c *call) tunnel(answer *forwarding.Answer) {
-	forwarding.SwitchProtocols(c.rc, c.handshake, answer)
+func (c *call) tunnel(answer *transport.Response) {
+	relay.SwitchProtocols(c.rc, c.handshake, answer)
 	c.headers()
-	tunnel := &forwarding.Tunnel{Context: c.Context, Answer: answer, Buffers: &c.entry.buffers, Stall: c.entry.config.WriteStall}
-	c.Hijack(c.rc, func(client *forwarding.Conn) {
+	tunnel := &realtime.Tunnel{Context: c.Context, Answer: answer, Buffers: &c.entry.buffers, Stall: c.entry.config.WriteStall}
+	c.Hijack(c.rc, func(client *netconn.Conn) {
 		defer c.leave()
 		c.logTunnel(tunnel.Run(client))
 	})
 }
 
 // logTunnel ends a request that was a WebSocket.
-func (c *call) logTunnel(end forwarding.TunnelEnd) {
+func (c *call) logTunnel(end realtime.TunnelEnd) {
 	e := c.event(analytics.PhaseEnd)
-	e.Outcome, e.Partial = analytics.Outcome(end.Kind), end.Kind != forwarding.EndComplete
+	e.Outcome, e.Partial = analytics.Outcome(end.Kind), end.Kind != relay.EndComplete
 	e.Status, e.BytesIn, e.BytesOut = 101, end.BytesIn, end.BytesOut
 	c.log(e)
 }

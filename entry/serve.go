@@ -11,7 +11,10 @@ import (
 	"github.com/valyala/fasthttp"
 
 	"colonnade/fleet"
-	"colonnade/forwarding"
+	"colonnade/forwarding/hop"
+	"colonnade/forwarding/netconn"
+	"colonnade/forwarding/server"
+	"colonnade/forwarding/transport"
 	"colonnade/homes"
 	"colonnade/openai"
 	"colonnade/routing"
@@ -81,7 +84,7 @@ func (c *call) infer(t *fleet.Table) (streaming bool) {
 
 // pursue tries one colo after another until one serves the request. It returns nil if none does, or if the request's
 // context has ended.
-func (c *call) pursue() *forwarding.Answer {
+func (c *call) pursue() *transport.Response {
 	for {
 		try, ok := c.tries.next()
 		if !ok {
@@ -175,9 +178,9 @@ func (c *call) plan(t *fleet.Table) *openai.Error {
 	if c.events, err = c.readEvents(); err != nil {
 		return err
 	}
-	forced := c.header(forwarding.HeaderForceColo)
+	forced := c.header(hop.HeaderForceColo)
 	if forced != "" && !c.caller.Account.Admin {
-		return openai.InvalidRequest("", "the header %s is for admin accounts only", forwarding.HeaderForceColo)
+		return openai.InvalidRequest("", "the header %s is for admin accounts only", hop.HeaderForceColo)
 	}
 	plan := routing.Plan(t, c.model, routing.Request{
 		Forced: forced,
@@ -205,24 +208,24 @@ func (c *call) plan(t *fleet.Table) *openai.Error {
 }
 
 // served takes what came of one try: true if the answer is to be relayed, else tries knows what follows.
-func (c *call) served(at try, answer *forwarding.Answer, err error) bool {
+func (c *call) served(at try, answer *transport.Response, err error) bool {
 	e := c.entry
 	if err != nil {
 		c.failedForward(at, err)
 		return false
 	}
-	e.observed.note(poolIn{c.model.Pool, at.Colo.Name}, answer.Header(forwarding.HeaderLoad), time.Now())
-	attempts, _ := strconv.Atoi(answer.Header(forwarding.HeaderAttempts))
+	e.observed.note(poolIn{c.model.Pool, at.Colo.Name}, answer.Header(hop.HeaderLoad), time.Now())
+	attempts, _ := strconv.Atoi(answer.Header(hop.HeaderAttempts))
 	c.attempts += attempts
-	queued, _ := strconv.Atoi(answer.Header(forwarding.HeaderQueuedMS))
+	queued, _ := strconv.Atoi(answer.Header(hop.HeaderQueuedMS))
 	c.waited += time.Duration(queued) * time.Millisecond
-	said := answer.Header(forwarding.HeaderVerdict)
-	if said == "" && answer.Header(forwarding.HeaderAttempts) != "" && !answer.Foreign() {
+	said := answer.Header(hop.HeaderVerdict)
+	if said == "" && answer.Header(hop.HeaderAttempts) != "" && !answer.NotAPI() {
 		c.colo = at.Colo.Name
 		e.observed.reached(at.Colo.Name)
 		return true
 	}
-	v, err := forwarding.ParseVerdict(said)
+	v, err := hop.ParseVerdict(said)
 	if err != nil { // or there is none: it has not believed us, or could not read the request
 		e.metrics.ForwardFailure(at.Colo.Name)
 		failure := openai.EngineFailed("server_lost")
@@ -245,9 +248,9 @@ func (c *call) served(at try, answer *forwarding.Answer, err error) bool {
 		return false
 	}
 	switch v.Kind {
-	case forwarding.VerdictOOC:
+	case hop.VerdictOOC:
 		c.tries.refused(at, v)
-	case forwarding.VerdictMoved:
+	case hop.VerdictMoved:
 		c.tries.moved(at.Colo, verdictError(v))
 	default:
 		c.tries.failed(c.late(verdictError(v)), v, c.retry)
@@ -268,7 +271,7 @@ var errSpeaksTLS = errors.New("it may speak TLS: then start this entry with -pee
 
 // failedForward takes a forward that ended without an answer.
 func (c *call) failedForward(at try, err error) {
-	var failed *forwarding.ExchangeError
+	var failed *transport.ExchangeError
 	if !errors.As(err, &failed) {
 		return // the context has ended
 	}
@@ -276,19 +279,19 @@ func (c *call) failedForward(at try, err error) {
 	c.entry.config.Logger.Warn("forward failed", "request_id", c.id, "colo", at.Colo.Name, "server", at.Home.Node, "reason", err)
 	// One that begins to answer was reached, and one that does not may just be slow. What is for want of something of our own
 	// says nothing of the colo.
-	if failed.Phase != forwarding.PhaseStream && (!failed.Timeout || failed.Phase == forwarding.PhaseConnect) &&
-		!errors.Is(err, errNotSigned) && !forwarding.IsOurs(err) {
+	if failed.Phase != transport.PhaseStream && (!failed.Timeout || failed.Phase == transport.PhaseConnect) &&
+		!errors.Is(err, errNotSigned) && !netconn.IsOurs(err) {
 		c.entry.observed.missed(at.Colo.Name, failed, time.Now())
 	}
 	switch {
-	case failed.Phase == forwarding.PhaseConnect:
+	case failed.Phase == transport.PhaseConnect:
 		e := openai.Unavailable("no_server", time.Second)
 		c.tries.lostServer(e, c.retry)
 	case failed.Timeout && time.Now().Before(c.end):
 		c.tries.give(c.late(openai.InferenceTimeout("first_byte")))
 	case failed.Timeout:
 		c.tries.give(openai.InferenceTimeout("total"))
-	case failed.Phase == forwarding.PhaseStream:
+	case failed.Phase == transport.PhaseStream:
 		c.tries.give(openai.EngineFailed("server_lost"))
 	default:
 		c.tries.lostServer(openai.EngineFailed("server_lost"), c.retry)
@@ -318,7 +321,7 @@ func (c *call) recovered(panicked any) {
 	if panicked == nil {
 		return
 	}
-	c.noteCrash(forwarding.Panicked(panicked), string(bytes.TrimSpace(debug.Stack())))
+	c.noteCrash(server.Panicked(panicked), string(bytes.TrimSpace(debug.Stack())))
 	c.refuse(openai.Internal())
 }
 

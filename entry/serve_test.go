@@ -15,7 +15,8 @@ import (
 	"colonnade/analytics/journal"
 	"colonnade/analytics/metrics"
 	"colonnade/fleet"
-	"colonnade/forwarding"
+	"colonnade/forwarding/hop"
+	"colonnade/forwarding/server"
 )
 
 // startEntry runs an open entry until the test's end, and returns its URL.
@@ -42,11 +43,11 @@ func startEntryWith(t *testing.T, c Config, events string) (url string, e *Entry
 	if err != nil {
 		t.Fatal(err)
 	}
-	c.Node, c.Open, c.Keys, c.Log, c.Metrics = "edge", true, forwarding.RandomKeys(), log, metrics.NewRegistry()
+	c.Node, c.Open, c.Keys, c.Log, c.Metrics = "edge", true, hop.RandomKeys(), log, metrics.NewRegistry()
 	if e, err = New(c); err != nil {
 		t.Fatal(err)
 	}
-	ln, err := forwarding.Listen("127.0.0.1:0")
+	ln, err := server.Listen("127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -57,7 +58,7 @@ func startEntryWith(t *testing.T, c Config, events string) (url string, e *Entry
 	t.Cleanup(func() {
 		now, stop := context.WithCancel(ctx)
 		stop()
-		err := e.Shutdown(now, forwarding.Pace{})
+		err := e.Shutdown(now, server.Pace{})
 		cancel()
 		if err := errors.Join(err, <-ended, <-ended, log.Close()); err != nil {
 			t.Error(err)
@@ -127,7 +128,7 @@ func chat(t *testing.T, url, body string) (status int, answer string) {
 func TestAnswerOfNoEngine(t *testing.T) {
 	const model = "key: models/m\nrouting: {steps: [{colos: [ams]}, {colos: [fra]}]}\n"
 	served := func(w http.ResponseWriter, _ *http.Request) {
-		w.Header().Set(forwarding.HeaderAttempts, "1")
+		w.Header().Set(hop.HeaderAttempts, "1")
 		_, _ = io.WriteString(w, `{"served":true}`)
 	}
 	for _, plain := range []int{400, 403, 408, 413, 200} {
@@ -154,7 +155,7 @@ func TestVerdictThatCannotBeRead(t *testing.T) {
 	for _, name := range []string{"ams", "bru", "cph", "dub", "fra", "gva", "hel"} {
 		documents += colo(t, name, func(w http.ResponseWriter, _ *http.Request) {
 			asked.Add(1)
-			w.Header().Set(forwarding.HeaderVerdict, "nonsense")
+			w.Header().Set(hop.HeaderVerdict, "nonsense")
 			w.WriteHeader(503)
 		})
 	}

@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"colonnade/fleet"
-	"colonnade/forwarding"
+	"colonnade/forwarding/hop"
 	"colonnade/openai"
 )
 
@@ -57,14 +57,14 @@ type stop struct {
 	Colo   *fleet.Colo
 	Home   *fleet.Server
 	slots  int     // of the pool there, as was heard last; 0: nothing was, negative: none
-	chance float64 // see [forwarding.Hop]
+	chance float64 // see [hop.Token]
 }
 
 // try is one attempt at one colo.
 type try struct {
 	stop
-	wait  forwarding.Wait
-	below time.Duration // see [forwarding.Hop]
+	wait  hop.Wait
+	below time.Duration // see [hop.Token]
 }
 
 func newTries(plan []stop, q queueing, r fleet.Retry) *tries {
@@ -115,7 +115,7 @@ func (t *tries) next() (try, bool) {
 	case len(t.waitable) > 0:
 		s := t.waitable[0].stop
 		t.waitable = t.waitable[1:]
-		return try{stop: s, wait: forwarding.WaitFull}, true
+		return try{stop: s, wait: hop.WaitFull}, true
 	}
 	return try{}, false
 }
@@ -125,23 +125,23 @@ func (t *tries) at(s stop) try {
 	last := len(t.stops) == 0
 	switch {
 	case t.queueing == queueNever:
-		return try{stop: s, wait: forwarding.WaitNever}
+		return try{stop: s, wait: hop.WaitNever}
 	case t.queueing == queueWait, last && len(t.waitable) == 0:
 		// Nobody else is left who would let it wait, so there is nothing to compare with.
-		return try{stop: s, wait: forwarding.WaitFull}
+		return try{stop: s, wait: hop.WaitFull}
 	case last:
-		return try{stop: s, wait: forwarding.WaitSpill, below: t.waitable[0].expected}
+		return try{stop: s, wait: hop.WaitSpill, below: t.waitable[0].expected}
 	}
-	return try{stop: s, wait: forwarding.WaitSpill}
+	return try{stop: s, wait: hop.WaitSpill}
 }
 
 // refused takes the verdict of a colo that was out of capacity.
-func (t *tries) refused(at try, v forwarding.Verdict) {
+func (t *tries) refused(at try, v hop.Verdict) {
 	if t.full--; t.full < 0 {
 		t.stops = nil
 	}
-	t.remember(at.Colo, verdictError(v), at.wait == forwarding.WaitFull)
-	if at.wait == forwarding.WaitSpill && v.MayWait {
+	t.remember(at.Colo, verdictError(v), at.wait == hop.WaitFull)
+	if at.wait == hop.WaitSpill && v.MayWait {
 		i, _ := slices.BinarySearchFunc(t.waitable, v.Expected, func(w waitable, expected time.Duration) int {
 			if shorter(expected, w.expected) {
 				return 1
@@ -186,17 +186,17 @@ func (t *tries) retryAfter() time.Duration {
 func shorter(a, b time.Duration) bool { return a > 0 && (b == 0 || a < b) }
 
 // failed takes the verdict of a colo where the request failed.
-func (t *tries) failed(e *openai.Error, v forwarding.Verdict, budget func() bool) {
+func (t *tries) failed(e *openai.Error, v hop.Verdict, budget func() bool) {
 	t.failure = e
 	t.charge(v, budget)
 }
 
 // charge counts attempts that have reached an engine: another one needs the budget's leave, which is asked only if
 // nothing else forbids it.
-func (t *tries) charge(v forwarding.Verdict, budget func() bool) {
+func (t *tries) charge(v hop.Verdict, budget func() bool) {
 	t.errors -= v.Retries
 	t.broken = max(t.broken, v.Broken)
-	if v.Final || t.broken >= forwarding.MaxBroken || t.errors < 1 || t.more() && !budget() {
+	if v.Final || t.broken >= hop.MaxBroken || t.errors < 1 || t.more() && !budget() {
 		t.over = true
 		return
 	}
@@ -209,7 +209,7 @@ func (t *tries) more() bool { return len(t.stops) > 0 || len(t.waitable) > 0 }
 // lostServer takes the loss of a server that has said nothing. That is forgiven once; then it is an error like others.
 func (t *tries) lostServer(e *openai.Error, budget func() bool) {
 	if t.lost {
-		t.failed(e, forwarding.Verdict{}, budget)
+		t.failed(e, hop.Verdict{}, budget)
 		return
 	}
 	t.lost, t.failure = true, e

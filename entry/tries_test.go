@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"colonnade/fleet"
-	"colonnade/forwarding"
+	"colonnade/forwarding/hop"
 	"colonnade/openai"
 )
 
@@ -21,15 +21,15 @@ func testStops(names ...string) []stop {
 
 var testRetry = fleet.Retry{Errors: 3, OutOfCapacity: 4}
 
-func ooc(reason string, retryAfter, expected time.Duration, mayWait bool) forwarding.Verdict {
-	return forwarding.Verdict{Kind: forwarding.VerdictOOC, Number: 42902, Reason: reason, RetryAfter: retryAfter, Expected: expected, MayWait: mayWait}
+func ooc(reason string, retryAfter, expected time.Duration, mayWait bool) hop.Verdict {
+	return hop.Verdict{Kind: hop.VerdictOOC, Number: 42902, Reason: reason, RetryAfter: retryAfter, Expected: expected, MayWait: mayWait}
 }
 
 func always() bool { return true }
 func never() bool  { return false }
 
 // walk runs the tries with what each colo answers, and returns the colos in the order they were asked, with how.
-func walk(t *tries, answers map[string]forwarding.Verdict) []string {
+func walk(t *tries, answers map[string]hop.Verdict) []string {
 	var way []string
 	for {
 		at, ok := t.next()
@@ -42,9 +42,9 @@ func walk(t *tries, answers map[string]forwarding.Verdict) []string {
 			return append(way, "served")
 		case v.Number == modelNotFound:
 			t.unknown(openai.ModelNotFound("m"))
-		case v.Kind == forwarding.VerdictOOC:
+		case v.Kind == hop.VerdictOOC:
 			t.refused(at, v)
-		case v.Kind == forwarding.VerdictMoved:
+		case v.Kind == hop.VerdictMoved:
 			t.moved(at.Colo, verdictError(v))
 		default:
 			t.failed(verdictError(v), v, always)
@@ -56,7 +56,7 @@ func TestEachColoIsTriedOnce(t *testing.T) {
 	full := ooc("queue_full", 3*time.Second, 0, false)
 	least := ooc("queue_full", 2*time.Second, 0, false)
 	tr := newTries(testStops("ams", "fra", "waw"), queueAsNeeded, testRetry)
-	way := walk(tr, map[string]forwarding.Verdict{"ams": full, "fra": least, "waw": full})
+	way := walk(tr, map[string]hop.Verdict{"ams": full, "fra": least, "waw": full})
 	if want := []string{"ams spill", "fra spill", "waw full"}; !slices.Equal(way, want) {
 		t.Errorf("tried %v, want %v", way, want)
 	}
@@ -67,18 +67,18 @@ func TestEachColoIsTriedOnce(t *testing.T) {
 
 // A colo that drains is passed over and uses nothing up. Only where that is all there is to say, the client hears it.
 func TestColoThatDrains(t *testing.T) {
-	moved := forwarding.Verdict{Kind: forwarding.VerdictMoved, Number: 50301, Reason: "draining", RetryAfter: 2 * time.Second}
+	moved := hop.Verdict{Kind: hop.VerdictMoved, Number: 50301, Reason: "draining", RetryAfter: 2 * time.Second}
 	tr := newTries(testStops("ams", "fra", "waw"), queueAsNeeded, fleet.Retry{})
-	if way := walk(tr, map[string]forwarding.Verdict{"ams": moved, "fra": moved}); !slices.Equal(way, []string{"ams spill", "fra spill", "waw full", "served"}) {
+	if way := walk(tr, map[string]hop.Verdict{"ams": moved, "fra": moved}); !slices.Equal(way, []string{"ams spill", "fra spill", "waw full", "served"}) {
 		t.Errorf("tried %v", way)
 	}
 	tr = newTries(testStops("ams", "fra"), queueAsNeeded, testRetry)
-	walk(tr, map[string]forwarding.Verdict{"ams": moved, "fra": moved})
+	walk(tr, map[string]hop.Verdict{"ams": moved, "fra": moved})
 	if e := tr.outcome(); e.Status != 503 || e.Code != "unavailable" || e.Reason != "draining" || e.RetryAfter != 2*time.Second {
 		t.Errorf("outcome = %+v", e)
 	}
 	tr = newTries(testStops("ams", "fra"), queueAsNeeded, testRetry)
-	walk(tr, map[string]forwarding.Verdict{"ams": moved, "fra": ooc("queue_full", 5*time.Second, 0, false)})
+	walk(tr, map[string]hop.Verdict{"ams": moved, "fra": ooc("queue_full", 5*time.Second, 0, false)})
 	if e := tr.outcome(); e.Status != 429 || e.Reason != "queue_full" || e.RetryAfter != 5*time.Second {
 		t.Errorf("outcome = %+v, want what the colo says that stays", e)
 	}
@@ -87,7 +87,7 @@ func TestColoThatDrains(t *testing.T) {
 // Who waits where its request was let in, and hears there that the colo drains, goes on to the next that would let it wait.
 func TestWaiterOfAColoThatDrains(t *testing.T) {
 	tr := newTries(testStops("ams", "fra"), queueAsNeeded, testRetry)
-	full := map[string]forwarding.Verdict{
+	full := map[string]hop.Verdict{
 		"ams": ooc("busy", time.Second, 100*time.Millisecond, true), "fra": ooc("busy", time.Second, 200*time.Millisecond, true),
 	}
 	for range 2 {
@@ -96,7 +96,7 @@ func TestWaiterOfAColoThatDrains(t *testing.T) {
 	}
 	for _, want := range []string{"ams", "fra"} {
 		at, ok := tr.next()
-		if !ok || at.Colo.Name != want || at.wait != forwarding.WaitFull {
+		if !ok || at.Colo.Name != want || at.wait != hop.WaitFull {
 			t.Errorf("tried %+v, want to wait in %s", at, want)
 			break
 		}
@@ -109,25 +109,25 @@ func TestWaiterOfAColoThatDrains(t *testing.T) {
 
 // A colo that does not know the model yet, or any more, is passed over and uses nothing up.
 func TestColoThatDoesNotKnowTheModel(t *testing.T) {
-	gone := forwarding.Verdict{Kind: forwarding.VerdictError, Number: modelNotFound, Reason: "unknown_model"}
+	gone := hop.Verdict{Kind: hop.VerdictError, Number: modelNotFound, Reason: "unknown_model"}
 	tr := newTries(testStops("ams", "fra", "waw"), queueAsNeeded, fleet.Retry{})
-	if way := walk(tr, map[string]forwarding.Verdict{"ams": gone, "fra": gone}); !slices.Equal(way, []string{"ams spill", "fra spill", "waw full", "served"}) {
+	if way := walk(tr, map[string]hop.Verdict{"ams": gone, "fra": gone}); !slices.Equal(way, []string{"ams spill", "fra spill", "waw full", "served"}) {
 		t.Errorf("tried %v", way)
 	}
 	tr = newTries(testStops("ams", "fra"), queueAsNeeded, testRetry)
-	walk(tr, map[string]forwarding.Verdict{"ams": gone, "fra": gone})
+	walk(tr, map[string]hop.Verdict{"ams": gone, "fra": gone})
 	if e := tr.outcome(); e.Status != 404 || e.Code != "model_not_found" {
 		t.Errorf("outcome = %+v, want that there is no such model", e)
 	}
 	tr = newTries(testStops("ams", "fra"), queueAsNeeded, testRetry)
-	walk(tr, map[string]forwarding.Verdict{"ams": ooc("queue_full", time.Second, 0, false), "fra": gone})
+	walk(tr, map[string]hop.Verdict{"ams": ooc("queue_full", time.Second, 0, false), "fra": gone})
 	if e := tr.outcome(); e.Status != 429 {
 		t.Errorf("outcome = %+v, want that the colo that knows it is full", e)
 	}
 }
 
 func TestLastTryWaitsWhereItIsShortest(t *testing.T) {
-	answers := map[string]forwarding.Verdict{
+	answers := map[string]hop.Verdict{
 		"ams": ooc("busy", 3*time.Second, 900*time.Millisecond, true),
 		"fra": ooc("busy", 3*time.Second, 400*time.Millisecond, true),
 		"waw": ooc("busy", 3*time.Second, 700*time.Millisecond, true),
@@ -145,14 +145,14 @@ func TestLastColoKnowsWhatToBeat(t *testing.T) {
 	first, _ := tr.next()
 	tr.refused(first, ooc("busy", time.Second, 600*time.Millisecond, true))
 	last, ok := tr.next()
-	if !ok || last.wait != forwarding.WaitSpill || last.below != 600*time.Millisecond {
+	if !ok || last.wait != hop.WaitSpill || last.below != 600*time.Millisecond {
 		t.Errorf("the last colo is tried with %+v, %v; want to wait there if it is below 600ms", last, ok)
 	}
 }
 
 func TestKnownWaitBeatsUnknown(t *testing.T) {
 	tr := newTries(testStops("ams", "fra", "waw"), queueAsNeeded, testRetry)
-	way := walk(tr, map[string]forwarding.Verdict{
+	way := walk(tr, map[string]hop.Verdict{
 		"ams": ooc("busy", time.Second, 0, true), // expected wait not known
 		"fra": ooc("busy", time.Second, 5*time.Second, true),
 		"waw": ooc("queue_full", time.Second, 0, false),
@@ -172,7 +172,7 @@ func TestLastTryGoesOnWhereThereIsNoRoomLeft(t *testing.T) {
 	last := map[string]time.Duration{"waw": 5 * time.Second, "ams": 9 * time.Second, "fra": 6 * time.Second}
 	for _, want := range []string{"waw", "ams", "fra"} { // what is not known comes last
 		at, ok := tr.next()
-		if !ok || at.Colo.Name != want || at.wait != forwarding.WaitFull {
+		if !ok || at.Colo.Name != want || at.wait != hop.WaitFull {
 			t.Fatalf("last try %v %v at %v, want to wait in %s", ok, at.wait, at.Colo, want)
 		}
 		tr.refused(at, ooc("account_queue_full", last[want], 0, false))
@@ -188,7 +188,7 @@ func TestLastTryGoesOnWhereThereIsNoRoomLeft(t *testing.T) {
 // Whoever has waited as long as it may has no time to wait elsewhere; but something may have come free there.
 func TestWhoHasWaitedAsksTheOthers(t *testing.T) {
 	tr := newTries(testStops("ams", "fra"), queueAsNeeded, testRetry)
-	way := walk(tr, map[string]forwarding.Verdict{
+	way := walk(tr, map[string]hop.Verdict{
 		"ams": ooc("queue_timeout", time.Second, time.Second, true), "fra": ooc("queue_timeout", time.Second, 2*time.Second, true),
 	})
 	if want := []string{"ams spill", "fra spill", "ams full", "fra full"}; !slices.Equal(way, want) {
@@ -263,7 +263,7 @@ func TestOneColoWaitsAtOnce(t *testing.T) {
 }
 
 func TestQueueHeader(t *testing.T) {
-	busy := map[string]forwarding.Verdict{
+	busy := map[string]hop.Verdict{
 		"ams": ooc("busy", time.Second, time.Second, true), "fra": ooc("busy", time.Second, time.Second, true),
 	}
 	tr := newTries(testStops("ams", "fra"), queueNever, testRetry)
@@ -278,7 +278,7 @@ func TestQueueHeader(t *testing.T) {
 
 func TestOutOfCapacityBudget(t *testing.T) {
 	busy := ooc("busy", time.Second, time.Second, true)
-	answers := map[string]forwarding.Verdict{"a": busy, "b": busy, "c": busy, "d": busy}
+	answers := map[string]hop.Verdict{"a": busy, "b": busy, "c": busy, "d": busy}
 	tr := newTries(testStops("a", "b", "c", "d"), queueAsNeeded, fleet.Retry{OutOfCapacity: 1})
 	if way := walk(tr, answers); !slices.Equal(way, []string{"a spill", "b spill", "a full", "b full"}) {
 		t.Errorf("tried %v, want one further colo and the last tries", way)
@@ -308,8 +308,8 @@ func TestFullEnginesCostRetries(t *testing.T) {
 }
 
 func TestErrorsGoOnWhileBudgetsLast(t *testing.T) {
-	failed := forwarding.Verdict{Kind: forwarding.VerdictError, Number: 50001, Reason: "no_answer", Broken: 1}
-	answers := map[string]forwarding.Verdict{"ams": failed, "fra": failed}
+	failed := hop.Verdict{Kind: hop.VerdictError, Number: 50001, Reason: "no_answer", Broken: 1}
+	answers := map[string]hop.Verdict{"ams": failed, "fra": failed}
 	tr := newTries(testStops("ams", "fra", "waw"), queueAsNeeded, testRetry)
 	if way := walk(tr, answers); !slices.Equal(way, []string{"ams spill", "fra spill", "waw full", "served"}) {
 		t.Errorf("tried %v", way)
@@ -334,9 +334,9 @@ func TestErrorsGoOnWhileBudgetsLast(t *testing.T) {
 // That an engine failed says more than that another colo has none.
 func TestFailureBesideNobody(t *testing.T) {
 	tr := newTries(testStops("ams", "fra"), queueAsNeeded, testRetry)
-	walk(tr, map[string]forwarding.Verdict{
-		"ams": {Kind: forwarding.VerdictError, Number: 50001, Reason: "no_answer", Broken: 1},
-		"fra": {Kind: forwarding.VerdictOOC, Number: 50301, Reason: "no_endpoint", RetryAfter: time.Second},
+	walk(tr, map[string]hop.Verdict{
+		"ams": {Kind: hop.VerdictError, Number: 50001, Reason: "no_answer", Broken: 1},
+		"fra": {Kind: hop.VerdictOOC, Number: 50301, Reason: "no_endpoint", RetryAfter: time.Second},
 	})
 	if e := tr.outcome(); e.Status != 502 || !e.NoRetry {
 		t.Errorf("outcome = %+v, want the engine's failure, which forbids to try again", e)
@@ -345,14 +345,14 @@ func TestFailureBesideNobody(t *testing.T) {
 
 // A colo that does not know the model, which its entry knows, says less than any other.
 func TestUnknownModelBesideOthers(t *testing.T) {
-	unknown := forwarding.Verdict{Kind: forwarding.VerdictError, Number: modelNotFound, Reason: "unknown_model"}
-	for status, other := range map[int]forwarding.Verdict{
+	unknown := hop.Verdict{Kind: hop.VerdictError, Number: modelNotFound, Reason: "unknown_model"}
+	for status, other := range map[int]hop.Verdict{
 		404: unknown,
 		429: ooc("queue_full", time.Second, 0, false),
-		502: {Kind: forwarding.VerdictError, Number: 50001, Reason: "no_answer"},
-		503: {Kind: forwarding.VerdictOOC, Number: 50301, Reason: "no_endpoint", RetryAfter: time.Second},
+		502: {Kind: hop.VerdictError, Number: 50001, Reason: "no_answer"},
+		503: {Kind: hop.VerdictOOC, Number: 50301, Reason: "no_endpoint", RetryAfter: time.Second},
 	} {
-		for _, answers := range []map[string]forwarding.Verdict{{"ams": unknown, "fra": other}, {"ams": other, "fra": unknown}} {
+		for _, answers := range []map[string]hop.Verdict{{"ams": unknown, "fra": other}, {"ams": other, "fra": unknown}} {
 			tr := newTries(testStops("ams", "fra"), queueAsNeeded, testRetry)
 			walk(tr, answers)
 			if e := tr.outcome(); e.Status != status {
@@ -363,17 +363,17 @@ func TestUnknownModelBesideOthers(t *testing.T) {
 }
 
 func TestTwoBrokenEndpointsAreEnough(t *testing.T) {
-	failed := forwarding.Verdict{Kind: forwarding.VerdictError, Number: 50001, Broken: 2}
+	failed := hop.Verdict{Kind: hop.VerdictError, Number: 50001, Broken: 2}
 	tr := newTries(testStops("ams", "fra"), queueAsNeeded, testRetry)
-	if way := walk(tr, map[string]forwarding.Verdict{"ams": failed}); !slices.Equal(way, []string{"ams spill"}) {
+	if way := walk(tr, map[string]hop.Verdict{"ams": failed}); !slices.Equal(way, []string{"ams spill"}) {
 		t.Errorf("tried %v: a third endpoint was given to a request that broke two", way)
 	}
 }
 
 func TestFinalVerdictEnds(t *testing.T) {
-	final := forwarding.Verdict{Kind: forwarding.VerdictError, Number: 50401, Reason: "first_byte", Final: true}
+	final := hop.Verdict{Kind: hop.VerdictError, Number: 50401, Reason: "first_byte", Final: true}
 	tr := newTries(testStops("ams", "fra"), queueAsNeeded, testRetry)
-	if way := walk(tr, map[string]forwarding.Verdict{"ams": final}); len(way) != 1 {
+	if way := walk(tr, map[string]hop.Verdict{"ams": final}); len(way) != 1 {
 		t.Errorf("tried %v after a final verdict", way)
 	}
 	if e := tr.outcome(); e.Status != 504 {
@@ -404,9 +404,9 @@ func TestNobodyThere(t *testing.T) {
 	}
 	// One colo is full, the other has no endpoint: to come back later is the better advice.
 	tr = newTries(testStops("ams", "fra"), queueAsNeeded, testRetry)
-	walk(tr, map[string]forwarding.Verdict{
+	walk(tr, map[string]hop.Verdict{
 		"ams": ooc("queue_full", 9*time.Second, 0, false),
-		"fra": {Kind: forwarding.VerdictOOC, Number: 50301, Reason: "no_endpoint", RetryAfter: time.Second},
+		"fra": {Kind: hop.VerdictOOC, Number: 50301, Reason: "no_endpoint", RetryAfter: time.Second},
 	})
 	if e := tr.outcome(); e.Status != 429 || e.RetryAfter != 9*time.Second {
 		t.Errorf("outcome = %+v, want the full colo's", e)
@@ -415,7 +415,7 @@ func TestNobodyThere(t *testing.T) {
 
 // A walk that ends since the deadline is near ends as out of capacity for that, but not where something has failed.
 func TestNoTimeForAnotherTry(t *testing.T) {
-	f := func(answers map[string]forwarding.Verdict, number int, reason string, after time.Duration) {
+	f := func(answers map[string]hop.Verdict, number int, reason string, after time.Duration) {
 		t.Helper()
 		tr := newTries(testStops("ams", "fra", "waw")[:len(answers)], queueAsNeeded, testRetry)
 		walk(tr, answers)
@@ -426,8 +426,8 @@ func TestNoTimeForAnotherTry(t *testing.T) {
 	}
 	f(nil, 42902, "deadline", time.Second)
 	busy := ooc("busy", 3*time.Second, 0, false)
-	f(map[string]forwarding.Verdict{"ams": busy}, 42902, "deadline", 3*time.Second)
-	f(map[string]forwarding.Verdict{"ams": {Kind: forwarding.VerdictOOC, Number: 50301, Reason: "no_endpoint"}, "fra": busy}, 42902, "deadline", 3*time.Second)
-	broken := forwarding.Verdict{Kind: forwarding.VerdictError, Number: 50001, Reason: "cut_short"}
-	f(map[string]forwarding.Verdict{"ams": broken}, 50001, "cut_short", 0)
+	f(map[string]hop.Verdict{"ams": busy}, 42902, "deadline", 3*time.Second)
+	f(map[string]hop.Verdict{"ams": {Kind: hop.VerdictOOC, Number: 50301, Reason: "no_endpoint"}, "fra": busy}, 42902, "deadline", 3*time.Second)
+	broken := hop.Verdict{Kind: hop.VerdictError, Number: 50001, Reason: "cut_short"}
+	f(map[string]hop.Verdict{"ams": broken}, 50001, "cut_short", 0)
 }

@@ -10,7 +10,7 @@ import (
 	"testing"
 
 	"colonnade/fleet"
-	"colonnade/forwarding"
+	"colonnade/forwarding/hop"
 	"colonnade/internal/testkit"
 )
 
@@ -26,7 +26,7 @@ func TestUnreached(t *testing.T) {
 	}
 	const model = "key: models/m\nrouting: {steps: [{colos: [ams]}, {colos: [fra]}]}\n"
 	const closed = "---\nkey: colos/ams\nregion: eu\n---\nkey: servers/ams/ams-1\naddress: 127.0.0.1:1\nboot: x\n"
-	serves := colo(t, "fra", answers(forwarding.HeaderAttempts, "1"))
+	serves := colo(t, "fra", answers(hop.HeaderAttempts, "1"))
 	var table atomic.Pointer[fleet.Table]
 	table.Store(tableOf(t, model+closed+serves))
 	url, e := startEntryWith(t, Config{Table: table.Load}, t.TempDir())
@@ -52,9 +52,9 @@ func TestUnreached(t *testing.T) {
 	f("", "ams 1 false")
 	f("", "ams 2 true")
 	f(colo(t, "ams", answers("", "")), "ams 3 true")
-	f(colo(t, "ams", answers(forwarding.HeaderVerdict, forwarding.Verdict{Kind: forwarding.VerdictOOC, Reason: "busy"}.String())), "")
+	f(colo(t, "ams", answers(hop.HeaderVerdict, hop.Verdict{Kind: hop.VerdictOOC, Reason: "busy"}.String())), "")
 	f(closed, "ams 1 false")
-	f(colo(t, "ams", answers(forwarding.HeaderAttempts, "1")), "")
+	f(colo(t, "ams", answers(hop.HeaderAttempts, "1")), "")
 
 	// One whose answer is cut short was reached.
 	table.Store(tableOf(t, model+colo(t, "ams", func(w http.ResponseWriter, _ *http.Request) {

@@ -11,7 +11,8 @@ import (
 	"colonnade/colo"
 	"colonnade/discovery/etcd"
 	"colonnade/fleet"
-	"colonnade/forwarding"
+	"colonnade/forwarding/peertls"
+	"colonnade/forwarding/server"
 )
 
 // ColoConfig is what a colo server needs.
@@ -32,11 +33,11 @@ func RunColo(ctx context.Context, c ColoConfig, serving func(Running)) error {
 	if err != nil {
 		return err
 	}
-	peers, err := r.peerTLS(forwarding.Identity{Role: forwarding.RoleColo, Colo: c.Colo, Node: c.Node})
+	peers, err := r.peerTLS(peertls.Identity{Role: peertls.RoleColo, Colo: c.Colo, Node: c.Node})
 	if err != nil {
 		return err
 	}
-	server, err := colo.New(colo.Config{
+	srv, err := colo.New(colo.Config{
 		Colo: c.Colo, Node: c.Node, Keys: c.Keys, Log: r.log, Metrics: r.metrics, Logger: c.Logger, WriteStall: c.WriteStall, Peers: peers,
 	})
 	if err != nil {
@@ -45,22 +46,22 @@ func RunColo(ctx context.Context, c ColoConfig, serving func(Running)) error {
 	t := newTasks(ctx)
 	defer t.end()
 	t.Go(func() error { return r.watcher.Run(t.ctx) })
-	t.Go(func() error { return server.Run(t.ctx) })
+	t.Go(func() error { return srv.Run(t.ctx) })
 	var isServing atomic.Bool
-	r.serveAdmin(t, r.coloPages(server, &isServing))
+	r.serveAdmin(t, r.coloPages(srv, &isServing))
 	if err := r.awaitTable(t.stopping, func() {}); err != nil {
 		t.end()
-		return errors.Join(t.Wait(), server.Shutdown(t.ctx, forwarding.Pace{}))
+		return errors.Join(t.Wait(), srv.Shutdown(t.ctx, server.Pace{}))
 	}
-	server.Apply(r.watcher.Table())
-	t.Go(func() error { return applyTables(t.ctx, r.watcher, server) })
+	srv.Apply(r.watcher.Table())
+	t.Go(func() error { return applyTables(t.ctx, r.watcher, srv) })
 
 	// The right to grant comes first: requests that arrive until then wait in the listener's backlog.
 	self := r.serverDocument()
-	lease, err := r.register(t.stopping, c.Colo, self, server.SetFence)
+	lease, err := r.register(t.stopping, c.Colo, self, srv.SetFence)
 	if lease != nil {
 		t.Go(func() error { return lease.Run(t.ctx) })
-		t.Go(func() error { return server.Serve(r.requests) })
+		t.Go(func() error { return srv.Serve(r.requests) })
 		isServing.Store(true)
 		serving(r.running())
 		<-t.stopping.Done()
@@ -73,7 +74,7 @@ func RunColo(ctx context.Context, c ColoConfig, serving func(Running)) error {
 		self.State = fleet.StateDraining
 		r.announceDrain(t, lease, encode(self)) // entries plan without this server from here on
 	}
-	err = errors.Join(err, server.Shutdown(drain, forwarding.NewPace(c.Drain, coloNotice)))
+	err = errors.Join(err, srv.Shutdown(drain, server.NewPace(c.Drain, coloNotice)))
 	t.end() // deregisters
 	err = errors.Join(err, t.Wait())
 	c.Logger.Info("stopped", "node", c.Node)

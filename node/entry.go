@@ -10,15 +10,16 @@ import (
 	"colonnade/discovery/etcd"
 	"colonnade/entry"
 	"colonnade/fleet"
-	"colonnade/forwarding"
+	"colonnade/forwarding/peertls"
+	"colonnade/forwarding/server"
 )
 
 // EntryConfig is what an entry needs.
 type EntryConfig struct {
 	Config
 	Region string
-	Open   bool                        // serve requests without a valid key
-	TLS    forwarding.CertificateFiles // for clients; empty = plain HTTP
+	Open   bool                     // serve requests without a valid key
+	TLS    peertls.CertificateFiles // for clients; empty = plain HTTP
 
 	MaxConnsPerIP int // connections of one IP address, or of one IPv6 /64 network; 0 = no limit
 }
@@ -37,7 +38,7 @@ func RunEntry(ctx context.Context, c EntryConfig, serving func(Running)) error {
 	if err != nil {
 		return err
 	}
-	peers, err := r.peerTLS(forwarding.Identity{Role: forwarding.RoleEntry, Node: c.Node})
+	peers, err := r.peerTLS(peertls.Identity{Role: peertls.RoleEntry, Node: c.Node})
 	if err != nil {
 		return err
 	}
@@ -58,7 +59,7 @@ func RunEntry(ctx context.Context, c EntryConfig, serving func(Running)) error {
 	serve := sync.OnceFunc(func() { t.Go(func() error { return e.Serve(r.requests) }) })
 	if err := r.awaitTable(t.stopping, serve); err != nil { // without a table, requests are refused as "starting"
 		t.end()
-		err = e.Shutdown(t.ctx, forwarding.Pace{})
+		err = e.Shutdown(t.ctx, server.Pace{})
 		return errors.Join(t.Wait(), err)
 	}
 	serve()
@@ -74,7 +75,7 @@ func RunEntry(ctx context.Context, c EntryConfig, serving func(Running)) error {
 	e.Drain() // load balancers ask the entry, not etcd
 	self.State = fleet.StateDraining
 	r.announceDrain(t, lease, encode(self))
-	err = e.Shutdown(drain, forwarding.NewPace(c.Drain, entryNotice))
+	err = e.Shutdown(drain, server.NewPace(c.Drain, entryNotice))
 	t.end() // deregisters
 	err = errors.Join(err, t.Wait())
 	c.Logger.Info("stopped", "node", c.Node)

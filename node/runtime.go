@@ -18,7 +18,9 @@ import (
 	"colonnade/analytics/metrics"
 	"colonnade/discovery/etcd"
 	"colonnade/entry"
-	"colonnade/forwarding"
+	"colonnade/forwarding/hop"
+	"colonnade/forwarding/peertls"
+	"colonnade/forwarding/server"
 )
 
 const (
@@ -44,9 +46,9 @@ type Config struct {
 	Admin            string // host:port of the admin listener
 	Etcd             []string
 	DataDir          string // for events, the last good documents and the lease; empty = nothing is kept
-	Keys             *forwarding.Keys
-	PeerTLS          forwarding.PeerFiles // empty = nodes speak plain HTTP to each other
-	Drain            time.Duration        // longest time that running requests may take once the node has to stop
+	Keys             *hop.Keys
+	PeerTLS          peertls.Files // empty = nodes speak plain HTTP to each other
+	Drain            time.Duration // longest time that running requests may take once the node has to stop
 	Logger           *slog.Logger
 	WriteStall       time.Duration // longest time of one write to a client; 0 = 30 s
 }
@@ -82,7 +84,7 @@ func openRuntime(c Config, kinds []string) (*runtime, error) {
 	if r.log, err = journal.Open(journal.Config{Dir: c.DataDir, Node: c.Node, Logger: c.Logger}); err != nil {
 		return r, fmt.Errorf("cannot open the event log (flag -data-dir): %w", err)
 	}
-	if r.requests, err = forwarding.Listen(c.Listen); err != nil {
+	if r.requests, err = server.Listen(c.Listen); err != nil {
 		return r, fmt.Errorf("cannot listen for requests (flag -listen): %w", err)
 	}
 	if r.admin, err = net.Listen("tcp", c.Admin); err != nil {

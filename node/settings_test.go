@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"colonnade/forwarding"
+	"colonnade/forwarding/hop"
 	"colonnade/internal/etcdtest"
 	"colonnade/internal/testkit"
 	"colonnade/node"
@@ -67,7 +67,7 @@ func TestEntryWithoutDocuments(t *testing.T) {
 	listen := etcdtest.FreeAddress(t)
 	c := node.Config{
 		Node: "entry-1", Listen: listen, Admin: "127.0.0.1:0", Etcd: []string{"http://" + etcdtest.FreeAddress(t)},
-		Keys: forwarding.RandomKeys(), Drain: time.Second, Logger: slog.New(slog.NewTextHandler(t.Output(), nil)),
+		Keys: hop.RandomKeys(), Drain: time.Second, Logger: slog.New(slog.NewTextHandler(t.Output(), nil)),
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)

@@ -18,7 +18,7 @@ import (
 
 	"colonnade/analytics/journal"
 	"colonnade/colo"
-	"colonnade/forwarding"
+	"colonnade/forwarding/hop"
 	"colonnade/internal/etcdtest"
 	"colonnade/internal/simengine"
 	"colonnade/internal/testkit"
@@ -29,7 +29,7 @@ import (
 func config(t *testing.T, s *etcdtest.Server, name string) node.Config {
 	return node.Config{
 		Node: name, Listen: "127.0.0.1:0", Admin: "127.0.0.1:0", Etcd: []string{"http://" + s.Address}, DataDir: t.TempDir(),
-		Keys: forwarding.RandomKeys(), Drain: time.Second, Logger: slog.New(slog.NewTextHandler(t.Output(), nil)),
+		Keys: hop.RandomKeys(), Drain: time.Second, Logger: slog.New(slog.NewTextHandler(t.Output(), nil)),
 	}
 }
 

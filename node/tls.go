@@ -5,15 +5,15 @@ import (
 	"strings"
 
 	"colonnade/analytics/metrics"
-	"colonnade/forwarding"
+	"colonnade/forwarding/peertls"
 )
 
 // publicTLS loads the certificate of the listener for clients. It is nil if the flags name none.
-func (r *runtime) publicTLS(f forwarding.CertificateFiles) (*forwarding.Certificate, error) {
+func (r *runtime) publicTLS(f peertls.CertificateFiles) (*peertls.Certificate, error) {
 	if given, err := allOrNone(setting{"-tls-cert", f.Cert}, setting{"-tls-key", f.Key}); !given {
 		return nil, err
 	}
-	c, err := forwarding.LoadCertificate("the certificate for clients (flags -tls-cert and -tls-key)", f, r.config.Logger)
+	c, err := peertls.LoadCertificate("the certificate for clients (flags -tls-cert and -tls-key)", f, r.config.Logger)
 	if err != nil {
 		return nil, err
 	}
@@ -24,14 +24,14 @@ func (r *runtime) publicTLS(f forwarding.CertificateFiles) (*forwarding.Certific
 
 // peerTLS loads the node's certificate for other nodes, and the authorities of theirs. It is nil if the flags name none:
 // nodes then speak plain HTTP to each other.
-func (r *runtime) peerTLS(self forwarding.Identity) (*forwarding.Peers, error) {
+func (r *runtime) peerTLS(self peertls.Identity) (*peertls.TrustStore, error) {
 	f := r.config.PeerTLS
 	given, err := allOrNone(setting{"-peer-tls-cert", f.Cert}, setting{"-peer-tls-key", f.Key},
 		setting{"-peer-tls-ca", f.CA})
 	if !given {
 		return nil, err
 	}
-	peers, err := forwarding.LoadPeers(f, self, r.config.Logger)
+	peers, err := peertls.LoadTrustStore(f, self, r.config.Logger)
 	if err != nil {
 		return nil, err
 	}

@@ -20,7 +20,8 @@ import (
 
 	"colonnade/discovery/etcd"
 	"colonnade/fleet"
-	"colonnade/forwarding"
+	"colonnade/forwarding/hop"
+	"colonnade/forwarding/peertls"
 	"colonnade/internal/simengine"
 	"colonnade/node"
 )
@@ -41,8 +42,8 @@ type Config struct {
 
 	EtcdURL string // of an etcd that runs elsewhere; empty = the fleet has one of its own
 
-	TLS     forwarding.CertificateFiles                    // of the entry, for clients; none = plain HTTP
-	PeerTLS func(forwarding.Identity) forwarding.PeerFiles // of a node; nil = they speak plainly to each other
+	TLS     peertls.CertificateFiles             // of the entry, for clients; none = plain HTTP
+	PeerTLS func(peertls.Identity) peertls.Files // of a node; nil = they speak plainly to each other
 
 	PerAddress int // of connections to the entry, see [node.EntryConfig]; 0 = as many as it takes in all
 
@@ -63,7 +64,7 @@ type Fleet struct {
 	Colos   []ColoNode
 	Engines []EngineNode
 	client  *clientv3.Client
-	Keys    *forwarding.Keys // sign and verify the hop tokens between its nodes
+	Keys    *hop.Keys        // sign and verify the hop tokens between its nodes
 	parts   map[string]*part // by the name of the node, or "engine COLO/ID"
 }
 
@@ -107,7 +108,7 @@ func Local(address string) string {
 // Run runs a fleet until ctx ends, or until a part of it fails. started is called once a request would be served.
 func Run(ctx context.Context, c Config, started func(*Fleet)) (err error) {
 	ctx, fail := context.WithCancelCause(ctx)
-	keys := forwarding.RandomKeys()
+	keys := hop.RandomKeys()
 	b := &box{config: c, keys: keys, fleet: &Fleet{Keys: keys, parts: map[string]*part{}}, fail: fail}
 	defer func() { err = errors.Join(err, b.stop()) }()
 	if err := b.start(ctx); err != nil {
@@ -135,7 +136,7 @@ func failure(ctx context.Context) error {
 // box is a fleet and what must be taken down after it, the last first.
 type box struct {
 	config Config
-	keys   *forwarding.Keys
+	keys   *hop.Keys
 	fleet  *Fleet
 	fail   context.CancelCauseFunc
 	down   []func() error
@@ -255,7 +256,7 @@ func (b *box) node(name, listen, admin string) node.Config {
 
 func (b *box) startColo(ctx context.Context, name string) error {
 	config := node.ColoConfig{Colo: name, Config: b.node(name+"-1", "127.0.0.1:0", "127.0.0.1:0")}
-	config.PeerTLS = b.peerTLS(forwarding.Identity{Role: forwarding.RoleColo, Colo: name, Node: config.Node})
+	config.PeerTLS = b.peerTLS(peertls.Identity{Role: peertls.RoleColo, Colo: name, Node: config.Node})
 	return b.run(config.Node, func(ctx context.Context, ready func()) error {
 		return node.RunColo(ctx, config, func(r node.Running) {
 			b.fleet.Colos = append(b.fleet.Colos, ColoNode{Colo: name, Running: r})
@@ -273,7 +274,7 @@ func (b *box) startEntry(ctx context.Context) error {
 		Open: b.config.Open, TLS: b.config.TLS, MaxConnsPerIP: b.config.PerAddress,
 		Config: b.node("entry-1", b.config.Listen, admin),
 	}
-	config.PeerTLS = b.peerTLS(forwarding.Identity{Role: forwarding.RoleEntry, Node: config.Node})
+	config.PeerTLS = b.peerTLS(peertls.Identity{Role: peertls.RoleEntry, Node: config.Node})
 	b.fleet.secure = b.config.TLS.Cert != ""
 	return b.run(config.Node, func(ctx context.Context, ready func()) error {
 		return node.RunEntry(ctx, config, func(r node.Running) {
@@ -284,9 +285,9 @@ func (b *box) startEntry(ctx context.Context) error {
 }
 
 // peerTLS are the files of one node.
-func (b *box) peerTLS(node forwarding.Identity) forwarding.PeerFiles {
+func (b *box) peerTLS(node peertls.Identity) peertls.Files {
 	if b.config.PeerTLS == nil {
-		return forwarding.PeerFiles{}
+		return peertls.Files{}
 	}
 	return b.config.PeerTLS(node)
 }

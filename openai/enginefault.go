@@ -3,6 +3,8 @@ package openai
 import (
 	"fmt"
 	"strings"
+
+	"colonnade/internal/ascii"
 )
 
 // maxEngineCode bounds what of an engine's words goes into our logs.
@@ -80,7 +82,7 @@ func (f *engineFault) said(raw []byte) {
 	if raw = unescaped(raw); raw != nil {
 		text, quoted = raw, true
 	}
-	switch n, ok := count(text); {
+	switch n, ok := ascii.ParseUint(text); {
 	case ok && n >= 400 && n <= 599:
 		f.status = n
 	case quoted && !ok:
@@ -139,7 +141,7 @@ func plainCode(word []byte) string {
 		return ""
 	}
 	for _, c := range word {
-		if !alphanumeric(c) && c != '_' && c != '-' && c != '.' {
+		if !ascii.IsAlphanumeric(c) && c != '_' && c != '-' && c != '.' {
 			return ""
 		}
 	}

@@ -85,8 +85,8 @@ func appendASCII(dst []byte, c byte) []byte {
 	return append(dst, c)
 }
 
-// cut shortens what a client sent, at a rune, before it is repeated to it.
-func cut(s string) string {
+// Cut shortens what a client sent, at a rune, before it is repeated to it.
+func Cut(s string) string {
 	if len(s) <= maxQuoted {
 		return s
 	}

@@ -46,7 +46,7 @@ func InvalidRequest(param, format string, args ...any) *Error {
 // ModelNotFound is a request for a model that the fleet does not have.
 func ModelNotFound(model string) *Error {
 	return &Error{Number: 40002, Status: 404, Code: "model_not_found", Type: typeInvalid,
-		Message: fmt.Sprintf("the model %q does not exist", cut(model)), Param: "model"}
+		Message: fmt.Sprintf("the model %q does not exist", Cut(model)), Param: "model"}
 }
 
 // UnknownURL is a path that is not served; target may carry a query, which is
@@ -57,7 +57,7 @@ func UnknownURL(target string) *Error {
 		why = "this server has no such path"
 	}
 	return &Error{Number: 40003, Status: 404, Code: "unknown_url", Type: typeInvalid,
-		Message: fmt.Sprintf("unknown URL %q: %s", cut(path), why)}
+		Message: fmt.Sprintf("unknown URL %q: %s", Cut(path), why)}
 }
 
 // UnsupportedParameter is a field that asks for state that is not kept here.
@@ -75,20 +75,20 @@ func InvalidAPIKey(why string) *Error {
 // ModelNotAllowed is a model that exists but not for this account.
 func ModelNotAllowed(model string) *Error {
 	return &Error{Number: 40301, Status: 403, Code: "model_not_allowed", Type: typePermission,
-		Message: fmt.Sprintf("this account may not use the model %q", cut(model)), Param: "model"}
+		Message: fmt.Sprintf("this account may not use the model %q", Cut(model)), Param: "model"}
 }
 
 // OriginNotAllowed is a browser whose page comes from an origin that may not open
 // WebSockets.
 func OriginNotAllowed(origin string) *Error {
 	return &Error{Number: 40303, Status: 403, Code: "origin_not_allowed", Type: typePermission,
-		Message: fmt.Sprintf("pages of the origin %q may not connect: list it under origins in the document \"defaults\"", cut(origin))}
+		Message: fmt.Sprintf("pages of the origin %q may not connect: list it under origins in the document \"defaults\"", Cut(origin))}
 }
 
 // MethodNotAllowed is a path that is served, but for the methods in allow only.
 func MethodNotAllowed(method, allow string) *Error {
 	return &Error{Number: 40501, Status: 405, Code: "method_not_allowed", Type: typeInvalid,
-		Message: fmt.Sprintf("the method %q is not allowed here: use %s", cut(method), allow), Allow: allow}
+		Message: fmt.Sprintf("the method %q is not allowed here: use %s", Cut(method), allow), Allow: allow}
 }
 
 // RequestTimeout is a request that was not sent to its end in time; limit says what

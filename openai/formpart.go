@@ -3,6 +3,8 @@ package openai
 import (
 	"bytes"
 	"strings"
+
+	"colonnade/internal/ascii"
 )
 
 // formPart is what the headers of a part say.
@@ -23,7 +25,7 @@ func parsePart(headers []byte) (formPart, *Error) {
 		switch {
 		case !ok:
 			return part, InvalidRequest("", "the headers of a part of the form are malformed")
-		case equalFold(name, "content-disposition"):
+		case ascii.EqualFold(name, "content-disposition"):
 			if disposed {
 				return part, InvalidRequest("", "a part of the form has two content-disposition headers")
 			}
@@ -31,14 +33,14 @@ func parsePart(headers []byte) (formPart, *Error) {
 			if !part.disposition(string(value)) {
 				return part, InvalidRequest("", "a part of the form needs: content-disposition: form-data; name=\"…\", the name of letters, digits and . _ - [ ]")
 			}
-		case equalFold(name, "content-type") && isNested(string(value)):
+		case ascii.EqualFold(name, "content-type") && isNested(string(value)):
 			return part, InvalidRequest("", "a part of the form has parts of its own")
-		case equalFold(name, "content-encoding"):
+		case ascii.EqualFold(name, "content-encoding"):
 			return part, InvalidRequest("", "the content-encoding of a part of the form is not supported: send it as it is")
-		case equalFold(name, "content-type"):
+		case ascii.EqualFold(name, "content-type"):
 			part.plain = part.plain && isPlainText(string(value))
-		case equalFold(name, "content-transfer-encoding"):
-			if !equalFold(value, "binary") && !equalFold(value, "8bit") && !equalFold(value, "7bit") {
+		case ascii.EqualFold(name, "content-transfer-encoding"):
+			if !ascii.EqualFold(value, "binary") && !ascii.EqualFold(value, "8bit") && !ascii.EqualFold(value, "7bit") {
 				return part, InvalidRequest("", "the content-transfer-encoding of a part of the form is not supported: leave it out")
 			}
 		}
@@ -52,20 +54,20 @@ func parsePart(headers []byte) (formPart, *Error) {
 // splitHeader splits a header line; ok means that no parser reads it otherwise.
 func splitHeader(line []byte) (name, value []byte, ok bool) {
 	name, value, ok = bytes.Cut(line, []byte(":"))
-	if !ok || len(name) == 0 || hasControl(value) {
+	if !ok || len(name) == 0 || ascii.HasControl(value) {
 		return nil, nil, false
 	}
 	for _, c := range name {
-		if !tokenByte(c) {
+		if !ascii.IsTokenByte(c) {
 			return nil, nil, false
 		}
 	}
-	return name, trim(value), true
+	return name, ascii.TrimSpace(value), true
 }
 
 func isPlainText(contentType string) bool {
 	media, params := splitMediaType(contentType)
-	return equalFold(media, "text/plain") && inUTF8(params)
+	return ascii.EqualFold(media, "text/plain") && inUTF8(params)
 }
 
 // disposition reads form-data; name="…"; filename="…", in any order. A backslash
@@ -75,7 +77,7 @@ func (p *formPart) disposition(value string) bool {
 		return false
 	}
 	kind, rest, _ := strings.Cut(value, ";")
-	if !equalFold(strings.Trim(kind, " \t"), "form-data") {
+	if !ascii.EqualFold(strings.Trim(kind, " \t"), "form-data") {
 		return false
 	}
 	named := false
@@ -86,12 +88,12 @@ func (p *formPart) disposition(value string) bool {
 		}
 		rest = after
 		switch {
-		case equalFold(key, "name"):
+		case ascii.EqualFold(key, "name"):
 			if named || !plainName(text) {
 				return false
 			}
 			named, p.name = true, text
-		case equalFold(key, "filename"), equalFold(key, "filename*"):
+		case ascii.EqualFold(key, "filename"), ascii.EqualFold(key, "filename*"):
 			p.file = true
 		default:
 			return false
@@ -111,7 +113,7 @@ func parameter(s string) (key, value, rest string, ok bool) {
 	if !strings.HasPrefix(s, `"`) {
 		value, rest, _ = strings.Cut(s, ";")
 		value = strings.TrimRight(value, " \t")
-		return key, value, rest, isToken(value)
+		return key, value, rest, ascii.IsToken(value)
 	}
 	value, rest, ok = strings.Cut(s[1:], `"`)
 	rest = strings.TrimLeft(rest, " \t")
@@ -125,7 +127,7 @@ func parameter(s string) (key, value, rest string, ok bool) {
 func plainName(s string) bool {
 	for i := range len(s) {
 		c := s[i]
-		if !alphanumeric(c) && strings.IndexByte("._-[]", c) < 0 {
+		if !ascii.IsAlphanumeric(c) && strings.IndexByte("._-[]", c) < 0 {
 			return false
 		}
 	}

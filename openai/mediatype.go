@@ -1,6 +1,10 @@
 package openai
 
-import "strings"
+import (
+	"strings"
+
+	"colonnade/internal/ascii"
+)
 
 // IsJSON says whether an answer of this content type is JSON.
 func IsJSON(contentType string) bool { return isJSON(contentType) }
@@ -9,14 +13,14 @@ func IsJSON(contentType string) bool { return isJSON(contentType) }
 // no API's answer is.
 func IsHTML(contentType string) bool {
 	media, _ := splitMediaType(contentType)
-	return equalFold(media, "text/html") || equalFold(media, "application/xhtml+xml")
+	return ascii.EqualFold(media, "text/html") || ascii.EqualFold(media, "application/xhtml+xml")
 }
 
 // isJSON accepts application/json and the like (application/…+json), in UTF-8. A
 // charset of another kind might make an engine read other characters than these.
 func isJSON(contentType string) bool {
 	media, params := splitMediaType(contentType)
-	if !equalFold(media, "application/json") && !isJSONSuffix(media) {
+	if !ascii.EqualFold(media, "application/json") && !isJSONSuffix(media) {
 		return false
 	}
 	return inUTF8(params)
@@ -24,13 +28,13 @@ func isJSON(contentType string) bool {
 
 func isJSONSuffix(media string) bool {
 	const prefix, suffix = "application/", "+json"
-	return len(media) > len(prefix)+len(suffix) && equalFold(media[:len(prefix)], prefix) &&
-		equalFold(media[len(media)-len(suffix):], suffix)
+	return len(media) > len(prefix)+len(suffix) && ascii.EqualFold(media[:len(prefix)], prefix) &&
+		ascii.EqualFold(media[len(media)-len(suffix):], suffix)
 }
 
 func isForm(contentType string) bool {
 	media, _ := splitMediaType(contentType)
-	return equalFold(media, "multipart/form-data")
+	return ascii.EqualFold(media, "multipart/form-data")
 }
 
 func splitMediaType(contentType string) (media, params string) {
@@ -45,7 +49,7 @@ func inUTF8(params string) bool {
 		param, params, _ = strings.Cut(params, ";")
 		name, value, _ := strings.Cut(param, "=")
 		name = strings.Trim(name, " \t")
-		if len(name) < len("charset") || !equalFold(name[:len("charset")], "charset") {
+		if len(name) < len("charset") || !ascii.EqualFold(name[:len("charset")], "charset") {
 			continue
 		}
 		if !isUTF8(strings.Trim(value, " \t\"")) {
@@ -57,14 +61,14 @@ func inUTF8(params string) bool {
 
 // isUTF8 says whether a charset is UTF-8, or a part of it.
 func isUTF8(charset string) bool {
-	return equalFold(charset, "utf-8") || equalFold(charset, "utf8") || equalFold(charset, "us-ascii")
+	return ascii.EqualFold(charset, "utf-8") || ascii.EqualFold(charset, "utf8") || ascii.EqualFold(charset, "us-ascii")
 }
 
 // isNested says whether what has this content type has parts, or a head, of its own.
 func isNested(contentType string) bool {
 	media, _ := splitMediaType(contentType)
 	kind, _, _ := strings.Cut(media, "/")
-	return equalFold(kind, "multipart") || equalFold(kind, "message")
+	return ascii.EqualFold(kind, "multipart") || ascii.EqualFold(kind, "message")
 }
 
 // IsEventStream says whether an answer of this content type is a stream of
@@ -74,7 +78,7 @@ func IsEventStream(contentType []byte) bool {
 	for len(contentType) > 0 && (contentType[0] == ' ' || contentType[0] == '\t') {
 		contentType = contentType[1:]
 	}
-	if len(contentType) < len(media) || !equalFold(contentType[:len(media)], media) {
+	if len(contentType) < len(media) || !ascii.EqualFold(contentType[:len(media)], media) {
 		return false
 	}
 	rest := contentType[len(media):]

@@ -5,6 +5,8 @@ import (
 	"mime"
 	"strings"
 	"unicode/utf8"
+
+	"colonnade/internal/ascii"
 )
 
 const (
@@ -66,7 +68,7 @@ func formBoundary(contentType string) (string, *Error) {
 		return "", bad
 	}
 	for i := range len(boundary) {
-		if !tokenByte(boundary[i]) && strings.IndexByte("'()+_,-./:=?", boundary[i]) < 0 {
+		if !ascii.IsTokenByte(boundary[i]) && strings.IndexByte("'()+_,-./:=?", boundary[i]) < 0 {
 			return "", bad
 		}
 	}
@@ -129,7 +131,7 @@ func (f *form) headers() ([]byte, bool) {
 
 // take looks at a part, which may be one of those that matter.
 func (f *form) take(p formPart, content span) *Error {
-	if equalFold(p.name, "_charset_") && !isUTF8(string(f.body[content.from:content.to])) { // RFC 7578, section 4.6
+	if ascii.EqualFold(p.name, "_charset_") && !isUTF8(string(f.body[content.from:content.to])) { // RFC 7578, section 4.6
 		return InvalidRequest(p.name, "the form field %q must be UTF-8", p.name)
 	}
 	is := fieldOf([]byte(p.name))
@@ -167,8 +169,8 @@ func (f *form) model(p formPart, content span, value []byte) *Error {
 }
 
 func (f *form) stream(value []byte) *Error {
-	f.out.Stream = equalFold(value, "true")
-	if !f.out.Stream && !equalFold(value, "false") {
+	f.out.Stream = ascii.EqualFold(value, "true")
+	if !f.out.Stream && !ascii.EqualFold(value, "false") {
 		return InvalidRequest("stream", "the form field \"stream\" must be true or false")
 	}
 	return nil

@@ -76,7 +76,7 @@ func Peek(api API, contentType string, body []byte) (Body, *Error) {
 	}
 	if contentType != "" && !isJSON(contentType) {
 		return Body{}, InvalidRequest("", "the content type %q is not supported here: send application/json in UTF-8",
-			cut(contentType))
+			Cut(contentType))
 	}
 	p := peeker{scan: scan{b: body}, api: api}
 	p.body.usage = api == Chat || api == Completions

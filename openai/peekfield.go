@@ -1,6 +1,10 @@
 package openai
 
-import "unicode/utf8"
+import (
+	"unicode/utf8"
+
+	"colonnade/internal/ascii"
+)
 
 func (p *peeker) modelName() bool {
 	start := p.i
@@ -79,7 +83,7 @@ func (p *peeker) option(key []byte) bool {
 		if hasNUL(key) {
 			return p.refuse(keyWithNUL())
 		}
-		if equalFold(key, name) || foldsTo(key, name) {
+		if ascii.EqualFold(key, name) || foldsTo(key, name) {
 			return p.refuse(InvalidRequest("stream_options", "the field %q must be written in lower case", string(key)))
 		}
 		return p.skip()
@@ -114,7 +118,7 @@ func (p *peeker) streamFormat() bool {
 // values than counts are for the engine to refuse.
 func (p *peeker) maxTokens() bool {
 	raw, ok := p.value()
-	n, _ := count(raw)
+	n, _ := ascii.ParseUint(raw)
 	p.body.MaxTokens = max(p.body.MaxTokens, n)
 	return ok
 }

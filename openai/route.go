@@ -3,6 +3,8 @@ package openai
 import (
 	"bytes"
 	"unicode/utf8"
+
+	"colonnade/internal/ascii"
 )
 
 // API is a kind of request: what its body and its answer look like.
@@ -44,8 +46,8 @@ const modelsPrefix = "/v1/models/"
 // ParseRoute finds the route of a request target as it came, query included. No
 // path is repaired: one that is not spelled exactly as it is served is unknown.
 func ParseRoute(method, target []byte) (Route, *Error) {
-	_, path, _, ok := splitTarget(target)
-	if !ok || !visible(target) {
+	_, path, _, ok := SplitTarget(target)
+	if !ok || !ascii.IsVisible(target) {
 		return Route{}, UnknownURL(string(target))
 	}
 	path, query, _ := bytes.Cut(path, []byte("?"))
@@ -128,11 +130,11 @@ func modelInPath(raw []byte) (string, bool) {
 // plainModel says whether a model of the fleet may be called so.
 func plainModel(name []byte) bool {
 	for _, c := range name {
-		if !alphanumeric(c) && bytes.IndexByte([]byte("._:/@+-"), c) < 0 {
+		if !ascii.IsAlphanumeric(c) && bytes.IndexByte([]byte("._:/@+-"), c) < 0 {
 			return false
 		}
 	}
-	return len(name) > 0 && len(name) <= maxModel && alphanumeric(name[0])
+	return len(name) > 0 && len(name) <= maxModel && ascii.IsAlphanumeric(name[0])
 }
 
 // modelInQuery finds the one model of a query.
@@ -148,7 +150,7 @@ func modelInQuery(query []byte) (string, *Error) {
 		if !ok {
 			return "", bad
 		}
-		if !equalFold(name, "model") {
+		if !ascii.EqualFold(name, "model") {
 			continue
 		}
 		if model, ok = unescapePercent(nil, rawValue, true); !ok || found || string(name) != "model" {
@@ -174,8 +176,8 @@ func unescapePercent(dst, raw []byte, form bool) ([]byte, bool) {
 			if i+2 >= len(raw) {
 				return nil, false
 			}
-			first, ok1 := hexDigit(raw[i+1])
-			second, ok2 := hexDigit(raw[i+2])
+			first, ok1 := HexDigit(raw[i+1])
+			second, ok2 := HexDigit(raw[i+2])
 			if !ok1 || !ok2 {
 				return nil, false
 			}
@@ -187,4 +189,20 @@ func unescapePercent(dst, raw []byte, form bool) ([]byte, bool) {
 		dst = append(dst, c)
 	}
 	return dst, utf8.Valid(dst)
+}
+
+// SplitTarget splits an absolute URL's authority from its path and query.
+func SplitTarget(target []byte) (authority, path []byte, absolute, ok bool) {
+	if len(target) > 0 && target[0] == '/' {
+		return nil, target, false, true
+	}
+	scheme, rest, found := bytes.Cut(target, []byte("://"))
+	if !found || !ascii.EqualFold(scheme, "http") && !ascii.EqualFold(scheme, "https") {
+		return nil, nil, false, false
+	}
+	n := bytes.IndexAny(rest, "/?")
+	if n < 1 || rest[n] != '/' {
+		return nil, nil, false, false
+	}
+	return rest[:n], rest[n:], true, true
 }

@@ -147,7 +147,7 @@ func (s *scan) key() ([]byte, bool) {
 }
 
 const (
-	low  = 0x0101010101010101
+	Low  = 0x0101010101010101
 	high = 0x8080808080808080
 )
 
@@ -198,9 +198,9 @@ func (s *scan) str() (raw []byte, escaped, ok bool) {
 // special marks, in the top bit of each byte, quotes, backslashes and control
 // characters. Only the lowest mark is sure to be true.
 func special(w uint64) uint64 {
-	quote := w ^ low*'"'
-	slash := w ^ low*'\\'
-	return ((quote-low)&^quote | (slash-low)&^slash | (w-low*' ')&^w) & high
+	quote := w ^ Low*'"'
+	slash := w ^ Low*'\\'
+	return ((quote-Low)&^quote | (slash-Low)&^slash | (w-Low*' ')&^w) & high
 }
 
 // escapeLen is the length of the escape that b begins with, or 0.

@@ -68,7 +68,7 @@ func hex4(b []byte) (rune, bool) {
 	}
 	var r rune
 	for _, c := range b[:4] {
-		d, ok := hexDigit(c)
+		d, ok := HexDigit(c)
 		if !ok {
 			return 0, false
 		}
@@ -77,7 +77,7 @@ func hex4(b []byte) (rune, bool) {
 	return r, true
 }
 
-func hexDigit(c byte) (byte, bool) {
+func HexDigit(c byte) (byte, bool) {
 	switch {
 	case c-'0' <= 9:
 		return c - '0', true

@@ -1,6 +1,10 @@
 package openai
 
-import "strconv"
+import (
+	"strconv"
+
+	"colonnade/internal/ascii"
+)
 
 // Usage is what an engine says that an answer took, in tokens; or the time of
 // what it transcribed.
@@ -97,7 +101,7 @@ func (s *scan) seconds(to *float64) bool {
 // count passes a value and takes it if it counts something.
 func (s *scan) count(to *int) bool {
 	raw, _ := s.value()
-	n, ok := count(raw)
+	n, ok := ascii.ParseUint(raw)
 	if ok {
 		*to = n
 	}

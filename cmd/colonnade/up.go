@@ -15,7 +15,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"colonnade/forwarding"
+	"colonnade/forwarding/transport"
 	"colonnade/onebox"
 )
 
@@ -107,7 +107,7 @@ func checkUp(c onebox.Config) error {
 		}
 	}
 	if c.EngineURL != "" {
-		if _, err := forwarding.ParseTarget(c.EngineURL); err != nil {
+		if _, err := transport.ParseTarget(c.EngineURL); err != nil {
 			return fmt.Errorf("-engine-url: %w; write for example http://localhost:11434", err)
 		}
 	}

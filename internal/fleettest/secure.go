@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"colonnade/forwarding"
+	"colonnade/forwarding/peertls"
 	"colonnade/internal/testkit"
 	"colonnade/internal/tlstest"
 	"colonnade/onebox"
@@ -41,10 +41,10 @@ func StartSecure(t testing.TB, c onebox.Config, documents string, change func(*S
 	if change != nil {
 		change(f)
 	}
-	c.TLS = forwarding.CertificateFiles{Cert: f.WebFiles.Cert, Key: f.WebFiles.Key}
-	c.PeerTLS = func(node forwarding.Identity) forwarding.PeerFiles {
+	c.TLS = peertls.CertificateFiles{Cert: f.WebFiles.Cert, Key: f.WebFiles.Key}
+	c.PeerTLS = func(node peertls.Identity) peertls.Files {
 		files := f.Nodes[node.String()]
-		return forwarding.PeerFiles{Cert: files.Cert, Key: files.Key, CA: files.CA}
+		return peertls.Files{Cert: files.Cert, Key: files.Key, CA: files.CA}
 	}
 	if documents != "" {
 		documents = "\n---\n" + documents

@@ -12,7 +12,7 @@ import (
 	"sync"
 	"testing"
 
-	"colonnade/forwarding"
+	"colonnade/forwarding/hop"
 )
 
 // StubColo is a colo server whose verdicts a test chooses. It records its requests.
@@ -26,12 +26,12 @@ type StubColo struct {
 // HopRequest is a request between nodes, with what its hop token says.
 type HopRequest struct {
 	Header http.Header
-	Hop    forwarding.Hop
+	Hop    hop.Token
 }
 
 // StartStubColo runs the only server of a colo, and returns the documents of both. verdict says, by whether and how long
 // a request may wait, with which verdict to refuse it; empty = it is served.
-func StartStubColo(t testing.TB, colo, node string, verdict func(forwarding.Wait) string) (s *StubColo, documents string) {
+func StartStubColo(t testing.TB, colo, node string, verdict func(hop.Wait) string) (s *StubColo, documents string) {
 	s = &StubColo{}
 	s.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		_, _ = io.Copy(io.Discard, r.Body)
@@ -54,7 +54,7 @@ func StartStubColo(t testing.TB, colo, node string, verdict func(forwarding.Wait
 }
 
 // readHop reads a hop token without verifying it, which takes no key.
-func readHop(t testing.TB, h http.Header) (hop forwarding.Hop) {
+func readHop(t testing.TB, h http.Header) (hop hop.Token) {
 	parts := strings.Split(h.Get("x-colonnade-hop"), ".")
 	if len(parts) != 3 {
 		t.Errorf("no hop token: %v", h)

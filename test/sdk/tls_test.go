@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"colonnade/forwarding"
+	"colonnade/forwarding/peertls"
 	"colonnade/internal/tlstest"
 	"colonnade/onebox"
 )
@@ -19,7 +19,7 @@ func startSecureFleet(t *testing.T, drain time.Duration) (f *onebox.Fleet, end f
 	ca, files := tlstest.NewCA(t, "web"), tlstest.NewFiles(t)
 	files.Put(ca, "", nil)
 	files.Trust(ca)
-	f, end = startFleetWith(t, onebox.Config{TLS: forwarding.CertificateFiles{Cert: files.Cert, Key: files.Key}, Drain: drain})
+	f, end = startFleetWith(t, onebox.Config{TLS: peertls.CertificateFiles{Cert: files.Cert, Key: files.Key}, Drain: drain})
 	if !strings.HasPrefix(f.URL(), "https://") {
 		t.Fatalf("the fleet is at %s", f.URL())
 	}

@@ -10,7 +10,7 @@ import (
 
 	"github.com/urfave/cli/v3"
 
-	"colonnade/forwarding"
+	"colonnade/forwarding/hop"
 	"colonnade/node"
 )
 
@@ -57,7 +57,7 @@ func (f *NodeFlags) Config() (node.Config, error) {
 	if f.keyFile == "" {
 		return node.Config{}, errors.New("flag -key-file is missing: all nodes of a fleet share one; make it with: (umask 077; head -c 32 /dev/urandom | base64 > fleet.key)")
 	}
-	keys, err := forwarding.ReadKeys(f.keyFile)
+	keys, err := hop.ReadKeys(f.keyFile)
 	if err != nil {
 		return node.Config{}, err
 	}

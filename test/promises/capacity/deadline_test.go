@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"colonnade/forwarding"
+	"colonnade/forwarding/hop"
 	"colonnade/internal/fleettest"
 	"colonnade/internal/simengine"
 	"colonnade/internal/testkit"
@@ -65,7 +65,7 @@ func TestClientDeadlines(t *testing.T) {
 func TestDeadlineAtSilentColo(t *testing.T) {
 	t.Parallel()
 	silent := make(chan struct{})
-	colo, documents := fleettest.StartStubColo(t, "elsewhere", "elsewhere-1", func(forwarding.Wait) string { <-silent; return "" })
+	colo, documents := fleettest.StartStubColo(t, "elsewhere", "elsewhere-1", func(hop.Wait) string { <-silent; return "" })
 	defer close(silent)
 	f := fleettest.Start(t, onebox.Config{Engine: fleettest.QuickEngine(4)}, documents+
 		"key: models/elsewhere\npool: demo\nrouting: {steps: [{colos: [elsewhere, ams]}]}\n---\n"+

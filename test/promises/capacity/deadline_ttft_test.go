@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"colonnade/forwarding"
+	"colonnade/forwarding/hop"
 	"colonnade/internal/fleettest"
 	"colonnade/internal/simengine"
 	"colonnade/internal/testkit"
@@ -109,11 +109,11 @@ func TestTooLateForOneColo(t *testing.T) {
 // Once the deadline is past, no further colo is asked, and the client hears for what it was refused.
 func TestTooLateForAnotherColo(t *testing.T) {
 	t.Parallel()
-	slow, slowDocs := fleettest.StartStubColo(t, "one", "one-1", func(forwarding.Wait) string {
+	slow, slowDocs := fleettest.StartStubColo(t, "one", "one-1", func(hop.Wait) string {
 		time.Sleep(300 * time.Millisecond)
 		return "ooc;reason=busy;number=42902;retry_after_ms=7000;expected_ms=900;may_wait=1"
 	})
-	next, nextDocs := fleettest.StartStubColo(t, "two", "two-1", func(forwarding.Wait) string { return "" })
+	next, nextDocs := fleettest.StartStubColo(t, "two", "two-1", func(hop.Wait) string { return "" })
 	f := fleettest.Start(t, onebox.Config{Engine: fleettest.QuickEngine(4)}, slowDocs+nextDocs+
 		"key: models/elsewhere\npool: demo\nrouting: {steps: [{colos: [one, two]}]}")
 	f.WatchShared(8)

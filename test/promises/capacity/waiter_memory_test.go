@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"colonnade/forwarding"
+	"colonnade/forwarding/hop"
 	"colonnade/internal/fleettest"
 	"colonnade/internal/testkit"
 )
@@ -27,10 +27,10 @@ func TestMemoryOfWaiters(t *testing.T) {
 	f.Watch(2*crowd + 2*slots) // fasthttp keeps their goroutines for some seconds
 	blockers := f.BlockSlots(slots)
 	body := fleettest.ChatBody(1, false)
-	token, err := f.Keys.Sign(forwarding.Hop{
+	token, err := f.Keys.Sign(hop.Token{
 		RequestID: "0123456789abcdef0123456789abcdef", Source: "entry-1", Account: "anonymous", Weight: 1, Priority: "standard",
-		Model: "demo-chat", Hops: 1, Wait: forwarding.WaitFull, Total: forwarding.Millis(time.Hour),
-	}, forwarding.HopTarget{Audience: f.Colos[0].Node, Method: "POST", Path: fleettest.ChatPath, Body: []byte(body)}, time.Now())
+		Model: "demo-chat", Hops: 1, Wait: hop.WaitFull, Total: hop.Millis(time.Hour),
+	}, hop.Target{Audience: f.Colos[0].Node, Method: "POST", Path: fleettest.ChatPath, Body: []byte(body)}, time.Now())
 	if err != nil {
 		t.Fatal(err)
 	}

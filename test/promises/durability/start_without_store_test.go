@@ -15,7 +15,7 @@ import (
 	"time"
 
 	"colonnade/fleet"
-	"colonnade/forwarding"
+	"colonnade/forwarding/hop"
 	"colonnade/internal/etcdtest"
 	"colonnade/internal/fleettest"
 	"colonnade/internal/simengine"
@@ -32,7 +32,7 @@ func TestStartWithoutStore(t *testing.T) {
 	engine := httptest.NewServer(sim)
 	t.Cleanup(func() { engine.Close(); sim.Close() })
 	n := &nodes{t: t, config: node.Config{
-		Etcd: []string{"http://" + store.Address}, Keys: forwarding.RandomKeys(), DataDir: t.TempDir(), Drain: time.Second, Logger: slog.New(slog.DiscardHandler),
+		Etcd: []string{"http://" + store.Address}, Keys: hop.RandomKeys(), DataDir: t.TempDir(), Drain: time.Second, Logger: slog.New(slog.DiscardHandler),
 	}, coloAt: reserve(t), entryAt: reserve(t)}
 	if testing.Verbose() {
 		n.config.Logger = slog.New(slog.NewTextHandler(t.Output(), nil))

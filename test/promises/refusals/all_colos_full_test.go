@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"colonnade/forwarding"
+	"colonnade/forwarding/hop"
 	"colonnade/internal/fleettest"
 	"colonnade/internal/simengine"
 	"colonnade/internal/testkit"
@@ -48,8 +48,8 @@ func TestAllColosFull(t *testing.T) {
 			documents := "key: models/elsewhere\npool: demo\nrouting: {steps: [{colos: [one, two, three]}]}\n---\n"
 			for i, name := range []string{"one", "two", "three"} {
 				var own string
-				colos[i], own = fleettest.StartStubColo(t, name, name+"-1", func(w forwarding.Wait) string {
-					if w == forwarding.WaitFull {
+				colos[i], own = fleettest.StartStubColo(t, name, name+"-1", func(w hop.Wait) string {
+					if w == hop.WaitFull {
 						return c.LastContinuation
 					}
 					return c.says[i]

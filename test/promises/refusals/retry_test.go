@@ -9,7 +9,7 @@ import (
 	"testing"
 
 	"colonnade/analytics"
-	"colonnade/forwarding"
+	"colonnade/forwarding/hop"
 	"colonnade/internal/fleettest"
 	"colonnade/internal/simengine"
 	"colonnade/internal/testkit"
@@ -142,7 +142,7 @@ func TestColoServerIsLost(t *testing.T) {
 				panic(http.ErrAbortHandler)
 			}))
 			t.Cleanup(lost.Close)
-			next, documents := fleettest.StartStubColo(t, "two", "two-1", func(forwarding.Wait) string { return "" })
+			next, documents := fleettest.StartStubColo(t, "two", "two-1", func(hop.Wait) string { return "" })
 			f := fleettest.Start(t, fleettest.OneColo(fleettest.QuickEngine(1)), documents+fmt.Sprintf(`
 key: colos/one
 ---

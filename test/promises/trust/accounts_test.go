@@ -12,7 +12,7 @@ import (
 
 	"colonnade/accounts"
 	"colonnade/discovery/etcd"
-	"colonnade/forwarding"
+	"colonnade/forwarding/hop"
 	"colonnade/internal/fleettest"
 	"colonnade/internal/testkit"
 	"colonnade/node"
@@ -37,7 +37,7 @@ func inEtcd(f *fleettest.Fleet, work func(context.Context, *etcd.Client) error) 
 // A colo is told the account, and its weight, priority and cap, by the entry alone. A client may lower its priority and do
 // nothing else.
 func TestAccountReachesColo(t *testing.T) {
-	colo, documents := fleettest.StartStubColo(t, "elsewhere", "elsewhere-1", func(forwarding.Wait) string { return "" })
+	colo, documents := fleettest.StartStubColo(t, "elsewhere", "elsewhere-1", func(hop.Wait) string { return "" })
 	gold, goldDoc := fleettest.NewAccountKey(t, "gold", "weight: 7\npriority: interactive\nlimits: {concurrent: 3}")
 	bulk, bulkDoc := fleettest.NewAccountKey(t, "bulk", "weight: 2\npriority: batch")
 	f := fleettest.Start(t, onebox.Config{Engine: fleettest.QuickEngine(4)}, documents+goldDoc+bulkDoc+"key: accounts/open\nweight: 3\n---\n"+

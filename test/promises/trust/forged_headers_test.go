@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"colonnade/accounts"
-	"colonnade/forwarding"
+	"colonnade/forwarding/hop"
 	"colonnade/internal/fleettest"
 	"colonnade/internal/simengine"
 	"colonnade/internal/wiretest"
@@ -26,7 +26,7 @@ func recording(slots int) simengine.Config {
 // else not believed. None goes on.
 func TestForgedHeaders(t *testing.T) {
 	const token = "v1.eyJpYXQiOjB9.c2lnbmF0dXJl"
-	colo, documents := fleettest.StartStubColo(t, "elsewhere", "elsewhere-1", func(forwarding.Wait) string { return "" })
+	colo, documents := fleettest.StartStubColo(t, "elsewhere", "elsewhere-1", func(hop.Wait) string { return "" })
 	f := fleettest.Start(t, onebox.Config{Engine: recording(4)}, documents+"key: models/elsewhere\npool: demo\nrouting: {steps: [{colos: [elsewhere]}]}")
 	f.Watch(8)
 	for _, c := range []struct {
@@ -118,7 +118,7 @@ func isOurs(t testing.TB, who string, h http.Header, more ...string) {
 // The listener for the fleet's own nodes believes nobody without a token for this server, path and body.
 func TestPeerListener(t *testing.T) {
 	// A stand-in that passes for the server ams-1 gets tokens that are good for the true one.
-	thief, documents := fleettest.StartStubColo(t, "elsewhere", "ams-1", func(forwarding.Wait) string { return "" })
+	thief, documents := fleettest.StartStubColo(t, "elsewhere", "ams-1", func(hop.Wait) string { return "" })
 	f := fleettest.Start(t, onebox.Config{Engine: fleettest.QuickEngine(4)}, documents+"key: models/demo-chat\npool: demo\nrouting: {steps: [{colos: [ams, fra]}]}\n---\n"+
 		"key: models/elsewhere\nupstream_name: demo-chat\npool: demo\nrouting: {steps: [{colos: [elsewhere]}]}")
 	f.Watch(8)

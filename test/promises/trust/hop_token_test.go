@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"colonnade/forwarding"
+	"colonnade/forwarding/hop"
 	"colonnade/internal/fleettest"
 	"colonnade/internal/wiretest"
 	"colonnade/onebox"
@@ -24,59 +24,59 @@ func TestTokensAreForOneRequest(t *testing.T) {
 	}
 	now := time.Now()
 	good := signToken(f, ams.Node, fleettest.ChatPath, fleettest.StubBody, now)
-	signed := func(to forwarding.HopTarget) string { return signTokenFor(f, to, now) }
-	stranger, err := forwarding.RandomKeys().Sign(forwarding.Hop{Model: "own"}, forwarding.HopTarget{Audience: ams.Node, Method: "POST", Path: fleettest.ChatPath, Body: []byte(fleettest.StubBody)}, now)
+	signed := func(to hop.Target) string { return signTokenFor(f, to, now) }
+	stranger, err := hop.RandomKeys().Sign(hop.Token{Model: "own"}, hop.Target{Audience: ams.Node, Method: "POST", Path: fleettest.ChatPath, Body: []byte(fleettest.StubBody)}, now)
 	if err != nil {
 		t.Fatal(err)
 	}
-	to := forwarding.HopTarget{Audience: ams.Node, Method: "POST", Path: fleettest.ChatPath, Body: []byte(fleettest.StubBody)}
-	with := func(change func(*forwarding.HopTarget)) string {
+	to := hop.Target{Audience: ams.Node, Method: "POST", Path: fleettest.ChatPath, Body: []byte(fleettest.StubBody)}
+	with := func(change func(*hop.Target)) string {
 		other := to
 		change(&other)
 		return signed(other)
 	}
-	hop := "x-colonnade-hop: "
+	token := "x-colonnade-hop: "
 	other := strings.Replace(fleettest.StubBody, "[]", "[ ]", 1)
 	for _, c := range []struct {
 		name, address, first, lines, body string
 		status                            int
 	}{
-		{"as it was signed", ams.Address, firstLine, hop + good, fleettest.StubBody, 200},
+		{"as it was signed", ams.Address, firstLine, token + good, fleettest.StubBody, 200},
 		{"in capitals", ams.Address, firstLine, "X-COLONNADE-HOP:" + good, fleettest.StubBody, 200},
-		{"with a query", ams.Address, "POST " + fleettest.ChatPath + "?a=b HTTP/1.1", hop + good, fleettest.StubBody, 200},
-		{"by a slow clock", ams.Address, firstLine, hop + signToken(f, ams.Node, fleettest.ChatPath, fleettest.StubBody, now.Add(-5*time.Minute)), fleettest.StubBody, 200},
-		{"beside what nobody signed", ams.Address, firstLine, hop + good + "|x-colonnade-priority: interactive|x-colonnade-queue: never|x-colonnade-force-colo: fra|x-colonnade-deadline-ms: 0|x-request-id: forged-id|" +
+		{"with a query", ams.Address, "POST " + fleettest.ChatPath + "?a=b HTTP/1.1", token + good, fleettest.StubBody, 200},
+		{"by a slow clock", ams.Address, firstLine, token + signToken(f, ams.Node, fleettest.ChatPath, fleettest.StubBody, now.Add(-5*time.Minute)), fleettest.StubBody, 200},
+		{"beside what nobody signed", ams.Address, firstLine, token + good + "|x-colonnade-priority: interactive|x-colonnade-queue: never|x-colonnade-force-colo: fra|x-colonnade-deadline-ms: 0|x-request-id: forged-id|" +
 			"x-colonnade-verdict: ooc|x-colonnade-load: free=0|x-colonnade-attempts: 9|Authorization: Bearer x", fleettest.StubBody, 200},
-		{"replayed after its time", ams.Address, firstLine, hop + signToken(f, ams.Node, fleettest.ChatPath, fleettest.StubBody, now.Add(-11*time.Minute)), fleettest.StubBody, 403},
-		{"before its time", ams.Address, firstLine, hop + signToken(f, ams.Node, fleettest.ChatPath, fleettest.StubBody, now.Add(11*time.Minute)), fleettest.StubBody, 403},
-		{"of a stranger", ams.Address, firstLine, hop + stranger, fleettest.StubBody, 403},
-		{"for another server", fra.Address, firstLine, hop + good, fleettest.StubBody, 403},
-		{"of another server", ams.Address, firstLine, hop + with(func(to *forwarding.HopTarget) { to.Audience = fra.Node }), fleettest.StubBody, 403},
-		{"for another path", ams.Address, "POST /v1/completions HTTP/1.1", hop + good, fleettest.StubBody, 403},
-		{"of another path", ams.Address, firstLine, hop + with(func(to *forwarding.HopTarget) { to.Path = "/v1/completions" }), fleettest.StubBody, 403},
-		{"for another method", ams.Address, "PUT " + fleettest.ChatPath + " HTTP/1.1", hop + good, fleettest.StubBody, 405},
-		{"of another method", ams.Address, firstLine, hop + with(func(to *forwarding.HopTarget) { to.Method = "GET" }), fleettest.StubBody, 403},
-		{"for another body", ams.Address, firstLine, hop + good, other, 403},
-		{"of another body", ams.Address, firstLine, hop + with(func(to *forwarding.HopTarget) { to.Body = []byte(other) }), fleettest.StubBody, 403},
-		{"for half a body", ams.Address, firstLine, hop + good, fleettest.StubBody[:10], 403},
-		{"of no body", ams.Address, firstLine, hop + with(func(to *forwarding.HopTarget) { to.Body = nil }), fleettest.StubBody, 403},
-		{"twice", ams.Address, firstLine, hop + good + "|" + hop + good, fleettest.StubBody, 400},
-		{"behind a forged one", ams.Address, firstLine, hop + stranger + "|X-Colonnade-Hop: " + good, fleettest.StubBody, 400},
-		{"in a list", ams.Address, firstLine, hop + good + ", " + good, fleettest.StubBody, 403},
-		{"of this hop only", ams.Address, firstLine, hop + good + "|Connection: close, x-colonnade-hop", fleettest.StubBody, 400},
+		{"replayed after its time", ams.Address, firstLine, token + signToken(f, ams.Node, fleettest.ChatPath, fleettest.StubBody, now.Add(-11*time.Minute)), fleettest.StubBody, 403},
+		{"before its time", ams.Address, firstLine, token + signToken(f, ams.Node, fleettest.ChatPath, fleettest.StubBody, now.Add(11*time.Minute)), fleettest.StubBody, 403},
+		{"of a stranger", ams.Address, firstLine, token + stranger, fleettest.StubBody, 403},
+		{"for another server", fra.Address, firstLine, token + good, fleettest.StubBody, 403},
+		{"of another server", ams.Address, firstLine, token + with(func(to *hop.Target) { to.Audience = fra.Node }), fleettest.StubBody, 403},
+		{"for another path", ams.Address, "POST /v1/completions HTTP/1.1", token + good, fleettest.StubBody, 403},
+		{"of another path", ams.Address, firstLine, token + with(func(to *hop.Target) { to.Path = "/v1/completions" }), fleettest.StubBody, 403},
+		{"for another method", ams.Address, "PUT " + fleettest.ChatPath + " HTTP/1.1", token + good, fleettest.StubBody, 405},
+		{"of another method", ams.Address, firstLine, token + with(func(to *hop.Target) { to.Method = "GET" }), fleettest.StubBody, 403},
+		{"for another body", ams.Address, firstLine, token + good, other, 403},
+		{"of another body", ams.Address, firstLine, token + with(func(to *hop.Target) { to.Body = []byte(other) }), fleettest.StubBody, 403},
+		{"for half a body", ams.Address, firstLine, token + good, fleettest.StubBody[:10], 403},
+		{"of no body", ams.Address, firstLine, token + with(func(to *hop.Target) { to.Body = nil }), fleettest.StubBody, 403},
+		{"twice", ams.Address, firstLine, token + good + "|" + token + good, fleettest.StubBody, 400},
+		{"behind a forged one", ams.Address, firstLine, token + stranger + "|X-Colonnade-Hop: " + good, fleettest.StubBody, 400},
+		{"in a list", ams.Address, firstLine, token + good + ", " + good, fleettest.StubBody, 403},
+		{"of this hop only", ams.Address, firstLine, token + good + "|Connection: close, x-colonnade-hop", fleettest.StubBody, 400},
 		{"with an underscore", ams.Address, firstLine, "x_colonnade_hop: " + good, fleettest.StubBody, 400},
-		{"with an alias beside", ams.Address, firstLine, hop + good + "|x-colonnade_hop: " + stranger, fleettest.StubBody, 400},
+		{"with an alias beside", ams.Address, firstLine, token + good + "|x-colonnade_hop: " + stranger, fleettest.StubBody, 400},
 		{"with a dot", ams.Address, firstLine, "x.colonnade.hop: " + good, fleettest.StubBody, 400},
 		{"with a space", ams.Address, firstLine, "x-colonnade-hop : " + good, fleettest.StubBody, 400},
 		{"with a tab", ams.Address, firstLine, "x-colonnade-hop\t: " + good, fleettest.StubBody, 400},
 		{"folded", ams.Address, firstLine, "x-colonnade-hop:| " + good, fleettest.StubBody, 400},
-		{"folded into another", ams.Address, firstLine, "x-note: a| " + hop + good, fleettest.StubBody, 400},
+		{"folded into another", ams.Address, firstLine, "x-note: a| " + token + good, fleettest.StubBody, 400},
 		{"under another name", ams.Address, firstLine, "colonnade-hop: " + good + "|x-forwarded-x-colonnade-hop: " + good, fleettest.StubBody, 403},
 		{"as a key", ams.Address, firstLine, "Authorization: Bearer " + good, fleettest.StubBody, 403},
 		{"in a cookie", ams.Address, firstLine, "Cookie: x-colonnade-hop=" + good, fleettest.StubBody, 403},
 		{"in the query", ams.Address, "POST " + fleettest.ChatPath + "?x-colonnade-hop=" + good + " HTTP/1.1", "x-note: a", fleettest.StubBody, 403},
-		{"quoted", ams.Address, firstLine, hop + `"` + good + `"`, fleettest.StubBody, 403},
-		{"as a Bearer", ams.Address, firstLine, hop + "Bearer " + good, fleettest.StubBody, 403},
+		{"quoted", ams.Address, firstLine, token + `"` + good + `"`, fleettest.StubBody, 403},
+		{"as a Bearer", ams.Address, firstLine, token + "Bearer " + good, fleettest.StubBody, 403},
 	} {
 		lines := append([]string{"Host: fleet", "Content-Type: application/json", fmt.Sprintf("Content-Length: %d", len(c.body))}, strings.Split(c.lines, "|")...)
 		w := wiretest.Dial(t, c.address)
@@ -98,7 +98,7 @@ func TestTokensAreForOneRequest(t *testing.T) {
 	for _, announced := range []string{"", "Trailer: x-colonnade-hop\r\n"} {
 		w := wiretest.Dial(t, ams.Address)
 		w.Send(firstLine, []string{"Host: fleet", "Content-Type: application/json", announced + "Transfer-Encoding: chunked"},
-			strings.TrimSuffix(wiretest.Chunked(fleettest.StubBody, 10), "\r\n")+hop+good+"\r\n\r\n")
+			strings.TrimSuffix(wiretest.Chunked(fleettest.StubBody, 10), "\r\n")+token+good+"\r\n\r\n")
 		if a := w.Read(); a.Status != 400 && a.Status != 403 {
 			t.Errorf("in a trailer: %d %.300q", a.Status, a.Body)
 		}

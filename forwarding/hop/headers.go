@@ -1,0 +1,30 @@
+package hop
+
+// ReasonIdle is the reason of a timeout after a silence of the other side.
+const ReasonIdle = "idle"
+
+// Headers between nodes, and those that clients send and see.
+const (
+	HeaderToken    = "x-colonnade-hop"
+	HeaderVerdict  = "x-colonnade-verdict"
+	HeaderLoad     = "x-colonnade-load"
+	HeaderProgress = "x-colonnade-progress"
+
+	HeaderRequestID    = "x-request-id"
+	HeaderColo         = "x-colonnade-colo"
+	HeaderQueuedMS     = "x-colonnade-queued-ms"
+	HeaderAttempts     = "x-colonnade-attempts"
+	HeaderReason       = "x-colonnade-reason"
+	HeaderRetryAfter   = "retry-after"
+	HeaderRetryAfterMS = "retry-after-ms"
+	HeaderShouldRetry  = "x-should-retry"
+
+	HeaderQueue                = "x-colonnade-queue"
+	HeaderQueueEvents          = "x-colonnade-queue-events"
+	HeaderPriority             = "x-colonnade-priority"
+	HeaderDeadlineMS           = "x-colonnade-deadline-ms"
+	HeaderForceColo            = "x-colonnade-force-colo"
+	HeaderStainlessTimeout     = "x-stainless-timeout"
+	HeaderStainlessReadTimeout = "x-stainless-read-timeout"
+	HeaderTraceParent          = "traceparent"
+)

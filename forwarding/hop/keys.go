@@ -1,0 +1,77 @@
+package hop
+
+import (
+	"bufio"
+	"bytes"
+	"crypto/rand"
+	"encoding/base64"
+	"fmt"
+	"os"
+	"strings"
+)
+
+// KeySize is the length of one fleet key in bytes.
+const KeySize = 32
+
+// Keys are the fleet's keys: the first signs, all verify, so that a new key can be brought in without a pause.
+type Keys struct {
+	signers []*signer
+}
+
+// NewKeys returns keys of [KeySize] bytes each; at least one is needed.
+func NewKeys(keys ...[]byte) (*Keys, error) {
+	if len(keys) == 0 {
+		return nil, fmt.Errorf("no fleet key given: a key file holds base64 of %d bytes a line", KeySize)
+	}
+	k := &Keys{}
+	for i, key := range keys {
+		if len(key) != KeySize {
+			return nil, fmt.Errorf("fleet key %d has %d bytes: it must have %d", i+1, len(key), KeySize)
+		}
+		k.signers = append(k.signers, newSigner(key))
+	}
+	return k, nil
+}
+
+// RandomKeys returns one fresh key, for fleets that live in one process.
+func RandomKeys() *Keys {
+	key := make([]byte, KeySize)
+	_, _ = rand.Read(key) // crypto/rand.Read does not fail since Go 1.24
+	return &Keys{signers: []*signer{newSigner(key)}}
+}
+
+// ReadKeys reads a key file: base64 of 32 bytes a line, readable by its owner only.
+func ReadKeys(path string) (*Keys, error) {
+	info, err := os.Stat(path)
+	if err != nil {
+		return nil, fmt.Errorf("cannot read key file: %w", err)
+	}
+	if !info.Mode().IsRegular() {
+		return nil, fmt.Errorf("key file %s is not a regular file", path)
+	}
+	if mode := info.Mode().Perm(); mode&0o077 != 0 {
+		return nil, fmt.Errorf("key file %s has mode %04o: others can read it; run chmod 0600 on it", path, mode)
+	}
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return nil, fmt.Errorf("cannot read key file: %w", err)
+	}
+	var keys [][]byte
+	lines := bufio.NewScanner(bytes.NewReader(data))
+	for n := 1; lines.Scan(); n++ {
+		line := strings.TrimSpace(lines.Text())
+		if line == "" || strings.HasPrefix(line, "#") {
+			continue
+		}
+		key, err := base64.StdEncoding.DecodeString(line)
+		if err != nil || len(key) != KeySize {
+			return nil, fmt.Errorf("key file %s, line %d: not base64 of %d bytes; make one with: head -c 32 /dev/urandom | base64", path, n, KeySize)
+		}
+		keys = append(keys, key)
+	}
+	k, err := NewKeys(keys...)
+	if err != nil {
+		return nil, fmt.Errorf("key file %s: %w", path, err)
+	}
+	return k, nil
+}

@@ -1,0 +1,164 @@
+package hop
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// VerdictKind is what a colo server says about a request that it did not serve.
+type VerdictKind string
+
+// The kinds of verdict.
+const (
+	VerdictOOC   VerdictKind = "ooc"   // out of capacity: try the next colo, it costs no retry
+	VerdictMoved VerdictKind = "moved" // this server drains: try another, it costs nothing
+	VerdictError VerdictKind = "error" // the engine, or the server, failed before the first byte
+)
+
+// ReasonConnect is the reason of an error verdict after which a client may try again: no engine was reached.
+const ReasonConnect = "connect"
+
+// Verdict travels in the header x-colonnade-verdict, as `kind;name=value;…`. It tells our answers from an engine's.
+type Verdict struct {
+	Kind       VerdictKind
+	Reason     string
+	Number     int           // row of the error table that a client would see
+	RetryAfter time.Duration // of an out of capacity; 0 = none
+	Expected   time.Duration // the wait that was expected; 0 = not known
+	Retries    int           // attempts beyond the first that this server made
+	Broken     int           // endpoints that the request has broken, earlier ones included
+	MayWait    bool          // of an out of capacity: the queue has room for whoever does not mind the wait
+	Final      bool          // no other attempt may follow: it would generate twice
+}
+
+// String returns the header's value.
+func (v Verdict) String() string {
+	b := make([]byte, 0, 96)
+	b = append(b, v.Kind...)
+	if v.Reason != "" {
+		b = append(b, ";reason="...)
+		b = append(b, v.Reason...)
+	}
+	for _, f := range v.numbers() {
+		if f.value != 0 {
+			b = fmt.Appendf(b, ";%s=%d", f.name, f.value)
+		}
+	}
+	return string(b)
+}
+
+type numberField struct {
+	name  string
+	value int64
+}
+
+func (v Verdict) numbers() []numberField {
+	return []numberField{
+		{"number", int64(v.Number)},
+		{"retry_after_ms", v.RetryAfter.Milliseconds()},
+		{"expected_ms", v.Expected.Milliseconds()},
+		{"retries", int64(v.Retries)},
+		{"broken", int64(v.Broken)},
+		{"may_wait", boolInt(v.MayWait)},
+		{"final", boolInt(v.Final)},
+	}
+}
+
+// ParseVerdict reads the header's value. Names that are not known are passed over, so that nodes of two versions
+// understand each other.
+func ParseVerdict(s string) (Verdict, error) {
+	kind, rest, _ := strings.Cut(s, ";")
+	v := Verdict{Kind: VerdictKind(kind)}
+	switch v.Kind {
+	case VerdictOOC, VerdictMoved, VerdictError:
+	default:
+		return Verdict{}, fmt.Errorf("cannot read verdict %q: unknown kind", s)
+	}
+	for field := range strings.SplitSeq(rest, ";") {
+		name, value, _ := strings.Cut(field, "=")
+		if name == "reason" {
+			v.Reason = value
+			continue
+		}
+		if name == "" {
+			continue
+		}
+		n, err := strconv.ParseInt(value, 10, 32)
+		if err != nil {
+			return Verdict{}, fmt.Errorf("cannot read verdict %q: %s: %w", s, name, err)
+		}
+		v.setNumber(name, n)
+	}
+	return v, nil
+}
+
+func (v *Verdict) setNumber(name string, n int64) {
+	switch name {
+	case "number":
+		v.Number = int(n)
+	case "retry_after_ms":
+		v.RetryAfter = time.Duration(n) * time.Millisecond
+	case "expected_ms":
+		v.Expected = time.Duration(n) * time.Millisecond
+	case "retries":
+		v.Retries = int(n)
+	case "broken":
+		v.Broken = int(n)
+	case "may_wait":
+		v.MayWait = n != 0
+	case "final":
+		v.Final = n != 0
+	}
+}
+
+// Load is the state of one pool in one colo, in the header x-colonnade-load of every answer from there. It is how
+// entries learn which colo is full.
+type Load struct {
+	Free, Held, Limit, Queued int
+	Expected                  time.Duration // wait of one more request
+	Known                     bool          // whether Expected was measured
+}
+
+// String returns the header's value.
+func (l Load) String() string {
+	b := make([]byte, 0, 64)
+	b = fmt.Appendf(b, "free=%d;held=%d;limit=%d;queued=%d", l.Free, l.Held, l.Limit, l.Queued)
+	if l.Known {
+		b = fmt.Appendf(b, ";expected_ms=%d", l.Expected.Milliseconds())
+	}
+	return string(b)
+}
+
+// ParseLoad reads the header's value.
+func ParseLoad(s string) (Load, error) {
+	var l Load
+	for field := range strings.SplitSeq(s, ";") {
+		name, value, _ := strings.Cut(field, "=")
+		n, err := strconv.ParseInt(value, 10, 32)
+		if err != nil {
+			return Load{}, fmt.Errorf("cannot read load %q: %s: %w", s, name, err)
+		}
+		switch name {
+		case "free":
+			l.Free = int(n)
+		case "held":
+			l.Held = int(n)
+		case "limit":
+			l.Limit = int(n)
+		case "queued":
+			l.Queued = int(n)
+		case "expected_ms":
+			l.Expected, l.Known = time.Duration(n)*time.Millisecond, true
+		}
+	}
+	return l, nil
+}
+
+func boolInt(b bool) int64 {
+	if b {
+		return 1
+	}
+	return 0
+}

@@ -1,9 +1,0 @@
-package forwarding
-
-import (
-	"testing"
-
-	"colonnade/internal/testkit"
-)
-
-func TestMain(m *testing.M) { testkit.VerifyMain(m) }

@@ -1,0 +1,188 @@
+package netconn
+
+import (
+	"errors"
+	"net"
+	"os"
+	"sync/atomic"
+	"syscall"
+	"time"
+)
+
+const (
+	// SocketBuffer is the size, in bytes, that is asked of the kernel for a socket's buffer, which doubles it. By default
+	// the kernel would store megabytes of an answer for a reader that stalls.
+	SocketBuffer = 128 << 10
+	// WriteStall is how long a peer may take nothing of what is written to it before it is taken to have gone.
+	WriteStall = 30 * time.Second
+	// writePiece is how many bytes are written within one deadline.
+	writePiece = 64 << 10
+)
+
+// LongAgo returns a deadline that has passed: setting it wakes the goroutine that reads or writes.
+func LongAgo() time.Time { return time.Unix(1, 0) }
+
+// Conn is a TCP connection, with or without TLS, whose deadlines roll forward with each read. One goroutine reads and one
+// writes; Cancel may be called from any.
+type Conn struct {
+	net.Conn
+	tcp *net.TCPConn // below Conn
+	tls *TLSConn     // nil without TLS
+	raw syscall.RawConn
+
+	Early []byte               // returned by Read before anything from the connection
+	Idle  time.Duration        // longest silence of one Read; 0 = no limit
+	End   time.Time            // deadline of all reads; zero = none
+	Tick  func() time.Duration // called in a silence; returns after how long of it to be called again; nil = never
+
+	cancelled atomic.Bool
+}
+
+// New returns a Conn over tcp, or over secure, whose TCP connection is tcp; secure is nil without TLS.
+func New(tcp *net.TCPConn, secure *TLSConn) (*Conn, error) {
+	raw, err := tcp.SyscallConn()
+	if err != nil {
+		return nil, err
+	}
+	if secure != nil {
+		return &Conn{Conn: secure, tcp: tcp, tls: secure, raw: raw}, nil
+	}
+	return &Conn{Conn: tcp, tcp: tcp, raw: raw}, nil
+}
+
+// Wrap returns a Conn that reads and writes through outer, which lies over tcp and, unless it is nil, secure.
+func Wrap(outer net.Conn, tcp *net.TCPConn, secure *TLSConn) *Conn {
+	return &Conn{Conn: outer, tcp: tcp, tls: secure}
+}
+
+// Cancel wakes the goroutines that read or write and makes their calls fail with [ErrCancelled]. The flag is set before the
+// deadline: Read looks at the flag after it has moved the deadline, so it sees one of the two.
+func (c *Conn) Cancel() {
+	c.cancelled.Store(true)
+	_ = c.SetDeadline(LongAgo())
+}
+
+// ErrCancelled is returned by reads and writes after [Conn.Cancel].
+var ErrCancelled = errors.New("exchange was cancelled")
+
+// Cancelled reports whether Cancel has been called.
+func (c *Conn) Cancelled() bool { return c.cancelled.Load() }
+
+// Read moves the read deadline forward, then reads.
+func (c *Conn) Read(p []byte) (int, error) {
+	if len(c.Early) > 0 {
+		n := copy(p, c.Early)
+		c.Early = c.Early[n:]
+		return n, nil
+	}
+	deadline := c.End
+	if c.Idle > 0 {
+		if d := time.Now().Add(c.Idle); deadline.IsZero() || d.Before(deadline) {
+			deadline = d
+		}
+	}
+	for {
+		wake := c.wake()
+		woken := !wake.IsZero() && (deadline.IsZero() || wake.Before(deadline))
+		if !woken {
+			wake = deadline
+		}
+		if err := c.SetReadDeadline(wake); err != nil {
+			return 0, err
+		}
+		if c.cancelled.Load() {
+			return 0, ErrCancelled
+		}
+		n, err := c.Conn.Read(p)
+		if n == 0 && woken && errors.Is(err, os.ErrDeadlineExceeded) {
+			continue // what has not come may still come in time
+		}
+		return n, err
+	}
+}
+
+// wake returns when to interrupt a silence for the next tick; zero means never.
+func (c *Conn) wake() time.Time {
+	if c.Tick == nil {
+		return time.Time{}
+	}
+	return time.Now().Add(c.Tick())
+}
+
+// Linger closes the connection in two steps: it says that nothing more will be sent, and waits until the other side has
+// closed too, for limit at most. An engine that has seen the end of its request stops generating, so its slot is free
+// when Linger returns. What still arrives is thrown away.
+func (c *Conn) Linger(limit time.Duration) {
+	defer c.Close()
+	c.AwaitClose(limit)
+}
+
+// AwaitClose closes the write half and waits, for at most limit, until the other side has closed too. It reports whether it has.
+func (c *Conn) AwaitClose(limit time.Duration) bool {
+	if limit <= 0 || c.CloseWrite() != nil {
+		return false
+	}
+	until := time.Now().Add(limit)
+	var drain [4 << 10]byte
+	for time.Now().Before(until) {
+		_ = c.SetReadDeadline(until)
+		// A cancellation that comes late moves the deadline once more, so a timeout alone is no reason to leave.
+		if _, err := c.Conn.Read(drain[:]); err != nil && !errors.Is(err, os.ErrDeadlineExceeded) {
+			return true
+		}
+	}
+	return false
+}
+
+// Abort makes the coming Close reset the connection. The other side then learns of it though bytes that it does not
+// take stand before the end.
+func (c *Conn) Abort() {
+	if c.tls != nil {
+		c.tls.Poison()
+	}
+	_ = c.tcp.SetLinger(0)
+}
+
+// CloseWrite closes the write half.
+func (c *Conn) CloseWrite() error {
+	if c.tls != nil {
+		return c.tls.CloseWrite()
+	}
+	return c.tcp.CloseWrite()
+}
+
+// WriteWithin writes all of p: each piece of 64 KiB within stall, and everything by limit unless that is zero.
+func (c *Conn) WriteWithin(p []byte, stall time.Duration, limit time.Time) (int, error) {
+	for done := 0; ; {
+		deadline := time.Now().Add(stall)
+		if !limit.IsZero() && limit.Before(deadline) {
+			deadline = limit
+		}
+		if err := c.SetWriteDeadline(deadline); err != nil {
+			return done, err
+		}
+		// After the deadline has moved: a cancellation sets the flag first, so one of the two is seen.
+		if c.cancelled.Load() {
+			return done, ErrCancelled
+		}
+		n, err := c.Conn.Write(p[done:min(done+writePiece, len(p))])
+		if done += n; err != nil || done == len(p) {
+			return done, err
+		}
+	}
+}
+
+// Quiet reports whether the other side has neither closed an idle connection nor sent anything on it.
+func (c *Conn) Quiet() bool {
+	if c.tls != nil {
+		return c.tls.quiet() // what TLS has read already is not seen at the socket
+	}
+	quiet := false
+	// Control and not Read, which looks at the deadline that the last exchange left behind.
+	err := c.raw.Control(func(fd uintptr) {
+		var b [1]byte
+		_, _, err := syscall.Recvfrom(int(fd), b[:], syscall.MSG_PEEK|syscall.MSG_DONTWAIT)
+		quiet = err == syscall.EAGAIN || err == syscall.EWOULDBLOCK
+	})
+	return err == nil && quiet
+}

@@ -1,0 +1,44 @@
+//go:build pending
+
+package realtime
+
+import (
+	"context"
+	"testing"
+
+	"colonnade/forwarding/netconn"
+	"colonnade/forwarding/server"
+	"colonnade/forwarding/transport"
+	"colonnade/internal/forwardtest"
+
+	"github.com/gorilla/websocket"
+	"github.com/valyala/fasthttp"
+)
+
+// brokenContext panics when somebody waits for its end.
+type brokenContext struct{ context.Context }
+
+func (brokenContext) Done() <-chan struct{} { panic("a bug of ours") }
+
+// A panic in a session closes both of its connections, and leaves nothing that runs.
+func TestPanicInASession(t *testing.T) {
+	engine, engineEnds := wsEngine(t, func(c *websocket.Conn) error { return listenOnly(c) })
+	over := make(chan struct{}, 1)
+	address, _ := wsServer(t, engine, func(c *server.Custody, rc *fasthttp.RequestCtx, h *transport.Handshake, a *transport.Response) {
+		session := &Session{Buffers: new(Buffers), Context: brokenContext{c.Context}, Answer: a, Handshake: h, Ended: func(SessionEnd) { t.Error("it has ended well") }}
+		rc.HijackSetNoResponse(true)
+		c.Hijack(rc, func(client *netconn.Conn) {
+			defer func() {
+				c.LetGo()
+				over <- struct{}{}
+			}()
+			session.Run(client)
+		})
+	})
+	client := dialWS(t, address)
+	if err := listenOnly(client); err == nil {
+		t.Error("the client's connection goes on")
+	}
+	forwardtest.Next(t, "the engine to see the end", engineEnds)
+	forwardtest.Next(t, "the session's end", over)
+}

@@ -1,0 +1,187 @@
+//go:build pending
+
+package realtime
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/gorilla/websocket"
+	"github.com/valyala/fasthttp"
+
+	"colonnade/forwarding/hop"
+	"colonnade/forwarding/netconn"
+	"colonnade/forwarding/relay"
+	"colonnade/forwarding/server"
+	"colonnade/forwarding/transport"
+	"colonnade/internal/forwardtest"
+	"colonnade/openai"
+)
+
+// wsEngine is an engine that answers each handshake and then does as it is told. It returns its address, and the ends of
+// its connections as it saw them.
+func wsEngine(t testing.TB, serve func(*websocket.Conn) error) (string, <-chan error) {
+	t.Helper()
+	ends := make(chan error, 16)
+	var running sync.WaitGroup
+	up := websocket.Upgrader{CheckOrigin: func(*http.Request) bool { return true }, Subprotocols: []string{"realtime"}}
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		running.Add(1)
+		defer running.Done()
+		conn, err := up.Upgrade(w, r, nil)
+		if err != nil {
+			return
+		}
+		defer conn.Close()
+		_ = conn.SetReadDeadline(time.Now().Add(forwardtest.Patience))
+		ends <- serve(conn)
+	}))
+	t.Cleanup(func() {
+		server.CloseClientConnections()
+		server.Close()
+		running.Wait()
+	})
+	return strings.TrimPrefix(server.URL, "http://"), ends
+}
+
+// echo answers each message with itself, and returns why there are no more.
+func echo(c *websocket.Conn) error {
+	for {
+		kind, message, err := c.ReadMessage()
+		if err != nil {
+			return err
+		}
+		if err := c.WriteMessage(kind, message); err != nil {
+			return err
+		}
+	}
+}
+
+// listenOnly reads until there is nothing more.
+func listenOnly(c *websocket.Conn) error {
+	for {
+		if _, _, err := c.ReadMessage(); err != nil {
+			return err
+		}
+	}
+}
+
+// wsServer takes handshakes, makes one to the server behind, and gives the switched answer to join. end ends all that
+// is in hand, for a cause.
+func wsServer(t testing.TB, behind string, join func(*server.Custody, *fasthttp.RequestCtx, *transport.Handshake, *transport.Response)) (address string, end func(error)) {
+	t.Helper()
+	inHand, err := server.NewInHand(slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	tr := forwardtest.RunningTransport(t)
+	srv := server.NewServer(server.ServerConfig{
+		InHand: inHand, Logger: slog.New(slog.DiscardHandler),
+		Refuse: func(rc *fasthttp.RequestCtx, e *openai.Error) { server.WriteError(rc, e, "") },
+		Handle: func(rc *fasthttp.RequestCtx) {
+			h, refused := relay.ReadHandshake(rc)
+			if refused != nil {
+				server.WriteError(rc, refused, "")
+				return
+			}
+			c := inHand.Take()
+			if err := c.WatchClient(rc.Conn()); err != nil {
+				t.Error(err)
+			}
+			r := forwardtest.TestRequest(behind)
+			r.Method, r.Path, r.Body, r.Handshake, r.Linger = "GET", "/v1/realtime", nil, transport.NewHandshake(h.Protocols), 250*time.Millisecond
+			answer, err := tr.Do(c.Context, r, transport.Shape{})
+			if err != nil {
+				server.WriteError(rc, openai.EngineFailed("handshake"), "")
+				c.LetGo()
+				return
+			}
+			join(c, rc, h, answer)
+		},
+	})
+	address, done := forwardtest.Serving(t, srv)
+	t.Cleanup(func() {
+		inHand.EndAll(errors.New("test is over"))
+		if err := srv.End(context.Background(), server.Pace{}, nil); err != nil {
+			t.Error(err)
+		}
+		<-done
+	})
+	return address, inHand.EndAll
+}
+
+// sessionServer terminates WebSockets, and tells how they ended.
+func sessionServer(t testing.TB, engine string, limits SessionLimits) (address string, ends <-chan SessionEnd, end func(error)) {
+	t.Helper()
+	told := make(chan SessionEnd, 16)
+	address, end = wsServer(t, engine, func(c *server.Custody, rc *fasthttp.RequestCtx, h *transport.Handshake, a *transport.Response) {
+		s := &Session{
+			Buffers: new(Buffers),
+			Context: c.Context, Answer: a, Handshake: h, Protocol: a.Header("sec-websocket-protocol"), Limits: limits,
+			Fields: []transport.Field{{hop.HeaderAttempts, "1"}}, Ended: func(e SessionEnd) { told <- e },
+		}
+		rc.HijackSetNoResponse(true)
+		c.Hijack(rc, func(client *netconn.Conn) {
+			defer c.LetGo()
+			s.Run(client)
+		})
+	})
+	return address, told, end
+}
+
+// tunnelServer carries bytes to a server that terminates.
+func tunnelServer(t testing.TB, behind string) (address string, ends <-chan TunnelEnd, end func(error)) {
+	t.Helper()
+	told := make(chan TunnelEnd, 16)
+	address, end = wsServer(t, behind, func(c *server.Custody, rc *fasthttp.RequestCtx, h *transport.Handshake, a *transport.Response) {
+		relay.SwitchProtocols(rc, h, a)
+		rc.Response.Header.Set(hop.HeaderAttempts, a.Header(hop.HeaderAttempts))
+		tunnel := &Tunnel{Buffers: new(Buffers), Context: c.Context, Answer: a}
+		c.Hijack(rc, func(client *netconn.Conn) {
+			defer c.LetGo()
+			told <- tunnel.Run(client)
+		})
+	})
+	return address, told, end
+}
+
+// dialWS opens a WebSocket as a client does.
+func dialWS(t testing.TB, address string, protocols ...string) *websocket.Conn {
+	t.Helper()
+	d := websocket.Dialer{HandshakeTimeout: forwardtest.Patience, Subprotocols: protocols}
+	c, _, err := d.Dial("ws://"+address+"/v1/realtime", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { c.Close() })
+	_ = c.SetReadDeadline(time.Now().Add(forwardtest.Patience))
+	return c
+}
+
+// wantClose reads to the end of a session and expects a close frame.
+func wantClose(t testing.TB, c *websocket.Conn, code int, text string) {
+	t.Helper()
+	err := listenOnly(c)
+	var frame *websocket.CloseError
+	if !errors.As(err, &frame) || frame.Code != code || !strings.Contains(frame.Text, text) {
+		t.Errorf("the session ended with %v, want close code %d %q", err, code, text)
+	}
+}
+
+// bothWays runs a test against a session server, and through a tunnel before it.
+func bothWays(t *testing.T, test func(t *testing.T, through func(address string) string)) {
+	t.Run("direct", func(t *testing.T) { test(t, func(address string) string { return address }) })
+	t.Run("tunnel", func(t *testing.T) {
+		test(t, func(address string) string {
+			entry, _, _ := tunnelServer(t, address)
+			return entry
+		})
+	})
+}

@@ -1,0 +1,6 @@
+package relay
+
+// What tests look at.
+var ErrTruncated = errTruncated
+
+const Heartbeat = heartbeat

@@ -1,0 +1,79 @@
+package relay_test
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"strings"
+	"testing"
+
+	"colonnade/forwarding/relay"
+	"colonnade/forwarding/server"
+	"colonnade/internal/forwardtest"
+
+	"github.com/valyala/fasthttp"
+)
+
+// A panic in mid-stream ends that stream, with the API's error event and without the last chunk, and the exchange behind
+// it. Whoever has the request in hand hears of it as of any other end.
+func TestPanicInARelay(t *testing.T) {
+	closed := make(chan error, 1)
+	goOn := make(chan struct{})
+	address := forwardtest.RawServer(t, func(c net.Conn) {
+		br := bufio.NewReader(c)
+		if _, err := forwardtest.ReadRequest(br); err == nil {
+			_, _ = io.WriteString(c, forwardtest.StreamHead+forwardtest.Chunk(forwardtest.Delta("a")))
+			<-goOn
+			_, _ = io.WriteString(c, forwardtest.Chunk(forwardtest.Delta("b")))
+			_, err := br.ReadByte()
+			closed <- err
+		}
+	})
+	transport := forwardtest.RunningTransport(t)
+	tripwire := func() { panic("a bug of ours") }
+	said, known, ended := make(forwardtest.LogLines, 10), make(chan relay.End, 4), make(chan struct{}, 4)
+	s := forwardtest.ServeConfig(t, server.ServerConfig{
+		Logger: slog.New(slog.NewTextHandler(said, nil)),
+		Handle: func(rc *fasthttp.RequestCtx) {
+			answer, err := transport.Do(context.Background(), forwardtest.TestRequest(address), forwardtest.ChatShape)
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			relay.WriteAnswer(rc, answer, &relay.Relay{
+				Context: context.Background(), Answer: answer, Client: rc.Conn(), RequestID: "r",
+				Passed: tripwire, Known: func(e relay.End) { known <- e }, Ended: func() { ended <- struct{}{} },
+			})
+		},
+	})
+	c := forwardtest.MustDial(t, s)
+	_, _ = io.WriteString(c, "POST / HTTP/1.1\r\nHost: x\r\n\r\n")
+	answer, err := http.ReadResponse(c.Br, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	close(goOn)
+	body, err := io.ReadAll(answer.Body)
+	if err == nil || !strings.HasPrefix(string(body), forwardtest.Delta("a")) || !strings.Contains(string(body), `"number":50000`) {
+		t.Errorf("the client got %q, %v", body, err)
+	}
+	if e := forwardtest.Next(t, "how it has ended", known); e.Kind != relay.EndCrashed || e.Err == nil {
+		t.Errorf("it ended by %+v", e)
+	}
+	forwardtest.Next(t, "the end", ended)
+	if err := forwardtest.Next(t, "the engine to see the end", closed); err == nil || errors.Is(err, os.ErrDeadlineExceeded) { // or a reset: it was not read to its end
+		t.Errorf("the engine's connection ended with %v", err)
+	}
+	if line := forwardtest.Next(t, "the log", said); !strings.Contains(line, "level=ERROR") || !strings.Contains(line, "a string") || !strings.Contains(line, "TestPanicInARelay") {
+		t.Errorf("logged %q", line)
+	}
+	s.Shutdown(server.Pace{})
+	if len(known)+len(ended) > 0 {
+		t.Error("the end was told twice")
+	}
+}

@@ -1,0 +1,275 @@
+package relay_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"net"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"colonnade/forwarding/hop"
+	"colonnade/forwarding/netconn"
+	"colonnade/forwarding/relay"
+	"colonnade/forwarding/server"
+	"colonnade/forwarding/transport"
+	"colonnade/internal/forwardtest"
+	"colonnade/openai"
+)
+
+// waiting is a prelude, and what came of it.
+type waiting struct {
+	*relay.Prelude
+	ctx    context.Context
+	client net.Conn // the far end
+	out    bytes.Buffer
+	known  []relay.EndKind
+	ended  int
+	crash  string
+}
+
+func newWaiting(t *testing.T) *waiting {
+	near, far := net.Pipe()
+	t.Cleanup(func() {
+		near.Close()
+		far.Close()
+	})
+	ctx, cancel := context.WithCancelCause(context.Background())
+	t.Cleanup(func() { cancel(nil) })
+	w := &waiting{ctx: ctx, client: far}
+	w.Prelude = &relay.Prelude{
+		Relay: &relay.Relay{Context: ctx, Client: near, RequestID: "r",
+			Known: func(e relay.End) { w.known = append(w.known, e.Kind) }, Ended: func() { w.ended++ }},
+		API: openai.Chat, Cancel: cancel,
+		Crashed: func(panicked, _ string) *openai.Error {
+			w.crash = panicked
+			return openai.Internal()
+		},
+	}
+	return w
+}
+
+func (w *waiting) Write(p []byte) (int, error) { return w.out.Write(p) }
+
+func (w *waiting) has(t *testing.T, want string) {
+	t.Helper()
+	if got := w.out.String(); got != want {
+		t.Errorf("after the client read %q, want %q", got, want)
+	}
+}
+
+// What changes is told at once, but at most each second, and the last word counts; in a silence the heart beats.
+func TestPreludePaces(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWaiting(t)
+		next := func(want time.Duration) {
+			t.Helper()
+			if got := w.Pulse(); got != want {
+				t.Errorf("the next pulse is in %v, want %v", got, want)
+			}
+		}
+		w.Seek = func() (*transport.Response, *openai.Error) {
+			next(relay.Heartbeat)
+			w.Progress(hop.Progress{Position: 5})
+			w.has(t, ": queue position=5\n\n")
+			time.Sleep(300 * time.Millisecond)
+			w.Progress(hop.Progress{Position: 4})
+			w.Progress(hop.Progress{Position: 3, Expected: 1500 * time.Millisecond, Known: true})
+			w.has(t, ": queue position=5\n\n")
+			next(700 * time.Millisecond)
+			time.Sleep(700 * time.Millisecond)
+			next(relay.Heartbeat)
+			w.has(t, ": queue position=5\n\n: queue position=3 expected_ms=1500\n\n")
+			w.out.Reset()
+			w.Progress(hop.Progress{Position: 3, Expected: 1500 * time.Millisecond, Known: true}) // no news
+			time.Sleep(relay.Heartbeat)
+			next(relay.Heartbeat)
+			w.has(t, ": heartbeat\n\n")
+			time.Sleep(time.Millisecond)
+			w.Progress(hop.Progress{Position: 2})
+			w.Progress(hop.Progress{Position: 1})
+			w.Elsewhere() // before it was told
+			time.Sleep(time.Second)
+			next(relay.Heartbeat - time.Second)
+			w.has(t, ": heartbeat\n\n: queue position=2\n\n")
+			return nil, openai.OutOfCapacity("queue_timeout", 2*time.Second)
+		}
+		_, err := w.WriteTo(w)
+		if _, last, _ := strings.Cut(w.out.String(), "data: "); !errors.Is(err, relay.ErrTruncated) || w.ended != 1 || len(w.known) != 0 ||
+			!strings.HasPrefix(last, `{"error":{"message":"Capacity`) || !strings.Contains(last, `"retry_after_ms":2000`) || !strings.HasSuffix(last, "}\n\n") {
+			t.Errorf("it ended with %v, %q", err, w.out.String())
+		}
+		if err := w.Close(); err != nil || w.ended != 1 {
+			t.Errorf("closed again: %v, ended %d times", err, w.ended)
+		}
+	})
+}
+
+// A client that takes nothing of what it is told has gone, and so has one that leaves in the middle of a write.
+func TestPreludeStalls(t *testing.T) {
+	for _, leaves := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			w := newWaiting(t)
+			began := time.Now()
+			want := netconn.WriteStall
+			if leaves {
+				want = time.Second
+				time.AfterFunc(want, func() { w.Cancel(server.ErrClientGone) })
+			}
+			w.Seek = func() (*transport.Response, *openai.Error) {
+				w.Progress(hop.Progress{Position: 1})
+				if took := time.Since(began); took != want || !errors.Is(context.Cause(w.ctx), server.ErrClientGone) {
+					t.Errorf("after %v the cause is %v", took, context.Cause(w.ctx))
+				}
+				return nil, nil
+			}
+			if _, err := w.WriteTo(w.Relay.Client); !errors.Is(err, relay.ErrTruncated) || w.ended != 1 {
+				t.Errorf("%v, ended %d times", err, w.ended)
+			}
+		})
+	}
+}
+
+// What is left to say is said: in a moment to a client whose request we end, and to any other as slowly as it reads.
+func TestPreludeSaysWhy(t *testing.T) {
+	for _, drains := range []bool{true, false} {
+		synctest.Test(t, func(t *testing.T) {
+			w := newWaiting(t)
+			w.Ended = func() {
+				w.ended++
+				w.Cancel(nil) // as whoever has the request in hand does
+			}
+			var heard []byte
+			read := make(chan struct{})
+			go func() {
+				defer close(read)
+				if !drains {
+					time.Sleep(netconn.WriteStall - time.Second)
+				}
+				heard, _ = io.ReadAll(w.client)
+			}()
+			w.Seek = func() (*transport.Response, *openai.Error) {
+				if drains {
+					w.Cancel(errors.New("shutting down"))
+				}
+				return nil, openai.Unavailable("draining", time.Second)
+			}
+			_, err := w.WriteTo(w.Relay.Client)
+			w.Relay.Client.Close()
+			<-read
+			if !errors.Is(err, relay.ErrTruncated) || w.ended != 1 || !strings.Contains(string(heard), `"reason":"draining"`) {
+				t.Errorf("%v, ended %d times, %q", err, w.ended, heard)
+			}
+		})
+	}
+}
+
+// Nobody waits longer than a moment for a client that does not hear why its request ends.
+func TestPreludeDrainsInAMoment(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWaiting(t)
+		began := time.Now()
+		w.Seek = func() (*transport.Response, *openai.Error) {
+			w.Cancel(errors.New("shutting down"))
+			return nil, openai.Unavailable("draining", time.Second)
+		}
+		if _, err := w.WriteTo(w.Relay.Client); !errors.Is(err, relay.ErrTruncated) || time.Since(began) != server.LastWrite {
+			t.Errorf("%v after %v", err, time.Since(began))
+		}
+	})
+}
+
+// A panic costs one answer, and a prelude that is never written lets go of its request.
+func TestPreludePanics(t *testing.T) {
+	w := newWaiting(t)
+	w.Seek = func() (*transport.Response, *openai.Error) { panic("a bug of ours") }
+	if _, err := w.WriteTo(w); !errors.Is(err, relay.ErrTruncated) || w.ended != 1 || w.crash == "" ||
+		!strings.Contains(w.out.String(), `"number":50000`) {
+		t.Errorf("%v, ended %d times, %q, %q", err, w.ended, w.crash, w.out.String())
+	}
+	w = newWaiting(t)
+	for range 2 {
+		_ = w.Close()
+	}
+	if w.ended != 1 || len(w.known) != 1 || w.known[0] != relay.EndClientGone {
+		t.Errorf("ended %d times, %v", w.ended, w.known)
+	}
+	w = newWaiting(t)
+	w.Seek = func() (*transport.Response, *openai.Error) { panic("a bug of ours") }
+	w.Crashed = func(string, string) *openai.Error { panic("another") }
+	func() {
+		defer func() { _ = recover() }() // the server's net
+		_, _ = w.WriteTo(w)
+	}()
+	if w.ended != 1 {
+		t.Errorf("ended %d times", w.ended)
+	}
+}
+
+// A panic over an answer, and another over the first, end it all the same, and once.
+func TestPreludePanicsTwice(t *testing.T) {
+	address := forwardtest.RawServer(t, func(c net.Conn) {
+		_, _ = c.Read(make([]byte, 4<<10))
+		_, _ = io.WriteString(c, "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nConnection: close\r\n\r\n"+forwardtest.Delta("x"))
+	})
+	tr := forwardtest.RunningTransport(t)
+	w := newWaiting(t)
+	w.Seek = func() (*transport.Response, *openai.Error) {
+		a, err := tr.Do(w.ctx, forwardtest.TestRequest(address), transport.Shape{API: openai.Chat})
+		if err != nil {
+			t.Error(err)
+		}
+		return a, nil
+	}
+	w.Passed = func() { panic("a bug of ours") }
+	w.Known = func(relay.End) { panic("another") }
+	written := make(chan error, 1)
+	go func() {
+		_, err := w.WriteTo(w)
+		_ = w.Close()
+		written <- err
+	}()
+	select {
+	case err := <-written:
+		if !errors.Is(err, relay.ErrTruncated) || w.ended != 1 || w.crash == "" || !strings.Contains(w.out.String(), `"number":50000`) {
+			t.Errorf("%v, ended %d times, %q, %q", err, w.ended, w.crash, w.out.String())
+		}
+	case <-time.After(10 * time.Second):
+		t.Fatal("it does not end")
+	}
+}
+
+// With an answer it is a relay like any other.
+func TestPreludeRelays(t *testing.T) {
+	stream := "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nConnection: close\r\n\r\n"
+	for text, want := range map[string]relay.EndKind{
+		forwardtest.Delta("x") + "data: [DONE]\n\n": relay.EndComplete,
+		forwardtest.Delta("x"):                      relay.EndFailed,
+	} {
+		address := forwardtest.RawServer(t, func(c net.Conn) {
+			b := make([]byte, 4<<10)
+			_, _ = c.Read(b)
+			_, _ = io.WriteString(c, forwardtest.ProgressLine("position=2")+stream+text)
+		})
+		tr := forwardtest.RunningTransport(t)
+		w := newWaiting(t)
+		w.Seek = func() (*transport.Response, *openai.Error) {
+			r := forwardtest.TestRequest(address)
+			r.Progress, r.Tick = w.Progress, w.Pulse
+			a, err := tr.Do(w.ctx, r, transport.Shape{API: openai.Chat})
+			if err != nil {
+				t.Fatal(err)
+			}
+			return a, nil
+		}
+		_, err := w.WriteTo(w)
+		_ = w.Close()
+		if w.ended != 1 || len(w.known) != 1 || w.known[0] != want || (err == nil) != (want == relay.EndComplete) ||
+			!strings.HasPrefix(w.out.String(), ": queue position=2\n\n"+forwardtest.Delta("x")) {
+			t.Errorf("ended %d times, %v, %v, %q", w.ended, w.known, err, w.out.String())
+		}
+	}
+}

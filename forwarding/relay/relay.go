@@ -1,0 +1,266 @@
+package relay
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net"
+	"time"
+
+	"colonnade/forwarding/netconn"
+	"colonnade/forwarding/server"
+	"colonnade/forwarding/transport"
+	"colonnade/openai"
+)
+
+// errTruncated makes the server close the client's connection without the last chunk.
+var errTruncated = errors.New("answer was cut short")
+
+// EndKind says how an answer ended, as events name it.
+type EndKind string
+
+// The ends of an answer.
+const (
+	EndComplete   EndKind = "completed"
+	EndFailed     EndKind = "engine_error" // cut short by the other side, or without the API's proper end, or with its error event
+	EndTimeout    EndKind = "timeout"      // silent for too long, or out of time altogether
+	EndClientGone EndKind = "client_gone"  // the client left, or takes nothing any more
+	EndDrained    EndKind = "drained"      // by us: for any other cause than a client that has gone
+	EndCrashed    EndKind = "crashed"      // by a panic of ours
+)
+
+// End is how a relay ended, and why.
+type End struct {
+	Kind   EndKind
+	Reason string // machine-readable; empty where the kind says it all
+	Err    error
+}
+
+// Relay writes the rest of an answer to the client: the body stream of a fasthttp response, which is written after the
+// handler has returned. Whatever happens, Known is called exactly once, before the client can know how the answer ends,
+// and Ended exactly once after it: before the last byte is written, and after the exchange has been closed unless its
+// answer was read to its end.
+type Relay struct {
+	Context   context.Context
+	Answer    *transport.Response
+	Client    net.Conn
+	Stall     time.Duration // longest time for one write; 0 = 30 s
+	RequestID string        // for error events
+	Passed    func()        // after each piece; nil = nobody wants to know
+	Known     func(End)     // how the answer ends
+	Ended     func()
+
+	known  bool
+	ended  bool
+	heldUp time.Duration
+	settle func() // ends what watches the context
+}
+
+// SupportsBodyWriteTo makes fasthttp call WriteTo: every piece becomes one flushed chunk, and an error cuts the answer.
+func (r *Relay) SupportsBodyWriteTo() bool { return true }
+
+// Read is there since a body stream must be a reader.
+func (r *Relay) Read([]byte) (int, error) {
+	return 0, errors.New("a relay is written to its client, not read")
+}
+
+// WriteTo delivers the answer. A panic costs this answer only.
+func (r *Relay) WriteTo(w io.Writer) (n int64, err error) {
+	defer func() {
+		if with := recover(); with != nil {
+			defer r.Answer.Close()
+			n, err = r.Answer.Size(), server.NewPanicError(with)
+			_ = r.finish(w, err)
+		}
+	}()
+	return r.deliver(w)
+}
+
+func (r *Relay) deliver(w io.Writer) (int64, error) {
+	r.follow()
+	for {
+		piece, err := r.Answer.Next()
+		if err != nil {
+			return r.Answer.Size(), r.finish(w, err)
+		}
+		if len(piece) == 0 {
+			continue
+		}
+		last := r.Answer.Done()
+		switch stream := r.Answer.Stream(); {
+		case last:
+			r.end(r.classify(io.EOF))
+		case stream != nil && stream.Over() && !r.isGone():
+			// The API's end is in this piece: whoever reads it takes the answer for complete, before its framing ends.
+			r.know(End{Kind: EndComplete})
+		}
+		if err := r.write(w, piece); err != nil {
+			r.end(r.clientGone(err))
+			return r.Answer.Size(), err
+		}
+		if r.Passed != nil {
+			r.Passed()
+		}
+		if last {
+			_, _ = r.Answer.Next() // lets the connection go: only now, since the piece stood in its buffer
+			return r.Answer.Size(), nil
+		}
+	}
+}
+
+// follow lets the context's end wake a write that is under way, until settle. What is written after that has a deadline
+// that nobody else moves.
+func (r *Relay) follow() {
+	woken := make(chan struct{})
+	stop := context.AfterFunc(r.Context, func() {
+		defer close(woken)
+		_ = r.Client.SetWriteDeadline(r.hurry())
+	})
+	r.settle = func() {
+		r.settle = nil // also if what comes after should panic: a second time there is nobody to wait for
+		if !stop() {
+			<-woken
+		}
+	}
+}
+
+func (r *Relay) write(w io.Writer, p []byte) error {
+	stall := r.Stall
+	if stall == 0 {
+		stall = netconn.WriteStall
+	}
+	if err := r.Client.SetWriteDeadline(time.Now().Add(stall)); err != nil {
+		return err
+	}
+	// After the deadline has moved: it is moved back after the context's end, so one of the two is seen. Whoever is told
+	// of the end may cancel the context, and what is then left to say must still be said.
+	if !r.ended && r.Context.Err() != nil {
+		if r.isGone() {
+			return context.Cause(r.Context)
+		}
+		_ = r.Client.SetWriteDeadline(r.hurry())
+	}
+	began := time.Now()
+	_, err := w.Write(p)
+	r.heldUp += time.Since(began)
+	return err
+}
+
+// HeldUp is for how long the client has held the answer up so far: what is written goes to buffers while they have room, so a
+// write lasts only for a client that does not read. Only Passed, Known and Ended may ask.
+func (r *Relay) HeldUp() time.Duration { return r.heldUp }
+
+// isGone says that the context has ended since the client has gone, and not because we end the answer.
+func (r *Relay) isGone() bool { return errors.Is(context.Cause(r.Context), server.ErrClientGone) }
+
+// hurry is by when what is written must be, once the context has ended: what has come of an answer that we end is still
+// delivered, so that the client hears of the end behind it.
+func (r *Relay) hurry() time.Time {
+	if r.isGone() {
+		return netconn.LongAgo()
+	}
+	return time.Now().Add(server.LastWrite)
+}
+
+// finish tells the client how the answer ended, and returns an error if it must not look complete.
+func (r *Relay) finish(w io.Writer, err error) error {
+	end := r.classify(err)
+	r.end(end)
+	if end.Err == nil {
+		return nil
+	}
+	if stream := r.Answer.Stream(); stream != nil && !stream.Failed() && end.Kind != EndClientGone {
+		if end.Kind == EndDrained {
+			r.Stall = server.LastWrite
+		}
+		_ = r.write(w, stream.AppendError(nil, errorOf(end), r.RequestID))
+		server.LingerOnClose(r.Client) // a reset would throw it away
+	}
+	server.CutOnClose(r.Client)
+	return errTruncated
+}
+
+// classify tells a proper end from a false one. End.Err is nil only where the answer may look complete.
+func (r *Relay) classify(err error) End {
+	stream := r.Answer.Stream()
+	var failed *transport.ExchangeError
+	var panicked server.PanicError
+	switch {
+	case errors.As(err, &panicked):
+		return End{Kind: EndCrashed, Reason: "panic", Err: err}
+	case stream != nil && stream.Ended() && !stream.Failed():
+		return End{Kind: EndComplete} // whatever became of the framing, or of a client that has heard all it wanted
+	case errors.Is(err, io.EOF) && stream != nil && stream.Failed():
+		return End{Kind: EndFailed, Reason: "error_event"} // if it was cut behind that, it stays cut
+	case r.Context.Err() != nil:
+		return r.cancelled()
+	case errors.Is(err, io.EOF) && (stream == nil || !stream.NeedsEnd()):
+		return End{Kind: EndComplete}
+	case errors.Is(err, io.EOF):
+		return End{Kind: EndFailed, Reason: "cut_short", Err: errNoProperEnd}
+	case errors.As(err, &failed) && failed.Timeout:
+		return End{Kind: EndTimeout, Reason: r.Answer.TimeoutReason(), Err: err}
+	}
+	return End{Kind: EndFailed, Reason: "cut_short", Err: err}
+}
+
+var errNoProperEnd = errors.New("stream ended without its API's last event")
+
+func (r *Relay) cancelled() End {
+	cause := context.Cause(r.Context)
+	if errors.Is(cause, server.ErrClientGone) {
+		return End{Kind: EndClientGone, Err: cause}
+	}
+	return End{Kind: EndDrained, Reason: "draining", Err: cause}
+}
+
+// clientGone is the end after a failed write, unless the request was cancelled for another cause.
+func (r *Relay) clientGone(err error) End {
+	if r.Context.Err() != nil {
+		return r.cancelled()
+	}
+	return End{Kind: EndClientGone, Err: err}
+}
+
+func errorOf(end End) *openai.Error {
+	switch end.Kind {
+	case EndCrashed:
+		return openai.Internal()
+	case EndTimeout:
+		return openai.InferenceTimeout(end.Reason)
+	case EndDrained:
+		return openai.Unavailable(end.Reason, 0)
+	}
+	return openai.EngineFailed(end.Reason)
+}
+
+func (r *Relay) know(e End) {
+	if !r.known {
+		r.known = true
+		r.Known(e)
+	}
+}
+
+func (r *Relay) end(e End) {
+	if r.ended {
+		return
+	}
+	r.ended = true
+	defer r.Ended() // also if what comes before should panic
+	if r.settle != nil {
+		r.settle()
+	}
+	if r.Answer.Done() {
+		r.Answer.Settle()
+	} else {
+		r.Answer.Close()
+	}
+	r.know(e)
+}
+
+// Close ends a relay that was not, or not wholly, written.
+func (r *Relay) Close() error {
+	r.end(r.clientGone(io.ErrClosedPipe))
+	r.Answer.Close()
+	return nil
+}

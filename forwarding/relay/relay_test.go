@@ -1,0 +1,185 @@
+package relay_test
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"strings"
+	"testing"
+	"time"
+
+	"colonnade/forwarding/hop"
+	"colonnade/forwarding/relay"
+	"colonnade/forwarding/server"
+	"colonnade/forwarding/transport"
+	"colonnade/internal/forwardtest"
+	"colonnade/openai"
+)
+
+// relayed is what came of one relay.
+type relayed struct {
+	out   string
+	err   error
+	end   relay.End
+	known int
+	ended int
+}
+
+// relayFrom relays the answer of a server that says text and then waits, or closes. after is called with the bytes that
+// the client has so far, whenever there are more.
+func relayFrom(t *testing.T, tr *transport.Transport, api openai.API, text string, stays bool, after func(out string, cancel context.CancelCauseFunc)) relayed {
+	t.Helper()
+	address := forwardtest.RawServer(t, func(c net.Conn) {
+		br := bufio.NewReader(c)
+		if _, err := forwardtest.ReadRequest(br); err != nil {
+			return
+		}
+		_, _ = io.WriteString(c, text)
+		if stays {
+			_, _ = io.Copy(io.Discard, br)
+		}
+	})
+	ctx, cancel := context.WithCancelCause(context.Background())
+	defer cancel(nil)
+	r := forwardtest.TestRequest(address)
+	r.Idle = 300 * time.Millisecond
+	answer, err := tr.Do(ctx, r, transport.Shape{API: api})
+	if err != nil {
+		t.Fatal(err)
+	}
+	client, other := net.Pipe()
+	defer client.Close()
+	defer other.Close()
+	var got relayed
+	relay := &relay.Relay{Context: ctx, Answer: answer, Client: client, RequestID: "r", Known: func(e relay.End) {
+		got.end = e
+		got.known++
+	}, Ended: func() {
+		if got.ended++; got.known != 1 {
+			t.Errorf("it has ended, and how was told %d times", got.known)
+		}
+		cancel(nil) // as whoever has the request in hand does
+	}}
+	var out bytes.Buffer
+	_, got.err = relay.WriteTo(writerFunc(func(p []byte) (int, error) {
+		out.Write(p)
+		if got.known == 0 && answer.Stream() != nil && answer.Stream().Over() {
+			t.Error("the client was told of the end before anybody else")
+		}
+		if after != nil {
+			after(out.String(), cancel)
+		}
+		return len(p), nil
+	}))
+	_ = relay.Close()
+	got.out = out.String()
+	return got
+}
+
+type writerFunc func([]byte) (int, error)
+
+func (f writerFunc) Write(p []byte) (int, error) { return f(p) }
+
+// A relay knows for how long its client has held it up, and takes the engine's silences for none of that.
+func TestRelayHeldUp(t *testing.T) {
+	const silence, pause = 300 * time.Millisecond, 40 * time.Millisecond
+	address := forwardtest.RawServer(t, func(c net.Conn) {
+		if _, err := forwardtest.ReadRequest(bufio.NewReader(c)); err != nil {
+			return
+		}
+		_, _ = io.WriteString(c, forwardtest.StreamHead+forwardtest.Chunk(forwardtest.Delta("x")))
+		time.Sleep(silence)
+		_, _ = io.WriteString(c, forwardtest.Chunk(forwardtest.Delta("y"))+forwardtest.Chunk("data: [DONE]\n\n")+"0\r\n\r\n")
+	})
+	answer, err := forwardtest.RunningTransport(t).Do(context.Background(), forwardtest.TestRequest(address), transport.Shape{API: openai.Chat})
+	if err != nil {
+		t.Fatal(err)
+	}
+	client, other := net.Pipe()
+	defer client.Close()
+	defer other.Close()
+	var told []time.Duration
+	relay := &relay.Relay{Context: context.Background(), Answer: answer, Client: client, Known: func(relay.End) {}, Ended: func() {}}
+	relay.Passed = func() { told = append(told, relay.HeldUp()) }
+	began := time.Now()
+	if _, err := relay.WriteTo(writerFunc(func(p []byte) (int, error) { time.Sleep(pause); return len(p), nil })); err != nil {
+		t.Fatal(err)
+	}
+	for i, d := range told {
+		if least := time.Duration(i+1) * pause; d < least || d > time.Since(began)-silence/2 {
+			t.Errorf("after %d pieces of %v it says %v", i+1, pause, d)
+		}
+	}
+	if len(told) < 2 {
+		t.Errorf("%d pieces were passed", len(told))
+	}
+}
+
+// However a relay ends, that is told once, the client is told what it must know, and only a proper end looks like one.
+func TestHowRelaysEnd(t *testing.T) {
+	someEvent, doneEvent := forwardtest.Delta("x"), "data: [DONE]\n\n"
+	errDrain := errors.New("shutting down")
+	long := strings.Repeat("0123456789", 10<<10)
+	at := func(what string, cause error) func(string, context.CancelCauseFunc) {
+		return func(out string, cancel context.CancelCauseFunc) {
+			if strings.HasSuffix(out, what) {
+				cancel(cause)
+			}
+		}
+	}
+	for _, c := range []struct {
+		name   string
+		api    openai.API
+		text   string
+		stays  bool
+		after  func(string, context.CancelCauseFunc)
+		kind   relay.EndKind
+		reason string
+		whole  bool   // it may look complete
+		out    string // what the client got; … stands for an error event of ours
+	}{
+		{"whole", openai.Chat, forwardtest.StreamHead + forwardtest.Chunk(someEvent) + forwardtest.Chunk(doneEvent) + "0\r\n\r\n", true, nil, relay.EndComplete, "", true, someEvent + doneEvent},
+		{"cut at a chunk", openai.Chat, forwardtest.StreamHead + forwardtest.Chunk(someEvent), false, nil, relay.EndFailed, "cut_short", false, someEvent + "…cut_short"},
+		{"cut in a chunk", openai.Chat, forwardtest.StreamHead + forwardtest.Chunk(someEvent) + "ff\r\ndata: {", false, nil, relay.EndFailed, "cut_short", false, someEvent + "…cut_short"},
+		{"no end of the API's", openai.Chat, forwardtest.StreamHead + forwardtest.Chunk(someEvent) + "0\r\n\r\n", true, nil, relay.EndFailed, "cut_short", false, someEvent + "…cut_short"},
+		{"cut behind the API's end", openai.Chat, forwardtest.StreamHead + forwardtest.Chunk(someEvent) + forwardtest.Chunk(doneEvent), false, nil, relay.EndComplete, "", true, someEvent + doneEvent},
+		{"error, then its end", openai.Chat, forwardtest.StreamHead + forwardtest.Chunk(someEvent) + forwardtest.Chunk("data: {\"error\":{}}\n\n"+doneEvent) + "0\r\n\r\n", true, nil,
+			relay.EndFailed, "error_event", true, someEvent + "data: {\"error\":{}}\n\n" + doneEvent},
+		{"error, then cut", openai.Responses, forwardtest.StreamHead + forwardtest.Chunk("data: {\"type\":\"x\"}\n\n") + forwardtest.Chunk("data: {\"type\":\"error\"}\n\n"), false, nil,
+			relay.EndFailed, "cut_short", false, "data: {\"type\":\"x\"}\n\ndata: {\"type\":\"error\"}\n\n"},
+		{"silence", openai.Chat, forwardtest.StreamHead + forwardtest.Chunk(someEvent), true, nil, relay.EndTimeout, hop.ReasonIdle, false, someEvent + "…idle"},
+		{"drained", openai.Chat, forwardtest.StreamHead + forwardtest.Chunk(someEvent), true, at(someEvent, errDrain), relay.EndDrained, "draining", false, someEvent + "…draining"},
+		{"drained with more at hand", openai.Chat, forwardtest.StreamHead + forwardtest.Chunk(someEvent) + forwardtest.Chunk(forwardtest.Delta("y")), true, at(someEvent, errDrain),
+			relay.EndDrained, "draining", false, someEvent + forwardtest.Delta("y") + "…draining"},
+		{"client gone", openai.Chat, forwardtest.StreamHead + forwardtest.Chunk(someEvent), true, at(someEvent, server.ErrClientGone), relay.EndClientGone, "", false, someEvent},
+		{"client gone behind the end", openai.Chat, forwardtest.StreamHead + forwardtest.Chunk(someEvent) + forwardtest.Chunk(doneEvent), true, at(doneEvent, server.ErrClientGone),
+			relay.EndComplete, "", true, someEvent + doneEvent},
+		{"long", openai.Embeddings, fmt.Sprintf("HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%s", len(long), long), true, nil, relay.EndComplete, "", true, long},
+		{"long, chunked", openai.Embeddings, "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n" + forwardtest.Chunk(long) + "0\r\n\r\n", true, nil, relay.EndComplete, "", true, long},
+		{"long, cut", openai.Embeddings, fmt.Sprintf("HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%s", len(long)+1, long), false, nil, relay.EndFailed, "cut_short", false, long},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			transport := forwardtest.RunningTransport(t)
+			got := relayFrom(t, transport, c.api, c.text, c.stays, c.after)
+			if got.end.Kind != c.kind || got.end.Reason != c.reason || got.ended != 1 {
+				t.Errorf("ended %d times, last with %+v: want once, %s %q", got.ended, got.end, c.kind, c.reason)
+			}
+			if (got.err == nil) != c.whole {
+				t.Errorf("error %v: may look complete %v", got.err, c.whole)
+			}
+			want, ours, _ := strings.Cut(c.out, "…")
+			rest, ok := strings.CutPrefix(got.out, want)
+			if !ok || (rest == "") != (ours == "") || !strings.Contains(rest, `"reason":"`+ours) && ours != "" {
+				t.Errorf("delivered %.300q, want %.300q", got.out, c.out)
+			}
+			// A connection that an answer was read from to its end serves on.
+			if kept := c.stays && strings.HasSuffix(c.text, "0\r\n\r\n") || c.name == "long"; (transport.Idle() == 1) != kept {
+				t.Errorf("%d idle connections, want the connection kept: %v", transport.Idle(), kept)
+			}
+		})
+	}
+}

@@ -1,0 +1,182 @@
+//go:build pending
+
+package server
+
+import (
+	"bufio"
+	"bytes"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/valyala/fasthttp"
+
+	"colonnade/forwarding/hop"
+	"colonnade/internal/forwardtest"
+	"colonnade/openai"
+)
+
+// reader is a server of ours that does nothing but read requests, as every handler here does, and keep what it has read.
+type reader struct {
+	address string
+
+	mu   sync.Mutex // guards the field below
+	read map[string][]readAs
+}
+
+// readAs is how we read one request.
+type readAs struct {
+	method, target, host string
+	fields               map[string]string // by lower-case name; those that matter
+	body                 string
+}
+
+// mattering are the headers of which anything is made.
+func mattering() []string {
+	return []string{"content-type", "content-encoding", "authorization", "accept", "user-agent", hop.HeaderTraceParent, hop.HeaderRequestID, hop.HeaderToken, hop.HeaderQueue,
+		hop.HeaderPriority, hop.HeaderDeadlineMS, hop.HeaderForceColo, hop.HeaderStainlessTimeout, "upgrade", "sec-websocket-key", "origin", "x-tenant"}
+}
+
+const mostBody = 64 << 10
+
+func startReader(t testing.TB) *reader {
+	inHand, err := NewInHand(slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := &reader{read: map[string][]readAs{}}
+	server := NewServer(ServerConfig{
+		InHand: inHand, Logger: slog.New(slog.DiscardHandler),
+		Refuse:   func(rc *fasthttp.RequestCtx, e *openai.Error) { WriteError(rc, e, "") },
+		Unwanted: func(h *fasthttp.RequestHeader) bool { return CheckHead(h, mostBody) != nil },
+		Handle: func(rc *fasthttp.RequestCtx) {
+			c := inHand.Take()
+			defer c.LetGo()
+			r.serve(c, rc)
+		},
+	})
+	address, done := forwardtest.Serving(t, server)
+	r.address = address
+	t.Cleanup(func() {
+		_ = server.End(t.Context(), Pace{}, nil)
+		<-done
+	})
+	return r
+}
+
+func (r *reader) serve(c *Custody, rc *fasthttp.RequestCtx) {
+	h := &rc.Request.Header
+	if err := CheckHead(h, mostBody); err != nil {
+		WriteError(rc, err, "")
+		rc.SetConnectionClose()
+		return
+	}
+	as := readAs{method: string(h.Method()), target: string(h.RequestURI()), host: string(h.Host()), fields: map[string]string{}}
+	body, err := c.Receive(rc, mostBody)
+	if err != nil {
+		WriteError(rc, err, "")
+		return
+	}
+	as.body = string(body)
+	for _, name := range mattering() {
+		as.fields[name] = string(h.Peek(name))
+	}
+	from := rc.RemoteAddr().String()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.read[from] = append(r.read[from], as)
+	rc.SetBodyString("ok")
+}
+
+// hear sends text and returns what was read of it.
+func (r *reader) hear(t testing.TB, text []byte) []readAs {
+	t.Helper()
+	c, err := net.Dial("tcp", r.address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	_ = c.SetDeadline(time.Now().Add(forwardtest.Patience))
+	from := c.LocalAddr().String()
+	go func() {
+		_, _ = c.Write(text)
+		_ = c.(*net.TCPConn).CloseWrite()
+	}()
+	if _, err := io.Copy(io.Discard, c); err != nil {
+		t.Errorf("%q: the connection ended: %v", text, err)
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	read := r.read[from]
+	delete(r.read, from)
+	return read
+}
+
+// compare reads text as net/http does, and fails unless that is as we have read it, one request after another.
+func compare(t testing.TB, text []byte, ours []readAs) {
+	t.Helper()
+	br := bufio.NewReaderSize(bytes.NewReader(text), 64<<10)
+	for n, as := range ours {
+		skipEmptyLines(br)
+		r, err := http.ReadRequest(br)
+		if err != nil {
+			t.Fatalf("%q: request %d is %+v to us, and to net/http: %v", text, n, as, err)
+		}
+		body, err := io.ReadAll(r.Body)
+		if err != nil {
+			t.Fatalf("%q: the body of request %d is %q to us, and %q to net/http: %v", text, n, as.body, body, err)
+		}
+		theirs := readAs{method: r.Method, target: r.RequestURI, host: r.Host, body: string(body), fields: map[string]string{}}
+		if r.Host == "" {
+			as.host = "" // HTTP/1.0
+		}
+		for _, name := range mattering() {
+			theirs.fields[name] = r.Header.Get(name)
+		}
+		if !strings.EqualFold(theirs.host, as.host) || len(r.Trailer) > 0 {
+			t.Fatalf("%q: host %q to us, %q with trailers %v to net/http", text, as.host, theirs.host, r.Trailer)
+		}
+		theirs.host = as.host
+		if fmt.Sprint(as) != fmt.Sprint(theirs) {
+			t.Fatalf("%q: request %d is %+v to us, and %+v to net/http", text, n, as, theirs)
+		}
+	}
+}
+
+// skipEmptyLines passes over what may stand before a request line (RFC 9112, section 2.2), which net/http refuses.
+func skipEmptyLines(br *bufio.Reader) {
+	for {
+		b, _ := br.Peek(2)
+		switch {
+		case len(b) == 2 && string(b) == "\r\n":
+			_, _ = br.Discard(2)
+		default:
+			return
+		}
+	}
+}
+
+// canary stands behind all that is tried: to read it is to say where the next request begins.
+const canary = "GET /behind HTTP/1.1\r\nHost: behind\r\nConnection: close\r\n\r\n"
+
+// Whatever our server lets through, net/http reads alike: method, target, host, headers, body, and where the next request
+// begins.
+func FuzzServer(f *testing.F) {
+	r := startReader(f)
+	for _, text := range differentialSeeds() {
+		f.Add([]byte(text))
+	}
+	f.Fuzz(func(t *testing.T, text []byte) {
+		if len(text) > 12<<10 {
+			return
+		}
+		text = append(bytes.Clone(text), canary...)
+		compare(t, text, r.hear(t, text))
+	})
+}

@@ -1,0 +1,322 @@
+//go:build pending
+
+package server
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"log/slog"
+	"os"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/valyala/fasthttp"
+
+	"colonnade/forwarding/hop"
+	"colonnade/forwarding/peertls"
+	"colonnade/forwarding/transport"
+	"colonnade/internal/forwardtest"
+	"colonnade/internal/testkit"
+	"colonnade/internal/tlstest"
+)
+
+func mustMeet(t *testing.T, f tlstest.Files, who peertls.Identity, said forwardtest.LogLines) *peertls.TrustStore {
+	t.Helper()
+	logger := slog.New(slog.DiscardHandler)
+	if said != nil {
+		logger = slog.New(slog.NewTextHandler(said, &slog.HandlerOptions{Level: slog.LevelWarn}))
+	}
+	p, err := peertls.LoadTrustStore(peertls.Files(f), who, logger)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+// coloServer is a colo server that answers whoever it believes, on a hop from the entry.
+type coloServer struct {
+	*Drainable
+	said   forwardtest.LogLines
+	served atomic.Int64
+	body   []byte // that it is sent; nil = a short one
+}
+
+func newColoServer(t *testing.T, f tlstest.Files) *coloServer {
+	t.Helper()
+	s := &coloServer{said: make(forwardtest.LogLines, 100)}
+	peers := mustMeet(t, f, forwardtest.Colo(), s.said)
+	s.Drainable = forwardtest.ServeConfig(t, ServerConfig{Peers: peers, Handle: func(rc *fasthttp.RequestCtx) {
+		if err := CheckHop(peers, rc.Conn(), &hop.Token{Source: "entry-1"}); err != nil {
+			rc.SetStatusCode(fasthttp.StatusForbidden)
+			rc.SetConnectionClose()
+			return
+		}
+		s.served.Add(1)
+	}})
+	return s
+}
+
+// ask sends a request to the colo server as it is reached from peers.
+func (s *coloServer) ask(tr *transport.Transport, peers *peertls.TrustStore, who peertls.Identity) (status int, err error) {
+	r := forwardtest.TestRequest(s.Address)
+	r.Target = transport.PeerTarget(peers, s.Address, who)
+	r.End = time.Now().Add(forwardtest.Patience)
+	if s.body != nil {
+		r.Body = s.body
+	}
+	answer, err := tr.Do(s.T.Context(), r, transport.Shape{})
+	if err != nil {
+		return 0, err
+	}
+	defer answer.Close()
+	return answer.Status(), nil
+}
+
+func TestPeersMeet(t *testing.T) {
+	t.Parallel()
+	ca := tlstest.NewCA(t, "fleet")
+	s := newColoServer(t, forwardtest.NewFiles(t, ca, forwardtest.Colo(), nil))
+	entry := mustMeet(t, forwardtest.NewFiles(t, ca, forwardtest.Entry(), nil), forwardtest.Entry(), nil)
+	transport := forwardtest.RunningTransport(t)
+	for range 3 {
+		if status, err := s.ask(transport, entry, forwardtest.Colo()); status != 200 || err != nil {
+			t.Errorf("status %d, %v", status, err)
+		}
+	}
+	if n := transport.Idle(); n != 1 {
+		t.Errorf("%d connections are kept, want 1", n)
+	}
+	s.Shutdown(Pace{})
+}
+
+// Whoever is not who he should be is refused before anything is asked of him, or answered; both sides hear of it, with
+// what was expected, what came, and what to do.
+func TestPeersRefuse(t *testing.T) {
+	t.Parallel()
+	ours, others := tlstest.NewCA(t, "fleet"), tlstest.NewCA(t, "somebody else")
+	f := func(name string, entry, colo tlstest.Files, entrySays, coloSays string) {
+		t.Helper()
+		s := newColoServer(t, colo)
+		s.body = make([]byte, 4<<20) // which is on its way when it is refused
+		status, err := s.ask(forwardtest.RunningTransport(t), mustMeet(t, entry, forwardtest.Entry(), nil), forwardtest.Colo())
+		var failed *transport.ExchangeError
+		if !errors.As(err, &failed) || failed.Phase != transport.PhaseConnect || !strings.Contains(err.Error(), entrySays) {
+			t.Errorf("%s: the entry got %d, %v, want a failure to connect with %q", name, status, err, entrySays)
+		}
+		for line := ""; !strings.Contains(line, coloSays); {
+			line = forwardtest.Next(t, name+": "+coloSays+" in the colo server's log", s.said)
+		}
+		if s.served.Load() != 0 {
+			t.Errorf("%s: it was served", name)
+		}
+		s.Shutdown(Pace{})
+	}
+	good := func(who peertls.Identity) tlstest.Files { return forwardtest.NewFiles(t, ours, who, nil) }
+	only := func(usage x509.ExtKeyUsage) func(*x509.Certificate) {
+		return func(c *x509.Certificate) { c.ExtKeyUsage = []x509.ExtKeyUsage{usage} }
+	}
+	const refusedUs = "it does not believe our certificate"
+
+	otherCA := forwardtest.NewFiles(t, others, forwardtest.Entry(), nil)
+	otherCA.Trust(ours)
+	f("the entry is of another authority", otherCA, good(forwardtest.Colo()), refusedUs, "somebody else")
+	otherCA = forwardtest.NewFiles(t, others, forwardtest.Colo(), nil)
+	otherCA.Trust(ours)
+	f("the colo server is of another authority", good(forwardtest.Entry()), otherCA, "somebody else", refusedUs)
+	f("the entry's certificate has expired", forwardtest.NewFiles(t, ours, forwardtest.Entry(), tlstest.Expired), good(forwardtest.Colo()), refusedUs, "expired")
+	f("the colo server's certificate has expired", good(forwardtest.Entry()), forwardtest.NewFiles(t, ours, forwardtest.Colo(), tlstest.Expired), "expired", refusedUs)
+	f("the entry's certificate is for servers only", forwardtest.NewFiles(t, ours, forwardtest.Entry(), only(x509.ExtKeyUsageServerAuth)), good(forwardtest.Colo()), refusedUs, "incompatible key usage")
+	f("the colo server's certificate is for clients only", good(forwardtest.Entry()), forwardtest.NewFiles(t, ours, forwardtest.Colo(), only(x509.ExtKeyUsageClientAuth)), "incompatible key usage", refusedUs)
+}
+
+// A node that is of the fleet, but another one, is refused as well.
+func TestPeersAreWhoTheyShouldBe(t *testing.T) {
+	t.Parallel()
+	ca := tlstest.NewCA(t, "fleet")
+	s := newColoServer(t, forwardtest.NewFiles(t, ca, forwardtest.Colo(), nil))
+	entry := mustMeet(t, forwardtest.NewFiles(t, ca, forwardtest.Entry(), nil), forwardtest.Entry(), nil)
+	for _, who := range []peertls.Identity{
+		{Role: peertls.RoleColo, Colo: "ams", Node: "ams-2"}, {Role: peertls.RoleColo, Colo: "fra", Node: "ams-1"}, {Role: peertls.RoleEntry, Node: "ams-1"},
+	} {
+		_, err := s.ask(forwardtest.RunningTransport(t), entry, who)
+		var failed *transport.ExchangeError
+		if !errors.As(err, &failed) || failed.Phase != transport.PhaseConnect ||
+			!strings.Contains(err.Error(), "expected a certificate for "+who.String()+", got one for "+forwardtest.Colo().String()) {
+			t.Errorf("looking for %s: %v", who, err)
+		}
+	}
+	for _, who := range []peertls.Identity{
+		{Role: peertls.RoleEntry, Node: "entry-2"}, {Role: peertls.RoleColo, Colo: "ams", Node: "entry-1"}, {Role: peertls.RoleColo, Colo: "fra", Node: "fra-1"},
+	} {
+		another := mustMeet(t, forwardtest.NewFiles(t, ca, who, nil), who, nil)
+		if status, err := s.ask(forwardtest.RunningTransport(t), another, forwardtest.Colo()); status != fasthttp.StatusForbidden || err != nil {
+			t.Errorf("asking as %s: status %d, %v", who, status, err)
+		}
+	}
+	if s.served.Load() != 0 {
+		t.Error("somebody else was served")
+	}
+	s.Shutdown(Pace{})
+}
+
+// Without a node's certificate nobody gets as far as a request.
+func TestPeersNeedCertificates(t *testing.T) {
+	t.Parallel()
+	ca := tlstest.NewCA(t, "fleet")
+	s := newColoServer(t, forwardtest.NewFiles(t, ca, forwardtest.Colo(), nil))
+	f := func(name string, config *tls.Config, says string) {
+		t.Helper()
+		c := &withTLS{Drainable: s.Drainable, ca: ca}
+		if _, err := c.call(func(given *tls.Config) { given.Certificates = config.Certificates }).ask(); err == nil {
+			t.Errorf("%s: it was answered", name)
+		}
+		if line := forwardtest.Next(t, "the log", s.said); !strings.Contains(line, says) {
+			t.Errorf("%s: logged %q, want %q", name, line, says)
+		}
+	}
+	f("no certificate", &tls.Config{}, "it showed no certificate: if it is a node of this fleet, start it with -peer-tls-cert")
+	f("no node's", &tls.Config{Certificates: []tls.Certificate{ca.Pair("", nil)}}, "that names no node")
+	f("no role's", &tls.Config{Certificates: []tls.Certificate{ca.Pair("colonnade:admin/x", nil)}}, "colonnade:admin/x")
+
+	_, err := forwardtest.RunningTransport(t).Do(t.Context(), forwardtest.TestRequest(s.Address), transport.Shape{})
+	if err != nil && !strings.Contains(err.Error(), "closed without an answer") {
+		t.Errorf("plain HTTP: %v", err)
+	}
+	if line := forwardtest.Next(t, "the log", s.said); !strings.Contains(line, "it speaks plain HTTP: if it is a node of this fleet, start it with -peer-tls-cert") {
+		t.Errorf("plain HTTP: logged %q", line)
+	}
+	if s.served.Load() != 0 {
+		t.Error("somebody was served")
+	}
+	s.Shutdown(Pace{})
+
+	plain := forwardtest.Serve(t, nil)
+	entry := mustMeet(t, forwardtest.NewFiles(t, ca, forwardtest.Entry(), nil), forwardtest.Entry(), nil)
+	r := forwardtest.TestRequest(plain.Address)
+	r.Target = transport.PeerTarget(entry, plain.Address, forwardtest.Colo())
+	var failed *transport.ExchangeError
+	if _, err := forwardtest.RunningTransport(t).Do(t.Context(), r, transport.Shape{}); !errors.As(err, &failed) || failed.Phase != transport.PhaseConnect ||
+		!strings.Contains(err.Error(), "it speaks no TLS: start it with -peer-tls-cert") {
+		t.Errorf("a colo server without TLS: %v", err)
+	}
+	plain.Shutdown(Pace{})
+}
+
+// An idle connection is used for who is at its end, and for nobody else at the same address.
+func TestIdleConnectionsKnowTheirPeer(t *testing.T) {
+	t.Parallel()
+	ca := tlstest.NewCA(t, "fleet")
+	s := newColoServer(t, forwardtest.NewFiles(t, ca, forwardtest.Colo(), nil))
+	entry := mustMeet(t, forwardtest.NewFiles(t, ca, forwardtest.Entry(), nil), forwardtest.Entry(), nil)
+	transport := forwardtest.RunningTransport(t)
+	if status, err := s.ask(transport, entry, forwardtest.Colo()); status != 200 || err != nil {
+		t.Fatalf("status %d, %v", status, err)
+	}
+	if _, err := s.ask(transport, entry, peertls.Identity{Role: peertls.RoleColo, Colo: "ams", Node: "ams-2"}); err == nil {
+		t.Error("the connection of ams-1 was used to speak to ams-2")
+	}
+	if _, err := s.ask(transport, nil, forwardtest.Colo()); err == nil {
+		if n := s.served.Load(); n != 1 {
+			t.Errorf("a connection with TLS was used for a target without: %d served", n)
+		}
+	}
+	s.Shutdown(Pace{})
+}
+
+// Certificates and authorities change while nodes run. Each step is taken note of within a second, by connections that
+// are kept, too; and a node that is believed no longer is refused on the connection that it has.
+func TestPeersRotate(t *testing.T) {
+	t.Parallel()
+	before, after := tlstest.NewCA(t, "before"), tlstest.NewCA(t, "after")
+	entryFiles, coloFiles := forwardtest.NewFiles(t, before, forwardtest.Entry(), nil), forwardtest.NewFiles(t, before, forwardtest.Colo(), nil)
+	s := newColoServer(t, coloFiles)
+	entry := mustMeet(t, entryFiles, forwardtest.Entry(), nil)
+	laggard := mustMeet(t, forwardtest.NewFiles(t, before, forwardtest.Entry(), nil), forwardtest.Entry(), nil) // nobody brings it up to date
+	transport, lagging := forwardtest.RunningTransport(t), forwardtest.RunningTransport(t)
+	f := func(step string) {
+		t.Helper()
+		for until := time.Now().Add(1200 * time.Millisecond); time.Now().Before(until); time.Sleep(20 * time.Millisecond) {
+			if status, err := s.ask(transport, entry, forwardtest.Colo()); status != 200 || err != nil {
+				t.Fatalf("%s: status %d, %v", step, status, err)
+			}
+			if status, err := s.ask(lagging, laggard, forwardtest.Colo()); step == "" && (status != 200 || err != nil) {
+				t.Fatalf("the laggard: status %d, %v", status, err)
+			}
+		}
+	}
+	f("")
+	entryFiles.Trust(before, after)
+	coloFiles.Trust(before, after)
+	f("both authorities are believed")
+	entryFiles.Put(after, forwardtest.Entry().String(), nil)
+	coloFiles.Put(after, forwardtest.Colo().String(), nil)
+	f("new certificates")
+	if entry.Edition() != 2<<32+2 {
+		t.Error("the files were not read again")
+	}
+	entryFiles.Trust(after)
+	coloFiles.Trust(after)
+	f("the old authority is believed no longer")
+	if status, err := s.ask(lagging, laggard, forwardtest.Colo()); status == 200 {
+		t.Errorf("a node of the old authority: status %d, %v", status, err)
+	}
+	s.Shutdown(Pace{})
+}
+
+// A connection that has been believed is held against the authorities of today.
+func TestLongConnectionsAreCheckedAgain(t *testing.T) {
+	t.Parallel()
+	before, after := tlstest.NewCA(t, "before"), tlstest.NewCA(t, "after")
+	coloFiles := forwardtest.NewFiles(t, before, forwardtest.Colo(), nil)
+	s := newColoServer(t, coloFiles)
+	c := (&withTLS{Drainable: s.Drainable, ca: before}).call(func(config *tls.Config) {
+		config.Certificates = []tls.Certificate{before.Pair(forwardtest.Entry().String(), nil)}
+	})
+	if last, err := c.ask(); last || err != nil {
+		t.Fatalf("last %v, %v", last, err)
+	}
+	coloFiles.Trust(after)
+	testkit.WaitFor(t, "it to be served no more", func() bool {
+		s.served.Store(0)
+		_, _ = c.ask()
+		return s.served.Load() == 0
+	})
+	s.Shutdown(Pace{})
+}
+
+func TestLoadPeersRefuses(t *testing.T) {
+	t.Parallel()
+	ca := tlstest.NewCA(t, "fleet")
+	f := func(change func(tlstest.Files), want ...string) {
+		t.Helper()
+		files := forwardtest.NewFiles(t, ca, forwardtest.Colo(), nil)
+		change(files)
+		_, err := peertls.LoadTrustStore(peertls.Files(files), forwardtest.Colo(), slog.New(slog.DiscardHandler))
+		for _, w := range want {
+			if err == nil || !strings.Contains(err.Error(), w) {
+				t.Errorf("%v, want %q", err, w)
+			}
+		}
+	}
+	missing := func(name string) string { return name + ": no such file" }
+	f(func(f tlstest.Files) { f.CA += "x"; tlstest.Write(t, f.CA, nil) }) // another file: nothing is wrong
+	f(func(f tlstest.Files) { tlstest.Write(t, f.CA, []byte("nothing")) }, "-peer-tls-ca", "no certificate in it")
+	f(func(f tlstest.Files) {
+		text, err := os.ReadFile(f.CA)
+		if err != nil {
+			t.Fatal(err)
+		}
+		tlstest.Write(t, f.CA, append(text, text[:len(text)/2]...))
+	}, "-peer-tls-ca", "only 1 of 2 parts can be read")
+	f(func(f tlstest.Files) { _, key := ca.Issue("", nil); tlstest.Write(t, f.CA, key) }, "-peer-tls-ca", "part 1 is no certificate")
+	f(func(f tlstest.Files) { f.Put(ca, forwardtest.Entry().String(), nil) }, "-peer-tls-cert", "expected a certificate for colonnade:colo/ams/ams-1, got one for colonnade:entry/entry-1")
+	f(func(f tlstest.Files) { f.Put(ca, "", nil) }, "-peer-tls-cert", "names no node")
+	f(func(f tlstest.Files) { _, key := ca.Issue("", nil); tlstest.Write(t, f.Key, key) }, "-peer-tls-key", "private key does not match")
+	_, err := peertls.LoadTrustStore(peertls.Files{Cert: "cert.pem", Key: "key.pem", CA: "ca.pem"}, forwardtest.Colo(), slog.New(slog.DiscardHandler))
+	if err == nil || !strings.Contains(err.Error(), missing("ca.pem")) {
+		t.Error(err)
+	}
+}

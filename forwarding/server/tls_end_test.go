@@ -1,0 +1,354 @@
+//go:build pending
+
+package server
+
+import (
+	"bufio"
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/valyala/fasthttp"
+
+	"colonnade/forwarding/transport"
+	"colonnade/internal/forwardtest"
+	"colonnade/internal/testkit"
+	"colonnade/internal/tlstest"
+)
+
+// A refusal reaches a client with TLS that is still sending.
+func TestTLSLingers(t *testing.T) {
+	t.Parallel()
+	s := newWithTLS(t, ServerConfig{Unwanted: func(*fasthttp.RequestHeader) bool { return true }})
+	for _, size := range []int{20_000, 4 << 20} {
+		c := s.call(nil)
+		fmt.Fprintf(c.TLSConn, "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n", size)
+		sent := make(chan error, 1)
+		go func() {
+			_, err := c.Write(make([]byte, size-10))
+			sent <- err
+		}()
+		if last, err := c.hear(); !last || err != nil {
+			t.Errorf("%d bytes: last %v, %v", size, last, err)
+		}
+		c.ends(t)
+		if err := forwardtest.Next(t, "the body to be sent", sent); err != nil {
+			t.Errorf("%d bytes: %v", size, err)
+		}
+	}
+	s.Shutdown(Pace{})
+}
+
+// The end of a connection says whether its answer was whole: a cut one ends without the word that it ends.
+func TestTLSCut(t *testing.T) {
+	t.Parallel()
+	s := newWithTLS(t, ServerConfig{Handle: func(rc *fasthttp.RequestCtx) {
+		rc.SetConnectionClose()
+		if string(rc.Path()) == "/cut" {
+			rc.Response.SetBodyStream(cutBody{conn: rc.Conn()}, -1)
+		}
+	}})
+	f := func(path string, want error) {
+		t.Helper()
+		c := s.call(nil)
+		fmt.Fprintf(c.TLSConn, "GET %s HTTP/1.1\r\nHost: x\r\n\r\n", path)
+		if _, err := io.Copy(io.Discard, c.TLSConn); !errors.Is(err, want) {
+			t.Errorf("%s: ended with %v, want %v", path, err, want)
+		}
+	}
+	f("/", nil)
+	f("/cut", io.ErrUnexpectedEOF)
+	s.Shutdown(Pace{})
+}
+
+// cutBody is a body as a relay writes it that must not look complete.
+type cutBody struct{ conn net.Conn }
+
+func (b cutBody) Read([]byte) (int, error) {
+	CutOnClose(b.conn)
+	return 0, errors.New("answer was cut short")
+}
+
+// A client that takes nothing does not hold up the end of its connection: neither by what it was sent, nor by the word
+// that it is over.
+func TestTLSEndWaitsForNobody(t *testing.T) {
+	t.Parallel()
+	took := make(chan time.Duration, 1)
+	s := newWithTLS(t, ServerConfig{Handle: func(rc *fasthttp.RequestCtx) {
+		c := rc.Conn()
+		_ = c.SetWriteDeadline(time.Now().Add(200 * time.Millisecond))
+		piece := make([]byte, 64<<10)
+		var err error
+		for err == nil {
+			_, err = c.Write(piece)
+		}
+		if !errors.Is(err, os.ErrDeadlineExceeded) {
+			t.Errorf("ended with %v", err)
+		}
+		began := time.Now()
+		_ = c.Close()
+		took <- time.Since(began)
+	}})
+	c := s.call(nil)
+	fmt.Fprint(c.TLSConn, aRequest)
+	if d := forwardtest.Next(t, "the end", took); d >= lingerTime {
+		t.Errorf("took %v", d)
+	}
+	s.Shutdown(Pace{})
+
+	// Nor does who is stuck in a write: the other side of a tunnel may have ended meanwhile.
+	ready := make(chan *clientConn, 1)
+	s = newWithTLS(t, ServerConfig{Handle: func(rc *fasthttp.RequestCtx) {
+		ready <- rc.Conn().(*clientConn)
+		_, _ = rc.Conn().Write(make([]byte, 64<<20))
+	}})
+	c = s.call(nil)
+	fmt.Fprint(c.TLSConn, aRequest)
+	stuck := forwardtest.Next(t, "the request", ready)
+	time.Sleep(200 * time.Millisecond) // until the buffers between the two are full
+	began := time.Now()
+	_ = stuck.CloseWrite()
+	_ = stuck.Close()
+	if d := time.Since(began); d >= lingerTime {
+		t.Errorf("took %v", d)
+	}
+	s.Shutdown(Pace{})
+}
+
+// Files that change are in force within a second; those that are bad change nothing, and are told of once.
+func TestCertificateReload(t *testing.T) {
+	t.Parallel()
+	ca, files, said := tlstest.NewCA(t, "public"), tlstest.NewFiles(t), make(forwardtest.LogLines, 100)
+	name := func(name string) func(*x509.Certificate) {
+		return func(c *x509.Certificate) { c.Subject.CommonName = name }
+	}
+	files.Put(ca, "", name("first"))
+	s := &withTLS{ca: ca, Drainable: forwardtest.ServeConfig(t, ServerConfig{TLS: mustLoad(t, files, slog.New(slog.NewTextHandler(said, nil)))})}
+	shown := func() string {
+		t.Helper()
+		c := s.call(nil)
+		defer c.Close()
+		if last, err := c.ask(); last || err != nil {
+			t.Errorf("last %v, %v", last, err)
+		}
+		return c.Conn().ConnectionState().PeerCertificates[0].Subject.CommonName
+	}
+	settle := func(want string) {
+		t.Helper()
+		testkit.WaitFor(t, want+" to be in force", func() bool { return shown() == want })
+	}
+	settle("first")
+	old := s.call(nil)
+	if _, err := old.ask(); err != nil {
+		t.Fatal(err)
+	}
+	_, otherKey := ca.Issue("", nil)
+	tlstest.Write(t, files.Key, otherKey)
+	for len(said) == 0 { // nobody looks at files of his own accord
+		settle("first")
+		time.Sleep(20 * time.Millisecond)
+	}
+	if line := <-said; !strings.Contains(line, "stays in force") || !strings.Contains(line, "private key does not match") || !strings.Contains(line, files.Key) {
+		t.Errorf("logged %q", line)
+	}
+	files.Put(ca, "", name("second"))
+	settle("second")
+	if line := forwardtest.Next(t, "the log", said); !strings.Contains(line, "is in force") {
+		t.Errorf("logged %q", line)
+	}
+	if last, err := old.ask(); last || err != nil {
+		t.Errorf("on a connection from before: last %v, %v", last, err)
+	}
+	if len(said) > 0 {
+		t.Errorf("and logged %q", <-said)
+	}
+	s.Shutdown(Pace{})
+}
+
+// tlsServer is a server with TLS that does as it is told with each connection.
+func tlsServer(t *testing.T, serve func(*tls.Conn)) transport.Target {
+	t.Helper()
+	ca := tlstest.NewCA(t, "fleet")
+	config := &tls.Config{Certificates: []tls.Certificate{ca.Pair(forwardtest.Colo().String(), nil)}} //nolint:gosec // a test
+	address := forwardtest.RawServer(t, func(c net.Conn) { serve(tls.Server(c, config)) })
+	return transport.PeerTarget(mustMeet(t, forwardtest.NewFiles(t, ca, forwardtest.Entry(), nil), forwardtest.Entry(), nil), address, forwardtest.Colo())
+}
+
+// An answer whose end only the connection's end shows is whole only if that was meant.
+func TestTLSAnswerUntilTheEnd(t *testing.T) {
+	t.Parallel()
+	f := func(name string, end func(*tls.Conn), want error) {
+		t.Helper()
+		target := tlsServer(t, func(c *tls.Conn) {
+			if _, err := forwardtest.ReadRequest(bufio.NewReader(c)); err == nil {
+				fmt.Fprint(c, "HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\n\r\n"+strings.Repeat("x", 128<<10))
+				end(c)
+			}
+		})
+		r := forwardtest.TestRequest("")
+		r.Target = target
+		answer, err := forwardtest.RunningTransport(t).Do(t.Context(), r, transport.Shape{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer answer.Close()
+		for err == nil {
+			_, err = answer.Next()
+		}
+		if !errors.Is(err, want) {
+			t.Errorf("%s: ended with %v, want %v", name, err, want)
+		}
+	}
+	f("meant", func(c *tls.Conn) { _ = c.Close() }, io.EOF)
+	f("cut", func(c *tls.Conn) { _ = c.NetConn().Close() }, io.ErrUnexpectedEOF)
+}
+
+// What a server says that nobody asked for is never taken for the next answer, also where TLS has read it already.
+func TestTLSLeftovers(t *testing.T) {
+	t.Parallel()
+	const whole = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
+	f := func(name, answer string, reused bool) {
+		t.Helper()
+		var connections atomic.Int64
+		target := tlsServer(t, func(c *tls.Conn) {
+			connections.Add(1)
+			for br := bufio.NewReader(c); ; {
+				if _, err := forwardtest.ReadRequest(br); err != nil {
+					return
+				}
+				for part := range strings.SplitSeq(answer, "|") { // a record each
+					fmt.Fprint(c, part)
+				}
+			}
+		})
+		tr := forwardtest.RunningTransport(t)
+		for range 2 {
+			r := forwardtest.TestRequest("")
+			r.Target = target
+			answer, err := tr.Do(t.Context(), r, transport.Shape{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			body, _ := answer.Body()
+			if answer.Status() != http.StatusOK || string(body) != "ok" {
+				t.Errorf("%s: %d %q", name, answer.Status(), body)
+			}
+			answer.Close()
+			time.Sleep(50 * time.Millisecond)
+		}
+		if same := connections.Load() == 1; same != reused {
+			t.Errorf("%s: used again: %v, want %v", name, same, reused)
+		}
+	}
+	f("nothing more", whole, true)
+	f("another answer in the same record", whole+"HTTP/1.1 500 No\r\nContent-Length: 0\r\n\r\n", false)
+	f("another answer in the next record", whole+"|HTTP/1.1 500 No\r\nContent-Length: 0\r\n\r\n", false)
+	f("half of a record's worth", whole+"|x", false)
+}
+
+// A chunked body that is cut between two chunks is no whole one, however its connection ends.
+func TestTLSCutBodies(t *testing.T) {
+	t.Parallel()
+	got := make(chan string, 1)
+	var s *withTLS
+	s = newWithTLS(t, ServerConfig{Handle: func(rc *fasthttp.RequestCtx) {
+		c := s.inHand.Take()
+		defer c.LetGo()
+		body, err := c.Receive(rc, 1<<20)
+		if err != nil {
+			got <- err.Code
+			return
+		}
+		got <- string(body)
+	}})
+	defer s.Shutdown(Pace{})
+	f := func(sent, want string) {
+		t.Helper()
+		for _, meant := range []bool{false, true} {
+			c := s.call(nil)
+			fmt.Fprint(c.TLSConn, "POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n"+sent)
+			if meant {
+				_ = c.CloseWrite()
+			} else {
+				_ = c.caller.TCPConn.CloseWrite()
+			}
+			select {
+			case g := <-got:
+				if g != want {
+					t.Errorf("%q, end meant: %v: got %q, want %q", sent, meant, g, want)
+				}
+			case <-time.After(10 * time.Second):
+				t.Errorf("%q, end meant: %v: nothing was handled", sent, meant)
+			}
+			c.caller.TCPConn.Close()
+		}
+	}
+	f("5\r\nhello\r\n0\r\n\r\n", "hello")
+	for _, cut := range []string{"5\r\nhello\r\n", "5\r\nhello", "5\r\nhel", "5\r\n", "5", ""} {
+		f(cut, "invalid_request")
+	}
+}
+
+// A client that says in one breath what it wants and that it goes has gone, though TLS has read both at once.
+func TestTLSRequestAndFarewell(t *testing.T) {
+	t.Parallel()
+	gone := make(chan error, 1)
+	var s *withTLS
+	s = newWithTLS(t, ServerConfig{Handle: func(rc *fasthttp.RequestCtx) {
+		c := s.inHand.Take()
+		defer c.LetGo()
+		if err := c.WatchClient(rc.Conn()); err != nil {
+			t.Error(err)
+		}
+		select {
+		case <-c.Context.Done():
+			gone <- context.Cause(c.Context)
+		case <-time.After(10 * time.Second):
+			gone <- errors.New("not noticed")
+		}
+	}})
+	defer s.Shutdown(Pace{})
+	raw := s.reach()
+	defer raw.Close()
+	breath := &held{Conn: raw.TCPConn}
+	c := tls.Client(breath, &tls.Config{RootCAs: s.ca.Pool(), ServerName: "localhost"})
+	if err := c.Handshake(); err != nil {
+		t.Fatal(err)
+	}
+	breath.holds = true
+	fmt.Fprint(c, aRequest)
+	_ = c.CloseWrite()
+	_ = raw.SetWriteDeadline(time.Time{})
+	if _, err := raw.Write(breath.kept); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-gone; !errors.Is(err, ErrClientGone) {
+		t.Errorf("the request ended with %v", err)
+	}
+}
+
+// held keeps back what is written.
+type held struct {
+	net.Conn
+	holds bool
+	kept  []byte
+}
+
+func (h *held) Write(p []byte) (int, error) {
+	if !h.holds {
+		return h.Conn.Write(p)
+	}
+	h.kept = append(h.kept, p...)
+	return len(p), nil
+}

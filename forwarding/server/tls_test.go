@@ -1,0 +1,358 @@
+//go:build pending
+
+package server
+
+import (
+	"bufio"
+	"bytes"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/valyala/fasthttp"
+
+	"colonnade/forwarding/netconn"
+	"colonnade/forwarding/peertls"
+	"colonnade/internal/forwardtest"
+	"colonnade/internal/tlstest"
+)
+
+// withTLS is a server that speaks TLS, and who has signed its certificate.
+type withTLS struct {
+	*Drainable
+	ca    *tlstest.CA
+	files tlstest.Files
+}
+
+func newWithTLS(t *testing.T, config ServerConfig, prepare ...func(*Server)) *withTLS {
+	t.Helper()
+	ca, files := tlstest.NewCA(t, "public"), tlstest.NewFiles(t)
+	files.Put(ca, "", nil)
+	config.TLS = mustLoad(t, files, slog.New(slog.DiscardHandler))
+	return &withTLS{Drainable: forwardtest.ServeConfig(t, config, prepare...), ca: ca, files: files}
+}
+
+func mustLoad(t *testing.T, f tlstest.Files, logger *slog.Logger) *peertls.Certificate {
+	t.Helper()
+	c, err := peertls.LoadCertificate("the certificate", peertls.CertificateFiles{Cert: f.Cert, Key: f.Key}, logger)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// call opens a connection. What ends it unannounced is an error to the caller: see [TLSConn].
+func (s *withTLS) call(change func(*tls.Config)) *tlsCaller {
+	s.T.Helper()
+	c := s.reach()
+	config := &tls.Config{RootCAs: s.ca.Pool(), ServerName: "localhost"}
+	if change != nil {
+		change(config)
+	}
+	over := netconn.NewTLS(c.TCPConn, func(below net.Conn) *tls.Conn { return tls.Client(below, config) }, nil)
+	return &tlsCaller{caller: c, TLSConn: over, br: bufio.NewReader(over)}
+}
+
+// reach opens a connection on which TLS is yet to begin.
+func (s *withTLS) reach() *forwardtest.RawClient {
+	s.T.Helper()
+	return forwardtest.MustDial(s.T, s.Drainable)
+}
+
+type tlsCaller struct {
+	caller *forwardtest.RawClient
+	*netconn.TLSConn
+	br *bufio.Reader
+}
+
+const aRequest = "GET / HTTP/1.1\r\nHost: x\r\n\r\n"
+
+func (c *tlsCaller) ask() (last bool, err error) {
+	if _, err := io.WriteString(c.TLSConn, aRequest); err != nil {
+		return false, err
+	}
+	return c.hear()
+}
+
+func (c *tlsCaller) hear() (last bool, err error) {
+	return (&forwardtest.RawClient{TCPConn: c.caller.TCPConn, Br: c.br}).ReadOK()
+}
+
+// ends expects that nothing more comes but the word that it is so.
+func (c *tlsCaller) ends(t *testing.T) {
+	t.Helper()
+	if rest, err := io.ReadAll(c.br); err != nil || len(rest) > 0 {
+		t.Errorf("the connection ended with %q, %v", rest, err)
+	}
+}
+
+func TestTLSServes(t *testing.T) {
+	t.Parallel()
+	s := newWithTLS(t, ServerConfig{})
+	for _, version := range []uint16{tls.VersionTLS12, tls.VersionTLS13} {
+		c := s.call(func(config *tls.Config) { config.MinVersion, config.MaxVersion = version, version })
+		for range 3 {
+			if last, err := c.ask(); last || err != nil {
+				t.Errorf("version %x: last %v, %v", version, last, err)
+			}
+		}
+		fmt.Fprint(c.TLSConn, strings.Repeat(aRequest, 50)) // in one record
+		for n := range 50 {
+			if last, err := c.hear(); last || err != nil {
+				t.Fatalf("version %x, request %d of many at once: last %v, %v", version, n, last, err)
+			}
+		}
+		if p := c.Conn().ConnectionState().NegotiatedProtocol; p != "" {
+			t.Errorf("version %x: speaks %q", version, p)
+		}
+	}
+	s.Shutdown(Pace{})
+}
+
+// Who cannot speak as we do is told so in his own language, and quickly.
+func TestTLSRefusesHands(t *testing.T) {
+	t.Parallel()
+	s := newWithTLS(t, ServerConfig{})
+	f := func(name string, change func(*tls.Config), want string) {
+		t.Helper()
+		began := time.Now()
+		_, err := s.call(change).ask()
+		if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
+			t.Errorf("%s: %v, want %q", name, err, want)
+		}
+		if took := time.Since(began); took > lingerTime {
+			t.Errorf("%s: took %v", name, took)
+		}
+	}
+	f("HTTP/2 only", func(c *tls.Config) { c.NextProtos = []string{"h2"} }, "no application protocol")
+	f("HTTP/2 or 1.1", func(c *tls.Config) { c.NextProtos = []string{"h2", "http/1.1"} }, "")
+	f("TLS 1.1", func(c *tls.Config) { c.MinVersion, c.MaxVersion = tls.VersionTLS10, tls.VersionTLS11 }, "protocol version")
+
+	c := s.reach()
+	fmt.Fprint(c, "POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nContent-Length: 100000\r\n\r\n"+strings.Repeat("x", 50000))
+	answer, err := http.ReadResponse(c.Br, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	body, err := io.ReadAll(answer.Body)
+	if answer.StatusCode != 400 || !strings.Contains(string(body), `"code":"invalid_request"`) || !strings.Contains(string(body), "https://") || err != nil {
+		t.Errorf("plain HTTP: %d %s, %v", answer.StatusCode, body, err)
+	}
+	c.AssertEOF(t)
+
+	c = s.reach()
+	fmt.Fprint(c, "\x16\x03\x01\x00\x05hello")
+	if b, err := io.ReadAll(c.Br); len(b) != 7 || b[0] != 0x15 || err != nil { // an alert
+		t.Errorf("no handshake: %q, %v", b, err)
+	}
+	s.Shutdown(Pace{})
+}
+
+// Who never gets through a handshake is cut when the time for a head is over, and nobody is answered.
+func TestTLSWaitsForHandsOnlySoLong(t *testing.T) {
+	t.Parallel()
+	s := newWithTLS(t, ServerConfig{}, func(s *Server) { s.http.ReadTimeout = 300 * time.Millisecond })
+	hello := clientHello(t)
+	for name, said := range map[string]string{"nothing": "", "a part of it": hello[:40], "all of it": hello} {
+		began := time.Now()
+		c := s.reach()
+		fmt.Fprint(c, said)
+		if _, err := io.Copy(io.Discard, c); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		if took := time.Since(began); took < 100*time.Millisecond || took > forwardtest.Patience/2 {
+			t.Errorf("%s: ended after %v", name, took)
+		}
+	}
+	s.Shutdown(Pace{})
+}
+
+// clientHello is what a client of TLS says first.
+func clientHello(t *testing.T) string {
+	t.Helper()
+	var said bytes.Buffer
+	err := tls.Client(recorder{to: &said}, &tls.Config{ServerName: "localhost"}).Handshake() //nolint:gosec // it is not to succeed
+	if err == nil || said.Len() < 100 {
+		t.Fatalf("said %q, %v", said.String(), err)
+	}
+	return said.String()
+}
+
+type recorder struct {
+	net.Conn
+	to io.Writer
+}
+
+func (r recorder) Write(p []byte) (int, error)      { return r.to.Write(p) }
+func (r recorder) Read([]byte) (int, error)         { return 0, io.EOF }
+func (r recorder) SetWriteDeadline(time.Time) error { return nil }
+
+// However a client with TLS leaves, it is noticed while its request is in hand; and whoever only says more is not.
+func TestTLSWatcher(t *testing.T) {
+	t.Parallel()
+	ended := make(chan error, 1)
+	begun := make(chan struct{}, 1)
+	var s *withTLS
+	ready := make(chan struct{})
+	s = newWithTLS(t, ServerConfig{Handle: func(rc *fasthttp.RequestCtx) {
+		<-ready
+		c := s.inHand.Take()
+		defer c.LetGo()
+		if string(rc.Path()) != "/watched" {
+			return
+		}
+		if err := c.WatchClient(rc.Conn()); err != nil {
+			t.Error(err)
+		}
+		begun <- struct{}{}
+		select {
+		case <-c.Context.Done():
+			ended <- ErrClientGone
+		case <-time.After(time.Second):
+			ended <- nil
+		}
+	}})
+	close(ready)
+	f := func(name string, leave func(*tlsCaller), want error) {
+		t.Helper()
+		c := s.call(nil)
+		if _, err := c.ask(); err != nil {
+			t.Fatal(err)
+		}
+		fmt.Fprint(c.TLSConn, "GET /watched HTTP/1.1\r\nHost: x\r\n\r\n")
+		forwardtest.Next(t, "the request", begun)
+		leave(c)
+		if err := forwardtest.Next(t, "its end", ended); !errors.Is(err, want) {
+			t.Errorf("%s: %v, want %v", name, err, want)
+		}
+		c.Close()
+	}
+	f("closed", func(c *tlsCaller) { c.Close() }, ErrClientGone)
+	f("closed without a word", func(c *tlsCaller) { c.caller.TCPConn.Close() }, ErrClientGone)
+	f("reset", func(c *tlsCaller) { _ = c.caller.TCPConn.SetLinger(0); c.caller.TCPConn.Close() }, ErrClientGone)
+	f("half-closed", func(c *tlsCaller) { _ = c.CloseWrite() }, ErrClientGone)
+	f("only said so", func(c *tlsCaller) { _ = c.Conn().CloseWrite() }, ErrClientGone)
+	f("closed behind another request", func(c *tlsCaller) { fmt.Fprint(c.TLSConn, aRequest); c.Close() }, ErrClientGone)
+	f("stays", func(*tlsCaller) {}, nil)
+	f("says more", func(c *tlsCaller) {
+		fmt.Fprint(c.TLSConn, aRequest)
+		time.Sleep(20 * time.Millisecond)
+		fmt.Fprint(c.TLSConn, aRequest)
+	}, nil)
+	c := s.call(nil)
+	fmt.Fprint(c.TLSConn, "GET /watched HTTP/1.1\r\nHost: x\r\n\r\n")
+	forwardtest.Next(t, "the request", begun)
+	for range 3 {
+		fmt.Fprint(c.TLSConn, aRequest)
+	}
+	if err := forwardtest.Next(t, "its end", ended); err != nil {
+		t.Error(err)
+	}
+	for n := range 4 { // what the watcher has looked at is not lost
+		if last, err := c.hear(); last || err != nil {
+			t.Errorf("answer %d: last %v, %v", n, last, err)
+		}
+	}
+	s.Shutdown(Pace{})
+}
+
+// Connections that wait leave with a word, whether hands were shaken or not; a handshake that has begun goes on.
+func TestTLSDrain(t *testing.T) {
+	t.Parallel()
+	s := newWithTLS(t, ServerConfig{})
+	p := Pace{Quiet: time.Second}
+	used, shaken, silent, greeting := s.call(nil), s.call(nil), s.reach(), s.reach()
+	if _, err := used.ask(); err != nil {
+		t.Fatal(err)
+	}
+	if err := shaken.Conn().Handshake(); err != nil {
+		t.Fatal(err)
+	}
+	slow := &dripping{Conn: greeting.TCPConn, pause: 3 * p.Quiet, pieces: 2}
+	slow.drips.Store(true)
+	late := tls.Client(slow, &tls.Config{RootCAs: s.ca.Pool(), ServerName: "localhost"})
+	answered := make(chan error, 1)
+	go func() {
+		_, err := io.WriteString(late, aRequest)
+		if err == nil {
+			_, err = (&forwardtest.RawClient{Br: bufio.NewReader(late)}).ReadOK()
+		}
+		answered <- err
+	}()
+	for !slow.begun.Load() {
+		time.Sleep(time.Millisecond)
+	}
+	slow.drips.Store(false) // but for the hello
+	time.Sleep(p.Quiet)
+	asked := time.Now()
+	recent := s.call(nil)
+	if _, err := recent.ask(); err != nil {
+		t.Fatal(err)
+	}
+	go s.Shut(p)
+	used.ends(t)
+	shaken.ends(t)
+	silent.AssertEOF(t)
+	wantLast(t, recent, asked.Add(p.Quiet))
+	recent.ends(t)
+	if err := forwardtest.Next(t, "who was in the middle of a handshake", answered); err != nil {
+		t.Errorf("in the middle of a handshake: %v", err)
+	}
+	s.Shutdown(p)
+}
+
+// A record that comes in pieces is no silence.
+func TestTLSDrainWaitsForRecords(t *testing.T) {
+	t.Parallel()
+	s := newWithTLS(t, ServerConfig{})
+	p := Pace{Quiet: time.Second}
+	slow := &dripping{Conn: s.reach().TCPConn, pause: p.Quiet / 4, pieces: 6} // longer than a silence may last
+	over := tls.Client(slow, &tls.Config{RootCAs: s.ca.Pool(), ServerName: "localhost"})
+	c := &forwardtest.RawClient{Br: bufio.NewReader(over)}
+	if err := over.Handshake(); err != nil {
+		t.Fatal(err)
+	}
+	slow.drips.Store(true)
+	go s.Shut(p)
+	fmt.Fprint(over, aRequest)
+	if last, err := c.ReadOK(); !last || err != nil {
+		t.Errorf("last %v, %v", last, err)
+	}
+	c.AssertEOF(t)
+	s.Shutdown(p)
+}
+
+// dripping is a connection on which what is written goes out in pieces.
+type dripping struct {
+	net.Conn
+	pause  time.Duration
+	pieces int
+	drips  atomic.Bool
+	begun  atomic.Bool // a piece has gone out
+}
+
+func (d *dripping) Write(p []byte) (n int, err error) {
+	if !d.drips.Load() {
+		return d.Conn.Write(p)
+	}
+	for piece := range slices.Chunk(p, len(p)/d.pieces+1) {
+		if _, err := d.Conn.Write(piece); err != nil {
+			return n, err
+		}
+		n += len(piece)
+		d.begun.Store(true)
+		if n < len(p) {
+			time.Sleep(d.pause)
+		}
+	}
+	return n, nil
+}

@@ -1,0 +1,157 @@
+//go:build pending
+
+package server
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net"
+	"testing"
+	"time"
+
+	"colonnade/internal/forwardtest"
+)
+
+// pair returns the two ends of a loopback connection.
+func pair(t testing.TB) (client, server *net.TCPConn) {
+	t.Helper()
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer ln.Close()
+	c, err := net.Dial("tcp", ln.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := ln.Accept()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		c.Close()
+		s.Close()
+	})
+	return c.(*net.TCPConn), s.(*net.TCPConn)
+}
+
+func watchConn(t testing.TB, w *Watcher, c net.Conn) (context.Context, *Watch) {
+	t.Helper()
+	ctx, cancel := context.WithCancelCause(context.Background())
+	watch, err := w.Watch(c, cancel)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { cancel(nil) })
+	return ctx, &watch
+}
+
+func newWatcher(t testing.TB) *Watcher {
+	t.Helper()
+	w, err := NewWatcher()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { w.Close() })
+	return w
+}
+
+func TestWatcherSeesClientsGo(t *testing.T) {
+	for name, leave := range map[string]func(*net.TCPConn){
+		"close":      func(c *net.TCPConn) { c.Close() },
+		"reset":      func(c *net.TCPConn) { _ = c.SetLinger(0); c.Close() },
+		"half-close": func(c *net.TCPConn) { _ = c.CloseWrite() },
+		"close behind a pipelined request": func(c *net.TCPConn) {
+			_, _ = io.WriteString(c, "POST / HTTP/1.1\r\n\r\n")
+			c.Close()
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWatcher(t)
+			client, server := pair(t)
+			ctx, watch := watchConn(t, w, server)
+			defer watch.Stop()
+			if ctx.Err() != nil {
+				t.Fatal("gone before it went")
+			}
+			leave(client)
+			select {
+			case <-ctx.Done():
+			case <-time.After(forwardtest.Patience):
+				t.Fatal("not noticed")
+			}
+			if cause := context.Cause(ctx); !errors.Is(cause, ErrClientGone) {
+				t.Errorf("cause %v", cause)
+			}
+		})
+	}
+}
+
+func TestWatcherLeavesTheConnectionAlone(t *testing.T) {
+	w := newWatcher(t)
+	client, server := pair(t)
+	for range 3 { // as a connection that is kept alive serves several requests
+		ctx, watch := watchConn(t, w, server)
+		if _, err := io.WriteString(client, "hello"); err != nil {
+			t.Fatal(err)
+		}
+		var b [5]byte
+		if _, err := io.ReadFull(server, b[:]); err != nil || string(b[:]) != "hello" {
+			t.Fatalf("read %q, %v", b, err)
+		}
+		watch.Stop()
+		watch.Stop()
+		if ctx.Err() != nil {
+			t.Fatal("taken to have gone")
+		}
+	}
+	ctx, watch := watchConn(t, w, server)
+	watch.Stop()
+	client.Close()
+	time.Sleep(20 * time.Millisecond)
+	if ctx.Err() != nil {
+		t.Error("a stopped watch has told")
+	}
+}
+
+// Descriptors are used again at once: a watch must never tell the wrong request.
+func TestWatcherManyConnections(t *testing.T) {
+	w := newWatcher(t)
+	for range 300 {
+		goes, watchedGone := pair(t)
+		stays, watchedStaying := pair(t)
+		gone, watch1 := watchConn(t, w, watchedGone)
+		staying, watch2 := watchConn(t, w, watchedStaying)
+		goes.Close()
+		<-gone.Done()
+		if staying.Err() != nil {
+			t.Fatal("the wrong client was taken to have gone")
+		}
+		watch1.Stop()
+		watch2.Stop()
+		watchedGone.Close()
+		stays.Close()
+		watchedStaying.Close()
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if n := len(w.clients); n != 0 {
+		t.Errorf("%d watches are left over", n)
+	}
+}
+
+func BenchmarkWatch(b *testing.B) {
+	w := newWatcher(b)
+	_, server := pair(b)
+	_, cancel := context.WithCancelCause(context.Background())
+	defer cancel(nil)
+	b.ReportAllocs()
+	for b.Loop() {
+		watch, err := w.Watch(server, cancel)
+		if err != nil {
+			b.Fatal(err)
+		}
+		watch.Stop()
+	}
+}

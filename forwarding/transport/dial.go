@@ -1,0 +1,104 @@
+package transport
+
+import (
+	"bufio"
+	"context"
+	"crypto/tls"
+	"fmt"
+	"net"
+	"time"
+
+	"colonnade/forwarding/netconn"
+	"colonnade/forwarding/peertls"
+)
+
+// readBuffer bounds the head of an answer, and what one read of a body brings.
+const readBuffer = 16 << 10
+
+// conn is one connection to a server, and what the transport keeps with it from one exchange to the next.
+type conn struct {
+	*netconn.Conn
+	br        *bufio.Reader
+	head      []byte // reused for request heads
+	idleSince time.Time
+	edition   uint64 // of the certificates in force at the handshake
+}
+
+// dial connects within timeout. A connection with TLS speaks HTTP/1.1 only.
+func dial(ctx context.Context, to Target, timeout time.Duration) (*conn, error) {
+	ctx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	var d net.Dialer
+	nc, err := d.DialContext(ctx, "tcp", to.Address)
+	if err != nil {
+		return nil, err
+	}
+	tcp := nc.(*net.TCPConn)
+	_ = tcp.SetReadBuffer(netconn.SocketBuffer)
+	c := &conn{edition: to.Peer.Edition()} // before the handshake: what changes in it counts as changed after it
+	var secure *netconn.TLSConn
+	if config := to.clientTLS(); config != nil {
+		secure = netconn.NewTLS(tcp, func(below net.Conn) *tls.Conn { return tls.Client(below, config) }, nil)
+		if err := secure.Conn().HandshakeContext(ctx); err != nil {
+			tcp.Close()
+			return nil, to.Peer.Explain(err)
+		}
+	}
+	if c.Conn, err = netconn.New(tcp, secure); err != nil {
+		tcp.Close()
+		return nil, err
+	}
+	return c, nil
+}
+
+// clientTLS returns how to speak TLS to the target, or nil.
+func (t Target) clientTLS() *tls.Config {
+	if config := t.Peer.ClientTLS(); config != nil {
+		return config
+	}
+	if t.ServerName == "" {
+		return nil
+	}
+	return &tls.Config{ServerName: t.ServerName, NextProtos: []string{peertls.ALPN}, MinVersion: tls.VersionTLS12}
+}
+
+// PeerTarget returns the target for the node who at address, a host:port. Without mutual TLS (nodes is nil), whatever answers
+// there is trusted.
+func PeerTarget(nodes *peertls.TrustStore, address string, who peertls.Identity) Target {
+	return Target{Address: address, Host: address, Peer: nodes.Peer(who)}
+}
+
+// send writes the whole request; a head and a short body go out in one call.
+func (c *conn) send(r *Request) error {
+	head, err := r.appendHead(c.head[:0])
+	if err != nil {
+		return err
+	}
+	c.head = head
+	deadline := time.Now().Add(r.Connect + netconn.WriteStall)
+	if !r.End.IsZero() && r.End.Before(deadline) {
+		deadline = r.End
+	}
+	if err := c.SetWriteDeadline(deadline); err != nil {
+		return err
+	}
+	if c.Cancelled() {
+		return netconn.ErrCancelled
+	}
+	bufs := net.Buffers{head, r.Body}
+	if len(r.Body) < readBuffer {
+		c.head = append(head, r.Body...)
+		bufs = net.Buffers{c.head}
+	}
+	if r.Precondition != nil && !r.Precondition() {
+		return ErrNotSent
+	}
+	_, err = bufs.WriteTo(c.Conn.Conn)
+	if cap(c.head) > 4*readBuffer {
+		c.head = nil
+	}
+	if err != nil {
+		return fmt.Errorf("cannot send request: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,202 @@
+//go:build pending
+
+package transport
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"colonnade/forwarding/hop"
+	"colonnade/forwarding/server"
+	"colonnade/internal/forwardtest"
+)
+
+const wholeAnswer = "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 2\r\n\r\n{}"
+
+// Interim answers are bounded, and what cannot be read in one way only is no answer; its connection is not used again.
+func TestInterimAnswersRefused(t *testing.T) {
+	transport := forwardtest.RunningTransport(t)
+	for name, c := range map[string]struct {
+		says  string
+		asked bool
+	}{
+		"a flood":                  {strings.Repeat(forwardtest.ProgressLine("position=1"), 5000), true},
+		"a flood not asked for":    {strings.Repeat(forwardtest.ProgressLine("position=1"), maxInterim+1), false},
+		"a flood of others":        {strings.Repeat(forwardtest.Interim("Link: x"), 5000), true},
+		"one that is long":         {forwardtest.ProgressLine("position=1;" + strings.Repeat("x", maxInterimHead)), true},
+		"no position":              {forwardtest.ProgressLine("expected_ms=5"), true},
+		"position 0":               {forwardtest.ProgressLine("position=0"), true},
+		"a negative position":      {forwardtest.ProgressLine("position=-1"), true},
+		"a great position":         {forwardtest.ProgressLine("position=4000000000"), true},
+		"a position that is none":  {forwardtest.ProgressLine("position=1 2"), true},
+		"a wait that is none":      {forwardtest.ProgressLine("position=1;expected_ms=NaN"), true},
+		"one with a body":          {forwardtest.Interim(hop.HeaderProgress+": position=1\r\nContent-Length: 9") + "HTTP/1.1 ", true},
+		"one with a line too much": {forwardtest.ProgressLine("position=1\nx: y"), true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			address := forwardtest.RawServer(t, forwardtest.Answering(c.says+wholeAnswer))
+			told := 0
+			r := forwardtest.TestRequest(address)
+			if c.asked {
+				r.Progress = func(hop.Progress) { told++ }
+			}
+			_, err := transport.Do(t.Context(), r, Shape{})
+			var failed *ExchangeError
+			if !errors.Is(err, errMalformed) || !errors.As(err, &failed) || failed.Phase != PhaseFirstByte {
+				t.Errorf("got %v", err)
+			}
+			if told > 3*maxInterim { // a second and more, on a busy machine
+				t.Errorf("told %d times", told)
+			}
+			if n := transport.Idle(); n != 0 {
+				t.Errorf("%d idle connections", n)
+			}
+		})
+	}
+}
+
+// A node that was asked may go on saying how a request waits, as long as that takes.
+func TestInterimAnswersGoOn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		told := 0
+		in := interims{tell: func(hop.Progress) { told++ }, began: time.Now()}
+		h := head{status: 102, lines: hop.HeaderProgress + ": position=7\r\n"}
+		for range 3600 {
+			if err := in.pass(&h, 100); err != nil {
+				t.Fatal(err)
+			}
+			time.Sleep(time.Second)
+		}
+		if told != 3600 {
+			t.Errorf("told %d times", told)
+		}
+	})
+}
+
+// heartStops is when beats of a millisecond do not come any more.
+const heartStops = 10 * time.Second
+
+// Until the first byte a silence is interrupted for the pulse, which changes no deadline; and never after it.
+func TestPulse(t *testing.T) {
+	event := "data: {\"a\":1}\n\n"
+	answer := fmt.Sprintf("HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n4\r\n: x\n\r\n%x\r\n%s\r\n", len(event), event)
+	transport := forwardtest.RunningTransport(t)
+	beats := 0
+	speak, more := make(chan struct{}), make(chan struct{})
+	address := forwardtest.RawServer(t, func(c net.Conn) {
+		if _, err := forwardtest.ReadRequest(bufio.NewReader(c)); err != nil {
+			return
+		}
+		half := len(answer) - 10 // in the middle of the first event
+		_, _ = io.WriteString(c, answer[:half])
+		<-speak
+		_, _ = io.WriteString(c, answer[half:])
+		<-more
+		_, _ = io.WriteString(c, "0\r\n\r\n")
+	})
+	r := forwardtest.TestRequest(address)
+	r.FirstByte = heartStops
+	r.Tick = func() time.Duration {
+		if beats++; beats == 6 {
+			close(speak)
+		}
+		return time.Millisecond
+	}
+	a, err := transport.Do(t.Context(), r, Shape{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if beats < 6 {
+		t.Errorf("%d beats before the first byte", beats)
+	}
+	before := beats
+	time.AfterFunc(20*time.Millisecond, func() { close(more) })
+	for err == nil {
+		_, err = a.Next()
+	}
+	if a.Close(); !errors.Is(err, io.EOF) || beats != before {
+		t.Errorf("%v, and %d beats after the first byte", err, beats-before)
+	}
+}
+
+func TestPulseKeepsDeadlines(t *testing.T) {
+	transport := forwardtest.RunningTransport(t)
+	address := forwardtest.RawServer(t, func(c net.Conn) { _, _ = io.Copy(io.Discard, c) })
+	beat := func() time.Duration { return time.Millisecond }
+	r := forwardtest.TestRequest(address)
+	r.Tick, r.FirstByte = beat, 50*time.Millisecond
+	var failed *ExchangeError
+	if _, err := transport.Do(t.Context(), r, Shape{}); !errors.As(err, &failed) || !failed.Timeout || failed.Phase != PhaseFirstByte {
+		t.Errorf("got %v, want no first byte in time", err)
+	}
+	ctx, cancel := context.WithCancelCause(t.Context())
+	r, beats := forwardtest.TestRequest(address), 0
+	r.FirstByte = heartStops
+	r.Tick = func() time.Duration {
+		if beats++; beats == 5 {
+			cancel(server.ErrClientGone)
+		}
+		return beat()
+	}
+	if _, err := transport.Do(ctx, r, Shape{}); !errors.Is(err, server.ErrClientGone) {
+		t.Errorf("got %v, want the context's cause", err)
+	}
+}
+
+// Whatever can be read is written as what reads the same.
+func FuzzProgress(f *testing.F) {
+	for _, s := range []string{"position=3;expected_ms=1200", "position=1", "x=1;position=2;y", "position=0", "", ";;", "position=1;position=2"} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, s string) {
+		p, err := hop.ParseProgress(s)
+		if err != nil {
+			return
+		}
+		if again, err := hop.ParseProgress(p.String()); err != nil || again != p || p.Position < 1 || p.Expected < 0 {
+			t.Errorf("%q is %+v, then %+v, %v", s, p, again, err)
+		}
+		if strings.ContainsAny(p.String(), "\r\n ") {
+			t.Errorf("%q is written as %q", s, p.String())
+		}
+	})
+}
+
+// Interim answers are passed on to a request that asked for them, and the connection is used again; for any other they
+// say nothing.
+func TestInterimAnswers(t *testing.T) {
+	said := forwardtest.ProgressLine("position=3;expected_ms=1200;new=field") + forwardtest.Interim("Link: x") + forwardtest.ProgressLine("position=1")
+	address := forwardtest.RawServer(t, forwardtest.Answering(said+wholeAnswer))
+	transport := forwardtest.RunningTransport(t)
+	want := []hop.Progress{{Position: 3, Expected: 1200 * time.Millisecond, Known: true}, {Position: 1}}
+	for _, asked := range []bool{true, false, true} {
+		var got []hop.Progress
+		r := forwardtest.TestRequest(address)
+		if asked {
+			r.Progress = func(p hop.Progress) { got = append(got, p) }
+		}
+		a, err := transport.Do(t.Context(), r, Shape{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if body, whole := a.Body(); a.Status() != 200 || !whole || string(body) != "{}" {
+			t.Errorf("answer %d %q", a.Status(), body)
+		}
+		a.Close()
+		if asked && !slices.Equal(got, want) || !asked && got != nil {
+			t.Errorf("asked %v: told %v", asked, got)
+		}
+	}
+	if n := transport.Idle(); n != 1 {
+		t.Errorf("%d idle connections, want 1", n)
+	}
+}

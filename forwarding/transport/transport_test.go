@@ -1,0 +1,334 @@
+//go:build pending
+
+package transport
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"colonnade/forwarding/server"
+	"colonnade/internal/forwardtest"
+	"colonnade/internal/testkit"
+	"colonnade/openai"
+)
+
+const (
+	plainAnswer = "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 13\r\n\r\n{\"id\":\"abcd\"}"
+)
+
+// drain reads an answer to its end.
+func drain(a *Response) (string, error) {
+	var all bytes.Buffer
+	for {
+		piece, err := a.Next()
+		all.Write(piece)
+		if err != nil {
+			return all.String(), err
+		}
+	}
+}
+
+func TestPlainAnswersShareAConnection(t *testing.T) {
+	var conns atomic.Int32
+	address := forwardtest.RawServer(t, func(c net.Conn) {
+		conns.Add(1)
+		forwardtest.Answering(plainAnswer)(c)
+	})
+	transport := forwardtest.RunningTransport(t)
+	for range 5 {
+		a, err := transport.Do(context.Background(), forwardtest.TestRequest(address), forwardtest.ChatShape)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if body, whole := a.Body(); !whole || string(body) != `{"id":"abcd"}` || a.Status() != 200 || a.Header("content-type") != "application/json" {
+			t.Errorf("answer %d %q, whole %v", a.Status(), body, whole)
+		}
+		a.Close()
+	}
+	if n := conns.Load(); n != 1 {
+		t.Errorf("%d connections for 5 requests in a row, want 1", n)
+	}
+}
+
+// An engine that closes a connection while it is idle costs nobody a request.
+func TestConnectionClosedWhileIdle(t *testing.T) {
+	address := forwardtest.RawServer(t, func(c net.Conn) {
+		if _, err := forwardtest.ReadRequest(bufio.NewReader(c)); err == nil {
+			_, _ = io.WriteString(c, plainAnswer)
+		}
+	})
+	transport := forwardtest.RunningTransport(t)
+	for i := range 20 {
+		a, err := transport.Do(context.Background(), forwardtest.TestRequest(address), forwardtest.ChatShape)
+		if err != nil {
+			t.Fatalf("request %d: %v", i, err)
+		}
+		a.Close()
+		testkit.WaitFor(t, "the close of the idle connection to arrive", func() bool {
+			c := transport.pop(Target{Address: address, Host: address})
+			if c == nil {
+				return true
+			}
+			defer func() {
+				transport.mu.Lock()
+				defer transport.mu.Unlock()
+				transport.idle[Target{Address: address, Host: address}] = []*conn{c}
+			}()
+			return !c.Quiet()
+		})
+	}
+}
+
+func TestConnectionIsNotReusedAfter(t *testing.T) {
+	for name, answer := range map[string]string{
+		"connection: close":  "HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 2\r\n\r\nok",
+		"HTTP/1.0":           "HTTP/1.0 200 OK\r\nContent-Length: 2\r\n\r\nok",
+		"bytes after answer": "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nokHTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nevil",
+		"malformed":          "HTTP/1.1 200 OK\r\nContent-Length: 2\r\nTransfer-Encoding: chunked\r\n\r\nok",
+	} {
+		address := forwardtest.RawServer(t, forwardtest.Answering(answer))
+		transport := forwardtest.RunningTransport(t)
+		if a, err := transport.Do(context.Background(), forwardtest.TestRequest(address), forwardtest.ChatShape); err == nil {
+			a.Close()
+		}
+		if n := transport.Idle(); n != 0 {
+			t.Errorf("after %s: %d connections are kept", name, n)
+		}
+	}
+}
+
+// A cancelled exchange returns with the cause, and not before the engine has closed its side.
+func TestCancelWaitsForTheEngine(t *testing.T) {
+	for name, before := range map[string]string{"no answer yet": "", "in mid-stream": forwardtest.StreamHead + forwardtest.Chunk(forwardtest.Delta("a"))} {
+		t.Run(name, func(t *testing.T) {
+			got, closed := make(chan struct{}), atomic.Bool{}
+			address := forwardtest.RawServer(t, func(c net.Conn) {
+				br := bufio.NewReader(c)
+				_, _ = forwardtest.ReadRequest(br)
+				_, _ = io.WriteString(c, before)
+				close(got)
+				_, _ = br.ReadByte() // until the other side has closed
+				time.Sleep(50 * time.Millisecond)
+				closed.Store(true)
+			})
+			ctx, cancel := context.WithCancelCause(context.Background())
+			begun := make(chan struct{}) // the answer, if there is to be one
+			if before == "" {
+				close(begun)
+			}
+			go func() {
+				<-got
+				<-begun
+				cancel(server.ErrClientGone)
+			}()
+			r := forwardtest.TestRequest(address)
+			r.Linger = forwardtest.Patience
+			a, err := forwardtest.RunningTransport(t).Do(ctx, r, forwardtest.ChatShape)
+			if before != "" {
+				if err != nil {
+					t.Fatal(err)
+				}
+				close(begun)
+				_, err = drain(a)
+				a.Close()
+			}
+			if !errors.Is(err, server.ErrClientGone) {
+				t.Errorf("error %v, want ErrClientGone", err)
+			}
+			if !closed.Load() {
+				t.Error("the exchange was over before the engine had closed: its slot would be used twice")
+			}
+		})
+	}
+}
+
+// An engine that does not let go is waited for no longer than Linger.
+func TestLingerIsBounded(t *testing.T) {
+	release := make(chan struct{})
+	defer close(release)
+	address := forwardtest.RawServer(t, func(c net.Conn) {
+		_, _ = forwardtest.ReadRequest(bufio.NewReader(c))
+		<-release
+	})
+	ctx, cancel := context.WithTimeoutCause(context.Background(), 20*time.Millisecond, server.ErrClientGone)
+	defer cancel()
+	r := forwardtest.TestRequest(address)
+	r.Linger = 100 * time.Millisecond
+	began := time.Now()
+	if _, err := forwardtest.RunningTransport(t).Do(ctx, r, forwardtest.ChatShape); !errors.Is(err, server.ErrClientGone) {
+		t.Errorf("error %v, want ErrClientGone", err)
+	}
+	if took := time.Since(began); took < 100*time.Millisecond || took > forwardtest.Patience/2 {
+		t.Errorf("took %v, want a little over 120ms", took)
+	}
+}
+
+func TestFailures(t *testing.T) {
+	f := func(name, answer string, wantPhase Phase, wantDelivered string) {
+		t.Helper()
+		address := forwardtest.RawServer(t, func(c net.Conn) {
+			_, _ = forwardtest.ReadRequest(bufio.NewReader(c))
+			_, _ = io.WriteString(c, answer)
+		})
+		transport := forwardtest.RunningTransport(t)
+		delivered := ""
+		a, err := transport.Do(context.Background(), forwardtest.TestRequest(address), forwardtest.ChatShape)
+		if err == nil {
+			delivered, err = drain(a)
+			a.Close()
+		}
+		var failed *ExchangeError
+		if !errors.As(err, &failed) || failed.Phase != wantPhase || failed.Timeout || delivered != wantDelivered {
+			t.Errorf("%s: delivered %q, then %v; want %q, then a failure in phase %d", name, delivered, err, wantDelivered, wantPhase)
+		}
+		if transport.Idle() != 0 {
+			t.Errorf("%s: the connection is kept", name)
+		}
+	}
+	f("closed without a byte", "", PhaseFirstByte, "")
+	f("cut in the head", "HTTP/1.1 200 OK\r\nContent-", PhaseFirstByte, "")
+	f("cut before the body", "HTTP/1.1 200 OK\r\nContent-Length: 20\r\n\r\n", PhaseFirstByte, "")
+	f("short body", "HTTP/1.1 200 OK\r\nContent-Length: 20\r\n\r\n{\"id\"", PhaseStream, "")
+	f("short body of an error", "HTTP/1.1 500 Oh\r\nContent-Length: 20\r\n\r\n{\"id\"", PhaseFirstByte, "")
+	f("stream without an event", forwardtest.StreamHead+forwardtest.Chunk(": ping\n\n")+"0\r\n\r\n", PhaseFirstByte, "")
+	f("cut before the first event", forwardtest.StreamHead+forwardtest.Chunk(": ping\n\n"), PhaseFirstByte, "")
+	f("cut at a chunk's boundary", forwardtest.StreamHead+forwardtest.Chunk(forwardtest.Delta("a"))+forwardtest.Chunk(forwardtest.Delta("b")), PhaseStream, forwardtest.Delta("a")+forwardtest.Delta("b"))
+	f("cut inside a chunk", forwardtest.StreamHead+forwardtest.Chunk(forwardtest.Delta("a"))+"40\r\ndata: {", PhaseStream, forwardtest.Delta("a"))
+}
+
+func TestConnectFails(t *testing.T) {
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	address := ln.Addr().String()
+	ln.Close()
+	_, err = forwardtest.RunningTransport(t).Do(context.Background(), forwardtest.TestRequest(address), forwardtest.ChatShape)
+	var failed *ExchangeError
+	if !errors.As(err, &failed) || failed.Phase != PhaseConnect {
+		t.Errorf("error %v, want a failure to connect", err)
+	}
+}
+
+func TestTimeouts(t *testing.T) {
+	silent := func(before string) string {
+		return forwardtest.RawServer(t, func(c net.Conn) {
+			br := bufio.NewReader(c)
+			_, _ = forwardtest.ReadRequest(br)
+			_, _ = io.WriteString(c, before)
+			_, _ = br.ReadByte()
+		})
+	}
+	f := func(name, before string, change func(*Request), wantPhase Phase) {
+		t.Helper()
+		r := forwardtest.TestRequest(silent(before))
+		change(r)
+		a, err := forwardtest.RunningTransport(t).Do(context.Background(), r, forwardtest.ChatShape)
+		if err == nil {
+			_, err = drain(a)
+			a.Close()
+		}
+		var failed *ExchangeError
+		if !errors.As(err, &failed) || failed.Phase != wantPhase || !failed.Timeout {
+			t.Errorf("%s: %v, want a timeout in phase %d", name, err, wantPhase)
+		}
+	}
+	short := 50 * time.Millisecond
+	f("first byte", "", func(r *Request) { r.FirstByte = short }, PhaseFirstByte)
+	f("first byte, after comments", forwardtest.StreamHead+forwardtest.Chunk(": ping\n\n"), func(r *Request) { r.FirstByte = short }, PhaseFirstByte)
+	f("idle", forwardtest.StreamHead+forwardtest.Chunk(forwardtest.Delta("a")), func(r *Request) { r.Idle = short }, PhaseStream)
+	f("total", forwardtest.StreamHead+forwardtest.Chunk(forwardtest.Delta("a")), func(r *Request) { r.End = time.Now().Add(short) }, PhaseStream)
+}
+
+// The first-byte timeout ends with the first byte.
+func TestFirstByteTimeoutDoesNotCutAStream(t *testing.T) {
+	address := forwardtest.RawServer(t, func(c net.Conn) {
+		_, _ = forwardtest.ReadRequest(bufio.NewReader(c))
+		_, _ = io.WriteString(c, forwardtest.StreamHead+forwardtest.Chunk(forwardtest.Delta("a")))
+		time.Sleep(200 * time.Millisecond)
+		_, _ = io.WriteString(c, forwardtest.Chunk(forwardtest.Delta("b"))+forwardtest.Chunk("data: [DONE]\n\n")+"0\r\n\r\n")
+	})
+	r := forwardtest.TestRequest(address)
+	r.FirstByte = 100 * time.Millisecond
+	a, err := forwardtest.RunningTransport(t).Do(context.Background(), r, forwardtest.ChatShape)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer a.Close()
+	if all, err := drain(a); !errors.Is(err, io.EOF) || all != forwardtest.Delta("a")+forwardtest.Delta("b")+"data: [DONE]\n\n" {
+		t.Errorf("stream %q, %v", all, err)
+	}
+}
+
+// A first event that is an error counts as the status that it names.
+func TestErrorAsFirstEvent(t *testing.T) {
+	event := "data: {\"error\":{\"message\":\"busy\",\"code\":503}}\n\n"
+	address := forwardtest.RawServer(t, forwardtest.Answering(forwardtest.StreamHead+forwardtest.Chunk(event)+forwardtest.Chunk("data: [DONE]\n\n")+"0\r\n\r\n"))
+	a, err := forwardtest.RunningTransport(t).Do(context.Background(), forwardtest.TestRequest(address), forwardtest.ChatShape)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer a.Close()
+	if a.Status() != 503 {
+		t.Errorf("status %d, want 503", a.Status())
+	}
+}
+
+func TestLargeBodiesBothWays(t *testing.T) {
+	large := strings.Repeat("x", 5<<20)
+	received := make(chan int, 1)
+	address := forwardtest.RawServer(t, func(c net.Conn) {
+		r, err := forwardtest.ReadRequest(bufio.NewReader(c))
+		if err != nil {
+			return
+		}
+		received <- int(r.ContentLength)
+		fmt.Fprintf(c, "HTTP/1.1 200 OK\r\nContent-Type: audio/wav\r\nContent-Length: %d\r\n\r\n%s", len(large), large)
+	})
+	r := forwardtest.TestRequest(address)
+	r.Body = []byte(large)
+	a, err := forwardtest.RunningTransport(t).Do(context.Background(), r, Shape{API: openai.Speech})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer a.Close()
+	if _, whole := a.Body(); whole || a.Length() != int64(len(large)) {
+		t.Errorf("whole %v, length %d", whole, a.Length())
+	}
+	if got, err := drain(a); got != large || !errors.Is(err, io.EOF) {
+		t.Errorf("read %d bytes, %v", len(got), err)
+	}
+	if n := <-received; n != len(large) {
+		t.Errorf("the server received %d bytes", n)
+	}
+}
+
+// Nothing that could smuggle another header, or another request, is ever sent.
+func TestHeadersThatAreNotSent(t *testing.T) {
+	f := func(change func(*Request)) {
+		t.Helper()
+		r := forwardtest.TestRequest("127.0.0.1:1")
+		change(r)
+		if b, err := r.appendHead(nil); err == nil {
+			t.Errorf("would send %q", b)
+		}
+	}
+	for _, evil := range []string{"a\r\nX-Evil: 1", "a\nb", "a\x00b", "a\rb", "a\x7fb"} {
+		f(func(r *Request) { r.Fields = []Field{{"Accept", evil}} })
+		f(func(r *Request) { r.Fields = []Field{{evil, "x"}} })
+		f(func(r *Request) { r.Path = "/v1/" + evil })
+		f(func(r *Request) { r.Method = evil })
+		f(func(r *Request) { r.Target.Host = evil })
+		f(func(r *Request) { r.Target.Prefix = "/" + evil })
+	}
+	f(func(r *Request) { r.Path = "/v1/chat HTTP/1.1" })
+}

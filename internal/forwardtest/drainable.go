@@ -1,0 +1,234 @@
+package forwardtest
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"testing"
+	"time"
+
+	"github.com/valyala/fasthttp"
+
+	"colonnade/forwarding/hop"
+	"colonnade/forwarding/server"
+	"colonnade/internal/testkit"
+	"colonnade/openai"
+)
+
+// Drainable is a server whose end is tested. It answers with "ok".
+type Drainable struct {
+	*server.Server
+	T       *testing.T
+	Address string
+	Served  chan error
+	callers []*RawClient // closed before the end is waited for
+}
+
+func Serve(t *testing.T, handle func(*fasthttp.RequestCtx)) *Drainable {
+	t.Helper()
+	return ServeConfig(t, server.ServerConfig{Handle: handle})
+}
+
+// ServeConfig is newDraining with more of a config, of which what is not there is filled in.
+func ServeConfig(t *testing.T, config server.ServerConfig, prepare ...func(*server.Server)) *Drainable {
+	t.Helper()
+	inHand, err := server.NewInHand(slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &Drainable{T: t, Served: make(chan error, 1)}
+	if config.Logger == nil {
+		config.Logger = slog.New(slog.DiscardHandler)
+	}
+	if config.Refuse == nil {
+		config.Refuse = func(rc *fasthttp.RequestCtx, e *openai.Error) { server.WriteError(rc, e, "") }
+	}
+	handle := config.Handle
+	config.InHand, config.Handle = inHand, func(rc *fasthttp.RequestCtx) {
+		c := inHand.Take()
+		defer c.LetGo()
+		if handle != nil {
+			handle(rc)
+		}
+		if !rc.Response.IsBodyStream() {
+			rc.SetBodyString("ok")
+		}
+	}
+	s.Server = server.NewServer(config)
+	for _, do := range prepare {
+		do(s.Server)
+	}
+	ln, err := server.Listen("127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.Address = ln.Addr().String()
+	go func() { s.Served <- s.Serve(ln) }()
+	return s
+}
+
+// Shutdown ends the server, and expects that nothing is left of it.
+func (s *Drainable) Shutdown(p server.Pace) {
+	s.T.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), Patience)
+	defer cancel()
+	for _, c := range s.callers {
+		c.Close()
+	}
+	if err := errors.Join(s.End(ctx, p, nil), <-s.Served); err != nil {
+		s.T.Error(err)
+	}
+	if n := s.Connections().Open; n != 0 {
+		s.T.Errorf("%d connections are left", n)
+	}
+}
+
+// RawClient is a client's bare connection.
+type RawClient struct {
+	*net.TCPConn
+	Br *bufio.Reader
+}
+
+func Dial(address string) (*RawClient, error) {
+	c, err := net.Dial("tcp", address)
+	if err != nil {
+		return nil, err
+	}
+	_ = c.SetDeadline(time.Now().Add(Patience))
+	return &RawClient{TCPConn: c.(*net.TCPConn), Br: bufio.NewReader(c)}, nil
+}
+
+func MustDial(t *testing.T, s *Drainable) *RawClient {
+	t.Helper()
+	c, err := Dial(s.Address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { c.Close() })
+	s.callers = append(s.callers, c)
+	return c
+}
+
+// Ask sends a request and reads the answer. last is whether it says that it is the connection's last.
+func (c *RawClient) Ask() (last bool, err error) {
+	if _, err := io.WriteString(c, "GET / HTTP/1.1\r\nHost: x\r\n\r\n"); err != nil {
+		return false, err
+	}
+	return c.ReadOK()
+}
+
+func (c *RawClient) ReadOK() (last bool, err error) {
+	r, err := http.ReadResponse(c.Br, nil)
+	if err != nil {
+		return false, err
+	}
+	defer r.Body.Close()
+	body, err := io.ReadAll(r.Body)
+	if err == nil && string(body) != "ok" {
+		err = fmt.Errorf("answer %d %q", r.StatusCode, body)
+	}
+	return r.Close, err
+}
+
+// AssertEOF reads until the connection ends, and expects that nothing more comes, and no reset.
+func (c *RawClient) AssertEOF(t *testing.T) {
+	t.Helper()
+	if rest, err := io.ReadAll(c.Br); err != nil || len(rest) > 0 {
+		t.Errorf("the connection ended with %q, %v", rest, err)
+	}
+}
+
+// WaitFor waits for what must come.
+func (s *Drainable) WaitFor(what func() bool) {
+	s.T.Helper()
+	testkit.WaitFor(s.T, "it to come", what)
+}
+
+// DialFrom connects from an address of loopback.
+func (s *Drainable) DialFrom(address string) *RawClient {
+	s.T.Helper()
+	dialer := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(address)}, Timeout: Patience}
+	c, err := dialer.Dial("tcp", s.Address)
+	if err != nil {
+		s.T.Fatal(err)
+	}
+	s.T.Cleanup(func() { c.Close() })
+	_ = c.SetDeadline(time.Now().Add(Patience))
+	in := &RawClient{TCPConn: c.(*net.TCPConn), Br: bufio.NewReader(c)}
+	s.callers = append(s.callers, in)
+	return in
+}
+
+func (s *Drainable) AssertServed(callers ...*RawClient) {
+	s.T.Helper()
+	for _, c := range callers {
+		if _, err := c.Ask(); err != nil {
+			s.T.Errorf("a connection from %s is not served: %v", c.LocalAddr(), err)
+		}
+	}
+}
+
+// ReadRefusal asks over a connection that is one too many, and returns the whole answer's head and its error. The connection
+// must end without a reset.
+func (c *RawClient) ReadRefusal(t *testing.T, request string) (status int, reason string, number int) {
+	t.Helper()
+	if _, err := io.WriteString(c, request); err != nil {
+		t.Errorf("cannot send: %v", err)
+	}
+	r, err := http.ReadResponse(c.Br, nil)
+	if err != nil {
+		t.Fatalf("no answer: %v", err)
+	}
+	defer r.Body.Close()
+	var body struct {
+		Error struct {
+			Number  int
+			Reason  string
+			Message string
+		}
+	}
+	text, err := io.ReadAll(r.Body)
+	if err = errors.Join(err, json.Unmarshal(text, &body)); err != nil {
+		t.Errorf("answer %q: %v", text, err)
+	}
+	if !r.Close || r.Header.Get("Retry-After") == "" || r.Header.Get("Retry-After-Ms") == "" || r.Header.Get("Date") == "" {
+		t.Errorf("headers %v, last: %v", r.Header, r.Close)
+	}
+	c.AssertEOF(t)
+	return r.StatusCode, r.Header.Get(hop.HeaderReason), body.Error.Number
+}
+
+// AssertAnsweredEarly sends a request and one behind it, and reads what is answered: only the last answer says that it is.
+func (s *Drainable) AssertAnsweredEarly(t *testing.T, text string, goesOn bool) {
+	t.Helper()
+	c := MustDial(t, s)
+	defer c.Close()
+	go func() {
+		_, _ = io.WriteString(c, text+"GET /behind HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
+	}()
+	for {
+		answer, err := http.ReadResponse(c.Br, nil)
+		if err != nil {
+			t.Errorf("%.100q: %v", text, err)
+			return
+		}
+		_, _ = io.Copy(io.Discard, answer.Body)
+		if answer.StatusCode == http.StatusContinue {
+			continue
+		}
+		if answer.Close == goesOn {
+			t.Errorf("%.100q: answered %d, and the last: %v", text, answer.StatusCode, answer.Close)
+		}
+		if answer.Close {
+			break
+		}
+		goesOn = false
+	}
+	c.AssertEOF(t)
+}
