@@ -1,3 +1,4 @@
+// Package ascii has what parsers of ASCII protocols share: tokens, white space, control characters, letters of either case.
 package ascii
 
 import (

@@ -1,3 +1,4 @@
+// Package forwardtest has the servers, clients and exchanges that the tests of the packages below forwarding share.
 package forwardtest
 
 import (
