@@ -6,6 +6,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"colonnade/permits"
 )
 
 const autoEndpoint = "key: endpoints/ams/one\nurl: http://one:8000\nengine: vllm\n"
@@ -16,7 +18,7 @@ func found(t *testing.T) (*Manager, *documents) {
 	docs := newDocuments(t)
 	d := runManager(t, &probes{})
 	d.Apply(docs.table(autoEndpoint + "pool: a\nconcurrency: auto\nauto: {min: 4, max: 64}\n"))
-	if s := mustPool(t, d, "a").State().Endpoints[0]; s.Auto == nil || *s.Auto != (AutoState{Min: 4, Max: 64}) {
+	if s := mustPool(t, d, "a").Stats().Endpoints[0]; s.Auto == nil || *s.Auto != (permits.AutoStats{Min: 4, Max: 64}) {
 		t.Fatalf("to begin with: %+v, auto %+v", s, s.Auto)
 	}
 	if l := mustPool(t, d, "a").Load(); l.Limit != 16 {
@@ -46,7 +48,7 @@ func TestManagerFindsALimit(t *testing.T) {
 		for range 60 {
 			clients.Go(func() {
 				for {
-					g, err := a.Acquire(ctx, Request{Account: "acme", MaxWait: time.Minute, MaxExpected: -1})
+					g, err := a.Acquire(ctx, permits.Request{Account: "acme", MaxWait: time.Minute, MaxExpected: -1})
 					if err != nil {
 						return
 					}
@@ -64,13 +66,13 @@ func TestManagerFindsALimit(t *testing.T) {
 			if err := d.Check(); err != nil {
 				t.Fatal(err)
 			}
-			if s := a.State().Endpoints[0]; s.Concurrency < 4 || s.Concurrency > 64 || s.Auto == nil || s.Auto.Min != 4 || s.Auto.Max != 64 {
+			if s := a.Stats().Endpoints[0]; s.Concurrency < 4 || s.Concurrency > 64 || s.Auto == nil || s.Auto.Min != 4 || s.Auto.Max != 64 {
 				t.Fatalf("state %+v", s)
 			}
 			sum, n = sum+limit(t, d, "a"), n+1
 		}
 		clients.Wait()
-		if s := a.State().Endpoints[0]; s.Auto.Samples == 0 {
+		if s := a.Stats().Endpoints[0]; s.Auto.Samples == 0 {
 			t.Errorf("found without a sample: %+v", s.Auto)
 		}
 		if mean := float64(sum) / float64(n); mean < 17 || mean > 22 {

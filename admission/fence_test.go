@@ -7,6 +7,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"colonnade/permits"
 )
 
 // What runs out between two words of etcd comes back with the next, for all pools, also those that came meanwhile.
@@ -26,7 +28,7 @@ func TestFenceOfAllPools(t *testing.T) {
 		granted := make(chan error, 2)
 		for _, name := range []string{"a", "b"} {
 			go func() {
-				g, err := mustPool(t, d, name).Acquire(context.Background(), Request{Account: "acme", MaxWait: time.Minute, MaxExpected: -1})
+				g, err := mustPool(t, d, name).Acquire(context.Background(), permits.Request{Account: "acme", MaxWait: time.Minute, MaxExpected: -1})
 				if err == nil {
 					g.Release()
 				}
@@ -59,7 +61,7 @@ func stopAtGrant(t *testing.T, waits time.Duration) (d *Manager, p *Pool, told c
 	}
 	told, queued = make(chan error, 1), make(chan time.Duration, 1)
 	go func() {
-		g, err := p.Acquire(context.Background(), Request{Account: "acme", MaxWait: 8 * time.Second, MaxExpected: -1})
+		g, err := p.Acquire(context.Background(), permits.Request{Account: "acme", MaxWait: 8 * time.Second, MaxExpected: -1})
 		if err == nil {
 			queued <- g.Queued()
 			g.Release()
@@ -99,8 +101,8 @@ func TestWaitGoesOnAfterAStop(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		began := time.Now()
 		_, _, told, _ := stopAtGrant(t, 3*time.Second)
-		var refused *Refusal
-		if err := <-told; !errors.As(err, &refused) || refused.Reason != QueueTimeout {
+		var refused *permits.Refusal
+		if err := <-told; !errors.As(err, &refused) || refused.Reason != permits.QueueTimeout {
 			t.Errorf("told %v", err)
 		}
 		if took := time.Since(began); took != 8*time.Second {

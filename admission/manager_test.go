@@ -14,6 +14,7 @@ import (
 	"go.uber.org/goleak"
 
 	"colonnade/fleet"
+	"colonnade/permits"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -101,7 +102,7 @@ func mustPool(t testing.TB, d *Manager, name string) *Pool {
 
 // take acquires without waiting.
 func take(p *Pool) (Grant, error) {
-	return p.Acquire(context.Background(), Request{Account: "acme", MaxExpected: -1})
+	return p.Acquire(context.Background(), permits.Request{Account: "acme", MaxExpected: -1})
 }
 
 func mustTake(t testing.TB, p *Pool) Grant {
@@ -217,7 +218,7 @@ func TestDeadEndpointGoesDownAndUp(t *testing.T) {
 		if _, err := take(a); err == nil {
 			t.Error("a permit for an endpoint that is down")
 		}
-		if s := a.State(); s.Endpoints[0].State != "down" {
+		if s := a.Stats(); s.Endpoints[0].State != "down" {
 			t.Errorf("state %+v", s.Endpoints)
 		}
 		p.set("one", nil)
@@ -378,8 +379,8 @@ func TestCloseQueues(t *testing.T) {
 		if err != nil {
 			t.Fatalf("a slot was free: %v", err)
 		}
-		var refused *Refusal
-		if _, err := take(a); !errors.As(err, &refused) || refused.Reason != Draining {
+		var refused *permits.Refusal
+		if _, err := take(a); !errors.As(err, &refused) || refused.Reason != permits.Draining {
 			t.Errorf("who would have to wait hears %v", err)
 		}
 		g.Release()
@@ -392,12 +393,12 @@ func TestDrainRefusesEverywhere(t *testing.T) {
 		d := runManager(t, &probes{})
 		d.Apply(docs.table(endpoints("a", 1, "one")))
 		d.Drain()
-		var refused *Refusal
-		if _, err := take(mustPool(t, d, "a")); !errors.As(err, &refused) || refused.Reason != Draining {
+		var refused *permits.Refusal
+		if _, err := take(mustPool(t, d, "a")); !errors.As(err, &refused) || refused.Reason != permits.Draining {
 			t.Errorf("a draining manager said %v", err)
 		}
 		d.Apply(docs.table(endpoints("b", 1, "two")))
-		if _, err := take(mustPool(t, d, "b")); !errors.As(err, &refused) || refused.Reason != Draining {
+		if _, err := take(mustPool(t, d, "b")); !errors.As(err, &refused) || refused.Reason != permits.Draining {
 			t.Errorf("a pool that came while draining said %v", err)
 		}
 	})

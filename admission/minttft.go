@@ -172,25 +172,25 @@ func (b *ttftByClass) add(now time.Time, w *Work, took time.Duration) bool {
 	}
 }
 
-// states is what is known of each kind.
-func (b *ttftByClass) states(now time.Time) []SoonestState {
-	states := []SoonestState{}
+// stats returns the bound of each class that has one.
+func (b *ttftByClass) stats(now time.Time) []MinTTFT {
+	all := []MinTTFT{}
 	kinds := b.classes.Load()
 	if kinds == nil {
-		return states
+		return all
 	}
 	for k, of := range *kinds {
 		most := Work{Input: math.MaxInt} // nothing asks for more
 		if bound := of.min.Load().bound(now, &most); bound > 0 {
 			ms := float64(bound) / float64(time.Millisecond)
-			states = append(states, SoonestState{Model: k.model, Path: k.path, Streamed: k.streamed, Millis: ms})
+			all = append(all, MinTTFT{Model: k.model, Path: k.path, Streamed: k.streamed, Millis: ms})
 		}
 	}
-	slices.SortFunc(states, func(x, y SoonestState) int {
+	slices.SortFunc(all, func(x, y MinTTFT) int {
 		return cmp.Or(
 			strings.Compare(x.Model, y.Model), strings.Compare(x.Path, y.Path), rank(x.Streamed)-rank(y.Streamed))
 	})
-	return states
+	return all
 }
 
 func rank(last bool) int {

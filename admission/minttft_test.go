@@ -10,6 +10,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"colonnade/permits"
 )
 
 var chat = Work{Model: "m", Path: "/v1/chat/completions", Streamed: true, Input: 400}
@@ -177,13 +179,13 @@ func TestLastMoment(t *testing.T) {
 		a := mustPool(t, d, "a")
 		ask := func(within time.Duration) (Grant, error) {
 			by := a.LatestStart(time.Now().Add(within), chat)
-			return a.Acquire(t.Context(), Request{Account: "acme", MaxWait: time.Minute, MaxExpected: -1, Deadline: by})
+			return a.Acquire(t.Context(), permits.Request{Account: "acme", MaxWait: time.Minute, MaxExpected: -1, Deadline: by})
 		}
 		refused := func(within, after time.Duration) {
 			t.Helper()
 			began := time.Now()
 			_, err := ask(within)
-			var refusal *Refusal
+			var refusal *permits.Refusal
 			if !errors.As(err, &refusal) || refusal.Reason != "deadline" || refusal.RetryAfter < time.Second {
 				t.Fatalf("first byte within %v: %v, want refused for its deadline", within, err)
 			}
@@ -277,11 +279,11 @@ func TestCutAnswersSetNoBound(t *testing.T) {
 		if got := a.LatestStart(by, chat); !got.Equal(by) {
 			t.Errorf("after answers that were cut: %v of the minute are left", time.Until(got))
 		}
-		samples := a.State().Endpoints[0].Auto.Samples
+		samples := a.Stats().Endpoints[0].Auto.Samples
 		for range 2 * minSamples {
 			a.ObserveFirstByte(g, FirstByte{Work: chat, After: 30 * time.Second})
 		}
-		if got := a.State().Endpoints[0].Auto.Samples; got != samples {
+		if got := a.Stats().Endpoints[0].Auto.Samples; got != samples {
 			t.Errorf("%d samples for the limit of what is no token, want none", got-samples)
 		}
 		if got := a.LatestStart(by, chat); !got.Equal(by.Add(-30 * time.Second)) {

@@ -156,8 +156,8 @@ func (m *Manager) busy(e *engine) bool {
 	if e.pool == nil {
 		return false
 	}
-	for _, s := range e.pool.permits.Snapshot().Endpoints {
-		if s.ID == e.endpoint.URL {
+	for _, s := range e.pool.permits.Endpoints() {
+		if s.URL == e.endpoint.URL {
 			return s.Held > 0
 		}
 	}

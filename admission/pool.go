@@ -109,7 +109,9 @@ func (p *Pool) recordTTFT(f *FirstByte) {
 }
 
 // Refuse makes the refusal of a request that an endpoint would not take though it had a permit.
-func (p *Pool) Refuse(r *Request, reason Reason) *Refusal { return p.permits.Refuse(r, reason) }
+func (p *Pool) Refuse(r *permits.Request, reason permits.Reason) *permits.Refusal {
+	return p.permits.Refuse(r, reason)
+}
 
 // idle reports whether nothing runs or waits.
 func (p *Pool) idle() bool {

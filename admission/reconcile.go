@@ -87,17 +87,17 @@ func (h holders) without(p *Pool) (n int) {
 func (m *Manager) heldLocked() (held map[string]holders, owner map[string]*Pool) {
 	held, owner = map[string]holders{}, map[string]*Pool{}
 	for _, p := range m.pools {
-		for _, e := range p.permits.Snapshot().Endpoints {
+		for _, e := range p.permits.Endpoints() {
 			if !e.Removed {
-				owner[e.ID] = p
+				owner[e.URL] = p
 			}
 			if e.Held == 0 {
 				continue
 			}
-			if held[e.ID] == nil {
-				held[e.ID] = holders{}
+			if held[e.URL] == nil {
+				held[e.URL] = holders{}
 			}
-			held[e.ID][p] = e.Held
+			held[e.URL][p] = e.Held
 		}
 	}
 	return held, owner

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"colonnade/fleet"
+	"colonnade/permits"
 )
 
 // An engine that goes from pool to pool and back, under requests to both, never has more in hand than its concurrency.
@@ -29,7 +30,7 @@ func TestMovesUnderLoad(t *testing.T) {
 		p := mustPool(t, d, []string{"a", "b"}[n%2])
 		clients.Go(func() {
 			for ; ctx.Err() == nil; time.Sleep(50 * time.Microsecond) {
-				g, err := p.Acquire(ctx, Request{Account: "acme", MaxExpected: -1, MaxWait: time.Second})
+				g, err := p.Acquire(ctx, permits.Request{Account: "acme", MaxExpected: -1, MaxWait: time.Second})
 				if err != nil {
 					continue
 				}
@@ -70,7 +71,7 @@ func TestRequestWaitsForWhatAnotherPoolHolds(t *testing.T) {
 			t.Fatal("the slot is granted twice")
 		}
 		time.AfterFunc(time.Second, g.Release)
-		waited, err := b.Acquire(context.Background(), Request{Account: "acme", MaxExpected: -1, MaxWait: 5 * time.Second})
+		waited, err := b.Acquire(context.Background(), permits.Request{Account: "acme", MaxExpected: -1, MaxWait: 5 * time.Second})
 		if err != nil || waited.Queued() < time.Second {
 			t.Fatalf("%v after %v, want a permit after a second", err, waited.Queued())
 		}
@@ -88,7 +89,7 @@ func TestWaitersOutliveTheirEndpoint(t *testing.T) {
 		g := mustTake(t, a)
 		waited := make(chan error)
 		go func() {
-			g, err := a.Acquire(context.Background(), Request{Account: "acme", MaxExpected: -1, MaxWait: time.Minute})
+			g, err := a.Acquire(context.Background(), permits.Request{Account: "acme", MaxExpected: -1, MaxWait: time.Minute})
 			if err == nil {
 				g.Release()
 			}
@@ -122,7 +123,7 @@ func TestLimitRaisedWhileAnotherPoolHolds(t *testing.T) {
 		var clients sync.WaitGroup
 		for range 8 {
 			clients.Go(func() {
-				if g, err := b.Acquire(ctx, Request{Account: "acme", MaxExpected: -1, MaxWait: time.Minute}); err == nil {
+				if g, err := b.Acquire(ctx, permits.Request{Account: "acme", MaxExpected: -1, MaxWait: time.Minute}); err == nil {
 					granted.Add(1)
 					time.Sleep(time.Second)
 					g.Release()

@@ -16,6 +16,7 @@ import (
 	"colonnade/forwarding/server"
 	"colonnade/forwarding/transport"
 	"colonnade/openai"
+	"colonnade/permits"
 )
 
 // call is one request in hand, from the handler's start to the answer's end, which for a stream comes after the handler
@@ -107,10 +108,10 @@ func (c *call) releaseUnserved() {
 }
 
 // request is what a permit is asked for with.
-func (c *call) request() admission.Request {
+func (c *call) request() permits.Request {
 	queue := c.pool.Document().Queue
 	_, output := c.price()
-	r := admission.Request{
+	r := permits.Request{
 		Account:           c.hop.Account,
 		Weight:            float64(c.hop.Weight),
 		Band:              band(c.hop.Priority),
@@ -150,7 +151,7 @@ func luck(id string) float64 {
 	return float64(binary.BigEndian.Uint64(sum[:])>>11) / (1 << 53)
 }
 
-// acquire gets a permit, or a [admission.Refusal], or the cause of the context's end.
+// acquire gets a permit, or a [permits.Refusal], or the cause of the context's end.
 func (c *call) acquire() error {
 	r, began := c.request(), time.Now()
 	grant, err := c.pool.Acquire(c.Context, r)
@@ -170,19 +171,19 @@ func (c *call) acquire() error {
 }
 
 // report tells the node that has sent the request how it waits.
-func (c *call) report(p admission.Progress) {
+func (c *call) report(p permits.Progress) {
 	if err := relay.WriteProgress(c.rc.Conn(), hop.Progress(p)); err != nil {
 		c.Cancel(errors.Join(server.ErrClientGone, err)) // it can be told nothing else either
 	}
 }
 
 // usedUp tells a request that may not wait since it has waited all it may from one that asked not to.
-func (c *call) usedUp(err error, r admission.Request) error {
-	var refused *admission.Refusal
-	if errors.As(err, &refused) && refused.Reason == admission.Busy && c.hop.Wait == hop.WaitFull && r.MaxWait <= 0 &&
+func (c *call) usedUp(err error, r permits.Request) error {
+	var refused *permits.Refusal
+	if errors.As(err, &refused) && refused.Reason == permits.Busy && c.hop.Wait == hop.WaitFull && r.MaxWait <= 0 &&
 		c.pool.Document().Queue.MaxWait > 0 {
 		late := *refused
-		late.Reason = admission.QueueTimeout
+		late.Reason = permits.QueueTimeout
 		return &late
 	}
 	return err
@@ -273,14 +274,14 @@ func upstreamName(m *fleet.Model, e *fleet.Endpoint) string {
 	return m.UpstreamName
 }
 
-func band(priority string) admission.Band {
+func band(priority string) permits.Band {
 	switch priority {
 	case fleet.PriorityInteractive:
-		return admission.Interactive
+		return permits.Interactive
 	case fleet.PriorityBatch:
-		return admission.Batch
+		return permits.Batch
 	}
-	return admission.Standard
+	return permits.Standard
 }
 
 // earlier returns the earlier of two times; zero is never.

@@ -11,6 +11,7 @@ import (
 	"colonnade/fleet"
 	"colonnade/forwarding/hop"
 	"colonnade/openai"
+	"colonnade/permits"
 )
 
 // What a permit is asked for with is what the hop token says of the account, what the body claims, and how long the
@@ -25,15 +26,15 @@ func TestPermitIsAskedFor(t *testing.T) {
 	pool, _ := d.Pool("p")
 	arrived := time.Unix(1_000_000, 0)
 	end := arrived.Add(time.Hour)
-	f := func(what string, in func(*call), want func(*admission.Request)) {
+	f := func(what string, in func(*call), want func(*permits.Request)) {
 		t.Helper()
 		c := &call{
 			model: &fleet.Model{}, pool: pool, raw: make([]byte, 400), arrived: arrived, end: end,
 			hop: hop.Token{Account: "a", Weight: 1, Priority: fleet.PriorityStandard, Wait: hop.WaitFull},
 		}
 		in(c)
-		w := admission.Request{
-			Account: "a", Weight: 1, Band: admission.Standard, Cost: 100, Bytes: 400, MaxExpected: -1,
+		w := permits.Request{
+			Account: "a", Weight: 1, Band: permits.Standard, Cost: 100, Bytes: 400, MaxExpected: -1,
 			MaxWait: 8 * time.Second, Deadline: end, Arrived: arrived, JitterSeed: luck(""),
 		}
 		want(&w)
@@ -45,37 +46,37 @@ func TestPermitIsAskedFor(t *testing.T) {
 			t.Errorf("%s: a permit is asked for with\n%+v, want\n%+v", what, got, w)
 		}
 	}
-	usual := func(*admission.Request) {}
+	usual := func(*permits.Request) {}
 	f("a request", func(*call) {}, usual)
-	f("an account", func(c *call) { c.hop.Account = "b" }, func(r *admission.Request) { r.Account = "b" })
-	f("a weight", func(c *call) { c.hop.Weight = 7 }, func(r *admission.Request) { r.Weight = 7 })
-	for priority, band := range map[string]admission.Band{
-		fleet.PriorityInteractive: admission.Interactive, fleet.PriorityBatch: admission.Batch,
+	f("an account", func(c *call) { c.hop.Account = "b" }, func(r *permits.Request) { r.Account = "b" })
+	f("a weight", func(c *call) { c.hop.Weight = 7 }, func(r *permits.Request) { r.Weight = 7 })
+	for priority, band := range map[string]permits.Band{
+		fleet.PriorityInteractive: permits.Interactive, fleet.PriorityBatch: permits.Batch,
 	} {
-		f(priority, func(c *call) { c.hop.Priority = priority }, func(r *admission.Request) { r.Band = band })
+		f(priority, func(c *call) { c.hop.Priority = priority }, func(r *permits.Request) { r.Band = band })
 	}
-	f("a cap", func(c *call) { c.hop.Concurrent = 5 }, func(r *admission.Request) { r.Concurrent = 5 })
-	f("a chance", func(c *call) { c.hop.Chance = 0.25 }, func(r *admission.Request) { r.ReturnProbability = 0.25 })
-	f("a name", func(c *call) { c.hop.RequestID = "x" }, func(r *admission.Request) { r.JitterSeed = luck("x") })
+	f("a cap", func(c *call) { c.hop.Concurrent = 5 }, func(r *permits.Request) { r.Concurrent = 5 })
+	f("a chance", func(c *call) { c.hop.Chance = 0.25 }, func(r *permits.Request) { r.ReturnProbability = 0.25 })
+	f("a name", func(c *call) { c.hop.RequestID = "x" }, func(r *permits.Request) { r.JitterSeed = luck("x") })
 	f("events", func(c *call) { c.hop.WantsProgress = true }, usual)
 
-	f("a claim", func(c *call) { c.body = openai.Body{MaxTokens: 50} }, func(r *admission.Request) { r.Output = 100 })
+	f("a claim", func(c *call) { c.body = openai.Body{MaxTokens: 50} }, func(r *permits.Request) { r.Output = 100 })
 	f("prices", func(c *call) {
 		c.body, c.model.Cost = openai.Body{MaxTokens: 50}, fleet.Cost{Input: 0.5, Output: 3, Per: 1000}
-	}, func(r *admission.Request) { r.Cost, r.Output = 50, 150 })
-	f("a long body", func(c *call) { c.raw = make([]byte, 1<<20) }, func(r *admission.Request) {
+	}, func(r *permits.Request) { r.Cost, r.Output = 50, 150 })
+	f("a long body", func(c *call) { c.raw = make([]byte, 1<<20) }, func(r *permits.Request) {
 		r.Cost, r.Bytes = 1<<18, 1<<20
 	})
 
 	f("waited elsewhere", func(c *call) {
 		c.hop.Waited = hop.Millis(3 * time.Second)
-	}, func(r *admission.Request) { r.MaxWait, r.Arrived = 5*time.Second, arrived.Add(-3*time.Second) })
+	}, func(r *permits.Request) { r.MaxWait, r.Arrived = 5*time.Second, arrived.Add(-3*time.Second) })
 	f("again", func(c *call) {
 		c.attempts, c.queued, c.avoid = 1, time.Second, []string{"x"}
-	}, func(r *admission.Request) { r.Rejoin, r.MaxWait, r.Avoid = true, 7*time.Second, []string{"x"} })
-	f("no wait", func(c *call) { c.hop.Wait = hop.WaitNever }, func(r *admission.Request) { r.MaxWait = 0 })
-	spill := func(short, most time.Duration) func(*admission.Request) {
-		return func(r *admission.Request) { r.MaxExpected, r.MaxWait = short, most }
+	}, func(r *permits.Request) { r.Rejoin, r.MaxWait, r.Avoid = true, 7*time.Second, []string{"x"} })
+	f("no wait", func(c *call) { c.hop.Wait = hop.WaitNever }, func(r *permits.Request) { r.MaxWait = 0 })
+	spill := func(short, most time.Duration) func(*permits.Request) {
+		return func(r *permits.Request) { r.MaxExpected, r.MaxWait = short, most }
 	}
 	const short = 100 * time.Millisecond
 	f("a short wait", func(c *call) { c.hop.Wait = hop.WaitSpill }, spill(short, 4*short))
@@ -83,7 +84,7 @@ func TestPermitIsAskedFor(t *testing.T) {
 		c.hop.Wait, c.hop.WaitBelow = hop.WaitSpill, hop.Millis(time.Second)
 	}, spill(time.Second, 4*time.Second))
 	soon := arrived.Add(time.Second)
-	f("a deadline", func(c *call) { c.firstBy = soon }, func(r *admission.Request) { r.Deadline = soon })
+	f("a deadline", func(c *call) { c.firstBy = soon }, func(r *permits.Request) { r.Deadline = soon })
 }
 
 // Of all that are refused at once, each is told another time; and each the same by all.

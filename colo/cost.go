@@ -3,9 +3,9 @@ package colo
 import (
 	"math"
 
-	"colonnade/admission"
 	"colonnade/forwarding/transport"
 	"colonnade/openai"
+	"colonnade/permits"
 )
 
 // What a token costs an account in the fair order where the model has no price: an output token, which takes a step of the
@@ -55,8 +55,8 @@ func spentOnAnswer(answer *transport.Response, complete bool) (s spent) {
 func (s spent) known() bool { return s.told || s.untold > 0 }
 
 // used is s for the fair order.
-func (c *call) used(s spent) admission.Used {
-	used := admission.Used{Input: math.NaN(), Output: math.NaN()}
+func (c *call) used(s spent) permits.Used {
+	used := permits.Used{Input: math.NaN(), Output: math.NaN()}
 	input, output := c.price()
 	if s.told {
 		used.Input = float64(s.usage.Prompt) * input

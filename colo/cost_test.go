@@ -4,9 +4,9 @@ import (
 	"math"
 	"testing"
 
-	"colonnade/admission"
 	"colonnade/fleet"
 	"colonnade/openai"
+	"colonnade/permits"
 )
 
 func priced(c fleet.Cost) *call { return &call{model: &fleet.Model{Cost: c}, raw: make([]byte, 400)} }
@@ -15,7 +15,7 @@ func priced(c fleet.Cost) *call { return &call{model: &fleet.Model{Cost: c}, raw
 func TestUsed(t *testing.T) {
 	nan := math.NaN()
 	told := spent{usage: openai.Usage{Prompt: 100, Completion: 50}, told: true}
-	f := func(name string, cost fleet.Cost, s spent, want admission.Used) {
+	f := func(name string, cost fleet.Cost, s spent, want permits.Used) {
 		t.Helper()
 		got := priced(cost).used(s)
 		same := func(a, b float64) bool { return math.Abs(a-b) < 1e-9 || math.IsNaN(a) && math.IsNaN(b) }
@@ -23,15 +23,15 @@ func TestUsed(t *testing.T) {
 			t.Errorf("%s: used %v, want %v", name, got, want)
 		}
 	}
-	f("no price", fleet.Cost{}, told, admission.Used{Input: 100, Output: 100})
-	f("priced", fleet.Cost{Input: 0.4, Output: 1.2, Per: 1000}, told, admission.Used{Input: 40, Output: 60})
-	f("for nothing", fleet.Cost{Per: 1000}, told, admission.Used{Input: 100, Output: 100})
-	f("an input for nothing", fleet.Cost{Output: 1, Per: 1000}, told, admission.Used{Input: 0, Output: 50})
-	f("cut", fleet.Cost{}, spent{untold: 7}, admission.Used{Input: nan, Output: 14})
+	f("no price", fleet.Cost{}, told, permits.Used{Input: 100, Output: 100})
+	f("priced", fleet.Cost{Input: 0.4, Output: 1.2, Per: 1000}, told, permits.Used{Input: 40, Output: 60})
+	f("for nothing", fleet.Cost{Per: 1000}, told, permits.Used{Input: 100, Output: 100})
+	f("an input for nothing", fleet.Cost{Output: 1, Per: 1000}, told, permits.Used{Input: 0, Output: 50})
+	f("cut", fleet.Cost{}, spent{untold: 7}, permits.Used{Input: nan, Output: 14})
 	f("cut after it told", fleet.Cost{}, spent{usage: openai.Usage{Prompt: 3, Completion: 5}, told: true, untold: 2},
-		admission.Used{Input: 3, Output: 14})
-	f("told nothing", fleet.Cost{}, spent{}, admission.Used{Input: nan, Output: nan})
-	f("an embedding", fleet.Cost{}, spent{usage: openai.Usage{Prompt: 9}, told: true}, admission.Used{Input: 9})
+		permits.Used{Input: 3, Output: 14})
+	f("told nothing", fleet.Cost{}, spent{}, permits.Used{Input: nan, Output: nan})
+	f("an embedding", fleet.Cost{}, spent{usage: openai.Usage{Prompt: 9}, told: true}, permits.Used{Input: 9})
 }
 
 // Before it runs, a request is taken for as many tokens as its bytes may be, and no more output than it wants.

@@ -12,6 +12,7 @@ import (
 	"colonnade/forwarding/server"
 	"colonnade/forwarding/transport"
 	"colonnade/openai"
+	"colonnade/permits"
 )
 
 // Only what shows how busy an engine is moves a limit that is found: the first token of a stream, or that it had not come
@@ -62,7 +63,7 @@ func limitFalls(t *testing.T, c *call, tell func(*call)) bool {
 	d.Apply(docs.Table())
 	c.pool, _ = d.Pool("p")
 	take := func() admission.Grant {
-		g, err := c.pool.Acquire(context.Background(), admission.Request{Account: "a", MaxExpected: -1})
+		g, err := c.pool.Acquire(context.Background(), permits.Request{Account: "a", MaxExpected: -1})
 		if err != nil {
 			t.Fatal(err)
 		}

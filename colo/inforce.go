@@ -3,10 +3,10 @@ package colo
 import (
 	"time"
 
-	"colonnade/admission"
 	"colonnade/fleet"
 	"colonnade/forwarding/hop"
 	"colonnade/openai"
+	"colonnade/permits"
 )
 
 // catchUp is how far apart the tables of two nodes may be: everywhere a change is in force within a second. So long a
@@ -94,7 +94,7 @@ func (c *call) find() *refusal {
 		select {
 		case <-now.replaced:
 		case <-c.Context.Done():
-			return unreachable(admission.Draining)
+			return unreachable(permits.Draining)
 		case <-late.C: // another colo may know it
 			return &refusal{err: openai.ModelNotFound(c.hop.Model), verdict: hop.Verdict{Kind: hop.VerdictError, Reason: "unknown_model"}}
 		}
@@ -118,7 +118,7 @@ func (c *call) lookUp(f *inForce) bool {
 // since the pool was chosen. There it waits from when it first arrived, within what it may wait in all.
 func (c *call) follow(err error) bool {
 	full := refusedFor(err)
-	if full == nil || full.Reason != admission.NoEndpoint {
+	if full == nil || full.Reason != permits.NoEndpoint {
 		return false
 	}
 	now := c.server.settled()

@@ -8,9 +8,9 @@ import (
 	"testing"
 	"time"
 
-	"colonnade/admission"
 	"colonnade/fleet"
 	"colonnade/forwarding/hop"
+	"colonnade/permits"
 )
 
 // apply brings the server in line with these documents and no others; %ENGINE is the simulated one.
@@ -29,7 +29,7 @@ func (s *testServer) apply(documents string) {
 	s.Apply(docs.Table())
 }
 
-func (s *testServer) pool(name string) admission.State {
+func (s *testServer) pool(name string) permits.Stats {
 	s.t.Helper()
 	for _, p := range s.Pools() {
 		if p.Pool == name {
@@ -37,7 +37,7 @@ func (s *testServer) pool(name string) admission.State {
 		}
 	}
 	s.t.Fatalf("no pool %s", name)
-	return admission.State{}
+	return permits.Stats{}
 }
 
 // chat asks for a completion, as an entry does that has nowhere else to go.
@@ -152,7 +152,7 @@ func TestRequestFollowsWhatIsBeingApplied(t *testing.T) {
 	s.applying.Lock()
 	s.pools.Apply(next)
 	follows := make(chan bool, 1)
-	go func() { follows <- c.follow(&admission.Refusal{Reason: admission.NoEndpoint}) }()
+	go func() { follows <- c.follow(&permits.Refusal{Reason: permits.NoEndpoint}) }()
 	select {
 	case <-follows:
 		t.Error("it did not wait for the table")

@@ -5,13 +5,13 @@ import (
 	"fmt"
 	"time"
 
-	"colonnade/admission"
 	"colonnade/analytics"
 	"colonnade/forwarding/hop"
 	"colonnade/forwarding/netconn"
 	"colonnade/forwarding/server"
 	"colonnade/forwarding/transport"
 	"colonnade/openai"
+	"colonnade/permits"
 )
 
 // refusal is an answer of our own: the verdict that tells the other node what to make of it, and the error that a
@@ -43,12 +43,12 @@ func forbidden() *openai.Error {
 }
 
 // outOfCapacity refuses for want of room, or of anybody who could serve.
-func outOfCapacity(r *admission.Refusal) *refusal {
+func outOfCapacity(r *permits.Refusal) *refusal {
 	e, kind := openai.OutOfCapacity(string(r.Reason), r.RetryAfter), hop.VerdictOOC
 	switch r.Reason {
-	case admission.NoEndpoint:
+	case permits.NoEndpoint:
 		e = openai.Unavailable(string(r.Reason), r.RetryAfter)
-	case admission.Draining:
+	case permits.Draining:
 		e, kind = openai.Unavailable(string(r.Reason), r.RetryAfter), hop.VerdictMoved
 	}
 	return &refusal{err: e, verdict: hop.Verdict{
@@ -58,8 +58,8 @@ func outOfCapacity(r *admission.Refusal) *refusal {
 }
 
 // unreachable refuses where there is no pool to ask when to come back.
-func unreachable(reason admission.Reason) *refusal {
-	return outOfCapacity(&admission.Refusal{Reason: reason, RetryAfter: time.Second, MayWait: reason == admission.Busy})
+func unreachable(reason permits.Reason) *refusal {
+	return outOfCapacity(&permits.Refusal{Reason: reason, RetryAfter: time.Second, MayWait: reason == permits.Busy})
 }
 
 // timedOut refuses for good: no other attempt would come in time.
@@ -106,7 +106,7 @@ func (c *call) judge(answer *transport.Response, err error) next {
 		c.pool.Full(c.grant)
 		return next{
 			again: c.retries > 0, full: true, outcome: analytics.OutcomeRefused, failure: "engine_full",
-			refusal: *unreachable(admission.Busy), // when to come back is asked when the client is told
+			refusal: *unreachable(permits.Busy), // when to come back is asked when the client is told
 		}
 	case openai.Misconfigured:
 		c.server.config.Logger.Warn("endpoint is misconfigured: its answer says so", "endpoint", e.ID, "url", e.URL,
@@ -135,7 +135,7 @@ func (c *call) succeeded() {
 // fullInItsOwnEyes is the refusal of a request that an engine had no slot for though there was a permit.
 func (c *call) fullInItsOwnEyes() *refusal {
 	r := c.request()
-	return outOfCapacity(c.pool.Refuse(&r, admission.Busy))
+	return outOfCapacity(c.pool.Refuse(&r, permits.Busy))
 }
 
 func (c *call) judgeError(err error) next {
@@ -143,7 +143,7 @@ func (c *call) judgeError(err error) next {
 	switch {
 	case errors.Is(err, errDrained):
 		return next{outcome: analytics.OutcomeDrained, failure: "drained", refusal: refusal{
-			err:     openai.Unavailable(string(admission.Draining), time.Second),
+			err:     openai.Unavailable(string(permits.Draining), time.Second),
 			verdict: hop.Verdict{Kind: hop.VerdictError, Final: true},
 		}}
 	case !errors.As(err, &failed):

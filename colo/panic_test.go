@@ -9,9 +9,9 @@ import (
 	"strings"
 	"testing"
 
-	"colonnade/admission"
 	"colonnade/analytics"
 	"colonnade/analytics/journal"
+	"colonnade/permits"
 )
 
 // trap is a log that panics over some messages: a bug in whatever part of the server says them.
@@ -110,7 +110,7 @@ func TestPanicAfterQueueing(t *testing.T) {
 	s := startServerBy(t, func(s *Server) { s.metrics = nil })
 	s.apply(lateModel)
 	pool, _ := s.pools.Pool("p")
-	first, err := pool.Acquire(t.Context(), admission.Request{Account: "b", Weight: 1})
+	first, err := pool.Acquire(t.Context(), permits.Request{Account: "b", Weight: 1})
 	if err != nil {
 		t.Fatal(err)
 	}

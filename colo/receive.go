@@ -9,10 +9,10 @@ import (
 
 	"github.com/valyala/fasthttp"
 
-	"colonnade/admission"
 	"colonnade/forwarding/hop"
 	"colonnade/forwarding/server"
 	"colonnade/openai"
+	"colonnade/permits"
 )
 
 // receive checks who speaks, and reads what is asked for. Nothing is believed, and no body read, before the token is.
@@ -101,7 +101,7 @@ func (c *call) resolve() *refusal {
 		return refused
 	}
 	if c.route.API == openai.Realtime && s.Draining() {
-		return unreachable(admission.Draining) // it would last longer than this server
+		return unreachable(permits.Draining) // it would last longer than this server
 	}
 	var e *openai.Error
 	if c.route.API == openai.Realtime {

@@ -6,12 +6,12 @@ import (
 
 	"github.com/valyala/fasthttp"
 
-	"colonnade/admission"
 	"colonnade/forwarding/hop"
 	"colonnade/forwarding/relay"
 	"colonnade/forwarding/server"
 	"colonnade/forwarding/transport"
 	"colonnade/openai"
+	"colonnade/permits"
 )
 
 // serve is the life of a request in a colo.
@@ -164,7 +164,7 @@ func (c *call) refuse(err error) {
 		c.gone(err)
 		return
 	}
-	if full.Reason == admission.NoEndpoint && c.last != nil {
+	if full.Reason == permits.NoEndpoint && c.last != nil {
 		c.last.write(c) // no endpoint is left that has not failed this request: that is why
 		return
 	}
@@ -172,8 +172,8 @@ func (c *call) refuse(err error) {
 }
 
 // refusedFor returns why a pool refused a request, or nil if that is not why there is no permit.
-func refusedFor(err error) *admission.Refusal {
-	var full *admission.Refusal
+func refusedFor(err error) *permits.Refusal {
+	var full *permits.Refusal
 	_ = errors.As(err, &full)
 	return full
 }
@@ -181,7 +181,7 @@ func refusedFor(err error) *admission.Refusal {
 // gone ends a request whose context has ended while it waited: nobody reads the answer, unless we end it ourselves.
 func (c *call) gone(cause error) {
 	if errors.Is(cause, errDrained) {
-		unreachable(admission.Draining).write(c)
+		unreachable(permits.Draining).write(c)
 		return
 	}
 	clientGone().write(c)

@@ -74,7 +74,7 @@ func New(c Config) (*Server, error) {
 	}
 	s.inForce.Store(newInForce(fleet.NewDocuments().Table()))
 	s.pools = admission.NewManager(c.Colo, s.probe, c.Logger)
-	s.metrics = metrics.NewColo(c.Metrics, s.table, s.poolStates)
+	s.metrics = metrics.NewColo(c.Metrics, s.table, s.Pools)
 	metrics.RegisterGrants(c.Metrics, s.GrantsEnabled)
 	s.http = server.NewServer(server.ServerConfig{
 		Handle:   s.serve,

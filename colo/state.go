@@ -5,32 +5,32 @@ import (
 	"time"
 
 	"colonnade/admission"
-	"colonnade/analytics/metrics"
+	"colonnade/permits"
 )
 
 // PoolState is a pool as /debug/pools shows it, and whose.
 type PoolState struct {
 	Colo string `json:"colo"`
 	Node string `json:"node"`
-	admission.Census
+	admission.Stats
 }
 
 // PoolStates describes every pool, for /debug/pools, and in each names at most so many accounts.
 func (s *Server) PoolStates(accounts int) []PoolState {
 	states := []PoolState{}
 	for _, p := range s.pools.Pools() {
-		states = append(states, PoolState{Colo: s.config.Colo, Node: s.config.Node, Census: p.Census(accounts)})
+		states = append(states, PoolState{Colo: s.config.Colo, Node: s.config.Node, Stats: p.DetailedStats(accounts)})
 	}
 	return states
 }
 
-// Pools says how every pool is.
-func (s *Server) Pools() []admission.State {
-	var states []admission.State
+// Pools returns the state of every pool, without its accounts; the metrics read it at each scrape.
+func (s *Server) Pools() []permits.Stats {
+	var all []permits.Stats
 	for _, p := range s.pools.Pools() {
-		states = append(states, p.State())
+		all = append(all, p.Stats())
 	}
-	return states
+	return all
 }
 
 // DeadEndpoints returns the keys of suspect endpoints (see [fleet.Table]) that have died.
@@ -58,28 +58,4 @@ func (s *Server) Check() []error {
 		wrong = append(wrong, fmt.Errorf("%d permits are held, and no request is in hand", held))
 	}
 	return wrong
-}
-
-// poolStates is what the metrics read at each scrape.
-func (s *Server) poolStates() []metrics.PoolState {
-	var states []metrics.PoolState
-	for _, p := range s.Pools() {
-		m := metrics.PoolState{
-			Pool:        p.Pool,
-			Limit:       p.Limit,
-			Held:        p.Held,
-			Queued:      p.Queued,
-			FullSeconds: p.FullSeconds,
-			Endpoints:   map[string]int{},
-			Refused:     map[string]uint64{},
-		}
-		for _, e := range p.Endpoints {
-			m.Endpoints[e.State]++
-		}
-		for reason, n := range p.Refused {
-			m.Refused[string(reason)] = n
-		}
-		states = append(states, m)
-	}
-	return states
 }

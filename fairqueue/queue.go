@@ -238,17 +238,6 @@ func (q *Queue) AtCap(it *Item) bool { return q.atCap(it.flow.account) }
 // Bytes returns what the items waiting hold.
 func (q *Queue) Bytes() int64 { return q.held[bytes] }
 
-// LenOf returns the number of items waiting of one account.
-func (q *Queue) LenOf(account string) int {
-	if a := q.accounts[account]; a != nil {
-		return int(a.held[requests])
-	}
-	return 0
-}
-
-// Accounts returns the number of accounts whose state is kept; see the package comment.
-func (q *Queue) Accounts() int { return len(q.accounts) }
-
 // Items yields all items, in no order. The queue must not change meanwhile.
 func (q *Queue) Items() iter.Seq[*Item] {
 	return func(yield func(*Item) bool) {

@@ -247,7 +247,7 @@ func (p *pair) compare() {
 		p.fail("Ahead(%v) is %v, want %v", c, got, want)
 	}
 	if p.pick(8) == 0 {
-		p.compareCensus([]int{0, 2, 100}[p.pick(3)])
+		p.compareStates()
 	}
 }
 

@@ -37,6 +37,9 @@ const (
 	FIFO                   // oldest first, whoever it belongs to
 )
 
+// String returns the discipline's name as documents spell it.
+func (d Discipline) String() string { return [...]string{"fair", "fifo"}[min(d, FIFO)] }
+
 // Config holds the bounds of a queue and its order. A bound of 0 leaves no room at all: nothing is unlimited.
 type Config struct {
 	Discipline Discipline

@@ -216,21 +216,21 @@ func TestContextEndedBefore(t *testing.T) {
 	if _, err := p.Acquire(ctx, patient("a")); err != cause {
 		t.Errorf("got %v, want the cause", err)
 	}
-	if s := p.Snapshot(); s.Granted != 0 {
+	if s := p.Stats(); s.Granted != 0 {
 		t.Errorf("%d granted", s.Granted)
 	}
 }
 
-func TestSnapshot(t *testing.T) {
+func TestStatsOfEndpoints(t *testing.T) {
 	p := newPool(t, config(), fleet(2, 2)...)
 	a, b := take(t, p, patient("a")), take(t, p, patient("a"))
 	p.SetUsable("e1", false)
 	p.SetEndpoints([]permits.Endpoint{{ID: "e1", Concurrency: 3, Weight: 2}})
 	refuse(t, p, patient("a"), permits.NoEndpoint)
-	s := p.Snapshot()
-	want := []permits.EndpointSnapshot{
-		{Endpoint: permits.Endpoint{ID: "e1", Concurrency: 3, Weight: 2}, Held: 1},
-		{Endpoint: permits.Endpoint{ID: "e0", Concurrency: 2, Weight: 1}, Held: 1, Usable: true, Removed: true},
+	s := p.Stats()
+	want := []permits.EndpointStats{
+		{URL: "e1", Concurrency: 3, Weight: 2, Held: 1},
+		{URL: "e0", Concurrency: 2, Weight: 1, Held: 1, Usable: true, Removed: true},
 	}
 	if !slices.Equal(s.Endpoints, want) {
 		t.Errorf("endpoints\n%+v, want\n%+v", s.Endpoints, want)
@@ -245,7 +245,7 @@ func TestSnapshot(t *testing.T) {
 	}
 	a.Release()
 	b.Release()
-	if s := p.Snapshot(); len(s.Endpoints) != 1 || s.Held != 0 || s.Released != 2 {
+	if s := p.Stats(); len(s.Endpoints) != 1 || s.Held != 0 || s.Released != 2 {
 		t.Errorf("after the releases %+v", s)
 	}
 }

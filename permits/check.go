@@ -4,47 +4,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"maps"
 	"math"
 	"slices"
-	"time"
 )
-
-// Snapshot returns the state of the pool: endpoints in the order of SetEndpoints, then those removed, by ID.
-func (p *Pool) Snapshot() Snapshot {
-	now := p.instant()
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.snapshotLocked(now)
-}
-
-func (p *Pool) snapshotLocked(now time.Duration) Snapshot {
-	s := Snapshot{
-		Load:     p.loadLocked(now),
-		Rate:     p.rateLocked(now),
-		Full:     p.fullTotal,
-		Draining: p.draining,
-		Granted:  p.serial,
-		Released: p.released,
-		Refused:  maps.Clone(p.refused),
-	}
-	if p.fullSince >= 0 {
-		s.Full += now - p.fullSince
-	}
-	for _, e := range p.order {
-		s.Endpoints = append(s.Endpoints, e.snapshot())
-	}
-	for _, id := range slices.Sorted(maps.Keys(p.endpoints)) {
-		if e := p.endpoints[id]; e.removed {
-			s.Endpoints = append(s.Endpoints, e.snapshot())
-		}
-	}
-	return s
-}
-
-func (e *endpoint) snapshot() EndpointSnapshot {
-	return EndpointSnapshot{Endpoint: e.Endpoint, Held: e.held, Usable: e.usable, Full: e.full, Removed: e.removed}
-}
 
 // Check compares everything the pool knows with what can be counted, and returns all that is wrong.
 func (p *Pool) Check() error {
@@ -143,13 +105,13 @@ func (p *Pool) checkWaiterLocked(w *waiter, fail failFunc) {
 
 // Dump writes a page for people: slots, endpoints, queue.
 func (p *Pool) Dump(w io.Writer) {
-	s := p.Snapshot()
-	fmt.Fprintf(w, "%d slots, %d held, %d free, %d waiting, full for %v\n", s.Limit, s.Held, s.Free, s.Queued, s.Full)
-	fmt.Fprintf(w, "expected wait %v (known: %v), %.4g released per second\n", s.Expected, s.Known, s.Rate)
+	s, load := p.Stats(), p.Load()
+	fmt.Fprintf(w, "%d slots, %d held, %d free, %d waiting, full for %.3gs\n", s.Limit, s.Held, s.Free, s.Queued, s.FullSeconds)
+	fmt.Fprintf(w, "expected wait %v (known: %v), %.4g released per second\n", load.Expected, load.Known, s.RatePerSecond)
 	fmt.Fprintf(w, "granted %d, released %d, refused %v, draining: %v\n", s.Granted, s.Released, s.Refused, s.Draining)
 	for _, e := range s.Endpoints {
 		fmt.Fprintf(w, "endpoint %q: %d of %d held, weight %d, usable: %v, full: %v, removed: %v\n",
-			e.ID, e.Held, e.Concurrency, e.Weight, e.Usable, e.Full, e.Removed)
+			e.URL, e.Held, e.Concurrency, e.Weight, e.Usable, e.Full, e.Removed)
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()

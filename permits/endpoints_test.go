@@ -99,7 +99,7 @@ func TestEndpointGoneForGood(t *testing.T) {
 		s.pool.MarkFull("e0", time.Now().Add(time.Hour))
 		s.release()
 		s.wantHeld(0, 0)
-		if s := s.pool.Snapshot(); len(s.Endpoints) != 0 {
+		if s := s.pool.Stats(); len(s.Endpoints) != 0 {
 			t.Errorf("left: %+v", s.Endpoints)
 		}
 	})

@@ -78,7 +78,7 @@ func TestOverload(t *testing.T) {
 		if longest := waits[len(waits)-1]; longest >= time.Second {
 			t.Errorf("one was served after %v", longest)
 		}
-		s := p.Snapshot()
+		s := p.Stats()
 		if s.Refused[permits.QueueTimeout]+s.Refused[permits.AccountQueueFull] < 6000 {
 			t.Errorf("refused %v", s.Refused)
 		}

@@ -121,7 +121,7 @@ func TestUndo(t *testing.T) {
 			time.Sleep(time.Second)
 			permit.Cancel()
 		}
-		if s := p.Snapshot(); s.Rate != 0 || s.Held != 0 || s.Released != 100 {
+		if s := p.Stats(); s.RatePerSecond != 0 || s.Held != 0 || s.Released != 100 {
 			t.Errorf("%+v", s)
 		}
 	})
@@ -151,14 +151,14 @@ func TestRightComesAndGoes(t *testing.T) {
 	}
 	for range testkit.AtScale(200, 20_000) {
 		right.Set(time.Time{})
-		before := p.Snapshot()
+		before := p.Stats()
 		time.Sleep(100 * time.Microsecond)
-		if after := p.Snapshot(); after.Granted != before.Granted {
+		if after := p.Stats(); after.Granted != before.Granted {
 			t.Fatalf("%d were granted without the right", after.Granted-before.Granted)
 		}
 		right.Set(time.Now().Add(time.Hour))
 		p.Dispatch()
-		for granted := p.Snapshot().Granted; p.Snapshot().Granted == granted; {
+		for granted := p.Stats().Granted; p.Stats().Granted == granted; {
 			time.Sleep(10 * time.Microsecond)
 		}
 	}

@@ -38,7 +38,7 @@ func (e *engines) serve(permit permits.Permit, work func()) {
 func quiet(t *testing.T, p *permits.Pool) {
 	t.Helper()
 	check(t, p)
-	s := p.Snapshot()
+	s := p.Stats()
 	if s.Held != 0 || s.Queued != 0 || s.Free != s.Limit || s.Granted != s.Released {
 		t.Fatalf("after all is over: %+v", s)
 	}
@@ -67,7 +67,7 @@ func TestGrantRacesCancel(t *testing.T) {
 		}
 		take(t, p, permits.Request{}).Release()
 	}
-	both := int(p.Snapshot().Granted) - 2*rounds - granted
+	both := int(p.Stats().Granted) - 2*rounds - granted
 	t.Logf("of %d rounds %d were granted, %d cancelled, and %d granted and cancelled", rounds, granted, rounds-granted-both, both)
 	quiet(t, p)
 }
@@ -179,7 +179,7 @@ func change(p *permits.Pool, c permits.Config, limit int, stop <-chan struct{}) 
 			c.MaxShare = float64(r.IntN(4)+1) / 4
 			p.Configure(c)
 		case 4:
-			_, _, _ = p.Snapshot(), p.Load(), p.Census(3)
+			_, _, _ = p.Stats(), p.Load(), p.DetailedStats(3)
 		case 5:
 			p.Resize(id, r.IntN(limit+1))
 		}

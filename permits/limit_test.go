@@ -43,7 +43,7 @@ func TestAccountLimitIsTheReason(t *testing.T) {
 				if refusal.MayWait != mayWait || time.Since(began) != 0 {
 					t.Errorf("may wait: %v, after %v; want %v, at once", refusal.MayWait, time.Since(began), mayWait)
 				}
-				if got := p.Snapshot().Refused; got[permits.AccountLimit] != 1 || len(got) != 1 {
+				if got := p.Stats().Refused; got[permits.AccountLimit] != 1 || len(got) != 1 {
 					t.Errorf("counted as %v", got)
 				}
 				take(t, p, patient("other")).Release() // the slots beside are for others

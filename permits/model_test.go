@@ -1,8 +1,12 @@
 package permits_test
 
 import (
+	"cmp"
+	"fmt"
+	"maps"
 	"math"
 	"slices"
+	"strings"
 	"time"
 
 	"colonnade/permits"
@@ -273,6 +277,27 @@ func (m *model) count(account string) (n int) {
 		}
 	}
 	return n
+}
+
+// users is what usersOf writes of the pool.
+func (m *model) users(most int) string {
+	total := map[string]int{}
+	for account, n := range m.running {
+		total[account] += n
+	}
+	for _, q := range m.waiting {
+		total[q.Account]++
+	}
+	maps.DeleteFunc(total, func(_ string, n int) bool { return n == 0 })
+	names := slices.SortedFunc(maps.Keys(total), func(a, b string) int {
+		return cmp.Or(total[b]-total[a], strings.Compare(a, b))
+	})
+	named := names[:min(most, len(names))]
+	var texts []string
+	for _, name := range named {
+		texts = append(texts, fmt.Sprintf("%s: %d+%d", name, m.running[name], m.count(name)))
+	}
+	return fmt.Sprint(texts, len(names)-len(named))
 }
 
 func (m *model) load() permits.Load {

@@ -28,20 +28,20 @@ func TestRateIsKnownFromSixteen(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := newPool(t, config(), fleet(2, 2)...)
 		warm(t, p, 2*time.Second, 15)
-		if s := p.Snapshot(); s.Rate != 0 {
-			t.Errorf("rate %v after 15 completions", s.Rate)
+		if s := p.Stats(); s.RatePerSecond != 0 {
+			t.Errorf("rate %v after 15 completions", s.RatePerSecond)
 		}
 		warm(t, p, 2*time.Second, 1)
-		if s := p.Snapshot(); math.Abs(s.Rate-2) > 1e-6 {
-			t.Errorf("rate %v, want 2 a second: 4 slots held for 2s each", s.Rate)
+		if s := p.Stats(); math.Abs(s.RatePerSecond-2) > 1e-6 {
+			t.Errorf("rate %v, want 2 a second: 4 slots held for 2s each", s.RatePerSecond)
 		}
 		p.SetUsable("e0", false)
-		if s := p.Snapshot(); math.Abs(s.Rate-1) > 1e-6 {
-			t.Errorf("rate %v, want 1 a second with half of the slots", s.Rate)
+		if s := p.Stats(); math.Abs(s.RatePerSecond-1) > 1e-6 {
+			t.Errorf("rate %v, want 1 a second with half of the slots", s.RatePerSecond)
 		}
 		warm(t, p, time.Second, 300)
-		if s := p.Snapshot(); math.Abs(s.Rate-2) > 0.05 {
-			t.Errorf("rate %v, want 2 a second once requests take half as long", s.Rate)
+		if s := p.Stats(); math.Abs(s.RatePerSecond-2) > 0.05 {
+			t.Errorf("rate %v, want 2 a second once requests take half as long", s.RatePerSecond)
 		}
 	})
 }
@@ -118,7 +118,7 @@ func TestSilence(t *testing.T) {
 		p := newPool(t, config(), fleet(1, 4)...)
 		warm(t, p, time.Second, 64)
 		time.Sleep(time.Hour) // idle: nothing can be expected
-		if rate := p.Snapshot().Rate; math.Abs(rate-4) > 1e-6 {
+		if rate := p.Stats().RatePerSecond; math.Abs(rate-4) > 1e-6 {
 			t.Errorf("rate %v after an idle hour, want 4 a second", rate)
 		}
 		held, _ := takeAll(t, p, permits.Request{})
@@ -135,7 +135,7 @@ func TestSilence(t *testing.T) {
 		expect(27*time.Second, 7500*time.Millisecond)
 		held[0].Release()
 		take(t, p, patient("a"))
-		if rate := p.Snapshot().Rate; rate < 2 {
+		if rate := p.Stats().RatePerSecond; rate < 2 {
 			t.Errorf("rate %v after a release", rate)
 		}
 		for _, permit := range held[1:] {
@@ -151,8 +151,8 @@ func TestInStep(t *testing.T) {
 		for range 10 {
 			held, _ := takeAll(t, p, permits.Request{})
 			time.Sleep(999 * time.Millisecond)
-			if s := p.Snapshot(); s.Known && math.Abs(s.Rate-8) > 0.02 {
-				t.Errorf("rate %v, want 8 a second", s.Rate)
+			if s := p.Stats(); s.ExpectedMillis != nil && math.Abs(s.RatePerSecond-8) > 0.02 {
+				t.Errorf("rate %v, want 8 a second", s.RatePerSecond)
 			}
 			for _, permit := range held {
 				permit.Release()
@@ -172,7 +172,7 @@ func TestFullIsNotSilent(t *testing.T) {
 			s.ask("one after the other", patient("a")) // waits until the one before is done
 			time.Sleep(time.Second)
 		}
-		if rate := s.pool.Snapshot().Rate; rate < 0.9 {
+		if rate := s.pool.Stats().RatePerSecond; rate < 0.9 {
 			t.Errorf("rate %v, want 1 a second", rate)
 		}
 		time.Sleep(time.Second)
@@ -275,8 +275,8 @@ func TestFullTime(t *testing.T) {
 		want := func(want time.Duration) {
 			t.Helper()
 			check(t, p)
-			if got := p.Snapshot().Full; got != want {
-				t.Errorf("full for %v, want %v", got, want)
+			if got := p.Stats().FullSeconds; got != want.Seconds() {
+				t.Errorf("full for %v s, want %v", got, want)
 			}
 		}
 		time.Sleep(time.Second) // no slots at all: not full

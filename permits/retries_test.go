@@ -145,12 +145,12 @@ func TestRetryAfterForgetsWithoutSlots(t *testing.T) {
 		}
 		time.Sleep(33*time.Second + 500*time.Millisecond)
 		refuse(t, p, patient("a"), permits.NoEndpoint)
-		if told := p.Census(0).Told; told != 1 {
+		if told := p.DetailedStats(0).PendingRetries; told != 1 {
 			t.Errorf("%d are to come back, want 1: the others were due long ago", told)
 		}
 		check(t, p)
 		time.Sleep(5 * time.Second)
-		if told := p.Census(0).Told; told != 0 {
+		if told := p.DetailedStats(0).PendingRetries; told != 0 {
 			t.Errorf("%d are to come back, want none", told)
 		}
 	})
@@ -172,12 +172,12 @@ func TestRetryAfterOfSeveralPools(t *testing.T) {
 				t.Errorf("number %d is told to come back in %v s, want %v s to %v s", told, after, computed, 1.25*computed)
 			}
 		}
-		if told := p.Census(0).Told; told != 20 {
+		if told := p.DetailedStats(0).PendingRetries; told != 20 {
 			t.Errorf("%d are to come back, want 20", told)
 		}
 		check(t, p)
 		time.Sleep(33 * time.Second)
-		if told := p.Census(0).Told; told != 0 {
+		if told := p.DetailedStats(0).PendingRetries; told != 0 {
 			t.Errorf("%d are to come back, want none", told)
 		}
 	})
@@ -195,12 +195,12 @@ func TestRetryAfterOfACallerWhoTriesElsewhere(t *testing.T) {
 		r := patient("a")
 		r.MaxExpected = 100 * time.Millisecond
 		refuse(t, p, r, permits.Busy)
-		if told := p.Census(0).Told; told != 0 {
+		if told := p.DetailedStats(0).PendingRetries; told != 0 {
 			t.Errorf("%d are to come back, want none", told)
 		}
 		r.MaxExpected = time.Minute
 		refuse(t, p, r, permits.AccountQueueFull)
-		if told := p.Census(0).Told; told != 1 {
+		if told := p.DetailedStats(0).PendingRetries; told != 1 {
 			t.Errorf("%d are to come back, want 1", told)
 		}
 	})

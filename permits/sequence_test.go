@@ -208,17 +208,31 @@ func (p *pair) compare() {
 	if err := p.pool.Check(); err != nil {
 		p.fail("%v", err)
 	}
-	s := p.pool.Snapshot()
-	s.Expected, s.Known = 0, false
-	if want := p.m.load(); s.Load != want {
-		p.fail("load is %+v, want %+v", s.Load, want)
+	load := p.pool.Load()
+	load.Expected, load.Known = 0, false
+	if want := p.m.load(); load != want {
+		p.fail("load is %+v, want %+v", load, want)
 	}
+	named := []int{0, 1, 2, 100}[p.pick(4)]
+	s := p.pool.DetailedStats(named)
 	for _, e := range s.Endpoints {
-		if e.Held != p.m.held[e.ID] {
-			p.fail("%q holds %d, want %d", e.ID, e.Held, p.m.held[e.ID])
+		if e.Held != p.m.held[e.URL] {
+			p.fail("%q holds %d, want %d", e.URL, e.Held, p.m.held[e.URL])
 		}
 	}
+	if got, want := usersOf(s), p.m.users(named); got != want {
+		p.fail("DetailedStats(%d) names %s, want %s", named, got, want)
+	}
 	p.open = slices.DeleteFunc(p.open, p.settled)
+}
+
+// usersOf writes the accounts that a pool names, and how many others there are.
+func usersOf(s permits.Stats) string {
+	var names []string
+	for _, a := range s.Accounts {
+		names = append(names, fmt.Sprintf("%s: %d+%d", a.Account, a.Held, a.Queued))
+	}
+	return fmt.Sprint(names, s.OtherAccounts)
 }
 
 // settled compares how a call stands, and says whether it is over.

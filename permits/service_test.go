@@ -96,9 +96,11 @@ func (m *market) request(ctx context.Context, tn *tenant, r *rand.Rand, from tim
 		return
 	}
 	if tn.learned != nil {
-		for _, a := range m.pool.Census(10).Accounts {
+		for _, a := range m.pool.DetailedStats(10).Accounts {
 			if a.Account == tn.account {
-				tn.learned(a.Output)
+				if a.MeanOutput != nil {
+					tn.learned(*a.MeanOutput)
+				}
 			}
 		}
 	}

@@ -46,6 +46,9 @@ const (
 	ByTokens               // what it uses: estimated at the grant, charged as it goes, corrected at the end
 )
 
+// String returns the cost's name as documents spell it.
+func (c Cost) String() string { return [...]string{"requests", "tokens"}[min(c, ByTokens)] }
+
 // Config is how a pool queues and balances. A bound of 0 lets nothing wait: nothing is unlimited.
 type Config struct {
 	Discipline Discipline
@@ -136,25 +139,4 @@ type Load struct {
 	Queued   int           // requests waiting
 	Expected time.Duration // wait of a newcomer that holds nothing yet, in band Standard
 	Known    bool          // whether Expected is measured; without it the rate was not yet known
-}
-
-// Snapshot is the state of a pool at one moment.
-type Snapshot struct {
-	Load
-	Rate      float64           // permits that come free per second when all slots are taken; 0 when unknown
-	Full      time.Duration     // since the pool began, the time with slots but none free
-	Draining  bool              // Drain was called
-	Granted   uint64            // permits granted since the pool began
-	Released  uint64            // permits released since
-	Refused   map[Reason]uint64 // requests refused since
-	Endpoints []EndpointSnapshot
-}
-
-// EndpointSnapshot is the state of one endpoint.
-type EndpointSnapshot struct {
-	Endpoint
-	Held    int  // permits held
-	Usable  bool // as SetUsable said last
-	Full    bool // marked full for the moment
-	Removed bool // no longer of the pool, but permits are still held on it
 }

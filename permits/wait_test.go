@@ -190,13 +190,13 @@ func TestGoneIsNotGranted(t *testing.T) {
 		ctx, cancel := context.WithCancel(s.Context())
 		done := start(ctx, s.pool, patient("a"))
 		synctest.Wait()
-		before := s.pool.Snapshot().Granted
+		before := s.pool.Stats().Granted
 		cancel()
 		s.release()
 		if r := <-done; r.err != context.Canceled {
 			t.Errorf("got %v", r.err)
 		}
-		if n := s.pool.Snapshot().Granted; n != before {
+		if n := s.pool.Stats().Granted; n != before {
 			t.Errorf("%d granted to a client that had left", n-before)
 		}
 	})
@@ -231,7 +231,7 @@ func TestGoneJustAfterTheGrant(t *testing.T) {
 		if r := <-done; r.err == nil {
 			t.Error("granted to a client that had left")
 		}
-		if rate := s.pool.Snapshot().Rate; math.Abs(rate-1) > 1e-6 {
+		if rate := s.pool.Stats().RatePerSecond; math.Abs(rate-1) > 1e-6 {
 			t.Errorf("rate %v, want 1 a second", rate)
 		}
 		time.Sleep(3 * time.Second)
@@ -277,7 +277,7 @@ func TestHalfOfAThousandLeave(t *testing.T) {
 		if n := len(s.granted()); n != 500 {
 			t.Errorf("%d granted, want 500", n)
 		}
-		if n := s.pool.Snapshot().Granted; n != 504 {
+		if n := s.pool.Stats().Granted; n != 504 {
 			t.Errorf("%d granted in all, want 504", n)
 		}
 	})
@@ -295,7 +295,7 @@ func TestDrain(t *testing.T) {
 		s.release()
 		s.pool.SetEndpoints(fleet(3, 3))
 		refuse(t, s.pool, permits.Request{}, permits.Draining)
-		if s := s.pool.Snapshot(); !s.Draining {
+		if s := s.pool.Stats(); !s.Draining {
 			t.Error("the snapshot does not say so")
 		}
 		s.wantGranted()
@@ -315,7 +315,7 @@ func TestCloseQueue(t *testing.T) {
 		s.release()
 		first, second := take(t, s.pool, patient("c")), take(t, s.pool, again)
 		refuse(t, s.pool, patient("d"), permits.Draining)
-		if s := s.pool.Snapshot(); s.Draining {
+		if s := s.pool.Stats(); s.Draining {
 			t.Error("the snapshot has it drain already")
 		}
 		s.pool.Drain()

@@ -6,10 +6,11 @@ import (
 
 	"colonnade/analytics"
 	"colonnade/analytics/metrics"
+	"colonnade/permits"
 )
 
 func BenchmarkFinished(b *testing.B) {
-	m := metrics.NewColo(metrics.NewRegistry(), emptyTable, func() []metrics.PoolState { return nil })
+	m := metrics.NewColo(metrics.NewRegistry(), emptyTable, func() []permits.Stats { return nil })
 	e := &analytics.Event{
 		Model: "llama-3.1-8b-instruct", Pool: "llama-3.1-8b", Outcome: analytics.OutcomeCompleted,
 		RequestTime: analytics.Milliseconds(812 * time.Millisecond), TimeToFirstToken: analytics.Milliseconds(50 * time.Millisecond),

@@ -9,16 +9,8 @@ import (
 
 	"colonnade/analytics"
 	"colonnade/fleet"
+	"colonnade/permits"
 )
-
-// PoolState is the state of one pool of a colo server.
-type PoolState struct {
-	Pool                string
-	Limit, Held, Queued int
-	FullSeconds         float64           // in which the pool had no free slot, since the node started
-	Endpoints           map[string]int    // by state
-	Refused             map[string]uint64 // by reason, since the node started
-}
 
 // Colo has the metrics of a colo server.
 type Colo struct {
@@ -30,7 +22,7 @@ type Colo struct {
 }
 
 // NewColo registers a colo server's metrics. table and pools are called at each scrape.
-func NewColo(reg *Registry, table func() *fleet.Table, pools func() []PoolState) *Colo {
+func NewColo(reg *Registry, table func() *fleet.Table, pools func() []permits.Stats) *Colo {
 	m := &Colo{
 		tokens: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "inference_tokens_total",
@@ -98,7 +90,7 @@ func (m *Colo) Retried(pool string) {
 	m.retries.WithLabelValues(pool).Inc()
 }
 
-func newPoolCollector(pools func() []PoolState) prometheus.Collector {
+func newPoolCollector(pools func() []permits.Stats) prometheus.Collector {
 	limit := newDesc("colonnade_permits", "Permits that the pool can grant at once: the slots of its usable endpoints.", "pool")
 	held := newDesc("colonnade_permits_held", "Permits held now: requests that an engine works on.", "pool")
 	queued := newDesc("inference_queue_length", "Requests waiting for a permit.", "pool")
@@ -116,9 +108,13 @@ func newPoolCollector(pools func() []PoolState) prometheus.Collector {
 				out <- gauge(queued, float64(p.Queued), p.Pool)
 				out <- counter(full, p.FullSeconds, p.Pool)
 				for reason, n := range p.Refused {
-					out <- counter(refused, float64(n), p.Pool, reason)
+					out <- counter(refused, float64(n), p.Pool, string(reason))
 				}
-				for state, n := range p.Endpoints {
+				states := map[string]int{}
+				for _, e := range p.Endpoints {
+					states[e.State]++
+				}
+				for state, n := range states {
 					out <- gauge(endpoints, float64(n), p.Pool, state)
 				}
 			}

@@ -10,6 +10,7 @@ import (
 	"colonnade/analytics/journal"
 	"colonnade/analytics/metrics"
 	"colonnade/fleet"
+	"colonnade/permits"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
@@ -71,11 +72,14 @@ func TestConnectionsAreReadWhenScraped(t *testing.T) {
 
 func TestColoStateIsReadWhenScraped(t *testing.T) {
 	reg := prometheus.NewRegistry()
-	state := metrics.PoolState{
-		Pool: "p", Limit: 8, Held: 3, Queued: 0, FullSeconds: 1.5,
-		Endpoints: map[string]int{"up": 2, "ejected": 1}, Refused: map[string]uint64{"queue_full": 7},
+	endpoint := func(state string) permits.EndpointStats {
+		return permits.EndpointStats{Health: permits.Health{State: state}}
 	}
-	metrics.NewColo(reg, emptyTable, func() []metrics.PoolState { return []metrics.PoolState{state} })
+	state := permits.Stats{
+		Pool: "p", Limit: 8, Held: 3, Queued: 0, FullSeconds: 1.5, Refused: map[permits.Reason]uint64{permits.QueueFull: 7},
+		Endpoints: []permits.EndpointStats{endpoint("up"), endpoint("ejected"), endpoint("up")},
+	}
+	metrics.NewColo(reg, emptyTable, func() []permits.Stats { return []permits.Stats{state} })
 	compare(t, reg, `
 		colonnade_permits{pool="p"} 8
 		colonnade_permits_held{pool="p"} 3
@@ -92,7 +96,7 @@ func TestColoStateIsReadWhenScraped(t *testing.T) {
 
 func TestColoEvents(t *testing.T) {
 	reg := prometheus.NewRegistry()
-	m := metrics.NewColo(reg, emptyTable, func() []metrics.PoolState { return nil })
+	m := metrics.NewColo(reg, emptyTable, func() []permits.Stats { return nil })
 	m.Finished(&analytics.Event{
 		Model: "m", Pool: "p", Outcome: analytics.OutcomeCompleted,
 		RequestTime: analytics.Milliseconds(2 * time.Second), TimeToFirstToken: analytics.Milliseconds(time.Second),

@@ -14,6 +14,7 @@ import (
 	"colonnade/analytics"
 	"colonnade/analytics/journal"
 	"colonnade/analytics/metrics"
+	"colonnade/permits"
 
 	"github.com/prometheus/client_golang/prometheus"
 )
@@ -47,8 +48,11 @@ func entryMetrics() *metrics.Registry {
 // coloMetrics does so for a colo server.
 func coloMetrics() *metrics.Registry {
 	reg := prometheus.NewRegistry()
-	m := metrics.NewColo(reg, emptyTable, func() []metrics.PoolState {
-		return []metrics.PoolState{{Pool: "p", Endpoints: map[string]int{"up": 1}, Refused: map[string]uint64{"queue_full": 1}}}
+	m := metrics.NewColo(reg, emptyTable, func() []permits.Stats {
+		return []permits.Stats{{
+			Pool: "p", Endpoints: []permits.EndpointStats{{Health: permits.Health{State: "up"}}},
+			Refused: map[permits.Reason]uint64{permits.QueueFull: 1},
+		}}
 	})
 	m.Finished(finished())
 	m.QueueWait("p", time.Second)

@@ -9,6 +9,7 @@ import (
 	"colonnade/analytics"
 	"colonnade/analytics/metrics"
 	"colonnade/fleet"
+	"colonnade/permits"
 
 	"github.com/prometheus/client_golang/prometheus"
 )
@@ -70,7 +71,7 @@ func TestSeriesOfDeletedPoolsGo(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		reg := prometheus.NewRegistry()
 		table := tableOf(t, "pools/p", "pools/q")
-		m := metrics.NewColo(reg, func() *fleet.Table { return table }, func() []metrics.PoolState { return nil })
+		m := metrics.NewColo(reg, func() *fleet.Table { return table }, func() []permits.Stats { return nil })
 		m.QueueWait("p", time.Second)
 		m.Retried("q")
 		table = tableOf(t, "pools/p")

@@ -7,7 +7,6 @@ import (
 	"strings"
 	"time"
 
-	"colonnade/admission"
 	"colonnade/permits"
 )
 
@@ -56,8 +55,8 @@ func (p shownPool) facts() []fact {
 	if n := p.Refused[permits.Busy]; n > 0 {
 		facts = append(facts, fact{"busy", fmt.Sprint(n) + p.pace.of(pace.busies) + ", which as a rule went on to another colo"})
 	}
-	if p.ToldToComeBack > 0 {
-		facts = append(facts, fact{"to come", fmt.Sprintf("%d told to come back, and not due yet", p.ToldToComeBack)})
+	if p.PendingRetries > 0 {
+		facts = append(facts, fact{"to come", fmt.Sprintf("%d told to come back, and not due yet", p.PendingRetries)})
 	}
 	if p.FullSeconds >= 1 {
 		facts = append(facts, fact{"full", "no slot free for " + brief(seconds(p.FullSeconds)) + " in all" + p.pace.full()})
@@ -85,10 +84,10 @@ func size(n int64) string {
 // writeEndpoints writes those first that are out.
 func (l *look) writeEndpoints(out *sheet, p shownPool) {
 	all := slices.Clone(p.Endpoints)
-	slices.SortFunc(all, func(a, b admission.EndpointState) int {
+	slices.SortFunc(all, func(a, b permits.EndpointStats) int {
 		return cmp.Or(cmp.Compare(urgency(a), urgency(b)), strings.Compare(a.ID, b.ID), strings.Compare(a.URL, b.URL))
 	})
-	var rest []admission.EndpointState
+	var rest []permits.EndpointStats
 	if l.options.pool == "" && len(all) > mostEndpoints {
 		all, rest = all[:mostEndpoints], all[mostEndpoints:]
 	}
@@ -121,7 +120,7 @@ func (l *look) writeEndpoints(out *sheet, p shownPool) {
 }
 
 // urgency orders endpoints: those that are out before those that say that they are full, and these before the others.
-func urgency(e admission.EndpointState) int {
+func urgency(e permits.EndpointStats) int {
 	switch {
 	case e.State != "up":
 		return 0
@@ -131,15 +130,15 @@ func urgency(e admission.EndpointState) int {
 	return 2
 }
 
-func state(e admission.EndpointState) (string, style) {
+func state(e permits.EndpointStats) (string, style) {
 	text, in := shownASCII(e.State), fine
 	if e.State != "up" {
 		in = bad
 		if e.StateSeconds != nil {
 			text += " for " + brief(seconds(*e.StateSeconds))
 		}
-		if e.Why != "" {
-			text += ": " + shownASCII(e.Why)
+		if e.Reason != "" {
+			text += ": " + shownASCII(e.Reason)
 		}
 	}
 	if e.Auto != nil {
@@ -158,7 +157,7 @@ func state(e admission.EndpointState) (string, style) {
 }
 
 // writeBands writes those in which anything is.
-func writeBands(out *sheet, all []admission.BandState) {
+func writeBands(out *sheet, all []permits.BandStats) {
 	rows := [][]cell{{left("BAND", faint), right("HELD", faint), right("WAITING", faint), right("OLDEST", faint), right("ACCOUNTS", faint)}}
 	for _, b := range all {
 		if b.Held == 0 && b.Queued == 0 {
@@ -180,7 +179,7 @@ func writeAccounts(out *sheet, p shownPool) {
 	if len(p.Accounts) == 0 {
 		return
 	}
-	learned := slices.ContainsFunc(p.Accounts, func(a admission.AccountState) bool { return a.MeanOutput != nil })
+	learned := slices.ContainsFunc(p.Accounts, func(a permits.AccountStats) bool { return a.MeanOutput != nil })
 	head := []cell{
 		left("ACCOUNT", faint), right("HELD", faint), right("WAITING", faint), right("OLDEST", faint), right("TOLD", faint),
 		right("WEIGHT", faint), right("AHEAD", faint),
@@ -197,7 +196,7 @@ func writeAccounts(out *sheet, p shownPool) {
 		}
 		row := []cell{
 			left(seen(a.Account, nameWidth), plain), right(held, plain), number(a.Queued), right(age(a.OldestMillis), plain),
-			number(a.Told), right(figure(a.Weight), plain), right(figure(ahead(a)), plain),
+			number(a.PendingRetries), right(figure(a.Weight), plain), right(figure(ahead(a)), plain),
 		}
 		if learned {
 			row = append(row, right(meanOutput(a), plain))
@@ -211,7 +210,7 @@ func writeAccounts(out *sheet, p shownPool) {
 }
 
 // meanOutput is what an account's last outputs have cost.
-func meanOutput(a *admission.AccountState) string {
+func meanOutput(a *permits.AccountStats) string {
 	if a.MeanOutput == nil {
 		return "-"
 	}
@@ -219,17 +218,17 @@ func meanOutput(a *admission.AccountState) string {
 }
 
 // ahead is that of the band that decides when the account has its next turn: the highest in which it waits, or is.
-func ahead(a *admission.AccountState) float64 {
+func ahead(a *permits.AccountStats) float64 {
 	for _, f := range a.Bands {
 		if f.Queued > 0 || a.Queued == 0 {
-			return f.Ahead
+			return f.VTimeLead
 		}
 	}
 	return 0
 }
 
 // where says in which bands an account waits, and whether it is at its cap.
-func where(a *admission.AccountState) []piece {
+func where(a *permits.AccountStats) []piece {
 	var texts []string
 	for _, f := range a.Bands {
 		switch {

@@ -249,7 +249,7 @@ func (p shownPool) note() (string, style) {
 // idle says that nothing happens in a pool, and nothing is the matter with it.
 func (p shownPool) idle() bool {
 	text, _ := p.note()
-	return p.Held == 0 && p.Queued == 0 && p.ToldToComeBack == 0 && text == ""
+	return p.Held == 0 && p.Queued == 0 && p.PendingRetries == 0 && text == ""
 }
 
 // reasons lists the refusals, the most frequent first.

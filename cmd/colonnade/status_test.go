@@ -39,21 +39,21 @@ const busyPage = `[{"colo": "ams", "node": "ams-1", "pool": "chat", "limit": 8, 
 "endpoints": [
  {"id": "gpu-1", "url": "http://10.0.0.1:8000", "state": "up", "concurrency": 4, "held": 4, "auto": {"min": 2, "max": 64, "samples": 812}},
  {"id": "gpu-0", "url": "http://10.0.0.2:8000", "state": "up", "concurrency": 4, "held": 3, "taken": 1, "full": true},
- {"id": "gpu-9", "url": "http://10.0.0.3:8000", "state": "down", "concurrency": 16, "state_seconds": 190.4, "why": "health path /health answered 500"},
+ {"id": "gpu-9", "url": "http://10.0.0.3:8000", "state": "down", "concurrency": 16, "state_seconds": 190.4, "reason": "health path /health answered 500"},
  {"id": "", "url": "http://10.0.0.4:8000", "state": "gone", "concurrency": 4, "held": 1}],
-"granting": true, "mean_held_ms": 682.4, "told_to_come_back": 5,
+"granting": true, "mean_held_ms": 682.4, "pending_retries": 5,
 "queue": {"discipline": "fair", "cost": "tokens", "limit": 32, "per_account": 12, "bytes": 1234567, "bytes_limit": 67108864, "max_wait_ms": 10000, "oldest_wait_ms": 2310},
 "bands": [
  {"band": "interactive", "held": 2, "queued": 3, "accounts": 1, "oldest_wait_ms": 310, "virtual_time": 7},
  {"band": "standard", "held": 6, "queued": 24, "accounts": 2, "oldest_wait_ms": 2310, "virtual_time": 9},
  {"band": "batch", "held": 0, "queued": 0, "accounts": 0, "oldest_wait_ms": null, "virtual_time": 0}],
 "accounts": [
- {"account": "acme", "weight": 4, "held": 4, "queued": 15, "cap": 4, "at_limit": true, "bytes": 1000, "told_to_come_back": 4, "mean_output_cost": 312.4, "oldest_wait_ms": 2310, "bands": [
-  {"band": "interactive", "held": 2, "queued": 3, "ahead": 0}, {"band": "standard", "held": 2, "queued": 12, "ahead": 1234}]},
+ {"account": "acme", "weight": 4, "held": 4, "queued": 15, "cap": 4, "at_limit": true, "bytes": 1000, "pending_retries": 4, "mean_output_cost": 312.4, "oldest_wait_ms": 2310, "bands": [
+  {"band": "interactive", "held": 2, "queued": 3, "vtime_lead": 0}, {"band": "standard", "held": 2, "queued": 12, "vtime_lead": 1234}]},
  {"account": "flood", "weight": 0.5, "held": 3, "queued": 12, "cap": 100, "at_limit": false, "bytes": 12, "oldest_wait_ms": 1200, "bands": [
-  {"band": "standard", "held": 3, "queued": 12, "ahead": 15230.5}]},
+  {"band": "standard", "held": 3, "queued": 12, "vtime_lead": 15230.5}]},
  {"account": "quiet", "weight": 1, "held": 1, "queued": 0, "cap": null, "at_limit": false, "bytes": 0, "oldest_wait_ms": null, "bands": [
-  {"band": "standard", "held": 1, "queued": 0, "ahead": 0.25}]}],
+  {"band": "standard", "held": 1, "queued": 0, "vtime_lead": 0.25}]}],
 "other_accounts": 1}]`
 
 const idlePage = `[{"colo": "fra", "node": "fra-1", "pool": "chat", "limit": 4, "held": 0, "free": 4, "queued": 0, "expected_wait_ms": 0,

@@ -10,8 +10,8 @@ import (
 	"slices"
 	"time"
 
-	"colonnade/admission"
 	"colonnade/internal/testkit"
+	"colonnade/permits"
 )
 
 // Admins returns the addresses of the admin listeners, by node.
@@ -63,7 +63,7 @@ func (f *Fleet) Metric(admin, name string) (value float64) {
 }
 
 // Pools returns the state of a colo's pools, as its server shows it.
-func (f *Fleet) Pools(colo string) (pools []admission.State) {
+func (f *Fleet) Pools(colo string) (pools []permits.Stats) {
 	f.T.Helper()
 	for _, n := range f.Colos {
 		if n.Colo != colo {
@@ -79,7 +79,7 @@ func (f *Fleet) Pools(colo string) (pools []admission.State) {
 }
 
 // Pool returns the state of one pool.
-func (f *Fleet) Pool(colo, name string) admission.State {
+func (f *Fleet) Pool(colo, name string) permits.Stats {
 	f.T.Helper()
 	for _, p := range f.Pools(colo) {
 		if p.Pool == name {
@@ -87,7 +87,7 @@ func (f *Fleet) Pool(colo, name string) admission.State {
 		}
 	}
 	f.T.Fatalf("no pool %s in %s", name, colo)
-	return admission.State{}
+	return permits.Stats{}
 }
 
 // EndpointState returns the health of an engine of the demo's pool in ams, by its URL.

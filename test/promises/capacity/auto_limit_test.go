@@ -12,10 +12,10 @@ import (
 	"testing"
 	"time"
 
-	"colonnade/admission"
 	"colonnade/internal/fleettest"
 	"colonnade/internal/simengine"
 	"colonnade/internal/testkit"
+	"colonnade/permits"
 )
 
 // crowded is an engine that runs 16 requests at full speed, and takes many more that share what it gets done then.
@@ -79,7 +79,7 @@ func streamOnce(f *fleettest.Fleet, ctx context.Context) (first time.Duration, w
 }
 
 // autoState is how the engine's endpoint is shown.
-func autoState(f *fleettest.Fleet) admission.EndpointState {
+func autoState(f *fleettest.Fleet) permits.EndpointStats {
 	f.T.Helper()
 	for _, e := range f.Pool("ams", "demo").Endpoints {
 		if e.ID == "sim-1" {
@@ -87,7 +87,7 @@ func autoState(f *fleettest.Fleet) admission.EndpointState {
 		}
 	}
 	f.T.Fatal("no endpoint sim-1")
-	return admission.EndpointState{}
+	return permits.EndpointStats{}
 }
 
 // A limit that is found comes near the engine's knee while more is asked for than the engine can do, is shown, survives a

@@ -100,9 +100,9 @@ func told(f *fleettest.Fleet, colo string) int {
 		f.T.Fatal(err)
 	}
 	defer r.Body.Close()
-	var pools []admission.Census
+	var pools []admission.Stats
 	if err := json.NewDecoder(r.Body).Decode(&pools); err != nil || len(pools) != 1 {
 		f.T.Fatalf("%v: %+v", err, pools)
 	}
-	return pools[0].ToldToComeBack
+	return pools[0].PendingRetries
 }

@@ -9,8 +9,8 @@ import (
 	"strings"
 	"time"
 
-	"colonnade/admission"
 	"colonnade/internal/fleettest"
+	"colonnade/permits"
 )
 
 // naive is a model of what nodes should have in force, reckoned anew from all documents each time and as plainly as can be. It
@@ -300,7 +300,7 @@ func (e expected) places() map[string]float64 {
 }
 
 // placesOf says what they have.
-func placesOf(colo string, pools []admission.State) map[string]float64 {
+func placesOf(colo string, pools []permits.Stats) map[string]float64 {
 	out := map[string]float64{}
 	for _, p := range pools {
 		for _, at := range p.Endpoints {

@@ -49,7 +49,7 @@ func TestAccountLimit(t *testing.T) {
 			if n := counted(f, "colonnade_refusals_total")["account_limit"]; n != 2 {
 				t.Errorf("the entry counts %v, want 2", n)
 			}
-			if n := f.Metric(f.Colos[0].Admin, `colonnade_refusals_total{pool="demo",reason="account_limit"}`); n != 2 {
+			if n := f.Metric(f.Colos[0].Admin, `colonnade_pool_refusals_total{pool="demo",reason="account_limit"}`); n != 2 {
 				t.Errorf("the colo counts %v, want 2", n)
 			}
 			if p := f.Pool("ams", "demo"); len(p.Refused) != 1 || p.Refused["account_limit"] != 2 {

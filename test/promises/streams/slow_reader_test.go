@@ -233,10 +233,10 @@ func slotWorth(f *fleettest.Fleet) float64 {
 	}
 	defer r.Body.Close()
 	var pools []colo.PoolState
-	if err := json.NewDecoder(r.Body).Decode(&pools); err != nil || len(pools) != 1 || pools[0].SlotWorth == nil {
+	if err := json.NewDecoder(r.Body).Decode(&pools); err != nil || len(pools) != 1 || pools[0].CostPerSlotSecond == nil {
 		f.T.Fatalf("%v: %+v", err, pools)
 	}
-	return *pools[0].SlotWorth
+	return *pools[0].CostPerSlotSecond
 }
 
 // A client that reads slowly, but reads, is served on, for however many times the longest stall.

@@ -1,0 +1,59 @@
+package admission
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"os"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"colonnade/permits"
+)
+
+// The names on /debug/pools are read by people and their scripts: a change of testdata/stats.json is a change for them.
+func TestStatsInJSON(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		docs, p := newDocuments(t), &probes{}
+		d := runManager(t, p)
+		p.set("two", errors.New("connection refused"))
+		d.Apply(docs.table("key: pools/a\nqueue: {limit: 8, per_account: 3, bytes: 1KiB, max_wait: 5s}\npermits: {max_share: 0.5}\n---\n" +
+			endpoints("a", 2, "one") + "---\n" + endpoints("a", 1, "two")))
+		time.Sleep(time.Minute)
+		a := mustPool(t, d, "a")
+		g, err := take(a)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer g.Release()
+		ctx, leave := context.WithCancel(t.Context())
+		go a.Acquire(ctx, permits.Request{Account: "acme", Bytes: 10, MaxWait: time.Hour, MaxExpected: -1})
+		synctest.Wait()
+		time.Sleep(1500 * time.Millisecond)
+		teach(a, minSamples, chat, 50*time.Millisecond)
+		teach(a, minSamples, Work{Model: "m", Path: chat.Path, Input: 400}, time.Second)
+		teach(a, minSamples-1, Work{Model: "n", Path: chat.Path, Input: 400}, time.Second)
+		stats := a.DetailedStats(3)
+		if since := stats.Endpoints[1].StateSeconds; since == nil || *since < 30 || *since > 62 {
+			t.Errorf("down for %v", since)
+		}
+		stats.Endpoints[1].StateSeconds = nil
+		got, err := json.MarshalIndent(stats, "", "  ")
+		if err != nil {
+			t.Fatal(err)
+		}
+		want, err := os.ReadFile("testdata/stats.json")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if text := string(got) + "\n"; text != string(want) {
+			t.Errorf("got %s\nwant %s", text, want)
+		}
+		if s := a.DetailedStats(0); len(s.Accounts) != 0 || s.OtherAccounts != 1 {
+			t.Errorf("asked for no account, it names %v and %d others", s.Accounts, s.OtherAccounts)
+		}
+		leave()
+		synctest.Wait()
+	})
+}

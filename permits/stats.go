@@ -1,0 +1,103 @@
+package permits
+
+// Stats is the state of a pool at one moment, as metrics, pages and the command line show it. Times of Go's type
+// time.Duration would be nanoseconds in JSON, so fields say their unit. A nil pointer is what is not known, or of what
+// there is none.
+type Stats struct {
+	Pool              string            `json:"pool"` // empty until package admission names it
+	Limit             int               `json:"limit"`
+	Held              int               `json:"held"`
+	Free              int               `json:"free"`
+	Queued            int               `json:"queued"`
+	Draining          bool              `json:"draining"`
+	Granting          bool              `json:"granting"`             // false: the fence has passed, or the pool drains
+	ExpectedMillis    *int64            `json:"expected_wait_ms"`     // of a newcomer, see [Load]
+	RatePerSecond     float64           `json:"rate_per_second"`      // of permits released when all slots are taken; 0 while not known
+	MeanHeldMillis    *float64          `json:"mean_held_ms"`         // from a permit's grant to its release
+	CostPerSlotSecond *float64          `json:"cost_per_slot_second"` // what requests use while they hold a slot; nil ByRequests too
+	FullSeconds       float64           `json:"full_seconds"`         // without a free slot, since the pool began
+	Granted           uint64            `json:"granted"`              // since the pool began, as the next two
+	Released          uint64            `json:"released"`
+	Refused           map[Reason]uint64 `json:"refused"`
+	PendingRetries    int               `json:"pending_retries"` // refused with a Retry-After that is not yet due
+	Endpoints         []EndpointStats   `json:"endpoints"`       // in the order of SetEndpoints, then those removed, by ID
+	Queue             QueueStats        `json:"queue"`
+	Bands             []BandStats       `json:"bands"`          // all, the highest first
+	Accounts          []AccountStats    `json:"accounts"`       // those that hold and wait most, most first
+	OtherAccounts     int               `json:"other_accounts"` // that hold or wait, beside these
+}
+
+// EndpointStats is the state of one endpoint.
+type EndpointStats struct {
+	Health
+	URL         string `json:"url"`         // the endpoint's ID, for which package admission takes its engine's URL
+	Concurrency int    `json:"concurrency"` // the limit in force
+	Held        int    `json:"held"`
+	Taken       int    `json:"taken"` // slots that another pool holds
+	Full        bool   `json:"full"`  // see MarkFull
+
+	Weight  int  `json:"-"`
+	Usable  bool `json:"-"` // see SetUsable
+	Removed bool `json:"-"` // no longer of the pool, but permits are held on it
+}
+
+// Health is what is known of an endpoint beside its slots. It is for package admission to fill in.
+type Health struct {
+	ID           string     `json:"id"`               // of its document; empty once no document names it
+	State        string     `json:"state"`            // up, down or ejected; gone once no document names it
+	StateSeconds *float64   `json:"state_seconds"`    // since State changed; nil: not since the server knows it
+	Reason       string     `json:"reason,omitempty"` // the error of the last health check; of an ejected endpoint, the last failure
+	Auto         *AutoStats `json:"auto,omitempty"`   // of a limit that is found; without it, Concurrency is the document's
+}
+
+// AutoStats is what is known of an endpoint with concurrency: auto.
+type AutoStats struct {
+	Min     int    `json:"min"`
+	Max     int    `json:"max"`
+	Samples uint64 `json:"samples"` // answers that have shown anything
+}
+
+// QueueStats is how a pool queues: the bounds in force, and how much of them is used.
+type QueueStats struct {
+	Discipline   string `json:"discipline"`
+	Cost         string `json:"cost"`
+	Limit        int    `json:"limit"`
+	PerAccount   int    `json:"per_account"`
+	Bytes        int64  `json:"bytes"`
+	BytesLimit   int64  `json:"bytes_limit"`
+	MaxWaitMs    int64  `json:"max_wait_ms"`
+	OldestMillis *int64 `json:"oldest_wait_ms"` // since the oldest request waiting arrived
+}
+
+// BandStats is the state of one band.
+type BandStats struct {
+	Band         string  `json:"band"`
+	Held         int     `json:"held"`
+	Queued       int     `json:"queued"`
+	Accounts     int     `json:"accounts"` // with requests waiting
+	OldestMillis *int64  `json:"oldest_wait_ms"`
+	VirtualTime  float64 `json:"virtual_time"` // V of package fairqueue
+}
+
+// AccountStats is what an account holds in a pool, and what of it waits.
+type AccountStats struct {
+	Account        string      `json:"account"`
+	Weight         float64     `json:"weight"`
+	Held           int         `json:"held"`
+	Queued         int         `json:"queued"`
+	Cap            *int        `json:"cap"`      // permits it may hold at once; nil: no cap
+	AtLimit        bool        `json:"at_limit"` // it holds as many as its cap, and the pool has slots beyond that
+	Bytes          int64       `json:"bytes"`    // of its requests waiting
+	PendingRetries int         `json:"pending_retries"`
+	MeanOutput     *float64    `json:"mean_output_cost"` // of its last requests; nil ByRequests too
+	OldestMillis   *int64      `json:"oldest_wait_ms"`
+	Bands          []FlowStats `json:"bands"` // in which it holds or waits, the highest first
+}
+
+// FlowStats is what an account has in one band.
+type FlowStats struct {
+	Band      string  `json:"band"`
+	Held      int     `json:"held"`
+	Queued    int     `json:"queued"`
+	VTimeLead float64 `json:"vtime_lead"` // cost over weight by which it is ahead of its share: others go first until they have caught up
+}
