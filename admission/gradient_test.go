@@ -403,7 +403,7 @@ func TestGradientLooksGently(t *testing.T) {
 func FuzzGradient(f *testing.F) {
 	f.Add([]byte{4, 60, 16, 1, 2, 3, 4, 5, 6, 7, 8, 9, 200, 100, 50})
 	for seed := range 3 {
-		f.Add(testkit.Noise(uint64(seed), 6, 2000))
+		f.Add(testkit.RandomBytes(uint64(seed), 6, 2000))
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
 		next := func() int {

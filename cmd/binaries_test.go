@@ -44,7 +44,7 @@ func start(t *testing.T, name string, args ...string) *testkit.Process {
 func run(t *testing.T, name string, args ...string) (string, error) {
 	t.Helper()
 	path := testkit.Binary(t, name)
-	ctx, cancel := context.WithTimeout(context.Background(), testkit.Patience)
+	ctx, cancel := context.WithTimeout(context.Background(), testkit.Timeout)
 	defer cancel()
 	out, err := exec.CommandContext(ctx, path, args...).CombinedOutput()
 	return string(out), err
@@ -172,10 +172,10 @@ func TestBinaries(t *testing.T) {
 	}
 
 	if err := entry.Stop(syscall.SIGTERM); err != nil {
-		t.Errorf("entry ended with %v\n%s", err, entry.Said())
+		t.Errorf("entry ended with %v\n%s", err, entry.Output())
 	}
 	if err := colo.Stop(syscall.SIGTERM); err != nil {
-		t.Errorf("colo ended with %v\n%s", err, colo.Said())
+		t.Errorf("colo ended with %v\n%s", err, colo.Output())
 	}
 	ends := map[analytics.Kind]int{}
 	for e, err := range journal.ReadDir(dir) {

@@ -129,17 +129,17 @@ func TestEventsTail(t *testing.T) {
 	columns := regexp.MustCompile(" +")
 	unaligned := func(text string) string { return columns.ReplaceAllString(text, " ") }
 	tail := start(t, "colonnade", "events", "tail", "-data-dir", f.entry.dir, "-f")
-	testkit.WaitFor(t, "the first request", func() bool { return strings.Count(unaligned(tail.Said()), "acme tiny ams") == 1 })
+	testkit.WaitFor(t, "the first request", func() bool { return strings.Count(unaligned(tail.Output()), "acme tiny ams") == 1 })
 	if status, body := chat(f.entry.address, "wrong", true); status != 401 {
 		t.Errorf("%d %s", status, body)
 	}
-	testkit.WaitFor(t, "the second", func() bool { return strings.Contains(unaligned(tail.Said()), "401 refused (invalid_api_key)") })
+	testkit.WaitFor(t, "the second", func() bool { return strings.Contains(unaligned(tail.Output()), "401 refused (invalid_api_key)") })
 	if status, body := chat(f.entry.address, testKey, true); status != 200 {
 		t.Errorf("%d %s", status, body)
 	}
-	testkit.WaitFor(t, "the third", func() bool { return strings.Count(unaligned(tail.Said()), "acme tiny ams") == 2 })
-	if err := tail.Stop(syscall.SIGINT); err != nil || strings.Contains(tail.Said(), "left out") {
-		t.Errorf("%v\n%s", err, tail.Said())
+	testkit.WaitFor(t, "the third", func() bool { return strings.Count(unaligned(tail.Output()), "acme tiny ams") == 2 })
+	if err := tail.Stop(syscall.SIGINT); err != nil || strings.Contains(tail.Output(), "left out") {
+		t.Errorf("%v\n%s", err, tail.Output())
 	}
 	out, err := run(t, "colonnade", "events", "tail", "-data-dir", f.colos["ams"].dir, "-kind", "inference")
 	if err != nil || strings.Count(unaligned(out), "ams-1 acme tiny ams/1 200") != 2 || strings.Count(out, "\n") != 2 {

@@ -32,7 +32,7 @@ func dial(address string) (*socket, error) {
 	if err != nil {
 		return nil, err
 	}
-	_ = c.SetDeadline(time.Now().Add(2 * testkit.Patience))
+	_ = c.SetDeadline(time.Now().Add(2 * testkit.Timeout))
 	return &socket{Conn: c, br: bufio.NewReader(c)}, nil
 }
 
@@ -284,7 +284,7 @@ func TestTwoSignals(t *testing.T) {
 		prefix := "two-signals-" + string(c.kind) + "-"
 		f.openMany(prefix, 10)
 		_ = c.node.Signal(syscall.SIGTERM)
-		testkit.WaitFor(t, "the drain to begin", func() bool { return strings.Contains(c.node.Said(), "draining") })
+		testkit.WaitFor(t, "the drain to begin", func() bool { return strings.Contains(c.node.Output(), "draining") })
 		var exit *exec.ExitError
 		if err := c.node.Stop(syscall.SIGTERM); !errors.As(err, &exit) || exit.Sys().(syscall.WaitStatus).Signal() != syscall.SIGTERM {
 			t.Errorf("%s ended with %v, want by the signal", c.node.binary, err)

@@ -22,8 +22,8 @@ func TestKeysAndOpenEntry(t *testing.T) {
 		return status == http.StatusOK
 	})
 	const warning = "this entry is open"
-	if !strings.Contains(open.Said(), "level=WARN") || !strings.Contains(open.Said(), warning) || strings.Contains(f.entry.Said(), warning) {
-		t.Errorf("the open entry said:\n%s\nand the other one:\n%s", open.Said(), f.entry.Said())
+	if !strings.Contains(open.Output(), "level=WARN") || !strings.Contains(open.Output(), warning) || strings.Contains(f.entry.Output(), warning) {
+		t.Errorf("the open entry said:\n%s\nand the other one:\n%s", open.Output(), f.entry.Output())
 	}
 	cli := func(args ...string) string {
 		t.Helper()

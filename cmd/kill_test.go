@@ -52,7 +52,7 @@ func startClients(address string, n int) *clients {
 }
 
 func (c *clients) send(worker int) {
-	client := &http.Client{Transport: &http.Transport{}, Timeout: testkit.Patience}
+	client := &http.Client{Transport: &http.Transport{}, Timeout: testkit.Timeout}
 	defer client.CloseIdleConnections()
 	for i := 0; ; i++ {
 		select {
@@ -223,7 +223,7 @@ func (f *processes) checkNoCanary() {
 		}
 	}
 	for _, m := range append([]*member{f.entry}, slices.Collect(maps.Values(f.colos))...) {
-		check("the log of "+m.dir, []byte(m.Said()))
+		check("the log of "+m.dir, []byte(m.Output()))
 	}
 	err := filepath.WalkDir(f.dir, func(path string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() {

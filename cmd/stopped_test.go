@@ -79,7 +79,7 @@ func TestStoppedServerIsSucceeded(t *testing.T) {
 			before := stuck.answered()
 			first.send(syscall.SIGCONT)
 			var exit *exec.ExitError
-			if err := first.Wait(); !errors.As(err, &exit) || !strings.Contains(first.Said(), "cannot register servers/ams/ams-1") {
+			if err := first.Wait(); !errors.As(err, &exit) || !strings.Contains(first.Output(), "cannot register servers/ams/ams-1") {
 				t.Errorf("another has its place, and the first ended with %v", err)
 			}
 			testkit.WaitFor(t, "those that were stuck to be answered", func() bool { return stuck.answered() >= before+3*stoppedSlots })
@@ -126,7 +126,7 @@ func TestStoppedServerGoesOn(t *testing.T) {
 	colo.send(syscall.SIGCONT)
 	testkit.WaitFor(t, "requests to be answered again", func() bool { return load.answered() >= before+16 })
 	testkit.WaitFor(t, "the server to be registered", registered)
-	if !strings.Contains(colo.Said(), "grants nothing until it has") || !strings.Contains(colo.Said(), "and grants again") {
+	if !strings.Contains(colo.Output(), "grants nothing until it has") || !strings.Contains(colo.Output(), "and grants again") {
 		t.Error("nothing is said of the stop")
 	}
 	if status, text := testkit.Get("http://" + colo.admin + "/metrics"); status != http.StatusOK || !strings.Contains(text, "colonnade_grants_enabled 1\n") {

@@ -48,7 +48,7 @@ type answer struct {
 }
 
 func post(address, path, body string) answer {
-	client := http.Client{Timeout: testkit.Patience}
+	client := http.Client{Timeout: testkit.Timeout}
 	r, err := client.Post("http://"+address+path, "application/json", strings.NewReader(body))
 	if err != nil {
 		return answer{body: err.Error()}

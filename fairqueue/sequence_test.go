@@ -282,7 +282,7 @@ func TestAgainstModel(t *testing.T) {
 func FuzzQueue(f *testing.F) {
 	f.Add([]byte("\x00\x00\x01\x00\x00\x00\x00" + "push push push next finish start rejoin remove"))
 	for seed := range 8 {
-		f.Add(testkit.Noise(uint64(seed), 2, 400))
+		f.Add(testkit.RandomBytes(uint64(seed), 2, 400))
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
 		pick, more := fromBytes(data)

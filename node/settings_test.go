@@ -74,7 +74,7 @@ func TestEntryWithoutDocuments(t *testing.T) {
 	go func() {
 		ended <- node.RunEntry(ctx, node.EntryConfig{Config: c, Open: true}, func(node.Running) { t.Error("it has started") })
 	}()
-	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: testkit.Patience}
+	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: testkit.Timeout}
 	ask := func(method, path, body string) (int, string) {
 		r, err := http.NewRequestWithContext(t.Context(), method, "http://"+listen+path, strings.NewReader(body))
 		if err != nil {

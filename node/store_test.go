@@ -57,7 +57,7 @@ func start(t *testing.T, run func(context.Context, func(node.Running)) error) (r
 	case err := <-ended:
 		ended <- err
 		t.Fatalf("cannot start the node: %v", err)
-	case <-time.After(testkit.Patience):
+	case <-time.After(testkit.Timeout):
 		t.Fatal("the node is not up in time")
 	}
 	return node.Running{}, stop
@@ -80,7 +80,7 @@ func startEntry(t *testing.T, c node.Config) (r node.Running, stop func()) {
 // stands returns whether a key is in etcd, and under which lease.
 func stands(t *testing.T, client *clientv3.Client, key string) (lease clientv3.LeaseID, there bool) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), testkit.Patience)
+	ctx, cancel := context.WithTimeout(context.Background(), testkit.Timeout)
 	defer cancel()
 	answer, err := client.Get(ctx, node.Prefix+key)
 	if err != nil {
@@ -95,7 +95,7 @@ func stands(t *testing.T, client *clientv3.Client, key string) (lease clientv3.L
 // leased puts a document under a lease of an hour.
 func leased(t *testing.T, client *clientv3.Client, key, value string) clientv3.LeaseID {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), testkit.Patience)
+	ctx, cancel := context.WithTimeout(context.Background(), testkit.Timeout)
 	defer cancel()
 	lease, err := client.Grant(ctx, 3600)
 	if err == nil {
@@ -143,7 +143,7 @@ func TestEntryWithoutItsName(t *testing.T) {
 	t.Parallel()
 	s := etcdtest.Start(t)
 	client := s.Client(t)
-	ctx, cancel := context.WithTimeout(context.Background(), testkit.Patience)
+	ctx, cancel := context.WithTimeout(context.Background(), testkit.Timeout)
 	defer cancel()
 	if _, err := client.Put(ctx, node.Prefix+"entries/entry-1", `{"address":"10.0.0.1:8080"}`); err != nil {
 		t.Fatal(err)
@@ -302,7 +302,7 @@ func TestEndpointWithoutLease(t *testing.T) {
 		return pools[0].Limit
 	}
 	testkit.WaitFor(t, "the endpoint is in its pool", func() bool { return limit() == 3 })
-	ctx, cancel := context.WithTimeout(context.Background(), testkit.Patience)
+	ctx, cancel := context.WithTimeout(context.Background(), testkit.Timeout)
 	defer cancel()
 	if _, err := client.Revoke(ctx, lease); err != nil {
 		t.Fatal(err)

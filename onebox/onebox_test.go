@@ -33,7 +33,7 @@ func TestPlainAndStreamed(t *testing.T) {
 // A second fleet says that the directory is taken, and does not wait for it.
 func TestDirInUse(t *testing.T) {
 	f := fleettest.Start(t, fleettest.OneColo(fleettest.QuickEngine(1)), "")
-	ctx, cancel := context.WithTimeout(context.Background(), testkit.Patience)
+	ctx, cancel := context.WithTimeout(context.Background(), testkit.Timeout)
 	defer cancel()
 	err := onebox.Run(ctx, onebox.Config{Listen: "127.0.0.1:0", Etcd: "127.0.0.1:0", Dir: f.Dir, Colos: []string{"ams"}, Engines: 1},
 		func(*onebox.Fleet) { t.Error("a second fleet has started") })
@@ -48,7 +48,7 @@ func TestDirKeepsDocuments(t *testing.T) {
 	dir := t.TempDir()
 	var told []string
 	start := func(use func(*fleettest.Fleet)) {
-		ctx, cancel := context.WithTimeout(context.Background(), testkit.Patience)
+		ctx, cancel := context.WithTimeout(context.Background(), testkit.Timeout)
 		defer cancel()
 		served := false
 		err := onebox.Run(ctx, onebox.Config{Listen: "127.0.0.1:0", Etcd: "127.0.0.1:0", Dir: dir, Colos: []string{"ams"}, Engines: 1, Engine: fleettest.QuickEngine(1),

@@ -306,7 +306,7 @@ func TestAgainstModel(t *testing.T) {
 
 func FuzzPool(f *testing.F) {
 	for seed := range 4 {
-		f.Add(testkit.Noise(uint64(seed), 5, 300))
+		f.Add(testkit.RandomBytes(uint64(seed), 5, 300))
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
 		at := 0

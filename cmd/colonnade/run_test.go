@@ -80,7 +80,7 @@ func put(t *testing.T, s *etcdtest.Server, documents map[string]string) {
 }
 
 // screen is what a command that runs has said so far.
-type screen struct{ testkit.Record }
+type screen struct{ testkit.SyncBuffer }
 
 // await waits until the screen has a text.
 func (s *screen) await(t *testing.T, text string) {

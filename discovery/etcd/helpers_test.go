@@ -79,7 +79,7 @@ func start(t *testing.T) *store {
 }
 
 func (s *store) ctx() context.Context {
-	ctx, cancel := context.WithTimeout(context.Background(), testkit.Patience)
+	ctx, cancel := context.WithTimeout(context.Background(), testkit.Timeout)
 	s.t.Cleanup(cancel)
 	return ctx
 }
@@ -107,7 +107,7 @@ func watch(t *testing.T, c etcd.Config) (w *etcd.Watcher, stop func()) {
 		c.Prefix = prefix
 	}
 	if c.Silence == 0 {
-		c.Silence = testkit.Patience // where silence is not the point, a slow machine is not taken for it
+		c.Silence = testkit.Timeout // where silence is not the point, a slow machine is not taken for it
 	}
 	w = etcd.NewWatcher(c)
 	stop = run(t, w.Run)
@@ -126,7 +126,7 @@ func run(t *testing.T, f func(context.Context) error) (stop func()) {
 			if err != nil {
 				t.Errorf("Run: %v", err)
 			}
-		case <-time.After(testkit.Patience):
+		case <-time.After(testkit.Timeout):
 			t.Error("Run does not end")
 		}
 	})
@@ -138,7 +138,7 @@ func ready(t *testing.T, w *etcd.Watcher) {
 	t.Helper()
 	select {
 	case <-w.Ready():
-	case <-time.After(testkit.Patience):
+	case <-time.After(testkit.Timeout):
 		t.Fatal("never ready")
 	}
 }
@@ -154,7 +154,7 @@ func retryErrors(w *etcd.Watcher, name string) int {
 
 func becomes(t *testing.T, w *etcd.Watcher, model string, want int) {
 	t.Helper()
-	for end := time.After(testkit.Patience); ; {
+	for end := time.After(testkit.Timeout); ; {
 		changed := w.Changed()
 		if retryErrors(w, model) == want {
 			return
@@ -168,7 +168,7 @@ func becomes(t *testing.T, w *etcd.Watcher, model string, want int) {
 }
 
 // logbook is a logger that can be read.
-type logbook struct{ testkit.Record }
+type logbook struct{ testkit.SyncBuffer }
 
 func (l *logbook) count(what string) int { return strings.Count(l.String(), what) }
 

@@ -250,7 +250,7 @@ func TestPlaceLost(t *testing.T) {
 	select {
 	case err := <-ended:
 		wantTaken(t, err, "servers/ams/b")
-	case <-time.After(testkit.Patience):
+	case <-time.After(testkit.Timeout):
 		t.Fatal("Run goes on")
 	}
 	if s.get("servers/ams/a") != nil || s.get("servers/ams/b") == nil {

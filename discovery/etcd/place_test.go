@@ -84,7 +84,7 @@ func TestTenureOnConnectionOfBeforeStop(t *testing.T) {
 	next, other := s.placed("servers/ams/b", true)
 	run(t, s.register(next).Run)
 	p.swallow()
-	ctx, cancel := context.WithTimeout(context.Background(), 2*testkit.Patience)
+	ctx, cancel := context.WithTimeout(context.Background(), 2*testkit.Timeout)
 	defer cancel()
 	ended := make(chan error, 1)
 	go func() { ended <- l.Run(ctx) }()
@@ -123,7 +123,7 @@ func TestTenureOfAnother(t *testing.T) {
 	select {
 	case err := <-ended:
 		wantTaken(t, err, "servers/ams/b")
-	case <-time.After(testkit.Patience):
+	case <-time.After(testkit.Timeout):
 		t.Fatal("Run goes on")
 	}
 	if told.held() {

@@ -45,7 +45,7 @@ func TestLoadAndChanges(t *testing.T) {
 	becomes(t, w, "a", -1)
 	last := s.put("models/d", "{}")
 	becomes(t, w, "d", 3)
-	if state := w.State(); w.Table().Revision != last || state.Revision != last || state.Age > testkit.Patience || len(state.Rejected) != 0 {
+	if state := w.State(); w.Table().Revision != last || state.Revision != last || state.Age > testkit.Timeout || len(state.Rejected) != 0 {
 		t.Errorf("state %+v, table of %d, want %d", state, w.Table().Revision, last)
 	}
 }

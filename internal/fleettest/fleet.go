@@ -34,7 +34,7 @@ func Start(t testing.TB, c onebox.Config, documents string) *Fleet {
 // StartClosed runs a fleet that wants keys, unless c.Open is set.
 func StartClosed(t testing.TB, c onebox.Config, documents string) *Fleet {
 	t.Helper()
-	oracle.Mark(t)
+	oracle.LabelGoroutines(t)
 	setDefaults(t, &c)
 	c.Documents = append(c.Documents, split(t, documents)...)
 	ctx, cancel := context.WithCancel(context.Background())
@@ -54,7 +54,7 @@ func StartClosed(t testing.TB, c onebox.Config, documents string) *Fleet {
 	case err := <-ended:
 		cancel()
 		t.Fatalf("cannot start the fleet: %v", err)
-	case <-time.After(testkit.Patience):
+	case <-time.After(testkit.Timeout):
 		cancel()
 		t.Fatal("the fleet has not started in time")
 	}
@@ -94,7 +94,7 @@ func split(t testing.TB, documents string) []fleet.RawDocument {
 // ApplyAndWait writes documents as the command line does, and waits until a condition shows that they are in force.
 func (f *Fleet) ApplyAndWait(documents string, inForce func() bool) {
 	f.T.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), testkit.Patience)
+	ctx, cancel := context.WithTimeout(context.Background(), testkit.Timeout)
 	defer cancel()
 	if err := f.Apply(ctx, split(f.T, documents)); err != nil {
 		f.T.Fatal(err)
@@ -115,7 +115,7 @@ func (f *Fleet) EndNode(name string) (wait func()) {
 			if err != nil {
 				f.T.Errorf("%s ended with: %v", name, err)
 			}
-		case <-time.After(testkit.Patience):
+		case <-time.After(testkit.Timeout):
 			f.T.Errorf("%s has not ended", name)
 		}
 	})

@@ -17,5 +17,5 @@ func Main(m *testing.M) {
 	if err := flag.Set("test.parallel", strconv.Itoa(testkit.AtScale(4, 1))); err != nil {
 		panic(err)
 	}
-	testkit.VerifyMain(oracle.Watched{Tests: m})
+	testkit.VerifyMain(oracle.LeakCheck{Tests: m})
 }

@@ -50,7 +50,7 @@ func (o *Operator) Remove(keys ...string) {
 // Get reads etcd by its own keys, which begin with node.Prefix.
 func (o *Operator) Get(key string, options ...clientv3.OpOption) *clientv3.GetResponse {
 	o.F.T.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), testkit.Patience)
+	ctx, cancel := context.WithTimeout(context.Background(), testkit.Timeout)
 	defer cancel()
 	answer, err := o.Client.Get(ctx, key, options...)
 	if err != nil {
@@ -62,7 +62,7 @@ func (o *Operator) Get(key string, options ...clientv3.OpOption) *clientv3.GetRe
 // Txn runs operations in one transaction, and returns its revision.
 func (o *Operator) Txn(ops ...clientv3.Op) (revision int64) {
 	o.F.T.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), testkit.Patience)
+	ctx, cancel := context.WithTimeout(context.Background(), testkit.Timeout)
 	defer cancel()
 	answer, err := o.Client.Txn(ctx).Then(ops...).Commit()
 	if err != nil {

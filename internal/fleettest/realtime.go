@@ -34,7 +34,7 @@ func (f *Fleet) dialRealtime(model string, headers []string) (*websocket.Conn, *
 	for i := 0; i+1 < len(headers); i += 2 {
 		h.Add(headers[i], headers[i+1])
 	}
-	dialer := websocket.Dialer{HandshakeTimeout: testkit.Patience}
+	dialer := websocket.Dialer{HandshakeTimeout: testkit.Timeout}
 	return dialer.Dial(f.RealtimeURL(model), h)
 }
 
@@ -46,7 +46,7 @@ func (f *Fleet) DialRealtime(model string, headers ...string) Session {
 		f.T.Fatalf("cannot open a session: %v: %v", err, answer)
 	}
 	f.T.Cleanup(func() { c.Close() })
-	_ = c.SetReadDeadline(time.Now().Add(testkit.Patience))
+	_ = c.SetReadDeadline(time.Now().Add(testkit.Timeout))
 	return Session{Conn: c, T: f.T, Header: answer.Header}
 }
 

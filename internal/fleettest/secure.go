@@ -90,7 +90,7 @@ func (f *SecureFleet) BeginChatTLS(body string, lines ...string) *SecureConn {
 		f.T.Fatal(err)
 	}
 	f.T.Cleanup(func() { c.Close() })
-	_ = c.SetDeadline(time.Now().Add(testkit.Patience))
+	_ = c.SetDeadline(time.Now().Add(testkit.Timeout))
 	fmt.Fprintf(c, "POST %s HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: %d\r\n%s\r\n%s",
 		ChatPath, len(body), strings.Join(append(lines, ""), "\r\n"), body)
 	return &SecureConn{Conn: c, R: bufio.NewReader(c)}

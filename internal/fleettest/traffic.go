@@ -40,7 +40,7 @@ func (f *Fleet) Drive(clients int, body func(n int) string, tolerated ...int) *T
 }
 
 func (c *Traffic) once(body string, tolerated []int) {
-	ctx, cancel := context.WithTimeout(context.Background(), testkit.Patience)
+	ctx, cancel := context.WithTimeout(context.Background(), testkit.Timeout)
 	defer cancel()
 	a, err := c.f.Post(ctx, "/chat/completions", body)
 	switch {

@@ -21,9 +21,9 @@ type census struct {
 	memory                  int64
 }
 
-// Mark makes the goroutines that the calling one starts from now on, and those that they start, the test's own. A test
+// LabelGoroutines makes the goroutines that the calling one starts from now on, and those that they start, the test's own. A test
 // beside which others run calls it before it starts anything.
-func Mark(t testing.TB) {
+func LabelGoroutines(t testing.TB) {
 	pprof.SetGoroutineLabels(pprof.WithLabels(context.Background(), pprof.Labels(label, t.Name())))
 }
 

@@ -22,11 +22,11 @@ func TestShared(t *testing.T) {
 	others, own := listen(t), listen(t)
 	dir := logged(t, nil)
 	done := make(chan struct{})
-	oracle.Mark(t)
+	oracle.LabelGoroutines(t)
 	o := oracle.New(t, oracle.Config{Shared: true, NoEvents: true, Addresses: []string{own.Addr().String()}, EventDirs: []string{dir}})
 	go func() { // not of this test, in name
 		defer close(done)
-		oracle.Mark(other{t})
+		oracle.LabelGoroutines(other{t})
 		forever(20)
 	}()
 	<-done

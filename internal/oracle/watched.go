@@ -7,14 +7,14 @@ import (
 	"time"
 )
 
-// Watched runs tests, as testing.M does, and fails if the process has more file descriptors or memory afterwards: what
+// LeakCheck runs tests, as testing.M does, and fails if the process has more file descriptors or memory afterwards: what
 // cannot be told apart while several run.
-type Watched struct {
+type LeakCheck struct {
 	Tests *testing.M
 }
 
 // Run returns what os.Exit is to be called with.
-func (w Watched) Run() int {
+func (w LeakCheck) Run() int {
 	files, heap := openNow(), liveHeap()
 	code := w.Tests.Run()
 	for deadline := time.Now().Add(quietTime * scale()); openNow() > files+slackDescriptors; time.Sleep(pollInterval) {

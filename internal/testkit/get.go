@@ -7,7 +7,7 @@ import (
 
 // Get asks over a connection of its own. The status is 0, and the body says why, if there is no whole answer.
 func Get(url string) (status int, body string) {
-	client := http.Client{Timeout: Patience, Transport: &http.Transport{DisableKeepAlives: true}}
+	client := http.Client{Timeout: Timeout, Transport: &http.Transport{DisableKeepAlives: true}}
 	r, err := client.Get(url)
 	if err != nil {
 		return 0, err.Error()

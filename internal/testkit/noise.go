@@ -2,8 +2,8 @@ package testkit
 
 import "math/rand/v2"
 
-// Noise is so many bytes, the same for the same seeds: what a fuzz target begins with.
-func Noise(seed1, seed2 uint64, n int) []byte {
+// RandomBytes is so many bytes, the same for the same seeds: what a fuzz target begins with.
+func RandomBytes(seed1, seed2 uint64, n int) []byte {
 	r := rand.New(rand.NewPCG(seed1, seed2))
 	data := make([]byte, n)
 	for i := range data {

@@ -37,14 +37,14 @@ func Start(t testing.TB, cmd *exec.Cmd) *Process {
 		_ = cmd.Process.Kill()
 		<-p.ended
 		if t.Failed() {
-			t.Logf("%q said:\n%s", cmd.Args, p.Said())
+			t.Logf("%q said:\n%s", cmd.Args, p.Output())
 		}
 	})
 	return p
 }
 
-// Said is what the process has written so far.
-func (p *Process) Said() string {
+// Output is what the process has written so far.
+func (p *Process) Output() string {
 	text, _ := os.ReadFile(p.said.Name())
 	return string(text)
 }
@@ -57,7 +57,7 @@ func (p *Process) Wait() error {
 	select {
 	case <-p.ended:
 		return p.err
-	case <-time.After(Patience):
+	case <-time.After(Timeout):
 		return errors.New("did not end")
 	}
 }

@@ -14,7 +14,7 @@ func TestProcess(t *testing.T) {
 	var left *Process
 	t.Run("two", func(t *testing.T) {
 		p := Start(t, exec.Command("sh", "-c", "trap 'exit 3' TERM; echo ready; while :; do sleep 0.01; done"))
-		WaitFor(t, "a word of it", func() bool { return strings.Contains(p.Said(), "ready") })
+		WaitFor(t, "a word of it", func() bool { return strings.Contains(p.Output(), "ready") })
 		var exit *exec.ExitError
 		if err := p.Stop(syscall.SIGTERM); !errors.As(err, &exit) || exit.ExitCode() != 3 {
 			t.Errorf("it ended with %v", err)

@@ -5,13 +5,13 @@ import (
 	"time"
 )
 
-// Patience bounds a wait by which nothing is measured; it is far more than what is waited for takes.
-const Patience = time.Minute
+// Timeout bounds a wait by which nothing is measured; it is far more than what is waited for takes.
+const Timeout = time.Minute
 
 // WaitFor fails the test unless a condition comes true.
 func WaitFor(t testing.TB, what string, done func() bool) {
 	t.Helper()
-	for end := time.Now().Add(Patience); !done(); time.Sleep(lookAgain()) {
+	for end := time.Now().Add(Timeout); !done(); time.Sleep(lookAgain()) {
 		if time.Now().After(end) {
 			t.Fatalf("gave up waiting for %s", what)
 		}

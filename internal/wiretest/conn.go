@@ -20,7 +20,7 @@ import (
 type Conn struct {
 	*net.TCPConn
 	T testing.TB
-	R *bufio.Reader // of the connection; each read has testkit.Patience
+	R *bufio.Reader // of the connection; each read has testkit.Timeout
 }
 
 // Dial connects to a listener. The connection is closed at the end of the test.
@@ -36,15 +36,15 @@ func Dial(t testing.TB, address string) *Conn {
 // NewConn makes a Conn of a TCP connection, and closes it at the end of the test.
 func NewConn(t testing.TB, c net.Conn) *Conn {
 	t.Cleanup(func() { c.Close() })
-	_ = c.SetDeadline(time.Now().Add(testkit.Patience))
+	_ = c.SetDeadline(time.Now().Add(testkit.Timeout))
 	return &Conn{TCPConn: c.(*net.TCPConn), T: t, R: bufio.NewReader(patientReader{c})}
 }
 
-// patientReader waits testkit.Patience for each piece, since a stream may take long on a busy machine.
+// patientReader waits testkit.Timeout for each piece, since a stream may take long on a busy machine.
 type patientReader struct{ net.Conn }
 
 func (p patientReader) Read(b []byte) (int, error) {
-	_ = p.SetReadDeadline(time.Now().Add(testkit.Patience))
+	_ = p.SetReadDeadline(time.Now().Add(testkit.Timeout))
 	return p.Conn.Read(b)
 }
 

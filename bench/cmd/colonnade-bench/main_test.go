@@ -175,7 +175,7 @@ func TestBenchEnds(t *testing.T) {
 	}
 	scratch := t.TempDir()
 	t.Setenv("TMPDIR", scratch)
-	var out, notes testkit.Record
+	var out, notes testkit.SyncBuffer
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() {

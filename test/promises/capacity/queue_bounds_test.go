@@ -44,7 +44,7 @@ func TestFullQueue(t *testing.T) {
 		}
 	}
 	slices.Sort(took)
-	if p95 := took[95]; testkit.Soak() && p95 > 10*time.Millisecond || p95 > 10*testkit.Patience {
+	if p95 := took[95]; testkit.Soak() && p95 > 10*time.Millisecond || p95 > 10*testkit.Timeout {
 		t.Errorf("a refusal takes %v (p95), want 10ms", p95)
 	}
 	events := f.FinalEvents(analytics.KindRequest, "newcomer")

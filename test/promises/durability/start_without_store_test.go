@@ -105,7 +105,7 @@ func (n *nodes) start(f *fleettest.Fleet) (stop func()) {
 		case err := <-ended:
 			cancel()
 			n.t.Fatalf("a node ended with: %v", err)
-		case <-time.After(testkit.Patience):
+		case <-time.After(testkit.Timeout):
 			cancel()
 			n.t.Fatal("the nodes are not up in time")
 		}

@@ -141,12 +141,12 @@ func wantCounted(f *fleettest.Fleet, name string, want map[string]float64) {
 // dialFrom connects to the entry from an address of loopback.
 func dialFrom(f *fleettest.Fleet, address string) net.Conn {
 	f.T.Helper()
-	dialer := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(address)}, Timeout: testkit.Patience}
+	dialer := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(address)}, Timeout: testkit.Timeout}
 	c, err := dialer.Dial("tcp", f.Entry.Address)
 	if err != nil {
 		f.T.Fatal(err)
 	}
 	f.T.Cleanup(func() { c.Close() })
-	_ = c.SetDeadline(time.Now().Add(testkit.Patience))
+	_ = c.SetDeadline(time.Now().Add(testkit.Timeout))
 	return c
 }

@@ -33,7 +33,7 @@ type eventStream struct {
 // follow sends a request that wants queue events.
 func follow(f *fleettest.Fleet, path, body string, headers ...string) *eventStream {
 	f.T.Helper()
-	return followFor(f, testkit.Patience, path, body, headers...)
+	return followFor(f, testkit.Timeout, path, body, headers...)
 }
 
 func followFor(f *fleettest.Fleet, most time.Duration, path, body string, headers ...string) *eventStream {
@@ -160,7 +160,7 @@ concurrency: 1
 		return f.Pool("ams", "silent").Free == 1 && f.Pool("ams", "brief").Free == 1
 	})
 	// It is there while the tests below run, one after the other.
-	silent := followFor(f, 3*testkit.Patience, "/chat/completions", strings.Replace(fleettest.ChatBody(1, true), "demo-chat", "silent", 1), "x-request-id", "the-silent")
+	silent := followFor(f, 3*testkit.Timeout, "/chat/completions", strings.Replace(fleettest.ChatBody(1, true), "demo-chat", "silent", 1), "x-request-id", "the-silent")
 	began := time.Now()
 
 	t.Run("plain errors", func(t *testing.T) { plainErrors(f) })

@@ -148,7 +148,7 @@ func TestDrippingClients(t *testing.T) {
 
 func checkDripped(t testing.TB, d dripped) {
 	t.Helper()
-	latest := testkit.Patience
+	latest := testkit.Timeout
 	if testkit.Soak() {
 		latest = 10*time.Second + 500*time.Millisecond
 	}
@@ -173,7 +173,7 @@ func uploadSlowly(f *fleettest.Fleet, framing, piece, end string) {
 	body := fleettest.ChatBody(1, false)
 	body = strings.Replace(body, "hello", strings.Repeat("a", 14<<10-len(body)+len("hello")), 1)
 	w := wiretest.Dial(f.T, f.Entry.Address)
-	_ = w.SetDeadline(time.Now().Add(2 * testkit.Patience))
+	_ = w.SetDeadline(time.Now().Add(2 * testkit.Timeout))
 	w.Send("POST /v1/chat/completions HTTP/1.1", []string{"Host: x", "Content-Type: application/json", framing}, "")
 	for ; body != ""; body = body[1<<10:] {
 		if _, err := fmt.Fprintf(w, piece, body[:1<<10]); err != nil {

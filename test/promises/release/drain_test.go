@@ -29,7 +29,7 @@ func stored(f *fleettest.Fleet, key string) string {
 		f.T.Fatal(err)
 	}
 	defer client.Close()
-	ctx, cancel := context.WithTimeout(context.Background(), testkit.Patience)
+	ctx, cancel := context.WithTimeout(context.Background(), testkit.Timeout)
 	defer cancel()
 	answer, err := client.Get(ctx, node.Prefix+key)
 	if err != nil || len(answer.Kvs) == 0 {
@@ -42,7 +42,7 @@ func stored(f *fleettest.Fleet, key string) string {
 // to the other at no cost, and so does whoever comes.
 func TestColoDrains(t *testing.T) {
 	t.Parallel()
-	f := fleettest.Start(t, onebox.Config{Engine: fleettest.SteadyEngine(2), Drain: testkit.Patience},
+	f := fleettest.Start(t, onebox.Config{Engine: fleettest.SteadyEngine(2), Drain: testkit.Timeout},
 		"key: models/demo-chat\npool: demo\nretry: {errors: 0, out_of_capacity: 0}\n---\nkey: pools/demo\nqueue: {max_wait: 1m}\n")
 	var streams, waiters []*wiretest.Conn
 	for range 2 {
@@ -84,7 +84,7 @@ func TestColoDrains(t *testing.T) {
 // Where no other colo is left, the client hears why, and when to come back.
 func TestLastColoDrains(t *testing.T) {
 	t.Parallel()
-	f := fleettest.Start(t, onebox.Config{Colos: []string{"ams"}, Engine: fleettest.SteadyEngine(1), Drain: testkit.Patience}, "")
+	f := fleettest.Start(t, onebox.Config{Colos: []string{"ams"}, Engine: fleettest.SteadyEngine(1), Drain: testkit.Timeout}, "")
 	stream := f.BeginChat(fleettest.ChatBody(400, true))
 	stream.ReadUntil("data:", 1)
 	waiter := f.Enqueue(1, "x-request-id: the-waiter")
@@ -144,7 +144,7 @@ func TestDrainEndsStreamsExplicitly(t *testing.T) {
 // nobody uses are closed without a reset, and it ends once nobody sends requests.
 func TestEntryDrains(t *testing.T) {
 	t.Parallel()
-	f := fleettest.Start(t, onebox.Config{Colos: []string{"ams"}, Engine: fleettest.SteadyEngine(4), Drain: testkit.Patience}, "")
+	f := fleettest.Start(t, onebox.Config{Colos: []string{"ams"}, Engine: fleettest.SteadyEngine(4), Drain: testkit.Timeout}, "")
 	used, idle, unused := wiretest.Dial(t, f.Entry.Address), wiretest.Dial(t, f.Entry.Address), wiretest.Dial(t, f.Entry.Address)
 	for _, w := range []*wiretest.Conn{used, idle} {
 		w.Post("/v1/chat/completions", fleettest.ChatBody(1, false))

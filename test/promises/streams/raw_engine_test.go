@@ -48,7 +48,7 @@ func startRawEngine(t testing.TB, says rawAnswer) *rawEngine {
 // serve answers requests until one was answered in a hostile way. From then on there must be none.
 func (e *rawEngine) serve(c *rawConn) {
 	for {
-		_ = c.SetDeadline(time.Now().Add(4 * testkit.Patience))
+		_ = c.SetDeadline(time.Now().Add(4 * testkit.Timeout))
 		r, err := http.ReadRequest(c.br)
 		if err != nil {
 			return

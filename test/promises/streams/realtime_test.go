@@ -251,7 +251,7 @@ paths: {/v1/realtime: /speak}
 names: {echo: echo/1+more}
 `, doc.ID, doc.SHA256, engine))
 	f.WatchShared(4)
-	d := websocket.Dialer{HandshakeTimeout: testkit.Patience, Subprotocols: []string{"realtime", "openai-insecure-api-key." + key, "openai-beta.realtime-v1"}}
+	d := websocket.Dialer{HandshakeTimeout: testkit.Timeout, Subprotocols: []string{"realtime", "openai-insecure-api-key." + key, "openai-beta.realtime-v1"}}
 	c, answer, err := d.Dial(f.RealtimeURL("echo"), nil)
 	if err != nil {
 		t.Fatal(err)

@@ -273,7 +273,7 @@ func TestLongSilences(t *testing.T) {
 	for _, api := range streamAPIs {
 		all.Go(func() {
 			w := wiretest.Dial(t, f.Entry.Address)
-			_ = w.SetDeadline(time.Now().Add(testkit.Patience + 10*silence))
+			_ = w.SetDeadline(time.Now().Add(testkit.Timeout + 10*silence))
 			body := strings.NewReplacer(":8,", ":4,").Replace(api.body)
 			for range 2 { // the second on a connection that was used before
 				w.Post(api.path, body, "x-colonnade-deadline-ms: 1500", "x-stainless-timeout: 1.6")

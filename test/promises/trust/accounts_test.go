@@ -27,7 +27,7 @@ func inEtcd(f *fleettest.Fleet, work func(context.Context, *etcd.Client) error) 
 		f.T.Fatal(err)
 	}
 	defer client.Close()
-	ctx, cancel := context.WithTimeout(context.Background(), testkit.Patience)
+	ctx, cancel := context.WithTimeout(context.Background(), testkit.Timeout)
 	defer cancel()
 	if err := work(ctx, client); err != nil {
 		f.T.Fatal(err)

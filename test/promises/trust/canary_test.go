@@ -29,7 +29,7 @@ func TestCanaries(t *testing.T) {
 	const prompt = "canary-in-the-prompt" // and in the completion, since the engines echo
 	key, entry := accounts.NewKey("acme", "canary", time.Now(), time.Time{})
 	secret := strings.TrimPrefix(key, "cn_canary_")
-	logged := &testkit.Record{}
+	logged := &testkit.SyncBuffer{}
 	c := onebox.Config{Engine: fleettest.QuickEngine(4)}
 	c.Logger = func(name string) *slog.Logger {
 		return slog.New(slog.NewTextHandler(logged, &slog.HandlerOptions{Level: slog.LevelDebug})).With("from", name)
@@ -70,14 +70,14 @@ func TestCanaries(t *testing.T) {
 		f.ClearFaults()
 	}
 	// A key in the places where browsers have to put it.
-	d := websocket.Dialer{HandshakeTimeout: testkit.Patience, Subprotocols: []string{"realtime", "openai-insecure-api-key." + key}}
+	d := websocket.Dialer{HandshakeTimeout: testkit.Timeout, Subprotocols: []string{"realtime", "openai-insecure-api-key." + key}}
 	s, answer, err := d.Dial(f.RealtimeURL("demo-realtime"), nil)
 	if err != nil {
 		t.Fatalf("%v %v", err, answer)
 	}
 	_ = s.WriteMessage(websocket.TextMessage, []byte(`{"type":"conversation.item.create","item":{"type":"message","role":"user","content":[{"type":"input_text","text":"echo: `+prompt+`"}]}}`))
 	_ = s.WriteMessage(websocket.TextMessage, []byte(`{"type":"response.create"}`))
-	_ = s.SetReadDeadline(time.Now().Add(testkit.Patience))
+	_ = s.SetReadDeadline(time.Now().Add(testkit.Timeout))
 	for done := false; !done; {
 		_, data, err := s.ReadMessage()
 		if err != nil {
@@ -97,7 +97,7 @@ func TestCanaries(t *testing.T) {
 }
 
 // search looks for texts in all that the fleet says of itself, and leaves behind below a directory.
-func search(f *fleettest.Fleet, logged *testkit.Record, dir string, texts ...string) {
+func search(f *fleettest.Fleet, logged *testkit.SyncBuffer, dir string, texts ...string) {
 	f.T.Helper()
 	check := func(where string, data []byte) {
 		for _, text := range texts {

@@ -79,7 +79,7 @@ func sendMarked(f *fleettest.Fleet, m marked, key string) string {
 	if m.kind == markedHalf {
 		return sendHalf(f, m, key, body, contentType)
 	}
-	ctx, leave := context.WithTimeout(context.Background(), 2*testkit.Patience)
+	ctx, leave := context.WithTimeout(context.Background(), 2*testkit.Timeout)
 	defer leave()
 	if m.kind == markedSilent {
 		time.AfterFunc(3*time.Millisecond, leave)

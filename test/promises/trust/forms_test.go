@@ -69,7 +69,7 @@ func TestCompressedBodies(t *testing.T) {
 			if e := a.APIError(t); a.Status != 400 || e.Number != 40001 || !strings.Contains(e.Message, "content-encoding") || !strings.Contains(e.Message, "send the body as it is") {
 				t.Errorf("%s, %s: %d %+v", coding, framing, a.Status, e)
 			}
-			if took := time.Since(began); took > testkit.Patience/2 {
+			if took := time.Since(began); took > testkit.Timeout/2 {
 				t.Errorf("%s, %s: after %v", coding, framing, took)
 			}
 			w.Close()

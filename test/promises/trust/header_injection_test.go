@@ -92,7 +92,7 @@ func TestCredentialIsOneLine(t *testing.T) {
 func TestEnginesAddNoHeaders(t *testing.T) {
 	answers := make(chan string, 1)
 	address := testkit.Serve(t, func(c net.Conn) {
-		_ = c.SetDeadline(time.Now().Add(testkit.Patience))
+		_ = c.SetDeadline(time.Now().Add(testkit.Timeout))
 		if r, err := http.ReadRequest(bufio.NewReader(c)); err == nil {
 			_, _ = io.Copy(io.Discard, r.Body)
 			head := "HTTP/1.1 200 OK\r\n"

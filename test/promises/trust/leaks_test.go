@@ -25,10 +25,10 @@ import (
 const canary = "xqzcanary"
 
 // startLogged runs a fleet that wants the key it returns, and logs all it can.
-func startLogged(t *testing.T, c onebox.Config, documents string) (*fleettest.Fleet, *testkit.Record, string) {
+func startLogged(t *testing.T, c onebox.Config, documents string) (*fleettest.Fleet, *testkit.SyncBuffer, string) {
 	t.Helper()
 	key, entry := accounts.NewKey("acme", canary, time.Now(), time.Time{})
-	logged := &testkit.Record{}
+	logged := &testkit.SyncBuffer{}
 	c.Logger = func(name string) *slog.Logger {
 		return slog.New(slog.NewTextHandler(logged, &slog.HandlerOptions{Level: slog.LevelDebug})).With("from", name)
 	}
@@ -108,7 +108,7 @@ func TestNothingOfARequestIsKept(t *testing.T) {
 }
 
 // finish sends one more request, so that all before have their events, and searches for the canary.
-func finish(f *fleettest.Fleet, t *testing.T, logged *testkit.Record) {
+func finish(f *fleettest.Fleet, t *testing.T, logged *testkit.SyncBuffer) {
 	t.Helper()
 	f.Chat(fleettest.ChatBody(1, false), "x-request-id", "the-last-one")
 	f.FinalEvent(analytics.KindRequest, "the-last-one")

@@ -35,7 +35,7 @@ func startTape(t testing.TB) (*tape, string) {
 func startAnsweringTape(t testing.TB, answer func(*http.Request) string) (*tape, string) {
 	e := &tape{answer: answer}
 	e.address = testkit.Serve(t, func(c net.Conn) { // until after the fleet has ended, and its connections with it
-		_ = c.SetDeadline(time.Now().Add(4 * testkit.Patience))
+		_ = c.SetDeadline(time.Now().Add(4 * testkit.Timeout))
 		e.serve(c)
 	})
 	return e, fleettest.StubEngineDocuments("http://" + e.address)

@@ -232,13 +232,13 @@ func TestTLSRealtimeEnds(t *testing.T) {
 // session opens a realtime session, and waits until the engine has begun it.
 func session(f *fleettest.SecureFleet) fleettest.Session {
 	f.T.Helper()
-	d := websocket.Dialer{HandshakeTimeout: testkit.Patience, TLSClientConfig: f.ClientTLS}
+	d := websocket.Dialer{HandshakeTimeout: testkit.Timeout, TLSClientConfig: f.ClientTLS}
 	ws, answer, err := d.Dial(f.RealtimeURL("demo-realtime"), nil)
 	if err != nil {
 		f.T.Fatal(err)
 	}
 	f.T.Cleanup(func() { ws.Close() })
-	_ = ws.SetReadDeadline(time.Now().Add(testkit.Patience))
+	_ = ws.SetReadDeadline(time.Now().Add(testkit.Timeout))
 	s := fleettest.Session{Conn: ws, T: f.T, Header: answer.Header}
 	s.Hear("session.created")
 	return s
