@@ -14,7 +14,7 @@ func TestDeparted(t *testing.T) {
 		docs, p := newDocuments(t), &probes{}
 		d := runManager(t, p)
 		table := docs.table(endpoints("a", 2, "one", "two", "three"))
-		table.Suspect = []string{"endpoints/ams/one", "endpoints/ams/two"}
+		table.ExpiredLeases = []string{"endpoints/ams/one", "endpoints/ams/two"}
 		d.Apply(table)
 		want := func(want ...string) {
 			t.Helper()
@@ -49,7 +49,7 @@ func TestStrangerHasNotDeparted(t *testing.T) {
 		d := runManager(t, p)
 		p.set("one", errors.New("refused"))
 		table := docs.table(endpoints("a", 2, "one"))
-		table.Suspect = []string{"endpoints/ams/one"}
+		table.ExpiredLeases = []string{"endpoints/ams/one"}
 		d.Apply(table)
 		synctest.Wait()
 		if keys := d.DeadEndpoints(); len(keys) > 0 || mustPool(t, d, "a").Load().Limit != 0 {

@@ -93,7 +93,7 @@ func (m *Manager) Apply(t *fleet.Table) {
 			e.pool = nil
 		}
 	}
-	m.suspects = t.Suspect
+	m.suspects = t.ExpiredLeases
 	m.readmitLocked()
 	m.reconcileLocked()
 	for name, p := range m.pools {

@@ -31,12 +31,12 @@ func TestDeletions(t *testing.T) {
 		t.Error("there are defaults")
 	}
 	table := docs.Table()
-	table.Held, table.Suspect = []string{"models/a"}, []string{"endpoints/ams/e"}
+	table.PendingDeletions, table.ExpiredLeases = []string{"models/a"}, []string{"endpoints/ams/e"}
 	shown, err := json.Marshal(table)
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{`"deletions":{"confirmed":7}`, `"held":["models/a"]`, `"suspect":["endpoints/ams/e"]`} {
+	for _, want := range []string{`"deletions":{"confirmed":7}`, `"pending_deletions":["models/a"]`, `"expired_leases":["endpoints/ams/e"]`} {
 		if !strings.Contains(string(shown), want) {
 			t.Errorf("the table is shown without %s: %s", want, shown)
 		}

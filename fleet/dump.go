@@ -20,11 +20,11 @@ func (t *Table) Dump(wanted func(key string) bool) any {
 		Revision  int64          `json:"revision"`
 		Rejected  []Rejection    `json:"rejected"`
 		Conflicts []Conflict     `json:"conflicts"`
-		Held      []string       `json:"held"`
-		Suspect   []string       `json:"suspect"`
+		Pending   []string       `json:"pending_deletions"`
+		Expired   []string       `json:"expired_leases"`
 		Origins   []string       `json:"origins"`
 		Documents map[string]any `json:"documents"`
-	}{t.Revision, t.Rejected, t.Conflicts, t.Held, t.Suspect, t.origins, nouns}
+	}{t.Revision, t.Rejected, t.Conflicts, t.PendingDeletions, t.ExpiredLeases, t.origins, nouns}
 }
 
 // nouns returns everything in the table by its key.

@@ -3,11 +3,11 @@ package fleet
 // Table is everything that a node knows of the fleet, resolved. It is immutable, and so is everything that it returns;
 // build one with [Documents].
 type Table struct {
-	Revision  int64       // of the newest change in it
-	Rejected  []Rejection // sorted by key
-	Conflicts []Conflict  // sorted by loser
-	Held      []string    // keys of documents that the store lacks, but that stay in force until it is confirmed; sorted
-	Suspect   []string    // keys of documents whose leases ran out, and that stay in force for a while; sorted
+	Revision         int64       // of the newest change in it
+	Rejected         []Rejection // sorted by key
+	Conflicts        []Conflict  // sorted by loser
+	PendingDeletions []string    // keys of documents that the store lacks, but that stay in force until it is confirmed; sorted
+	ExpiredLeases    []string    // keys of documents whose leases ran out, and that stay in force for a while; sorted
 
 	models    map[string]*Model
 	aliases   map[string]*Model

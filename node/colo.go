@@ -101,8 +101,8 @@ func (r *runtime) register(ctx context.Context, colo string, self fleet.Server, 
 	}
 	registration := etcd.Registration{
 		Client: r.client, Prefix: Prefix, Key: "servers/" + colo + "/" + r.config.Node, Value: encode(self), TTL: leaseTTL,
-		Alone: true, Logger: r.config.Logger, Saved: r.config.file("lease"),
-		Tenure: etcd.Tenure{Until: grantUntil, Vacant: exclusive},
+		Exclusive: true, Logger: r.config.Logger, SavedLease: r.config.file("lease"),
+		Fence: etcd.Fence{SetDeadline: grantUntil, NoRival: exclusive},
 	}
 	for {
 		lease, err := etcd.Register(ctx, registration)
@@ -119,7 +119,7 @@ func (r *runtime) register(ctx context.Context, colo string, self fleet.Server, 
 			r.config.Logger.Warn("serving without etcd, from the last good documents", "error", err)
 			lease := etcd.NewLease(registration)
 			lingerAfterCrash(ctx, lease)
-			lease.Presume()
+			lease.Assume()
 			return lease, nil
 		}
 		r.config.Logger.Warn("waiting for etcd: another server of this colo may be serving", "error", err)
@@ -146,7 +146,7 @@ func applyTables(ctx context.Context, w *etcd.Watcher, server *colo.Server) erro
 			changed = w.Changed()
 			server.Apply(w.Table())
 		case <-departed.C:
-			w.Forget(server.DeadEndpoints()...)
+			w.MarkDead(server.DeadEndpoints()...)
 		case <-ctx.Done():
 			return nil
 		}

@@ -93,7 +93,7 @@ func (r *runtime) entryDocument(region string) fleet.EntryNode {
 func (r *runtime) entryLease(self fleet.EntryNode) *etcd.Lease {
 	return etcd.NewLease(etcd.Registration{
 		Client: r.client, Prefix: Prefix, Key: "entries/" + r.config.Node, Value: encode(self), TTL: leaseTTL,
-		Logger: r.config.Logger, Saved: r.config.file("lease"),
+		Logger: r.config.Logger, SavedLease: r.config.file("lease"),
 	})
 }
 

@@ -99,7 +99,7 @@ func openRuntime(c Config, kinds []string) (*runtime, error) {
 	metrics.RegisterConfig(r.metrics, func() metrics.ConfigState {
 		s := r.watcher.State()
 		return metrics.ConfigState{Revision: s.Revision, Age: s.Age, Rejected: len(s.Rejected), Conflicts: len(s.Conflicts),
-			PendingDeletions: len(s.Held), ExpiredLeases: len(s.Suspect)}
+			PendingDeletions: len(s.PendingDeletions), ExpiredLeases: len(s.ExpiredLeases)}
 	})
 	metrics.RegisterEvents(r.metrics, r.log.Stats)
 	return r, nil
@@ -142,7 +142,7 @@ func (r *runtime) running() Running {
 // serveAdmin serves the admin listener until the runtime is closed. If that fails, the node has to stop.
 func (r *runtime) serveAdmin(t tasks, c admin.Config) {
 	c.Metrics = r.metrics
-	c.Fleet = func() any { return r.watcher.Table().Dump(r.watcher.Wants) }
+	c.Fleet = func() any { return r.watcher.Table().Dump(r.watcher.Watches) }
 	c.Config = func() any { return r.configState() }
 	r.pages.serve(r.admin, admin.Handler(c))
 	t.Go(func() error { return r.pages.wait(t.ctx) })

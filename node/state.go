@@ -11,13 +11,13 @@ import (
 // ConfigState is the page /debug/config: how fresh a node's documents are, and which of them are not in force as they
 // are in etcd. Its lists are never null in JSON.
 type ConfigState struct {
-	Node       string            `json:"node"`
-	Revision   int64             `json:"revision"`    // of etcd, as far as the node has followed it
-	AgeSeconds float64           `json:"age_seconds"` // since the last message of etcd
-	Rejected   []fleet.Rejection `json:"rejected"`
-	Conflicts  []fleet.Conflict  `json:"conflicts"`
-	Held       []string          `json:"held"`    // keys deleted in etcd that stay in force until the deletion is confirmed
-	Suspect    []string          `json:"suspect"` // keys whose leases have expired and that stay in force for a while
+	Node             string            `json:"node"`
+	Revision         int64             `json:"revision"`    // of etcd, as far as the node has followed it
+	AgeSeconds       float64           `json:"age_seconds"` // since the last message of etcd
+	Rejected         []fleet.Rejection `json:"rejected"`
+	Conflicts        []fleet.Conflict  `json:"conflicts"`
+	PendingDeletions []string          `json:"pending_deletions"` // keys deleted in etcd that stay in force until the deletion is confirmed
+	ExpiredLeases    []string          `json:"expired_leases"`    // keys whose leases have expired and that stay in force for a while
 
 	Certificates []CertificateState `json:"certificates"`
 	Unreached    []entry.Unreached  `json:"unreached"` // colos that the last requests of an entry did not reach
@@ -40,7 +40,7 @@ func (r *runtime) configState() ConfigState {
 	s := r.watcher.State()
 	c := ConfigState{
 		Node: r.config.Node, Revision: s.Revision, AgeSeconds: s.Age.Seconds(),
-		Rejected: notNil(s.Rejected), Conflicts: notNil(s.Conflicts), Held: notNil(s.Held), Suspect: notNil(s.Suspect),
+		Rejected: notNil(s.Rejected), Conflicts: notNil(s.Conflicts), PendingDeletions: notNil(s.PendingDeletions), ExpiredLeases: notNil(s.ExpiredLeases),
 		Certificates: []CertificateState{}, Unreached: []entry.Unreached{},
 	}
 	for _, one := range r.certificates {

@@ -55,9 +55,9 @@ file with the key of one that was revoked since makes that key valid again.`,
 				}
 				fmt.Fprintln(cmd.OutOrStdout(), verb, d.Key)
 			}
-			if len(docs) > etcd.MaxTogether {
+			if len(docs) > etcd.MaxTransaction {
 				fmt.Fprintf(cmd.ErrOrStderr(), "in groups of %d: nodes may have seen some of them before the others\n",
-					etcd.MaxTogether)
+					etcd.MaxTransaction)
 			}
 			return nil
 		},

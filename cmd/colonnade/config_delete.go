@@ -164,7 +164,7 @@ func tooMany(docs []etcd.Stored, deleted []string) []string {
 	}
 	var many []string
 	for _, counted := range slices.Sorted(maps.Keys(gone)) {
-		if etcd.TooMany(gone[counted], there[counted]) {
+		if etcd.TooManyDeletions(gone[counted], there[counted]) {
 			many = append(many, counted)
 		}
 	}

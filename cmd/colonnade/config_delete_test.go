@@ -80,7 +80,7 @@ func TestDeleteMany(t *testing.T) {
 // What a confirmation covers beside what is deleted with it must not be somebody else's mishap.
 func TestDeleteConfirmsNothingElse(t *testing.T) {
 	s := startEtcd(t)
-	holds := node.ConfigState{Node: "ams-1", Held: []string{"models/a", "models/b", "pools/x"}}
+	holds := node.ConfigState{Node: "ams-1", PendingDeletions: []string{"models/a", "models/b", "pools/x"}}
 	put(t, s, map[string]string{"pools/x": "{}", "servers/ams/ams-1": registration(page(t, says(holds))), "servers/ams/mute": `{"address":"127.0.0.1:1","boot":"x"}`})
 	run(t, "", "config", "delete", "-confirm", "pools/x").fail(t, "nothing was deleted", "2 deletions of models held back by ams-1: models/a, models/b",
 		"colonnade config confirm-deletions", "mute cannot be asked")
@@ -142,7 +142,7 @@ func TestConfirmAndSilence(t *testing.T) {
 		if asked++; asked > 1 {
 			panic(http.ErrAbortHandler)
 		}
-		_ = json.NewEncoder(w).Encode(node.ConfigState{Node: "ams-1", Held: []string{"models/a"}})
+		_ = json.NewEncoder(w).Encode(node.ConfigState{Node: "ams-1", PendingDeletions: []string{"models/a"}})
 	}))
 	t.Cleanup(server.Close)
 	put(t, s, map[string]string{"servers/ams/ams-1": registration(strings.TrimPrefix(server.URL, "http://"))})
@@ -158,9 +158,9 @@ func TestConfirm(t *testing.T) {
 	client := s.Client(t)
 	// This node does what nodes do: it holds back until it is confirmed.
 	obeys := page(t, func() node.ConfigState {
-		c := node.ConfigState{Node: "obeys", Held: []string{"models/a", "models/b"}}
+		c := node.ConfigState{Node: "obeys", PendingDeletions: []string{"models/a", "models/b"}}
 		if docs, _, err := etcd.List(context.Background(), client, node.Prefix, "deletions"); err == nil && len(docs) == 1 && docs[0].Revision > 3 {
-			c.Held = nil
+			c.PendingDeletions = nil
 		}
 		return c
 	})
@@ -169,7 +169,7 @@ func TestConfirm(t *testing.T) {
 		"confirmed what was deleted up to revision 3\n", "no node holds deletions back any more\n")
 
 	put(t, s, map[string]string{"entries/stubborn": fmt.Sprintf(`{"address":"127.0.0.1:1","admin":%q}`,
-		page(t, says(node.ConfigState{Node: "stubborn", Held: []string{"pools/x"}}))), "servers/ams/mute": `{"address":"127.0.0.1:1","boot":"x"}`})
+		page(t, says(node.ConfigState{Node: "stubborn", PendingDeletions: []string{"pools/x"}}))), "servers/ams/mute": `{"address":"127.0.0.1:1","boot":"x"}`})
 	var out screen
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
 	defer cancel()

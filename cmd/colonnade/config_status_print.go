@@ -71,7 +71,7 @@ func printNodes(out io.Writer, nodes []nodeStatus) {
 		} else {
 			age := time.Duration(c.AgeSeconds * float64(time.Second))
 			fmt.Fprintf(table, "%d\t%d\t%s\t%d\t%d\t%d\n", c.Revision, n.Behind, brief(age), len(c.Rejected),
-				len(c.Held), len(c.Suspect))
+				len(c.PendingDeletions), len(c.ExpiredLeases))
 		}
 	}
 	_ = table.Flush() // see failUnwritten

@@ -107,7 +107,7 @@ func TestStatusOfWhatIsWrong(t *testing.T) {
 	t.Cleanup(old.Close)
 	bad, ours := revisionOf(t, s, "pools/bad"), revisionOf(t, s, "pools/ours")
 	one := page(t, says(node.ConfigState{
-		Node: "one", Revision: 3, AgeSeconds: 61, Suspect: []string{"endpoints/ams/z"}, Held: []string{"models/c", "models/d"},
+		Node: "one", Revision: 3, AgeSeconds: 61, ExpiredLeases: []string{"endpoints/ams/z"}, PendingDeletions: []string{"models/c", "models/d"},
 		Rejected: []fleet.Rejection{
 			{Key: "pools/bad", Revision: bad, Field: "queue.limit", Reason: "must be at least 0", LastGood: true},
 			{Key: "pools/ours", Revision: ours, Field: "new", Reason: "unknown field"},
@@ -116,7 +116,7 @@ func TestStatusOfWhatIsWrong(t *testing.T) {
 	}))
 	put(t, s, map[string]string{
 		"servers/ams/one": registration(one),
-		"servers/ams/two": registration(page(t, says(node.ConfigState{Node: "two", Revision: 1000, Held: []string{"models/c"},
+		"servers/ams/two": registration(page(t, says(node.ConfigState{Node: "two", Revision: 1000, PendingDeletions: []string{"models/c"},
 			Rejected: []fleet.Rejection{{Key: "pools/bad", Revision: bad}}}))),
 		"servers/ams/gone":  registration(closed),
 		"servers/ams/old":   registration(strings.TrimPrefix(old.URL, "http://")),
@@ -164,7 +164,7 @@ func TestStatusOfWhoDrains(t *testing.T) {
 func TestHeldBy(t *testing.T) {
 	var nodes []nodeStatus
 	for name, keys := range map[string]string{"a": "pools/x models/y", "b": "models/y models/x pools/x"} {
-		nodes = append(nodes, nodeStatus{registeredNode: registeredNode{Node: name}, Config: &node.ConfigState{Held: strings.Fields(keys)}})
+		nodes = append(nodes, nodeStatus{registeredNode: registeredNode{Node: name}, Config: &node.ConfigState{PendingDeletions: strings.Fields(keys)}})
 	}
 	slices.SortFunc(nodes, func(a, b nodeStatus) int { return strings.Compare(a.Node, b.Node) })
 	var texts []string

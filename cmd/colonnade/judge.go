@@ -46,8 +46,8 @@ func (s *status) judge(newest int64) {
 		s.Warnings = append(s.Warnings, n.unreached(now)...)
 	}
 	for _, n := range s.Nodes {
-		if n.Config != nil && len(n.Config.Suspect) > 0 {
-			s.Warnings = append(s.Warnings, fmt.Sprintf("%s: in force although their leases ran out: %s", n.Document, some(n.Config.Suspect)))
+		if n.Config != nil && len(n.Config.ExpiredLeases) > 0 {
+			s.Warnings = append(s.Warnings, fmt.Sprintf("%s: in force although their leases ran out: %s", n.Document, some(n.Config.ExpiredLeases)))
 		}
 	}
 }
@@ -143,7 +143,7 @@ func heldBy(nodes []nodeStatus) []*heldBack {
 		if n.Config == nil {
 			continue
 		}
-		for _, key := range n.Config.Held {
+		for _, key := range n.Config.PendingDeletions {
 			name, _, _ := strings.Cut(key, "/")
 			kind := fleet.Kind(name)
 			h := kinds[kind]

@@ -15,9 +15,9 @@ import (
 
 // etcd refuses transactions of more than 128 operations or 1.5 MiB unless it is configured otherwise.
 const (
-	MaxTogether  = 100 // documents that are put, or deleted, as one
-	maxTxnBytes  = 1 << 20
-	applyTimeout = 10 * time.Second
+	MaxTransaction = 100 // documents that are put, or deleted, as one
+	maxTxnBytes    = 1 << 20
+	applyTimeout   = 10 * time.Second
 )
 
 // ErrExists says that there is a document under the key already.
@@ -98,7 +98,7 @@ func batch(prefix string, docs []fleet.RawDocument) []fleet.RawDocument {
 	size := 0
 	for i, d := range docs {
 		size += len(prefix) + len(d.Key) + len(d.Value)
-		if i == MaxTogether || i > 0 && size > maxTxnBytes {
+		if i == MaxTransaction || i > 0 && size > maxTxnBytes {
 			return docs[:i]
 		}
 	}
@@ -108,7 +108,7 @@ func batch(prefix string, docs []fleet.RawDocument) []fleet.RawDocument {
 // Delete deletes documents, in transactions of up to a hundred, and returns the keys of those that were there, also
 // with an error.
 func Delete(ctx context.Context, client *clientv3.Client, prefix string, keys []string) (found []string, err error) {
-	for some := range slices.Chunk(keys, MaxTogether) {
+	for some := range slices.Chunk(keys, MaxTransaction) {
 		var ops []clientv3.Op
 		for _, key := range some {
 			ops = append(ops, clientv3.OpDelete(prefix+key))

@@ -15,7 +15,7 @@ import (
 	"time"
 )
 
-const saveEvery = time.Second
+const minSaveInterval = time.Second
 
 // snapshot is the content of the cache file.
 type snapshot struct {
@@ -30,7 +30,7 @@ type cachedDocument struct {
 	Revision int64  `json:"revision"`
 	Value    []byte `json:"value"`
 	Leased   bool   `json:"leased,omitempty"`
-	Held     int64  `json:"held,omitempty"` // revision at which it was seen to be deleted; it stays in force until that is confirmed
+	GoneAt   int64  `json:"held,omitempty"` // revision at which it was seen to be deleted; it stays in force until that is confirmed
 }
 
 // cache writes the last good documents to a file, in a goroutine of its own: a slow disk must not hold up the watch.
@@ -55,7 +55,7 @@ func (c *cache) close() {
 }
 
 // save leaves the good documents to be written; what was still to be written is dropped for it. It never waits.
-func (c *cache) save(prefix string, revision int64, entries map[string]entry) {
+func (c *cache) save(prefix string, revision int64, entries map[string]knownDocument) {
 	if c.path == "" {
 		return
 	}
@@ -63,8 +63,8 @@ func (c *cache) save(prefix string, revision int64, entries map[string]entry) {
 	for _, key := range slices.Sorted(maps.Keys(entries)) {
 		if e := entries[key]; e.good != nil {
 			d := cachedDocument{Key: key, Revision: e.revision, Value: e.good, Leased: e.leased}
-			if e.absence == held {
-				d.Held = e.noticed
+			if e.absence == deletionPending {
+				d.GoneAt = e.goneAt
 			}
 			s.Documents = append(s.Documents, d)
 		}
@@ -87,7 +87,7 @@ func (c *cache) run() {
 			return
 		}
 		select {
-		case <-time.After(saveEvery):
+		case <-time.After(minSaveInterval):
 		case <-c.closing:
 			c.flush()
 			return
@@ -161,20 +161,20 @@ func (w *Watcher) restore(c *cache) {
 		return
 	}
 	for _, d := range s.Documents {
-		if w.Wants(d.Key) {
-			w.ledger.restore(d, time.Now())
+		if w.Watches(d.Key) {
+			w.documents.restore(d, time.Now())
 		}
 	}
-	if len(w.ledger.entries) > 0 {
+	if len(w.documents.known) > 0 {
 		w.mu.Lock()
 		defer w.mu.Unlock()
-		w.revision, w.heard = s.Revision, s.Saved
+		w.revision, w.lastContact = s.Revision, s.Saved
 	}
 }
 
 // startFromCache publishes the saved documents if etcd did not answer and nothing else is there.
 func (w *Watcher) startFromCache() {
-	if w.isReady() || len(w.ledger.entries) == 0 {
+	if w.isReady() || len(w.documents.known) == 0 {
 		return
 	}
 	state := w.State()

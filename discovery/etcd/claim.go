@@ -44,10 +44,10 @@ func newTakenError(r Registration, holder *mvccpb.KeyValue) *TakenError {
 
 // claim registers: it waits for the place to be free, takes a lease, and puts the key.
 func (l *Lease) claim(ctx context.Context) error {
-	if err := l.endEarlier(ctx); err != nil {
+	if err := l.revokeEarlier(ctx); err != nil {
 		return err
 	}
-	wait := vacancy{began: l.createdAt()} // whoever has come after us has seen our lease run out, and lives: they go on, not we
+	wait := contention{startRevision: l.createdAt()} // whoever has come after us has seen our lease run out, and lives: they go on, not we
 	for {
 		there, err := l.holders(ctx)
 		if err != nil {
@@ -57,7 +57,7 @@ func (l *Lease) claim(ctx context.Context) error {
 			if done, err := l.tryCreate(ctx); done || err != nil {
 				return err
 			}
-		} else if err := wait.look(ctx, l, there); err != nil {
+		} else if err := wait.observe(ctx, l, there); err != nil {
 			return err
 		}
 		sleep(ctx, min(l.r.TTL/20, 200*time.Millisecond))
@@ -72,7 +72,7 @@ func (l *Lease) holders(ctx context.Context) (*clientv3.GetResponse, error) {
 	ctx, cancel := context.WithTimeout(ctx, l.callTimeout())
 	defer cancel()
 	key, options := l.fullKey(), []clientv3.OpOption(nil)
-	if l.r.Alone {
+	if l.r.Exclusive {
 		key, options = l.parent(), []clientv3.OpOption{clientv3.WithPrefix(), clientv3.WithLimit(1)}
 	}
 	return l.r.Client.Get(ctx, key, options...)
@@ -91,19 +91,19 @@ func (l *Lease) tryCreate(ctx context.Context) (bool, error) {
 	if err != nil {
 		return false, fmt.Errorf("cannot get a lease for %s: %w", l.r.Key, err)
 	}
-	l.remember(granted)
+	l.saveLease(granted)
 	created, err := l.create(ctx, granted)
 	if err != nil || !created {
 		ended := l.revoke(ctx, granted) // also after an error: the put may have come through
 		if ended && !l.served {
-			l.unsave()
+			l.removeSavedLease()
 		}
 	}
 	if err != nil {
 		return false, fmt.Errorf("cannot put %s: %w", l.r.Key, err)
 	}
 	if created {
-		l.tenure.confirmed(asked, time.Now())
+		l.fence.confirm(asked, time.Now())
 		l.r.Logger.Info("registered", "key", l.r.Key, "ttl", l.r.TTL)
 	}
 	return created, nil
@@ -132,25 +132,25 @@ func (l *Lease) create(ctx context.Context, id clientv3.LeaseID) (bool, error) {
 	return created, err
 }
 
-// vacancy watches whether the node that has our place lives. A node that was killed cannot say so: its lease runs out.
+// contention watches whether the node that has our place lives. A node that was killed cannot say so: its lease runs out.
 // That it lives shows when its lease is renewed, twice to be sure (a new leader of etcd renews all leases once), or
 // when it is still there after half as long again as its TTL, and a second.
-type vacancy struct {
-	began    int64 // revision at which we first looked, or last had the place; 0 = neither yet
-	lease    int64 // of the holder
-	since    time.Time
-	left     int64 // seconds that its lease had left, when last seen
-	renewals int
+type contention struct {
+	startRevision int64 // revision at which we first looked, or last had the place; 0 = neither yet
+	lease         int64 // of the holder
+	since         time.Time
+	secondsLeft   int64 // seconds that its lease had left, when last seen
+	renewals      int
 }
 
-// look returns a *TakenError if the holder certainly lives.
-func (v *vacancy) look(ctx context.Context, l *Lease, there *clientv3.GetResponse) error {
+// observe returns a *TakenError if the holder certainly lives.
+func (v *contention) observe(ctx context.Context, l *Lease, there *clientv3.GetResponse) error {
 	holder := there.Kvs[0]
-	l.tenure.contested(time.Now(), string(holder.Key) != l.fullKey())
-	if v.began == 0 {
-		v.began = there.Header.Revision
+	l.fence.challenge(time.Now(), string(holder.Key) != l.fullKey())
+	if v.startRevision == 0 {
+		v.startRevision = there.Header.Revision
 	}
-	if holder.Lease == 0 || holder.CreateRevision > v.began { // never goes away; or was quicker than we
+	if holder.Lease == 0 || holder.CreateRevision > v.startRevision { // never goes away; or was quicker than we
 		return newTakenError(l.r, holder)
 	}
 	ctx, cancel := context.WithTimeout(ctx, l.callTimeout())
@@ -160,23 +160,23 @@ func (v *vacancy) look(ctx context.Context, l *Lease, there *clientv3.GetRespons
 		return fmt.Errorf("cannot see how long the lease of %s lasts: %w", holder.Key, err)
 	}
 	if holder.Lease != v.lease {
-		*v = vacancy{began: v.began, lease: holder.Lease, since: time.Now(), left: answer.TTL}
+		*v = contention{startRevision: v.startRevision, lease: holder.Lease, since: time.Now(), secondsLeft: answer.TTL}
 		l.r.Logger.Info("waiting for the lease of an earlier node", "key", string(holder.Key), "seconds", answer.TTL)
 	}
-	if v.lives(answer) {
+	if v.holderLives(answer) {
 		return newTakenError(l.r, holder)
 	}
 	return nil
 }
 
-func (v *vacancy) lives(answer *clientv3.LeaseTimeToLiveResponse) bool {
+func (v *contention) holderLives(answer *clientv3.LeaseTimeToLiveResponse) bool {
 	if answer.GrantedTTL == 0 { // it ran out since the key was read
 		return false
 	}
-	if answer.TTL > v.left {
+	if answer.TTL > v.secondsLeft {
 		v.renewals++
 	}
-	v.left = answer.TTL
+	v.secondsLeft = answer.TTL
 	granted := time.Duration(answer.GrantedTTL) * time.Second
 	return v.renewals >= 2 || time.Since(v.since) > granted*3/2+time.Second
 }

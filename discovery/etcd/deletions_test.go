@@ -22,7 +22,7 @@ func TestHeldIsDisplaced(t *testing.T) {
 	const n = 12
 	f := func(before, after string) {
 		t.Helper()
-		b := newBook(t)
+		b := newStateTest(t)
 		var old []string
 		write := func(name, version string) (keys []string) {
 			for i := range n {
@@ -42,13 +42,13 @@ func TestHeldIsDisplaced(t *testing.T) {
 		b.write(another, apiKeyDocument("old", "another"), false)
 		b.after(0)
 		b.erase(append(old, another)...)
-		if table := b.after(time.Second); len(table.Held) != 3*n+1 {
-			t.Fatalf("held %q", table.Held)
+		if table := b.after(time.Second); len(table.PendingDeletions) != 3*n+1 {
+			t.Fatalf("held %q", table.PendingDeletions)
 		}
 		write(after, "new")
 		table := b.after(time.Second)
-		if len(table.Held) != n+1 || len(table.EndpointsOf("ams")) != n || len(table.Endpoints("ams", "new")) != n {
-			t.Errorf("%s, %s: held %q, %d endpoints, %d new", before, after, table.Held, len(table.EndpointsOf("ams")), len(table.Endpoints("ams", "new")))
+		if len(table.PendingDeletions) != n+1 || len(table.EndpointsOf("ams")) != n || len(table.Endpoints("ams", "new")) != n {
+			t.Errorf("%s, %s: held %q, %d endpoints, %d new", before, after, table.PendingDeletions, len(table.EndpointsOf("ams")), len(table.Endpoints("ams", "new")))
 		}
 		for i := range n {
 			if m, _ := table.Model(fmt.Sprintf("x%d", i)); m == nil || m.Pool != "new" {
@@ -88,7 +88,7 @@ func TestVanishedAPIKeysAreHeld(t *testing.T) {
 	}
 	f := func(there, deleted, want int) {
 		t.Helper()
-		b := newBook(t)
+		b := newStateTest(t)
 		var keys []string
 		for i := range there {
 			keys = append(keys, fmt.Sprintf("keys/k%02d", i))
@@ -98,13 +98,13 @@ func TestVanishedAPIKeysAreHeld(t *testing.T) {
 		b.models(30)
 		b.erase(keys[:deleted]...)
 		table := b.after(0)
-		if got := valid(table, there); got != want || len(table.Held) != want-(there-deleted) {
-			t.Errorf("%d of %d deleted: %d valid, want %d; held %q", deleted, there, got, want, table.Held)
+		if got := valid(table, there); got != want || len(table.PendingDeletions) != want-(there-deleted) {
+			t.Errorf("%d of %d deleted: %d valid, want %d; held %q", deleted, there, got, want, table.PendingDeletions)
 		}
-		if len(table.Held) > 0 {
+		if len(table.PendingDeletions) > 0 {
 			b.confirm(b.revision)
-			if table := b.after(0); valid(table, there) != there-deleted || len(table.Held) != 0 {
-				t.Errorf("confirmed, and %d are valid; held %q", valid(table, there), table.Held)
+			if table := b.after(0); valid(table, there) != there-deleted || len(table.PendingDeletions) != 0 {
+				t.Errorf("confirmed, and %d are valid; held %q", valid(table, there), table.PendingDeletions)
 			}
 		}
 	}
@@ -118,9 +118,9 @@ func TestVanishedAPIKeysAreHeld(t *testing.T) {
 func TestHeldModelIsRenamed(t *testing.T) {
 	f := func(name string) {
 		t.Helper()
-		b := newBook(t)
+		b := newStateTest(t)
 		for i := range 12 {
-			b.restore(cachedDocument{Key: fmt.Sprintf("models/m%02d", i), Value: []byte("{aliases: [x]}"), Revision: 1, Held: 3}, b.now)
+			b.restore(cachedDocument{Key: fmt.Sprintf("models/m%02d", i), Value: []byte("{aliases: [x]}"), Revision: 1, GoneAt: 3}, b.now)
 		}
 		b.revision = 3
 		b.write("models/"+name, "{aliases: [m00, x]}", false)
@@ -130,8 +130,8 @@ func TestHeldModelIsRenamed(t *testing.T) {
 				t.Errorf("%s leads to %+v", alias, m)
 			}
 		}
-		if len(table.Held) != 11 || table.Held[0] != "models/m01" {
-			t.Errorf("held %q", table.Held)
+		if len(table.PendingDeletions) != 11 || table.PendingDeletions[0] != "models/m01" {
+			t.Errorf("held %q", table.PendingDeletions)
 		}
 	}
 	f("a")
@@ -162,20 +162,20 @@ func TestGraceGoesOn(t *testing.T) {
 		if err := w.round(short, nil); err == nil {
 			t.Fatal("the round did not end with an error")
 		}
-		return w.ledger.entries[key].since
+		return w.documents.known[key].goneSince
 	}
 	round()
 	if _, err := client.Revoke(ctx, lease.ID); err != nil {
 		t.Fatal(err)
 	}
 	began := round()
-	if got := w.Table().Suspect; len(got) != 1 {
+	if got := w.Table().ExpiredLeases; len(got) != 1 {
 		t.Fatalf("suspect %q", got)
 	}
 	if again := round(); !again.Equal(began) {
 		t.Errorf("the grace began anew %v later, without an outage", again.Sub(began))
 	}
-	w.lost(ctx, context.DeadlineExceeded)
+	w.logOutage(ctx, context.DeadlineExceeded)
 	if again := round(); !again.After(began) {
 		t.Error("the grace did not begin anew after an outage")
 	}

@@ -77,12 +77,12 @@ func (t fakeTxn) Commit() (*clientv3.TxnResponse, error) {
 func leased(f *fakeStore) (l *Lease, until *time.Time) {
 	until = new(time.Time)
 	l = NewLease(Registration{
-		Client: &clientv3.Client{KV: f, Lease: f}, Prefix: "/", Key: "servers/ams/a", TTL: 5 * time.Second, Alone: true,
+		Client: &clientv3.Client{KV: f, Lease: f}, Prefix: "/", Key: "servers/ams/a", TTL: 5 * time.Second, Exclusive: true,
 		Logger: slog.New(slog.DiscardHandler),
-		Tenure: Tenure{Until: func(u time.Time) { *until = u }, Vacant: func() bool { return true }},
+		Fence:  Fence{SetDeadline: func(u time.Time) { *until = u }, NoRival: func() bool { return true }},
 	})
 	l.id = 1
-	l.tenure.confirmed(time.Now(), time.Now())
+	l.fence.confirm(time.Now(), time.Now())
 	return l, until
 }
 
@@ -92,9 +92,9 @@ func (l *Lease) renews(t *testing.T, length time.Duration) {
 	for end := time.Now().Add(length); time.Now().Before(end); time.Sleep(l.renewEvery()) {
 		asked := time.Now()
 		if err := l.renew(t.Context(), asked); err != nil {
-			l.tenure.unanswered(asked, time.Now())
+			l.fence.unanswered(asked, time.Now())
 		}
-		l.tenure.beat(time.Now())
+		l.fence.heartbeat(time.Now())
 	}
 }
 
@@ -109,9 +109,9 @@ func TestTenureOfSlowStore(t *testing.T) {
 			for range 600 {
 				time.Sleep(100 * time.Millisecond)
 				synctest.Wait()
-				l.tenure.mu.Lock()
-				held := time.Now().Before(l.tenure.until)
-				l.tenure.mu.Unlock()
+				l.fence.mu.Lock()
+				held := time.Now().Before(l.fence.deadline)
+				l.fence.mu.Unlock()
 				if !held {
 					t.Fatalf("with calls of %v the right has lapsed", takes)
 				}
@@ -129,7 +129,7 @@ func TestTenureOfSlowStore(t *testing.T) {
 func TestTenureOfLostLease(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l, until := leased(&fakeStore{lost: true})
-		l.r.Tenure.Vacant, l.tenure.Vacant = nil, nil
+		l.r.Fence.NoRival, l.fence.NoRival = nil, nil
 		left := *until
 		l.renews(t, time.Minute)
 		if !until.Equal(left) {
@@ -163,7 +163,7 @@ func TestTenureOfContested(t *testing.T) {
 // Until etcd has confirmed the place, there is no right.
 func TestTenureBeforeTheFirstWord(t *testing.T) {
 	told := 0
-	NewLease(Registration{Tenure: Tenure{Until: func(until time.Time) {
+	NewLease(Registration{Fence: Fence{SetDeadline: func(until time.Time) {
 		told++
 		if !until.IsZero() {
 			t.Errorf("may act until %v", until)

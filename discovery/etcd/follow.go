@@ -12,14 +12,14 @@ import (
 )
 
 const (
-	relistEvery = 10 * time.Minute
-	maxBatch    = 256                   // responses that are taken without a look at the clock
-	tableEvery  = 20 * time.Millisecond // at most: a storm of changes costs few tables
+	relistInterval   = 10 * time.Minute
+	maxBatch         = 256                   // responses that are taken without a look at the clock
+	minTableInterval = 20 * time.Millisecond // at most: a storm of changes costs few tables
 )
 
 var (
-	errSilent = errors.New("the watch has gone silent")
-	errClosed = errors.New("the watch was closed")
+	errWatchTimeout = errors.New("the watch has gone silent")
+	errClosed       = errors.New("the watch was closed")
 )
 
 // follower is one round of watching.
@@ -27,8 +27,8 @@ type follower struct {
 	watcher   *Watcher
 	cache     *cache
 	etcd      clientv3.Watcher
-	responses chan response
-	horizon   horizon
+	responses chan kindResponse
+	buffer    reorderBuffer
 }
 
 // follow applies changes after revision until the watch fails, or for relistEvery; then it returns nil. It has a stream
@@ -39,8 +39,8 @@ func (w *Watcher) follow(ctx context.Context, revision int64, cache *cache) erro
 		watcher:   w,
 		cache:     cache,
 		etcd:      clientv3.NewWatcher(w.config.Client),
-		responses: make(chan response, maxBatch),
-		horizon:   newHorizon(w.wanted(), revision, w.waitMost()),
+		responses: make(chan kindResponse, maxBatch),
+		buffer:    newReorderBuffer(w.wanted(), revision, w.reorderTimeout()),
 	}
 	group, groupCtx := errgroup.WithContext(ctx)
 	for _, kind := range w.wanted() {
@@ -59,13 +59,13 @@ func (w *Watcher) follow(ctx context.Context, revision int64, cache *cache) erro
 
 // receive passes on what the watch of one kind says.
 func (f *follower) receive(ctx context.Context, kind string, from int64) error {
-	options := append(span(f.watcher.config.Prefix, kind), clientv3.WithRev(from), clientv3.WithFragment())
+	options := append(rangeOptions(f.watcher.config.Prefix, kind), clientv3.WithRev(from), clientv3.WithFragment())
 	for r := range f.etcd.Watch(ctx, f.watcher.config.Prefix+kind, options...) {
 		if err := r.Err(); err != nil {
 			return fmt.Errorf("the watch of %s failed: %w", f.watcher.config.Prefix+kind, err)
 		}
 		select {
-		case f.responses <- response{r, kind}:
+		case f.responses <- kindResponse{r, kind}:
 		case <-ctx.Done():
 		}
 	}
@@ -78,26 +78,26 @@ func (f *follower) receive(ctx context.Context, kind string, from int64) error {
 func (f *follower) loop(ctx context.Context) error {
 	ask := time.NewTicker(f.watcher.callTimeout())
 	defer ask.Stop()
-	relist := time.NewTimer(relistEvery)
+	relist := time.NewTimer(relistInterval)
 	defer relist.Stop()
 	due := time.NewTimer(0)
 	defer due.Stop()
 	for {
-		due.Reset(f.untilDue())
+		due.Reset(f.nextWakeup())
 		select {
 		case r := <-f.responses:
 			f.takeBatch(r)
-		case <-f.watcher.forgotten:
+		case <-f.watcher.deadMarked:
 			f.publish()
 		case <-due.C:
-			if f.watcher.silentFor() >= f.watcher.config.Silence {
-				return errSilent
+			if f.watcher.sinceContact() >= f.watcher.config.WatchTimeout {
+				return errWatchTimeout
 			}
-			if f.lookAhead(ctx); time.Since(f.watcher.published) >= tableEvery {
+			if f.requestMissing(ctx); time.Since(f.watcher.published) >= minTableInterval {
 				f.publish()
 			}
 		case <-ask.C:
-			f.askProgress(ctx)
+			f.requestProgress(ctx)
 		case <-relist.C:
 			return nil
 		case <-ctx.Done():
@@ -107,50 +107,50 @@ func (f *follower) loop(ctx context.Context) error {
 }
 
 func (f *follower) publish() {
-	f.watcher.publish(f.horizon.revision(f.watcher.heardRevision()), f.cache)
+	f.watcher.publish(f.buffer.completeRevision(f.watcher.currentRevision()), f.cache)
 }
 
-// lookAhead asks the watches how far they are, if something waits for that.
-func (f *follower) lookAhead(ctx context.Context) {
+// requestMissing asks the watches how far they are, if something waits for that.
+func (f *follower) requestMissing(ctx context.Context) {
 	select {
 	case r := <-f.responses: // what is here already is not waited for in vain, however late it is
 		f.takeBatch(r)
 	default:
 	}
 	now := time.Now()
-	f.apply(f.horizon.overdue(now))
-	if wait, some := f.horizon.untilDue(now); some && wait <= 0 {
-		f.horizon.asked = now
-		f.askProgress(ctx)
+	f.apply(f.buffer.releaseOverdue(now))
+	if wait, some := f.buffer.nextRequest(now); some && wait <= 0 {
+		f.buffer.lastRequest = now
+		f.requestProgress(ctx)
 	}
 }
 
-// untilDue returns how long the loop may sleep: until the next table is to be made, or the watch is to be taken for
+// nextWakeup returns how long the loop may sleep: until the next table is to be made, or the watch is to be taken for
 // dead.
-func (f *follower) untilDue() time.Duration {
+func (f *follower) nextWakeup() time.Duration {
 	w := f.watcher
-	wait := w.config.Silence - w.silentFor()
-	if due, some := f.horizon.untilDue(time.Now()); some {
+	wait := w.config.WatchTimeout - w.sinceContact()
+	if due, some := f.buffer.nextRequest(time.Now()); some {
 		wait = min(wait, due)
 	}
-	if w.ledger.pending {
-		wait = min(wait, tableEvery-time.Since(w.published))
+	if w.documents.changed {
+		wait = min(wait, minTableInterval-time.Since(w.published))
 	}
-	if expiry := w.ledger.expiry; !expiry.IsZero() {
+	if expiry := w.documents.expiry; !expiry.IsZero() {
 		wait = min(wait, time.Until(expiry))
 	}
 	return max(wait, 0)
 }
 
-// askProgress makes a live watch say something. Its failure needs no look: silence is what counts.
-func (f *follower) askProgress(ctx context.Context) {
+// requestProgress makes a live watch say something. Its failure needs no look: silence is what counts.
+func (f *follower) requestProgress(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, f.watcher.callTimeout())
 	defer cancel()
 	_ = f.etcd.RequestProgress(ctx)
 }
 
 // takeBatch takes a response, and those that wait behind it.
-func (f *follower) takeBatch(r response) {
+func (f *follower) takeBatch(r kindResponse) {
 	for range maxBatch {
 		f.take(r)
 		select {
@@ -162,25 +162,25 @@ func (f *follower) takeBatch(r response) {
 	}
 }
 
-func (f *follower) take(r response) {
-	f.apply(f.horizon.take(r, time.Now()))
-	f.watcher.hear(max(f.watcher.heardRevision(), r.Header.Revision))
+func (f *follower) take(r kindResponse) {
+	f.apply(f.buffer.add(r, time.Now()))
+	f.watcher.noteContact(max(f.watcher.currentRevision(), r.Header.Revision))
 }
 
-func (f *follower) apply(events []early) {
+func (f *follower) apply(events []bufferedEvent) {
 	now := time.Now()
 	for _, event := range events {
 		key := strings.TrimPrefix(string(event.Kv.Key), f.watcher.config.Prefix)
 		if event.Type == clientv3.EventTypeDelete {
-			f.watcher.ledger.remove(key, event.Kv.ModRevision, now)
+			f.watcher.documents.remove(key, event.Kv.ModRevision, now)
 		} else {
 			d := Stored{Key: key, Value: event.Kv.Value, Revision: event.Kv.ModRevision, Leased: event.Kv.Lease != 0}
-			f.watcher.ledger.put(d, now)
+			f.watcher.documents.put(d, now)
 		}
 	}
 }
 
-func (w *Watcher) heardRevision() int64 {
+func (w *Watcher) currentRevision() int64 {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.revision

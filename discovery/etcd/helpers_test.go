@@ -106,8 +106,8 @@ func watch(t *testing.T, c etcd.Config) (w *etcd.Watcher, stop func()) {
 	if c.Prefix == "" {
 		c.Prefix = prefix
 	}
-	if c.Silence == 0 {
-		c.Silence = testkit.Timeout // where silence is not the point, a slow machine is not taken for it
+	if c.WatchTimeout == 0 {
+		c.WatchTimeout = testkit.Timeout // where silence is not the point, a slow machine is not taken for it
 	}
 	w = etcd.NewWatcher(c)
 	stop = run(t, w.Run)

@@ -42,7 +42,7 @@ func settles(t *testing.T, w *etcd.Watcher, models int, held []string) {
 	t.Helper()
 	testkit.WaitFor(t, fmt.Sprintf("%d models, %d held", models, len(held)), func() bool {
 		table := w.Table()
-		return len(table.Models()) == models && slices.Equal(table.Held, held) && slices.Equal(w.State().Held, held)
+		return len(table.Models()) == models && slices.Equal(table.PendingDeletions, held) && slices.Equal(w.State().PendingDeletions, held)
 	})
 }
 
@@ -86,7 +86,7 @@ func TestMassDeletionWhileAway(t *testing.T) {
 	s.put("models/stays", "{}")
 	cache := filepath.Join(t.TempDir(), "fleet.json")
 	p := newProxy(t, s.Address)
-	w, stop := watch(t, etcd.Config{Client: p.client(t), Silence: silence, Cache: cache})
+	w, stop := watch(t, etcd.Config{Client: p.client(t), WatchTimeout: silence, Cache: cache})
 	ready(t, w)
 	p.swallow()
 	for _, key := range keys {
@@ -103,7 +103,7 @@ func TestMassDeletionWhileAway(t *testing.T) {
 	stop()
 
 	s.Stop()
-	w, _ = watch(t, etcd.Config{Client: dial(t, s.Address), Silence: silence, Cache: cache})
+	w, _ = watch(t, etcd.Config{Client: dial(t, s.Address), WatchTimeout: silence, Cache: cache})
 	ready(t, w)
 	settles(t, w, 15, keys)
 	s.Restart(t)
@@ -119,7 +119,7 @@ func TestConfirmedWhileAway(t *testing.T) {
 			s := start(t)
 			keys := s.models(40)
 			p := newProxy(t, s.Address)
-			w, _ := watch(t, etcd.Config{Client: p.client(t), Silence: silence})
+			w, _ := watch(t, etcd.Config{Client: p.client(t), WatchTimeout: silence})
 			ready(t, w)
 			p.swallow()
 			for _, key := range keys[:confirmed] {
@@ -153,7 +153,7 @@ func TestHeldWhenStoreGoesBack(t *testing.T) {
 			s := start(t)
 			keys := s.models(30)
 			cache := filepath.Join(t.TempDir(), "fleet.json")
-			w, stop := watch(t, etcd.Config{Client: dial(t, s.Address), Silence: silence, Cache: cache})
+			w, stop := watch(t, etcd.Config{Client: dial(t, s.Address), WatchTimeout: silence, Cache: cache})
 			ready(t, w)
 			s.removeAll()
 			settles(t, w, 30, keys)
@@ -164,7 +164,7 @@ func TestHeldWhenStoreGoesBack(t *testing.T) {
 			settles(t, w, 31, keys)
 			if restart {
 				stop()
-				w, _ = watch(t, etcd.Config{Client: dial(t, s.Address), Silence: silence, Cache: cache})
+				w, _ = watch(t, etcd.Config{Client: dial(t, s.Address), WatchTimeout: silence, Cache: cache})
 				ready(t, w)
 				settles(t, w, 31, keys)
 			}
@@ -200,16 +200,16 @@ func TestSuspectEndpoints(t *testing.T) {
 	stand := func(want ...string) {
 		t.Helper()
 		testkit.WaitFor(t, fmt.Sprintf("%d suspects", len(want)), func() bool {
-			return len(w.Table().EndpointsOf("ams")) == len(want) && slices.Equal(w.Table().Suspect, want) && slices.Equal(w.State().Suspect, want)
+			return len(w.Table().EndpointsOf("ams")) == len(want) && slices.Equal(w.Table().ExpiredLeases, want) && slices.Equal(w.State().ExpiredLeases, want)
 		})
 	}
 	stand(keys...)
-	if held := w.Table().Held; len(held) > 0 {
+	if held := w.Table().PendingDeletions; len(held) > 0 {
 		t.Errorf("held %q", held)
 	}
-	w.Forget()
-	w.Forget(keys[0], "endpoints/ams/none")
-	w.Forget(keys[1], keys[0])
+	w.MarkDead()
+	w.MarkDead(keys[0], "endpoints/ams/none")
+	w.MarkDead(keys[1], keys[0])
 	stand(keys[2:]...)
 }
 
@@ -221,20 +221,20 @@ func TestForgottenWhileAway(t *testing.T) {
 	s.register(r)
 	p := newProxy(t, s.Address)
 	var log logbook
-	w, _ := watch(t, etcd.Config{Client: p.client(t), Silence: silence, Logger: log.logger()})
+	w, _ := watch(t, etcd.Config{Client: p.client(t), WatchTimeout: silence, Logger: log.logger()})
 	ready(t, w)
-	testkit.WaitFor(t, "suspect", func() bool { return len(w.Table().Suspect) == 1 })
+	testkit.WaitFor(t, "suspect", func() bool { return len(w.Table().ExpiredLeases) == 1 })
 	before := log.count("the watch has gone silent") // on a slow machine it may have been for once
 	p.swallow()
 	testkit.WaitFor(t, "the silence is noticed", func() bool { return log.count("the watch has gone silent") > before })
-	w.Forget("endpoints/ams/e")
+	w.MarkDead("endpoints/ams/e")
 	p.heal()
 	s.put("models/a", "retry: {errors: 2}")
 	becomes(t, w, "a", 2)
-	if len(w.Table().Suspect) != 1 {
+	if len(w.Table().ExpiredLeases) != 1 {
 		t.Error("it is forgotten")
 	}
-	w.Forget("endpoints/ams/e")
+	w.MarkDead("endpoints/ams/e")
 	testkit.WaitFor(t, "it is forgotten", func() bool { return len(w.Table().EndpointsOf("ams")) == 0 })
 }
 

@@ -22,30 +22,30 @@ const (
 
 // Registration is a document that stands in etcd for as long as its node lives.
 type Registration struct {
-	Client *clientv3.Client
-	Prefix string // of all keys; with a slash at the end
-	Key    string // without the prefix, such as servers/ams/ams-1
-	Value  []byte
-	TTL    time.Duration // whole seconds; 0 = DefaultTTL
-	Alone  bool          // refused while another key stands beside it: one server in a colo
-	Logger *slog.Logger
-	Tenure Tenure
+	Client    *clientv3.Client
+	Prefix    string // of all keys; with a slash at the end
+	Key       string // without the prefix, such as servers/ams/ams-1
+	Value     []byte
+	TTL       time.Duration // whole seconds; 0 = DefaultTTL
+	Exclusive bool          // refused while another key stands beside it: one server in a colo
+	Logger    *slog.Logger
+	Fence     Fence
 
 	// Saved is a file that remembers the lease, so that a node that was killed need not wait until it has run out: the
 	// next run under this name ends it. Only for a node that holds a lock by which it knows that its earlier run is
 	// dead. "" = none.
-	Saved string
+	SavedLease string
 }
 
 // Lease keeps a registration in etcd.
 type Lease struct {
 	r          Registration
 	afterCrash bool
-	tenure     *tenure
+	fence      *leaseFence
 
 	// Owned by Register and Run, one after the other.
-	earlier []ownLease // leases of ours, the newest last
-	served  bool       // we may have served under this name, or a run that did has not left: the file stays until we leave
+	earlier []savedLease // leases of ours, the newest last
+	served  bool         // we may have served under this name, or a run that did has not left: the file stays until we leave
 
 	// mu guards the fields below. It is held over the transaction that writes them to etcd, which has a deadline, so
 	// that of two writers the later wins there as well.
@@ -63,11 +63,11 @@ func NewLease(r Registration) *Lease {
 	if r.Logger == nil {
 		r.Logger = slog.New(slog.DiscardHandler)
 	}
-	l := &Lease{r: r, value: r.Value, tenure: newTenure(r)}
-	if r.Tenure.Until != nil {
-		r.Tenure.Until(time.Time{}) // the first confirmation may come too late to count
+	l := &Lease{r: r, value: r.Value, fence: newLeaseFence(r)}
+	if r.Fence.SetDeadline != nil {
+		r.Fence.SetDeadline(time.Time{}) // the first confirmation may come too late to count
 	}
-	l.loadEarlier()
+	l.loadSavedLease()
 	return l
 }
 
@@ -84,16 +84,16 @@ func Register(ctx context.Context, r Registration) (*Lease, error) {
 	return l, nil
 }
 
-// Presume begins the [Tenure] without etcd, which is away, for a node that starts and knows of nobody else who may have
+// Assume begins the [Tenure] without etcd, which is away, for a node that starts and knows of nobody else who may have
 // its place.
-func (l *Lease) Presume() { l.tenure.presumed(time.Now()) }
+func (l *Lease) Assume() { l.fence.assume(time.Now()) }
 
 // Run keeps the document in etcd until ctx ends, then removes it and returns nil. When the lease was lost, it registers
 // again. It returns a *TakenError if another node that lives has taken the place meanwhile.
 func (l *Lease) Run(ctx context.Context) error {
 	l.served = true
 	defer l.leave(ctx)
-	defer l.beat()()
+	defer l.startHeartbeat()()
 	tick := time.NewTicker(l.renewEvery())
 	defer tick.Stop()
 	failing := false
@@ -108,7 +108,7 @@ func (l *Lease) Run(ctx context.Context) error {
 			return err
 		}
 		if err != nil {
-			l.tenure.unanswered(asked, time.Now())
+			l.fence.unanswered(asked, time.Now())
 		}
 		if err != nil && !failing {
 			l.r.Logger.Warn("cannot renew the registration; trying on", "key", l.r.Key, "error", err)
@@ -122,23 +122,23 @@ func (l *Lease) Run(ctx context.Context) error {
 	}
 }
 
-// beatsPerTTL is how often a process shows that it goes on.
-const beatsPerTTL = 20
+// heartbeatsPerTTL is how often a process shows that it goes on.
+const heartbeatsPerTTL = 20
 
-// beat lets the tenure know that the process goes on, until end is called, which ends the tenure too.
-func (l *Lease) beat() (end func()) {
-	if l.r.Tenure.Until == nil {
+// startHeartbeat lets the tenure know that the process goes on, until end is called, which ends the tenure too.
+func (l *Lease) startHeartbeat() (end func()) {
+	if l.r.Fence.SetDeadline == nil {
 		return func() {}
 	}
 	stop, stopped := make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(stopped)
-		tick := time.NewTicker(l.r.TTL / beatsPerTTL)
+		tick := time.NewTicker(l.r.TTL / heartbeatsPerTTL)
 		defer tick.Stop()
 		for {
 			select {
 			case <-tick.C:
-				l.tenure.beat(time.Now())
+				l.fence.heartbeat(time.Now())
 			case <-stop:
 				return
 			}
@@ -147,7 +147,7 @@ func (l *Lease) beat() (end func()) {
 	return func() {
 		close(stop)
 		<-stopped
-		l.tenure.end()
+		l.fence.close()
 	}
 }
 
@@ -159,49 +159,49 @@ func (l *Lease) Update(ctx context.Context, value []byte) error {
 	if l.id == 0 {
 		return fmt.Errorf("cannot update %s yet: it is not registered", l.r.Key)
 	}
-	return l.holdLocked(ctx)
+	return l.ensureKeyLocked(ctx)
 }
 
 // renew keeps the lease alive and the document as it should be. It began at asked.
 func (l *Lease) renew(ctx context.Context, asked time.Time) error {
-	id := l.current()
+	id := l.currentID()
 	if id == 0 {
 		return l.claim(ctx)
 	}
-	err := l.prolong(ctx, id)
-	if errors.Is(err, rpctypes.ErrLeaseNotFound) || errors.Is(err, errNotThere) {
+	err := l.keepAlive(ctx, id)
+	if errors.Is(err, rpctypes.ErrLeaseNotFound) || errors.Is(err, errKeyLost) {
 		l.r.Logger.Warn("the lease or its place was lost; registering again", "key", l.r.Key)
-		l.tenure.doubted()
-		l.forget()
+		l.fence.suspect()
+		l.clearID()
 		return l.claim(ctx)
 	}
 	if err == nil {
-		l.tenure.confirmed(asked, time.Now())
+		l.fence.confirm(asked, time.Now())
 	}
 	return err
 }
 
-// prolong bounds both calls together: an etcd that takes longer counts as one that does not answer. Its answers would
+// keepAlive bounds both calls together: an etcd that takes longer counts as one that does not answer. Its answers would
 // come so late that the tenure lapsed before each.
-func (l *Lease) prolong(ctx context.Context, id clientv3.LeaseID) error {
+func (l *Lease) keepAlive(ctx context.Context, id clientv3.LeaseID) error {
 	ctx, cancel := context.WithTimeout(ctx, l.callTimeout())
 	defer cancel()
 	if _, err := l.r.Client.KeepAliveOnce(ctx, id); err != nil {
 		return err
 	}
-	return l.hold(ctx)
+	return l.ensureKey(ctx)
 }
 
-// errNotThere says that the key was deleted, and somebody else was quicker.
-var errNotThere = errors.New("the key is not there any more")
+// errKeyLost says that the key was deleted, and somebody else was quicker.
+var errKeyLost = errors.New("the key is not there any more")
 
-func (l *Lease) hold(ctx context.Context) error {
+func (l *Lease) ensureKey(ctx context.Context) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.holdLocked(ctx)
+	return l.ensureKeyLocked(ctx)
 }
 
-func (l *Lease) current() clientv3.LeaseID {
+func (l *Lease) currentID() clientv3.LeaseID {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.id
@@ -213,15 +213,15 @@ func (l *Lease) createdAt() int64 {
 	return l.created
 }
 
-func (l *Lease) forget() {
+func (l *Lease) clearID() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.id = 0
 }
 
-// holdLocked makes sure that the key is there, ours, and has our value; somebody may have deleted or written it by
+// ensureKeyLocked makes sure that the key is there, ours, and has our value; somebody may have deleted or written it by
 // hand.
-func (l *Lease) holdLocked(ctx context.Context) error {
+func (l *Lease) ensureKeyLocked(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, l.callTimeout())
 	defer cancel()
 	key := l.fullKey()
@@ -236,7 +236,7 @@ func (l *Lease) holdLocked(ctx context.Context) error {
 		l.r.Logger.Warn("the registration was deleted; putting it again", "key", l.r.Key)
 		created, err := l.createLocked(ctx, l.id)
 		if err == nil && !created {
-			err = errNotThere
+			err = errKeyLost
 		}
 		return err
 	}
@@ -250,7 +250,7 @@ func (l *Lease) holdLocked(ctx context.Context) error {
 // createLocked puts the key if the place is free, and reports whether it was.
 func (l *Lease) createLocked(ctx context.Context, id clientv3.LeaseID) (bool, error) {
 	free := clientv3.Compare(clientv3.CreateRevision(l.fullKey()), "=", 0)
-	if l.r.Alone {
+	if l.r.Exclusive {
 		free = clientv3.Compare(clientv3.CreateRevision(l.parent()), "=", 0).WithPrefix() // true if there is no key at all
 	}
 	answer, err := l.r.Client.Txn(ctx).If(free).Then(l.put(id)).Commit()
@@ -270,13 +270,13 @@ func (l *Lease) put(id clientv3.LeaseID) clientv3.Op {
 // leave removes the lease, and the key with it, so that nobody need wait for it. It has a deadline of its own, since
 // ctx has ended.
 func (l *Lease) leave(ctx context.Context) {
-	id := l.current()
+	id := l.currentID()
 	if id == 0 {
 		return
 	}
-	l.forget()
+	l.clearID()
 	if l.revoke(ctx, id) {
-		l.unsave()
+		l.removeSavedLease()
 	}
 }
 

@@ -144,7 +144,7 @@ func wantTaken(t *testing.T, err error, holder string, texts ...string) {
 func TestAlone(t *testing.T) {
 	s := start(t)
 	r := s.registration("servers/ams/a")
-	r.Alone = true
+	r.Exclusive = true
 	run(t, s.register(r).Run)
 
 	second := r
@@ -182,7 +182,7 @@ func TestRenewalsShowLife(t *testing.T) {
 func TestRestartAfterKill(t *testing.T) {
 	s := start(t)
 	r := s.registration("servers/ams/a")
-	r.Alone = true
+	r.Exclusive = true
 	s.register(r) // and never renewed
 	killed := s.get("servers/ams/a")
 	r.Value = []byte(`{"address":"10.0.0.1:8443","boot":"b2"}`)
@@ -201,7 +201,7 @@ func TestRestartAfterKill(t *testing.T) {
 func TestTwoSuccessors(t *testing.T) {
 	s := start(t)
 	r := s.registration("servers/ams/a")
-	r.Alone = true
+	r.Exclusive = true
 	s.register(r)
 	errs := make(chan error)
 	for _, key := range []string{"servers/ams/b", "servers/ams/c"} {
@@ -228,7 +228,7 @@ func TestKeyWithoutLease(t *testing.T) {
 	s := start(t)
 	s.put("servers/ams/x", "{}")
 	r := s.registration("servers/ams/a")
-	r.Alone = true
+	r.Exclusive = true
 	_, err := s.tryRegister(r)
 	wantTaken(t, err, "servers/ams/x", "etcdctl del /test/v1/servers/ams/x")
 }
@@ -238,13 +238,13 @@ func TestPlaceLost(t *testing.T) {
 	s := start(t)
 	p := newProxy(t, s.Address)
 	r := s.registration("servers/ams/a")
-	r.Alone, r.Client = true, p.client(t)
+	r.Exclusive, r.Client = true, p.client(t)
 	l := s.register(r)
 	ended := make(chan error, 1)
 	go func() { ended <- l.Run(s.ctx()) }()
 	p.swallow()
 	other := s.registration("servers/ams/b")
-	other.Alone = true
+	other.Exclusive = true
 	run(t, s.register(other).Run)
 	p.heal()
 	select {
@@ -262,11 +262,11 @@ func TestPlaceLost(t *testing.T) {
 func TestPlaceLostIsSeenAtOnce(t *testing.T) {
 	s := start(t)
 	r := s.registration("servers/ams/a")
-	r.Alone = true
+	r.Exclusive = true
 	l := s.register(r)
 	s.revoke(s.get("servers/ams/a").Lease)
 	other := s.registration("servers/ams/b")
-	other.Alone, other.TTL = true, time.Minute // so it would take long to see it live
+	other.Exclusive, other.TTL = true, time.Minute // so it would take long to see it live
 	s.register(other)
 	wantTaken(t, l.Run(s.ctx()), "servers/ams/b")
 }

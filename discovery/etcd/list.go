@@ -63,7 +63,7 @@ func (l *lister) under(ctx context.Context, under string) error {
 func (l *lister) page(ctx context.Context, from, under string) (*clientv3.GetResponse, error) {
 	ctx, cancel := context.WithTimeout(ctx, l.timeout)
 	defer cancel()
-	options := append(span(l.prefix, under), clientv3.WithLimit(pageSize), clientv3.WithRev(l.revision))
+	options := append(rangeOptions(l.prefix, under), clientv3.WithLimit(pageSize), clientv3.WithRev(l.revision))
 	page, err := l.client.Get(ctx, from, options...)
 	if err == nil && l.revision == 0 {
 		l.revision = page.Header.Revision
@@ -71,15 +71,15 @@ func (l *lister) page(ctx context.Context, from, under string) (*clientv3.GetRes
 	return page, err
 }
 
-// span returns the options that make a key a prefix, unless it is a whole key.
-func span(prefix, under string) []clientv3.OpOption {
-	if !isFolder(under) {
+// rangeOptions returns the options that make a key a prefix, unless it is a whole key.
+func rangeOptions(prefix, under string) []clientv3.OpOption {
+	if !isPrefix(under) {
 		return nil
 	}
 	return []clientv3.OpOption{clientv3.WithRange(clientv3.GetPrefixRangeEnd(prefix + under))}
 }
 
-func isFolder(under string) bool { return under == "" || strings.HasSuffix(under, "/") }
+func isPrefix(under string) bool { return under == "" || strings.HasSuffix(under, "/") }
 
 // wanted returns the keys and prefixes to list and watch, without duplicates.
 func (w *Watcher) wanted() []string {
@@ -98,33 +98,33 @@ func (w *Watcher) list(ctx context.Context) (int64, error) {
 	if err != nil {
 		return 0, err
 	}
-	w.takeForgotten() // said while nobody listened: who was dead then may live now
+	w.takeDead() // said while nobody listened: who was dead then may live now
 	now := time.Now()
 	if w.failing {
-		w.ledger.restartGrace(now)
+		w.documents.restartGrace(now)
 	}
 	for _, d := range listed {
-		w.ledger.put(d, now)
+		w.documents.put(d, now)
 	}
-	w.ledger.rewind(revision)
-	missing := w.ledger.missing(listed)
-	confirmed := w.goneWhenConfirmed(ctx, missing)
+	w.documents.clampRevision(revision)
+	missing := w.documents.missing(listed)
+	confirmed := w.deletedWhenConfirmed(ctx, missing)
 	for _, key := range missing {
 		noticed := revision
 		if confirmed[key] {
-			noticed = w.ledger.confirmed()
+			noticed = w.documents.confirmed()
 		}
-		w.ledger.remove(key, noticed, now)
+		w.documents.remove(key, noticed, now)
 	}
 	return revision, nil
 }
 
-// goneWhenConfirmed returns which of the missing documents were gone already when somebody confirmed that deletions are
+// deletedWhenConfirmed returns which of the missing documents were gone already when somebody confirmed that deletions are
 // meant, if that was while we heard nothing. Without it, a node that was away would hold back what all others have
 // agreed to.
-func (w *Watcher) goneWhenConfirmed(ctx context.Context, missing []string) map[string]bool {
-	confirmed := w.ledger.confirmed()
-	if len(missing) == 0 || confirmed <= w.heardRevision() {
+func (w *Watcher) deletedWhenConfirmed(ctx context.Context, missing []string) map[string]bool {
+	confirmed := w.documents.confirmed()
+	if len(missing) == 0 || confirmed <= w.currentRevision() {
 		return nil
 	}
 	listed, _, err := w.listAt(ctx, confirmed)
@@ -154,9 +154,9 @@ func (w *Watcher) listAt(ctx context.Context, revision int64) ([]Stored, int64, 
 	return l.found, l.revision, nil
 }
 
-// Wants reports whether documents of that key are watched.
-func (w *Watcher) Wants(key string) bool {
+// Watches reports whether documents of that key are watched.
+func (w *Watcher) Watches(key string) bool {
 	return slices.ContainsFunc(w.wanted(), func(kind string) bool {
-		return key == kind || isFolder(kind) && strings.HasPrefix(key, kind)
+		return key == kind || isPrefix(kind) && strings.HasPrefix(key, kind)
 	})
 }

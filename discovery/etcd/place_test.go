@@ -26,8 +26,8 @@ func (r *right) held() bool {
 func (s *store) placed(key string, vacant bool) (etcd.Registration, *right) {
 	told := new(right)
 	r := s.registration(key)
-	r.Alone = true
-	r.Tenure = etcd.Tenure{Until: told.tell, Vacant: func() bool { return vacant }}
+	r.Exclusive = true
+	r.Fence = etcd.Fence{SetDeadline: told.tell, NoRival: func() bool { return vacant }}
 	return r, told
 }
 
@@ -62,7 +62,7 @@ func TestTenureWhileStoreIsAway(t *testing.T) {
 	other, later := s.placed("servers/fra/a", true)
 	other.Client = r.Client
 	l := etcd.NewLease(other)
-	l.Presume()
+	l.Assume()
 	run(t, l.Run)
 	for end := time.Now().Add(3 * ttl / 2); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
 		if !told.held() || !later.held() {

@@ -20,7 +20,7 @@ const server = "servers/ams/a"
 func (s *store) registered(client *clientv3.Client) *etcd.Lease {
 	s.t.Helper()
 	r := s.registration(server)
-	r.Client, r.Alone = client, true
+	r.Client, r.Exclusive = client, true
 	l := s.register(r)
 	run(s.t, l.Run)
 	return l
@@ -73,7 +73,7 @@ func TestProcessBehindBlackHole(t *testing.T) {
 	s.put("models/a", "retry: {errors: 1}")
 	s.put("models/gone", "{}")
 	s.registered(client)
-	w, _ := watch(t, etcd.Config{Client: client, Silence: silence})
+	w, _ := watch(t, etcd.Config{Client: client, WatchTimeout: silence})
 	ready(t, w)
 	neverWithout(t, w)
 
@@ -97,7 +97,7 @@ func TestProcessPaused(t *testing.T) {
 	s.put("models/a", "retry: {errors: 1}")
 	s.registered(dial(t, members[0].Address))
 	var log logbook
-	w, _ := watch(t, etcd.Config{Client: dial(t, members[0].Address), Silence: silence, Logger: log.logger()})
+	w, _ := watch(t, etcd.Config{Client: dial(t, members[0].Address), WatchTimeout: silence, Logger: log.logger()})
 	ready(t, w)
 	neverWithout(t, w)
 
@@ -121,7 +121,7 @@ func TestLeaderIsKilled(t *testing.T) {
 	s.put("models/a", "retry: {errors: 1}")
 	s.put("models/gone", "{}")
 	s.registered(dial(t, addresses...))
-	w, _ := watch(t, etcd.Config{Client: dial(t, addresses...), Silence: silence})
+	w, _ := watch(t, etcd.Config{Client: dial(t, addresses...), WatchTimeout: silence})
 	ready(t, w)
 	neverWithout(t, w)
 
@@ -151,7 +151,7 @@ func TestStoreRestored(t *testing.T) {
 	s.put("models/a", "retry: {errors: 1}")
 	s.put("models/deleted-later", "retry: {errors: 4}")
 	s.registered(dial(t, member.Address))
-	w, _ := watch(t, etcd.Config{Client: dial(t, member.Address), Silence: silence})
+	w, _ := watch(t, etcd.Config{Client: dial(t, member.Address), WatchTimeout: silence})
 	ready(t, w)
 	neverWithout(t, w)
 

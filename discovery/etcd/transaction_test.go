@@ -17,7 +17,7 @@ import (
 func TestTransactionIsOneTable(t *testing.T) {
 	s := start(t)
 	w, stop := watch(t, etcd.Config{Client: dial(t, s.Address), Kinds: []string{"models/", "pools/", "colos/", "accounts/"},
-		Silence: 30 * testkit.Timeout}) // so one watch waits for another as long as it must, on a machine however slow
+		WatchTimeout: 30 * testkit.Timeout}) // so one watch waits for another as long as it must, on a machine however slow
 	ready(t, w)
 	const rounds = 300
 	last := fmt.Sprintf("models/m%d", rounds)

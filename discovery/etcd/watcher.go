@@ -19,19 +19,19 @@ import (
 const DefaultPrefix = "/colonnade/v1/"
 
 const (
-	defaultSilence = 15 * time.Second
-	minBackoff     = 100 * time.Millisecond
-	maxBackoff     = time.Second // with this and what Dial sets, a store that is back is read within five seconds
+	defaultWatchTimeout = 15 * time.Second
+	minBackoff          = 100 * time.Millisecond
+	maxBackoff          = time.Second // with this and what Dial sets, a store that is back is read within five seconds
 )
 
 // Config says what to watch.
 type Config struct {
-	Client  *clientv3.Client
-	Prefix  string        // of all keys; with a slash at the end
-	Kinds   []string      // keys wanted, without the prefix: "models/" and all below, or "models/x"; none = all. Always with "defaults" and "deletions"
-	Cache   string        // file with the last good documents; "" = none
-	Silence time.Duration // after which a watch is taken for dead; a third of it bounds each call, a thirtieth the wait of one watch for another; 0 = 15 s
-	Logger  *slog.Logger
+	Client       *clientv3.Client
+	Prefix       string        // of all keys; with a slash at the end
+	Kinds        []string      // keys wanted, without the prefix: "models/" and all below, or "models/x"; none = all. Always with "defaults" and "deletions"
+	Cache        string        // file with the last good documents; "" = none
+	WatchTimeout time.Duration // after which a watch is taken for dead; a third of it bounds each call, a thirtieth the wait of one watch for another; 0 = 15 s
+	Logger       *slog.Logger
 }
 
 // Watcher keeps a table of the documents in etcd. Its methods may be called at any time, also while Run runs.
@@ -40,47 +40,47 @@ type Watcher struct {
 	table  atomic.Pointer[fleet.Table]
 	ready  chan struct{}
 
-	forgotten chan struct{} // to Run: there is something in forget; capacity 1
+	deadMarked chan struct{} // to Run: there is something in forget; capacity 1
 
 	// Owned by Run.
-	ledger    *ledger
+	documents *documentState
 	published time.Time // when the table was last swapped
 	failing   bool      // the last list failed, and that was told
 
-	mu       sync.Mutex // guards the fields below
-	changed  chan struct{}
-	revision int64     // of the store, as far as it was heard
-	heard    time.Time // when etcd last said anything
-	forget   []string  // keys of suspects that are dead
+	mu          sync.Mutex // guards the fields below
+	changed     chan struct{}
+	revision    int64     // of the store, as far as it was heard
+	lastContact time.Time // when etcd last said anything
+	dead        []string  // keys of suspects that are dead
 }
 
 // State is how fresh the table is.
 type State struct {
-	Revision  int64         // of the store, as far as it was heard
-	Age       time.Duration // since etcd last said anything
-	Rejected  []fleet.Rejection
-	Conflicts []fleet.Conflict
-	Held      []string // keys of documents that are deleted in etcd, but so many were that they stay in force until confirmed
-	Suspect   []string // keys of documents whose nodes let their leases run out, and that stay in force for a while
+	Revision         int64         // of the store, as far as it was heard
+	Age              time.Duration // since etcd last said anything
+	Rejected         []fleet.Rejection
+	Conflicts        []fleet.Conflict
+	PendingDeletions []string // keys of documents that are deleted in etcd, but so many were that they stay in force until confirmed
+	ExpiredLeases    []string // keys of documents whose nodes let their leases run out, and that stay in force for a while
 }
 
 // NewWatcher returns a watcher with an empty table. Run makes it go.
 func NewWatcher(c Config) *Watcher {
-	if c.Silence <= 0 {
-		c.Silence = defaultSilence
+	if c.WatchTimeout <= 0 {
+		c.WatchTimeout = defaultWatchTimeout
 	}
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
 	}
 	w := &Watcher{
-		config:    c,
-		ready:     make(chan struct{}),
-		forgotten: make(chan struct{}, 1),
-		ledger:    newLedger(c.Logger),
-		changed:   make(chan struct{}),
-		heard:     time.Now(),
+		config:      c,
+		ready:       make(chan struct{}),
+		deadMarked:  make(chan struct{}, 1),
+		documents:   newDocumentState(c.Logger),
+		changed:     make(chan struct{}),
+		lastContact: time.Now(),
 	}
-	w.table.Store(w.ledger.docs.Table())
+	w.table.Store(w.documents.docs.Table())
 	return w
 }
 
@@ -102,8 +102,8 @@ func (w *Watcher) State() State {
 	t := w.Table()
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return State{Revision: w.revision, Age: max(0, time.Since(w.heard)), Rejected: t.Rejected, Conflicts: t.Conflicts,
-		Held: t.Held, Suspect: t.Suspect}
+	return State{Revision: w.revision, Age: max(0, time.Since(w.lastContact)), Rejected: t.Rejected, Conflicts: t.Conflicts,
+		PendingDeletions: t.PendingDeletions, ExpiredLeases: t.ExpiredLeases}
 }
 
 // Run loads and watches until ctx ends; then it returns nil. It must be called once.
@@ -135,12 +135,12 @@ func (w *Watcher) Run(ctx context.Context) error {
 func (w *Watcher) round(ctx context.Context, cache *cache) error {
 	revision, err := w.list(ctx)
 	if err != nil {
-		w.lost(ctx, err)
+		w.logOutage(ctx, err)
 		return err
 	}
-	w.hear(revision)
+	w.noteContact(revision)
 	w.publish(revision, cache)
-	w.found(revision)
+	w.logListed(revision)
 	err = w.follow(ctx, revision, cache)
 	if err != nil && ctx.Err() == nil {
 		w.config.Logger.Info("the watch of etcd ended; listing again", "reason", err)
@@ -148,8 +148,8 @@ func (w *Watcher) round(ctx context.Context, cache *cache) error {
 	return err
 }
 
-// lost tells of an outage, once, and starts from the cache if there is no table yet.
-func (w *Watcher) lost(ctx context.Context, err error) {
+// logOutage tells of an outage, once, and starts from the cache if there is no table yet.
+func (w *Watcher) logOutage(ctx context.Context, err error) {
 	if ctx.Err() != nil {
 		return
 	}
@@ -166,11 +166,11 @@ func (w *Watcher) lost(ctx context.Context, err error) {
 	w.startFromCache()
 }
 
-// found tells of the first list, and of the first after an outage.
-func (w *Watcher) found(revision int64) {
+// logListed tells of the first list, and of the first after an outage.
+func (w *Watcher) logListed(revision int64) {
 	first := !w.isReady()
 	if first || w.failing {
-		w.config.Logger.Info("listed etcd and following it", "revision", revision, "documents", len(w.ledger.entries))
+		w.config.Logger.Info("listed etcd and following it", "revision", revision, "documents", len(w.documents.known))
 	}
 	w.failing = false
 	if first {
@@ -190,13 +190,13 @@ func (w *Watcher) isReady() bool {
 // publish swaps the table if anything has changed, or if the time of something is over.
 func (w *Watcher) publish(revision int64, cache *cache) {
 	now := time.Now()
-	w.ledger.forget(w.takeForgotten(), now)
-	if !w.ledger.due(now) {
+	w.documents.dropDead(w.takeDead(), now)
+	if !w.documents.due(now) {
 		return
 	}
-	w.swap(w.ledger.table(now), revision, now)
+	w.swap(w.documents.table(now), revision, now)
 	if cache != nil {
-		cache.save(w.config.Prefix, revision, w.ledger.entries)
+		cache.save(w.config.Prefix, revision, w.documents.known)
 	}
 }
 
@@ -220,58 +220,58 @@ func (w *Watcher) logConflicts(last, next *fleet.Table, now time.Time) {
 	}
 	for _, c := range next.Conflicts {
 		if !known[c] {
-			w.ledger.warn(now, "two documents claim the same",
+			w.documents.warn(now, "two documents claim the same",
 				c.Loser, "what", c.What, "value", c.Value, "winner", c.Winner, "loser", c.Loser)
 		}
 	}
 }
 
-// Forget takes suspect documents out of force that somebody has seen to be dead: see [fleet.Table]. It does not wait
+// MarkDead takes suspect documents out of force that somebody has seen to be dead: see [fleet.Table]. It does not wait
 // for that. What is no suspect any more stays. While etcd is away it has no effect; say it again.
-func (w *Watcher) Forget(keys ...string) {
+func (w *Watcher) MarkDead(keys ...string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if len(keys) == 0 {
 		return
 	}
 	for _, key := range keys {
-		if !slices.Contains(w.forget, key) {
-			w.forget = append(w.forget, key)
+		if !slices.Contains(w.dead, key) {
+			w.dead = append(w.dead, key)
 		}
 	}
 	select {
-	case w.forgotten <- struct{}{}:
+	case w.deadMarked <- struct{}{}:
 	default:
 	}
 }
 
-func (w *Watcher) takeForgotten() []string {
+func (w *Watcher) takeDead() []string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	keys := w.forget
-	w.forget = nil
+	keys := w.dead
+	w.dead = nil
 	return keys
 }
 
-// hear notes that etcd has spoken.
-func (w *Watcher) hear(revision int64) {
+// noteContact notes that etcd has spoken.
+func (w *Watcher) noteContact(revision int64) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.revision, w.heard = revision, time.Now()
+	w.revision, w.lastContact = revision, time.Now()
 }
 
-func (w *Watcher) silentFor() time.Duration {
+func (w *Watcher) sinceContact() time.Duration {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return time.Since(w.heard)
+	return time.Since(w.lastContact)
 }
 
 // callTimeout bounds each call: three of them fit into Silence.
-func (w *Watcher) callTimeout() time.Duration { return w.config.Silence / 3 }
+func (w *Watcher) callTimeout() time.Duration { return w.config.WatchTimeout / 3 }
 
-// waitMost is how long a change waits for what the same transaction has changed elsewhere: 500 ms, unless Silence is
+// reorderTimeout is how long a change waits for what the same transaction has changed elsewhere: 500 ms, unless Silence is
 // set. Then half a transaction is better than none.
-func (w *Watcher) waitMost() time.Duration { return w.config.Silence / 30 }
+func (w *Watcher) reorderTimeout() time.Duration { return w.config.WatchTimeout / 30 }
 
 func sleep(ctx context.Context, d time.Duration) {
 	timer := time.NewTimer(d)

@@ -156,7 +156,7 @@ func TestCompactionDuringOutage(t *testing.T) {
 func TestEtcdRestarts(t *testing.T) {
 	s := start(t)
 	s.put("models/a", "retry: {errors: 1}")
-	w, _ := watch(t, etcd.Config{Client: dial(t, s.Address), Silence: silence})
+	w, _ := watch(t, etcd.Config{Client: dial(t, s.Address), WatchTimeout: silence})
 	ready(t, w)
 	s.Stop()
 	testkit.WaitFor(t, "the age rises", func() bool { return w.State().Age > silence })
@@ -203,7 +203,7 @@ func TestStoreGoesBack(t *testing.T) {
 		s.put("models/a", fmt.Sprintf("retry: {errors: %d}", i))
 	}
 	s.put("models/gone", "{}")
-	w, _ := watch(t, etcd.Config{Client: dial(t, s.Address), Silence: silence})
+	w, _ := watch(t, etcd.Config{Client: dial(t, s.Address), WatchTimeout: silence})
 	ready(t, w)
 	before := w.State().Revision
 	s.Stop()
@@ -222,7 +222,7 @@ func TestSilence(t *testing.T) {
 	s.put("models/a", "retry: {errors: 1}")
 	p := newProxy(t, s.Address)
 	var log logbook
-	w, stop := watch(t, etcd.Config{Client: p.client(t), Logger: log.logger(), Silence: silence})
+	w, stop := watch(t, etcd.Config{Client: p.client(t), Logger: log.logger(), WatchTimeout: silence})
 	ready(t, w)
 	lost, found := log.count("etcd does not answer"), log.count("listed etcd and following it") // on a slow machine, lost may be 1
 	time.Sleep(2 * silence)
@@ -258,7 +258,7 @@ func TestSwallowedWatch(t *testing.T) {
 			c := etcd.Config{Client: p.client(t), Logger: log.logger(), Prefix: prefix}
 			interval := 5 * time.Second
 			if !testkit.Soak() {
-				c.Silence, interval = silence, silence/3
+				c.WatchTimeout, interval = silence, silence/3
 			}
 			w := etcd.NewWatcher(c)
 			run(t, w.Run)
@@ -299,7 +299,7 @@ func TestStartFromCache(t *testing.T) {
 	}
 
 	var log logbook
-	w, stop = watch(t, etcd.Config{Client: dial(t, s.Address), Cache: cache, Logger: log.logger(), Silence: silence})
+	w, stop = watch(t, etcd.Config{Client: dial(t, s.Address), Cache: cache, Logger: log.logger(), WatchTimeout: silence})
 	ready(t, w)
 	if a, b := retryErrors(w, "a"), retryErrors(w, "b"); a != 2 || b != 1 || log.count("starting from the saved documents") != 1 {
 		t.Errorf("loaded %d and %d", a, b)

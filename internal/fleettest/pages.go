@@ -105,11 +105,12 @@ type Tree = map[string]any
 
 // FleetPage is a node's /debug/fleet: its table, and what is wrong with the documents.
 type FleetPage struct {
-	Revision      int64
-	Documents     map[string]Tree
-	Rejected      []Rejection
-	Conflicts     []map[string]string
-	Held, Suspect []string
+	Revision         int64
+	Documents        map[string]Tree
+	Rejected         []Rejection
+	Conflicts        []map[string]string
+	PendingDeletions []string `json:"pending_deletions"`
+	ExpiredLeases    []string `json:"expired_leases"`
 }
 
 // Rejection is a document that a node does not accept.

@@ -253,8 +253,8 @@ func (e expected) differences(p fleettest.FleetPage) (found []string) {
 	if !slices.Equal(conflicts, e.conflicts) {
 		found = append(found, fmt.Sprintf("conflicts: %q, want %q", conflicts, e.conflicts))
 	}
-	if len(p.Held) > 0 {
-		found = append(found, fmt.Sprintf("held back: %q", p.Held))
+	if len(p.PendingDeletions) > 0 {
+		found = append(found, fmt.Sprintf("held back: %q", p.PendingDeletions))
 	}
 	slices.Sort(found)
 	return found

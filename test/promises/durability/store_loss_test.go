@@ -136,7 +136,7 @@ func TestStoreIsLost(t *testing.T) {
 	began := time.Now()
 	testkit.Within(t, 10*time.Second, "all nodes to hold back the deletions", func() bool {
 		for name, admin := range f.Admins() {
-			held := f.FleetPage(admin).Held
+			held := f.FleetPage(admin).PendingDeletions
 			if !slices.Contains(held, "models/demo-chat") || name == "ams-1" && !slices.Contains(held, "endpoints/ams/sim-1") {
 				return false
 			}
@@ -182,22 +182,22 @@ func TestMassDeletionIsHeldBack(t *testing.T) {
 	revision := c.o.Txn(ops...)
 	f.ExpectEverywhere("the deletions held back", func(name string, p fleettest.FleetPage) bool {
 		for _, key := range models {
-			if !slices.Contains(p.Held, key) || p.Documents[key] == nil {
+			if !slices.Contains(p.PendingDeletions, key) || p.Documents[key] == nil {
 				return false
 			}
 		}
 		for _, key := range endpoints {
-			if name == "ams-1" && !slices.Contains(p.Held, key) {
+			if name == "ams-1" && !slices.Contains(p.PendingDeletions, key) {
 				return false
 			}
 		}
-		return f.Metric(f.Admins()[name], "colonnade_config_deletions_pending") == float64(len(p.Held))
+		return f.Metric(f.Admins()[name], "colonnade_config_deletions_pending") == float64(len(p.PendingDeletions))
 	})
 	time.Sleep(500 * time.Millisecond)
 	doomed.Check()
 	c.o.Put(fmt.Sprintf("key: deletions\nconfirmed: %d", revision))
 	f.ExpectEverywhere("the deletions confirmed", func(_ string, p fleettest.FleetPage) bool {
-		return len(p.Held) == 0 && !slices.ContainsFunc(models, func(key string) bool { return p.Documents[key] != nil })
+		return len(p.PendingDeletions) == 0 && !slices.ContainsFunc(models, func(key string) bool { return p.Documents[key] != nil })
 	})
 	if a := f.Chat(`{"model":"m-00","messages":[]}`); a.Status != 404 {
 		t.Errorf("a model whose deletion is confirmed: %d %q", a.Status, a.Body)
@@ -241,7 +241,7 @@ func TestLeaseIsLost(t *testing.T) {
 	if now := registered(o); !maps.Equal(now, again) {
 		t.Errorf("registered as %v, and then as %v", again, now)
 	}
-	f.ExpectEverywhere("nothing to be suspect", func(_ string, p fleettest.FleetPage) bool { return len(p.Suspect) == 0 })
+	f.ExpectEverywhere("nothing to be suspect", func(_ string, p fleettest.FleetPage) bool { return len(p.ExpiredLeases) == 0 })
 	stream.ExpectProperEnd()
 	c.Check()
 	rests(f)

@@ -12,7 +12,7 @@ const (
 )
 
 // wantServers checks which servers of ams are in force.
-func (b *book) wantServers(after time.Duration, want ...string) {
+func (b *stateTest) wantServers(after time.Duration, want ...string) {
 	b.t.Helper()
 	var got []string
 	for _, s := range b.after(after).Servers("ams") {
@@ -22,12 +22,12 @@ func (b *book) wantServers(after time.Duration, want ...string) {
 }
 
 func TestSuspectServer(t *testing.T) {
-	b := newBook(t)
+	b := newStateTest(t)
 	b.write("servers/ams/a", activeServer, true)
 	b.wantServers(0, "a")
 	b.erase("servers/ams/a")
 	b.wantServers(0, "a")
-	b.want("suspect", b.after(0).Suspect, []string{"servers/ams/a"})
+	b.want("suspect", b.after(0).ExpiredLeases, []string{"servers/ams/a"})
 	if b.expiry != b.now.Add(serverGrace) {
 		t.Errorf("expires at %v, want in %v", b.expiry, serverGrace)
 	}
@@ -40,27 +40,27 @@ func TestSuspectServer(t *testing.T) {
 		t.Error("no table is due when the grace is over")
 	}
 	b.wantServers(0)
-	if len(b.after(0).Suspect) > 0 || len(b.entries) > 0 {
-		t.Errorf("suspect %q", b.after(0).Suspect)
+	if len(b.after(0).ExpiredLeases) > 0 || len(b.known) > 0 {
+		t.Errorf("suspect %q", b.after(0).ExpiredLeases)
 	}
 }
 
 // It registers again in time, also with the very same document.
 func TestSuspectServerComesBack(t *testing.T) {
-	b := newBook(t)
+	b := newStateTest(t)
 	b.write("servers/ams/a", activeServer, true)
 	b.wantServers(0, "a")
 	b.erase("servers/ams/a")
 	b.wantServers(time.Second, "a")
 	b.write("servers/ams/a", activeServer, true)
-	b.want("suspect", b.after(0).Suspect, nil)
+	b.want("suspect", b.after(0).ExpiredLeases, nil)
 	b.wantServers(10*serverGrace, "a")
 }
 
 func TestSuspectServerIsReplaced(t *testing.T) {
 	f := func(key, value string, want ...string) {
 		t.Helper()
-		b := newBook(t)
+		b := newStateTest(t)
 		b.write("servers/ams/a", activeServer, true)
 		b.wantServers(0, "a")
 		b.erase("servers/ams/a")
@@ -77,7 +77,7 @@ func TestSuspectServerIsReplaced(t *testing.T) {
 func TestLeftServer(t *testing.T) {
 	f := func(value string, leased bool) {
 		t.Helper()
-		b := newBook(t)
+		b := newStateTest(t)
 		b.write("servers/ams/a", activeServer, leased)
 		b.wantServers(0, "a")
 		b.write("servers/ams/a", value, leased)
@@ -90,7 +90,7 @@ func TestLeftServer(t *testing.T) {
 
 // While the store is away, nobody can register: the grace begins when it is back.
 func TestGraceAfterOutage(t *testing.T) {
-	b := newBook(t)
+	b := newStateTest(t)
 	b.write("servers/ams/a", activeServer, true)
 	b.wantServers(0, "a")
 	b.erase("servers/ams/a")
@@ -103,7 +103,7 @@ func TestGraceAfterOutage(t *testing.T) {
 
 // A node that starts believes the store, not what it has saved of others' leases.
 func TestNoSuspectsAtStart(t *testing.T) {
-	b := newBook(t)
+	b := newStateTest(t)
 	b.restore(cachedDocument{Key: "servers/ams/a", Value: []byte(activeServer), Revision: 3, Leased: true}, b.now)
 	b.erase("servers/ams/a")
 	b.wantServers(0)
@@ -113,7 +113,7 @@ func endpoint(host string, concurrency int) string {
 	return fmt.Sprintf("{url: 'http://%s', pool: p, concurrency: %d}", host, concurrency)
 }
 
-func (b *book) wantEndpoints(want ...string) {
+func (b *stateTest) wantEndpoints(want ...string) {
 	b.t.Helper()
 	var got []string
 	for _, e := range b.after(0).EndpointsOf("ams") {
@@ -123,7 +123,7 @@ func (b *book) wantEndpoints(want ...string) {
 }
 
 func TestSuspectEndpoint(t *testing.T) {
-	b := newBook(t)
+	b := newStateTest(t)
 	b.write("endpoints/ams/a", endpoint("a", 4), true)
 	b.write("endpoints/ams/b", endpoint("b", 4), true)
 	b.write("endpoints/ams/c", endpoint("c", 4), false)
@@ -137,16 +137,16 @@ func TestSuspectEndpoint(t *testing.T) {
 		t.Error("a suspect endpoint expires")
 	}
 	b.write("endpoints/ams/b", endpoint("b", 4), true)
-	b.forget([]string{"endpoints/ams/a", "endpoints/ams/b", "endpoints/ams/x"}, b.now)
+	b.dropDead([]string{"endpoints/ams/a", "endpoints/ams/b", "endpoints/ams/x"}, b.now)
 	b.wantEndpoints("b") // no suspect any more
-	b.want("suspect", b.after(0).Suspect, nil)
+	b.want("suspect", b.after(0).ExpiredLeases, nil)
 }
 
 // What is registered under a suspect's URL is in force at once, whichever name comes first.
 func TestSuspectEndpointIsDisplaced(t *testing.T) {
 	f := func(other string) {
 		t.Helper()
-		b := newBook(t)
+		b := newStateTest(t)
 		b.write("endpoints/ams/m", endpoint("h", 4), true)
 		b.wantEndpoints("m")
 		b.erase("endpoints/ams/m")

@@ -13,23 +13,23 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 )
 
-// mostEarlier bounds how many of its own leases a process remembers.
-const mostEarlier = 16
+// maxEarlierLeases bounds how many of its own leases a process remembers.
+const maxEarlierLeases = 16
 
-// ownLease is a lease that was taken for a key by this process, or by one that stood in its place and is dead. As the
+// savedLease is a lease that was taken for a key by this process, or by one that stood in its place and is dead. As the
 // content of a file it says that the process did not leave.
-type ownLease struct {
+type savedLease struct {
 	Key   string           `json:"key"` // with the prefix
 	Lease clientv3.LeaseID `json:"lease"`
 }
 
-// loadEarlier reads the lease of an earlier run.
-func (l *Lease) loadEarlier() {
-	if l.r.Saved == "" {
+// loadSavedLease reads the lease of an earlier run.
+func (l *Lease) loadSavedLease() {
+	if l.r.SavedLease == "" {
 		return
 	}
-	var o ownLease
-	content, err := os.ReadFile(l.r.Saved)
+	var o savedLease
+	content, err := os.ReadFile(l.r.SavedLease)
 	if errors.Is(err, fs.ErrNotExist) {
 		return
 	}
@@ -39,49 +39,49 @@ func (l *Lease) loadEarlier() {
 	l.afterCrash, l.served = true, true
 	if err != nil {
 		l.r.Logger.Warn("cannot read the lease of an earlier run; if it did not leave, its lease must run out",
-			"file", l.r.Saved, "error", err)
+			"file", l.r.SavedLease, "error", err)
 		return
 	}
 	l.earlier = append(l.earlier, o)
 }
 
-// remember keeps the lease's ID, in the file too. That comes before the key is put: whoever is killed in between has
+// saveLease keeps the lease's ID, in the file too. That comes before the key is put: whoever is killed in between has
 // remembered a lease that holds nothing.
-func (l *Lease) remember(id clientv3.LeaseID) {
-	o := ownLease{Key: l.fullKey(), Lease: id}
+func (l *Lease) saveLease(id clientv3.LeaseID) {
+	o := savedLease{Key: l.fullKey(), Lease: id}
 	l.earlier = append(l.earlier, o)
-	l.earlier = l.earlier[max(0, len(l.earlier)-mostEarlier):]
-	if l.r.Saved == "" {
+	l.earlier = l.earlier[max(0, len(l.earlier)-maxEarlierLeases):]
+	if l.r.SavedLease == "" {
 		return
 	}
 	content, err := json.Marshal(o)
 	if err == nil {
-		err = os.WriteFile(l.r.Saved+".tmp", content, 0o600)
+		err = os.WriteFile(l.r.SavedLease+".tmp", content, 0o600)
 	}
 	if err == nil {
-		err = os.Rename(l.r.Saved+".tmp", l.r.Saved)
+		err = os.Rename(l.r.SavedLease+".tmp", l.r.SavedLease)
 	}
 	if err != nil {
 		l.r.Logger.Warn("cannot save the lease; a restart after a crash must wait until it has run out",
-			"file", l.r.Saved, "error", err)
+			"file", l.r.SavedLease, "error", err)
 	}
 }
 
-// unsave notes that this process has left.
-func (l *Lease) unsave() {
-	if l.r.Saved == "" {
+// removeSavedLease notes that this process has left.
+func (l *Lease) removeSavedLease() {
+	if l.r.SavedLease == "" {
 		return
 	}
-	if err := os.Remove(l.r.Saved); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		l.r.Logger.Warn("cannot remove the file of the lease", "file", l.r.Saved, "error", err)
+	if err := os.Remove(l.r.SavedLease); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		l.r.Logger.Warn("cannot remove the file of the lease", "file", l.r.SavedLease, "error", err)
 	}
 }
 
-// endEarlier revokes our earlier leases as far as keys stand under them: that of a run before this one, which was
+// revokeEarlier revokes our earlier leases as far as keys stand under them: that of a run before this one, which was
 // killed, or one of this process, which a store that was restored has brought back.
-func (l *Lease) endEarlier(ctx context.Context) error {
+func (l *Lease) revokeEarlier(ctx context.Context) error {
 	for _, o := range slices.Backward(l.earlier) {
-		stands, err := l.standsUnder(ctx, o)
+		stands, err := l.isUnderLease(ctx, o)
 		if err != nil {
 			return fmt.Errorf("cannot look for an earlier registration of %s: %w", l.r.Key, err)
 		}
@@ -99,8 +99,8 @@ func (l *Lease) endEarlier(ctx context.Context) error {
 	return nil
 }
 
-// standsUnder reports whether the key stands under this lease. If not, the lease is none of ours, or has run out.
-func (l *Lease) standsUnder(ctx context.Context, o ownLease) (bool, error) {
+// isUnderLease reports whether the key stands under this lease. If not, the lease is none of ours, or has run out.
+func (l *Lease) isUnderLease(ctx context.Context, o savedLease) (bool, error) {
 	ctx, cancel := context.WithTimeout(ctx, l.callTimeout())
 	defer cancel()
 	answer, err := l.r.Client.Get(ctx, o.Key)

@@ -11,8 +11,8 @@ const (
 	toldEvery = time.Minute
 )
 
-// told bounds the log: of what goes on changing, by its subject. It remembers the subjects of the last two minutes.
-type told struct {
+// logLimiter bounds the log: of what goes on changing, by its subject. It remembers the subjects of the last two minutes.
+type logLimiter struct {
 	tallies map[string]tally
 	swept   time.Time
 }
@@ -25,7 +25,7 @@ type tally struct {
 }
 
 // ask reports whether one more line may be written, and how many were left out before it.
-func (t *told) ask(subject string, now time.Time) (leftOut int, ok bool) {
+func (t *logLimiter) ask(subject string, now time.Time) (leftOut int, ok bool) {
 	t.sweep(now)
 	c, known := t.tallies[subject]
 	switch {
@@ -43,7 +43,7 @@ func (t *told) ask(subject string, now time.Time) (leftOut int, ok bool) {
 }
 
 // sweep forgets subjects that have been quiet, now and then.
-func (t *told) sweep(now time.Time) {
+func (t *logLimiter) sweep(now time.Time) {
 	if now.Sub(t.swept) < toldEvery {
 		return
 	}

@@ -9,7 +9,7 @@ import (
 // tenant is a tenure whose clock a test moves, in seconds. Its TTL is 10 s: a confirmation is good for 9. After a lapse, etcd
 // must be away when it is asked 20 s later.
 type tenant struct {
-	*tenure
+	*leaseFence
 	t      *testing.T
 	began  time.Time
 	until  time.Time // as it was told
@@ -18,8 +18,8 @@ type tenant struct {
 
 func newTenant(t *testing.T) *tenant {
 	n := &tenant{t: t, began: time.Now()}
-	n.tenure = newTenure(Registration{TTL: 10 * time.Second, Logger: slog.New(slog.DiscardHandler), Tenure: Tenure{
-		Until: func(until time.Time) { n.until = until }, Vacant: func() bool { return n.vacant },
+	n.leaseFence = newLeaseFence(Registration{TTL: 10 * time.Second, Logger: slog.New(slog.DiscardHandler), Fence: Fence{
+		SetDeadline: func(until time.Time) { n.until = until }, NoRival: func() bool { return n.vacant },
 	}})
 	return n
 }
@@ -31,7 +31,7 @@ func (n *tenant) at(second float64) time.Time {
 // runs lets the process go on from one moment to another.
 func (n *tenant) runs(from, to float64) {
 	for ; from < to; from += 0.5 {
-		n.beat(n.at(from))
+		n.heartbeat(n.at(from))
 	}
 }
 
@@ -51,38 +51,38 @@ func TestTenureByRenewals(t *testing.T) {
 	if !n.until.IsZero() {
 		t.Error("may act before anything is confirmed")
 	}
-	n.confirmed(n.at(1), n.at(3))
+	n.confirm(n.at(1), n.at(3))
 	n.want(10)
 	n.runs(3, 4)
 	n.want(10)
-	n.confirmed(n.at(4), n.at(4.1))
+	n.confirm(n.at(4), n.at(4.1))
 	n.want(13)
 	n.runs(4, 30)
 	n.want(13)
-	n.confirmed(n.at(30), n.at(30.1))
+	n.confirm(n.at(30), n.at(30.1))
 	n.want(39)
 }
 
 // An answer that a stopped process finds when it goes on is worth nothing.
 func TestTenureOfOldAnswer(t *testing.T) {
 	n := newTenant(t)
-	n.confirmed(n.at(0), n.at(0.1))
+	n.confirm(n.at(0), n.at(0.1))
 	n.runs(0, 3)
-	n.confirmed(n.at(3), n.at(23))
+	n.confirm(n.at(3), n.at(23))
 	n.want(9)
 	for second := 24.0; second < 60; second += 3.5 { // nor does it say whose the place is since
 		n.unanswered(n.at(second), n.at(second+3.4))
-		n.beat(n.at(second + 3.45))
+		n.heartbeat(n.at(second + 3.45))
 	}
 	n.want(9)
-	n.confirmed(n.at(60), n.at(60.1))
+	n.confirm(n.at(60), n.at(60.1))
 	n.want(69)
 }
 
 // While etcd is away, whoever goes on keeps the place. Who was stopped beside it does not, whatever it believes of others.
 func TestTenureWithoutStore(t *testing.T) {
 	n := newTenant(t)
-	n.confirmed(n.at(0), n.at(0.1))
+	n.confirm(n.at(0), n.at(0.1))
 	n.runs(0, 3)
 	n.unanswered(n.at(3), n.at(6))
 	n.runs(6, 100)
@@ -103,15 +103,15 @@ func TestTenureWithoutStore(t *testing.T) {
 func TestTenureOnDeadConnection(t *testing.T) {
 	n := newTenant(t)
 	n.vacant = true
-	n.confirmed(n.at(0), n.at(0.1))
-	n.beat(n.at(20))
+	n.confirm(n.at(0), n.at(0.1))
+	n.heartbeat(n.at(20))
 	for second := 20.0; second < 39; second += 3.5 {
 		n.unanswered(n.at(second), n.at(second+3.4))
 		n.runs(second+3.4, second+3.5)
 	}
 	n.want(9)
 	n.unanswered(n.at(40), n.at(43))
-	n.beat(n.at(43))
+	n.heartbeat(n.at(43))
 	n.want(43 + 9)
 }
 
@@ -119,25 +119,25 @@ func TestTenureOnDeadConnection(t *testing.T) {
 func TestTenureBesideRival(t *testing.T) {
 	n := newTenant(t)
 	n.vacant = true // the table may lag
-	n.contested(n.at(0), true)
-	n.confirmed(n.at(1), n.at(1.1)) // as for a node that starts: it had to wait for the other's end
+	n.challenge(n.at(0), true)
+	n.confirm(n.at(1), n.at(1.1)) // as for a node that starts: it had to wait for the other's end
 	n.want(10)
-	n.contested(n.at(2), true)
+	n.challenge(n.at(2), true)
 	if !n.until.IsZero() {
 		t.Errorf("may act until %v", n.until)
 	}
-	n.contested(n.at(3), false) // its own name there afterwards does not change that
+	n.challenge(n.at(3), false) // its own name there afterwards does not change that
 	for second := 4.0; second < 60; second += 3 {
 		n.unanswered(n.at(second), n.at(second+2))
 		n.runs(second+2, second+3)
 	}
-	n.confirmed(n.at(40), n.at(60)) // too late to count
+	n.confirm(n.at(40), n.at(60)) // too late to count
 	n.unanswered(n.at(90), n.at(91))
 	n.runs(91, 95)
 	if !n.until.IsZero() {
 		t.Errorf("may act until %v, beside another", n.until)
 	}
-	n.confirmed(n.at(100), n.at(100.1))
+	n.confirm(n.at(100), n.at(100.1))
 	n.want(109)
 	n.unanswered(n.at(103), n.at(104))
 	n.runs(104, 110)
@@ -148,8 +148,8 @@ func TestTenureBesideRival(t *testing.T) {
 func TestTenureBesideOwnName(t *testing.T) {
 	n := newTenant(t)
 	n.vacant = true
-	n.presumed(n.at(0))
-	n.contested(n.at(1), false)
+	n.assume(n.at(0))
+	n.challenge(n.at(1), false)
 	n.unanswered(n.at(10), n.at(11))
 	n.runs(11, 15)
 	if !n.until.IsZero() {
@@ -163,7 +163,7 @@ func TestTenureBesideOwnName(t *testing.T) {
 // If another is known who may want the place, only etcd can give it back after a stop.
 func TestTenureBesideAnother(t *testing.T) {
 	n := newTenant(t)
-	n.confirmed(n.at(0), n.at(0.1))
+	n.confirm(n.at(0), n.at(0.1))
 	n.unanswered(n.at(3), n.at(6))
 	n.runs(6, 10)
 	n.want(9.5 + 9)
@@ -172,17 +172,17 @@ func TestTenureBesideAnother(t *testing.T) {
 		n.unanswered(n.at(second), n.at(second+3))
 	}
 	n.want(9.5 + 9)
-	n.confirmed(n.at(100), n.at(100.1))
+	n.confirm(n.at(100), n.at(100.1))
 	n.want(109)
 }
 
 // When etcd says that the lease is gone, what is left is used and not prolonged; without etcd only if nobody is known.
 func TestTenureInDoubt(t *testing.T) {
 	n := newTenant(t)
-	n.confirmed(n.at(0), n.at(0.1))
+	n.confirm(n.at(0), n.at(0.1))
 	n.unanswered(n.at(3), n.at(6))
 	n.runs(6, 8)
-	n.doubted()
+	n.suspect()
 	n.runs(8, 12)
 	n.want(7.5 + 9)
 	n.unanswered(n.at(12), n.at(13))
@@ -191,7 +191,7 @@ func TestTenureInDoubt(t *testing.T) {
 	n.vacant = true
 	n.runs(15, 16)
 	n.want(15.5 + 9)
-	n.confirmed(n.at(16), n.at(16.1))
+	n.confirm(n.at(16), n.at(16.1))
 	n.want(25)
 }
 
@@ -199,7 +199,7 @@ func TestTenureInDoubt(t *testing.T) {
 func TestTenurePresumed(t *testing.T) {
 	n := newTenant(t)
 	n.vacant = true
-	n.presumed(n.at(0))
+	n.assume(n.at(0))
 	n.want(9)
 	n.runs(0, 20)
 	n.want(19.5 + 9)
@@ -211,8 +211,8 @@ func TestTenurePresumed(t *testing.T) {
 // Once it has ended, the node acts no more.
 func TestTenureEnds(t *testing.T) {
 	n := newTenant(t)
-	n.confirmed(n.at(0), n.at(0.1))
-	n.end()
+	n.confirm(n.at(0), n.at(0.1))
+	n.close()
 	if !n.until.IsZero() {
 		t.Errorf("may act until %v", n.until)
 	}

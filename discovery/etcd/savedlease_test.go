@@ -29,12 +29,12 @@ func (s *store) quickly(r etcd.Registration) *etcd.Lease {
 func TestTakeoverAfterKill(t *testing.T) {
 	s := start(t)
 	r := s.registration("servers/ams/a")
-	r.Alone, r.TTL, r.Saved = true, time.Minute, savedLease(t)
+	r.Exclusive, r.TTL, r.SavedLease = true, time.Minute, savedLease(t)
 	if l := s.register(r); l.AfterCrash() { // and never renewed: killed
 		t.Error("the first run takes itself for one after a crash")
 	}
 	killed := s.get("servers/ams/a")
-	if info, err := os.Stat(r.Saved); err != nil || info.Mode().Perm() != 0o600 {
+	if info, err := os.Stat(r.SavedLease); err != nil || info.Mode().Perm() != 0o600 {
 		t.Fatalf("file %v, %v", info, err)
 	}
 	r.Value = []byte(`{"address":"10.0.0.1:8443","boot":"b2"}`)
@@ -60,7 +60,7 @@ func TestTakeoverAfterKill(t *testing.T) {
 
 	// One that leaves takes the file with it.
 	stop()
-	if _, err := os.Stat(r.Saved); !os.IsNotExist(err) {
+	if _, err := os.Stat(r.SavedLease); !os.IsNotExist(err) {
 		t.Errorf("the file after the end: %v", err)
 	}
 	if s.quickly(r).AfterCrash() {
@@ -90,8 +90,8 @@ func TestTakeoverOfOthers(t *testing.T) {
 	errs := make(chan error)
 	for _, content := range contents {
 		r := lives
-		r.Saved = savedLease(t)
-		if err := os.WriteFile(r.Saved, []byte(content), 0o600); err != nil {
+		r.SavedLease = savedLease(t)
+		if err := os.WriteFile(r.SavedLease, []byte(content), 0o600); err != nil {
 			t.Fatal(err)
 		}
 		go func() {
@@ -115,8 +115,8 @@ func TestTakeoverOfKeyWithoutLease(t *testing.T) {
 	s := start(t)
 	s.put("servers/ams/a", "{}")
 	r := s.registration("servers/ams/a")
-	r.Saved = savedLease(t)
-	if err := os.WriteFile(r.Saved, []byte(`{"key":"`+prefix+`servers/ams/a","lease":0}`), 0o600); err != nil {
+	r.SavedLease = savedLease(t)
+	if err := os.WriteFile(r.SavedLease, []byte(`{"key":"`+prefix+`servers/ams/a","lease":0}`), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	_, err := s.tryRegister(r)
@@ -127,13 +127,13 @@ func TestTakeoverOfKeyWithoutLease(t *testing.T) {
 func TestNotRegistered(t *testing.T) {
 	s := start(t)
 	r := s.registration("servers/ams/a")
-	r.Saved = savedLease(t)
+	r.SavedLease = savedLease(t)
 	good := r.Value
 	r.Value = make([]byte, 1800<<10) // etcd refuses it
 	if _, err := etcd.Register(s.ctx(), r); err == nil {
 		t.Fatal("it is registered")
 	}
-	if _, err := os.Stat(r.Saved); !os.IsNotExist(err) {
+	if _, err := os.Stat(r.SavedLease); !os.IsNotExist(err) {
 		t.Errorf("the file of one that never stood in etcd: %v", err)
 	}
 	if etcd.NewLease(r).AfterCrash() {
@@ -156,7 +156,7 @@ func TestLeaseCannotBeSaved(t *testing.T) {
 	s := start(t)
 	r := s.registration("entries/a")
 	var log logbook
-	r.Saved, r.Logger = filepath.Join(t.TempDir(), "missing", "lease.json"), log.logger()
+	r.SavedLease, r.Logger = filepath.Join(t.TempDir(), "missing", "lease.json"), log.logger()
 	run(t, s.register(r).Run)
 	if s.get("entries/a") == nil || log.count("cannot save the lease") != 1 {
 		t.Error("not registered, or nothing was told")
@@ -167,7 +167,7 @@ func TestLeaseCannotBeSaved(t *testing.T) {
 func TestTakeoverLater(t *testing.T) {
 	s := start(t)
 	r := s.registration("servers/ams/a")
-	r.TTL, r.Saved, r.Client = time.Minute, savedLease(t), dial(t, s.Address)
+	r.TTL, r.SavedLease, r.Client = time.Minute, savedLease(t), dial(t, s.Address)
 	s.register(r)
 	killed := s.get("servers/ams/a")
 	s.Stop()
