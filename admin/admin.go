@@ -18,21 +18,21 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 )
 
-// Config says where the pages come from. The functions are called for each request, at any time, also at once; a page
-// whose function is nil is not there.
+// Config has the sources of the pages. The functions are called for each request, also concurrently. A page without a
+// function does not exist.
 type Config struct {
 	Metrics prometheus.Gatherer
-	Ready   func() error           // nil = ready for requests; nil func = always ready
+	Ready   func() error           // why the node is not ready; nil function = always ready
 	Fleet   func() any             // the table in force, for JSON
-	Config  func() any             // how fresh the table is, and what of the documents is not in force, for JSON
-	Pools   func(accounts int) any // pools as they stand, and so many accounts of each at most, for JSON
+	Config  func() any             // age of the table, and documents that are not in force, for JSON
+	Pools   func(accounts int) any // state of the pools, with at most so many accounts of each, for JSON
 	Check   func() []error         // every invariant that does not hold
 }
 
 const (
-	someAccounts = 10 // of each pool, unless it is asked for more
-	// MostAccounts is how many accounts of each pool can be asked for: to sort them costs who wants permits meanwhile.
-	MostAccounts = 100
+	defaultAccounts = 10 // of each pool
+	// MaxAccounts is the largest number of accounts of each pool that a request may ask for. Sorting them delays permits.
+	MaxAccounts = 100
 )
 
 // Handler returns the pages.
@@ -83,15 +83,15 @@ func ready(state func() error) http.HandlerFunc {
 	}
 }
 
-// pools answers with ?accounts=N as many accounts as are asked for.
+// pools serves the pools; the parameter accounts sets the number of accounts of each.
 func pools(states func(accounts int) any) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
-		accounts := someAccounts
+		accounts := defaultAccounts
 		if asked := r.URL.Query().Get("accounts"); asked != "" {
 			n, err := strconv.Atoi(asked)
-			if err != nil || n < 0 || n > MostAccounts {
+			if err != nil || n < 0 || n > MaxAccounts {
 				writeText(w, http.StatusBadRequest,
-					fmt.Sprintf("accounts=%q: must be 0 to %d, how many to name of each pool\n", asked, MostAccounts))
+					fmt.Sprintf("accounts=%q: must be 0 to %d, the number of accounts of each pool\n", asked, MaxAccounts))
 				return
 			}
 			accounts = n
@@ -109,7 +109,7 @@ func check(invariants func() []error) http.HandlerFunc {
 		}
 		var lines bytes.Buffer
 		for _, err := range broken {
-			// One line each, whatever the error holds.
+			// One line for each error: an error may span lines.
 			fmt.Fprintln(&lines, strings.ReplaceAll(err.Error(), "\n", "; "))
 		}
 		writeText(w, http.StatusInternalServerError, lines.String())
@@ -127,7 +127,7 @@ func asJSON(value func() any) http.HandlerFunc {
 			return
 		}
 		w.Header().Set("Content-Type", "application/json")
-		_, _ = body.WriteTo(w) // the reader has gone: nobody to tell
+		_, _ = body.WriteTo(w) // an error means that the reader has gone
 	}
 }
 
@@ -138,10 +138,10 @@ func writeText(w http.ResponseWriter, status int, text string) {
 	_, _ = io.WriteString(w, text)
 }
 
-// shutdownTime is what requests in hand get when the server ends; a long profile is cut.
-const shutdownTime = time.Second
+// shutdownTimeout bounds requests in flight when the server ends; a longer profile is cut.
+const shutdownTimeout = time.Second
 
-// Serve answers requests on the listener until ctx ends, and closes it. It returns nil when ctx ended it.
+// Serve serves the listener until ctx ends, and closes it. It returns nil if ctx ended it.
 func Serve(ctx context.Context, listener net.Listener, handler http.Handler) error {
 	server := &http.Server{
 		Handler:           handler,
@@ -156,7 +156,7 @@ func Serve(ctx context.Context, listener net.Listener, handler http.Handler) err
 		return fmt.Errorf("cannot serve admin pages on %s: %w", listener.Addr(), err)
 	case <-ctx.Done():
 	}
-	grace, cancel := context.WithTimeout(context.Background(), shutdownTime)
+	grace, cancel := context.WithTimeout(context.Background(), shutdownTimeout)
 	defer cancel()
 	err := server.Shutdown(grace)
 	if errors.Is(err, context.DeadlineExceeded) {
@@ -166,7 +166,7 @@ func Serve(ctx context.Context, listener net.Listener, handler http.Handler) err
 		err = errors.Join(err, ended)
 	}
 	if err != nil {
-		return fmt.Errorf("cannot end admin pages: %w", err)
+		return fmt.Errorf("cannot stop admin pages: %w", err)
 	}
 	return nil
 }

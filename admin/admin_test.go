@@ -83,7 +83,7 @@ func TestPages(t *testing.T) {
 	f("/debug/check", 500, "pool p: held 3, slots say 2\ntwo; lines\n")
 }
 
-func TestPagesThatANodeLacks(t *testing.T) {
+func TestPagesWithoutASourceDoNotExist(t *testing.T) {
 	base := serve(t, admin.Config{})
 	f := func(path string, want int) {
 		t.Helper()
@@ -106,15 +106,15 @@ func TestPagesThatANodeLacks(t *testing.T) {
 	}
 }
 
-func TestJSONThatCannotBe(t *testing.T) {
+func TestUnencodablePageIsAnError(t *testing.T) {
 	base := serve(t, admin.Config{Fleet: func() any { return make(chan int) }})
 	if status, body := testkit.Get(base + "/debug/fleet"); status != 500 || !strings.Contains(body, "cannot encode") {
 		t.Errorf("got %d %q, want 500", status, body)
 	}
 }
 
-// A profile that takes longer than anybody waits does not hold the process.
-func TestServeEndsWithRequestsInHand(t *testing.T) {
+// A request that takes long does not delay the end of the process.
+func TestServeEndsWithRequestsInFlight(t *testing.T) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -150,7 +150,7 @@ func TestServeEndsWithRequestsInHand(t *testing.T) {
 	http.DefaultClient.CloseIdleConnections()
 }
 
-func TestServeSaysWhyItEnded(t *testing.T) {
+func TestServeReturnsWhyItEnded(t *testing.T) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)

@@ -1,6 +1,5 @@
-// Package admin is a node's second listener, for those who run it: metrics, health, debug pages and profiles.
+// Package admin serves a node's second listener, for its operators: metrics, health, debug pages and profiles.
 //
-// It holds no state of its own: each page calls a function of the node when it is asked for. /debug/check runs every
-// invariant that can be checked from inside. Nothing here is for clients, and nothing asks who is calling, so a node
-// listens on loopback unless it is told otherwise.
+// It has no state of its own: each request calls a function of the node. /debug/check runs every invariant that can be
+// checked from inside. No page is for clients, and none authenticates its caller, so a node listens on loopback by default.
 package admin

@@ -83,7 +83,7 @@ Without -watch, the exit status is 1 if anything is wrong: a server cannot be as
 	flags.StringVar(&o.pool, "pool", "", "only this pool")
 	flags.StringVar(&o.colo, "colo", "", "only this colo")
 	flags.StringVar(&o.admin, "admin", "", "ask the admin listener at this HOST:PORT (or several, separated by commas), instead of those that etcd knows")
-	flags.IntVar(&o.accounts, "accounts", 10, fmt.Sprintf("how many accounts of each pool, at most %d", admin.MostAccounts))
+	flags.IntVar(&o.accounts, "accounts", 10, fmt.Sprintf("how many accounts of each pool, at most %d", admin.MaxAccounts))
 	flags.BoolVar(&o.json, "json", false, "the same as JSON; with -watch a line each time")
 	flags.BoolVar(&o.watch, "watch", false, "look again each second, until Ctrl-C")
 	return cmd
@@ -91,8 +91,8 @@ Without -watch, the exit status is 1 if anything is wrong: a server cannot be as
 
 // directory is where the servers are found that are asked.
 func (o *statusOptions) directory(s *store) (*directory, error) {
-	if o.accounts < 0 || o.accounts > admin.MostAccounts {
-		return nil, fmt.Errorf("-accounts %d: must be 0 to %d", o.accounts, admin.MostAccounts)
+	if o.accounts < 0 || o.accounts > admin.MaxAccounts {
+		return nil, fmt.Errorf("-accounts %d: must be 0 to %d", o.accounts, admin.MaxAccounts)
 	}
 	d := &directory{etcd: s.endpoints, colo: o.colo}
 	if o.admin != "" {

@@ -12,12 +12,12 @@ import (
 	"testing"
 )
 
-// GORACE is the setting of a process with the race detector.
+// GORACE is the environment variable with the race detector's options.
 const GORACE = "GORACE"
 
-// Binary is where entry, colo or colonnade is, built with the race detector if the test has it. Without a go command,
-// the test is skipped. A package that starts one imports onebox, and so everything that they are made of: when it
-// changes, no old result is good.
+// Binary returns the path of entry, colo or colonnade is, built with the race detector if the test has it. Without a go command,
+// the test is skipped. A package that starts a binary imports onebox, and so all packages that the binaries are built from:
+// when one of them changes, no cached test result is used.
 func Binary(t testing.TB, name string) (path string) {
 	t.Helper()
 	if _, err := exec.LookPath("go"); err != nil {
@@ -32,8 +32,8 @@ func Binary(t testing.TB, name string) (path string) {
 
 var binaries = sync.OnceValues(build)
 
-// build links the binaries into a directory that the tests of a checkout share: once for several packages, and only
-// after a change.
+// build links the binaries into a directory that the tests of a checkout share, so that they are linked once for several
+// packages, and only after a change.
 func build() (dir string, err error) {
 	module, err := exec.Command("go", "env", "GOMOD").Output()
 	if err != nil {
@@ -51,7 +51,7 @@ func build() (dir string, err error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return "", err
 	}
-	// Who is second waits, and finds them made.
+	// A second process waits, and finds the binaries built.
 	lock, err := os.Create(filepath.Join(dir, "lock"))
 	if err != nil {
 		return "", err
@@ -63,17 +63,18 @@ func build() (dir string, err error) {
 	cmd := exec.Command("go", "build", fmt.Sprintf("-race=%v", raceEnabled), "-o", dir+"/",
 		"./cmd/entry", "./cmd/colo", "./cmd/colonnade")
 	cmd.Dir = root
-	cmd.Env = append(os.Environ(), "GOTMPDIR="+dir) // so that a new one is renamed, and the old one runs on where it runs
+	cmd.Env = append(os.Environ(), "GOTMPDIR="+dir) // on the same file system: a new binary is renamed over one that may be running
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return "", fmt.Errorf("cannot build: %w\n%s", err, out)
 	}
 	if os.Getenv(GORACE) == "" {
-		err = os.Setenv(GORACE, "atexit_sleep_ms=10") // else each process ends a second later
+		err = os.Setenv(GORACE, "atexit_sleep_ms=10") // the default delays the end of each process by a second
 	}
 	return dir, err
 }
 
-// readMains reads what no test imports: what a test has read is looked at before its result is used again.
+// readMains reads the sources of the commands, which no test imports: the go command checks files that a test has read
+// before it uses a cached result.
 func readMains(root string) error {
 	for _, pattern := range []string{"cmd/*/*.go", "cmd/internal/*/*.go"} {
 		sources, err := filepath.Glob(filepath.Join(root, pattern))

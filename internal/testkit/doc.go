@@ -1,3 +1,3 @@
-// Package testkit is what the tests of several packages share: waiting, plain requests, servers that say exactly what
-// they are told, our binaries as processes. What the tests of one package need alone stays there.
+// Package testkit has helpers for the tests of several packages: waiting, plain requests, servers for raw connections, and
+// our binaries as processes. A helper that one package needs stays in that package.
 package testkit

@@ -5,7 +5,7 @@ import (
 	"net/http"
 )
 
-// Get asks over a connection of its own. The status is 0, and the body says why, if there is no whole answer.
+// Get requests a URL over a connection of its own. Without a complete response, the status is 0 and the body is the error.
 func Get(url string) (status int, body string) {
 	client := http.Client{Timeout: Timeout, Transport: &http.Transport{DisableKeepAlives: true}}
 	r, err := client.Get(url)

@@ -8,22 +8,22 @@ import (
 	"time"
 )
 
-// Process is a program that runs until the test's end, or until it is stopped.
+// Process is a program that runs until the end of the test, or until it is stopped.
 type Process struct {
-	cmd   *exec.Cmd
-	said  *os.File
-	ended chan struct{}
-	err   error // how it ended; to be read once ended is closed
+	cmd    *exec.Cmd
+	output *os.File
+	ended  chan struct{}
+	err    error // of the process; valid once ended is closed
 }
 
-// Start starts a program, whose output is kept, and logged if the test fails.
+// Start starts a program. Its output is kept, and logged if the test fails.
 func Start(t testing.TB, cmd *exec.Cmd) *Process {
 	t.Helper()
-	file, err := os.CreateTemp(t.TempDir(), "said")
+	file, err := os.CreateTemp(t.TempDir(), "output")
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := &Process{cmd: cmd, said: file, ended: make(chan struct{})}
+	p := &Process{cmd: cmd, output: file, ended: make(chan struct{})}
 	cmd.Stdout, cmd.Stderr = file, file
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
@@ -37,22 +37,22 @@ func Start(t testing.TB, cmd *exec.Cmd) *Process {
 		_ = cmd.Process.Kill()
 		<-p.ended
 		if t.Failed() {
-			t.Logf("%q said:\n%s", cmd.Args, p.Output())
+			t.Logf("output of %q:\n%s", cmd.Args, p.Output())
 		}
 	})
 	return p
 }
 
-// Output is what the process has written so far.
+// Output returns what the process has written so far.
 func (p *Process) Output() string {
-	text, _ := os.ReadFile(p.said.Name())
+	text, _ := os.ReadFile(p.output.Name())
 	return string(text)
 }
 
-// Signal sends a signal. One that has ended takes none, and os.ErrProcessDone says so.
+// Signal sends a signal. The error is os.ErrProcessDone if the process has ended.
 func (p *Process) Signal(s os.Signal) error { return p.cmd.Process.Signal(s) }
 
-// Wait waits for the end, and says how it was.
+// Wait waits for the end of the process, and returns its error.
 func (p *Process) Wait() error {
 	select {
 	case <-p.ended:
@@ -62,7 +62,7 @@ func (p *Process) Wait() error {
 	}
 }
 
-// Stop asks the process to end by a signal, and says how it did.
+// Stop sends a signal, waits for the end of the process, and returns its error.
 func (p *Process) Stop(s os.Signal) error {
 	_ = p.Signal(s)
 	return p.Wait()

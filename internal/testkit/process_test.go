@@ -9,12 +9,12 @@ import (
 	"testing"
 )
 
-// What a process says is there while it runs, how it ends is told, and none outlives its test.
-func TestProcess(t *testing.T) {
+// Output is readable while a process runs, its exit code is reported, and no process outlives its test.
+func TestProcessEndsWithItsTest(t *testing.T) {
 	var left *Process
 	t.Run("two", func(t *testing.T) {
 		p := Start(t, exec.Command("sh", "-c", "trap 'exit 3' TERM; echo ready; while :; do sleep 0.01; done"))
-		WaitFor(t, "a word of it", func() bool { return strings.Contains(p.Output(), "ready") })
+		WaitFor(t, "its output", func() bool { return strings.Contains(p.Output(), "ready") })
 		var exit *exec.ExitError
 		if err := p.Stop(syscall.SIGTERM); !errors.As(err, &exit) || exit.ExitCode() != 3 {
 			t.Errorf("it ended with %v", err)

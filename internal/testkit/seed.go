@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// Seed is where a test's random changes come from. It is logged, and COLONNADE_SEED repeats it.
+// Seed returns the seed of a test's random changes, and logs it. COLONNADE_SEED sets it, to repeat a run.
 func Seed(t testing.TB) uint64 {
 	t.Helper()
 	seed := uint64(time.Now().UnixNano())

@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// Serve serves each connection to a loopback address by a function of its own, and closes it then. At the test's end it
-// closes those that are still served, and waits for them.
+// Serve accepts connections on a loopback address, calls serve for each in a goroutine of its own, and closes the
+// connection when serve returns. At the end of the test it closes open connections and waits for their goroutines.
 func Serve(t testing.TB, serve func(net.Conn)) (address string) {
 	t.Helper()
 	ln, err := net.Listen("tcp", "127.0.0.1:0")

@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// A connection that is open when the test ends is closed, and whoever served it has returned.
-func TestServeEnds(t *testing.T) {
+// A connection that is open when the test ends is closed, and its goroutine has returned.
+func TestServeEndsWithItsTest(t *testing.T) {
 	var c net.Conn
 	served, returned := make(chan struct{}), false
 	t.Run("open at its end", func(t *testing.T) {

@@ -2,10 +2,10 @@ package testkit
 
 import "os"
 
-// Soak says that tests run in full length and to exact marks.
+// Soak reports whether tests run in full length and check exact bounds (COLONNADE_SOAK is set).
 func Soak() bool { return os.Getenv("COLONNADE_SOAK") != "" }
 
-// AtScale is for counts that a soak has in full.
+// AtScale returns full in a soak, and short otherwise.
 func AtScale(short, full int) int {
 	if Soak() {
 		return full

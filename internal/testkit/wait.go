@@ -5,31 +5,31 @@ import (
 	"time"
 )
 
-// Timeout bounds a wait by which nothing is measured; it is far more than what is waited for takes.
+// Timeout bounds waits that measure nothing. It is far longer than any of them takes.
 const Timeout = time.Minute
 
-// WaitFor fails the test unless a condition comes true.
+// WaitFor waits until a condition is true, and fails the test after Timeout.
 func WaitFor(t testing.TB, what string, done func() bool) {
 	t.Helper()
-	for end := time.Now().Add(Timeout); !done(); time.Sleep(lookAgain()) {
+	for end := time.Now().Add(Timeout); !done(); time.Sleep(pollInterval()) {
 		if time.Now().After(end) {
-			t.Fatalf("gave up waiting for %s", what)
+			t.Fatalf("timed out waiting for %s", what)
 		}
 	}
 }
 
-// Within fails the test unless a condition comes true in so much time, or in ten times as much outside a soak.
+// Within fails the test unless a condition becomes true within mark, or ten times mark outside a soak.
 func Within(t testing.TB, mark time.Duration, what string, done func() bool) {
 	t.Helper()
 	if !Soak() {
 		mark *= 10
 	}
-	for began := time.Now(); !done(); time.Sleep(lookAgain()) {
+	for began := time.Now(); !done(); time.Sleep(pollInterval()) {
 		if took := time.Since(began); took > mark {
 			t.Fatalf("%s: not after %v, want it within %v", what, took, mark)
 		}
 	}
 }
 
-// lookAgain is how long to wait before the next look. Most looks ask a node, which takes it from whoever is waited for.
-func lookAgain() time.Duration { return time.Duration(AtScale(8, 2)) * time.Millisecond }
+// pollInterval returns the pause between two checks. Most checks send a request to a node, which costs the node time.
+func pollInterval() time.Duration { return time.Duration(AtScale(8, 2)) * time.Millisecond }

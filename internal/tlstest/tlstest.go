@@ -1,4 +1,4 @@
-// Package tlstest makes authorities and certificates for tests, as files.
+// Package tlstest makes certificate authorities and certificates for tests, in memory and as files.
 package tlstest
 
 import (
@@ -18,15 +18,15 @@ import (
 	"time"
 )
 
-// CA is an authority.
+// CA is a certificate authority.
 type CA struct {
 	t    testing.TB
 	cert *x509.Certificate
 	key  *ecdsa.PrivateKey
-	PEM  []byte // its certificate
+	PEM  []byte // of its certificate
 }
 
-// NewCA returns an authority.
+// NewCA returns a certificate authority.
 func NewCA(t testing.TB, name string) *CA {
 	t.Helper()
 	template := template(name)
@@ -43,15 +43,15 @@ func NewCA(t testing.TB, name string) *CA {
 	return &CA{t: t, cert: cert, key: key, PEM: encode("CERTIFICATE", der)}
 }
 
-// Pool returns a pool with the authority in it.
+// Pool returns a pool with the authority's certificate.
 func (ca *CA) Pool() *x509.CertPool {
 	pool := x509.NewCertPool()
 	pool.AddCert(ca.cert)
 	return pool
 }
 
-// Issue returns a certificate and its key. It is good for 127.0.0.1, localhost and the node that uri names, if there is
-// one, as a server and as a client; change may change that.
+// Issue returns a certificate and its key in PEM. The certificate is valid for 127.0.0.1, localhost and uri, unless that is
+// empty, for servers and for clients; change may modify it, or be nil.
 func (ca *CA) Issue(uri string, change func(*x509.Certificate)) (certPEM, keyPEM []byte) {
 	ca.t.Helper()
 	leaf := template("node")
@@ -80,7 +80,7 @@ func (ca *CA) Issue(uri string, change func(*x509.Certificate)) (certPEM, keyPEM
 	return encode("CERTIFICATE", der), encode("PRIVATE KEY", secret)
 }
 
-// Pair is Issue, for use as a client or a server.
+// Pair issues a certificate as a tls.Certificate; see [CA.Issue].
 func (ca *CA) Pair(uri string, change func(*x509.Certificate)) tls.Certificate {
 	ca.t.Helper()
 	pair, err := tls.X509KeyPair(ca.Issue(uri, change))
@@ -90,22 +90,22 @@ func (ca *CA) Pair(uri string, change func(*x509.Certificate)) tls.Certificate {
 	return pair
 }
 
-// Expired is a change for [CA.Issue].
+// Expired is a change for [CA.Issue] that makes a certificate expired.
 func Expired(c *x509.Certificate) {
 	c.NotBefore, c.NotAfter = time.Now().Add(-2*time.Hour), time.Now().Add(-time.Hour)
 }
 
-// Files are where a certificate, its key and the certificates of authorities are.
+// Files are the paths of a certificate, its key, and the certificates of authorities.
 type Files struct{ Cert, Key, CA string }
 
-// NewFiles returns files in a directory of their own, with nothing in them.
+// NewFiles returns paths in a new directory. The files do not exist.
 func NewFiles(t testing.TB) Files {
 	t.Helper()
 	dir := t.TempDir()
 	return Files{Cert: filepath.Join(dir, "cert.pem"), Key: filepath.Join(dir, "key.pem"), CA: filepath.Join(dir, "ca.pem")}
 }
 
-// Put issues a certificate into the files.
+// Put issues a certificate and writes it and its key; see [CA.Issue].
 func (f Files) Put(ca *CA, uri string, change func(*x509.Certificate)) {
 	ca.t.Helper()
 	cert, key := ca.Issue(uri, change)
@@ -113,7 +113,7 @@ func (f Files) Put(ca *CA, uri string, change func(*x509.Certificate)) {
 	Write(ca.t, f.Key, key)
 }
 
-// Trust puts the certificates of authorities into the file.
+// Trust writes the certificates of authorities.
 func (f Files) Trust(all ...*CA) {
 	all[0].t.Helper()
 	var text []byte
@@ -123,7 +123,7 @@ func (f Files) Trust(all ...*CA) {
 	Write(all[0].t, f.CA, text)
 }
 
-// Write replaces a file as a whole, as whoever renews certificates does.
+// Write replaces a file atomically, as tools that renew certificates do.
 func Write(t testing.TB, path string, contents []byte) {
 	t.Helper()
 	if err := os.WriteFile(path+".new", contents, 0o600); err != nil {

@@ -5,7 +5,7 @@ import (
 	"sync"
 )
 
-// SyncBuffer keeps what is written to it, and can be read meanwhile.
+// SyncBuffer is a buffer that may be written and read at the same time.
 type SyncBuffer struct {
 	mu   sync.Mutex // guards the field below
 	text bytes.Buffer
