@@ -27,7 +27,7 @@ func table(t testing.TB, documents map[string]string, keys ...fleet.APIKey) *fle
 		put(key, []byte(value))
 	}
 	for _, k := range keys {
-		doc, err := k.Document()
+		doc, err := fleet.EncodeAPIKey(&k)
 		if err != nil {
 			t.Fatal(err)
 		}

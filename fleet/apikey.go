@@ -4,7 +4,6 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"errors"
-	"strings"
 	"time"
 )
 
@@ -20,12 +19,6 @@ type APIKey struct {
 	Created time.Time `json:"created,omitzero" secret:"yes"`
 	// Time from which the key is refused. Default: never.
 	Expires time.Time `json:"expires,omitzero" secret:"yes"`
-}
-
-// Document returns the document that describes k.
-func (k *APIKey) Document() (RawDocument, error) {
-	value, err := json.Marshal(k)
-	return RawDocument{Key: documentKey(KindAPIKey, k.ID), Value: value}, err
 }
 
 // ExpiredAt reports whether k is not valid any more at that time.
@@ -59,22 +52,3 @@ func (h *KeyHash) UnmarshalJSON(data []byte) error {
 }
 
 var errKeyHash = errors.New("must be the SHA-256 of the key as 64 hex digits, quoted; never the key itself")
-
-// errKeysInAccount refuses the field keys of an account's document.
-func errKeysInAccount(account string) *fieldError {
-	return &fieldError{Field: "keys", Reason: "API keys are documents of their own; take the field out, and make one with: colonnade keys create -account " +
-		account + "; a key stays valid if a document keys/<id> has account: " + account + " and the sha256, created and expires that stand here"}
-}
-
-// apiKeyID returns the ID in the key of an API key's document.
-func apiKeyID(documentKey string) (id string, ok bool) {
-	return strings.CutPrefix(documentKey, string(KindAPIKey)+"/")
-}
-
-// checkAPIKeyID refuses an id that is a whole API key: ids stand in listings, in the names of documents and in logs.
-func checkAPIKeyID(id string) *fieldError {
-	if hideKeys(id) != id {
-		return &fieldError{Reason: `in the key: keys/<id> has the id of an API key, which is what stands in it between "cn_" and its last "_"; never the key itself`}
-	}
-	return checkKeyName(id)
-}

@@ -141,7 +141,7 @@ func manyAPIKeys(t testing.TB, n int) (docs *fleet.Documents, sum [32]byte) {
 	for i := range n {
 		sum = sha256.Sum256(fmt.Appendf(nil, "cn_k%d", i))
 		k := fleet.APIKey{ID: fmt.Sprintf("k%09d", i), Account: fmt.Sprintf("account-%d", i/10), SHA256: sum, Created: time.Unix(int64(i), 0).UTC()}
-		doc, err := k.Document()
+		doc, err := fleet.EncodeAPIKey(&k)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -6,79 +6,65 @@ import (
 	"slices"
 )
 
-// Table builds the table of the good documents. What did not change since the last table is shared with it.
-func (d *Documents) Table() *Table {
-	r := d.resolver()
+// Contents is what a table is made of. All nouns are resolved. Where two claim one alias or URL, the first in its list has
+// it.
+type Contents struct {
+	Revision int64
+	Rejected []Rejection // sorted by key
+
+	Models    []*Model
+	Pools     []*Pool // of which there is a document
+	Colos     []*Colo
+	Servers   []*Server
+	Entries   []*EntryNode
+	Endpoints []*Endpoint
+	Accounts  []*Account
+	APIKeys   APIKeyIndex
+	Origins   []string
+	Deletions *Deletions // nil = no document
+
+	DefaultPool    Pool    // of which there is none
+	DefaultAccount Account // likewise
+}
+
+// NewTable returns the table of c. It keeps the nouns, but none of the lists.
+func NewTable(c Contents) *Table {
 	t := &Table{
-		Revision:  d.revision,
-		models:    map[string]*Model{},
-		aliases:   map[string]*Model{},
-		pools:     map[string]*Pool{},
-		colos:     map[string]*Colo{},
-		servers:   map[string][]*Server{},
-		endpoints: map[string]coloEndpoints{},
-		accounts:  map[string]*Account{},
-		apiKeys:   d.apiKeys.share(),
+		Revision: c.Revision, Rejected: c.Rejected, Conflicts: slices.Clone(c.APIKeys.conflicts),
+		models: map[string]*Model{}, aliases: map[string]*Model{}, pools: map[string]*Pool{}, colos: map[string]*Colo{},
+		servers: map[string][]*Server{}, endpoints: map[string]coloEndpoints{}, accounts: map[string]*Account{},
+		modelList: slices.Clone(c.Models), coloList: slices.Clone(c.Colos), entries: slices.Clone(c.Entries),
+		accountList: slices.Clone(c.Accounts), apiKeys: c.APIKeys, origins: c.Origins, deletions: c.Deletions,
+		defaultPool: c.DefaultPool, defaultAccount: c.DefaultAccount,
 	}
-	rejected := maps.Clone(d.rejected)
-	for _, key := range d.inOrder() {
-		noun, err := r.noun(d.good[key])
-		if err != nil { // a bug: layers that are good alone are good together
-			rejected[key] = err.rejection(key, d.revision, false)
-			continue
-		}
-		t.add(noun)
+	for _, m := range c.Models {
+		t.models[m.Name] = m
+		t.maxBody = max(t.maxBody, m.MaxBody)
 	}
-	t.Conflicts = append(t.Conflicts, t.apiKeys.conflicts...)
+	for _, colo := range c.Colos {
+		t.colos[colo.Name] = colo
+	}
+	for _, s := range c.Servers {
+		t.servers[s.Colo] = append(t.servers[s.Colo], s)
+	}
+	for _, a := range c.Accounts {
+		t.accounts[a.Name] = a
+	}
+	for _, e := range c.Endpoints {
+		t.addEndpoint(e)
+	}
 	t.claimAliases()
-	if len(d.yielding) > 0 {
-		t.sort()
-	}
-	t.addPools(r)
-	t.plainPool = r.plain
-	if a, err := r.build(identity{Kind: KindAccount}, nil); err == nil {
-		t.plainAcct = *a.(*Account)
-	}
-	for _, key := range slices.Sorted(maps.Keys(rejected)) {
-		t.Rejected = append(t.Rejected, rejected[key])
-	}
+	t.sort()
+	t.addPools(c.Pools)
 	slices.SortStableFunc(t.Conflicts, func(a, b Conflict) int { return cmp.Compare(a.Loser, b.Loser) })
 	return t
 }
 
-// add files one noun. They come sorted by key, and so by name within their kind; those that yield come last.
-func (t *Table) add(noun any) {
-	switch v := noun.(type) {
-	case *defaultsDocument:
-		t.origins = v.Origins
-	case *Deletions:
-		t.deletions = v
-	case *Model:
-		t.models[v.Name] = v
-		t.modelList = append(t.modelList, v)
-		t.maxBody = max(t.maxBody, v.MaxBody)
-	case *Pool:
-		t.pools[v.Name] = v
-	case *Colo:
-		t.colos[v.Name] = v
-		t.coloList = append(t.coloList, v)
-	case *Server:
-		t.servers[v.Colo] = append(t.servers[v.Colo], v)
-	case *EntryNode:
-		t.entries = append(t.entries, v)
-	case *Endpoint:
-		t.addEndpoint(v)
-	case *Account:
-		t.accounts[v.Name] = v
-		t.acctList = append(t.acctList, v)
-	}
-}
-
-// sort sorts by name what was filed in the order of claims.
+// sort sorts the lists by name. Most are sorted already.
 func (t *Table) sort() {
 	slices.SortFunc(t.modelList, func(a, b *Model) int { return cmp.Compare(a.Name, b.Name) })
 	slices.SortFunc(t.coloList, func(a, b *Colo) int { return cmp.Compare(a.Name, b.Name) })
-	slices.SortFunc(t.acctList, func(a, b *Account) int { return cmp.Compare(a.Name, b.Name) })
+	slices.SortFunc(t.accountList, func(a, b *Account) int { return cmp.Compare(a.Name, b.Name) })
 	slices.SortFunc(t.entries, func(a, b *EntryNode) int { return cmp.Compare(a.Node, b.Node) })
 	for _, servers := range t.servers {
 		slices.SortFunc(servers, func(a, b *Server) int { return cmp.Compare(a.Node, b.Node) })
@@ -92,12 +78,11 @@ func (t *Table) sort() {
 	}
 }
 
-// addEndpoint leaves out an endpoint whose URL another one of its colo has: two documents would give its slots out
-// twice.
+// addEndpoint leaves out an endpoint whose URL another one of its colo has: its slots would be granted twice.
 func (t *Table) addEndpoint(e *Endpoint) {
 	colo := t.endpoints[e.Colo]
 	if first, taken := colo.byURL[e.URL]; taken {
-		t.conflict("url", e.URL, documentKey(KindEndpoint, e.Colo, first.ID), documentKey(KindEndpoint, e.Colo, e.ID))
+		t.conflict("url", e.URL, KindEndpoint.Key(e.Colo, first.ID), KindEndpoint.Key(e.Colo, e.ID))
 		return
 	}
 	if colo.byPool == nil {
@@ -117,7 +102,7 @@ func (t *Table) claimAliases() {
 			if !taken {
 				t.aliases[alias] = m
 			} else if winner != m {
-				t.conflict("alias", alias, documentKey(KindModel, winner.Name), documentKey(KindModel, m.Name))
+				t.conflict("alias", alias, KindModel.Key(winner.Name), KindModel.Key(m.Name))
 			}
 		}
 	}
@@ -127,18 +112,23 @@ func (t *Table) conflict(what, value, winner, loser string) {
 	t.Conflicts = append(t.Conflicts, Conflict{What: what, Value: value, Winner: winner, Loser: loser})
 }
 
-// addPools adds the pools that are referred to but not described.
-func (t *Table) addPools(r resolver) {
+// addPools adds the pools with a document, and those that models and endpoints refer to.
+func (t *Table) addPools(documented []*Pool) {
+	for _, p := range documented {
+		t.pools[p.Name] = p
+	}
 	for _, m := range t.modelList {
-		t.addPool(r, m.Pool)
+		t.pools[m.Pool] = t.Pool(m.Pool)
 	}
 	for _, colo := range t.endpoints {
-		for pool := range colo.byPool {
-			t.addPool(r, pool)
+		for name := range colo.byPool {
+			t.pools[name] = t.Pool(name)
 		}
 	}
 	for name := range t.realtimeOnly() {
-		t.pools[name] = r.realtime(t.pools[name])
+		own := *t.pools[name] // documents share pools between tables, and other tables may have other models
+		own.Permits.MaxShare = own.Permits.RealtimeShare
+		t.pools[name] = &own
 	}
 	for _, name := range slices.Sorted(maps.Keys(t.pools)) {
 		t.poolList = append(t.poolList, t.pools[name])
@@ -159,10 +149,4 @@ func (t *Table) realtimeOnly() map[string]bool {
 		}
 	}
 	return only
-}
-
-func (t *Table) addPool(r resolver, name string) {
-	if _, known := t.pools[name]; !known {
-		t.pools[name] = r.pool(name)
-	}
 }

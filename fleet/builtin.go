@@ -82,20 +82,3 @@ func mustTree(text string) map[string]any {
 	}
 	return tree
 }
-
-// The engines that endpoints may run.
-const (
-	EngineVLLM     = "vllm"
-	EngineSGLang   = "sglang"
-	EngineTGI      = "tgi"
-	EngineTEI      = "tei"
-	EngineLlamaCPP = "llamacpp"
-	EngineOllama   = "ollama"
-	EngineTriton   = "triton"
-	EngineOpenAI   = "openai" // anything compatible
-)
-
-// Engines returns the names of all engines.
-func Engines() []string {
-	return []string{EngineVLLM, EngineSGLang, EngineTGI, EngineTEI, EngineLlamaCPP, EngineOllama, EngineTriton, EngineOpenAI}
-}

@@ -2,6 +2,7 @@ package fleet
 
 import (
 	"embed"
+	"fmt"
 	"go/ast"
 	"go/parser"
 	"go/token"
@@ -9,41 +10,55 @@ import (
 	"strings"
 )
 
-// sources are the files whose structs describe documents: the comments of their fields are the fields' documentation.
+// source holds the fields of the defaults document.
 //
-//go:embed account.go apikey.go auto.go colo.go deletions.go document.go endpoint.go model.go pool.go
-var sources embed.FS
+//go:embed defaults.go
+var source embed.FS
 
-// fieldComments returns the comments of the fields of all structs in sources, each as one line, by type and field, such
-// as "Queue.MaxWait".
-func fieldComments(sources fs.FS) (map[string]string, error) {
+// fieldComments returns the comments of the fields of all structs in the source, each as one line, by type and field,
+// such as "Queue.MaxWait".
+func fieldComments() (map[string]string, error) {
 	comments := map[string]string{}
-	files, err := fs.Glob(sources, "*.go")
-	for _, name := range files {
-		var text []byte
-		if text, err = fs.ReadFile(sources, name); err != nil {
-			break
+	for _, files := range []fs.FS{Source, source} {
+		if err := addFiles(comments, files); err != nil {
+			return nil, fmt.Errorf("cannot read the comments of fields: %w", err)
 		}
-		var file *ast.File
-		if file, err = parser.ParseFile(token.NewFileSet(), name, text, parser.ParseComments|parser.SkipObjectResolution); err != nil {
-			break
-		}
-		ast.Inspect(file, func(n ast.Node) bool {
-			if spec, ok := n.(*ast.TypeSpec); ok {
-				if structure, ok := spec.Type.(*ast.StructType); ok {
-					addComments(comments, spec.Name.Name, structure)
-				}
-			}
-			return true
-		})
 	}
-	return comments, err
+	return comments, nil
 }
 
-func addComments(comments map[string]string, structure string, t *ast.StructType) {
-	for _, field := range t.Fields.List {
-		for _, name := range field.Names {
-			comments[structure+"."+name.Name] = strings.Join(strings.Fields(field.Doc.Text()), " ")
-		}
+func addFiles(comments map[string]string, files fs.FS) error {
+	names, err := fs.Glob(files, "*.go")
+	if err != nil {
+		return err
 	}
+	for _, name := range names {
+		text, err := fs.ReadFile(files, name)
+		if err != nil {
+			return err
+		}
+		file, err := parser.ParseFile(token.NewFileSet(), name, text, parser.ParseComments|parser.SkipObjectResolution)
+		if err != nil {
+			return err
+		}
+		addFields(comments, file)
+	}
+	return nil
+}
+
+func addFields(comments map[string]string, file *ast.File) {
+	ast.Inspect(file, func(n ast.Node) bool {
+		spec, ok := n.(*ast.TypeSpec)
+		if !ok {
+			return true
+		}
+		if structure, ok := spec.Type.(*ast.StructType); ok {
+			for _, field := range structure.Fields.List {
+				for _, name := range field.Names {
+					comments[spec.Name.Name+"."+name.Name] = strings.Join(strings.Fields(field.Doc.Text()), " ")
+				}
+			}
+		}
+		return false
+	})
 }

@@ -52,7 +52,7 @@ func (d *dangling) add(document, field, value string, missing Kind, reason strin
 
 func (d *dangling) models() {
 	for _, m := range d.table.modelList {
-		key := documentKey(KindModel, m.Name)
+		key := KindModel.Key(m.Name)
 		if !d.served[m.Pool] {
 			d.add(key, "pool", m.Pool, KindEndpoint, "no endpoint is in this pool, so the model cannot be served")
 		}
@@ -81,11 +81,11 @@ func (d *dangling) colos() {
 	for _, colo := range slices.Sorted(maps.Keys(d.table.endpoints)) {
 		all := d.table.EndpointsOf(colo)
 		if _, ok := d.table.Colo(colo); !ok && len(all) > 0 {
-			d.add(documentKey(KindEndpoint, colo, all[0].ID), "", colo, KindColo,
+			d.add(KindEndpoint.Key(colo, all[0].ID), "", colo, KindColo,
 				"there is no document colos/"+colo+", so no request is sent to this colo")
 		}
 		for _, e := range all {
-			key := documentKey(KindEndpoint, colo, e.ID)
+			key := KindEndpoint.Key(colo, e.ID)
 			if !d.wanted[e.Pool] && !unused[e.Pool] {
 				unused[e.Pool] = true
 				d.add(key, "pool", e.Pool, KindModel, "no model uses this pool, so nothing is sent to its endpoints")
@@ -99,17 +99,17 @@ func (d *dangling) colos() {
 	}
 	for _, colo := range slices.Sorted(maps.Keys(d.table.servers)) {
 		if _, ok := d.table.Colo(colo); !ok {
-			key := documentKey(KindServer, colo, d.table.servers[colo][0].Node)
+			key := KindServer.Key(colo, d.table.servers[colo][0].Node)
 			d.add(key, "", colo, KindColo, "there is no document colos/"+colo+", so no request is sent to this server")
 		}
 	}
 }
 
 func (d *dangling) accounts() {
-	for _, a := range d.table.acctList {
+	for _, a := range d.table.accountList {
 		for _, name := range a.Models {
 			if _, ok := d.table.models[name]; !ok {
-				d.add(documentKey(KindAccount, a.Name), "models", name, KindModel,
+				d.add(KindAccount.Key(a.Name), "models", name, KindModel,
 					"there is no model of this name (aliases do not count here)")
 			}
 		}

@@ -1,11 +1,6 @@
 package fleet
 
-import (
-	"fmt"
-	"maps"
-	"slices"
-	"strings"
-)
+import "maps"
 
 // Version is the newest version of documents that this program knows. A document says which version it needs in its
 // field version; unknown fields are accepted only in one that is newer. So upgrade nodes before documents.
@@ -83,7 +78,7 @@ func (doc *document) check() *fieldError {
 		if err := d.decode(doc.tree, &e); err != nil {
 			return err
 		}
-		return e.checkAuto()
+		return checkEndpoint(&e)
 	}
 	return d.decode(doc.tree, doc.id.blank())
 }
@@ -110,65 +105,5 @@ func (id identity) blank() any {
 	case KindEntry:
 		return &EntryNode{Node: id.Name}
 	}
-	return &defaultsDocument{}
-}
-
-// defaultsDocument has the layers of the defaults document still as trees, to be laid under others.
-type defaultsDocument struct {
-	// Defaults of models.
-	Model layer `json:"model" of:"model"`
-	// Defaults of pools.
-	Pool layer `json:"pool" of:"pool"`
-	// Defaults of endpoints with any engine.
-	Endpoint layer `json:"endpoint" of:"endpoint"`
-	// Defaults of endpoints by engine. They override endpoint.
-	Engines map[string]layer `json:"engines" of:"engine"`
-	// Origins of web pages that may open realtime sessions. Requests without an Origin header are accepted.
-	Origins []string `json:"origins" is:"origin"`
-}
-
-// layer is part of a tree as it is.
-type layer map[string]any
-
-func (doc *document) checkDefaults() *fieldError {
-	var all defaultsDocument
-	if err := (decoder{lenient: doc.newer}).decode(doc.tree, &all); err != nil {
-		return err
-	}
-	d := decoder{lenient: doc.newer, partial: true}
-	if err := d.decode(all.Model, &Model{}).in("model"); err != nil {
-		return err
-	}
-	if err := d.decode(all.Pool, &Pool{}).in("pool"); err != nil {
-		return err
-	}
-	if err := d.checkEndpointLayer(all.Endpoint).in("endpoint"); err != nil {
-		return err
-	}
-	for _, engine := range slices.Sorted(maps.Keys(all.Engines)) {
-		if err := d.checkEngine(engine, all.Engines[engine]); err != nil {
-			return err.in(fieldName(engine)).in("engines")
-		}
-	}
-	return nil
-}
-
-func (d decoder) checkEngine(engine string, tree layer) *fieldError {
-	if !slices.Contains(Engines(), engine) {
-		return &fieldError{Reason: "unknown engine; must be one of " + strings.Join(Engines(), ", ")}
-	}
-	if _, present := tree["engine"]; present {
-		return &fieldError{Field: "engine", Reason: fmt.Sprintf("these are the defaults of %s; leave the field out", engine)}
-	}
-	return d.checkEndpointLayer(tree)
-}
-
-// checkEndpointLayer checks defaults of endpoints. They may bound those that find their limit without saying that all
-// do.
-func (d decoder) checkEndpointLayer(tree layer) *fieldError {
-	var e Endpoint
-	if err := d.decode(tree, &e); err != nil {
-		return err
-	}
-	return e.Auto.check().in("auto")
+	return &defaults{}
 }

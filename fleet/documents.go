@@ -20,7 +20,7 @@ func NewDocuments() *Documents {
 	return &Documents{
 		builtin:  parseBuiltin(),
 		good:     map[string]*document{},
-		apiKeys:  newAPIKeys(),
+		apiKeys:  apiKeys{byID: map[string]storedAPIKey{}},
 		rejected: map[string]Rejection{},
 		yielding: map[string]bool{},
 	}

@@ -53,7 +53,7 @@ func seconds(n int) fleet.Duration { return fleet.Duration(time.Duration(n) * ti
 func TestBuiltinPool(t *testing.T) {
 	want := fleet.Pool{
 		Name:    "p",
-		Permits: fleet.PoolPermits{MaxShare: 1},
+		Permits: fleet.PoolPermits{MaxShare: 1, RealtimeShare: 0.5},
 		Queue: fleet.Queue{
 			Discipline: fleet.DisciplineFair, Cost: fleet.CostTokens, Limit: 256, PerAccount: 64, Bytes: 64 * fleet.MiB,
 			MaxWait: seconds(10), SpillWait: fleet.Duration(250 * time.Millisecond), PromoteAfter: seconds(5),

@@ -34,31 +34,31 @@ func (t *Table) nouns() map[string]any {
 		out[string(KindDeletions)] = t.deletions
 	}
 	for _, m := range t.modelList {
-		out[documentKey(KindModel, m.Name)] = m
+		out[KindModel.Key(m.Name)] = m
 	}
 	for _, p := range t.poolList {
-		out[documentKey(KindPool, p.Name)] = p
+		out[KindPool.Key(p.Name)] = p
 	}
 	for _, c := range t.coloList {
-		out[documentKey(KindColo, c.Name)] = c
+		out[KindColo.Key(c.Name)] = c
 	}
-	for _, a := range t.acctList {
-		out[documentKey(KindAccount, a.Name)] = a
+	for _, a := range t.accountList {
+		out[KindAccount.Key(a.Name)] = a
 	}
 	for k := range t.apiKeys.all() {
-		out[documentKey(KindAPIKey, k.ID)] = k.shown()
+		out[KindAPIKey.Key(k.ID)] = k.shown()
 	}
 	for _, e := range t.entries {
-		out[documentKey(KindEntry, e.Node)] = e
+		out[KindEntry.Key(e.Node)] = e
 	}
 	for colo, servers := range t.servers {
 		for _, s := range servers {
-			out[documentKey(KindServer, colo, s.Node)] = s
+			out[KindServer.Key(colo, s.Node)] = s
 		}
 	}
 	for colo, endpoints := range t.endpoints {
 		for _, e := range endpoints.all {
-			out[documentKey(KindEndpoint, colo, e.ID)] = e
+			out[KindEndpoint.Key(colo, e.ID)] = e
 		}
 	}
 	return out

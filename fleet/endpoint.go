@@ -6,6 +6,12 @@ const (
 	UsageLeave = "leave"
 )
 
+// Engines are the engines that endpoints may run. Do not modify it.
+var Engines = []string{"vllm", "sglang", "tgi", "tei", "llamacpp", "ollama", "triton", EngineOpenAI}
+
+// EngineOpenAI is any engine that speaks the API.
+const EngineOpenAI = "openai"
+
 // Endpoint is one running engine, with everything resolved. An endpoint that comes from a table is shared: do not
 // modify it.
 type Endpoint struct {

@@ -26,16 +26,6 @@ func (e *InvalidError) Error() string {
 	return hideKeys(strings.Join(parts, ": "))
 }
 
-// Rejection is a document whose newest version is not in force.
-type Rejection struct {
-	Key      string `json:"key"`
-	Revision int64  `json:"revision"`
-	Field    string `json:"field,omitempty"`
-	Reason   string `json:"reason"`
-	LastGood bool   `json:"last_good"`          // an earlier version stays in force
-	InForce  int64  `json:"in_force,omitempty"` // its revision
-}
-
 // fieldError is an InvalidError that does not know its document. Errors grow from the inside: see in.
 type fieldError struct {
 	Field, Value, Reason string

@@ -30,6 +30,8 @@ type PoolPermits struct {
 	// of type realtime has 0.5 unless a document sets it.
 	MaxShare float64 `json:"max_share" range:"0.001,1"`
 
+	RealtimeShare float64 `json:"-"` // what MaxShare is where all models of the pool are realtime
+
 	_ struct{} `unsupported:"shards"`
 }
 

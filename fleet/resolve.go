@@ -51,14 +51,18 @@ func (r resolver) build(id identity, tree map[string]any) (any, *fieldError) {
 	}
 	switch v := out.(type) {
 	case *Model:
-		v.finish()
+		finishModel(v)
 	case *Pool:
 		if !r.poolSets(tree, "queue", "promote_after") {
 			v.Queue.PromoteAfter = min(v.Queue.PromoteAfter, v.Queue.MaxWait/2)
 		}
+		v.Permits.RealtimeShare = realtimeShare
+		if r.poolSets(tree, "permits", "max_share") {
+			v.Permits.RealtimeShare = v.Permits.MaxShare
+		}
 	case *Endpoint:
 		v.URL, _ = normalURL(v.URL)
-		v.resolveAuto(r.guess(v))
+		resolveAuto(v, r.guess(v))
 	}
 	return out, nil
 }
@@ -107,7 +111,7 @@ func (r resolver) guess(e *Endpoint) int {
 
 // pool returns a pool by its document, or else by the defaults.
 func (r resolver) pool(name string) *Pool {
-	if doc, ok := r.docs.good[documentKey(KindPool, name)]; ok {
+	if doc, ok := r.docs.good[KindPool.Key(name)]; ok {
 		if noun, err := r.noun(doc); err == nil {
 			return noun.(*Pool)
 		}
@@ -121,20 +125,6 @@ func (r resolver) pool(name string) *Pool {
 // minutes or hours: an account with all slots would lock out all others for as long.
 const realtimeShare = 0.5
 
-// realtime returns p as it is when all its models are realtime.
-func (r resolver) realtime(p *Pool) *Pool {
-	var tree map[string]any
-	if doc := r.docs.good[documentKey(KindPool, p.Name)]; doc != nil {
-		tree = doc.tree
-	}
-	if r.poolSets(tree, "permits", "max_share") {
-		return p
-	}
-	own := *p // p is shared with tables in which it may have other models
-	own.Permits.MaxShare = realtimeShare
-	return &own
-}
-
 // poolSets reports whether the document of a pool, or the defaults document, sets a field of one of its parts.
 func (r resolver) poolSets(tree map[string]any, part, field string) bool {
 	for _, layer := range []map[string]any{r.under("pool"), tree} {
@@ -146,8 +136,8 @@ func (r resolver) poolSets(tree map[string]any, part, field string) bool {
 	return false
 }
 
-// finish sets defaults that depend on the name of the model, or are inside of a list, where layers do not reach.
-func (m *Model) finish() {
+// finishModel sets defaults that depend on the name of the model, or are inside of a list, where layers do not reach.
+func finishModel(m *Model) {
 	if m.Pool == "" {
 		m.Pool = m.Name
 	}

@@ -122,9 +122,9 @@ func Schema() ([]byte, error) {
 }
 
 func documentSchema() (*schema, error) {
-	comments, err := fieldComments(sources)
+	comments, err := fieldComments()
 	if err != nil {
-		return nil, fmt.Errorf("cannot read the comments of fields: %w", err)
+		return nil, err
 	}
 	b := schemaBuilder{comments: comments, builtin: parseBuiltin(), defs: map[string]*schema{}}
 	key := &schema{Type: "string"}

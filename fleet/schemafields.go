@@ -107,7 +107,7 @@ func (b schemaBuilder) mapping(t reflect.Type, tag reflect.StructTag, layered bo
 	}
 	names := b.text(tag.Get("keys"))
 	if t.Elem() == reflect.TypeFor[layer]() {
-		names = &schema{Enum: Engines()}
+		names = &schema{Enum: Engines}
 	}
 	return &schema{Type: "object", PropertyNames: names, Additional: b.value(t.Elem(), tag, nil, layered), MaxProperties: MaxList}
 }

@@ -1,7 +1,7 @@
 package fleet
 
 // Table is everything that a node knows of the fleet, resolved. It is immutable, and so is everything that it returns;
-// build one with [Documents].
+// build one with [NewTable].
 type Table struct {
 	Revision         int64       // of the newest change in it
 	Rejected         []Rejection // sorted by key
@@ -9,32 +9,42 @@ type Table struct {
 	PendingDeletions []string    // keys of documents that the store lacks, but that stay in force until it is confirmed; sorted
 	ExpiredLeases    []string    // keys of documents whose leases ran out, and that stay in force for a while; sorted
 
-	models    map[string]*Model
-	aliases   map[string]*Model
-	modelList []*Model
-	pools     map[string]*Pool
-	poolList  []*Pool
-	plainPool Pool // of a pool that nobody speaks of
-	colos     map[string]*Colo
-	coloList  []*Colo
-	servers   map[string][]*Server
-	endpoints map[string]coloEndpoints
-	accounts  map[string]*Account
-	acctList  []*Account
-	plainAcct Account
-	apiKeys   apiKeyIndex
-	entries   []*EntryNode
-	origins   []string
-	maxBody   Bytes // the largest of any model
-	deletions *Deletions
+	models         map[string]*Model
+	aliases        map[string]*Model
+	modelList      []*Model
+	pools          map[string]*Pool
+	poolList       []*Pool
+	defaultPool    Pool // of a pool without a document
+	colos          map[string]*Colo
+	coloList       []*Colo
+	servers        map[string][]*Server
+	endpoints      map[string]coloEndpoints
+	accounts       map[string]*Account
+	accountList    []*Account
+	defaultAccount Account
+	apiKeys        APIKeyIndex
+	entries        []*EntryNode
+	origins        []string
+	maxBody        Bytes // the largest of any model
+	deletions      *Deletions
 }
 
-// Conflict is something that two documents claim and one has got.
+// Conflict is an alias, URL or hash that two documents claim.
 type Conflict struct {
 	What   string `json:"what"` // alias, url or key
 	Value  string `json:"value"`
-	Winner string `json:"winner"` // keys of documents
-	Loser  string `json:"loser"`
+	Winner string `json:"winner"` // key of the document that has it
+	Loser  string `json:"loser"`  // key of the other
+}
+
+// Rejection is a document whose newest version is not in force.
+type Rejection struct {
+	Key      string `json:"key"`
+	Revision int64  `json:"revision"`
+	Field    string `json:"field,omitempty"`
+	Reason   string `json:"reason"`
+	LastGood bool   `json:"last_good"`          // an earlier version stays in force
+	InForce  int64  `json:"in_force,omitempty"` // its revision
 }
 
 type coloEndpoints struct {
@@ -60,7 +70,7 @@ func (t *Table) Pool(name string) *Pool {
 	if p, ok := t.pools[name]; ok {
 		return p
 	}
-	p := t.plainPool
+	p := t.defaultPool
 	p.Name = name
 	return &p
 }
@@ -96,14 +106,14 @@ func (t *Table) Account(name string) (*Account, bool) {
 }
 
 // Accounts returns all accounts, sorted by name.
-func (t *Table) Accounts() []*Account { return t.acctList }
+func (t *Table) Accounts() []*Account { return t.accountList }
 
 // AccountOrDefault returns the account of that name, with the defaults if there is no document; never nil.
 func (t *Table) AccountOrDefault(name string) *Account {
 	if a, ok := t.accounts[name]; ok {
 		return a
 	}
-	a := t.plainAcct
+	a := t.defaultAccount
 	a.Name = name
 	return &a
 }

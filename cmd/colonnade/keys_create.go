@@ -93,7 +93,7 @@ func parseExpiry(s string, now time.Time) (time.Time, error) {
 
 func (w *newKey) create(cmd *cobra.Command, store *store) error {
 	key, entry := accounts.NewKey(w.account, w.id, time.Now().UTC().Truncate(time.Second), w.expires)
-	doc, err := entry.Document()
+	doc, err := fleet.EncodeAPIKey(&entry)
 	if err != nil {
 		return fmt.Errorf("no key was made: %w", err)
 	}

@@ -14,7 +14,7 @@ import (
 func demoAccount(now time.Time) (key string, docs []fleet.RawDocument, err error) {
 	const name, text = "demo", "# Written by colonnade up at each start.\nweight: 4\npriority: interactive\n"
 	key, entry := accounts.NewKey(name, name, now.UTC().Truncate(time.Second), time.Time{})
-	doc, err := entry.Document()
+	doc, err := fleet.EncodeAPIKey(&entry)
 	return key, []fleet.RawDocument{{Key: accountKey(name), Value: []byte(text)}, doc}, err
 }
 

@@ -21,7 +21,7 @@ func NewAccountKey(t testing.TB, account, rest string) (key, documents string) {
 // APIKeyDocument writes the document of an API key as it stands in a file.
 func APIKeyDocument(t testing.TB, key fleet.APIKey) string {
 	t.Helper()
-	doc, err := key.Document()
+	doc, err := fleet.EncodeAPIKey(&key)
 	if err != nil {
 		t.Fatal(err)
 	}

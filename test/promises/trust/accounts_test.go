@@ -12,6 +12,7 @@ import (
 
 	"colonnade/accounts"
 	"colonnade/discovery/etcd"
+	"colonnade/fleet"
 	"colonnade/forwarding/hop"
 	"colonnade/internal/fleettest"
 	"colonnade/internal/testkit"
@@ -171,7 +172,7 @@ func TestRevokedKey(t *testing.T) {
 	if got := status(); got != http.StatusUnauthorized {
 		t.Fatalf("before the key was made: %d", got)
 	}
-	doc, err := entry.Document()
+	doc, err := fleet.EncodeAPIKey(&entry)
 	if err != nil {
 		t.Fatal(err)
 	}

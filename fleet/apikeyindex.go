@@ -1,0 +1,111 @@
+package fleet
+
+import (
+	"crypto/subtle"
+	"encoding/binary"
+	"iter"
+	"maps"
+	"slices"
+)
+
+// apiKeyShards is a power of two. A change of one API key copies the shard that it is in, so of 100 000 API keys it
+// copies a few hundred.
+const apiKeyShards = 256
+
+// APIKeyIndex finds API keys by their hashes. It is immutable; build one with [APIKeyIndexBuilder].
+type APIKeyIndex struct {
+	shards    [apiKeyShards]map[uint64][]*APIKey // by the first eight bytes of the hash; rarely more than one
+	conflicts []Conflict                         // documents without effect, since another one has the same hash
+}
+
+func (h KeyHash) prefix() uint64 { return binary.BigEndian.Uint64(h[:]) }
+
+func (x *APIKeyIndex) alike(prefix uint64) []*APIKey { return x.shards[prefix%apiKeyShards][prefix] }
+
+// find returns the API key with this hash. Beyond the first eight bytes, hashes are compared in constant time.
+func (x *APIKeyIndex) find(sum KeyHash) (*APIKey, bool) {
+	for _, k := range x.alike(sum.prefix()) {
+		if subtle.ConstantTimeCompare(sum[:], k.SHA256[:]) == 1 {
+			return k, true
+		}
+	}
+	return nil, false
+}
+
+// all returns the API keys in no particular order.
+func (x *APIKeyIndex) all() iter.Seq[*APIKey] {
+	return func(yield func(*APIKey) bool) {
+		for _, shard := range x.shards {
+			for _, alike := range shard {
+				for _, k := range alike {
+					if !yield(k) {
+						return
+					}
+				}
+			}
+		}
+	}
+}
+
+// APIKeyIndexBuilder builds one [APIKeyIndex] after another. They share what does not change between them. The zero value
+// is an empty index. It is not safe for concurrent use.
+type APIKeyIndexBuilder struct {
+	index  APIKeyIndex
+	shared [apiKeyShards]bool  // shards that an earlier index has, too; they are copied before they are changed
+	alike  map[uint64]struct{} // first bytes that several hashes have
+}
+
+// Alike returns the API keys whose hashes begin with the same eight bytes. Do not modify the list.
+func (b *APIKeyIndexBuilder) Alike(hash KeyHash) []*APIKey { return b.index.alike(hash.prefix()) }
+
+// Replace replaces the API keys whose hashes begin with the same eight bytes. Of several with one hash, the first has it.
+func (b *APIKeyIndexBuilder) Replace(hash KeyHash, keys []*APIKey) {
+	prefix := hash.prefix()
+	shard := b.ownShard(prefix % apiKeyShards)
+	if shard[prefix] = keys; len(keys) == 0 {
+		delete(shard, prefix)
+	}
+	if b.alike == nil {
+		b.alike = map[uint64]struct{}{}
+	}
+	if delete(b.alike, prefix); len(keys) > 1 {
+		b.alike[prefix] = struct{}{}
+	}
+}
+
+// ownShard returns a shard that no index has.
+func (b *APIKeyIndexBuilder) ownShard(i uint64) map[uint64][]*APIKey {
+	switch {
+	case b.index.shards[i] == nil:
+		b.index.shards[i] = map[uint64][]*APIKey{}
+	case b.shared[i]:
+		b.index.shards[i] = maps.Clone(b.index.shards[i])
+	}
+	b.shared[i] = false
+	return b.index.shards[i]
+}
+
+// Index returns the index as it is now.
+func (b *APIKeyIndexBuilder) Index() APIKeyIndex {
+	for i := range b.shared {
+		b.shared[i] = true
+	}
+	x := b.index
+	for prefix := range b.alike {
+		x.conflicts = append(x.conflicts, conflictsOf(x.alike(prefix))...)
+	}
+	return x
+}
+
+// conflictsOf returns which of the API keys have the hash of one before them.
+func conflictsOf(keys []*APIKey) (found []Conflict) {
+	for i, k := range keys {
+		winner := slices.IndexFunc(keys[:i], func(other *APIKey) bool { return other.SHA256 == k.SHA256 })
+		if winner >= 0 {
+			found = append(found, Conflict{
+				What: "key", Value: k.ID, Winner: KindAPIKey.Key(keys[winner].ID), Loser: KindAPIKey.Key(k.ID),
+			})
+		}
+	}
+	return found
+}
