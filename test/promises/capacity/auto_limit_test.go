@@ -18,16 +18,16 @@ import (
 	"colonnade/permits"
 )
 
-// crowded is an engine that runs 16 requests at full speed, and takes many more that share what it gets done then.
-func crowded() simengine.Config {
+// kneeEngine runs 16 requests at full speed. Up to 256 share the throughput of 16.
+func kneeEngine() simengine.Config {
 	return simengine.Config{Slots: 256, Knee: 16, TTFT: 50 * time.Millisecond, ITL: 10 * time.Millisecond, Tokens: 16}
 }
 
 const autoBounds = "concurrency: auto\nauto: {min: 2, max: 96}"
 
-// press has clients ask for a stream each, again and again until it is stopped. It returns how many answers they got, and how
-// long first tokens took but for the wait in the queue, sorted.
-func press(f *fleettest.Fleet, n int) (stop func() (answers int, firsts []time.Duration)) {
+// loadStreams starts clients that request one stream after another. stop returns how many streams were complete, and the times
+// to the first token without the wait in the queue, sorted.
+func loadStreams(f *fleettest.Fleet, n int) (stop func() (answers int, firsts []time.Duration)) {
 	ctx, cancel := context.WithCancel(context.Background())
 	var clients sync.WaitGroup
 	var mu sync.Mutex
@@ -36,7 +36,7 @@ func press(f *fleettest.Fleet, n int) (stop func() (answers int, firsts []time.D
 	for range n {
 		clients.Go(func() {
 			for ctx.Err() == nil {
-				first, ok := streamOnce(f, ctx)
+				first, ok := streamOnce(ctx, f)
 				if !ok {
 					continue
 				}
@@ -60,8 +60,8 @@ func press(f *fleettest.Fleet, n int) (stop func() (answers int, firsts []time.D
 	}
 }
 
-// streamOnce reads one stream to its end, and returns how long the first token took once the request did not wait any more.
-func streamOnce(f *fleettest.Fleet, ctx context.Context) (first time.Duration, whole bool) {
+// streamOnce reads one stream to its end, and returns the time to the first token without the wait in the queue.
+func streamOnce(ctx context.Context, f *fleettest.Fleet) (first time.Duration, complete bool) {
 	began := time.Now()
 	a, err := f.Open(ctx, "/chat/completions", fleettest.ChatBody(16, true))
 	if err != nil {
@@ -78,7 +78,7 @@ func streamOnce(f *fleettest.Fleet, ctx context.Context) (first time.Duration, w
 	return first - time.Duration(queued)*time.Millisecond, true
 }
 
-// autoState is how the engine's endpoint is shown.
+// autoState returns the endpoint of the engine, as the colo shows it.
 func autoState(f *fleettest.Fleet) permits.EndpointStats {
 	f.T.Helper()
 	for _, e := range f.Pool("ams", "demo").Endpoints {
@@ -90,20 +90,18 @@ func autoState(f *fleettest.Fleet) permits.EndpointStats {
 	return permits.EndpointStats{}
 }
 
-// A limit that is found comes near the engine's knee while more is asked for than the engine can do, is shown, survives a
-// change of documents, and is never exceeded.
-//
-// It is alone, since a limit is found by measuring times.
-func TestLimitIsFound(t *testing.T) {
+// Under saturation, the automatic limit comes near the engine's knee. It is shown, is never exceeded, and survives a fixed limit
+// in between. The test is alone, since the limit is found by measuring times.
+func TestAutoLimitFindsKnee(t *testing.T) {
 	const clients = 72
-	f := fleettest.Start(t, fleettest.OneColo(crowded()), fleettest.LongQueue)
+	f := fleettest.Start(t, fleettest.OneColo(kneeEngine()), fleettest.LongQueue)
 	f.Watch(2 * clients)
 	o := f.Operator()
 	engine := f.Engine("ams")
 	o.Put(f.EndpointDocument("sim-1", 0, "demo", autoBounds))
-	f.ExpectSoon("the limit to begin with", func() bool { return f.Pool("ams", "demo").Limit == 8 })
+	f.ExpectSoon("the initial limit", func() bool { return f.Pool("ams", "demo").Limit == 8 })
 	engine.ResetPeak()
-	stop := press(f, clients)
+	stop := loadStreams(f, clients)
 	near := 0
 	testkit.WaitFor(t, "a limit near the knee", func() bool {
 		p := f.Pool("ams", "demo")
@@ -127,22 +125,22 @@ func TestLimitIsFound(t *testing.T) {
 		t.Errorf("the engine had %d in hand, with a limit of 5", peak)
 	}
 	if answers, _ := stop(); answers == 0 {
-		t.Error("nobody got an answer")
+		t.Error("no stream was complete")
 	}
 	o.Put(f.EndpointDocument("sim-1", 0, "demo", autoBounds))
-	f.ExpectSoon("the limit that was found", func() bool { return f.Pool("ams", "demo").Limit > 8 })
+	f.ExpectSoon("the limit that was found before", func() bool { return f.Pool("ams", "demo").Limit > 8 })
 }
 
-// What a found limit is worth, beside limits that are too high and too low, on the same engine and in the same run: one whose
-// requests share what there is beyond 16, and one that runs 16 and has the others wait inside.
-func TestLimitsCompared(t *testing.T) {
+// The automatic limit is better than a fixed one that is too high and than one that is too low, on the same engine and in the
+// same run: on an engine whose requests share the throughput beyond 16, and on one that queues them inside.
+func TestAutoLimitBeatsFixed(t *testing.T) {
 	if !testkit.Soak() {
 		t.Skip("measures for two minutes: COLONNADE_SOAK=1 does")
 	}
-	waiting := crowded()
-	waiting.Slots, waiting.Knee = 16, 0
-	t.Run("sharing", func(t *testing.T) { compareLimits(t, crowded()) })
-	t.Run("waiting", func(t *testing.T) { compareLimits(t, waiting) })
+	queueing := kneeEngine()
+	queueing.Slots, queueing.Knee = 16, 0
+	t.Run("sharing", func(t *testing.T) { compareLimits(t, kneeEngine()) })
+	t.Run("queueing", func(t *testing.T) { compareLimits(t, queueing) })
 }
 
 func compareLimits(t *testing.T, engine simengine.Config) {
@@ -153,11 +151,11 @@ func compareLimits(t *testing.T, engine simengine.Config) {
 	t.Logf("auto: %.2f of the answers of 96 and %.2f of its time to the first token; %.1f times the answers of 3",
 		auto.rate/high.rate, float64(auto.p50)/float64(high.p50), auto.rate/low.rate)
 	if auto.rate < 0.9*high.rate || 2*auto.p50 > high.p50 || auto.rate < 3*low.rate {
-		t.Error("a limit that is found is worth less than it should be")
+		t.Error("the automatic limit is not good enough")
 	}
 }
 
-// figures are what clients get under one limit.
+// figures are what clients measured under one limit.
 type figures struct {
 	least, most int     // of the limit in force
 	rate        float64 // answers a second
@@ -171,11 +169,11 @@ func (m figures) String() string {
 
 func underLimit(f *fleettest.Fleet, document string) figures {
 	f.Operator().Put(f.EndpointDocument("sim-1", 0, "demo", document))
-	stop := press(f, 120)
+	stop := loadStreams(f, 120)
 	time.Sleep(10 * time.Second) // to settle
 	stop()
 	began, m := time.Now(), figures{least: 1 << 20}
-	stop = press(f, 120)
+	stop = loadStreams(f, 120)
 	for time.Since(began) < 10*time.Second {
 		time.Sleep(20 * time.Millisecond)
 		limit := f.Pool("ams", "demo").Limit

@@ -13,7 +13,7 @@ import (
 	"colonnade/openai"
 )
 
-// A client's own deadline holds for the first byte, streamed or not, whichever header says so; the least counts.
+// A client's deadline holds for the first byte, streamed or not, whichever header sets it; the smallest counts.
 func TestClientDeadlines(t *testing.T) {
 	t.Parallel()
 	f := fleettest.Start(t, onebox.Config{Engine: fleettest.QuickEngine(8)}, "")
@@ -46,7 +46,7 @@ func TestClientDeadlines(t *testing.T) {
 	if n := f.EngineRequests() - before; n != 10 {
 		t.Errorf("sent to engines %d times, want each of 10 once", n)
 	}
-	testkit.WaitFor(t, "the engines to be rid of them", func() bool { return f.RunningRequests() == 0 })
+	testkit.WaitFor(t, "the engines to be idle", func() bool { return f.RunningRequests() == 0 })
 	f.ClearFaults()
 	for _, bad := range []string{"0", "-1", "soon", "NaN", "1e400", "50"} {
 		a := f.Chat(fleettest.ChatBody(8, false), "x-colonnade-deadline-ms", bad)
@@ -54,14 +54,14 @@ func TestClientDeadlines(t *testing.T) {
 			t.Errorf("deadline %q: %d %+v, want 400", bad, a.Status, e)
 		}
 	}
-	for _, none := range []string{"None", "0", "-1", "NaN", "Infinity", ""} { // what SDKs say when they have none
+	for _, none := range []string{"None", "0", "-1", "NaN", "Infinity", ""} { // SDKs send these for no timeout
 		if a := f.Chat(fleettest.ChatBody(8, false), "x-stainless-timeout", none); a.Status != 200 {
 			t.Errorf("SDK timeout %q: %d, want 200", none, a.Status)
 		}
 	}
 }
 
-// Nor does it wait for a colo that takes requests and says nothing.
+// A deadline, and the model's total timeout, hold for a colo that accepts requests and never answers.
 func TestDeadlineAtSilentColo(t *testing.T) {
 	t.Parallel()
 	silent := make(chan struct{})
@@ -85,7 +85,7 @@ func TestDeadlineAtSilentColo(t *testing.T) {
 	}
 }
 
-// A request whose deadline passes while it waits is refused, and never sent to an engine.
+// A request whose deadline passes while it waits is refused, and is never sent to an engine.
 func TestDeadlineWhileQueued(t *testing.T) {
 	t.Parallel()
 	f := fleettest.Start(t, onebox.Config{Engine: fleettest.QuickEngine(2)}, "")
@@ -103,6 +103,6 @@ func TestDeadlineWhileQueued(t *testing.T) {
 		t.Errorf("the next request: %d", a.Status)
 	}
 	if n := f.EngineRequests() - before; n != 1 {
-		t.Errorf("%d requests reached an engine, want the last alone", n)
+		t.Errorf("%d requests reached an engine, want only the last", n)
 	}
 }

@@ -37,7 +37,7 @@ func resetting(f *fleettest.Fleet) *fleettest.Fleet {
 	return &view
 }
 
-// crowd sends requests without end, of which half are cancelled at some moment.
+// crowd is clients that send one request after another, half of which they cancel at a random moment.
 type crowd struct {
 	ctx    context.Context
 	cancel context.CancelFunc
@@ -45,11 +45,11 @@ type crowd struct {
 	bodies func(tokens int, stream bool) string
 
 	served, cancelled, refused, failed atomic.Int64
-	lost                               atomic.Int64 // without any answer
+	lost                               atomic.Int64 // without a response
 }
 
-// start sets so many clients going. stop must follow.
-func start(f *fleettest.Fleet, clients int, bodies func(tokens int, stream bool) string) *crowd {
+// startCrowd starts clients. stop must follow.
+func startCrowd(f *fleettest.Fleet, clients int, bodies func(tokens int, stream bool) string) *crowd {
 	c := &crowd{bodies: bodies}
 	c.ctx, c.cancel = context.WithCancel(context.Background())
 	views := []*fleettest.Fleet{f, resetting(f)}
@@ -64,8 +64,7 @@ func start(f *fleettest.Fleet, clients int, bodies func(tokens int, stream bool)
 	return c
 }
 
-// check expects that some were served and some left, that nobody was without an answer, and that nothing failed unless
-// it may.
+// check expects that some requests were served, some cancelled, and none lost; and that none failed, unless mayFail.
 func (c *crowd) check(t testing.TB, mayFail bool) {
 	t.Helper()
 	served, cancelled, failed, lost := c.served.Load(), c.cancelled.Load(), c.failed.Load(), c.lost.Load()
@@ -80,7 +79,7 @@ func (c *crowd) stop() {
 	c.all.Wait()
 }
 
-// once sends one request, which may want queue events. It leaves before, in or after the answer.
+// once sends one request, which may want queue events. The client may leave before, in or after the response.
 func (c *crowd) once(f *fleettest.Fleet) {
 	ctx, cancel := context.WithCancel(c.ctx)
 	defer cancel()
@@ -120,9 +119,9 @@ func (c *crowd) once(f *fleettest.Fleet) {
 	}
 }
 
-// An engine, which would take whatever it is sent, never has more than its limit in hand, though half of all requests are cancelled at
-// any moment of their lives, and though the limit is changed while they run.
-func TestEngineIsNeverOverItsLimit(t *testing.T) {
+// An engine never has more requests than its limit, though half of all requests are cancelled at random moments and the limit
+// changes while they run.
+func TestEngineIsNeverOverLimit(t *testing.T) {
 	period := 400 * time.Millisecond
 	if testkit.Soak() {
 		period = 5 * time.Second
@@ -132,13 +131,13 @@ func TestEngineIsNeverOverItsLimit(t *testing.T) {
 	}, fleettest.LongQueue)
 	f.Watch(100)
 	engine := f.Engine("ams")
-	c := start(f, 24, fleettest.ChatBody)
+	c := startCrowd(f, 24, fleettest.ChatBody)
 	limit := 4
 	for _, next := range []int{4, 8, 2, 6, 1, 3} {
 		f.ApplyAndWait(endpointOf(f, "sim-1", "demo", next), func() bool { return f.Pool("ams", "demo").Limit == next })
 		if next < limit {
-			// Those who run may end; from then on there are fewer.
-			testkit.WaitFor(t, "what runs to be within the new limit", func() bool { return f.Pool("ams", "demo").Held <= next })
+			// Requests that run may end; the limit holds from then on.
+			testkit.WaitFor(t, "the running requests to be within the new limit", func() bool { return f.Pool("ams", "demo").Held <= next })
 		}
 		limit = next
 		engine.ResetPeak()
@@ -152,13 +151,13 @@ func TestEngineIsNeverOverItsLimit(t *testing.T) {
 	c.check(t, false)
 }
 
-// endpointOf is a document that puts the first engine into a pool.
+// endpointOf returns a document that puts the first engine into a pool.
 func endpointOf(f *fleettest.Fleet, id, pool string, concurrency int) string {
 	return fmt.Sprintf("key: endpoints/ams/%s\nurl: %s\npool: %s\nconcurrency: %d\n", id, f.Engines[0].URL, pool, concurrency)
 }
 
-// What is held belongs to the engine and not to its document: it stays within its limit while it goes from one pool to
-// the other and comes back under another name.
+// Permits belong to the engine, not to its document: it stays within its limit while it moves from pool to pool under changing
+// names.
 func TestEngineMovesUnderLoad(t *testing.T) {
 	t.Parallel()
 	const limit = 3
@@ -168,14 +167,14 @@ func TestEngineMovesUnderLoad(t *testing.T) {
 	f.WatchShared(100)
 	engine := f.Engine("ams")
 	engine.ResetPeak()
-	c := start(f, 16, func(tokens int, stream bool) string {
+	c := startCrowd(f, 16, func(tokens int, stream bool) string {
 		if rand.IntN(2) == 0 {
 			return fmt.Sprintf(`{"model":"second-chat","stream":%v,"max_tokens":%d,"messages":[]}`, stream, tokens)
 		}
 		return fleettest.ChatBody(tokens, stream)
 	})
 	for n := range testkit.AtScale(12, 100) {
-		// Of two documents for one engine the first by name counts.
+		// Of two documents for one engine, the lexically first counts.
 		id, pool := fmt.Sprintf("moved-%03d", 999-n/2), []string{"second", "demo"}[n%2]
 		f.ApplyAndWait(endpointOf(f, id, pool, limit), func() bool {
 			at := f.Pool("ams", pool)

@@ -13,11 +13,11 @@ import (
 	"colonnade/onebox"
 )
 
-// These tests look at who is served next and never at a time. Requests wait while all slots are held; when these come
-// free one after the other, the engine's record says whose turn it was. What is looked at comes before the pool has
-// served so many (16) that it knows what a slot is worth in time, so that a slow machine changes nothing.
+// These tests compare the order of dispatch and never a time. Requests wait while all slots are held; when the slots are
+// freed one after the other, the engine's record shows the order. All that is compared happens before the pool has served
+// 16 requests, from which on it charges for time too; so a slow machine changes nothing.
 
-// startFair runs one colo whose engine has so many slots, takes no time, and remembers who came.
+// startFair runs one colo whose engine takes no time and records its requests.
 func startFair(t *testing.T, slots int, documents ...string) *fleettest.Fleet {
 	t.Helper()
 	engine := simengine.Config{Slots: slots, TTFT: -1, ITL: -1, Record: 1000}
@@ -28,12 +28,12 @@ func startFair(t *testing.T, slots int, documents ...string) *fleettest.Fleet {
 	return f
 }
 
-// says makes the body of a request that the engine's record will show as sent by user.
-func says(user, rest string) string {
+// bodyOf returns the body of a request that the engine's record shows as sent by user.
+func bodyOf(user, rest string) string {
 	return fmt.Sprintf(`{"model":"demo-chat","user":%q,"messages":[{"role":"user","content":"hello"}],%s}`, user, rest)
 }
 
-// queue has so many requests wait behind those that do.
+// queue sends requests and waits until all of them wait.
 func queue(f *fleettest.Fleet, requests int, authorization, body string) (waiting []*wiretest.Conn) {
 	f.T.Helper()
 	all := f.Pool("ams", "demo").Queued + requests
@@ -44,7 +44,7 @@ func queue(f *fleettest.Fleet, requests int, authorization, body string) (waitin
 	return waiting
 }
 
-// dispatchOrder says who was sent to the engine, in order.
+// dispatchOrder returns the users of the requests that the engine got, in order.
 func dispatchOrder(f *fleettest.Fleet) (users []string) {
 	f.T.Helper()
 	for _, r := range f.Engine("ams").Received() {
@@ -59,7 +59,7 @@ func dispatchOrder(f *fleettest.Fleet) (users []string) {
 	return users
 }
 
-// count says how many of the first turns were a user's.
+// count returns how many of the first requests were a user's.
 func count(users []string, first int, user string) (n int) {
 	for _, u := range users[:min(first, len(users))] {
 		if u == user {
@@ -69,22 +69,22 @@ func count(users []string, first int, user string) (n int) {
 	return n
 }
 
-// An account of three times the weight is served three times as often as another, while both have requests waiting.
+// While two accounts have requests waiting, the one of three times the weight is served three times as often.
 func TestServedByWeight(t *testing.T) {
 	t.Parallel()
 	heavyDoc, heavy := fleettest.AccountWithKey("heavy", "weight: 3")
 	lightDoc, light := fleettest.AccountWithKey("light", "")
 	f := startFair(t, 1, heavyDoc, lightDoc)
 	blockers := f.BlockSlots(1)
-	waiting := queue(f, 12, light, says("light", `"max_tokens":1`))
-	waiting = append(waiting, queue(f, 12, heavy, says("heavy", `"max_tokens":1`))...)
+	waiting := queue(f, 12, light, bodyOf("light", `"max_tokens":1`))
+	waiting = append(waiting, queue(f, 12, heavy, bodyOf("heavy", `"max_tokens":1`))...)
 	fleettest.ServeAll(t, blockers, waiting)
 	if n := count(dispatchOrder(f), 12, "heavy"); n < 8 || n > 10 {
 		t.Errorf("of the first 12, %d were of the account with three times the weight, want about 9: %q", n, dispatchOrder(f))
 	}
 }
 
-// Requests of a higher priority are served before all that wait of a lower.
+// Requests of a higher priority are served before all waiting ones of a lower priority.
 func TestServedByPriority(t *testing.T) {
 	t.Parallel()
 	batchDoc, batch := fleettest.AccountWithKey("batch", "priority: batch")
@@ -92,9 +92,9 @@ func TestServedByPriority(t *testing.T) {
 	interactiveDoc, interactive := fleettest.AccountWithKey("interactive", "priority: interactive")
 	f := startFair(t, 1, batchDoc, standardDoc, interactiveDoc)
 	blockers := f.BlockSlots(1)
-	waiting := queue(f, 4, batch, says("batch", `"max_tokens":1`))
-	waiting = append(waiting, queue(f, 4, standard, says("standard", `"max_tokens":1`))...)
-	waiting = append(waiting, queue(f, 4, interactive, says("interactive", `"max_tokens":1`))...)
+	waiting := queue(f, 4, batch, bodyOf("batch", `"max_tokens":1`))
+	waiting = append(waiting, queue(f, 4, standard, bodyOf("standard", `"max_tokens":1`))...)
+	waiting = append(waiting, queue(f, 4, interactive, bodyOf("interactive", `"max_tokens":1`))...)
 	fleettest.ServeAll(t, blockers, waiting)
 	want := strings.Repeat("interactive ", 4) + strings.Repeat("standard ", 4) + strings.Repeat("batch ", 4)
 	if got := strings.Join(dispatchOrder(f), " ") + " "; got != want {
@@ -102,7 +102,7 @@ func TestServedByPriority(t *testing.T) {
 	}
 }
 
-// Whose outputs are twenty times as long is served less often, so that it gets no more, plain or streamed.
+// An account whose outputs are twenty times as long is served a twentieth as often, plain or streamed.
 func TestServedByCost(t *testing.T) {
 	t.Parallel()
 	for _, stream := range []bool{false, true} {
@@ -111,8 +111,8 @@ func TestServedByCost(t *testing.T) {
 		f := startFair(t, 1, longDoc, shortDoc)
 		blockers := f.BlockSlots(1)
 		rest := fmt.Sprintf(`"stream":%v,"max_tokens":`, stream)
-		waiting := queue(f, 12, long, says("long", rest+"200"))
-		waiting = append(waiting, queue(f, 12, short, says("short", rest+"10"))...)
+		waiting := queue(f, 12, long, bodyOf("long", rest+"200"))
+		waiting = append(waiting, queue(f, 12, short, bodyOf("short", rest+"10"))...)
 		fleettest.ServeAll(t, blockers, waiting)
 		if n := count(dispatchOrder(f), 12, "long"); n < 1 || n > 2 {
 			t.Errorf("streamed %v: of the first 12, %d were twenty times as long as others: %q", stream, n, dispatchOrder(f))
@@ -120,8 +120,8 @@ func TestServedByCost(t *testing.T) {
 	}
 }
 
-// handOut holds so many slots while requests come to wait, then gives them up, and says whose requests have them next.
-// None of these ends.
+// handOut holds the slots while come sends requests that wait, then frees them, and returns the users of the requests that
+// take them. None of these requests ends.
 func handOut(f *fleettest.Fleet, slots int, come func()) (users []string) {
 	f.T.Helper()
 	engine := f.Engine("ams")
@@ -140,36 +140,36 @@ func handOut(f *fleettest.Fleet, slots int, come func()) (users []string) {
 	return dispatchOrder(f)[turns:]
 }
 
-// Who says that its outputs will be short gets more slots before any has ended.
-func TestSlotsByClaims(t *testing.T) {
+// An account whose requests announce short outputs (max_tokens) gets more slots, before any has ended.
+func TestSlotsByMaxTokens(t *testing.T) {
 	t.Parallel()
 	longDoc, long := fleettest.AccountWithKey("long", "")
 	shortDoc, short := fleettest.AccountWithKey("short", "")
 	f := startFair(t, 8, longDoc, shortDoc)
-	f.RawChat(fleettest.ChatBody(1000, false)) // who is not known is taken for whoever is
+	f.RawChat(fleettest.ChatBody(1000, false)) // an unknown account is expected to cost as much as the known ones
 	users := handOut(f, 8, func() {
-		queue(f, 8, long, says("long", `"max_tokens":1000`))
-		queue(f, 8, short, says("short", `"max_tokens":1`))
+		queue(f, 8, long, bodyOf("long", `"max_tokens":1000`))
+		queue(f, 8, short, bodyOf("short", `"max_tokens":1`))
 	})
 	if n := count(users, 8, "long"); n != 1 {
 		t.Errorf("%d of 8 slots are for requests that say they may be long, want 1", n)
 	}
 }
 
-// And so does the account whose outputs were short before, whatever it says.
-func TestSlotsByWhatWasLearned(t *testing.T) {
+// An account whose outputs were short before gets more slots, whatever its requests announce.
+func TestSlotsByLearnedCost(t *testing.T) {
 	t.Parallel()
 	longDoc, long := fleettest.AccountWithKey("long", "")
 	shortDoc, short := fleettest.AccountWithKey("short", "")
 	for _, stream := range []bool{false, true} {
 		f := startFair(t, 8, longDoc, shortDoc)
-		f.RawChat(fleettest.ChatBody(1000, false)) // so that those who hold the slots at first are charged more than either has had
+		f.RawChat(fleettest.ChatBody(1000, false)) // so that the account that holds the slots at first is charged more than the other two
 		f.RawChat(fleettest.ChatBody(1000, stream), "Authorization: "+long)
 		f.RawChat(fleettest.ChatBody(1, stream), "Authorization: "+short)
 		testkit.WaitFor(t, "the permits to be back", func() bool { return f.Pool("ams", "demo").Held == 0 })
 		users := handOut(f, 8, func() {
-			queue(f, 8, long, says("long", `"max_tokens":1000`))
-			queue(f, 8, short, says("short", `"max_tokens":1000`))
+			queue(f, 8, long, bodyOf("long", `"max_tokens":1000`))
+			queue(f, 8, short, bodyOf("short", `"max_tokens":1000`))
 		})
 		if n := count(users, 8, "long"); n != 1 {
 			t.Errorf("streamed %v: %d of 8 slots are for the account whose outputs are long, want 1", stream, n)
@@ -177,7 +177,7 @@ func TestSlotsByWhatWasLearned(t *testing.T) {
 	}
 }
 
-// A stream costs its account what has come of it, and not only when it ends.
+// A stream is charged to its account while it runs, not only at its end.
 func TestStreamsAreChargedAsTheyRun(t *testing.T) {
 	t.Parallel()
 	streamsDoc, streams := fleettest.AccountWithKey("streams", "")
@@ -191,34 +191,34 @@ func TestStreamsAreChargedAsTheyRun(t *testing.T) {
 	engine.SetFault(simengine.Fault{Fault: simengine.FaultStallHead, Count: 1})
 	blocker := f.BeginChat(fleettest.ChatBody(1, false))
 	testkit.WaitFor(t, "the other slot to be taken", func() bool { return fleettest.InFlight(engine) == 2 })
-	waiting := queue(f, 1, streams, says("streams", `"max_tokens":1`))
-	waiting = append(waiting, queue(f, 4, plain, says("plain", `"max_tokens":1`))...)
+	waiting := queue(f, 1, streams, bodyOf("streams", `"max_tokens":1`))
+	waiting = append(waiting, queue(f, 4, plain, bodyOf("plain", `"max_tokens":1`))...)
 	fleettest.ServeAll(t, []*wiretest.Conn{blocker}, waiting)
 	// The client may have the last token a moment before it is charged.
 	if got := strings.Join(dispatchOrder(f), " "); !strings.HasPrefix(got, "plain plain ") {
-		t.Errorf("beside a stream that had three tokens, others with one each were served in the order %s", got)
+		t.Errorf("beside a stream that had three tokens, plain requests were served in the order %s", got)
 	}
 }
 
-// What an engine refuses costs its account nothing.
-func TestUnservedCostsNothing(t *testing.T) {
+// A request that its engine refuses costs its account nothing.
+func TestRefusedByEngineCostsNothing(t *testing.T) {
 	t.Parallel()
 	unluckyDoc, unlucky := fleettest.AccountWithKey("unlucky", "")
 	luckyDoc, lucky := fleettest.AccountWithKey("lucky", "")
 	f := startFair(t, 1, "---\nkey: models/refused\npool: demo\nupstream_name: demo-embed\n", unluckyDoc, luckyDoc)
-	f.RawChat(fleettest.ChatBody(1000, false)) // who is not known is taken for whoever is
+	f.RawChat(fleettest.ChatBody(1000, false)) // an unknown account is expected to cost as much as the known ones
 	f.Engine("ams").SetFault(simengine.Fault{Model: "demo-embed", Fault: simengine.FaultError400})
 	blockers := f.BlockSlots(1)
-	refused := queue(f, 3, unlucky, strings.Replace(says("unlucky", `"max_tokens":1000`), "demo-chat", "refused", 1))
-	served := queue(f, 3, lucky, says("lucky", `"max_tokens":1`))
+	refused := queue(f, 3, unlucky, strings.Replace(bodyOf("unlucky", `"max_tokens":1000`), "demo-chat", "refused", 1))
+	served := queue(f, 3, lucky, bodyOf("lucky", `"max_tokens":1`))
 	fleettest.ServeAll(t, blockers, served)
 	for _, c := range refused {
 		if a := c.Read(); a.Status != 400 {
 			t.Errorf("refused with %d %s", a.Status, a.Body)
 		}
 	}
-	// One each, who has had nothing yet; then whoever has had less.
+	// One of each at first, as neither has been charged; then the account that was charged less.
 	if got := strings.Join(dispatchOrder(f), " "); got != "unlucky lucky unlucky unlucky lucky lucky" {
-		t.Errorf("those that cost nothing were served in the order %s", got)
+		t.Errorf("served in the order %s", got)
 	}
 }

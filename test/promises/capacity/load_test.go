@@ -12,20 +12,22 @@ import (
 
 	"colonnade/internal/fleettest"
 	"colonnade/internal/simengine"
+	"colonnade/internal/testkit"
 	"colonnade/internal/wiretest"
 )
 
-// load is requests that come when they are due, whatever became of those before.
+// load is an open load: each request is sent when it is due, whatever happened to those before.
 type load struct {
 	f   *fleettest.Fleet
-	ctx context.Context
+	ctx context.Context // ends those that run
 	all sync.WaitGroup
 
-	mu   sync.Mutex // guards the field below
-	sent map[string]*sending
+	mu    sync.Mutex // guards the fields below
+	sent  map[string]*sending
+	delay []time.Duration // from when each request was due to when it was sent
 }
 
-// sending is one request and what became of it.
+// sending is one request with its response.
 type sending struct {
 	flow     *flow
 	name     string
@@ -35,19 +37,19 @@ type sending struct {
 	answered time.Time
 }
 
-// flow is the requests of one kind.
+// flow describes the requests of one kind.
 type flow struct {
 	name, model, key string
 	every            time.Duration
 	tokens           int
-	hurry            func(n int) time.Duration // the client's deadline for the nth; nil = none
+	deadline         func(n int) time.Duration // the client's, of the nth request; nil = none
 }
 
-func newLoad(f *fleettest.Fleet, ctx context.Context) *load {
+func newLoad(ctx context.Context, f *fleettest.Fleet) *load {
 	return &load{f: f, ctx: ctx, sent: map[string]*sending{}}
 }
 
-// run sends all of them for a while, and returns when it began. wait must follow.
+// run sends the requests of all flows for so long, and returns when it began. wait must follow.
 func (l *load) run(length time.Duration, flows ...*flow) time.Time {
 	began := time.Now()
 	var clocks sync.WaitGroup
@@ -59,6 +61,7 @@ func (l *load) run(length time.Duration, flows ...*flow) time.Time {
 					return
 				}
 				time.Sleep(time.Until(began.Add(due)))
+				l.note(time.Since(began.Add(due)))
 				l.all.Go(func() { l.once(flow, n) })
 			}
 		})
@@ -69,22 +72,38 @@ func (l *load) run(length time.Duration, flows ...*flow) time.Time {
 
 func (l *load) wait() { l.all.Wait() }
 
+func (l *load) note(delay time.Duration) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.delay = append(l.delay, delay)
+}
+
+// isLate reports whether this process was so late to send that the machine was too busy for rates to mean anything.
+func (l *load) isLate() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	slices.Sort(l.delay)
+	p90 := l.delay[len(l.delay)*9/10]
+	l.f.T.Logf("requests were sent %v late (p90)", p90)
+	return !testkit.Soak() && p90 > 5*time.Millisecond
+}
+
 func (l *load) once(flow *flow, n int) {
 	name := fmt.Sprintf("%s-%d", flow.name, n)
 	s := &sending{flow: flow, name: name, at: time.Now()}
 	headers := []string{"Authorization", flow.key}
-	if flow.hurry != nil && flow.hurry(n) > 0 {
-		s.deadline = flow.hurry(n)
+	if flow.deadline != nil && flow.deadline(n) > 0 {
+		s.deadline = flow.deadline(n)
 		headers = append(headers, "x-colonnade-deadline-ms", strconv.FormatInt(s.deadline.Milliseconds(), 10))
 	}
-	// Who is in a hurry wants to see something soon, and not the whole.
+	// A deadline is for the first byte, so it comes with a stream.
 	body := fmt.Sprintf(`{"model":%q,"max_tokens":%d,"user":%q,"stream":%v,"messages":[]}`, flow.model, flow.tokens, name, s.deadline > 0)
 	a, err := l.f.Post(l.ctx, "/chat/completions", body, headers...)
 	if err == nil {
 		err = a.Err
 	}
 	if l.ctx.Err() != nil {
-		return // nobody waits for the rest
+		return // cancelled
 	}
 	if err != nil || a.Status == http.StatusOK && !a.Complete() {
 		l.f.T.Errorf("%s: %v", name, err)
@@ -95,8 +114,8 @@ func (l *load) once(flow *flow, n int) {
 	l.sent[name] = s
 }
 
-// of returns what became of the requests of a flow, by status.
-func (l *load) of(flow *flow) map[int][]*sending {
+// byStatus returns the requests of a flow by the status of their response.
+func (l *load) byStatus(flow *flow) map[int][]*sending {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	all := map[int][]*sending{}
@@ -108,19 +127,19 @@ func (l *load) of(flow *flow) map[int][]*sending {
 	return all
 }
 
-// queued is how long it waited, by its answer.
+// queued returns how long the request waited, by its response.
 func (s *sending) queued() time.Duration {
 	ms, _ := strconv.Atoi(s.a.Header.Get("x-colonnade-queued-ms"))
 	return time.Duration(ms) * time.Millisecond
 }
 
-// arrival is a request as its engine got it.
+// arrival is a request in an engine's record.
 type arrival struct {
 	name string
 	at   time.Time
 }
 
-// arrivalsAt reads an engine's own record, in order of time.
+// arrivalsAt returns an engine's record in order of time.
 func (l *load) arrivalsAt(e *simengine.Engine) (all []arrival) {
 	l.f.T.Helper()
 	for _, r := range e.Received() {

@@ -13,8 +13,8 @@ import (
 	"colonnade/onebox"
 )
 
-// A lowered limit takes nothing from those who run, and grants nothing until enough of them have ended.
-func TestConcurrencyIsLowered(t *testing.T) {
+// A lowered limit ends no running request, and grants nothing until enough of them have ended.
+func TestConcurrencyLowered(t *testing.T) {
 	t.Parallel()
 	f := fleettest.Start(t, fleettest.OneColo(fleettest.QuickEngine(4)), "key: pools/demo\nqueue: {max_wait: 60s}")
 	f.WatchShared(20)
@@ -33,7 +33,7 @@ func TestConcurrencyIsLowered(t *testing.T) {
 	limit(2)
 	for left := 3; left >= 2; left-- {
 		blockers[left].Close()
-		testkit.WaitFor(t, "the engine to be rid of one", func() bool { return f.Pool("ams", "demo").Held == left })
+		testkit.WaitFor(t, "one request to have ended", func() bool { return f.Pool("ams", "demo").Held == left })
 		time.Sleep(50 * time.Millisecond)
 		if p := f.Pool("ams", "demo"); p.Held != left || p.Queued != 6 || fleettest.InFlight(engine) != left {
 			t.Fatalf("with a limit of 2 and %d held: %+v", left, p)
@@ -46,19 +46,19 @@ func TestConcurrencyIsLowered(t *testing.T) {
 		t.Errorf("the engine had %d in hand, with a limit of 2", peak)
 	}
 	fleettest.ServeAll(t, nil, waiting[3:])
-	// A raised limit is used at once, by those who wait.
+	// Waiting requests use a raised limit at once.
 	engine.SetFault(simengine.Fault{Fault: simengine.FaultStallHead, Count: 1})
 	blockers = append(blockers[:1], f.BeginChat(fleettest.ChatBody(1, false)))
 	testkit.WaitFor(t, "the second slot to be taken", func() bool { return fleettest.InFlight(engine) == 2 })
 	waiting = []*wiretest.Conn{f.Enqueue(1), f.Enqueue(2)}
 	limit(3)
 	fleettest.ServeAll(t, nil, waiting)
-	// With no slot at all there is nothing to wait for.
+	// With a limit of 0 there is nothing to wait for.
 	limit(2)
 	last := f.Enqueue(1)
 	limit(0)
 	if a := last.Read(); a.Status != 503 || a.Header.Get("x-colonnade-reason") != "no_endpoint" {
-		t.Errorf("one who waited for an engine that is taken out: %d %q", a.Status, a.Body)
+		t.Errorf("a request that waited for an engine that was taken out: %d %q", a.Status, a.Body)
 	}
 	if n := fleettest.InFlight(engine); n != 2 {
 		t.Errorf("%d of 2 still run", n)
@@ -66,9 +66,9 @@ func TestConcurrencyIsLowered(t *testing.T) {
 	fleettest.ServeAll(t, blockers, nil)
 }
 
-// Whoever waits when the bounds of the queue are lowered goes on waiting, as long as it was promised; newcomers find the new
+// Requests that wait when the bounds of the queue are lowered keep waiting for their old max_wait; new requests get the new
 // bounds.
-func TestQueueBoundsAreLowered(t *testing.T) {
+func TestQueueBoundsLowered(t *testing.T) {
 	t.Parallel()
 	const queue = "key: pools/demo\nqueue: "
 	f := fleettest.Start(t, fleettest.OneColo(fleettest.QuickEngine(1)), queue+"{limit: 4, max_wait: 60s}")
@@ -106,8 +106,8 @@ func TestQueueBoundsAreLowered(t *testing.T) {
 	fleettest.ServeAll(t, blockers, waiting)
 }
 
-// An endpoint's slots come from the strongest layer that speaks of them, whichever is changed.
-func TestLayersAreChanged(t *testing.T) {
+// An endpoint's slots come from the strongest layer that sets them, whichever layer changes.
+func TestConcurrencyLayers(t *testing.T) {
 	t.Parallel()
 	f := fleettest.Start(t, fleettest.OneColo(fleettest.QuickEngine(16)), "")
 	f.WatchShared(40)
@@ -138,8 +138,8 @@ func TestLayersAreChanged(t *testing.T) {
 	c.Check()
 }
 
-// Streams end in peace, whatever becomes of the document of their endpoint.
-func TestEndpointsChangeUnderStreams(t *testing.T) {
+// Streams are complete, whatever happens to the document of their endpoint.
+func TestEndpointChangesUnderStreams(t *testing.T) {
 	t.Parallel()
 	f := fleettest.Start(t, onebox.Config{Colos: []string{"ams"}, Engines: 3, Engine: fleettest.SlowEngine(4)},
 		fleettest.LongQueue+"\n---\nkey: models/other-chat\npool: other\nupstream_name: demo-chat")
@@ -202,9 +202,9 @@ func TestEndpointsChangeUnderStreams(t *testing.T) {
 	}
 }
 
-// Who waits when a model is deleted was admitted under the table that it took, and is served; and so when the document of a
-// pool goes.
-func TestDocumentsGoWhileRequestsWait(t *testing.T) {
+// Requests that wait when their model or the document of their pool is deleted are served, under the table that they took on
+// arrival.
+func TestDocumentsDeletedWhileRequestsWait(t *testing.T) {
 	f := fleettest.Start(t, fleettest.OneColo(fleettest.QuickEngine(2)), "key: pools/demo\nqueue: {max_wait: 60s, limit: 6}")
 	f.Watch(20)
 	o := f.Operator()
@@ -220,9 +220,9 @@ func TestDocumentsGoWhileRequestsWait(t *testing.T) {
 	fleettest.ServeAll(t, blockers, waiting)
 }
 
-// A pool is renamed, with its endpoints and its model, in one transaction: whoever waits there goes on waiting in the new one,
-// and nobody is refused.
-func TestPoolIsRenamed(t *testing.T) {
+// When one transaction renames a pool, with its endpoints and its model, waiting requests go on waiting in the new pool, and none
+// is refused.
+func TestPoolRenamed(t *testing.T) {
 	t.Parallel()
 	const slots = 2
 	f := fleettest.Start(t, fleettest.OneColo(simengine.Config{Slots: slots, TTFT: 2 * time.Millisecond, ITL: time.Millisecond}), fleettest.LongQueue)

@@ -12,9 +12,9 @@ import (
 	"colonnade/onebox"
 )
 
-// While engines misbehave in every way they know, by turns, and half of all requests are cancelled: no engine is ever
-// over its limit, nothing is left behind, and every request has its one final event.
-func TestNothingIsLeftBehindWhateverEnginesDo(t *testing.T) {
+// While engines have random faults and half of all requests are cancelled, no engine is over its limit, nothing is left
+// behind, and every request has one final event.
+func TestRandomFaults(t *testing.T) {
 	t.Parallel()
 	const limit = 3
 	period := 2500 * time.Millisecond
@@ -33,7 +33,7 @@ timeouts: {first_byte: 300ms, idle: 300ms, total: 2s}
 	faults := slices.DeleteFunc(simengine.Faults(), func(name string) bool {
 		return name == simengine.FaultBigAnswer && !testkit.Soak() // slow under the race detector
 	})
-	c := start(f, 32, fleettest.ChatBody)
+	c := startCrowd(f, 32, fleettest.ChatBody)
 	for end := time.Now().Add(period); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
 		e := f.Engines[rand.IntN(len(f.Engines))].Simulated
 		if rand.IntN(3) == 0 {

@@ -19,9 +19,9 @@ import (
 	"colonnade/onebox"
 )
 
-// Of a burst that is more than two colos and their queues can take, which nobody has asked before, those who come back
-// when they were told are admitted by one of them.
-func TestWhoObeysIsAdmittedByOneOfTwoColos(t *testing.T) {
+// After a burst larger than two idle colos and their queues can take, at least four of five refused clients that come back
+// after Retry-After are admitted.
+func TestRetryAfterIsKept(t *testing.T) {
 	t.Parallel()
 	const clients = 240
 	f := fleettest.Start(t, onebox.Config{Colos: []string{"ams", "fra"},
@@ -63,8 +63,8 @@ func TestWhoObeysIsAdmittedByOneOfTwoColos(t *testing.T) {
 	}
 }
 
-// A client that two colos refuse comes back once, and so they reckon with it together as one.
-func TestComebackIsCountedOnce(t *testing.T) {
+// Two colos that refuse a client expect one retry together, not one each.
+func TestRefusedByTwoColosIsOnePendingRetry(t *testing.T) {
 	t.Parallel()
 	c := onebox.Config{Colos: []string{"ams", "fra"}, Engine: fleettest.QuickEngine(1)}
 	f := fleettest.Start(t, c, "key: pools/demo\nqueue: {limit: 0}")

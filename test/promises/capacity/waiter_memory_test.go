@@ -12,14 +12,14 @@ import (
 	"colonnade/internal/testkit"
 )
 
-// What one request with a small body may cost while it waits, with its connections, but for what the kernel keeps of
-// those: in a colo server, and in an entry on top of that.
+// The most memory, in bytes, that a waiting request with a small body takes, with its connections but without the kernel's
+// part of them. permits/doc.go names the same.
 const (
 	waiterAtColo  = 48 << 10
-	waiterAtEntry = 64 << 10
+	waiterAtEntry = 64 << 10 // in addition
 )
 
-// A crowd that waits costs each node what is stated, and what it cost is given back.
+// Waiting requests take at most the stated memory at each node, and give it back.
 func TestMemoryOfWaiters(t *testing.T) {
 	const slots = 2
 	crowd := testkit.AtScale(400, 2000)
@@ -34,23 +34,23 @@ func TestMemoryOfWaiters(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	atColo, peers := line(f, crowd, f.Colos[0].Address, body, "x-colonnade-hop: "+token+"\r\n")
-	both, clients := line(f, crowd, f.Entry.Address, body, "")
-	t.Logf("a request that waits takes %d bytes in a colo server, and %d in an entry", atColo, both-atColo)
+	atColo, peers := enqueue(f, crowd, f.Colos[0].Address, body, "x-colonnade-hop: "+token+"\r\n")
+	both, clients := enqueue(f, crowd, f.Entry.Address, body, "")
+	t.Logf("a waiting request takes %d bytes in a colo server, and %d in an entry", atColo, both-atColo)
 	if atColo > waiterAtColo || both > waiterAtColo+waiterAtEntry {
-		t.Errorf("a request that waits takes %d bytes in a colo server and %d there and in an entry, want at most %d and %d",
+		t.Errorf("a waiting request takes %d bytes in a colo server and %d there and in an entry, want at most %d and %d",
 			atColo, both, waiterAtColo, waiterAtColo+waiterAtEntry)
 	}
 	for _, c := range append(peers, clients...) {
 		c.Close()
 	}
-	testkit.Within(t, time.Second, "those who left to be out of the queue", func() bool { return f.Pool("ams", "demo").Queued == 0 })
+	testkit.Within(t, time.Second, "the cancelled requests to be out of the queue", func() bool { return f.Pool("ams", "demo").Queued == 0 })
 	fleettest.ServeAll(t, blockers, nil)
 }
 
-// line sends so many requests that wait, and returns what each costs this process. Of the clients, which are in it as
-// well, that is a bare connection.
-func line(f *fleettest.Fleet, n int, address, body, lines string) (each int, clients []net.Conn) {
+// enqueue sends n requests that wait, and returns how many bytes each takes in this process. Of a client, which is in the same
+// process, that is a bare connection.
+func enqueue(f *fleettest.Fleet, n int, address, body, lines string) (each int, clients []net.Conn) {
 	f.T.Helper()
 	text := fmt.Sprintf("POST %s HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n%sContent-Length: %d\r\n\r\n%s", fleettest.ChatPath, lines, len(body), body)
 	before, queued := fleettest.LiveBytes(), f.Pool("ams", "demo").Queued
@@ -65,6 +65,6 @@ func line(f *fleettest.Fleet, n int, address, body, lines string) (each int, cli
 		}
 		clients = append(clients, c)
 	}
-	testkit.WaitFor(f.T, "the crowd to wait", func() bool { return f.Pool("ams", "demo").Queued == queued+n })
+	testkit.WaitFor(f.T, "the requests to wait", func() bool { return f.Pool("ams", "demo").Queued == queued+n })
 	return int(fleettest.LiveBytes()-before) / n, clients
 }
