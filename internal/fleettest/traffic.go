@@ -69,6 +69,13 @@ func (c *Traffic) stop() {
 	c.clients.Wait()
 }
 
+// WaitServed waits until n further requests were served.
+func (c *Traffic) WaitServed(n int64) {
+	c.f.T.Helper()
+	n += c.served.Load()
+	testkit.WaitFor(c.f.T, "further requests to be served", func() bool { return c.served.Load() >= n })
+}
+
 // Stop ends the traffic, and returns how many requests were served and how often each failure occurred.
 func (c *Traffic) Stop() (served int64, failures map[string]int) {
 	c.stop()

@@ -18,9 +18,9 @@ import (
 	"colonnade/onebox"
 )
 
-// A model, and its alias, are there from one moment on and gone from another: nobody who asks without a pause sees anything
-// else, though the nodes learn of it one after another.
-func TestModelsComeAndGo(t *testing.T) {
+// A model and its alias appear at one moment and are gone at another. Requests without a pause see nothing in between, though the
+// nodes learn of it one after another.
+func TestModelAddedAndRemoved(t *testing.T) {
 	t.Parallel()
 	f := fleettest.Start(t, onebox.Config{Engine: fleettest.QuickEngine(8)}, "")
 	f.WatchShared(60)
@@ -48,7 +48,7 @@ func TestModelsComeAndGo(t *testing.T) {
 	are := func(status int64) func() bool {
 		return func() bool { return last[0].Load() == status && last[1].Load() == status }
 	}
-	rounds := testkit.AtScale(10, 200)
+	rounds := testkit.AtScale(5, 200)
 	for range rounds {
 		testkit.WaitFor(t, "the model to be unknown", are(404))
 		o.Put("key: models/late\npool: demo\nupstream_name: demo-chat\naliases: [nick]")
@@ -70,8 +70,8 @@ func TestModelsComeAndGo(t *testing.T) {
 	c.Check()
 }
 
-// An alias goes from one model to another, by the rules, and no request that uses it fails.
-func TestAliasesMove(t *testing.T) {
+// An alias moves from model to model by the rules of precedence, and no request that uses it fails.
+func TestAliasMoves(t *testing.T) {
 	t.Parallel()
 	f := fleettest.Start(t, onebox.Config{Engine: fleettest.QuickEngine(8)}, "")
 	f.WatchShared(40)
@@ -106,14 +106,14 @@ func TestAliasesMove(t *testing.T) {
 	c.Check()
 }
 
-// What runs keeps the timeouts that it began with.
-func TestTimeoutsAreThoseOfTheBeginning(t *testing.T) {
+// A running request keeps the timeouts with which it began.
+func TestTimeoutsOfRunningRequests(t *testing.T) {
 	t.Parallel()
 	f := fleettest.Start(t, fleettest.OneColo(simengine.Config{Slots: 4, TTFT: time.Second, ITL: 20 * time.Millisecond}), "")
 	f.WatchShared(8)
 	o := f.Operator()
 	running := []*wiretest.Conn{f.BeginChat(fleettest.ChatBody(10, true)), f.BeginChat(fleettest.ChatBody(10, false))}
-	testkit.WaitFor(t, "both to be at the engine", func() bool { return fleettest.InFlight(f.Engine("ams")) == 2 })
+	testkit.WaitFor(t, "both to reach the engine", func() bool { return fleettest.InFlight(f.Engine("ams")) == 2 })
 	o.Put("key: models/demo-chat\npool: demo\ntimeouts: {first_byte: 50ms, idle: 1ms, total: 100ms}")
 	f.ExpectEverywhere("the timeouts", func(_ string, p fleettest.FleetPage) bool {
 		return p.Field("models/demo-chat", "timeouts", "total") == "100ms"
@@ -135,10 +135,10 @@ func TestTimeoutsAreThoseOfTheBeginning(t *testing.T) {
 	}
 }
 
-// Where requests go is changed by a model's steps and by the state of a colo. What runs or waits there is served there.
-func TestRoutingIsChanged(t *testing.T) {
+// A model's steps, a colo's region and a colo's state decide where requests go. Those that run or wait elsewhere are served there.
+func TestRoutingChanges(t *testing.T) {
 	t.Parallel()
-	// A step for each, since within one step those that were full a moment ago come last.
+	// One colo a step, since a step puts colos last that were full a moment ago.
 	const steps = "key: models/demo-chat\npool: demo\nrouting: {steps: [{colos: [ams]}, {colos: [fra]}]}"
 	f := fleettest.Start(t, onebox.Config{Engine: fleettest.SlowEngine(2)}, "key: pools/demo\nqueue: {max_wait: 60s}\n---\n"+steps)
 	f.WatchShared(60)
@@ -164,7 +164,7 @@ func TestRoutingIsChanged(t *testing.T) {
 		{"key: colos/ams\nregion: region-1\nstate: disabled", "fra"},
 		{"key: colos/ams\nregion: region-1\nstate: active", "ams"},
 	} {
-		// More than ams has slots, so that some of them wait.
+		// More than the colo has slots, so that some wait.
 		var before []*wiretest.Conn
 		for range 5 {
 			before = append(before, f.BeginChat(fleettest.ChatBody(20, true), "x-colonnade-queue: wait"))
@@ -178,8 +178,8 @@ func TestRoutingIsChanged(t *testing.T) {
 	c.Check()
 }
 
-// The largest body, and how often a request is tried, are those of the table that it took.
-func TestModelsLimitsAreChanged(t *testing.T) {
+// max_body and retries are those of the table that a request took.
+func TestModelLimitsChange(t *testing.T) {
 	t.Parallel()
 	f := fleettest.Start(t, onebox.Config{Colos: []string{"ams"}, Engines: 2, Engine: fleettest.QuickEngine(4)}, "")
 	f.WatchShared(40)
@@ -191,7 +191,7 @@ func TestModelsLimitsAreChanged(t *testing.T) {
 		t.Helper()
 		f.ExpectSoon(fmt.Sprintf("status %d", status), func() bool { return f.Chat(body).Status == status })
 	}
-	for range testkit.AtScale(5, 50) {
+	for range testkit.AtScale(2, 50) {
 		o.Put("key: defaults\nmodel: {max_body: 20KiB}")
 		is(big, 413)
 		o.Put("key: defaults\nmodel: {max_body: 100KiB}")
@@ -221,8 +221,8 @@ func TestModelsLimitsAreChanged(t *testing.T) {
 	}
 }
 
-// An account and its key are in force at once, and out of force at once; requests that run go on.
-func TestAccountsComeAndGo(t *testing.T) {
+// An account and its key are accepted and refused at once when their document changes; running requests continue.
+func TestAccountChanges(t *testing.T) {
 	t.Parallel()
 	stays, stayer := fleettest.AccountWithKey("stays", "")
 	comes, comer := fleettest.AccountWithKey("comes", "")

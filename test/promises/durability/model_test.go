@@ -13,8 +13,8 @@ import (
 	"colonnade/permits"
 )
 
-// naive is a model of what nodes should have in force, reckoned anew from all documents each time and as plainly as can be. It
-// shares nothing with package fleet but the manual.
+// naive is a model of what nodes should have in force. It is computed anew from all documents each time, as simply as possible,
+// and shares no code with package fleet.
 type naive struct {
 	good map[string]fleettest.Tree // the last good version of each document
 	bad  map[string]bool           // whether the newest one is bad
@@ -34,14 +34,14 @@ func (n *naive) remove(key string) {
 	delete(n.bad, key)
 }
 
-// expected is what one node should show: the fields that the model knows of, of each document.
+// expected is what one node should show: of each document, the fields that the model knows.
 type expected struct {
 	documents map[string]fleettest.Tree
 	rejected  map[string]bool // whether a good version stays in force, by key
 	conflicts []string
 }
 
-// watched says whether a node looks at a document. colo is empty for an entry.
+// watched reports whether a node reads a document. colo is empty for an entry.
 func watched(key, colo string) bool {
 	kind, _, _ := strings.Cut(key, "/")
 	switch kind {
@@ -57,7 +57,7 @@ func watched(key, colo string) bool {
 	return false
 }
 
-// expect reckons what a node should have.
+// expect computes what a node should have.
 func (n *naive) expect(colo string) expected {
 	e := expected{documents: map[string]fleettest.Tree{}, rejected: map[string]bool{}}
 	docs := map[string]fleettest.Tree{}
@@ -72,13 +72,13 @@ func (n *naive) expect(colo string) expected {
 		}
 	}
 	e.resolve(docs)
-	maps.DeleteFunc(e.documents, func(key string, _ fleettest.Tree) bool { return !watched(key, colo) }) // of pools, only what is known
+	maps.DeleteFunc(e.documents, func(key string, _ fleettest.Tree) bool { return !watched(key, colo) }) // a colo has pools of its models too
 	e.aliases(docs)
 	slices.Sort(e.conflicts)
 	return e
 }
 
-// resolve lays every document over its defaults. Of two endpoints with one URL the first by name counts.
+// resolve lays every document over its defaults. Of two endpoints with one URL, the lexically first counts.
 func (e *expected) resolve(docs map[string]fleettest.Tree) {
 	defaults := docs["defaults"]
 	pool := func(name string) fleettest.Tree { return poolTree(part(defaults, "pool"), docs["pools/"+name]) }
@@ -114,7 +114,7 @@ func (e *expected) resolve(docs map[string]fleettest.Tree) {
 	}
 }
 
-// aliases finds those that a model does not get: names beat them, and of several models the first by name has it.
+// aliases finds the aliases that a model does not get: a name beats an alias, and of several models the lexically first has it.
 func (e *expected) aliases(docs map[string]fleettest.Tree) {
 	owner := map[string]string{}
 	for _, key := range slices.Sorted(maps.Keys(docs)) {
@@ -136,7 +136,7 @@ func (e *expected) conflict(what, value, winner, loser string) {
 	e.conflicts = append(e.conflicts, what+" "+value+": "+winner+" before "+loser)
 }
 
-// poolTree is a pool. Where nobody says when a lower band goes before a higher one, that is before its time has run out.
+// poolTree resolves a pool. A short max_wait halves the default of promote_after, so that a promotion comes before the timeout.
 func poolTree(defaults, doc fleettest.Tree) fleettest.Tree {
 	out := over(builtinPool(), defaults, doc)
 	queue := part(out, "queue")
@@ -224,7 +224,7 @@ func listOf(v any) []string {
 	return l
 }
 
-// differences compares what a node shows with what it should.
+// differences compares what a node shows with what is expected.
 func (e expected) differences(p fleettest.FleetPage) (found []string) {
 	for key, doc := range e.documents {
 		if p.Documents[key] == nil {
@@ -260,7 +260,7 @@ func (e expected) differences(p fleettest.FleetPage) (found []string) {
 	return found
 }
 
-// lacks returns the fields of want that got does not have, or has otherwise.
+// lacks returns the fields of want that got does not have, or that differ.
 func lacks(at string, want, got any) (found []string) {
 	w, isTree := want.(fleettest.Tree)
 	g, both := got.(fleettest.Tree)
@@ -276,7 +276,7 @@ func lacks(at string, want, got any) (found []string) {
 	return found
 }
 
-// plain turns a value into what decoding JSON gives.
+// plain converts a value into what decoding its JSON gives.
 func plain(v any) (out any) {
 	text, err := json.Marshal(v)
 	if err == nil {
@@ -288,7 +288,7 @@ func plain(v any) (out any) {
 	return out
 }
 
-// places says what a colo server's pools should have for engines: the slots of each by pool and endpoint.
+// places returns the expected slots of a colo's endpoints, by pool and endpoint.
 func (e expected) places() map[string]float64 {
 	out := map[string]float64{}
 	for key, doc := range e.documents {
@@ -299,7 +299,7 @@ func (e expected) places() map[string]float64 {
 	return out
 }
 
-// placesOf says what they have.
+// placesOf returns the actual slots of a colo's endpoints, by pool and endpoint.
 func placesOf(colo string, pools []permits.Stats) map[string]float64 {
 	out := map[string]float64{}
 	for _, p := range pools {

@@ -24,7 +24,7 @@ import (
 	"colonnade/onebox"
 )
 
-// A node that is started while etcd is away serves from the documents that it has saved, and registers when etcd is back.
+// A node that starts while etcd is away serves from the documents that it has saved, and registers when etcd is back.
 func TestStartWithoutStore(t *testing.T) {
 	t.Parallel()
 	store := etcdtest.Start(t)
@@ -45,7 +45,7 @@ func TestStartWithoutStore(t *testing.T) {
 
 	stop := n.start(f)
 	testkit.WaitFor(t, "a request to be served", served)
-	testkit.WaitFor(t, "the nodes to have saved what they know", func() bool { return n.saved("ams-1") && n.saved("entry-1") })
+	testkit.WaitFor(t, "the nodes to have saved their tables", func() bool { return n.saved("ams-1") && n.saved("entry-1") })
 	store.Stop()
 	stop()
 
@@ -56,7 +56,7 @@ func TestStartWithoutStore(t *testing.T) {
 	if !served() {
 		t.Error("a request is not served from the saved table")
 	}
-	if age := ages(f); age <= 0 {
+	if age := youngestConfig(f); age <= 0 {
 		t.Errorf("the age is %v", age)
 	}
 	c := f.Drive(2, fleettest.AlternatingBodies("demo-chat"))
@@ -67,21 +67,21 @@ func TestStartWithoutStore(t *testing.T) {
 		return there["servers/ams/ams-1"] > 0 && there["entries/entry-1"] > 0
 	})
 	o.Put("key: models/after\npool: demo")
-	testkit.Within(t, 10*time.Second, "the model that came after", func() bool {
+	testkit.Within(t, 10*time.Second, "the new model to be served", func() bool {
 		return f.RawChat(`{"model":"after","max_tokens":1,"messages":[]}`).Status == 200
 	})
 	c.Check()
-	rests(f)
+	expectIdle(f)
 }
 
-// nodes are one colo server and one entry that are started more than once, at the same addresses.
+// nodes is a colo server and an entry that are started more than once, at the same addresses.
 type nodes struct {
 	t               *testing.T
 	config          node.Config
 	coloAt, entryAt string
 }
 
-// start starts both, waits until they serve, and fills in where they are.
+// start starts both, waits until they serve, and sets their addresses in f.
 func (n *nodes) start(f *fleettest.Fleet) (stop func()) {
 	ctx, cancel := context.WithCancel(context.Background())
 	colo, entry := n.config, n.config
@@ -107,7 +107,7 @@ func (n *nodes) start(f *fleettest.Fleet) (stop func()) {
 			n.t.Fatalf("a node ended with: %v", err)
 		case <-time.After(testkit.Timeout):
 			cancel()
-			n.t.Fatal("the nodes are not up in time")
+			n.t.Fatal("the nodes have not started in time")
 		}
 	}
 	return func() {
@@ -121,13 +121,13 @@ func (n *nodes) start(f *fleettest.Fleet) (stop func()) {
 	}
 }
 
-// saved says whether a node has the colo server on disk.
+// saved reports whether a node has the colo server in its saved table.
 func (n *nodes) saved(name string) bool {
 	text, _ := os.ReadFile(filepath.Join(n.config.DataDir, "table-"+name+".json"))
 	return strings.Contains(string(text), string(fleet.KindServer)+"/ams/ams-1")
 }
 
-// reserve returns an address that was free a moment ago, of a port that the kernel gives to nobody by itself.
+// reserve returns an address that was free a moment ago, with a port that the kernel assigns to no listener on port 0.
 func reserve(t testing.TB) string {
 	t.Helper()
 	for range 100 {

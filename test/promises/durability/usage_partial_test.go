@@ -17,19 +17,19 @@ import (
 	"colonnade/onebox"
 )
 
-// begun sends a streamed request over a connection of its own.
-func begun(f *fleettest.Fleet, c usageCase, model, id string) *wiretest.Conn {
+// begin sends a request over a connection of its own.
+func begin(f *fleettest.Fleet, c usageCase, model, id string) *wiretest.Conn {
 	f.T.Helper()
 	w := wiretest.Dial(f.T, f.Entry.Address)
 	w.Post("/v1/"+c.path, fmt.Sprintf(`{"model":%q,"stream":%v,%s}`, model, c.stream, c.body), "x-request-id: "+id)
 	return w
 }
 
-// early is an end that comes too soon, and what the events must say of it.
-type early struct {
+// partial is a request that ends early, with what its events must say.
+type partial struct {
 	fault   string
-	model   string                                 // priced, unless it says so
-	leave   func(*fleettest.Fleet, *wiretest.Conn) // what the client does instead of reading
+	model   string                                 // empty = priced
+	leave   func(*fleettest.Fleet, *wiretest.Conn) // the client does this instead of reading
 	outcome analytics.Outcome
 	reason  string
 	code    string // of the inference event
@@ -37,15 +37,15 @@ type early struct {
 	want    billed
 }
 
-// check sends one request and looks at its two events.
-func check(f *fleettest.Fleet, t *testing.T, c usageCase, e early) {
+// check sends one request and compares its two events.
+func check(f *fleettest.Fleet, t *testing.T, c usageCase, e partial) {
 	t.Helper()
 	if e.model == "" {
 		e.model = "priced"
 	}
 	id := strings.NewReplacer("_", "-", " ", "-").Replace(fmt.Sprintf("%s-%s-%s-%v", c.name, e.fault, e.outcome, c.stream))
 	f.InjectFault(e.fault, 0)
-	w := begun(f, c, e.model, id)
+	w := begin(f, c, e.model, id)
 	defer w.Close()
 	if e.leave != nil {
 		e.leave(f, w)
@@ -58,15 +58,15 @@ func check(f *fleettest.Fleet, t *testing.T, c usageCase, e early) {
 		inference.Streamed != c.stream || inference.Code != e.code || inference.Status != e.status {
 		t.Errorf("%s: inference event %+v, want %+v", id, inference, e)
 	}
-	told := e.code == "" && e.reason != "client_gone" // in mid-stream, and why
+	midStream := e.code == "" && e.reason != "client_gone" // the entry learns the reason
 	if request.Outcome != e.outcome || request.Partial == (e.outcome == analytics.OutcomeRefused) || (billOf(request) != billed{}) ||
-		told && request.Reason != e.reason {
+		midStream && request.Reason != e.reason {
 		t.Errorf("%s: request event %+v", id, request)
 	}
 }
 
-// Requests that do not come to their end: what was generated and not told is estimated, and every event says how it ended.
-func TestUsageOfWhatEndsEarly(t *testing.T) {
+// Of a stream that ends early, the tokens that were generated and not counted are estimated, and every event says how it ended.
+func TestUsageOfPartialStreams(t *testing.T) {
 	t.Parallel()
 	f := usageFleet(t, onebox.Config{Engines: 1})
 	f.WatchShared(8)
@@ -80,8 +80,8 @@ func TestUsageOfWhatEndsEarly(t *testing.T) {
 		{name: "responses", path: "responses", body: `"max_output_tokens":8,"input":"` + fourWords + `"`, stream: true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			held := estimate(heldWords)
-			for _, e := range []early{
+			held := estimate(partWords)
+			for _, e := range []partial{
 				{fault: simengine.FaultStallStream, leave: reset, outcome: analytics.OutcomeClientGone, status: 200, want: held},
 				{fault: simengine.FaultStallStream, outcome: analytics.OutcomeTimeout, reason: "idle", status: 200, want: held},
 				{fault: simengine.FaultCutAtChunk, outcome: analytics.OutcomeEngineError, reason: "cut_short", status: 200, want: held},
@@ -95,15 +95,15 @@ func TestUsageOfWhatEndsEarly(t *testing.T) {
 	}
 }
 
-// Requests that nothing came of have events all the same, and no bill.
-func TestEventsOfWhatNeverBegan(t *testing.T) {
+// Requests that end before the first byte have final events, and no bill.
+func TestEventsBeforeFirstByte(t *testing.T) {
 	f := usageFleet(t, onebox.Config{Engines: 1})
 	f.ApplyAndWait("key: models/once\npool: demo\nupstream_name: demo-chat\nretry: {errors: 0}\ncost: {unit: neurons, input: 5, output: 20, per: 10}\n", func() bool {
 		return f.Chat(`{"model":"once","messages":[],"max_tokens":1}`).Status == 200
 	})
 	f.Watch(8)
 	gone := func(f *fleettest.Fleet, w *wiretest.Conn) {
-		testkit.WaitFor(f.T, "the engine to have it", func() bool { return f.Engine("ams").Stats().Running == 1 })
+		testkit.WaitFor(f.T, "the engine to have the request", func() bool { return f.Engine("ams").Stats().Running == 1 })
 		w.Leave(0)
 	}
 	idle := func() bool {
@@ -112,7 +112,7 @@ func TestEventsOfWhatNeverBegan(t *testing.T) {
 	}
 	for _, stream := range []bool{true, false} {
 		c := usageCase{name: "chat", path: "chat/completions", body: `"messages":[{"role":"user","content":"` + fourWords + `"}]`, stream: stream}
-		for _, e := range []early{
+		for _, e := range []partial{
 			{fault: simengine.FaultStallHead, leave: gone, outcome: analytics.OutcomeClientGone, reason: "client_gone"},
 			{fault: simengine.FaultError500, outcome: analytics.OutcomeEngineError, reason: "engine_status", code: "engine_error", status: 502},
 			{fault: simengine.FaultRefuse, outcome: analytics.OutcomeEngineError, reason: "no_answer", code: "engine_error", status: 502},
@@ -120,17 +120,17 @@ func TestEventsOfWhatNeverBegan(t *testing.T) {
 		} {
 			e.model = "once"
 			check(f, t, c, e)
-			testkit.WaitFor(t, "the engine to be thought well of", idle)
+			testkit.WaitFor(t, "the engine to be up and idle", idle)
 		}
 		reason := "total"
 		if stream {
 			reason = "first_byte"
 		}
-		check(f, t, c, early{fault: simengine.FaultStallHead, model: "hasty", outcome: analytics.OutcomeTimeout, reason: reason, code: "inference_timeout", status: 504})
+		check(f, t, c, partial{fault: simengine.FaultStallHead, model: "hasty", outcome: analytics.OutcomeTimeout, reason: reason, code: "inference_timeout", status: 504})
 	}
 }
 
-// A session's bill is the sum of what its responses took, and an estimate of the one that did not end.
+// A session's bill is the sum of its responses' usage.
 func TestUsageOfSessions(t *testing.T) {
 	t.Parallel()
 	f := usageFleet(t, onebox.Config{Engines: 1})
@@ -154,7 +154,7 @@ func TestUsageOfSessions(t *testing.T) {
 			t.Errorf("request event %+v", request)
 		}
 	}
-	// The engine counts all that was said to it so far, every time.
+	// The prompt of each response is the whole conversation so far.
 	sum := billed{prompt: 4 + 8, completion: 5 + 3, cached: 2 + 2, cost: 0.5*12 + 2*8}
 
 	s := f.DialRealtime("spoken", "x-request-id", "session-0001")
@@ -171,8 +171,8 @@ func TestUsageOfSessions(t *testing.T) {
 	check(s, analytics.OutcomeCompleted, 0, billed{})
 }
 
-// A session that is left in the middle of a response.
-func TestUsageOfLeftSession(t *testing.T) {
+// A session whose client leaves in the middle of a response is billed an estimate of that response.
+func TestUsageOfAbandonedSession(t *testing.T) {
 	t.Parallel()
 	f := fleettest.Start(t, onebox.Config{Engines: 1, Colos: []string{"ams"}, Engine: simengine.Config{Slots: 1, TTFT: time.Millisecond, ITL: 100 * time.Millisecond}}, pricedDocuments)
 	f.WatchShared(8)
@@ -192,8 +192,8 @@ func TestUsageOfLeftSession(t *testing.T) {
 	}
 }
 
-// What a request found when it came, and how it waited.
-func TestEventsOfTheQueue(t *testing.T) {
+// Events record the length of the queue on arrival and the time in it.
+func TestEventsOfQueuedRequests(t *testing.T) {
 	f := fleettest.Start(t, onebox.Config{Engine: fleettest.QuickEngine(1), Colos: []string{"ams"}, Engines: 1}, "")
 	f.Watch(8)
 	f.InjectFault(simengine.FaultStallStream, 1)
@@ -202,7 +202,7 @@ func TestEventsOfTheQueue(t *testing.T) {
 	var all sync.WaitGroup
 	for i := 1; i <= 2; i++ {
 		all.Go(func() { f.Chat(fleettest.ChatBody(1, false), "x-request-id", fmt.Sprintf("queue-000%d", i)) })
-		testkit.WaitFor(t, "it to wait", func() bool { return f.Pool("ams", "demo").Queued == i })
+		testkit.WaitFor(t, "the request to wait", func() bool { return f.Pool("ams", "demo").Queued == i })
 	}
 	first.Leave(0)
 	all.Wait()
@@ -212,8 +212,8 @@ func TestEventsOfTheQueue(t *testing.T) {
 		if e.QueuedInColo != (i > 0) || (e.QueuingTime > 0) != (i > 0) || e.LocalQueueSize != max(i-1, 0) {
 			t.Errorf("%s: inference event %+v", id, e)
 		}
-		answered := i > 0 // else it was left, which both noticed by themselves
-		if r.QueuedInColo != (i > 0) || r.QueuingTime > e.QueuingTime || answered && r.RequestTime < e.RequestTime {
+		served := i > 0 // the first was abandoned, which both nodes noticed by themselves
+		if r.QueuedInColo != (i > 0) || r.QueuingTime > e.QueuingTime || served && r.RequestTime < e.RequestTime {
 			t.Errorf("%s: request event %+v", id, r)
 		}
 	}

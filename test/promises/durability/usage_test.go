@@ -15,15 +15,15 @@ import (
 	"colonnade/onebox"
 )
 
-// What the engine of these tests says of every prompt of four words, and what the tests have it answer.
+// The counts of words, which are tokens, in the prompts and responses of these tests.
 const (
 	promptWords = 4
 	cachedWords = 2
 	saidWords   = 8
-	heldWords   = 3 // before a fault in mid-stream
+	partWords   = 3 // before a fault in mid-stream
 )
 
-// pricedDocuments are models whose requests have a price: 0.5 for each token in, 2 for each out.
+// pricedDocuments are models with a price: 0.5 a prompt token, 2 a completion token.
 const pricedDocuments = `
 key: models/priced
 pool: demo
@@ -51,7 +51,7 @@ func usageFleet(t *testing.T, c onebox.Config) *fleettest.Fleet {
 	return fleettest.Start(t, c, pricedDocuments)
 }
 
-// billed is what an event says of usage.
+// billed is the usage in an event.
 type billed struct {
 	prompt, completion, cached, estimated int
 	seconds, cost                         float64
@@ -61,21 +61,21 @@ func billOf(e analytics.Event) billed {
 	return billed{e.PromptTokens, e.CompletionTokens, e.CachedTokens, e.TokensEstimated, e.AudioSeconds, e.Cost}
 }
 
-// tokens is the bill for so many tokens, which the engine has told.
+// tokens returns the bill for tokens that the engine has counted.
 func tokens(prompt, completion, cached int) billed {
 	return billed{prompt: prompt, completion: completion, cached: cached, cost: 0.5*float64(prompt) + 2*float64(completion)}
 }
 
-// estimate is the bill for so many pieces of an answer whose engine has not told anything.
+// estimate returns the bill for so many deltas of a response without usage.
 func estimate(pieces int) billed { return billed{estimated: pieces, cost: 2 * float64(pieces)} }
 
-// usageCase is one request, and what its bill must say.
+// usageCase is one request with its bill.
 type usageCase struct {
 	name, path, body string
 	form             bool
 	stream           bool
 	want             billed
-	contains         string // in the answer
+	contains         string // in the response
 	lacks            string
 }
 
@@ -115,7 +115,7 @@ func usageCases() []usageCase {
 	}
 }
 
-// send posts the case's request under an id, and reads the answer.
+// send posts the case's request with an x-request-id, and reads the response.
 func send(f *fleettest.Fleet, c usageCase, id string) wiretest.Response {
 	f.T.Helper()
 	body, contentType := fmt.Sprintf(`{"model":"priced","stream":%v,%s}`, c.stream, c.body), "application/json"
@@ -133,7 +133,7 @@ func send(f *fleettest.Fleet, c usageCase, id string) wiretest.Response {
 	return a
 }
 
-// Every API, streamed or not: the bill is what the engine has counted, and the entry's event has none.
+// For every API, streamed or not, the inference event has the usage that the engine counted, and the request event has none.
 func TestUsageOfEveryAPI(t *testing.T) {
 	t.Parallel()
 	f := usageFleet(t, onebox.Config{Engines: 1})
@@ -157,8 +157,8 @@ func TestUsageOfEveryAPI(t *testing.T) {
 	}
 }
 
-// checkEvents checks what the events of a request say that was answered.
-func checkEvents(t *testing.T, inference, request analytics.Event, c usageCase, answered int) {
+// checkEvents checks the events of a request that was served.
+func checkEvents(t *testing.T, inference, request analytics.Event, c usageCase, bytes int) {
 	t.Helper()
 	streamed := c.stream || strings.Contains(c.body, `"sse"`)
 	for _, e := range []analytics.Event{inference, request} {
@@ -170,16 +170,16 @@ func checkEvents(t *testing.T, inference, request analytics.Event, c usageCase, 
 			t.Errorf("%s event %+v", e.Kind, e)
 		}
 	}
-	if inference.Node != "ams-1" || inference.Endpoint != "sim-1" || inference.Engine != "openai" || inference.InferenceTime <= 0 || int(inference.BytesOut) != answered {
-		t.Errorf("inference event %+v, %d bytes were answered", inference, answered)
+	if inference.Node != "ams-1" || inference.Endpoint != "sim-1" || inference.Engine != "openai" || inference.InferenceTime <= 0 || int(inference.BytesOut) != bytes {
+		t.Errorf("inference event %+v, %d bytes were sent", inference, bytes)
 	}
-	if request.Node != "entry-1" || request.Endpoint != "" || int(request.BytesOut) != answered || request.RequestID != inference.RequestID || (billOf(request) != billed{}) {
-		t.Errorf("request event %+v, %d bytes were answered", request, answered)
+	if request.Node != "entry-1" || request.Endpoint != "" || int(request.BytesOut) != bytes || request.RequestID != inference.RequestID || (billOf(request) != billed{}) {
+		t.Errorf("request event %+v, %d bytes were sent", request, bytes)
 	}
 }
 
-// An endpoint that is not to be asked for usage: what it generates is estimated, unless the client asks.
-func TestUsageIsLeft(t *testing.T) {
+// An endpoint with `usage: leave` is not asked for usage, which is estimated unless the client asks.
+func TestUsageLeave(t *testing.T) {
 	f := usageFleet(t, onebox.Config{Engines: 2})
 	f.ApplyAndWait(fmt.Sprintf("key: endpoints/ams/sim-2\nurl: %s\npool: left\nusage: leave\nexternal: true\n---\n"+
 		"key: models/left\npool: left\nupstream_name: demo-chat\ncost: {unit: neurons, input: 5, output: 20, per: 10}\n", f.Engines[1].URL), func() bool {
