@@ -27,13 +27,13 @@ func TestAllColosFull(t *testing.T) {
 		return fmt.Sprintf("ooc;reason=busy;number=42902;retry_after_ms=9000;expected_ms=%d;may_wait=1", expected)
 	}
 	for _, c := range []struct {
-		name             string
-		says             [3]string // to a request that may not wait for long
-		LastContinuation string    // to one that may; empty = it is served
-		queue            string    // the client's header
-		waits            [3]string // how each colo is asked
-		status           int
-		want             string // in the body
+		name   string
+		says   [3]string // to a request that may not wait for long
+		long   string    // to one that may; empty = it is served
+		queue  string    // the client's header
+		waits  [3]string // how each colo is asked
+		status int
+		want   string // in the body
 	}{
 		{"all full", [3]string{full(7000), full(3000), full(5000)}, full(5000), "", [3]string{"spill", "spill", "full"}, 429, `"retry_after_ms":3000`},
 		{"one has room to wait", [3]string{full(7000), busy(900), full(5000)}, "", "", [3]string{"spill", "spill full", "spill"}, 200, `"from":"two"`},
@@ -50,7 +50,7 @@ func TestAllColosFull(t *testing.T) {
 				var own string
 				colos[i], own = fleettest.StartStubColo(t, name, name+"-1", func(w hop.Wait) string {
 					if w == hop.WaitFull {
-						return c.LastContinuation
+						return c.long
 					}
 					return c.says[i]
 				})

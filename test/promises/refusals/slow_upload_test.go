@@ -19,8 +19,8 @@ import (
 
 // drips are the ways to hold a connection by sending a byte a second.
 var drips = []struct {
-	name, FirstText string // sent at once
-	piece           string // sent every second
+	name, begin string // sent at once
+	piece       string // sent every second
 }{
 	{"first line", "", "POST"},
 	{"head", "POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nX-Slow: ", "a"},
@@ -111,7 +111,7 @@ func TestDrippingClients(t *testing.T) {
 	for i := range all {
 		go func() {
 			d := drips[i%len(drips)] // also where the peers begin
-			ended <- drip(f, d.name, d.FirstText, d.piece, i >= all-peers, func() { begun <- struct{}{} })
+			ended <- drip(f, d.name, d.begin, d.piece, i >= all-peers, func() { begun <- struct{}{} })
 		}()
 	}
 	var honest sync.WaitGroup
