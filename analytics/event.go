@@ -10,15 +10,15 @@ import (
 	"time"
 )
 
-// Kind says which kind of node an event comes from.
+// Kind is the kind of node that an event comes from.
 type Kind string
 
 const (
-	KindRequest   Kind = "request"   // an entry's, one for each client request
-	KindInference Kind = "inference" // a colo's, one for each granted permit; the one that bills
+	KindRequest   Kind = "request"   // of an entry, one for each client request
+	KindInference Kind = "inference" // of a colo, one for each granted permit; the one that bills
 )
 
-// Phase says whether an event opens or ends something.
+// Phase tells the begin of a request or a permit from its end.
 type Phase string
 
 const (
@@ -26,7 +26,7 @@ const (
 	PhaseEnd   Phase = "end"
 )
 
-// Outcome says how a request ended.
+// Outcome is how a request ended.
 type Outcome string
 
 const (
@@ -37,33 +37,33 @@ const (
 	OutcomeRefused     Outcome = "refused"
 	OutcomeMoved       Outcome = "moved"
 	OutcomeDrained     Outcome = "drained"
-	OutcomeCrashed     Outcome = "crashed" // the process, as its next run says for a begin without an end; or a handler
+	OutcomeCrashed     Outcome = "crashed" // the process was killed (written by its next run), or a handler panicked
 )
 
-// Event is one line of the log. A begin and its end share EventID; a field that is not known is left zero.
-// Strings must be safe to keep: names from the fleet table and ids, never a prompt, a completion or a key.
+// Event describes one request at one node, or one permit. A begin and its end have the same EventID. An unknown field is
+// zero. Strings are names from the fleet table and ids, never a prompt, a completion or a key.
 type Event struct {
 	EventID         string    `json:"event_id"` // see EventID
 	RequestID       string    `json:"request_id"`
 	ClientRequestID string    `json:"client_request_id,omitempty"`
 	Kind            Kind      `json:"kind"`
 	Phase           Phase     `json:"phase"`
-	Time            time.Time `json:"time"` // zero = when it was appended
-	Node            string    `json:"node"` // empty = the log's node
+	Time            time.Time `json:"time"` // zero: when it is appended
+	Node            string    `json:"node"` // empty: the node of the journal
 	ColoID          string    `json:"colo_id,omitempty"`
 	SourceColoID    string    `json:"source_colo_id,omitempty"` // where the request entered
-	ColoPath        []string  `json:"colo_path,omitempty"`      // servers that the request has visited, in order
+	ColoPath        []string  `json:"colo_path,omitempty"`      // servers that the request visited, in order
 
 	Account  string `json:"account,omitempty"`
-	Model    string `json:"model,omitempty"` // the model's own name; or what was asked for, if it can be a name and no key
-	Pool     string `json:"pool,omitempty"`  // set only if the table knows Model
+	Model    string `json:"model,omitempty"` // the model's own name; of an unknown model the name in the request, unless that may be a key
+	Pool     string `json:"pool,omitempty"`  // empty if the table does not have Model
 	Endpoint string `json:"endpoint,omitempty"`
 	Engine   string `json:"engine,omitempty"`
 
 	Status   int     `json:"status,omitempty"` // HTTP
 	Code     string  `json:"code,omitempty"`
 	Reason   string  `json:"reason,omitempty"`
-	Outcome  Outcome `json:"outcome,omitempty"` // set on an end
+	Outcome  Outcome `json:"outcome,omitempty"` // of an end
 	Attempts int     `json:"attempts,omitempty"`
 
 	RequestTime      Milliseconds `json:"request_time_ms,omitempty"`
@@ -74,16 +74,16 @@ type Event struct {
 	PromptTokens     int     `json:"prompt_tokens,omitempty"`
 	CompletionTokens int     `json:"completion_tokens,omitempty"`
 	CachedTokens     int     `json:"cached_tokens,omitempty"`
-	TokensEstimated  int     `json:"tokens_estimated,omitempty"` // deltas seen, where the engine gave no usage
-	AudioSeconds     float64 `json:"audio_seconds,omitempty"`    // of engines that count time instead of tokens
-	Cost             float64 `json:"cost,omitempty"`             // of all these tokens
+	TokensEstimated  int     `json:"tokens_estimated,omitempty"` // deltas of an answer without usage
+	AudioSeconds     float64 `json:"audio_seconds,omitempty"`    // from engines that count time instead of tokens
+	Cost             float64 `json:"cost,omitempty"`             // of all these tokens, in CostUnit
 	CostUnit         string  `json:"cost_unit,omitempty"`
 
 	BytesIn        int64 `json:"bytes_in,omitempty"`
 	BytesOut       int64 `json:"bytes_out,omitempty"`
 	MessagesIn     int64 `json:"messages_in,omitempty"`
 	MessagesOut    int64 `json:"messages_out,omitempty"`
-	LocalQueueSize int   `json:"local_queue_size,omitempty"` // waiting when it arrived
+	LocalQueueSize int   `json:"local_queue_size,omitempty"` // requests waiting on arrival
 
 	Streamed         bool `json:"streamed,omitempty"`
 	WebSocket        bool `json:"websocket,omitempty"`
@@ -93,8 +93,8 @@ type Event struct {
 	Partial          bool `json:"partial,omitempty"` // ended early
 }
 
-// EventID derives an event's id: the same four values give the same id, so what is delivered twice can be told.
-// attempt tells apart the permits that one request had on one node; a KindRequest has attempt 0.
+// EventID derives the id of an event. The same four values give the same id, which identifies events that are delivered
+// twice. attempt counts the permits that one request had on one node; it is 0 for KindRequest.
 func EventID(requestID, node string, attempt int, kind Kind) string {
 	var room [256]byte
 	b := append(room[:0], requestID...)
@@ -108,7 +108,7 @@ func EventID(requestID, node string, attempt int, kind Kind) string {
 	return hex.EncodeToString(sum[:16])
 }
 
-// Milliseconds is a duration that is written as a number of milliseconds, to the microsecond.
+// Milliseconds is a duration that JSON has as a number of milliseconds, rounded to microseconds.
 type Milliseconds time.Duration
 
 // Std returns d as a time.Duration.

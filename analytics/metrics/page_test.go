@@ -17,6 +17,7 @@ import (
 	"colonnade/permits"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/testutil"
 )
 
 var update = flag.Bool("update", false, "write docs/metrics.md")
@@ -93,6 +94,9 @@ func registered(t *testing.T) map[string]*metric {
 				t.Errorf("%s has the labels %v at one kind of node, and %v at the other", m.name, m.labels, other.labels)
 			}
 			all[m.name].nodes = append(all[m.name].nodes, node)
+		}
+		if problems, err := testutil.GatherAndLint(reg); err != nil || len(problems) > 0 {
+			t.Errorf("%s: lint: %v, %v", node, problems, err)
 		}
 		if n := described(reg); n != len(families) {
 			t.Errorf("%s: %d metrics are registered and %d have a series here", node, n, len(families))

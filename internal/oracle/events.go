@@ -9,17 +9,16 @@ import (
 	"colonnade/analytics/journal"
 )
 
-// Events is what nodes logged. An event that stands there more than once is there once: what it has in common with its
-// copies is its id and phase.
+// Events are the events of nodes by event id, without duplicates.
 type Events struct {
-	Begins map[string]analytics.Event // by event id
-	Ends   map[string]analytics.Event // likewise
+	Begins map[string]analytics.Event
+	Ends   map[string]analytics.Event
 
-	Repeated map[string]int // ends that stand there more than once: by event id, how often
-	Torn     int            // segments that end inside a line: their writers were killed there
+	Repeated map[string]int // by event id: the number of equal ends, if more than one
+	Torn     int            // segments that end inside a line, where their writers were killed
 }
 
-// ReadEvents reads the events below directories of nodes.
+// ReadEvents reads the events below the directories of nodes.
 func ReadEvents(dirs ...string) (*Events, error) {
 	all := &Events{Begins: map[string]analytics.Event{}, Ends: map[string]analytics.Event{}, Repeated: map[string]int{}}
 	for _, dir := range dirs {
@@ -48,8 +47,8 @@ func (a *Events) add(e analytics.Event) {
 	a.Ends[e.EventID] = e
 }
 
-// Problems says what is not as it should be at rest: each begin has an end, and if entries log here too, each request
-// has exactly one final event of an entry. restarted nodes may have said an end twice, and broken off inside a line.
+// Problems returns violations of what holds at rest: each begin has an end, and, if entries log here too, each request has
+// exactly one final event of an entry. Nodes that were restarted may have written an end twice, or part of a line.
 func (a *Events) Problems(entries, restarted bool) []string {
 	var found []string
 	for id, e := range a.Begins {
@@ -72,7 +71,7 @@ func (a *Events) Problems(entries, restarted bool) []string {
 	return found
 }
 
-// finalProblems checks that each request has one final event of an entry.
+// finalProblems reports requests that do not have exactly one final event of an entry.
 func (a *Events) finalProblems() []string {
 	finals := map[string]int{}
 	for _, events := range []map[string]analytics.Event{a.Begins, a.Ends} {

@@ -9,67 +9,65 @@ import (
 	"colonnade/internal/testkit"
 )
 
-// Config says what to look at. What is left out is not looked at, but for this process itself.
+// Config says what to check. A zero field checks nothing; this process is always checked.
 type Config struct {
 	AdminURLs []string // base URLs of the nodes' admin listeners
-	EventDirs []string // the Dir of nodes' event logs
-	NoEvents  bool     // what stands there is not looked at
+	EventDirs []string // the Dir of the nodes' journals
+	NoEvents  bool     // do not check events in EventDirs
 
 	// EntriesElsewhere: no entry logs in EventDirs, so that no "request" event is expected.
 	EntriesElsewhere bool
 
-	// Restarted: nodes that log in EventDirs were killed. What stands there twice then counts once, and half a line is
-	// where one was killed.
+	// Restarted: nodes that log in EventDirs were killed. A repeated end and an incomplete line are then no problem.
 	Restarted bool
 
-	// Shared: other tests run in this process at the same time. Of goroutines, those that the test has marked count
-	// (see Mark); of descriptors, connections of Addresses and files below EventDirs. Memory is everybody's: see
-	// Watched.
+	// Shared: other tests run in this process at the same time. Then only labelled goroutines (see LabelGoroutines),
+	// connections of Addresses and files below EventDirs count, and memory does not: see LeakCheck.
 	Shared    bool
 	Addresses []string // host:port of the test's own servers
 
-	// EngineStats asks every engine; nil: there are none to ask.
+	// EngineStats returns the load of every engine; nil: there are none.
 	EngineStats func() ([]EngineStats, error)
 
 	// HealthURLs are probed from New to Check; nil: /health/live of every admin listener.
 	HealthURLs []string
 
-	// IdleConnections may stay open within this process. Each counts two file descriptors and four goroutines, for it
-	// has both its ends here.
+	// IdleConnections may stay open within this process. Each counts two file descriptors and four goroutines, since both
+	// of its ends are in this process.
 	IdleConnections int
 
-	// MemoryBytes is how much the live heap may have grown; 0: 64 MiB.
+	// MemoryBytes is the allowed growth of the live heap; 0: 64 MiB.
 	MemoryBytes int64
 }
 
-// EngineStats is what an engine has in hand.
+// EngineStats is the load of an engine.
 type EngineStats struct {
 	Name             string
 	Running, Waiting int
 }
 
-// What may differ for other reasons than a leak.
+// Allowances for differences that are no leaks, and times.
 const (
-	slackGoroutines      = 4 // timers, the runtime's own
-	slackDescriptors     = 4
-	goroutinesPerConn    = 4
-	descriptorsPerConn   = 2
-	defaultMemoryBytes   = 64 << 20
-	quietTime            = 2 * time.Second
-	slowestHealth        = 100 * time.Millisecond // p99
-	pollInterval         = 20 * time.Millisecond
-	longestProfileInText = 6 << 10
+	slackGoroutines    = 4 // timers, the runtime's own
+	slackDescriptors   = 4
+	goroutinesPerConn  = 4
+	descriptorsPerConn = 2
+	defaultMemoryBytes = 64 << 20
+	settleTime         = 2 * time.Second
+	maxHealthP99       = 100 * time.Millisecond
+	pollInterval       = 20 * time.Millisecond
+	maxProfileBytes    = 6 << 10
 )
 
-// Oracle remembers how things were.
+// Oracle has the state from before a test.
 type Oracle struct {
 	config Config
 	client *http.Client
 	prober *prober
-	before census
+	before resources
 }
 
-// New notes how things are and begins to probe the health pages.
+// New records the present state and starts to probe the health pages.
 func New(t testing.TB, c Config) *Oracle {
 	t.Helper()
 	if c.MemoryBytes == 0 {
@@ -82,8 +80,8 @@ func New(t testing.TB, c Config) *Oracle {
 	}
 	o := &Oracle{
 		config: c,
-		// A connection for each question: one kept open would be counted.
-		client: &http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: quietTime * scale()},
+		// No connection is kept open: it would count.
+		client: &http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: settleTime * timeScale()},
 	}
 	o.before, _ = o.count(t)
 	if !c.Shared {
@@ -94,15 +92,15 @@ func New(t testing.TB, c Config) *Oracle {
 	return o
 }
 
-// Check waits for the fleet to come to rest and fails the test with what has not.
+// Check waits for the fleet to come to rest, and fails the test with every problem that is left.
 func (o *Oracle) Check(t testing.TB) {
 	t.Helper()
 	o.prober.end()
-	for _, problem := range o.prober.problems(slowestHealth * scale()) {
+	for _, problem := range o.prober.problems(maxHealthP99 * timeScale()) {
 		t.Error(problem)
 	}
 	var found []string
-	for deadline := time.Now().Add(quietTime * scale()); ; time.Sleep(pollInterval) {
+	for deadline := time.Now().Add(settleTime * timeScale()); ; time.Sleep(pollInterval) {
 		if found = o.Problems(t); len(found) == 0 || time.Now().After(deadline) {
 			break
 		}
@@ -112,8 +110,8 @@ func (o *Oracle) Check(t testing.TB) {
 	}
 }
 
-// Problems looks once and says what is not as it should be at rest. The health prober, which runs until Check, counts
-// as a goroutine and a connection too many.
+// Problems checks once and returns violations of what holds at rest. The health prober, which runs until Check, counts as
+// a goroutine and a connection too many.
 func (o *Oracle) Problems(t testing.TB) []string {
 	t.Helper()
 	var found []string
@@ -131,7 +129,7 @@ func (o *Oracle) engineProblems() []string {
 	}
 	stats, err := o.config.EngineStats()
 	if err != nil {
-		return []string{fmt.Sprintf("engines: cannot ask: %v", err)}
+		return []string{fmt.Sprintf("engines: cannot read their load: %v", err)}
 	}
 	var found []string
 	for _, s := range stats {
@@ -146,31 +144,31 @@ func (o *Oracle) processProblems(t testing.TB) []string {
 	t.Helper()
 	var found []string
 	now, profile := o.count(t)
-	most := o.before.goroutines + slackGoroutines + goroutinesPerConn*o.config.IdleConnections
-	if now.goroutines > most {
+	allowed := o.before.goroutines + slackGoroutines + goroutinesPerConn*o.config.IdleConnections
+	if now.goroutines > allowed {
 		if profile == "" {
 			profile = goroutineProfile()
 		}
-		found = append(found, fmt.Sprintf("goroutines: %d, were %d, may be %d:\n%.*s",
-			now.goroutines, o.before.goroutines, most, longestProfileInText, profile))
+		found = append(found, fmt.Sprintf("goroutines: %d, before %d, allowed %d:\n%.*s",
+			now.goroutines, o.before.goroutines, allowed, maxProfileBytes, profile))
 	}
-	most = o.before.descriptors + slackDescriptors + descriptorsPerConn*o.config.IdleConnections
-	if now.descriptors > most {
-		found = append(found, fmt.Sprintf("file descriptors: %d, were %d, may be %d",
-			now.descriptors, o.before.descriptors, most))
+	allowed = o.before.descriptors + slackDescriptors + descriptorsPerConn*o.config.IdleConnections
+	if now.descriptors > allowed {
+		found = append(found, fmt.Sprintf("file descriptors: %d, before %d, allowed %d",
+			now.descriptors, o.before.descriptors, allowed))
 	}
 	if o.config.Shared {
 		return found
 	}
-	if heap, beyond := grownBeyond(o.before.memory + o.config.MemoryBytes); beyond {
-		found = append(found, fmt.Sprintf("memory: live heap is %d bytes, was %d, may grow by %d",
+	if heap, exceeds := heapExceeds(o.before.memory + o.config.MemoryBytes); exceeds {
+		found = append(found, fmt.Sprintf("memory: live heap is %d bytes, before %d, allowed growth %d",
 			heap, o.before.memory, o.config.MemoryBytes))
 	}
 	return found
 }
 
-// scale is how much more time everything gets.
-func scale() time.Duration {
+// timeScale is the factor of all times.
+func timeScale() time.Duration {
 	if testkit.Soak() {
 		return 1
 	}

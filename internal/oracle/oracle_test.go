@@ -18,24 +18,24 @@ import (
 	"colonnade/internal/oracle"
 )
 
-// node is an admin listener that says what it is told to.
+// node is a fake admin listener.
 type node struct {
 	url     string
 	check   atomic.Pointer[string] // nil: ok
 	metrics atomic.Pointer[string]
-	slow    atomic.Int64 // of its health page, in nanoseconds
+	slow    atomic.Int64 // delay of its health page in nanoseconds
 	dead    atomic.Bool
-	asked   atomic.Int64 // how often its health page was
+	probes  atomic.Int64 // requests of its health page
 }
 
 func start(t *testing.T) *node {
 	t.Helper()
 	n := &node{}
-	n.says(`colonnade_permits_held{pool="p"} 0`)
+	n.setMetrics(`colonnade_permits_held{pool="p"} 0`)
 	mux := http.NewServeMux()
 	mux.HandleFunc("/health/live", func(w http.ResponseWriter, _ *http.Request) {
 		time.Sleep(time.Duration(n.slow.Load()))
-		n.asked.Add(1)
+		n.probes.Add(1)
 		if n.dead.Load() {
 			w.WriteHeader(503)
 		}
@@ -52,12 +52,12 @@ func start(t *testing.T) *node {
 	return n
 }
 
-func (n *node) says(lines ...string) {
+func (n *node) setMetrics(lines ...string) {
 	text := strings.Join(lines, "\n") + "\n"
 	n.metrics.Store(&text)
 }
 
-// recorder notes failures of a test that is expected to fail.
+// recorder records the failures of a test that is expected to fail.
 type recorder struct {
 	testing.TB
 	failures []string
@@ -66,8 +66,8 @@ type recorder struct {
 func (r *recorder) Helper()           {}
 func (r *recorder) Error(args ...any) { r.failures = append(r.failures, fmt.Sprint(args...)) }
 
-// sees expects exactly one problem, or none.
-func sees(t *testing.T, o *oracle.Oracle, want string) {
+// wantProblem expects exactly one problem, or none.
+func wantProblem(t *testing.T, o *oracle.Oracle, want string) {
 	t.Helper()
 	var got []string
 	for _, p := range o.Problems(t) {
@@ -83,31 +83,31 @@ func sees(t *testing.T, o *oracle.Oracle, want string) {
 func TestPages(t *testing.T) {
 	n := start(t)
 	o := oracle.New(t, oracle.Config{AdminURLs: []string{n.url}})
-	sees(t, o, "")
-	n.says(`colonnade_permits_held{pool="p"} 0`, `colonnade_permits_held{pool="q"} 2`, `inference_queue_length_peak 9`)
-	sees(t, o, `colonnade_permits_held{pool="q"} 2, want 0`)
-	n.says(`inference_queue_length{pool="p"} 1`)
-	sees(t, o, "inference_queue_length")
-	n.says(`inference_active_requests{model="m"} 1`)
-	sees(t, o, "inference_active_requests")
-	n.says("")
+	wantProblem(t, o, "")
+	n.setMetrics(`colonnade_permits_held{pool="p"} 0`, `colonnade_permits_held{pool="q"} 2`, `inference_queue_length_peak 9`)
+	wantProblem(t, o, `colonnade_permits_held{pool="q"} 2, want 0`)
+	n.setMetrics(`inference_queue_length{pool="p"} 1`)
+	wantProblem(t, o, "inference_queue_length")
+	n.setMetrics(`inference_active_requests{model="m"} 1`)
+	wantProblem(t, o, "inference_active_requests")
+	n.setMetrics("")
 	broken := "pool p: held 3, slots say 2"
 	n.check.Store(&broken)
-	sees(t, o, broken)
+	wantProblem(t, o, broken)
 	n.check.Store(nil)
-	sees(t, o, "")
+	wantProblem(t, o, "")
 	o.Check(t)
 }
 
 func TestCheckWaitsForRest(t *testing.T) {
 	n := start(t)
 	o := oracle.New(t, oracle.Config{AdminURLs: []string{n.url}})
-	n.says("colonnade_permits_held 1")
+	n.setMetrics("colonnade_permits_held 1")
 	left := make(chan struct{})
 	go func() {
 		defer close(left)
 		time.Sleep(100 * time.Millisecond)
-		n.says("colonnade_permits_held 0")
+		n.setMetrics("colonnade_permits_held 0")
 	}()
 	o.Check(t)
 	<-left
@@ -118,20 +118,20 @@ func TestEngines(t *testing.T) {
 	var err error
 	o := oracle.New(t, oracle.Config{EngineStats: func() ([]oracle.EngineStats, error) { return stats, err }})
 	stats = []oracle.EngineStats{{Name: "gpu-1"}, {Name: "gpu-2"}}
-	sees(t, o, "")
+	wantProblem(t, o, "")
 	stats[1].Running = 1
-	sees(t, o, "engine gpu-2: 1 running, 0 waiting")
+	wantProblem(t, o, "engine gpu-2: 1 running, 0 waiting")
 	stats[1] = oracle.EngineStats{Name: "gpu-2", Waiting: 4}
-	sees(t, o, "engine gpu-2: 0 running, 4 waiting")
+	wantProblem(t, o, "engine gpu-2: 0 running, 4 waiting")
 	err = io.ErrUnexpectedEOF
-	sees(t, o, "cannot ask")
+	wantProblem(t, o, "cannot read their load")
 }
 
 func TestEvents(t *testing.T) {
 	f := func(want string, elsewhere bool, events ...analytics.Event) {
 		t.Helper()
 		dir := logged(t, events)
-		sees(t, oracle.New(t, oracle.Config{EventDirs: []string{dir}, EntriesElsewhere: elsewhere}), want)
+		wantProblem(t, oracle.New(t, oracle.Config{EventDirs: []string{dir}, EntriesElsewhere: elsewhere}), want)
 	}
 	event := func(id string, kind analytics.Kind, phase analytics.Phase) analytics.Event {
 		return analytics.Event{EventID: id, RequestID: "r", Kind: kind, Phase: phase}
@@ -147,24 +147,24 @@ func TestEvents(t *testing.T) {
 	f("event 2 has 2 ends", false, begin, end, end, request)
 	f("0 final events of kind request", false, begin, end)
 	f("2 final events of kind request", false, request, event("9", analytics.KindRequest, analytics.PhaseEnd))
-	sees(t, oracle.New(t, oracle.Config{EventDirs: []string{t.TempDir()}}), "cannot read events")
+	wantProblem(t, oracle.New(t, oracle.Config{EventDirs: []string{t.TempDir()}}), "cannot read events")
 
-	// Of nodes that were killed.
+	// Nodes that were killed.
 	dir := logged(t, []analytics.Event{begin, end, end, request, request})
-	sees(t, oracle.New(t, oracle.Config{EventDirs: []string{dir}, Restarted: true}), "")
+	wantProblem(t, oracle.New(t, oracle.Config{EventDirs: []string{dir}, Restarted: true}), "")
 	cut(t, filepath.Join(dir, "events", "edge", "1.log"), 30)
-	sees(t, oracle.New(t, oracle.Config{EventDirs: []string{dir}, Restarted: true}), "")
+	wantProblem(t, oracle.New(t, oracle.Config{EventDirs: []string{dir}, Restarted: true}), "")
 	cut(t, filepath.Join(dir, "events", "ams-1", "1.log"), 30)
 	if events, err := oracle.ReadEvents(dir); err != nil || len(events.Ends) != 2 || len(events.Begins) != 1 || events.Torn != 2 || len(events.Repeated) != 0 {
 		t.Errorf("%+v, %v", events, err)
 	}
 	dir = logged(t, []analytics.Event{begin, request})
-	sees(t, oracle.New(t, oracle.Config{EventDirs: []string{dir}, Restarted: true}), "begin 2 of node ams-1 has no end")
+	wantProblem(t, oracle.New(t, oracle.Config{EventDirs: []string{dir}, Restarted: true}), "begin 2 of node ams-1 has no end")
 	dir = logged(t, []analytics.Event{begin, end})
-	sees(t, oracle.New(t, oracle.Config{EventDirs: []string{dir}, Restarted: true}), "0 final events of kind request")
+	wantProblem(t, oracle.New(t, oracle.Config{EventDirs: []string{dir}, Restarted: true}), "0 final events of kind request")
 }
 
-// logged writes events as nodes do: an entry the requests, a colo the rest.
+// logged writes events like nodes: an entry those of requests, a colo the others.
 func logged(t *testing.T, events []analytics.Event) (dir string) {
 	t.Helper()
 	dir = t.TempDir()
@@ -185,7 +185,7 @@ func logged(t *testing.T, events []analytics.Event) (dir string) {
 	return dir
 }
 
-// cut takes so many bytes off the end of a file.
+// cut removes the last n bytes of a file.
 func cut(t *testing.T, path string, n int64) {
 	t.Helper()
 	info, err := os.Stat(path)
@@ -199,12 +199,12 @@ func cut(t *testing.T, path string, n int64) {
 
 func TestProcess(t *testing.T) {
 	o := oracle.New(t, oracle.Config{MemoryBytes: 8 << 20})
-	sees(t, o, "")
+	wantProblem(t, o, "")
 	stop := make(chan struct{})
 	for range 20 {
 		go func() { <-stop }()
 	}
-	sees(t, o, "goroutines: ")
+	wantProblem(t, o, "goroutines: ")
 	close(stop)
 
 	server := httptest.NewServer(http.NotFoundHandler())
@@ -219,12 +219,12 @@ func TestProcess(t *testing.T) {
 	server.Close()
 
 	kept := make([]byte, 16<<20)
-	sees(t, o, "memory: live heap")
+	wantProblem(t, o, "memory: live heap")
 	runtime.KeepAlive(kept)
 	o.Check(t)
 }
 
-// hold opens so many connections and leaves them idle.
+// hold opens n connections and leaves them idle.
 func hold(t *testing.T, client *http.Client, url string, n int) {
 	t.Helper()
 	var responses []*http.Response
@@ -242,12 +242,12 @@ func hold(t *testing.T, client *http.Client, url string, n int) {
 }
 
 func TestHealth(t *testing.T) {
-	f := func(spoil func(*node), want string) {
+	f := func(disturb func(*node), want string) {
 		t.Helper()
 		n := start(t)
 		o := oracle.New(t, oracle.Config{AdminURLs: []string{n.url}})
-		spoil(n)
-		for enough := n.asked.Load() + 5; n.asked.Load() < enough; { // however slowly: a test that never ends is noticed
+		disturb(n)
+		for enough := n.probes.Load() + 5; n.probes.Load() < enough; { // without a bound: the test binary has one
 			time.Sleep(10 * time.Millisecond)
 		}
 		n.slow.Store(0)

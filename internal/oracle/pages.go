@@ -8,10 +8,10 @@ import (
 	"strings"
 )
 
-// atRest are the metrics that are zero in every series when nothing is in hand.
+// atRest are the metrics that are zero in every series when no request is in flight.
 var atRest = []string{"colonnade_permits_held", "inference_queue_length", "inference_active_requests", "colonnade_events_open"}
 
-// pageProblems asks one admin listener.
+// pageProblems checks one admin listener.
 func (o *Oracle) pageProblems(base string) []string {
 	var found []string
 	status, body, err := o.get(base + "/debug/check")
@@ -48,7 +48,7 @@ func (o *Oracle) get(url string) (int, string, error) {
 	return response.StatusCode, string(body), nil
 }
 
-// notAtRest returns the lines of Prometheus text that should say 0 and do not.
+// notAtRest returns the series of atRest that are not 0, as lines of Prometheus text.
 func notAtRest(text string) []string {
 	var found []string
 	for line := range strings.Lines(text) {

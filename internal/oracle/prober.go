@@ -18,29 +18,29 @@ const (
 	probeTimeout  = 10 * time.Second
 )
 
-// prober asks health pages again and again, as a load balancer would. But in a soak, it asks a server that does nothing else
-// as often: what that one takes is the machine's slowness, and not the node's.
+// prober requests health pages at an interval, as a load balancer does. Except in a soak, it requests a reference server as
+// often, which does nothing else: its times are due to the machine, not to a node.
 type prober struct {
-	stop  context.CancelFunc
-	done  chan struct{}
-	probe *http.Client
-	bare  *httptest.Server // nil in a soak
+	stop      context.CancelFunc
+	done      chan struct{}
+	client    *http.Client
+	reference *httptest.Server // nil in a soak
 
-	mu       sync.Mutex // guards the fields below
-	times    []time.Duration
-	slowness []time.Duration
-	failures []error
+	mu             sync.Mutex // guards the fields below
+	times          []time.Duration
+	referenceTimes []time.Duration
+	failures       []error
 }
 
 func startProber(urls []string) *prober {
 	ctx, cancel := context.WithCancel(context.Background())
 	p := &prober{
-		stop:  cancel,
-		done:  make(chan struct{}),
-		probe: &http.Client{Transport: &http.Transport{}, Timeout: probeTimeout},
+		stop:   cancel,
+		done:   make(chan struct{}),
+		client: &http.Client{Transport: &http.Transport{}, Timeout: probeTimeout},
 	}
-	if scale() > 1 && len(urls) > 0 {
-		p.bare = httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
+	if timeScale() > 1 && len(urls) > 0 {
+		p.reference = httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
 	}
 	go p.run(ctx, urls)
 	return p
@@ -48,11 +48,11 @@ func startProber(urls []string) *prober {
 
 func (p *prober) run(ctx context.Context, urls []string) {
 	defer close(p.done)
-	if p.bare != nil {
-		defer p.bare.Close()
+	if p.reference != nil {
+		defer p.reference.Close()
 	}
-	defer p.probe.CloseIdleConnections()
-	ticker := time.NewTicker(probeInterval * scale())
+	defer p.client.CloseIdleConnections()
+	ticker := time.NewTicker(probeInterval * timeScale())
 	defer ticker.Stop()
 	for {
 		select {
@@ -62,39 +62,39 @@ func (p *prober) run(ctx context.Context, urls []string) {
 		}
 		for _, u := range urls {
 			began := time.Now()
-			err := p.ask(ctx, u)
+			err := p.request(ctx, u)
 			if ctx.Err() != nil {
 				return
 			}
 			if errors.Is(err, syscall.EMFILE) {
-				continue // of the prober's own process, which a test may starve: nobody was asked
+				continue // the test starves this process of descriptors: no request was sent
 			}
-			p.note(time.Since(began), err)
-			p.askBare(ctx)
+			p.record(time.Since(began), err)
+			p.requestReference(ctx)
 		}
 	}
 }
 
-func (p *prober) askBare(ctx context.Context) {
-	if p.bare == nil {
+func (p *prober) requestReference(ctx context.Context) {
+	if p.reference == nil {
 		return
 	}
 	began := time.Now()
-	if p.ask(ctx, p.bare.URL) != nil {
+	if p.request(ctx, p.reference.URL) != nil {
 		return
 	}
 	took := time.Since(began)
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.slowness = append(p.slowness, took)
+	p.referenceTimes = append(p.referenceTimes, took)
 }
 
-func (p *prober) ask(ctx context.Context, url string) error {
+func (p *prober) request(ctx context.Context, url string) error {
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {
 		return err
 	}
-	response, err := p.probe.Do(r)
+	response, err := p.client.Do(r)
 	if err != nil {
 		return err
 	}
@@ -108,7 +108,7 @@ func (p *prober) ask(ctx context.Context, url string) error {
 	return nil
 }
 
-func (p *prober) note(took time.Duration, err error) {
+func (p *prober) record(took time.Duration, err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.times = append(p.times, took)
@@ -117,13 +117,13 @@ func (p *prober) note(took time.Duration, err error) {
 	}
 }
 
-// end stops probing and waits for it. It may be called again.
+// end stops the prober and waits for its goroutine. It may be called again.
 func (p *prober) end() {
 	p.stop()
 	<-p.done
 }
 
-// problems says whether a probe failed, or one in a hundred took as long as slowest and twice the machine's slowness.
+// problems reports failed probes, and a 99th percentile of slowest plus twice that of the reference, or more.
 func (p *prober) problems(slowest time.Duration) []string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -131,10 +131,10 @@ func (p *prober) problems(slowest time.Duration) []string {
 	if n := len(p.failures); n > 0 {
 		found = append(found, fmt.Sprintf("health: %d of %d probes failed, the last with: %v", n, len(p.times), p.failures[n-1]))
 	}
-	slow := p99(p.slowness)
-	if took := p99(p.times); took >= slowest+2*slow {
-		found = append(found, fmt.Sprintf("health: p99 of %d probes is %v, want less than %v; a server that does nothing else takes %v",
-			len(p.times), took, slowest+2*slow, slow))
+	reference := p99(p.referenceTimes)
+	if took := p99(p.times); took >= slowest+2*reference {
+		found = append(found, fmt.Sprintf("health: p99 of %d probes is %v, want less than %v; the reference server takes %v",
+			len(p.times), took, slowest+2*reference, reference))
 	}
 	return found
 }

@@ -6,13 +6,13 @@ import (
 	"time"
 )
 
-// A page is as slow as it is beyond what the machine makes of a server that does nothing.
-func TestMachineIsNoFault(t *testing.T) {
-	f := func(took, slowness time.Duration, want int) {
+// Times of health pages count beyond twice those of the reference server.
+func TestSlowMachineIsNoProblem(t *testing.T) {
+	f := func(took, reference time.Duration, want int) {
 		t.Helper()
-		p := &prober{times: slices.Repeat([]time.Duration{took}, 100), slowness: slices.Repeat([]time.Duration{slowness}, 100)}
+		p := &prober{times: slices.Repeat([]time.Duration{took}, 100), referenceTimes: slices.Repeat([]time.Duration{reference}, 100)}
 		if found := p.problems(time.Second); len(found) != want {
-			t.Errorf("%v, where a bare server takes %v: %q", took, slowness, found)
+			t.Errorf("%v, where the reference takes %v: %q", took, reference, found)
 		}
 	}
 	f(900*time.Millisecond, 0, 0)
@@ -21,16 +21,16 @@ func TestMachineIsNoFault(t *testing.T) {
 	f(2100*time.Millisecond, 500*time.Millisecond, 1)
 }
 
-// The bare server is asked, and ends with the prober.
-func TestMachineIsAsked(t *testing.T) {
+// The reference server is requested, and ends with the prober.
+func TestReferenceIsRequested(t *testing.T) {
 	p := startProber([]string{"http://127.0.0.1:1"})
-	for asked := 0; asked == 0; time.Sleep(time.Millisecond) {
+	for requested := 0; requested == 0; time.Sleep(time.Millisecond) {
 		p.mu.Lock()
-		asked = len(p.slowness)
+		requested = len(p.referenceTimes)
 		p.mu.Unlock()
 	}
 	p.end()
-	if err := p.ask(t.Context(), p.bare.URL); err == nil {
-		t.Error("it goes on")
+	if err := p.request(t.Context(), p.reference.URL); err == nil {
+		t.Error("the reference server still runs")
 	}
 }

@@ -15,37 +15,37 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// census is what a process, or a test, has.
-type census struct {
+// resources are those of a process, or of one test.
+type resources struct {
 	goroutines, descriptors int
 	memory                  int64
 }
 
-// LabelGoroutines makes the goroutines that the calling one starts from now on, and those that they start, the test's own. A test
-// beside which others run calls it before it starts anything.
+// LabelGoroutines labels the calling goroutine, and with it all that it starts from now on, as the test's own. A test that
+// runs beside others calls it first.
 func LabelGoroutines(t testing.TB) {
 	pprof.SetGoroutineLabels(pprof.WithLabels(context.Background(), pprof.Labels(label, t.Name())))
 }
 
 const label = "test"
 
-// count looks at the whole process, or at what is the test's own in it.
-func (o *Oracle) count(t testing.TB) (c census, profile string) {
+// count counts the resources of the whole process, or of the test if other tests share the process.
+func (o *Oracle) count(t testing.TB) (r resources, profile string) {
 	t.Helper()
 	if !o.config.Shared {
-		return census{goroutines: runtime.NumGoroutine(), descriptors: len(openFiles(t))}, ""
+		return resources{goroutines: runtime.NumGoroutine(), descriptors: len(openFiles(t))}, ""
 	}
-	c.goroutines, profile = ownGoroutines(t.Name())
-	c.descriptors = o.ownDescriptors(t)
-	return c, profile
+	r.goroutines, profile = ownGoroutines(t.Name())
+	r.descriptors = o.ownDescriptors(t)
+	return r, profile
 }
 
-// ownGoroutines counts those that a test has marked.
+// ownGoroutines counts the goroutines that a test has labelled, and returns their stacks.
 func ownGoroutines(test string) (n int, profile string) {
 	var own strings.Builder
-	marked := fmt.Sprintf("\n# labels: {%q:%q}\n", label, test)
+	labelled := fmt.Sprintf("\n# labels: {%q:%q}\n", label, test)
 	for _, stack := range strings.Split(goroutineProfile(), "\n\n") {
-		if !strings.Contains(stack, marked) {
+		if !strings.Contains(stack, labelled) {
 			continue
 		}
 		many, _, _ := strings.Cut(stack[strings.LastIndexByte(stack[:strings.Index(stack, " @")], '\n')+1:], " ")
@@ -65,12 +65,12 @@ func goroutineProfile() string {
 	return text.String()
 }
 
-// ownDescriptors counts connections, by the addresses of which they have one, and files, by where they are.
+// ownDescriptors counts connections from and to Addresses, and files below EventDirs.
 func (o *Oracle) ownDescriptors(t testing.TB) (n int) {
 	t.Helper()
 	ports := map[int]bool{}
 	for _, address := range o.config.Addresses {
-		if _, port, err := net.SplitHostPort(address); err == nil { // else nothing of this process is there
+		if _, port, err := net.SplitHostPort(address); err == nil { // otherwise no server of this process has it
 			number, _ := strconv.Atoi(port)
 			ports[number] = number != 0
 		}
@@ -88,7 +88,7 @@ func (o *Oracle) ownDescriptors(t testing.TB) (n int) {
 	return n
 }
 
-// portOf returns 0 for what has none.
+// portOf returns 0 for an address without a port.
 func portOf(a unix.Sockaddr, _ error) int {
 	switch a := a.(type) {
 	case *unix.SockaddrInet4:
@@ -99,7 +99,7 @@ func portOf(a unix.Sockaddr, _ error) int {
 	return 0
 }
 
-// openFiles are the descriptors of the process, and where each leads.
+// openFiles returns the descriptors of the process with the paths that they refer to.
 func openFiles(t testing.TB) map[int]string {
 	t.Helper()
 	const dir = "/proc/self/fd/"
@@ -113,27 +113,27 @@ func openFiles(t testing.TB) map[int]string {
 		if err != nil {
 			t.Fatalf("cannot count file descriptors: %v", err)
 		}
-		all[fd], _ = os.Readlink(dir + entry.Name()) // it may be closed by now, as ReadDir's own is
+		all[fd], _ = os.Readlink(dir + entry.Name()) // an error means that it is closed by now, like that of ReadDir
 	}
 	return all
 }
 
-// grownBeyond says whether the live heap is larger than most. What was not collected yet may tell without a collection.
-func grownBeyond(most int64) (heap int64, beyond bool) {
-	if heap = heapNow(); heap <= most {
+// heapExceeds reports whether the live heap is larger than limit. It collects garbage only if the heap is larger with it.
+func heapExceeds(limit int64) (heap int64, exceeds bool) {
+	if heap = heapBytes(); heap <= limit {
 		return heap, false
 	}
 	heap = liveHeap()
-	return heap, heap > most
+	return heap, heap > limit
 }
 
 func liveHeap() int64 {
 	runtime.GC()
-	runtime.GC() // what a sync.Pool held survives one
-	return heapNow()
+	runtime.GC() // the contents of a sync.Pool survive one collection
+	return heapBytes()
 }
 
-func heapNow() int64 {
+func heapBytes() int64 {
 	var m runtime.MemStats
 	runtime.ReadMemStats(&m)
 	return int64(m.HeapAlloc)

@@ -10,8 +10,8 @@ import (
 	"colonnade/internal/oracle"
 )
 
-// Beside other tests, what is the test's own counts, and nothing else.
-func TestShared(t *testing.T) {
+// Beside other tests, only the test's own resources count.
+func TestSharedProcess(t *testing.T) {
 	stop := make(chan struct{})
 	defer close(stop)
 	forever := func(n int) {
@@ -24,21 +24,21 @@ func TestShared(t *testing.T) {
 	done := make(chan struct{})
 	oracle.LabelGoroutines(t)
 	o := oracle.New(t, oracle.Config{Shared: true, NoEvents: true, Addresses: []string{own.Addr().String()}, EventDirs: []string{dir}})
-	go func() { // not of this test, in name
+	go func() { // labelled as another test's
 		defer close(done)
 		oracle.LabelGoroutines(other{t})
 		forever(20)
 	}()
 	<-done
 	connect(t, others, 20)
-	sees(t, o, "")
+	wantProblem(t, o, "")
 	forever(20)
 	if got := strings.Join(o.Problems(t), "\n"); !strings.Contains(got, "goroutines: 2") || strings.Contains(got, "descriptors") ||
-		!strings.Contains(got, "TestShared") {
+		!strings.Contains(got, "TestSharedProcess") {
 		t.Errorf("goroutines of its own: %s", got)
 	}
 	connect(t, own, 3) // both ends
-	if got := strings.Join(o.Problems(t), "\n"); !strings.Contains(got, "file descriptors: 7, were 1") {
+	if got := strings.Join(o.Problems(t), "\n"); !strings.Contains(got, "file descriptors: 7, before 1") {
 		t.Errorf("connections of its own: %s", got)
 	}
 	for range 4 {
@@ -48,12 +48,12 @@ func TestShared(t *testing.T) {
 		}
 		defer f.Close()
 	}
-	if got := strings.Join(o.Problems(t), "\n"); !strings.Contains(got, "file descriptors: 11, were 1") {
+	if got := strings.Join(o.Problems(t), "\n"); !strings.Contains(got, "file descriptors: 11, before 1") {
 		t.Errorf("files of its own: %s", got)
 	}
 }
 
-// other is another test, by its name.
+// other has the name of another test.
 type other struct{ testing.TB }
 
 func (other) Name() string { return "another" }
@@ -68,7 +68,7 @@ func listen(t *testing.T) net.Listener {
 	return ln
 }
 
-// connect opens so many connections.
+// connect opens n connections.
 func connect(t *testing.T, ln net.Listener, n int) {
 	t.Helper()
 	for range n {
