@@ -132,10 +132,7 @@ func (c *call) headers(attempts int) {
 func (c *call) fieldsBack(attempts int) []transport.Field {
 	fields := make([]transport.Field, 0, 3)
 	if c.pool != nil {
-		l := c.pool.Load()
-		fields = append(fields, transport.Field{Name: hop.HeaderLoad, Value: hop.Load{
-			Free: l.Free, Held: l.Held, Limit: l.Limit, Queued: l.Queued, Expected: l.Expected, Known: l.Known,
-		}.String()})
+		fields = append(fields, transport.Field{Name: hop.HeaderLoad, Value: hop.Load(c.pool.Load()).String()})
 	}
 	return append(fields,
 		transport.Field{Name: hop.HeaderQueuedMS, Value: strconv.FormatInt(c.queued.Milliseconds(), 10)},

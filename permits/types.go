@@ -131,11 +131,11 @@ type Refusal struct {
 // Error implements error.
 func (r *Refusal) Error() string { return "no permit: " + string(r.Reason) }
 
-// Load is how busy a pool is.
+// Load is how busy a pool is. It has the fields of [colonnade/forwarding/hop.Load], which is its form on the wire.
 type Load struct {
-	Limit    int           // slots of all usable endpoints
+	Free     int           // slots that a request could get now; none while the fence has passed
 	Held     int           // permits held, also on endpoints that are no longer usable
-	Free     int           // slots that a request could get now; none while the pool has no right to grant
+	Limit    int           // slots of all usable endpoints
 	Queued   int           // requests waiting
 	Expected time.Duration // wait of a newcomer that holds nothing yet, in band Standard
 	Known    bool          // whether Expected is measured; without it the rate was not yet known
