@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// Check compares everything the queue knows with what can be counted, and returns all that is wrong. It is O(n).
+// Check compares every sum and index of the queue with what can be counted, and returns all that is wrong. It is O(n).
 func (q *Queue) Check() error {
 	var errs []error
 	fail := func(format string, args ...any) { errs = append(errs, fmt.Errorf("fairqueue: "+format, args...)) }
@@ -17,7 +17,7 @@ func (q *Queue) Check() error {
 	var bands [bandCount]band
 	for name, a := range q.accounts {
 		if a.name != name {
-			fail("account %q is filed under %q", a.name, name)
+			fail("account %q is stored as %q", a.name, name)
 		}
 		q.checkAccount(a, fail)
 		for i := range a.flows {
@@ -79,10 +79,10 @@ func (q *Queue) checkAccount(a *account, fail failFunc) {
 	for i := range a.flows {
 		f := &a.flows[i]
 		if f.account != a || f.band != &q.bands[i] || f.running < 0 {
-			fail("account %q: flow %v is not its own, or has %d running", a.name, Band(i), f.running)
+			fail("account %q: flow %v belongs to another, or has %d running", a.name, Band(i), f.running)
 		}
 		if f.s < f.refundFloor || f.refundFloor > f.band.v {
-			fail("account %q: S %v, lifted to %v, band %v at %v", a.name, f.s, f.refundFloor, Band(i), f.band.v)
+			fail("account %q: S %v, refund floor %v, band %v at %v", a.name, f.s, f.refundFloor, Band(i), f.band.v)
 		}
 		f.checkItems(&held, fail)
 		f.checkPlaces(capped, fail)
@@ -94,10 +94,10 @@ func (q *Queue) checkAccount(a *account, fail failFunc) {
 
 func (q *Queue) checkIdle(fail failFunc) {
 	n := 0
-	for a := q.idle.first; a != nil; a = a.later {
+	for a := q.idle.first; a != nil; a = a.idleNext {
 		n++
 		if !a.idle || q.accounts[a.name] != a || a.held[requests] > 0 || a.running() > 0 {
-			fail("account %q stands among the idle ones, with %d waiting and %d running", a.name, a.held[requests], a.running())
+			fail("account %q is in the idle list with %d waiting and %d running", a.name, a.held[requests], a.running())
 		}
 	}
 	all := 0
@@ -107,10 +107,10 @@ func (q *Queue) checkIdle(fail failFunc) {
 		}
 	}
 	if n != all || n != q.idle.n {
-		fail("%d accounts are idle; %d stand among the idle ones, counted %d", all, n, q.idle.n)
+		fail("%d accounts are idle; the idle list has %d, counted %d", all, n, q.idle.n)
 	}
 	if n := len(q.accounts); n > q.mapPeak || q.mapPeak > max(smallMap, 4*n+4) {
-		fail("a map that was made for %d accounts has %d", q.mapPeak, n)
+		fail("the map of accounts had up to %d and has %d", q.mapPeak, n)
 	}
 }
 
@@ -137,7 +137,7 @@ func (f *flow) checkPlaces(capped bool, fail failFunc) {
 	want := [placeCount]bool{inOrder: waits && !capped, inAges: waits && !capped, inRequests: waits, inBytes: waits}
 	for i, at := range f.at {
 		if (at > 0) != want[i] {
-			fail("account %q: with %d waiting, at its cap: %v, it stands at %d of heap %d",
+			fail("account %q: with %d waiting, at its cap: %v, its index in heap %[5]d is %[4]d",
 				f.account.name, f.waiting, capped, at, i)
 		}
 	}
@@ -147,18 +147,18 @@ func (h *heap) check(fail failFunc) {
 	for i, e := range h.entries {
 		f := e.flow
 		if int(f.at[h.place]) != i+1 {
-			fail("heap %d: account %q believes to be at %d, is at %d", h.place, f.account.name, f.at[h.place], i+1)
+			fail("heap %d: account %q has index %d, is at %d", h.place, f.account.name, f.at[h.place], i+1)
 		}
 		if e.key != h.key(f) {
-			fail("heap %d: account %q has key %v, stands by %v", h.place, f.account.name, h.key(f), e.key)
+			fail("heap %d: account %q has key %v, stored %v", h.place, f.account.name, h.key(f), e.key)
 		}
 		if i > 0 && e.key.before(h.entries[(i-1)/2].key) {
-			fail("heap %d: account %q at %d comes before its parent", h.place, f.account.name, i+1)
+			fail("heap %d: account %q at %d precedes its parent", h.place, f.account.name, i+1)
 		}
 	}
 }
 
-// near allows for the rounding of sums that were added to and taken from in different orders.
+// near allows for rounding: sums were added to and subtracted from in different orders.
 func near(a, b float64) bool { return math.Abs(a-b) <= 1e-6*max(1, math.Abs(a), math.Abs(b)) }
 
 // Dump writes a page for people: bands, then accounts with something waiting or running, by name.

@@ -1,41 +1,41 @@
 package fairqueue
 
-// flow is what an account has in one band: its items, oldest first, and its virtual time.
+// flow is what an account has in one band: its items, oldest first, and its start tag.
 type flow struct {
 	account *account
 	band    *band
 
 	head, tail *Item
-	newest     *Item   // the next to leave for want of room: tail, except while makeRoom sets items aside
+	newest     *Item   // the next to be evicted: tail, except while makeRoom sets items aside
 	waiting    int     // items
 	cost       float64 // their estimates
 	running    int
 
 	s           float64           // S
-	refundFloor float64           // the least that it may be refunded to: L of when it last started to wait
-	fresh       bool              // it started to wait with no more than its share, and has had nothing since
+	refundFloor float64           // the least S that refunds lead to: L when the flow last became backlogged
+	fresh       bool              // it became backlogged at an S of at most V, and has not been served since
 	at          [placeCount]int32 // 1 + the index in each heap; 0: not in it
 }
 
-// activate is what starting to wait does.
+// activate is what happens to a flow that becomes backlogged.
 func (q *Queue) activate(f *flow) {
 	f.refundFloor = q.vtimeFloor(f.band)
 	f.s = max(f.s, f.refundFloor)
 	f.fresh = f.s <= f.band.v
 }
 
-// advance moves f to s, where it was passed over.
+// advance moves S to s, if that is later, for a flow that was passed over: it was denied nothing that it could have used.
 func (f *flow) advance(s float64) {
 	if s <= f.s {
 		return
 	}
 	if f.fresh {
-		f.refundFloor = s
+		f.refundFloor = s // as if it had become backlogged only now
 	}
 	f.s = s
 }
 
-// vtimeFloor is where an account that owes nothing starts to wait.
+// vtimeFloor is L: where a flow becomes backlogged whose account is not ahead.
 func (q *Queue) vtimeFloor(b *band) float64 {
 	if f := b.order.top(); f != nil && q.config.Discipline == Fair {
 		return min(b.v, f.s)
@@ -43,11 +43,11 @@ func (q *Queue) vtimeFloor(b *band) float64 {
 	return b.v
 }
 
-// insert links it where its arrival puts it.
+// insert links it in order of arrival.
 func (f *flow) insert(it *Item) {
 	after := f.tail
 	if f.head != nil && it.before(f.head) {
-		after = nil // a request that tries again, as a rule: spare the walk past all that came since
+		after = nil // a request that tries again, as a rule: no need to walk past all that came since
 	}
 	for after != nil && it.before(after) {
 		after = after.prev
@@ -92,7 +92,7 @@ func (f *flow) first(accept func(*Item) bool) *Item {
 	return nil
 }
 
-// before says whether it came before other. No two items in a queue are equal.
+// before reports whether it arrived before other. No two items in a queue are equal.
 func (it *Item) before(other *Item) bool {
 	if it.age != other.age {
 		return it.age < other.age

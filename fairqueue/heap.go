@@ -4,16 +4,16 @@ package fairqueue
 type place uint8
 
 const (
-	inOrder    place = iota // of its band, by turn
-	inAges                  // of its band, by oldest head
-	inRequests              // of its band, by requests held for weight
-	inBytes                 // of its band, by bytes held for weight
+	inOrder    place = iota // band.order
+	inAges                  // band.ages
+	inRequests              // band.held[requests]
+	inBytes                 // band.held[bytes]
 
 	placeCount = 4
 )
 
-// key is where a flow stands in a heap: by level, of equals by the age and then the number of an item, the least first.
-// No two flows in a heap have the same.
+// key orders the flows of a heap: by level, equals by the age and then the number of an item, the least first. No two
+// flows in a heap have the same key.
 type key struct {
 	level float64
 	age   int64
@@ -30,10 +30,11 @@ func (k key) before(other key) bool {
 	return k.seq < other.seq
 }
 
-// heap is a binary heap of flows which know where they stand in it, so that any can be moved or removed in O(log n). It
-// holds at most one flow of an account, so that when an account changes no more than one key is out of order at a time.
-// Keys stand beside the flows: looked up there for each comparison, with thousands of accounts, each would be a cache miss.
-// (container/heap would cost an interface call for each comparison and move, and this is the hottest code there is.)
+// heap is a binary heap of flows that know their index in it, so that any flow can be moved or removed in O(log n). It
+// has at most one flow of an account, so that a change of an account puts at most one key out of order. Keys are stored
+// beside the flows: to compute them for each comparison would be a cache miss each, with thousands of accounts.
+// (container/heap would cost an interface call for each comparison and move, and this is the hottest code of the
+// gateway.)
 type heap struct {
 	place   place
 	key     func(*flow) key
@@ -81,7 +82,7 @@ func (h *heap) fix(f *flow) {
 	}
 }
 
-// reorder restores the order after any number of keys, or what they are, changed.
+// reorder restores the order after any number of keys, or the key function, changed.
 func (h *heap) reorder() {
 	for i := range h.entries {
 		h.entries[i].key = h.key(h.entries[i].flow)
@@ -96,7 +97,7 @@ func (h *heap) set(i int, e entry) {
 	e.flow.at[h.place] = int32(i) + 1
 }
 
-// sift puts e where it belongs, from the free place i on.
+// sift puts e where it belongs, starting from the free index i.
 func (h *heap) sift(i int, e entry) {
 	if i > 0 && e.key.before(h.entries[(i-1)/2].key) {
 		h.up(i, e)

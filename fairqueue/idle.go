@@ -1,22 +1,22 @@
 package fairqueue
 
 const (
-	maxIdleKept = 256  // accounts that are kept though nothing of theirs matters but what they have taught
-	idleScan    = 4    // idle accounts that are looked at when another one is: more than come
-	smallMap    = 1024 // entries that need no smaller map
+	maxIdleKept = 256  // accounts that are kept only for their estimates
+	idleScan    = 4    // idle accounts that are examined when another becomes idle: more than one, so that the list shrinks
+	smallMap    = 1024 // entries up to which a map is not replaced by a smaller one
 )
 
-// idleList are the accounts that neither wait nor run, those foremost that have been so for the longest, or that were
-// ahead when that was looked at last.
+// idleList has the accounts with nothing waiting or running, in the order in which they became idle, or were found to be
+// still ahead.
 type idleList struct {
 	first, last *account
 	n           int
 }
 
 func (l *idleList) push(a *account) {
-	a.idle, a.earlier = true, l.last
+	a.idle, a.idlePrev = true, l.last
 	if l.last != nil {
-		l.last.later = a
+		l.last.idleNext = a
 	} else {
 		l.first = a
 	}
@@ -28,22 +28,22 @@ func (l *idleList) remove(a *account) {
 	if !a.idle {
 		return
 	}
-	if a.earlier != nil {
-		a.earlier.later = a.later
+	if a.idlePrev != nil {
+		a.idlePrev.idleNext = a.idleNext
 	} else {
-		l.first = a.later
+		l.first = a.idleNext
 	}
-	if a.later != nil {
-		a.later.earlier = a.earlier
+	if a.idleNext != nil {
+		a.idleNext.idlePrev = a.idlePrev
 	} else {
-		l.last = a.earlier
+		l.last = a.idlePrev
 	}
-	a.idle, a.earlier, a.later = false, nil, nil
+	a.idle, a.idlePrev, a.idleNext = false, nil, nil
 	l.n--
 }
 
-// retire takes note that something of a has ended, and forgets whom it may. It is O(1) but when a map shrinks, which is
-// O(1) for each account that has left.
+// retire follows the end of something of a: if a is idle now, it joins the idle list, and accounts that need not be kept
+// are forgotten. It is O(1) amortised: a map that shrinks costs O(1) for each account that has left.
 func (q *Queue) retire(a *account) {
 	if a.held[requests] > 0 || a.running() > 0 {
 		return
@@ -66,7 +66,7 @@ func (q *Queue) retire(a *account) {
 	}
 }
 
-// hasLead says whether a has had more than it had coming, and so has to wait for others when it comes back.
+// hasLead reports whether a has had more than its share in a band, so that it waits for others when it comes back.
 func (q *Queue) hasLead(a *account) bool {
 	for i := range a.flows {
 		if f := &a.flows[i]; f.s > q.vtimeFloor(f.band) {
@@ -78,7 +78,7 @@ func (q *Queue) hasLead(a *account) bool {
 
 func (q *Queue) forget(a *account) {
 	delete(q.accounts, a.name)
-	if q.mapPeak > smallMap && len(q.accounts) < q.mapPeak/4 { // a map does not shrink by itself
+	if q.mapPeak > smallMap && len(q.accounts) < q.mapPeak/4 { // Go's maps do not shrink
 		kept := make(map[string]*account, len(q.accounts))
 		for name, a := range q.accounts {
 			kept[name] = a
@@ -87,7 +87,7 @@ func (q *Queue) forget(a *account) {
 	}
 }
 
-// trimIdle forgets all but a few when nobody waits or runs, so that nobody is ahead: there may be many.
+// trimIdle forgets all but the last maxIdleKept accounts when all are idle, and so none is ahead.
 func (q *Queue) trimIdle() {
 	if q.idle.n <= 2*maxIdleKept {
 		return
@@ -96,11 +96,11 @@ func (q *Queue) trimIdle() {
 	q.idle, q.accounts, q.mapPeak = idleList{}, map[string]*account{}, maxIdleKept
 	first := all.last
 	for range maxIdleKept - 1 {
-		first = first.earlier
+		first = first.idlePrev
 	}
 	for a := first; a != nil; {
-		next := a.later
-		a.earlier, a.later = nil, nil
+		next := a.idleNext
+		a.idlePrev, a.idleNext = nil, nil
 		q.accounts[a.name] = a
 		q.idle.push(a)
 		a = next

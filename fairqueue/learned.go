@@ -10,18 +10,18 @@ type Estimate struct {
 
 func (e Estimate) sum() float64 { return min(max(e.Input+e.Output, minCost), maxCost) }
 
-// learned is what the requests of one account, or of all, have taught about the next.
+// learned has what ended requests, of one account or of all, say about the next.
 type learned struct {
-	output        mean // what their outputs cost
-	input, claims mean // what their inputs cost, and what they were claimed to
-	charged       mean // what they were charged in the end
+	output        mean // cost of their outputs
+	input, claims mean // cost of their inputs, and what they were claimed to cost
+	charged       mean // total charge at their end
 }
 
-// meanWindow is how many requests a mean looks back on, roughly: few enough to follow an account that turns to something
-// else, enough for lengths that vary as much as answers do.
+// meanWindow is over how many requests a mean is taken, roughly: few enough to follow an account whose requests change,
+// enough for lengths that vary as much as those of answers.
 const meanWindow = 32
 
-// mean is exponentially weighted, but that of all while there are few.
+// mean is exponentially weighted from meanWindow values on, and before that the mean of all.
 type mean struct {
 	n     int
 	value float64
@@ -33,7 +33,7 @@ func (m *mean) add(x float64) {
 }
 
 func (l *learned) learn(claimed float64, used Estimate) {
-	if used.Input >= 0 { // not NaN, which is one that nobody told
+	if used.Input >= 0 { // not NaN, which is not known
 		l.input.add(min(used.Input, maxCost))
 		l.claims.add(claimed)
 	}
@@ -42,12 +42,12 @@ func (l *learned) learn(claimed float64, used Estimate) {
 	}
 }
 
-// maxUpfront is how many times what an account's requests have been charged, on the mean, one is charged before it has
-// cost anything. What is not true of a claim moves V no further than this, and what is true is charged as it comes.
+// maxUpfront bounds what a request is charged in advance, in multiples of the mean charge of its account. A false claim
+// moves V no further than this, and a true one is charged as the cost arises.
 const maxUpfront = 8
 
-// estimate says what a request with this claim will cost: what its account's last requests have cost, or those of all
-// accounts where it has had none. Before the first has ended, what is not claimed counts as nothing.
+// estimate returns what a request with this claim is expected to cost, from the last requests of its account, or of all
+// accounts if that has no history. Before the first request has ended, the estimate is the claim's input.
 func (q *Queue) estimate(c *Claim, a *account) Estimate {
 	if !q.config.Learn {
 		return Estimate{Input: c.Cost}
@@ -74,7 +74,7 @@ func (q *Queue) estimate(c *Claim, a *account) Estimate {
 	return e
 }
 
-// recordCharge takes note of what a request was charged.
+// recordCharge records the total charge of a request that has ended.
 func (q *Queue) recordCharge(a *account, used float64) {
 	if q.config.Learn && used > 0 {
 		q.learned.charged.add(used)
@@ -82,14 +82,14 @@ func (q *Queue) recordCharge(a *account, used float64) {
 	}
 }
 
-// setEstimate estimates what it will be charged when it is served.
+// setEstimate estimates the item's cost.
 func (q *Queue) setEstimate(it *Item, a *account) {
 	it.estimate = q.estimate(&it.Claim, a)
 	it.cost = it.estimate.sum()
 }
 
-// Learn takes note of what a request has really cost, for the estimates of what follows; NaN is what nobody told. It is
-// called before [Queue.Finish], and only for requests that had the chance to be what they were going to be.
+// Learn records what a request has cost, for later estimates; NaN is what is not known. It is called before
+// [Queue.Finish], and only for requests that were not cut short.
 func (q *Queue) Learn(r Running, used Estimate) {
 	if !q.config.Learn {
 		return
@@ -98,8 +98,8 @@ func (q *Queue) Learn(r Running, used Estimate) {
 	r.flow.account.learned.learn(r.claimed, used)
 }
 
-// Charge makes what a running request is charged at least used, while it runs: one that has used more than was
-// estimated does not wait for its end until that counts. It is O(log n) in the accounts waiting.
+// Charge raises what a running request is charged to used, so that use beyond the estimate counts before the request
+// ends. It is O(log n) in the accounts waiting.
 func (q *Queue) Charge(r *Running, used float64) {
 	if !(used > r.charged) {
 		return

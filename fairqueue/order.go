@@ -5,23 +5,23 @@ import (
 	"time"
 )
 
-// promoteEvery is how often the turn can go to the band of the oldest head instead of the highest.
+// promoteEvery is how often the band of the oldest head item can be served instead of the highest.
 const promoteEvery = 8
 
 // Running is one request that was started and has not finished. It is a value: copies are the same request.
 type Running struct {
 	flow     *flow
-	claimed  float64 // for its input
-	weight   float64 // of its account when it was started: what it is charged is put right by the same
+	claimed  float64 // cost of its input
+	weight   float64 // of its account when it was started: charges are corrected by the same weight
 	estimate Estimate
-	charged  float64
+	charged  float64 // so far
 }
 
 // Estimate is what the request was expected to cost when it was started.
 func (r Running) Estimate() Estimate { return r.estimate }
 
-// Start accounts for a request that gets a slot without having waited here. It reports false, and nothing happens, if
-// the account is at a cap. Whether anybody waits who could use that slot is for the caller to know.
+// Start accounts for a request that gets a slot without having waited. It reports false, and changes nothing, if the
+// account is at its cap. The caller knows that no item that waits could use the slot.
 func (q *Queue) Start(c Claim) (Running, bool) {
 	c.clamp()
 	a := q.account(&c)
@@ -35,14 +35,14 @@ func (q *Queue) Start(c Claim) (Running, bool) {
 	}
 	estimate := q.estimate(&c, a)
 	running := f.serve(Running{flow: f, claimed: c.Cost, weight: a.weight, estimate: estimate, charged: estimate.sum()})
-	if a.held[requests] > 0 { // else it stands nowhere
+	if a.held[requests] > 0 { // else it is in no heap
 		q.fixOrder(&a.flows[c.Band], q.atCap(a))
 	}
 	return running, true
 }
 
-// Next takes out the item whose turn it is among those accepted, and starts it; nil if there is none. An item that is
-// not accepted is passed over and keeps its place; accept nil accepts all. accept must not use the queue.
+// Next removes the item that is first in order among those accepted, and starts it; it returns nil if there is none. An
+// item that is not accepted is passed over and keeps its place; accept nil accepts all. accept must not use the queue.
 func (q *Queue) Next(now time.Time, accept func(*Item) bool) (*Item, Running) {
 	it := q.choose(now, accept)
 	if it == nil {
@@ -56,8 +56,8 @@ func (q *Queue) Next(now time.Time, accept func(*Item) bool) (*Item, Running) {
 	return it, running
 }
 
-// Finish ends a request. used is what it really cost, negative or not a number if that is not known: then it stays with
-// the estimate. Every Running is finished exactly once.
+// Finish ends a request. used is its actual cost; negative or NaN: not known, the charge stands. Every Running is
+// finished exactly once.
 func (q *Queue) Finish(r Running, used float64) {
 	f := r.flow
 	waits := f.account.held[requests] > 0
@@ -77,17 +77,17 @@ func (q *Queue) Finish(r Running, used float64) {
 	q.retire(f.account)
 }
 
-// fixOrder puts f where it belongs after its S has changed, and all flows of its account if that has come to its cap or
-// left it.
-func (q *Queue) fixOrder(f *flow, cap bool) {
-	if cap {
+// fixOrder restores the order after the S of f changed, and for all flows of its account if that reached its cap or
+// left it (capChanged).
+func (q *Queue) fixOrder(f *flow, capChanged bool) {
+	if capChanged {
 		q.reindex(f.account)
 	} else if f.band.order.has(f) {
 		f.band.order.fix(f)
 	}
 }
 
-// serve charges f for a request and counts it as running. The caller arranges the account.
+// serve charges f for a request and counts it as running. The caller reindexes the account.
 func (f *flow) serve(r Running) Running {
 	b := f.band
 	b.v = max(b.v, f.s)
@@ -116,7 +116,7 @@ func (q *Queue) choose(now time.Time, accept func(*Item) bool) *Item {
 	return nil
 }
 
-// promoted returns the band that goes first out of order this time, if any.
+// promoted returns the band that is promoted this time, nil if none is.
 func (q *Queue) promoted(now time.Time) *band {
 	if q.config.PromoteAfter <= 0 || q.served%promoteEvery != promoteEvery-1 {
 		return nil
@@ -133,9 +133,9 @@ func (q *Queue) promoted(now time.Time) *band {
 	return oldest.band
 }
 
-// pick returns the item of b whose turn it is among those accepted. As a rule that is the first item of the first flow;
-// flows with nothing that is accepted are taken out of the order to see the next one, and put back. As at a cap, these
-// were denied nothing that they could have used: they do not fall behind.
+// pick returns the first item of b among those accepted. As a rule that is the head item of the first flow. Flows of
+// which no item is accepted are taken out of the order to see the next one, and put back; like flows at a cap, they were
+// denied nothing that they could have used, so their S advances.
 func (q *Queue) pick(b *band, accept func(*Item) bool) *Item {
 	var best *Item
 	for f := b.order.top(); f != nil; f = b.order.top() {
@@ -162,50 +162,8 @@ func (q *Queue) pick(b *band, accept func(*Item) bool) *Item {
 	return best
 }
 
-// Ahead says how many requests are served before a newcomer with this claim, at most: all that wait in its band and
-// above; and under Fair, of its own band, no more than its share lets go ahead of it: what its account has waiting
-// there, and of the other accounts what catches up with the virtual time at which its turn comes, and one more each.
-// The newcomer of an account at its cap waits for a slot of its own, and the result is as many requests as the pool
-// serves in that time. It is O(1), for costs like the mean of those waiting.
-func (q *Queue) Ahead(c Claim) float64 {
-	c.clamp()
-	above := 0
-	for i := range c.Band {
-		above += q.bands[i].waiting
-	}
-	b := &q.bands[c.Band]
-	ahead := float64(above + b.waiting)
-	var own flow // nothing, for an account that is not known
-	a := q.accounts[c.Account]
-	if a != nil {
-		own = a.flows[c.Band]
-	}
-	if q.config.Discipline == Fair && b.waiting > 0 {
-		ahead = min(ahead, float64(above)+b.fairAhead(own, c.Weight, q.vtimeFloor(b)))
-	}
-	if a != nil && q.atLimit(a, c.Concurrent) {
-		ahead = max(ahead, float64(own.waiting+1)*q.stretch(a, c.Concurrent)-1)
-	}
-	return ahead
-}
-
-// Stretch is how many requests of average length the pool serves while one of an account at its cap ends: 1 for an
-// account without a cap below Slots.
-func (q *Queue) Stretch(c Claim) float64 { return q.stretch(q.accounts[c.Account], c.Concurrent) }
-
-func (b *band) fairAhead(own flow, weight, floor float64) float64 {
-	others, theirWeight := b.flows, b.weight
-	if own.waiting > 0 {
-		others--
-		theirWeight -= own.account.weight
-	}
-	turn := max(own.s-floor, 0) + own.cost/weight
-	meanCost := b.cost / float64(b.waiting)
-	return float64(own.waiting+others) + turn*theirWeight/meanCost
-}
-
-// orderKey puts fresh flows first, the oldest foremost, then the least S. Others may be behind a fresh one, by refunds: they
-// have that coming, but not before whoever has had no more than its share and comes for the next slot.
+// orderKey puts fresh flows first, the oldest foremost, then the least S. Refunds may have put others below a fresh flow:
+// that service is due to them, but not before an account that has had no more than its share gets its next slot.
 func orderKey(f *flow) key {
 	k := ageKey(f)
 	if k.level = f.s; f.fresh {
@@ -214,5 +172,5 @@ func orderKey(f *flow) key {
 	return k
 }
 
-// ageKey puts the flow whose first item came first foremost.
+// ageKey puts the flow foremost whose head item arrived first.
 func ageKey(f *flow) key { return key{age: f.head.age, seq: f.head.seq} }

@@ -11,31 +11,31 @@ type Queue struct {
 	config   Config
 	share    int // MaxShare in items; 0: no cap
 	accounts map[string]*account
-	mapPeak  int // accounts that there were since their map was made
+	mapPeak  int // most accounts since their map was made
 	idle     idleList
 	bands    [bandCount]band
-	held     [boundCount]int64 // by all that wait
-	epoch    time.Time         // ages count from it: when the first item arrived
-	seq      int64             // of the last item put in
-	served   uint64            // given by Next
+	held     [boundCount]int64 // by all items
+	epoch    time.Time         // when the first item arrived; ages are counted from it
+	seq      int64             // of the last item pushed
+	served   uint64            // items that Next returned
 	learned  learned           // of all accounts
-	skipped  []*flow           // scratch of pick, kept for its memory
+	skipped  []*flow           // used by pick only; kept to reuse its memory
 }
 
 // band is the order of the flows of one priority.
 type band struct {
 	v    float64 // V
-	maxS float64 // the greatest S that any flow had
+	maxS float64 // the greatest S that any flow has had
 
 	waiting int     // items
 	cost    float64 // their estimates
 	running int
-	flows   int     // that have something waiting
+	flows   int     // with something waiting
 	weight  float64 // of their accounts
 
-	order heap             // flows whose turn can come, by turn
-	ages  heap             // the same, oldest head first
-	held  [boundCount]heap // flows with something waiting, by what their account holds for its weight, most first
+	order heap             // backlogged flows, by orderKey, or under FIFO by ageKey
+	ages  heap             // backlogged flows, by ageKey
+	held  [boundCount]heap // flows with something waiting, by roomKey
 }
 
 // New returns an empty queue.
@@ -52,7 +52,7 @@ func New(c Config) *Queue {
 	return q
 }
 
-// Configure changes bounds and order. Nobody has to leave who is in already.
+// Configure changes bounds and order. It evicts nothing.
 func (q *Queue) Configure(c Config) {
 	if q.config == c {
 		return
@@ -64,7 +64,7 @@ func (q *Queue) Configure(c Config) {
 		share = max(1, int(c.MaxShare*float64(c.Slots)+1e-9)) // 0.29 of 100 is 29
 	}
 	if was.Learn == c.Learn && was.Discipline == c.Discipline {
-		q.setShare(share) // slots may change with every answer, and there may be thousands of accounts
+		q.setShare(share) // not all of what follows: slots may change with every answer, and there may be thousands of accounts
 		return
 	}
 	q.share = share
@@ -85,7 +85,7 @@ func (q *Queue) Configure(c Config) {
 	}
 }
 
-// setShare changes the share, and moves the accounts that come to their cap by that or leave it.
+// setShare changes the share, and reindexes the accounts that reach their cap by it or leave it.
 func (q *Queue) setShare(share int) {
 	before := q.share
 	if share == before {
@@ -101,8 +101,8 @@ func (q *Queue) setShare(share int) {
 	q.share = share
 }
 
-// Push puts it in, or returns ErrFull or ErrAccountFull. The victims had to leave to make room for it and are out
-// already; it is for the caller to tell them.
+// Push adds it, or returns ErrFull or ErrAccountFull. The victims were evicted to make room for it: they are out of the
+// queue already, and the caller answers them.
 func (q *Queue) Push(it *Item) (victims []*Item, err error) {
 	if it.flow != nil {
 		panic("fairqueue: Push of an item that is in a queue")
@@ -125,19 +125,19 @@ func (q *Queue) Push(it *Item) (victims []*Item, err error) {
 	return victims, nil
 }
 
-// Rejoin puts in a request that was served before and has to be served again. It stands where its arrival puts it,
-// ahead of everything of its account that came later, and is never refused: room is found for as many as run.
+// Rejoin adds a request that was served before and has to be served again. Its arrival puts it ahead of everything of its
+// flow that came later. It is never refused, so what waits can exceed the bounds by as many items as were running.
 func (q *Queue) Rejoin(it *Item) {
 	if it.flow != nil {
 		panic("fairqueue: Rejoin of an item that is in a queue")
 	}
 	it.clamp()
 	it.Bytes = max(it.Bytes, 0)
-	q.number(it, -1) // before those that arrived at the same time
+	q.number(it, -1) // ahead of those that arrived at the same time
 	q.join(it)
 }
 
-// number gives it its place in time, behind those that arrived at the same time or, with sign -1, before them.
+// number gives it its place in time, behind those that arrived at the same time or, with sign -1, ahead of them.
 func (q *Queue) number(it *Item, sign int64) {
 	if q.seq == 0 {
 		q.epoch = it.Arrived
@@ -146,7 +146,7 @@ func (q *Queue) number(it *Item, sign int64) {
 	it.age, it.seq = int64(it.Arrived.Sub(q.epoch)), sign*q.seq
 }
 
-// Remove takes it out and reports whether it was in. It is O(log n) in the accounts waiting.
+// Remove takes it out and reports whether it was in the queue. It is O(log n) in the accounts waiting.
 func (q *Queue) Remove(it *Item) bool {
 	if it.flow == nil {
 		return false
@@ -181,7 +181,7 @@ func (q *Queue) join(it *Item) {
 	q.reindex(a)
 }
 
-// leave undoes join; the caller arranges the account.
+// leave undoes join; the caller reindexes the account.
 func (q *Queue) leave(it *Item) {
 	f := it.flow
 	a, b := f.account, f.band
@@ -196,7 +196,7 @@ func (q *Queue) leave(it *Item) {
 		q.held[i] -= it.size(bound(i))
 	}
 	if f.waiting == 0 {
-		f.cost = 0 // sums of fractions do not come back to nothing by themselves
+		f.cost = 0 // or rounding errors would accumulate
 		b.flows--
 		b.weight -= a.weight
 	}
@@ -206,15 +206,15 @@ func (q *Queue) leave(it *Item) {
 	b.endIfIdle()
 }
 
-// endIfIdle ends a busy period: with nothing left to be fair about, nobody is ahead of anybody.
+// endIfIdle ends a busy period: with nothing waiting or running, no account is ahead of another.
 func (b *band) endIfIdle() {
 	if b.waiting == 0 && b.running == 0 {
 		b.v = b.maxS
 	}
 }
 
-// UpdateAccount makes the weight and the cap of c those of its account from now on, as Push and Start do. A caller with free
-// slots asks for Next after it: if the cap has risen, what waits may have a turn.
+// UpdateAccount gives c's account the weight and the cap of c, as Push and Start do. A caller with free slots calls Next
+// after it: with a higher cap, an item that waits may be served.
 func (q *Queue) UpdateAccount(c Claim) {
 	c.clamp()
 	q.lookup(&c)
@@ -232,13 +232,13 @@ func (q *Queue) Running() int {
 	return n
 }
 
-// AtCap says whether an item that waits has to wait because its account is at a cap.
+// AtCap reports whether the account of an item that waits runs as many requests as it may.
 func (q *Queue) AtCap(it *Item) bool { return q.atCap(it.flow.account) }
 
-// Bytes returns what the items waiting hold.
+// Bytes returns how many bytes the items waiting hold.
 func (q *Queue) Bytes() int64 { return q.held[bytes] }
 
-// Items yields all items, in no order. The queue must not change meanwhile.
+// Items yields all items waiting, in no order. The queue must not change meanwhile.
 func (q *Queue) Items() iter.Seq[*Item] {
 	return func(yield func(*Item) bool) {
 		for _, a := range q.accounts {
@@ -253,7 +253,7 @@ func (q *Queue) Items() iter.Seq[*Item] {
 	}
 }
 
-// forgetEstimates forgets what was learned in another unit.
+// forgetEstimates drops what was learned in another unit.
 func (q *Queue) forgetEstimates() {
 	q.learned = learned{}
 	for _, a := range q.accounts {
@@ -261,8 +261,8 @@ func (q *Queue) forgetEstimates() {
 	}
 }
 
-// resetVirtualTime makes all accounts equal, since what they are ahead by is in another unit from now on, and what waits too;
-// or under another discipline, which did not ask who is ahead.
+// resetVirtualTime puts all flows at 0 and estimates all items anew: costs have another unit from now on, or start tags
+// are from a time under FIFO, which does not follow them.
 func (q *Queue) resetVirtualTime() {
 	for i := range q.bands {
 		b := &q.bands[i]
@@ -281,14 +281,14 @@ func (q *Queue) resetVirtualTime() {
 	}
 }
 
-// What one request is charged, at least and at most.
+// Bounds of what one request is charged.
 const (
 	minCost = 1e-6
 	maxCost = 1e9
 )
 
-// clamp makes c one that can be reckoned with: no weight or cost may make a virtual time infinite, or so large that
-// adding one item to it changes nothing.
+// clamp bounds the numbers of c, so that none makes a virtual time infinite, or so large that adding the cost of one item
+// to it changes nothing.
 func (c *Claim) clamp() {
 	c.Weight = clampPositive(c.Weight, 1e-3, 1e6)
 	c.Cost = clampPositive(c.Cost, minCost, maxCost)

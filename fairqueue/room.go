@@ -1,6 +1,6 @@
 package fairqueue
 
-// bound is a measure of the room that waiting takes.
+// bound names a bound of the whole queue.
 type bound uint8
 
 const (
@@ -24,12 +24,12 @@ func (q *Queue) bound(b bound) int64 {
 	return q.config.Bytes
 }
 
-// makeRoom decides who leaves so that it fits: nobody, as a rule. It reports false if it must not come in. own is the
-// record of its account, nil if there is none.
+// makeRoom determines which items must leave so that it fits; as a rule there are none. It reports false if it must not
+// come in. own is its account, nil if that is not known.
 //
-// Items are set aside one by one, each by what is held after the last, and in the end all put back: until it is certain
-// that enough may leave, nothing has happened. Where more is held than the bound, since that was lowered or because of
-// those that have come back, it makes room for itself alone: that is not for one newcomer to put right.
+// Victims are set aside one by one, each determined by what is held without those before it, and all are put back in the
+// end: until it is certain that it fits, nothing has changed. Where more is held than the bound, since the bound was
+// lowered or because of items that have rejoined, it makes room for itself only.
 func (q *Queue) makeRoom(it *Item, own *account) (victims []*Item, ok bool) {
 	ok = true
 	before := q.held
@@ -48,8 +48,9 @@ func (q *Queue) makeRoom(it *Item, own *account) (victims []*Item, ok bool) {
 	return victims, ok
 }
 
-// victim returns the newest item of the account that holds the most of b for its weight, looking only at items that
-// have to give way to it; and false if that account holds no more than that of it would.
+// victim returns the newest item of the account that holds the most of b for its weight, among the items of the
+// newcomer's band and lower ones. It reports false if that account holds no more for its weight than the newcomer's
+// would.
 func (q *Queue) victim(it *Item, own *account, b bound) (*Item, bool) {
 	if it.size(b) > q.bound(b) {
 		return nil, false
@@ -71,10 +72,10 @@ func (q *Queue) victim(it *Item, own *account, b bound) (*Item, bool) {
 	return most.newest, most.account.heldPerWeight(b) > float64(after)/it.Weight
 }
 
-// setAside leaves v out of what is held, without taking it out of the order.
+// setAside leaves v out of what is held, without removing it from the order.
 func (q *Queue) setAside(v *Item) { q.adjustHeld(v, -1, v.prev) }
 
-// putBack undoes setAside; the last that was set aside comes first.
+// putBack undoes setAside; items are put back in the reverse order.
 func (q *Queue) putBack(v *Item) { q.adjustHeld(v, +1, v) }
 
 func (q *Queue) adjustHeld(v *Item, sign int64, newest *Item) {
@@ -87,7 +88,7 @@ func (q *Queue) adjustHeld(v *Item, sign int64, newest *Item) {
 	q.reindex(a)
 }
 
-// roomKey puts the account foremost that holds the most for its weight; of equals the one with the newest item.
+// roomKey puts the account foremost that holds the most of b for its weight; of equals the one with the newest item.
 func roomKey(b bound) func(*flow) key {
 	return func(f *flow) key {
 		return key{level: -f.account.heldPerWeight(b), age: -f.newest.age, seq: -f.newest.seq}

@@ -5,13 +5,14 @@ import (
 	"time"
 )
 
-// What Push answers when an item may not wait.
+// Errors of Push.
 var (
 	ErrFull        = errors.New("fairqueue: no room in the queue")
 	ErrAccountFull = errors.New("fairqueue: no room left for this account")
 )
 
-// Band is a priority class. A lower band waits while a higher one has anything that can be served.
+// Band is a priority class. A lower band waits while a higher one has anything that can be served; see the package
+// comment for the exception.
 type Band uint8
 
 // The bands, highest first.
@@ -33,8 +34,8 @@ type Discipline uint8
 
 // The disciplines.
 const (
-	Fair Discipline = iota // accounts by turns, by start-time fair queuing
-	FIFO                   // oldest first, whoever it belongs to
+	Fair Discipline = iota // start-time fair queuing over accounts
+	FIFO                   // oldest first, of whichever account
 )
 
 // String returns the discipline's name as documents spell it.
@@ -47,16 +48,16 @@ type Config struct {
 	PerAccount int   // items waiting of one account
 	Bytes      int64 // bytes held by the items waiting
 
-	PromoteAfter time.Duration // see the package comment, "Bands"; 0: bands are served strictly
-	MaxShare     float64       // of Slots, what one account may run at once, but always one; 0 and 1 and above: no such cap
-	Slots        int           // what can run at once, for MaxShare only
+	PromoteAfter time.Duration // see the package comment, "Bands"; 0: no promotion
+	MaxShare     float64       // of Slots, what one account may run at once, but at least one; 0, 1 and above: no such cap
+	Slots        int           // what can run at once; used for caps only
 
-	// Learn makes costs estimates: what a claim says of the input, and what the account's last outputs have cost.
-	// Without it a request costs what its claim says. When it changes, so does the unit, and all accounts begin anew.
+	// Learn makes costs estimates, from the claim's input and from what the account's last outputs have cost. Without it
+	// a request costs what its claim says. A change of Learn is a change of unit, and resets virtual time and estimates.
 	Learn bool
 }
 
-// Claim says on whose behalf, and how much, is asked for. Weight and Concurrent of an account are those of its newest
+// Claim is what a request asks for, and for which account. Weight and Concurrent of an account are those of its newest
 // claim. A weight or cost that is not positive and finite counts as 1.
 type Claim struct {
 	Account    string
@@ -72,13 +73,13 @@ type Claim struct {
 type Item struct {
 	Claim
 	Bytes   int64
-	Arrived time.Time // its place among its account's items, and its age for PromoteAfter
-	Value   any       // the caller's own
+	Arrived time.Time // its place in its flow, and its age for PromoteAfter
+	Value   any       // for the caller
 
 	flow       *flow    // nil: not in a queue
-	estimate   Estimate // charged at the start
-	cost       float64  // its sum
-	prev, next *Item    // neighbours in flow, oldest first
-	age        int64    // when it arrived, in ns since the queue's epoch
+	estimate   Estimate // of its cost
+	cost       float64  // sum of the estimate
+	prev, next *Item    // neighbours in flow, in order of arrival
+	age        int64    // when it arrived, in nanoseconds since Queue.epoch
 	seq        int64    // orders items that arrived at the same time
 }

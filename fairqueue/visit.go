@@ -38,10 +38,10 @@ func (a Account) Name() string { return a.account.name }
 func (a Account) Weight() float64 { return a.account.weight }
 
 // Cap returns how many requests the account may run at once: its own cap or MaxShare, whichever is less; 0: no cap.
-func (a Account) Cap() int { return a.queue.effectiveCap(a.account.concurrent) }
+func (a Account) Cap() int { return a.queue.effectiveCap(a.account.ownCap) }
 
 // AtLimit is [Queue.AtLimit] of the account.
-func (a Account) AtLimit() bool { return a.queue.atLimit(a.account, a.account.concurrent) }
+func (a Account) AtLimit() bool { return a.queue.atLimit(a.account, a.account.ownCap) }
 
 // Waiting returns the number of items waiting.
 func (a Account) Waiting() int { return int(a.account.held[requests]) }
