@@ -17,7 +17,7 @@ var now = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 // table builds a table of documents, and of API keys.
 func table(t testing.TB, documents map[string]string, keys ...fleet.APIKey) *fleet.Table {
 	t.Helper()
-	d := fleet.NewDocuments()
+	d := fleet.NewSet()
 	put := func(key string, value []byte) {
 		if err := d.Put(key, value, 1); err != nil {
 			t.Fatal(err)

@@ -22,10 +22,10 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // documents builds tables from YAML documents, as a node sees them change.
 type documents struct {
 	t   testing.TB
-	all *fleet.Documents
+	all *fleet.Set
 }
 
-func newDocuments(t testing.TB) *documents { return &documents{t: t, all: fleet.NewDocuments()} }
+func newDocuments(t testing.TB) *documents { return &documents{t: t, all: fleet.NewSet()} }
 
 func (d *documents) table(yaml string) *fleet.Table {
 	d.t.Helper()

@@ -20,7 +20,7 @@ func (s *testServer) apply(documents string) {
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	docs := fleet.NewDocuments()
+	docs := fleet.NewSet()
 	for _, d := range split {
 		if err := docs.Put(d.Key, d.Value, 1); err != nil {
 			s.t.Fatal(err)
@@ -144,7 +144,7 @@ func TestRequestFollowsWhatIsBeingApplied(t *testing.T) {
 	s.apply(lateModel)
 	c := &call{server: s.Server, under: s.inForce.Load()}
 	c.model, _ = s.table().Model("late")
-	docs := fleet.NewDocuments()
+	docs := fleet.NewSet()
 	if err := docs.Put("models/late", []byte("pool: q"), 2); err != nil {
 		t.Fatal(err)
 	}

@@ -71,7 +71,7 @@ func startServerBy(t *testing.T, change func(*Server)) *testServer {
 	sim := simengine.New(simengine.Config{Slots: 1, TTFT: time.Millisecond, ITL: time.Millisecond, Models: []string{"voice", "brief"}})
 	engine := httptest.NewServer(sim)
 	plain := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
-	documents := fleet.NewDocuments()
+	documents := fleet.NewSet()
 	split, err := fleet.SplitFile([]byte(strings.NewReplacer("%ENGINE", engine.URL, "%PLAIN", plain.URL).Replace(realtimeFleet)))
 	if err != nil {
 		t.Fatal(err)

@@ -36,7 +36,7 @@ func tableOf(t *testing.T, name, documents string) *fleet.Table {
 	if err != nil {
 		t.Fatalf("%s: %v", name, err)
 	}
-	all := fleet.NewDocuments()
+	all := fleet.NewSet()
 	for i, d := range docs {
 		if err := fleet.Check(d.Key, d.Value); err != nil {
 			t.Errorf("%s: %v", name, err)

@@ -89,7 +89,7 @@ func tableOf(t *testing.T, documents string) *fleet.Table {
 	if err != nil {
 		t.Fatal(err)
 	}
-	all := fleet.NewDocuments()
+	all := fleet.NewSet()
 	for _, d := range split {
 		if err := all.Put(d.Key, d.Value, 1); err != nil {
 			t.Fatal(err)

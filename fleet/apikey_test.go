@@ -136,8 +136,8 @@ func TestAPIKeyExpiredAt(t *testing.T) {
 }
 
 // manyAPIKeys returns documents of n API keys, and the hash of one of them.
-func manyAPIKeys(t testing.TB, n int) (docs *fleet.Documents, sum [32]byte) {
-	docs = fleet.NewDocuments()
+func manyAPIKeys(t testing.TB, n int) (docs *fleet.Set, sum [32]byte) {
+	docs = fleet.NewSet()
 	for i := range n {
 		sum = sha256.Sum256(fmt.Appendf(nil, "cn_k%d", i))
 		k := fleet.APIKey{ID: fmt.Sprintf("k%09d", i), Account: fmt.Sprintf("account-%d", i/10), SHA256: sum, Created: time.Unix(int64(i), 0).UTC()}
@@ -155,7 +155,7 @@ func manyAPIKeys(t testing.TB, n int) (docs *fleet.Documents, sum [32]byte) {
 // With 100 000 API keys, a table costs nothing for them unless one has changed, and the memory of each is bounded.
 func TestManyAPIKeys(t *testing.T) {
 	const n = 100_000
-	var docs *fleet.Documents
+	var docs *fleet.Set
 	var sum [32]byte
 	before := heap()
 	docs, sum = manyAPIKeys(t, n)

@@ -8,9 +8,9 @@ import (
 )
 
 // EncodeAPIKey returns the document that describes k.
-func EncodeAPIKey(k *APIKey) (RawDocument, error) {
+func EncodeAPIKey(k *APIKey) (Raw, error) {
 	value, err := json.Marshal(k)
-	return RawDocument{Key: KindAPIKey.Key(k.ID), Value: value}, err
+	return Raw{Key: KindAPIKey.Key(k.ID), Value: value}, err
 }
 
 // apiKeys holds the good documents of API keys. There may be many more of these than of all other documents together, so

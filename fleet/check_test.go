@@ -303,7 +303,7 @@ func TestCheckShowsNoSecrets(t *testing.T) {
 func TestCheckURL(t *testing.T) {
 	f := func(url, want string) {
 		t.Helper()
-		docs := fleet.NewDocuments()
+		docs := fleet.NewSet()
 		err := docs.Put("endpoints/ams/e", []byte("pool: p\nurl: '"+url+"'"), 1)
 		if want == "" {
 			if err == nil {

@@ -22,7 +22,7 @@ func TestDangling(t *testing.T) {
 	}
 	f := func(change map[string]string, want ...string) {
 		t.Helper()
-		docs := fleet.NewDocuments()
+		docs := fleet.NewSet()
 		for _, set := range []map[string]string{whole, change} {
 			for key, value := range set {
 				if value == "" {

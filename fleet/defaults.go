@@ -24,7 +24,7 @@ type defaults struct {
 // layer is a part of a tree.
 type layer map[string]any
 
-func (doc *document) checkDefaults() *fieldError {
+func (doc *parsed) checkDefaults() *fieldError {
 	var all defaults
 	if err := (decoder{lenient: doc.newer}).decode(doc.tree, &all); err != nil {
 		return err

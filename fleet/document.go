@@ -2,12 +2,12 @@ package fleet
 
 import "maps"
 
-// Version is the newest version of documents that this program knows. A document says which version it needs in its
+// newestVersion is the newest version of documents that this program knows. A document says which version it needs in its
 // field version; unknown fields are accepted only in one that is newer. So upgrade nodes before documents.
-const Version = 1
+const newestVersion = 1
 
-// document is the good version of a document. Only built ever changes.
-type document struct {
+// parsed is the good version of a document. Only built ever changes.
+type parsed struct {
 	id    identity
 	tree  map[string]any // without version; nil for an API key, which is built at once
 	newer bool
@@ -16,8 +16,8 @@ type document struct {
 	built    any   // the noun made of it and the layers below it; nil = to be made
 }
 
-// parseDocument reads a document and checks it on its own.
-func parseDocument(key string, value []byte) (*document, *fieldError) {
+// parse reads a document and checks it on its own.
+func parse(key string, value []byte) (*parsed, *fieldError) {
 	id, err := parseKey(key)
 	if err != nil {
 		return nil, err
@@ -26,7 +26,7 @@ func parseDocument(key string, value []byte) (*document, *fieldError) {
 	if err != nil {
 		return nil, err
 	}
-	doc := &document{id: id, tree: tree}
+	doc := &parsed{id: id, tree: tree}
 	if err := doc.takeVersion(); err != nil {
 		return nil, err
 	}
@@ -35,7 +35,7 @@ func parseDocument(key string, value []byte) (*document, *fieldError) {
 
 // takeVersion takes the version out of an operator's document. Nodes write the version of their software into a field
 // of that name; how new their documents are is told by their protocol.
-func (doc *document) takeVersion() *fieldError {
+func (doc *parsed) takeVersion() *fieldError {
 	if doc.id.Kind == KindServer || doc.id.Kind == KindEntry {
 		protocol, _ := doc.tree["protocol"].(map[string]any)
 		newest, _ := protocol["max"].(int64)
@@ -50,14 +50,14 @@ func (doc *document) takeVersion() *fieldError {
 	if !ok || n < 1 {
 		return &fieldError{Field: "version", Value: describe(version), Reason: "must be a whole number, at least 1"}
 	}
-	doc.newer = n > Version
+	doc.newer = n > newestVersion
 	doc.tree = maps.Clone(doc.tree)
 	delete(doc.tree, "version")
 	return nil
 }
 
 // check decodes the document, into a struct that is thrown away unless it is an API key.
-func (doc *document) check() *fieldError {
+func (doc *parsed) check() *fieldError {
 	d := decoder{lenient: doc.newer}
 	switch doc.id.Kind {
 	case KindDefaults:

@@ -5,21 +5,21 @@ import (
 	"slices"
 )
 
-// Documents holds the newest good version of each document. It is not safe for concurrent use.
-type Documents struct {
+// Set holds the newest good version of each document. It is not safe for concurrent use.
+type Set struct {
 	builtin  builtinLayers
-	good     map[string]*document // of all kinds but API keys
+	good     map[string]*parsed // of all kinds but API keys
 	apiKeys  apiKeys
 	rejected map[string]Rejection
 	yielding map[string]bool // what they claim is any other's who claims it
 	revision int64
 }
 
-// NewDocuments returns an empty set.
-func NewDocuments() *Documents {
-	return &Documents{
+// NewSet returns an empty set.
+func NewSet() *Set {
+	return &Set{
 		builtin:  parseBuiltin(),
-		good:     map[string]*document{},
+		good:     map[string]*parsed{},
 		apiKeys:  apiKeys{byID: map[string]storedAPIKey{}},
 		rejected: map[string]Rejection{},
 		yielding: map[string]bool{},
@@ -28,7 +28,7 @@ func NewDocuments() *Documents {
 
 // Yield makes a document give way, until it is put again or deleted: where it claims what a document that does not
 // yield claims too, that one has it.
-func (d *Documents) Yield(key string) {
+func (d *Set) Yield(key string) {
 	if id, isAPIKey := apiKeyID(key); isAPIKey {
 		d.apiKeys.yield(id)
 		return
@@ -37,7 +37,7 @@ func (d *Documents) Yield(key string) {
 }
 
 // inOrder returns the keys of all good documents but API keys in the order in which they claim.
-func (d *Documents) inOrder() []string {
+func (d *Set) inOrder() []string {
 	keys := slices.Sorted(maps.Keys(d.good))
 	if len(d.yielding) == 0 {
 		return keys
@@ -48,10 +48,10 @@ func (d *Documents) inOrder() []string {
 
 // Put takes a version of a document. If it is bad, Put returns an *InvalidError, the last good version stays in force,
 // and the rejection is part of the tables to come.
-func (d *Documents) Put(key string, value []byte, revision int64) error {
+func (d *Set) Put(key string, value []byte, revision int64) error {
 	d.revision = max(d.revision, revision)
 	delete(d.yielding, key)
-	doc, ferr := parseDocument(key, value)
+	doc, ferr := parse(key, value)
 	if ferr != nil {
 		inForce, lastGood := d.inForce(key)
 		r := ferr.rejection(key, revision, lastGood)
@@ -71,7 +71,7 @@ func (d *Documents) Put(key string, value []byte, revision int64) error {
 }
 
 // inForce returns the revision of the last good version of a document.
-func (d *Documents) inForce(key string) (revision int64, lastGood bool) {
+func (d *Set) inForce(key string) (revision int64, lastGood bool) {
 	if id, isAPIKey := apiKeyID(key); isAPIKey {
 		k, ok := d.apiKeys.byID[id]
 		return k.revision, ok
@@ -84,7 +84,7 @@ func (d *Documents) inForce(key string) (revision int64, lastGood bool) {
 }
 
 // Delete takes a document out, with its last good version.
-func (d *Documents) Delete(key string, revision int64) {
+func (d *Set) Delete(key string, revision int64) {
 	d.revision = max(d.revision, revision)
 	delete(d.yielding, key)
 	delete(d.rejected, key)
@@ -99,7 +99,7 @@ func (d *Documents) Delete(key string, revision int64) {
 }
 
 // forget drops what was built on a layer that has changed.
-func (d *Documents) forget(changed Kind) {
+func (d *Set) forget(changed Kind) {
 	if changed != KindDefaults && changed != KindPool {
 		return
 	}
@@ -112,7 +112,7 @@ func (d *Documents) forget(changed Kind) {
 
 // Noun returns what the last good version of a document describes, as it would stand in the table: a pointer to a
 // [Model], a [Server] and so on; nil if there is none.
-func (d *Documents) Noun(key string) any {
+func (d *Set) Noun(key string) any {
 	if id, isAPIKey := apiKeyID(key); isAPIKey {
 		if k, ok := d.apiKeys.byID[id]; ok {
 			return k.APIKey
@@ -131,14 +131,14 @@ func (d *Documents) Noun(key string) any {
 }
 
 // Keys returns the keys of all good documents, sorted.
-func (d *Documents) Keys() []string {
+func (d *Set) Keys() []string {
 	keys := slices.AppendSeq(d.apiKeys.documentKeys(), maps.Keys(d.good))
 	slices.Sort(keys)
 	return keys
 }
 
 // Known returns the keys of all documents, good or rejected, sorted.
-func (d *Documents) Known() []string {
+func (d *Set) Known() []string {
 	keys := slices.AppendSeq(d.Keys(), maps.Keys(d.rejected))
 	slices.Sort(keys)
 	return slices.Compact(keys)
@@ -152,6 +152,6 @@ func CheckKey(key string) error {
 
 // Check says whether a document is acceptable on its own; if not, it returns an *InvalidError.
 func Check(key string, value []byte) error {
-	_, err := parseDocument(key, value)
+	_, err := parse(key, value)
 	return err.invalid(key, 0)
 }

@@ -12,9 +12,9 @@ import (
 )
 
 // documents puts documents that must be good: key, value, key, value…
-func documents(t *testing.T, pairs ...string) *fleet.Documents {
+func documents(t *testing.T, pairs ...string) *fleet.Set {
 	t.Helper()
-	docs := fleet.NewDocuments()
+	docs := fleet.NewSet()
 	for i := 0; i < len(pairs); i += 2 {
 		if err := docs.Put(pairs[i], []byte(pairs[i+1]), int64(i/2+1)); err != nil {
 			t.Fatal(err)
@@ -60,7 +60,7 @@ func TestBuiltinPool(t *testing.T) {
 		},
 		Balance: fleet.Balance{Policy: fleet.PolicyLeastLoaded},
 	}
-	if got := fleet.NewDocuments().Table().Pool("p"); !reflect.DeepEqual(*got, want) {
+	if got := fleet.NewSet().Table().Pool("p"); !reflect.DeepEqual(*got, want) {
 		t.Errorf("got  %+v\nwant %+v", *got, want)
 	}
 	if got := documents(t, "pools/p", "{}").Table().Pool("p"); !reflect.DeepEqual(*got, want) {

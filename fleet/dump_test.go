@@ -10,7 +10,7 @@ import (
 
 // A node that does not watch pools must not show made-up ones.
 func TestDump(t *testing.T) {
-	docs := fleet.NewDocuments()
+	docs := fleet.NewSet()
 	if err := docs.Put("models/m", []byte("pool: p\n"), 1); err != nil {
 		t.Fatal(err)
 	}

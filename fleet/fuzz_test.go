@@ -34,10 +34,10 @@ func FuzzCheck(f *testing.F) {
 		f.Add(s.key, []byte(s.value), []byte(s.defaults))
 	}
 	f.Fuzz(func(t *testing.T, key string, value, defaults []byte) {
-		if len(value)+len(defaults) > 2*fleet.MaxDocument {
+		if len(value)+len(defaults) > 2*fleet.MaxSize {
 			return
 		}
-		docs := fleet.NewDocuments()
+		docs := fleet.NewSet()
 		var err error
 		used := allocated(func() {
 			_ = docs.Put("defaults", defaults, 1)
@@ -86,7 +86,7 @@ func roundTripAPIKey(t *testing.T, k *fleet.APIKey) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	docs := fleet.NewDocuments()
+	docs := fleet.NewSet()
 	if err := docs.Put(doc.Key, doc.Value, 1); err != nil {
 		t.Fatal(err)
 	}
@@ -106,7 +106,7 @@ func roundTrip(t *testing.T, table *fleet.Table) {
 		t.Fatalf("%s: %v", want, err)
 	}
 	maps.DeleteFunc(dump.Documents, func(key string, _ json.RawMessage) bool { return strings.HasPrefix(key, "keys/") })
-	docs := fleet.NewDocuments()
+	docs := fleet.NewSet()
 	for key, value := range dump.Documents {
 		if err := docs.Put(key, value, table.Revision); err != nil {
 			t.Fatalf("%s does not survive: %v", value, err)

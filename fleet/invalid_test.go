@@ -14,7 +14,7 @@ func TestKeysInBadDocumentsAreHidden(t *testing.T) {
 	const secret = "QZ2WXYCANARY"
 	f := func(key, text string) {
 		t.Helper()
-		docs := fleet.NewDocuments()
+		docs := fleet.NewSet()
 		err := docs.Put(key, []byte(text), 1)
 		if err == nil {
 			t.Errorf("%s: %q is accepted", key, text)

@@ -13,7 +13,7 @@ import (
 // JoinFile is the reverse of [SplitFile]: it writes documents as one file of YAML. The text of a document is kept where
 // possible, with its comments; other documents, such as JSON, are rewritten with the same meaning. Documents that no file
 // can hold are left out, and the error, of errors.Join, has an *InvalidError for each.
-func JoinFile(docs []RawDocument) ([]byte, error) {
+func JoinFile(docs []Raw) ([]byte, error) {
 	var out bytes.Buffer
 	var failed []error
 	for _, d := range docs {
@@ -31,7 +31,7 @@ func JoinFile(docs []RawDocument) ([]byte, error) {
 }
 
 // withKey returns the text of the document in a file: the first of several ways to write it that reads back the same.
-func (d RawDocument) withKey() ([]byte, *fieldError) {
+func (d Raw) withKey() ([]byte, *fieldError) {
 	tree, err := parseTree(d.Value)
 	if err != nil {
 		return nil, err
@@ -53,7 +53,7 @@ func (d RawDocument) withKey() ([]byte, *fieldError) {
 }
 
 // asItIs puts the key before the text, and removes marks that would end the document.
-func (d RawDocument) asItIs(map[string]any) []byte {
+func (d Raw) asItIs(map[string]any) []byte {
 	text := d.keyLine()
 	if json.Valid(d.Value) {
 		return nil
@@ -65,7 +65,7 @@ func (d RawDocument) asItIs(map[string]any) []byte {
 }
 
 // asYAML rewrites the fields in their order, below the comments that have lines of their own.
-func (d RawDocument) asYAML(map[string]any) []byte {
+func (d Raw) asYAML(map[string]any) []byte {
 	parse, text := parseYAML, []byte(nil)
 	if json.Valid(d.Value) {
 		parse = parseJSON
@@ -85,7 +85,7 @@ func (d RawDocument) asYAML(map[string]any) []byte {
 }
 
 // asJSON is for documents that the YAML library writes in a form that it does not read.
-func (d RawDocument) asJSON(tree map[string]any) []byte {
+func (d Raw) asJSON(tree map[string]any) []byte {
 	text, err := json.MarshalIndent(merge(tree, map[string]any{"key": d.Key}), "", "  ")
 	if err != nil {
 		return nil
@@ -93,7 +93,7 @@ func (d RawDocument) asJSON(tree map[string]any) []byte {
 	return endLine(text)
 }
 
-func (d RawDocument) keyLine() []byte { return []byte("key: " + d.Key + "\n") }
+func (d Raw) keyLine() []byte { return []byte("key: " + d.Key + "\n") }
 
 func endLine(text []byte) []byte {
 	return append(bytes.TrimRight(text, " \t\r\n"), '\n')

@@ -11,7 +11,7 @@ import (
 func TestJoinFile(t *testing.T) {
 	f := func(value, want string) {
 		t.Helper()
-		got, err := fleet.JoinFile([]fleet.RawDocument{{Key: "pools/a", Value: []byte(value)}})
+		got, err := fleet.JoinFile([]fleet.Raw{{Key: "pools/a", Value: []byte(value)}})
 		if err != nil || string(got) != want {
 			t.Errorf("%q: %v\n got %q\nwant %q", value, err, got, want)
 		}
@@ -33,7 +33,7 @@ func TestJoinFile(t *testing.T) {
 }
 
 func TestJoinFileLeavesOut(t *testing.T) {
-	docs := []fleet.RawDocument{
+	docs := []fleet.Raw{
 		{Key: "pools/a", Value: []byte("x: [")}, {Key: "pools/b", Value: []byte("[1]")}, {Key: "pools/c", Value: []byte("x: 1")},
 		{Key: "pools/d", Value: []byte("key: pools/e")}, {Key: "pools/f", Value: []byte("")}, {Key: "pools/g\n---\nkey: x", Value: []byte("x: 1")},
 		{Key: "pools/h", Value: []byte("x: 2")},
@@ -58,7 +58,7 @@ func FuzzJoinFile(f *testing.F) {
 		f.Add([]byte(seed))
 	}
 	f.Fuzz(func(t *testing.T, value []byte) {
-		file, err := fleet.JoinFile([]fleet.RawDocument{{Key: "pools/a", Value: value}, {Key: "models/b", Value: []byte("x: 1\n")}})
+		file, err := fleet.JoinFile([]fleet.Raw{{Key: "pools/a", Value: value}, {Key: "models/b", Value: []byte("x: 1\n")}})
 		docs, splitErr := fleet.SplitFile(file)
 		if splitErr != nil {
 			t.Fatalf("%q of %q: %v", file, value, splitErr)

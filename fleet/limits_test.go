@@ -17,7 +17,7 @@ func TestLimits(t *testing.T) {
 			t.Errorf("Check of %.40q… = %v, want %q", value, err, want)
 		}
 	}
-	f("a: "+strings.Repeat(" ", fleet.MaxDocument), "at most 65536 are accepted")
+	f("a: "+strings.Repeat(" ", fleet.MaxSize), "at most 65536 are accepted")
 	f("a: "+strings.Repeat("x", fleet.MaxText+1), "a text of 1025 bytes; at most 1024 are accepted")
 	f("a: ["+strings.Repeat("1,", fleet.MaxList)+"1]", "a: 513 elements; at most 512 are accepted")
 	f(`{"a": [`+strings.Repeat("1,", fleet.MaxList)+"1]}", "a: 513 elements; at most 512 are accepted")

@@ -14,8 +14,8 @@ import (
 
 // parseTree reads a document. Text that is valid JSON is read as JSON, anything else as YAML.
 func parseTree(value []byte) (map[string]any, *fieldError) {
-	if len(value) > MaxDocument {
-		return nil, &fieldError{Reason: fmt.Sprintf("the document has %d bytes; at most %d are accepted", len(value), MaxDocument)}
+	if len(value) > MaxSize {
+		return nil, &fieldError{Reason: fmt.Sprintf("the document has %d bytes; at most %d are accepted", len(value), MaxSize)}
 	}
 	if !utf8.Valid(value) {
 		return nil, &fieldError{Reason: "the document is not valid UTF-8"}

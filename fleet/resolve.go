@@ -6,12 +6,12 @@ import (
 
 // resolver turns documents into nouns. It checks no rules: each layer was checked when it was put.
 type resolver struct {
-	docs     *Documents
+	docs     *Set
 	defaults map[string]any // the defaults document; empty if there is none
 	plain    Pool           // without a document
 }
 
-func (d *Documents) resolver() resolver {
+func (d *Set) resolver() resolver {
 	r := resolver{docs: d}
 	if doc, ok := d.good[string(KindDefaults)]; ok {
 		r.defaults = doc.tree
@@ -33,7 +33,7 @@ func (r resolver) under(path ...string) map[string]any {
 
 // noun returns what a document describes: a pointer to a Model, Pool, Colo, Account, Endpoint, Server, EntryNode or
 // Deletions. Unless a layer below it has changed, it is the same that earlier tables have.
-func (r resolver) noun(doc *document) (any, *fieldError) {
+func (r resolver) noun(doc *parsed) (any, *fieldError) {
 	if doc.built != nil {
 		return doc.built, nil
 	}

@@ -156,5 +156,5 @@ func knownVersion(kind Kind) property {
 	if kind == KindServer || kind == KindEntry {
 		return property{"protocol", &schema{Properties: properties{{"max", atMost(Protocol)}}}}
 	}
-	return property{"version", atMost(Version)}
+	return property{"version", atMost(newestVersion)}
 }

@@ -25,7 +25,7 @@ func (b schemaBuilder) document(k describedKind) *schema {
 	s.Properties = append(properties{{"key", &schema{Type: "string"}}}, s.Properties...)
 	if k.kind != KindServer && k.kind != KindEntry { // these have the version of their software there
 		s.Properties = append(s.Properties, property{"version", &schema{
-			Type: "integer", Minimum: "1", Default: Version,
+			Type: "integer", Minimum: "1", Default: newestVersion,
 			Description: "Version of documents that this one needs. Nodes ignore unknown fields only in documents of a newer version than they know.",
 		}})
 	}

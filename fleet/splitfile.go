@@ -12,8 +12,8 @@ import (
 // MaxFile is the largest file of documents that is read.
 const MaxFile = 16 << 20
 
-// RawDocument is a key (without the prefix) and its YAML or JSON value, unparsed.
-type RawDocument struct {
+// Raw is a key (without the prefix) and its YAML or JSON value, unparsed.
+type Raw struct {
 	Key   string
 	Value []byte
 }
@@ -21,11 +21,11 @@ type RawDocument struct {
 // SplitFile reads a file of YAML documents, each with its key in the field key. It returns the values without that field,
 // and with their comments where possible; it does not check them: see [Check]. For documents that cannot be read, the
 // error, of errors.Join, has one error each; the others are returned.
-func SplitFile(data []byte) ([]RawDocument, error) {
+func SplitFile(data []byte) ([]Raw, error) {
 	if len(data) > MaxFile {
 		return nil, fmt.Errorf("cannot read a file of %d bytes: at most %d are accepted", len(data), MaxFile)
 	}
-	var out []RawDocument
+	var out []Raw
 	var failed []error
 	for _, part := range splitDocuments(data) {
 		if part.blank() {
@@ -66,19 +66,19 @@ func splitDocuments(data []byte) []filePart {
 }
 
 // takeKey separates a document of a file from its key.
-func (part filePart) takeKey() (RawDocument, error) {
+func (part filePart) takeKey() (Raw, error) {
 	tree, err := parseTree(part.text)
 	if err != nil {
-		return RawDocument{}, err.invalid("", 0)
+		return Raw{}, err.invalid("", 0)
 	}
 	key, ok := tree["key"].(string)
 	if !ok {
-		return RawDocument{}, &InvalidError{Field: "key", Reason: "each document of a file needs its key, such as key: models/llama"}
+		return Raw{}, &InvalidError{Field: "key", Reason: "each document of a file needs its key, such as key: models/llama"}
 	}
 	rest := maps.Clone(tree)
 	delete(rest, "key")
 	value, failed := withoutKey(part.text, rest)
-	return RawDocument{Key: key, Value: value}, failed
+	return Raw{Key: key, Value: value}, failed
 }
 
 // blank reports whether a document consists of empty lines and comments.

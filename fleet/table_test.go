@@ -9,11 +9,11 @@ import (
 )
 
 func TestAliases(t *testing.T) {
-	table := documents(t,
+	table := tableOf(t,
 		"models/b", "aliases: [default, a, b, shared]",
 		"models/c", "aliases: [default, shared, fine]",
 		"models/a", "aliases: [shared]",
-	).Table()
+	)
 	f := func(name, want string) {
 		t.Helper()
 		if m, ok := table.Model(name); !ok || m.Name != want {
@@ -40,11 +40,11 @@ func TestAliases(t *testing.T) {
 }
 
 func TestOneEndpointForEachURL(t *testing.T) {
-	table := documents(t,
+	table := tableOf(t,
 		"endpoints/ams/b", "url: http://H:80/v1/\npool: p",
 		"endpoints/ams/a", "url: http://h\npool: q",
 		"endpoints/fra/c", "url: http://h\npool: p",
-	).Table()
+	)
 	if len(table.Endpoints("ams", "p")) != 0 || len(table.Endpoints("ams", "q")) != 1 || len(table.EndpointsOf("ams")) != 1 || len(table.EndpointsOf("fra")) != 1 {
 		t.Errorf("ams has %+v", table.EndpointsOf("ams"))
 	}
@@ -55,7 +55,7 @@ func TestOneEndpointForEachURL(t *testing.T) {
 }
 
 func TestListsAreSorted(t *testing.T) {
-	table := documents(t,
+	table := tableOf(t,
 		"models/z", "pool: late", "models/a", "{}", "models/m/n", "pool: early",
 		"pools/described", "{}",
 		"colos/fra", "{}", "colos/ams", "{}",
@@ -64,7 +64,7 @@ func TestListsAreSorted(t *testing.T) {
 		"accounts/b", "{}", "accounts/a", "{}",
 		"entries/b", "address: h:1", "entries/a", "address: h:1",
 		"defaults", "origins: ['https://b.example', 'https://a.example']",
-	).Table()
+	)
 	f := func(what string, got []string, want ...string) {
 		t.Helper()
 		if !reflect.DeepEqual(got, want) {
@@ -94,6 +94,18 @@ func TestListsAreSorted(t *testing.T) {
 	}
 }
 
+// tableOf returns the table of documents that must be good: key, value, key, value…
+func tableOf(t *testing.T, pairs ...string) *fleet.Table {
+	t.Helper()
+	docs := fleet.NewSet()
+	for i := 0; i < len(pairs); i += 2 {
+		if err := docs.Put(pairs[i], []byte(pairs[i+1]), int64(i/2+1)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return docs.Table()
+}
+
 func names[T any](list []T, name func(T) string) []string {
 	var out []string
 	for _, v := range list {
@@ -103,7 +115,7 @@ func names[T any](list []T, name func(T) string) []string {
 }
 
 func BenchmarkTable(b *testing.B) {
-	docs := fleet.NewDocuments()
+	docs := fleet.NewSet()
 	put := func(key, value string) {
 		if err := docs.Put(key, []byte(value), 1); err != nil {
 			b.Fatal(err)

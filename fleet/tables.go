@@ -6,7 +6,7 @@ import (
 )
 
 // Table builds the table of the good documents. It shares with the last table what has not changed.
-func (d *Documents) Table() *Table {
+func (d *Set) Table() *Table {
 	r := d.resolver()
 	c := Contents{Revision: d.revision, APIKeys: d.apiKeys.index.Index(), DefaultPool: r.plain}
 	rejected := maps.Clone(d.rejected)

@@ -11,10 +11,10 @@ import (
 
 // Bounds of one document.
 const (
-	MaxDocument = 64 << 10 // bytes
-	MaxDepth    = 12       // levels of maps and lists
-	MaxList     = 512      // elements of a list or map
-	MaxText     = 1024     // bytes of a text, and of a field's name
+	MaxSize  = 64 << 10 // bytes
+	MaxDepth = 12       // levels of maps and lists
+	MaxList  = 512      // elements of a list or map
+	MaxText  = 1024     // bytes of a text, and of a field's name
 )
 
 // A tree is the content of a document before it is decoded: map[string]any, []any, string, int64, float64 and bool.

@@ -8,7 +8,7 @@ import (
 
 // What yields loses to whatever else claims the same, and stands in its place all the same: lists are sorted.
 func TestYield(t *testing.T) {
-	d := NewDocuments()
+	d := NewSet()
 	put := func(key, text string) {
 		t.Helper()
 		if err := d.Put(key, []byte(text), 1); err != nil {

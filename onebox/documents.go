@@ -13,7 +13,7 @@ import (
 
 // unkept returns the documents without those of which etcd has one: somebody may have changed it. Endpoints are put in
 // any case, since engines have other addresses with each start.
-func (b *box) unkept(ctx context.Context, docs []fleet.RawDocument) ([]fleet.RawDocument, error) {
+func (b *box) unkept(ctx context.Context, docs []fleet.Raw) ([]fleet.Raw, error) {
 	stored, _, err := etcd.List(ctx, b.fleet.client, node.Prefix, "")
 	if err != nil {
 		return nil, err
@@ -23,7 +23,7 @@ func (b *box) unkept(ctx context.Context, docs []fleet.RawDocument) ([]fleet.Raw
 		there[d.Key] = d.Value
 	}
 	var changed []string
-	docs = slices.DeleteFunc(docs, func(d fleet.RawDocument) bool {
+	docs = slices.DeleteFunc(docs, func(d fleet.Raw) bool {
 		old, found := there[d.Key]
 		kept := found && !strings.HasPrefix(d.Key, string(fleet.KindEndpoint)+"/")
 		if kept && !bytes.Equal(old, d.Value) {
@@ -38,9 +38,9 @@ func (b *box) unkept(ctx context.Context, docs []fleet.RawDocument) ([]fleet.Raw
 }
 
 // replaced returns the documents of base, but for those that are replaced by docs, and then docs.
-func replaced(base, docs []fleet.RawDocument) []fleet.RawDocument {
-	kept := slices.DeleteFunc(base, func(b fleet.RawDocument) bool {
-		return slices.ContainsFunc(docs, func(d fleet.RawDocument) bool { return d.Key == b.Key })
+func replaced(base, docs []fleet.Raw) []fleet.Raw {
+	kept := slices.DeleteFunc(base, func(b fleet.Raw) bool {
+		return slices.ContainsFunc(docs, func(d fleet.Raw) bool { return d.Key == b.Key })
 	})
 	return append(kept, docs...)
 }

@@ -36,10 +36,10 @@ pool: demo
 `
 
 // startEngines starts the simulated engines, or asks the real one what it serves, and returns the documents of all.
-func (b *box) startEngines(ctx context.Context) ([]fleet.RawDocument, error) {
-	var docs []fleet.RawDocument
+func (b *box) startEngines(ctx context.Context) ([]fleet.Raw, error) {
+	var docs []fleet.Raw
 	for i, name := range b.config.Colos {
-		docs = append(docs, document("colos/"+name, map[string]any{"region": fmt.Sprintf("region-%d", i+1)}))
+		docs = append(docs, encodeDocument("colos/"+name, map[string]any{"region": fmt.Sprintf("region-%d", i+1)}))
 	}
 	if b.config.EngineURL != "" {
 		own, err := b.realEngine(ctx)
@@ -56,7 +56,7 @@ func (b *box) startEngines(ctx context.Context) ([]fleet.RawDocument, error) {
 			if err != nil {
 				return nil, err
 			}
-			docs = append(docs, document("endpoints/"+colo+"/"+e.ID, map[string]any{
+			docs = append(docs, encodeDocument("endpoints/"+colo+"/"+e.ID, map[string]any{
 				"url": e.URL, "pool": "demo", "engine": "openai", "concurrency": b.config.Engine.Slots,
 			}))
 		}
@@ -83,7 +83,7 @@ func (b *box) startEngine(colo, id string) (EngineNode, error) {
 
 // realEngine returns the documents for the engine at EngineURL: its pool, one endpoint in the first colo, and its
 // models.
-func (b *box) realEngine(ctx context.Context) ([]fleet.RawDocument, error) {
+func (b *box) realEngine(ctx context.Context) ([]fleet.Raw, error) {
 	url := strings.TrimSuffix(strings.TrimSuffix(b.config.EngineURL, "/"), "/v1")
 	models := []string{b.config.EngineModel}
 	if b.config.EngineModel == "" {
@@ -94,9 +94,9 @@ func (b *box) realEngine(ctx context.Context) ([]fleet.RawDocument, error) {
 	}
 	colo := b.config.Colos[0]
 	b.fleet.Engines = append(b.fleet.Engines, EngineNode{Colo: colo, ID: "engine", URL: url})
-	docs := []fleet.RawDocument{
+	docs := []fleet.Raw{
 		{Key: "pools/engine", Value: []byte(shortQueue)},
-		document("endpoints/"+colo+"/engine", map[string]any{
+		encodeDocument("endpoints/"+colo+"/engine", map[string]any{
 			"url": url, "pool": "engine", "engine": "openai", "concurrency": b.config.Engine.Slots,
 		}),
 	}
@@ -105,7 +105,7 @@ func (b *box) realEngine(ctx context.Context) ([]fleet.RawDocument, error) {
 		if i == 0 {
 			model["aliases"] = []string{"default"}
 		}
-		doc := document("models/"+name, model)
+		doc := encodeDocument("models/"+name, model)
 		if err := fleet.Check(doc.Key, doc.Value); err != nil {
 			b.progress(fmt.Sprintf("model %q of the engine is left out: %v", name, err))
 			continue
@@ -147,11 +147,11 @@ func listModels(ctx context.Context, url string) ([]string, error) {
 	return names, nil
 }
 
-// document encodes what was put together here.
-func document(key string, value any) fleet.RawDocument {
+// encodeDocument encodes what was put together here.
+func encodeDocument(key string, value any) fleet.Raw {
 	b, err := json.Marshal(value)
 	if err != nil {
 		panic("onebox: " + err.Error()) // strings, numbers and lists of them
 	}
-	return fleet.RawDocument{Key: key, Value: b}
+	return fleet.Raw{Key: key, Value: b}
 }

@@ -67,7 +67,7 @@ func TestDirKeepsDocuments(t *testing.T) {
 		}
 	}
 	start(func(f *fleettest.Fleet) {
-		docs := []fleet.RawDocument{{Key: "pools/demo", Value: []byte("queue: {limit: 7}")}}
+		docs := []fleet.Raw{{Key: "pools/demo", Value: []byte("queue: {limit: 7}")}}
 		if err := f.Apply(t.Context(), docs); err != nil {
 			t.Error(err)
 		}
@@ -106,17 +106,17 @@ func TestEntryKnowsAll(t *testing.T) {
 	}
 }
 
-type document struct{ Queue map[string]any }
+type poolDocument struct{ Queue map[string]any }
 
 // documents reads those that a node has in force, by key.
-func documents(f *fleettest.Fleet, admin string) map[string]document {
+func documents(f *fleettest.Fleet, admin string) map[string]poolDocument {
 	f.T.Helper()
 	answer, err := f.Client.Get("http://" + admin + "/debug/fleet")
 	if err != nil {
 		f.T.Fatal(err)
 	}
 	defer answer.Body.Close()
-	var table struct{ Documents map[string]document }
+	var table struct{ Documents map[string]poolDocument }
 	if err := json.NewDecoder(answer.Body).Decode(&table); err != nil {
 		f.T.Fatal(err)
 	}

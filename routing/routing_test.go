@@ -15,7 +15,7 @@ import (
 // and i is disabled.
 func testFleet(t testing.TB, model string) (*fleet.Table, *fleet.Model) {
 	t.Helper()
-	docs := fleet.NewDocuments()
+	docs := fleet.NewSet()
 	put := func(key, value string) {
 		t.Helper()
 		if err := docs.Put(key, []byte(value), 1); err != nil {

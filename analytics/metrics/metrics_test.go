@@ -38,7 +38,7 @@ func scrape(t *testing.T, reg *prometheus.Registry) string {
 	return w.Body.String()
 }
 
-func emptyTable() *fleet.Table { return fleet.NewDocuments().Table() }
+func emptyTable() *fleet.Table { return fleet.NewSet().Table() }
 
 func TestReasonsAreBounded(t *testing.T) {
 	reg := prometheus.NewRegistry()

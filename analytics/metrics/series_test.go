@@ -17,7 +17,7 @@ import (
 // tableOf returns a table with empty documents under the keys.
 func tableOf(t *testing.T, keys ...string) *fleet.Table {
 	t.Helper()
-	all := fleet.NewDocuments()
+	all := fleet.NewSet()
 	for _, key := range keys {
 		if err := all.Put(key, []byte("{}"), 1); err != nil {
 			t.Fatal(err)

@@ -112,7 +112,7 @@ func confirm(ctx context.Context, client *etcd.Client) (int64, error) {
 		return 0, err
 	}
 	value := fmt.Appendf(nil, "confirmed: %d\n", revision)
-	_, err = etcd.Apply(ctx, client, node.Prefix, []fleet.RawDocument{{Key: key, Value: value}})
+	_, err = etcd.Apply(ctx, client, node.Prefix, []fleet.Raw{{Key: key, Value: value}})
 	return revision, err
 }
 

@@ -136,7 +136,7 @@ func notThere(l listed) error {
 // those that it would not take, the reasons are returned, too.
 func asFile(docs []etcd.Stored) (file []byte, bad []error) {
 	for _, d := range docs {
-		text, err := fleet.JoinFile([]fleet.RawDocument{{Key: d.Key, Value: d.Value}})
+		text, err := fleet.JoinFile([]fleet.Raw{{Key: d.Key, Value: d.Value}})
 		if err == nil {
 			err = fleet.Check(d.Key, d.Value)
 		}
@@ -159,7 +159,7 @@ func asFile(docs []etcd.Stored) (file []byte, bad []error) {
 
 // comment writes a document so that it is one. What is between two marks and only comments is no document to apply.
 func comment(why string, d etcd.Stored) []byte {
-	text, err := fleet.JoinFile([]fleet.RawDocument{{Key: d.Key, Value: d.Value}})
+	text, err := fleet.JoinFile([]fleet.Raw{{Key: d.Key, Value: d.Value}})
 	if err != nil {
 		text = fmt.Appendf(nil, "key: %s\n%s", shown(d.Key), d.Value)
 	}

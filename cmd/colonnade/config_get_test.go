@@ -20,7 +20,7 @@ func meaning(t *testing.T, s *etcdtest.Server) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	all := fleet.NewDocuments()
+	all := fleet.NewSet()
 	for _, d := range docs {
 		if !isRegistered(d) && d.Key != string(fleet.KindDeletions) && fleet.Check(d.Key, d.Value) == nil {
 			if err := all.Put(d.Key, d.Value, 1); err != nil {

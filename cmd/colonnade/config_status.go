@@ -108,7 +108,7 @@ func gather(ctx context.Context, client *etcd.Client) (*status, error) {
 // readStore looks at the documents themselves.
 func readStore(docs []etcd.Stored) *status {
 	s := &status{Documents: map[fleet.Kind]int{}, Registered: map[fleet.Kind]int{}, Rejected: []rejected{}, Nodes: allNodes(docs)}
-	good := fleet.NewDocuments()
+	good := fleet.NewSet()
 	for _, d := range docs {
 		name, _, _ := strings.Cut(d.Key, "/")
 		s.Documents[fleet.Kind(name)]++

@@ -56,8 +56,8 @@ type verdict struct {
 
 // validate looks at good documents together. A file need not be a whole fleet: what refers to a kind of which it has none is
 // taken to refer to what is elsewhere.
-func validate(docs []fleet.RawDocument) verdict {
-	all, kinds := fleet.NewDocuments(), map[fleet.Kind]bool{}
+func validate(docs []fleet.Raw) verdict {
+	all, kinds := fleet.NewSet(), map[fleet.Kind]bool{}
 	for _, d := range docs {
 		kind, _, _ := strings.Cut(d.Key, "/")
 		kinds[fleet.Kind(kind)] = true

@@ -10,13 +10,13 @@ import (
 )
 
 // readDocuments reads and checks every document, and says of each that is wrong where it stands.
-func readDocuments(stdin io.Reader, files []string) ([]fleet.RawDocument, error) {
+func readDocuments(stdin io.Reader, files []string) ([]fleet.Raw, error) {
 	docs, failed := readEach(stdin, files)
 	return docs, errors.Join(failed...)
 }
 
 // readEach returns the good documents, and an error for each of the others.
-func readEach(stdin io.Reader, files []string) ([]fleet.RawDocument, []error) {
+func readEach(stdin io.Reader, files []string) ([]fleet.Raw, []error) {
 	r := reader{stdin: stdin, seen: map[string]string{}}
 	for _, name := range files {
 		r.read(name)
@@ -27,7 +27,7 @@ func readEach(stdin io.Reader, files []string) ([]fleet.RawDocument, []error) {
 type reader struct {
 	stdin  io.Reader
 	seen   map[string]string // by key, the file that has it
-	docs   []fleet.RawDocument
+	docs   []fleet.Raw
 	failed []error
 }
 

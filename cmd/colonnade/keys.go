@@ -79,7 +79,7 @@ func listAPIKeys(ctx context.Context, client *etcd.Client) (apiKeyList, error) {
 	if err != nil {
 		return apiKeyList{}, err
 	}
-	docs, l := fleet.NewDocuments(), apiKeyList{docs: stored}
+	docs, l := fleet.NewSet(), apiKeyList{docs: stored}
 	for _, d := range stored {
 		if err := docs.Put(d.Key, d.Value, d.Revision); err != nil {
 			l.bad = append(l.bad, fmt.Errorf("%w (a node that has an earlier good version uses that one)", err))

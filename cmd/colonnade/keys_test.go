@@ -31,7 +31,7 @@ func stored(t *testing.T, s *etcdtest.Server, key string) string {
 // storedKey reads the document of an API key.
 func storedKey(t *testing.T, s *etcdtest.Server, id string) *fleet.APIKey {
 	t.Helper()
-	docs := fleet.NewDocuments()
+	docs := fleet.NewSet()
 	if err := docs.Put("keys/"+id, []byte(stored(t, s, "keys/"+id)), 1); err != nil {
 		t.Fatal(err)
 	}

@@ -40,7 +40,7 @@ func allNodes(docs []etcd.Stored) []nodeStatus {
 
 // registeredNodes returns the nodes among documents, in their order.
 func registeredNodes(docs []etcd.Stored) []registeredNode {
-	good := fleet.NewDocuments()
+	good := fleet.NewSet()
 	var nodes []registeredNode
 	for _, d := range docs {
 		if good.Put(d.Key, d.Value, d.Revision) != nil {

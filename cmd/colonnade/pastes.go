@@ -11,11 +11,11 @@ import (
 )
 
 // demoAccount makes an account with an API key. Their documents replace those of an earlier start.
-func demoAccount(now time.Time) (key string, docs []fleet.RawDocument, err error) {
+func demoAccount(now time.Time) (key string, docs []fleet.Raw, err error) {
 	const name, text = "demo", "# Written by colonnade up at each start.\nweight: 4\npriority: interactive\n"
 	key, entry := accounts.NewKey(name, name, now.UTC().Truncate(time.Second), time.Time{})
 	doc, err := fleet.EncodeAPIKey(&entry)
-	return key, []fleet.RawDocument{{Key: accountKey(name), Value: []byte(text)}, doc}, err
+	return key, []fleet.Raw{{Key: accountKey(name), Value: []byte(text)}, doc}, err
 }
 
 // printPastes says what to paste first.

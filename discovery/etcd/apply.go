@@ -25,7 +25,7 @@ var ErrExists = errors.New("the document exists already")
 
 // Create checks a document and puts it, in one transaction that never replaces another document. The error is
 // ErrExists if there is one, or an *InvalidError of fleet.
-func Create(ctx context.Context, client *clientv3.Client, prefix string, doc fleet.RawDocument) error {
+func Create(ctx context.Context, client *clientv3.Client, prefix string, doc fleet.Raw) error {
 	if err := fleet.Check(doc.Key, doc.Value); err != nil {
 		return err
 	}
@@ -51,7 +51,7 @@ type Applied struct {
 
 // Apply checks all documents and then puts them, in transactions of up to a hundred. If one is bad, or two have the
 // same key, none is put, and the error names every bad one. What it returns is true also with an error.
-func Apply(ctx context.Context, client *clientv3.Client, prefix string, docs []fleet.RawDocument) (Applied, error) {
+func Apply(ctx context.Context, client *clientv3.Client, prefix string, docs []fleet.Raw) (Applied, error) {
 	var applied Applied
 	if err := checkAll(docs); err != nil {
 		return applied, err
@@ -79,7 +79,7 @@ func Apply(ctx context.Context, client *clientv3.Client, prefix string, docs []f
 	return applied, nil
 }
 
-func checkAll(docs []fleet.RawDocument) error {
+func checkAll(docs []fleet.Raw) error {
 	var failed []error
 	seen := map[string]bool{}
 	for _, d := range docs {
@@ -94,7 +94,7 @@ func checkAll(docs []fleet.RawDocument) error {
 }
 
 // batch returns the first of the documents, as many as fit into one transaction, at least one.
-func batch(prefix string, docs []fleet.RawDocument) []fleet.RawDocument {
+func batch(prefix string, docs []fleet.Raw) []fleet.Raw {
 	size := 0
 	for i, d := range docs {
 		size += len(prefix) + len(d.Key) + len(d.Value)

@@ -17,7 +17,7 @@ import (
 type documentState struct {
 	logger    *slog.Logger
 	limiter   logLimiter
-	docs      *fleet.Documents
+	docs      *fleet.Set
 	known     map[string]knownDocument // by key without the prefix
 	gone      map[string]knownDocument // operators' documents deleted within holdWindow: they may yet turn out to be too many
 	published bool                     // a table was published, so that what vanishes is missed
@@ -49,7 +49,7 @@ const (
 
 func newDocumentState(logger *slog.Logger) *documentState {
 	return &documentState{
-		logger: logger, limiter: logLimiter{tallies: map[string]tally{}}, docs: fleet.NewDocuments(), known: map[string]knownDocument{}, gone: map[string]knownDocument{}, changed: true,
+		logger: logger, limiter: logLimiter{tallies: map[string]tally{}}, docs: fleet.NewSet(), known: map[string]knownDocument{}, gone: map[string]knownDocument{}, changed: true,
 	}
 }
 

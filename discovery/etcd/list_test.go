@@ -14,9 +14,9 @@ import (
 // A list has everything below a folder, or one document, sorted and as it was at one revision, over several pages.
 func TestList(t *testing.T) {
 	s := start(t)
-	var docs []fleet.RawDocument
+	var docs []fleet.Raw
 	for i := range 150 {
-		docs = append(docs, fleet.RawDocument{Key: fmt.Sprintf("models/m%03d", i), Value: []byte("{}")})
+		docs = append(docs, fleet.Raw{Key: fmt.Sprintf("models/m%03d", i), Value: []byte("{}")})
 	}
 	if _, err := etcd.Apply(s.ctx(), s.client, prefix, docs); err != nil {
 		t.Fatal(err)

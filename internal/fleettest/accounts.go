@@ -25,7 +25,7 @@ func APIKeyDocument(t testing.TB, key fleet.APIKey) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	text, err := fleet.JoinFile([]fleet.RawDocument{doc})
+	text, err := fleet.JoinFile([]fleet.Raw{doc})
 	if err != nil {
 		t.Fatal(err)
 	}

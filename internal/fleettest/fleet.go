@@ -79,7 +79,7 @@ func setDefaults(t testing.TB, c *onebox.Config) {
 	}
 }
 
-func split(t testing.TB, documents string) []fleet.RawDocument {
+func split(t testing.TB, documents string) []fleet.Raw {
 	t.Helper()
 	if documents == "" {
 		return nil
