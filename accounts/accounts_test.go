@@ -10,6 +10,7 @@ import (
 
 	"colonnade/accounts"
 	"colonnade/fleet"
+	"colonnade/fleet/document"
 )
 
 var now = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
@@ -17,7 +18,7 @@ var now = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 // table builds a table of documents, and of API keys.
 func table(t testing.TB, documents map[string]string, keys ...fleet.APIKey) *fleet.Table {
 	t.Helper()
-	d := fleet.NewSet()
+	d := document.NewSet()
 	put := func(key string, value []byte) {
 		if err := d.Put(key, value, 1); err != nil {
 			t.Fatal(err)
@@ -27,7 +28,7 @@ func table(t testing.TB, documents map[string]string, keys ...fleet.APIKey) *fle
 		put(key, []byte(value))
 	}
 	for _, k := range keys {
-		doc, err := fleet.EncodeAPIKey(&k)
+		doc, err := document.EncodeAPIKey(&k)
 		if err != nil {
 			t.Fatal(err)
 		}

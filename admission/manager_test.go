@@ -14,6 +14,7 @@ import (
 	"go.uber.org/goleak"
 
 	"colonnade/fleet"
+	"colonnade/fleet/document"
 	"colonnade/permits"
 )
 
@@ -22,14 +23,14 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // documents builds tables from YAML documents, as a node sees them change.
 type documents struct {
 	t   testing.TB
-	all *fleet.Set
+	all *document.Set
 }
 
-func newDocuments(t testing.TB) *documents { return &documents{t: t, all: fleet.NewSet()} }
+func newDocuments(t testing.TB) *documents { return &documents{t: t, all: document.NewSet()} }
 
 func (d *documents) table(yaml string) *fleet.Table {
 	d.t.Helper()
-	docs, err := fleet.SplitFile([]byte(yaml))
+	docs, err := document.SplitFile([]byte(yaml))
 	if err != nil {
 		d.t.Fatal(err)
 	}

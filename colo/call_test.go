@@ -9,6 +9,7 @@ import (
 
 	"colonnade/admission"
 	"colonnade/fleet"
+	"colonnade/fleet/document"
 	"colonnade/forwarding/hop"
 	"colonnade/openai"
 	"colonnade/permits"
@@ -17,7 +18,7 @@ import (
 // What a permit is asked for with is what the hop token says of the account, what the body claims, and how long the
 // request may still wait.
 func TestPermitIsAskedFor(t *testing.T) {
-	docs := fleet.NewSet()
+	docs := document.NewSet()
 	if err := docs.Put("pools/p", []byte("queue: {max_wait: 8s, spill_wait: 100ms}"), 1); err != nil {
 		t.Fatal(err)
 	}

@@ -9,6 +9,7 @@ import (
 
 	"colonnade/admission"
 	"colonnade/fleet"
+	"colonnade/fleet/document"
 	"colonnade/forwarding/server"
 	"colonnade/forwarding/transport"
 	"colonnade/openai"
@@ -55,7 +56,7 @@ func TestFirstByteIsTold(t *testing.T) {
 // limitFalls says whether a limit of 16, at which a first token takes 100 ms, falls when it is told so forty times.
 func limitFalls(t *testing.T, c *call, tell func(*call)) bool {
 	t.Helper()
-	docs := fleet.NewSet()
+	docs := document.NewSet()
 	if err := docs.Put("endpoints/ams/one", []byte("url: http://one:8000\nengine: vllm\npool: p\nconcurrency: auto"), 1); err != nil {
 		t.Fatal(err)
 	}

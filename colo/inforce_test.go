@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"colonnade/fleet"
+	"colonnade/fleet/document"
 	"colonnade/forwarding/hop"
 	"colonnade/permits"
 )
@@ -16,11 +17,11 @@ import (
 // apply brings the server in line with these documents and no others; %ENGINE is the simulated one.
 func (s *testServer) apply(documents string) {
 	s.t.Helper()
-	split, err := fleet.SplitFile([]byte(strings.ReplaceAll(documents, "%ENGINE", s.pool("p").Endpoints[0].URL)))
+	split, err := document.SplitFile([]byte(strings.ReplaceAll(documents, "%ENGINE", s.pool("p").Endpoints[0].URL)))
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	docs := fleet.NewSet()
+	docs := document.NewSet()
 	for _, d := range split {
 		if err := docs.Put(d.Key, d.Value, 1); err != nil {
 			s.t.Fatal(err)
@@ -144,7 +145,7 @@ func TestRequestFollowsWhatIsBeingApplied(t *testing.T) {
 	s.apply(lateModel)
 	c := &call{server: s.Server, under: s.inForce.Load()}
 	c.model, _ = s.table().Model("late")
-	docs := fleet.NewSet()
+	docs := document.NewSet()
 	if err := docs.Put("models/late", []byte("pool: q"), 2); err != nil {
 		t.Fatal(err)
 	}

@@ -17,6 +17,7 @@ import (
 	"colonnade/analytics/journal"
 	"colonnade/analytics/metrics"
 	"colonnade/fleet"
+	"colonnade/fleet/document"
 	"colonnade/forwarding/hop"
 	"colonnade/forwarding/server"
 	"colonnade/internal/simengine"
@@ -71,8 +72,8 @@ func startServerBy(t *testing.T, change func(*Server)) *testServer {
 	sim := simengine.New(simengine.Config{Slots: 1, TTFT: time.Millisecond, ITL: time.Millisecond, Models: []string{"voice", "brief"}})
 	engine := httptest.NewServer(sim)
 	plain := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
-	documents := fleet.NewSet()
-	split, err := fleet.SplitFile([]byte(strings.NewReplacer("%ENGINE", engine.URL, "%PLAIN", plain.URL).Replace(realtimeFleet)))
+	documents := document.NewSet()
+	split, err := document.SplitFile([]byte(strings.NewReplacer("%ENGINE", engine.URL, "%PLAIN", plain.URL).Replace(realtimeFleet)))
 	if err != nil {
 		t.Fatal(err)
 	}

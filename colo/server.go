@@ -72,7 +72,7 @@ func New(c Config) (*Server, error) {
 		budget:      hop.NewRetryBudget(),
 		credentials: newCredentials(),
 	}
-	s.inForce.Store(newInForce(fleet.NewSet().Table()))
+	s.inForce.Store(newInForce(fleet.NewTable(fleet.Contents{})))
 	s.pools = admission.NewManager(c.Colo, s.probe, c.Logger)
 	s.metrics = metrics.NewColo(c.Metrics, s.table, s.Pools)
 	metrics.RegisterGrants(c.Metrics, s.GrantsEnabled)

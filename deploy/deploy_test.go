@@ -14,6 +14,7 @@ import (
 	yaml "go.yaml.in/yaml/v2"
 
 	"colonnade/fleet"
+	"colonnade/fleet/document"
 	"colonnade/routing"
 )
 
@@ -32,13 +33,13 @@ func text(t *testing.T, name string) string {
 // tableOf is what nodes make of documents.
 func tableOf(t *testing.T, name, documents string) *fleet.Table {
 	t.Helper()
-	docs, err := fleet.SplitFile([]byte(documents))
+	docs, err := document.SplitFile([]byte(documents))
 	if err != nil {
 		t.Fatalf("%s: %v", name, err)
 	}
-	all := fleet.NewSet()
+	all := document.NewSet()
 	for i, d := range docs {
-		if err := fleet.Check(d.Key, d.Value); err != nil {
+		if err := document.Check(d.Key, d.Value); err != nil {
 			t.Errorf("%s: %v", name, err)
 		}
 		if err := all.Put(d.Key, d.Value, int64(i+1)); err != nil {

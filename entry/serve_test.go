@@ -15,6 +15,7 @@ import (
 	"colonnade/analytics/journal"
 	"colonnade/analytics/metrics"
 	"colonnade/fleet"
+	"colonnade/fleet/document"
 	"colonnade/forwarding/hop"
 	"colonnade/forwarding/server"
 )
@@ -85,11 +86,11 @@ func retries(t *testing.T, metrics *metrics.Registry) float64 {
 
 func tableOf(t *testing.T, documents string) *fleet.Table {
 	t.Helper()
-	split, err := fleet.SplitFile([]byte(documents))
+	split, err := document.SplitFile([]byte(documents))
 	if err != nil {
 		t.Fatal(err)
 	}
-	all := fleet.NewSet()
+	all := document.NewSet()
 	for _, d := range split {
 		if err := all.Put(d.Key, d.Value, 1); err != nil {
 			t.Fatal(err)

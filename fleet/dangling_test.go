@@ -5,7 +5,7 @@ import (
 	"slices"
 	"testing"
 
-	"colonnade/fleet"
+	"colonnade/fleet/document"
 )
 
 func TestDangling(t *testing.T) {
@@ -22,7 +22,7 @@ func TestDangling(t *testing.T) {
 	}
 	f := func(change map[string]string, want ...string) {
 		t.Helper()
-		docs := fleet.NewSet()
+		docs := document.NewSet()
 		for _, set := range []map[string]string{whole, change} {
 			for key, value := range set {
 				if value == "" {

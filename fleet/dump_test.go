@@ -5,12 +5,12 @@ import (
 	"strings"
 	"testing"
 
-	"colonnade/fleet"
+	"colonnade/fleet/document"
 )
 
 // A node that does not watch pools must not show made-up ones.
 func TestDump(t *testing.T) {
-	docs := fleet.NewSet()
+	docs := document.NewSet()
 	if err := docs.Put("models/m", []byte("pool: p\n"), 1); err != nil {
 		t.Fatal(err)
 	}

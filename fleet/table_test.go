@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"colonnade/fleet"
+	"colonnade/fleet/document"
 )
 
 func TestAliases(t *testing.T) {
@@ -97,7 +98,7 @@ func TestListsAreSorted(t *testing.T) {
 // tableOf returns the table of documents that must be good: key, value, key, value…
 func tableOf(t *testing.T, pairs ...string) *fleet.Table {
 	t.Helper()
-	docs := fleet.NewSet()
+	docs := document.NewSet()
 	for i := 0; i < len(pairs); i += 2 {
 		if err := docs.Put(pairs[i], []byte(pairs[i+1]), int64(i/2+1)); err != nil {
 			t.Fatal(err)
@@ -115,7 +116,7 @@ func names[T any](list []T, name func(T) string) []string {
 }
 
 func BenchmarkTable(b *testing.B) {
-	docs := fleet.NewSet()
+	docs := document.NewSet()
 	put := func(key, value string) {
 		if err := docs.Put(key, []byte(value), 1); err != nil {
 			b.Fatal(err)

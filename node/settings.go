@@ -7,12 +7,12 @@ import (
 	"net/url"
 	"strings"
 
-	"colonnade/fleet"
+	"colonnade/fleet/document"
 )
 
 // check refuses settings that no node can run with. key is the key that the node will register.
 func (c *Config) check(key string) error {
-	if err := fleet.CheckKey(key); err != nil {
+	if err := document.CheckKey(key); err != nil {
 		return fmt.Errorf("this node would register as %q, which is not a valid key (flags -node, -colo): %w", key, err)
 	}
 	if c.Drain < 0 {

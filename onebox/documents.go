@@ -8,12 +8,13 @@ import (
 
 	"colonnade/discovery/etcd"
 	"colonnade/fleet"
+	"colonnade/fleet/document"
 	"colonnade/node"
 )
 
 // unkept returns the documents without those of which etcd has one: somebody may have changed it. Endpoints are put in
 // any case, since engines have other addresses with each start.
-func (b *box) unkept(ctx context.Context, docs []fleet.Raw) ([]fleet.Raw, error) {
+func (b *box) unkept(ctx context.Context, docs []document.Raw) ([]document.Raw, error) {
 	stored, _, err := etcd.List(ctx, b.fleet.client, node.Prefix, "")
 	if err != nil {
 		return nil, err
@@ -23,7 +24,7 @@ func (b *box) unkept(ctx context.Context, docs []fleet.Raw) ([]fleet.Raw, error)
 		there[d.Key] = d.Value
 	}
 	var changed []string
-	docs = slices.DeleteFunc(docs, func(d fleet.Raw) bool {
+	docs = slices.DeleteFunc(docs, func(d document.Raw) bool {
 		old, found := there[d.Key]
 		kept := found && !strings.HasPrefix(d.Key, string(fleet.KindEndpoint)+"/")
 		if kept && !bytes.Equal(old, d.Value) {
@@ -38,9 +39,9 @@ func (b *box) unkept(ctx context.Context, docs []fleet.Raw) ([]fleet.Raw, error)
 }
 
 // replaced returns the documents of base, but for those that are replaced by docs, and then docs.
-func replaced(base, docs []fleet.Raw) []fleet.Raw {
-	kept := slices.DeleteFunc(base, func(b fleet.Raw) bool {
-		return slices.ContainsFunc(docs, func(d fleet.Raw) bool { return d.Key == b.Key })
+func replaced(base, docs []document.Raw) []document.Raw {
+	kept := slices.DeleteFunc(base, func(b document.Raw) bool {
+		return slices.ContainsFunc(docs, func(d document.Raw) bool { return d.Key == b.Key })
 	})
 	return append(kept, docs...)
 }

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"colonnade/fleet"
+	"colonnade/fleet/document"
 	"colonnade/internal/simengine"
 )
 
@@ -36,8 +37,8 @@ pool: demo
 `
 
 // startEngines starts the simulated engines, or asks the real one what it serves, and returns the documents of all.
-func (b *box) startEngines(ctx context.Context) ([]fleet.Raw, error) {
-	var docs []fleet.Raw
+func (b *box) startEngines(ctx context.Context) ([]document.Raw, error) {
+	var docs []document.Raw
 	for i, name := range b.config.Colos {
 		docs = append(docs, encodeDocument("colos/"+name, map[string]any{"region": fmt.Sprintf("region-%d", i+1)}))
 	}
@@ -45,7 +46,7 @@ func (b *box) startEngines(ctx context.Context) ([]fleet.Raw, error) {
 		own, err := b.realEngine(ctx)
 		return append(docs, own...), err
 	}
-	own, err := fleet.SplitFile([]byte(demo))
+	own, err := document.SplitFile([]byte(demo))
 	if err != nil {
 		return nil, err
 	}
@@ -83,7 +84,7 @@ func (b *box) startEngine(colo, id string) (EngineNode, error) {
 
 // realEngine returns the documents for the engine at EngineURL: its pool, one endpoint in the first colo, and its
 // models.
-func (b *box) realEngine(ctx context.Context) ([]fleet.Raw, error) {
+func (b *box) realEngine(ctx context.Context) ([]document.Raw, error) {
 	url := strings.TrimSuffix(strings.TrimSuffix(b.config.EngineURL, "/"), "/v1")
 	models := []string{b.config.EngineModel}
 	if b.config.EngineModel == "" {
@@ -94,7 +95,7 @@ func (b *box) realEngine(ctx context.Context) ([]fleet.Raw, error) {
 	}
 	colo := b.config.Colos[0]
 	b.fleet.Engines = append(b.fleet.Engines, EngineNode{Colo: colo, ID: "engine", URL: url})
-	docs := []fleet.Raw{
+	docs := []document.Raw{
 		{Key: "pools/engine", Value: []byte(shortQueue)},
 		encodeDocument("endpoints/"+colo+"/engine", map[string]any{
 			"url": url, "pool": "engine", "engine": "openai", "concurrency": b.config.Engine.Slots,
@@ -106,7 +107,7 @@ func (b *box) realEngine(ctx context.Context) ([]fleet.Raw, error) {
 			model["aliases"] = []string{"default"}
 		}
 		doc := encodeDocument("models/"+name, model)
-		if err := fleet.Check(doc.Key, doc.Value); err != nil {
+		if err := document.Check(doc.Key, doc.Value); err != nil {
 			b.progress(fmt.Sprintf("model %q of the engine is left out: %v", name, err))
 			continue
 		}
@@ -148,10 +149,10 @@ func listModels(ctx context.Context, url string) ([]string, error) {
 }
 
 // encodeDocument encodes what was put together here.
-func encodeDocument(key string, value any) fleet.Raw {
+func encodeDocument(key string, value any) document.Raw {
 	b, err := json.Marshal(value)
 	if err != nil {
 		panic("onebox: " + err.Error()) // strings, numbers and lists of them
 	}
-	return fleet.Raw{Key: key, Value: b}
+	return document.Raw{Key: key, Value: b}
 }

@@ -19,7 +19,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"colonnade/discovery/etcd"
-	"colonnade/fleet"
+	"colonnade/fleet/document"
 	"colonnade/forwarding/hop"
 	"colonnade/forwarding/peertls"
 	"colonnade/internal/simengine"
@@ -50,7 +50,7 @@ type Config struct {
 	Open      bool
 	Drain     time.Duration
 	Stall     time.Duration             // see [node.Config]
-	Documents []fleet.Raw               // after the demo's own, which they may replace
+	Documents []document.Raw            // after the demo's own, which they may replace
 	Progress  func(string)              // what is being waited for; nil = nobody wants to know
 	Logger    func(string) *slog.Logger // a node's own; nil = nothing is logged
 }
@@ -81,7 +81,7 @@ type EngineNode struct {
 }
 
 // Apply writes documents to the fleet's etcd, after it has checked them.
-func (f *Fleet) Apply(ctx context.Context, docs []fleet.Raw) error {
+func (f *Fleet) Apply(ctx context.Context, docs []document.Raw) error {
 	_, err := etcd.Apply(ctx, f.client, node.Prefix, docs)
 	return err
 }

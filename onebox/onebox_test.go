@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"colonnade/fleet"
+	"colonnade/fleet/document"
 	"colonnade/internal/fleettest"
 	"colonnade/internal/testkit"
 	"colonnade/onebox"
@@ -67,7 +67,7 @@ func TestDirKeepsDocuments(t *testing.T) {
 		}
 	}
 	start(func(f *fleettest.Fleet) {
-		docs := []fleet.Raw{{Key: "pools/demo", Value: []byte("queue: {limit: 7}")}}
+		docs := []document.Raw{{Key: "pools/demo", Value: []byte("queue: {limit: 7}")}}
 		if err := f.Apply(t.Context(), docs); err != nil {
 			t.Error(err)
 		}

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"colonnade/fleet"
+	"colonnade/fleet/document"
 	"colonnade/routing"
 )
 
@@ -15,7 +16,7 @@ import (
 // and i is disabled.
 func testFleet(t testing.TB, model string) (*fleet.Table, *fleet.Model) {
 	t.Helper()
-	docs := fleet.NewSet()
+	docs := document.NewSet()
 	put := func(key, value string) {
 		t.Helper()
 		if err := docs.Put(key, []byte(value), 1); err != nil {

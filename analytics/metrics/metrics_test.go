@@ -6,15 +6,16 @@ import (
 	"testing"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+	"github.com/prometheus/client_golang/prometheus/testutil"
+
 	"colonnade/analytics"
 	"colonnade/analytics/journal"
 	"colonnade/analytics/metrics"
 	"colonnade/fleet"
+	"colonnade/fleet/document"
 	"colonnade/permits"
-
-	"github.com/prometheus/client_golang/prometheus"
-	"github.com/prometheus/client_golang/prometheus/promhttp"
-	"github.com/prometheus/client_golang/prometheus/testutil"
 )
 
 // compare checks the metrics named in want, without their HELP and TYPE lines.
@@ -38,7 +39,7 @@ func scrape(t *testing.T, reg *prometheus.Registry) string {
 	return w.Body.String()
 }
 
-func emptyTable() *fleet.Table { return fleet.NewSet().Table() }
+func emptyTable() *fleet.Table { return document.NewSet().Table() }
 
 func TestReasonsAreBounded(t *testing.T) {
 	reg := prometheus.NewRegistry()

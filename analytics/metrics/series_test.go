@@ -6,18 +6,19 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+
 	"colonnade/analytics"
 	"colonnade/analytics/metrics"
 	"colonnade/fleet"
+	"colonnade/fleet/document"
 	"colonnade/permits"
-
-	"github.com/prometheus/client_golang/prometheus"
 )
 
 // tableOf returns a table with empty documents under the keys.
 func tableOf(t *testing.T, keys ...string) *fleet.Table {
 	t.Helper()
-	all := fleet.NewSet()
+	all := document.NewSet()
 	for _, key := range keys {
 		if err := all.Put(key, []byte("{}"), 1); err != nil {
 			t.Fatal(err)

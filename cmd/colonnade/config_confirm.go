@@ -12,6 +12,7 @@ import (
 
 	"colonnade/discovery/etcd"
 	"colonnade/fleet"
+	"colonnade/fleet/document"
 	"colonnade/node"
 )
 
@@ -112,7 +113,7 @@ func confirm(ctx context.Context, client *etcd.Client) (int64, error) {
 		return 0, err
 	}
 	value := fmt.Appendf(nil, "confirmed: %d\n", revision)
-	_, err = etcd.Apply(ctx, client, node.Prefix, []fleet.Raw{{Key: key, Value: value}})
+	_, err = etcd.Apply(ctx, client, node.Prefix, []document.Raw{{Key: key, Value: value}})
 	return revision, err
 }
 

@@ -13,6 +13,7 @@ import (
 
 	"colonnade/discovery/etcd"
 	"colonnade/fleet"
+	"colonnade/fleet/document"
 	"colonnade/node"
 )
 
@@ -142,7 +143,7 @@ func checkKeys(keys []string, docs []etcd.Stored) error {
 	var bad []error
 	for _, key := range keys {
 		if !slices.ContainsFunc(docs, func(d etcd.Stored) bool { return d.Key == key }) {
-			bad = append(bad, fleet.CheckKey(key))
+			bad = append(bad, document.CheckKey(key))
 		}
 	}
 	return errors.Join(bad...)

@@ -13,6 +13,7 @@ import (
 
 	"colonnade/discovery/etcd"
 	"colonnade/fleet"
+	"colonnade/fleet/document"
 	"colonnade/node"
 )
 
@@ -31,7 +32,7 @@ those valid again that were revoked since, unless you take the documents keys/ID
   colonnade config get models/llama-3.1-8b-instruct endpoints/ams/`,
 		RunE: func(cmd *cobra.Command, under []string) error {
 			if slices.Contains(under, "") { // it would list everything
-				return fleet.CheckKey("")
+				return document.CheckKey("")
 			}
 			var found []listed
 			if err := store.use(cmd.Context(), func(ctx context.Context, client *etcd.Client) (err error) {
@@ -52,8 +53,8 @@ those valid again that were revoked since, unless you take the documents keys/ID
 // got.
 func checkUnder(u string) error {
 	below := strings.TrimSuffix(u, "/") + "/"
-	isFolder := fleet.CheckKey(below+"x") == nil || fleet.CheckKey(below+"x/x") == nil
-	switch err := fleet.CheckKey(u); {
+	isFolder := document.CheckKey(below+"x") == nil || document.CheckKey(below+"x/x") == nil
+	switch err := document.CheckKey(u); {
 	case isFolder && below == u:
 		return nil
 	case err != nil && isFolder:
@@ -111,9 +112,9 @@ func printDocuments(out, notes io.Writer, found []listed, all bool) error {
 	for _, err := range bad {
 		fmt.Fprintln(notes, "only a comment:", shown(err.Error()))
 	}
-	if len(text) > fleet.MaxFile {
+	if len(text) > document.MaxFile {
 		fmt.Fprintf(notes, "config apply takes at most %d bytes at once, and these are %d: get them kind by kind\n",
-			fleet.MaxFile, len(text))
+			document.MaxFile, len(text))
 	}
 	return nil
 }
@@ -136,9 +137,9 @@ func notThere(l listed) error {
 // those that it would not take, the reasons are returned, too.
 func asFile(docs []etcd.Stored) (file []byte, bad []error) {
 	for _, d := range docs {
-		text, err := fleet.JoinFile([]fleet.Raw{{Key: d.Key, Value: d.Value}})
+		text, err := document.JoinFile([]document.Raw{{Key: d.Key, Value: d.Value}})
 		if err == nil {
-			err = fleet.Check(d.Key, d.Value)
+			err = document.Check(d.Key, d.Value)
 		}
 		switch {
 		case err != nil:
@@ -159,7 +160,7 @@ func asFile(docs []etcd.Stored) (file []byte, bad []error) {
 
 // comment writes a document so that it is one. What is between two marks and only comments is no document to apply.
 func comment(why string, d etcd.Stored) []byte {
-	text, err := fleet.JoinFile([]fleet.Raw{{Key: d.Key, Value: d.Value}})
+	text, err := document.JoinFile([]document.Raw{{Key: d.Key, Value: d.Value}})
 	if err != nil {
 		text = fmt.Appendf(nil, "key: %s\n%s", shown(d.Key), d.Value)
 	}

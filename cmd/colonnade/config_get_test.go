@@ -9,6 +9,7 @@ import (
 
 	"colonnade/discovery/etcd"
 	"colonnade/fleet"
+	"colonnade/fleet/document"
 	"colonnade/internal/etcdtest"
 	"colonnade/node"
 )
@@ -20,9 +21,9 @@ func meaning(t *testing.T, s *etcdtest.Server) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	all := fleet.NewSet()
+	all := document.NewSet()
 	for _, d := range docs {
-		if !isRegistered(d) && d.Key != string(fleet.KindDeletions) && fleet.Check(d.Key, d.Value) == nil {
+		if !isRegistered(d) && d.Key != string(fleet.KindDeletions) && document.Check(d.Key, d.Value) == nil {
 			if err := all.Put(d.Key, d.Value, 1); err != nil {
 				t.Fatal(err)
 			}

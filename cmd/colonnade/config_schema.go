@@ -3,7 +3,7 @@ package main
 import (
 	"github.com/spf13/cobra"
 
-	"colonnade/fleet"
+	"colonnade/fleet/document"
 )
 
 func newSchema() *cobra.Command {
@@ -18,7 +18,7 @@ express all rules, such as bounds of durations: validate checks all.`,
   # yaml-language-server: $schema=colonnade.schema.json`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			schema, err := fleet.Schema()
+			schema, err := document.Schema()
 			if err != nil {
 				return err
 			}

@@ -10,6 +10,7 @@ import (
 
 	"colonnade/discovery/etcd"
 	"colonnade/fleet"
+	"colonnade/fleet/document"
 	"colonnade/node"
 )
 
@@ -108,14 +109,14 @@ func gather(ctx context.Context, client *etcd.Client) (*status, error) {
 // readStore looks at the documents themselves.
 func readStore(docs []etcd.Stored) *status {
 	s := &status{Documents: map[fleet.Kind]int{}, Registered: map[fleet.Kind]int{}, Rejected: []rejected{}, Nodes: allNodes(docs)}
-	good := fleet.NewSet()
+	good := document.NewSet()
 	for _, d := range docs {
 		name, _, _ := strings.Cut(d.Key, "/")
 		s.Documents[fleet.Kind(name)]++
 		if isRegistered(d) {
 			s.Registered[fleet.Kind(name)]++
 		}
-		var invalid *fleet.InvalidError
+		var invalid *document.InvalidError
 		if errors.As(good.Put(d.Key, d.Value, d.Revision), &invalid) {
 			s.reject(rejected{Key: d.Key, Revision: d.Revision, Field: invalid.Field, Value: invalid.Value, Reason: invalid.Reason})
 		}

@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"colonnade/fleet"
+	"colonnade/fleet/document"
 )
 
 func newValidate() *cobra.Command {
@@ -56,8 +57,8 @@ type verdict struct {
 
 // validate looks at good documents together. A file need not be a whole fleet: what refers to a kind of which it has none is
 // taken to refer to what is elsewhere.
-func validate(docs []fleet.Raw) verdict {
-	all, kinds := fleet.NewSet(), map[fleet.Kind]bool{}
+func validate(docs []document.Raw) verdict {
+	all, kinds := document.NewSet(), map[fleet.Kind]bool{}
 	for _, d := range docs {
 		kind, _, _ := strings.Cut(d.Key, "/")
 		kinds[fleet.Kind(kind)] = true

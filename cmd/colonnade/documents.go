@@ -6,17 +6,17 @@ import (
 	"io"
 	"os"
 
-	"colonnade/fleet"
+	"colonnade/fleet/document"
 )
 
 // readDocuments reads and checks every document, and says of each that is wrong where it stands.
-func readDocuments(stdin io.Reader, files []string) ([]fleet.Raw, error) {
+func readDocuments(stdin io.Reader, files []string) ([]document.Raw, error) {
 	docs, failed := readEach(stdin, files)
 	return docs, errors.Join(failed...)
 }
 
 // readEach returns the good documents, and an error for each of the others.
-func readEach(stdin io.Reader, files []string) ([]fleet.Raw, []error) {
+func readEach(stdin io.Reader, files []string) ([]document.Raw, []error) {
 	r := reader{stdin: stdin, seen: map[string]string{}}
 	for _, name := range files {
 		r.read(name)
@@ -27,7 +27,7 @@ func readEach(stdin io.Reader, files []string) ([]fleet.Raw, []error) {
 type reader struct {
 	stdin  io.Reader
 	seen   map[string]string // by key, the file that has it
-	docs   []fleet.Raw
+	docs   []document.Raw
 	failed []error
 }
 
@@ -40,7 +40,7 @@ func (r *reader) read(name string) {
 	if name == "-" {
 		name = "standard input"
 	}
-	docs, err := fleet.SplitFile(data)
+	docs, err := document.SplitFile(data)
 	if err == nil && len(docs) == 0 {
 		r.failed = append(r.failed, fmt.Errorf("no documents in %s", name))
 	}
@@ -48,7 +48,7 @@ func (r *reader) read(name string) {
 		r.failed = append(r.failed, fmt.Errorf("%s: %w", name, e))
 	}
 	for _, d := range docs {
-		bad := fleet.Check(d.Key, d.Value)
+		bad := document.Check(d.Key, d.Value)
 		if bad != nil {
 			r.failed = append(r.failed, fmt.Errorf("%s: %w", name, bad))
 		}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"colonnade/fleet"
+	"colonnade/fleet/document"
 )
 
 // tooQuiet is how long a node may have heard nothing from etcd. It asks by its own clock every few seconds, and after 15 it looks
@@ -53,7 +54,7 @@ func (s *status) judge(newest int64) {
 }
 
 func (r *rejected) text() string {
-	e := fleet.InvalidError{Key: fmt.Sprintf("%s (revision %d)", r.Key, r.Revision), Field: r.Field, Value: r.Value, Reason: r.Reason}
+	e := document.InvalidError{Key: fmt.Sprintf("%s (revision %d)", r.Key, r.Revision), Field: r.Field, Value: r.Value, Reason: r.Reason}
 	text := e.Error()
 	if len(r.LastGood) > 0 {
 		text += "; " + some(r.LastGood) + " " + oneMany(len(r.LastGood), "goes", "go") + " on with the last good version"

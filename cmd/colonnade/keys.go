@@ -12,6 +12,7 @@ import (
 
 	"colonnade/discovery/etcd"
 	"colonnade/fleet"
+	"colonnade/fleet/document"
 	"colonnade/node"
 )
 
@@ -55,8 +56,8 @@ func checkAccount(name string) error {
 
 // checkName checks a name that a flag gives, of an account or of an API key.
 func checkName(flag, name string) error {
-	var invalid *fleet.InvalidError
-	if errors.As(fleet.CheckKey(accountKey(name)), &invalid) {
+	var invalid *document.InvalidError
+	if errors.As(document.CheckKey(accountKey(name)), &invalid) {
 		return fmt.Errorf("%s %q: %s", flag, name, strings.TrimPrefix(invalid.Reason, "in the key: "))
 	}
 	return nil
@@ -79,7 +80,7 @@ func listAPIKeys(ctx context.Context, client *etcd.Client) (apiKeyList, error) {
 	if err != nil {
 		return apiKeyList{}, err
 	}
-	docs, l := fleet.NewSet(), apiKeyList{docs: stored}
+	docs, l := document.NewSet(), apiKeyList{docs: stored}
 	for _, d := range stored {
 		if err := docs.Put(d.Key, d.Value, d.Revision); err != nil {
 			l.bad = append(l.bad, fmt.Errorf("%w (a node that has an earlier good version uses that one)", err))

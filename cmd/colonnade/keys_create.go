@@ -10,7 +10,7 @@ import (
 
 	"colonnade/accounts"
 	"colonnade/discovery/etcd"
-	"colonnade/fleet"
+	"colonnade/fleet/document"
 	"colonnade/node"
 )
 
@@ -93,7 +93,7 @@ func parseExpiry(s string, now time.Time) (time.Time, error) {
 
 func (w *newKey) create(cmd *cobra.Command, store *store) error {
 	key, entry := accounts.NewKey(w.account, w.id, time.Now().UTC().Truncate(time.Second), w.expires)
-	doc, err := fleet.EncodeAPIKey(&entry)
+	doc, err := document.EncodeAPIKey(&entry)
 	if err != nil {
 		return fmt.Errorf("no key was made: %w", err)
 	}
@@ -132,7 +132,7 @@ func accountNote(ctx context.Context, client *etcd.Client, account string) (stri
 	if len(docs) == 0 {
 		return fmt.Sprintf("account %s has no document, so it has the defaults\n", account), nil
 	}
-	if err := fleet.Check(docs[0].Key, docs[0].Value); err != nil {
+	if err := document.Check(docs[0].Key, docs[0].Value); err != nil {
 		return wrapped(shown(err.Error())+"; nodes use an earlier good version of the account, or the defaults", "  ") + "\n", nil
 	}
 	return "", nil

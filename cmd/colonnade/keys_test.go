@@ -11,6 +11,7 @@ import (
 
 	"colonnade/discovery/etcd"
 	"colonnade/fleet"
+	"colonnade/fleet/document"
 	"colonnade/internal/etcdtest"
 	"colonnade/node"
 )
@@ -31,7 +32,7 @@ func stored(t *testing.T, s *etcdtest.Server, key string) string {
 // storedKey reads the document of an API key.
 func storedKey(t *testing.T, s *etcdtest.Server, id string) *fleet.APIKey {
 	t.Helper()
-	docs := fleet.NewSet()
+	docs := document.NewSet()
 	if err := docs.Put("keys/"+id, []byte(stored(t, s, "keys/"+id)), 1); err != nil {
 		t.Fatal(err)
 	}

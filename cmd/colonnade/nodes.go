@@ -7,6 +7,7 @@ import (
 
 	"colonnade/discovery/etcd"
 	"colonnade/fleet"
+	"colonnade/fleet/document"
 	"colonnade/node"
 )
 
@@ -40,7 +41,7 @@ func allNodes(docs []etcd.Stored) []nodeStatus {
 
 // registeredNodes returns the nodes among documents, in their order.
 func registeredNodes(docs []etcd.Stored) []registeredNode {
-	good := fleet.NewSet()
+	good := document.NewSet()
 	var nodes []registeredNode
 	for _, d := range docs {
 		if good.Put(d.Key, d.Value, d.Revision) != nil {

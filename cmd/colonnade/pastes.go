@@ -6,16 +6,16 @@ import (
 	"time"
 
 	"colonnade/accounts"
-	"colonnade/fleet"
+	"colonnade/fleet/document"
 	"colonnade/onebox"
 )
 
 // demoAccount makes an account with an API key. Their documents replace those of an earlier start.
-func demoAccount(now time.Time) (key string, docs []fleet.Raw, err error) {
+func demoAccount(now time.Time) (key string, docs []document.Raw, err error) {
 	const name, text = "demo", "# Written by colonnade up at each start.\nweight: 4\npriority: interactive\n"
 	key, entry := accounts.NewKey(name, name, now.UTC().Truncate(time.Second), time.Time{})
-	doc, err := fleet.EncodeAPIKey(&entry)
-	return key, []fleet.Raw{{Key: accountKey(name), Value: []byte(text)}, doc}, err
+	doc, err := document.EncodeAPIKey(&entry)
+	return key, []document.Raw{{Key: accountKey(name), Value: []byte(text)}, doc}, err
 }
 
 // printPastes says what to paste first.

@@ -15,6 +15,7 @@ import (
 	"colonnade/colo"
 	"colonnade/discovery/etcd"
 	"colonnade/fleet"
+	"colonnade/fleet/document"
 	"colonnade/node"
 )
 
@@ -77,7 +78,7 @@ func (d *directory) fill(docs []etcd.Stored) {
 		return n.Role != "colo" || d.colo != "" && n.Place != d.colo
 	})
 	d.without, d.documents, d.bad = nil, docs, readStore(docs).Rejected
-	good := fleet.NewSet()
+	good := document.NewSet()
 	for _, doc := range docs {
 		if good.Put(doc.Key, doc.Value, doc.Revision) != nil {
 			continue // it is told as a rejected one

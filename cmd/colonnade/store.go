@@ -10,7 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"colonnade/discovery/etcd"
-	"colonnade/fleet"
+	"colonnade/fleet/document"
 )
 
 // storeTimeout bounds one command.
@@ -49,7 +49,7 @@ func (r *refusal) Error() string { return r.why }
 
 // etcdError leaves alone what is wrong with a document, wherever that stands, and what is refused.
 func etcdError(endpoints string, err error) error {
-	var invalid *fleet.InvalidError
+	var invalid *document.InvalidError
 	var refused *refusal
 	switch {
 	case err == nil:

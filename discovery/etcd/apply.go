@@ -10,7 +10,7 @@ import (
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 
-	"colonnade/fleet"
+	"colonnade/fleet/document"
 )
 
 // etcd refuses transactions of more than 128 operations or 1.5 MiB unless it is configured otherwise.
@@ -25,8 +25,8 @@ var ErrExists = errors.New("the document exists already")
 
 // Create checks a document and puts it, in one transaction that never replaces another document. The error is
 // ErrExists if there is one, or an *InvalidError of fleet.
-func Create(ctx context.Context, client *clientv3.Client, prefix string, doc fleet.Raw) error {
-	if err := fleet.Check(doc.Key, doc.Value); err != nil {
+func Create(ctx context.Context, client *clientv3.Client, prefix string, doc document.Raw) error {
+	if err := document.Check(doc.Key, doc.Value); err != nil {
 		return err
 	}
 	ctx, cancel := context.WithTimeout(ctx, applyTimeout)
@@ -51,7 +51,7 @@ type Applied struct {
 
 // Apply checks all documents and then puts them, in transactions of up to a hundred. If one is bad, or two have the
 // same key, none is put, and the error names every bad one. What it returns is true also with an error.
-func Apply(ctx context.Context, client *clientv3.Client, prefix string, docs []fleet.Raw) (Applied, error) {
+func Apply(ctx context.Context, client *clientv3.Client, prefix string, docs []document.Raw) (Applied, error) {
 	var applied Applied
 	if err := checkAll(docs); err != nil {
 		return applied, err
@@ -79,13 +79,13 @@ func Apply(ctx context.Context, client *clientv3.Client, prefix string, docs []f
 	return applied, nil
 }
 
-func checkAll(docs []fleet.Raw) error {
+func checkAll(docs []document.Raw) error {
 	var failed []error
 	seen := map[string]bool{}
 	for _, d := range docs {
-		err := fleet.Check(d.Key, d.Value)
+		err := document.Check(d.Key, d.Value)
 		if seen[d.Key] {
-			err = &fleet.InvalidError{Key: d.Key, Reason: "the key is given twice"}
+			err = &document.InvalidError{Key: d.Key, Reason: "the key is given twice"}
 		}
 		seen[d.Key] = true
 		failed = append(failed, err)
@@ -94,7 +94,7 @@ func checkAll(docs []fleet.Raw) error {
 }
 
 // batch returns the first of the documents, as many as fit into one transaction, at least one.
-func batch(prefix string, docs []fleet.Raw) []fleet.Raw {
+func batch(prefix string, docs []document.Raw) []document.Raw {
 	size := 0
 	for i, d := range docs {
 		size += len(prefix) + len(d.Key) + len(d.Value)

@@ -9,19 +9,19 @@ import (
 	"testing"
 
 	"colonnade/discovery/etcd"
-	"colonnade/fleet"
+	"colonnade/fleet/document"
 )
 
 func TestApply(t *testing.T) {
 	s := start(t)
-	big := "# " + strings.Repeat("x", fleet.MaxSize-100) + "\n"
-	var docs []fleet.Raw
+	big := "# " + strings.Repeat("x", document.MaxSize-100) + "\n"
+	var docs []document.Raw
 	for i := range 150 {
 		value := "{}"
 		if i < 30 {
 			value = big + value // together more than a transaction can hold
 		}
-		docs = append(docs, fleet.Raw{Key: fmt.Sprintf("models/m%d", i), Value: []byte(value)})
+		docs = append(docs, document.Raw{Key: fmt.Sprintf("models/m%d", i), Value: []byte(value)})
 	}
 	if applied, err := etcd.Apply(s.ctx(), s.client, prefix, docs); err != nil || len(applied.Created) != len(docs) || len(applied.Unchanged) != 0 {
 		t.Fatal(applied, err)
@@ -44,7 +44,7 @@ func TestCreateNeverReplaces(t *testing.T) {
 	var created atomic.Int64
 	for n := range 20 {
 		creators.Go(func() {
-			doc := fleet.Raw{Key: "keys/laptop", Value: fmt.Appendf(nil, "{account: a%d, sha256: '%064d'}", n, n)}
+			doc := document.Raw{Key: "keys/laptop", Value: fmt.Appendf(nil, "{account: a%d, sha256: '%064d'}", n, n)}
 			switch err := etcd.Create(s.ctx(), s.client, prefix, doc); {
 			case err == nil:
 				created.Store(int64(n))
@@ -58,15 +58,15 @@ func TestCreateNeverReplaces(t *testing.T) {
 	if want := fmt.Sprintf("account: a%d,", created.Load()); !strings.Contains(string(stored.Value), want) || stored.Version != 1 {
 		t.Errorf("version %d of the document is %s, want %s", stored.Version, stored.Value, want)
 	}
-	var invalid *fleet.InvalidError
-	if err := etcd.Create(s.ctx(), s.client, prefix, fleet.Raw{Key: "keys/phone", Value: []byte("{}")}); !errors.As(err, &invalid) || s.get("keys/phone") != nil {
+	var invalid *document.InvalidError
+	if err := etcd.Create(s.ctx(), s.client, prefix, document.Raw{Key: "keys/phone", Value: []byte("{}")}); !errors.As(err, &invalid) || s.get("keys/phone") != nil {
 		t.Errorf("a bad document: %v", err)
 	}
 }
 
 func TestApplyAllOrNothing(t *testing.T) {
 	s := start(t)
-	docs := []fleet.Raw{
+	docs := []document.Raw{
 		{Key: "models/a", Value: []byte("{}")},
 		{Key: "models/b", Value: []byte("x: 1")},
 		{Key: "pools/c", Value: []byte("queue: {limit: -1}")},
@@ -85,15 +85,15 @@ func TestApplyAllOrNothing(t *testing.T) {
 
 func TestDelete(t *testing.T) {
 	s := start(t)
-	var docs []fleet.Raw
+	var docs []document.Raw
 	var keys []string
 	for i := range 150 { // more than a transaction can hold
 		keys = append(keys, fmt.Sprintf("models/m%d", i))
 		if i%2 == 0 {
-			docs = append(docs, fleet.Raw{Key: keys[i], Value: []byte("{}")})
+			docs = append(docs, document.Raw{Key: keys[i], Value: []byte("{}")})
 		}
 	}
-	kept := fleet.Raw{Key: "models/m", Value: []byte("{}")}
+	kept := document.Raw{Key: "models/m", Value: []byte("{}")}
 	if _, err := etcd.Apply(s.ctx(), s.client, prefix, append(docs, kept)); err != nil {
 		t.Fatal(err)
 	}

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"colonnade/fleet"
+	"colonnade/fleet/document"
 )
 
 // documentState is what is known of each key: what the store has, and what it lacks but stays in force. It is owned by
@@ -17,7 +18,7 @@ import (
 type documentState struct {
 	logger    *slog.Logger
 	limiter   logLimiter
-	docs      *fleet.Set
+	docs      *document.Set
 	known     map[string]knownDocument // by key without the prefix
 	gone      map[string]knownDocument // operators' documents deleted within holdWindow: they may yet turn out to be too many
 	published bool                     // a table was published, so that what vanishes is missed
@@ -49,7 +50,7 @@ const (
 
 func newDocumentState(logger *slog.Logger) *documentState {
 	return &documentState{
-		logger: logger, limiter: logLimiter{tallies: map[string]tally{}}, docs: fleet.NewSet(), known: map[string]knownDocument{}, gone: map[string]knownDocument{}, changed: true,
+		logger: logger, limiter: logLimiter{tallies: map[string]tally{}}, docs: document.NewSet(), known: map[string]knownDocument{}, gone: map[string]knownDocument{}, changed: true,
 	}
 }
 
@@ -87,7 +88,7 @@ func (l *documentState) restore(d cachedDocument, now time.Time) {
 }
 
 func (l *documentState) logRejection(err error, lastGood bool, now time.Time) {
-	var invalid *fleet.InvalidError
+	var invalid *document.InvalidError
 	if errors.As(err, &invalid) {
 		l.warn(now, "a document is rejected", invalid.Key,
 			"key", invalid.Key, "revision", invalid.Revision, "field", invalid.Field, "value", invalid.Value,

@@ -8,15 +8,15 @@ import (
 	"time"
 
 	"colonnade/discovery/etcd"
-	"colonnade/fleet"
+	"colonnade/fleet/document"
 )
 
 // A list has everything below a folder, or one document, sorted and as it was at one revision, over several pages.
 func TestList(t *testing.T) {
 	s := start(t)
-	var docs []fleet.Raw
+	var docs []document.Raw
 	for i := range 150 {
-		docs = append(docs, fleet.Raw{Key: fmt.Sprintf("models/m%03d", i), Value: []byte("{}")})
+		docs = append(docs, document.Raw{Key: fmt.Sprintf("models/m%03d", i), Value: []byte("{}")})
 	}
 	if _, err := etcd.Apply(s.ctx(), s.client, prefix, docs); err != nil {
 		t.Fatal(err)

@@ -8,6 +8,7 @@ import (
 
 	"colonnade/accounts"
 	"colonnade/fleet"
+	"colonnade/fleet/document"
 )
 
 // NewAccountKey makes an API key, and the documents of the key and of its account. rest is what the account's document
@@ -21,11 +22,11 @@ func NewAccountKey(t testing.TB, account, rest string) (key, documents string) {
 // APIKeyDocument writes the document of an API key as it stands in a file.
 func APIKeyDocument(t testing.TB, key fleet.APIKey) string {
 	t.Helper()
-	doc, err := fleet.EncodeAPIKey(&key)
+	doc, err := document.EncodeAPIKey(&key)
 	if err != nil {
 		t.Fatal(err)
 	}
-	text, err := fleet.JoinFile([]fleet.Raw{doc})
+	text, err := document.JoinFile([]document.Raw{doc})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"colonnade/fleet"
+	"colonnade/fleet/document"
 	"colonnade/internal/oracle"
 	"colonnade/internal/testkit"
 	"colonnade/onebox"
@@ -79,12 +79,12 @@ func setDefaults(t testing.TB, c *onebox.Config) {
 	}
 }
 
-func split(t testing.TB, documents string) []fleet.Raw {
+func split(t testing.TB, documents string) []document.Raw {
 	t.Helper()
 	if documents == "" {
 		return nil
 	}
-	docs, err := fleet.SplitFile([]byte(documents))
+	docs, err := document.SplitFile([]byte(documents))
 	if err != nil {
 		t.Fatal(err)
 	}

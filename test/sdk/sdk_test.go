@@ -16,7 +16,7 @@ import (
 	"testing"
 	"time"
 
-	"colonnade/fleet"
+	"colonnade/fleet/document"
 	"colonnade/internal/simengine"
 	"colonnade/onebox"
 )
@@ -120,7 +120,7 @@ func startFleet(t *testing.T, open bool) *onebox.Fleet {
 // startFleetWith runs a fleet until end is called, or the test's end.
 func startFleetWith(t *testing.T, c onebox.Config) (f *onebox.Fleet, end func()) {
 	t.Helper()
-	docs, err := fleet.SplitFile(fmt.Appendf(nil, documents, startBusyEngine(t), startSlowEngine(t), sha256.Sum256([]byte(apiKey))))
+	docs, err := document.SplitFile(fmt.Appendf(nil, documents, startBusyEngine(t), startSlowEngine(t), sha256.Sum256([]byte(apiKey))))
 	if err != nil {
 		t.Fatal(err)
 	}

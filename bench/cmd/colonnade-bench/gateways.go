@@ -19,6 +19,7 @@ import (
 
 	"colonnade/bench"
 	"colonnade/fleet"
+	"colonnade/fleet/document"
 	"colonnade/onebox"
 )
 
@@ -125,7 +126,7 @@ func (f *benchFleet) leaveLocked() error {
 }
 
 // benchDocuments describe a pool over the setup's engines, its model, which has the same name, and who may ask for it.
-func benchDocuments(s bench.Setup, queue ownQueue) ([]fleet.Raw, error) {
+func benchDocuments(s bench.Setup, queue ownQueue) ([]document.Raw, error) {
 	q := map[string]any{"limit": s.Queue.Limit, "per_account": cmp.Or(s.Queue.PerAccount, s.Queue.Limit),
 		"max_wait": s.Queue.MaxWait.String(), "promote_after": (s.Queue.MaxWait / 2).String()}
 	for field, value := range queue.fields {
@@ -155,13 +156,13 @@ func benchDocuments(s bench.Setup, queue ownQueue) ([]fleet.Raw, error) {
 		all[string(fleet.KindAccount)+"/"+name] = account
 		all[string(fleet.KindAPIKey)+"/"+name] = fleet.APIKey{Account: name, SHA256: sha256.Sum256([]byte(a.Key))}
 	}
-	var docs []fleet.Raw
+	var docs []document.Raw
 	for key, value := range all {
 		text, err := json.Marshal(value)
 		if err != nil {
 			return nil, fmt.Errorf("cannot write the document %s: %w", key, err)
 		}
-		docs = append(docs, fleet.Raw{Key: key, Value: text})
+		docs = append(docs, document.Raw{Key: key, Value: text})
 	}
 	return docs, nil
 }

@@ -12,7 +12,7 @@ import (
 
 	"colonnade/accounts"
 	"colonnade/discovery/etcd"
-	"colonnade/fleet"
+	"colonnade/fleet/document"
 	"colonnade/forwarding/hop"
 	"colonnade/internal/fleettest"
 	"colonnade/internal/testkit"
@@ -163,8 +163,8 @@ func modelsOf(f *fleettest.Fleet, authorization string) string {
 // go on, and other keys of the account are not touched.
 func TestRevokedKey(t *testing.T) {
 	t.Parallel()
-	kept, document := fleettest.NewAccountKey(t, "acme", "weight: 2 # ours")
-	f := fleettest.StartClosed(t, onebox.Config{Engine: fleettest.QuickEngine(4)}, strings.TrimSuffix(document, "---\n"))
+	kept, account := fleettest.NewAccountKey(t, "acme", "weight: 2 # ours")
+	f := fleettest.StartClosed(t, onebox.Config{Engine: fleettest.QuickEngine(4)}, strings.TrimSuffix(account, "---\n"))
 	f.Key = kept
 	f.WatchShared(8)
 	key, entry := accounts.NewKey("acme", "", time.Now(), time.Time{})
@@ -172,7 +172,7 @@ func TestRevokedKey(t *testing.T) {
 	if got := status(); got != http.StatusUnauthorized {
 		t.Fatalf("before the key was made: %d", got)
 	}
-	doc, err := fleet.EncodeAPIKey(&entry)
+	doc, err := document.EncodeAPIKey(&entry)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,0 +1,338 @@
+package document_test
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"colonnade/fleet/document"
+)
+
+const endpointHead = "url: http://h:1\npool: p\n"
+
+func TestCheckAccepts(t *testing.T) {
+	f := func(key, value string) {
+		t.Helper()
+		if err := document.Check(key, []byte(value)); err != nil {
+			t.Errorf("Check(%q, %q) = %v", key, value, err)
+		}
+		if err := checkBySchema(t, key, []byte(value)); err != nil {
+			t.Errorf("the schema rejects %q, %q: %v", key, value, err)
+		}
+	}
+	f("models/llama-3.1-8b-instruct", `
+aliases: [default]
+type: chat
+pool: llama-3.1-8b
+upstream_name: meta-llama/Llama-3.1-8B-Instruct
+routing:
+  algorithm: steps
+  steps:
+    - {colos: [ams, fra], pick: order, attempts: 2}
+    - {regions: [weur, eeur], pick: random, attempts: 2}
+    - {pick: random, attempts: 1}
+    - {}
+retry: {errors: 3, out_of_capacity: 4, hops: 4}
+timeouts: {connect: 1s, first_byte: 60s, idle: 60s, total: 10m, websocket: 1h}
+max_body: 16MiB
+cost: {unit: neurons, input: 0.4, output: 1.2, per: 1000}
+forward_headers: [X-Trace-Id]
+`)
+	f("models/meta-llama/Llama:free@1+x", "{}")
+	f("pools/llama-3.1-8b", `
+permits: {per_endpoint: 16, max_share: 1.0}
+queue: {discipline: fair, cost: tokens, limit: 256, per_account: 64, bytes: 64MiB, max_wait: 10s, spill_wait: 250ms, promote_after: 5s}
+balance: {policy: least_loaded} # a comment
+`)
+	f("pools/p", "queue: {limit: 0, per_account: 0, bytes: 0, max_wait: 0, spill_wait: 0s}")
+	f("pools/p", "permits: {max_share: 1}")
+	f("colos/ams", "region: weur\nstate: draining\n")
+	f("accounts/acme", `
+weight: 4
+priority: interactive
+limits: {concurrent: 7}
+models: []
+admin: true
+`)
+	f("keys/laptop", `
+account: acme
+sha256: "`+strings.Repeat("0f", 32)+`"
+created: 2026-01-31T12:00:00Z
+expires: 2027-01-31T12:00:00+01:00
+`)
+	f("keys/a/b:c@1", `{"account": "acme/eu", "sha256": "`+strings.Repeat("AB", 32)+`"}`)
+	f("endpoints/ams/gpu-7", `
+url: http://10.0.0.7:8000
+engine: vllm
+pool: llama-3.1-8b
+concurrency: 0
+weight: 1
+names: {llama: "what this engine calls it"}
+paths: {/v1/rerank: /rerank}
+credential: env:VLLM_KEY
+usage: leave
+external: true
+health: {path: /health, interval: 5s, timeout: 2s}
+`)
+	f("servers/ams/ams-1", `{"address":"10.0.0.1:8443","admin":"127.0.0.1:9080","boot":"b1",
+		"state":"active","protocol":{"min":1,"max":1},"version":"0.1.0"}`)
+	f("entries/e1", "address: '[2001:db8::1]:8080'\nregion: weur\nversion: 0.1.0\n")
+	f("defaults", `
+model: {retry: {errors: 1}, routing: {steps: [{pick: random}]}}
+pool: {queue: {limit: 10}}
+endpoint: {usage: leave, engine: vllm, health: {timeout: 3s}}
+engines: {vllm: {concurrency: 32}, sglang: {health: {timeout: 30s}}}
+origins: ["https://app.example.com", "http://localhost:3000"]
+`)
+	f("pools/p", "version: 1\nqueue: {limit: 1}")
+	f("pools/p", "version: 2\nqueue: {limit: 1, shape: round}\nnew: [1, 2]")
+	f("servers/ams/a", "{address: 'h:1', boot: b, protocol: {min: 1, max: 3, best: 2}, new: field}")
+	f("pools/p", "{}")
+	f("pools/p", "queue: {}")
+	f("pools/p", "# all defaults\n{}")
+	f("pools/p", "--- {}")
+	f("pools/p", "---\nqueue: {limit: 1}\n")
+	f("pools/p", `{"queue": {"limit": 1}, "balance": {"policy": "round_robin"}}`)
+}
+
+func TestCheckRejects(t *testing.T) {
+	beyondSchema := func(key, value, want string) { // what a JSON Schema cannot say
+		t.Helper()
+		err := document.Check(key, []byte(value))
+		var invalid *document.InvalidError
+		if !errors.As(err, &invalid) {
+			t.Errorf("Check(%q, %q) = %v, want an InvalidError with %q", key, value, err, want)
+			return
+		}
+		if !strings.HasPrefix(err.Error(), key+": "+want) {
+			t.Errorf("Check(%q, %q)\n got %v\nwant %s: %s…", key, value, err, key, want)
+		}
+	}
+	f := func(key, value, want string) {
+		t.Helper()
+		beyondSchema(key, value, want)
+		if checkBySchema(t, key, []byte(value)) == nil {
+			t.Errorf("the schema accepts %q, %q", key, value)
+		}
+	}
+	// The key.
+	f("flows/m", "{}", "unknown kind of document; the key must be defaults or deletions, or begin with models/")
+	f("owners/ams/e", "{}", "unknown kind")
+	f("models", "{}", `"": in the key: a name must begin with`)
+	f("models/", "{}", `"": in the key`)
+	f("models/-x", "{}", `"-x": in the key`)
+	f("models/"+strings.Repeat("x", 129), "{}", `"xxx`)
+	f("models/a b", "{}", `"a b"`)
+	f("endpoints/ams", "{}", "the key must be endpoints/<colo>/<name>")
+	f("endpoints//x", "{}", `"": in the key`)
+	f("colos/a/b", "{}", `"a/b": the name of a colo or of a node must not contain a slash`)
+	f("servers/ams/../x", "{}", `"../x": the name of a colo`)
+	f("defaults/x", "{}", "unknown kind")
+
+	// The shape.
+	f("pools/p", "", "the document is empty; write {}")
+	f("pools/p", "# nothing", "the document is empty")
+	f("pools/p", "null", "the document ")
+	f("pools/p", "[1]", "the document must be a map of fields")
+	f("pools/p", `[1]`, "the document must be a map of fields")
+	f("pools/p", "text", "the document must be a map of fields")
+	f("pools/p", "a: b: c", "the document is not valid YAML")
+	f("pools/p", "a: 1\nb: c: d", "the document is not valid YAML (line 2)")
+	f("pools/p", "queue: {limit: 1}\n---\nqueue: {}", "more than one document")
+	f("pools/p", "queue: {limit: 1, limit: 2}", "queue.limit: the field is given twice")
+	f("pools/p", "queue: {limit: 1}\nqueue: {limit: 2}", "queue: the field is given twice")
+	f("pools/p", `{"queue":{"limit":1,"lim\u0069t":2}}`, "queue.limit: the field is given twice")
+	f("pools/p", "queue: {limit: null}", "queue.limit: null: null is not accepted; leave the field out")
+	f("pools/p", "queue: {limit: ~}", "queue.limit: null")
+	f("pools/p", "queue:", "queue: null")
+	f("pools/p", `{"queue":null}`, "queue: null")
+	f("models/m", "aliases: [a, null]", "aliases[1]: null")
+	f("pools/p", "Queue: {limit: 1}", "Queue: unknown field; accepted here: permits, queue, balance")
+	f("pools/p", "queue: {lenght: 3}", "queue.lenght: unknown field; accepted here: discipline, cost, limit")
+	f("accounts/a", "limits: {concurency: 3}", "limits.concurency: unknown field; accepted here: concurrent")
+	f("accounts/a", "limits: {concurency: 3, tokens_per_minute: 4}", "limits.")
+	f("models/m", "routing: {steps: [{pick: order}, {within: 20ms}]}", "routing.steps[1].within: unknown field; accepted here: colos, regions, pick, attempts")
+	f("colos/ams", "servers: [a]", "servers: unknown field")
+	f("pools/p", "version: 0", "version: 0: must be a whole number")
+	f("pools/p", "version: '2'\nnew: 1", `version: "2": must be a whole number`)
+	f("pools/p", "version: 1\nnew: 1", "new: unknown field")
+	beyondSchema("pools/p", "version: 2\nqueue: {limit: -1}", "queue.limit: -1: must be at least 0")
+	f("pools/p", "queue: 3", "queue: 3: must be a map")
+	f("pools/p", "queue: [limit]", "queue: a list: must be a map, not a list")
+	f("models/m", "aliases: a", `aliases: "a": must be a list`)
+	f("models/m", "aliases: {a: b}", "aliases: a map: must be a list, not a map")
+	f("pools/p", "a: \"\\u0000\"", "a: a text must not contain line breaks or other control characters")
+	f("pools/p", "a: |\n  x\n  y\n", "a: a text must not contain line breaks")
+	f("pools/p", "a: \xff", "the document is not valid UTF-8")
+
+	// Unquoted words that YAML takes for something else, as values and as keys.
+	f("models/m", "pool: no", "pool: false: must be text; quote it")
+	f("models/m", "pool: off", "pool: false: must be text; quote it")
+	f("models/m", "pool: 1e3", "pool: 1000: must be text; quote it")
+	f("models/m", "pool: 3.1", "pool: 3.1: must be text; quote it")
+	f("models/m", "aliases: [ok, yes]", "aliases[1]: true: must be text; quote it")
+	f("models/m", "aliases: [ok, 7]", "aliases[1]: 7: must be text")
+	f("endpoints/ams/e", endpointHead+"names: {no: x}", "names: false: YAML reads this field's name as true or false, not as text; quote it")
+	f("endpoints/ams/e", endpointHead+"names: {1e3: x}", "names: 1000: YAML reads this field's name as a number, not as text; quote it")
+	f("endpoints/ams/e", endpointHead+"names: {~: x}", "names: null: ")
+	f("endpoints/ams/e", endpointHead+"names: {m: 8}", "names.m: 8: must be text")
+	f("colos/ams", "? [a, b]\n: c", "a field's name must be text")
+	f("pools/p", "queue: {limit: '5'}", `queue.limit: "5": must be a whole number, without quotes`)
+	beyondSchema("pools/p", "queue: {limit: 1e3}", "queue.limit: 1000: must be a whole number")
+	f("pools/p", "queue: {limit: 1.5}", "queue.limit: 1.5: must be a whole number")
+	f("pools/p", "queue: {limit: 99999999999999999999}", "queue.limit: 1e+20: must be a whole number")
+	f("accounts/a", "admin: 'yes'", `admin: "yes": must be true or false, unquoted`)
+	f("pools/p", "permits: {max_share: half}", `permits.max_share: "half": must be a number`)
+
+	// Bounds and enumerations.
+	f("pools/x", "queue: {limit: -3}", "queue.limit: -3: must be at least 0")
+	f("pools/x", "queue: {limit: 100001}", "queue.limit: 100001: must be at most 100000")
+	beyondSchema("pools/x", "queue: {max_wait: 61m}", `queue.max_wait: "61m": must be at most 1h`)
+	beyondSchema("pools/x", "queue: {max_wait: -1s}", `queue.max_wait: "-1s": must be a duration with its unit, at least 0`)
+	f("pools/x", "queue: {max_wait: 10}", `queue.max_wait: 10: must be a duration with its unit`)
+	f("pools/x", "queue: {max_wait: .inf}", `queue.max_wait: +Inf: must be a duration with its unit`)
+	f("pools/x", "queue: {bytes: 64MB}", `queue.bytes: "64MB": must be a size`)
+	f("pools/x", "queue: {bytes: -1}", `queue.bytes: -1: must be a size`)
+	beyondSchema("pools/x", "queue: {bytes: 65GiB}", `queue.bytes: "65GiB": must be at most 64GiB`)
+	beyondSchema("pools/x", "queue: {bytes: 9223372036854775807GiB}", `queue.bytes: "9223372036854775807GiB": must be a size`)
+	f("pools/x", "queue: {cost: neurons}", `queue.cost: "neurons": must be one of requests, tokens`)
+	f("pools/x", "queue: {discipline: lifo}", `queue.discipline: "lifo": must be one of fifo, fair`)
+	f("pools/x", "balance: {policy: least_latency}", `balance.policy: "least_latency": must be one of least_loaded, round_robin`)
+	f("pools/x", "permits: {max_share: 0}", "permits.max_share: 0: must be at least 0.001")
+	f("pools/x", "permits: {max_share: .nan}", "permits.max_share: NaN: must be at least 0.001")
+	f("pools/x", "permits: {max_share: .inf}", "permits.max_share: +Inf: must be at most 1")
+	f("pools/x", "permits: {per_endpoint: 0}", "permits.per_endpoint: 0: must be at least 1")
+	f("models/m", "routing: {algorithm: latency}", `routing.algorithm: "latency": must be one of random, steps`)
+	f("models/m", "routing: {steps: [{}, {pick: latency}]}", `routing.steps[1].pick: "latency": must be one of order, random`)
+	f("models/m", "routing: {steps: [{attempts: 0}]}", "routing.steps[0].attempts: 0: must be at least 1")
+	beyondSchema("models/m", "timeouts: {idle: 0}", "timeouts.idle: 0: must be at least 1ms")
+	f("models/m", "type: text", `type: "text": must be one of chat, completion`)
+	f("models/m", "aliases: [a b]", `aliases[0]: "a b": a name must begin with a letter or digit`)
+	f("models/m", "upstream_name: ''", `upstream_name: "": must not be empty`)
+	beyondSchema("models/m", "forward_headers: [authorization]", `forward_headers[0]: "authorization": must be the name of a header that may be forwarded`)
+	f("models/m", "forward_headers: [x_trace]", `forward_headers[0]: "x_trace"`)
+	beyondSchema("models/m", "forward_headers: [X-Colonnade-Hop]", `forward_headers[0]`)
+	f("models/m", "forward_headers: ['a: b']", `forward_headers[0]`)
+	f("colos/ams", "state: off", "state: false: must be text; quote it")
+	f("colos/ams", "state: gone", `state: "gone": must be one of active, draining, disabled`)
+	f("accounts/a", "weight: 0", "weight: 0: must be at least 1")
+	f("accounts/a", "priority: high", `priority: "high": must be one of interactive, standard, batch`)
+	for _, keys := range []string{"[]", "x", "[{id: k, sha256: '" + strings.Repeat("00", 32) + "'}]"} {
+		f("accounts/acme", "weight: 4\nkeys: "+keys,
+			"keys: API keys are documents of their own; take the field out, and make one with: colonnade keys create -account acme; "+
+				"a key stays valid if a document keys/<id> has account: acme and the sha256, created and expires that stand here")
+	}
+	f("keys/k", "account: a", "sha256: the field is required")
+	f("keys/k", "sha256: '"+strings.Repeat("00", 32)+"'", "account: the field is required")
+	f("keys/k", "{account: a b, sha256: '"+strings.Repeat("00", 32)+"'}", "account: a name must begin with a letter or digit")
+	f("keys/k", "{account: a, sha256: 1234}", "sha256: must be")
+	f("keys/k", "{account: a, sha256: abcd}", "sha256: must be the SHA-256 of the key as 64 hex digits, quoted; never the key itself")
+	f("keys/k", "{account: a, sha256: '"+strings.Repeat("00", 32)+"', expires: tomorrow}", "expires: must be a time such as")
+	f("keys/k", "{account: a, id: k, sha256: '"+strings.Repeat("00", 32)+"'}", "id: unknown field; accepted here: account, sha256, created, expires")
+	f("keys/", "{}", `"": in the key: a name must begin`)
+	f("servers/ams/a", "address: h:1", "boot: the field is required")
+	f("servers/ams/a", "address: h\nboot: b", `address: "h": must be host:port`)
+	f("servers/ams/a", "address: 'h:0'\nboot: b", `address: "h:0": must be host:port`)
+	f("servers/ams/a", "address: 'h:1'\nboot: b\nstate: disabled", `state: "disabled": must be one of active, draining`)
+	f("servers/ams/a", "address: 'h:1'\nboot: b\nnew: 1", "new: unknown field")
+	f("servers/ams/a", "address: 'h:1'\nboot: b\npools: {p: 1}", "pools: unknown field")
+	f("servers/ams/a", "address: 'h:1'\nboot: b\ngossip: 'h:2'", "gossip: unknown field")
+	f("endpoints/ams/e", "pool: p", "url: the field is required")
+	f("endpoints/ams/e", "url: http://h", "pool: the field is required")
+	f("endpoints/ams/e", endpointHead+"engine: tensorrt", `engine: "tensorrt": must be one of vllm, sglang`)
+	f("endpoints/ams/e", endpointHead+"concurrency: -1", "concurrency: -1: must be at least 0")
+	f("endpoints/ams/e", endpointHead+"paths: {v1/rerank: /x}", `paths."v1/rerank": must be a path`)
+	beyondSchema("endpoints/ams/e", endpointHead+"paths: {/v1/rerank: /a/../b}", `paths."/v1/rerank": "/a/../b": must be a path`)
+	beyondSchema("endpoints/ams/e", endpointHead+"health: {timeout: 1ms}", `health.timeout: "1ms": must be at least 10ms`)
+	f("endpoints/ams/e", endpointHead+"health: {path: health}", `health.path: "health": must be a path`)
+
+	// What this version does not do.
+	const unsupported = "not supported by this version; leave the field out"
+	f("accounts/a", "limits: {requests_per_minute: 60}", "limits.requests_per_minute: 60: "+unsupported+", and bound the account by limits.concurrent")
+	f("accounts/a", `{"limits": {"concurrent": 3, "tokens_per_minute": 0}}`, "limits.tokens_per_minute: 0: "+unsupported)
+	beyondSchema("accounts/a", "version: 2\nlimits: {tokens_per_minute: {soft: 1}}", "limits.tokens_per_minute: a map: "+unsupported)
+	f("models/m", "adapter: ''", `adapter: "": `+unsupported)
+	f("models/m", "retry: {forward_below: 256KiB}", `retry.forward_below: "256KiB": `+unsupported)
+	f("pools/p", "permits: {shards: 1}", "permits.shards: 1: "+unsupported)
+	f("colos/ams", "labels: {tier: gold}", "labels: a map: "+unsupported)
+	f("colos/ams", "position: {lat: 52.37, lon: 4}", "position: a map: "+unsupported)
+	f("endpoints/ams/e", endpointHead+"adapters: [lora-1]", "adapters: a list: "+unsupported)
+	f("defaults", "model: {retry: {forward_below: 1}}", "model.retry.forward_below: 1: "+unsupported)
+	f("defaults", "engines: {vllm: {adapters: []}}", "engines.vllm.adapters: a list: "+unsupported)
+
+	// What defaults may hold.
+	f("defaults", "models: {}", "models: unknown field; accepted here: model, pool, endpoint, engines, origins")
+	f("defaults", "model: {aliases: [a]}", "model.aliases: the field belongs to a document of its own")
+	f("defaults", "endpoint: {url: 'http://h'}", "endpoint.url: the field belongs to a document of its own")
+	f("defaults", "engines: {vllm: {pool: p}}", "engines.vllm.pool: the field belongs to a document of its own")
+	f("defaults", "engines: {vllm: {engine: tgi}}", "engines.vllm.engine: these are the defaults of vllm")
+	f("defaults", "engines: {vlm: {}}", "engines.vlm: unknown engine; must be one of vllm")
+	f("defaults", "engines: {vllm: {health: {timeout: 1}}}", "engines.vllm.health.timeout: 1: must be a duration")
+	f("defaults", "pool: {queue: {limit: -1}}", "pool.queue.limit: -1: must be at least 0")
+	f("defaults", "origins: ['app.example.com']", `origins[0]: "app.example.com": must be an origin`)
+	f("defaults", "origins: ['https://app.example.com/']", `origins[0]`)
+}
+
+// Values that may be secrets are in no error.
+func TestCheckShowsNoSecrets(t *testing.T) {
+	const secret = "hunter2"
+	f := func(key, value string) {
+		t.Helper()
+		err := document.Check(key, []byte(value))
+		if err == nil || strings.Contains(err.Error(), secret) {
+			t.Errorf("Check(%q, %q) = %v", key, value, err)
+		}
+	}
+	f("endpoints/ams/e", "pool: p\nurl: http://user:hunter2@h:1")
+	f("endpoints/ams/e", "pool: p\nurl: http://h:1/?key=hunter2")
+	f("endpoints/ams/e", endpointHead+"credential: hunter2")
+	f("endpoints/ams/e", endpointHead+"credential: [hunter2]")
+	f("endpoints/ams/e", endpointHead+"api_key: hunter2")
+	f("accounts/a", "keys: [{id: k, sha256: hunter2}]")
+	f("accounts/a", "keys: [{id: k, secret: hunter2}]")
+	f("keys/k", "{account: a, sha256: hunter2}")
+	f("keys/k", "{account: a, sha256: [hunter2]}")
+	f("keys/k", "{account: 'hunter2 x', sha256: '"+strings.Repeat("00", 32)+"'}")
+	f("keys/k", "{account: a, sha256: '"+strings.Repeat("00", 32)+"', expires: hunter2}")
+	f("keys/k", "{account: a, secret: hunter2}")
+	f("keys/k", "{account: a, secret: hunter2, sha256: '"+strings.Repeat("00", 32)+"'}")
+	f("accounts/a", "keys: hunter2\n\t: x")
+	f("accounts/a", "{a: hunter2\n b: 'hunter2")
+}
+
+func TestCheckURL(t *testing.T) {
+	f := func(url, want string) {
+		t.Helper()
+		docs := document.NewSet()
+		err := docs.Put("endpoints/ams/e", []byte("pool: p\nurl: '"+url+"'"), 1)
+		if want == "" {
+			if err == nil {
+				t.Errorf("%q is accepted", url)
+			}
+			return
+		}
+		if err != nil {
+			t.Errorf("%q: %v", url, err)
+			return
+		}
+		if got := docs.Table().Endpoints("ams", "p")[0].URL; got != want {
+			t.Errorf("%q becomes %q, want %q", url, got, want)
+		}
+	}
+	f("http://10.0.0.7:8000", "http://10.0.0.7:8000")
+	f("http://10.0.0.7:8000/", "http://10.0.0.7:8000")
+	f("http://10.0.0.7:8000/v1", "http://10.0.0.7:8000")
+	f("http://10.0.0.7:8000/v1/", "http://10.0.0.7:8000")
+	f("http://h/v1/v1", "http://h")
+	f("HTTP://GPU-1:80/Api/v1", "http://gpu-1/Api")
+	f("https://h:443", "https://h")
+	f("https://h:80", "https://h:80")
+	f("http://[2001:DB8::1]:8000/v1", "http://[2001:db8::1]:8000")
+	for _, bad := range []string{
+		"h:8000", "10.0.0.7:8000", "//h", "ftp://h", "unix:///run/x", "http://", "http://:80", "http://h:", "http://h:0",
+		"http://h:99999", "http://h:080", "http://h?x=1", "http://h?", "http://h#", "http://h/#x", "http://u@h", "http://u:p@h", "http://h/..",
+		"http://h/a/../b", "http://h//v1", "http://h/%2e%2e", "http://h/a b", "http://h%20x", "http://a,b", "http:h", " http://h",
+	} {
+		f(bad, "")
+	}
+}

@@ -1,0 +1,12 @@
+package document
+
+// ParseTree reads a document into maps, lists and scalars.
+func ParseTree(value []byte) (map[string]any, error) {
+	tree, err := parseTree(value)
+	return tree, err.invalid("", 0)
+}
+
+// SchemaPart is a part of the schema before it is written, and DocumentSchema the whole.
+type SchemaPart = schema
+
+var DocumentSchema = documentSchema

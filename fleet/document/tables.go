@@ -1,0 +1,53 @@
+package document
+
+import (
+	"maps"
+	"slices"
+
+	"colonnade/fleet"
+)
+
+// Table builds the table of the good documents. It shares with the last table what has not changed.
+func (d *Set) Table() *fleet.Table {
+	r := d.resolver()
+	c := fleet.Contents{Revision: d.revision, APIKeys: d.apiKeys.index.Index(), DefaultPool: r.plain}
+	rejected := maps.Clone(d.rejected)
+	for _, key := range d.inOrder() {
+		noun, err := r.noun(d.good[key])
+		if err != nil { // a bug: layers that are valid by themselves are valid together
+			rejected[key] = err.rejection(key, d.revision, false)
+			continue
+		}
+		addTo(&c, noun)
+	}
+	if a, err := r.build(identity{Kind: fleet.KindAccount}, nil); err == nil {
+		c.DefaultAccount = *a.(*fleet.Account)
+	}
+	for _, key := range slices.Sorted(maps.Keys(rejected)) {
+		c.Rejected = append(c.Rejected, rejected[key])
+	}
+	return fleet.NewTable(c)
+}
+
+func addTo(c *fleet.Contents, noun any) {
+	switch v := noun.(type) {
+	case *defaults:
+		c.Origins = v.Origins
+	case *fleet.Deletions:
+		c.Deletions = v
+	case *fleet.Model:
+		c.Models = append(c.Models, v)
+	case *fleet.Pool:
+		c.Pools = append(c.Pools, v)
+	case *fleet.Colo:
+		c.Colos = append(c.Colos, v)
+	case *fleet.Server:
+		c.Servers = append(c.Servers, v)
+	case *fleet.EntryNode:
+		c.Entries = append(c.Entries, v)
+	case *fleet.Endpoint:
+		c.Endpoints = append(c.Endpoints, v)
+	case *fleet.Account:
+		c.Accounts = append(c.Accounts, v)
+	}
+}
