@@ -18,7 +18,7 @@ const (
 	KindInference Kind = "inference" // of a colo, one for each granted permit; the one that bills
 )
 
-// Phase tells the begin of a request or a permit from its end.
+// Phase is the begin or the end of a request or a permit.
 type Phase string
 
 const (

@@ -39,7 +39,7 @@ func NewEntry(reg *Registry, table func() *fleet.Table, models func() []ModelSta
 		}),
 		refusals: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "colonnade_refusals_total",
-			Help: "Client requests that were answered with an error of our own, by reason.",
+			Help: "Refused client requests by reason: those answered with an error of our own. A connection over a limit counts as one.",
 		}, []string{"reason"}),
 	}
 	m.colos = newNamedSeries("colo", func(name string) bool {

@@ -24,7 +24,7 @@ var update = flag.Bool("update", false, "write docs/metrics.md")
 
 const (
 	page   = "../../docs/metrics.md"
-	marker = "<!-- What follows is generated: go test ./analytics/metrics -update -->\n"
+	marker = "<!-- Generated from here on: go test ./analytics/metrics -update -->\n"
 )
 
 // metric is a row of the page.
