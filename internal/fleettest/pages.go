@@ -33,8 +33,8 @@ func (f *Fleet) IsReady(address string) bool {
 	return r.StatusCode == http.StatusOK
 }
 
-// page reads a page of an admin listener.
-func (f *Fleet) page(admin, path string) []byte {
+// Page reads a page of an admin listener.
+func (f *Fleet) Page(admin, path string) []byte {
 	f.T.Helper()
 	r, err := f.Client.Get("http://" + admin + path)
 	if err != nil {
@@ -51,7 +51,7 @@ func (f *Fleet) page(admin, path string) []byte {
 // Metric returns the value of a metric without labels at a node.
 func (f *Fleet) Metric(admin, name string) (value float64) {
 	f.T.Helper()
-	for line := range bytes.Lines(f.page(admin, "/metrics")) {
+	for line := range bytes.Lines(f.Page(admin, "/metrics")) {
 		if rest, ok := bytes.CutPrefix(line, []byte(name+" ")); ok {
 			if _, err := fmt.Sscan(string(rest), &value); err == nil {
 				return value
@@ -69,7 +69,7 @@ func (f *Fleet) Pools(colo string) (pools []permits.Stats) {
 		if n.Colo != colo {
 			continue
 		}
-		if err := json.Unmarshal(f.page(n.Admin, "/debug/pools"), &pools); err != nil {
+		if err := json.Unmarshal(f.Page(n.Admin, "/debug/pools"), &pools); err != nil {
 			f.T.Fatal(err)
 		}
 		return pools
@@ -122,7 +122,7 @@ type Rejection struct {
 // FleetPage reads a node's /debug/fleet.
 func (f *Fleet) FleetPage(admin string) (p FleetPage) {
 	f.T.Helper()
-	if err := json.Unmarshal(f.page(admin, "/debug/fleet"), &p); err != nil {
+	if err := json.Unmarshal(f.Page(admin, "/debug/fleet"), &p); err != nil {
 		f.T.Fatal(err)
 	}
 	return p

@@ -178,13 +178,8 @@ func TestAccountsShareQueue(t *testing.T) {
 // expectAccounts compares the accounts on the colo's page, each as "NAME HELD+QUEUED".
 func expectAccounts(f *fleettest.Fleet, want string) {
 	f.T.Helper()
-	r, err := f.Client.Get("http://" + f.Colos[0].Admin + "/debug/pools?accounts=5")
-	if err != nil {
-		f.T.Fatal(err)
-	}
-	defer r.Body.Close()
 	var pools []colo.PoolState
-	if err := json.NewDecoder(r.Body).Decode(&pools); err != nil || len(pools) != 1 || pools[0].Node != f.Colos[0].Node || pools[0].Colo != f.Colos[0].Colo {
+	if err := json.Unmarshal(f.Page(f.Colos[0].Admin, "/debug/pools?accounts=5"), &pools); err != nil || len(pools) != 1 || pools[0].Node != f.Colos[0].Node || pools[0].Colo != f.Colos[0].Colo {
 		f.T.Fatalf("%v: %+v", err, pools)
 	}
 	var who []string

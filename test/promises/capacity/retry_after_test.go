@@ -2,16 +2,13 @@ package capacity_test
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
-	"slices"
 	"strconv"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
-	"colonnade/admission"
 	"colonnade/internal/fleettest"
 	"colonnade/internal/simengine"
 	"colonnade/internal/testkit"
@@ -82,27 +79,11 @@ func TestRefusedByTwoColosIsOnePendingRetry(t *testing.T) {
 	for range clients {
 		fleettest.OutOfCapacity.Because("queue_full").Expect(t, f.RawChat(fleettest.ChatBody(1, false)))
 	}
-	ams, fra := told(f, "ams"), told(f, "fra")
+	ams, fra := f.Pool("ams", "demo").PendingRetries, f.Pool("fra", "demo").PendingRetries
 	if ams == 0 || fra == 0 || ams+fra > clients+2 { // of each, parts count as one
-		t.Errorf("%d are told to come back, ams reckons with %d of them and fra with %d", clients, ams, fra)
+		t.Errorf("%d clients will come back; ams expects %d of them and fra %d", clients, ams, fra)
 	}
 	for _, c := range blockers {
 		c.Close()
 	}
-}
-
-// told is how many were told to come back, as the page of a colo with one pool has it.
-func told(f *fleettest.Fleet, colo string) int {
-	f.T.Helper()
-	i := slices.IndexFunc(f.Colos, func(n onebox.ColoNode) bool { return n.Colo == colo })
-	r, err := f.Client.Get("http://" + f.Colos[i].Admin + "/debug/pools")
-	if err != nil {
-		f.T.Fatal(err)
-	}
-	defer r.Body.Close()
-	var pools []admission.Stats
-	if err := json.NewDecoder(r.Body).Decode(&pools); err != nil || len(pools) != 1 {
-		f.T.Fatalf("%v: %+v", err, pools)
-	}
-	return pools[0].PendingRetries
 }

@@ -88,13 +88,8 @@ func TestAccountLimitOfOneColo(t *testing.T) {
 // wantAtLimit expects the colo's page to say that an account holds as many permits as its cap.
 func wantAtLimit(f *fleettest.Fleet, account string, limit int) {
 	f.T.Helper()
-	r, err := f.Client.Get("http://" + f.Colos[0].Admin + "/debug/pools?accounts=5")
-	if err != nil {
-		f.T.Fatal(err)
-	}
-	defer r.Body.Close()
 	var pools []colo.PoolState
-	if err := json.NewDecoder(r.Body).Decode(&pools); err != nil || len(pools) != 1 {
+	if err := json.Unmarshal(f.Page(f.Colos[0].Admin, "/debug/pools?accounts=5"), &pools); err != nil || len(pools) != 1 {
 		f.T.Fatalf("%v: %+v", err, pools)
 	}
 	for _, a := range pools[0].Accounts {

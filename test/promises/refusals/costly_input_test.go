@@ -19,16 +19,16 @@ import (
 	"colonnade/onebox"
 )
 
-// input is a request that wants to cost more than it may.
+// input is a request that is made to cost much.
 type input struct {
 	name, path string   // path: empty = that of chat completions
-	lines      []string // with the framing, unless there is none
+	lines      []string // of the header; a framing is added unless one is here
 	body       string
 	chunked    bool
 	status     int // 0 = 400
 }
 
-// bombs are bodies that grow when they are unpacked, to 16 MiB each time. Nothing here unpacks.
+// bombs are bodies of 16 MiB when they are decompressed. No node decompresses.
 func bombs() (all []input) {
 	zeros := func(pack func(io.Writer) io.WriteCloser) string {
 		var b bytes.Buffer
@@ -52,19 +52,19 @@ func bombs() (all []input) {
 	form := "--XX\r\nContent-Disposition: form-data; name=\"model\"\r\nContent-Encoding: gzip\r\n\r\n" + gzipped + "\r\n--XX--\r\n"
 	return append(all,
 		input{name: "two codings", lines: []string{"Content-Encoding: ", "Content-Encoding: gzip"}, body: gzipped},
-		input{name: "coding unsaid", body: gzipped},
+		input{name: "coding not declared", body: gzipped},
 		input{name: "coding of the transfer", lines: []string{"Transfer-Encoding: gzip, chunked"}},
 		input{name: "coding of a part", path: "/v1/audio/transcriptions", lines: []string{"Content-Type: multipart/form-data; boundary=XX"}, body: form},
 		input{name: "coding of a form", path: "/v1/audio/transcriptions", lines: []string{"Content-Type: multipart/form-data; boundary=XX", "Content-Encoding: gzip"}, body: form},
 	)
 }
 
-// zstdZeros is a frame with 128 blocks of 128 KiB, four bytes each.
+// zstdZeros returns a zstd frame of 128 blocks of 128 KiB, four bytes each.
 func zstdZeros() string {
-	b := []byte{0x28, 0xb5, 0x2f, 0xfd, 0xa0} // magic; one segment whose size has four bytes
+	b := []byte{0x28, 0xb5, 0x2f, 0xfd, 0xa0} // magic; single segment, size in four bytes
 	b = binary.LittleEndian.AppendUint32(b, 16<<20)
 	for n := range uint32(128) {
-		block := uint32(128<<10)<<3 | 1<<1 // a run of one byte
+		block := uint32(128<<10)<<3 | 1<<1 // run-length block
 		if n == 127 {
 			block |= 1
 		}
@@ -73,7 +73,7 @@ func zstdZeros() string {
 	return string(b)
 }
 
-// oversized are bodies and heads larger than they may be. The model "small" takes a KiB.
+// oversized are bodies and heads beyond their limits. The model "small" accepts a KiB.
 func oversized() (all []input) {
 	large := `{"model":"demo-chat","messages":[{"role":"user","content":"` + strings.Repeat("a", 16<<20) + `"}]}`
 	small := `{"model":"small","messages":[{"role":"user","content":"` + strings.Repeat("a", 1<<10) + `"}]}`
@@ -114,7 +114,7 @@ var jsonAPIs = []string{
 	"/v1/audio/transcriptions",
 }
 
-// nested are bodies that recurse.
+// nested are bodies of deeply nested JSON.
 func nested() (all []input) {
 	const deep = 100_000
 	open, closed := strings.Repeat("[", deep), strings.Repeat("]", deep)
@@ -136,8 +136,8 @@ func nested() (all []input) {
 	return all
 }
 
-// doubles are bodies that two parsers would read in two ways.
-func doubles() (all []input) {
+// ambiguous are bodies that two parsers would read in two ways.
+func ambiguous() (all []input) {
 	for _, path := range jsonAPIs {
 		for _, second := range []string{
 			`"model":"small"`, `"mod\u0065l":"small"`, `"\u006d\u006f\u0064\u0065\u006c":"small"`, `"Model":"small"`, `"MODEL":"small"`,
@@ -162,8 +162,8 @@ func doubles() (all []input) {
 		input{name: "model in a model's object", body: `{"model":"demo-chat","messages":[],"metadata":{"model":"a","model":"b"}}`, status: 200})
 }
 
-// wrongText are NULs and what is not UTF-8.
-func wrongText() (all []input) {
+// invalidText are bodies with NULs or invalid UTF-8.
+func invalidText() (all []input) {
 	prompt := func(s string) string {
 		return `{"model":"demo-chat","messages":[{"role":"user","content":"` + s + `"}],"max_tokens":1}`
 	}
@@ -194,7 +194,7 @@ func wrongText() (all []input) {
 		input{name: "escaped NUL in text", body: prompt(`a\u0000b`), status: 200}, input{name: "text", body: prompt("grüße, 世界 😀"), status: 200})
 }
 
-// wire is the input as it is sent.
+// wire encodes the input as it is sent.
 func (in input) wire() []byte {
 	path, lines, body := in.path, append([]string{"Host: x"}, in.lines...), in.body
 	if path == "" {
@@ -209,16 +209,16 @@ func (in input) wire() []byte {
 	return []byte("POST " + path + " HTTP/1.1\r\n" + strings.Join(lines, "\r\n") + "\r\n\r\n" + body)
 }
 
-// Input that is made to cost is refused at once, with an error that says what is wrong, and costs no more than its own
-// size. It is never an engine's, nor anybody else's, trouble.
-func TestHostileInput(t *testing.T) {
+// Costly input is refused at once, with an error that names the fault, takes no more memory than its own size, and reaches no
+// engine.
+func TestCostlyInput(t *testing.T) {
 	f := fleettest.Start(t, onebox.Config{Engine: fleettest.QuickEngine(4), Colos: []string{"ams"}}, "key: models/small\nupstream_name: demo-chat\npool: demo\nmax_body: 1KiB")
 	f.Watch(16)
 	before, expected := f.EngineRequests(), uint64(0)
 	for _, group := range []struct {
 		name string
 		make func() []input
-	}{{"bombs", bombs}, {"oversized", oversized}, {"nested", nested}, {"doubles", doubles}, {"wrong text", wrongText}} {
+	}{{"bombs", bombs}, {"oversized", oversized}, {"nested", nested}, {"ambiguous", ambiguous}, {"invalid text", invalidText}} {
 		t.Run(group.name, func(t *testing.T) {
 			for _, in := range group.make() {
 				if in.status == 0 {
@@ -227,9 +227,9 @@ func TestHostileInput(t *testing.T) {
 				if in.status == 200 {
 					expected++
 				}
-				try(f, t, f.Entry.Address, in)
+				try(t, f, f.Entry.Address, in)
 				if in.body = in.body[:min(len(in.body), 1<<20)]; in.status >= 400 {
-					try(f, t, f.Colos[0].Address, in)
+					try(t, f, f.Colos[0].Address, in)
 				}
 			}
 		})
@@ -242,15 +242,15 @@ func TestHostileInput(t *testing.T) {
 	}
 }
 
-// try sends one input, and again if that took more memory than it may: others have some, too.
-func try(f *fleettest.Fleet, t *testing.T, address string, in input) {
+// try sends one input. It repeats one that took too much memory, which the rest of the process may have taken.
+func try(t *testing.T, f *fleettest.Fleet, address string, in input) {
 	t.Helper()
 	text, most := in.wire(), 2*len(in.body)+1<<20
-	for again := range 3 {
+	for attempt := range 3 {
 		w := wiretest.Dial(f.T, address)
 		began, sent := allocated(), make(chan time.Time, 1)
 		go func() {
-			_, _ = w.Write(text) // or as much of it as is taken
+			_, _ = w.Write(text) // or as much of it as is accepted
 			sent <- time.Now()
 		}()
 		a := w.Read()
@@ -261,7 +261,7 @@ func try(f *fleettest.Fleet, t *testing.T, address string, in input) {
 		case public && a.Status != in.status || a.Status/100 != in.status/100 || a.Err != nil:
 			t.Errorf("%s %s: %d %v %.300q, want %d", in.name, in.path, a.Status, a.Err, a.Body, in.status)
 		case a.Status >= 400 && a.APIError(t).Code == "":
-			t.Errorf("%s %s: no error of ours: %q", in.name, in.path, a.Body)
+			t.Errorf("%s %s: no error object: %q", in.name, in.path, a.Body)
 		}
 		if took > time.Second || testkit.Soak() && took > 100*time.Millisecond {
 			t.Errorf("%s %s: answered after %v", in.name, in.path, took)
@@ -269,13 +269,13 @@ func try(f *fleettest.Fleet, t *testing.T, address string, in input) {
 		if cost <= most || a.Status == 200 {
 			return
 		}
-		if again == 2 {
+		if attempt == 2 {
 			t.Errorf("%s %s: %d KiB of memory for a body of %d KiB", in.name, in.path, cost>>10, len(in.body)>>10)
 		}
 	}
 }
 
-// allocated is the memory that this process has ever asked for.
+// allocated returns how many bytes this process has allocated since its start.
 func allocated() int {
 	var m runtime.MemStats
 	runtime.ReadMemStats(&m)

@@ -11,8 +11,8 @@ import (
 	"colonnade/onebox"
 )
 
-// An engine that begins every answer and cuts it is taken out, and the other one is left alone.
-func TestEngineThatCutsStreamsIsEjected(t *testing.T) {
+// An engine that cuts every stream is ejected, and the other one is not.
+func TestCuttingEngineIsEjected(t *testing.T) {
 	f := fleettest.Start(t, onebox.Config{Colos: []string{"ams"}, Engines: 2, Engine: fleettest.QuickEngine(4)}, "")
 	f.Watch(8)
 	f.Engines[0].Simulated.SetFault(simengine.Fault{Fault: simengine.FaultCutAtChunk})
@@ -27,8 +27,8 @@ func TestEngineThatCutsStreamsIsEjected(t *testing.T) {
 	}
 }
 
-// That clients do not want to wait as long as an engine takes says nothing about the engine.
-func TestClientsHurryDoesNotEject(t *testing.T) {
+// Deadlines and timeouts that are shorter than the engine's time to first token do not eject it.
+func TestShortDeadlinesDoNotEject(t *testing.T) {
 	t.Parallel()
 	f := fleettest.Start(t, onebox.Config{
 		Colos: []string{"ams"}, Engines: 2, Engine: simengine.Config{Slots: 8, TTFT: 2 * time.Second, ITL: time.Millisecond},
@@ -41,13 +41,13 @@ func TestClientsHurryDoesNotEject(t *testing.T) {
 	}
 	for _, e := range f.Engines {
 		if s := f.EndpointState(e.URL); s != "up" {
-			t.Errorf("engine %s is %q for its clients' hurry", e.ID, s)
+			t.Errorf("engine %s is %q after short deadlines", e.ID, s)
 		}
 	}
 }
 
-// What a request is said to have queued is the time in queues, at the entry as in the colo.
-func TestQueuingTimeIsTheQueues(t *testing.T) {
+// queuing_time_ms is the time in the queue alone, in the events of entry and colo.
+func TestQueuingTime(t *testing.T) {
 	t.Parallel()
 	f := fleettest.Start(t, onebox.Config{
 		Colos: []string{"ams"}, Engine: simengine.Config{Slots: 1, TTFT: 300 * time.Millisecond, ITL: time.Millisecond},
@@ -71,8 +71,8 @@ func TestQueuingTimeIsTheQueues(t *testing.T) {
 	}
 }
 
-// A request that an ending fleet had to cut off before its first byte was drained, not refused.
-func TestDrainedBeforeTheFirstByte(t *testing.T) {
+// A request that a draining fleet ends before the first byte has the outcome drained, not refused.
+func TestDrainedBeforeFirstByte(t *testing.T) {
 	f := fleettest.Start(t, onebox.Config{Colos: []string{"ams"}, Engine: fleettest.QuickEngine(2), Drain: 200 * time.Millisecond}, "")
 	f.InjectFault(simengine.FaultStallHead, 0)
 	w := f.BeginChat(fleettest.ChatBody(2, false), "x-request-id: cut-off-1")

@@ -15,7 +15,7 @@ import (
 	"colonnade/onebox"
 )
 
-// leaveFiles lets the process open so many more files, until the test's end or restore.
+// leaveFiles lets the process open n further files only, until restore or the end of the test.
 func leaveFiles(t *testing.T, n uint64) (restore func()) {
 	t.Helper()
 	lowest, err := os.Open(os.DevNull)
@@ -38,7 +38,7 @@ func leaveFiles(t *testing.T, n uint64) (restore func()) {
 	return restore
 }
 
-// crowd connects until there are no files left, and returns the connections.
+// crowd connects to the entry until the process has no files left, and returns the connections.
 func crowd(f *fleettest.Fleet) (all []net.Conn) {
 	f.T.Helper()
 	for range 100 {
@@ -48,7 +48,7 @@ func crowd(f *fleettest.Fleet) (all []net.Conn) {
 		}
 		all = append(all, c)
 	}
-	f.T.Error("there was no shortage")
+	f.T.Error("files did not run out")
 	return all
 }
 
@@ -58,33 +58,31 @@ func closeAll(all []net.Conn) {
 	}
 }
 
-// A fleet that runs out of file descriptors lets nobody in meanwhile. What runs goes on, and when there are some again so
-// does everything else.
-func TestFilesRunOut(t *testing.T) {
+// While a process has no file descriptors left, running streams continue. Once it has some again, new requests are served.
+func TestNoDescriptorsLeft(t *testing.T) {
 	f := fleettest.Start(t, onebox.Config{Colos: []string{"ams"}, Engine: fleettest.SteadyEngine(4)}, "")
 	f.Watch(1)
 	w := f.BeginChat(fleettest.ChatBody(100, true))
 	w.ReadUntil("data:", 1)
 	restore := leaveFiles(t, 8) // each of the crowd takes two
 	crowd := crowd(f)
-	time.Sleep(300 * time.Millisecond)
-	w.ReadUntil("data:", 5)
+	w.ReadUntil("data:", 20) // for longer than the listener waits before it accepts again
 	restore()
 	closeAll(crowd)
 	if rest, err := w.ReadChunked(); err != nil || !strings.Contains(rest, "[DONE]") {
-		t.Errorf("the stream that ran was cut: %v after %.200q", err, rest[max(0, len(rest)-200):])
+		t.Errorf("the running stream was cut: %v after %.200q", err, rest[max(0, len(rest)-200):])
 	}
 	if a := f.RawChat(fleettest.ChatBody(3, true)); a.Status != 200 || a.Err != nil {
 		t.Errorf("afterwards: %d, %v", a.Status, a.Err)
 	}
 }
 
-// Who is there already, and whose request would need a further connection to a colo server or to an engine, hears of it at
-// once. No engine is blamed for it, and no address keeps a connection counted that is gone.
-func TestFilesRunOutOnTheWay(t *testing.T) {
+// While a process has no file descriptors left, a request that needs a further connection to a colo server or an engine fails at
+// once. No engine is ejected for it, and no closed connection stays counted.
+func TestNoDescriptorsForUpstream(t *testing.T) {
 	const clients = 12
 	f := fleettest.Start(t, onebox.Config{Colos: []string{"ams"}, Engine: fleettest.SteadyEngine(clients), PerAddress: 100},
-		"key: defaults\nmodel: {timeouts: {connect: 10s}}") // so that a slow machine is not taken for a dead engine
+		"key: defaults\nmodel: {timeouts: {connect: 10s}}") // a slow machine is no dead engine
 	var there []*wiretest.Conn
 	for range clients {
 		w := wiretest.Dial(t, f.Entry.Address)
@@ -118,28 +116,28 @@ func TestFilesRunOutOnTheWay(t *testing.T) {
 	}
 	began := time.Now()
 	short := askAll()
-	t.Logf("in the shortage: %v, after %v", short, time.Since(began))
+	t.Logf("without descriptors: %v, after %v", short, time.Since(began))
 	if short[200] == clients {
-		t.Error("nobody needed a further connection")
+		t.Error("no request needed a further connection")
 	}
 	for status := range short {
 		if status != 200 && status != 502 && status != 503 {
-			t.Errorf("somebody was answered with %d", status)
+			t.Errorf("a request was answered with %d", status)
 		}
 	}
 	restore()
 	closeAll(crowd)
 	if up := f.Metric(f.Colos[0].Admin, `colonnade_endpoints{pool="demo",state="up"}`); up != 1 {
-		t.Errorf("%v engines are up: one is blamed", up)
+		t.Errorf("%v engines are up, want 1", up)
 	}
 	if after := askAll(); after[200] != clients {
 		t.Errorf("afterwards: %v", after)
 	}
-	testkit.WaitFor(t, "the crowd to be counted no more", func() bool { return f.Metric(f.Entry.Admin, "colonnade_connections") <= open })
+	testkit.WaitFor(t, "the closed connections to be counted no more", func() bool { return f.Metric(f.Entry.Admin, "colonnade_connections") <= open })
 	closeWires(there)
 	const idle = 4 * clients // between the nodes and the engine, either end
-	testkit.WaitFor(t, "what was opened to be closed", func() bool { return openDescriptors(t) <= descriptors+idle })
-	f.Watch(idle) // not before: to probe takes files, too
+	testkit.WaitFor(t, "the descriptors to be closed", func() bool { return openDescriptors(t) <= descriptors+idle })
+	f.Watch(idle) // not before, since its probes take files
 }
 
 func closeWires(all []*wiretest.Conn) {

@@ -21,7 +21,7 @@ import (
 	"colonnade/onebox"
 )
 
-// eventStream is an answer with queue events, as it comes.
+// eventStream is a streamed response with queue events.
 type eventStream struct {
 	*http.Response
 	t     testing.TB
@@ -30,15 +30,16 @@ type eventStream struct {
 	leave context.CancelFunc
 }
 
-// follow sends a request that wants queue events.
+// follow sends a request that asks for queue events.
 func follow(f *fleettest.Fleet, path, body string, headers ...string) *eventStream {
 	f.T.Helper()
 	return followFor(f, testkit.Timeout, path, body, headers...)
 }
 
-func followFor(f *fleettest.Fleet, most time.Duration, path, body string, headers ...string) *eventStream {
+// followFor is follow with a limit for the whole response.
+func followFor(f *fleettest.Fleet, limit time.Duration, path, body string, headers ...string) *eventStream {
 	f.T.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), most)
+	ctx, cancel := context.WithTimeout(context.Background(), limit)
 	f.T.Cleanup(cancel)
 	r, err := f.Open(ctx, path, body, append(headers, fleettest.QueueEventsHeader...)...)
 	if err != nil {
@@ -65,7 +66,7 @@ func (s *eventStream) next() (string, error) {
 	}
 }
 
-// until reads to the line that begins so.
+// until reads to the first line with a prefix.
 func (s *eventStream) until(prefix string) string {
 	s.t.Helper()
 	for {
@@ -79,7 +80,7 @@ func (s *eventStream) until(prefix string) string {
 	}
 }
 
-// rest reads to the end, and says how that came.
+// rest reads to the end, and returns its error.
 func (s *eventStream) rest() error {
 	for {
 		if _, err := s.next(); err != nil {
@@ -88,7 +89,7 @@ func (s *eventStream) rest() error {
 	}
 }
 
-// served expects the answer of an engine, and its proper end.
+// served expects the response of an engine, with its proper end.
 func (s *eventStream) served() {
 	s.t.Helper()
 	s.until("data: {\"id\"")
@@ -98,7 +99,7 @@ func (s *eventStream) served() {
 	}
 }
 
-// refused expects an error event and then an end that is none.
+// refused expects an error event and then a cut.
 func (s *eventStream) refused(number int, reason string) (data string) {
 	s.t.Helper()
 	data = strings.TrimPrefix(s.until("data: "), "data: ")
@@ -115,7 +116,7 @@ func (s *eventStream) refused(number int, reason string) (data string) {
 	return data
 }
 
-// silentEngine is healthy, and never answers a request.
+// silentEngine returns the URL of an engine that is healthy and never answers a request.
 func silentEngine(t testing.TB) string {
 	s := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 		if r.Method == http.MethodPost {
@@ -127,8 +128,8 @@ func silentEngine(t testing.TB) string {
 	return s.URL
 }
 
-// A client that asks for queue events gets a stream at once, in it comments on how its request waits, and then its answer,
-// or an error event. What is wrong before a request can wait stays a plain error.
+// A client that asks for queue events gets a stream at once, with comments on its place in the queue, and then the response or an
+// error event. An error before a request can wait is a plain error.
 func TestQueueEvents(t *testing.T) {
 	t.Parallel()
 	account, authorization := fleettest.AccountWithKey("acme", "")
@@ -159,7 +160,7 @@ concurrency: 1
 	testkit.WaitFor(t, "all pools to have an endpoint", func() bool {
 		return f.Pool("ams", "silent").Free == 1 && f.Pool("ams", "brief").Free == 1
 	})
-	// It is there while the tests below run, one after the other.
+	// It runs beside the subtests below.
 	silent := followFor(f, 3*testkit.Timeout, "/chat/completions", strings.Replace(fleettest.ChatBody(1, true), "demo-chat", "silent", 1), "x-request-id", "the-silent")
 	began := time.Now()
 
@@ -178,24 +179,24 @@ concurrency: 1
 		var body struct{ Error wiretest.APIError }
 		if err := json.Unmarshal([]byte(strings.TrimPrefix(s.until("data: "), "data: ")), &body); err != nil || body.Error.Message == "" ||
 			body.Error.Type != "BadRequestError" || !errors.Is(s.rest(), io.ErrUnexpectedEOF) {
-			t.Errorf("what the engine has against a request is told as %q, %v", s.lines, err)
+			t.Errorf("the engine's refusal was sent as %q, %v", s.lines, err)
 		}
 		if e := f.FinalEvent(analytics.KindRequest, "bad-to-the-engine"); e.Status != 400 || e.Outcome != analytics.OutcomeCompleted {
 			t.Errorf("its event: %+v", e)
 		}
 	})
-	// An engine that says nothing is no reason for the connection to be cut by somebody on the way.
+	// Heartbeats keep proxies on the way from closing the connection of a silent engine.
 	silent.until(": heartbeat")
 	if silent.lines[0] != ": heartbeat" || time.Since(began) < 4*time.Second {
 		t.Errorf("after %v: %q", time.Since(began), silent.lines)
 	}
 	silent.leave()
 	if e := f.FinalEvent(analytics.KindRequest, "the-silent"); e.Outcome != analytics.OutcomeClientGone {
-		t.Errorf("the event of one who left: %+v", e)
+		t.Errorf("event of a client that left: %+v", e)
 	}
 }
 
-// plainErrors are what is wrong with a request before it can wait.
+// plainErrors expects plain errors for requests that cannot wait.
 func plainErrors(f *fleettest.Fleet) {
 	expect := func(status int, code, says string, a wiretest.Response, err error) {
 		f.T.Helper()
@@ -222,7 +223,7 @@ func plainErrors(f *fleettest.Fleet) {
 	expect(400, "invalid_request", "leave the header out", session, nil)
 }
 
-// countdown waits behind another request, and hears when it is the next.
+// countdown expects the positions of a request that waits behind another.
 func countdown(f *fleettest.Fleet, authorization string) {
 	ams := f.Engine("ams")
 	ams.SetFault(simengine.Fault{Fault: simengine.FaultStallHead, Count: 2})
@@ -231,17 +232,17 @@ func countdown(f *fleettest.Fleet, authorization string) {
 	second := f.Enqueue(1, "Authorization: "+authorization)
 	s := follow(f, "/chat/completions", fleettest.ChatBody(3, true), "x-request-id", "counts-down")
 	if line, _ := s.next(); line != ": queue position=2" { // and the rate is not known
-		f.T.Errorf("first it was told %q", line)
+		f.T.Errorf("the first comment is %q", line)
 	}
 	first.Close() // the second stalls now
 	if line, _ := s.next(); line != ": queue position=1" {
-		f.T.Errorf("then it was told %q", line)
+		f.T.Errorf("the second comment is %q", line)
 	}
 	second.Close()
 	s.served()
 	for _, name := range []string{"x-colonnade-colo", "x-colonnade-queued-ms", "x-colonnade-attempts"} {
 		if got := s.Header.Get(name); got != "" {
-			f.T.Errorf("%s is %q, which nobody knew", name, got)
+			f.T.Errorf("%s is %q, which was not known yet", name, got)
 		}
 	}
 	for _, kind := range []analytics.Kind{analytics.KindRequest, analytics.KindInference} {
@@ -251,7 +252,7 @@ func countdown(f *fleettest.Fleet, authorization string) {
 	}
 }
 
-// refusals are told in the stream, in the form of its API.
+// refusals expects refusals in the stream, in the form of its API.
 func refusals(f *fleettest.Fleet, authorization string) {
 	expect := func(id, reason string) {
 		f.T.Helper()
@@ -265,7 +266,7 @@ func refusals(f *fleettest.Fleet, authorization string) {
 	s := follow(f, "/chat/completions", brief, "x-request-id", "times-out")
 	s.refused(42902, "queue_timeout")
 	if s.lines[0] != ": queue position=1" {
-		f.T.Errorf("it waited, and was told %q", s.lines)
+		f.T.Errorf("while it waited: %q", s.lines)
 	}
 	expect("times-out", "queue_timeout")
 	follow(f, "/chat/completions", brief, "x-request-id", "will-not-wait", "x-colonnade-queue", "never").refused(42902, "busy")
@@ -280,7 +281,7 @@ func refusals(f *fleettest.Fleet, authorization string) {
 	holder.Close()
 }
 
-// leavesWaiting leaves while it waits, by a close and by a reset, and is never sent to an engine.
+// leavesWaiting has clients leave while they wait, by a close and by a reset: their requests are never sent to an engine.
 func leavesWaiting(f *fleettest.Fleet, authorization string) {
 	ams := f.Engine("ams")
 	ams.SetFault(simengine.Fault{Fault: simengine.FaultStallHead, Count: 1})
@@ -291,7 +292,7 @@ func leavesWaiting(f *fleettest.Fleet, authorization string) {
 		w := f.BeginChat(fleettest.ChatBody(1, true), "Authorization: "+authorization, "x-colonnade-queue-events: 1", "x-request-id: "+id)
 		w.ReadUntil(": queue position=", 1)
 		w.Leave(1 - n)
-		testkit.Within(f.T, 250*time.Millisecond, "one who left is out of the queue", func() bool { return f.Pool("ams", "demo").Queued == 0 })
+		testkit.Within(f.T, 250*time.Millisecond, "the cancelled request is out of the queue", func() bool { return f.Pool("ams", "demo").Queued == 0 })
 		if e := f.FinalEvent(analytics.KindRequest, id); e.Outcome != analytics.OutcomeClientGone || !e.Partial {
 			f.T.Errorf("event %+v", e)
 		}
@@ -303,9 +304,9 @@ func leavesWaiting(f *fleettest.Fleet, authorization string) {
 	}
 }
 
-// What happens before the first byte is what happens to any request, over TLS too: other colos are tried, errors are tried
-// again, and whoever drains says so.
-func TestQueueEventsGoOn(t *testing.T) {
+// A request with queue events is handled like any other until the first byte, over TLS too: other colos are tried, errors are
+// retried, and a drain ends it with its reason.
+func TestQueueEventsOfRetriesAndDrain(t *testing.T) {
 	t.Parallel()
 	f := fleettest.StartSecure(t, onebox.Config{Engine: fleettest.QuickEngine(1), Drain: time.Second}, `key: models/demo-chat
 pool: demo
@@ -334,14 +335,14 @@ queue: {max_wait: 1m}
 	follow(f.Fleet, "/chat/completions", fleettest.ChatBody(3, true), "x-request-id", "is-tried-again").served()
 	expect("is-tried-again", 2, "fra")
 
-	for range 20 { // so that the colo knows how long one waits there
+	for range 20 { // so that the colo knows its drain rate
 		f.Chat(fleettest.ChatBody(1, false))
 	}
 	release := hold(ams)
 	s := follow(f.Fleet, "/chat/completions", fleettest.ChatBody(3, true), "x-request-id", "goes-on-elsewhere")
 	s.served()
 	if !strings.HasPrefix(s.lines[0], ": queue position=1 expected_ms=") {
-		t.Errorf("it was to wait for a moment, and was told %q", s.lines)
+		t.Errorf("while it waited: %q", s.lines)
 	}
 	expect("goes-on-elsewhere", 1, "fra")
 

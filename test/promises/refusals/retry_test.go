@@ -17,8 +17,8 @@ import (
 	"colonnade/onebox"
 )
 
-// After its first byte an answer is what it is: a request whose engine then fails is sent to no other, in this colo or the next.
-func TestNothingIsRetriedAfterTheFirstByte(t *testing.T) {
+// A request whose engine fails after the first byte is not sent to another engine, in this colo or the next.
+func TestNoRetryAfterFirstByte(t *testing.T) {
 	t.Parallel()
 	f := fleettest.Start(t, onebox.Config{Engines: 2, Engine: fleettest.QuickEngine(4)}, "key: models/demo-chat\npool: demo\ntimeouts: {idle: 300ms, total: 1m}")
 	f.WatchShared(8)
@@ -59,7 +59,7 @@ func TestNothingIsRetriedAfterTheFirstByte(t *testing.T) {
 		name := "plain, " + fault
 		a, e := once(name, fault, false)
 		if o := a.APIError(t); a.Status != 502 || o.Number != 50001 || a.Header.Get("x-should-retry") != "false" {
-			t.Errorf("%s: %d %+v %v, want 502 and not to be tried again", name, a.Status, o, a.Header)
+			t.Errorf("%s: %d %+v %v, want 502, which must not be retried", name, a.Status, o, a.Header)
 		}
 		if e.Outcome != analytics.OutcomeEngineError || !e.Partial {
 			t.Errorf("%s: the event says %s, partial: %v", name, e.Outcome, e.Partial)
@@ -67,71 +67,92 @@ func TestNothingIsRetriedAfterTheFirstByte(t *testing.T) {
 	}
 }
 
-// Before its first byte a failure costs the client nothing but time.
-func TestFailuresBeforeTheFirstByteAreRetried(t *testing.T) {
+// A request whose engine fails before the first byte is served by another colo.
+func TestRetryBeforeFirstByte(t *testing.T) {
 	t.Parallel()
+	f := fleettest.Start(t, onebox.Config{Engine: fleettest.QuickEngine(4)}, "")
+	f.WatchShared(4)
 	for _, stream := range []bool{false, true} {
 		for _, fault := range []string{simengine.FaultRefuse, simengine.FaultError500, simengine.FaultHTMLError, simengine.FaultMalformedHead} {
-			t.Run(fmt.Sprintf("%s, stream %v", fault, stream), func(t *testing.T) {
-				f := fleettest.Start(t, onebox.Config{Engine: fleettest.QuickEngine(4)}, "")
-				f.WatchShared(4)
-				f.Engine("ams").SetFault(simengine.Fault{Fault: fault})
-				a := f.BeginChat(fleettest.ChatBody(3, stream)).Read()
-				if a.Status != 200 || a.Err != nil || a.Header.Get("x-colonnade-colo") != "fra" || a.Header.Get("x-colonnade-attempts") != "2" {
-					t.Errorf("%d %v %q, want an answer of the other colo", a.Status, a.Header, a.Body)
-				}
-			})
+			f.Engine("ams").SetFault(simengine.Fault{Fault: fault, Count: 1})
+			a := f.RawChat(fleettest.ChatBody(3, stream))
+			if a.Status != 200 || a.Err != nil || a.Header.Get("x-colonnade-colo") != "fra" || a.Header.Get("x-colonnade-attempts") != "2" {
+				t.Errorf("%s, stream %v: %d %v %q, want a response of the other colo", fault, stream, a.Status, a.Header, a.Body)
+			}
+			refillRetryBudget(f)
 		}
 	}
 }
 
-// A request that broke two endpoints is not given a third, wherever that is.
-func TestTwoBrokenEndpointsAreEnough(t *testing.T) {
-	t.Parallel()
-	f := func(name string, c onebox.Config, fault string) {
-		t.Helper()
-		t.Run(name+", "+fault, func(t *testing.T) {
-			c.Engine = fleettest.QuickEngine(4)
-			f := fleettest.Start(t, c, "")
-			f.WatchShared(4)
-			before := f.EngineRequests()
-			f.InjectFault(fault, 0)
-			a := f.BeginChat(fleettest.ChatBody(3, false), "x-request-id: breaks-engines").Read()
-			if o := a.APIError(t); a.Status != 502 || o.Number != 50001 || a.Header.Get("x-should-retry") != "false" {
-				t.Errorf("%d %+v %v, want 502 and not to be tried again", a.Status, o, a.Header)
-			}
-			if got := f.EngineRequests() - before; got != 2 {
-				t.Fatalf("%d endpoints were sent the request, want 2", got)
-			}
-			if got := a.Header.Get("x-colonnade-attempts"); got != "2" {
-				t.Errorf("x-colonnade-attempts is %s, want 2", got)
-			}
-			testkit.WaitFor(t, "the final events", func() bool { return len(f.FinalEvents(analytics.KindInference, "breaks-engines")) == 2 })
-			broken := map[string]bool{}
-			for _, e := range f.FinalEvents(analytics.KindInference, "breaks-engines") {
-				broken[e.ColoID+"/"+e.Endpoint] = true
-				if e.Outcome != analytics.OutcomeEngineError {
-					t.Errorf("an event says %s, want engine_error", e.Outcome)
-				}
-			}
-			if len(broken) != 2 {
-				t.Errorf("the endpoints are %v, want two different ones", broken)
-			}
-			if e := f.FinalEvent(analytics.KindRequest, "breaks-engines"); e.Outcome != analytics.OutcomeEngineError || e.Status != 502 || e.Attempts != 2 {
-				t.Errorf("the request's event says %s, %d, %d attempts", e.Outcome, e.Status, e.Attempts)
-			}
-		})
-	}
-	for _, fault := range []string{simengine.FaultRefuse, simengine.FaultError500} {
-		f("in one colo", onebox.Config{Colos: []string{"ams"}, Engines: 3}, fault)
-		f("in two of three colos", onebox.Config{Colos: []string{"ams", "fra", "waw"}}, fault)
-		f("in the first of two colos", onebox.Config{Engines: 2}, fault)
+// refillRetryBudget sends as many requests as pay for one retry. The first colo must serve them.
+func refillRetryBudget(f *fleettest.Fleet) {
+	f.T.Helper()
+	for range 5 {
+		if a := f.Chat(fleettest.ChatBody(1, false)); a.Status != 200 || a.Header.Get("x-colonnade-colo") != "ams" {
+			f.T.Errorf("afterwards: %d by %q, want it served by the first colo", a.Status, a.Header.Get("x-colonnade-colo"))
+		}
 	}
 }
 
-// A colo server that is lost before it said anything is replaced by the next colo's; one that is lost within its answer
-// is not, for an engine may have generated all of it.
-func TestColoServerIsLost(t *testing.T) {
+// A request that two endpoints failed to serve is not given a third, in any colo.
+func TestAtMostTwoBrokenEndpoints(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		name   string
+		config onebox.Config
+	}{
+		{"in one colo", onebox.Config{Colos: []string{"ams"}, Engines: 3}},
+		{"in two of three colos", onebox.Config{Colos: []string{"ams", "fra", "waw"}}},
+		{"in the first of two colos", onebox.Config{Engines: 2}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			c.config.Engine = fleettest.QuickEngine(4)
+			f := fleettest.Start(t, c.config, "")
+			f.WatchShared(4)
+			for _, fault := range []string{simengine.FaultRefuse, simengine.FaultError500} {
+				f.InjectFault(fault, 0)
+				breakTwo(f, strings.ReplaceAll("breaks-by-"+fault, "_", "-"))
+				f.ClearFaults()
+				refillRetryBudget(f)
+			}
+		})
+	}
+}
+
+// breakTwo sends a request that every engine fails to serve, and expects that two were tried, with an event each.
+func breakTwo(f *fleettest.Fleet, id string) {
+	t := f.T
+	t.Helper()
+	before := f.EngineRequests()
+	a := f.RawChat(fleettest.ChatBody(3, false), "x-request-id: "+id)
+	if o := a.APIError(t); a.Status != 502 || o.Number != 50001 || a.Header.Get("x-should-retry") != "false" {
+		t.Errorf("%d %+v %v, want 502, which must not be retried", a.Status, o, a.Header)
+	}
+	if got := f.EngineRequests() - before; got != 2 {
+		t.Fatalf("%d endpoints were sent the request, want 2", got)
+	}
+	if got := a.Header.Get("x-colonnade-attempts"); got != "2" {
+		t.Errorf("x-colonnade-attempts is %s, want 2", got)
+	}
+	testkit.WaitFor(t, "the final events", func() bool { return len(f.FinalEvents(analytics.KindInference, id)) == 2 })
+	broken := map[string]bool{}
+	for _, e := range f.FinalEvents(analytics.KindInference, id) {
+		broken[e.ColoID+"/"+e.Endpoint] = true
+		if e.Outcome != analytics.OutcomeEngineError {
+			t.Errorf("an event says %s, want engine_error", e.Outcome)
+		}
+	}
+	if len(broken) != 2 {
+		t.Errorf("the endpoints are %v, want two different ones", broken)
+	}
+	if e := f.FinalEvent(analytics.KindRequest, id); e.Outcome != analytics.OutcomeEngineError || e.Status != 502 || e.Attempts != 2 {
+		t.Errorf("the request's event says %s, %d, %d attempts", e.Outcome, e.Status, e.Attempts)
+	}
+}
+
+// When a colo server is lost before its response, the next colo is tried; when it is lost within the response, none is, since an
+// engine may have generated all of it.
+func TestColoServerLost(t *testing.T) {
 	t.Parallel()
 	f := func(name string, begin func(http.ResponseWriter), status int, others int) {
 		t.Helper()
@@ -160,7 +181,7 @@ routing: {steps: [{colos: [one, two]}]}
 				t.Errorf("%d %q, want %d", a.Status, a.Body, status)
 			}
 			if a.Status == 502 && (a.APIError(t).Number != 50001 || a.Header.Get("x-should-retry") != "false") {
-				t.Errorf("%v %q, want an engine error that is not to be tried again", a.Header, a.Body)
+				t.Errorf("%v %q, want an engine error that must not be retried", a.Header, a.Body)
 			}
 			if n := len(next.Waits()); n != others {
 				t.Errorf("the next colo was asked %d times, want %d", n, others)
@@ -173,7 +194,7 @@ routing: {steps: [{colos: [one, two]}]}
 		w.WriteHeader(200)
 		_ = http.NewResponseController(w).Flush()
 	}, 200, 1)
-	f("within its answer", func(w http.ResponseWriter) {
+	f("within its response", func(w http.ResponseWriter) {
 		w.Header().Set("Content-Length", "100")
 		_, _ = io.WriteString(w, `{"id":`)
 		_ = http.NewResponseController(w).Flush()

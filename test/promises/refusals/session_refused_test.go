@@ -15,8 +15,8 @@ import (
 	"colonnade/onebox"
 )
 
-// Whatever is wrong with a session is said before the upgrade, by a plain HTTP answer with an error of ours.
-func TestRealtimeRefusedBeforeTheUpgrade(t *testing.T) {
+// A session is refused before the upgrade, by a plain HTTP response with an error object.
+func TestSessionRefusedBeforeUpgrade(t *testing.T) {
 	key, doc := fleettest.NewAccountKey(t, "alice", "models: [demo-realtime, full, gone, demo-chat]")
 	none, noneDoc := fleettest.NewAccountKey(t, "bob", "limits: {concurrent: 0}")
 	f := fleettest.StartClosed(t, onebox.Config{Engine: fleettest.QuickEngine(1), Colos: []string{"ams"}}, doc+noneDoc+`
@@ -37,24 +37,24 @@ pool: demo
 	f.Key = key
 	f.Watch(4)
 	bearer := []string{"Authorization", "Bearer " + key}
-	told := func(model string, status, number int, reason string, headers ...string) wiretest.Response {
+	refused := func(model string, status, number int, reason string, headers ...string) wiretest.Response {
 		t.Helper()
 		a := f.ExpectRefused(model, status, append(headers, "x-request-id", "refused-"+model)...)
 		if e := a.APIError(t); e.Number != number || e.Reason != reason || e.Message == "" || e.RequestID != a.Header.Get("x-request-id") {
 			t.Errorf("%s: refused with %+v, want %d %s", model, e, number, reason)
 		}
 		if strings.Contains(a.Body, key) {
-			t.Errorf("%s: the key stands in %q", model, a.Body)
+			t.Errorf("%s: the key is in %q", model, a.Body)
 		}
 		return a
 	}
-	told("demo-realtime", 401, 40101, "")
-	told("demo-realtime", 401, 40101, "", "Authorization", "Bearer "+key+"x")
-	told("demo-realtime", 401, 40101, "", "Sec-WebSocket-Protocol", "realtime, openai-insecure-api-key.cn_nobody_0123456789")
-	told("secret", 403, 40301, "", bearer...)
-	told("nothing", 404, 40002, "", bearer...)
-	told("demo-chat", 400, 40001, "", bearer...)
-	told("gone", 503, 50301, "no_endpoint", bearer...)
+	refused("demo-realtime", 401, 40101, "")
+	refused("demo-realtime", 401, 40101, "", "Authorization", "Bearer "+key+"x")
+	refused("demo-realtime", 401, 40101, "", "Sec-WebSocket-Protocol", "realtime, openai-insecure-api-key.cn_nobody_0123456789")
+	refused("secret", 403, 40301, "", bearer...)
+	refused("nothing", 404, 40002, "", bearer...)
+	refused("demo-chat", 400, 40001, "", bearer...)
+	refused("gone", 503, 50301, "no_endpoint", bearer...)
 	for _, lines := range [][]string{
 		{"Connection: Upgrade", "Upgrade: websocket", "Sec-WebSocket-Version: 8", "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ=="},
 		{"Connection: Upgrade", "Upgrade: websocket", "Sec-WebSocket-Version: 13"},
@@ -71,14 +71,14 @@ pool: demo
 
 	s := f.DialRealtime("demo-realtime", bearer...)
 	s.Hear("session.created")
-	full := told("full", 429, 42902, "queue_full", bearer...)
+	full := refused("full", 429, 42902, "queue_full", bearer...)
 	if full.Header.Get("Retry-After") == "" || full.Header.Get("retry-after-ms") == "" || full.Header.Get("x-colonnade-reason") != "queue_full" {
 		t.Errorf("headers of a refusal: %v", full.Header)
 	}
 	if e := f.FinalEvent(analytics.KindRequest, "refused-full"); e.Outcome != analytics.OutcomeRefused || e.Reason != "queue_full" || e.Status != 429 || !e.WebSocket {
 		t.Errorf("event of a refusal: %+v", e)
 	}
-	// The session has the pool's only slot: it counts as any other request does.
+	// The session has the only slot of the pool.
 	if a := f.Chat(fleettest.ChatBody(1, false)); a.Status != http.StatusTooManyRequests {
 		t.Errorf("a chat beside it: %d", a.Status)
 	}
@@ -89,14 +89,14 @@ pool: demo
 	s.ExpectClose(1000, "")
 	s.Close()
 
-	barred := told("demo-realtime", 429, 42901, "rate_limited", "Authorization", "Bearer "+none)
+	barred := refused("demo-realtime", 429, 42901, "rate_limited", "Authorization", "Bearer "+none)
 	if barred.Header.Get("Retry-After") != "" || barred.Header.Get("x-should-retry") != "false" {
-		t.Errorf("headers of a refusal for good: %v", barred.Header)
+		t.Errorf("headers of a permanent refusal: %v", barred.Header)
 	}
 }
 
-// A session that waits for its permit can be left, and then never begins; whoever stays gets the permit.
-func TestRealtimeWaitsBeforeTheUpgrade(t *testing.T) {
+// Sessions wait for their permit before the upgrade. One whose client leaves never begins; the other gets the permit.
+func TestSessionWaitsBeforeUpgrade(t *testing.T) {
 	f := fleettest.Start(t, onebox.Config{Engine: fleettest.QuickEngine(1), Colos: []string{"ams"}}, "")
 	f.Watch(4)
 	first := f.DialRealtime("demo-realtime")
@@ -104,13 +104,13 @@ func TestRealtimeWaitsBeforeTheUpgrade(t *testing.T) {
 	leaver, stayer := f.SendHandshake("demo-realtime"), f.SendHandshake("demo-realtime")
 	testkit.WaitFor(t, "both to wait", func() bool { return f.Pool("ams", "demo").Queued == 2 })
 	leaver.Close()
-	testkit.WaitFor(t, "one to have left", func() bool { return f.Pool("ams", "demo").Queued == 1 })
+	testkit.WaitFor(t, "one to be removed", func() bool { return f.Pool("ams", "demo").Queued == 1 })
 	first.HangUp(1000, "")
 	first.ExpectClose(1000, "")
 	first.Close()
 	var a wiretest.Response
 	if err := stayer.ReadHead(&a); err != nil || a.Status != http.StatusSwitchingProtocols || a.Header.Get("x-colonnade-queued-ms") == "0" {
-		t.Fatalf("who waited was answered with %d %v, %v", a.Status, a.Header, err)
+		t.Fatalf("the waiting handshake was answered with %d %v, %v", a.Status, a.Header, err)
 	}
 	if fr, err := wiretest.ReadFrame(stayer.R); err != nil || !strings.Contains(fr.Payload, "session.created") {
 		t.Errorf("its session began with %q, %v", fr.Payload, err)
@@ -120,12 +120,12 @@ func TestRealtimeWaitsBeforeTheUpgrade(t *testing.T) {
 		t.Errorf("its session ended with %q, %v", fr.Payload, err)
 	}
 	stayer.Close()
-	if n := f.Engine("ams").Stats().Requests; n != 3 { // with that of watch
-		t.Errorf("the engine got %d requests, want 3: who left must not reach it", n)
+	if n := f.Engine("ams").Stats().Requests; n != 3 { // with the request of Watch
+		t.Errorf("the engine got %d requests, want 3 without the cancelled one", n)
 	}
 }
 
-// When an entry ends, its sessions hear so once their time is over, all of them, by a close frame and no reset.
+// A draining entry ends all its sessions when the time is over, by close frame 1001 and without a reset.
 func TestEntryDrainsSessions(t *testing.T) {
 	t.Parallel()
 	f := fleettest.Start(t, onebox.Config{Engine: fleettest.QuickEngine(8), Colos: []string{"ams"}, Drain: time.Second}, "")
@@ -142,7 +142,7 @@ func TestEntryDrainsSessions(t *testing.T) {
 	for _, s := range sessions {
 		s.ExpectClose(1001, "")
 		if _, _, err := s.ReadMessage(); !websocket.IsCloseError(err, 1001) {
-			t.Errorf("after the goodbye: %v", err)
+			t.Errorf("after the close frame: %v", err)
 		}
 		s.Close()
 	}

@@ -17,7 +17,7 @@ import (
 	"colonnade/onebox"
 )
 
-// drips are the ways to hold a connection by sending a byte a second.
+// drips are parts of a request in which a client sends a byte a second.
 var drips = []struct {
 	name, begin string // sent at once
 	piece       string // sent every second
@@ -39,16 +39,16 @@ var drips = []struct {
 
 const dripHead = "POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
 
-// dripped is how one of them ended.
+// dripped is how a connection ended.
 type dripped struct {
 	name   string
-	peer   bool // at a colo server's listener
+	peer   bool // at a colo server
 	answer wiretest.Response
-	how    string // the connection ended
+	how    string // see wiretest.Conn.End
 	took   time.Duration
 }
 
-// drip sends a byte a second until it is answered or cut. begun is called when the first bytes are on their way.
+// drip sends a byte a second until the response or the end. begun is called once the first bytes were sent.
 func drip(f *fleettest.Fleet, name, begin, piece string, peer bool, begun func()) (d dripped) {
 	address := f.Entry.Address
 	if peer {
@@ -85,9 +85,9 @@ func drip(f *fleettest.Fleet, name, begin, piece string, peer bool, begun func()
 	return d
 }
 
-// Clients that send a byte a second, wherever in a request, are told so and cut after ten; those that are slow on a bad
-// link are not, and nobody else notices. What was announced and did not come takes no memory.
-func TestDrippingClients(t *testing.T) {
+// A client that sends a byte a second, anywhere in a request, gets a 408 and is disconnected after ten seconds. Clients on slow
+// links and all others are served as usual. A body that was announced takes memory only as it comes.
+func TestDrippingUploads(t *testing.T) {
 	each, requests, rounds, pause := testkit.AtScale(6, 160), 100, 1, time.Millisecond
 	if testkit.Soak() {
 		requests, rounds, pause = 500, 3, 20*time.Millisecond
@@ -105,12 +105,12 @@ func TestDrippingClients(t *testing.T) {
 	}
 	descriptors, heap := openDescriptors(t), fleettest.LiveBytes()
 
-	const peers = 2 // the first two ways, at a listener where nothing further is read without a token
+	const peers = 2 // in the first two ways: further ones need a token
 	all := each*len(drips) + peers
 	begun, ended := make(chan struct{}, all), make(chan dripped, all)
 	for i := range all {
 		go func() {
-			d := drips[i%len(drips)] // also where the peers begin
+			d := drips[i%len(drips)] // all is a multiple of their number, plus the peers
 			ended <- drip(f, d.name, d.begin, d.piece, i >= all-peers, func() { begun <- struct{}{} })
 		}()
 	}
@@ -123,10 +123,10 @@ func TestDrippingClients(t *testing.T) {
 	for range rounds {
 		beside = append(beside, f.Latencies(t, requests)...)
 	}
-	// Client and server stand in this process, with a buffer of the server's for the head and one for the body.
+	// Client and server are in this process; the server has a buffer for the head and one for the body.
 	per := (fleettest.LiveBytes() - heap) / int64(all)
 	if per > 128<<10 {
-		t.Errorf("%d KiB of memory for each client that drips", per>>10)
+		t.Errorf("%d KiB of memory for each dripping client", per>>10)
 	}
 	for range all {
 		checkDripped(t, <-ended)
@@ -136,16 +136,17 @@ func TestDrippingClients(t *testing.T) {
 	slices.Sort(alone)
 	slices.Sort(beside)
 	middle, end := len(alone)/2, len(alone)*99/100
-	t.Logf("%d clients, %d KiB each; others alone %v, p99 %v, beside them %v, p99 %v", all, per>>10, alone[middle], alone[end], beside[middle], beside[end])
+	t.Logf("%d dripping clients, %d KiB each; others without them take %v, p99 %v, beside them %v, p99 %v", all, per>>10, alone[middle], alone[end], beside[middle], beside[end])
 	limit := 10 * max(alone[middle], 20*time.Millisecond)
 	if testkit.Soak() {
 		limit = alone[middle] * 12 / 10
 	}
 	if beside[middle] > limit {
-		t.Errorf("others take %v beside clients that drip and %v without: want at most %v", beside[middle], alone[middle], limit)
+		t.Errorf("others take %v beside dripping clients and %v without: want at most %v", beside[middle], alone[middle], limit)
 	}
 }
 
+// checkDripped compares how one connection ended.
 func checkDripped(t testing.TB, d dripped) {
 	t.Helper()
 	latest := testkit.Timeout
@@ -157,7 +158,7 @@ func checkDripped(t testing.TB, d dripped) {
 	}
 	if d.name == "nothing" {
 		if d.answer.Status != 0 {
-			t.Errorf("%s: answered %d, though nothing was asked", d.name, d.answer.Status)
+			t.Errorf("%s: answered %d without a request", d.name, d.answer.Status)
 		}
 		return
 	}
@@ -168,7 +169,7 @@ func checkDripped(t testing.TB, d dripped) {
 	}
 }
 
-// uploadSlowly sends a body of 14 KiB at a KiB a second, which takes longer than any one wait may.
+// uploadSlowly sends a body of 14 KiB at a KiB a second, which in all takes longer than the limit for 8 KiB.
 func uploadSlowly(f *fleettest.Fleet, framing, piece, end string) {
 	body := fleettest.ChatBody(1, false)
 	body = strings.Replace(body, "hello", strings.Repeat("a", 14<<10-len(body)+len("hello")), 1)
@@ -188,7 +189,7 @@ func uploadSlowly(f *fleettest.Fleet, framing, piece, end string) {
 	}
 }
 
-// openDescriptors counts this process's open files.
+// openDescriptors returns the number of this process's open files.
 func openDescriptors(t testing.TB) int {
 	t.Helper()
 	entries, err := os.ReadDir("/proc/self/fd")

@@ -12,10 +12,10 @@ import (
 	"colonnade/onebox"
 )
 
-// unreadBodies are requests that are refused before their body has been read, if it ever is. Their bodies hold requests.
+// unreadBodies are requests that are refused before their body is read, if it is at all.
 var unreadBodies = []struct {
 	name, first string
-	lines       string // separated by |; {key} is a good one
+	lines       string // separated by |; {key} is a valid one
 	status      int
 }{
 	{"no key, announced", "POST /v1/chat/completions", "Content-Length: 16777216", 401},
@@ -55,9 +55,9 @@ var unreadBodies = []struct {
 	{"upgrade", "POST /v1/chat/completions", "{key}|Connection: Upgrade|Upgrade: websocket|Content-Length: 1000000", 400},
 }
 
-// However a request is refused, and however much of its body has come: nothing of it is taken for another request, and the
-// connection ends, so that nothing else on it is either.
-func TestNothingInABodyIsARequest(t *testing.T) {
+// However a request is refused, and however much of its body has come, no part of the body is taken for a request, and the
+// connection is closed.
+func TestUnreadBodyIsNoRequest(t *testing.T) {
 	document, key := fleettest.AccountWithKey("one", "")
 	f := fleettest.StartClosed(t, onebox.Config{Engine: fleettest.QuickEngine(4), Colos: []string{"ams"}}, strings.TrimPrefix(document, "---\n"))
 	f.Key = strings.TrimPrefix(key, "Bearer ")
@@ -68,7 +68,7 @@ func TestNothingInABodyIsARequest(t *testing.T) {
 	w := wiretest.Dial(t, f.Entry.Address)
 	w.Send(strings.TrimSuffix(hidden(1), "\r\n\r\n"), nil, "")
 	if a := w.Read(); a.Status != 200 {
-		t.Fatalf("what is hidden would not be served: %d", a.Status)
+		t.Fatalf("the hidden request would not be served: %d", a.Status)
 	}
 	before := f.EngineRequests()
 	for _, c := range unreadBodies {
@@ -85,7 +85,7 @@ func TestNothingInABodyIsARequest(t *testing.T) {
 				}
 				lines := strings.Split(strings.ReplaceAll(c.lines, "{key}", "Authorization: "+key), "|")
 				if body == "" && strings.Contains(c.lines, "Content-Length: 5") {
-					continue // so short a body is waited for
+					continue // the server waits for so short a body
 				}
 				w.Send(first, append([]string{"Host: x"}, lines...), body)
 				a := w.Read()
@@ -107,8 +107,8 @@ func TestNothingInABodyIsARequest(t *testing.T) {
 	}
 }
 
-// A client that reads nothing until it has sent everything gets to read why it was refused, though it was long before.
-func TestRefusalReachesWhoeverStillSends(t *testing.T) {
+// A client that sends its whole body before it reads gets the refusal, which was sent long before.
+func TestRefusalReachesSendingClient(t *testing.T) {
 	t.Parallel()
 	document, key := fleettest.AccountWithKey("one", "")
 	f := fleettest.StartClosed(t, onebox.Config{Engine: fleettest.QuickEngine(4), Colos: []string{"ams"}}, strings.TrimPrefix(document, "---\n"))
@@ -130,7 +130,7 @@ func TestRefusalReachesWhoeverStillSends(t *testing.T) {
 			w.Send("POST /v1/chat/completions HTTP/1.1", append(c.lines, "Host: x", "Content-Length: "+strconv.Itoa(c.length)), "")
 			left, err := sendOn(w, c.length)
 			if err != nil && time.Since(began) >= time.Second {
-				w.Close() // nobody waits forever for a client as slow as this machine: once more
+				w.Close() // the machine was too slow for the time that a server waits: once more
 				continue
 			}
 			if a := w.Read(); err != nil || a.Status != c.status || a.Err != nil {
@@ -142,7 +142,7 @@ func TestRefusalReachesWhoeverStillSends(t *testing.T) {
 	}
 }
 
-// sendOn sends the body of a request that has been refused, and returns how much was left when that failed.
+// sendOn sends the body of a refused request, and returns how many bytes were left when that failed.
 func sendOn(w *wiretest.Conn, left int) (int, error) {
 	for ; left > 0; left -= 1 << 20 {
 		if _, err := io.WriteString(w, strings.Repeat("x", 1<<20)); err != nil {
@@ -153,8 +153,8 @@ func sendOn(w *wiretest.Conn, left int) (int, error) {
 	return 0, nil
 }
 
-// Short bodies that nobody wanted cost no connection, and those behind them are requests of their own.
-func TestRefusalsKeepConnections(t *testing.T) {
+// A refused request with a short body keeps its connection, and the next request on it is served.
+func TestRefusedShortBodyKeepsConnection(t *testing.T) {
 	document, key := fleettest.AccountWithKey("one", "")
 	f := fleettest.StartClosed(t, onebox.Config{Engine: fleettest.QuickEngine(4), Colos: []string{"ams"}}, strings.TrimPrefix(document, "---\n"))
 	f.Key = strings.TrimPrefix(key, "Bearer ")
@@ -173,8 +173,8 @@ func TestRefusalsKeepConnections(t *testing.T) {
 	}
 }
 
-// A body that was cut is never taken for a whole one, though what came of it would do for a request.
-func TestCutBodies(t *testing.T) {
+// A truncated body is refused, also where the part that came would be valid.
+func TestTruncatedBody(t *testing.T) {
 	f := fleettest.Start(t, onebox.Config{Engine: fleettest.QuickEngine(4), Colos: []string{"ams"}}, "")
 	f.Watch(8)
 	before := f.EngineRequests()
