@@ -1,9 +1,10 @@
 package hop_test
 
 import (
-	"colonnade/forwarding/hop"
 	"math/rand/v2"
 	"testing"
+
+	"colonnade/forwarding/hop"
 )
 
 // Whatever the order of requests, failures and charges: attempts stay within 1.2 × requests + 3.

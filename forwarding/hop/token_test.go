@@ -2,13 +2,14 @@ package hop_test
 
 import (
 	"bytes"
-	"colonnade/forwarding/hop"
 	"errors"
 	"math/rand/v2"
 	"reflect"
 	"strings"
 	"testing"
 	"time"
+
+	"colonnade/forwarding/hop"
 )
 
 var testTime = time.Unix(1_790_000_000, 0)

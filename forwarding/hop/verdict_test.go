@@ -1,10 +1,11 @@
 package hop_test
 
 import (
-	"colonnade/forwarding/hop"
 	"testing"
 	"testing/quick"
 	"time"
+
+	"colonnade/forwarding/hop"
 )
 
 func TestVerdictRoundTrip(t *testing.T) {

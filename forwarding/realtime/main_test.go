@@ -1,6 +1,4 @@
-//go:build pending
-
-package realtime
+package realtime_test
 
 import (
 	"testing"

@@ -1,61 +1,18 @@
-//go:build pending
-
-package realtime
+package realtime_test
 
 import (
 	"errors"
 	"io"
-	"math/rand/v2"
 	"strings"
 	"testing"
 	"time"
-	"unicode/utf8"
 
+	"colonnade/forwarding/realtime"
 	"colonnade/forwarding/relay"
 	"colonnade/internal/forwardtest"
 
 	"github.com/gorilla/websocket"
 )
-
-// However a text is cut into pieces, it is found out what is no UTF-8, and not a byte later than it can be known.
-func TestTextCheck(t *testing.T) {
-	random := rand.New(rand.NewPCG(1, 2))
-	bits := []string{
-		"a", "\u00e9", "\u20ac", "\U0001f600", "\x80", "\xc3", "\xe2\x82", "\xf0\x9f\x98", "\xed\xa0\x80", "\xf4\x90", "\xff", "\xc0\xaf",
-	}
-	for range 20_000 {
-		var text strings.Builder
-		for range random.IntN(8) {
-			text.WriteString(bits[min(random.IntN(2*len(bits)), len(bits)-1)/(1+random.IntN(3))])
-		}
-		s := text.String()
-		var check textCheck
-		good := true
-		for rest := s; good && len(rest) > 0; {
-			n := 1 + random.IntN(len(rest))
-			good = check.valid([]byte(rest[:n]))
-			if read := s[:len(s)-len(rest)+n]; good == hopeless(read) {
-				t.Fatalf("after %q of %q: good is %v", read, s, good)
-			}
-			rest = rest[n:]
-		}
-		if got, want := good && check.whole(), utf8.ValidString(s); got != want {
-			t.Fatalf("%q: %v, want %v", s, got, want)
-		}
-	}
-}
-
-// hopeless says, in another way than textCheck, that nothing that follows can make s good.
-func hopeless(s string) bool {
-	for len(s) > 0 {
-		r, n := utf8.DecodeRuneInString(s)
-		if r == utf8.RuneError && n == 1 {
-			return utf8.FullRuneInString(s)
-		}
-		s = s[n:]
-	}
-	return false
-}
 
 // Who sends text that is no UTF-8 is told so, and the other side is not handed the message.
 func TestTextThatIsNone(t *testing.T) {
@@ -66,7 +23,7 @@ func TestTextThatIsNone(t *testing.T) {
 			got <- err
 			return err
 		})
-		address, ends, _ := sessionServer(t, engine, SessionLimits{})
+		address, ends, _ := sessionServer(t, engine, realtime.SessionLimits{})
 		c := dialWS(t, address)
 		if err := c.WriteMessage(websocket.TextMessage, []byte("\xed\xa0\x80")); err != nil {
 			t.Fatal(err)
@@ -75,7 +32,7 @@ func TestTextThatIsNone(t *testing.T) {
 		if err := forwardtest.Next(t, "what the engine got", got); !websocket.IsCloseError(err, 1001) {
 			t.Errorf("the engine got %v", err)
 		}
-		if end := forwardtest.Next(t, "the end", ends); end.Kind != EndRefused || end.Reason != "not_utf8" || end.MessagesIn != 0 {
+		if end := forwardtest.Next(t, "the end", ends); end.Kind != realtime.EndRefused || end.Reason != "not_utf8" || end.MessagesIn != 0 {
 			t.Errorf("ended with %+v", end)
 		}
 		forwardtest.Next(t, "the engine's end", seen)
@@ -85,7 +42,7 @@ func TestTextThatIsNone(t *testing.T) {
 			_ = c.WriteMessage(websocket.TextMessage, []byte("caf\xe9"))
 			return listenOnly(c)
 		})
-		address, ends, _ := sessionServer(t, engine, SessionLimits{})
+		address, ends, _ := sessionServer(t, engine, realtime.SessionLimits{})
 		wantClose(t, dialWS(t, address), 1011, "the inference engine failed")
 		if end := forwardtest.Next(t, "the end", ends); end.Kind != relay.EndFailed || end.Reason != "not_utf8" || !end.Engine {
 			t.Errorf("ended with %+v", end)
@@ -96,49 +53,15 @@ func TestTextThatIsNone(t *testing.T) {
 	})
 }
 
-func TestPace(t *testing.T) {
-	var p pace
-	now := time.Now()
-	var waited time.Duration
-	send := func(n int) {
-		for range n {
-			wait := p.take(now)
-			now, waited = now.Add(wait), waited+wait
-		}
-	}
-	send(messageBurst)
-	if waited != 0 {
-		t.Errorf("a burst was held up for %v", waited)
-	}
-	send(5 * messageRate)
-	if waited < 5*time.Second-paceStep || waited > 5*time.Second {
-		t.Errorf("five seconds' worth more were held up for %v", waited)
-	}
-	waited = 0
-	for range 10_000 {
-		now = now.Add(time.Second / messageRate)
-		send(1)
-	}
-	if waited > paceStep {
-		t.Errorf("who keeps to the rate was held up for %v", waited)
-	}
-	now = now.Add(time.Hour)
-	waited = 0
-	send(messageBurst)
-	if waited != 0 {
-		t.Errorf("a burst after an hour was held up for %v", waited)
-	}
-}
-
 // A client that sends too many messages is read slowly, and loses none.
 func TestTooManyMessages(t *testing.T) {
 	t.Parallel()
 	const over = 300 * time.Millisecond
 	engine, _ := wsEngine(t, listenOnly)
-	address, ends, _ := sessionServer(t, engine, SessionLimits{})
+	address, ends, _ := sessionServer(t, engine, realtime.SessionLimits{})
 	c := dialWS(t, address)
 	began := time.Now()
-	n := messageBurst + int(messageRate*over/time.Second)
+	n := realtime.MessageBurst + int(realtime.MessageRate*over/time.Second)
 	go func() {
 		_, _ = io.WriteString(c.NetConn(), strings.Repeat("\x82\x80\x00\x00\x00\x00", n)+"\x88\x82\x00\x00\x00\x00\x03\xe8")
 	}()
@@ -146,7 +69,7 @@ func TestTooManyMessages(t *testing.T) {
 	if end := forwardtest.Next(t, "the end", ends); end.Kind != relay.EndComplete || end.MessagesIn != int64(n) {
 		t.Errorf("ended with %+v", end)
 	}
-	if took := time.Since(began); took < over-2*paceStep {
+	if took := time.Since(began); took < over-2*realtime.PaceStep {
 		t.Errorf("%d messages took %v", n, took)
 	}
 }
@@ -154,11 +77,11 @@ func TestTooManyMessages(t *testing.T) {
 // Messages in between do not make a flood of control frames any cheaper.
 func TestControlFramesBetweenMessages(t *testing.T) {
 	engine, _ := wsEngine(t, listenOnly)
-	address, ends, _ := sessionServer(t, engine, SessionLimits{})
+	address, ends, _ := sessionServer(t, engine, realtime.SessionLimits{})
 	c := dialWS(t, address)
 	go flood(c.NetConn(), "", strings.Repeat("\x89\x80\x00\x00\x00\x00", 100)+"\x82\x80\x00\x00\x00\x00")
 	go func() { _, _ = io.Copy(io.Discard, c.NetConn()) }()
-	if end := forwardtest.Next(t, "the end", ends); end.Kind != EndRefused || end.Reason != "too_many_fragments" {
+	if end := forwardtest.Next(t, "the end", ends); end.Kind != realtime.EndRefused || end.Reason != "too_many_fragments" {
 		t.Errorf("ended with %+v", end)
 	}
 }
@@ -173,7 +96,7 @@ func TestPingsOfASlowReader(t *testing.T) {
 			}
 		}
 	})
-	address, _, _ := sessionServer(t, engine, SessionLimits{})
+	address, _, _ := sessionServer(t, engine, realtime.SessionLimits{})
 	c := dialWS(t, address)
 	var pongs strings.Builder
 	c.SetPongHandler(func(payload string) error {
@@ -204,7 +127,7 @@ func TestEngineThatStalls(t *testing.T) {
 		return errors.New("over")
 	})
 	defer close(stuck)
-	address, ends, _ := sessionServer(t, engine, SessionLimits{Stall: 300 * time.Millisecond})
+	address, ends, _ := sessionServer(t, engine, realtime.SessionLimits{Stall: 300 * time.Millisecond})
 	c := dialWS(t, address)
 	go func() {
 		for c.WriteMessage(websocket.BinaryMessage, make([]byte, 1<<16)) == nil {

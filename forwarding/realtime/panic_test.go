@@ -1,12 +1,11 @@
-//go:build pending
-
-package realtime
+package realtime_test
 
 import (
 	"context"
 	"testing"
 
 	"colonnade/forwarding/netconn"
+	"colonnade/forwarding/realtime"
 	"colonnade/forwarding/server"
 	"colonnade/forwarding/transport"
 	"colonnade/internal/forwardtest"
@@ -25,7 +24,7 @@ func TestPanicInASession(t *testing.T) {
 	engine, engineEnds := wsEngine(t, func(c *websocket.Conn) error { return listenOnly(c) })
 	over := make(chan struct{}, 1)
 	address, _ := wsServer(t, engine, func(c *server.Custody, rc *fasthttp.RequestCtx, h *transport.Handshake, a *transport.Response) {
-		session := &Session{Buffers: new(Buffers), Context: brokenContext{c.Context}, Answer: a, Handshake: h, Ended: func(SessionEnd) { t.Error("it has ended well") }}
+		session := &realtime.Session{Buffers: new(realtime.Buffers), Context: brokenContext{c.Context}, Answer: a, Handshake: h, Ended: func(realtime.SessionEnd) { t.Error("it has ended well") }}
 		rc.HijackSetNoResponse(true)
 		c.Hijack(rc, func(client *netconn.Conn) {
 			defer func() {

@@ -1,6 +1,4 @@
-//go:build pending
-
-package realtime
+package realtime_test
 
 import (
 	"errors"
@@ -10,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"colonnade/forwarding/realtime"
 	"colonnade/forwarding/relay"
 	"colonnade/internal/forwardtest"
 
@@ -21,11 +20,11 @@ func TestSessionLimits(t *testing.T) {
 		f := func(name string, misbehave func(*websocket.Conn), code int, reason string) {
 			t.Run(name, func(t *testing.T) {
 				engine, seen := wsEngine(t, listenOnly)
-				address, ends, _ := sessionServer(t, engine, SessionLimits{Message: 1 << 20})
+				address, ends, _ := sessionServer(t, engine, realtime.SessionLimits{Message: 1 << 20})
 				c := dialWS(t, through(address))
 				go misbehave(c)
 				wantClose(t, c, code, "")
-				if got := forwardtest.Next(t, "the end", ends); got.Kind != EndRefused || got.Reason != reason {
+				if got := forwardtest.Next(t, "the end", ends); got.Kind != realtime.EndRefused || got.Reason != reason {
 					t.Errorf("ended with %+v, want the reason %s", got, reason)
 				}
 				var frame *websocket.CloseError
@@ -70,7 +69,7 @@ func flood(c net.Conn, first, more string) {
 // A message of many fragments that are no smaller than those of usual libraries is fine.
 func TestFragmentsOfUsualSize(t *testing.T) {
 	engine, _ := wsEngine(t, echo)
-	address, _, _ := sessionServer(t, engine, SessionLimits{})
+	address, _, _ := sessionServer(t, engine, realtime.SessionLimits{})
 	d := websocket.Dialer{WriteBufferSize: 125}
 	c, _, err := d.Dial("ws://"+address+"/", nil)
 	if err != nil {
@@ -97,7 +96,7 @@ func TestMutePeers(t *testing.T) {
 	const ping = 100 * time.Millisecond
 	t.Run("client", func(t *testing.T) {
 		engine, _ := wsEngine(t, listenOnly)
-		address, ends, _ := sessionServer(t, engine, SessionLimits{Ping: ping})
+		address, ends, _ := sessionServer(t, engine, realtime.SessionLimits{Ping: ping})
 		c := dialWS(t, address)
 		c.SetPingHandler(func(string) error { return nil })
 		wantClose(t, c, 1008, "silent")
@@ -110,7 +109,7 @@ func TestMutePeers(t *testing.T) {
 			c.SetPingHandler(func(string) error { return nil })
 			return listenOnly(c)
 		})
-		address, ends, _ := sessionServer(t, engine, SessionLimits{Ping: ping})
+		address, ends, _ := sessionServer(t, engine, realtime.SessionLimits{Ping: ping})
 		wantClose(t, dialWS(t, address), 1011, "")
 		if got := forwardtest.Next(t, "the end", ends); got.Kind != relay.EndTimeout || got.Reason != "silent" || !got.Engine {
 			t.Errorf("ended with %+v", got)
@@ -118,7 +117,7 @@ func TestMutePeers(t *testing.T) {
 	})
 	t.Run("neither", func(t *testing.T) {
 		engine, _ := wsEngine(t, echo)
-		address, ends, _ := sessionServer(t, engine, SessionLimits{Ping: ping})
+		address, ends, _ := sessionServer(t, engine, realtime.SessionLimits{Ping: ping})
 		c := dialWS(t, address)
 		go func() {
 			time.Sleep(6 * ping)
@@ -140,7 +139,7 @@ func TestReaderThatStalls(t *testing.T) {
 			}
 		}
 	})
-	address, ends, _ := sessionServer(t, engine, SessionLimits{Stall: 300 * time.Millisecond})
+	address, ends, _ := sessionServer(t, engine, realtime.SessionLimits{Stall: 300 * time.Millisecond})
 	dialWS(t, address)
 	got := forwardtest.Next(t, "the end", ends)
 	if got.Kind != relay.EndClientGone || got.Reason != "stalled" {

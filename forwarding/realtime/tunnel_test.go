@@ -1,6 +1,4 @@
-//go:build pending
-
-package realtime
+package realtime_test
 
 import (
 	"bufio"
@@ -20,6 +18,7 @@ import (
 	"github.com/valyala/fasthttp"
 
 	"colonnade/forwarding/netconn"
+	"colonnade/forwarding/realtime"
 	"colonnade/forwarding/relay"
 	"colonnade/forwarding/server"
 	"colonnade/forwarding/transport"
@@ -37,7 +36,7 @@ func TestTunnelEnds(t *testing.T) {
 	engine, _ := wsEngine(t, echo)
 	f := func(name string, want relay.EndKind, act func(c *websocket.Conn, endServer, endTunnel func(error))) {
 		t.Run(name, func(t *testing.T) {
-			address, _, endServer := sessionServer(t, engine, SessionLimits{})
+			address, _, endServer := sessionServer(t, engine, realtime.SessionLimits{})
 			entry, ends, endTunnel := tunnelServer(t, address)
 			c := dialWS(t, entry)
 			if err := c.WriteMessage(websocket.TextMessage, []byte("it runs")); err != nil {
@@ -83,10 +82,10 @@ func TestTunnelLosesServer(t *testing.T) {
 				fmt.Fprintf(c, "HTTP/1.1 101 Switching Protocols\r\nConnection: upgrade\r\nUpgrade: WebSocket\r\nSec-WebSocket-Accept: %s\r\n\r\nearly", h.Accept())
 				serve(c)
 			})
-			ends := make(chan TunnelEnd, 1)
+			ends := make(chan realtime.TunnelEnd, 1)
 			entry, _ := wsServer(t, address, func(c *server.Custody, rc *fasthttp.RequestCtx, h *transport.Handshake, a *transport.Response) {
 				relay.SwitchProtocols(rc, h, a)
-				tunnel := &Tunnel{Buffers: new(Buffers), Context: c.Context, Answer: a, Silence: 300 * time.Millisecond}
+				tunnel := &realtime.Tunnel{Buffers: new(realtime.Buffers), Context: c.Context, Answer: a, Silence: 300 * time.Millisecond}
 				c.Hijack(rc, func(client *netconn.Conn) {
 					defer c.LetGo()
 					ends <- tunnel.Run(client)
@@ -111,7 +110,7 @@ func TestTunnelLosesServer(t *testing.T) {
 func TestEarlyWords(t *testing.T) {
 	engine, _ := wsEngine(t, echo)
 	bothWays(t, func(t *testing.T, through func(string) string) {
-		address, ends, _ := sessionServer(t, engine, SessionLimits{})
+		address, ends, _ := sessionServer(t, engine, realtime.SessionLimits{})
 		c := rawHandshake(t, through(address), "\x81\x82\x00\x00\x00\x00hi\x88\x82\x00\x00\x00\x00\x03\xe8")
 		got, err := io.ReadAll(c)
 		if _, frames, _ := strings.Cut(string(got), "\r\n\r\n"); err != nil || frames != "\x81\x02hi\x88\x02\x03\xe8" {
@@ -310,9 +309,7 @@ func TestPanicInAHijack(t *testing.T) {
 			rc.HijackSetNoResponse(true)
 			c.Hijack(rc, func(*netconn.Conn) {
 				defer c.LetGo()
-				d := duplex{up: startPump(func() failure { panic("a bug of ours") }), down: ending(0, failure{})}
-				<-d.up.done
-				reason(d.up, d.down)
+				realtime.RunCopier(func() { panic("a bug of ours") })
 			})
 		},
 	})

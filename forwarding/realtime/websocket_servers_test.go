@@ -1,6 +1,4 @@
-//go:build pending
-
-package realtime
+package realtime_test
 
 import (
 	"context"
@@ -18,6 +16,7 @@ import (
 
 	"colonnade/forwarding/hop"
 	"colonnade/forwarding/netconn"
+	"colonnade/forwarding/realtime"
 	"colonnade/forwarding/relay"
 	"colonnade/forwarding/server"
 	"colonnade/forwarding/transport"
@@ -118,14 +117,14 @@ func wsServer(t testing.TB, behind string, join func(*server.Custody, *fasthttp.
 }
 
 // sessionServer terminates WebSockets, and tells how they ended.
-func sessionServer(t testing.TB, engine string, limits SessionLimits) (address string, ends <-chan SessionEnd, end func(error)) {
+func sessionServer(t testing.TB, engine string, limits realtime.SessionLimits) (address string, ends <-chan realtime.SessionEnd, end func(error)) {
 	t.Helper()
-	told := make(chan SessionEnd, 16)
+	told := make(chan realtime.SessionEnd, 16)
 	address, end = wsServer(t, engine, func(c *server.Custody, rc *fasthttp.RequestCtx, h *transport.Handshake, a *transport.Response) {
-		s := &Session{
-			Buffers: new(Buffers),
+		s := &realtime.Session{
+			Buffers: new(realtime.Buffers),
 			Context: c.Context, Answer: a, Handshake: h, Protocol: a.Header("sec-websocket-protocol"), Limits: limits,
-			Fields: []transport.Field{{hop.HeaderAttempts, "1"}}, Ended: func(e SessionEnd) { told <- e },
+			Fields: []transport.Field{{Name: hop.HeaderAttempts, Value: "1"}}, Ended: func(e realtime.SessionEnd) { told <- e },
 		}
 		rc.HijackSetNoResponse(true)
 		c.Hijack(rc, func(client *netconn.Conn) {
@@ -137,13 +136,13 @@ func sessionServer(t testing.TB, engine string, limits SessionLimits) (address s
 }
 
 // tunnelServer carries bytes to a server that terminates.
-func tunnelServer(t testing.TB, behind string) (address string, ends <-chan TunnelEnd, end func(error)) {
+func tunnelServer(t testing.TB, behind string) (address string, ends <-chan realtime.TunnelEnd, end func(error)) {
 	t.Helper()
-	told := make(chan TunnelEnd, 16)
+	told := make(chan realtime.TunnelEnd, 16)
 	address, end = wsServer(t, behind, func(c *server.Custody, rc *fasthttp.RequestCtx, h *transport.Handshake, a *transport.Response) {
 		relay.SwitchProtocols(rc, h, a)
 		rc.Response.Header.Set(hop.HeaderAttempts, a.Header(hop.HeaderAttempts))
-		tunnel := &Tunnel{Buffers: new(Buffers), Context: c.Context, Answer: a}
+		tunnel := &realtime.Tunnel{Buffers: new(realtime.Buffers), Context: c.Context, Answer: a}
 		c.Hijack(rc, func(client *netconn.Conn) {
 			defer c.LetGo()
 			told <- tunnel.Run(client)

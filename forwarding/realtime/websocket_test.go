@@ -1,6 +1,4 @@
-//go:build pending
-
-package realtime
+package realtime_test
 
 import (
 	"errors"
@@ -12,6 +10,7 @@ import (
 	"time"
 
 	"colonnade/forwarding/netconn"
+	"colonnade/forwarding/realtime"
 	"colonnade/forwarding/relay"
 	"colonnade/forwarding/server"
 	"colonnade/forwarding/transport"
@@ -25,7 +24,7 @@ import (
 func TestSessionRelaysMessages(t *testing.T) {
 	bothWays(t, func(t *testing.T, through func(string) string) {
 		engine, _ := wsEngine(t, echo)
-		address, ends, _ := sessionServer(t, engine, SessionLimits{})
+		address, ends, _ := sessionServer(t, engine, realtime.SessionLimits{})
 		c := dialWS(t, through(address), "realtime")
 		if c.Subprotocol() != "realtime" {
 			t.Errorf("subprotocol %q", c.Subprotocol())
@@ -46,7 +45,7 @@ func TestSessionRelaysMessages(t *testing.T) {
 		}
 		_ = c.WriteMessage(websocket.CloseMessage, websocket.FormatCloseMessage(1000, ""))
 		wantClose(t, c, 1000, "")
-		want := SessionEnd{Kind: relay.EndComplete, MessagesIn: 6, MessagesOut: 6, BytesIn: bytes, BytesOut: bytes}
+		want := realtime.SessionEnd{Kind: relay.EndComplete, MessagesIn: 6, MessagesOut: 6, BytesIn: bytes, BytesOut: bytes}
 		if got := forwardtest.Next(t, "the end", ends); got != want {
 			t.Errorf("ended with %+v, want %+v", got, want)
 		}
@@ -58,7 +57,7 @@ func TestCloseCodesPassBothWays(t *testing.T) {
 		f := func(code int, text, reason string) {
 			t.Helper()
 			engine, seen := wsEngine(t, listenOnly)
-			address, ends, _ := sessionServer(t, engine, SessionLimits{})
+			address, ends, _ := sessionServer(t, engine, realtime.SessionLimits{})
 			c := dialWS(t, through(address))
 			_ = c.WriteMessage(websocket.CloseMessage, websocket.FormatCloseMessage(code, text))
 			wantClose(t, c, code, text)
@@ -80,7 +79,7 @@ func TestCloseCodesPassBothWays(t *testing.T) {
 				_ = c.WriteMessage(websocket.CloseMessage, websocket.FormatCloseMessage(code, text))
 				return listenOnly(c)
 			})
-			address, ends, _ := sessionServer(t, engine, SessionLimits{})
+			address, ends, _ := sessionServer(t, engine, realtime.SessionLimits{})
 			c := dialWS(t, through(address))
 			wantClose(t, c, code, text)
 			if got := forwardtest.Next(t, "the end", ends); got.Kind != kind || got.Engine != fault {
@@ -128,7 +127,7 @@ func TestClientLost(t *testing.T) {
 		f := func(name string, serve func(*websocket.Conn) error, leave func(*websocket.Conn)) {
 			t.Run(name, func(t *testing.T) {
 				engine, seen := wsEngine(t, serve)
-				address, ends, _ := sessionServer(t, engine, SessionLimits{})
+				address, ends, _ := sessionServer(t, engine, realtime.SessionLimits{})
 				c := dialWS(t, through(address))
 				leave(c)
 				left := time.Now()
@@ -169,7 +168,7 @@ func TestEngineLost(t *testing.T) {
 					lose(c)
 					return nil
 				})
-				address, ends, _ := sessionServer(t, engine, SessionLimits{Message: 1 << 16})
+				address, ends, _ := sessionServer(t, engine, realtime.SessionLimits{Message: 1 << 16})
 				c := dialWS(t, through(address))
 				wantClose(t, c, 1011, "the inference engine failed")
 				if got := forwardtest.Next(t, "the end", ends); got.Kind != relay.EndFailed || !got.Engine || got.Reason != reason {
@@ -194,7 +193,7 @@ func TestEngineLost(t *testing.T) {
 func TestDrainAndLife(t *testing.T) {
 	bothWays(t, func(t *testing.T, through func(string) string) {
 		engine, seen := wsEngine(t, listenOnly)
-		address, ends, end := sessionServer(t, engine, SessionLimits{})
+		address, ends, end := sessionServer(t, engine, realtime.SessionLimits{})
 		c := dialWS(t, through(address))
 		end(errors.New("shutting down"))
 		wantClose(t, c, 1001, "shutting down")
@@ -206,7 +205,7 @@ func TestDrainAndLife(t *testing.T) {
 			t.Errorf("the engine saw %v", err)
 		}
 
-		address, ends, _ = sessionServer(t, engine, SessionLimits{Life: 50 * time.Millisecond})
+		address, ends, _ = sessionServer(t, engine, realtime.SessionLimits{Life: 50 * time.Millisecond})
 		wantClose(t, dialWS(t, through(address)), 1001, "time is over")
 		if got := forwardtest.Next(t, "the end", ends); got.Kind != relay.EndTimeout || got.Engine {
 			t.Errorf("ended with %+v", got)
@@ -222,7 +221,7 @@ func TestEngineThatDoesNotClose(t *testing.T) {
 		return nil
 	})
 	defer close(release)
-	address, ends, _ := sessionServer(t, engine, SessionLimits{})
+	address, ends, _ := sessionServer(t, engine, realtime.SessionLimits{})
 	c := dialWS(t, address)
 	_ = c.WriteMessage(websocket.CloseMessage, websocket.FormatCloseMessage(1000, ""))
 	wantClose(t, c, 1000, "")
@@ -233,9 +232,9 @@ func TestEngineThatDoesNotClose(t *testing.T) {
 
 func TestSessionCancelledBeforeItRuns(t *testing.T) {
 	engine, seen := wsEngine(t, listenOnly)
-	ends := make(chan SessionEnd, 1)
+	ends := make(chan realtime.SessionEnd, 1)
 	address, _ := wsServer(t, engine, func(c *server.Custody, rc *fasthttp.RequestCtx, h *transport.Handshake, a *transport.Response) {
-		s := &Session{Buffers: new(Buffers), Context: c.Context, Answer: a, Handshake: h, Ended: func(e SessionEnd) { ends <- e }}
+		s := &realtime.Session{Buffers: new(realtime.Buffers), Context: c.Context, Answer: a, Handshake: h, Ended: func(e realtime.SessionEnd) { ends <- e }}
 		rc.HijackSetNoResponse(true)
 		c.Hijack(rc, func(client *netconn.Conn) {
 			defer c.LetGo()

@@ -1,6 +1,4 @@
-//go:build pending
-
-package server
+package server_test
 
 import (
 	"context"
@@ -9,26 +7,22 @@ import (
 	"io"
 	"log/slog"
 	"net"
-	"net/netip"
 	"runtime"
 	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
 
+	"colonnade/forwarding/server"
 	"colonnade/internal/forwardtest"
 
 	"github.com/valyala/fasthttp"
 )
 
 // crowded returns a server that lets each address have so many connections, and all together so many.
-func crowded(t *testing.T, config ServerConfig, total int) *forwardtest.Drainable {
+func crowded(t *testing.T, config server.ServerConfig, total int) *forwardtest.Drainable {
 	t.Helper()
-	s := forwardtest.ServeConfig(t, config)
-	s.crowd.mu.Lock()
-	defer s.crowd.mu.Unlock()
-	s.crowd.total = total
-	return s
+	return forwardtest.ServeConfig(t, config, func(s *server.Server) { s.SetMaxConnections(total) })
 }
 
 const askOK = "GET / HTTP/1.1\r\nHost: x\r\n\r\n"
@@ -37,9 +31,9 @@ const askOK = "GET / HTTP/1.1\r\nHost: x\r\n\r\n"
 func TestConnectionsOfOneAddress(t *testing.T) {
 	said := make(forwardtest.LogLines, 10)
 	var refused atomic.Int64
-	s := crowded(t, ServerConfig{
+	s := crowded(t, server.ServerConfig{
 		PerAddress: 3, Crowded: func() { refused.Add(1) }, Logger: slog.New(slog.NewTextHandler(said, nil)),
-	}, maxConcurrent)
+	}, server.MaxConnections)
 	mine := []*forwardtest.RawClient{s.DialFrom("127.0.0.1"), s.DialFrom("127.0.0.1"), s.DialFrom("127.0.0.1")}
 	s.AssertServed(mine...)
 	others := []*forwardtest.RawClient{s.DialFrom("127.0.0.2"), s.DialFrom("127.0.0.3"), s.DialFrom("127.0.0.2")}
@@ -52,7 +46,7 @@ func TestConnectionsOfOneAddress(t *testing.T) {
 		s.AssertServed(others...)
 		s.AssertServed(mine...)
 	}
-	if n := s.Connections(); n != (Connections{Open: 6, RefusedAddress: 3}) || refused.Load() != 3 {
+	if n := s.Connections(); n != (server.Connections{Open: 6, RefusedAddress: 3}) || refused.Load() != 3 {
 		t.Errorf("%+v, and was told of %d", n, refused.Load())
 	}
 	if line := forwardtest.Next(t, "the log", said); !strings.Contains(line, "127.0.0.1") || !strings.Contains(line, "may have no more") {
@@ -67,31 +61,31 @@ func TestConnectionsOfOneAddress(t *testing.T) {
 		mine[i] = s.DialFrom("127.0.0.1")
 		s.AssertServed(mine[i])
 	}
-	s.Shutdown(Pace{})
-	if n := s.Connections(); n.Open != 0 || len(s.crowd.open) != 0 {
-		t.Errorf("in the end %+v, by address %v", n, s.crowd.open)
+	s.Shutdown(server.Pace{})
+	if n := s.Connections(); n.Open != 0 || s.CountedNetworks() != 0 {
+		t.Errorf("in the end %+v, by address %d", n, s.CountedNetworks())
 	}
 }
 
 // Whoever comes when there are as many as the server takes in all is told so in our own words.
 func TestConnectionsInAll(t *testing.T) {
-	s := crowded(t, ServerConfig{PerAddress: 2}, 3)
+	s := crowded(t, server.ServerConfig{PerAddress: 2}, 3)
 	s.AssertServed(s.DialFrom("127.0.0.1"), s.DialFrom("127.0.0.2"), s.DialFrom("127.0.0.3"))
 	if status, reason, number := s.DialFrom("127.0.0.4").ReadRefusal(t, askOK); status != 503 || reason != "connections" || number != 50301 {
 		t.Errorf("refused with %d, %q, %d", status, reason, number)
 	}
-	if n := s.Connections(); n != (Connections{Open: 3, RefusedTotal: 1}) {
+	if n := s.Connections(); n != (server.Connections{Open: 3, RefusedTotal: 1}) {
 		t.Errorf("%+v", n)
 	}
-	s.Shutdown(Pace{})
+	s.Shutdown(server.Pace{})
 }
 
 // The client of a connection that is counted is seen to go.
 func TestWatchOverCountedConnections(t *testing.T) {
 	gone, began := make(chan error, 1), make(chan struct{}, 1)
 	var s *forwardtest.Drainable
-	s = crowded(t, ServerConfig{PerAddress: 1, Handle: func(rc *fasthttp.RequestCtx) {
-		c := s.inHand.Take()
+	s = crowded(t, server.ServerConfig{PerAddress: 1, Handle: func(rc *fasthttp.RequestCtx) {
+		c := s.InHand.Take()
 		defer c.LetGo()
 		if err := c.WatchClient(rc.Conn()); err != nil {
 			t.Error(err)
@@ -103,29 +97,29 @@ func TestWatchOverCountedConnections(t *testing.T) {
 		case <-time.After(forwardtest.Patience):
 			gone <- errors.New("nobody noticed")
 		}
-	}}, maxConcurrent)
+	}}, server.MaxConnections)
 	c := s.DialFrom("127.0.0.1")
 	fmt.Fprint(c, askOK)
 	<-began
 	c.Close()
-	if err := <-gone; !errors.Is(err, ErrClientGone) {
+	if err := <-gone; !errors.Is(err, server.ErrClientGone) {
 		t.Error(err)
 	}
 	s.WaitFor(func() bool { return s.Connections().Open == 0 })
-	s.Shutdown(Pace{})
+	s.Shutdown(server.Pace{})
 }
 
 // A connection that was taken over counts for as long as it lasts.
 func TestTakenOverConnectionsCount(t *testing.T) {
 	let := make(chan struct{})
-	s := crowded(t, ServerConfig{PerAddress: 1, Handle: func(rc *fasthttp.RequestCtx) {
+	s := crowded(t, server.ServerConfig{PerAddress: 1, Handle: func(rc *fasthttp.RequestCtx) {
 		if string(rc.Path()) == "/hijack" {
 			rc.Hijack(func(nc net.Conn) {
 				<-let
 				nc.Close()
 			})
 		}
-	}}, maxConcurrent)
+	}}, server.MaxConnections)
 	c := s.DialFrom("127.0.0.1")
 	fmt.Fprint(c, "GET /hijack HTTP/1.1\r\nHost: x\r\n\r\n")
 	if _, err := c.ReadOK(); err != nil {
@@ -137,12 +131,12 @@ func TestTakenOverConnectionsCount(t *testing.T) {
 	close(let)
 	s.WaitFor(func() bool { return s.Connections().Open == 0 })
 	s.AssertServed(s.DialFrom("127.0.0.1"))
-	s.Shutdown(Pace{})
+	s.Shutdown(server.Pace{})
 }
 
 // A flood that is refused takes a bounded number of goroutines and hardly any memory, and who is there is served.
 func TestFloodOfConnections(t *testing.T) {
-	s := crowded(t, ServerConfig{PerAddress: 2}, maxConcurrent)
+	s := crowded(t, server.ServerConfig{PerAddress: 2}, server.MaxConnections)
 	mine, other := s.DialFrom("127.0.0.1"), s.DialFrom("127.0.0.2")
 	s.AssertServed(mine, other, s.DialFrom("127.0.0.1"))
 	goroutines, heap := runtime.NumGoroutine(), inUse()
@@ -164,10 +158,10 @@ func TestFloodOfConnections(t *testing.T) {
 	}
 	s.WaitFor(func() bool { return s.Connections().RefusedAddress == uint64(flood) })
 	grown := inUse() - heap
-	if most > mostDismissed+20 {
+	if most > server.MaxRefusing+20 {
 		t.Errorf("%d goroutines for %d connections that are refused", most, flood)
 	}
-	if limit := flood*400 + mostDismissed*(16<<10) + 4<<20; grown > limit { // most of it for the clients, which are here, too
+	if limit := flood*400 + server.MaxRefusing*(16<<10) + 4<<20; grown > limit { // most of it for the clients, which are here, too
 		t.Errorf("%d KiB of memory, want at most %d", grown>>10, limit>>10)
 	}
 	t.Logf("at most %d goroutines more, %d KiB", most, grown>>10)
@@ -175,8 +169,8 @@ func TestFloodOfConnections(t *testing.T) {
 		c.Close()
 	}
 	s.AssertServed(mine, other)
-	s.WaitFor(func() bool { return s.crowd.telling() == 0 })
-	s.Shutdown(Pace{})
+	s.WaitFor(func() bool { return s.Refusing() == 0 })
+	s.Shutdown(server.Pace{})
 }
 
 // inUse is the memory of this process's heap and stacks.
@@ -189,41 +183,12 @@ func inUse() int {
 
 // The end of a server does not wait for those who are told why they are refused, beyond its time.
 func TestEndCutsTheRefused(t *testing.T) {
-	s := crowded(t, ServerConfig{PerAddress: 1}, maxConcurrent)
+	s := crowded(t, server.ServerConfig{PerAddress: 1}, server.MaxConnections)
 	s.AssertServed(s.DialFrom("127.0.0.1"))
 	late := s.DialFrom("127.0.0.1") // and says nothing
-	s.WaitFor(func() bool { return s.crowd.telling() == 1 })
-	s.Shutdown(Pace{})
+	s.WaitFor(func() bool { return s.Refusing() == 1 })
+	s.Shutdown(server.Pace{})
 	if _, err := late.Read(make([]byte, 1)); err == nil {
 		t.Error("it is still open")
-	}
-}
-
-func TestBehind(t *testing.T) {
-	f := func(address, want string) {
-		t.Helper()
-		if got := behind(net.TCPAddrFromAddrPort(netip.MustParseAddrPort(address))); got.String() != want {
-			t.Errorf("behind %s is %s, want %s", address, got, want)
-		}
-	}
-	f("192.0.2.7:1", "192.0.2.7")
-	f("[::ffff:192.0.2.7]:1", "192.0.2.7")
-	f("[2001:db8:1:2:3:4:5:6]:1", "2001:db8:1:2::")
-	f("[2001:db8:1:2:ffff::1]:9", "2001:db8:1:2::")
-	f("[2001:db8:1:3::1]:1", "2001:db8:1:3::")
-	f("[fe80::1%eth0]:1", "fe80::")
-	f("[::1]:1", "::")
-}
-
-// All addresses of an IPv6 network share one bound.
-func TestConnectionsOfOneNetwork(t *testing.T) {
-	w := newCrowd(&ServerConfig{PerAddress: 2, Logger: slog.New(slog.DiscardHandler)}, false)
-	for i, want := range map[string][]bool{"2001:db8::": {true, true, false}, "2001:db8:0:1::": {true}} {
-		for n, in := range want {
-			from := behind(net.TCPAddrFromAddrPort(netip.MustParseAddrPort(fmt.Sprintf("[%s%d]:1", i, n+1))))
-			if why := w.admit(from); (why == nil) != in {
-				t.Errorf("number %d of %s: %v", n+1, i, why)
-			}
-		}
 	}
 }

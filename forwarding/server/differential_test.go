@@ -1,6 +1,4 @@
-//go:build pending
-
-package server
+package server_test
 
 import (
 	"bufio"
@@ -18,6 +16,7 @@ import (
 	"github.com/valyala/fasthttp"
 
 	"colonnade/forwarding/hop"
+	"colonnade/forwarding/server"
 	"colonnade/internal/forwardtest"
 	"colonnade/openai"
 )
@@ -46,41 +45,41 @@ func mattering() []string {
 const mostBody = 64 << 10
 
 func startReader(t testing.TB) *reader {
-	inHand, err := NewInHand(slog.New(slog.DiscardHandler))
+	inHand, err := server.NewInHand(slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
 	}
 	r := &reader{read: map[string][]readAs{}}
-	server := NewServer(ServerConfig{
+	srv := server.NewServer(server.ServerConfig{
 		InHand: inHand, Logger: slog.New(slog.DiscardHandler),
-		Refuse:   func(rc *fasthttp.RequestCtx, e *openai.Error) { WriteError(rc, e, "") },
-		Unwanted: func(h *fasthttp.RequestHeader) bool { return CheckHead(h, mostBody) != nil },
+		Refuse:   func(rc *fasthttp.RequestCtx, e *openai.Error) { server.WriteError(rc, e, "") },
+		Unwanted: func(h *fasthttp.RequestHeader) bool { return server.CheckHead(h, mostBody) != nil },
 		Handle: func(rc *fasthttp.RequestCtx) {
 			c := inHand.Take()
 			defer c.LetGo()
 			r.serve(c, rc)
 		},
 	})
-	address, done := forwardtest.Serving(t, server)
+	address, done := forwardtest.Serving(t, srv)
 	r.address = address
 	t.Cleanup(func() {
-		_ = server.End(t.Context(), Pace{}, nil)
+		_ = srv.End(t.Context(), server.Pace{}, nil)
 		<-done
 	})
 	return r
 }
 
-func (r *reader) serve(c *Custody, rc *fasthttp.RequestCtx) {
+func (r *reader) serve(c *server.Custody, rc *fasthttp.RequestCtx) {
 	h := &rc.Request.Header
-	if err := CheckHead(h, mostBody); err != nil {
-		WriteError(rc, err, "")
+	if err := server.CheckHead(h, mostBody); err != nil {
+		server.WriteError(rc, err, "")
 		rc.SetConnectionClose()
 		return
 	}
 	as := readAs{method: string(h.Method()), target: string(h.RequestURI()), host: string(h.Host()), fields: map[string]string{}}
 	body, err := c.Receive(rc, mostBody)
 	if err != nil {
-		WriteError(rc, err, "")
+		server.WriteError(rc, err, "")
 		return
 	}
 	as.body = string(body)

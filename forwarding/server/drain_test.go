@@ -1,6 +1,4 @@
-//go:build pending
-
-package server
+package server_test
 
 import (
 	"context"
@@ -13,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"colonnade/forwarding/server"
 	"colonnade/internal/forwardtest"
 
 	"github.com/valyala/fasthttp"
@@ -32,7 +31,7 @@ func TestDrainingAnswersAreTheLast(t *testing.T) {
 	if last, err := forwardtest.MustDial(t, s).Ask(); !last || err != nil {
 		t.Errorf("a new connection while draining: last %v, %v", last, err)
 	}
-	s.Shutdown(Pace{})
+	s.Shutdown(server.Pace{})
 }
 
 // A request behind the one that is the last gets no answer, and takes none away.
@@ -46,13 +45,13 @@ func TestPipelinedBehindTheLast(t *testing.T) {
 		t.Errorf("last %v, %v", last, err)
 	}
 	c.AssertEOF(t)
-	s.Shutdown(Pace{})
+	s.Shutdown(server.Pace{})
 }
 
 // Connections that wait leave, without a reset; but those that a request may still come on are given time for it.
 func TestIdleConnectionsLeave(t *testing.T) {
 	s := forwardtest.Serve(t, nil)
-	p := Pace{Quiet: time.Second}
+	p := server.Pace{Quiet: time.Second}
 	used, unused := forwardtest.MustDial(t, s), forwardtest.MustDial(t, s)
 	if _, err := used.Ask(); err != nil {
 		t.Fatal(err)
@@ -70,19 +69,16 @@ func TestIdleConnectionsLeave(t *testing.T) {
 		t.Errorf("a request that crosses the end of its connection: %v", err)
 	}
 	for _, c := range []*forwardtest.RawClient{fresh, recent} {
-		wantLast(t, c, asked.Add(p.Quiet))
+		wantLast(t, c.Ask, asked.Add(p.Quiet))
 	}
 	s.Shutdown(p)
 }
 
-// asker is a connection over which a request may be sent.
-type asker interface{ ask() (last bool, err error) }
-
 // wantLast expects one more answer on a connection that is not silent for long until then. On a machine that is so slow that
 // it was, nothing can be expected.
-func wantLast(t *testing.T, c asker, then time.Time) {
+func wantLast(t *testing.T, ask func() (last bool, err error), then time.Time) {
 	t.Helper()
-	if last, err := c.ask(); (!last || err != nil) && time.Now().Before(then) {
+	if last, err := ask(); (!last || err != nil) && time.Now().Before(then) {
 		t.Errorf("on a connection that was not silent for long: last %v, %v", last, err)
 	}
 }
@@ -93,13 +89,13 @@ func TestHalfARequest(t *testing.T) {
 	c := forwardtest.MustDial(t, s)
 	fmt.Fprint(c, "GET / HTTP/1.1\r\nHo")
 	time.Sleep(50 * time.Millisecond)
-	s.Shut(Pace{})
+	s.Shut(server.Pace{})
 	time.Sleep(50 * time.Millisecond)
 	fmt.Fprint(c, "st: x\r\n\r\n")
 	if last, err := c.ReadOK(); !last || err != nil {
 		t.Errorf("last %v, %v", last, err)
 	}
-	s.Shutdown(Pace{})
+	s.Shutdown(server.Pace{})
 }
 
 // Whoever connects until the very end is answered or refused, and never reset.
@@ -134,19 +130,19 @@ func TestShutResetsNobody(t *testing.T) {
 		for answered.Load() < 200 {
 			time.Sleep(time.Millisecond)
 		}
-		s.Shut(Pace{Quiet: time.Second}) // far longer than from a connect to its request
+		s.Shut(server.Pace{Quiet: time.Second}) // far longer than from a connect to its request
 		crowd.Wait()
 		if n := reset.Load(); n > 0 {
 			t.Errorf("%d of %d were reset", n, answered.Load()+n)
 		}
-		s.Shutdown(Pace{})
+		s.Shutdown(server.Pace{})
 	}
 }
 
 // A server that nobody asks is quiet at once; one that is asked all the time for as long as it may take to notice.
 func TestAwaitQuiet(t *testing.T) {
 	s := forwardtest.Serve(t, nil)
-	await := func(p Pace, expected func() bool) time.Duration {
+	await := func(p server.Pace, expected func() bool) time.Duration {
 		began := time.Now()
 		s.AwaitQuiet(context.Background(), p, expected)
 		return time.Since(began)
@@ -157,7 +153,7 @@ func TestAwaitQuiet(t *testing.T) {
 			t.Errorf("%s: waited %v, want %v to %v", name, took, least, most)
 		}
 	}
-	hour := Pace{Notice: time.Hour, Quiet: 300 * time.Millisecond}
+	hour := server.Pace{Notice: time.Hour, Quiet: 300 * time.Millisecond}
 	f("never asked", await(hour, nil), 0, forwardtest.Patience)
 	hour.Settle = 100 * time.Millisecond
 	f("never asked, but told to wait", await(hour, nil), hour.Settle, forwardtest.Patience)
@@ -172,7 +168,7 @@ func TestAwaitQuiet(t *testing.T) {
 	due := began.Add(200 * time.Millisecond)
 	await(hour, func() bool { return time.Now().Before(due) })
 	f("somebody is expected", time.Since(began), 200*time.Millisecond, forwardtest.Patience)
-	f("somebody is always expected", await(Pace{Notice: 100 * time.Millisecond}, func() bool { return true }), 100*time.Millisecond, forwardtest.Patience)
+	f("somebody is always expected", await(server.Pace{Notice: 100 * time.Millisecond}, func() bool { return true }), 100*time.Millisecond, forwardtest.Patience)
 	stop, asking := make(chan struct{}), sync.WaitGroup{}
 	asking.Go(func() {
 		for {
@@ -184,11 +180,11 @@ func TestAwaitQuiet(t *testing.T) {
 			}
 		}
 	})
-	f("asked all the time", await(Pace{Notice: time.Second, Quiet: 900 * time.Millisecond}, nil), time.Second, forwardtest.Patience)
+	f("asked all the time", await(server.Pace{Notice: time.Second, Quiet: 900 * time.Millisecond}, nil), time.Second, forwardtest.Patience)
 	close(stop)
 	asking.Wait()
 	c.Close()
-	s.Shutdown(Pace{})
+	s.Shutdown(server.Pace{})
 }
 
 // The end waits for requests, and for connections that were taken over.
@@ -212,7 +208,7 @@ func TestEndWaits(t *testing.T) {
 	over := make(chan struct{})
 	go func() {
 		defer close(over)
-		s.Shutdown(Pace{})
+		s.Shutdown(server.Pace{})
 	}()
 	select {
 	case <-over:
@@ -235,10 +231,10 @@ func TestEndCuts(t *testing.T) {
 	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Millisecond)
 	defer cancel()
 	began := time.Now()
-	if err := errors.Join(s.End(ctx, Pace{}, errors.New("time is over")), <-s.Served); err != nil {
+	if err := errors.Join(s.End(ctx, server.Pace{}, errors.New("time is over")), <-s.Served); err != nil {
 		t.Error(err)
 	}
-	if took := time.Since(began); took > cutAfter+forwardtest.Patience/2 {
+	if took := time.Since(began); took > server.CutAfter+forwardtest.Patience/2 {
 		t.Errorf("took %v", took)
 	}
 }

@@ -1,6 +1,4 @@
-//go:build pending
-
-package server
+package server_test
 
 import (
 	"fmt"
@@ -11,6 +9,7 @@ import (
 
 	"github.com/valyala/fasthttp"
 
+	"colonnade/forwarding/server"
 	"colonnade/internal/forwardtest"
 	"colonnade/openai"
 )
@@ -33,7 +32,7 @@ func TestAnswersBeforeTheBody(t *testing.T) {
 					return
 				}
 				handled.Add(1)
-				WriteError(rc, refuse(), "")
+				server.WriteError(rc, refuse(), "")
 			})
 			for _, size := range []int{1, 400} {
 				body := strings.Repeat(hidden, size)
@@ -54,7 +53,7 @@ func TestAnswersBeforeTheBody(t *testing.T) {
 					}
 				}
 			}
-			s.Shutdown(Pace{})
+			s.Shutdown(server.Pace{})
 		})
 	}
 }

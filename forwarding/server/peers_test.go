@@ -1,13 +1,10 @@
-//go:build pending
-
-package server
+package server_test
 
 import (
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
 	"log/slog"
-	"os"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -17,6 +14,7 @@ import (
 
 	"colonnade/forwarding/hop"
 	"colonnade/forwarding/peertls"
+	"colonnade/forwarding/server"
 	"colonnade/forwarding/transport"
 	"colonnade/internal/forwardtest"
 	"colonnade/internal/testkit"
@@ -38,7 +36,7 @@ func mustMeet(t *testing.T, f tlstest.Files, who peertls.Identity, said forwardt
 
 // coloServer is a colo server that answers whoever it believes, on a hop from the entry.
 type coloServer struct {
-	*Drainable
+	*forwardtest.Drainable
 	said   forwardtest.LogLines
 	served atomic.Int64
 	body   []byte // that it is sent; nil = a short one
@@ -48,8 +46,8 @@ func newColoServer(t *testing.T, f tlstest.Files) *coloServer {
 	t.Helper()
 	s := &coloServer{said: make(forwardtest.LogLines, 100)}
 	peers := mustMeet(t, f, forwardtest.Colo(), s.said)
-	s.Drainable = forwardtest.ServeConfig(t, ServerConfig{Peers: peers, Handle: func(rc *fasthttp.RequestCtx) {
-		if err := CheckHop(peers, rc.Conn(), &hop.Token{Source: "entry-1"}); err != nil {
+	s.Drainable = forwardtest.ServeConfig(t, server.ServerConfig{Peers: peers, Handle: func(rc *fasthttp.RequestCtx) {
+		if err := server.CheckHop(peers, rc.Conn(), &hop.Token{Source: "entry-1"}); err != nil {
 			rc.SetStatusCode(fasthttp.StatusForbidden)
 			rc.SetConnectionClose()
 			return
@@ -89,7 +87,7 @@ func TestPeersMeet(t *testing.T) {
 	if n := transport.Idle(); n != 1 {
 		t.Errorf("%d connections are kept, want 1", n)
 	}
-	s.Shutdown(Pace{})
+	s.Shutdown(server.Pace{})
 }
 
 // Whoever is not who he should be is refused before anything is asked of him, or answered; both sides hear of it, with
@@ -112,7 +110,7 @@ func TestPeersRefuse(t *testing.T) {
 		if s.served.Load() != 0 {
 			t.Errorf("%s: it was served", name)
 		}
-		s.Shutdown(Pace{})
+		s.Shutdown(server.Pace{})
 	}
 	good := func(who peertls.Identity) tlstest.Files { return forwardtest.NewFiles(t, ours, who, nil) }
 	only := func(usage x509.ExtKeyUsage) func(*x509.Certificate) {
@@ -159,7 +157,7 @@ func TestPeersAreWhoTheyShouldBe(t *testing.T) {
 	if s.served.Load() != 0 {
 		t.Error("somebody else was served")
 	}
-	s.Shutdown(Pace{})
+	s.Shutdown(server.Pace{})
 }
 
 // Without a node's certificate nobody gets as far as a request.
@@ -191,7 +189,7 @@ func TestPeersNeedCertificates(t *testing.T) {
 	if s.served.Load() != 0 {
 		t.Error("somebody was served")
 	}
-	s.Shutdown(Pace{})
+	s.Shutdown(server.Pace{})
 
 	plain := forwardtest.Serve(t, nil)
 	entry := mustMeet(t, forwardtest.NewFiles(t, ca, forwardtest.Entry(), nil), forwardtest.Entry(), nil)
@@ -202,7 +200,7 @@ func TestPeersNeedCertificates(t *testing.T) {
 		!strings.Contains(err.Error(), "it speaks no TLS: start it with -peer-tls-cert") {
 		t.Errorf("a colo server without TLS: %v", err)
 	}
-	plain.Shutdown(Pace{})
+	plain.Shutdown(server.Pace{})
 }
 
 // An idle connection is used for who is at its end, and for nobody else at the same address.
@@ -223,7 +221,7 @@ func TestIdleConnectionsKnowTheirPeer(t *testing.T) {
 			t.Errorf("a connection with TLS was used for a target without: %d served", n)
 		}
 	}
-	s.Shutdown(Pace{})
+	s.Shutdown(server.Pace{})
 }
 
 // Certificates and authorities change while nodes run. Each step is taken note of within a second, by connections that
@@ -263,7 +261,7 @@ func TestPeersRotate(t *testing.T) {
 	if status, err := s.ask(lagging, laggard, forwardtest.Colo()); status == 200 {
 		t.Errorf("a node of the old authority: status %d, %v", status, err)
 	}
-	s.Shutdown(Pace{})
+	s.Shutdown(server.Pace{})
 }
 
 // A connection that has been believed is held against the authorities of today.
@@ -284,39 +282,5 @@ func TestLongConnectionsAreCheckedAgain(t *testing.T) {
 		_, _ = c.ask()
 		return s.served.Load() == 0
 	})
-	s.Shutdown(Pace{})
-}
-
-func TestLoadPeersRefuses(t *testing.T) {
-	t.Parallel()
-	ca := tlstest.NewCA(t, "fleet")
-	f := func(change func(tlstest.Files), want ...string) {
-		t.Helper()
-		files := forwardtest.NewFiles(t, ca, forwardtest.Colo(), nil)
-		change(files)
-		_, err := peertls.LoadTrustStore(peertls.Files(files), forwardtest.Colo(), slog.New(slog.DiscardHandler))
-		for _, w := range want {
-			if err == nil || !strings.Contains(err.Error(), w) {
-				t.Errorf("%v, want %q", err, w)
-			}
-		}
-	}
-	missing := func(name string) string { return name + ": no such file" }
-	f(func(f tlstest.Files) { f.CA += "x"; tlstest.Write(t, f.CA, nil) }) // another file: nothing is wrong
-	f(func(f tlstest.Files) { tlstest.Write(t, f.CA, []byte("nothing")) }, "-peer-tls-ca", "no certificate in it")
-	f(func(f tlstest.Files) {
-		text, err := os.ReadFile(f.CA)
-		if err != nil {
-			t.Fatal(err)
-		}
-		tlstest.Write(t, f.CA, append(text, text[:len(text)/2]...))
-	}, "-peer-tls-ca", "only 1 of 2 parts can be read")
-	f(func(f tlstest.Files) { _, key := ca.Issue("", nil); tlstest.Write(t, f.CA, key) }, "-peer-tls-ca", "part 1 is no certificate")
-	f(func(f tlstest.Files) { f.Put(ca, forwardtest.Entry().String(), nil) }, "-peer-tls-cert", "expected a certificate for colonnade:colo/ams/ams-1, got one for colonnade:entry/entry-1")
-	f(func(f tlstest.Files) { f.Put(ca, "", nil) }, "-peer-tls-cert", "names no node")
-	f(func(f tlstest.Files) { _, key := ca.Issue("", nil); tlstest.Write(t, f.Key, key) }, "-peer-tls-key", "private key does not match")
-	_, err := peertls.LoadTrustStore(peertls.Files{Cert: "cert.pem", Key: "key.pem", CA: "ca.pem"}, forwardtest.Colo(), slog.New(slog.DiscardHandler))
-	if err == nil || !strings.Contains(err.Error(), missing("ca.pem")) {
-		t.Error(err)
-	}
+	s.Shutdown(server.Pace{})
 }

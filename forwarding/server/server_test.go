@@ -1,6 +1,4 @@
-//go:build pending
-
-package server
+package server_test
 
 import (
 	"errors"
@@ -14,6 +12,7 @@ import (
 
 	"github.com/valyala/fasthttp"
 
+	"colonnade/forwarding/server"
 	"colonnade/internal/forwardtest"
 	"colonnade/openai"
 )
@@ -35,7 +34,7 @@ func TestLastAnswersGetThrough(t *testing.T) {
 				t.Errorf("last %v, %v", last, err)
 			}
 			c.AssertEOF(t)
-			s.Shutdown(Pace{})
+			s.Shutdown(server.Pace{})
 		})
 	}
 	f("the handler ends it", "POST / HTTP/1.1\r\nContent_Length: 4000000", func(rc *fasthttp.RequestCtx) { rc.SetConnectionClose() })
@@ -48,7 +47,7 @@ func TestLastAnswersGetThrough(t *testing.T) {
 // A panic over a request's head, or in refusing one, costs that request and not the process.
 func TestPanicBesideTheHandler(t *testing.T) {
 	said := make(forwardtest.LogLines, 10)
-	s := forwardtest.ServeConfig(t, ServerConfig{
+	s := forwardtest.ServeConfig(t, server.ServerConfig{
 		Logger:   slog.New(slog.NewTextHandler(said, nil)),
 		Unwanted: func(*fasthttp.RequestHeader) bool { panic("a bug of ours") },
 		Refuse:   func(*fasthttp.RequestCtx, *openai.Error) { panic(errors.New("another")) },
@@ -60,7 +59,7 @@ func TestPanicBesideTheHandler(t *testing.T) {
 		}
 	}
 	c := forwardtest.MustDial(t, s)
-	fmt.Fprintf(c, "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n%s", 2*prefetched, strings.Repeat("x", 2*prefetched))
+	fmt.Fprintf(c, "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n%s", 2*server.Prefetched, strings.Repeat("x", 2*server.Prefetched))
 	if _, err := c.ReadOK(); err != nil {
 		t.Errorf("a request over whose head we panicked: %v", err)
 	}
@@ -77,5 +76,5 @@ func TestPanicBesideTheHandler(t *testing.T) {
 	}
 	c.AssertEOF(t)
 	wantLog("refusal of a request panicked", "a *errors.errorString")
-	s.Shutdown(Pace{})
+	s.Shutdown(server.Pace{})
 }

@@ -1,9 +1,6 @@
-//go:build pending
-
-package server
+package server_test
 
 import (
-	"bufio"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
@@ -12,16 +9,14 @@ import (
 	"io"
 	"log/slog"
 	"net"
-	"net/http"
 	"os"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/valyala/fasthttp"
 
-	"colonnade/forwarding/transport"
+	"colonnade/forwarding/server"
 	"colonnade/internal/forwardtest"
 	"colonnade/internal/testkit"
 	"colonnade/internal/tlstest"
@@ -30,7 +25,7 @@ import (
 // A refusal reaches a client with TLS that is still sending.
 func TestTLSLingers(t *testing.T) {
 	t.Parallel()
-	s := newWithTLS(t, ServerConfig{Unwanted: func(*fasthttp.RequestHeader) bool { return true }})
+	s := newWithTLS(t, server.ServerConfig{Unwanted: func(*fasthttp.RequestHeader) bool { return true }})
 	for _, size := range []int{20_000, 4 << 20} {
 		c := s.call(nil)
 		fmt.Fprintf(c.TLSConn, "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n", size)
@@ -47,13 +42,13 @@ func TestTLSLingers(t *testing.T) {
 			t.Errorf("%d bytes: %v", size, err)
 		}
 	}
-	s.Shutdown(Pace{})
+	s.Shutdown(server.Pace{})
 }
 
 // The end of a connection says whether its answer was whole: a cut one ends without the word that it ends.
 func TestTLSCut(t *testing.T) {
 	t.Parallel()
-	s := newWithTLS(t, ServerConfig{Handle: func(rc *fasthttp.RequestCtx) {
+	s := newWithTLS(t, server.ServerConfig{Handle: func(rc *fasthttp.RequestCtx) {
 		rc.SetConnectionClose()
 		if string(rc.Path()) == "/cut" {
 			rc.Response.SetBodyStream(cutBody{conn: rc.Conn()}, -1)
@@ -69,15 +64,21 @@ func TestTLSCut(t *testing.T) {
 	}
 	f("/", nil)
 	f("/cut", io.ErrUnexpectedEOF)
-	s.Shutdown(Pace{})
+	s.Shutdown(server.Pace{})
 }
 
 // cutBody is a body as a relay writes it that must not look complete.
 type cutBody struct{ conn net.Conn }
 
 func (b cutBody) Read([]byte) (int, error) {
-	CutOnClose(b.conn)
+	server.CutOnClose(b.conn)
 	return 0, errors.New("answer was cut short")
+}
+
+// halfCloser is a connection as a handler gets it.
+type halfCloser interface {
+	CloseWrite() error
+	Close() error
 }
 
 // A client that takes nothing does not hold up the end of its connection: neither by what it was sent, nor by the word
@@ -85,7 +86,7 @@ func (b cutBody) Read([]byte) (int, error) {
 func TestTLSEndWaitsForNobody(t *testing.T) {
 	t.Parallel()
 	took := make(chan time.Duration, 1)
-	s := newWithTLS(t, ServerConfig{Handle: func(rc *fasthttp.RequestCtx) {
+	s := newWithTLS(t, server.ServerConfig{Handle: func(rc *fasthttp.RequestCtx) {
 		c := rc.Conn()
 		_ = c.SetWriteDeadline(time.Now().Add(200 * time.Millisecond))
 		piece := make([]byte, 64<<10)
@@ -102,15 +103,15 @@ func TestTLSEndWaitsForNobody(t *testing.T) {
 	}})
 	c := s.call(nil)
 	fmt.Fprint(c.TLSConn, aRequest)
-	if d := forwardtest.Next(t, "the end", took); d >= lingerTime {
+	if d := forwardtest.Next(t, "the end", took); d >= server.LingerTime {
 		t.Errorf("took %v", d)
 	}
-	s.Shutdown(Pace{})
+	s.Shutdown(server.Pace{})
 
 	// Nor does who is stuck in a write: the other side of a tunnel may have ended meanwhile.
-	ready := make(chan *clientConn, 1)
-	s = newWithTLS(t, ServerConfig{Handle: func(rc *fasthttp.RequestCtx) {
-		ready <- rc.Conn().(*clientConn)
+	ready := make(chan halfCloser, 1)
+	s = newWithTLS(t, server.ServerConfig{Handle: func(rc *fasthttp.RequestCtx) {
+		ready <- rc.Conn().(halfCloser)
 		_, _ = rc.Conn().Write(make([]byte, 64<<20))
 	}})
 	c = s.call(nil)
@@ -120,10 +121,10 @@ func TestTLSEndWaitsForNobody(t *testing.T) {
 	began := time.Now()
 	_ = stuck.CloseWrite()
 	_ = stuck.Close()
-	if d := time.Since(began); d >= lingerTime {
+	if d := time.Since(began); d >= server.LingerTime {
 		t.Errorf("took %v", d)
 	}
-	s.Shutdown(Pace{})
+	s.Shutdown(server.Pace{})
 }
 
 // Files that change are in force within a second; those that are bad change nothing, and are told of once.
@@ -134,7 +135,7 @@ func TestCertificateReload(t *testing.T) {
 		return func(c *x509.Certificate) { c.Subject.CommonName = name }
 	}
 	files.Put(ca, "", name("first"))
-	s := &withTLS{ca: ca, Drainable: forwardtest.ServeConfig(t, ServerConfig{TLS: mustLoad(t, files, slog.New(slog.NewTextHandler(said, nil)))})}
+	s := &withTLS{ca: ca, Drainable: forwardtest.ServeConfig(t, server.ServerConfig{TLS: mustLoad(t, files, slog.New(slog.NewTextHandler(said, nil)))})}
 	shown := func() string {
 		t.Helper()
 		c := s.call(nil)
@@ -173,88 +174,7 @@ func TestCertificateReload(t *testing.T) {
 	if len(said) > 0 {
 		t.Errorf("and logged %q", <-said)
 	}
-	s.Shutdown(Pace{})
-}
-
-// tlsServer is a server with TLS that does as it is told with each connection.
-func tlsServer(t *testing.T, serve func(*tls.Conn)) transport.Target {
-	t.Helper()
-	ca := tlstest.NewCA(t, "fleet")
-	config := &tls.Config{Certificates: []tls.Certificate{ca.Pair(forwardtest.Colo().String(), nil)}} //nolint:gosec // a test
-	address := forwardtest.RawServer(t, func(c net.Conn) { serve(tls.Server(c, config)) })
-	return transport.PeerTarget(mustMeet(t, forwardtest.NewFiles(t, ca, forwardtest.Entry(), nil), forwardtest.Entry(), nil), address, forwardtest.Colo())
-}
-
-// An answer whose end only the connection's end shows is whole only if that was meant.
-func TestTLSAnswerUntilTheEnd(t *testing.T) {
-	t.Parallel()
-	f := func(name string, end func(*tls.Conn), want error) {
-		t.Helper()
-		target := tlsServer(t, func(c *tls.Conn) {
-			if _, err := forwardtest.ReadRequest(bufio.NewReader(c)); err == nil {
-				fmt.Fprint(c, "HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\n\r\n"+strings.Repeat("x", 128<<10))
-				end(c)
-			}
-		})
-		r := forwardtest.TestRequest("")
-		r.Target = target
-		answer, err := forwardtest.RunningTransport(t).Do(t.Context(), r, transport.Shape{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer answer.Close()
-		for err == nil {
-			_, err = answer.Next()
-		}
-		if !errors.Is(err, want) {
-			t.Errorf("%s: ended with %v, want %v", name, err, want)
-		}
-	}
-	f("meant", func(c *tls.Conn) { _ = c.Close() }, io.EOF)
-	f("cut", func(c *tls.Conn) { _ = c.NetConn().Close() }, io.ErrUnexpectedEOF)
-}
-
-// What a server says that nobody asked for is never taken for the next answer, also where TLS has read it already.
-func TestTLSLeftovers(t *testing.T) {
-	t.Parallel()
-	const whole = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
-	f := func(name, answer string, reused bool) {
-		t.Helper()
-		var connections atomic.Int64
-		target := tlsServer(t, func(c *tls.Conn) {
-			connections.Add(1)
-			for br := bufio.NewReader(c); ; {
-				if _, err := forwardtest.ReadRequest(br); err != nil {
-					return
-				}
-				for part := range strings.SplitSeq(answer, "|") { // a record each
-					fmt.Fprint(c, part)
-				}
-			}
-		})
-		tr := forwardtest.RunningTransport(t)
-		for range 2 {
-			r := forwardtest.TestRequest("")
-			r.Target = target
-			answer, err := tr.Do(t.Context(), r, transport.Shape{})
-			if err != nil {
-				t.Fatal(err)
-			}
-			body, _ := answer.Body()
-			if answer.Status() != http.StatusOK || string(body) != "ok" {
-				t.Errorf("%s: %d %q", name, answer.Status(), body)
-			}
-			answer.Close()
-			time.Sleep(50 * time.Millisecond)
-		}
-		if same := connections.Load() == 1; same != reused {
-			t.Errorf("%s: used again: %v, want %v", name, same, reused)
-		}
-	}
-	f("nothing more", whole, true)
-	f("another answer in the same record", whole+"HTTP/1.1 500 No\r\nContent-Length: 0\r\n\r\n", false)
-	f("another answer in the next record", whole+"|HTTP/1.1 500 No\r\nContent-Length: 0\r\n\r\n", false)
-	f("half of a record's worth", whole+"|x", false)
+	s.Shutdown(server.Pace{})
 }
 
 // A chunked body that is cut between two chunks is no whole one, however its connection ends.
@@ -262,8 +182,8 @@ func TestTLSCutBodies(t *testing.T) {
 	t.Parallel()
 	got := make(chan string, 1)
 	var s *withTLS
-	s = newWithTLS(t, ServerConfig{Handle: func(rc *fasthttp.RequestCtx) {
-		c := s.inHand.Take()
+	s = newWithTLS(t, server.ServerConfig{Handle: func(rc *fasthttp.RequestCtx) {
+		c := s.InHand.Take()
 		defer c.LetGo()
 		body, err := c.Receive(rc, 1<<20)
 		if err != nil {
@@ -272,7 +192,7 @@ func TestTLSCutBodies(t *testing.T) {
 		}
 		got <- string(body)
 	}})
-	defer s.Shutdown(Pace{})
+	defer s.Shutdown(server.Pace{})
 	f := func(sent, want string) {
 		t.Helper()
 		for _, meant := range []bool{false, true} {
@@ -305,8 +225,8 @@ func TestTLSRequestAndFarewell(t *testing.T) {
 	t.Parallel()
 	gone := make(chan error, 1)
 	var s *withTLS
-	s = newWithTLS(t, ServerConfig{Handle: func(rc *fasthttp.RequestCtx) {
-		c := s.inHand.Take()
+	s = newWithTLS(t, server.ServerConfig{Handle: func(rc *fasthttp.RequestCtx) {
+		c := s.InHand.Take()
 		defer c.LetGo()
 		if err := c.WatchClient(rc.Conn()); err != nil {
 			t.Error(err)
@@ -318,7 +238,7 @@ func TestTLSRequestAndFarewell(t *testing.T) {
 			gone <- errors.New("not noticed")
 		}
 	}})
-	defer s.Shutdown(Pace{})
+	defer s.Shutdown(server.Pace{})
 	raw := s.reach()
 	defer raw.Close()
 	breath := &held{Conn: raw.TCPConn}
@@ -333,7 +253,7 @@ func TestTLSRequestAndFarewell(t *testing.T) {
 	if _, err := raw.Write(breath.kept); err != nil {
 		t.Fatal(err)
 	}
-	if err := <-gone; !errors.Is(err, ErrClientGone) {
+	if err := <-gone; !errors.Is(err, server.ErrClientGone) {
 		t.Errorf("the request ended with %v", err)
 	}
 }

@@ -1,6 +1,4 @@
-//go:build pending
-
-package server
+package server_test
 
 import (
 	"bufio"
@@ -22,18 +20,19 @@ import (
 
 	"colonnade/forwarding/netconn"
 	"colonnade/forwarding/peertls"
+	"colonnade/forwarding/server"
 	"colonnade/internal/forwardtest"
 	"colonnade/internal/tlstest"
 )
 
 // withTLS is a server that speaks TLS, and who has signed its certificate.
 type withTLS struct {
-	*Drainable
+	*forwardtest.Drainable
 	ca    *tlstest.CA
 	files tlstest.Files
 }
 
-func newWithTLS(t *testing.T, config ServerConfig, prepare ...func(*Server)) *withTLS {
+func newWithTLS(t *testing.T, config server.ServerConfig, prepare ...func(*server.Server)) *withTLS {
 	t.Helper()
 	ca, files := tlstest.NewCA(t, "public"), tlstest.NewFiles(t)
 	files.Put(ca, "", nil)
@@ -97,7 +96,7 @@ func (c *tlsCaller) ends(t *testing.T) {
 
 func TestTLSServes(t *testing.T) {
 	t.Parallel()
-	s := newWithTLS(t, ServerConfig{})
+	s := newWithTLS(t, server.ServerConfig{})
 	for _, version := range []uint16{tls.VersionTLS12, tls.VersionTLS13} {
 		c := s.call(func(config *tls.Config) { config.MinVersion, config.MaxVersion = version, version })
 		for range 3 {
@@ -115,13 +114,13 @@ func TestTLSServes(t *testing.T) {
 			t.Errorf("version %x: speaks %q", version, p)
 		}
 	}
-	s.Shutdown(Pace{})
+	s.Shutdown(server.Pace{})
 }
 
 // Who cannot speak as we do is told so in his own language, and quickly.
 func TestTLSRefusesHands(t *testing.T) {
 	t.Parallel()
-	s := newWithTLS(t, ServerConfig{})
+	s := newWithTLS(t, server.ServerConfig{})
 	f := func(name string, change func(*tls.Config), want string) {
 		t.Helper()
 		began := time.Now()
@@ -129,7 +128,7 @@ func TestTLSRefusesHands(t *testing.T) {
 		if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
 			t.Errorf("%s: %v, want %q", name, err, want)
 		}
-		if took := time.Since(began); took > lingerTime {
+		if took := time.Since(began); took > server.LingerTime {
 			t.Errorf("%s: took %v", name, took)
 		}
 	}
@@ -154,13 +153,13 @@ func TestTLSRefusesHands(t *testing.T) {
 	if b, err := io.ReadAll(c.Br); len(b) != 7 || b[0] != 0x15 || err != nil { // an alert
 		t.Errorf("no handshake: %q, %v", b, err)
 	}
-	s.Shutdown(Pace{})
+	s.Shutdown(server.Pace{})
 }
 
 // Who never gets through a handshake is cut when the time for a head is over, and nobody is answered.
 func TestTLSWaitsForHandsOnlySoLong(t *testing.T) {
 	t.Parallel()
-	s := newWithTLS(t, ServerConfig{}, func(s *Server) { s.http.ReadTimeout = 300 * time.Millisecond })
+	s := newWithTLS(t, server.ServerConfig{}, func(s *server.Server) { s.SetReadTimeout(300 * time.Millisecond) })
 	hello := clientHello(t)
 	for name, said := range map[string]string{"nothing": "", "a part of it": hello[:40], "all of it": hello} {
 		began := time.Now()
@@ -173,7 +172,7 @@ func TestTLSWaitsForHandsOnlySoLong(t *testing.T) {
 			t.Errorf("%s: ended after %v", name, took)
 		}
 	}
-	s.Shutdown(Pace{})
+	s.Shutdown(server.Pace{})
 }
 
 // clientHello is what a client of TLS says first.
@@ -203,9 +202,9 @@ func TestTLSWatcher(t *testing.T) {
 	begun := make(chan struct{}, 1)
 	var s *withTLS
 	ready := make(chan struct{})
-	s = newWithTLS(t, ServerConfig{Handle: func(rc *fasthttp.RequestCtx) {
+	s = newWithTLS(t, server.ServerConfig{Handle: func(rc *fasthttp.RequestCtx) {
 		<-ready
-		c := s.inHand.Take()
+		c := s.InHand.Take()
 		defer c.LetGo()
 		if string(rc.Path()) != "/watched" {
 			return
@@ -216,7 +215,7 @@ func TestTLSWatcher(t *testing.T) {
 		begun <- struct{}{}
 		select {
 		case <-c.Context.Done():
-			ended <- ErrClientGone
+			ended <- server.ErrClientGone
 		case <-time.After(time.Second):
 			ended <- nil
 		}
@@ -236,12 +235,12 @@ func TestTLSWatcher(t *testing.T) {
 		}
 		c.Close()
 	}
-	f("closed", func(c *tlsCaller) { c.Close() }, ErrClientGone)
-	f("closed without a word", func(c *tlsCaller) { c.caller.TCPConn.Close() }, ErrClientGone)
-	f("reset", func(c *tlsCaller) { _ = c.caller.TCPConn.SetLinger(0); c.caller.TCPConn.Close() }, ErrClientGone)
-	f("half-closed", func(c *tlsCaller) { _ = c.CloseWrite() }, ErrClientGone)
-	f("only said so", func(c *tlsCaller) { _ = c.Conn().CloseWrite() }, ErrClientGone)
-	f("closed behind another request", func(c *tlsCaller) { fmt.Fprint(c.TLSConn, aRequest); c.Close() }, ErrClientGone)
+	f("closed", func(c *tlsCaller) { c.Close() }, server.ErrClientGone)
+	f("closed without a word", func(c *tlsCaller) { c.caller.TCPConn.Close() }, server.ErrClientGone)
+	f("reset", func(c *tlsCaller) { _ = c.caller.TCPConn.SetLinger(0); c.caller.TCPConn.Close() }, server.ErrClientGone)
+	f("half-closed", func(c *tlsCaller) { _ = c.CloseWrite() }, server.ErrClientGone)
+	f("only said so", func(c *tlsCaller) { _ = c.Conn().CloseWrite() }, server.ErrClientGone)
+	f("closed behind another request", func(c *tlsCaller) { fmt.Fprint(c.TLSConn, aRequest); c.Close() }, server.ErrClientGone)
 	f("stays", func(*tlsCaller) {}, nil)
 	f("says more", func(c *tlsCaller) {
 		fmt.Fprint(c.TLSConn, aRequest)
@@ -262,14 +261,14 @@ func TestTLSWatcher(t *testing.T) {
 			t.Errorf("answer %d: last %v, %v", n, last, err)
 		}
 	}
-	s.Shutdown(Pace{})
+	s.Shutdown(server.Pace{})
 }
 
 // Connections that wait leave with a word, whether hands were shaken or not; a handshake that has begun goes on.
 func TestTLSDrain(t *testing.T) {
 	t.Parallel()
-	s := newWithTLS(t, ServerConfig{})
-	p := Pace{Quiet: time.Second}
+	s := newWithTLS(t, server.ServerConfig{})
+	p := server.Pace{Quiet: time.Second}
 	used, shaken, silent, greeting := s.call(nil), s.call(nil), s.reach(), s.reach()
 	if _, err := used.ask(); err != nil {
 		t.Fatal(err)
@@ -302,7 +301,7 @@ func TestTLSDrain(t *testing.T) {
 	used.ends(t)
 	shaken.ends(t)
 	silent.AssertEOF(t)
-	wantLast(t, recent, asked.Add(p.Quiet))
+	wantLast(t, recent.ask, asked.Add(p.Quiet))
 	recent.ends(t)
 	if err := forwardtest.Next(t, "who was in the middle of a handshake", answered); err != nil {
 		t.Errorf("in the middle of a handshake: %v", err)
@@ -313,8 +312,8 @@ func TestTLSDrain(t *testing.T) {
 // A record that comes in pieces is no silence.
 func TestTLSDrainWaitsForRecords(t *testing.T) {
 	t.Parallel()
-	s := newWithTLS(t, ServerConfig{})
-	p := Pace{Quiet: time.Second}
+	s := newWithTLS(t, server.ServerConfig{})
+	p := server.Pace{Quiet: time.Second}
 	slow := &dripping{Conn: s.reach().TCPConn, pause: p.Quiet / 4, pieces: 6} // longer than a silence may last
 	over := tls.Client(slow, &tls.Config{RootCAs: s.ca.Pool(), ServerName: "localhost"})
 	c := &forwardtest.RawClient{Br: bufio.NewReader(over)}

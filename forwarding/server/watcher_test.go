@@ -1,6 +1,4 @@
-//go:build pending
-
-package server
+package server_test
 
 import (
 	"context"
@@ -10,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"colonnade/forwarding/server"
 	"colonnade/internal/forwardtest"
 )
 
@@ -36,7 +35,7 @@ func pair(t testing.TB) (client, server *net.TCPConn) {
 	return c.(*net.TCPConn), s.(*net.TCPConn)
 }
 
-func watchConn(t testing.TB, w *Watcher, c net.Conn) (context.Context, *Watch) {
+func watchConn(t testing.TB, w *server.Watcher, c net.Conn) (context.Context, *server.Watch) {
 	t.Helper()
 	ctx, cancel := context.WithCancelCause(context.Background())
 	watch, err := w.Watch(c, cancel)
@@ -47,9 +46,9 @@ func watchConn(t testing.TB, w *Watcher, c net.Conn) (context.Context, *Watch) {
 	return ctx, &watch
 }
 
-func newWatcher(t testing.TB) *Watcher {
+func newWatcher(t testing.TB) *server.Watcher {
 	t.Helper()
-	w, err := NewWatcher()
+	w, err := server.NewWatcher()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -69,8 +68,8 @@ func TestWatcherSeesClientsGo(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWatcher(t)
-			client, server := pair(t)
-			ctx, watch := watchConn(t, w, server)
+			client, srv := pair(t)
+			ctx, watch := watchConn(t, w, srv)
 			defer watch.Stop()
 			if ctx.Err() != nil {
 				t.Fatal("gone before it went")
@@ -81,7 +80,7 @@ func TestWatcherSeesClientsGo(t *testing.T) {
 			case <-time.After(forwardtest.Patience):
 				t.Fatal("not noticed")
 			}
-			if cause := context.Cause(ctx); !errors.Is(cause, ErrClientGone) {
+			if cause := context.Cause(ctx); !errors.Is(cause, server.ErrClientGone) {
 				t.Errorf("cause %v", cause)
 			}
 		})
@@ -134,9 +133,7 @@ func TestWatcherManyConnections(t *testing.T) {
 		stays.Close()
 		watchedStaying.Close()
 	}
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if n := len(w.clients); n != 0 {
+	if n := w.Watches(); n != 0 {
 		t.Errorf("%d watches are left over", n)
 	}
 }

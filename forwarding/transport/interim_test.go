@@ -1,6 +1,4 @@
-//go:build pending
-
-package transport
+package transport_test
 
 import (
 	"bufio"
@@ -12,11 +10,11 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"colonnade/forwarding/hop"
 	"colonnade/forwarding/server"
+	"colonnade/forwarding/transport"
 	"colonnade/internal/forwardtest"
 )
 
@@ -24,15 +22,15 @@ const wholeAnswer = "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nConten
 
 // Interim answers are bounded, and what cannot be read in one way only is no answer; its connection is not used again.
 func TestInterimAnswersRefused(t *testing.T) {
-	transport := forwardtest.RunningTransport(t)
+	tr := forwardtest.RunningTransport(t)
 	for name, c := range map[string]struct {
 		says  string
 		asked bool
 	}{
 		"a flood":                  {strings.Repeat(forwardtest.ProgressLine("position=1"), 5000), true},
-		"a flood not asked for":    {strings.Repeat(forwardtest.ProgressLine("position=1"), maxInterim+1), false},
+		"a flood not asked for":    {strings.Repeat(forwardtest.ProgressLine("position=1"), transport.MaxInterim+1), false},
 		"a flood of others":        {strings.Repeat(forwardtest.Interim("Link: x"), 5000), true},
-		"one that is long":         {forwardtest.ProgressLine("position=1;" + strings.Repeat("x", maxInterimHead)), true},
+		"one that is long":         {forwardtest.ProgressLine("position=1;" + strings.Repeat("x", transport.MaxInterimHead)), true},
 		"no position":              {forwardtest.ProgressLine("expected_ms=5"), true},
 		"position 0":               {forwardtest.ProgressLine("position=0"), true},
 		"a negative position":      {forwardtest.ProgressLine("position=-1"), true},
@@ -49,37 +47,19 @@ func TestInterimAnswersRefused(t *testing.T) {
 			if c.asked {
 				r.Progress = func(hop.Progress) { told++ }
 			}
-			_, err := transport.Do(t.Context(), r, Shape{})
-			var failed *ExchangeError
-			if !errors.Is(err, errMalformed) || !errors.As(err, &failed) || failed.Phase != PhaseFirstByte {
+			_, err := tr.Do(t.Context(), r, transport.Shape{})
+			var failed *transport.ExchangeError
+			if !errors.Is(err, transport.ErrMalformed) || !errors.As(err, &failed) || failed.Phase != transport.PhaseFirstByte {
 				t.Errorf("got %v", err)
 			}
-			if told > 3*maxInterim { // a second and more, on a busy machine
+			if told > 3*transport.MaxInterim { // a second and more, on a busy machine
 				t.Errorf("told %d times", told)
 			}
-			if n := transport.Idle(); n != 0 {
+			if n := tr.Idle(); n != 0 {
 				t.Errorf("%d idle connections", n)
 			}
 		})
 	}
-}
-
-// A node that was asked may go on saying how a request waits, as long as that takes.
-func TestInterimAnswersGoOn(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		told := 0
-		in := interims{tell: func(hop.Progress) { told++ }, began: time.Now()}
-		h := head{status: 102, lines: hop.HeaderProgress + ": position=7\r\n"}
-		for range 3600 {
-			if err := in.pass(&h, 100); err != nil {
-				t.Fatal(err)
-			}
-			time.Sleep(time.Second)
-		}
-		if told != 3600 {
-			t.Errorf("told %d times", told)
-		}
-	})
 }
 
 // heartStops is when beats of a millisecond do not come any more.
@@ -89,7 +69,7 @@ const heartStops = 10 * time.Second
 func TestPulse(t *testing.T) {
 	event := "data: {\"a\":1}\n\n"
 	answer := fmt.Sprintf("HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n4\r\n: x\n\r\n%x\r\n%s\r\n", len(event), event)
-	transport := forwardtest.RunningTransport(t)
+	tr := forwardtest.RunningTransport(t)
 	beats := 0
 	speak, more := make(chan struct{}), make(chan struct{})
 	address := forwardtest.RawServer(t, func(c net.Conn) {
@@ -111,7 +91,7 @@ func TestPulse(t *testing.T) {
 		}
 		return time.Millisecond
 	}
-	a, err := transport.Do(t.Context(), r, Shape{})
+	a, err := tr.Do(t.Context(), r, transport.Shape{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -129,13 +109,13 @@ func TestPulse(t *testing.T) {
 }
 
 func TestPulseKeepsDeadlines(t *testing.T) {
-	transport := forwardtest.RunningTransport(t)
+	tr := forwardtest.RunningTransport(t)
 	address := forwardtest.RawServer(t, func(c net.Conn) { _, _ = io.Copy(io.Discard, c) })
 	beat := func() time.Duration { return time.Millisecond }
 	r := forwardtest.TestRequest(address)
 	r.Tick, r.FirstByte = beat, 50*time.Millisecond
-	var failed *ExchangeError
-	if _, err := transport.Do(t.Context(), r, Shape{}); !errors.As(err, &failed) || !failed.Timeout || failed.Phase != PhaseFirstByte {
+	var failed *transport.ExchangeError
+	if _, err := tr.Do(t.Context(), r, transport.Shape{}); !errors.As(err, &failed) || !failed.Timeout || failed.Phase != transport.PhaseFirstByte {
 		t.Errorf("got %v, want no first byte in time", err)
 	}
 	ctx, cancel := context.WithCancelCause(t.Context())
@@ -147,28 +127,9 @@ func TestPulseKeepsDeadlines(t *testing.T) {
 		}
 		return beat()
 	}
-	if _, err := transport.Do(ctx, r, Shape{}); !errors.Is(err, server.ErrClientGone) {
+	if _, err := tr.Do(ctx, r, transport.Shape{}); !errors.Is(err, server.ErrClientGone) {
 		t.Errorf("got %v, want the context's cause", err)
 	}
-}
-
-// Whatever can be read is written as what reads the same.
-func FuzzProgress(f *testing.F) {
-	for _, s := range []string{"position=3;expected_ms=1200", "position=1", "x=1;position=2;y", "position=0", "", ";;", "position=1;position=2"} {
-		f.Add(s)
-	}
-	f.Fuzz(func(t *testing.T, s string) {
-		p, err := hop.ParseProgress(s)
-		if err != nil {
-			return
-		}
-		if again, err := hop.ParseProgress(p.String()); err != nil || again != p || p.Position < 1 || p.Expected < 0 {
-			t.Errorf("%q is %+v, then %+v, %v", s, p, again, err)
-		}
-		if strings.ContainsAny(p.String(), "\r\n ") {
-			t.Errorf("%q is written as %q", s, p.String())
-		}
-	})
 }
 
 // Interim answers are passed on to a request that asked for them, and the connection is used again; for any other they
@@ -176,7 +137,7 @@ func FuzzProgress(f *testing.F) {
 func TestInterimAnswers(t *testing.T) {
 	said := forwardtest.ProgressLine("position=3;expected_ms=1200;new=field") + forwardtest.Interim("Link: x") + forwardtest.ProgressLine("position=1")
 	address := forwardtest.RawServer(t, forwardtest.Answering(said+wholeAnswer))
-	transport := forwardtest.RunningTransport(t)
+	tr := forwardtest.RunningTransport(t)
 	want := []hop.Progress{{Position: 3, Expected: 1200 * time.Millisecond, Known: true}, {Position: 1}}
 	for _, asked := range []bool{true, false, true} {
 		var got []hop.Progress
@@ -184,7 +145,7 @@ func TestInterimAnswers(t *testing.T) {
 		if asked {
 			r.Progress = func(p hop.Progress) { got = append(got, p) }
 		}
-		a, err := transport.Do(t.Context(), r, Shape{})
+		a, err := tr.Do(t.Context(), r, transport.Shape{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -196,7 +157,7 @@ func TestInterimAnswers(t *testing.T) {
 			t.Errorf("asked %v: told %v", asked, got)
 		}
 	}
-	if n := transport.Idle(); n != 1 {
+	if n := tr.Idle(); n != 1 {
 		t.Errorf("%d idle connections, want 1", n)
 	}
 }

@@ -1,6 +1,4 @@
-//go:build pending
-
-package transport
+package transport_test
 
 import (
 	"bufio"
@@ -16,6 +14,7 @@ import (
 	"time"
 
 	"colonnade/forwarding/server"
+	"colonnade/forwarding/transport"
 	"colonnade/internal/forwardtest"
 	"colonnade/internal/testkit"
 	"colonnade/openai"
@@ -26,7 +25,7 @@ const (
 )
 
 // drain reads an answer to its end.
-func drain(a *Response) (string, error) {
+func drain(a *transport.Response) (string, error) {
 	var all bytes.Buffer
 	for {
 		piece, err := a.Next()
@@ -66,24 +65,15 @@ func TestConnectionClosedWhileIdle(t *testing.T) {
 			_, _ = io.WriteString(c, plainAnswer)
 		}
 	})
-	transport := forwardtest.RunningTransport(t)
+	tr := forwardtest.RunningTransport(t)
 	for i := range 20 {
-		a, err := transport.Do(context.Background(), forwardtest.TestRequest(address), forwardtest.ChatShape)
+		a, err := tr.Do(context.Background(), forwardtest.TestRequest(address), forwardtest.ChatShape)
 		if err != nil {
 			t.Fatalf("request %d: %v", i, err)
 		}
 		a.Close()
 		testkit.WaitFor(t, "the close of the idle connection to arrive", func() bool {
-			c := transport.pop(Target{Address: address, Host: address})
-			if c == nil {
-				return true
-			}
-			defer func() {
-				transport.mu.Lock()
-				defer transport.mu.Unlock()
-				transport.idle[Target{Address: address, Host: address}] = []*conn{c}
-			}()
-			return !c.Quiet()
+			return !tr.HasQuiet(transport.Target{Address: address, Host: address})
 		})
 	}
 }
@@ -173,36 +163,36 @@ func TestLingerIsBounded(t *testing.T) {
 }
 
 func TestFailures(t *testing.T) {
-	f := func(name, answer string, wantPhase Phase, wantDelivered string) {
+	f := func(name, answer string, wantPhase transport.Phase, wantDelivered string) {
 		t.Helper()
 		address := forwardtest.RawServer(t, func(c net.Conn) {
 			_, _ = forwardtest.ReadRequest(bufio.NewReader(c))
 			_, _ = io.WriteString(c, answer)
 		})
-		transport := forwardtest.RunningTransport(t)
+		tr := forwardtest.RunningTransport(t)
 		delivered := ""
-		a, err := transport.Do(context.Background(), forwardtest.TestRequest(address), forwardtest.ChatShape)
+		a, err := tr.Do(context.Background(), forwardtest.TestRequest(address), forwardtest.ChatShape)
 		if err == nil {
 			delivered, err = drain(a)
 			a.Close()
 		}
-		var failed *ExchangeError
+		var failed *transport.ExchangeError
 		if !errors.As(err, &failed) || failed.Phase != wantPhase || failed.Timeout || delivered != wantDelivered {
 			t.Errorf("%s: delivered %q, then %v; want %q, then a failure in phase %d", name, delivered, err, wantDelivered, wantPhase)
 		}
-		if transport.Idle() != 0 {
+		if tr.Idle() != 0 {
 			t.Errorf("%s: the connection is kept", name)
 		}
 	}
-	f("closed without a byte", "", PhaseFirstByte, "")
-	f("cut in the head", "HTTP/1.1 200 OK\r\nContent-", PhaseFirstByte, "")
-	f("cut before the body", "HTTP/1.1 200 OK\r\nContent-Length: 20\r\n\r\n", PhaseFirstByte, "")
-	f("short body", "HTTP/1.1 200 OK\r\nContent-Length: 20\r\n\r\n{\"id\"", PhaseStream, "")
-	f("short body of an error", "HTTP/1.1 500 Oh\r\nContent-Length: 20\r\n\r\n{\"id\"", PhaseFirstByte, "")
-	f("stream without an event", forwardtest.StreamHead+forwardtest.Chunk(": ping\n\n")+"0\r\n\r\n", PhaseFirstByte, "")
-	f("cut before the first event", forwardtest.StreamHead+forwardtest.Chunk(": ping\n\n"), PhaseFirstByte, "")
-	f("cut at a chunk's boundary", forwardtest.StreamHead+forwardtest.Chunk(forwardtest.Delta("a"))+forwardtest.Chunk(forwardtest.Delta("b")), PhaseStream, forwardtest.Delta("a")+forwardtest.Delta("b"))
-	f("cut inside a chunk", forwardtest.StreamHead+forwardtest.Chunk(forwardtest.Delta("a"))+"40\r\ndata: {", PhaseStream, forwardtest.Delta("a"))
+	f("closed without a byte", "", transport.PhaseFirstByte, "")
+	f("cut in the head", "HTTP/1.1 200 OK\r\nContent-", transport.PhaseFirstByte, "")
+	f("cut before the body", "HTTP/1.1 200 OK\r\nContent-Length: 20\r\n\r\n", transport.PhaseFirstByte, "")
+	f("short body", "HTTP/1.1 200 OK\r\nContent-Length: 20\r\n\r\n{\"id\"", transport.PhaseStream, "")
+	f("short body of an error", "HTTP/1.1 500 Oh\r\nContent-Length: 20\r\n\r\n{\"id\"", transport.PhaseFirstByte, "")
+	f("stream without an event", forwardtest.StreamHead+forwardtest.Chunk(": ping\n\n")+"0\r\n\r\n", transport.PhaseFirstByte, "")
+	f("cut before the first event", forwardtest.StreamHead+forwardtest.Chunk(": ping\n\n"), transport.PhaseFirstByte, "")
+	f("cut at a chunk's boundary", forwardtest.StreamHead+forwardtest.Chunk(forwardtest.Delta("a"))+forwardtest.Chunk(forwardtest.Delta("b")), transport.PhaseStream, forwardtest.Delta("a")+forwardtest.Delta("b"))
+	f("cut inside a chunk", forwardtest.StreamHead+forwardtest.Chunk(forwardtest.Delta("a"))+"40\r\ndata: {", transport.PhaseStream, forwardtest.Delta("a"))
 }
 
 func TestConnectFails(t *testing.T) {
@@ -213,8 +203,8 @@ func TestConnectFails(t *testing.T) {
 	address := ln.Addr().String()
 	ln.Close()
 	_, err = forwardtest.RunningTransport(t).Do(context.Background(), forwardtest.TestRequest(address), forwardtest.ChatShape)
-	var failed *ExchangeError
-	if !errors.As(err, &failed) || failed.Phase != PhaseConnect {
+	var failed *transport.ExchangeError
+	if !errors.As(err, &failed) || failed.Phase != transport.PhaseConnect {
 		t.Errorf("error %v, want a failure to connect", err)
 	}
 }
@@ -228,7 +218,7 @@ func TestTimeouts(t *testing.T) {
 			_, _ = br.ReadByte()
 		})
 	}
-	f := func(name, before string, change func(*Request), wantPhase Phase) {
+	f := func(name, before string, change func(*transport.Request), wantPhase transport.Phase) {
 		t.Helper()
 		r := forwardtest.TestRequest(silent(before))
 		change(r)
@@ -237,16 +227,16 @@ func TestTimeouts(t *testing.T) {
 			_, err = drain(a)
 			a.Close()
 		}
-		var failed *ExchangeError
+		var failed *transport.ExchangeError
 		if !errors.As(err, &failed) || failed.Phase != wantPhase || !failed.Timeout {
 			t.Errorf("%s: %v, want a timeout in phase %d", name, err, wantPhase)
 		}
 	}
 	short := 50 * time.Millisecond
-	f("first byte", "", func(r *Request) { r.FirstByte = short }, PhaseFirstByte)
-	f("first byte, after comments", forwardtest.StreamHead+forwardtest.Chunk(": ping\n\n"), func(r *Request) { r.FirstByte = short }, PhaseFirstByte)
-	f("idle", forwardtest.StreamHead+forwardtest.Chunk(forwardtest.Delta("a")), func(r *Request) { r.Idle = short }, PhaseStream)
-	f("total", forwardtest.StreamHead+forwardtest.Chunk(forwardtest.Delta("a")), func(r *Request) { r.End = time.Now().Add(short) }, PhaseStream)
+	f("first byte", "", func(r *transport.Request) { r.FirstByte = short }, transport.PhaseFirstByte)
+	f("first byte, after comments", forwardtest.StreamHead+forwardtest.Chunk(": ping\n\n"), func(r *transport.Request) { r.FirstByte = short }, transport.PhaseFirstByte)
+	f("idle", forwardtest.StreamHead+forwardtest.Chunk(forwardtest.Delta("a")), func(r *transport.Request) { r.Idle = short }, transport.PhaseStream)
+	f("total", forwardtest.StreamHead+forwardtest.Chunk(forwardtest.Delta("a")), func(r *transport.Request) { r.End = time.Now().Add(short) }, transport.PhaseStream)
 }
 
 // The first-byte timeout ends with the first byte.
@@ -296,7 +286,7 @@ func TestLargeBodiesBothWays(t *testing.T) {
 	})
 	r := forwardtest.TestRequest(address)
 	r.Body = []byte(large)
-	a, err := forwardtest.RunningTransport(t).Do(context.Background(), r, Shape{API: openai.Speech})
+	a, err := forwardtest.RunningTransport(t).Do(context.Background(), r, transport.Shape{API: openai.Speech})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -314,21 +304,21 @@ func TestLargeBodiesBothWays(t *testing.T) {
 
 // Nothing that could smuggle another header, or another request, is ever sent.
 func TestHeadersThatAreNotSent(t *testing.T) {
-	f := func(change func(*Request)) {
+	f := func(change func(*transport.Request)) {
 		t.Helper()
 		r := forwardtest.TestRequest("127.0.0.1:1")
 		change(r)
-		if b, err := r.appendHead(nil); err == nil {
+		if b, err := r.AppendHead(nil); err == nil {
 			t.Errorf("would send %q", b)
 		}
 	}
 	for _, evil := range []string{"a\r\nX-Evil: 1", "a\nb", "a\x00b", "a\rb", "a\x7fb"} {
-		f(func(r *Request) { r.Fields = []Field{{"Accept", evil}} })
-		f(func(r *Request) { r.Fields = []Field{{evil, "x"}} })
-		f(func(r *Request) { r.Path = "/v1/" + evil })
-		f(func(r *Request) { r.Method = evil })
-		f(func(r *Request) { r.Target.Host = evil })
-		f(func(r *Request) { r.Target.Prefix = "/" + evil })
+		f(func(r *transport.Request) { r.Fields = []transport.Field{{Name: "Accept", Value: evil}} })
+		f(func(r *transport.Request) { r.Fields = []transport.Field{{Name: evil, Value: "x"}} })
+		f(func(r *transport.Request) { r.Path = "/v1/" + evil })
+		f(func(r *transport.Request) { r.Method = evil })
+		f(func(r *transport.Request) { r.Target.Host = evil })
+		f(func(r *transport.Request) { r.Target.Prefix = "/" + evil })
 	}
-	f(func(r *Request) { r.Path = "/v1/chat HTTP/1.1" })
+	f(func(r *transport.Request) { r.Path = "/v1/chat HTTP/1.1" })
 }

@@ -1,6 +1,4 @@
-//go:build pending
-
-package transport
+package transport_test
 
 import (
 	"bufio"
@@ -11,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"colonnade/forwarding/transport"
 	"colonnade/internal/forwardtest"
 )
 
@@ -30,7 +29,7 @@ func TestWithheld(t *testing.T) {
 	}
 	r.Linger = time.Minute // of which there is no need: the other side has nothing in hand
 	began := time.Now()
-	if _, err := forwardtest.RunningTransport(t).Do(context.Background(), r, forwardtest.ChatShape); !errors.Is(err, ErrNotSent) {
+	if _, err := forwardtest.RunningTransport(t).Do(context.Background(), r, forwardtest.ChatShape); !errors.Is(err, transport.ErrNotSent) {
 		t.Errorf("error %v", err)
 	}
 	if n := forwardtest.Next(t, "the end of the connection", read); n > 0 || time.Since(began) > forwardtest.Patience {

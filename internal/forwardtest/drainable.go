@@ -24,6 +24,7 @@ import (
 // Drainable is a server whose end is tested. It answers with "ok".
 type Drainable struct {
 	*server.Server
+	InHand  *server.InHand
 	T       *testing.T
 	Address string
 	Served  chan error
@@ -42,7 +43,7 @@ func ServeConfig(t *testing.T, config server.ServerConfig, prepare ...func(*serv
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &Drainable{T: t, Served: make(chan error, 1)}
+	s := &Drainable{InHand: inHand, T: t, Served: make(chan error, 1)}
 	if config.Logger == nil {
 		config.Logger = slog.New(slog.DiscardHandler)
 	}

@@ -2,10 +2,8 @@ package refusals_test
 
 import (
 	"net"
-	"os"
 	"strings"
 	"sync"
-	"syscall"
 	"testing"
 	"time"
 
@@ -14,29 +12,6 @@ import (
 	"colonnade/internal/wiretest"
 	"colonnade/onebox"
 )
-
-// leaveFiles lets the process open n further files only, until restore or the end of the test.
-func leaveFiles(t *testing.T, n uint64) (restore func()) {
-	t.Helper()
-	lowest, err := os.Open(os.DevNull)
-	if err != nil {
-		t.Fatal(err)
-	}
-	next := uint64(lowest.Fd())
-	lowest.Close()
-	var old syscall.Rlimit
-	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &old); err != nil {
-		t.Fatal(err)
-	}
-	small := old
-	small.Cur = next + n
-	if err := syscall.Setrlimit(syscall.RLIMIT_NOFILE, &small); err != nil {
-		t.Skipf("the limit of open files cannot be lowered here: %v", err)
-	}
-	restore = func() { _ = syscall.Setrlimit(syscall.RLIMIT_NOFILE, &old) }
-	t.Cleanup(restore)
-	return restore
-}
 
 // crowd connects to the entry until the process has no files left, and returns the connections.
 func crowd(f *fleettest.Fleet) (all []net.Conn) {
@@ -64,7 +39,7 @@ func TestNoDescriptorsLeft(t *testing.T) {
 	f.Watch(1)
 	w := f.BeginChat(fleettest.ChatBody(100, true))
 	w.ReadUntil("data:", 1)
-	restore := leaveFiles(t, 8) // each of the crowd takes two
+	restore := testkit.LimitFiles(t, 8) // each of the crowd takes two
 	crowd := crowd(f)
 	w.ReadUntil("data:", 20) // for longer than the listener waits before it accepts again
 	restore()
@@ -93,7 +68,7 @@ func TestNoDescriptorsForUpstream(t *testing.T) {
 		there = append(there, w)
 	}
 	open, descriptors := f.Metric(f.Entry.Admin, "colonnade_connections"), openDescriptors(t)
-	restore := leaveFiles(t, 8)
+	restore := testkit.LimitFiles(t, 8)
 	crowd := crowd(f)
 	askAll := func() (statuses map[int]int) {
 		statuses = map[int]int{}

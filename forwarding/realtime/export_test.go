@@ -1,0 +1,20 @@
+package realtime
+
+// What external tests look at.
+const (
+	MessageRate  = messageRate
+	MessageBurst = messageBurst
+	PaceStep     = paceStep
+)
+
+// RunCopier runs carry as one direction of a connection whose other direction has ended, and returns or panics as whatever waits
+// for it does.
+func RunCopier(carry func()) {
+	stopped := func() failure { return failure{} }
+	d := duplex{down: startPump(stopped), up: startPump(func() failure {
+		carry()
+		return failure{}
+	})}
+	<-d.up.done
+	reason(d.up, d.down)
+}

@@ -1,0 +1,40 @@
+package realtime
+
+import (
+	"testing"
+	"time"
+)
+
+func TestPace(t *testing.T) {
+	var p pace
+	now := time.Now()
+	var waited time.Duration
+	send := func(n int) {
+		for range n {
+			wait := p.take(now)
+			now, waited = now.Add(wait), waited+wait
+		}
+	}
+	send(messageBurst)
+	if waited != 0 {
+		t.Errorf("a burst was held up for %v", waited)
+	}
+	send(5 * messageRate)
+	if waited < 5*time.Second-paceStep || waited > 5*time.Second {
+		t.Errorf("five seconds' worth more were held up for %v", waited)
+	}
+	waited = 0
+	for range 10_000 {
+		now = now.Add(time.Second / messageRate)
+		send(1)
+	}
+	if waited > paceStep {
+		t.Errorf("who keeps to the rate was held up for %v", waited)
+	}
+	now = now.Add(time.Hour)
+	waited = 0
+	send(messageBurst)
+	if waited != 0 {
+		t.Errorf("a burst after an hour was held up for %v", waited)
+	}
+}

@@ -1,0 +1,38 @@
+package server
+
+import (
+	"fmt"
+	"log/slog"
+	"net"
+	"net/netip"
+	"testing"
+)
+
+func TestBehind(t *testing.T) {
+	f := func(address, want string) {
+		t.Helper()
+		if got := behind(net.TCPAddrFromAddrPort(netip.MustParseAddrPort(address))); got.String() != want {
+			t.Errorf("behind %s is %s, want %s", address, got, want)
+		}
+	}
+	f("192.0.2.7:1", "192.0.2.7")
+	f("[::ffff:192.0.2.7]:1", "192.0.2.7")
+	f("[2001:db8:1:2:3:4:5:6]:1", "2001:db8:1:2::")
+	f("[2001:db8:1:2:ffff::1]:9", "2001:db8:1:2::")
+	f("[2001:db8:1:3::1]:1", "2001:db8:1:3::")
+	f("[fe80::1%eth0]:1", "fe80::")
+	f("[::1]:1", "::")
+}
+
+// All addresses of an IPv6 network share one bound.
+func TestConnectionsOfOneNetwork(t *testing.T) {
+	w := newCrowd(&ServerConfig{PerAddress: 2, Logger: slog.New(slog.DiscardHandler)}, false)
+	for i, want := range map[string][]bool{"2001:db8::": {true, true, false}, "2001:db8:0:1::": {true}} {
+		for n, in := range want {
+			from := behind(net.TCPAddrFromAddrPort(netip.MustParseAddrPort(fmt.Sprintf("[%s%d]:1", i, n+1))))
+			if why := w.admit(from); (why == nil) != in {
+				t.Errorf("number %d of %s: %v", n+1, i, why)
+			}
+		}
+	}
+}

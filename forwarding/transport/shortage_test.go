@@ -1,0 +1,38 @@
+package transport_test
+
+import (
+	"net"
+	"testing"
+	"time"
+
+	"colonnade/forwarding/netconn"
+	"colonnade/forwarding/transport"
+	"colonnade/internal/testkit"
+)
+
+// A connection that cannot be made for want of files of our own is told from one that is refused.
+func TestShortageIsOurs(t *testing.T) {
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer ln.Close()
+	dial := func() error {
+		answer, err := transport.NewTransport().Do(t.Context(), &transport.Request{
+			Target: transport.Target{Address: ln.Addr().String()}, Method: "GET", Path: "/", Connect: time.Second, End: time.Now().Add(time.Second),
+		}, transport.Shape{})
+		if err == nil {
+			answer.Close()
+		}
+		return err
+	}
+	restore := testkit.LimitFiles(t, 0)
+	if err := dial(); !netconn.IsOurs(err) {
+		t.Errorf("without files: %v", err)
+	}
+	restore()
+	ln.Close()
+	if err := dial(); err == nil || netconn.IsOurs(err) {
+		t.Errorf("refused: %v", err)
+	}
+}
