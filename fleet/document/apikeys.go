@@ -90,5 +90,5 @@ func checkAPIKeyID(id string) *fieldError {
 	if hideKeys(id) != id {
 		return &fieldError{Reason: `in the key: keys/<id> has the id of an API key, which is what stands in it between "cn_" and its last "_"; never the key itself`}
 	}
-	return checkKeyName(id)
+	return checkKeyName("<id>", id)
 }

@@ -116,14 +116,14 @@ func TestCheckRejects(t *testing.T) {
 		}
 	}
 	// The key.
-	f("flows/m", "{}", "unknown kind of document; the key must be defaults or deletions, or begin with models/")
+	f("flows/m", "{}", "unknown kind of document; the key must be one of defaults, models/<model>, pools/<pool>, ")
 	f("owners/ams/e", "{}", "unknown kind")
 	f("models", "{}", `"": in the key: a name must begin with`)
 	f("models/", "{}", `"": in the key`)
 	f("models/-x", "{}", `"-x": in the key`)
 	f("models/"+strings.Repeat("x", 129), "{}", `"xxx`)
 	f("models/a b", "{}", `"a b"`)
-	f("endpoints/ams", "{}", "the key must be endpoints/<colo>/<name>")
+	f("endpoints/ams", "{}", "the key must be endpoints/<colo>/<endpoint>")
 	f("endpoints//x", "{}", `"": in the key`)
 	f("colos/a/b", "{}", `"a/b": the name of a colo or of a node must not contain a slash`)
 	f("servers/ams/../x", "{}", `"../x": the name of a colo`)

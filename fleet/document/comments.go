@@ -12,7 +12,7 @@ import (
 	"colonnade/fleet"
 )
 
-// source holds the fields of the defaults document.
+// source is the file with the fields of the defaults document.
 //
 //go:embed defaults.go
 var source embed.FS

@@ -252,7 +252,8 @@ func describe(tree any) string {
 	return fmt.Sprint(tree)
 }
 
-func kindOf(v any) string {
+// scalarType names the type of a scalar in an error.
+func scalarType(v any) string {
 	if _, ok := v.(bool); ok {
 		return "true or false"
 	}

@@ -1,5 +1,7 @@
 package document
 
+import "reflect"
+
 // ParseTree reads a document into maps, lists and scalars.
 func ParseTree(value []byte) (map[string]any, error) {
 	tree, err := parseTree(value)
@@ -10,3 +12,6 @@ func ParseTree(value []byte) (map[string]any, error) {
 type SchemaPart = schema
 
 var DocumentSchema = documentSchema
+
+// DefaultsType is the struct of the defaults document.
+var DefaultsType = reflect.TypeFor[defaults]()

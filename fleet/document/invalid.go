@@ -8,16 +8,16 @@ import (
 	"colonnade/fleet"
 )
 
-// InvalidError says why a document is not accepted. In none of its texts is what looks like an API key: see hideKeys.
+// InvalidError says why a document is not accepted. Text that looks like an API key is replaced: see hideKeys.
 type InvalidError struct {
 	Key      string
 	Field    string // dotted path with indexes, such as routing.steps[1].pick; empty = the document as a whole
-	Value    string // as far as it may be shown; empty if not
-	Reason   string // with what is accepted
-	Revision int64  // 0 where it is not known
+	Value    string // empty where it may not be shown
+	Reason   string // includes what is accepted
+	Revision int64  // 0 = unknown
 }
 
-// Error returns "key: field: value: reason", without what is empty.
+// Error returns "key: field: value: reason", without empty parts.
 func (e *InvalidError) Error() string {
 	var parts []string
 	for _, s := range []string{e.Key, e.Field, e.Value, e.Reason} {
@@ -28,12 +28,12 @@ func (e *InvalidError) Error() string {
 	return hideKeys(strings.Join(parts, ": "))
 }
 
-// fieldError is an InvalidError that does not know its document. Errors grow from the inside: see in.
+// fieldError is an InvalidError without its document. Its field grows from the inside: see in.
 type fieldError struct {
 	Field, Value, Reason string
 }
 
-// in returns e as seen from one level further out, where the field is called name.
+// in returns e for the map one level further out, where the field is called name. A nil error stays nil.
 func (e *fieldError) in(name string) *fieldError {
 	if e == nil {
 		return nil
@@ -54,7 +54,7 @@ func (e *fieldError) at(index int) *fieldError {
 	return e.in("[" + strconv.Itoa(index) + "]")
 }
 
-// invalid makes a typed nil an untyped one, too.
+// invalid returns e as an *InvalidError; nil, without a type, for nil.
 func (e *fieldError) invalid(key string, revision int64) error {
 	if e == nil {
 		return nil
@@ -62,13 +62,13 @@ func (e *fieldError) invalid(key string, revision int64) error {
 	return &InvalidError{Key: hideKeys(key), Field: hideKeys(e.Field), Value: hideKeys(e.Value), Reason: hideKeys(e.Reason), Revision: revision}
 }
 
-// rejection is the same for tables.
+// rejection returns e as tables show it.
 func (e *fieldError) rejection(key string, revision int64, lastGood bool) fleet.Rejection {
 	return fleet.Rejection{Key: hideKeys(key), Revision: revision, Field: hideKeys(e.Field), Reason: hideKeys(e.Reason), LastGood: lastGood}
 }
 
-// hideKeys replaces what looks like an API key: ours, or one of those that begin with sk. Somebody pasted it where it
-// does not belong, and logs would remember it.
+// hideKeys replaces what looks like an API key: ours, or one of those that begin with sk. A key that was pasted into the
+// wrong place must not reach a log.
 func hideKeys(s string) string {
 	return keyLike.ReplaceAllString(s, "${1}(looks like an API key)")
 }
@@ -79,7 +79,7 @@ var keyLike = regexp.MustCompile(`(?i)cn_[a-z0-9._:/@+-]*_[a-z0-9._:/@+-]*[a-z0-
 
 const maxShown = 64
 
-// quote shows a text in an error: cut, and with everything odd escaped.
+// quote returns a text as an error shows it: shortened, and with control characters escaped.
 func quote(s string) string {
 	if len(s) > maxShown {
 		return strconv.Quote(s[:maxShown]) + "…"

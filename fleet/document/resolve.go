@@ -8,14 +8,14 @@ import (
 
 // resolver turns documents into nouns. It checks no rules: each layer was checked when it was put.
 type resolver struct {
-	docs     *Set
+	set      *Set
 	defaults map[string]any // the defaults document; empty if there is none
 	plain    fleet.Pool     // without a document
 }
 
-func (d *Set) resolver() resolver {
-	r := resolver{docs: d}
-	if doc, ok := d.good[string(fleet.KindDefaults)]; ok {
+func (s *Set) resolver() resolver {
+	r := resolver{set: s}
+	if doc, ok := s.good[string(fleet.KindDefaults)]; ok {
 		r.defaults = doc.tree
 	}
 	if noun, err := r.build(identity{Kind: fleet.KindPool}, nil); err == nil {
@@ -33,8 +33,7 @@ func (r resolver) under(path ...string) map[string]any {
 	return tree
 }
 
-// noun returns what a document describes: a pointer to a Model, Pool, Colo, Account, Endpoint, Server, EntryNode or
-// Deletions. Unless a layer below it has changed, it is the same that earlier tables have.
+// noun returns the noun of a document. Unless a layer below it has changed, it is the one that earlier tables have.
 func (r resolver) noun(doc *parsed) (any, *fieldError) {
 	if doc.built != nil {
 		return doc.built, nil
@@ -71,7 +70,7 @@ func (r resolver) build(id identity, tree map[string]any) (any, *fieldError) {
 
 // layers merges a document with what lies below it.
 func (r resolver) layers(id identity, tree map[string]any) map[string]any {
-	builtin := r.docs.builtin.kinds[id.Kind]
+	builtin := r.set.builtin.kinds[id.Kind]
 	switch id.Kind {
 	case fleet.KindModel:
 		return merge(builtin, r.under("model"), tree)
@@ -86,7 +85,7 @@ func (r resolver) layers(id identity, tree map[string]any) map[string]any {
 func (r resolver) endpointLayers(builtin, tree map[string]any) map[string]any {
 	general := r.under("endpoint")
 	engine, _ := merge(builtin, general, tree)["engine"].(string)
-	ofEngine, _ := r.docs.builtin.engines[engine].(map[string]any)
+	ofEngine, _ := r.set.builtin.engines[engine].(map[string]any)
 	ofPool := map[string]any{}
 	if name, ok := tree["pool"].(string); ok {
 		if pool := r.pool(name); pool.Permits.PerEndpoint > 0 {
@@ -102,7 +101,7 @@ func (r resolver) guess(e *fleet.Endpoint) int {
 	if n := r.pool(e.Pool).Permits.PerEndpoint; n > 0 {
 		return n
 	}
-	engine, _ := r.docs.builtin.engines[e.Engine].(map[string]any)
+	engine, _ := r.set.builtin.engines[e.Engine].(map[string]any)
 	for _, layer := range []map[string]any{r.under("engines", e.Engine), r.under("endpoint"), engine} {
 		if n, _ := layer["concurrency"].(int64); n > 0 {
 			return int(n)
@@ -113,7 +112,7 @@ func (r resolver) guess(e *fleet.Endpoint) int {
 
 // pool returns a pool by its document, or else by the defaults.
 func (r resolver) pool(name string) *fleet.Pool {
-	if doc, ok := r.docs.good[fleet.KindPool.Key(name)]; ok {
+	if doc, ok := r.set.good[fleet.KindPool.Key(name)]; ok {
 		if noun, err := r.noun(doc); err == nil {
 			return noun.(*fleet.Pool)
 		}

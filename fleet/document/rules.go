@@ -97,7 +97,7 @@ const acceptedName = "a name must begin with a letter or digit, followed by at m
 
 var textRules = map[string]textRule{
 	"name": {
-		pattern: regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._:/@+-]{0,127}$`),
+		pattern: regexp.MustCompile("^" + namePattern + "$"),
 		reason:  acceptedName,
 	},
 	"text": {

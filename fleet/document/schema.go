@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"strconv"
-	"strings"
 
 	"colonnade/fleet"
 )
@@ -81,32 +80,6 @@ func readableJSON(v any) ([]byte, error) {
 	return bytes.TrimSpace(text.Bytes()), err
 }
 
-// describedKind is a kind of documents as the schema shows it.
-type describedKind struct {
-	kind  fleet.Kind
-	key   string // the form of the key
-	names string // what follows the kind in the key; a regular expression
-	about string
-}
-
-const (
-	anyName   = `[A-Za-z0-9][A-Za-z0-9._:/@+-]{0,127}`
-	plainName = `[A-Za-z0-9][A-Za-z0-9._:@+-]{0,127}`
-)
-
-var describedKinds = []describedKind{
-	{fleet.KindDefaults, "defaults", "", "Defaults for the fields of other documents."},
-	{fleet.KindModel, "models/<model>", "/" + anyName, "A model that clients ask for by name."},
-	{fleet.KindPool, "pools/<pool>", "/" + anyName, "Permits and queue of the endpoints that serve the same models. A pool without a document has the defaults."},
-	{fleet.KindEndpoint, "endpoints/<colo>/<endpoint>", "/" + plainName + "/" + anyName, "A running engine in a colo."},
-	{fleet.KindColo, "colos/<colo>", "/" + plainName, "A location with endpoints."},
-	{fleet.KindAccount, "accounts/<account>", "/" + anyName, "A tenant that requests are billed to."},
-	{fleet.KindAPIKey, "keys/<id>", "/" + anyName, "An API key, by its hash. Written by colonnade keys; the id is the part of the key between cn_ and its last underscore."},
-	{fleet.KindDeletions, "deletions", "", "Confirmation of deletions that nodes hold back. Written by colonnade config."},
-	{fleet.KindServer, "servers/<colo>/<node>", "/" + plainName + "/" + plainName, "A colo server. Written by the server itself, with a lease."},
-	{fleet.KindEntry, "entries/<node>", "/" + plainName, "An entry. Written by the entry itself, with a lease."},
-}
-
 // Schema returns the JSON Schema (draft 2020-12) of a document as it stands in a file, with its key. The schema accepts
 // what [Check] accepts, and more: it cannot express all rules, and accepts any document of a newer version.
 func Schema() ([]byte, error) {
@@ -129,33 +102,30 @@ func documentSchema() (*schema, error) {
 		return nil, err
 	}
 	b := schemaBuilder{comments: comments, builtin: parseBuiltin(), defs: map[string]*schema{}}
-	key := &schema{Type: "string"}
+	key := &schema{Type: "string", Description: "Key of the document: " + keyForms() + "."}
 	root := &schema{
 		Schema: "https://json-schema.org/draft/2020-12/schema", Title: "Colonnade document",
 		Description: "A document of a Colonnade fleet, with its key.",
 		Type:        "object", Properties: properties{{"key", key}}, Required: []string{"key"}, Defs: b.defs,
 	}
-	var forms []string
-	for _, k := range describedKinds {
-		forms = append(forms, k.key)
-		pattern := &schema{Pattern: "^" + string(k.kind) + k.names + "$"}
+	for _, k := range kinds {
+		pattern := &schema{Pattern: k.pattern()}
 		key.AnyOf = append(key.AnyOf, pattern)
-		b.defs[string(k.kind)] = b.document(k)
+		b.defs[string(k.Kind)] = b.document(k)
 		root.AllOf = append(root.AllOf, &schema{
-			If:   &schema{Properties: properties{{"key", pattern}, knownVersion(k.kind)}},
-			Then: ref(string(k.kind)),
+			If:   &schema{Properties: properties{{"key", pattern}, knownVersion(k.Kind)}},
+			Then: ref(string(k.Kind)),
 		})
 	}
-	key.Description = "Key of the document: " + strings.Join(forms, ", ") + "."
 	return root, nil
 }
 
 // knownVersion matches documents of a version that this program knows. In newer ones, unknown fields are accepted.
-func knownVersion(kind fleet.Kind) property {
+func knownVersion(of fleet.Kind) property {
 	atMost := func(known int) *schema {
 		return &schema{Not: &schema{Type: "integer", Minimum: json.Number(strconv.Itoa(known + 1))}}
 	}
-	if kind == fleet.KindServer || kind == fleet.KindEntry {
+	if of == fleet.KindServer || of == fleet.KindEntry {
 		return property{"protocol", &schema{Properties: properties{{"max", atMost(fleet.Protocol)}}}}
 	}
 	return property{"version", atMost(newestVersion)}

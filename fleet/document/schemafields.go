@@ -21,11 +21,11 @@ type schemaBuilder struct {
 }
 
 // document describes a kind of documents.
-func (b schemaBuilder) document(k describedKind) *schema {
-	s := b.structure(reflect.TypeOf(identity{Kind: k.kind}.blank()).Elem(), b.builtin.kinds[k.kind], false)
-	s.Title, s.Description = k.key, k.about
+func (b schemaBuilder) document(k kind) *schema {
+	s := b.structure(reflect.TypeOf(k.noun(identity{})).Elem(), b.builtin.kinds[k.Kind], false)
+	s.Title, s.Description = k.form, k.about
 	s.Properties = append(properties{{"key", &schema{Type: "string"}}}, s.Properties...)
-	if k.kind != fleet.KindServer && k.kind != fleet.KindEntry { // these have the version of their software there
+	if k.Kind != fleet.KindServer && k.Kind != fleet.KindEntry { // these have the version of their software there
 		s.Properties = append(s.Properties, property{"version", &schema{
 			Type: "integer", Minimum: "1", Default: newestVersion,
 			Description: "Version of documents that this one needs. Nodes ignore unknown fields only in documents of a newer version than they know.",
@@ -174,8 +174,8 @@ func sentence(reason string) string {
 func ref(name string) *schema { return &schema{Ref: "#/$defs/" + name} }
 
 // numeric describes a number by its bounds, and by the word that may stand in its place.
-func numeric(kind string, tag reflect.StructTag) *schema {
-	s := &schema{Type: kind}
+func numeric(name string, tag reflect.StructTag) *schema {
+	s := &schema{Type: name}
 	if least, most, bounded := strings.Cut(tag.Get("range"), ","); bounded {
 		s.Minimum, s.Maximum = json.Number(least), json.Number(most)
 	}

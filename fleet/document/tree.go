@@ -76,7 +76,7 @@ func badKey(key any) *fieldError {
 	case nil:
 		return &fieldError{Value: "null", Reason: "a field's name is missing, or must be quoted"}
 	case bool, int, int64, uint64, float64:
-		return &fieldError{Value: fmt.Sprint(key), Reason: "YAML reads this field's name as " + kindOf(key) + ", not as text; quote it"}
+		return &fieldError{Value: fmt.Sprint(key), Reason: "YAML reads this field's name as " + scalarType(key) + ", not as text; quote it"}
 	}
 	return &fieldError{Reason: "a field's name must be text"}
 }

@@ -8,14 +8,14 @@ import (
 )
 
 // Table builds the table of the good documents. It shares with the last table what has not changed.
-func (d *Set) Table() *fleet.Table {
-	r := d.resolver()
-	c := fleet.Contents{Revision: d.revision, APIKeys: d.apiKeys.index.Index(), DefaultPool: r.plain}
-	rejected := maps.Clone(d.rejected)
-	for _, key := range d.inOrder() {
-		noun, err := r.noun(d.good[key])
+func (s *Set) Table() *fleet.Table {
+	r := s.resolver()
+	c := fleet.Contents{Revision: s.revision, APIKeys: s.apiKeys.index.Index(), DefaultPool: r.plain}
+	rejected := maps.Clone(s.rejected)
+	for _, key := range s.inOrder() {
+		noun, err := r.noun(s.good[key])
 		if err != nil { // a bug: layers that are valid by themselves are valid together
-			rejected[key] = err.rejection(key, d.revision, false)
+			rejected[key] = err.rejection(key, s.revision, false)
 			continue
 		}
 		addTo(&c, noun)

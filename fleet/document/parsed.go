@@ -10,17 +10,17 @@ import (
 // field version; unknown fields are accepted only in one that is newer. So upgrade nodes before documents.
 const newestVersion = 1
 
-// parsed is the good version of a document. Only built ever changes.
+// parsed is a good version of a document. Only built changes.
 type parsed struct {
 	id    identity
 	tree  map[string]any // without version; nil for an API key, which is built at once
 	newer bool
 
 	revision int64 // of the store, when this version was put
-	built    any   // the noun made of it and the layers below it; nil = to be made
+	built    any   // the noun made of the document and the layers below it; nil = not made yet
 }
 
-// parse reads a document and checks it on its own.
+// parse reads a document and checks it by itself.
 func parse(key string, value []byte) (*parsed, *fieldError) {
 	id, err := parseKey(key)
 	if err != nil {
@@ -37,8 +37,8 @@ func parse(key string, value []byte) (*parsed, *fieldError) {
 	return doc, doc.check()
 }
 
-// takeVersion takes the version out of an operator's document. Nodes write the version of their software into a field
-// of that name; how new their documents are is told by their protocol.
+// takeVersion takes the version out of the tree. In documents of nodes, a field of that name has the version of their
+// software, and their protocol says how new the document is.
 func (doc *parsed) takeVersion() *fieldError {
 	if doc.id.Kind == fleet.KindServer || doc.id.Kind == fleet.KindEntry {
 		protocol, _ := doc.tree["protocol"].(map[string]any)
@@ -60,7 +60,7 @@ func (doc *parsed) takeVersion() *fieldError {
 	return nil
 }
 
-// check decodes the document, into a struct that is thrown away unless it is an API key.
+// check decodes the document. The result is discarded unless it is an API key.
 func (doc *parsed) check() *fieldError {
 	d := decoder{lenient: doc.newer}
 	switch doc.id.Kind {
@@ -85,29 +85,4 @@ func (doc *parsed) check() *fieldError {
 		return checkEndpoint(&e)
 	}
 	return d.decode(doc.tree, doc.id.blank())
-}
-
-// blank returns a pointer to the struct that a document of this kind is decoded into.
-func (id identity) blank() any {
-	switch id.Kind {
-	case fleet.KindDeletions:
-		return &fleet.Deletions{}
-	case fleet.KindModel:
-		return &fleet.Model{Name: id.Name}
-	case fleet.KindPool:
-		return &fleet.Pool{Name: id.Name}
-	case fleet.KindColo:
-		return &fleet.Colo{Name: id.Name}
-	case fleet.KindAccount:
-		return &fleet.Account{Name: id.Name}
-	case fleet.KindAPIKey:
-		return &fleet.APIKey{ID: id.Name}
-	case fleet.KindEndpoint:
-		return &fleet.Endpoint{Colo: id.Colo, ID: id.Name}
-	case fleet.KindServer:
-		return &fleet.Server{Colo: id.Colo, Node: id.Name}
-	case fleet.KindEntry:
-		return &fleet.EntryNode{Node: id.Name}
-	}
-	return &defaults{}
 }

@@ -1,0 +1,130 @@
+package document
+
+import (
+	"strings"
+
+	"colonnade/fleet"
+)
+
+// kind describes a kind of documents.
+type kind struct {
+	fleet.Kind
+	form  string // of the key
+	about string
+	noun  func(identity) any // returns a pointer to a new struct, for the decoder
+}
+
+var kinds = []kind{
+	{fleet.KindDefaults, "defaults", "Defaults for the fields of other documents.",
+		func(identity) any { return &defaults{} }},
+	{fleet.KindModel, "models/<model>", "A model that clients ask for by name.",
+		func(id identity) any { return &fleet.Model{Name: id.Name} }},
+	{fleet.KindPool, "pools/<pool>", "Permits and queue of the endpoints that serve the same models. A pool without a document has the defaults.",
+		func(id identity) any { return &fleet.Pool{Name: id.Name} }},
+	{fleet.KindEndpoint, "endpoints/<colo>/<endpoint>", "A running engine in a colo.",
+		func(id identity) any { return &fleet.Endpoint{Colo: id.Colo, ID: id.Name} }},
+	{fleet.KindColo, "colos/<colo>", "A location with endpoints.",
+		func(id identity) any { return &fleet.Colo{Name: id.Name} }},
+	{fleet.KindAccount, "accounts/<account>", "A tenant that requests are billed to.",
+		func(id identity) any { return &fleet.Account{Name: id.Name} }},
+	{fleet.KindAPIKey, "keys/<id>", "An API key, by its hash. Written by colonnade keys; the id is the part of the key between cn_ and its last underscore.",
+		func(id identity) any { return &fleet.APIKey{ID: id.Name} }},
+	{fleet.KindDeletions, "deletions", "Confirmation of deletions that nodes hold back. Written by colonnade config.",
+		func(identity) any { return &fleet.Deletions{} }},
+	{fleet.KindServer, "servers/<colo>/<node>", "A colo server. Written by the server itself, with a lease.",
+		func(id identity) any { return &fleet.Server{Colo: id.Colo, Node: id.Name} }},
+	{fleet.KindEntry, "entries/<node>", "An entry. Written by the entry itself, with a lease.",
+		func(id identity) any { return &fleet.EntryNode{Node: id.Name} }},
+}
+
+// Names may contain slashes, but for plain names: those of colos and nodes stand between slashes in keys, and name
+// folders.
+const (
+	namePattern      = `[A-Za-z0-9][A-Za-z0-9._:/@+-]{0,127}`
+	plainNamePattern = `[A-Za-z0-9][A-Za-z0-9._:@+-]{0,127}`
+)
+
+func isPlain(placeholder string) bool { return placeholder == "<colo>" || placeholder == "<node>" }
+
+func kindOf(name fleet.Kind) (kind, bool) {
+	for _, k := range kinds {
+		if k.Kind == name {
+			return k, true
+		}
+	}
+	return kind{}, false
+}
+
+// placeholders returns the names in the form of the key, such as <colo> and <endpoint>.
+func (k kind) placeholders() []string { return strings.Split(k.form, "/")[1:] }
+
+// pattern returns a regular expression for the keys of the kind.
+func (k kind) pattern() string {
+	pattern := "^" + string(k.Kind)
+	for _, placeholder := range k.placeholders() {
+		if isPlain(placeholder) {
+			pattern += "/" + plainNamePattern
+		} else {
+			pattern += "/" + namePattern
+		}
+	}
+	return pattern + "$"
+}
+
+// keyForms lists the forms of keys.
+func keyForms() string {
+	forms := make([]string, 0, len(kinds))
+	for _, k := range kinds {
+		forms = append(forms, k.form)
+	}
+	return strings.Join(forms, ", ")
+}
+
+// identity is a parsed key. Colo is set for endpoints and servers only; Name is empty for defaults and deletions.
+type identity struct {
+	Kind       fleet.Kind
+	Colo, Name string
+}
+
+// blank returns a pointer to the struct that the document is decoded into.
+func (id identity) blank() any {
+	k, _ := kindOf(id.Kind)
+	return k.noun(id)
+}
+
+// parseKey parses a key and checks the names in it.
+func parseKey(key string) (identity, *fieldError) {
+	name, rest, hasRest := strings.Cut(key, "/")
+	k, known := kindOf(fleet.Kind(name))
+	names := k.placeholders()
+	if !known || hasRest && len(names) == 0 {
+		return identity{}, &fieldError{Reason: "unknown kind of document; the key must be one of " + keyForms()}
+	}
+	id := identity{Kind: k.Kind, Name: rest}
+	if len(names) == 0 {
+		return id, nil
+	}
+	if len(names) == 2 {
+		var found bool
+		if id.Colo, id.Name, found = strings.Cut(rest, "/"); !found {
+			return id, &fieldError{Reason: "the key must be " + k.form}
+		}
+		if err := checkKeyName(names[0], id.Colo); err != nil {
+			return id, err
+		}
+	}
+	if k.Kind == fleet.KindAPIKey {
+		return id, checkAPIKeyID(id.Name)
+	}
+	return id, checkKeyName(names[len(names)-1], id.Name)
+}
+
+func checkKeyName(placeholder, name string) *fieldError {
+	switch {
+	case isPlain(placeholder) && strings.Contains(name, "/"):
+		return &fieldError{Value: quote(name), Reason: "the name of a colo or of a node must not contain a slash"}
+	case !validName(name):
+		return &fieldError{Value: quote(name), Reason: "in the key: " + acceptedName}
+	}
+	return nil
+}
