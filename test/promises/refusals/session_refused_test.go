@@ -4,9 +4,6 @@ import (
 	"net/http"
 	"strings"
 	"testing"
-	"time"
-
-	"github.com/gorilla/websocket"
 
 	"colonnade/analytics"
 	"colonnade/internal/fleettest"
@@ -20,6 +17,9 @@ func TestSessionRefusedBeforeUpgrade(t *testing.T) {
 	key, doc := fleettest.NewAccountKey(t, "alice", "models: [demo-realtime, full, gone, demo-chat]")
 	none, noneDoc := fleettest.NewAccountKey(t, "bob", "limits: {concurrent: 0}")
 	f := fleettest.StartClosed(t, onebox.Config{Engine: fleettest.QuickEngine(1), Colos: []string{"ams"}}, doc+noneDoc+`
+key: defaults
+origins: ['https://app.example.com']
+---
 key: pools/demo
 queue: {limit: 0}
 ---
@@ -55,6 +55,12 @@ pool: demo
 	refused("nothing", 404, 40002, "", bearer...)
 	refused("demo-chat", 400, 40001, "", bearer...)
 	refused("gone", 503, 50301, "no_endpoint", bearer...)
+	refused("demo-realtime&model=demo-chat", 400, 40001, "", bearer...)
+	for _, origin := range []string{"https://evil.example.com", "null"} {
+		if a := refused("demo-realtime", 403, 40303, "", append(bearer, "Origin", origin)...); a.APIError(t).Code != "origin_not_allowed" {
+			t.Errorf("origin %s: %s", origin, a.Body)
+		}
+	}
 	for _, lines := range [][]string{
 		{"Connection: Upgrade", "Upgrade: websocket", "Sec-WebSocket-Version: 8", "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ=="},
 		{"Connection: Upgrade", "Upgrade: websocket", "Sec-WebSocket-Version: 13"},
@@ -69,7 +75,7 @@ pool: demo
 		w.Close()
 	}
 
-	s := f.DialRealtime("demo-realtime", bearer...)
+	s := f.DialRealtime("demo-realtime", append(bearer, "Origin", "https://app.example.com")...)
 	s.Hear("session.created")
 	full := refused("full", 429, 42902, "queue_full", bearer...)
 	if full.Header.Get("Retry-After") == "" || full.Header.Get("retry-after-ms") == "" || full.Header.Get("x-colonnade-reason") != "queue_full" {
@@ -123,29 +129,4 @@ func TestSessionWaitsBeforeUpgrade(t *testing.T) {
 	if n := f.Engine("ams").Stats().Requests; n != 3 { // with the request of Watch
 		t.Errorf("the engine got %d requests, want 3 without the cancelled one", n)
 	}
-}
-
-// A draining entry ends all its sessions when the time is over, by close frame 1001 and without a reset.
-func TestEntryDrainsSessions(t *testing.T) {
-	t.Parallel()
-	f := fleettest.Start(t, onebox.Config{Engine: fleettest.QuickEngine(8), Colos: []string{"ams"}, Drain: time.Second}, "")
-	var sessions []fleettest.Session
-	for range 8 {
-		s := f.DialRealtime("demo-realtime")
-		s.Hear("session.created")
-		sessions = append(sessions, s)
-	}
-	ended := f.EndNode("entry-1")
-	testkit.WaitFor(t, "the entry to be unready", func() bool { return !f.IsReady(f.Entry.Admin) })
-	sessions[0].Say(`{"type":"response.create"}`)
-	sessions[0].Hear("response.done")
-	for _, s := range sessions {
-		s.ExpectClose(1001, "")
-		if _, _, err := s.ReadMessage(); !websocket.IsCloseError(err, 1001) {
-			t.Errorf("after the close frame: %v", err)
-		}
-		s.Close()
-	}
-	ended()
-	testkit.WaitFor(t, "the permits to be free", func() bool { return f.Pool("ams", "demo").Held == 0 })
 }

@@ -14,8 +14,8 @@ import (
 	"colonnade/onebox"
 )
 
-// Half of a crowd that waits is gone at once and never dispatched; the other half is served.
-func TestClientsLeaveTheQueue(t *testing.T) {
+// Of a crowd that waits, the half that leaves is removed at once and never dispatched; the other half is served.
+func TestClientsLeaveQueue(t *testing.T) {
 	t.Parallel()
 	const slots = 4
 	crowd := testkit.AtScale(300, 1000)
@@ -49,18 +49,18 @@ func TestClientsLeaveTheQueue(t *testing.T) {
 			continue
 		}
 		if a := c.Read(); a.Status != 200 || a.Err != nil {
-			t.Fatalf("one who stayed: %d %v %q", a.Status, a.Err, a.Body)
+			t.Fatalf("a client that stayed: %d %v %q", a.Status, a.Err, a.Body)
 		}
 	}
 	if got, want := f.EngineRequests()-before, uint64(slots+crowd/2); got != want {
-		t.Errorf("the engine was sent %d requests, want %d: those who left are never dispatched", got, want)
+		t.Errorf("the engine was sent %d requests, want %d: cancelled requests are never dispatched", got, want)
 	}
 }
 
-// A client that leaves while its engine is silent frees the slot. It is nobody's failure, and no reason to try elsewhere.
-func TestClientsLeaveASilentEngine(t *testing.T) {
+// A client that leaves while its engine is silent frees the slot. It is no failure of the engine, and the request is not retried.
+func TestClientsLeaveBeforeFirstByte(t *testing.T) {
 	t.Parallel()
-	const slots = 12 // on two engines, for of one the pool cannot do without: more each than the failures that eject it
+	const slots = 12 // on two engines, since the last one is never ejected, and more on each than the failures that eject it
 	f := fleettest.Start(t, onebox.Config{Engines: 2, Engine: fleettest.QuickEngine(slots / 2)}, "")
 	f.WatchShared(slots)
 	before := f.EngineRequests()
@@ -75,7 +75,7 @@ func TestClientsLeaveASilentEngine(t *testing.T) {
 	for n, c := range clients {
 		c.Leave(n)
 	}
-	testkit.Within(t, 500*time.Millisecond, "the engines are rid of all requests, and all permits are free", func() bool {
+	testkit.Within(t, 500*time.Millisecond, "the engines are idle, and all permits are free", func() bool {
 		return busy() == 0 && f.Pool("ams", "demo").Held == 0
 	})
 	for n := range slots {
@@ -95,7 +95,7 @@ func TestClientsLeaveASilentEngine(t *testing.T) {
 	}
 }
 
-// expectGone looks at both final events of a request whose client left.
+// expectGone checks both final events of a request whose client left.
 func expectGone(f *fleettest.Fleet, clientID string) {
 	f.T.Helper()
 	for _, kind := range []analytics.Kind{analytics.KindRequest, analytics.KindInference} {
@@ -105,8 +105,9 @@ func expectGone(f *fleettest.Fleet, clientID string) {
 	}
 }
 
-// A client that leaves in mid-stream, while the engine talks or after it fell silent, frees the slot, and pays for what it got.
-func TestClientsLeaveInMidStream(t *testing.T) {
+// A client that leaves in mid-stream, while the engine generates or after it fell silent, frees the slot, and is billed for what
+// was generated.
+func TestClientsLeaveMidStream(t *testing.T) {
 	t.Parallel()
 	f := func(name, fault string, tokens int) {
 		t.Helper()
@@ -122,7 +123,7 @@ func TestClientsLeaveInMidStream(t *testing.T) {
 				c := f.BeginChat(fleettest.ChatBody(1000, true), "x-request-id: "+id)
 				c.ReadUntil(`"delta":{"content":`, tokens)
 				c.Leave(n)
-				testkit.Within(t, 500*time.Millisecond, "the engine is rid of the request, and the permit is free", func() bool {
+				testkit.Within(t, 500*time.Millisecond, "the engine is idle, and the permit is free", func() bool {
 					return fleettest.InFlight(ams) == 0 && f.Pool("ams", "demo").Held == 0
 				})
 				expectGone(f, id)
@@ -132,23 +133,23 @@ func TestClientsLeaveInMidStream(t *testing.T) {
 				}
 			}
 			if got := f.EngineRequests() - before; got != 2 {
-				t.Errorf("the engines were sent %d requests, want 2: none is tried again", got)
+				t.Errorf("the engines were sent %d requests, want 2: none is retried", got)
 			}
 		})
 	}
-	f("engine talks", "", 5)
+	f("engine generates", "", 5)
 	f("engine is silent", simengine.FaultStallStream, 3)
 }
 
-// The same in the middle of an unstreamed answer: of one that the colo still holds back, and of one that is on its way.
-func TestClientsLeaveInMidJSON(t *testing.T) {
+// So does a client that leaves in the middle of a plain response, whether the colo still holds it back or relays it.
+func TestClientsLeaveMidJSON(t *testing.T) {
 	f := fleettest.Start(t, onebox.Config{Engine: fleettest.QuickEngine(2)}, "")
 	f.Watch(4)
 	ams, before := f.Engine("ams"), f.EngineRequests()
 	leave := func(id string, c *wiretest.Conn, n int) {
 		t.Helper()
 		c.Leave(n)
-		testkit.Within(t, 500*time.Millisecond, "the engine is rid of the request, and the permit is free", func() bool {
+		testkit.Within(t, 500*time.Millisecond, "the engine is idle, and the permit is free", func() bool {
 			return fleettest.InFlight(ams) == 0 && f.Pool("ams", "demo").Held == 0
 		})
 		expectGone(f, id)
@@ -172,6 +173,6 @@ func TestClientsLeaveInMidJSON(t *testing.T) {
 		}
 	}
 	if got := f.EngineRequests() - before; got != 4 {
-		t.Errorf("the engines were sent %d requests, want 4: none is tried again", got)
+		t.Errorf("the engines were sent %d requests, want 4: none is retried", got)
 	}
 }

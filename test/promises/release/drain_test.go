@@ -7,10 +7,11 @@ import (
 	"net"
 	"strconv"
 	"strings"
-	"sync"
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/gorilla/websocket"
 
 	"colonnade/analytics"
 	"colonnade/discovery/etcd"
@@ -21,7 +22,7 @@ import (
 	"colonnade/onebox"
 )
 
-// stored reads a document in etcd; without one, or without an answer, it is empty.
+// stored returns a document in etcd; it is empty if there is none or etcd does not answer.
 func stored(f *fleettest.Fleet, key string) string {
 	f.T.Helper()
 	client, err := etcd.Dial([]string{f.Etcd})
@@ -38,19 +39,19 @@ func stored(f *fleettest.Fleet, key string) string {
 	return string(answer.Kvs[0].Value)
 }
 
-// With another colo there, nobody notices that one drains: streams end properly where they are, who waits there goes on
-// to the other at no cost, and so does whoever comes.
+// When one of two colos drains, its streams run to their end, its waiting requests move to the other colo without using up a
+// retry, and so do new requests.
 func TestColoDrains(t *testing.T) {
 	t.Parallel()
 	f := fleettest.Start(t, onebox.Config{Engine: fleettest.SteadyEngine(2), Drain: testkit.Timeout},
-		"key: models/demo-chat\npool: demo\nretry: {errors: 0, out_of_capacity: 0}\n---\nkey: pools/demo\nqueue: {max_wait: 1m}\n")
+		"key: models/demo-chat\npool: demo\nretry: {errors: 0, out_of_capacity: 0}\nrouting: {steps: [{colos: [ams]}, {colos: [fra]}]}\n---\n"+
+			"key: pools/demo\nqueue: {max_wait: 1m}\n")
 	var streams, waiters []*wiretest.Conn
 	for range 2 {
-		w := f.BeginChat(fleettest.ChatBody(400, true))
+		w := f.BeginChat(fleettest.ChatBody(250, true))
 		w.ReadUntil("data:", 1)
 		streams = append(streams, w)
 	}
-	time.Sleep(2200 * time.Millisecond) // by then the entry has forgotten that the colo was full, and tries it first
 	for i := range 5 {
 		waiters = append(waiters, f.Enqueue(i+1, "x-colonnade-queue: wait", "x-request-id: waiter-"+strconv.Itoa(i)))
 	}
@@ -58,16 +59,16 @@ func TestColoDrains(t *testing.T) {
 	for i, w := range waiters {
 		a := w.Read()
 		if a.Status != 200 || a.Header.Get("x-colonnade-colo") != "fra" || a.Header.Get("x-colonnade-attempts") != "1" {
-			t.Errorf("who waited got %d %v %.200q", a.Status, a.Header, a.Body)
+			t.Errorf("a waiting request got %d %v %.200q", a.Status, a.Header, a.Body)
 		}
 		e := f.FinalEvent(analytics.KindRequest, "waiter-"+strconv.Itoa(i))
 		if e.Outcome != analytics.OutcomeCompleted || len(e.ColoPath) != 2 {
-			t.Errorf("who waited ended with %q after %v", e.Outcome, e.ColoPath)
+			t.Errorf("a waiting request ended with %q after %v", e.Outcome, e.ColoPath)
 		}
 	}
 	for range 20 {
 		if a := f.RawChat(fleettest.ChatBody(1, false)); a.Status != 200 || a.Header.Get("x-colonnade-colo") != "fra" {
-			t.Errorf("who came got %d %v %.200q", a.Status, a.Header, a.Body)
+			t.Errorf("a new request got %d %v %.200q", a.Status, a.Header, a.Body)
 		}
 	}
 	for _, w := range streams {
@@ -81,18 +82,18 @@ func TestColoDrains(t *testing.T) {
 	}
 }
 
-// Where no other colo is left, the client hears why, and when to come back.
+// When the only colo drains, waiting and new requests are refused with the reason draining and a Retry-After.
 func TestLastColoDrains(t *testing.T) {
 	t.Parallel()
 	f := fleettest.Start(t, onebox.Config{Colos: []string{"ams"}, Engine: fleettest.SteadyEngine(1), Drain: testkit.Timeout}, "")
-	stream := f.BeginChat(fleettest.ChatBody(400, true))
+	stream := f.BeginChat(fleettest.ChatBody(250, true))
 	stream.ReadUntil("data:", 1)
 	waiter := f.Enqueue(1, "x-request-id: the-waiter")
 	f.EndNode("ams-1")
 	unavailable := fleettest.Refusal{Status: 503, Number: 50301, Code: "unavailable", Type: "server_error", Reason: "draining"}
 	unavailable.Expect(t, waiter.Read())
 	if e := f.FinalEvent(analytics.KindRequest, "the-waiter"); e.Outcome != analytics.OutcomeRefused || e.Reason != "draining" {
-		t.Errorf("who waited ended with %q, %q", e.Outcome, e.Reason)
+		t.Errorf("the waiting request ended with %q, %q", e.Outcome, e.Reason)
 	}
 	unavailable.Expect(t, f.RawChat(fleettest.ChatBody(1, false)))
 	if rest, err := stream.ReadChunked(); err != nil || !strings.Contains(rest, "[DONE]") {
@@ -100,8 +101,8 @@ func TestLastColoDrains(t *testing.T) {
 	}
 }
 
-// What still runs when time is over is ended by an error event and a close, whichever of the nodes ends.
-func TestDrainEndsStreamsExplicitly(t *testing.T) {
+// A stream that still runs when the time of a drain is over ends by an error event and a close, whichever node drains.
+func TestDrainEndsStreamsByErrorEvent(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		node                  string
@@ -111,9 +112,9 @@ func TestDrainEndsStreamsExplicitly(t *testing.T) {
 		{"ams-1", analytics.OutcomeDrained, analytics.OutcomeDrained},
 	} {
 		t.Run(c.node, func(t *testing.T) {
-			f := fleettest.Start(t, onebox.Config{Colos: []string{"ams"}, Engine: fleettest.SteadyEngine(20), Drain: time.Second}, "")
+			f := fleettest.Start(t, onebox.Config{Colos: []string{"ams"}, Engine: fleettest.SteadyEngine(5), Drain: 500 * time.Millisecond}, "")
 			var streams []*wiretest.Conn
-			for i := range 20 {
+			for i := range 5 {
 				w := f.BeginChat(fleettest.ChatBody(100_000, true), "x-request-id: stream-"+strconv.Itoa(i))
 				w.ReadUntil("data:", 1)
 				streams = append(streams, w)
@@ -140,68 +141,12 @@ func TestDrainEndsStreamsExplicitly(t *testing.T) {
 	}
 }
 
-// An entry is not ready any more before it refuses anything. Every answer is its connection's last, connections that
-// nobody uses are closed without a reset, and it ends once nobody sends requests.
-func TestEntryDrains(t *testing.T) {
-	t.Parallel()
-	f := fleettest.Start(t, onebox.Config{Colos: []string{"ams"}, Engine: fleettest.SteadyEngine(4), Drain: testkit.Timeout}, "")
-	used, idle, unused := wiretest.Dial(t, f.Entry.Address), wiretest.Dial(t, f.Entry.Address), wiretest.Dial(t, f.Entry.Address)
-	for _, w := range []*wiretest.Conn{used, idle} {
-		w.Post("/v1/chat/completions", fleettest.ChatBody(1, false))
-		if a := w.Read(); a.Status != 200 || a.Header.Get("Connection") != "" {
-			t.Errorf("before: %d %v", a.Status, a.Header)
-		}
-	}
-	stream := f.BeginChat(fleettest.ChatBody(400, true))
-	stream.ReadUntil("data:", 1)
-	stop, crowd := make(chan struct{}), sync.WaitGroup{}
-	crowd.Go(func() {
-		for {
-			select {
-			case <-stop:
-				return
-			default:
-			}
-			drains := !f.IsReady(f.Entry.Admin)
-			if a := f.RawChat(fleettest.ChatBody(1, false)); a.Status != 200 || drains && a.Header.Get("Connection") != "close" {
-				t.Errorf("who came: %d %v", a.Status, a.Header)
-			}
-		}
-	})
-	// Somebody who asks each three seconds, as balancers do, is expected again for nine. A crowd alone may fall silent on a
-	// busy machine for as long as the entry waits.
-	f.IsReady(f.Entry.Address)
-	time.Sleep(3 * time.Second)
-	f.IsReady(f.Entry.Address)
-	ended := f.EndNode("entry-1")
-	testkit.WaitFor(t, "the entry to be unready", func() bool { return !f.IsReady(f.Entry.Admin) })
-	testkit.WaitFor(t, "the entry to say so in etcd", func() bool { return strings.Contains(stored(f, "entries/entry-1"), `"state":"draining"`) })
-	used.Post("/v1/chat/completions", fleettest.ChatBody(1, false))
-	if a := used.Read(); a.Status != 200 || a.Header.Get("Connection") != "close" {
-		t.Errorf("while draining: %d %v", a.Status, a.Header)
-	}
-	close(stop)
-	crowd.Wait()
-	for name, w := range map[string]*wiretest.Conn{"used": used, "idle": idle, "unused": unused} {
-		if how := w.End(); how != "closed" {
-			t.Errorf("the %s connection: %s", name, how)
-		}
-		w.Close()
-	}
-	if rest, err := stream.ReadChunked(); err != nil || !strings.Contains(rest, "[DONE]") {
-		t.Errorf("the stream ended with %v", err)
-	}
-	stream.Close()
-	ended()
-	if _, err := net.Dial("tcp", f.Entry.Address); !errors.Is(err, syscall.ECONNREFUSED) {
-		t.Errorf("afterwards: %v", err)
-	}
-}
-
-// New sessions go elsewhere at once; those that run may go on until time is over, and then hear 1001.
+// A draining colo gets no new sessions. Those that run may go on until the time is over, and then end by close frame 1001 and
+// without a reset; so do those of a draining entry.
 func TestDrainOfSessions(t *testing.T) {
 	t.Parallel()
 	f := fleettest.Start(t, onebox.Config{Engine: fleettest.QuickEngine(4), Drain: 2 * time.Second}, "")
+	o := f.Operator()
 	first := f.DialRealtime("demo-realtime")
 	first.Hear("session.created")
 	if colo := first.Header.Get("x-colonnade-colo"); colo != "ams" {
@@ -209,27 +154,48 @@ func TestDrainOfSessions(t *testing.T) {
 	}
 	ended := f.EndNode("ams-1")
 	testkit.WaitFor(t, "the colo to drain", func() bool { return !f.IsReady(f.Colos[0].Admin) })
+	first.Say(`{"type":"response.create"}`)
+	first.Hear("response.done")
 	second := f.DialRealtime("demo-realtime")
 	second.Hear("session.created")
 	if colo := second.Header.Get("x-colonnade-colo"); colo != "fra" {
 		t.Errorf("a new session is in %q", colo)
 	}
-	first.ExpectClose(1001, "")
+	expectDrained(f, first)
 	ended()
 	ended = f.EndNode("entry-1")
-	second.ExpectClose(1001, "")
+	testkit.WaitFor(t, "the entry to be draining in etcd", func() bool {
+		stored := o.Get(node.Prefix + "entries/entry-1").Kvs
+		return len(stored) == 1 && strings.Contains(string(stored[0].Value), `"state":"draining"`)
+	})
+	if f.IsReady(f.Entry.Admin) {
+		t.Error("a draining entry is ready")
+	}
+	expectDrained(f, second)
 	ended()
 }
 
-// A node leaves etcd before its admin pages go, so that whoever watches it sees how it has ended.
-func TestAdminPagesGoLast(t *testing.T) {
+// expectDrained expects that a session ends by 1001, as its events say.
+func expectDrained(f *fleettest.Fleet, s fleettest.Session) {
+	f.T.Helper()
+	s.ExpectClose(1001, "")
+	if _, _, err := s.ReadMessage(); !websocket.IsCloseError(err, 1001) {
+		f.T.Errorf("after the close frame: %v", err)
+	}
+	if _, inference := f.LastEvents(s.Header.Get("x-request-id")); !inference.Partial {
+		f.T.Errorf("inference event %+v", inference)
+	}
+}
+
+// A node leaves etcd before its admin listener closes, so that its end can be observed.
+func TestAdminListenerClosesLast(t *testing.T) {
 	f := fleettest.Start(t, onebox.Config{Engine: fleettest.QuickEngine(1)}, "")
 	for _, n := range []struct{ name, admin, key string }{
 		{"ams-1", f.Colos[0].Admin, "servers/ams/ams-1"}, {"entry-1", f.Entry.Admin, "entries/entry-1"},
 	} {
 		testkit.WaitFor(t, "the node to be in etcd", func() bool { return stored(f, n.key) != "" })
 		ended := f.EndNode(n.name)
-		testkit.WaitFor(t, "the admin pages to go", func() bool {
+		testkit.WaitFor(t, "the admin listener to close", func() bool {
 			c, err := net.Dial("tcp", n.admin)
 			if err == nil {
 				c.Close()
@@ -237,26 +203,8 @@ func TestAdminPagesGoLast(t *testing.T) {
 			return errors.Is(err, syscall.ECONNREFUSED)
 		})
 		if document := stored(f, n.key); document != "" {
-			t.Errorf("%s has no admin pages any more, and stands in etcd with %s", n.name, document)
+			t.Errorf("the admin listener of %s is closed, and etcd has %s", n.name, document)
 		}
 		ended()
-	}
-}
-
-// Nothing is waited for that is not there.
-func TestDrainWithNothingInHand(t *testing.T) {
-	t.Parallel()
-	f := fleettest.Start(t, onebox.Config{Drain: time.Minute, Engine: fleettest.QuickEngine(1)}, "")
-	if a := f.Chat(fleettest.ChatBody(1, false)); a.Status != 200 { // its connection stays open
-		t.Fatal(a.Status)
-	}
-	began := time.Now()
-	for _, name := range []string{"ams-1", "entry-1", "fra-1"} {
-		f.EndNode(name)()
-	}
-	if took := time.Since(began); took > 45*time.Second {
-		t.Errorf("took %v", took)
-	} else {
-		t.Logf("took %v", took)
 	}
 }
