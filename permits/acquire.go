@@ -8,17 +8,17 @@ import (
 	"colonnade/fairqueue"
 )
 
-// forever is longer than anything waits, and short enough to be added to an instant.
+// forever is longer than any wait, and short enough to be added to an instant.
 const forever = time.Duration(1 << 62)
 
-// arrival is a request on its arrival.
+// arrival is a request and what its arrival says of it.
 type arrival struct {
 	claim             fairqueue.Claim
-	at                time.Duration // when it came
+	at                time.Duration // when it arrived at the pool
 	deadline          time.Duration
-	waitUntil         time.Duration // when it has waited enough
+	waitUntil         time.Duration // the longest that it may wait
 	lateReason        Reason        // why it is refused then
-	queueLen          int           // requests waiting then
+	queueLen          int           // requests waiting when it arrived
 	bounded           bool          // by MaxExpected
 	returnProbability float64       // see Request
 	jitterSeed        float64       // see Request
@@ -31,11 +31,11 @@ type waiter struct {
 	ctx   context.Context // asked whether the client is still there before a slot is handed over
 	avoid []string
 
-	ready    chan struct{} // closed when it is decided; what follows does not change after that
+	ready    chan struct{} // closed when it is resolved; the fields below do not change after that
 	resolved bool
 	chosen   *endpoint // by acceptLocked, for the grant that follows
-	lease    *lease    // this, or
-	refusal  *Refusal  // this, or it left by itself
+	lease    *lease    // set if it was granted a permit
+	refusal  *Refusal  // set if it was refused; neither is if its client left
 }
 
 // Acquire returns a permit, at once or after waiting for it; or a *Refusal; or context.Cause(ctx), if ctx ended first.
@@ -54,7 +54,7 @@ func (p *Pool) Acquire(ctx context.Context, r Request) (Permit, error) {
 	return l.permit(), nil
 }
 
-// admit decides what can be decided on arrival: a permit, a refusal, or that the request waits.
+// admit decides what can be decided on arrival: it returns the lease of a permit, or a waiter, or a refusal.
 func (p *Pool) admit(ctx context.Context, r *Request) (*lease, *waiter, error) {
 	now := p.instant()
 	deadline := forever
@@ -63,15 +63,15 @@ func (p *Pool) admit(ctx context.Context, r *Request) (*lease, *waiter, error) {
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	arrival := p.queue.Len()
+	queueLen := p.queue.Len()
 	if p.free > 0 && !p.draining && now < deadline && p.mayGrantLocked(now) {
 		if l := p.takeLocked(now, r); l != nil {
-			l.queueLen = arrival
+			l.queueLen = queueLen
 			return l, nil, nil
 		}
 	}
 	a := p.newArrival(r)
-	a.at, a.deadline, a.queueLen = now, deadline, arrival
+	a.at, a.deadline, a.queueLen = now, deadline, queueLen
 	a.setWait(r.MaxWait, p.config.MaxWait)
 	if reason := p.rejectReasonLocked(&a, r); reason != "" {
 		return nil, nil, p.refuseLocked(now, &a, reason)
@@ -90,7 +90,7 @@ func (p *Pool) admit(ctx context.Context, r *Request) (*lease, *waiter, error) {
 	return nil, w, nil
 }
 
-// newArrival is what a request says of itself, without what depends on when it comes.
+// newArrival returns what a request says of itself; when it arrived is for the caller to add.
 func (p *Pool) newArrival(r *Request) arrival {
 	a := arrival{claim: p.claim(r), bounded: r.MaxExpected >= 0, returnProbability: 1, jitterSeed: min(max(r.JitterSeed, 0), 1)}
 	if r.ReturnProbability > 0 {
@@ -107,7 +107,7 @@ func (p *Pool) claim(r *Request) fairqueue.Claim {
 	return c
 }
 
-// setWait sets when the request has waited enough.
+// setWait sets how long the request may wait: its own bound, the pool's, or its deadline, whichever is first.
 func (a *arrival) setWait(own, pool time.Duration) {
 	a.waitUntil, a.lateReason = a.at+max(0, min(own, pool, forever-a.at)), QueueTimeout
 	if a.deadline < a.waitUntil {
@@ -115,10 +115,11 @@ func (a *arrival) setWait(own, pool time.Duration) {
 	}
 }
 
-// takeLocked grants a slot without waiting, if one of those free is for this request.
+// takeLocked grants a slot without waiting, if one of those free is for this request; else it returns nil.
 func (p *Pool) takeLocked(now time.Duration, r *Request) *lease {
 	if p.queue.Len() > 0 {
-		// Nobody who waits can use what is free, unless this request brings word of a higher cap for its account.
+		// No waiter can use what is free, unless this request brings a higher cap for its account: then those of its
+		// account that came before it go first.
 		p.queue.UpdateAccount(p.claim(r))
 		p.dispatchLocked(now)
 	}
@@ -148,25 +149,25 @@ func (p *Pool) rejectReasonLocked(a *arrival, r *Request) Reason {
 	return ""
 }
 
-// waitReasonLocked returns why a request may not wait as long as it would have to; empty if it may.
+// waitReasonLocked returns why a request may not wait as long as it is expected to; empty if it may.
 func (p *Pool) waitReasonLocked(a *arrival, r *Request) Reason {
 	switch {
 	case a.waitUntil <= a.at:
 		return Busy
 	case r.Rejoin:
-		return "" // it stands at the head of its account; what a newcomer would have to expect does not hold for it
+		return "" // it is at the head of its account, where what is expected of a newcomer does not hold
 	}
 	expected, known := p.expectedLocked(a.at, a.claim)
 	switch {
 	case r.MaxExpected >= 0 && (!known || expected > r.MaxExpected):
 		return Busy
 	case known && expected > a.waitUntil-a.at:
-		return a.lateReason // it would not be served in time: better to hear that now
+		return a.lateReason // it would not be served in time: refused now, its client can go elsewhere
 	}
 	return ""
 }
 
-// enqueueLocked puts w into the queue, or says why there is no room.
+// enqueueLocked adds w to the queue, and refuses the waiters that had to leave for it; or it returns why there is no room.
 func (p *Pool) enqueueLocked(w *waiter, rejoin bool) Reason {
 	if rejoin {
 		p.queue.Rejoin(&w.item)

@@ -8,7 +8,7 @@ import (
 	"slices"
 )
 
-// Check compares everything the pool knows with what can be counted, and returns all that is wrong.
+// Check compares every sum and index of the pool with what can be counted, and returns all that is wrong.
 func (p *Pool) Check() error {
 	now := p.instant()
 	p.mu.Lock()
@@ -37,12 +37,12 @@ func (p *Pool) Check() error {
 
 type failFunc = func(format string, args ...any)
 
-// checkLeasesLocked: what is held on each endpoint is what was granted and not released.
+// checkLeasesLocked checks that what is held on each endpoint is what was granted and not released.
 func (p *Pool) checkLeasesLocked(fail failFunc) {
 	held, total, grants := map[*endpoint]int{}, 0, 0.0
 	for i, l := range p.leases {
 		if l.at != i || (l.serial != 0) != (i < p.heldLocked()) {
-			fail("lease %d of permit %d believes to be at %d, and %d are held", i, l.serial, l.at, p.heldLocked())
+			fail("lease %d of permit %d has index %d, and %d are held", i, l.serial, l.at, p.heldLocked())
 		}
 		if l.serial != 0 {
 			held[l.endpoint]++
@@ -55,7 +55,7 @@ func (p *Pool) checkLeasesLocked(fail failFunc) {
 			p.serial, p.released, p.queue.Running(), len(p.leases), total)
 	}
 	if math.Abs(grants-p.grantTimeSum) > 1e-6*max(1, grants) {
-		fail("the %d permits were granted at %v together, counted %v", total, p.grantTimeSum, grants)
+		fail("the instants of grant of %d permits add up to %v, counted %v", total, p.grantTimeSum, grants)
 	}
 	for id, e := range p.endpoints {
 		if held[e] != e.held {
@@ -70,7 +70,7 @@ func (p *Pool) checkLeasesLocked(fail failFunc) {
 		}
 	}
 	if len(held) > 0 {
-		fail("permits are held on %d endpoints that are not known", len(held))
+		fail("permits are held on %d unknown endpoints", len(held))
 	}
 }
 
@@ -78,7 +78,7 @@ func (p *Pool) checkSlotsLocked(fail failFunc) {
 	limit, free := 0, 0
 	for i, e := range p.order {
 		if e.index != i {
-			fail("endpoint %q believes to be at %d, is at %d", e.ID, e.index, i)
+			fail("endpoint %q has index %d, is at %d", e.ID, e.index, i)
 		}
 		if e.usable {
 			limit += e.Concurrency
@@ -90,13 +90,14 @@ func (p *Pool) checkSlotsLocked(fail failFunc) {
 	}
 }
 
-// checkWaiterLocked: nobody waits who was decided, or has no endpoint to wait for, or beside a slot that could be used.
+// checkWaiterLocked checks that a waiter is not resolved, has an endpoint to wait for, and is beside no slot that it could
+// use.
 func (p *Pool) checkWaiterLocked(w *waiter, fail failFunc) {
 	if w.resolved {
-		fail("a request of account %q waits though it was decided", w.item.Account)
+		fail("a request of account %q waits though it was resolved", w.item.Account)
 	}
 	if !p.hasEndpointLocked(w.avoid) {
-		fail("a request of account %q waits for nothing", w.item.Account)
+		fail("a request of account %q has no endpoint to wait for", w.item.Account)
 	}
 	if !p.blocked && !p.queue.AtCap(&w.item) && p.acceptLocked(&w.item) {
 		fail("a request of account %q waits beside a free slot of endpoint %q", w.item.Account, w.chosen.ID)

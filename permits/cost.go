@@ -7,35 +7,36 @@ import (
 	"colonnade/fairqueue"
 )
 
-// Used is what a request has cost, in the unit of [Request.Cost]. NaN is what nobody told: there the estimate stands.
+// Used is what a request has cost, in the unit of [Request.Cost]. NaN is not known: there the estimate stands.
 type Used = fairqueue.Estimate
 
-// UnknownUse is the use of a request of which nothing is known.
+// UnknownUse returns the use of a request of which nothing is known.
 func UnknownUse() Used { return Used{Input: math.NaN(), Output: math.NaN()} }
 
-// outcome is how a permit has ended: taken unless its request had gone, unserved if it got nothing of an answer.
+// outcome is how a permit has ended.
 type outcome struct {
-	taken, unserved bool
-	used            Used
+	taken    bool // the request ran: false if its client had left, or the permit could not be used
+	unserved bool // it got nothing of an answer
+	used     Used
 }
 
-// Charge says what the request's output has cost so far; its input counts as it was estimated, or the account would seem
-// to have used more while its request runs than it is charged in the end. It is cheap, and takes no lock: what it says counts
-// when the pool next looks. Only the permit's holder may call it, and not after Release.
+// Charge reports what the request's output has cost so far. Its input counts as it was estimated, or the account would
+// seem to have used more while the request runs than it is charged in the end. Charge is cheap and takes no lock: the cost
+// counts when the pool charges the lease next. Only the permit's holder may call it, and not after Release.
 func (t Permit) Charge(output float64) {
 	t.lease.reported.Store(math.Float64bits(t.lease.input + output))
 }
 
-// BlockedOnClient says for how long the request's client has held it up: it took nothing of what was there for it. Its account pays for
-// that time as for any other, but it says nothing of what slots are worth. Only the permit's holder may call it, and not
-// after Release.
-func (t Permit) BlockedOnClient(long time.Duration) { t.lease.blockedOnClient = long }
+// BlockedOnClient reports for how long the request's client blocked it, by taking nothing of the answer that was there for
+// it. The account pays for that time as for any other, but it says nothing of what slots cost. Only the permit's holder
+// may call it, and not after Release.
+func (t Permit) BlockedOnClient(d time.Duration) { t.lease.blockedOnClient = d }
 
-// settleLocked charges an account what a permit that ends has used. That is also the time that it held the slot: who
-// reads slowly keeps others out, however little it reads.
-func (p *Pool) settleLocked(now time.Duration, l *lease, e outcome) {
-	if !e.taken {
-		p.queue.Finish(l.running, 0)
+// settleLocked charges an account what a permit that ends has used, and at least what its slot cost for the time that it
+// was held: a client that reads slowly keeps others out, however little it reads.
+func (p *Pool) settleLocked(now time.Duration, l *lease, o outcome) {
+	if !o.taken {
+		p.queue.Finish(l.running, 0) // and says nothing of how long permits are held
 		return
 	}
 	held := now - l.granted
@@ -46,18 +47,18 @@ func (p *Pool) settleLocked(now time.Duration, l *lease, e outcome) {
 		return
 	}
 	used := 0.0
-	if !e.unserved {
-		if e.used.Input+e.used.Output == 0 {
-			e.used = UnknownUse() // what was told has no price: the estimate is better than nothing
+	if !o.unserved {
+		if o.used.Input+o.used.Output == 0 {
+			o.used = UnknownUse() // what it used has no price: the estimate is better than no cost at all
 		}
-		used = l.used(e.used)
+		used = l.used(o.used)
 		p.holds.slotCost.add(used, held, l.blockedOnClient)
-		p.queue.Learn(l.running, e.used)
+		p.queue.Learn(l.running, o.used)
 	}
 	p.queue.Finish(l.running, max(used, p.slotCostLocked(held)))
 }
 
-// used is what is known of the cost of a permit that ends, and what was estimated of the rest.
+// used is the cost of a permit that ends: as far as it is known, and as estimated for the rest.
 func (l *lease) used(u Used) float64 {
 	estimate := l.running.Estimate()
 	input, output := u.Input, u.Output
@@ -70,27 +71,28 @@ func (l *lease) used(u Used) float64 {
 	return max(input, 0) + max(output, 0)
 }
 
+// charged is the cost by the last Charge.
 func (l *lease) charged() float64 { return math.Float64frombits(l.reported.Load()) }
 
-// slotCost is what requests cost per second that they hold a slot: the mean over those that were served. It is a mean of
-// rates and not a rate of means, so that a few who hold their slots for long do not make that cheap for themselves.
+// slotCost is what requests use per second of holding a slot: the mean over those that were served. It is a mean of rates
+// and not a rate of means, so that a few requests that hold their slots for long do not make that cheap for themselves.
 type slotCost struct {
 	served    int
 	perSecond float64
 }
 
-// add takes in what a request cost that held a slot for so long, and was held up by its client for a part of that. Nobody
-// knows how much of that part the engine has worked, so the rate lies between two others, and where the mean lies there too,
-// nothing is learned. Without that, slow readers would make slots cheap by what they make of them.
-func (w *slotCost) add(cost float64, held, heldUp time.Duration) {
-	w.served++
-	least := cost / max(held, time.Millisecond).Seconds()
-	most := cost / max(held-heldUp, time.Millisecond).Seconds()
-	rate := min(max(w.perSecond, least), most)
-	w.perSecond += (rate - w.perSecond) / float64(min(w.served, meanWindow))
+// add counts a request that held a slot for so long, for a part of which its client blocked it. How much of that part the
+// engine worked is not known, so the rate lies between two others; a mean that lies between them too does not change.
+// Otherwise slow readers would make slots cheap by how little they make of them.
+func (c *slotCost) add(cost float64, held, blocked time.Duration) {
+	c.served++
+	low := cost / max(held, time.Millisecond).Seconds()
+	high := cost / max(held-blocked, time.Millisecond).Seconds()
+	rate := min(max(c.perSecond, low), high)
+	c.perSecond += (rate - c.perSecond) / float64(min(c.served, meanWindow))
 }
 
-// slotCostLocked is what a slot held for so long is worth; nothing while that is not known.
+// slotCostLocked is what a slot costs that is held for so long; 0 while that is not known.
 func (p *Pool) slotCostLocked(held time.Duration) float64 {
 	if p.holds.slotCost.served < minCompletions {
 		return 0
@@ -98,12 +100,12 @@ func (p *Pool) slotCostLocked(held time.Duration) float64 {
 	return p.holds.slotCost.perSecond * held.Seconds()
 }
 
-// leasesPerCharge is how many leases are looked at each time that slots are handed out. With slots all taken, every one is
-// looked at a few times while a request of mean length runs, and nobody has to do it all at once. Nor is there a timer:
-// without slots to hand out, it does not matter who is charged what.
+// leasesPerCharge is how many leases are charged each time that slots are handed out. With all slots taken, each lease is
+// charged a few times while a request of mean length runs, and no call has to charge all of them. A timer is not needed:
+// charges matter only when a slot is handed out.
 const leasesPerCharge = 4
 
-// chargeSomeLocked charges accounts for those of their requests that have cost more by now than was estimated.
+// chargeSomeLocked charges the next few leases for what they have cost by now beyond their estimate.
 func (p *Pool) chargeSomeLocked(now time.Duration) {
 	if p.config.Cost == ByRequests {
 		return

@@ -5,16 +5,16 @@ import (
 	"time"
 )
 
-// endpoint is one endpoint and what is held on it.
+// endpoint is one endpoint and the permits held on it.
 type endpoint struct {
 	Endpoint
 	held    int
-	maxHeld int  // that may be held: Concurrency, or what was held when that became less
-	index   int  // in order, or outside
-	removed bool // not of the pool any more; kept while permits are held
+	maxHeld int  // permits that may be held: Concurrency, or as many as were held when that became less; see Check
+	index   int  // in Pool.order, or noIndex
+	removed bool // no longer of the pool; kept while permits are held
 	usable  bool
 
-	full      bool // the engine said so; true until the timer ends it
+	full      bool // the engine said so; true until fullTimer ends it, and not by the passing of fullUntil alone
 	fullUntil time.Duration
 	fullTimer *time.Timer
 }
@@ -29,25 +29,25 @@ func (e *endpoint) free() int {
 	return max(0, e.Concurrency-e.Taken-e.held)
 }
 
-// serves says whether it makes sense to wait for e.
+// serves reports whether a request can wait for e.
 func (e *endpoint) serves() bool { return !e.removed && e.usable && e.Concurrency > 0 }
 
-// lessLoaded says whether one more request would load e less than it would load other.
+// lessLoaded reports whether one more request would load e less than it would load other.
 func (e *endpoint) lessLoaded(other *endpoint) bool {
 	return (e.Taken+e.held+1)*other.Concurrency*other.Weight < (other.Taken+other.held+1)*e.Concurrency*e.Weight
 }
 
-// clamped bounds the numbers so that lessLoaded cannot overflow.
+// clamped returns e with bounded numbers, so that lessLoaded cannot overflow.
 func (e Endpoint) clamped() Endpoint {
 	e.Concurrency = min(max(e.Concurrency, 0), 1<<20)
-	e.Taken = min(max(e.Taken, 0), 1<<20) // also what is above the concurrency: that may grow
+	e.Taken = min(max(e.Taken, 0), 1<<20) // not to the concurrency, which may rise later
 	e.Weight = min(max(e.Weight, 1), 1<<20)
 	return e
 }
 
-// SetEndpoints replaces the endpoints of the pool; of two with the same ID the first counts. An endpoint that was not
-// in the pool before is usable until SetUsable says otherwise. Permits on endpoints that are gone stay valid, and stay
-// counted, also if the endpoint comes back.
+// SetEndpoints replaces the endpoints of the pool; of two with the same ID the first counts. An endpoint that was not in
+// the pool before is usable until SetUsable says otherwise. Permits on removed endpoints stay valid and counted, also if
+// the endpoint comes back.
 func (p *Pool) SetEndpoints(es []Endpoint) {
 	now := p.instant()
 	p.mu.Lock()
@@ -72,8 +72,7 @@ func (p *Pool) SetEndpoints(es []Endpoint) {
 	p.adjustLocked(now, slices.ContainsFunc(served, func(e *endpoint) bool { return !e.serves() }))
 }
 
-// setEndpointLocked puts one endpoint into the new order. Those of the old order count as removed until they are put
-// in.
+// setEndpointLocked adds one endpoint to the new order. An endpoint of the old order is marked removed until it is added.
 func (p *Pool) setEndpointLocked(want Endpoint) {
 	e := p.endpoints[want.ID]
 	if e == nil {
@@ -93,15 +92,15 @@ func (p *Pool) setEndpointLocked(want Endpoint) {
 	p.order = append(p.order, e)
 }
 
-// forgetLocked drops an endpoint that is removed once nothing is held on it.
+// forgetLocked drops a removed endpoint once no permit is held on it.
 func (p *Pool) forgetLocked(e *endpoint) {
 	if e.removed && e.held == 0 {
 		delete(p.endpoints, e.ID)
 	}
 }
 
-// Resize changes the slots of one endpoint. Permits held on it stay valid, and with fewer slots than are held none is
-// granted until enough have been released. An ID that the pool does not have is ignored.
+// Resize changes the number of slots of one endpoint. Permits held on it stay valid; with fewer slots than permits, none is
+// granted until enough were released. An ID that the pool does not have is ignored.
 func (p *Pool) Resize(id string, concurrency int) {
 	now := p.instant()
 	p.mu.Lock()
@@ -121,8 +120,8 @@ func (p *Pool) Resize(id string, concurrency int) {
 	p.adjustLocked(now, served && !e.serves())
 }
 
-// SetUsable takes the slots of an endpoint out, or puts them back. Permits held on it stay valid. An ID that the pool
-// does not have is ignored.
+// SetUsable takes the slots of an endpoint out of the pool, or puts them back. Permits held on it stay valid. An ID that
+// the pool does not have is ignored.
 func (p *Pool) SetUsable(id string, usable bool) {
 	now := p.instant()
 	p.mu.Lock()
@@ -134,8 +133,8 @@ func (p *Pool) SetUsable(id string, usable bool) {
 	}
 }
 
-// MarkFull keeps new permits off an endpoint until then, because its engine said that it has no room. Of several marks
-// the one that lasts longest counts. An ID that the pool does not have is ignored.
+// MarkFull keeps new permits off an endpoint for a while, because its engine said that it has no room. Of several marks the
+// one that lasts longest counts. An ID that the pool does not have is ignored.
 func (p *Pool) MarkFull(id string, until time.Time) {
 	now := p.instant()
 	p.mu.Lock()
@@ -146,14 +145,14 @@ func (p *Pool) MarkFull(id string, until time.Time) {
 	}
 	e.full, e.fullUntil = true, end
 	if e.fullTimer != nil {
-		e.fullTimer.Stop() // if it fires all the same, endFull sees that it is too early
+		e.fullTimer.Stop() // it may be firing already: endFull then finds that it is too early
 	}
 	e.fullTimer = time.AfterFunc(end-now, func() { p.endFull(e) })
 	p.recountLocked()
 	p.trackFullLocked(now)
 }
 
-// endFull ends the mark of an endpoint, unless a longer one has been set, or it was removed.
+// endFull ends the mark of an endpoint, unless a longer one was set or the endpoint removed since the timer fired.
 func (p *Pool) endFull(e *endpoint) {
 	now := p.instant()
 	p.mu.Lock()
@@ -172,7 +171,7 @@ func (e *endpoint) stopFull() {
 	e.full, e.fullUntil, e.fullTimer = false, 0, nil
 }
 
-// chooseLocked returns the endpoint that the policy gives to a request with these to avoid; nil if no slot is free for
+// chooseLocked returns the endpoint that the policy chooses for a request that avoids these IDs; nil if no slot is free for
 // it. The search begins behind the last choice, so equals take turns.
 func (p *Pool) chooseLocked(avoid []string) *endpoint {
 	var best *endpoint
@@ -196,7 +195,7 @@ func (p *Pool) chooseLocked(avoid []string) *endpoint {
 	return best
 }
 
-// hasEndpointLocked says whether a request with these to avoid has anything to wait for.
+// hasEndpointLocked reports whether there is an endpoint to wait for, for a request that avoids these IDs.
 func (p *Pool) hasEndpointLocked(avoid []string) bool {
 	return slices.ContainsFunc(p.order, func(e *endpoint) bool {
 		return e.serves() && !avoided(avoid, e)

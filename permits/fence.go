@@ -6,37 +6,39 @@ import (
 	"time"
 )
 
-// Fence is the right to grant at all. Several pools may share one. It ends by itself: a process that was stopped does
-// not know that it was, but its clock does, so the right is compared with the clock at every grant.
+// Fence is the moment up to which permits may be granted. Several pools may share one. It passes by itself: a process
+// that was stopped does not know that it was, but its clock does, so every grant compares the fence with the clock. It is
+// safe for concurrent use.
 type Fence struct {
-	began time.Time    // what instants are counted from, by the monotonic clock
-	until atomic.Int64 // when it ends, in nanoseconds after began
+	began time.Time    // instants count from it, by the monotonic clock
+	until atomic.Int64 // nanoseconds after began
 }
 
-// NewFence returns a right without end.
+// NewFence returns a fence that never passes.
 func NewFence() *Fence {
-	r := &Fence{began: time.Now()}
-	r.until.Store(math.MaxInt64)
-	return r
+	f := &Fence{began: time.Now()}
+	f.until.Store(math.MaxInt64)
+	return f
 }
 
-// Set replaces the moment when the right ends; one that is past ends it. Pools whose requests may wait for it must be
-// told to [Pool.Dispatch] after that.
-func (r *Fence) Set(until time.Time) { r.until.Store(int64(until.Sub(r.began))) }
+// Set replaces the moment; one that is past ends all grants. Requests may wait for a fence that has passed: after it was
+// set to a later moment, [Pool.Dispatch] serves them.
+func (f *Fence) Set(until time.Time) { f.until.Store(int64(until.Sub(f.began))) }
 
-// Valid says whether the right has not ended.
-func (r *Fence) Valid() bool { return int64(time.Since(r.began)) < r.until.Load() }
+// Valid reports whether permits may be granted now.
+func (f *Fence) Valid() bool { return int64(time.Since(f.began)) < f.until.Load() }
 
-// mayGrantLocked says whether the pool's right has not ended, and takes note of it if that keeps a slot from somebody.
+// mayGrantLocked reports whether the pool's fence has not passed. If it has, waiters may be blocked beside free slots from
+// now on, which Check then allows.
 func (p *Pool) mayGrantLocked(now time.Duration) bool {
-	if r := p.config.Fence; r == nil || int64(now+p.fenceOffset) < r.until.Load() {
+	if f := p.config.Fence; f == nil || int64(now+p.fenceOffset) < f.until.Load() {
 		return true
 	}
 	p.blocked = true
 	return false
 }
 
-// Dispatch hands free slots to those who wait, after the right to grant has returned.
+// Dispatch hands free slots to waiters, after the fence was set to a later moment.
 func (p *Pool) Dispatch() {
 	p.mu.Lock()
 	defer p.mu.Unlock()

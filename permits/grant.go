@@ -17,22 +17,23 @@ type Permit struct {
 	held     int
 }
 
-// lease is the pool's side of a permit. Leases are used again; the serial tells whose it is. From the grant to the
-// release nobody changes it, so its holder may read it without the mutex.
+// lease is the pool's side of a permit. Leases are reused, and the serial tells the permits apart: a permit that is
+// released twice, or after its lease was reused, is found out by it. Between grant and release a lease does not change but
+// for what its holder stores, so the holder may read it without the mutex.
 type lease struct {
 	pool            *Pool
-	at              int    // in the pool's leases
-	serial          uint64 // 0: of no permit
+	at              int    // index in the pool's leases
+	serial          uint64 // 0: no permit has it
 	endpoint        *endpoint
-	id              string // of endpoint
+	id              string // of the endpoint
 	running         fairqueue.Running
 	granted         time.Duration
 	queued          time.Duration
 	queueLen        int
-	held            int           // on the endpoint at the grant, with this one and what others have taken
-	input           float64       // what its input was estimated to cost
-	reported        atomic.Uint64 // what its holder said last to Charge: the bits of a float64
-	blockedOnClient time.Duration // as its holder said; nobody else looks at it before the release
+	held            int           // slots of the endpoint taken right after the grant, see Permit.Held
+	input           float64       // estimated cost of its input
+	reported        atomic.Uint64 // cost by the last Charge: the bits of a float64; the pool reads it while it is stored
+	blockedOnClient time.Duration // stored by the holder; read only at the release
 }
 
 func (l *lease) permit() Permit {
@@ -42,49 +43,49 @@ func (l *lease) permit() Permit {
 // Endpoint returns the ID of the endpoint whose slot it is.
 func (t Permit) Endpoint() string { return t.endpoint }
 
-// Queued returns how long the request waited for it.
+// Queued returns how long the request waited for the permit.
 func (t Permit) Queued() time.Duration { return t.queued }
 
 // QueueLenAtArrival returns how many requests were waiting when the request arrived, without it.
 func (t Permit) QueueLenAtArrival() int { return t.queueLen }
 
-// Held returns how many slots of the endpoint were taken right after the grant: with this one, and with what others than
-// this pool had taken.
+// Held returns how many slots of the endpoint were taken right after the grant, including this one and those that other
+// pools had taken.
 func (t Permit) Held() int { return t.held }
 
-// Release gives the slot back. It must be called exactly once, when the engine has the request no longer in hand: a
-// second call panics. What the request used is not known: the account is charged what was estimated.
+// Release gives the slot back. It must be called exactly once, when the engine no longer works on the request; a second
+// call panics. What the request used is not known, so the account is charged the estimate.
 func (t Permit) Release() { t.release(outcome{taken: true, used: UnknownUse()}) }
 
-// ReleaseUsed is Release, and charges the account what the request really used; the next estimates learn from it.
+// ReleaseUsed is Release, and charges the account what the request has used; later estimates learn from it.
 func (t Permit) ReleaseUsed(u Used) { t.release(outcome{taken: true, used: u}) }
 
-// ReleaseUnserved is Release for a request that got nothing of an answer: only the time counts that it held the slot.
+// ReleaseUnserved is Release for a request that got nothing of an answer: the account is charged only for the time that it
+// held the slot.
 func (t Permit) ReleaseUnserved() { t.release(outcome{taken: true, unserved: true}) }
 
-// Cancel gives back a permit of which no use was made; like Release, once. It costs the account nothing.
+// Cancel gives back a permit that was not used, in place of Release. It costs the account nothing.
 func (t Permit) Cancel() { t.release(outcome{}) }
 
-func (t Permit) release(e outcome) {
+func (t Permit) release(o outcome) {
 	if t.lease == nil {
 		panic("permits: release of a permit that was never granted")
 	}
-	t.lease.release(t.serial, e)
+	t.lease.release(t.serial, o)
 }
 
-// release takes a permit back. One that was not taken, because its request had gone, says nothing about how long
-// permits are held.
-func (l *lease) release(serial uint64, end outcome) {
+// release takes a permit back, and hands its slot over to the next waiter before it releases the mutex.
+func (l *lease) release(serial uint64, o outcome) {
 	p := l.pool
 	now := p.instant()
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if l.serial != serial {
+	if l.serial != serial { // of another permit by now, or of none: to go on would free another request's slot
 		panic("permits: permit released twice")
 	}
-	p.settleLocked(now, l, end)
+	p.settleLocked(now, l, o)
 	e := l.endpoint
-	p.free -= e.free()
+	p.free -= e.free() // may stay as it is: the endpoint can be over its limit, unusable, full or removed by now
 	e.held--
 	e.maxHeld = max(e.Concurrency, e.held)
 	p.free += e.free()
@@ -93,13 +94,14 @@ func (l *lease) release(serial uint64, end outcome) {
 	p.released++
 	p.grantTimeSum -= float64(l.granted)
 	if p.heldLocked() == 0 {
-		p.grantTimeSum = 0
+		p.grantTimeSum = 0 // or rounding errors would accumulate
 	}
 	p.forgetLocked(e)
 	p.dispatchLocked(now)
 }
 
-// grantLocked grants a slot of e, which has one free, to a request that the queue has started.
+// grantLocked grants a slot of e, which has one free, to a request that the queue has started. It is the only place where
+// a slot is taken.
 func (p *Pool) grantLocked(now time.Duration, e *endpoint, running fairqueue.Running) *lease {
 	p.nextChoice = e.index + 1
 	e.held++
@@ -110,7 +112,7 @@ func (p *Pool) grantLocked(now time.Duration, e *endpoint, running fairqueue.Run
 	l.serial, l.endpoint, l.id, l.running, l.granted = p.serial, e, e.ID, running, now
 	l.queued, l.queueLen, l.held = 0, 0, e.Taken+e.held
 	l.input, l.blockedOnClient = running.Estimate().Input, 0
-	if l.reported.Load() != 0 {
+	if l.reported.Load() != 0 { // a load is cheaper than a store, and nearly always enough
 		l.reported.Store(0)
 	}
 	return l
@@ -125,15 +127,16 @@ func (p *Pool) nextLeaseLocked() *lease {
 	return p.leases[held]
 }
 
-// returnLeaseLocked puts the lease of a permit that ends behind those that are held.
+// returnLeaseLocked moves the lease of a permit that ends behind those that are held.
 func (p *Pool) returnLeaseLocked(l *lease) {
 	last := p.leases[p.heldLocked()-1]
 	p.leases[l.at], p.leases[last.at] = last, l
 	l.at, last.at = last.at, l.at
 }
 
-// dispatchLocked hands free slots to those who wait, until there are no more slots or nobody who could use one. It ends
-// everything that may have made a slot free or a request able to use one.
+// dispatchLocked hands free slots to waiters, until there are no more slots, or no waiter that could use one. Every change
+// that may have freed a slot, or made a request able to use one, ends with it: a waiter is granted its permit here, under
+// the mutex, and only then woken, so it never competes for the slot again.
 func (p *Pool) dispatchLocked(now time.Duration) {
 	p.dispatchedAt = now
 	if !p.mayGrantLocked(now) {
@@ -141,11 +144,11 @@ func (p *Pool) dispatchLocked(now time.Duration) {
 		return
 	}
 	p.blocked = false
-	p.chargeSomeLocked(now)
+	p.chargeSomeLocked(now) // first: what runs now decides who is next
 	for p.free > 0 && p.queue.Len() > 0 {
 		it, running := p.queue.Next(p.began.Add(now), p.accept)
 		if it == nil {
-			break
+			break // no waiter can use what is free: all are at a cap, avoid it, or are leaving
 		}
 		w := it.Value.(*waiter)
 		w.lease = p.grantLocked(now, w.chosen, running)
@@ -155,12 +158,11 @@ func (p *Pool) dispatchLocked(now time.Duration) {
 	p.trackFullLocked(now)
 }
 
-// acceptLocked says whether a waiter can use a slot that is free, and notes which: it is granted that one or nothing. A
-// client that is gone, and a request whose time has run out, is about to leave by itself and never granted anything.
+// acceptLocked reports whether a waiter can use a free slot, and notes the endpoint, which it is granted if it is next.
 func (p *Pool) acceptLocked(it *fairqueue.Item) bool {
 	w := it.Value.(*waiter)
 	if w.waitUntil <= p.dispatchedAt || w.ctx.Err() != nil {
-		return false
+		return false // its goroutine is about to take it out of the queue; the slot would only come back
 	}
 	w.chosen = p.chooseLocked(w.avoid)
 	return w.chosen != nil

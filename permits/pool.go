@@ -10,31 +10,31 @@ import (
 
 // Pool grants permits on a set of endpoints. It is safe for concurrent use.
 type Pool struct {
-	began  time.Time                  // instants below are durations since then: cheaper to take and to compare
-	accept func(*fairqueue.Item) bool // acceptLocked, bound once: binding it at each use would allocate
+	began  time.Time                  // instants below are durations since then, which are cheaper to take and to compare
+	accept func(*fairqueue.Item) bool // acceptLocked, bound once: each binding would allocate
 
 	mu          sync.Mutex // guards the fields below
 	config      Config
-	fenceOffset time.Duration // what is to be added to an instant here to compare it with one of config.Right
-	blocked     bool          // free slots may be kept from those who wait: there was no right to grant
-	closed      bool          // nobody waits any more
-	draining    bool          // nothing is granted any more
+	fenceOffset time.Duration // added to an instant here, it is one of config.Fence
+	blocked     bool          // waiters may be beside free slots, since the fence has passed
+	closed      bool          // no request may wait any more
+	draining    bool          // no permit is granted any more
 	queue       *fairqueue.Queue
-	endpoints   map[string]*endpoint // by ID; those removed too while permits are held on them
-	order       []*endpoint          // those of the pool, as they were set
-	nextChoice  int                  // where in order the next choice begins
+	endpoints   map[string]*endpoint // by ID; also those removed, while permits are held on them
+	order       []*endpoint          // the endpoints of the pool, in the order of SetEndpoints
+	nextChoice  int                  // index in order where the next choice begins
 	limit       int                  // slots of the usable endpoints
 	free        int                  // slots that can be granted now
 
-	leases       []*lease // all ever made, as many as were held at once: those that are held come first
-	nextCharge   int      // of leases, where chargeSomeLocked goes on
-	serial       uint64   // of the last permit; also how many were granted
+	leases       []*lease // as many as were ever held at once; those that are held come first
+	nextCharge   int      // index in leases where chargeSomeLocked goes on
+	serial       uint64   // of the last permit; also the number of permits granted
 	released     uint64   // permits released
 	refused      map[Reason]uint64
-	grantTimeSum float64 // the sum of the instants at which the permits held were granted, in nanoseconds
+	grantTimeSum float64 // sum of the instants of grant of the permits held, in nanoseconds
 
-	dispatchedAt   time.Duration // of the dispatch under way, for acceptLocked
-	fullTotal      time.Duration // the time with slots but none free, before fullSince
+	dispatchedAt   time.Duration // instant of the dispatch under way, for acceptLocked
+	fullTotal      time.Duration // with slots but none free, before fullSince
 	fullSince      time.Duration // negative: not full
 	holds          holds
 	pendingRetries [Batch + 1]pendingRetries // by band
@@ -56,14 +56,14 @@ func New(c Config) *Pool {
 	return p
 }
 
-// Configure changes the bounds and the order of the queue, and how endpoints are chosen. What waits keeps waiting, and
-// keeps the time it was given.
+// Configure changes the bounds and the order of the queue, and the choice of endpoints. A request that waits goes on
+// waiting, for as long as it was allowed on its arrival.
 func (p *Pool) Configure(c Config) {
 	now := p.instant()
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.config.Cost != c.Cost {
-		p.holds.slotCost = slotCost{} // in another unit
+		p.holds.slotCost = slotCost{} // costs have another unit from now on
 	}
 	p.config = c
 	if c.Fence != nil {
@@ -72,11 +72,11 @@ func (p *Pool) Configure(c Config) {
 	p.adjustLocked(now, false)
 }
 
-// CloseQueue is the first half of an end: what waits is refused, and so is whoever would have to wait. Who comes and
-// finds a free slot still gets it.
+// CloseQueue is the first half of a drain: all waiters are refused, and so is every request that would have to wait. A
+// newcomer that finds a free slot still gets it.
 func (p *Pool) CloseQueue() { p.close(false) }
 
-// Drain ends the pool: what waits is refused, and so is whoever comes. Permits that are held run on.
+// Drain ends the pool: all waiters and all newcomers are refused. Permits that are held stay valid.
 func (p *Pool) Drain() { p.close(true) }
 
 func (p *Pool) close(whole bool) {
@@ -112,7 +112,7 @@ func (p *Pool) heldLocked() int { return int(p.serial - p.released) }
 
 func (p *Pool) instant() time.Duration { return time.Since(p.began) }
 
-// recountLocked adds up the slots after the state of an endpoint changed.
+// recountLocked adds up the slots after a change of endpoints.
 func (p *Pool) recountLocked() {
 	p.limit, p.free = 0, 0
 	for _, e := range p.order {
@@ -123,8 +123,8 @@ func (p *Pool) recountLocked() {
 	}
 }
 
-// adjustLocked brings everything in line after the configuration or the endpoints changed. lost says that an endpoint
-// serves no more: somebody may wait in vain.
+// adjustLocked brings everything in line after the configuration or the endpoints changed. lost says that an endpoint was
+// lost, so that a waiter may have none left.
 func (p *Pool) adjustLocked(now time.Duration, lost bool) {
 	p.recountLocked()
 	p.queue.Configure(fairqueue.Config{
@@ -143,7 +143,7 @@ func (p *Pool) adjustLocked(now time.Duration, lost bool) {
 	p.dispatchLocked(now)
 }
 
-// trackFullLocked follows the time that the pool is full; it ends whatever changed the number of free slots.
+// trackFullLocked measures the time without a free slot. Everything that changes the number of free slots ends with it.
 func (p *Pool) trackFullLocked(now time.Duration) {
 	full := p.limit > 0 && p.free == 0
 	if full == (p.fullSince >= 0) {
@@ -153,6 +153,6 @@ func (p *Pool) trackFullLocked(now time.Duration) {
 		p.fullSince = now
 		return
 	}
-	p.fullTotal += max(0, now-p.fullSince) // instants are taken before the mutex is
+	p.fullTotal += max(0, now-p.fullSince) // now can be earlier than fullSince: instants are taken before the mutex
 	p.fullSince = -1
 }

@@ -5,17 +5,17 @@ import (
 	"time"
 )
 
-// Progress is how a request waits.
+// Progress is how a request waits. It has the fields of forwarding/hop.Progress, which is its form on the wire.
 type Progress struct {
-	Position int           // which one it is of those to be served next: 1 is the next. By fair order, an estimate
-	Expected time.Duration // how long it will still wait, in whole milliseconds
+	Position int           // among the requests to be served next: 1 is the next. By fair order, an estimate
+	Expected time.Duration // of the wait that remains, in whole milliseconds
 	Known    bool          // whether Expected is measured; without it the rate is not yet known
 }
 
-// progressInterval is how often a waiter hears how it waits, if that changes.
+// progressInterval is how often the progress of a waiter is reported, if it changes.
 const progressInterval = time.Second
 
-// progressReporter tells one waiter how it waits.
+// progressReporter reports the progress of one waiter. It belongs to the goroutine that waits.
 type progressReporter struct {
 	pool     *Pool
 	waiter   *waiter
@@ -24,32 +24,32 @@ type progressReporter struct {
 	last     Progress
 }
 
-// newProgressReporter tells w how it waits, for the first time.
-func (p *Pool) newProgressReporter(w *waiter, say func(Progress)) *progressReporter {
-	n := &progressReporter{pool: p, waiter: w, callback: say, ticker: time.NewTicker(progressInterval)}
-	n.report()
-	return n
+// newProgressReporter returns a reporter for w, after its first report.
+func (p *Pool) newProgressReporter(w *waiter, callback func(Progress)) *progressReporter {
+	r := &progressReporter{pool: p, waiter: w, callback: callback, ticker: time.NewTicker(progressInterval)}
+	r.report()
+	return r
 }
 
-// report says how the waiter waits, if it does and that has changed.
-func (n *progressReporter) report() {
-	at, waits := n.pool.progress(n.waiter)
-	if !waits || at == n.last {
+// report calls back with the waiter's progress, if it still waits and the progress has changed.
+func (r *progressReporter) report() {
+	progress, waits := r.pool.progress(r.waiter)
+	if !waits || progress == r.last {
 		return
 	}
-	n.last = at
+	r.last = progress
 	returned := false
 	defer func() {
-		if !returned { // but panicked: whoever waited is not there any more
-			n.ticker.Stop()
-			n.pool.abandon(n.waiter)
+		if !returned { // the callback panicked, and Acquire will not return: no caller would release the permit
+			r.ticker.Stop()
+			r.pool.abandon(r.waiter)
 		}
 	}()
-	n.callback(at)
+	r.callback(progress)
 	returned = true
 }
 
-// progress is how w waits, and whether it still does.
+// progress returns how w waits, and whether it still does.
 func (p *Pool) progress(w *waiter) (Progress, bool) {
 	now := p.instant()
 	p.mu.Lock()
@@ -58,14 +58,14 @@ func (p *Pool) progress(w *waiter) (Progress, bool) {
 		return Progress{}, false
 	}
 	ahead := p.queue.AheadOf(&w.item)
-	at := Progress{Position: 1 + int(math.Round(ahead))}
+	progress := Progress{Position: 1 + int(math.Round(ahead))}
 	if rate := p.rateLocked(now); rate > 0 {
-		at.Expected, at.Known = seconds((ahead+1)/rate).Round(time.Millisecond), true
+		progress.Expected, progress.Known = seconds((ahead+1)/rate).Round(time.Millisecond), true
 	}
-	return at, true
+	return progress, true
 }
 
-// abandon takes w out of the queue, and gives back what it may have been granted.
+// abandon removes w from the queue, and gives back the permit if it was granted one.
 func (p *Pool) abandon(w *waiter) {
 	p.leave(w, "")
 	if w.lease != nil {

@@ -7,9 +7,9 @@ import (
 )
 
 const (
-	minCompletions   = 16 // from so many on the rate is used
-	meanWindow       = 64 // completions that the mean looks back on, roughly
-	minQuietReleases = 3  // releases that are missing when the rate is doubted, or as many as there are slots
+	minCompletions   = 16 // from so many on, the rate is used
+	meanWindow       = 64 // completions that a mean is taken over, roughly
+	minQuietReleases = 3  // releases overdue before silence lowers the rate; or as many as there are slots, if that is more
 	maxExpectedWait  = 24 * time.Hour
 )
 
@@ -27,8 +27,8 @@ func (h *holds) completed(now, held time.Duration) {
 	h.last = now
 }
 
-// rate is how many of so many slots come free per second when all are taken; 0 while that is not known. fullSince is
-// when they were last all taken, negative if they are not.
+// rate is how many permits are released per second when all of so many slots are taken; 0 while that is not known.
+// fullSince is since when all are taken, negative if they are not.
 func (h *holds) rate(now, fullSince time.Duration, slots int) float64 {
 	if h.completions < minCompletions {
 		return 0
@@ -36,12 +36,13 @@ func (h *holds) rate(now, fullSince time.Duration, slots int) float64 {
 	return h.rateIf(h.mean, now, fullSince, slots)
 }
 
-// rateIf is what rate would be if permits were held for so long on the mean.
+// rateIf is the rate if permits are held for mean nanoseconds, on the mean.
 func (h *holds) rateIf(mean float64, now, fullSince time.Duration, slots int) float64 {
 	if slots == 0 {
 		return 0
 	}
 	rate := float64(slots) * float64(time.Second) / max(mean, 1)
+	// Engines that hang release nothing: a silence while all slots are taken bounds the rate.
 	if quiet := now - max(h.last, fullSince); fullSince >= 0 && quiet > 0 {
 		rate = min(rate, float64(max(minQuietReleases, slots))/quiet.Seconds())
 	}
@@ -52,7 +53,7 @@ func (p *Pool) rateLocked(now time.Duration) float64 {
 	return p.holds.rate(now, p.fullSince, p.limit)
 }
 
-// expectedLocked is how long a newcomer that has to wait would wait, and whether that is known.
+// expectedLocked returns how long a newcomer without a free slot would wait, and whether that is known.
 func (p *Pool) expectedLocked(now time.Duration, claim fairqueue.Claim) (time.Duration, bool) {
 	rate := p.rateLocked(now)
 	if rate == 0 {
@@ -61,7 +62,7 @@ func (p *Pool) expectedLocked(now time.Duration, claim fairqueue.Claim) (time.Du
 	return seconds((p.queue.Ahead(claim) + 1) / rate), true
 }
 
-// seconds converts and bounds: a rate next to nothing must not overflow.
+// seconds converts to a duration of at most maxExpectedWait: a rate close to 0 must not overflow.
 func seconds(s float64) time.Duration {
 	if s >= maxExpectedWait.Seconds() {
 		return maxExpectedWait

@@ -355,7 +355,7 @@ func TestRetryAfterAtTheCap(t *testing.T) {
 }
 
 // Of a burst that is more than the pool and its queue can take, those who come back when they were told find room.
-func TestWhoObeysIsAdmitted(t *testing.T) {
+func TestObedientClientsAreAdmitted(t *testing.T) {
 	c := config()
 	c.MaxWait = 5 * time.Second
 	synctest.Test(t, func(t *testing.T) {

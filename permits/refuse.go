@@ -11,9 +11,9 @@ func (p *Pool) refuseLocked(now time.Duration, a *arrival, reason Reason) *Refus
 	return p.refuseForLocked(now, a, reason, reason)
 }
 
-// refuseWaitLocked makes the refusal of a request that may not wait, or not any longer; bound says for want of what. While
-// its account is at its cap, the cap is the reason instead: no slot that another account frees is for this request, and
-// with a higher cap it might not have had to wait at all.
+// refuseWaitLocked makes the refusal of a request that may not wait, or not any longer; bound names the bound that it met.
+// While its account is at its cap, the cap is the reason instead: no slot that another account frees is for this request,
+// and with a higher cap it might not have had to wait at all.
 func (p *Pool) refuseWaitLocked(now time.Duration, a *arrival, bound Reason) *Refusal {
 	if p.queue.AtLimit(a.claim) {
 		return p.refuseForLocked(now, a, bound, AccountLimit)
@@ -27,13 +27,13 @@ func (p *Pool) refuseForLocked(now time.Duration, a *arrival, bound, reason Reas
 	r.Expected, _ = p.expectedLocked(now, a.claim)
 	r.RetryAfter = p.retryAfterLocked(now, a)
 	if a.bounded && bound != QueueFull && bound != AccountQueueFull {
-		return r // it tries elsewhere, and then may ask here again without a bound
+		return r // it tries elsewhere, and may ask here again without that bound before its client is answered
 	}
 	p.pendingRetries[a.claim.Band].add(now, now+r.RetryAfter, a.claim, a.returnProbability)
 	return r
 }
 
-// Refuse makes the refusal of a request that had a permit and could not use it, since the engine had no slot after all.
+// Refuse makes the refusal of a request that had a permit and could not use it, since the engine had no slot for it.
 func (p *Pool) Refuse(r *Request, reason Reason) *Refusal {
 	now := p.instant()
 	p.mu.Lock()
@@ -45,21 +45,21 @@ func (p *Pool) Refuse(r *Request, reason Reason) *Refusal {
 const (
 	minRetryAfter   = time.Second
 	maxRetryAfter   = 32 * time.Second
-	jitter          = 0.25 // the most by which it is longer than computed, as a share
-	uncertainJitter = 2    // as much more before anything has completed
+	jitter          = 0.25 // the most by which Retry-After is longer than computed, as a share of it
+	uncertainJitter = 2    // is added to jitter before any permit was released; less as the estimate gets better
 )
 
-// retryAfterLocked is the time that it takes to serve all who are ahead of this account: of those who wait, and of
-// those who were told to come back and have not yet.
+// retryAfterLocked is the time that it takes to serve what is ahead of one more request of this account: requests waiting,
+// and pending retries.
 func (p *Pool) retryAfterLocked(now time.Duration, a *arrival) time.Duration {
 	after := minRetryAfter
 	if rate := p.estimatedRateLocked(now); rate > 0 {
 		after = seconds((p.queue.Ahead(a.claim) + p.retriesAheadLocked(now, a.claim)) / rate)
 	}
-	// Those who cannot be told exactly when are spread widely: so most find room, also if the guess is far too short, or
-	// so long that it meets the bound.
+	// While the rate is an estimate, retries are spread widely, so that most find room also if the estimate is far too
+	// short, or so long that it meets the bound.
 	spread := jitter + uncertainJitter*p.uncertaintyLocked()
-	// The bounds leave room for that: if it were cut off at them, those who hit a bound would all come back at once.
+	// The bounds leave room for the spread: clipped at them, all retries beyond a bound would come at once.
 	after = min(max(after, minRetryAfter), time.Duration(float64(maxRetryAfter)/(1+spread)))
 	luck := a.jitterSeed
 	if luck == 0 {
@@ -68,28 +68,28 @@ func (p *Pool) retryAfterLocked(now time.Duration, a *arrival) time.Duration {
 	return time.Duration(float64(after) * (1 + spread*luck))
 }
 
-// retriesAheadLocked is how many who were told to come back are served before one more of this account: all of higher
-// bands, and of its own, under Fair, no more than its share lets go first, as in the queue itself. So an account that
-// asks again and again puts off nobody but itself.
+// retriesAheadLocked is how many pending retries are served before one more request of this account: all of higher bands,
+// and of its own band, under Fair, at most what its share lets go first, as in the queue itself. So an account that asks
+// again and again delays only itself.
 func (p *Pool) retriesAheadLocked(now time.Duration, c fairqueue.Claim) float64 {
 	above := clientShare(0)
 	for i := range c.Band {
 		above += p.pendingRetries[i].due(now)
 	}
-	told := &p.pendingRetries[c.Band]
-	all := told.due(now).clients()
+	band := &p.pendingRetries[c.Band]
+	all := band.due(now).clients()
 	if p.config.Discipline == FIFO {
 		return above.clients() + all
 	}
-	own := told.accounts[c.Account]
-	share := float64(len(told.accounts))
+	own := band.accounts[c.Account]
+	share := float64(len(band.accounts))
 	if own.due > 0 {
-		share = own.due.clients()*told.weight/own.weight + share - 1
+		share = own.due.clients()*band.weight/own.weight + share - 1
 	}
 	return above.clients() + max(min(all, share), own.due.clients()*p.queue.Stretch(c))
 }
 
-// retriesLocked is how many were told to come back and have not yet, in all or of one account.
+// retriesLocked is the number of pending retries, rounded up.
 func (p *Pool) retriesLocked(now time.Duration) int {
 	n := clientShare(0)
 	for i := range p.pendingRetries {
@@ -98,6 +98,7 @@ func (p *Pool) retriesLocked(now time.Duration) int {
 	return n.ceil()
 }
 
+// retriesOfLocked is the number of pending retries of one account, rounded up.
 func (p *Pool) retriesOfLocked(account string) int {
 	n := clientShare(0)
 	for i := range p.pendingRetries {

@@ -7,14 +7,14 @@ import (
 	"colonnade/fairqueue"
 )
 
-// pendingRetries counts those of one band who were told to come back, by their account and by the second in which they are
-// due. An account of which nobody is due any more costs nothing.
+// pendingRetries counts the clients of one band that were told to come back and are not due yet, by account and by the
+// second in which they are due. An account without any costs nothing.
 type pendingRetries struct {
 	accounts map[string]accountRetries
 	total    clientShare
 	weight   float64 // of the accounts
 	seconds  [maxRetryAfter/time.Second + 1]map[string]clientShare
-	second   int // the first that is counted; those before are past
+	second   int // the first that is counted; earlier ones are past
 }
 
 type accountRetries struct {
@@ -22,29 +22,30 @@ type accountRetries struct {
 	weight float64
 }
 
-// clientShare counts clients who may come back elsewhere as well. Unlike floats, sums of them come back to nothing.
+// clientShare is a fixed-point number of clients: a client may come back to one of several pools, and each counts it by
+// the probability of that. Sums of floats would not come back to 0.
 type clientShare int
 
-const oneClient = 1 << 10 // of one client
+const oneClient clientShare = 1 << 10
 
-func (p clientShare) clients() float64 { return float64(p) / oneClient }
+func (n clientShare) clients() float64 { return float64(n) / float64(oneClient) }
 
-// ceil is how many clients that are at least, for people.
-func (p clientShare) ceil() int { return int((p + oneClient - 1) / oneClient) }
+// ceil is the number of clients, rounded up.
+func (n clientShare) ceil() int { return int((n + oneClient - 1) / oneClient) }
 
-// add notes one who is due at an instant after now, by mostRetryAfter at most, and comes here with this chance.
-func (c *pendingRetries) add(now, at time.Duration, claim fairqueue.Claim, chance float64) {
-	c.due(now) // or it would stand beside those of long ago
+// add counts a client that is due at an instant up to maxRetryAfter after now, and comes back here with this probability.
+func (c *pendingRetries) add(now, at time.Duration, claim fairqueue.Claim, probability float64) {
+	c.due(now) // the slot of the ring may still have clients of maxRetryAfter ago
 	second := &c.seconds[max(int(at/time.Second), c.second)%len(c.seconds)]
 	if *second == nil {
 		*second = map[string]clientShare{}
 	}
-	n := clientShare(max(1, math.Round(chance*oneClient)))
+	n := clientShare(max(1, math.Round(probability*float64(oneClient))))
 	(*second)[claim.Account] += n
 	c.change(claim.Account, n, claim.Weight)
 }
 
-// due is how many are due yet. It drops those who were before now.
+// due is how many clients are due from now on. It drops those that were due before.
 func (c *pendingRetries) due(now time.Duration) clientShare {
 	current := int(now / time.Second)
 	for past := min(current-c.second, len(c.seconds)); past > 0; past-- {
@@ -75,16 +76,16 @@ func (c *pendingRetries) change(account string, by clientShare, weight float64) 
 		delete(c.accounts, account)
 	}
 	if c.total == 0 {
-		c.weight = 0 // sums of fractions do not come back to nothing by themselves
+		c.weight = 0 // or rounding errors would accumulate
 	}
 }
 
-// check compares the sums with what they are of.
+// check compares the sums with what can be counted.
 func (c *pendingRetries) check(fail failFunc) {
 	total, weight, bySecond := clientShare(0), 0.0, clientShare(0)
 	for account, a := range c.accounts {
 		if a.due <= 0 {
-			fail("%d of account %q are to come back, and it is still kept", a.due, account)
+			fail("account %q is kept with %d pending retries", account, a.due)
 		}
 		total += a.due
 		weight += a.weight
@@ -95,7 +96,7 @@ func (c *pendingRetries) check(fail failFunc) {
 		}
 	}
 	if total != c.total || bySecond != c.total || math.Abs(weight-c.weight) > 1e-6*max(1, weight) {
-		fail("%d of weight %v are to come back; counted %d of %v, and %d by seconds",
+		fail("%d pending retries of weight %v; counted %d of %v, and %d by seconds",
 			c.total, c.weight, total, weight, bySecond)
 	}
 }

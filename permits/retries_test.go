@@ -77,7 +77,7 @@ func (b *burst) want(t *testing.T) {
 
 // Who obeys is admitted also by a pool of which nothing is known yet, whether permits are held for as long as its queue
 // says or not.
-func TestWhoObeysIsAdmittedFromTheFirst(t *testing.T) {
+func TestObedientClientsAreAdmittedByANewPool(t *testing.T) {
 	narrow := permits.Config{Limit: 24, PerAccount: 12, Bytes: 1, MaxWait: 3 * time.Second}
 	wide := permits.Config{Limit: 256, PerAccount: 64, Bytes: 1, MaxWait: 10 * time.Second}
 	f := func(c permits.Config, slots int, times float64, uneven bool, backlog time.Duration) {
@@ -126,7 +126,7 @@ func TestTheFirstToCompleteAreTheShortest(t *testing.T) {
 }
 
 // A backlog that takes nearly as long as anybody is told to stay away.
-func TestWhoObeysIsAdmittedAtTheBound(t *testing.T) {
+func TestObedientClientsAreAdmittedAtTheBound(t *testing.T) {
 	c := permits.Config{Limit: 64, PerAccount: 64, Bytes: 1, MaxWait: 5 * time.Second}
 	b := burst{config: c, slots: 16, accounts: 5, known: true, hold: 500 * time.Millisecond}
 	for _, b.backlog = range []time.Duration{26 * time.Second, 30 * time.Second, 32 * time.Second} {

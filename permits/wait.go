@@ -5,16 +5,16 @@ import (
 	"time"
 )
 
-// wait waits until w is decided, its client leaves, or its time has run out. tell may be nil.
-func (p *Pool) wait(w *waiter, tell func(Progress)) (*lease, error) {
+// wait waits until w is resolved, its client leaves, or its time has run out. progress may be nil.
+func (p *Pool) wait(w *waiter, progress func(Progress)) (*lease, error) {
 	timer := time.NewTimer(w.waitUntil - w.at)
 	defer timer.Stop()
-	var due <-chan time.Time // nil for a waiter that did not ask, which costs it nothing
-	var news *progressReporter
-	if tell != nil {
-		news = p.newProgressReporter(w, tell)
-		defer news.ticker.Stop()
-		due = news.ticker.C
+	var due <-chan time.Time // nil, and free of cost, for a waiter that reports no progress
+	var reporter *progressReporter
+	if progress != nil {
+		reporter = p.newProgressReporter(w, progress)
+		defer reporter.ticker.Stop()
+		due = reporter.ticker.C
 	}
 	for waits := true; waits; {
 		waits = false
@@ -25,13 +25,15 @@ func (p *Pool) wait(w *waiter, tell func(Progress)) (*lease, error) {
 		case <-timer.C:
 			p.leave(w, w.lateReason)
 		case <-due:
-			news.report()
+			reporter.report()
 			waits = true
 		}
 	}
+	// w is resolved now, in one of three ways that can have raced: handed a slot, refused, or left. What it was handed
+	// stands, since the slot is counted against it.
 	if w.ctx.Err() != nil {
-		// The client is gone. If a slot was handed over at the same moment, nobody is there to use it: it goes to the
-		// next.
+		// The client is gone, so a slot that was handed over at the same moment would never be released by the caller:
+		// it goes to the next waiter, and counts neither for the account nor for the time that permits are held.
 		if w.lease != nil {
 			w.lease.release(w.lease.serial, outcome{})
 		}
@@ -43,13 +45,13 @@ func (p *Pool) wait(w *waiter, tell func(Progress)) (*lease, error) {
 	return w.lease, nil
 }
 
-// leave takes w out of the queue, refused if there is a reason. If w was decided before, that stands.
+// leave removes w from the queue, and refuses it if there is a reason.
 func (p *Pool) leave(w *waiter, reason Reason) {
 	now := p.instant()
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if w.resolved {
-		return
+		return // a releaser was faster, between what woke w and the mutex: that it was granted or refused stands
 	}
 	p.queue.Remove(&w.item)
 	if reason != "" {
@@ -58,9 +60,9 @@ func (p *Pool) leave(w *waiter, reason Reason) {
 	w.resolveLocked()
 }
 
-// rejectWaitersLocked refuses all waiters that a test finds.
+// rejectWaitersLocked refuses all waiters for which test is true.
 func (p *Pool) rejectWaitersLocked(now time.Duration, reason Reason, test func(*waiter) bool) {
-	var found []*waiter
+	var found []*waiter // collected first: the queue must not change while it yields items
 	for it := range p.queue.Items() {
 		if w := it.Value.(*waiter); test(w) {
 			found = append(found, w)
@@ -73,7 +75,7 @@ func (p *Pool) rejectWaitersLocked(now time.Duration, reason Reason, test func(*
 	}
 }
 
-// resolveLocked wakes w, after its lease or refusal was set, or it left by itself.
+// resolveLocked wakes w, after its lease or refusal was set, or after it left the queue by itself.
 func (w *waiter) resolveLocked() {
 	w.resolved = true
 	close(w.ready)
