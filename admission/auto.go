@@ -2,15 +2,15 @@ package admission
 
 import "time"
 
-// FirstByte is how an answer has begun.
+// FirstByte is when an answer began.
 type FirstByte struct {
 	Work     Work
 	After    time.Duration // since the request was sent
-	Censored bool          // it had not come by then, and nobody waited any longer
+	Censored bool          // it had not come after that time, and was not waited for any longer
 	Token    bool          // it is the first token, which shows how busy the engine is
 }
 
-// ObserveFirstByte says how long the answer to a request took to begin. Failures are none of it: they are for [Pool.Failed].
+// ObserveFirstByte reports how long the answer to a request took to begin. A failure is reported to [Pool.Failed] only.
 func (p *Pool) ObserveFirstByte(g Grant, f FirstByte) {
 	if !f.Censored {
 		p.recordTTFT(&f)
@@ -20,23 +20,23 @@ func (p *Pool) ObserveFirstByte(g Grant, f FirstByte) {
 	}
 	s := g.sample()
 	s.input, s.took, s.censored = f.Work.Input, f.After, f.Censored
-	p.manager.adapt(g.Endpoint.URL, func(now time.Time, found *gradient) { found.observe(now, s) })
+	p.manager.adapt(g.Endpoint.URL, func(now time.Time, limit *gradient) { limit.observe(now, s) })
 }
 
-// Full says that the engine had no slot for a request though we counted one: nothing is sent there for a moment, and where
-// the limit is found by us, it was too high.
+// Full reports that the engine had no slot for a request, though by our count it had: it gets no request for a moment, and
+// with concurrency: auto, its limit was too high.
 func (p *Pool) Full(g Grant) {
 	p.permits.MarkFull(g.Endpoint.URL, time.Now().Add(fullMarkDuration))
 	if g.Endpoint.Auto == nil {
 		return
 	}
 	s := g.sample()
-	p.manager.adapt(g.Endpoint.URL, func(now time.Time, found *gradient) { found.full(now, s) })
+	p.manager.adapt(g.Endpoint.URL, func(now time.Time, limit *gradient) { limit.full(now, s) })
 }
 
 func (g Grant) sample() sample { return sample{granted: g.grantedAt, held: g.Held()} }
 
-// adapt changes what was found for the engine at url, and brings its slots in line.
+// adapt changes the gradient of the engine at url, and its slots with it.
 func (m *Manager) adapt(url string, change func(time.Time, *gradient)) {
 	now := time.Now()
 	m.mu.Lock()
@@ -54,7 +54,7 @@ func (e *engine) adaptLocked(now time.Time, change func(time.Time, *gradient)) {
 	}
 }
 
-// auto says whether the engine's limit is the one that was found.
+// auto reports whether the engine's document says concurrency: auto.
 func (e *engine) auto() bool { return e.endpoint.Auto != nil }
 
 // slots is the limit in force.
@@ -65,8 +65,8 @@ func (e *engine) slots() int {
 	return e.endpoint.Concurrency
 }
 
-// updateGradientLocked follows the engine's document. What was found is kept for as long as the engine is known, also while its
-// document says a number.
+// updateGradientLocked follows the engine's document. The limit that was found is kept for as long as the engine is known,
+// also while its document says a number.
 func (e *engine) updateGradientLocked(now time.Time, wasAuto bool) {
 	auto := e.endpoint.Auto
 	switch {
@@ -81,11 +81,11 @@ func (e *engine) updateGradientLocked(now time.Time, wasAuto bool) {
 	}
 }
 
-// tickLocked lets time pass for engines that nobody speaks of.
+// tickLocked ends limit probes that take too long, also on engines without requests.
 func (m *Manager) tickLocked(now time.Time) {
 	for _, e := range m.engines {
 		if e.auto() && e.gradient.probe.phase != probeNone {
-			e.adaptLocked(now, func(now time.Time, found *gradient) { found.tick(now) })
+			e.adaptLocked(now, func(now time.Time, limit *gradient) { limit.tick(now) })
 		}
 	}
 }

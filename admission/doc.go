@@ -1,19 +1,28 @@
-// Package admission holds this node's pools: it builds them from the fleet table, keeps them up to date while they
-// work, and takes endpoints out of them that do not answer. It knows no transport, so any front end can ask it for
-// permits.
+// Package admission holds the pools of this node: it builds them from the fleet table, keeps them up to date while they
+// work, and takes endpoints out of them that fail. It knows no transport, so that any front end can ask it for permits.
 //
-// [Manager.Apply] takes a table and [Manager.Pool] finds a pool. [Pool.Acquire] gives a [Grant], a permit together with the
-// endpoint that it is for, and the caller says what became of it: [Pool.Succeeded], [Pool.Failed] or [Pool.Full].
+// [Manager.Apply] takes a table, and [Manager.Pool] finds a pool. [Pool.Acquire] returns a [Grant], a permit together with
+// the endpoint that it is for, and the caller reports the outcome: [Pool.Succeeded], [Pool.Failed] or [Pool.Full].
 //
-// An endpoint's slots are what its document says, or, with concurrency: auto, what is found from how long its answers take
-// to begin ([Pool.FirstByte]): see gradient.
+// # Concurrency limits
 //
-// Those times bound what can still be served ([Pool.LastMoment]): a request with a deadline must have its permit as long before
-// it as an answer takes at least to begin, so that nothing waits, or is sent to an engine, in vain: see soonest.
+// The number of an endpoint's slots is that of its document or, with concurrency: auto, is found from how long its answers
+// take to begin ([Pool.ObserveFirstByte]); see gradient.
 //
-// Held slots belong to an engine's URL. They outlive every change of documents: an endpoint that moves to another pool
-// gets only the slots that its running requests leave, and the limit that was found for its engine.
+// Permits belong to the URL of an engine and outlive every change of documents: an endpoint that moves to another pool
+// brings only the slots that its running requests leave, and the limit that was found for its engine.
 //
-// An endpoint is out while its health check fails (active), or for a time that doubles with each relapse after five
-// failures in a row (passive); one probe brings it back. Never is more than half of a pool out for passive reasons.
+// # Deadlines
+//
+// The same times bound what can still be served ([Pool.LatestStart]): a request with a deadline must have its permit
+// earlier than that by the least time in which an answer begins, so that nothing waits, or is sent to an engine, in vain;
+// see minTTFT.
+//
+// # Health
+//
+// An endpoint is down while its health check fails (active), and ejected after five failures in a row (passive), for 1 s
+// that doubles with each relapse up to 60 s, and until a health check succeeds. Never more than half of a pool's endpoints
+// are ejected. An engine that has never answered is down after its first failed health check, since as a rule its URL is
+// wrong or it has yet to start, and is checked again after 0.1 s, 0.2 s, 0.4 s and so on, up to its interval; an engine
+// that has answered is down after two failed checks in a row.
 package admission

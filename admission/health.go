@@ -8,34 +8,35 @@ import (
 
 const (
 	failuresToEject    = 5 // in a row
-	probesToTakeDown   = 2 // failed, in a row; one for an engine that has never answered
+	checksToTakeDown   = 2 // failed, in a row; one of an engine that has never answered
 	minEjection        = time.Second
 	maxEjection        = 60 * time.Second
-	forgetEjectsAfter  = 5 * time.Minute        // of success
-	firstProbeInterval = 100 * time.Millisecond // from one probe of it to the next, at first: it may begin a moment after us
+	forgetEjectsAfter  = 5 * time.Minute        // without another ejection
+	firstCheckInterval = 100 * time.Millisecond // of an engine that has never answered: it may start a moment after this server
 )
 
-// health is what is known of one engine. Time is passed in. Its owner locks.
+// health is the health of one engine, by its health checks (active) and by the requests sent to it (passive). Time is
+// passed in. Its owner locks.
 type health struct {
-	failures  int    // passive, in a row
-	failure   string // the last of them
-	ejections int    // without a long time of success between them
+	failures  int    // of requests, in a row
+	failure   string // the last of these
+	ejections int    // with less than forgetEjectsAfter between them
 	ejectedAt time.Time
-	until     time.Time // ejected until then at least, and until a probe succeeds
+	until     time.Time // ejected up to then at least, and until a health check succeeds
 	ejected   bool
 
-	known         bool // it has answered something, as it should
-	probeFailures int  // in a row
+	answered      bool // it has answered a health check or a request as it should, at any time
+	checkFailures int  // of health checks, in a row
 	down          bool
-	probeError    string // the last probe failed
+	checkError    string // of the last health check; empty if it succeeded
 }
 
 func (h *health) usable() bool { return !h.ejected && !h.down }
 
-// failed counts one failure. It ejects after five in a row, if it may.
-func (h *health) failed(now time.Time, why string, may func() bool) {
+// failed counts one failed request. It ejects after failuresToEject in a row, if it may.
+func (h *health) failed(now time.Time, reason string, may func() bool) {
 	h.failures++
-	h.failure = truncate(why)
+	h.failure = truncate(reason)
 	if h.ejected || h.failures < failuresToEject || !may() {
 		return
 	}
@@ -48,55 +49,55 @@ func (h *health) failed(now time.Time, why string, may func() bool) {
 	h.until = now.Add(out + rand.N(out/4))
 }
 
-func (h *health) succeeded() { h.failures, h.known = 0, true }
+func (h *health) succeeded() { h.failures, h.answered = 0, true }
 
-// probed takes the result of one health check. Of an engine that has never answered nothing speaks for a second try: as
-// a rule its URL is wrong, or it has yet to start.
-func (h *health) probed(now time.Time, err error) {
+// checked takes the result of one health check. An engine that has never answered is down after the first failure: as a
+// rule its URL is wrong, or it has yet to start.
+func (h *health) checked(now time.Time, err error) {
 	if err != nil {
-		h.probeFailures++
-		h.probeError = truncate(err.Error())
-		h.down = h.down || !h.known || h.failsProbes()
+		h.checkFailures++
+		h.checkError = truncate(err.Error())
+		h.down = h.down || !h.answered || h.failsChecks()
 		if h.ejected {
 			h.until = now.Add(minEjection)
 		}
 		return
 	}
-	h.known, h.probeFailures, h.down, h.probeError = true, 0, false, ""
+	h.answered, h.checkFailures, h.down, h.checkError = true, 0, false, ""
 	if h.ejected && !now.Before(h.until) {
 		h.readmit()
 	}
 }
 
-func (h *health) failsProbes() bool { return h.probeFailures >= probesToTakeDown }
+func (h *health) failsChecks() bool { return h.checkFailures >= checksToTakeDown }
 
-// probeInterval is how long after a probe comes the next, of an engine whose document says so.
-func (h *health) probeInterval(interval time.Duration) time.Duration {
-	if h.known {
+// checkInterval is the time to the next health check, where the document says interval.
+func (h *health) checkInterval(interval time.Duration) time.Duration {
+	if h.answered {
 		return interval
 	}
-	return min(interval, firstProbeInterval<<min(max(h.probeFailures-1, 0), 10))
+	return min(interval, firstCheckInterval<<min(max(h.checkFailures-1, 0), 10))
 }
 
-// maxReason bounds what is kept of an error, which may repeat what an engine has said.
+// maxReason bounds what is kept of an error, in bytes: it may repeat what an engine has said.
 const maxReason = 200
 
 func truncate(text string) string {
 	return strings.ToValidUTF8(text[:min(len(text), maxReason)], "")
 }
 
-// readmit ends an ejection. One more failure ejects it again.
+// readmit ends an ejection. One more failed request ejects the engine again.
 func (h *health) readmit() { h.ejected, h.failures = false, failuresToEject-1 }
 
-// reason says why h is as it is; empty if nothing is the matter.
+// reason returns the error behind the state; empty if there is none.
 func (h *health) reason() string {
 	if h.ejected && !h.down {
 		return h.failure
 	}
-	return h.probeError
+	return h.checkError
 }
 
-// state names h in metrics.
+// state names the state in metrics and logs.
 func (h *health) state() string {
 	switch {
 	case h.down:

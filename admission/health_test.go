@@ -38,15 +38,15 @@ func TestEjectionNeedsAProbeAfterItsTime(t *testing.T) {
 	for range 5 {
 		h.failed(begin, "reset", yes)
 	}
-	h.probed(begin.Add(minEjection/2), nil)
+	h.checked(begin.Add(minEjection/2), nil)
 	if h.usable() {
 		t.Error("back before its time")
 	}
-	h.probed(h.until, errProbe)
+	h.checked(h.until, errProbe)
 	if h.usable() {
 		t.Error("back after a failed probe")
 	}
-	h.probed(h.until, nil)
+	h.checked(h.until, nil)
 	if !h.usable() {
 		t.Error("not back after its time and a good probe")
 	}
@@ -65,7 +65,7 @@ func TestRelapsesDouble(t *testing.T) {
 		}
 		d := h.until.Sub(now)
 		now = h.until
-		h.probed(now, nil)
+		h.checked(now, nil)
 		return d
 	}
 	for i, want := range []time.Duration{1, 2, 4, 8, 16, 32, 60, 60} {
@@ -97,16 +97,16 @@ func TestEjectionIsCapped(t *testing.T) {
 
 func TestTwoFailedProbesTakeDown(t *testing.T) {
 	var h health
-	h.probed(begin, nil)
-	h.probed(begin, errProbe)
+	h.checked(begin, nil)
+	h.checked(begin, errProbe)
 	if !h.usable() {
 		t.Error("down after one failed probe")
 	}
-	h.probed(begin, errProbe)
+	h.checked(begin, errProbe)
 	if h.usable() || h.state() != "down" {
 		t.Errorf("state %s after two failed probes", h.state())
 	}
-	h.probed(begin, nil)
+	h.checked(begin, nil)
 	if !h.usable() {
 		t.Error("not up after a good probe")
 	}
@@ -116,20 +116,20 @@ func TestTwoFailedProbesTakeDown(t *testing.T) {
 func TestOneFailedProbeTakesAStrangerDown(t *testing.T) {
 	var h health
 	h.failed(begin, "x", yes)
-	h.probed(begin, errProbe)
+	h.checked(begin, errProbe)
 	if h.usable() || h.state() != "down" {
 		t.Errorf("state %s after the first probe has failed", h.state())
 	}
-	h.probed(begin, nil)
+	h.checked(begin, nil)
 	if !h.usable() {
 		t.Error("not up after a good probe")
 	}
-	if h.probed(begin, errProbe); !h.usable() {
+	if h.checked(begin, errProbe); !h.usable() {
 		t.Error("down after one failed probe, though it was up before")
 	}
 	h = health{}
 	h.succeeded()
-	if h.probed(begin, errProbe); !h.usable() {
+	if h.checked(begin, errProbe); !h.usable() {
 		t.Error("down after one failed probe, though it has answered a request")
 	}
 }
@@ -139,17 +139,17 @@ func TestStrangersAreProbedSooner(t *testing.T) {
 	var h health
 	for i, want := range []time.Duration{100, 100, 200, 400, 800, 1600, 3200, 5000, 5000} {
 		want *= time.Millisecond
-		if got := h.probeInterval(5 * time.Second); got != want {
+		if got := h.checkInterval(5 * time.Second); got != want {
 			t.Errorf("after %d failed probes the next comes in %s, want %s", i, got, want)
 		}
-		h.probed(begin, errProbe)
+		h.checked(begin, errProbe)
 	}
-	if got := h.probeInterval(50 * time.Millisecond); got != 50*time.Millisecond {
+	if got := h.checkInterval(50 * time.Millisecond); got != 50*time.Millisecond {
 		t.Errorf("the next probe comes in %s, want the 50 ms of the document", got)
 	}
 	h = health{}
 	h.succeeded()
-	if got := h.probeInterval(5 * time.Second); got != 5*time.Second {
+	if got := h.checkInterval(5 * time.Second); got != 5*time.Second {
 		t.Errorf("the next probe of one that answers comes in %s, want 5s", got)
 	}
 }
@@ -157,15 +157,15 @@ func TestStrangersAreProbedSooner(t *testing.T) {
 // What the last probe found is known while it is so, and no more of it than a line.
 func TestWhyOfProbes(t *testing.T) {
 	var h health
-	h.probed(time.Now(), errors.New(strings.Repeat("é", 200)))
-	if want := strings.Repeat("é", maxReason/2); h.probeError != want {
-		t.Errorf("got %q", h.probeError)
+	h.checked(time.Now(), errors.New(strings.Repeat("é", 200)))
+	if want := strings.Repeat("é", maxReason/2); h.checkError != want {
+		t.Errorf("got %q", h.checkError)
 	}
-	h.probed(time.Now(), errors.New("x"+strings.Repeat("é", 200)))
-	if want := "x" + strings.Repeat("é", maxReason/2-1); h.probeError != want {
-		t.Errorf("got %q, cut inside a character", h.probeError)
+	h.checked(time.Now(), errors.New("x"+strings.Repeat("é", 200)))
+	if want := "x" + strings.Repeat("é", maxReason/2-1); h.checkError != want {
+		t.Errorf("got %q, cut inside a character", h.checkError)
 	}
-	if h.probed(time.Now(), nil); h.reason() != "" {
+	if h.checked(time.Now(), nil); h.reason() != "" {
 		t.Errorf("after a good probe: %q", h.reason())
 	}
 	// Of one that was ejected it is the last failure, until it is taken back; of one that is down, what the probe found.
@@ -175,13 +175,13 @@ func TestWhyOfProbes(t *testing.T) {
 	if h.failed(begin, "reset", yes); h.state() != "ejected" || h.reason() != "reset" {
 		t.Errorf("%s because of %q", h.state(), h.reason())
 	}
-	for range probesToTakeDown {
-		h.probed(begin, errProbe)
+	for range checksToTakeDown {
+		h.checked(begin, errProbe)
 	}
 	if h.state() != "down" || h.reason() != errProbe.Error() {
 		t.Errorf("%s because of %q", h.state(), h.reason())
 	}
-	if h.probed(begin.Add(time.Hour), nil); h.state() != "up" || h.reason() != "" {
+	if h.checked(begin.Add(time.Hour), nil); h.state() != "up" || h.reason() != "" {
 		t.Errorf("%s because of %q", h.state(), h.reason())
 	}
 }

@@ -5,23 +5,23 @@ import (
 	"time"
 )
 
-// limitProbe is the limit held down on purpose, to see what the engine is like with less to do; see gradient.
+// limitProbe lowers the limit for a while, to measure how fast the engine is with less to do; see gradient.
 type limitProbe struct {
 	phase     probePhase
-	below     int // slots below the limit
+	below     int // slots by which the limit is lowered
 	began     time.Time
-	samples   int       // samples at up to half of the limit, in this look or since the last one
-	confirmed time.Time // when enough of them had been seen
-	next      time.Time // when there may be another look
-	lastLimit float64   // the limit in the last one
+	samples   int       // samples at up to half of the limit, in this probe or since the last one
+	confirmed time.Time // when there were last probeSamples of them
+	next      time.Time // before it, a probe needs a changed limit
+	lastLimit float64   // the limit at the last probe
 }
 
 const (
 	probeSamples     = 8
 	probeMinInterval = time.Minute
 	probeMaxDuration = 5 * time.Minute
-	probeTimeShare   = 30  // looks take one part in so many of the time
-	probeLimitChange = 0.2 // but for those after the limit has moved so far, as a logarithm
+	probeTimeShare   = 30  // probes take one part in so many of the time
+	probeLimitChange = 0.2 // change of the limit, as a logarithm, after which a probe may come sooner
 )
 
 type probePhase uint8
@@ -33,9 +33,9 @@ const (
 	probeUp
 )
 
-// confirm counts a sample that taught the averages, if it did so because the engine had little to do.
-func (g *gradient) confirm(now time.Time, light bool) {
-	if !light || g.probe.phase != probeNone {
+// confirm counts a sample at up to half of the limit, which makes a probe unnecessary for a while.
+func (g *gradient) confirm(now time.Time, low bool) {
+	if !low || g.probe.phase != probeNone {
 		return
 	}
 	if g.probe.samples++; g.probe.samples >= probeSamples {
@@ -43,13 +43,13 @@ func (g *gradient) confirm(now time.Time, light bool) {
 	}
 }
 
-// probeDue says whether to look. What the last look has found holds near the limit that it was taken at.
+// probeDue reports whether to begin a probe. The last one is still valid for limits close to that at which it was made.
 func (g *gradient) probeDue(now time.Time) bool {
 	moved := math.Abs(math.Log(g.limit/g.probe.lastLimit)) > probeLimitChange
 	return g.slots() > g.min && now.Sub(g.probe.confirmed) >= probeMinInterval && (moved || !now.Before(g.probe.next))
 }
 
-// stepProbe takes a look one sample further.
+// stepProbe continues a probe after one more sample.
 func (g *gradient) stepProbe(now time.Time, s *sample) {
 	before := g.slots()
 	switch g.probe.phase {
@@ -83,7 +83,7 @@ func (g *gradient) endProbe(now time.Time) {
 	g.restart(now, before)
 }
 
-// tick ends a look that comes to nothing, since hardly any requests come.
+// tick ends a probe that takes too long, because hardly any requests come.
 func (g *gradient) tick(now time.Time) {
 	if g.probe.phase != probeNone && now.Sub(g.probe.began) > probeMaxDuration {
 		g.endProbe(now)

@@ -12,42 +12,42 @@ import (
 	"colonnade/permits"
 )
 
-// Probe checks one endpoint's health path. An error that wraps ErrNotAsked says nothing of the endpoint.
-type Probe func(context.Context, *fleet.Endpoint) error
+// HealthCheck checks the health path of one endpoint. An error that wraps [ErrNotProbed] says nothing of the endpoint.
+type HealthCheck func(context.Context, *fleet.Endpoint) error
 
-// Manager holds the pools of one colo server.
+// Manager has the pools of one colo server. It is safe for concurrent use.
 type Manager struct {
-	colo   string
-	probe  Probe
-	logger *slog.Logger
-	fence  *permits.Fence // to grant, of all pools
+	colo        string
+	healthCheck HealthCheck
+	logger      *slog.Logger
+	fence       *permits.Fence // of all pools
 
-	wake chan struct{} // to Run: the endpoints have changed
+	wake chan struct{} // to Run: the set of endpoints has changed
 
 	mu               sync.Mutex // guards the fields below, and the health of every endpoint
 	pools            map[string]*Pool
 	engines          map[string]*engine // by URL
-	suspects         []string           // keys of endpoints that have no lease any more
+	suspects         []string           // keys of endpoints whose lease has expired
 	reconcilePending bool               // an endpoint waits for slots that another pool holds
-	closed           bool               // nobody waits any more
-	draining         bool               // nothing is granted any more
+	closed           bool               // no request may wait any more
+	draining         bool               // no permit is granted any more
 }
 
-// engine is one URL, whatever pools and documents it stands in.
+// engine is one URL, whichever pool and document it is in.
 type engine struct {
 	endpoint *fleet.Endpoint
-	pool     *Pool // nil when it is in no pool any more
+	pool     *Pool // nil once it is in no pool
 	health   health
-	gradient *gradient     // its limit, once a document has said concurrency: auto
-	since    time.Time     // when health changed last; zero: never
-	probeDue bool          // its document says anew how to probe it
-	recheck  chan struct{} // to its monitor: it was ejected, so probe when that ends; or it is due
+	gradient *gradient     // nil until a document has said concurrency: auto
+	since    time.Time     // when the state of health changed last; zero: never
+	checkDue bool          // probe it at once: its document has changed how to
+	recheck  chan struct{} // to its monitor: the time of the next probe has changed
 }
 
-// NewManager returns a manager without pools, to be run.
-func NewManager(colo string, probe Probe, logger *slog.Logger) *Manager {
+// NewManager returns a manager without pools. The caller runs it.
+func NewManager(colo string, probe HealthCheck, logger *slog.Logger) *Manager {
 	return &Manager{
-		colo: colo, probe: probe, logger: logger, fence: permits.NewFence(), wake: make(chan struct{}, 1),
+		colo: colo, healthCheck: probe, logger: logger, fence: permits.NewFence(), wake: make(chan struct{}, 1),
 		pools: map[string]*Pool{}, engines: map[string]*engine{},
 	}
 }
@@ -72,7 +72,7 @@ func (m *Manager) Pools() []*Pool {
 	return pools
 }
 
-// Apply brings the pools in line with t. Running permits and waiting requests are not disturbed.
+// Apply brings the pools in line with t. Permits that are held and requests that wait are not disturbed.
 func (m *Manager) Apply(t *fleet.Table) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -106,7 +106,7 @@ func (m *Manager) Apply(t *fleet.Table) {
 	}
 }
 
-// forgetPoolsLocked drops the pools that nobody speaks of any more, once nothing runs or waits there.
+// forgetPoolsLocked drops the pools that the table does not have, once no request runs or waits there.
 func (m *Manager) forgetPoolsLocked() {
 	for name, p := range m.pools {
 		if p.removed && p.idle() {
@@ -134,7 +134,7 @@ func (m *Manager) configureLocked(doc *fleet.Pool) {
 	p.document.Store(doc)
 }
 
-// addEndpointLocked puts e into p.
+// addEndpointLocked adds e to p.
 func (m *Manager) addEndpointLocked(e *fleet.Endpoint, p *Pool) {
 	known := m.engines[e.URL]
 	if known == nil {
@@ -142,8 +142,8 @@ func (m *Manager) addEndpointLocked(e *fleet.Endpoint, p *Pool) {
 		m.engines[e.URL] = known
 	}
 	if old := known.endpoint; old != nil && (old.Health != e.Health || old.Credential != e.Credential) {
-		// It may have been down for nothing but how it was probed, and the old interval may be an hour.
-		known.probeDue = true
+		// It may have been down only because of how it was probed, and the old interval may be an hour.
+		known.checkDue = true
 		known.wake()
 	}
 	wasAuto := known.endpoint != nil && known.auto()
@@ -151,7 +151,7 @@ func (m *Manager) addEndpointLocked(e *fleet.Endpoint, p *Pool) {
 	known.updateGradientLocked(time.Now(), wasAuto)
 }
 
-// wake makes the engine's monitor look when to probe next.
+// wake makes the engine's monitor compute anew when to probe next.
 func (e *engine) wake() {
 	select {
 	case e.recheck <- struct{}{}:
@@ -180,8 +180,8 @@ func poolConfig(doc *fleet.Pool) permits.Config {
 	return c
 }
 
-// CloseQueues tells all who wait that this node drains, and lets nobody wait any more. Who finds a free slot still gets
-// it.
+// CloseQueues refuses all waiters, reason draining, and every later request that would have to wait. A request that finds
+// a free slot still gets it.
 func (m *Manager) CloseQueues() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -191,7 +191,7 @@ func (m *Manager) CloseQueues() {
 	}
 }
 
-// Drain refuses newcomers and tells all who wait; running permits are not disturbed.
+// Drain refuses all waiters and all later requests, reason draining. Permits that are held are not disturbed.
 func (m *Manager) Drain() {
 	m.mu.Lock()
 	defer m.mu.Unlock()

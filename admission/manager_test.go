@@ -354,14 +354,14 @@ func TestNotAskedSaysNothing(t *testing.T) {
 		d := runManager(t, p)
 		d.Apply(docs.table(endpoints("a", 2, "one")))
 		a := mustPool(t, d, "a")
-		p.set("one", fmt.Errorf("%w: too many open files", ErrNotProbed))
+		p.set("one", fmt.Errorf("%w: too many open files", ErrNotChecked))
 		time.Sleep(time.Minute)
 		if l := a.Load(); l.Limit != 2 {
 			t.Errorf("taken out though nobody asked it: %+v", l)
 		}
 		p.set("one", errors.New("refused"))
 		time.Sleep(time.Minute)
-		p.set("one", ErrNotProbed)
+		p.set("one", ErrNotChecked)
 		time.Sleep(time.Minute)
 		if l := a.Load(); l.Limit != 0 {
 			t.Errorf("brought back though nobody asked it: %+v", l)

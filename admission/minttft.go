@@ -10,16 +10,16 @@ import (
 	"time"
 )
 
-// Work is what a request asks of an engine, as far as that says how soon its answer can begin.
+// Work is what a request asks of an engine, as far as that determines how soon its answer can begin.
 type Work struct {
-	Model    string // of the table
-	Path     string // one of a fixed set
+	Model    string // name in the table
+	Path     string // of the API; one of a fixed set
 	Streamed bool
 	Input    int // bytes
-	Output   int // the most tokens that it may generate before the first byte; 0: nobody knows, or none
+	Output   int // the most tokens that are generated before the first byte; 0: not known, or none
 }
 
-// class is what is measured apart: other models, or the other APIs of one, take other times.
+// class is what times are measured for: each model, and each API of one, takes its own.
 type class struct {
 	model, path string
 	streamed    bool
@@ -27,32 +27,32 @@ type class struct {
 
 func (w *Work) class() class { return class{w.Model, w.Path, w.Streamed} }
 
-// minTTFT is how soon the answers to one kind of work have lately begun, from dispatch to the first byte: the least
-// that another one will take. A value does not change; time is passed in.
+// minTTFT is the least time to first token (TTFT) that requests of one class have lately had, from dispatch to the first
+// byte: a lower bound for the next one. A value does not change; time is passed in.
 //
-// Two halves follow each other, so a sample counts for one to two times the length of a half. Then it is forgotten,
-// whatever came of it: an engine that has become slower is noticed then, and requests are tried again where none was
-// served since. One that has become faster is noticed at once.
+// Two windows follow each other, so a sample counts for one to two times windowLen, and is then forgotten: an engine that
+// has become slower is noticed by then, and requests are tried again where none was served since. An engine that has become
+// faster is noticed at once.
 //
-// The bound must not refuse who could have been served. So it is the least that was measured, over all endpoints of the
-// pool, and only where so many were that a request like them has little chance (one in 17) to be faster than all. Of
-// less work than theirs, it is less in proportion: that is still a bound where the time is a constant and a part that
-// grows with the work. Else small requests might never be tried while large ones are served. What it does not see is
-// what else makes a request faster than those that were measured: a prompt that the engine has in its cache, an answer
-// that happens to be short, an engine that has less to do by now. So of those that seem too late on arrival, one is tried
-// all the same for each half (tryAgain), and shows if that was wrong.
+// The bound must not refuse a request that could have been served. So it is the least of all samples, over all endpoints of
+// the pool, and only if these are so many that another request like them is unlikely (1 in 17) to be faster than all. For a
+// request of less work than theirs, it is less in proportion: that is still a lower bound where the time is a constant plus
+// a part that grows with the work. Otherwise small requests might never be tried while large ones are served. The bound
+// knows nothing of what else makes a request faster than the samples: a prompt that is in the engine's cache, an answer
+// that happens to be short, an engine that has become less busy. So of the requests that seem too late on arrival, one for
+// each windowLen is tried all the same (takeTrial), and shows if the bound is wrong.
 type minTTFT struct {
-	newerBegan time.Time // when the newer half began
+	newerBegan time.Time // when the newer window began
 	newer      window
 	older      window
 }
 
-// window is what was measured in some time.
+// window has the least of the samples of some time.
 type window struct {
-	n        int     // samples, up to enough of them
+	n        int     // samples, up to minSamples
 	least    float64 // nanoseconds
-	perByte  float64 // of input
-	perToken float64 // that it might generate; 0 where nobody knew how many
+	perByte  float64 // nanoseconds for each byte of input
+	perToken float64 // for each token of Work.Output; 0 where that is not known
 }
 
 const (
@@ -60,7 +60,7 @@ const (
 	minSamples = 16 // samples
 )
 
-// add is what is known after another sample.
+// add returns s with one more sample.
 func (s minTTFT) add(now time.Time, w *Work, took time.Duration) minTTFT {
 	s = s.aged(now)
 	x := float64(max(took, 0))
@@ -68,7 +68,7 @@ func (s minTTFT) add(now time.Time, w *Work, took time.Duration) minTTFT {
 	return s
 }
 
-// aged is what is left of it at a later moment.
+// aged returns s without the samples that are too old by now.
 func (s minTTFT) aged(now time.Time) minTTFT {
 	switch age := now.Sub(s.newerBegan); {
 	case age >= 2*windowLen:
@@ -79,7 +79,7 @@ func (s minTTFT) aged(now time.Time) minTTFT {
 	return s
 }
 
-// bound is the least that it will take from dispatch to the first byte; 0 while that is not known.
+// bound returns the least time that w takes from dispatch to the first byte; 0 while that is not known.
 func (s minTTFT) bound(now time.Time, w *Work) time.Duration {
 	s = s.aged(now)
 	l := s.newer.merge(s.older)
@@ -115,37 +115,37 @@ func (w *Work) tokens() float64 {
 	return float64(w.Output)
 }
 
-// ttftByClass is what is known of each kind. It is read with every request, so reading takes no lock.
+// ttftByClass has the minTTFT of each class. It is read with every request, so reads take no lock.
 type ttftByClass struct {
-	classes atomic.Pointer[map[class]*classTTFT] // replaced when a kind is new, under the manager's mutex
+	classes atomic.Pointer[map[class]*classTTFT] // replaced when a class is new, under the manager's mutex
 }
 
-// classTTFT is what is known of one kind.
+// classTTFT is the minTTFT of one class.
 type classTTFT struct {
 	min       atomic.Pointer[minTTFT]
-	lastTrial atomic.Pointer[time.Time] // when one was last tried that seemed too late; at first: the first sample
+	lastTrial atomic.Pointer[time.Time] // when a request that seemed too late was last tried; at first: the first sample
 }
 
-// takeTrial says that a request may be tried although it seems too late.
+// takeTrial reports whether a request that seems too late is to be tried, and counts it as tried.
 func (b *classTTFT) takeTrial(now time.Time) bool {
 	last := b.lastTrial.Load()
 	return now.Sub(*last) >= windowLen && b.lastTrial.CompareAndSwap(last, &now)
 }
 
-// latestStart is when a request of w's kind must have its permit, to have its first byte by then.
+// latestStart returns when a request must have its permit to get its first byte by firstBy.
 func (b *ttftByClass) latestStart(now, firstBy time.Time, w *Work) time.Time {
 	known := b.of(w.class())
 	if known == nil {
 		return firstBy
 	}
-	moment := firstBy.Add(-known.min.Load().bound(now, w))
-	if seemsLate := !now.Before(moment) && now.Before(firstBy); seemsLate && known.takeTrial(now) {
+	latest := firstBy.Add(-known.min.Load().bound(now, w))
+	if seemsLate := !now.Before(latest) && now.Before(firstBy); seemsLate && known.takeTrial(now) {
 		return firstBy
 	}
-	return moment
+	return latest
 }
 
-// of returns nil for a kind that is not known.
+// of returns nil for a class that is not known.
 func (b *ttftByClass) of(k class) *classTTFT {
 	if kinds := b.classes.Load(); kinds != nil {
 		return (*kinds)[k]
@@ -153,7 +153,8 @@ func (b *ttftByClass) of(k class) *classTTFT {
 	return nil
 }
 
-// add takes a sample of a kind that is known, and reports whether it is. Most samples change nothing, and cost nothing.
+// add counts a sample of a class that is known, and reports whether it is. Most samples change nothing, and allocate
+// nothing.
 func (b *ttftByClass) add(now time.Time, w *Work, took time.Duration) bool {
 	of := b.of(w.class())
 	if of == nil {
@@ -165,7 +166,7 @@ func (b *ttftByClass) add(now time.Time, w *Work, took time.Duration) bool {
 		if next == *known {
 			return true
 		}
-		changed := next // a copy, so that only what is kept is allocated
+		changed := next // a copy, so that only a value that is kept is allocated
 		if of.min.CompareAndSwap(known, &changed) {
 			return true
 		}
@@ -180,7 +181,7 @@ func (b *ttftByClass) stats(now time.Time) []MinTTFT {
 		return all
 	}
 	for k, of := range *kinds {
-		most := Work{Input: math.MaxInt} // nothing asks for more
+		most := Work{Input: math.MaxInt} // more work than any sample
 		if bound := of.min.Load().bound(now, &most); bound > 0 {
 			ms := float64(bound) / float64(time.Millisecond)
 			all = append(all, MinTTFT{Model: k.model, Path: k.path, Streamed: k.streamed, Millis: ms})
@@ -200,8 +201,7 @@ func rank(last bool) int {
 	return 0
 }
 
-// addClassLocked makes room for another kind, in the place of those that nobody has asked for lately. The manager's mutex is
-// held.
+// addClassLocked adds a class, and drops those without a sample for two windows. The manager's mutex is held.
 func (b *ttftByClass) addClassLocked(now time.Time, k class) {
 	if b.of(k) != nil {
 		return

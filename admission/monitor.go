@@ -12,10 +12,10 @@ import (
 	"colonnade/fleet"
 )
 
-// ErrNotProbed is the error of a probe that did not come about, for want of something of our own.
-var ErrNotProbed = errors.New("the endpoint was not asked")
+// ErrNotChecked is the error of a health check that was not made, because of a fault of this node.
+var ErrNotChecked = errors.New("endpoint not checked")
 
-// report changes the health of the engine at url, and what its pool may do with it.
+// report changes the health of the engine at url, and with it whether its pool uses the engine.
 func (m *Manager) report(url string, change func(*health)) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -30,8 +30,8 @@ func (m *Manager) report(url string, change func(*health)) {
 		return
 	}
 	e.since = time.Now()
-	m.logger.Warn("endpoint is "+after, "endpoint", e.endpoint.ID, "url", url, "pool", e.endpoint.Pool, "was", before,
-		"why", e.health.reason())
+	m.logger.Warn("endpoint state changed", "endpoint", e.endpoint.ID, "url", url, "pool", e.endpoint.Pool,
+		"state", after, "was", before, "error", e.health.reason())
 	if e.pool != nil {
 		e.pool.permits.SetUsable(url, e.health.usable())
 	}
@@ -40,7 +40,7 @@ func (m *Manager) report(url string, change func(*health)) {
 	}
 }
 
-// mayEjectLocked reports whether one more endpoint of p may be out for passive reasons.
+// mayEjectLocked reports whether one more endpoint of p may be ejected: never more than half of them are.
 func (m *Manager) mayEjectLocked(p *Pool) bool {
 	all, out := 0, 1
 	for _, e := range m.engines {
@@ -54,7 +54,7 @@ func (m *Manager) mayEjectLocked(p *Pool) bool {
 	return 2*out <= all
 }
 
-// readmitLocked takes ejected endpoints back where documents have made so few of their pool that more than half is out.
+// readmitLocked ends ejections where documents have left a pool so few endpoints that more than half are ejected.
 func (m *Manager) readmitLocked() {
 	all, out := map[*Pool]int{}, map[*Pool][]*engine{}
 	for _, e := range m.engines {
@@ -72,7 +72,7 @@ func (m *Manager) readmitLocked() {
 	}
 }
 
-// Run probes endpoints until ctx ends.
+// Run makes health checks, and brings slots in line that pools hand on to each other, until ctx ends.
 func (m *Manager) Run(ctx context.Context) error {
 	monitors := map[string]context.CancelFunc{}
 	var running sync.WaitGroup
@@ -91,7 +91,7 @@ func (m *Manager) Run(ctx context.Context) error {
 	}
 }
 
-// watch starts a monitor for every engine that is in a pool, and ends those of the others.
+// watch starts a monitor for every engine that has come into a pool, and ends the monitors of the others.
 func (m *Manager) watch(ctx context.Context, monitors map[string]context.CancelFunc, running *sync.WaitGroup) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -112,7 +112,7 @@ func (m *Manager) watch(ctx context.Context, monitors map[string]context.CancelF
 	}
 }
 
-// monitor probes one engine: at once, then at its interval, and when an ejection ends.
+// monitor checks one engine: at once, then at its interval, and when an ejection ends.
 func (m *Manager) monitor(ctx context.Context, e *engine) {
 	next := time.NewTimer(0)
 	defer next.Stop()
@@ -124,24 +124,24 @@ func (m *Manager) monitor(ctx context.Context, e *engine) {
 		case <-next.C:
 			m.check(ctx, e)
 		}
-		next.Reset(m.untilNextProbe(e))
+		next.Reset(m.untilNextCheck(e))
 	}
 }
 
-// check probes e once.
+// check makes one health check of e.
 func (m *Manager) check(ctx context.Context, e *engine) {
 	doc := m.documentOf(e)
-	probe, cancel := context.WithTimeout(ctx, doc.Health.Timeout.Std())
-	err := m.probe(probe, doc)
+	limited, cancel := context.WithTimeout(ctx, doc.Health.Timeout.Std())
+	err := m.healthCheck(limited, doc)
 	cancel()
 	if ctx.Err() != nil {
 		return
 	}
-	if errors.Is(err, ErrNotProbed) || isTimeout(err) && m.busy(e) {
-		return // slow while busy is not dead
+	if errors.Is(err, ErrNotChecked) || isTimeout(err) && m.busy(e) {
+		return // an engine that is busy may answer its health path late
 	}
 	now := time.Now()
-	m.report(doc.URL, func(h *health) { h.probed(now, err) })
+	m.report(doc.URL, func(h *health) { h.checked(now, err) })
 }
 
 func (m *Manager) documentOf(e *engine) *fleet.Endpoint {
@@ -164,16 +164,16 @@ func (m *Manager) busy(e *engine) bool {
 	return false
 }
 
-// untilNextProbe is the interval, jittered so that many endpoints are not probed at once; sooner if an ejection ends,
-// and now if the engine is due.
-func (m *Manager) untilNextProbe(e *engine) time.Duration {
+// untilNextCheck is the interval, jittered so that many endpoints are not checked at the same time; less if an ejection
+// ends sooner, and 0 if a check is due.
+func (m *Manager) untilNextCheck(e *engine) time.Duration {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if e.probeDue {
-		e.probeDue = false
+	if e.checkDue {
+		e.checkDue = false
 		return 0
 	}
-	interval := e.health.probeInterval(e.endpoint.Health.Interval.Std())
+	interval := e.health.checkInterval(e.endpoint.Health.Interval.Std())
 	wait := interval - interval/10 + rand.N(max(interval/5, 1))
 	if e.health.ejected {
 		wait = min(wait, time.Until(e.health.until))
@@ -187,15 +187,14 @@ func isTimeout(err error) bool {
 		errors.As(err, &timeout) && timeout.Timeout()
 }
 
-// DeadEndpoints returns the keys of endpoints whose registration has run out and whose health check fails too: nothing
-// speaks for them any more.
+// DeadEndpoints returns the keys of endpoints whose lease has expired and whose health checks fail too.
 func (m *Manager) DeadEndpoints() []string {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	var keys []string
 	for _, e := range m.engines {
 		key := string(fleet.KindEndpoint) + "/" + e.endpoint.Colo + "/" + e.endpoint.ID
-		if e.pool != nil && e.health.down && e.health.failsProbes() && slices.Contains(m.suspects, key) {
+		if e.pool != nil && e.health.down && e.health.failsChecks() && slices.Contains(m.suspects, key) {
 			keys = append(keys, key)
 		}
 	}

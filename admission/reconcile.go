@@ -9,10 +9,10 @@ import (
 	"colonnade/permits"
 )
 
-// reconcileInterval is how often slots that another pool still holds are looked at.
+// reconcileInterval is how often slots that another pool still holds are counted anew.
 const reconcileInterval = 50 * time.Millisecond
 
-// reconcile hands on slots that another pool has let go, and forgets pools that have come to their end.
+// reconcile gives pools the slots that other pools have released since, and forgets pools that have ended.
 func (m *Manager) reconcile() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -23,11 +23,10 @@ func (m *Manager) reconcile() {
 	m.forgetPoolsLocked()
 }
 
-// reconcileLocked gives every pool its endpoints, each with the slots that no other pool still holds on it.
-//
-// What a pool holds on an endpoint can grow until the endpoint is taken from it. So that comes first, for all pools,
-// and whoever gets an endpoint gets it with no slot free; only then is it counted what is held. Who had it before and
-// keeps it is told what others held a moment ago: that can only have become less.
+// reconcileLocked gives every pool its endpoints, each with the slots that no other pool still holds on it, in two rounds:
+// until an endpoint is taken from a pool, that pool can be granted more of its slots. So the first round takes endpoints
+// away, and gives them to their new pools without any free slot. Only then is counted what the old pools hold. A pool that
+// keeps an endpoint is given the count of before the first round: what others hold there can only have become less.
 func (m *Manager) reconcileLocked() {
 	placed := m.endpointsByPoolLocked()
 	held, owner := m.heldLocked()
@@ -55,7 +54,7 @@ func (m *Manager) reconcileLocked() {
 	}
 }
 
-// endpointsByPoolLocked returns the endpoints of every pool, by URL.
+// endpointsByPoolLocked returns the endpoints of each pool, by URL.
 func (m *Manager) endpointsByPoolLocked() map[*Pool]map[string]*fleet.Endpoint {
 	placed := map[*Pool]map[string]*fleet.Endpoint{}
 	for url, e := range m.engines {
@@ -70,10 +69,10 @@ func (m *Manager) endpointsByPoolLocked() map[*Pool]map[string]*fleet.Endpoint {
 	return placed
 }
 
-// holders says how many permits each pool holds on an engine.
+// holders has how many permits each pool holds on an engine.
 type holders map[*Pool]int
 
-// without is how many are held by others than p.
+// without is how many permits other pools than p hold.
 func (h holders) without(p *Pool) (n int) {
 	for holder, held := range h {
 		if holder != p {
@@ -83,7 +82,7 @@ func (h holders) without(p *Pool) (n int) {
 	return n
 }
 
-// heldLocked returns who holds permits on each URL, and who may be granted more there.
+// heldLocked returns which pools hold permits on each URL, and which one may be granted more there.
 func (m *Manager) heldLocked() (held map[string]holders, owner map[string]*Pool) {
 	held, owner = map[string]holders{}, map[string]*Pool{}
 	for _, p := range m.pools {
@@ -103,7 +102,7 @@ func (m *Manager) heldLocked() (held map[string]holders, owner map[string]*Pool)
 	return held, owner
 }
 
-// setEndpointsLocked tells the permits about the pool's endpoints, and how many slots of each others have taken.
+// setEndpointsLocked sets the endpoints of the pool's permits, and how many slots of each other pools have taken.
 func (p *Pool) setEndpointsLocked(endpoints map[string]*fleet.Endpoint, taken func(url string) int) {
 	list := make([]permits.Endpoint, 0, len(endpoints))
 	for url, e := range endpoints {

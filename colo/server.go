@@ -132,7 +132,7 @@ func (s *Server) maxBody() int { return s.table().MaxBody().Int() }
 func (s *Server) probe(ctx context.Context, e *fleet.Endpoint) (err error) {
 	defer func() {
 		if server.LogPanic(s.config.Logger.With("endpoint", e.ID), "health check", recover()) {
-			err = fmt.Errorf("%w: health check panicked", admission.ErrNotProbed)
+			err = fmt.Errorf("%w: health check panicked", admission.ErrNotChecked)
 		}
 	}()
 	return s.ask(ctx, e)
@@ -152,7 +152,7 @@ func (s *Server) ask(ctx context.Context, e *fleet.Endpoint) error {
 		Target: target, Method: "GET", Path: e.Health.Path, Fields: fields, Connect: time.Until(deadline), End: deadline,
 	}, transport.Shape{})
 	if netconn.IsOurs(err) {
-		return fmt.Errorf("%w: %w", admission.ErrNotProbed, err)
+		return fmt.Errorf("%w: %w", admission.ErrNotChecked, err)
 	}
 	if err != nil {
 		return err

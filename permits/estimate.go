@@ -14,7 +14,7 @@ func (p *Pool) uncertaintyLocked() float64 {
 }
 
 // estimatedHoldLocked is how long permits are likely to be held, in nanoseconds. The first permits released are those held
-// for the shortest time, so their mean is too short. What still runs counts as well: all time held over completions is the
+// for the shortest time, so their mean is too short. The permits still held count as well: all time held over completions is the
 // maximum-likelihood estimate for exponential holds. But real holds vary less than that. When all slots were taken at
 // once, nothing is known until they are released, and then they are released together; so the estimate replaces the
 // configured hold only as slots are released.

@@ -54,7 +54,7 @@ func (t Permit) QueueLenAtArrival() int { return t.queueLen }
 func (t Permit) Held() int { return t.held }
 
 // Release gives the slot back. It must be called exactly once, when the engine no longer works on the request; a second
-// call panics. What the request used is not known, so the account is charged the estimate.
+// call panics. The account is charged the estimate, since the use is not known.
 func (t Permit) Release() { t.release(outcome{taken: true, used: UnknownUse()}) }
 
 // ReleaseUsed is Release, and charges the account what the request has used; later estimates learn from it.

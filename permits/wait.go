@@ -29,8 +29,8 @@ func (p *Pool) wait(w *waiter, progress func(Progress)) (*lease, error) {
 			waits = true
 		}
 	}
-	// w is resolved now, in one of three ways that can have raced: handed a slot, refused, or left. What it was handed
-	// stands, since the slot is counted against it.
+	// w is resolved now, in one of three ways that may have raced: granted a slot, refused, or left. A slot that it was
+	// granted is counted against it until it is released here or by the caller.
 	if w.ctx.Err() != nil {
 		// The client is gone, so a slot that was handed over at the same moment would never be released by the caller:
 		// it goes to the next waiter, and counts neither for the account nor for the time that permits are held.
