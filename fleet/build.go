@@ -27,14 +27,14 @@ type Contents struct {
 	DefaultAccount Account // likewise
 }
 
-// NewTable returns the table of c. It keeps the nouns, but none of the lists.
+// NewTable returns the table of c. It takes over the lists, and sorts them.
 func NewTable(c Contents) *Table {
 	t := &Table{
 		Revision: c.Revision, Rejected: c.Rejected, Conflicts: slices.Clone(c.APIKeys.conflicts),
 		models: map[string]*Model{}, aliases: map[string]*Model{}, pools: map[string]*Pool{}, colos: map[string]*Colo{},
 		servers: map[string][]*Server{}, endpoints: map[string]coloEndpoints{}, accounts: map[string]*Account{},
-		modelList: slices.Clone(c.Models), coloList: slices.Clone(c.Colos), entries: slices.Clone(c.Entries),
-		accountList: slices.Clone(c.Accounts), apiKeys: c.APIKeys, origins: c.Origins, deletions: c.Deletions,
+		modelList: c.Models, coloList: c.Colos, entries: c.Entries,
+		accountList: c.Accounts, apiKeys: c.APIKeys, origins: c.Origins, deletions: c.Deletions,
 		defaultPool: c.DefaultPool, defaultAccount: c.DefaultAccount,
 	}
 	for _, m := range c.Models {
@@ -65,7 +65,6 @@ func (t *Table) sort() {
 	slices.SortFunc(t.modelList, func(a, b *Model) int { return cmp.Compare(a.Name, b.Name) })
 	slices.SortFunc(t.coloList, func(a, b *Colo) int { return cmp.Compare(a.Name, b.Name) })
 	slices.SortFunc(t.accountList, func(a, b *Account) int { return cmp.Compare(a.Name, b.Name) })
-	slices.SortFunc(t.entries, func(a, b *EntryNode) int { return cmp.Compare(a.Node, b.Node) })
 	for _, servers := range t.servers {
 		slices.SortFunc(servers, func(a, b *Server) int { return cmp.Compare(a.Node, b.Node) })
 	}

@@ -1,10 +1,9 @@
 package fleet
 
-// States of colos and servers. Servers are never disabled.
+// States of colos, servers and entries. Colos may also be disabled.
 const (
 	StateActive   = "active"
 	StateDraining = "draining"
-	StateDisabled = "disabled"
 )
 
 // Protocol is the newest protocol between nodes that this version speaks, and OldestProtocol the oldest. Protocol rises

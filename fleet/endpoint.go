@@ -1,10 +1,7 @@
 package fleet
 
-// Whether to ask an endpoint for usage in streams.
-const (
-	UsageAsk   = "ask"
-	UsageLeave = "leave"
-)
+// UsageAsk is the value of [Endpoint.Usage] that asks the engine to report usage in streams.
+const UsageAsk = "ask"
 
 // Engines are the engines that endpoints may run. Do not modify it.
 var Engines = []string{"vllm", "sglang", "tgi", "tei", "llamacpp", "ollama", "triton", EngineOpenAI}

@@ -3,19 +3,14 @@ package fleet
 // ModelType says which API a model answers.
 type ModelType string
 
-// The types of models.
+// Types of models that the code distinguishes, or gives to models of its own. See [Model.Type] for all.
 const (
-	TypeChat       ModelType = "chat"
-	TypeCompletion ModelType = "completion"
-	TypeEmbedding  ModelType = "embedding"
-	TypeRerank     ModelType = "rerank"
-	TypeAudio      ModelType = "audio"
-	TypeImage      ModelType = "image"
-	TypeRealtime   ModelType = "realtime"
-	TypeGeneric    ModelType = "generic"
+	TypeChat     ModelType = "chat"
+	TypeRealtime ModelType = "realtime"
+	TypeGeneric  ModelType = "generic"
 )
 
-// The routing algorithms, and the orders in which a step yields its colos.
+// The routing algorithms, and the orders of the colos of a step.
 const (
 	AlgorithmRandom = "random"
 	AlgorithmSteps  = "steps"
@@ -23,7 +18,8 @@ const (
 	PickRandom      = "random"
 )
 
-// Model is a name that clients ask for, and how its requests are served. A model that comes from a table is shared: do not modify it.
+// Model is a name that clients ask for, and how its requests are served. A model that comes from a table is shared: do
+// not modify it.
 type Model struct {
 	Name string `json:"-"`
 	// Other names for the model. Names of models override aliases; of two models with one alias, the lexically first has

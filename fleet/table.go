@@ -90,9 +90,6 @@ func (t *Table) Colos() []*Colo { return t.coloList }
 // Servers returns the servers of a colo, sorted by node.
 func (t *Table) Servers(colo string) []*Server { return t.servers[colo] }
 
-// Entries returns the entries, sorted by node.
-func (t *Table) Entries() []*EntryNode { return t.entries }
-
 // Endpoints returns the endpoints of a pool in a colo, sorted by ID.
 func (t *Table) Endpoints(colo, pool string) []*Endpoint { return t.endpoints[colo].byPool[pool] }
 

@@ -63,7 +63,6 @@ func TestListsAreSorted(t *testing.T) {
 		"servers/ams/2", "{address: 'h:1', boot: b}", "servers/ams/1", "{address: 'h:2', boot: b}", "servers/ams-x/0", "{address: 'h:3', boot: b}",
 		"endpoints/ams/b", "url: http://b\npool: of-endpoint", "endpoints/ams/a", "url: http://a\npool: of-endpoint", "endpoints/ams/c/d", "url: http://c\npool: x",
 		"accounts/b", "{}", "accounts/a", "{}",
-		"entries/b", "address: h:1", "entries/a", "address: h:1",
 		"defaults", "origins: ['https://b.example', 'https://a.example']",
 	)
 	f := func(what string, got []string, want ...string) {
@@ -79,7 +78,6 @@ func TestListsAreSorted(t *testing.T) {
 	f("endpoints", names(table.Endpoints("ams", "of-endpoint"), func(e *fleet.Endpoint) string { return e.ID }), "a", "b")
 	f("endpoints of ams", names(table.EndpointsOf("ams"), func(e *fleet.Endpoint) string { return e.ID }), "a", "b", "c/d")
 	f("accounts", names(table.Accounts(), func(a *fleet.Account) string { return a.Name }), "a", "b")
-	f("entries", names(table.Entries(), func(e *fleet.EntryNode) string { return e.Node }), "a", "b")
 	f("origins", table.Origins(), "https://b.example", "https://a.example")
 	if table.Servers("nowhere") != nil || table.Endpoints("nowhere", "p") != nil || table.EndpointsOf("nowhere") != nil {
 		t.Error("something is nowhere")

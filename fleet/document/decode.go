@@ -31,13 +31,15 @@ func (d decoder) structure(tree map[string]any, out reflect.Value) *fieldError {
 	t, found := out.Type(), 0
 	for i := range t.NumField() {
 		tag := t.Field(i).Tag
-		if err := refuseUnsupported(tree, tag); err != nil {
-			return err
-		}
 		name := jsonName(tag)
 		value, present := tree[name]
 		switch {
-		case !isField(name):
+		case name == "":
+			if err := refuseUnsupported(tree, tag); err != nil {
+				return err
+			}
+			continue
+		case name == "-":
 			continue
 		case !present && tag.Get("need") != "" && !d.partial:
 			return (&fieldError{Reason: "the field is required"}).in(name)

@@ -134,7 +134,8 @@ func TestBuiltinEndpoints(t *testing.T) {
 }
 
 func TestBuiltinRest(t *testing.T) {
-	table := documents(t, "colos/ams", "{}", "accounts/a", "{}", "servers/ams/s", "{address: 'h:1', boot: b}", "entries/e", "address: h:1").Table()
+	docs := documents(t, "colos/ams", "{}", "accounts/a", "{}", "servers/ams/s", "{address: 'h:1', boot: b}", "entries/e", "address: h:1")
+	table := docs.Table()
 	if c, ok := table.Colo("ams"); !ok || c.State != fleet.StateActive || c.Name != "ams" {
 		t.Errorf("colo %+v", c)
 	}
@@ -153,7 +154,7 @@ func TestBuiltinRest(t *testing.T) {
 	if s.State != fleet.StateActive || s.Colo != "ams" || s.Node != "s" || s.Protocol != (fleet.ProtocolRange{Min: 1, Max: 1}) {
 		t.Errorf("server %+v", s)
 	}
-	if e := table.Entries()[0]; e.Node != "e" || e.Address != "h:1" {
+	if e, ok := docs.Noun("entries/e").(*fleet.EntryNode); !ok || e.Node != "e" || e.Address != "h:1" {
 		t.Errorf("entry %+v", e)
 	}
 }

@@ -44,9 +44,6 @@ func TestYield(t *testing.T) {
 		for _, s := range table.Servers("ams") {
 			names["servers"] = append(names["servers"], s.Node)
 		}
-		for _, e := range table.Entries() {
-			names["entries"] = append(names["entries"], e.Node)
-		}
 		for what, got := range names {
 			if !slices.Equal(got, []string{"a", "b", "c"}) {
 				t.Errorf("%s %q", what, got)
