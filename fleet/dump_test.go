@@ -8,8 +8,8 @@ import (
 	"colonnade/fleet/document"
 )
 
-// A node that does not watch pools must not show made-up ones.
-func TestDump(t *testing.T) {
+// A node that does not watch pools must not show pools with defaults that are not in force.
+func TestDumpLeavesOutUnwantedKeys(t *testing.T) {
 	docs := document.NewSet()
 	if err := docs.Put("models/m", []byte("pool: p\n"), 1); err != nil {
 		t.Fatal(err)

@@ -26,7 +26,7 @@ func TestAliases(t *testing.T) {
 	f("default", "b") // the lexically first
 	f("shared", "a")
 	f("fine", "c")
-	if _, ok := table.Model("nobody"); ok {
+	if _, ok := table.Model("absent"); ok {
 		t.Error("a model that is not there was found")
 	}
 	want := []fleet.Conflict{
@@ -82,18 +82,18 @@ func TestListsAreSorted(t *testing.T) {
 	if table.Servers("nowhere") != nil || table.Endpoints("nowhere", "p") != nil || table.EndpointsOf("nowhere") != nil {
 		t.Error("something is nowhere")
 	}
-	if p := table.Pool("nobody speaks of it"); p.Name != "nobody speaks of it" || p.Queue.Limit != 256 {
+	if p := table.Pool("undescribed"); p.Name != "undescribed" || p.Queue.Limit != 256 {
 		t.Errorf("pool %+v", p)
 	}
 	if _, ok := table.Colo("nowhere"); ok {
 		t.Error("nowhere is a colo")
 	}
-	if _, ok := table.Account("nobody"); ok {
-		t.Error("nobody is an account")
+	if _, ok := table.Account("absent"); ok {
+		t.Error("an account that is not there was found")
 	}
 }
 
-// tableOf returns the table of documents that must be good: key, value, key, value…
+// tableOf returns the table of good documents: key, value, key, value…
 func tableOf(t *testing.T, pairs ...string) *fleet.Table {
 	t.Helper()
 	docs := document.NewSet()

@@ -16,7 +16,7 @@ import (
 	"colonnade/fleet/document"
 )
 
-// apiKey writes the document of an API key.
+// apiKey returns the document of an API key.
 func apiKey(account string, sum [32]byte) string {
 	return fmt.Sprintf("{account: %s, sha256: %q}", account, hex.EncodeToString(sum[:]))
 }
@@ -185,7 +185,7 @@ func TestManyAPIKeys(t *testing.T) {
 	runtime.KeepAlive(docs)
 }
 
-// heap returns how much is in use.
+// heap returns the bytes of the heap in use.
 func heap() uint64 {
 	runtime.GC()
 	var m runtime.MemStats
@@ -193,8 +193,8 @@ func heap() uint64 {
 	return m.HeapAlloc
 }
 
-// What an API key costs in a table of many: to find it, to build a table after it has changed, and to build one after
-// something else has. The first does not depend on their number, nor does the last.
+// BenchmarkAPIKeys measures finding one of many API keys, and building a table after one of them or something else has
+// changed. The first and the last do not depend on the number of API keys.
 func BenchmarkAPIKeys(b *testing.B) {
 	for _, n := range []int{100, 100_000} {
 		docs, sum := manyAPIKeys(b, n)

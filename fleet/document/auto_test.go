@@ -9,7 +9,7 @@ import (
 	"colonnade/fleet/document"
 )
 
-func TestAutoChecked(t *testing.T) {
+func TestAutoRules(t *testing.T) {
 	f := func(key, value, want string) {
 		t.Helper()
 		err := document.Check(key, []byte(value))
@@ -45,7 +45,8 @@ func TestAutoChecked(t *testing.T) {
 	f("pools/p", "permits: {per_endpoint: auto}", `permits.per_endpoint: "auto": must be a whole number`)
 }
 
-// The limit that is found has the bounds of the strongest layer that speaks of them, and begins where it would have stood.
+// The limit of concurrency: auto has the bounds of the strongest layer with bounds, and begins at the concurrency without
+// auto.
 func TestAutoLayers(t *testing.T) {
 	f := func(defaults, pool, own string, concurrency int, want *fleet.Auto) {
 		t.Helper()

@@ -165,7 +165,7 @@ func TestCheckRejects(t *testing.T) {
 	f("pools/p", "a: |\n  x\n  y\n", "a: a text must not contain line breaks")
 	f("pools/p", "a: \xff", "the document is not valid UTF-8")
 
-	// Unquoted words that YAML takes for something else, as values and as keys.
+	// Unquoted words that YAML does not read as text, as values and as keys.
 	f("models/m", "pool: no", "pool: false: must be text; quote it")
 	f("models/m", "pool: off", "pool: false: must be text; quote it")
 	f("models/m", "pool: 1e3", "pool: 1000: must be text; quote it")
@@ -246,7 +246,7 @@ func TestCheckRejects(t *testing.T) {
 	beyondSchema("endpoints/ams/e", endpointHead+"health: {timeout: 1ms}", `health.timeout: "1ms": must be at least 10ms`)
 	f("endpoints/ams/e", endpointHead+"health: {path: health}", `health.path: "health": must be a path`)
 
-	// What this version does not do.
+	// Fields that this version does not support.
 	const unsupported = "not supported by this version; leave the field out"
 	f("accounts/a", "limits: {requests_per_minute: 60}", "limits.requests_per_minute: 60: "+unsupported+", and bound the account by limits.concurrent")
 	f("accounts/a", `{"limits": {"concurrent": 3, "tokens_per_minute": 0}}`, "limits.tokens_per_minute: 0: "+unsupported)
@@ -260,7 +260,7 @@ func TestCheckRejects(t *testing.T) {
 	f("defaults", "model: {retry: {forward_below: 1}}", "model.retry.forward_below: 1: "+unsupported)
 	f("defaults", "engines: {vllm: {adapters: []}}", "engines.vllm.adapters: a list: "+unsupported)
 
-	// What defaults may hold.
+	// The defaults document.
 	f("defaults", "models: {}", "models: unknown field; accepted here: model, pool, endpoint, engines, origins")
 	f("defaults", "model: {aliases: [a]}", "model.aliases: the field belongs to a document of its own")
 	f("defaults", "endpoint: {url: 'http://h'}", "endpoint.url: the field belongs to a document of its own")
@@ -273,7 +273,7 @@ func TestCheckRejects(t *testing.T) {
 	f("defaults", "origins: ['https://app.example.com/']", `origins[0]`)
 }
 
-// Values that may be secrets are in no error.
+// Errors do not show values that may be secrets.
 func TestCheckShowsNoSecrets(t *testing.T) {
 	const secret = "hunter2"
 	f := func(key, value string) {

@@ -12,8 +12,8 @@ import (
 	"colonnade/fleet/document"
 )
 
-// FuzzCheck: whatever is put under a key, nothing panics and memory is bounded; what is accepted has no error later, also on
-// top of any accepted defaults, and comes back the same after being written and read again.
+// FuzzCheck puts any document on top of any defaults. Nothing panics, and memory is bounded. An accepted document is
+// accepted by the schema, too, causes no error later, and is the same after it was written and read again.
 func FuzzCheck(f *testing.F) {
 	seeds := []struct{ key, value, defaults string }{
 		{"models/m", "aliases: [a]\nrouting: {steps: [{colos: [ams], attempts: 1}]}\ncost: {unit: n, input: 0.4, per: 10}", "model: {retry: {errors: 1}}"},
@@ -80,7 +80,7 @@ func checkInvalid(t *testing.T, err error, key string) {
 	}
 }
 
-// roundTripAPIKey writes an API key as a document, which must say the same.
+// roundTripAPIKey writes an API key as a document and reads it again.
 func roundTripAPIKey(t *testing.T, k *fleet.APIKey) {
 	t.Helper()
 	doc, err := document.EncodeAPIKey(k)
@@ -97,8 +97,8 @@ func roundTripAPIKey(t *testing.T, k *fleet.APIKey) {
 	}
 }
 
-// roundTrip writes what a table resolved as documents and builds a table of these, which must say the same. API keys are
-// left out: a table shows them without their hashes.
+// roundTrip writes the nouns of a table as documents, and checks that the table of these is the same. API keys are left
+// out: a table shows them without their hashes.
 func roundTrip(t *testing.T, table *fleet.Table) {
 	t.Helper()
 	var dump struct{ Documents map[string]json.RawMessage }
@@ -123,8 +123,8 @@ func roundTrip(t *testing.T, table *fleet.Table) {
 	}
 }
 
-// What is built in keeps the rules for documents.
-func TestBuiltinSurvives(t *testing.T) {
+// The built-in layers keep the rules for documents.
+func TestBuiltinLayersAreValid(t *testing.T) {
 	docs := documents(t, "models/m", "{}", "pools/p", "{}", "colos/c", "{}", "accounts/a", "{}",
 		"servers/c/s", "{address: 'h:1', boot: b}", "entries/e", "address: h:1")
 	for _, engine := range fleet.Engines {
@@ -135,7 +135,7 @@ func TestBuiltinSurvives(t *testing.T) {
 	roundTrip(t, docs.Table())
 }
 
-// FuzzSplitFile: what comes out of a file can be read, each by itself.
+// FuzzSplitFile splits any file. Each document that comes out of it can be read by itself.
 func FuzzSplitFile(f *testing.F) {
 	f.Add([]byte("# a\nkey: pools/a\nqueue: {limit: 1} # b\n---\nkey: models/m\nbeta: yes\n"))
 	f.Add([]byte(`{"key": "pools/a", "x": [1, 2.5, true]}`))

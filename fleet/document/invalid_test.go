@@ -9,7 +9,7 @@ import (
 	"colonnade/fleet/document"
 )
 
-// An API key that somebody pastes anywhere into a document is in no error about it, nor in what tables say of it.
+// An API key that is pasted anywhere into a document is neither in the error nor in the table.
 func TestKeysInBadDocumentsAreHidden(t *testing.T) {
 	const secret = "QZ2WXYCANARY"
 	f := func(key, text string) {
@@ -52,7 +52,7 @@ func TestKeysInBadDocumentsAreHidden(t *testing.T) {
 	if err := (&document.InvalidError{Key: "accounts/cn_x_" + secret, Reason: "the key is given twice"}).Error(); err != "accounts/(looks like an API key): the key is given twice" {
 		t.Error(err)
 	}
-	// What is none is shown.
+	// Text that is no API key is shown.
 	for _, name := range []string{"task-x7", "disk_7", "cn-7_x", "cn_7", "\"\u2028task-x7\""} {
 		if err := document.Check("accounts/a", []byte("weight: "+name)); !strings.Contains(err.Error(), strings.Trim(name, `"`)[3:]) {
 			t.Error(err)

@@ -49,7 +49,7 @@ func TestJoinFileLeavesOut(t *testing.T) {
 	}
 }
 
-// What is written into a file comes out of it again, and what comes out of a file can be written into one.
+// FuzzJoinFile writes documents into a file and reads them again, and writes what was read from a file.
 func FuzzJoinFile(f *testing.F) {
 	for _, seed := range []string{
 		"queue: {limit: 1}\n", "# a\n---\nb: 'c\n\n  d'\n...\n", `{"a":[1,2.50,"x"],"b":{"c":null}}`, "a: |\n  b\n   c\n", "? a\n: b\n", "a: 'key: b'\n",

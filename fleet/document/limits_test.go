@@ -38,8 +38,8 @@ func nested(depth int) string {
 	return "{a: " + strings.Repeat("[", depth) + strings.Repeat("]", depth) + "}"
 }
 
-// Documents that would expand, or that make a parser work hard, cost little memory.
-func TestBombs(t *testing.T) {
+// Documents that would expand, or that are costly to parse, use little memory.
+func TestMemoryOfHostileDocuments(t *testing.T) {
 	lol := "a0: &a0 [x,x,x,x,x,x,x,x,x,x]\n"
 	for i := 1; i < 10; i++ {
 		lol += fmt.Sprintf("a%d: &a%d [%s*a%d]\n", i, i, strings.Repeat(fmt.Sprintf("*a%d,", i-1), 9), i-1)
@@ -80,7 +80,7 @@ func allocated(f func()) uint64 {
 	return after.TotalAlloc - before.TotalAlloc
 }
 
-func TestAliasesNamed(t *testing.T) {
+func TestYAMLAliasesAreRefused(t *testing.T) {
 	err := document.Check("pools/p", []byte("a: &a {x: 1}\nb: *a"))
 	if err == nil || !strings.Contains(err.Error(), "YAML anchors, aliases and merge keys are not accepted") {
 		t.Errorf("got %v", err)

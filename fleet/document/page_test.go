@@ -21,13 +21,13 @@ var update = flag.Bool("update", false, "write the generated parts of docs/docum
 
 const pageFile = "../../docs/documents.md"
 
-// generated matches what stands between <!-- name --> and <!-- end -->.
+// generated matches the parts between <!-- name --> and <!-- end -->.
 var generated = regexp.MustCompile(`(?s)<!-- ([a-z: ]+) -->\n(.*?)<!-- end -->`)
 
-// TestPage compares the tables of the reference page with the code, and with -update writes them:
+// TestDocumentsPage compares the generated parts of the reference page with the code, and writes them with -update:
 //
-//	go test ./fleet/document -run TestPage -update
-func TestPage(t *testing.T) {
+//	go test ./fleet/document -run TestDocumentsPage -update
+func TestDocumentsPage(t *testing.T) {
 	page, err := os.ReadFile(pageFile)
 	if err != nil {
 		t.Fatal(err)
@@ -49,7 +49,7 @@ func TestPage(t *testing.T) {
 		return
 	}
 	if !*update {
-		t.Fatalf("%s is stale; write it anew with: go test ./fleet/document -run TestPage -update", pageFile)
+		t.Fatalf("%s is stale; write it anew with: go test ./fleet/document -run TestDocumentsPage -update", pageFile)
 	}
 	if err := os.WriteFile(pageFile, want, 0o644); err != nil {
 		t.Fatal(err)
@@ -119,7 +119,7 @@ func writeFields(t *testing.T, out *strings.Builder, above string, of *document.
 	}
 }
 
-// defaultOf says what is built in where a field is absent.
+// defaultOf returns the built-in default of a field in words.
 func defaultOf(t *testing.T, s *document.SchemaPart) string {
 	t.Helper()
 	switch {
@@ -137,7 +137,7 @@ func defaultOf(t *testing.T, s *document.SchemaPart) string {
 	return "none"
 }
 
-// typeName says the type of a field in words.
+// typeName returns the type of a field in words.
 func typeName(s *document.SchemaPart) string {
 	switch values, isMap := s.Additional.(*document.SchemaPart); {
 	case s.Ref != "":
@@ -203,8 +203,8 @@ func unsupportedFields() string {
 	return strings.Join(out, "\n") + "\n"
 }
 
-// TestPageExamples checks the documents that the page shows, by the decoder and by the schema.
-func TestPageExamples(t *testing.T) {
+// TestDocumentsPageExamples checks the documents on the page by the decoder and by the schema. Each kind has an example.
+func TestDocumentsPageExamples(t *testing.T) {
 	page, err := os.ReadFile(pageFile)
 	if err != nil {
 		t.Fatal(err)

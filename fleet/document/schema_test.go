@@ -30,7 +30,7 @@ var compiledSchema = sync.OnceValues(func() (*jsonschema.Schema, error) {
 	return compiler.Compile("documents.json")
 })
 
-// checkBySchema says whether the schema accepts a document.
+// checkBySchema returns an error unless the schema accepts a document.
 func checkBySchema(t testing.TB, key string, value []byte) error {
 	t.Helper()
 	schema, err := compiledSchema()
@@ -53,7 +53,8 @@ func checkBySchema(t testing.TB, key string, value []byte) error {
 	return schema.Validate(instance)
 }
 
-// The schema accepts what the decoder accepts, so that an editor never objects to a good document.
+// The schema accepts what the decoder accepts, so that an editor does not object to a good document. The tests and fuzz
+// targets of the decoder check the same for their documents.
 func TestSchemaAcceptsSamples(t *testing.T) {
 	files, err := filepath.Glob("../../deploy/*.yaml")
 	if err != nil || len(files) == 0 {

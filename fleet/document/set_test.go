@@ -12,7 +12,7 @@ import (
 	"colonnade/fleet/document"
 )
 
-// documents puts documents that must be good: key, value, key, value…
+// documents returns a set of good documents: key, value, key, value…
 func documents(t *testing.T, pairs ...string) *document.Set {
 	t.Helper()
 	docs := document.NewSet()
@@ -69,7 +69,8 @@ func TestBuiltinPool(t *testing.T) {
 	}
 }
 
-// Sessions hold their slots for long: of a pool that has nothing else, one account gets half, unless a document says how much.
+// Sessions hold their slots for long: one account gets half of a pool with only realtime models, unless a document sets
+// max_share.
 func TestShareOfRealtimePools(t *testing.T) {
 	f := func(want float64, docs ...string) {
 		t.Helper()
@@ -88,7 +89,7 @@ func TestShareOfRealtimePools(t *testing.T) {
 	f(1, "pools/p", "{}")
 }
 
-// Who waits in a lower band has a turn before the wait is over, unless a document says otherwise.
+// Requests of a lower priority get a turn before their wait is over, unless a document sets promote_after.
 func TestPromoteAfterIsLessThanMaxWait(t *testing.T) {
 	f := func(want time.Duration, docs ...string) {
 		t.Helper()
@@ -159,7 +160,7 @@ func TestBuiltinRest(t *testing.T) {
 	}
 }
 
-// Nodes write their documents from these structs, and need not fill in what has a default.
+// Nodes write their documents from these structs, and need not set fields with a default.
 func TestNodeDocuments(t *testing.T) {
 	f := func(key string, noun any) {
 		t.Helper()
@@ -179,7 +180,7 @@ func TestNodeDocuments(t *testing.T) {
 	f("entries/e", fleet.EntryNode{Address: "h:1"})
 }
 
-// Maps merge, lists replace without a trace of what was there, absent means the layer below, 0 means none.
+// Maps are merged, lists replace those below as a whole, absent means the layer below, and 0 means none.
 func TestLayers(t *testing.T) {
 	table := documents(t,
 		"models/m", `
@@ -248,7 +249,7 @@ func TestEndpointLayers(t *testing.T) {
 	}
 }
 
-// A change of a layer reaches what was built on it, also after a table was made.
+// A change of a layer reaches the nouns that were built on it, also after a table was made.
 func TestLayersChange(t *testing.T) {
 	docs := documents(t, "models/m", "{}", "endpoints/ams/e", endpointHead, "pools/p", "{}")
 	first := docs.Table()
@@ -353,8 +354,9 @@ func TestForwardHeadersLowerCase(t *testing.T) {
 	}
 }
 
-// Whoever adds a field here must raise fleet.Protocol, or nodes of the version before lose sight of the node.
-func TestNodeDocumentsOfThisProtocol(t *testing.T) {
+// A new field of a node's document needs a new fleet.Protocol. Otherwise nodes of the version before would reject the
+// document, and lose sight of the node.
+func TestNewNodeFieldNeedsNewProtocol(t *testing.T) {
 	f := func(noun any, want string) {
 		t.Helper()
 		var fields []string

@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// What yields loses to whatever else claims the same, and stands in its place all the same: lists are sorted.
-func TestYield(t *testing.T) {
+// A document that yields loses its claims to others, and keeps its place in the sorted lists.
+func TestYieldingDocumentLosesItsClaims(t *testing.T) {
 	d := NewSet()
 	put := func(key, text string) {
 		t.Helper()
