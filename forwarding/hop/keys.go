@@ -3,11 +3,15 @@ package hop
 import (
 	"bufio"
 	"bytes"
+	"crypto/hmac"
 	"crypto/rand"
+	"crypto/sha256"
 	"encoding/base64"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
+	"sync"
 )
 
 // KeySize is the length of one fleet key in bytes.
@@ -74,4 +78,14 @@ func ReadKeys(path string) (*Keys, error) {
 		return nil, fmt.Errorf("key file %s: %w", path, err)
 	}
 	return k, nil
+}
+
+// signer keeps keyed hashes, since keying one costs more than a short message.
+type signer struct {
+	macs sync.Pool
+}
+
+func newSigner(key []byte) *signer {
+	key = slices.Clone(key)
+	return &signer{macs: sync.Pool{New: func() any { return hmac.New(sha256.New, key) }}}
 }

@@ -9,9 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"hash"
-	"slices"
 	"strings"
-	"sync"
 	"time"
 )
 
@@ -113,16 +111,6 @@ func (a *Verified) VerifyBody(body []byte) error {
 		return fmt.Errorf("%w: signed for another body", ErrBadToken)
 	}
 	return nil
-}
-
-// signer keeps keyed hashes, since keying one costs more than a short message.
-type signer struct {
-	macs sync.Pool
-}
-
-func newSigner(key []byte) *signer {
-	key = slices.Clone(key)
-	return &signer{macs: sync.Pool{New: func() any { return hmac.New(sha256.New, key) }}}
 }
 
 // sum returns the signature of payload for t. Every part is preceded by its length, so that no two targets read alike.

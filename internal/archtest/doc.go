@@ -1,6 +1,9 @@
-// Package archtest has no code but its tests: they keep the tree as it was drawn. Arrows between packages go down only,
-// each third-party module stays where it belongs, and what is scarce by intent (interfaces, long main functions) stays
-// scarce. Test code may import what it likes.
+// Package archtest has no code but its tests, which keep the tree as it was drawn:
 //
-// A new package gets a row in the table of table_test.go, with the reason for what it may import.
+//   - imports: arrows between packages point down only, and each third-party module stays where the table allows it
+//     (table_test.go, imports_test.go);
+//   - layout: inside a package, at most a quarter of the references between its files point upward (layout_test.go);
+//   - bounds: interfaces, functions main and files stay few and short (bounds_test.go).
+//
+// Test code may import any package. A new package gets a row in the table, with the reason for what it may import.
 package archtest
