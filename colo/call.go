@@ -22,7 +22,7 @@ import (
 // call is one request in hand, from the handler's start to the answer's end, which for a stream comes after the handler
 // has returned. It is used by one goroutine at a time: the connection's.
 type call struct {
-	*server.Custody
+	*server.Request
 	server *Server
 	rc     *fasthttp.RequestCtx // valid until the handler returns
 
@@ -66,13 +66,13 @@ var errPanicked = errors.New("handler panicked")
 
 // newCall takes the request in hand. leave must follow.
 func (s *Server) newCall(rc *fasthttp.RequestCtx) *call {
-	return &call{Custody: s.inHand.Take(), server: s, rc: rc, arrived: time.Now()}
+	return &call{Request: s.inHand.Begin(), server: s, rc: rc, arrived: time.Now()}
 }
 
 // leave lets go of everything that the request has, once.
 func (c *call) leave() {
 	defer func() { // also if the log should panic
-		if c.LetGo() && c.budgeted {
+		if c.Close() && c.budgeted {
 			c.server.budget.End()
 		}
 	}()
@@ -120,7 +120,7 @@ func (c *call) request() permits.Request {
 		Bytes:             int64(len(c.raw)),
 		Concurrent:        c.hop.Concurrent,
 		MaxExpected:       -1,
-		ReturnProbability: c.hop.Chance,
+		ReturnProbability: c.hop.ReturnProbability,
 		JitterSeed:        luck(c.hop.RequestID),
 		Deadline:          c.pool.LatestStart(earlier(c.firstBy, c.end), c.work()),
 		Arrived:           c.arrived.Add(-time.Duration(c.hop.Waited)),
@@ -207,11 +207,11 @@ func (c *call) dispatch() (*transport.Response, error) {
 		Path:   c.path(e),
 		Fields: append(fields, c.fields()...),
 		// Much may have happened since the grant: a disk that stalled over its event, a slow connect, or a stop.
-		Precondition: c.server.GrantsEnabled,
-		Connect:      c.model.Timeouts.Connect.Std(),
-		Idle:         c.idle(),
-		End:          c.end,
-		Linger:       Linger,
+		Precondition:   c.server.GrantsEnabled,
+		ConnectTimeout: c.model.Timeouts.Connect.Std(),
+		IdleTimeout:    c.idle(),
+		Deadline:       c.end,
+		Linger:         Linger,
 	}
 	if c.handshake != nil {
 		c.toHandshake(&r, edit.Model)
@@ -219,17 +219,17 @@ func (c *call) dispatch() (*transport.Response, error) {
 		r.Body = c.body.Splice(nil, c.raw, edit)
 	}
 	if c.body.Stream {
-		r.FirstByte = c.model.Timeouts.FirstByte.Std()
+		r.FirstByteTimeout = c.model.Timeouts.FirstByte.Std()
 	}
 	if !c.firstBy.IsZero() {
-		if left := time.Until(c.firstBy); r.FirstByte == 0 || left < r.FirstByte {
-			r.FirstByte = max(left, time.Millisecond)
+		if left := time.Until(c.firstBy); r.FirstByteTimeout == 0 || left < r.FirstByteTimeout {
+			r.FirstByteTimeout = max(left, time.Millisecond)
 			c.hurried = true
 		}
 	}
 	c.sent = time.Now()
-	answer, err := c.server.transport.Do(c.Context, &r, transport.Shape{
-		API: c.route.API, StripUsage: edit.AskUsage && !c.body.IncludeUsage, Usage: true,
+	answer, err := c.server.transport.Do(c.Context, &r, transport.ReadOptions{
+		API: c.route.API, StripUsage: edit.AskUsage && !c.body.IncludeUsage, TrackUsage: true,
 	})
 	c.firstByte = time.Now()
 	return answer, err

@@ -56,7 +56,7 @@ func TestDrainRefusesInTheEnd(t *testing.T) {
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	over := make(chan error, 1)
-	go func() { over <- s.Shutdown(ctx, server.Pace{Notice: patience, Quiet: 50 * time.Millisecond}) }()
+	go func() { over <- s.Shutdown(ctx, server.DrainTimings{Notice: patience, Quiet: 50 * time.Millisecond}) }()
 	s.until("the pool to drain", func() bool { return s.pool("p").Draining })
 	for range 3 {
 		time.Sleep(100 * time.Millisecond)

@@ -87,11 +87,11 @@ func (c *call) logWhole(status int, body []byte) {
 }
 
 // logStreamEnd ends an attempt whose answer was relayed as it came.
-func (c *call) logStreamEnd(answer *transport.Response, end relay.End) {
+func (c *call) logStreamEnd(answer *transport.Response, end relay.Outcome) {
 	e := c.event(analytics.PhaseEnd)
 	e.Outcome, e.Reason, e.Status, e.BytesOut = analytics.Outcome(end.Kind), end.Reason, answer.Status(), answer.Size()
 	e.TimeToFirstToken = analytics.Milliseconds(c.firstByte.Sub(c.arrived))
-	e.Partial = end.Kind != relay.EndComplete
+	e.Partial = end.Kind != relay.OutcomeCompleted
 	c.bill(e)
 	c.log(e)
 }

@@ -61,7 +61,7 @@ func hopFor(model string) hop.Token {
 
 func (s *testServer) send(ctx context.Context, token hop.Token, body string) (*http.Response, error) {
 	const path = "/v1/chat/completions"
-	signed, err := s.keys.Sign(token, hop.Target{
+	signed, err := s.keys.Sign(token, hop.Binding{
 		Audience: "ams-1", Method: "POST", Path: path, Body: []byte(body),
 	}, time.Now())
 	if err != nil {

@@ -32,7 +32,7 @@ func (r *refusal) write(c *call) {
 	}
 	c.headers(c.attempts)
 	v := r.verdict
-	v.Number, v.Broken = r.err.Number, c.broken
+	v.Number, v.EndpointsFailed = r.err.Number, c.broken
 	v.Retries = max(c.attempts-c.withdrawn-1, 0)
 	c.rc.Response.Header.Set(hop.HeaderVerdict, v.String())
 }
@@ -153,7 +153,7 @@ func (c *call) judgeError(err error) next {
 		}
 	case failed.Phase == transport.PhaseConnect:
 		// Nothing was sent, so nothing was broken.
-		if !netconn.IsOurs(err) {
+		if !netconn.IsLocalShortage(err) {
 			c.pool.Failed(c.grant.Endpoint, failed.Error())
 		}
 		return c.failed(hop.ReasonConnect, true)
@@ -183,7 +183,7 @@ func (c *call) judgeError(err error) next {
 func (c *call) broke(reason, why string) next {
 	c.pool.Failed(c.grant.Endpoint, why)
 	c.broken++
-	return c.failed(reason, c.broken < hop.MaxBroken)
+	return c.failed(reason, c.broken < hop.MaxEndpointsFailed)
 }
 
 // failed is an attempt that an error ended.

@@ -114,7 +114,7 @@ func startServerBy(t *testing.T, change func(*Server)) *testServer {
 		if !s.down {
 			now, stop := context.WithCancel(ctx)
 			stop()
-			err = s.Shutdown(now, server.Pace{})
+			err = s.Shutdown(now, server.DrainTimings{})
 		}
 		cancel()
 		if err := errors.Join(err, <-ended, <-ended, log.Close()); err != nil {
@@ -128,7 +128,7 @@ func startServerBy(t *testing.T, change func(*Server)) *testServer {
 }
 
 // dial opens a session with a token for a target.
-func (s *testServer) dial(model string, to hop.Target) (*websocket.Conn, *http.Response, error) {
+func (s *testServer) dial(model string, to hop.Binding) (*websocket.Conn, *http.Response, error) {
 	s.t.Helper()
 	token, err := s.keys.Sign(hop.Token{
 		RequestID: "r", Source: "entry-1", Account: "a", Weight: 1, Priority: fleet.PriorityStandard, Model: model, Hops: 1,
@@ -146,7 +146,7 @@ func (s *testServer) dial(model string, to hop.Target) (*websocket.Conn, *http.R
 	return c, answer, err
 }
 
-var toSelf = hop.Target{Audience: "ams-1", Method: "GET", Path: "/v1/realtime"}
+var toSelf = hop.Binding{Audience: "ams-1", Method: "GET", Path: "/v1/realtime"}
 
 // open opens a session that must not be refused.
 func (s *testServer) open(model string) *websocket.Conn {
@@ -165,7 +165,7 @@ func (s *testServer) open(model string) *websocket.Conn {
 }
 
 // refused expects a plain HTTP answer, and returns its verdict.
-func (s *testServer) refused(model string, to hop.Target, status int) string {
+func (s *testServer) refused(model string, to hop.Binding, status int) string {
 	s.t.Helper()
 	_, answer, err := s.dial(model, to)
 	if err == nil || answer == nil || answer.StatusCode != status {
@@ -197,7 +197,7 @@ func closeCode(c *websocket.Conn) (int, string) {
 
 func TestRealtimeRefusals(t *testing.T) {
 	s := startServer(t)
-	for _, to := range []hop.Target{
+	for _, to := range []hop.Binding{
 		{Audience: "ams-2", Method: "GET", Path: "/v1/realtime"},
 		{Audience: "ams-1", Method: "POST", Path: "/v1/realtime"},
 		{Audience: "ams-1", Method: "GET", Path: "/v1/models"},
@@ -245,7 +245,7 @@ func TestRealtimeDrain(t *testing.T) {
 	defer cancel()
 	s.down = true
 	over := make(chan error, 1)
-	go func() { over <- s.Shutdown(grace, server.Pace{}) }()
+	go func() { over <- s.Shutdown(grace, server.DrainTimings{}) }()
 	if code, text := closeCode(c); code != 1001 || text != "server is shutting down" {
 		t.Errorf("ended with %d %s", code, text)
 	}

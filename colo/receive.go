@@ -25,12 +25,12 @@ func (c *call) receive() *refusal {
 	if err != nil {
 		return c.forbid(err)
 	}
-	if err := server.CheckHop(s.config.Peers, c.rc.Conn(), &read.said.Token); err != nil {
+	if err := server.VerifyTokenSource(s.config.Peers, c.rc.Conn(), &read.said.Token); err != nil {
 		c.rc.SetConnectionClose() // whoever may come with another certificate must show it
 		return c.forbid(err)
 	}
 	c.route = read.route
-	if c.raw, e = c.Receive(c.rc, s.maxBody()); e != nil {
+	if c.raw, e = c.ReadBody(c.rc, s.maxBody()); e != nil {
 		// Another colo may get it, or know already that the model takes so much.
 		return &refusal{err: e, verdict: hop.Verdict{Kind: hop.VerdictError, Reason: cmp.Or(e.Reason, e.Code)}}
 	}
@@ -40,7 +40,7 @@ func (c *call) receive() *refusal {
 	s.budget.Begin()
 	hop := read.said.Token
 	c.arrived, c.budgeted = time.Now(), true
-	c.hop, c.retries, c.broken = hop, hop.Retries, hop.Broken
+	c.hop, c.retries, c.broken = hop, hop.Retries, hop.EndpointsFailed
 	c.end = c.arrived.Add(time.Duration(hop.Total))
 	if hop.FirstByte > 0 {
 		c.firstBy = c.arrived.Add(time.Duration(hop.FirstByte))
@@ -63,7 +63,7 @@ func (s *Server) readHead(h *fasthttp.RequestHeader, now time.Time) (read head, 
 	if read.route, e = openai.ParseRoute(h.Method(), h.RequestURI()); e != nil {
 		return read, e, nil
 	}
-	read.said, err = s.config.Keys.VerifyHead(string(h.Peek(hop.HeaderToken)), hop.Target{
+	read.said, err = s.config.Keys.VerifyHead(string(h.Peek(hop.HeaderToken)), hop.Binding{
 		Audience: s.config.Node, Method: string(h.Method()), Path: read.route.Path,
 	}, now)
 	return read, nil, err

@@ -67,7 +67,7 @@ func (s *Server) serve(rc *fasthttp.RequestCtx) {
 
 // relay answers with what the engine says. It reports whether the answer goes on after the handler has returned.
 func (c *call) relay(answer *transport.Response) (streaming bool) {
-	if answer.Switched() {
+	if answer.Upgraded() {
 		c.hold(answer)
 		return true
 	}
@@ -77,15 +77,15 @@ func (c *call) relay(answer *transport.Response) (streaming bool) {
 		return false
 	}
 	r := &relay.Relay{
-		Context: c.Context, Answer: answer, Client: c.rc.Conn(), Stall: c.server.config.WriteStall, RequestID: c.hop.RequestID,
-		Passed: func() { c.charge(answer) },
-		Ended:  c.leave,
+		Context: c.Context, Response: answer, Client: c.rc.Conn(), Stall: c.server.config.WriteStall, RequestID: c.hop.RequestID,
+		OnChunk: func() { c.charge(answer) },
+		OnClose: c.leave,
 	}
-	r.Known = func(end relay.End) {
-		c.heldUp = r.HeldUp()
+	r.OnOutcome = func(end relay.Outcome) {
+		c.heldUp = r.BlockedOnClient()
 		c.known(answer, end)
 	}
-	if relay.WriteAnswer(c.rc, answer, r) {
+	if relay.WriteResponse(c.rc, answer, r) {
 		return true
 	}
 	body, _ := answer.Body()
@@ -97,15 +97,15 @@ func (c *call) relay(answer *transport.Response) (streaming bool) {
 
 // known takes note of how an answer ends that is relayed as it comes. Unless the exchange with the engine still goes on,
 // the permit is free before the event is written, which a disk may take its time for.
-func (c *call) known(answer *transport.Response, end relay.End) {
+func (c *call) known(answer *transport.Response, end relay.Outcome) {
 	switch {
-	case end.Kind == relay.EndComplete:
+	case end.Kind == relay.OutcomeCompleted:
 		c.succeeded()
-	case end.Kind == relay.EndFailed || end.Reason == hop.ReasonIdle:
+	case end.Kind == relay.OutcomeEngineError || end.Reason == hop.ReasonIdle:
 		// But not for a request that took all its time: the client may have been slow.
 		c.pool.Failed(c.grant.Endpoint, end.Reason)
 	}
-	c.spent = spentOnAnswer(answer, end.Kind == relay.EndComplete)
+	c.spent = spentOnAnswer(answer, end.Kind == relay.OutcomeCompleted)
 	if answer.Done() {
 		c.release()
 	}

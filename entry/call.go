@@ -24,7 +24,7 @@ const holdBack = 50 * time.Millisecond
 // call is one request in hand, from the handler's start to the answer's end, which for a stream comes after the handler
 // has returned. It is used by one goroutine at a time: the connection's.
 type call struct {
-	*server.Custody
+	*server.Request
 	entry *Entry
 	rc    *fasthttp.RequestCtx // valid until the answer is written; but for one that is relayed, until the handler returns
 
@@ -42,9 +42,9 @@ type call struct {
 	firstBy   time.Time // by when the client wants a first byte; zero = any time
 	end       time.Time // of the whole request
 	priority  string
-	events    bool           // the client wants to know how its request waits
-	prelude   *relay.Prelude // how it is told, from announce on
-	budgeted  bool           // it pays into the budget of retries: not before it is worth a try
+	events    bool                    // the client wants to know how its request waits
+	prelude   *relay.QueueEventStream // how it is told, from announce on
+	budgeted  bool                    // it pays into the budget of retries: not before it is worth a try
 	tries     *tries
 	answer    *transport.Response // of the last try
 	path      []string            // servers tried
@@ -60,7 +60,7 @@ type call struct {
 func (e *Entry) newCall(rc *fasthttp.RequestCtx) *call {
 	var id [16]byte
 	_, _ = rand.Read(id[:]) // does not fail since Go 1.24
-	return &call{Custody: e.inHand.Take(), entry: e, rc: rc, id: hex.EncodeToString(id[:]), arrived: time.Now()}
+	return &call{Request: e.inHand.Begin(), entry: e, rc: rc, id: hex.EncodeToString(id[:]), arrived: time.Now()}
 }
 
 // leave lets go of everything that the request has, once.
@@ -76,7 +76,7 @@ func (c *call) letGo() {
 		c.entry.active.add(c.model.Name, -1)
 		c.model = nil
 	}
-	if c.LetGo() && c.budgeted {
+	if c.Close() && c.budgeted {
 		c.entry.budget.End()
 	}
 }

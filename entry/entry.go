@@ -49,7 +49,7 @@ type Entry struct {
 	metrics   *metrics.Entry
 	http      *server.Server
 
-	inHand   *server.InHand
+	inHand   *server.Inflight
 	buffers  realtime.Buffers // of realtime sessions
 	probers  probers
 	draining atomic.Bool // not ready any more
@@ -61,31 +61,31 @@ var errDrained = errors.New("entry is shutting down")
 
 // New returns an entry, to be run and served.
 func New(c Config) (*Entry, error) {
-	inHand, err := server.NewInHand(c.Logger)
+	inHand, err := server.NewInflight(c.Logger)
 	if err != nil {
 		return nil, err
 	}
 	e := &Entry{
 		config:    c,
-		transport: transport.NewTransport(),
+		transport: transport.New(),
 		budget:    hop.NewRetryBudget(),
 		observed:  newObservations(c.Table),
 		active:    newActivity(),
 		inHand:    inHand,
 	}
 	e.metrics = metrics.NewEntry(c.Metrics, c.Table, func() []metrics.ModelState { return e.active.states(c.Table()) })
-	e.http = server.NewServer(server.ServerConfig{
-		Handle:     e.serve,
-		Refuse:     e.refuseUnread,
-		Unwanted:   e.unwanted,
-		InHand:     inHand,
-		Logger:     c.Logger,
-		TLS:        c.TLS,
-		PerAddress: c.PerAddress,
-		Crowded:    func() { e.metrics.Refused("connections") }, // there is no request that an event could tell of
+	e.http = server.New(server.Config{
+		Handle:        e.serve,
+		HandleError:   e.refuseUnread,
+		RejectEarly:   e.unwanted,
+		Inflight:      inHand,
+		Logger:        c.Logger,
+		TLS:           c.TLS,
+		MaxPerIP:      c.PerAddress,
+		OnRefusedConn: func() { e.metrics.Refused("connections") }, // there is no request that an event could tell of
 	})
-	metrics.RegisterConnections(c.Metrics, func() metrics.Connections {
-		return metrics.Connections(e.http.Connections())
+	metrics.RegisterConnections(c.Metrics, func() metrics.ConnStats {
+		return metrics.ConnStats(e.http.ConnStats())
 	})
 	return e, nil
 }
@@ -124,13 +124,13 @@ func (e *Entry) Drain() {
 
 // Shutdown serves until whoever balances load has noticed, then refuses newcomers; it waits for what runs until ctx
 // ends, then ends it, and returns once nothing is in hand.
-func (e *Entry) Shutdown(ctx context.Context, p server.Pace) error {
+func (e *Entry) Shutdown(ctx context.Context, p server.DrainTimings) error {
 	e.Drain()
 	e.http.AwaitQuiet(ctx, p, e.probers.expected)
 	e.refusing.Store(true)
 	e.config.Logger.Info("taking no more requests", "in_hand", e.inHand.Count())
-	e.http.Shut(p) // a closed port is what a balancer understands that asks nothing
-	return e.http.End(ctx, p, errDrained)
+	e.http.StopAccepting(p) // a closed port is what a balancer understands that asks nothing
+	return e.http.Shutdown(ctx, p, errDrained)
 }
 
 // Check returns every invariant that does not hold.

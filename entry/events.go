@@ -111,10 +111,10 @@ func (c *call) logWhole(answer *transport.Response) {
 }
 
 // logStream ends a request whose answer was relayed as it came.
-func (c *call) logStream(answer *transport.Response, end relay.End) {
+func (c *call) logStream(answer *transport.Response, end relay.Outcome) {
 	e := c.event(analytics.PhaseEnd)
-	e.Outcome, e.Reason, e.Partial = analytics.Outcome(end.Kind), end.Reason, end.Kind != relay.EndComplete
-	if stream := answer.Stream(); stream != nil && end.Kind == relay.EndFailed {
+	e.Outcome, e.Reason, e.Partial = analytics.Outcome(end.Kind), end.Reason, end.Kind != relay.OutcomeCompleted
+	if stream := answer.Stream(); stream != nil && end.Kind == relay.OutcomeEngineError {
 		toldOutcome(e, stream.LastError())
 	}
 	e.Status, e.BytesOut = answer.Status(), answer.Size()

@@ -21,7 +21,7 @@ func TestOneFinalEvent(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer log.Close()
-		inHand, err := server.NewInHand(slog.New(slog.DiscardHandler))
+		inHand, err := server.NewInflight(slog.New(slog.DiscardHandler))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -21,30 +21,30 @@ import (
 func (c *call) forward(to try) (*transport.Response, error) {
 	began := time.Now()
 	token := hop.Token{
-		RequestID:       c.id,
-		ClientRequestID: c.clientID,
-		Source:          c.entry.config.Node,
-		Account:         c.caller.Account.Name,
-		Weight:          c.caller.Account.Weight,
-		Priority:        c.priority,
-		Concurrent:      c.caller.Account.Limits.Concurrent,
-		Model:           c.model.Name,
-		Hops:            max(c.model.Retry.Hops-1, 0), // without further hops there is still this one
-		Attempt:         c.attempts,
-		Retries:         min(c.tries.errors, c.entry.budget.Left()),
-		Broken:          c.tries.broken,
-		Wait:            to.wait,
-		WaitBelow:       hop.Millis(to.below),
-		Waited:          hop.Millis(c.waited),
-		Chance:          to.chance,
-		Total:           hop.Millis(max(c.end.Sub(began)-holdBack, time.Millisecond)),
-		WantsProgress:   c.prelude != nil,
+		RequestID:         c.id,
+		ClientRequestID:   c.clientID,
+		Source:            c.entry.config.Node,
+		Account:           c.caller.Account.Name,
+		Weight:            c.caller.Account.Weight,
+		Priority:          c.priority,
+		Concurrent:        c.caller.Account.Limits.Concurrent,
+		Model:             c.model.Name,
+		Hops:              max(c.model.Retry.Hops-1, 0), // without further hops there is still this one
+		Attempt:           c.attempts,
+		Retries:           min(c.tries.errors, c.entry.budget.Remaining()),
+		EndpointsFailed:   c.tries.broken,
+		Wait:              to.wait,
+		WaitBelow:         hop.Millis(to.below),
+		Waited:            hop.Millis(c.waited),
+		ReturnProbability: to.chance,
+		Total:             hop.Millis(max(c.end.Sub(began)-holdBack, time.Millisecond)),
+		WantsProgress:     c.prelude != nil,
 	}
 	if !c.firstBy.IsZero() {
 		token.FirstByte = hop.Millis(max(c.firstBy.Sub(began)-holdBack, time.Millisecond))
 	}
 	method, path := c.line()
-	signed, err := c.entry.config.Keys.Sign(token, hop.Target{
+	signed, err := c.entry.config.Keys.Sign(token, hop.Binding{
 		Audience: to.Home.Node, Method: method, Path: c.route.Path, Body: c.raw,
 	}, began)
 	if err != nil {
@@ -52,22 +52,22 @@ func (c *call) forward(to try) (*transport.Response, error) {
 	}
 	c.path = append(c.path, to.Home.Node)
 	r := transport.Request{
-		Target:    transport.PeerTarget(c.entry.config.Peers, to.Home.Address, identityOf(to.Home)),
-		Method:    method,
-		Path:      path,
-		Fields:    c.fields(signed),
-		Body:      c.raw,
-		Handshake: c.handshakeOn(),
-		Connect:   c.model.Timeouts.Connect.Std(),
-		FirstByte: c.untilFirstBy(began),
-		Idle:      c.idle(),
-		End:       c.end,
+		Target:           transport.PeerTarget(c.entry.config.Peers, to.Home.Address, identityOf(to.Home)),
+		Method:           method,
+		Path:             path,
+		Fields:           c.fields(signed),
+		Body:             c.raw,
+		Handshake:        c.handshakeOn(),
+		ConnectTimeout:   c.model.Timeouts.Connect.Std(),
+		FirstByteTimeout: c.untilFirstBy(began),
+		IdleTimeout:      c.idle(),
+		Deadline:         c.end,
 	}
 	if c.prelude != nil {
-		c.prelude.Elsewhere()
-		r.Progress, r.Tick = c.prelude.Progress, c.prelude.Pulse
+		c.prelude.ResetProgress()
+		r.OnProgress, r.Tick = c.prelude.ReportProgress, c.prelude.Tick
 	}
-	answer, err := c.entry.transport.Do(c.Context, &r, transport.Shape{API: c.route.API})
+	answer, err := c.entry.transport.Do(c.Context, &r, transport.ReadOptions{API: c.route.API})
 	c.firstByte = time.Now()
 	return answer, err
 }
@@ -117,14 +117,14 @@ func (c *call) fields(token string) []transport.Field {
 
 // relay answers the client with what the colo sent. It reports whether that goes on after the handler has returned.
 func (c *call) relay(answer *transport.Response) (streaming bool) {
-	if answer.Switched() {
+	if answer.Upgraded() {
 		c.tunnel(answer)
 		return true
 	}
 	c.headers()
 	r := c.newRelay()
-	r.Answer = answer
-	if relay.WriteAnswer(c.rc, answer, r) {
+	r.Response = answer
+	if relay.WriteResponse(c.rc, answer, r) {
 		return true
 	}
 	c.logWhole(answer)
@@ -134,14 +134,14 @@ func (c *call) relay(answer *transport.Response) (streaming bool) {
 // newRelay is how the client gets its answer, of which nothing is known yet.
 func (c *call) newRelay() *relay.Relay {
 	r := &relay.Relay{
-		Context: c.Context, Client: c.rc.Conn(), Stall: c.entry.config.WriteStall, RequestID: c.id, Ended: c.leave,
+		Context: c.Context, Client: c.rc.Conn(), Stall: c.entry.config.WriteStall, RequestID: c.id, OnClose: c.leave,
 	}
-	r.Known = func(end relay.End) {
-		if r.Answer == nil {
+	r.OnOutcome = func(end relay.Outcome) {
+		if r.Response == nil {
 			c.logGone(analytics.Outcome(end.Kind))
 			return
 		}
-		c.logStream(r.Answer, end)
+		c.logStream(r.Response, end)
 	}
 	return r
 }

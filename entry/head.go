@@ -66,7 +66,7 @@ func (e *Entry) unwanted(h *fasthttp.RequestHeader) bool {
 	return err != nil
 }
 
-// isSkipped says that the request was unwanted, so that its body is not there (see [server.ServerConfig]), though
+// isSkipped says that the request was unwanted, so that its body is not there (see [server.Config]), though
 // what stood on the wire announced one. A table that has come since may want it.
 func isSkipped(h *fasthttp.RequestHeader) bool {
 	return h.ContentLength() == 0 && server.CheckHead(h, 1) != nil

@@ -86,7 +86,7 @@ func survived(t *testing.T, e *Entry, events string, status int) {
 	if errs := e.Check(); len(errs) > 0 {
 		t.Error(errs)
 	}
-	if n := e.budget.Left(); n < 3 {
+	if n := e.budget.Remaining(); n < 3 {
 		t.Errorf("%d retries are left", n)
 	}
 	var got []analytics.Outcome

@@ -29,15 +29,15 @@ func (c *call) readEvents() (bool, *openai.Error) {
 
 // announce begins the answer at once. What is left to do for it is done while it is written.
 func (c *call) announce() {
-	c.prelude = &relay.Prelude{
-		Relay: c.newRelay(), API: c.route.API, Cancel: c.Cancel, Seek: c.seek,
-		Crashed: func(panicked, stack string) *openai.Error {
+	c.prelude = &relay.QueueEventStream{
+		Relay: c.newRelay(), API: c.route.API, Cancel: c.Cancel, Resolve: c.seek,
+		OnPanic: func(panicked, stack string) *openai.Error {
 			c.noteCrash(panicked, stack)
 			return c.declined(openai.Internal())
 		},
 	}
 	c.rc.Response.Header.Set(hop.HeaderRequestID, c.id) // of the others nothing is known yet
-	relay.WritePrelude(c.rc, c.prelude)
+	relay.WriteQueueEvents(c.rc, c.prelude)
 }
 
 // seek is the rest of infer for an answer that has begun: it returns one that is a stream, or what the client is told

@@ -83,7 +83,7 @@ func (c *call) handshakeOn() *transport.Handshake {
 func (c *call) tunnel(answer *transport.Response) {
 	relay.SwitchProtocols(c.rc, c.handshake, answer)
 	c.headers()
-	tunnel := &realtime.Tunnel{Context: c.Context, Answer: answer, Buffers: &c.entry.buffers, Stall: c.entry.config.WriteStall}
+	tunnel := &realtime.Tunnel{Context: c.Context, Response: answer, Buffers: &c.entry.buffers, WriteStall: c.entry.config.WriteStall}
 	c.Hijack(c.rc, func(client *netconn.Conn) {
 		defer c.leave()
 		c.logTunnel(tunnel.Run(client))
@@ -91,9 +91,9 @@ func (c *call) tunnel(answer *transport.Response) {
 }
 
 // logTunnel ends a request that was a WebSocket.
-func (c *call) logTunnel(end realtime.TunnelEnd) {
+func (c *call) logTunnel(end realtime.TunnelOutcome) {
 	e := c.event(analytics.PhaseEnd)
-	e.Outcome, e.Partial = analytics.Outcome(end.Kind), end.Kind != relay.EndComplete
+	e.Outcome, e.Partial = analytics.Outcome(end.Kind), end.Kind != relay.OutcomeCompleted
 	e.Status, e.BytesIn, e.BytesOut = 101, end.BytesIn, end.BytesOut
 	c.log(e)
 }

@@ -59,7 +59,7 @@ func startEntryWith(t *testing.T, c Config, events string) (url string, e *Entry
 	t.Cleanup(func() {
 		now, stop := context.WithCancel(ctx)
 		stop()
-		err := e.Shutdown(now, server.Pace{})
+		err := e.Shutdown(now, server.DrainTimings{})
 		cancel()
 		if err := errors.Join(err, <-ended, <-ended, log.Close()); err != nil {
 			t.Error(err)

@@ -195,8 +195,8 @@ func (t *tries) failed(e *openai.Error, v hop.Verdict, budget func() bool) {
 // nothing else forbids it.
 func (t *tries) charge(v hop.Verdict, budget func() bool) {
 	t.errors -= v.Retries
-	t.broken = max(t.broken, v.Broken)
-	if v.Final || t.broken >= hop.MaxBroken || t.errors < 1 || t.more() && !budget() {
+	t.broken = max(t.broken, v.EndpointsFailed)
+	if v.Final || t.broken >= hop.MaxEndpointsFailed || t.errors < 1 || t.more() && !budget() {
 		t.over = true
 		return
 	}

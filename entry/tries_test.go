@@ -308,7 +308,7 @@ func TestFullEnginesCostRetries(t *testing.T) {
 }
 
 func TestErrorsGoOnWhileBudgetsLast(t *testing.T) {
-	failed := hop.Verdict{Kind: hop.VerdictError, Number: 50001, Reason: "no_answer", Broken: 1}
+	failed := hop.Verdict{Kind: hop.VerdictError, Number: 50001, Reason: "no_answer", EndpointsFailed: 1}
 	answers := map[string]hop.Verdict{"ams": failed, "fra": failed}
 	tr := newTries(testStops("ams", "fra", "waw"), queueAsNeeded, testRetry)
 	if way := walk(tr, answers); !slices.Equal(way, []string{"ams spill", "fra spill", "waw full", "served"}) {
@@ -335,7 +335,7 @@ func TestErrorsGoOnWhileBudgetsLast(t *testing.T) {
 func TestFailureBesideNobody(t *testing.T) {
 	tr := newTries(testStops("ams", "fra"), queueAsNeeded, testRetry)
 	walk(tr, map[string]hop.Verdict{
-		"ams": {Kind: hop.VerdictError, Number: 50001, Reason: "no_answer", Broken: 1},
+		"ams": {Kind: hop.VerdictError, Number: 50001, Reason: "no_answer", EndpointsFailed: 1},
 		"fra": {Kind: hop.VerdictOOC, Number: 50301, Reason: "no_endpoint", RetryAfter: time.Second},
 	})
 	if e := tr.outcome(); e.Status != 502 || !e.NoRetry {
@@ -363,7 +363,7 @@ func TestUnknownModelBesideOthers(t *testing.T) {
 }
 
 func TestTwoBrokenEndpointsAreEnough(t *testing.T) {
-	failed := hop.Verdict{Kind: hop.VerdictError, Number: 50001, Broken: 2}
+	failed := hop.Verdict{Kind: hop.VerdictError, Number: 50001, EndpointsFailed: 2}
 	tr := newTries(testStops("ams", "fra"), queueAsNeeded, testRetry)
 	if way := walk(tr, map[string]hop.Verdict{"ams": failed}); !slices.Equal(way, []string{"ams spill"}) {
 		t.Errorf("tried %v: a third endpoint was given to a request that broke two", way)

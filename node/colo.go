@@ -51,7 +51,7 @@ func RunColo(ctx context.Context, c ColoConfig, serving func(Running)) error {
 	r.serveAdmin(t, r.coloPages(srv, &isServing))
 	if err := r.awaitTable(t.stopping, func() {}); err != nil {
 		t.end()
-		return errors.Join(t.Wait(), srv.Shutdown(t.ctx, server.Pace{}))
+		return errors.Join(t.Wait(), srv.Shutdown(t.ctx, server.DrainTimings{}))
 	}
 	srv.Apply(r.watcher.Table())
 	t.Go(func() error { return applyTables(t.ctx, r.watcher, srv) })
@@ -74,7 +74,7 @@ func RunColo(ctx context.Context, c ColoConfig, serving func(Running)) error {
 		self.State = fleet.StateDraining
 		r.announceDrain(t, lease, encode(self)) // entries plan without this server from here on
 	}
-	err = errors.Join(err, srv.Shutdown(drain, server.NewPace(c.Drain, coloNotice)))
+	err = errors.Join(err, srv.Shutdown(drain, server.NewDrainTimings(c.Drain, coloNotice)))
 	t.end() // deregisters
 	err = errors.Join(err, t.Wait())
 	c.Logger.Info("stopped", "node", c.Node)

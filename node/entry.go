@@ -59,7 +59,7 @@ func RunEntry(ctx context.Context, c EntryConfig, serving func(Running)) error {
 	serve := sync.OnceFunc(func() { t.Go(func() error { return e.Serve(r.requests) }) })
 	if err := r.awaitTable(t.stopping, serve); err != nil { // without a table, requests are refused as "starting"
 		t.end()
-		err = e.Shutdown(t.ctx, server.Pace{})
+		err = e.Shutdown(t.ctx, server.DrainTimings{})
 		return errors.Join(t.Wait(), err)
 	}
 	serve()
@@ -75,7 +75,7 @@ func RunEntry(ctx context.Context, c EntryConfig, serving func(Running)) error {
 	e.Drain() // load balancers ask the entry, not etcd
 	self.State = fleet.StateDraining
 	r.announceDrain(t, lease, encode(self))
-	err = e.Shutdown(drain, server.NewPace(c.Drain, entryNotice))
+	err = e.Shutdown(drain, server.NewDrainTimings(c.Drain, entryNotice))
 	t.end() // deregisters
 	err = errors.Join(err, t.Wait())
 	c.Logger.Info("stopped", "node", c.Node)

@@ -18,7 +18,7 @@ func (r *runtime) publicTLS(f peertls.CertificateFiles) (*peertls.Certificate, e
 		return nil, err
 	}
 	metrics.RegisterCertificate(r.metrics, "public", c.Expires)
-	r.certificates = append(r.certificates, certificate{"public", c.Good})
+	r.certificates = append(r.certificates, certificate{"public", c.Validity})
 	return c, nil
 }
 
@@ -36,7 +36,7 @@ func (r *runtime) peerTLS(self peertls.Identity) (*peertls.TrustStore, error) {
 		return nil, err
 	}
 	metrics.RegisterCertificate(r.metrics, "peer", peers.Expires)
-	r.certificates = append(r.certificates, certificate{"peer", peers.Good})
+	r.certificates = append(r.certificates, certificate{"peer", peers.Validity})
 	return peers, nil
 }
 

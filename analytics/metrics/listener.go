@@ -6,15 +6,15 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// Connections are the connections to a node's listener for requests. The counts of refused ones are since it started.
-type Connections struct {
-	Open           int
-	RefusedAddress uint64 // one address had too many
-	RefusedTotal   uint64 // there were too many in all
+// ConnStats are the connections to a node's listener for requests. The counts of refused ones are since it started.
+type ConnStats struct {
+	Open          int
+	RefusedPerIP  uint64 // one address had too many
+	RefusedGlobal uint64 // there were too many in all
 }
 
 // RegisterConnections registers the metrics of a node's connections. state is called at each scrape.
-func RegisterConnections(reg *Registry, state func() Connections) {
+func RegisterConnections(reg *Registry, state func() ConnStats) {
 	open := newDesc("colonnade_connections", "Open connections to the listener for requests.")
 	refused := newDesc("colonnade_connections_refused_total",
 		"Connections refused since their address had too many (reason address), or since there were too many in all (reason total).", "reason")
@@ -23,8 +23,8 @@ func RegisterConnections(reg *Registry, state func() Connections) {
 		collect: func(out chan<- prometheus.Metric) {
 			s := state()
 			out <- gauge(open, float64(s.Open))
-			out <- counter(refused, float64(s.RefusedAddress), "address")
-			out <- counter(refused, float64(s.RefusedTotal), "total")
+			out <- counter(refused, float64(s.RefusedPerIP), "address")
+			out <- counter(refused, float64(s.RefusedGlobal), "total")
 		},
 	})
 }

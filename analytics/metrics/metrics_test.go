@@ -62,9 +62,9 @@ func TestReasonsAreBounded(t *testing.T) {
 
 func TestConnectionsAreReadWhenScraped(t *testing.T) {
 	reg := prometheus.NewRegistry()
-	now := metrics.Connections{Open: 1}
-	metrics.RegisterConnections(reg, func() metrics.Connections { return now })
-	now = metrics.Connections{Open: 5, RefusedAddress: 7, RefusedTotal: 2}
+	now := metrics.ConnStats{Open: 1}
+	metrics.RegisterConnections(reg, func() metrics.ConnStats { return now })
+	now = metrics.ConnStats{Open: 5, RefusedPerIP: 7, RefusedGlobal: 2}
 	compare(t, reg, `
 		colonnade_connections 5
 		colonnade_connections_refused_total{reason="address"} 7

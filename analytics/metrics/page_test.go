@@ -65,7 +65,7 @@ func coloMetrics() *metrics.Registry {
 
 func nodeMetrics(reg *metrics.Registry) {
 	metrics.RegisterConfig(reg, func() metrics.ConfigState { return metrics.ConfigState{} })
-	metrics.RegisterConnections(reg, func() metrics.Connections { return metrics.Connections{} })
+	metrics.RegisterConnections(reg, func() metrics.ConnStats { return metrics.ConnStats{} })
 	metrics.RegisterEvents(reg, func() journal.Stats { return journal.Stats{} })
 	metrics.RegisterCertificate(reg, "peer", time.Now)
 }

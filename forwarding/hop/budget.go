@@ -7,8 +7,8 @@ const (
 	retryMinimum = 3 // attempts that are always possible after a quiet time
 )
 
-// MaxBroken is how many endpoints one request may break: a third is not given to it.
-const MaxBroken = 2
+// MaxEndpointsFailed is how many endpoints one request may break: a third is not given to it.
+const MaxEndpointsFailed = 2
 
 // RetryBudget bounds the attempts that a node adds to its requests: each request pays in a fifth of an attempt, and at
 // most a fifth of the requests in flight, or three, can be saved up. So whatever fails, attempts ≤ 1.2 × requests + 3.
@@ -50,8 +50,8 @@ func (b *RetryBudget) Take() bool {
 	return true
 }
 
-// Left says how many attempts could be taken now.
-func (b *RetryBudget) Left() int {
+// Remaining says how many attempts could be taken now.
+func (b *RetryBudget) Remaining() int {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return max(b.saved, 0) / perAttempt

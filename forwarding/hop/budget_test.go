@@ -57,7 +57,7 @@ func TestBudgetGrowsWithWhatIsInFlight(t *testing.T) {
 	for range 100 {
 		b.Begin()
 	}
-	if got := b.Left(); got != 20 {
+	if got := b.Remaining(); got != 20 {
 		t.Errorf("Left = %d with 100 in flight, want 20", got)
 	}
 	b.Charge(25)

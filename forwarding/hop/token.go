@@ -40,7 +40,7 @@ type Token struct {
 	Hops            int      `json:"hops"`          // further hops allowed
 	Attempt         int      `json:"att"`           // how many attempts were made before this one
 	Retries         int      `json:"ret"`           // further attempts allowed after an engine's error
-	Broken          int      `json:"brk,omitempty"` // endpoints this request has broken so far
+	EndpointsFailed int      `json:"brk,omitempty"` // endpoints this request has broken so far
 	Wait            Wait     `json:"wait"`
 	// WaitBelow is the least expected wait that another colo of the plan has named: with [WaitSpill], waiting here is
 	// worth it up to that; 0 = none was named.
@@ -48,7 +48,7 @@ type Token struct {
 	Waited    Millis `json:"waited,omitempty"` // spent in queues before; part of the one budget for waiting
 	// Chance is that of the client coming back here if all of the plan refuse it: Retry-After reckons with so much of
 	// it. 0 is not known, and counts as certain.
-	Chance float64 `json:"chc,omitempty"`
+	ReturnProbability float64 `json:"chc,omitempty"`
 	// Events asks for interim answers that say how the request waits: see [Progress].
 	WantsProgress bool `json:"ev,omitempty"`
 	// FirstByte is what is left until the client's own deadline for a first byte; 0 is none.
@@ -88,8 +88,8 @@ func (m *Millis) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
-// Target is what a token is bound to: it is worth nothing for another server, method, path or body.
-type Target struct {
+// Binding is what a token is bound to: it is worth nothing for another server, method, path or body.
+type Binding struct {
 	Audience string // the server's node name
 	Method   string
 	Path     string
@@ -105,7 +105,7 @@ type Verified struct {
 	body  digest
 }
 
-// VerifyBody returns an error that wraps [ErrBadHop] unless body is the one that the token was signed for.
+// VerifyBody returns an error that wraps [ErrBadToken] unless body is the one that the token was signed for.
 func (a *Verified) VerifyBody(body []byte) error {
 	if sum := sha256.Sum256(body); subtle.ConstantTimeCompare(sum[:], a.body[:]) == 0 {
 		return fmt.Errorf("%w: signed for another body", ErrBadToken)
@@ -115,7 +115,7 @@ func (a *Verified) VerifyBody(body []byte) error {
 
 // sum returns the signature of payload for t. Every part is preceded by its length, so that no two targets read alike.
 // t's own body does not count.
-func (s *signer) sum(dst []byte, t Target, body digest, payload []byte) []byte {
+func (s *signer) sum(dst []byte, t Binding, body digest, payload []byte) []byte {
 	mac := s.macs.Get().(hash.Hash)
 	defer s.macs.Put(mac)
 	mac.Reset()
@@ -131,7 +131,7 @@ func (s *signer) sum(dst []byte, t Target, body digest, payload []byte) []byte {
 }
 
 // Sign returns the token for h, issued now.
-func (k *Keys) Sign(h Token, t Target, now time.Time) (string, error) {
+func (k *Keys) Sign(h Token, t Binding, now time.Time) (string, error) {
 	h.Issued = now.Unix()
 	payload, err := json.Marshal(h)
 	if err != nil {
@@ -153,8 +153,8 @@ func (k *Keys) Sign(h Token, t Target, now time.Time) (string, error) {
 }
 
 // VerifyHead returns what token says, if one of the keys signed it for t within the last ten minutes. The error wraps
-// [ErrBadHop]. The body has not come yet: [Announced.Covers] must then be asked about it, and t's own is not looked at.
-func (k *Keys) VerifyHead(token string, t Target, now time.Time) (Verified, error) {
+// [ErrBadToken]. The body has not come yet: [Verified.VerifyBody] must then be asked about it, and t's own is not looked at.
+func (k *Keys) VerifyHead(token string, t Binding, now time.Time) (Verified, error) {
 	payload, seal, err := splitToken(token)
 	if err != nil {
 		return Verified{}, err
@@ -197,7 +197,7 @@ func splitToken(token string) (payload, seal []byte, err error) {
 	return payload, seal, nil
 }
 
-func (k *Keys) signed(mac []byte, t Target, body digest, payload []byte) bool {
+func (k *Keys) signed(mac []byte, t Binding, body digest, payload []byte) bool {
 	var want [sha256.Size]byte
 	for _, s := range k.signers {
 		if hmac.Equal(mac, s.sum(want[:0], t, body, payload)) {

@@ -14,8 +14,8 @@ import (
 
 var testTime = time.Unix(1_790_000_000, 0)
 
-func testTarget() hop.Target {
-	return hop.Target{Audience: "ams-1", Method: "POST", Path: "/v1/chat/completions", Body: []byte(`{"model":"m"}`)}
+func testTarget() hop.Binding {
+	return hop.Binding{Audience: "ams-1", Method: "POST", Path: "/v1/chat/completions", Body: []byte(`{"model":"m"}`)}
 }
 
 func testHop() hop.Token {
@@ -26,7 +26,7 @@ func testHop() hop.Token {
 	}
 }
 
-func mustSign(t testing.TB, k *hop.Keys, h hop.Token, to hop.Target) string {
+func mustSign(t testing.TB, k *hop.Keys, h hop.Token, to hop.Binding) string {
 	t.Helper()
 	token, err := k.Sign(h, to, testTime)
 	if err != nil {
@@ -36,7 +36,7 @@ func mustSign(t testing.TB, k *hop.Keys, h hop.Token, to hop.Target) string {
 }
 
 // verify reads a token whose body has come.
-func verify(k *hop.Keys, token string, t hop.Target, now time.Time) (hop.Token, error) {
+func verify(k *hop.Keys, token string, t hop.Binding, now time.Time) (hop.Token, error) {
 	a, err := k.VerifyHead(token, t, now)
 	if err == nil {
 		err = a.VerifyBody(t.Body)
@@ -60,12 +60,12 @@ func TestTokenRoundTrip(t *testing.T) {
 func TestTokenIsBoundToItsTarget(t *testing.T) {
 	keys := hop.RandomKeys()
 	token := mustSign(t, keys, testHop(), testTarget())
-	for name, change := range map[string]func(*hop.Target){
-		"server": func(to *hop.Target) { to.Audience = "fra-1" },
-		"method": func(to *hop.Target) { to.Method = "PUT" },
-		"path":   func(to *hop.Target) { to.Path = "/v1/completions" },
-		"body":   func(to *hop.Target) { to.Body = []byte(`{"model":"n"}`) },
-		"shift":  func(to *hop.Target) { to.Method, to.Path = "POST/", "v1/chat/completions" },
+	for name, change := range map[string]func(*hop.Binding){
+		"server": func(to *hop.Binding) { to.Audience = "fra-1" },
+		"method": func(to *hop.Binding) { to.Method = "PUT" },
+		"path":   func(to *hop.Binding) { to.Path = "/v1/completions" },
+		"body":   func(to *hop.Binding) { to.Body = []byte(`{"model":"n"}`) },
+		"shift":  func(to *hop.Binding) { to.Method, to.Path = "POST/", "v1/chat/completions" },
 	} {
 		to := testTarget()
 		change(&to)

@@ -22,15 +22,15 @@ const ReasonConnect = "connect"
 
 // Verdict travels in the header x-colonnade-verdict, as `kind;name=value;…`. It tells our answers from an engine's.
 type Verdict struct {
-	Kind       VerdictKind
-	Reason     string
-	Number     int           // row of the error table that a client would see
-	RetryAfter time.Duration // of an out of capacity; 0 = none
-	Expected   time.Duration // the wait that was expected; 0 = not known
-	Retries    int           // attempts beyond the first that this server made
-	Broken     int           // endpoints that the request has broken, earlier ones included
-	MayWait    bool          // of an out of capacity: the queue has room for whoever does not mind the wait
-	Final      bool          // no other attempt may follow: it would generate twice
+	Kind            VerdictKind
+	Reason          string
+	Number          int           // row of the error table that a client would see
+	RetryAfter      time.Duration // of an out of capacity; 0 = none
+	Expected        time.Duration // the wait that was expected; 0 = not known
+	Retries         int           // attempts beyond the first that this server made
+	EndpointsFailed int           // endpoints that the request has broken, earlier ones included
+	MayWait         bool          // of an out of capacity: the queue has room for whoever does not mind the wait
+	Final           bool          // no other attempt may follow: it would generate twice
 }
 
 // String returns the header's value.
@@ -60,7 +60,7 @@ func (v Verdict) numbers() []numberField {
 		{"retry_after_ms", v.RetryAfter.Milliseconds()},
 		{"expected_ms", v.Expected.Milliseconds()},
 		{"retries", int64(v.Retries)},
-		{"broken", int64(v.Broken)},
+		{"broken", int64(v.EndpointsFailed)},
 		{"may_wait", boolInt(v.MayWait)},
 		{"final", boolInt(v.Final)},
 	}
@@ -105,7 +105,7 @@ func (v *Verdict) setNumber(name string, n int64) {
 	case "retries":
 		v.Retries = int(n)
 	case "broken":
-		v.Broken = int(n)
+		v.EndpointsFailed = int(n)
 	case "may_wait":
 		v.MayWait = n != 0
 	case "final":

@@ -43,10 +43,10 @@ const (
 // maxFramingLine is longer than any line that matters to a framing.
 const maxFramingLine = 128
 
-// Pass takes what has come, and returns how much of it is well framed. If that is
+// Advance takes what has come, and returns how much of it is well framed. If that is
 // not all, nothing that comes later is. What passes stops before the LF of a bad
 // line, so that the parser above sees no end.
-func (f *Framing) Pass(p []byte) int {
+func (f *Framing) Advance(p []byte) int {
 	done := 0
 	for done < len(p) {
 		switch f.state {

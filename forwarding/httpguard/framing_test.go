@@ -14,7 +14,7 @@ func passed(text string, size int) string {
 	for len(text) > 0 {
 		piece := text[:min(size, len(text))]
 		text = text[len(piece):]
-		n := f.Pass([]byte(piece))
+		n := f.Advance([]byte(piece))
 		b.WriteString(piece[:n])
 		if n < len(piece) != f.Broken() {
 			return "broken says otherwise"
@@ -87,7 +87,7 @@ func BenchmarkFraming(b *testing.B) {
 	b.SetBytes(int64(len(text)))
 	var f httpguard.Framing
 	for b.Loop() {
-		if f.Pass(text) < len(text) {
+		if f.Advance(text) < len(text) {
 			b.Fatal("broken")
 		}
 	}

@@ -19,8 +19,8 @@ const (
 	writePiece = 64 << 10
 )
 
-// LongAgo returns a deadline that has passed: setting it wakes the goroutine that reads or writes.
-func LongAgo() time.Time { return time.Unix(1, 0) }
+// PastDeadline returns a deadline that has passed: setting it wakes the goroutine that reads or writes.
+func PastDeadline() time.Time { return time.Unix(1, 0) }
 
 // Conn is a TCP connection, with or without TLS, whose deadlines roll forward with each read. One goroutine reads and one
 // writes; Cancel may be called from any.
@@ -30,10 +30,10 @@ type Conn struct {
 	tls *TLSConn     // nil without TLS
 	raw syscall.RawConn
 
-	Early []byte               // returned by Read before anything from the connection
-	Idle  time.Duration        // longest silence of one Read; 0 = no limit
-	End   time.Time            // deadline of all reads; zero = none
-	Tick  func() time.Duration // called in a silence; returns after how long of it to be called again; nil = never
+	ReadAhead   []byte               // returned by Read before anything from the connection
+	IdleTimeout time.Duration        // longest silence of one Read; 0 = no limit
+	Deadline    time.Time            // deadline of all reads; zero = none
+	Tick        func() time.Duration // called in a silence; returns after how long of it to be called again; nil = never
 
 	cancelled atomic.Bool
 }
@@ -59,7 +59,7 @@ func Wrap(outer net.Conn, tcp *net.TCPConn, secure *TLSConn) *Conn {
 // deadline: Read looks at the flag after it has moved the deadline, so it sees one of the two.
 func (c *Conn) Cancel() {
 	c.cancelled.Store(true)
-	_ = c.SetDeadline(LongAgo())
+	_ = c.SetDeadline(PastDeadline())
 }
 
 // ErrCancelled is returned by reads and writes after [Conn.Cancel].
@@ -70,14 +70,14 @@ func (c *Conn) Cancelled() bool { return c.cancelled.Load() }
 
 // Read moves the read deadline forward, then reads.
 func (c *Conn) Read(p []byte) (int, error) {
-	if len(c.Early) > 0 {
-		n := copy(p, c.Early)
-		c.Early = c.Early[n:]
+	if len(c.ReadAhead) > 0 {
+		n := copy(p, c.ReadAhead)
+		c.ReadAhead = c.ReadAhead[n:]
 		return n, nil
 	}
-	deadline := c.End
-	if c.Idle > 0 {
-		if d := time.Now().Add(c.Idle); deadline.IsZero() || d.Before(deadline) {
+	deadline := c.Deadline
+	if c.IdleTimeout > 0 {
+		if d := time.Now().Add(c.IdleTimeout); deadline.IsZero() || d.Before(deadline) {
 			deadline = d
 		}
 	}

@@ -15,6 +15,6 @@ func IsShortage(err error) bool {
 	return false
 }
 
-// IsOurs says that a connection could not be made for want of something of this machine's own, such as files: that says
+// IsLocalShortage says that a connection could not be made for want of something of this machine's own, such as files: that says
 // nothing of whoever was to be reached.
-func IsOurs(err error) bool { return IsShortage(err) && !errors.Is(err, syscall.ECONNABORTED) }
+func IsLocalShortage(err error) bool { return IsShortage(err) && !errors.Is(err, syscall.ECONNABORTED) }

@@ -66,8 +66,8 @@ func (c *Certificate) notExpired(pair *tls.Certificate, logger *slog.Logger) err
 // Expires is when the certificate in force does.
 func (c *Certificate) Expires() time.Time { return c.files.Now().Value.Leaf.NotAfter }
 
-// Good is from when until when the certificate in force is.
-func (c *Certificate) Good() (begins, expires time.Time) {
+// Validity is from when until when the certificate in force is.
+func (c *Certificate) Validity() (begins, expires time.Time) {
 	leaf := c.files.Now().Value.Leaf
 	return leaf.NotBefore, leaf.NotAfter
 }

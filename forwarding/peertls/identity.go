@@ -51,8 +51,8 @@ var ErrPlainHTTP = errors.New("it speaks plain HTTP")
 // errNoCertificate is a peer that has shown none.
 var errNoCertificate = errors.New("it showed no certificate")
 
-// Names returns an error unless certificate c names the identity.
-func (i Identity) Names(c *x509.Certificate) error {
+// CheckCertificate returns an error unless certificate c names the identity.
+func (i Identity) CheckCertificate(c *x509.Certificate) error {
 	who := i.String()
 	for _, text := range identityURIs(c) {
 		if text == who {

@@ -53,7 +53,7 @@ func LoadTrustStore(f Files, self Identity, logger *slog.Logger) (*TrustStore, e
 // fits says why a certificate cannot be this node's own. One that others will refuse does not replace one that they
 // believe; at a start there is none to go on with.
 func (p *TrustStore) fits(pair *tls.Certificate, self Identity) error {
-	if err := self.Names(pair.Leaf); err != nil {
+	if err := self.CheckCertificate(pair.Leaf); err != nil {
 		return err
 	}
 	err := p.believed(pair)
@@ -89,19 +89,19 @@ func parseRest(pair *tls.Certificate) (rest []*x509.Certificate) {
 // Expires is when the node's own certificate does.
 func (p *TrustStore) Expires() time.Time { return p.own.Expires() }
 
-// Good is from when until when it is.
-func (p *TrustStore) Good() (begins, expires time.Time) { return p.own.Good() }
+// Validity is from when until when it is.
+func (p *TrustStore) Validity() (begins, expires time.Time) { return p.own.Validity() }
 
-// Edition changes when the node's certificate or the authorities do.
-func (p *TrustStore) Edition() uint64 {
+// Version changes when the node's certificate or the authorities do.
+func (p *TrustStore) Version() uint64 {
 	if p == nil {
 		return 0
 	}
 	return p.own.files.Now().Number<<32 + p.trusted.files.Now().Number
 }
 
-// Edition changes when the certificates by which the peer is verified do; it is 0 without mutual TLS.
-func (p TrustedPeer) Edition() uint64 { return p.peers.Edition() }
+// Version changes when the certificates by which the peer is verified do; it is 0 without mutual TLS.
+func (p TrustedPeer) Version() uint64 { return p.peers.Version() }
 
 // Peer returns the node that is who, to be verified by what is in force; without mutual TLS it is the zero value.
 func (p *TrustStore) Peer(who Identity) TrustedPeer {
@@ -132,7 +132,7 @@ func (p *TrustStore) clientTLS(who Identity) *tls.Config {
 			if err != nil {
 				return err
 			}
-			return who.Names(leaf)
+			return who.CheckCertificate(leaf)
 		},
 	}
 }
@@ -184,7 +184,7 @@ func (p TrustedPeer) Explain(err error) error {
 	switch {
 	case p.peers == nil:
 		return err
-	case p.RefusedUs(err):
+	case p.SentAlert(err):
 		return fmt.Errorf("%w: it does not believe our certificate (%s); its log says why", err, p.peers.own.files.Paths[0])
 	case errors.As(err, &notTLS):
 		return fmt.Errorf("%w: it speaks no TLS: start it with -peer-tls-cert, -peer-tls-key and -peer-tls-ca", err)
@@ -192,9 +192,9 @@ func (p TrustedPeer) Explain(err error) error {
 	return fmt.Errorf("no TLS with %s: %w", p.Identity, err)
 }
 
-// RefusedUs tells an alert from everything else that may end a connection. With TLS 1.3 a client hears only after its
+// SentAlert tells an alert from everything else that may end a connection. With TLS 1.3 a client hears only after its
 // own handshake that its certificate is not believed.
-func (p TrustedPeer) RefusedUs(err error) bool {
+func (p TrustedPeer) SentAlert(err error) bool {
 	var said *net.OpError
 	return p.peers != nil && errors.As(err, &said) && said.Op == "remote error"
 }
@@ -206,7 +206,7 @@ func (p *TrustStore) ExplainClient(err error) error {
 	switch {
 	case errors.Is(err, ErrPlainHTTP), errors.As(err, &notTLS), errors.Is(err, errNoCertificate):
 		return fmt.Errorf("%w: %s", err, start)
-	case TrustedPeer{peers: p}.RefusedUs(err):
+	case TrustedPeer{peers: p}.SentAlert(err):
 		return fmt.Errorf("%w: it does not believe our certificate (%s); its log says why", err, p.own.files.Paths[0])
 	}
 	return err

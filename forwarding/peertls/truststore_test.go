@@ -25,7 +25,7 @@ func TestPeersKeepWhatIsBelieved(t *testing.T) {
 		}
 		again := func() uint64 {
 			time.Sleep(time.Second)
-			return p.Edition() >> 32
+			return p.Version() >> 32
 		}
 		f := func(what string, put func(), want uint64) {
 			t.Helper()

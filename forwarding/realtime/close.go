@@ -12,30 +12,30 @@ import (
 	"github.com/gorilla/websocket"
 )
 
-// EndRefused is the end of a session whose client broke a rule of ours, or of the protocol.
-const EndRefused relay.EndKind = "refused"
+// OutcomeRefused is the end of a session whose client broke a rule of ours, or of the protocol.
+const OutcomeRefused relay.OutcomeKind = "refused"
 
 // parting is how a session ends, and what either end is told of it.
 type parting struct {
-	SessionEnd
+	SessionOutcome
 	engineCode, clientCode int
 	engineText, clientText string
 }
 
 // closing tells both ends the same.
-func closing(e SessionEnd, code int, text string) parting {
-	return parting{SessionEnd: e, engineCode: code, engineText: text, clientCode: code, clientText: text}
+func closing(e SessionOutcome, code int, text string) parting {
+	return parting{SessionOutcome: e, engineCode: code, engineText: text, clientCode: code, clientText: text}
 }
 
 // part decides what an end means: a side's failure, or else the cause.
 func part(why failure, cause error) parting {
 	switch {
 	case errors.Is(cause, errLifeOver):
-		return closing(SessionEnd{Kind: relay.EndTimeout, Reason: "websocket"}, websocket.CloseGoingAway, "session time is over")
+		return closing(SessionOutcome{Kind: relay.OutcomeTimeout, Reason: "websocket"}, websocket.CloseGoingAway, "session time is over")
 	case errors.Is(cause, server.ErrClientGone):
 		return clientLeft("")
 	case cause != nil:
-		return closing(SessionEnd{Kind: relay.EndDrained, Reason: "draining"}, websocket.CloseGoingAway, "server is shutting down")
+		return closing(SessionOutcome{Kind: relay.OutcomeDrained, Reason: "draining"}, websocket.CloseGoingAway, "server is shutting down")
 	case why.side == clientSide:
 		return partOfClient(why)
 	}
@@ -47,7 +47,7 @@ func partOfClient(why failure) parting {
 	code, text, said := saidGoodbye(why)
 	switch {
 	case said:
-		return closing(SessionEnd{Kind: relay.EndComplete, Reason: unusual(code)}, code, text)
+		return closing(SessionOutcome{Kind: relay.OutcomeCompleted, Reason: unusual(code)}, code, text)
 	case errors.Is(why.err, websocket.ErrReadLimit):
 		return clientRefused("message_too_big", websocket.CloseMessageTooBig, "message is too big")
 	case errors.Is(why.err, errOverhead):
@@ -65,7 +65,7 @@ func partOfClient(why failure) parting {
 }
 
 func clientRefused(reason string, code int, text string) parting {
-	p := closing(SessionEnd{Kind: EndRefused, Reason: reason}, websocket.CloseGoingAway, "")
+	p := closing(SessionOutcome{Kind: OutcomeRefused, Reason: reason}, websocket.CloseGoingAway, "")
 	p.clientCode, p.clientText = code, text
 	return p
 }
@@ -73,7 +73,7 @@ func clientRefused(reason string, code int, text string) parting {
 // clientLeft is a client that is not there any more, or takes nothing. Should it only look so, it is told as much: then
 // it is an entry that has to end.
 func clientLeft(reason string) parting {
-	p := closing(SessionEnd{Kind: relay.EndClientGone, Reason: reason}, websocket.CloseGoingAway, "")
+	p := closing(SessionOutcome{Kind: relay.OutcomeClientGone, Reason: reason}, websocket.CloseGoingAway, "")
 	if p.clientText = "connection is ending"; reason != "" {
 		p.clientCode, p.clientText = websocket.ClosePolicyViolation, "connection is "+reason
 	}
@@ -85,31 +85,31 @@ func partOfEngine(why failure) parting {
 	code, text, said := saidGoodbye(why)
 	switch {
 	case said && (code == websocket.CloseInternalServerErr || code == websocket.CloseServiceRestart):
-		return closing(SessionEnd{Kind: relay.EndFailed, Reason: unusual(code), Engine: true}, code, text)
+		return closing(SessionOutcome{Kind: relay.OutcomeEngineError, Reason: unusual(code), EngineFault: true}, code, text)
 	case said && code == websocket.CloseTryAgainLater:
-		return closing(SessionEnd{Kind: relay.EndFailed, Reason: unusual(code)}, code, text)
+		return closing(SessionOutcome{Kind: relay.OutcomeEngineError, Reason: unusual(code)}, code, text)
 	case said: // with what the client did wrong, perhaps
-		return closing(SessionEnd{Kind: relay.EndComplete, Reason: unusual(code)}, code, text)
+		return closing(SessionOutcome{Kind: relay.OutcomeCompleted, Reason: unusual(code)}, code, text)
 	case errors.Is(why.err, websocket.ErrReadLimit):
-		return engineFailed(relay.EndFailed, "message_too_big")
+		return engineFailed(relay.OutcomeEngineError, "message_too_big")
 	case errors.Is(why.err, errOverhead):
-		return engineFailed(relay.EndFailed, "too_many_fragments")
+		return engineFailed(relay.OutcomeEngineError, "too_many_fragments")
 	case errors.Is(why.err, errNotText):
-		p := engineFailed(relay.EndFailed, "not_utf8")
+		p := engineFailed(relay.OutcomeEngineError, "not_utf8")
 		p.engineCode, p.engineText = websocket.CloseInvalidFramePayloadData, errNotText.Error()
 		return p
 	case isProtocolError(why):
-		return engineFailed(relay.EndFailed, "protocol_error")
+		return engineFailed(relay.OutcomeEngineError, "protocol_error")
 	case isNetTimeout(why.err) && why.writing:
-		return engineFailed(relay.EndTimeout, "stalled")
+		return engineFailed(relay.OutcomeTimeout, "stalled")
 	case isNetTimeout(why.err):
-		return engineFailed(relay.EndTimeout, "silent")
+		return engineFailed(relay.OutcomeTimeout, "silent")
 	}
-	return engineFailed(relay.EndFailed, "cut_short")
+	return engineFailed(relay.OutcomeEngineError, "cut_short")
 }
 
-func engineFailed(kind relay.EndKind, reason string) parting {
-	return closing(SessionEnd{Kind: kind, Reason: reason, Engine: true}, websocket.CloseInternalServerErr,
+func engineFailed(kind relay.OutcomeKind, reason string) parting {
+	return closing(SessionOutcome{Kind: kind, Reason: reason, EngineFault: true}, websocket.CloseInternalServerErr,
 		"the inference engine failed")
 }
 

@@ -29,13 +29,13 @@ func TestTextThatIsNone(t *testing.T) {
 			t.Fatal(err)
 		}
 		wantClose(t, c, 1007, "not UTF-8")
-		if err := forwardtest.Next(t, "what the engine got", got); !websocket.IsCloseError(err, 1001) {
+		if err := forwardtest.Receive(t, "what the engine got", got); !websocket.IsCloseError(err, 1001) {
 			t.Errorf("the engine got %v", err)
 		}
-		if end := forwardtest.Next(t, "the end", ends); end.Kind != realtime.EndRefused || end.Reason != "not_utf8" || end.MessagesIn != 0 {
+		if end := forwardtest.Receive(t, "the end", ends); end.Kind != realtime.OutcomeRefused || end.Reason != "not_utf8" || end.MessagesIn != 0 {
 			t.Errorf("ended with %+v", end)
 		}
-		forwardtest.Next(t, "the engine's end", seen)
+		forwardtest.Receive(t, "the engine's end", seen)
 	})
 	t.Run("engine", func(t *testing.T) {
 		engine, seen := wsEngine(t, func(c *websocket.Conn) error {
@@ -44,10 +44,10 @@ func TestTextThatIsNone(t *testing.T) {
 		})
 		address, ends, _ := sessionServer(t, engine, realtime.SessionLimits{})
 		wantClose(t, dialWS(t, address), 1011, "the inference engine failed")
-		if end := forwardtest.Next(t, "the end", ends); end.Kind != relay.EndFailed || end.Reason != "not_utf8" || !end.Engine {
+		if end := forwardtest.Receive(t, "the end", ends); end.Kind != relay.OutcomeEngineError || end.Reason != "not_utf8" || !end.EngineFault {
 			t.Errorf("ended with %+v", end)
 		}
-		if err := forwardtest.Next(t, "the engine's end", seen); !websocket.IsCloseError(err, 1007) {
+		if err := forwardtest.Receive(t, "the engine's end", seen); !websocket.IsCloseError(err, 1007) {
 			t.Errorf("the engine saw %v", err)
 		}
 	})
@@ -66,7 +66,7 @@ func TestTooManyMessages(t *testing.T) {
 		_, _ = io.WriteString(c.NetConn(), strings.Repeat("\x82\x80\x00\x00\x00\x00", n)+"\x88\x82\x00\x00\x00\x00\x03\xe8")
 	}()
 	wantClose(t, c, 1000, "")
-	if end := forwardtest.Next(t, "the end", ends); end.Kind != relay.EndComplete || end.MessagesIn != int64(n) {
+	if end := forwardtest.Receive(t, "the end", ends); end.Kind != relay.OutcomeCompleted || end.MessagesIn != int64(n) {
 		t.Errorf("ended with %+v", end)
 	}
 	if took := time.Since(began); took < over-2*realtime.PaceStep {
@@ -81,7 +81,7 @@ func TestControlFramesBetweenMessages(t *testing.T) {
 	c := dialWS(t, address)
 	go flood(c.NetConn(), "", strings.Repeat("\x89\x80\x00\x00\x00\x00", 100)+"\x82\x80\x00\x00\x00\x00")
 	go func() { _, _ = io.Copy(io.Discard, c.NetConn()) }()
-	if end := forwardtest.Next(t, "the end", ends); end.Kind != realtime.EndRefused || end.Reason != "too_many_fragments" {
+	if end := forwardtest.Receive(t, "the end", ends); end.Kind != realtime.OutcomeRefused || end.Reason != "too_many_fragments" {
 		t.Errorf("ended with %+v", end)
 	}
 }
@@ -127,15 +127,15 @@ func TestEngineThatStalls(t *testing.T) {
 		return errors.New("over")
 	})
 	defer close(stuck)
-	address, ends, _ := sessionServer(t, engine, realtime.SessionLimits{Stall: 300 * time.Millisecond})
+	address, ends, _ := sessionServer(t, engine, realtime.SessionLimits{WriteStall: 300 * time.Millisecond})
 	c := dialWS(t, address)
 	go func() {
 		for c.WriteMessage(websocket.BinaryMessage, make([]byte, 1<<16)) == nil {
 		}
 	}()
 	wantClose(t, c, 1011, "the inference engine failed")
-	end := forwardtest.Next(t, "the end", ends)
-	if end.Kind != relay.EndTimeout || end.Reason != "stalled" || !end.Engine {
+	end := forwardtest.Receive(t, "the end", ends)
+	if end.Kind != relay.OutcomeTimeout || end.Reason != "stalled" || !end.EngineFault {
 		t.Errorf("ended with %+v", end)
 	}
 	if end.BytesIn > 16<<20 {

@@ -23,12 +23,12 @@ func (brokenContext) Done() <-chan struct{} { panic("a bug of ours") }
 func TestPanicInASession(t *testing.T) {
 	engine, engineEnds := wsEngine(t, func(c *websocket.Conn) error { return listenOnly(c) })
 	over := make(chan struct{}, 1)
-	address, _ := wsServer(t, engine, func(c *server.Custody, rc *fasthttp.RequestCtx, h *transport.Handshake, a *transport.Response) {
-		session := &realtime.Session{Buffers: new(realtime.Buffers), Context: brokenContext{c.Context}, Answer: a, Handshake: h, Ended: func(realtime.SessionEnd) { t.Error("it has ended well") }}
+	address, _ := wsServer(t, engine, func(c *server.Request, rc *fasthttp.RequestCtx, h *transport.Handshake, a *transport.Response) {
+		session := &realtime.Session{Buffers: new(realtime.Buffers), Context: brokenContext{c.Context}, Response: a, Handshake: h, OnClose: func(realtime.SessionOutcome) { t.Error("it has ended well") }}
 		rc.HijackSetNoResponse(true)
 		c.Hijack(rc, func(client *netconn.Conn) {
 			defer func() {
-				c.LetGo()
+				c.Close()
 				over <- struct{}{}
 			}()
 			session.Run(client)
@@ -38,6 +38,6 @@ func TestPanicInASession(t *testing.T) {
 	if err := listenOnly(client); err == nil {
 		t.Error("the client's connection goes on")
 	}
-	forwardtest.Next(t, "the engine to see the end", engineEnds)
-	forwardtest.Next(t, "the session's end", over)
+	forwardtest.Receive(t, "the engine to see the end", engineEnds)
+	forwardtest.Receive(t, "the session's end", over)
 }

@@ -20,15 +20,15 @@ func TestSessionLimits(t *testing.T) {
 		f := func(name string, misbehave func(*websocket.Conn), code int, reason string) {
 			t.Run(name, func(t *testing.T) {
 				engine, seen := wsEngine(t, listenOnly)
-				address, ends, _ := sessionServer(t, engine, realtime.SessionLimits{Message: 1 << 20})
+				address, ends, _ := sessionServer(t, engine, realtime.SessionLimits{MaxMessage: 1 << 20})
 				c := dialWS(t, through(address))
 				go misbehave(c)
 				wantClose(t, c, code, "")
-				if got := forwardtest.Next(t, "the end", ends); got.Kind != realtime.EndRefused || got.Reason != reason {
+				if got := forwardtest.Receive(t, "the end", ends); got.Kind != realtime.OutcomeRefused || got.Reason != reason {
 					t.Errorf("ended with %+v, want the reason %s", got, reason)
 				}
 				var frame *websocket.CloseError
-				if err := forwardtest.Next(t, "the engine's end", seen); !errors.As(err, &frame) || frame.Code != 1001 {
+				if err := forwardtest.Receive(t, "the engine's end", seen); !errors.As(err, &frame) || frame.Code != 1001 {
 					t.Errorf("the engine saw %v, want that the client goes", err)
 				}
 			})
@@ -96,11 +96,11 @@ func TestMutePeers(t *testing.T) {
 	const ping = 100 * time.Millisecond
 	t.Run("client", func(t *testing.T) {
 		engine, _ := wsEngine(t, listenOnly)
-		address, ends, _ := sessionServer(t, engine, realtime.SessionLimits{Ping: ping})
+		address, ends, _ := sessionServer(t, engine, realtime.SessionLimits{PingInterval: ping})
 		c := dialWS(t, address)
 		c.SetPingHandler(func(string) error { return nil })
 		wantClose(t, c, 1008, "silent")
-		if got := forwardtest.Next(t, "the end", ends); got.Kind != relay.EndClientGone || got.Reason != "silent" {
+		if got := forwardtest.Receive(t, "the end", ends); got.Kind != relay.OutcomeClientGone || got.Reason != "silent" {
 			t.Errorf("ended with %+v", got)
 		}
 	})
@@ -109,22 +109,22 @@ func TestMutePeers(t *testing.T) {
 			c.SetPingHandler(func(string) error { return nil })
 			return listenOnly(c)
 		})
-		address, ends, _ := sessionServer(t, engine, realtime.SessionLimits{Ping: ping})
+		address, ends, _ := sessionServer(t, engine, realtime.SessionLimits{PingInterval: ping})
 		wantClose(t, dialWS(t, address), 1011, "")
-		if got := forwardtest.Next(t, "the end", ends); got.Kind != relay.EndTimeout || got.Reason != "silent" || !got.Engine {
+		if got := forwardtest.Receive(t, "the end", ends); got.Kind != relay.OutcomeTimeout || got.Reason != "silent" || !got.EngineFault {
 			t.Errorf("ended with %+v", got)
 		}
 	})
 	t.Run("neither", func(t *testing.T) {
 		engine, _ := wsEngine(t, echo)
-		address, ends, _ := sessionServer(t, engine, realtime.SessionLimits{Ping: ping})
+		address, ends, _ := sessionServer(t, engine, realtime.SessionLimits{PingInterval: ping})
 		c := dialWS(t, address)
 		go func() {
 			time.Sleep(6 * ping)
 			_ = c.WriteMessage(websocket.CloseMessage, websocket.FormatCloseMessage(1000, ""))
 		}()
 		wantClose(t, c, 1000, "")
-		if got := forwardtest.Next(t, "the end", ends); got.Kind != relay.EndComplete {
+		if got := forwardtest.Receive(t, "the end", ends); got.Kind != relay.OutcomeCompleted {
 			t.Errorf("a session in which nothing is said ended with %+v", got)
 		}
 	})
@@ -139,16 +139,16 @@ func TestReaderThatStalls(t *testing.T) {
 			}
 		}
 	})
-	address, ends, _ := sessionServer(t, engine, realtime.SessionLimits{Stall: 300 * time.Millisecond})
+	address, ends, _ := sessionServer(t, engine, realtime.SessionLimits{WriteStall: 300 * time.Millisecond})
 	dialWS(t, address)
-	got := forwardtest.Next(t, "the end", ends)
-	if got.Kind != relay.EndClientGone || got.Reason != "stalled" {
+	got := forwardtest.Receive(t, "the end", ends)
+	if got.Kind != relay.OutcomeClientGone || got.Reason != "stalled" {
 		t.Errorf("ended with %+v", got)
 	}
 	if got.BytesOut > 16<<20 {
 		t.Errorf("%d bytes were taken from the engine for a client that reads nothing", got.BytesOut)
 	}
-	if err := forwardtest.Next(t, "the engine's end", seen); err == nil {
+	if err := forwardtest.Receive(t, "the engine's end", seen); err == nil {
 		t.Error("the engine saw no end")
 	}
 }

@@ -22,36 +22,36 @@ const (
 // ours. Messages are relayed as they come, in pieces: none is ever held whole.
 type Session struct {
 	Context   context.Context     // ends with [ErrClientGone], or for another cause when we want to end
-	Answer    *transport.Response // the engine's, switched
+	Response  *transport.Response // the engine's, switched
 	Buffers   *Buffers
 	Handshake *transport.Handshake // the client's
 	Protocol  string               // the subprotocol that is answered; empty = none
 	Fields    []transport.Field    // of the answer to the client
 	Limits    SessionLimits
 	// Ended is called once: after the engine's connection has ended, and before the client is told.
-	Ended func(SessionEnd)
+	OnClose func(SessionOutcome)
 }
 
 // SessionLimits bound a session. The zero value is of use.
 type SessionLimits struct {
-	Life    time.Duration // of the session; 0 = none
-	Ping    time.Duration // how often both ends are pinged; who is silent for two of them has gone; 0 = 15 s
-	Stall   time.Duration // longest time in which nothing can be written; 0 = 30 s
-	Message int64         // bytes; 0 = 16 MiB
+	MaxDuration  time.Duration // of the session; 0 = none
+	PingInterval time.Duration // how often both ends are pinged; who is silent for two of them has gone; 0 = 15 s
+	WriteStall   time.Duration // longest time in which nothing can be written; 0 = 30 s
+	MaxMessage   int64         // bytes; 0 = 16 MiB
 }
 
-// SessionEnd is how a session ended.
-type SessionEnd struct {
-	Kind   relay.EndKind
-	Reason string // of an end that was no farewell
-	Engine bool   // it was the engine's fault
+// SessionOutcome is how a session ended.
+type SessionOutcome struct {
+	Kind        relay.OutcomeKind
+	Reason      string // of an end that was no farewell
+	EngineFault bool   // it was the engine's fault
 
 	MessagesIn, MessagesOut int64 // from the client, to it
 	BytesIn, BytesOut       int64 // of messages
 
-	Usage  openai.Usage // the sum of what the engine's responses told; see [openai.Conversation]
-	Told   bool         // any did
-	Untold int          // pieces of text of those that did not
+	Usage            openai.Usage // the sum of what the engine's responses told; see [openai.Conversation]
+	HasUsage         bool         // any did
+	UnreportedDeltas int          // pieces of text of those that did not
 }
 
 // session is a Session that runs.
@@ -67,28 +67,28 @@ type session struct {
 // Run relays messages until the session's end. When it returns, the engine's connection is closed; the client's is left
 // to the caller.
 func (s *Session) Run(conn *netconn.Conn) {
-	engine, ok := s.Answer.TakeOver()
+	engine, ok := s.Response.TakeConn()
 	if !ok {
-		s.Answer.Close()
+		s.Response.Close()
 		end := ofCause(context.Cause(s.Context))
-		s.Ended(SessionEnd{Kind: end.Kind})
+		s.OnClose(SessionOutcome{Kind: end.Kind})
 		return
 	}
 	defer engine.Close() // also after a panic, before the permit goes
 	r, err := s.begin(conn, engine)
 	if err != nil {
-		_ = engine.AwaitClose(s.Answer.Linger())
+		_ = engine.AwaitClose(s.Response.Linger())
 		engine.Close()
-		s.Ended(SessionEnd{Kind: relay.EndClientGone, Reason: "handshake"})
+		s.OnClose(SessionOutcome{Kind: relay.OutcomeClientGone, Reason: "handshake"})
 		return
 	}
-	every := cmp.Or(s.Limits.Ping, pingEvery)
+	every := cmp.Or(s.Limits.PingInterval, pingEvery)
 	r.pings = []*pings{startPings(r.client, every), startPings(r.engine, every)}
 	defer r.endPumps(conn, engine)
-	p := part(r.first(s.Context, s.Limits.Life))
+	p := part(r.first(s.Context, s.Limits.MaxDuration))
 	r.partFromEngine(p)
 	engine.Close()
-	s.Ended(r.sum(p.SessionEnd))
+	s.OnClose(r.sum(p.SessionOutcome))
 	r.partFromClient(p)
 }
 
@@ -112,8 +112,8 @@ func (r *session) endPumps(client *netconn.Conn, engine *netconn.Conn) {
 
 // begin answers the client, and starts to relay.
 func (s *Session) begin(conn *netconn.Conn, engine *netconn.Conn) (*session, error) {
-	stall, silence := cmp.Or(s.Limits.Stall, netconn.WriteStall), 2*cmp.Or(s.Limits.Ping, pingEvery)
-	engine.End, engine.Idle, conn.Idle = time.Time{}, silence, silence
+	stall, silence := cmp.Or(s.Limits.WriteStall, netconn.WriteStall), 2*cmp.Or(s.Limits.PingInterval, pingEvery)
+	engine.Deadline, engine.IdleTimeout, conn.IdleTimeout = time.Time{}, silence, silence
 	frames := &s.Buffers.frames
 	engineWire := &wire{Conn: engine, stall: stall}
 	clientWire := &wire{Conn: conn, stall: stall}
@@ -125,7 +125,7 @@ func (s *Session) begin(conn *netconn.Conn, engine *netconn.Conn) (*session, err
 	if err != nil {
 		return nil, err
 	}
-	limit := s.Limits.Message
+	limit := s.Limits.MaxMessage
 	if limit == 0 {
 		limit = maxMessage
 	}
@@ -171,10 +171,10 @@ func (r *session) partFromClient(p parting) {
 	_ = c.AwaitClose(time.Until(until))
 }
 
-func (r *session) sum(e SessionEnd) SessionEnd {
+func (r *session) sum(e SessionOutcome) SessionOutcome {
 	e.MessagesIn, e.BytesIn = r.in.messages.Load(), r.in.bytes.Load()
 	e.MessagesOut, e.BytesOut = r.out.messages.Load(), r.out.bytes.Load()
-	e.Usage, e.Told = r.said.Usage()
-	e.Untold = r.said.Deltas()
+	e.Usage, e.HasUsage = r.said.Usage()
+	e.UnreportedDeltas = r.said.Deltas()
 	return e
 }

@@ -21,16 +21,16 @@ const relayPiece = 8 << 10
 // Tunnel carries the bytes of a WebSocket between a client and a server that terminates it. It sees no frames: whether
 // a session ended well only the server knows.
 type Tunnel struct {
-	Context context.Context     // ends with [ErrClientGone], or for another cause when we want to end
-	Answer  *transport.Response // the server's, switched
-	Buffers *Buffers
-	Stall   time.Duration // longest time in which nothing can be written; 0 = 30 s
-	Silence time.Duration // longest time in which the server says nothing; 0 = 45 s, three of its pings
+	Context     context.Context     // ends with [ErrClientGone], or for another cause when we want to end
+	Response    *transport.Response // the server's, switched
+	Buffers     *Buffers
+	WriteStall  time.Duration // longest time in which nothing can be written; 0 = 30 s
+	IdleTimeout time.Duration // longest time in which the server says nothing; 0 = 45 s, three of its pings
 }
 
-// TunnelEnd is how a tunnel ended.
-type TunnelEnd struct {
-	relay.End
+// TunnelOutcome is how a tunnel ended.
+type TunnelOutcome struct {
+	relay.Outcome
 	BytesIn, BytesOut int64 // from the client, to it
 }
 
@@ -39,16 +39,16 @@ type TunnelEnd struct {
 //
 // Each side is told of the other's end by the end of its own stream, and may have its last word. So a server that loses
 // its client can still write a close frame, which reaches a client whose tunnel we had to end.
-func (t *Tunnel) Run(client *netconn.Conn) TunnelEnd {
-	server, ok := t.Answer.TakeOver()
+func (t *Tunnel) Run(client *netconn.Conn) TunnelOutcome {
+	server, ok := t.Response.TakeConn()
 	if !ok {
-		t.Answer.Close()
-		return TunnelEnd{End: ofCause(context.Cause(t.Context))}
+		t.Response.Close()
+		return TunnelOutcome{Outcome: ofCause(context.Cause(t.Context))}
 	}
 	defer server.Close()
-	server.End, server.Idle = time.Time{}, cmp.Or(t.Silence, 3*pingEvery)
+	server.Deadline, server.IdleTimeout = time.Time{}, cmp.Or(t.IdleTimeout, 3*pingEvery)
 	pieces := &t.Buffers.pieces
-	up := &flow{from: client, to: server, stall: cmp.Or(t.Stall, netconn.WriteStall), pieces: pieces}
+	up := &flow{from: client, to: server, stall: cmp.Or(t.WriteStall, netconn.WriteStall), pieces: pieces}
 	down := &flow{from: server, to: client, stall: up.stall, pieces: pieces}
 	d := duplex{
 		up:   startPump(func() failure { return up.carry(clientSide, serverSide) }),
@@ -65,8 +65,8 @@ func (t *Tunnel) Run(client *netconn.Conn) TunnelEnd {
 	if !closed {
 		server.Abort() // it must notice, whatever it is busy with
 	}
-	end := TunnelEnd{BytesIn: up.bytes.Load(), BytesOut: down.bytes.Load()}
-	end.End = tunnelEnd(why, cause, closed && end.BytesOut == said)
+	end := TunnelOutcome{BytesIn: up.bytes.Load(), BytesOut: down.bytes.Load()}
+	end.Outcome = tunnelEnd(why, cause, closed && end.BytesOut == said)
 	return end
 }
 
@@ -90,26 +90,26 @@ func (d *duplex) windDown(srv, client *netconn.Conn, why failure, cause error) {
 
 // tunnelEnd judges an end from outside. Of a client that closes first, agreed tells whether the server had nothing more
 // to say: it answers a close frame before, and a loss after.
-func tunnelEnd(why failure, cause error, agreed bool) relay.End {
+func tunnelEnd(why failure, cause error, agreed bool) relay.Outcome {
 	switch {
 	case cause != nil:
 		return ofCause(cause)
 	case why.side == clientSide && !agreed:
-		return relay.End{Kind: relay.EndClientGone, Err: why.err}
+		return relay.Outcome{Kind: relay.OutcomeClientGone, Err: why.err}
 	case why.side == clientSide, errors.Is(why.err, io.EOF):
-		return relay.End{Kind: relay.EndComplete}
+		return relay.Outcome{Kind: relay.OutcomeCompleted}
 	case isNetTimeout(why.err):
-		return relay.End{Kind: relay.EndTimeout, Err: why.err}
+		return relay.Outcome{Kind: relay.OutcomeTimeout, Err: why.err}
 	}
-	return relay.End{Kind: relay.EndFailed, Err: why.err}
+	return relay.Outcome{Kind: relay.OutcomeEngineError, Err: why.err}
 }
 
 // ofCause is the end of what a context has ended.
-func ofCause(cause error) relay.End {
+func ofCause(cause error) relay.Outcome {
 	if errors.Is(cause, server.ErrClientGone) {
-		return relay.End{Kind: relay.EndClientGone, Err: cause}
+		return relay.Outcome{Kind: relay.OutcomeClientGone, Err: cause}
 	}
-	return relay.End{Kind: relay.EndDrained, Err: cause}
+	return relay.Outcome{Kind: relay.OutcomeDrained, Err: cause}
 }
 
 // idlePiece is what a read of a tunnel brings in which little is said.

@@ -34,7 +34,7 @@ func closeLast(c *websocket.Conn) {
 
 func TestTunnelEnds(t *testing.T) {
 	engine, _ := wsEngine(t, echo)
-	f := func(name string, want relay.EndKind, act func(c *websocket.Conn, endServer, endTunnel func(error))) {
+	f := func(name string, want relay.OutcomeKind, act func(c *websocket.Conn, endServer, endTunnel func(error))) {
 		t.Run(name, func(t *testing.T) {
 			address, _, endServer := sessionServer(t, engine, realtime.SessionLimits{})
 			entry, ends, endTunnel := tunnelServer(t, address)
@@ -46,48 +46,48 @@ func TestTunnelEnds(t *testing.T) {
 				t.Fatal(err)
 			}
 			act(c, endServer, endTunnel)
-			got := forwardtest.Next(t, "the end", ends)
+			got := forwardtest.Receive(t, "the end", ends)
 			if got.Kind != want || got.BytesIn == 0 || got.BytesOut == 0 {
 				t.Errorf("ended with %+v, want %s", got, want)
 			}
 		})
 	}
-	f("client closes", relay.EndComplete, func(c *websocket.Conn, _, _ func(error)) {
+	f("client closes", relay.OutcomeCompleted, func(c *websocket.Conn, _, _ func(error)) {
 		_ = c.WriteMessage(websocket.CloseMessage, websocket.FormatCloseMessage(1000, ""))
 		wantClose(t, c, 1000, "")
 		closeLast(c)
 	})
-	f("client is lost", relay.EndClientGone, func(c *websocket.Conn, _, _ func(error)) { c.Close() })
-	f("server closes", relay.EndComplete, func(c *websocket.Conn, endServer, _ func(error)) {
+	f("client is lost", relay.OutcomeClientGone, func(c *websocket.Conn, _, _ func(error)) { c.Close() })
+	f("server closes", relay.OutcomeCompleted, func(c *websocket.Conn, endServer, _ func(error)) {
 		endServer(errors.New("over"))
 		wantClose(t, c, 1001, "")
 		closeLast(c)
 	})
 	// The tunnel knows no frames; that it ends, the server has to tell the client.
-	f("tunnel drains", relay.EndDrained, func(c *websocket.Conn, _, endTunnel func(error)) {
+	f("tunnel drains", relay.OutcomeDrained, func(c *websocket.Conn, _, endTunnel func(error)) {
 		endTunnel(errors.New("over"))
 		wantClose(t, c, 1001, "")
 	})
 }
 
 func TestTunnelLosesServer(t *testing.T) {
-	f := func(name string, want relay.EndKind, serve func(net.Conn)) {
+	f := func(name string, want relay.OutcomeKind, serve func(net.Conn)) {
 		t.Run(name, func(t *testing.T) {
-			address := forwardtest.RawServer(t, func(c net.Conn) {
+			address := forwardtest.ListenRaw(t, func(c net.Conn) {
 				r, err := forwardtest.ReadRequest(bufio.NewReader(c))
 				if err != nil {
 					return
 				}
 				h := transport.Handshake{Key: r.Header.Get("Sec-WebSocket-Key")}
-				fmt.Fprintf(c, "HTTP/1.1 101 Switching Protocols\r\nConnection: upgrade\r\nUpgrade: WebSocket\r\nSec-WebSocket-Accept: %s\r\n\r\nearly", h.Accept())
+				fmt.Fprintf(c, "HTTP/1.1 101 Switching Protocols\r\nConnection: upgrade\r\nUpgrade: WebSocket\r\nSec-WebSocket-Accept: %s\r\n\r\nearly", h.AcceptKey())
 				serve(c)
 			})
-			ends := make(chan realtime.TunnelEnd, 1)
-			entry, _ := wsServer(t, address, func(c *server.Custody, rc *fasthttp.RequestCtx, h *transport.Handshake, a *transport.Response) {
+			ends := make(chan realtime.TunnelOutcome, 1)
+			entry, _ := wsServer(t, address, func(c *server.Request, rc *fasthttp.RequestCtx, h *transport.Handshake, a *transport.Response) {
 				relay.SwitchProtocols(rc, h, a)
-				tunnel := &realtime.Tunnel{Buffers: new(realtime.Buffers), Context: c.Context, Answer: a, Silence: 300 * time.Millisecond}
+				tunnel := &realtime.Tunnel{Buffers: new(realtime.Buffers), Context: c.Context, Response: a, IdleTimeout: 300 * time.Millisecond}
 				c.Hijack(rc, func(client *netconn.Conn) {
-					defer c.LetGo()
+					defer c.Close()
 					ends <- tunnel.Run(client)
 				})
 			})
@@ -97,13 +97,13 @@ func TestTunnelLosesServer(t *testing.T) {
 			if err != nil || !strings.HasSuffix(string(got), "\r\n\r\nearly") {
 				t.Errorf("the client got %q, %v; want what came with the answer, and then an end", got, err)
 			}
-			if end := forwardtest.Next(t, "the end", ends); end.Kind != want {
+			if end := forwardtest.Receive(t, "the end", ends); end.Kind != want {
 				t.Errorf("ended with %+v, want %s", end, want)
 			}
 		})
 	}
-	f("closed", relay.EndComplete, func(net.Conn) {})
-	f("silent", relay.EndTimeout, func(c net.Conn) { _, _ = io.Copy(io.Discard, c) })
+	f("closed", relay.OutcomeCompleted, func(net.Conn) {})
+	f("silent", relay.OutcomeTimeout, func(c net.Conn) { _, _ = io.Copy(io.Discard, c) })
 }
 
 // What a client says before its handshake is answered is not lost, nor taken for another request.
@@ -117,7 +117,7 @@ func TestEarlyWords(t *testing.T) {
 			t.Errorf("the client got %q, %v", got, err)
 		}
 		c.Close()
-		if end := forwardtest.Next(t, "the end", ends); end.Kind != relay.EndComplete || end.MessagesIn != 1 || end.MessagesOut != 1 {
+		if end := forwardtest.Receive(t, "the end", ends); end.Kind != relay.OutcomeCompleted || end.MessagesIn != 1 || end.MessagesOut != 1 {
 			t.Errorf("ended with %+v", end)
 		}
 	})
@@ -142,12 +142,12 @@ func rawHandshake(t testing.TB, address, more string) *net.TCPConn {
 // A handshake that is not taken as it was meant is an error, and its connection is never used again.
 func TestFailedHandshakes(t *testing.T) {
 	const good = "Upgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Accept: %s\r\n"
-	tr := forwardtest.RunningTransport(t)
+	tr := forwardtest.NewTransport(t)
 	var conns atomic.Int64
 	f := func(name, head string, handshake *transport.Handshake, want string) {
 		t.Run(name, func(t *testing.T) {
 			conns.Store(0)
-			address := forwardtest.RawServer(t, func(c net.Conn) {
+			address := forwardtest.ListenRaw(t, func(c net.Conn) {
 				conns.Add(1)
 				br := bufio.NewReader(c)
 				for {
@@ -158,13 +158,13 @@ func TestFailedHandshakes(t *testing.T) {
 				}
 			})
 			for n := range 2 {
-				r := forwardtest.TestRequest(address)
+				r := forwardtest.NewRequest(address)
 				if r.Handshake = handshake; handshake != nil {
 					r.Method, r.Body = "GET", nil
 				}
-				a, err := tr.Do(t.Context(), r, transport.Shape{API: openai.Chat})
+				a, err := tr.Do(t.Context(), r, transport.ReadOptions{API: openai.Chat})
 				if err == nil {
-					if a.Switched() {
+					if a.Upgraded() {
 						t.Errorf("it switched")
 					}
 					a.Close()
@@ -179,16 +179,16 @@ func TestFailedHandshakes(t *testing.T) {
 		})
 	}
 	h := transport.NewHandshake([]string{"realtime"})
-	taken := "HTTP/1.1 101 Switching Protocols\r\n" + fmt.Sprintf(good, h.Accept())
+	taken := "HTTP/1.1 101 Switching Protocols\r\n" + fmt.Sprintf(good, h.AcceptKey())
 	f("not asked for", taken+"\r\n", nil, "not asked for")
 	f("of h2c", "HTTP/1.1 101 Switching Protocols\r\nUpgrade: h2c\r\nConnection: Upgrade\r\n\r\n", nil, "not asked for")
 	f("to h2c", strings.Replace(taken, "websocket", "h2c", 1)+"\r\n", h, "does not switch to websocket")
 	f("without connection", strings.Replace(taken, "Connection", "X", 1)+"\r\n", h, "does not switch to websocket")
-	f("for another key", strings.Replace(taken, h.Accept(), transport.NewHandshake(nil).Accept(), 1)+"\r\n", h, "does not answer the key")
+	f("for another key", strings.Replace(taken, h.AcceptKey(), transport.NewHandshake(nil).AcceptKey(), 1)+"\r\n", h, "does not answer the key")
 	f("with an extension", taken+"Sec-WebSocket-Extensions: permessage-deflate\r\n\r\n", h, "extension")
 	f("with a foreign subprotocol", taken+"Sec-WebSocket-Protocol: mqtt\r\n\r\n", h, "subprotocol")
 	f("refused", "HTTP/1.1 403 Forbidden\r\nContent-Length: 2\r\n\r\nno", h, "")
-	f("200", "HTTP/1.1 200 OK\r\n"+fmt.Sprintf(good, h.Accept())+"Content-Length: 2\r\n\r\nok", h, "")
+	f("200", "HTTP/1.1 200 OK\r\n"+fmt.Sprintf(good, h.AcceptKey())+"Content-Length: 2\r\n\r\nok", h, "")
 }
 
 func TestReadHandshake(t *testing.T) {
@@ -222,32 +222,32 @@ func TestReadHandshake(t *testing.T) {
 
 // fasthttp forgets a hijack whose connection breaks while an earlier answer is flushed. Nothing may be leaked by that.
 func TestHijackOfALostConnection(t *testing.T) {
-	inHand, err := server.NewInHand(slog.New(slog.DiscardHandler))
+	inHand, err := server.NewInflight(slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
 	}
 	handling, lost, ran := make(chan struct{}), make(chan struct{}), make(chan error, 2)
-	srv := server.NewServer(server.ServerConfig{
-		InHand: inHand, Logger: slog.New(slog.DiscardHandler),
+	srv := server.New(server.Config{
+		Inflight: inHand, Logger: slog.New(slog.DiscardHandler),
 		Handle: func(rc *fasthttp.RequestCtx) {
 			if string(rc.Path()) == "/first" {
 				rc.SetBodyString("not flushed, since the next request is there already")
 				return
 			}
-			c := inHand.Take()
+			c := inHand.Begin()
 			_ = c.WatchClient(rc.Conn())
 			rc.HijackSetNoResponse(true)
 			c.Hijack(rc, func(client *netconn.Conn) {
 				_, err := client.Read(make([]byte, 1))
 				ran <- err
-				c.LetGo()
+				c.Close()
 			})
 			close(handling)
 			<-lost
 			<-c.Context.Done()
 		},
 	})
-	address, done := forwardtest.Serving(t, srv)
+	address, done := forwardtest.Start(t, srv)
 	c, err := net.Dial("tcp", address)
 	if err != nil {
 		t.Fatal(err)
@@ -257,10 +257,10 @@ func TestHijackOfALostConnection(t *testing.T) {
 	_ = c.(*net.TCPConn).SetLinger(0)
 	c.Close()
 	close(lost)
-	if err := forwardtest.Next(t, "the hijack", ran); err == nil {
+	if err := forwardtest.Receive(t, "the hijack", ran); err == nil {
 		t.Error("a lost connection could be read")
 	}
-	if err := srv.End(context.Background(), server.Pace{}, nil); err != nil {
+	if err := srv.Shutdown(context.Background(), server.DrainTimings{}, nil); err != nil {
 		t.Error(err)
 	}
 	<-done
@@ -298,22 +298,22 @@ func TestRefusedUpgradeCloses(t *testing.T) {
 // A panic in what relays a connection, or in one of its pumps, ends that connection and not the process.
 func TestPanicInAHijack(t *testing.T) {
 	said := make(forwardtest.LogLines, 10)
-	inHand, err := server.NewInHand(slog.New(slog.NewTextHandler(said, nil)))
+	inHand, err := server.NewInflight(slog.New(slog.NewTextHandler(said, nil)))
 	if err != nil {
 		t.Fatal(err)
 	}
-	srv := server.NewServer(server.ServerConfig{
-		InHand: inHand, Logger: slog.New(slog.DiscardHandler),
+	srv := server.New(server.Config{
+		Inflight: inHand, Logger: slog.New(slog.DiscardHandler),
 		Handle: func(rc *fasthttp.RequestCtx) {
-			c := inHand.Take()
+			c := inHand.Begin()
 			rc.HijackSetNoResponse(true)
 			c.Hijack(rc, func(*netconn.Conn) {
-				defer c.LetGo()
+				defer c.Close()
 				realtime.RunCopier(func() { panic("a bug of ours") })
 			})
 		},
 	})
-	address, done := forwardtest.Serving(t, srv)
+	address, done := forwardtest.Start(t, srv)
 	c, err := net.Dial("tcp", address)
 	if err != nil {
 		t.Fatal(err)
@@ -324,11 +324,11 @@ func TestPanicInAHijack(t *testing.T) {
 	if n, err := c.Read(make([]byte, 1)); !errors.Is(err, io.EOF) {
 		t.Errorf("read %d bytes, %v; want the connection closed", n, err)
 	}
-	if err := srv.End(context.Background(), server.Pace{}, nil); err != nil {
+	if err := srv.Shutdown(context.Background(), server.DrainTimings{}, nil); err != nil {
 		t.Error(err)
 	}
 	<-done
-	if line := forwardtest.Next(t, "the log", said); !strings.Contains(line, "a string") || !strings.Contains(line, "TestPanicInAHijack.func1.1.1") {
+	if line := forwardtest.Receive(t, "the log", said); !strings.Contains(line, "a string") || !strings.Contains(line, "TestPanicInAHijack.func1.1.1") {
 		t.Errorf("logged %q", line)
 	}
 }

@@ -74,61 +74,61 @@ func listenOnly(c *websocket.Conn) error {
 
 // wsServer takes handshakes, makes one to the server behind, and gives the switched answer to join. end ends all that
 // is in hand, for a cause.
-func wsServer(t testing.TB, behind string, join func(*server.Custody, *fasthttp.RequestCtx, *transport.Handshake, *transport.Response)) (address string, end func(error)) {
+func wsServer(t testing.TB, behind string, join func(*server.Request, *fasthttp.RequestCtx, *transport.Handshake, *transport.Response)) (address string, end func(error)) {
 	t.Helper()
-	inHand, err := server.NewInHand(slog.New(slog.DiscardHandler))
+	inHand, err := server.NewInflight(slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
 	}
-	tr := forwardtest.RunningTransport(t)
-	srv := server.NewServer(server.ServerConfig{
-		InHand: inHand, Logger: slog.New(slog.DiscardHandler),
-		Refuse: func(rc *fasthttp.RequestCtx, e *openai.Error) { server.WriteError(rc, e, "") },
+	tr := forwardtest.NewTransport(t)
+	srv := server.New(server.Config{
+		Inflight: inHand, Logger: slog.New(slog.DiscardHandler),
+		HandleError: func(rc *fasthttp.RequestCtx, e *openai.Error) { server.WriteError(rc, e, "") },
 		Handle: func(rc *fasthttp.RequestCtx) {
 			h, refused := relay.ReadHandshake(rc)
 			if refused != nil {
 				server.WriteError(rc, refused, "")
 				return
 			}
-			c := inHand.Take()
+			c := inHand.Begin()
 			if err := c.WatchClient(rc.Conn()); err != nil {
 				t.Error(err)
 			}
-			r := forwardtest.TestRequest(behind)
+			r := forwardtest.NewRequest(behind)
 			r.Method, r.Path, r.Body, r.Handshake, r.Linger = "GET", "/v1/realtime", nil, transport.NewHandshake(h.Protocols), 250*time.Millisecond
-			answer, err := tr.Do(c.Context, r, transport.Shape{})
+			answer, err := tr.Do(c.Context, r, transport.ReadOptions{})
 			if err != nil {
 				server.WriteError(rc, openai.EngineFailed("handshake"), "")
-				c.LetGo()
+				c.Close()
 				return
 			}
 			join(c, rc, h, answer)
 		},
 	})
-	address, done := forwardtest.Serving(t, srv)
+	address, done := forwardtest.Start(t, srv)
 	t.Cleanup(func() {
-		inHand.EndAll(errors.New("test is over"))
-		if err := srv.End(context.Background(), server.Pace{}, nil); err != nil {
+		inHand.CancelAll(errors.New("test is over"))
+		if err := srv.Shutdown(context.Background(), server.DrainTimings{}, nil); err != nil {
 			t.Error(err)
 		}
 		<-done
 	})
-	return address, inHand.EndAll
+	return address, inHand.CancelAll
 }
 
 // sessionServer terminates WebSockets, and tells how they ended.
-func sessionServer(t testing.TB, engine string, limits realtime.SessionLimits) (address string, ends <-chan realtime.SessionEnd, end func(error)) {
+func sessionServer(t testing.TB, engine string, limits realtime.SessionLimits) (address string, ends <-chan realtime.SessionOutcome, end func(error)) {
 	t.Helper()
-	told := make(chan realtime.SessionEnd, 16)
-	address, end = wsServer(t, engine, func(c *server.Custody, rc *fasthttp.RequestCtx, h *transport.Handshake, a *transport.Response) {
+	told := make(chan realtime.SessionOutcome, 16)
+	address, end = wsServer(t, engine, func(c *server.Request, rc *fasthttp.RequestCtx, h *transport.Handshake, a *transport.Response) {
 		s := &realtime.Session{
 			Buffers: new(realtime.Buffers),
-			Context: c.Context, Answer: a, Handshake: h, Protocol: a.Header("sec-websocket-protocol"), Limits: limits,
-			Fields: []transport.Field{{Name: hop.HeaderAttempts, Value: "1"}}, Ended: func(e realtime.SessionEnd) { told <- e },
+			Context: c.Context, Response: a, Handshake: h, Protocol: a.Header("sec-websocket-protocol"), Limits: limits,
+			Fields: []transport.Field{{Name: hop.HeaderAttempts, Value: "1"}}, OnClose: func(e realtime.SessionOutcome) { told <- e },
 		}
 		rc.HijackSetNoResponse(true)
 		c.Hijack(rc, func(client *netconn.Conn) {
-			defer c.LetGo()
+			defer c.Close()
 			s.Run(client)
 		})
 	})
@@ -136,15 +136,15 @@ func sessionServer(t testing.TB, engine string, limits realtime.SessionLimits) (
 }
 
 // tunnelServer carries bytes to a server that terminates.
-func tunnelServer(t testing.TB, behind string) (address string, ends <-chan realtime.TunnelEnd, end func(error)) {
+func tunnelServer(t testing.TB, behind string) (address string, ends <-chan realtime.TunnelOutcome, end func(error)) {
 	t.Helper()
-	told := make(chan realtime.TunnelEnd, 16)
-	address, end = wsServer(t, behind, func(c *server.Custody, rc *fasthttp.RequestCtx, h *transport.Handshake, a *transport.Response) {
+	told := make(chan realtime.TunnelOutcome, 16)
+	address, end = wsServer(t, behind, func(c *server.Request, rc *fasthttp.RequestCtx, h *transport.Handshake, a *transport.Response) {
 		relay.SwitchProtocols(rc, h, a)
 		rc.Response.Header.Set(hop.HeaderAttempts, a.Header(hop.HeaderAttempts))
-		tunnel := &realtime.Tunnel{Buffers: new(realtime.Buffers), Context: c.Context, Answer: a}
+		tunnel := &realtime.Tunnel{Buffers: new(realtime.Buffers), Context: c.Context, Response: a}
 		c.Hijack(rc, func(client *netconn.Conn) {
-			defer c.LetGo()
+			defer c.Close()
 			told <- tunnel.Run(client)
 		})
 	})

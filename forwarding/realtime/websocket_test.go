@@ -45,8 +45,8 @@ func TestSessionRelaysMessages(t *testing.T) {
 		}
 		_ = c.WriteMessage(websocket.CloseMessage, websocket.FormatCloseMessage(1000, ""))
 		wantClose(t, c, 1000, "")
-		want := realtime.SessionEnd{Kind: relay.EndComplete, MessagesIn: 6, MessagesOut: 6, BytesIn: bytes, BytesOut: bytes}
-		if got := forwardtest.Next(t, "the end", ends); got != want {
+		want := realtime.SessionOutcome{Kind: relay.OutcomeCompleted, MessagesIn: 6, MessagesOut: 6, BytesIn: bytes, BytesOut: bytes}
+		if got := forwardtest.Receive(t, "the end", ends); got != want {
 			t.Errorf("ended with %+v, want %+v", got, want)
 		}
 	})
@@ -62,10 +62,10 @@ func TestCloseCodesPassBothWays(t *testing.T) {
 			_ = c.WriteMessage(websocket.CloseMessage, websocket.FormatCloseMessage(code, text))
 			wantClose(t, c, code, text)
 			var frame *websocket.CloseError
-			if err := forwardtest.Next(t, "the engine's end", seen); !errors.As(err, &frame) || frame.Code != code || frame.Text != text {
+			if err := forwardtest.Receive(t, "the engine's end", seen); !errors.As(err, &frame) || frame.Code != code || frame.Text != text {
 				t.Errorf("the engine saw %v, want close code %d %q", err, code, text)
 			}
-			if got := forwardtest.Next(t, "the end", ends); got.Kind != relay.EndComplete || got.Reason != reason {
+			if got := forwardtest.Receive(t, "the end", ends); got.Kind != relay.OutcomeCompleted || got.Reason != reason {
 				t.Errorf("a client's close %d ended with %+v", code, got)
 			}
 		}
@@ -73,7 +73,7 @@ func TestCloseCodesPassBothWays(t *testing.T) {
 		f(4001, "enough", "close_4001")
 		f(websocket.CloseNoStatusReceived, "", "")
 
-		g := func(code int, text string, kind relay.EndKind, fault bool) {
+		g := func(code int, text string, kind relay.OutcomeKind, fault bool) {
 			t.Helper()
 			engine, _ := wsEngine(t, func(c *websocket.Conn) error {
 				_ = c.WriteMessage(websocket.CloseMessage, websocket.FormatCloseMessage(code, text))
@@ -82,15 +82,15 @@ func TestCloseCodesPassBothWays(t *testing.T) {
 			address, ends, _ := sessionServer(t, engine, realtime.SessionLimits{})
 			c := dialWS(t, through(address))
 			wantClose(t, c, code, text)
-			if got := forwardtest.Next(t, "the end", ends); got.Kind != kind || got.Engine != fault {
+			if got := forwardtest.Receive(t, "the end", ends); got.Kind != kind || got.EngineFault != fault {
 				t.Errorf("an engine's close %d ended with %+v", code, got)
 			}
 		}
-		g(1000, "", relay.EndComplete, false)
-		g(4002, "as told", relay.EndComplete, false)
-		g(1008, "you know why", relay.EndComplete, false)
-		g(1011, "broken", relay.EndFailed, true)
-		g(1013, "no room", relay.EndFailed, false)
+		g(1000, "", relay.OutcomeCompleted, false)
+		g(4002, "as told", relay.OutcomeCompleted, false)
+		g(1008, "you know why", relay.OutcomeCompleted, false)
+		g(1011, "broken", relay.OutcomeEngineError, true)
+		g(1013, "no room", relay.OutcomeEngineError, false)
 	})
 }
 
@@ -131,13 +131,13 @@ func TestClientLost(t *testing.T) {
 				c := dialWS(t, through(address))
 				leave(c)
 				left := time.Now()
-				if got := forwardtest.Next(t, "the end", ends); got.Kind != relay.EndClientGone {
+				if got := forwardtest.Receive(t, "the end", ends); got.Kind != relay.OutcomeClientGone {
 					t.Errorf("ended with %+v", got)
 				}
 				if took := time.Since(left); took > 5*time.Second { // 500 ms on an idle machine
 					t.Errorf("noticed after %s", took)
 				}
-				if err := forwardtest.Next(t, "the engine's end", seen); err == nil {
+				if err := forwardtest.Receive(t, "the engine's end", seen); err == nil {
 					t.Error("the engine saw no end")
 				}
 			})
@@ -168,10 +168,10 @@ func TestEngineLost(t *testing.T) {
 					lose(c)
 					return nil
 				})
-				address, ends, _ := sessionServer(t, engine, realtime.SessionLimits{Message: 1 << 16})
+				address, ends, _ := sessionServer(t, engine, realtime.SessionLimits{MaxMessage: 1 << 16})
 				c := dialWS(t, through(address))
 				wantClose(t, c, 1011, "the inference engine failed")
-				if got := forwardtest.Next(t, "the end", ends); got.Kind != relay.EndFailed || !got.Engine || got.Reason != reason {
+				if got := forwardtest.Receive(t, "the end", ends); got.Kind != relay.OutcomeEngineError || !got.EngineFault || got.Reason != reason {
 					t.Errorf("ended with %+v, want the reason %s", got, reason)
 				}
 			})
@@ -197,17 +197,17 @@ func TestDrainAndLife(t *testing.T) {
 		c := dialWS(t, through(address))
 		end(errors.New("shutting down"))
 		wantClose(t, c, 1001, "shutting down")
-		if got := forwardtest.Next(t, "the end", ends); got.Kind != relay.EndDrained {
+		if got := forwardtest.Receive(t, "the end", ends); got.Kind != relay.OutcomeDrained {
 			t.Errorf("ended with %+v", got)
 		}
 		var frame *websocket.CloseError
-		if err := forwardtest.Next(t, "the engine's end", seen); !errors.As(err, &frame) || frame.Code != 1001 {
+		if err := forwardtest.Receive(t, "the engine's end", seen); !errors.As(err, &frame) || frame.Code != 1001 {
 			t.Errorf("the engine saw %v", err)
 		}
 
-		address, ends, _ = sessionServer(t, engine, realtime.SessionLimits{Life: 50 * time.Millisecond})
+		address, ends, _ = sessionServer(t, engine, realtime.SessionLimits{MaxDuration: 50 * time.Millisecond})
 		wantClose(t, dialWS(t, through(address)), 1001, "time is over")
-		if got := forwardtest.Next(t, "the end", ends); got.Kind != relay.EndTimeout || got.Engine {
+		if got := forwardtest.Receive(t, "the end", ends); got.Kind != relay.OutcomeTimeout || got.EngineFault {
 			t.Errorf("ended with %+v", got)
 		}
 	})
@@ -225,19 +225,19 @@ func TestEngineThatDoesNotClose(t *testing.T) {
 	c := dialWS(t, address)
 	_ = c.WriteMessage(websocket.CloseMessage, websocket.FormatCloseMessage(1000, ""))
 	wantClose(t, c, 1000, "")
-	if got := forwardtest.Next(t, "the end", ends); got.Kind != relay.EndComplete {
+	if got := forwardtest.Receive(t, "the end", ends); got.Kind != relay.OutcomeCompleted {
 		t.Errorf("ended with %+v", got)
 	}
 }
 
 func TestSessionCancelledBeforeItRuns(t *testing.T) {
 	engine, seen := wsEngine(t, listenOnly)
-	ends := make(chan realtime.SessionEnd, 1)
-	address, _ := wsServer(t, engine, func(c *server.Custody, rc *fasthttp.RequestCtx, h *transport.Handshake, a *transport.Response) {
-		s := &realtime.Session{Buffers: new(realtime.Buffers), Context: c.Context, Answer: a, Handshake: h, Ended: func(e realtime.SessionEnd) { ends <- e }}
+	ends := make(chan realtime.SessionOutcome, 1)
+	address, _ := wsServer(t, engine, func(c *server.Request, rc *fasthttp.RequestCtx, h *transport.Handshake, a *transport.Response) {
+		s := &realtime.Session{Buffers: new(realtime.Buffers), Context: c.Context, Response: a, Handshake: h, OnClose: func(e realtime.SessionOutcome) { ends <- e }}
 		rc.HijackSetNoResponse(true)
 		c.Hijack(rc, func(client *netconn.Conn) {
-			defer c.LetGo()
+			defer c.Close()
 			s.Run(client)
 		})
 		c.Cancel(server.ErrClientGone)
@@ -245,10 +245,10 @@ func TestSessionCancelledBeforeItRuns(t *testing.T) {
 	if _, _, err := websocket.DefaultDialer.Dial("ws://"+address, nil); err == nil {
 		t.Error("the handshake was answered")
 	}
-	if got := forwardtest.Next(t, "the end", ends); got.Kind != relay.EndClientGone {
+	if got := forwardtest.Receive(t, "the end", ends); got.Kind != relay.OutcomeClientGone {
 		t.Errorf("ended with %+v", got)
 	}
-	if err := forwardtest.Next(t, "the engine's end", seen); err == nil {
+	if err := forwardtest.Receive(t, "the engine's end", seen); err == nil {
 		t.Error("the engine saw no end")
 	}
 }

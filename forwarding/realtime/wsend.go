@@ -185,7 +185,7 @@ func (p *playback) Write(b []byte) (int, error) {
 	}
 	p.asked = true
 	h := transport.Handshake{Key: r.Header.Get("Sec-WebSocket-Key")}
-	p.answer = []byte("HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Accept: " + h.Accept() + "\r\n\r\n")
+	p.answer = []byte("HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Accept: " + h.AcceptKey() + "\r\n\r\n")
 	return len(b), nil
 }
 

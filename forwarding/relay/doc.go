@@ -2,6 +2,6 @@
 // that was cut short never looks complete: the client gets the API's own error event, and then a connection that is closed
 // without the last chunk.
 //
-// A [Prelude] is an answer that begins before there is one: a stream whose client reads comments on how its request waits,
+// A [QueueEventStream] is an answer that begins before there is one: a stream whose client reads comments on how its request waits,
 // while colos are tried as for any other request.
 package relay

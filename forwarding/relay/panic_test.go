@@ -24,7 +24,7 @@ import (
 func TestPanicInARelay(t *testing.T) {
 	closed := make(chan error, 1)
 	goOn := make(chan struct{})
-	address := forwardtest.RawServer(t, func(c net.Conn) {
+	address := forwardtest.ListenRaw(t, func(c net.Conn) {
 		br := bufio.NewReader(c)
 		if _, err := forwardtest.ReadRequest(br); err == nil {
 			_, _ = io.WriteString(c, forwardtest.StreamHead+forwardtest.Chunk(forwardtest.Delta("a")))
@@ -34,20 +34,20 @@ func TestPanicInARelay(t *testing.T) {
 			closed <- err
 		}
 	})
-	transport := forwardtest.RunningTransport(t)
+	transport := forwardtest.NewTransport(t)
 	tripwire := func() { panic("a bug of ours") }
-	said, known, ended := make(forwardtest.LogLines, 10), make(chan relay.End, 4), make(chan struct{}, 4)
-	s := forwardtest.ServeConfig(t, server.ServerConfig{
+	said, known, ended := make(forwardtest.LogLines, 10), make(chan relay.Outcome, 4), make(chan struct{}, 4)
+	s := forwardtest.ServeConfig(t, server.Config{
 		Logger: slog.New(slog.NewTextHandler(said, nil)),
 		Handle: func(rc *fasthttp.RequestCtx) {
-			answer, err := transport.Do(context.Background(), forwardtest.TestRequest(address), forwardtest.ChatShape)
+			answer, err := transport.Do(context.Background(), forwardtest.NewRequest(address), forwardtest.ChatOptions)
 			if err != nil {
 				t.Error(err)
 				return
 			}
-			relay.WriteAnswer(rc, answer, &relay.Relay{
-				Context: context.Background(), Answer: answer, Client: rc.Conn(), RequestID: "r",
-				Passed: tripwire, Known: func(e relay.End) { known <- e }, Ended: func() { ended <- struct{}{} },
+			relay.WriteResponse(rc, answer, &relay.Relay{
+				Context: context.Background(), Response: answer, Client: rc.Conn(), RequestID: "r",
+				OnChunk: tripwire, OnOutcome: func(e relay.Outcome) { known <- e }, OnClose: func() { ended <- struct{}{} },
 			})
 		},
 	})
@@ -62,17 +62,17 @@ func TestPanicInARelay(t *testing.T) {
 	if err == nil || !strings.HasPrefix(string(body), forwardtest.Delta("a")) || !strings.Contains(string(body), `"number":50000`) {
 		t.Errorf("the client got %q, %v", body, err)
 	}
-	if e := forwardtest.Next(t, "how it has ended", known); e.Kind != relay.EndCrashed || e.Err == nil {
+	if e := forwardtest.Receive(t, "how it has ended", known); e.Kind != relay.OutcomeCrashed || e.Err == nil {
 		t.Errorf("it ended by %+v", e)
 	}
-	forwardtest.Next(t, "the end", ended)
-	if err := forwardtest.Next(t, "the engine to see the end", closed); err == nil || errors.Is(err, os.ErrDeadlineExceeded) { // or a reset: it was not read to its end
+	forwardtest.Receive(t, "the end", ended)
+	if err := forwardtest.Receive(t, "the engine to see the end", closed); err == nil || errors.Is(err, os.ErrDeadlineExceeded) { // or a reset: it was not read to its end
 		t.Errorf("the engine's connection ended with %v", err)
 	}
-	if line := forwardtest.Next(t, "the log", said); !strings.Contains(line, "level=ERROR") || !strings.Contains(line, "a string") || !strings.Contains(line, "TestPanicInARelay") {
+	if line := forwardtest.Receive(t, "the log", said); !strings.Contains(line, "level=ERROR") || !strings.Contains(line, "a string") || !strings.Contains(line, "TestPanicInARelay") {
 		t.Errorf("logged %q", line)
 	}
-	s.Shutdown(server.Pace{})
+	s.Stop(server.DrainTimings{})
 	if len(known)+len(ended) > 0 {
 		t.Error("the end was told twice")
 	}

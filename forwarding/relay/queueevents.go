@@ -22,13 +22,13 @@ const (
 	heartbeat = 5 * time.Second
 )
 
-// Prelude is a stream of events that begins before its answer does, for a client that wants to know how its request
+// QueueEventStream is a stream of events that begins before its answer does, for a client that wants to know how its request
 // waits: it reads comments meanwhile, which no reader of events takes for one. Like a [Relay] it is written after the
 // handler has returned, and everything that finds the answer runs then.
 //
 // Comments commit to nothing. The first byte is still the other side's, and until then whatever is tried for other
 // requests is tried.
-type Prelude struct {
+type QueueEventStream struct {
 	// Relay writes the answer once there is one; Known is told of no other end than those of an answer, and of a client
 	// that has gone before there was anything to look for.
 	*Relay
@@ -36,9 +36,9 @@ type Prelude struct {
 	Cancel context.CancelCauseFunc // of the relay's context
 	// Seek looks for the answer, with Progress and Pulse in its requests. Without one it returns what the client is to
 	// be told, or nil if it has gone; and it has taken note of that.
-	Seek func() (*transport.Response, *openai.Error)
+	Resolve func() (*transport.Response, *openai.Error)
 	// Crashed takes note of a panic, and says what the client is to be told.
-	Crashed func(panicked, stack string) *openai.Error
+	OnPanic func(panicked, stack string) *openai.Error
 
 	client io.Writer
 	over   bool
@@ -48,8 +48,8 @@ type Prelude struct {
 	spoke  time.Time
 }
 
-// WritePrelude answers with p, whose head goes out at once.
-func WritePrelude(rc *fasthttp.RequestCtx, p *Prelude) {
+// WriteQueueEvents answers with p, whose head goes out at once.
+func WriteQueueEvents(rc *fasthttp.RequestCtx, p *QueueEventStream) {
 	rc.SetStatusCode(fasthttp.StatusOK)
 	rc.Response.Header.SetContentType("text/event-stream")
 	_ = rc.SetWriteDeadline(time.Now().Add(netconn.WriteStall))
@@ -58,43 +58,43 @@ func WritePrelude(rc *fasthttp.RequestCtx, p *Prelude) {
 }
 
 // WriteTo delivers comments, and then the answer or what there is instead. A panic costs this answer only.
-func (p *Prelude) WriteTo(w io.Writer) (n int64, err error) {
+func (p *QueueEventStream) WriteTo(w io.Writer) (n int64, err error) {
 	defer func() {
 		if with := recover(); with != nil {
 			defer p.close()
-			err = p.decline(w, p.Crashed(server.Panicked(with), server.Stack()))
+			err = p.decline(w, p.OnPanic(server.DescribePanic(with), server.Stack()))
 		}
 	}()
 	p.client, p.spoke = w, time.Now()
 	p.follow()
-	answer, refused := p.Seek()
+	answer, refused := p.Resolve()
 	if answer == nil {
 		return 0, p.decline(w, refused)
 	}
 	if p.settle != nil {
 		p.settle()
 	}
-	p.Answer = answer
+	p.Response = answer
 	return p.Relay.WriteTo(w)
 }
 
 // decline ends a stream of which there is no answer. The client hears why, and does not take what it has for an answer.
-func (p *Prelude) decline(w io.Writer, e *openai.Error) error {
+func (p *QueueEventStream) decline(w io.Writer, e *openai.Error) error {
 	drained := p.Context.Err() != nil
 	p.close()
 	if e != nil {
 		if drained {
-			p.Stall = server.LastWrite
+			p.Stall = server.FinalWriteTimeout
 		}
 		_ = p.write(w, openai.NewStream(openai.StreamConfig{API: p.API}).AppendError(nil, e, p.RequestID))
 		server.LingerOnClose(p.Client) // a reset would throw it away
 	}
-	server.CutOnClose(p.Client)
+	server.TruncateOnClose(p.Client)
 	return errTruncated
 }
 
 // close lets go of the request.
-func (p *Prelude) close() {
+func (p *QueueEventStream) close() {
 	if p.over {
 		return
 	}
@@ -106,32 +106,32 @@ func (p *Prelude) close() {
 		return // the answer had begun, and its relay has told
 	}
 	p.ended = true // what is written from here on does not depend on the context
-	p.Ended()
+	p.OnClose()
 }
 
 // Close ends a stream that was not, or not wholly, written.
-func (p *Prelude) Close() error {
-	if p.Answer != nil {
+func (p *QueueEventStream) Close() error {
+	if p.Response != nil {
 		return p.Relay.Close()
 	}
 	if !p.over {
-		p.know(End{Kind: EndClientGone, Err: io.ErrClosedPipe})
+		p.know(Outcome{Kind: OutcomeClientGone, Err: io.ErrClosedPipe})
 		p.close()
 	}
 	return nil
 }
 
-// Progress takes a colo's word of how the request waits there.
-func (p *Prelude) Progress(at hop.Progress) {
+// ReportProgress takes a colo's word of how the request waits there.
+func (p *QueueEventStream) ReportProgress(at hop.Progress) {
 	p.news = at
-	p.Pulse()
+	p.Tick()
 }
 
-// Elsewhere says that the request does not wait any more where it did.
-func (p *Prelude) Elsewhere() { p.news = hop.Progress{} }
+// ResetProgress says that the request does not wait any more where it did.
+func (p *QueueEventStream) ResetProgress() { p.news = hop.Progress{} }
 
-// Pulse says what there is to be said, and when there will be more.
-func (p *Prelude) Pulse() time.Duration {
+// Tick says what there is to be said, and when there will be more.
+func (p *QueueEventStream) Tick() time.Duration {
 	now := time.Now()
 	if p.news == p.told {
 		p.news = hop.Progress{}
@@ -152,7 +152,7 @@ func (p *Prelude) Pulse() time.Duration {
 }
 
 // comment writes to a client, whose request ends if it takes nothing, as it would in the middle of its answer.
-func (p *Prelude) comment(text []byte, now time.Time) {
+func (p *QueueEventStream) comment(text []byte, now time.Time) {
 	p.spoke = now
 	if err := p.write(p.client, text); err != nil && p.Context.Err() == nil {
 		p.Cancel(errors.Join(server.ErrClientGone, err))

@@ -22,11 +22,11 @@ import (
 
 // waiting is a prelude, and what came of it.
 type waiting struct {
-	*relay.Prelude
+	*relay.QueueEventStream
 	ctx    context.Context
 	client net.Conn // the far end
 	out    bytes.Buffer
-	known  []relay.EndKind
+	known  []relay.OutcomeKind
 	ended  int
 	crash  string
 }
@@ -40,11 +40,11 @@ func newWaiting(t *testing.T) *waiting {
 	ctx, cancel := context.WithCancelCause(context.Background())
 	t.Cleanup(func() { cancel(nil) })
 	w := &waiting{ctx: ctx, client: far}
-	w.Prelude = &relay.Prelude{
+	w.QueueEventStream = &relay.QueueEventStream{
 		Relay: &relay.Relay{Context: ctx, Client: near, RequestID: "r",
-			Known: func(e relay.End) { w.known = append(w.known, e.Kind) }, Ended: func() { w.ended++ }},
+			OnOutcome: func(e relay.Outcome) { w.known = append(w.known, e.Kind) }, OnClose: func() { w.ended++ }},
 		API: openai.Chat, Cancel: cancel,
-		Crashed: func(panicked, _ string) *openai.Error {
+		OnPanic: func(panicked, _ string) *openai.Error {
 			w.crash = panicked
 			return openai.Internal()
 		},
@@ -67,31 +67,31 @@ func TestPreludePaces(t *testing.T) {
 		w := newWaiting(t)
 		next := func(want time.Duration) {
 			t.Helper()
-			if got := w.Pulse(); got != want {
+			if got := w.Tick(); got != want {
 				t.Errorf("the next pulse is in %v, want %v", got, want)
 			}
 		}
-		w.Seek = func() (*transport.Response, *openai.Error) {
+		w.Resolve = func() (*transport.Response, *openai.Error) {
 			next(relay.Heartbeat)
-			w.Progress(hop.Progress{Position: 5})
+			w.ReportProgress(hop.Progress{Position: 5})
 			w.has(t, ": queue position=5\n\n")
 			time.Sleep(300 * time.Millisecond)
-			w.Progress(hop.Progress{Position: 4})
-			w.Progress(hop.Progress{Position: 3, Expected: 1500 * time.Millisecond, Known: true})
+			w.ReportProgress(hop.Progress{Position: 4})
+			w.ReportProgress(hop.Progress{Position: 3, Expected: 1500 * time.Millisecond, Known: true})
 			w.has(t, ": queue position=5\n\n")
 			next(700 * time.Millisecond)
 			time.Sleep(700 * time.Millisecond)
 			next(relay.Heartbeat)
 			w.has(t, ": queue position=5\n\n: queue position=3 expected_ms=1500\n\n")
 			w.out.Reset()
-			w.Progress(hop.Progress{Position: 3, Expected: 1500 * time.Millisecond, Known: true}) // no news
+			w.ReportProgress(hop.Progress{Position: 3, Expected: 1500 * time.Millisecond, Known: true}) // no news
 			time.Sleep(relay.Heartbeat)
 			next(relay.Heartbeat)
 			w.has(t, ": heartbeat\n\n")
 			time.Sleep(time.Millisecond)
-			w.Progress(hop.Progress{Position: 2})
-			w.Progress(hop.Progress{Position: 1})
-			w.Elsewhere() // before it was told
+			w.ReportProgress(hop.Progress{Position: 2})
+			w.ReportProgress(hop.Progress{Position: 1})
+			w.ResetProgress() // before it was told
 			time.Sleep(time.Second)
 			next(relay.Heartbeat - time.Second)
 			w.has(t, ": heartbeat\n\n: queue position=2\n\n")
@@ -119,8 +119,8 @@ func TestPreludeStalls(t *testing.T) {
 				want = time.Second
 				time.AfterFunc(want, func() { w.Cancel(server.ErrClientGone) })
 			}
-			w.Seek = func() (*transport.Response, *openai.Error) {
-				w.Progress(hop.Progress{Position: 1})
+			w.Resolve = func() (*transport.Response, *openai.Error) {
+				w.ReportProgress(hop.Progress{Position: 1})
 				if took := time.Since(began); took != want || !errors.Is(context.Cause(w.ctx), server.ErrClientGone) {
 					t.Errorf("after %v the cause is %v", took, context.Cause(w.ctx))
 				}
@@ -138,7 +138,7 @@ func TestPreludeSaysWhy(t *testing.T) {
 	for _, drains := range []bool{true, false} {
 		synctest.Test(t, func(t *testing.T) {
 			w := newWaiting(t)
-			w.Ended = func() {
+			w.OnClose = func() {
 				w.ended++
 				w.Cancel(nil) // as whoever has the request in hand does
 			}
@@ -151,7 +151,7 @@ func TestPreludeSaysWhy(t *testing.T) {
 				}
 				heard, _ = io.ReadAll(w.client)
 			}()
-			w.Seek = func() (*transport.Response, *openai.Error) {
+			w.Resolve = func() (*transport.Response, *openai.Error) {
 				if drains {
 					w.Cancel(errors.New("shutting down"))
 				}
@@ -172,11 +172,11 @@ func TestPreludeDrainsInAMoment(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWaiting(t)
 		began := time.Now()
-		w.Seek = func() (*transport.Response, *openai.Error) {
+		w.Resolve = func() (*transport.Response, *openai.Error) {
 			w.Cancel(errors.New("shutting down"))
 			return nil, openai.Unavailable("draining", time.Second)
 		}
-		if _, err := w.WriteTo(w.Relay.Client); !errors.Is(err, relay.ErrTruncated) || time.Since(began) != server.LastWrite {
+		if _, err := w.WriteTo(w.Relay.Client); !errors.Is(err, relay.ErrTruncated) || time.Since(began) != server.FinalWriteTimeout {
 			t.Errorf("%v after %v", err, time.Since(began))
 		}
 	})
@@ -185,7 +185,7 @@ func TestPreludeDrainsInAMoment(t *testing.T) {
 // A panic costs one answer, and a prelude that is never written lets go of its request.
 func TestPreludePanics(t *testing.T) {
 	w := newWaiting(t)
-	w.Seek = func() (*transport.Response, *openai.Error) { panic("a bug of ours") }
+	w.Resolve = func() (*transport.Response, *openai.Error) { panic("a bug of ours") }
 	if _, err := w.WriteTo(w); !errors.Is(err, relay.ErrTruncated) || w.ended != 1 || w.crash == "" ||
 		!strings.Contains(w.out.String(), `"number":50000`) {
 		t.Errorf("%v, ended %d times, %q, %q", err, w.ended, w.crash, w.out.String())
@@ -194,12 +194,12 @@ func TestPreludePanics(t *testing.T) {
 	for range 2 {
 		_ = w.Close()
 	}
-	if w.ended != 1 || len(w.known) != 1 || w.known[0] != relay.EndClientGone {
+	if w.ended != 1 || len(w.known) != 1 || w.known[0] != relay.OutcomeClientGone {
 		t.Errorf("ended %d times, %v", w.ended, w.known)
 	}
 	w = newWaiting(t)
-	w.Seek = func() (*transport.Response, *openai.Error) { panic("a bug of ours") }
-	w.Crashed = func(string, string) *openai.Error { panic("another") }
+	w.Resolve = func() (*transport.Response, *openai.Error) { panic("a bug of ours") }
+	w.OnPanic = func(string, string) *openai.Error { panic("another") }
 	func() {
 		defer func() { _ = recover() }() // the server's net
 		_, _ = w.WriteTo(w)
@@ -211,21 +211,21 @@ func TestPreludePanics(t *testing.T) {
 
 // A panic over an answer, and another over the first, end it all the same, and once.
 func TestPreludePanicsTwice(t *testing.T) {
-	address := forwardtest.RawServer(t, func(c net.Conn) {
+	address := forwardtest.ListenRaw(t, func(c net.Conn) {
 		_, _ = c.Read(make([]byte, 4<<10))
 		_, _ = io.WriteString(c, "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nConnection: close\r\n\r\n"+forwardtest.Delta("x"))
 	})
-	tr := forwardtest.RunningTransport(t)
+	tr := forwardtest.NewTransport(t)
 	w := newWaiting(t)
-	w.Seek = func() (*transport.Response, *openai.Error) {
-		a, err := tr.Do(w.ctx, forwardtest.TestRequest(address), transport.Shape{API: openai.Chat})
+	w.Resolve = func() (*transport.Response, *openai.Error) {
+		a, err := tr.Do(w.ctx, forwardtest.NewRequest(address), transport.ReadOptions{API: openai.Chat})
 		if err != nil {
 			t.Error(err)
 		}
 		return a, nil
 	}
-	w.Passed = func() { panic("a bug of ours") }
-	w.Known = func(relay.End) { panic("another") }
+	w.OnChunk = func() { panic("a bug of ours") }
+	w.OnOutcome = func(relay.Outcome) { panic("another") }
 	written := make(chan error, 1)
 	go func() {
 		_, err := w.WriteTo(w)
@@ -245,21 +245,21 @@ func TestPreludePanicsTwice(t *testing.T) {
 // With an answer it is a relay like any other.
 func TestPreludeRelays(t *testing.T) {
 	stream := "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nConnection: close\r\n\r\n"
-	for text, want := range map[string]relay.EndKind{
-		forwardtest.Delta("x") + "data: [DONE]\n\n": relay.EndComplete,
-		forwardtest.Delta("x"):                      relay.EndFailed,
+	for text, want := range map[string]relay.OutcomeKind{
+		forwardtest.Delta("x") + "data: [DONE]\n\n": relay.OutcomeCompleted,
+		forwardtest.Delta("x"):                      relay.OutcomeEngineError,
 	} {
-		address := forwardtest.RawServer(t, func(c net.Conn) {
+		address := forwardtest.ListenRaw(t, func(c net.Conn) {
 			b := make([]byte, 4<<10)
 			_, _ = c.Read(b)
 			_, _ = io.WriteString(c, forwardtest.ProgressLine("position=2")+stream+text)
 		})
-		tr := forwardtest.RunningTransport(t)
+		tr := forwardtest.NewTransport(t)
 		w := newWaiting(t)
-		w.Seek = func() (*transport.Response, *openai.Error) {
-			r := forwardtest.TestRequest(address)
-			r.Progress, r.Tick = w.Progress, w.Pulse
-			a, err := tr.Do(w.ctx, r, transport.Shape{API: openai.Chat})
+		w.Resolve = func() (*transport.Response, *openai.Error) {
+			r := forwardtest.NewRequest(address)
+			r.OnProgress, r.Tick = w.ReportProgress, w.Tick
+			a, err := tr.Do(w.ctx, r, transport.ReadOptions{API: openai.Chat})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -267,7 +267,7 @@ func TestPreludeRelays(t *testing.T) {
 		}
 		_, err := w.WriteTo(w)
 		_ = w.Close()
-		if w.ended != 1 || len(w.known) != 1 || w.known[0] != want || (err == nil) != (want == relay.EndComplete) ||
+		if w.ended != 1 || len(w.known) != 1 || w.known[0] != want || (err == nil) != (want == relay.OutcomeCompleted) ||
 			!strings.HasPrefix(w.out.String(), ": queue position=2\n\n"+forwardtest.Delta("x")) {
 			t.Errorf("ended %d times, %v, %v, %q", w.ended, w.known, err, w.out.String())
 		}

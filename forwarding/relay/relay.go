@@ -16,22 +16,22 @@ import (
 // errTruncated makes the server close the client's connection without the last chunk.
 var errTruncated = errors.New("answer was cut short")
 
-// EndKind says how an answer ended, as events name it.
-type EndKind string
+// OutcomeKind says how an answer ended, as events name it.
+type OutcomeKind string
 
 // The ends of an answer.
 const (
-	EndComplete   EndKind = "completed"
-	EndFailed     EndKind = "engine_error" // cut short by the other side, or without the API's proper end, or with its error event
-	EndTimeout    EndKind = "timeout"      // silent for too long, or out of time altogether
-	EndClientGone EndKind = "client_gone"  // the client left, or takes nothing any more
-	EndDrained    EndKind = "drained"      // by us: for any other cause than a client that has gone
-	EndCrashed    EndKind = "crashed"      // by a panic of ours
+	OutcomeCompleted   OutcomeKind = "completed"
+	OutcomeEngineError OutcomeKind = "engine_error" // cut short by the other side, or without the API's proper end, or with its error event
+	OutcomeTimeout     OutcomeKind = "timeout"      // silent for too long, or out of time altogether
+	OutcomeClientGone  OutcomeKind = "client_gone"  // the client left, or takes nothing any more
+	OutcomeDrained     OutcomeKind = "drained"      // by us: for any other cause than a client that has gone
+	OutcomeCrashed     OutcomeKind = "crashed"      // by a panic of ours
 )
 
-// End is how a relay ended, and why.
-type End struct {
-	Kind   EndKind
+// Outcome is how a relay ended, and why.
+type Outcome struct {
+	Kind   OutcomeKind
 	Reason string // machine-readable; empty where the kind says it all
 	Err    error
 }
@@ -42,13 +42,13 @@ type End struct {
 // answer was read to its end.
 type Relay struct {
 	Context   context.Context
-	Answer    *transport.Response
+	Response  *transport.Response
 	Client    net.Conn
 	Stall     time.Duration // longest time for one write; 0 = 30 s
 	RequestID string        // for error events
-	Passed    func()        // after each piece; nil = nobody wants to know
-	Known     func(End)     // how the answer ends
-	Ended     func()
+	OnChunk   func()        // after each piece; nil = nobody wants to know
+	OnOutcome func(Outcome) // how the answer ends
+	OnClose   func()
 
 	known  bool
 	ended  bool
@@ -68,8 +68,8 @@ func (r *Relay) Read([]byte) (int, error) {
 func (r *Relay) WriteTo(w io.Writer) (n int64, err error) {
 	defer func() {
 		if with := recover(); with != nil {
-			defer r.Answer.Close()
-			n, err = r.Answer.Size(), server.NewPanicError(with)
+			defer r.Response.Close()
+			n, err = r.Response.Size(), server.NewPanicError(with)
 			_ = r.finish(w, err)
 		}
 	}()
@@ -79,31 +79,31 @@ func (r *Relay) WriteTo(w io.Writer) (n int64, err error) {
 func (r *Relay) deliver(w io.Writer) (int64, error) {
 	r.follow()
 	for {
-		piece, err := r.Answer.Next()
+		piece, err := r.Response.Next()
 		if err != nil {
-			return r.Answer.Size(), r.finish(w, err)
+			return r.Response.Size(), r.finish(w, err)
 		}
 		if len(piece) == 0 {
 			continue
 		}
-		last := r.Answer.Done()
-		switch stream := r.Answer.Stream(); {
+		last := r.Response.Done()
+		switch stream := r.Response.Stream(); {
 		case last:
 			r.end(r.classify(io.EOF))
 		case stream != nil && stream.Over() && !r.isGone():
 			// The API's end is in this piece: whoever reads it takes the answer for complete, before its framing ends.
-			r.know(End{Kind: EndComplete})
+			r.know(Outcome{Kind: OutcomeCompleted})
 		}
 		if err := r.write(w, piece); err != nil {
 			r.end(r.clientGone(err))
-			return r.Answer.Size(), err
+			return r.Response.Size(), err
 		}
-		if r.Passed != nil {
-			r.Passed()
+		if r.OnChunk != nil {
+			r.OnChunk()
 		}
 		if last {
-			_, _ = r.Answer.Next() // lets the connection go: only now, since the piece stood in its buffer
-			return r.Answer.Size(), nil
+			_, _ = r.Response.Next() // lets the connection go: only now, since the piece stood in its buffer
+			return r.Response.Size(), nil
 		}
 	}
 }
@@ -146,9 +146,9 @@ func (r *Relay) write(w io.Writer, p []byte) error {
 	return err
 }
 
-// HeldUp is for how long the client has held the answer up so far: what is written goes to buffers while they have room, so a
+// BlockedOnClient is for how long the client has held the answer up so far: what is written goes to buffers while they have room, so a
 // write lasts only for a client that does not read. Only Passed, Known and Ended may ask.
-func (r *Relay) HeldUp() time.Duration { return r.heldUp }
+func (r *Relay) BlockedOnClient() time.Duration { return r.heldUp }
 
 // isGone says that the context has ended since the client has gone, and not because we end the answer.
 func (r *Relay) isGone() bool { return errors.Is(context.Cause(r.Context), server.ErrClientGone) }
@@ -157,9 +157,9 @@ func (r *Relay) isGone() bool { return errors.Is(context.Cause(r.Context), serve
 // delivered, so that the client hears of the end behind it.
 func (r *Relay) hurry() time.Time {
 	if r.isGone() {
-		return netconn.LongAgo()
+		return netconn.PastDeadline()
 	}
-	return time.Now().Add(server.LastWrite)
+	return time.Now().Add(server.FinalWriteTimeout)
 }
 
 // finish tells the client how the answer ended, and returns an error if it must not look complete.
@@ -169,91 +169,91 @@ func (r *Relay) finish(w io.Writer, err error) error {
 	if end.Err == nil {
 		return nil
 	}
-	if stream := r.Answer.Stream(); stream != nil && !stream.Failed() && end.Kind != EndClientGone {
-		if end.Kind == EndDrained {
-			r.Stall = server.LastWrite
+	if stream := r.Response.Stream(); stream != nil && !stream.Failed() && end.Kind != OutcomeClientGone {
+		if end.Kind == OutcomeDrained {
+			r.Stall = server.FinalWriteTimeout
 		}
 		_ = r.write(w, stream.AppendError(nil, errorOf(end), r.RequestID))
 		server.LingerOnClose(r.Client) // a reset would throw it away
 	}
-	server.CutOnClose(r.Client)
+	server.TruncateOnClose(r.Client)
 	return errTruncated
 }
 
 // classify tells a proper end from a false one. End.Err is nil only where the answer may look complete.
-func (r *Relay) classify(err error) End {
-	stream := r.Answer.Stream()
+func (r *Relay) classify(err error) Outcome {
+	stream := r.Response.Stream()
 	var failed *transport.ExchangeError
 	var panicked server.PanicError
 	switch {
 	case errors.As(err, &panicked):
-		return End{Kind: EndCrashed, Reason: "panic", Err: err}
+		return Outcome{Kind: OutcomeCrashed, Reason: "panic", Err: err}
 	case stream != nil && stream.Ended() && !stream.Failed():
-		return End{Kind: EndComplete} // whatever became of the framing, or of a client that has heard all it wanted
+		return Outcome{Kind: OutcomeCompleted} // whatever became of the framing, or of a client that has heard all it wanted
 	case errors.Is(err, io.EOF) && stream != nil && stream.Failed():
-		return End{Kind: EndFailed, Reason: "error_event"} // if it was cut behind that, it stays cut
+		return Outcome{Kind: OutcomeEngineError, Reason: "error_event"} // if it was cut behind that, it stays cut
 	case r.Context.Err() != nil:
 		return r.cancelled()
 	case errors.Is(err, io.EOF) && (stream == nil || !stream.NeedsEnd()):
-		return End{Kind: EndComplete}
+		return Outcome{Kind: OutcomeCompleted}
 	case errors.Is(err, io.EOF):
-		return End{Kind: EndFailed, Reason: "cut_short", Err: errNoProperEnd}
+		return Outcome{Kind: OutcomeEngineError, Reason: "cut_short", Err: errNoProperEnd}
 	case errors.As(err, &failed) && failed.Timeout:
-		return End{Kind: EndTimeout, Reason: r.Answer.TimeoutReason(), Err: err}
+		return Outcome{Kind: OutcomeTimeout, Reason: r.Response.TimeoutReason(), Err: err}
 	}
-	return End{Kind: EndFailed, Reason: "cut_short", Err: err}
+	return Outcome{Kind: OutcomeEngineError, Reason: "cut_short", Err: err}
 }
 
 var errNoProperEnd = errors.New("stream ended without its API's last event")
 
-func (r *Relay) cancelled() End {
+func (r *Relay) cancelled() Outcome {
 	cause := context.Cause(r.Context)
 	if errors.Is(cause, server.ErrClientGone) {
-		return End{Kind: EndClientGone, Err: cause}
+		return Outcome{Kind: OutcomeClientGone, Err: cause}
 	}
-	return End{Kind: EndDrained, Reason: "draining", Err: cause}
+	return Outcome{Kind: OutcomeDrained, Reason: "draining", Err: cause}
 }
 
 // clientGone is the end after a failed write, unless the request was cancelled for another cause.
-func (r *Relay) clientGone(err error) End {
+func (r *Relay) clientGone(err error) Outcome {
 	if r.Context.Err() != nil {
 		return r.cancelled()
 	}
-	return End{Kind: EndClientGone, Err: err}
+	return Outcome{Kind: OutcomeClientGone, Err: err}
 }
 
-func errorOf(end End) *openai.Error {
+func errorOf(end Outcome) *openai.Error {
 	switch end.Kind {
-	case EndCrashed:
+	case OutcomeCrashed:
 		return openai.Internal()
-	case EndTimeout:
+	case OutcomeTimeout:
 		return openai.InferenceTimeout(end.Reason)
-	case EndDrained:
+	case OutcomeDrained:
 		return openai.Unavailable(end.Reason, 0)
 	}
 	return openai.EngineFailed(end.Reason)
 }
 
-func (r *Relay) know(e End) {
+func (r *Relay) know(e Outcome) {
 	if !r.known {
 		r.known = true
-		r.Known(e)
+		r.OnOutcome(e)
 	}
 }
 
-func (r *Relay) end(e End) {
+func (r *Relay) end(e Outcome) {
 	if r.ended {
 		return
 	}
 	r.ended = true
-	defer r.Ended() // also if what comes before should panic
+	defer r.OnClose() // also if what comes before should panic
 	if r.settle != nil {
 		r.settle()
 	}
-	if r.Answer.Done() {
-		r.Answer.Settle()
+	if r.Response.Done() {
+		r.Response.DetachContext()
 	} else {
-		r.Answer.Close()
+		r.Response.Close()
 	}
 	r.know(e)
 }
@@ -261,6 +261,6 @@ func (r *Relay) end(e End) {
 // Close ends a relay that was not, or not wholly, written.
 func (r *Relay) Close() error {
 	r.end(r.clientGone(io.ErrClosedPipe))
-	r.Answer.Close()
+	r.Response.Close()
 	return nil
 }

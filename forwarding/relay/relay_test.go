@@ -24,7 +24,7 @@ import (
 type relayed struct {
 	out   string
 	err   error
-	end   relay.End
+	end   relay.Outcome
 	known int
 	ended int
 }
@@ -33,7 +33,7 @@ type relayed struct {
 // the client has so far, whenever there are more.
 func relayFrom(t *testing.T, tr *transport.Transport, api openai.API, text string, stays bool, after func(out string, cancel context.CancelCauseFunc)) relayed {
 	t.Helper()
-	address := forwardtest.RawServer(t, func(c net.Conn) {
+	address := forwardtest.ListenRaw(t, func(c net.Conn) {
 		br := bufio.NewReader(c)
 		if _, err := forwardtest.ReadRequest(br); err != nil {
 			return
@@ -45,9 +45,9 @@ func relayFrom(t *testing.T, tr *transport.Transport, api openai.API, text strin
 	})
 	ctx, cancel := context.WithCancelCause(context.Background())
 	defer cancel(nil)
-	r := forwardtest.TestRequest(address)
-	r.Idle = 300 * time.Millisecond
-	answer, err := tr.Do(ctx, r, transport.Shape{API: api})
+	r := forwardtest.NewRequest(address)
+	r.IdleTimeout = 300 * time.Millisecond
+	answer, err := tr.Do(ctx, r, transport.ReadOptions{API: api})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -55,10 +55,10 @@ func relayFrom(t *testing.T, tr *transport.Transport, api openai.API, text strin
 	defer client.Close()
 	defer other.Close()
 	var got relayed
-	relay := &relay.Relay{Context: ctx, Answer: answer, Client: client, RequestID: "r", Known: func(e relay.End) {
+	relay := &relay.Relay{Context: ctx, Response: answer, Client: client, RequestID: "r", OnOutcome: func(e relay.Outcome) {
 		got.end = e
 		got.known++
-	}, Ended: func() {
+	}, OnClose: func() {
 		if got.ended++; got.known != 1 {
 			t.Errorf("it has ended, and how was told %d times", got.known)
 		}
@@ -87,7 +87,7 @@ func (f writerFunc) Write(p []byte) (int, error) { return f(p) }
 // A relay knows for how long its client has held it up, and takes the engine's silences for none of that.
 func TestRelayHeldUp(t *testing.T) {
 	const silence, pause = 300 * time.Millisecond, 40 * time.Millisecond
-	address := forwardtest.RawServer(t, func(c net.Conn) {
+	address := forwardtest.ListenRaw(t, func(c net.Conn) {
 		if _, err := forwardtest.ReadRequest(bufio.NewReader(c)); err != nil {
 			return
 		}
@@ -95,7 +95,7 @@ func TestRelayHeldUp(t *testing.T) {
 		time.Sleep(silence)
 		_, _ = io.WriteString(c, forwardtest.Chunk(forwardtest.Delta("y"))+forwardtest.Chunk("data: [DONE]\n\n")+"0\r\n\r\n")
 	})
-	answer, err := forwardtest.RunningTransport(t).Do(context.Background(), forwardtest.TestRequest(address), transport.Shape{API: openai.Chat})
+	answer, err := forwardtest.NewTransport(t).Do(context.Background(), forwardtest.NewRequest(address), transport.ReadOptions{API: openai.Chat})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -103,8 +103,8 @@ func TestRelayHeldUp(t *testing.T) {
 	defer client.Close()
 	defer other.Close()
 	var told []time.Duration
-	relay := &relay.Relay{Context: context.Background(), Answer: answer, Client: client, Known: func(relay.End) {}, Ended: func() {}}
-	relay.Passed = func() { told = append(told, relay.HeldUp()) }
+	relay := &relay.Relay{Context: context.Background(), Response: answer, Client: client, OnOutcome: func(relay.Outcome) {}, OnClose: func() {}}
+	relay.OnChunk = func() { told = append(told, relay.BlockedOnClient()) }
 	began := time.Now()
 	if _, err := relay.WriteTo(writerFunc(func(p []byte) (int, error) { time.Sleep(pause); return len(p), nil })); err != nil {
 		t.Fatal(err)
@@ -137,33 +137,33 @@ func TestHowRelaysEnd(t *testing.T) {
 		text   string
 		stays  bool
 		after  func(string, context.CancelCauseFunc)
-		kind   relay.EndKind
+		kind   relay.OutcomeKind
 		reason string
 		whole  bool   // it may look complete
 		out    string // what the client got; … stands for an error event of ours
 	}{
-		{"whole", openai.Chat, forwardtest.StreamHead + forwardtest.Chunk(someEvent) + forwardtest.Chunk(doneEvent) + "0\r\n\r\n", true, nil, relay.EndComplete, "", true, someEvent + doneEvent},
-		{"cut at a chunk", openai.Chat, forwardtest.StreamHead + forwardtest.Chunk(someEvent), false, nil, relay.EndFailed, "cut_short", false, someEvent + "…cut_short"},
-		{"cut in a chunk", openai.Chat, forwardtest.StreamHead + forwardtest.Chunk(someEvent) + "ff\r\ndata: {", false, nil, relay.EndFailed, "cut_short", false, someEvent + "…cut_short"},
-		{"no end of the API's", openai.Chat, forwardtest.StreamHead + forwardtest.Chunk(someEvent) + "0\r\n\r\n", true, nil, relay.EndFailed, "cut_short", false, someEvent + "…cut_short"},
-		{"cut behind the API's end", openai.Chat, forwardtest.StreamHead + forwardtest.Chunk(someEvent) + forwardtest.Chunk(doneEvent), false, nil, relay.EndComplete, "", true, someEvent + doneEvent},
+		{"whole", openai.Chat, forwardtest.StreamHead + forwardtest.Chunk(someEvent) + forwardtest.Chunk(doneEvent) + "0\r\n\r\n", true, nil, relay.OutcomeCompleted, "", true, someEvent + doneEvent},
+		{"cut at a chunk", openai.Chat, forwardtest.StreamHead + forwardtest.Chunk(someEvent), false, nil, relay.OutcomeEngineError, "cut_short", false, someEvent + "…cut_short"},
+		{"cut in a chunk", openai.Chat, forwardtest.StreamHead + forwardtest.Chunk(someEvent) + "ff\r\ndata: {", false, nil, relay.OutcomeEngineError, "cut_short", false, someEvent + "…cut_short"},
+		{"no end of the API's", openai.Chat, forwardtest.StreamHead + forwardtest.Chunk(someEvent) + "0\r\n\r\n", true, nil, relay.OutcomeEngineError, "cut_short", false, someEvent + "…cut_short"},
+		{"cut behind the API's end", openai.Chat, forwardtest.StreamHead + forwardtest.Chunk(someEvent) + forwardtest.Chunk(doneEvent), false, nil, relay.OutcomeCompleted, "", true, someEvent + doneEvent},
 		{"error, then its end", openai.Chat, forwardtest.StreamHead + forwardtest.Chunk(someEvent) + forwardtest.Chunk("data: {\"error\":{}}\n\n"+doneEvent) + "0\r\n\r\n", true, nil,
-			relay.EndFailed, "error_event", true, someEvent + "data: {\"error\":{}}\n\n" + doneEvent},
+			relay.OutcomeEngineError, "error_event", true, someEvent + "data: {\"error\":{}}\n\n" + doneEvent},
 		{"error, then cut", openai.Responses, forwardtest.StreamHead + forwardtest.Chunk("data: {\"type\":\"x\"}\n\n") + forwardtest.Chunk("data: {\"type\":\"error\"}\n\n"), false, nil,
-			relay.EndFailed, "cut_short", false, "data: {\"type\":\"x\"}\n\ndata: {\"type\":\"error\"}\n\n"},
-		{"silence", openai.Chat, forwardtest.StreamHead + forwardtest.Chunk(someEvent), true, nil, relay.EndTimeout, hop.ReasonIdle, false, someEvent + "…idle"},
-		{"drained", openai.Chat, forwardtest.StreamHead + forwardtest.Chunk(someEvent), true, at(someEvent, errDrain), relay.EndDrained, "draining", false, someEvent + "…draining"},
+			relay.OutcomeEngineError, "cut_short", false, "data: {\"type\":\"x\"}\n\ndata: {\"type\":\"error\"}\n\n"},
+		{"silence", openai.Chat, forwardtest.StreamHead + forwardtest.Chunk(someEvent), true, nil, relay.OutcomeTimeout, hop.ReasonIdle, false, someEvent + "…idle"},
+		{"drained", openai.Chat, forwardtest.StreamHead + forwardtest.Chunk(someEvent), true, at(someEvent, errDrain), relay.OutcomeDrained, "draining", false, someEvent + "…draining"},
 		{"drained with more at hand", openai.Chat, forwardtest.StreamHead + forwardtest.Chunk(someEvent) + forwardtest.Chunk(forwardtest.Delta("y")), true, at(someEvent, errDrain),
-			relay.EndDrained, "draining", false, someEvent + forwardtest.Delta("y") + "…draining"},
-		{"client gone", openai.Chat, forwardtest.StreamHead + forwardtest.Chunk(someEvent), true, at(someEvent, server.ErrClientGone), relay.EndClientGone, "", false, someEvent},
+			relay.OutcomeDrained, "draining", false, someEvent + forwardtest.Delta("y") + "…draining"},
+		{"client gone", openai.Chat, forwardtest.StreamHead + forwardtest.Chunk(someEvent), true, at(someEvent, server.ErrClientGone), relay.OutcomeClientGone, "", false, someEvent},
 		{"client gone behind the end", openai.Chat, forwardtest.StreamHead + forwardtest.Chunk(someEvent) + forwardtest.Chunk(doneEvent), true, at(doneEvent, server.ErrClientGone),
-			relay.EndComplete, "", true, someEvent + doneEvent},
-		{"long", openai.Embeddings, fmt.Sprintf("HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%s", len(long), long), true, nil, relay.EndComplete, "", true, long},
-		{"long, chunked", openai.Embeddings, "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n" + forwardtest.Chunk(long) + "0\r\n\r\n", true, nil, relay.EndComplete, "", true, long},
-		{"long, cut", openai.Embeddings, fmt.Sprintf("HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%s", len(long)+1, long), false, nil, relay.EndFailed, "cut_short", false, long},
+			relay.OutcomeCompleted, "", true, someEvent + doneEvent},
+		{"long", openai.Embeddings, fmt.Sprintf("HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%s", len(long), long), true, nil, relay.OutcomeCompleted, "", true, long},
+		{"long, chunked", openai.Embeddings, "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n" + forwardtest.Chunk(long) + "0\r\n\r\n", true, nil, relay.OutcomeCompleted, "", true, long},
+		{"long, cut", openai.Embeddings, fmt.Sprintf("HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%s", len(long)+1, long), false, nil, relay.OutcomeEngineError, "cut_short", false, long},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			transport := forwardtest.RunningTransport(t)
+			transport := forwardtest.NewTransport(t)
 			got := relayFrom(t, transport, c.api, c.text, c.stays, c.after)
 			if got.end.Kind != c.kind || got.end.Reason != c.reason || got.ended != 1 {
 				t.Errorf("ended %d times, last with %+v: want once, %s %q", got.ended, got.end, c.kind, c.reason)

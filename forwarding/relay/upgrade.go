@@ -43,13 +43,13 @@ func ReadHandshake(rc *fasthttp.RequestCtx) (*transport.Handshake, *openai.Error
 }
 
 // SwitchProtocols answers the client's handshake as the server behind has answered ours. The connection must be taken
-// over with [Custody.Hijack].
+// over with [Request.Hijack].
 func SwitchProtocols(rc *fasthttp.RequestCtx, client *transport.Handshake, srv *transport.Response) {
 	rc.SetStatusCode(fasthttp.StatusSwitchingProtocols)
 	h := &rc.Response.Header
 	h.Set("Upgrade", "websocket")
 	h.Set("Connection", "Upgrade")
-	h.Set("Sec-WebSocket-Accept", client.Accept())
+	h.Set("Sec-WebSocket-Accept", client.AcceptKey())
 	server.SetUnlessEmpty(h, "Sec-WebSocket-Protocol", srv.Header("sec-websocket-protocol"))
 	_ = rc.SetWriteDeadline(time.Now().Add(netconn.WriteStall))
 }

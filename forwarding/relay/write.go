@@ -9,9 +9,9 @@ import (
 	"github.com/valyala/fasthttp"
 )
 
-// WriteAnswer answers with what has arrived of a, and gives the rest to relay, which then ends it. A whole answer has
+// WriteResponse answers with what has arrived of a, and gives the rest to relay, which then ends it. A whole answer has
 // been ended by the caller already. It returns whether the relay was used.
-func WriteAnswer(rc *fasthttp.RequestCtx, a *transport.Response, relay *Relay) bool {
+func WriteResponse(rc *fasthttp.RequestCtx, a *transport.Response, relay *Relay) bool {
 	rc.SetStatusCode(a.HTTPStatus())
 	if contentType := a.Header("content-type"); contentType != "" {
 		rc.Response.Header.SetContentType(contentType)

@@ -9,26 +9,26 @@ import (
 	"colonnade/forwarding/peertls"
 )
 
-// CheckHop returns an error that wraps [ErrBadHop] unless a hop comes from the node whose certificate the connection
+// VerifyTokenSource returns an error that wraps [hop.ErrBadToken] unless a hop comes from the node whose certificate the connection
 // has shown. The authorities may have changed since it was, so a long connection is held against them again.
-func CheckHop(p *peertls.TrustStore, c net.Conn, h *hop.Token) error {
+func VerifyTokenSource(p *peertls.TrustStore, c net.Conn, h *hop.Token) error {
 	if p == nil {
 		return nil
 	}
-	client := c.(*clientConn)
-	if edition := p.Edition(); edition != client.edition {
+	client := c.(*serverConn)
+	if edition := p.Version(); edition != client.verifiedVersion {
 		if err := p.VerifyClient(client.chain); err != nil {
 			return fmt.Errorf("%w: %w", hop.ErrBadToken, err)
 		}
-		client.edition = edition
+		client.verifiedVersion = edition
 	}
-	return isFrom(h, client.chain[0])
+	return checkSource(h, client.chain[0])
 }
 
-// isFrom compares who has signed a hop with who a certificate is for.
-func isFrom(h *hop.Token, c *x509.Certificate) error {
+// checkSource compares who has signed a hop with who a certificate is for.
+func checkSource(h *hop.Token, c *x509.Certificate) error {
 	if len(h.Visited) == 0 {
-		if err := (peertls.Identity{Role: peertls.RoleEntry, Node: h.Source}).Names(c); err != nil {
+		if err := (peertls.Identity{Role: peertls.RoleEntry, Node: h.Source}).CheckCertificate(c); err != nil {
 			return fmt.Errorf("%w: the entry %s sent it: %w", hop.ErrBadToken, h.Source, err)
 		}
 		return nil

@@ -45,31 +45,31 @@ func mattering() []string {
 const mostBody = 64 << 10
 
 func startReader(t testing.TB) *reader {
-	inHand, err := server.NewInHand(slog.New(slog.DiscardHandler))
+	inHand, err := server.NewInflight(slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
 	}
 	r := &reader{read: map[string][]readAs{}}
-	srv := server.NewServer(server.ServerConfig{
-		InHand: inHand, Logger: slog.New(slog.DiscardHandler),
-		Refuse:   func(rc *fasthttp.RequestCtx, e *openai.Error) { server.WriteError(rc, e, "") },
-		Unwanted: func(h *fasthttp.RequestHeader) bool { return server.CheckHead(h, mostBody) != nil },
+	srv := server.New(server.Config{
+		Inflight: inHand, Logger: slog.New(slog.DiscardHandler),
+		HandleError: func(rc *fasthttp.RequestCtx, e *openai.Error) { server.WriteError(rc, e, "") },
+		RejectEarly: func(h *fasthttp.RequestHeader) bool { return server.CheckHead(h, mostBody) != nil },
 		Handle: func(rc *fasthttp.RequestCtx) {
-			c := inHand.Take()
-			defer c.LetGo()
+			c := inHand.Begin()
+			defer c.Close()
 			r.serve(c, rc)
 		},
 	})
-	address, done := forwardtest.Serving(t, srv)
+	address, done := forwardtest.Start(t, srv)
 	r.address = address
 	t.Cleanup(func() {
-		_ = srv.End(t.Context(), server.Pace{}, nil)
+		_ = srv.Shutdown(t.Context(), server.DrainTimings{}, nil)
 		<-done
 	})
 	return r
 }
 
-func (r *reader) serve(c *server.Custody, rc *fasthttp.RequestCtx) {
+func (r *reader) serve(c *server.Request, rc *fasthttp.RequestCtx) {
 	h := &rc.Request.Header
 	if err := server.CheckHead(h, mostBody); err != nil {
 		server.WriteError(rc, err, "")
@@ -77,7 +77,7 @@ func (r *reader) serve(c *server.Custody, rc *fasthttp.RequestCtx) {
 		return
 	}
 	as := readAs{method: string(h.Method()), target: string(h.RequestURI()), host: string(h.Host()), fields: map[string]string{}}
-	body, err := c.Receive(rc, mostBody)
+	body, err := c.ReadBody(rc, mostBody)
 	if err != nil {
 		server.WriteError(rc, err, "")
 		return

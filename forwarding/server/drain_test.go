@@ -31,7 +31,7 @@ func TestDrainingAnswersAreTheLast(t *testing.T) {
 	if last, err := forwardtest.MustDial(t, s).Ask(); !last || err != nil {
 		t.Errorf("a new connection while draining: last %v, %v", last, err)
 	}
-	s.Shutdown(server.Pace{})
+	s.Stop(server.DrainTimings{})
 }
 
 // A request behind the one that is the last gets no answer, and takes none away.
@@ -45,13 +45,13 @@ func TestPipelinedBehindTheLast(t *testing.T) {
 		t.Errorf("last %v, %v", last, err)
 	}
 	c.AssertEOF(t)
-	s.Shutdown(server.Pace{})
+	s.Stop(server.DrainTimings{})
 }
 
 // Connections that wait leave, without a reset; but those that a request may still come on are given time for it.
 func TestIdleConnectionsLeave(t *testing.T) {
 	s := forwardtest.Serve(t, nil)
-	p := server.Pace{Quiet: time.Second}
+	p := server.DrainTimings{Quiet: time.Second}
 	used, unused := forwardtest.MustDial(t, s), forwardtest.MustDial(t, s)
 	if _, err := used.Ask(); err != nil {
 		t.Fatal(err)
@@ -62,7 +62,7 @@ func TestIdleConnectionsLeave(t *testing.T) {
 	if _, err := recent.Ask(); err != nil {
 		t.Fatal(err)
 	}
-	go s.Shut(p)
+	go s.StopAccepting(p)
 	used.AssertEOF(t)
 	unused.AssertEOF(t)
 	if _, err := used.Write([]byte("GET / HTTP/1.1\r\n")); err != nil {
@@ -71,7 +71,7 @@ func TestIdleConnectionsLeave(t *testing.T) {
 	for _, c := range []*forwardtest.RawClient{fresh, recent} {
 		wantLast(t, c.Ask, asked.Add(p.Quiet))
 	}
-	s.Shutdown(p)
+	s.Stop(p)
 }
 
 // wantLast expects one more answer on a connection that is not silent for long until then. On a machine that is so slow that
@@ -89,13 +89,13 @@ func TestHalfARequest(t *testing.T) {
 	c := forwardtest.MustDial(t, s)
 	fmt.Fprint(c, "GET / HTTP/1.1\r\nHo")
 	time.Sleep(50 * time.Millisecond)
-	s.Shut(server.Pace{})
+	s.StopAccepting(server.DrainTimings{})
 	time.Sleep(50 * time.Millisecond)
 	fmt.Fprint(c, "st: x\r\n\r\n")
 	if last, err := c.ReadOK(); !last || err != nil {
 		t.Errorf("last %v, %v", last, err)
 	}
-	s.Shutdown(server.Pace{})
+	s.Stop(server.DrainTimings{})
 }
 
 // Whoever connects until the very end is answered or refused, and never reset.
@@ -130,19 +130,19 @@ func TestShutResetsNobody(t *testing.T) {
 		for answered.Load() < 200 {
 			time.Sleep(time.Millisecond)
 		}
-		s.Shut(server.Pace{Quiet: time.Second}) // far longer than from a connect to its request
+		s.StopAccepting(server.DrainTimings{Quiet: time.Second}) // far longer than from a connect to its request
 		crowd.Wait()
 		if n := reset.Load(); n > 0 {
 			t.Errorf("%d of %d were reset", n, answered.Load()+n)
 		}
-		s.Shutdown(server.Pace{})
+		s.Stop(server.DrainTimings{})
 	}
 }
 
 // A server that nobody asks is quiet at once; one that is asked all the time for as long as it may take to notice.
 func TestAwaitQuiet(t *testing.T) {
 	s := forwardtest.Serve(t, nil)
-	await := func(p server.Pace, expected func() bool) time.Duration {
+	await := func(p server.DrainTimings, expected func() bool) time.Duration {
 		began := time.Now()
 		s.AwaitQuiet(context.Background(), p, expected)
 		return time.Since(began)
@@ -153,7 +153,7 @@ func TestAwaitQuiet(t *testing.T) {
 			t.Errorf("%s: waited %v, want %v to %v", name, took, least, most)
 		}
 	}
-	hour := server.Pace{Notice: time.Hour, Quiet: 300 * time.Millisecond}
+	hour := server.DrainTimings{Notice: time.Hour, Quiet: 300 * time.Millisecond}
 	f("never asked", await(hour, nil), 0, forwardtest.Patience)
 	hour.Settle = 100 * time.Millisecond
 	f("never asked, but told to wait", await(hour, nil), hour.Settle, forwardtest.Patience)
@@ -168,7 +168,7 @@ func TestAwaitQuiet(t *testing.T) {
 	due := began.Add(200 * time.Millisecond)
 	await(hour, func() bool { return time.Now().Before(due) })
 	f("somebody is expected", time.Since(began), 200*time.Millisecond, forwardtest.Patience)
-	f("somebody is always expected", await(server.Pace{Notice: 100 * time.Millisecond}, func() bool { return true }), 100*time.Millisecond, forwardtest.Patience)
+	f("somebody is always expected", await(server.DrainTimings{Notice: 100 * time.Millisecond}, func() bool { return true }), 100*time.Millisecond, forwardtest.Patience)
 	stop, asking := make(chan struct{}), sync.WaitGroup{}
 	asking.Go(func() {
 		for {
@@ -180,11 +180,11 @@ func TestAwaitQuiet(t *testing.T) {
 			}
 		}
 	})
-	f("asked all the time", await(server.Pace{Notice: time.Second, Quiet: 900 * time.Millisecond}, nil), time.Second, forwardtest.Patience)
+	f("asked all the time", await(server.DrainTimings{Notice: time.Second, Quiet: 900 * time.Millisecond}, nil), time.Second, forwardtest.Patience)
 	close(stop)
 	asking.Wait()
 	c.Close()
-	s.Shutdown(server.Pace{})
+	s.Stop(server.DrainTimings{})
 }
 
 // The end waits for requests, and for connections that were taken over.
@@ -208,7 +208,7 @@ func TestEndWaits(t *testing.T) {
 	over := make(chan struct{})
 	go func() {
 		defer close(over)
-		s.Shutdown(server.Pace{})
+		s.Stop(server.DrainTimings{})
 	}()
 	select {
 	case <-over:
@@ -231,7 +231,7 @@ func TestEndCuts(t *testing.T) {
 	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Millisecond)
 	defer cancel()
 	began := time.Now()
-	if err := errors.Join(s.End(ctx, server.Pace{}, errors.New("time is over")), <-s.Served); err != nil {
+	if err := errors.Join(s.Shutdown(ctx, server.DrainTimings{}, errors.New("time is over")), <-s.Served); err != nil {
 		t.Error(err)
 	}
 	if took := time.Since(began); took > server.CutAfter+forwardtest.Patience/2 {

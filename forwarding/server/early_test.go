@@ -53,7 +53,7 @@ func TestAnswersBeforeTheBody(t *testing.T) {
 					}
 				}
 			}
-			s.Shutdown(server.Pace{})
+			s.Stop(server.DrainTimings{})
 		})
 	}
 }

@@ -4,12 +4,12 @@ import "time"
 
 // What external tests look at.
 const (
-	Prefetched      = prefetched
+	Prefetched      = maxPrefetch
 	LingerTime      = lingerTime
-	CutAfter        = cutAfter
-	FirstAcceptWait = firstWait
+	CutAfter        = cancelGrace
+	FirstAcceptWait = acceptBackoffMin
 	MaxConnections  = maxConcurrent
-	MaxRefusing     = mostDismissed
+	MaxRefusing     = maxRejecting
 )
 
 // SetReadTimeout sets how long a head may take to arrive.
@@ -17,19 +17,19 @@ func (s *Server) SetReadTimeout(d time.Duration) { s.http.ReadTimeout = d }
 
 // SetMaxConnections bounds the connections in all.
 func (s *Server) SetMaxConnections(n int) {
-	s.crowd.mu.Lock()
-	defer s.crowd.mu.Unlock()
-	s.crowd.total = n
+	s.limiter.mu.Lock()
+	defer s.limiter.mu.Unlock()
+	s.limiter.maxTotal = n
 }
 
 // Refusing counts the refused connections that are not closed yet.
-func (s *Server) Refusing() int { return s.crowd.telling() }
+func (s *Server) Refusing() int { return s.limiter.countRejecting() }
 
 // CountedNetworks counts the addresses and networks that have connections.
 func (s *Server) CountedNetworks() int {
-	s.crowd.mu.Lock()
-	defer s.crowd.mu.Unlock()
-	return len(s.crowd.open)
+	s.limiter.mu.Lock()
+	defer s.limiter.mu.Unlock()
+	return len(s.limiter.perIP)
 }
 
 // Watches counts the watches that have not ended.

@@ -11,14 +11,14 @@ import (
 // LogPanic logs a panic, if what was recovered is one, and says whether it is.
 func LogPanic(logger *slog.Logger, what string, with any) bool {
 	if with != nil {
-		logger.Error(what+" panicked", "panic", Panicked(with), "stack", Stack())
+		logger.Error(what+" panicked", "panic", DescribePanic(with), "stack", Stack())
 	}
 	return with != nil
 }
 
-// Panicked says for a log what somebody panicked with: the runtime's own words, else only the type. Any other text may
+// DescribePanic says for a log what somebody panicked with: the runtime's own words, else only the type. Any other text may
 // hold something of a request; the stack says where it comes from.
-func Panicked(with any) string {
+func DescribePanic(with any) string {
 	switch with := with.(type) {
 	case runtime.Error:
 		return with.Error()
@@ -29,7 +29,7 @@ func Panicked(with any) string {
 }
 
 // NewPanicError describes what was recovered, and where it panicked, so that another goroutine can report it.
-func NewPanicError(with any) PanicError { return PanicError(Panicked(with) + "\n" + Stack()) }
+func NewPanicError(with any) PanicError { return PanicError(DescribePanic(with) + "\n" + Stack()) }
 
 // Stack returns the stack of the calling goroutine.
 func Stack() string { return string(bytes.TrimSpace(debug.Stack())) }

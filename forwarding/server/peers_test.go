@@ -46,8 +46,8 @@ func newColoServer(t *testing.T, f tlstest.Files) *coloServer {
 	t.Helper()
 	s := &coloServer{said: make(forwardtest.LogLines, 100)}
 	peers := mustMeet(t, f, forwardtest.Colo(), s.said)
-	s.Drainable = forwardtest.ServeConfig(t, server.ServerConfig{Peers: peers, Handle: func(rc *fasthttp.RequestCtx) {
-		if err := server.CheckHop(peers, rc.Conn(), &hop.Token{Source: "entry-1"}); err != nil {
+	s.Drainable = forwardtest.ServeConfig(t, server.Config{Peers: peers, Handle: func(rc *fasthttp.RequestCtx) {
+		if err := server.VerifyTokenSource(peers, rc.Conn(), &hop.Token{Source: "entry-1"}); err != nil {
 			rc.SetStatusCode(fasthttp.StatusForbidden)
 			rc.SetConnectionClose()
 			return
@@ -59,13 +59,13 @@ func newColoServer(t *testing.T, f tlstest.Files) *coloServer {
 
 // ask sends a request to the colo server as it is reached from peers.
 func (s *coloServer) ask(tr *transport.Transport, peers *peertls.TrustStore, who peertls.Identity) (status int, err error) {
-	r := forwardtest.TestRequest(s.Address)
+	r := forwardtest.NewRequest(s.Address)
 	r.Target = transport.PeerTarget(peers, s.Address, who)
-	r.End = time.Now().Add(forwardtest.Patience)
+	r.Deadline = time.Now().Add(forwardtest.Patience)
 	if s.body != nil {
 		r.Body = s.body
 	}
-	answer, err := tr.Do(s.T.Context(), r, transport.Shape{})
+	answer, err := tr.Do(s.T.Context(), r, transport.ReadOptions{})
 	if err != nil {
 		return 0, err
 	}
@@ -78,7 +78,7 @@ func TestPeersMeet(t *testing.T) {
 	ca := tlstest.NewCA(t, "fleet")
 	s := newColoServer(t, forwardtest.NewFiles(t, ca, forwardtest.Colo(), nil))
 	entry := mustMeet(t, forwardtest.NewFiles(t, ca, forwardtest.Entry(), nil), forwardtest.Entry(), nil)
-	transport := forwardtest.RunningTransport(t)
+	transport := forwardtest.NewTransport(t)
 	for range 3 {
 		if status, err := s.ask(transport, entry, forwardtest.Colo()); status != 200 || err != nil {
 			t.Errorf("status %d, %v", status, err)
@@ -87,7 +87,7 @@ func TestPeersMeet(t *testing.T) {
 	if n := transport.Idle(); n != 1 {
 		t.Errorf("%d connections are kept, want 1", n)
 	}
-	s.Shutdown(server.Pace{})
+	s.Stop(server.DrainTimings{})
 }
 
 // Whoever is not who he should be is refused before anything is asked of him, or answered; both sides hear of it, with
@@ -99,18 +99,18 @@ func TestPeersRefuse(t *testing.T) {
 		t.Helper()
 		s := newColoServer(t, colo)
 		s.body = make([]byte, 4<<20) // which is on its way when it is refused
-		status, err := s.ask(forwardtest.RunningTransport(t), mustMeet(t, entry, forwardtest.Entry(), nil), forwardtest.Colo())
+		status, err := s.ask(forwardtest.NewTransport(t), mustMeet(t, entry, forwardtest.Entry(), nil), forwardtest.Colo())
 		var failed *transport.ExchangeError
 		if !errors.As(err, &failed) || failed.Phase != transport.PhaseConnect || !strings.Contains(err.Error(), entrySays) {
 			t.Errorf("%s: the entry got %d, %v, want a failure to connect with %q", name, status, err, entrySays)
 		}
 		for line := ""; !strings.Contains(line, coloSays); {
-			line = forwardtest.Next(t, name+": "+coloSays+" in the colo server's log", s.said)
+			line = forwardtest.Receive(t, name+": "+coloSays+" in the colo server's log", s.said)
 		}
 		if s.served.Load() != 0 {
 			t.Errorf("%s: it was served", name)
 		}
-		s.Shutdown(server.Pace{})
+		s.Stop(server.DrainTimings{})
 	}
 	good := func(who peertls.Identity) tlstest.Files { return forwardtest.NewFiles(t, ours, who, nil) }
 	only := func(usage x509.ExtKeyUsage) func(*x509.Certificate) {
@@ -139,7 +139,7 @@ func TestPeersAreWhoTheyShouldBe(t *testing.T) {
 	for _, who := range []peertls.Identity{
 		{Role: peertls.RoleColo, Colo: "ams", Node: "ams-2"}, {Role: peertls.RoleColo, Colo: "fra", Node: "ams-1"}, {Role: peertls.RoleEntry, Node: "ams-1"},
 	} {
-		_, err := s.ask(forwardtest.RunningTransport(t), entry, who)
+		_, err := s.ask(forwardtest.NewTransport(t), entry, who)
 		var failed *transport.ExchangeError
 		if !errors.As(err, &failed) || failed.Phase != transport.PhaseConnect ||
 			!strings.Contains(err.Error(), "expected a certificate for "+who.String()+", got one for "+forwardtest.Colo().String()) {
@@ -150,14 +150,14 @@ func TestPeersAreWhoTheyShouldBe(t *testing.T) {
 		{Role: peertls.RoleEntry, Node: "entry-2"}, {Role: peertls.RoleColo, Colo: "ams", Node: "entry-1"}, {Role: peertls.RoleColo, Colo: "fra", Node: "fra-1"},
 	} {
 		another := mustMeet(t, forwardtest.NewFiles(t, ca, who, nil), who, nil)
-		if status, err := s.ask(forwardtest.RunningTransport(t), another, forwardtest.Colo()); status != fasthttp.StatusForbidden || err != nil {
+		if status, err := s.ask(forwardtest.NewTransport(t), another, forwardtest.Colo()); status != fasthttp.StatusForbidden || err != nil {
 			t.Errorf("asking as %s: status %d, %v", who, status, err)
 		}
 	}
 	if s.served.Load() != 0 {
 		t.Error("somebody else was served")
 	}
-	s.Shutdown(server.Pace{})
+	s.Stop(server.DrainTimings{})
 }
 
 // Without a node's certificate nobody gets as far as a request.
@@ -171,7 +171,7 @@ func TestPeersNeedCertificates(t *testing.T) {
 		if _, err := c.call(func(given *tls.Config) { given.Certificates = config.Certificates }).ask(); err == nil {
 			t.Errorf("%s: it was answered", name)
 		}
-		if line := forwardtest.Next(t, "the log", s.said); !strings.Contains(line, says) {
+		if line := forwardtest.Receive(t, "the log", s.said); !strings.Contains(line, says) {
 			t.Errorf("%s: logged %q, want %q", name, line, says)
 		}
 	}
@@ -179,28 +179,28 @@ func TestPeersNeedCertificates(t *testing.T) {
 	f("no node's", &tls.Config{Certificates: []tls.Certificate{ca.Pair("", nil)}}, "that names no node")
 	f("no role's", &tls.Config{Certificates: []tls.Certificate{ca.Pair("colonnade:admin/x", nil)}}, "colonnade:admin/x")
 
-	_, err := forwardtest.RunningTransport(t).Do(t.Context(), forwardtest.TestRequest(s.Address), transport.Shape{})
+	_, err := forwardtest.NewTransport(t).Do(t.Context(), forwardtest.NewRequest(s.Address), transport.ReadOptions{})
 	if err != nil && !strings.Contains(err.Error(), "closed without an answer") {
 		t.Errorf("plain HTTP: %v", err)
 	}
-	if line := forwardtest.Next(t, "the log", s.said); !strings.Contains(line, "it speaks plain HTTP: if it is a node of this fleet, start it with -peer-tls-cert") {
+	if line := forwardtest.Receive(t, "the log", s.said); !strings.Contains(line, "it speaks plain HTTP: if it is a node of this fleet, start it with -peer-tls-cert") {
 		t.Errorf("plain HTTP: logged %q", line)
 	}
 	if s.served.Load() != 0 {
 		t.Error("somebody was served")
 	}
-	s.Shutdown(server.Pace{})
+	s.Stop(server.DrainTimings{})
 
 	plain := forwardtest.Serve(t, nil)
 	entry := mustMeet(t, forwardtest.NewFiles(t, ca, forwardtest.Entry(), nil), forwardtest.Entry(), nil)
-	r := forwardtest.TestRequest(plain.Address)
+	r := forwardtest.NewRequest(plain.Address)
 	r.Target = transport.PeerTarget(entry, plain.Address, forwardtest.Colo())
 	var failed *transport.ExchangeError
-	if _, err := forwardtest.RunningTransport(t).Do(t.Context(), r, transport.Shape{}); !errors.As(err, &failed) || failed.Phase != transport.PhaseConnect ||
+	if _, err := forwardtest.NewTransport(t).Do(t.Context(), r, transport.ReadOptions{}); !errors.As(err, &failed) || failed.Phase != transport.PhaseConnect ||
 		!strings.Contains(err.Error(), "it speaks no TLS: start it with -peer-tls-cert") {
 		t.Errorf("a colo server without TLS: %v", err)
 	}
-	plain.Shutdown(server.Pace{})
+	plain.Stop(server.DrainTimings{})
 }
 
 // An idle connection is used for who is at its end, and for nobody else at the same address.
@@ -209,7 +209,7 @@ func TestIdleConnectionsKnowTheirPeer(t *testing.T) {
 	ca := tlstest.NewCA(t, "fleet")
 	s := newColoServer(t, forwardtest.NewFiles(t, ca, forwardtest.Colo(), nil))
 	entry := mustMeet(t, forwardtest.NewFiles(t, ca, forwardtest.Entry(), nil), forwardtest.Entry(), nil)
-	transport := forwardtest.RunningTransport(t)
+	transport := forwardtest.NewTransport(t)
 	if status, err := s.ask(transport, entry, forwardtest.Colo()); status != 200 || err != nil {
 		t.Fatalf("status %d, %v", status, err)
 	}
@@ -221,7 +221,7 @@ func TestIdleConnectionsKnowTheirPeer(t *testing.T) {
 			t.Errorf("a connection with TLS was used for a target without: %d served", n)
 		}
 	}
-	s.Shutdown(server.Pace{})
+	s.Stop(server.DrainTimings{})
 }
 
 // Certificates and authorities change while nodes run. Each step is taken note of within a second, by connections that
@@ -233,7 +233,7 @@ func TestPeersRotate(t *testing.T) {
 	s := newColoServer(t, coloFiles)
 	entry := mustMeet(t, entryFiles, forwardtest.Entry(), nil)
 	laggard := mustMeet(t, forwardtest.NewFiles(t, before, forwardtest.Entry(), nil), forwardtest.Entry(), nil) // nobody brings it up to date
-	transport, lagging := forwardtest.RunningTransport(t), forwardtest.RunningTransport(t)
+	transport, lagging := forwardtest.NewTransport(t), forwardtest.NewTransport(t)
 	f := func(step string) {
 		t.Helper()
 		for until := time.Now().Add(1200 * time.Millisecond); time.Now().Before(until); time.Sleep(20 * time.Millisecond) {
@@ -252,7 +252,7 @@ func TestPeersRotate(t *testing.T) {
 	entryFiles.Put(after, forwardtest.Entry().String(), nil)
 	coloFiles.Put(after, forwardtest.Colo().String(), nil)
 	f("new certificates")
-	if entry.Edition() != 2<<32+2 {
+	if entry.Version() != 2<<32+2 {
 		t.Error("the files were not read again")
 	}
 	entryFiles.Trust(after)
@@ -261,7 +261,7 @@ func TestPeersRotate(t *testing.T) {
 	if status, err := s.ask(lagging, laggard, forwardtest.Colo()); status == 200 {
 		t.Errorf("a node of the old authority: status %d, %v", status, err)
 	}
-	s.Shutdown(server.Pace{})
+	s.Stop(server.DrainTimings{})
 }
 
 // A connection that has been believed is held against the authorities of today.
@@ -282,5 +282,5 @@ func TestLongConnectionsAreCheckedAgain(t *testing.T) {
 		_, _ = c.ask()
 		return s.served.Load() == 0
 	})
-	s.Shutdown(server.Pace{})
+	s.Stop(server.DrainTimings{})
 }

@@ -19,25 +19,25 @@ import (
 const (
 	// requestBuffer bounds a request's head.
 	requestBuffer = 16 << 10
-	// readGrace is how long a head may take to arrive, and a short body behind it.
-	readGrace     = 10 * time.Second
-	keepAlive     = 75 * time.Second
-	maxConcurrent = 64 << 10 // connections
+	// readTimeout is how long a head may take to arrive, and a short body behind it.
+	readTimeout      = 10 * time.Second
+	keepAliveTimeout = 75 * time.Second
+	maxConcurrent    = 64 << 10 // connections
 )
 
-// ServerConfig is what differs between the servers of an entry and of a colo.
-type ServerConfig struct {
-	Handle func(*fasthttp.RequestCtx)
-	Refuse func(*fasthttp.RequestCtx, *openai.Error) // for requests that could not be read
+// Config is what differs between the servers of an entry and of a colo.
+type Config struct {
+	Handle      func(*fasthttp.RequestCtx)
+	HandleError func(*fasthttp.RequestCtx, *openai.Error) // for requests that could not be read
 	// Unwanted says by the head alone that the handler will refuse a request, whatever its body is. Nil = no.
-	Unwanted func(*fasthttp.RequestHeader) bool
-	InHand   *InHand
-	Logger   *slog.Logger
+	RejectEarly func(*fasthttp.RequestHeader) bool
+	Inflight    *Inflight
+	Logger      *slog.Logger
 	// PerAddress is how many connections one address may have, and all of an IPv6 network together; 0 = any number.
 	// Crowded is called for each that is refused, for that reason or since there are too many in all. Nil = nobody
 	// wants to know.
-	PerAddress int
-	Crowded    func()
+	MaxPerIP      int
+	OnRefusedConn func()
 	// TLS is spoken with anybody, or else Peers with nodes of the fleet only; without either, the connections are
 	// plain.
 	TLS   *peertls.Certificate
@@ -45,45 +45,45 @@ type ServerConfig struct {
 }
 
 // tls is what connections begin with, or nil.
-func (c *ServerConfig) tls() *tls.Config {
+func (c *Config) tls() *tls.Config {
 	if c.TLS != nil {
 		return c.TLS.ServerTLS()
 	}
 	return c.Peers.ServerTLS()
 }
 
-// NewServer returns a server with what fasthttp leaves open closed: limits on size and time, no multipart parsing of
-// its own, and our errors instead of its plain texts. A handler gets a longer body by [Custody.Receive]. A request that
+// New returns a server with what fasthttp leaves open closed: limits on size and time, no multipart parsing of
+// its own, and our errors instead of its plain texts. A handler gets a longer body by [Request.ReadBody]. A request that
 // is answered before its body has been read to its end is the connection's last, so that nothing of the body is ever
 // taken for another request.
-func NewServer(c ServerConfig) *Server {
-	s := &Server{inHand: c.InHand, logger: c.Logger, tls: c.tls(), peers: c.Peers}
-	s.crowd = newCrowd(&c, s.tls != nil)
+func New(c Config) *Server {
+	s := &Server{inflight: c.Inflight, logger: c.Logger, tls: c.tls(), peers: c.Peers}
+	s.limiter = newConnLimiter(&c, s.tls != nil)
 	s.http = &fasthttp.Server{
 		Handler: func(rc *fasthttp.RequestCtx) {
 			c.handle(rc)
-			s.sayLast(rc)
+			s.markLast(rc)
 		},
 		ConnState: func(nc net.Conn, state fasthttp.ConnState) {
-			turn(nc, state)
-			c.InHand.connState(nc, state)
+			onConnState(nc, state)
+			c.Inflight.connState(nc, state)
 		},
 		ErrorHandler: func(rc *fasthttp.RequestCtx, err error) {
-			if isSilent(rc.Conn()) {
+			if neverSent(rc.Conn()) {
 				_ = rc.Conn().Close() // it was opened and not used: nobody waits for an answer
 				return
 			}
-			c.refuse(rc, readError(err))
+			c.handleError(rc, readError(err))
 			rc.SetConnectionClose()
 			LingerOnClose(rc.Conn())
 		},
 		HeaderReceived: func(h *fasthttp.RequestHeader) fasthttp.RequestConfig {
-			c.skipUnwanted(h)
-			return fasthttp.RequestConfig{ReadTimeout: readGrace, MaxRequestBodySize: prefetched}
+			c.skipRejectedBody(h)
+			return fasthttp.RequestConfig{ReadTimeout: readTimeout, MaxRequestBodySize: maxPrefetch}
 		},
 		StreamRequestBody:            true,
-		ReadTimeout:                  readGrace,
-		IdleTimeout:                  keepAlive,
+		ReadTimeout:                  readTimeout,
+		IdleTimeout:                  keepAliveTimeout,
 		ReadBufferSize:               requestBuffer,
 		Concurrency:                  2 * maxConcurrent, // the door lets in fewer, and tells the others so
 		DisablePreParseMultipartForm: true,
@@ -96,15 +96,15 @@ func NewServer(c ServerConfig) *Server {
 	return s
 }
 
-// sayLast ends the connection with the answer that is about to be written, if it is to. The client may then have sent
+// markLast ends the connection with the answer that is about to be written, if it is to. The client may then have sent
 // more before it reads this: the rest of a request, or another one.
-func (s *Server) sayLast(rc *fasthttp.RequestCtx) {
+func (s *Server) markLast(rc *fasthttp.RequestCtx) {
 	if rc.Hijacked() {
 		return
 	}
 	// After a request to switch protocols, somebody on the way may take the connection for a tunnel, whatever the
 	// answer.
-	if s.draining.Load() || unread(rc) || len(rc.Request.Header.Peek("Upgrade")) > 0 {
+	if s.draining.Load() || mayHaveUnread(rc) || len(rc.Request.Header.Peek("Upgrade")) > 0 {
 		rc.SetConnectionClose()
 	}
 	if rc.Response.ConnectionClose() {
@@ -113,7 +113,7 @@ func (s *Server) sayLast(rc *fasthttp.RequestCtx) {
 }
 
 // handle is Handle, which answers its own panics: another one, while it did that or before it could, is answered here.
-func (c *ServerConfig) handle(rc *fasthttp.RequestCtx) {
+func (c *Config) handle(rc *fasthttp.RequestCtx) {
 	defer func() {
 		if LogPanic(c.Logger, "handling of a request", recover()) {
 			rc.Response.Reset()
@@ -124,55 +124,55 @@ func (c *ServerConfig) handle(rc *fasthttp.RequestCtx) {
 	c.Handle(rc)
 }
 
-// refuse is Refuse. Here, and in unwanted, nobody else would catch a panic, and the process would end.
-func (c *ServerConfig) refuse(rc *fasthttp.RequestCtx, e *openai.Error) {
+// handleError is Refuse. Here, and in unwanted, nobody else would catch a panic, and the process would end.
+func (c *Config) handleError(rc *fasthttp.RequestCtx, e *openai.Error) {
 	defer func() {
 		if LogPanic(c.Logger, "refusal of a request", recover()) {
 			rc.Response.Reset()
 			WriteError(rc, openai.Internal(), "")
 		}
 	}()
-	c.Refuse(rc, e)
+	c.HandleError(rc, e)
 }
 
-// unwanted is Unwanted. A request that it panics over goes on to the handler, which catches its own.
-func (c *ServerConfig) unwanted(h *fasthttp.RequestHeader) (is bool) {
+// rejectsEarly is Unwanted. A request that it panics over goes on to the handler, which catches its own.
+func (c *Config) rejectsEarly(h *fasthttp.RequestHeader) (is bool) {
 	defer func() {
 		if LogPanic(c.Logger, "look at a request's head", recover()) {
 			is = false
 		}
 	}()
-	return c.Unwanted != nil && c.Unwanted(h)
+	return c.RejectEarly != nil && c.RejectEarly(h)
 }
 
-// skipUnwanted keeps the server from waiting for a body that nobody will read, and from asking for it. fasthttp knows
+// skipRejectedBody keeps the server from waiting for a body that nobody will read, and from asking for it. fasthttp knows
 // no such thing, so it is passed off for an empty one: the handler refuses the request, and the connection ends there.
-func (c *ServerConfig) skipUnwanted(h *fasthttp.RequestHeader) {
+func (c *Config) skipRejectedBody(h *fasthttp.RequestHeader) {
 	length, expects := h.ContentLength(), len(h.Peek("Expect")) > 0
-	if expects && (length == 0 || length < inChunks) {
+	if expects && (length == 0 || length < lengthChunked) {
 		h.Del("Expect") // there is nothing to ask for, and somebody on the way may take a 100 for the answer
 		return
 	}
-	if length <= prefetched && !expects || !c.unwanted(h) {
+	if length <= maxPrefetch && !expects || !c.rejectsEarly(h) {
 		return
 	}
 	h.Del("Expect")
-	if length != inChunks {
+	if length != lengthChunked {
 		h.SetContentLength(0)
 		h.SetConnectionClose()
 	}
 }
 
-// inChunks is a body's length that only its end will tell; a request without one is below it.
-const inChunks = -1
+// lengthChunked is a body's length that only its end will tell; a request without one is below it.
+const lengthChunked = -1
 
-// unread says that a request may not have been read to its end.
-func unread(rc *fasthttp.RequestCtx) bool {
+// mayHaveUnread says that a request may not have been read to its end.
+func mayHaveUnread(rc *fasthttp.RequestCtx) bool {
 	if !rc.Request.IsBodyStream() {
 		return false
 	}
 	n := rc.Request.Header.ContentLength()
-	return n < 0 || n > prefetched || rc.Request.Header.ConnectionClose()
+	return n < 0 || n > maxPrefetch || rc.Request.Header.ConnectionClose()
 }
 
 // readError says what was wrong with a request that could not be read.

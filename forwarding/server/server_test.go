@@ -34,7 +34,7 @@ func TestLastAnswersGetThrough(t *testing.T) {
 				t.Errorf("last %v, %v", last, err)
 			}
 			c.AssertEOF(t)
-			s.Shutdown(server.Pace{})
+			s.Stop(server.DrainTimings{})
 		})
 	}
 	f("the handler ends it", "POST / HTTP/1.1\r\nContent_Length: 4000000", func(rc *fasthttp.RequestCtx) { rc.SetConnectionClose() })
@@ -47,14 +47,14 @@ func TestLastAnswersGetThrough(t *testing.T) {
 // A panic over a request's head, or in refusing one, costs that request and not the process.
 func TestPanicBesideTheHandler(t *testing.T) {
 	said := make(forwardtest.LogLines, 10)
-	s := forwardtest.ServeConfig(t, server.ServerConfig{
-		Logger:   slog.New(slog.NewTextHandler(said, nil)),
-		Unwanted: func(*fasthttp.RequestHeader) bool { panic("a bug of ours") },
-		Refuse:   func(*fasthttp.RequestCtx, *openai.Error) { panic(errors.New("another")) },
+	s := forwardtest.ServeConfig(t, server.Config{
+		Logger:      slog.New(slog.NewTextHandler(said, nil)),
+		RejectEarly: func(*fasthttp.RequestHeader) bool { panic("a bug of ours") },
+		HandleError: func(*fasthttp.RequestCtx, *openai.Error) { panic(errors.New("another")) },
 	})
 	wantLog := func(what, with string) {
 		t.Helper()
-		if line := forwardtest.Next(t, "the log", said); !strings.Contains(line, what) || !strings.Contains(line, with) || !strings.Contains(line, "TestPanicBesideTheHandler.func") {
+		if line := forwardtest.Receive(t, "the log", said); !strings.Contains(line, what) || !strings.Contains(line, with) || !strings.Contains(line, "TestPanicBesideTheHandler.func") {
 			t.Errorf("logged %q, want %q and %q and a stack", line, what, with)
 		}
 	}
@@ -76,5 +76,5 @@ func TestPanicBesideTheHandler(t *testing.T) {
 	}
 	c.AssertEOF(t)
 	wantLog("refusal of a request panicked", "a *errors.errorString")
-	s.Shutdown(server.Pace{})
+	s.Stop(server.DrainTimings{})
 }

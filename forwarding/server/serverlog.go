@@ -25,7 +25,7 @@ func (l serverLog) Printf(format string, args ...any) {
 			var inWriting *fasthttp.ErrBodyStreamWritePanic
 			var ours PanicError
 			panicked = panicked || errors.As(err, &inWriting) || errors.As(err, &ours)
-			args[i] = inOurWords(err)
+			args[i] = sanitizeError(err)
 		}
 	}
 	text := "server: " + fmt.Sprintf(format, args...)
@@ -36,8 +36,8 @@ func (l serverLog) Printf(format string, args ...any) {
 	l.logger.Debug(text)
 }
 
-// inOurWords tells an error of fasthttp's without what it quotes.
-func inOurWords(err error) string {
+// sanitizeError tells an error of fasthttp's without what it quotes.
+func sanitizeError(err error) string {
 	var panicked *fasthttp.ErrBodyStreamWritePanic
 	var ours PanicError
 	var network *net.OpError

@@ -14,7 +14,7 @@ func TestPanicked(t *testing.T) {
 		t.Helper()
 		defer func() {
 			t.Helper()
-			if got := Panicked(recover()); got != want {
+			if got := DescribePanic(recover()); got != want {
 				t.Errorf("%q, want %q", got, want)
 			}
 		}()

@@ -25,7 +25,7 @@ import (
 // A refusal reaches a client with TLS that is still sending.
 func TestTLSLingers(t *testing.T) {
 	t.Parallel()
-	s := newWithTLS(t, server.ServerConfig{Unwanted: func(*fasthttp.RequestHeader) bool { return true }})
+	s := newWithTLS(t, server.Config{RejectEarly: func(*fasthttp.RequestHeader) bool { return true }})
 	for _, size := range []int{20_000, 4 << 20} {
 		c := s.call(nil)
 		fmt.Fprintf(c.TLSConn, "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n", size)
@@ -38,17 +38,17 @@ func TestTLSLingers(t *testing.T) {
 			t.Errorf("%d bytes: last %v, %v", size, last, err)
 		}
 		c.ends(t)
-		if err := forwardtest.Next(t, "the body to be sent", sent); err != nil {
+		if err := forwardtest.Receive(t, "the body to be sent", sent); err != nil {
 			t.Errorf("%d bytes: %v", size, err)
 		}
 	}
-	s.Shutdown(server.Pace{})
+	s.Stop(server.DrainTimings{})
 }
 
 // The end of a connection says whether its answer was whole: a cut one ends without the word that it ends.
 func TestTLSCut(t *testing.T) {
 	t.Parallel()
-	s := newWithTLS(t, server.ServerConfig{Handle: func(rc *fasthttp.RequestCtx) {
+	s := newWithTLS(t, server.Config{Handle: func(rc *fasthttp.RequestCtx) {
 		rc.SetConnectionClose()
 		if string(rc.Path()) == "/cut" {
 			rc.Response.SetBodyStream(cutBody{conn: rc.Conn()}, -1)
@@ -64,14 +64,14 @@ func TestTLSCut(t *testing.T) {
 	}
 	f("/", nil)
 	f("/cut", io.ErrUnexpectedEOF)
-	s.Shutdown(server.Pace{})
+	s.Stop(server.DrainTimings{})
 }
 
 // cutBody is a body as a relay writes it that must not look complete.
 type cutBody struct{ conn net.Conn }
 
 func (b cutBody) Read([]byte) (int, error) {
-	server.CutOnClose(b.conn)
+	server.TruncateOnClose(b.conn)
 	return 0, errors.New("answer was cut short")
 }
 
@@ -86,7 +86,7 @@ type halfCloser interface {
 func TestTLSEndWaitsForNobody(t *testing.T) {
 	t.Parallel()
 	took := make(chan time.Duration, 1)
-	s := newWithTLS(t, server.ServerConfig{Handle: func(rc *fasthttp.RequestCtx) {
+	s := newWithTLS(t, server.Config{Handle: func(rc *fasthttp.RequestCtx) {
 		c := rc.Conn()
 		_ = c.SetWriteDeadline(time.Now().Add(200 * time.Millisecond))
 		piece := make([]byte, 64<<10)
@@ -103,20 +103,20 @@ func TestTLSEndWaitsForNobody(t *testing.T) {
 	}})
 	c := s.call(nil)
 	fmt.Fprint(c.TLSConn, aRequest)
-	if d := forwardtest.Next(t, "the end", took); d >= server.LingerTime {
+	if d := forwardtest.Receive(t, "the end", took); d >= server.LingerTime {
 		t.Errorf("took %v", d)
 	}
-	s.Shutdown(server.Pace{})
+	s.Stop(server.DrainTimings{})
 
 	// Nor does who is stuck in a write: the other side of a tunnel may have ended meanwhile.
 	ready := make(chan halfCloser, 1)
-	s = newWithTLS(t, server.ServerConfig{Handle: func(rc *fasthttp.RequestCtx) {
+	s = newWithTLS(t, server.Config{Handle: func(rc *fasthttp.RequestCtx) {
 		ready <- rc.Conn().(halfCloser)
 		_, _ = rc.Conn().Write(make([]byte, 64<<20))
 	}})
 	c = s.call(nil)
 	fmt.Fprint(c.TLSConn, aRequest)
-	stuck := forwardtest.Next(t, "the request", ready)
+	stuck := forwardtest.Receive(t, "the request", ready)
 	time.Sleep(200 * time.Millisecond) // until the buffers between the two are full
 	began := time.Now()
 	_ = stuck.CloseWrite()
@@ -124,7 +124,7 @@ func TestTLSEndWaitsForNobody(t *testing.T) {
 	if d := time.Since(began); d >= server.LingerTime {
 		t.Errorf("took %v", d)
 	}
-	s.Shutdown(server.Pace{})
+	s.Stop(server.DrainTimings{})
 }
 
 // Files that change are in force within a second; those that are bad change nothing, and are told of once.
@@ -135,7 +135,7 @@ func TestCertificateReload(t *testing.T) {
 		return func(c *x509.Certificate) { c.Subject.CommonName = name }
 	}
 	files.Put(ca, "", name("first"))
-	s := &withTLS{ca: ca, Drainable: forwardtest.ServeConfig(t, server.ServerConfig{TLS: mustLoad(t, files, slog.New(slog.NewTextHandler(said, nil)))})}
+	s := &withTLS{ca: ca, Drainable: forwardtest.ServeConfig(t, server.Config{TLS: mustLoad(t, files, slog.New(slog.NewTextHandler(said, nil)))})}
 	shown := func() string {
 		t.Helper()
 		c := s.call(nil)
@@ -165,7 +165,7 @@ func TestCertificateReload(t *testing.T) {
 	}
 	files.Put(ca, "", name("second"))
 	settle("second")
-	if line := forwardtest.Next(t, "the log", said); !strings.Contains(line, "is in force") {
+	if line := forwardtest.Receive(t, "the log", said); !strings.Contains(line, "is in force") {
 		t.Errorf("logged %q", line)
 	}
 	if last, err := old.ask(); last || err != nil {
@@ -174,7 +174,7 @@ func TestCertificateReload(t *testing.T) {
 	if len(said) > 0 {
 		t.Errorf("and logged %q", <-said)
 	}
-	s.Shutdown(server.Pace{})
+	s.Stop(server.DrainTimings{})
 }
 
 // A chunked body that is cut between two chunks is no whole one, however its connection ends.
@@ -182,17 +182,17 @@ func TestTLSCutBodies(t *testing.T) {
 	t.Parallel()
 	got := make(chan string, 1)
 	var s *withTLS
-	s = newWithTLS(t, server.ServerConfig{Handle: func(rc *fasthttp.RequestCtx) {
-		c := s.InHand.Take()
-		defer c.LetGo()
-		body, err := c.Receive(rc, 1<<20)
+	s = newWithTLS(t, server.Config{Handle: func(rc *fasthttp.RequestCtx) {
+		c := s.Inflight.Begin()
+		defer c.Close()
+		body, err := c.ReadBody(rc, 1<<20)
 		if err != nil {
 			got <- err.Code
 			return
 		}
 		got <- string(body)
 	}})
-	defer s.Shutdown(server.Pace{})
+	defer s.Stop(server.DrainTimings{})
 	f := func(sent, want string) {
 		t.Helper()
 		for _, meant := range []bool{false, true} {
@@ -225,9 +225,9 @@ func TestTLSRequestAndFarewell(t *testing.T) {
 	t.Parallel()
 	gone := make(chan error, 1)
 	var s *withTLS
-	s = newWithTLS(t, server.ServerConfig{Handle: func(rc *fasthttp.RequestCtx) {
-		c := s.InHand.Take()
-		defer c.LetGo()
+	s = newWithTLS(t, server.Config{Handle: func(rc *fasthttp.RequestCtx) {
+		c := s.Inflight.Begin()
+		defer c.Close()
 		if err := c.WatchClient(rc.Conn()); err != nil {
 			t.Error(err)
 		}
@@ -238,7 +238,7 @@ func TestTLSRequestAndFarewell(t *testing.T) {
 			gone <- errors.New("not noticed")
 		}
 	}})
-	defer s.Shutdown(server.Pace{})
+	defer s.Stop(server.DrainTimings{})
 	raw := s.reach()
 	defer raw.Close()
 	breath := &held{Conn: raw.TCPConn}

@@ -32,7 +32,7 @@ type withTLS struct {
 	files tlstest.Files
 }
 
-func newWithTLS(t *testing.T, config server.ServerConfig, prepare ...func(*server.Server)) *withTLS {
+func newWithTLS(t *testing.T, config server.Config, prepare ...func(*server.Server)) *withTLS {
 	t.Helper()
 	ca, files := tlstest.NewCA(t, "public"), tlstest.NewFiles(t)
 	files.Put(ca, "", nil)
@@ -96,7 +96,7 @@ func (c *tlsCaller) ends(t *testing.T) {
 
 func TestTLSServes(t *testing.T) {
 	t.Parallel()
-	s := newWithTLS(t, server.ServerConfig{})
+	s := newWithTLS(t, server.Config{})
 	for _, version := range []uint16{tls.VersionTLS12, tls.VersionTLS13} {
 		c := s.call(func(config *tls.Config) { config.MinVersion, config.MaxVersion = version, version })
 		for range 3 {
@@ -114,13 +114,13 @@ func TestTLSServes(t *testing.T) {
 			t.Errorf("version %x: speaks %q", version, p)
 		}
 	}
-	s.Shutdown(server.Pace{})
+	s.Stop(server.DrainTimings{})
 }
 
 // Who cannot speak as we do is told so in his own language, and quickly.
 func TestTLSRefusesHands(t *testing.T) {
 	t.Parallel()
-	s := newWithTLS(t, server.ServerConfig{})
+	s := newWithTLS(t, server.Config{})
 	f := func(name string, change func(*tls.Config), want string) {
 		t.Helper()
 		began := time.Now()
@@ -153,13 +153,13 @@ func TestTLSRefusesHands(t *testing.T) {
 	if b, err := io.ReadAll(c.Br); len(b) != 7 || b[0] != 0x15 || err != nil { // an alert
 		t.Errorf("no handshake: %q, %v", b, err)
 	}
-	s.Shutdown(server.Pace{})
+	s.Stop(server.DrainTimings{})
 }
 
 // Who never gets through a handshake is cut when the time for a head is over, and nobody is answered.
 func TestTLSWaitsForHandsOnlySoLong(t *testing.T) {
 	t.Parallel()
-	s := newWithTLS(t, server.ServerConfig{}, func(s *server.Server) { s.SetReadTimeout(300 * time.Millisecond) })
+	s := newWithTLS(t, server.Config{}, func(s *server.Server) { s.SetReadTimeout(300 * time.Millisecond) })
 	hello := clientHello(t)
 	for name, said := range map[string]string{"nothing": "", "a part of it": hello[:40], "all of it": hello} {
 		began := time.Now()
@@ -172,7 +172,7 @@ func TestTLSWaitsForHandsOnlySoLong(t *testing.T) {
 			t.Errorf("%s: ended after %v", name, took)
 		}
 	}
-	s.Shutdown(server.Pace{})
+	s.Stop(server.DrainTimings{})
 }
 
 // clientHello is what a client of TLS says first.
@@ -202,10 +202,10 @@ func TestTLSWatcher(t *testing.T) {
 	begun := make(chan struct{}, 1)
 	var s *withTLS
 	ready := make(chan struct{})
-	s = newWithTLS(t, server.ServerConfig{Handle: func(rc *fasthttp.RequestCtx) {
+	s = newWithTLS(t, server.Config{Handle: func(rc *fasthttp.RequestCtx) {
 		<-ready
-		c := s.InHand.Take()
-		defer c.LetGo()
+		c := s.Inflight.Begin()
+		defer c.Close()
 		if string(rc.Path()) != "/watched" {
 			return
 		}
@@ -228,9 +228,9 @@ func TestTLSWatcher(t *testing.T) {
 			t.Fatal(err)
 		}
 		fmt.Fprint(c.TLSConn, "GET /watched HTTP/1.1\r\nHost: x\r\n\r\n")
-		forwardtest.Next(t, "the request", begun)
+		forwardtest.Receive(t, "the request", begun)
 		leave(c)
-		if err := forwardtest.Next(t, "its end", ended); !errors.Is(err, want) {
+		if err := forwardtest.Receive(t, "its end", ended); !errors.Is(err, want) {
 			t.Errorf("%s: %v, want %v", name, err, want)
 		}
 		c.Close()
@@ -249,11 +249,11 @@ func TestTLSWatcher(t *testing.T) {
 	}, nil)
 	c := s.call(nil)
 	fmt.Fprint(c.TLSConn, "GET /watched HTTP/1.1\r\nHost: x\r\n\r\n")
-	forwardtest.Next(t, "the request", begun)
+	forwardtest.Receive(t, "the request", begun)
 	for range 3 {
 		fmt.Fprint(c.TLSConn, aRequest)
 	}
-	if err := forwardtest.Next(t, "its end", ended); err != nil {
+	if err := forwardtest.Receive(t, "its end", ended); err != nil {
 		t.Error(err)
 	}
 	for n := range 4 { // what the watcher has looked at is not lost
@@ -261,14 +261,14 @@ func TestTLSWatcher(t *testing.T) {
 			t.Errorf("answer %d: last %v, %v", n, last, err)
 		}
 	}
-	s.Shutdown(server.Pace{})
+	s.Stop(server.DrainTimings{})
 }
 
 // Connections that wait leave with a word, whether hands were shaken or not; a handshake that has begun goes on.
 func TestTLSDrain(t *testing.T) {
 	t.Parallel()
-	s := newWithTLS(t, server.ServerConfig{})
-	p := server.Pace{Quiet: time.Second}
+	s := newWithTLS(t, server.Config{})
+	p := server.DrainTimings{Quiet: time.Second}
 	used, shaken, silent, greeting := s.call(nil), s.call(nil), s.reach(), s.reach()
 	if _, err := used.ask(); err != nil {
 		t.Fatal(err)
@@ -297,23 +297,23 @@ func TestTLSDrain(t *testing.T) {
 	if _, err := recent.ask(); err != nil {
 		t.Fatal(err)
 	}
-	go s.Shut(p)
+	go s.StopAccepting(p)
 	used.ends(t)
 	shaken.ends(t)
 	silent.AssertEOF(t)
 	wantLast(t, recent.ask, asked.Add(p.Quiet))
 	recent.ends(t)
-	if err := forwardtest.Next(t, "who was in the middle of a handshake", answered); err != nil {
+	if err := forwardtest.Receive(t, "who was in the middle of a handshake", answered); err != nil {
 		t.Errorf("in the middle of a handshake: %v", err)
 	}
-	s.Shutdown(p)
+	s.Stop(p)
 }
 
 // A record that comes in pieces is no silence.
 func TestTLSDrainWaitsForRecords(t *testing.T) {
 	t.Parallel()
-	s := newWithTLS(t, server.ServerConfig{})
-	p := server.Pace{Quiet: time.Second}
+	s := newWithTLS(t, server.Config{})
+	p := server.DrainTimings{Quiet: time.Second}
 	slow := &dripping{Conn: s.reach().TCPConn, pause: p.Quiet / 4, pieces: 6} // longer than a silence may last
 	over := tls.Client(slow, &tls.Config{RootCAs: s.ca.Pool(), ServerName: "localhost"})
 	c := &forwardtest.RawClient{Br: bufio.NewReader(over)}
@@ -321,13 +321,13 @@ func TestTLSDrainWaitsForRecords(t *testing.T) {
 		t.Fatal(err)
 	}
 	slow.drips.Store(true)
-	go s.Shut(p)
+	go s.StopAccepting(p)
 	fmt.Fprint(over, aRequest)
 	if last, err := c.ReadOK(); !last || err != nil {
 		t.Errorf("last %v, %v", last, err)
 	}
 	c.AssertEOF(t)
-	s.Shutdown(p)
+	s.Stop(p)
 }
 
 // dripping is a connection on which what is written goes out in pieces.

@@ -33,7 +33,7 @@ type watched = context.CancelCauseFunc
 
 // securedOf returns the TLS of a client's connection, or nil.
 func securedOf(c net.Conn) *netconn.TLSConn {
-	if client, ok := c.(*clientConn); ok {
+	if client, ok := c.(*serverConn); ok {
 		return client.secure
 	}
 	return nil

@@ -27,7 +27,7 @@ type Watcher struct {
 	raw   syscall.RawConn
 	fd    int
 	done  chan struct{}
-	looks sync.WaitGroup
+	polls sync.WaitGroup
 
 	mu      sync.Mutex // guards the fields below
 	nextID  uint64
@@ -61,7 +61,7 @@ func NewWatcher() (*Watcher, error) {
 func (w *Watcher) Close() error {
 	err := w.epoll.Close()
 	<-w.done
-	w.looks.Wait()
+	w.polls.Wait()
 	return err
 }
 
@@ -105,8 +105,8 @@ func (w *Watcher) arm(op int, id uint64, raw syscall.RawConn, looks bool) error 
 	return errors.Join(err, armed)
 }
 
-// look finds out whether what has come from a client says that it goes.
-func (w *Watcher) look(id uint64, secure *netconn.TLSConn) {
+// poll finds out whether what has come from a client says that it goes.
+func (w *Watcher) poll(id uint64, secure *netconn.TLSConn) {
 	again, err := secure.Poll()
 	if err != nil {
 		if c, ok := w.forget(id); ok {
@@ -121,15 +121,15 @@ func (w *Watcher) look(id uint64, secure *netconn.TLSConn) {
 	}
 }
 
-// told takes what epoll says of a client.
-func (w *Watcher) told(e unix.EpollEvent) {
+// onEvent takes what epoll says of a client.
+func (w *Watcher) onEvent(e unix.EpollEvent) {
 	id := uint64(uint32(e.Fd)) | uint64(uint32(e.Pad))<<32
 	if e.Events&(unix.EPOLLRDHUP|unix.EPOLLHUP|unix.EPOLLERR) == 0 {
 		w.mu.Lock()
 		c, ok := w.clients[id]
 		w.mu.Unlock()
 		if ok { // elsewhere, since to read may be to answer, and it may take nothing
-			w.looks.Go(func() { w.look(id, c.secure) })
+			w.polls.Go(func() { w.poll(id, c.secure) })
 		}
 		return
 	}
@@ -167,7 +167,7 @@ func (w *Watcher) run() {
 			return // closed
 		}
 		for _, e := range events[:n] {
-			w.told(e)
+			w.onEvent(e)
 		}
 	}
 }

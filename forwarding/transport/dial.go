@@ -35,7 +35,7 @@ func dial(ctx context.Context, to Target, timeout time.Duration) (*conn, error) 
 	}
 	tcp := nc.(*net.TCPConn)
 	_ = tcp.SetReadBuffer(netconn.SocketBuffer)
-	c := &conn{edition: to.Peer.Edition()} // before the handshake: what changes in it counts as changed after it
+	c := &conn{edition: to.Peer.Version()} // before the handshake: what changes in it counts as changed after it
 	var secure *netconn.TLSConn
 	if config := to.clientTLS(); config != nil {
 		secure = netconn.NewTLS(tcp, func(below net.Conn) *tls.Conn { return tls.Client(below, config) }, nil)
@@ -75,9 +75,9 @@ func (c *conn) send(r *Request) error {
 		return err
 	}
 	c.head = head
-	deadline := time.Now().Add(r.Connect + netconn.WriteStall)
-	if !r.End.IsZero() && r.End.Before(deadline) {
-		deadline = r.End
+	deadline := time.Now().Add(r.ConnectTimeout + netconn.WriteStall)
+	if !r.Deadline.IsZero() && r.Deadline.Before(deadline) {
+		deadline = r.Deadline
 	}
 	if err := c.SetWriteDeadline(deadline); err != nil {
 		return err

@@ -38,8 +38,8 @@ func NewHandshake(protocols []string) *Handshake {
 	return &Handshake{Key: base64.StdEncoding.EncodeToString(key[:]), Protocols: protocols}
 }
 
-// Accept returns the value of Sec-WebSocket-Accept that answers the key.
-func (h *Handshake) Accept() string {
+// AcceptKey returns the value of Sec-WebSocket-Accept that answers the key.
+func (h *Handshake) AcceptKey() string {
 	sum := sha1.Sum([]byte(h.Key + handshakeGUID))
 	return base64.StdEncoding.EncodeToString(sum[:])
 }
@@ -63,7 +63,7 @@ func (h *Handshake) check(answer *head) error {
 		return fmt.Errorf("%w: it switches protocols, which was not asked for", errMalformed)
 	case !strings.EqualFold(answer.get("upgrade"), "websocket"), !hasOption(answer.get("connection"), "upgrade"):
 		return fmt.Errorf("%w: it does not switch to websocket", errMalformed)
-	case answer.get("sec-websocket-accept") != h.Accept():
+	case answer.get("sec-websocket-accept") != h.AcceptKey():
 		return fmt.Errorf("%w: sec-websocket-accept does not answer the key", errMalformed)
 	case answer.get("sec-websocket-extensions") != "":
 		return fmt.Errorf("%w: it takes a WebSocket extension that was not offered", errMalformed)
@@ -83,12 +83,12 @@ func hasOption(list, option string) bool {
 	return false
 }
 
-// Switched reports whether the other side has taken the request's handshake: the connection is a WebSocket now.
-func (a *Response) Switched() bool { return a.switched }
+// Upgraded reports whether the other side has taken the request's handshake: the connection is a WebSocket now.
+func (a *Response) Upgraded() bool { return a.switched }
 
-// TakeOver returns the connection of an answer that has switched, which the caller closes. It reports false if the context's end
+// TakeConn returns the connection of an answer that has switched, which the caller closes. It reports false if the context's end
 // came first: then the answer is still to be closed.
-func (a *Response) TakeOver() (*netconn.Conn, bool) {
+func (a *Response) TakeConn() (*netconn.Conn, bool) {
 	if a.conn == nil || !a.switched || !a.unwatch() {
 		return nil, false
 	}
@@ -97,7 +97,7 @@ func (a *Response) TakeOver() (*netconn.Conn, bool) {
 	// What has come with the answer is kept, and the memory for reading given back: it may be long until it is used.
 	if n := c.br.Buffered(); n > 0 {
 		early, _ := c.br.Peek(n)
-		c.Early = bytes.Clone(early)
+		c.ReadAhead = bytes.Clone(early)
 	}
 	a.transport.releaseReader(c)
 	c.Tick = nil

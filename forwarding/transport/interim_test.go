@@ -22,7 +22,7 @@ const wholeAnswer = "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nConten
 
 // Interim answers are bounded, and what cannot be read in one way only is no answer; its connection is not used again.
 func TestInterimAnswersRefused(t *testing.T) {
-	tr := forwardtest.RunningTransport(t)
+	tr := forwardtest.NewTransport(t)
 	for name, c := range map[string]struct {
 		says  string
 		asked bool
@@ -41,13 +41,13 @@ func TestInterimAnswersRefused(t *testing.T) {
 		"one with a line too much": {forwardtest.ProgressLine("position=1\nx: y"), true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			address := forwardtest.RawServer(t, forwardtest.Answering(c.says+wholeAnswer))
+			address := forwardtest.ListenRaw(t, forwardtest.AnswerWith(c.says+wholeAnswer))
 			told := 0
-			r := forwardtest.TestRequest(address)
+			r := forwardtest.NewRequest(address)
 			if c.asked {
-				r.Progress = func(hop.Progress) { told++ }
+				r.OnProgress = func(hop.Progress) { told++ }
 			}
-			_, err := tr.Do(t.Context(), r, transport.Shape{})
+			_, err := tr.Do(t.Context(), r, transport.ReadOptions{})
 			var failed *transport.ExchangeError
 			if !errors.Is(err, transport.ErrMalformed) || !errors.As(err, &failed) || failed.Phase != transport.PhaseFirstByte {
 				t.Errorf("got %v", err)
@@ -69,10 +69,10 @@ const heartStops = 10 * time.Second
 func TestPulse(t *testing.T) {
 	event := "data: {\"a\":1}\n\n"
 	answer := fmt.Sprintf("HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n4\r\n: x\n\r\n%x\r\n%s\r\n", len(event), event)
-	tr := forwardtest.RunningTransport(t)
+	tr := forwardtest.NewTransport(t)
 	beats := 0
 	speak, more := make(chan struct{}), make(chan struct{})
-	address := forwardtest.RawServer(t, func(c net.Conn) {
+	address := forwardtest.ListenRaw(t, func(c net.Conn) {
 		if _, err := forwardtest.ReadRequest(bufio.NewReader(c)); err != nil {
 			return
 		}
@@ -83,15 +83,15 @@ func TestPulse(t *testing.T) {
 		<-more
 		_, _ = io.WriteString(c, "0\r\n\r\n")
 	})
-	r := forwardtest.TestRequest(address)
-	r.FirstByte = heartStops
+	r := forwardtest.NewRequest(address)
+	r.FirstByteTimeout = heartStops
 	r.Tick = func() time.Duration {
 		if beats++; beats == 6 {
 			close(speak)
 		}
 		return time.Millisecond
 	}
-	a, err := tr.Do(t.Context(), r, transport.Shape{})
+	a, err := tr.Do(t.Context(), r, transport.ReadOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -109,25 +109,25 @@ func TestPulse(t *testing.T) {
 }
 
 func TestPulseKeepsDeadlines(t *testing.T) {
-	tr := forwardtest.RunningTransport(t)
-	address := forwardtest.RawServer(t, func(c net.Conn) { _, _ = io.Copy(io.Discard, c) })
+	tr := forwardtest.NewTransport(t)
+	address := forwardtest.ListenRaw(t, func(c net.Conn) { _, _ = io.Copy(io.Discard, c) })
 	beat := func() time.Duration { return time.Millisecond }
-	r := forwardtest.TestRequest(address)
-	r.Tick, r.FirstByte = beat, 50*time.Millisecond
+	r := forwardtest.NewRequest(address)
+	r.Tick, r.FirstByteTimeout = beat, 50*time.Millisecond
 	var failed *transport.ExchangeError
-	if _, err := tr.Do(t.Context(), r, transport.Shape{}); !errors.As(err, &failed) || !failed.Timeout || failed.Phase != transport.PhaseFirstByte {
+	if _, err := tr.Do(t.Context(), r, transport.ReadOptions{}); !errors.As(err, &failed) || !failed.Timeout || failed.Phase != transport.PhaseFirstByte {
 		t.Errorf("got %v, want no first byte in time", err)
 	}
 	ctx, cancel := context.WithCancelCause(t.Context())
-	r, beats := forwardtest.TestRequest(address), 0
-	r.FirstByte = heartStops
+	r, beats := forwardtest.NewRequest(address), 0
+	r.FirstByteTimeout = heartStops
 	r.Tick = func() time.Duration {
 		if beats++; beats == 5 {
 			cancel(server.ErrClientGone)
 		}
 		return beat()
 	}
-	if _, err := tr.Do(ctx, r, transport.Shape{}); !errors.Is(err, server.ErrClientGone) {
+	if _, err := tr.Do(ctx, r, transport.ReadOptions{}); !errors.Is(err, server.ErrClientGone) {
 		t.Errorf("got %v, want the context's cause", err)
 	}
 }
@@ -136,16 +136,16 @@ func TestPulseKeepsDeadlines(t *testing.T) {
 // say nothing.
 func TestInterimAnswers(t *testing.T) {
 	said := forwardtest.ProgressLine("position=3;expected_ms=1200;new=field") + forwardtest.Interim("Link: x") + forwardtest.ProgressLine("position=1")
-	address := forwardtest.RawServer(t, forwardtest.Answering(said+wholeAnswer))
-	tr := forwardtest.RunningTransport(t)
+	address := forwardtest.ListenRaw(t, forwardtest.AnswerWith(said+wholeAnswer))
+	tr := forwardtest.NewTransport(t)
 	want := []hop.Progress{{Position: 3, Expected: 1200 * time.Millisecond, Known: true}, {Position: 1}}
 	for _, asked := range []bool{true, false, true} {
 		var got []hop.Progress
-		r := forwardtest.TestRequest(address)
+		r := forwardtest.NewRequest(address)
 		if asked {
-			r.Progress = func(p hop.Progress) { got = append(got, p) }
+			r.OnProgress = func(p hop.Progress) { got = append(got, p) }
 		}
-		a, err := tr.Do(t.Context(), r, transport.Shape{})
+		a, err := tr.Do(t.Context(), r, transport.ReadOptions{})
 		if err != nil {
 			t.Fatal(err)
 		}

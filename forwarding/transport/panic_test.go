@@ -16,7 +16,7 @@ import (
 // A panic in an exchange closes its connection, so that the engine stops.
 func TestPanicInAnExchange(t *testing.T) {
 	closed := make(chan error, 1)
-	address := forwardtest.RawServer(t, func(c net.Conn) {
+	address := forwardtest.ListenRaw(t, func(c net.Conn) {
 		br := bufio.NewReader(c)
 		if _, err := forwardtest.ReadRequest(br); err == nil {
 			_, _ = io.WriteString(c, forwardtest.StreamHead)
@@ -24,8 +24,8 @@ func TestPanicInAnExchange(t *testing.T) {
 			closed <- err
 		}
 	})
-	transport := forwardtest.RunningTransport(t)
-	r, ticks := forwardtest.TestRequest(address), 0
+	transport := forwardtest.NewTransport(t)
+	r, ticks := forwardtest.NewRequest(address), 0
 	r.Tick = func() time.Duration {
 		if ticks++; ticks > 1 {
 			panic("a bug of ours")
@@ -38,9 +38,9 @@ func TestPanicInAnExchange(t *testing.T) {
 				t.Error("it has not panicked")
 			}
 		}()
-		_, _ = transport.Do(context.Background(), r, forwardtest.ChatShape)
+		_, _ = transport.Do(context.Background(), r, forwardtest.ChatOptions)
 	}()
-	if err := forwardtest.Next(t, "the engine to see the end", closed); err == nil || errors.Is(err, os.ErrDeadlineExceeded) { // or a reset: it was not read to its end
+	if err := forwardtest.Receive(t, "the engine to see the end", closed); err == nil || errors.Is(err, os.ErrDeadlineExceeded) { // or a reset: it was not read to its end
 		t.Errorf("the engine's connection ended with %v", err)
 	}
 	if n := transport.Idle(); n != 0 {

@@ -67,18 +67,18 @@ type Request struct {
 	Path   string // with its query
 	Fields []Field
 	Body   []byte
-	// Handshake, if there is one, asks for a WebSocket. An answer may then have switched: see [Answer.Switched].
+	// Handshake, if there is one, asks for a WebSocket. An answer may then have switched: see [Response.Upgraded].
 	Handshake *Handshake
 	// May, if there is one, is asked right before the first byte is sent, when the connection stands. If it says no, nothing
-	// is sent, and the exchange ends with [ErrWithheld].
+	// is sent, and the exchange ends with [ErrNotSent].
 	Precondition func() bool
 
-	Connect   time.Duration // longest wait for a connection
-	FirstByte time.Duration // from dispatch to the first byte of a stream; 0 = only End holds
-	Idle      time.Duration // longest silence after the first byte
-	End       time.Time     // of the whole exchange
+	ConnectTimeout   time.Duration // longest wait for a connection
+	FirstByteTimeout time.Duration // from dispatch to the first byte of a stream; 0 = only End holds
+	IdleTimeout      time.Duration // longest silence after the first byte
+	Deadline         time.Time     // of the whole exchange
 	// Progress, if there is one, is told what the interim answers of a node of ours say, whose hop token asked for them.
-	Progress func(hop.Progress)
+	OnProgress func(hop.Progress)
 	// Pulse, if there is one, is called again and again until the first byte, and says after how long of silence it is to
 	// be called at the latest.
 	Tick func() time.Duration

@@ -18,11 +18,11 @@ const (
 	endGrace = time.Second
 )
 
-// Shape says how an answer is to be read.
-type Shape struct {
+// ReadOptions says how an answer is to be read.
+type ReadOptions struct {
 	API        openai.API
 	StripUsage bool // take out the usage event that we asked for
-	Usage      bool // find out what it took: see [Answer.Usage]
+	TrackUsage bool // find out what it took: see [Response.Usage]
 }
 
 // Response is a server's response: what came up to the first byte, and the rest as it comes. It is for one goroutine.
@@ -71,7 +71,7 @@ func (a *Response) NotAPI() bool { return a.head.coded || openai.IsHTML(a.head.g
 // Stream returns what follows the answer's events, or nil if it is no event stream.
 func (a *Response) Stream() *openai.Stream { return a.stream }
 
-// Usage is what the answer says that it took, as far as it has been delivered, if its [Shape] asked for it.
+// Usage is what the answer says that it took, as far as it has been delivered, if its [ReadOptions] asked for it.
 func (a *Response) Usage() (openai.Usage, bool) {
 	switch {
 	case a.stream != nil:
@@ -115,7 +115,7 @@ func (a *Response) Length() int64 {
 }
 
 // readFirst reads as far as the answer commits us: a whole small answer, or a stream up to its first event.
-func (a *Response) readFirst(s Shape) error {
+func (a *Response) readFirst(s ReadOptions) error {
 	if openai.IsEventStream([]byte(a.head.get("content-type"))) && a.head.status < 300 && !a.head.coded {
 		a.stream = openai.NewStream(openai.StreamConfig{API: s.API, StripUsage: s.StripUsage})
 		return a.readFirstEvent()
@@ -141,8 +141,8 @@ func (a *Response) readFirst(s Shape) error {
 }
 
 // follow looks for the usage in what will pass.
-func (a *Response) follow(s Shape) {
-	if s.Usage && openai.IsJSON(a.head.get("content-type")) {
+func (a *Response) follow(s ReadOptions) {
+	if s.TrackUsage && openai.IsJSON(a.head.get("content-type")) {
 		a.long = new(openai.LongBody)
 	}
 }
@@ -191,7 +191,7 @@ func (a *Response) Next() ([]byte, error) {
 		return nil, io.EOF
 	}
 	if a.stream != nil && a.stream.Ended() {
-		a.conn.Idle = endGrace
+		a.conn.IdleTimeout = endGrace
 	}
 	piece, err := a.body.next()
 	switch {
@@ -246,8 +246,8 @@ func (a *Response) Done() bool {
 	return a.conn == nil || a.stream == nil && a.body.done && a.held == nil
 }
 
-// Settle ends the watch over the context, whose end has no effect after it.
-func (a *Response) Settle() {
+// DetachContext ends the watch over the context, whose end has no effect after it.
+func (a *Response) DetachContext() {
 	if !a.settled {
 		a.settled, a.cancelledLate = true, !a.unwatch()
 	}
@@ -260,7 +260,7 @@ func (a *Response) finish() {
 		return
 	}
 	a.conn = nil
-	a.Settle()
+	a.DetachContext()
 	reusable := !a.cancelledLate && !a.head.close && a.body.framing != framingClose && a.body.held == 0 && c.br.Buffered() == 0
 	if !reusable {
 		c.Close()
@@ -278,7 +278,7 @@ func (a *Response) Close() {
 		return
 	}
 	a.conn = nil
-	a.Settle()
+	a.DetachContext()
 	c.Linger(a.linger)
 	a.transport.releaseReader(c)
 }

@@ -18,21 +18,21 @@ func TestShortageIsOurs(t *testing.T) {
 	}
 	defer ln.Close()
 	dial := func() error {
-		answer, err := transport.NewTransport().Do(t.Context(), &transport.Request{
-			Target: transport.Target{Address: ln.Addr().String()}, Method: "GET", Path: "/", Connect: time.Second, End: time.Now().Add(time.Second),
-		}, transport.Shape{})
+		answer, err := transport.New().Do(t.Context(), &transport.Request{
+			Target: transport.Target{Address: ln.Addr().String()}, Method: "GET", Path: "/", ConnectTimeout: time.Second, Deadline: time.Now().Add(time.Second),
+		}, transport.ReadOptions{})
 		if err == nil {
 			answer.Close()
 		}
 		return err
 	}
 	restore := testkit.LimitFiles(t, 0)
-	if err := dial(); !netconn.IsOurs(err) {
+	if err := dial(); !netconn.IsLocalShortage(err) {
 		t.Errorf("without files: %v", err)
 	}
 	restore()
 	ln.Close()
-	if err := dial(); err == nil || netconn.IsOurs(err) {
+	if err := dial(); err == nil || netconn.IsLocalShortage(err) {
 		t.Errorf("refused: %v", err)
 	}
 }

@@ -26,7 +26,7 @@ func tlsTarget(t *testing.T, serve func(net.Conn, *tls.Config)) transport.Target
 	t.Helper()
 	ca := tlstest.NewCA(t, "fleet")
 	config := &tls.Config{Certificates: []tls.Certificate{ca.Pair(forwardtest.Colo().String(), nil)}, SessionTicketsDisabled: true} //nolint:gosec // a test
-	address := forwardtest.RawServer(t, func(c net.Conn) { serve(c, config) })
+	address := forwardtest.ListenRaw(t, func(c net.Conn) { serve(c, config) })
 	files := forwardtest.NewFiles(t, ca, forwardtest.Entry(), nil)
 	trusted, err := peertls.LoadTrustStore(peertls.Files(files), forwardtest.Entry(), slog.New(slog.DiscardHandler))
 	if err != nil {
@@ -52,9 +52,9 @@ func TestTLSAnswerUntilTheEnd(t *testing.T) {
 				end(c)
 			}
 		})
-		r := forwardtest.TestRequest("")
+		r := forwardtest.NewRequest("")
 		r.Target = target
-		answer, err := forwardtest.RunningTransport(t).Do(t.Context(), r, transport.Shape{})
+		answer, err := forwardtest.NewTransport(t).Do(t.Context(), r, transport.ReadOptions{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -88,11 +88,11 @@ func TestTLSLeftovers(t *testing.T) {
 				}
 			}
 		})
-		tr := forwardtest.RunningTransport(t)
+		tr := forwardtest.NewTransport(t)
 		for range 2 {
-			r := forwardtest.TestRequest("")
+			r := forwardtest.NewRequest("")
 			r.Target = target
-			answer, err := tr.Do(t.Context(), r, transport.Shape{})
+			answer, err := tr.Do(t.Context(), r, transport.ReadOptions{})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -144,11 +144,11 @@ func TestTLSLeftoversInOnePacket(t *testing.T) {
 		_, _ = c.Write(cork.kept.Bytes())
 		_, _ = io.Copy(io.Discard, c)
 	})
-	tr := forwardtest.RunningTransport(t)
+	tr := forwardtest.NewTransport(t)
 	for n := range 3 {
-		r := forwardtest.TestRequest("")
+		r := forwardtest.NewRequest("")
 		r.Target = target
-		a, err := tr.Do(t.Context(), r, forwardtest.ChatShape)
+		a, err := tr.Do(t.Context(), r, forwardtest.ChatOptions)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -26,8 +26,8 @@ type Transport struct {
 	closed bool
 }
 
-// NewTransport returns a transport, which the caller runs.
-func NewTransport() *Transport {
+// New returns a transport, which the caller runs.
+func New() *Transport {
 	return &Transport{
 		readers: sync.Pool{New: func() any { return bufio.NewReaderSize(nil, readBuffer) }},
 		idle:    map[Target][]*conn{},
@@ -92,7 +92,7 @@ func (t *Transport) take(to Target) *conn {
 		if c == nil {
 			return nil
 		}
-		if time.Since(c.idleSince) < keepIdle && c.edition == to.Peer.Edition() && c.Quiet() {
+		if time.Since(c.idleSince) < keepIdle && c.edition == to.Peer.Version() && c.Quiet() {
 			return c
 		}
 		c.Close()
@@ -134,7 +134,7 @@ func (t *Transport) releaseReader(c *conn) {
 
 // Do sends r once and returns the answer up to its first byte. When ctx ends first, it returns the context's cause,
 // after it has lingered. Any other failure is an [ExchangeError]. The caller must Close the answer.
-func (t *Transport) Do(ctx context.Context, r *Request, s Shape) (*Response, error) {
+func (t *Transport) Do(ctx context.Context, r *Request, s ReadOptions) (*Response, error) {
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)
 	}
@@ -144,15 +144,15 @@ func (t *Transport) Do(ctx context.Context, r *Request, s Shape) (*Response, err
 	}
 	if c == nil {
 		var err error
-		if c, err = dial(ctx, r.Target, r.Connect); err != nil {
+		if c, err = dial(ctx, r.Target, r.ConnectTimeout); err != nil {
 			return nil, exchangeError(ctx, PhaseConnect, err)
 		}
 	}
 	c.br = t.readers.Get().(*bufio.Reader)
 	c.br.Reset(c)
-	c.Idle, c.End, c.Tick = 0, r.End, r.Tick
+	c.IdleTimeout, c.Deadline, c.Tick = 0, r.Deadline, r.Tick
 
-	a := &Response{ctx: ctx, transport: t, target: r.Target, conn: c, linger: r.Linger, end: r.End}
+	a := &Response{ctx: ctx, transport: t, target: r.Target, conn: c, linger: r.Linger, end: r.Deadline}
 	a.unwatch = context.AfterFunc(ctx, c.Cancel)
 	begun := false
 	defer func() {
@@ -163,7 +163,7 @@ func (t *Transport) Do(ctx context.Context, r *Request, s Shape) (*Response, err
 	if err := a.begin(r, s); err != nil {
 		a.Close()
 		phase := a.phase()
-		if r.Target.Peer.RefusedUs(err) && a.head.status == 0 {
+		if r.Target.Peer.SentAlert(err) && a.head.status == 0 {
 			phase, err = PhaseConnect, r.Target.Peer.Explain(err)
 		}
 		return nil, exchangeError(ctx, phase, err)
@@ -182,7 +182,7 @@ func (a *Response) phase() Phase {
 }
 
 // begin sends the request and reads the answer up to its first byte.
-func (a *Response) begin(r *Request, s Shape) error {
+func (a *Response) begin(r *Request, s ReadOptions) error {
 	sent := time.Now()
 	if err := a.conn.send(r); err != nil {
 		if errors.Is(err, ErrNotSent) {
@@ -194,13 +194,13 @@ func (a *Response) begin(r *Request, s Shape) error {
 		}
 		return a.readFirst(s)
 	}
-	if r.FirstByte > 0 {
-		a.conn.Idle = 0
-		if by := sent.Add(r.FirstByte); r.End.IsZero() || by.Before(r.End) {
-			a.conn.End = by
+	if r.FirstByteTimeout > 0 {
+		a.conn.IdleTimeout = 0
+		if by := sent.Add(r.FirstByteTimeout); r.Deadline.IsZero() || by.Before(r.Deadline) {
+			a.conn.Deadline = by
 		}
 	}
-	h, err := readHeadTelling(a.conn.br, r.Progress)
+	h, err := readHeadTelling(a.conn.br, r.OnProgress)
 	if err != nil {
 		if errors.Is(err, io.EOF) {
 			err = errNoAnswer
@@ -217,7 +217,7 @@ func (a *Response) begin(r *Request, s Shape) error {
 		return err
 	}
 	if a.conn != nil { // else all of it has come
-		a.conn.Idle, a.conn.End, a.conn.Tick = r.Idle, r.End, nil
+		a.conn.IdleTimeout, a.conn.Deadline, a.conn.Tick = r.IdleTimeout, r.Deadline, nil
 	}
 	return nil
 }
@@ -225,9 +225,9 @@ func (a *Response) begin(r *Request, s Shape) error {
 // refusedEarly looks for a reason when a request could not be sent to its end: who refuses it for its size, say, answers
 // before that. It returns the failure if there is none.
 func (a *Response) refusedEarly(failure error) error {
-	a.conn.Idle = endGrace
+	a.conn.IdleTimeout = endGrace
 	h, err := readHead(a.conn.br)
-	if a.target.Peer.RefusedUs(err) {
+	if a.target.Peer.SentAlert(err) {
 		return err
 	}
 	if err != nil || h.status < 400 {

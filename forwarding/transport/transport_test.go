@@ -38,13 +38,13 @@ func drain(a *transport.Response) (string, error) {
 
 func TestPlainAnswersShareAConnection(t *testing.T) {
 	var conns atomic.Int32
-	address := forwardtest.RawServer(t, func(c net.Conn) {
+	address := forwardtest.ListenRaw(t, func(c net.Conn) {
 		conns.Add(1)
-		forwardtest.Answering(plainAnswer)(c)
+		forwardtest.AnswerWith(plainAnswer)(c)
 	})
-	transport := forwardtest.RunningTransport(t)
+	transport := forwardtest.NewTransport(t)
 	for range 5 {
-		a, err := transport.Do(context.Background(), forwardtest.TestRequest(address), forwardtest.ChatShape)
+		a, err := transport.Do(context.Background(), forwardtest.NewRequest(address), forwardtest.ChatOptions)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -60,14 +60,14 @@ func TestPlainAnswersShareAConnection(t *testing.T) {
 
 // An engine that closes a connection while it is idle costs nobody a request.
 func TestConnectionClosedWhileIdle(t *testing.T) {
-	address := forwardtest.RawServer(t, func(c net.Conn) {
+	address := forwardtest.ListenRaw(t, func(c net.Conn) {
 		if _, err := forwardtest.ReadRequest(bufio.NewReader(c)); err == nil {
 			_, _ = io.WriteString(c, plainAnswer)
 		}
 	})
-	tr := forwardtest.RunningTransport(t)
+	tr := forwardtest.NewTransport(t)
 	for i := range 20 {
-		a, err := tr.Do(context.Background(), forwardtest.TestRequest(address), forwardtest.ChatShape)
+		a, err := tr.Do(context.Background(), forwardtest.NewRequest(address), forwardtest.ChatOptions)
 		if err != nil {
 			t.Fatalf("request %d: %v", i, err)
 		}
@@ -85,9 +85,9 @@ func TestConnectionIsNotReusedAfter(t *testing.T) {
 		"bytes after answer": "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nokHTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nevil",
 		"malformed":          "HTTP/1.1 200 OK\r\nContent-Length: 2\r\nTransfer-Encoding: chunked\r\n\r\nok",
 	} {
-		address := forwardtest.RawServer(t, forwardtest.Answering(answer))
-		transport := forwardtest.RunningTransport(t)
-		if a, err := transport.Do(context.Background(), forwardtest.TestRequest(address), forwardtest.ChatShape); err == nil {
+		address := forwardtest.ListenRaw(t, forwardtest.AnswerWith(answer))
+		transport := forwardtest.NewTransport(t)
+		if a, err := transport.Do(context.Background(), forwardtest.NewRequest(address), forwardtest.ChatOptions); err == nil {
 			a.Close()
 		}
 		if n := transport.Idle(); n != 0 {
@@ -101,7 +101,7 @@ func TestCancelWaitsForTheEngine(t *testing.T) {
 	for name, before := range map[string]string{"no answer yet": "", "in mid-stream": forwardtest.StreamHead + forwardtest.Chunk(forwardtest.Delta("a"))} {
 		t.Run(name, func(t *testing.T) {
 			got, closed := make(chan struct{}), atomic.Bool{}
-			address := forwardtest.RawServer(t, func(c net.Conn) {
+			address := forwardtest.ListenRaw(t, func(c net.Conn) {
 				br := bufio.NewReader(c)
 				_, _ = forwardtest.ReadRequest(br)
 				_, _ = io.WriteString(c, before)
@@ -120,9 +120,9 @@ func TestCancelWaitsForTheEngine(t *testing.T) {
 				<-begun
 				cancel(server.ErrClientGone)
 			}()
-			r := forwardtest.TestRequest(address)
+			r := forwardtest.NewRequest(address)
 			r.Linger = forwardtest.Patience
-			a, err := forwardtest.RunningTransport(t).Do(ctx, r, forwardtest.ChatShape)
+			a, err := forwardtest.NewTransport(t).Do(ctx, r, forwardtest.ChatOptions)
 			if before != "" {
 				if err != nil {
 					t.Fatal(err)
@@ -145,16 +145,16 @@ func TestCancelWaitsForTheEngine(t *testing.T) {
 func TestLingerIsBounded(t *testing.T) {
 	release := make(chan struct{})
 	defer close(release)
-	address := forwardtest.RawServer(t, func(c net.Conn) {
+	address := forwardtest.ListenRaw(t, func(c net.Conn) {
 		_, _ = forwardtest.ReadRequest(bufio.NewReader(c))
 		<-release
 	})
 	ctx, cancel := context.WithTimeoutCause(context.Background(), 20*time.Millisecond, server.ErrClientGone)
 	defer cancel()
-	r := forwardtest.TestRequest(address)
+	r := forwardtest.NewRequest(address)
 	r.Linger = 100 * time.Millisecond
 	began := time.Now()
-	if _, err := forwardtest.RunningTransport(t).Do(ctx, r, forwardtest.ChatShape); !errors.Is(err, server.ErrClientGone) {
+	if _, err := forwardtest.NewTransport(t).Do(ctx, r, forwardtest.ChatOptions); !errors.Is(err, server.ErrClientGone) {
 		t.Errorf("error %v, want ErrClientGone", err)
 	}
 	if took := time.Since(began); took < 100*time.Millisecond || took > forwardtest.Patience/2 {
@@ -165,13 +165,13 @@ func TestLingerIsBounded(t *testing.T) {
 func TestFailures(t *testing.T) {
 	f := func(name, answer string, wantPhase transport.Phase, wantDelivered string) {
 		t.Helper()
-		address := forwardtest.RawServer(t, func(c net.Conn) {
+		address := forwardtest.ListenRaw(t, func(c net.Conn) {
 			_, _ = forwardtest.ReadRequest(bufio.NewReader(c))
 			_, _ = io.WriteString(c, answer)
 		})
-		tr := forwardtest.RunningTransport(t)
+		tr := forwardtest.NewTransport(t)
 		delivered := ""
-		a, err := tr.Do(context.Background(), forwardtest.TestRequest(address), forwardtest.ChatShape)
+		a, err := tr.Do(context.Background(), forwardtest.NewRequest(address), forwardtest.ChatOptions)
 		if err == nil {
 			delivered, err = drain(a)
 			a.Close()
@@ -202,7 +202,7 @@ func TestConnectFails(t *testing.T) {
 	}
 	address := ln.Addr().String()
 	ln.Close()
-	_, err = forwardtest.RunningTransport(t).Do(context.Background(), forwardtest.TestRequest(address), forwardtest.ChatShape)
+	_, err = forwardtest.NewTransport(t).Do(context.Background(), forwardtest.NewRequest(address), forwardtest.ChatOptions)
 	var failed *transport.ExchangeError
 	if !errors.As(err, &failed) || failed.Phase != transport.PhaseConnect {
 		t.Errorf("error %v, want a failure to connect", err)
@@ -211,7 +211,7 @@ func TestConnectFails(t *testing.T) {
 
 func TestTimeouts(t *testing.T) {
 	silent := func(before string) string {
-		return forwardtest.RawServer(t, func(c net.Conn) {
+		return forwardtest.ListenRaw(t, func(c net.Conn) {
 			br := bufio.NewReader(c)
 			_, _ = forwardtest.ReadRequest(br)
 			_, _ = io.WriteString(c, before)
@@ -220,9 +220,9 @@ func TestTimeouts(t *testing.T) {
 	}
 	f := func(name, before string, change func(*transport.Request), wantPhase transport.Phase) {
 		t.Helper()
-		r := forwardtest.TestRequest(silent(before))
+		r := forwardtest.NewRequest(silent(before))
 		change(r)
-		a, err := forwardtest.RunningTransport(t).Do(context.Background(), r, forwardtest.ChatShape)
+		a, err := forwardtest.NewTransport(t).Do(context.Background(), r, forwardtest.ChatOptions)
 		if err == nil {
 			_, err = drain(a)
 			a.Close()
@@ -233,23 +233,23 @@ func TestTimeouts(t *testing.T) {
 		}
 	}
 	short := 50 * time.Millisecond
-	f("first byte", "", func(r *transport.Request) { r.FirstByte = short }, transport.PhaseFirstByte)
-	f("first byte, after comments", forwardtest.StreamHead+forwardtest.Chunk(": ping\n\n"), func(r *transport.Request) { r.FirstByte = short }, transport.PhaseFirstByte)
-	f("idle", forwardtest.StreamHead+forwardtest.Chunk(forwardtest.Delta("a")), func(r *transport.Request) { r.Idle = short }, transport.PhaseStream)
-	f("total", forwardtest.StreamHead+forwardtest.Chunk(forwardtest.Delta("a")), func(r *transport.Request) { r.End = time.Now().Add(short) }, transport.PhaseStream)
+	f("first byte", "", func(r *transport.Request) { r.FirstByteTimeout = short }, transport.PhaseFirstByte)
+	f("first byte, after comments", forwardtest.StreamHead+forwardtest.Chunk(": ping\n\n"), func(r *transport.Request) { r.FirstByteTimeout = short }, transport.PhaseFirstByte)
+	f("idle", forwardtest.StreamHead+forwardtest.Chunk(forwardtest.Delta("a")), func(r *transport.Request) { r.IdleTimeout = short }, transport.PhaseStream)
+	f("total", forwardtest.StreamHead+forwardtest.Chunk(forwardtest.Delta("a")), func(r *transport.Request) { r.Deadline = time.Now().Add(short) }, transport.PhaseStream)
 }
 
 // The first-byte timeout ends with the first byte.
 func TestFirstByteTimeoutDoesNotCutAStream(t *testing.T) {
-	address := forwardtest.RawServer(t, func(c net.Conn) {
+	address := forwardtest.ListenRaw(t, func(c net.Conn) {
 		_, _ = forwardtest.ReadRequest(bufio.NewReader(c))
 		_, _ = io.WriteString(c, forwardtest.StreamHead+forwardtest.Chunk(forwardtest.Delta("a")))
 		time.Sleep(200 * time.Millisecond)
 		_, _ = io.WriteString(c, forwardtest.Chunk(forwardtest.Delta("b"))+forwardtest.Chunk("data: [DONE]\n\n")+"0\r\n\r\n")
 	})
-	r := forwardtest.TestRequest(address)
-	r.FirstByte = 100 * time.Millisecond
-	a, err := forwardtest.RunningTransport(t).Do(context.Background(), r, forwardtest.ChatShape)
+	r := forwardtest.NewRequest(address)
+	r.FirstByteTimeout = 100 * time.Millisecond
+	a, err := forwardtest.NewTransport(t).Do(context.Background(), r, forwardtest.ChatOptions)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -262,8 +262,8 @@ func TestFirstByteTimeoutDoesNotCutAStream(t *testing.T) {
 // A first event that is an error counts as the status that it names.
 func TestErrorAsFirstEvent(t *testing.T) {
 	event := "data: {\"error\":{\"message\":\"busy\",\"code\":503}}\n\n"
-	address := forwardtest.RawServer(t, forwardtest.Answering(forwardtest.StreamHead+forwardtest.Chunk(event)+forwardtest.Chunk("data: [DONE]\n\n")+"0\r\n\r\n"))
-	a, err := forwardtest.RunningTransport(t).Do(context.Background(), forwardtest.TestRequest(address), forwardtest.ChatShape)
+	address := forwardtest.ListenRaw(t, forwardtest.AnswerWith(forwardtest.StreamHead+forwardtest.Chunk(event)+forwardtest.Chunk("data: [DONE]\n\n")+"0\r\n\r\n"))
+	a, err := forwardtest.NewTransport(t).Do(context.Background(), forwardtest.NewRequest(address), forwardtest.ChatOptions)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -276,7 +276,7 @@ func TestErrorAsFirstEvent(t *testing.T) {
 func TestLargeBodiesBothWays(t *testing.T) {
 	large := strings.Repeat("x", 5<<20)
 	received := make(chan int, 1)
-	address := forwardtest.RawServer(t, func(c net.Conn) {
+	address := forwardtest.ListenRaw(t, func(c net.Conn) {
 		r, err := forwardtest.ReadRequest(bufio.NewReader(c))
 		if err != nil {
 			return
@@ -284,9 +284,9 @@ func TestLargeBodiesBothWays(t *testing.T) {
 		received <- int(r.ContentLength)
 		fmt.Fprintf(c, "HTTP/1.1 200 OK\r\nContent-Type: audio/wav\r\nContent-Length: %d\r\n\r\n%s", len(large), large)
 	})
-	r := forwardtest.TestRequest(address)
+	r := forwardtest.NewRequest(address)
 	r.Body = []byte(large)
-	a, err := forwardtest.RunningTransport(t).Do(context.Background(), r, transport.Shape{API: openai.Speech})
+	a, err := forwardtest.NewTransport(t).Do(context.Background(), r, transport.ReadOptions{API: openai.Speech})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -306,7 +306,7 @@ func TestLargeBodiesBothWays(t *testing.T) {
 func TestHeadersThatAreNotSent(t *testing.T) {
 	f := func(change func(*transport.Request)) {
 		t.Helper()
-		r := forwardtest.TestRequest("127.0.0.1:1")
+		r := forwardtest.NewRequest("127.0.0.1:1")
 		change(r)
 		if b, err := r.AppendHead(nil); err == nil {
 			t.Errorf("would send %q", b)

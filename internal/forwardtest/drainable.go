@@ -24,36 +24,36 @@ import (
 // Drainable is a server whose end is tested. It answers with "ok".
 type Drainable struct {
 	*server.Server
-	InHand  *server.InHand
-	T       *testing.T
-	Address string
-	Served  chan error
-	callers []*RawClient // closed before the end is waited for
+	Inflight *server.Inflight
+	T        *testing.T
+	Address  string
+	Served   chan error
+	callers  []*RawClient // closed before the end is waited for
 }
 
 func Serve(t *testing.T, handle func(*fasthttp.RequestCtx)) *Drainable {
 	t.Helper()
-	return ServeConfig(t, server.ServerConfig{Handle: handle})
+	return ServeConfig(t, server.Config{Handle: handle})
 }
 
 // ServeConfig is newDraining with more of a config, of which what is not there is filled in.
-func ServeConfig(t *testing.T, config server.ServerConfig, prepare ...func(*server.Server)) *Drainable {
+func ServeConfig(t *testing.T, config server.Config, prepare ...func(*server.Server)) *Drainable {
 	t.Helper()
-	inHand, err := server.NewInHand(slog.New(slog.DiscardHandler))
+	inHand, err := server.NewInflight(slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &Drainable{InHand: inHand, T: t, Served: make(chan error, 1)}
+	s := &Drainable{Inflight: inHand, T: t, Served: make(chan error, 1)}
 	if config.Logger == nil {
 		config.Logger = slog.New(slog.DiscardHandler)
 	}
-	if config.Refuse == nil {
-		config.Refuse = func(rc *fasthttp.RequestCtx, e *openai.Error) { server.WriteError(rc, e, "") }
+	if config.HandleError == nil {
+		config.HandleError = func(rc *fasthttp.RequestCtx, e *openai.Error) { server.WriteError(rc, e, "") }
 	}
 	handle := config.Handle
-	config.InHand, config.Handle = inHand, func(rc *fasthttp.RequestCtx) {
-		c := inHand.Take()
-		defer c.LetGo()
+	config.Inflight, config.Handle = inHand, func(rc *fasthttp.RequestCtx) {
+		c := inHand.Begin()
+		defer c.Close()
 		if handle != nil {
 			handle(rc)
 		}
@@ -61,7 +61,7 @@ func ServeConfig(t *testing.T, config server.ServerConfig, prepare ...func(*serv
 			rc.SetBodyString("ok")
 		}
 	}
-	s.Server = server.NewServer(config)
+	s.Server = server.New(config)
 	for _, do := range prepare {
 		do(s.Server)
 	}
@@ -74,18 +74,18 @@ func ServeConfig(t *testing.T, config server.ServerConfig, prepare ...func(*serv
 	return s
 }
 
-// Shutdown ends the server, and expects that nothing is left of it.
-func (s *Drainable) Shutdown(p server.Pace) {
+// Stop ends the server, and expects that nothing is left of it.
+func (s *Drainable) Stop(p server.DrainTimings) {
 	s.T.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), Patience)
 	defer cancel()
 	for _, c := range s.callers {
 		c.Close()
 	}
-	if err := errors.Join(s.End(ctx, p, nil), <-s.Served); err != nil {
+	if err := errors.Join(s.Shutdown(ctx, p, nil), <-s.Served); err != nil {
 		s.T.Error(err)
 	}
-	if n := s.Connections().Open; n != 0 {
+	if n := s.ConnStats().Open; n != 0 {
 		s.T.Errorf("%d connections are left", n)
 	}
 }

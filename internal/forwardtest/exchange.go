@@ -21,8 +21,8 @@ import (
 // Patience bounds every wait of these tests; nothing is measured by it.
 const Patience = 30 * time.Second
 
-// RawServer is a server that answers each connection by a function of its own.
-func RawServer(t testing.TB, serve func(net.Conn)) string {
+// ListenRaw is a server that answers each connection by a function of its own.
+func ListenRaw(t testing.TB, serve func(net.Conn)) string {
 	t.Helper()
 	return testkit.Serve(t, func(c net.Conn) {
 		_ = c.SetDeadline(time.Now().Add(Patience))
@@ -30,8 +30,8 @@ func RawServer(t testing.TB, serve func(net.Conn)) string {
 	})
 }
 
-// Serving runs a server on loopback until somebody ends it; done tells how it ended.
-func Serving(t testing.TB, s *server.Server) (address string, done <-chan error) {
+// Start runs a server on loopback until somebody ends it; done tells how it ended.
+func Start(t testing.TB, s *server.Server) (address string, done <-chan error) {
 	t.Helper()
 	ln, err := server.Listen("127.0.0.1:0")
 	if err != nil {
@@ -52,8 +52,8 @@ func ReadRequest(br *bufio.Reader) (*http.Request, error) {
 	return r, err
 }
 
-// Answering serves connections that answer each request with the next of the given bytes, and then the last for ever.
-func Answering(answers ...string) func(net.Conn) {
+// AnswerWith serves connections that answer each request with the next of the given bytes, and then the last for ever.
+func AnswerWith(answers ...string) func(net.Conn) {
 	return func(c net.Conn) {
 		br := bufio.NewReader(c)
 		for i := 0; ; i++ {
@@ -67,10 +67,10 @@ func Answering(answers ...string) func(net.Conn) {
 	}
 }
 
-// RunningTransport returns a transport that is run until the test's end.
-func RunningTransport(t testing.TB) *transport.Transport {
+// NewTransport returns a transport that is run until the test's end.
+func NewTransport(t testing.TB) *transport.Transport {
 	t.Helper()
-	transport := transport.NewTransport()
+	transport := transport.New()
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan struct{})
 	go func() {
@@ -84,11 +84,11 @@ func RunningTransport(t testing.TB) *transport.Transport {
 	return transport
 }
 
-func TestRequest(address string) *transport.Request {
+func NewRequest(address string) *transport.Request {
 	return &transport.Request{
 		Target: transport.Target{Address: address, Host: address}, Method: "POST", Path: "/v1/chat/completions",
 		Fields: []transport.Field{{Name: "Content-Type", Value: "application/json"}}, Body: []byte(`{"model":"m"}`),
-		Connect: Patience, Idle: Patience, End: time.Now().Add(Patience),
+		ConnectTimeout: Patience, IdleTimeout: Patience, Deadline: time.Now().Add(Patience),
 	}
 }
 
@@ -100,14 +100,14 @@ func Delta(s string) string {
 	return fmt.Sprintf("data: {\"choices\":[{\"index\":0,\"delta\":{\"content\":%q}}]}\n\n", s)
 }
 
-var ChatShape = transport.Shape{API: openai.Chat}
+var ChatOptions = transport.ReadOptions{API: openai.Chat}
 
 // Interim is an interim answer with a header line.
 func Interim(line string) string { return "HTTP/1.1 102 Processing\r\n" + line + "\r\n\r\n" }
 
 func ProgressLine(value string) string { return Interim(hop.HeaderProgress + ": " + value) }
 
-func Next[T any](t testing.TB, what string, from <-chan T) T {
+func Receive[T any](t testing.TB, what string, from <-chan T) T {
 	t.Helper()
 	select {
 	case got := <-from:

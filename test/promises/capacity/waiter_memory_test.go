@@ -30,7 +30,7 @@ func TestMemoryOfWaiters(t *testing.T) {
 	token, err := f.Keys.Sign(hop.Token{
 		RequestID: "0123456789abcdef0123456789abcdef", Source: "entry-1", Account: "anonymous", Weight: 1, Priority: "standard",
 		Model: "demo-chat", Hops: 1, Wait: hop.WaitFull, Total: hop.Millis(time.Hour),
-	}, hop.Target{Audience: f.Colos[0].Node, Method: "POST", Path: fleettest.ChatPath, Body: []byte(body)}, time.Now())
+	}, hop.Binding{Audience: f.Colos[0].Node, Method: "POST", Path: fleettest.ChatPath, Body: []byte(body)}, time.Now())
 	if err != nil {
 		t.Fatal(err)
 	}

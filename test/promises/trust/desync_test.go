@@ -54,10 +54,10 @@ func desyncWords(auth, authOfHidden string) *strings.Replacer {
 
 // signToken is what an entry would send to a node of the fleet for a POST, at some time.
 func signToken(f *fleettest.Fleet, node, path, body string, issued time.Time) string {
-	return signTokenFor(f, hop.Target{Audience: node, Method: "POST", Path: path, Body: []byte(body)}, issued)
+	return signTokenFor(f, hop.Binding{Audience: node, Method: "POST", Path: path, Body: []byte(body)}, issued)
 }
 
-func signTokenFor(f *fleettest.Fleet, to hop.Target, issued time.Time) string {
+func signTokenFor(f *fleettest.Fleet, to hop.Binding, issued time.Time) string {
 	f.T.Helper()
 	token, err := f.Keys.Sign(hop.Token{
 		RequestID: "0123456789abcdef0123456789abcdef", Source: "entry-1", Account: "anonymous", Weight: 1, Priority: "standard", Model: "own",

@@ -24,13 +24,13 @@ func TestTokensAreForOneRequest(t *testing.T) {
 	}
 	now := time.Now()
 	good := signToken(f, ams.Node, fleettest.ChatPath, fleettest.StubBody, now)
-	signed := func(to hop.Target) string { return signTokenFor(f, to, now) }
-	stranger, err := hop.RandomKeys().Sign(hop.Token{Model: "own"}, hop.Target{Audience: ams.Node, Method: "POST", Path: fleettest.ChatPath, Body: []byte(fleettest.StubBody)}, now)
+	signed := func(to hop.Binding) string { return signTokenFor(f, to, now) }
+	stranger, err := hop.RandomKeys().Sign(hop.Token{Model: "own"}, hop.Binding{Audience: ams.Node, Method: "POST", Path: fleettest.ChatPath, Body: []byte(fleettest.StubBody)}, now)
 	if err != nil {
 		t.Fatal(err)
 	}
-	to := hop.Target{Audience: ams.Node, Method: "POST", Path: fleettest.ChatPath, Body: []byte(fleettest.StubBody)}
-	with := func(change func(*hop.Target)) string {
+	to := hop.Binding{Audience: ams.Node, Method: "POST", Path: fleettest.ChatPath, Body: []byte(fleettest.StubBody)}
+	with := func(change func(*hop.Binding)) string {
 		other := to
 		change(&other)
 		return signed(other)
@@ -51,15 +51,15 @@ func TestTokensAreForOneRequest(t *testing.T) {
 		{"before its time", ams.Address, firstLine, token + signToken(f, ams.Node, fleettest.ChatPath, fleettest.StubBody, now.Add(11*time.Minute)), fleettest.StubBody, 403},
 		{"of a stranger", ams.Address, firstLine, token + stranger, fleettest.StubBody, 403},
 		{"for another server", fra.Address, firstLine, token + good, fleettest.StubBody, 403},
-		{"of another server", ams.Address, firstLine, token + with(func(to *hop.Target) { to.Audience = fra.Node }), fleettest.StubBody, 403},
+		{"of another server", ams.Address, firstLine, token + with(func(to *hop.Binding) { to.Audience = fra.Node }), fleettest.StubBody, 403},
 		{"for another path", ams.Address, "POST /v1/completions HTTP/1.1", token + good, fleettest.StubBody, 403},
-		{"of another path", ams.Address, firstLine, token + with(func(to *hop.Target) { to.Path = "/v1/completions" }), fleettest.StubBody, 403},
+		{"of another path", ams.Address, firstLine, token + with(func(to *hop.Binding) { to.Path = "/v1/completions" }), fleettest.StubBody, 403},
 		{"for another method", ams.Address, "PUT " + fleettest.ChatPath + " HTTP/1.1", token + good, fleettest.StubBody, 405},
-		{"of another method", ams.Address, firstLine, token + with(func(to *hop.Target) { to.Method = "GET" }), fleettest.StubBody, 403},
+		{"of another method", ams.Address, firstLine, token + with(func(to *hop.Binding) { to.Method = "GET" }), fleettest.StubBody, 403},
 		{"for another body", ams.Address, firstLine, token + good, other, 403},
-		{"of another body", ams.Address, firstLine, token + with(func(to *hop.Target) { to.Body = []byte(other) }), fleettest.StubBody, 403},
+		{"of another body", ams.Address, firstLine, token + with(func(to *hop.Binding) { to.Body = []byte(other) }), fleettest.StubBody, 403},
 		{"for half a body", ams.Address, firstLine, token + good, fleettest.StubBody[:10], 403},
-		{"of no body", ams.Address, firstLine, token + with(func(to *hop.Target) { to.Body = nil }), fleettest.StubBody, 403},
+		{"of no body", ams.Address, firstLine, token + with(func(to *hop.Binding) { to.Body = nil }), fleettest.StubBody, 403},
 		{"twice", ams.Address, firstLine, token + good + "|" + token + good, fleettest.StubBody, 400},
 		{"behind a forged one", ams.Address, firstLine, token + stranger + "|X-Colonnade-Hop: " + good, fleettest.StubBody, 400},
 		{"in a list", ams.Address, firstLine, token + good + ", " + good, fleettest.StubBody, 403},

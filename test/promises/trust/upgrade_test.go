@@ -40,7 +40,7 @@ func TestFailedUpgradeIsNoTunnel(t *testing.T) {
 	f, engine, answers := upgradeFleet(t)
 	const switched = "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: "
 	const body = `{"model":"plain","messages":[]}`
-	token := "x-colonnade-hop: " + signTokenFor(f, hop.Target{Audience: f.Colos[0].Node, Method: "GET", Path: "/v1/realtime"}, time.Now())
+	token := "x-colonnade-hop: " + signTokenFor(f, hop.Binding{Audience: f.Colos[0].Node, Method: "GET", Path: "/v1/realtime"}, time.Now())
 	plainToken := "x-colonnade-hop: " + signToken(f, f.Colos[0].Node, fleettest.ChatPath, body, time.Now())
 	for name, answer := range map[string]string{
 		"200":                          plainOK,
@@ -103,7 +103,7 @@ func endsAfter(w *wiretest.Conn, name string, may func(status int) bool) {
 // are their connection's last.
 func TestRefusedUpgrades(t *testing.T) {
 	f, engine, _ := upgradeFleet(t)
-	token := "x-colonnade-hop: " + signTokenFor(f, hop.Target{Audience: f.Colos[0].Node, Method: "GET", Path: "/v1/realtime"}, time.Now())
+	token := "x-colonnade-hop: " + signTokenFor(f, hop.Binding{Audience: f.Colos[0].Node, Method: "GET", Path: "/v1/realtime"}, time.Now())
 	for _, c := range []struct {
 		first, lines string
 		status       int // of an entry

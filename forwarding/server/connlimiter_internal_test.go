@@ -11,7 +11,7 @@ import (
 func TestBehind(t *testing.T) {
 	f := func(address, want string) {
 		t.Helper()
-		if got := behind(net.TCPAddrFromAddrPort(netip.MustParseAddrPort(address))); got.String() != want {
+		if got := clientPrefix(net.TCPAddrFromAddrPort(netip.MustParseAddrPort(address))); got.String() != want {
 			t.Errorf("behind %s is %s, want %s", address, got, want)
 		}
 	}
@@ -26,11 +26,11 @@ func TestBehind(t *testing.T) {
 
 // All addresses of an IPv6 network share one bound.
 func TestConnectionsOfOneNetwork(t *testing.T) {
-	w := newCrowd(&ServerConfig{PerAddress: 2, Logger: slog.New(slog.DiscardHandler)}, false)
+	w := newConnLimiter(&Config{MaxPerIP: 2, Logger: slog.New(slog.DiscardHandler)}, false)
 	for i, want := range map[string][]bool{"2001:db8::": {true, true, false}, "2001:db8:0:1::": {true}} {
 		for n, in := range want {
-			from := behind(net.TCPAddrFromAddrPort(netip.MustParseAddrPort(fmt.Sprintf("[%s%d]:1", i, n+1))))
-			if why := w.admit(from); (why == nil) != in {
+			from := clientPrefix(net.TCPAddrFromAddrPort(netip.MustParseAddrPort(fmt.Sprintf("[%s%d]:1", i, n+1))))
+			if why := w.add(from); (why == nil) != in {
 				t.Errorf("number %d of %s: %v", n+1, i, why)
 			}
 		}

@@ -20,7 +20,7 @@ import (
 )
 
 // crowded returns a server that lets each address have so many connections, and all together so many.
-func crowded(t *testing.T, config server.ServerConfig, total int) *forwardtest.Drainable {
+func crowded(t *testing.T, config server.Config, total int) *forwardtest.Drainable {
 	t.Helper()
 	return forwardtest.ServeConfig(t, config, func(s *server.Server) { s.SetMaxConnections(total) })
 }
@@ -31,8 +31,8 @@ const askOK = "GET / HTTP/1.1\r\nHost: x\r\n\r\n"
 func TestConnectionsOfOneAddress(t *testing.T) {
 	said := make(forwardtest.LogLines, 10)
 	var refused atomic.Int64
-	s := crowded(t, server.ServerConfig{
-		PerAddress: 3, Crowded: func() { refused.Add(1) }, Logger: slog.New(slog.NewTextHandler(said, nil)),
+	s := crowded(t, server.Config{
+		MaxPerIP: 3, OnRefusedConn: func() { refused.Add(1) }, Logger: slog.New(slog.NewTextHandler(said, nil)),
 	}, server.MaxConnections)
 	mine := []*forwardtest.RawClient{s.DialFrom("127.0.0.1"), s.DialFrom("127.0.0.1"), s.DialFrom("127.0.0.1")}
 	s.AssertServed(mine...)
@@ -46,10 +46,10 @@ func TestConnectionsOfOneAddress(t *testing.T) {
 		s.AssertServed(others...)
 		s.AssertServed(mine...)
 	}
-	if n := s.Connections(); n != (server.Connections{Open: 6, RefusedAddress: 3}) || refused.Load() != 3 {
+	if n := s.ConnStats(); n != (server.ConnStats{Open: 6, RefusedPerIP: 3}) || refused.Load() != 3 {
 		t.Errorf("%+v, and was told of %d", n, refused.Load())
 	}
-	if line := forwardtest.Next(t, "the log", said); !strings.Contains(line, "127.0.0.1") || !strings.Contains(line, "may have no more") {
+	if line := forwardtest.Receive(t, "the log", said); !strings.Contains(line, "127.0.0.1") || !strings.Contains(line, "may have no more") {
 		t.Errorf("logged %q", line)
 	}
 	if len(said) > 0 {
@@ -57,36 +57,36 @@ func TestConnectionsOfOneAddress(t *testing.T) {
 	}
 	for i := range mine {
 		mine[i].Close()
-		s.WaitFor(func() bool { return s.Connections().Open == 5 })
+		s.WaitFor(func() bool { return s.ConnStats().Open == 5 })
 		mine[i] = s.DialFrom("127.0.0.1")
 		s.AssertServed(mine[i])
 	}
-	s.Shutdown(server.Pace{})
-	if n := s.Connections(); n.Open != 0 || s.CountedNetworks() != 0 {
+	s.Stop(server.DrainTimings{})
+	if n := s.ConnStats(); n.Open != 0 || s.CountedNetworks() != 0 {
 		t.Errorf("in the end %+v, by address %d", n, s.CountedNetworks())
 	}
 }
 
 // Whoever comes when there are as many as the server takes in all is told so in our own words.
 func TestConnectionsInAll(t *testing.T) {
-	s := crowded(t, server.ServerConfig{PerAddress: 2}, 3)
+	s := crowded(t, server.Config{MaxPerIP: 2}, 3)
 	s.AssertServed(s.DialFrom("127.0.0.1"), s.DialFrom("127.0.0.2"), s.DialFrom("127.0.0.3"))
 	if status, reason, number := s.DialFrom("127.0.0.4").ReadRefusal(t, askOK); status != 503 || reason != "connections" || number != 50301 {
 		t.Errorf("refused with %d, %q, %d", status, reason, number)
 	}
-	if n := s.Connections(); n != (server.Connections{Open: 3, RefusedTotal: 1}) {
+	if n := s.ConnStats(); n != (server.ConnStats{Open: 3, RefusedGlobal: 1}) {
 		t.Errorf("%+v", n)
 	}
-	s.Shutdown(server.Pace{})
+	s.Stop(server.DrainTimings{})
 }
 
 // The client of a connection that is counted is seen to go.
 func TestWatchOverCountedConnections(t *testing.T) {
 	gone, began := make(chan error, 1), make(chan struct{}, 1)
 	var s *forwardtest.Drainable
-	s = crowded(t, server.ServerConfig{PerAddress: 1, Handle: func(rc *fasthttp.RequestCtx) {
-		c := s.InHand.Take()
-		defer c.LetGo()
+	s = crowded(t, server.Config{MaxPerIP: 1, Handle: func(rc *fasthttp.RequestCtx) {
+		c := s.Inflight.Begin()
+		defer c.Close()
 		if err := c.WatchClient(rc.Conn()); err != nil {
 			t.Error(err)
 		}
@@ -105,14 +105,14 @@ func TestWatchOverCountedConnections(t *testing.T) {
 	if err := <-gone; !errors.Is(err, server.ErrClientGone) {
 		t.Error(err)
 	}
-	s.WaitFor(func() bool { return s.Connections().Open == 0 })
-	s.Shutdown(server.Pace{})
+	s.WaitFor(func() bool { return s.ConnStats().Open == 0 })
+	s.Stop(server.DrainTimings{})
 }
 
 // A connection that was taken over counts for as long as it lasts.
 func TestTakenOverConnectionsCount(t *testing.T) {
 	let := make(chan struct{})
-	s := crowded(t, server.ServerConfig{PerAddress: 1, Handle: func(rc *fasthttp.RequestCtx) {
+	s := crowded(t, server.Config{MaxPerIP: 1, Handle: func(rc *fasthttp.RequestCtx) {
 		if string(rc.Path()) == "/hijack" {
 			rc.Hijack(func(nc net.Conn) {
 				<-let
@@ -129,14 +129,14 @@ func TestTakenOverConnectionsCount(t *testing.T) {
 		t.Errorf("a second connection: %d", status)
 	}
 	close(let)
-	s.WaitFor(func() bool { return s.Connections().Open == 0 })
+	s.WaitFor(func() bool { return s.ConnStats().Open == 0 })
 	s.AssertServed(s.DialFrom("127.0.0.1"))
-	s.Shutdown(server.Pace{})
+	s.Stop(server.DrainTimings{})
 }
 
 // A flood that is refused takes a bounded number of goroutines and hardly any memory, and who is there is served.
 func TestFloodOfConnections(t *testing.T) {
-	s := crowded(t, server.ServerConfig{PerAddress: 2}, server.MaxConnections)
+	s := crowded(t, server.Config{MaxPerIP: 2}, server.MaxConnections)
 	mine, other := s.DialFrom("127.0.0.1"), s.DialFrom("127.0.0.2")
 	s.AssertServed(mine, other, s.DialFrom("127.0.0.1"))
 	goroutines, heap := runtime.NumGoroutine(), inUse()
@@ -156,7 +156,7 @@ func TestFloodOfConnections(t *testing.T) {
 		}
 		most = max(most, runtime.NumGoroutine()-goroutines)
 	}
-	s.WaitFor(func() bool { return s.Connections().RefusedAddress == uint64(flood) })
+	s.WaitFor(func() bool { return s.ConnStats().RefusedPerIP == uint64(flood) })
 	grown := inUse() - heap
 	if most > server.MaxRefusing+20 {
 		t.Errorf("%d goroutines for %d connections that are refused", most, flood)
@@ -170,7 +170,7 @@ func TestFloodOfConnections(t *testing.T) {
 	}
 	s.AssertServed(mine, other)
 	s.WaitFor(func() bool { return s.Refusing() == 0 })
-	s.Shutdown(server.Pace{})
+	s.Stop(server.DrainTimings{})
 }
 
 // inUse is the memory of this process's heap and stacks.
@@ -183,11 +183,11 @@ func inUse() int {
 
 // The end of a server does not wait for those who are told why they are refused, beyond its time.
 func TestEndCutsTheRefused(t *testing.T) {
-	s := crowded(t, server.ServerConfig{PerAddress: 1}, server.MaxConnections)
+	s := crowded(t, server.Config{MaxPerIP: 1}, server.MaxConnections)
 	s.AssertServed(s.DialFrom("127.0.0.1"))
 	late := s.DialFrom("127.0.0.1") // and says nothing
 	s.WaitFor(func() bool { return s.Refusing() == 1 })
-	s.Shutdown(server.Pace{})
+	s.Stop(server.DrainTimings{})
 	if _, err := late.Read(make([]byte, 1)); err == nil {
 		t.Error("it is still open")
 	}

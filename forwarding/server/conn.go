@@ -19,8 +19,8 @@ const (
 	// stopped.
 	lingerTime    = 5 * time.Second
 	lingerSilence = time.Second
-	// LastWrite is how long a client may take for the end of an answer that we have ended.
-	LastWrite = time.Second
+	// FinalWriteTimeout is how long a client may take for the end of an answer that we have ended.
+	FinalWriteTimeout = time.Second
 )
 
 // Listen listens on address, for [Server.Serve].
@@ -30,35 +30,35 @@ func Listen(address string) (net.Listener, error) {
 	return config.Listen(context.Background(), "tcp", address)
 }
 
-// clientConn is a client's connection, as a [door] lets it in: whatever a server calls a connection is one. To close
+// serverConn is a client's connection, as a [door] lets it in: whatever a server calls a connection is one. To close
 // one from which not everything was read would reset it, and a reset may take the answer away from a client that has
 // not read it yet; so such an end is made in two steps.
-type clientConn struct {
+type serverConn struct {
 	tcp    *net.TCPConn
 	secure *netconn.TLSConn // over tcp; nil on a plain listener
-	stay
-	greeting             // how TLS begins
-	heard    atomic.Bool // something has come
-	lingers  atomic.Bool // Close waits for what still comes
-	short    []byte      // holds short bodies, one after another
-	framing  httpguard.Framing
+	keepAlive
+	tlsState              // how TLS begins
+	received  atomic.Bool // something has come
+	lingers   atomic.Bool // Close waits for what still comes
+	shortBody []byte      // holds short bodies, one after another
+	framing   httpguard.Framing
 }
 
 // Read notes that something has come.
-func (c *clientConn) Read(p []byte) (int, error) {
-	if c.secure != nil && !c.greeted {
-		if err := c.shakeHands(); err != nil {
+func (c *serverConn) Read(p []byte) (int, error) {
+	if c.secure != nil && !c.established {
+		if err := c.handshake(); err != nil {
 			return 0, err
 		}
 	}
 	if c.framing.Broken() {
 		return 0, errFraming
 	}
-	n, err := c.readOrLeave(p)
-	if n > 0 && !c.heard.Load() {
-		c.heard.Store(true)
+	n, err := c.readUntilIdle(p)
+	if n > 0 && !c.received.Load() {
+		c.received.Store(true)
 	}
-	if passed := c.framing.Pass(p[:n]); passed < n {
+	if passed := c.framing.Advance(p[:n]); passed < n {
 		return passed, errFraming // with the next read, too
 	}
 	return n, err
@@ -68,21 +68,21 @@ func (c *clientConn) Read(p []byte) (int, error) {
 var errFraming = errors.New("request is not framed as it must be")
 
 // read reads what the client has said, or before the end of the handshake what it has sent.
-func (c *clientConn) read(p []byte) (int, error) {
-	if !c.greeted {
+func (c *serverConn) read(p []byte) (int, error) {
+	if !c.established {
 		return c.tcp.Read(p)
 	}
 	n, err := c.secure.Read(p)
 	if errors.Is(err, io.ErrUnexpectedEOF) {
 		err = io.EOF // many clients leave without a word, and what they have not finished shows by itself
 	}
-	if n == 0 && errors.Is(err, io.EOF) && c.isLate() {
+	if n == 0 && errors.Is(err, io.EOF) && c.deadlinePassed() {
 		err = os.ErrDeadlineExceeded // as below TLS, which tells of an end again and again: see intake.checkEnd
 	}
 	return n, err
 }
 
-func (c *clientConn) Write(p []byte) (int, error) {
+func (c *serverConn) Write(p []byte) (int, error) {
 	if c.secure != nil {
 		return c.secure.Write(p)
 	}
@@ -90,7 +90,7 @@ func (c *clientConn) Write(p []byte) (int, error) {
 }
 
 // CloseWrite says that nothing more will be sent.
-func (c *clientConn) CloseWrite() error {
+func (c *serverConn) CloseWrite() error {
 	if c.secure != nil {
 		return c.secure.CloseWrite()
 	}
@@ -99,11 +99,11 @@ func (c *clientConn) CloseWrite() error {
 
 // Close says that nothing more will be sent, takes what still comes until the client has closed too or its time is
 // over, and closes.
-func (c *clientConn) Close() error {
-	defer c.door.closed(c)
-	c.waits.Store(0)
+func (c *serverConn) Close() error {
+	defer c.listener.unregister(c)
+	c.idleSince.Store(0)
 	if c.lingers.CompareAndSwap(true, false) && c.CloseWrite() == nil {
-		c.drain(time.Now().Add(lingerTime))
+		c.drainInput(time.Now().Add(lingerTime))
 	}
 	if c.secure != nil {
 		return c.secure.Close()
@@ -111,20 +111,20 @@ func (c *clientConn) Close() error {
 	return c.tcp.Close()
 }
 
-func (c *clientConn) LocalAddr() net.Addr  { return c.tcp.LocalAddr() }
-func (c *clientConn) RemoteAddr() net.Addr { return c.tcp.RemoteAddr() }
+func (c *serverConn) LocalAddr() net.Addr  { return c.tcp.LocalAddr() }
+func (c *serverConn) RemoteAddr() net.Addr { return c.tcp.RemoteAddr() }
 
 // SyscallConn returns the socket, at which the [Watcher] sees that the client has gone.
-func (c *clientConn) SyscallConn() (syscall.RawConn, error) { return c.tcp.SyscallConn() }
+func (c *serverConn) SyscallConn() (syscall.RawConn, error) { return c.tcp.SyscallConn() }
 
 // SetReadDeadline keeps the deadline in mind too.
-func (c *clientConn) SetReadDeadline(t time.Time) error {
-	c.keep(t)
+func (c *serverConn) SetReadDeadline(t time.Time) error {
+	c.storeDeadline(t)
 	return c.tcp.SetReadDeadline(t)
 }
 
 // SetWriteDeadline must not run out but for a connection that is to end: with TLS, nothing can be written after it.
-func (c *clientConn) SetWriteDeadline(t time.Time) error {
+func (c *serverConn) SetWriteDeadline(t time.Time) error {
 	if c.secure != nil {
 		return c.secure.SetWriteDeadline(t)
 	}
@@ -132,11 +132,11 @@ func (c *clientConn) SetWriteDeadline(t time.Time) error {
 }
 
 // SetDeadline sets both.
-func (c *clientConn) SetDeadline(t time.Time) error {
+func (c *serverConn) SetDeadline(t time.Time) error {
 	return errors.Join(c.SetReadDeadline(t), c.SetWriteDeadline(t))
 }
 
-func (c *clientConn) drain(until time.Time) {
+func (c *serverConn) drainInput(until time.Time) {
 	var drain [4 << 10]byte
 	for {
 		now := time.Now()
@@ -156,26 +156,26 @@ func (c *clientConn) drain(until time.Time) {
 // LingerOnClose makes a client's connection close in two steps, since not everything was read from it: a reset could take the
 // answer away.
 func LingerOnClose(c net.Conn) {
-	if client, ok := c.(*clientConn); ok { // and not what a test relays to
+	if client, ok := c.(*serverConn); ok { // and not what a test relays to
 		client.lingers.Store(true)
 	}
 }
 
-// CutOnClose keeps TLS from sending close_notify on a client's connection, which the client would take for the answer's end.
-func CutOnClose(c net.Conn) {
-	if client, ok := c.(*clientConn); ok && client.secure != nil {
+// TruncateOnClose keeps TLS from sending close_notify on a client's connection, which the client would take for the answer's end.
+func TruncateOnClose(c net.Conn) {
+	if client, ok := c.(*serverConn); ok && client.secure != nil {
 		client.secure.Poison()
 	}
 }
 
-// shortBody returns memory for a body that is used no longer than until the next request on the same connection.
-func shortBody(c net.Conn, length int) []byte {
-	client := c.(*clientConn)
-	if cap(client.short) < length {
-		client.short = make([]byte, length, max(length, 1<<10))
+// shortBodyBuffer returns memory for a body that is used no longer than until the next request on the same connection.
+func shortBodyBuffer(c net.Conn, length int) []byte {
+	client := c.(*serverConn)
+	if cap(client.shortBody) < length {
+		client.shortBody = make([]byte, length, max(length, 1<<10))
 	}
-	return client.short[:length]
+	return client.shortBody[:length]
 }
 
-// isSilent says that a client has not sent anything, ever.
-func isSilent(c net.Conn) bool { return !c.(*clientConn).heard.Load() }
+// neverSent says that a client has not sent anything, ever.
+func neverSent(c net.Conn) bool { return !c.(*serverConn).received.Load() }

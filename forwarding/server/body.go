@@ -15,28 +15,28 @@ import (
 )
 
 const (
-	// prefetched is how much of a body is there before a handler is called. The handler reads the rest of a longer one
+	// maxPrefetch is how much of a body is there before a handler is called. The handler reads the rest of a longer one
 	// itself, or one that comes in chunks: by then it knows who sends it.
-	prefetched = 8 << 10
+	maxPrefetch = 8 << 10
 	// progress is what a body must bring in each window, unless that is its end: a client on a bad link gets a large
 	// one through, and nobody keeps a connection by dripping.
-	window   = 10 * time.Second
-	progress = 8 << 10
-	// fastProgress is what it must bring once bodies that are not whole yet hold half of the memory that they may:
+	progressWindow = 10 * time.Second
+	minProgress    = 8 << 10
+	// minProgressLoaded is what it must bring once bodies that are not whole yet hold half of the memory that they may:
 	// whoever holds much of it then has to pay with bandwidth.
-	fastProgress = 256 << 10
+	minProgressLoaded = 256 << 10
 )
 
 var errBodyTooLarge = errors.New("body is too large")
 
-// Receive reads the request's body, of at most limit bytes. It is valid until the answer's end. A request that is
+// ReadBody reads the request's body, of at most limit bytes. It is valid until the answer's end. A request that is
 // answered without, or after an error, is its connection's last: see [NewServer].
-func (c *Custody) Receive(rc *fasthttp.RequestCtx, limit int) ([]byte, *openai.Error) {
+func (c *Request) ReadBody(rc *fasthttp.RequestCtx, limit int) ([]byte, *openai.Error) {
 	stream := rc.Request.BodyStream()
 	if stream == nil {
 		return nil, nil
 	}
-	body, err := c.receive(rc, stream, limit)
+	body, err := c.readBody(rc, stream, limit)
 	if err != nil {
 		return nil, bodyError(err, limit)
 	}
@@ -47,40 +47,40 @@ func (c *Custody) Receive(rc *fasthttp.RequestCtx, limit int) ([]byte, *openai.E
 	return body, nil
 }
 
-func (c *Custody) receive(rc *fasthttp.RequestCtx, stream io.Reader, limit int) ([]byte, error) {
+func (c *Request) readBody(rc *fasthttp.RequestCtx, stream io.Reader, limit int) ([]byte, error) {
 	length := rc.Request.Header.ContentLength()
 	switch {
 	case length > limit:
 		return nil, errBodyTooLarge
-	case length >= 0 && length <= prefetched: // the server has it
-		body := shortBody(rc.Conn(), length)
+	case length >= 0 && length <= maxPrefetch: // the server has it
+		body := shortBodyBuffer(rc.Conn(), length)
 		_, err := io.ReadFull(stream, body)
 		return body, err
 	}
-	in := intake{conn: rc.Conn(), stream: stream, length: length, limit: limit, bodies: &c.inHand.bodies}
-	err := in.receive(c.Context)
+	in := bodyReader{conn: rc.Conn(), stream: stream, length: length, limit: limit, bodies: &c.inflight.bodies}
+	err := in.readAll(c.Context)
 	c.body = in.body // until it is let go
 	return in.body, err
 }
 
-// intake reads one body.
-type intake struct {
+// bodyReader reads one body.
+type bodyReader struct {
 	conn   net.Conn
 	stream io.Reader
 	length int // announced; negative = in chunks
 	limit  int
-	bodies *bodies
+	bodies *bodyMemory
 
-	body []byte
-	held int // bytes that are counted
+	body    []byte
+	counted int // bytes that are counted
 }
 
-func (in *intake) receive(ctx context.Context) error {
-	defer func() { in.bodies.done(in.held) }()
+func (in *bodyReader) readAll(ctx context.Context) error {
+	defer func() { in.bodies.release(in.counted) }()
 	woken := make(chan struct{})
 	stop := context.AfterFunc(ctx, func() {
 		defer close(woken)
-		_ = in.conn.SetReadDeadline(netconn.LongAgo())
+		_ = in.conn.SetReadDeadline(netconn.PastDeadline())
 	})
 	defer func() {
 		if !stop() {
@@ -88,7 +88,7 @@ func (in *intake) receive(ctx context.Context) error {
 		}
 	}()
 	for whole := false; !whole; {
-		deadline := time.Now().Add(window)
+		deadline := time.Now().Add(progressWindow)
 		if err := in.conn.SetReadDeadline(deadline); err != nil {
 			return err
 		}
@@ -97,7 +97,7 @@ func (in *intake) receive(ctx context.Context) error {
 			return netconn.ErrCancelled
 		}
 		var err error
-		whole, err = in.readWindow(len(in.body) + in.bodies.due(in.limit))
+		whole, err = in.readWindow(len(in.body) + in.bodies.required(in.limit))
 		switch {
 		case err == nil:
 		case ctx.Err() != nil:
@@ -112,7 +112,7 @@ func (in *intake) receive(ctx context.Context) error {
 }
 
 // readWindow reads until so much of the body is there, or all of it.
-func (in *intake) readWindow(until int) (whole bool, err error) {
+func (in *bodyReader) readWindow(until int) (whole bool, err error) {
 	for len(in.body) < until {
 		if len(in.body) == cap(in.body) {
 			if err := in.grow(); err != nil {
@@ -134,36 +134,36 @@ func (in *intake) readWindow(until int) (whole bool, err error) {
 }
 
 // grow makes room for as much again as has come, and not for more than may come.
-func (in *intake) grow() error {
+func (in *bodyReader) grow() error {
 	most := in.limit + 1
 	if in.length >= 0 {
 		most = in.length
 	}
-	size := max(2*len(in.body), firstPiece)
+	size := max(2*len(in.body), minBuffer)
 	if size+size/8 > most {
 		size = most // with the last bit of it too
 	}
 	size = roundUp(size)
-	if err := in.bodies.take(size, in.limit); err != nil { // beside what there is, until that has been copied
+	if err := in.bodies.reserve(size, in.limit); err != nil { // beside what there is, until that has been copied
 		return err
 	}
 	grown := append(in.bodies.get(size), in.body...)
 	in.bodies.put(in.body)
-	in.bodies.done(in.held)
-	in.body, in.held = grown, size
+	in.bodies.release(in.counted)
+	in.body, in.counted = grown, size
 	return nil
 }
 
 // checkEnd tells a body's end from that of its connection, which fasthttp's stream does not: io.EOF is either. A stream
 // that has ended says so again, without reading; another one tries to read, and finds that its time is over.
-func (in *intake) checkEnd() error {
+func (in *bodyReader) checkEnd() error {
 	if in.length >= 0 {
 		if len(in.body) < in.length {
 			return io.ErrUnexpectedEOF
 		}
 		return nil
 	}
-	if err := in.conn.SetReadDeadline(netconn.LongAgo()); err != nil {
+	if err := in.conn.SetReadDeadline(netconn.PastDeadline()); err != nil {
 		return err
 	}
 	if _, err := in.stream.Read(make([]byte, 1)); !errors.Is(err, io.EOF) {
@@ -177,7 +177,7 @@ func bodyError(err error, limit int) *openai.Error {
 	switch {
 	case errors.Is(err, errBodyTooLarge):
 		return openai.RequestTooLarge(int64(limit))
-	case errors.Is(err, errNoRoom):
+	case errors.Is(err, errBodyMemory):
 		return openai.Unavailable("bodies_full", time.Second)
 	case errors.Is(err, os.ErrDeadlineExceeded):
 		return openai.RequestTimeout("its body must bring 8 KiB every 10 s, or its end")

@@ -20,11 +20,11 @@ func TestLateConnectionsStay(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	d := newDoor(ln.(*net.TCPListener), NewServer(ServerConfig{Logger: slog.New(slog.DiscardHandler)}))
+	d := newListener(ln.(*net.TCPListener), New(Config{Logger: slog.New(slog.DiscardHandler)}))
 	defer d.Close()
 	f := func(quiet, least time.Duration) {
 		t.Helper()
-		d.leave.Store(int64(quiet))
+		d.idleLimit.Store(int64(quiet))
 		c, err := net.Dial("tcp", ln.Addr().String())
 		if err != nil {
 			t.Fatal(err)
@@ -36,21 +36,21 @@ func TestLateConnectionsStay(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer in.Close()
-		if by, leaves := in.(*clientConn).leavesBy(); !leaves || by.Sub(began) < least {
+		if by, leaves := in.(*serverConn).idleDeadline(); !leaves || by.Sub(began) < least {
 			t.Errorf("a late connection leaves (%v) after %v, want %v", leaves, by.Sub(began), least)
 		}
 	}
-	f(time.Millisecond, secondTry)
-	f(2*secondTry, 2*secondTry)
+	f(time.Millisecond, synRetransmit)
+	f(2*synRetransmit, 2*synRetransmit)
 }
 
 // Moments are counted from a start, so that a step of the clock makes nobody look silent, or not.
 func TestMomentsAreNotOfTheClock(t *testing.T) {
-	inHand, err := NewInHand(slog.New(slog.DiscardHandler))
+	inHand, err := NewInflight(slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := NewServer(ServerConfig{InHand: inHand, Logger: slog.New(slog.DiscardHandler), Handle: func(*fasthttp.RequestCtx) { inHand.Take().LetGo() }})
+	s := New(Config{Inflight: inHand, Logger: slog.New(slog.DiscardHandler), Handle: func(*fasthttp.RequestCtx) { inHand.Begin().Close() }})
 	ln, err := Listen("127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -65,25 +65,25 @@ func TestMomentsAreNotOfTheClock(t *testing.T) {
 	if answer, err := http.ReadResponse(bufio.NewReader(c), nil); err != nil || answer.StatusCode != http.StatusOK {
 		t.Fatal(answer, err)
 	}
-	clients := s.door.clients()
+	clients := s.listener.conns()
 	if len(clients) != 1 {
 		t.Errorf("%d connections, want 1", len(clients))
 	}
 	for _, in := range clients {
-		for what, n := range map[string]int64{"waits": in.waits.Load(), "limit": in.limit.Load(), "taken": s.inHand.taken.Load()} {
+		for what, n := range map[string]int64{"waits": in.idleSince.Load(), "limit": in.readDeadline.Load(), "taken": s.inflight.lastBegin.Load()} {
 			if time.Duration(n).Abs() > time.Hour {
 				t.Errorf("%s is %v after the start", what, time.Duration(n))
 			}
 		}
 		// By the reading of the clock alone, the deadline would be another one.
 		deadline := time.Now().Add(time.Minute)
-		in.keep(deadline)
-		if got := in.door.at(in.limit.Load()); got.Sub(deadline) != 0 {
+		in.storeDeadline(deadline)
+		if got := in.listener.timeOf(in.readDeadline.Load()); got.Sub(deadline) != 0 {
 			t.Errorf("a deadline was kept as another, %v later", got.Sub(deadline))
 		}
 	}
 	c.Close()
-	if err := errors.Join(s.End(t.Context(), Pace{}, nil), <-served); err != nil {
+	if err := errors.Join(s.Shutdown(t.Context(), DrainTimings{}, nil), <-served); err != nil {
 		t.Error(err)
 	}
 }

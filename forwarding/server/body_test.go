@@ -20,7 +20,7 @@ type upload struct {
 	held          int64
 }
 
-func (u upload) run(t *testing.T) (took time.Duration, in *intake, err error) {
+func (u upload) run(t *testing.T) (took time.Duration, in *bodyReader, err error) {
 	client, server := net.Pipe()
 	sending := make(chan struct{})
 	go func() {
@@ -36,11 +36,11 @@ func (u upload) run(t *testing.T) (took time.Duration, in *intake, err error) {
 			time.Sleep(time.Second)
 		}
 	}()
-	all := &bodies{}
+	all := &bodyMemory{}
 	all.reading.Store(u.held)
-	in = &intake{conn: server, stream: io.LimitReader(server, int64(u.length)), length: u.length, limit: u.limit, bodies: all}
+	in = &bodyReader{conn: server, stream: io.LimitReader(server, int64(u.length)), length: u.length, limit: u.limit, bodies: all}
 	began := time.Now()
-	err = in.receive(t.Context())
+	err = in.readAll(t.Context())
 	took = time.Since(began)
 	server.Close()
 	<-sending
@@ -67,13 +67,13 @@ func TestBodiesMustGetOn(t *testing.T) {
 			}
 		})
 	}
-	f("drips", upload{length: 1 << 20, piece: 1}, window)
-	f("comes and then drips", upload{length: 1 << 20, first: 1<<20 - 100, piece: 1}, window)
-	f("stops", upload{length: 1 << 20, first: 100 << 10, piece: 0}, window)
+	f("drips", upload{length: 1 << 20, piece: 1}, progressWindow)
+	f("comes and then drips", upload{length: 1 << 20, first: 1<<20 - 100, piece: 1}, progressWindow)
+	f("stops", upload{length: 1 << 20, first: 100 << 10, piece: 0}, progressWindow)
 	f("on a bad link", upload{length: 300 << 10, piece: 1 << 10}, 0)
 	f("whose end is short", upload{length: 1<<20 + 9, first: 1 << 20, piece: 1}, 0)
-	f("slow, and memory is short", upload{length: 300 << 10, piece: 1 << 10, held: maxReading/2 + 1}, window)
-	f("fast, and memory is short", upload{length: 300 << 10, piece: 30 << 10, held: maxReading/2 + 1}, 0)
+	f("slow, and memory is short", upload{length: 300 << 10, piece: 1 << 10, held: maxBodyMemory/2 + 1}, progressWindow)
+	f("fast, and memory is short", upload{length: 300 << 10, piece: 30 << 10, held: maxBodyMemory/2 + 1}, 0)
 	f("at once", upload{length: 16 << 20, first: 16 << 20}, 0)
 }
 
@@ -81,18 +81,18 @@ func TestBodiesMustGetOn(t *testing.T) {
 func TestMemoryOfBodies(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		_, in, err := upload{length: 16 << 20, limit: 16 << 20, first: 100, piece: 1}.run(t)
-		if !errors.Is(err, os.ErrDeadlineExceeded) || cap(in.body) > firstPiece {
+		if !errors.Is(err, os.ErrDeadlineExceeded) || cap(in.body) > minBuffer {
 			t.Errorf("a body that was only announced has %d bytes of memory: %v", cap(in.body), err)
 		}
 		_, in, err = upload{length: 1 << 20, limit: 16 << 20, first: 1 << 20}.run(t)
 		if err != nil || cap(in.body) != 1<<20 {
 			t.Errorf("a body of a MiB has %d bytes of memory: %v", cap(in.body), err)
 		}
-		_, in, err = upload{length: 1 << 20, limit: 16 << 20, first: 1 << 20, held: maxReading - 64<<10}.run(t)
-		if !errors.Is(err, errNoRoom) || len(in.body) > firstPiece { // the next piece has room, but not beside the first
+		_, in, err = upload{length: 1 << 20, limit: 16 << 20, first: 1 << 20, held: maxBodyMemory - 64<<10}.run(t)
+		if !errors.Is(err, errBodyMemory) || len(in.body) > minBuffer { // the next piece has room, but not beside the first
 			t.Errorf("beyond the bound %d bytes were read: %v", len(in.body), err)
 		}
-		if _, _, err = (upload{length: 1 << 30, limit: 1 << 30, first: 1 << 20}).run(t); errors.Is(err, errNoRoom) {
+		if _, _, err = (upload{length: 1 << 30, limit: 1 << 30, first: 1 << 20}).run(t); errors.Is(err, errBodyMemory) {
 			t.Error("there is no room for the largest body that may be")
 		}
 	})
@@ -106,8 +106,8 @@ func TestBodyOfARequestThatEnds(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		time.AfterFunc(time.Second, cancel)
 		began := time.Now()
-		in := intake{conn: server, stream: server, length: 1 << 20, limit: 1 << 20, bodies: &bodies{}}
-		if err := in.receive(ctx); !errors.Is(err, netconn.ErrCancelled) || time.Since(began) != time.Second {
+		in := bodyReader{conn: server, stream: server, length: 1 << 20, limit: 1 << 20, bodies: &bodyMemory{}}
+		if err := in.readAll(ctx); !errors.Is(err, netconn.ErrCancelled) || time.Since(began) != time.Second {
 			t.Errorf("ended after %v with %v", time.Since(began), err)
 		}
 	})

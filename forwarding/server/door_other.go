@@ -1,8 +1,0 @@
-//go:build !linux
-
-package server
-
-import "syscall"
-
-// turnAway does nothing here.
-func turnAway(syscall.Conn, bool) error { return nil }
