@@ -56,22 +56,22 @@ func (b schemaBuilder) structure(t reflect.Type, below map[string]any, layered b
 	return s
 }
 
-// describe returns the comment of a field. Bounds that stand in no keyword of the schema go into it.
+// describe returns the comment of a field, with bounds that no keyword of the schema expresses.
 func (b schemaBuilder) describe(t reflect.Type, field reflect.StructField, value *schema) string {
 	text := b.comments[t.Name()+"."+field.Name]
 	least, most, bounded := strings.Cut(field.Tag.Get("range"), ",")
 	if !bounded || value.Ref == "" {
 		return text
 	}
-	meaning, absent, said := strings.Cut(text, defaultMark)
+	meaning, absent, hasDefault := strings.Cut(text, defaultMark)
 	text = fmt.Sprintf("%s From %s to %s.", meaning, least, most)
-	if said {
+	if hasDefault {
 		text += defaultMark + absent
 	}
 	return text
 }
 
-// defaultMark stands in the comment of a field before what its absence means, unless that is built in.
+// defaultMark begins the last sentence of a comment of a field without a built-in default: what its absence means.
 const defaultMark = " Default: "
 
 // value describes a value by its type and the tags of its field.
@@ -102,7 +102,7 @@ func (b schemaBuilder) value(t reflect.Type, tag reflect.StructTag, below any, l
 	return b.text(tag.Get("is"))
 }
 
-// mapping describes a map. Where its values are layers, engines are its keys.
+// mapping describes a map. A map of layers has engines as keys.
 func (b schemaBuilder) mapping(t reflect.Type, tag reflect.StructTag, layered bool) *schema {
 	if t == reflect.TypeFor[layer]() {
 		return b.layer(tag.Get("of"))
@@ -132,15 +132,18 @@ var layerKinds = map[string]fleet.Kind{"model": fleet.KindModel, "pool": fleet.K
 
 // text describes a text by the name of its rule.
 func (b schemaBuilder) text(rule string) *schema {
+	if rule == "" {
+		return &schema{Type: "string", MaxLength: MaxText}
+	}
 	r, found := textRules[rule]
 	if !found {
-		return &schema{Type: "string", MaxLength: MaxText}
+		panic("document: unknown rule " + rule) // a tag: every test of the schema meets it
 	}
 	b.defs[rule] = &schema{Type: "string", Pattern: r.pattern.String(), Description: sentence(r.reason), MaxLength: MaxText}
 	return ref(rule)
 }
 
-// scalars are the types that read themselves from text, and how JSON Schema says what they accept.
+// scalars are the types that decode themselves, with the name and the schemas of their values.
 var scalars = map[reflect.Type]struct {
 	name   string
 	accept []*schema
