@@ -25,8 +25,8 @@ type Account struct {
 
 // Limits of an account; 0 means that nothing is allowed.
 type Limits struct {
-	// Requests that run at once in one pool of one colo; further ones wait. 0 means none. The default is meant for a few
-	// engines: raise it where one account may use more slots of a pool.
+	// Requests that run at once in one pool of one colo. Further ones wait, or are refused with the reason account_limit. 0
+	// means none. The default is meant for a few engines: raise it where one account may use more slots of a pool.
 	Concurrent int `json:"concurrent" range:"0,1000000"`
 
 	_ struct{} `unsupported:"requests_per_minute" instead:"bound the account by limits.concurrent"`

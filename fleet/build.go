@@ -6,14 +6,14 @@ import (
 	"slices"
 )
 
-// Contents is what a table is made of. All nouns are resolved. Where two claim one alias or URL, the first in its list has
-// it.
+// Contents is the content of a table. All nouns are resolved. Of two that claim one alias or URL, the first in its list
+// has it.
 type Contents struct {
 	Revision int64
 	Rejected []Rejection // sorted by key
 
 	Models    []*Model
-	Pools     []*Pool // of which there is a document
+	Pools     []*Pool // those with a document
 	Colos     []*Colo
 	Servers   []*Server
 	Entries   []*EntryNode
@@ -23,8 +23,8 @@ type Contents struct {
 	Origins   []string
 	Deletions *Deletions // nil = no document
 
-	DefaultPool    Pool    // of which there is none
-	DefaultAccount Account // likewise
+	DefaultPool    Pool    // for pools without a document
+	DefaultAccount Account // for accounts without a document
 }
 
 // NewTable returns the table of c. It takes over the lists, and sorts them.
@@ -93,7 +93,7 @@ func (t *Table) addEndpoint(e *Endpoint) {
 	t.endpoints[e.Colo] = colo
 }
 
-// claimAliases gives each alias to the first model that wants it, unless a model has it as its name.
+// claimAliases gives each alias to the first model that claims it, unless it is the name of a model.
 func (t *Table) claimAliases() {
 	for _, m := range t.modelList {
 		for _, alias := range m.Aliases {
@@ -134,7 +134,7 @@ func (t *Table) addPools(documented []*Pool) {
 	}
 }
 
-// realtimeOnly are the pools that have models, all of them realtime.
+// realtimeOnly returns the pools that have models, all of them of type realtime.
 func (t *Table) realtimeOnly() map[string]bool {
 	only := map[string]bool{}
 	for _, m := range t.modelList {

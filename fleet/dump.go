@@ -5,14 +5,13 @@ import (
 	"maps"
 )
 
-// MarshalJSON writes the whole table as [Table.Dump] returns it.
+// MarshalJSON writes the table as [Table.Dump] returns it, with all documents.
 func (t *Table) MarshalJSON() ([]byte, error) {
 	return json.Marshal(t.Dump(func(string) bool { return true }))
 }
 
-// Dump returns the table as it is in force, for debug pages in JSON: each document by its key, with everything
-// resolved. Those whose keys are not wanted are left out: a node that does not watch them would show defaults that are
-// not in force.
+// Dump returns the table for debug pages in JSON: each noun by the key of its document, resolved. Nouns whose keys are not
+// wanted are left out: a node that does not watch their documents would show defaults that are not in force.
 func (t *Table) Dump(wanted func(key string) bool) any {
 	nouns := t.nouns()
 	maps.DeleteFunc(nouns, func(key string, _ any) bool { return !wanted(key) })
@@ -27,7 +26,7 @@ func (t *Table) Dump(wanted func(key string) bool) any {
 	}{t.Revision, t.Rejected, t.Conflicts, t.PendingDeletions, t.ExpiredLeases, t.origins, nouns}
 }
 
-// nouns returns everything in the table by its key.
+// nouns returns all nouns of the table by the keys of their documents.
 func (t *Table) nouns() map[string]any {
 	out := map[string]any{}
 	if t.deletions != nil {

@@ -5,8 +5,8 @@ import "strings"
 // Kind is the first part of a document's key.
 type Kind string
 
-// The kinds of documents. KindDefaults and KindDeletions are whole keys; of the others, the rest of the key is the
-// document's name, and for endpoints and servers the colo and the name.
+// The kinds of documents. KindDefaults and KindDeletions are whole keys. The keys of all others go on with a name, those of
+// endpoints and servers with the name of a colo and a name.
 const (
 	KindDefaults  Kind = "defaults"
 	KindDeletions Kind = "deletions"

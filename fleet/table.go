@@ -1,13 +1,13 @@
 package fleet
 
-// Table is everything that a node knows of the fleet, resolved. It is immutable, and so is everything that it returns;
-// build one with [NewTable].
+// Table is everything that a node knows of the fleet, resolved. It is immutable, and so is everything that its methods
+// return; build one with [NewTable].
 type Table struct {
 	Revision         int64       // of the newest change in it
 	Rejected         []Rejection // sorted by key
 	Conflicts        []Conflict  // sorted by loser
-	PendingDeletions []string    // keys of documents that the store lacks, but that stay in force until it is confirmed; sorted
-	ExpiredLeases    []string    // keys of documents whose leases ran out, and that stay in force for a while; sorted
+	PendingDeletions []string    // keys of documents that vanished from the store, and stay in force until that is confirmed; sorted
+	ExpiredLeases    []string    // keys of documents whose leases expired, and that stay in force for a while; sorted
 
 	models         map[string]*Model
 	aliases        map[string]*Model
@@ -75,7 +75,7 @@ func (t *Table) Pool(name string) *Pool {
 	return &p
 }
 
-// Pools returns the pools that a document describes, or a model or endpoint refers to, sorted by name.
+// Pools returns the pools that have a document, or that a model or endpoint refers to, sorted by name.
 func (t *Table) Pools() []*Pool { return t.poolList }
 
 // Colo returns the colo of that name.
@@ -119,11 +119,11 @@ func (t *Table) AccountOrDefault(name string) *Account {
 // number of API keys nor on how much of a hash is right beyond its first eight bytes.
 func (t *Table) APIKeyByHash(sum [32]byte) (*APIKey, bool) { return t.apiKeys.find(sum) }
 
-// Origins returns the origins that browsers may open WebSockets from.
+// Origins returns the origins from which browsers may open WebSockets.
 func (t *Table) Origins() []string { return t.origins }
 
-// smallBody is always worth reading, if only to tell which model there is not.
-const smallBody = 64 << 10
+// leastMaxBody is read even if no model exists, so that an error can name the model that the request asks for.
+const leastMaxBody = 64 * KiB
 
-// MaxBody is the largest body that any model takes, but at least 64 KiB.
-func (t *Table) MaxBody() Bytes { return max(t.maxBody, smallBody) }
+// MaxBody returns the largest body that any model accepts, but at least 64 KiB.
+func (t *Table) MaxBody() Bytes { return max(t.maxBody, leastMaxBody) }

@@ -15,7 +15,7 @@ type Duration time.Duration
 // Std returns d as the standard library's type.
 func (d Duration) Std() time.Duration { return time.Duration(d) }
 
-// String returns d as it may stand in a document.
+// String returns d in the syntax of documents.
 func (d Duration) String() string { return time.Duration(d).String() }
 
 // MarshalJSON writes d as a string.
