@@ -1,8 +1,6 @@
 package fleettest
 
 import (
-	"crypto/rand"
-	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"io"
@@ -119,24 +117,11 @@ func (s Session) ExpectClose(code int, text string) {
 // Handshake opens a session on a connection whose frames the test writes and reads itself.
 func (f *Fleet) Handshake(model string, lines ...string) *wiretest.Conn {
 	f.T.Helper()
-	c := f.SendHandshake(model, lines...)
-	var r wiretest.Response
-	if err := c.ReadHead(&r); err != nil || r.Status != http.StatusSwitchingProtocols {
-		f.T.Fatalf("the handshake was answered with %d, %v", r.Status, err)
-	}
-	if agreed := r.Header.Get("Sec-WebSocket-Extensions"); agreed != "" {
-		f.T.Errorf("the extension %q was agreed on", agreed)
-	}
-	return c
+	return wiretest.Handshake(f.T, f.Entry.Address, "/v1/realtime?model="+model, lines...)
 }
 
 // SendHandshake sends a handshake, and reads nothing.
 func (f *Fleet) SendHandshake(model string, lines ...string) *wiretest.Conn {
 	f.T.Helper()
-	c := wiretest.Dial(f.T, f.Entry.Address)
-	var key [16]byte
-	_, _ = rand.Read(key[:])
-	c.Send("GET /v1/realtime?model="+model+" HTTP/1.1", append([]string{"Host: fleet", "Upgrade: websocket", "Connection: Upgrade",
-		"Sec-WebSocket-Version: 13", "Sec-WebSocket-Key: " + base64.StdEncoding.EncodeToString(key[:])}, lines...), "")
-	return c
+	return wiretest.SendHandshake(f.T, f.Entry.Address, "/v1/realtime?model="+model, lines...)
 }

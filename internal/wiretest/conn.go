@@ -2,6 +2,8 @@ package wiretest
 
 import (
 	"bufio"
+	"crypto/rand"
+	"encoding/base64"
 	"errors"
 	"io"
 	"net"
@@ -61,6 +63,31 @@ func (c *Conn) Send(first string, lines []string, rest string) {
 	if _, err := io.WriteString(c, first+"\r\n"+strings.Join(lines, "\r\n")+"\r\n\r\n"+rest); err != nil {
 		c.T.Errorf("cannot send: %v", err)
 	}
+}
+
+// Handshake opens a WebSocket, whose frames the test writes and reads itself. lines are further header lines.
+func Handshake(t testing.TB, address, target string, lines ...string) *Conn {
+	t.Helper()
+	c := SendHandshake(t, address, target, lines...)
+	var r Response
+	if err := c.ReadHead(&r); err != nil || r.Status != http.StatusSwitchingProtocols {
+		t.Fatalf("the handshake was answered with %d, %v", r.Status, err)
+	}
+	if agreed := r.Header.Get("Sec-WebSocket-Extensions"); agreed != "" {
+		t.Errorf("the extension %q was agreed on", agreed)
+	}
+	return c
+}
+
+// SendHandshake sends the handshake of a WebSocket, and reads nothing.
+func SendHandshake(t testing.TB, address, target string, lines ...string) *Conn {
+	t.Helper()
+	c := Dial(t, address)
+	var key [16]byte
+	_, _ = rand.Read(key[:])
+	c.Send("GET "+target+" HTTP/1.1", append([]string{"Host: fleet", "Upgrade: websocket", "Connection: Upgrade",
+		"Sec-WebSocket-Version: 13", "Sec-WebSocket-Key: " + base64.StdEncoding.EncodeToString(key[:])}, lines...), "")
+	return c
 }
 
 // Read reads one response, to its end or to that of the connection.

@@ -13,10 +13,10 @@ import (
 	"colonnade/onebox"
 )
 
-// flooding is an answer with a head and then as much as is taken, up to 100 MiB.
-func flooding(head string) rawAnswer {
+// flooding is a response with a head and then as many bytes as are read, up to 100 MiB.
+func flooding(head string) rawResponse {
 	piece := strings.Repeat(evil+" ", 64<<10/len(evil+" "))
-	return rawAnswer{write: func(c *rawConn, _ bool) {
+	return rawResponse{write: func(c *rawConn, _ bool) {
 		c.say(head)
 		for sent := 0; sent < 100<<20 && c.say(piece); {
 			sent += len(piece)
@@ -24,26 +24,26 @@ func flooding(head string) rawAnswer {
 	}}
 }
 
-// However much engines send of what nobody will see, in whatever part of an answer, it is thrown away as it comes.
-func TestFloodsTakeNoMemory(t *testing.T) {
+// However many bytes engines send that no client gets, in whatever part of a response, they are discarded as they come.
+func TestDiscardedBytesTakeNoMemory(t *testing.T) {
 	long := "Content-Length: 104857600\r\n\r\n"
 	misuse := ending{status: 400, number: 40001}
 	floods := []struct {
-		says rawAnswer
-		want ending
+		response rawResponse
+		want     ending
 	}{
 		{flooding("HTTP/1.1 500 Oh\r\nContent-Type: text/html\r\n" + long), badStatus},
 		{flooding("HTTP/1.1 500 Oh\r\nContent-Type: text/event-stream\r\n\r\n"), badStatus},
 		{flooding("HTTP/1.1 400 No\r\nContent-Type: application/json\r\n" + long + `{"error":{"message":"`), misuse},
-		{flooding("HTTP/1.1 404 No\r\n" + long), notRight},
-		{flooding("HTTP/1.1 200 OK\r\nContent-Type: text/html\r\n" + long), notRight},
-		{flooding("HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Encoding: br\r\n" + long), notRight},
+		{flooding("HTTP/1.1 404 No\r\n" + long), misconfigured},
+		{flooding("HTTP/1.1 200 OK\r\nContent-Type: text/html\r\n" + long), misconfigured},
+		{flooding("HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Encoding: br\r\n" + long), misconfigured},
 		{flooding("HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nX-A: "), noAnswer},
 		{flooding("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n1;"), noAnswer},
 	}
 	engines := make([]*rawEngine, len(floods))
 	for i, flood := range floods {
-		engines[i] = startRawEngine(t, flood.says)
+		engines[i] = startRawEngine(t, flood.response)
 		engines[i].hostile.Store(true)
 	}
 	f := fleettest.Start(t, onebox.Config{Colos: []string{"ams"}}, rawDocuments(engines))
@@ -85,6 +85,6 @@ func TestFloodsTakeNoMemory(t *testing.T) {
 	all.Wait()
 	close(stop)
 	if grown := <-peak - before; grown > 64<<20 {
-		t.Errorf("memory has grown by %d MiB under %d answers that nobody will see", grown>>20, 2*len(floods))
+		t.Errorf("memory has grown by %d MiB under %d responses that no client gets", grown>>20, 2*len(floods))
 	}
 }

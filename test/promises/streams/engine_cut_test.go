@@ -13,14 +13,14 @@ import (
 	"colonnade/onebox"
 )
 
-// streamAPIs are the APIs whose streams have a proper end of their own.
+// streamAPIs are the APIs whose streams mark their end.
 var streamAPIs = []struct{ name, path, body string }{
 	{"chat", "/v1/chat/completions", `{"model":"demo-chat","stream":true,"max_tokens":8,"messages":[{"role":"user","content":"hello"}]}`},
 	{"completions", "/v1/completions", `{"model":"demo-chat","stream":true,"max_tokens":8,"prompt":"hello"}`},
 	{"responses", "/v1/responses", `{"model":"demo-chat","stream":true,"max_output_tokens":8,"input":"hello"}`},
 }
 
-// streamEvent is one event of a stream of any of these.
+// streamEvent is one event of a stream of any of these APIs.
 type streamEvent struct {
 	name string
 	data string
@@ -35,10 +35,10 @@ type streamEvent struct {
 			Content string `json:"content"`
 		} `json:"delta"`
 	} `json:"choices"`
-	Error json.RawMessage `json:"error"` // an engine's own may have other types than ours
+	Error json.RawMessage `json:"error"` // with other types in an engine's own errors
 }
 
-// readEvents takes a stream apart. Each event must be whole.
+// readEvents splits a stream into its events, each of which must be complete.
 func readEvents(t testing.TB, stream string) []streamEvent {
 	t.Helper()
 	var events []streamEvent
@@ -65,8 +65,8 @@ func readEvents(t testing.TB, stream string) []streamEvent {
 	return events
 }
 
-// said is the text that the events carry.
-func said(events []streamEvent) string {
+// textOf returns the generated text in the events.
+func textOf(events []streamEvent) string {
 	var text strings.Builder
 	for _, e := range events {
 		text.WriteString(e.Delta)
@@ -77,20 +77,20 @@ func said(events []streamEvent) string {
 	return text.String()
 }
 
-// ours is the error of ours that an event tells.
-func (e streamEvent) ours(t testing.TB) (o wiretest.APIError) {
+// apiError returns the error object of an event.
+func (e streamEvent) apiError(t testing.TB) (o wiretest.APIError) {
 	t.Helper()
 	if err := json.Unmarshal(e.Error, &o); err != nil {
-		t.Errorf("event %.200q tells no error of ours: %v", e.data, err)
+		t.Errorf("event %.200q has no error object: %v", e.data, err)
 	}
 	return o
 }
 
-// isError checks the API's own error event, the last of these.
-func isError(t testing.TB, api string, events []streamEvent, number int, code string) {
+// expectErrorEvent expects that the last event is the API's error event.
+func expectErrorEvent(t testing.TB, api string, events []streamEvent, number int, code string) {
 	t.Helper()
 	last := events[len(events)-1]
-	if e := last.ours(t); e.Number != number || e.Code != code || e.Type != "server_error" || e.RequestID == "" {
+	if e := last.apiError(t); e.Number != number || e.Code != code || e.Type != "server_error" || e.RequestID == "" {
 		t.Errorf("last event %q: want error %d %s", last.data, number, code)
 	}
 	if api != "responses" {
@@ -102,8 +102,8 @@ func isError(t testing.TB, api string, events []streamEvent, number int, code st
 	}
 }
 
-// isCut checks that a stream was ended by the end of its connection.
-func isCut(t testing.TB, w *wiretest.Conn, a wiretest.Response) {
+// expectCut expects that a stream ended by the end of its connection.
+func expectCut(t testing.TB, w *wiretest.Conn, a wiretest.Response) {
 	t.Helper()
 	if a.Status != 200 || !errors.Is(a.Err, io.ErrUnexpectedEOF) && !errors.Is(a.Err, io.EOF) {
 		t.Errorf("status %d, ended with %v: want 200 and a connection that is closed without the last chunk", a.Status, a.Err)
@@ -113,12 +113,12 @@ func isCut(t testing.TB, w *wiretest.Conn, a wiretest.Response) {
 	}
 }
 
-// fewTokens are what the engine says before a fault in mid-stream.
+// fewTokens is the text that the engine generates before a fault in mid-stream.
 const fewTokens = "every request takes"
 
-// An engine that dies in mid-stream: the client gets what was delivered, then an error event, then the end of the
-// connection and not of the stream. The request is not sent again, though others could serve it.
-func TestEngineDiesInMidStream(t *testing.T) {
+// When an engine dies in mid-stream, the client gets what was generated, an error event, and the end of the connection but not
+// of the stream. The request is not retried.
+func TestEngineDiesMidStream(t *testing.T) {
 	f := fleettest.Start(t, onebox.Config{Engine: fleettest.QuickEngine(4), Engines: 2}, "")
 	f.Watch(8)
 	for _, api := range streamAPIs {
@@ -129,12 +129,12 @@ func TestEngineDiesInMidStream(t *testing.T) {
 				w := wiretest.Dial(t, f.Entry.Address)
 				w.Post(api.path, api.body)
 				a := w.Read()
-				isCut(t, w, a)
+				expectCut(t, w, a)
 				events := readEvents(t, a.Body)
-				if got := said(events); got != fewTokens {
+				if got := textOf(events); got != fewTokens {
 					t.Errorf("delivered %q, want %q", got, fewTokens)
 				}
-				isError(t, api.name, events, 50001, "engine_error")
+				expectErrorEvent(t, api.name, events, 50001, "engine_error")
 				if n := f.EngineRequests() - before; n != 1 {
 					t.Errorf("sent to engines %d times, want once", n)
 				}
@@ -144,23 +144,23 @@ func TestEngineDiesInMidStream(t *testing.T) {
 	f.ClearFaults()
 }
 
-// An error that the engine itself tells in mid-stream is relayed as it is, with the end that it gave the stream.
-func TestEngineTellsErrorInMidStream(t *testing.T) {
+// An error event of the engine in mid-stream is relayed unchanged, with the end that the engine gave the stream.
+func TestEngineErrorEventMidStream(t *testing.T) {
 	f := fleettest.Start(t, onebox.Config{Engine: fleettest.QuickEngine(4), Engines: 2}, "")
 	f.Watch(8)
 	for _, api := range streamAPIs {
-		tell := func(t *testing.T, fault string) (*wiretest.Conn, wiretest.Response, []streamEvent) {
+		sendAndRead := func(t *testing.T, fault string) (*wiretest.Conn, wiretest.Response, []streamEvent) {
 			f.InjectFault(fault, 0)
 			before := f.EngineRequests()
 			w := wiretest.Dial(t, f.Entry.Address)
 			w.Post(api.path, api.body)
 			a := w.Read()
 			events := readEvents(t, a.Body)
-			if got := said(events); got != fewTokens {
+			if got := textOf(events); got != fewTokens {
 				t.Errorf("delivered %q, want %q", got, fewTokens)
 			}
 			if n := strings.Count(a.Body, "The engine failed on purpose."); n != 1 || strings.Contains(a.Body, "engine_error") {
-				t.Errorf("%d events tell the engine's error, want one and none of ours: %q", n, a.Body)
+				t.Errorf("%d events have the engine's error, want one and no other error: %q", n, a.Body)
 			}
 			if n := f.EngineRequests() - before; n != 1 {
 				t.Errorf("sent to engines %d times, want once", n)
@@ -168,7 +168,7 @@ func TestEngineTellsErrorInMidStream(t *testing.T) {
 			return w, a, events
 		}
 		t.Run(api.name+"/"+simengine.FaultErrorThenDone, func(t *testing.T) {
-			_, a, events := tell(t, simengine.FaultErrorThenDone)
+			_, a, events := sendAndRead(t, simengine.FaultErrorThenDone)
 			if a.Err != nil {
 				t.Errorf("the stream ended with %v, want its end", a.Err)
 			}
@@ -177,8 +177,8 @@ func TestEngineTellsErrorInMidStream(t *testing.T) {
 			}
 		})
 		t.Run(api.name+"/"+simengine.FaultErrorThenCut, func(t *testing.T) {
-			w, a, _ := tell(t, simengine.FaultErrorThenCut)
-			isCut(t, w, a)
+			w, a, _ := sendAndRead(t, simengine.FaultErrorThenCut)
+			expectCut(t, w, a)
 		})
 	}
 	f.ClearFaults()

@@ -12,8 +12,8 @@ import (
 	"colonnade/onebox"
 )
 
-// impatient are models whose timeouts a test can wait for.
-const impatient = `
+// shortTimeouts are models whose timeouts a test can wait for.
+const shortTimeouts = `
 key: models/brief
 upstream_name: demo-chat
 pool: demo
@@ -25,14 +25,14 @@ pool: demo
 timeouts: {first_byte: 500ms, idle: 500ms}
 `
 
-// ending is how a client sees a request end.
+// ending is the end of a request as its client sees it.
 type ending struct {
 	model   string // other than demo-chat
 	status  int
 	number  int    // of the error in the body, or in the last event of a stream
 	reason  string // in its header, and in the error
 	cut     bool   // by the end of the connection
-	engines uint64 // how often the request may reach an engine
+	engines uint64 // at most so many get the request
 }
 
 var (
@@ -40,12 +40,12 @@ var (
 	refused  = ending{status: 400, engines: 1}
 	relayed  = ending{status: 200, engines: 1}
 	cutShort = ending{status: 200, cut: true, engines: 1}
-	// Broken endpoints: one in each colo is tried, and a third is not given to a request that broke two.
+	// One endpoint in each colo is tried; a request that broke two is not given a third.
 	noAnswer  = ending{status: 502, number: 50001, reason: "no_answer", engines: 2}
 	badStatus = ending{status: 502, number: 50001, reason: "engine_status", engines: 2}
-	// Full ones: the other colo, and then where there is room to wait, as the budget for further attempts allows.
+	// After full endpoints the other colo is tried, then those with room to wait, within the budget.
 	full = ending{status: 429, number: 42902, engines: 4}
-	// Nothing is retried once an engine has begun to answer, though the client may not have seen it.
+	// Nothing is retried after the first byte from an engine, even if the client has not seen it.
 	cutPlain   = ending{status: 502, number: 50001, reason: "cut_short", engines: 1}
 	cutStream  = ending{status: 200, number: 50001, reason: "cut_short", cut: true, engines: 1}
 	noFirst    = ending{model: "lively", status: 504, number: 50401, reason: "first_byte", engines: 1}
@@ -54,8 +54,8 @@ var (
 	idleStream = ending{model: "lively", status: 200, number: 50401, reason: "idle", cut: true, engines: 1}
 )
 
-// hostile is how plain and streamed chats end for a client when every engine misbehaves.
-var hostile = []struct {
+// faultEndings are how plain and streamed chats end when every engine has a fault.
+var faultEndings = []struct {
 	fault           string
 	plain, streamed ending
 }{
@@ -73,43 +73,42 @@ var hostile = []struct {
 	{simengine.FaultNoDone, served, cutStream},
 	{simengine.FaultErrorThenDone, badStatus, relayed},
 	{simengine.FaultErrorThenCut, cutPlain, cutShort},
-	{simengine.FaultShortBody, cutPlain, served}, // nothing but [DONE] tells where a stream ends
+	{simengine.FaultShortBody, cutPlain, served}, // only [DONE] marks the end of a stream
 	{simengine.FaultMalformedHead, noAnswer, noAnswer},
 	{simengine.FaultBothLengths, noAnswer, noAnswer},
 	{simengine.FaultFlood1xx, noAnswer, noAnswer},
-	// What has begun and has no end is cut: a stream's event at 16 MiB, another answer when its time is over.
+	// An event without an end is cut at 16 MiB, another response without an end at its timeout.
 	{simengine.FaultEndlessLine, endless, cutStream},
 	{simengine.FaultSlow, served, served},
 	{simengine.FaultPingFirst, served, served},
 	{simengine.FaultCloseIdle, served, served},
 }
 
-// Whatever an engine does, its clients get a bounded and exact answer, and the next request is served as if nothing had
-// been.
-func TestHostileEngines(t *testing.T) {
+// Whatever fault an engine has, its client gets an exact response in bounded time, and the next request is served.
+func TestEngineFaults(t *testing.T) {
 	t.Parallel()
-	f := fleettest.Start(t, onebox.Config{Engine: fleettest.QuickEngine(4)}, impatient)
+	f := fleettest.Start(t, onebox.Config{Engine: fleettest.QuickEngine(4)}, shortTimeouts)
 	f.WatchShared(8)
-	for _, h := range hostile {
+	for _, h := range faultEndings {
 		for _, stream := range []bool{false, true} {
 			want := h.plain
 			if stream {
 				want = h.streamed
 			}
 			t.Run(fmt.Sprintf("%s/stream=%v", h.fault, stream), func(t *testing.T) {
-				misbehave(f, t, h.fault, stream, want)
+				withFault(t, f, h.fault, stream, want)
 			})
 		}
 	}
 	for _, e := range f.Engines {
 		if n := e.Simulated.Stats().Reused; n > 0 {
-			t.Errorf("engine %s: %d requests on a connection that was not fit for them", e.ID, n)
+			t.Errorf("engine %s: %d requests on a connection that must not be reused", e.ID, n)
 		}
 	}
 }
 
-// misbehave sends a request to a fleet whose engines have a fault, and another when they have none.
-func misbehave(f *fleettest.Fleet, t *testing.T, fault string, stream bool, want ending) {
+// withFault sends a request while all engines have a fault, and two when they have none.
+func withFault(t *testing.T, f *fleettest.Fleet, fault string, stream bool, want ending) {
 	f.InjectFault(fault, 0)
 	before := f.EngineRequests()
 	w := wiretest.Dial(t, f.Entry.Address)
@@ -127,6 +126,7 @@ func misbehave(f *fleettest.Fleet, t *testing.T, fault string, stream bool, want
 	}
 }
 
+// check compares a response, and the end of its connection, with an ending.
 func (want ending) check(t testing.TB, w *wiretest.Conn, a wiretest.Response) {
 	t.Helper()
 	if a.Status != want.status || (a.Err != nil) != want.cut {
@@ -151,12 +151,12 @@ func (want ending) check(t testing.TB, w *wiretest.Conn, a wiretest.Response) {
 		}
 	} else {
 		last := readEvents(t, a.Body[strings.LastIndex(strings.TrimSuffix(a.Body, "\n\n"), "\n\n")+2:])
-		e = last[0].ours(t)
+		e = last[0].apiError(t)
 	}
 	if e.Number != want.number || want.reason != "" && e.Reason != want.reason || e.RequestID != a.Header.Get("x-request-id") {
 		t.Errorf("error %+v, want number %d and reason %q", e, want.number, want.reason)
 	}
 	if want.status == 429 && (e.Reason == "" || e.RetryAfterMS < 1000 || a.Header.Get("retry-after") == "" || a.Header.Get("retry-after-ms") == "") {
-		t.Errorf("why, or when to come back, is missing: %+v %v", e, a.Header)
+		t.Errorf("the reason or Retry-After is missing: %+v %v", e, a.Header)
 	}
 }

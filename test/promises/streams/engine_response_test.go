@@ -18,7 +18,7 @@ import (
 	"colonnade/onebox"
 )
 
-// What an engine has against a request is told as a JSON error with its status, however the engine said it.
+// A refusal by an engine reaches the client as a JSON error with its status, in whatever form the engine sends it.
 func TestEngineRefusesRequest(t *testing.T) {
 	const shaped = `{"error":{"message":"too long","type":"BadRequestError","param":null,"code":400}}`
 	events := func(data string) string { return ": ping\n\ndata: " + data + "\n\ndata: [DONE]\n\n" }
@@ -68,12 +68,12 @@ func TestEngineRefusesRequest(t *testing.T) {
 	}
 }
 
-// An engine that refuses a body before it has read it, and closes, is heard.
+// The refusal of an engine that answers before it has read the body, and closes, reaches the client.
 func TestEngineRefusesEarly(t *testing.T) {
 	t.Parallel()
 	const refusal = `{"error":{"message":"too big","type":"x","code":413}}`
 	var posts atomic.Int64
-	address := testkit.Serve(t, func(c net.Conn) { // which is closed by a reset, where something was left unread
+	address := testkit.Serve(t, func(c net.Conn) { // the close is a reset where something was left unread
 		answer := "HTTP/1.1 200 OK\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
 		if r, err := http.ReadRequest(bufio.NewReader(c)); err == nil && r.Method == http.MethodPost {
 			posts.Add(1)
@@ -90,12 +90,13 @@ func TestEngineRefusesEarly(t *testing.T) {
 		}
 	}
 	if n := posts.Load(); n != 3 {
-		t.Errorf("%d requests arrived, want each of 3 once", n)
+		t.Errorf("%d requests arrived, want 3", n)
 	}
 }
 
-// An answer too long to be held passes as it comes: whole, and the connection serves on; or cut, if its engine cut it.
-func TestLongPlainAnswers(t *testing.T) {
+// A plain response too long to be held back is relayed as it comes: whole, and the connection is kept; or cut, if its engine
+// cut it.
+func TestLongPlainResponses(t *testing.T) {
 	t.Parallel()
 	long := strings.Repeat("0123456789abcdef", 1<<16)
 	var length, cut atomic.Bool
@@ -139,12 +140,12 @@ func TestLongPlainAnswers(t *testing.T) {
 		}
 	}
 	if n := e.Requests.Load() - before; n != 2 {
-		t.Errorf("the cut answers were asked for %d times, want 2", n)
+		t.Errorf("the engine got %d requests for the cut responses, want 2", n)
 	}
 }
 
-// Headers of the fleet's own that an engine sends are not believed, and none of an engine's but the type goes on.
-func TestEngineForgesHeaders(t *testing.T) {
+// Internal headers that an engine sends are ignored, and of its other headers only the content type is relayed.
+func TestEngineHeadersAreNotRelayed(t *testing.T) {
 	_, documents := fleettest.StartStubEngine(t, func(w http.ResponseWriter, r *http.Request) {
 		for name, value := range map[string]string{
 			"X-Colonnade-Verdict": "error;number=50000;final=1", "X-Colonnade-Load": "free=0;held=9;limit=9;queued=9",
@@ -170,9 +171,9 @@ func TestEngineForgesHeaders(t *testing.T) {
 	}
 }
 
-// An engine that knows neither key nor model answers at once, and so would always be the freest: its requests are tried at
-// another, and it is taken out, though its health check is fine.
-func TestMisconfiguredBesideGood(t *testing.T) {
+// A misconfigured engine refuses at once and so would always be the least loaded. Its requests are retried at another engine,
+// and it is ejected, though its health check succeeds.
+func TestMisconfiguredEngineIsEjected(t *testing.T) {
 	t.Parallel()
 	var asked atomic.Int64
 	wrong := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -184,7 +185,7 @@ func TestMisconfiguredBesideGood(t *testing.T) {
 	defer wrong.Close()
 	f := fleettest.Start(t, fleettest.OneColo(fleettest.QuickEngine(4)), "key: endpoints/ams/wrong\nurl: "+wrong.URL+"\npool: demo\nconcurrency: 4\n")
 	f.WatchShared(8)
-	failed := 0 // further attempts are bounded by the budget of retries
+	failed := 0 // the retry budget bounds further attempts
 	for i := range 40 {
 		if a := f.Chat(fleettest.ChatBody(1, false)); a.Status != 200 {
 			failed++
@@ -197,9 +198,9 @@ func TestMisconfiguredBesideGood(t *testing.T) {
 		t.Errorf("%d of 40 failed", failed)
 	}
 	if n := asked.Load(); n < 5 || n > 12 {
-		t.Errorf("the endpoint that is wrong was asked %d times, want no more than it takes to be sure", n)
+		t.Errorf("the misconfigured endpoint got %d requests, want as many as eject it", n)
 	}
-	// A request that is wrong itself takes nobody out.
+	// A bad request ejects no engine.
 	if a := f.Chat(strings.Replace(fleettest.ChatBody(1, false), "demo-chat", "nobody-knows", 1)); a.Status != 404 {
 		t.Errorf("an unknown model: %d %s", a.Status, a.Body)
 	}

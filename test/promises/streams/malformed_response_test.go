@@ -15,124 +15,71 @@ import (
 	"colonnade/onebox"
 )
 
-// evil marks what no client may see of what an engine sends.
+// evil marks bytes of an engine that no client may see.
 const evil = "evil-bytes"
 
 const (
-	evilJSON   = `{"said":"evil-bytes"}` // 21 bytes
-	evilAnswer = "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 21\r\n\r\n" + evilJSON
-	okHead     = "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n"
+	evilJSON     = `{"said":"evil-bytes"}` // 21 bytes
+	evilResponse = "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 21\r\n\r\n" + evilJSON
+	okHead       = "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n"
 )
 
-// head is an answer with a head that is not to be believed, whatever its body would be.
-func head(lines string) rawAnswer { return saying(lines + "\r\n" + evilJSON) }
+// head is a response with an invalid head.
+func head(lines string) rawResponse { return writing(lines + "\r\n" + evilJSON) }
 
 var (
-	totalOut   = ending{status: 504, number: 50401, reason: "total"}
-	firstOut   = ending{status: 504, number: 50401, reason: "first_byte"}
-	streamOut  = ending{status: 200, number: 50401, reason: "total", cut: true}
-	notRight   = ending{status: 502, number: 50001, reason: "endpoint_misconfigured"}
-	brokenOff  = ending{status: 502, number: 50001} // for one of several reasons
-	brokenTail = ending{status: 200, number: 50001, cut: true}
+	totalOut      = ending{status: 504, number: 50401, reason: "total"}
+	firstOut      = ending{status: 504, number: 50401, reason: "first_byte"}
+	streamOut     = ending{status: 200, number: 50401, reason: "total", cut: true}
+	misconfigured = ending{status: 502, number: 50001, reason: "endpoint_misconfigured"}
+	brokenOff     = ending{status: 502, number: 50001} // for one of several reasons
+	brokenTail    = ending{status: 200, number: 50001, cut: true}
 )
 
-// rawCases is what an engine may do that no HTTP library does, and how it ends for plain and streamed chats.
+// rawCases is what an engine does that no HTTP library does, and how plain and streamed chats end for it: one case of each
+// class. All malformed heads, interim responses and bodies are tested in forwarding/transport.
 var rawCases = []struct {
 	name            string
-	says            rawAnswer
+	response        rawResponse
 	plain, streamed ending
 }{
-	// Heads that two parsers could read in two ways, or none.
 	{"both framings", head(okHead + "Content-Length: 21\r\nTransfer-Encoding: chunked\r\n"), noAnswer, noAnswer},
-	{"framings the other way round", head(okHead + "Transfer-Encoding: chunked\r\nContent-Length: 21\r\n"), noAnswer, noAnswer},
-	{"two lengths", head(okHead + "Content-Length: 21\r\nContent-Length: 2\r\n"), noAnswer, noAnswer},
-	{"the same length twice", head(okHead + "Content-Length: 21\r\nContent-Length: 21\r\n"), noAnswer, noAnswer},
-	{"a list of lengths", head(okHead + "Content-Length: 21, 21\r\n"), noAnswer, noAnswer},
-	{"a signed length", head(okHead + "Content-Length: +21\r\n"), noAnswer, noAnswer},
-	{"a hexadecimal length", head(okHead + "Content-Length: 0x15\r\n"), noAnswer, noAnswer},
-	{"another encoding", head(okHead + "Transfer-Encoding: gzip, chunked\r\n"), noAnswer, noAnswer},
-	{"encoding in HTTP/1.0", saying("HTTP/1.0 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n15\r\n" + evilJSON + "\r\n0\r\n\r\n"), noAnswer, noAnswer},
-	{"LF in a line", head(okHead + "X-A: b\nContent-Length: 21\r\n"), noAnswer, noAnswer},
-	{"LF after the status", head("HTTP/1.1 200 OK\nContent-Length: 21\r\n"), noAnswer, noAnswer},
-	{"nothing but LF", saying("HTTP/1.1 200 OK\nContent-Length: 21\n\n" + evilJSON).then(closes), noAnswer, noAnswer},
-	{"CR in a line", head(okHead + "X-A: b\rContent-Length: 21\r\n"), noAnswer, noAnswer},
-	{"a folded line", head(okHead + "X-A: b\r\n Content-Length: 5\r\nContent-Length: 21\r\n"), noAnswer, noAnswer},
-	{"NUL", head(okHead + "X-A: \x00\r\nContent-Length: 21\r\n"), noAnswer, noAnswer},
-	{"a space before the colon", head(okHead + "Content-Length : 21\r\n"), noAnswer, noAnswer},
-	{"a line without a colon", head(okHead + "nonsense\r\nContent-Length: 21\r\n"), noAnswer, noAnswer},
-	{"HTTP/2", head("HTTP/2.0 200 OK\r\nContent-Length: 21\r\n"), noAnswer, noAnswer},
-	{"HTTP/1.2", head("HTTP/1.2 200 OK\r\nContent-Length: 21\r\n"), noAnswer, noAnswer},
-	{"HTTP/0.9", saying(evilJSON).then(closes), noAnswer, noAnswer},
-	{"TLS", saying("\x15\x03\x01\x00\x02\x02\x28").then(closes), noAnswer, noAnswer},
-	{"status 0", head("HTTP/1.1 000 OK\r\nContent-Length: 21\r\n"), noAnswer, noAnswer},
-	{"status 999", head("HTTP/1.1 999 OK\r\nContent-Length: 21\r\n"), noAnswer, noAnswer},
-	{"status of two digits", head("HTTP/1.1 20 OK\r\nContent-Length: 21\r\n"), noAnswer, noAnswer},
-	{"a line too long", head(okHead + "X-A: " + strings.Repeat("x", 17<<10) + "\r\nContent-Length: 21\r\n"), noAnswer, noAnswer},
-	{"an endless line", saying(okHead + "X-A: ").then(again(strings.Repeat("x", 4<<10), 0)), noAnswer, noAnswer},
-	{"an endless head", saying(okHead).then(again(strings.Repeat("X-A: b\r\n", 100), 0)), noAnswer, noAnswer},
-	{"a head that drips", saying(okHead).then(again("x", 50*time.Millisecond)), totalOut, firstOut},
-	{"half a head", saying(okHead + "Content-Le").then(closes), noAnswer, noAnswer},
-
-	// Answers before the answer, and those without a body.
-	{"a flood of 1xx", rawAnswer{write: func(c *rawConn, _ bool) { again("HTTP/1.1 103 Early Hints\r\n\r\n", 0)(c) }}, noAnswer, noAnswer},
-	{"a trickle of 1xx", rawAnswer{write: func(c *rawConn, _ bool) { again("HTTP/1.1 100 Continue\r\n\r\n", 700*time.Millisecond)(c) }}, totalOut, firstOut},
-	{"1xx with a body", saying("HTTP/1.1 103 Early Hints\r\nContent-Length: 92\r\n\r\n" + evilAnswer), noAnswer, noAnswer},
-	{"a switch of protocols", saying("HTTP/1.1 101 Switching Protocols\r\nUpgrade: h2c\r\nConnection: Upgrade\r\n\r\n" + evilJSON), noAnswer, noAnswer},
-	{"204 with a body", head("HTTP/1.1 204 No Content\r\nContent-Length: 21\r\n"), noAnswer, noAnswer},
-	{"304 with a body", head("HTTP/1.1 304 Not Modified\r\nContent-Length: 21\r\n"), badStatus, badStatus},
+	{"a dripping head", writing(okHead).then(repeating("x", 50*time.Millisecond)), totalOut, firstOut},
 	{"a redirection", framed("HTTP/1.1 302 Found\r\nLocation: http://127.0.0.1:1/\r\nContent-Length: 21\r\n\r\n" + evilJSON), badStatus, badStatus},
 
-	// Bodies.
 	{"fewer bytes than announced", either(okHead+"Content-Length: 99\r\n\r\n"+evilJSON, rawStream+rawChunk(rawEvent("a"))+"40\r\ndata: {").then(closes), cutPlain, cutStream},
-	{"an endless chunk size", saying(okHead + "Transfer-Encoding: chunked\r\n\r\n").then(again("5555", 0)), noAnswer, noAnswer},
-	{"an endless second chunk size", either(okHead+"Transfer-Encoding: chunked\r\n\r\n5\r\n{\"a\":\r\n", rawStream+rawChunk(rawEvent("a"))).then(again("0000", 0)), cutPlain, cutStream},
-	{"an endless trailer", either(okHead+"Transfer-Encoding: chunked\r\n\r\n2\r\n{}\r\n0\r\n", rawStream+rawChunk(rawEvent("a"))+"0\r\n").then(again("A: b\r\n", 0)), cutPlain, cutStream},
-	{"two sizes of a chunk", either(okHead+"Transfer-Encoding: chunked\r\n\r\n2 15\r\n"+evilJSON, rawStream+"2 15\r\n"+evilJSON), noAnswer, noAnswer},
-	{"chunks without an end", rawAnswer{write: func(c *rawConn, stream bool) {
-		text := okHead + "Transfer-Encoding: chunked\r\n\r\n"
-		piece := rawChunk("[")
+	{"a malformed second chunk", either(okHead+"Transfer-Encoding: chunked\r\n\r\n5\r\n{\"a\":\r\n", rawStream+rawChunk(rawEvent("a"))).then(repeating("0000", 0)), cutPlain, cutStream},
+	{"chunks without an end", rawResponse{write: func(c *rawConn, stream bool) {
+		text, piece := okHead+"Transfer-Encoding: chunked\r\n\r\n", rawChunk("[")
 		if stream {
 			text, piece = rawStream, rawChunk(rawEvent("a"))
 		}
 		c.say(text)
-		again(piece, 50*time.Millisecond)(c)
+		repeating(piece, 50*time.Millisecond)(c)
 	}}, totalOut, streamOut},
-	{"bytes without an end behind the answer, or in a comment", either(wellAnswer(true, false), strings.Replace(rawStream, "Transfer-Encoding: chunked", "Content-Length: 99999999999", 1)+": ").
-		then(again(strings.Repeat("x", 64<<10), 0)), served, cutShort},
+	{"bytes without an end behind the response, or in a comment", either(goodResponse(true, false), strings.Replace(rawStream, "Transfer-Encoding: chunked", "Content-Length: 99999999999", 1)+": ").
+		then(repeating(strings.Repeat("x", 64<<10), 0)), served, cutShort},
 
-	// What is not what was asked for.
-	{"HTML with 200", framed("HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nContent-Length: 23\r\n\r\n<html>evil-bytes</html>"), notRight, notRight},
-	{"HTML with 500", framed("HTTP/1.1 500 Oh\r\nContent-Type: text/html\r\nContent-Length: 23\r\n\r\n<html>evil-bytes</html>"), badStatus, badStatus},
-	{"gzip", framed(okHead + "Content-Encoding: gzip\r\nContent-Length: 21\r\n\r\n" + evilJSON), notRight, notRight},
-	{"a stream in gzip", framed("HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nContent-Encoding: gzip\r\nContent-Length: 21\r\n\r\n" + evilJSON), notRight, notRight},
+	{"HTML with 200", framed("HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nContent-Length: 23\r\n\r\n<html>evil-bytes</html>"), misconfigured, misconfigured},
+	{"gzip", framed(okHead + "Content-Encoding: gzip\r\nContent-Length: 21\r\n\r\n" + evilJSON), misconfigured, misconfigured},
 	{"a refusal in gzip", framed("HTTP/1.1 400 No\r\nContent-Type: application/json\r\nContent-Encoding: gzip\r\nContent-Length: 21\r\n\r\n" + evilJSON),
 		refused, refused},
 
-	// Connections that end under a request: one that has served before, and is used again.
-	{"closed at once", saying("").then(closes), noAnswer, noAnswer},
-	{"half-closed at once", saying("").then(halfCloses), noAnswer, noAnswer},
-	{"reset at once", saying("").then(resets), noAnswer, noAnswer},
-	{"reset after the head", either(okHead+"Content-Length: 99\r\n\r\n", rawStream).then(resets), noAnswer, noAnswer},
+	{"reset at once", writing("").then(resets), noAnswer, noAnswer},
 	{"reset after half the body", either(okHead+"Content-Length: 99\r\n\r\n"+evilJSON, rawStream+rawChunk(rawEvent("a"))).then(resets), brokenOff, brokenTail},
-	{"answered before it was read", rawAnswer{early: true, fit: true, write: func(c *rawConn, stream bool) {
-		c.say(wellAnswer(true, stream))
+	{"answered before it was read", rawResponse{early: true, reusable: true, write: func(c *rawConn, stream bool) {
+		c.say(goodResponse(true, stream))
 		time.Sleep(100 * time.Millisecond)
 	}}, served, served},
-
-	// Answers that are in order, and connections that are not.
-	{"more bytes than announced", either(wellAnswer(true, false)+evil, wellAnswer(true, true)+evil), served, served},
-	{"a second answer behind", either(wellAnswer(true, false)+evilAnswer, wellAnswer(true, true)+evilAnswer), served, served},
-	{"a second answer later", either(wellAnswer(true, false), wellAnswer(true, true)).then(func(c *rawConn) {
+	{"a second response later", either(goodResponse(true, false), goodResponse(true, true)).then(func(c *rawConn) {
 		time.Sleep(20 * time.Millisecond)
-		c.say(evilAnswer)
+		c.say(evilResponse)
 	}), served, served},
-	{"half-closed behind the answer", either(wellAnswer(true, false), wellAnswer(true, true)).then(halfCloses), served, served},
-	{"close, but also keep-alive", either(strings.Replace(wellAnswer(true, false), "\r\n", "\r\nConnection: close\r\nConnection: keep-alive\r\n", 1),
-		strings.Replace(wellAnswer(true, true), "\r\n", "\r\nConnection: close\r\nConnection: keep-alive\r\n", 1)), served, served},
+	{"half-closed behind the response", either(goodResponse(true, false), goodResponse(true, true)).then(halfCloses), served, served},
 }
 
-// rawDocuments are two models for each engine: one with all the time that a slow machine needs, and one with timeouts that
-// a test can wait for.
+// rawDocuments are two models for each engine: one with timeouts for a slow machine, and one whose timeouts a test can wait
+// for.
 func rawDocuments(engines []*rawEngine) string {
 	var all strings.Builder
 	all.WriteString("key: defaults\nmodel: {timeouts: {connect: 20s}}\n")
@@ -143,17 +90,17 @@ func rawDocuments(engines []*rawEngine) string {
 	return all.String()
 }
 
-// Whatever bytes an engine sends, and whatever it does to its connections: its client gets an exact error of ours and
-// nothing of those bytes, the permit is free, the connection serves nobody else, and each node has logged one end.
-func TestEnginesThatSpeakNoHTTP(t *testing.T) {
+// Whatever bytes an engine sends and whatever it does to its connections: the client gets an exact error and none of those
+// bytes, the permit is released, the connection is not reused, and each node logs one final event.
+func TestMalformedResponses(t *testing.T) {
 	t.Parallel()
 	engines := make([]*rawEngine, len(rawCases))
 	for i, c := range rawCases {
-		engines[i] = startRawEngine(t, c.says)
+		engines[i] = startRawEngine(t, c.response)
 	}
 	f := fleettest.Start(t, onebox.Config{Colos: []string{"ams"}}, rawDocuments(engines))
 	f.WatchShared(8 + len(engines))
-	var all sync.WaitGroup // and not parallel tests: they wait, and would keep others from running
+	var all sync.WaitGroup // subtests would keep other parallel tests from running
 	for i, c := range rawCases {
 		all.Go(func() {
 			for _, stream := range []bool{false, true} {
@@ -161,7 +108,7 @@ func TestEnginesThatSpeakNoHTTP(t *testing.T) {
 				if stream {
 					want = c.streamed
 				}
-				endure(f, rawTest{t, c.name}, fmt.Sprintf("raw%d", i), engines[i], stream, want)
+				sendRaw(rawTest{t, c.name}, f, fmt.Sprintf("raw%d", i), engines[i], stream, want)
 			}
 		})
 	}
@@ -169,7 +116,7 @@ func TestEnginesThatSpeakNoHTTP(t *testing.T) {
 	checkRawEvents(f)
 }
 
-// rawTest is the part of a test that one case is.
+// rawTest is the part of the test for one case.
 type rawTest struct {
 	testing.TB
 	name string
@@ -185,19 +132,19 @@ func (t rawTest) Fatalf(format string, args ...any) {
 	t.TB.Fatalf("%s: "+format, append([]any{t.name}, args...)...)
 }
 
-// endure sends a request to an engine that is hostile for it, between others for which it is not.
-func endure(f *fleettest.Fleet, t testing.TB, pool string, e *rawEngine, stream bool, want ending) {
+// sendRaw sends a request for which the engine misbehaves, between two others.
+func sendRaw(t testing.TB, f *fleettest.Fleet, pool string, e *rawEngine, stream bool, want ending) {
 	body := fmt.Sprintf(`{"model":%q,"stream":%v,"messages":[]}`, pool, stream)
-	well := func() {
+	good := func() {
 		t.Helper()
 		w := wiretest.Dial(t, f.Entry.Address)
 		defer w.Close()
 		w.Post("/v1/chat/completions", body)
-		if a := w.Read(); a.Status != 200 || a.Err != nil || !strings.Contains(a.Body, "well") || strings.Contains(a.Body, evil) {
+		if a := w.Read(); a.Status != 200 || a.Err != nil || !strings.Contains(a.Body, "good") || strings.Contains(a.Body, evil) {
 			t.Errorf("beside it: %d %v %.300q", a.Status, a.Err, a.Body)
 		}
 	}
-	well()
+	good()
 	before := e.asked.Load()
 	e.hostile.Store(true)
 	w := wiretest.Dial(t, f.Entry.Address)
@@ -213,23 +160,23 @@ func endure(f *fleettest.Fleet, t testing.TB, pool string, e *rawEngine, stream 
 	if want.status != 200 && strings.Contains(a.Body, evil) {
 		t.Errorf("the client got what the engine sent: %.300q", a.Body)
 	}
-	if want == served && (a.Err != nil || !strings.Contains(a.Body, "well") || strings.Contains(a.Body, evil)) {
+	if want == served && (a.Err != nil || !strings.Contains(a.Body, "good") || strings.Contains(a.Body, evil)) {
 		t.Errorf("answer %v %.300q", a.Err, a.Body)
 	}
 	testkit.Within(t, 500*time.Millisecond, "the permit to be free", func() bool { return f.Pool("ams", pool).Held == 0 })
 	if n := e.asked.Load() - before; n != 1 {
-		t.Errorf("it was asked %d times, want once", n)
+		t.Errorf("the engine got %d requests, want 1", n)
 	}
-	time.Sleep(50 * time.Millisecond) // for what it says later
-	well()
+	time.Sleep(50 * time.Millisecond) // for bytes that come later
+	good()
 	if n := e.misused.Load(); n > 0 {
-		t.Errorf("%d requests on a connection that was not fit for them", n)
+		t.Errorf("%d requests on a connection that must not be reused", n)
 	}
 }
 
 func rawID(pool string, stream bool) string { return fmt.Sprintf("hostile-%s-%v", pool, stream) }
 
-// checkRawEvents looks for the one final event of each node.
+// checkRawEvents expects one final event of each node.
 func checkRawEvents(f *fleettest.Fleet) {
 	f.T.Helper()
 	ends := map[string]int{}

@@ -2,6 +2,7 @@ package streams_test
 
 import (
 	"bufio"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -11,41 +12,43 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"colonnade/internal/testkit"
 )
 
-// rawEngine is an engine that writes bytes: what no HTTP library would write, while it is hostile.
+// rawEngine is an engine that writes any bytes while it is hostile, and good responses else.
 type rawEngine struct {
-	url     string
-	hostile atomic.Bool
-	says    rawAnswer
-	asked   atomic.Int64 // requests while it was hostile
-	misused atomic.Int64 // requests on a connection that was not fit for them any more
+	url      string
+	hostile  atomic.Bool
+	response rawResponse
+	asked    atomic.Int64 // requests while it was hostile
+	misused  atomic.Int64 // requests on a connection after a hostile response
 }
 
-// rawAnswer writes an answer in answer to a request for a stream or for none.
-type rawAnswer struct {
-	early bool // before it has read the body
-	fit   bool // the connection may serve on
-	write func(c *rawConn, stream bool)
+// rawResponse writes a response to a plain or streamed request.
+type rawResponse struct {
+	early    bool // before it has read the body
+	reusable bool // the connection serves further requests
+	write    func(c *rawConn, stream bool)
 }
 
-// rawConn is an engine's end of a connection.
+// rawConn is the engine's end of a connection.
 type rawConn struct {
 	*net.TCPConn
 	br *bufio.Reader
 }
 
-func startRawEngine(t testing.TB, says rawAnswer) *rawEngine {
+func startRawEngine(t testing.TB, response rawResponse) *rawEngine {
 	t.Helper()
-	e := &rawEngine{says: says}
+	e := &rawEngine{response: response}
 	e.url = "http://" + testkit.Serve(t, func(c net.Conn) {
 		e.serve(&rawConn{TCPConn: c.(*net.TCPConn), br: bufio.NewReader(c)})
 	})
 	return e
 }
 
-// serve answers requests until one was answered in a hostile way. From then on there must be none.
+// serve answers requests up to the first hostile response, after which there must be none.
 func (e *rawEngine) serve(c *rawConn) {
 	for {
 		_ = c.SetDeadline(time.Now().Add(4 * testkit.Timeout))
@@ -55,22 +58,22 @@ func (e *rawEngine) serve(c *rawConn) {
 		}
 		hostile := r.Method == http.MethodPost && e.hostile.Load()
 		var body []byte
-		if !hostile || !e.says.early {
+		if !hostile || !e.response.early {
 			if body, err = io.ReadAll(r.Body); err != nil {
 				return
 			}
 		}
 		stream := strings.Contains(string(body), `"stream":true`)
 		if !hostile {
-			c.say(wellAnswer(r.Method == http.MethodPost, stream))
+			c.say(goodResponse(r.Method == http.MethodPost, stream))
 			continue
 		}
 		e.asked.Add(1)
-		e.says.write(c, stream)
-		if e.says.early {
+		e.response.write(c, stream)
+		if e.response.early {
 			_, _ = io.Copy(io.Discard, r.Body)
 		}
-		if e.says.fit {
+		if e.response.reusable {
 			continue
 		}
 		if _, err := http.ReadRequest(c.br); err == nil {
@@ -85,15 +88,15 @@ func (c *rawConn) say(text string) bool {
 	return err == nil
 }
 
-// wellAnswer is what a request gets from an engine that behaves.
-func wellAnswer(post, stream bool) string {
+// goodResponse is the response of an engine that is not hostile.
+func goodResponse(post, stream bool) string {
 	switch {
 	case !post: // its health path
 		return "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n"
 	case stream:
-		return rawStream + rawChunk(rawEvent("well")) + rawChunk("data: [DONE]\n\n") + "0\r\n\r\n"
+		return rawStream + rawChunk(rawEvent("good")) + rawChunk("data: [DONE]\n\n") + "0\r\n\r\n"
 	}
-	return "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 15\r\n\r\n{\"said\":\"well\"}"
+	return "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 15\r\n\r\n{\"said\":\"good\"}"
 }
 
 const rawStream = "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n"
@@ -104,27 +107,27 @@ func rawEvent(content string) string {
 	return fmt.Sprintf("data: {\"choices\":[{\"index\":0,\"delta\":{\"content\":%q}}]}\n\n", content)
 }
 
-// saying writes a text and holds the connection.
-func saying(text string) rawAnswer {
-	return rawAnswer{write: func(c *rawConn, _ bool) { c.say(text) }}
+// writing writes a text and keeps the connection open.
+func writing(text string) rawResponse {
+	return rawResponse{write: func(c *rawConn, _ bool) { c.say(text) }}
 }
 
-// framed is an answer that is in order, whatever it says.
-func framed(text string) rawAnswer {
-	return rawAnswer{fit: true, write: func(c *rawConn, _ bool) { c.say(text) }}
+// framed is a response with correct framing.
+func framed(text string) rawResponse {
+	return rawResponse{reusable: true, write: func(c *rawConn, _ bool) { c.say(text) }}
 }
 
-// then says a text and does something to the connection.
-func (a rawAnswer) then(do func(*rawConn)) rawAnswer {
-	return rawAnswer{write: func(c *rawConn, stream bool) {
+// then writes the response and does something to the connection.
+func (a rawResponse) then(do func(*rawConn)) rawResponse {
+	return rawResponse{write: func(c *rawConn, stream bool) {
 		a.write(c, stream)
 		do(c)
 	}}
 }
 
-// either says one text to who wants a stream and another to who does not.
-func either(plain, streamed string) rawAnswer {
-	return rawAnswer{write: func(c *rawConn, stream bool) {
+// either writes one text to a plain request and another to a streamed one.
+func either(plain, streamed string) rawResponse {
+	return rawResponse{write: func(c *rawConn, stream bool) {
 		if stream {
 			c.say(streamed)
 			return
@@ -133,8 +136,8 @@ func either(plain, streamed string) rawAnswer {
 	}}
 }
 
-// again says a text for ever, so often.
-func again(text string, every time.Duration) func(*rawConn) {
+// repeating writes a text again and again until the connection ends.
+func repeating(text string, every time.Duration) func(*rawConn) {
 	return func(c *rawConn) {
 		for c.say(text) {
 			time.Sleep(every)
@@ -146,9 +149,16 @@ func closes(c *rawConn) { _ = c.Close() }
 
 func halfCloses(c *rawConn) { _ = c.CloseWrite() }
 
-// resets waits until what was said has been read, which a reset would throw away.
+// resets waits until the response has been read, which a reset would discard.
 func resets(c *rawConn) {
-	time.Sleep(500 * time.Millisecond)
+	raw, err := c.SyscallConn()
+	if err != nil {
+		return
+	}
+	for unread := 1; unread > 0 && err == nil; time.Sleep(20 * time.Millisecond) {
+		err = errors.Join(err, raw.Control(func(fd uintptr) { unread, err = unix.IoctlGetInt(int(fd), unix.SIOCOUTQ) }))
+	}
+	time.Sleep(100 * time.Millisecond) // what was acknowledged is yet to be read
 	_ = c.SetLinger(0)
 	_ = c.Close()
 }

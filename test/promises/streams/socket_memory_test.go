@@ -14,15 +14,15 @@ import (
 	"colonnade/internal/fleettest"
 )
 
-// held is what the kernel holds for some sockets.
+// held is the memory that the kernel holds for some sockets.
 type held struct {
 	sockets int
-	bytes   int64 // not read by us yet, or not taken by the other end
-	memory  int64 // with all that the kernel adds to them
+	bytes   int64 // not yet read here, or not yet acknowledged by the other end
+	memory  int64 // with the overhead
 }
 
-// heldByNodes asks the kernel what it holds for the nodes' sockets, by what they are: those of the entry and of the colo
-// server that lead to their clients, and those that lead on.
+// heldByNodes asks the kernel what it holds for the sockets of the entry and of the colo server, by the direction in which they
+// lead.
 func heldByNodes(f *fleettest.Fleet) map[string]held {
 	f.T.Helper()
 	entry, colo, engine := portOf(f.T, f.Entry.Address), portOf(f.T, f.Colos[0].Address), 0
@@ -57,7 +57,7 @@ func add(all map[string]held, what string, fd int) {
 	in, err1 := unix.IoctlGetInt(fd, unix.SIOCINQ)
 	out, err2 := unix.IoctlGetInt(fd, unix.SIOCOUTQ)
 	memory, err3 := socketMemory(fd)
-	if err1 == nil && err2 == nil && err3 == nil { // else it is a listener, or closed by now
+	if err1 == nil && err2 == nil && err3 == nil { // else a listener, or closed meanwhile
 		h.sockets++
 		h.bytes += int64(in + out)
 		h.memory += memory
@@ -65,10 +65,10 @@ func add(all map[string]held, what string, fd int) {
 	all[what] = h
 }
 
-// socketMemory is what a socket takes of the kernel's memory, in both directions.
+// socketMemory returns the kernel memory of a socket, in both directions.
 func socketMemory(fd int) (int64, error) {
 	const received, forward, queued = 0, 4, 5 // of SK_MEMINFO
-	var info [9]int32                         // what is reserved may be less than nothing for a moment
+	var info [9]int32                         // the reserve may be negative for a moment
 	size := uint32(unsafe.Sizeof(info))
 	_, _, errno := syscall.Syscall6(syscall.SYS_GETSOCKOPT, uintptr(fd), unix.SOL_SOCKET, unix.SO_MEMINFO,
 		uintptr(unsafe.Pointer(&info)), uintptr(unsafe.Pointer(&size)), 0)
@@ -78,7 +78,7 @@ func socketMemory(fd int) (int64, error) {
 	return int64(info[received]) + int64(info[forward]) + int64(info[queued]), nil
 }
 
-// ports are those of a connection's ends, or 0.
+// ports returns the ports of a connection's ends, or 0.
 func ports(fd int) (here, there int) {
 	port := func(a syscall.Sockaddr, err error) int {
 		switch a := a.(type) {
