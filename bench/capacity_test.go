@@ -1,18 +1,16 @@
 package bench
 
 import (
-	"context"
 	"math"
 	"net/http/httptest"
-	"strings"
 	"testing"
 	"time"
 
 	"colonnade/internal/simengine"
 )
 
-// Two clients, of which each is always being answered: what counts is not how many rounds end in the window.
-func TestTogether(t *testing.T) {
+// Two clients are always being answered: the rate does not depend on how many rounds end in the window.
+func TestSharedRate(t *testing.T) {
 	s := func(ms ...time.Duration) (all []interval) {
 		for i := range len(ms) - 1 {
 			all = append(all, interval{ms[i] * time.Millisecond, ms[i+1] * time.Millisecond})
@@ -21,17 +19,17 @@ func TestTogether(t *testing.T) {
 	}
 	answers := [][]interval{s(0, 100, 200, 300, 400, 500), s(0, 200, 400, 600)}
 	for _, until := range []time.Duration{350, 399, 400, 401} {
-		rate, each := rateIn(answers, interval{100 * time.Millisecond, until * time.Millisecond})
+		rate, each := sharedRate(answers, interval{100 * time.Millisecond, until * time.Millisecond})
 		if math.Abs(rate-15) > 1e-9 || each != 1100*time.Millisecond/8 {
 			t.Errorf("until %d: %v per second, each %v; want 15 and 137.5 ms", until, rate, each)
 		}
 	}
-	if rate, each := rateIn([][]interval{nil, nil}, interval{0, time.Second}); rate != 0 || each != 0 {
+	if rate, each := sharedRate([][]interval{nil, nil}, interval{0, time.Second}); rate != 0 || each != 0 {
 		t.Errorf("nothing was answered: %v, %v", rate, each)
 	}
 }
 
-func TestEventsOfAnAnswer(t *testing.T) {
+func TestExpectedEvents(t *testing.T) {
 	for _, c := range []struct {
 		e    streamEvents
 		want float64
@@ -42,29 +40,9 @@ func TestEventsOfAnAnswer(t *testing.T) {
 	}
 }
 
-// Goodput that cannot be says that capacity is not known, and then all marks are there, but not measured.
-func TestNoVerdictWithoutCapacity(t *testing.T) {
-	c := loadScenario()
-	for goodput, judged := range map[float64]bool{1.05: true, 1.2: false} {
-		f := findings{gateway: &Gateway{Name: "remote", Judged: true}, measured: map[string][]float64{}}
-		f.observeGoodput(0.97, 0.97)
-		f.observeGoodput(0.98, goodput)
-		f.observeGoodput(0.98, goodput)
-		marks := c.judge(f, false)
-		if len(marks) != len(c.thresholds) || marks[0].Got.Measured() != judged || marks[0].Passed != judged || (len(f.notes) == 0) != judged || len(f.notes) > 1 {
-			t.Errorf("goodput %v: marks %+v, notes %q", goodput, marks, f.notes)
-		}
-	}
-	if f := (findings{gateway: &Gateway{}, measured: map[string][]float64{}}); len(f.notes) == 0 {
-		f.observeGoodput(1, 1.37)
-		if len(f.notes) != 1 || !strings.Contains(f.notes[0], "too low, since goodput came to 137 % of it: no verdict") {
-			t.Errorf("notes %q", f.notes)
-		}
-	}
-}
-
-// A gateway that grows by steps: eight slots, of which more than one client at a time is needed.
-func TestClimb(t *testing.T) {
+// The search finds eight slots, which takes several clients.
+func TestSearchCapacity(t *testing.T) {
+	t.Parallel()
 	engine := simengine.New(simengine.Config{Slots: 8, TTFT: 20 * time.Millisecond, ITL: time.Millisecond})
 	own := httptest.NewServer(engine)
 	t.Cleanup(func() {
@@ -76,13 +54,13 @@ func TestClimb(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer client.conns.close()
-	a := &runner{client: client, ids: &idSource{}, gateway: &Gateway{Name: "g"}, progress: func(string, string) {}}
-	rate, err := searchCapacity(context.Background(), a, requestShape{tokens: 21, input: 8}, []string{"k"}, 50*time.Millisecond)
-	// Each answer takes 40 ms, so that no more than 200 a second can be; the machine may be slow.
+	r := &runner{client: client, ids: &idSource{}, gateway: &Gateway{Name: "g"}, progress: func(string, string) {}}
+	rate, err := searchCapacity(t.Context(), r, closedLoad{shape: requestShape{tokens: 21, input: 8}, keys: []string{"k"}, lasts: 50 * time.Millisecond})
+	// Each answer takes 40 ms, so there are at most 200 per second; the machine may be slow.
 	if err != nil || rate < 60 || rate > 215 {
 		t.Errorf("%v answers per second, %v; want about 200", rate, err)
 	}
-	if a.events.received < 21 {
-		t.Errorf("an answer of 21 tokens had %d events", a.events.received)
+	if r.events.received < 21 {
+		t.Errorf("an answer of 21 tokens had %d events", r.events.received)
 	}
 }

@@ -9,15 +9,11 @@ import (
 	"testing"
 	"time"
 
-	"go.uber.org/goleak"
-
 	"colonnade/internal/simengine"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
-
-// straight is an arena without a gateway: the client asks the only engine itself.
-func straight(t *testing.T, slots int, p timing) *runner {
+// directRunner has no gateway: its client asks the only engine itself.
+func directRunner(t *testing.T, slots int, p timing) *runner {
 	t.Helper()
 	es, err := startEngines([]string{"127.0.0.1:0"}, slots)
 	if err != nil {
@@ -39,10 +35,10 @@ func straight(t *testing.T, slots int, p timing) *runner {
 	return a
 }
 
-var quickly = timing{time.Millisecond, time.Millisecond}
+var fast = timing{time.Millisecond, time.Millisecond}
 
 func TestClientReadsStreams(t *testing.T) {
-	a := straight(t, 4, quickly)
+	a := directRunner(t, 4, fast)
 	ask := func() sample {
 		var s sample
 		a.client.do(context.Background(), clock{time.Now()},
@@ -53,7 +49,7 @@ func TestClientReadsStreams(t *testing.T) {
 	first := a.client.conns.idle[0].LocalAddr().String()
 	for range 3 {
 		if s := ask(); s.outcome != completed || s.first < 0 || s.ended < s.first || s.tokens < 5 || s.status != 200 {
-			t.Errorf("a whole stream: %+v", s)
+			t.Errorf("a complete stream: %+v", s)
 		}
 	}
 	if kept := a.client.conns.idle[0].LocalAddr().String(); kept != first || a.client.conns.open != 1 {
@@ -64,7 +60,7 @@ func TestClientReadsStreams(t *testing.T) {
 		t.Helper()
 		a.engines.all[0].sim.SetFault(simengine.Fault{Fault: fault, Count: 1})
 		if s := ask(); s.outcome != want || (s.first >= 0) != firstToken {
-			t.Errorf("%s: fate %d, want %d; first token %v; %s", fault, s.outcome, want, s.first, s.problem)
+			t.Errorf("%s: outcome %d, want %d; first token %v; %s", fault, s.outcome, want, s.first, s.problem)
 		}
 	}
 	f(simengine.FaultCutAtChunk, failed, true)
@@ -80,21 +76,21 @@ func TestClientReadsStreams(t *testing.T) {
 	}
 }
 
-// A comment is no token, even if it comes long before.
+// A comment is not the first token.
 func TestCommentsAreNoTokens(t *testing.T) {
-	a := straight(t, 1, timing{300 * time.Millisecond, time.Millisecond})
+	a := directRunner(t, 1, timing{300 * time.Millisecond, time.Millisecond})
 	a.engines.all[0].sim.SetFault(simengine.Fault{Fault: simengine.FaultPingFirst})
 	var s sample
 	a.client.do(context.Background(), clock{time.Now()},
 		&request{id: 1, key: "k", tokens: 2, input: 1, timeout: 10 * time.Second}, &s)
 	if s.outcome != completed || s.first < 300*time.Millisecond {
-		t.Errorf("the first token seems to come after %v: %+v", s.first, s)
+		t.Errorf("the first token is counted after %v: %+v", s.first, s)
 	}
 }
 
-// Wide tokens are asked for by the prompt, and their request is still known at the engine.
-func TestWideTokens(t *testing.T) {
-	a := straight(t, 1, quickly)
+// A prompt asks for the size of tokens, and still has the request's id.
+func TestTokenBytes(t *testing.T) {
+	a := directRunner(t, 1, fast)
 	began := time.Now()
 	var s sample
 	a.client.do(context.Background(), clock{began}, &request{id: 7, key: "k", tokens: 4, input: 1, tokenBytes: 5000,
@@ -107,9 +103,9 @@ func TestWideTokens(t *testing.T) {
 	}
 }
 
-// One slot; a client holds it, and another leaves the queue: neither is worked for after that.
-func TestClientsLeave(t *testing.T) {
-	a := straight(t, 1, timing{time.Hour, time.Millisecond})
+// Clients that hold the slot or wait for it leave nothing behind.
+func TestClientsDisconnect(t *testing.T) {
+	a := directRunner(t, 1, timing{time.Hour, time.Millisecond})
 	began := time.Now()
 	var all sync.WaitGroup
 	samples := make([]sample, 20)
@@ -127,16 +123,16 @@ func TestClientsLeave(t *testing.T) {
 		}
 	}
 	if held := a.awaitIdle(context.Background()); held != 0 {
-		t.Errorf("%d are held by those who left", held)
+		t.Errorf("%d requests are held for clients that have left", held)
 	}
 	if a.client.conns.open != 0 {
-		t.Errorf("%d connections are left", a.client.conns.open)
+		t.Errorf("%d connections are open", a.client.conns.open)
 	}
 }
 
-// Open loop: while a gateway stalls, requests are sent when they are due, and wait for as long as it stalls.
-func TestAStallShowsInAllThatAreDueMeanwhile(t *testing.T) {
-	a := straight(t, 100, quickly)
+// Open loop: while a gateway stalls, requests are sent when they are due, and wait for as long as the stall lasts.
+func TestStallDelaysAllDueRequests(t *testing.T) {
+	a := directRunner(t, 100, fast)
 	const from, until = 100 * time.Millisecond, 600 * time.Millisecond
 	engine := a.engines.all[0].sim
 	var once sync.Once
@@ -154,7 +150,7 @@ func TestAStallShowsInAllThatAreDueMeanwhile(t *testing.T) {
 		t.Fatal(err)
 	}
 	in := interval{0, 800 * time.Millisecond}
-	r, err := a.run(context.Background(), &trial{timing: quickly, window: in,
+	r, err := a.run(context.Background(), &trial{timing: fast, window: in,
 		flows: []flow{{account: "a", tokens: 1, input: 1, due: burst(80, in)}}})
 	if err != nil {
 		t.Fatal(err)
@@ -164,12 +160,11 @@ func TestAStallShowsInAllThatAreDueMeanwhile(t *testing.T) {
 		if s.outcome != completed {
 			t.Fatalf("%+v", s)
 		}
-		// The gateway's clock begins with the first request, so it is behind ours: a stall may end later, never
-		// earlier.
+		// The gateway's clock begins with the first request, later than ours: a stall may end later, never earlier.
 		if s.due > from+50*time.Millisecond && s.due < until-50*time.Millisecond {
 			stalled++
 			if s.ttft() < until-s.due {
-				t.Errorf("due at %v while all stalls, and served after %v", s.due, s.ttft())
+				t.Errorf("due at %v during the stall, and served after %v", s.due, s.ttft())
 			}
 			if s.sent < until {
 				sentInTime++
@@ -177,11 +172,11 @@ func TestAStallShowsInAllThatAreDueMeanwhile(t *testing.T) {
 		}
 	}
 	if stalled < 35 || sentInTime < stalled/2 {
-		t.Errorf("of %d that were due while the gateway stalled, %d were sent meanwhile", stalled, sentInTime)
+		t.Errorf("of %d requests due during the stall, %d were sent during it", stalled, sentInTime)
 	}
 }
 
-func TestClientWantsPlainHTTP(t *testing.T) {
+func TestClientTakesPlainHTTPOnly(t *testing.T) {
 	if _, err := newClient("https://gateway/v1", "m"); err == nil || !strings.Contains(err.Error(), "http://") {
 		t.Errorf("got %v", err)
 	}

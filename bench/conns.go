@@ -11,12 +11,12 @@ import (
 )
 
 const (
-	// maxConns bounds the connections to one gateway. Both ends of each may be in this process, and those of the
-	// gateway to its engines, and the file limit of a common shell account is 20 000.
+	// maxConns bounds the connections to one gateway. Both ends of each may be in this process, and those of the gateway to
+	// its engines too, and common shell accounts may open 20 000 files.
 	maxConns = 4096
-	// idleFor is how long a connection is kept unused. It is below what servers commonly allow, for one that is closed
-	// while a request is on its way looks like a failure of the gateway.
-	idleFor     = 2 * time.Second
+	// idleTimeout is how long a connection is kept unused. It is shorter than common servers', since a connection that is
+	// closed while a request is on its way looks like a failure of the gateway.
+	idleTimeout = 2 * time.Second
 	dialTimeout = 5 * time.Second
 )
 
@@ -34,17 +34,17 @@ type conns struct {
 type conn struct {
 	net.Conn
 	in    *bufio.Reader
-	since time.Time // idle since then
-	used  bool      // for a request before
+	since time.Time // when it became idle
+	used  bool      // for an earlier request
 }
 
-// get returns a connection that is kept, or a new one.
+// get returns an idle connection, or a new one.
 func (cs *conns) get(ctx context.Context) (*conn, error) {
 	cs.mu.Lock()
 	for len(cs.idle) > 0 {
 		c := cs.idle[len(cs.idle)-1]
 		cs.idle = cs.idle[:len(cs.idle)-1]
-		if time.Since(c.since) < idleFor {
+		if time.Since(c.since) < idleTimeout {
 			cs.mu.Unlock()
 			return c, nil
 		}
@@ -55,8 +55,8 @@ func (cs *conns) get(ctx context.Context) (*conn, error) {
 	return cs.dial(ctx, false)
 }
 
-// dial makes a new connection. That of a slow client has a small buffer and packets as networks have them: where loopback's
-// are 64 KiB, the sender's kernel takes megabytes for the first few that are on their way.
+// dial makes a new connection. That of a slow client has a small receive buffer and packets as on networks: where packets are
+// 64 KiB as on loopback, the sender's kernel takes megabytes for the first few in flight.
 func (cs *conns) dial(ctx context.Context, slow bool) (*conn, error) {
 	cs.mu.Lock()
 	if cs.open >= maxConns {
@@ -67,18 +67,18 @@ func (cs *conns) dial(ctx context.Context, slow bool) (*conn, error) {
 	cs.mu.Unlock()
 	d := net.Dialer{Timeout: dialTimeout}
 	if slow {
-		d.Control = narrow
+		d.Control = setSlowOptions
 	}
 	nc, err := d.DialContext(ctx, "tcp", cs.address)
 	if err != nil {
-		cs.lost()
+		cs.forget()
 		return nil, err
 	}
 	return &conn{Conn: nc, in: bufio.NewReaderSize(nc, 8<<10)}, nil
 }
 
-// narrow sets the socket of a slow client up.
-func narrow(_, _ string, raw syscall.RawConn) error {
+// setSlowOptions sets up the socket of a slow client.
+func setSlowOptions(_, _ string, raw syscall.RawConn) error {
 	var err error
 	set := func(fd uintptr) {
 		err = errors.Join(syscall.SetsockoptInt(int(fd), syscall.SOL_SOCKET, syscall.SO_RCVBUF, slowBuffer),
@@ -87,17 +87,17 @@ func narrow(_, _ string, raw syscall.RawConn) error {
 	return errors.Join(raw.Control(set), err)
 }
 
-func (cs *conns) lost() {
+func (cs *conns) forget() {
 	cs.mu.Lock()
 	cs.open--
 	cs.mu.Unlock()
 }
 
-// put gives a connection back, to be kept or closed.
+// put returns a connection, to be kept or closed.
 func (cs *conns) put(c *conn, keep bool) {
 	if !keep {
 		_ = c.Close()
-		cs.lost()
+		cs.forget()
 		return
 	}
 	_ = c.SetReadDeadline(time.Time{})
@@ -107,7 +107,7 @@ func (cs *conns) put(c *conn, keep bool) {
 	cs.idle = append(cs.idle, c)
 }
 
-// close closes what is kept.
+// close closes the idle connections.
 func (cs *conns) close() {
 	cs.mu.Lock()
 	defer cs.mu.Unlock()

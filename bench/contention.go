@@ -6,150 +6,75 @@ import (
 	"math"
 	"slices"
 	"strings"
-	"time"
 )
 
-// unfair is a scenario in which one account wants far more than others, in one way or another.
-type unfair struct {
-	greedy    flow         // that account's
-	others    []flow       // accounts that also want more than their share
-	quiet     []flow       // accounts that want less, in both trials
-	alone     interval     // how long these are measured without anybody else
-	contended interval     // and with all
-	base      requestShape // what capacity is reckoned in
+// contention is load in which one account asks for far more than its share, beside others that ask for a little more, and
+// quiet ones that ask for less. The quiet accounts are first measured alone.
+type contention struct {
+	greedy    flow
+	others    []flow
+	quiet     []flow
+	alone     interval     // measured, with the quiet accounts only
+	contended interval     // measured, with all accounts
+	base      requestShape // unit of the capacity
 	timing    timing       // of the engines
-	byToken   bool         // service is also compared by tokens
+	byTokens  bool         // service is also compared in tokens
 }
 
 const (
-	markGoodput = "goodput"
-	markJain    = "Jain's index of service"
-	markTokens  = "Jain's index of tokens"
-	markQuiet   = "a quiet account's time to first token from the next slot, times alone"
-	markWait    = "a quiet account's wait from the next slot, times alone"
-	markRefuse  = "time to refuse, p99"
-	markOverdue = "dispatched past their deadline"
-	markLeaked  = "leaked"
+	caseAll    = "all"
+	caseQuiet  = "quiet accounts"
+	caseOthers = "others"
+
+	chartQuiet = "quiet"
 )
 
-// The marks, as the contract of the benchmark has them.
-var (
-	goodputMark = threshold{name: markGoodput, unit: "%", min: 0.95, quick: 0.8}
-	jainMark    = threshold{name: markJain, min: 0.98, quick: 0.9}
-	tokensMark  = threshold{name: markTokens, min: 0.98, quick: 0.9}
-	quietMark   = threshold{name: markQuiet, unit: "×", max: 1.5, quick: 6}
-	waitMark    = threshold{name: markWait, unit: "×", max: 1.5, quick: 60}
-	refuseMark  = threshold{name: markRefuse, unit: "ms", max: 10, quick: 50}
-	overdueMark = threshold{name: markOverdue, zero: true}
-	leakedMark  = threshold{name: markLeaked, zero: true}
-)
+var minTokensJain = threshold{name: "Jain's index of tokens", limit: 0.98, quick: 0.9}
 
-const plotQuiet = "quiet"
-
-func unfairColumns() []Column {
-	return []Column{
-		{Name: "goodput", Unit: "%", Better: Higher, Key: true, Help: "Work of answered requests, of what the engines can do."},
-		{Name: "Jain", Better: Higher, Key: true, Help: "Jain's index over the slot time of the accounts that want more than their " +
-			"share: 1 is fair."},
-		{Name: "tokens", Better: Higher, Key: true, Help: "The same over tokens, in and out."},
-		{Name: "service", Unit: "%", Help: "Slot time that the account (or each of them) got, of all slots."},
-		{Name: "wait p50", Unit: "ms", Better: Lower, Help: "Time to the first token less the engine's own, the median. " +
-			"Of others it is that of requests that were not refused; of quiet accounts it is, here and in what " +
-			"follows, that of all, and one that was refused or failed counts as a minute."},
-		{Name: "wait p99", Unit: "ms", Better: Lower, Key: true, Help: "The same, 99th percentile."},
-		{Name: "alone p99", Unit: "ms", Better: Lower, Help: "The wait of quiet accounts when nobody else asks."},
-		{Name: "TTFT p99", Unit: "ms", Better: Lower, Help: "Time to the first token, 99th percentile, counted from " +
-			"when the request was due."},
-		{Name: "× alone", Unit: "×", Better: Lower, Key: true, Help: "TTFT p99, times that of the same requests " +
-			"when nobody else asks."},
-		{Name: "× from slot", Unit: "×", Better: Lower, Key: true, Help: "The same, but counted from the next slot that " +
-			"frees, in both."},
-		{Name: "× own slot", Unit: "×", Better: Lower, Help: "The same, but slots are left to others that another " +
-			"quiet account takes, or that free while the request is on its way, as long as it takes alone."},
-		{Name: "wait from slot", Unit: "ms", Better: Lower, Help: "The wait counted from the next slot that frees, " +
-			"99th percentile."},
-		{Name: "× wait", Unit: "×", Better: Lower, Key: true, Help: "That, times what it is when nobody else asks."},
-		{Name: "passed over", Unit: "%", Better: Lower, Help: "Requests that saw a slot which was free for them go to " +
-			"another request first."},
-		{Name: "refused", Unit: "%", Help: "Requests that were refused, of all."},
-		{Name: "refused in", Unit: "ms", Better: Lower, Help: "Time to a refusal on arrival, 99th percentile."},
-		{Name: "leaked", Better: Lower, Help: "Requests still held when all has been quiet."},
+func contentionColumns() []column {
+	return []column{
+		columnGoodput,
+		columnJain,
+		{Name: "tokens", Better: higher, Key: true, Help: "the same of tokens, input and output."},
+		{Name: "service", Unit: "%", Help: "slot time of the account, or of each of several, relative to all slots."},
+		columnWaitP50.withHelp("time to first token without the engine's own time, median. For quiet accounts this and the " +
+			"next columns count every request, a refused or failed one as a minute; for others those that were not refused."),
+		columnWaitP99,
+		{Name: "alone p99", Unit: "ms", Better: lower, Help: "wait p99 of the quiet accounts without the others."},
+		{Name: "TTFT p99", Unit: "ms", Better: lower, Help: "time to first token since the request was due, 99th percentile."},
+		{Name: "× alone", Unit: "×", Better: lower, Key: true, Help: "TTFT p99 relative to that without the others."},
+		{Name: "× from slot", Unit: "×", Better: lower, Key: true, Help: "the same, with both times counted from the next slot that " +
+			"becomes free."},
+		{Name: "× own slot", Unit: "×", Better: lower, Help: "the same, leaving out slots that another quiet account took, and slots " +
+			"that became free within the time that a request needs to reach an engine."},
+		{Name: "wait from slot", Unit: "ms", Better: lower, Help: "wait counted from the next slot that becomes free, 99th percentile."},
+		{Name: "× wait", Unit: "×", Better: lower, Key: true, Help: "the same relative to that without the others."},
+		{Name: "passed over", Unit: "%", Better: lower, Help: "requests that saw a slot which was free for them go to another " +
+			"request."},
+		columnRefused,
+		columnRefusal,
+		columnLeaked,
 	}
 }
 
-// unfairKeys leaves out who is greedy: how little he waits is no merit.
-func unfairKeys() []string { return []string{"all", "quiet accounts", "others"} }
+// contentionKeys leaves out the greedy account: its short wait is no merit.
+func contentionKeys() []string { return []string{caseAll, caseQuiet, caseOthers} }
 
-// play measures the quiet accounts alone, then everybody.
-func (u *unfair) play(ctx context.Context, s *scenarioRun) error {
-	alone, err := s.runTrial(ctx, &trial{name: "alone", timing: u.timing, flows: u.quiet, window: u.alone, seed: 1})
-	if err != nil {
-		return err
-	}
-	flows := u.quiet
-	for i := range flows {
-		flows[i].due = steady(newRand(2, uint64(i)), float64(len(flows[i].due))/u.alone.end.Seconds(),
-			s.preset.loadInterval(u.contended))
-	}
-	flows = append(append(slices.Clone(flows), u.others...), u.greedy)
-	all, err := s.runTrial(ctx, &trial{name: "together", timing: u.timing, flows: flows, window: u.contended, seed: 3})
-	if err != nil {
-		return err
-	}
-	u.report(s, alone, all)
-	return nil
+// contentionMethod says how quiet accounts are judged.
+const contentionMethod = "\n\n" +
+	"Quiet accounts are judged from the next slot that becomes free after a request was due, whichever request takes it: " +
+	"while all slots are taken, no gateway can serve anyone. There are two thresholds, both relative to the same accounts " +
+	"alone. *× from slot* compares the time to first token, which is what a client sees (counted from when the request was " +
+	"due, the figure that others publish, it is *× alone*). *× wait* compares only the wait, without the engine's own time. It " +
+	"is by far the stricter one: alone, the wait is a few milliseconds of transport and noise, so a large ratio can be " +
+	"imperceptible. A refused or failed request counts as one that takes a minute, so refusing quiet accounts does not help."
+
+// contentionAccounts are the accounts of a contention scenario, those first that cannot be left out.
+func contentionAccounts(greedy string) []string {
+	return []string{quiet(0), greedy, team(0), team(1), quiet(1), team(2), quiet(2), team(3)}
 }
 
-func (u *unfair) report(s *scenarioRun, alone, all *result) {
-	nan := float64(Unmeasured())
-	want := append(accountsOf(u.others), u.greedy.account)
-	capacity := s.rates[u.base] * s.workOf(u.base)
-	if s.engines == nil && u.byToken {
-		capacity = nan // of engines that are not ours, it is known in tokens of common requests only
-	}
-	goodput, fair, tokens := all.goodput()/capacity, jainIndex(all.service(want)), jainIndex(all.tokensServed(want))
-	if !u.byToken {
-		tokens = nan
-	}
-	everybody := all.dueInWindow()
-	refuse := quantile(all.refusalTimes(everybody), 0.99)
-	leaked := max(alone.leakedValue(), all.leakedValue())
-	turnedAway := ratio(countOutcome(everybody, refused), len(everybody))
-	s.addRow("all", goodput, fair, tokens, nan, nan, nan, nan, nan, nan, nan, nan, nan, nan, nan, turnedAway, refuse, leaked)
-
-	u.reportQuiet(s, alone, all)
-	for _, c := range []struct {
-		name     string
-		accounts []string
-	}{{"others", accountsOf(u.others)}, {u.greedy.account, []string{u.greedy.account}}} {
-		who := all.dueInWindow(c.accounts...)
-		waits := all.waits(who)
-		s.addRow(c.name, nan, nan, nan, all.meanSlotShare(c.accounts), quantile(waits, 0.5), quantile(waits, 0.99), nan,
-			quantile(all.ttfts(who), 0.99), nan, nan, nan, nan, nan, nan, ratio(countOutcome(who, refused), len(who)),
-			quantile(all.refusalTimes(who), 0.99), nan)
-	}
-	s.observeGoodput(goodput, goodput)
-	s.observe(markJain, fair)
-	s.observe(markTokens, tokens)
-	s.observe(markRefuse, refuse)
-	s.observe(markLeaked, leaked)
-	s.noteFailures(all)
-}
-
-// meanSlotShare is the part of all slots that an account got, or each of several; NaN where the slots are not known.
-func (r *result) meanSlotShare(accounts []string) float64 {
-	if r.slots == 0 {
-		return math.NaN()
-	}
-	return r.slotShare(accounts) / float64(len(accounts))
-}
-
-// unfairAccounts are who asks in an unfair scenario, those first that cannot be left out.
-func unfairAccounts(greedy string) []string {
-	return append([]string{quiet(0), greedy, team(0), team(1), quiet(1), team(2), quiet(2)}, team(3))
-}
-
-// participants are those who take part in an unfair scenario: quiet accounts, and others than the greedy one.
+// participants are the quiet accounts that take part, and the others but for the greedy one.
 func (s *scenarioRun) participants(greedy string) (quiet, others []string) {
 	for _, name := range s.accounts {
 		switch {
@@ -170,64 +95,128 @@ func accountsOf(flows []flow) []string {
 	return all
 }
 
-// workOf is the work of one request of a shape: in seconds of a slot, or of a gateway whose engines are not ours, in
-// events.
-func (s *scenarioRun) workOf(sh requestShape) float64 {
-	if s.engines == nil {
-		return s.events.expected(sh.tokens)
-	}
-	return sh.timing.serviceTime(sh.tokens).Seconds()
+func quietChart(beside string) chart {
+	return chart{Name: chartQuiet, Title: "A quiet account's time to first token beside " + beside, Kind: cdfChart,
+		X: axis{Label: "time to first token", Unit: "ms", Log: true}, Y: axis{Label: "share of requests at or below", Unit: "%"}}
 }
 
-// noteFailures notes requests that failed, with one example.
-func (s *scenarioRun) noteFailures(r *result) {
-	n, example := 0, ""
-	for x := range r.eachSample {
-		if x.outcome == failed {
-			n++
-			example = x.problem
+// run measures the quiet accounts alone, then all accounts.
+func (c *contention) run(ctx context.Context, s *scenarioRun) error {
+	alone, err := s.runTrial(ctx, &trial{name: "alone", timing: c.timing, flows: c.quiet, window: c.alone, seed: 1})
+	if err != nil {
+		return err
+	}
+	flows := slices.Clone(c.quiet)
+	for i := range flows {
+		flows[i].due = steady(newRand(2, uint64(i)), float64(len(flows[i].due))/c.alone.end.Seconds(),
+			s.preset.loadInterval(c.contended))
+	}
+	flows = append(append(flows, c.others...), c.greedy)
+	all, err := s.runTrial(ctx, &trial{name: "together", timing: c.timing, flows: flows, window: c.contended, seed: 3})
+	if err != nil {
+		return err
+	}
+	c.report(s, alone, all)
+	return nil
+}
+
+func (c *contention) report(s *scenarioRun, alone, all *result) {
+	demanding := append(accountsOf(c.others), c.greedy.account)
+	capacity := s.rates[c.base] * s.work(c.base)
+	if s.engines == nil && c.byTokens {
+		capacity = math.NaN() // it is known in tokens of common requests only
+	}
+	requests := all.dueInWindow()
+	total := figures{"goodput": all.goodput() / capacity, "Jain": jainIndex(all.service(demanding)),
+		"refused": ratio(countOutcome(requests, refused), len(requests)), "refusal p99": quantile(all.refusalTimes(requests), 0.99),
+		"leaked": max(alone.leakedValue(), all.leakedValue())}
+	if c.byTokens {
+		total["tokens"] = jainIndex(all.tokensServed(demanding))
+		s.observe(minTokensJain, total["tokens"])
+	}
+	s.observe(minGoodput, total["goodput"])
+	s.checkCapacity(total["goodput"])
+	s.observe(minJain, total["Jain"])
+	s.observe(maxRefusalTime, total["refusal p99"])
+	s.observe(noLeaks, total["leaked"])
+	s.addRow(caseAll, total)
+
+	c.reportQuiet(s, alone, all)
+	c.reportDemanding(s, all, caseOthers, accountsOf(c.others))
+	c.reportDemanding(s, all, c.greedy.account, []string{c.greedy.account})
+}
+
+func (c *contention) reportDemanding(s *scenarioRun, all *result, name string, accounts []string) {
+	requests := all.dueInWindow(accounts...)
+	waits := all.waits(requests)
+	s.addRow(name, figures{"service": all.meanSlotShare(accounts), "wait p50": quantile(waits, 0.5), "wait p99": quantile(waits, 0.99),
+		"TTFT p99": quantile(all.ttfts(requests), 0.99), "refused": ratio(countOutcome(requests, refused), len(requests)),
+		"refusal p99": quantile(all.refusalTimes(requests), 0.99)})
+}
+
+// quietTimes are p99 times of quiet accounts, in ms.
+type quietTimes struct{ ttft, wait, fromSlot, ownSlot, waitFromSlot float64 }
+
+// measureQuiet measures the requests of quiet accounts. transit is how long one takes to an engine alone.
+func (r *result) measureQuiet(requests []*sample, transit exemptions) quietTimes {
+	p99 := func(times []float64) float64 { return quantile(times, 0.99) }
+	transit.peers = idsOf(requests)
+	return quietTimes{
+		ttft: p99(r.ttftsWithPenalty(requests)), wait: p99(r.minusEngineTTFT(r.ttftsWithPenalty(requests))),
+		fromSlot: p99(r.ttftsFromFreeSlot(requests, exemptions{})), ownSlot: p99(r.ttftsFromFreeSlot(requests, transit)),
+		waitFromSlot: p99(r.minusEngineTTFT(r.ttftsFromFreeSlot(requests, exemptions{}))),
+	}
+}
+
+// reportQuiet compares the quiet accounts with what they get alone.
+func (c *contention) reportQuiet(s *scenarioRun, alone, all *result) {
+	quiet := accountsOf(c.quiet)
+	before, requests := alone.dueInWindow(quiet...), all.dueInWindow(quiet...)
+	transit := exemptions{transit: alone.medianTransit(before)}
+	base, now := alone.measureQuiet(before, transit), all.measureQuiet(requests, transit)
+	row := figures{"service": all.meanSlotShare(quiet), "wait p50": quantile(all.minusEngineTTFT(all.ttftsWithPenalty(requests)), 0.5),
+		"wait p99": now.wait, "alone p99": base.wait, "TTFT p99": now.ttft, "× alone": now.ttft / base.ttft,
+		"× from slot": now.fromSlot / base.fromSlot, "× own slot": now.ownSlot / base.ownSlot, "wait from slot": now.waitFromSlot,
+		"× wait": now.waitFromSlot / base.waitFromSlot, "passed over": all.passedOver(requests),
+		"refused":     ratio(countOutcome(requests, refused), len(requests)),
+		"refusal p99": quantile(all.refusalTimes(requests), 0.99)}
+	s.observe(maxQuietTTFT, row["× from slot"])
+	s.observe(maxQuietWait, row["× wait"])
+	if all.slots > 0 && row["× own slot"] <= maxQuietTTFT.limit {
+		s.reasons[maxQuietTTFT.name] = []string{fmt.Sprintf("It is %s (*× own slot*) without slots that another quiet account took, "+
+			"which is entitled to them as well, and without slots that became free within the %s that a request needs to reach an engine.",
+			measure(Value(row["× own slot"]), "×"), measure(Value(ms(transit.transit)), "ms"))}
+		interval, refill := all.turnover()
+		s.reasons[maxQuietWait.name] = whyTooFine(base.waitFromSlot, interval, refill, row["passed over"])
+	}
+	s.addRow(caseQuiet, row)
+	s.addSeries(chartQuiet, series{X: quantiles(alone.plottedTTFTs(before)), Dashed: true, Name: s.gateway.Name + ", alone"})
+	s.addSeries(chartQuiet, series{X: quantiles(all.plottedTTFTs(requests))})
+}
+
+// whyTooFine is nil unless the threshold of the wait allows less, beside the wait alone, than the interval in which one slot
+// becomes free. Times are in ms.
+func whyTooFine(alone, interval, refill, passedOver float64) []string {
+	allowed := (maxQuietWait.limit - 1) * alone
+	if interval <= allowed {
+		return nil
+	}
+	return []string{
+		fmt.Sprintf("Alone, the wait is %s at p99 (transport and noise), so the threshold allows %s more.",
+			measure(Value(alone), "ms"), measure(Value(allowed), "ms")),
+		fmt.Sprintf("A slot becomes free every %s, so one request passed over once misses the threshold; %s of them were.",
+			measure(Value(interval), "ms"), measure(Value(passedOver), "%")),
+		fmt.Sprintf("Even the next request in line waits: a free slot is taken again after %s at p99.", measure(Value(refill), "ms")),
+	}
+}
+
+// plottedTTFTs are the times to first token for a chart. Requests without an answer count as infinite.
+func (r *result) plottedTTFTs(samples []*sample) []float64 {
+	all := r.ttftsWithPenalty(samples)
+	for i, s := range samples {
+		if !s.served() {
+			all[i] = math.Inf(1)
 		}
 	}
-	if n > 0 {
-		s.note("%s, %s: %d requests failed, such as by: %s.", s.runner.gateway.Name, r.trial.name, n, example)
-	}
-}
-
-// floodScenario is one account that asks a hundred times as often as others.
-func floodScenario() Scenario {
-	return Scenario{
-		Name: "flood", Title: "One account asks a hundred times as often as others",
-		question: "Do others get their share of the service, and how much longer does an account wait that asks for little?",
-		method: func(z preset) string {
-			return fmt.Sprintf("Four accounts ask for a fourth more than their share of the capacity each (Poisson), "+
-				"and one for %d times as much as "+
-				"one of these. Three quiet accounts ask now and then, for 5 %% of the capacity each: first alone, then "+
-				"beside the others. "+
-				"Every request wants %d tokens, which take %s.", z.floodFactor, z.tokens, z.timing.serviceTime(z.tokens)) + quietMethod
-		},
-		accounts: unfairAccounts(floodAccount), minAccounts: 3,
-		columns: unfairColumns(), keyCases: unfairKeys(), plots: []Plot{quietPlot("one that floods")},
-		thresholds: []threshold{goodputMark, jainMark, quietMark, waitMark, refuseMark, leakedMark},
-		duration:   func(z preset) time.Duration { return z.seconds(25) },
-		run: func(ctx context.Context, s *scenarioRun) error {
-			z, base := s.preset, s.preset.shape()
-			u := unfair{base: base, timing: z.timing, alone: interval{0, z.seconds(5)}, contended: interval{z.seconds(2), z.seconds(18.5)}}
-			rate := s.rates[base]
-			quiet, others := s.participants(floodAccount)
-			for i, name := range quiet {
-				u.quiet = append(u.quiet, flow{account: name, tokens: z.tokens,
-					due: steady(newRand(1, uint64(i)), 0.05*rate, u.alone)})
-			}
-			ask := func(account string, chance uint64, rate float64) flow {
-				return flow{account: account, tokens: z.tokens, due: poisson(newRand(4, chance), rate,
-					z.loadInterval(u.contended))}
-			}
-			much := 1.25 * rate * (1 - 0.05*float64(len(quiet))) / float64(len(others)+1)
-			for i, name := range others {
-				u.others = append(u.others, ask(name, uint64(i), much))
-			}
-			u.greedy = ask(floodAccount, 99, much*float64(z.floodFactor))
-			return u.play(ctx, s)
-		},
-	}
+	return all
 }

@@ -6,139 +6,142 @@ import (
 	"time"
 )
 
-const plotLost = "lost"
+const chartLost = "lost"
 
-const (
-	markUnbegun = "failed before their first token"
-	markRefill  = "recovery when an engine is back"
-)
-
-// refillMark is two rounds of health checks, each a second.
+// maxRefill is two rounds of health checks, one per second.
 var (
-	unbegunMark = threshold{name: markUnbegun, zero: true}
-	refillMark  = threshold{name: markRefill, unit: "s", max: 2}
+	noUnbegun = threshold{name: "failed before their first token", max: true}
+	maxRefill = threshold{name: "recovery after an engine is back", unit: "s", max: true, limit: 2}
 )
 
-// outages are when engines are lost, each another, until they are back, and when the trial ends. How soon one that is back is
-// used depends on when it is looked at next: so there are several.
-func (z preset) outages() (lost []interval, end time.Duration) {
-	at := func(from, until int) interval {
-		return interval{time.Duration(from) * time.Millisecond, time.Duration(until) * time.Millisecond}
+// outages are when engines are lost, each time another one, and when the trial ends. How soon an engine is used again
+// depends on when it is probed next: so there are several.
+func (p preset) outages() (lost []interval, end time.Duration) {
+	at := func(start, end int) interval {
+		return interval{time.Duration(start) * time.Millisecond, time.Duration(end) * time.Millisecond}
 	}
-	if z.quick {
+	if p.quick {
 		return []interval{at(700, 1500)}, 3 * time.Second
 	}
 	return []interval{at(2500, 4500), at(7000, 8300), at(10500, 11400)}, 14 * time.Second
 }
 
-// engineLostScenario is one of the engines that dies, and comes back.
+// engineLostScenario has an engine that dies and comes back.
 func engineLostScenario() Scenario {
 	return Scenario{
-		Name: "engine-lost", Title: "An engine is lost, and comes back",
-		question: "What becomes of the requests that it had, do the other engines stay busy, and how soon is it used again?",
-		method: func(z preset) string {
-			lost, end := z.outages()
-			return fmt.Sprintf("Eight accounts ask for 1.3 times the capacity together (Poisson). At %s one of the "+
-				"engines closes every connection and stops to listen, "+
-				"until %s; the trial ends at %s. Requests that it had half answered cannot be saved, and the work on "+
-				"them counts for nothing, also before. Goodput is of what the engines that are there can do. Recovery is "+
-				"from when the engine is back until its slots are nine tenths full over half a second. It depends on "+
-				"when the gateway looks at the engine next: %s.", lost[0].start, lost[0].end, end, describeOutages(lost))
+		Name: "engine-lost", Title: "an engine is lost and comes back",
+		question: "What becomes of the requests that the engine had, do the others stay busy, and how soon is it used again?",
+		method: func(p preset) string {
+			lost, end := p.outages()
+			return fmt.Sprintf("Eight accounts ask for 1.3 times the capacity together (Poisson arrivals), for %s. At %s one engine closes "+
+				"all connections and stops listening, until %s. Requests that it had begun to answer cannot be saved; the work on "+
+				"them is not counted, nor is the part before. Goodput is relative to the engines that are there. Recovery is from "+
+				"when the engine is back until 90 %% of its slots are taken over half a second%s.",
+				end, lost[0].start, lost[0].end, describeOutages(lost))
 		},
 		accounts: named(teamCount, team), minEngines: 2,
-		columns: []Column{
-			{Name: "before", Unit: "%", Better: Higher, Key: true, Help: "Goodput before the engine is lost, of capacity."},
-			{Name: "without", Unit: "%", Better: Higher, Key: true, Help: "Goodput without it, of what the other engines can do."},
-			{Name: "after", Unit: "%", Better: Higher, Key: true, Help: "Goodput since it is back, of capacity."},
-			{Name: "recovery", Unit: "s", Better: Lower, Key: true, Help: "From when an engine is back until it is fully " +
-				"used: the median. One that is not used again at all counts until the end."},
-			{Name: "failed", Better: Lower, Help: "Requests that got neither a whole answer nor a refusal."},
-			{Name: "not begun", Better: Lower, Help: "Of these, those that had not a single token: they could have been saved."},
-			{Name: "wait p99", Unit: "ms", Better: Lower, Help: "Time to the first token less the engine's own, 99th " +
-				"percentile."},
-			{Name: "leaked", Better: Lower, Help: "Requests still held when all has been quiet."},
+		columns: []column{
+			{Name: "before", Unit: "%", Better: higher, Key: true, Help: "goodput before the engine is lost, relative to the capacity."},
+			{Name: "without", Unit: "%", Better: higher, Key: true, Help: "goodput without it, relative to the capacity of the others."},
+			{Name: "after", Unit: "%", Better: higher, Key: true, Help: "goodput after it is back, relative to the capacity."},
+			{Name: "recovery", Unit: "s", Better: lower, Key: true, Help: "from when an engine is back until it is fully used, median. An " +
+				"engine that is not used again counts until the end."},
+			columnFailed,
+			{Name: "no token", Better: lower, Help: "failed requests without a single token, which could have been saved."},
+			columnWaitP99.withKey(false).withHelp("time to first token without the engine's own time, 99th percentile."),
+			columnLeaked,
 		},
-		plots: []Plot{{Name: plotLost, Title: "Goodput while an engine is lost", Kind: Lines,
-			X: Axis{Label: "time", Unit: "s"}, Y: Axis{Label: "goodput", Unit: "%"}}},
-		thresholds: []threshold{unbegunMark, refillMark, leakedMark},
-		duration:   func(z preset) time.Duration { _, end := z.outages(); return end + time.Second },
-		run:        playLost,
+		charts: []chart{{Name: chartLost, Title: "Goodput while an engine is lost", Kind: lineChart,
+			X: axis{Label: "time", Unit: "s"}, Y: axis{Label: "goodput", Unit: "%"}}},
+		thresholds: []threshold{noUnbegun, maxRefill, noLeaks},
+		duration:   func(p preset) time.Duration { _, end := p.outages(); return end + time.Second },
+		run:        runEngineLost,
 	}
 }
 
-func playLost(ctx context.Context, s *scenarioRun) error {
-	z := s.preset
-	lost, end := z.outages()
+// describeOutages says how often recovery is measured.
+func describeOutages(lost []interval) string {
+	if len(lost) == 1 {
+		return "; it is measured once, and may take up to the interval of the gateway's health checks"
+	}
+	text := "; it depends on when the gateway probes the engine, so it is the median over further outages of other engines"
+	for _, l := range lost[1:] {
+		text += fmt.Sprintf(", from %s to %s", l.start, l.end)
+	}
+	return text
+}
+
+func runEngineLost(ctx context.Context, s *scenarioRun) error {
+	p := s.preset
+	lost, end := p.outages()
 	lost = lost[:min(len(lost), len(s.engines.all))]
-	rate := s.rates[z.shape()]
-	t := trial{name: "an engine lost", timing: z.timing, window: interval{0, end}, seed: 10}
+	rate := s.rates[p.shape()]
+	t := trial{name: "an engine lost", timing: p.timing, window: interval{0, end}, seed: 10}
 	for i, l := range lost {
 		t.events = append(t.events, engineEvent{l.start, s.engines.all[i].stop}, engineEvent{l.end, s.engines.all[i].start})
 	}
 	for i, name := range s.accounts {
-		t.flows = append(t.flows, flow{account: name, tokens: z.tokens,
+		t.flows = append(t.flows, flow{account: name, tokens: p.tokens,
 			due: poisson(newRand(10, uint64(i)), 1.3*rate/teamCount, t.window)})
 	}
 	r, err := s.runTrial(ctx, &t)
 	if err != nil {
 		return err
 	}
-	capacity := rate * s.workOf(z.shape())
-	left := 1 - 1/float64(len(s.engines.all))
-	settle := 2 * z.timing.serviceTime(z.tokens) // what was begun with all engines is not counted in favour of fewer
-	during := func(in interval, of float64) float64 {
-		return r.within(in).goodput() / (capacity * of)
-	}
-	first, next := lost[0], end
-	if len(lost) > 1 {
-		next = lost[1].start - settle/2
-	}
-	before, without, after := during(interval{settle, first.start - settle/2}, 1), during(interval{first.start + settle, first.end},
-		left), during(interval{first.end + settle, next}, 1)
-	broken, unbegun, example := 0, 0, ""
-	for x := range r.eachSample {
-		if x.outcome == failed {
-			broken++
-			if x.first < 0 {
-				unbegun++
-				example = x.describe()
-			}
-		}
-	}
-	if unbegun > 0 {
-		s.note("%s: of %d requests that failed, %d had no token, such as by: %s.", s.runner.gateway.Name, broken, unbegun, example)
-	}
+	capacity := rate * s.work(p.shape())
+	row := s.lostGoodput(r, lost, capacity)
+	row["failed"], row["no token"] = s.lostFailures(r)
 	var recoveries []float64
 	for i, l := range lost {
 		recoveries = append(recoveries, r.refillTime(i, s.engines.all[i].slots, l.end))
+		s.refLines[chartLost] = append(s.refLines[chartLost], refLine{Name: "lost", At: Value(l.start.Seconds()), Vertical: true},
+			refLine{Name: "back", At: Value(l.end.Seconds()), Vertical: true})
 	}
-	recovery := quantile(recoveries, 0.5)
-	s.observe(markUnbegun, float64(unbegun))
-	s.observe(markRefill, recovery)
-	s.addRow("", before, without, after, recovery, float64(broken), float64(unbegun), quantile(r.waits(r.dueInWindow()), 0.99),
-		r.leakedValue())
-	s.observe(markLeaked, r.leakedValue())
-	s.addSeries(plotLost, r.timeline(end/44, capacity))
-	for _, l := range lost {
-		s.lines[plotLost] = append(s.lines[plotLost], Line{Name: "lost", At: Value(l.start.Seconds()), Upright: true},
-			Line{Name: "back", At: Value(l.end.Seconds()), Upright: true})
-	}
+	row["recovery"], row["wait p99"], row["leaked"] = quantile(recoveries, 0.5), quantile(r.waits(r.dueInWindow()), 0.99), r.leakedValue()
+	s.observe(noUnbegun, row["no token"])
+	s.observe(maxRefill, row["recovery"])
+	s.observe(noLeaks, row["leaked"])
+	s.addRow("", row)
+	s.addSeries(chartLost, r.timeline(end/44, capacity))
 	return nil
 }
 
-// describeOutages says how often recovery is measured.
-func describeOutages(lost []interval) string {
-	if len(lost) == 1 {
-		return "it is measured once here, and by chance may be anything up to the interval of its health checks"
+// lostGoodput is the goodput before, during and after the first outage, relative to the engines that are there. Around the
+// moments of change some time is left out, so that work begun with all engines does not count for fewer.
+func (s *scenarioRun) lostGoodput(r *result, lost []interval, capacity float64) figures {
+	settle := 2 * s.preset.timing.serviceTime(s.preset.tokens)
+	rest := 1 - 1/float64(len(s.engines.all))
+	first, next := lost[0], r.trial.window.end
+	if len(lost) > 1 {
+		next = lost[1].start - settle/2
 	}
-	text := "so other engines are lost after that, one after the other"
-	for _, l := range lost[1:] {
-		text += fmt.Sprintf(", from %s until %s", l.start, l.end)
+	return figures{
+		"before":  r.within(interval{settle, first.start - settle/2}).goodput() / capacity,
+		"without": r.within(interval{first.start + settle, first.end}).goodput() / (capacity * rest),
+		"after":   r.within(interval{first.end + settle, next}).goodput() / capacity,
 	}
-	return text + ", and it is the median"
 }
 
-// within is the result as if another span had been measured.
+// lostFailures counts the requests that failed, and those of them that had no token.
+func (s *scenarioRun) lostFailures(r *result) (failures, unbegun float64) {
+	example := ""
+	for x := range r.eachSample {
+		if x.outcome != failed {
+			continue
+		}
+		failures++
+		if x.first < 0 {
+			unbegun++
+			example = x.describe()
+		}
+	}
+	if unbegun > 0 {
+		s.note("%g of %g failed requests had no token, one with: %s", unbegun, failures, example)
+	}
+	return failures, unbegun
+}
+
+// within is the result with another window.
 func (r *result) within(in interval) *result {
 	t, other := *r.trial, *r
 	t.window = in
@@ -146,9 +149,9 @@ func (r *result) within(in interval) *result {
 	return &other
 }
 
-// timeline is goodput over time, of what can be done.
-func (r *result) timeline(step time.Duration, capacity float64) Series {
-	var s Series
+// timeline is the goodput over time, relative to the capacity.
+func (r *result) timeline(step time.Duration, capacity float64) series {
+	var s series
 	for at := r.trial.window.start; at+step <= r.trial.window.end; at += step {
 		s.X = append(s.X, Value((at + step/2).Seconds()))
 		s.Y = append(s.Y, Value(r.within(interval{at, at + step}).goodput()/capacity))
@@ -156,8 +159,8 @@ func (r *result) timeline(step time.Duration, capacity float64) Series {
 	return s
 }
 
-// refillTime is how long after a moment, in seconds, an engine's slots are nine tenths full over half a second; until the
-// trial's end if they never are.
+// refillTime is the time in seconds from a moment until 90 % of an engine's slots are taken over half a second, or until the
+// end of the trial.
 func (r *result) refillTime(engine, slots int, since time.Duration) float64 {
 	const over, step = 500 * time.Millisecond, 20 * time.Millisecond
 	for at := since; at+over <= r.trial.window.end; at += step {

@@ -13,7 +13,7 @@ import (
 	"colonnade/internal/simengine"
 )
 
-// engines are the simulated engines behind one gateway, and what they saw.
+// engines are the simulated engines behind one gateway, and the requests that they saw.
 type engines struct {
 	all []*engine
 
@@ -21,12 +21,12 @@ type engines struct {
 	observed []observedJob
 }
 
-// engine is one of them. It may be lost and come back, at the same address.
+// engine is one of them. It may be stopped, and started again at the same address.
 type engine struct {
 	sim     *simengine.Engine
 	address string
 	slots   int
-	cancel  context.CancelFunc // nil while it is lost
+	cancel  context.CancelFunc // nil while it is stopped
 	ended   chan error
 }
 
@@ -37,19 +37,26 @@ type observedJob struct {
 	job    simengine.Job
 }
 
-// tag begins every prompt, so that a request can be told at the engine. Gateways pass prompts on as they are.
+// Prompts begin with a tag, which gateways pass on, so that a request is known at the engine. Before it may stand how many
+// bytes each token of the answer is to have.
 const (
 	promptTag = "bench-"
-	wideTag   = "wide:" // before the tag, with how many bytes each token of the answer is to have
+	wideTag   = "wide:"
 )
 
 // maxTokens is more than any request asks for.
 const maxTokens = 1 << 14
 
-// prompt is what a request says: a tag and words.
-func prompt(id uint64, rest string) string { return promptTag + strconv.FormatUint(id, 10) + rest }
+// prompt is how the prompt of a request begins.
+func prompt(q *request) string {
+	tag := promptTag + strconv.FormatUint(q.id, 10)
+	if q.tokenBytes > 0 {
+		tag = wideTag + strconv.Itoa(q.tokenBytes) + " " + tag
+	}
+	return tag
+}
 
-// idOf finds the tag in a prompt; 0 is none of ours.
+// idOf returns the id in a prompt; 0 means that the prompt is none of ours.
 func idOf(prompt string) uint64 {
 	if strings.HasPrefix(prompt, wideTag) {
 		_, prompt, _ = strings.Cut(prompt, " ")
@@ -90,7 +97,7 @@ func (e *engine) start() error {
 	return nil
 }
 
-// stop cuts everything the engine has in hand and stops listening, as when its machine dies.
+// stop cuts all connections and stops listening, as when the engine's machine dies.
 func (e *engine) stop() error {
 	if e.cancel == nil {
 		return nil
@@ -125,21 +132,21 @@ func (es *engines) slots() int {
 	return n
 }
 
-func (es *engines) setTiming(p timing) {
+func (es *engines) setTiming(t timing) {
 	for _, e := range es.all {
-		e.sim.SetPace(p.ttft, p.itl)
+		e.sim.SetPace(t.ttft, t.itl)
 	}
 }
 
 func (es *engines) observe(engine int, j simengine.Job) {
 	id := idOf(j.Prompt)
-	j.Prompt = "" // it may be long, and is not needed any more
+	j.Prompt = "" // it may be long
 	es.mu.Lock()
 	defer es.mu.Unlock()
 	es.observed = append(es.observed, observedJob{id, engine, j})
 }
 
-// inFlight is what runs and waits in the engines now.
+// inFlight is the number of requests that run and wait in the engines.
 func (es *engines) inFlight() int {
 	n := 0
 	for _, e := range es.all {
@@ -149,18 +156,18 @@ func (es *engines) inFlight() int {
 	return n
 }
 
-// takeJobs returns what was seen since the last call, with moments that count from began.
+// takeJobs returns what was observed since the last call, with moments that count from began.
 func (es *engines) takeJobs(began time.Time) []job {
 	es.mu.Lock()
 	all := es.observed
 	es.observed = nil
 	es.mu.Unlock()
 	jobs := make([]job, 0, len(all))
-	for _, s := range all {
-		j := job{id: s.id, engine: s.engine, arrived: s.job.Arrived.Sub(began), tokens: s.job.Tokens,
-			input: s.job.Input, served: s.job.Served}
-		if !s.job.Began.IsZero() {
-			j.held = interval{s.job.Began.Sub(began), s.job.Ended.Sub(began)}
+	for _, o := range all {
+		j := job{id: o.id, engine: o.engine, arrived: o.job.Arrived.Sub(began), tokens: o.job.Tokens,
+			input: o.job.Input, served: o.job.Served}
+		if !o.job.Began.IsZero() {
+			j.held = interval{o.job.Began.Sub(began), o.job.Ended.Sub(began)}
 		}
 		jobs = append(jobs, j)
 	}

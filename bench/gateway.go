@@ -5,25 +5,26 @@ import (
 	"time"
 )
 
-// Gateway is one contestant. Start is called once for a run; its engines are its own.
+// Gateway is a gateway to measure. Start is called once for each variant of a run, with engines of the gateway's own.
 type Gateway struct {
-	Name   string // a word or two, as it stands in tables
-	About  string // what it is and how it is set up, in a sentence or more
-	Judged bool   // the marks are for this one
+	Name   string // a word or two, as in tables
+	About  string // what it is and how it is configured, in a sentence or more
+	Judged bool   // the thresholds are for this one
 	Start  func(ctx context.Context, s Setup) (*Target, error)
 }
 
-// Setup is what a gateway is started with. All in a run get the same, but for the addresses of the engines and the keys of the accounts.
+// Setup is what a gateway is started with. All gateways in a run get the same, but for the addresses of the engines and the
+// keys of the accounts.
 type Setup struct {
 	Engines  []Engine
 	Accounts []Account
 	Queue    Queue
 	Model    string
-	Dir      string // scratch, for this gateway alone
+	Dir      string // scratch directory of this gateway
 }
 
-// Slots is how many requests all engines together run at once.
-func (s *Setup) Slots() int {
+// slots is how many requests all engines run at once.
+func (s *Setup) slots() int {
 	n := 0
 	for _, e := range s.Engines {
 		n += e.Slots
@@ -33,33 +34,32 @@ func (s *Setup) Slots() int {
 
 // Engine is one running engine.
 type Engine struct {
-	URL   string // http://127.0.0.1:port
+	URL   string // such as http://127.0.0.1:8000
 	Slots int
 }
 
-// Account is somebody who asks.
+// Account is an account that sends requests.
 type Account struct {
-	Name       string
-	Key        string // what stands after Bearer
-	Weight     int
-	Priority   string // its band: interactive, standard or batch; empty: the gateway's default
-	Concurrent int    // the most that may run for it at once; 0: no bound
+	Name     string
+	Key      string // the bearer token
+	Weight   int
+	Priority string // interactive, standard or batch; empty: the gateway's default
 }
 
-// Queue bounds what waits: the same for everybody who can have it.
+// Queue bounds the waiting requests, for every gateway that can have such bounds.
 type Queue struct {
-	Limit      int           // all that wait
-	PerAccount int           // what waits of one account; 0: no bound
-	MaxWait    time.Duration // the longest that one waits
+	Limit      int           // all waiting requests
+	PerAccount int           // waiting requests of one account; 0: no bound
+	MaxWait    time.Duration // of a request
 }
 
-// Target is a gateway that runs.
+// Target is a running gateway.
 type Target struct {
-	URL string // its base URL; ends in /v1
+	URL string // base URL, ending in /v1
 
-	// Held says how many requests are with engines and how many wait. Nil: it cannot be asked.
+	// Held returns how many requests are with engines and how many wait. Nil: the gateway cannot say.
 	Held func(context.Context) (held, queued int, err error)
 
-	// Stop ends it, and returns when all of it is gone. Nil: it is not ours to end.
+	// Stop ends the gateway, and returns when all of it has ended. Nil: it is not ours to end.
 	Stop func() error
 }

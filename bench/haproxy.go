@@ -24,15 +24,15 @@ import (
 //go:embed haproxy.cfg.tmpl
 var haproxyConfig string
 
-// ErrNoHAProxy is the error of [HAProxy] where the program is missing.
+// ErrNoHAProxy is the error of [HAProxy] if the program is missing.
 var ErrNoHAProxy = errors.New("haproxy is not installed, or not in the PATH; Debian has it: apt-get install haproxy")
 
-// HAProxy is the contestant that many have already: a load balancer, set up as well as it can be for this. It needs the
-// program haproxy, of version 2.6 or later.
+// HAProxy is a load balancer that many use already, configured as well as possible for overload. It needs the program
+// haproxy, version 2.6 or later.
 func HAProxy(ctx context.Context) (Gateway, error) {
 	path, err := exec.LookPath("haproxy")
 	if err != nil {
-		if path, err = exec.LookPath("/usr/sbin/haproxy"); err != nil { // not everybody's PATH has it
+		if path, err = exec.LookPath("/usr/sbin/haproxy"); err != nil { // which is not in every PATH
 			return Gateway{}, ErrNoHAProxy
 		}
 	}
@@ -43,29 +43,29 @@ func HAProxy(ctx context.Context) (Gateway, error) {
 	version, _, _ := strings.Cut(strings.TrimPrefix(string(out), "HAProxy version "), " ")
 	return Gateway{
 		Name: "haproxy",
-		About: "HAProxy " + version + ": `maxconn` per server is the engine's slots, one queue for all, bounded in number and by `timeout queue`, " +
-			"classes as queue priorities, a stick-table that caps the open requests of each key, `leastconn`, `http-no-delay`, `abortonclose`, " +
-			"health checks five times a second, `Retry-After` at random up to the longest wait. " +
-			"Its whole configuration is in `bench/haproxy.cfg.tmpl`.",
+		About: "HAProxy " + version + ": `maxconn` of a server is the engine's number of slots; one queue for all, bounded in number and by " +
+			"`timeout queue`; priorities as queue classes; a stick-table that caps the open requests of each key; `leastconn`; " +
+			"`http-no-delay`; `abortonclose`; health checks five times a second; a random `Retry-After` of at most the longest wait. " +
+			"Its configuration is `bench/haproxy.cfg.tmpl`.",
 		Start: func(ctx context.Context, s Setup) (*Target, error) { return startHAProxy(ctx, path, s) },
 	}, nil
 }
 
-// haproxy is one that runs, as a child of this process.
+// haproxy is a running HAProxy, a child of this process.
 type haproxy struct {
 	cmd    *exec.Cmd
 	dir    string
-	ended  chan struct{} // closed when the process is gone
-	failed error         // how it ended; to be read after that
-	said   *tail
+	ended  chan struct{} // closed when the process has ended
+	failed error         // how it ended; read after that
+	output *tail
 }
 
 func startHAProxy(ctx context.Context, path string, s Setup) (*Target, error) {
 	if err := writeHAProxy(s); err != nil {
 		return nil, err
 	}
-	h := &haproxy{dir: s.Dir, ended: make(chan struct{}), said: &tail{}}
-	// It is given its listener, so that nobody else can have taken the port.
+	h := &haproxy{dir: s.Dir, ended: make(chan struct{}), output: &tail{}}
+	// It inherits its listener, so that no other process can take the port.
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		return nil, fmt.Errorf("cannot listen for HAProxy: %w", err)
@@ -78,23 +78,23 @@ func startHAProxy(ctx context.Context, path string, s Setup) (*Target, error) {
 	defer file.Close()
 	h.cmd = exec.Command(path, "-db", "-f", filepath.Join(s.Dir, "haproxy.cfg")) // -db: in the foreground
 	h.cmd.ExtraFiles = []*os.File{file}
-	h.cmd.Stdout, h.cmd.Stderr = h.said, h.said
-	h.cmd.SysProcAttr = childAttributes() // Ctrl-C is for us: we end it
+	h.cmd.Stdout, h.cmd.Stderr = h.output, h.output
+	h.cmd.SysProcAttr = childAttributes()
 	if err := h.cmd.Start(); err != nil {
 		return nil, fmt.Errorf("cannot start HAProxy: %w", err)
 	}
-	go func() { // ends with the process, which stop sees to
+	go func() { // ends with the process, which stop ends
 		h.failed = h.cmd.Wait()
 		close(h.ended)
 	}()
 	if err := h.await(ctx); err != nil {
-		_ = h.stop() // err says more
+		_ = h.stop() // err is the cause
 		return nil, err
 	}
 	return &Target{URL: "http://" + ln.Addr().String() + "/v1", Held: h.held, Stop: h.stop}, nil
 }
 
-// writeHAProxy writes the configuration, and the maps of what keys may have.
+// writeHAProxy writes the configuration, and the maps of the open requests and the class of each key.
 func writeHAProxy(s Setup) error {
 	type server struct {
 		Name, Address string
@@ -134,10 +134,10 @@ func writeHAProxy(s Setup) error {
 	)
 }
 
-// openRequests is how many open requests an account may have. HAProxy gives slots to accounts of a class in proportion to
-// their open requests, as long as all of these find room. So they are in proportion to weights, and there is room for one
-// account of each weight. More than all slots are of no use to an account of weight 1, and would let it fill the queue. Where
-// the class decides, or where one account may fill the queue, that alone is the bound.
+// openRequests is how many open requests an account may have. HAProxy gives slots to the accounts of a class in proportion to
+// their open requests, as long as all of those find room. So they are in proportion to the weights, and one account of each
+// weight finds room. An account of weight 1 gets no more than there are slots: more would only let it fill the queue. Where
+// the class decides, or where one account may fill the queue, the queue is the only bound.
 func openRequests(s Setup, a Account) int {
 	var weights []int
 	sum := 0
@@ -147,7 +147,7 @@ func openRequests(s Setup, a Account) int {
 			sum += w
 		}
 	}
-	slots, limit := s.Slots(), s.Queue.Limit
+	slots, limit := s.slots(), s.Queue.Limit
 	most := slots + limit
 	if p := s.Queue.PerAccount; p > 0 {
 		most = slots + min(p, limit)
@@ -158,7 +158,7 @@ func openRequests(s Setup, a Account) int {
 	return min(max(min(slots, (slots+limit)/max(sum, 1)), 1)*max(a.Weight, 1), most)
 }
 
-// priorityClass is that of HAProxy's queue: the least is served first.
+// priorityClass is the class of a priority in HAProxy's queue: the least is served first.
 func priorityClass(priority string) int {
 	switch priority {
 	case "interactive":
@@ -169,7 +169,7 @@ func priorityClass(priority string) int {
 	return 0
 }
 
-// await waits until HAProxy can be asked.
+// await waits until HAProxy answers on its stats socket.
 func (h *haproxy) await(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
@@ -180,15 +180,15 @@ func (h *haproxy) await(ctx context.Context) error {
 		}
 		select {
 		case <-h.ended:
-			return fmt.Errorf("cannot start HAProxy: it ended (%w) and said %q", h.failed, h.said)
+			return fmt.Errorf("cannot start HAProxy: it ended (%w), output %q", h.failed, h.output)
 		case <-ctx.Done():
-			return fmt.Errorf("cannot start HAProxy: it does not answer (%w) and said %q", err, h.said)
+			return fmt.Errorf("cannot start HAProxy: it does not answer (%w), output %q", err, h.output)
 		case <-time.After(20 * time.Millisecond):
 		}
 	}
 }
 
-// held asks how many requests are with engines and how many wait.
+// held returns how many requests are with engines and how many wait.
 func (h *haproxy) held(ctx context.Context) (held, queued int, err error) {
 	var d net.Dialer
 	conn, err := d.DialContext(ctx, "unix", filepath.Join(h.dir, "haproxy.sock"))
@@ -221,14 +221,14 @@ func (h *haproxy) held(ctx context.Context) (held, queued int, err error) {
 	return held, queued, nil
 }
 
-// stop ends the process, and returns when it is gone.
+// stop ends the process, and returns when it has ended.
 func (h *haproxy) stop() error {
 	select {
 	case <-h.ended:
-		return fmt.Errorf("HAProxy ended by itself (%w) and said %q", h.failed, h.said)
+		return fmt.Errorf("HAProxy ended by itself (%w), output %q", h.failed, h.output)
 	default:
 	}
-	_ = h.cmd.Process.Signal(os.Interrupt) // at once
+	_ = h.cmd.Process.Signal(os.Interrupt) // ends HAProxy without waiting for its connections
 	select {
 	case <-h.ended:
 	case <-time.After(5 * time.Second):

@@ -7,13 +7,13 @@ import (
 	"strings"
 )
 
-// machine describes where this runs.
-func machine(program string) Machine {
-	return Machine{Cores: runtime.NumCPU(), CPU: cpuModel(), OS: runtime.GOOS + "/" + runtime.GOARCH,
+// thisMachine describes the machine and the program.
+func thisMachine(program string) machineInfo {
+	return machineInfo{Cores: runtime.NumCPU(), CPU: cpuModel(), OS: runtime.GOOS + "/" + runtime.GOARCH,
 		Go: runtime.Version(), Program: program, Commit: commit()}
 }
 
-// commit is what this program was built from, if the Go tool has stamped it: make does so.
+// commit is what this program was built from, if the go command has stamped it; make has it do so.
 func commit() string {
 	info, ok := debug.ReadBuildInfo()
 	if !ok {

@@ -5,13 +5,13 @@ import (
 	"syscall"
 )
 
-// childAttributes makes a child process the only one in its group, so that a terminal's Ctrl-C does not reach it before us, and has
-// the kernel end it if we are killed.
+// childAttributes puts a child process into a process group of its own, so that a terminal's Ctrl-C does not reach it before
+// this process has ended it, and has the kernel kill it if this process is killed.
 func childAttributes() *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 }
 
-// tail keeps the last of what a process says.
+// tail keeps the last output of a process.
 type tail struct {
 	mu   sync.Mutex // guards the field below
 	text []byte

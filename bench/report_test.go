@@ -3,145 +3,220 @@ package bench
 import (
 	"bytes"
 	"encoding/json"
-	"image/color"
-	"image/png"
 	"math"
 	"os"
 	"path/filepath"
 	"reflect"
-	"slices"
 	"strings"
 	"testing"
-	"unicode/utf8"
+	"time"
 )
 
-// golden compares with a file below testdata. COLONNADE_GOLDEN=1 writes it.
-func golden(t *testing.T, name, got string) {
-	t.Helper()
-	file := filepath.Join("testdata", name)
-	if os.Getenv("COLONNADE_GOLDEN") != "" {
-		if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
-			t.Fatal(err)
+// sampleReport has invented figures.
+func sampleReport() *Report {
+	nan, gateways := Unmeasured(), []gatewayInfo{{Name: "colonnade", About: "Ours.", Judged: true}, {Name: "fifo", About: "a|b"}}
+	s := ScenarioResult{
+		Name: leadScenario, Title: "one account's requests are long", Question: "Who waits?", Method: "Load.",
+		Columns: []column{columnGoodput, {Name: leadColumn, Unit: "×", Help: "times.", Better: lower}, columnRefused, columnLeaked},
+		Rows: []Row{
+			{Gateway: "colonnade", Case: leadCase, Values: []Value{nan, 1.5, 0, nan}},
+			{Gateway: "fifo", Case: leadCase, Values: []Value{nan, 30, 0.25, nan}},
+			{Gateway: "colonnade", Case: "all", Values: []Value{0.998, nan, nan, 0}},
+			{Gateway: "fifo", Case: "all", Values: []Value{0.5, nan, nan}},
+		},
+		Thresholds: []ThresholdResult{
+			{Name: "goodput", Gateway: "colonnade", Want: "at least 95 %", Got: 0.998, Unit: "%", Passed: true},
+			{Name: "wait", Gateway: "colonnade", Want: "at most 1 ms", Got: 2, Unit: "ms", Why: []string{"A clock says so.", "And it is right."}},
+			{Name: "late", Gateway: "colonnade", Want: "none", Got: nan},
+		},
+		Notes: []string{"fifo, all: too late."},
+	}
+	x := []Value{1, 2, 3, 10}
+	s.Charts = []chart{
+		{Name: "wait", Title: "Waits", Kind: cdfChart, X: axis{Label: "wait", Unit: "ms", Log: true}, Y: axis{Label: "share", Unit: "%"}},
+		{Name: "load", Title: "Load", Kind: lineChart, X: axis{Label: "load"}, Y: axis{Label: "goodput", Unit: "%"},
+			RefLines: []refLine{{Name: "lost", At: 2, Vertical: true}, {Name: "limit", At: 0.95}}},
+		{Name: "bars", Title: "Bars", Kind: barChart, X: axis{Label: "accounts", Names: []string{"one", "two", "three", "four"}}},
+	}
+	for i := range s.Charts {
+		for _, g := range gateways {
+			s.Charts[i].Series = append(s.Charts[i].Series, series{Gateway: g.Name, X: x, Y: []Value{0.5, 0.9, nan, 1}})
 		}
 	}
-	want, err := os.ReadFile(file)
-	if err != nil {
+	return &Report{Format: Format, Began: time.Date(2026, 11, 21, 9, 30, 0, 0, time.UTC), Seconds: 1274,
+		Machine: machineInfo{Cores: 2, OS: "linux/amd64", Go: "go1.26", Program: "v0.4.0"}, Gateways: gateways, Scenarios: []ScenarioResult{s}}
+}
+
+func render(t *testing.T, r *Report) string {
+	t.Helper()
+	var b bytes.Buffer
+	if err := writeMarkdown(&b, r, page); err != nil {
 		t.Fatal(err)
 	}
-	gotLines, wantLines := strings.Split(got, "\n"), strings.Split(string(want), "\n")
-	for i := range min(len(gotLines), len(wantLines)) {
-		if gotLines[i] != wantLines[i] {
-			t.Fatalf("%s, line %d (COLONNADE_GOLDEN=1 writes it anew):\n%s\nwant\n%s", name, i+1, gotLines[i], wantLines[i])
-		}
-	}
-	if len(gotLines) != len(wantLines) {
-		t.Fatalf("%s: %d lines, want %d", name, len(gotLines), len(wantLines))
-	}
+	return strings.ReplaceAll(b.String(), "\u00a0", " ")
 }
 
 func TestMarkdown(t *testing.T) {
-	var b bytes.Buffer
-	if err := WriteMarkdown(&b, madeUp(), "overload"); err != nil {
-		t.Fatal(err)
-	}
-	golden(t, "overload.md", b.String())
-	if strings.Contains(b.String(), "NaN") {
-		t.Error("NaN is no figure")
-	}
-	for line := range strings.Lines(b.String()) {
-		if cells := strings.Count(line, "|") - strings.Count(line, `\|`); strings.HasPrefix(line, "|") && cells < 4 {
-			t.Errorf("no proper row of a table: %q", line)
+	text := render(t, sampleReport())
+	for _, want := range []string{
+		"![Waits](overload/costly-wait.png)\n\nWhen requests arrive",
+		"(p99) is 1.50 × with colonnade; of their requests, fifo refuses 25.0 %.\n" +
+			"For colonnade, 1 of 3 thresholds are met, 1 are missed, 1 were not measured",
+		"| case | gateway | × alone × ↓ | refused % |\n| --- | --- | ---:| ---:|\n| quiet accounts | colonnade | **1.50** | 0 |\n|  | fifo | 30.0 | 25.0 |\n\n" +
+			"| case | gateway | goodput % ↑ | leaked ↓ |\n| --- | --- | ---:| ---:|\n| all | colonnade | **99.8** | 0 |\n|  | fifo | 50.0 | – |\n\n" +
+			"- *goodput*: work",
+		"- *goodput*: all: colonnade 99.8 %.\n",
+		"![Load](overload/costly-load.png)",
+		"- fifo, all: too late.\n",
+		"| ✗ | costly | wait | colonnade | at most 1 ms | 2.00 ms |\n| ? | costly | late | colonnade | none | not measured |\n",
+		"## Missed, and why\n\n- **costly**, wait: 2.00 ms, wanted at most 1 ms.\n  - A clock says so.\n  - And it is right.\n- **costly**, late: not measured, wanted none.\n",
+		"of an unknown commit.\nThe run began on 21 November 2026, 09:30 UTC, and took 21 min.",
+		"measured one after the other",
+	} {
+		if !strings.Contains(text, want) {
+			t.Errorf("the page does not have\n%s\nbut is\n%s", want, text)
 		}
 	}
-	quick := madeUp()
-	quick.Quick = true
-	quick.Scenarios[0].Rows[0].Gateway = "a|b"
-	b.Reset()
-	if err := WriteMarkdown(&b, quick, "overload"); err != nil {
+	quick := sampleReport()
+	quick.Quick, quick.Scenarios[0].Name, quick.Scenarios[0].Rows[0].Gateway = true, "other", "a|b"
+	text = render(t, quick)
+	for _, want := range []string{"This was a quick run", "measured at the same time", `| a\|b |`} {
+		if !strings.Contains(text, want) {
+			t.Errorf("the page of a quick run does not have %q", want)
+		}
+	}
+	if strings.Contains(text, "In the chart") || strings.Contains(text, "NaN") {
+		t.Error("the page shows what was not measured")
+	}
+}
+
+// The published page, its JSON and this program belong together. To render the page again:
+// colonnade-bench -from docs/overload.json -out docs
+func TestPublishedPageIsRenderedFromItsJSON(t *testing.T) {
+	file, err := os.Open("../docs/overload.json")
+	if err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"This was a quick run", "all are measured at the same time", `| a\|b |`} {
-		if !strings.Contains(b.String(), want) {
-			t.Errorf("it does not say %q", want)
+	defer file.Close()
+	r, err := ReadJSON(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := os.ReadFile("../docs/overload.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := strings.Split(strings.ReplaceAll(string(text), "\u00a0", " "), "\n")
+	for i, line := range strings.Split(render(t, r), "\n") {
+		if i >= len(want) || line != want[i] {
+			t.Fatalf("docs/overload.md, line %d: colonnade-bench -from docs/overload.json -out docs writes\n%s", i+1, line)
+		}
+	}
+	for _, s := range r.Scenarios {
+		for _, c := range s.Charts {
+			if _, err := os.Stat(filepath.Join("../docs/overload", s.file(&c))); err != nil {
+				t.Error(err)
+			}
 		}
 	}
 }
 
-func TestTable(t *testing.T) {
-	var wide, narrow, coloured bytes.Buffer
-	WriteTable(&wide, madeUp(), Screen{Width: 120})
-	WriteTable(&narrow, madeUp(), Screen{Width: 50})
-	WriteTable(&coloured, madeUp(), Screen{Width: 120, Colour: true})
-	golden(t, "overload.txt", wide.String())
-	for line := range strings.Lines(narrow.String()) {
-		if row := strings.HasPrefix(line, " ") || strings.Contains(line, "×"); row && utf8.RuneCountInString(line) > 51 && !strings.Contains(line, "wanted") {
-			t.Errorf("too wide: %q", line)
+func TestText(t *testing.T) {
+	f := func(screen Screen, r *Report, want string) {
+		t.Helper()
+		var b bytes.Buffer
+		if err := WriteText(&b, r, screen); err != nil {
+			t.Fatal(err)
+		}
+		if got := strings.ReplaceAll(b.String(), "\u00a0", " "); got != want {
+			t.Errorf("got\n%s\nwant\n%s", got, want)
 		}
 	}
-	for _, cell := range []string{"99.7", "leaked", "16.9"} {
-		if !strings.Contains(narrow.String(), cell) {
-			t.Errorf("%s was left out", cell)
-		}
+	const thresholds = `1 of 3 thresholds are met, 1 are missed, 1 were not measured.
+
+   scenario  threshold  gateway           wanted           got
+✓  costly    goodput    colonnade  at least 95 %        99.8 %
+✗  costly    wait       colonnade   at most 1 ms       2.00 ms
+?  costly    late       colonnade           none  not measured
+
+- costly, wait: A clock says so. And it is right.
+`
+	f(Screen{Width: 80}, sampleReport(), `costly  one account's requests are long
+
+                           × alone  refused
+case            gateway        × ↓        %
+quiet accounts  colonnade     1.50        0
+                fifo          30.0     25.0
+
+                 goodput  leaked
+case  gateway        % ↑       ↓
+all   colonnade     99.8       0
+      fifo          50.0       –
+
+- fifo, all: too late.
+
+`+thresholds)
+	narrow := sampleReport()
+	narrow.Quick, narrow.Scenarios[0].Rows, narrow.Scenarios[0].Notes = true, narrow.Scenarios[0].Rows[:2], nil
+	f(Screen{Width: 38, Colour: true}, narrow, "\x1b[1mcostly\x1b[0m  one account's requests are long\n\n"+
+		"                           × alone\ncase            gateway        × ↓\nquiet accounts  colonnade     \x1b[1m1.50\x1b[0m\n                fifo          30.0\n\n"+
+		"                           refused\ncase            gateway          %\nquiet accounts  colonnade        0\n                fifo          25.0\n\n"+
+		strings.ReplaceAll(thresholds, "A clock says so. And it is right.", "A clock says so. And\n  it is right.")+
+		"This was a quick run: its figures are rough, and its thresholds are not judged.\n")
+}
+
+func TestFailures(t *testing.T) {
+	r := sampleReport()
+	if got := r.Failures(); len(got) != 0 {
+		t.Errorf("a threshold that is missed for a measured reason, and one that was not measured, are failures: %q", got)
 	}
-	bare := coloured.String()
-	for _, dress := range []string{plain, brightly, faintly, inGreen, inRed} {
-		if !strings.Contains(bare, dress) {
-			t.Errorf("%q is not used", dress)
-		}
-		bare = strings.ReplaceAll(bare, dress, "")
-	}
-	if bare != wide.String() {
-		t.Error("with colours something else is said than without")
+	r.Scenarios[0].Thresholds[1].Why = nil
+	if got := r.Failures(); !reflect.DeepEqual(got, []string{"colonnade: wait"}) {
+		t.Errorf("failures are %q", got)
 	}
 }
 
 func TestJSON(t *testing.T) {
-	r := madeUp()
+	r := sampleReport()
 	r.Scenarios[0].Rows[0].Values[1] = Value(math.Inf(1))
-	r.Scenarios[0].Notes = []string{`[1, "2]`}
+	r.Scenarios[0].Rows[1].Values[1] = 1.23456789
 	var b bytes.Buffer
 	if err := WriteJSON(&b, r); err != nil {
 		t.Fatal(err)
 	}
 	text := b.String()
-	for _, want := range []string{`"values": [0.5, null, 0, 1.55, 0]`, `"notes": []`, `"[1, \"2]"`} {
+	for _, want := range []string{`"values":[null,null,0,null]`, `"values":[null,1.23457,0.25,null]`} {
 		if !strings.Contains(text, want) {
-			t.Errorf("it does not have %s", want)
+			t.Errorf("it does not have %s:\n%s", want, text)
 		}
 	}
 	back, err := ReadJSON(&b)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if v := back.Scenarios[0].Rows[4].Values[4]; v.Measured() {
-		t.Errorf("what was not measured comes back as %v", v)
+	if v := back.Scenarios[0].Rows[0].Values[1]; v.Measured() {
+		t.Errorf("an unmeasured value is read as %v", v)
 	}
 	var again bytes.Buffer
 	if err := WriteJSON(&again, back); err != nil || again.String() != text {
-		t.Errorf("%v; it does not come back as it was", err)
-	}
-	if !reflect.DeepEqual(back.Scenarios[1].Thresholds, []ThresholdResult{}) || back.Began != r.Began {
-		t.Errorf("it came back as %+v", back)
+		t.Errorf("%v; it is not read as it was written", err)
 	}
 	if _, err := ReadJSON(strings.NewReader(`{"format": 99}`)); err == nil || !strings.Contains(err.Error(), "99") {
 		t.Errorf("a later format: %v", err)
 	}
 	if _, err := ReadJSON(strings.NewReader(`{"seconds": "x"}`)); err == nil {
-		t.Error("what is no report was read")
+		t.Error("malformed JSON was read")
 	}
 	var v Value
 	if err := json.Unmarshal([]byte(`"x"`), &v); err == nil {
-		t.Error("a text is no value")
+		t.Error("a string was read as a value")
 	}
 }
 
 func TestSave(t *testing.T) {
 	dir := t.TempDir()
-	r := madeUp()
-	r.Scenarios[0].Plots = nil
-	bars := r.Scenarios[1].Plots[0]
-	bars.Name = "jain"
-	r.Scenarios[1].Plots = []Plot{bars, {Name: "empty", Kind: Lines, Series: []Series{{X: []Value{Unmeasured()}}}}}
+	r := sampleReport()
+	r.Scenarios[0].Charts[1].Series = []series{{X: []Value{Unmeasured()}}}
 	files, err := Save(r, dir)
 	if err != nil {
 		t.Fatal(err)
@@ -154,115 +229,15 @@ func TestSave(t *testing.T) {
 		name, _ := filepath.Rel(dir, f)
 		got = append(got, name)
 	}
-	want := []string{"overload.md", "overload.json", "overload/flood-jain.png"}
+	want := []string{"overload.md", "overload.json", "overload/costly-wait.png", "overload/costly-bars.png"}
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("it wrote %q, want %q", got, want)
 	}
-	checkPNG(t, files[2])
-	page, err := os.ReadFile(filepath.Join(dir, "overload.md"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if !strings.Contains(string(page), `"overload/flood-jain.png"`) {
-		t.Error("the page does not show the plot")
-	}
-	if strings.Contains(string(page), "empty.png") {
-		t.Error("the page shows a plot that was not drawn")
+	text, err := os.ReadFile(files[0])
+	if err != nil || strings.Contains(string(text), "costly-load.png") {
+		t.Errorf("%v; the page shows a chart that was not drawn", err)
 	}
 	if _, err := Save(r, "/proc/nothing"); err == nil {
 		t.Error("it was saved where nothing can be")
-	}
-}
-
-// checkPNG checks that a picture is as large as it should be, and takes little room.
-func checkPNG(t *testing.T, name string) {
-	t.Helper()
-	b, err := os.ReadFile(name)
-	if err != nil {
-		t.Fatal(err)
-	}
-	config, err := png.DecodeConfig(bytes.NewReader(b))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if config.Width != 1800 || config.Height != 1000 || len(b) > 60<<10 {
-		t.Errorf("the picture has %d × %d points in %d bytes", config.Width, config.Height, len(b))
-	}
-	if colours, ok := config.ColorModel.(color.Palette); !ok || !slices.Contains(colours, palette()[0]) {
-		t.Error("the gateway that is judged is not in the picture")
-	}
-}
-
-func TestFigures(t *testing.T) {
-	f := func(v Value, unit, want string) {
-		t.Helper()
-		if got := measure(v, unit); strings.ReplaceAll(got, "\u00a0", " ") != want {
-			t.Errorf("%v %s is written %q, want %q", v, unit, got, want)
-		}
-	}
-	f(Unmeasured(), "ms", "–")
-	f(0, "ms", "0 ms")
-	f(0, "", "0")
-	f(3, "", "3")
-	f(12345, "", "12,345")
-	f(0.9984, "", "0.998")
-	f(0.9996, "", "1.00")
-	f(0.9953, "%", "99.5 %")
-	f(0.99961, "%", "100 %")
-	f(0.0432, "%", "4.3 %")
-	f(0.00043, "%", "0.0430 %")
-	f(4.5, "%", "450 %")
-	f(0.4213, "ms", "0.421 ms")
-	f(9.996, "ms", "10.0 ms")
-	f(31234.6, "ms", "31,235 ms")
-	f(-12345.6, "ms", "-12,346 ms")
-	f(1.5, "×", "1.50 ×")
-	f(1e-9, "s", "1e-09 s")
-	f(3200, "/s", "3200/s")
-}
-
-func TestBest(t *testing.T) {
-	s := ScenarioResult{Columns: []Column{{Name: "up", Better: Higher}, {Name: "down", Better: Lower}, {Name: "neither"}, {Name: "all", Better: Lower}}}
-	nan := Unmeasured()
-	s.Rows = []Row{
-		{Gateway: "a", Case: "1", Values: []Value{0.99800, 5, 1, 0}},
-		{Gateway: "b", Case: "1", Values: []Value{0.99801, 7, 2, 0}}, // reads the same
-		{Gateway: "c", Case: "1", Values: []Value{0.5, nan, 3}},
-		{Gateway: "a", Case: "2", Values: []Value{0.1, nan, 1, 1}}, // alone
-	}
-	want := [][]bool{{true, true, false, false}, {true, false, false, false}, {false, false, false, false}, {false, false, false, false}}
-	if got := cellsOf(&s).best; !reflect.DeepEqual(got, want) {
-		t.Errorf("best are %v, want %v", got, want)
-	}
-}
-
-// Cases of which something else was measured have a table of their own.
-func TestParts(t *testing.T) {
-	nan := Unmeasured()
-	s := ScenarioResult{Columns: make([]Column, 4), Rows: []Row{
-		{Case: "all", Values: []Value{1, 1, nan, nan}},
-		{Case: "quiet", Values: []Value{nan, nan, 1, 1}},
-		{Case: "loud", Values: []Value{nan, nan, 1, nan}},
-		{Case: "quiet", Values: []Value{nan, nan, nan, 1}},
-	}}
-	want := []part{{[][]int{{0}}, []int{0, 1}}, {[][]int{{1, 3}, {2}}, []int{2, 3}}}
-	if got := partsOf(&s); !reflect.DeepEqual(got, want) {
-		t.Errorf("tables are %v, want %v", got, want)
-	}
-}
-
-func TestQuantiles(t *testing.T) {
-	var x []float64
-	for i := range 10000 {
-		x = append(x, float64(9999-i))
-	}
-	if q := Quantiles(x); len(q) != 400 || q[0] != 0 || q[399] != 9999 {
-		t.Errorf("%d of them, from %v to %v", len(q), q[0], q[len(q)-1])
-	}
-	if q := Quantiles([]float64{2, 1}); !reflect.DeepEqual(q, []Value{1, 2}) {
-		t.Errorf("got %v", q)
-	}
-	if q := Quantiles(nil); len(q) != 0 {
-		t.Errorf("got %v", q)
 	}
 }

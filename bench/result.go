@@ -7,10 +7,10 @@ import (
 	"time"
 )
 
-// dispatchSlack is what a dispatch may seem to be late: the way to the engine, on a busy machine.
+// dispatchSlack is how late a dispatch may seem: the time to the engine, on a busy machine.
 const dispatchSlack = 20 * time.Millisecond
 
-// prepare sorts what came and joins both views of it.
+// prepare sorts the jobs and joins both views of the requests.
 func (r *result) prepare() {
 	slices.SortFunc(r.jobs, func(a, b job) int { return cmp.Compare(a.held.start, b.held.start) })
 	r.jobByID = make(map[uint64]int, len(r.jobs))
@@ -24,7 +24,7 @@ func (r *result) prepare() {
 	r.generatorDelay = quantile(late, 0.99)
 }
 
-// eachSample are all requests, each attempt for itself.
+// eachSample yields all attempts of all requests.
 func (r *result) eachSample(yield func(*sample) bool) {
 	for i := range r.samples {
 		for k := range r.samples[i] {
@@ -37,7 +37,7 @@ func (r *result) eachSample(yield func(*sample) bool) {
 
 func (r *result) account(s *sample) string { return r.trial.flows[s.flow].account }
 
-// job is what the engines saw of a request; nil if it got to none.
+// job is what the engines saw of a request; nil if it reached none.
 func (r *result) job(s *sample) *job {
 	if i, ok := r.jobByID[s.id]; ok {
 		return &r.jobs[i]
@@ -45,8 +45,7 @@ func (r *result) job(s *sample) *job {
 	return nil
 }
 
-// slotTime is the time in the window in which a request was worked on: its slot's, or if that cannot be known, what its
-// client saw.
+// slotTime is how long a request held a slot within the window; where that is unknown, how long its client was being answered.
 func (r *result) slotTime(s *sample) time.Duration {
 	if j := r.job(s); j != nil {
 		return j.held.intersect(r.trial.window).duration()
@@ -57,8 +56,8 @@ func (r *result) slotTime(s *sample) time.Duration {
 	return interval{s.first, s.ended}.intersect(r.trial.window).duration()
 }
 
-// work is what a request that was answered was worth in the window, in seconds of a slot that is never held longer than
-// the answer needs; of engines that are not ours, in tokens.
+// work is the worth of a completed request within the window, in seconds of a slot that is held no longer than the answer
+// needs; where engines are not simulated, in events.
 func (r *result) work(s *sample) float64 {
 	if s.outcome != completed {
 		return 0
@@ -66,7 +65,7 @@ func (r *result) work(s *sample) float64 {
 	j := r.job(s)
 	if j != nil && j.held.duration() > 0 {
 		part := float64(j.held.intersect(r.trial.window).duration()) / float64(j.held.duration())
-		return part * r.trial.timing.serviceTime(s.answerTokens(r)).Seconds()
+		return part * r.trial.timing.serviceTime(j.tokens).Seconds()
 	}
 	if all := (interval{s.first, s.ended}); r.slots == 0 && all.duration() > 0 {
 		return float64(s.tokens) * float64(all.intersect(r.trial.window).duration()) / float64(all.duration())
@@ -74,15 +73,7 @@ func (r *result) work(s *sample) float64 {
 	return 0
 }
 
-// answerTokens is what the answer has, by the engine if it is ours: an event may hold more than one token.
-func (s *sample) answerTokens(r *result) int {
-	if j := r.job(s); j != nil {
-		return j.tokens
-	}
-	return s.tokens
-}
-
-// goodput is the work per second in the window, of these accounts; no account means all.
+// goodput is the work per second within the window, of these accounts; no account means all.
 func (r *result) goodput(accounts ...string) float64 {
 	sum := 0.0
 	for s := range r.eachSample {
@@ -93,7 +84,7 @@ func (r *result) goodput(accounts ...string) float64 {
 	return sum / r.trial.window.duration().Seconds()
 }
 
-// service is what each account got in the window, in seconds of slots, whatever came of it.
+// service is the slot time of each account within the window, in seconds, whatever the outcome.
 func (r *result) service(accounts []string) []float64 {
 	got := make([]float64, len(accounts))
 	for s := range r.eachSample {
@@ -104,7 +95,7 @@ func (r *result) service(accounts []string) []float64 {
 	return got
 }
 
-// tokensServed is what each account got in the window, in tokens, in and out.
+// tokensServed is what each account got within the window, in tokens of input and output.
 func (r *result) tokensServed(accounts []string) []float64 {
 	got := make([]float64, len(accounts))
 	for s := range r.eachSample {
@@ -122,6 +113,23 @@ func (r *result) tokensServed(accounts []string) []float64 {
 	return got
 }
 
+// slotShare is the slot time of accounts within the window, relative to all slots.
+func (r *result) slotShare(accounts []string) float64 {
+	sum := 0.0
+	for _, x := range r.service(accounts) {
+		sum += x
+	}
+	return sum / (float64(r.slots) * r.trial.window.duration().Seconds())
+}
+
+// meanSlotShare is the mean part of all slots that each of these accounts had; NaN where the slots are unknown.
+func (r *result) meanSlotShare(accounts []string) float64 {
+	if r.slots == 0 {
+		return math.NaN()
+	}
+	return r.slotShare(accounts) / float64(len(accounts))
+}
+
 // dueInWindow are the requests of these accounts that were due in the window; no account means all.
 func (r *result) dueInWindow(accounts ...string) []*sample {
 	var found []*sample
@@ -133,8 +141,8 @@ func (r *result) dueInWindow(accounts ...string) []*sample {
 	return found
 }
 
-// ttfts are the times to the first token, in ms, counted from when each request was due. A request that had no answer
-// at all counts as long as it lasted: it would be odd if failing, or never ending, made a gateway look quick.
+// ttfts are the times to first token since each request was due, in ms. A request that failed, or never ended, counts for
+// as long as it lasted, so that such requests do not make a gateway look quick.
 func (r *result) ttfts(samples []*sample) []float64 {
 	var all []float64
 	for _, s := range samples {
@@ -148,12 +156,8 @@ func (r *result) ttfts(samples []*sample) []float64 {
 	return all
 }
 
-// served says whether a request got an answer, or was getting it when the trial ended.
-func (s *sample) served() bool { return s.outcome == completed || s.outcome == unfinished }
-
-// ttftsWithPenalty are the times to the first token, in ms, of all who asked, for those who are entitled to an answer. One who is
-// refused, or whose request fails, counts as long as anybody waits at all: a gateway that turns everybody away must not look
-// quick.
+// ttftsWithPenalty are the times to first token, in ms, of accounts that are entitled to an answer. A refused or failed
+// request counts as the longest wait there is, so that a gateway that refuses everything does not look quick.
 func (r *result) ttftsWithPenalty(samples []*sample) []float64 {
 	all := make([]float64, len(samples))
 	for i, s := range samples {
@@ -169,7 +173,7 @@ func (r *result) ttftsWithPenalty(samples []*sample) []float64 {
 	return all
 }
 
-// minusEngineTTFT is what is left of times when the engine's own time to the first token is taken away.
+// minusEngineTTFT takes the engine's own time to first token away from times; nil where it is unknown.
 func (r *result) minusEngineTTFT(times []float64) []float64 {
 	if r.slots == 0 {
 		return nil
@@ -180,17 +184,16 @@ func (r *result) minusEngineTTFT(times []float64) []float64 {
 	return times
 }
 
-// waits are what the gateway adds to the times to the first token, in ms: they are less the engine's own.
+// waits are what the gateway adds to the times to first token, in ms.
 func (r *result) waits(samples []*sample) []float64 {
 	return r.minusEngineTTFT(r.ttfts(samples))
 }
 
-// arrivalSlack is how long somebody may seem to have been queued who was refused on arrival, on a busy machine.
+// arrivalSlack is how long a request that is refused on arrival may seem to have been queued, on a busy machine.
 const arrivalSlack = 5 * time.Millisecond
 
-// refusalTimes are the times to a refusal, in ms, of those that were refused on arrival: who is pushed out, or has waited
-// long enough, was not. A gateway that does not say how long a request was queued is taken to have refused it on
-// arrival.
+// refusalTimes are the times to a refusal on arrival, in ms: not of requests that were refused after waiting. Where a gateway
+// does not say for how long a request was queued, the refusal counts as one on arrival.
 func (r *result) refusalTimes(samples []*sample) []float64 {
 	var all []float64
 	for _, s := range samples {
@@ -201,19 +204,30 @@ func (r *result) refusalTimes(samples []*sample) []float64 {
 	return all
 }
 
-// countOutcome is how many samples have a fate.
-func countOutcome(samples []*sample, f outcome) int {
+// countOutcome is the number of samples with an outcome.
+func countOutcome(samples []*sample, o outcome) int {
 	n := 0
 	for _, s := range samples {
-		if s.outcome == f {
+		if s.outcome == o {
 			n++
 		}
 	}
 	return n
 }
 
-// overdue is how many requests came to an engine past the deadline that they carried.
-func (r *result) overdue() int {
+// leakedValue is the number of leaked permits; NaN where it is unknown.
+func (r *result) leakedValue() float64 {
+	if r.leaked < 0 {
+		return math.NaN()
+	}
+	return float64(r.leaked)
+}
+
+// overdueValue is the number of requests that reached an engine past their deadline; NaN where it is unknown.
+func (r *result) overdueValue() float64 {
+	if r.slots == 0 {
+		return math.NaN()
+	}
 	n := 0
 	for s := range r.eachSample {
 		deadline := r.trial.flows[s.flow].deadline
@@ -221,10 +235,10 @@ func (r *result) overdue() int {
 			n++
 		}
 	}
-	return n
+	return float64(n)
 }
 
-// wastedSeconds is the slot time, in seconds, that engines spent on requests whose client had left.
+// wastedSeconds is the slot time that engines spent on requests whose client had left; NaN where it is unknown.
 func (r *result) wastedSeconds() float64 {
 	if r.slots == 0 {
 		return math.NaN()

@@ -9,71 +9,71 @@ import (
 	"time"
 )
 
-// Options are what a run is asked for.
+// Options say what to run.
 type Options struct {
 	Scenarios []string  // names; empty: all
-	Gateways  []Gateway // in the order of the tables; empty where only Remote is judged
-	Remote    *Remote   // a gateway that runs already; nil: none
+	Gateways  []Gateway // in the order of the tables; may be empty with Remote
+	Remote    *Remote   // a gateway that already runs; nil: none
 	Quick     bool      // a few seconds for each scenario
-	Dir       string    // scratch, made and removed by the caller
-	Program   string    // the version of this program, for the report
+	Dir       string    // scratch directory, made and removed by the caller
+	Program   string    // version of this program, for the report
 
-	// Progress is told what is going on, at least once a second, by one goroutine at a time. Nil: nobody listens.
+	// Progress is called at least once a second, by one goroutine at a time. It may be nil.
 	Progress func(Progress)
 }
 
-// Remote is a gateway that somebody else runs.
+// Remote is a gateway that already runs.
 type Remote struct {
-	URL     string   // its base URL, ending in /v1
-	Model   string   // what is asked for
-	Keys    []string // API keys, one for each account; scenarios that need more accounts than keys are left out, and say so
-	Engines []string // addresses where simulated engines are started for it; empty: it has engines of its own
-	Slots   int      // how many requests its engines run at once; 0 with Engines: what these have
+	URL     string   // base URL, ending in /v1
+	Model   string   // to request
+	Keys    []string // API keys, one for each account; scenarios that need more accounts are left out, with a note
+	Engines []string // addresses at which simulated engines are started for it; empty: it has engines of its own
+	Slots   int      // requests that all its engines run at once; 0: 4 for each of Engines
 }
 
-// Progress is how far a run is.
+// Progress is the progress of a run.
 type Progress struct {
-	Scenario string        // what runs
-	Gateway  string        // and for whom; empty: for none in particular
-	Doing    string        // "2×", "starting", …
+	Scenario string        // that runs
+	Gateway  string        // that is measured; empty: several
+	Doing    string        // such as "2×" or "starting"
 	Done     float64       // share of the whole run, 0 to 1
-	Left     time.Duration // until the whole run ends, as far as it is known
+	Left     time.Duration // until the end of the run, estimated
 }
 
-// Run runs scenarios, one after the other and each against every gateway, and returns what they found. When ctx ends, it
-// ends everything that it has started and returns ctx's error.
+// ErrUnknownScenario is the error for a name that no scenario has.
+var ErrUnknownScenario = errors.New("unknown scenario")
+
+// Run runs scenarios one after the other, each against every gateway. When ctx ends, it ends everything that it has started
+// and returns ctx's error.
 func Run(ctx context.Context, o Options) (report *Report, err error) {
-	contests, err := selectScenarios(o.Scenarios)
+	scenarios, err := selectScenarios(o.Scenarios)
 	if err != nil {
 		return nil, err
 	}
-	r := newSuite(o, contests)
-	defer func() { err = errors.Join(err, r.stop()) }()
-	if err := r.start(ctx, contests); err != nil {
+	u := newSuite(o, scenarios)
+	defer func() { err = errors.Join(err, u.stop()) }()
+	if err := u.start(ctx, scenarios); err != nil {
 		return nil, err
 	}
-	report = &Report{Format: Format, Began: r.began.UTC(), Quick: o.Quick, Machine: machine(o.Program)}
-	for _, g := range r.gateways {
-		report.Gateways = append(report.Gateways, About{Name: g.Name, Text: g.About, Judged: g.Judged})
+	report = &Report{Format: Format, Began: u.began.UTC(), Quick: o.Quick, Machine: thisMachine(o.Program)}
+	for _, g := range u.gateways {
+		report.Gateways = append(report.Gateways, gatewayInfo{Name: g.Name, About: g.About, Judged: g.Judged})
 	}
-	for i := range contests {
-		s, err := r.runScenario(ctx, &contests[i])
+	for i := range scenarios {
+		s, err := u.runScenario(ctx, &scenarios[i])
 		if ctx.Err() != nil {
 			return nil, ctx.Err()
 		}
 		if err != nil {
-			return nil, fmt.Errorf("cannot run the scenario %s: %w", contests[i].Name, err)
+			return nil, fmt.Errorf("cannot run the scenario %s: %w", scenarios[i].Name, err)
 		}
 		report.Scenarios = append(report.Scenarios, s)
 	}
-	report.Seconds = time.Since(r.began).Seconds()
+	report.Seconds = time.Since(u.began).Seconds()
 	return report, nil
 }
 
-// ErrUnknownScenario is for names that no scenario has.
-var ErrUnknownScenario = errors.New("there is no such scenario")
-
-// selectScenarios are the scenarios of these names, in the order of the report.
+// selectScenarios returns the scenarios of these names, in the order of the report.
 func selectScenarios(names []string) ([]Scenario, error) {
 	all := Scenarios()
 	if len(names) == 0 {
@@ -85,7 +85,7 @@ func selectScenarios(names []string) ([]Scenario, error) {
 	}
 	for _, n := range names {
 		if !slices.Contains(known, n) {
-			return nil, fmt.Errorf("%w: %q; there are %s", ErrUnknownScenario, n, strings.Join(known, ", "))
+			return nil, fmt.Errorf("%w %q; there are %s", ErrUnknownScenario, n, strings.Join(known, ", "))
 		}
 	}
 	return slices.DeleteFunc(all, func(c Scenario) bool { return !slices.Contains(names, c.Name) }), nil

@@ -5,102 +5,98 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"strings"
 	"time"
 )
 
-// runner is one gateway that runs, before engines of its own, and the client that loads it.
+// runner runs trials against one gateway in front of engines of its own.
 type runner struct {
 	gateway  *Gateway
 	target   *Target
-	engines  *engines // nil: not ours
+	engines  *engines // nil: not simulated ones
 	client   *client
 	keys     map[string]string // by account
 	ids      *idSource
 	progress func(gateway, doing string)
 
-	events   streamEvents  // of an answer, where engines are not ours
-	leakWait time.Duration // what is held after so long is leaked
+	events   streamEvents  // of an answer, where engines are not simulated
+	leakWait time.Duration // what is held so long after the last request is leaked
 }
 
 const (
-	readyWithin = 20 * time.Second
-	idlePoll    = 20 * time.Millisecond
+	readyTimeout = 20 * time.Second
+	idlePoll     = 20 * time.Millisecond
 )
 
 // awaitReady returns once the gateway serves every account.
-func (a *runner) awaitReady(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, readyWithin)
+func (r *runner) awaitReady(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, readyTimeout)
 	defer cancel()
-	for name, key := range a.keys {
+	for account, key := range r.keys {
 		for {
-			s := sample{}
-			c := request{id: a.ids.next(), key: key, tokens: 1, input: 1, timeout: readyWithin}
-			a.client.do(ctx, clock{time.Now()}, &c, &s)
+			s := r.ask(ctx, &request{key: key, tokens: 1, input: 1, timeout: readyTimeout})
 			if s.outcome == completed {
 				break
 			}
-			if a.gateway.Start == nil && s.isClientError() { // one of ours may not know its documents yet
-				return a.flagError(name, &s)
+			if r.gateway.Start == nil && s.isClientError() { // one that was just started may not have all documents yet
+				return r.flagError(account, s)
 			}
 			if !sleep(ctx, 50*time.Millisecond) {
-				return fmt.Errorf("the gateway %s does not serve the account %s within %s: %s", a.gateway.Name, name,
-					readyWithin, s.describe())
+				return fmt.Errorf("the gateway %s does not serve the account %s within %s: %s", r.gateway.Name, account,
+					readyTimeout, s.describe())
 			}
 		}
 	}
 	return nil
 }
 
-// flagError says which flag a gateway that runs already finds fault with.
-func (a *runner) flagError(account string, s *sample) error {
-	flag := "-url " + a.target.URL
+// ask sends one request outside of a trial.
+func (r *runner) ask(ctx context.Context, q *request) *sample {
+	s := &sample{}
+	q.id = r.ids.next()
+	r.client.do(ctx, clock{time.Now()}, q, s)
+	return s
+}
+
+// flagError names the flag that a gateway that already runs objects to.
+func (r *runner) flagError(account string, s *sample) error {
+	flag := "-url " + r.target.URL
 	switch s.status {
 	case http.StatusUnauthorized:
 		flag = "-key (" + account + ")" // the key itself is a secret
 	case http.StatusForbidden:
-		flag = "-model " + a.client.model + " with -key (" + account + ")"
+		flag = "-model " + r.client.model + " with -key (" + account + ")"
 	case http.StatusNotFound:
-		flag = "-model " + a.client.model
+		flag = "-model " + r.client.model
 	}
-	said := ""
+	message := ""
 	if s.message != "" {
-		said = ": " + s.message
+		message = ": " + s.message
 	}
-	return fmt.Errorf("%s: the gateway answered %d%s", flag, s.status, said)
+	return fmt.Errorf("%s: the gateway answered %d%s", flag, s.status, message)
 }
 
-// describe says what came of a request that was not answered.
-func (s *sample) describe() string {
-	text := s.problem
-	if text == "" {
-		text = fmt.Sprintf("status %d", s.status)
-	}
-	return strings.TrimSpace(text + " " + s.reason)
-}
-
-// awaitIdle waits until nothing is in hand any more, and returns what is still held when it has waited long enough: leaked.
-// It returns -1 if nobody can be asked.
-func (a *runner) awaitIdle(ctx context.Context) int {
-	if a.engines == nil && a.target.Held == nil {
+// awaitIdle waits until no request is in flight, for leakWait at most, and returns how many still are: those are leaked. It
+// returns -1 if that cannot be known.
+func (r *runner) awaitIdle(ctx context.Context) int {
+	if r.engines == nil && r.target.Held == nil {
 		return -1
 	}
-	for deadline := time.Now().Add(a.leakWait); ; {
-		held := a.inFlight(ctx)
+	for deadline := time.Now().Add(r.leakWait); ; {
+		held := r.inFlight(ctx)
 		if held == 0 || time.Now().After(deadline) || !sleep(ctx, idlePoll) {
 			return held
 		}
 	}
 }
 
-// inFlight is what the engines have, and if that is nothing, what the gateway holds or queues; -1 if it cannot say.
-func (a *runner) inFlight(ctx context.Context) int {
-	if a.engines != nil {
-		if n := a.engines.inFlight(); n > 0 || a.target.Held == nil {
+// inFlight is what the engines have, or if that is nothing, what the gateway holds or queues; -1 if it cannot say.
+func (r *runner) inFlight(ctx context.Context) int {
+	if r.engines != nil {
+		if n := r.engines.inFlight(); n > 0 || r.target.Held == nil {
 			return n
 		}
 	}
-	held, queued, err := a.target.Held(ctx)
+	held, queued, err := r.target.Held(ctx)
 	if err != nil {
 		return -1
 	}
@@ -108,16 +104,16 @@ func (a *runner) inFlight(ctx context.Context) int {
 }
 
 // stop ends the gateway and its engines.
-func (a *runner) stop() error {
+func (r *runner) stop() error {
 	var all []error
-	if a.client != nil {
-		a.client.conns.close()
+	if r.client != nil {
+		r.client.conns.close()
 	}
-	if a.target != nil && a.target.Stop != nil {
-		all = append(all, a.target.Stop())
+	if r.target != nil && r.target.Stop != nil {
+		all = append(all, r.target.Stop())
 	}
-	if a.engines != nil {
-		all = append(all, a.engines.close())
+	if r.engines != nil {
+		all = append(all, r.engines.close())
 	}
 	return errors.Join(all...)
 }

@@ -3,13 +3,12 @@ package bench
 import (
 	"context"
 	"errors"
+	"math"
 	"strings"
 	"testing"
 )
 
-// What renders a report relies on each row having a value for each column, each plot being filled, and names being
-// unique.
-func TestContestsAreWellFormed(t *testing.T) {
+func TestScenariosAreWellFormed(t *testing.T) {
 	names := map[string]bool{}
 	for _, c := range Scenarios() {
 		if names[c.Name] || c.Name == "" || c.Title == "" || !strings.HasSuffix(c.question, "?") {
@@ -25,7 +24,7 @@ func TestContestsAreWellFormed(t *testing.T) {
 			}
 		}
 		known := map[string]bool{}
-		for _, a := range accounts() {
+		for _, a := range newAccounts() {
 			known[a.Name] = true
 		}
 		for _, a := range c.accounts {
@@ -36,25 +35,58 @@ func TestContestsAreWellFormed(t *testing.T) {
 	}
 }
 
-func TestMarks(t *testing.T) {
-	f := func(m threshold, quick bool, got []float64, worst float64, want string, passed bool) {
+func TestThresholds(t *testing.T) {
+	f := func(th threshold, quick bool, observed []float64, worst float64, want string, met bool) {
 		t.Helper()
-		v := m.worst(got)
-		text, ok := m.want(quick)
-		if float64(v) != worst || text != want || ok(float64(v)) != passed {
-			t.Errorf("%s of %v: %v, %q, %v", m.name, got, v, text, ok(float64(v)))
+		if v := th.worst(observed); float64(v) != worst || th.want(quick) != want || th.met(float64(v), quick) != met {
+			t.Errorf("%s of %v: %v, %q, %v", th.name, observed, v, th.want(quick), th.met(float64(v), quick))
 		}
 	}
-	nan := float64(Unmeasured())
-	f(goodputMark, false, []float64{0.99, nan, 0.93, 1}, 0.93, "at least 95 %", false)
-	f(goodputMark, true, []float64{0.99, 0.93}, 0.93, "at least 80 %", true)
-	f(refuseMark, false, []float64{3, 9, 5}, 9, "at most 10 ms", true)
-	f(quietMark, false, []float64{1.6}, 1.6, "at most 1.5 ×", false)
-	f(leakedMark, false, []float64{0, 2, 0}, 2, "none", false)
-	f(leakedMark, true, []float64{0}, 0, "none", true)
-	if m := leakedMark.worst([]float64{nan}); m.Measured() {
-		t.Errorf("the worst of what was not measured is %v", m)
+	nan := math.NaN()
+	f(minGoodput, false, []float64{0.99, nan, 0.93, 1}, 0.93, "at least 95 %", false)
+	f(minGoodput, true, []float64{0.99, 0.93}, 0.93, "at least 80 %", true)
+	f(maxRefusalTime, false, []float64{3, 9, 5}, 9, "at most 10 ms", true)
+	f(maxQuietTTFT, false, []float64{1.6}, 1.6, "at most 1.5 ×", false)
+	f(noLeaks, false, []float64{0, 2, 0}, 2, "none", false)
+	f(noLeaks, true, []float64{0}, 0, "none", true)
+	if v := noLeaks.worst([]float64{nan}); v.Measured() {
+		t.Errorf("the worst of unmeasured values is %v", v)
 	}
+}
+
+// Goodput above the capacity means that the capacity is unknown: all thresholds are listed, and none is measured.
+func TestNoVerdictWithoutCapacity(t *testing.T) {
+	c := loadScenario()
+	for goodput, judged := range map[float64]bool{1.05: true, 1.2: false} {
+		f := findings{by: &Gateway{Name: "remote", Judged: true}, observed: map[string][]float64{}}
+		for range 2 {
+			f.observe(minGoodput, 0.98)
+			f.checkCapacity(goodput)
+		}
+		results := c.judge(f, false)
+		if len(results) != len(c.thresholds) || results[0].Got.Measured() != judged || results[0].Passed != judged {
+			t.Errorf("goodput %v: %+v", goodput, results)
+		}
+		if !judged && (len(f.notes) != 1 || !strings.Contains(f.notes[0], "too low, since goodput reached 120 % of it")) || judged && len(f.notes) > 0 {
+			t.Errorf("goodput %v: notes %q", goodput, f.notes)
+		}
+	}
+}
+
+// The table of a scenario cannot have a figure without a column.
+func TestRowsHaveColumns(t *testing.T) {
+	c := loadScenario()
+	f := findings{scenario: &c, by: &Gateway{Name: "g"}}
+	f.addRow("1×", figures{"goodput": 0.5})
+	if v := f.rows[0].Values; len(v) != len(c.columns) || v[0] != 0.5 || v[1].Measured() {
+		t.Errorf("the row is %v", v)
+	}
+	defer func() {
+		if recover() == nil {
+			t.Error("a figure without a column was added")
+		}
+	}()
+	f.addRow("1×", figures{"speed": 1})
 }
 
 func TestRunKnowsItsScenarios(t *testing.T) {

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-func TestPoissonIsWhatItSays(t *testing.T) {
+func TestPoissonGapsAreExponential(t *testing.T) {
 	in := interval{time.Second, 11 * time.Second}
 	due := poisson(newRand(1, 2), 500, in)
 	if len(due) != 5000 || !slices.IsSorted(due) || due[0] < in.start || due[len(due)-1] >= in.end {
@@ -46,19 +46,19 @@ func TestSteady(t *testing.T) {
 			t.Errorf("a gap of %v", gap)
 		}
 	}
-	// So it is when a machine was so busy that somebody who asks now and then did not ask at all.
+	// On a busy machine, an account may have sent no request at all in the trial that sets the rate.
 	if due := steady(newRand(1, 1), 0, interval{0, time.Second}); len(due) != 0 {
 		t.Errorf("at rate 0 %d arrive", len(due))
 	}
 }
 
-func TestAboutHasTheRightMean(t *testing.T) {
+func TestVariedTokensHaveTheirMean(t *testing.T) {
 	for _, tokens := range []int{1, 2, 5, 19, 500} {
 		r, sum := newRand(3, 4), 0
 		for range 4000 {
 			n := variedTokens(r, tokens)
 			if n < 1 || n < tokens/2 || n > tokens+tokens/2 {
-				t.Fatalf("%d tokens where %d are usual", n, tokens)
+				t.Fatalf("%d tokens with mean %d", n, tokens)
 			}
 			sum += n
 		}
@@ -68,7 +68,7 @@ func TestAboutHasTheRightMean(t *testing.T) {
 	}
 }
 
-func TestMergedIsInOrder(t *testing.T) {
+func TestArrivalsAreInOrder(t *testing.T) {
 	all := mergeArrivals([]flow{{due: []time.Duration{1, 5}}, {due: []time.Duration{0, 5, 6}}})
 	if want := []arrival{{0, 1}, {1, 0}, {5, 0}, {5, 1}, {6, 1}}; !slices.Equal(all, want) {
 		t.Errorf("got %v, want %v", all, want)

@@ -8,189 +8,181 @@ import (
 	"time"
 )
 
-// What there is room for of an answer that nobody reads: about 1 MiB in the sockets before and behind Colonnade, and 0.3 MiB
-// in those of HAProxy, which grow to 8 MiB where packets are as large as loopback has them. So answers are longer than that,
-// and packets not so large (see [conns.dial]).
+// Sockets buffer about 1 MiB of an answer before and behind Colonnade, and 0.3 MiB before and behind HAProxy; with packets as
+// large as those of loopback they grow to 8 MiB. So the answers that are read slowly are longer, and their packets smaller
+// (see [conns.dial]).
 const (
-	wideToken  = 128 << 10
-	slowFactor = 8 // as long as an answer takes, a slow client takes to read it
+	slowToken  = 128 << 10 // bytes of a token
+	slowFactor = 8         // how many times longer reading takes than generating
+
+	slowBuffer = 8 << 10 // receive buffer of a slow client, in bytes
+	slowPacket = 1460    // maximum segment size of its connection, in bytes
+
+	slowLoad   = 1.5  // of all accounts together, relative to the capacity
+	quietShare = 0.05 // of each quiet account, relative to the capacity
+
+	chartSlots = "slots"
 )
 
-// slowRate is how many bytes a slow client reads each second.
-func (z preset) slowRate() int {
-	return int(float64(wideToken*z.tokens) / (slowFactor * z.timing.serviceTime(z.tokens).Seconds()))
+var (
+	minFastWork = threshold{name: "work for clients that read at once, relative to their share", unit: "%", limit: 0.95, quick: 0.8}
+	minSlowJain = threshold{name: minJain.name, limit: minJain.limit, quick: 0.8} // a quick run has few slow requests
+)
+
+// slowRate is how many bytes a slow client reads per second.
+func (p preset) slowRate() int {
+	return int(float64(slowToken*p.tokens) / (slowFactor * p.timing.serviceTime(p.tokens).Seconds()))
 }
 
-// slowWindows are what is measured while nobody reads slowly, and while some do: long enough for several requests of each
-// account that does.
-func (z preset) slowWindows() (none, some interval) {
-	if z.quick {
-		return interval{z.seconds(2), z.seconds(6)}, interval{z.seconds(6), z.seconds(24)}
+// slowWindows are measured without and with slow readers; each account of slow readers has several requests in the second.
+func (p preset) slowWindows() (without, with interval) {
+	if p.quick {
+		return interval{p.seconds(2), p.seconds(6)}, interval{p.seconds(6), p.seconds(24)}
 	}
-	return interval{z.seconds(2), z.seconds(7)}, interval{z.seconds(4), z.seconds(19)}
+	return interval{p.seconds(2), p.seconds(7)}, interval{p.seconds(4), p.seconds(19)}
 }
 
-const (
-	markOthers = "work of those who read at once, of their share"
-	plotSlots  = "slots"
-
-	slowLoad   = 1.5  // of the capacity: what all ask for together
-	quietShare = 0.05 // of the capacity: what each quiet account asks for
-)
-
-// slowReadersScenario are clients that read more slowly than engines write, so that engines have to wait for them.
+// slowReadersScenario has clients that read more slowly than engines write, so that engines have to wait for them.
 func slowReadersScenario() Scenario {
 	return Scenario{
-		Name: "slow-readers", Title: "Clients that read slowly",
+		Name: "slow-readers", Title: "clients that read slowly",
 		question: "Clients that read slowly hold slots for longer than their answers take: at whose cost?",
-		method: func(z preset) string {
-			_, some := z.slowWindows()
-			return fmt.Sprintf("Eight accounts ask alike (Poisson), together for one and a half times what two quiet "+
-				"ones leave, which ask now and then, for 5 %% of the capacity each. First all read at once what comes; then, "+
-				"for %s, every second of the eight reads slowly: answers of %.1f MiB on the average, %d KiB a "+
-				"second, from a buffer of %d KiB, in packets of %d bytes, which is %d times as long as the answer takes. What no "+
-				"buffer on the way has room for holds up the engine, and its slot with it.\n\n"+
-				"A slot that is held for a slow reader is not capacity that the gateway has lost, as long as the reader's "+
-				"account has no more than its share: what that makes of it is its own affair. So the other four are judged by: "+
-				"the work of their answered requests, of what their share of the slots can do, which is half of what quiet "+
-				"accounts leave. It is below 100 %% where slow readers have slots that the others wait for.",
-				some.end, float64(z.tokens*wideToken)/(1<<20), z.slowRate()>>10, slowBuffer>>10, slowPacket, slowFactor)
+		method: func(p preset) string {
+			_, with := p.slowWindows()
+			return fmt.Sprintf("Eight accounts ask for the same (Poisson arrivals), together for 1.5 times what two quiet accounts "+
+				"leave, which ask for 5 %% of the capacity each. First all clients read at once. Then, for %s, four of the eight "+
+				"accounts read slowly: answers of %.1f MiB on average at %d KiB/s, which takes %d times as long as generating "+
+				"them, with a receive buffer of %d KiB and packets of %d bytes. What no buffer has room for stops the engine, "+
+				"which keeps its slot.\n\n"+
+				"A slot held for a slow reader is no loss as long as the reader's account has no more than its share. So the "+
+				"threshold is for the other four accounts: the work of their answered requests, relative to their share of the "+
+				"slots, which is half of what the quiet accounts leave. It is below 100 %% if slow readers hold slots that the "+
+				"others wait for.",
+				with.end, float64(p.tokens*slowToken)/(1<<20), p.slowRate()>>10, slowFactor, slowBuffer>>10, slowPacket)
 		},
 		accounts: slowAccounts(), minAccounts: 3, minEngines: 1,
-		columns: []Column{
-			{Name: "of share", Unit: "%", Better: Higher, Key: true, Help: "Work of the accounts' answered requests, of what their " +
-				"share of the slots can do."},
-			{Name: "Jain", Better: Higher, Key: true, Help: "Jain's index over the slot time of the accounts that want more than " +
-				"their share: 1 is fair."},
-			{Name: "slots", Unit: "%", Help: "Slot time that the accounts got, of all slots. What nobody got are mostly " +
-				"slots that the gateway takes for held, until the last of an answer has gone from it to a slow reader."},
-			{Name: "held", Unit: "×", Help: "How long requests hold their slot, of how long the engine needs for " +
-				"them: mean. The less, the more of an answer finds room on the way."},
-			{Name: "wait p50", Unit: "ms", Better: Lower, Help: "Time to the first token less the engine's own, the median."},
-			{Name: "wait p99", Unit: "ms", Better: Lower, Key: true, Help: "The same, 99th percentile."},
-			{Name: "none: p50", Unit: "ms", Better: Lower, Help: "The median wait of the same " +
-				"accounts while nobody reads slowly."},
-			{Name: "none: p99", Unit: "ms", Better: Lower, Help: "The same, 99th percentile."},
-			{Name: "refused", Unit: "%", Help: "Requests that were refused, of all."},
-			{Name: "failed", Better: Lower, Help: "Requests that got neither a whole answer nor a refusal."},
-			{Name: "leaked", Better: Lower, Help: "Requests still held when all has been quiet."},
+		columns: []column{
+			{Name: "of share", Unit: "%", Better: higher, Key: true, Help: "work of the accounts' answered requests, relative to their " +
+				"share of the slots."},
+			columnJain,
+			{Name: "slots", Unit: "%", Help: "slot time of the accounts, relative to all slots. The rest are mostly slots that the " +
+				"gateway counts as held until it has sent the end of an answer to a slow reader."},
+			{Name: "held", Unit: "×", Help: "how long requests hold their slot, relative to the time that the engine needs: mean. The " +
+				"less, the more of an answer is buffered."},
+			columnWaitP50,
+			columnWaitP99,
+			{Name: "fast p50", Unit: "ms", Better: lower, Help: "wait p50 of the same accounts while all clients read at once."},
+			{Name: "fast p99", Unit: "ms", Better: lower, Help: "the same, 99th percentile."},
+			columnRefused,
+			columnFailed,
+			columnLeaked,
 		},
-		keyCases: []string{"all", "quiet accounts", "others"},
-		plots: []Plot{{Name: plotSlots, Title: "Who has the slots, where half of the accounts read slowly", Kind: Bars,
-			X: Axis{Label: "accounts", Names: []string{"those that read slowly", "as many that do not", "nobody"}},
-			Y: Axis{Label: "slot time", Unit: "%"}}},
-		thresholds: []threshold{{name: markOthers, unit: "%", min: 0.95, quick: 0.8},
-			{name: markJain, min: 0.98, quick: 0.8}, leakedMark}, // a quick run has few requests that are slow
-		duration: func(z preset) time.Duration {
-			none, some := z.slowWindows()
-			return none.end + some.end + 2*z.grace + z.seconds(1)
+		keyCases: []string{caseAll, caseQuiet, caseOthers},
+		charts: []chart{{Name: chartSlots, Title: "Who has the slots, where half of the accounts read slowly", Kind: barChart,
+			X: axis{Label: "accounts", Names: []string{"slow readers", "others", "none"}}, Y: axis{Label: "slot time", Unit: "%"}}},
+		thresholds: []threshold{minFastWork, minSlowJain, noLeaks},
+		duration: func(p preset) time.Duration {
+			without, with := p.slowWindows()
+			return without.end + with.end + 2*p.grace + p.seconds(1)
 		},
-		run: playSlow,
+		run: runSlowReaders,
 	}
 }
 
-// slowAccounts are those of whom a few suffice: one that is quiet, one that reads slowly, one other.
+// slowAccounts begin with a quiet account, an other one and one that reads slowly, which are enough.
 func slowAccounts() []string {
 	teams := named(teamCount, team)
 	return slices.Concat([]string{quiet(0)}, teams[:2], []string{quiet(1)}, teams[2:])
 }
 
-// readerGroups are who takes part, by how they ask and read.
+// readerGroups are the accounts that take part, by how they ask and read.
 type readerGroups struct{ quiet, slow, others []string }
 
-func (s *scenarioRun) groups() (r readerGroups) {
+func (s *scenarioRun) readerGroups() (g readerGroups) {
 	for _, name := range s.accounts {
 		switch {
 		case strings.HasPrefix(name, "quiet"):
-			r.quiet = append(r.quiet, name)
-		case len(r.slow) < len(r.others):
-			r.slow = append(r.slow, name)
+			g.quiet = append(g.quiet, name)
+		case len(g.slow) < len(g.others):
+			g.slow = append(g.slow, name)
 		default:
-			r.others = append(r.others, name)
+			g.others = append(g.others, name)
 		}
 	}
-	return r
+	return g
 }
 
-// greedy are those that want more than their share.
-func (r *readerGroups) greedy() []string { return slices.Concat(r.slow, r.others) }
+// demanding are the accounts that ask for more than their share.
+func (g *readerGroups) demanding() []string { return slices.Concat(g.slow, g.others) }
 
-// left is the part of the capacity that quiet accounts leave.
-func (r *readerGroups) left() float64 { return 1 - quietShare*float64(len(r.quiet)) }
+// rest is the part of the capacity that quiet accounts leave.
+func (g *readerGroups) rest() float64 { return 1 - quietShare*float64(len(g.quiet)) }
 
-// slowTrial is a trial in which these read slowly.
-func (s *scenarioRun) slowTrial(name string, window interval, r *readerGroups, slow []string) *trial {
-	z, rate := s.preset, s.rates[s.preset.shape()]
-	t := &trial{name: name, timing: z.timing, window: window, seed: 7}
-	for i, account := range r.quiet {
-		t.flows = append(t.flows, flow{account: account, tokens: z.tokens,
-			due: steady(newRand(1, uint64(i)), quietShare*rate, z.loadInterval(window))})
+// slowTrial is a trial in which the accounts slow read slowly.
+func (s *scenarioRun) slowTrial(name string, window interval, g *readerGroups, slow []string) *trial {
+	p, rate := s.preset, s.rates[s.preset.shape()]
+	t := &trial{name: name, timing: p.timing, window: window, seed: 7}
+	for i, account := range g.quiet {
+		t.flows = append(t.flows, flow{account: account, tokens: p.tokens,
+			due: steady(newRand(1, uint64(i)), quietShare*rate, p.loadInterval(window))})
 	}
-	each := slowLoad * rate * r.left() / float64(len(r.greedy()))
-	for i, account := range r.greedy() {
-		f := flow{account: account, tokens: z.tokens, due: poisson(newRand(7, uint64(i)), each, z.loadInterval(window))}
+	each := slowLoad * rate * g.rest() / float64(len(g.demanding()))
+	for i, account := range g.demanding() {
+		f := flow{account: account, tokens: p.tokens, due: poisson(newRand(7, uint64(i)), each, p.loadInterval(window))}
 		if slices.Contains(slow, account) {
-			f.tokenBytes, f.behaviour.readRate = wideToken, z.slowRate()
+			f.tokenBytes, f.behaviour.readRate = slowToken, p.slowRate()
 		}
 		t.flows = append(t.flows, f)
 	}
 	return t
 }
 
-func playSlow(ctx context.Context, s *scenarioRun) error {
-	who := s.groups()
-	noneWindow, someWindow := s.preset.slowWindows()
-	none, err := s.runTrial(ctx, s.slowTrial("nobody slow", noneWindow, &who, nil))
+func runSlowReaders(ctx context.Context, s *scenarioRun) error {
+	g := s.readerGroups()
+	withoutWindow, withWindow := s.preset.slowWindows()
+	without, err := s.runTrial(ctx, s.slowTrial("no slow readers", withoutWindow, &g, nil))
 	if err != nil {
 		return err
 	}
-	some, err := s.runTrial(ctx, s.slowTrial("slow readers", someWindow, &who, who.slow))
+	with, err := s.runTrial(ctx, s.slowTrial("slow readers", withWindow, &g, g.slow))
 	if err != nil {
 		return err
 	}
-	s.reportSlow(none, some, &who)
+	s.reportSlowReaders(without, with, &g)
 	return nil
 }
 
-func (s *scenarioRun) reportSlow(none, some *result, who *readerGroups) {
-	nan := float64(Unmeasured())
-	capacity := s.rates[s.preset.shape()] * s.workOf(s.preset.shape())
-	due := who.left() * float64(len(who.others)) / float64(len(who.greedy()))
-	goodput := some.goodput(who.others...) / (capacity * due)
-	fair, leaked := jainIndex(some.service(who.greedy())), max(none.leakedValue(), some.leakedValue())
-	used := some.slotShare(s.accounts)
-	s.addRow("all", nan, fair, used, nan, nan, nan, nan, nan, nan, nan, leaked)
+func (s *scenarioRun) reportSlowReaders(without, with *result, g *readerGroups) {
+	capacity := s.rates[s.preset.shape()] * s.work(s.preset.shape())
+	share := g.rest() * float64(len(g.others)) / float64(len(g.demanding()))
+	used, work := with.slotShare(s.accounts), with.goodput(g.others...)/(capacity*share)
+	total := figures{"Jain": jainIndex(with.service(g.demanding())), "slots": used,
+		"leaked": max(without.leakedValue(), with.leakedValue())}
+	s.checkCapacity(without.goodput() / capacity)
+	s.observe(minFastWork, work)
+	s.observe(minSlowJain, total["Jain"])
+	s.observe(noLeaks, total["leaked"])
+	s.addRow(caseAll, total)
 	for _, c := range []struct {
 		name     string
 		accounts []string
-		goodput  float64
-	}{{"quiet accounts", who.quiet, nan}, {"others", who.others, goodput}, {"slow readers", who.slow, nan}} {
-		asked := some.dueInWindow(c.accounts...)
-		waits, before := some.waits(asked), none.waits(none.dueInWindow(c.accounts...))
-		s.addRow(c.name, c.goodput, nan, some.slotShare(c.accounts), some.holdRatio(c.accounts), quantile(waits, 0.5), quantile(waits, 0.99),
-			quantile(before, 0.5), quantile(before, 0.99), ratio(countOutcome(asked, refused), len(asked)),
-			float64(countOutcome(asked, failed)), nan)
+	}{{caseQuiet, g.quiet}, {caseOthers, g.others}, {"slow readers", g.slow}} {
+		requests := with.dueInWindow(c.accounts...)
+		waits, before := with.waits(requests), without.waits(without.dueInWindow(c.accounts...))
+		row := figures{"slots": with.slotShare(c.accounts), "held": with.holdRatio(c.accounts), "wait p50": quantile(waits, 0.5),
+			"wait p99": quantile(waits, 0.99), "fast p50": quantile(before, 0.5), "fast p99": quantile(before, 0.99),
+			"refused": ratio(countOutcome(requests, refused), len(requests)), "failed": float64(countOutcome(requests, failed))}
+		if c.name == caseOthers {
+			row["of share"] = work
+		}
+		s.addRow(c.name, row)
 	}
-	s.addSeries(plotSlots, Series{Y: []Value{Value(some.slotShare(who.slow)), Value(some.slotShare(who.others)), Value(1 - used)}})
-	s.lines[plotSlots] = []Line{{Name: "fair share", At: Value(due)}}
-	s.checkCapacity(none.goodput() / capacity)
-	s.observe(markOthers, goodput)
-	s.observe(markJain, fair)
-	s.observe(markLeaked, leaked)
-	s.noteFailures(some)
+	s.addSeries(chartSlots, series{Y: []Value{Value(with.slotShare(g.slow)), Value(with.slotShare(g.others)), Value(1 - used)}})
+	s.refLines[chartSlots] = []refLine{{Name: "fair share", At: Value(share)}}
 }
 
-// slotShare is the slot time that accounts got, of all there was.
-func (r *result) slotShare(accounts []string) float64 {
-	sum := 0.0
-	for _, x := range r.service(accounts) {
-		sum += x
-	}
-	return sum / (float64(r.slots) * r.trial.window.duration().Seconds())
-}
-
-// holdRatio is how long requests of these accounts that were served hold their slot, as a multiple of what the engine needs: the
-// mean of those that held one in the window.
+// holdRatio is how long the served requests of accounts hold their slot, relative to the time that the engine needs: the mean
+// of those that held a slot in the window.
 func (r *result) holdRatio(accounts []string) float64 {
 	var held, need time.Duration
 	for s := range r.eachSample {

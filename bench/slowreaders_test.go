@@ -4,23 +4,22 @@ import (
 	"context"
 	"errors"
 	"net"
-	"slices"
 	"strings"
 	"testing"
 	"time"
 )
 
-// A client that reads slowly holds the engine's slot, as what is measured relies on, also behind a gateway that takes as
-// much of an answer as there is room for in sockets.
+// A client that reads slowly holds the engine's slot, also behind a gateway that buffers as much of an answer as sockets
+// take: the scenario relies on it.
 func TestSlowClientsHoldSlots(t *testing.T) {
 	const tokens, rate = 24, 2 << 20
 	f := func(t *testing.T, a *runner) {
 		t.Helper()
 		began := time.Now()
 		s := sample{}
-		a.client.do(context.Background(), clock{began}, &request{id: 7, key: "k", tokens: tokens, input: 1, tokenBytes: wideToken,
+		a.client.do(context.Background(), clock{began}, &request{id: 7, key: "k", tokens: tokens, input: 1, tokenBytes: slowToken,
 			timeout: time.Minute, behaviour: behaviour{readRate: rate}}, &s)
-		const reading = time.Duration(tokens*wideToken) * time.Second / rate
+		const reading = time.Duration(tokens*slowToken) * time.Second / rate
 		if s.outcome != completed || s.ended < reading/2 {
 			t.Errorf("an answer that takes %v to read was read in %v: %+v", reading, s.ended, s)
 		}
@@ -32,9 +31,9 @@ func TestSlowClientsHoldSlots(t *testing.T) {
 			t.Errorf("an answer that takes %v to read held its slot for %v", reading, held)
 		}
 	}
-	t.Run("none", func(t *testing.T) { f(t, straight(t, 1, quickly)) })
+	t.Run("none", func(t *testing.T) { f(t, directRunner(t, 1, fast)) })
 	t.Run("haproxy", func(t *testing.T) {
-		a := straight(t, 2, quickly)
+		a := directRunner(t, 2, fast)
 		g, err := HAProxy(t.Context())
 		if errors.Is(err, ErrNoHAProxy) {
 			t.Skip(err)
@@ -53,12 +52,12 @@ func TestSlowClientsHoldSlots(t *testing.T) {
 	})
 }
 
-// With few keys there are still some of each kind.
-func TestSlowReadersParties(t *testing.T) {
+// With few keys there are still accounts of each kind.
+func TestReaderGroups(t *testing.T) {
 	f := func(keys int, quiet, slow, others string) {
 		t.Helper()
 		s := &scenarioRun{accounts: slowAccounts()[:keys]}
-		p := s.groups()
+		p := s.readerGroups()
 		join := func(names []string) string { return strings.Join(names, " ") }
 		if join(p.quiet) != quiet || join(p.slow) != slow || join(p.others) != others {
 			t.Errorf("%d: %+v", keys, p)
@@ -68,11 +67,10 @@ func TestSlowReadersParties(t *testing.T) {
 	f(6, "quiet-1 quiet-2", "team-2 team-4", "team-1 team-3")
 	f(10, "quiet-1 quiet-2", "team-2 team-4 team-6 team-8", "team-1 team-3 team-5 team-7")
 	if c := slowReadersScenario(); len(c.accounts) != 10 || c.minAccounts != 3 {
-		t.Errorf("%d accounts, of whom %d suffice", len(c.accounts), c.minAccounts)
+		t.Errorf("%d accounts, of which %d are enough", len(c.accounts), c.minAccounts)
 	}
 }
 
-// Slot time and work are counted for the accounts that are asked about.
 func TestSlotTimeOfAccounts(t *testing.T) {
 	second := func(n int) time.Duration { return time.Duration(n) * time.Second }
 	r := &result{slots: 4,
@@ -95,24 +93,7 @@ func TestSlotTimeOfAccounts(t *testing.T) {
 	}
 }
 
-// The report says of a gateway what it does to those who read at once.
-func TestSlowReadersReport(t *testing.T) {
-	s := played(t, slowReadersScenario(), Options{Gateways: []Gateway{faults{leaks: true, unfair: true}.gateway()}})
-	for _, name := range []string{markOthers, markLeaked} {
-		i := slices.IndexFunc(s.Thresholds, func(m ThresholdResult) bool { return m.Name == name })
-		if i < 0 || s.Thresholds[i].Passed {
-			t.Errorf("of a gateway that refuses them the mark %q counts as reached, or is not there: %+v", name, s.Thresholds)
-		}
-	}
-	if got := value(t, s, "others", "slots"); got != 0 {
-		t.Errorf("those who are refused have %v of the slots", got)
-	}
-	if lines := s.Plots[0].Lines; len(lines) != 1 || lines[0].At != 0.45 {
-		t.Errorf("the plot's lines are %+v", lines)
-	}
-}
-
-// A small buffer and small packets are asked for before the connection is made.
+// The buffer and the packets of a slow connection are set before it is made.
 func TestSlowConnections(t *testing.T) {
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

@@ -12,79 +12,79 @@ import (
 	"time"
 )
 
-// suite is a run that goes on.
+// suite is a run in progress: the gateways, and their runners for each variant.
 type suite struct {
 	options  Options
 	preset   preset
 	gateways []*Gateway
 	accounts [][]Account // by gateway: they differ by their keys
 	began    time.Time
+	planned  time.Duration // of the whole run
 	ids      idSource
 
-	runners    map[variant][]*runner
+	runners    map[variant][]*runner // by gateway
 	capacities map[requestShape]float64
-
-	planned time.Duration // how long it will take
 
 	mu  sync.Mutex // guards the field below, and calls of Progress
 	now Progress
 }
 
-func newSuite(o Options, contests []Scenario) *suite {
-	r := &suite{options: o, preset: fullRun, began: time.Now(), runners: map[variant][]*runner{}, capacities: map[requestShape]float64{}}
+// variant is how the gateways of a scenario are set up.
+type variant struct {
+	longQueue bool // far longer than any queue should be
+	fresh     bool // no other scenario has taught the gateway how long answers take
+}
+
+func newSuite(o Options, scenarios []Scenario) *suite {
+	u := &suite{options: o, preset: fullRun, began: time.Now(), runners: map[variant][]*runner{}, capacities: map[requestShape]float64{}}
 	if o.Quick {
-		r.preset = quickRun
+		u.preset = quickRun
 	}
 	for i := range o.Gateways {
-		r.gateways = append(r.gateways, &o.Gateways[i])
+		u.gateways = append(u.gateways, &o.Gateways[i])
 	}
 	if o.Remote != nil {
-		r.gateways = append(r.gateways, o.Remote.gateway())
+		u.gateways = append(u.gateways, o.Remote.gateway())
 	}
-	for range r.gateways {
-		r.accounts = append(r.accounts, accounts())
+	for range u.gateways {
+		u.accounts = append(u.accounts, newAccounts())
 	}
-	r.planned = 3 * time.Second // to start all, and to measure capacity
+	u.planned = 3 * time.Second // to start everything, and to measure the capacity
 	if o.Remote != nil && len(o.Remote.Engines) == 0 {
-		r.planned += searchSteps * r.preset.capacityTime
+		u.planned += searchSteps * u.preset.capacityTime
 	}
-	for i := range contests {
-		r.planned += r.duration(&contests[i])
+	for i := range scenarios {
+		d := scenarios[i].duration(u.preset)
+		if !u.preset.quick {
+			d *= time.Duration(len(u.gateways))
+		}
+		u.planned += d
 	}
-	return r
+	return u
 }
 
-// duration is how long a contest will take.
-func (r *suite) duration(c *Scenario) time.Duration {
-	d := c.duration(r.preset)
-	if !r.preset.quick {
-		d *= time.Duration(len(r.gateways))
-	}
-	return d
-}
-
-// runScenario has every gateway play a scenario: in turn, so that they do not disturb each other; or side by side where it
-// must be quick.
-func (r *suite) runScenario(ctx context.Context, c *Scenario) (ScenarioResult, error) {
-	r.set(Progress{Scenario: c.Name, Doing: "measuring capacity"})
-	defer r.tick()()
-	arenas := r.runners[c.variant]
-	stages := make([]*scenarioRun, len(arenas))
-	for i, a := range arenas {
+// runScenario runs a scenario at every gateway: in turn, so that they do not disturb each other, or side by side in a quick
+// run.
+func (u *suite) runScenario(ctx context.Context, c *Scenario) (ScenarioResult, error) {
+	u.set(Progress{Scenario: c.Name, Doing: "measuring capacity"})
+	defer u.startTicker()()
+	runners := u.runners[c.variant]
+	runs := make([]*scenarioRun, len(runners))
+	for i, r := range runners {
 		var err error
-		if stages[i], err = r.prepare(ctx, c, a); err != nil {
+		if runs[i], err = u.prepare(ctx, c, r); err != nil {
 			return ScenarioResult{}, err
 		}
 	}
-	findings, errs := make([]findings, len(arenas)), make([]error, len(arenas))
+	found, errs := make([]findings, len(runners)), make([]error, len(runners))
 	var all sync.WaitGroup
-	for i, s := range stages {
-		play := func() { findings[i], errs[i] = s.run(ctx) }
-		if r.preset.quick {
-			all.Go(play)
+	for i, s := range runs {
+		run := func() { found[i], errs[i] = s.run(ctx) }
+		if u.preset.quick {
+			all.Go(run)
 			continue
 		}
-		if play(); errs[i] != nil {
+		if run(); errs[i] != nil {
 			break
 		}
 	}
@@ -92,166 +92,155 @@ func (r *suite) runScenario(ctx context.Context, c *Scenario) (ScenarioResult, e
 	if err := errors.Join(errs...); err != nil {
 		return ScenarioResult{}, err
 	}
-	return c.result(r.preset, findings), nil
+	return c.result(u.preset, found), nil
 }
 
-// variant is what gateways a scenario plays on.
-type variant struct {
-	longQueue bool // that is far longer than any should be
-	fresh     bool // by other scenarios, from which they would know how long answers take
-}
-
-// start starts all gateways, of the kinds that the scenarios need.
-func (r *suite) start(ctx context.Context, contests []Scenario) error {
-	r.set(Progress{Doing: "starting"})
-	defer r.tick()()
+// start starts all gateways, in the variants that the scenarios need. A gateway that already runs has one runner.
+func (u *suite) start(ctx context.Context, scenarios []Scenario) error {
+	u.set(Progress{Doing: "starting"})
+	defer u.startTicker()()
 	var all sync.WaitGroup
 	var failures [][]error
-	started := contests[0].variant
-	for i := range contests {
-		kind := contests[i].variant
-		if r.runners[kind] != nil {
+	first := scenarios[0].variant
+	for i := range scenarios {
+		v := scenarios[i].variant
+		if u.runners[v] != nil {
 			continue
 		}
-		arenas, failed := make([]*runner, len(r.gateways)), make([]error, len(r.gateways))
-		r.runners[kind] = arenas
-		for i := range r.gateways {
-			if r.isRemote(i) && kind != started {
-				continue // it is one, as it is
+		runners, failed := make([]*runner, len(u.gateways)), make([]error, len(u.gateways))
+		u.runners[v] = runners
+		for i := range u.gateways {
+			if !u.isRemote(i) || v == first {
+				all.Go(func() { runners[i], failed[i] = u.startRunner(ctx, i, v) })
 			}
-			all.Go(func() { arenas[i], failed[i] = r.startRunner(ctx, i, kind) })
 		}
 		failures = append(failures, failed)
 	}
 	all.Wait()
-	for _, arenas := range r.runners {
-		for i, a := range arenas {
-			if a == nil && r.isRemote(i) {
-				arenas[i] = r.runners[started][i]
+	for _, runners := range u.runners {
+		for i := range runners {
+			if u.isRemote(i) {
+				runners[i] = u.runners[first][i]
 			}
 		}
 	}
 	return errors.Join(slices.Concat(failures...)...)
 }
 
-// isRemote says whether a gateway runs already.
-func (r *suite) isRemote(i int) bool { return r.gateways[i].Start == nil }
+// isRemote reports whether a gateway already runs.
+func (u *suite) isRemote(i int) bool { return u.gateways[i].Start == nil }
 
-// startRunner makes an arena of a gateway, and returns once it serves.
-func (r *suite) startRunner(ctx context.Context, i int, k variant) (*runner, error) {
-	a := &runner{gateway: r.gateways[i], ids: &r.ids, progress: r.progress, leakWait: r.preset.leakWait, keys: map[string]string{}}
+// startRunner returns the runner of a gateway once the gateway serves.
+func (u *suite) startRunner(ctx context.Context, i int, v variant) (*runner, error) {
+	r := &runner{gateway: u.gateways[i], ids: &u.ids, progress: u.progress, leakWait: u.preset.leakWait, keys: map[string]string{}}
 	var err error
-	if r.isRemote(i) {
-		err = a.connect(r.options.Remote)
+	if u.isRemote(i) {
+		err = r.connect(u.options.Remote)
 	} else {
-		err = r.startGateway(ctx, a, i, k)
+		err = u.startGateway(ctx, r, i, v)
 	}
 	if err == nil {
-		err = a.awaitReady(ctx)
+		err = r.awaitReady(ctx)
 	}
 	if err != nil {
-		return nil, errors.Join(err, a.stop())
+		return nil, errors.Join(err, r.stop())
 	}
-	return a, nil
+	return r, nil
 }
 
-// startGateway starts the engines of an arena, and its gateway.
-func (r *suite) startGateway(ctx context.Context, a *runner, i int, k variant) (err error) {
-	addresses := slices.Repeat([]string{"127.0.0.1:0"}, r.preset.engines)
-	if a.engines, err = startEngines(addresses, r.preset.slots); err != nil {
+// startGateway starts the engines of a runner, and its gateway.
+func (u *suite) startGateway(ctx context.Context, r *runner, i int, v variant) (err error) {
+	addresses := slices.Repeat([]string{"127.0.0.1:0"}, u.preset.engines)
+	if r.engines, err = startEngines(addresses, u.preset.slots); err != nil {
 		return err
 	}
-	a.engines.setTiming(r.preset.timing) // also for what comes before all that is measured: a gateway may learn from it
+	r.engines.setTiming(u.preset.timing) // a gateway may learn from the requests before the first measurement
 	name := fmt.Sprintf("bench-%d", i+1)
-	if k.longQueue {
+	if v.longQueue {
 		name += "-long"
 	}
-	if k.fresh {
-		name += "-untaught"
+	if v.fresh {
+		name += "-fresh"
 	}
-	setup := Setup{
-		Engines: a.engines.setup(), Accounts: r.accounts[i], Queue: r.preset.queue(k.longQueue),
-		Model: name, Dir: filepath.Join(r.options.Dir, name),
-	}
+	setup := Setup{Engines: r.engines.setup(), Accounts: u.accounts[i], Queue: u.preset.queue(v.longQueue),
+		Model: name, Dir: filepath.Join(u.options.Dir, name)}
 	if err := os.MkdirAll(setup.Dir, 0o700); err != nil {
-		return err
+		return fmt.Errorf("cannot make a directory for the gateway %s: %w", r.gateway.Name, err)
 	}
 	for _, account := range setup.Accounts {
-		a.keys[account.Name] = account.Key
+		r.keys[account.Name] = account.Key
 	}
-	if a.target, err = a.gateway.Start(ctx, setup); err != nil {
-		return fmt.Errorf("cannot start the gateway %s: %w", a.gateway.Name, err)
+	if r.target, err = r.gateway.Start(ctx, setup); err != nil {
+		return fmt.Errorf("cannot start the gateway %s: %w", r.gateway.Name, err)
 	}
-	a.client, err = newClient(a.target.URL, setup.Model)
+	r.client, err = newClient(r.target.URL, setup.Model)
 	return err
 }
 
-// stop ends what runs.
-func (r *suite) stop() error {
+// stop ends everything that runs.
+func (u *suite) stop() error {
 	var all []error
 	stopped := map[*runner]bool{nil: true}
-	for _, a := range slices.Concat(slices.Collect(maps.Values(r.runners))...) {
-		if !stopped[a] {
-			all = append(all, a.stop())
-			stopped[a] = true
+	for _, r := range slices.Concat(slices.Collect(maps.Values(u.runners))...) {
+		if !stopped[r] {
+			all = append(all, r.stop())
+			stopped[r] = true
 		}
 	}
 	return errors.Join(all...)
 }
 
-// capacity is how many requests of a shape the engines of a gateway answer per second. All that are ours are alike, so
-// it is measured once.
-func (r *suite) capacity(ctx context.Context, a *runner, sh requestShape) (float64, error) {
-	if c, ok := r.capacities[sh]; ok {
+// capacity is how many requests of a shape the engines of a gateway answer per second. All simulated engines are alike, so it
+// is measured once.
+func (u *suite) capacity(ctx context.Context, r *runner, shape requestShape) (float64, error) {
+	if c, ok := u.capacities[shape]; ok {
 		return c, nil
 	}
 	var c float64
 	var err error
-	if a.engines != nil {
-		c, err = engineCapacity(ctx, a, sh, max(r.preset.capacityTime, 5*sh.timing.serviceTime(sh.tokens)))
+	if r.engines != nil {
+		c, err = engineCapacity(ctx, r, shape, max(u.preset.capacityTime, 5*shape.timing.serviceTime(shape.tokens)))
 	} else {
-		c, err = searchCapacity(ctx, a, sh, a.allKeys(), r.preset.capacityTime)
+		keys := slices.Compact(slices.Sorted(maps.Values(r.keys)))
+		c, err = searchCapacity(ctx, r, closedLoad{shape: shape, keys: keys, lasts: u.preset.capacityTime})
 	}
 	if err == nil && c == 0 {
-		err = errors.New("nothing was answered while capacity was measured")
+		err = errors.New("nothing was answered while the capacity was measured")
 	}
-	r.capacities[sh] = c
+	u.capacities[shape] = c
 	return c, err
 }
 
-func (a *runner) allKeys() []string { return slices.Compact(slices.Sorted(maps.Values(a.keys))) }
-
-// progress says what is going on.
-func (r *suite) progress(gateway, doing string) {
-	if r.preset.quick {
+func (u *suite) progress(gateway, doing string) {
+	if u.preset.quick {
 		gateway = "" // all at once
 	}
-	r.set(Progress{Gateway: gateway, Doing: doing})
+	u.set(Progress{Gateway: gateway, Doing: doing})
 }
 
-func (r *suite) set(p Progress) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
+func (u *suite) set(p Progress) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
 	if p.Scenario == "" {
-		p.Scenario = r.now.Scenario
+		p.Scenario = u.now.Scenario
 	}
-	r.now = p
-	r.progressLocked()
+	u.now = p
+	u.reportLocked()
 }
 
-func (r *suite) progressLocked() {
-	if r.options.Progress == nil {
+func (u *suite) reportLocked() {
+	if u.options.Progress == nil {
 		return
 	}
-	p := r.now
-	spent := time.Since(r.began)
-	p.Left = max(0, r.planned-spent)
-	p.Done = min(1, spent.Seconds()/max(spent, r.planned).Seconds())
-	r.options.Progress(p)
+	p := u.now
+	spent := time.Since(u.began)
+	p.Left = max(0, u.planned-spent)
+	p.Done = min(1, spent.Seconds()/max(spent, u.planned).Seconds())
+	u.options.Progress(p)
 }
 
-// tick reports each second, until it is stopped.
-func (r *suite) tick() (stop func()) {
+// startTicker reports progress every second until it is stopped.
+func (u *suite) startTicker() (stop func()) {
 	done, ended := make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(ended)
@@ -260,9 +249,9 @@ func (r *suite) tick() (stop func()) {
 			case <-done:
 				return
 			case <-time.After(time.Second):
-				r.mu.Lock()
-				r.progressLocked()
-				r.mu.Unlock()
+				u.mu.Lock()
+				u.reportLocked()
+				u.mu.Unlock()
 			}
 		}
 	}()

@@ -12,35 +12,34 @@ import (
 type timing struct{ ttft, itl time.Duration }
 
 // serviceTime is how long an answer of so many tokens holds a slot.
-func (p timing) serviceTime(tokens int) time.Duration { return p.ttft + time.Duration(tokens-1)*p.itl }
+func (t timing) serviceTime(tokens int) time.Duration { return t.ttft + time.Duration(tokens-1)*t.itl }
 
 // flow is the requests of one account that are alike.
 type flow struct {
 	account    string
 	due        []time.Duration
-	tokens     int // of an answer, about
+	tokens     int // of an answer, mean
 	input      int
-	tokenBytes int // see call
+	tokenBytes int // see request
 	deadline   time.Duration
-	timeout    time.Duration // 0: patient
 	behaviour  behaviour
-	retry      retry
+	retry      retryPolicy
 }
 
-// retry is what a client does that is refused.
-type retry uint8
+// retryPolicy is what a refused client does.
+type retryPolicy uint8
 
 const (
-	neverRetries      retry = iota
-	honoursRetryAfter       // comes back when it is told to; if nothing is told, as SDKs do
-	ignoresRetryAfter       // comes back at once, again and again
+	neverRetries      retryPolicy = iota
+	honoursRetryAfter             // comes back when it is told to; if it is told nothing, as SDKs do
+	ignoresRetryAfter             // comes back at once, again and again
 )
 
 const (
 	requestTimeout    = 60 * time.Second
-	maxTriesIgnoring  = 12                     // of a client that disobeys
-	ignoringDelay     = 100 * time.Millisecond // on the average: "at once", over networks as they are
 	maxTriesHonouring = 3
+	maxTriesIgnoring  = 12
+	ignoringDelay     = 100 * time.Millisecond // mean; "at once", over real networks
 )
 
 // engineEvent is something that is done to the engines during a trial.
@@ -54,85 +53,78 @@ type trial struct {
 	name   string
 	timing timing
 	flows  []flow
-	window interval      // what is measured
-	cutoff time.Duration // when whatever is still under way is given up; 0: it is waited for
+	window interval      // that is measured
+	cutoff time.Duration // when requests in flight are given up; 0: never
 	events []engineEvent
 	seed   uint64
 }
 
-// result is what came of a trial.
+// result is the outcome of a trial.
 type result struct {
 	trial          *trial
-	samples        [][]sample     // by shot; the attempts of each
-	jobs           []job          // what the engines saw
-	jobByID        map[uint64]int // where in jobs
-	slots          int            // of all engines; 0: not known
-	leaked         int            // permits held when all was quiet; negative: cannot be asked
-	generatorDelay float64        // the generator's own, p99, in ms
+	samples        [][]sample     // by arrival; the attempts of each
+	jobs           []job          // as engines saw them
+	jobByID        map[uint64]int // index in jobs
+	slots          int            // of all engines; 0: unknown
+	leaked         int            // permits held when all had ended; negative: unknown
+	generatorDelay float64        // how late the load generator was, p99, in ms
 }
 
-// idSource are given to requests; they are not used twice in a process.
+// idSource makes ids for requests. None is used twice in a process.
 type idSource struct{ last atomic.Uint64 }
 
 func (i *idSource) next() uint64 { return i.last.Add(1) }
 
-// run sends the load of a trial and returns what came of it once all of it has ended.
-func (a *runner) run(ctx context.Context, t *trial) (*result, error) {
-	if a.engines != nil {
-		a.engines.setTiming(t.timing)
-		a.engines.takeJobs(time.Time{})
+// run sends the load of a trial and returns its result once all requests have ended.
+func (r *runner) run(ctx context.Context, t *trial) (*result, error) {
+	if r.engines != nil {
+		r.engines.setTiming(t.timing)
+		r.engines.takeJobs(time.Time{})
 	}
-	whole := ctx
+	limited := ctx
 	if t.cutoff > 0 {
 		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, t.cutoff)
+		limited, cancel = context.WithTimeout(ctx, t.cutoff)
 		defer cancel()
 	}
-	shots := mergeArrivals(t.flows)
-	samples := make([][]sample, len(shots))
+	arrivals := mergeArrivals(t.flows)
+	samples := make([][]sample, len(arrivals))
 	clock := clock{time.Now()}
 	var all sync.WaitGroup
-	failure := a.runEvents(ctx, t, clock, &all)
-	for i, shot := range shots {
-		if !sleep(ctx, shot.due-clock.now()) {
+	var failure error
+	all.Go(func() { failure = runEvents(limited, t.events, clock) })
+	for i, a := range arrivals {
+		if !sleep(limited, a.due-clock.now()) {
 			break
 		}
-		all.Go(func() { samples[i] = a.send(ctx, clock, t, shot, newRand(t.seed, uint64(i))) })
+		all.Go(func() { samples[i] = r.send(limited, clock, t, a, newRand(t.seed, uint64(i))) })
 	}
 	all.Wait()
-	ctx = whole
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	if err := *failure; err != nil {
-		return nil, err
+	if failure != nil {
+		return nil, failure
 	}
-	r := &result{trial: t, samples: samples}
-	r.leaked = a.awaitIdle(ctx)
-	if a.engines != nil {
-		r.slots = a.engines.slots()
-		r.jobs = a.engines.takeJobs(clock.began)
+	res := &result{trial: t, samples: samples}
+	res.leaked = r.awaitIdle(ctx)
+	if r.engines != nil {
+		res.slots = r.engines.slots()
+		res.jobs = r.engines.takeJobs(clock.began)
 	}
-	r.prepare()
-	return r, ctx.Err()
+	res.prepare()
+	return res, ctx.Err()
 }
 
-// runEvents has the trial's events happen. The error that is pointed to may be read when all have ended.
-func (a *runner) runEvents(ctx context.Context, t *trial, clock clock, all *sync.WaitGroup) *error {
-	var failure error
-	if len(t.events) == 0 {
-		return &failure
-	}
-	all.Go(func() {
-		for _, e := range t.events {
-			sleep(ctx, e.at-clock.now()) // what is lost must come back whatever happens
-			if err := e.do(); err != nil {
-				failure = err
-				return
-			}
+// runEvents runs all events, also after ctx has ended: an engine that was stopped must come back.
+func runEvents(ctx context.Context, events []engineEvent, clock clock) error {
+	for _, e := range events {
+		sleep(ctx, e.at-clock.now())
+		if err := e.do(); err != nil {
+			return err
 		}
-	})
-	return &failure
+	}
+	return nil
 }
 
 // sleep returns false if ctx ended first.
@@ -150,22 +142,19 @@ func sleep(ctx context.Context, d time.Duration) bool {
 	}
 }
 
-// send is one client: it asks, and asks again if it is of that kind. The attempts are returned in order.
-func (a *runner) send(ctx context.Context, clock clock, t *trial, shot arrival, r *rand.Rand) []sample {
-	f := &t.flows[shot.flow]
-	tokens := variedTokens(r, f.tokens)
+// send sends the request of one arrival, and retries it if its flow does so. It returns the attempts in order.
+func (r *runner) send(ctx context.Context, clock clock, t *trial, a arrival, rnd *rand.Rand) []sample {
+	f := &t.flows[a.flow]
+	tokens := variedTokens(rnd, f.tokens)
 	attempts := make([]sample, 0, 1)
-	due := shot.due
+	due := a.due
 	for {
-		s := sample{id: a.ids.next(), flow: shot.flow, attempt: len(attempts), due: due}
-		c := request{id: s.id, key: a.keys[f.account], tokens: tokens, input: f.input, tokenBytes: f.tokenBytes, deadline: f.deadline,
-			timeout: f.timeout, behaviour: f.behaviour}
-		if c.timeout == 0 {
-			c.timeout = requestTimeout
-		}
-		a.client.do(ctx, clock, &c, &s)
+		s := sample{id: r.ids.next(), flow: a.flow, attempt: len(attempts), due: due}
+		q := request{id: s.id, key: r.keys[f.account], tokens: tokens, input: f.input, tokenBytes: f.tokenBytes,
+			deadline: f.deadline, timeout: requestTimeout, behaviour: f.behaviour}
+		r.client.do(ctx, clock, &q, &s)
 		attempts = append(attempts, s)
-		pause, again := f.retry.after(&s, r)
+		pause, again := f.retry.next(&s, rnd)
 		if !again {
 			return attempts
 		}
@@ -176,26 +165,26 @@ func (a *runner) send(ctx context.Context, clock clock, t *trial, shot arrival, 
 	}
 }
 
-// after says when a client that had s comes back, and whether.
-func (y retry) after(s *sample, r *rand.Rand) (time.Duration, bool) {
+// next says whether the client of s comes back, and when.
+func (p retryPolicy) next(s *sample, rnd *rand.Rand) (time.Duration, bool) {
 	if s.outcome != refused {
 		return 0, false
 	}
 	switch {
-	case y == honoursRetryAfter && s.attempt+1 < maxTriesHonouring:
+	case p == honoursRetryAfter && s.attempt+1 < maxTriesHonouring:
 		if s.retryAfter >= 0 {
 			return s.retryAfter, true
 		}
-		return sdkDelay(s.attempt, r), true
-	case y == ignoresRetryAfter && s.attempt+1 < maxTriesIgnoring:
-		return time.Duration((0.5 + r.Float64()) * float64(ignoringDelay)), true
+		return sdkDelay(s.attempt, rnd), true
+	case p == ignoresRetryAfter && s.attempt+1 < maxTriesIgnoring:
+		return time.Duration((0.5 + rnd.Float64()) * float64(ignoringDelay)), true
 	}
 	return 0, false
 }
 
-// sdkDelay is what the official SDKs wait where they are told nothing: half a second, doubled each time up to eight,
+// sdkDelay is what the official SDKs wait where they are told nothing: half a second, doubled each time up to eight seconds,
 // less up to a quarter.
-func sdkDelay(attempt int, r *rand.Rand) time.Duration {
+func sdkDelay(attempt int, rnd *rand.Rand) time.Duration {
 	d := min(500*time.Millisecond<<attempt, 8*time.Second)
-	return time.Duration(float64(d) * (1 - r.Float64()/4))
+	return time.Duration(float64(d) * (1 - rnd.Float64()/4))
 }

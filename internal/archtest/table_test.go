@@ -139,11 +139,12 @@ var table = []row{
 
 	{path: "bench",
 		ours:  []string{"internal/simengine"},
-		third: []string{"gonum.org/v1/plot"},
+		third: []string{"github.com/jedib0t/go-pretty/v6", "golang.org/x/image/font", "gonum.org/v1/plot"},
 		why:   "load comes from outside, as clients send it, to any gateway; only the engines are ours"},
 	{path: "bench/cmd/colonnade-bench",
-		ours: []string{"bench", "fleet", "fleet/document", "node", "onebox"},
-		why:  "flags, and gateways made of this repository's nodes"},
+		ours:  []string{"bench", "fleet", "fleet/document", "node", "onebox"},
+		third: []string{"github.com/jedib0t/go-pretty/v6/text", "golang.org/x/term"},
+		why:   "flags, and gateways made of this repository's nodes"},
 
 	{path: "internal/testkit",
 		third: []string{"go.uber.org/goleak"},

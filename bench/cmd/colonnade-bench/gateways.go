@@ -26,9 +26,9 @@ import (
 // benchColo is the only colo of the benchmark's fleet.
 const benchColo = "bench"
 
-// benchFleet is one fleet that serves all contestants from our own parts, each by a pool and a model of its own. It is
+// sharedFleet is one fleet for all gateways made of Colonnade's own parts, each with a pool and a model of its own. It is
 // started for the first of them and ends with the last.
-type benchFleet struct {
+type sharedFleet struct {
 	mu     sync.Mutex // guards the fields below
 	users  int
 	fleet  *onebox.Fleet
@@ -36,51 +36,48 @@ type benchFleet struct {
 	ended  chan error
 }
 
-// ownQueue is what differs between the contestants from our own parts.
-type ownQueue struct {
+// queueVariant is what differs between these gateways.
+type queueVariant struct {
 	fields map[string]any // of the pool's queue
-	plain  bool           // it knows neither weights nor priorities
+	equal  bool           // accounts have neither weights nor priorities
 }
 
-// ownGateways are the contestants from our own parts.
+// ownGateways are the gateways made of Colonnade's own parts.
 func ownGateways() []bench.Gateway {
-	f := &benchFleet{}
-	gateway := func(name, about string, judged bool, queue ownQueue) bench.Gateway {
-		return bench.Gateway{Name: name, About: about, Judged: judged,
-			Start: func(ctx context.Context, s bench.Setup) (*bench.Target, error) {
-				return f.serve(ctx, s, queue)
-			}}
+	f := &sharedFleet{}
+	gateway := func(name, about string, v queueVariant) bench.Gateway {
+		return bench.Gateway{Name: name, About: about, Judged: name == "colonnade",
+			Start: func(ctx context.Context, s bench.Setup) (*bench.Target, error) { return f.serve(ctx, s, v) }}
 	}
 	return []bench.Gateway{
-		gateway("colonnade", "An entry and a colo server in this process; one queue before all engines, fair by the "+
-			"tokens that each account uses.",
-			true, ownQueue{fields: map[string]any{"discipline": fleet.DisciplineFair, "cost": fleet.CostTokens}}),
-		gateway("no queue", "The same, but nothing waits: what finds no free slot is refused.",
-			false, ownQueue{fields: map[string]any{"limit": 0}}),
-		gateway("fifo", "The same, but first come, first served, whoever it is.",
-			false, ownQueue{fields: map[string]any{"discipline": fleet.DisciplineFIFO, "cost": fleet.CostRequests},
-				plain: true}),
-		gateway("round robin", "The same, but accounts take turns request by request, whatever one costs.",
-			false, ownQueue{fields: map[string]any{"discipline": fleet.DisciplineFair, "cost": fleet.CostRequests}}),
+		gateway("colonnade", "An entry and a colo server in one process, with one queue for all engines that is fair by the tokens "+
+			"that each account uses.",
+			queueVariant{fields: map[string]any{"discipline": fleet.DisciplineFair, "cost": fleet.CostTokens}}),
+		gateway("no queue", "The same without a queue: a request that finds no free slot is refused.",
+			queueVariant{fields: map[string]any{"limit": 0}}),
+		gateway("fifo", "The same with a FIFO queue: first come, first served, whatever the account.",
+			queueVariant{fields: map[string]any{"discipline": fleet.DisciplineFIFO, "cost": fleet.CostRequests}, equal: true}),
+		gateway("round robin", "The same with round robin: accounts take turns request by request, whatever a request costs.",
+			queueVariant{fields: map[string]any{"discipline": fleet.DisciplineFair, "cost": fleet.CostRequests}}),
 	}
 }
 
-// serve puts a pool before the setup's engines.
-func (f *benchFleet) serve(ctx context.Context, s bench.Setup, queue ownQueue) (*bench.Target, error) {
+// serve puts a pool in front of the engines of a setup.
+func (f *sharedFleet) serve(ctx context.Context, s bench.Setup, v queueVariant) (*bench.Target, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.users == 0 {
-		if err := f.start(ctx, s); err != nil {
+		if err := f.startLocked(ctx, s.Dir); err != nil {
 			return nil, err
 		}
 	}
 	f.users++
-	docs, err := benchDocuments(s, queue)
+	docs, err := benchDocuments(s, v)
 	if err == nil {
 		err = f.fleet.Apply(ctx, docs)
 	}
 	if err != nil {
-		return nil, errors.Join(err, f.leaveLocked())
+		return nil, errors.Join(err, f.releaseLocked())
 	}
 	page := "http://" + onebox.Local(f.fleet.Colos[0].Admin) + "/metrics"
 	return &bench.Target{
@@ -89,18 +86,17 @@ func (f *benchFleet) serve(ctx context.Context, s bench.Setup, queue ownQueue) (
 		Stop: func() error {
 			f.mu.Lock()
 			defer f.mu.Unlock()
-			return f.leaveLocked()
+			return f.releaseLocked()
 		},
 	}, nil
 }
 
-func (f *benchFleet) start(ctx context.Context, s bench.Setup) error {
+func (f *sharedFleet) startLocked(ctx context.Context, dir string) error {
 	config := onebox.Config{
-		Listen: "127.0.0.1:0", Etcd: "127.0.0.1:0", Colos: []string{benchColo}, Dir: filepath.Join(s.Dir,
-			"fleet"), Drain: time.Second,
+		Listen: "127.0.0.1:0", Etcd: "127.0.0.1:0", Colos: []string{benchColo}, Dir: filepath.Join(dir, "fleet"), Drain: time.Second,
 		Logger: func(string) *slog.Logger { return slog.New(slog.DiscardHandler) },
 	}
-	running, cancel := context.WithCancel(context.WithoutCancel(ctx)) // it is ended by Stop, in the right order
+	running, cancel := context.WithCancel(context.WithoutCancel(ctx)) // Stop ends the fleet, after the load
 	f.cancel, f.ended = cancel, make(chan error, 1)
 	started := make(chan *onebox.Fleet, 1)
 	go func() { f.ended <- onebox.Run(running, config, func(up *onebox.Fleet) { started <- up }) }()
@@ -116,7 +112,8 @@ func (f *benchFleet) start(ctx context.Context, s bench.Setup) error {
 	}
 }
 
-func (f *benchFleet) leaveLocked() error {
+// releaseLocked ends the fleet after its last user.
+func (f *sharedFleet) releaseLocked() error {
 	f.users--
 	if f.users > 0 {
 		return nil
@@ -125,15 +122,15 @@ func (f *benchFleet) leaveLocked() error {
 	return <-f.ended
 }
 
-// benchDocuments describe a pool over the setup's engines, its model, which has the same name, and who may ask for it.
-func benchDocuments(s bench.Setup, queue ownQueue) ([]document.Raw, error) {
-	q := map[string]any{"limit": s.Queue.Limit, "per_account": cmp.Or(s.Queue.PerAccount, s.Queue.Limit),
+// benchDocuments are a pool over the setup's engines, a model of the same name, and its accounts.
+func benchDocuments(s bench.Setup, v queueVariant) ([]document.Raw, error) {
+	queue := map[string]any{"limit": s.Queue.Limit, "per_account": cmp.Or(s.Queue.PerAccount, s.Queue.Limit),
 		"max_wait": s.Queue.MaxWait.String(), "promote_after": (s.Queue.MaxWait / 2).String()}
-	for field, value := range queue.fields {
-		q[field] = value
+	for field, value := range v.fields {
+		queue[field] = value
 	}
 	all := map[string]any{
-		"pools/" + s.Model:  map[string]any{"queue": q},
+		"pools/" + s.Model:  map[string]any{"queue": queue},
 		"models/" + s.Model: map[string]any{"pool": s.Model, "type": fleet.TypeChat},
 	}
 	for i, e := range s.Engines {
@@ -143,17 +140,13 @@ func benchDocuments(s bench.Setup, queue ownQueue) ([]document.Raw, error) {
 		}
 	}
 	for _, a := range s.Accounts {
-		if queue.plain {
+		if v.equal {
 			a.Weight, a.Priority = 1, fleet.PriorityStandard
 		}
-		account := map[string]any{
+		name := s.Model + "-" + a.Name // the accounts of this gateway
+		all[string(fleet.KindAccount)+"/"+name] = map[string]any{
 			"weight": max(1, a.Weight), "priority": cmp.Or(a.Priority, fleet.PriorityStandard),
 		}
-		if a.Concurrent > 0 {
-			account["limits"] = map[string]any{"concurrent": a.Concurrent}
-		}
-		name := s.Model + "-" + a.Name // each contestant has its own
-		all[string(fleet.KindAccount)+"/"+name] = account
 		all[string(fleet.KindAPIKey)+"/"+name] = fleet.APIKey{Account: name, SHA256: sha256.Sum256([]byte(a.Key))}
 	}
 	var docs []document.Raw
@@ -167,7 +160,7 @@ func benchDocuments(s bench.Setup, queue ownQueue) ([]document.Raw, error) {
 	return docs, nil
 }
 
-// poolState reads from a colo server's metrics what a pool has in hand.
+// poolState reads the requests that a pool has running and waiting from a colo server's metrics.
 func poolState(ctx context.Context, page, pool string) (held, queued int, err error) {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, page, nil)
 	if err != nil {
@@ -176,7 +169,7 @@ func poolState(ctx context.Context, page, pool string) (held, queued int, err er
 	client := &http.Client{Timeout: 5 * time.Second, Transport: &http.Transport{DisableKeepAlives: true}}
 	answer, err := client.Do(request)
 	if err != nil {
-		return 0, 0, fmt.Errorf("cannot read what is held: %w", err)
+		return 0, 0, fmt.Errorf("cannot read the metrics of the colo server: %w", err)
 	}
 	defer answer.Body.Close()
 	values := map[string]*int{
@@ -205,5 +198,5 @@ func readMetrics(page io.Reader, values map[string]*int) error {
 	if err := lines.Err(); err != nil || found == len(values) {
 		return err
 	}
-	return fmt.Errorf("%d of %d metrics are not there", len(values)-found, len(values))
+	return fmt.Errorf("%d of %d metrics are missing", len(values)-found, len(values))
 }

@@ -14,8 +14,7 @@ import (
 	"colonnade/internal/simengine"
 )
 
-// Two contestants of one fleet: each has its own pool, engines and accounts, and what differs is whether anything
-// waits.
+// Two gateways of one fleet have a pool, engines and accounts of their own, and differ in whether requests wait.
 func TestOwnGateways(t *testing.T) {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
@@ -58,7 +57,7 @@ func TestOwnGateways(t *testing.T) {
 		s := bench.Setup{
 			Engines: []bench.Engine{{URL: server.URL, Slots: 1}}, Model: "m-" + strings.ReplaceAll(g.Name, " ",
 				"-"), Dir: t.TempDir(),
-			Accounts: []bench.Account{{Name: "team-1", Key: "any bearer of " + g.Name, Weight: 1, Priority: "standard"}},
+			Accounts: []bench.Account{{Name: "team-1", Key: "key of " + g.Name, Weight: 1, Priority: "standard"}},
 			Queue:    bench.Queue{Limit: 8, MaxWait: 20 * time.Second},
 		}
 		target, err := g.Start(ctx, s)
@@ -70,22 +69,22 @@ func TestOwnGateways(t *testing.T) {
 			status, _ = ask(target, s, s.Accounts[0].Key)
 		}
 	}
-	// Four at once, for one slot.
-	crowd := func(name string) (served int, reasons []string) {
+	// Four requests at once, for one slot.
+	fourAtOnce := func(name string) (served int, reasons []string) {
 		target, s := started[name], setups[name]
-		type fate struct {
+		type outcome struct {
 			status int
 			reason string
 		}
-		fates := make(chan fate)
+		outcomes := make(chan outcome)
 		for range 4 {
 			go func() {
 				status, reason := ask(target, s, s.Accounts[0].Key)
-				fates <- fate{status, reason}
+				outcomes <- outcome{status, reason}
 			}()
 		}
 		for range 4 {
-			if f := <-fates; f.status == http.StatusOK {
+			if f := <-outcomes; f.status == http.StatusOK {
 				served++
 			} else {
 				reasons = append(reasons, f.reason)
@@ -93,13 +92,13 @@ func TestOwnGateways(t *testing.T) {
 		}
 		return served, reasons
 	}
-	if served, reasons := crowd("colonnade"); served != 4 {
+	if served, reasons := fourAtOnce("colonnade"); served != 4 {
 		t.Errorf("with a queue %d of 4 were served; refused for %q", served, reasons)
 	}
-	if served, reasons := crowd("no queue"); served == 4 || served == 0 || reasons[0] != "queue_full" {
+	if served, reasons := fourAtOnce("no queue"); served == 4 || served == 0 || reasons[0] != "queue_full" {
 		t.Errorf("without a queue %d of 4 were served; refused for %q", served, reasons)
 	}
-	if status, _ := ask(started["colonnade"], setups["colonnade"], "somebody else's"); status != http.StatusUnauthorized {
+	if status, _ := ask(started["colonnade"], setups["colonnade"], "unknown"); status != http.StatusUnauthorized {
 		t.Errorf("an unknown key: %d", status)
 	}
 	for name, target := range started {
@@ -113,8 +112,7 @@ func TestOwnGateways(t *testing.T) {
 	}
 }
 
-// Held tells what there is, and an error where there is nothing to read.
-func TestHeldReadsMetrics(t *testing.T) {
+func TestReadMetrics(t *testing.T) {
 	var held, queued int
 	values := map[string]*int{`a{pool="p"}`: &held, `b{pool="p"}`: &queued}
 	page := "# HELP a\na{pool=\"p\"} 3\na{pool=\"q\"} 5\nb{pool=\"p\"} 1e1\nc 7\n"
@@ -122,13 +120,13 @@ func TestHeldReadsMetrics(t *testing.T) {
 		t.Errorf("held %d, queued %d, %v", held, queued, err)
 	}
 	if err := readMetrics(strings.NewReader("a{pool=\"p\"} many\n"), values); err == nil {
-		t.Error("a value that is no number is read")
+		t.Error("a value that is no number was read")
 	}
 	if err := readMetrics(strings.NewReader("a{pool=\"p\"} 1\n"), values); err == nil {
-		t.Error("what is not there is read as nothing held")
+		t.Error("a missing metric was read")
 	}
 	if _, _, err := poolState(context.Background(), "http://127.0.0.1:1/metrics", "p"); err == nil || errors.Is(err,
 		context.Canceled) {
-		t.Errorf("from nobody: %v", err)
+		t.Errorf("without a server: %v", err)
 	}
 }

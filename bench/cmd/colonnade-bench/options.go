@@ -20,45 +20,48 @@ import (
 
 // options are the values of the flags.
 type options struct {
-	scenarios []string
-	quick     bool
-	gateways  []string
-	remote    bench.Remote
-	json, out string
-	judge     bool
+	scenarios       []string
+	quick           bool
+	gateways        []string
+	remote          bench.Remote
+	from, json, out string
+	judge           bool
 }
 
 // flags returns the flag set that fills o. It prints nothing by itself.
 func (o *options) flags() *flag.FlagSet {
-	flags := flag.NewFlagSet("colonnade-bench", flag.ContinueOnError)
-	flags.SetOutput(io.Discard)
-	flags.Usage = func() {}
-	flags.Func("scenario", "`names` of scenarios to run, separated by commas (default: all)", appendTo(&o.scenarios))
-	flags.BoolVar(&o.quick, "quick", false, "run each scenario for a few seconds only, to see that it works; thresholds are not judged")
-	flags.Func("gateways", "`names` of gateways to measure: "+strings.Join(gatewayNames(ownGateways()), ", ")+", haproxy (default: all, or none with -url)", appendTo(&o.gateways))
-	flags.StringVar(&o.remote.URL, "url", "", "base `URL` of a gateway that already runs, ending in /v1")
-	flags.StringVar(&o.remote.Model, "model", "", "`name` of the model to request from the gateway at -url")
-	flags.Func("key", "API `key` for the gateway at -url; several keys are several accounts (default: OPENAI_API_KEY)", appendTo(&o.remote.Keys))
-	flags.Func("engines", "`addresses` of the engines of the gateway at -url; simulated engines are started there (default: the gateway has its own)", appendTo(&o.remote.Engines))
-	flags.IntVar(&o.remote.Slots, "slots", 0, "`number` of requests that all engines of the gateway at -url run at once (default: 4 for each of -engines)")
-	flags.StringVar(&o.json, "json", "", "`file` for the report as JSON; - is standard output, in place of the tables")
-	flags.StringVar(&o.out, "out", "", "`directory` for the report as a page with plots, and as JSON")
-	flags.BoolVar(&o.judge, "judge", true, "fail if a threshold is missed; never with -quick")
-	return flags
+	f := flag.NewFlagSet("colonnade-bench", flag.ContinueOnError)
+	f.SetOutput(io.Discard)
+	f.Func("scenario", "`names` of scenarios to run, separated by commas (default: all)", appendTo(&o.scenarios))
+	f.BoolVar(&o.quick, "quick", false, "run each scenario for a few seconds only, to see that it works; thresholds are not judged")
+	f.Func("gateways", "`names` of gateways to measure: "+strings.Join(gatewayNames(ownGateways()), ", ")+
+		", haproxy (default: all, or none with -url)", appendTo(&o.gateways))
+	f.StringVar(&o.remote.URL, "url", "", "base `URL` of a gateway that already runs, ending in /v1")
+	f.StringVar(&o.remote.Model, "model", "", "`name` of the model to request from the gateway at -url")
+	f.Func("key", "API `key` for the gateway at -url; several keys are several accounts (default: OPENAI_API_KEY)", appendTo(&o.remote.Keys))
+	f.Func("engines", "`addresses` of the engines of the gateway at -url; simulated engines are started there (default: it has its own)",
+		appendTo(&o.remote.Engines))
+	f.IntVar(&o.remote.Slots, "slots", 0, "`number` of requests that all engines of the gateway at -url run at once (default: 4 for each of -engines)")
+	f.StringVar(&o.from, "from", "", "`file` with a report as JSON, to show and to render again instead of measuring")
+	f.StringVar(&o.json, "json", "", "`file` for the report as JSON; - is standard output, in place of the tables")
+	f.StringVar(&o.out, "out", "", "`directory` for the report as a page with charts, and as JSON")
+	f.BoolVar(&o.judge, "judge", true, "fail if a threshold is missed; never with -quick")
+	return f
 }
 
 // appendTo adds values, which are separated by commas, to a list.
 func appendTo(list *[]string) func(string) error {
 	return func(values string) error {
-		*list = append(*list, strings.Split(values, ",")...)
+		for value := range strings.SplitSeq(values, ",") {
+			*list = append(*list, strings.TrimSpace(value))
+		}
 		return nil
 	}
 }
 
-// config is what the flags ask for. Gateways that are left out are named in notes.
-func (o *options) config(ctx context.Context, notes io.Writer) (bench.Options, error) {
-	c := bench.Options{Quick: o.quick, Program: node.Version()}
-	var err error
+// config is what the flags ask to run. A gateway that is left out is named in notes.
+func (o *options) config(ctx context.Context, notes io.Writer) (c bench.Options, err error) {
+	c = bench.Options{Quick: o.quick, Program: node.Version()}
 	if c.Scenarios, err = o.chosenScenarios(); err != nil {
 		return c, err
 	}
@@ -72,36 +75,36 @@ func (o *options) config(ctx context.Context, notes io.Writer) (bench.Options, e
 	return c, err
 }
 
-// chosenScenarios are the names of scenarios; none is all.
+// chosenScenarios are names of scenarios; none means all.
 func (o *options) chosenScenarios() ([]string, error) {
 	known := []string{"all"}
 	for _, c := range bench.Scenarios() {
 		known = append(known, c.Name)
 	}
-	var names []string
-	for _, name := range o.scenarios {
-		name = strings.TrimSpace(name)
-		if !slices.Contains(known, name) {
-			return nil, fmt.Errorf("-scenario %q: there is no such scenario; there are %s", name, strings.Join(known, ", "))
-		}
-		names = append(names, name)
+	if err := checkNames("-scenario", "scenario", o.scenarios, known); err != nil || slices.Contains(o.scenarios, "all") {
+		return nil, err
 	}
-	if slices.Contains(names, "all") {
-		return nil, nil
-	}
-	return names, nil
+	return o.scenarios, nil
 }
 
-// chosenGateways are the contestants, without the one at -url.
+func checkNames(flag, thing string, names, known []string) error {
+	for _, name := range names {
+		if !slices.Contains(known, name) {
+			return fmt.Errorf("%s %q: there is no such %s; there are %s", flag, name, thing, strings.Join(known, ", "))
+		}
+	}
+	return nil
+}
+
+// chosenGateways are the gateways to measure, without the one at -url.
 func (o *options) chosenGateways(haproxy func() (bench.Gateway, error), notes io.Writer) ([]bench.Gateway, error) {
 	if o.remote.URL != "" && len(o.gateways) == 0 {
 		return nil, nil
 	}
 	all := ownGateways()
-	rival, err := haproxy()
-	switch {
+	switch h, err := haproxy(); {
 	case err == nil:
-		all = append(all, rival)
+		all = append(all, h)
 	case slices.Contains(o.gateways, "haproxy"):
 		return nil, fmt.Errorf("-gateways haproxy: %w", err)
 	case len(o.gateways) == 0:
@@ -116,49 +119,43 @@ func (o *options) chosenGateways(haproxy func() (bench.Gateway, error), notes io
 			chosen = append(chosen, all[i])
 		}
 	}
-	for _, name := range o.gateways {
-		if !slices.Contains(gatewayNames(all), name) {
-			return nil, fmt.Errorf("-gateways %q: there is no such gateway; there are %s", name, strings.Join(gatewayNames(all), ", "))
-		}
-	}
-	return chosen, nil
+	return chosen, checkNames("-gateways", "gateway", o.gateways, gatewayNames(all))
 }
 
-// checkRemote checks what is said of a gateway that runs already.
+// gatewayNames are names as -gateways takes them: with a dash for a space.
+func gatewayNames(gateways []bench.Gateway) []string {
+	var names []string
+	for _, g := range gateways {
+		names = append(names, strings.ReplaceAll(g.Name, " ", "-"))
+	}
+	return names
+}
+
+// checkRemote checks the flags of a gateway that already runs.
 func (o *options) checkRemote() error {
 	r := &o.remote
 	if r.URL == "" {
-		for _, flag := range []struct {
-			name  string
-			given bool
-		}{{"-model", r.Model != ""}, {"-key", len(r.Keys) > 0}, {"-engines", len(r.Engines) > 0}, {"-slots", r.Slots != 0}} {
-			if flag.given {
-				return fmt.Errorf("%s is for a gateway that runs already: name it with -url", flag.name)
+		given := map[string]bool{"-model": r.Model != "", "-key": len(r.Keys) > 0, "-engines": len(r.Engines) > 0, "-slots": r.Slots != 0}
+		for _, name := range []string{"-model", "-key", "-engines", "-slots"} {
+			if given[name] {
+				return fmt.Errorf("%s is for a gateway that already runs: name it with -url", name)
 			}
 		}
 		return nil
 	}
-	const write = "write for example http://127.0.0.1:8080/v1"
-	u, err := url.Parse(r.URL)
-	switch {
-	case err != nil:
-		return fmt.Errorf("-url %q: %w; %s", r.URL, errors.Unwrap(err), write)
-	case u.Scheme == "https":
-		return fmt.Errorf("-url %q: TLS would cost the load generator more than the gateway is asked for; give it a listener without, and %s", r.URL, write)
-	case u.Scheme != "http" || u.Host == "":
-		return fmt.Errorf("-url %q: must begin with http:// and a host; %s", r.URL, write)
-	case strings.Trim(u.Path, "/") == "":
-		return fmt.Errorf("-url %q: must be the base URL that SDKs are given, which mostly ends in /v1; %s", r.URL, write)
-	case r.Model == "":
-		return errors.New("-url needs -model: the name of a model that the gateway serves")
-	case r.Slots < 0:
-		return fmt.Errorf("-slots %d: must not be negative", r.Slots)
+	if err := checkURL(r.URL); err != nil {
+		return err
 	}
 	if len(r.Keys) == 0 && os.Getenv("OPENAI_API_KEY") != "" {
 		r.Keys = []string{os.Getenv("OPENAI_API_KEY")}
 	}
-	if len(r.Keys) == 0 {
-		return errors.New("-url needs -key: an API key that the gateway takes, or any word if it takes all; several stand for several accounts")
+	switch {
+	case r.Model == "":
+		return errors.New("-url needs -model: the name of a model that the gateway serves")
+	case r.Slots < 0:
+		return fmt.Errorf("-slots %d: must not be negative", r.Slots)
+	case len(r.Keys) == 0:
+		return errors.New("-url needs -key: an API key that the gateway takes, or any word if it takes all; several keys are several accounts")
 	}
 	for _, address := range r.Engines {
 		if _, _, err := net.SplitHostPort(address); err != nil {
@@ -168,20 +165,34 @@ func (o *options) checkRemote() error {
 	return nil
 }
 
-// checkFiles finds out that files cannot be written before there is anything to lose.
+func checkURL(given string) error {
+	const write = "write for example http://127.0.0.1:8080/v1"
+	u, err := url.Parse(given)
+	switch {
+	case err != nil:
+		return fmt.Errorf("-url %q: %w; %s", given, errors.Unwrap(err), write)
+	case u.Scheme == "https":
+		return fmt.Errorf("-url %q: TLS would cost the load generator more than the gateway; give the gateway a listener without TLS, and %s", given, write)
+	case u.Scheme != "http" || u.Host == "":
+		return fmt.Errorf("-url %q: must begin with http:// and a host; %s", given, write)
+	case strings.Trim(u.Path, "/") == "":
+		return fmt.Errorf("-url %q: must be the base URL that SDKs are given, which mostly ends in /v1; %s", given, write)
+	}
+	return nil
+}
+
+// checkFiles reports files that cannot be written before a run, rather than after it.
 func (o *options) checkFiles() error {
 	if o.out != "" {
-		if err := os.MkdirAll(o.out, 0o755); err != nil {
-			return fmt.Errorf("-out %q: %w", o.out, err)
-		}
-		if err := canWrite(o.out); err != nil {
+		err := cmp.Or(os.MkdirAll(o.out, 0o755), checkWritable(o.out))
+		if err != nil {
 			return fmt.Errorf("-out %q: %w", o.out, err)
 		}
 	}
 	if o.json != "" && o.json != "-" {
-		err := canWrite(filepath.Dir(o.json))
-		if info, there := os.Stat(o.json); there == nil && info.IsDir() {
-			err = cmp.Or(err, errors.New("that is a directory; name a file"))
+		err := checkWritable(filepath.Dir(o.json))
+		if info, statErr := os.Stat(o.json); statErr == nil && info.IsDir() {
+			err = cmp.Or(err, errors.New("is a directory; name a file"))
 		}
 		if err != nil {
 			return fmt.Errorf("-json %q: %w", o.json, err)
@@ -190,19 +201,11 @@ func (o *options) checkFiles() error {
 	return nil
 }
 
-func canWrite(dir string) error {
+func checkWritable(dir string) error {
 	file, err := os.CreateTemp(dir, ".colonnade-*")
 	if err != nil {
 		return err
 	}
 	file.Close()
 	return os.Remove(file.Name())
-}
-
-func writeFile(name string, write func(io.Writer) error) error {
-	file, err := os.Create(name)
-	if err != nil {
-		return err
-	}
-	return errors.Join(write(file), file.Close())
 }

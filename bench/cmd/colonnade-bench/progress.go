@@ -7,69 +7,60 @@ import (
 	"slices"
 	"strings"
 	"time"
-	"unicode/utf8"
+
+	"github.com/jedib0t/go-pretty/v6/text"
+	"golang.org/x/term"
 
 	"colonnade/bench"
 )
 
-// progressLine shows how far a benchmark is: on a terminal in one line that is rewritten, else in a line for whatever
-// begins.
-type progressLine struct {
-	to      io.Writer
-	rewrite bool
-	last    string
+// progress shows how far a run is: on a terminal in one line, else in a line for whatever begins.
+type progress struct {
+	to       io.Writer
+	terminal bool
+	last     string
 }
 
-// progressWidth is that of the narrowest terminal that is thought of; a longer line could not be rewritten.
-const progressWidth = 79
+// clearLine moves a terminal's cursor to the beginning of its line and clears the line.
+const clearLine = "\r\x1b[2K"
 
-func (l *progressLine) show(p bench.Progress) {
-	parts := []string{p.Scenario, p.Gateway, p.Doing}
-	what := strings.Join(slices.DeleteFunc(parts, func(s string) bool { return s == "" }), ", ")
-	left := ""
-	if p.Left > 0 {
-		left = ", " + roughly(p.Left) + " left"
+func (p *progress) show(now bench.Progress) {
+	parts := []string{now.Scenario, now.Gateway, now.Doing}
+	doing := strings.Join(slices.DeleteFunc(parts, func(s string) bool { return s == "" }), ", ")
+	line := fmt.Sprintf("%3.0f %%  %s", 100*now.Done, doing)
+	if now.Left > 0 {
+		line += fmt.Sprintf(", %s left", now.Left.Round(time.Second))
 	}
-	if !l.rewrite {
-		if what != l.last {
-			fmt.Fprintf(l.to, "%3.0f %%  %s%s\n", 100*p.Done, what, left)
-		}
-		l.last = what
-		return
-	}
-	line := fmt.Sprintf("%3.0f %%  ", 100*p.Done)
-	if room := progressWidth - utf8.RuneCountInString(line+left); utf8.RuneCountInString(what) > room {
-		what = string([]rune(what)[:room-1]) + "…"
-	}
-	line += what + left
-	fmt.Fprint(l.to, "\r"+line+strings.Repeat(" ", max(0, utf8.RuneCountInString(l.last)-utf8.RuneCountInString(line))))
-	l.last = line
-}
-
-// end leaves the line empty for what comes.
-func (l *progressLine) end() {
-	if l.rewrite && l.last != "" {
-		fmt.Fprint(l.to, "\r"+strings.Repeat(" ", utf8.RuneCountInString(l.last))+"\r")
-	}
-}
-
-// roughly writes how long something will take, no more exactly than that is known.
-func roughly(d time.Duration) string {
 	switch {
-	case d < 90*time.Second:
-		return fmt.Sprintf("%.0f s", d.Seconds())
-	case d < 90*time.Minute:
-		return fmt.Sprintf("%.0f min", d.Minutes())
+	case p.terminal:
+		fmt.Fprint(p.to, clearLine+text.Trim(line, screenOf(p.to).Width-1))
+	case doing != p.last:
+		fmt.Fprintln(p.to, line)
 	}
-	return fmt.Sprintf("%.1f h", d.Hours())
+	p.last = doing
 }
 
-// isTerminal says whether somebody may be looking.
+// end clears the line.
+func (p *progress) end() {
+	if p.terminal && p.last != "" {
+		fmt.Fprint(p.to, clearLine)
+	}
+}
+
 func isTerminal(w io.Writer) bool {
 	file, ok := w.(*os.File)
-	if !ok {
-		return false
+	return ok && term.IsTerminal(int(file.Fd()))
+}
+
+// screenOf describes where text is shown.
+func screenOf(w io.Writer) bench.Screen {
+	s := bench.Screen{Width: 120}
+	if !isTerminal(w) {
+		return s
 	}
-	info, err := file.Stat()
-	return err == nil && info.Mode()&os.ModeCharDevice != 0
+	if width, _, err := term.GetSize(int(w.(*os.File).Fd())); err == nil && width > 0 {
+		s.Width = width
+	}
+	s.Colour = os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb"
+	return s
 }
