@@ -6,78 +6,87 @@ import (
 	"errors"
 	"time"
 
-	"github.com/valyala/fasthttp"
-
 	"colonnade/admission"
 	"colonnade/analytics"
 	"colonnade/fleet"
 	"colonnade/forwarding/hop"
-	"colonnade/forwarding/relay"
+	"colonnade/forwarding/peer"
 	"colonnade/forwarding/server"
 	"colonnade/forwarding/transport"
 	"colonnade/openai"
 	"colonnade/permits"
 )
 
-// call is one request in hand, from the handler's start to the answer's end, which for a stream comes after the handler
-// has returned. It is used by one goroutine at a time: the connection's.
+// call is one request in hand, from Do to its answer's end, which for a stream comes after Do has returned. It is used by one
+// goroutine at a time.
 type call struct {
-	*server.Request
-	server *Server
-	rc     *fasthttp.RequestCtx // valid until the handler returns
+	*server.Custody // its context ends when the client has gone, or for another cause
+	server          *Server
+	request         *peer.Request
 
-	hop   hop.Token
-	route openai.Route
+	// From the request.
+	hop     hop.Token
+	route   openai.Route
+	raw     []byte // the body as received
+	arrived time.Time
+	firstBy time.Time // by when the client wants a first byte; zero = any time
+	end     time.Time // of the whole request
+
+	// From resolve on.
 	model *fleet.Model
 	pool  *admission.Pool
-	under *inForce // what pool was chosen by
-	body  openai.Body
-	raw   []byte // as received
+	table *appliedTable // that the pool was chosen by
+	body  openai.Body   // empty for a WebSocket
 
-	handshake *transport.Handshake // the client's; nil unless it wants a WebSocket
-
-	arrived   time.Time
-	firstBy   time.Time // by when the client wants a first byte; zero = any time
-	end       time.Time // of the whole request
-	budgeted  bool      // it pays into the budget of retries: not before it is believed
-	grant     admission.Grant
-	held      bool                // grant is to be released
-	spent     spent               // of the answer that is relayed
-	heldUp    time.Duration       // by its client: told with the permit
-	begun     bool                // the attempt under way is to be ended by an event
-	answer    *transport.Response // of the last attempt
-	granted   time.Time
-	sent      time.Time // the last attempt
-	firstByte time.Time
+	// Of all attempts.
 	queued    time.Duration
-	queueLen  int
+	queueLen  int               // waiting when it arrived
 	avoid     []string          // URLs that failed this request
 	attempts  int               // at engines, here
-	withdrawn int               // of them, those that came to nothing since the right to grant had ended
-	retries   int               // further ones allowed
-	broken    int               // endpoints this request has broken
-	blamed    []*fleet.Endpoint // that would not take the request, which may be wrong itself
+	withdrawn int               // of these, the ones that came to nothing since the right to grant had ended
+	retries   int               // further attempts allowed
+	broken    int               // endpoints that this request has broken
+	blamed    []*fleet.Endpoint // refused the request, which may be wrong itself
 	last      *refusal          // why the last attempt failed
-	hurried   bool              // the client wants the first byte sooner than the model promises it
+
+	// Of the attempt under way.
+	grant     admission.Grant
+	held      bool // grant is to be released
+	granted   time.Time
+	sent      time.Time
+	firstByte time.Time
+	hurried   bool                // the client wants the first byte sooner than the model promises it
+	begun     bool                // a begin was logged, so an end must follow
+	response  *transport.Response // of the engine
+	spent     spent               // what the response took
+	heldUp    time.Duration       // by its client
+
+	closed bool
 }
 
-// errPanicked is the cause of a request whose handler panicked.
-var errPanicked = errors.New("handler panicked")
-
-// newCall takes the request in hand. leave must follow.
-func (s *Server) newCall(rc *fasthttp.RequestCtx) *call {
-	return &call{Request: s.inHand.Begin(), server: s, rc: rc, arrived: time.Now()}
+// newCall takes a request in hand; close must follow.
+func (s *Server) newCall(in *server.Custody, r *peer.Request) *call {
+	s.budget.Begin()
+	now := time.Now()
+	c := &call{
+		Custody: in, server: s, request: r, hop: r.Token, route: r.Route, raw: r.Body,
+		arrived: now, end: now.Add(time.Duration(r.Token.Total)), retries: r.Token.Retries, broken: r.Token.Broken,
+	}
+	if r.Token.FirstByte > 0 {
+		c.firstBy = now.Add(time.Duration(r.Token.FirstByte))
+	}
+	return c
 }
 
-// leave lets go of everything that the request has, once.
-func (c *call) leave() {
-	defer func() { // also if the log should panic
-		if c.Close() && c.budgeted {
-			c.server.budget.End()
-		}
-	}()
+// close gives back everything that the request holds; further calls do nothing.
+func (c *call) close() {
+	if c.closed {
+		return
+	}
+	c.closed = true
+	defer c.server.budget.End() // also if the log should panic
 	c.release()
-	c.logLost()
+	c.logCrash()
 }
 
 // withdraw gives back a permit that may not be used any more. The request may wait for another.
@@ -107,8 +116,8 @@ func (c *call) releaseUnserved() {
 	}
 }
 
-// request is what a permit is asked for with.
-func (c *call) request() permits.Request {
+// permitRequest is what a permit is asked for with.
+func (c *call) permitRequest() permits.Request {
 	queue := c.pool.Document().Queue
 	_, output := c.price()
 	r := permits.Request{
@@ -120,8 +129,8 @@ func (c *call) request() permits.Request {
 		Bytes:             int64(len(c.raw)),
 		Concurrent:        c.hop.Concurrent,
 		MaxExpected:       -1,
-		ReturnProbability: c.hop.ReturnProbability,
-		JitterSeed:        luck(c.hop.RequestID),
+		ReturnProbability: c.hop.Chance,
+		JitterSeed:        jitterSeed(c.hop.RequestID),
 		Deadline:          c.pool.LatestStart(earlier(c.firstBy, c.end), c.work()),
 		Arrived:           c.arrived.Add(-time.Duration(c.hop.Waited)),
 		Rejoin:            c.attempts > 0,
@@ -138,22 +147,22 @@ func (c *call) request() permits.Request {
 			r.MaxWait = min(r.MaxWait, r.MaxExpected)
 		}
 	}
-	if c.hop.WantsProgress {
-		r.Progress = c.report
+	if report := c.request.Progress; report != nil {
+		r.Progress = func(p permits.Progress) { report(hop.Progress(p)) }
 	}
 	return r
 }
 
-// luck is the same in all colos that a request asks: its client is told the soonest that one of them says, and that
-// must not be where it was luckiest.
-func luck(id string) float64 {
+// jitterSeed is the same in all colos that a request asks. Its client gets the smallest Retry-After of theirs, which must not be
+// the one that was jittered most.
+func jitterSeed(id string) float64 {
 	sum := sha256.Sum256([]byte(id))
 	return float64(binary.BigEndian.Uint64(sum[:])>>11) / (1 << 53)
 }
 
 // acquire gets a permit, or a [permits.Refusal], or the cause of the context's end.
 func (c *call) acquire() error {
-	r, began := c.request(), time.Now()
+	r, began := c.permitRequest(), time.Now()
 	grant, err := c.pool.Acquire(c.Context, r)
 	if err != nil {
 		c.queued += time.Since(began)
@@ -168,13 +177,6 @@ func (c *call) acquire() error {
 	c.logBegin() // first: from now on there must be an end, whatever happens
 	c.server.metrics.QueueWait(c.pool.Name(), grant.Queued())
 	return nil
-}
-
-// report tells the node that has sent the request how it waits.
-func (c *call) report(p permits.Progress) {
-	if err := relay.WriteProgress(c.rc.Conn(), hop.Progress(p)); err != nil {
-		c.Cancel(errors.Join(server.ErrClientGone, err)) // it can be told nothing else either
-	}
 }
 
 // usedUp tells a request that may not wait since it has waited all it may from one that asked not to.
@@ -207,29 +209,30 @@ func (c *call) dispatch() (*transport.Response, error) {
 		Path:   c.path(e),
 		Fields: append(fields, c.fields()...),
 		// Much may have happened since the grant: a disk that stalled over its event, a slow connect, or a stop.
-		Precondition:   c.server.GrantsEnabled,
-		ConnectTimeout: c.model.Timeouts.Connect.Std(),
-		IdleTimeout:    c.idle(),
-		Deadline:       c.end,
-		Linger:         Linger,
+		Precondition: c.server.GrantsEnabled,
+		Connect:      c.model.Timeouts.Connect.Std(),
+		Idle:         c.idle(),
+		End:          c.end,
+		Linger:       Linger,
+		Tick:         c.request.Tick,
 	}
-	if c.handshake != nil {
+	if c.request.Handshake != nil {
 		c.toHandshake(&r, edit.Model)
 	} else {
 		r.Body = c.body.Splice(nil, c.raw, edit)
 	}
 	if c.body.Stream {
-		r.FirstByteTimeout = c.model.Timeouts.FirstByte.Std()
+		r.FirstByte = c.model.Timeouts.FirstByte.Std()
 	}
 	if !c.firstBy.IsZero() {
-		if left := time.Until(c.firstBy); r.FirstByteTimeout == 0 || left < r.FirstByteTimeout {
-			r.FirstByteTimeout = max(left, time.Millisecond)
+		if left := time.Until(c.firstBy); r.FirstByte == 0 || left < r.FirstByte {
+			r.FirstByte = max(left, time.Millisecond)
 			c.hurried = true
 		}
 	}
 	c.sent = time.Now()
-	answer, err := c.server.transport.Do(c.Context, &r, transport.ReadOptions{
-		API: c.route.API, StripUsage: edit.AskUsage && !c.body.IncludeUsage, TrackUsage: true,
+	answer, err := c.server.transport.Do(c.Context, &r, transport.Shape{
+		API: c.route.API, StripUsage: edit.AskUsage && !c.body.IncludeUsage, Usage: true,
 	})
 	c.firstByte = time.Now()
 	return answer, err
@@ -250,18 +253,17 @@ func (c *call) path(e *fleet.Endpoint) string {
 	return c.route.Path
 }
 
-// fields are the headers that an engine gets of the request's own.
+// fields returns the headers that an engine gets of the request's own.
 func (c *call) fields() []transport.Field {
-	h := &c.rc.Request.Header
 	fields := make([]transport.Field, 0, 8)
 	for _, name := range [...]string{"Content-Type", "Accept", "User-Agent", hop.HeaderTraceParent} {
-		fields = append(fields, transport.Field{Name: name, Value: string(h.Peek(name))})
+		fields = append(fields, transport.Field{Name: name, Value: c.request.Field(name)})
 	}
 	fields = append(fields,
-		transport.Field{Name: "Accept-Encoding", Value: "identity"}, // who is not told may choose any
+		transport.Field{Name: "Accept-Encoding", Value: "identity"}, // without it, an engine may choose any
 		transport.Field{Name: hop.HeaderRequestID, Value: c.hop.RequestID})
 	for _, name := range c.model.ForwardHeaders {
-		fields = append(fields, transport.Field{Name: name, Value: string(h.Peek(name))})
+		fields = append(fields, transport.Field{Name: name, Value: c.request.Field(name)})
 	}
 	return fields
 }

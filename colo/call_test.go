@@ -11,6 +11,7 @@ import (
 	"colonnade/fleet"
 	"colonnade/fleet/document"
 	"colonnade/forwarding/hop"
+	"colonnade/forwarding/peer"
 	"colonnade/openai"
 	"colonnade/permits"
 )
@@ -30,17 +31,17 @@ func TestPermitIsAskedFor(t *testing.T) {
 	f := func(what string, in func(*call), want func(*permits.Request)) {
 		t.Helper()
 		c := &call{
-			model: &fleet.Model{}, pool: pool, raw: make([]byte, 400), arrived: arrived, end: end,
+			request: &peer.Request{}, model: &fleet.Model{}, pool: pool, raw: make([]byte, 400), arrived: arrived, end: end,
 			hop: hop.Token{Account: "a", Weight: 1, Priority: fleet.PriorityStandard, Wait: hop.WaitFull},
 		}
 		in(c)
 		w := permits.Request{
 			Account: "a", Weight: 1, Band: permits.Standard, Cost: 100, Bytes: 400, MaxExpected: -1,
-			MaxWait: 8 * time.Second, Deadline: end, Arrived: arrived, JitterSeed: luck(""),
+			MaxWait: 8 * time.Second, Deadline: end, Arrived: arrived, JitterSeed: jitterSeed(""),
 		}
 		want(&w)
-		got := c.request()
-		if (got.Progress != nil) != c.hop.WantsProgress {
+		got := c.permitRequest()
+		if (got.Progress != nil) != (c.request.Progress != nil) {
 			t.Errorf("%s: progress is asked for: %v", what, got.Progress != nil)
 		}
 		if got.Progress = nil; !reflect.DeepEqual(got, w) {
@@ -57,9 +58,9 @@ func TestPermitIsAskedFor(t *testing.T) {
 		f(priority, func(c *call) { c.hop.Priority = priority }, func(r *permits.Request) { r.Band = band })
 	}
 	f("a cap", func(c *call) { c.hop.Concurrent = 5 }, func(r *permits.Request) { r.Concurrent = 5 })
-	f("a chance", func(c *call) { c.hop.ReturnProbability = 0.25 }, func(r *permits.Request) { r.ReturnProbability = 0.25 })
-	f("a name", func(c *call) { c.hop.RequestID = "x" }, func(r *permits.Request) { r.JitterSeed = luck("x") })
-	f("events", func(c *call) { c.hop.WantsProgress = true }, usual)
+	f("a chance", func(c *call) { c.hop.Chance = 0.25 }, func(r *permits.Request) { r.ReturnProbability = 0.25 })
+	f("a name", func(c *call) { c.hop.RequestID = "x" }, func(r *permits.Request) { r.JitterSeed = jitterSeed("x") })
+	f("progress", func(c *call) { c.request.Progress = func(hop.Progress) {} }, usual)
 
 	f("a claim", func(c *call) { c.body = openai.Body{MaxTokens: 50} }, func(r *permits.Request) { r.Output = 100 })
 	f("prices", func(c *call) {
@@ -93,7 +94,7 @@ func TestLuck(t *testing.T) {
 	const ids, parts = 10_000, 10
 	counts := [parts]int{}
 	for i := range ids {
-		l := luck(fmt.Sprintf("%032x", i))
+		l := jitterSeed(fmt.Sprintf("%032x", i))
 		if l < 0 || l >= 1 {
 			t.Fatalf("%v", l)
 		}

@@ -32,7 +32,7 @@ func (c *call) event(phase analytics.Phase) *analytics.Event {
 		QueuedInColo:     c.queued > 0,
 		BytesIn:          int64(len(c.raw)),
 		Streamed:         c.body.Stream,
-		WebSocket:        c.handshake != nil,
+		WebSocket:        c.request.Handshake != nil,
 		Beta:             c.model.Beta,
 		ExternalEndpoint: e.External,
 	}
@@ -67,8 +67,8 @@ func (c *call) logFailed(n *next) {
 	c.log(e)
 }
 
-// logLost ends an attempt whose handler, or relay, has panicked: any other has its final event already.
-func (c *call) logLost() {
+// logCrash ends an attempt whose handler, or relay, has panicked: any other has its final event already.
+func (c *call) logCrash() {
 	if !c.begun {
 		return
 	}

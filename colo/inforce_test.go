@@ -91,7 +91,7 @@ concurrency: 1
 // An entry may see a new model a moment before the colo server does: its request waits for that.
 func TestModelThatIsYetToCome(t *testing.T) {
 	s := startServer(t)
-	time.AfterFunc(catchUp/4, func() { s.apply(lateModel) })
+	time.AfterFunc(tableSkew/4, func() { s.apply(lateModel) })
 	if status, verdict := s.chat("late"); status != 200 {
 		t.Errorf("answer %d, verdict %q, for a model that came while the request waited", status, verdict)
 	}
@@ -106,7 +106,7 @@ func TestModelThatHasJustGone(t *testing.T) {
 	if status, verdict := s.chat("late"); status != 200 {
 		t.Errorf("answer %d, verdict %q", status, verdict)
 	}
-	time.Sleep(catchUp)
+	time.Sleep(tableSkew)
 	if status, verdict := s.chat("late"); status != 404 {
 		t.Errorf("answer %d, verdict %q, a second later", status, verdict)
 	}
@@ -118,8 +118,8 @@ func TestModelThatIsGone(t *testing.T) {
 	if status, verdict := s.chat("gone"); status != 404 || !strings.Contains(verdict, "unknown_model") || !strings.Contains(verdict, "40002") {
 		t.Errorf("answer %d, verdict %q", status, verdict)
 	}
-	if took := time.Since(began); took < catchUp || took > patience {
-		t.Errorf("told after %v, want about %v", took, catchUp)
+	if took := time.Since(began); took < tableSkew || took > patience {
+		t.Errorf("told after %v, want about %v", took, tableSkew)
 	}
 }
 
@@ -143,7 +143,7 @@ func TestRequestFollowsItsModel(t *testing.T) {
 func TestRequestFollowsWhatIsBeingApplied(t *testing.T) {
 	s := startServer(t)
 	s.apply(lateModel)
-	c := &call{server: s.Server, under: s.inForce.Load()}
+	c := &call{server: s.Server, table: s.applied.Load()}
 	c.model, _ = s.table().Model("late")
 	docs := document.NewSet()
 	if err := docs.Put("models/late", []byte("pool: q"), 2); err != nil {
@@ -153,13 +153,13 @@ func TestRequestFollowsWhatIsBeingApplied(t *testing.T) {
 	s.applying.Lock()
 	s.pools.Apply(next)
 	follows := make(chan bool, 1)
-	go func() { follows <- c.follow(&permits.Refusal{Reason: permits.NoEndpoint}) }()
+	go func() { follows <- c.reroute(&permits.Refusal{Reason: permits.NoEndpoint}) }()
 	select {
 	case <-follows:
 		t.Error("it did not wait for the table")
 	case <-time.After(50 * time.Millisecond):
 	}
-	s.inForce.Store(s.inForce.Load().after(next, time.Now()))
+	s.applied.Store(s.applied.Load().after(next, time.Now()))
 	s.applying.Unlock()
 	if !t.Failed() && (!<-follows || c.pool.Name() != "q") {
 		t.Error("it does not follow its model")

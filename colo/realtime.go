@@ -6,7 +6,6 @@ import (
 	"strings"
 
 	"colonnade/analytics"
-	"colonnade/forwarding/netconn"
 	"colonnade/forwarding/realtime"
 	"colonnade/forwarding/relay"
 	"colonnade/forwarding/transport"
@@ -16,13 +15,6 @@ import (
 // realtimeProtocol is the subprotocol that is answered if it was offered, whatever the engine makes of it.
 const realtimeProtocol = "realtime"
 
-// readHandshake is what a WebSocket has instead of a body.
-func (c *call) readHandshake() *openai.Error {
-	var err *openai.Error
-	c.handshake, err = relay.ReadHandshake(c.rc)
-	return err
-}
-
 // toHandshake makes r, which was built as for any request, one that asks the engine for a WebSocket.
 func (c *call) toHandshake(r *transport.Request, model string) {
 	separator := "?"
@@ -30,8 +22,8 @@ func (c *call) toHandshake(r *transport.Request, model string) {
 		separator = "&"
 	}
 	r.Method, r.Path, r.Body = "GET", r.Path+separator+"model="+url.QueryEscape(model), nil
-	r.Handshake = transport.NewHandshake(c.handshake.Protocols)
-	r.FirstByteTimeout = c.model.Timeouts.FirstByte.Std()
+	r.Handshake = transport.NewHandshake(c.request.Handshake.Protocols)
+	r.FirstByte = c.model.Timeouts.FirstByte.Std()
 }
 
 // classify says what an engine's answer means. One that answers a handshake but does not switch speaks no WebSocket
@@ -39,52 +31,47 @@ func (c *call) toHandshake(r *transport.Request, model string) {
 func (c *call) classify(answer *transport.Response) openai.EngineClass {
 	class := openai.ClassifyStatus(answer.Status())
 	switch {
-	case answer.Upgraded():
+	case answer.Switched():
 		return openai.Relay
-	case class == openai.Relay && (c.handshake != nil || answer.NotAPI()):
+	case class == openai.Relay && (c.request.Handshake != nil || answer.NotAPI()):
 		return openai.Misconfigured
 	}
 	return class
 }
 
-// hold relays a session between the entry and the engine that has switched, once the handler has returned. The permit
-// is held until the engine's connection has ended. Nothing is tried again from here on.
-func (c *call) hold(answer *transport.Response) {
-	session := &realtime.Session{
+// session is the WebSocket between the client and an engine that has switched. The permit is held until the engine's connection has
+// ended. Nothing is tried again from here on.
+func (c *call) session(response *transport.Response) *realtime.Session {
+	s := &realtime.Session{
 		Context:   c.Context,
-		Response:  answer,
+		Answer:    response,
 		Buffers:   &c.server.buffers,
-		Handshake: c.handshake,
-		Fields:    c.fieldsBack(c.attempts),
-		Limits:    realtime.SessionLimits{MaxDuration: c.model.Timeouts.WebSocket.Std(), WriteStall: c.server.config.WriteStall},
-		OnClose: func(end realtime.SessionOutcome) {
-			c.spent = spent{usage: end.Usage, told: end.HasUsage, untold: end.UnreportedDeltas}
+		Handshake: c.request.Handshake,
+		Limits:    realtime.SessionLimits{Life: c.model.Timeouts.WebSocket.Std(), Stall: c.server.config.WriteStall},
+		Ended: func(end realtime.SessionEnd) {
+			c.spent = spent{usage: end.Usage, told: end.Told, untold: end.Untold}
 			c.release()
 			c.logSession(end)
 		},
 	}
-	if slices.Contains(c.handshake.Protocols, realtimeProtocol) {
-		session.Protocol = realtimeProtocol
+	if slices.Contains(c.request.Handshake.Protocols, realtimeProtocol) {
+		s.Protocol = realtimeProtocol
 	}
-	c.rc.HijackSetNoResponse(true) // what relays it answers
-	c.Hijack(c.rc, func(client *netconn.Conn) {
-		defer c.leave()
-		session.Run(client)
-	})
+	return s
 }
 
 // logSession ends an attempt that was a WebSocket.
-func (c *call) logSession(end realtime.SessionOutcome) {
+func (c *call) logSession(end realtime.SessionEnd) {
 	e := c.event(analytics.PhaseEnd)
 	e.Outcome, e.Reason, e.Status = analytics.Outcome(end.Kind), end.Reason, 101
-	e.Partial = end.Kind != relay.OutcomeCompleted
+	e.Partial = end.Kind != relay.EndComplete
 	e.MessagesIn, e.MessagesOut = end.MessagesIn, end.MessagesOut
 	e.BytesIn, e.BytesOut = end.BytesIn, end.BytesOut
 	c.bill(e)
 	switch {
-	case end.EngineFault:
+	case end.Engine:
 		c.pool.Failed(c.grant.Endpoint, end.Reason)
-	case end.Kind == relay.OutcomeCompleted:
+	case end.Kind == relay.EndComplete:
 		c.pool.Succeeded(c.grant.Endpoint)
 	}
 	c.log(e)

@@ -31,8 +31,8 @@ func TestBodyTooLongByOurTable(t *testing.T) {
 func TestModelIsLookedForInTime(t *testing.T) {
 	s := startServer(t)
 	for reason, bound := range map[string]func(*hop.Token){
-		"first_byte": func(h *hop.Token) { h.FirstByte = hop.Millis(catchUp / 10) },
-		"total":      func(h *hop.Token) { h.Total = hop.Millis(catchUp / 10) },
+		"first_byte": func(h *hop.Token) { h.FirstByte = hop.Millis(tableSkew / 10) },
+		"total":      func(h *hop.Token) { h.Total = hop.Millis(tableSkew / 10) },
 	} {
 		token := hopFor("gone")
 		bound(&token)
@@ -50,7 +50,7 @@ func TestModelIsLookedForInTime(t *testing.T) {
 	}
 	s.soon("for nobody", func() {
 		ctx, leave := context.WithCancel(t.Context())
-		time.AfterFunc(catchUp/10, leave)
+		time.AfterFunc(tableSkew/10, leave)
 		if _, err := s.send(ctx, hopFor("gone"), "{}"); err == nil {
 			t.Error("whoever has gone was answered")
 		}
@@ -65,7 +65,7 @@ func (s *testServer) soon(what string, do func()) {
 	for range 5 {
 		began := time.Now()
 		do()
-		if took = time.Since(began); took < catchUp*9/10 {
+		if took = time.Since(began); took < tableSkew*9/10 {
 			return
 		}
 	}

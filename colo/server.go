@@ -10,8 +10,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/valyala/fasthttp"
-
 	"colonnade/admission"
 	"colonnade/analytics/journal"
 	"colonnade/analytics/metrics"
@@ -22,7 +20,6 @@ import (
 	"colonnade/forwarding/realtime"
 	"colonnade/forwarding/server"
 	"colonnade/forwarding/transport"
-	"colonnade/openai"
 )
 
 // Linger is how long a cancelled request's slot may wait for the engine to close the connection.
@@ -49,9 +46,9 @@ type Server struct {
 	credentials *credentials
 	http        *server.Server
 
-	applying sync.RWMutex // held while the pools are ahead of inForce
-	inForce  atomic.Pointer[inForce]
-	inHand   *server.Inflight
+	applying sync.RWMutex // held while the pools are ahead of applied
+	applied  atomic.Pointer[appliedTable]
+	inHand   *server.InHand
 	buffers  realtime.Buffers // of realtime sessions
 	draining atomic.Bool
 }
@@ -61,31 +58,31 @@ var errDrained = errors.New("server is shutting down")
 
 // New returns a server, to be run and served.
 func New(c Config) (*Server, error) {
-	inHand, err := server.NewInflight(c.Logger)
+	inHand, err := server.NewInHand(c.Logger)
 	if err != nil {
 		return nil, err
 	}
 	s := &Server{
 		config:      c,
-		transport:   transport.New(),
+		transport:   transport.NewTransport(),
 		inHand:      inHand,
 		budget:      hop.NewRetryBudget(),
 		credentials: newCredentials(),
 	}
-	s.inForce.Store(newInForce(fleet.NewTable(fleet.Contents{})))
+	s.applied.Store(newAppliedTable(fleet.NewTable(fleet.Contents{})))
 	s.pools = admission.NewManager(c.Colo, s.probe, c.Logger)
 	s.metrics = metrics.NewColo(c.Metrics, s.table, s.Pools)
 	metrics.RegisterGrants(c.Metrics, s.GrantsEnabled)
-	s.http = server.New(server.Config{
-		Handle:      s.serve,
-		HandleError: s.refuseUnread,
-		RejectEarly: s.unwanted,
-		Inflight:    inHand,
-		Logger:      c.Logger,
-		Peers:       c.Peers,
+	s.http = server.NewServer(server.ServerConfig{
+		Handle:   s.serve,
+		Refuse:   s.refuseUnread,
+		Unwanted: s.rejectEarly,
+		InHand:   inHand,
+		Logger:   c.Logger,
+		Peers:    c.Peers,
 	})
-	metrics.RegisterConnections(c.Metrics, func() metrics.ConnStats {
-		return metrics.ConnStats(s.http.ConnStats())
+	metrics.RegisterConnections(c.Metrics, func() metrics.Connections {
+		return metrics.Connections(s.http.Connections())
 	})
 	return s, nil
 }
@@ -117,12 +114,12 @@ func (s *Server) Draining() bool { return s.draining.Load() }
 // Shutdown serves until no entry sends requests any more, then refuses newcomers; it waits for what runs until ctx
 // ends, then ends it, and returns once nothing is in hand. Until then an entry that has not heard of the drain is told
 // so, which costs its requests less than a closed port.
-func (s *Server) Shutdown(ctx context.Context, p server.DrainTimings) error {
+func (s *Server) Shutdown(ctx context.Context, p server.Pace) error {
 	s.Drain()
 	s.http.AwaitQuiet(ctx, p, nil)
 	s.pools.Drain()
 	s.config.Logger.Info("taking no more requests", "in_hand", s.inHand.Count())
-	return s.http.Shutdown(ctx, p, errDrained)
+	return s.http.End(ctx, p, errDrained)
 }
 
 // maxBody is the largest body that any model takes.
@@ -132,7 +129,7 @@ func (s *Server) maxBody() int { return s.table().MaxBody().Int() }
 func (s *Server) probe(ctx context.Context, e *fleet.Endpoint) (err error) {
 	defer func() {
 		if server.LogPanic(s.config.Logger.With("endpoint", e.ID), "health check", recover()) {
-			err = fmt.Errorf("%w: health check panicked", admission.ErrNotChecked)
+			err = fmt.Errorf("%w: health check panicked", admission.ErrNotProbed)
 		}
 	}()
 	return s.ask(ctx, e)
@@ -149,10 +146,10 @@ func (s *Server) ask(ctx context.Context, e *fleet.Endpoint) error {
 	}
 	deadline, _ := ctx.Deadline()
 	answer, err := s.transport.Do(ctx, &transport.Request{
-		Target: target, Method: "GET", Path: e.Health.Path, Fields: fields, ConnectTimeout: time.Until(deadline), Deadline: deadline,
-	}, transport.ReadOptions{})
-	if netconn.IsLocalShortage(err) {
-		return fmt.Errorf("%w: %w", admission.ErrNotChecked, err)
+		Target: target, Method: "GET", Path: e.Health.Path, Fields: fields, Connect: time.Until(deadline), End: deadline,
+	}, transport.Shape{})
+	if netconn.IsOurs(err) {
+		return fmt.Errorf("%w: %w", admission.ErrNotProbed, err)
 	}
 	if err != nil {
 		return err
@@ -162,9 +159,4 @@ func (s *Server) ask(ctx context.Context, e *fleet.Endpoint) error {
 		return fmt.Errorf("health path %s answered %d", e.Health.Path, answer.Status())
 	}
 	return nil
-}
-
-// refuseUnread answers a request that could not even be read.
-func (s *Server) refuseUnread(rc *fasthttp.RequestCtx, e *openai.Error) {
-	server.WriteError(rc, e, "")
 }

@@ -12,6 +12,7 @@ import (
 	"colonnade/accounts"
 	"colonnade/fleet"
 	"colonnade/forwarding/hop"
+	"colonnade/forwarding/peer"
 	"colonnade/forwarding/relay"
 	"colonnade/forwarding/server"
 	"colonnade/forwarding/transport"
@@ -46,10 +47,10 @@ type call struct {
 	prelude   *relay.QueueEventStream // how it is told, from announce on
 	budgeted  bool                    // it pays into the budget of retries: not before it is worth a try
 	tries     *tries
-	answer    *transport.Response // of the last try
-	path      []string            // servers tried
-	waited    time.Duration       // in queues, everywhere
-	attempts  int                 // at engines, everywhere
+	answer    *peer.Answer  // of the last try
+	path      []string      // servers tried
+	waited    time.Duration // in queues, everywhere
+	attempts  int           // at engines, everywhere
 	colo      string
 	firstByte time.Time
 	begun     bool // a begin was logged

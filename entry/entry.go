@@ -16,6 +16,7 @@ import (
 	"colonnade/analytics/metrics"
 	"colonnade/fleet"
 	"colonnade/forwarding/hop"
+	"colonnade/forwarding/peer"
 	"colonnade/forwarding/peertls"
 	"colonnade/forwarding/realtime"
 	"colonnade/forwarding/server"
@@ -37,12 +38,15 @@ type Config struct {
 	TLS        *peertls.Certificate // for clients; nil = plain HTTP
 	PerAddress int                  // the most connections of one address; 0 = any number
 	Peers      *peertls.TrustStore  // colo servers are those that it believes; nil = they are spoken to plainly
+	// Local returns the way to a colo server that runs in this process, or nil for any other; nil = all run elsewhere.
+	Local func(*fleet.Server) peer.Func
 }
 
 // Entry is one edge node.
 type Entry struct {
 	config    Config
 	transport *transport.Transport
+	client    *peer.Client
 	budget    *hop.RetryBudget
 	observed  *observations
 	active    *activity
@@ -73,6 +77,7 @@ func New(c Config) (*Entry, error) {
 		active:    newActivity(),
 		inHand:    inHand,
 	}
+	e.client = &peer.Client{Transport: e.transport, Keys: c.Keys, Peers: c.Peers}
 	e.metrics = metrics.NewEntry(c.Metrics, c.Table, func() []metrics.ModelState { return e.active.states(c.Table()) })
 	e.http = server.New(server.Config{
 		Handle:        e.serve,

@@ -3,14 +3,13 @@ package entry
 import (
 	"context"
 	"errors"
-	"fmt"
 	"strconv"
 	"time"
 
 	"colonnade/analytics"
 	"colonnade/fleet"
 	"colonnade/forwarding/hop"
-	"colonnade/forwarding/peertls"
+	"colonnade/forwarding/peer"
 	"colonnade/forwarding/relay"
 	"colonnade/forwarding/server"
 	"colonnade/forwarding/transport"
@@ -18,66 +17,67 @@ import (
 )
 
 // forward sends the request to the home of the model's pool in one colo, and returns its answer up to the first byte.
-func (c *call) forward(to try) (*transport.Response, error) {
+func (c *call) forward(to try) (*peer.Answer, error) {
 	began := time.Now()
-	token := hop.Token{
-		RequestID:         c.id,
-		ClientRequestID:   c.clientID,
-		Source:            c.entry.config.Node,
-		Account:           c.caller.Account.Name,
-		Weight:            c.caller.Account.Weight,
-		Priority:          c.priority,
-		Concurrent:        c.caller.Account.Limits.Concurrent,
-		Model:             c.model.Name,
-		Hops:              max(c.model.Retry.Hops-1, 0), // without further hops there is still this one
-		Attempt:           c.attempts,
-		Retries:           min(c.tries.errors, c.entry.budget.Remaining()),
-		EndpointsFailed:   c.tries.broken,
-		Wait:              to.wait,
-		WaitBelow:         hop.Millis(to.below),
-		Waited:            hop.Millis(c.waited),
-		ReturnProbability: to.chance,
-		Total:             hop.Millis(max(c.end.Sub(began)-holdBack, time.Millisecond)),
-		WantsProgress:     c.prelude != nil,
-	}
-	if !c.firstBy.IsZero() {
-		token.FirstByte = hop.Millis(max(c.firstBy.Sub(began)-holdBack, time.Millisecond))
-	}
-	method, path := c.line()
-	signed, err := c.entry.config.Keys.Sign(token, hop.Binding{
-		Audience: to.Home.Node, Method: method, Path: c.route.Path, Body: c.raw,
-	}, began)
-	if err != nil {
-		return nil, &transport.ExchangeError{Phase: transport.PhaseConnect, Err: fmt.Errorf("%w: %w", errNotSigned, err)}
-	}
-	c.path = append(c.path, to.Home.Node)
-	r := transport.Request{
-		Target:           transport.PeerTarget(c.entry.config.Peers, to.Home.Address, identityOf(to.Home)),
-		Method:           method,
-		Path:             path,
-		Fields:           c.fields(signed),
-		Body:             c.raw,
-		Handshake:        c.handshakeOn(),
-		ConnectTimeout:   c.model.Timeouts.Connect.Std(),
-		FirstByteTimeout: c.untilFirstBy(began),
-		IdleTimeout:      c.idle(),
-		Deadline:         c.end,
+	r := peer.Request{
+		Token:     c.token(to, began),
+		Route:     c.route,
+		Fields:    c.fields(),
+		Body:      c.raw,
+		Handshake: c.handshake,
+		Limits: peer.Limits{
+			Connect:   c.model.Timeouts.Connect.Std(),
+			FirstByte: c.untilFirstBy(began),
+			Idle:      c.idleTimeout(),
+			End:       c.end,
+		},
 	}
 	if c.prelude != nil {
-		c.prelude.ResetProgress()
-		r.OnProgress, r.Tick = c.prelude.ReportProgress, c.prelude.Tick
+		c.prelude.Elsewhere()
+		r.Progress, r.Tick = c.prelude.Progress, c.prelude.Pulse
 	}
-	answer, err := c.entry.transport.Do(c.Context, &r, transport.ReadOptions{API: c.route.API})
+	c.path = append(c.path, to.Home.Node)
+	answer, err := c.entry.colo(to.Home)(c.Context, &r)
 	c.firstByte = time.Now()
 	return answer, err
 }
 
-// errNotSigned is a fault of this entry: nobody was asked.
-var errNotSigned = errors.New("the request could not be signed")
+// token is what the next server must know of the request.
+func (c *call) token(to try, now time.Time) hop.Token {
+	t := hop.Token{
+		RequestID:       c.id,
+		ClientRequestID: c.clientID,
+		Source:          c.entry.config.Node,
+		Account:         c.caller.Account.Name,
+		Weight:          c.caller.Account.Weight,
+		Priority:        c.priority,
+		Concurrent:      c.caller.Account.Limits.Concurrent,
+		Model:           c.model.Name,
+		Hops:            max(c.model.Retry.Hops-1, 0), // without further hops there is still this one
+		Attempt:         c.attempts,
+		Retries:         min(c.tries.errors, c.entry.budget.Left()),
+		Broken:          c.tries.broken,
+		Wait:            to.wait,
+		WaitBelow:       hop.Millis(to.below),
+		Waited:          hop.Millis(c.waited),
+		Chance:          to.chance,
+		Total:           hop.Millis(max(c.end.Sub(now)-holdBack, time.Millisecond)),
+		WantsProgress:   c.prelude != nil,
+	}
+	if !c.firstBy.IsZero() {
+		t.FirstByte = hop.Millis(max(c.firstBy.Sub(now)-holdBack, time.Millisecond))
+	}
+	return t
+}
 
-// identityOf is who must be met at a server's address.
-func identityOf(s *fleet.Server) peertls.Identity {
-	return peertls.Identity{Role: peertls.RoleColo, Colo: s.Colo, Node: s.Node}
+// colo returns the way to a colo server: in this process if it runs here, else over the network.
+func (e *Entry) colo(s *fleet.Server) peer.Func {
+	if e.config.Local != nil {
+		if local := e.config.Local(s); local != nil {
+			return local
+		}
+	}
+	return e.client.To(peer.Server{Colo: s.Colo, Node: s.Node, Address: s.Address})
 }
 
 // untilFirstBy is how long to wait for what the client wants by then, if it said so: a little longer than the colo,
@@ -89,8 +89,8 @@ func (c *call) untilFirstBy(now time.Time) time.Duration {
 	return max(c.firstBy.Sub(now), 0) + time.Second
 }
 
-// idle is the longest silence of a stream, likewise.
-func (c *call) idle() time.Duration {
+// idleTimeout is the longest silence of a stream, likewise.
+func (c *call) idleTimeout() time.Duration {
 	if c.body.Stream {
 		return c.model.Timeouts.Idle.Std() + time.Second
 	}
@@ -98,14 +98,13 @@ func (c *call) idle() time.Duration {
 }
 
 // fields are the headers that go on: what is on the list, and nothing else that a client sent.
-func (c *call) fields(token string) []transport.Field {
+func (c *call) fields() []transport.Field {
 	fields := make([]transport.Field, 0, 8)
 	contentType := c.header("Content-Type")
 	if contentType == "" && len(c.raw) > 0 {
 		contentType = "application/json" // as it was read; engines insist on being told
 	}
-	fields = append(fields, transport.Field{Name: hop.HeaderToken, Value: token},
-		transport.Field{Name: "Content-Type", Value: contentType})
+	fields = append(fields, transport.Field{Name: "Content-Type", Value: contentType})
 	for _, name := range [...]string{"Accept", "User-Agent", hop.HeaderTraceParent} {
 		fields = append(fields, transport.Field{Name: name, Value: c.header(name)})
 	}
@@ -116,32 +115,41 @@ func (c *call) fields(token string) []transport.Field {
 }
 
 // relay answers the client with what the colo sent. It reports whether that goes on after the handler has returned.
-func (c *call) relay(answer *transport.Response) (streaming bool) {
-	if answer.Upgraded() {
-		c.tunnel(answer)
+func (c *call) relay(answer *peer.Answer) (streaming bool) {
+	if answer.Response.Switched() {
+		c.upgrade(answer)
 		return true
 	}
 	c.headers()
 	r := c.newRelay()
-	r.Response = answer
-	if relay.WriteResponse(c.rc, answer, r) {
+	r.Answer, r.Passed = answer.Response, answer.OnChunk
+	if relay.WriteAnswer(c.rc, answer.Response, r) {
 		return true
 	}
-	c.logWhole(answer)
+	c.logWhole(answer.Response)
 	return false
 }
 
 // newRelay is how the client gets its answer, of which nothing is known yet.
 func (c *call) newRelay() *relay.Relay {
 	r := &relay.Relay{
-		Context: c.Context, Client: c.rc.Conn(), Stall: c.entry.config.WriteStall, RequestID: c.id, OnClose: c.leave,
+		Context: c.Context, Client: c.rc.Conn(), Stall: c.entry.config.WriteStall, RequestID: c.id,
+		Ended: func() {
+			defer c.leave()
+			if c.answer != nil && c.answer.OnClose != nil {
+				c.answer.OnClose()
+			}
+		},
 	}
-	r.OnOutcome = func(end relay.Outcome) {
-		if r.Response == nil {
+	r.Known = func(end relay.End) {
+		if r.Answer == nil {
 			c.logGone(analytics.Outcome(end.Kind))
 			return
 		}
-		c.logStream(r.Response, end)
+		if c.answer.OnOutcome != nil {
+			c.answer.OnOutcome(end, r.HeldUp())
+		}
+		c.logStream(r.Answer, end)
 	}
 	return r
 }
@@ -180,22 +188,3 @@ func (c *call) gone() {
 
 // hasLeft says that the context has ended since the client has gone.
 func (c *call) hasLeft() bool { return errors.Is(context.Cause(c.Context), server.ErrClientGone) }
-
-// verdictError is what a client would be told of a verdict.
-func verdictError(v hop.Verdict) *openai.Error {
-	switch v.Number {
-	case 42902:
-		return openai.OutOfCapacity(v.Reason, v.RetryAfter)
-	case 50401:
-		return openai.InferenceTimeout(v.Reason)
-	case 50301:
-		return openai.Unavailable(v.Reason, max(v.RetryAfter, time.Second))
-	case 50000:
-		return openai.Internal()
-	case 40801, 41301: // it has not come through to the colo, or the colo's table is older than ours
-		return openai.Unavailable(v.Reason, time.Second)
-	}
-	e := openai.EngineFailed(v.Reason)
-	e.NoRetry = v.Reason != hop.ReasonConnect // nothing was generated by an engine that could not be reached
-	return e
-}

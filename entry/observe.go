@@ -57,12 +57,8 @@ func (o *observations) pruneLocked() {
 	})
 }
 
-// note takes the header x-colonnade-load of an answer.
-func (o *observations) note(at poolIn, header string, now time.Time) {
-	load, err := hop.ParseLoad(header)
-	if err != nil {
-		return // an answer that says nothing of load
-	}
+// note takes what an answer says of the pool's load.
+func (o *observations) note(at poolIn, load hop.Load, now time.Time) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.pruneLocked()

@@ -9,6 +9,7 @@ import (
 
 	"colonnade/analytics/metrics"
 	"colonnade/fleet"
+	"colonnade/forwarding/hop"
 )
 
 const twoColos = "key: models/m\npool: p\n---\nkey: colos/ams\nregion: eu\n---\nkey: colos/fra\nregion: eu\n"
@@ -18,18 +19,19 @@ func TestSlotsAreTheLatestReported(t *testing.T) {
 	table := tableOf(t, twoColos)
 	o := newObservations(func() *fleet.Table { return table })
 	at := poolIn{"p", "ams"}
-	f := func(said string, want int) {
+	f := func(load hop.Load, want int) {
 		t.Helper()
-		o.note(at, said, time.Now())
+		o.note(at, load, time.Now())
 		if n := o.slotsOf(at); n != want {
-			t.Errorf("after %q: %d slots, want %d", said, n, want)
+			t.Errorf("after %v: %d slots, want %d", load, n, want)
 		}
 	}
-	f("", 0)
-	f("free=0;held=3;limit=3;queued=9", 3)
-	f("free=1;held=3;limit=4;queued=0", 4)
-	f("nothing", 4)
-	f("free=0;held=0;limit=0;queued=0", -1)
+	if n := o.slotsOf(at); n != 0 {
+		t.Errorf("before any answer: %d slots", n)
+	}
+	f(hop.Load{Held: 3, Limit: 3, Queued: 9}, 3)
+	f(hop.Load{Free: 1, Held: 3, Limit: 4}, 4)
+	f(hop.Load{}, -1)
 	if n := o.slotsOf(poolIn{"p", "fra"}); n != 0 {
 		t.Errorf("of another colo: %d", n)
 	}
@@ -42,7 +44,7 @@ func TestObservationsFollowTheTable(t *testing.T) {
 	o := e.observed
 	note := func() {
 		for _, colo := range []string{"ams", "fra"} {
-			o.note(poolIn{"p", colo}, "free=0;held=3;limit=3;queued=9", time.Now())
+			o.note(poolIn{"p", colo}, hop.Load{Held: 3, Limit: 3, Queued: 9}, time.Now())
 			o.missed(colo, errors.New("connection refused"), time.Now())
 		}
 	}
@@ -63,7 +65,7 @@ func TestObservationsFollowTheTable(t *testing.T) {
 	note() // of a request that began under the table before
 	f("ams", "fra")
 	table = tableOf(t, "key: models/m\npool: q\n---\nkey: colos/ams\nregion: eu\n")
-	o.note(poolIn{"p", "ams"}, "nothing", time.Now())
+	o.missed("ams", errors.New("connection refused"), time.Now())
 	if e.Unreached(); len(o.full) != 0 || len(o.slots) != 0 || len(o.unreached) != 1 {
 		t.Errorf("of a pool that was deleted: full %v, slots %v; unreached %v", o.full, o.slots, o.unreached)
 	}

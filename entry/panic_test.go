@@ -38,7 +38,7 @@ func (p trap) Handle(_ context.Context, r slog.Record) error {
 // final event.
 func TestPanicAtAnyStage(t *testing.T) {
 	const model = "key: models/m\nmax_body: 1MiB\n"
-	const nonsense = "colo answered without a verdict that can be read"
+	const nonsense = "colo answered without a verdict"
 	plain := func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "nonsense") }
 	short, long := request, `{"model":"m","messages":["`+strings.Repeat("x", 100<<10)+`"]}`
 	for _, stage := range []struct {

@@ -5,6 +5,7 @@ import (
 
 	"colonnade/analytics"
 	"colonnade/forwarding/hop"
+	"colonnade/forwarding/peer"
 	"colonnade/forwarding/relay"
 	"colonnade/forwarding/transport"
 	"colonnade/openai"
@@ -43,9 +44,10 @@ func (c *call) announce() {
 // seek is the rest of infer for an answer that has begun: it returns one that is a stream, or what the client is told
 // instead; nothing if it has left.
 func (c *call) seek() (*transport.Response, *openai.Error) {
-	switch answer := c.pursue(); {
-	case answer != nil && answer.Stream() != nil:
-		return answer, nil
+	switch answer := c.tryColos(); {
+	case answer != nil && answer.Response.Stream() != nil:
+		c.prelude.Passed = answer.OnChunk
+		return answer.Response, nil
 	case answer != nil:
 		return nil, c.notStreamed(answer)
 	case c.Context.Err() == nil:
@@ -66,12 +68,12 @@ func (c *call) declined(e *openai.Error) *openai.Error {
 
 // notStreamed is what is told of an answer that is no stream: what the engine has against the request, in its own
 // words. Any other is none that the client could read.
-func (c *call) notStreamed(answer *transport.Response) *openai.Error {
+func (c *call) notStreamed(answer *peer.Answer) *openai.Error {
 	defer answer.Close()
-	if openai.ClassifyStatus(answer.Status()) != openai.ClientError {
+	if openai.ClassifyStatus(answer.Response.Status()) != openai.ClientError {
 		return c.declined(openai.EngineFailed("not_a_stream"))
 	}
-	body, _ := answer.Body()
-	c.logWhole(answer)
-	return openai.ToldError(answer.Status(), body)
+	body, _ := answer.Response.Body()
+	c.logWhole(answer.Response)
+	return openai.ToldError(answer.Response.Status(), body)
 }

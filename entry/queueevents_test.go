@@ -177,7 +177,7 @@ func TestAnswerThatIsNoStream(t *testing.T) {
 
 // A panic while a client reads comments costs its request: it is told, and there is one final event.
 func TestPanicWhileWaiting(t *testing.T) {
-	const nonsense = "colo answered without a verdict that can be read"
+	const nonsense = "colo answered without a verdict"
 	for _, over := range [][]string{{nonsense}, {nonsense, "handler panicked"}} {
 		table := tableOf(t, "key: models/m\n"+colo(t, "ams", func(w http.ResponseWriter, _ *http.Request) {
 			says(w, 1, "position=1")

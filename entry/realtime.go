@@ -1,14 +1,15 @@
 package entry
 
 import (
-	"net/url"
 	"slices"
 	"strings"
 
 	"colonnade/accounts"
 	"colonnade/analytics"
 	"colonnade/fleet"
+	"colonnade/forwarding/hop"
 	"colonnade/forwarding/netconn"
+	"colonnade/forwarding/peer"
 	"colonnade/forwarding/realtime"
 	"colonnade/forwarding/relay"
 	"colonnade/forwarding/transport"
@@ -62,38 +63,38 @@ func takeKey(h *transport.Handshake) (key string) {
 	return key
 }
 
-// line is the request line for a colo: its method, and its path with the query.
-func (c *call) line() (method, path string) {
-	if c.handshake == nil {
-		return "POST", c.route.Path
+// upgrade joins the client to the colo that has taken the handshake, once the handler has returned: by a session whose engine's end
+// is in this process, or by a tunnel to the server that runs it. Nothing is tried again from here on.
+func (c *call) upgrade(answer *peer.Answer) {
+	if session := answer.Session; session != nil {
+		session.Fields = []transport.Field{{Name: hop.HeaderRequestID, Value: c.id}, {Name: hop.HeaderColo, Value: c.colo}}
+		ended := session.Ended
+		session.Ended = func(end realtime.SessionEnd) {
+			ended(end)
+			c.logUpgraded(relay.End{Kind: end.Kind, Reason: end.Reason}, end.BytesIn, end.BytesOut)
+		}
+		c.rc.HijackSetNoResponse(true) // the session answers
+		c.Hijack(c.rc, func(client *netconn.Conn) {
+			defer c.leave()
+			defer answer.OnClose()
+			session.Run(client)
+		})
+		return
 	}
-	return "GET", c.route.Path + "?model=" + url.QueryEscape(c.model.Name)
-}
-
-// handshakeOn is the handshake for a colo: our own, that offers what the client does.
-func (c *call) handshakeOn() *transport.Handshake {
-	if c.handshake == nil {
-		return nil
-	}
-	return transport.NewHandshake(c.handshake.Protocols)
-}
-
-// tunnel joins the client to the colo that has taken the handshake, once the handler has returned. Nothing is tried
-// again from here on.
-func (c *call) tunnel(answer *transport.Response) {
-	relay.SwitchProtocols(c.rc, c.handshake, answer)
+	relay.SwitchProtocols(c.rc, c.handshake, answer.Response)
 	c.headers()
-	tunnel := &realtime.Tunnel{Context: c.Context, Response: answer, Buffers: &c.entry.buffers, WriteStall: c.entry.config.WriteStall}
+	tunnel := &realtime.Tunnel{Context: c.Context, Answer: answer.Response, Buffers: &c.entry.buffers, Stall: c.entry.config.WriteStall}
 	c.Hijack(c.rc, func(client *netconn.Conn) {
 		defer c.leave()
-		c.logTunnel(tunnel.Run(client))
+		end := tunnel.Run(client)
+		c.logUpgraded(end.End, end.BytesIn, end.BytesOut)
 	})
 }
 
-// logTunnel ends a request that was a WebSocket.
-func (c *call) logTunnel(end realtime.TunnelOutcome) {
+// logUpgraded ends a request that was a WebSocket.
+func (c *call) logUpgraded(end relay.End, in, out int64) {
 	e := c.event(analytics.PhaseEnd)
-	e.Outcome, e.Partial = analytics.Outcome(end.Kind), end.Kind != relay.OutcomeCompleted
-	e.Status, e.BytesIn, e.BytesOut = 101, end.BytesIn, end.BytesOut
+	e.Outcome, e.Partial = analytics.Outcome(end.Kind), end.Kind != relay.EndComplete
+	e.Status, e.BytesIn, e.BytesOut = 101, in, out
 	c.log(e)
 }

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"math/rand/v2"
 	"runtime/debug"
-	"strconv"
 	"time"
 
 	"github.com/valyala/fasthttp"
@@ -13,6 +12,7 @@ import (
 	"colonnade/fleet"
 	"colonnade/forwarding/hop"
 	"colonnade/forwarding/netconn"
+	"colonnade/forwarding/peer"
 	"colonnade/forwarding/server"
 	"colonnade/forwarding/transport"
 	"colonnade/homes"
@@ -71,7 +71,7 @@ func (c *call) infer(t *fleet.Table) (streaming bool) {
 		c.announce()
 		return true
 	}
-	switch answer := c.pursue(); {
+	switch answer := c.tryColos(); {
 	case answer != nil:
 		return c.relay(answer)
 	case c.Context.Err() != nil:
@@ -82,9 +82,9 @@ func (c *call) infer(t *fleet.Table) (streaming bool) {
 	return false
 }
 
-// pursue tries one colo after another until one serves the request. It returns nil if none does, or if the request's
+// tryColos tries one colo after another until one serves the request. It returns nil if none does, or if the request's
 // context has ended.
-func (c *call) pursue() *transport.Response {
+func (c *call) tryColos() *peer.Answer {
 	for {
 		try, ok := c.tries.next()
 		if !ok {
@@ -96,11 +96,8 @@ func (c *call) pursue() *transport.Response {
 		}
 		answer, err := c.forward(try)
 		c.answer = answer
-		if c.served(try, answer, err) {
+		if c.handleResult(try, answer, err) {
 			return answer
-		}
-		if answer != nil {
-			answer.Close()
 		}
 		if c.Context.Err() != nil {
 			return nil
@@ -144,7 +141,7 @@ func (c *call) readBody(t *fleet.Table) (*fleet.Table, *openai.Error) {
 		return t, openai.Unavailable("table_changed", time.Second)
 	}
 	var err *openai.Error
-	if c.raw, err = c.ReadBody(c.rc, c.entry.maxBody()); err != nil {
+	if c.raw, err = c.Receive(c.rc, c.entry.maxBody()); err != nil {
 		return t, err
 	}
 	c.arrived = time.Now() // a slow upload takes nothing from the time that the request has
@@ -201,47 +198,30 @@ func (c *call) plan(t *fleet.Table) *openai.Error {
 	c.entry.budget.Begin()
 	c.budgeted = true
 	if err := c.WatchClient(c.rc.Conn()); err != nil {
-		c.entry.config.Logger.Error("cannot watch the client", "reason", err)
+		c.entry.config.Logger.Error("cannot watch the client", "error", err)
 		return openai.Internal()
 	}
 	return nil
 }
 
-// served takes what came of one try: true if the answer is to be relayed, else tries knows what follows.
-func (c *call) served(at try, answer *transport.Response, err error) bool {
+// handleResult takes what came of one attempt: true if the answer is to be relayed, else tries knows what follows.
+func (c *call) handleResult(at try, answer *peer.Answer, err error) bool {
 	e := c.entry
 	if err != nil {
 		c.failedForward(at, err)
 		return false
 	}
-	e.observed.note(poolIn{c.model.Pool, at.Colo.Name}, answer.Header(hop.HeaderLoad), time.Now())
-	attempts, _ := strconv.Atoi(answer.Header(hop.HeaderAttempts))
-	c.attempts += attempts
-	queued, _ := strconv.Atoi(answer.Header(hop.HeaderQueuedMS))
-	c.waited += time.Duration(queued) * time.Millisecond
-	said := answer.Header(hop.HeaderVerdict)
-	if said == "" && answer.Header(hop.HeaderAttempts) != "" && !answer.NotAPI() {
-		c.colo = at.Colo.Name
-		e.observed.reached(at.Colo.Name)
-		return true
-	}
-	v, err := hop.ParseVerdict(said)
-	if err != nil { // or there is none: it has not believed us, or could not read the request
-		e.metrics.ForwardFailure(at.Colo.Name)
-		failure := openai.EngineFailed("server_lost")
-		switch {
-		case answer.Status() == fasthttp.StatusForbidden:
-			err = errNotBelieved
-		case answer.Status() == fasthttp.StatusBadRequest && e.config.Peers == nil:
-			err, failure = errSpeaksTLS, openai.Unavailable("no_server", time.Second)
-		}
-		e.config.Logger.Error("colo answered without a verdict that can be read", "request_id", c.id, "colo", at.Colo.Name,
-			"server", at.Home.Node, "status", answer.Status(), "reason", err)
-		e.observed.missed(at.Colo.Name, err, time.Now())
-		c.tries.lostServer(failure, c.retry)
-		return false
+	if answer.HasLoad {
+		e.observed.note(poolIn{c.model.Pool, at.Colo.Name}, answer.Load, time.Now())
 	}
 	e.observed.reached(at.Colo.Name)
+	c.attempts += answer.Attempts
+	c.waited += answer.Queued
+	if answer.Response != nil {
+		c.colo = at.Colo.Name
+		return true
+	}
+	v := answer.Verdict
 	e.budget.Charge(v.Retries)
 	if v.Number == modelNotFound {
 		c.tries.unknown(openai.ModelNotFound(c.asked))
@@ -249,38 +229,37 @@ func (c *call) served(at try, answer *transport.Response, err error) bool {
 	}
 	switch v.Kind {
 	case hop.VerdictOOC:
-		c.tries.refused(at, v)
+		c.tries.refused(at, v, answer.Error)
 	case hop.VerdictMoved:
-		c.tries.moved(at.Colo, verdictError(v))
+		c.tries.moved(at.Colo, answer.Error)
 	default:
-		c.tries.failed(c.late(verdictError(v)), v, c.retry)
+		c.tries.failed(c.late(answer.Error), v, c.retry)
 		return false
 	}
-	if attempts > 0 {
-		// It was full only in an engine's own eyes, or had failed here before: to go on is to try again.
+	if answer.Attempts > 0 {
+		// The colo had a slot, but the engine reported itself full, or the request had failed there before: to go on is to try again.
 		c.tries.charge(v, c.retry)
 	}
 	return false
 }
 
-// errNotBelieved is a colo server that says so of our hop token.
-var errNotBelieved = errors.New("it does not believe this entry: its key file or its certificates differ, or the clocks are more than five minutes apart")
-
-// errSpeaksTLS is a colo server that does not take what this entry says for a request.
-var errSpeaksTLS = errors.New("it may speak TLS: then start this entry with -peer-tls-cert, -peer-tls-key and -peer-tls-ca")
-
 // failedForward takes a forward that ended without an answer.
 func (c *call) failedForward(at try, err error) {
+	var noVerdict *peer.NoVerdictError
+	if errors.As(err, &noVerdict) {
+		c.noVerdict(at, noVerdict)
+		return
+	}
 	var failed *transport.ExchangeError
 	if !errors.As(err, &failed) {
 		return // the context has ended
 	}
 	c.entry.metrics.ForwardFailure(at.Colo.Name)
-	c.entry.config.Logger.Warn("forward failed", "request_id", c.id, "colo", at.Colo.Name, "server", at.Home.Node, "reason", err)
+	c.entry.config.Logger.Warn("forward failed", "request_id", c.id, "colo", at.Colo.Name, "server", at.Home.Node, "error", err)
 	// One that begins to answer was reached, and one that does not may just be slow. What is for want of something of our own
 	// says nothing of the colo.
 	if failed.Phase != transport.PhaseStream && (!failed.Timeout || failed.Phase == transport.PhaseConnect) &&
-		!errors.Is(err, errNotSigned) && !netconn.IsLocalShortage(err) {
+		!errors.Is(err, peer.ErrNotSigned) && !netconn.IsOurs(err) {
 		c.entry.observed.missed(at.Colo.Name, failed, time.Now())
 	}
 	switch {
@@ -296,6 +275,19 @@ func (c *call) failedForward(at try, err error) {
 	default:
 		c.tries.lostServer(openai.EngineFailed("server_lost"), c.retry)
 	}
+}
+
+// noVerdict takes an answer that is neither an engine's nor carries a verdict.
+func (c *call) noVerdict(at try, err *peer.NoVerdictError) {
+	c.entry.metrics.ForwardFailure(at.Colo.Name)
+	c.entry.config.Logger.Error("colo answered without a verdict", "request_id", c.id, "colo", at.Colo.Name,
+		"server", at.Home.Node, "status", err.Status, "error", err.Err)
+	c.entry.observed.missed(at.Colo.Name, err.Err, time.Now())
+	failure := openai.EngineFailed("server_lost")
+	if err.Unserved {
+		failure = openai.Unavailable("no_server", time.Second)
+	}
+	c.tries.lostServer(failure, c.retry)
 }
 
 // late does not blame the engine for a first byte that did not come within the client's own deadline. The colo was given
@@ -321,7 +313,7 @@ func (c *call) recovered(panicked any) {
 	if panicked == nil {
 		return
 	}
-	c.noteCrash(server.DescribePanic(panicked), string(bytes.TrimSpace(debug.Stack())))
+	c.noteCrash(server.Panicked(panicked), string(bytes.TrimSpace(debug.Stack())))
 	c.refuse(openai.Internal())
 }
 

@@ -136,11 +136,11 @@ func (t *tries) at(s stop) try {
 }
 
 // refused takes the verdict of a colo that was out of capacity.
-func (t *tries) refused(at try, v hop.Verdict) {
+func (t *tries) refused(at try, v hop.Verdict, e *openai.Error) {
 	if t.full--; t.full < 0 {
 		t.stops = nil
 	}
-	t.remember(at.Colo, verdictError(v), at.wait == hop.WaitFull)
+	t.remember(at.Colo, e, at.wait == hop.WaitFull)
 	if at.wait == hop.WaitSpill && v.MayWait {
 		i, _ := slices.BinarySearchFunc(t.waitable, v.Expected, func(w waitable, expected time.Duration) int {
 			if shorter(expected, w.expected) {

@@ -8,6 +8,7 @@ import (
 
 	"colonnade/fleet"
 	"colonnade/forwarding/hop"
+	"colonnade/forwarding/peer"
 	"colonnade/openai"
 )
 
@@ -43,11 +44,11 @@ func walk(t *tries, answers map[string]hop.Verdict) []string {
 		case v.Number == modelNotFound:
 			t.unknown(openai.ModelNotFound("m"))
 		case v.Kind == hop.VerdictOOC:
-			t.refused(at, v)
+			t.refused(at, v, peer.ErrorOf(v))
 		case v.Kind == hop.VerdictMoved:
-			t.moved(at.Colo, verdictError(v))
+			t.moved(at.Colo, peer.ErrorOf(v))
 		default:
-			t.failed(verdictError(v), v, always)
+			t.failed(peer.ErrorOf(v), v, always)
 		}
 	}
 }
@@ -92,7 +93,7 @@ func TestWaiterOfAColoThatDrains(t *testing.T) {
 	}
 	for range 2 {
 		at, _ := tr.next()
-		tr.refused(at, full[at.Colo.Name])
+		refuse(tr, at, full[at.Colo.Name])
 	}
 	for _, want := range []string{"ams", "fra"} {
 		at, ok := tr.next()
@@ -143,7 +144,7 @@ func TestLastTryWaitsWhereItIsShortest(t *testing.T) {
 func TestLastColoKnowsWhatToBeat(t *testing.T) {
 	tr := newTries(testStops("ams", "fra"), queueAsNeeded, testRetry)
 	first, _ := tr.next()
-	tr.refused(first, ooc("busy", time.Second, 600*time.Millisecond, true))
+	refuse(tr, first, ooc("busy", time.Second, 600*time.Millisecond, true))
 	last, ok := tr.next()
 	if !ok || last.wait != hop.WaitSpill || last.below != 600*time.Millisecond {
 		t.Errorf("the last colo is tried with %+v, %v; want to wait there if it is below 600ms", last, ok)
@@ -167,7 +168,7 @@ func TestLastTryGoesOnWhereThereIsNoRoomLeft(t *testing.T) {
 	tr := newTries(testStops("ams", "fra", "waw"), queueAsNeeded, testRetry)
 	for _, expected := range []time.Duration{2 * time.Second, 0, time.Second} {
 		at, _ := tr.next()
-		tr.refused(at, ooc("busy", 4*time.Second, expected, true))
+		refuse(tr, at, ooc("busy", 4*time.Second, expected, true))
 	}
 	last := map[string]time.Duration{"waw": 5 * time.Second, "ams": 9 * time.Second, "fra": 6 * time.Second}
 	for _, want := range []string{"waw", "ams", "fra"} { // what is not known comes last
@@ -175,7 +176,7 @@ func TestLastTryGoesOnWhereThereIsNoRoomLeft(t *testing.T) {
 		if !ok || at.Colo.Name != want || at.wait != hop.WaitFull {
 			t.Fatalf("last try %v %v at %v, want to wait in %s", ok, at.wait, at.Colo, want)
 		}
-		tr.refused(at, ooc("account_queue_full", last[want], 0, false))
+		refuse(tr, at, ooc("account_queue_full", last[want], 0, false))
 	}
 	if at, ok := tr.next(); ok {
 		t.Errorf("one try too many: %v", at)
@@ -205,7 +206,7 @@ func TestRetryAfterIsTheLastWord(t *testing.T) {
 	tr := newTries(testStops("ams", "fra", "waw"), queueAsNeeded, testRetry)
 	for _, retryAfter := range []time.Duration{time.Second, 2 * time.Second, 3 * time.Second} {
 		at, _ := tr.next()
-		tr.refused(at, ooc("busy", retryAfter, retryAfter, true))
+		refuse(tr, at, ooc("busy", retryAfter, retryAfter, true))
 	}
 	f := func(want time.Duration) {
 		t.Helper()
@@ -215,13 +216,13 @@ func TestRetryAfterIsTheLastWord(t *testing.T) {
 	}
 	f(time.Second)
 	at, _ := tr.next()
-	tr.refused(at, ooc("queue_full", 9*time.Second, 0, false))
+	refuse(tr, at, ooc("queue_full", 9*time.Second, 0, false))
 	f(2 * time.Second)
 	at, _ = tr.next()
 	tr.moved(at.Colo, openai.Unavailable("draining", time.Second))
 	f(3 * time.Second)
 	at, _ = tr.next()
-	tr.refused(at, ooc("queue_full", 8*time.Second, 0, false))
+	refuse(tr, at, ooc("queue_full", 8*time.Second, 0, false))
 	f(8 * time.Second)
 	tr.late()
 	f(8 * time.Second)
@@ -241,7 +242,7 @@ func TestChances(t *testing.T) {
 			if math.Abs(at.chance-want) > 1e-9 {
 				t.Errorf("%d of %v slots: %v, want %v", i, slots, at.chance, want)
 			}
-			tr.refused(at, ooc("busy", time.Second, time.Second, true))
+			refuse(tr, at, ooc("busy", time.Second, time.Second, true))
 		}
 	}
 	const unheard, none = 0, -1
@@ -290,7 +291,7 @@ func TestFullEnginesCostRetries(t *testing.T) {
 	full := ooc("queue_full", time.Second, 0, false)
 	tr := newTries(testStops("ams", "fra"), queueAsNeeded, testRetry)
 	at, _ := tr.next()
-	tr.refused(at, full)
+	refuse(tr, at, full)
 	tr.charge(full, never)
 	if at, ok := tr.next(); ok {
 		t.Errorf("without budget, %v was tried", at)
@@ -300,7 +301,7 @@ func TestFullEnginesCostRetries(t *testing.T) {
 	}
 	tr = newTries(testStops("ams"), queueAsNeeded, testRetry)
 	at, _ = tr.next()
-	tr.refused(at, full)
+	refuse(tr, at, full)
 	tr.charge(full, func() bool {
 		t.Error("the budget was asked though nothing is left to try")
 		return true
@@ -431,3 +432,6 @@ func TestNoTimeForAnotherTry(t *testing.T) {
 	broken := hop.Verdict{Kind: hop.VerdictError, Number: 50001, Reason: "cut_short"}
 	f(map[string]hop.Verdict{"ams": broken}, 50001, "cut_short", 0)
 }
+
+// refuse lets a colo answer an attempt with a verdict.
+func refuse(t *tries, at try, v hop.Verdict) { t.refused(at, v, peer.ErrorOf(v)) }

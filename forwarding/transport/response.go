@@ -282,3 +282,12 @@ func (a *Response) Close() {
 	c.Linger(a.linger)
 	a.transport.releaseReader(c)
 }
+
+// NewResponse returns a whole response of our own, with a body of contentType.
+func NewResponse(status int, contentType string, body []byte) *Response {
+	return &Response{
+		head:  head{status: status, length: int64(len(body)), lines: "Content-Type: " + contentType},
+		held:  body,
+		whole: true,
+	}
+}

@@ -1,0 +1,243 @@
+package colo
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"time"
+
+	"colonnade/forwarding/hop"
+	"colonnade/forwarding/peer"
+	"colonnade/forwarding/relay"
+	"colonnade/forwarding/server"
+	"colonnade/forwarding/transport"
+	"colonnade/openai"
+	"colonnade/permits"
+)
+
+// Do carries one request through the colo: a permit, an engine, and its answer up to the first byte; or the verdict that says why
+// not. It is a [peer.Func] for callers in this process; the peer listener is an adapter around the same function.
+func (s *Server) Do(ctx context.Context, r *peer.Request) (*peer.Answer, error) {
+	in := s.inHand.Take()
+	unlink := context.AfterFunc(ctx, func() { in.Cancel(context.Cause(ctx)) })
+	end := func() {
+		unlink()
+		in.LetGo()
+	}
+	a, err := s.do(in, r)
+	if err != nil || a.OnClose == nil {
+		end()
+		return a, err
+	}
+	onClose := a.OnClose
+	a.OnClose = func() {
+		defer end()
+		onClose()
+	}
+	return a, nil
+}
+
+// do is the life of a request in a colo, up to its answer's first byte; the hooks of the answer are the rest.
+func (s *Server) do(in *server.Custody, r *peer.Request) (a *peer.Answer, err error) {
+	c := s.newCall(in, r)
+	defer func() {
+		if a == nil || a.OnClose == nil {
+			c.close()
+		}
+	}()
+	defer func() {
+		if with := recover(); with != nil {
+			a, err = c.crashed(with), nil
+		}
+	}()
+	if refused := c.resolve(); refused != nil {
+		return c.refused(refused)
+	}
+	for {
+		if err := c.acquire(); err != nil {
+			if c.reroute(err) {
+				continue
+			}
+			return c.refuse(err)
+		}
+		response, err := c.dispatch()
+		if errors.Is(err, transport.ErrNotSent) {
+			c.withdraw()
+			continue
+		}
+		c.response = response
+		next := c.judge(response, err)
+		if next.relay {
+			return c.answer(response), nil
+		}
+		if response != nil {
+			response.Close()
+		}
+		c.releaseUnserved()
+		c.logFailed(&next)
+		c.last = &next.refusal
+		if !next.again || !s.budget.Take() {
+			if next.full {
+				next.refusal = *c.engineFull()
+			}
+			return c.refused(&next.refusal)
+		}
+		c.retries--
+		s.metrics.Retried(c.pool.Name())
+	}
+}
+
+// resolve finds the model and its pool, and looks into the body.
+func (c *call) resolve() *refusal {
+	s := c.server
+	if loop := c.loopReason(); loop != "" {
+		s.config.Logger.Error("request goes no further", "request_id", c.hop.RequestID, "reason", loop, "visited", c.hop.Visited)
+		return &refusal{err: openai.Unavailable(loop, time.Second), verdict: hop.Verdict{Kind: hop.VerdictError, Reason: loop, Final: true}}
+	}
+	if refused := c.findInTime(); refused != nil {
+		return refused
+	}
+	if c.route.API == openai.Realtime {
+		if s.Draining() {
+			return unreachable(permits.Draining) // the session would last longer than this server
+		}
+		return nil
+	}
+	var e *openai.Error
+	if c.body, e = openai.Peek(c.route.API, c.request.Field("Content-Type"), c.raw); e != nil {
+		return &refusal{err: e, verdict: hop.Verdict{Kind: hop.VerdictError, Final: true}}
+	}
+	return nil
+}
+
+// loopReason says why a request has come too far, or nothing.
+func (c *call) loopReason() string {
+	switch {
+	case slices.Contains(c.hop.Visited, c.server.config.Node):
+		return "routing_loop"
+	case c.hop.Hops < 0:
+		return "hop_limit"
+	}
+	return ""
+}
+
+// errLate is the cause of a request's end that has run out of time while its model was looked for.
+var errLate = errors.New("request has run out of time")
+
+// findInTime is find within the time that the request has.
+func (c *call) findInTime() *refusal {
+	whole, end, reason := c.Context, c.end, "total"
+	if !c.firstBy.IsZero() && c.firstBy.Before(c.end) {
+		end, reason = c.firstBy, "first_byte"
+	}
+	within, cancel := context.WithDeadlineCause(whole, end, errLate)
+	defer cancel()
+	refused := c.find(within)
+	if refused != nil && errors.Is(context.Cause(within), errLate) {
+		return timedOut(reason)
+	}
+	return refused
+}
+
+// answer hands out an engine's response. One that is there as a whole has been settled; of any other, the hooks settle the rest.
+func (c *call) answer(response *transport.Response) *peer.Answer {
+	a := &peer.Answer{Response: response, Queued: c.queued, Attempts: c.attempts}
+	a.Load, a.HasLoad = c.load()
+	if response.Switched() {
+		a.Session, a.OnClose = c.session(response), c.close
+		return a
+	}
+	if openai.ClassifyStatus(response.Status()) == openai.ClientError {
+		a.Response = c.clientError(response)
+		return a
+	}
+	if body, whole := response.Body(); whole {
+		c.spent = spentOn(body)
+		c.release()
+		c.logWhole(response.Status(), body)
+		return a
+	}
+	a.OnChunk = func() { c.charge(response) }
+	a.OnOutcome = func(end relay.End, blocked time.Duration) {
+		c.heldUp = blocked
+		c.ended(response, end)
+	}
+	a.OnClose = c.close
+	return a
+}
+
+// clientError is what the engine has against the request: a JSON error, also where the engine said so in the first event of a
+// stream, or in a body too long to be held.
+func (c *call) clientError(response *transport.Response) *transport.Response {
+	response.Close()
+	c.releaseUnserved()
+	body := openai.WrapClientError(response.Status(), response.ErrorBody(), c.hop.RequestID)
+	c.logWhole(response.Status(), body)
+	return transport.NewResponse(response.Status(), "application/json", body)
+}
+
+// ended takes note of how an answer ends that is relayed as it comes. Unless the exchange with the engine still goes on, the permit
+// is free before the event is written, for which a disk may take its time.
+func (c *call) ended(response *transport.Response, end relay.End) {
+	switch {
+	case end.Kind == relay.EndComplete:
+		c.succeeded()
+	case end.Kind == relay.EndFailed || end.Reason == hop.ReasonIdle:
+		// But not for a request that took all its time: the client may have been slow.
+		c.pool.Failed(c.grant.Endpoint, end.Reason)
+	}
+	c.spent = spentOnAnswer(response, end.Kind == relay.EndComplete)
+	if response.Done() {
+		c.release()
+	}
+	c.logStreamEnd(response, end)
+}
+
+// load returns the load of the request's pool, once that is known.
+func (c *call) load() (hop.Load, bool) {
+	if c.pool == nil {
+		return hop.Load{}, false
+	}
+	return hop.Load(c.pool.Load()), true
+}
+
+// refused is the answer to a request that was not served. A refusal without a verdict means that its context has ended.
+func (c *call) refused(r *refusal) (*peer.Answer, error) {
+	if r.gone != nil {
+		return nil, r.gone
+	}
+	a := &peer.Answer{Error: r.err, Verdict: r.verdict, Queued: c.queued, Attempts: c.attempts}
+	a.Load, a.HasLoad = c.load()
+	a.Verdict.Number, a.Verdict.Broken = r.err.Number, c.broken
+	a.Verdict.Retries = max(c.attempts-c.withdrawn-1, 0)
+	return a, nil
+}
+
+// refuse is the answer to a request that got no permit.
+func (c *call) refuse(err error) (*peer.Answer, error) {
+	var full *permits.Refusal
+	switch {
+	case errors.As(err, &full) && full.Reason == permits.NoEndpoint && c.last != nil:
+		return c.refused(c.last) // no endpoint is left that has not failed this request: that is why
+	case full != nil:
+		return c.refused(outOfCapacity(full))
+	case errors.Is(err, errDrained):
+		return c.refused(unreachable(permits.Draining))
+	}
+	return nil, err // the context has ended
+}
+
+// errPanicked is the cause of the end of a request whose handler panicked.
+var errPanicked = errors.New("handler panicked")
+
+// crashed ends what a panic has left.
+func (c *call) crashed(panicked any) *peer.Answer {
+	c.Cancel(errPanicked)
+	if c.response != nil {
+		c.response.Close()
+	}
+	c.release()
+	server.LogPanic(c.server.config.Logger.With("request_id", c.hop.RequestID), "handler", panicked)
+	c.logCrash()
+	return &peer.Answer{Error: openai.Internal(), Verdict: hop.Verdict{Kind: hop.VerdictError, Final: true}, Attempts: c.attempts}
+}

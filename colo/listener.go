@@ -1,0 +1,214 @@
+package colo
+
+import (
+	"cmp"
+	"errors"
+	"strconv"
+	"time"
+
+	"github.com/valyala/fasthttp"
+
+	"colonnade/forwarding/hop"
+	"colonnade/forwarding/netconn"
+	"colonnade/forwarding/peer"
+	"colonnade/forwarding/relay"
+	"colonnade/forwarding/server"
+	"colonnade/forwarding/transport"
+	"colonnade/openai"
+)
+
+// The peer listener is an adapter around [Server.Do]: it makes a peer.Request of what another node sends, and an HTTP response of
+// the peer.Answer.
+
+// serve answers one request of another node.
+func (s *Server) serve(rc *fasthttp.RequestCtx) {
+	in := s.inHand.Take()
+	streaming := false
+	defer func() {
+		if !streaming {
+			in.LetGo()
+		}
+	}()
+	defer func() {
+		if server.LogPanic(s.config.Logger, "peer listener", recover()) {
+			s.write(rc, "", &peer.Answer{Error: openai.Internal(), Verdict: hop.Verdict{Kind: hop.VerdictError, Final: true}})
+		}
+	}()
+	r, refused := s.receive(rc, in)
+	if refused != nil {
+		s.write(rc, "", refused)
+		return
+	}
+	id := r.Token.RequestID
+	if err := in.WatchClient(rc.Conn()); err != nil {
+		s.config.Logger.Error("cannot watch the client", "error", err)
+		s.write(rc, id, &peer.Answer{Error: openai.Internal(), Verdict: hop.Verdict{Kind: hop.VerdictError}})
+		return
+	}
+	answer, err := s.do(in, r)
+	switch {
+	case err != nil:
+		s.write(rc, id, &peer.Answer{Error: openai.Unavailable("client_gone", 0)})
+	case answer.Response == nil:
+		s.write(rc, id, answer)
+	default:
+		streaming = s.relay(rc, in, id, answer)
+	}
+}
+
+// receive reads a request. Nothing is believed, and no body read, before the token is. It returns an answer without a verdict to a
+// client that is no node of the fleet.
+func (s *Server) receive(rc *fasthttp.RequestCtx, in *server.Custody) (*peer.Request, *peer.Answer) {
+	read, e, err := s.readHead(&rc.Request.Header, time.Now())
+	if e != nil {
+		return nil, &peer.Answer{Error: e}
+	}
+	if err != nil {
+		return nil, s.forbid(rc, err)
+	}
+	if err := server.CheckHop(s.config.Peers, rc.Conn(), &read.verified.Token); err != nil {
+		rc.SetConnectionClose() // a node with another certificate must show it on a new connection
+		return nil, s.forbid(rc, err)
+	}
+	r := &peer.Request{Route: read.route, Fields: fieldsOf(&rc.Request.Header)}
+	if r.Body, e = in.Receive(rc, s.maxBody()); e != nil {
+		// Another colo may get it, or know already that the model takes so much.
+		return nil, &peer.Answer{Error: e, Verdict: hop.Verdict{Kind: hop.VerdictError, Reason: cmp.Or(e.Reason, e.Code)}}
+	}
+	if err := read.verified.VerifyBody(r.Body); err != nil {
+		return nil, s.forbid(rc, err)
+	}
+	r.Token = read.verified.Token
+	if r.Route.API == openai.Realtime {
+		if r.Handshake, e = relay.ReadHandshake(rc); e != nil {
+			return nil, &peer.Answer{Error: e, Verdict: hop.Verdict{Kind: hop.VerdictError, Final: true}}
+		}
+	}
+	if r.Token.WantsProgress {
+		r.Progress = func(p hop.Progress) {
+			if err := relay.WriteProgress(rc.Conn(), p); err != nil {
+				in.Cancel(errors.Join(server.ErrClientGone, err)) // nothing else can be written to it either
+			}
+		}
+	}
+	return r, nil
+}
+
+// head is what the head of a request says, before any table is asked.
+type head struct {
+	route    openai.Route
+	verified hop.Verified
+}
+
+// readHead runs the guard and verifies the token; err says that no node of the fleet has signed it. The length of the body is
+// checked later: the other node's table may be newer than ours.
+func (s *Server) readHead(h *fasthttp.RequestHeader, now time.Time) (read head, e *openai.Error, err error) {
+	if e = server.CheckHead(h, 0); e != nil {
+		return read, e, nil
+	}
+	if read.route, e = openai.ParseRoute(h.Method(), h.RequestURI()); e != nil {
+		return read, e, nil
+	}
+	read.verified, err = s.config.Keys.VerifyHead(string(h.Peek(hop.HeaderToken)), hop.Target{
+		Audience: s.config.Node, Method: string(h.Method()), Path: read.route.Path,
+	}, now)
+	return read, nil, err
+}
+
+// rejectEarly reports by the head alone that a request will be refused.
+func (s *Server) rejectEarly(h *fasthttp.RequestHeader) bool {
+	_, e, err := s.readHead(h, time.Now())
+	return e != nil || err != nil
+}
+
+// forbid refuses a request that no node of the fleet has sent.
+func (s *Server) forbid(rc *fasthttp.RequestCtx, reason error) *peer.Answer {
+	s.config.Logger.Warn("request refused on the peer listener", "from", rc.RemoteAddr().String(), "error", reason)
+	return &peer.Answer{Error: forbidden()}
+}
+
+func forbidden() *openai.Error {
+	return &openai.Error{Number: 40302, Status: 403, Code: "not_a_node", Type: "permission_error",
+		Message: "this listener serves other nodes of the fleet only; send requests to an entry"}
+}
+
+// fieldsOf returns the header lines of a request that are about what it carries. Which of them an engine gets is decided later, by
+// a list.
+func fieldsOf(h *fasthttp.RequestHeader) []transport.Field {
+	fields := make([]transport.Field, 0, 8)
+	for name, value := range h.All() {
+		if !isHopHeader(string(name)) {
+			fields = append(fields, transport.Field{Name: string(name), Value: string(value)})
+		}
+	}
+	return fields
+}
+
+// isHopHeader reports the header lines that end with the hop.
+func isHopHeader(canonicalName string) bool {
+	switch canonicalName {
+	case "Host", "Content-Length", "Connection", "X-Colonnade-Hop":
+		return true
+	}
+	return false
+}
+
+// relay answers with what the engine has answered. It reports whether the answer goes on after the handler has returned.
+func (s *Server) relay(rc *fasthttp.RequestCtx, in *server.Custody, id string, a *peer.Answer) (streaming bool) {
+	if a.Session != nil {
+		a.Session.Fields = fieldsBack(a)
+		rc.HijackSetNoResponse(true) // the session answers
+		in.Hijack(rc, func(client *netconn.Conn) {
+			defer in.LetGo()
+			defer a.OnClose()
+			a.Session.Run(client)
+		})
+		return true
+	}
+	writeFields(rc, a)
+	r := &relay.Relay{
+		Context: in.Context, Answer: a.Response, Client: rc.Conn(), Stall: s.config.WriteStall, RequestID: id,
+		Passed: a.OnChunk,
+		Ended: func() {
+			defer in.LetGo()
+			a.OnClose()
+		},
+	}
+	r.Known = func(end relay.End) { a.OnOutcome(end, r.HeldUp()) }
+	return relay.WriteAnswer(rc, a.Response, r)
+}
+
+// write answers a request that was not served: with a verdict for the other node, or without one for a client that is none.
+func (s *Server) write(rc *fasthttp.RequestCtx, id string, a *peer.Answer) {
+	server.WriteError(rc, a.Error, id)
+	if a.Verdict.Kind == "" {
+		rc.SetConnectionClose() // such a client may have more of the kind on its way
+		return
+	}
+	writeFields(rc, a)
+	v := a.Verdict
+	v.Number = a.Error.Number
+	rc.Response.Header.Set(hop.HeaderVerdict, v.String())
+}
+
+// writeFields sets the headers that every answer to another node carries.
+func writeFields(rc *fasthttp.RequestCtx, a *peer.Answer) {
+	for _, f := range fieldsBack(a) {
+		rc.Response.Header.Set(f.Name, f.Value)
+	}
+}
+
+func fieldsBack(a *peer.Answer) []transport.Field {
+	fields := make([]transport.Field, 0, 3)
+	if a.HasLoad {
+		fields = append(fields, transport.Field{Name: hop.HeaderLoad, Value: a.Load.String()})
+	}
+	return append(fields,
+		transport.Field{Name: hop.HeaderQueuedMS, Value: strconv.FormatInt(a.Queued.Milliseconds(), 10)},
+		transport.Field{Name: hop.HeaderAttempts, Value: strconv.Itoa(a.Attempts)})
+}
+
+// refuseUnread answers a request that could not even be read.
+func (s *Server) refuseUnread(rc *fasthttp.RequestCtx, e *openai.Error) {
+	server.WriteError(rc, e, "")
+}
