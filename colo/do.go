@@ -18,7 +18,12 @@ import (
 // Do carries one request through the colo: a permit, an engine, and its answer up to the first byte; or the verdict that says why
 // not. It is a [peer.Func] for callers in this process; the peer listener is an adapter around the same function.
 func (s *Server) Do(ctx context.Context, r *peer.Request) (*peer.Answer, error) {
-	in := s.inHand.Take()
+	in := s.takeCall()
+	if in == nil {
+		moved := unreachable(permits.Draining)
+		moved.verdict.Number = moved.err.Number
+		return &peer.Answer{Error: moved.err, Verdict: moved.verdict}, nil
+	}
 	unlink := context.AfterFunc(ctx, func() { in.Cancel(context.Cause(ctx)) })
 	end := func() {
 		unlink()
@@ -35,6 +40,16 @@ func (s *Server) Do(ctx context.Context, r *peer.Request) (*peer.Answer, error) 
 		onClose()
 	}
 	return a, nil
+}
+
+// takeCall takes a request in hand, or returns nil once the server is shutting down.
+func (s *Server) takeCall() *server.Custody {
+	s.calls.RLock()
+	defer s.calls.RUnlock()
+	if s.closed {
+		return nil
+	}
+	return s.inHand.Take()
 }
 
 // do is the life of a request in a colo, up to its answer's first byte; the hooks of the answer are the rest.

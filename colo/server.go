@@ -51,6 +51,9 @@ type Server struct {
 	inHand   *server.InHand
 	buffers  realtime.Buffers // of realtime sessions
 	draining atomic.Bool
+
+	calls  sync.RWMutex // held by Do while it takes a request in hand; guards the field below
+	closed bool         // Do takes no more
 }
 
 // errDrained is the cause of requests that were still running when a drain's time was over.
@@ -118,8 +121,16 @@ func (s *Server) Shutdown(ctx context.Context, p server.Pace) error {
 	s.Drain()
 	s.http.AwaitQuiet(ctx, p, nil)
 	s.pools.Drain()
+	s.refuseCalls()
 	s.config.Logger.Info("taking no more requests", "in_hand", s.inHand.Count())
 	return s.http.End(ctx, p, errDrained)
+}
+
+// refuseCalls makes Do refuse requests from now on.
+func (s *Server) refuseCalls() {
+	s.calls.Lock()
+	defer s.calls.Unlock()
+	s.closed = true
 }
 
 // maxBody is the largest body that any model takes.

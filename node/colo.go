@@ -63,7 +63,9 @@ func RunColo(ctx context.Context, c ColoConfig, serving func(Running)) error {
 		t.Go(func() error { return lease.Run(t.ctx) })
 		t.Go(func() error { return srv.Serve(r.requests) })
 		isServing.Store(true)
-		serving(r.running())
+		running := r.running()
+		running.Do = srv.Do
+		serving(running)
 		<-t.stopping.Done()
 	}
 

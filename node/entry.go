@@ -10,6 +10,7 @@ import (
 	"colonnade/discovery/etcd"
 	"colonnade/entry"
 	"colonnade/fleet"
+	"colonnade/forwarding/peer"
 	"colonnade/forwarding/peertls"
 	"colonnade/forwarding/server"
 )
@@ -20,6 +21,9 @@ type EntryConfig struct {
 	Region string
 	Open   bool                     // serve requests without a valid key
 	TLS    peertls.CertificateFiles // for clients; empty = plain HTTP
+
+	// Local returns the way to a colo server of this process, or nil for any other; nil = all colo servers run elsewhere.
+	Local func(*fleet.Server) peer.Func
 
 	MaxConnsPerIP int // connections of one IP address, or of one IPv6 /64 network; 0 = no limit
 }
@@ -45,7 +49,7 @@ func RunEntry(ctx context.Context, c EntryConfig, serving func(Running)) error {
 	e, err := entry.New(entry.Config{
 		Node: c.Node, Open: c.Open, Keys: c.Keys, Table: r.watcher.Table, Starting: r.starting, Log: r.log, Metrics: r.metrics,
 		Logger: c.Logger, WriteStall: c.WriteStall, TLS: public, Peers: peers,
-		PerAddress: c.MaxConnsPerIP,
+		PerAddress: c.MaxConnsPerIP, Local: c.Local,
 	})
 	if err != nil {
 		return err

@@ -19,6 +19,7 @@ import (
 	"colonnade/discovery/etcd"
 	"colonnade/entry"
 	"colonnade/forwarding/hop"
+	"colonnade/forwarding/peer"
 	"colonnade/forwarding/peertls"
 	"colonnade/forwarding/server"
 )
@@ -59,6 +60,7 @@ type Running struct {
 	Address string // host:port of the listener for requests
 	Admin   string // host:port of the admin listener
 	DataDir string
+	Do      peer.Func // of a colo server, for an entry in the same process; see [EntryConfig.Local]
 }
 
 // runtime is what both kinds of nodes are built on, from the etcd client to the admin listener.

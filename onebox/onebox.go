@@ -19,8 +19,10 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"colonnade/discovery/etcd"
+	"colonnade/fleet"
 	"colonnade/fleet/document"
 	"colonnade/forwarding/hop"
+	"colonnade/forwarding/peer"
 	"colonnade/forwarding/peertls"
 	"colonnade/internal/simengine"
 	"colonnade/node"
@@ -46,6 +48,8 @@ type Config struct {
 	PeerTLS func(peertls.Identity) peertls.Files // of a node; nil = they speak plainly to each other
 
 	PerAddress int // of connections to the entry, see [node.EntryConfig]; 0 = as many as it takes in all
+
+	Direct bool // the entry calls the colo servers as functions, without HTTP in between
 
 	Open      bool
 	Drain     time.Duration
@@ -275,6 +279,9 @@ func (b *box) startEntry(ctx context.Context) error {
 		Config: b.node("entry-1", b.config.Listen, admin),
 	}
 	config.PeerTLS = b.peerTLS(peertls.Identity{Role: peertls.RoleEntry, Node: config.Node})
+	if b.config.Direct {
+		config.Local = b.local
+	}
 	b.fleet.secure = b.config.TLS.Cert != ""
 	return b.run(config.Node, func(ctx context.Context, ready func()) error {
 		return node.RunEntry(ctx, config, func(r node.Running) {
@@ -282,6 +289,16 @@ func (b *box) startEntry(ctx context.Context) error {
 			ready()
 		})
 	})
+}
+
+// local returns the way to a colo server that was started here.
+func (b *box) local(s *fleet.Server) peer.Func {
+	for _, c := range b.fleet.Colos {
+		if c.Node == s.Node {
+			return c.Do
+		}
+	}
+	return nil
 }
 
 // peerTLS are the files of one node.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"log/slog"
 	"net/http"
+	"os"
 	"sync"
 	"testing"
 	"time"
@@ -14,7 +15,8 @@ import (
 	"colonnade/onebox"
 )
 
-// Fleet is a running fleet that belongs to one test.
+// Fleet is a running fleet that belongs to one test. With COLONNADE_DIRECT in the environment, all entries call their colo servers as
+// functions, without HTTP in between; tests of what stands on the wire between nodes then fail.
 type Fleet struct {
 	*onebox.Fleet
 	T      testing.TB
@@ -72,6 +74,7 @@ func setDefaults(t testing.TB, c *onebox.Config) {
 	if c.Engines == 0 {
 		c.Engines = 1
 	}
+	c.Direct = c.Direct || os.Getenv("COLONNADE_DIRECT") != ""
 	if testing.Verbose() && c.Logger == nil {
 		c.Logger = func(name string) *slog.Logger {
 			return slog.New(slog.NewTextHandler(t.Output(), nil)).With("from", name)
