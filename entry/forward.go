@@ -156,15 +156,22 @@ func (c *call) newRelay() *relay.Relay {
 
 // headers sets what every answer to a client carries.
 func (c *call) headers() {
-	h := &c.rc.Response.Header
-	h.Set(hop.HeaderRequestID, c.id)
+	for _, f := range c.fieldsBack() {
+		c.rc.Response.Header.Set(f.Name, f.Value)
+	}
+}
+
+func (c *call) fieldsBack() []transport.Field {
+	fields := make([]transport.Field, 0, 4)
+	fields = append(fields, transport.Field{Name: hop.HeaderRequestID, Value: c.id},
+		transport.Field{Name: hop.HeaderAttempts, Value: strconv.Itoa(c.attempts)})
 	if c.colo != "" {
-		h.Set(hop.HeaderColo, c.colo)
+		fields = append(fields, transport.Field{Name: hop.HeaderColo, Value: c.colo})
 	}
-	if c.colo != "" || c.waited > 0 { // who is refused is told, too, that it has waited
-		h.Set(hop.HeaderQueuedMS, strconv.FormatInt(c.waited.Milliseconds(), 10))
+	if c.colo != "" || c.waited > 0 { // a refused request may have waited, too
+		fields = append(fields, transport.Field{Name: hop.HeaderQueuedMS, Value: strconv.FormatInt(c.waited.Milliseconds(), 10)})
 	}
-	h.Set(hop.HeaderAttempts, strconv.Itoa(c.attempts))
+	return fields
 }
 
 // refuse answers with an error, and logs the request as refused or failed.

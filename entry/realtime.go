@@ -7,7 +7,6 @@ import (
 	"colonnade/accounts"
 	"colonnade/analytics"
 	"colonnade/fleet"
-	"colonnade/forwarding/hop"
 	"colonnade/forwarding/netconn"
 	"colonnade/forwarding/peer"
 	"colonnade/forwarding/realtime"
@@ -67,7 +66,7 @@ func takeKey(h *transport.Handshake) (key string) {
 // is in this process, or by a tunnel to the server that runs it. Nothing is tried again from here on.
 func (c *call) upgrade(answer *peer.Answer) {
 	if session := answer.Session; session != nil {
-		session.Fields = []transport.Field{{Name: hop.HeaderRequestID, Value: c.id}, {Name: hop.HeaderColo, Value: c.colo}}
+		session.Fields = c.fieldsBack()
 		ended := session.Ended
 		session.Ended = func(end realtime.SessionEnd) {
 			ended(end)

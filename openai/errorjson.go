@@ -32,19 +32,19 @@ func (e *Error) appendObject(dst []byte, requestID string) []byte {
 	dst = append(dst, `,"reason":`...)
 	dst = appendStringOrNull(dst, e.Reason)
 	dst = append(dst, `,"retry_after_ms":`...)
-	dst = appendMillis(dst, e.RetryAfter)
+	if ms := e.RetryAfterMS(); ms > 0 {
+		dst = strconv.AppendInt(dst, ms, 10)
+	} else {
+		dst = append(dst, "null"...)
+	}
 	dst = append(dst, `,"request_id":`...)
 	dst = appendStringOrNull(dst, requestID)
 	return append(dst, '}')
 }
 
-// appendMillis rounds up, so that a client that waits as told is never early.
-func appendMillis(dst []byte, d time.Duration) []byte {
-	if d <= 0 {
-		return append(dst, "null"...)
-	}
-	ms := (d + time.Millisecond - 1) / time.Millisecond
-	return strconv.AppendInt(dst, int64(ms), 10)
+// RetryAfterMS is RetryAfter in whole milliseconds, rounded up.
+func (e *Error) RetryAfterMS() int64 {
+	return int64((e.RetryAfter + time.Millisecond - 1) / time.Millisecond)
 }
 
 func appendStringOrNull(dst []byte, s string) []byte {

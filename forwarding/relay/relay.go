@@ -192,7 +192,7 @@ func (r *Relay) classify(err error) Outcome {
 		return Outcome{Kind: OutcomeCompleted} // whatever became of the framing, or of a client that has heard all it wanted
 	case errors.Is(err, io.EOF) && stream != nil && stream.Failed():
 		return Outcome{Kind: OutcomeEngineError, Reason: "error_event"} // if it was cut behind that, it stays cut
-	case r.Context.Err() != nil:
+	case r.cause() != nil:
 		return r.cancelled()
 	case errors.Is(err, io.EOF) && (stream == nil || !stream.NeedsEnd()):
 		return Outcome{Kind: OutcomeCompleted}
@@ -206,8 +206,17 @@ func (r *Relay) classify(err error) Outcome {
 
 var errNoProperEnd = errors.New("stream ended without its API's last event")
 
+// cause returns why the answer was cancelled: by the end of this relay's context, or of the context that the exchange with the
+// server runs under, where that is another one.
+func (r *Relay) cause() error {
+	if cause := context.Cause(r.Context); cause != nil {
+		return cause
+	}
+	return r.Response.Cancelled()
+}
+
 func (r *Relay) cancelled() Outcome {
-	cause := context.Cause(r.Context)
+	cause := r.cause()
 	if errors.Is(cause, server.ErrClientGone) {
 		return Outcome{Kind: OutcomeClientGone, Err: cause}
 	}

@@ -26,7 +26,7 @@ func renderError(r *fasthttp.Response, e *openai.Error, requestID string) {
 	if e.RetryAfter > 0 {
 		seconds := (e.RetryAfter + time.Second - 1) / time.Second
 		h.Set(hop.HeaderRetryAfter, strconv.Itoa(int(seconds)))
-		h.Set(hop.HeaderRetryAfterMS, strconv.FormatInt(e.RetryAfter.Milliseconds(), 10))
+		h.Set(hop.HeaderRetryAfterMS, strconv.FormatInt(e.RetryAfterMS(), 10))
 	}
 	if e.NoRetry {
 		h.Set(hop.HeaderShouldRetry, "false")

@@ -103,6 +103,14 @@ func (a *Response) ErrorBody() []byte {
 	return nil
 }
 
+// Cancelled returns the cause of the end of the context that the exchange runs under, or nil.
+func (a *Response) Cancelled() error {
+	if a.ctx == nil {
+		return nil
+	}
+	return context.Cause(a.ctx)
+}
+
 // Linger is how long the other side is given to close after a cancellation: see [Request.Linger].
 func (a *Response) Linger() time.Duration { return a.linger }
 

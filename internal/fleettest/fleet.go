@@ -74,7 +74,7 @@ func setDefaults(t testing.TB, c *onebox.Config) {
 	if c.Engines == 0 {
 		c.Engines = 1
 	}
-	c.Direct = c.Direct || os.Getenv("COLONNADE_DIRECT") != ""
+	c.Direct = c.Direct || Direct()
 	if testing.Verbose() && c.Logger == nil {
 		c.Logger = func(name string) *slog.Logger {
 			return slog.New(slog.NewTextHandler(t.Output(), nil)).With("from", name)
@@ -132,3 +132,6 @@ func (f *Fleet) In(t testing.TB) *Fleet {
 	view.T = t
 	return &view
 }
+
+// Direct reports whether the entries of all fleets call their colo servers as functions: see [Fleet].
+func Direct() bool { return os.Getenv("COLONNADE_DIRECT") != "" }
