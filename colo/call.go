@@ -20,7 +20,7 @@ import (
 // call is one request in hand, from Do to its answer's end, which for a stream comes after Do has returned. It is used by one
 // goroutine at a time.
 type call struct {
-	*server.Custody // its context ends when the client has gone, or for another cause
+	*server.Request // its context ends when the client has gone, or for another cause
 	server          *Server
 	request         *peer.Request
 
@@ -65,12 +65,12 @@ type call struct {
 }
 
 // newCall takes a request in hand; close must follow.
-func (s *Server) newCall(in *server.Custody, r *peer.Request) *call {
+func (s *Server) newCall(in *server.Request, r *peer.Request) *call {
 	s.budget.Begin()
 	now := time.Now()
 	c := &call{
-		Custody: in, server: s, request: r, hop: r.Token, route: r.Route, raw: r.Body,
-		arrived: now, end: now.Add(time.Duration(r.Token.Total)), retries: r.Token.Retries, broken: r.Token.Broken,
+		Request: in, server: s, request: r, hop: r.Token, route: r.Route, raw: r.Body,
+		arrived: now, end: now.Add(time.Duration(r.Token.Total)), retries: r.Token.Retries, broken: r.Token.EndpointsFailed,
 	}
 	if r.Token.FirstByte > 0 {
 		c.firstBy = now.Add(time.Duration(r.Token.FirstByte))
@@ -129,7 +129,7 @@ func (c *call) permitRequest() permits.Request {
 		Bytes:             int64(len(c.raw)),
 		Concurrent:        c.hop.Concurrent,
 		MaxExpected:       -1,
-		ReturnProbability: c.hop.Chance,
+		ReturnProbability: c.hop.ReturnProbability,
 		JitterSeed:        jitterSeed(c.hop.RequestID),
 		Deadline:          c.pool.LatestStart(earlier(c.firstBy, c.end), c.work()),
 		Arrived:           c.arrived.Add(-time.Duration(c.hop.Waited)),
@@ -209,12 +209,12 @@ func (c *call) dispatch() (*transport.Response, error) {
 		Path:   c.path(e),
 		Fields: append(fields, c.fields()...),
 		// Much may have happened since the grant: a disk that stalled over its event, a slow connect, or a stop.
-		Precondition: c.server.GrantsEnabled,
-		Connect:      c.model.Timeouts.Connect.Std(),
-		Idle:         c.idle(),
-		End:          c.end,
-		Linger:       Linger,
-		Tick:         c.request.Tick,
+		Precondition:   c.server.GrantsEnabled,
+		ConnectTimeout: c.model.Timeouts.Connect.Std(),
+		IdleTimeout:    c.idle(),
+		Deadline:       c.end,
+		Linger:         Linger,
+		Tick:           c.request.Tick,
 	}
 	if c.request.Handshake != nil {
 		c.toHandshake(&r, edit.Model)
@@ -222,17 +222,17 @@ func (c *call) dispatch() (*transport.Response, error) {
 		r.Body = c.body.Splice(nil, c.raw, edit)
 	}
 	if c.body.Stream {
-		r.FirstByte = c.model.Timeouts.FirstByte.Std()
+		r.FirstByteTimeout = c.model.Timeouts.FirstByte.Std()
 	}
 	if !c.firstBy.IsZero() {
-		if left := time.Until(c.firstBy); r.FirstByte == 0 || left < r.FirstByte {
-			r.FirstByte = max(left, time.Millisecond)
+		if left := time.Until(c.firstBy); r.FirstByteTimeout == 0 || left < r.FirstByteTimeout {
+			r.FirstByteTimeout = max(left, time.Millisecond)
 			c.hurried = true
 		}
 	}
 	c.sent = time.Now()
-	answer, err := c.server.transport.Do(c.Context, &r, transport.Shape{
-		API: c.route.API, StripUsage: edit.AskUsage && !c.body.IncludeUsage, Usage: true,
+	answer, err := c.server.transport.Do(c.Context, &r, transport.ReadOptions{
+		API: c.route.API, StripUsage: edit.AskUsage && !c.body.IncludeUsage, TrackUsage: true,
 	})
 	c.firstByte = time.Now()
 	return answer, err

@@ -58,7 +58,7 @@ func TestPermitIsAskedFor(t *testing.T) {
 		f(priority, func(c *call) { c.hop.Priority = priority }, func(r *permits.Request) { r.Band = band })
 	}
 	f("a cap", func(c *call) { c.hop.Concurrent = 5 }, func(r *permits.Request) { r.Concurrent = 5 })
-	f("a chance", func(c *call) { c.hop.Chance = 0.25 }, func(r *permits.Request) { r.ReturnProbability = 0.25 })
+	f("a chance", func(c *call) { c.hop.ReturnProbability = 0.25 }, func(r *permits.Request) { r.ReturnProbability = 0.25 })
 	f("a name", func(c *call) { c.hop.RequestID = "x" }, func(r *permits.Request) { r.JitterSeed = jitterSeed("x") })
 	f("progress", func(c *call) { c.request.Progress = func(hop.Progress) {} }, usual)
 

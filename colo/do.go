@@ -27,7 +27,7 @@ func (s *Server) Do(ctx context.Context, r *peer.Request) (*peer.Answer, error) 
 	unlink := context.AfterFunc(ctx, func() { in.Cancel(context.Cause(ctx)) })
 	end := func() {
 		unlink()
-		in.LetGo()
+		in.Close()
 	}
 	a, err := s.do(in, r)
 	if err != nil || a.OnClose == nil {
@@ -43,17 +43,17 @@ func (s *Server) Do(ctx context.Context, r *peer.Request) (*peer.Answer, error) 
 }
 
 // takeCall takes a request in hand, or returns nil once the server is shutting down.
-func (s *Server) takeCall() *server.Custody {
+func (s *Server) takeCall() *server.Request {
 	s.calls.RLock()
 	defer s.calls.RUnlock()
 	if s.closed {
 		return nil
 	}
-	return s.inHand.Take()
+	return s.inHand.Begin()
 }
 
 // do is the life of a request in a colo, up to its answer's first byte; the hooks of the answer are the rest.
-func (s *Server) do(in *server.Custody, r *peer.Request) (a *peer.Answer, err error) {
+func (s *Server) do(in *server.Request, r *peer.Request) (a *peer.Answer, err error) {
 	c := s.newCall(in, r)
 	defer func() {
 		if a == nil || a.OnClose == nil {
@@ -158,7 +158,7 @@ func (c *call) findInTime() *refusal {
 func (c *call) answer(response *transport.Response) *peer.Answer {
 	a := &peer.Answer{Response: response, Queued: c.queued, Attempts: c.attempts}
 	a.Load, a.HasLoad = c.load()
-	if response.Switched() {
+	if response.Upgraded() {
 		a.Session, a.OnClose = c.session(response), c.close
 		return a
 	}
@@ -173,7 +173,7 @@ func (c *call) answer(response *transport.Response) *peer.Answer {
 		return a
 	}
 	a.OnChunk = func() { c.charge(response) }
-	a.OnOutcome = func(end relay.End, blocked time.Duration) {
+	a.OnOutcome = func(end relay.Outcome, blocked time.Duration) {
 		c.heldUp = blocked
 		c.ended(response, end)
 	}
@@ -193,15 +193,15 @@ func (c *call) clientError(response *transport.Response) *transport.Response {
 
 // ended takes note of how an answer ends that is relayed as it comes. Unless the exchange with the engine still goes on, the permit
 // is free before the event is written, for which a disk may take its time.
-func (c *call) ended(response *transport.Response, end relay.End) {
+func (c *call) ended(response *transport.Response, end relay.Outcome) {
 	switch {
-	case end.Kind == relay.EndComplete:
+	case end.Kind == relay.OutcomeCompleted:
 		c.succeeded()
-	case end.Kind == relay.EndFailed || end.Reason == hop.ReasonIdle:
+	case end.Kind == relay.OutcomeEngineError || end.Reason == hop.ReasonIdle:
 		// But not for a request that took all its time: the client may have been slow.
 		c.pool.Failed(c.grant.Endpoint, end.Reason)
 	}
-	c.spent = spentOnAnswer(response, end.Kind == relay.EndComplete)
+	c.spent = spentOnAnswer(response, end.Kind == relay.OutcomeCompleted)
 	if response.Done() {
 		c.release()
 	}
@@ -223,7 +223,7 @@ func (c *call) refused(r *refusal) (*peer.Answer, error) {
 	}
 	a := &peer.Answer{Error: r.err, Verdict: r.verdict, Queued: c.queued, Attempts: c.attempts}
 	a.Load, a.HasLoad = c.load()
-	a.Verdict.Number, a.Verdict.Broken = r.err.Number, c.broken
+	a.Verdict.Number, a.Verdict.EndpointsFailed = r.err.Number, c.broken
 	a.Verdict.Retries = max(c.attempts-c.withdrawn-1, 0)
 	return a, nil
 }

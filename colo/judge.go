@@ -125,7 +125,7 @@ func (c *call) judgeError(err error) next {
 		return next{outcome: analytics.OutcomeClientGone, failure: "client_gone", refusal: refusal{gone: err}}
 	case failed.Phase == transport.PhaseConnect:
 		// Nothing was sent, so nothing was broken.
-		if !netconn.IsOurs(err) {
+		if !netconn.IsLocalShortage(err) {
 			c.pool.Failed(c.grant.Endpoint, failed.Error())
 		}
 		return c.failed(hop.ReasonConnect, true)
@@ -155,7 +155,7 @@ func (c *call) judgeError(err error) next {
 func (c *call) endpointFailed(reason, why string) next {
 	c.pool.Failed(c.grant.Endpoint, why)
 	c.broken++
-	return c.failed(reason, c.broken < hop.MaxBroken)
+	return c.failed(reason, c.broken < hop.MaxEndpointsFailed)
 }
 
 // failed is an attempt that an error ended.

@@ -22,11 +22,11 @@ import (
 
 // serve answers one request of another node.
 func (s *Server) serve(rc *fasthttp.RequestCtx) {
-	in := s.inHand.Take()
+	in := s.inHand.Begin()
 	streaming := false
 	defer func() {
 		if !streaming {
-			in.LetGo()
+			in.Close()
 		}
 	}()
 	defer func() {
@@ -58,7 +58,7 @@ func (s *Server) serve(rc *fasthttp.RequestCtx) {
 
 // receive reads a request. Nothing is believed, and no body read, before the token is. It returns an answer without a verdict to a
 // client that is no node of the fleet.
-func (s *Server) receive(rc *fasthttp.RequestCtx, in *server.Custody) (*peer.Request, *peer.Answer) {
+func (s *Server) receive(rc *fasthttp.RequestCtx, in *server.Request) (*peer.Request, *peer.Answer) {
 	read, e, err := s.readHead(&rc.Request.Header, time.Now())
 	if e != nil {
 		return nil, &peer.Answer{Error: e}
@@ -66,12 +66,12 @@ func (s *Server) receive(rc *fasthttp.RequestCtx, in *server.Custody) (*peer.Req
 	if err != nil {
 		return nil, s.forbid(rc, err)
 	}
-	if err := server.CheckHop(s.config.Peers, rc.Conn(), &read.verified.Token); err != nil {
+	if err := server.VerifyTokenSource(s.config.Peers, rc.Conn(), &read.verified.Token); err != nil {
 		rc.SetConnectionClose() // a node with another certificate must show it on a new connection
 		return nil, s.forbid(rc, err)
 	}
 	r := &peer.Request{Route: read.route, Fields: fieldsOf(&rc.Request.Header)}
-	if r.Body, e = in.Receive(rc, s.maxBody()); e != nil {
+	if r.Body, e = in.ReadBody(rc, s.maxBody()); e != nil {
 		// Another colo may get it, or know already that the model takes so much.
 		return nil, &peer.Answer{Error: e, Verdict: hop.Verdict{Kind: hop.VerdictError, Reason: cmp.Or(e.Reason, e.Code)}}
 	}
@@ -109,7 +109,7 @@ func (s *Server) readHead(h *fasthttp.RequestHeader, now time.Time) (read head, 
 	if read.route, e = openai.ParseRoute(h.Method(), h.RequestURI()); e != nil {
 		return read, e, nil
 	}
-	read.verified, err = s.config.Keys.VerifyHead(string(h.Peek(hop.HeaderToken)), hop.Target{
+	read.verified, err = s.config.Keys.VerifyHead(string(h.Peek(hop.HeaderToken)), hop.Binding{
 		Audience: s.config.Node, Method: string(h.Method()), Path: read.route.Path,
 	}, now)
 	return read, nil, err
@@ -154,12 +154,12 @@ func isHopHeader(canonicalName string) bool {
 }
 
 // relay answers with what the engine has answered. It reports whether the answer goes on after the handler has returned.
-func (s *Server) relay(rc *fasthttp.RequestCtx, in *server.Custody, id string, a *peer.Answer) (streaming bool) {
+func (s *Server) relay(rc *fasthttp.RequestCtx, in *server.Request, id string, a *peer.Answer) (streaming bool) {
 	if a.Session != nil {
 		a.Session.Fields = fieldsBack(a)
 		rc.HijackSetNoResponse(true) // the session answers
 		in.Hijack(rc, func(client *netconn.Conn) {
-			defer in.LetGo()
+			defer in.Close()
 			defer a.OnClose()
 			a.Session.Run(client)
 		})
@@ -167,15 +167,15 @@ func (s *Server) relay(rc *fasthttp.RequestCtx, in *server.Custody, id string, a
 	}
 	writeFields(rc, a)
 	r := &relay.Relay{
-		Context: in.Context, Answer: a.Response, Client: rc.Conn(), Stall: s.config.WriteStall, RequestID: id,
-		Passed: a.OnChunk,
-		Ended: func() {
-			defer in.LetGo()
+		Context: in.Context, Response: a.Response, Client: rc.Conn(), Stall: s.config.WriteStall, RequestID: id,
+		OnChunk: a.OnChunk,
+		OnClose: func() {
+			defer in.Close()
 			a.OnClose()
 		},
 	}
-	r.Known = func(end relay.End) { a.OnOutcome(end, r.HeldUp()) }
-	return relay.WriteAnswer(rc, a.Response, r)
+	r.OnOutcome = func(end relay.Outcome) { a.OnOutcome(end, r.BlockedOnClient()) }
+	return relay.WriteResponse(rc, a.Response, r)
 }
 
 // write answers a request that was not served: with a verdict for the other node, or without one for a client that is none.

@@ -23,7 +23,7 @@ func (c *call) toHandshake(r *transport.Request, model string) {
 	}
 	r.Method, r.Path, r.Body = "GET", r.Path+separator+"model="+url.QueryEscape(model), nil
 	r.Handshake = transport.NewHandshake(c.request.Handshake.Protocols)
-	r.FirstByte = c.model.Timeouts.FirstByte.Std()
+	r.FirstByteTimeout = c.model.Timeouts.FirstByte.Std()
 }
 
 // classify says what an engine's answer means. One that answers a handshake but does not switch speaks no WebSocket
@@ -31,7 +31,7 @@ func (c *call) toHandshake(r *transport.Request, model string) {
 func (c *call) classify(answer *transport.Response) openai.EngineClass {
 	class := openai.ClassifyStatus(answer.Status())
 	switch {
-	case answer.Switched():
+	case answer.Upgraded():
 		return openai.Relay
 	case class == openai.Relay && (c.request.Handshake != nil || answer.NotAPI()):
 		return openai.Misconfigured
@@ -44,12 +44,12 @@ func (c *call) classify(answer *transport.Response) openai.EngineClass {
 func (c *call) session(response *transport.Response) *realtime.Session {
 	s := &realtime.Session{
 		Context:   c.Context,
-		Answer:    response,
+		Response:  response,
 		Buffers:   &c.server.buffers,
 		Handshake: c.request.Handshake,
-		Limits:    realtime.SessionLimits{Life: c.model.Timeouts.WebSocket.Std(), Stall: c.server.config.WriteStall},
-		Ended: func(end realtime.SessionEnd) {
-			c.spent = spent{usage: end.Usage, told: end.Told, untold: end.Untold}
+		Limits:    realtime.SessionLimits{MaxDuration: c.model.Timeouts.WebSocket.Std(), WriteStall: c.server.config.WriteStall},
+		OnClose: func(end realtime.SessionOutcome) {
+			c.spent = spent{usage: end.Usage, told: end.HasUsage, untold: end.UnreportedDeltas}
 			c.release()
 			c.logSession(end)
 		},
@@ -61,17 +61,17 @@ func (c *call) session(response *transport.Response) *realtime.Session {
 }
 
 // logSession ends an attempt that was a WebSocket.
-func (c *call) logSession(end realtime.SessionEnd) {
+func (c *call) logSession(end realtime.SessionOutcome) {
 	e := c.event(analytics.PhaseEnd)
 	e.Outcome, e.Reason, e.Status = analytics.Outcome(end.Kind), end.Reason, 101
-	e.Partial = end.Kind != relay.EndComplete
+	e.Partial = end.Kind != relay.OutcomeCompleted
 	e.MessagesIn, e.MessagesOut = end.MessagesIn, end.MessagesOut
 	e.BytesIn, e.BytesOut = end.BytesIn, end.BytesOut
 	c.bill(e)
 	switch {
-	case end.Engine:
+	case end.EngineFault:
 		c.pool.Failed(c.grant.Endpoint, end.Reason)
-	case end.Kind == relay.EndComplete:
+	case end.Kind == relay.OutcomeCompleted:
 		c.pool.Succeeded(c.grant.Endpoint)
 	}
 	c.log(e)

@@ -48,7 +48,7 @@ type Server struct {
 
 	applying sync.RWMutex // held while the pools are ahead of applied
 	applied  atomic.Pointer[appliedTable]
-	inHand   *server.InHand
+	inHand   *server.Inflight
 	buffers  realtime.Buffers // of realtime sessions
 	draining atomic.Bool
 
@@ -61,13 +61,13 @@ var errDrained = errors.New("server is shutting down")
 
 // New returns a server, to be run and served.
 func New(c Config) (*Server, error) {
-	inHand, err := server.NewInHand(c.Logger)
+	inHand, err := server.NewInflight(c.Logger)
 	if err != nil {
 		return nil, err
 	}
 	s := &Server{
 		config:      c,
-		transport:   transport.NewTransport(),
+		transport:   transport.New(),
 		inHand:      inHand,
 		budget:      hop.NewRetryBudget(),
 		credentials: newCredentials(),
@@ -76,16 +76,16 @@ func New(c Config) (*Server, error) {
 	s.pools = admission.NewManager(c.Colo, s.probe, c.Logger)
 	s.metrics = metrics.NewColo(c.Metrics, s.table, s.Pools)
 	metrics.RegisterGrants(c.Metrics, s.GrantsEnabled)
-	s.http = server.NewServer(server.ServerConfig{
-		Handle:   s.serve,
-		Refuse:   s.refuseUnread,
-		Unwanted: s.rejectEarly,
-		InHand:   inHand,
-		Logger:   c.Logger,
-		Peers:    c.Peers,
+	s.http = server.New(server.Config{
+		Handle:      s.serve,
+		HandleError: s.refuseUnread,
+		RejectEarly: s.rejectEarly,
+		Inflight:    inHand,
+		Logger:      c.Logger,
+		Peers:       c.Peers,
 	})
-	metrics.RegisterConnections(c.Metrics, func() metrics.Connections {
-		return metrics.Connections(s.http.Connections())
+	metrics.RegisterConnections(c.Metrics, func() metrics.ConnStats {
+		return metrics.ConnStats(s.http.ConnStats())
 	})
 	return s, nil
 }
@@ -117,13 +117,13 @@ func (s *Server) Draining() bool { return s.draining.Load() }
 // Shutdown serves until no entry sends requests any more, then refuses newcomers; it waits for what runs until ctx
 // ends, then ends it, and returns once nothing is in hand. Until then an entry that has not heard of the drain is told
 // so, which costs its requests less than a closed port.
-func (s *Server) Shutdown(ctx context.Context, p server.Pace) error {
+func (s *Server) Shutdown(ctx context.Context, p server.DrainTimings) error {
 	s.Drain()
 	s.http.AwaitQuiet(ctx, p, nil)
 	s.pools.Drain()
 	s.refuseCalls()
 	s.config.Logger.Info("taking no more requests", "in_hand", s.inHand.Count())
-	return s.http.End(ctx, p, errDrained)
+	return s.http.Shutdown(ctx, p, errDrained)
 }
 
 // refuseCalls makes Do refuse requests from now on.
@@ -140,7 +140,7 @@ func (s *Server) maxBody() int { return s.table().MaxBody().Int() }
 func (s *Server) probe(ctx context.Context, e *fleet.Endpoint) (err error) {
 	defer func() {
 		if server.LogPanic(s.config.Logger.With("endpoint", e.ID), "health check", recover()) {
-			err = fmt.Errorf("%w: health check panicked", admission.ErrNotProbed)
+			err = fmt.Errorf("%w: health check panicked", admission.ErrNotChecked)
 		}
 	}()
 	return s.ask(ctx, e)
@@ -157,10 +157,10 @@ func (s *Server) ask(ctx context.Context, e *fleet.Endpoint) error {
 	}
 	deadline, _ := ctx.Deadline()
 	answer, err := s.transport.Do(ctx, &transport.Request{
-		Target: target, Method: "GET", Path: e.Health.Path, Fields: fields, Connect: time.Until(deadline), End: deadline,
-	}, transport.Shape{})
-	if netconn.IsOurs(err) {
-		return fmt.Errorf("%w: %w", admission.ErrNotProbed, err)
+		Target: target, Method: "GET", Path: e.Health.Path, Fields: fields, ConnectTimeout: time.Until(deadline), Deadline: deadline,
+	}, transport.ReadOptions{})
+	if netconn.IsLocalShortage(err) {
+		return fmt.Errorf("%w: %w", admission.ErrNotChecked, err)
 	}
 	if err != nil {
 		return err

@@ -33,8 +33,8 @@ func (c *call) forward(to try) (*peer.Answer, error) {
 		},
 	}
 	if c.prelude != nil {
-		c.prelude.Elsewhere()
-		r.Progress, r.Tick = c.prelude.Progress, c.prelude.Pulse
+		c.prelude.ResetProgress()
+		r.Progress, r.Tick = c.prelude.ReportProgress, c.prelude.Tick
 	}
 	c.path = append(c.path, to.Home.Node)
 	answer, err := c.entry.colo(to.Home)(c.Context, &r)
@@ -45,24 +45,24 @@ func (c *call) forward(to try) (*peer.Answer, error) {
 // token is what the next server must know of the request.
 func (c *call) token(to try, now time.Time) hop.Token {
 	t := hop.Token{
-		RequestID:       c.id,
-		ClientRequestID: c.clientID,
-		Source:          c.entry.config.Node,
-		Account:         c.caller.Account.Name,
-		Weight:          c.caller.Account.Weight,
-		Priority:        c.priority,
-		Concurrent:      c.caller.Account.Limits.Concurrent,
-		Model:           c.model.Name,
-		Hops:            max(c.model.Retry.Hops-1, 0), // without further hops there is still this one
-		Attempt:         c.attempts,
-		Retries:         min(c.tries.errors, c.entry.budget.Left()),
-		Broken:          c.tries.broken,
-		Wait:            to.wait,
-		WaitBelow:       hop.Millis(to.below),
-		Waited:          hop.Millis(c.waited),
-		Chance:          to.chance,
-		Total:           hop.Millis(max(c.end.Sub(now)-holdBack, time.Millisecond)),
-		WantsProgress:   c.prelude != nil,
+		RequestID:         c.id,
+		ClientRequestID:   c.clientID,
+		Source:            c.entry.config.Node,
+		Account:           c.caller.Account.Name,
+		Weight:            c.caller.Account.Weight,
+		Priority:          c.priority,
+		Concurrent:        c.caller.Account.Limits.Concurrent,
+		Model:             c.model.Name,
+		Hops:              max(c.model.Retry.Hops-1, 0), // without further hops there is still this one
+		Attempt:           c.attempts,
+		Retries:           min(c.tries.errors, c.entry.budget.Remaining()),
+		EndpointsFailed:   c.tries.broken,
+		Wait:              to.wait,
+		WaitBelow:         hop.Millis(to.below),
+		Waited:            hop.Millis(c.waited),
+		ReturnProbability: to.chance,
+		Total:             hop.Millis(max(c.end.Sub(now)-holdBack, time.Millisecond)),
+		WantsProgress:     c.prelude != nil,
 	}
 	if !c.firstBy.IsZero() {
 		t.FirstByte = hop.Millis(max(c.firstBy.Sub(now)-holdBack, time.Millisecond))
@@ -116,14 +116,14 @@ func (c *call) fields() []transport.Field {
 
 // relay answers the client with what the colo sent. It reports whether that goes on after the handler has returned.
 func (c *call) relay(answer *peer.Answer) (streaming bool) {
-	if answer.Response.Switched() {
+	if answer.Response.Upgraded() {
 		c.upgrade(answer)
 		return true
 	}
 	c.headers()
 	r := c.newRelay()
-	r.Answer, r.Passed = answer.Response, answer.OnChunk
-	if relay.WriteAnswer(c.rc, answer.Response, r) {
+	r.Response, r.OnChunk = answer.Response, answer.OnChunk
+	if relay.WriteResponse(c.rc, answer.Response, r) {
 		return true
 	}
 	c.logWhole(answer.Response)
@@ -134,22 +134,22 @@ func (c *call) relay(answer *peer.Answer) (streaming bool) {
 func (c *call) newRelay() *relay.Relay {
 	r := &relay.Relay{
 		Context: c.Context, Client: c.rc.Conn(), Stall: c.entry.config.WriteStall, RequestID: c.id,
-		Ended: func() {
+		OnClose: func() {
 			defer c.leave()
 			if c.answer != nil && c.answer.OnClose != nil {
 				c.answer.OnClose()
 			}
 		},
 	}
-	r.Known = func(end relay.End) {
-		if r.Answer == nil {
+	r.OnOutcome = func(end relay.Outcome) {
+		if r.Response == nil {
 			c.logGone(analytics.Outcome(end.Kind))
 			return
 		}
 		if c.answer.OnOutcome != nil {
-			c.answer.OnOutcome(end, r.HeldUp())
+			c.answer.OnOutcome(end, r.BlockedOnClient())
 		}
-		c.logStream(r.Answer, end)
+		c.logStream(r.Response, end)
 	}
 	return r
 }

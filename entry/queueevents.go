@@ -46,7 +46,7 @@ func (c *call) announce() {
 func (c *call) seek() (*transport.Response, *openai.Error) {
 	switch answer := c.tryColos(); {
 	case answer != nil && answer.Response.Stream() != nil:
-		c.prelude.Passed = answer.OnChunk
+		c.prelude.OnChunk = answer.OnChunk
 		return answer.Response, nil
 	case answer != nil:
 		return nil, c.notStreamed(answer)

@@ -67,10 +67,10 @@ func takeKey(h *transport.Handshake) (key string) {
 func (c *call) upgrade(answer *peer.Answer) {
 	if session := answer.Session; session != nil {
 		session.Fields = c.fieldsBack()
-		ended := session.Ended
-		session.Ended = func(end realtime.SessionEnd) {
+		ended := session.OnClose
+		session.OnClose = func(end realtime.SessionOutcome) {
 			ended(end)
-			c.logUpgraded(relay.End{Kind: end.Kind, Reason: end.Reason}, end.BytesIn, end.BytesOut)
+			c.logUpgraded(relay.Outcome{Kind: end.Kind, Reason: end.Reason}, end.BytesIn, end.BytesOut)
 		}
 		c.rc.HijackSetNoResponse(true) // the session answers
 		c.Hijack(c.rc, func(client *netconn.Conn) {
@@ -82,18 +82,18 @@ func (c *call) upgrade(answer *peer.Answer) {
 	}
 	relay.SwitchProtocols(c.rc, c.handshake, answer.Response)
 	c.headers()
-	tunnel := &realtime.Tunnel{Context: c.Context, Answer: answer.Response, Buffers: &c.entry.buffers, Stall: c.entry.config.WriteStall}
+	tunnel := &realtime.Tunnel{Context: c.Context, Response: answer.Response, Buffers: &c.entry.buffers, WriteStall: c.entry.config.WriteStall}
 	c.Hijack(c.rc, func(client *netconn.Conn) {
 		defer c.leave()
 		end := tunnel.Run(client)
-		c.logUpgraded(end.End, end.BytesIn, end.BytesOut)
+		c.logUpgraded(end.Outcome, end.BytesIn, end.BytesOut)
 	})
 }
 
 // logUpgraded ends a request that was a WebSocket.
-func (c *call) logUpgraded(end relay.End, in, out int64) {
+func (c *call) logUpgraded(end relay.Outcome, in, out int64) {
 	e := c.event(analytics.PhaseEnd)
-	e.Outcome, e.Partial = analytics.Outcome(end.Kind), end.Kind != relay.EndComplete
+	e.Outcome, e.Partial = analytics.Outcome(end.Kind), end.Kind != relay.OutcomeCompleted
 	e.Status, e.BytesIn, e.BytesOut = 101, in, out
 	c.log(e)
 }

@@ -141,7 +141,7 @@ func (c *call) readBody(t *fleet.Table) (*fleet.Table, *openai.Error) {
 		return t, openai.Unavailable("table_changed", time.Second)
 	}
 	var err *openai.Error
-	if c.raw, err = c.Receive(c.rc, c.entry.maxBody()); err != nil {
+	if c.raw, err = c.ReadBody(c.rc, c.entry.maxBody()); err != nil {
 		return t, err
 	}
 	c.arrived = time.Now() // a slow upload takes nothing from the time that the request has
@@ -259,7 +259,7 @@ func (c *call) failedForward(at try, err error) {
 	// One that begins to answer was reached, and one that does not may just be slow. What is for want of something of our own
 	// says nothing of the colo.
 	if failed.Phase != transport.PhaseStream && (!failed.Timeout || failed.Phase == transport.PhaseConnect) &&
-		!errors.Is(err, peer.ErrNotSigned) && !netconn.IsOurs(err) {
+		!errors.Is(err, peer.ErrNotSigned) && !netconn.IsLocalShortage(err) {
 		c.entry.observed.missed(at.Colo.Name, failed, time.Now())
 	}
 	switch {
@@ -313,7 +313,7 @@ func (c *call) recovered(panicked any) {
 	if panicked == nil {
 		return
 	}
-	c.noteCrash(server.Panicked(panicked), string(bytes.TrimSpace(debug.Stack())))
+	c.noteCrash(server.DescribePanic(panicked), string(bytes.TrimSpace(debug.Stack())))
 	c.refuse(openai.Internal())
 }
 

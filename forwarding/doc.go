@@ -2,6 +2,7 @@
 // there to an engine. It has no code of its own.
 //
 //	realtime            WebSockets between connections that were taken over
+//	peer                one request over one hop: what is asked of a colo, and what comes of it
 //	relay               an engine's response on its way to the client
 //	server   transport  fasthttp made strict; one attempt at one server
 //	peertls  httpguard  who a node is; requests that can be read in one way only

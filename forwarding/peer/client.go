@@ -38,22 +38,22 @@ func (c *Client) To(s Server) Func {
 
 func (c *Client) do(ctx context.Context, to Server, r *Request) (*Answer, error) {
 	method, path := r.line()
-	token, err := c.Keys.Sign(r.Token, hop.Target{Audience: to.Node, Method: method, Path: r.Route.Path, Body: r.Body}, time.Now())
+	token, err := c.Keys.Sign(r.Token, hop.Binding{Audience: to.Node, Method: method, Path: r.Route.Path, Body: r.Body}, time.Now())
 	if err != nil {
 		return nil, &transport.ExchangeError{Phase: transport.PhaseConnect, Err: fmt.Errorf("%w: %w", ErrNotSigned, err)}
 	}
 	request := transport.Request{
 		Target: transport.PeerTarget(c.Peers, to.Address, peertls.Identity{Role: peertls.RoleColo, Colo: to.Colo, Node: to.Node}),
 		Method: method, Path: path,
-		Fields:  append([]transport.Field{{Name: hop.HeaderToken, Value: token}}, r.Fields...),
-		Body:    r.Body,
-		Connect: r.Limits.Connect, FirstByte: r.Limits.FirstByte, Idle: r.Limits.Idle, End: r.Limits.End,
-		Progress: r.Progress, Tick: r.Tick,
+		Fields:         append([]transport.Field{{Name: hop.HeaderToken, Value: token}}, r.Fields...),
+		Body:           r.Body,
+		ConnectTimeout: r.Limits.Connect, FirstByteTimeout: r.Limits.FirstByte, IdleTimeout: r.Limits.Idle, Deadline: r.Limits.End,
+		OnProgress: r.Progress, Tick: r.Tick,
 	}
 	if r.Handshake != nil {
 		request.Handshake = transport.NewHandshake(r.Handshake.Protocols) // with a key of its own
 	}
-	response, err := c.Transport.Do(ctx, &request, transport.Shape{API: r.Route.API})
+	response, err := c.Transport.Do(ctx, &request, transport.ReadOptions{API: r.Route.API})
 	if err != nil {
 		return nil, err
 	}

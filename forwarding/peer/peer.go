@@ -77,7 +77,7 @@ type Answer struct {
 	// each piece; OnOutcome once, before the client can know how the answer ends, with how long the client has held it up; OnClose
 	// once, last.
 	OnChunk   func()
-	OnOutcome func(end relay.End, blocked time.Duration)
+	OnOutcome func(end relay.Outcome, blocked time.Duration)
 	OnClose   func()
 }
 
@@ -87,7 +87,7 @@ func (a *Answer) Close() {
 		a.Response.Close()
 	}
 	if a.OnOutcome != nil {
-		a.OnOutcome(relay.End{Kind: relay.EndClientGone}, 0)
+		a.OnOutcome(relay.Outcome{Kind: relay.OutcomeClientGone}, 0)
 	}
 	if a.OnClose != nil {
 		a.OnClose()
