@@ -12,46 +12,24 @@ import (
 	"colonnade/onebox"
 )
 
-// unreadBodies are requests that are refused before their body is read, if it is at all.
+// unreadBodies are requests that are refused before their body is read, if it is at all. trust has all heads that are refused.
 var unreadBodies = []struct {
 	name, first string
 	lines       string // separated by |; {key} is a valid one
 	status      int
 }{
-	{"no key, announced", "POST /v1/chat/completions", "Content-Length: 16777216", 401},
 	{"no key, chunked", "POST /v1/chat/completions", "Transfer-Encoding: chunked", 401},
 	{"no key, form", "POST /v1/audio/transcriptions", "Content-Type: multipart/form-data; boundary=XX|Content-Length: 1000000", 401},
-	{"no key, chunked form", "POST /v1/images/edits", "Content-Type: multipart/form-data; boundary=XX|Transfer-Encoding: chunked", 401},
 	{"no key, expecting", "POST /v1/chat/completions", "Expect: 100-continue|Content-Length: 1000000", 401},
-	{"no key, HTTP/1.0", "POST /v1/chat/completions HTTP/1.0", "Content-Length: 1000000", 401},
 	{"too large", "POST /v1/chat/completions", "{key}|Content-Length: 16777217", 413},
-	{"too large, expecting", "POST /v1/chat/completions", "{key}|Expect: 100-continue|Content-Length: 16777217", 413},
 	{"too large, HTTP/1.0", "POST /v1/chat/completions HTTP/1.0", "{key}|Content-Length: 16777217", 413},
-	{"too large by far", "POST /v1/chat/completions", "{key}|Content-Length: 999999999999999", 413},
-	{"compressed", "POST /v1/chat/completions", "{key}|Content-Encoding: gzip|Content-Length: 1000000", 400},
 	{"compressed, chunked", "POST /v1/chat/completions", "{key}|Content-Encoding: gzip|Transfer-Encoding: chunked", 400},
 	{"unknown path", "POST /v1/nothing", "{key}|Content-Length: 1000000", 404},
-	{"unknown path, chunked", "POST /v1/nothing", "{key}|Transfer-Encoding: chunked", 404},
-	{"wrong method", "PUT /v1/chat/completions", "{key}|Content-Length: 1000000", 405},
 	{"wrong method, chunked", "PUT /v1/chat/completions", "{key}|Transfer-Encoding: chunked", 405},
 	{"body of a GET", "GET /v1/models", "{key}|Content-Length: 1000000", 400},
-	{"chunks of a GET", "GET /v1/models", "{key}|Transfer-Encoding: chunked", 400},
 	{"chunks of a probe", "GET /health", "Transfer-Encoding: chunked", 400},
-	{"strange coding of a probe", "GET /health", "Transfer-Encoding: identity", 400},
-	{"alias of a probe's length", "GET /health", "Content_Length: 125", 400},
-	{"alias of another probe's length", "GET /health/live", "Content_Length: 125", 400},
 	{"body of a probe", "POST /health", "Content-Length: 1000000", 405},
 	{"two framings", "POST /v1/chat/completions", "{key}|Content-Length: 5|Transfer-Encoding: chunked", 400},
-	{"two lengths", "POST /v1/chat/completions", "{key}|Content-Length: 5|Content-Length: 5", 400},
-	{"two codings", "POST /v1/chat/completions", "{key}|Transfer-Encoding: gzip, chunked", 400},
-	{"strange coding", "POST /v1/chat/completions", "{key}|Transfer-Encoding: xchunked", 400},
-	{"coding with a tab", "POST /v1/chat/completions", "{key}|Transfer-Encoding:\tchunked\t|Content-Length: 0", 400},
-	{"space before the colon", "POST /v1/chat/completions", "{key}|Content-Length : 1000000", 400},
-	{"folded length", "POST /v1/chat/completions", "{key}|Content-Length:| 1000000", 400},
-	{"signed length", "POST /v1/chat/completions", "{key}|Content-Length: +5", 400},
-	{"length in hex", "POST /v1/chat/completions", "{key}|Content-Length: 0x5", 400},
-	{"alias of a framing", "POST /v1/chat/completions", "{key}|Content_Length: 5|Transfer-Encoding: chunked", 400},
-	{"not HTTP", "POST /v1/chat/completions HTTP/3.0", "{key}|Content-Length: 5", 400},
 	{"upgrade", "POST /v1/chat/completions", "{key}|Connection: Upgrade|Upgrade: websocket|Content-Length: 1000000", 400},
 }
 

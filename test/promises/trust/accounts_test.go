@@ -35,8 +35,7 @@ func inEtcd(f *fleettest.Fleet, work func(context.Context, *etcd.Client) error) 
 	}
 }
 
-// A colo is told the account, and its weight, priority and cap, by the entry alone. A client may lower its priority and do
-// nothing else.
+// The hop token of the entry alone names the account with its weight, priority and cap. A client can only lower its priority.
 func TestAccountReachesColo(t *testing.T) {
 	colo, documents := fleettest.StartStubColo(t, "elsewhere", "elsewhere-1", func(hop.Wait) string { return "" })
 	gold, goldDoc := fleettest.NewAccountKey(t, "gold", "weight: 7\npriority: interactive\nlimits: {concurrent: 3}")
@@ -55,7 +54,7 @@ func TestAccountReachesColo(t *testing.T) {
 		requests := colo.Requests()
 		h := requests[len(requests)-1].Hop
 		if got := fmt.Sprintf("%s %d %s %d", h.Account, h.Weight, h.Priority, h.Concurrent); got != want {
-			t.Errorf("with %q the colo was told %q, want %q", lines, got, want)
+			t.Errorf("with %q the hop token says %q, want %q", lines, got, want)
 		}
 	}
 	forged := []string{"x-colonnade-weight: 1000", "x-colonnade-account: gold", "x-colonnade-concurrent: 1000", "x-colonnade-hop: v1.e30.AAAA"}
@@ -71,7 +70,7 @@ func TestAccountReachesColo(t *testing.T) {
 	}
 }
 
-// An account sees and uses the models of its list, under their names and aliases, and nothing else; an empty list is none.
+// An account sees and uses the models of its list, under their names and aliases, and no others; an empty list means none.
 func TestModelsOfAccounts(t *testing.T) {
 	all, allDoc := fleettest.NewAccountKey(t, "all", "weight: 1")
 	none, noneDoc := fleettest.NewAccountKey(t, "none", "models: []")
@@ -111,7 +110,7 @@ func TestModelsOfAccounts(t *testing.T) {
 		for _, model := range []string{chat, embed, session} {
 			want := status(model)
 			if want != http.StatusOK {
-				want = http.StatusNotFound // as if it were not there
+				want = http.StatusNotFound // as if it did not exist
 			}
 			if got, _ := get(f, "/models/"+model, bearer); got != want {
 				t.Errorf("%s: GET /models/%s: %d, want %d", c.name, model, got, want)
@@ -127,7 +126,7 @@ func TestModelsOfAccounts(t *testing.T) {
 	}
 }
 
-// get returns the answer to a GET below the base URL.
+// get sends a GET below the base URL.
 func get(f *fleettest.Fleet, path, authorization string) (int, string) {
 	f.T.Helper()
 	r, err := http.NewRequest(http.MethodGet, f.URL()+path, nil)
@@ -144,7 +143,7 @@ func get(f *fleettest.Fleet, path, authorization string) (int, string) {
 	return answer.StatusCode, string(text)
 }
 
-// modelsOf returns the models that are listed for a caller.
+// modelsOf returns the models that are listed for an API key.
 func modelsOf(f *fleettest.Fleet, authorization string) string {
 	f.T.Helper()
 	status, text := get(f, "/models", authorization)
@@ -205,18 +204,27 @@ func TestRevokedKey(t *testing.T) {
 // A key expires at its time, without any change of a document. In an open fleet its requests then belong to the account open.
 func TestKeyExpires(t *testing.T) {
 	t.Parallel()
-	expires := time.Now().Add(3 * time.Second)
-	key, entry := accounts.NewKey("brief", "", time.Now(), expires)
 	for _, open := range []bool{false, true} {
 		other, document := fleettest.NewAccountKey(t, "other", "weight: 1")
-		f := fleettest.StartClosed(t, onebox.Config{Engine: fleettest.QuickEngine(4), Open: open}, document+"key: accounts/brief\nmodels: [demo-chat]\n---\n"+fleettest.APIKeyDocument(t, entry))
+		f := fleettest.StartClosed(t, onebox.Config{Engine: fleettest.QuickEngine(4), Open: open}, document+"key: accounts/brief\nmodels: [demo-chat]")
 		f.Key = other
 		f.WatchShared(8)
+		expires := time.Now().Add(time.Second)
+		key, entry := accounts.NewKey("brief", "", time.Now(), expires)
 		status := func() int { return f.Chat(fleettest.ChatBody(1, false), "Authorization", "Bearer "+key).Status }
-		if got := status(); got != http.StatusOK && time.Now().Before(expires) {
-			t.Errorf("open %v, before its end: %d", open, got)
+		f.Operator().Put(fleettest.APIKeyDocument(t, entry))
+		for { // until it has expired
+			asked := time.Now()
+			_, models := get(f, "/models", "Bearer "+key)
+			isKnown := strings.Contains(models, "demo-chat") && !strings.Contains(models, "demo-embed") // the document has arrived
+			if got := status(); isKnown && got != http.StatusOK && time.Now().Before(expires) {
+				t.Errorf("open %v, before its end: %d", open, got)
+			}
+			if asked.After(expires) {
+				break
+			}
+			time.Sleep(20 * time.Millisecond)
 		}
-		time.Sleep(time.Until(expires))
 		switch got := status(); {
 		case open:
 			if models := modelsOf(f, "Bearer "+key); got != http.StatusOK || models != "demo-chat demo-embed demo-realtime" {

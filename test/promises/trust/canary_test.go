@@ -3,7 +3,6 @@ package trust_test
 import (
 	"bytes"
 	"context"
-	"io"
 	"io/fs"
 	"log/slog"
 	"net/http"
@@ -23,10 +22,10 @@ import (
 	"colonnade/onebox"
 )
 
-// No prompt, completion or key is in a log, a metric, a page, an event or a file, whatever went wrong with the request.
-func TestCanaries(t *testing.T) {
+// No prompt, completion or key is in a log, a metric, a page, an event or a file, however the request ends.
+func TestNoPromptOrKeyIsKept(t *testing.T) {
 	t.Parallel()
-	const prompt = "canary-in-the-prompt" // and in the completion, since the engines echo
+	const prompt = "canary-in-the-prompt" // in the completion, too, since the engine echoes
 	key, entry := accounts.NewKey("acme", "canary", time.Now(), time.Time{})
 	secret := strings.TrimPrefix(key, "cn_canary_")
 	logged := &testkit.SyncBuffer{}
@@ -50,7 +49,7 @@ func TestCanaries(t *testing.T) {
 			t.Errorf("%.60s…: %v: %s", body, a.Err, a.Body)
 		}
 		if strings.Contains(a.Body, secret) {
-			t.Errorf("%.60s…: the answer repeats a key: %s", body, a.Body)
+			t.Errorf("%.60s…: the response has a key: %s", body, a.Body)
 		}
 	}
 	ask(200, good)
@@ -69,7 +68,7 @@ func TestCanaries(t *testing.T) {
 		_ = f.Chat(`{"stream":true,` + good[1:])
 		f.ClearFaults()
 	}
-	// A key in the places where browsers have to put it.
+	// A key where browsers have to put it.
 	d := websocket.Dialer{HandshakeTimeout: testkit.Timeout, Subprotocols: []string{"realtime", "openai-insecure-api-key." + key}}
 	s, answer, err := d.Dial(f.RealtimeURL("demo-realtime"), nil)
 	if err != nil {
@@ -96,7 +95,7 @@ func TestCanaries(t *testing.T) {
 	search(f, logged, f.Dir, prompt, secret)
 }
 
-// search looks for texts in all that the fleet says of itself, and leaves behind below a directory.
+// search looks for texts in the log, in all pages of the fleet, and in all files below a directory.
 func search(f *fleettest.Fleet, logged *testkit.SyncBuffer, dir string, texts ...string) {
 	f.T.Helper()
 	check := func(where string, data []byte) {
@@ -110,13 +109,7 @@ func search(f *fleettest.Fleet, logged *testkit.SyncBuffer, dir string, texts ..
 	for _, n := range append([]onebox.ColoNode{{Running: f.Entry}}, f.Colos...) {
 		for _, page := range []string{"/metrics", "/debug/fleet", "/debug/pools", "/debug/config", "/debug/check",
 			"/debug/pprof/goroutine?debug=2", "/debug/pprof/heap?debug=1", "/debug/pprof/cmdline"} {
-			answer, err := f.Client.Get("http://" + n.Admin + page)
-			if err != nil {
-				f.T.Fatal(err)
-			}
-			data, _ := io.ReadAll(answer.Body)
-			answer.Body.Close()
-			check(n.Node+page, data)
+			check(n.Node+page, f.Page(n.Admin, page))
 		}
 	}
 	files := 0

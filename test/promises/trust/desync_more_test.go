@@ -7,7 +7,7 @@ import (
 	"colonnade/internal/wiretest"
 )
 
-// firstLineCases are requests whose first line is not what it should be, or where it should be.
+// firstLineCases are requests with an invalid or misplaced request line.
 func firstLineCases() (all []desync) {
 	rest := commonLines + framedByLength + "\r\n\r\n{body}"
 	in := func(answers string, lines ...string) {
@@ -23,10 +23,10 @@ func firstLineCases() (all []desync) {
 		"POST "+fleettest.ChatPath+"#x HTTP/1.1", "POST "+fleettest.ChatPath+"?a#x HTTP/1.1", "POST "+fleettest.ChatPath+"\x00 HTTP/1.1", "POST "+fleettest.ChatPath+"\r HTTP/1.1", "POST "+fleettest.ChatPath+"\xff HTTP/1.1", "POST "+fleettest.ChatPath+"\x7f HTTP/1.1",
 		"POST "+fleettest.ChatPath+"? a HTTP/1.1", "PO(ST "+fleettest.ChatPath+" HTTP/1.1", "P\x00ST "+fleettest.ChatPath+" HTTP/1.1", "POST:"+fleettest.ChatPath+" HTTP/1.1", "POST * HTTP/1.1", "POST v1/chat/completions HTTP/1.1", "POST ? HTTP/1.1")
 	in(good, "POST "+fleettest.ChatPath+"?a=b HTTP/1.1", "POST "+fleettest.ChatPath+"?%0d%0a HTTP/1.1", "POST "+fleettest.ChatPath+"? HTTP/1.1", "\r\nPOST "+fleettest.ChatPath+" HTTP/1.1", "\r\n\r\nPOST "+fleettest.ChatPath+" HTTP/1.1")
-	in("", "\r\n\nPOST "+fleettest.ChatPath+" HTTP/1.1") // a connection on which nothing came but empty lines
+	in("", "\r\n\nPOST "+fleettest.ChatPath+" HTTP/1.1") // nothing but empty lines came
 	in(bad, "\nPOST "+fleettest.ChatPath+" HTTP/1.1", "\r\r\nPOST "+fleettest.ChatPath+" HTTP/1.1")
 	for _, end := range []string{"\n", "\n\r\n", "\n\r", "\r\r\n"} {
-		all = append(all, desync{"first line that ends in another way", firstLine + end + strings.TrimPrefix(rest, "\r\n"), bad, ""})
+		all = append(all, desync{"request line with another end", firstLine + end + strings.TrimPrefix(rest, "\r\n"), bad, ""})
 	}
 	return append(all,
 		desync{"HTTP/0.9", "GET " + fleettest.ChatPath + "\r\n", bad, ""},
@@ -34,7 +34,7 @@ func firstLineCases() (all []desync) {
 		desync{"preface of HTTP/2", "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\x00\x00\x00\x04\x00\x00\x00\x00\x00", bad, ""},
 		desync{"TLS", "\x16\x03\x01\x00\xa5\x01\x00\x00\xa1\x03\x03\r\n\r\n", bad, ""},
 		desync{"PROXY", "PROXY TCP4 1.2.3.4 5.6.7.8 1 2\r\n" + firstLine + rest, bad, ""},
-		desync{"an answer", "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n", bad, ""})
+		desync{"a response", "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n", bad, ""})
 }
 
 func hostCases() (all []desync) {
@@ -69,7 +69,7 @@ func hostCases() (all []desync) {
 		desync{"hosts of two", asked("Host: other\r\n"+framedByLength, "{body}"), bad, ""})
 }
 
-// methodCases are requests of other methods, with and without bodies. A body that has come keeps the connection in step.
+// methodCases are requests of other methods, with and without bodies.
 func methodCases() (all []desync) {
 	for _, method := range []string{"PUT", "DELETE", "PATCH", "OPTIONS", "PROPFIND", "post", "Post", "QUERY", "M-SEARCH", "X"} {
 		all = append(all, desync{method, method + strings.TrimPrefix(asked(framedByLength, "{body}"), "POST"), "405 200", "405"},
@@ -93,7 +93,7 @@ func methodCases() (all []desync) {
 		desync{"TRACE", "TRACE " + fleettest.ChatPath + " HTTP/1.1" + commonLines + "\r\n", "405", ""},
 		desync{"TRACE with a body", "TRACE " + fleettest.ChatPath + " HTTP/1.1" + commonLines + framedByLength + "\r\n\r\n{body}", "405", ""},
 		desync{"OPTIONS of all", "OPTIONS * HTTP/1.1" + commonLines + "\r\n", bad, ""},
-		desync{"another method said beside", asked("X-HTTP-Method-Override: GET\r\nX-HTTP-Method: DELETE\r\n"+framedByLength, "{body}"), good, ""})
+		desync{"method override", asked("X-HTTP-Method-Override: GET\r\nX-HTTP-Method: DELETE\r\n"+framedByLength, "{body}"), good, ""})
 }
 
 func expectCases() []desync {
@@ -112,7 +112,7 @@ func expectCases() []desync {
 		desync{"expecting, too long", asked("Expect: 100-continue\r\nContent-Length: 999999999999999", strings.Repeat("x", 9<<10)), "413", "100 413"})
 }
 
-// upgradeCases are requests to switch protocols, which are all passed over or refused. Each is the connection's last.
+// upgradeCases are requests to switch protocols. All are ignored or refused, and are the last on their connection.
 func upgradeCases() []desync {
 	const upgrade = "Connection: Upgrade\r\nUpgrade: "
 	return append(append(each(bad, "{body}", framedByLength+"\r\n"+upgrade+"websocket", framedByLength+"\r\n"+upgrade+"TLS/1.0", framedByLength+"\r\n"+upgrade+"HTTP/2.0", framedByLength+"\r\n"+upgrade+"h2c, websocket",

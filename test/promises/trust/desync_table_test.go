@@ -13,7 +13,7 @@ type desyncGroup struct {
 
 func desyncTable() []desyncGroup {
 	return []desyncGroup{
-		{"as it should be", properRequests()}, {"lengths", lengthCases()}, {"codings", codingCases()}, {"both", bothCases()},
+		{"valid", validRequests()}, {"lengths", lengthCases()}, {"codings", codingCases()}, {"both", bothCases()},
 		{"chunks", chunkCases()}, {"trailers", trailerCases()}, {"lines", lineCases()}, {"names", nameCases()}, {"first line", firstLineCases()},
 		{"hosts", hostCases()}, {"methods", methodCases()}, {"expectations", expectCases()}, {"upgrades", upgradeCases()}, {"long", longCases()},
 	}
@@ -22,17 +22,17 @@ func desyncTable() []desyncGroup {
 const (
 	firstLine   = "POST " + fleettest.ChatPath + " HTTP/1.1"
 	commonLines = "\r\nHost: fleet\r\nContent-Type: application/json\r\n{auth}\r\n"
-	good        = "200 200" // and the connection goes on
+	good        = "200 200" // the connection is kept
 	goodLast    = "200"
-	bad         = "400" // and nothing behind it is looked at
+	bad         = "400" // nothing behind it is read
 )
 
-// asked is a request with more header lines.
+// asked is a request with further header lines.
 func asked(lines, content string) string {
 	return firstLine + commonLines + lines + "\r\n\r\n" + content
 }
 
-// each makes a case of each of the lines of a request with content.
+// each makes a case of each of the header lines, with the same content.
 func each(answers, content string, lines ...string) (all []desync) {
 	for _, l := range lines {
 		all = append(all, desync{name: l, wire: asked(l, content), answers: answers})
@@ -42,7 +42,7 @@ func each(answers, content string, lines ...string) (all []desync) {
 
 const framedByLength = "Content-Length: {len}"
 
-func properRequests() []desync {
+func validRequests() []desync {
 	return append(each(good, "{body}", framedByLength, "content-length:{len}", "CONTENT-LENGTH:\t {len} \t", "Content-Length: 0{len}",
 		framedByLength+"\r\nConnection: keep-alive", framedByLength+"\r\nX-Note:", framedByLength+"\r\nX-Note: \t ", framedByLength+"\r\nX-Note: \xff\xfe"),
 		append(each(good, "{chunked}", "Transfer-Encoding: chunked", "transfer-encoding:chunked", "Transfer-Encoding:\tchunked \t", "TE: trailers\r\nTransfer-Encoding: chunked"),
@@ -65,8 +65,8 @@ func lengthCases() []desync {
 		framedByLength+"\r\nContent_Length: 5", framedByLength+"\r\nContent-Length : 5", framedByLength+"\r\n Content-Length: 5", framedByLength+"\r\nConnection: Content-Length"),
 		desync{"none", asked("X-Note: no framing", ""), bad + " 200", "403"},
 		desync{"zero", asked("Content-Length: 0", ""), bad + " 200", "403"},
-		desync{"too long for anybody", asked("Content-Length: 999999999999999", strings.Repeat("x", 9<<10)), "413", ""},
-		desync{"what is hidden in the body", asked("Content-Length: {hiddenlen}", "{hidden}"), bad + " 200", "403"},
+		desync{"too long", asked("Content-Length: 999999999999999", strings.Repeat("x", 9<<10)), "413", ""},
+		desync{"hidden request in the body", asked("Content-Length: {hiddenlen}", "{hidden}"), bad + " 200", "403"},
 	)
 }
 
@@ -106,8 +106,7 @@ func bothCases() (all []desync) {
 		desync{"unknown coding in HTTP/1.0", old + "Content-Length: {len}\r\nTransfer-Encoding: identity\r\n\r\n{body}", bad, ""})
 }
 
-// chunkCases are bodies in chunks. Those that are refused in their middle may have been answered 403 by a colo, which
-// nobody can tell a body's digest that has no end.
+// chunkCases are chunked bodies.
 func chunkCases() (all []desync) {
 	in := func(answers string, bodies ...string) {
 		for _, b := range bodies {
@@ -120,15 +119,15 @@ func chunkCases() (all []desync) {
 		"2c\n{body}"+end, "2c\r{body}"+end, "2c\r\r\n{body}"+end, "2c\n\r\n{body}"+end, "2cg\r\n{body}"+end, "2c.0\r\n{body}"+end, "2c,\r\n{body}"+end, "2c\x00\r\n{body}"+end, "2c\x0b\r\n{body}"+end,
 		"\r\n{body}"+end, ";a\r\n{body}"+end, "{body}", "\"2c\"\r\n{body}"+end, "00000000000000000000000000000002c\r\n{body}"+end, "1000000000000002c\r\n{body}"+end,
 		"FFFFFFFFFFFFFFFFF\r\n{body}"+end, "fffffffffffffffe\r\n{body}"+end, "8000000000000000\r\n{body}"+end)
-	// Extensions, which nobody needs and no two servers end alike.
+	// Chunk extensions, which servers end differently.
 	in(bad, "2c;a\n{body}"+end, "2c;a\nb\r\n{body}"+end, "2c;a\rb\r\n{body}"+end, "2c;\n{body}"+end, "2c;a=\"\n\"\r\n{body}"+end, "2c ;a\r\n{body}"+end,
 		"2c;\x00\r\n{body}"+end, "2c;a\x7f\r\n{body}"+end)
-	// Data that does not end where it should.
+	// Data that is longer or shorter than its chunk.
 	in(bad, size+"\r\n{body}0\r\n\r\n", size+"\r\n{body}\n0\r\n\r\n", size+"\r\n{body}\r0\r\n\r\n", size+"\r\n{body}\n\r0\r\n\r\n", size+"\r\n{body}xx"+end, "2b\r\n{body}"+end, "2d\r\n{body}"+end,
 		size+"\r\n{body}\r\r\n0\r\n\r\n", size+"\r\n{body}xx0\r\n\r\n", size+"\r\n{body}\r\n\r\n0\r\n\r\n", size+"\r\n{body}\r\n 0\r\n\r\n")
 	in(bad, size+"\r\n{body}\r\n0\n\n", size+"\r\n{body}\r\n0\n\r\n", size+"\r\n{body}\r\n0\r\r\n\r\n", size+"\r\n{body}\r\n0;\n\r\n", size+"\r\n{body}\r\n-0\r\n\r\n", size+"\r\n{body}\r\n0x0\r\n\r\n", size+"\r\n{body}\r\n0\r\n\r\r\n",
 		size+" \r\n{body}"+end, size+"\t\r\n{body}"+end, size+"\r\n{body}\r\n0 \r\n\r\n", size+"\r\n{body}\r\n00000000000000000\r\n\r\n", size+";"+strings.Repeat("a", 1000)+"\r\n{body}"+end)
-	// It has come whole, and nothing behind it is looked at.
+	// The body is complete; nothing behind it is read.
 	in(goodLast, size+"\r\n{body}\r\n0\r\n\n", size+"\r\n{body}\r\n0\r\n\n\r\n")
 	return all
 }
@@ -145,7 +144,7 @@ func trailerCases() (all []desync) {
 		desync{"no end of the trailers", asked("Transfer-Encoding: chunked", "2c\r\n{body}\r\n0\r\n"), bad, ""})
 }
 
-// lineCases are heads whose lines end, or begin, as two servers may read in two ways.
+// lineCases are heads whose line ends are ambiguous.
 func lineCases() []desync {
 	all := each(bad, "{body}", "X-Note: a\n"+framedByLength, "X-Note: a\r"+framedByLength, framedByLength+"\n", framedByLength+"\r", "X-Note: a\r\r\n"+framedByLength, "X-Note: a\n\r\n"+framedByLength,
 		"X-Note: a\r\n b\r\n"+framedByLength, "X-Note: a\r\n\tb\r\n"+framedByLength, "X-Note:\r\n a\r\n"+framedByLength, framedByLength+"\r\n x-colonnade-queue: never",

@@ -17,13 +17,13 @@ import (
 	"colonnade/onebox"
 )
 
-// desync is what is sent over one connection, and how it is to be answered. In wire, {auth} stands for a header line that
-// is good for firstBody, {len} and {chunked} for its framings, {hidden} for a whole request that nobody has sent: it stands
-// in bodies, and behind everything.
+// desync is what is sent over one connection, with the statuses of the responses. In wire, {auth} stands for a header line that
+// is valid for firstBody, {len} and {chunked} for its framings, and {hidden} for a whole request that must not be taken for one
+// where it is inside a body. It also follows behind everything.
 type desync struct {
 	name, wire string
-	answers    string // their statuses; the engine gets firstBody for the first 200 of a first answer, and so on
-	peer       string // those of a colo's listener; empty = the same
+	answers    string // statuses; the engine gets firstBody if the first is 200, hiddenBody if the second is
+	peer       string // the statuses at a colo; empty = the same
 }
 
 const (
@@ -31,7 +31,7 @@ const (
 	hiddenBody = `{"model":"own","messages":[],"user":"hidden"}`
 )
 
-// speaker is a client, or a node that the fleet believes.
+// speaker is a client at the entry, or a trusted node at a colo.
 type speaker struct {
 	address string
 	words   *strings.Replacer
@@ -52,11 +52,12 @@ func desyncWords(auth, authOfHidden string) *strings.Replacer {
 		"{chunked}", wiretest.Chunked(firstBody, 10), "{hidden}", hidden, "{hiddenlen}", strconv.Itoa(len(hidden)))
 }
 
-// signToken is what an entry would send to a node of the fleet for a POST, at some time.
+// signToken returns the hop token of an entry for a POST to a node.
 func signToken(f *fleettest.Fleet, node, path, body string, issued time.Time) string {
 	return signTokenFor(f, hop.Binding{Audience: node, Method: "POST", Path: path, Body: []byte(body)}, issued)
 }
 
+// signTokenFor returns the hop token of an entry for any binding.
 func signTokenFor(f *fleettest.Fleet, to hop.Binding, issued time.Time) string {
 	f.T.Helper()
 	token, err := f.Keys.Sign(hop.Token{
@@ -69,8 +70,8 @@ func signTokenFor(f *fleettest.Fleet, to hop.Binding, issued time.Time) string {
 	return token
 }
 
-// Whatever two servers might read in two ways is refused, or read in the one way that all agree on: never are there two
-// requests where one was sent, on either hop, and engines get what we write and nothing else.
+// What two servers might read in two ways is refused, or read in the only way on which all agree: one request never becomes two,
+// at either listener, and engines get exactly what a colo writes.
 func TestDesync(t *testing.T) {
 	t.Parallel()
 	engine, documents := startTape(t)
@@ -107,13 +108,13 @@ func (s speaker) desync(t *testing.T, engine *tape, c desync) {
 	engine.check(t, c.name, bodies...)
 }
 
-// say sends text over a connection of its own, and returns the statuses of all that is answered until its end.
+// say sends text over a connection of its own, and returns the statuses of all responses until its end.
 func (s speaker) say(t *testing.T, text string) (answers, how string) {
 	t.Helper()
 	w := wiretest.Dial(t, s.address)
 	defer w.Close()
 	text = s.words.Replace(text)
-	go func() { _, _ = io.WriteString(w, text) }() // or as much of it as is taken
+	go func() { _, _ = io.WriteString(w, text) }() // or as much of it as is accepted
 	method, _, _ := strings.Cut(strings.TrimLeft(text, "\r\n"), " ")
 	var statuses []string
 	for {
@@ -122,28 +123,28 @@ func (s speaker) say(t *testing.T, text string) (answers, how string) {
 		}
 		status, err := readStrictly(w.R, method)
 		if err != nil {
-			return strings.Join(statuses, " "), fmt.Sprintf("in an answer: %v", err)
+			return strings.Join(statuses, " "), fmt.Sprintf("in a response: %v", err)
 		}
 		if statuses = append(statuses, strconv.Itoa(status)); status >= 200 {
-			method = "POST" // of what comes behind
+			method = "POST" // of what follows
 		}
 	}
 }
 
-// readStrictly reads one answer. Of ours, each has a length, and an interim one has no body.
+// readStrictly reads one response, which must have a length unless it is interim.
 func readStrictly(br *bufio.Reader, method string) (int, error) {
 	r, err := http.ReadResponse(br, &http.Request{Method: method})
 	if err != nil {
 		return 0, err
 	}
 	if r.StatusCode >= 200 && r.ContentLength < 0 {
-		return 0, fmt.Errorf("answer %d has no length", r.StatusCode)
+		return 0, fmt.Errorf("response %d has no length", r.StatusCode)
 	}
 	_, err = io.Copy(io.Discard, r.Body)
 	return r.StatusCode, err
 }
 
-// watchNodes is watchBeside but for the events: requests that begin at a colo have no whole set of them.
+// watchNodes is WatchShared without the events, of which requests that begin at a colo have no complete set.
 func watchNodes(f *fleettest.Fleet, idle int) {
 	f.T.Helper()
 	f.WatchWith(oracle.Config{IdleConnections: idle, Shared: true, NoEvents: true})

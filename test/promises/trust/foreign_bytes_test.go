@@ -22,9 +22,8 @@ import (
 	"colonnade/onebox"
 )
 
-// Requests of many accounts and sizes, some refused, failed, streamed or cancelled, over memory that is used again and
-// again: the engine sees no body with a byte of another's, no client gets a byte of another's answer, and each event
-// names the account that sent the request.
+// With requests of many accounts and sizes, some refused, failed, streamed or cancelled, over reused memory: no body that the
+// engine gets and no response has a byte of another request, and each event names the account of its request.
 func TestNoForeignByte(t *testing.T) {
 	t.Parallel()
 	const accounts, clients = 5, 8
@@ -63,7 +62,7 @@ func TestNoForeignByte(t *testing.T) {
 	engine.mu.Lock()
 	defer engine.mu.Unlock()
 	for _, what := range engine.foreign[:min(len(engine.foreign), 5)] {
-		t.Errorf("the engine was sent %s", what)
+		t.Errorf("the engine got %s", what)
 	}
 	if engine.served < requests/2 {
 		t.Errorf("the engine has served %d of %d requests", engine.served, requests)
@@ -73,7 +72,7 @@ func TestNoForeignByte(t *testing.T) {
 	}
 }
 
-// sendMarked sends a request, and says what is wrong with its answer.
+// sendMarked sends a request, and returns what is wrong with its response.
 func sendMarked(f *fleettest.Fleet, m marked, key string) string {
 	body, contentType := m.body()
 	if m.kind == markedHalf {
@@ -129,7 +128,7 @@ func sendHalf(f *fleettest.Fleet, m marked, key string, body []byte, contentType
 	return ""
 }
 
-// judge says what is wrong with an answer.
+// judge returns what is wrong with a response.
 func (m marked) judge(status int, text string) string {
 	if wrong := m.foreign(text); wrong != "" {
 		return wrong
@@ -146,15 +145,15 @@ func (m marked) judge(status int, text string) string {
 	return ""
 }
 
-// foreign looks for marks of others, and of what is ours that is not whole.
+// foreign looks for marks of other requests, and for broken ones of its own.
 func (m marked) foreign(text string) string {
 	if all, own := strings.Count(text, "marked"), strings.Count(text, fmt.Sprintf("marked%d.%07d", m.account, m.number)); all > own+1 {
-		return fmt.Sprintf("%d marks in the answer, of which %d are its own", all, own)
+		return fmt.Sprintf("%d marks in the response, of which %d are its own", all, own)
 	}
 	return ""
 }
 
-// said is what an answer says, as a stream or not.
+// said returns the text of a response, streamed or not.
 func (m marked) said(text string) string {
 	if !m.stream {
 		var body struct{ Said string }
@@ -200,7 +199,7 @@ func checkMarkedEvents(f *fleettest.Fleet, sent []marked) {
 		missing := 0
 		all := finals()
 		for _, m := range sent {
-			// Of those that leave early, not even the head may have come.
+			// The head of a request that is left early may not have come.
 			if n := all[m.id()]; n == 0 && m.kind != markedHalf && m.kind != markedSilent {
 				missing++
 			} else if n > 1 {

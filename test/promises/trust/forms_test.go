@@ -13,7 +13,7 @@ import (
 	"colonnade/onebox"
 )
 
-// A form goes on as it came, byte by byte, but for the model's name, wherever that stands.
+// A form is sent on byte by byte but for the model's name, wherever that is.
 func TestFormsAreSpliced(t *testing.T) {
 	t.Parallel()
 	engine, documents := startTape(t)
@@ -27,8 +27,8 @@ func TestFormsAreSpliced(t *testing.T) {
 		name, framing string
 		body          func(model string) string
 	}{
-		{"model behind the file", "Content-Length: %d", func(name string) string { return file + model(name) + rest }},
-		{"model in front of it, in chunks", "Transfer-Encoding: chunked", func(name string) string { return model(name) + file + rest }},
+		{"model after the file", "Content-Length: %d", func(name string) string { return file + model(name) + rest }},
+		{"model before the file, in chunks", "Transfer-Encoding: chunked", func(name string) string { return model(name) + file + rest }},
 	} {
 		content := c.body("tagged")
 		framing := strings.Replace(c.framing, "%d", fmt.Sprint(len(content)), 1)
@@ -54,9 +54,8 @@ func TestFormsAreSpliced(t *testing.T) {
 	}
 }
 
-// A compressed body is refused by its header alone, and by an error that says what to do. What clients take of compression
-// is no engine's affair.
-func TestCompressedBodies(t *testing.T) {
+// A compressed body is refused by its header alone, with an error that says what to do. A client's Accept-Encoding is not sent on.
+func TestCompressedBodiesAreRefused(t *testing.T) {
 	engine, documents := startTape(t)
 	f := fleettest.Start(t, onebox.Config{Engine: fleettest.QuickEngine(4), Colos: []string{"ams"}}, documents)
 	f.Watch(8)
@@ -79,12 +78,11 @@ func TestCompressedBodies(t *testing.T) {
 	if a := f.RawChat(fleettest.StubBody, "Accept-Encoding: gzip, br, zstd", "TE: gzip, trailers"); a.Status != 200 || a.Header.Get("Content-Encoding") != "" {
 		t.Errorf("answered %d %v", a.Status, a.Header)
 	}
-	engine.check(t, "a client that takes compression", fleettest.StubBody)
+	engine.check(t, "a client that accepts compression", fleettest.StubBody)
 }
 
-// A request that is refused for its account or for want of room was read, whatever its framing, and the next one stands
-// behind it.
-func TestRefusedForms(t *testing.T) {
+// The body of a request that is refused for its account is read, whatever its framing, and the next request follows behind it.
+func TestRefusedBodiesAreRead(t *testing.T) {
 	engine, documents := startTape(t)
 	document, key := fleettest.AccountWithKey("none", "limits: {concurrent: 0}")
 	f := fleettest.StartClosed(t, onebox.Config{Engine: fleettest.QuickEngine(4), Colos: []string{"ams"}}, documents+strings.TrimPrefix(document, "\n"))

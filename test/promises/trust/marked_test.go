@@ -12,14 +12,14 @@ import (
 	"sync"
 )
 
-// A marked request is full of its own mark, which names its account, and of nobody else's. Whatever holds a byte of
-// another's holds a "marked" too many.
+// marked is a request that is full of its own mark, which names its account. What holds a byte of another request has a "marked"
+// too many.
 type marked struct {
 	account, number int
 	kind            markedKind
 	size            int // of the body, about
 	stream          bool
-	leaveAfter      int // bytes of the answer; negative = stays
+	leaveAfter      int // bytes of the response; negative = it stays
 }
 
 type markedKind string
@@ -28,13 +28,13 @@ const (
 	markedChat   markedKind = "/chat/completions"
 	markedEmbed  markedKind = "/embeddings"
 	markedForm   markedKind = "/audio/transcriptions"
-	markedRefuse markedKind = "refuse" // the engine says 400, with the mark in it
+	markedRefuse markedKind = "refuse" // the engine answers 400, with the mark
 	markedFail   markedKind = "fail"   // 500
-	markedSilent markedKind = "silent" // nothing, until the client has gone
+	markedSilent markedKind = "silent" // no response until the client has left
 	markedHalf   markedKind = "half"   // the client leaves in the middle of its body
 )
 
-// markedSizes are around those of pooled memory.
+// markedSizes are near those of pooled memory.
 func markedSizes() []int {
 	return []int{1 << 10, 8 << 10, 32 << 10, 64 << 10, 128 << 10, 256 << 10, 512 << 10, 1 << 20}
 }
@@ -44,12 +44,12 @@ func (m marked) mark() string { return fmt.Sprintf("marked%d.%07d.", m.account, 
 // id is the request's label in events.
 func (m marked) id() string { return strings.TrimSuffix(m.mark(), ".") }
 
-// filler is what the body is full of.
+// filler is the content of the body.
 func (m marked) filler() string {
 	return strings.Repeat(m.mark(), m.size/len(m.mark())+1)[:m.size]
 }
 
-// path is where the request goes.
+// path is the path of the request.
 func (m marked) path() string {
 	if strings.HasPrefix(string(m.kind), "/") {
 		return string(m.kind)
@@ -57,7 +57,7 @@ func (m marked) path() string {
 	return string(markedChat)
 }
 
-// body is the request's, with its content type.
+// body returns the body and its content type.
 func (m marked) body() (body []byte, contentType string) {
 	if m.kind != markedForm {
 		return fmt.Appendf(nil, `{"model":"own","stream":%v,"user":"%s %s","messages":[%q],"input":"x"}`,
@@ -73,11 +73,11 @@ func (m marked) body() (body []byte, contentType string) {
 	return b.Bytes(), w.FormDataContentType()
 }
 
-// randomMarked is the request of that number.
+// randomMarked makes the request of a number.
 func randomMarked(number, accounts int) marked {
 	sizes := markedSizes()
 	m := marked{account: rand.IntN(accounts), number: number, kind: markedChat, stream: rand.IntN(2) == 0, leaveAfter: -1}
-	// Mostly small ones, and each size a little more or less than fits.
+	// Mostly small, and a little more or less than a size of pooled memory.
 	m.size = sizes[min(rand.IntN(len(sizes)), rand.IntN(len(sizes)), rand.IntN(len(sizes)))] - 300 + rand.IntN(600)
 	switch rand.IntN(16) {
 	case 0:
@@ -98,7 +98,7 @@ func randomMarked(number, accounts int) marked {
 	return m
 }
 
-// markedEngine answers with what it was sent, and notes whatever it was sent that is not all of one mark.
+// markedEngine answers with the content of the request, and records each body that has another mark.
 type markedEngine struct {
 	mu      sync.Mutex // guards the fields below
 	foreign []string
@@ -132,7 +132,7 @@ func (e *markedEngine) answer(w http.ResponseWriter, r *http.Request) {
 		<-r.Context().Done()
 	case stream:
 		w.Header().Set("Content-Type", "text/event-stream")
-		for piece := range pieces(filler, 188*len(mark)) { // whole marks
+		for piece := range pieces(filler, 188*len(mark)) { // complete marks
 			_, _ = fmt.Fprintf(w, "data: {\"choices\":[{\"index\":0,\"delta\":{\"content\":%q}}]}\n\n", piece)
 		}
 		_, _ = io.WriteString(w, "data: [DONE]\n\n")
@@ -142,7 +142,7 @@ func (e *markedEngine) answer(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// readMarked reads what a request is marked with and filled with.
+// readMarked reads the mark and the content of a request.
 func readMarked(r *http.Request) (user, filler string, ok bool) {
 	if strings.HasPrefix(r.Header.Get("Content-Type"), "multipart/") {
 		if err := r.ParseMultipartForm(4 << 20); err != nil {
@@ -166,7 +166,7 @@ func readMarked(r *http.Request) (user, filler string, ok bool) {
 	return body.User, body.Messages[0], body.Model == "own"
 }
 
-// pieces cuts a text into pieces of that size.
+// pieces cuts a text into pieces of a size.
 func pieces(text string, size int) func(func(string) bool) {
 	return func(yield func(string) bool) {
 		for len(text) > 0 {

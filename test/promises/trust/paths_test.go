@@ -12,30 +12,23 @@ import (
 	"colonnade/onebox"
 )
 
-// odd are targets that some servers take for chatPath, or for another path that is served somewhere.
-func oddTargets() (all []string) {
-	for _, path := range []string{"//v1/chat/completions", "/v1//chat/completions", "/v1/chat//completions", "/v1/chat/completions/", "/v1/chat/completions//", "/./v1/chat/completions", "/v1/./chat/completions",
-		"/v1/chat/./completions", "/v1/chat/completions/.", "/v1/chat/x/../completions", "/v1/../v1/chat/completions", "/../v1/chat/completions", "/v1/chat/completions/..", "/v1/chat/completions/../../models",
-		"/v1/%2e/chat/completions", "/v1/%2E%2E/v1/chat/completions", "/v1/.%2e/v1/chat/completions", "/v1/%252e%252e/v1/chat/completions", "/v1/%2e%2e%2fv1/chat/completions", "/v1/..%2fv1/chat/completions",
-		"/v1/..%5cv1/chat/completions", "/v1%2Fchat%2Fcompletions", "/v1%2fchat/completions", "/v1%252fchat/completions", "/%76%31/chat/completions", "/v1/chat/%63ompletions", "/v1/chat/completion%73",
-		"/v1/chat/completions%00", "/v1/chat/completions%20", "/v1/chat/completions%0d%0a", "/v1/chat/completions%3f", "/v1/chat/completions%23", "/v1/chat/completions;", "/v1/chat/completions;a=b", "/v1;a/chat/completions",
-		"/v1/..;/v1/chat/completions", "/v1/chat/..;/completions", "/v1\\chat\\completions", "/v1/chat\\..\\chat/completions", "\\v1/chat/completions", "/V1/chat/completions", "/v1/Chat/Completions", "/v1/chat/completions.json",
-		"/v1/%c0%ae%c0%ae/v1/chat/completions", "/v1/%uff0e/chat/completions", "/v1/chat/completions%", "/v1/chat/completions%2", "/v1/v1/chat/completions", "/chat/completions", "/metrics", "/debug/fleet", "/debug/pools", "/debug/pprof/",
-		"/stats", "/faults", "/health/../v1/chat/completions", "/health;", "/health/", "//health", "/%68ealth", "/healthz", "/v1/models/../chat/completions", "http://fleet//v1/chat/completions", "http://fleet/../v1/chat/completions",
-		"http://fleet/v1/%2e%2e/v1/chat/completions", "http://fleet", "//fleet/v1/chat/completions", "///v1/chat/completions"} {
-		all = append(all, path, path+"?a=b")
-	}
-	return all
+// oddTargets are targets that some servers take for ChatPath, or for another path that is served somewhere. All spellings are
+// tested in openai.
+var oddTargets = []string{
+	"//v1/chat/completions", "/v1/chat/completions/", "/v1/./chat/completions", "/v1/../v1/chat/completions", "/v1/%2e%2e/v1/chat/completions",
+	"/v1%2Fchat%2Fcompletions", "/v1/chat/%63ompletions", "/v1/chat/completions%00?a=b", "/v1/chat/completions;a=b", "/v1\\chat\\completions",
+	"/V1/chat/completions", "/chat/completions", "/metrics", "/debug/fleet", "/debug/pools", "/debug/pprof/", "/stats", "/faults",
+	"/health/../v1/chat/completions", "/health;", "/healthz", "http://fleet//v1/chat/completions", "http://fleet", "//fleet/v1/chat/completions",
 }
 
-// A path is served as it is spelled, or not at all: none leads to an engine or to another one's route, on either listener.
-func TestPathsLeadNowhereElse(t *testing.T) {
+// A path is served exactly as it is defined: no other spelling reaches an engine or another route, on either listener.
+func TestOddPathsAreRefused(t *testing.T) {
 	engine, documents := startTape(t)
 	f := fleettest.Start(t, onebox.Config{Engine: fleettest.QuickEngine(4), Colos: []string{"ams"}}, documents)
 	watchNodes(f, 16)
 	token := "x-colonnade-hop: " + signToken(f, f.Colos[0].Node, fleettest.ChatPath, fleettest.StubBody, time.Now())
 	length := fmt.Sprintf("Content-Length: %d", len(fleettest.StubBody))
-	for _, target := range oddTargets() {
+	for _, target := range oddTargets {
 		for _, address := range []string{f.Entry.Address, f.Colos[0].Address} {
 			for _, method := range []string{"POST", "GET"} {
 				w := wiretest.Dial(t, address)
@@ -54,7 +47,7 @@ func TestPathsLeadNowhereElse(t *testing.T) {
 	engine.check(t, "odd paths")
 }
 
-// A model's name may have slashes, escaped once or not at all.
+// A model's name in a path may have slashes, escaped once or not at all. Colos have no such path.
 func TestModelInPath(t *testing.T) {
 	f := fleettest.Start(t, onebox.Config{Engine: fleettest.QuickEngine(4), Colos: []string{"ams"}}, "key: models/org/name\npool: demo\n---\nkey: models/v1\npool: demo\n")
 	watchNodes(f, 4)
@@ -65,10 +58,8 @@ func TestModelInPath(t *testing.T) {
 		return w.Read()
 	}
 	for name, want := range map[string]string{
-		"org%2Fname": "org/name", "org%2fname": "org/name", "org/name": "org/name", "%6frg%2Fname": "org/name", "org%2Fname?a=b": "org/name", "v1": "v1", "demo-chat": "demo-chat",
-		"org%252Fname": "", "org%2F%2Fname": "", "org//name": "", "org%2F..%2Forg%2Fname": "", "org/../org/name": "", "./org/name": "", "%2e/org/name": "", "org%2Fname%2F": "", "org%2Fname%00": "",
-		"org%5Cname": "", "org\\name": "", "org;/name": "", "org%2Fname;a": "", "org%3Bname": "", "/org/name": "", "%2Forg%2Fname": "", "..%2fchat%2fcompletions": "", "org%2Fname%": "", "org%2Fname%20": "", "ORG/name": "",
-		"..": "", "%2e%2e": "", "%2e%2e%2fmodels": "", "v1/models": "", "": "",
+		"org%2Fname": "org/name", "org/name": "org/name", "org%2Fname?a=b": "org/name", "v1": "v1",
+		"org%252Fname": "", "org%2F..%2Forg%2Fname": "", "org/../org/name": "", "org%2Fname%00": "", "ORG/name": "", "..%2fchat%2fcompletions": "", "": "",
 	} {
 		a := get(f.Entry.Address, name)
 		var model struct {
@@ -79,7 +70,7 @@ func TestModelInPath(t *testing.T) {
 			t.Errorf("%s: %d %s, want %q", name, a.Status, a.Body, want)
 		}
 		if a := get(f.Colos[0].Address, name); a.Status/100 != 4 || strings.Contains(a.Body, `"object"`) {
-			t.Errorf("%s of a colo: %d %s", name, a.Status, a.Body)
+			t.Errorf("%s at a colo: %d %s", name, a.Status, a.Body)
 		}
 	}
 }

@@ -18,14 +18,14 @@ import (
 	"colonnade/internal/testkit"
 )
 
-// tape is an engine that answers everything and keeps every byte that it is sent. It is the model "own" of ams.
+// tape is an engine that records every byte that it gets. It is the model "own" in ams.
 type tape struct {
 	address string
 	answer  func(*http.Request) string
 
 	mu      sync.Mutex // guards the fields below
-	heard   []string   // requests as they came, but for those for its health
-	garbled []string   // what was no request
+	heard   []string   // requests as they came, but for health checks
+	garbled []string   // what was not a request
 }
 
 func startTape(t testing.TB) (*tape, string) {
@@ -34,7 +34,7 @@ func startTape(t testing.TB) (*tape, string) {
 
 func startAnsweringTape(t testing.TB, answer func(*http.Request) string) (*tape, string) {
 	e := &tape{answer: answer}
-	e.address = testkit.Serve(t, func(c net.Conn) { // until after the fleet has ended, and its connections with it
+	e.address = testkit.Serve(t, func(c net.Conn) { // lasts until the fleet has ended
 		_ = c.SetDeadline(time.Now().Add(4 * testkit.Timeout))
 		e.serve(c)
 	})
@@ -80,12 +80,12 @@ func (e *tape) take(raw string, err error, r *http.Request) {
 	}
 }
 
-// isProbe tells the requests for the engine's health.
+// isProbe reports whether a request is a health check.
 func isProbe(r *http.Request) bool {
 	return r.Method == http.MethodGet && r.Header.Get("Upgrade") == ""
 }
 
-// rewind returns what was heard since the last time.
+// rewind returns what was recorded since the last call.
 func (e *tape) rewind() (heard, garbled []string) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -95,7 +95,7 @@ func (e *tape) rewind() (heard, garbled []string) {
 
 var anyID = regexp.MustCompile(`x-request-id: [0-9a-f]{32}\r\n`)
 
-// wanted is how a request with a body is to arrive, once its id is taken out of it.
+// wanted is how a request with a body must arrive, without its id.
 func (e *tape) wanted(body string) string {
 	return "POST /v1/chat/completions HTTP/1.1\r\nHost: " + e.address + "\r\nContent-Type: application/json\r\nAccept-Encoding: identity\r\nContent-Length: " +
 		strconv.Itoa(len(body)) + "\r\n\r\n" + body
@@ -106,7 +106,7 @@ func (e *tape) check(t testing.TB, name string, bodies ...string) {
 	t.Helper()
 	heard, garbled := e.rewind()
 	for _, g := range garbled {
-		t.Errorf("%q: the engine was sent what is no request: %.300q", name, g)
+		t.Errorf("%q: the engine got bytes that are not a request: %.300q", name, g)
 	}
 	if len(heard) != len(bodies) {
 		t.Errorf("%q: the engine got %d requests, want %d: %.300q", name, len(heard), len(bodies), strings.Join(heard, " | "))
