@@ -126,7 +126,7 @@ func TestBinaries(t *testing.T) {
 		t.Fatalf("config apply: %v\n%s", err, out)
 	}
 	if out, err := run(t, "colonnade", "config", "delete", "-etcd", etcd, "pools/none", "colos/spare"); err != nil ||
-		out != "pools/none was not there\ndeleted colos/spare\n" {
+		out != "pools/none does not exist\ndeleted colos/spare\n" {
 		t.Fatalf("config delete: %v\n%s", err, out)
 	}
 	start(t, "colonnade", "engine", "-listen", engineAt, "-itl", "1ms")
@@ -219,9 +219,9 @@ func TestBadFlags(t *testing.T) {
 	f("chmod 0600", "entry", "-key-file", open)
 	f("unexpected argument", "entry", "extra")
 	f("queue.limit", "colonnade", "config", "apply", bad)
-	f("-slots 0: must be at least 1", "colonnade", "engine", "-slots", "0")
-	f("-ttft -5s: must not be negative", "colonnade", "engine", "-ttft", "-5s")
-	f("-listen \"8080\": must be host:port", "colonnade", "up", "-listen", "8080")
+	f(`invalid value "0" for flag -slots: must be at least 1`, "colonnade", "engine", "-slots", "0")
+	f(`invalid value "-5s" for flag -ttft: must not be negative`, "colonnade", "engine", "-ttft", "-5s")
+	f(`invalid value "8080" for flag -listen: must be host:port`, "colonnade", "up", "-listen", "8080")
 	f("no such file", "colonnade", "config", "apply", "nowhere.yaml")
 	f("has 2 servers", "colonnade", "up", "-colos", "ams:2")
 	secret := filepath.Join(t.TempDir(), "fleet.key")

@@ -64,16 +64,16 @@ func TestConfigStatus(t *testing.T) {
 	t.Parallel()
 	f := startFleet(t, layout{})
 	f.apply("key: pools/tiny\nqueue: {limit: 5}\n")
-	f.awaitStatus(true, "edge-1 ", "entry weur", "ams-1 ", "colo ams", "nothing is wrong")
+	f.awaitStatus(true, "edge-1 ", "entry weur", "ams-1 ", "colo ams", "no problems")
 
 	f.putAnything("pools/tiny", "queue: {limit: -5}\n")
-	f.awaitStatus(false, "- pools/tiny (revision", "queue.limit: -5: must be at least 0; ams-1 goes on with the last good version", "1 thing is wrong")
+	f.awaitStatus(false, "- pools/tiny (revision", "queue.limit: -5: must be at least 0; the last good version is in force at ams-1", "1 error found")
 	out, ok := f.config("get", "pools/")
 	if !ok || !strings.Contains(out, "# Not accepted: pools/tiny: queue.limit") {
 		t.Errorf("config get: %v\n%s", ok, out)
 	}
 	f.apply("key: pools/tiny\nqueue: {limit: 6}\n")
-	f.awaitStatus(true, "nothing is wrong")
+	f.awaitStatus(true, "no problems")
 
 	models := ""
 	var keys []string
@@ -82,21 +82,21 @@ func TestConfigStatus(t *testing.T) {
 		models += "---\nkey: " + keys[i] + "\npool: tiny\n"
 	}
 	f.apply(models)
-	f.awaitStatus(true, "models 13", "nothing is wrong")
+	f.awaitStatus(true, "models 13", "no problems")
 	if out, ok := f.config(append([]string{"delete"}, keys...)...); !ok || !strings.Contains(out, "colonnade config confirm-deletions") {
 		t.Errorf("config delete: %v\n%s", ok, out)
 	}
-	f.awaitStatus(false, "12 deletions of models held back by edge-1, ams-1: models/m0,")
+	f.awaitStatus(false, "12 deletions held back by edge-1, ams-1: models/m0,")
 	if out, ok := f.config("confirm-deletions"); !ok || !strings.Contains(out, "no node holds deletions back any more") {
 		t.Errorf("config confirm-deletions: %v\n%s", ok, out)
 	}
-	f.awaitStatus(true, "models 1,", "nothing is wrong")
+	f.awaitStatus(true, "models 1,", "no problems")
 
 	_ = f.entry.Stop(syscall.SIGKILL)
 	if out, ok := f.config("status"); ok || !strings.Contains(out, "entries/edge-1: cannot be asked at "+f.entry.admin+": connection refused") {
 		t.Errorf("config status, with an entry that was killed: %v\n%s", ok, out)
 	}
-	f.awaitStatus(true, "nothing is wrong") // once its lease has run out
+	f.awaitStatus(true, "no problems") // once its lease has run out
 }
 
 // What is got from one store is applied to another, and nothing of the nodes with it.

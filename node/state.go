@@ -1,7 +1,6 @@
 package node
 
 import (
-	"slices"
 	"time"
 
 	"colonnade/entry"
@@ -54,4 +53,4 @@ func (r *runtime) configState() ConfigState {
 }
 
 // notNil returns a copy of list that is not null in JSON.
-func notNil[T any](list []T) []T { return slices.Concat([]T{}, list) }
+func notNil[T any](list []T) []T { return append([]T{}, list...) }

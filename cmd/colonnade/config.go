@@ -7,44 +7,48 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/spf13/cobra"
+	"github.com/urfave/cli/v3"
 
+	"colonnade/cmd/internal/command"
 	"colonnade/discovery/etcd"
 	"colonnade/node"
 )
 
-func newConfig() *cobra.Command {
-	return group(&cobra.Command{
-		Use: "config", Short: "Work with the fleet's documents",
-		Example: `  colonnade config validate deploy/fleet.yaml
+func newConfig() *cli.Command {
+	return &cli.Command{
+		Name: "config", Usage: "Administer the fleet's documents",
+		Commands: []*cli.Command{newApply(), newGet(), newValidate(), newConfigStatus(), newDelete(), newConfirm(), newSchema()},
+		Description: `Examples:
+  colonnade config validate deploy/fleet.yaml
   colonnade config apply deploy/fleet.yaml
   colonnade config status`,
-	},
-		newApply(), newGet(), newValidate(), newSchema(), newConfigStatus(), newDelete(), newConfirm())
+	}
 }
 
-func newApply() *cobra.Command {
-	var store *store
-	cmd := &cobra.Command{
-		Use:   "apply FILE…",
-		Short: "Check documents and write them to etcd; - is standard input",
-		Long: `Each FILE holds YAML documents, separated by ---, each with a key. All are checked before any is
-written. API keys are documents of their own, keys/ID: applying accounts leaves them alone, and a
-file with the key of one that was revoked since makes that key valid again.`,
-		Example: `  colonnade config apply deploy/fleet.yaml
+func newApply() *cli.Command {
+	var store store
+	return &cli.Command{
+		Name: "apply", Usage: "Check documents and write them to etcd",
+		ArgsUsage: "FILE…", ArgValidator: command.RequireArgs("at least one FILE, or - for standard input"),
+		Flags: []cli.Flag{store.flag()},
+		Description: `Each FILE holds YAML documents, separated by ---, each with a key; - is standard input. All are
+checked before any is written. API keys are documents too, keys/ID: a file from before a key was
+revoked makes that key valid again, which the command reports.
+
+Examples:
+  colonnade config apply deploy/fleet.yaml
   printf 'key: pools/tiny\nqueue: {limit: 32}\n' | colonnade config apply -`,
-		Args: atLeastOne("at least one FILE, or - for standard input"),
-		RunE: func(cmd *cobra.Command, files []string) error {
-			docs, err := readDocuments(cmd.InOrStdin(), files)
+		Action: func(ctx context.Context, cmd *cli.Command) error {
+			docs, err := loadDocuments(cmd.Reader, cmd.Args().Slice())
 			if err != nil {
 				return err
 			}
 			var applied etcd.Applied
-			err = store.use(cmd.Context(), func(ctx context.Context, client *etcd.Client) (err error) {
+			err = store.use(ctx, func(ctx context.Context, client *etcd.Client) (err error) {
 				applied, err = etcd.Apply(ctx, client, node.Prefix, docs)
 				return err
 			})
-			noteAPIKeys(cmd.ErrOrStderr(), applied.Created)
+			reportAPIKeys(cmd.ErrWriter, applied.Created)
 			if err != nil {
 				return err
 			}
@@ -53,21 +57,18 @@ file with the key of one that was revoked since makes that key valid again.`,
 				if slices.Contains(applied.Unchanged, d.Key) {
 					verb = "unchanged"
 				}
-				fmt.Fprintln(cmd.OutOrStdout(), verb, d.Key)
+				fmt.Fprintln(cmd.Writer, verb, d.Key)
 			}
 			if len(docs) > etcd.MaxTransaction {
-				fmt.Fprintf(cmd.ErrOrStderr(), "in groups of %d: nodes may have seen some of them before the others\n",
-					etcd.MaxTransaction)
+				fmt.Fprintf(cmd.ErrWriter, "applied in groups of %d: nodes may have seen some groups before others\n", etcd.MaxTransaction)
 			}
 			return nil
 		},
 	}
-	store = storeFlag(cmd)
-	return cmd
 }
 
-// noteAPIKeys says which API keys were not there before: one that was revoked must not become valid again unnoticed.
-func noteAPIKeys(notes io.Writer, created []string) {
+// reportAPIKeys names the API keys that did not exist before: one that was revoked must not become valid again unnoticed.
+func reportAPIKeys(notes io.Writer, created []string) {
 	var ids []string
 	for _, key := range created {
 		if id, ok := strings.CutPrefix(key, apiKeyKey("")); ok {
@@ -75,7 +76,6 @@ func noteAPIKeys(notes io.Writer, created []string) {
 		}
 	}
 	if len(ids) > 0 {
-		text := "valid from now on, also if revoked before: " + count(len(ids), "API key") + ": " + shown(strings.Join(ids, ", "))
-		fmt.Fprintln(notes, wrapped(text, "  "))
+		fmt.Fprintf(notes, "valid from now on, also if revoked before: %s: %s\n", count(len(ids), "API key"), command.Printable(strings.Join(ids, ", ")))
 	}
 }

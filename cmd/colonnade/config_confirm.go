@@ -2,110 +2,99 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"slices"
 	"time"
 
-	"github.com/spf13/cobra"
+	"github.com/urfave/cli/v3"
 
+	"colonnade/cmd/internal/command"
 	"colonnade/discovery/etcd"
 	"colonnade/fleet"
 	"colonnade/fleet/document"
 	"colonnade/node"
 )
 
-// confirmPatience is how long nodes get to follow a confirmation; they need milliseconds, or a few seconds when they
-// have just lost their connection to etcd.
-const confirmPatience = 10 * time.Second
+// confirmTimeout is how long nodes get to apply a confirmation. They need milliseconds, or a few seconds after they have
+// lost their connection to etcd.
+const confirmTimeout = 10 * time.Second
 
-func newConfirm() *cobra.Command {
-	var store *store
-	cmd := &cobra.Command{
-		Use:   "confirm-deletions",
-		Short: "Confirm that the deletions which nodes hold back are meant",
-		Long: `Confirm that deletions are meant which nodes hold back, because there were too many at once. It
-shows which these are, writes the document "deletions" with the revision that etcd is at now, and
-tells which nodes hold deletions back after that. It covers all that was deleted up to now, and
-nothing later.`,
-		Example: `  colonnade config status
+func newConfirm() *cli.Command {
+	var store store
+	return &cli.Command{
+		Name: "confirm-deletions", Usage: "Confirm the deletions that nodes hold back",
+		Flags: []cli.Flag{store.flag()},
+		Description: `Nodes hold back deletions that are too many at once. The command shows them, writes the document
+"deletions" with the current revision of etcd, and shows which nodes still hold deletions back.
+It confirms what was deleted until then, and nothing later.
+
+Examples:
   colonnade config confirm-deletions`,
-		Args: noMore,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			var still []*heldBack
-			err := store.use(cmd.Context(), func(ctx context.Context, client *etcd.Client) (err error) {
-				still, err = confirmHeld(ctx, client, cmd.OutOrStdout())
-				return err
+		Action: func(ctx context.Context, cmd *cli.Command) error {
+			return store.use(ctx, func(ctx context.Context, client *etcd.Client) error {
+				return confirmHeld(ctx, client, cmd.Writer)
 			})
-			if err == nil && len(still) > 0 {
-				err = errors.New("some nodes hold deletions back still: see colonnade config status")
-			}
-			return err
 		},
 	}
-	store = storeFlag(cmd)
-	return cmd
 }
 
-// confirmHeld confirms, and returns what is held back nevertheless.
-func confirmHeld(ctx context.Context, client *etcd.Client, out io.Writer) ([]*heldBack, error) {
-	docs, _, err := etcd.List(ctx, client, node.Prefix, "")
+// confirmHeld confirms all deletions. It is an error if nodes hold some back nevertheless.
+func confirmHeld(ctx context.Context, client *etcd.Client, out io.Writer) error {
+	p := newPoller("", client, nil)
+	defer p.close()
+	s, err := p.poll(ctx)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	nodes := allNodes(docs)
-	askNodes(ctx, nodes)
-	before := heldBy(nodes)
-	for _, h := range before {
-		fmt.Fprintln(out, wrapped(shown(h.text()), "  "))
-	}
-	unknown := unknownNodes(nodes)
+	before, unknown := heldBy(s.Nodes), unreachableNodes(s.Nodes)
 	for _, text := range unknown {
-		fmt.Fprintln(out, wrapped(shown(text), "  "))
+		fmt.Fprintln(out, command.Printable(text))
 	}
-	if len(before) == 0 {
-		fmt.Fprintln(out, "no node that can be asked holds deletions back")
+	if len(before.keys) > 0 {
+		fmt.Fprintln(out, command.Printable(before.String()))
+	} else {
+		fmt.Fprintln(out, "no reachable node holds deletions back")
 	}
 	revision, err := confirm(ctx, client)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	fmt.Fprintf(out, "confirmed what was deleted up to revision %d\n", revision)
-	if len(before) == 0 {
-		return nil, nil
+	fmt.Fprintf(out, "confirmed all deletions up to revision %d\n", revision)
+	if len(before.keys) == 0 {
+		return nil
 	}
-	after := awaitRelease(ctx, nodes)
-	for _, h := range after {
-		fmt.Fprintln(out, wrapped("still: "+shown(h.text()), "  "))
+	if s, err = awaitRelease(ctx, p); err != nil {
+		return err
 	}
-	// A node that held something back, and does not answer now, may do so still.
-	lost := unknownNodes(nodes)
+	if after := heldBy(s.Nodes); len(after.keys) > 0 {
+		return &refusedError{"still " + after.String() + "; see colonnade config status"}
+	}
+	// A node that held something back and is no longer reachable may still do so.
+	lost := slices.DeleteFunc(unreachableNodes(s.Nodes), func(text string) bool { return slices.Contains(unknown, text) })
 	for _, text := range lost {
-		if !slices.Contains(unknown, text) {
-			fmt.Fprintln(out, wrapped(shown("now "+text), "  "))
-		}
+		fmt.Fprintln(out, command.Printable("now "+text))
 	}
-	if len(after) == 0 && len(lost) == 0 {
+	if len(unknown)+len(lost) > 0 {
+		fmt.Fprintln(out, "no reachable node holds deletions back any more")
+	} else {
 		fmt.Fprintln(out, "no node holds deletions back any more")
-	} else if len(after) == 0 {
-		fmt.Fprintln(out, "no node that can be asked holds deletions back any more")
 	}
-	return after, nil
+	return nil
 }
 
-// unknownNodes says which nodes could not be asked, and why.
-func unknownNodes(nodes []nodeStatus) []string {
+// unreachableNodes says which nodes could not be asked, and why.
+func unreachableNodes(nodes []nodeState) []string {
 	var texts []string
 	for _, n := range nodes {
 		if n.Config == nil {
-			texts = append(texts, n.Node+" "+n.unasked())
+			texts = append(texts, n.Node+" "+n.unreachable())
 		}
 	}
 	return texts
 }
 
-// confirm writes that all deletions up to now are meant, and returns the revision that this covers.
+// confirm writes that all deletions up to now are intended, and returns the revision up to which.
 func confirm(ctx context.Context, client *etcd.Client) (int64, error) {
 	key := string(fleet.KindDeletions)
 	_, revision, err := etcd.List(ctx, client, node.Prefix, key)
@@ -117,13 +106,19 @@ func confirm(ctx context.Context, client *etcd.Client) (int64, error) {
 	return revision, err
 }
 
-// awaitRelease waits until no node holds anything back, for a while, and returns what is held back then.
-func awaitRelease(ctx context.Context, nodes []nodeStatus) []*heldBack {
-	for end := time.Now().Add(confirmPatience); ; {
-		askNodes(ctx, nodes)
-		held := heldBy(nodes)
-		if len(held) == 0 || time.Now().After(end) || !pause(ctx, 100*time.Millisecond) {
-			return held
+// awaitRelease polls until no node holds anything back, or until confirmTimeout has passed or ctx is done, and returns the
+// last state.
+func awaitRelease(ctx context.Context, p *poller) (last *fleetState, err error) {
+	for end := time.Now().Add(confirmTimeout); ; {
+		s, err := p.poll(ctx)
+		switch {
+		case err != nil && last != nil:
+			return last, nil // interrupted
+		case err != nil:
+			return nil, err
+		case len(heldBy(s.Nodes).keys) == 0, time.Now().After(end), !sleep(ctx, 100*time.Millisecond):
+			return s, nil
 		}
+		last = s
 	}
 }

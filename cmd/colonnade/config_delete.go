@@ -9,35 +9,35 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/spf13/cobra"
+	"github.com/urfave/cli/v3"
 
+	"colonnade/cmd/internal/command"
 	"colonnade/discovery/etcd"
 	"colonnade/fleet"
 	"colonnade/fleet/document"
 	"colonnade/node"
 )
 
-func newDelete() *cobra.Command {
-	var store *store
+func newDelete() *cli.Command {
+	var store store
 	var confirmed bool
-	cmd := &cobra.Command{
-		Use:   "delete KEY…",
-		Short: "Delete documents from etcd",
-		Long: `Delete documents from etcd. Each KEY is that of a document, such as models/llama or
-endpoints/ams/gpu-7. When at least ten of a kind (of endpoints: of one colo's) vanish within a
-minute, and more than are left, nodes take it for a mishap and go on as if they were there, until
-that is confirmed: with -confirm now, or with config confirm-deletions later. What stands under a
-lease is used on while it is alive: put an endpoint with concurrency: 0 first.`,
-		Example: "  colonnade config delete endpoints/ams/gpu-7 models/llama-3.1-8b-instruct",
-		Args:    atLeastOne("at least one KEY"),
-		RunE: func(cmd *cobra.Command, keys []string) error {
-			d := deletion{keys: keys, confirmed: confirmed, out: cmd.OutOrStdout(), notes: cmd.ErrOrStderr()}
-			return store.use(cmd.Context(), d.run)
+	return &cli.Command{
+		Name: "delete", Usage: "Delete documents from etcd",
+		ArgsUsage: "KEY…", ArgValidator: command.RequireArgs("at least one KEY"),
+		Flags: []cli.Flag{store.flag(), &cli.BoolFlag{Name: "confirm", Destination: &confirmed, Usage: "confirm the deletion, however many documents it is"}},
+		Description: `Each KEY is that of a document, such as models/llama or endpoints/ams/gpu-7. When at least ten
+documents of a kind (of endpoints: of one colo) vanish within a minute, and more than are left,
+nodes assume a mistake and keep them in force until the deletion is confirmed: by -confirm now,
+or later by config confirm-deletions. An endpoint under a lease stays in use while its engine is
+healthy: set concurrency: 0 first.
+
+Examples:
+  colonnade config delete endpoints/ams/gpu-7 models/llama-3.1-8b-instruct`,
+		Action: func(ctx context.Context, cmd *cli.Command) error {
+			d := deletion{keys: cmd.Args().Slice(), confirmed: confirmed, out: cmd.Writer, notes: cmd.ErrWriter}
+			return store.use(ctx, d.run)
 		},
 	}
-	store = storeFlag(cmd)
-	cmd.Flags().BoolVar(&confirmed, "confirm", false, "confirm that it is meant, however many they are")
-	return cmd
 }
 
 // deletion is one run of config delete.
@@ -56,7 +56,7 @@ func (d *deletion) run(ctx context.Context, client *etcd.Client) error {
 		return err
 	}
 	if d.confirmed {
-		if err := d.checkHeld(ctx, docs); err != nil {
+		if err := d.checkHeld(ctx, client); err != nil {
 			return err
 		}
 	}
@@ -66,56 +66,54 @@ func (d *deletion) run(ctx context.Context, client *etcd.Client) error {
 		return err
 	}
 	if leased := leasedEndpoints(docs, found); len(leased) > 0 {
-		text := isAre(len(leased), "endpoint") + " registered under a lease: " + shown(some(leased)) + ". Nodes go on using such an engine while its health check " +
-			"succeeds, and its registrar may put it again. To take it away, put it with concurrency: 0 first."
-		fmt.Fprintln(d.out, "\n"+wrapped(text, ""))
+		fmt.Fprintf(d.out, "\nregistered under a lease: %s. Nodes use such an endpoint while its engine is healthy, and its registrar may "+
+			"put it again. To take it out of use, put it with concurrency: 0 first.\n", command.Printable(firstOf(leased)))
 	}
 	for _, key := range found {
 		if strings.HasPrefix(key, string(fleet.KindServer)+"/") || strings.HasPrefix(key, string(fleet.KindEntry)+"/") {
-			fmt.Fprintln(d.out, wrapped(shown(key)+" is what a node says of itself: if that node runs, it puts it again. Stop the node instead.", ""))
+			fmt.Fprintf(d.out, "%s is the registration of a node: if the node runs, it puts it again. Stop the node instead.\n", command.Printable(key))
 		}
 	}
 	if d.confirmed {
 		revision, err := confirm(ctx, client)
 		if err == nil {
-			fmt.Fprintf(d.out, "confirmed what was deleted up to revision %d\n", revision)
+			fmt.Fprintf(d.out, "confirmed all deletions up to revision %d\n", revision)
 		}
 		return err
 	}
 	if many := tooMany(docs, found); len(many) > 0 {
-		fmt.Fprint(d.out, heldBackText(many))
+		fmt.Fprint(d.out, heldBackNote(many))
 	}
 	return nil
 }
 
-// heldBackText says that nodes do not believe that so many documents of these kinds were deleted.
-func heldBackText(kinds []string) string {
-	return fmt.Sprintf("\nThat is more than half of all %s. Nodes take it for a mishap and go on as if these were there\n"+
-		"(config status tells which), until you put them again, or confirm that it is meant:\n\n  colonnade config confirm-deletions\n", shown(strings.Join(kinds, " and ")))
+// heldBackNote says that nodes hold back the deletion of so many documents of these kinds.
+func heldBackNote(kinds []string) string {
+	return fmt.Sprintf("\nThese are more than half of all %s. Nodes assume a mistake and keep them in force (see config status), until "+
+		"you put them again or confirm the deletion:\n\n  colonnade config confirm-deletions\n", command.Printable(strings.Join(kinds, " and ")))
 }
 
-// checkHeld refuses if a confirmation would also confirm what somebody else has deleted.
-func (d *deletion) checkHeld(ctx context.Context, docs []etcd.Stored) error {
-	nodes := allNodes(docs)
-	askNodes(ctx, nodes)
-	for _, text := range unknownNodes(nodes) {
-		fmt.Fprintln(d.notes, wrapped(shown(text), "  "))
+// checkHeld refuses a confirmation that would also confirm deletions by others.
+func (d *deletion) checkHeld(ctx context.Context, client *etcd.Client) error {
+	p := newPoller("", client, nil)
+	defer p.close()
+	s, err := p.poll(ctx)
+	if err != nil {
+		return err
 	}
-	var others []string
-	for _, h := range heldBy(nodes) {
-		h.keys = slices.DeleteFunc(h.keys, func(key string) bool { return slices.Contains(d.keys, key) })
-		if len(h.keys) > 0 {
-			others = append(others, h.text())
-		}
+	for _, text := range unreachableNodes(s.Nodes) {
+		fmt.Fprintln(d.notes, command.Printable(text))
 	}
-	if len(others) == 0 {
+	held := heldBy(s.Nodes)
+	held.keys = slices.DeleteFunc(held.keys, func(key string) bool { return slices.Contains(d.keys, key) })
+	if len(held.keys) == 0 {
 		return nil
 	}
-	return &refusal{"nothing was deleted: -confirm would also confirm other deletions that nodes hold back: " + strings.Join(others, "; ") +
-		"; put those documents again, or confirm that they are meant with colonnade config confirm-deletions; then delete"}
+	return &refusedError{fmt.Sprintf("nothing was deleted: -confirm would also confirm %s; put those documents again, or confirm their "+
+		"deletion by colonnade config confirm-deletions; then delete", held)}
 }
 
-// leasedEndpoints returns which of the endpoints that were deleted stood under a lease.
+// leasedEndpoints returns the deleted endpoints that were registered under a lease.
 func leasedEndpoints(docs []etcd.Stored, deleted []string) []string {
 	var leased []string
 	for _, d := range docs {
@@ -126,54 +124,55 @@ func leasedEndpoints(docs []etcd.Stored, deleted []string) []string {
 	return leased
 }
 
+// printDeleted prints what has become of each key. If not all were processed, those that are not found may exist.
 func printDeleted(out io.Writer, keys, found []string, all bool) {
 	for _, key := range keys {
 		switch {
 		case slices.Contains(found, key):
-			fmt.Fprintln(out, "deleted", shown(key))
+			fmt.Fprintln(out, "deleted", command.Printable(key))
 		case all:
-			fmt.Fprintln(out, shown(key), "was not there")
+			fmt.Fprintln(out, command.Printable(key), "does not exist")
 		}
 	}
 }
 
-// checkKeys refuses what can be the key of no document, unless it stands in the store: somebody has put it there by
-// hand, and wants to be rid of it.
+// checkKeys refuses keys that no document can have, unless they are in etcd: what was put there by other means can be
+// deleted.
 func checkKeys(keys []string, docs []etcd.Stored) error {
-	var bad []error
+	var invalid []error
 	for _, key := range keys {
 		if !slices.ContainsFunc(docs, func(d etcd.Stored) bool { return d.Key == key }) {
-			bad = append(bad, document.CheckKey(key))
+			invalid = append(invalid, document.CheckKey(key))
 		}
 	}
-	return errors.Join(bad...)
+	return errors.Join(invalid...)
 }
 
-// tooMany returns the kinds of which some node will not believe that so many operators' documents were deleted, sorted.
-// docs are those that there were. What was deleted by other commands a moment ago is not counted here, but it is by
-// nodes.
+// tooMany returns the kinds of operators' documents of which so many are deleted that nodes hold the deletions back,
+// sorted. docs are the documents before. Nodes also count what other commands have deleted a moment ago.
 func tooMany(docs []etcd.Stored, deleted []string) []string {
-	there, gone := map[string]int{}, map[string]int{}
+	kept, gone := map[string]int{}, map[string]int{}
 	for _, d := range docs {
-		switch counted := countedWith(d.Key); {
+		switch group := deletionGroup(d.Key); {
 		case d.Leased:
 		case slices.Contains(deleted, d.Key):
-			gone[counted]++
+			gone[group]++
 		default:
-			there[counted]++
+			kept[group]++
 		}
 	}
 	var many []string
-	for _, counted := range slices.Sorted(maps.Keys(gone)) {
-		if etcd.TooManyDeletions(gone[counted], there[counted]) {
-			many = append(many, counted)
+	for _, group := range slices.Sorted(maps.Keys(gone)) {
+		if etcd.TooManyDeletions(gone[group], kept[group]) {
+			many = append(many, group)
 		}
 	}
 	return many
 }
 
-// countedWith returns what a document is one of for nodes. Only colo servers know endpoints, each those of its colo.
-func countedWith(key string) string {
+// deletionGroup returns the group that nodes count a document in: its kind, but for endpoints their colo, since a colo
+// server only knows those of its colo.
+func deletionGroup(key string) string {
 	kind, rest, _ := strings.Cut(key, "/")
 	if fleet.Kind(kind) != fleet.KindEndpoint {
 		return kind

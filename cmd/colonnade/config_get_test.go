@@ -80,7 +80,7 @@ func TestGetAndApply(t *testing.T) {
 				t.Errorf("%v: %q is there: %v", args, text, !all)
 			}
 		}
-		run(t, file, "config", "validate", "-").want(t, "10 documents good")
+		run(t, file, "config", "validate", "-").want(t, "10 documents valid")
 		other := startEtcd(t)
 		run(t, file, "config", "apply", "-").want(t, "applied pools/flow")
 		if got := meaning(t, other); got != want {
@@ -117,13 +117,13 @@ func TestGetSome(t *testing.T) {
 	f(a+"---\n"+b, "models/")
 	f(a+"---\n"+b, "models/b", "models/", "models/a")
 	f("key: endpoints/ams/x\nurl: http://h:1\npool: p\n", "endpoints/ams/")
-	f("# Registered by a node, and there as long as it is:\n# key: servers/ams/s\n# address: h:1\n# boot: x\n", "servers/ams/s")
-	f("# Confirms what had been deleted at that time, and nothing later:\n# key: deletions\n# confirmed: 5\n", "deletions")
+	f("# Registered by a node, for as long as it runs:\n# key: servers/ams/s\n# address: h:1\n# boot: x\n", "servers/ams/s")
+	f("# Confirms what was deleted until then, and nothing later:\n# key: deletions\n# confirmed: 5\n", "deletions")
 
 	run(t, "", "config", "get", "models/a", "models/c").fail(t, "there is no document models/c")
 	run(t, "", "config", "get", "pools/").fail(t, "there is no document below pools/")
-	run(t, "", "config", "get", "servers/").fail(t, "no operator has written a document below servers/; -all shows the 1 registered one")
-	run(t, "", "config", "get", "models").fail(t, "models: that is no document; all that are below it are models/")
+	run(t, "", "config", "get", "servers/").fail(t, "no operator has written a document below servers/; -all shows 1 registration")
+	run(t, "", "config", "get", "models").fail(t, "models: not a document; the documents below it are models/")
 	run(t, "", "config", "get", "model/").fail(t, "unknown kind of document")
 	run(t, "", "config", "get", "model/x").fail(t, "unknown kind of document")
 	run(t, "", "config", "get", "").fail(t, "unknown kind of document")

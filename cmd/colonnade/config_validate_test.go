@@ -22,30 +22,30 @@ func TestValidate(t *testing.T) {
 		}
 	}
 	const whole = "key: models/a\npool: p\n---\nkey: colos/ams\nregion: weur\n---\nkey: endpoints/ams/x\nurl: http://h:1\npool: p\n"
-	f(whole, true, "3 documents good, 0 warnings\n")
+	f(whole, true, "3 documents valid, 0 errors, 0 warnings\n")
 	f("key: pools/x\nqueue: {limit: -3}\n---\nkey: pools/y\nodd: 1\n---\nkey: pools/z\n", false,
-		"error: standard input: pools/x: queue.limit: -3: must be at least 0\n", "error: standard input: pools/y: odd: unknown field", "1 document good, 2 errors, 0 warnings")
-	f("key: pools/x\n---\nkey: pools/x\n---\nx: 1\n", false, "pools/x: the key is given twice (first in standard input)", "document 3 of the file (from line 4)",
-		"1 document good, 2 errors, 0 warnings")
-	// Two that claim the same.
+		"error: standard input: pools/x: queue.limit: -3: must be at least 0\n", "error: standard input: pools/y: odd: unknown field", "1 document valid, 2 errors, 0 warnings")
+	f("key: pools/x\n---\nkey: pools/x\n---\nx: 1\n", false, "pools/x: duplicate key (first in standard input)", "document 3 of the file (from line 4)",
+		"1 document valid, 2 errors, 0 warnings")
+	// Conflicts.
 	f(whole+"---\nkey: endpoints/ams/y\nurl: http://h:1/v1\npool: p\n", false,
-		`error: endpoints/ams/y: url: "http://h:1": not in force, since endpoints/ams/x has this URL, too`, "4 documents good, 1 error, 0 warnings")
+		`error: endpoints/ams/y: url: "http://h:1": not in force, since endpoints/ams/x has the same url`, "4 documents valid, 1 error, 0 warnings")
 	hash := strings.Repeat("ab", 32)
 	f("key: keys/k1\naccount: a\nsha256: \""+hash+"\"\n---\nkey: keys/k2\naccount: b\nsha256: \""+hash+"\"\n", false,
-		`error: keys/k2: key: "k2": not in force, since keys/k1 has this key, too`)
+		`error: keys/k2: key: "k2": not in force, since keys/k1 has the same key`)
 	f(whole+"---\nkey: models/b\npool: p\naliases: [a]\n", true,
-		`warning: models/b: aliases: "a": requests for it go to models/a, which has that name or alias, too`, "4 documents good, 1 warning")
-	// What refers to nothing.
+		`warning: models/b: aliases: "a": requests for it go to models/a, which has the same name or alias`, "4 documents valid, 0 errors, 1 warning")
+	// References that lead nowhere.
 	f(whole+"---\nkey: models/b\npool: q\nrouting: {steps: [{regions: [eeur], colos: [fra]}]}\n", true,
 		`warning: models/b: pool: "q": no endpoint is in this pool, so the model cannot be served`,
 		`warning: models/b: routing.steps[0].colos: "fra": there is no colo of this name`,
 		`warning: models/b: routing.steps[0].regions: "eeur": no colo is in this region`, "3 warnings")
 	f(whole+"---\nkey: endpoints/fra/x\nurl: http://h:1\npool: p\n", true,
 		"warning: endpoints/fra/x: there is no document colos/fra, so no request is sent to this colo", "1 warning")
-	// Lower bands that are promised turns of their own.
+	// Lower bands that are never promoted.
 	f("key: pools/p\nqueue: {max_wait: 3s, promote_after: 3s}\n", true,
-		`warning: pools/p: queue.promote_after: "3s": nobody waits for so long, since max_wait is 3s`, "1 document good, 1 warning")
-	f("key: pools/p\nqueue: {max_wait: 3s}\n---\nkey: pools/q\nqueue: {max_wait: 0s, promote_after: 3s}\n", true, "2 documents good, 0 warnings")
+		`warning: pools/p: queue.promote_after: "3s": no request waits that long, since max_wait is 3s`, "1 document valid, 0 errors, 1 warning")
+	f("key: pools/p\nqueue: {max_wait: 3s}\n---\nkey: pools/q\nqueue: {max_wait: 0s, promote_after: 3s}\n", true, "2 documents valid, 0 errors, 0 warnings")
 	// Prices that cannot be compared.
 	models := func(pool string, costs ...string) (documents string) {
 		for i, cost := range costs {
@@ -57,19 +57,19 @@ func TestValidate(t *testing.T) {
 		"cost: {unit: eur, input: 0, per: 1000}"
 	const unserved = "not checked: references to endpoints"
 	const usd = "cost: {unit: usd, input: 2, output: 6, per: 1000}"
-	f(models("{}", dear, none), true, `warning: pools/p: queue.cost: "tokens": a has a price, and b has none, and a token counts as 1, one of output as 2; `+
-		`so accounts' shares are reckoned in different units: give all models of the pool a cost, with its per and in one unit`,
-		unserved, "3 documents good, 1 warning")
-	f(models("{}", none, dear, free, cheap), true, `: b, d have prices, and a, c have none,`, unserved, "1 warning")
-	f(models("{}", dear, usd, cheap), true, `: a, c have prices in "eur", and others have another unit: b ("usd"); so`, unserved, "1 warning")
+	f(models("{}", dear, none), true, `warning: pools/p: queue.cost: "tokens": priced in "eur": a; without a price, so that an input token costs 1 and an output token 2: b; `+
+		`accounts' shares are then computed in different units: give all models of the pool a cost, with its per and in one unit`,
+		unserved, "3 documents valid, 0 errors, 1 warning")
+	f(models("{}", none, dear, free, cheap), true, `: b, d; without a price`, unserved, "1 warning")
+	f(models("{}", dear, usd, cheap), true, `priced in "eur": a, c; in another unit: b ("usd"); accounts`, unserved, "1 warning")
 	f(models("{}", dear, cheap), true, unserved, "0 warnings")
 	f(models("{}", none, free), true, unserved, "0 warnings")
 	f(models("{cost: requests}", dear, none), true, unserved, "0 warnings")
 	f(models("{discipline: fifo}", dear, none), true, unserved, "0 warnings")
 	f("key: models/a\npool: p\n"+dear+"\n---\nkey: models/b\npool: q\n", true, unserved, "0 warnings")
-	f("key: models/a\npool: p\n"+dear+"\n---\nkey: models/b\npool: p\n", true, "warning: pools/p: queue.cost", unserved, "2 documents good, 1 warning")
+	f("key: models/a\npool: p\n"+dear+"\n---\nkey: models/b\npool: p\n", true, "warning: pools/p: queue.cost", unserved, "2 documents valid, 0 errors, 1 warning")
 	// A file with a part of a fleet.
-	f("key: models/a\nrouting: {steps: [{colos: [ams]}]}\n", true, "not checked: references to colos, endpoints, of which the files have none", "1 document good, 0 warnings")
+	f("key: models/a\nrouting: {steps: [{colos: [ams]}]}\n", true, "not checked: references to colos, endpoints, of which the files have none", "1 document valid, 0 errors, 0 warnings")
 }
 
 func TestValidateNamesFiles(t *testing.T) {
@@ -80,9 +80,9 @@ func TestValidateNamesFiles(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	run(t, "", "config", "validate", one, two, dir+"/three.yaml").fail(t, "error: "+two+": pools/x: the key is given twice (first in "+one+")",
-		"error: "+two+": pools/y: queue.limit: ", "three.yaml: no such file", "1 document good, 3 errors")
-	run(t, "", "config", "validate", "../../deploy/fleet.yaml").want(t, "documents good, 0 warnings")
+	run(t, "", "config", "validate", one, two, dir+"/three.yaml").fail(t, "error: "+two+": pools/x: duplicate key (first in "+one+")",
+		"error: "+two+": pools/y: queue.limit: ", "three.yaml: no such file", "1 document valid, 3 errors")
+	run(t, "", "config", "validate", "../../deploy/fleet.yaml").want(t, "documents valid, 0 errors, 0 warnings")
 }
 
 func TestConfigSchema(t *testing.T) {

@@ -9,29 +9,29 @@ import (
 	"colonnade/fleet/document"
 )
 
-// readDocuments reads and checks every document, and says of each that is wrong where it stands.
-func readDocuments(stdin io.Reader, files []string) ([]document.Raw, error) {
-	docs, failed := readEach(stdin, files)
+// loadDocuments reads and checks the documents of files. The error has a line for each invalid one, with its file.
+func loadDocuments(stdin io.Reader, files []string) ([]document.Raw, error) {
+	docs, failed := readFiles(stdin, files)
 	return docs, errors.Join(failed...)
 }
 
-// readEach returns the good documents, and an error for each of the others.
-func readEach(stdin io.Reader, files []string) ([]document.Raw, []error) {
-	r := reader{stdin: stdin, seen: map[string]string{}}
+// readFiles returns the valid documents of files, and an error for each of the others; the file - is stdin.
+func readFiles(stdin io.Reader, files []string) ([]document.Raw, []error) {
+	r := fileReader{stdin: stdin, seen: map[string]string{}}
 	for _, name := range files {
 		r.read(name)
 	}
 	return r.docs, r.failed
 }
 
-type reader struct {
+type fileReader struct {
 	stdin  io.Reader
-	seen   map[string]string // by key, the file that has it
+	seen   map[string]string // key → file
 	docs   []document.Raw
 	failed []error
 }
 
-func (r *reader) read(name string) {
+func (r *fileReader) read(name string) {
 	data, err := r.data(name)
 	if err != nil {
 		r.failed = append(r.failed, err) // it names the file
@@ -44,34 +44,34 @@ func (r *reader) read(name string) {
 	if err == nil && len(docs) == 0 {
 		r.failed = append(r.failed, fmt.Errorf("no documents in %s", name))
 	}
-	for _, e := range eachOf(err) {
+	for _, e := range split(err) {
 		r.failed = append(r.failed, fmt.Errorf("%s: %w", name, e))
 	}
 	for _, d := range docs {
-		bad := document.Check(d.Key, d.Value)
-		if bad != nil {
-			r.failed = append(r.failed, fmt.Errorf("%s: %w", name, bad))
+		invalid := document.Check(d.Key, d.Value)
+		if invalid != nil {
+			r.failed = append(r.failed, fmt.Errorf("%s: %w", name, invalid))
 		}
 		if first, twice := r.seen[d.Key]; twice {
-			r.failed = append(r.failed, fmt.Errorf("%s: %s: the key is given twice (first in %s)", name, d.Key, first))
+			r.failed = append(r.failed, fmt.Errorf("%s: %s: duplicate key (first in %s)", name, d.Key, first))
 			continue
 		}
 		r.seen[d.Key] = name
-		if bad == nil {
+		if invalid == nil {
 			r.docs = append(r.docs, d)
 		}
 	}
 }
 
-func (r *reader) data(name string) ([]byte, error) {
+func (r *fileReader) data(name string) ([]byte, error) {
 	if name == "-" {
 		return io.ReadAll(r.stdin)
 	}
 	return os.ReadFile(name)
 }
 
-// eachOf takes apart what errors.Join has put together.
-func eachOf(err error) []error {
+// split returns the errors that errors.Join has joined.
+func split(err error) []error {
 	if err == nil {
 		return nil
 	}

@@ -1,70 +1,79 @@
 package main
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"net"
 	"os"
+	"strings"
 	"time"
 
-	"github.com/spf13/cobra"
+	"github.com/urfave/cli/v3"
 
 	"colonnade/internal/simengine"
 	"colonnade/onebox"
 )
 
-func newEngine() *cobra.Command {
-	var listen string
+func newEngine() *cli.Command {
+	var listen, models string
 	var c simengine.Config
-	cmd := &cobra.Command{
-		Use:     "engine",
-		Short:   "Run a simulated inference engine, for trying things out and for tests",
-		Example: "  colonnade engine -listen 127.0.0.1:8000 -slots 16 -itl 20ms",
-		Args:    noMore,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := checkEngine(c); err != nil {
-				return err
-			}
+	return &cli.Command{
+		Name: "engine", Usage: "Run a simulated inference engine, for tests and for trying things out",
+		Flags: append([]cli.Flag{
+			&cli.StringFlag{Name: "listen", Value: "127.0.0.1:8000", Destination: &listen, Usage: "`ADDRESS` for requests"},
+			&cli.StringFlag{Name: "models", Destination: &models, Usage: "`NAMES` of the models that it serves, separated by commas (default: any)"},
+			&cli.IntFlag{Name: "knee", Destination: &c.Knee, Usage: "`NUMBER` of requests that run at full speed, and share it if they are more; 0: no slowdown"},
+		}, engineFlags(&c)...),
+		Description: `Examples:
+  colonnade engine -listen 127.0.0.1:8000 -slots 16 -itl 20ms`,
+		Action: func(ctx context.Context, cmd *cli.Command) error {
 			ln, err := net.Listen("tcp", listen)
 			if err != nil {
 				return fmt.Errorf("cannot listen (flag -listen): %w", err)
 			}
-			c.TTFT, c.ITL = exactly(c.TTFT), exactly(c.ITL)
+			if models != "" {
+				c.Models = strings.Split(models, ",")
+			}
+			c.TTFT, c.ITL = explicit(c.TTFT), explicit(c.ITL)
 			c.Logger = slog.New(slog.NewTextHandler(os.Stderr, nil))
 			engine := simengine.New(c)
 			defer engine.Close()
-			fmt.Fprintf(cmd.OutOrStdout(), "simulated engine at http://%s with %d slots; GET /stats, POST /faults\n",
+			fmt.Fprintf(cmd.Writer, "simulated engine at http://%s with %d slots; GET /stats, POST /faults\n",
 				onebox.Local(ln.Addr().String()), c.Slots)
-			return simengine.Serve(cmd.Context(), ln, engine)
+			return simengine.Serve(ctx, ln, engine)
 		},
 	}
-	flags := cmd.Flags()
-	flags.StringVar(&listen, "listen", "127.0.0.1:8000", "address")
-	flags.StringSliceVar(&c.Models, "models", nil, "models that it serves (default: whatever is asked for)")
-	flags.IntVar(&c.Slots, "slots", 4, "requests that run at once; others wait in the engine")
-	flags.IntVar(&c.Knee, "knee", 0, "requests that run at full speed; more than these share it (0: they never slow each other down)")
-	flags.DurationVar(&c.TTFT, "ttft", 50*time.Millisecond, "time to the first token")
-	flags.DurationVar(&c.ITL, "itl", 10*time.Millisecond, "time between two tokens")
-	return cmd
 }
 
-// checkEngine checks what was asked for, before exactly.
-func checkEngine(c simengine.Config) error {
-	switch {
-	case c.Slots < 1:
-		return fmt.Errorf("-slots %d: must be at least 1", c.Slots)
-	case c.Knee < 0:
-		return fmt.Errorf("-knee %d: must not be negative", c.Knee)
-	case c.TTFT < 0:
-		return fmt.Errorf("-ttft %s: must not be negative", c.TTFT)
-	case c.ITL < 0:
-		return fmt.Errorf("-itl %s: must not be negative", c.ITL)
+// engineFlags returns the flags of a simulated engine that engine and up have in common.
+func engineFlags(c *simengine.Config) []cli.Flag {
+	return []cli.Flag{
+		&cli.IntFlag{Name: "slots", Value: 4, Destination: &c.Slots, Validator: atLeast(1), Usage: "`NUMBER` of requests that an engine runs at once; others wait in it"},
+		&cli.DurationFlag{Name: "ttft", Value: 50 * time.Millisecond, Destination: &c.TTFT, Validator: notNegative, Usage: "simulated time to the first token"},
+		&cli.DurationFlag{Name: "itl", Value: 10 * time.Millisecond, Destination: &c.ITL, Validator: notNegative, Usage: "simulated time between two tokens"},
+	}
+}
+
+func atLeast(least int) func(int) error {
+	return func(n int) error {
+		if n < least {
+			return fmt.Errorf("must be at least %d", least)
+		}
+		return nil
+	}
+}
+
+func notNegative(d time.Duration) error {
+	if d < 0 {
+		return errors.New("must not be negative")
 	}
 	return nil
 }
 
-// exactly is d for the engine, for which zero is the default and less than zero is none.
-func exactly(d time.Duration) time.Duration {
+// explicit converts a duration for an engine's config, in which zero stands for the default and less for none.
+func explicit(d time.Duration) time.Duration {
 	if d == 0 {
 		return -1
 	}

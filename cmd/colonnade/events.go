@@ -14,20 +14,22 @@ import (
 	"strings"
 	"time"
 
-	"github.com/spf13/cobra"
+	"github.com/urfave/cli/v3"
 
 	"colonnade/analytics"
 	"colonnade/analytics/journal"
+	"colonnade/cmd/internal/command"
 )
 
 // tailInterval is the time between two looks for new events.
 const tailInterval = 200 * time.Millisecond
 
-func newEvents() *cobra.Command {
-	return group(&cobra.Command{
-		Use: "events", Short: "Show what happened to requests",
-		Example: "  colonnade events tail -data-dir var -f",
-	}, newTail())
+func newEvents() *cli.Command {
+	return &cli.Command{
+		Name: "events", Usage: "Show what happened to requests", Commands: []*cli.Command{newTail()},
+		Description: `Examples:
+  colonnade events tail -data-dir var -f`,
+	}
 }
 
 // eventFilter selects final events; an empty field accepts every event.
@@ -35,50 +37,46 @@ type eventFilter struct {
 	kind, outcome, account, model, node string
 }
 
-func newTail() *cobra.Command {
+func newTail() *cli.Command {
 	var f eventFilter
 	var dir string
 	var number int
 	var follow, asJSON bool
-	cmd := &cobra.Command{
-		Use:   "tail",
-		Short: "Show the newest final events of the nodes that keep them below a directory, by time",
-		Long: `Show the newest final events of the nodes that keep them below a directory, by time: one line for
-each request at an entry (with the colo that served it), and for each permit at a colo (with the
-endpoint). A line has the local time, node, account, model, place and status (with outcome and
-reason, if the request did not complete), then the duration, how much of it the request queued, the
-time to the first token, tokens of prompt and answer, seconds of audio, and cost.`,
-		Example: `  colonnade events tail -data-dir var
+	return &cli.Command{
+		Name: "tail", Usage: "Show the newest final events of the nodes of a data directory",
+		Flags: []cli.Flag{
+			&cli.StringFlag{Name: "data-dir", Destination: &dir, Usage: "`DIRECTORY` of the nodes' flag -data-dir (required)"},
+			&cli.IntFlag{Name: "number", Aliases: []string{"n"}, Value: 10, Destination: &number, Validator: atLeast(0), Usage: "`NUMBER` of events to begin with"},
+			&cli.BoolFlag{Name: "follow", Aliases: []string{"f"}, Destination: &follow, Usage: "continue with new events until Ctrl-C"},
+			&cli.BoolFlag{Name: "json", Destination: &asJSON, Usage: "print each event as a line of JSON"},
+			&cli.StringFlag{Name: "account", Destination: &f.account, Usage: "only events of this `ACCOUNT`"},
+			&cli.StringFlag{Name: "model", Destination: &f.model, Usage: "only events of this `MODEL`"},
+			&cli.StringFlag{Name: "node", Destination: &f.node, Usage: "only events of this `NODE`"},
+			&cli.StringFlag{Name: "kind", Destination: &f.kind, Validator: oneOf(eventKinds), Usage: "only events of this `KIND`: request (entries) or inference (colos)"},
+			&cli.StringFlag{Name: "outcome", Destination: &f.outcome, Validator: oneOf(eventOutcomes), Usage: "only events with this `OUTCOME`: " + joined(eventOutcomes)},
+		},
+		Description: `There is a line for each request at an entry (with the colo that served it), and for each permit
+at a colo (with the endpoint): local time, node, account, model, place and status (with outcome
+and reason, if the request did not complete), then the duration, how much of it the request
+queued, the time to the first token, tokens of prompt and answer, seconds of audio, and cost.
+
+Examples:
+  colonnade events tail -data-dir var
   colonnade events tail -data-dir var -f -kind request -account acme
   colonnade events tail -data-dir var -n 1000 -outcome refused -json`,
-		Args: noMore,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := errors.Join(f.check(), checkDataDir(dir)); err != nil {
+		Action: func(ctx context.Context, cmd *cli.Command) error {
+			if err := checkDataDir(dir); err != nil {
 				return err
 			}
-			if number < 0 {
-				return fmt.Errorf("-n %d: must not be negative", number)
-			}
 			tail := journal.NewTail(dir, f.accepts)
-			show := func(events []analytics.Event) error { return printEvents(cmd.OutOrStdout(), events, asJSON) }
-			err := runTail(cmd.Context(), tail, number, follow, show)
+			show := func(events []analytics.Event) error { return printEvents(cmd.Writer, events, asJSON) }
+			err := runTail(ctx, tail, number, follow, show)
 			if n := tail.Bad(); n > 0 {
-				fmt.Fprintf(cmd.ErrOrStderr(), "left out: %s corrupt or incomplete\n", isAre(n, "line"))
+				fmt.Fprintf(cmd.ErrWriter, "left out: %s, corrupt or incomplete\n", count(n, "line"))
 			}
 			return err
 		},
 	}
-	flags := cmd.Flags()
-	flags.StringVar(&dir, "data-dir", fromEnvironment("data-dir", ""), "the directory of the nodes' flag -data-dir (COLONNADE_DATA_DIR)")
-	flags.IntVarP(&number, "number", "n", 10, "number of events to begin with")
-	flags.BoolVarP(&follow, "follow", "f", false, "continue with new events until Ctrl-C")
-	flags.BoolVar(&asJSON, "json", false, "print each event as a line of JSON")
-	flags.StringVar(&f.account, "account", "", "only events of this account")
-	flags.StringVar(&f.model, "model", "", "only events of this model")
-	flags.StringVar(&f.node, "node", "", "only events of this node")
-	flags.StringVar(&f.kind, "kind", "", "only events of this kind: request (entries) or inference (colos)")
-	flags.StringVar(&f.outcome, "outcome", "", "only events with this outcome: "+joined(eventOutcomes, ", "))
-	return cmd
 }
 
 var (
@@ -89,14 +87,25 @@ var (
 	}
 )
 
-func (f eventFilter) check() error {
-	switch {
-	case f.kind != "" && !slices.Contains(eventKinds, analytics.Kind(f.kind)):
-		return fmt.Errorf("-kind %q: must be one of %s", f.kind, joined(eventKinds, ", "))
-	case f.outcome != "" && !slices.Contains(eventOutcomes, analytics.Outcome(f.outcome)):
-		return fmt.Errorf("-outcome %q: must be one of %s", f.outcome, joined(eventOutcomes, ", "))
+// oneOf returns the rule of a flag with one of some values.
+func oneOf[T ~string](values []T) func(string) error {
+	return func(value string) error {
+		if !slices.Contains(values, T(value)) {
+			return fmt.Errorf("must be one of %s", joined(values))
+		}
+		return nil
 	}
-	return nil
+}
+
+func joined[T ~string](values []T) string {
+	var b strings.Builder
+	for i, v := range values {
+		if i > 0 {
+			b.WriteString(", ")
+		}
+		b.WriteString(string(v))
+	}
+	return b.String()
 }
 
 func (f eventFilter) accepts(e *analytics.Event) bool {
@@ -119,7 +128,7 @@ func checkDataDir(dir string) error {
 func runTail(ctx context.Context, tail *journal.Tail, number int, follow bool, show func([]analytics.Event) error) error {
 	events, err := tail.Last(number)
 	for err == nil {
-		if err = show(events); err != nil || !follow || !pause(ctx, tailInterval) {
+		if err = show(events); err != nil || !follow || !sleep(ctx, tailInterval) {
 			return err
 		}
 		events, err = tail.Next()
@@ -153,7 +162,7 @@ func eventLine(e *analytics.Event) string {
 	if e.Endpoint != "" {
 		place += "/" + e.Endpoint
 	}
-	column := func(s string) string { return cmp.Or(shown(s), "-") }
+	column := func(s string) string { return cmp.Or(command.Printable(s), "-") }
 	line := fmt.Sprintf("%s %-10s %-10s %-16s %-16s %s", e.Time.Local().Format("2006-01-02 15:04:05.000"),
 		column(e.Node), column(e.Account), column(e.Model), column(place), eventResult(e))
 	return strings.Join(append([]string{line}, eventFigures(e)...), " ")
@@ -166,9 +175,9 @@ func eventResult(e *analytics.Event) string {
 		result = fmt.Sprint(e.Status)
 	}
 	if e.Outcome != analytics.OutcomeCompleted {
-		result += " " + shown(string(e.Outcome))
+		result += " " + command.Printable(string(e.Outcome))
 		if reason := cmp.Or(e.Reason, e.Code); reason != "" && reason != string(e.Outcome) {
-			result += " (" + shown(reason) + ")"
+			result += " (" + command.Printable(reason) + ")"
 		}
 	}
 	return result
@@ -187,7 +196,7 @@ func eventFigures(e *analytics.Event) []string {
 	add(e.PromptTokens+e.CompletionTokens > 0, "tokens %d+%d", e.PromptTokens, e.CompletionTokens)
 	add(e.PromptTokens+e.CompletionTokens == 0 && e.TokensEstimated > 0, "tokens ~%d", e.TokensEstimated)
 	add(e.AudioSeconds > 0, "audio %.6gs", e.AudioSeconds)
-	add(e.Cost > 0, "cost %.4g %s", e.Cost, shown(e.CostUnit))
+	add(e.Cost > 0, "cost %.4g %s", e.Cost, command.Printable(e.CostUnit))
 	add(e.Attempts > 1, "attempts %d", e.Attempts)
 	return out
 }

@@ -13,6 +13,7 @@ import (
 
 	"colonnade/analytics"
 	"colonnade/analytics/journal"
+	"colonnade/cmd/internal/command"
 )
 
 func openLog(t *testing.T, dir, node string) *journal.Log {
@@ -109,9 +110,9 @@ func TestEventsTail(t *testing.T) {
 	run(t, "", "events", "tail", "-data-dir", dir+"/events").fail(t, "-data-dir "+dir+"/events: no node keeps events there")
 	t.Setenv("COLONNADE_DATA_DIR", dir)
 	run(t, "", "events", "tail").want(t, "edge-1")
-	run(t, "", "events", "tail", "-kind", "x").fail(t, `-kind "x": must be one of request, inference`)
-	run(t, "", "events", "tail", "-outcome", "x").fail(t, `-outcome "x": must be one of completed, client_gone`)
-	run(t, "", "events", "tail", "-n", "-1").fail(t, "-n -1: must not be negative")
+	run(t, "", "events", "tail", "-kind", "x").fail(t, `invalid value "x" for flag -kind: must be one of request, inference`)
+	run(t, "", "events", "tail", "-outcome", "x").fail(t, `invalid value "x" for flag -outcome: must be one of completed, client_gone`)
+	run(t, "", "events", "tail", "-n", "-1").fail(t, `invalid value "-1" for flag -n: must be at least 0`)
 }
 
 // Following shows new events, each once its line is complete, and counts bad lines at the end.
@@ -119,7 +120,7 @@ func TestEventsFollow(t *testing.T) {
 	dir := t.TempDir()
 	entry := openLog(t, dir, "edge-1")
 	entry.Append(ended("1", "first", analytics.OutcomeCompleted))
-	var out, notes screen
+	var out, notes record
 	stop := background(t, &out, &notes, "events", "tail", "-data-dir", dir, "-f")
 	out.await(t, " first ")
 	entry.Append(ended("2", "second", analytics.OutcomeCompleted))
@@ -152,7 +153,7 @@ func TestEventsFollow(t *testing.T) {
 	if lines := strings.Count(out.String(), "\n"); lines != 5 {
 		t.Errorf("%d lines, want 5:\n%s", lines, out.String())
 	}
-	if got, want := notes.String(), "left out: 1 line is corrupt or incomplete\n"; got != want {
+	if got, want := notes.String(), "left out: 1 line, corrupt or incomplete\n"; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
 }
@@ -167,11 +168,7 @@ func TestEventsOnFullDisk(t *testing.T) {
 	}
 	defer full.Close()
 	tail := func(args ...string) error {
-		root := newRoot()
-		root.SetArgs(doubleDashes(append([]string{"events", "tail", "-data-dir", dir}, args...)))
-		root.SetOut(full)
-		root.SetErr(io.Discard)
-		return root.ExecuteContext(t.Context())
+		return command.Run(t.Context(), newProgram(strings.NewReader(""), full, io.Discard), append([]string{"colonnade", "events", "tail", "-data-dir", dir}, args...))
 	}
 	if err := tail(); err != nil {
 		t.Errorf("without events: %v", err)

@@ -8,34 +8,37 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/spf13/cobra"
+	"github.com/urfave/cli/v3"
 
+	"colonnade/cmd/internal/command"
 	"colonnade/discovery/etcd"
 	"colonnade/fleet"
 	"colonnade/fleet/document"
 	"colonnade/node"
 )
 
-func newKeys() *cobra.Command {
-	return group(&cobra.Command{
-		Use: "keys", Short: "Work with the API keys of accounts",
-		Long: `Work with the API keys of accounts. Each is a document of its own, keys/ID, with the hash of the
-key; the key itself is shown once, when it is made. Nodes notice a change within seconds.`,
-		Example: `  key=$(colonnade keys create -account acme)
+func newKeys() *cli.Command {
+	return &cli.Command{
+		Name: "keys", Usage: "Administer the API keys of accounts",
+		Commands: []*cli.Command{newKeysCreate(), newKeysList(), newKeysRevoke()},
+		Description: `Each API key is a document, keys/ID, with the hash of the key; the key itself is shown once,
+when it is created. Nodes notice a change within seconds.
+
+Examples:
+  key=$(colonnade keys create -account acme)
   colonnade keys list -account acme
   colonnade keys revoke laptop`,
-	},
-		newKeysCreate(), newKeysList(), newKeysRevoke())
+	}
 }
 
-// noKeys refuses arguments. Its error does not repeat one that may be an API key.
-func noKeys(cmd *cobra.Command, args []string) error {
-	for i, arg := range args {
+// rejectKeys refuses arguments. Its error does not repeat one that may be an API key.
+func rejectKeys(ctx context.Context, cmd *cli.Command) error {
+	for i, arg := range cmd.Args().Slice() {
 		if err := notAKey(fmt.Sprintf("argument %d", i+1), arg); err != nil {
 			return err
 		}
 	}
-	return noMore(cmd, args)
+	return command.RejectArgs(ctx, cmd)
 }
 
 // notAKey refuses what looks like an API key. The error does not repeat it: logs and screens would keep it.
@@ -43,7 +46,7 @@ func notAKey(what, s string) error {
 	if !strings.HasPrefix(s, "cn_") && !strings.HasPrefix(s, "sk-") {
 		return nil
 	}
-	return fmt.Errorf(`%s looks like an API key, and is not repeated here; an id is what stands in a key between "cn_" and its last "_", and colonnade keys list shows all`, what)
+	return fmt.Errorf(`%s looks like an API key, and is not repeated here; the id of a key is the part between "cn_" and its last "_", and colonnade keys list shows all`, what)
 }
 
 // checkAccount checks the flag -account.
@@ -67,12 +70,12 @@ func accountKey(account string) string { return string(fleet.KindAccount) + "/" 
 
 func apiKeyKey(id string) string { return string(fleet.KindAPIKey) + "/" + id }
 
-// apiKeyList is what etcd has about API keys.
+// apiKeyList holds the API keys in etcd.
 type apiKeyList struct {
 	docs      []etcd.Stored
 	keys      []*fleet.APIKey // sorted by account, and then by id
 	conflicts []fleet.Conflict
-	bad       []error // one for each document that no node accepts
+	rejected  []error // one for each document that nodes reject
 }
 
 func listAPIKeys(ctx context.Context, client *etcd.Client) (apiKeyList, error) {
@@ -83,7 +86,7 @@ func listAPIKeys(ctx context.Context, client *etcd.Client) (apiKeyList, error) {
 	docs, l := document.NewSet(), apiKeyList{docs: stored}
 	for _, d := range stored {
 		if err := docs.Put(d.Key, d.Value, d.Revision); err != nil {
-			l.bad = append(l.bad, fmt.Errorf("%w (a node that has an earlier good version uses that one)", err))
+			l.rejected = append(l.rejected, fmt.Errorf("%w (a node that has an earlier valid version uses that one)", err))
 			continue
 		}
 		if k, ok := docs.Noun(d.Key).(*fleet.APIKey); ok {

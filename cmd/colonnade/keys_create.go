@@ -6,47 +6,49 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/spf13/cobra"
+	"github.com/urfave/cli/v3"
 
 	"colonnade/accounts"
+	"colonnade/cmd/internal/command"
 	"colonnade/discovery/etcd"
 	"colonnade/fleet/document"
 	"colonnade/node"
 )
 
-// newKey is the key to make.
+// newKey is the key to create.
 type newKey struct {
 	account, id string
 	expires     time.Time // zero = never
 }
 
-func newKeysCreate() *cobra.Command {
-	var store *store
+func newKeysCreate() *cli.Command {
+	var store store
 	var want newKey
 	var expires string
-	cmd := &cobra.Command{
-		Use:   "create",
-		Short: "Make an API key and print it, once",
-		Long: `Make an API key for an account and print it on standard output, alone; everything else goes to
-standard error. Only its hash is kept, in the document keys/ID; another key of this id is never
-replaced. The account's own document is not touched: an account without one has the defaults.`,
-		Example: `  key=$(colonnade keys create -account acme)
+	return &cli.Command{
+		Name: "create", Usage: "Create an API key and print it, once", ArgValidator: rejectKeys,
+		Flags: []cli.Flag{
+			store.flag(),
+			&cli.StringFlag{Name: "account", Destination: &want.account, Usage: "`ACCOUNT` that the key is for (required)"},
+			&cli.StringFlag{Name: "id", Destination: &want.id, Usage: "`ID` of the key (default: a random one)"},
+			&cli.StringFlag{Name: "expires", Destination: &expires,
+				Usage: "`TIME` of its end: a duration such as 720h, or a day (UTC) such as 2027-01-31, at whose beginning it ends (default: never)"},
+		},
+		Description: `Prints the key alone on standard output; everything else goes to standard error. Only the hash
+is kept, in the document keys/ID; an existing key of this id is never replaced. The account's
+own document is not touched: an account without one has the defaults.
+
+Examples:
+  key=$(colonnade keys create -account acme)
   colonnade keys create -account acme -id laptop -expires 720h
   colonnade keys create -account acme -expires 2027-01-31`,
-		Args: noKeys,
-		RunE: func(cmd *cobra.Command, _ []string) error {
+		Action: func(ctx context.Context, cmd *cli.Command) error {
 			if err := want.check(expires, time.Now()); err != nil {
 				return err
 			}
-			return want.create(cmd, store)
+			return want.create(ctx, cmd, &store)
 		},
 	}
-	store = storeFlag(cmd)
-	flags := cmd.Flags()
-	flags.StringVar(&want.account, "account", "", "the account that the key is for")
-	flags.StringVar(&want.id, "id", "", "what to call the key (default: a random id)")
-	flags.StringVar(&expires, "expires", "", "when it ends: after a time such as 720h, or with the beginning of a day (UTC) such as 2027-01-31 (default: never)")
-	return cmd
 }
 
 func (w *newKey) check(expires string, now time.Time) (err error) {
@@ -68,7 +70,7 @@ func (w *newKey) check(expires string, now time.Time) (err error) {
 	return err
 }
 
-// parseExpiry reads how long a key is good, or until when. Empty is for ever.
+// parseExpiry parses a duration from now, or a time. Empty is never: the zero time.
 func parseExpiry(s string, now time.Time) (time.Time, error) {
 	if s == "" {
 		return time.Time{}, nil
@@ -91,14 +93,14 @@ func parseExpiry(s string, now time.Time) (time.Time, error) {
 	return at.UTC().Truncate(time.Second), nil
 }
 
-func (w *newKey) create(cmd *cobra.Command, store *store) error {
+func (w *newKey) create(ctx context.Context, cmd *cli.Command, store *store) error {
 	key, entry := accounts.NewKey(w.account, w.id, time.Now().UTC().Truncate(time.Second), w.expires)
 	doc, err := document.EncodeAPIKey(&entry)
 	if err != nil {
-		return fmt.Errorf("no key was made: %w", err)
+		return fmt.Errorf("no key was created: %w", err)
 	}
 	var account string
-	err = store.use(cmd.Context(), func(ctx context.Context, client *etcd.Client) (err error) {
+	err = store.use(ctx, func(ctx context.Context, client *etcd.Client) (err error) {
 		if account, err = accountNote(ctx, client, w.account); err != nil {
 			return err
 		}
@@ -106,14 +108,14 @@ func (w *newKey) create(cmd *cobra.Command, store *store) error {
 	})
 	switch {
 	case errors.Is(err, etcd.ErrExists):
-		return fmt.Errorf("-id %s: there is a key of this id; choose another id, or revoke that key first", entry.ID)
+		return fmt.Errorf("-id %s: a key of this id exists; choose another id, or revoke that key first", entry.ID)
 	case err != nil:
 		return err
 	}
-	if _, err := fmt.Fprintln(cmd.OutOrStdout(), key); err != nil {
-		return fmt.Errorf("the key was made and could not be shown (%w): revoke it with colonnade keys revoke %s", err, entry.ID)
+	if _, err := fmt.Fprintln(cmd.Writer, key); err != nil {
+		return fmt.Errorf("the key was created, but cannot be printed (%w): revoke it with colonnade keys revoke %s", err, entry.ID)
 	}
-	notes := cmd.ErrOrStderr()
+	notes := cmd.ErrWriter
 	fmt.Fprint(notes, account)
 	expiry := "never expires"
 	if !w.expires.IsZero() {
@@ -123,7 +125,7 @@ func (w *newKey) create(cmd *cobra.Command, store *store) error {
 	return nil
 }
 
-// accountNote says how the account stands, if there is anything to say.
+// accountNote returns a line about an account whose document is missing or rejected.
 func accountNote(ctx context.Context, client *etcd.Client, account string) (string, error) {
 	docs, _, err := etcd.List(ctx, client, node.Prefix, accountKey(account))
 	if err != nil {
@@ -133,10 +135,10 @@ func accountNote(ctx context.Context, client *etcd.Client, account string) (stri
 		return fmt.Sprintf("account %s has no document, so it has the defaults\n", account), nil
 	}
 	if err := document.Check(docs[0].Key, docs[0].Value); err != nil {
-		return wrapped(shown(err.Error())+"; nodes use an earlier good version of the account, or the defaults", "  ") + "\n", nil
+		return command.Printable(err.Error()) + "; nodes use an earlier valid version of the account, or the defaults\n", nil
 	}
 	return "", nil
 }
 
-// stamp shows a time.
+// stamp formats a time.
 func stamp(t time.Time) string { return t.UTC().Format(time.RFC3339) }

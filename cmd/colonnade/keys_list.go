@@ -2,14 +2,12 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
-	"text/tabwriter"
 	"time"
 
-	"github.com/spf13/cobra"
+	"github.com/urfave/cli/v3"
 
 	"colonnade/discovery/etcd"
 	"colonnade/fleet"
@@ -23,7 +21,7 @@ const (
 	keyExpired keyState = "expired"
 )
 
-// listedKey is one key as it is listed.
+// listedKey is an API key as the list shows it.
 type listedKey struct {
 	Account string    `json:"account"`
 	ID      string    `json:"id"`
@@ -32,24 +30,28 @@ type listedKey struct {
 	State   keyState  `json:"state"`
 }
 
-func newKeysList() *cobra.Command {
-	var store *store
+func newKeysList() *cli.Command {
+	var store store
 	var account string
 	var asJSON bool
-	cmd := &cobra.Command{
-		Use:   "list",
-		Short: "List the API keys of all accounts, or of one",
-		Example: `  colonnade keys list
+	return &cli.Command{
+		Name: "list", Usage: "List the API keys of all accounts, or of one", ArgValidator: rejectKeys,
+		Flags: []cli.Flag{
+			store.flag(),
+			&cli.StringFlag{Name: "account", Destination: &account, Usage: "only the keys of this `ACCOUNT`"},
+			&cli.BoolFlag{Name: "json", Destination: &asJSON, Usage: "print JSON"},
+		},
+		Description: `Examples:
+  colonnade keys list
   colonnade keys list -account acme -json`,
-		Args: noKeys,
-		RunE: func(cmd *cobra.Command, _ []string) error {
+		Action: func(ctx context.Context, cmd *cli.Command) error {
 			if account != "" {
 				if err := checkAccount(account); err != nil {
 					return err
 				}
 			}
 			var list apiKeyList
-			if err := store.use(cmd.Context(), func(ctx context.Context, client *etcd.Client) (err error) {
+			if err := store.use(ctx, func(ctx context.Context, client *etcd.Client) (err error) {
 				list, err = listAPIKeys(ctx, client)
 				return err
 			}); err != nil {
@@ -58,37 +60,32 @@ func newKeysList() *cobra.Command {
 			return printKeys(cmd, list, account, asJSON)
 		},
 	}
-	store = storeFlag(cmd)
-	cmd.Flags().StringVar(&account, "account", "", "only the keys of this account")
-	cmd.Flags().BoolVar(&asJSON, "json", false, "a list in JSON")
-	return cmd
 }
 
-// printKeys prints the keys of an account, or all if that is empty. Its error names the documents that no node accepts.
-func printKeys(cmd *cobra.Command, list apiKeyList, account string, asJSON bool) error {
-	keys := []listedKey{} // in JSON an empty list, not null
+// printKeys prints the keys of an account, or all if that is empty. Its error names the documents that nodes reject.
+func printKeys(cmd *cli.Command, list apiKeyList, account string, asJSON bool) error {
+	keys := []listedKey{} // an empty list in JSON, not null
 	for _, k := range list.keys {
 		if account == "" || k.Account == account {
 			keys = append(keys, newListedKey(k, time.Now()))
 		}
 	}
-	if asJSON {
-		text, err := json.MarshalIndent(keys, "", "  ")
-		if err != nil {
-			return fmt.Errorf("cannot write keys as JSON: %w", err)
+	switch {
+	case asJSON:
+		if err := writeJSON(cmd.Writer, keys, false); err != nil {
+			return err
 		}
-		fmt.Fprintf(cmd.OutOrStdout(), "%s\n", text)
-	} else if len(keys) > 0 {
-		printKeyTable(cmd.OutOrStdout(), keys)
-	} else if account != "" {
-		fmt.Fprintf(cmd.ErrOrStderr(), "account %s has no keys\n", account)
-	} else {
-		fmt.Fprintln(cmd.ErrOrStderr(), "there are no keys")
+	case len(keys) > 0:
+		printKeyTable(cmd.Writer, keys)
+	case account != "":
+		fmt.Fprintf(cmd.ErrWriter, "account %s has no keys\n", account)
+	default:
+		fmt.Fprintln(cmd.ErrWriter, "there are no keys")
 	}
 	for _, c := range list.conflicts {
-		fmt.Fprintf(cmd.ErrOrStderr(), "%s has no effect, since %s has the same hash\n", c.Loser, c.Winner)
+		fmt.Fprintf(cmd.ErrWriter, "%s has no effect, since %s has the same hash\n", c.Loser, c.Winner)
 	}
-	return errors.Join(list.bad...)
+	return errors.Join(list.rejected...)
 }
 
 func newListedKey(k *fleet.APIKey, now time.Time) listedKey {
@@ -99,9 +96,8 @@ func newListedKey(k *fleet.APIKey, now time.Time) listedKey {
 	return listedKey{Account: k.Account, ID: k.ID, Created: k.Created, Expires: k.Expires, State: state}
 }
 
-func printKeyTable(out io.Writer, keys []listedKey) {
-	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(table, "ACCOUNT\tID\tCREATED\tEXPIRES\tSTATE")
+func printKeyTable(w io.Writer, keys []listedKey) {
+	var rows [][]any
 	for _, k := range keys {
 		created, expires := "-", "never"
 		if !k.Created.IsZero() {
@@ -110,7 +106,9 @@ func printKeyTable(out io.Writer, keys []listedKey) {
 		if !k.Expires.IsZero() {
 			expires = stamp(k.Expires)
 		}
-		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\n", k.Account, k.ID, created, expires, k.State)
+		rows = append(rows, []any{k.Account, k.ID, created, expires, k.State})
 	}
-	_ = table.Flush() // see failUnwritten
+	out := screenOf(w)
+	out.table("", []string{"~ACCOUNT", "~ID", "CREATED", "EXPIRES", "STATE"}, rows)
+	fmt.Fprint(w, out.String())
 }

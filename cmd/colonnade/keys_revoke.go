@@ -7,30 +7,30 @@ import (
 	"io"
 	"slices"
 
-	"github.com/spf13/cobra"
+	"github.com/urfave/cli/v3"
 
+	"colonnade/cmd/internal/command"
 	"colonnade/discovery/etcd"
 	"colonnade/fleet"
 	"colonnade/node"
 )
 
-func newKeysRevoke() *cobra.Command {
-	var store *store
-	cmd := &cobra.Command{
-		Use:   "revoke ID…",
-		Short: "Revoke API keys, by their ids",
-		Long: `Revoke API keys, by their ids: delete their documents. Nodes refuse them within seconds; requests
-that run are not ended. If one of the ids is wrong, none is revoked.`,
-		Example: `  colonnade keys revoke laptop`,
-		Args:    atLeastOne("at least one ID"),
-		RunE: func(cmd *cobra.Command, ids []string) error {
-			return store.use(cmd.Context(), func(ctx context.Context, client *etcd.Client) error {
-				return revoke(ctx, client, ids, cmd.OutOrStdout())
+func newKeysRevoke() *cli.Command {
+	var store store
+	return &cli.Command{
+		Name: "revoke", Usage: "Revoke API keys, by their ids", ArgsUsage: "ID…", ArgValidator: command.RequireArgs("at least one ID"),
+		Flags: []cli.Flag{store.flag()},
+		Description: `Deletes the documents of the keys. Nodes refuse the keys within seconds; running requests are
+not ended. If one of the ids is unknown, none is revoked.
+
+Examples:
+  colonnade keys revoke laptop`,
+		Action: func(ctx context.Context, cmd *cli.Command) error {
+			return store.use(ctx, func(ctx context.Context, client *etcd.Client) error {
+				return revoke(ctx, client, cmd.Args().Slice(), cmd.Writer)
 			})
 		},
 	}
-	store = storeFlag(cmd)
-	return cmd
 }
 
 func revoke(ctx context.Context, client *etcd.Client, ids []string, out io.Writer) error {
@@ -40,7 +40,7 @@ func revoke(ctx context.Context, client *etcd.Client, ids []string, out io.Write
 	}
 	keys, err := list.documentKeys(ids)
 	if err != nil {
-		return &refusal{err.Error()}
+		return &refusedError{err.Error()}
 	}
 	found, err := etcd.Delete(ctx, client, node.Prefix, keys)
 	for _, key := range keys {
@@ -52,7 +52,7 @@ func revoke(ctx context.Context, client *etcd.Client, ids []string, out io.Write
 		}
 	}
 	if many := tooMany(list.docs, found); len(many) > 0 {
-		fmt.Fprint(out, heldBackText(many))
+		fmt.Fprint(out, heldBackNote(many))
 	}
 	return err
 }
@@ -66,7 +66,7 @@ func (l apiKeyList) documentKeys(ids []string) ([]string, error) {
 		if err := notAKey(fmt.Sprintf("argument %d", i+1), id); err != nil {
 			failed = append(failed, err)
 		} else if !slices.ContainsFunc(l.docs, func(d etcd.Stored) bool { return d.Key == key }) {
-			failed = append(failed, fmt.Errorf("%s: there is no key of this id; colonnade keys list shows all", shown(id)))
+			failed = append(failed, fmt.Errorf("%s: no key has this id; colonnade keys list shows all", command.Printable(id)))
 		}
 		keys = append(keys, key)
 	}
@@ -74,11 +74,11 @@ func (l apiKeyList) documentKeys(ids []string) ([]string, error) {
 	return slices.Compact(keys), errors.Join(failed...)
 }
 
-// describe names a key and its account, for people.
+// describe returns a key and its account, for messages.
 func (l apiKeyList) describe(key string) string {
 	i := slices.IndexFunc(l.keys, func(k *fleet.APIKey) bool { return apiKeyKey(k.ID) == key })
 	if i < 0 {
-		return shown(key) // no good document
+		return command.Printable(key) // a rejected document
 	}
 	return fmt.Sprintf("key %s of account %s", l.keys[i].ID, l.keys[i].Account)
 }

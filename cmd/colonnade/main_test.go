@@ -10,42 +10,27 @@ import (
 	"strings"
 	"testing"
 
-	"colonnade/internal/simengine"
 	"colonnade/node"
 	"colonnade/onebox"
 )
 
-func TestDoubleDashes(t *testing.T) {
-	f := func(in, want string) {
+func TestFlagsOfUpAreChecked(t *testing.T) {
+	f := func(want string, args ...string) {
 		t.Helper()
-		if got := strings.Join(doubleDashes(strings.Fields(in)), " "); got != want {
-			t.Errorf("doubleDashes(%q) = %q, want %q", in, got, want)
-		}
+		run(t, "", append([]string{"up"}, args...)...).fail(t, want)
 	}
-	f("engine -ttft -5s --itl -0", "engine --ttft -5s --itl -0")
-	f("up -open=false -- -x", "up --open=false -- -x")
-	f("config apply -", "config apply -")
+	f(`invalid value "8080" for flag -listen: must be host:port`, "-listen", "8080")
+	f(`invalid value "x" for flag -admin: must be host:port`, "-admin", "x")
+	f(`invalid value "x" for flag -etcd-listen: must be host:port`, "-etcd-listen", "x")
+	f(`invalid value "0" for flag -slots: must be at least 1`, "-slots", "0")
+	f(`invalid value "-1ns" for flag -itl: must not be negative`, "-itl", "-1ns")
+	f(`invalid value "0" for flag -engines: must be at least 1`, "-engines", "0")
+	f("write for example http://localhost:11434", "-engine-url", "x")
+	f("set -engine-url too", "-engine-model", "x")
+	f("colo ams has 2 servers", "-colos", "ams:2")
 }
 
-func TestCheckUp(t *testing.T) {
-	f := func(want string, change func(*onebox.Config)) {
-		t.Helper()
-		c := onebox.Config{Listen: ":8080", Admin: "127.0.0.1:0", Engines: 1, Engine: simengine.Config{Slots: 1}}
-		change(&c)
-		if err := checkUp(c); fmt.Sprint(err) != want && (want == "" || !strings.Contains(fmt.Sprint(err), want)) {
-			t.Errorf("%v, want %q", err, want)
-		}
-	}
-	f("<nil>", func(*onebox.Config) {})
-	f(`-listen "8080": must be host:port`, func(c *onebox.Config) { c.Listen = "8080" })
-	f(`-admin "": must be host:port`, func(c *onebox.Config) { c.Admin = "" })
-	f(`-etcd-listen "x": must be host:port`, func(c *onebox.Config) { c.Etcd = "x" })
-	f("-slots 0", func(c *onebox.Config) { c.Engine.Slots = 0 })
-	f("-itl -1ns", func(c *onebox.Config) { c.Engine.ITL = -1 })
-	f("-engines 0", func(c *onebox.Config) { c.Engines = 0 })
-}
-
-func TestReadDocuments(t *testing.T) {
+func TestInvalidDocumentsAreNamed(t *testing.T) {
 	dir := t.TempDir()
 	write := func(name, text string) string {
 		name = filepath.Join(dir, name)
@@ -57,25 +42,25 @@ func TestReadDocuments(t *testing.T) {
 	one := write("one.yaml", "key: pools/x\nqueue: {limit: -3}\n---\nnokey: 1\n---\nkey: models/a\n---\nkey: pools/y\nodd: 1\n")
 	two := write("two.yaml", "key: models/a\n")
 	empty := write("empty.yaml", "# nothing\n---\n")
-	_, err := readDocuments(strings.NewReader(""), []string{one, two, empty, "-", filepath.Join(dir, "nowhere")})
+	_, err := loadDocuments(strings.NewReader(""), []string{one, two, empty, "-", filepath.Join(dir, "nowhere")})
 	for _, want := range []string{
 		one + ": pools/x: queue.limit", one + ": cannot read document 2 of the file (from line 3)", one + ": pools/y: odd: unknown field",
-		two + ": models/a: the key is given twice (first in " + one + ")",
+		two + ": models/a: duplicate key (first in " + one + ")",
 		"no documents in " + empty, "no documents in standard input", "nowhere: no such file",
 	} {
 		if err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%v\ndoes not say %q", err, want)
+			t.Errorf("%v\nlacks %q", err, want)
 		}
 	}
-	docs, err := readDocuments(strings.NewReader("key: models/b\n"), []string{two, "-"})
+	docs, err := loadDocuments(strings.NewReader("key: models/b\n"), []string{two, "-"})
 	if err != nil || len(docs) != 2 {
 		t.Errorf("%v, %v", docs, err)
 	}
 }
 
-func TestEtcdError(t *testing.T) {
+func TestEtcdErrorNamesEtcd(t *testing.T) {
 	err := etcdError("http://h:1", fmt.Errorf("cannot put: %w", context.DeadlineExceeded))
-	if !strings.Contains(err.Error(), "etcd at http://h:1 does not answer; say where it is with -etcd or COLONNADE_ETCD") {
+	if !strings.Contains(err.Error(), "etcd at http://h:1 does not answer; set its URLs with -etcd or COLONNADE_ETCD") {
 		t.Error(err)
 	}
 	if err := etcdError("http://h:1", errors.New("x")); err.Error() != "etcd at http://h:1: x" {
@@ -83,8 +68,8 @@ func TestEtcdError(t *testing.T) {
 	}
 }
 
-// What is promised of the pasted crowd is what can happen in that fleet.
-func TestPrintFleet(t *testing.T) {
+// What the quickstart promises of its load can happen in that fleet.
+func TestQuickstart(t *testing.T) {
 	f := func(c onebox.Config, colos []string, want ...string) {
 		t.Helper()
 		fleet := &onebox.Fleet{Dir: "/d", Entry: node.Running{Address: "[::]:8090", Admin: "0.0.0.0:9080"}}
@@ -93,10 +78,11 @@ func TestPrintFleet(t *testing.T) {
 		}
 		c.Engine.Slots = 4
 		var out strings.Builder
-		printFleet(&out, fleet, c, "cn_x_secret")
+		printFleet(&out, fleet, c)
+		printQuickstart(&out, fleet, c, "cn_x_secret")
 		for _, w := range append(want, "http://127.0.0.1:8090/v1", "http://127.0.0.1:9080/metrics") {
 			if !strings.Contains(out.String(), w) {
-				t.Errorf("it does not say %q:\n%s", w, out.String())
+				t.Errorf("it lacks %q:\n%s", w, out.String())
 			}
 		}
 		if got := strings.Contains(out.String(), "spill"); got != (len(slices.Compact(colos)) > 1) {

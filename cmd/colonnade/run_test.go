@@ -4,35 +4,42 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"io"
+	"math"
 	"strings"
 	"testing"
 	"time"
 	"unicode/utf8"
 
+	"github.com/urfave/cli/v3"
+
+	"colonnade/cmd/internal/command"
 	"colonnade/internal/etcdtest"
 	"colonnade/internal/testkit"
 )
 
-// ran is what a command has said.
+// ran is what a command has written, and its error.
 type ran struct {
 	out, notes string
 	err        error
+}
+
+// newProgram returns the command tree with its input and output.
+func newProgram(stdin io.Reader, out, notes io.Writer) *cli.Command {
+	root := newRoot()
+	root.Reader, root.Writer, root.ErrWriter = stdin, out, notes
+	return root
 }
 
 // run runs a command line in this process.
 func run(t *testing.T, stdin string, args ...string) ran {
 	t.Helper()
 	var out, notes bytes.Buffer
-	root := newRoot()
-	root.SetArgs(doubleDashes(args))
-	root.SetIn(strings.NewReader(stdin))
-	root.SetOut(&out)
-	root.SetErr(&notes)
-	err := root.ExecuteContext(t.Context())
+	err := command.Run(t.Context(), newProgram(strings.NewReader(stdin), &out, &notes), append([]string{"colonnade"}, args...))
 	return ran{out.String(), notes.String(), err}
 }
 
-// want checks that a command ran well, and returns what it said.
+// want checks that a command succeeded and wrote some texts, and returns its output.
 func (r ran) want(t *testing.T, texts ...string) string {
 	t.Helper()
 	if r.err != nil {
@@ -40,13 +47,13 @@ func (r ran) want(t *testing.T, texts ...string) string {
 	}
 	for _, text := range texts {
 		if !strings.Contains(r.out+r.notes, text) {
-			t.Errorf("it does not say %q:\n%s%s", text, r.out, r.notes)
+			t.Errorf("%q is missing in:\n%s%s", text, r.out, r.notes)
 		}
 	}
 	return r.out
 }
 
-// fail checks that a command failed, and that it says why.
+// fail checks that a command failed, and wrote some texts or has them in its error.
 func (r ran) fail(t *testing.T, texts ...string) {
 	t.Helper()
 	if r.err == nil {
@@ -55,12 +62,12 @@ func (r ran) fail(t *testing.T, texts ...string) {
 	}
 	for _, text := range texts {
 		if said := r.out + r.notes + r.err.Error(); !strings.Contains(said, text) {
-			t.Errorf("it does not say %q:\n%s", text, said)
+			t.Errorf("%q is missing in:\n%s", text, said)
 		}
 	}
 }
 
-// startEtcd starts an etcd that the commands of the test use.
+// startEtcd starts an etcd for the commands of the test.
 func startEtcd(t *testing.T) *etcdtest.Server {
 	t.Helper()
 	s := etcdtest.Start(t)
@@ -68,7 +75,7 @@ func startEtcd(t *testing.T) *etcdtest.Server {
 	return s
 }
 
-// put writes values as they are, good or bad.
+// put writes documents to etcd, valid or not.
 func put(t *testing.T, s *etcdtest.Server, documents map[string]string) {
 	t.Helper()
 	client := s.Client(t)
@@ -79,62 +86,67 @@ func put(t *testing.T, s *etcdtest.Server, documents map[string]string) {
 	}
 }
 
-// screen is what a command that runs has said so far.
-type screen struct{ testkit.SyncBuffer }
+// record is what a running command has written so far.
+type record struct{ testkit.SyncBuffer }
 
-// await waits until the screen has a text.
-func (s *screen) await(t *testing.T, text string) {
+// await waits until the record has a text.
+func (r *record) await(t *testing.T, text string) {
 	t.Helper()
 	defer func() {
 		if t.Failed() {
-			t.Logf("it says:\n%s", s.String())
+			t.Logf("written so far:\n%s", r.String())
 		}
 	}()
-	testkit.WaitFor(t, fmt.Sprintf("it to say %q", text), func() bool { return strings.Contains(s.String(), text) })
+	testkit.WaitFor(t, fmt.Sprintf("%q in the output", text), func() bool { return strings.Contains(r.String(), text) })
 }
 
 // background runs a command line until the function that it returns is called.
-func background(t *testing.T, out, notes *screen, args ...string) (end func() error) {
+func background(t *testing.T, out, notes io.Writer, args ...string) (end func() error) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
-	root := newRoot()
-	root.SetArgs(doubleDashes(args))
-	root.SetOut(out)
-	root.SetErr(notes)
 	ended := make(chan error, 1)
-	go func() { ended <- root.ExecuteContext(ctx) }()
+	go func() {
+		ended <- command.Run(ctx, newProgram(strings.NewReader(""), out, notes), append([]string{"colonnade"}, args...))
+	}()
 	return func() error {
 		cancel()
 		return <-ended
 	}
 }
 
-func TestWhatThereIs(t *testing.T) {
+func TestUsageErrors(t *testing.T) {
 	f := func(want string, args ...string) {
 		t.Helper()
 		run(t, "", args...).fail(t, want)
 	}
-	f(`there is no command "colonnade nope"; colonnade has`, "nope")
-	f("config, engine, events", "nope", "x", "-y")
-	f(`there is no command "colonnade config nope"; colonnade config has apply, confirm-deletions, delete, get, schema, status, validate`, "config", "nope")
-	f("unknown flag: -nope; colonnade config get has -all, -etcd", "config", "get", "-nope")
-	f(`invalid argument "x" for "-n, -number" flag: must be a whole number; colonnade events tail has`, "events", "tail", "-n", "x")
+	f(`unknown command "nope"; colonnade has`, "nope")
+	f("up, config, keys, status, events", "nope", "x")
+	f(`unknown command "nope"; colonnade config has apply, get, validate, status, delete, confirm-deletions, schema`, "config", "nope")
+	f("not defined: -nope; see colonnade config get -h", "config", "get", "-nope")
 	f("config apply needs at least one FILE", "config", "apply")
 	f("config delete needs at least one KEY", "config", "delete")
 	f("colonnade health needs the URL of a health page", "health")
-	f(`unexpected argument "x": colonnade config status takes only flags; colonnade config status has -etcd, -json`, "config", "status", "x")
-	for _, group := range []string{"", "config", "events"} {
-		run(t, "", strings.Fields(group)...).want(t, "Examples:", "Available Commands:")
+	f(`unexpected argument "x": colonnade config status takes only flags`, "config", "status", "x")
+	f("must be 0 to 100", "status", "-accounts", "101")
+	f("must be host:port", "status", "-admin", "127.0.0.1:1,x")
+}
+
+// Help shows what a command does, its flags with their variables, and an example.
+func TestHelpOfEachCommand(t *testing.T) {
+	var paths [][]string
+	var walk func(c *cli.Command, path []string)
+	walk = func(c *cli.Command, path []string) {
+		paths = append(paths, path)
+		for _, below := range c.Commands {
+			walk(below, append(path[:len(path):len(path)], below.Name))
+		}
 	}
-	for _, c := range newRoot().Commands() {
-		for _, c := range append(c.Commands(), c) {
-			if c.Example == "" {
-				t.Errorf("%s has no example", c.CommandPath())
-			}
-			for line := range strings.Lines(c.Long + "\n" + c.Example + "\n" + c.UsageString()) {
-				if utf8.RuneCountInString(line) > lineWidth+1 {
-					t.Errorf("%s -h has a line of more than %d columns: %s", c.CommandPath(), lineWidth, line)
-				}
+	walk(newRoot(), nil)
+	for _, path := range paths {
+		out := run(t, "", append(path, "-h")...).want(t, "Examples:\n")
+		for line := range strings.Lines(out) {
+			if utf8.RuneCountInString(line) > 101 {
+				t.Errorf("colonnade %s -h has a line of more than 100 columns: %s", strings.Join(path, " "), line)
 			}
 		}
 	}
@@ -147,18 +159,16 @@ func TestText(t *testing.T) {
 			t.Errorf("got %q, want %q", got, want)
 		}
 	}
-	f(shown("ams/gpu-7 é"), "ams/gpu-7 é")
-	f(shown("a\x1b[31m\nb\u202e\xff"), `"a\x1b[31m\nb\u202e\xff"`)
-	f(count(1, "query")+", "+count(0, "query")+", "+isAre(2, "line"), "1 query, 0 queries, 2 lines are")
-	f(count(2, "key")+", "+count(2, "day"), "2 keys, 2 days")
+	f(count(1, "key")+", "+count(0, "key")+", "+count(2, "day"), "1 key, 0 keys, 2 days")
+	f(figure(0)+" "+figure(0.001)+" "+figure(1234)+" "+figure(999_999)+" "+figure(15.5), "0 <0.01 1.23k 1M 15.5")
+	f(size(1023)+", "+size(1234567)+", "+size(64<<20), "1023 bytes, 1205 KiB, 64 MiB")
+	f(brief(seconds(math.Inf(1)))+", "+brief(millis(math.MinInt64)), "2777h46m40s, 0.00ms")
 	f(brief(420*time.Microsecond), "0.42ms")
 	f(brief(52*time.Millisecond), "52ms")
 	f(brief(999600*time.Microsecond), "1.00s")
 	f(brief(9996*time.Millisecond), "10.0s")
 	f(brief(59996*time.Millisecond), "1m0s")
 	f(brief(83400*time.Millisecond), "1m23s")
-	f(some([]string{"a", "b", "c", "d", "e"}), "a, b, c, d, e")
-	f(some([]string{"a", "b", "c", "d", "e", "f"}), "a, b, c, d and 2 more")
-	long := strings.Repeat("word ", 24)
-	f(wrapped("- "+long+"end", "  "), "- "+strings.TrimSpace(strings.Repeat("word ", 19))+"\n  "+strings.Repeat("word ", 5)+"end")
+	f(firstOf([]string{"a", "b", "c", "d", "e"}), "a, b, c, d, e")
+	f(firstOf([]string{"a", "b", "c", "d", "e", "f"}), "a, b, c, d and 2 more")
 }

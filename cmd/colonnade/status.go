@@ -2,131 +2,136 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"strings"
 
-	"github.com/spf13/cobra"
+	"github.com/urfave/cli/v3"
 
 	"colonnade/admin"
-	"colonnade/discovery/etcd"
 )
 
-// statusOptions are the flags of status.
-type statusOptions struct {
-	pool, colo string
-	admin      string // addresses, separated by commas; empty: etcd knows them
-	accounts   int
-	json       bool
-	watch      bool
+// statusCommand is one run of status.
+type statusCommand struct {
+	query poolQuery
+	admin string // addresses, separated by commas; empty: the servers that are registered in etcd
+	json  bool
+	watch bool
+
+	poller *poller
+	state  *fleetState
+	views  []poolView // of its pools
+	out    io.Writer
 }
 
-func newStatus() *cobra.Command {
-	var store *store
-	var o statusOptions
-	cmd := &cobra.Command{
-		Use:   "status",
-		Short: "Show who holds and who waits: the pools of each colo, their endpoints, queues and accounts",
-		Long: `Show who holds and who waits, at this moment. Each colo server that has registered is asked for its
-page /debug/pools. First there is a line for each pool:
-
-  SLOTS   permits held, of the slots of the endpoints that are up
-  QUEUE   requests that wait, of those that may
-  DRAIN   permits that come free in a second while all are held; ? until 16 requests have ended
-  WAIT    how long a newcomer of band standard would wait whose account neither holds nor waits: it
-          has its turn before the rest of who holds much, so this may be far less than OLDEST
-  OLDEST  how long the oldest has waited until now
-  GRANTS  and REFUSED, with -watch: in a second, since the last look
-
-and what is odd: endpoints that are OUT (down, ejected, or gone while a permit is held there), or
-said that they are full. Above that stands which documents are rejected. Then, for each pool, what
-it has counted since the server knows it, its endpoints, its bands, and the accounts that hold and
-wait most:
-
-  HELD    permits; and of how many, where the account has a cap that is below the pool's slots: at
-          its cap, the rest of it has to wait
-  TOLD    how many were refused and told to come back, and are not due yet
-  AHEAD   by how much more than its share the account was served, in cost for its weight: others go
-          first until they have caught up with that
-  OUTPUT  what its last answers have cost, where requests cost tokens
-  IN      the bands in which it holds or waits, and how many wait in each if it is in several
-
-A permit is held until the engine has finished. A request that two colos refuse counts in both.
-When many pools are shown, those where nothing happens have no details.
-
-Without -watch, the exit status is 1 if anything is wrong: a server cannot be asked, or is not ready
-(one that drains by intent is no error), an active colo has no server, etcd knows no colo server,
--pool or -colo match nothing, or a document is rejected.`,
-		Example: `  colonnade status
+func newStatus() *cli.Command {
+	var store store
+	var c statusCommand
+	return &cli.Command{
+		Name: "status", Usage: "Show who holds slots and who waits, in the pools of each colo",
+		Flags: []cli.Flag{
+			store.flag(),
+			&cli.StringFlag{Name: "pool", Destination: &c.query.pool, Usage: "only this `POOL`"},
+			&cli.StringFlag{Name: "colo", Destination: &c.query.colo, Usage: "only this `COLO`"},
+			&cli.StringFlag{Name: "admin", Destination: &c.admin, Validator: checkAddresses,
+				Usage: "`ADDRESSES` of admin listeners to ask instead of those that are registered in etcd, separated by commas"},
+			&cli.IntFlag{Name: "accounts", Value: 10, Destination: &c.query.accounts, Validator: checkAccounts,
+				Usage: fmt.Sprintf("largest `NUMBER` of accounts to show of each pool, at most %d", admin.MaxAccounts)},
+			&cli.BoolFlag{Name: "json", Destination: &c.json, Usage: "print JSON; with -watch, a line each time"},
+			&cli.BoolFlag{Name: "watch", Destination: &c.watch, Usage: "show it again each second, until Ctrl-C"},
+		},
+		Description: `Examples:
+  colonnade status
   colonnade status -watch -colo ams
   colonnade status -pool llama-3.1-8b -accounts 50
-  colonnade status -admin 10.0.0.7:9080          # one server, without etcd
-  colonnade status -json | jq '.servers[].pools[] | {colo, pool, queued}'`,
-		Args: noMore,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			directory, err := o.directory(store)
-			if err != nil {
+  colonnade status -admin 10.0.0.7:9443
+  colonnade status -json | jq '.nodes[].pools[] | {colo, pool, queued}'`,
+		Action: func(ctx context.Context, cmd *cli.Command) error {
+			c.out = cmd.Writer
+			if err := c.open(&store); err != nil {
 				return err
 			}
-			defer directory.close()
-			l := &look{options: o, directory: directory, asker: newAsker(askTimeout)}
-			defer l.asker.client.CloseIdleConnections()
-			if o.watch {
-				return l.watch(cmd.Context(), cmd.OutOrStdout())
+			defer c.poller.close()
+			if c.watch {
+				return c.runWatch(ctx)
 			}
-			return l.once(cmd.Context(), cmd.OutOrStdout())
+			return c.runOnce(ctx)
 		},
 	}
-	store = storeFlag(cmd)
-	flags := cmd.Flags()
-	flags.StringVar(&o.pool, "pool", "", "only this pool")
-	flags.StringVar(&o.colo, "colo", "", "only this colo")
-	flags.StringVar(&o.admin, "admin", "", "ask the admin listener at this HOST:PORT (or several, separated by commas), instead of those that etcd knows")
-	flags.IntVar(&o.accounts, "accounts", 10, fmt.Sprintf("how many accounts of each pool, at most %d", admin.MaxAccounts))
-	flags.BoolVar(&o.json, "json", false, "the same as JSON; with -watch a line each time")
-	flags.BoolVar(&o.watch, "watch", false, "look again each second, until Ctrl-C")
-	return cmd
 }
 
-// directory is where the servers are found that are asked.
-func (o *statusOptions) directory(s *store) (*directory, error) {
-	if o.accounts < 0 || o.accounts > admin.MaxAccounts {
-		return nil, fmt.Errorf("-accounts %d: must be 0 to %d", o.accounts, admin.MaxAccounts)
+func checkAccounts(n int) error {
+	if n < 0 || n > admin.MaxAccounts {
+		return fmt.Errorf("must be 0 to %d", admin.MaxAccounts)
 	}
-	d := &directory{etcd: s.endpoints, colo: o.colo}
-	if o.admin != "" {
-		d.etcd = ""
-		for address := range strings.SplitSeq(o.admin, ",") {
-			if err := checkAddress("-admin", address); err != nil {
-				return nil, err
-			}
-			d.servers = append(d.servers, registeredNode{Role: "colo", Admin: address})
+	return nil
+}
+
+func checkAddresses(addresses string) error {
+	for address := range strings.SplitSeq(addresses, ",") {
+		if err := checkAddress(address); err != nil {
+			return err
 		}
-		return d, nil
 	}
-	client, err := etcd.Dial(strings.Split(s.endpoints, ","))
-	if err != nil {
-		return nil, fmt.Errorf("flag -etcd: %w", err)
-	}
-	d.client = client
-	return d, nil
+	return nil
 }
 
-// once looks once, and fails if anything is wrong.
-func (l *look) once(ctx context.Context, out io.Writer) error {
-	s, err := l.take(ctx)
+// open sets up the poller.
+func (c *statusCommand) open(s *store) error {
+	c.poller = newPoller(s.endpoints, nil, &c.query)
+	if c.admin != "" {
+		c.poller.etcd = ""
+		for address := range strings.SplitSeq(c.admin, ",") {
+			c.poller.nodes = append(c.poller.nodes, registration{Role: roleColo, Admin: address})
+		}
+		return nil
+	}
+	var err error
+	c.poller.client, err = s.dial()
+	return err
+}
+
+// poll updates the state, which has an error if nothing matches the selection.
+func (c *statusCommand) poll(ctx context.Context) error {
+	s, err := c.poller.poll(ctx)
 	if err != nil {
 		return err
 	}
-	if l.options.json {
-		err = writeJSON(out, s, "  ")
-	} else {
-		t := terminalOf(out)
-		_, err = io.WriteString(out, strings.Join(l.sheet(s, t).text(0, t.colours), "\n")+"\n")
+	pools, silent := 0, false
+	for _, n := range s.Nodes {
+		pools += len(n.Pools)
+		silent = silent || n.Error != ""
 	}
-	if err == nil && len(s.Wrong) > 0 {
-		err = errors.New(isAre(len(s.Wrong), "thing") + " wrong")
+	q := c.query
+	switch {
+	case len(s.Nodes) == 0 && len(s.unserved) == 0 && q.colo == "":
+		s.addError("no colo server is registered")
+	case len(s.Nodes) == 0 && len(s.unserved) == 0:
+		s.addError(fmt.Sprintf("no server of colo %q is registered", q.colo))
+	case pools == 0 && !silent && (q.pool != "" || q.colo != ""):
+		s.addError(fmt.Sprintf("no server that was asked has a pool that matches -pool %q -colo %q", q.pool, q.colo))
 	}
+	c.state, c.views = s, poolViews(s, c.views)
+	return nil
+}
+
+// runOnce polls once, and fails if anything is wrong.
+func (c *statusCommand) runOnce(ctx context.Context) error {
+	if err := c.poll(ctx); err != nil {
+		return err
+	}
+	if err := c.print(); err != nil {
+		return err
+	}
+	return c.state.err()
+}
+
+func (c *statusCommand) print() error {
+	if c.json {
+		return writeJSON(c.out, c.state, c.watch)
+	}
+	screen := screenOf(c.out)
+	c.draw(screen)
+	_, err := io.WriteString(c.out, screen.String())
 	return err
 }

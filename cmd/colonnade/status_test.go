@@ -5,33 +5,18 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
-	"net/http/httptest"
+	"os"
+	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/jedib0t/go-pretty/v6/text"
+
 	"colonnade/fleet"
 	"colonnade/node"
 )
-
-// serves answers /debug/pools with a page, and /health/ready with why the node is not ready, and returns its admin address.
-func serves(t *testing.T, page func() string, notReady string) string {
-	t.Helper()
-	mux := http.NewServeMux()
-	mux.HandleFunc("GET /debug/pools", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, page()) })
-	mux.HandleFunc("GET /health/ready", func(w http.ResponseWriter, _ *http.Request) {
-		if notReady != "" {
-			w.WriteHeader(http.StatusServiceUnavailable)
-			fmt.Fprintln(w, notReady)
-		}
-	})
-	server := httptest.NewServer(mux)
-	t.Cleanup(server.Close)
-	return strings.TrimPrefix(server.URL, "http://")
-}
-
-func always(page string) func() string { return func() string { return page } }
 
 const busyPage = `[{"colo": "ams", "node": "ams-1", "pool": "chat", "limit": 8, "held": 8, "free": 0, "queued": 27, "draining": false,
 "expected_wait_ms": 1250, "rate_per_second": 11.73, "full_seconds": 431.2, "granted": 4810, "released": 4802,
@@ -64,222 +49,207 @@ const idlePage = `[{"colo": "fra", "node": "fra-1", "pool": "chat", "limit": 4, 
 
 const wantBusy = `TIME  etcd ETCD
 
-COLO  POOL  SLOTS           QUEUE              DRAIN   WAIT  OLDEST
-ams   chat  ########## 8/8  ########-- 27/32  11.7/s  1.25s   2.31s  2/4 OUT, 1 full
-fra   chat  ---------- 0/4  ----------   0/0       ?   none       -
+1 warning; colonnade config status lists them
 
-chat in ams  server ams-1; fair by tokens; at most 12 of one account wait, for 10s
+COLO  POOL              SLOTS              QUEUE   DRAIN   WAIT  OLDEST
+ams   chat  ██████████    8/8  ████████░░  27/32  11.7/s  1.25s   2.31s  2/4 OUT, 1 full, 1 account at limit
+fra   chat  ░░░░░░░░░░    0/4  ░░░░░░░░░░    0/0       ?   none       -
+
+chat in ams  server ams-1; fair by tokens; at most 12 requests of an account wait, for 10s
   granted   4810, held for 682ms each
   refused   43: account_queue_full 31, queue_full 12
-  busy      90, which as a rule went on to another colo
-  to come   5 told to come back, and not due yet
-  full      no slot free for 7m11s in all
+  busy      90, which usually went to another colo
+  retries   5 pending: refused, with a Retry-After that is not due yet
+  full      no slot free for 7m11s in total
   bytes     1205 KiB of 64 MiB wait
-  ENDPOINT              SLOTS            STATE
-  http://10.0.0.4:8000  ###-------  1/4  gone
-  gpu-9                 ---------- 0/16  down for 3m10s: health path /health answered 500
-  gpu-0                 ########--  3/4  up, said full, 1 held for another pool
-  gpu-1                 ##########  4/4  up, auto 2-64
+  ENDPOINT                          SLOTS  STATE
+  http://10.0.0.4:8000  ███░░░░░░░    1/4  gone
+  gpu-9                 ░░░░░░░░░░   0/16  down for 3m10s: health path /health answered 500
+  gpu-0                 ████████░░    3/4  up, said full, 1 held for another pool
+  gpu-1                 ██████████    4/4  up, auto 2-64
   BAND         HELD  WAITING  OLDEST  ACCOUNTS
   interactive     2        3   310ms         1
   standard        6       24   2.31s         2
-  ACCOUNT  HELD  WAITING  OLDEST  TOLD  WEIGHT  AHEAD  OUTPUT  IN
-  acme      4/4       15   2.31s     4       4      0     312  interactive 3, standard 12  at its cap
-  flood       3       12   1.20s     0     0.5  15.2k       -  standard
-  quiet       1        0       -     0       1   0.25       -  standard
-  and 1 more, which holds or has waiting less
+  ACCOUNT  HELD  WAITING  OLDEST  RETRIES  WEIGHT   LEAD  OUTPUT  BANDS
+  acme      4/4       15   2.31s        4       4      0     312  interactive 3, standard 12, at its limit
+  flood       3       12   1.20s        0     0.5  15.2k          standard
+  quiet       1        0       -        0       1   0.25          standard
+  and 1 account with less; -accounts shows more
 
-chat in fra  server fra-1; fifo by requests; at most 64 of one account wait, for 1.5s
+chat in fra  server fra-1; fifo by requests; at most 64 requests of an account wait, for 1.5s
   granted   0
-  ENDPOINT  SLOTS           STATE
-  gpu-0     ---------- 0/4  up, auto 1-16, nothing learned yet: no streamed answers
+  ENDPOINT              SLOTS  STATE
+  gpu-0     ░░░░░░░░░░    0/4  up, auto 1-16, nothing learned yet: no streamed answers
 `
 
-// leveled replaces what differs from run to run.
-func leveled(out string) string {
-	out = regexp.MustCompile(`(?m)^\d{4}-\d\d-\d\d \d\d:\d\d:\d\d`).ReplaceAllString(out, "TIME")
-	out = regexp.MustCompile(`http://127\.0\.0\.1:\d+`).ReplaceAllString(out, "ETCD")
-	return regexp.MustCompile(`127\.0\.0\.1:\d+`).ReplaceAllString(out, "ADMIN")
+// normalized replaces what differs from run to run.
+func normalized(out string) string {
+	for _, r := range []struct{ from, to string }{
+		{`(?m)^\d{4}-\d\d-\d\d \d\d:\d\d:\d\d`, "TIME"}, {`\d{4}-\d\d-\d\dT[0-9:.]+(Z|[+-]\d\d:\d\d)`, "TIME"},
+		{`http://127\.0\.0\.1:\d{4,}`, "ETCD"}, {`127\.0\.0\.1:\d{2,}`, "ADMIN"},
+	} {
+		out = regexp.MustCompile(r.from).ReplaceAllString(out, r.to)
+	}
+	return out
 }
 
-func TestStatusOfPools(t *testing.T) {
-	t.Setenv("LC_ALL", "C")
+// golden compares with a file below testdata, or writes it if COLONNADE_GOLDEN is set.
+func golden(t *testing.T, name, got string) {
+	t.Helper()
+	file := filepath.Join("testdata", name)
+	if os.Getenv("COLONNADE_GOLDEN") != "" {
+		if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got != string(want) {
+		t.Errorf("%s: got\n%s\nwant\n%s", file, got, want)
+	}
+}
+
+func TestStatus(t *testing.T) {
 	s := startEtcd(t)
-	run(t, "", "status").fail(t, "no colo server has registered", "1 thing is wrong")
+	run(t, "", "status").fail(t, "no colo server is registered", "1 error found")
 	put(t, s, map[string]string{
 		"colos/ams": "region: weur\n", "colos/fra": "region: weur\n", "colos/iad": "state: draining\n", "models/m": "pool: chat\n",
-		"servers/ams/ams-1": registration(serves(t, always(busyPage), "")), "servers/fra/fra-1": registration(serves(t, always(idlePage), "")),
 		"entries/e": `{"address":"127.0.0.1:1","region":"weur"}`,
 	})
+	pooled("ams-1", busyPage).register(t, s, "servers/ams/ams-1")
+	pooled("fra-1", idlePage).register(t, s, "servers/fra/fra-1")
 	out := run(t, "", "status").want(t)
-	if got := leveled(out); got != wantBusy {
+	if got := normalized(out); got != wantBusy {
 		t.Errorf("got\n%s\nwant\n%s", got, wantBusy)
 	}
+	golden(t, "status.json", normalized(run(t, "", "status", "-json").want(t)))
 	if out := run(t, "", "status", "-colo", "fra").want(t, "chat in fra"); strings.Contains(out, "ams") {
 		t.Errorf("-colo shows another:\n%s", out)
 	}
 	run(t, "", "status", "-pool", "chat").want(t, "chat in fra", "chat in ams")
-	run(t, "", "status", "-pool", "tiny").fail(t, `no server has a pool "tiny" in ams, fra`)
-	run(t, "", "status", "-colo", "nrt").fail(t, `no server of a colo "nrt" has registered`)
-	run(t, "", "status", "-h").want(t, "\n  IN ", "cap that is below the pool's slots", "may be far less than OLDEST")
-	run(t, "", "status", "-accounts", "101").fail(t, "-accounts 101: must be 0 to 100")
-	run(t, "", "status", "-admin", "x").fail(t, `-admin "x": must be host:port`)
-	var said fleetStatus
-	if err := json.Unmarshal([]byte(run(t, "", "status", "-json").want(t)), &said); err != nil {
-		t.Fatal(err)
-	}
-	if n := said.Servers[0]; len(said.Servers) != 2 || n.Document != "servers/ams/ams-1" || n.Pools[0].Accounts[1].Account != "flood" || len(said.Wrong) != 0 {
-		t.Errorf("got %+v", said)
-	}
-
-	// Where things are wrong.
-	put(t, s, map[string]string{
-		"colos/iad":         "region: us\n",
-		"servers/ams/ams-1": registration(serves(t, always(busyPage), "granting nothing: lost \x1b[31metcd")),
-		"servers/fra/fra-1": `{"address":"127.0.0.1:1","boot":"x","state":"draining","admin":"` + serves(t, always(idlePage), "draining") + `"}`,
-	})
-	run(t, "", "status").fail(t, "colo iad: no server has registered", `- "servers/ams/ams-1: is not ready: granting nothing: lost \x1b[31metcd"`,
-		"NOT READY, 2/4 OUT", "draining", "2 things are wrong")
+	run(t, "", "status", "-pool", "tiny").fail(t, `no server that was asked has a pool that matches -pool "tiny"`)
+	run(t, "", "status", "-colo", "nrt").fail(t, `no server of colo "nrt" is registered`)
 }
 
-// What is shown may not be what was meant: documents that are rejected come first.
-func TestStatusOfRejectedDocuments(t *testing.T) {
+func TestStatusReportsServersThatAreNotReady(t *testing.T) {
+	s := startEtcd(t)
+	put(t, s, map[string]string{"colos/ams": "region: weur\n", "colos/fra": "region: weur\n", "colos/iad": "region: us\n"})
+	lost := pooled("ams-1", busyPage)
+	lost.notReady = "granting nothing: lost \x1b[31metcd"
+	lost.register(t, s, "servers/ams/ams-1")
+	draining := pooled("fra-1", idlePage)
+	draining.notReady = "draining"
+	put(t, s, map[string]string{"servers/fra/fra-1": strings.Replace(registered(draining.serve(t)), "{", `{"state":"draining",`, 1)})
+	run(t, "", "status").fail(t, "colo iad: no server is registered", `- "servers/ams/ams-1: is not ready: granting nothing: lost \x1b[31metcd"`,
+		"NOT READY, 2/4 OUT", "draining", "2 errors found")
+}
+
+// What is shown may not be what was intended, so rejected documents come first.
+func TestStatusReportsRejectedDocuments(t *testing.T) {
 	s := startEtcd(t)
 	put(t, s, map[string]string{"pools/good": "queue: {limit: 3}\n", "pools/bad": "queue: {limit: -3}\n", "entries/e": `{"address":"127.0.0.1:1","region":"weur"}`})
 	bad, good := revisionOf(t, s, "pools/bad"), revisionOf(t, s, "pools/good")
-	server := page(t, says(node.ConfigState{Node: "fra-1", Rejected: []fleet.Rejection{
+	fra := configured(node.ConfigState{Node: "fra-1", Rejected: []fleet.Rejection{
 		{Key: "pools/bad", Revision: bad, Field: "queue.limit", Reason: "must be at least 0", LastGood: true, InForce: 1},
 		{Key: "pools/good", Revision: good - 1, Field: "queue", Reason: "was bad"},
-	}}), idlePage)
-	put(t, s, map[string]string{"servers/fra/fra-1": registration(server)})
-	said := run(t, "", "status")
-	said.fail(t, "1 thing is wrong", "chat in fra")
-	flat := strings.ReplaceAll(said.out, "\n  ", " ")
-	want := fmt.Sprintf("wrong: pools/bad (revision %d): ", bad)
-	if at := strings.Index(flat, want); at < 0 || at > strings.Index(flat, "COLO") || strings.Count(flat, "pools/bad") != 1 ||
-		!strings.Contains(flat, "fra-1 goes on with the last good version, of revision 1; see colonnade config status") || strings.Contains(flat, "pools/good") {
-		t.Errorf("got\n%s", said.out)
+	}})
+	fra.pools = func() string { return idlePage }
+	admin := fra.register(t, s, "servers/fra/fra-1")
+	r := run(t, "", "status")
+	r.fail(t, "1 error found", "chat in fra")
+	want := fmt.Sprintf("pools/bad (revision %d): ", bad)
+	if at := strings.Index(r.out, want); at < 0 || at > strings.Index(r.out, "COLO") || strings.Count(r.out, "pools/bad") != 1 ||
+		!strings.Contains(r.out, "the last good version is in force at fra-1 (revision 1)") || strings.Contains(r.out, "pools/good") {
+		t.Errorf("got\n%s", r.out)
 	}
-	run(t, "", "status", "-admin", server).want(t, "chat in fra")
-	run(t, "", "status", "-admin", server, "-colo", "fra").want(t, "chat in fra")
-	run(t, "", "status", "-admin", server, "-colo", "typo").fail(t, `no server that was asked is of a colo "typo", but of fra`)
+	run(t, "", "status", "-admin", admin).want(t, "chat in fra", "server fra-1")
+	run(t, "", "status", "-admin", admin, "-colo", "fra").want(t, "chat in fra")
+	run(t, "", "status", "-admin", admin, "-colo", "typo").fail(t, `no server that was asked has a pool that matches -pool "" -colo "typo"`)
 }
 
-// While etcd is away, it is not asked at each look, and what was known goes on.
-func TestWatchWithoutEtcd(t *testing.T) {
+// While etcd is away, it is not asked at each poll, and the nodes of the last list are shown.
+func TestPollWithoutEtcd(t *testing.T) {
 	s := startEtcd(t)
-	put(t, s, map[string]string{"servers/fra/fra-1": registration("127.0.0.1:1")})
-	d := &directory{etcd: "http://" + s.Address, client: s.Client(t)}
-	if err := d.update(t.Context()); err != nil || len(d.servers) != 1 {
-		t.Fatal(d.servers, err)
+	put(t, s, map[string]string{"servers/fra/fra-1": registered("127.0.0.1:1")})
+	p := newPoller("http://"+s.Address, s.Client(t), nil)
+	if err := p.list(t.Context()); err != nil || len(p.nodes) != 1 {
+		t.Fatal(p.nodes, err)
 	}
 	gone, leave := context.WithCancel(t.Context())
 	leave()
-	d.read, d.tried = d.read.Add(-time.Minute), d.tried.Add(-time.Minute)
+	p.last = p.last.Add(-time.Minute)
 	before := time.Now()
-	if err := d.update(gone); err != nil || d.lost == "" || d.tried.Before(before) || len(d.servers) != 1 {
-		t.Errorf("lost %q, tried %v, %v", d.lost, d.tried, err)
+	if err := p.list(gone); err != nil || p.listErr == "" || p.last.Before(before) || len(p.nodes) != 1 {
+		t.Errorf("%q, tried at %v, %v", p.listErr, p.last, err)
 	}
-	tried := d.tried
-	if err := d.update(t.Context()); err != nil || d.lost == "" || d.tried != tried {
-		t.Errorf("it was asked again at once: %v", err)
+	last := p.last
+	if err := p.list(t.Context()); err != nil || p.listErr == "" || p.last != last {
+		t.Errorf("etcd was asked again at once: %v", err)
 	}
 }
 
-// A server that cannot be asked is told, with why, and the others are shown.
-func TestStatusOfServersThatCannotBeAsked(t *testing.T) {
-	old := httptest.NewServer(http.NotFoundHandler())
-	t.Cleanup(old.Close)
-	l := &look{asker: newAsker(time.Minute), directory: &directory{}}
-	t.Cleanup(l.asker.client.CloseIdleConnections)
-	add := func(name, address string) {
-		l.directory.servers = append(l.directory.servers, registeredNode{Document: "servers/ams/" + name, Node: name, Place: "ams", Admin: address})
-	}
-	add("old", strings.TrimPrefix(old.URL, "http://"))
-	add("closed", "127.0.0.1:1")
-	add("mute", "")
-	add("other", serves(t, always(busyPage), ""))
-	add("huge", serves(t, always("["+strings.Repeat(" ", maxPage)+"]"), ""))
-	add("list", serves(t, always(`{"pools": []}`), ""))
-	add("half", serves(t, always(busyPage[:200]), ""))
-	add("odd", serves(t, always(`[{"held": "\u001b[2J"}]`), ""))
-	l.directory.servers = append(l.directory.servers, registeredNode{Document: "servers/iad/ams-1", Node: "ams-1", Place: "iad", Admin: serves(t, always(busyPage), "")})
+// A server that cannot be asked is reported with the reason, and the others are shown.
+func TestStatusReportsServersThatCannotBeAsked(t *testing.T) {
+	s := startEtcd(t)
 	unready := http.NewServeMux()
+	unready.HandleFunc("GET /debug/config", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, `{"node":"unready"}`) })
 	unready.HandleFunc("GET /debug/pools", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "[]") })
-	mute := httptest.NewServer(unready)
-	t.Cleanup(mute.Close)
-	add("unready", mute.Listener.Addr().String())
-	add("ams-1", serves(t, always(busyPage), ""))
-	add("of-before", serves(t, always(`[{"pool": "legacy", "limit": 2, "held": 1, "queued": 1, "endpoints": [{"id": "e", "state": "up"}]}]`), ""))
-	s, err := l.take(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	said := strings.Join(l.sheet(s, terminal{}).text(0, false), "\n")
-	flat := strings.ReplaceAll(said, "\n  ", " ")
-	for _, want := range []string{
-		"servers/ams/old: cannot be asked at " + old.Listener.Addr().String() + ": it has no page /debug/pools: a node of an older version or of another kind",
-		"servers/ams/closed: cannot be asked at 127.0.0.1:1: connection refused",
-		"servers/ams/mute: cannot be asked: it has registered no admin address",
-		"there, node ams-1 answers",
-		"servers/iad/ams-1: cannot be asked at", "there, node ams-1 of colo ams answers",
-		"servers/ams/unready: is not ready: its page /health/ready answers with 404",
-		"its page /debug/pools is longer than 16 MiB",
-		"its page /debug/pools cannot be read: json: cannot unmarshal object",
-		"its page /debug/pools cannot be read: unexpected EOF",
-		"its page /debug/pools cannot be read: json: cannot unmarshal string",
-		"chat in ams", "legacy in ams  server of-before granted",
+	old := serveHandler(t, http.NotFoundHandler())
+	put(t, s, map[string]string{
+		"servers/ams/old": registered(old), "servers/ams/closed": registered("127.0.0.1:1"), "servers/ams/mute": `{"address":"127.0.0.1:1","boot":"x"}`,
+		"servers/ams/unready": registered(serveHandler(t, unready)),
+	})
+	pooled("ams-1", busyPage).register(t, s, "servers/ams/other")
+	pooled("ams-1", busyPage).register(t, s, "servers/ams/ams-1")
+	for name, page := range map[string]string{
+		"huge": "[" + strings.Repeat(" ", maxPage) + "]", "list": `{"pools": []}`, "half": busyPage[:200], "odd": `[{"held": "\u001b[2J"}]`,
 	} {
-		if !strings.Contains(flat, want) {
-			t.Errorf("it does not say %q:\n%s", want, said)
-		}
+		pooled(name, page).register(t, s, "servers/ams/"+name)
 	}
-	if len(s.Wrong) != 10 {
-		t.Errorf("%d things are wrong:\n%s", len(s.Wrong), said)
-	}
+	run(t, "", "status").fail(t,
+		"servers/ams/old: cannot be asked at "+old+": it has no page /debug/config: a node of an older version or of another kind",
+		"servers/ams/closed: cannot be asked at 127.0.0.1:1: connection refused; if the node is on another machine, run this there",
+		"servers/ams/mute: cannot be asked: it has registered no admin address",
+		"node ams-1 answers there", "servers/ams/unready: is not ready: its page /health/ready has the status 404",
+		"servers/ams/huge: cannot be asked at", "is longer than 16 MiB",
+		"cannot read its page /debug/pools: json: cannot unmarshal object", "cannot read its page /debug/pools: unexpected end of JSON input",
+		"cannot read its page /debug/pools: json: cannot unmarshal string", "chat in ams", "9 errors found")
 }
 
-// A server that does not answer, or does not go on, is not waited for.
-func TestStatusOfServersThatHang(t *testing.T) {
+// A server that does not answer, or does not complete its answer, is not waited for.
+func TestPollOfServersThatHang(t *testing.T) {
 	hang := make(chan struct{})
-	mute := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { <-hang }))
-	t.Cleanup(mute.Close)
-	slow := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+	mute := serveHandler(t, http.HandlerFunc(func(http.ResponseWriter, *http.Request) { <-hang }))
+	slow := serveHandler(t, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		fmt.Fprint(w, busyPage[:200])
 		w.(http.Flusher).Flush()
 		<-hang
 	}))
-	t.Cleanup(slow.Close)
 	t.Cleanup(func() { close(hang) })
-	l := &look{asker: newAsker(200 * time.Millisecond), directory: &directory{servers: []registeredNode{
-		{Admin: mute.Listener.Addr().String()}, {Admin: slow.Listener.Addr().String()},
-	}}}
-	s, err := l.take(t.Context())
-	if err != nil {
-		t.Fatal(err)
+	p := newPoller("", nil, &poolQuery{})
+	p.nodes, p.reader = []registration{{Role: roleColo, Admin: mute}, {Role: roleColo, Admin: slow}}, newPageReader(200*time.Millisecond)
+	s, err := p.poll(t.Context())
+	if err != nil || len(s.Problems) != 2 || !strings.Contains(s.Problems[0].Text, ": no complete answer within 200ms") ||
+		!strings.Contains(s.Problems[1].Text, ": no complete answer within 200ms") {
+		t.Errorf("got %v, %v", s.Problems, err)
 	}
-	said := strings.Join(s.Wrong, "\n")
-	if len(s.Wrong) != 2 || !strings.Contains(s.Wrong[0], ": no answer within 200ms") {
-		t.Errorf("got\n%s", said)
-	}
-	if !strings.Contains(s.Wrong[1], "its page /debug/pools has not come whole within 200ms") && !strings.Contains(s.Wrong[1], ": no answer within 200ms") {
-		t.Errorf("got\n%s", said)
-	}
-	// Who asks may leave before.
 	ctx, cancel := context.WithCancel(t.Context())
-	l.asker = newAsker(time.Hour)
-	taken := make(chan error, 1)
+	p.reader = newPageReader(time.Hour)
+	polled := make(chan error, 1)
 	go func() {
-		_, err := l.take(ctx)
-		taken <- err
+		_, err := p.poll(ctx)
+		polled <- err
 	}()
 	cancel()
-	if err := <-taken; err == nil {
-		t.Error("it answered")
+	if err := <-polled; err == nil {
+		t.Error("a poll that was cancelled has no error")
 	}
+	p.close()
 }
 
-// Whatever stands on a page, a terminal gets characters of one column and our own colours.
+// Whatever a page holds, a terminal gets printable characters and our own colours.
 func TestStatusOfHostilePages(t *testing.T) {
 	const evil = `"\u001b]0;x\u0007\u001b[2J\r\n\u202e世界\u200d"`
 	page := regexp.MustCompile(`"(ams|ams-1|chat|fair|tokens|gpu-1|up|interactive|standard|acme|busy|health path[^"]*)"`).ReplaceAllString(busyPage, evil)
@@ -288,26 +258,64 @@ func TestStatusOfHostilePages(t *testing.T) {
 	page = regexp.MustCompile(`\b(3|16|190\.4)\b`).ReplaceAllString(page, "-9223372036854775808")
 	allowed := regexp.MustCompile(`^(\x1b\[[0-9;]*m|[ -~█░\n])*$`)
 	for _, page := range []string{page, `[{}]`, `[null, {"endpoints": [{}], "bands": [{}], "accounts": [{"bands": [{}, {}]}], "queue": null}]`, `null`, `[]`} {
-		l := &look{asker: newAsker(time.Minute), directory: &directory{servers: []registeredNode{{Admin: serves(t, always(page), "\x1b[31m")}}}}
-		l.options.watch = true
+		hostile := pooled("\x1b[31m", page)
+		hostile.notReady = "\x1b[31m"
+		c := statusCommand{poller: newPoller("", nil, &poolQuery{})}
+		c.poller.nodes = []registration{{Role: roleColo, Admin: hostile.serve(t)}}
 		for range 2 {
-			s, err := l.take(t.Context())
-			if err != nil {
+			if err := c.poll(t.Context()); err != nil {
 				t.Fatal(err)
 			}
-			for _, term := range []terminal{{}, {ascii: true}, {is: true, width: 80, height: 20}, {is: true, width: 1, height: 1}} {
-				if said := strings.Join(l.sheet(s, term).text(term.width, true), "\n"); !allowed.MatchString(said) {
-					t.Errorf("%s\ngives %q", page, said)
+			for _, width := range []int{0, 80, 1} {
+				out := &screen{width: width, colour: true}
+				if c.draw(out); !allowed.MatchString(out.String()) {
+					t.Errorf("%s\ngives %q", page, out.String())
 				}
 			}
 		}
-		l.asker.client.CloseIdleConnections()
+		c.poller.close()
 	}
 }
 
-// Many pools and many endpoints leave what is the matter in sight.
-func TestStatusOfMuch(t *testing.T) {
-	var endpoints []string
+// On terminals of any usual width, no line is too long, and no fact is left out.
+func TestStatusFitsTheTerminal(t *testing.T) {
+	c := statusCommand{poller: newPoller("", nil, &poolQuery{})}
+	long := strings.NewReplacer(`"chat"`, `"meta-llama/Llama-3.1-8B-Instruct"`, `"gpu-9"`, `"gpu-9.rack-12.example.internal"`, `"acme"`, `"acme-research-and-development"`).Replace(busyPage)
+	c.poller.nodes = []registration{{Role: roleColo, Admin: pooled("ams-1", long).serve(t)}}
+	defer c.poller.close()
+	for range 2 { // with rates
+		if err := c.poll(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	facts := func(width int) map[string]bool {
+		out := &screen{width: width, colour: true}
+		c.draw(out)
+		found := map[string]bool{}
+		for line := range strings.Lines(out.String()) {
+			if n := text.StringWidthWithoutEscSequences(strings.TrimSuffix(line, "\n")); n > width && width > 0 {
+				t.Errorf("%d columns on a terminal of %d: %s", n, width, line)
+			}
+			for word := range strings.FieldsSeq(text.StripEscape(line)) {
+				found[word] = true
+			}
+		}
+		return found
+	}
+	all := facts(0)
+	for _, width := range []int{80, 100, 160} {
+		some := facts(width)
+		for word := range all {
+			if !some[word] && len(word) < 12 && !strings.ContainsAny(word, "█░") {
+				t.Errorf("%q is missing on a terminal of %d columns", word, width)
+			}
+		}
+	}
+}
+
+// Many pools and endpoints do not hide those that need attention.
+func TestStatusOfManyPools(t *testing.T) {
+	var endpoints, pages []string
 	for i := range 40 {
 		state := "up"
 		if i == 33 {
@@ -315,34 +323,36 @@ func TestStatusOfMuch(t *testing.T) {
 		}
 		endpoints = append(endpoints, fmt.Sprintf(`{"id":"gpu-%02d","state":%q,"concurrency":4,"held":%d}`, i, state, i%2))
 	}
-	var pages []string
 	for i := range 12 {
-		held := i / 11
+		of := `{"state":"up"}`
+		if i == 11 {
+			of = strings.Join(endpoints, ",")
+		}
 		pages = append(pages, fmt.Sprintf(`{"colo":"ams","node":"n","pool":"p%d","limit":160,"held":%d,"granting":true,"endpoints":[%s],"queue":{"discipline":"fair","limit":1}}`,
-			i, held, map[bool]string{true: strings.Join(endpoints, ","), false: `{"state":"up"}`}[i == 11]))
+			i, i/11, of))
 	}
-	page := "[" + strings.Join(pages, ",") + "]"
-	address := serves(t, always(page), "")
-	out := run(t, "", "status", "-admin", address).want(t, "p0 ", "p11 in ams", "gpu-33", "ejected", "gpu-14",
-		"and 24 more, 24 of them up, with 12/96 slots held; -pool shows all", "11 pools where nothing happens")
+	admin := pooled("n", "["+strings.Join(pages, ",")+"]").serve(t)
+	out := run(t, "", "status", "-admin", admin).want(t, "p0 ", "p11 in ams", "gpu-33", "ejected", "gpu-14",
+		"and 24 endpoints; -pool shows all", "11 idle pools without details")
 	if strings.Contains(out, "p0 in ams") || strings.Contains(out, "gpu-15") || strings.Index(out, "gpu-33") > strings.Index(out, "gpu-00") {
 		t.Errorf("it shows too much, or in another order:\n%s", out)
 	}
-	run(t, "", "status", "-admin", address, "-pool", "p11").want(t, "gpu-39")
-	if out := run(t, "", "status", "-admin", address, "-pool", "p0").want(t, "p0 in ams"); strings.Contains(out, "p11") {
+	run(t, "", "status", "-admin", admin, "-pool", "p11").want(t, "gpu-39")
+	if out := run(t, "", "status", "-admin", admin, "-pool", "p0").want(t, "p0 in ams"); strings.Contains(out, "p11") {
 		t.Errorf("-pool shows another:\n%s", out)
 	}
 }
 
-func TestFigures(t *testing.T) {
-	f := func(got, want string) {
-		t.Helper()
-		if got != want {
-			t.Errorf("got %q, want %q", got, want)
+// Both status commands print one JSON form.
+func TestStatusJSONOfBothCommands(t *testing.T) {
+	s := startEtcd(t)
+	put(t, s, map[string]string{"colos/ams": "region: weur\n", "models/m": "pool: chat\n"})
+	pooled("ams-1", idlePage).register(t, s, "servers/ams/ams-1")
+	for _, args := range [][]string{{"status", "-json"}, {"config", "status", "-json"}} {
+		var got fleetState
+		if err := json.Unmarshal([]byte(run(t, "", args...).out), &got); err != nil || got.Revision == 0 || got.Documents["models"] != 1 ||
+			len(got.Nodes) != 1 || got.Nodes[0].Document != "servers/ams/ams-1" || (len(got.Nodes[0].Pools) == 1) != (args[0] == "status") {
+			t.Errorf("%q: %+v, %v", args, got, err)
 		}
 	}
-	f(figure(0)+" "+figure(0.001)+" "+figure(1.234)+" "+figure(999.4)+" "+figure(15230)+" "+figure(2_345_678), "0 <0.01 1.23 999 15.2k 2.35M")
-	f(size(900)+", "+size(1<<20)+", "+size(64<<20), "900 bytes, 1024 KiB, 64 MiB")
-	f(rate(0)+" "+rate(-1)+" "+rate(6), "? ? 6/s")
-	f(brief(millis(-5))+" "+millis(1<<62).String(), "0.00ms 1000h0m0s")
 }

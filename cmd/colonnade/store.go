@@ -7,8 +7,9 @@ import (
 	"strings"
 	"time"
 
-	"github.com/spf13/cobra"
+	"github.com/urfave/cli/v3"
 
+	"colonnade/cmd/internal/command"
 	"colonnade/discovery/etcd"
 	"colonnade/fleet/document"
 )
@@ -21,20 +22,21 @@ type store struct {
 	endpoints string // URLs, separated by commas
 }
 
-// storeFlag adds the flag -etcd to a command.
-func storeFlag(cmd *cobra.Command) *store {
-	s := &store{}
-	cmd.Flags().StringVar(&s.endpoints, "etcd", fromEnvironment("etcd", "http://127.0.0.1:2379"),
-		"URLs of etcd, separated by commas (COLONNADE_ETCD)")
-	return s
-}
+func (s *store) flag() cli.Flag { return command.EtcdFlag(&s.endpoints) }
 
-// use gives a client to work, which has until the end of the command's time. It says where the etcd is that failed, or
-// did not answer.
-func (s *store) use(ctx context.Context, work func(context.Context, *etcd.Client) error) error {
+func (s *store) dial() (*etcd.Client, error) {
 	client, err := etcd.Dial(strings.Split(s.endpoints, ","))
 	if err != nil {
-		return fmt.Errorf("flag -etcd: %w", err)
+		return nil, fmt.Errorf("flag -etcd: %w", err)
+	}
+	return client, nil
+}
+
+// use calls work with a client, and a context that ends with the command's time. Its errors name the etcd that failed.
+func (s *store) use(ctx context.Context, work func(context.Context, *etcd.Client) error) error {
+	client, err := s.dial()
+	if err != nil {
+		return err
 	}
 	defer client.Close()
 	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
@@ -42,22 +44,32 @@ func (s *store) use(ctx context.Context, work func(context.Context, *etcd.Client
 	return etcdError(s.endpoints, work(ctx, client))
 }
 
-// refusal is why a command does not do what was asked, though etcd would.
-type refusal struct{ why string }
+// refusedError is why a command does not do what etcd would allow.
+type refusedError struct{ reason string }
 
-func (r *refusal) Error() string { return r.why }
+func (e *refusedError) Error() string { return e.reason }
 
-// etcdError leaves alone what is wrong with a document, wherever that stands, and what is refused.
+// etcdError names the etcd that failed. Errors of documents and refusals of the command stay as they are.
 func etcdError(endpoints string, err error) error {
 	var invalid *document.InvalidError
-	var refused *refusal
+	var refused *refusedError
 	switch {
 	case err == nil:
 		return nil
 	case errors.As(err, &invalid), errors.As(err, &refused), errors.Is(err, etcd.ErrExists):
 		return err
 	case errors.Is(err, context.DeadlineExceeded):
-		return fmt.Errorf("etcd at %s does not answer; say where it is with -etcd or COLONNADE_ETCD: %w", endpoints, err)
+		return fmt.Errorf("etcd at %s does not answer; set its URLs with -etcd or COLONNADE_ETCD: %w", endpoints, err)
 	}
 	return fmt.Errorf("etcd at %s: %w", endpoints, err)
+}
+
+// sleep waits for d, and reports whether ctx is not done.
+func sleep(ctx context.Context, d time.Duration) bool {
+	select {
+	case <-ctx.Done():
+		return false
+	case <-time.After(d):
+		return true
+	}
 }

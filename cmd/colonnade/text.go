@@ -1,52 +1,49 @@
 package main
 
 import (
-	"context"
+	"encoding/json"
 	"fmt"
-	"strconv"
+	"io"
 	"strings"
 	"time"
-	"unicode"
-	"unicode/utf8"
 )
 
-// shown makes a text safe for a terminal. Not all that is in events, in the store or on a node's page is written by us.
-func shown(s string) string {
-	if strings.IndexFunc(s, func(r rune) bool { return !unicode.IsPrint(r) || r == unicode.ReplacementChar }) < 0 {
-		return s
+// writeJSON writes a value as JSON: on several lines, or on one if compact.
+func writeJSON(out io.Writer, v any, compact bool) error {
+	encoder := json.NewEncoder(out)
+	encoder.SetEscapeHTML(false)
+	if !compact {
+		encoder.SetIndent("", "  ")
 	}
-	return strconv.QuoteToASCII(s)
+	return encoder.Encode(v)
 }
 
-// shownASCII is shown for what must have one column for each character, such as names, which are ASCII.
-func shownASCII(s string) string {
-	if strings.IndexFunc(s, func(r rune) bool { return r < ' ' || r > '~' }) < 0 {
-		return s
-	}
-	return strconv.QuoteToASCII(s)
-}
-
-// shownLines is shown for each line by itself.
-func shownLines(s string) string {
-	lines := strings.Split(s, "\n")
-	for i, line := range lines {
-		lines[i] = shown(line)
-	}
-	return strings.Join(lines, "\n")
-}
-
-// count writes a number of things, in the plural where it should be.
+// count returns a number of things, in the plural unless it is 1.
 func count(n int, thing string) string {
-	many := thing + "s"
-	if kept, ok := strings.CutSuffix(thing, "y"); ok && !strings.ContainsAny(kept[max(0, len(kept)-1):], "aeiou") {
-		many = kept + "ies"
+	if n != 1 {
+		thing += "s"
 	}
-	return fmt.Sprintf("%d %s", n, oneMany(n, thing, many))
+	return fmt.Sprintf("%d %s", n, thing)
 }
 
-func isAre(n int, thing string) string { return count(n, thing) + " " + oneMany(n, "is", "are") }
+// firstOf lists the first few of many names.
+func firstOf[T ~string](names []T) string {
+	const most = 4
+	var b strings.Builder
+	for i, name := range names {
+		switch {
+		case i == most && len(names) > most+1:
+			fmt.Fprintf(&b, " and %d more", len(names)-most)
+			return b.String()
+		case i > 0:
+			b.WriteString(", ")
+		}
+		b.WriteString(string(name))
+	}
+	return b.String()
+}
 
-// brief writes a duration with three digits, or in minutes and seconds.
+// brief returns a duration with three digits, or in minutes and seconds.
 func brief(d time.Duration) string {
 	switch {
 	case d < time.Millisecond:
@@ -61,66 +58,34 @@ func brief(d time.Duration) string {
 	return d.Round(time.Second).String()
 }
 
-func oneMany(n int, one, many string) string {
-	if n == 1 {
-		return one
-	}
-	return many
+// seconds returns a duration that a node has reported. It is bounded, since a page may hold any number.
+func seconds(s float64) time.Duration {
+	return time.Duration(min(max(s, 0), 1e7) * float64(time.Second))
 }
 
-// some names the first of many.
-func some(names []string) string {
-	const most = 4
-	if len(names) <= most+1 {
-		return strings.Join(names, ", ")
+// millis is seconds for milliseconds.
+func millis(ms int64) time.Duration { return seconds(float64(ms) / 1e3) }
+
+// figure returns a number with three digits.
+func figure(x float64) string {
+	switch {
+	case x >= 999_500:
+		return fmt.Sprintf("%.3gM", x/1e6)
+	case x >= 999.5:
+		return fmt.Sprintf("%.3gk", x/1e3)
+	case x > 0 && x < 0.01:
+		return "<0.01"
 	}
-	return fmt.Sprintf("%s and %d more", strings.Join(names[:most], ", "), len(names)-most)
+	return fmt.Sprintf("%.3g", x)
 }
 
-// lineWidth is that of a terminal nobody has made smaller.
-const lineWidth = 100
-
-// wrapped breaks a text into lines at spaces; all but the first begin with indent.
-func wrapped(text, indent string) string { return wrappedTo(text, indent, lineWidth) }
-
-func wrappedTo(text, indent string, limit int) string {
-	var out strings.Builder
-	width := 0
-	for i, word := range strings.Split(text, " ") {
-		w := utf8.RuneCountInString(word)
-		switch {
-		case i == 0:
-		case width+1+w > limit:
-			out.WriteString("\n" + indent)
-			width = len(indent)
-		default:
-			out.WriteByte(' ')
-			width++
-		}
-		out.WriteString(word)
-		width += w
+// size returns a number of bytes in a unit that leaves few digits.
+func size(n int64) string {
+	switch {
+	case n >= 10<<20:
+		return fmt.Sprintf("%d MiB", n>>20)
+	case n >= 10<<10:
+		return fmt.Sprintf("%d KiB", n>>10)
 	}
-	return out.String()
-}
-
-// joined joins words of a type of their own.
-func joined[T ~string](words []T, separator string) string {
-	var b strings.Builder
-	for i, w := range words {
-		if i > 0 {
-			b.WriteString(separator)
-		}
-		b.WriteString(string(w))
-	}
-	return b.String()
-}
-
-// pause waits, and reports whether ctx is still good.
-func pause(ctx context.Context, d time.Duration) bool {
-	select {
-	case <-ctx.Done():
-		return false
-	case <-time.After(d):
-		return true
-	}
+	return fmt.Sprintf("%d bytes", n)
 }

@@ -16,10 +16,10 @@ func TestUpAccounts(t *testing.T) {
 	f := func(open bool, withoutKey int) {
 		t.Helper()
 		dir := t.TempDir()
-		var out, notes screen
+		var out, notes record
 		end := background(t, &out, &notes, "up", "-listen", "127.0.0.1:0", "-admin", "127.0.0.1:0", "-etcd-listen", "127.0.0.1:0",
 			"-dir", dir, fmt.Sprintf("-open=%v", open))
-		out.await(t, "Ctrl-C ends it.")
+		out.await(t, "Ctrl-C stops the fleet.")
 		defer func() {
 			if err := end(); err != nil {
 				t.Errorf("up ended with %v\n%s", err, notes.String())
@@ -66,10 +66,10 @@ func TestUpAccounts(t *testing.T) {
 func TestUpTLS(t *testing.T) {
 	ca, files := tlstest.NewCA(t, "web"), tlstest.NewFiles(t)
 	files.Put(ca, "", nil)
-	var out, notes screen
+	var out, notes record
 	end := background(t, &out, &notes, "up", "-listen", "127.0.0.1:0", "-admin", "127.0.0.1:0", "-etcd-listen", "127.0.0.1:0",
 		"-colos", "ams", "-engines", "1", "-tls-cert", files.Cert, "-tls-key", files.Key)
-	out.await(t, "Ctrl-C ends it.")
+	out.await(t, "Ctrl-C stops the fleet.")
 	urls := regexp.MustCompile(`(https?)://\S+/v1\b`).FindAllStringSubmatch(out.String(), -1)
 	for _, url := range urls {
 		if url[1] != "https" {

@@ -138,7 +138,7 @@ var table = []row{
 	{path: "cmd/colonnade",
 		ours: []string{"accounts", "admin", "analytics", "analytics/journal", "cmd/internal/command", "colo", "discovery/etcd",
 			"fleet", "fleet/document", "forwarding/transport", "internal/simengine", "node", "onebox", "permits"},
-		third: []string{"github.com/spf13/cobra", "golang.org/x/sys/unix"},
+		third: []string{"github.com/jedib0t/go-pretty/v6", "github.com/urfave/cli/v3", "golang.org/x/term"},
 		why:   "the CLI reaches everything through the package whose job it is"},
 
 	{path: "bench",

@@ -16,7 +16,7 @@ import (
 
 // Main runs the process's command line. An error ends the process with status 1.
 func Main(root *cli.Command) {
-	if err := Run(NotifyContext(), root, os.Args); err != nil {
+	if err := Run(notifyContext(), root, os.Args); err != nil {
 		PrintError(os.Stderr, root.Name, err)
 		os.Exit(1)
 	}
@@ -63,8 +63,8 @@ func prepare(c *cli.Command) {
 	} else {
 		c.CustomHelpTemplate, c.CustomRootCommandHelpTemplate = helpTemplate, helpTemplate
 	}
-	if len(c.Commands) == 0 && c.ArgsUsage == "" {
-		c.ArgValidator = rejectArgs
+	if len(c.Commands) == 0 && c.ArgsUsage == "" && c.ArgValidator == nil {
+		c.ArgValidator = RejectArgs
 	}
 	for _, below := range c.Commands {
 		prepare(below)
@@ -87,8 +87,8 @@ func showCommands(_ context.Context, c *cli.Command) error {
 	return fmt.Errorf("unknown command %q; %s has %s", name, c.FullName(), strings.Join(names, ", "))
 }
 
-// rejectArgs is the argument rule of a command that takes none.
-func rejectArgs(_ context.Context, c *cli.Command) error {
+// RejectArgs is the argument rule of a command that takes none: every command without an ArgsUsage has it.
+func RejectArgs(_ context.Context, c *cli.Command) error {
 	if !c.Args().Present() {
 		return nil
 	}

@@ -10,7 +10,7 @@ import (
 	"colonnade/onebox"
 )
 
-// demoAccount makes an account with an API key. Their documents replace those of an earlier start.
+// demoAccount returns an account and its API key. Their documents replace those of an earlier start.
 func demoAccount(now time.Time) (key string, docs []document.Raw, err error) {
 	const name, text = "demo", "# Written by colonnade up at each start.\nweight: 4\npriority: interactive\n"
 	key, entry := accounts.NewKey(name, name, now.UTC().Truncate(time.Second), time.Time{})
@@ -18,14 +18,14 @@ func demoAccount(now time.Time) (key string, docs []document.Raw, err error) {
 	return key, []document.Raw{{Key: accountKey(name), Value: []byte(text)}, doc}, err
 }
 
-// printPastes says what to paste first.
-func printPastes(out io.Writer, f *onebox.Fleet, c onebox.Config, key string) {
+// printQuickstart prints commands to try first. key is that of the account demo.
+func printQuickstart(out io.Writer, f *onebox.Fleet, c onebox.Config, key string) {
 	bearer := "-H 'authorization: Bearer " + key + "' "
 	auth, apiKey, trust := "", "none", ""
 	if !c.Open {
 		auth, apiKey = bearer, key
 	}
-	if file := c.TLS.Cert; file != "" { // this machine may not know who has signed it
+	if file := c.TLS.Cert; file != "" { // this machine may not trust its issuer
 		auth, bearer = "--cacert "+file+" "+auth, "--cacert "+file+" "+bearer
 		trust = ", started with SSL_CERT_FILE=" + file + " (Node: NODE_EXTRA_CA_CERTS)"
 	}
@@ -36,23 +36,23 @@ func printPastes(out io.Writer, f *onebox.Fleet, c onebox.Config, key string) {
 	}
 	if c.Open {
 		fmt.Fprintf(out, `
-A streamed chat. Without a key, or with one that nobody knows, it is the account open's:
+A streamed chat. Without a valid key, it belongs to the account open:
 
 %[1]s
-The same as the account demo, by the key that it has until the next start. In queues it goes before
-the account open (priority: interactive, weight: 4):
+The same as the account demo, with its key until the next start. In queues, its requests go before
+those of the account open (priority: interactive, weight: 4):
 
 %[2]s`, chat(auth), chat(bearer))
 	} else {
 		fmt.Fprintf(out, `
-A streamed chat, as the account demo, by the key that it has until the next start. Without a key, or
-with one that nobody knows, it is refused:
+A streamed chat as the account demo, with its key until the next start. Without a valid key, it is
+refused:
 
 %s`, chat(bearer))
 	}
-	requests, slots, fate := crowd(f, c)
+	load := demoLoadOf(f, c)
 	fmt.Fprintf(out, `
-A key for somebody else, kept by its hash only:
+A key for another account; only its hash is kept:
 
   bin/colonnade keys create -etcd %[5]s -account acme
 
@@ -61,31 +61,37 @@ The OpenAI SDK for Python (npm's takes baseURL and apiKey)%[8]s:
   OpenAI(base_url=%[1]q, api_key=%[7]q)
 
 %[2]d requests at once, for %[3]d slots: %[4]s
-get a 429 that says why and when to come back:
+get a 429 with a reason and the time to come back:
 
   seq %[2]d | xargs -P %[2]d -I{} curl -s -o /dev/null \
     -w '%%{http_code} colo=%%header{x-colonnade-colo} reason=%%header{x-colonnade-reason} retry-after=%%header{retry-after}\n' \
     %[1]s/chat/completions %[6]s-H 'content-type: application/json' -d '{"model":"default","messages":[{"role":"user","content":"hello"}]}' | sort | uniq -c
 
-Who holds and who waits meanwhile, in another terminal:
+Who holds slots and who waits meanwhile, in another terminal:
 
   bin/colonnade status -etcd %[5]s -watch
 
-Ctrl-C ends it.
-`, f.URL(), requests, slots, fate, f.Etcd, auth, apiKey, trust)
+Ctrl-C stops the fleet.
+`, f.URL(), load.requests, load.slots, load.outcome, f.Etcd, auth, apiKey, trust)
 }
 
-// crowd returns how many requests at once show all that can happen to one, for how many slots, and what that is. A colo
-// queues a dozen of one account, so twice that beyond its slots is too many for it.
-func crowd(f *onebox.Fleet, c onebox.Config) (requests, slots int, fate string) {
+// demoLoad is a number of requests at once that shows all that can happen to a request.
+type demoLoad struct {
+	requests, slots int
+	outcome         string
+}
+
+// demoLoadOf returns the load for a fleet. A colo queues a dozen requests of one account, so twice as many beyond its
+// slots are too many.
+func demoLoadOf(f *onebox.Fleet, c onebox.Config) demoLoad {
 	colos := map[string]bool{}
 	for _, e := range f.Engines {
 		colos[e.Colo] = true
 	}
-	slots = len(f.Engines) * c.Engine.Slots
-	requests = max(4*slots, slots+24*len(colos))
+	slots := len(f.Engines) * c.Engine.Slots
+	load := demoLoad{max(4*slots, slots+24*len(colos)), slots, "some run, some queue, and the rest"}
 	if len(colos) > 1 {
-		return requests, slots, "some run here, some spill over to the next colo, some queue, and the rest"
+		load.outcome = "some run here, some spill over to the next colo, some queue, and the rest"
 	}
-	return requests, slots, "some run, some queue, and the rest"
+	return load
 }

@@ -1,0 +1,104 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+)
+
+const (
+	pageTimeout = 3 * time.Second
+	maxPage     = 16 << 20
+)
+
+// pageReader reads pages of admin listeners.
+type pageReader struct{ client *http.Client }
+
+func newPageReader(timeout time.Duration) pageReader {
+	return pageReader{&http.Client{
+		Timeout:       timeout,
+		Transport:     &http.Transport{}, // no proxy: admin listeners are not on the Internet
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}}
+}
+
+// get returns a page's status and body. Errors do not repeat the address, which the caller names.
+func (r pageReader) get(ctx context.Context, admin, page string) (status int, body []byte, err error) {
+	if admin == "" {
+		return 0, nil, errors.New("it has registered no admin address: a node of an older version")
+	}
+	q, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+admin+page, nil)
+	if err != nil {
+		return 0, nil, err
+	}
+	response, err := r.client.Do(q)
+	if err == nil {
+		defer response.Body.Close()
+		body, err = io.ReadAll(io.LimitReader(response.Body, maxPage+1))
+	}
+	var timeout net.Error
+	var network *net.OpError
+	var request *url.Error
+	switch {
+	case errors.As(err, &timeout) && timeout.Timeout():
+		err = fmt.Errorf("no complete answer within %s", r.client.Timeout)
+	case errors.As(err, &network):
+		err = errors.New(strings.TrimPrefix(network.Err.Error(), "connect: ")) // the system call
+	case errors.As(err, &request):
+		err = request.Err
+	case err == nil && len(body) > maxPage:
+		err = fmt.Errorf("its page %s is longer than %d MiB", page, maxPage>>20)
+	}
+	if err != nil {
+		return 0, nil, fmt.Errorf("%w; %s", err, addressHint(admin))
+	}
+	return response.StatusCode, body, nil
+}
+
+// readJSON decodes a page.
+func (r pageReader) readJSON(ctx context.Context, admin, page string, into any) error {
+	status, body, err := r.get(ctx, admin, page)
+	path, _, _ := strings.Cut(page, "?")
+	switch {
+	case err != nil:
+		return err
+	case status == http.StatusNotFound:
+		return fmt.Errorf("it has no page %s: a node of an older version or of another kind, or another program", path)
+	case status != http.StatusOK:
+		return fmt.Errorf("its page %s has the status %d", path, status)
+	}
+	if err := json.Unmarshal(body, into); err != nil {
+		return fmt.Errorf("cannot read its page %s: %w", path, err)
+	}
+	return nil
+}
+
+// readiness returns the reason why a node is not ready; empty if it is.
+func (r pageReader) readiness(ctx context.Context, admin string) (string, error) {
+	status, body, err := r.get(ctx, admin, "/health/ready")
+	switch {
+	case err != nil || status == http.StatusOK:
+		return "", err
+	case status == http.StatusServiceUnavailable:
+		reason, _, _ := strings.Cut(string(body), "\n")
+		return cmp.Or(strings.TrimSpace(reason), "it gives no reason"), nil
+	}
+	return fmt.Sprintf("its page /health/ready has the status %d", status), nil
+}
+
+// addressHint says what to do about an address at which the node itself does not answer.
+func addressHint(admin string) string {
+	host, _, _ := net.SplitHostPort(admin)
+	if host == "localhost" || net.ParseIP(host).IsLoopback() {
+		return "if the node is on another machine, run this there, or start it with -admin on an address that is reachable from here"
+	}
+	return "the node may be gone, or the address that it has registered belongs to another one"
+}

@@ -1,0 +1,169 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"slices"
+	"sync"
+	"time"
+
+	"colonnade/colo"
+	"colonnade/discovery/etcd"
+	"colonnade/fleet"
+	"colonnade/node"
+)
+
+const (
+	listInterval  = 5 * time.Second // between two lists of the documents in etcd
+	listTimeout   = 10 * time.Second
+	relistTimeout = 2 * time.Second // once the nodes are known from an earlier list
+)
+
+// fleetState is what etcd holds and what the nodes report. The flag -json of status and of config status prints it.
+type fleetState struct {
+	Time time.Time `json:"time"`
+	Etcd string    `json:"etcd,omitempty"` // URLs; empty if the nodes were given by address
+	documentState
+	Nodes    []nodeState `json:"nodes"`
+	Problems []problem   `json:"problems"`
+
+	newest  int64  // revision of etcd after the nodes have answered
+	listErr string // why the documents could not be listed again
+}
+
+// nodeState is a node and what it reports.
+type nodeState struct {
+	registration
+	Error    string            `json:"error,omitempty"`     // why it could not be asked
+	NotReady string            `json:"not_ready,omitempty"` // the reason that the node gives
+	Behind   int64             `json:"behind"`              // revisions of etcd that it has not followed yet
+	Config   *node.ConfigState `json:"config,omitempty"`
+	Pools    []colo.PoolState  `json:"pools,omitempty"`
+
+	answered time.Time
+}
+
+// poller asks etcd which nodes there are, and the nodes for their state.
+type poller struct {
+	etcd   string         // URLs
+	client *etcd.Client   // nil if the nodes are given
+	nodes  []registration // the given ones, or those of the last list
+	pools  *poolQuery     // nil: all nodes are asked, but not for pools
+	reader pageReader
+
+	documents    documentState
+	listed, last time.Time // the last list that succeeded, and the last attempt
+	listErr      string
+}
+
+// poolQuery selects pools of colo servers. Entries are not asked then.
+type poolQuery struct {
+	colo, pool string // empty: all
+	accounts   int    // how many of each pool
+}
+
+// newPoller returns a poller of the nodes that are registered in etcd. With a nil client, its nodes are given.
+func newPoller(endpoints string, client *etcd.Client, pools *poolQuery) *poller {
+	p := &poller{etcd: endpoints, client: client, pools: pools, reader: newPageReader(pageTimeout)}
+	p.documents, p.nodes = newDocumentState(nil, 0)
+	return p
+}
+
+// close closes the connections to nodes.
+func (p *poller) close() { p.reader.client.CloseIdleConnections() }
+
+// poll asks all nodes at once. An etcd that does not answer is an error only as long as the nodes are not known.
+func (p *poller) poll(ctx context.Context) (*fleetState, error) {
+	if err := p.list(ctx); err != nil {
+		return nil, err
+	}
+	s := &fleetState{Etcd: p.etcd, documentState: p.documents, Nodes: []nodeState{}, listErr: p.listErr, newest: math.MaxInt64}
+	for _, r := range p.nodes {
+		if p.pools.includes(r.Role, r.Place) {
+			s.Nodes = append(s.Nodes, nodeState{registration: r})
+		}
+	}
+	var asked sync.WaitGroup
+	for i := range s.Nodes {
+		asked.Go(func() { p.ask(ctx, &s.Nodes[i]) })
+	}
+	asked.Wait()
+	s.Time = time.Now()
+	if p.client != nil && p.listErr == "" { // which may be newer than the list
+		if _, revision, err := etcd.List(ctx, p.client, node.Prefix, string(fleet.KindDefaults)); err == nil {
+			s.newest = revision
+		}
+	}
+	s.Rejected = slices.Clone(s.Rejected)
+	for i := range s.Nodes {
+		s.merge(&s.Nodes[i])
+	}
+	s.unserved = slices.DeleteFunc(slices.Clone(s.unserved), func(colo string) bool { return !p.pools.includes(roleColo, colo) })
+	s.Problems = problems(s)
+	return s, ctx.Err()
+}
+
+// includes reports whether a node is asked. A server that was given by address does not have its place yet.
+func (q *poolQuery) includes(role, place string) bool {
+	return q == nil || role == roleColo && (q.colo == "" || place == "" || place == q.colo)
+}
+
+// list asks etcd for the documents, unless it has done so a moment ago.
+func (p *poller) list(ctx context.Context) error {
+	if p.client == nil || time.Since(p.last) < listInterval {
+		return nil
+	}
+	p.last = time.Now()
+	timeout := relistTimeout
+	if p.listed.IsZero() {
+		timeout = listTimeout
+	}
+	ctx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	docs, revision, err := etcd.List(ctx, p.client, node.Prefix, "")
+	switch {
+	case err == nil:
+		p.documents, p.nodes = newDocumentState(docs, revision)
+		p.listed, p.listErr = p.last, ""
+	case p.listed.IsZero():
+		return etcdError(p.etcd, err)
+	default:
+		p.listErr = fmt.Sprintf("%v; the nodes are those of %s", etcdError(p.etcd, err), p.listed.Format(time.TimeOnly))
+	}
+	return nil
+}
+
+// ask reads a node's pages.
+func (p *poller) ask(ctx context.Context, n *nodeState) {
+	var c node.ConfigState
+	err := p.reader.readJSON(ctx, n.Admin, "/debug/config", &c)
+	if n.Document == "" {
+		n.Node = c.Node
+	} else if err == nil && c.Node != n.Node {
+		err = fmt.Errorf("node %s answers there; %s", c.Node, addressHint(n.Admin))
+	}
+	if err == nil && p.pools != nil {
+		n.Pools, err = p.askPools(ctx, n)
+	}
+	if err == nil {
+		n.NotReady, err = p.reader.readiness(ctx, n.Admin)
+	}
+	n.answered = time.Now()
+	if err != nil {
+		n.Error, n.Pools = err.Error(), nil
+		return
+	}
+	n.Config = &c
+}
+
+func (p *poller) askPools(ctx context.Context, n *nodeState) ([]colo.PoolState, error) {
+	var pools []colo.PoolState
+	err := p.reader.readJSON(ctx, n.Admin, fmt.Sprintf("/debug/pools?accounts=%d", p.pools.accounts), &pools)
+	if n.Place == "" && len(pools) > 0 {
+		n.Place = pools[0].Colo
+	}
+	return slices.DeleteFunc(pools, func(s colo.PoolState) bool {
+		return p.pools.pool != "" && s.Pool != p.pools.pool || !p.pools.includes(n.Role, s.Colo)
+	}), err
+}

@@ -1,0 +1,232 @@
+package main
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"colonnade/fleet"
+	"colonnade/fleet/document"
+	"colonnade/node"
+)
+
+const (
+	// quietLimit is how long a node may have heard nothing from etcd. Nodes ask etcd every few seconds by their own
+	// clocks, and look for another connection after 15 s.
+	quietLimit = 20 * time.Second
+	// expirySoon is when a certificate is reported before it expires, if less than a tenth of its validity is left: what
+	// renews certificates has failed by then.
+	expirySoon = 14 * 24 * time.Hour
+	// unreachedLimit is how long an unreached colo is reported after the last attempt.
+	unreachedLimit = 10 * time.Minute
+)
+
+// problem is one thing that is wrong in a fleet, or that may be.
+type problem struct {
+	Severity severity `json:"severity"`
+	Document string   `json:"document,omitempty"` // key of the document or node that it is about
+	Text     string   `json:"text"`
+}
+
+type severity string
+
+const (
+	severityError   severity = "error"
+	severityWarning severity = "warning" // may be intended
+)
+
+// problemList collects problems.
+type problemList struct{ all []problem }
+
+func (l *problemList) errorf(document, format string, args ...any) {
+	l.all = append(l.all, problem{severityError, document, fmt.Sprintf(format, args...)})
+}
+
+func (l *problemList) warnf(document, format string, args ...any) {
+	l.all = append(l.all, problem{severityWarning, document, fmt.Sprintf(format, args...)})
+}
+
+// problems lists what is wrong with a fleet, errors before warnings; of the errors, rejected documents first.
+func problems(s *fleetState) []problem {
+	l := &problemList{all: []problem{}}
+	for i := range s.Rejected {
+		l.errorf(s.Rejected[i].Key, "%s", s.Rejected[i].text())
+	}
+	if s.listErr != "" {
+		l.errorf("", "%s", s.listErr)
+	}
+	l.addDocuments(&s.documentState)
+	for i := range s.Nodes {
+		l.addNode(s, &s.Nodes[i])
+	}
+	if held := heldBy(s.Nodes); len(held.keys) > 0 {
+		l.errorf("", "%s; if they are intended, run: colonnade config confirm-deletions", held)
+	}
+	l.sort()
+	return l.all
+}
+
+// addError adds an error that is not about a document.
+func (s *fleetState) addError(text string) {
+	s.Problems = slices.Insert(s.Problems, 0, problem{Severity: severityError, Text: text})
+}
+
+// count returns the number of problems of one severity.
+func (s *fleetState) count(severity severity) (n int) {
+	for _, p := range s.Problems {
+		if p.Severity == severity {
+			n++
+		}
+	}
+	return n
+}
+
+// err returns the error of a command that has printed the problems; warnings are none.
+func (s *fleetState) err() error {
+	if n := s.count(severityError); n > 0 {
+		return fmt.Errorf("%s found", count(n, "error"))
+	}
+	return nil
+}
+
+// sort puts errors before warnings.
+func (l *problemList) sort() {
+	slices.SortStableFunc(l.all, func(a, b problem) int { return strings.Compare(string(a.Severity), string(b.Severity)) })
+}
+
+func (r *rejection) text() string {
+	e := document.InvalidError{Key: fmt.Sprintf("%s (revision %d)", r.Key, r.Revision), Field: r.Field, Value: r.Value, Reason: r.Reason}
+	text := e.Error()
+	if len(r.LastGood) > 0 {
+		text += "; the last good version is in force at " + firstOf(r.LastGood)
+	}
+	if len(r.Without) > 0 {
+		text += "; no version is in force at " + firstOf(r.Without)
+	}
+	return text
+}
+
+// addDocuments adds the problems of the documents together.
+func (l *problemList) addDocuments(s *documentState) {
+	if len(s.Rejected) == 0 && len(s.table.Models()) > 0 && !slices.ContainsFunc(s.table.Colos(), isActive) {
+		l.errorf("", "no model can be served: none of the documents colos/… is active; every request gets 503")
+	}
+	l.addConflicts(s.Conflicts)
+	for _, colo := range s.unserved {
+		l.errorf("colos/"+colo, "colo %s: no server is registered: there is none, or it has lost etcd for longer than its lease", colo)
+	}
+	for _, d := range s.Dangling {
+		l.addDangling(d)
+	}
+	l.addPools(s.table)
+}
+
+func isActive(c *fleet.Colo) bool { return c.State == fleet.StateActive }
+
+// addConflicts adds what two documents claim. Of an alias that another model has, the precedence is defined, so it may be
+// intended. A second document for a URL or a key is not in force in part, which is a mistake.
+func (l *problemList) addConflicts(conflicts []fleet.Conflict) {
+	for _, c := range conflicts {
+		if c.What == "alias" {
+			l.warnf(c.Loser, "%s: aliases: %q: requests for it go to %s, which has the same name or alias", c.Loser, c.Value, c.Winner)
+		} else {
+			l.errorf(c.Loser, "%s: %s: %q: not in force, since %s has the same %s", c.Loser, c.What, c.Value, c.Winner, c.What)
+		}
+	}
+}
+
+func (l *problemList) addDangling(d fleet.Dangling) {
+	if d.Field == "" {
+		l.warnf(d.Document, "%s: %s", d.Document, d.Reason)
+	} else {
+		l.warnf(d.Document, "%s: %s: %q: %s", d.Document, d.Field, d.Value, d.Reason)
+	}
+}
+
+// addNode adds the problems of a node, but for the deletions that it holds back.
+func (l *problemList) addNode(s *fleetState, n *nodeState) {
+	name := n.Document
+	if name == "" {
+		name = n.Admin
+	}
+	c := n.Config
+	if c == nil {
+		l.errorf(n.Document, "%s: %s", name, n.unreachable())
+		return
+	}
+	if n.NotReady != "" && n.State != fleet.StateDraining && n.NotReady != fleet.StateDraining {
+		l.errorf(n.Document, "%s: is not ready: %s", name, n.NotReady)
+	}
+	if age := seconds(c.AgeSeconds); age > quietLimit {
+		l.errorf(n.Document, "%s: has not heard from etcd for %s; the documents of revision %d are in force", name, brief(age), c.Revision)
+	}
+	if c.Revision > s.newest {
+		l.errorf(n.Document, "%s: has heard of revision %d, but etcd is at %d: it follows another etcd, or this one was restored", name, c.Revision, s.newest)
+	}
+	for _, certificate := range c.Certificates {
+		l.addCertificate(n.Document, name, certificate, s.Time)
+	}
+	for _, u := range c.Unreached {
+		if ago := s.Time.Sub(u.Last); ago < unreachedLimit {
+			l.warnf(n.Document, "%s: has not reached colo %s for %s (%s, the last one %s ago): %s",
+				name, u.Colo, inDays(s.Time.Sub(u.Since)), count(u.Times, "attempt"), brief(max(ago, 0)), u.Why)
+		}
+	}
+	if len(c.ExpiredLeases) > 0 {
+		l.warnf(n.Document, "%s: in force although their leases have expired: %s", name, firstOf(c.ExpiredLeases))
+	}
+}
+
+// unreachable says that a node could not be asked, and why.
+func (n *nodeState) unreachable() string {
+	if n.Admin == "" {
+		return "cannot be asked: " + n.Error
+	}
+	return "cannot be asked at " + n.Admin + ": " + n.Error
+}
+
+func (l *problemList) addCertificate(document, name string, c node.CertificateState, now time.Time) {
+	left := c.Expires.Sub(now)
+	flags := "-tls-cert and -tls-key"
+	if c.Listener == "peer" {
+		flags = "-peer-tls-cert and -peer-tls-key"
+	}
+	switch {
+	case left <= 0:
+		l.errorf(document, "%s: its %s certificate expired %s ago, so connections to it fail; replace the files of %s", name, c.Listener, inDays(-left), flags)
+	case left < expirySoon && left < c.Expires.Sub(c.Begins)/10:
+		l.warnf(document, "%s: its %s certificate expires in %s, at %s; replace the files of %s",
+			name, c.Listener, inDays(left), c.Expires.UTC().Format("2006-01-02 15:04 UTC"), flags)
+	}
+}
+
+// inDays returns a duration in days if it has at least two.
+func inDays(d time.Duration) string {
+	if days := int(d.Hours() / 24); days >= 2 {
+		return count(days, "day")
+	}
+	return brief(d)
+}
+
+// heldDeletions are the deletions that nodes hold back, in the order in which they report them.
+type heldDeletions struct{ keys, nodes []string }
+
+func heldBy(nodes []nodeState) (h heldDeletions) {
+	for _, n := range nodes {
+		if n.Config == nil || len(n.Config.PendingDeletions) == 0 {
+			continue
+		}
+		h.nodes = append(h.nodes, n.Node)
+		for _, key := range n.Config.PendingDeletions {
+			if !slices.Contains(h.keys, key) {
+				h.keys = append(h.keys, key)
+			}
+		}
+	}
+	return h
+}
+
+func (h heldDeletions) String() string {
+	return fmt.Sprintf("%s held back by %s: %s", count(len(h.keys), "deletion"), firstOf(h.nodes), firstOf(h.keys))
+}

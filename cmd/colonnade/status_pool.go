@@ -1,0 +1,183 @@
+package main
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/jedib0t/go-pretty/v6/text"
+
+	"colonnade/colo"
+	"colonnade/permits"
+)
+
+// mostEndpoints is how many endpoints of a pool are shown, unless the pool is asked for.
+const mostEndpoints = 16
+
+// draw writes what is in a pool: its counters, endpoints, bands and accounts.
+func (p *poolView) draw(out *screen, everything bool) {
+	q := p.Queue
+	out.paragraph("", out.paint(text.Bold, p.Pool+" in "+p.Colo)+"  "+out.paint(text.Faint, fmt.Sprintf(
+		"server %s; %s by %s; at most %d requests of an account wait, for %s", p.server.Node, q.Discipline, q.Cost, q.PerAccount, millis(q.MaxWaitMs))))
+	p.drawCounters(out)
+	p.drawEndpoints(out, everything)
+	var bands, accounts [][]any
+	for _, b := range p.Bands {
+		if b.Held > 0 || b.Queued > 0 {
+			bands = append(bands, []any{b.Band, b.Held, b.Queued, age(b.OldestMillis), b.Accounts})
+		}
+	}
+	for i := range p.Accounts {
+		accounts = append(accounts, p.accountRow(out, &p.Accounts[i]))
+	}
+	if len(bands) > 0 {
+		out.table("  ", []string{"~BAND", ">HELD", ">WAITING", ">OLDEST", ">ACCOUNTS"}, bands)
+	}
+	if len(accounts) > 0 {
+		out.table("  ", []string{"~ACCOUNT", ">HELD", ">WAITING", ">OLDEST", ">RETRIES", ">WEIGHT", ">LEAD", ">OUTPUT", "~BANDS"}, accounts)
+	}
+	if n := p.OtherAccounts; n > 0 && len(accounts) > 0 {
+		out.line(out.paint(text.Faint, "  and "+count(n, "account")+" with less; -accounts shows more"))
+	}
+}
+
+// drawCounters writes what the overview does not say.
+func (p *poolView) drawCounters(out *screen) {
+	write := func(name, format string, args ...any) {
+		out.paragraph(fmt.Sprintf("  %-8s  ", name), fmt.Sprintf(format, args...))
+	}
+	rate := func(counter func(*colo.PoolState) uint64) string {
+		if perSecond := p.perSecond(counter); perSecond != "" {
+			return " (" + perSecond + ")"
+		}
+		return ""
+	}
+	held := ""
+	if p.MeanHeldMillis != nil {
+		held = fmt.Sprintf(", held for %s each", brief(seconds(*p.MeanHeldMillis/1e3)))
+	}
+	write("granted", "%d%s%s", p.Granted, rate(granted), held)
+	if n := refused(p.PoolState); n > 0 {
+		write("refused", "%d%s: %s", n, rate(refused), reasons(p.PoolState))
+	}
+	if n := busy(p.PoolState); n > 0 {
+		write("busy", "%d%s, which usually went to another colo", n, rate(busy))
+	}
+	if p.PendingRetries > 0 {
+		write("retries", "%d pending: refused, with a Retry-After that is not due yet", p.PendingRetries)
+	}
+	if p.FullSeconds >= 1 {
+		share := ""
+		if p.last != nil {
+			share = fmt.Sprintf(", %.0f%% of the time since the last poll", min(100*(p.FullSeconds-p.last.FullSeconds)/p.since, 100))
+		}
+		write("full", "no slot free for %s in total%s", brief(seconds(p.FullSeconds)), share)
+	}
+	if p.Queue.Bytes > 0 {
+		write("bytes", "%s of %s wait", size(p.Queue.Bytes), size(p.Queue.BytesLimit))
+	}
+}
+
+// reasons lists the refusals by reason, the most frequent first.
+func reasons(p *colo.PoolState) string {
+	names := slices.SortedFunc(maps.Keys(p.Refused), func(a, b permits.Reason) int {
+		return cmp.Or(cmp.Compare(p.Refused[b], p.Refused[a]), strings.Compare(string(a), string(b)))
+	})
+	var texts []string
+	for _, name := range names {
+		if name != permits.Busy {
+			texts = append(texts, fmt.Sprintf("%s %d", name, p.Refused[name]))
+		}
+	}
+	return strings.Join(texts, ", ")
+}
+
+// drawEndpoints writes endpoints that are out first, then those that say that they are full.
+func (p *poolView) drawEndpoints(out *screen, everything bool) {
+	urgency := func(e permits.EndpointStats) int {
+		switch {
+		case e.State != "up":
+			return 0
+		case e.Full || e.Taken > 0:
+			return 1
+		}
+		return 2
+	}
+	all := slices.Clone(p.Endpoints)
+	slices.SortFunc(all, func(a, b permits.EndpointStats) int {
+		return cmp.Or(cmp.Compare(urgency(a), urgency(b)), strings.Compare(a.ID, b.ID), strings.Compare(a.URL, b.URL))
+	})
+	more := 0
+	if !everything && len(all) > mostEndpoints {
+		all, more = all[:mostEndpoints], len(all)-mostEndpoints
+	}
+	var rows [][]any
+	for _, e := range all {
+		colour := slotColour(e.Held, e.Concurrency)
+		rows = append(rows, []any{cmp.Or(e.ID, e.URL), out.bar(e.Held, e.Concurrency, colour), out.paint(colour, ofMost(e.Held, e.Concurrency)), endpointState(out, e)})
+	}
+	if len(rows) > 0 {
+		out.table("  ", []string{"~ENDPOINT", "", ">SLOTS", "~STATE"}, rows)
+	}
+	if more > 0 {
+		out.line(out.paint(text.Faint, "  and "+count(more, "endpoint")+"; -pool shows all"))
+	}
+}
+
+func endpointState(out *screen, e permits.EndpointStats) painted {
+	state, colour := e.State, text.FgGreen
+	if e.State != "up" {
+		colour = text.FgRed
+		if e.StateSeconds != nil {
+			state += " for " + brief(seconds(*e.StateSeconds))
+		}
+		if e.Reason != "" {
+			state += ": " + e.Reason
+		}
+	}
+	if e.Auto != nil {
+		state += fmt.Sprintf(", auto %d-%d", e.Auto.Min, e.Auto.Max)
+		if e.Auto.Samples == 0 {
+			state += ", nothing learned yet: no streamed answers"
+		}
+	}
+	if e.Full {
+		state, colour = state+", said full", text.FgYellow
+	}
+	if e.Taken > 0 {
+		state, colour = state+fmt.Sprintf(", %d held for another pool", e.Taken), text.FgYellow
+	}
+	return out.paint(colour, state)
+}
+
+// accountRow is the row of an account. Its lead is that of the highest band in which it waits, or else is: it decides when
+// the account has its next turn.
+func (p *poolView) accountRow(out *screen, a *permits.AccountStats) []any {
+	held, output, lead := fmt.Sprint(a.Held), "", 0.0
+	if a.Cap != nil && *a.Cap < p.Limit {
+		held = ofMost(a.Held, *a.Cap)
+	}
+	if a.MeanOutput != nil {
+		output = figure(*a.MeanOutput)
+	}
+	var bands []string
+	for i := len(a.Bands) - 1; i >= 0; i-- {
+		b := a.Bands[i]
+		if b.Queued == 0 && a.Queued > 0 {
+			continue
+		}
+		lead = b.VTimeLead
+		name := b.Band
+		if b.Queued > 0 && len(a.Bands) > 1 {
+			name += fmt.Sprintf(" %d", b.Queued)
+		}
+		bands = append([]string{name}, bands...)
+	}
+	where := painted(printable(strings.Join(bands, ", ")))
+	if a.AtLimit {
+		where += ", " + out.paint(text.FgYellow, "at its limit")
+	}
+	return []any{a.Account, held, a.Queued, age(a.OldestMillis), a.PendingRetries, figure(a.Weight), figure(lead), output, where}
+}

@@ -1,0 +1,219 @@
+package main
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/jedib0t/go-pretty/v6/text"
+
+	"colonnade/colo"
+	"colonnade/fleet"
+	"colonnade/permits"
+)
+
+const (
+	barWidth  = 120 // columns of a terminal that has room for bars
+	manyPools = 8   // if more pools are shown, idle ones have no details
+)
+
+// poolView is a pool with the server that reports it.
+type poolView struct {
+	*colo.PoolState
+	server *nodeState
+	last   *colo.PoolState // at the poll before; nil if it is not known, or the server has been restarted
+	since  float64         // seconds since then
+}
+
+// perSecond returns the growth of a counter in a second, or "" if it is not known.
+func (p *poolView) perSecond(counter func(*colo.PoolState) uint64) string {
+	if p.last == nil {
+		return ""
+	}
+	return figure(float64(counter(p.PoolState)-counter(p.last))/p.since) + "/s"
+}
+
+func granted(p *colo.PoolState) uint64 { return p.Granted }
+func busy(p *colo.PoolState) uint64    { return p.Refused[permits.Busy] }
+
+// refused counts refusals that a client may have seen. After the reason busy, another colo is tried.
+func refused(p *colo.PoolState) uint64 {
+	n := uint64(0)
+	for _, count := range p.Refused {
+		n += count
+	}
+	return n - busy(p)
+}
+
+// draw writes the last state for people.
+func (c *statusCommand) draw(out *screen) {
+	s := c.state
+	source := c.admin
+	if s.Etcd != "" {
+		source = "etcd " + s.Etcd
+	}
+	out.line(out.paint(text.Bold, s.Time.Local().Format(time.DateTime)), "  ", out.paint(text.Faint, source))
+	drawProblems(out, s, severityError)
+	if n := len(s.Problems) - s.count(severityError); n > 0 {
+		out.line(painted("\n"), out.paint(text.FgYellow, count(n, "warning")), "; colonnade config status lists them")
+	}
+	pools := c.views
+	if len(pools) > 0 {
+		out.line()
+		drawOverview(out, pools)
+	}
+	idle := 0
+	for i := range pools {
+		if len(pools) > manyPools && pools[i].isIdle() {
+			idle++
+			continue
+		}
+		out.line()
+		pools[i].draw(out, c.query.pool != "")
+	}
+	if idle > 0 {
+		out.line(painted("\n"), out.paint(text.Faint, count(idle, "idle pool")+" without details; -pool shows them"))
+	}
+}
+
+// drawProblems writes the problems of one severity.
+func drawProblems(out *screen, s *fleetState, severity severity) {
+	if s.count(severity) == 0 {
+		return
+	}
+	colour := text.FgRed
+	if severity == severityWarning {
+		colour = text.FgYellow
+	}
+	out.line(painted("\n"), out.paint(colour, severity+"s:"))
+	for _, p := range s.Problems {
+		if p.Severity == severity {
+			out.paragraph("- ", p.Text)
+		}
+	}
+}
+
+// poolViews pairs the pools of a state with those of the poll before.
+func poolViews(s *fleetState, before []poolView) []poolView {
+	var pools []poolView
+	for i := range s.Nodes {
+		n := &s.Nodes[i]
+		for j := range n.Pools {
+			p := poolView{PoolState: &n.Pools[j], server: n}
+			at := slices.IndexFunc(before, func(b poolView) bool { return b.server.registration == n.registration && b.Pool == p.Pool })
+			if at >= 0 && p.continues(&before[at]) {
+				p.last, p.since = before[at].PoolState, n.answered.Sub(before[at].server.answered).Seconds()
+			}
+			pools = append(pools, p)
+		}
+	}
+	return pools
+}
+
+// continues reports whether the counters are those of an earlier state. They begin anew when the server is restarted.
+func (p *poolView) continues(earlier *poolView) bool {
+	for _, counter := range []func(*colo.PoolState) uint64{granted, refused, busy} {
+		if counter(earlier.PoolState) > counter(p.PoolState) {
+			return false
+		}
+	}
+	return p.server.answered.After(earlier.server.answered)
+}
+
+// drawOverview writes a line for each pool.
+func drawOverview(out *screen, pools []poolView) {
+	var rows [][]any
+	for i := range pools {
+		p := &pools[i]
+		slots, queue := painted(""), painted("")
+		if out.width == 0 || out.width >= barWidth {
+			slots, queue = out.bar(p.Held, p.Limit, slotColour(p.Held, p.Limit)), out.bar(p.Queued, p.Queue.Limit, queueColour(p.Queued, p.Queue.Limit))
+		}
+		drain, wait := "?", "?"
+		if p.RatePerSecond > 0 {
+			drain = figure(p.RatePerSecond) + "/s"
+		}
+		if ms := p.ExpectedMillis; ms != nil && *ms <= 0 {
+			wait = "none"
+		} else if ms != nil {
+			wait = brief(millis(*ms))
+		}
+		rows = append(rows, []any{
+			out.paint(text.Bold, p.Colo), out.paint(text.Bold, p.Pool),
+			slots, out.paint(slotColour(p.Held, p.Limit), ofMost(p.Held, p.Limit)),
+			queue, out.paint(queueColour(p.Queued, p.Queue.Limit), ofMost(p.Queued, p.Queue.Limit)),
+			drain, wait, age(p.Queue.OldestMillis), p.perSecond(granted), p.perSecond(refused), p.notes(out),
+		})
+	}
+	out.table("", []string{"~COLO", "~POOL", "", ">SLOTS", "", ">QUEUE", ">DRAIN", ">WAIT", ">OLDEST", ">GRANTS", ">REFUSED", "~"}, rows)
+}
+
+func ofMost(n, most int) string { return fmt.Sprintf("%d/%d", n, most) }
+
+// slotColour does not warn of slots that are all held: that is what they are there for.
+func slotColour(held, limit int) text.Color {
+	if held >= limit {
+		return text.FgYellow
+	}
+	return text.FgGreen
+}
+
+// queueColour warns of a queue that is nearly full.
+func queueColour(queued, limit int) text.Color {
+	if queued > 0 && float64(queued) >= 0.8*float64(limit) {
+		return text.FgRed
+	}
+	return text.FgYellow
+}
+
+// age is how long the oldest request has waited; - if none waits.
+func age(ms *int64) string {
+	if ms == nil {
+		return "-"
+	}
+	return brief(millis(*ms))
+}
+
+// notes is what needs attention in a pool.
+func (p *poolView) notes(out *screen) painted {
+	var notes []string
+	note := func(n int, colour text.Color, format string, args ...any) {
+		if n > 0 {
+			notes = append(notes, string(out.paint(colour, fmt.Sprintf(format, args...))))
+		}
+	}
+	down, full, limited := 0, 0, 0
+	for _, e := range p.Endpoints {
+		if e.State != "up" {
+			down++
+		} else if e.Full {
+			full++
+		}
+	}
+	for i := range p.Accounts {
+		if p.Accounts[i].AtLimit {
+			limited++
+		}
+	}
+	switch {
+	case p.Draining || p.server.NotReady == fleet.StateDraining:
+		note(1, text.FgYellow, "draining")
+	case !p.Granting:
+		note(1, text.FgRed, "NO GRANTS")
+	case p.server.NotReady != "":
+		note(1, text.FgRed, "NOT READY")
+	}
+	if len(p.Endpoints) == 0 {
+		note(1, text.FgRed, "NO ENDPOINT")
+	}
+	note(down, text.FgRed, "%d/%d OUT", down, len(p.Endpoints))
+	note(full, text.FgYellow, "%d full", full)
+	note(limited, text.FgYellow, "%s at limit", count(limited, "account"))
+	return painted(strings.Join(notes, ", "))
+}
+
+// isIdle reports whether nothing happens in a pool, and nothing needs attention.
+func (p *poolView) isIdle() bool {
+	return p.Held == 0 && p.Queued == 0 && p.PendingRetries == 0 && p.notes(&screen{}) == ""
+}
