@@ -114,7 +114,7 @@ func (c *Client) noVerdict(status int, err error) *NoVerdictError {
 	return &NoVerdictError{Status: status, Err: err}
 }
 
-// ErrorOf returns what a client is told of a verdict.
+// ErrorOf returns the error that a client gets for a verdict.
 func ErrorOf(v hop.Verdict) *openai.Error {
 	switch v.Number {
 	case 42902:

@@ -66,7 +66,7 @@ type Answer struct {
 	Session *realtime.Session
 
 	Verdict hop.Verdict   // of a request that was not served
-	Error   *openai.Error // what its client is told if nothing else is tried
+	Error   *openai.Error // for its client, if nothing else is tried
 
 	Load     hop.Load      // of the pool, if HasLoad
 	HasLoad  bool          //

@@ -18,9 +18,9 @@ const (
 	fewestOrdered = 3    // files; of two, one may well hold the details of the other
 )
 
-// Inside a package, a reader goes from the file that tells the story down to its details. So the files can be put in an
-// order in which nearly all references point down, from a file to one further down. What else points upward is a detail
-// that depends on the story: it belongs further up, or its own declaration further down.
+// Inside a package, a reader goes from the file that tells the story down to its details. So the files have an order in
+// which nearly all references point down, from a file to one below it. A reference that points upward is a detail that
+// depends on the story: move it up, or the declaration that it needs down.
 func TestLayout(t *testing.T) {
 	var layouts []layout
 	for _, p := range loadRepository(t) {
