@@ -1,4 +1,4 @@
-package admission
+package admission_test
 
 import (
 	"context"
@@ -11,24 +11,20 @@ import (
 	"colonnade/permits"
 )
 
-// What runs out between two words of etcd comes back with the next, for all pools, also those that came meanwhile.
+// A fence that has passed holds for all pools until it is set anew, also for pools that come meanwhile.
 func TestFenceOfAllPools(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		docs := newDocuments(t)
-		d := runManager(t, &probes{})
-		d.Apply(docs.table("key: pools/a\n" + "---\n" + endpoints("a", 1, "one")))
-		d.SetFence(time.Now().Add(time.Second))
-		if g, err := take(mustPool(t, d, "a")); err != nil || !d.GrantsEnabled() {
-			t.Fatal(err)
-		} else {
-			g.Release()
+	play(t, func(s *scenario) {
+		s.put("key: pools/a\n---\n" + endpoints("a", 1, "one"))
+		s.SetFence(time.Now().Add(time.Second))
+		if s.take("a").Release(); !s.GrantsEnabled() {
+			t.Error("grants are not enabled before the fence")
 		}
 		time.Sleep(time.Second)
-		d.Apply(docs.table("key: pools/b\n" + "---\n" + endpoints("b", 1, "two")))
+		s.put("key: pools/b\n---\n" + endpoints("b", 1, "two"))
 		granted := make(chan error, 2)
 		for _, name := range []string{"a", "b"} {
 			go func() {
-				g, err := mustPool(t, d, name).Acquire(context.Background(), permits.Request{Account: "acme", MaxWait: time.Minute, MaxExpected: -1})
+				g, err := s.pool(name).Acquire(context.Background(), waiting(time.Minute))
 				if err == nil {
 					g.Release()
 				}
@@ -36,10 +32,10 @@ func TestFenceOfAllPools(t *testing.T) {
 			}()
 		}
 		time.Sleep(5 * time.Second)
-		if len(granted) > 0 || d.GrantsEnabled() {
-			t.Error("granted without the right")
+		if len(granted) > 0 || s.GrantsEnabled() {
+			t.Error("granted after the fence")
 		}
-		d.SetFence(time.Now().Add(time.Second))
+		s.SetFence(time.Now().Add(time.Second))
 		for range 2 {
 			if err := <-granted; err != nil {
 				t.Error(err)
@@ -48,62 +44,63 @@ func TestFenceOfAllPools(t *testing.T) {
 	})
 }
 
-// stopAtGrant takes the right away when a request has been granted a slot, after it waited for some seconds, and has not
-// run since. The pool's one slot is then free.
-func stopAtGrant(t *testing.T, waits time.Duration) (d *Manager, p *Pool, told chan error, queued chan time.Duration) {
-	t.Helper()
-	d = runManager(t, &probes{})
-	d.Apply(newDocuments(t).table("key: pools/a\n" + "---\n" + endpoints("a", 1, "one")))
-	p = mustPool(t, d, "a")
-	first, err := take(p)
-	if err != nil {
-		t.Fatal(err)
-	}
-	told, queued = make(chan error, 1), make(chan time.Duration, 1)
+// stop lets the fence pass after a request that has waited for so long was granted the only slot of pool a, and before it
+// has run again; it is as if the process had been stopped in between. Both channels get the request's end.
+func (s *scenario) stop(after time.Duration) (ended chan error, queued chan time.Duration) {
+	s.Helper()
+	s.put("key: pools/a\n---\n" + endpoints("a", 1, "one"))
+	p, first := s.pool("a"), s.take("a")
+	ended, queued = make(chan error, 1), make(chan time.Duration, 1)
 	go func() {
-		g, err := p.Acquire(context.Background(), permits.Request{Account: "acme", MaxWait: 8 * time.Second, MaxExpected: -1})
+		g, err := p.Acquire(context.Background(), waiting(8*time.Second))
 		if err == nil {
 			queued <- g.Queued()
 			g.Release()
 		}
-		told <- err
+		ended <- err
 	}()
-	time.Sleep(waits)
+	time.Sleep(after)
 	synctest.Wait()
 	first.Release()
-	d.SetFence(time.Time{})
+	s.SetFence(time.Time{})
 	synctest.Wait()
-	return d, p, told, queued
+	return ended, queued
 }
 
-// A process may be stopped when a slot has been granted and nobody has used it yet: that is no right to use it afterwards.
+// oneProcessor keeps other goroutines from running while the calling one does.
+func oneProcessor(t *testing.T) {
+	before := runtime.GOMAXPROCS(1)
+	t.Cleanup(func() { runtime.GOMAXPROCS(before) })
+}
+
+// A permit that was granted before a stop and not used by then is not used after it: the request waits for another.
 func TestGrantBeforeAStop(t *testing.T) {
-	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1)) // so that nobody runs while we do
-	synctest.Test(t, func(t *testing.T) {
-		d, p, told, queued := stopAtGrant(t, 3*time.Second)
-		if l := p.Load(); l.Held != 0 || l.Queued != 1 || len(told) > 0 {
-			t.Errorf("%+v, and %d went on", l, len(told))
+	oneProcessor(t)
+	play(t, func(s *scenario) {
+		ended, queued := s.stop(3 * time.Second)
+		if l := s.pool("a").Load(); l.Held != 0 || l.Queued != 1 || len(ended) > 0 {
+			t.Errorf("%+v, and %d requests have ended", l, len(ended))
 		}
 		time.Sleep(2 * time.Second)
-		d.SetFence(time.Now().Add(time.Second))
-		if err := <-told; err != nil {
+		s.SetFence(time.Now().Add(time.Second))
+		if err := <-ended; err != nil {
 			t.Fatal(err)
 		}
 		if took := <-queued; took != 5*time.Second {
-			t.Errorf("it says that it waited for %v, want both waits", took)
+			t.Errorf("it waited for %v, want both waits", took)
 		}
 	})
 }
 
-// What it has waited before the stop counts against what it may wait in all.
+// The wait before a stop counts against what the request may wait in all.
 func TestWaitGoesOnAfterAStop(t *testing.T) {
-	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
-	synctest.Test(t, func(t *testing.T) {
+	oneProcessor(t)
+	play(t, func(s *scenario) {
 		began := time.Now()
-		_, _, told, _ := stopAtGrant(t, 3*time.Second)
+		ended, _ := s.stop(3 * time.Second)
 		var refused *permits.Refusal
-		if err := <-told; !errors.As(err, &refused) || refused.Reason != permits.QueueTimeout {
-			t.Errorf("told %v", err)
+		if err := <-ended; !errors.As(err, &refused) || refused.Reason != permits.QueueTimeout {
+			t.Errorf("got %v", err)
 		}
 		if took := time.Since(began); took != 8*time.Second {
 			t.Errorf("waited for %v", took)

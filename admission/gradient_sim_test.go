@@ -6,26 +6,26 @@ import (
 	"time"
 )
 
-// batch is a model of a batch engine in front of which a gradient holds requests back: slots that run side by side and
-// slow each other down beyond a knee, first come first served, and as many requests as a test wants.
+// batch is a model of a batch engine behind a gradient: requests in its slots run side by side and slow each other down
+// beyond a knee, others queue inside in order of arrival.
 type batch struct {
-	slots  int     // run at once; others wait inside
-	knee   float64 // from so many on they share what there is
-	slope  float64 // what each one costs the others below that
+	slots  int     // requests that run at once; others queue inside
+	knee   float64 // number of requests from which on they share the engine's speed
+	slope  float64 // by what share each one slows down the others below that
 	prompt func(*rand.Rand) (bytes int, seconds float64)
 	output func(*rand.Rand) (seconds float64)
 	noise  float64 // of the time to the first token, as a deviation of its logarithm
 
-	clients int     // so many send the next when the last is done; or
-	rate    float64 // so many come per second, as a Poisson process; or, if both are 0, there is always one more
+	clients int     // so many send the next request when the last is done; or
+	rate    float64 // requests a second, as a Poisson process; or, if both are 0, there is always another request
 
 	g     *gradient
 	rand  *rand.Rand
 	now   float64 // seconds
-	next  float64 // arrival
-	wait  int     // arrivals that wait in front
+	next  float64 // next arrival
+	wait  int     // requests waiting for the gradient
 	run   []*simRequest
-	in    []*simRequest // wait inside, oldest first
+	in    []*simRequest // requests queued inside, oldest first
 	held  int
 	fixed int // limit without a gradient
 
@@ -67,7 +67,7 @@ func (b *batch) slow() float64 {
 	return (1 + b.slope*n) * max(1, n/b.knee)
 }
 
-// advance lets so many seconds pass.
+// advance simulates so many seconds.
 func (b *batch) advance(seconds float64) *batch {
 	for end := b.now + seconds; b.now < end; {
 		b.arrive()
@@ -95,7 +95,7 @@ func (q *simRequest) left() float64 {
 	return q.decode
 }
 
-// arrive grants what can be granted, and starts what can be started.
+// arrive grants waiting requests up to the limit, and starts queued ones up to the slots.
 func (b *batch) arrive() {
 	for b.rate > 0 && b.next <= b.now {
 		b.wait++
@@ -116,7 +116,7 @@ func (b *batch) arrive() {
 	}
 }
 
-// work has every request that runs do so much.
+// work advances every running request by so much work.
 func (b *batch) work(amount float64) {
 	const tiny = 1e-7
 	left := b.run[:0]
@@ -148,7 +148,7 @@ func (b *batch) first(q *simRequest) {
 	}
 }
 
-// settled is the mean, least and most of the limits of the last so many completions.
+// settled returns the mean, least and most of the limits at the last n completions.
 func (b *batch) settled(n int) (mean float64, least, most int) {
 	last := b.limits[max(0, len(b.limits)-n):]
 	least = math.MaxInt

@@ -9,9 +9,9 @@ import (
 	"colonnade/internal/testkit"
 )
 
-// near fails unless the limit, over the last half of what was done, was that on average, give or take a share; and unless
-// the engine did so much of what it can do.
-func (b *batch) near(t *testing.T, want, within, goodput float64) {
+// wantNear expects the mean limit over the last half of all completions to be within a share of want, and the engine to have
+// given this share of the answers that it can give.
+func (b *batch) wantNear(t *testing.T, want, within, goodput float64) {
 	t.Helper()
 	from := b.ends[len(b.ends)/2]
 	mean, least, most := b.settled(b.done / 2)
@@ -25,7 +25,7 @@ func (b *batch) near(t *testing.T, want, within, goodput float64) {
 	}
 }
 
-// capacity is how many answers the engine gives a second with as many requests as it likes best.
+// capacity returns how many answers the engine gives a second at its best number of requests.
 func (b *batch) capacity() float64 {
 	fixed := newBatch(nil, b.slots)
 	fixed.knee, fixed.slope, fixed.prompt, fixed.output = b.knee, b.slope, b.prompt, b.output
@@ -34,18 +34,18 @@ func (b *batch) capacity() float64 {
 	return float64(fixed.done) / fixed.now
 }
 
-// mixed are prompts of 1 to 100 KB, of which the longest takes forty times the shortest.
+// mixed returns prompts of 1 to 100 KB, of which the longest takes forty times as long as the shortest.
 func mixed(r *rand.Rand) (int, float64) {
 	kb := math.Exp(r.Float64() * math.Log(100))
 	return int(1000 * kb), 0.03 + 0.012*kb
 }
 
-// cached are prompts that every second time are in the engine's cache.
+// cached returns prompts every second of which is in the engine's cache.
 func cached(r *rand.Rand) (int, float64) { return 3000, []float64{0.05, 0.5}[r.IntN(2)] }
 
-// Whatever it begins with, and whatever requests look like, the limit comes to the knee while more requests come than the
-// engine can take. A hard knee is met within a tenth; where a batch only shares beyond the knee, there is nothing to lose
-// in throughput up to the tolerance, and it is exceeded by at most that and what a round adds.
+// From any initial limit and with any mix of requests, the limit converges to the knee while more requests come than the
+// engine can take: within a tenth of a hard knee; where a batch only shares beyond the knee, no throughput is lost up to the
+// tolerance, and the limit exceeds the knee by at most that and the step of a round.
 func TestGradientFindsTheKnee(t *testing.T) {
 	for _, begin := range []int{4, 16, 64} {
 		f := func(name string, want, within, goodput float64, change func(*batch)) {
@@ -54,7 +54,7 @@ func TestGradientFindsTheKnee(t *testing.T) {
 			change(b)
 			b.advance(2400)
 			t.Logf("%s, from %d:", name, begin)
-			b.near(t, want, within, goodput)
+			b.wantNear(t, want, within, goodput)
 		}
 		f("hard knee", 24, 0.1, 0.95, func(*batch) {})
 		f("noise", 24, 0.1, 0.92, func(b *batch) { b.noise = 0.6 })
@@ -65,15 +65,15 @@ func TestGradientFindsTheKnee(t *testing.T) {
 		f("no knee below the maximum", 64, 0.05, 0.92, func(b *batch) { b.slots = 256 })
 	}
 	b := newBatch(newGradient(4, 64, 16), 4)
-	b.advance(2400).near(t, 4.3, 0.2, 0.95)
-	b = newBatch(newGradient(8, 64, 16), 2) // nobody knows what is better below the minimum
-	b.advance(2400).near(t, 10, 0.25, 0.95)
+	b.advance(2400).wantNear(t, 4.3, 0.2, 0.95)
+	b = newBatch(newGradient(8, 64, 16), 2) // a knee below the minimum cannot be found
+	b.advance(2400).wantNear(t, 10, 0.25, 0.95)
 }
 
-// Ten hours at the limit do not make the engine's queue the norm.
+// Ten hours at the limit do not make the gradient take the engine's queue for normal.
 func TestGradientDoesNotDrift(t *testing.T) {
 	b := newBatch(newGradient(4, 64, 16), 24)
-	b.advance(36000).near(t, 24, 0.05, 0.97)
+	b.advance(36000).wantNear(t, 24, 0.05, 0.97)
 	low, high := 0, 0
 	for _, l := range b.limits[len(b.limits)/10:] {
 		if l > 28 {
@@ -83,14 +83,14 @@ func TestGradientDoesNotDrift(t *testing.T) {
 			low++
 		}
 	}
-	// Looks, at half of the limit, are what is below.
+	// Only probes, at half of the limit, are below.
 	if high > 0 || low > len(b.limits)/20 {
 		t.Errorf("of %d completions %d were under a limit above 28, and %d under one below 20", len(b.limits), high, low)
 	}
 }
 
 // A limit that is not reached does not grow, however fast the engine is.
-func TestGradientKeepsWhatIsNotUsed(t *testing.T) {
+func TestGradientKeepsALimitThatIsNotReached(t *testing.T) {
 	for _, clients := range []int{1, 5, 12, 15} {
 		b := newBatch(newGradient(4, 64, 16), 256)
 		b.clients = clients
@@ -107,8 +107,8 @@ func TestGradientKeepsWhatIsNotUsed(t *testing.T) {
 	}
 }
 
-// An engine whose speed or room changes for good is followed within minutes, also if more requests come than it can take
-// all the time.
+// The limit follows an engine whose speed or room changes for good within minutes, also while more requests come than it can
+// take.
 func TestGradientFollowsTheEngine(t *testing.T) {
 	b := newBatch(newGradient(4, 64, 16), 24)
 	prompt, output := b.prompt, b.output
@@ -143,7 +143,7 @@ func TestGradientFollowsTheEngine(t *testing.T) {
 	f("as fast as ever again", 24, 0.1, 900)
 }
 
-// until returns after how many seconds the limit is as wanted.
+// until returns after how many seconds ok holds for the limit.
 func (b *batch) until(ok func(limit float64) bool) float64 {
 	began := b.now
 	for !ok(b.g.limit) && b.now < began+7200 {
@@ -152,8 +152,8 @@ func (b *batch) until(ok func(limit float64) bool) float64 {
 	return b.now - began
 }
 
-// How fast it is, in times of five seconds that an answer takes: a dozen or two for most that can happen.
-func TestGradientIsInTime(t *testing.T) {
+// Convergence takes a dozen or two times as long as an answer, which here takes five seconds.
+func TestGradientConvergesInTime(t *testing.T) {
 	f := func(what string, seconds, most float64) {
 		t.Helper()
 		t.Logf("%s: %.0f s", what, seconds)
@@ -175,9 +175,9 @@ func TestGradientIsInTime(t *testing.T) {
 	f("from 64 to a knee at 4", b.until(func(l float64) bool { return l <= 6 }), 3600)
 }
 
-// Prompts that become ten times as long take ten times as long to read, and are no sign of anything. As many may wait inside
-// as take half as long as a prompt, which is more when these are long.
-func TestGradientKnowsLongPrompts(t *testing.T) {
+// Prompts that become ten times as long take ten times as long to read, and do not lower the limit. As many may queue inside
+// the engine as take half as long as a prompt, which is more when prompts are long.
+func TestGradientAllowsForLongPrompts(t *testing.T) {
 	b := newBatch(newGradient(4, 64, 16), 24)
 	short := b.prompt
 	b.advance(1200)
@@ -197,7 +197,7 @@ func TestGradientKnowsLongPrompts(t *testing.T) {
 	}
 }
 
-// After an overload the limit is what it was.
+// After an overload the limit is what it was before.
 func TestGradientRecovers(t *testing.T) {
 	b := newBatch(newGradient(4, 64, 16), 24)
 	b.rate = 3
@@ -220,7 +220,7 @@ func TestGradientRecovers(t *testing.T) {
 	}
 }
 
-// feed shows a gradient so many samples, all of them at its limit.
+// feed gives the gradient n samples, all at its limit.
 func feed(g *gradient, now time.Time, n int, took time.Duration) time.Time {
 	for range n {
 		now = now.Add(10 * time.Millisecond)
@@ -229,7 +229,7 @@ func feed(g *gradient, now time.Time, n int, took time.Duration) time.Time {
 	return now
 }
 
-// settledGradient has learned that an answer takes 100 ms to begin.
+// settledGradient returns a gradient with an average of 100 ms.
 func settledGradient(least, most, limit int) (*gradient, time.Time) {
 	g, now := newGradient(least, most, limit), time.Unix(1e9, 0)
 	for range 2 * probeSamples {
@@ -259,7 +259,7 @@ func TestGradientOverlooksOneSlowAnswer(t *testing.T) {
 	}
 }
 
-// The first answer of an engine that has yet to load its model, or to compile it, is not the norm.
+// The first answer of an engine that still loads or compiles its model does not count for long.
 func TestGradientForgetsTheFirstAnswer(t *testing.T) {
 	g, now := newGradient(1, 64, 16), time.Unix(1e9, 0)
 	g.observe(now, sample{granted: now, held: 1, took: time.Minute})
@@ -271,8 +271,8 @@ func TestGradientForgetsTheFirstAnswer(t *testing.T) {
 	}
 }
 
-// An engine that is slow with little to do is not overloaded; what it takes then is what it takes.
-func TestGradientKnowsASlowEngine(t *testing.T) {
+// An engine that is slow at low load is slow, and not overloaded.
+func TestGradientAcceptsASlowEngine(t *testing.T) {
 	g, now := settledGradient(1, 64, 16)
 	for range 100 {
 		now = now.Add(time.Second)
@@ -290,8 +290,8 @@ func TestGradientKnowsASlowEngine(t *testing.T) {
 	}
 }
 
-// Only what was granted under the limit in force counts.
-func TestGradientWaitsForItsOwnSamples(t *testing.T) {
+// Only samples that were granted under the limit in force are judged.
+func TestGradientIgnoresSamplesOfAnEarlierLimit(t *testing.T) {
 	g, now := settledGradient(1, 64, 32)
 	granted := now
 	now = feed(g, now, 32, time.Second)
@@ -307,8 +307,8 @@ func TestGradientWaitsForItsOwnSamples(t *testing.T) {
 	}
 }
 
-// What was much under the limit that it was granted under is not little because that has risen.
-func TestGradientLearnsFromWhatWasLightThen(t *testing.T) {
+// A sample above half of the limit that it was granted under does not enter the averages because the limit has risen since.
+func TestGradientComparesWithTheLimitAtTheGrant(t *testing.T) {
 	g, now := settledGradient(1, 64, 8)
 	taught := func(held int, granted time.Time) bool {
 		before := g.averages[0].n
@@ -322,17 +322,17 @@ func TestGradientLearnsFromWhatWasLightThen(t *testing.T) {
 		grants = append(grants, now)
 	}
 	for i, limit := range []int{8, 12, 20, 20, 40, 60} {
-		limit = max(limit, 12) // nobody remembers more
+		limit = max(limit, 12) // of the limits before, no more are kept
 		if taught(limit/2+1, grants[i]) {
-			t.Errorf("%d in hand of a limit of %d taught what little load is like", limit/2+1, limit)
+			t.Errorf("%d in flight of a limit of %d entered the averages", limit/2+1, limit)
 		}
 		if !taught(limit/2, grants[i]) {
-			t.Errorf("%d in hand of a limit of %d taught nothing", limit/2, limit)
+			t.Errorf("%d in flight of a limit of %d did not enter the averages", limit/2, limit)
 		}
 	}
 	g.setBounds(now.Add(time.Second), 1, 10)
 	if taught(6, now) {
-		t.Error("6 in hand of a limit of 60 taught something once that had fallen to 10")
+		t.Error("6 in flight of a limit of 60 entered the averages though the limit had fallen to 10")
 	}
 }
 
@@ -340,21 +340,21 @@ func TestGradientStepsBackWhenTheEngineIsFull(t *testing.T) {
 	g, now := settledGradient(4, 64, 40)
 	g.full(now, sample{granted: now, held: 31})
 	if g.slots() != 27 {
-		t.Errorf("full with 31 in hand made the limit %d, want 27", g.slots())
+		t.Errorf("full with 31 in flight made the limit %d, want 27", g.slots())
 	}
 	now = now.Add(time.Second)
 	g.full(now, sample{granted: now.Add(-2 * time.Second), held: 25}) // granted before
 	if g.slots() != 27 {
-		t.Errorf("the same moment counted twice: %d", g.slots())
+		t.Errorf("one overload counted twice: %d", g.slots())
 	}
 	g.full(now, sample{granted: now, held: 2})
 	if g.slots() != 4 {
-		t.Errorf("full with 2 in hand made the limit %d, want the minimum of 4", g.slots())
+		t.Errorf("full with 2 in flight made the limit %d, want the minimum of 4", g.slots())
 	}
 }
 
-// Who leaves before the first token says something only if it was late already.
-func TestGradientTakesWhatWasCutForLate(t *testing.T) {
+// A request that was cancelled before its first token counts only if it was late already.
+func TestGradientCountsLateCancellations(t *testing.T) {
 	cut := func(took time.Duration) int {
 		g, now := settledGradient(1, 64, 16)
 		for range 40 {
@@ -371,35 +371,35 @@ func TestGradientTakesWhatWasCutForLate(t *testing.T) {
 	}
 }
 
-// A look lowers the limit by one slot a sample, ends by itself, and is no more than one part in thirty of the time.
-func TestGradientLooksGently(t *testing.T) {
+// A probe lowers the limit by one slot a sample, ends by itself, and all probes take at most a thirtieth of the time.
+func TestLimitProbesAreGentle(t *testing.T) {
 	b := newBatch(newGradient(4, 64, 16), 24)
 	b.advance(3600)
-	began, looked := b.now, 0.0
+	began, probed := b.now, 0.0
 	for end := began + 3600; b.now < end; {
 		before, phase, now := b.g.slots(), b.g.probe.phase, b.now
 		b.advance(0.02)
 		if phase != probeNone {
-			looked += b.now - now
+			probed += b.now - now
 			if b.g.probe.phase != probeNone && before-b.g.slots() > 2 { // two answers may begin at once
-				t.Fatalf("a look took the limit from %d to %d at once", before, b.g.slots())
+				t.Fatalf("a probe took the limit from %d to %d at once", before, b.g.slots())
 			}
 		}
 	}
-	if share := looked / (b.now - began); share == 0 || share > 1.2/probeTimeShare {
-		t.Errorf("looks took %.3f of the time", share)
+	if share := probed / (b.now - began); share == 0 || share > 1.2/probeTimeShare {
+		t.Errorf("probes took %.3f of the time", share)
 	}
 	g, now := newGradient(1, 64, 16), time.Unix(1e9, 0)
 	for g.probe.phase == probeNone || g.slots() == 16 {
 		now = feed(g, now, 1, 100*time.Millisecond)
 	}
-	g.tick(now.Add(probeMaxDuration + time.Second)) // nobody comes any more
+	g.tick(now.Add(probeMaxDuration + time.Second)) // no request comes any more
 	if g.probe.phase != probeNone || g.slots() < 16 {
-		t.Errorf("a look of which nothing came is not over: limit %d", g.slots())
+		t.Errorf("a probe without samples is not over: limit %d", g.slots())
 	}
 }
 
-// Whatever is observed, the limit stays within its bounds, also when these change.
+// The limit stays within its bounds whatever is observed, also when the bounds change.
 func FuzzGradient(f *testing.F) {
 	f.Add([]byte{4, 60, 16, 1, 2, 3, 4, 5, 6, 7, 8, 9, 200, 100, 50})
 	for seed := range 3 {

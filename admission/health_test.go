@@ -8,7 +8,7 @@ import (
 )
 
 var (
-	errProbe = errors.New("probe failed")
+	errCheck = errors.New("check failed")
 	begin    = time.Unix(1_790_000_000, 0)
 )
 
@@ -33,30 +33,30 @@ func TestFiveFailuresInARowEject(t *testing.T) {
 	}
 }
 
-func TestEjectionNeedsAProbeAfterItsTime(t *testing.T) {
+func TestEjectionEndsWithAHealthCheckAfterItsTime(t *testing.T) {
 	var h health
 	for range 5 {
 		h.failed(begin, "reset", yes)
 	}
 	h.checked(begin.Add(minEjection/2), nil)
 	if h.usable() {
-		t.Error("back before its time")
+		t.Error("readmitted before its time")
 	}
-	h.checked(h.until, errProbe)
+	h.checked(h.until, errCheck)
 	if h.usable() {
-		t.Error("back after a failed probe")
+		t.Error("readmitted after a failed check")
 	}
 	h.checked(h.until, nil)
 	if !h.usable() {
-		t.Error("not back after its time and a good probe")
+		t.Error("not readmitted after its time and a successful check")
 	}
 	h.failed(h.until, "reset", yes)
 	if h.usable() {
-		t.Error("the first failure after coming back did not eject again")
+		t.Error("the first failure after the readmission did not eject again")
 	}
 }
 
-func TestRelapsesDouble(t *testing.T) {
+func TestEjectionsDoubleWithEachRelapse(t *testing.T) {
 	var h health
 	now := begin
 	out := func() time.Duration {
@@ -95,67 +95,67 @@ func TestEjectionIsCapped(t *testing.T) {
 	}
 }
 
-func TestTwoFailedProbesTakeDown(t *testing.T) {
+func TestTwoFailedChecksTakeDown(t *testing.T) {
 	var h health
 	h.checked(begin, nil)
-	h.checked(begin, errProbe)
+	h.checked(begin, errCheck)
 	if !h.usable() {
-		t.Error("down after one failed probe")
+		t.Error("down after one failed check")
 	}
-	h.checked(begin, errProbe)
+	h.checked(begin, errCheck)
 	if h.usable() || h.state() != "down" {
-		t.Errorf("state %s after two failed probes", h.state())
+		t.Errorf("state %s after two failed checks", h.state())
 	}
 	h.checked(begin, nil)
 	if !h.usable() {
-		t.Error("not up after a good probe")
+		t.Error("not up after a successful check")
 	}
 }
 
-// An engine that has never answered is out after one failed probe, and in after one good one; then it is like any other.
-func TestOneFailedProbeTakesAStrangerDown(t *testing.T) {
+// An engine that has never answered is down after one failed check, and up after one that succeeds; then it is like any other.
+func TestOneFailedCheckTakesANewEngineDown(t *testing.T) {
 	var h health
 	h.failed(begin, "x", yes)
-	h.checked(begin, errProbe)
+	h.checked(begin, errCheck)
 	if h.usable() || h.state() != "down" {
-		t.Errorf("state %s after the first probe has failed", h.state())
+		t.Errorf("state %s after the first check has failed", h.state())
 	}
 	h.checked(begin, nil)
 	if !h.usable() {
-		t.Error("not up after a good probe")
+		t.Error("not up after a successful check")
 	}
-	if h.checked(begin, errProbe); !h.usable() {
-		t.Error("down after one failed probe, though it was up before")
+	if h.checked(begin, errCheck); !h.usable() {
+		t.Error("down after one failed check, though it was up before")
 	}
 	h = health{}
 	h.succeeded()
-	if h.checked(begin, errProbe); !h.usable() {
-		t.Error("down after one failed probe, though it has answered a request")
+	if h.checked(begin, errCheck); !h.usable() {
+		t.Error("down after one failed check, though it has answered a request")
 	}
 }
 
-// It is probed again soon, and less and less so while it does not come.
-func TestStrangersAreProbedSooner(t *testing.T) {
+// A new engine is checked again soon, and less often the longer it does not answer.
+func TestNewEnginesAreCheckedMoreOften(t *testing.T) {
 	var h health
 	for i, want := range []time.Duration{100, 100, 200, 400, 800, 1600, 3200, 5000, 5000} {
 		want *= time.Millisecond
 		if got := h.checkInterval(5 * time.Second); got != want {
-			t.Errorf("after %d failed probes the next comes in %s, want %s", i, got, want)
+			t.Errorf("after %d failed checks the next comes in %s, want %s", i, got, want)
 		}
-		h.checked(begin, errProbe)
+		h.checked(begin, errCheck)
 	}
 	if got := h.checkInterval(50 * time.Millisecond); got != 50*time.Millisecond {
-		t.Errorf("the next probe comes in %s, want the 50 ms of the document", got)
+		t.Errorf("the next check comes in %s, want the 50 ms of the document", got)
 	}
 	h = health{}
 	h.succeeded()
 	if got := h.checkInterval(5 * time.Second); got != 5*time.Second {
-		t.Errorf("the next probe of one that answers comes in %s, want 5s", got)
+		t.Errorf("the next check of an engine that answers comes in %s, want 5s", got)
 	}
 }
 
-// What the last probe found is known while it is so, and no more of it than a line.
-func TestWhyOfProbes(t *testing.T) {
+// The reason is the error behind the state, cut to a bounded length.
+func TestReasonOfAState(t *testing.T) {
 	var h health
 	h.checked(time.Now(), errors.New(strings.Repeat("é", 200)))
 	if want := strings.Repeat("é", maxReason/2); h.checkError != want {
@@ -166,9 +166,9 @@ func TestWhyOfProbes(t *testing.T) {
 		t.Errorf("got %q, cut inside a character", h.checkError)
 	}
 	if h.checked(time.Now(), nil); h.reason() != "" {
-		t.Errorf("after a good probe: %q", h.reason())
+		t.Errorf("after a successful check: %q", h.reason())
 	}
-	// Of one that was ejected it is the last failure, until it is taken back; of one that is down, what the probe found.
+	// Of an ejected engine it is the last failure of a request; of one that is down, that of the health check.
 	for range failuresToEject {
 		h.failed(begin, "cannot connect", yes)
 	}
@@ -176,9 +176,9 @@ func TestWhyOfProbes(t *testing.T) {
 		t.Errorf("%s because of %q", h.state(), h.reason())
 	}
 	for range checksToTakeDown {
-		h.checked(begin, errProbe)
+		h.checked(begin, errCheck)
 	}
-	if h.state() != "down" || h.reason() != errProbe.Error() {
+	if h.state() != "down" || h.reason() != errCheck.Error() {
 		t.Errorf("%s because of %q", h.state(), h.reason())
 	}
 	if h.checked(begin.Add(time.Hour), nil); h.state() != "up" || h.reason() != "" {

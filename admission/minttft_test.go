@@ -1,7 +1,6 @@
 package admission
 
 import (
-	"errors"
 	"fmt"
 	"math/rand/v2"
 	"os"
@@ -10,13 +9,11 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
-
-	"colonnade/permits"
 )
 
 var chat = Work{Model: "m", Path: "/v1/chat/completions", Streamed: true, Input: 400}
 
-// after returns what is known once n samples were taken a millisecond apart, and when the last was.
+// after returns s with n more samples a millisecond apart, and the time of the last.
 func (s minTTFT) after(now time.Time, n int, w Work, took time.Duration) (minTTFT, time.Time) {
 	for range n {
 		now = now.Add(time.Millisecond)
@@ -25,7 +22,7 @@ func (s minTTFT) after(now time.Time, n int, w Work, took time.Duration) (minTTF
 	return s, now
 }
 
-func TestSoonest(t *testing.T) {
+func TestMinTTFT(t *testing.T) {
 	now := time.Now()
 	want := func(s minTTFT, at time.Duration, least time.Duration, why string) {
 		t.Helper()
@@ -34,26 +31,26 @@ func TestSoonest(t *testing.T) {
 		}
 	}
 	var s minTTFT
-	want(s, 0, 0, "nothing known")
+	want(s, 0, 0, "no samples")
 	s, now = s.after(now, minSamples-1, chat, 50*time.Millisecond)
 	want(s, 0, 0, "too few samples")
 	s, now = s.after(now, 1, chat, 80*time.Millisecond)
 	want(s, 0, 50*time.Millisecond, "the least counts")
 	s, now = s.after(now, 1, chat, 20*time.Millisecond)
-	want(s, 0, 20*time.Millisecond, "one that is faster is noticed at once")
+	want(s, 0, 20*time.Millisecond, "a faster one is noticed at once")
 
 	s, now = s.after(now.Add(windowLen), 1, chat, 70*time.Millisecond)
-	want(s, 0, 20*time.Millisecond, "samples of the older half count")
+	want(s, 0, 20*time.Millisecond, "samples of the older window count")
 	want(s, windowLen, 0, "one sample is left")
 	s, now = s.after(now, minSamples-1, chat, 60*time.Millisecond)
 	want(s, 0, 20*time.Millisecond, "still")
-	want(s, windowLen, 60*time.Millisecond, "one that has become slower is noticed")
-	want(s, 2*windowLen, 0, "nothing is left of it")
+	want(s, windowLen, 60*time.Millisecond, "a slower engine is noticed")
+	want(s, 2*windowLen, 0, "all samples are too old")
 	s, now = s.after(now.Add(3*windowLen), minSamples, chat, time.Second)
-	want(s, 0, time.Second, "a new beginning")
+	want(s, 0, time.Second, "new samples after a long time")
 }
 
-// seeded is another sequence each time, but with COLONNADE_SEED.
+// seeded returns another sequence each time, but with COLONNADE_SEED.
 func seeded(t *testing.T) *rand.Rand {
 	seed := rand.Uint64()
 	if given := os.Getenv("COLONNADE_SEED"); given != "" {
@@ -66,9 +63,9 @@ func seeded(t *testing.T) *rand.Rand {
 	return rand.New(rand.NewPCG(seed, 0))
 }
 
-// A bound must never refuse who could be served. What takes a constant and so much for each byte and each token is
-// served in no less than its bound, whatever was measured.
-func TestSoonestIsABound(t *testing.T) {
+// The bound must not refuse a request that could be served: where a request takes a constant and so much for each byte and
+// each token, it takes no less than its bound, whatever was measured.
+func TestMinTTFTIsALowerBound(t *testing.T) {
 	r := seeded(t)
 	for range 2000 {
 		begin, byByte, byToken := r.IntN(1e6), r.IntN(1000), r.IntN(1e5)*r.IntN(2)
@@ -92,7 +89,7 @@ func TestSoonestIsABound(t *testing.T) {
 		for range 20 {
 			w, took := some()
 			if w.Output == 0 && byToken > 0 {
-				continue // how many it generates is a matter of luck: see enough
+				continue // how many tokens it generates is a matter of luck: see minSamples
 			}
 			if bound := s.bound(now, &w); bound > took || bound > most {
 				t.Fatalf("bound %v of what takes %v: %+v", bound, took, w)
@@ -101,8 +98,8 @@ func TestSoonestIsABound(t *testing.T) {
 	}
 }
 
-// Small requests are not refused for what large ones take, nor short answers for long ones.
-func TestSoonestOfLessWork(t *testing.T) {
+// Small requests are not refused for the time of large ones, nor short answers for that of long ones.
+func TestMinTTFTOfLessWork(t *testing.T) {
 	now := time.Now()
 	f := func(sample, asked Work, want time.Duration) {
 		t.Helper()
@@ -118,12 +115,12 @@ func TestSoonestOfLessWork(t *testing.T) {
 	f(Work{Input: 1000, Output: 100}, Work{Input: 10, Output: 5}, 10*time.Millisecond)
 	f(Work{Input: 1000, Output: 100}, Work{Input: 1000, Output: 500}, time.Second)
 	f(Work{Input: 1000, Output: 100}, Work{Input: 1000}, time.Second)
-	f(Work{Input: 1000}, Work{Input: 1000, Output: 100}, 0) // how many tokens those may have had, nobody knows
+	f(Work{Input: 1000}, Work{Input: 1000, Output: 100}, 0) // how many tokens the samples had is not known
 	f(Work{}, Work{}, time.Second)
 }
 
-// Between a bound by the samples of the last half and one by those of the last two lies what is told.
-func TestSoonestAgainstAllSamples(t *testing.T) {
+// The bound lies between that of the samples of the last window and that of the last two windows.
+func TestMinTTFTAgainstAllSamples(t *testing.T) {
 	r := seeded(t)
 	type one struct {
 		at   time.Time
@@ -155,149 +152,24 @@ func TestSoonestAgainstAllSamples(t *testing.T) {
 		most, atLeast := since(now.Add(-2 * windowLen))
 		switch bound := s.bound(now, &chat); {
 		case bound == 0 && fewest >= minSamples:
-			t.Fatalf("nothing is known after %d samples", fewest)
+			t.Fatalf("no bound after %d samples", fewest)
 		case bound != 0 && (most < minSamples || bound < atLeast || bound > atMost):
 			t.Fatalf("bound %v, want %v to %v (of %d samples, lately %d)", bound, atLeast, atMost, most, fewest)
 		}
 	}
 }
 
-// teach tells the pool so often how long answers took.
+// teach records that n answers took so long to begin.
 func teach(p *Pool, n int, w Work, took time.Duration) {
 	for range n {
 		p.recordTTFT(&FirstByte{Work: w, After: took})
 	}
 }
 
-// What would be too late is refused at once; what may wait leaves when it could no longer be served in time; and what
-// can be served is.
-func TestLastMoment(t *testing.T) {
+// Classes without samples make room for others.
+func TestClassesAreForgotten(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		docs := newDocuments(t)
-		d := runManager(t, &probes{})
-		d.Apply(docs.table("key: pools/a\nqueue: {limit: 9, max_wait: 60s}\n---\n" + endpoints("a", 1, "one")))
-		a := mustPool(t, d, "a")
-		ask := func(within time.Duration) (Grant, error) {
-			by := a.LatestStart(time.Now().Add(within), chat)
-			return a.Acquire(t.Context(), permits.Request{Account: "acme", MaxWait: time.Minute, MaxExpected: -1, Deadline: by})
-		}
-		refused := func(within, after time.Duration) {
-			t.Helper()
-			began := time.Now()
-			_, err := ask(within)
-			var refusal *permits.Refusal
-			if !errors.As(err, &refusal) || refusal.Reason != "deadline" || refusal.RetryAfter < time.Second {
-				t.Fatalf("first byte within %v: %v, want refused for its deadline", within, err)
-			}
-			if d := time.Since(began); d != after {
-				t.Errorf("first byte within %v: refused after %v, want %v", within, d, after)
-			}
-		}
-		granted := func(within time.Duration) Grant {
-			t.Helper()
-			g, err := ask(within)
-			if err != nil {
-				t.Fatalf("first byte within %v: %v, want a grant", within, err)
-			}
-			return g
-		}
-		granted(10 * time.Millisecond).Release()
-		teach(a, minSamples, chat, 50*time.Millisecond)
-		refused(50*time.Millisecond, 0)
-		g := granted(51 * time.Millisecond)
-		refused(80*time.Millisecond, 30*time.Millisecond)
-		time.AfterFunc(30*time.Millisecond, func() { g.Release() })
-		granted(81 * time.Millisecond).Release()
-
-		for _, other := range []Work{
-			{Model: "other", Path: chat.Path, Streamed: true}, {Model: chat.Model, Path: "/v1/embeddings", Streamed: true},
-			{Model: chat.Model, Path: chat.Path},
-		} {
-			teach(a, minSamples, other, time.Millisecond)
-		}
-		refused(50*time.Millisecond, 0)
-		granted(51 * time.Millisecond).Release()
-
-		time.Sleep(2 * windowLen)
-		granted(10 * time.Millisecond).Release() // it is tried again
-	})
-}
-
-// The bound can be wrong for a request that is unlike all others. One in each half is tried, and if it is served in time,
-// so are all that follow.
-func TestWhatSeemsTooLateIsTried(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		d := runManager(t, &probes{})
-		d.Apply(newDocuments(t).table(endpoints("a", 1, "one")))
-		a := mustPool(t, d, "a")
-		late := func() bool { return !a.LatestStart(time.Now().Add(20*time.Millisecond), chat).After(time.Now()) }
-		served := func(lasts time.Duration) {
-			for range int(lasts / (100 * time.Millisecond)) {
-				teach(a, 1, chat, 50*time.Millisecond)
-				time.Sleep(100 * time.Millisecond)
-			}
-		}
-		served(10 * time.Second)
-		tried := 0
-		for range 100 {
-			served(time.Second)
-			if a.LatestStart(time.Now(), chat).After(time.Now()) {
-				t.Fatal("one is tried that has no time at all")
-			}
-			for range 10 {
-				if !late() {
-					tried++
-				}
-			}
-		}
-		if tried < 9 || tried > 11 {
-			t.Errorf("%d were tried in 100 s, want one in 10 s", tried)
-		}
-		teach(a, 1, chat, 5*time.Millisecond) // the last that was tried: it was not too late
-		for range 9 {
-			if served(time.Second); late() {
-				t.Error("refused, although one like it was served")
-			}
-		}
-	})
-}
-
-// An answer that nobody waited for shows no time at all, and only an engine that finds its limit is told of tokens.
-func TestCutAnswersSetNoBound(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		d, _ := found(t)
-		a := mustPool(t, d, "a")
-		g, err := take(a)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer g.Release()
-		by := time.Now().Add(time.Minute)
-		for range 2 * minSamples {
-			a.ObserveFirstByte(g, FirstByte{Work: chat, After: 30 * time.Second, Censored: true, Token: true})
-		}
-		if got := a.LatestStart(by, chat); !got.Equal(by) {
-			t.Errorf("after answers that were cut: %v of the minute are left", time.Until(got))
-		}
-		samples := a.Stats().Endpoints[0].Auto.Samples
-		for range 2 * minSamples {
-			a.ObserveFirstByte(g, FirstByte{Work: chat, After: 30 * time.Second})
-		}
-		if got := a.Stats().Endpoints[0].Auto.Samples; got != samples {
-			t.Errorf("%d samples for the limit of what is no token, want none", got-samples)
-		}
-		if got := a.LatestStart(by, chat); !got.Equal(by.Add(-30 * time.Second)) {
-			t.Errorf("after others: %v of the minute are left, want 30s", time.Until(got))
-		}
-	})
-}
-
-// Kinds that nobody asks for make room for others.
-func TestKindsAreForgotten(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		d := runManager(t, &probes{})
-		d.Apply(newDocuments(t).table(endpoints("a", 1, "one")))
-		a := mustPool(t, d, "a")
+		a := &Pool{manager: &Manager{}}
 		for i := range 1000 {
 			w := chat
 			w.Model = fmt.Sprint(i)
@@ -306,16 +178,16 @@ func TestKindsAreForgotten(t *testing.T) {
 			time.Sleep(time.Second)
 		}
 		if n := len(*a.ttft.classes.Load()); n > int(2*windowLen/time.Second)+3 {
-			t.Errorf("%d kinds are kept", n)
+			t.Errorf("%d classes are kept", n)
 		}
 		if a.ttft.of(chat.class()) == nil {
-			t.Error("a kind that is asked for all the time was forgotten")
+			t.Error("a class that has samples all the time was forgotten")
 		}
 	})
 }
 
-// It is read with each request and told with each answer, and nothing is allocated for that.
-func TestBeginningsCostNothing(t *testing.T) {
+// Neither a request nor an answer allocates for the bound.
+func TestMinTTFTAllocatesNothing(t *testing.T) {
 	a := &Pool{manager: &Manager{}}
 	teach(a, minSamples, chat, time.Millisecond)
 	by := time.Now().Add(time.Hour)
@@ -327,7 +199,8 @@ func TestBeginningsCostNothing(t *testing.T) {
 	}
 }
 
-func TestBeginningsOfMany(t *testing.T) {
+// Many requests of several classes at once are all counted.
+func TestMinTTFTConcurrently(t *testing.T) {
 	a := &Pool{manager: &Manager{}}
 	var all sync.WaitGroup
 	for i := range 8 {
@@ -351,11 +224,11 @@ func TestBeginningsOfMany(t *testing.T) {
 	}
 }
 
-func BenchmarkBeginnings(b *testing.B) {
+func BenchmarkMinTTFT(b *testing.B) {
 	a := &Pool{manager: &Manager{}}
 	teach(a, minSamples, chat, time.Millisecond)
 	b.ReportAllocs()
-	b.Run("LastMoment", func(b *testing.B) {
+	b.Run("LatestStart", func(b *testing.B) {
 		by := time.Now().Add(time.Hour)
 		for b.Loop() {
 			a.LatestStart(by, chat)

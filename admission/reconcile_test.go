@@ -1,4 +1,4 @@
-package admission
+package admission_test
 
 import (
 	"context"
@@ -9,69 +9,64 @@ import (
 	"testing/synctest"
 	"time"
 
+	"colonnade/admission"
 	"colonnade/fleet"
-	"colonnade/permits"
 )
 
-// An engine that goes from pool to pool and back, under requests to both, never has more in hand than its concurrency.
-func TestMovesUnderLoad(t *testing.T) {
+// An engine that moves between two pools again and again, under requests to both, never has more in flight than its
+// concurrency.
+func TestEndpointMovesUnderLoad(t *testing.T) {
 	const slots, moves = 3, 2000
-	docs := newDocuments(t)
-	d := runManager(t, &probes{})
+	s := newScenario(t)
 	tables := []*fleet.Table{
-		docs.table("key: pools/a\n---\nkey: pools/b\n---\n" + endpoints("a", slots, "one")),
-		docs.table(endpoints("b", slots, "one")),
+		s.table("key: pools/a\n---\nkey: pools/b\n---\n" + endpoints("a", slots, "one")),
+		s.table(endpoints("b", slots, "one")),
 	}
-	d.Apply(tables[0])
+	s.Apply(tables[0])
 	ctx, cancel := context.WithCancel(context.Background())
-	var inHand, served, over atomic.Int64
+	var inFlight, served, over atomic.Int64
 	var clients sync.WaitGroup
 	for n := range 12 {
-		p := mustPool(t, d, []string{"a", "b"}[n%2])
+		p := s.pool([]string{"a", "b"}[n%2])
 		clients.Go(func() {
 			for ; ctx.Err() == nil; time.Sleep(50 * time.Microsecond) {
-				g, err := p.Acquire(ctx, permits.Request{Account: "acme", MaxExpected: -1, MaxWait: time.Second})
+				g, err := p.Acquire(ctx, waiting(time.Second))
 				if err != nil {
 					continue
 				}
-				if inHand.Add(1) > slots {
+				if inFlight.Add(1) > slots {
 					over.Add(1)
 				}
 				time.Sleep(rand.N(200 * time.Microsecond))
 				served.Add(1)
-				inHand.Add(-1)
+				inFlight.Add(-1)
 				g.Release()
 			}
 		})
 	}
 	for n := range moves {
-		d.Apply(tables[n%2])
+		s.Apply(tables[n%2])
 		time.Sleep(rand.N(300 * time.Microsecond))
 	}
 	cancel()
 	clients.Wait()
 	if over.Load() > 0 || served.Load() == 0 {
-		t.Errorf("of %d requests %d made the engine have more than %d in hand", served.Load(), over.Load(), slots)
-	}
-	if err := d.Check(); err != nil {
-		t.Error(err)
+		t.Errorf("of %d requests %d made the engine have more than %d in flight", served.Load(), over.Load(), slots)
 	}
 }
 
 // A request to a pool whose only engine is still full with another pool's requests waits for them to end.
 func TestRequestWaitsForWhatAnotherPoolHolds(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		docs := newDocuments(t)
-		d := runManager(t, &probes{})
-		d.Apply(docs.table("key: pools/b\n---\n" + endpoints("a", 1, "one")))
-		g := mustTake(t, mustPool(t, d, "a"))
-		d.Apply(docs.table(endpoints("b", 1, "one")))
-		b := mustPool(t, d, "b")
-		if _, err := take(b); err == nil {
+	play(t, func(s *scenario) {
+		s.put("key: pools/b\n---\n" + endpoints("a", 1, "one"))
+		g := s.take("a")
+		s.put(endpoints("b", 1, "one"))
+		b := s.pool("b")
+		if _, err := tryTake(b); err == nil {
 			t.Fatal("the slot is granted twice")
 		}
 		time.AfterFunc(time.Second, g.Release)
-		waited, err := b.Acquire(context.Background(), permits.Request{Account: "acme", MaxExpected: -1, MaxWait: 5 * time.Second})
+		waited, err := b.Acquire(context.Background(), waiting(5*time.Second))
 		if err != nil || waited.Queued() < time.Second {
 			t.Fatalf("%v after %v, want a permit after a second", err, waited.Queued())
 		}
@@ -79,51 +74,42 @@ func TestRequestWaitsForWhatAnotherPoolHolds(t *testing.T) {
 	})
 }
 
-// A pool whose only engine is replaced by another loses none of those who wait.
+// A pool whose only engine is replaced by another keeps its waiters.
 func TestWaitersOutliveTheirEndpoint(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		docs := newDocuments(t)
-		d := runManager(t, &probes{})
-		d.Apply(docs.table(endpoints("a", 1, "one")))
-		a := mustPool(t, d, "a")
-		g := mustTake(t, a)
+	play(t, func(s *scenario) {
+		s.put(endpoints("a", 1, "one"))
+		a, g := s.pool("a"), s.take("a")
 		waited := make(chan error)
 		go func() {
-			g, err := a.Acquire(context.Background(), permits.Request{Account: "acme", MaxExpected: -1, MaxWait: time.Minute})
+			g, err := a.Acquire(context.Background(), waiting(time.Minute))
 			if err == nil {
 				g.Release()
 			}
 			waited <- err
 		}()
 		synctest.Wait()
-		docs.all.Delete("endpoints/ams/one", 2)
-		d.Apply(docs.table(endpoints("a", 1, "two")))
+		s.documents.Delete("endpoints/ams/one", 2)
+		s.put(endpoints("a", 1, "two"))
 		if err := <-waited; err != nil {
-			t.Errorf("who waited was told: %v", err)
+			t.Errorf("the waiter got %v", err)
 		}
 		g.Release()
 	})
 }
 
-// What another pool still holds of an engine counts in full, also when its limit was lowered below that and is raised again
-// before it has ended.
+// Slots that another pool still holds on an engine count in full, also when the limit was lowered below them and is raised
+// again before they are released.
 func TestLimitRaisedWhileAnotherPoolHolds(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		docs := newDocuments(t)
-		d := runManager(t, &probes{})
-		d.Apply(docs.table("key: pools/b\n---\n" + endpoints("a", 4, "one")))
-		var held []Grant
-		for range 3 {
-			g := mustTake(t, mustPool(t, d, "a"))
-			held = append(held, g)
-		}
-		d.Apply(docs.table(endpoints("b", 2, "one")))
-		b, ctx := mustPool(t, d, "b"), t.Context()
+	play(t, func(s *scenario) {
+		s.put("key: pools/b\n---\n" + endpoints("a", 4, "one"))
+		held := []admission.Grant{s.take("a"), s.take("a"), s.take("a")}
+		s.put(endpoints("b", 2, "one"))
+		b := s.pool("b")
 		var granted atomic.Int64
 		var clients sync.WaitGroup
 		for range 8 {
 			clients.Go(func() {
-				if g, err := b.Acquire(ctx, permits.Request{Account: "acme", MaxExpected: -1, MaxWait: time.Minute}); err == nil {
+				if g, err := b.Acquire(context.Background(), waiting(time.Minute)); err == nil {
 					granted.Add(1)
 					time.Sleep(time.Second)
 					g.Release()
@@ -131,7 +117,7 @@ func TestLimitRaisedWhileAnotherPoolHolds(t *testing.T) {
 			})
 		}
 		synctest.Wait()
-		d.Apply(docs.table(endpoints("b", 8, "one")))
+		s.put(endpoints("b", 8, "one"))
 		synctest.Wait()
 		if n := granted.Load(); n != 5 {
 			t.Errorf("with 3 of 8 slots held in the other pool, %d were granted here, want 5", n)

@@ -1,39 +1,33 @@
-package admission
+package admission_test
 
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"os"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"colonnade/admission"
 	"colonnade/permits"
 )
 
 // The names on /debug/pools are read by people and their scripts: a change of testdata/stats.json is a change for them.
 func TestStatsInJSON(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		docs, p := newDocuments(t), &probes{}
-		d := runManager(t, p)
-		p.set("two", errors.New("connection refused"))
-		d.Apply(docs.table("key: pools/a\nqueue: {limit: 8, per_account: 3, bytes: 1KiB, max_wait: 5s}\npermits: {max_share: 0.5}\n---\n" +
-			endpoints("a", 2, "one") + "---\n" + endpoints("a", 1, "two")))
+	play(t, func(s *scenario) {
+		s.setHealth("two", errRefused)
+		s.put("key: pools/a\nqueue: {limit: 8, per_account: 3, bytes: 1KiB, max_wait: 5s}\npermits: {max_share: 0.5}\n---\n" +
+			endpoints("a", 2, "one") + "---\n" + endpoints("a", 1, "two"))
 		time.Sleep(time.Minute)
-		a := mustPool(t, d, "a")
-		g, err := take(a)
-		if err != nil {
-			t.Fatal(err)
-		}
+		a, g := s.pool("a"), s.take("a")
 		defer g.Release()
-		ctx, leave := context.WithCancel(t.Context())
+		ctx, leave := context.WithCancel(s.Context())
 		go a.Acquire(ctx, permits.Request{Account: "acme", Bytes: 10, MaxWait: time.Hour, MaxExpected: -1})
 		synctest.Wait()
 		time.Sleep(1500 * time.Millisecond)
-		teach(a, minSamples, chat, 50*time.Millisecond)
-		teach(a, minSamples, Work{Model: "m", Path: chat.Path, Input: 400}, time.Second)
-		teach(a, minSamples-1, Work{Model: "n", Path: chat.Path, Input: 400}, time.Second)
+		observe(a, admission.MinSamples, chat, 50*time.Millisecond)
+		observe(a, admission.MinSamples, admission.Work{Model: "m", Path: chat.Path, Input: 400}, time.Second)
+		observe(a, admission.MinSamples-1, admission.Work{Model: "n", Path: chat.Path, Input: 400}, time.Second)
 		stats := a.DetailedStats(3)
 		if since := stats.Endpoints[1].StateSeconds; since == nil || *since < 30 || *since > 62 {
 			t.Errorf("down for %v", since)

@@ -1,0 +1,26 @@
+package admission
+
+import "time"
+
+// What tests of the package from outside need of its constants.
+const (
+	FailuresToEject   = failuresToEject
+	FullMarkDuration  = fullMarkDuration
+	MinEjection       = minEjection
+	MinSamples        = minSamples
+	ProbeMaxDuration  = probeMaxDuration
+	ReconcileInterval = reconcileInterval
+	WindowLen         = windowLen
+)
+
+// SetFoundLimit sets the limit that was found for the engine at url, if its document says concurrency: auto.
+func (m *Manager) SetFoundLimit(url string, limit int) {
+	m.adapt(url, func(now time.Time, g *gradient) { g.setLimit(now, float64(limit)) })
+}
+
+// BeginLimitProbe begins a probe of the engine at url that has lowered its limit by so many slots.
+func (m *Manager) BeginLimitProbe(url string, below int) {
+	m.adapt(url, func(now time.Time, g *gradient) {
+		g.probe.phase, g.probe.below, g.probe.began = probeHold, below, now
+	})
+}

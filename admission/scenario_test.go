@@ -1,0 +1,147 @@
+package admission_test
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"log/slog"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"colonnade/admission"
+	"colonnade/fleet"
+	"colonnade/fleet/document"
+	"colonnade/permits"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// scenario is a manager that runs, documents that the test changes, and engines that answer health checks as the test
+// says.
+type scenario struct {
+	testing.TB
+	*admission.Manager
+	documents *document.Set
+
+	mu        sync.Mutex       // guards the field below
+	unhealthy map[string]error // by ID or health path
+}
+
+// newScenario runs a manager until the test's end.
+func newScenario(t testing.TB) *scenario {
+	t.Helper()
+	s := &scenario{TB: t, documents: document.NewSet(), unhealthy: map[string]error{}}
+	s.Manager = admission.NewManager("ams", s.checkHealth, slog.New(slog.DiscardHandler))
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		_ = s.Run(ctx)
+	}()
+	t.Cleanup(func() {
+		cancel()
+		<-done
+		if err := s.Check(); err != nil {
+			t.Error(err)
+		}
+	})
+	return s
+}
+
+// play runs f on a scenario in a bubble of synthetic time.
+func play(t *testing.T, f func(s *scenario)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) { f(newScenario(t)) })
+}
+
+func (s *scenario) checkHealth(_ context.Context, e *fleet.Endpoint) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return cmp.Or(s.unhealthy[e.ID], s.unhealthy[e.Health.Path])
+}
+
+// setHealth makes the health checks of an endpoint, by its ID or by its health path, end with err; nil: they succeed.
+func (s *scenario) setHealth(of string, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.unhealthy[of] = err
+}
+
+// table puts documents beside those that there are, and returns the table.
+func (s *scenario) table(yaml string) *fleet.Table {
+	s.Helper()
+	all, err := document.SplitFile([]byte(yaml))
+	if err != nil {
+		s.Fatal(err)
+	}
+	for _, d := range all {
+		if err := s.documents.Put(d.Key, d.Value, 1); err != nil {
+			s.Fatal(err)
+		}
+	}
+	return s.documents.Table()
+}
+
+// put applies a table with these documents beside those that there are.
+func (s *scenario) put(yaml string) {
+	s.Helper()
+	s.Apply(s.table(yaml))
+}
+
+// remove applies a table without a document.
+func (s *scenario) remove(key string) {
+	s.documents.Delete(key, 2)
+	s.Apply(s.documents.Table())
+}
+
+// pool returns a pool that there must be.
+func (s *scenario) pool(name string) *admission.Pool {
+	s.Helper()
+	p, ok := s.Pool(name)
+	if !ok {
+		s.Fatalf("no pool %s", name)
+	}
+	return p
+}
+
+// wantLoad expects so many slots of a pool in all, and so many free.
+func (s *scenario) wantLoad(pool string, limit, free int, when string) {
+	s.Helper()
+	if l := s.pool(pool).Load(); l.Limit != limit || l.Free != free {
+		s.Errorf("%s: %d of %d slots are free, want %d of %d", when, l.Free, l.Limit, free, limit)
+	}
+}
+
+// take acquires a permit that must be granted without waiting.
+func (s *scenario) take(pool string) admission.Grant {
+	s.Helper()
+	g, err := tryTake(s.pool(pool))
+	if err != nil {
+		s.Fatal(err)
+	}
+	return g
+}
+
+// tryTake acquires a permit without waiting.
+func tryTake(p *admission.Pool) (admission.Grant, error) {
+	return p.Acquire(context.Background(), permits.Request{Account: "acme", MaxExpected: -1})
+}
+
+// waiting is a request that waits for so long.
+func waiting(d time.Duration) permits.Request {
+	return permits.Request{Account: "acme", MaxWait: d, MaxExpected: -1}
+}
+
+// endpoints writes documents of endpoints of a pool, at http://ID:8000.
+func endpoints(pool string, concurrency int, ids ...string) string {
+	var b strings.Builder
+	for _, id := range ids {
+		fmt.Fprintf(&b, "---\nkey: endpoints/ams/%s\nurl: http://%s:8000\npool: %s\nconcurrency: %d\n", id, id, pool, concurrency)
+	}
+	return strings.TrimPrefix(b.String(), "---\n")
+}
