@@ -126,7 +126,7 @@ func TestStoppedServerGoesOn(t *testing.T) {
 	colo.send(syscall.SIGCONT)
 	testkit.WaitFor(t, "requests to be answered again", func() bool { return load.answered() >= before+16 })
 	testkit.WaitFor(t, "the server to be registered", registered)
-	if !strings.Contains(colo.Output(), "grants nothing until it has") || !strings.Contains(colo.Output(), "and grants again") {
+	if !strings.Contains(colo.Output(), "granting suspended") || !strings.Contains(colo.Output(), "granting resumed") {
 		t.Error("nothing is said of the stop")
 	}
 	if status, text := testkit.Get("http://" + colo.admin + "/metrics"); status != http.StatusOK || !strings.Contains(text, "colonnade_grants_enabled 1\n") {

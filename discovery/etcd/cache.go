@@ -2,20 +2,26 @@ package etcd
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"hash/crc32"
 	"io/fs"
 	"log/slog"
-	"maps"
 	"os"
-	"path/filepath"
 	"slices"
+	"sync/atomic"
 	"time"
+
+	"colonnade/internal/atomicfile"
 )
 
-const minSaveInterval = time.Second
+// The file is written at most once each minSaveInterval, and during at most one of saveTimeShare parts of the time.
+const (
+	minSaveInterval = time.Second
+	saveTimeShare   = 10
+)
 
 // snapshot is the content of the cache file.
 type snapshot struct {
@@ -30,103 +36,91 @@ type cachedDocument struct {
 	Revision int64  `json:"revision"`
 	Value    []byte `json:"value"`
 	Leased   bool   `json:"leased,omitempty"`
-	GoneAt   int64  `json:"held,omitempty"` // revision at which it was seen to be deleted; it stays in force until that is confirmed
+	GoneAt   int64  `json:"held,omitempty"` // of a pending deletion: the revision at which it was noticed
 }
 
-// cache writes the last good documents to a file, in a goroutine of its own: a slow disk must not hold up the watch.
+// cache writes the last good documents to a file, in a goroutine of its own: a slow disk must not delay the watch.
 type cache struct {
 	path    string
 	logger  *slog.Logger
-	pending chan snapshot // the newest that is not written; capacity 1
-	closing chan struct{}
-	done    chan struct{}
+	work    chan snapshot // capacity 1
+	stopped chan struct{}
+	took    atomic.Int64 // nanoseconds of the last write
+
+	// Owned by Watcher.Run.
+	unsaved bool      // something has changed since the last snapshot
+	last    time.Time // when the last snapshot was due
 }
 
 func newCache(c Config) *cache {
-	out := &cache{path: c.Cache, logger: c.Logger, pending: make(chan snapshot, 1), closing: make(chan struct{}), done: make(chan struct{})}
+	out := &cache{path: c.Cache, logger: c.Logger, work: make(chan snapshot, 1), stopped: make(chan struct{})}
 	go out.run()
 	return out
 }
 
-// close writes what is pending and waits for that.
-func (c *cache) close() {
-	close(c.closing)
-	<-c.done
+// close writes the last change and waits for that.
+func (c *cache) close(take func() snapshot) {
+	if c.unsaved && c.path != "" {
+		c.work <- take()
+	}
+	close(c.work)
+	<-c.stopped
 }
 
-// save leaves the good documents to be written; what was still to be written is dropped for it. It never waits.
-func (c *cache) save(prefix string, revision int64, entries map[string]knownDocument) {
-	if c.path == "" {
+// untilDue returns how long to wait before there is a snapshot to take; ok is false if there is nothing to save.
+func (c *cache) untilDue(now time.Time) (wait time.Duration, ok bool) {
+	interval := max(minSaveInterval, saveTimeShare*time.Duration(c.took.Load()))
+	return interval - now.Sub(c.last), c.unsaved && c.path != ""
+}
+
+// save takes a snapshot to be written, if one is due and no other one still waits to be written. It never blocks.
+func (c *cache) save(take func() snapshot, now time.Time) {
+	if wait, ok := c.untilDue(now); !ok || wait > 0 {
 		return
 	}
-	s := snapshot{Prefix: prefix, Revision: revision, Saved: time.Now().UTC()}
-	for _, key := range slices.Sorted(maps.Keys(entries)) {
-		if e := entries[key]; e.good != nil {
-			d := cachedDocument{Key: key, Revision: e.revision, Value: e.good, Leased: e.leased}
-			if e.absence == deletionPending {
-				d.GoneAt = e.goneAt
-			}
-			s.Documents = append(s.Documents, d)
-		}
+	c.last = now
+	if len(c.work) == 0 { // there is room then, since nothing else sends
+		c.work <- take()
+		c.unsaved = false
 	}
-	select {
-	case <-c.pending:
-	default:
-	}
-	c.pending <- s // there is room: nobody else sends
 }
 
 func (c *cache) run() {
-	defer close(c.done)
-	for {
-		select {
-		case s := <-c.pending:
-			c.write(s)
-		case <-c.closing:
-			c.flush()
-			return
+	defer close(c.stopped)
+	for s := range c.work {
+		began := time.Now()
+		if err := s.write(c.path); err != nil {
+			c.logger.Error("cannot save the last good documents; a start without etcd would have older ones", "file", c.path, "error", err)
 		}
-		select {
-		case <-time.After(minSaveInterval):
-		case <-c.closing:
-			c.flush()
-			return
+		c.took.Store(int64(time.Since(began)))
+	}
+}
+
+// takeSnapshot returns the last good documents. They are not sorted yet: see write.
+func (s *documentState) takeSnapshot(prefix string, revision int64) snapshot {
+	out := snapshot{Prefix: prefix, Revision: revision, Saved: time.Now().UTC(), Documents: make([]cachedDocument, 0, len(s.known))}
+	for key, k := range s.known {
+		if k.good == nil {
+			continue
 		}
+		d := cachedDocument{Key: key, Revision: k.revision, Value: k.good, Leased: k.leased}
+		if k.absence == deletionPending {
+			d.GoneAt = k.goneAt
+		}
+		out.Documents = append(out.Documents, d)
 	}
+	return out
 }
 
-func (c *cache) flush() {
-	select {
-	case s := <-c.pending:
-		c.write(s)
-	default:
-	}
-}
-
-func (c *cache) write(s snapshot) {
-	if err := s.writeFile(c.path); err != nil {
-		c.logger.Error("cannot save the last good documents; a start without etcd would have older ones",
-			"file", c.path, "error", err)
-	}
-}
-
-// writeFile replaces the file in one step. It begins with a checksum of the rest.
-func (s snapshot) writeFile(path string) error {
+// write replaces the file. It begins with a checksum of the rest, and only its owner may read it, since accounts are in it.
+func (s snapshot) write(path string) error {
+	slices.SortFunc(s.Documents, func(a, b cachedDocument) int { return cmp.Compare(a.Key, b.Key) })
 	body, err := json.Marshal(s)
 	if err != nil {
 		return err
 	}
-	file, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".*.tmp") // mode 0600: accounts are in it
-	if err != nil {
-		return err
-	}
-	defer os.Remove(file.Name()) // fails when all went well: the file has its name by then
-	_, err = fmt.Fprintf(file, "%08x %s\n", crc32.ChecksumIEEE(body), body)
-	err = errors.Join(err, file.Sync(), file.Close())
-	if err != nil {
-		return err
-	}
-	return os.Rename(file.Name(), path)
+	content := append(fmt.Appendf(make([]byte, 0, len(body)+16), "%08x ", crc32.ChecksumIEEE(body)), body...)
+	return atomicfile.Write(path, append(content, '\n'), 0o600)
 }
 
 // load reads the file; one that does not exist is empty.
@@ -150,7 +144,7 @@ func (c *cache) load() (snapshot, error) {
 	return s, err
 }
 
-// restore takes the last good documents of an earlier run, unseen by anybody until the first list came or failed.
+// restore takes the last good documents of an earlier run. No table shows them before the first list has come or failed.
 func (w *Watcher) restore(c *cache) {
 	s, err := c.load()
 	if err == nil && s.Prefix != "" && s.Prefix != w.config.Prefix {
@@ -172,14 +166,13 @@ func (w *Watcher) restore(c *cache) {
 	}
 }
 
-// startFromCache publishes the saved documents if etcd did not answer and nothing else is there.
+// startFromCache publishes the saved documents if etcd did not answer and there is no table yet.
 func (w *Watcher) startFromCache() {
 	if w.isReady() || len(w.documents.known) == 0 {
 		return
 	}
 	state := w.State()
-	w.config.Logger.Warn("starting from the saved documents",
-		"file", w.config.Cache, "revision", state.Revision, "age", state.Age)
+	w.config.Logger.Warn("starting from the saved documents", "file", w.config.Cache, "revision", state.Revision, "age", state.Age)
 	w.publish(state.Revision, nil)
 	close(w.ready)
 }

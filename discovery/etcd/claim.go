@@ -11,20 +11,20 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 )
 
-// TakenError says that another node has the place that this one wants.
+// TakenError says that another node has the place that a node wants.
 type TakenError struct {
 	Key    string // wanted, without the prefix
 	Holder string // the key that stands there, without the prefix
 	reason string
 }
 
-// Error says who has the place and what to do.
+// Error names the other node and says what to do.
 func (e *TakenError) Error() string { return fmt.Sprintf("cannot register %s: %s", e.Key, e.reason) }
 
 func newTakenError(r Registration, holder *mvccpb.KeyValue) *TakenError {
 	e := &TakenError{Key: r.Key, Holder: strings.TrimPrefix(string(holder.Key), r.Prefix)}
 	var node struct{ Address, Boot string }
-	_ = json.Unmarshal(holder.Value, &node) // what cannot be read is not shown
+	_ = json.Unmarshal(holder.Value, &node) // fields that cannot be read are not shown
 	who := fmt.Sprintf("%s (address %q", e.Holder, node.Address)
 	if node.Boot != "" { // entries have none
 		who += fmt.Sprintf(", boot %q", node.Boot)
@@ -32,7 +32,7 @@ func newTakenError(r Registration, holder *mvccpb.KeyValue) *TakenError {
 	who += ")"
 	switch {
 	case holder.Lease == 0:
-		e.reason = fmt.Sprintf("the key %s stands there without a lease, so somebody put it there by hand and it never goes away; delete it with: etcdctl del %s",
+		e.reason = fmt.Sprintf("the key %s has no lease, so it was put by hand and never expires; delete it with: etcdctl del %s",
 			holder.Key, holder.Key)
 	case e.Holder == e.Key:
 		e.reason = fmt.Sprintf("another running node has this name: %s; stop it, or start this one with another -node", who)
@@ -42,12 +42,13 @@ func newTakenError(r Registration, holder *mvccpb.KeyValue) *TakenError {
 	return e
 }
 
-// claim registers: it waits for the place to be free, takes a lease, and puts the key.
+// claim waits for the place to be free, takes a lease, and puts the key.
 func (l *Lease) claim(ctx context.Context) error {
 	if err := l.revokeEarlier(ctx); err != nil {
 		return err
 	}
-	wait := contention{startRevision: l.createdAt()} // whoever has come after us has seen our lease run out, and lives: they go on, not we
+	// A node that came after us saw our lease expire, and lives: it keeps the place.
+	wait := contention{startRevision: l.createdAt()}
 	for {
 		there, err := l.holders(ctx)
 		if err != nil {
@@ -84,7 +85,7 @@ func (l *Lease) parent() string {
 	return key[:strings.LastIndexByte(key, '/')+1]
 }
 
-// tryCreate takes a lease and puts the key; false means that another was quicker.
+// tryCreate takes a lease and puts the key; false means that another node was quicker.
 func (l *Lease) tryCreate(ctx context.Context) (bool, error) {
 	asked := time.Now()
 	granted, err := l.grant(ctx)
@@ -94,7 +95,7 @@ func (l *Lease) tryCreate(ctx context.Context) (bool, error) {
 	l.saveLease(granted)
 	created, err := l.create(ctx, granted)
 	if err != nil || !created {
-		ended := l.revoke(ctx, granted) // also after an error: the put may have come through
+		ended := l.revoke(ctx, granted) // also after an error: the put may have succeeded
 		if ended && !l.served {
 			l.removeSavedLease()
 		}
@@ -132,25 +133,25 @@ func (l *Lease) create(ctx context.Context, id clientv3.LeaseID) (bool, error) {
 	return created, err
 }
 
-// contention watches whether the node that has our place lives. A node that was killed cannot say so: its lease runs out.
-// That it lives shows when its lease is renewed, twice to be sure (a new leader of etcd renews all leases once), or
-// when it is still there after half as long again as its TTL, and a second.
+// contention observes whether the node that has our place lives. A node that was killed lets its lease expire. A living one
+// renews it: two renewals prove that (a new leader of etcd renews all leases once), and so does a key that is still there
+// after one and a half times its TTL and a second.
 type contention struct {
-	startRevision int64 // revision at which we first looked, or last had the place; 0 = neither yet
+	startRevision int64 // at which we first looked, or last had the place; 0 = neither yet
 	lease         int64 // of the holder
 	since         time.Time
-	secondsLeft   int64 // seconds that its lease had left, when last seen
+	secondsLeft   int64 // of its lease, when last seen
 	renewals      int
 }
 
 // observe returns a *TakenError if the holder certainly lives.
-func (v *contention) observe(ctx context.Context, l *Lease, there *clientv3.GetResponse) error {
+func (c *contention) observe(ctx context.Context, l *Lease, there *clientv3.GetResponse) error {
 	holder := there.Kvs[0]
 	l.fence.challenge(time.Now(), string(holder.Key) != l.fullKey())
-	if v.startRevision == 0 {
-		v.startRevision = there.Header.Revision
+	if c.startRevision == 0 {
+		c.startRevision = there.Header.Revision
 	}
-	if holder.Lease == 0 || holder.CreateRevision > v.startRevision { // never goes away; or was quicker than we
+	if holder.Lease == 0 || holder.CreateRevision > c.startRevision { // it never expires, or was quicker than we
 		return newTakenError(l.r, holder)
 	}
 	ctx, cancel := context.WithTimeout(ctx, l.callTimeout())
@@ -159,24 +160,24 @@ func (v *contention) observe(ctx context.Context, l *Lease, there *clientv3.GetR
 	if err != nil {
 		return fmt.Errorf("cannot see how long the lease of %s lasts: %w", holder.Key, err)
 	}
-	if holder.Lease != v.lease {
-		*v = contention{startRevision: v.startRevision, lease: holder.Lease, since: time.Now(), secondsLeft: answer.TTL}
+	if holder.Lease != c.lease {
+		*c = contention{startRevision: c.startRevision, lease: holder.Lease, since: time.Now(), secondsLeft: answer.TTL}
 		l.r.Logger.Info("waiting for the lease of an earlier node", "key", string(holder.Key), "seconds", answer.TTL)
 	}
-	if v.holderLives(answer) {
+	if c.holderLives(answer) {
 		return newTakenError(l.r, holder)
 	}
 	return nil
 }
 
-func (v *contention) holderLives(answer *clientv3.LeaseTimeToLiveResponse) bool {
-	if answer.GrantedTTL == 0 { // it ran out since the key was read
+func (c *contention) holderLives(answer *clientv3.LeaseTimeToLiveResponse) bool {
+	if answer.GrantedTTL == 0 { // it expired after the key was read
 		return false
 	}
-	if answer.TTL > v.secondsLeft {
-		v.renewals++
+	if answer.TTL > c.secondsLeft {
+		c.renewals++
 	}
-	v.secondsLeft = answer.TTL
+	c.secondsLeft = answer.TTL
 	granted := time.Duration(answer.GrantedTTL) * time.Second
-	return v.renewals >= 2 || time.Since(v.since) > granted*3/2+time.Second
+	return c.renewals >= 2 || time.Since(c.since) > granted*3/2+time.Second
 }

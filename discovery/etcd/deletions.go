@@ -8,113 +8,118 @@ import (
 	"colonnade/fleet"
 )
 
-// When deletions are too many to be believed: at least so many, and more than half, of the operators' documents of a
-// kind within this time.
+// Deletions of a kind are held back when at least minHeldBack of the operators' documents, and more than half, vanish
+// within holdWindow.
 const (
 	minHeldBack = 10
 	holdWindow  = time.Minute
 )
 
-// TooManyDeletions reports whether nodes hold back the deletion of so many of the operators' documents of a kind, when so many
-// are left.
+// TooManyDeletions reports whether nodes hold back the deletion of so many of the operators' documents of a kind, when so
+// many are left.
 func TooManyDeletions(deleted, left int) bool { return deleted >= minHeldBack && deleted > left }
 
-// confirmed returns the revision of the store up to which deletions are meant. A confirmation never covers what comes
-// after it, whatever number stands in it.
-func (l *documentState) confirmed() int64 {
+// confirmed returns the revision of the store up to which deletions are confirmed. A confirmation never covers what comes
+// after it, whatever number it contains.
+func (s *documentState) confirmed() int64 {
 	key := string(fleet.KindDeletions)
-	d, ok := l.docs.Noun(key).(*fleet.Deletions)
+	d, ok := s.docs.Noun(key).(*fleet.Deletions)
 	if !ok {
 		return 0
 	}
-	return min(int64(d.Confirmed), l.known[key].revision)
+	return min(int64(d.Confirmed), s.known[key].revision)
 }
 
-// releaseConfirmed takes out of force what was held back and is now confirmed.
-func (l *documentState) releaseConfirmed(confirmed int64) {
+// releaseConfirmed takes documents out of force whose deletion was held back and is now confirmed.
+func (s *documentState) releaseConfirmed(confirmed int64) {
 	released := map[fleet.Kind]int{}
-	for _, key := range l.absentKeys(deletionPending) {
-		if e := l.known[key]; e.goneAt <= confirmed {
-			l.drop(key, e.goneAt)
+	for _, key := range s.absentKeys(deletionPending) {
+		if k := s.known[key]; k.goneAt <= confirmed {
+			s.drop(key, k.goneAt)
 			released[kindOf(key)]++
 		}
 	}
 	for _, kind := range slices.Sorted(maps.Keys(released)) {
-		l.logger.Info("deletions that were held back are confirmed",
-			"kind", kind, "documents", released[kind], "confirmed", confirmed)
+		s.logger.Info("pending deletions confirmed", "kind", kind, "documents", released[kind], "revision", confirmed)
 	}
 }
 
-// clampRevision takes what is gone for noticed at this revision, the store's, at the latest. A store that was restored to an
-// older one counts on from there: no confirmation would ever reach what was noticed before.
-func (l *documentState) clampRevision(revision int64) {
-	for _, absent := range []map[string]knownDocument{l.known, l.gone} {
-		for key, e := range absent {
-			if e.goneAt > revision {
-				e.goneAt, l.changed = revision, true
-				absent[key] = e
-			}
+// clampRevision lowers the revisions at which documents were noticed to be gone to that of the store. A store that was
+// restored to an older revision counts on from there, and no confirmation would ever reach the higher ones.
+func (s *documentState) clampRevision(revision int64) {
+	for key := range s.absent {
+		if k := s.known[key]; k.goneAt > revision {
+			k.goneAt, s.changed = revision, true
+			s.known[key] = k
+		}
+	}
+	for key, k := range s.gone {
+		if k.goneAt > revision {
+			k.goneAt, s.changed = revision, true
+			s.gone[key] = k
 		}
 	}
 }
 
-// holdBack keeps in force what was deleted within the last minute, if it was too much.
-func (l *documentState) holdBack(now time.Time) {
-	if len(l.gone) == 0 {
+// holdBack keeps documents in force that were deleted within holdWindow, if they are too many.
+func (s *documentState) holdBack(now time.Time) {
+	if len(s.gone) == 0 {
 		return
 	}
 	gone := map[fleet.Kind][]string{}
-	for _, key := range slices.Sorted(maps.Keys(l.gone)) {
+	for _, key := range slices.Sorted(maps.Keys(s.gone)) {
 		gone[kindOf(key)] = append(gone[kindOf(key)], key)
 	}
 	for _, kind := range slices.Sorted(maps.Keys(gone)) {
-		there, lost := l.count(kind, now)
-		if lost += len(gone[kind]); !TooManyDeletions(lost, there) {
+		left, pending := s.count(kind, now)
+		deleted := pending + len(gone[kind])
+		if !TooManyDeletions(deleted, left) {
 			continue
 		}
 		for _, key := range gone[kind] {
-			l.keep(key, l.gone[key], deletionPending)
-			delete(l.gone, key)
+			s.keep(key, s.gone[key], deletionPending)
+			delete(s.gone, key)
 		}
-		l.warn(now, "too many documents were deleted; these deletions are held back until they are confirmed", string(kind),
-			"kind", kind, "deleted", lost, "left", there, "first", gone[kind][0],
-			"do", "put them again, or confirm that they are meant with: colonnade config confirm-deletions")
+		s.warn(now, "too many documents deleted; holding the deletions back until they are confirmed", string(kind),
+			"kind", kind, "deleted", deleted, "left", left, "first", gone[kind][0],
+			"action", "put them again, or confirm with: colonnade config confirm-deletions")
 	}
 }
 
-// dropReplaced takes out of force what has been put again under another name: an endpoint whose URL another one has, an
-// API key whose hash another one has, and a model whose name is another one's alias. It reports whether there was any. Of
-// an alias that a held model and another one claim, only the alias goes to the other one.
-func (l *documentState) dropReplaced(t *fleet.Table, now time.Time) bool {
+// dropReplaced takes documents out of force whose deletion is held back and that were put again under another name: an
+// endpoint whose URL another one has, an API key whose hash another one has, and a model whose name is another one's alias.
+// It reports whether there was any. Of an alias that two models claim, only the alias goes to the one in the store.
+func (s *documentState) dropReplaced(t *fleet.Table, now time.Time) bool {
 	some := false
 	for _, c := range t.Conflicts {
 		key, other, reason := c.Loser, c.Winner, "its URL is registered as "+c.Winner
 		switch c.What {
 		case "key":
 			reason = "its hash is that of " + c.Winner
-		case "alias": // it wins though it yields: a model's own name
+		case "alias": // the winner is a model's own name, which wins although it yields
 			key, other, reason = c.Winner, c.Loser, "its name is an alias of "+c.Loser
 		}
-		if l.known[key].absence != deletionPending || l.known[other].absence != inStore {
+		if s.known[key].absence != deletionPending || s.known[other].absence != inStore {
 			continue
 		}
-		l.drop(key, l.known[key].goneAt)
-		l.warn(now, "a document whose deletion was held back is out of force", key, "key", key, "reason", reason)
+		s.drop(key, s.known[key].goneAt)
+		s.warn(now, "document replaced while its deletion was pending", key, "key", key, "reason", reason)
 		some = true
 	}
 	return some
 }
 
-// count returns how many of the operators' documents of a kind the store has, and how many were held back of late.
-func (l *documentState) count(kind fleet.Kind, now time.Time) (there, lost int) {
-	for key, e := range l.known {
+// count returns how many of the operators' documents of a kind the store has, and of how many the deletion was held back
+// within holdWindow.
+func (s *documentState) count(kind fleet.Kind, now time.Time) (left, pending int) {
+	for key, k := range s.known {
 		switch {
-		case e.leased || e.good == nil || kindOf(key) != kind:
-		case e.absence == inStore:
-			there++
-		case now.Sub(e.goneSince) <= holdWindow:
-			lost++
+		case k.leased || k.good == nil || kindOf(key) != kind:
+		case k.absence == inStore:
+			left++
+		case now.Sub(k.goneSince) <= holdWindow:
+			pending++
 		}
 	}
-	return there, lost
+	return left, pending
 }

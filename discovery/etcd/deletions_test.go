@@ -11,18 +11,19 @@ import (
 
 	"colonnade/fleet"
 	"colonnade/internal/etcdtest"
+	"colonnade/internal/testkit"
 )
 
 func apiKeyDocument(account, secret string) string {
 	return fmt.Sprintf("{account: %s, sha256: '%x'}", account, sha256.Sum256([]byte(secret)))
 }
 
-// What was deleted and put again under other names is the store's, whichever name comes first: URL, alias and API key.
-func TestHeldIsDisplaced(t *testing.T) {
+// Documents that were deleted and put again under other names have their URLs, aliases and hashes, whichever name comes first.
+func TestPendingDeletionsGiveWay(t *testing.T) {
 	const n = 12
 	f := func(before, after string) {
 		t.Helper()
-		b := newStateTest(t)
+		s := newStateTest(t)
 		var old []string
 		write := func(name, version string) (keys []string) {
 			for i := range n {
@@ -32,23 +33,23 @@ func TestHeldIsDisplaced(t *testing.T) {
 					{"keys/", apiKeyDocument(version, fmt.Sprintf("k%d", i))},
 				} {
 					keys = append(keys, fmt.Sprintf("%s%s%02d", d[0], name, i))
-					b.write(keys[len(keys)-1], d[1], false)
+					s.write(keys[len(keys)-1], d[1], false)
 				}
 			}
 			return keys
 		}
 		old = write(before, "old")
 		another := "keys/" + before + "99"
-		b.write(another, apiKeyDocument("old", "another"), false)
-		b.after(0)
-		b.erase(append(old, another)...)
-		if table := b.after(time.Second); len(table.PendingDeletions) != 3*n+1 {
-			t.Fatalf("held %q", table.PendingDeletions)
+		s.write(another, apiKeyDocument("old", "another"), false)
+		s.after(0)
+		s.erase(append(old, another)...)
+		if table := s.after(time.Second); len(table.PendingDeletions) != 3*n+1 {
+			t.Fatalf("pending %q", table.PendingDeletions)
 		}
 		write(after, "new")
-		table := b.after(time.Second)
+		table := s.after(time.Second)
 		if len(table.PendingDeletions) != n+1 || len(table.EndpointsOf("ams")) != n || len(table.Endpoints("ams", "new")) != n {
-			t.Errorf("%s, %s: held %q, %d endpoints, %d new", before, after, table.PendingDeletions, len(table.EndpointsOf("ams")), len(table.Endpoints("ams", "new")))
+			t.Errorf("%s, %s: pending %q, %d endpoints, %d new", before, after, table.PendingDeletions, len(table.EndpointsOf("ams")), len(table.Endpoints("ams", "new")))
 		}
 		for i := range n {
 			if m, _ := table.Model(fmt.Sprintf("x%d", i)); m == nil || m.Pool != "new" {
@@ -66,8 +67,8 @@ func TestHeldIsDisplaced(t *testing.T) {
 			t.Errorf("the other API key is %+v", k)
 		}
 		// Put again, it claims as before.
-		b.write("models/"+before+"03", "{aliases: [x3], pool: old}", false)
-		if m, _ := b.after(0).Model("x3"); m.Name != min(before, after)+"03" {
+		s.write("models/"+before+"03", "{aliases: [x3], pool: old}", false)
+		if m, _ := s.after(0).Model("x3"); m.Name != min(before, after)+"03" {
 			t.Errorf("alias x3 leads to %s", m.Name)
 		}
 	}
@@ -88,23 +89,23 @@ func TestVanishedAPIKeysAreHeld(t *testing.T) {
 	}
 	f := func(there, deleted, want int) {
 		t.Helper()
-		b := newStateTest(t)
+		s := newStateTest(t)
 		var keys []string
 		for i := range there {
 			keys = append(keys, fmt.Sprintf("keys/k%02d", i))
-			b.write(keys[i], apiKeyDocument("acme", fmt.Sprintf("k%d", i)), false)
+			s.write(keys[i], apiKeyDocument("acme", fmt.Sprintf("k%d", i)), false)
 		}
-		b.write("accounts/acme", "{}", false)
-		b.models(30)
-		b.erase(keys[:deleted]...)
-		table := b.after(0)
+		s.write("accounts/acme", "{}", false)
+		s.models(30)
+		s.erase(keys[:deleted]...)
+		table := s.after(0)
 		if got := valid(table, there); got != want || len(table.PendingDeletions) != want-(there-deleted) {
-			t.Errorf("%d of %d deleted: %d valid, want %d; held %q", deleted, there, got, want, table.PendingDeletions)
+			t.Errorf("%d of %d deleted: %d valid, want %d; pending %q", deleted, there, got, want, table.PendingDeletions)
 		}
 		if len(table.PendingDeletions) > 0 {
-			b.confirm(b.revision)
-			if table := b.after(0); valid(table, there) != there-deleted || len(table.PendingDeletions) != 0 {
-				t.Errorf("confirmed, and %d are valid; held %q", valid(table, there), table.PendingDeletions)
+			s.confirm(s.revision)
+			if table := s.after(0); valid(table, there) != there-deleted || len(table.PendingDeletions) != 0 {
+				t.Errorf("confirmed, and %d are valid; pending %q", valid(table, there), table.PendingDeletions)
 			}
 		}
 	}
@@ -114,38 +115,39 @@ func TestVanishedAPIKeysAreHeld(t *testing.T) {
 	f(12, 12, 12)
 }
 
-// Models that were renamed and go on under their old names as aliases; and what the file of an earlier run held back.
-func TestHeldModelIsRenamed(t *testing.T) {
+// A model that was renamed and has its old name as an alias replaces the old one, also if its deletion was pending in the file of
+// an earlier run.
+func TestRenamedModelReplacesPendingDeletion(t *testing.T) {
 	f := func(name string) {
 		t.Helper()
-		b := newStateTest(t)
+		s := newStateTest(t)
 		for i := range 12 {
-			b.restore(cachedDocument{Key: fmt.Sprintf("models/m%02d", i), Value: []byte("{aliases: [x]}"), Revision: 1, GoneAt: 3}, b.now)
+			s.restore(cachedDocument{Key: fmt.Sprintf("models/m%02d", i), Value: []byte("{aliases: [x]}"), Revision: 1, GoneAt: 3}, s.now)
 		}
-		b.revision = 3
-		b.write("models/"+name, "{aliases: [m00, x]}", false)
-		table := b.after(0)
+		s.revision = 3
+		s.write("models/"+name, "{aliases: [m00, x]}", false)
+		table := s.after(0)
 		for _, alias := range []string{"m00", "x"} {
 			if m, _ := table.Model(alias); m == nil || m.Name != name {
 				t.Errorf("%s leads to %+v", alias, m)
 			}
 		}
 		if len(table.PendingDeletions) != 11 || table.PendingDeletions[0] != "models/m01" {
-			t.Errorf("held %q", table.PendingDeletions)
+			t.Errorf("pending %q", table.PendingDeletions)
 		}
 	}
 	f("a")
 	f("z")
 }
 
-// While the store answers every list, the grace of suspects goes on, however often the watch is lost; after an outage it begins
+// While the store answers every list, the grace of servers goes on, however often the watch is lost; after an outage it begins
 // anew.
-func TestGraceGoesOn(t *testing.T) {
+func TestGraceGoesOnWhileStoreAnswers(t *testing.T) {
 	t.Parallel()
 	s := etcdtest.Start(t)
 	client := s.Client(t)
 	const key = "servers/ams/a"
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), testkit.Timeout)
 	defer cancel()
 	lease, err := client.Grant(ctx, 3600)
 	if err == nil {
@@ -155,11 +157,20 @@ func TestGraceGoesOn(t *testing.T) {
 		t.Fatal(err)
 	}
 	w := NewWatcher(Config{Client: client, Prefix: DefaultPrefix})
-	round := func() time.Time {
+	cache := newCache(w.config)
+	defer cache.close(w.takeSnapshot)
+	round := func() time.Time { // one list, and a watch that is lost
 		t.Helper()
-		short, cancel := context.WithTimeout(ctx, time.Second)
-		defer cancel()
-		if err := w.round(short, nil); err == nil {
+		began := time.Now()
+		lost, lose := context.WithCancel(ctx)
+		listed := make(chan struct{})
+		go func() {
+			defer close(listed)
+			testkit.WaitFor(t, "a list", func() bool { return w.State().Age < time.Since(began) })
+			lose()
+		}()
+		err := w.round(lost, cache)
+		if <-listed; err == nil {
 			t.Fatal("the round did not end with an error")
 		}
 		return w.documents.known[key].goneSince
@@ -170,7 +181,7 @@ func TestGraceGoesOn(t *testing.T) {
 	}
 	began := round()
 	if got := w.Table().ExpiredLeases; len(got) != 1 {
-		t.Fatalf("suspect %q", got)
+		t.Fatalf("expired leases %q", got)
 	}
 	if again := round(); !again.Equal(began) {
 		t.Errorf("the grace began anew %v later, without an outage", again.Sub(began))

@@ -10,13 +10,13 @@ import (
 	"google.golang.org/grpc/backoff"
 )
 
-// Client is the library's, for those who only pass one on.
+// Client is the library's, for packages that only pass one on.
 type Client = clientv3.Client
 
-// Dial makes a client that leaves dead connections soon: the library's own settings keep one for many minutes, and wait
-// up to two minutes before they try again. When packets pass again, at most three seconds are left of an attempt that
-// was lost, and little more than one until the next; so a watcher, which waits no longer than that itself, has
-// converged within five. It does not wait for a connection. The caller closes the client.
+// Dial makes a client that gives up dead connections soon: the library's own settings keep one for many minutes, and wait up
+// to two minutes before they try again. When packets pass again, a lost attempt lasts three seconds more at most, and the next
+// one begins little more than a second later; with the watcher's own back-off, a watcher has converged within five seconds.
+// Dial does not wait for a connection. The caller closes the client.
 func Dial(endpoints []string) (*clientv3.Client, error) {
 	client, err := clientv3.New(clientv3.Config{
 		Endpoints:            endpoints,
@@ -26,7 +26,7 @@ func Dial(endpoints []string) (*clientv3.Client, error) {
 			Backoff:           backoff.Config{BaseDelay: 100 * time.Millisecond, Multiplier: 1.6, Jitter: 0.2, MaxDelay: time.Second},
 			MinConnectTimeout: 3 * time.Second,
 		})},
-		Logger: zap.NewNop(), // what matters comes back as an error
+		Logger: zap.NewNop(), // errors are returned
 	})
 	if err != nil {
 		return nil, fmt.Errorf("cannot use etcd at %q: %w", endpoints, err)

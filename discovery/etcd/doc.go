@@ -1,62 +1,94 @@
-// Package etcd fills the fleet table from etcd, and puts documents there.
+// Package etcd fills the fleet table from etcd, writes documents there, and keeps nodes registered.
 //
 // # Watching
 //
-// A [Watcher] goes round: it lists all its keys at one revision, publishes the table, and watches from there. Whatever
-// goes wrong with the watch (it is compacted or cancelled, the leader is lost, it goes silent) ends the round, and the
-// next one lists again; what the list no longer has is deleted. So every recovery is the same code, and a change can be
-// late but not lost.
+// A [Watcher] works in rounds: it lists all its keys at one revision, publishes the table, and watches from that revision
+// on. Whatever ends the watch (compaction, cancellation, a lost leader, silence) ends the round, and the next round lists
+// again; documents that the list lacks are deleted. So every recovery takes the same path, and a change can be late but
+// not lost.
 //
-// A connection whose packets vanish makes a watch silent, without an error, for as long as it lasts; so does a store
-// that was restored to an older revision than the watch waits for. So the watcher asks for progress every third of its
-// Silence, and takes a watch that has said nothing for that long for dead, by its own clock. A watch that the library
-// resumed after a lost connection does not answer either until something changes; that costs one list too many. Once in
-// ten minutes the watcher lists anyway, so that what nothing told (a store restored and written on between two
-// questions) is found.
+// A connection whose packets vanish makes a watch silent, without an error, for as long as the connection lasts; so does a
+// store that was restored to an older revision than the watch waits for. The watcher therefore requests progress every third
+// of Config.WatchTimeout, and by its own clock takes a watch that has sent nothing for that long for dead. A watch that the
+// library has resumed after a lost connection does not answer such a request until something changes, which costs one list
+// too many. Every ten minutes the watcher lists in any case, to find what no watch can report: a store that was restored
+// and written on between two requests.
 //
-// Every table is the store as it was at one revision, so that what one transaction changes comes into force as one,
-// whatever kinds its documents are of. Each kind is watched by itself, and one watch may be ahead of another: a change
-// waits until all of them have come up to it, which the watcher asks them at once; and if one does not say, a thirtieth
-// of Silence: half a second.
+// Every table is the store as it was at one revision, so that what one transaction changes comes into force as one, of
+// whatever kinds its documents are. Each kind has a watch of its own, and one watch may be ahead of another: a change waits
+// until all watches have reached its revision. The watcher requests their progress at once, and waits for a thirtieth of
+// WatchTimeout (half a second) at most.
 //
-// Bad documents never reach the table: the last good version stays, and the rejection is logged and counted. The last
-// good versions are kept in a file, too. A node reads it before its first list, so that a document that was bad while
-// the node was down still has its last good version, and starts from it alone when etcd does not answer.
+// Bad documents never reach the table: the last good version stays in force, and the rejection is logged and counted. The
+// last good versions are also kept in a file. A node reads it before its first list, so that a document that turned bad while
+// the node was down still has its last good version; and it starts from the file alone when etcd does not answer.
 //
-// # What is gone and stays
+// # Documents that are gone and stay in force
 //
-// Some of what the store no longer has stays in force, since it is more likely that the store is wrong, or a hand has
-// slipped. The table names it.
+// Some documents stay in force although the store lacks them, since a faulty store or a slip of an operator is more likely
+// than the intention to remove them. The table lists their keys.
 //
-// Held: when at least ten, and more than half, of the operators' documents of a kind vanish within a minute, all of
-// these deletions are held back, however they came to be known: at once, one by one, or by a list after an outage. They
-// go out of force when the document "deletions" confirms the revision at which they were noticed, and stay when they
-// are put again. What the store has wins over what is held: of an alias or a key that both claim, and an endpoint goes
-// out of force whose URL was put under another name, and a model whose name is now an alias. A confirmation does not
-// reach beyond the moment when it was put. A node that was away then asks the store what was missing at the confirmed
-// revision; if that is compacted, it holds back, and wants to be told again. So it does when the store was restored to
-// an older revision.
+// Pending deletions: when at least ten, and more than half, of the operators' documents of a kind vanish within a minute,
+// all of these deletions are held back, whether they were seen at once, one by one, or by a list after an outage. They take
+// effect when the document "deletions" confirms the revision at which they were noticed, and are void when the documents are
+// put again. The store wins over a document that is held back: an alias that both claim goes to the one in the store; an
+// endpoint whose URL, or an API key whose hash, was put under another name goes out of force, and so does a model whose name
+// is now an alias. A confirmation does not reach beyond the moment when it was put. A node that was away asks the store
+// which documents it lacked at the confirmed revision; if that revision is compacted, or the store was restored to an older
+// one, the node holds the deletions back until they are confirmed again.
 //
-// Suspect: what stood under a lease. A server that was active stays for fifteen seconds, or until another active one of
-// its colo is there; one that had said that it drains goes at once. An endpoint stays until somebody calls Forget,
-// which a colo server does when the endpoint's health check fails too, or until its URL is registered anew; one of
-// concurrency 0 goes at once. So a registrar that withdraws an engine which goes on running first puts it with
-// concurrency 0. A node that starts takes what is leased as the store has it.
+// Expired leases: a server that was active when its lease expired stays for fifteen seconds, or until another active server
+// of its colo appears. A server that was draining goes at once. An endpoint stays until [Watcher.MarkDead] is called, which
+// a colo server does when the endpoint's health check fails too, or until its URL is registered anew. An endpoint of
+// concurrency 0 goes at once: a registrar that withdraws an engine which keeps running puts it with concurrency 0 first. A
+// node that starts takes the store's word for what is leased.
 //
 // # Registering
 //
-// [Register] puts a node's own document under a lease, and [Lease.Run] keeps it there: it renews the lease each third
-// of its TTL, puts the key again if it is gone, registers anew when the lease was lost, and removes both at the end.
-// Every decision is a transaction in etcd, so two nodes never both believe that they have a name. A name whose last
-// owner was killed is free when that owner's lease runs out; Register waits for that, and gives up as soon as it sees
-// the lease renewed.
+// [Register] puts a node's own document under a lease, and [Lease.Run] keeps it there: it renews the lease each third of its
+// TTL, puts the key again if it is gone, registers anew when the lease was lost, and removes both at the end. Each step that
+// decides who has a name is a transaction in etcd, so two nodes never both believe that they have it. The name of a node
+// that was killed is free when its lease expires: Register waits for that, and gives up as soon as it sees the lease renewed.
 //
-// A node that holds a lock which its dead predecessor held can know better: it saves the lease in a file, and the next
-// run under its name ends that lease at once, if the key still stands under it.
+// A node that holds a lock on its data directory knows that its predecessor is dead. It saves the lease in a file, and the
+// next run under its name ends that lease at once, if the key is still attached to it.
+//
+// # The lease fence
+//
+// A node that may act only while no other node can have its place, as a colo server grants permits, is given a deadline by
+// [Fence.SetDeadline]. The deadline depends on this process's own clock alone, since a process that was stopped (SIGSTOP, a
+// suspended or paused machine) has no other way to tell. V is the TTL less a tenth; an event comes at the time t, except
+// that t of confirm is when the renewal began.
+//
+//	state       deadline    event                                               next state
+//	---------   ---------   -------------------------------------------------   ----------
+//	NONE        none        confirm: etcd confirms the lease                     CONFIRMED
+//	                        assume: the node starts while etcd is away           EXTENDED
+//	CONFIRMED   t + V       confirm                                              CONFIRMED
+//	                        unanswered: etcd is away                             EXTENDED
+//	                        suspect: etcd says that the lease or key is gone     DOUBTED
+//	EXTENDED    t + V       heartbeat, twenty in each TTL                        EXTENDED
+//	                        confirm                                              CONFIRMED
+//	                        suspect                                              DOUBTED
+//	DOUBTED     unchanged   confirm                                              CONFIRMED
+//	                        unanswered, and NoRival                              EXTENDED
+//	LAPSED      past        confirm, before t + V                                CONFIRMED
+//	                        unanswered, asked 20 s after the lapse, and NoRival,
+//	                        and no rival was seen since the last confirm         EXTENDED
+//	any         past        the deadline has passed                              LAPSED
+//	            none        challenge: the key of a rival is in the place        LAPSED
+//	            none        close: the node leaves                               NONE
+//
+// While etcd is away, no other node can get the place, so a process that keeps running keeps it: that is EXTENDED. A node
+// that etcd has never confirmed, or has doubted, is extended only as long as NoRival holds. A process that was stopped does
+// not know for how long. Its connections of before may be dead although etcd is not away, so after a lapse only the failure
+// of a call counts that began 20 s later, when no such connection is left. A key under the node's own name may be that of an
+// earlier run, which is dead: it ends the deadline like any challenge, but is no rival.
 //
 // # Bounds
 //
-// Every call has a deadline; nothing waits for a connection that swallows packets. Memory is that of the documents,
-// three times: as fetched, as trees, as the table. There is at most one table each 20 ms, and the file of last good
-// documents is written at most once a second. One document has at most four lines a minute in the log, of each sort.
+// Every call has a deadline; nothing waits for a connection that swallows packets. Memory is that of the documents, three
+// times: as fetched, as trees, as the table; and a fourth time while the file is written. There is at most one table each
+// 20 ms. The file of last good documents is written at most once a second, and during at most a tenth of the time. Of each
+// kind of warning, one document causes at most four lines at once, and then four a minute.
 package etcd

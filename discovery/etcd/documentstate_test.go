@@ -12,7 +12,7 @@ import (
 	"colonnade/fleet"
 )
 
-// stateTest is a ledger with a store of its own making and a clock.
+// stateTest is a documentState with a store and a clock that the test controls.
 type stateTest struct {
 	*documentState
 	t        *testing.T
@@ -23,59 +23,60 @@ type stateTest struct {
 
 func newStateTest(t *testing.T) *stateTest {
 	var log bytes.Buffer
-	b := &stateTest{t: t, log: &log, now: time.Unix(1000, 0)}
-	b.documentState = newDocumentState(slog.New(slog.NewTextHandler(&log, nil)))
-	return b
+	s := &stateTest{t: t, log: &log, now: time.Unix(1000, 0)}
+	s.documentState = newDocumentState(slog.New(slog.NewTextHandler(&log, nil)))
+	return s
 }
 
-func (b *stateTest) write(key, value string, leased bool) int64 {
-	b.revision++
-	b.put(Stored{Key: key, Value: []byte(value), Revision: b.revision, Leased: leased}, b.now)
-	return b.revision
+func (s *stateTest) write(key, value string, leased bool) int64 {
+	s.revision++
+	s.put(Stored{Key: key, Value: []byte(value), Revision: s.revision, Leased: leased}, s.now)
+	return s.revision
 }
 
-func (b *stateTest) erase(keys ...string) int64 {
-	b.revision++
+func (s *stateTest) erase(keys ...string) int64 {
+	s.revision++
 	for _, key := range keys {
-		b.remove(key, b.revision, b.now)
+		s.remove(key, s.revision, s.now)
 	}
-	return b.revision
+	return s.revision
 }
 
-func (b *stateTest) after(d time.Duration) *fleet.Table {
-	b.now = b.now.Add(d)
-	return b.table(b.now)
+func (s *stateTest) after(d time.Duration) *fleet.Table {
+	s.now = s.now.Add(d)
+	return s.table(s.now)
 }
 
 // models puts n models and returns their keys.
-func (b *stateTest) models(n int) []string {
+func (s *stateTest) models(n int) []string {
 	var keys []string
 	for i := range n {
 		keys = append(keys, fmt.Sprintf("models/m%03d", i))
-		b.write(keys[i], "{}", false)
+		s.write(keys[i], "{}", false)
 	}
-	b.after(0)
+	s.after(0)
 	return keys
 }
 
-func (b *stateTest) confirm(revision int64) {
-	b.write("deletions", fmt.Sprintf("confirmed: %d", revision), false)
+func (s *stateTest) confirm(revision int64) {
+	s.write("deletions", fmt.Sprintf("confirmed: %d", revision), false)
 }
 
-func (b *stateTest) want(what string, got, want []string) {
-	b.t.Helper()
+func (s *stateTest) want(what string, got, want []string) {
+	s.t.Helper()
 	if !slices.Equal(got, want) {
-		b.t.Errorf("%s: %q, want %q", what, got, want)
+		s.t.Errorf("%s: %q, want %q", what, got, want)
 	}
 }
 
-func (b *stateTest) wantLogged(text string, times int) {
-	b.t.Helper()
-	if got := strings.Count(b.log.String(), text); got != times {
-		b.t.Errorf("told %d times %q, want %d, in:\n%s", got, text, times, b.log)
+func (s *stateTest) wantLogged(text string, times int) {
+	s.t.Helper()
+	if got := strings.Count(s.log.String(), text); got != times {
+		s.t.Errorf("logged %d times %q, want %d, in:\n%s", got, text, times, s.log)
 	}
 }
 
+// Deletions are held back from the tenth on, if they are more than half of a kind; at once or one by one.
 func TestMassDeletionThresholds(t *testing.T) {
 	f := func(there, deleted, wantHeld int) {
 		t.Helper()
@@ -98,7 +99,7 @@ func TestMassDeletionThresholds(t *testing.T) {
 		if got := len(table.Models()); got != there-deleted+wantHeld {
 			t.Errorf("%d of %d one by one: %d are in force", deleted, there, got)
 		}
-		each.wantLogged("too many documents were deleted", min(wantHeld, 1)*min(deleted-firstHeld(there)+1, toldMost))
+		each.wantLogged("too many documents deleted", min(wantHeld, 1)*min(deleted-firstHeld(there)+1, logBurst))
 	}
 	f(12, 9, 0)
 	f(12, 10, 10)
@@ -109,174 +110,176 @@ func TestMassDeletionThresholds(t *testing.T) {
 	f(10, 10, 10)
 }
 
-// firstHeld is which deletion, of so many documents, is the first too many.
+// firstHeld returns which deletion, of so many documents, is the first too many.
 func firstHeld(there int) int { return max(minHeldBack, there/2+1) }
 
-// What was deleted more than a minute ago is no part of it.
+// Deletions count for a minute.
 func TestMassDeletionWindow(t *testing.T) {
 	f := func(pause time.Duration, want int) {
 		t.Helper()
-		b := newStateTest(t)
-		keys := b.models(20)
-		b.erase(keys[:10]...)
-		if table := b.after(0); len(table.Models()) != 10 {
+		s := newStateTest(t)
+		keys := s.models(20)
+		s.erase(keys[:10]...)
+		if table := s.after(0); len(table.Models()) != 10 {
 			t.Errorf("%d models after half was deleted", len(table.Models()))
 		}
-		b.after(pause)
-		b.erase(keys[10])
-		b.want(pause.String(), b.after(0).PendingDeletions, keys[:want])
+		s.after(pause)
+		s.erase(keys[10])
+		s.want(pause.String(), s.after(0).PendingDeletions, keys[:want])
 	}
 	f(holdWindow, 11)
 	f(holdWindow+time.Millisecond, 0)
 }
 
-// Each kind is counted for itself; documents with a lease are neither counted nor held; nor are those that never were good.
-func TestMassDeletionCounts(t *testing.T) {
-	b := newStateTest(t)
+// Kinds are counted apart; documents with a lease, and those that never were good, are neither counted nor held back.
+func TestMassDeletionCountsOperatorsDocumentsByKind(t *testing.T) {
+	s := newStateTest(t)
 	var all []string
 	for i := range 6 {
 		for _, kind := range []string{"models/", "pools/"} {
 			all = append(all, fmt.Sprintf("%sm%d", kind, i))
-			b.write(all[len(all)-1], "{}", false)
+			s.write(all[len(all)-1], "{}", false)
 		}
 	}
 	for i := range 20 {
 		all = append(all, fmt.Sprintf("accounts/a%d", i), fmt.Sprintf("endpoints/ams/e%d", i), fmt.Sprintf("entries/e%d", i))
-		b.write(fmt.Sprintf("accounts/a%d", i), "x: 1", false)
-		b.write(fmt.Sprintf("endpoints/ams/e%d", i), fmt.Sprintf("{url: 'http://h%d', pool: p, concurrency: 0}", i), true)
-		b.write(fmt.Sprintf("entries/e%d", i), "address: 'h:1'", true)
+		s.write(fmt.Sprintf("accounts/a%d", i), "x: 1", false)
+		s.write(fmt.Sprintf("endpoints/ams/e%d", i), fmt.Sprintf("{url: 'http://h%d', pool: p, concurrency: 0}", i), true)
+		s.write(fmt.Sprintf("entries/e%d", i), "address: 'h:1'", true)
 	}
-	b.after(0)
-	b.erase(all...)
-	table := b.after(0)
-	if len(table.PendingDeletions) > 0 || len(b.docs.Known()) > 0 {
-		t.Errorf("held %q, known %q", table.PendingDeletions, b.docs.Known())
+	s.after(0)
+	s.erase(all...)
+	table := s.after(0)
+	if len(table.PendingDeletions) > 0 || len(s.docs.Known()) > 0 {
+		t.Errorf("pending %q, known %q", table.PendingDeletions, s.docs.Known())
 	}
 
 	// Leased ones do not make the others fewer than half.
 	var static []string
 	for i := range 12 {
 		static = append(static, fmt.Sprintf("endpoints/ams/s%02d", i))
-		b.write(static[i], fmt.Sprintf("{url: 'http://s%d', pool: p}", i), false)
+		s.write(static[i], fmt.Sprintf("{url: 'http://s%d', pool: p}", i), false)
 	}
 	for i := range 20 {
-		b.write(fmt.Sprintf("endpoints/ams/e%d", i), fmt.Sprintf("{url: 'http://h%d', pool: p}", i), true)
+		s.write(fmt.Sprintf("endpoints/ams/e%d", i), fmt.Sprintf("{url: 'http://h%d', pool: p}", i), true)
 	}
-	b.after(2 * holdWindow)
-	b.erase(static[:10]...)
-	b.want("static endpoints", b.after(0).PendingDeletions, static[:10])
+	s.after(2 * holdWindow)
+	s.erase(static[:10]...)
+	s.want("static endpoints", s.after(0).PendingDeletions, static[:10])
 }
 
-// The last good version is kept of a document that was bad when it was deleted.
+// Of a document that was bad when it was deleted, the last good version is held back.
 func TestMassDeletionOfBadDocuments(t *testing.T) {
-	b := newStateTest(t)
-	keys := b.models(10)
+	s := newStateTest(t)
+	keys := s.models(10)
 	for _, key := range keys {
-		b.write(key, "x: 1", false)
+		s.write(key, "x: 1", false)
 	}
-	b.after(0)
-	b.erase(keys...)
-	if table := b.after(0); len(table.Models()) != 10 || len(table.Rejected) != 0 || len(table.PendingDeletions) != 10 {
-		t.Errorf("%d models, rejected %v, held %q", len(table.Models()), table.Rejected, table.PendingDeletions)
+	s.after(0)
+	s.erase(keys...)
+	if table := s.after(0); len(table.Models()) != 10 || len(table.Rejected) != 0 || len(table.PendingDeletions) != 10 {
+		t.Errorf("%d models, rejected %v, pending %q", len(table.Models()), table.Rejected, table.PendingDeletions)
 	}
 }
 
-func TestPutAgain(t *testing.T) {
-	b := newStateTest(t)
-	keys := b.models(20)
-	b.erase(keys[:11]...)
-	b.after(0)
-	b.write(keys[0], "{}", false) // the same as before
-	b.write(keys[1], "retry: {errors: 9}", false)
-	b.write(keys[2], "x: 1", false) // bad
-	table := b.after(0)
-	b.want("held", table.PendingDeletions, keys[3:11])
+// A document that is put again is no pending deletion any more, even if it is bad, and may be deleted again.
+func TestPutAgainEndsPendingDeletion(t *testing.T) {
+	s := newStateTest(t)
+	keys := s.models(20)
+	s.erase(keys[:11]...)
+	s.after(0)
+	s.write(keys[0], "{}", false) // the same as before
+	s.write(keys[1], "retry: {errors: 9}", false)
+	s.write(keys[2], "x: 1", false) // bad
+	table := s.after(0)
+	s.want("pending", table.PendingDeletions, keys[3:11])
 	if m, _ := table.Model("m001"); m.Retry.Errors != 9 || len(table.Models()) != 20 || len(table.Rejected) != 1 || !table.Rejected[0].LastGood {
 		t.Errorf("%d models, %+v, rejected %+v", len(table.Models()), m, table.Rejected)
 	}
 	// What is there again may be deleted again.
-	b.now = b.now.Add(2 * holdWindow)
-	b.erase(keys[:2]...)
-	b.want("held", b.after(0).PendingDeletions, keys[3:11])
-	if _, ok := b.table(b.now).Model("m000"); ok {
+	s.now = s.now.Add(2 * holdWindow)
+	s.erase(keys[:2]...)
+	s.want("pending", s.after(0).PendingDeletions, keys[3:11])
+	if _, ok := s.table(s.now).Model("m000"); ok {
 		t.Error("m000 is still there")
 	}
 }
 
-func TestConfirmed(t *testing.T) {
-	b := newStateTest(t)
-	keys := b.models(40)
-	first := b.erase(keys[:21]...)
-	b.confirm(first - 1)
-	b.want("before it", b.after(0).PendingDeletions, keys[:21])
-	b.confirm(first)
-	if table := b.after(0); len(table.PendingDeletions) > 0 || len(table.Models()) != 19 {
-		t.Errorf("held %q, %d models", table.PendingDeletions, len(table.Models()))
+// A confirmation covers the deletions up to its revision, and none that is noticed after it was put.
+func TestConfirmationCoversDeletionsBeforeIt(t *testing.T) {
+	s := newStateTest(t)
+	keys := s.models(40)
+	first := s.erase(keys[:21]...)
+	s.confirm(first - 1)
+	s.want("before it", s.after(0).PendingDeletions, keys[:21])
+	s.confirm(first)
+	if table := s.after(0); len(table.PendingDeletions) > 0 || len(table.Models()) != 19 {
+		t.Errorf("pending %q, %d models", table.PendingDeletions, len(table.Models()))
 	}
-	b.wantLogged("deletions that were held back are confirmed", 1)
+	s.wantLogged("pending deletions confirmed", 1)
 
 	// What is deleted later is not covered, whatever number was confirmed.
-	b.confirm(1 << 40)
-	b.after(0)
-	b.erase(keys[21:32]...)
-	b.want("later", b.after(0).PendingDeletions, keys[21:32])
-	b.confirm(1 << 40)
-	if table := b.after(0); len(table.PendingDeletions) > 0 || len(table.Models()) != 8 {
-		t.Errorf("held %q, %d models", table.PendingDeletions, len(table.Models()))
+	s.confirm(1 << 40)
+	s.after(0)
+	s.erase(keys[21:32]...)
+	s.want("later", s.after(0).PendingDeletions, keys[21:32])
+	s.confirm(1 << 40)
+	if table := s.after(0); len(table.PendingDeletions) > 0 || len(table.Models()) != 8 {
+		t.Errorf("pending %q, %d models", table.PendingDeletions, len(table.Models()))
 	}
 }
 
-// A confirmation that comes together with the deletions, or before they are seen.
-func TestConfirmedAtOnce(t *testing.T) {
-	b := newStateTest(t)
-	keys := b.models(20)
-	b.revision += 2
-	b.confirm(b.revision)
+// Deletions that are confirmed before they are noticed are never held back.
+func TestConfirmationSeenBeforeDeletions(t *testing.T) {
+	s := newStateTest(t)
+	keys := s.models(20)
+	s.revision += 2
+	s.confirm(s.revision)
 	for _, key := range keys {
-		b.remove(key, b.revision-2, b.now)
+		s.remove(key, s.revision-2, s.now)
 	}
-	if table := b.after(0); len(table.PendingDeletions) > 0 || len(table.Models()) > 0 {
-		t.Errorf("held %q, %d models", table.PendingDeletions, len(table.Models()))
+	if table := s.after(0); len(table.PendingDeletions) > 0 || len(table.Models()) > 0 {
+		t.Errorf("pending %q, %d models", table.PendingDeletions, len(table.Models()))
 	}
-	b.wantLogged("too many", 0)
+	s.wantLogged("too many", 0)
 }
 
-// What was confirmed does not count when more is deleted.
-func TestConfirmedDoesNotCount(t *testing.T) {
-	b := newStateTest(t)
-	keys := b.models(20)
-	b.confirm(b.erase(keys[:10]...))
-	b.after(0)
-	b.erase(keys[10])
-	if table := b.after(0); len(table.PendingDeletions) > 0 || len(table.Models()) != 9 {
-		t.Errorf("held %q, %d models", table.PendingDeletions, len(table.Models()))
+// Confirmed deletions do not count when more documents are deleted.
+func TestConfirmedDeletionsDoNotCount(t *testing.T) {
+	s := newStateTest(t)
+	keys := s.models(20)
+	s.confirm(s.erase(keys[:10]...))
+	s.after(0)
+	s.erase(keys[10])
+	if table := s.after(0); len(table.PendingDeletions) > 0 || len(table.Models()) != 9 {
+		t.Errorf("pending %q, %d models", table.PendingDeletions, len(table.Models()))
 	}
 }
 
-// One subject has a few lines a minute in the log; then it is said how many were left out.
-func TestBoundedLog(t *testing.T) {
-	b := newStateTest(t)
-	b.write("models/a", "{}", false)
-	b.write("models/b", "{}", false)
+// A document that goes on changing causes few lines in the log, and the next one says how many were suppressed.
+func TestLogIsBoundedByDocument(t *testing.T) {
+	s := newStateTest(t)
+	s.write("models/a", "{}", false)
+	s.write("models/b", "{}", false)
 	for i := range 1000 {
-		b.write("models/a", fmt.Sprintf("retry: {errors: -%d}", i+1), false)
-		b.write("models/a", "{}", false)
+		s.write("models/a", fmt.Sprintf("retry: {errors: -%d}", i+1), false)
+		s.write("models/a", "{}", false)
 	}
-	b.write("models/b", "x: 1", false)
-	b.wantLogged("key=models/a", toldMost)
-	b.wantLogged("key=models/b", 1)
-	b.now = b.now.Add(toldEvery)
-	b.write("models/a", "x: 1", false)
-	b.wantLogged("key=models/a", toldMost+1)
-	b.wantLogged(fmt.Sprintf("lines_left_out=%d", 1000-toldMost), 1)
+	s.write("models/b", "x: 1", false)
+	s.wantLogged("key=models/a", logBurst)
+	s.wantLogged("key=models/b", 1)
+	s.now = s.now.Add(logInterval)
+	s.write("models/a", "x: 1", false)
+	s.wantLogged("key=models/a", logBurst+1)
+	s.wantLogged(fmt.Sprintf("lines_suppressed=%d", 1000-logBurst), 1)
 
-	// Subjects that are quiet are forgotten.
+	// Quiet documents are forgotten.
 	for i := range 1000 {
-		b.write(fmt.Sprintf("models/n%d", i), "x: 1", false)
+		s.write(fmt.Sprintf("models/n%d", i), "x: 1", false)
 	}
-	b.now = b.now.Add(2 * toldEvery)
-	b.write("models/a", "x: 2", false)
-	if got := len(b.limiter.tallies); got > 1 {
+	s.now = s.now.Add(2 * logBurst * logInterval)
+	s.write("models/a", "x: 2", false)
+	if got := len(s.limiter.subjects); got > 1 {
 		t.Errorf("%d subjects are remembered", got)
 	}
 }

@@ -12,148 +12,151 @@ const (
 )
 
 // wantServers checks which servers of ams are in force.
-func (b *stateTest) wantServers(after time.Duration, want ...string) {
-	b.t.Helper()
+func (s *stateTest) wantServers(after time.Duration, want ...string) {
+	s.t.Helper()
 	var got []string
-	for _, s := range b.after(after).Servers("ams") {
+	for _, s := range s.after(after).Servers("ams") {
 		got = append(got, s.Node)
 	}
-	b.want(fmt.Sprintf("servers after %v", after), got, want)
+	s.want(fmt.Sprintf("servers after %v", after), got, want)
 }
 
-func TestSuspectServer(t *testing.T) {
-	b := newStateTest(t)
-	b.write("servers/ams/a", activeServer, true)
-	b.wantServers(0, "a")
-	b.erase("servers/ams/a")
-	b.wantServers(0, "a")
-	b.want("suspect", b.after(0).ExpiredLeases, []string{"servers/ams/a"})
-	if b.expiry != b.now.Add(serverGrace) {
-		t.Errorf("expires at %v, want in %v", b.expiry, serverGrace)
+// A server whose lease expired stays in force for serverGrace.
+func TestServerStaysAfterLeaseExpired(t *testing.T) {
+	s := newStateTest(t)
+	s.write("servers/ams/a", activeServer, true)
+	s.wantServers(0, "a")
+	s.erase("servers/ams/a")
+	s.wantServers(0, "a")
+	s.want("expired leases", s.after(0).ExpiredLeases, []string{"servers/ams/a"})
+	if s.expiry != s.now.Add(serverGrace) {
+		t.Errorf("expires at %v, want in %v", s.expiry, serverGrace)
 	}
-	b.wantServers(serverGrace-time.Millisecond, "a")
-	if b.due(b.now) {
+	s.wantServers(serverGrace-time.Millisecond, "a")
+	if s.due(s.now) {
 		t.Error("a table is due before the grace is over")
 	}
-	b.now = b.now.Add(time.Millisecond)
-	if !b.due(b.now) {
+	s.now = s.now.Add(time.Millisecond)
+	if !s.due(s.now) {
 		t.Error("no table is due when the grace is over")
 	}
-	b.wantServers(0)
-	if len(b.after(0).ExpiredLeases) > 0 || len(b.known) > 0 {
-		t.Errorf("suspect %q", b.after(0).ExpiredLeases)
+	s.wantServers(0)
+	if len(s.after(0).ExpiredLeases) > 0 || len(s.known) > 0 {
+		t.Errorf("expired leases %q", s.after(0).ExpiredLeases)
 	}
 }
 
-// It registers again in time, also with the very same document.
-func TestSuspectServerComesBack(t *testing.T) {
-	b := newStateTest(t)
-	b.write("servers/ams/a", activeServer, true)
-	b.wantServers(0, "a")
-	b.erase("servers/ams/a")
-	b.wantServers(time.Second, "a")
-	b.write("servers/ams/a", activeServer, true)
-	b.want("suspect", b.after(0).ExpiredLeases, nil)
-	b.wantServers(10*serverGrace, "a")
+// A server that registers again in time stays, also with the same document.
+func TestServerRegistersAgain(t *testing.T) {
+	s := newStateTest(t)
+	s.write("servers/ams/a", activeServer, true)
+	s.wantServers(0, "a")
+	s.erase("servers/ams/a")
+	s.wantServers(time.Second, "a")
+	s.write("servers/ams/a", activeServer, true)
+	s.want("expired leases", s.after(0).ExpiredLeases, nil)
+	s.wantServers(10*serverGrace, "a")
 }
 
-func TestSuspectServerIsReplaced(t *testing.T) {
+// A server whose lease expired goes when another active one of its colo is registered.
+func TestServerIsReplaced(t *testing.T) {
 	f := func(key, value string, want ...string) {
 		t.Helper()
-		b := newStateTest(t)
-		b.write("servers/ams/a", activeServer, true)
-		b.wantServers(0, "a")
-		b.erase("servers/ams/a")
-		b.wantServers(0, "a")
-		b.write(key, value, true)
-		b.wantServers(0, want...)
+		s := newStateTest(t)
+		s.write("servers/ams/a", activeServer, true)
+		s.wantServers(0, "a")
+		s.erase("servers/ams/a")
+		s.wantServers(0, "a")
+		s.write(key, value, true)
+		s.wantServers(0, want...)
 	}
 	f("servers/ams/b", activeServer, "b")
 	f("servers/ams/b", drainingServer, "a", "b")
 	f("servers/ams-2/b", activeServer, "a")
 }
 
-// A server that has said that it drains goes at once, also when both come together; and so does one that somebody put by hand.
-func TestLeftServer(t *testing.T) {
+// A draining server goes at once, also when both changes are seen together; and so does one that an operator put.
+func TestDrainingServerGoesAtOnce(t *testing.T) {
 	f := func(value string, leased bool) {
 		t.Helper()
-		b := newStateTest(t)
-		b.write("servers/ams/a", activeServer, leased)
-		b.wantServers(0, "a")
-		b.write("servers/ams/a", value, leased)
-		b.erase("servers/ams/a")
-		b.wantServers(0)
+		s := newStateTest(t)
+		s.write("servers/ams/a", activeServer, leased)
+		s.wantServers(0, "a")
+		s.write("servers/ams/a", value, leased)
+		s.erase("servers/ams/a")
+		s.wantServers(0)
 	}
 	f(drainingServer, true)
 	f(activeServer, false)
 }
 
-// While the store is away, nobody can register: the grace begins when it is back.
-func TestGraceAfterOutage(t *testing.T) {
-	b := newStateTest(t)
-	b.write("servers/ams/a", activeServer, true)
-	b.wantServers(0, "a")
-	b.erase("servers/ams/a")
-	b.wantServers(0, "a")
-	b.now = b.now.Add(time.Hour)
-	b.restartGrace(b.now)
-	b.wantServers(serverGrace/2, "a")
-	b.wantServers(serverGrace / 2)
+// The grace begins again after an outage of the store, during which no server could register.
+func TestGraceRestartsAfterOutage(t *testing.T) {
+	s := newStateTest(t)
+	s.write("servers/ams/a", activeServer, true)
+	s.wantServers(0, "a")
+	s.erase("servers/ams/a")
+	s.wantServers(0, "a")
+	s.now = s.now.Add(time.Hour)
+	s.restartGrace(s.now)
+	s.wantServers(serverGrace/2, "a")
+	s.wantServers(serverGrace / 2)
 }
 
-// A node that starts believes the store, not what it has saved of others' leases.
-func TestNoSuspectsAtStart(t *testing.T) {
-	b := newStateTest(t)
-	b.restore(cachedDocument{Key: "servers/ams/a", Value: []byte(activeServer), Revision: 3, Leased: true}, b.now)
-	b.erase("servers/ams/a")
-	b.wantServers(0)
+// A node that starts believes the store, and not the leases in its cache file.
+func TestNoGraceAtStart(t *testing.T) {
+	s := newStateTest(t)
+	s.restore(cachedDocument{Key: "servers/ams/a", Value: []byte(activeServer), Revision: 3, Leased: true}, s.now)
+	s.erase("servers/ams/a")
+	s.wantServers(0)
 }
 
 func endpoint(host string, concurrency int) string {
 	return fmt.Sprintf("{url: 'http://%s', pool: p, concurrency: %d}", host, concurrency)
 }
 
-func (b *stateTest) wantEndpoints(want ...string) {
-	b.t.Helper()
+func (s *stateTest) wantEndpoints(want ...string) {
+	s.t.Helper()
 	var got []string
-	for _, e := range b.after(0).EndpointsOf("ams") {
+	for _, e := range s.after(0).EndpointsOf("ams") {
 		got = append(got, e.ID)
 	}
-	b.want("endpoints", got, want)
+	s.want("endpoints", got, want)
 }
 
-func TestSuspectEndpoint(t *testing.T) {
-	b := newStateTest(t)
-	b.write("endpoints/ams/a", endpoint("a", 4), true)
-	b.write("endpoints/ams/b", endpoint("b", 4), true)
-	b.write("endpoints/ams/c", endpoint("c", 4), false)
-	b.write("endpoints/ams/d", endpoint("d", 0), true)
-	b.wantEndpoints("a", "b", "c", "d")
-	b.erase("endpoints/ams/a", "endpoints/ams/b", "endpoints/ams/c", "endpoints/ams/d")
-	b.wantEndpoints("a", "b") // an operator's goes at once, and so does one that takes no requests
-	b.now = b.now.Add(24 * time.Hour)
-	b.wantEndpoints("a", "b")
-	if !b.expiry.IsZero() {
-		t.Error("a suspect endpoint expires")
+// An endpoint whose lease expired stays until it is marked dead. Those of operators and those of concurrency 0 go at once.
+func TestEndpointStaysUntilMarkedDead(t *testing.T) {
+	s := newStateTest(t)
+	s.write("endpoints/ams/a", endpoint("a", 4), true)
+	s.write("endpoints/ams/b", endpoint("b", 4), true)
+	s.write("endpoints/ams/c", endpoint("c", 4), false)
+	s.write("endpoints/ams/d", endpoint("d", 0), true)
+	s.wantEndpoints("a", "b", "c", "d")
+	s.erase("endpoints/ams/a", "endpoints/ams/b", "endpoints/ams/c", "endpoints/ams/d")
+	s.wantEndpoints("a", "b")
+	s.now = s.now.Add(24 * time.Hour)
+	s.wantEndpoints("a", "b")
+	if !s.expiry.IsZero() {
+		t.Error("an endpoint expires")
 	}
-	b.write("endpoints/ams/b", endpoint("b", 4), true)
-	b.dropDead([]string{"endpoints/ams/a", "endpoints/ams/b", "endpoints/ams/x"}, b.now)
-	b.wantEndpoints("b") // no suspect any more
-	b.want("suspect", b.after(0).ExpiredLeases, nil)
+	s.write("endpoints/ams/b", endpoint("b", 4), true)
+	s.dropDead([]string{"endpoints/ams/a", "endpoints/ams/b", "endpoints/ams/x"}, s.now)
+	s.wantEndpoints("b") // it has a lease again
+	s.want("expired leases", s.after(0).ExpiredLeases, nil)
 }
 
-// What is registered under a suspect's URL is in force at once, whichever name comes first.
-func TestSuspectEndpointIsDisplaced(t *testing.T) {
+// An endpoint whose lease expired goes when its URL is registered anew, whichever name comes first.
+func TestEndpointIsReplacedByItsURL(t *testing.T) {
 	f := func(other string) {
 		t.Helper()
-		b := newStateTest(t)
-		b.write("endpoints/ams/m", endpoint("h", 4), true)
-		b.wantEndpoints("m")
-		b.erase("endpoints/ams/m")
-		b.wantEndpoints("m")
-		b.write("endpoints/ams/"+other, endpoint("h", 4), true)
-		b.wantEndpoints(other)
-		if conflicts := b.after(0).Conflicts; len(conflicts) > 0 {
+		s := newStateTest(t)
+		s.write("endpoints/ams/m", endpoint("h", 4), true)
+		s.wantEndpoints("m")
+		s.erase("endpoints/ams/m")
+		s.wantEndpoints("m")
+		s.write("endpoints/ams/"+other, endpoint("h", 4), true)
+		s.wantEndpoints(other)
+		if conflicts := s.after(0).Conflicts; len(conflicts) > 0 {
 			t.Errorf("conflicts %+v", conflicts)
 		}
 	}

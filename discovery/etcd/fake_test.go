@@ -13,13 +13,13 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 )
 
-// fakeStore answers what a lease asks of etcd, as a test wants.
+// fakeStore answers the calls of a lease as a test wants.
 type fakeStore struct {
 	clientv3.KV
 	clientv3.Lease
 	takes  time.Duration // each call
-	lost   bool          // the lease has run out
-	holder string        // the key that is in the place then; without one, what is asked of it is not answered
+	lost   bool          // the lease has expired
+	holder string        // the key in the place then; empty: calls about it are not answered
 }
 
 func (f *fakeStore) answer(ctx context.Context, err error) error {
@@ -31,7 +31,7 @@ func (f *fakeStore) answer(ctx context.Context, err error) error {
 	}
 }
 
-// KeepAliveOnce renews the lease.
+// KeepAliveOnce renews the lease, unless it is lost.
 func (f *fakeStore) KeepAliveOnce(ctx context.Context, _ clientv3.LeaseID) (*clientv3.LeaseKeepAliveResponse, error) {
 	if f.lost {
 		return nil, f.answer(ctx, rpctypes.ErrLeaseNotFound)
@@ -39,12 +39,12 @@ func (f *fakeStore) KeepAliveOnce(ctx context.Context, _ clientv3.LeaseID) (*cli
 	return nil, f.answer(ctx, nil)
 }
 
-// Revoke ends it.
+// Revoke ends the lease.
 func (f *fakeStore) Revoke(ctx context.Context, _ clientv3.LeaseID) (*clientv3.LeaseRevokeResponse, error) {
 	return nil, f.answer(ctx, nil)
 }
 
-// Get finds the holder.
+// Get returns the holder.
 func (f *fakeStore) Get(ctx context.Context, _ string, _ ...clientv3.OpOption) (*clientv3.GetResponse, error) {
 	if f.holder == "" {
 		return nil, f.answer(ctx, context.DeadlineExceeded)
@@ -58,7 +58,7 @@ func (f *fakeStore) TimeToLive(ctx context.Context, _ clientv3.LeaseID, _ ...cli
 	return nil, f.answer(ctx, context.DeadlineExceeded)
 }
 
-// Txn finds everything as it should be.
+// Txn succeeds: the key is as it should be.
 func (f *fakeStore) Txn(ctx context.Context) clientv3.Txn { return fakeTxn{store: f, ctx: ctx} }
 
 type fakeTxn struct {
@@ -73,7 +73,7 @@ func (t fakeTxn) Commit() (*clientv3.TxnResponse, error) {
 	return &clientv3.TxnResponse{Succeeded: true}, t.store.answer(t.ctx, nil)
 }
 
-// leased is a registered node whose etcd is the fake one, with a TTL of 5 s. Nobody else is known to it.
+// leased returns the lease of a registered node with a TTL of 5 s, and its deadline. It knows of no rival.
 func leased(f *fakeStore) (l *Lease, until *time.Time) {
 	until = new(time.Time)
 	l = NewLease(Registration{
@@ -86,7 +86,7 @@ func leased(f *fakeStore) (l *Lease, until *time.Time) {
 	return l, until
 }
 
-// renews lets the node try to renew its lease for so long, as Run does.
+// renews tries to renew the lease for so long, as Run does.
 func (l *Lease) renews(t *testing.T, length time.Duration) {
 	t.Helper()
 	for end := time.Now().Add(length); time.Now().Before(end); time.Sleep(l.renewEvery()) {
@@ -98,8 +98,8 @@ func (l *Lease) renews(t *testing.T, length time.Duration) {
 	}
 }
 
-// An etcd that answers slowly is as good as one that is away: the right does not come and go.
-func TestTenureOfSlowStore(t *testing.T) {
+// An etcd that answers slowly counts as away: the deadline does not pass before each of its answers.
+func TestFenceWithSlowStore(t *testing.T) {
 	for _, takes := range []time.Duration{0, 800 * time.Millisecond, 1600 * time.Millisecond, time.Minute} {
 		synctest.Test(t, func(t *testing.T) {
 			l, _ := leased(&fakeStore{takes: takes})
@@ -113,7 +113,7 @@ func TestTenureOfSlowStore(t *testing.T) {
 				held := time.Now().Before(l.fence.deadline)
 				l.fence.mu.Unlock()
 				if !held {
-					t.Fatalf("with calls of %v the right has lapsed", takes)
+					t.Fatalf("with calls of %v the deadline has passed", takes)
 				}
 			}
 			cancel()
@@ -124,35 +124,35 @@ func TestTenureOfSlowStore(t *testing.T) {
 	}
 }
 
-// A node whose lease was lost uses what is left of its tenure when etcd goes away right after it has said so. With somebody
-// else known, it does not go on.
-func TestTenureOfLostLease(t *testing.T) {
+// A node whose lease was lost, with etcd away right after it said so, uses the rest of its deadline. If a rival may be known,
+// the deadline is not extended.
+func TestFenceIsNotExtendedAfterLostLease(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l, until := leased(&fakeStore{lost: true})
 		l.r.Fence.NoRival, l.fence.NoRival = nil, nil
 		left := *until
 		l.renews(t, time.Minute)
 		if !until.Equal(left) {
-			t.Errorf("the tenure went on for %v", until.Sub(left))
+			t.Errorf("the deadline was extended by %v", until.Sub(left))
 		}
 	})
 }
 
-// Whoever has seen a key in its place grants nothing from there on. If etcd goes away then, only one of its own name lets it
-// go on after a while: the table may not know the other one yet.
-func TestTenureOfContested(t *testing.T) {
+// A node that sees a key in its place has no deadline from there on. If etcd goes away then, it gets one again only if the key
+// has its own name: the table may not know the rival yet.
+func TestFenceAfterChallenge(t *testing.T) {
 	f := func(holder string, goesOn bool) {
 		synctest.Test(t, func(t *testing.T) {
 			store := &fakeStore{lost: true, holder: holder}
 			l, until := leased(store)
 			l.renews(t, 5*time.Second)
 			if !until.IsZero() {
-				t.Errorf("beside %s it may act until %v", holder, until)
+				t.Errorf("beside %s its deadline is %v", holder, until)
 			}
 			store.holder = ""
 			l.renews(t, time.Minute)
 			if goesOn == until.IsZero() {
-				t.Errorf("beside %s, with etcd away, it may act until %v", holder, until)
+				t.Errorf("beside %s, with etcd away, its deadline is %v", holder, until)
 			}
 		})
 	}
@@ -160,16 +160,16 @@ func TestTenureOfContested(t *testing.T) {
 	f("/servers/ams/a", true)
 }
 
-// Until etcd has confirmed the place, there is no right.
-func TestTenureBeforeTheFirstWord(t *testing.T) {
-	told := 0
+// Until etcd has confirmed the place, there is no deadline.
+func TestFenceBeforeFirstConfirmation(t *testing.T) {
+	reports := 0
 	NewLease(Registration{Fence: Fence{SetDeadline: func(until time.Time) {
-		told++
+		reports++
 		if !until.IsZero() {
-			t.Errorf("may act until %v", until)
+			t.Errorf("the deadline is %v", until)
 		}
 	}}})
-	if told != 1 {
-		t.Errorf("told %d times", told)
+	if reports != 1 {
+		t.Errorf("reported %d times", reports)
 	}
 }

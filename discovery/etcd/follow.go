@@ -13,12 +13,12 @@ import (
 
 const (
 	relistInterval   = 10 * time.Minute
-	maxBatch         = 256                   // responses that are taken without a look at the clock
-	minTableInterval = 20 * time.Millisecond // at most: a storm of changes costs few tables
+	maxBatch         = 256                   // responses that are taken before the clock is read
+	minTableInterval = 20 * time.Millisecond // bounds the cost of many changes
 )
 
 var (
-	errWatchTimeout = errors.New("the watch has gone silent")
+	errWatchTimeout = errors.New("no message within the watch timeout")
 	errClosed       = errors.New("the watch was closed")
 )
 
@@ -31,8 +31,8 @@ type follower struct {
 	buffer    reorderBuffer
 }
 
-// follow applies changes after revision until the watch fails, or for relistEvery; then it returns nil. It has a stream
-// of its own to etcd, so that nobody else's trouble ends it and a stream that hangs is left behind.
+// follow applies changes after revision until the watch fails, or for relistInterval; then it returns nil. It has a stream
+// of its own to etcd: the failure of another stream does not end it, and a stream that hangs is left behind.
 func (w *Watcher) follow(ctx context.Context, revision int64, cache *cache) error {
 	ctx, cancel := context.WithCancel(clientv3.WithRequireLeader(ctx))
 	f := &follower{
@@ -44,8 +44,8 @@ func (w *Watcher) follow(ctx context.Context, revision int64, cache *cache) erro
 	}
 	group, groupCtx := errgroup.WithContext(ctx)
 	for _, kind := range w.wanted() {
-		// Not from revision+1: etcd answers no question for progress of a watch that begins in the future. What stands
-		// at revision is seen twice, and the second time changes nothing.
+		// Not from revision+1: etcd does not report progress of a watch that begins in the future. Documents of that
+		// revision are seen twice, which changes nothing.
 		group.Go(func() error { return f.receive(groupCtx, kind, revision) })
 	}
 	err := f.loop(groupCtx)
@@ -110,10 +110,10 @@ func (f *follower) publish() {
 	f.watcher.publish(f.buffer.completeRevision(f.watcher.currentRevision()), f.cache)
 }
 
-// requestMissing asks the watches how far they are, if something waits for that.
+// requestMissing requests the progress of all watches if an event waits for it.
 func (f *follower) requestMissing(ctx context.Context) {
 	select {
-	case r := <-f.responses: // what is here already is not waited for in vain, however late it is
+	case r := <-f.responses: // however late it is, a response that is here counts
 		f.takeBatch(r)
 	default:
 	}
@@ -125,31 +125,33 @@ func (f *follower) requestMissing(ctx context.Context) {
 	}
 }
 
-// nextWakeup returns how long the loop may sleep: until the next table is to be made, or the watch is to be taken for
-// dead.
+// nextWakeup returns how long the loop may sleep: until the next table or file is due, or the watch has timed out.
 func (f *follower) nextWakeup() time.Duration {
-	w := f.watcher
+	w, now := f.watcher, time.Now()
 	wait := w.config.WatchTimeout - w.sinceContact()
-	if due, some := f.buffer.nextRequest(time.Now()); some {
+	if due, some := f.buffer.nextRequest(now); some {
 		wait = min(wait, due)
 	}
 	if w.documents.changed {
-		wait = min(wait, minTableInterval-time.Since(w.published))
+		wait = min(wait, minTableInterval-now.Sub(w.published))
+	}
+	if due, some := f.cache.untilDue(now); some {
+		wait = min(wait, max(due, minTableInterval-now.Sub(w.published)))
 	}
 	if expiry := w.documents.expiry; !expiry.IsZero() {
-		wait = min(wait, time.Until(expiry))
+		wait = min(wait, expiry.Sub(now))
 	}
 	return max(wait, 0)
 }
 
-// requestProgress makes a live watch say something. Its failure needs no look: silence is what counts.
+// requestProgress makes a live watch send something. Its own failure does not matter: the watch times out then.
 func (f *follower) requestProgress(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, f.watcher.callTimeout())
 	defer cancel()
 	_ = f.etcd.RequestProgress(ctx)
 }
 
-// takeBatch takes a response, and those that wait behind it.
+// takeBatch takes a response, and those behind it in the channel.
 func (f *follower) takeBatch(r kindResponse) {
 	for range maxBatch {
 		f.take(r)

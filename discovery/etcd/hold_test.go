@@ -36,16 +36,16 @@ func (s *store) removeAll() int64 {
 
 func (s *store) confirm(revision int64) { s.put("deletions", fmt.Sprintf("{confirmed: %d}", revision)) }
 
-// settles waits until so many models are in force and these are held back. The last of models/x that is put shows that what
-// came before has been seen.
+// settles waits until so many models are in force and these deletions are pending.
 func settles(t *testing.T, w *etcd.Watcher, models int, held []string) {
 	t.Helper()
-	testkit.WaitFor(t, fmt.Sprintf("%d models, %d held", models, len(held)), func() bool {
+	testkit.WaitFor(t, fmt.Sprintf("%d models, %d pending deletions", models, len(held)), func() bool {
 		table := w.Table()
 		return len(table.Models()) == models && slices.Equal(table.PendingDeletions, held) && slices.Equal(w.State().PendingDeletions, held)
 	})
 }
 
+// Too many deletions at once are held back, logged with what to do, and carried out when they are confirmed.
 func TestMassDeletion(t *testing.T) {
 	s := start(t)
 	keys := s.models(12)
@@ -54,8 +54,8 @@ func TestMassDeletion(t *testing.T) {
 	ready(t, w)
 	at := s.removeAll()
 	settles(t, w, 12, keys)
-	if log.count("these deletions are held back until they are confirmed") != 1 || log.count("kind=models deleted=12 left=0") != 1 || log.count("colonnade config confirm-deletions") != 1 {
-		t.Error("not told, or not what to do")
+	if log.count("too many documents deleted; holding the deletions back until they are confirmed") != 1 || log.count("kind=models deleted=12 left=0") != 1 || log.count("colonnade config confirm-deletions") != 1 {
+		t.Error("not logged, or not what to do")
 	}
 	s.put(keys[0], "retry: {errors: 2}")
 	settles(t, w, 12, keys[1:])
@@ -64,6 +64,7 @@ func TestMassDeletion(t *testing.T) {
 	settles(t, w, 1, nil)
 }
 
+// Deletions one by one are held back from the one on that is too many.
 func TestMassDeletionOneByOne(t *testing.T) {
 	s := start(t)
 	keys := s.models(20)
@@ -79,7 +80,7 @@ func TestMassDeletionOneByOne(t *testing.T) {
 	settles(t, w, 20, keys[:12])
 }
 
-// Deletions that a list finds after an outage, and a restart with the saved table, at once or while etcd is away.
+// Deletions that a list finds after an outage are held back, and stay so over a restart, at once or while etcd is away.
 func TestMassDeletionWhileAway(t *testing.T) {
 	s := start(t)
 	keys := s.models(14)
@@ -92,7 +93,7 @@ func TestMassDeletionWhileAway(t *testing.T) {
 	for _, key := range keys {
 		s.remove(key)
 	}
-	testkit.WaitFor(t, "the age rises", func() bool { return w.State().Age > silence })
+	testkit.WaitFor(t, "the age to rise", func() bool { return w.State().Age > silence })
 	p.heal()
 	settles(t, w, 15, keys)
 	stop()
@@ -111,9 +112,10 @@ func TestMassDeletionWhileAway(t *testing.T) {
 	settles(t, w, 2, nil)
 }
 
-// A node that was away agrees with what was confirmed meanwhile; but not with what was deleted after that, nor if the store
-// does not know any more what was there.
+// A node that was away carries out deletions that were confirmed meanwhile, but holds back later ones; and it holds back all if
+// the confirmed revision is compacted.
 func TestConfirmedWhileAway(t *testing.T) {
+	t.Parallel()
 	f := func(name string, confirmed, after int, compact bool, models int, wantHeld func(keys []string) []string) {
 		t.Run(name, func(t *testing.T) {
 			s := start(t)
@@ -135,19 +137,20 @@ func TestConfirmedWhileAway(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			testkit.WaitFor(t, "the age rises", func() bool { return w.State().Age > silence })
+			testkit.WaitFor(t, "the age to rise", func() bool { return w.State().Age > silence })
 			p.heal()
 			settles(t, w, models, wantHeld(keys))
 		})
 	}
 	none := func([]string) []string { return nil }
-	f("agrees", 30, 0, false, 12, none)
-	f("agrees to less", 8, 20, false, 34, func(keys []string) []string { return keys[8:28] })
+	f("all confirmed", 30, 0, false, 12, none)
+	f("some confirmed", 8, 20, false, 34, func(keys []string) []string { return keys[8:28] })
 	f("compacted", 30, 0, true, 42, func(keys []string) []string { return keys[:30] })
 }
 
-// Another store, with lower revisions, at the same address: what is held can be confirmed there, also after a restart.
-func TestHeldWhenStoreGoesBack(t *testing.T) {
+// Pending deletions can be confirmed in another store with lower revisions at the same address, also after a restart.
+func TestPendingDeletionsInOlderStore(t *testing.T) {
+	t.Parallel()
 	f := func(name string, restart bool) {
 		t.Run(name, func(t *testing.T) {
 			s := start(t)
@@ -171,7 +174,7 @@ func TestHeldWhenStoreGoesBack(t *testing.T) {
 			s.confirm(s.put("models/new", "{}"))
 			settles(t, w, 2, nil)
 			if after := w.State().Revision; after >= before {
-				t.Errorf("revision %d after %d: nothing is shown", after, before)
+				t.Errorf("revision %d after %d: this proves nothing", after, before)
 			}
 		})
 	}
@@ -179,8 +182,8 @@ func TestHeldWhenStoreGoesBack(t *testing.T) {
 	f("restarted", true)
 }
 
-// A registrar's endpoints are no operator's: they stay until they are seen to be dead.
-func TestSuspectEndpoints(t *testing.T) {
+// The endpoints of a registrar do not count as too many: they stay until they are marked dead.
+func TestLeasedEndpointsStayUntilMarkedDead(t *testing.T) {
 	s := start(t)
 	lease, err := s.client.Grant(s.ctx(), 60)
 	if err != nil {
@@ -197,24 +200,24 @@ func TestSuspectEndpoints(t *testing.T) {
 	w, _ := watch(t, etcd.Config{Client: s.client})
 	ready(t, w)
 	s.revoke(int64(lease.ID))
-	stand := func(want ...string) {
+	remain := func(want ...string) {
 		t.Helper()
-		testkit.WaitFor(t, fmt.Sprintf("%d suspects", len(want)), func() bool {
+		testkit.WaitFor(t, fmt.Sprintf("%d endpoints with expired leases", len(want)), func() bool {
 			return len(w.Table().EndpointsOf("ams")) == len(want) && slices.Equal(w.Table().ExpiredLeases, want) && slices.Equal(w.State().ExpiredLeases, want)
 		})
 	}
-	stand(keys...)
+	remain(keys...)
 	if held := w.Table().PendingDeletions; len(held) > 0 {
-		t.Errorf("held %q", held)
+		t.Errorf("pending %q", held)
 	}
 	w.MarkDead()
 	w.MarkDead(keys[0], "endpoints/ams/none")
 	w.MarkDead(keys[1], keys[0])
-	stand(keys[2:]...)
+	remain(keys[2:]...)
 }
 
-// What was said to be dead while etcd was away may live when it is back.
-func TestForgottenWhileAway(t *testing.T) {
+// An endpoint that was marked dead while etcd was away may live when etcd is back, so the mark has no effect.
+func TestMarkedDeadWhileAway(t *testing.T) {
 	s := start(t)
 	r := s.registration("endpoints/ams/e")
 	r.Value = []byte("{url: 'http://h', pool: p}")
@@ -223,23 +226,23 @@ func TestForgottenWhileAway(t *testing.T) {
 	var log logbook
 	w, _ := watch(t, etcd.Config{Client: p.client(t), WatchTimeout: silence, Logger: log.logger()})
 	ready(t, w)
-	testkit.WaitFor(t, "suspect", func() bool { return len(w.Table().ExpiredLeases) == 1 })
-	before := log.count("the watch has gone silent") // on a slow machine it may have been for once
+	testkit.WaitFor(t, "its lease to expire", func() bool { return len(w.Table().ExpiredLeases) == 1 })
+	before := log.count("no message within the watch timeout") // not 0 on a slow machine
 	p.swallow()
-	testkit.WaitFor(t, "the silence is noticed", func() bool { return log.count("the watch has gone silent") > before })
+	testkit.WaitFor(t, "the watch to time out", func() bool { return log.count("no message within the watch timeout") > before })
 	w.MarkDead("endpoints/ams/e")
 	p.heal()
 	s.put("models/a", "retry: {errors: 2}")
 	becomes(t, w, "a", 2)
 	if len(w.Table().ExpiredLeases) != 1 {
-		t.Error("it is forgotten")
+		t.Error("it is out of force")
 	}
 	w.MarkDead("endpoints/ams/e")
-	testkit.WaitFor(t, "it is forgotten", func() bool { return len(w.Table().EndpointsOf("ams")) == 0 })
+	testkit.WaitFor(t, "it to go out of force", func() bool { return len(w.Table().EndpointsOf("ams")) == 0 })
 }
 
-// A server whose lease was lost stays in the table until it is registered again, and goes when it has said that it leaves.
-func TestServerWithoutGap(t *testing.T) {
+// A server whose lease was lost stays in the table until it has registered again; a draining one goes.
+func TestServerStaysInTable(t *testing.T) {
 	s := start(t)
 	l := s.registered(s.client)
 	w, _ := watch(t, etcd.Config{Client: s.client})
@@ -249,7 +252,7 @@ func TestServerWithoutGap(t *testing.T) {
 		for range 3 {
 			lost := s.get(server)
 			s.revoke(lost.Lease)
-			testkit.WaitFor(t, "registered again", func() bool { kv := s.get(server); return kv != nil && kv.Lease != lost.Lease })
+			testkit.WaitFor(t, "it to register again", func() bool { kv := s.get(server); return kv != nil && kv.Lease != lost.Lease })
 		}
 		s.put("models/a", "retry: {errors: 2}")
 		becomes(t, w, "a", 2)
@@ -259,11 +262,11 @@ func TestServerWithoutGap(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.revoke(s.get(server).Lease)
-	testkit.WaitFor(t, "it has left", func() bool { return len(w.Table().Servers("ams")) == 0 })
+	testkit.WaitFor(t, "it to leave", func() bool { return len(w.Table().Servers("ams")) == 0 })
 }
 
-// A document that is changed all the time costs few tables and few lines, and the last version is in force.
-func TestOscillation(t *testing.T) {
+// A document that changes all the time causes few tables and few lines in the log, and its last version is in force.
+func TestRapidChangesAreBounded(t *testing.T) {
 	s := start(t)
 	s.put("models/a", "retry: {errors: 1}")
 	var log logbook
@@ -298,7 +301,7 @@ func TestOscillation(t *testing.T) {
 		t.Errorf("%d tables, more than %d", tables, most)
 	}
 	minutes := int(time.Since(began)/time.Minute) + 1
-	if lines := log.count("a document is rejected"); lines < 1 || lines > 4*minutes {
+	if lines := log.count("document rejected"); lines < 1 || lines > 4+4*minutes {
 		t.Errorf("%d lines for 300 rejections", lines)
 	}
 	if rejected := w.State().Rejected; len(rejected) > 0 {

@@ -27,13 +27,12 @@ type Registration struct {
 	Key       string // without the prefix, such as servers/ams/ams-1
 	Value     []byte
 	TTL       time.Duration // whole seconds; 0 = DefaultTTL
-	Exclusive bool          // refused while another key stands beside it: one server in a colo
+	Exclusive bool          // refused while another key stands below the same parent: one server in a colo
 	Logger    *slog.Logger
 	Fence     Fence
 
-	// Saved is a file that remembers the lease, so that a node that was killed need not wait until it has run out: the
-	// next run under this name ends it. Only for a node that holds a lock by which it knows that its earlier run is
-	// dead. "" = none.
+	// SavedLease is a file for the lease, so that a node that was killed need not wait until it has expired: the next run
+	// under its name ends it. Only for a node that holds a lock by which it knows that its earlier run is dead. "" = none.
 	SavedLease string
 }
 
@@ -45,17 +44,17 @@ type Lease struct {
 
 	// Owned by Register and Run, one after the other.
 	earlier []savedLease // leases of ours, the newest last
-	served  bool         // we may have served under this name, or a run that did has not left: the file stays until we leave
+	served  bool         // this process, or an earlier one that did not leave, may have served under this name: the file stays until we leave
 
-	// mu guards the fields below. It is held over the transaction that writes them to etcd, which has a deadline, so
-	// that of two writers the later wins there as well.
+	// mu guards the fields below. It is held during the transaction that writes them to etcd, which has a deadline, so that
+	// of two writers the later one wins there as well.
 	mu      sync.Mutex
 	value   []byte
 	id      clientv3.LeaseID // 0 = not registered
 	created int64            // revision of the store at which the place was last ours; 0 = never
 }
 
-// NewLease returns a registration that Run is still to put into etcd, for a node that starts while etcd is away.
+// NewLease returns a registration that Run puts into etcd, for a node that starts while etcd is away.
 func NewLease(r Registration) *Lease {
 	if r.TTL <= 0 {
 		r.TTL = DefaultTTL
@@ -71,11 +70,11 @@ func NewLease(r Registration) *Lease {
 	return l
 }
 
-// AfterCrash reports whether an earlier run under this name has ended without leaving.
+// AfterCrash reports whether an earlier run under this name ended without leaving.
 func (l *Lease) AfterCrash() bool { return l.afterCrash }
 
-// Register puts the document into etcd, under a lease that Run must renew. If another node has the place, it waits
-// until that node's lease has run out, and returns a *TakenError as soon as it is clear that it will not.
+// Register puts the document into etcd, under a lease that Run must renew. If another node has the place, Register waits
+// until that node's lease expires, and returns a *TakenError as soon as it is clear that it does not.
 func Register(ctx context.Context, r Registration) (*Lease, error) {
 	l := NewLease(r)
 	if err := l.claim(ctx); err != nil {
@@ -84,12 +83,12 @@ func Register(ctx context.Context, r Registration) (*Lease, error) {
 	return l, nil
 }
 
-// Assume begins the [Tenure] without etcd, which is away, for a node that starts and knows of nobody else who may have
-// its place.
+// Assume sets the first deadline of the [Fence] without etcd, for a node that starts while etcd is away and knows of no other
+// node that may have its place.
 func (l *Lease) Assume() { l.fence.assume(time.Now()) }
 
-// Run keeps the document in etcd until ctx ends, then removes it and returns nil. When the lease was lost, it registers
-// again. It returns a *TakenError if another node that lives has taken the place meanwhile.
+// Run keeps the document in etcd until ctx ends, then removes it and returns nil. When the lease was lost, Run registers
+// again. It returns a *TakenError if another living node has taken the place meanwhile.
 func (l *Lease) Run(ctx context.Context) error {
 	l.served = true
 	defer l.leave(ctx)
@@ -111,7 +110,7 @@ func (l *Lease) Run(ctx context.Context) error {
 			l.fence.unanswered(asked, time.Now())
 		}
 		if err != nil && !failing {
-			l.r.Logger.Warn("cannot renew the registration; trying on", "key", l.r.Key, "error", err)
+			l.r.Logger.Warn("cannot renew the registration; retrying", "key", l.r.Key, "error", err)
 		}
 		failing = err != nil
 		select {
@@ -122,31 +121,31 @@ func (l *Lease) Run(ctx context.Context) error {
 	}
 }
 
-// heartbeatsPerTTL is how often a process shows that it goes on.
+// heartbeatsPerTTL is how often a process shows that it runs.
 const heartbeatsPerTTL = 20
 
-// startHeartbeat lets the tenure know that the process goes on, until end is called, which ends the tenure too.
-func (l *Lease) startHeartbeat() (end func()) {
+// startHeartbeat shows the fence that the process runs, until stop is called, which closes the fence.
+func (l *Lease) startHeartbeat() (stop func()) {
 	if l.r.Fence.SetDeadline == nil {
 		return func() {}
 	}
-	stop, stopped := make(chan struct{}), make(chan struct{})
+	quit, done := make(chan struct{}), make(chan struct{})
 	go func() {
-		defer close(stopped)
+		defer close(done)
 		tick := time.NewTicker(l.r.TTL / heartbeatsPerTTL)
 		defer tick.Stop()
 		for {
 			select {
 			case <-tick.C:
 				l.fence.heartbeat(time.Now())
-			case <-stop:
+			case <-quit:
 				return
 			}
 		}
 	}()
 	return func() {
-		close(stop)
-		<-stopped
+		close(quit)
+		<-done
 		l.fence.close()
 	}
 }
@@ -162,7 +161,7 @@ func (l *Lease) Update(ctx context.Context, value []byte) error {
 	return l.ensureKeyLocked(ctx)
 }
 
-// renew keeps the lease alive and the document as it should be. It began at asked.
+// renew keeps the lease alive and the document in place. It began at asked.
 func (l *Lease) renew(ctx context.Context, asked time.Time) error {
 	id := l.currentID()
 	if id == 0 {
@@ -170,7 +169,7 @@ func (l *Lease) renew(ctx context.Context, asked time.Time) error {
 	}
 	err := l.keepAlive(ctx, id)
 	if errors.Is(err, rpctypes.ErrLeaseNotFound) || errors.Is(err, errKeyLost) {
-		l.r.Logger.Warn("the lease or its place was lost; registering again", "key", l.r.Key)
+		l.r.Logger.Warn("lease lost; registering again", "key", l.r.Key)
 		l.fence.suspect()
 		l.clearID()
 		return l.claim(ctx)
@@ -181,8 +180,8 @@ func (l *Lease) renew(ctx context.Context, asked time.Time) error {
 	return err
 }
 
-// keepAlive bounds both calls together: an etcd that takes longer counts as one that does not answer. Its answers would
-// come so late that the tenure lapsed before each.
+// keepAlive renews the lease and checks the key, within one timeout: an etcd that takes longer counts as away, since the
+// fence would lapse before each of its answers.
 func (l *Lease) keepAlive(ctx context.Context, id clientv3.LeaseID) error {
 	ctx, cancel := context.WithTimeout(ctx, l.callTimeout())
 	defer cancel()
@@ -192,8 +191,8 @@ func (l *Lease) keepAlive(ctx context.Context, id clientv3.LeaseID) error {
 	return l.ensureKey(ctx)
 }
 
-// errKeyLost says that the key was deleted, and somebody else was quicker.
-var errKeyLost = errors.New("the key is not there any more")
+// errKeyLost says that the key was deleted, and that another node has the place by now.
+var errKeyLost = errors.New("the key was deleted, and the place is taken")
 
 func (l *Lease) ensureKey(ctx context.Context) error {
 	l.mu.Lock()
@@ -219,8 +218,7 @@ func (l *Lease) clearID() {
 	l.id = 0
 }
 
-// ensureKeyLocked makes sure that the key is there, ours, and has our value; somebody may have deleted or written it by
-// hand.
+// ensureKeyLocked makes sure that the key is there, is ours, and has our value; an operator may have deleted or written it.
 func (l *Lease) ensureKeyLocked(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, l.callTimeout())
 	defer cancel()
@@ -233,14 +231,14 @@ func (l *Lease) ensureKeyLocked(ctx context.Context) error {
 	}
 	found := answer.Responses[0].GetResponseRange().Kvs
 	if len(found) == 0 {
-		l.r.Logger.Warn("the registration was deleted; putting it again", "key", l.r.Key)
+		l.r.Logger.Warn("registration deleted from etcd; putting it again", "key", l.r.Key)
 		created, err := l.createLocked(ctx, l.id)
 		if err == nil && !created {
 			err = errKeyLost
 		}
 		return err
 	}
-	if lease := found[0].Lease; lease != int64(l.id) && lease != 0 { // 0: somebody put our key by hand
+	if lease := found[0].Lease; lease != int64(l.id) && lease != 0 { // 0: an operator put our key
 		return newTakenError(l.r, found[0])
 	}
 	_, err = l.r.Client.Txn(ctx).If(clientv3.Compare(clientv3.ModRevision(key), "=", found[0].ModRevision)).Then(l.put(l.id)).Commit()
@@ -251,7 +249,7 @@ func (l *Lease) ensureKeyLocked(ctx context.Context) error {
 func (l *Lease) createLocked(ctx context.Context, id clientv3.LeaseID) (bool, error) {
 	free := clientv3.Compare(clientv3.CreateRevision(l.fullKey()), "=", 0)
 	if l.r.Exclusive {
-		free = clientv3.Compare(clientv3.CreateRevision(l.parent()), "=", 0).WithPrefix() // true if there is no key at all
+		free = clientv3.Compare(clientv3.CreateRevision(l.parent()), "=", 0).WithPrefix() // true if there is no such key at all
 	}
 	answer, err := l.r.Client.Txn(ctx).If(free).Then(l.put(id)).Commit()
 	if err != nil {
@@ -267,8 +265,8 @@ func (l *Lease) put(id clientv3.LeaseID) clientv3.Op {
 	return clientv3.OpPut(l.fullKey(), string(l.value), clientv3.WithLease(id))
 }
 
-// leave removes the lease, and the key with it, so that nobody need wait for it. It has a deadline of its own, since
-// ctx has ended.
+// leave removes the lease, and the key with it, so that a successor need not wait. It has a deadline of its own, since ctx
+// has ended.
 func (l *Lease) leave(ctx context.Context) {
 	id := l.currentID()
 	if id == 0 {
@@ -284,7 +282,7 @@ func (l *Lease) revoke(ctx context.Context, id clientv3.LeaseID) bool {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), leaveTimeout)
 	defer cancel()
 	if _, err := l.r.Client.Revoke(ctx, id); err != nil && !errors.Is(err, rpctypes.ErrLeaseNotFound) {
-		l.r.Logger.Warn("cannot remove the registration; it goes away with its lease",
+		l.r.Logger.Warn("cannot remove the registration; it expires with its lease",
 			"key", l.r.Key, "ttl", l.r.TTL, "error", err)
 		return false
 	}

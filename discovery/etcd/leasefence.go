@@ -6,137 +6,130 @@ import (
 	"time"
 )
 
-// Fence is what a node is told that may act only while nobody else can have its place.
+// Fence is what a lease reports to a node that may act only while no other node can have its place. The zero Fence reports
+// nothing.
 type Fence struct {
-	// Until is told, each time that it changes, by when the node must have stopped acting, unless it is told another
-	// moment before that. It is called by one goroutine at a time, and must not wait.
+	// SetDeadline is called with the time by which the node must have stopped acting, each time that it changes; the zero
+	// time means at once. It is called by one goroutine at a time and must not block.
 	SetDeadline func(time.Time)
-	// Vacant says, while etcd is away, whether as far as is known nobody else wants the place.
+	// NoRival reports, while etcd is away, whether no other node is known that wants the place. nil = there may be one.
 	NoRival func() bool
 }
 
-// deadConnectionTimeout is for how long a connection may be dead before the client has noticed, of those that [Dial] makes (13 s),
-// made another one, and asked there (4 s). A failure that comes sooner after a stop may be only of the connection of
-// before.
+// deadConnectionTimeout is how long a dead connection, of those that [Dial] makes, can hide that etcd answers: 13 s until the
+// client notices, and 4 s for another connection and a call over it. An earlier failure after a stop may be that of a
+// connection of before the stop.
 const deadConnectionTimeout = 20 * time.Second
 
-// safetyMargin is the part of a lease's TTL that is not used: clocks differ a little, and what begins by the end takes a
-// moment.
+// safetyMargin is the part of a TTL (one of so many) that is not used: clocks differ a little, and an action that begins by
+// the deadline takes a moment.
 const safetyMargin = 10
 
-// leaseFence follows for how long the place is certainly this node's, by this process's own clock alone: a process that was
-// stopped, with everything in it, cannot see that otherwise.
-//
-// While etcd confirms the lease, the place is ours for its TTL from when the renewal began. While etcd is away, nobody
-// can take it from a node that it has been confirmed to, as long as the process goes on: it beats, and each beat
-// prolongs the tenure. If the tenure has lapsed all the same, the process was stopped in between, and others may have
-// done anything: then etcd has to confirm the place, or to be away when it is asked after more than any connection of
-// before could last, with nobody else known.
+// leaseFence keeps the deadline of a [Fence]: see the package's documentation for its states.
 type leaseFence struct {
 	Fence
-	validity time.Duration // from a confirmation
+	validity time.Duration // of a confirmation
 	log      *slog.Logger  // with the key
 
 	mu        sync.Mutex // guards the fields below
-	deadline  time.Time  // zero before it begins, and once it has ended
-	lapsedAt  time.Time  // when that was noticed; zero: it has not
-	ours      bool       // etcd has said so, and nothing else since
-	rival     bool       // etcd has shown another node in the place, and has not confirmed it to us since
-	storeAway bool       // the last that was asked of etcd was not answered
+	deadline  time.Time  // zero before the first one, and after close
+	lapsedAt  time.Time  // when the lapse was noticed; zero = it has not lapsed
+	ours      bool       // etcd's last word on the place was that it is ours
+	rival     bool       // another node's key was seen in the place since etcd last confirmed it to us
+	storeAway bool       // the last call of etcd was not answered
 }
 
 func newLeaseFence(r Registration) *leaseFence {
 	return &leaseFence{Fence: r.Fence, validity: r.TTL - r.TTL/safetyMargin, log: r.Logger.With("key", r.Key)}
 }
 
-// confirm takes word from etcd that the place is ours, of a question that was asked at asked.
-func (t *leaseFence) confirm(asked, now time.Time) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.checkLapseLocked(now)
-	t.storeAway = false
-	if until := asked.Add(t.validity); now.Before(until) { // else it says what was, before a stop perhaps
-		t.ours, t.rival = true, false
-		t.extendLocked(until)
+// confirm takes etcd's word that the place is ours, in the answer to a call that began at asked.
+func (f *leaseFence) confirm(asked, now time.Time) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.checkLapseLocked(now)
+	f.storeAway = false
+	if deadline := asked.Add(f.validity); now.Before(deadline) { // a later answer may be that of before a stop
+		f.ours, f.rival = true, false
+		f.extendLocked(deadline)
 	}
 }
 
-// assume begins the tenure of a node that starts while etcd is away.
-func (t *leaseFence) assume(now time.Time) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.storeAway = true
-	t.extendLocked(now.Add(t.validity))
+// assume sets the first deadline of a node that starts while etcd is away.
+func (f *leaseFence) assume(now time.Time) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.storeAway = true
+	f.extendLocked(now.Add(f.validity))
 }
 
-// suspect takes word from etcd that the place is not ours as it stands there: the lease has run out, or our key was
-// deleted. What is left of the tenure is used, since nobody has said yet that the place is another's.
-func (t *leaseFence) suspect() {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.ours, t.storeAway = false, false
+// suspect takes etcd's word that the place is not ours as it stands: the lease expired, or our key was deleted. The rest of
+// the deadline is used, since no other node has been seen in the place yet.
+func (f *leaseFence) suspect() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.ours, f.storeAway = false, false
 }
 
-// challenge takes word from etcd that somebody's key is in the place: it grants, or will. What has our name may be of
-// an earlier run of ours, which is dead: it ends the tenure, but is no rival if etcd goes away before its lease has run
-// out.
-func (t *leaseFence) challenge(now time.Time, another bool) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.ours, t.storeAway, t.rival = false, false, t.rival || another
-	if t.deadline.IsZero() || !t.lapsedAt.IsZero() {
+// challenge takes etcd's word that another key is in the place, whose node acts or will act. A key of our own name is no
+// rival's.
+func (f *leaseFence) challenge(now time.Time, rival bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.ours, f.storeAway, f.rival = false, false, f.rival || rival
+	if f.deadline.IsZero() || !f.lapsedAt.IsZero() {
 		return
 	}
-	t.lapsedAt = now
-	t.log.Warn("a node has the place of this one, which grants nothing until etcd has confirmed it again")
-	t.SetDeadline(time.Time{})
+	f.lapsedAt = now
+	f.log.Warn("another node has this node's place; granting suspended until etcd confirms it")
+	f.SetDeadline(time.Time{})
 }
 
-// unanswered takes note that etcd did not answer what it was asked at asked.
-func (t *leaseFence) unanswered(asked, now time.Time) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.checkLapseLocked(now)
-	t.storeAway = t.lapsedAt.IsZero() || asked.Sub(t.lapsedAt) >= deadConnectionTimeout
+// unanswered notes that etcd did not answer a call that began at asked.
+func (f *leaseFence) unanswered(asked, now time.Time) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.checkLapseLocked(now)
+	f.storeAway = f.lapsedAt.IsZero() || asked.Sub(f.lapsedAt) >= deadConnectionTimeout
 }
 
-// heartbeat says that the process goes on.
-func (t *leaseFence) heartbeat(now time.Time) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.checkLapseLocked(now)
-	if t.storeAway && !t.rival && (t.ours || t.NoRival != nil && t.NoRival()) {
-		t.extendLocked(now.Add(t.validity))
+// heartbeat notes that the process is running.
+func (f *leaseFence) heartbeat(now time.Time) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.checkLapseLocked(now)
+	if f.storeAway && !f.rival && (f.ours || f.NoRival != nil && f.NoRival()) {
+		f.extendLocked(now.Add(f.validity))
 	}
 }
 
-// close ends it: the place is another's, or is given up.
-func (t *leaseFence) close() {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.ours, t.storeAway, t.deadline, t.lapsedAt = false, false, time.Time{}, time.Time{}
-	if t.SetDeadline != nil {
-		t.SetDeadline(time.Time{})
+// close ends the fence: the place is another node's, or was given up.
+func (f *leaseFence) close() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.ours, f.storeAway, f.deadline, f.lapsedAt = false, false, time.Time{}, time.Time{}
+	if f.SetDeadline != nil {
+		f.SetDeadline(time.Time{})
 	}
 }
 
-// checkLapseLocked notices a lapse.
-func (t *leaseFence) checkLapseLocked(now time.Time) {
-	if t.deadline.IsZero() || !t.lapsedAt.IsZero() || now.Before(t.deadline) {
+// checkLapseLocked notices that the deadline has passed.
+func (f *leaseFence) checkLapseLocked(now time.Time) {
+	if f.deadline.IsZero() || !f.lapsedAt.IsZero() || now.Before(f.deadline) {
 		return
 	}
-	t.lapsedAt, t.ours, t.storeAway = now, false, false
-	t.log.Warn("this node has not heard of its place for too long and grants nothing until it has; it was stopped, or etcd or this machine is slow",
-		"for", now.Sub(t.deadline)+t.validity)
+	f.lapsedAt, f.ours, f.storeAway = now, false, false
+	f.log.Warn("lease not confirmed in time; granting suspended (the process was stopped, or etcd or this machine is slow)",
+		"since_confirmation", now.Sub(f.deadline)+f.validity)
 }
 
-func (t *leaseFence) extendLocked(until time.Time) {
-	if t.SetDeadline == nil {
-		return // nobody wants to know
+func (f *leaseFence) extendLocked(deadline time.Time) {
+	if f.SetDeadline == nil {
+		return
 	}
-	if !t.lapsedAt.IsZero() {
-		t.log.Info("this node has its place still, and grants again")
+	if !f.lapsedAt.IsZero() {
+		f.log.Info("lease confirmed; granting resumed")
 	}
-	t.deadline, t.lapsedAt = until, time.Time{}
-	t.SetDeadline(until)
+	f.deadline, f.lapsedAt = deadline, time.Time{}
+	f.SetDeadline(deadline)
 }

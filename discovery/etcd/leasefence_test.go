@@ -6,218 +6,219 @@ import (
 	"time"
 )
 
-// tenant is a tenure whose clock a test moves, in seconds. Its TTL is 10 s: a confirmation is good for 9. After a lapse, etcd
-// must be away when it is asked 20 s later.
-type tenant struct {
+// fenceTest is a leaseFence whose clock the test moves, in seconds. Its TTL is 10 s: a confirmation is valid for 9. After a
+// lapse, the failures count of calls that begin 20 s later.
+type fenceTest struct {
 	*leaseFence
-	t      *testing.T
-	began  time.Time
-	until  time.Time // as it was told
-	vacant bool
+	t       *testing.T
+	began   time.Time
+	until   time.Time // the deadline that it reported
+	noRival bool
 }
 
-func newTenant(t *testing.T) *tenant {
-	n := &tenant{t: t, began: time.Now()}
-	n.leaseFence = newLeaseFence(Registration{TTL: 10 * time.Second, Logger: slog.New(slog.DiscardHandler), Fence: Fence{
-		SetDeadline: func(until time.Time) { n.until = until }, NoRival: func() bool { return n.vacant },
+func newFenceTest(t *testing.T) *fenceTest {
+	f := &fenceTest{t: t, began: time.Now()}
+	f.leaseFence = newLeaseFence(Registration{TTL: 10 * time.Second, Logger: slog.New(slog.DiscardHandler), Fence: Fence{
+		SetDeadline: func(deadline time.Time) { f.until = deadline }, NoRival: func() bool { return f.noRival },
 	}})
-	return n
+	return f
 }
 
-func (n *tenant) at(second float64) time.Time {
-	return n.began.Add(time.Duration(second * float64(time.Second)))
+func (f *fenceTest) at(second float64) time.Time {
+	return f.began.Add(time.Duration(second * float64(time.Second)))
 }
 
-// runs lets the process go on from one moment to another.
-func (n *tenant) runs(from, to float64) {
+// runs lets the process run from one moment to another.
+func (f *fenceTest) runs(from, to float64) {
 	for ; from < to; from += 0.5 {
-		n.heartbeat(n.at(from))
+		f.heartbeat(f.at(from))
 	}
 }
 
-// want says until when the node may act.
-func (n *tenant) want(until float64) {
-	n.t.Helper()
-	if got := n.until.Sub(n.began).Seconds(); got != until {
-		n.t.Errorf("may act until %.1f, want %.1f", got, until)
+// want checks the deadline.
+func (f *fenceTest) want(until float64) {
+	f.t.Helper()
+	if got := f.until.Sub(f.began).Seconds(); got != until {
+		f.t.Errorf("the deadline is %.1f, want %.1f", got, until)
 	}
 }
 
-// Each renewal is good for a TTL from when it was asked for, less a margin, and beats add nothing to that.
-func TestTenureByRenewals(t *testing.T) {
-	n := newTenant(t)
-	n.vacant = true // of no account while etcd answers
-	n.runs(0, 3)
-	if !n.until.IsZero() {
-		t.Error("may act before anything is confirmed")
+// Each renewal is valid for nine tenths of the TTL from when it began, and heartbeats add nothing to that.
+func TestFenceFollowsRenewals(t *testing.T) {
+	f := newFenceTest(t)
+	f.noRival = true // without effect while etcd answers
+	f.runs(0, 3)
+	if !f.until.IsZero() {
+		t.Error("there is a deadline before any confirmation")
 	}
-	n.confirm(n.at(1), n.at(3))
-	n.want(10)
-	n.runs(3, 4)
-	n.want(10)
-	n.confirm(n.at(4), n.at(4.1))
-	n.want(13)
-	n.runs(4, 30)
-	n.want(13)
-	n.confirm(n.at(30), n.at(30.1))
-	n.want(39)
+	f.confirm(f.at(1), f.at(3))
+	f.want(10)
+	f.runs(3, 4)
+	f.want(10)
+	f.confirm(f.at(4), f.at(4.1))
+	f.want(13)
+	f.runs(4, 30)
+	f.want(13)
+	f.confirm(f.at(30), f.at(30.1))
+	f.want(39)
 }
 
-// An answer that a stopped process finds when it goes on is worth nothing.
-func TestTenureOfOldAnswer(t *testing.T) {
-	n := newTenant(t)
-	n.confirm(n.at(0), n.at(0.1))
-	n.runs(0, 3)
-	n.confirm(n.at(3), n.at(23))
-	n.want(9)
-	for second := 24.0; second < 60; second += 3.5 { // nor does it say whose the place is since
-		n.unanswered(n.at(second), n.at(second+3.4))
-		n.heartbeat(n.at(second + 3.45))
+// An answer that a stopped process finds when it continues has no effect.
+func TestFenceIgnoresOldAnswer(t *testing.T) {
+	f := newFenceTest(t)
+	f.confirm(f.at(0), f.at(0.1))
+	f.runs(0, 3)
+	f.confirm(f.at(3), f.at(23))
+	f.want(9)
+	for second := 24.0; second < 60; second += 3.5 { // nor does it make the place ours
+		f.unanswered(f.at(second), f.at(second+3.4))
+		f.heartbeat(f.at(second + 3.45))
 	}
-	n.want(9)
-	n.confirm(n.at(60), n.at(60.1))
-	n.want(69)
+	f.want(9)
+	f.confirm(f.at(60), f.at(60.1))
+	f.want(69)
 }
 
-// While etcd is away, whoever goes on keeps the place. Who was stopped beside it does not, whatever it believes of others.
-func TestTenureWithoutStore(t *testing.T) {
-	n := newTenant(t)
-	n.confirm(n.at(0), n.at(0.1))
-	n.runs(0, 3)
-	n.unanswered(n.at(3), n.at(6))
-	n.runs(6, 100)
-	n.want(99.5 + 9)
+// While etcd is away, a process that runs keeps the place. A process that was stopped does not, whatever it knows of others.
+func TestFenceWhileStoreIsAway(t *testing.T) {
+	f := newFenceTest(t)
+	f.confirm(f.at(0), f.at(0.1))
+	f.runs(0, 3)
+	f.unanswered(f.at(3), f.at(6))
+	f.runs(6, 100)
+	f.want(99.5 + 9)
 
-	n.vacant = true
-	n.runs(120, 125) // that it was away before the stop says nothing
-	n.want(99.5 + 9)
-	n.unanswered(n.at(99), n.at(145)) // nor does what was asked before
-	n.runs(145, 150)
-	n.want(99.5 + 9)
-	n.unanswered(n.at(151), n.at(153))
-	n.runs(153, 160)
-	n.want(159.5 + 9)
+	f.noRival = true
+	f.runs(120, 125) // that etcd was away before the stop has no effect
+	f.want(99.5 + 9)
+	f.unanswered(f.at(99), f.at(145)) // nor has a call from before the stop
+	f.runs(145, 150)
+	f.want(99.5 + 9)
+	f.unanswered(f.at(151), f.at(153))
+	f.runs(153, 160)
+	f.want(159.5 + 9)
 }
 
-// The connection of before a stop may be dead, and only that: neither one failure on it counts, nor all there may be.
-func TestTenureOnDeadConnection(t *testing.T) {
-	n := newTenant(t)
-	n.vacant = true
-	n.confirm(n.at(0), n.at(0.1))
-	n.heartbeat(n.at(20))
+// Failures soon after a stop may be those of a connection that died, so they do not count.
+func TestFenceIgnoresDeadConnections(t *testing.T) {
+	f := newFenceTest(t)
+	f.noRival = true
+	f.confirm(f.at(0), f.at(0.1))
+	f.heartbeat(f.at(20))
 	for second := 20.0; second < 39; second += 3.5 {
-		n.unanswered(n.at(second), n.at(second+3.4))
-		n.runs(second+3.4, second+3.5)
+		f.unanswered(f.at(second), f.at(second+3.4))
+		f.runs(second+3.4, second+3.5)
 	}
-	n.want(9)
-	n.unanswered(n.at(40), n.at(43))
-	n.heartbeat(n.at(43))
-	n.want(43 + 9)
+	f.want(9)
+	f.unanswered(f.at(40), f.at(43))
+	f.heartbeat(f.at(43))
+	f.want(43 + 9)
 }
 
-// A node that has seen another in its place grants nothing until etcd says that it is its own again.
-func TestTenureBesideRival(t *testing.T) {
-	n := newTenant(t)
-	n.vacant = true // the table may lag
-	n.challenge(n.at(0), true)
-	n.confirm(n.at(1), n.at(1.1)) // as for a node that starts: it had to wait for the other's end
-	n.want(10)
-	n.challenge(n.at(2), true)
-	if !n.until.IsZero() {
-		t.Errorf("may act until %v", n.until)
+// A node that has seen a rival in its place has no deadline until etcd confirms the place to it.
+func TestFenceAgainstRival(t *testing.T) {
+	f := newFenceTest(t)
+	f.noRival = true // the table may be late
+	f.challenge(f.at(0), true)
+	f.confirm(f.at(1), f.at(1.1)) // as for a node that starts and has waited for the rival's end
+	f.want(10)
+	f.challenge(f.at(2), true)
+	if !f.until.IsZero() {
+		t.Errorf("the deadline is %v", f.until)
 	}
-	n.challenge(n.at(3), false) // its own name there afterwards does not change that
+	f.challenge(f.at(3), false) // its own name there later changes nothing
 	for second := 4.0; second < 60; second += 3 {
-		n.unanswered(n.at(second), n.at(second+2))
-		n.runs(second+2, second+3)
+		f.unanswered(f.at(second), f.at(second+2))
+		f.runs(second+2, second+3)
 	}
-	n.confirm(n.at(40), n.at(60)) // too late to count
-	n.unanswered(n.at(90), n.at(91))
-	n.runs(91, 95)
-	if !n.until.IsZero() {
-		t.Errorf("may act until %v, beside another", n.until)
+	f.confirm(f.at(40), f.at(60)) // too late to count
+	f.unanswered(f.at(90), f.at(91))
+	f.runs(91, 95)
+	if !f.until.IsZero() {
+		t.Errorf("the deadline is %v, beside a rival", f.until)
 	}
-	n.confirm(n.at(100), n.at(100.1))
-	n.want(109)
-	n.unanswered(n.at(103), n.at(104))
-	n.runs(104, 110)
-	n.want(109.5 + 9)
+	f.confirm(f.at(100), f.at(100.1))
+	f.want(109)
+	f.unanswered(f.at(103), f.at(104))
+	f.runs(104, 110)
+	f.want(109.5 + 9)
 }
 
-// What has its own name ends the tenure too, but is no rival for ever: it may be of an earlier run, which is dead.
-func TestTenureBesideOwnName(t *testing.T) {
-	n := newTenant(t)
-	n.vacant = true
-	n.assume(n.at(0))
-	n.challenge(n.at(1), false)
-	n.unanswered(n.at(10), n.at(11))
-	n.runs(11, 15)
-	if !n.until.IsZero() {
-		t.Errorf("may act until %v", n.until)
+// A key of the node's own name ends the deadline too, but is no rival: it may be that of an earlier run, which is dead.
+func TestFenceAgainstOwnName(t *testing.T) {
+	f := newFenceTest(t)
+	f.noRival = true
+	f.assume(f.at(0))
+	f.challenge(f.at(1), false)
+	f.unanswered(f.at(10), f.at(11))
+	f.runs(11, 15)
+	if !f.until.IsZero() {
+		t.Errorf("the deadline is %v", f.until)
 	}
-	n.unanswered(n.at(21), n.at(22))
-	n.runs(22, 25)
-	n.want(24.5 + 9)
+	f.unanswered(f.at(21), f.at(22))
+	f.runs(22, 25)
+	f.want(24.5 + 9)
 }
 
-// If another is known who may want the place, only etcd can give it back after a stop.
-func TestTenureBesideAnother(t *testing.T) {
-	n := newTenant(t)
-	n.confirm(n.at(0), n.at(0.1))
-	n.unanswered(n.at(3), n.at(6))
-	n.runs(6, 10)
-	n.want(9.5 + 9)
+// If another node is known that may want the place, only etcd can give it back after a stop.
+func TestFenceWithKnownRivalNeedsStore(t *testing.T) {
+	f := newFenceTest(t)
+	f.confirm(f.at(0), f.at(0.1))
+	f.unanswered(f.at(3), f.at(6))
+	f.runs(6, 10)
+	f.want(9.5 + 9)
 	for second := 40.0; second < 100; second += 3 {
-		n.runs(second, second+3)
-		n.unanswered(n.at(second), n.at(second+3))
+		f.runs(second, second+3)
+		f.unanswered(f.at(second), f.at(second+3))
 	}
-	n.want(9.5 + 9)
-	n.confirm(n.at(100), n.at(100.1))
-	n.want(109)
+	f.want(9.5 + 9)
+	f.confirm(f.at(100), f.at(100.1))
+	f.want(109)
 }
 
-// When etcd says that the lease is gone, what is left is used and not prolonged; without etcd only if nobody is known.
-func TestTenureInDoubt(t *testing.T) {
-	n := newTenant(t)
-	n.confirm(n.at(0), n.at(0.1))
-	n.unanswered(n.at(3), n.at(6))
-	n.runs(6, 8)
-	n.suspect()
-	n.runs(8, 12)
-	n.want(7.5 + 9)
-	n.unanswered(n.at(12), n.at(13))
-	n.runs(13, 15)
-	n.want(7.5 + 9)
-	n.vacant = true
-	n.runs(15, 16)
-	n.want(15.5 + 9)
-	n.confirm(n.at(16), n.at(16.1))
-	n.want(25)
+// When etcd says that the lease is gone, the rest of the deadline is used; it is extended only while etcd is away and no rival
+// is known.
+func TestFenceAfterLostLease(t *testing.T) {
+	f := newFenceTest(t)
+	f.confirm(f.at(0), f.at(0.1))
+	f.unanswered(f.at(3), f.at(6))
+	f.runs(6, 8)
+	f.suspect()
+	f.runs(8, 12)
+	f.want(7.5 + 9)
+	f.unanswered(f.at(12), f.at(13))
+	f.runs(13, 15)
+	f.want(7.5 + 9)
+	f.noRival = true
+	f.runs(15, 16)
+	f.want(15.5 + 9)
+	f.confirm(f.at(16), f.at(16.1))
+	f.want(25)
 }
 
-// A node that starts without etcd acts for as long as it goes on and knows of nobody else.
-func TestTenurePresumed(t *testing.T) {
-	n := newTenant(t)
-	n.vacant = true
-	n.assume(n.at(0))
-	n.want(9)
-	n.runs(0, 20)
-	n.want(19.5 + 9)
-	n.vacant = false
-	n.runs(20, 50)
-	n.want(19.5 + 9)
+// A node that starts without etcd has a deadline for as long as it runs and knows of no rival.
+func TestFenceOfStartWithoutStore(t *testing.T) {
+	f := newFenceTest(t)
+	f.noRival = true
+	f.assume(f.at(0))
+	f.want(9)
+	f.runs(0, 20)
+	f.want(19.5 + 9)
+	f.noRival = false
+	f.runs(20, 50)
+	f.want(19.5 + 9)
 }
 
-// Once it has ended, the node acts no more.
-func TestTenureEnds(t *testing.T) {
-	n := newTenant(t)
-	n.confirm(n.at(0), n.at(0.1))
-	n.close()
-	if !n.until.IsZero() {
-		t.Errorf("may act until %v", n.until)
+// A closed fence has no deadline any more.
+func TestFenceCloses(t *testing.T) {
+	f := newFenceTest(t)
+	f.confirm(f.at(0), f.at(0.1))
+	f.close()
+	if !f.until.IsZero() {
+		t.Errorf("the deadline is %v", f.until)
 	}
-	n.runs(1, 5)
-	if !n.until.IsZero() {
-		t.Errorf("may act until %v again", n.until)
+	f.runs(1, 5)
+	if !f.until.IsZero() {
+		t.Errorf("the deadline is %v after close", f.until)
 	}
 }

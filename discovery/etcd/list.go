@@ -12,19 +12,24 @@ import (
 	"colonnade/fleet"
 )
 
-// pageSize keeps an answer far below gRPC's limits: documents have at most 64 KiB, and hundreds of bytes as a rule.
-const pageSize = 64
+// Pages of a list. The first is small, since documents may have 64 KiB. Each further one is to have pageBytes, if its
+// documents are like those of the page before it: 100 000 API keys take 26 round trips.
+const (
+	firstPage = 64
+	maxPage   = 4096
+	pageBytes = 1 << 20
+)
 
 // Stored is a document as it stands in etcd, good or bad.
 type Stored struct {
 	Key      string // without the prefix
 	Value    []byte
 	Revision int64 // of the store, when this version was put
-	Leased   bool  // a node put it, and it goes away with the node
+	Leased   bool  // a node or a registrar put it under a lease
 }
 
-// List returns what stands in etcd, sorted by key, as it was at one revision of the store, and that revision. under is
-// a key such as models/x, or "models/" for all below, or "" for everything; none of them with the prefix.
+// List returns the documents in etcd, sorted by key, as they were at one revision of the store, and that revision. under is
+// a key such as models/x, or "models/" for all below it, or "" for everything, always without the prefix.
 func List(ctx context.Context, client *clientv3.Client, prefix, under string) ([]Stored, int64, error) {
 	l := lister{client: client, prefix: prefix, timeout: applyTimeout}
 	if err := l.under(ctx, under); err != nil {
@@ -38,32 +43,35 @@ type lister struct {
 	client   *clientv3.Client
 	prefix   string
 	timeout  time.Duration // of each call
-	revision int64         // 0 before the first page, which is the newest there is; the others are of the same revision
+	revision int64         // of all pages; 0 before the first one, which is of the newest revision
 	found    []Stored
 }
 
 func (l *lister) under(ctx context.Context, under string) error {
-	from := l.prefix + under
+	from, limit := l.prefix+under, int64(firstPage)
 	for {
-		page, err := l.page(ctx, from, under)
+		page, err := l.page(ctx, from, under, limit)
 		if err != nil {
 			return fmt.Errorf("cannot list %s: %w", l.prefix+under, err)
 		}
+		bytes := 0
 		for _, kv := range page.Kvs {
 			key := strings.TrimPrefix(string(kv.Key), l.prefix)
 			l.found = append(l.found, Stored{Key: key, Value: kv.Value, Revision: kv.ModRevision, Leased: kv.Lease != 0})
+			bytes += len(kv.Key) + len(kv.Value)
 		}
 		if !page.More || len(page.Kvs) == 0 {
 			return nil
 		}
 		from = string(page.Kvs[len(page.Kvs)-1].Key) + "\x00"
+		limit = min(max(firstPage, int64(len(page.Kvs))*pageBytes/int64(max(bytes, 1))), maxPage)
 	}
 }
 
-func (l *lister) page(ctx context.Context, from, under string) (*clientv3.GetResponse, error) {
+func (l *lister) page(ctx context.Context, from, under string, limit int64) (*clientv3.GetResponse, error) {
 	ctx, cancel := context.WithTimeout(ctx, l.timeout)
 	defer cancel()
-	options := append(rangeOptions(l.prefix, under), clientv3.WithLimit(pageSize), clientv3.WithRev(l.revision))
+	options := append(rangeOptions(l.prefix, under), clientv3.WithLimit(limit), clientv3.WithRev(l.revision))
 	page, err := l.client.Get(ctx, from, options...)
 	if err == nil && l.revision == 0 {
 		l.revision = page.Header.Revision
@@ -91,14 +99,14 @@ func (w *Watcher) wanted() []string {
 	return slices.Compact(wanted)
 }
 
-// list fetches everything wanted as it was at one revision, takes it, and returns the revision. Nothing is taken of a
-// list that did not come to its end.
+// list fetches everything wanted as it was at one revision, takes it, and returns the revision. Of a list that fails,
+// nothing is taken.
 func (w *Watcher) list(ctx context.Context) (int64, error) {
 	listed, revision, err := w.listAt(ctx, 0)
 	if err != nil {
 		return 0, err
 	}
-	w.takeDead() // said while nobody listened: who was dead then may live now
+	w.takeDead() // marked before this list, and perhaps alive by now
 	now := time.Now()
 	if w.failing {
 		w.documents.restartGrace(now)
@@ -119,9 +127,9 @@ func (w *Watcher) list(ctx context.Context) (int64, error) {
 	return revision, nil
 }
 
-// deletedWhenConfirmed returns which of the missing documents were gone already when somebody confirmed that deletions are
-// meant, if that was while we heard nothing. Without it, a node that was away would hold back what all others have
-// agreed to.
+// deletedWhenConfirmed returns which of the missing documents the store already lacked at the confirmed revision, if the
+// confirmation came while this watcher followed nothing. Without it, a node that was away would hold back deletions that all
+// other nodes have carried out.
 func (w *Watcher) deletedWhenConfirmed(ctx context.Context, missing []string) map[string]bool {
 	confirmed := w.documents.confirmed()
 	if len(missing) == 0 || confirmed <= w.currentRevision() {
@@ -129,8 +137,7 @@ func (w *Watcher) deletedWhenConfirmed(ctx context.Context, missing []string) ma
 	}
 	listed, _, err := w.listAt(ctx, confirmed)
 	if err != nil {
-		w.config.Logger.Info("cannot look what was deleted when deletions were confirmed",
-			"confirmed", confirmed, "error", err)
+		w.config.Logger.Info("cannot list the confirmed revision; its deletions stay pending", "revision", confirmed, "error", err)
 		return nil
 	}
 	gone := make(map[string]bool, len(missing))

@@ -3,50 +3,48 @@ package etcd
 import (
 	"maps"
 	"time"
+
+	"golang.org/x/time/rate"
 )
 
-// How many lines one subject may have in the log.
+// A subject may have logBurst lines at once, and then one each logInterval.
 const (
-	toldMost  = 4
-	toldEvery = time.Minute
+	logBurst    = 4
+	logInterval = 15 * time.Second
 )
 
-// logLimiter bounds the log: of what goes on changing, by its subject. It remembers the subjects of the last two minutes.
+// logLimiter bounds the lines in the log by subject, such as a document that changes all the time.
 type logLimiter struct {
-	tallies map[string]tally
-	swept   time.Time
+	subjects map[string]*limitedSubject
+	swept    time.Time
 }
 
-// tally counts the lines of one subject since its first.
-type tally struct {
-	first   time.Time
-	lines   int
-	leftOut int
+type limitedSubject struct {
+	*rate.Limiter
+	suppressed int // lines since the last one that was allowed
 }
 
-// ask reports whether one more line may be written, and how many were left out before it.
-func (t *logLimiter) ask(subject string, now time.Time) (leftOut int, ok bool) {
-	t.sweep(now)
-	c, known := t.tallies[subject]
-	switch {
-	case !known || now.Sub(c.first) >= toldEvery:
-		leftOut, ok = c.leftOut, true
-		c = tally{first: now, lines: 1}
-	case c.lines < toldMost:
-		ok = true
-		c.lines++
-	default:
-		c.leftOut++
+// allow reports whether one more line may be written, and how many were suppressed before it.
+func (l *logLimiter) allow(subject string, now time.Time) (suppressed int, ok bool) {
+	l.sweep(now)
+	s := l.subjects[subject]
+	if s == nil {
+		s = &limitedSubject{Limiter: rate.NewLimiter(rate.Every(logInterval), logBurst)}
+		l.subjects[subject] = s
 	}
-	t.tallies[subject] = c
-	return leftOut, ok
+	if !s.AllowN(now, 1) {
+		s.suppressed++
+		return 0, false
+	}
+	suppressed, s.suppressed = s.suppressed, 0
+	return suppressed, true
 }
 
-// sweep forgets subjects that have been quiet, now and then.
-func (t *logLimiter) sweep(now time.Time) {
-	if now.Sub(t.swept) < toldEvery {
+// sweep forgets the subjects that could have a whole burst again, every now and then.
+func (l *logLimiter) sweep(now time.Time) {
+	if now.Sub(l.swept) < logBurst*logInterval {
 		return
 	}
-	t.swept = now
-	maps.DeleteFunc(t.tallies, func(_ string, c tally) bool { return now.Sub(c.first) >= 2*toldEvery })
+	l.swept = now
+	maps.DeleteFunc(l.subjects, func(_ string, s *limitedSubject) bool { return s.TokensAt(now) >= logBurst })
 }

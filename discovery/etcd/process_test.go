@@ -16,7 +16,7 @@ import (
 
 const server = "servers/ams/a"
 
-// registered keeps a server registered until the test's end, over client, and checks then that it is so exactly once.
+// registered keeps a server registered over client until the end of the test.
 func (s *store) registered(client *clientv3.Client) *etcd.Lease {
 	s.t.Helper()
 	r := s.registration(server)
@@ -29,7 +29,7 @@ func (s *store) registered(client *clientv3.Client) *etcd.Lease {
 // wantRegisteredOnce waits until the server is registered, and its lease is the only one there is.
 func (s *store) wantRegisteredOnce() {
 	s.t.Helper()
-	testkit.WaitFor(s.t, "registered exactly once", func() bool {
+	testkit.WaitFor(s.t, "one registration and one lease", func() bool {
 		there, err := s.client.Get(s.ctx(), prefix+"servers/", clientv3.WithPrefix())
 		if err != nil {
 			return false
@@ -39,10 +39,10 @@ func (s *store) wantRegisteredOnce() {
 	})
 }
 
-// neverWithout checks until the test's end that the table always has a server in ams.
+// neverWithout checks until the end of the test that the table always has a server in ams.
 func neverWithout(t *testing.T, w *etcd.Watcher) {
 	t.Helper()
-	testkit.WaitFor(t, "a server is there", func() bool { return len(w.Table().Servers("ams")) == 1 })
+	testkit.WaitFor(t, "a server", func() bool { return len(w.Table().Servers("ams")) == 1 })
 	end := make(chan struct{})
 	ended := make(chan struct{})
 	go func() {
@@ -65,8 +65,8 @@ func neverWithout(t *testing.T, w *etcd.Watcher) {
 	})
 }
 
-// Changes, deletes and a compaction while all packets between the node and etcd vanish.
-func TestProcessBehindBlackHole(t *testing.T) {
+// Changes, deletions and a compaction while all packets between the node and etcd vanish are seen afterwards.
+func TestChangesBehindBlackHole(t *testing.T) {
 	s, members := startProcesses(t, 1)
 	p := newProxy(t, members[0].Address)
 	client := p.client(t)
@@ -83,16 +83,16 @@ func TestProcessBehindBlackHole(t *testing.T) {
 	if _, err := s.client.Compact(s.ctx(), last, clientv3.WithCompactPhysical()); err != nil {
 		t.Fatal(err)
 	}
-	testkit.WaitFor(t, "the age rises", func() bool { return w.State().Age > 2*silence })
-	testkit.WaitFor(t, "the lease runs out", func() bool { return s.get(server) == nil })
+	testkit.WaitFor(t, "the age to rise", func() bool { return w.State().Age > 2*silence })
+	testkit.WaitFor(t, "the lease to expire", func() bool { return s.get(server) == nil })
 	p.heal()
 	becomes(t, w, "a", 2)
 	becomes(t, w, "gone", -1)
 	s.wantRegisteredOnce()
 }
 
-// A store that is stopped says nothing and keeps its connections.
-func TestProcessPaused(t *testing.T) {
+// A store whose process is stopped keeps its connections and answers nothing; the watch times out.
+func TestStoppedStore(t *testing.T) {
 	s, members := startProcesses(t, 1)
 	s.put("models/a", "retry: {errors: 1}")
 	s.registered(dial(t, members[0].Address))
@@ -101,10 +101,10 @@ func TestProcessPaused(t *testing.T) {
 	ready(t, w)
 	neverWithout(t, w)
 
-	silent, away := log.count("the watch has gone silent"), log.count("etcd does not answer") // on a slow machine, for once
+	timeouts, outages := log.count("no message within the watch timeout"), log.count("etcd does not answer") // not 0 on a slow machine
 	members[0].Pause(t)
-	testkit.WaitFor(t, "the silence is noticed", func() bool { return log.count("the watch has gone silent") == silent+1 })
-	testkit.WaitFor(t, "the outage is told", func() bool { return log.count("etcd does not answer") == away+1 })
+	testkit.WaitFor(t, "the watch to time out", func() bool { return log.count("no message within the watch timeout") == timeouts+1 })
+	testkit.WaitFor(t, "the outage to be logged", func() bool { return log.count("etcd does not answer") == outages+1 })
 	if retryErrors(w, "a") != 1 {
 		t.Error("the last good table is not in force")
 	}
@@ -114,7 +114,7 @@ func TestProcessPaused(t *testing.T) {
 	s.wantRegisteredOnce()
 }
 
-// The leader of a cluster of three is killed, and then comes back.
+// Changes are seen, and the server stays registered, while the leader of a cluster of three is killed and comes back.
 func TestLeaderIsKilled(t *testing.T) {
 	s, members := startProcesses(t, 3)
 	addresses := []string{members[0].Address, members[1].Address, members[2].Address}
@@ -127,8 +127,8 @@ func TestLeaderIsKilled(t *testing.T) {
 
 	leader := members[slices.IndexFunc(members, func(m *etcdtest.Process) bool { return m.Leads(t) })]
 	leader.Kill(t)
-	testkit.WaitFor(t, "there is a new leader", func() bool {
-		ctx, cancel := context.WithTimeout(s.ctx(), time.Second) // what was asked of a dead leader is never answered
+	testkit.WaitFor(t, "a new leader", func() bool {
+		ctx, cancel := context.WithTimeout(s.ctx(), time.Second) // a dead leader never answers
 		defer cancel()
 		_, err := s.client.Put(ctx, prefix+"models/a", "retry: {errors: 2}")
 		return err == nil
@@ -143,8 +143,8 @@ func TestLeaderIsKilled(t *testing.T) {
 	s.wantRegisteredOnce()
 }
 
-// The store is restored from a copy of an earlier day: what was put later is gone, what was deleted later is back, and the
-// server is registered though the store knows only a lease that it had long ago.
+// After the store was restored from an old copy, documents that were put later are gone, those that were deleted later are
+// back, and the server is registered although the copy has only its old lease.
 func TestStoreRestored(t *testing.T) {
 	s, members := startProcesses(t, 1)
 	member := members[0]
@@ -160,7 +160,7 @@ func TestStoreRestored(t *testing.T) {
 	member.Restart(t)
 	first := s.get(server)
 	s.revoke(first.Lease)
-	testkit.WaitFor(t, "registered anew", func() bool { kv := s.get(server); return kv != nil && kv.Lease != first.Lease })
+	testkit.WaitFor(t, "another registration", func() bool { kv := s.get(server); return kv != nil && kv.Lease != first.Lease })
 	s.remove("models/deleted-later")
 	s.put("models/put-later", "{}")
 	for i := range 20 {

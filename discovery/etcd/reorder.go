@@ -8,19 +8,18 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 )
 
-// progressInterval is how often watches are asked how far they are, at most, while a change waits for what the same transaction
-// has changed elsewhere.
+// progressInterval is the least time between two progress requests, while a change waits for the other watches.
 const progressInterval = 5 * time.Millisecond
 
-// reorderBuffer puts together what several watches tell. Each of them tells of its own kind in the order of the store, but
-// one may be ahead of the other: so an event waits until all have come as far as it has, and every table is the store
-// as it was at one revision. Otherwise a model could be seen to move to another pool before its endpoints do, which one
-// transaction moved.
+// reorderBuffer puts the events of several watches into the order of the store. Each watch reports its own kind in that
+// order, but one may be ahead of another. An event waits until all watches have reached its revision, so that every table is
+// the store as it was at one revision. Otherwise a table could show a model in its new pool before the pool's endpoints,
+// although one transaction moved both.
 type reorderBuffer struct {
-	maxWait     time.Duration    // that an event waits for other watches
-	progress    map[string]int64 // by kind: the revision up to which its watch has told all
-	events      []bufferedEvent  // events that not all watches have come up to
-	lastRequest time.Time        // when the watches were last asked how far they are
+	maxWait     time.Duration    // of an event for other watches
+	progress    map[string]int64 // by kind: the revision up to which its watch has reported everything
+	events      []bufferedEvent  // those that not all watches have reached
+	lastRequest time.Time        // for progress
 }
 
 type bufferedEvent struct {
@@ -28,67 +27,67 @@ type bufferedEvent struct {
 	since time.Time
 }
 
-// kindResponse is what the watch of one kind says.
+// kindResponse is a response of the watch of one kind.
 type kindResponse struct {
 	clientv3.WatchResponse
 	kind string
 }
 
-func newReorderBuffer(kinds []string, revision int64, most time.Duration) reorderBuffer {
-	h := reorderBuffer{maxWait: most, progress: map[string]int64{}}
+func newReorderBuffer(kinds []string, revision int64, maxWait time.Duration) reorderBuffer {
+	b := reorderBuffer{maxWait: maxWait, progress: map[string]int64{}}
 	for _, kind := range kinds {
-		h.progress[kind] = revision
+		b.progress[kind] = revision
 	}
-	return h
+	return b
 }
 
-// add returns the events that r completes, in the order of the store.
-func (h *reorderBuffer) add(r kindResponse, now time.Time) []bufferedEvent {
-	told := r.Header.Revision
+// add takes a response, and returns the events that are complete by it, in the order of the store.
+func (b *reorderBuffer) add(r kindResponse, now time.Time) []bufferedEvent {
+	newest := r.Header.Revision
 	for _, event := range r.Events {
-		h.events = append(h.events, bufferedEvent{event, now})
-		told = event.Kv.ModRevision
+		b.events = append(b.events, bufferedEvent{event, now})
+		newest = event.Kv.ModRevision
 	}
-	h.progress[r.kind] = max(h.progress[r.kind], told)
-	reached := told
-	for _, revision := range h.progress {
+	b.progress[r.kind] = max(b.progress[r.kind], newest)
+	reached := newest
+	for _, revision := range b.progress {
 		reached = min(reached, revision)
 	}
-	return h.releaseUpTo(reached)
+	return b.releaseUpTo(reached)
 }
 
 // releaseUpTo takes out the events up to a revision.
-func (h *reorderBuffer) releaseUpTo(revision int64) []bufferedEvent {
-	slices.SortStableFunc(h.events, func(a, b bufferedEvent) int { return cmp.Compare(a.Kv.ModRevision, b.Kv.ModRevision) })
+func (b *reorderBuffer) releaseUpTo(revision int64) []bufferedEvent {
+	slices.SortStableFunc(b.events, func(x, y bufferedEvent) int { return cmp.Compare(x.Kv.ModRevision, y.Kv.ModRevision) })
 	n := 0
-	for n < len(h.events) && h.events[n].Kv.ModRevision <= revision {
+	for n < len(b.events) && b.events[n].Kv.ModRevision <= revision {
 		n++
 	}
-	taken := h.events[:n:n]
-	h.events = h.events[n:]
-	return taken
+	released := b.events[:n:n]
+	b.events = b.events[n:]
+	return released
 }
 
-// releaseOverdue takes out everything if the first of it has waited long enough: a watch that does not say how far it is holds
-// up nobody for long.
-func (h *reorderBuffer) releaseOverdue(now time.Time) []bufferedEvent {
-	if len(h.events) == 0 || now.Sub(h.events[0].since) < h.maxWait {
+// releaseOverdue takes out all events if the first has waited for maxWait: a watch that does not report its progress delays
+// the others no longer than that.
+func (b *reorderBuffer) releaseOverdue(now time.Time) []bufferedEvent {
+	if len(b.events) == 0 || now.Sub(b.events[0].since) < b.maxWait {
 		return nil
 	}
-	taken := h.events
-	h.events = nil
-	return taken
+	released := b.events
+	b.events = nil
+	return released
 }
 
-// nextRequest returns when to look again, if anything waits.
-func (h *reorderBuffer) nextRequest(now time.Time) (time.Duration, bool) {
-	return progressInterval - now.Sub(h.lastRequest), len(h.events) > 0
+// nextRequest returns how long to wait before progress is requested again; ok is false if no event waits.
+func (b *reorderBuffer) nextRequest(now time.Time) (wait time.Duration, ok bool) {
+	return progressInterval - now.Sub(b.lastRequest), len(b.events) > 0
 }
 
-// completeRevision is that of the store as far as all of it is known, of what was heard.
-func (h *reorderBuffer) completeRevision(heard int64) int64 {
-	if len(h.events) > 0 {
-		return min(heard, h.events[0].Kv.ModRevision-1)
+// completeRevision returns the revision up to which all events were released, of the newest that was seen.
+func (b *reorderBuffer) completeRevision(newest int64) int64 {
+	if len(b.events) > 0 {
+		return min(newest, b.events[0].Kv.ModRevision-1)
 	}
-	return heard
+	return newest
 }

@@ -10,8 +10,8 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 )
 
-// toldBy is a response of one watch: events of these revisions, or, without any, progress.
-func toldBy(kind string, header int64, revisions ...int64) kindResponse {
+// watchResponse is a response of one watch: events of these revisions, or progress without any.
+func watchResponse(kind string, header int64, revisions ...int64) kindResponse {
 	r := kindResponse{clientv3.WatchResponse{Header: &pb.ResponseHeader{Revision: header}}, kind}
 	for _, revision := range revisions {
 		r.Events = append(r.Events, &clientv3.Event{Kv: &mvccpb.KeyValue{ModRevision: revision}})
@@ -19,31 +19,32 @@ func toldBy(kind string, header int64, revisions ...int64) kindResponse {
 	return r
 }
 
-func TestHorizon(t *testing.T) {
+// Events come in the order of the store, once all watches have reached their revisions, or after the longest wait.
+func TestReorderBufferKeepsOrderOfStore(t *testing.T) {
 	now := time.Unix(1000, 0)
-	const most = time.Second
-	h := newReorderBuffer([]string{"models/", "pools/"}, 10, most)
+	const maxWait = time.Second
+	b := newReorderBuffer([]string{"models/", "pools/"}, 10, maxWait)
 	expect := func(taken []bufferedEvent, known int64, want ...int64) {
 		t.Helper()
 		var got []int64
 		for _, e := range taken {
 			got = append(got, e.Kv.ModRevision)
 		}
-		if !slices.Equal(got, want) || h.completeRevision(20) != known {
-			t.Errorf("took %v, knows all up to %d; want %v, %d", got, h.completeRevision(20), want, known)
+		if !slices.Equal(got, want) || b.completeRevision(20) != known {
+			t.Errorf("took %v, knows all up to %d; want %v, %d", got, b.completeRevision(20), want, known)
 		}
 	}
-	expect(h.add(toldBy("models/", 12, 11, 12), now), 10)
-	expect(h.add(toldBy("pools/", 11), now), 11, 11)
-	expect(h.add(toldBy("pools/", 14, 12, 14), now), 13, 12, 12)
-	expect(h.add(toldBy("models/", 13), now), 13)
-	expect(h.add(toldBy("models/", 15, 15), now), 14, 14)
-	// A watch that says nothing does not hold up the others for ever.
-	expect(h.add(toldBy("models/", 16, 16), now.Add(most/2)), 14)
-	expect(h.releaseOverdue(now.Add(most-1)), 14)
-	expect(h.releaseOverdue(now.Add(most)), 20, 15, 16)
-	expect(h.releaseOverdue(now.Add(time.Hour)), 20)
-	if _, some := h.nextRequest(now); some {
+	expect(b.add(watchResponse("models/", 12, 11, 12), now), 10)
+	expect(b.add(watchResponse("pools/", 11), now), 11, 11)
+	expect(b.add(watchResponse("pools/", 14, 12, 14), now), 13, 12, 12)
+	expect(b.add(watchResponse("models/", 13), now), 13)
+	expect(b.add(watchResponse("models/", 15, 15), now), 14, 14)
+	// A watch without progress does not delay the others for ever.
+	expect(b.add(watchResponse("models/", 16, 16), now.Add(maxWait/2)), 14)
+	expect(b.releaseOverdue(now.Add(maxWait-1)), 14)
+	expect(b.releaseOverdue(now.Add(maxWait)), 20, 15, 16)
+	expect(b.releaseOverdue(now.Add(time.Hour)), 20)
+	if _, some := b.nextRequest(now); some {
 		t.Error("something still waits")
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"syscall"
 	"testing"
 	"time"
 
@@ -11,10 +12,10 @@ import (
 	"colonnade/internal/testkit"
 )
 
-// savedLease is the file of a node's lease, in a directory of its own.
+// savedLease returns a path for the file of a lease.
 func savedLease(t *testing.T) string { return filepath.Join(t.TempDir(), "lease.json") }
 
-// quickly registers, and fails if that took as long as a lease lasts.
+// quickly registers, and fails the test if that took as long as a lease lasts.
 func (s *store) quickly(r etcd.Registration) *etcd.Lease {
 	s.t.Helper()
 	began := time.Now()
@@ -31,7 +32,7 @@ func TestTakeoverAfterKill(t *testing.T) {
 	r := s.registration("servers/ams/a")
 	r.Exclusive, r.TTL, r.SavedLease = true, time.Minute, savedLease(t)
 	if l := s.register(r); l.AfterCrash() { // and never renewed: killed
-		t.Error("the first run takes itself for one after a crash")
+		t.Error("the first run reports a crash before it")
 	}
 	killed := s.get("servers/ams/a")
 	if info, err := os.Stat(r.SavedLease); err != nil || info.Mode().Perm() != 0o600 {
@@ -40,7 +41,7 @@ func TestTakeoverAfterKill(t *testing.T) {
 	r.Value = []byte(`{"address":"10.0.0.1:8443","boot":"b2"}`)
 	l := s.quickly(r)
 	if !l.AfterCrash() {
-		t.Error("the second run does not know of the crash")
+		t.Error("the second run reports no crash before it")
 	}
 	if kv := s.get("servers/ams/a"); kv == nil || string(kv.Value) != string(r.Value) || kv.Lease == killed.Lease {
 		t.Errorf("registered %+v", kv)
@@ -50,7 +51,7 @@ func TestTakeoverAfterKill(t *testing.T) {
 		t.Errorf("leases %+v, %v", leases, err)
 	}
 
-	// Also when it comes back in another colo.
+	// So it does when it comes back in another colo.
 	other := r
 	other.Key = "servers/fra/a"
 	stop := run(t, s.quickly(other).Run)
@@ -58,18 +59,18 @@ func TestTakeoverAfterKill(t *testing.T) {
 		t.Error("the registration of the earlier run is still there")
 	}
 
-	// One that leaves takes the file with it.
+	// A node that leaves removes the file.
 	stop()
 	if _, err := os.Stat(r.SavedLease); !os.IsNotExist(err) {
 		t.Errorf("the file after the end: %v", err)
 	}
 	if s.quickly(r).AfterCrash() {
-		t.Error("the run after one that left takes itself for one after a crash")
+		t.Error("the run after one that left reports a crash")
 	}
 }
 
-// What is not ours is never ended: a lease under which the key does not stand, or a file that cannot be read.
-func TestTakeoverOfOthers(t *testing.T) {
+// The registrations of other nodes are never ended: by a lease under which the key does not stand, or a file that cannot be read.
+func TestTakeoverEndsNoOtherRegistration(t *testing.T) {
 	s := start(t)
 	lives := s.registration("servers/ams/a")
 	run(t, s.register(lives).Run)
@@ -103,14 +104,14 @@ func TestTakeoverOfOthers(t *testing.T) {
 		wantTaken(t, <-errs, "servers/ams/a")
 	}
 	if kv := s.get("servers/ams/a"); kv == nil || kv.Lease != standing.Lease || kv.CreateRevision != standing.CreateRevision {
-		t.Errorf("it was disturbed: %+v", kv)
+		t.Errorf("the registration was changed: %+v", kv)
 	}
 	if kv := s.get("servers/fra/b"); kv == nil || kv.Lease != other.Lease {
-		t.Errorf("it was disturbed: %+v", kv)
+		t.Errorf("the registration was changed: %+v", kv)
 	}
 }
 
-// A key that somebody put by hand has no lease, and no file makes it ours.
+// A key that an operator put has no lease, and no file makes it ours.
 func TestTakeoverOfKeyWithoutLease(t *testing.T) {
 	s := start(t)
 	s.put("servers/ams/a", "{}")
@@ -120,11 +121,11 @@ func TestTakeoverOfKeyWithoutLease(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, err := s.tryRegister(r)
-	wantTaken(t, err, "servers/ams/a", "without a lease")
+	wantTaken(t, err, "servers/ams/a", "has no lease")
 }
 
-// Who could not register has not served: no file stays. But that of an earlier run does, which did not leave.
-func TestNotRegistered(t *testing.T) {
+// A run that could not register has not served, so it leaves no file; but the file of an earlier run that did not leave stays.
+func TestSavedLeaseAfterFailedRegistration(t *testing.T) {
 	s := start(t)
 	r := s.registration("servers/ams/a")
 	r.SavedLease = savedLease(t)
@@ -134,10 +135,10 @@ func TestNotRegistered(t *testing.T) {
 		t.Fatal("it is registered")
 	}
 	if _, err := os.Stat(r.SavedLease); !os.IsNotExist(err) {
-		t.Errorf("the file of one that never stood in etcd: %v", err)
+		t.Errorf("the file of a lease without a key: %v", err)
 	}
 	if etcd.NewLease(r).AfterCrash() {
-		t.Error("the next run takes itself for one after a crash")
+		t.Error("the next run reports a crash")
 	}
 
 	crashed := r
@@ -147,24 +148,48 @@ func TestNotRegistered(t *testing.T) {
 		t.Fatal("it is registered")
 	}
 	if !etcd.NewLease(r).AfterCrash() {
-		t.Error("the crash is forgotten")
+		t.Error("the crash is not reported any more")
 	}
 }
 
-// A node whose directory cannot be written to registers as one without.
-func TestLeaseCannotBeSaved(t *testing.T) {
+// A node that cannot write its directory registers all the same.
+func TestRegisterWithoutSavingLease(t *testing.T) {
 	s := start(t)
 	r := s.registration("entries/a")
 	var log logbook
 	r.SavedLease, r.Logger = filepath.Join(t.TempDir(), "missing", "lease.json"), log.logger()
 	run(t, s.register(r).Run)
 	if s.get("entries/a") == nil || log.count("cannot save the lease") != 1 {
-		t.Error("not registered, or nothing was told")
+		t.Error("not registered, or not logged")
+	}
+}
+
+// The lease is flushed to the disk before its file takes its name: after a crash of the machine, the file is whole. A pipe in the
+// place of the temporary file cannot be flushed.
+func TestLeaseIsFlushed(t *testing.T) {
+	s := start(t)
+	r := s.registration("entries/a")
+	var log logbook
+	r.SavedLease, r.Logger = savedLease(t), log.logger()
+	if err := syscall.Mkfifo(r.SavedLease+".tmp", 0o600); err != nil {
+		t.Skipf("no named pipes here: %v", err)
+	}
+	read := make(chan error, 1)
+	go func() {
+		_, err := os.ReadFile(r.SavedLease + ".tmp")
+		read <- err
+	}()
+	run(t, s.register(r).Run)
+	if err := <-read; err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(r.SavedLease); !os.IsNotExist(err) || log.count("cannot save the lease") != 1 {
+		t.Errorf("the lease was saved without being flushed: %v", err)
 	}
 }
 
 // A run that starts while etcd is away ends its predecessor's registration when it is back.
-func TestTakeoverLater(t *testing.T) {
+func TestTakeoverAfterOutage(t *testing.T) {
 	s := start(t)
 	r := s.registration("servers/ams/a")
 	r.TTL, r.SavedLease, r.Client = time.Minute, savedLease(t), dial(t, s.Address)
@@ -173,7 +198,7 @@ func TestTakeoverLater(t *testing.T) {
 	s.Stop()
 	l := etcd.NewLease(r)
 	if !l.AfterCrash() {
-		t.Error("it does not know of the crash")
+		t.Error("it reports no crash")
 	}
 	r.TTL = ttl
 	run(t, l.Run)

@@ -15,22 +15,24 @@ import (
 	"colonnade/fleet"
 )
 
-// DefaultPrefix is where documents are unless somebody says otherwise.
+// DefaultPrefix is that of all keys, unless another one is configured.
 const DefaultPrefix = "/colonnade/v1/"
 
 const (
 	defaultWatchTimeout = 15 * time.Second
 	minBackoff          = 100 * time.Millisecond
-	maxBackoff          = time.Second // with this and what Dial sets, a store that is back is read within five seconds
+	maxBackoff          = time.Second // with the settings of Dial, a store that is back is read within five seconds
 )
 
 // Config says what to watch.
 type Config struct {
-	Client       *clientv3.Client
-	Prefix       string        // of all keys; with a slash at the end
-	Kinds        []string      // keys wanted, without the prefix: "models/" and all below, or "models/x"; none = all. Always with "defaults" and "deletions"
-	Cache        string        // file with the last good documents; "" = none
-	WatchTimeout time.Duration // after which a watch is taken for dead; a third of it bounds each call, a thirtieth the wait of one watch for another; 0 = 15 s
+	Client *clientv3.Client
+	Prefix string   // of all keys; with a slash at the end
+	Kinds  []string // keys to watch, without the prefix: "models/" for all below, or "models/x"; none = all. "defaults" and "deletions" are always watched
+	Cache  string   // file with the last good documents; "" = none
+	// WatchTimeout is how long a watch may be silent. A third of it bounds each call, and a thirtieth how long one watch
+	// waits for another. 0 = 15 s.
+	WatchTimeout time.Duration
 	Logger       *slog.Logger
 }
 
@@ -40,31 +42,31 @@ type Watcher struct {
 	table  atomic.Pointer[fleet.Table]
 	ready  chan struct{}
 
-	deadMarked chan struct{} // to Run: there is something in forget; capacity 1
+	deadMarked chan struct{} // to Run: there is something in dead; capacity 1
 
 	// Owned by Run.
 	documents *documentState
 	published time.Time // when the table was last swapped
-	failing   bool      // the last list failed, and that was told
+	failing   bool      // the last list failed, and that was logged
 
 	mu          sync.Mutex // guards the fields below
 	changed     chan struct{}
-	revision    int64     // of the store, as far as it was heard
-	lastContact time.Time // when etcd last said anything
-	dead        []string  // keys of suspects that are dead
+	revision    int64     // of the store, as far as it was followed
+	lastContact time.Time // when etcd last sent anything
+	dead        []string  // keys of documents with expired leases that were seen to be dead
 }
 
 // State is how fresh the table is.
 type State struct {
-	Revision         int64         // of the store, as far as it was heard
-	Age              time.Duration // since etcd last said anything
+	Revision         int64         // of the store, as far as it was followed
+	Age              time.Duration // since etcd last sent anything
 	Rejected         []fleet.Rejection
 	Conflicts        []fleet.Conflict
-	PendingDeletions []string // keys of documents that are deleted in etcd, but so many were that they stay in force until confirmed
-	ExpiredLeases    []string // keys of documents whose nodes let their leases run out, and that stay in force for a while
+	PendingDeletions []string // see fleet.Table
+	ExpiredLeases    []string
 }
 
-// NewWatcher returns a watcher with an empty table. Run makes it go.
+// NewWatcher returns a watcher with an empty table, to be run by Run.
 func NewWatcher(c Config) *Watcher {
 	if c.WatchTimeout <= 0 {
 		c.WatchTimeout = defaultWatchTimeout
@@ -87,7 +89,7 @@ func NewWatcher(c Config) *Watcher {
 // Table returns the newest table; never nil, empty before the first load.
 func (w *Watcher) Table() *fleet.Table { return w.table.Load() }
 
-// Ready is closed when the first table is there, from etcd or from the cache.
+// Ready returns a channel that is closed when the first table is there, from etcd or from the cache.
 func (w *Watcher) Ready() <-chan struct{} { return w.ready }
 
 // Changed returns a channel that is closed when the table is swapped next. Take it before the table.
@@ -112,7 +114,7 @@ func (w *Watcher) Run(ctx context.Context) error {
 		return errors.New("cannot watch etcd: Config needs a Client and a Prefix")
 	}
 	cache := newCache(w.config)
-	defer cache.close()
+	defer func() { cache.close(w.takeSnapshot) }()
 	w.restore(cache)
 	backoff := minBackoff
 	for {
@@ -122,7 +124,7 @@ func (w *Watcher) Run(ctx context.Context) error {
 		case ctx.Err() != nil:
 			return nil
 		case err == nil:
-			continue // time for another list
+			continue // it is time for another list
 		case time.Since(started) > 2*maxBackoff:
 			backoff = minBackoff
 		}
@@ -131,7 +133,7 @@ func (w *Watcher) Run(ctx context.Context) error {
 	}
 }
 
-// round lists, publishes, and follows until something fails, or until it is time for another list; then it returns nil.
+// round lists, publishes, and follows until the watch fails. It returns nil when it is time for another list.
 func (w *Watcher) round(ctx context.Context, cache *cache) error {
 	revision, err := w.list(ctx)
 	if err != nil {
@@ -143,12 +145,12 @@ func (w *Watcher) round(ctx context.Context, cache *cache) error {
 	w.logListed(revision)
 	err = w.follow(ctx, revision, cache)
 	if err != nil && ctx.Err() == nil {
-		w.config.Logger.Info("the watch of etcd ended; listing again", "reason", err)
+		w.config.Logger.Info("etcd watch ended; listing again", "error", err)
 	}
 	return err
 }
 
-// logOutage tells of an outage, once, and starts from the cache if there is no table yet.
+// logOutage logs the beginning of an outage, and starts from the cache if there is no table yet.
 func (w *Watcher) logOutage(ctx context.Context, err error) {
 	if ctx.Err() != nil {
 		return
@@ -158,19 +160,19 @@ func (w *Watcher) logOutage(ctx context.Context, err error) {
 		level = slog.LevelDebug
 	}
 	w.failing = true
-	what := "etcd does not answer; the last good table stays in force"
+	message := "etcd does not answer; the last good table stays in force"
 	if !w.isReady() {
-		what = "etcd does not answer"
+		message = "etcd does not answer"
 	}
-	w.config.Logger.Log(ctx, level, what, "error", err)
+	w.config.Logger.Log(ctx, level, message, "error", err)
 	w.startFromCache()
 }
 
-// logListed tells of the first list, and of the first after an outage.
+// logListed logs the first list, and the first after an outage.
 func (w *Watcher) logListed(revision int64) {
 	first := !w.isReady()
 	if first || w.failing {
-		w.config.Logger.Info("listed etcd and following it", "revision", revision, "documents", len(w.documents.known))
+		w.config.Logger.Info("following etcd", "revision", revision, "documents", len(w.documents.known))
 	}
 	w.failing = false
 	if first {
@@ -187,20 +189,26 @@ func (w *Watcher) isReady() bool {
 	}
 }
 
-// publish swaps the table if anything has changed, or if the time of something is over.
+// publish swaps the table if anything has changed or expired, and saves it when that is due. cache may be nil.
 func (w *Watcher) publish(revision int64, cache *cache) {
 	now := time.Now()
 	w.documents.dropDead(w.takeDead(), now)
-	if !w.documents.due(now) {
-		return
+	due := w.documents.due(now)
+	if due {
+		w.swap(w.documents.table(now), revision, now)
 	}
-	w.swap(w.documents.table(now), revision, now)
 	if cache != nil {
-		cache.save(w.config.Prefix, revision, w.documents.known)
+		cache.unsaved = cache.unsaved || due
+		cache.save(w.takeSnapshot, now)
 	}
 }
 
-// swap replaces the table. Its revision is the store's, which may be lower than before when the store was restored.
+// takeSnapshot returns what the cache file is to contain.
+func (w *Watcher) takeSnapshot() snapshot {
+	return w.documents.takeSnapshot(w.config.Prefix, w.Table().Revision)
+}
+
+// swap replaces the table. Its revision is the store's, which is lower than before if the store was restored.
 func (w *Watcher) swap(t *fleet.Table, revision int64, now time.Time) {
 	t.Revision = revision
 	w.logConflicts(w.Table(), t, now)
@@ -212,7 +220,7 @@ func (w *Watcher) swap(t *fleet.Table, revision int64, now time.Time) {
 	w.changed = make(chan struct{})
 }
 
-// logConflicts tells of the conflicts that the last table did not have: they are silent otherwise, since one side wins.
+// logConflicts logs the conflicts that the last table did not have.
 func (w *Watcher) logConflicts(last, next *fleet.Table, now time.Time) {
 	known := make(map[fleet.Conflict]bool, len(last.Conflicts))
 	for _, c := range last.Conflicts {
@@ -220,14 +228,15 @@ func (w *Watcher) logConflicts(last, next *fleet.Table, now time.Time) {
 	}
 	for _, c := range next.Conflicts {
 		if !known[c] {
-			w.documents.warn(now, "two documents claim the same",
+			w.documents.warn(now, "conflicting documents",
 				c.Loser, "what", c.What, "value", c.Value, "winner", c.Winner, "loser", c.Loser)
 		}
 	}
 }
 
-// MarkDead takes suspect documents out of force that somebody has seen to be dead: see [fleet.Table]. It does not wait
-// for that. What is no suspect any more stays. While etcd is away it has no effect; say it again.
+// MarkDead says that the nodes or engines of documents with expired leases were seen to be dead, so that these documents go
+// out of force; see [fleet.Table]. It does not wait for that. A document that has a lease again stays. While etcd is away
+// the mark has no effect and must be repeated.
 func (w *Watcher) MarkDead(keys ...string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -253,7 +262,7 @@ func (w *Watcher) takeDead() []string {
 	return keys
 }
 
-// noteContact notes that etcd has spoken.
+// noteContact notes that etcd has sent something.
 func (w *Watcher) noteContact(revision int64) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -266,11 +275,10 @@ func (w *Watcher) sinceContact() time.Duration {
 	return time.Since(w.lastContact)
 }
 
-// callTimeout bounds each call: three of them fit into Silence.
+// callTimeout bounds each call.
 func (w *Watcher) callTimeout() time.Duration { return w.config.WatchTimeout / 3 }
 
-// reorderTimeout is how long a change waits for what the same transaction has changed elsewhere: 500 ms, unless Silence is
-// set. Then half a transaction is better than none.
+// reorderTimeout is how long a change waits for the other changes of its transaction.
 func (w *Watcher) reorderTimeout() time.Duration { return w.config.WatchTimeout / 30 }
 
 func sleep(ctx context.Context, d time.Duration) {

@@ -14,6 +14,8 @@ const fasthttp = "github.com/valyala/fasthttp"
 var table = []row{
 	{path: "internal/ascii",
 		why: "every parser classifies ASCII bytes"},
+	{path: "internal/atomicfile",
+		why: "replacing a file needs no knowledge of its content"},
 	{path: "fleet",
 		why: "the nouns depend on nothing, so that everything can depend on them"},
 	{path: "fleet/document",
@@ -88,9 +90,9 @@ var table = []row{
 		why: "one request over one hop, with or without a network; it decides nothing"},
 
 	{path: "discovery/etcd",
-		ours: []string{"fleet", "fleet/document"},
+		ours: []string{"fleet", "fleet/document", "internal/atomicfile"},
 		third: []string{"go.etcd.io/etcd/api/v3", "go.etcd.io/etcd/client/v3", "go.uber.org/zap", "golang.org/x/sync/errgroup",
-			"google.golang.org/grpc"},
+			"golang.org/x/time/rate", "google.golang.org/grpc"},
 		why: "it fills the table; readers of the table must not know its source"},
 
 	{path: "entry",

@@ -1,0 +1,133 @@
+package etcd_test
+
+import (
+	"context"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"colonnade/discovery/etcd"
+	"colonnade/internal/testkit"
+)
+
+// deadline is what a fence has reported.
+type deadline struct{ until atomic.Pointer[time.Time] }
+
+func (d *deadline) set(until time.Time) { d.until.Store(&until) }
+
+// ahead reports whether the node may act.
+func (d *deadline) ahead() bool {
+	until := d.until.Load()
+	return until != nil && time.Now().Before(*until)
+}
+
+// fenced returns an exclusive registration and its deadline. noRival says whether no rival is known.
+func (s *store) fenced(key string, noRival bool) (etcd.Registration, *deadline) {
+	reported := new(deadline)
+	r := s.registration(key)
+	r.Exclusive = true
+	r.Fence = etcd.Fence{SetDeadline: reported.set, NoRival: func() bool { return noRival }}
+	return r, reported
+}
+
+// A node has a deadline for as long as it renews its lease, and none after it has left.
+func TestFenceOfRegistration(t *testing.T) {
+	s := start(t)
+	r, reported := s.fenced("servers/ams/a", false)
+	l := s.register(r)
+	if !reported.ahead() {
+		t.Error("registered, and has no deadline")
+	}
+	first := *reported.until.Load()
+	if left := time.Until(first); left > r.TTL*9/10 {
+		t.Errorf("the deadline is in %v, with a TTL of %v", left, r.TTL)
+	}
+	stop := run(t, l.Run)
+	testkit.WaitFor(t, "a deadline after the first", func() bool { return time.Now().After(first) && reported.ahead() })
+	stop()
+	if reported.ahead() {
+		t.Error("it has left, and has a deadline")
+	}
+}
+
+// While etcd is away, the deadlines are extended of a node that was confirmed, and of one that started without etcd.
+func TestFenceIsExtendedWhileStoreIsAway(t *testing.T) {
+	s := start(t)
+	p := newProxy(t, s.Address)
+	r, reported := s.fenced("servers/ams/a", false)
+	r.Client = p.client(t)
+	run(t, s.register(r).Run)
+	p.swallow()
+	other, later := s.fenced("servers/fra/a", true)
+	other.Client = r.Client
+	l := etcd.NewLease(other)
+	l.Assume()
+	run(t, l.Run)
+	for end := time.Now().Add(3 * ttl / 2); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
+		if !reported.ahead() || !later.ahead() {
+			t.Fatalf("the deadline has passed of a process that runs: confirmed %v, started without etcd %v", reported.ahead(), later.ahead())
+		}
+	}
+	p.heal()
+	testkit.WaitFor(t, "registered", func() bool { return s.get("servers/fra/a") != nil && later.ahead() })
+}
+
+// A process that was stopped finds its connection to etcd dead, and a successor in its place: the two never have a deadline at
+// the same time, however long it takes to notice. In a soak, the connection does not even end.
+func TestFenceOfStoppedProcess(t *testing.T) {
+	s := start(t)
+	p := newProxy(t, s.Address)
+	r, reported := s.fenced("servers/ams/a", true)
+	r.Client = p.client(t)
+	l := s.register(r) // and stopped: nothing renews it
+	next, other := s.fenced("servers/ams/b", true)
+	run(t, s.register(next).Run)
+	p.swallow()
+	ctx, cancel := context.WithTimeout(context.Background(), 2*testkit.Timeout)
+	defer cancel()
+	ended := make(chan error, 1)
+	go func() { ended <- l.Run(ctx) }()
+	time.Sleep(100 * time.Millisecond) // it has called
+	p.healSlowly()
+	for {
+		select {
+		case err := <-ended:
+			wantTaken(t, err, "servers/ams/b")
+			return
+		case <-time.After(5 * time.Millisecond):
+			if reported.ahead() && other.ahead() {
+				t.Fatal("both have a deadline")
+			}
+		}
+	}
+}
+
+// A node that finds a rival in its place has no deadline any more, also if the rival came in the moment when the key was gone.
+func TestFenceEndsWithRivalInPlace(t *testing.T) {
+	s := start(t)
+	r, reported := s.fenced("servers/ams/a", true)
+	l := s.register(r)
+	lease, err := s.client.Grant(s.ctx(), 60)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = s.client.Txn(s.ctx()).Then(
+		clientv3.OpDelete(prefix+"servers/ams/a"), clientv3.OpPut(prefix+"servers/ams/b", "{}", clientv3.WithLease(lease.ID)),
+	).Commit()
+	if err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- l.Run(s.ctx()) }()
+	select {
+	case err := <-ended:
+		wantTaken(t, err, "servers/ams/b")
+	case <-time.After(testkit.Timeout):
+		t.Fatal("Run goes on")
+	}
+	if reported.ahead() {
+		t.Error("it has a deadline beside a rival")
+	}
+}
