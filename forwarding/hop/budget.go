@@ -16,12 +16,12 @@ const MaxEndpointsFailed = 2
 type RetryBudget struct {
 	mu       sync.Mutex // guards the fields below
 	inFlight int
-	saved    int // in fifths of an attempt
+	balance  int // in fifths of an attempt
 }
 
 // NewRetryBudget returns a budget with the minimum saved up.
 func NewRetryBudget() *RetryBudget {
-	return &RetryBudget{saved: retryMinimum * perAttempt}
+	return &RetryBudget{balance: retryMinimum * perAttempt}
 }
 
 // Begin pays in for one request, which must be ended by End.
@@ -29,7 +29,7 @@ func (b *RetryBudget) Begin() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.inFlight++
-	b.saved = min(b.saved+1, max(retryMinimum*perAttempt, b.inFlight))
+	b.balance = min(b.balance+1, max(retryMinimum*perAttempt, b.inFlight))
 }
 
 // End says that a request is over.
@@ -43,10 +43,10 @@ func (b *RetryBudget) End() {
 func (b *RetryBudget) Take() bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.saved < perAttempt {
+	if b.balance < perAttempt {
 		return false
 	}
-	b.saved -= perAttempt
+	b.balance -= perAttempt
 	return true
 }
 
@@ -54,7 +54,7 @@ func (b *RetryBudget) Take() bool {
 func (b *RetryBudget) Remaining() int {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return max(b.saved, 0) / perAttempt
+	return max(b.balance, 0) / perAttempt
 }
 
 // Charge books attempts that another node has made for us. The budget may fall below nothing, and must then be earned
@@ -62,5 +62,5 @@ func (b *RetryBudget) Remaining() int {
 func (b *RetryBudget) Charge(attempts int) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.saved -= attempts * perAttempt
+	b.balance -= attempts * perAttempt
 }

@@ -15,10 +15,10 @@ import (
 
 const (
 	version = "v1."
-	// lifetime is how long a token is good: clocks may be five minutes apart in either direction.
-	lifetime = 10 * time.Minute
-	// maxToken bounds what is decoded before the signature has been checked.
-	maxToken = 8 << 10
+	// tokenLifetime is how long a token is good: clocks may be five minutes apart in either direction.
+	tokenLifetime = 10 * time.Minute
+	// maxTokenSize bounds what is decoded before the signature has been checked.
+	maxTokenSize = 8 << 10
 )
 
 // ErrBadToken is the reason for every refused token. It says nothing more to the sender; the log does.
@@ -96,18 +96,18 @@ type Binding struct {
 	Body     []byte
 }
 
-// digest is what a token says of the body, so that it can be believed, or not, before the body has come.
-type digest = [sha256.Size]byte
+// bodyDigest is what a token says of the body, so that it can be believed, or not, before the body has come.
+type bodyDigest = [sha256.Size]byte
 
 // Verified is what a token says of a request whose body has yet to come.
 type Verified struct {
-	Token Token
-	body  digest
+	Token  Token
+	digest bodyDigest
 }
 
 // VerifyBody returns an error that wraps [ErrBadToken] unless body is the one that the token was signed for.
 func (a *Verified) VerifyBody(body []byte) error {
-	if sum := sha256.Sum256(body); subtle.ConstantTimeCompare(sum[:], a.body[:]) == 0 {
+	if sum := sha256.Sum256(body); subtle.ConstantTimeCompare(sum[:], a.digest[:]) == 0 {
 		return fmt.Errorf("%w: signed for another body", ErrBadToken)
 	}
 	return nil
@@ -115,7 +115,7 @@ func (a *Verified) VerifyBody(body []byte) error {
 
 // sum returns the signature of payload for t. Every part is preceded by its length, so that no two targets read alike.
 // t's own body does not count.
-func (s *signer) sum(dst []byte, t Binding, body digest, payload []byte) []byte {
+func (s *signer) sum(dst []byte, t Binding, body bodyDigest, payload []byte) []byte {
 	mac := s.macs.Get().(hash.Hash)
 	defer s.macs.Put(mac)
 	mac.Reset()
@@ -146,8 +146,8 @@ func (k *Keys) Sign(h Token, t Binding, now time.Time) (string, error) {
 	token = enc.AppendEncode(token, payload)
 	token = append(token, '.')
 	token = enc.AppendEncode(token, seal[:])
-	if len(token) > maxToken {
-		return "", fmt.Errorf("cannot encode hop token: %d bytes, at most %d", len(token), maxToken)
+	if len(token) > maxTokenSize {
+		return "", fmt.Errorf("cannot encode hop token: %d bytes, at most %d", len(token), maxTokenSize)
 	}
 	return string(token), nil
 }
@@ -159,14 +159,14 @@ func (k *Keys) VerifyHead(token string, t Binding, now time.Time) (Verified, err
 	if err != nil {
 		return Verified{}, err
 	}
-	a := Verified{body: digest(seal[:sha256.Size])}
-	if !k.signed(seal[sha256.Size:], t, a.body, payload) {
+	a := Verified{digest: bodyDigest(seal[:sha256.Size])}
+	if !k.signed(seal[sha256.Size:], t, a.digest, payload) {
 		return Verified{}, fmt.Errorf("%w: signed by nobody we know, or for another server or path", ErrBadToken)
 	}
 	if err := json.Unmarshal(payload, &a.Token); err != nil {
 		return Verified{}, fmt.Errorf("%w: payload: %w", ErrBadToken, err)
 	}
-	if age := now.Sub(time.Unix(a.Token.Issued, 0)); age.Abs() > lifetime {
+	if age := now.Sub(time.Unix(a.Token.Issued, 0)); age.Abs() > tokenLifetime {
 		return Verified{}, fmt.Errorf("%w: issued %s ago by our clock; clocks may be at most 5m apart",
 			ErrBadToken, age.Round(time.Second))
 	}
@@ -176,7 +176,7 @@ func (k *Keys) VerifyHead(token string, t Binding, now time.Time) (Verified, err
 // splitToken decodes a token: what it says, and the body's digest with the signature.
 func splitToken(token string) (payload, seal []byte, err error) {
 	encoded, ok := strings.CutPrefix(token, version)
-	if !ok || len(token) > maxToken {
+	if !ok || len(token) > maxTokenSize {
 		return nil, nil, fmt.Errorf("%w: no %q token", ErrBadToken, version)
 	}
 	encodedPayload, encodedSeal, ok := strings.Cut(encoded, ".")
@@ -197,7 +197,7 @@ func splitToken(token string) (payload, seal []byte, err error) {
 	return payload, seal, nil
 }
 
-func (k *Keys) signed(mac []byte, t Binding, body digest, payload []byte) bool {
+func (k *Keys) signed(mac []byte, t Binding, body bodyDigest, payload []byte) bool {
 	var want [sha256.Size]byte
 	for _, s := range k.signers {
 		if hmac.Equal(mac, s.sum(want[:0], t, body, payload)) {

@@ -24,7 +24,7 @@ const maxHeaders = 100
 type guard struct {
 	head    RequestHead
 	seen    header
-	old     bool // HTTP/1.0
+	http10  bool // HTTP/1.0
 	host    []byte
 	hasBody bool
 }
@@ -65,7 +65,7 @@ func (g *guard) firstLine() *openai.Error {
 	switch string(g.head.Protocol) {
 	case "HTTP/1.1":
 	case "HTTP/1.0":
-		g.old = true
+		g.http10 = true
 	default:
 		return openai.InvalidRequest("", "the HTTP version is not supported: use HTTP/1.1")
 	}
@@ -132,7 +132,7 @@ func (g *guard) header(is header, value []byte) *openai.Error {
 		if ascii.EqualFold(value, "h2c") {
 			return nil // Java's client offers it with every request; an offer may be passed over (RFC 9110, 7.8)
 		}
-		if g.old || string(g.head.Method) != "GET" || !ascii.EqualFold(value, "websocket") {
+		if g.http10 || string(g.head.Method) != "GET" || !ascii.EqualFold(value, "websocket") {
 			return noUpgrade()
 		}
 	case headerConnection:
@@ -158,7 +158,7 @@ func (g *guard) contentLength(value []byte) *openai.Error {
 }
 
 func (g *guard) transferEncoding(value []byte) *openai.Error {
-	if g.old || string(value) != "chunked" {
+	if g.http10 || string(value) != "chunked" {
 		return openai.InvalidRequest("", "the header \"transfer-encoding\" is not supported but for chunked, in HTTP/1.1")
 	}
 	g.hasBody = true
@@ -204,7 +204,7 @@ func (g *guard) whole() *openai.Error {
 	if g.hasBody && (string(g.head.Method) == "GET" || string(g.head.Method) == "HEAD") {
 		return openai.InvalidRequest("", "a %s request must not have a body", string(g.head.Method))
 	}
-	if !g.old && g.seen&headerHost == 0 {
+	if !g.http10 && g.seen&headerHost == 0 {
 		return openai.InvalidRequest("", "the header \"host\" is missing")
 	}
 	if len(g.head.Host) > 0 && g.host != nil && !ascii.EqualFold(g.head.Host, g.host) {

@@ -82,7 +82,7 @@ func (c *Conn) Read(p []byte) (int, error) {
 		}
 	}
 	for {
-		wake := c.wake()
+		wake := c.nextTick()
 		woken := !wake.IsZero() && (deadline.IsZero() || wake.Before(deadline))
 		if !woken {
 			wake = deadline
@@ -101,8 +101,8 @@ func (c *Conn) Read(p []byte) (int, error) {
 	}
 }
 
-// wake returns when to interrupt a silence for the next tick; zero means never.
-func (c *Conn) wake() time.Time {
+// nextTick returns when to interrupt a silence for the next tick; zero means never.
+func (c *Conn) nextTick() time.Time {
 	if c.Tick == nil {
 		return time.Time{}
 	}

@@ -26,12 +26,12 @@ const (
 // Deadlines are those of the TCP connection. A read deadline that passes does no harm; after a write deadline has passed,
 // nothing more can be written, since part of a record may have been sent.
 type TLSConn struct {
-	tcp   *net.TCPConn
-	conn  *tls.Conn
-	below *plainConn
+	tcp  *net.TCPConn
+	conn *tls.Conn
+	raw  *plainConn
 
-	reading sync.Mutex // held while reading; guards the field below
-	ahead   []byte     // found by Poll
+	reading   sync.Mutex // held while reading; guards the field below
+	readAhead []byte     // found by Poll
 
 	writing     sync.Mutex // held while writing; guards the field below
 	writeClosed bool       // nothing more may be written
@@ -40,8 +40,8 @@ type TLSConn struct {
 // NewTLS puts over(…), which is [tls.Server] or [tls.Client], over tcp. came, if it is not nil, is called after each read that
 // brings encrypted bytes.
 func NewTLS(tcp *net.TCPConn, over func(net.Conn) *tls.Conn, came func()) *TLSConn {
-	s := &TLSConn{tcp: tcp, below: &plainConn{TCPConn: tcp, came: came}}
-	s.conn = over(s.below)
+	s := &TLSConn{tcp: tcp, raw: &plainConn{TCPConn: tcp, onRead: came}}
+	s.conn = over(s.raw)
 	return s
 }
 
@@ -49,13 +49,13 @@ func NewTLS(tcp *net.TCPConn, over func(net.Conn) *tls.Conn, came func()) *TLSCo
 func (s *TLSConn) Read(p []byte) (int, error) {
 	s.reading.Lock()
 	defer s.reading.Unlock()
-	if len(s.ahead) > 0 {
-		n := copy(p, s.ahead)
-		s.ahead = s.ahead[n:]
+	if len(s.readAhead) > 0 {
+		n := copy(p, s.readAhead)
+		s.readAhead = s.readAhead[n:]
 		return n, nil
 	}
 	n, err := s.conn.Read(p)
-	if errors.Is(err, io.EOF) && s.below.cut {
+	if errors.Is(err, io.EOF) && s.raw.eof {
 		err = io.ErrUnexpectedEOF // TLS overlooks it
 	}
 	return n, err
@@ -67,8 +67,8 @@ func (s *TLSConn) Write(p []byte) (int, error) {
 	if s.writeClosed {
 		return 0, net.ErrClosed
 	}
-	s.below.setWriting(true)
-	defer s.below.setWriting(false)
+	s.raw.setWriting(true)
+	defer s.raw.setWriting(false)
 	n, err := s.conn.Write(p)
 	s.writeClosed = err != nil
 	return n, err
@@ -84,8 +84,8 @@ func (s *TLSConn) closeNotify() {
 		return
 	}
 	s.writeClosed = true
-	s.below.setWriting(true)
-	defer s.below.setWriting(false)
+	s.raw.setWriting(true)
+	defer s.raw.setWriting(false)
 	_ = s.tcp.SetWriteDeadline(time.Now().Add(closeNotifyTimeout))
 	_ = s.conn.CloseWrite()
 }
@@ -118,15 +118,15 @@ func (s *TLSConn) Poll() (again bool, err error) {
 		return false, nil
 	}
 	defer s.reading.Unlock()
-	if len(s.ahead) > 0 {
+	if len(s.readAhead) > 0 {
 		return false, nil
 	}
-	s.below.polling = true
-	defer func() { s.below.polling = false }()
+	s.raw.polling = true
+	defer func() { s.raw.polling = false }()
 	var found [512]byte
 	n, err := s.conn.Read(found[:])
 	if n > 0 {
-		s.ahead = append([]byte(nil), found[:n]...)
+		s.readAhead = append([]byte(nil), found[:n]...)
 	}
 	if errors.Is(err, os.ErrDeadlineExceeded) {
 		return true, nil
@@ -143,7 +143,7 @@ func (s *TLSConn) quiet() bool {
 func (s *TLSConn) LocalAddr() net.Addr                { return s.tcp.LocalAddr() }
 func (s *TLSConn) RemoteAddr() net.Addr               { return s.tcp.RemoteAddr() }
 func (s *TLSConn) SetReadDeadline(t time.Time) error  { return s.tcp.SetReadDeadline(t) }
-func (s *TLSConn) SetWriteDeadline(t time.Time) error { return s.below.setWriteDeadline(t) }
+func (s *TLSConn) SetWriteDeadline(t time.Time) error { return s.raw.setWriteDeadline(t) }
 
 // SetDeadline sets both deadlines.
 func (s *TLSConn) SetDeadline(t time.Time) error {
@@ -154,14 +154,14 @@ func (s *TLSConn) SetDeadline(t time.Time) error {
 type plainConn struct {
 	*net.TCPConn
 	first   []byte // read before TLS began
-	came    func()
-	cut     bool // the other side has closed; guarded by TLSConn.reading
+	onRead  func()
+	eof     bool // the other side has closed; guarded by TLSConn.reading
 	polling bool // reads do not wait; likewise
 
-	mu      sync.Mutex // guards the fields below
-	writeBy time.Time  // the caller's deadline
-	writes  bool       // a Write is in progress
-	bounded bool       // ownWriteTimeout is in force instead
+	mu            sync.Mutex // guards the fields below
+	writeDeadline time.Time  // the caller's deadline
+	writing       bool       // a Write is in progress
+	bounded       bool       // ownWriteTimeout is in force instead
 }
 
 // Read reads encrypted bytes.
@@ -175,10 +175,10 @@ func (b *plainConn) Read(p []byte) (int, error) {
 	}
 	n, err := b.receive(p)
 	if errors.Is(err, io.EOF) {
-		b.cut = true
+		b.eof = true
 	}
-	if n > 0 && b.came != nil {
-		b.came()
+	if n > 0 && b.onRead != nil {
+		b.onRead()
 	}
 	return n, err
 }
@@ -218,7 +218,7 @@ func (b *plainConn) Write(p []byte) (int, error) {
 func (b *plainConn) boundWrite() bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.writes {
+	if b.writing {
 		return false
 	}
 	b.bounded = true
@@ -235,7 +235,7 @@ func (b *plainConn) restore() {
 func (b *plainConn) restoreLocked() {
 	if b.bounded {
 		b.bounded = false
-		_ = b.TCPConn.SetWriteDeadline(b.writeBy)
+		_ = b.TCPConn.SetWriteDeadline(b.writeDeadline)
 	}
 }
 
@@ -243,14 +243,14 @@ func (b *plainConn) restoreLocked() {
 func (b *plainConn) setWriting(writes bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.writes = writes
+	b.writing = writes
 	b.restoreLocked()
 }
 
 func (b *plainConn) setWriteDeadline(t time.Time) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.writeBy, b.bounded = t, false
+	b.writeDeadline, b.bounded = t, false
 	return b.TCPConn.SetWriteDeadline(t)
 }
 
@@ -261,4 +261,4 @@ func (b *plainConn) SetWriteDeadline(time.Time) error { return nil }
 func (s *TLSConn) Conn() *tls.Conn { return s.conn }
 
 // Unread makes p, which was read from the TCP connection already, the first bytes that TLS reads.
-func (s *TLSConn) Unread(p []byte) { s.below.first = p }
+func (s *TLSConn) Unread(p []byte) { s.raw.first = p }

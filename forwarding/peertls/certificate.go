@@ -56,7 +56,7 @@ func (c *Certificate) notExpired(pair *tls.Certificate, logger *slog.Logger) err
 		return nil
 	}
 	if old := c.files.InForce.Load(); old != nil && now.Before(old.Value.Leaf.NotAfter) {
-		return fmt.Errorf("it has expired: it was good until %s", pair.Leaf.NotAfter.UTC().Format(stamp))
+		return fmt.Errorf("it has expired: it was good until %s", pair.Leaf.NotAfter.UTC().Format(timeFormat))
 	}
 	logger.Warn(c.files.What+" has expired: others will refuse it; replace the files",
 		"file", c.files.Paths[0], "since", pair.Leaf.NotAfter)
@@ -83,16 +83,16 @@ func (c *Certificate) ServerTLS() *tls.Config {
 // ALPN is the only protocol that is spoken over TLS.
 const ALPN = "http/1.1"
 
-// authorities are certificates of authorities, which are read again when their file changes.
-type authorities struct {
+// roots are certificates of authorities, which are read again when their file changes.
+type roots struct {
 	files reload.Files[*x509.CertPool]
 }
 
-func loadAuthorities(what, path string, logger *slog.Logger) (*authorities, error) {
-	a := &authorities{files: reload.Files[*x509.CertPool]{
+func loadRoots(what, path string, logger *slog.Logger) (*roots, error) {
+	a := &roots{files: reload.Files[*x509.CertPool]{
 		What: what, Paths: []string{path}, Logger: logger,
 		Parse: func(contents [][]byte) (*x509.CertPool, error) {
-			pool, err := parseAuthorities(contents[0])
+			pool, err := parseRoots(contents[0])
 			if err != nil {
 				return nil, fmt.Errorf("cannot use %s (%s): %w", what, path, err)
 			}
@@ -105,9 +105,9 @@ func loadAuthorities(what, path string, logger *slog.Logger) (*authorities, erro
 	return a, nil
 }
 
-// parseAuthorities reads every certificate in a file, or says which is bad: to believe only the others would show when
+// parseRoots reads every certificate in a file, or says which is bad: to believe only the others would show when
 // nodes whose certificates it has issued come.
-func parseAuthorities(text []byte) (*x509.CertPool, error) {
+func parseRoots(text []byte) (*x509.CertPool, error) {
 	pool, read := x509.NewCertPool(), 0
 	for rest := text; ; read++ {
 		var block *pem.Block

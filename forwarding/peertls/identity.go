@@ -23,22 +23,22 @@ type Identity struct {
 	Node string
 }
 
-// identityScheme begins every such URI.
-const identityScheme = "colonnade:"
+// uriScheme begins every such URI.
+const uriScheme = "colonnade:"
 
 // String is the URI: colonnade:entry/NODE or colonnade:colo/COLO/NODE.
 func (i Identity) String() string {
 	if i.Role == RoleColo {
-		return identityScheme + string(i.Role) + "/" + i.Colo + "/" + i.Node
+		return uriScheme + string(i.Role) + "/" + i.Colo + "/" + i.Node
 	}
-	return identityScheme + string(i.Role) + "/" + i.Node
+	return uriScheme + string(i.Role) + "/" + i.Node
 }
 
 // identityURIs returns the URIs in a certificate that name nodes.
 func identityURIs(c *x509.Certificate) []string {
 	var all []string
 	for _, uri := range c.URIs {
-		if text := uri.String(); strings.HasPrefix(text, identityScheme) {
+		if text := uri.String(); strings.HasPrefix(text, uriScheme) {
 			all = append(all, text)
 		}
 	}
@@ -75,7 +75,7 @@ func Identities(c *x509.Certificate) []Identity {
 
 // parseIdentity reads a URI of ours.
 func parseIdentity(text string) (Identity, bool) {
-	role, name, _ := strings.Cut(strings.TrimPrefix(text, identityScheme), "/")
+	role, name, _ := strings.Cut(strings.TrimPrefix(text, uriScheme), "/")
 	switch Role(role) {
 	case RoleEntry:
 		return Identity{Role: RoleEntry, Node: name}, name != ""
@@ -92,23 +92,23 @@ func hasRole(c *x509.Certificate) error {
 		return nil
 	}
 	return fmt.Errorf("expected a certificate for %[1]sentry/NODE or %[1]scolo/COLO/NODE, got one %[2]s",
-		identityScheme, Describe(c))
+		uriScheme, Describe(c))
 }
 
 // Describe says what a certificate is, for whoever has to look for it.
 func Describe(c *x509.Certificate) string {
-	who := shorten(strings.Join(identityURIs(c), " and "))
+	who := truncate(strings.Join(identityURIs(c), " and "))
 	if who == "" {
-		who = "that names no node (it has no URI that begins with " + identityScheme + ")"
+		who = "that names no node (it has no URI that begins with " + uriScheme + ")"
 	} else {
 		who = "for " + who
 	}
-	return fmt.Sprintf("%s, issued by %q, good from %s to %s", who, shorten(c.Issuer.String()),
-		c.NotBefore.UTC().Format(stamp), c.NotAfter.UTC().Format(stamp))
+	return fmt.Sprintf("%s, issued by %q, good from %s to %s", who, truncate(c.Issuer.String()),
+		c.NotBefore.UTC().Format(timeFormat), c.NotAfter.UTC().Format(timeFormat))
 }
 
-// shorten bounds what of a stranger's words goes into a log.
-func shorten(s string) string {
+// truncate bounds what of a stranger's words goes into a log.
+func truncate(s string) string {
 	const most = 200
 	if len(s) > most {
 		return s[:most] + " …"
@@ -116,4 +116,4 @@ func shorten(s string) string {
 	return s
 }
 
-const stamp = "2006-01-02T15:04:05Z"
+const timeFormat = "2006-01-02T15:04:05Z"

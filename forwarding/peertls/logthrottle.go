@@ -10,8 +10,8 @@ import (
 const logPeriod = time.Minute
 
 const (
-	mostTold    = 8
-	mostTellers = 64
+	maxPerAddress = 8
+	maxAddresses  = 64
 )
 
 // logThrottle keeps a log from being filled: what is told of an address is news once a minute. One address cannot keep what
@@ -30,13 +30,13 @@ func (s *logThrottle) allow(address, text string, now time.Time) bool {
 	}
 	of, known := s.seen[address]
 	if !known {
-		if len(s.seen) >= mostTellers {
+		if len(s.seen) >= maxAddresses {
 			return false
 		}
 		of = map[string]struct{}{}
 		s.seen[address] = of
 	}
-	if _, known := of[text]; known || len(of) >= mostTold {
+	if _, known := of[text]; known || len(of) >= maxPerAddress {
 		return false
 	}
 	of[text] = struct{}{}

@@ -17,32 +17,32 @@ type Files struct{ Cert, Key, CA string }
 // TrustStore is how a node and the others of its fleet know each other: by certificates of the fleet's own authorities,
 // which name them (see [Identity]). All of it is read again when its files change. Nil is a fleet that uses no TLS.
 type TrustStore struct {
-	own     *Certificate
-	trusted *authorities
-	logger  *slog.Logger
-	told    logThrottle
+	own      *Certificate
+	roots    *roots
+	logger   *slog.Logger
+	throttle logThrottle
 }
 
 // TrustedPeer is a node that must be met.
 type TrustedPeer struct {
-	peers    *TrustStore
+	store    *TrustStore
 	Identity Identity
 }
 
 const (
-	ownCertificate = "this node's certificate for other nodes (flags -peer-tls-cert and -peer-tls-key)"
-	theAuthorities = "the certificates of authorities (flag -peer-tls-ca)"
+	certificateName = "this node's certificate for other nodes (flags -peer-tls-cert and -peer-tls-key)"
+	rootsName       = "the certificates of authorities (flag -peer-tls-ca)"
 )
 
 // LoadTrustStore reads the files of the node that is self. Its certificate must name it: else everybody would refuse it.
 func LoadTrustStore(f Files, self Identity, logger *slog.Logger) (*TrustStore, error) {
-	trusted, err := loadAuthorities(theAuthorities, f.CA, logger)
+	trusted, err := loadRoots(rootsName, f.CA, logger)
 	if err != nil {
 		return nil, err
 	}
-	p := &TrustStore{trusted: trusted, logger: logger}
-	p.own, err = loadCertificate(ownCertificate, CertificateFiles{Cert: f.Cert, Key: f.Key}, logger, func(pair *tls.Certificate) error {
-		return p.fits(pair, self)
+	p := &TrustStore{roots: trusted, logger: logger}
+	p.own, err = loadCertificate(certificateName, CertificateFiles{Cert: f.Cert, Key: f.Key}, logger, func(pair *tls.Certificate) error {
+		return p.checkOwn(pair, self)
 	})
 	if err != nil {
 		return nil, err
@@ -50,34 +50,34 @@ func LoadTrustStore(f Files, self Identity, logger *slog.Logger) (*TrustStore, e
 	return p, nil
 }
 
-// fits says why a certificate cannot be this node's own. One that others will refuse does not replace one that they
+// checkOwn says why a certificate cannot be this node's own. One that others will refuse does not replace one that they
 // believe; at a start there is none to go on with.
-func (p *TrustStore) fits(pair *tls.Certificate, self Identity) error {
+func (p *TrustStore) checkOwn(pair *tls.Certificate, self Identity) error {
 	if err := self.CheckCertificate(pair.Leaf); err != nil {
 		return err
 	}
-	err := p.believed(pair)
-	if err == nil || p.own != nil && p.believed(p.own.files.InForce.Load().Value) == nil {
+	err := p.checkTrusted(pair)
+	if err == nil || p.own != nil && p.checkTrusted(p.own.files.InForce.Load().Value) == nil {
 		return err
 	}
 	p.logger.Warn("other nodes that believe the same authorities will refuse this node's certificate", "reason", err)
 	return nil
 }
 
-// believed says why other nodes with the same authorities will refuse a certificate, which is for both sides of a
+// checkTrusted says why other nodes with the same authorities will refuse a certificate, which is for both sides of a
 // connection.
-func (p *TrustStore) believed(pair *tls.Certificate) error {
-	chain := append([]*x509.Certificate{pair.Leaf}, parseRest(pair)...)
+func (p *TrustStore) checkTrusted(pair *tls.Certificate) error {
+	chain := append([]*x509.Certificate{pair.Leaf}, parseIntermediates(pair)...)
 	for _, side := range []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth, x509.ExtKeyUsageServerAuth} {
-		if _, err := p.chains(chain, side); err != nil {
+		if _, err := p.verifyChain(chain, side); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// parseRest returns what stands behind a certificate in its file.
-func parseRest(pair *tls.Certificate) (rest []*x509.Certificate) {
+// parseIntermediates returns what stands behind a certificate in its file.
+func parseIntermediates(pair *tls.Certificate) (rest []*x509.Certificate) {
 	for _, der := range pair.Certificate[1:] {
 		if c, err := x509.ParseCertificate(der); err == nil {
 			rest = append(rest, c)
@@ -97,26 +97,26 @@ func (p *TrustStore) Version() uint64 {
 	if p == nil {
 		return 0
 	}
-	return p.own.files.Now().Number<<32 + p.trusted.files.Now().Number
+	return p.own.files.Now().Number<<32 + p.roots.files.Now().Number
 }
 
 // Version changes when the certificates by which the peer is verified do; it is 0 without mutual TLS.
-func (p TrustedPeer) Version() uint64 { return p.peers.Version() }
+func (p TrustedPeer) Version() uint64 { return p.store.Version() }
 
 // Peer returns the node that is who, to be verified by what is in force; without mutual TLS it is the zero value.
 func (p *TrustStore) Peer(who Identity) TrustedPeer {
 	if p == nil {
 		return TrustedPeer{}
 	}
-	return TrustedPeer{peers: p, Identity: who}
+	return TrustedPeer{store: p, Identity: who}
 }
 
 // ClientTLS returns how to speak to the peer, or nil without mutual TLS.
 func (p TrustedPeer) ClientTLS() *tls.Config {
-	if p.peers == nil {
+	if p.store == nil {
 		return nil
 	}
-	return p.peers.clientTLS(p.Identity)
+	return p.store.clientTLS(p.Identity)
 }
 
 // clientTLS is how the node speaks to who. There are no names of hosts in this, so it is not TLS itself that verifies.
@@ -128,7 +128,7 @@ func (p *TrustStore) clientTLS(who Identity) *tls.Config {
 			return p.own.files.Now().Value, nil
 		},
 		VerifyConnection: func(s tls.ConnectionState) error {
-			leaf, err := p.chains(s.PeerCertificates, x509.ExtKeyUsageServerAuth)
+			leaf, err := p.verifyChain(s.PeerCertificates, x509.ExtKeyUsageServerAuth)
 			if err != nil {
 				return err
 			}
@@ -152,15 +152,15 @@ func (p *TrustStore) ServerTLS() *tls.Config {
 // VerifyClient returns an error unless chain, the certificate that a client has shown and what stands behind it, is that of a node
 // of the fleet, by the authorities in force.
 func (p *TrustStore) VerifyClient(chain []*x509.Certificate) error {
-	leaf, err := p.chains(chain, x509.ExtKeyUsageClientAuth)
+	leaf, err := p.verifyChain(chain, x509.ExtKeyUsageClientAuth)
 	if err != nil {
 		return err
 	}
 	return hasRole(leaf)
 }
 
-// chains verifies a certificate, whose chain stands behind it, against the authorities in force.
-func (p *TrustStore) chains(chain []*x509.Certificate, usage x509.ExtKeyUsage) (*x509.Certificate, error) {
+// verifyChain verifies a certificate, whose chain stands behind it, against the authorities in force.
+func (p *TrustStore) verifyChain(chain []*x509.Certificate, usage x509.ExtKeyUsage) (*x509.Certificate, error) {
 	if len(chain) == 0 {
 		return nil, errNoCertificate
 	}
@@ -169,11 +169,11 @@ func (p *TrustStore) chains(chain []*x509.Certificate, usage x509.ExtKeyUsage) (
 		between.AddCert(c)
 	}
 	_, err := chain[0].Verify(x509.VerifyOptions{
-		Roots: p.trusted.files.Now().Value, Intermediates: between, KeyUsages: []x509.ExtKeyUsage{usage},
+		Roots: p.roots.files.Now().Value, Intermediates: between, KeyUsages: []x509.ExtKeyUsage{usage},
 	})
 	if err != nil {
 		return nil, fmt.Errorf("expected a certificate of an authority in -peer-tls-ca (%s), got one %s: %w",
-			p.trusted.files.Paths[0], Describe(chain[0]), err)
+			p.roots.files.Paths[0], Describe(chain[0]), err)
 	}
 	return chain[0], nil
 }
@@ -182,10 +182,10 @@ func (p *TrustStore) chains(chain []*x509.Certificate, usage x509.ExtKeyUsage) (
 func (p TrustedPeer) Explain(err error) error {
 	var notTLS tls.RecordHeaderError
 	switch {
-	case p.peers == nil:
+	case p.store == nil:
 		return err
 	case p.SentAlert(err):
-		return fmt.Errorf("%w: it does not believe our certificate (%s); its log says why", err, p.peers.own.files.Paths[0])
+		return fmt.Errorf("%w: it does not believe our certificate (%s); its log says why", err, p.store.own.files.Paths[0])
 	case errors.As(err, &notTLS):
 		return fmt.Errorf("%w: it speaks no TLS: start it with -peer-tls-cert, -peer-tls-key and -peer-tls-ca", err)
 	}
@@ -196,7 +196,7 @@ func (p TrustedPeer) Explain(err error) error {
 // own handshake that its certificate is not believed.
 func (p TrustedPeer) SentAlert(err error) bool {
 	var said *net.OpError
-	return p.peers != nil && errors.As(err, &said) && said.Op == "remote error"
+	return p.store != nil && errors.As(err, &said) && said.Op == "remote error"
 }
 
 // ExplainClient says what to do about a handshake that has failed, of a client with us.
@@ -206,7 +206,7 @@ func (p *TrustStore) ExplainClient(err error) error {
 	switch {
 	case errors.Is(err, ErrPlainHTTP), errors.As(err, &notTLS), errors.Is(err, errNoCertificate):
 		return fmt.Errorf("%w: %s", err, start)
-	case TrustedPeer{peers: p}.SentAlert(err):
+	case TrustedPeer{store: p}.SentAlert(err):
 		return fmt.Errorf("%w: it does not believe our certificate (%s); its log says why", err, p.own.files.Paths[0])
 	}
 	return err
@@ -215,7 +215,7 @@ func (p *TrustStore) ExplainClient(err error) error {
 // LogRefused logs that the client at address from was refused: each reason, for each address, at most once a minute.
 func (p *TrustStore) LogRefused(what, from string, reason error) {
 	address, _, _ := net.SplitHostPort(from)
-	if p.told.allow(address, reason.Error(), time.Now()) {
+	if p.throttle.allow(address, reason.Error(), time.Now()) {
 		p.logger.Warn(what, "from", from, "reason", reason)
 	}
 }

@@ -9,12 +9,12 @@ import (
 )
 
 const (
-	// lastWords is how long what a peer said before it left may take to arrive.
-	lastWords = 50 * time.Millisecond
-	// farewell is how long the client may take to close after we have.
-	farewell = time.Second
-	// pingEvery is how often either end of a WebSocket is asked whether it is there. It has gone after two silences.
-	pingEvery = 15 * time.Second
+	// drainTimeout is how long what a peer said before it left may take to arrive.
+	drainTimeout = 50 * time.Millisecond
+	// closeTimeout is how long the client may take to close after we have.
+	closeTimeout = time.Second
+	// pingInterval is how often either end of a WebSocket is asked whether it is there. It has gone after two silences.
+	pingInterval = 15 * time.Second
 )
 
 // side is one end of a connection that is relayed.
@@ -32,16 +32,16 @@ type failure struct {
 	err     error
 }
 
-// pump carries what one side says to the other, until either fails.
-type pump struct {
+// copier carries what one side says to the other, until either fails.
+type copier struct {
 	done     chan struct{}
 	failure  failure // once done is closed
 	panicked any     // likewise: what carry panicked with
 }
 
-// startPump runs carry, which returns when it has failed.
-func startPump(carry func() failure) *pump {
-	p := &pump{done: make(chan struct{})}
+// startCopier runs carry, which returns when it has failed.
+func startCopier(carry func() failure) *copier {
+	p := &copier{done: make(chan struct{})}
 	go func() {
 		defer func() {
 			if with := recover(); with != nil {
@@ -55,8 +55,8 @@ func startPump(carry func() failure) *pump {
 	return p
 }
 
-// ended waits for the pump's end, for limit at most.
-func (p *pump) ended(limit time.Duration) bool {
+// waitDone waits for the pump's end, for limit at most.
+func (p *copier) waitDone(limit time.Duration) bool {
 	select {
 	case <-p.done: // also when no time is left
 		return true
@@ -74,11 +74,11 @@ func (p *pump) ended(limit time.Duration) bool {
 
 // duplex is both directions of a connection that is relayed.
 type duplex struct {
-	up, down *pump // from the client, from the server
+	up, down *copier // from the client, from the server
 }
 
-// errLifeOver is the end of a connection whose time is up.
-var errLifeOver = errors.New("connection has lasted as long as it may")
+// errMaxDuration is the end of a connection whose time is up.
+var errMaxDuration = errors.New("connection has lasted as long as it may")
 
 // first waits until something ends the connection: a side, or without one the context or the end of its life (0: there
 // is none), which the error tells.
@@ -91,26 +91,26 @@ func (d *duplex) first(ctx context.Context, life time.Duration) (failure, error)
 	}
 	select {
 	case <-d.up.done:
-		return reason(d.up, d.down), nil
+		return firstFailure(d.up, d.down), nil
 	case <-d.down.done:
-		return reason(d.down, d.up), nil
+		return firstFailure(d.down, d.up), nil
 	case <-over:
-		return failure{}, errLifeOver
+		return failure{}, errMaxDuration
 	case <-ctx.Done():
 	}
-	if errors.Is(context.Cause(ctx), server.ErrClientGone) && d.up.ended(lastWords) {
+	if errors.Is(context.Cause(ctx), server.ErrClientGone) && d.up.waitDone(drainTimeout) {
 		// The watcher is quicker than whatever the client said before it left.
-		return reason(d.up, d.down), nil
+		return firstFailure(d.up, d.down), nil
 	}
 	return failure{}, context.Cause(ctx)
 }
 
-// reason is why a connection ended of which p stopped first. Who cannot be written to may have said why, before.
-func reason(p, other *pump) failure {
+// firstFailure is why a connection ended of which p stopped first. Who cannot be written to may have said why, before.
+func firstFailure(p, other *copier) failure {
 	if p.panicked != nil {
 		panic(p.panicked)
 	}
-	if p.failure.writing && other.ended(lastWords) && other.failure.side == p.failure.side && !other.failure.writing {
+	if p.failure.writing && other.waitDone(drainTimeout) && other.failure.side == p.failure.side && !other.failure.writing {
 		return other.failure
 	}
 	return p.failure

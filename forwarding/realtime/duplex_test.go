@@ -11,8 +11,8 @@ import (
 )
 
 // ending is a pump that stops after a time.
-func ending(after time.Duration, f failure) *pump {
-	return startPump(func() failure {
+func ending(after time.Duration, f failure) *copier {
+	return startCopier(func() failure {
 		time.Sleep(after)
 		return f
 	})
@@ -63,5 +63,5 @@ func TestWhatEndsADuplex(t *testing.T) {
 	f("drain", when{up: never, upAfter: late, down: never, dnAfter: late, cause: errDrain}, failure{}, errDrain)
 	f("lost client, whose words still arrive", when{up: clientSaid, upAfter: soon, down: never, dnAfter: late, cause: server.ErrClientGone}, clientSaid, nil)
 	f("lost client", when{up: never, upAfter: late, down: never, dnAfter: late, cause: server.ErrClientGone}, failure{}, server.ErrClientGone)
-	f("time", when{up: never, upAfter: late, down: never, dnAfter: late, life: soon}, failure{}, errLifeOver)
+	f("time", when{up: never, upAfter: late, down: never, dnAfter: late, life: soon}, failure{}, errMaxDuration)
 }

@@ -4,17 +4,17 @@ package realtime
 const (
 	MessageRate  = messageRate
 	MessageBurst = messageBurst
-	PaceStep     = paceStep
+	PaceStep     = minDelay
 )
 
 // RunCopier runs carry as one direction of a connection whose other direction has ended, and returns or panics as whatever waits
 // for it does.
 func RunCopier(carry func()) {
 	stopped := func() failure { return failure{} }
-	d := duplex{down: startPump(stopped), up: startPump(func() failure {
+	d := duplex{down: startCopier(stopped), up: startCopier(func() failure {
 		carry()
 		return failure{}
 	})}
 	<-d.up.done
-	reason(d.up, d.down)
+	firstFailure(d.up, d.down)
 }

@@ -6,7 +6,7 @@ import (
 )
 
 func TestPace(t *testing.T) {
-	var p pace
+	var p rateLimiter
 	now := time.Now()
 	var waited time.Duration
 	send := func(n int) {
@@ -20,7 +20,7 @@ func TestPace(t *testing.T) {
 		t.Errorf("a burst was held up for %v", waited)
 	}
 	send(5 * messageRate)
-	if waited < 5*time.Second-paceStep || waited > 5*time.Second {
+	if waited < 5*time.Second-minDelay || waited > 5*time.Second {
 		t.Errorf("five seconds' worth more were held up for %v", waited)
 	}
 	waited = 0
@@ -28,7 +28,7 @@ func TestPace(t *testing.T) {
 		now = now.Add(time.Second / messageRate)
 		send(1)
 	}
-	if waited > paceStep {
+	if waited > minDelay {
 		t.Errorf("who keeps to the rate was held up for %v", waited)
 	}
 	now = now.Add(time.Hour)

@@ -14,8 +14,8 @@ import (
 const (
 	// maxMessage bounds one message of a WebSocket, either way.
 	maxMessage = 16 << 20
-	// engineGoodbye is how long the engine may take to close: until then, its slot is taken to be busy.
-	engineGoodbye = 250 * time.Millisecond
+	// engineCloseTimeout is how long the engine may take to close: until then, its slot is taken to be busy.
+	engineCloseTimeout = 250 * time.Millisecond
 )
 
 // Session is a WebSocket between a client, whose handshake is still to be answered, and an engine that has answered
@@ -58,10 +58,10 @@ type SessionOutcome struct {
 type session struct {
 	*Session
 	duplex
-	client, engine *peer
-	in, out        tally
-	said           openai.Conversation // for the pump from the engine, until it has ended
-	pings          []*pings
+	client, engine *wsEnd
+	in, out        counters
+	conversation   openai.Conversation // for the pump from the engine, until it has ended
+	pingers        []*pinger
 }
 
 // Run relays messages until the session's end. When it returns, the engine's connection is closed; the client's is left
@@ -70,7 +70,7 @@ func (s *Session) Run(conn *netconn.Conn) {
 	engine, ok := s.Response.TakeConn()
 	if !ok {
 		s.Response.Close()
-		end := ofCause(context.Cause(s.Context))
+		end := cancelledOutcome(context.Cause(s.Context))
 		s.OnClose(SessionOutcome{Kind: end.Kind})
 		return
 	}
@@ -82,28 +82,28 @@ func (s *Session) Run(conn *netconn.Conn) {
 		s.OnClose(SessionOutcome{Kind: relay.OutcomeClientGone, Reason: "handshake"})
 		return
 	}
-	every := cmp.Or(s.Limits.PingInterval, pingEvery)
-	r.pings = []*pings{startPings(r.client, every), startPings(r.engine, every)}
-	defer r.endPumps(conn, engine)
-	p := part(r.first(s.Context, s.Limits.MaxDuration))
-	r.partFromEngine(p)
+	every := cmp.Or(s.Limits.PingInterval, pingInterval)
+	r.pingers = []*pinger{startPinger(r.client, every), startPinger(r.engine, every)}
+	defer r.awaitCopiers(conn, engine)
+	p := planClose(r.first(s.Context, s.Limits.MaxDuration))
+	r.closeEngine(p)
 	engine.Close()
-	s.OnClose(r.sum(p.SessionOutcome))
-	r.partFromClient(p)
+	s.OnClose(r.outcome(p.SessionOutcome))
+	r.closeClient(p)
 }
 
-// endPumps waits for whatever still runs, which is more than the pings only after a panic.
-func (r *session) endPumps(client *netconn.Conn, engine *netconn.Conn) {
-	if !r.up.ended(0) || !r.down.ended(0) {
+// awaitCopiers waits for whatever still runs, which is more than the pings only after a panic.
+func (r *session) awaitCopiers(client *netconn.Conn, engine *netconn.Conn) {
+	if !r.up.waitDone(0) || !r.down.waitDone(0) {
 		engine.Cancel()
 		client.Cancel()
 	}
 	<-r.up.done
 	<-r.down.done
-	for _, p := range r.pings {
-		p.end()
+	for _, p := range r.pingers {
+		p.stop()
 	}
-	for _, p := range r.pings {
+	for _, p := range r.pingers {
 		if p.panicked != nil {
 			panic(p.panicked)
 		}
@@ -112,16 +112,16 @@ func (r *session) endPumps(client *netconn.Conn, engine *netconn.Conn) {
 
 // begin answers the client, and starts to relay.
 func (s *Session) begin(conn *netconn.Conn, engine *netconn.Conn) (*session, error) {
-	stall, silence := cmp.Or(s.Limits.WriteStall, netconn.WriteStall), 2*cmp.Or(s.Limits.PingInterval, pingEvery)
+	stall, silence := cmp.Or(s.Limits.WriteStall, netconn.WriteStall), 2*cmp.Or(s.Limits.PingInterval, pingInterval)
 	engine.Deadline, engine.IdleTimeout, conn.IdleTimeout = time.Time{}, silence, silence
 	frames := &s.Buffers.frames
-	engineWire := &wire{Conn: engine, stall: stall}
-	clientWire := &wire{Conn: conn, stall: stall}
-	toEngine, err := dialPeer(engineWire, frames)
+	engineWire := &frameConn{Conn: engine, stall: stall}
+	clientWire := &frameConn{Conn: conn, stall: stall}
+	toEngine, err := dialEngine(engineWire, frames)
 	if err != nil {
 		return nil, err
 	}
-	toClient, err := s.accept(clientWire, frames)
+	toClient, err := s.acceptClient(clientWire, frames)
 	if err != nil {
 		return nil, err
 	}
@@ -130,27 +130,27 @@ func (s *Session) begin(conn *netconn.Conn, engine *netconn.Conn) (*session, err
 		limit = maxMessage
 	}
 	r := &session{Session: s}
-	r.client = newPeer(clientSide, toClient, clientWire, limit)
-	r.engine = newPeer(serverSide, toEngine, engineWire, limit)
+	r.client = newWSEnd(clientSide, toClient, clientWire, limit)
+	r.engine = newWSEnd(serverSide, toEngine, engineWire, limit)
 	pieces := &s.Buffers.pieces
-	up := carrier{from: r.client, to: r.engine, tally: &r.in, pace: &pace{}, pieces: pieces}
-	down := carrier{from: r.engine, to: r.client, tally: &r.out, said: &r.said, pieces: pieces}
-	r.up, r.down = startPump(up.run), startPump(down.run)
+	up := messageRelay{from: r.client, to: r.engine, counters: &r.in, limiter: &rateLimiter{}, pieces: pieces}
+	down := messageRelay{from: r.engine, to: r.client, counters: &r.out, conversation: &r.conversation, pieces: pieces}
+	r.up, r.down = startCopier(up.run), startCopier(down.run)
 	return r, nil
 }
 
-// partFromEngine tells the engine how the session ends, and waits until it has closed, for a moment. Nothing is left
+// closeEngine tells the engine how the session ends, and waits until it has closed, for a moment. Nothing is left
 // that reads from the engine or writes to it.
-func (r *session) partFromEngine(p parting) {
-	until := time.Now().Add(engineGoodbye)
-	c := r.engine.wire.Conn
-	r.engine.close(p.engineCode, p.engineText, engineGoodbye/2)
+func (r *session) closeEngine(p closePlan) {
+	until := time.Now().Add(engineCloseTimeout)
+	c := r.engine.conn.Conn
+	r.engine.close(p.engineCode, p.engineText, engineCloseTimeout/2)
 	_ = c.CloseWrite()
-	r.down.ended(time.Until(until))
+	r.down.waitDone(time.Until(until))
 	c.Cancel()
-	if !r.down.ended(lastWords) {
+	if !r.down.waitDone(drainTimeout) {
 		// It is stuck in a write to a client that takes nothing: such a client is not told either.
-		r.client.wire.Cancel()
+		r.client.conn.Cancel()
 		<-r.down.done
 	}
 	if !c.AwaitClose(time.Until(until)) {
@@ -158,23 +158,23 @@ func (r *session) partFromEngine(p parting) {
 	}
 }
 
-// partFromClient tells the client how the session ended, and gives it a moment to close.
-func (r *session) partFromClient(p parting) {
-	until := time.Now().Add(farewell)
-	c := r.client.wire.Conn
-	r.client.close(p.clientCode, p.clientText, farewell)
+// closeClient tells the client how the session ended, and gives it a moment to close.
+func (r *session) closeClient(p closePlan) {
+	until := time.Now().Add(closeTimeout)
+	c := r.client.conn.Conn
+	r.client.close(p.clientCode, p.clientText, closeTimeout)
 	_ = c.CloseWrite()
-	r.up.ended(time.Until(until))
+	r.up.waitDone(time.Until(until))
 	c.Cancel()
 	<-r.up.done
 	// What still arrives must be taken: a close over unread bytes resets the connection, and with it our last word.
 	_ = c.AwaitClose(time.Until(until))
 }
 
-func (r *session) sum(e SessionOutcome) SessionOutcome {
+func (r *session) outcome(e SessionOutcome) SessionOutcome {
 	e.MessagesIn, e.BytesIn = r.in.messages.Load(), r.in.bytes.Load()
 	e.MessagesOut, e.BytesOut = r.out.messages.Load(), r.out.bytes.Load()
-	e.Usage, e.HasUsage = r.said.Usage()
-	e.UnreportedDeltas = r.said.Deltas()
+	e.Usage, e.HasUsage = r.conversation.Usage()
+	e.UnreportedDeltas = r.conversation.Deltas()
 	return e
 }

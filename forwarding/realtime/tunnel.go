@@ -15,8 +15,8 @@ import (
 	"colonnade/forwarding/transport"
 )
 
-// relayPiece is what one read of a WebSocket brings at most.
-const relayPiece = 8 << 10
+// pieceSize is what one read of a WebSocket brings at most.
+const pieceSize = 8 << 10
 
 // Tunnel carries the bytes of a WebSocket between a client and a server that terminates it. It sees no frames: whether
 // a session ended well only the server knows.
@@ -43,16 +43,16 @@ func (t *Tunnel) Run(client *netconn.Conn) TunnelOutcome {
 	server, ok := t.Response.TakeConn()
 	if !ok {
 		t.Response.Close()
-		return TunnelOutcome{Outcome: ofCause(context.Cause(t.Context))}
+		return TunnelOutcome{Outcome: cancelledOutcome(context.Cause(t.Context))}
 	}
 	defer server.Close()
-	server.Deadline, server.IdleTimeout = time.Time{}, cmp.Or(t.IdleTimeout, 3*pingEvery)
+	server.Deadline, server.IdleTimeout = time.Time{}, cmp.Or(t.IdleTimeout, 3*pingInterval)
 	pieces := &t.Buffers.pieces
-	up := &flow{from: client, to: server, stall: cmp.Or(t.WriteStall, netconn.WriteStall), pieces: pieces}
-	down := &flow{from: server, to: client, stall: up.stall, pieces: pieces}
+	up := &byteCopier{from: client, to: server, stall: cmp.Or(t.WriteStall, netconn.WriteStall), pieces: pieces}
+	down := &byteCopier{from: server, to: client, stall: up.stall, pieces: pieces}
 	d := duplex{
-		up:   startPump(func() failure { return up.carry(clientSide, serverSide) }),
-		down: startPump(func() failure { return down.carry(serverSide, clientSide) }),
+		up:   startCopier(func() failure { return up.run(clientSide, serverSide) }),
+		down: startCopier(func() failure { return down.run(serverSide, clientSide) }),
 	}
 	why, cause := d.first(t.Context, 0)
 	said := down.bytes.Load()
@@ -66,7 +66,7 @@ func (t *Tunnel) Run(client *netconn.Conn) TunnelOutcome {
 		server.Abort() // it must notice, whatever it is busy with
 	}
 	end := TunnelOutcome{BytesIn: up.bytes.Load(), BytesOut: down.bytes.Load()}
-	end.Outcome = tunnelEnd(why, cause, closed && end.BytesOut == said)
+	end.Outcome = tunnelOutcome(why, cause, closed && end.BytesOut == said)
 	return end
 }
 
@@ -77,46 +77,46 @@ func (d *duplex) windDown(srv, client *netconn.Conn, why failure, cause error) {
 		// Nobody listens any more.
 	case cause == nil && why.side == clientSide:
 		_ = srv.CloseWrite()
-		d.down.ended(3 * lastWords)
+		d.down.waitDone(3 * drainTimeout)
 	case cause != nil:
 		_ = srv.CloseWrite()
-		d.down.ended(2 * farewell) // the server speaks to its engine first
+		d.down.waitDone(2 * closeTimeout) // the server speaks to its engine first
 	default:
-		d.down.ended(farewell) // it may still say why it takes nothing any more
+		d.down.waitDone(closeTimeout) // it may still say why it takes nothing any more
 		_ = client.CloseWrite()
-		d.up.ended(farewell)
+		d.up.waitDone(closeTimeout)
 	}
 }
 
-// tunnelEnd judges an end from outside. Of a client that closes first, agreed tells whether the server had nothing more
+// tunnelOutcome judges an end from outside. Of a client that closes first, agreed tells whether the server had nothing more
 // to say: it answers a close frame before, and a loss after.
-func tunnelEnd(why failure, cause error, agreed bool) relay.Outcome {
+func tunnelOutcome(why failure, cause error, agreed bool) relay.Outcome {
 	switch {
 	case cause != nil:
-		return ofCause(cause)
+		return cancelledOutcome(cause)
 	case why.side == clientSide && !agreed:
 		return relay.Outcome{Kind: relay.OutcomeClientGone, Err: why.err}
 	case why.side == clientSide, errors.Is(why.err, io.EOF):
 		return relay.Outcome{Kind: relay.OutcomeCompleted}
-	case isNetTimeout(why.err):
+	case isTimeout(why.err):
 		return relay.Outcome{Kind: relay.OutcomeTimeout, Err: why.err}
 	}
 	return relay.Outcome{Kind: relay.OutcomeEngineError, Err: why.err}
 }
 
-// ofCause is the end of what a context has ended.
-func ofCause(cause error) relay.Outcome {
+// cancelledOutcome is the end of what a context has ended.
+func cancelledOutcome(cause error) relay.Outcome {
 	if errors.Is(cause, server.ErrClientGone) {
 		return relay.Outcome{Kind: relay.OutcomeClientGone, Err: cause}
 	}
 	return relay.Outcome{Kind: relay.OutcomeDrained, Err: cause}
 }
 
-// idlePiece is what a read of a tunnel brings in which little is said.
-const idlePiece = 512
+// idlePieceSize is what a read of a tunnel brings in which little is said.
+const idlePieceSize = 512
 
-// flow is one direction of a tunnel.
-type flow struct {
+// byteCopier is one direction of a tunnel.
+type byteCopier struct {
 	from   io.Reader
 	to     *netconn.Conn
 	stall  time.Duration
@@ -124,9 +124,9 @@ type flow struct {
 	bytes  atomic.Int64
 }
 
-// carry keeps a whole piece only while it is filled: most tunnels are silent most of the time.
-func (f *flow) carry(from, to side) failure {
-	little := make([]byte, idlePiece)
+// run keeps a whole piece only while it is filled: most tunnels are silent most of the time.
+func (f *byteCopier) run(from, to side) failure {
+	little := make([]byte, idlePieceSize)
 	var whole *[]byte
 	defer func() {
 		if whole != nil {
@@ -149,9 +149,9 @@ func (f *flow) carry(from, to side) failure {
 			return failure{side: from, err: err}
 		}
 		switch {
-		case whole == nil && n == idlePiece:
-			whole = borrow(f.pieces)
-		case whole != nil && n < idlePiece:
+		case whole == nil && n == idlePieceSize:
+			whole = getPiece(f.pieces)
+		case whole != nil && n < idlePieceSize:
 			f.pieces.Put(whole)
 			whole = nil
 		}

@@ -19,7 +19,7 @@ func TestTextCheck(t *testing.T) {
 			text.WriteString(bits[min(random.IntN(2*len(bits)), len(bits)-1)/(1+random.IntN(3))])
 		}
 		s := text.String()
-		var check textCheck
+		var check utf8Checker
 		good := true
 		for rest := s; good && len(rest) > 0; {
 			n := 1 + random.IntN(len(rest))

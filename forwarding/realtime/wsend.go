@@ -24,25 +24,25 @@ const (
 	// maxOverhead is how much of what a peer sends between two pings may be no payload, beyond what payload earns: else
 	// a message in a million fragments would cost what a million messages do.
 	maxOverhead = 64 << 10
-	// messageEarns is what each message earns: its own frame, and control frames beside it.
-	messageEarns = 64
+	// messageCredit is what each message earns: its own frame, and control frames beside it.
+	messageCredit = 64
 	// frameBuffer is what is read ahead of a WebSocket, for heads of frames and small messages.
 	frameBuffer = 2 << 10
 )
 
 var errOverhead = errors.New("too many fragments or control frames")
 
-// wire is the connection below a WebSocket, as gorilla's package sees it. It moves its own deadlines with every piece,
+// frameConn is the connection below a WebSocket, as gorilla's package sees it. It moves its own deadlines with every piece,
 // so that only silence and standstill end it, and it keeps account of what is no payload.
-type wire struct {
+type frameConn struct {
 	*netconn.Conn
-	stall    time.Duration
-	limit    time.Time    // of what is written now: for control frames; guarded by gorilla's lock for writing
-	overhead atomic.Int64 // bytes
+	stall         time.Duration
+	writeDeadline time.Time    // of what is written now: for control frames; guarded by gorilla's lock for writing
+	overhead      atomic.Int64 // bytes
 }
 
 // Read reads unless the peer has sent too much that is no payload.
-func (w *wire) Read(p []byte) (int, error) {
+func (w *frameConn) Read(p []byte) (int, error) {
 	if w.overhead.Load() > maxOverhead {
 		return 0, errOverhead
 	}
@@ -51,36 +51,36 @@ func (w *wire) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// earn makes up for so many bytes of what is no payload.
-func (w *wire) earn(bytes int64) {
+// credit makes up for so many bytes of what is no payload.
+func (w *frameConn) credit(bytes int64) {
 	if w.overhead.Add(-bytes) < 0 {
 		w.overhead.Store(0) // nothing is saved up
 	}
 }
 
-func (w *wire) Write(p []byte) (int, error) { return w.WriteWithin(p, w.stall, w.limit) }
+func (w *frameConn) Write(p []byte) (int, error) { return w.WriteWithin(p, w.stall, w.writeDeadline) }
 
 // SetWriteDeadline is called before each write.
-func (w *wire) SetWriteDeadline(t time.Time) error {
-	w.limit = t
+func (w *frameConn) SetWriteDeadline(t time.Time) error {
+	w.writeDeadline = t
 	return nil
 }
 
 // SetDeadline is called around handshakes.
-func (w *wire) SetDeadline(time.Time) error { return nil }
+func (w *frameConn) SetDeadline(time.Time) error { return nil }
 
-// peer is one end of a session.
-type peer struct {
+// wsEnd is one end of a session.
+type wsEnd struct {
 	side    side
 	ws      *websocket.Conn
-	wire    *wire
+	conn    *frameConn
 	message io.WriteCloser // that it is sent; for the pump that sends it
 }
 
-// newPeer sets up what a [Session] needs of a WebSocket. Closes are answered by that, not by the WebSocket itself;
+// newWSEnd sets up what a [Session] needs of a WebSocket. Closes are answered by that, not by the WebSocket itself;
 // pings are answered on the spot.
-func newPeer(s side, ws *websocket.Conn, w *wire, maxMessage int64) *peer {
-	p := &peer{side: s, ws: ws, wire: w}
+func newWSEnd(s side, ws *websocket.Conn, w *frameConn, maxMessage int64) *wsEnd {
+	p := &wsEnd{side: s, ws: ws, conn: w}
 	ws.SetReadLimit(maxMessage)
 	ws.SetCloseHandler(func(int, string) error { return nil })
 	ws.SetPingHandler(p.pong)
@@ -88,12 +88,12 @@ func newPeer(s side, ws *websocket.Conn, w *wire, maxMessage int64) *peer {
 }
 
 // start begins to send a message, and finish ends it.
-func (p *peer) start(kind int) (err error) {
+func (p *wsEnd) start(kind int) (err error) {
 	p.message, err = p.ws.NextWriter(kind)
 	return err
 }
 
-func (p *peer) finish() error { return p.message.Close() }
+func (p *wsEnd) finish() error { return p.message.Close() }
 
 // pongError is a ping that could not be answered: who sent it takes nothing.
 type pongError struct{ error }
@@ -102,29 +102,29 @@ func (e *pongError) Unwrap() error { return e.error }
 
 // pong answers a ping. It has as long as any other write: a peer that reads slowly is not lost by asking whether we are
 // there.
-func (p *peer) pong(data string) error {
-	err := p.ws.WriteControl(websocket.PongMessage, []byte(data), time.Now().Add(p.wire.stall))
+func (p *wsEnd) pong(data string) error {
+	err := p.ws.WriteControl(websocket.PongMessage, []byte(data), time.Now().Add(p.conn.stall))
 	if err == nil || errors.Is(err, websocket.ErrCloseSent) {
 		return nil
 	}
 	return &pongError{err}
 }
 
-// unread is the failure of reading from the peer.
-func (p *peer) unread(err error) failure {
+// readFailure is the failure of reading from the peer.
+func (p *wsEnd) readFailure(err error) failure {
 	var pong *pongError
 	return failure{side: p.side, writing: errors.As(err, &pong), err: err}
 }
 
 // close sends a close frame, once.
-func (p *peer) close(code int, text string, within time.Duration) {
+func (p *wsEnd) close(code int, text string, within time.Duration) {
 	_ = p.ws.WriteControl(websocket.CloseMessage, websocket.FormatCloseMessage(code, text), time.Now().Add(within))
 }
 
-// accept answers the client's handshake. frames is memory for what is sent.
-func (s *Session) accept(w *wire, frames *sync.Pool) (*websocket.Conn, error) {
+// acceptClient answers the client's handshake. frames is memory for what is sent.
+func (s *Session) acceptClient(w *frameConn, frames *sync.Pool) (*websocket.Conn, error) {
 	up := websocket.Upgrader{
-		ReadBufferSize: frameBuffer, WriteBufferSize: relayPiece, WriteBufferPool: frames,
+		ReadBufferSize: frameBuffer, WriteBufferSize: pieceSize, WriteBufferPool: frames,
 		CheckOrigin: func(*http.Request) bool { return true }, // that is the entry's business
 	}
 	if s.Protocol != "" {
@@ -145,7 +145,7 @@ func (s *Session) accept(w *wire, frames *sync.Pool) (*websocket.Conn, error) {
 }
 
 // hijacker lets gorilla's upgrader have a connection that was taken over already.
-type hijacker struct{ wire *wire }
+type hijacker struct{ wire *frameConn }
 
 func (h hijacker) Header() http.Header         { return http.Header{} }
 func (h hijacker) WriteHeader(int)             {}
@@ -154,12 +154,12 @@ func (h hijacker) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 	return h.wire, bufio.NewReadWriter(bufio.NewReaderSize(h.wire, 16), bufio.NewWriterSize(h.wire, 16)), nil
 }
 
-// dialPeer makes a client's WebSocket of a connection whose handshake was made already, by our own transport. Only a
+// dialEngine makes a client's WebSocket of a connection whose handshake was made already, by our own transport. Only a
 // dialer can make one, so it is given a connection on which the handshake is played back to it.
-func dialPeer(w *wire, frames *sync.Pool) (*websocket.Conn, error) {
+func dialEngine(w *frameConn, frames *sync.Pool) (*websocket.Conn, error) {
 	d := websocket.Dialer{
-		ReadBufferSize: frameBuffer, WriteBufferSize: relayPiece, WriteBufferPool: frames,
-		NetDialContext: func(context.Context, string, string) (net.Conn, error) { return &playback{wire: w}, nil },
+		ReadBufferSize: frameBuffer, WriteBufferSize: pieceSize, WriteBufferPool: frames,
+		NetDialContext: func(context.Context, string, string) (net.Conn, error) { return &playback{frameConn: w}, nil },
 	}
 	ws, _, err := d.Dial("ws://engine/", nil)
 	if err != nil {
@@ -170,14 +170,14 @@ func dialPeer(w *wire, frames *sync.Pool) (*websocket.Conn, error) {
 
 // playback answers a handshake itself, and is the connection below from then on.
 type playback struct {
-	*wire
+	*frameConn
 	asked  bool
 	answer []byte // what is left of it
 }
 
 func (p *playback) Write(b []byte) (int, error) {
 	if p.asked {
-		return p.wire.Write(b)
+		return p.frameConn.Write(b)
 	}
 	r, err := http.ReadRequest(bufio.NewReader(bytes.NewReader(b)))
 	if err != nil {
@@ -195,5 +195,5 @@ func (p *playback) Read(b []byte) (int, error) {
 		p.answer = p.answer[n:]
 		return n, nil
 	}
-	return p.wire.Read(b)
+	return p.frameConn.Read(b)
 }

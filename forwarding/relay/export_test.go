@@ -3,4 +3,4 @@ package relay
 // What tests look at.
 var ErrTruncated = errTruncated
 
-const Heartbeat = heartbeat
+const Heartbeat = heartbeatInterval

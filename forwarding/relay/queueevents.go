@@ -16,10 +16,10 @@ import (
 )
 
 const (
-	// newsEvery is how often a client is told how its request waits, at most.
-	newsEvery = time.Second
-	// heartbeat is the longest silence before the first byte.
-	heartbeat = 5 * time.Second
+	// progressInterval is how often a client is told how its request waits, at most.
+	progressInterval = time.Second
+	// heartbeatInterval is the longest silence before the first byte.
+	heartbeatInterval = 5 * time.Second
 )
 
 // QueueEventStream is a stream of events that begins before its answer does, for a client that wants to know how its request
@@ -40,12 +40,12 @@ type QueueEventStream struct {
 	// Crashed takes note of a panic, and says what the client is to be told.
 	OnPanic func(panicked, stack string) *openai.Error
 
-	client io.Writer
-	over   bool
-	news   hop.Progress // not told yet, unless it is zero
-	told   hop.Progress
-	toldAt time.Time
-	spoke  time.Time
+	client  io.Writer
+	over    bool
+	pending hop.Progress // not told yet, unless it is zero
+	sent    hop.Progress
+	sentAt  time.Time
+	wroteAt time.Time
 }
 
 // WriteQueueEvents answers with p, whose head goes out at once.
@@ -61,27 +61,27 @@ func WriteQueueEvents(rc *fasthttp.RequestCtx, p *QueueEventStream) {
 func (p *QueueEventStream) WriteTo(w io.Writer) (n int64, err error) {
 	defer func() {
 		if with := recover(); with != nil {
-			defer p.close()
-			err = p.decline(w, p.OnPanic(server.DescribePanic(with), server.Stack()))
+			defer p.end()
+			err = p.writeRefusal(w, p.OnPanic(server.DescribePanic(with), server.Stack()))
 		}
 	}()
-	p.client, p.spoke = w, time.Now()
-	p.follow()
+	p.client, p.wroteAt = w, time.Now()
+	p.watchContext()
 	answer, refused := p.Resolve()
 	if answer == nil {
-		return 0, p.decline(w, refused)
+		return 0, p.writeRefusal(w, refused)
 	}
-	if p.settle != nil {
-		p.settle()
+	if p.detach != nil {
+		p.detach()
 	}
 	p.Response = answer
 	return p.Relay.WriteTo(w)
 }
 
-// decline ends a stream of which there is no answer. The client hears why, and does not take what it has for an answer.
-func (p *QueueEventStream) decline(w io.Writer, e *openai.Error) error {
+// writeRefusal ends a stream of which there is no answer. The client hears why, and does not take what it has for an answer.
+func (p *QueueEventStream) writeRefusal(w io.Writer, e *openai.Error) error {
 	drained := p.Context.Err() != nil
-	p.close()
+	p.end()
 	if e != nil {
 		if drained {
 			p.Stall = server.FinalWriteTimeout
@@ -93,19 +93,19 @@ func (p *QueueEventStream) decline(w io.Writer, e *openai.Error) error {
 	return errTruncated
 }
 
-// close lets go of the request.
-func (p *QueueEventStream) close() {
+// end lets go of the request.
+func (p *QueueEventStream) end() {
 	if p.over {
 		return
 	}
 	p.over = true
-	if p.settle != nil {
-		p.settle()
+	if p.detach != nil {
+		p.detach()
 	}
-	if p.ended {
+	if p.closed {
 		return // the answer had begun, and its relay has told
 	}
-	p.ended = true // what is written from here on does not depend on the context
+	p.closed = true // what is written from here on does not depend on the context
 	p.OnClose()
 }
 
@@ -115,45 +115,45 @@ func (p *QueueEventStream) Close() error {
 		return p.Relay.Close()
 	}
 	if !p.over {
-		p.know(Outcome{Kind: OutcomeClientGone, Err: io.ErrClosedPipe})
-		p.close()
+		p.setOutcome(Outcome{Kind: OutcomeClientGone, Err: io.ErrClosedPipe})
+		p.end()
 	}
 	return nil
 }
 
 // ReportProgress takes a colo's word of how the request waits there.
 func (p *QueueEventStream) ReportProgress(at hop.Progress) {
-	p.news = at
+	p.pending = at
 	p.Tick()
 }
 
 // ResetProgress says that the request does not wait any more where it did.
-func (p *QueueEventStream) ResetProgress() { p.news = hop.Progress{} }
+func (p *QueueEventStream) ResetProgress() { p.pending = hop.Progress{} }
 
 // Tick says what there is to be said, and when there will be more.
 func (p *QueueEventStream) Tick() time.Duration {
 	now := time.Now()
-	if p.news == p.told {
-		p.news = hop.Progress{}
+	if p.pending == p.sent {
+		p.pending = hop.Progress{}
 	}
-	waits := p.news != hop.Progress{}
+	waits := p.pending != hop.Progress{}
 	switch {
-	case waits && now.Sub(p.toldAt) >= newsEvery:
-		p.told, p.toldAt, p.news, waits = p.news, now, hop.Progress{}, false
-		p.comment(append(p.told.Append([]byte(": queue "), ' '), "\n\n"...), now)
-	case now.Sub(p.spoke) >= heartbeat:
-		p.comment([]byte(": heartbeat\n\n"), now)
+	case waits && now.Sub(p.sentAt) >= progressInterval:
+		p.sent, p.sentAt, p.pending, waits = p.pending, now, hop.Progress{}, false
+		p.writeComment(append(p.sent.Append([]byte(": queue "), ' '), "\n\n"...), now)
+	case now.Sub(p.wroteAt) >= heartbeatInterval:
+		p.writeComment([]byte(": heartbeat\n\n"), now)
 	}
-	next := p.spoke.Add(heartbeat)
-	if due := p.toldAt.Add(newsEvery); waits && due.Before(next) {
+	next := p.wroteAt.Add(heartbeatInterval)
+	if due := p.sentAt.Add(progressInterval); waits && due.Before(next) {
 		next = due
 	}
 	return max(next.Sub(now), time.Millisecond)
 }
 
-// comment writes to a client, whose request ends if it takes nothing, as it would in the middle of its answer.
-func (p *QueueEventStream) comment(text []byte, now time.Time) {
-	p.spoke = now
+// writeComment writes to a client, whose request ends if it takes nothing, as it would in the middle of its answer.
+func (p *QueueEventStream) writeComment(text []byte, now time.Time) {
+	p.wroteAt = now
 	if err := p.write(p.client, text); err != nil && p.Context.Err() == nil {
 		p.Cancel(errors.Join(server.ErrClientGone, err))
 	}

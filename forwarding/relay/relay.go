@@ -50,10 +50,10 @@ type Relay struct {
 	OnOutcome func(Outcome) // how the answer ends
 	OnClose   func()
 
-	known  bool
-	ended  bool
-	heldUp time.Duration
-	settle func() // ends what watches the context
+	outcomeSet bool
+	closed     bool
+	blocked    time.Duration
+	detach     func() // ends what watches the context
 }
 
 // SupportsBodyWriteTo makes fasthttp call WriteTo: every piece becomes one flushed chunk, and an error cuts the answer.
@@ -77,7 +77,7 @@ func (r *Relay) WriteTo(w io.Writer) (n int64, err error) {
 }
 
 func (r *Relay) deliver(w io.Writer) (int64, error) {
-	r.follow()
+	r.watchContext()
 	for {
 		piece, err := r.Response.Next()
 		if err != nil {
@@ -89,13 +89,13 @@ func (r *Relay) deliver(w io.Writer) (int64, error) {
 		last := r.Response.Done()
 		switch stream := r.Response.Stream(); {
 		case last:
-			r.end(r.classify(io.EOF))
-		case stream != nil && stream.Over() && !r.isGone():
+			r.closeWith(r.classify(io.EOF))
+		case stream != nil && stream.Over() && !r.clientGone():
 			// The API's end is in this piece: whoever reads it takes the answer for complete, before its framing ends.
-			r.know(Outcome{Kind: OutcomeCompleted})
+			r.setOutcome(Outcome{Kind: OutcomeCompleted})
 		}
 		if err := r.write(w, piece); err != nil {
-			r.end(r.clientGone(err))
+			r.closeWith(r.writeFailed(err))
 			return r.Response.Size(), err
 		}
 		if r.OnChunk != nil {
@@ -108,16 +108,16 @@ func (r *Relay) deliver(w io.Writer) (int64, error) {
 	}
 }
 
-// follow lets the context's end wake a write that is under way, until settle. What is written after that has a deadline
+// watchContext lets the context's end wake a write that is under way, until settle. What is written after that has a deadline
 // that nobody else moves.
-func (r *Relay) follow() {
+func (r *Relay) watchContext() {
 	woken := make(chan struct{})
 	stop := context.AfterFunc(r.Context, func() {
 		defer close(woken)
-		_ = r.Client.SetWriteDeadline(r.hurry())
+		_ = r.Client.SetWriteDeadline(r.finalDeadline())
 	})
-	r.settle = func() {
-		r.settle = nil // also if what comes after should panic: a second time there is nobody to wait for
+	r.detach = func() {
+		r.detach = nil // also if what comes after should panic: a second time there is nobody to wait for
 		if !stop() {
 			<-woken
 		}
@@ -134,29 +134,29 @@ func (r *Relay) write(w io.Writer, p []byte) error {
 	}
 	// After the deadline has moved: it is moved back after the context's end, so one of the two is seen. Whoever is told
 	// of the end may cancel the context, and what is then left to say must still be said.
-	if !r.ended && r.Context.Err() != nil {
-		if r.isGone() {
+	if !r.closed && r.Context.Err() != nil {
+		if r.clientGone() {
 			return context.Cause(r.Context)
 		}
-		_ = r.Client.SetWriteDeadline(r.hurry())
+		_ = r.Client.SetWriteDeadline(r.finalDeadline())
 	}
 	began := time.Now()
 	_, err := w.Write(p)
-	r.heldUp += time.Since(began)
+	r.blocked += time.Since(began)
 	return err
 }
 
 // BlockedOnClient is for how long the client has held the answer up so far: what is written goes to buffers while they have room, so a
 // write lasts only for a client that does not read. Only Passed, Known and Ended may ask.
-func (r *Relay) BlockedOnClient() time.Duration { return r.heldUp }
+func (r *Relay) BlockedOnClient() time.Duration { return r.blocked }
 
-// isGone says that the context has ended since the client has gone, and not because we end the answer.
-func (r *Relay) isGone() bool { return errors.Is(context.Cause(r.Context), server.ErrClientGone) }
+// clientGone says that the context has ended since the client has gone, and not because we end the answer.
+func (r *Relay) clientGone() bool { return errors.Is(context.Cause(r.Context), server.ErrClientGone) }
 
-// hurry is by when what is written must be, once the context has ended: what has come of an answer that we end is still
+// finalDeadline is by when what is written must be, once the context has ended: what has come of an answer that we end is still
 // delivered, so that the client hears of the end behind it.
-func (r *Relay) hurry() time.Time {
-	if r.isGone() {
+func (r *Relay) finalDeadline() time.Time {
+	if r.clientGone() {
 		return netconn.PastDeadline()
 	}
 	return time.Now().Add(server.FinalWriteTimeout)
@@ -165,7 +165,7 @@ func (r *Relay) hurry() time.Time {
 // finish tells the client how the answer ended, and returns an error if it must not look complete.
 func (r *Relay) finish(w io.Writer, err error) error {
 	end := r.classify(err)
-	r.end(end)
+	r.closeWith(end)
 	if end.Err == nil {
 		return nil
 	}
@@ -173,7 +173,7 @@ func (r *Relay) finish(w io.Writer, err error) error {
 		if end.Kind == OutcomeDrained {
 			r.Stall = server.FinalWriteTimeout
 		}
-		_ = r.write(w, stream.AppendError(nil, errorOf(end), r.RequestID))
+		_ = r.write(w, stream.AppendError(nil, errorEvent(end), r.RequestID))
 		server.LingerOnClose(r.Client) // a reset would throw it away
 	}
 	server.TruncateOnClose(r.Client)
@@ -193,7 +193,7 @@ func (r *Relay) classify(err error) Outcome {
 	case errors.Is(err, io.EOF) && stream != nil && stream.Failed():
 		return Outcome{Kind: OutcomeEngineError, Reason: "error_event"} // if it was cut behind that, it stays cut
 	case r.cause() != nil:
-		return r.cancelled()
+		return r.cancelledOutcome()
 	case errors.Is(err, io.EOF) && (stream == nil || !stream.NeedsEnd()):
 		return Outcome{Kind: OutcomeCompleted}
 	case errors.Is(err, io.EOF):
@@ -215,7 +215,7 @@ func (r *Relay) cause() error {
 	return r.Response.Cancelled()
 }
 
-func (r *Relay) cancelled() Outcome {
+func (r *Relay) cancelledOutcome() Outcome {
 	cause := r.cause()
 	if errors.Is(cause, server.ErrClientGone) {
 		return Outcome{Kind: OutcomeClientGone, Err: cause}
@@ -223,15 +223,15 @@ func (r *Relay) cancelled() Outcome {
 	return Outcome{Kind: OutcomeDrained, Reason: "draining", Err: cause}
 }
 
-// clientGone is the end after a failed write, unless the request was cancelled for another cause.
-func (r *Relay) clientGone(err error) Outcome {
+// writeFailed is the end after a failed write, unless the request was cancelled for another cause.
+func (r *Relay) writeFailed(err error) Outcome {
 	if r.Context.Err() != nil {
-		return r.cancelled()
+		return r.cancelledOutcome()
 	}
 	return Outcome{Kind: OutcomeClientGone, Err: err}
 }
 
-func errorOf(end Outcome) *openai.Error {
+func errorEvent(end Outcome) *openai.Error {
 	switch end.Kind {
 	case OutcomeCrashed:
 		return openai.Internal()
@@ -243,33 +243,33 @@ func errorOf(end Outcome) *openai.Error {
 	return openai.EngineFailed(end.Reason)
 }
 
-func (r *Relay) know(e Outcome) {
-	if !r.known {
-		r.known = true
+func (r *Relay) setOutcome(e Outcome) {
+	if !r.outcomeSet {
+		r.outcomeSet = true
 		r.OnOutcome(e)
 	}
 }
 
-func (r *Relay) end(e Outcome) {
-	if r.ended {
+func (r *Relay) closeWith(e Outcome) {
+	if r.closed {
 		return
 	}
-	r.ended = true
+	r.closed = true
 	defer r.OnClose() // also if what comes before should panic
-	if r.settle != nil {
-		r.settle()
+	if r.detach != nil {
+		r.detach()
 	}
 	if r.Response.Done() {
 		r.Response.DetachContext()
 	} else {
 		r.Response.Close()
 	}
-	r.know(e)
+	r.setOutcome(e)
 }
 
 // Close ends a relay that was not, or not wholly, written.
 func (r *Relay) Close() error {
-	r.end(r.clientGone(io.ErrClosedPipe))
+	r.closeWith(r.writeFailed(io.ErrClosedPipe))
 	r.Response.Close()
 	return nil
 }

@@ -57,7 +57,7 @@ func (b *body) next() ([]byte, error) {
 	}
 	if b.framing == framingChunked && b.left == 0 {
 		if err := b.beginChunk(); err != nil || b.done {
-			return nil, eofOr(err)
+			return nil, eofIfNil(err)
 		}
 	}
 	if _, err := b.br.Peek(1); err != nil {
@@ -142,7 +142,7 @@ func parseChunkSize(line []byte) (int64, error) {
 	return int64(n), nil
 }
 
-func eofOr(err error) error {
+func eofIfNil(err error) error {
 	if err != nil {
 		return err
 	}

@@ -18,10 +18,10 @@ const readBuffer = 16 << 10
 // conn is one connection to a server, and what the transport keeps with it from one exchange to the next.
 type conn struct {
 	*netconn.Conn
-	br        *bufio.Reader
-	head      []byte // reused for request heads
-	idleSince time.Time
-	edition   uint64 // of the certificates in force at the handshake
+	br           *bufio.Reader
+	head         []byte // reused for request heads
+	idleSince    time.Time
+	trustVersion uint64 // of the certificates in force at the handshake
 }
 
 // dial connects within timeout. A connection with TLS speaks HTTP/1.1 only.
@@ -35,7 +35,7 @@ func dial(ctx context.Context, to Target, timeout time.Duration) (*conn, error) 
 	}
 	tcp := nc.(*net.TCPConn)
 	_ = tcp.SetReadBuffer(netconn.SocketBuffer)
-	c := &conn{edition: to.Peer.Version()} // before the handshake: what changes in it counts as changed after it
+	c := &conn{trustVersion: to.Peer.Version()} // before the handshake: what changes in it counts as changed after it
 	var secure *netconn.TLSConn
 	if config := to.clientTLS(); config != nil {
 		secure = netconn.NewTLS(tcp, func(below net.Conn) *tls.Conn { return tls.Client(below, config) }, nil)

@@ -26,16 +26,16 @@ type head struct {
 	chunked bool
 	close   bool   // the connection ends with this answer
 	keep    bool   // it says that it does not, which HTTP/1.0 must
-	coded   bool   // the body is compressed, or the like
+	encoded bool   // the body is compressed, or the like
 	lines   string // header lines, each ended by CRLF
 }
 
 // readHead reads one head, and passes over interim (1xx) answers. The error is io.EOF if not a byte came.
-func readHead(br *bufio.Reader) (head, error) { return readHeadTelling(br, nil) }
+func readHead(br *bufio.Reader) (head, error) { return readHeadWithProgress(br, nil) }
 
-// readHeadTelling is readHead, and gives tell what the interim answers of a node of ours say.
-func readHeadTelling(br *bufio.Reader, tell func(hop.Progress)) (head, error) {
-	passed := interims{tell: tell}
+// readHeadWithProgress is readHead, and gives tell what the interim answers of a node of ours say.
+func readHeadWithProgress(br *bufio.Reader, tell func(hop.Progress)) (head, error) {
+	passed := interimLimiter{onProgress: tell}
 	if tell != nil {
 		passed.began = time.Now()
 	}
@@ -53,7 +53,7 @@ func readHeadTelling(br *bufio.Reader, tell func(hop.Progress)) (head, error) {
 		if h.status >= 200 || h.status == 101 {
 			return h, nil
 		}
-		if err := passed.pass(&h, size); err != nil {
+		if err := passed.add(&h, size); err != nil {
 			return head{}, err
 		}
 	}
@@ -137,7 +137,7 @@ func (h *head) addLine(line string) error {
 		}
 		h.chunked = true
 	case strings.EqualFold(name, "content-encoding"):
-		h.coded = h.coded || value != "" && !strings.EqualFold(value, "identity")
+		h.encoded = h.encoded || value != "" && !strings.EqualFold(value, "identity")
 	case strings.EqualFold(name, "connection"):
 		h.close = h.close || hasOption(value, "close")
 		h.keep = h.keep || hasOption(value, "keep-alive")

@@ -15,24 +15,24 @@ const (
 	maxInterimHead = 512
 )
 
-// interims are the interim answers before one real answer.
-type interims struct {
-	tell  func(hop.Progress) // nil = they were not asked for
-	began time.Time          // zero without tell
-	count int
+// interimLimiter are the interim answers before one real answer.
+type interimLimiter struct {
+	onProgress func(hop.Progress) // nil = they were not asked for
+	began      time.Time          // zero without tell
+	count      int
 }
 
-// pass takes one more, or says why it is one too many.
-func (i *interims) pass(h *head, size int) error {
+// add takes one more, or says why it is one too many.
+func (i *interimLimiter) add(h *head, size int) error {
 	most := maxInterim
-	if i.tell != nil {
+	if i.onProgress != nil {
 		most += int(maxInterim * time.Since(i.began).Seconds())
 	}
 	if i.count++; i.count > most {
 		return fmt.Errorf("%w: more than %d interim answers", errMalformed, most)
 	}
 	said := h.get(hop.HeaderProgress)
-	if i.tell == nil || said == "" {
+	if i.onProgress == nil || said == "" {
 		return nil
 	}
 	if size > maxInterimHead {
@@ -42,6 +42,6 @@ func (i *interims) pass(h *head, size int) error {
 	if err != nil {
 		return fmt.Errorf("%w: %w", errMalformed, err)
 	}
-	i.tell(p)
+	i.onProgress(p)
 	return nil
 }

@@ -12,10 +12,10 @@ import (
 func TestInterimAnswersGoOn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		told := 0
-		in := interims{tell: func(hop.Progress) { told++ }, began: time.Now()}
+		in := interimLimiter{onProgress: func(hop.Progress) { told++ }, began: time.Now()}
 		h := head{status: 102, lines: hop.HeaderProgress + ": position=7\r\n"}
 		for range 3600 {
-			if err := in.pass(&h, 100); err != nil {
+			if err := in.add(&h, 100); err != nil {
 				t.Fatal(err)
 			}
 			time.Sleep(time.Second)

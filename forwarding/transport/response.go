@@ -14,8 +14,8 @@ import (
 const (
 	// maxHeld is how much of an answer is held back: a whole small answer, or a stream's head until its first event.
 	maxHeld = 64 << 10
-	// endGrace is how long a stream that has properly ended may take to end its framing too.
-	endGrace = time.Second
+	// framingGrace is how long a stream that has properly ended may take to end its framing too.
+	framingGrace = time.Second
 )
 
 // ReadOptions says how an answer is to be read.
@@ -32,16 +32,16 @@ type Response struct {
 	transport     *Transport
 	target        Target
 	conn          *conn
-	linger        time.Duration
-	end           time.Time // of the whole exchange
+	lingerLimit   time.Duration
+	deadline      time.Time // of the whole exchange
 	unwatch       func() bool
-	settled       bool // unwatch was called
+	detached      bool // unwatch was called
 	cancelledLate bool // by a cancellation that had begun before: the deadlines are not ours
 
 	head     head
 	body     body
 	stream   *openai.Stream   // of an event stream; else nil
-	long     *openai.LongBody // follows a JSON body that is too long to be held
+	usage    *openai.LongBody // follows a JSON body that is too long to be held
 	held     []byte           // to be delivered before the body
 	whole    bool             // held is all there is
 	switched bool             // the connection is a WebSocket now
@@ -66,7 +66,7 @@ func (a *Response) Header(name string) string { return a.head.get(name) }
 
 // NotAPI reports an answer that is none of an API's, whatever its status says: a page for people, or a body in a
 // coding that was not asked for, which its client could not read.
-func (a *Response) NotAPI() bool { return a.head.coded || openai.IsHTML(a.head.get("content-type")) }
+func (a *Response) NotAPI() bool { return a.head.encoded || openai.IsHTML(a.head.get("content-type")) }
 
 // Stream returns what follows the answer's events, or nil if it is no event stream.
 func (a *Response) Stream() *openai.Stream { return a.stream }
@@ -76,8 +76,8 @@ func (a *Response) Usage() (openai.Usage, bool) {
 	switch {
 	case a.stream != nil:
 		return a.stream.Usage()
-	case a.long != nil:
-		return a.long.Usage()
+	case a.usage != nil:
+		return a.usage.Usage()
 	}
 	return openai.BodyUsage(a.held)
 }
@@ -89,7 +89,7 @@ func (a *Response) Body() ([]byte, bool) { return a.held, a.whole }
 // stream began with. It is nil if that is too long to be held, or cannot be read.
 func (a *Response) ErrorBody() []byte {
 	if a.stream == nil {
-		if a.whole && !a.head.coded {
+		if a.whole && !a.head.encoded {
 			return a.held
 		}
 		return nil
@@ -112,7 +112,7 @@ func (a *Response) Cancelled() error {
 }
 
 // Linger is how long the other side is given to close after a cancellation: see [Request.Linger].
-func (a *Response) Linger() time.Duration { return a.linger }
+func (a *Response) Linger() time.Duration { return a.lingerLimit }
 
 // Length is the body's length, or -1 if only its end will tell.
 func (a *Response) Length() int64 {
@@ -124,12 +124,12 @@ func (a *Response) Length() int64 {
 
 // readFirst reads as far as the answer commits us: a whole small answer, or a stream up to its first event.
 func (a *Response) readFirst(s ReadOptions) error {
-	if openai.IsEventStream([]byte(a.head.get("content-type"))) && a.head.status < 300 && !a.head.coded {
+	if openai.IsEventStream([]byte(a.head.get("content-type"))) && a.head.status < 300 && !a.head.encoded {
 		a.stream = openai.NewStream(openai.StreamConfig{API: s.API, StripUsage: s.StripUsage})
 		return a.readFirstEvent()
 	}
 	if a.head.length > maxHeld {
-		a.follow(s)
+		a.trackUsage(s)
 		_, err := a.readSome()
 		return err
 	}
@@ -144,14 +144,14 @@ func (a *Response) readFirst(s ReadOptions) error {
 			return nil
 		}
 	}
-	a.follow(s)
+	a.trackUsage(s)
 	return nil
 }
 
-// follow looks for the usage in what will pass.
-func (a *Response) follow(s ReadOptions) {
+// trackUsage looks for the usage in what will pass.
+func (a *Response) trackUsage(s ReadOptions) {
 	if s.TrackUsage && openai.IsJSON(a.head.get("content-type")) {
-		a.long = new(openai.LongBody)
+		a.usage = new(openai.LongBody)
 	}
 }
 
@@ -192,20 +192,20 @@ var errEmptyStream = errors.New("stream ended before its first event")
 func (a *Response) Next() ([]byte, error) {
 	if held := a.held; held != nil {
 		a.held = nil
-		a.passed(held)
+		a.delivered(held)
 		return held, nil
 	}
 	if a.conn == nil {
 		return nil, io.EOF
 	}
 	if a.stream != nil && a.stream.Ended() {
-		a.conn.IdleTimeout = endGrace
+		a.conn.IdleTimeout = framingGrace
 	}
 	piece, err := a.body.next()
 	switch {
 	case errors.Is(err, io.EOF):
 		a.finish()
-		return a.last()
+		return a.streamTail()
 	case err != nil:
 		return nil, exchangeError(a.ctx, PhaseStream, err)
 	}
@@ -215,20 +215,20 @@ func (a *Response) Next() ([]byte, error) {
 			return nil, &ExchangeError{Phase: PhaseStream, Err: err}
 		}
 	}
-	a.passed(piece)
+	a.delivered(piece)
 	return piece, nil
 }
 
-// passed takes note of what is delivered.
-func (a *Response) passed(piece []byte) {
+// delivered takes note of what is delivered.
+func (a *Response) delivered(piece []byte) {
 	a.size += int64(len(piece))
-	if a.long != nil {
-		a.long.Write(piece)
+	if a.usage != nil {
+		a.usage.Write(piece)
 	}
 }
 
-// last returns what a stream that ended without an empty line still has.
-func (a *Response) last() ([]byte, error) {
+// streamTail returns what a stream that ended without an empty line still has.
+func (a *Response) streamTail() ([]byte, error) {
 	if a.stream != nil {
 		if tail := a.stream.Finish(); len(tail) > 0 {
 			a.size += int64(len(tail))
@@ -240,7 +240,7 @@ func (a *Response) last() ([]byte, error) {
 
 // TimeoutReason returns which limit an answer that has timed out has reached.
 func (a *Response) TimeoutReason() string {
-	if !a.end.IsZero() && !time.Now().Before(a.end) {
+	if !a.deadline.IsZero() && !time.Now().Before(a.deadline) {
 		return "total"
 	}
 	return hop.ReasonIdle
@@ -256,8 +256,8 @@ func (a *Response) Done() bool {
 
 // DetachContext ends the watch over the context, whose end has no effect after it.
 func (a *Response) DetachContext() {
-	if !a.settled {
-		a.settled, a.cancelledLate = true, !a.unwatch()
+	if !a.detached {
+		a.detached, a.cancelledLate = true, !a.unwatch()
 	}
 }
 
@@ -287,7 +287,7 @@ func (a *Response) Close() {
 	}
 	a.conn = nil
 	a.DetachContext()
-	c.Linger(a.linger)
+	c.Linger(a.lingerLimit)
 	a.transport.releaseReader(c)
 }
 

@@ -11,10 +11,10 @@ import (
 )
 
 const (
-	// keepIdle must be shorter than the time after which engines close an idle connection (uvicorn: 5 s).
-	keepIdle = 4 * time.Second
-	// maxIdle bounds the idle connections to one address.
-	maxIdle = 512
+	// maxIdleTime must be shorter than the time after which engines close an idle connection (uvicorn: 5 s).
+	maxIdleTime = 4 * time.Second
+	// maxIdlePerTarget bounds the idle connections to one address.
+	maxIdlePerTarget = 512
 )
 
 // Transport keeps connections to servers. Its zero value is not usable: see [NewTransport].
@@ -41,7 +41,7 @@ func (t *Transport) Run(ctx context.Context) error {
 	for {
 		select {
 		case <-tick.C:
-			t.closeIdle(time.Now().Add(-keepIdle))
+			t.closeIdle(time.Now().Add(-maxIdleTime))
 		case <-ctx.Done():
 			t.close()
 			return nil
@@ -92,7 +92,7 @@ func (t *Transport) take(to Target) *conn {
 		if c == nil {
 			return nil
 		}
-		if time.Since(c.idleSince) < keepIdle && c.edition == to.Peer.Version() && c.Quiet() {
+		if time.Since(c.idleSince) < maxIdleTime && c.trustVersion == to.Peer.Version() && c.Quiet() {
 			return c
 		}
 		c.Close()
@@ -118,7 +118,7 @@ func (t *Transport) put(to Target, c *conn) {
 	c.Tick = nil
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.closed || len(t.idle[to]) >= maxIdle {
+	if t.closed || len(t.idle[to]) >= maxIdlePerTarget {
 		c.Close()
 		return
 	}
@@ -152,7 +152,7 @@ func (t *Transport) Do(ctx context.Context, r *Request, s ReadOptions) (*Respons
 	c.br.Reset(c)
 	c.IdleTimeout, c.Deadline, c.Tick = 0, r.Deadline, r.Tick
 
-	a := &Response{ctx: ctx, transport: t, target: r.Target, conn: c, linger: r.Linger, end: r.Deadline}
+	a := &Response{ctx: ctx, transport: t, target: r.Target, conn: c, lingerLimit: r.Linger, deadline: r.Deadline}
 	a.unwatch = context.AfterFunc(ctx, c.Cancel)
 	begun := false
 	defer func() {
@@ -186,10 +186,10 @@ func (a *Response) begin(r *Request, s ReadOptions) error {
 	sent := time.Now()
 	if err := a.conn.send(r); err != nil {
 		if errors.Is(err, ErrNotSent) {
-			a.linger = 0
+			a.lingerLimit = 0
 			return err
 		}
-		if err = a.refusedEarly(err); err != nil {
+		if err = a.readEarlyRefusal(err); err != nil {
 			return err
 		}
 		return a.readFirst(s)
@@ -200,7 +200,7 @@ func (a *Response) begin(r *Request, s ReadOptions) error {
 			a.conn.Deadline = by
 		}
 	}
-	h, err := readHeadTelling(a.conn.br, r.OnProgress)
+	h, err := readHeadWithProgress(a.conn.br, r.OnProgress)
 	if err != nil {
 		if errors.Is(err, io.EOF) {
 			err = errNoAnswer
@@ -222,10 +222,10 @@ func (a *Response) begin(r *Request, s ReadOptions) error {
 	return nil
 }
 
-// refusedEarly looks for a reason when a request could not be sent to its end: who refuses it for its size, say, answers
+// readEarlyRefusal looks for a reason when a request could not be sent to its end: who refuses it for its size, say, answers
 // before that. It returns the failure if there is none.
-func (a *Response) refusedEarly(failure error) error {
-	a.conn.IdleTimeout = endGrace
+func (a *Response) readEarlyRefusal(failure error) error {
+	a.conn.IdleTimeout = framingGrace
 	h, err := readHead(a.conn.br)
 	if a.target.Peer.SentAlert(err) {
 		return err
