@@ -13,7 +13,7 @@ import (
 	"colonnade/permits"
 )
 
-// takeAll takes permits without waiting until there are no more, and returns their endpoints.
+// takeAll takes permits without waiting until there are no more, and returns them and their endpoints.
 func takeAll(t *testing.T, p *permits.Pool, r permits.Request) (taken []permits.Permit, ids string) {
 	t.Helper()
 	for {
@@ -53,7 +53,7 @@ func TestPolicies(t *testing.T) {
 	f(permits.RoundRobin, "a", e("a", 1, 1), e("a", 5, 1))
 }
 
-// After releases, too, equals take turns: no endpoint of an idle pool gets everything.
+// Equal endpoints take turns also after releases, so that no endpoint of an idle pool gets all requests.
 func TestEqualsTakeTurns(t *testing.T) {
 	for _, policy := range []permits.Policy{permits.LeastLoaded, permits.RoundRobin} {
 		c := config()
@@ -105,7 +105,7 @@ func TestReasons(t *testing.T) {
 	t.Run("busy", func(t *testing.T) {
 		refuse(t, full(t, config()), permits.Request{Account: "a"}, permits.Busy)
 	})
-	t.Run("busy: the pool lets nobody wait", func(t *testing.T) {
+	t.Run("busy: the pool lets no request wait", func(t *testing.T) {
 		c := config()
 		c.MaxWait = 0
 		refuse(t, full(t, c), patient("a"), permits.Busy)
@@ -155,7 +155,7 @@ func TestReasons(t *testing.T) {
 	})
 }
 
-func TestAttributes(t *testing.T) {
+func TestPermitAttributes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := newPool(t, config(), fleet(1, 1)...)
 		first := take(t, p, patient("a"))

@@ -9,7 +9,7 @@ import (
 	"colonnade/permits"
 )
 
-// A request that finds a slot free, and nobody else there.
+// A request that finds a free slot in an idle pool.
 func BenchmarkAcquireRelease(b *testing.B) {
 	for _, endpoints := range []int{1, 4, 16} {
 		b.Run(fmt.Sprintf("endpoints=%d", endpoints), func(b *testing.B) {
@@ -31,7 +31,7 @@ func BenchmarkAcquireRelease(b *testing.B) {
 	}
 }
 
-// Many at once, with slots for all.
+// Many requests at once, with slots for all.
 func BenchmarkAcquireReleaseParallel(b *testing.B) {
 	c := config()
 	c.Fence = permits.NewFence()
@@ -50,7 +50,7 @@ func BenchmarkAcquireReleaseParallel(b *testing.B) {
 	})
 }
 
-// 64 at once for two slots: every permit is handed over to one who waits.
+// 64 requests at once for two slots: every permit is handed over to a waiter.
 func BenchmarkHandOver(b *testing.B) {
 	p := permits.New(config())
 	p.SetEndpoints(fleet(1, 2))
@@ -68,7 +68,7 @@ func BenchmarkHandOver(b *testing.B) {
 	})
 }
 
-// 10000 accounts wait with one request each; every grant hands over to the next, who waits again.
+// 10000 accounts wait with one request each; every release hands over to the next, and its account waits again.
 func BenchmarkHandOver10000Accounts(b *testing.B) {
 	c := config()
 	c.Limit, c.PerAccount = 1<<20, 1<<20
@@ -106,7 +106,7 @@ func BenchmarkHandOver10000Accounts(b *testing.B) {
 	p.Drain()
 }
 
-// What a refusal costs when the pool and its queue are full.
+// A refusal when the pool and its queue are full.
 func BenchmarkRefuse(b *testing.B) {
 	p := permits.New(permits.Config{MaxWait: time.Second})
 	p.SetEndpoints(fleet(1, 1))
@@ -123,8 +123,7 @@ func BenchmarkRefuse(b *testing.B) {
 	}
 }
 
-// A limit that is found moves by a slot at a time, while 5000 requests of 10000 accounts wait and the others have owed
-// something before.
+// A limit that is found moves by a slot at a time, while 5000 requests wait and the state of 10000 accounts is kept.
 func BenchmarkResize10000Accounts(b *testing.B) {
 	for _, share := range []float64{1, 0.5} {
 		b.Run(fmt.Sprintf("max_share=%v", share), func(b *testing.B) {
@@ -138,7 +137,7 @@ func BenchmarkResize10000Accounts(b *testing.B) {
 	}
 }
 
-// crowdedPool has 10000 accounts: 16 hold a slot each, 5000 wait, and the others were served a moment ago.
+// crowdedPool returns a pool with 10000 accounts: 16 hold a permit each, 5000 wait, and the others were served just before.
 func crowdedPool(b *testing.B, share float64) (p *permits.Pool, end func()) {
 	c := config()
 	c.Limit, c.PerAccount, c.MaxShare = 1<<20, 1<<20, share

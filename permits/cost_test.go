@@ -9,16 +9,16 @@ import (
 	"colonnade/permits"
 )
 
-// line is requests that wait for a slot, in a bubble of synthetic time in which none passes: a slot is worth nothing,
-// and what counts is what is told.
+// line has requests that wait for a slot, in a bubble of synthetic time in which no time passes: slots cost nothing, and only
+// the use that is reported counts.
 type line struct {
 	t      *testing.T
 	pool   *permits.Pool
 	served []string         // accounts, in order
-	held   []permits.Permit // theirs
+	held   []permits.Permit // of the same requests
 }
 
-// join has so many requests wait behind those that do.
+// join adds so many requests of an account to those that wait.
 func (l *line) join(account string, cost float64, requests int) {
 	r := patient(account)
 	r.Cost = cost
@@ -31,11 +31,11 @@ func (l *line) join(account string, cost float64, requests int) {
 			}
 			l.served, l.held = append(l.served, account), append(l.held, permit)
 		}()
-		synctest.Wait() // only one goes on at a time
+		synctest.Wait() // so that they arrive one after the other
 	}
 }
 
-// serve gives back what is held, and so on until nobody waits: each as its account does.
+// serve releases the permits held, in order, until no request waits.
 func (l *line) serve(release func(account string, t permits.Permit)) {
 	synctest.Wait()
 	for n := 0; n < len(l.held); n++ {
@@ -51,7 +51,7 @@ func (l *line) expect(want string) {
 	}
 }
 
-// What the requests of an account have cost tells how many slots it gets before any of the next has ended.
+// The cost of an account's last requests decides how many slots it gets before any of its next ones has ended.
 func TestEstimatesAreLearned(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := line{t: t, pool: newPool(t, byTokens(), fleet(1, 8)...)}
@@ -69,8 +69,8 @@ func TestEstimatesAreLearned(t *testing.T) {
 	})
 }
 
-// What the holder of a permit says counts at once, and not only when its request ends.
-func TestChargedAsTheHolderSays(t *testing.T) {
+// The cost that the holder of a permit reports counts at once, and not only when its request ends.
+func TestReportedCostCountsAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := line{t: t, pool: newPool(t, byTokens(), fleet(1, 2)...)}
 		long := take(t, l.pool, patient("long"))
@@ -85,7 +85,7 @@ func TestChargedAsTheHolderSays(t *testing.T) {
 	})
 }
 
-// A request that got nothing of an answer is not charged what it was taken for.
+// A request that got nothing of an answer is not charged its estimate.
 func TestUnservedCostsNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := line{t: t, pool: newPool(t, byTokens(), fleet(1, 1)...)}
@@ -100,6 +100,6 @@ func TestUnservedCostsNothing(t *testing.T) {
 				p.Release()
 			}
 		})
-		l.expect("unlucky served unlucky served served") // one each, then whoever has had less
+		l.expect("unlucky served unlucky served served") // one each, then the account that was charged less
 	})
 }

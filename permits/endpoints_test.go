@@ -34,7 +34,7 @@ func TestEndpointAdded(t *testing.T) {
 	})
 }
 
-// Made smaller, an endpoint gets nothing new until fewer are held than it has slots.
+// An endpoint with fewer slots than permits gets no request until enough permits were released.
 func TestEndpointShrinks(t *testing.T) {
 	play(t, config(), fleet(1, 4), func(s *scene) {
 		s.pool.SetEndpoints(fleet(1, 2))
@@ -53,8 +53,8 @@ func TestEndpointShrinks(t *testing.T) {
 	})
 }
 
-// Slots that somebody else has taken are not granted, but they are worth waiting for.
-func TestTaken(t *testing.T) {
+// Slots that another pool has taken are not granted, but requests wait for them.
+func TestSlotsTakenByAnotherPool(t *testing.T) {
 	play(t, config(), fleet(1, 1), func(s *scene) {
 		other := permits.Endpoint{ID: "e1", Concurrency: 2, Taken: 2}
 		s.pool.SetEndpoints([]permits.Endpoint{other})
@@ -74,7 +74,7 @@ func TestTaken(t *testing.T) {
 	})
 }
 
-// What is held on an endpoint that goes and comes back is still held.
+// Permits on an endpoint that is removed and added again are still held.
 func TestEndpointComesBack(t *testing.T) {
 	play(t, config(), fleet(2, 2), func(s *scene) {
 		s.pool.SetUsable("e0", false)
@@ -84,12 +84,12 @@ func TestEndpointComesBack(t *testing.T) {
 		s.wantHeld(4, 0)
 		for i, permit := range s.held {
 			permit.Release()
-			s.wantHeld(3-i, i+1) // e0 is usable again, as a new one is
+			s.wantHeld(3-i, i+1) // e0 is usable again, like a new endpoint
 		}
 	})
 }
 
-func TestEndpointGoneForGood(t *testing.T) {
+func TestEndpointIsRemoved(t *testing.T) {
 	play(t, config(), fleet(2, 2), func(s *scene) {
 		waits := s.ask("waits", patient("a"))
 		s.pool.SetEndpoints(nil)
@@ -149,13 +149,13 @@ func TestMarkFull(t *testing.T) {
 		s.wantGranted()
 		time.Sleep(500 * time.Millisecond)
 		s.wantGranted("again")
-		s.pool.MarkFull("e0", time.Now()) // no time at all
+		s.pool.MarkFull("e0", time.Now()) // without effect
 		s.wantHeld(1, 1)
 		time.Sleep(time.Second)
 	})
 }
 
-// A mark goes away with its endpoint, and its timer does not touch what comes after.
+// A mark is removed with its endpoint, and its timer does not end a later mark.
 func TestMarkFullAndRemove(t *testing.T) {
 	play(t, config(), fleet(1, 2), func(s *scene) {
 		s.pool.MarkFull("e0", time.Now().Add(2*time.Second))
@@ -171,8 +171,8 @@ func TestMarkFullAndRemove(t *testing.T) {
 	})
 }
 
-// Fewer endpoints than the turn had come to.
-func TestTurnAfterFewerEndpoints(t *testing.T) {
+// The choice of endpoints goes on where there are fewer than it had come to.
+func TestChoiceAfterFewerEndpoints(t *testing.T) {
 	for n := range 5 {
 		p := newPool(t, config(), fleet(9, 1)...)
 		takeAll(t, p, permits.Request{})

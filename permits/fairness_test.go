@@ -11,8 +11,8 @@ import (
 	"colonnade/permits"
 )
 
-// arrivals has an account send so many requests a second for a minute, each of which holds its slot for 100 ms, and
-// returns how many were served and how long they waited.
+// arrivals sends so many requests of an account a second for a minute, each of which holds its slot for 100 ms. The result
+// waits for them and returns how many were served and how long they waited.
 func arrivals(p *permits.Pool, account string, perSecond float64) func() (served int, waits []time.Duration) {
 	results := make(chan time.Duration, 1<<20)
 	ended := make(chan struct{})
@@ -45,8 +45,8 @@ func arrivals(p *permits.Pool, account string, perSecond float64) func() (served
 	}
 }
 
-// One account sends a hundred times another's load. The other gets what it asks for, being within its share, and waits
-// for the next slots that come free, hardly longer.
+// An account within its share gets all that it asks for beside another that sends a hundred times as much, and waits hardly
+// longer than for the next slot that is released.
 func TestFlood(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := newPool(t, config(), fleet(2, 2)...) // 40 a second
@@ -65,7 +65,7 @@ func TestFlood(t *testing.T) {
 	})
 }
 
-// Four times what the pool can do: it stays busy, and what waits too long is refused rather than served late.
+// At four times its capacity the pool stays busy, and refuses requests rather than serve them late.
 func TestOverload(t *testing.T) {
 	c := config()
 	c.MaxWait = time.Second

@@ -11,22 +11,22 @@ import (
 	"colonnade/permits"
 )
 
-// under returns a pool whose right to grant a test gives and takes.
-func under(t *testing.T, es ...permits.Endpoint) (*permits.Pool, *permits.Fence) {
+// fencedPool returns a pool and its fence.
+func fencedPool(t *testing.T, es ...permits.Endpoint) (*permits.Pool, *permits.Fence) {
 	c := config()
 	c.Fence = permits.NewFence()
 	return newPool(t, c, es...), c.Fence
 }
 
-// Without the right, neither newcomers are granted anything nor those who wait, whatever comes free; and all are served
-// when it returns, those first who came first.
-func TestNothingIsGrantedWithoutTheRight(t *testing.T) {
+// After the fence, neither newcomers nor waiters are granted a slot, whatever is freed; all are served when the fence is
+// moved, in order of arrival.
+func TestNothingIsGrantedAfterTheFence(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p, right := under(t, fleet(1, 2)...)
+		p, fence := fencedPool(t, fleet(1, 2)...)
 		first, second := take(t, p, patient("a")), take(t, p, patient("a"))
 		waiting := start(t.Context(), p, patient("b"))
 		synctest.Wait()
-		right.Set(time.Now().Add(time.Second))
+		fence.Set(time.Now().Add(time.Second))
 		time.Sleep(time.Second)
 
 		first.Release()
@@ -34,16 +34,16 @@ func TestNothingIsGrantedWithoutTheRight(t *testing.T) {
 		p.MarkFull("e0", time.Now().Add(time.Second))
 		time.Sleep(2 * time.Second) // its end hands slots over, too
 		p.SetEndpoints(fleet(3, 2))
-		p.Configure(func() permits.Config { c := config(); c.Fence = right; return c }())
+		p.Configure(func() permits.Config { c := config(); c.Fence = fence; return c }())
 		newcomer := start(t.Context(), p, patient("c"))
 		synctest.Wait()
 		if l := p.Load(); l.Held != 0 || l.Queued != 2 || l.Free != 0 || l.Limit != 6 {
-			t.Errorf("without the right: %+v", l)
+			t.Errorf("after the fence: %+v", l)
 		}
 		refuse(t, p, permits.Request{Account: "d", MaxExpected: -1}, permits.Busy)
 		check(t, p)
 
-		right.Set(time.Now().Add(time.Second))
+		fence.Set(time.Now().Add(time.Second))
 		p.Dispatch()
 		for _, done := range []<-chan result{waiting, newcomer} {
 			r := <-done
@@ -59,8 +59,8 @@ func TestNothingIsGrantedWithoutTheRight(t *testing.T) {
 	})
 }
 
-// The right ends when it says, for a pool that began at another time too.
-func TestRightIsOlderThanThePool(t *testing.T) {
+// A fence passes at its moment, also for a pool that was made at another time.
+func TestFenceOlderThanThePool(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := config()
 		c.Fence = permits.NewFence()
@@ -73,8 +73,8 @@ func TestRightIsOlderThanThePool(t *testing.T) {
 	})
 }
 
-// The queue is as bounded as ever while there is no right: in requests, and in time.
-func TestQueueIsBoundedWithoutTheRight(t *testing.T) {
+// The queue is bounded after the fence too, in requests and in time.
+func TestQueueIsBoundedAfterTheFence(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := config()
 		c.Limit, c.Fence = 1, permits.NewFence()
@@ -91,15 +91,15 @@ func TestQueueIsBoundedWithoutTheRight(t *testing.T) {
 	})
 }
 
-// A newcomer that arrives when the right has returned does not overtake those who waited for it.
-func TestRightIsNotOvertaken(t *testing.T) {
+// A newcomer that arrives when the fence has just been moved does not overtake those that waited for that.
+func TestNewcomerAfterTheFenceWasMoved(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p, right := under(t, fleet(1, 1)...)
-		right.Set(time.Time{})
+		p, fence := fencedPool(t, fleet(1, 1)...)
+		fence.Set(time.Time{})
 		waiting := start(t.Context(), p, patient("a"))
 		synctest.Wait()
-		right.Set(time.Now().Add(time.Hour))
-		newcomer := start(t.Context(), p, patient("b")) // before anybody has told the pool
+		fence.Set(time.Now().Add(time.Hour))
+		newcomer := start(t.Context(), p, patient("b")) // before Dispatch
 		synctest.Wait()
 		select {
 		case r := <-waiting:
@@ -112,10 +112,10 @@ func TestRightIsNotOvertaken(t *testing.T) {
 	})
 }
 
-// A permit of which no use was made says nothing of how long permits are held.
-func TestUndo(t *testing.T) {
+// A permit that was not used says nothing of how long permits are held.
+func TestCancelledPermits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p, _ := under(t, fleet(1, 1)...)
+		p, _ := fencedPool(t, fleet(1, 1)...)
 		for range 100 {
 			permit := take(t, p, patient("a"))
 			time.Sleep(time.Second)
@@ -127,9 +127,9 @@ func TestUndo(t *testing.T) {
 	})
 }
 
-// The right comes and goes while many ask: nobody is granted anything while it is away, and nobody is forgotten.
-func TestRightComesAndGoes(t *testing.T) {
-	p, right := under(t, fleet(2, 3)...)
+// Under many requests, no slot is granted after the fence, and every request is served once it is moved.
+func TestFenceUnderLoad(t *testing.T) {
+	p, fence := fencedPool(t, fleet(2, 3)...)
 	var all sync.WaitGroup
 	stop := make(chan struct{})
 	for range 8 {
@@ -150,13 +150,13 @@ func TestRightComesAndGoes(t *testing.T) {
 		})
 	}
 	for range testkit.AtScale(200, 20_000) {
-		right.Set(time.Time{})
+		fence.Set(time.Time{})
 		before := p.Stats()
 		time.Sleep(100 * time.Microsecond)
 		if after := p.Stats(); after.Granted != before.Granted {
-			t.Fatalf("%d were granted without the right", after.Granted-before.Granted)
+			t.Fatalf("%d were granted after the fence", after.Granted-before.Granted)
 		}
-		right.Set(time.Now().Add(time.Hour))
+		fence.Set(time.Now().Add(time.Hour))
 		p.Dispatch()
 		for granted := p.Stats().Granted; p.Stats().Granted == granted; {
 			time.Sleep(10 * time.Microsecond)

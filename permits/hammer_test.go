@@ -15,37 +15,37 @@ import (
 	"colonnade/permits"
 )
 
-// engines counts what each endpoint has in hand, like the engines behind it would.
+// engines counts the requests in flight at each endpoint, as the engines behind them would.
 type engines struct {
-	t      *testing.T
-	limit  int64
-	inHand sync.Map // by endpoint: *atomic.Int64
+	t        *testing.T
+	limit    int64
+	inFlight sync.Map // by endpoint: *atomic.Int64
 }
 
-// serve has the permit's endpoint work on a request, and fails if it has more than it can take.
+// serve works on a request at the permit's endpoint, and fails if that has more in flight than its limit.
 func (e *engines) serve(permit permits.Permit, work func()) {
-	counter, _ := e.inHand.LoadOrStore(permit.Endpoint(), new(atomic.Int64))
+	counter, _ := e.inFlight.LoadOrStore(permit.Endpoint(), new(atomic.Int64))
 	n := counter.(*atomic.Int64)
 	if now := n.Add(1); now > e.limit {
-		e.t.Errorf("%q has %d in hand, %d at most", permit.Endpoint(), now, e.limit)
+		e.t.Errorf("%q has %d in flight, %d at most", permit.Endpoint(), now, e.limit)
 	}
 	work()
 	n.Add(-1)
 	permit.Release()
 }
 
-// quiet expects that nothing is held and nobody waits, and that every slot can be had.
-func quiet(t *testing.T, p *permits.Pool) {
+// wantIdle expects that no permit is held, no request waits, and every slot is free.
+func wantIdle(t *testing.T, p *permits.Pool) {
 	t.Helper()
 	check(t, p)
 	s := p.Stats()
 	if s.Held != 0 || s.Queued != 0 || s.Free != s.Limit || s.Granted != s.Released {
-		t.Fatalf("after all is over: %+v", s)
+		t.Fatalf("after all requests have ended: %+v", s)
 	}
 }
 
-// TestGrantRacesCancel has the only slot released at the moment when the client of the only waiter leaves. Whatever
-// comes first, in the end the slot is free.
+// The only slot is released at the moment when the client of the only waiter leaves. Whichever comes first, the slot is free
+// in the end.
 func TestGrantRacesCancel(t *testing.T) {
 	p := newPool(t, config(), fleet(1, 1)...)
 	granted, rounds := 0, testkit.AtScale(5000, 1_000_000)
@@ -69,10 +69,10 @@ func TestGrantRacesCancel(t *testing.T) {
 	}
 	both := int(p.Stats().Granted) - 2*rounds - granted
 	t.Logf("of %d rounds %d were granted, %d cancelled, and %d granted and cancelled", rounds, granted, rounds-granted-both, both)
-	quiet(t, p)
+	wantIdle(t, p)
 }
 
-// race runs both at about the same time, now one a little earlier, now the other.
+// race runs both at about the same time; which one begins earlier, and by how much, depends on the round.
 func race(a, b func(), round int) {
 	if round%2 == 0 {
 		a, b = b, a
@@ -89,8 +89,8 @@ func race(a, b func(), round int) {
 	<-done
 }
 
-// TestHammer has many clients come, wait, leave and fail in every way, on a pool whose endpoints and bounds change all
-// the time. No engine ever has more in hand than it can take, and nothing is lost.
+// Many clients come, wait, leave and fail in every way, on a pool whose endpoints and bounds change all the time. No engine
+// ever has more in flight than its limit, and no slot is lost.
 func TestHammer(t *testing.T) {
 	const limit = 4
 	c := config()
@@ -116,10 +116,10 @@ func TestHammer(t *testing.T) {
 		p.SetUsable(fmt.Sprint("e", i), true)
 	}
 	time.Sleep(5 * time.Millisecond) // the last MarkFull
-	quiet(t, p)
+	wantIdle(t, p)
 }
 
-// visit is one request of a client who may leave at any time.
+// visit is one request of a client that may leave at any time.
 func visit(t *testing.T, p *permits.Pool, e *engines, r *rand.Rand) {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
@@ -156,7 +156,7 @@ func visit(t *testing.T, p *permits.Pool, e *engines, r *rand.Rand) {
 	}
 }
 
-// change is an operator and a health checker who never rest.
+// change acts as an operator and a health checker without a pause.
 func change(p *permits.Pool, c permits.Config, limit int, stop <-chan struct{}) {
 	r := rand.New(rand.NewPCG(7, 7))
 	for {

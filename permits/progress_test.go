@@ -13,93 +13,93 @@ import (
 	"colonnade/permits"
 )
 
-// told is what one request was told of how it waits, and when, counted from the first.
-type told struct {
-	at   time.Duration
-	what permits.Progress
+// report is one progress report, and when it came, counted from the first.
+type report struct {
+	at       time.Duration
+	progress permits.Progress
 }
 
-// ear listens to what a request is told.
-type ear struct {
+// reports records the progress reports of a request.
+type reports struct {
 	mu    sync.Mutex // guards the fields below
 	began time.Time
-	all   []told
+	all   []report
 }
 
-func (e *ear) hear(p permits.Progress) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if e.began.IsZero() {
-		e.began = time.Now()
+func (r *reports) add(p permits.Progress) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.began.IsZero() {
+		r.began = time.Now()
 	}
-	e.all = append(e.all, told{time.Since(e.began), p})
+	r.all = append(r.all, report{time.Since(r.began), p})
 }
 
-func (e *ear) heard() []told {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	return slices.Clone(e.all)
+func (r *reports) list() []report {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return slices.Clone(r.all)
 }
 
-func at(t time.Duration, position int) told { return told{t, permits.Progress{Position: position}} }
+func at(t time.Duration, position int) report { return report{t, permits.Progress{Position: position}} }
 
-func (e *ear) want(t *testing.T, want ...told) {
+func (r *reports) want(t *testing.T, want ...report) {
 	t.Helper()
-	if got := e.heard(); !slices.Equal(got, want) {
-		t.Errorf("told %v, want %v", got, want)
+	if got := r.list(); !slices.Equal(got, want) {
+		t.Errorf("reported %v, want %v", got, want)
 	}
 }
 
-// A request is told at once where it stands, then when that has changed but at most each second, and nothing once it is
-// decided.
+// Progress is reported when a request begins to wait, then on change but at most once a second, and not once the request is
+// granted a permit.
 func TestProgress(t *testing.T) {
 	play(t, config(), fleet(1, 1), func(s *scene) {
 		for range 3 {
 			s.ask("ahead", patient("a"))
 		}
-		var e ear
+		var all reports
 		r := patient("a")
-		r.Progress = e.hear
+		r.Progress = all.add
 		s.ask("it", r)
-		e.want(s.T, at(0, 4))
+		all.want(s.T, at(0, 4))
 		time.Sleep(2500 * time.Millisecond)
-		e.want(s.T, at(0, 4)) // nothing has changed
-		s.release()           // each of those ahead holds its permit for a second
+		all.want(s.T, at(0, 4)) // nothing has changed
+		s.release()             // each of those ahead holds its permit for a second
 		time.Sleep(4 * time.Second)
 		synctest.Wait()
-		e.want(s.T, at(0, 4), at(3*time.Second, 3), at(4*time.Second, 2), at(5*time.Second, 1))
+		all.want(s.T, at(0, 4), at(3*time.Second, 3), at(4*time.Second, 2), at(5*time.Second, 1))
 		s.wantGranted("ahead", "ahead", "ahead", "it")
 		time.Sleep(10 * time.Second)
-		if n := len(e.heard()); n != 4 {
-			s.Errorf("told %d times, want 4: it was granted its permit", n)
+		if n := len(all.list()); n != 4 {
+			s.Errorf("%d reports, want 4: it was granted its permit", n)
 		}
 	})
 }
 
-// Who goes to others' fate, or is served at once, is told nothing more, and nothing at all.
-func TestProgressOfNoWaiter(t *testing.T) {
+// A request that does not wait reports no progress, and one that has left reports none any more.
+func TestNoProgressWithoutAWait(t *testing.T) {
 	play(t, config(), fleet(1, 1), func(s *scene) {
-		var e ear
+		var all reports
 		r := patient("a")
-		r.MaxWait, r.Progress = 0, e.hear
+		r.MaxWait, r.Progress = 0, all.add
 		refuse(s.T, s.pool, r, permits.Busy)
 		s.release()
 		take(s.T, s.pool, r).Release()
-		if got := e.heard(); len(got) > 0 {
-			s.Errorf("told %v without a wait", got)
+		if got := all.list(); len(got) > 0 {
+			s.Errorf("reported %v without a wait", got)
 		}
 		ctx, leave := context.WithCancel(s.Context())
 		s.held = append(s.held, take(s.T, s.pool, patient("holder")))
 		r = patient("a")
-		r.MaxWait, r.Progress = 90*time.Second, e.hear
+		r.MaxWait, r.Progress = 90*time.Second, all.add
 		done := start(ctx, s.pool, r)
 		time.Sleep(1500 * time.Millisecond)
 		leave()
 		<-done
 		s.ask("other", patient("b"))
 		time.Sleep(5 * time.Second)
-		if n := len(e.heard()); n != 1 {
-			s.Errorf("told %d times, want 1: it has left", n)
+		if n := len(all.list()); n != 1 {
+			s.Errorf("%d reports, want 1: it has left", n)
 		}
 		s.release()
 		s.wantGranted("other")
@@ -107,8 +107,8 @@ func TestProgressOfNoWaiter(t *testing.T) {
 	})
 }
 
-// The wait that is told is what a newcomer in the same place would be told, and becomes shorter with the queue.
-func TestProgressExpects(t *testing.T) {
+// The wait that is reported is what a newcomer in the same place would expect, and becomes shorter with the queue.
+func TestProgressExpectedWait(t *testing.T) {
 	play(t, config(), fleet(1, 1), func(s *scene) {
 		s.release()
 		for range 16 { // from then on the rate is known
@@ -119,27 +119,27 @@ func TestProgressExpects(t *testing.T) {
 		s.held = append(s.held, take(s.T, s.pool, patient("holder")))
 		s.ask("ahead", patient("a"))
 		expected := s.pool.Load().Expected
-		var e ear
+		var all reports
 		r := patient("a")
-		r.Progress = e.hear
+		r.Progress = all.add
 		s.ask("it", r)
-		if got := e.heard(); len(got) != 1 || got[0].what != (permits.Progress{Position: 2, Expected: expected.Round(time.Millisecond), Known: true}) {
-			s.Errorf("told %v, want position 2 and %v", got, expected)
+		if got := all.list(); len(got) != 1 || got[0].progress != (permits.Progress{Position: 2, Expected: expected.Round(time.Millisecond), Known: true}) {
+			s.Errorf("reported %v, want position 2 and %v", got, expected)
 		}
 		s.release()
 		time.Sleep(900 * time.Millisecond)
 		s.ask("after", patient("a"))
 		time.Sleep(100 * time.Millisecond)
 		synctest.Wait()
-		if got := e.heard(); len(got) > 2 || len(got) == 2 && got[1].what.Position != 1 {
-			s.Errorf("told %v", got)
+		if got := all.list(); len(got) > 2 || len(got) == 2 && got[1].progress.Position != 1 {
+			s.Errorf("reported %v", got)
 		}
 		time.Sleep(10 * time.Second)
 		s.wantGranted("ahead", "it", "after")
 	})
 }
 
-// A listener that panics leaves nothing behind, in the queue or of a slot.
+// A callback that panics leaves neither a waiter in the queue nor a permit held.
 func TestProgressPanics(t *testing.T) {
 	play(t, config(), fleet(1, 1), func(s *scene) {
 		for range 2 { // waiting, and with a permit that comes meanwhile
@@ -152,7 +152,7 @@ func TestProgressPanics(t *testing.T) {
 				if granted {
 					s.release()
 				}
-				panic("a bug of ours")
+				panic("a bug")
 			}
 			func() {
 				defer func() { _ = recover() }()
@@ -170,12 +170,12 @@ func TestProgressPanics(t *testing.T) {
 	})
 }
 
-// Grants, cancellations and what is told race each other, and nothing is lost. That nothing is told after Acquire has
-// returned, the race detector sees too.
+// Grants, cancellations and reports race each other, and no slot is lost. The race detector also sees that no report comes
+// after Acquire has returned.
 func TestProgressRaces(t *testing.T) {
 	p := newPool(t, config(), fleet(2, 2)...)
 	var all sync.WaitGroup
-	var told atomic.Int64
+	var reported atomic.Int64
 	for n := range 16 {
 		all.Go(func() {
 			rng := rand.New(rand.NewPCG(1, uint64(n)))
@@ -184,9 +184,9 @@ func TestProgressRaces(t *testing.T) {
 				returned := false
 				r := patient([]string{"a", "b", "c"}[n%3])
 				r.Progress = func(permits.Progress) {
-					told.Add(1)
+					reported.Add(1)
 					if returned {
-						t.Error("told after the end")
+						t.Error("reported after the end")
 					}
 				}
 				permit, err := p.Acquire(ctx, r)
@@ -200,7 +200,7 @@ func TestProgressRaces(t *testing.T) {
 		})
 	}
 	all.Wait()
-	if l := p.Load(); l.Held != 0 || l.Queued != 0 || told.Load() == 0 {
-		t.Errorf("%+v, told %d times", l, told.Load())
+	if l := p.Load(); l.Held != 0 || l.Queued != 0 || reported.Load() == 0 {
+		t.Errorf("%+v, %d reports", l, reported.Load())
 	}
 }

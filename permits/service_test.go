@@ -13,27 +13,27 @@ import (
 	"colonnade/permits"
 )
 
-// tenant is how one account uses a pool for some minutes, and what came of it.
+// tenant is how one account uses a pool for some minutes, and the result.
 type tenant struct {
 	account string
 	weight  float64
-	backlog int           // it has so many requests in hand at any time; 0: see every
+	backlog int           // requests in flight at any time; 0: see every
 	every   time.Duration // without a backlog: it sends one so often, evenly
 	tokens  func(r *rand.Rand) int
 	pace    time.Duration        // for each token; 0: 10 ms
-	alone   time.Duration        // of that, what is not the client's doing; 0: at most 10 ms
-	learned func(output float64) // told at each grant what its outputs are taken to cost; nil: nobody wants to know
+	alone   time.Duration        // of that, the part that is not due to the client; 0: at most 10 ms
+	learned func(output float64) // called at each grant with the estimated cost of outputs; may be nil
 
 	mu     sync.Mutex // guards the fields below
 	served int
 	cost   float64         // of tokens
 	slots  time.Duration   // held
-	late   []time.Duration // of each wait, what came after the next slot that was freed; sorted in the end
+	late   []time.Duration // of each wait, the part after the next slot was released; sorted in the end
 }
 
 func always(tokens int) func(*rand.Rand) int { return func(*rand.Rand) int { return tokens } }
 
-// varied draws lengths as answers have them: many short ones, and a few that are several times as long as the mean.
+// varied draws lengths like those of answers: many short ones, and a few that are several times as long as the mean.
 func varied(mean int) func(*rand.Rand) int {
 	return func(r *rand.Rand) int { return 1 + int(r.ExpFloat64()*float64(mean)) }
 }
@@ -47,8 +47,8 @@ type market struct {
 	freed []time.Time
 }
 
-// trade has all tenants use one pool of eight slots for so long, in a bubble of synthetic time. What they hold and use is
-// counted from a fifth of that on, when the pool knows them.
+// trade lets all tenants use one pool of eight slots for so long, in a bubble of synthetic time. Their use is counted from a
+// fifth of that on, when the pool has estimates of them.
 func trade(t *testing.T, c permits.Config, length time.Duration, tenants ...*tenant) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -85,7 +85,7 @@ func (m *market) visit(ctx context.Context, all *sync.WaitGroup, tn *tenant, r *
 	}
 }
 
-// request is one request of tn: it waits, runs for as long as its tokens take, and says what it used, as colos do.
+// request is one request of tn: it waits, runs for as long as its tokens take, and reports its use, as colos do.
 func (m *market) request(ctx context.Context, tn *tenant, r *rand.Rand, from time.Duration) {
 	asked := time.Now()
 	q := patient(tn.account)
@@ -113,12 +113,12 @@ func (m *market) request(ctx context.Context, tn *tenant, r *rand.Rand, from tim
 	if alone == 0 {
 		alone = min(pace, 10*time.Millisecond)
 	}
-	for n := range 10 { // what it has used so far is told now and then
+	for n := range 10 { // its use is reported while it runs
 		time.Sleep(time.Duration(tokens) * pace / 10)
 		permit.Charge(float64(tokens*2*(n+1)) / 10)
 	}
 	m.mu.Lock()
-	next, _ := slices.BinarySearchFunc(m.freed, asked.Add(1), time.Time.Compare) // what was freed right then may have been before
+	next, _ := slices.BinarySearchFunc(m.freed, asked.Add(1), time.Time.Compare) // a release at the same instant may have been before
 	var late time.Duration
 	if next < len(m.freed) && m.freed[next].Before(granted) {
 		late = granted.Sub(m.freed[next])
@@ -138,8 +138,8 @@ func (m *market) request(ctx context.Context, tn *tenant, r *rand.Rand, from tim
 	tn.late = append(tn.late, late)
 }
 
-// jain is Jain's index: 1 where all are equal, 1/n where one has everything. (R. Jain, D. Chiu and W. Hawe, "A Quantitative
-// Measure of Fairness", DEC-TR-301, 1984.)
+// jain returns Jain's index of fairness: 1 where all are equal, 1/n where one has everything. (R. Jain, D. Chiu and W. Hawe,
+// "A Quantitative Measure of Fairness", DEC-TR-301, 1984.)
 func jain(xs ...float64) float64 {
 	sum, squares := 0.0, 0.0
 	for _, x := range xs {
@@ -155,9 +155,9 @@ func byTokens() permits.Config {
 	return c
 }
 
-// fair trades for ten minutes and expects that the tenants with a backlog have had the same, and that an account that wants
-// little is served by one of the next slots that come free, whatever the others do.
-func fair(t *testing.T, leastCost, leastSlots float64, late time.Duration, tenants ...*tenant) {
+// wantFair trades for ten minutes and expects that the tenants with a backlog get equal shares, and that an account that asks
+// for little is served by one of the next slots released, whatever the others do.
+func wantFair(t *testing.T, leastCost, leastSlots float64, late time.Duration, tenants ...*tenant) {
 	t.Helper()
 	quiet := &tenant{account: "quiet", every: 3 * time.Second, tokens: always(20)}
 	trade(t, byTokens(), 10*time.Minute, append(tenants, quiet)...)
@@ -180,12 +180,12 @@ func fair(t *testing.T, leastCost, leastSlots float64, late time.Duration, tenan
 
 // An account whose requests are a hundred times as costly gets no more than the other.
 func TestCostlyRequests(t *testing.T) {
-	fair(t, 0.97, 0.98, 300*time.Millisecond,
+	wantFair(t, 0.97, 0.98, 300*time.Millisecond,
 		&tenant{account: "costly", backlog: 20, tokens: always(1000)},
 		&tenant{account: "cheap", backlog: 20, tokens: always(10)})
 }
 
-// Weights say how much more one may use, not how many requests.
+// Weights are shares of cost, and not of requests.
 func TestWeightsAreOfCost(t *testing.T) {
 	heavy := &tenant{account: "heavy", weight: 3, backlog: 20, tokens: always(100)}
 	light := &tenant{account: "light", backlog: 20, tokens: always(10)}
@@ -195,16 +195,16 @@ func TestWeightsAreOfCost(t *testing.T) {
 	}
 }
 
-// Lengths that vary as answers do are estimated by their mean, and what that is wrong by evens out.
+// Lengths that vary as those of answers do are estimated by their mean, and the errors even out.
 func TestVariedLengths(t *testing.T) {
-	fair(t, 0.98, 0.98, 300*time.Millisecond,
+	wantFair(t, 0.98, 0.98, 300*time.Millisecond,
 		&tenant{account: "varied", backlog: 20, tokens: varied(200)},
 		&tenant{account: "constant", backlog: 20, tokens: always(20)})
 }
 
 // A few requests that are four hundred times as long as the others of their account are charged while they run.
-func TestFewAreVeryLong(t *testing.T) {
-	fair(t, 0.98, 0.98, 300*time.Millisecond,
+func TestAFewVeryLongRequests(t *testing.T) {
+	wantFair(t, 0.98, 0.98, 300*time.Millisecond,
 		&tenant{account: "bimodal", backlog: 20, tokens: func(r *rand.Rand) int {
 			if r.IntN(10) == 0 {
 				return 2000
@@ -214,15 +214,15 @@ func TestFewAreVeryLong(t *testing.T) {
 		&tenant{account: "constant", backlog: 20, tokens: always(100)})
 }
 
-// Who reads slowly holds slots for few tokens, and pays for the time.
-func TestSlowReaders(t *testing.T) {
-	fair(t, 0, 0.98, time.Second,
+// An account of slow readers pays for the time that it holds slots, and not only for its few tokens.
+func TestSlowReadersPayForTime(t *testing.T) {
+	wantFair(t, 0, 0.98, time.Second,
 		&tenant{account: "slow", backlog: 20, tokens: always(50), pace: 500 * time.Millisecond},
 		&tenant{account: "brisk", backlog: 20, tokens: always(50)})
 }
 
-// That slow readers make little of a slot does not make slots cheap for them: others keep their share.
-func TestSlowReadersPayWhatSlotsAreWorth(t *testing.T) {
+// Slow readers use little of a slot, but do not make slots cheap by it: others keep their share.
+func TestSlowReadersDoNotMakeSlotsCheap(t *testing.T) {
 	for _, times := range []time.Duration{2, 3, 5, 10} {
 		slow := &tenant{account: "slow", backlog: 20, tokens: always(50), pace: times * 10 * time.Millisecond}
 		brisk := &tenant{account: "brisk", backlog: 20, tokens: always(50)}
@@ -233,21 +233,21 @@ func TestSlowReadersPayWhatSlotsAreWorth(t *testing.T) {
 	}
 }
 
-// How long an engine has worked for a slow reader, while that held it up, is not known: it does not make slots dear either, and
-// those who use much in a short time pay for what they use, and not as much as others for the time.
-func TestSlowReadersDoNotMakeSlotsDear(t *testing.T) {
+// How long an engine worked for a slow reader that blocked it is not known, and does not make slots expensive either: an
+// account that uses much in a short time pays for what it uses, and not as much as others for the time.
+func TestSlowReadersDoNotMakeSlotsExpensive(t *testing.T) {
 	slow := &tenant{account: "slow", backlog: 20, tokens: always(50), pace: 40 * time.Millisecond, alone: time.Millisecond}
 	dense := &tenant{account: "dense", backlog: 20, tokens: always(50)}
 	sparse := &tenant{account: "sparse", backlog: 20, tokens: always(50), pace: 40 * time.Millisecond, alone: 40 * time.Millisecond}
 	trade(t, byTokens(), 10*time.Minute, slow, dense, sparse)
 	if ratio := dense.slots.Seconds() / sparse.slots.Seconds(); ratio > 0.9 {
-		t.Errorf("who uses four times as much a second holds slots for %.2f times as long as who uses little", ratio)
+		t.Errorf("an account that uses four times as much a second holds slots for %.2f times as long as one that uses little", ratio)
 	}
 }
 
-// An account that has used much and turns to little is estimated far too high, until it has been learned: what it is
-// refunded must not push out the others.
-func TestEstimatesFarTooHigh(t *testing.T) {
+// An account that turns from long to short requests is estimated far too high for a while. Its refunds must not push out
+// others.
+func TestRefundsOfHighEstimates(t *testing.T) {
 	const long, round = 40, 400 // of so many requests, so many are long
 	var mu sync.Mutex           // guards the variables below
 	n, turned, settled := 0, []float64{}, []float64{}
@@ -268,17 +268,17 @@ func TestEstimatesFarTooHigh(t *testing.T) {
 			settled = append(settled, output)
 		}
 	}}
-	fair(t, 0, 0.95, 800*time.Millisecond, turning, &tenant{account: "constant", backlog: 20, tokens: always(10)})
+	wantFair(t, 0, 0.95, 800*time.Millisecond, turning, &tenant{account: "constant", backlog: 20, tokens: always(10)})
 	if len(turned) < 3 || slices.Min(turned) < 200 {
-		t.Errorf("when it has turned to outputs of 2, they are taken for %.0f, want far too much", turned)
+		t.Errorf("right after the turn to outputs of 2, they are estimated at %.0f, want far too much", turned)
 	}
 	if len(settled) < 3 || slices.Min(settled) < 1 || slices.Max(settled) > 20 {
-		t.Errorf("long after it has turned to outputs of 2, they are taken for %.1f", settled)
+		t.Errorf("long after the turn to outputs of 2, they are estimated at %.1f", settled)
 	}
 }
 
-// An account whose requests suddenly take for ever does not end up with all slots: what runs is charged while it runs, and
-// not only when it ends.
+// An account whose requests suddenly never end does not get all slots: requests are charged while they run, and not only when
+// they end.
 func TestChargedWhileRunning(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := newPool(t, byTokens(), fleet(1, 16)...)
@@ -316,8 +316,8 @@ func TestChargedWhileRunning(t *testing.T) {
 	})
 }
 
-// Claims of much that come to nothing move the virtual time no further than what requests have cost: who comes meanwhile, and
-// stays, is not made to wait for as long as all that was claimed would have taken.
+// Claims of high costs that turn out false move the virtual time no further than what requests have cost: an account that
+// comes meanwhile does not wait for as long as everything claimed would have taken.
 func TestFalseClaims(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := newPool(t, byTokens(), fleet(2, 4)...)
@@ -362,14 +362,14 @@ func TestFalseClaims(t *testing.T) {
 		close(stop)
 		all.Wait()
 		if there, came := there.Load(), came.Load(); came*10 < there*9 {
-			t.Errorf("%d of who was there are served, and %d of who came", there, came)
+			t.Errorf("%d requests of the first account are served, and %d of the one that came", there, came)
 		}
 	})
 }
 
-// Requests whose use is told and has no price are counted as they were estimated: for nothing, who came first would keep the
-// slots.
-func TestNothingHasAPrice(t *testing.T) {
+// Requests whose reported use has no price are charged their estimate: free of charge, the account that came first would keep
+// all slots.
+func TestUseWithoutAPrice(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := newPool(t, byTokens(), fleet(2, 4)...)
 		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)

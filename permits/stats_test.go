@@ -97,16 +97,17 @@ func TestStats(t *testing.T) {
 	})
 }
 
-// What a slot is worth is what requests use per second, once there were enough of them; held up or not.
+// The cost of a slot is what requests use per second, once there were enough of them, whether their clients block them or
+// not.
 func TestStatsOfSlotCost(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := newPool(t, byTokens(), fleet(1, 1)...)
-		f := func(want, used float64, requests int, held, heldUp time.Duration) {
+		f := func(want, used float64, requests int, held, blocked time.Duration) {
 			t.Helper()
 			for range requests {
 				permit := take(t, p, permits.Request{Account: "a"})
 				time.Sleep(held)
-				permit.BlockedOnClient(heldUp)
+				permit.BlockedOnClient(blocked)
 				permit.ReleaseUsed(permits.Used{Input: 1, Output: used - 1})
 			}
 			got := 0.0
@@ -119,11 +120,11 @@ func TestStatsOfSlotCost(t *testing.T) {
 		}
 		f(0, 20, 15, 2*time.Second, 0)
 		f(10, 20, 1, 2*time.Second, 0)
-		f(10, 20, 100, 20*time.Second, 18*time.Second)    // as before, but for its client
-		f(10, 20, 100, 20*time.Second, 20*time.Second)    // the engine made it all while it was held up
-		f(5, 20, 500, 20*time.Second, 16*time.Second)     // slower than before, whatever its client does
+		f(10, 20, 100, 20*time.Second, 18*time.Second)    // as before, but for the client
+		f(10, 20, 100, 20*time.Second, 20*time.Second)    // all of it was generated while the client blocked
+		f(5, 20, 500, 20*time.Second, 16*time.Second)     // slower than before, whatever the client does
 		f(20, 20, 500, time.Second, 500*time.Millisecond) // and quicker
-		f(1, 20, 500, 20*time.Second, 0)                  // nobody has held it up
+		f(1, 20, 500, 20*time.Second, 0)                  // not blocked at all
 	})
 }
 

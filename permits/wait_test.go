@@ -14,14 +14,15 @@ import (
 	"colonnade/permits"
 )
 
-// scene is a pool with its slots taken, in a bubble of synthetic time.
+// scene is a pool whose slots are taken, in a bubble of synthetic time.
 type scene struct {
 	*testing.T
 	pool *permits.Pool
 	held []permits.Permit
-	log  chan string // who was granted, in order
+	log  chan string // names of the requests that were granted a permit, in order
 }
 
+// play runs f on a scene, and expects that no request is left waiting.
 func play(t *testing.T, c permits.Config, es []permits.Endpoint, f func(s *scene)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -35,7 +36,7 @@ func play(t *testing.T, c permits.Config, es []permits.Endpoint, f func(s *scene
 	})
 }
 
-// ask starts a request that waits, notes its name when granted, and holds the permit for a second.
+// ask starts a request, logs its name when it is granted a permit, and holds that for a second.
 func (s *scene) ask(name string, r permits.Request) <-chan error {
 	done := make(chan error, 1)
 	go func() {
@@ -51,7 +52,7 @@ func (s *scene) ask(name string, r permits.Request) <-chan error {
 	return done
 }
 
-// release gives back the slots that were taken in the beginning.
+// release releases the permits of the beginning.
 func (s *scene) release() {
 	for _, permit := range s.held {
 		permit.Release()
@@ -59,7 +60,7 @@ func (s *scene) release() {
 	s.held = nil
 }
 
-// granted is who was granted until now.
+// granted returns the names that were logged since the last call.
 func (s *scene) granted() (names []string) {
 	synctest.Wait()
 	for {
@@ -80,7 +81,7 @@ func (s *scene) wantGranted(want ...string) {
 	check(s.T, s.pool)
 }
 
-func TestOrder(t *testing.T) {
+func TestOrderOfGrants(t *testing.T) {
 	play(t, config(), fleet(1, 1), func(s *scene) {
 		for i := range 3 {
 			s.ask(fmt.Sprint("flooder", i), patient("flooder"))
@@ -111,12 +112,12 @@ func TestFIFO(t *testing.T) {
 	})
 }
 
-// A newcomer that finds a slot just freed does not get it while somebody waits for it.
+// A newcomer does not get a slot that was just freed while another request waits for it.
 func TestNewcomerDoesNotOvertake(t *testing.T) {
 	play(t, config(), fleet(1, 1), func(s *scene) {
 		s.ask("waiter", patient("a"))
 		s.release()
-		refuse(t, s.pool, permits.Request{Account: "b"}, permits.Busy) // though the waiter has not yet run
+		refuse(t, s.pool, permits.Request{Account: "b"}, permits.Busy) // though the waiter has not run yet
 		s.wantGranted("waiter")
 		time.Sleep(time.Second)
 	})
@@ -152,7 +153,7 @@ func TestDeadlineWhileWaiting(t *testing.T) {
 	})
 }
 
-// At the very moment of its deadline a request is late, whichever timer goes first.
+// At its deadline a request is late, whichever timer fires first.
 func TestNothingIsGrantedAtItsDeadline(t *testing.T) {
 	for range 50 {
 		play(t, config(), fleet(1, 1), func(s *scene) {
@@ -184,7 +185,7 @@ func TestClientLeaves(t *testing.T) {
 	})
 }
 
-// A client that has left is not given a slot, even if it did not get to say so yet.
+// A request whose client has left is not granted a slot, also before it has left the queue.
 func TestGoneIsNotGranted(t *testing.T) {
 	play(t, config(), fleet(1, 1), func(s *scene) {
 		ctx, cancel := context.WithCancel(s.Context())
@@ -202,22 +203,22 @@ func TestGoneIsNotGranted(t *testing.T) {
 	})
 }
 
-// lateCancel is a context that ends just after the slot was handed over: Acquire asks it once in the beginning, the pool
-// once at the grant.
+// lateCancel is a context that ends just after the slot was handed over: Acquire calls Err once in the beginning, and the
+// pool once at the grant.
 type lateCancel struct {
 	context.Context
-	asked atomic.Int32
+	calls atomic.Int32
 }
 
 func (c *lateCancel) Err() error {
-	if c.asked.Add(1) > 2 {
+	if c.calls.Add(1) > 2 {
 		return context.Canceled
 	}
 	return nil
 }
 
-// Who was granted a slot and is gone by then gives it to the next, is not charged, and says nothing about how long
-// permits are held.
+// A request that was granted a slot after its client has left passes it on to the next, is not charged, and says nothing of
+// how long permits are held.
 func TestGoneJustAfterTheGrant(t *testing.T) {
 	play(t, config(), fleet(1, 1), func(s *scene) {
 		time.Sleep(time.Second)
@@ -235,12 +236,12 @@ func TestGoneJustAfterTheGrant(t *testing.T) {
 			t.Errorf("rate %v, want 1 a second", rate)
 		}
 		time.Sleep(3 * time.Second)
-		s.wantGranted("first", "a", "next") // as if that request of a had never been
+		s.wantGranted("first", "a", "next") // as if the first request of a had not existed
 	})
 }
 
-// A thousand wait for four slots, half of them leave: those are gone at once and never dispatched.
-func TestHalfOfAThousandLeave(t *testing.T) {
+// Of a thousand requests that wait for four slots, the half whose clients leave is gone at once and never dispatched.
+func TestHalfOfAThousandWaitersLeave(t *testing.T) {
 	c := config()
 	c.Limit, c.PerAccount, c.MaxWait = 1000, 1000, time.Hour
 	play(t, c, fleet(2, 2), func(s *scene) {
@@ -302,7 +303,7 @@ func TestDrain(t *testing.T) {
 	})
 }
 
-// Before a pool drains, its queue is closed: slots that are free or come free are still for whoever comes.
+// While the queue of a pool is closed, free slots are still granted to newcomers.
 func TestCloseQueue(t *testing.T) {
 	play(t, config(), fleet(1, 2), func(s *scene) {
 		a := s.ask("a", patient("a"))
@@ -326,8 +327,8 @@ func TestCloseQueue(t *testing.T) {
 	})
 }
 
-// The room of a flooder is for others, and who has to go hears it at once.
-func TestVictim(t *testing.T) {
+// A full queue makes room for another account by refusing the newest request of a flooder, at once.
+func TestFullQueueEvictsTheFlooder(t *testing.T) {
 	c := config()
 	c.Limit = 3
 	play(t, c, fleet(1, 1), func(s *scene) {
@@ -384,7 +385,7 @@ func TestConcurrentCap(t *testing.T) {
 	})
 }
 
-// When a request brings word of a higher cap, those of its account who waited for it go first.
+// When a request brings a higher cap, the requests of its account that waited go first.
 func TestCapRaised(t *testing.T) {
 	play(t, config(), fleet(1, 3), func(s *scene) {
 		capped := patient("a")
@@ -417,7 +418,7 @@ func TestMaxShare(t *testing.T) {
 	})
 }
 
-// What an account really used counts: it waits until the others have had as much.
+// The use that is reported counts: the account waits until the others have had as much.
 func TestReleaseUsed(t *testing.T) {
 	c := config()
 	c.Cost = permits.ByTokens
