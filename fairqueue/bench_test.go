@@ -28,8 +28,8 @@ func items(n, accounts int) []*fairqueue.Item {
 	return items
 }
 
-// One turn of a queue: one is served, is charged, finishes, and waits again, as one of the account that it is the turn of
-// or, by Zipf, of one of a few that send most of what comes. There are 20000 items waiting.
+// One item is served, charged, finished and pushed again, for the same account or, by Zipf's law, for one of a few accounts
+// that send most items. 20000 items wait.
 func BenchmarkTurn(b *testing.B) {
 	run := func(name string, config fairqueue.Config, accounts int, next func(it *fairqueue.Item) string) {
 		b.Run(name, func(b *testing.B) {
@@ -74,7 +74,7 @@ func BenchmarkTurn(b *testing.B) {
 	})
 }
 
-// An account that is new, after so many have come and gone while one goes on.
+// A new account, after so many have come and gone beside one that stays.
 func BenchmarkNewcomer(b *testing.B) {
 	for _, gone := range []int{0, 10_000, 1_000_000} {
 		b.Run(fmt.Sprintf("gone=%d", gone), func(b *testing.B) {
@@ -100,7 +100,7 @@ func BenchmarkNewcomer(b *testing.B) {
 	}
 }
 
-// A newcomer at a full queue of 10000 accounts: refused, because nobody holds more than it would.
+// A newcomer at a full queue of 10000 accounts, which is refused because no account holds more than its own would.
 func BenchmarkRefuse10000Accounts(b *testing.B) {
 	config := roomy
 	config.Limit = 10_000

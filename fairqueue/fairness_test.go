@@ -15,16 +15,16 @@ var roomy = fairqueue.Config{Limit: 1 << 20, PerAccount: 1 << 20, Bytes: 1 << 40
 // client is one account's behaviour in a scenario, and what is expected of it.
 type client struct {
 	claim   fairqueue.Claim
-	backlog int     // it has so many waiting whenever a slot frees; 0: see every
-	every   int     // without a backlog: it sends one request after so many grants
-	hold    int     // how many grants of the pool one of its requests runs for; 0: 1
-	used    float64 // what a request really costs; 0: the estimate
+	backlog int     // items waiting whenever a slot is free; 0: see every
+	every   int     // without a backlog: one request after so many grants
+	hold    int     // for how many grants of the pool one of its requests runs; 0: 1
+	used    float64 // actual cost of a request; 0: the estimate
 
 	share float64 // of all that is granted, expected
-	wait  int     // in grants, the most that any of its requests may wait; 0: not looked at
+	wait  int     // the most that any of its requests may wait, in grants; 0: not checked
 }
 
-// scenario is a pool with so many slots and its clients.
+// scenario is a pool and its clients.
 type scenario struct {
 	config  fairqueue.Config
 	slots   int
@@ -34,7 +34,7 @@ type scenario struct {
 
 type outcome struct{ granted, longest []int }
 
-// run plays the scenario: each tick one second long, slots that are free are given out, one by one.
+// run plays the scenario: in each tick of one second, free slots are granted one by one.
 func (s scenario) run(t *testing.T) outcome {
 	t.Helper()
 	q := fairqueue.New(s.config)
@@ -81,7 +81,7 @@ func (s scenario) run(t *testing.T) outcome {
 	return out
 }
 
-// fill brings every client's backlog up to what it wants.
+// fill brings every client's backlog up to its length.
 func (s scenario) fill(q *fairqueue.Queue, born map[*fairqueue.Item]int, grants int, now time.Time) {
 	for i, c := range s.clients {
 		want := c.backlog
@@ -125,8 +125,8 @@ func TestFloodTakesOnlyItsShare(t *testing.T) {
 	}}.expect(t)
 }
 
-// An account within its share is served at its next turn, whatever the flooder has waiting.
-func TestWithinItsShareWaitsForNobody(t *testing.T) {
+// An account within its share is served next, whatever a flooder has waiting.
+func TestAccountWithinItsShareIsServedNext(t *testing.T) {
 	scenario{config: roomy, slots: 1, grants: 10_000, clients: []client{
 		{claim: account("flooder"), backlog: 1000, share: 0.9},
 		{claim: account("light"), every: 10, share: 0.1, wait: 1},
@@ -140,7 +140,7 @@ func TestWeights(t *testing.T) {
 	}}.expect(t)
 }
 
-// Costs a hundred times larger are paid for with a hundredth of the turns.
+// An account with costs a hundred times as large is served a hundredth as often.
 func TestCosts(t *testing.T) {
 	scenario{config: roomy, slots: 2, grants: 20_200, clients: []client{
 		{claim: fairqueue.Claim{Account: "large", Cost: 100}, backlog: 100, share: 1.0 / 101},
@@ -148,7 +148,7 @@ func TestCosts(t *testing.T) {
 	}}.expect(t)
 }
 
-// What was really used counts, not what was estimated.
+// Actual costs count, and not estimates.
 func TestEstimatesAreCorrected(t *testing.T) {
 	scenario{config: roomy, slots: 2, grants: 11_000, clients: []client{
 		{claim: account("modest"), used: 10, backlog: 100, share: 1.0 / 11},
@@ -163,7 +163,7 @@ func TestBandsAreStrict(t *testing.T) {
 	}}.expect(t)
 }
 
-func TestEighthTurnIsForWhoHasWaited(t *testing.T) {
+func TestEveryEighthGrantPromotes(t *testing.T) {
 	config := roomy
 	config.PromoteAfter = 5 * time.Second
 	scenario{config: config, slots: 2, grants: 8000, clients: []client{
@@ -172,8 +172,8 @@ func TestEighthTurnIsForWhoHasWaited(t *testing.T) {
 	}}.expect(t)
 }
 
-// The turn for who has waited goes to a band. If it went to the account with the oldest item, a flooder among a hundred
-// accounts would get an eighth of everything, twelve times its share.
+// A band is promoted, and not the account with the oldest item: otherwise a flooder among a hundred accounts would get an
+// eighth of all grants, twelve times its share.
 func TestPromotionIsNotForFlooders(t *testing.T) {
 	config := roomy
 	config.PromoteAfter = 5 * time.Second
@@ -200,7 +200,7 @@ func TestFIFOIsByArrival(t *testing.T) {
 	}}.expect(t)
 }
 
-// With four slots, an account that may run one at a time gets a quarter, and the others share the rest.
+// Of four slots, an account with a cap of one gets a quarter, and the others share the rest.
 func TestOwnCap(t *testing.T) {
 	scenario{config: roomy, slots: 4, grants: 8000, clients: []client{
 		{claim: fairqueue.Claim{Account: "capped", Concurrent: 1}, backlog: 100, share: 0.25},
@@ -219,7 +219,7 @@ func TestMaxShare(t *testing.T) {
 	}}.expect(t)
 }
 
-// An account that could not run more because of its cap has no claim to more later.
+// An account that was held back by its cap has no claim to more later.
 func TestCapEarnsNoCredit(t *testing.T) {
 	q := fairqueue.New(roomy)
 	first, _ := q.Start(fairqueue.Claim{Account: "capped", Concurrent: 1})
@@ -231,7 +231,7 @@ func TestCapEarnsNoCredit(t *testing.T) {
 		wantNext(t, q, 0, "other")
 	}
 	q.Finish(first, -1)
-	push(t, q, account("capped"), 0) // the cap is lifted, and it has 51 waiting
+	push(t, q, account("capped"), 0) // without a cap, and with 51 waiting
 	counts := map[string]int{}
 	for range 20 {
 		it, run := q.Next(time.Time{}, nil)
@@ -243,7 +243,7 @@ func TestCapEarnsNoCredit(t *testing.T) {
 	}
 }
 
-// An account that was away cannot claim for that time either.
+// An account has no claim for the time that it was away.
 func TestAbsenceEarnsNoCredit(t *testing.T) {
 	q := fairqueue.New(roomy)
 	for range 300 {
@@ -265,8 +265,8 @@ func TestAbsenceEarnsNoCredit(t *testing.T) {
 	}
 }
 
-// Leaving with S ahead of V and coming back at once does not make an account's use forgotten, though its record could
-// be dropped while others come and go.
+// An account that leaves with S ahead of V and comes back at once is still ahead, though accounts are forgotten while others
+// come and go.
 func TestLeavingDoesNotClearTheAccount(t *testing.T) {
 	q := fairqueue.New(roomy)
 	keep, _ := q.Start(account("other")) // the band stays busy
@@ -287,8 +287,8 @@ func TestLeavingDoesNotClearTheAccount(t *testing.T) {
 	q.Finish(keep, -1)
 }
 
-// In a quiet pool nobody owes anything: after a busy period all begin at the same time.
-func TestRestClearsAll(t *testing.T) {
+// After a busy period no account is ahead: all start at the same virtual time.
+func TestIdleBandClearsLeads(t *testing.T) {
 	q := fairqueue.New(roomy)
 	run, _ := q.Start(account("spender"))
 	q.Finish(run, 1000)
@@ -297,8 +297,8 @@ func TestRestClearsAll(t *testing.T) {
 	wantNext(t, q, 1, "spender")
 }
 
-// TestUnfairnessBound checks the bound of the package comment over every interval of random runs: slots that come and
-// go, other accounts that come and go, and two that always have something waiting.
+// The bound of the package comment holds over every interval of random runs, in which slots and other accounts come and go,
+// and two accounts are always backlogged.
 func TestUnfairnessBound(t *testing.T) {
 	for seed := range uint64(200) {
 		r := rand.New(rand.NewPCG(seed, 3))
@@ -311,7 +311,7 @@ func TestUnfairnessBound(t *testing.T) {
 	}
 }
 
-// spreadOf returns the largest |W(f)/weight(f) - W(g)/weight(g)| over all intervals of a run of 500 turns.
+// spreadOf returns the largest |W(f)/weight(f) - W(g)/weight(g)| over all intervals of a run of 500 grants.
 func spreadOf(t *testing.T, r *rand.Rand, f, g fairqueue.Claim) float64 {
 	q := fairqueue.New(roomy)
 	var running []fairqueue.Running

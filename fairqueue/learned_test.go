@@ -15,7 +15,7 @@ func learning() fairqueue.Config {
 	return c
 }
 
-// costs ends a request of an account that has cost this.
+// costs runs and ends a request of an account that costs this much.
 func costs(t *testing.T, q *fairqueue.Queue, c fairqueue.Claim, used fairqueue.Estimate) {
 	t.Helper()
 	run, ok := q.Start(c)
@@ -35,32 +35,31 @@ func wantEstimate(t *testing.T, q *fairqueue.Queue, c fairqueue.Claim, want fair
 	}
 }
 
-// What an account's requests have cost is what its next are expected to cost; an account that is not known is taken for
-// one like the others.
+// The estimate of an account's next request is the mean of its last ones; that of an unknown account the mean of all.
 func TestEstimatesAreLearned(t *testing.T) {
 	q := fairqueue.New(learning())
 	claim := func(account string, input, most float64) fairqueue.Claim {
 		return fairqueue.Claim{Account: account, Cost: input, Output: most}
 	}
 	wantEstimate(t, q, claim("new", 10, 0), fairqueue.Estimate{Input: 10})
-	keep, _ := q.Start(claim("terse", 1, 0)) // keeps its account known
+	keep, _ := q.Start(claim("terse", 1, 0)) // so that its account is not forgotten
 	costs(t, q, claim("terse", 100, 0), fairqueue.Estimate{Input: 50, Output: 4})
 	costs(t, q, claim("terse", 100, 0), fairqueue.Estimate{Input: 50, Output: 8})
 	wantEstimate(t, q, claim("terse", 10, 0), fairqueue.Estimate{Input: 5, Output: 6})
-	wantEstimate(t, q, claim("terse", 10, 2), fairqueue.Estimate{Input: 5, Output: 2}) // it says that it wants no more
+	wantEstimate(t, q, claim("terse", 10, 2), fairqueue.Estimate{Input: 5, Output: 2}) // the claim allows no more
 	wantEstimate(t, q, claim("new", 10, 0), fairqueue.Estimate{Input: 5, Output: 6})
 	verbose, _ := q.Start(claim("verbose", 1, 0))
 	for range 100 {
 		costs(t, q, claim("verbose", 10, 0), fairqueue.Estimate{Input: math.NaN(), Output: 600})
 	}
 	wantEstimate(t, q, claim("terse", 10, 0), fairqueue.Estimate{Input: 5, Output: 6})
-	wantEstimate(t, q, claim("verbose", 10, 0), fairqueue.Estimate{Input: 10, Output: 600}) // nobody told of its inputs
+	wantEstimate(t, q, claim("verbose", 10, 0), fairqueue.Estimate{Input: 10, Output: 600}) // its inputs are not known
 	q.Finish(keep, -1)
 	q.Finish(verbose, -1)
 }
 
-// An account that turns to something else is followed within a few dozen requests.
-func TestEstimatesFollow(t *testing.T) {
+// Estimates follow an account whose requests change within a few dozen requests.
+func TestEstimatesFollowAnAccount(t *testing.T) {
 	q := fairqueue.New(learning())
 	keep, _ := q.Start(account("a"))
 	defer q.Finish(keep, -1)
@@ -77,8 +76,8 @@ func TestEstimatesFollow(t *testing.T) {
 	}
 }
 
-// Refunds for estimates that were far too high set an account back behind V. Who comes then is not made to wait until it
-// has caught up: that would be a burst of as many grants as it had running.
+// Refunds of high estimates put an account below V. A newcomer does not wait until it has caught up: that would be a burst of
+// as many grants as the account had running.
 func TestNoBurstAfterRefunds(t *testing.T) {
 	q := fairqueue.New(roomy)
 	costly := fairqueue.Claim{Account: "costly", Cost: 1000}
@@ -97,8 +96,8 @@ func TestNoBurstAfterRefunds(t *testing.T) {
 	wantNext(t, q, 1, "costly")
 }
 
-// Nor does an account wait for those that catch up, which comes now and then and has had no more than its share.
-func TestRefundDoesNotPutOff(t *testing.T) {
+// An account that comes now and then, and has had no more than its share, does not wait for one that catches up.
+func TestRefundDoesNotDelayAnAccountWithinItsShare(t *testing.T) {
 	q := fairqueue.New(roomy)
 	dear, _ := q.Start(fairqueue.Claim{Account: "dear", Cost: 100})
 	quiet, _ := q.Start(fairqueue.Claim{Account: "quiet", Cost: 10})
@@ -112,14 +111,14 @@ func TestRefundDoesNotPutOff(t *testing.T) {
 	q.Finish(dear, 1)
 	push(t, q, fairqueue.Claim{Account: "quiet", Cost: 100}, 5)
 	push(t, q, fairqueue.Claim{Account: "quiet", Cost: 1}, 5)
-	wantNext(t, q, 10, "quiet") // it stands at 10, and whoever is refunded at 1
+	wantNext(t, q, 10, "quiet") // it is at 10, and the refunded account at 1
 	for range 3 {
 		wantNext(t, q, 10, "dear")
 	}
 }
 
-// Nor is who waits already pushed back by a refund that comes just before the slot it has waited for.
-func TestRefundDoesNotOvertake(t *testing.T) {
+// A refund just before a slot is free does not overtake a fresh account that waits for it.
+func TestRefundDoesNotOvertakeAFreshAccount(t *testing.T) {
 	q := fairqueue.New(roomy)
 	costly := fairqueue.Claim{Account: "costly", Cost: 1000}
 	for range 40 {
@@ -135,9 +134,8 @@ func TestRefundDoesNotOvertake(t *testing.T) {
 	wantNext(t, q, 2, "costly")
 }
 
-// Accounts that come one after the other, each for one item, do not keep the slots from one that always waits for longer than
-// until it has had less than they.
-func TestNewcomersStarveNobody(t *testing.T) {
+// Accounts that come one after the other, each for one item, do not starve an account that always waits.
+func TestNewcomersDoNotStarveABacklog(t *testing.T) {
 	q := fairqueue.New(roomy)
 	var running []fairqueue.Running
 	steady, others := 0, 0
@@ -145,7 +143,7 @@ func TestNewcomersStarveNobody(t *testing.T) {
 		for q.LenOf("steady") < 2 {
 			push(t, q, account("steady"), int64(i))
 		}
-		for k := range 40 { // each wants one at any time
+		for k := range 40 { // each has one waiting at any time
 			if name := fmt.Sprint(k); q.LenOf(name) == 0 {
 				push(t, q, account(name), int64(i))
 			}
@@ -167,8 +165,8 @@ func TestNewcomersStarveNobody(t *testing.T) {
 	}
 }
 
-// A correction that arrives when the account has nothing waiting counts when it comes back.
-func TestCorrectionWithNothingWaiting(t *testing.T) {
+// A correction while the account has nothing waiting counts when it comes back.
+func TestCorrectionWhileNothingWaits(t *testing.T) {
 	q := fairqueue.New(roomy)
 	keep, _ := q.Start(account("steady")) // the band stays busy
 	spent, _ := q.Start(account("spender"))
@@ -189,7 +187,7 @@ func TestCorrectionWithNothingWaiting(t *testing.T) {
 	q.Finish(keep, -1)
 }
 
-// What runs is charged while it runs.
+// Charge counts before the request ends.
 func TestCharge(t *testing.T) {
 	q := fairqueue.New(roomy)
 	run, _ := q.Start(account("long"))
@@ -197,7 +195,7 @@ func TestCharge(t *testing.T) {
 		push(t, q, account("long"), 0)
 		push(t, q, account("short"), 1)
 	}
-	q.Charge(&run, 0.5) // it was charged more already
+	q.Charge(&run, 0.5) // it was charged more before
 	q.Charge(&run, math.NaN())
 	wantNext(t, q, 2, "short")
 	q.Charge(&run, 3)
@@ -211,8 +209,8 @@ func TestCharge(t *testing.T) {
 	}
 }
 
-// When costs turn to another unit, nobody is a thousand requests behind for the thousand tokens it has used.
-func TestAnotherUnit(t *testing.T) {
+// After a change of unit, an account is not a thousand requests ahead for the thousand tokens that it has used.
+func TestChangeOfUnit(t *testing.T) {
 	q := fairqueue.New(learning())
 	keep, _ := q.Start(account("other"))
 	costs(t, q, account("spender"), fairqueue.Estimate{Input: 500, Output: 500})
@@ -230,9 +228,8 @@ func TestAnotherUnit(t *testing.T) {
 	q.Finish(keep, -1)
 }
 
-// An account at its cap keeps nobody waiting behind it, however long its first item has waited, and has its turn when it
-// is below the cap again.
-func TestCappedHead(t *testing.T) {
+// The oldest item of an account at its cap holds back no other account, and is served when the account is below its cap.
+func TestOldestItemAtTheCap(t *testing.T) {
 	q := fairqueue.New(roomy)
 	capped := fairqueue.Claim{Account: "capped", Concurrent: 1}
 	run, _ := q.Start(capped)
@@ -247,8 +244,8 @@ func TestCappedHead(t *testing.T) {
 	wantNext(t, q, 100, "other")
 }
 
-// Under FIFO some have more than others. That is no debt when accounts take turns again.
-func TestAnotherDiscipline(t *testing.T) {
+// Under FIFO some accounts are served more than others. After a change to Fair, none is ahead for that.
+func TestChangeOfDiscipline(t *testing.T) {
 	fifo := roomy
 	fifo.Discipline = fairqueue.FIFO
 	q := fairqueue.New(fifo)
@@ -271,8 +268,8 @@ func TestAnotherDiscipline(t *testing.T) {
 	}
 }
 
-// An account whose items suit no slot that is free holds nobody back meanwhile, nor does it fall behind.
-func TestPassedOver(t *testing.T) {
+// An account none of whose items is accepted holds no other account back, and gets no claim by it.
+func TestAccountThatIsPassedOver(t *testing.T) {
 	q := fairqueue.New(roomy)
 	picky := push(t, q, account("picky"), 0)
 	others := func(it *fairqueue.Item) bool { return it != picky }
@@ -297,7 +294,7 @@ func TestPassedOver(t *testing.T) {
 	}
 }
 
-// What was charged by one weight is refunded by the same.
+// A charge is refunded by the weight by which it was made.
 func TestRefundIsByTheWeightOfTheCharge(t *testing.T) {
 	q := fairqueue.New(roomy)
 	keep, _ := q.Start(account("other"))

@@ -7,7 +7,7 @@ import (
 	"colonnade/fairqueue"
 )
 
-// charge makes what a running request is charged more, and returns what it now is.
+// charge raises what a running request is charged, and returns the charge.
 func (m *model) charge(c fairqueue.Claim, charged modelCost, used float64) modelCost {
 	if used <= charged.cost {
 		return charged
@@ -21,10 +21,10 @@ func (m *model) charge(c fairqueue.Claim, charged modelCost, used float64) model
 	return modelCost{used, charged.weight}
 }
 
-// modelCost is what a request was charged, and by which weight.
+// modelCost is a charge, and the weight by which it was made.
 type modelCost struct{ cost, weight float64 }
 
-// passOver moves those up to the flow that is served who had the turn before it and nothing that was accepted.
+// passOver advances the flows that were before the one served, and of which no item was accepted.
 func (m *model) passOver(b fairqueue.Band, it *fairqueue.Item, accept func(*fairqueue.Item) bool) {
 	if m.c.Discipline == fairqueue.FIFO {
 		return
@@ -36,18 +36,18 @@ func (m *model) passOver(b fairqueue.Band, it *fairqueue.Item, accept func(*fair
 			continue
 		}
 		if f.fresh {
-			f.lifted = s
+			f.refundFloor = s
 		}
 		f.s = s
 	}
 }
 
-// forget makes the lessons of accounts that are not known any more those of nobody.
+// forget keeps the lessons of accounts that the queue has forgotten for the mean of all only.
 func (m *model) forget(knows func(string) bool) {
-	for _, lessons := range [][]lesson{m.taught, m.paid, m.holds} {
+	for _, lessons := range [][]lesson{m.taught, m.charged, m.holds} {
 		for i, l := range lessons {
 			if !knows(l.account) {
-				lessons[i].account = "nobody"
+				lessons[i].account = "forgotten"
 			}
 		}
 	}
@@ -75,7 +75,7 @@ func (m *model) holdsOf(account string) (relative []float64) {
 	return relative
 }
 
-// estimate folds all lessons, those of the account if it has had any.
+// estimate folds the lessons of the account, or all if it has none.
 func (m *model) estimate(c fairqueue.Claim) float64 {
 	if !m.c.Learn {
 		return c.Cost
@@ -101,7 +101,7 @@ func (m *model) estimate(c fairqueue.Claim) float64 {
 		output = math.Min(output, c.Output)
 	}
 	var own, all []float64
-	for _, p := range m.paid {
+	for _, p := range m.charged {
 		all = append(all, p.used.Input)
 		if p.account == c.Account {
 			own = append(own, p.used.Input)
@@ -123,7 +123,7 @@ func taughtAnything(lessons []lesson) bool {
 	})
 }
 
-// fold is the mean of the first 32, and from there on weighs the newest with a 32nd.
+// fold is the mean of up to 32 values, and exponentially weighted with 1/32 from there on.
 func fold(xs []float64) (mean float64) {
 	for i, x := range xs {
 		mean += (x - mean) / float64(min(i+1, 32))

@@ -8,22 +8,22 @@ import (
 	"colonnade/fairqueue"
 )
 
-// model is the queue as the package comment tells it, and nothing more: slices, linear scans, and no account forgotten.
+// model is the queue as the package comment describes it: slices and linear scans, and no account is forgotten.
 type model struct {
 	c        fairqueue.Config
-	was      fairqueue.Discipline // before it was configured last
+	was      fairqueue.Discipline // before the last configure
 	accounts map[string]*modelAccount
-	waiting  []*fairqueue.Item // in the order they came
+	waiting  []*fairqueue.Item // in the order of arrival here
 	rejoined map[*fairqueue.Item]bool
 	bands    [3]modelBand
-	turns    int
+	served   int
 	taught   []lesson
-	paid     []lesson                    // what was charged in the end, as used.Input
+	charged  []lesson                    // what was charged in the end, as used.Input
 	holds    []lesson                    // how long slots were held relative to the mean, as used.Input
-	price    map[*fairqueue.Item]float64 // as it was estimated when the item came
+	price    map[*fairqueue.Item]float64 // as estimated when the item came
 }
 
-// lesson is what one request has taught.
+// lesson is what one request says about the next.
 type lesson struct {
 	account string
 	claimed float64
@@ -37,10 +37,10 @@ type modelAccount struct {
 }
 
 type modelFlow struct {
-	s, lifted float64
-	fresh     bool
-	running   int
-	inOrder   bool
+	s, refundFloor float64
+	fresh          bool
+	running        int
+	inOrder        bool
 }
 
 type modelBand struct{ v, top float64 }
@@ -53,13 +53,13 @@ func (m *model) configure(c fairqueue.Config) {
 	anew := m.c.Learn != c.Learn
 	m.was, m.c = m.c.Discipline, c
 	if anew {
-		m.taught, m.paid = nil, nil
+		m.taught, m.charged = nil, nil
 	}
 	if anew = anew || m.was != c.Discipline; anew {
 		m.bands = [3]modelBand{}
 		for _, a := range m.accounts {
 			for b := range a.flows {
-				a.flows[b].s, a.flows[b].lifted, a.flows[b].fresh = 0, 0, true
+				a.flows[b].s, a.flows[b].refundFloor, a.flows[b].fresh = 0, 0, true
 			}
 		}
 		for _, it := range m.waiting {
@@ -69,7 +69,7 @@ func (m *model) configure(c fairqueue.Config) {
 	m.settle()
 }
 
-// account knows the claim's account, with the claim's weight and cap from now on.
+// account reserved the claim's account, with the claim's weight and cap.
 func (m *model) account(c fairqueue.Claim) *modelAccount {
 	a := m.accounts[c.Account]
 	if a == nil {
@@ -121,8 +121,8 @@ func (m *model) remove(it *fairqueue.Item) {
 	m.settle()
 }
 
-// victim is the newest item of band and below, of those whose account holds the most; nil if the newcomer would hold as
-// much, or does not fit at all.
+// victim reserved the newest item of the account that holds the most, in its band and lower ones; nil if the newcomer's account
+// would hold as much, or it does not fit at all.
 func (m *model) victim(left []*fairqueue.Item, it *fairqueue.Item, bytes bool) *fairqueue.Item {
 	holds := func(account string) float64 {
 		sum := int64(0)
@@ -150,14 +150,14 @@ func (m *model) victim(left []*fairqueue.Item, it *fairqueue.Item, bytes bool) *
 	return best
 }
 
-// start reports what the request is charged, and false if it may not run.
+// start reserved what the request is charged, and false if it may not run.
 func (m *model) start(c fairqueue.Claim) (cost modelCost, ok bool) {
 	a := m.account(c)
 	if m.capped(a) {
 		return modelCost{}, false
 	}
 	if len(m.items(c.Account, c.Band)) == 0 {
-		m.lift(a, c.Band)
+		m.activate(a, c.Band)
 	}
 	cost = modelCost{m.estimate(c), a.weight}
 	m.serve(a, c.Band, cost)
@@ -167,13 +167,13 @@ func (m *model) start(c fairqueue.Claim) (cost modelCost, ok bool) {
 
 func (m *model) next(now time.Time, accept func(*fairqueue.Item) bool) (it *fairqueue.Item, cost modelCost) {
 	bands := []fairqueue.Band{fairqueue.Interactive, fairqueue.Standard, fairqueue.Batch}
-	if oldest := m.oldestInOrder(); oldest != nil && m.turns%8 == 7 && m.c.PromoteAfter > 0 &&
+	if oldest := m.oldestInOrder(); oldest != nil && m.served%8 == 7 && m.c.PromoteAfter > 0 &&
 		now.Sub(oldest.Arrived) >= m.c.PromoteAfter {
 		bands = slices.Insert(bands, 0, oldest.Band)
 	}
 	for _, b := range bands {
 		if it := m.choose(b, accept); it != nil {
-			m.turns++
+			m.served++
 			m.passOver(b, it, accept)
 			cost := modelCost{m.price[it], m.accounts[it.Account].weight}
 			m.serve(m.accounts[it.Account], b, cost)
@@ -184,7 +184,7 @@ func (m *model) next(now time.Time, accept func(*fairqueue.Item) bool) (it *fair
 	return nil, modelCost{}
 }
 
-// choose returns the first item accepted of the first flow by S that has one, or, FIFO, the oldest accepted of all.
+// choose reserved the first item accepted of the first flow by S that has one, or, FIFO, the oldest accepted of all.
 func (m *model) choose(b fairqueue.Band, accept func(*fairqueue.Item) bool) *fairqueue.Item {
 	var best *fairqueue.Item
 	for name, a := range m.accounts {
@@ -215,9 +215,9 @@ func (m *model) finish(c fairqueue.Claim, charged modelCost, used float64) {
 	f := &a.flows[c.Band]
 	f.running--
 	if used >= 0 {
-		f.s = math.Max(f.s+(used-charged.cost)/charged.weight, f.lifted)
+		f.s = math.Max(f.s+(used-charged.cost)/charged.weight, f.refundFloor)
 		if m.c.Learn && used > 0 {
-			m.paid = append(m.paid, lesson{account: c.Account, used: fairqueue.Estimate{Input: used}})
+			m.charged = append(m.charged, lesson{account: c.Account, used: fairqueue.Estimate{Input: used}})
 		}
 		m.bands[c.Band].top = math.Max(m.bands[c.Band].top, f.s)
 	}
@@ -233,7 +233,7 @@ func (m *model) serve(a *modelAccount, b fairqueue.Band, cost modelCost) {
 	f.running++
 }
 
-// settle ends busy periods, then lifts whoever has started to wait.
+// settle ends busy periods, then activates the flows that have become backlogged.
 func (m *model) settle() {
 	for b := range m.bands {
 		busy := slices.ContainsFunc(m.waiting, func(it *fairqueue.Item) bool { return int(it.Band) == b })
@@ -248,20 +248,20 @@ func (m *model) settle() {
 		for b := range a.flows {
 			inOrder := !m.capped(a) && len(m.items(name, fairqueue.Band(b))) > 0
 			if inOrder && !a.flows[b].inOrder {
-				m.lift(a, fairqueue.Band(b))
+				m.activate(a, fairqueue.Band(b))
 			}
 			a.flows[b].inOrder = inOrder
 		}
 	}
 }
 
-func (m *model) lift(a *modelAccount, b fairqueue.Band) {
-	a.flows[b].lifted = m.floor(b)
-	a.flows[b].s = math.Max(a.flows[b].s, a.flows[b].lifted)
+func (m *model) activate(a *modelAccount, b fairqueue.Band) {
+	a.flows[b].refundFloor = m.floor(b)
+	a.flows[b].s = math.Max(a.flows[b].s, a.flows[b].refundFloor)
 	a.flows[b].fresh = a.flows[b].s <= m.bands[b].v
 }
 
-// floor is V, or the S of the flow that has the turn if that is less.
+// floor is L: V, or the S of the flow at the head of the order if that is less.
 func (m *model) floor(b fairqueue.Band) float64 {
 	first := ""
 	for name, a := range m.accounts {
@@ -275,7 +275,7 @@ func (m *model) floor(b fairqueue.Band) float64 {
 	return math.Min(m.bands[b].v, m.accounts[first].flows[b].s)
 }
 
-// before says whether one account has its turn before another, both of which wait in a band.
+// before reports whether one backlogged account of a band is before another in the order.
 func (m *model) before(name, other string, b fairqueue.Band) bool {
 	f, g := m.accounts[name].flows[b], m.accounts[other].flows[b]
 	if f.fresh != g.fresh {
@@ -355,7 +355,7 @@ func (a *modelAccount) running() (n int) {
 	return n
 }
 
-// items returns what an account has waiting in a band, oldest first.
+// items reserved the items of an account in a band, oldest first.
 func (m *model) items(account string, b fairqueue.Band) []*fairqueue.Item {
 	var items []*fairqueue.Item
 	for _, it := range m.waiting {
@@ -382,7 +382,8 @@ func (m *model) oldestInOrder() *fairqueue.Item {
 	return oldest
 }
 
-// older: of items that arrived at once, retries come first, the last of them foremost; then in the order they came.
+// older compares by arrival; of items that arrived together, those that rejoined are first, the last of them foremost, then
+// the others in the order in which they were pushed.
 func (m *model) older(x, y *fairqueue.Item) bool {
 	if !x.Arrived.Equal(y.Arrived) {
 		return x.Arrived.Before(y.Arrived)

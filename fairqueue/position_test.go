@@ -8,7 +8,7 @@ import (
 	"colonnade/fairqueue"
 )
 
-// line is a queue whose items came a second apart.
+// line is a queue whose items arrive a second apart.
 type line struct {
 	*fairqueue.Queue
 	t     *testing.T
@@ -21,7 +21,7 @@ func newLine(t *testing.T, d fairqueue.Discipline, c fairqueue.Config) *line {
 	return &line{Queue: fairqueue.New(c), t: t, began: time.Unix(1e9, 0)}
 }
 
-// join puts in an item, of an account and a band, and compares what it hears with what it would have been told before.
+// join pushes an item, and expects AheadOf it to be at most Ahead before it was pushed.
 func (l *line) join(account string, b fairqueue.Band) *fairqueue.Item {
 	l.t.Helper()
 	c := fairqueue.Claim{Account: account, Band: b}
@@ -32,7 +32,7 @@ func (l *line) join(account string, b fairqueue.Band) *fairqueue.Item {
 		l.t.Fatal(err)
 	}
 	if got := l.AheadOf(it); got > before {
-		l.t.Errorf("%s is told that %v are ahead of it, and was told %v", account, got, before)
+		l.t.Errorf("an item of %s has %v ahead of it, and the newcomer had %v", account, got, before)
 	}
 	return it
 }
@@ -45,7 +45,7 @@ func (l *line) serve() *fairqueue.Item {
 	return it
 }
 
-// Of one account it is exact near either end, in its bounds between, and falls with each that is served.
+// Among items of one account, AheadOf is exact near either end, within 1 between, and falls with each item served.
 func TestAheadOfOwn(t *testing.T) {
 	for _, d := range []fairqueue.Discipline{fairqueue.Fair, fairqueue.FIFO} {
 		l := newLine(t, d, fairqueue.Config{})
@@ -69,8 +69,7 @@ func TestAheadOfOwn(t *testing.T) {
 	}
 }
 
-// Whatever waits, by the order of service: what is told is 0 for the next, falls as others are served, and is no more
-// than one for each account away from what comes.
+// AheadOf is 0 for the next item, falls as others are served, and is off by at most one for each account.
 func TestAheadOfAmongOthers(t *testing.T) {
 	for _, d := range []fairqueue.Discipline{fairqueue.Fair, fairqueue.FIFO} {
 		t.Run(fmt.Sprint(d), func(t *testing.T) {
@@ -90,34 +89,34 @@ func TestAheadOfAmongOthers(t *testing.T) {
 			if got := l.AheadOf(batch); got != 71 {
 				t.Errorf("%v ahead of a lower band, want 71", got)
 			}
-			// What each was told at each moment; then the order in which they came.
+			// AheadOf each item at each moment, then the order of service.
 			var order []*fairqueue.Item
-			heard := map[*fairqueue.Item][]float64{}
+			seenAhead := map[*fairqueue.Item][]float64{}
 			for l.Len() > 0 {
 				for it := range l.Items() {
-					heard[it] = append(heard[it], l.AheadOf(it))
+					seenAhead[it] = append(seenAhead[it], l.AheadOf(it))
 				}
 				order = append(order, l.serve())
 			}
 			for place, it := range order {
-				for moment, got := range heard[it] {
+				for moment, got := range seenAhead[it] {
 					real := float64(place - moment)
 					if off := got - real; off > accounts || off < -accounts {
-						t.Errorf("number %v was told %v when %v were ahead of it", it.Value, got, real)
+						t.Errorf("item %v: AheadOf is %v with %v ahead", it.Value, got, real)
 					}
-					if moment > 0 && got > heard[it][moment-1]+1e-9 {
-						t.Errorf("number %v was told %v, then %v", it.Value, heard[it][moment-1], got)
+					if moment > 0 && got > seenAhead[it][moment-1]+1e-9 {
+						t.Errorf("item %v: AheadOf rose from %v to %v", it.Value, seenAhead[it][moment-1], got)
 					}
 				}
-				if last := heard[it][place]; last != 0 {
-					t.Errorf("number %v was told %v when it was the next", it.Value, last)
+				if last := seenAhead[it][place]; last != 0 {
+					t.Errorf("item %v: AheadOf is %v when it is next", it.Value, last)
 				}
 			}
 		})
 	}
 }
 
-// An account at its cap waits for slots of its own.
+// An item of an account at its cap waits for a request of that account to end.
 func TestAheadOfCapped(t *testing.T) {
 	l := newLine(t, fairqueue.Fair, fairqueue.Config{Slots: 8})
 	c := fairqueue.Claim{Account: "a", Band: fairqueue.Standard, Concurrent: 1}

@@ -16,7 +16,7 @@ func small(limit int) fairqueue.Config {
 	return fairqueue.Config{Limit: limit, PerAccount: 1 << 20, Bytes: 1 << 20}
 }
 
-// put pushes and says what happened: "in", "full", "account full", or who had to leave.
+// put pushes and returns the result: "in", "full", "account full", or the accounts of the victims.
 func put(q *fairqueue.Queue, c fairqueue.Claim, bytes int64) string {
 	victims, err := q.Push(&fairqueue.Item{Claim: c, Bytes: bytes, Arrived: time.Unix(0, 0)})
 	switch {
@@ -44,7 +44,7 @@ func wantPut(t *testing.T, q *fairqueue.Queue, c fairqueue.Claim, bytes int64, w
 	}
 }
 
-func TestFlooderGivesWay(t *testing.T) {
+func TestFlooderIsEvicted(t *testing.T) {
 	q := fairqueue.New(small(8))
 	for range 8 {
 		wantPut(t, q, account("flooder"), 0, "in")
@@ -56,11 +56,11 @@ func TestFlooderGivesWay(t *testing.T) {
 	wantPut(t, q, account("other"), 0, "flooder") // 5 against what would be 4
 	wantPut(t, q, account("other"), 0, "full")    // 4 against what would be 5
 	wantPut(t, q, account("flooder"), 0, "full")
-	wantPut(t, q, account("third"), 0, "other") // of 4 and 4, who came last
+	wantPut(t, q, account("third"), 0, "other") // of 4 and 4, the newest item
 }
 
-// However the flooder tries, an account within its share of the room keeps it.
-func TestFlooderTakesNoRoom(t *testing.T) {
+// An account within its share of the room keeps it, whatever a flooder pushes.
+func TestFlooderEvictsNoOther(t *testing.T) {
 	q := fairqueue.New(small(8))
 	for range 4 {
 		wantPut(t, q, account("within"), 0, "in")
@@ -95,12 +95,12 @@ func TestHigherBandsKeepTheirRoom(t *testing.T) {
 		wantPut(t, q, in("high", fairqueue.Interactive), 0, "in")
 	}
 	wantPut(t, q, in("low", fairqueue.Batch), 0, "in")
-	wantPut(t, q, in("new", fairqueue.Batch), 0, "full")       // nobody in that band holds more
+	wantPut(t, q, in("new", fairqueue.Batch), 0, "full")       // no account in that band holds more
 	wantPut(t, q, in("new", fairqueue.Standard), 0, "full")    // nor below
 	wantPut(t, q, in("new", fairqueue.Interactive), 0, "high") // the one that holds the most
 }
 
-func TestBytes(t *testing.T) {
+func TestRoomInBytes(t *testing.T) {
 	config := small(100)
 	config.Bytes = 1000
 	q := fairqueue.New(config)
@@ -110,14 +110,13 @@ func TestBytes(t *testing.T) {
 	wantPut(t, q, account("flooder"), 1, "full")
 	wantPut(t, q, account("other"), 250, "flooder flooder flooder")
 	wantPut(t, q, account("other"), 1001, "full")
-	wantPut(t, q, account("third"), 700, "full") // others would have to fall below it: nobody leaves
+	wantPut(t, q, account("third"), 700, "full") // the others would hold less than it: none is evicted
 	if q.Bytes() != 950 || q.Len() != 8 {
 		t.Errorf("%d bytes in %d items, want 950 in 8", q.Bytes(), q.Len())
 	}
 }
 
-// With one waiting of each of as many accounts as there is room, nobody has to leave for a newcomer; it gets the first room
-// that is left.
+// With one item of each of as many accounts as there is room for, a newcomer evicts none; it gets the next room that is left.
 func TestRoomForOneEach(t *testing.T) {
 	q := fairqueue.New(small(256))
 	for i := range 256 {
@@ -129,7 +128,7 @@ func TestRoomForOneEach(t *testing.T) {
 	wantPut(t, q, account("1"), 0, "full") // it has one waiting
 }
 
-// A newcomer of 16 MiB pushes out nobody who holds less; but those of 16 MiB give way to small ones.
+// A newcomer of 16 MiB evicts no account that holds less, but items of 16 MiB are evicted for small ones.
 func TestLargeNewcomer(t *testing.T) {
 	const mib = 1 << 20
 	config := small(1000)
@@ -150,7 +149,7 @@ func TestLargeNewcomer(t *testing.T) {
 	wantPut(t, q, account("large"), 16*mib, "full")
 }
 
-// Who waits when the bounds are lowered stays: a newcomer takes one place, or as many bytes as it has, and not the rest.
+// Lowered bounds evict nothing: a newcomer takes one place, or as many bytes as it has, and no more.
 func TestLoweredBounds(t *testing.T) {
 	q := fairqueue.New(small(10))
 	for range 10 {
@@ -171,7 +170,7 @@ func TestLoweredBounds(t *testing.T) {
 	wantPut(t, q, account("c"), 0, "full")
 }
 
-func TestAccountFull(t *testing.T) {
+func TestBoundOfAnAccount(t *testing.T) {
 	config := small(100)
 	config.PerAccount = 2
 	q := fairqueue.New(config)
@@ -181,7 +180,7 @@ func TestAccountFull(t *testing.T) {
 	wantPut(t, q, account("b"), 0, "in")
 }
 
-func TestNothingIsUnlimited(t *testing.T) {
+func TestBoundsOfZeroAdmitNothing(t *testing.T) {
 	for _, c := range []fairqueue.Config{
 		{}, {Limit: 1, Bytes: 1}, {PerAccount: 1, Bytes: 1}, {Limit: 1, PerAccount: 1},
 	} {
@@ -192,7 +191,7 @@ func TestNothingIsUnlimited(t *testing.T) {
 	}
 }
 
-// A request that tries again is ahead of what came after it, and is let in also when the queue is full.
+// A request that rejoins is ahead of what came after it, and is admitted also to a full queue.
 func TestRejoin(t *testing.T) {
 	q := fairqueue.New(small(2))
 	at := func(second int64) *fairqueue.Item {
@@ -219,7 +218,7 @@ func TestRejoin(t *testing.T) {
 	}
 }
 
-func TestItemTwice(t *testing.T) {
+func TestPushTwicePanics(t *testing.T) {
 	q := fairqueue.New(roomy)
 	it := push(t, q, account("a"), 0)
 	for name, again := range map[string]func(){
@@ -237,7 +236,7 @@ func TestItemTwice(t *testing.T) {
 	}
 }
 
-// An account that has left costs no memory: a few hundred are kept for what they have taught.
+// Accounts that have left are forgotten, but for a few hundred that are kept for their estimates.
 func TestAccountsAreForgotten(t *testing.T) {
 	const kept = 512
 	want := func(q *fairqueue.Queue, most int, when string) {
@@ -277,7 +276,7 @@ func TestAccountsAreForgotten(t *testing.T) {
 		_, run := q.Next(time.Unix(0, 0), nil)
 		q.Finish(run, -1)
 	}
-	for range 10_000/4 + 2 { // until then they are ahead by what they had
+	for range 10_000/4 + 2 { // until then they are ahead
 		run, _ := q.Start(account("lively"))
 		q.Finish(run, -1)
 	}
@@ -285,8 +284,8 @@ func TestAccountsAreForgotten(t *testing.T) {
 	q.Finish(steady, -1)
 }
 
-// Whatever comes and goes, and in whatever order, who waits or runs is known, and what is forgotten was of no more use.
-func TestCrowdsComeAndGo(t *testing.T) {
+// However accounts come and go, those with something waiting or running are kept, and the others do not accumulate.
+func TestManyAccountsComeAndGo(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 4))
 	q := fairqueue.New(roomy)
 	var waiting []*fairqueue.Item
@@ -299,7 +298,7 @@ func TestCrowdsComeAndGo(t *testing.T) {
 			waiting = append(waiting, push(t, q, claim, int64(i)))
 		case n == 2 && len(waiting) > 0:
 			at := r.IntN(len(waiting))
-			q.Remove(waiting[at]) // it may have been served
+			q.Remove(waiting[at]) // without effect if it was served
 			waiting = slices.Delete(waiting, at, at+1)
 		case n == 3:
 			if it, run := q.Next(time.Unix(0, 0), nil); it != nil {

@@ -12,7 +12,7 @@ import (
 	"colonnade/internal/testkit"
 )
 
-// script is where a sequence of operations gets its decisions from.
+// script decides what a sequence of operations does.
 type script func(n int) int // a number in [0, n)
 
 func fromBytes(data []byte) (s script, more func() bool) {
@@ -26,7 +26,7 @@ func fromBytes(data []byte) (s script, more func() bool) {
 	}, func() bool { return len(data) > 0 }
 }
 
-// pair drives a queue and the model through the same operations and compares all that can be seen of them.
+// pair drives a queue and the model through the same operations, and compares all that can be observed of them.
 type pair struct {
 	t       *testing.T
 	pick    script
@@ -151,7 +151,7 @@ func (p *pair) remove(it *fairqueue.Item) {
 }
 
 func (p *pair) next() {
-	refused := p.pick(8) // items with one of four values; from 4 on none
+	refused := p.pick(8) // which of four values is not accepted; from 4 on all are
 	accept := func(it *fairqueue.Item) bool { return it.Value != refused }
 	got, running := p.queue.Next(p.now, accept)
 	want, cost := p.model.next(p.now, accept)
@@ -260,7 +260,7 @@ func claims(items []*fairqueue.Item) (cs []fairqueue.Claim) {
 	return cs
 }
 
-// TestAgainstModel runs random sequences of operations on a queue and on the model. COLONNADE_SOAK=1: 10^5 of them.
+// Random sequences of operations do the same to a queue and to the model; 10^5 of them with COLONNADE_SOAK=1.
 func TestAgainstModel(t *testing.T) {
 	sequences := 600
 	if testing.Short() {

@@ -9,8 +9,8 @@ import (
 	"colonnade/fairqueue"
 )
 
-// Whatever is claimed, the order stays one and the sums stay finite.
-func TestOddNumbers(t *testing.T) {
+// Extreme weights and costs leave the order strict and the sums finite.
+func TestExtremeNumbers(t *testing.T) {
 	odd := []float64{0, -1, math.NaN(), math.Inf(1), math.Inf(-1), math.MaxFloat64, math.SmallestNonzeroFloat64, 1e-300, 3}
 	q := fairqueue.New(roomy)
 	pushed := 0
@@ -41,8 +41,8 @@ func TestOddNumbers(t *testing.T) {
 	}
 }
 
-// Sums of fractions do not come back to nothing by themselves; an empty band starts from nothing all the same.
-func TestFractionsLeaveNothingBehind(t *testing.T) {
+// Rounding errors of sums do not accumulate: an empty band starts from 0.
+func TestRoundingErrorsDoNotAccumulate(t *testing.T) {
 	q := fairqueue.New(roomy)
 	large, tiny := fairqueue.Claim{Account: "large", Cost: 1e9}, fairqueue.Claim{Account: "tiny", Cost: 1e-3}
 	for range 20_000 {
