@@ -57,7 +57,7 @@ func (g glossary) problems(s source) []string {
 
 func (p passage) lineOf(offset int) int { return p.line + strings.Count(p.text[:offset], "\n") }
 
-var freeRelative = regexp.MustCompile(`(?:^|[.!?:;]\s+)((?:Who|Whom|Whose|Whoever|What|Whatever|Whichever)\b[^.!?]*)([.!?]?)`)
+var freeRelative = regexp.MustCompile(`(?:^|[.!?:;]\s+)((?:Who|Whom|Whose|Whoever|What)\b[^.!?]*)([.!?]?)`)
 
 // freeRelatives finds sentences that begin with a free relative clause. A question is none.
 func (p passage) freeRelatives() []string {

@@ -12,16 +12,15 @@ import (
 type outcome uint8
 
 const (
-	outcomeServed  outcome = iota // answered as its client could expect
+	outcomeServed  outcome = iota // answered as its client expects
 	outcomeAborted                // its client left, or the engine was closed
-	outcomeFaulted                // answered as a fault demanded
+	outcomeFaulted                // answered according to a fault
 )
 
-// batch is the engine's slots and the queue behind them, first come first
-// served.
+// batch has the engine's slots and the queue behind them, first come first served.
 type batch struct {
 	slots int
-	watch func(Job) // nil: nobody
+	watch func(Job) // nil: none
 
 	mu      sync.Mutex // guards the fields below
 	running int
@@ -32,32 +31,31 @@ type batch struct {
 
 // seat is one request's place in the batch, from its arrival to its end.
 type seat struct {
-	batch  *batch
-	asks   *prompt       // nil: not known
-	turn   chan struct{} // closed when it has a slot
-	tokens atomic.Int64  // made so far
+	batch   *batch
+	asks    *prompt       // nil: unknown
+	granted chan struct{} // closed when it has a slot
+	tokens  atomic.Int64  // generated so far
 
 	// Guarded by batch.mu.
-	place *list.Element // while it waits
-	gone  bool
-	times Job // Arrived, Began and Ended of it
+	place    *list.Element // while it waits
+	released bool
+	times    Job // without its prompt and tokens
 }
 
-// Job is what became of one inference request, as Config.Watch is told. Its prompt tells whose it is, for that is what
-// every gateway passes on as it was.
+// Job is the record of one inference request for Config.Watch. Its prompt identifies it, since every gateway passes the
+// prompt on unchanged.
 type Job struct {
-	Prompt string // its last string; empty for a realtime session
+	Prompt string // the last string of its prompt; empty for a realtime session
 	Input  int    // tokens of the whole prompt
-	Tokens int    // made for it
-	Served bool   // answered as its client could expect
+	Tokens int    // generated for it
+	Served bool   // answered as its client expects
 
 	Arrived, Began, Ended time.Time // Began is zero if it never had a slot
 }
 
-// arrive takes a slot if one is free, or a place in the queue. The caller must
-// leave the seat.
+// arrive takes a slot if one is free, and otherwise a place in the queue. The caller must call leave.
 func (b *batch) arrive(asks *prompt) *seat {
-	s := &seat{batch: b, asks: asks, turn: make(chan struct{})}
+	s := &seat{batch: b, asks: asks, granted: make(chan struct{})}
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	s.times.Arrived = time.Now()
@@ -74,39 +72,39 @@ func (b *batch) admitLocked() {
 		s.place = nil
 		s.times.Began = time.Now()
 		b.running++
-		close(s.turn)
+		close(s.granted)
 	}
 }
 
-// wait returns when the seat has a slot, or with the cause of ctx's end.
+// wait returns nil when the seat has a slot, or the cause of ctx's end.
 func (s *seat) wait(ctx context.Context) error {
 	select {
-	case <-s.turn:
+	case <-s.granted:
 		return nil
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}
 }
 
-// leave gives the slot or the place in the queue back and counts the outcome.
-// Only the first call has an effect, so that a handler may leave early, before
-// its last bytes reach a client that takes them as leave to send the next
-// request, and still defer a leave for every other way out.
+// leave releases the slot or the place in the queue and counts the outcome. Only the first call has an effect. So a
+// handler may leave before its last bytes are written, after which the client may send its next request, and still
+// defer a leave for every other way out.
 func (s *seat) leave(o outcome) {
-	if job, first := s.vacate(o); first && s.batch.watch != nil {
+	if job, first := s.release(o); first && s.batch.watch != nil {
 		s.batch.watch(job)
 	}
 }
 
-// vacate gives back what the seat holds, and reports what became of it and whether it held anything yet.
-func (s *seat) vacate(o outcome) (Job, bool) {
+// release gives up what the seat holds. It returns the record of the request, and whether the seat held anything until
+// now.
+func (s *seat) release(o outcome) (Job, bool) {
 	b := s.batch
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if s.gone {
+	if s.released {
 		return Job{}, false
 	}
-	s.gone = true
+	s.released = true
 	b.left[o]++
 	s.times.Ended = time.Now()
 	if s.place != nil {
@@ -123,9 +121,9 @@ func (s *seat) vacate(o outcome) (Job, bool) {
 	return job, true
 }
 
-// crowd is how many times longer than alone everything takes, when the batch
-// works for so many requests at full speed and the others have to share that.
-func (b *batch) crowd(knee int) float64 {
+// slowdown returns how many times longer than alone everything takes, if the batch runs knee requests at full speed and
+// further ones share that throughput.
+func (b *batch) slowdown(knee int) float64 {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return max(1, float64(b.running)/float64(knee))
@@ -137,7 +135,7 @@ func (b *batch) resetPeak() {
 	b.peak = b.running + b.waiting.Len()
 }
 
-// fill copies what the batch knows into st.
+// fill sets the batch's counts in st.
 func (b *batch) fill(st *Stats) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -39,13 +39,13 @@ func TestBatchIsFirstComeFirstServed(t *testing.T) {
 		var st Stats
 		b.fill(&st)
 		if st != (Stats{Peak: 6, Served: 6}) {
-			t.Errorf("stats %+v, want peak 6, served 6, nobody left", st)
+			t.Errorf("stats %+v, want peak 6, served 6, no request left", st)
 		}
 	})
 }
 
 func TestBatchWaiterLeaves(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) { // which fails at once if the third waits for ever
+	synctest.Test(t, func(t *testing.T) { // fails at once if the third would wait forever
 		b := &batch{slots: 1}
 		first, second, third := b.arrive(nil), b.arrive(nil), b.arrive(nil)
 		gone := errors.New("gone")
@@ -94,13 +94,13 @@ func TestClock(t *testing.T) {
 	})
 }
 
-// Beyond the knee everything takes longer, from the next token on.
-func TestClockOfACrowd(t *testing.T) {
+// Beyond the knee, everything takes longer, from the next token on.
+func TestClockBeyondTheKnee(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := New(Config{TTFT: 50 * time.Millisecond, ITL: 10 * time.Millisecond, Slots: 100, Knee: 2})
 		e.batch.arrive(nil)
 		e.batch.arrive(nil)
-		var crowd []*seat
+		var running []*seat
 		c := e.newClock("")
 		defer c.stop()
 		f := func(n int, want time.Duration) {
@@ -115,14 +115,14 @@ func TestClockOfACrowd(t *testing.T) {
 		f(1, 50*time.Millisecond)
 		f(6, 100*time.Millisecond)
 		for range 4 {
-			crowd = append(crowd, e.batch.arrive(nil))
+			running = append(running, e.batch.arrive(nil))
 		}
 		f(8, 160*time.Millisecond)
-		for _, s := range crowd {
+		for _, s := range running {
 			s.leave(outcomeServed)
 		}
 		f(10, 180*time.Millisecond)
-		// Also while nobody looks: an answer that comes as a whole is waited for once.
+		// The slowdown counts also while no clock is read: an unstreamed answer is waited for once.
 		time.AfterFunc(15*time.Millisecond, func() {
 			for range 2 {
 				e.batch.arrive(nil)

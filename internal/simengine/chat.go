@@ -2,7 +2,7 @@ package simengine
 
 import "strconv"
 
-// usage is in the names of chat and completions.
+// usage has the field names of chat and completions.
 type usage struct {
 	PromptTokens     int `json:"prompt_tokens"`
 	CompletionTokens int `json:"completion_tokens"`
@@ -44,7 +44,7 @@ type chatMessage struct {
 
 // chat is /v1/chat/completions.
 func chat(e *Engine, c *call) answer {
-	t := e.say(c)
+	t := e.generate(c)
 	base := completed[chatChoice]{ID: "chatcmpl-" + c.id, Created: e.now(), Model: c.model, Usage: c.usageOf(len(t.tokens))}
 	chunk := base
 	chunk.Object, chunk.Usage = "chat.completion.chunk", nil
@@ -58,7 +58,7 @@ func chat(e *Engine, c *call) answer {
 		",\"choices\":[{\"index\":0,\"delta\":{\"content\":"
 	first := event(nil, marshal(role))
 
-	a := t.answer(func() []byte { // only here: a stream of wide tokens need not be put together
+	a := t.answer(func() []byte { // built only here, since a stream of wide tokens never needs the whole
 		whole, said := base, t.String()
 		whole.Object = "chat.completion"
 		whole.Choices = []chatChoice{{Message: &chatMessage{Role: "assistant", Content: &said}, FinishReason: t.reason()}}
@@ -90,7 +90,7 @@ type completionChoice struct {
 
 // completion is /v1/completions.
 func completion(e *Engine, c *call) answer {
-	t := e.say(c)
+	t := e.generate(c)
 	base := completed[completionChoice]{ID: "cmpl-" + c.id, Object: "text_completion", Created: e.now(), Model: c.model}
 	whole := base
 	whole.Choices = []completionChoice{{Text: t.String(), FinishReason: t.reason()}}
@@ -115,7 +115,7 @@ func completion(e *Engine, c *call) answer {
 	return a
 }
 
-// answer is the frame of an answer that says t in events which end with [DONE].
+// answer is the frame of an answer that sends t in events and ends with [DONE].
 func (t text) answer(whole func() []byte) answer {
 	return answer{
 		tokens: len(t.tokens), big: t.big, wholeType: "application/json", whole: whole,

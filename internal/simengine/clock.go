@@ -5,36 +5,36 @@ import (
 	"time"
 )
 
-// clock paces one answer. Tokens are due at fixed times from the start, as a
-// batch makes them, and not when the client has read the last one.
+// clock paces one answer. Tokens are due at fixed times from the start, as a batch makes them, however slowly the
+// client reads.
 type clock struct {
 	start     time.Time
 	ttft, itl time.Duration
 	timer     *time.Timer
 
-	crowd func() float64 // how much longer a token takes now; nil: never
-	made  int            // with a crowd: tokens whose time is settled
-	last  time.Time      // of these, when the last is due
+	slowdown func() float64 // factor on the time of a token now; nil: always 1
+	made     int            // with a slowdown: tokens whose time is fixed
+	last     time.Time      // when the last of these is due
 }
 
 // pace is how fast an engine makes tokens.
 type pace struct{ ttft, itl time.Duration }
 
-// SetPace changes Config.TTFT and Config.ITL for requests that get their slot from now on. As there, zero means the
-// default, and a negative duration none.
+// SetPace changes Config.TTFT and Config.ITL for requests that get their slot from now on. Zero means the default, a
+// negative duration none.
 func (e *Engine) SetPace(ttft, itl time.Duration) {
 	c := Config{TTFT: ttft, ITL: itl}.withDefaults()
 	e.pace.Store(&pace{ttft: c.TTFT, itl: c.ITL})
 }
 
-// slowness is how many times longer each token takes under FaultSlow.
+// slowness is the factor on the time of each token under FaultSlow.
 const slowness = 10
 
 func (e *Engine) newClock(fault string) clock {
 	p := e.pace.Load()
 	c := clock{start: time.Now(), ttft: p.ttft, itl: p.itl}
 	if e.c.Knee > 0 {
-		c.last, c.crowd = c.start, func() float64 { return e.batch.crowd(e.c.Knee) }
+		c.last, c.slowdown = c.start, func() float64 { return e.batch.slowdown(e.c.Knee) }
 	}
 	switch fault {
 	case FaultSlow:
@@ -45,25 +45,25 @@ func (e *Engine) newClock(fault string) clock {
 	return c
 }
 
-// due says when the n-th token (from 1) is made.
+// due returns when the n-th token (from 1) is generated.
 func (c *clock) due(n int) time.Time {
-	if c.crowd != nil {
+	if c.slowdown != nil {
 		for ; c.made < n; c.made++ {
 			step := c.itl
 			if c.made == 0 {
 				step = c.ttft
 			}
-			c.last = c.last.Add(time.Duration(float64(step) * c.crowd()))
+			c.last = c.last.Add(time.Duration(float64(step) * c.slowdown()))
 		}
 		return c.last
 	}
 	return c.start.Add(c.ttft + time.Duration(max(n-1, 0))*c.itl)
 }
 
-// until returns when the n-th token is made, or when ctx has ended. With a
-// crowd it waits for each token before, since the crowd may change.
+// until returns when the n-th token is generated, or when ctx has ended. With a slowdown, which may change, it waits
+// for each token before.
 func (c *clock) until(ctx context.Context, n int) error {
-	for c.crowd != nil && c.made < n-1 {
+	for c.slowdown != nil && c.made < n-1 {
 		if err := c.wait(ctx, c.made+1); err != nil {
 			return err
 		}

@@ -1,6 +1,7 @@
 package simengine
 
 import (
+	"cmp"
 	"context"
 	"log/slog"
 	"net/http"
@@ -10,8 +11,8 @@ import (
 	"time"
 )
 
-// Config says what an engine serves and how fast. The zero value of a field
-// means its default; a negative duration means none.
+// Config states which models an engine serves and how fast. The zero value of a field means its default; a negative
+// duration means none.
 type Config struct {
 	Models []string // names it serves; empty accepts any name, and lists "demo"
 	Slots  int      // requests that run side by side; default 4
@@ -20,60 +21,50 @@ type Config struct {
 	ITL    time.Duration // from one token to the next; default 10 ms
 	Tokens int           // tokens of an answer, unless the request wants fewer; default 64
 
-	// Knee is how many requests can run before they slow each other down: with
-	// more, TTFT and ITL grow in proportion, and the batch as a whole gets no
-	// more done. Default: they never do.
+	// Knee is the number of requests that can run before they slow each other down: with more, TTFT and ITL grow in
+	// proportion, and the throughput of the batch stays the same. Default: they never do.
 	Knee int
 
-	Cached int // tokens at the beginning of each prompt that are said to come from a cache; default none
+	Cached int // tokens at the beginning of each prompt that count as cached; default none
 
 	Record int          // how many of the last requests to keep for Received; default none
-	Watch  func(Job)    // told of each inference request when it has left; it must be quick and take calls side by side
+	Watch  func(Job)    // called with each inference request when it has left; it must be quick and safe for concurrent use
 	Logger *slog.Logger // default: none
 }
 
 func (c Config) withDefaults() Config {
-	c.Slots = max(orDefault(c.Slots, 4), 1)
-	c.Tokens = max(orDefault(c.Tokens, 64), 1)
-	c.TTFT = max(orDefault(c.TTFT, 50*time.Millisecond), 0)
-	c.ITL = max(orDefault(c.ITL, 10*time.Millisecond), 0)
+	c.Slots = max(cmp.Or(c.Slots, 4), 1)
+	c.Tokens = max(cmp.Or(c.Tokens, 64), 1)
+	c.TTFT = max(cmp.Or(c.TTFT, 50*time.Millisecond), 0)
+	c.ITL = max(cmp.Or(c.ITL, 10*time.Millisecond), 0)
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
 	}
 	return c
 }
 
-func orDefault[T int | time.Duration](v, def T) T {
-	if v == 0 {
-		return def
-	}
-	return v
-}
-
-// Stats are an engine's counts since it was made.
+// Stats are an engine's counts since it was created.
 type Stats struct {
-	Running int `json:"running"` // hold a slot
-	Waiting int `json:"waiting"` // are queued behind them
-	Peak    int `json:"peak"`    // the most it ever had in hand, running and waiting together
+	Running int `json:"running"` // requests that hold a slot
+	Waiting int `json:"waiting"` // requests queued behind them
+	Peak    int `json:"peak"`    // the most requests at once, running and waiting together
 
 	Served  uint64 `json:"served"`  // answered in full
 	Aborted uint64 `json:"aborted"` // the client left first
-	Faulted uint64 `json:"faulted"` // got a slot and were answered as a fault demanded
+	Faulted uint64 `json:"faulted"` // got a slot and were answered according to a fault
 
-	Requests uint64 `json:"requests"`  // inference requests that arrived, whatever became of them
-	Unknown  uint64 `json:"unknown"`   // requests to a path that it does not have
-	Bytes    uint64 `json:"bytes_out"` // bytes of answers, WebSocket apart, that the network took so far
+	Requests uint64 `json:"requests"`  // inference requests that arrived, whatever their outcome
+	Unknown  uint64 `json:"unknown"`   // requests to an unknown path
+	Bytes    uint64 `json:"bytes_out"` // bytes of answers, except WebSocket, that the network has taken
 	Tokens   uint64 `json:"tokens"`    // tokens generated
 
-	// Reused counts the requests that came on a connection after an answer
-	// that forbids using it again (FaultBothLengths).
+	// Reused counts the requests on a connection that must not be used again after its last answer (FaultBothLengths).
 	Reused uint64 `json:"reused"`
 	// CloseCode is the code of the last WebSocket close frame received.
 	CloseCode int64 `json:"close_code,omitempty"`
 }
 
-// Engine is a simulated engine. It is an http.Handler; Serve runs it on a
-// listener.
+// Engine is a simulated engine. It is an http.Handler; Serve runs it on a listener.
 type Engine struct {
 	c       Config
 	started time.Time
@@ -91,7 +82,7 @@ type Engine struct {
 	closeCode                                atomic.Int64
 }
 
-// New makes an engine. It starts nothing until a request comes.
+// New returns an engine. It starts nothing until a request comes.
 func New(c Config) *Engine {
 	c = c.withDefaults()
 	e := &Engine{c: c, started: time.Now(), batch: &batch{slots: c.Slots, watch: c.Watch}, record: recorder{keep: c.Record}}
@@ -124,9 +115,8 @@ func New(c Config) *Engine {
 	return e
 }
 
-// ServeHTTP answers one request. It panics with http.ErrAbortHandler, which
-// net/http takes as the order to cut the connection, where an answer must not
-// end properly.
+// ServeHTTP answers one request. It panics with http.ErrAbortHandler, on which net/http cuts the connection, where an
+// answer must not end properly.
 func (e *Engine) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if !e.gate.enter() {
 		panic(http.ErrAbortHandler)
@@ -145,7 +135,7 @@ func (e *Engine) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		Message: "no such path: " + r.Method + " " + r.URL.Path})
 }
 
-// Stats returns the counts as they are now.
+// Stats returns the current counts.
 func (e *Engine) Stats() Stats {
 	st := Stats{
 		Requests: e.requests.Load(), Unknown: e.unknown.Load(), Bytes: e.bytes.Load(),
@@ -155,17 +145,16 @@ func (e *Engine) Stats() Stats {
 	return st
 }
 
-// ResetPeak makes Stats.Peak begin anew, with what is in hand now.
+// ResetPeak sets Stats.Peak to the number of requests at this moment.
 func (e *Engine) ResetPeak() { e.batch.resetPeak() }
 
-// Close ends every request, cutting its connection, and waits until all are
-// over. Later requests are cut at once.
+// Close ends every request, cutting its connection, and waits until all are over. Later requests are cut at once.
 func (e *Engine) Close() {
 	e.cancel()
 	e.gate.close()
 }
 
-// serves reports whether model is one of its own.
+// serves reports whether the engine serves model.
 func (e *Engine) serves(model string) bool {
 	return len(e.c.Models) == 0 || slices.Contains(e.c.Models, model)
 }

@@ -5,13 +5,13 @@ import (
 	"strconv"
 )
 
-// apiError is an error as clients are told it.
+// apiError is an error in the form in which clients get it.
 type apiError struct {
 	Status  int    `json:"-"`
 	Message string `json:"message"`
 	Type    string `json:"type"`
 	Param   any    `json:"param"` // a string or nil
-	Code    any    `json:"code"`  // a string or, as engines have it, the HTTP status
+	Code    any    `json:"code"`  // a string or, as in real engines, the HTTP status
 }
 
 func (e apiError) Error() string { return e.Message }
@@ -29,7 +29,7 @@ func modelNotFound(model string) apiError {
 		Message: "this engine does not serve the model " + strconv.Quote(model)}
 }
 
-// body is the error as a whole answer, or as the data of an event.
+// body returns the error as a whole answer, or as the data of an event.
 func (e apiError) body() []byte {
 	return marshal(struct {
 		Error apiError `json:"error"`
@@ -42,5 +42,5 @@ func writeJSON(w http.ResponseWriter, status int, body []byte) {
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("Content-Length", strconv.Itoa(len(body)))
 	w.WriteHeader(status)
-	_, _ = w.Write(body) // the client may have left: nobody to tell
+	_, _ = w.Write(body) // fails if the client has left
 }

@@ -10,43 +10,43 @@ import (
 	"sync"
 )
 
-// The faults. "A few tokens" are three, or fewer if the answer has no more.
+// The faults. "A few tokens" are three, or fewer if the answer is shorter.
 const (
 	// Refusals. They take no slot.
 	FaultRefuse       = "refuse"         // the connection is closed without a byte
 	FaultFull         = "full"           // 503
 	FaultFull429      = "full_429"       // 429
-	FaultFullInStream = "full_in_stream" // 200, and a first event that is an error with code 503; plain: 503
-	FaultError400     = "error400"       // 400, as engines word it
-	FaultError500     = "error500"       // 500, as engines word it
-	FaultHTMLError    = "html_error"     // 502 and a page of HTML
+	FaultFullInStream = "full_in_stream" // 200, and a first event that is an error with code 503; unstreamed: 503
+	FaultError400     = "error400"       // 400, worded as engines do
+	FaultError500     = "error500"       // 500, worded as engines do
+	FaultHTMLError    = "html_error"     // 502 and an HTML page
 
 	// Silence. Both hold a slot until the client leaves.
-	FaultStallHead   = "stall_head"   // nothing at all
-	FaultStallStream = "stall_stream" // a few tokens, or half of a plain answer
+	FaultStallHead   = "stall_head"   // no byte
+	FaultStallStream = "stall_stream" // a few tokens, or half of an unstreamed answer
 
 	// Answers without their end.
 	FaultCutAtChunk    = "cut_at_chunk"    // a few tokens, then closed between two chunks
 	FaultCutInChunk    = "cut_in_chunk"    // a few tokens, then closed within a chunk
-	FaultNoDone        = "no_done"         // a few tokens, then HTTP's proper end without the API's; plain: as usual
-	FaultErrorThenDone = "error_then_done" // a few tokens, an error event, [DONE] where the API has it; plain: 500
-	FaultErrorThenCut  = "error_then_cut"  // a few tokens, an error event, then closed between two chunks; plain: as cut_at_chunk
+	FaultNoDone        = "no_done"         // a few tokens, then HTTP's proper end without the API's; unstreamed: as usual
+	FaultErrorThenDone = "error_then_done" // a few tokens, an error event, [DONE] where the API has it; unstreamed: 500
+	FaultErrorThenCut  = "error_then_cut"  // a few tokens, an error event, then closed between two chunks; unstreamed: as cut_at_chunk
 	FaultShortBody     = "short_body"      // Content-Length is larger than the body, then closed
 
-	// Answers that no HTTP allows.
-	FaultMalformedHead = "malformed_head" // the head is no HTTP
+	// Answers that HTTP forbids.
+	FaultMalformedHead = "malformed_head" // the head is not HTTP
 	FaultBothLengths   = "both_lengths"   // Content-Length and Transfer-Encoding, and the body hides a second answer
-	FaultFlood1xx      = "flood_1xx"      // 1xx heads for ever
-	FaultEndlessLine   = "endless_line"   // one event, or one JSON string, for ever
+	FaultFlood1xx      = "flood_1xx"      // 1xx heads without end
+	FaultEndlessLine   = "endless_line"   // one event, or one JSON string, without end
 
 	// Proper answers that are hard on the client.
 	FaultSlow      = "slow"       // ten times the time between tokens
 	FaultPingFirst = "ping_first" // the head and a comment at once, then as usual
-	FaultCloseIdle = "close_idle" // keep-alive, then the idle connection is closed at once
+	FaultCloseIdle = "close_idle" // keep-alive, but the idle connection is closed at once
 	FaultBigAnswer = "big_answer" // 50 MiB, as fast as they are read
 
-	// FaultUnhealthy makes the health paths and the model list answer 503. It
-	// leaves other requests alone, and its model is not looked at.
+	// FaultUnhealthy makes the health paths and the model list answer 503. Other requests are answered as usual, and
+	// its model is ignored.
 	FaultUnhealthy = "unhealthy"
 )
 
@@ -65,8 +65,8 @@ func Faults() []string {
 
 // Fault is a way to misbehave.
 type Fault struct {
-	Model string `json:"model"` // "" = any that has no fault of its own
-	Count int    `json:"count"` // requests that it holds for; 0 = until cleared
+	Model string `json:"model"` // "" = any model without a fault of its own
+	Count int    `json:"count"` // number of requests; 0 = until cleared
 	Fault string `json:"fault"` // one of FaultX
 }
 
@@ -82,13 +82,12 @@ func (f Fault) check() error {
 
 // faultTable holds at most one fault for each model, and one for health.
 type faultTable struct {
-	mu   sync.Mutex // guards the fields below
-	set  map[string]Fault
-	sick *Fault
+	mu        sync.Mutex // guards the fields below
+	set       map[string]Fault
+	unhealthy *Fault
 }
 
-// take returns the name of the fault that the next request for model has, and
-// counts it. It returns "" for none.
+// take returns the fault of the next request for model, "" for none, and counts the request.
 func (t *faultTable) take(model string) string {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -108,17 +107,17 @@ func (t *faultTable) take(model string) string {
 	return f.Fault
 }
 
-// takeSick is take for a health probe.
-func (t *faultTable) takeSick() bool {
+// takeUnhealthy is take for a health probe.
+func (t *faultTable) takeUnhealthy() bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.sick == nil {
+	if t.unhealthy == nil {
 		return false
 	}
-	if t.sick.Count == 1 {
-		t.sick = nil
-	} else if t.sick.Count > 1 {
-		t.sick.Count--
+	if t.unhealthy.Count == 1 {
+		t.unhealthy = nil
+	} else if t.unhealthy.Count > 1 {
+		t.unhealthy.Count--
 	}
 	return true
 }
@@ -127,7 +126,7 @@ func (t *faultTable) put(f Fault) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if f.Fault == FaultUnhealthy {
-		t.sick = &f
+		t.unhealthy = &f
 		return
 	}
 	if t.set == nil {
@@ -139,10 +138,10 @@ func (t *faultTable) put(f Fault) {
 func (t *faultTable) clear() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.set, t.sick = nil, nil
+	t.set, t.unhealthy = nil, nil
 }
 
-// list returns what is in force, by model.
+// list returns the faults in force, by model.
 func (t *faultTable) list() []Fault {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -151,14 +150,13 @@ func (t *faultTable) list() []Fault {
 		all = append(all, f)
 	}
 	slices.SortFunc(all, func(a, b Fault) int { return strings.Compare(a.Model, b.Model) })
-	if t.sick != nil {
-		all = append(all, *t.sick)
+	if t.unhealthy != nil {
+		all = append(all, *t.unhealthy)
 	}
 	return all
 }
 
-// SetFault puts a fault in force, in place of any other of its model. It panics
-// if there is no such fault.
+// SetFault puts a fault in force, in place of any other for its model. It panics if the fault does not exist.
 func (e *Engine) SetFault(f Fault) {
 	if err := f.check(); err != nil {
 		panic("simengine: " + err.Error())
@@ -166,7 +164,7 @@ func (e *Engine) SetFault(f Fault) {
 	e.faults.put(f)
 }
 
-// ClearFaults ends all faults. Requests that have one already keep it.
+// ClearFaults ends all faults. A request that has one already keeps it.
 func (e *Engine) ClearFaults() { e.faults.clear() }
 
 func (e *Engine) listFaults(w http.ResponseWriter, _ *http.Request) {

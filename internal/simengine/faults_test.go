@@ -11,9 +11,9 @@ import (
 	"colonnade/internal/simengine"
 )
 
-// told is all that a client gets to read after a request, head and framing
-// included, up to the engine's close.
-func told(t *testing.T, fault, path, body string) (string, simengine.Stats) {
+// readAnswer returns all that a client can read after a request, head and framing included, until the engine closes the
+// connection.
+func readAnswer(t *testing.T, fault, path, body string) (string, simengine.Stats) {
 	t.Helper()
 	e, addr := start(t, fast())
 	e.SetFault(simengine.Fault{Model: "m", Count: 1, Fault: fault})
@@ -22,7 +22,7 @@ func told(t *testing.T, fault, path, body string) (string, simengine.Stats) {
 	return c.rest(), e.Stats()
 }
 
-// Every fault that comes to an end by itself, as bytes on the wire.
+// The bytes on the wire of every fault that ends by itself.
 func TestFaultsOnTheWire(t *testing.T) {
 	const (
 		chunked = "Transfer-Encoding: chunked\r\n"
@@ -58,7 +58,7 @@ func TestFaultsOnTheWire(t *testing.T) {
 	}
 	f := func(fault, body string, faulted uint64, check func(string) error) {
 		t.Run(fault+" "+body, func(t *testing.T) {
-			got, st := told(t, fault, "/v1/chat/completions", body)
+			got, st := readAnswer(t, fault, "/v1/chat/completions", body)
 			if err := check(got); err != nil {
 				t.Errorf("%v: %.1500q", err, got)
 			}
@@ -109,11 +109,11 @@ func TestFaultsOnTheWire(t *testing.T) {
 
 func TestFaultsOfResponses(t *testing.T) {
 	const body = `{"model":"m","stream":true}`
-	got, _ := told(t, simengine.FaultErrorThenDone, "/v1/responses", body)
+	got, _ := readAnswer(t, simengine.FaultErrorThenDone, "/v1/responses", body)
 	if !strings.Contains(got, "event: error\ndata: {\"type\":\"error\",\"sequence_number\":7,") || strings.Contains(got, "[DONE]") {
 		t.Errorf("after three deltas: %q", got)
 	}
-	got, _ = told(t, simengine.FaultFullInStream, "/v1/responses", body)
+	got, _ = readAnswer(t, simengine.FaultFullInStream, "/v1/responses", body)
 	if !strings.Contains(got, "event: error\ndata: {\"type\":\"error\",\"sequence_number\":0,") {
 		t.Errorf("as the first event: %q", got)
 	}

@@ -2,20 +2,20 @@ package simengine
 
 import "sync"
 
-// gate counts who is inside, until it is shut. A bare WaitGroup would not do:
-// requests may arrive while somebody already waits for the last to end.
+// gate counts the callers inside until it is closed. A WaitGroup alone does not suffice: requests may arrive while
+// close waits for the last one to end.
 type gate struct {
 	inside sync.WaitGroup
 
-	mu   sync.Mutex // guards the field below
-	shut bool
+	mu     sync.Mutex // guards the field below
+	closed bool
 }
 
 // enter reports whether the gate is open. If so, the caller must leave.
 func (g *gate) enter() bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if g.shut {
+	if g.closed {
 		return false
 	}
 	g.inside.Add(1)
@@ -24,10 +24,10 @@ func (g *gate) enter() bool {
 
 func (g *gate) leave() { g.inside.Done() }
 
-// close lets nobody in any more and waits for everyone to leave.
+// close refuses further callers and waits until all inside have left.
 func (g *gate) close() {
 	g.mu.Lock()
-	g.shut = true
+	g.closed = true
 	g.mu.Unlock()
 	g.inside.Wait()
 }

@@ -20,11 +20,10 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// patience bounds every wait for something that should come within
-// milliseconds.
+// patience bounds every wait for something that should happen within milliseconds.
 const patience = 30 * time.Second
 
-// fast is an engine that takes no time.
+// fast configures an engine that takes no time.
 func fast() simengine.Config { return simengine.Config{TTFT: -1, ITL: -1} }
 
 // start serves an engine on a loopback listener until the test ends.
@@ -124,7 +123,7 @@ func eventsOf(s string) []sse {
 	return all
 }
 
-// raw is a client that says exactly what it is told.
+// raw is a client that sends exactly the bytes of its caller.
 type raw struct {
 	*net.TCPConn
 	t *testing.T
@@ -160,7 +159,7 @@ func (c raw) rest() string {
 	return string(b)
 }
 
-// await reads until want has come, and no further.
+// await reads until want has arrived, and no further.
 func (c raw) await(want string) {
 	c.t.Helper()
 	var got bytes.Buffer
@@ -171,7 +170,7 @@ func (c raw) await(want string) {
 	}
 }
 
-// waitForStats waits for a count to get where it must.
+// waitForStats waits until the counts satisfy ok.
 func waitForStats(t *testing.T, e *simengine.Engine, what string, ok func(simengine.Stats) bool) {
 	t.Helper()
 	defer func() {

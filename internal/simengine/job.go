@@ -9,30 +9,30 @@ import (
 	"time"
 )
 
-// answer is what a request will be told: all is known beforehand but the pace.
+// answer is the answer to a request. Everything but its pace is known before it begins.
 type answer struct {
-	tokens int // ITL apart
+	tokens int // each takes ITL
 	big    bool
 
 	// The unstreamed answer.
 	wholeType string
 	whole     func() []byte
 
-	// The streamed one: open, a piece for each token, tail, end.
+	// The streamed answer: open, a piece for each token, tail, end.
 	streamed   bool
 	streamType string
 	open       []byte                               // before the first token is due
 	token      func(dst []byte, i int) []byte       // appends the i-th piece
-	tail       []byte                               // closes what was opened
+	tail       []byte                               // closes the output that open began
 	end        []byte                               // the API's proper end
 	fail       func(dst []byte, f failPoint) []byte // appends the API's error event
-	afterFail  []byte                               // what engines send after it
+	afterFail  []byte                               // what engines send after that event
 }
 
-// failPoint says where in a stream an error event stands.
+// failPoint is the place of an error event in a stream.
 type failPoint struct {
 	opened bool // open was sent
-	tokens int  // pieces that were sent
+	tokens int  // pieces sent
 	err    apiError
 }
 
@@ -42,7 +42,7 @@ type job struct {
 	w      http.ResponseWriter
 	rc     *http.ResponseController
 	ctx    context.Context // ends when the client leaves or the engine closes
-	finish func()          // gives back what newJob took
+	finish func()          // releases the resources of newJob
 	fault  string
 	asks   *prompt // nil: no prompt is known yet
 	seat   *seat
@@ -50,18 +50,17 @@ type job struct {
 	buf    []byte
 }
 
-// newJob ties the request to the client's and the engine's life. The caller
-// must call finish.
+// newJob ends the context of a request with its client and with the engine. The caller must call finish.
 func (e *Engine) newJob(w http.ResponseWriter, r *http.Request) *job {
 	j := &job{e: e, w: w, rc: http.NewResponseController(w)}
 	ctx, cancel := context.WithCancel(r.Context())
 	j.ctx = ctx
 	followEngine := context.AfterFunc(e.ctx, cancel)
-	// A handler that is blocked on a client that neither reads nor writes does
-	// not look at ctx: its deadlines must pass.
+	// A handler that is blocked on a client that neither reads nor writes does not look at ctx: an expired deadline
+	// ends its call.
 	unblock := context.AfterFunc(ctx, func() {
 		past := time.Unix(1, 0)
-		_ = j.rc.SetReadDeadline(past) // an error: the connection is gone already, or hijacked
+		_ = j.rc.SetReadDeadline(past) // fails if the connection is closed or hijacked
 		_ = j.rc.SetWriteDeadline(past)
 	})
 	j.finish = func() {
@@ -72,8 +71,7 @@ func (e *Engine) newJob(w http.ResponseWriter, r *http.Request) *job {
 	return j
 }
 
-// infer makes the handler of an API from how its requests are read and how its
-// answers look.
+// infer returns the handler of an API, given how its requests are read and how its answers look.
 func (e *Engine) infer(read reader, shape func(*Engine, *call) answer) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		e.requests.Add(1)
@@ -94,29 +92,27 @@ func (e *Engine) infer(read reader, shape func(*Engine, *call) answer) http.Hand
 		j.fault = e.faults.take(c.model)
 		c.big, c.cached = j.fault == FaultBigAnswer, e.c.Cached
 		a := shape(e, c)
-		if !j.atDoor(&a) {
+		if !j.refuseByFault(&a) {
 			j.asks = &c.prompt
-			j.admit(func() error { return j.speak(&a) })
+			j.admit(func() error { return j.respond(&a) })
 		}
 	}
 }
 
-// refuse answers with err if it is one for clients, and else cuts the
-// connection: the request could not be read.
+// refuse answers with err if it is an apiError, and otherwise cuts the connection: the request could not be read.
 func (j *job) refuse(err error) {
-	var told apiError
-	if !errors.As(err, &told) {
+	var answer apiError
+	if !errors.As(err, &answer) {
 		panic(http.ErrAbortHandler)
 	}
-	writeError(j.w, told)
+	writeError(j.w, answer)
 }
 
-// admit waits for a slot and calls run with it. When run fails, the slot is
-// given back first, and then net/http cuts the connection: so whoever waits for
-// the connection to close finds a free slot.
+// admit waits for a slot and calls run with it. When run fails, the slot is released before net/http cuts the
+// connection, so that a client that waits for the connection to close finds a free slot.
 func (j *job) admit(run func() error) {
 	j.seat = j.e.batch.arrive(j.asks)
-	defer j.seat.leave(outcomeAborted) // has no effect once the answer came to its end
+	defer j.seat.leave(outcomeAborted) // has no effect if the answer came to its end
 	err := j.seat.wait(j.ctx)
 	if err == nil {
 		j.clock = j.e.newClock(j.fault)
@@ -128,27 +124,27 @@ func (j *job) admit(run func() error) {
 	}
 }
 
-// speak gives the answer, or what the fault makes of it.
-func (j *job) speak(a *answer) error {
+// respond writes the answer, as the fault changes it.
+func (j *job) respond(a *answer) error {
 	switch j.fault {
 	case FaultStallHead:
 		return j.stall()
 	case FaultMalformedHead, FaultBothLengths, FaultFlood1xx, FaultEndlessLine:
-		return j.speakRaw(a)
+		return j.writeRaw(a)
 	}
 	if a.streamed {
 		return j.stream(a)
 	}
-	return j.tellWhole(a)
+	return j.writeWhole(a)
 }
 
-// stall is silent until the client leaves.
+// stall writes nothing until the client leaves.
 func (j *job) stall() error {
 	<-j.ctx.Done()
 	return context.Cause(j.ctx)
 }
 
-func (j *job) tellWhole(a *answer) error {
+func (j *job) writeWhole(a *answer) error {
 	switch j.fault {
 	case FaultStallStream, FaultCutAtChunk, FaultCutInChunk, FaultErrorThenCut:
 		return j.stream(halved(a))
@@ -156,14 +152,14 @@ func (j *job) tellWhole(a *answer) error {
 	if err := j.clock.until(j.ctx, a.tokens); err != nil {
 		return err
 	}
-	j.made(a.tokens)
+	j.countTokens(a.tokens)
 	if j.fault == FaultErrorThenDone {
 		j.seat.leave(outcomeFaulted)
 		writeError(j.w, engineFailed())
 		return nil
 	}
 	if a.big {
-		return j.tellBig(a)
+		return j.writeBig(a)
 	}
 	body := a.whole()
 	declared := len(body)
@@ -175,8 +171,8 @@ func (j *job) tellWhole(a *answer) error {
 	return j.last(body, false)
 }
 
-// tellBig writes a whole answer that is too big to be held in memory.
-func (j *job) tellBig(a *answer) error {
+// writeBig writes an unstreamed answer that is too big to be held in memory.
+func (j *job) writeBig(a *answer) error {
 	before, after, _ := bytes.Cut(a.whole(), []byte(bigMark))
 	j.head(a.wholeType, len(before)+bigPieces*bigPiece+len(after))
 	if err := j.send(before); err != nil {
@@ -192,14 +188,13 @@ func (j *job) tellBig(a *answer) error {
 	return j.last(after, false)
 }
 
-// made counts tokens.
-func (j *job) made(tokens int) {
+// countTokens adds generated tokens to the counts of the engine and of the request.
+func (j *job) countTokens(tokens int) {
 	j.e.tokens.Add(uint64(tokens))
 	j.seat.tokens.Add(int64(tokens))
 }
 
-// leaveServed gives the slot back: only the last bytes of the answer are left
-// to write.
+// leaveServed releases the slot when only the last bytes of the answer remain.
 func (j *job) leaveServed() {
 	if j.fault == FaultShortBody {
 		j.seat.leave(outcomeFaulted)
@@ -208,8 +203,7 @@ func (j *job) leaveServed() {
 	j.seat.leave(outcomeServed)
 }
 
-// last sends the last bytes of an answer, and does what a fault wants after
-// them.
+// last sends the last bytes of an answer, and then does what the fault demands.
 func (j *job) last(body []byte, chunked bool) error {
 	if err := j.send(body); err != nil {
 		return err
@@ -223,8 +217,7 @@ func (j *job) last(body []byte, chunked bool) error {
 	return nil
 }
 
-// head sets the response head. A length below 0 leaves the framing to net/http,
-// which means chunks.
+// head sets the response head. With a negative length, net/http sends chunks.
 func (j *job) head(contentType string, length int) {
 	h := j.w.Header()
 	h.Set("Content-Type", contentType)

@@ -35,8 +35,7 @@ func TestBatchTakesSlotsThenQueues(t *testing.T) {
 	})
 }
 
-// Whoever leaves must be gone at once: as soon as the engine has seen it, it
-// closes the connection.
+// When a client leaves, the engine ends its request at once, and then closes the connection.
 func TestClientLeaves(t *testing.T) {
 	f := func(name string, c simengine.Config, body, await string, leave func(raw)) {
 		t.Run(name, func(t *testing.T) {
@@ -73,7 +72,7 @@ func TestQueuedClientLeaves(t *testing.T) {
 	waitForStats(t, e, "the second waits", func(st simengine.Stats) bool { return st.Waiting == 1 })
 	_ = second.CloseWrite()
 	if got := second.rest(); got != "" {
-		t.Errorf("the second was told %q", got)
+		t.Errorf("the second got %q", got)
 	}
 	if st := e.Stats(); st.Waiting != 0 || st.Aborted != 1 || st.Running != 1 {
 		t.Errorf("stats %+v", st)
@@ -105,9 +104,8 @@ func TestClientThatDoesNotReadLeaves(t *testing.T) {
 	}
 }
 
-// Callers that send their next request only when the last has ended, or its
-// connection was closed, must never find the engine with more in hand than
-// there are callers.
+// Callers that send their next request only after the last has ended, or its connection was closed, never make the
+// engine's peak exceed their number.
 func TestPeakNeverExceedsCallers(t *testing.T) {
 	const callers = 4
 	c := simengine.Config{Slots: callers, TTFT: time.Millisecond, ITL: -1, Tokens: 8}
@@ -134,7 +132,7 @@ func TestPeakNeverExceedsCallers(t *testing.T) {
 					s := openSession(t, addr)
 					s.say(`{"type":"response.create"}`)
 					leave(s.NetConn().(*net.TCPConn))
-				case 3: // takes the stream's proper end for the end
+				case 3: // takes the stream's proper end as the end of the request
 					conn := dial(t, addr)
 					conn.post("/v1/chat/completions", streamBody)
 					conn.await("[DONE]")
@@ -149,7 +147,7 @@ func TestPeakNeverExceedsCallers(t *testing.T) {
 	st := e.Stats()
 	t.Logf("%+v", st)
 	if st.Peak > callers || st.Running+st.Waiting != 0 {
-		t.Errorf("peak %d, want at most %d, and nobody left", st.Peak, callers)
+		t.Errorf("peak %d, want at most %d, and no caller left", st.Peak, callers)
 	}
 	if st.Served == 0 || st.Aborted == 0 || st.Served+st.Aborted != st.Requests {
 		t.Errorf("served %d and aborted %d of %d requests", st.Served, st.Aborted, st.Requests)
@@ -222,8 +220,7 @@ func TestServeEnds(t *testing.T) {
 	f("with the engine", func(_ context.CancelFunc, e *simengine.Engine) { e.Close() })
 }
 
-// On a server of somebody else's, Close must still end a request that is being
-// read.
+// On an http.Server of the caller, Close also ends a request that is being read.
 func TestCloseEndsAReader(t *testing.T) {
 	e := simengine.New(fast())
 	srv := httptest.NewServer(e)
@@ -245,7 +242,7 @@ func TestCloseEndsAReader(t *testing.T) {
 		return
 	}
 	if got := c.rest(); got != "" {
-		t.Errorf("was told %q", got)
+		t.Errorf("got %q", got)
 	}
 }
 

@@ -1,11 +1,14 @@
 package simengine
 
-import "encoding/base64"
+import (
+	"cmp"
+	"encoding/base64"
+)
 
-// transcription is /v1/audio/transcriptions and translations. The format
-// verbose_json is counted by time, others by tokens.
+// transcription is /v1/audio/transcriptions and translations. The format verbose_json is billed by time, the others by
+// tokens.
 func transcription(e *Engine, c *call) answer {
-	t := e.say(c)
+	t := e.generate(c)
 	u := transcriptionUsage{Type: "tokens", InputTokens: c.prompt.tokens, OutputTokens: len(t.tokens),
 		TotalTokens: c.prompt.tokens + len(t.tokens)}
 	a := t.answer(func() []byte {
@@ -55,18 +58,16 @@ type transcriptionUsage struct {
 	TotalTokens  int    `json:"total_tokens"`
 }
 
-// The size of a token of audio, unless the request says how many bytes it wants,
-// and the most that it gets.
+// The size of an audio token, unless the request says how many bytes it wants, and the largest size that it gets.
 const (
 	bytesPerToken = 256
 	maxSpeech     = 1 << 30
 )
 
-// speech is /v1/audio/speech: bytes that are no sound, in ever the same number
-// of pieces, or the same as events.
+// speech is /v1/audio/speech: bytes without meaning, always in the same number of pieces, or the same as events.
 func speech(e *Engine, c *call) answer {
 	n := e.c.Tokens
-	size := orDefault(c.options.bytes, n*bytesPerToken)
+	size := cmp.Or(c.options.bytes, n*bytesPerToken)
 	if c.big {
 		n, size = bigPieces, bigPieces*bigPiece
 	}
@@ -92,8 +93,7 @@ func speech(e *Engine, c *call) answer {
 	return a
 }
 
-// image is /v1/images/generations, edits and variations: one picture of one pixel, in several
-// attempts when streamed.
+// image is /v1/images/generations, edits and variations: one picture of one pixel, streamed with partial images.
 func image(e *Engine, c *call) answer {
 	const pixel = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
 	type picture struct {

@@ -10,7 +10,7 @@ import (
 	"strconv"
 )
 
-// shortBy is how many bytes are promised and not sent under FaultShortBody.
+// shortBy is the number of bytes that FaultShortBody announces and does not send.
 const shortBy = 1000
 
 func engineFull() apiError {
@@ -23,9 +23,8 @@ func engineFailed() apiError {
 		Code: http.StatusInternalServerError, Message: "The engine failed on purpose."}
 }
 
-// atDoor does what faults want that take no slot, and reports whether that was
-// the answer.
-func (j *job) atDoor(a *answer) bool {
+// refuseByFault answers requests whose fault takes no slot, and reports whether it did.
+func (j *job) refuseByFault(a *answer) bool {
 	switch j.fault {
 	case FaultRefuse:
 		panic(http.ErrAbortHandler)
@@ -63,8 +62,8 @@ func (j *job) fullInStream(a *answer) {
 	}
 }
 
-// speakRaw answers with what net/http would not write.
-func (j *job) speakRaw(a *answer) error {
+// writeRaw sends answers that net/http would not write.
+func (j *job) writeRaw(a *answer) error {
 	if err := j.clock.until(j.ctx, 1); err != nil {
 		return err
 	}
@@ -74,20 +73,20 @@ func (j *job) speakRaw(a *answer) error {
 	case FaultBothLengths:
 		return j.once(bothLengths(), true)
 	case FaultFlood1xx:
-		return j.forEver("", "HTTP/1.1 103 Early Hints\r\nLink: </nothing>; rel=preload\r\n\r\n")
+		return j.writeForever("", "HTTP/1.1 103 Early Hints\r\nLink: </nothing>; rel=preload\r\n\r\n")
 	default:
 		start := "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n"
-		line := `{"id":"` // and no closing quote ever
+		line := `{"id":"` // without a closing quote
 		if a.streamed {
 			start = "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n"
 			line = "data: "
 		}
-		return j.forEver(start+chunk(line), chunk(string(bytes.Repeat([]byte{'x'}, 4096))))
+		return j.writeForever(start+chunk(line), chunk(string(bytes.Repeat([]byte{'x'}, 4096))))
 	}
 }
 
-// bothLengths is a chunked answer to one who believes in Transfer-Encoding, and
-// to one who believes in Content-Length a short one with a second behind it.
+// bothLengths is one chunked answer to a client that goes by Transfer-Encoding, and to one that goes by Content-Length
+// a short answer followed by a second one.
 func bothLengths() string {
 	hidden := "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 20\r\n\r\n{\"forged\":\"answer\"}\n"
 	size := strconv.FormatInt(int64(len(hidden)), 16) + "\r\n"
@@ -95,8 +94,8 @@ func bothLengths() string {
 		"\r\nTransfer-Encoding: chunked\r\n\r\n" + chunk(hidden)[:len(size)+len(hidden)] + "\r\n0\r\n\r\n"
 }
 
-// once writes one answer and closes, or, if it lingers, waits for the client to
-// close and counts what else it sends.
+// once writes one answer and closes. If linger is set, it first waits until the client has closed, and counts a further
+// request.
 func (j *job) once(s string, linger bool) error {
 	j.seat.leave(outcomeFaulted)
 	return j.hijack(func(c net.Conn) error {
@@ -110,11 +109,11 @@ func (j *job) once(s string, linger bool) error {
 	})
 }
 
-// forEver writes start, and then more until the client leaves.
-func (j *job) forEver(start, more string) error {
+// writeForever writes start, and then more until the client leaves.
+func (j *job) writeForever(start, more string) error {
 	return j.hijack(func(c net.Conn) error {
-		// A client that has gone without resetting the connection would let
-		// us write until its window is full: reading tells.
+		// A client that has gone without resetting the connection would leave this writing until the window is full:
+		// reading shows its end.
 		gone := make(chan struct{})
 		go func() {
 			defer close(gone)
@@ -140,9 +139,8 @@ func (j *job) write(c net.Conn, s string) error {
 	return err
 }
 
-// hijack takes the connection from net/http, calls f with it and closes it. It
-// is closed under f when the engine closes; that the client leaves, f must see
-// itself.
+// hijack takes the connection from net/http, calls f with it and closes it. When the engine closes, the connection is
+// closed during f; f must notice by itself that the client has left.
 func (j *job) hijack(f func(net.Conn) error) error {
 	c, _, err := j.rc.Hijack()
 	if err != nil {
@@ -154,12 +152,11 @@ func (j *job) hijack(f func(net.Conn) error) error {
 	return f(c)
 }
 
-// abort closes a hijacked connection whose client, or engine, has gone. The
-// seat is left first: the client must not see the close, and send its next
-// request, before.
+// abort closes a hijacked connection whose client or engine has gone. It releases the seat first, because the client
+// may send its next request as soon as it sees the close.
 func (j *job) abort(c net.Conn) {
 	j.seat.leave(outcomeAborted)
-	_ = c.Close() // ends what is blocked in it
+	_ = c.Close() // ends reads and writes that block
 }
 
 func chunk(s string) string { return string(appendChunkHead(nil, len(s))) + s + "\r\n" }

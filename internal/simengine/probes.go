@@ -8,10 +8,10 @@ import (
 	"time"
 )
 
-// probe makes a handler of what health checks ask for.
+// probe makes a handler for requests of health checks.
 func (e *Engine) probe(h http.HandlerFunc) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
-		if e.faults.takeSick() {
+		if e.faults.takeUnhealthy() {
 			writeError(w, engineFull())
 			return
 		}
@@ -66,7 +66,7 @@ func (e *Engine) serveStats(w http.ResponseWriter, _ *http.Request) {
 	writeJSON(w, http.StatusOK, marshal(e.Stats()))
 }
 
-// metrics are vLLM's names, so that what reads a real engine can read this one.
+// metrics uses vLLM's names, so that a scraper of a real engine can read them.
 func (e *Engine) metrics(w http.ResponseWriter, _ *http.Request) {
 	st := e.Stats()
 	var b strings.Builder
@@ -83,7 +83,7 @@ func (e *Engine) metrics(w http.ResponseWriter, _ *http.Request) {
 	put("vllm:request_success_total", "counter", `,finished_reason="stop"`, st.Served)
 	put("vllm:request_success_total", "", `,finished_reason="abort"`, st.Aborted)
 	w.Header().Set("Content-Type", "text/plain; version=0.0.4; charset=utf-8")
-	_, _ = w.Write([]byte(b.String())) // the client may have left: nobody to tell
+	_, _ = w.Write([]byte(b.String())) // fails if the client has left
 }
 
 func escapeLabel(s string) string {
@@ -99,7 +99,7 @@ type Received struct {
 	Host   string      `json:"host"`
 	Header http.Header `json:"header"`
 	Model  string      `json:"model"`
-	Body   []byte      `json:"body"` // of JSON requests, at most 64 KiB of it
+	Body   []byte      `json:"body"` // of JSON requests, at most 64 KiB
 	At     time.Time   `json:"at"`   // when its body had been read
 }
 

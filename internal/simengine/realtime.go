@@ -12,7 +12,7 @@ import (
 
 const (
 	maxMessage = 16 << 20
-	// closeWait bounds the wait for the other side's half of a closing handshake.
+	// closeWait bounds the wait for the peer's close frame.
 	closeWait = time.Second
 )
 
@@ -35,7 +35,7 @@ func (e *Engine) realtime(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	j.fault = e.faults.take(model)
-	if j.fault != FaultFullInStream && j.atDoor(&answer{}) {
+	if j.fault != FaultFullInStream && j.refuseByFault(&answer{}) {
 		return
 	}
 	j.admit(func() error {
@@ -43,17 +43,17 @@ func (e *Engine) realtime(w http.ResponseWriter, r *http.Request) {
 		case FaultStallHead:
 			return j.stall()
 		case FaultMalformedHead, FaultBothLengths, FaultFlood1xx:
-			return j.speakRaw(&answer{})
+			return j.writeRaw(&answer{})
 		}
-		return j.hold(r, model)
+		return j.serveSession(r, model)
 	})
 }
 
-// hold runs a session for as long as the connection is open.
-func (j *job) hold(r *http.Request, model string) error {
+// serveSession runs a session for as long as the connection is open.
+func (j *job) serveSession(r *http.Request, model string) error {
 	up := websocket.Upgrader{
 		Subprotocols: []string{"realtime"},
-		CheckOrigin:  func(*http.Request) bool { return true }, // it has no secrets, and no browser's user
+		CheckOrigin:  func(*http.Request) bool { return true }, // there are no secrets, and no browser's user
 	}
 	conn, err := up.Upgrade(j.w, r, nil)
 	if err != nil {
@@ -61,11 +61,10 @@ func (j *job) hold(r *http.Request, model string) error {
 	}
 	ctx, cancel := context.WithCancel(j.ctx)
 	defer cancel()
-	s := &session{j: j, conn: conn, model: model, heard: make(chan clientEvent), ended: make(chan struct{})}
+	s := &session{j: j, conn: conn, model: model, events: make(chan clientEvent), ended: make(chan struct{})}
 	conn.SetReadLimit(maxMessage)
 	conn.SetCloseHandler(s.closed)
-	// Closing is what ends a write to a client that does not read, and a read
-	// from one that does not write.
+	// Closing the connection ends a write to a client that does not read, and a read from one that does not write.
 	stop := context.AfterFunc(ctx, func() { j.abort(conn.NetConn()) })
 	defer stop()
 	go func() {
@@ -80,20 +79,20 @@ func (j *job) hold(r *http.Request, model string) error {
 	return err
 }
 
-// session is one realtime session. Its reply is nil while nothing is said.
+// session is one realtime session. Its reply is nil while none is generated.
 type session struct {
-	j     *job
-	conn  *websocket.Conn
-	model string
-	heard chan clientEvent
-	ended chan struct{} // closed when nothing more will be heard
-	lost  error         // why; readable once ended is closed
+	j      *job
+	conn   *websocket.Conn
+	model  string
+	events chan clientEvent
+	ended  chan struct{} // closed after the last event
+	lost   error         // why it ended; readable once ended is closed
 
 	prompt prompt
 	reply  *reply
 }
 
-// clientEvent is the union of what clients send.
+// clientEvent is the union of the events that clients send.
 type clientEvent struct {
 	Type string `json:"type"`
 	Item struct {
@@ -105,12 +104,12 @@ type clientEvent struct {
 	} `json:"response"`
 	Session json.RawMessage `json:"session"`
 
-	// Of simengine.close, which is ours: the engine closes with this code.
+	// Of simengine.close, an extension for tests: the engine closes with this code.
 	Code   int    `json:"code"`
 	Reason string `json:"reason"`
 }
 
-// listen hands what the client sends to run.
+// listen passes the client's events to run.
 func (s *session) listen(ctx context.Context) error {
 	for {
 		_, data, err := s.conn.ReadMessage()
@@ -122,15 +121,15 @@ func (s *session) listen(ctx context.Context) error {
 			ev = clientEvent{Type: "no JSON"}
 		}
 		select {
-		case s.heard <- ev:
+		case s.events <- ev:
 		case <-ctx.Done():
 			return context.Cause(ctx)
 		}
 	}
 }
 
-// closed answers the client's close frame. The slot is given back first: the
-// answer tells a caller that it may open the next session.
+// closed answers the client's close frame. It releases the slot first, because the caller may open its next session
+// when it sees the answer.
 func (s *session) closed(code int, _ string) error {
 	s.j.seat.leave(outcomeServed)
 	s.j.e.closeCode.Store(int64(code))
@@ -138,7 +137,7 @@ func (s *session) closed(code int, _ string) error {
 	return s.conn.WriteControl(websocket.CloseMessage, msg, time.Now().Add(closeWait))
 }
 
-// run is the session's life. It ends with nil after a closing handshake.
+// run is the life of the session. It returns nil after a closing handshake.
 func (s *session) run(ctx context.Context) error {
 	if s.j.fault == FaultFullInStream {
 		if err := s.fail(engineFull()); err != nil {
@@ -161,11 +160,11 @@ func (s *session) run(ctx context.Context) error {
 		var err error
 		select {
 		case <-due:
-			err = s.speak()
-		case ev := <-s.heard:
-			err = s.hear(ev)
+			err = s.sendToken()
+		case ev := <-s.events:
+			err = s.handle(ev)
 		case <-s.ended:
-			return s.farewell()
+			return s.closeError()
 		}
 		if errors.Is(err, errClosed) {
 			return nil
@@ -176,11 +175,11 @@ func (s *session) run(ctx context.Context) error {
 	}
 }
 
-// errClosed says that the session has ended as it was asked to.
+// errClosed ends a session that its client has asked to close.
 var errClosed = errors.New("the session is closed")
 
-// farewell says how the session ended: nil after a close frame.
-func (s *session) farewell() error {
+// closeError returns the error that ended the session: nil after a close frame.
+func (s *session) closeError() error {
 	var frame *websocket.CloseError
 	if errors.As(s.lost, &frame) && frame.Code != websocket.CloseAbnormalClosure {
 		return nil
@@ -188,8 +187,7 @@ func (s *session) farewell() error {
 	return s.lost
 }
 
-// close gives the slot back, sends a close frame and waits a moment for the
-// client's.
+// close releases the slot, sends a close frame and waits a moment for the client's.
 func (s *session) close(o outcome, code int, reason string) error {
 	s.j.seat.leave(o)
 	msg := websocket.FormatCloseMessage(code, reason)
@@ -200,7 +198,7 @@ func (s *session) close(o outcome, code int, reason string) error {
 	defer limit.Stop()
 	for {
 		select {
-		case <-s.heard: // no longer of interest
+		case <-s.events: // no longer of interest
 		case <-s.ended:
 			return nil
 		case <-limit.C:

@@ -95,12 +95,12 @@ func TestRealtime(t *testing.T) {
 	s.next("conversation.item.added")
 	s.say(`{"type":"response.create"}`)
 	s.next("response.created")
-	var said strings.Builder
+	var deltas strings.Builder
 	for range 4 {
-		said.WriteString(s.next("response.output_text.delta")["delta"].(string))
+		deltas.WriteString(s.next("response.output_text.delta")["delta"].(string))
 	}
-	if got := s.next("response.output_text.done")["text"]; got != "four words of mine" || said.String() != got {
-		t.Errorf("said %q, then in one %q", said.String(), got)
+	if got := s.next("response.output_text.done")["text"]; got != "four words of mine" || deltas.String() != got {
+		t.Errorf("the deltas are %q, the whole text %q", deltas.String(), got)
 	}
 	if got := dig(s.next("response.done"), "response", "usage", "output_tokens"); got != 4.0 {
 		t.Errorf("output_tokens %v", got)
@@ -118,16 +118,16 @@ func TestRealtime(t *testing.T) {
 func TestRealtimeClosesWithACode(t *testing.T) {
 	e, addr := start(t, fast())
 	s := openSession(t, addr)
-	s.say(`{"type":"simengine.close","code":4002,"reason":"as told"}`)
+	s.say(`{"type":"simengine.close","code":4002,"reason":"on request"}`)
 	var frame *websocket.CloseError
-	if err := s.end(); !errors.As(err, &frame) || frame.Code != 4002 || frame.Text != "as told" {
+	if err := s.end(); !errors.As(err, &frame) || frame.Code != 4002 || frame.Text != "on request" {
 		t.Errorf("the session ended with %v", err)
 	}
 	waitForStats(t, e, "it is served", func(st simengine.Stats) bool { return st.Running == 0 && st.Served == 1 })
 }
 
 // A client that does not answer the close frame does not keep the session.
-func TestRealtimeClosesAlone(t *testing.T) {
+func TestRealtimeClosesWithoutTheClientsCloseFrame(t *testing.T) {
 	_, addr := start(t, fast())
 	s := openSession(t, addr)
 	s.SetCloseHandler(func(int, string) error { return nil })

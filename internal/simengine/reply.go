@@ -9,7 +9,7 @@ import (
 	"github.com/gorilla/websocket"
 )
 
-// serverEvent is the union of what a realtime session sends.
+// serverEvent is the union of the events that a realtime session sends.
 type serverEvent struct {
 	Type         string          `json:"type"`
 	EventID      string          `json:"event_id"`
@@ -32,26 +32,26 @@ type realtimeAnswer struct {
 	Usage  *responseUsage `json:"usage"`
 }
 
-// reply is one response of a session, while it is being said.
+// reply is one response of a session while it is generated.
 type reply struct {
 	call    *call
 	text    text
 	clock   clock
-	said    int // tokens
+	sent    int // tokens
 	stalled bool
 }
 
-// due is when the next event is.
-func (r *reply) due() time.Time { return r.clock.due(min(r.said+1, len(r.text.tokens))) }
+// due returns when the next event is due.
+func (r *reply) due() time.Time { return r.clock.due(min(r.sent+1, len(r.text.tokens))) }
 
 func (r *reply) answer(status string) *realtimeAnswer {
 	return &realtimeAnswer{ID: "resp_" + r.call.id, Object: "realtime.response", Status: status, Output: []responseItem{}}
 }
 
-// describe is the session object; what the client set in it is given back.
+// describe returns the session object, with the fields that the client set.
 func (s *session) describe(set json.RawMessage) any {
 	d := map[string]any{}
-	_ = json.Unmarshal(set, &d) // what is no object sets nothing
+	_ = json.Unmarshal(set, &d) // anything but an object sets nothing
 	if d == nil {
 		d = map[string]any{}
 	}
@@ -59,8 +59,8 @@ func (s *session) describe(set json.RawMessage) any {
 	return d
 }
 
-// hear does what the client asks for.
-func (s *session) hear(ev clientEvent) error {
+// handle answers an event of the client.
+func (s *session) handle(ev clientEvent) error {
 	switch ev.Type {
 	case "session.update":
 		return s.send(serverEvent{Type: "session.updated", Session: s.describe(ev.Session)})
@@ -91,26 +91,26 @@ func (s *session) begin(ev clientEvent) error {
 		c.limit = int(n)
 	}
 	e := s.j.e
-	s.reply = &reply{call: c, text: e.say(c), clock: e.newClock(s.j.fault)}
+	s.reply = &reply{call: c, text: e.generate(c), clock: e.newClock(s.j.fault)}
 	return s.send(serverEvent{Type: "response.created", Response: s.reply.answer("in_progress")})
 }
 
-// speak says the next token, or ends the reply after the last.
-func (s *session) speak() error {
+// sendToken sends the next token, or ends the reply after the last one.
+func (s *session) sendToken() error {
 	r := s.reply
-	if r.said == min(fewTokens, len(r.text.tokens)) {
-		if over, err := s.breakReply(); over || err != nil {
+	if r.sent == min(fewTokens, len(r.text.tokens)) {
+		if over, err := s.injectFault(); over || err != nil {
 			return err
 		}
 	}
-	if r.said == len(r.text.tokens) {
+	if r.sent == len(r.text.tokens) {
 		return s.finish("completed")
 	}
 	s.j.e.tokens.Add(1)
 	at := 0
-	r.said++
+	r.sent++
 	return s.send(serverEvent{Type: "response.output_text.delta", ResponseID: "resp_" + r.call.id, ItemID: "item_" + r.call.id,
-		OutputIndex: &at, ContentIndex: &at, Delta: &r.text.tokens[r.said-1]})
+		OutputIndex: &at, ContentIndex: &at, Delta: &r.text.tokens[r.sent-1]})
 }
 
 // finish ends the reply, if there is one.
@@ -120,14 +120,14 @@ func (s *session) finish(status string) error {
 		return s.fail(badRequest("", "no response is in progress"))
 	}
 	s.reply = nil
-	at, said := 0, text{tokens: r.text.tokens[:r.said]}.String()
+	at, said := 0, text{tokens: r.text.tokens[:r.sent]}.String()
 	err := s.send(serverEvent{Type: "response.output_text.done", ResponseID: "resp_" + r.call.id, ItemID: "item_" + r.call.id,
 		OutputIndex: &at, ContentIndex: &at, Text: &said})
 	if err != nil {
 		return err
 	}
 	done := r.answer(status)
-	done.Usage = r.call.responseUsageOf(r.said)
+	done.Usage = r.call.responseUsageOf(r.sent)
 	done.Output = append(done.Output, responseItem{ID: "item_" + r.call.id, Type: "message", Status: status, Role: "assistant",
 		Content: []responsePart{{Type: "output_text", Text: said, Annotations: []any{}, Logprobs: []any{}}}})
 	if err := s.send(serverEvent{Type: "response.done", Response: done}); err != nil {
@@ -140,9 +140,8 @@ func (s *session) finish(status string) error {
 	return nil
 }
 
-// breakReply does what a fault wants after a few tokens. It reports whether
-// that takes the place of the next token.
-func (s *session) breakReply() (over bool, err error) {
+// injectFault does what the fault demands after a few tokens. It reports whether that replaces the next token.
+func (s *session) injectFault() (over bool, err error) {
 	switch s.j.fault {
 	case FaultStallStream:
 		s.reply.stalled = true
@@ -152,8 +151,8 @@ func (s *session) breakReply() (over bool, err error) {
 		return true, errCut
 	case FaultCutInChunk:
 		s.j.seat.leave(outcomeFaulted)
-		// A text frame of 100 bytes, of which one comes.
-		_, _ = s.conn.NetConn().Write([]byte{0x81, 100, '{'}) // cut in any case
+		// A text frame that announces 100 bytes and has one.
+		_, _ = s.conn.NetConn().Write([]byte{0x81, 100, '{'}) // the connection is cut in any case
 		return true, errCut
 	case FaultNoDone:
 		if err := s.close(outcomeFaulted, websocket.CloseNormalClosure, ""); err != nil {
@@ -166,15 +165,15 @@ func (s *session) breakReply() (over bool, err error) {
 		}
 		return true, s.finish("failed")
 	case FaultEndlessLine:
-		return true, s.drone(-1)
+		return true, s.sendLongDelta(-1)
 	case FaultBigAnswer:
-		return false, s.drone(bigPieces)
+		return false, s.sendLongDelta(bigPieces)
 	}
 	return false, nil
 }
 
-// drone sends one delta of so many pieces, or of no end if negative.
-func (s *session) drone(pieces int) error {
+// sendLongDelta sends one delta of so many pieces, or of infinitely many if negative.
+func (s *session) sendLongDelta(pieces int) error {
 	w, err := s.conn.NextWriter(websocket.TextMessage)
 	if err != nil {
 		return err

@@ -14,29 +14,29 @@ import (
 
 const maxBody = 64 << 20
 
-// call is what a request asks for, whatever its API.
+// call is a request of any API.
 type call struct {
 	id      string // random, without the API's prefix
 	model   string
 	stream  bool
 	usage   bool // stream_options.include_usage
 	inputs  []prompt
-	prompt  prompt // the inputs taken together
-	limit   int    // tokens wanted at most; 0 = not said
-	cached  int    // tokens of a prompt that are in a cache, if it has so many
-	big     bool   // answer with far more than anybody wants
+	prompt  prompt // all inputs together
+	limit   int    // most tokens wanted; 0: no limit given
+	cached  int    // cached tokens of a prompt, at most its own
+	big     bool   // answer with 50 MiB
 	options options
 }
 
-// options are the fields that one API only reads.
+// options are fields of single APIs.
 type options struct {
 	base64     bool // embeddings: encoding_format
 	dimensions int  // embeddings
-	bytes      int  // speech: size of the answer, an extension of ours
+	bytes      int  // speech: size of the answer, an extension for tests
 	sse        bool // speech: stream_format
 	format     string
 	documents  int // rerank
-	seconds    int // transcriptions: length of the file, a second for each KiB
+	seconds    int // transcriptions: length of the recording, a second for each KiB
 }
 
 func (c *call) cachedTokens() int { return min(c.cached, c.prompt.tokens) }
@@ -62,12 +62,10 @@ type payload struct {
 	Bytes               int    `json:"bytes"`
 }
 
-// reader reads one request to its end and says what it asks for. The bytes that
-// it read are returned for the record.
+// reader reads one request to its end. It returns the call, and the bytes read for the record.
 type reader func(*http.Request) (*call, []byte, error)
 
-// readJSON reads the body to its end, which net/http also needs to notice that
-// the client has gone.
+// readJSON reads the body to its end, without which net/http does not notice that the client has gone.
 func readJSON(r *http.Request) (*call, []byte, error) {
 	body, err := io.ReadAll(io.LimitReader(r.Body, maxBody+1))
 	if err != nil {
@@ -132,7 +130,7 @@ func readForm(r *http.Request) (*call, []byte, error) {
 			return nil, nil, badRequest("", "the body is no multipart form: "+err.Error())
 		}
 	}
-	// What follows the last boundary must be read too: see readJSON.
+	// The rest after the last boundary must be read too: see readJSON.
 	if _, err := io.Copy(io.Discard, r.Body); err != nil {
 		return nil, nil, fmt.Errorf("cannot read the request: %w", err)
 	}
@@ -163,14 +161,13 @@ func (c *call) readPart(p *multipart.Part) error {
 	return err
 }
 
-// prompt is what is kept of a request's text.
+// prompt summarises a request's text.
 type prompt struct {
 	tokens int    // its words
 	last   string // its last string
 }
 
-// add takes in v, a prompt as JSON: a string, token numbers, messages, parts of
-// messages, or lists of these.
+// add adds a prompt as JSON: a string, token numbers, messages, parts of messages, or lists of these.
 func (p *prompt) add(v any) {
 	switch v := v.(type) {
 	case string:

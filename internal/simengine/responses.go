@@ -1,7 +1,6 @@
 package simengine
 
-// responseAnswer is the object of /v1/responses, with the fields that SDKs need
-// to be there.
+// responseAnswer is the object of /v1/responses, with the fields that SDKs require.
 type responseAnswer struct {
 	ID                string         `json:"id"`
 	Object            string         `json:"object"`
@@ -73,7 +72,7 @@ type responseEvent struct {
 
 // response is /v1/responses.
 func response(e *Engine, c *call) answer {
-	t := e.say(c)
+	t := e.generate(c)
 	r := responder{id: "msg_" + c.id, text: t, started: responseAnswer{
 		ID: "resp_" + c.id, Object: "response", CreatedAt: e.now(), Status: "in_progress", Model: c.model,
 		Output: []responseItem{}, ParallelToolCalls: true, Temperature: 1, ToolChoice: "auto", Tools: []any{}, TopP: 1,
@@ -110,7 +109,7 @@ func (r *responder) part(said string) responsePart {
 	return responsePart{Type: "output_text", Text: said, Annotations: []any{}, Logprobs: []any{}}
 }
 
-// openEvents is how many events stand before the first delta.
+// openEvents is the number of events before the first delta.
 const openEvents = 4
 
 func (r *responder) open() []byte {
@@ -141,8 +140,8 @@ func (r *responder) tail() (tail, end []byte) {
 	return tail, end
 }
 
-// fail is this API's error event, which is a proper end of its own. What comes
-// in mid-stream has the codes of the API, which SDKs check to be strings.
+// fail is this API's error event, which is a proper end of its own. In mid-stream its codes are those of the API, and
+// SDKs check that they are strings.
 func (r *responder) fail(dst []byte, f failPoint) []byte {
 	n := f.tokens
 	if f.opened {
@@ -158,7 +157,7 @@ func (r *responder) fail(dst []byte, f failPoint) []byte {
 	}{"error", n, f.err.Code, f.err.Message, nil}))
 }
 
-// named appends an SSE event that carries its type as the event's name too.
+// named appends an SSE event that has its type as the event's name too.
 func named(dst []byte, ev responseEvent) []byte { return namedData(dst, ev.Type, marshal(ev)) }
 
 func namedData(dst []byte, name string, data []byte) []byte {

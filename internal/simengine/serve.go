@@ -11,20 +11,18 @@ import (
 )
 
 const (
-	// idleTimeout is what uvicorn, under most real engines, keeps an idle
-	// connection for.
+	// idleTimeout is how long uvicorn, which most real engines use, keeps an idle connection.
 	idleTimeout = 5 * time.Second
 	headTimeout = 10 * time.Second
 
-	// writeBuffer bounds what the kernel takes off our hands for a client that
-	// does not read, which would else grow to megabytes: so Stats.Bytes is
-	// about what the client has taken.
+	// writeBuffer bounds what the kernel buffers for a client that does not read, which otherwise grows to megabytes:
+	// so Stats.Bytes is about what the client has taken.
 	writeBuffer = 64 << 10
 )
 
-// Serve answers on ln until ctx ends or e is closed, which is no error. When it
-// returns, ln is closed, and so is every connection, also the hijacked ones of
-// faults and WebSockets. The engine may be served again on another listener.
+// Serve answers on ln until ctx ends or e is closed, neither of which is an error. When it returns, ln and every
+// connection are closed, also the connections that faults and WebSockets have hijacked. The engine may be served again
+// on another listener.
 func Serve(ctx context.Context, ln net.Listener, e *Engine) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -58,7 +56,7 @@ func Serve(ctx context.Context, ln net.Listener, e *Engine) error {
 	return nil
 }
 
-// guarded lets h be waited for: http.Server.Close does not wait for handlers.
+// guarded counts the requests in h, since http.Server.Close does not wait for handlers.
 func guarded(inside *gate, h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if !inside.enter() {
@@ -71,7 +69,7 @@ func guarded(inside *gate, h http.Handler) http.Handler {
 
 func boundWrites(ctx context.Context, c net.Conn) context.Context {
 	if t, ok := c.(*net.TCPConn); ok {
-		_ = t.SetWriteBuffer(writeBuffer) // a refusal leaves the kernel's default, which only takes more memory
+		_ = t.SetWriteBuffer(writeBuffer) // if it fails, the kernel's default stays, which only takes more memory
 	}
 	return ctx
 }

@@ -9,17 +9,17 @@ import (
 const (
 	eventStream = "text/event-stream"
 
-	// fewTokens is how many tokens a stream has before a fault in its middle.
+	// fewTokens is the number of tokens that a stream has before a fault in its middle.
 	fewTokens = 3
 
 	doneEvent = "data: [DONE]\n\n"
 	pingEvent = ": ping\n\n"
 )
 
-// errCut says that the connection must be closed without the answer's end.
+// errCut makes the connection close without the answer's end.
 var errCut = errors.New("the answer is cut as a fault demands")
 
-// stream gives the answer piece by piece.
+// stream writes the answer piece by piece.
 func (j *job) stream(a *answer) error {
 	j.head(a.streamType, -1)
 	if j.fault == FaultShortBody {
@@ -31,7 +31,7 @@ func (j *job) stream(a *answer) error {
 	breakAt := min(fewTokens, a.tokens)
 	for i := range a.tokens + 1 {
 		if i == breakAt {
-			if over, err := j.breakStream(a, i); over {
+			if over, err := j.injectFault(a, i); over {
 				return err
 			}
 		}
@@ -47,7 +47,7 @@ func (j *job) stream(a *answer) error {
 	return j.last(j.buf, true)
 }
 
-// openStream sends what comes before the first token.
+// openStream sends the part before the first token.
 func (j *job) openStream(a *answer) error {
 	if j.fault == FaultPingFirst {
 		if err := j.send([]byte(pingEvent)); err != nil {
@@ -64,14 +64,13 @@ func (j *job) sendToken(a *answer, i int) error {
 	if err := j.clock.until(j.ctx, i+1); err != nil {
 		return err
 	}
-	j.made(1)
+	j.countTokens(1)
 	j.buf = a.token(j.buf[:0], i)
 	return j.send(j.buf)
 }
 
-// breakStream does what a fault wants after some tokens. It reports whether the
-// answer is over.
-func (j *job) breakStream(a *answer, sent int) (over bool, err error) {
+// injectFault does what the fault demands after some tokens. It reports whether the answer is over.
+func (j *job) injectFault(a *answer, sent int) (over bool, err error) {
 	switch j.fault {
 	case FaultStallStream:
 		return true, j.stall()
@@ -83,13 +82,13 @@ func (j *job) breakStream(a *answer, sent int) (over bool, err error) {
 		return true, j.cutInChunk(a, sent)
 	case FaultNoDone:
 		if a.streamType != eventStream {
-			return false, nil // has no end of its own to leave out
+			return false, nil // this API has no end of its own to leave out
 		}
 		j.seat.leave(outcomeFaulted)
 		return true, nil
 	case FaultErrorThenDone:
 		if a.fail == nil {
-			return false, nil // has no way to say it
+			return false, nil // this API has no error event
 		}
 		j.seat.leave(outcomeFaulted)
 		return true, j.send(append(a.failAfter(sent), a.afterFail...))
@@ -103,7 +102,7 @@ func (j *job) breakStream(a *answer, sent int) (over bool, err error) {
 	return false, nil
 }
 
-// failAfter is the error event that follows so many tokens.
+// failAfter is the error event after so many tokens.
 func (a *answer) failAfter(sent int) []byte {
 	return a.fail(nil, failPoint{opened: true, tokens: sent, err: engineFailed()})
 }
@@ -121,7 +120,7 @@ func (j *job) cutInChunk(a *answer, sent int) error {
 	})
 }
 
-// closeIdle ends the answer as keep-alive allows, and closes the connection.
+// closeIdle ends the answer as keep-alive allows, and then closes the connection.
 func (j *job) closeIdle(chunked bool) error {
 	return j.hijack(func(c net.Conn) error {
 		if !chunked {
@@ -132,8 +131,7 @@ func (j *job) closeIdle(chunked bool) error {
 	})
 }
 
-// halved makes a whole answer into two pieces, so that a fault can happen
-// between them.
+// halved splits a whole answer into two pieces, so that a fault can happen between them.
 func halved(a *answer) *answer {
 	body := a.whole()
 	half := len(body) / 2

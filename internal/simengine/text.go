@@ -10,14 +10,14 @@ import (
 	"strings"
 )
 
-// vocabulary is what the engine says, over and over.
+// vocabulary is the text of the engine, repeated.
 const vocabulary = "every request takes its place in line and waits for a free slot then the batch " +
 	"grows by one and words come out at a steady pace until the answer has its length and the slot is free again"
 
 // echoMark begins a prompt that is answered with its own words.
 const echoMark = "echo:"
 
-// wideMark begins a prompt whose answer has tokens of as many bytes as the number behind it says, up to widest.
+// wideMark begins a prompt whose answer has tokens of as many bytes as the number after the mark, at most widest.
 const (
 	wideMark = "wide:"
 	widest   = 1 << 20
@@ -27,18 +27,18 @@ const (
 const (
 	bigPiece  = 16 << 10
 	bigPieces = 50 << 20 / bigPiece
-	bigMark   = "{fifty megabytes}" // stands for it where the whole text is repeated
+	bigMark   = "{fifty megabytes}" // stands for the text where the whole answer is built
 )
 
 // text is the answer to a prompt, as tokens that concatenate to it.
 type text struct {
 	tokens []string
-	cut    bool // the request's limit ended it
+	cut    bool // shortened by the request's limit
 	big    bool
 }
 
-// say makes the text of an answer.
-func (e *Engine) say(c *call) text {
+// generate returns the text of an answer.
+func (e *Engine) generate(c *call) text {
 	if c.big {
 		return text{tokens: repeated([]string{strings.Repeat("x", bigPiece)}, bigPieces), big: true}
 	}
@@ -66,7 +66,7 @@ func (e *Engine) say(c *call) text {
 	return t
 }
 
-// widthOf is how many bytes a prompt wants each token to have; 0 if it says nothing of that.
+// widthOf returns the number of bytes per token that a prompt asks for; 0 if it does not ask.
 func widthOf(prompt string) int {
 	said, ok := strings.CutPrefix(prompt, wideMark)
 	if !ok {
@@ -88,7 +88,7 @@ func (t text) String() string {
 	return strings.Join(t.tokens, "")
 }
 
-// reason is the OpenAI name for why it ended.
+// reason returns OpenAI's name for why the text ended.
 func (t text) reason() string {
 	if t.cut {
 		return "length"
@@ -106,7 +106,7 @@ func appendJSON(dst []byte, s string) []byte {
 	return append(dst, marshal(s)...)
 }
 
-// needsEscape looks at bytes and not at letters, since wide tokens have many.
+// needsEscape compares bytes and not runes, because wide tokens are long.
 func needsEscape(s string) bool {
 	for i := range len(s) {
 		switch c := s[i]; {

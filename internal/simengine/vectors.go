@@ -1,6 +1,7 @@
 package simengine
 
 import (
+	"cmp"
 	"encoding/base64"
 	"encoding/binary"
 	"hash/fnv"
@@ -10,14 +11,14 @@ import (
 
 const dimensions = 32
 
-// embeddings is /v1/embeddings: the same input has the same vector.
+// embeddings is /v1/embeddings. Equal inputs have equal vectors.
 func embeddings(e *Engine, c *call) answer {
 	type datum struct {
 		Object    string `json:"object"`
 		Index     int    `json:"index"`
 		Embedding any    `json:"embedding"`
 	}
-	n := min(orDefault(c.options.dimensions, dimensions), 1<<14)
+	n := min(cmp.Or(c.options.dimensions, dimensions), 1<<14)
 	data := make([]datum, len(c.inputs))
 	for i, in := range c.inputs {
 		v := vector(in.last, n)
@@ -36,7 +37,7 @@ func embeddings(e *Engine, c *call) answer {
 	}}
 }
 
-// vector is a unit vector that depends on s only.
+// vector returns a unit vector that depends on s only.
 func vector(s string, n int) []float32 {
 	h := fnv.New64a()
 	_, _ = h.Write([]byte(s)) // never fails
@@ -53,7 +54,7 @@ func vector(s string, n int) []float32 {
 	return unit
 }
 
-// base64Vector is how SDKs ask for vectors: little-endian float32 in base64.
+// base64Vector is the form in which SDKs ask for vectors: little-endian float32 in base64.
 func base64Vector(v []float32) string {
 	b := make([]byte, 0, 4*len(v))
 	for _, x := range v {
@@ -62,7 +63,7 @@ func base64Vector(v []float32) string {
 	return base64.StdEncoding.EncodeToString(b)
 }
 
-// rerank is /v1/rerank: the first document is the best.
+// rerank is /v1/rerank: earlier documents score higher.
 func rerank(e *Engine, c *call) answer {
 	type result struct {
 		Index int     `json:"index"`

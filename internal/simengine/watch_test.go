@@ -14,15 +14,15 @@ import (
 )
 
 // One slot and three requests a second apart: one runs, one waits for it, and one leaves while it waits.
-func TestWatchTellsWhatBecameOfRequests(t *testing.T) {
+func TestWatchRecordsEachRequest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		began := time.Now()
 		var mu sync.Mutex
-		var told []simengine.Job
+		var jobs []simengine.Job
 		e := simengine.New(simengine.Config{Slots: 1, TTFT: 4 * time.Second, ITL: time.Second, Watch: func(j simengine.Job) {
 			mu.Lock()
 			defer mu.Unlock()
-			told = append(told, j)
+			jobs = append(jobs, j)
 		}})
 		var all sync.WaitGroup
 		ask := func(prompt string, patience time.Duration) {
@@ -47,26 +47,26 @@ func TestWatchTellsWhatBecameOfRequests(t *testing.T) {
 			{Prompt: "first of all", Input: 3, Tokens: 3, Served: true, Arrived: at(0), Began: at(0), Ended: at(6)},
 			{Prompt: "second", Input: 1, Tokens: 3, Served: true, Arrived: at(1), Began: at(6), Ended: at(12)},
 		}
-		if len(told) != len(want) {
-			t.Fatalf("told of %d jobs: %+v", len(told), told)
+		if len(jobs) != len(want) {
+			t.Fatalf("got %d jobs: %+v", len(jobs), jobs)
 		}
 		for i, w := range want {
-			if told[i] != w {
-				t.Errorf("job %d is\n%+v, want\n%+v", i, told[i], w)
+			if jobs[i] != w {
+				t.Errorf("job %d is\n%+v, want\n%+v", i, jobs[i], w)
 			}
 		}
 	})
 }
 
-// The pace of one that runs stays as it was.
+// A new pace does not change a request that runs.
 func TestSetPace(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var mu sync.Mutex
-		var told []time.Duration
+		var held []time.Duration
 		e := simengine.New(simengine.Config{Slots: 2, TTFT: time.Second, ITL: time.Second, Watch: func(j simengine.Job) {
 			mu.Lock()
 			defer mu.Unlock()
-			told = append(told, j.Ended.Sub(j.Began))
+			held = append(held, j.Ended.Sub(j.Began))
 		}})
 		ask := func() {
 			e.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest(http.MethodPost, "/v1/completions",
@@ -78,8 +78,8 @@ func TestSetPace(t *testing.T) {
 		e.SetPace(10*time.Second, -1)
 		all.Go(ask)
 		all.Wait()
-		if len(told) != 2 || told[0] != 3*time.Second || told[1] != 10*time.Second {
-			t.Errorf("held their slots for %v, want 3s and 10s", told)
+		if len(held) != 2 || held[0] != 3*time.Second || held[1] != 10*time.Second {
+			t.Errorf("held their slots for %v, want 3s and 10s", held)
 		}
 	})
 }
