@@ -5,12 +5,16 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -31,6 +35,13 @@ func config(t *testing.T, s *etcdtest.Server, name string) node.Config {
 		Node: name, Listen: "127.0.0.1:0", Admin: "127.0.0.1:0", Etcd: []string{"http://" + s.Address}, DataDir: t.TempDir(),
 		Keys: hop.RandomKeys(), Drain: time.Second, Logger: slog.New(slog.NewTextHandler(t.Output(), nil)),
 	}
+}
+
+// recordLog also records the log of a node.
+func recordLog(t *testing.T, c *node.Config) *testkit.SyncBuffer {
+	logged := &testkit.SyncBuffer{}
+	c.Logger = slog.New(slog.NewTextHandler(io.MultiWriter(t.Output(), logged), nil))
+	return logged
 }
 
 // start runs a node until the test's end, or until it is stopped; it returns once the node serves.
@@ -132,8 +143,9 @@ func TestEntryRegistersLater(t *testing.T) {
 		t.Error("it has left and is still registered")
 	}
 	s.Stop()
+	logged := recordLog(t, &c)
 	startEntry(t, c)
-	time.Sleep(3 * time.Second) // longer than the first attempt takes
+	testkit.WaitFor(t, "the first attempt to fail", func() bool { return strings.Contains(logged.String(), "cannot renew the registration") })
 	s.Restart(t)
 	testkit.WaitFor(t, "registered", func() bool { _, there := stands(t, client, "entries/entry-1"); return there })
 }
@@ -148,11 +160,13 @@ func TestEntryWithoutItsName(t *testing.T) {
 	if _, err := client.Put(ctx, node.Prefix+"entries/entry-1", `{"address":"10.0.0.1:8080"}`); err != nil {
 		t.Fatal(err)
 	}
-	r, _ := startEntry(t, config(t, s, "entry-1"))
+	c := config(t, s, "entry-1")
+	logged := recordLog(t, &c)
+	r, _ := startEntry(t, c)
 	if got := page(t, r, "/health/live"); got != "live\n" {
 		t.Errorf("got %q", got)
 	}
-	time.Sleep(time.Second) // longer than the first attempt takes
+	testkit.WaitFor(t, "the first attempt to fail", func() bool { return strings.Contains(logged.String(), "serving without being registered") })
 	if lease, there := stands(t, client, "entries/entry-1"); !there || lease != 0 {
 		t.Errorf("somebody else's key: there %v, lease %x", there, lease)
 	}
@@ -255,32 +269,25 @@ func TestColoWhoseEarlierRunLives(t *testing.T) {
 	}
 }
 
-// engine runs a simulated engine until it is stopped.
-func engine(t *testing.T) (url string, stop func()) {
+// engine runs a simulated engine until it is stopped, and counts the requests that it gets.
+func engine(t *testing.T) (url string, requests *atomic.Int64, stop func()) {
 	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	ctx, cancel := context.WithCancel(context.Background())
-	ended := make(chan error, 1)
-	go func() { ended <- simengine.Serve(ctx, listener, simengine.New(simengine.Config{})) }()
-	stopped := false
-	stop = func() {
-		if stopped {
-			return
-		}
-		stopped = true
-		cancel()
-		if err := <-ended; err != nil {
-			t.Error(err)
-		}
-	}
+	requests = &atomic.Int64{}
+	sim := simengine.New(simengine.Config{})
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		requests.Add(1)
+		sim.ServeHTTP(w, r)
+	}))
+	stop = sync.OnceFunc(func() {
+		server.CloseClientConnections()
+		server.Close()
+		sim.Close()
+	})
 	t.Cleanup(stop)
-	return "http://" + listener.Addr().String(), stop
+	return server.URL, requests, stop
 }
 
-// An endpoint whose lease ran out goes on being used for as long as its engine is healthy, and no longer.
+// An endpoint whose lease ran out is used as long as its engine is healthy, and no longer.
 func TestEndpointWithoutLease(t *testing.T) {
 	t.Parallel()
 	s := etcdtest.Start(t)
@@ -288,7 +295,7 @@ func TestEndpointWithoutLease(t *testing.T) {
 	document := func(url string) string {
 		return fmt.Sprintf("{url: %q, pool: p, concurrency: 3, health: {interval: 50ms}}", url)
 	}
-	url, stop := engine(t)
+	url, requests, stop := engine(t)
 	lease := leased(t, client, "endpoints/ams/e", document(url))
 	r, _ := startColo(t, config(t, s, "ams-1"))
 	limit := func() int {
@@ -311,7 +318,8 @@ func TestEndpointWithoutLease(t *testing.T) {
 		return strings.Contains(page(t, r, "/metrics"), "colonnade_config_expired_lease_documents 1\n")
 	}
 	testkit.WaitFor(t, "it is suspect", suspect)
-	time.Sleep(2 * time.Second) // many health checks, and looks for those that departed
+	checks := requests.Load()
+	testkit.WaitFor(t, "many health checks", func() bool { return requests.Load() >= checks+30 })
 	if !suspect() || limit() != 3 {
 		t.Errorf("an engine that is healthy: suspect %v, limit %d", suspect(), limit())
 	}

@@ -105,10 +105,10 @@ func TestPingsOfASlowReader(t *testing.T) {
 	})
 	time.Sleep(100 * time.Millisecond) // by then nothing more can be sent
 	const pings = "abcdef"
-	for _, ping := range pings {
+	for _, ping := range pings { // over a longer time than gorilla's package tries to write a pong
 		_ = c.WriteControl(websocket.PingMessage, []byte(string(ping)), time.Now().Add(forwardtest.Patience))
+		time.Sleep(250 * time.Millisecond)
 	}
-	time.Sleep(1500 * time.Millisecond) // longer than gorilla's package tries by itself
 	for pongs.Len() < len(pings) {
 		if _, _, err := c.ReadMessage(); err != nil {
 			t.Fatalf("after the pongs %q: %v", &pongs, err)
