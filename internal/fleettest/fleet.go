@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"net/http"
 	"os"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -39,6 +40,9 @@ func StartClosed(t testing.TB, c onebox.Config, documents string) *Fleet {
 	oracle.LabelGoroutines(t)
 	setDefaults(t, &c)
 	c.Documents = append(c.Documents, split(t, documents)...)
+	if !slices.ContainsFunc(c.Documents, func(d document.Raw) bool { return d.Key == patientDefaults.Key }) {
+		c.Documents = append(c.Documents, patientDefaults)
+	}
 	ctx, cancel := context.WithCancel(context.Background())
 	started, ended := make(chan *onebox.Fleet, 1), make(chan error, 1)
 	go func() { ended <- onebox.Run(ctx, c, func(f *onebox.Fleet) { started <- f }) }()
@@ -62,6 +66,9 @@ func StartClosed(t testing.TB, c onebox.Config, documents string) *Fleet {
 	}
 	return nil
 }
+
+// patientDefaults have nodes wait for a connection for as long as a busy machine needs. A test's own defaults replace them.
+var patientDefaults = document.Raw{Key: "defaults", Value: []byte("model: {timeouts: {connect: 30s}}")}
 
 func setDefaults(t testing.TB, c *onebox.Config) {
 	c.Listen, c.Etcd, c.Dir = "127.0.0.1:0", "127.0.0.1:0", t.TempDir()

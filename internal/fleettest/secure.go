@@ -46,11 +46,7 @@ func StartSecure(t testing.TB, c onebox.Config, documents string, change func(*S
 		files := f.Nodes[node.String()]
 		return peertls.Files{Cert: files.Cert, Key: files.Key, CA: files.CA}
 	}
-	if documents != "" {
-		documents = "\n---\n" + documents
-	}
-	// A handshake may take long on a busy machine.
-	f.Fleet = Start(t, c, "key: defaults\nmodel: {timeouts: {connect: 30s}}"+documents)
+	f.Fleet = Start(t, c, documents)
 	f.Client.Transport.(*http.Transport).TLSClientConfig = f.ClientTLS
 	return f
 }

@@ -21,7 +21,7 @@ const (
 	slowTTFT      = 2 * time.Second
 	shortDeadline = "1550" // ms; 50 are kept for the way back
 	ttftSlots     = 32
-	retryTTFT     = 10 * time.Second // after which one request is tried in spite of its deadline
+	retryTTFT     = 5 * time.Second // at most one request in so long is tried in spite of its deadline, and one in twice as long usually
 )
 
 // sampleTTFT sends n requests without a deadline at once, so that their times to the first token are known.

@@ -49,6 +49,7 @@ func newChurn(f *fleettest.Fleet, seed uint64) *churn {
 // begin writes the documents that never change, and most of the others.
 func (c *churn) begin() {
 	engines := c.o.F.Engines
+	c.write("defaults", fleettest.Tree{"model": fleettest.Tree{"timeouts": fleettest.Tree{"connect": "30s"}}})
 	c.write("pools/demo", fleettest.Tree{"queue": fleettest.Tree{"limit": 2000, "per_account": 2000, "max_wait": "20s"}})
 	c.write("models/demo-chat", fleettest.Tree{"pool": "demo", "aliases": []string{"default"}})
 	c.write("models/demo-embed", fleettest.Tree{"pool": "demo", "type": "embedding"})

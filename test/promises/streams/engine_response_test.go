@@ -77,7 +77,7 @@ func TestEngineRefusesEarly(t *testing.T) {
 		answer := "HTTP/1.1 200 OK\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
 		if r, err := http.ReadRequest(bufio.NewReader(c)); err == nil && r.Method == http.MethodPost {
 			posts.Add(1)
-			answer = fmt.Sprintf("HTTP/1.1 413 Too Large\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s", len(refusal), refusal)
+			answer = fmt.Sprintf("HTTP/1.1 413 Too Large\r\nContent-Type: application/json\r\nConnection: close\r\nContent-Length: %d\r\n\r\n%s", len(refusal), refusal)
 		}
 		_, _ = io.WriteString(c, answer)
 	})

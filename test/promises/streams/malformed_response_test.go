@@ -85,7 +85,7 @@ func rawDocuments(engines []*rawEngine) string {
 	all.WriteString("key: defaults\nmodel: {timeouts: {connect: 20s}}\n")
 	for i, e := range engines {
 		fmt.Fprintf(&all, "---\nkey: endpoints/ams/raw%d\nurl: %s\npool: raw%d\n---\nkey: models/raw%d\npool: raw%d\n", i, e.url, i, i, i)
-		fmt.Fprintf(&all, "---\nkey: models/hasty-raw%d\npool: raw%d\ntimeouts: {connect: 20s, first_byte: 1s, idle: 1s, total: 2s}\n", i, i)
+		fmt.Fprintf(&all, "---\nkey: models/hasty-raw%d\npool: raw%d\ntimeouts: {connect: 20s, first_byte: 1s, idle: 1s, total: 5s}\n", i, i)
 	}
 	return all.String()
 }
