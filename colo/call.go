@@ -15,6 +15,7 @@ import (
 	"colonnade/forwarding/transport"
 	"colonnade/openai"
 	"colonnade/permits"
+	"colonnade/reasons"
 )
 
 // call is one request in hand, from Do to its answer's end, which for a stream comes after Do has returned. It is used by one
@@ -95,7 +96,7 @@ func (c *call) withdraw() {
 	c.held = false
 	c.grant.Cancel()
 	e := c.event(analytics.PhaseEnd)
-	e.Outcome, e.Reason, e.Partial = analytics.OutcomeMoved, "right_ended", true
+	e.Outcome, e.Reason, e.Partial = analytics.OutcomeMoved, reasons.GrantExpired, true
 	c.log(e)
 }
 

@@ -13,6 +13,7 @@ import (
 	"colonnade/forwarding/transport"
 	"colonnade/openai"
 	"colonnade/permits"
+	"colonnade/reasons"
 )
 
 // Do carries one request through the colo: a permit, an engine, and its answer up to the first byte; or the verdict that says why
@@ -129,9 +130,9 @@ func (c *call) resolve() *refusal {
 func (c *call) loopReason() string {
 	switch {
 	case slices.Contains(c.hop.Visited, c.server.config.Node):
-		return "routing_loop"
+		return reasons.RoutingLoop
 	case c.hop.Hops < 0:
-		return "hop_limit"
+		return reasons.HopLimit
 	}
 	return ""
 }
@@ -141,9 +142,9 @@ var errLate = errors.New("request has run out of time")
 
 // findInTime is find within the time that the request has.
 func (c *call) findInTime() *refusal {
-	whole, end, reason := c.Context, c.end, "total"
+	whole, end, reason := c.Context, c.end, reasons.TotalTimeout
 	if !c.firstBy.IsZero() && c.firstBy.Before(c.end) {
-		end, reason = c.firstBy, "first_byte"
+		end, reason = c.firstBy, reasons.FirstByteTimeout
 	}
 	within, cancel := context.WithDeadlineCause(whole, end, errLate)
 	defer cancel()
@@ -197,7 +198,7 @@ func (c *call) ended(response *transport.Response, end relay.Outcome) {
 	switch {
 	case end.Kind == relay.OutcomeCompleted:
 		c.succeeded()
-	case end.Kind == relay.OutcomeEngineError || end.Reason == hop.ReasonIdle:
+	case end.Kind == relay.OutcomeEngineError || end.Reason == reasons.IdleTimeout:
 		// But not for a request that took all its time: the client may have been slow.
 		c.pool.Failed(c.grant.Endpoint, end.Reason)
 	}

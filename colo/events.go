@@ -7,6 +7,7 @@ import (
 	"colonnade/analytics"
 	"colonnade/forwarding/relay"
 	"colonnade/forwarding/transport"
+	"colonnade/reasons"
 )
 
 // event describes the attempt under way.
@@ -73,7 +74,7 @@ func (c *call) logCrash() {
 		return
 	}
 	e := c.event(analytics.PhaseEnd)
-	e.Outcome, e.Reason, e.Partial = analytics.OutcomeCrashed, "panic", true
+	e.Outcome, e.Reason, e.Partial = analytics.OutcomeCrashed, reasons.Panic, true
 	c.log(e)
 }
 

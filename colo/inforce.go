@@ -9,6 +9,7 @@ import (
 	"colonnade/forwarding/hop"
 	"colonnade/openai"
 	"colonnade/permits"
+	"colonnade/reasons"
 )
 
 // tableSkew is how far apart the tables of two nodes may be: everywhere a change is in force within a second. So long a
@@ -101,7 +102,7 @@ func (c *call) find(ctx context.Context) *refusal {
 			}
 			return unreachable(permits.Draining)
 		case <-late.C: // another colo may know it
-			return &refusal{err: openai.ModelNotFound(c.hop.Model), verdict: hop.Verdict{Kind: hop.VerdictError, Reason: "unknown_model"}}
+			return &refusal{err: openai.ModelNotFound(c.hop.Model), verdict: hop.Verdict{Kind: hop.VerdictError, Reason: reasons.UnknownModel}}
 		}
 	}
 }

@@ -15,6 +15,7 @@ import (
 	"colonnade/forwarding/server"
 	"colonnade/forwarding/transport"
 	"colonnade/openai"
+	"colonnade/reasons"
 )
 
 // The peer listener is an adapter around [Server.Do]: it makes a peer.Request of what another node sends, and an HTTP response of
@@ -48,7 +49,7 @@ func (s *Server) serve(rc *fasthttp.RequestCtx) {
 	answer, err := s.do(in, r)
 	switch {
 	case err != nil:
-		s.write(rc, id, &peer.Answer{Error: openai.Unavailable("client_gone", 0)})
+		s.write(rc, id, &peer.Answer{Error: openai.Unavailable(reasons.ClientGone, 0)})
 	case answer.Response == nil:
 		s.write(rc, id, answer)
 	default:
@@ -124,12 +125,7 @@ func (s *Server) rejectEarly(h *fasthttp.RequestHeader) bool {
 // forbid refuses a request that no node of the fleet has sent.
 func (s *Server) forbid(rc *fasthttp.RequestCtx, reason error) *peer.Answer {
 	s.config.Logger.Warn("request refused on the peer listener", "from", rc.RemoteAddr().String(), "error", reason)
-	return &peer.Answer{Error: forbidden()}
-}
-
-func forbidden() *openai.Error {
-	return &openai.Error{Number: 40302, Status: 403, Code: "not_a_node", Type: "permission_error",
-		Message: "this listener serves other nodes of the fleet only; send requests to an entry"}
+	return &peer.Answer{Error: openai.NotANode()}
 }
 
 // fieldsOf returns the header lines of a request that are about what it carries. Which of them an engine gets is decided later, by

@@ -31,8 +31,8 @@ func TestBodyTooLongByOurTable(t *testing.T) {
 func TestModelIsLookedForInTime(t *testing.T) {
 	s := startServer(t)
 	for reason, bound := range map[string]func(*hop.Token){
-		"first_byte": func(h *hop.Token) { h.FirstByte = hop.Millis(tableSkew / 10) },
-		"total":      func(h *hop.Token) { h.Total = hop.Millis(tableSkew / 10) },
+		"first_byte_timeout": func(h *hop.Token) { h.FirstByte = hop.Millis(tableSkew / 10) },
+		"total_timeout":      func(h *hop.Token) { h.Total = hop.Millis(tableSkew / 10) },
 	} {
 		token := hopFor("gone")
 		bound(&token)

@@ -22,6 +22,7 @@ import (
 	"colonnade/forwarding/server"
 	"colonnade/forwarding/transport"
 	"colonnade/openai"
+	"colonnade/reasons"
 )
 
 // Config is what an entry needs. All of it but Open, WriteStall, TLS, Peers and PerAddress is required.
@@ -87,7 +88,7 @@ func New(c Config) (*Entry, error) {
 		Logger:        c.Logger,
 		TLS:           c.TLS,
 		MaxPerIP:      c.PerAddress,
-		OnRefusedConn: func() { e.metrics.Refused("connections") }, // there is no request that an event could tell of
+		OnRefusedConn: func() { e.metrics.Refused(reasons.TooManyConnections) }, // there is no request that an event could tell of
 	})
 	metrics.RegisterConnections(c.Metrics, func() metrics.ConnStats {
 		return metrics.ConnStats(e.http.ConnStats())

@@ -5,10 +5,10 @@ import (
 	"time"
 
 	"colonnade/analytics"
-	"colonnade/forwarding/hop"
 	"colonnade/forwarding/relay"
 	"colonnade/forwarding/transport"
 	"colonnade/openai"
+	"colonnade/reasons"
 )
 
 // event describes the request so far.
@@ -126,12 +126,12 @@ func (c *call) logStream(answer *transport.Response, end relay.Outcome) {
 // say such things too, so nothing is kept in its own words.
 func toldOutcome(e *analytics.Event, told openai.EngineError) {
 	switch told.Number {
-	case 50401:
-		e.Outcome, e.Reason = analytics.OutcomeTimeout, "total"
-		if told.Reason == hop.ReasonIdle {
-			e.Reason = hop.ReasonIdle
+	case openai.NumberInferenceTimeout:
+		e.Outcome, e.Reason = analytics.OutcomeTimeout, reasons.TotalTimeout
+		if told.Reason == reasons.IdleTimeout {
+			e.Reason = reasons.IdleTimeout
 		}
-	case 50301:
-		e.Outcome, e.Reason = analytics.OutcomeDrained, "draining"
+	case openai.NumberUnavailable:
+		e.Outcome, e.Reason = analytics.OutcomeDrained, reasons.Draining
 	}
 }

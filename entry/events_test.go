@@ -69,15 +69,15 @@ func TestOneFinalEvent(t *testing.T) {
 func TestToldOutcome(t *testing.T) {
 	f := func(told openai.EngineError, outcome analytics.Outcome, reason string) {
 		t.Helper()
-		e := &analytics.Event{Outcome: analytics.OutcomeEngineError, Reason: "cut_short"}
+		e := &analytics.Event{Outcome: analytics.OutcomeEngineError, Reason: "truncated"}
 		if toldOutcome(e, told); e.Outcome != outcome || e.Reason != reason {
 			t.Errorf("%+v: %s %s, want %s %s", told, e.Outcome, e.Reason, outcome, reason)
 		}
 	}
-	f(openai.EngineError{Status: 500, Code: "server_error"}, analytics.OutcomeEngineError, "cut_short")
-	f(openai.EngineError{Number: 50001, Reason: "cut_short"}, analytics.OutcomeEngineError, "cut_short")
-	f(openai.EngineError{Number: 50401, Reason: "idle"}, analytics.OutcomeTimeout, "idle")
-	f(openai.EngineError{Number: 50401, Reason: "total"}, analytics.OutcomeTimeout, "total")
-	f(openai.EngineError{Number: 50401, Reason: "anything"}, analytics.OutcomeTimeout, "total")
+	f(openai.EngineError{Status: 500, Code: "server_error"}, analytics.OutcomeEngineError, "truncated")
+	f(openai.EngineError{Number: 50001, Reason: "truncated"}, analytics.OutcomeEngineError, "truncated")
+	f(openai.EngineError{Number: 50401, Reason: "idle_timeout"}, analytics.OutcomeTimeout, "idle_timeout")
+	f(openai.EngineError{Number: 50401, Reason: "total_timeout"}, analytics.OutcomeTimeout, "total_timeout")
+	f(openai.EngineError{Number: 50401, Reason: "anything"}, analytics.OutcomeTimeout, "total_timeout")
 	f(openai.EngineError{Number: 50301, Reason: "anything"}, analytics.OutcomeDrained, "draining")
 }

@@ -14,6 +14,7 @@ import (
 	"colonnade/forwarding/server"
 	"colonnade/forwarding/transport"
 	"colonnade/openai"
+	"colonnade/reasons"
 )
 
 // forward sends the request to the home of the model's pool in one colo, and returns its answer up to the first byte.
@@ -183,10 +184,10 @@ func (c *call) refuse(e *openai.Error) {
 
 // gone ends a request whose context has ended before the first byte: its client has left, unless we are shutting down.
 func (c *call) gone() {
-	e, outcome := openai.Unavailable("draining", time.Second), analytics.OutcomeDrained
+	e, outcome := openai.Unavailable(reasons.Draining, time.Second), analytics.OutcomeDrained
 	if c.hasLeft() {
 		// It may have closed only its sending side: then it must not take silence for an answer.
-		e, outcome = openai.Unavailable("client_gone", 0), analytics.OutcomeClientGone
+		e, outcome = openai.Unavailable(reasons.ClientGone, 0), analytics.OutcomeClientGone
 	}
 	server.WriteError(c.rc, e, c.id)
 	c.logGone(outcome)

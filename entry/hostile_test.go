@@ -82,7 +82,7 @@ func TestHostileColo(t *testing.T) {
 			url, e := startEntryWith(t, Config{Logger: slog.New(slog.DiscardHandler), Table: func() *fleet.Table { return table }}, events)
 			for range 2 {
 				status, answer := chat(t, url, request)
-				if c.once && (status != 502 || !strings.Contains(answer, `"reason":"server_lost"`)) || !c.once && (status != 200 || answer != `{"served":true}`) {
+				if c.once && (status != 502 || !strings.Contains(answer, `"reason":"colo_unreachable"`)) || !c.once && (status != 200 || answer != `{"served":true}`) {
 					t.Errorf("answer %d %.300q", status, answer)
 				}
 				if strings.Contains(answer, evil) {

@@ -9,6 +9,7 @@ import (
 	"colonnade/forwarding/relay"
 	"colonnade/forwarding/transport"
 	"colonnade/openai"
+	"colonnade/reasons"
 )
 
 // readEvents reads whether the client wants to know how its request waits. It gets a stream of events for that, so it
@@ -57,7 +58,7 @@ func (c *call) seek() (*transport.Response, *openai.Error) {
 		return nil, nil
 	}
 	c.logGone(analytics.OutcomeDrained)
-	return nil, openai.Unavailable("draining", time.Second)
+	return nil, openai.Unavailable(reasons.Draining, time.Second)
 }
 
 // declined takes note of a refusal, as refuse does.
@@ -71,7 +72,7 @@ func (c *call) declined(e *openai.Error) *openai.Error {
 func (c *call) notStreamed(answer *peer.Answer) *openai.Error {
 	defer answer.Close()
 	if openai.ClassifyStatus(answer.Response.Status()) != openai.ClientError {
-		return c.declined(openai.EngineFailed("not_a_stream"))
+		return c.declined(openai.EngineFailed(reasons.NotAStream))
 	}
 	body, _ := answer.Response.Body()
 	c.logWhole(answer.Response)

@@ -17,6 +17,7 @@ import (
 	"colonnade/forwarding/transport"
 	"colonnade/homes"
 	"colonnade/openai"
+	"colonnade/reasons"
 	"colonnade/routing"
 )
 
@@ -42,10 +43,10 @@ func (e *Entry) serve(rc *fasthttp.RequestCtx) {
 	c.label()
 	switch {
 	case e.refusing.Load():
-		c.refuse(openai.Unavailable("draining", time.Second))
+		c.refuse(openai.Unavailable(reasons.Draining, time.Second))
 		return
 	case e.starting():
-		c.refuse(openai.Unavailable("starting", time.Second))
+		c.refuse(openai.Unavailable(reasons.Starting, time.Second))
 		return
 	}
 	var err *openai.Error
@@ -138,7 +139,7 @@ func (c *call) receive(t *fleet.Table) *openai.Error {
 // readBody reads the body, and returns the table as it then is.
 func (c *call) readBody(t *fleet.Table) (*fleet.Table, *openai.Error) {
 	if isSkipped(&c.rc.Request.Header) {
-		return t, openai.Unavailable("table_changed", time.Second)
+		return t, openai.Unavailable(reasons.TableChanged, time.Second)
 	}
 	var err *openai.Error
 	if c.raw, err = c.ReadBody(c.rc, c.entry.maxBody()); err != nil {
@@ -193,7 +194,7 @@ func (c *call) plan(t *fleet.Table) *openai.Error {
 	}
 	c.tries = newTries(stops, queueing, c.model.Retry)
 	if len(stops) == 0 && len(routing.Plan(t, c.model, routing.Request{Forced: forced, Draining: true})) > 0 {
-		c.tries.moved(nil, openai.Unavailable("draining", time.Second))
+		c.tries.moved(nil, openai.Unavailable(reasons.Draining, time.Second))
 	}
 	c.entry.budget.Begin()
 	c.budgeted = true
@@ -223,7 +224,7 @@ func (c *call) handleResult(at try, answer *peer.Answer, err error) bool {
 	}
 	v := answer.Verdict
 	e.budget.Charge(v.Retries)
-	if v.Number == modelNotFound {
+	if v.Number == openai.NumberModelNotFound {
 		c.tries.unknown(openai.ModelNotFound(c.asked))
 		return false
 	}
@@ -264,16 +265,16 @@ func (c *call) failedForward(at try, err error) {
 	}
 	switch {
 	case failed.Phase == transport.PhaseConnect:
-		e := openai.Unavailable("no_server", time.Second)
+		e := openai.Unavailable(reasons.NoServer, time.Second)
 		c.tries.lostServer(e, c.retry)
 	case failed.Timeout && time.Now().Before(c.end):
-		c.tries.give(c.late(openai.InferenceTimeout("first_byte")))
+		c.tries.give(c.late(openai.InferenceTimeout(reasons.FirstByteTimeout)))
 	case failed.Timeout:
-		c.tries.give(openai.InferenceTimeout("total"))
+		c.tries.give(openai.InferenceTimeout(reasons.TotalTimeout))
 	case failed.Phase == transport.PhaseStream:
-		c.tries.give(openai.EngineFailed("server_lost"))
+		c.tries.give(openai.EngineFailed(reasons.ColoUnreachable))
 	default:
-		c.tries.lostServer(openai.EngineFailed("server_lost"), c.retry)
+		c.tries.lostServer(openai.EngineFailed(reasons.ColoUnreachable), c.retry)
 	}
 }
 
@@ -283,9 +284,9 @@ func (c *call) noVerdict(at try, err *peer.NoVerdictError) {
 	c.entry.config.Logger.Error("colo answered without a verdict", "request_id", c.id, "colo", at.Colo.Name,
 		"server", at.Home.Node, "status", err.Status, "error", err.Err)
 	c.entry.observed.missed(at.Colo.Name, err.Err, time.Now())
-	failure := openai.EngineFailed("server_lost")
+	failure := openai.EngineFailed(reasons.ColoUnreachable)
 	if err.Unserved {
-		failure = openai.Unavailable("no_server", time.Second)
+		failure = openai.Unavailable(reasons.NoServer, time.Second)
 	}
 	c.tries.lostServer(failure, c.retry)
 }
@@ -293,7 +294,7 @@ func (c *call) noVerdict(at try, err *peer.NoVerdictError) {
 // late does not blame the engine for a first byte that did not come within the client's own deadline. The colo was given
 // less by what is held back, and may round that.
 func (c *call) late(e *openai.Error) *openai.Error {
-	if e.Number == 50401 && e.Reason == "first_byte" && !c.firstBy.IsZero() && time.Now().After(c.firstBy.Add(-2*holdBack)) {
+	if e.Number == openai.NumberInferenceTimeout && e.Reason == reasons.FirstByteTimeout && !c.firstBy.IsZero() && time.Now().After(c.firstBy.Add(-2*holdBack)) {
 		return openai.OverDeadline()
 	}
 	return e
@@ -322,5 +323,5 @@ func (c *call) noteCrash(panicked, stack string) {
 	if c.answer != nil {
 		c.answer.Close()
 	}
-	c.entry.config.Logger.Error("handler panicked", "request_id", c.id, "panic", panicked, "stack", stack)
+	c.entry.config.Logger.Error("handler panicked", "request_id", c.id, reasons.Panic, panicked, "stack", stack)
 }

@@ -7,6 +7,7 @@ import (
 	"colonnade/fleet"
 	"colonnade/forwarding/hop"
 	"colonnade/openai"
+	"colonnade/reasons"
 )
 
 // queueing is what the client asked for in x-colonnade-queue.
@@ -215,9 +216,6 @@ func (t *tries) lostServer(e *openai.Error, budget func() bool) {
 	t.lost, t.failure = true, e
 }
 
-// modelNotFound is the number of the error by that name.
-const modelNotFound = 40002
-
 // unknown takes the word of a colo that does not know the model, which was put or deleted a moment ago. Nothing was tried
 // there, so nothing is charged; and whoever knows the model has more to say.
 func (t *tries) unknown(e *openai.Error) { t.notFound = e }
@@ -226,7 +224,7 @@ func (t *tries) unknown(e *openai.Error) { t.notFound = e }
 // capacity.
 func (t *tries) late() {
 	if t.failure == nil {
-		t.refusal = openai.OutOfCapacity("deadline", max(t.retryAfter(), time.Second))
+		t.refusal = openai.OutOfCapacity(reasons.Deadline, max(t.retryAfter(), time.Second))
 	}
 }
 
@@ -245,5 +243,5 @@ func (t *tries) outcome() *openai.Error {
 	case t.notFound != nil:
 		return t.notFound
 	}
-	return openai.Unavailable("no_endpoint", time.Second)
+	return openai.Unavailable(reasons.NoEndpoint, time.Second)
 }

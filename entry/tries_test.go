@@ -41,7 +41,7 @@ func walk(t *tries, answers map[string]hop.Verdict) []string {
 		switch v, ok := answers[at.Colo.Name]; {
 		case !ok:
 			return append(way, "served")
-		case v.Number == modelNotFound:
+		case v.Number == openai.NumberModelNotFound:
 			t.unknown(openai.ModelNotFound("m"))
 		case v.Kind == hop.VerdictOOC:
 			t.refused(at, v, peer.ErrorOf(v))
@@ -110,7 +110,7 @@ func TestWaiterOfAColoThatDrains(t *testing.T) {
 
 // A colo that does not know the model yet, or any more, is passed over and uses nothing up.
 func TestColoThatDoesNotKnowTheModel(t *testing.T) {
-	gone := hop.Verdict{Kind: hop.VerdictError, Number: modelNotFound, Reason: "unknown_model"}
+	gone := hop.Verdict{Kind: hop.VerdictError, Number: openai.NumberModelNotFound, Reason: "unknown_model"}
 	tr := newTries(testStops("ams", "fra", "waw"), queueAsNeeded, fleet.Retry{})
 	if way := walk(tr, map[string]hop.Verdict{"ams": gone, "fra": gone}); !slices.Equal(way, []string{"ams spill", "fra spill", "waw full", "served"}) {
 		t.Errorf("tried %v", way)
@@ -346,7 +346,7 @@ func TestFailureBesideNobody(t *testing.T) {
 
 // A colo that does not know the model, which its entry knows, says less than any other.
 func TestUnknownModelBesideOthers(t *testing.T) {
-	unknown := hop.Verdict{Kind: hop.VerdictError, Number: modelNotFound, Reason: "unknown_model"}
+	unknown := hop.Verdict{Kind: hop.VerdictError, Number: openai.NumberModelNotFound, Reason: "unknown_model"}
 	for status, other := range map[int]hop.Verdict{
 		404: unknown,
 		429: ooc("queue_full", time.Second, 0, false),
@@ -372,7 +372,7 @@ func TestTwoBrokenEndpointsAreEnough(t *testing.T) {
 }
 
 func TestFinalVerdictEnds(t *testing.T) {
-	final := hop.Verdict{Kind: hop.VerdictError, Number: 50401, Reason: "first_byte", Final: true}
+	final := hop.Verdict{Kind: hop.VerdictError, Number: 50401, Reason: "first_byte_timeout", Final: true}
 	tr := newTries(testStops("ams", "fra"), queueAsNeeded, testRetry)
 	if way := walk(tr, map[string]hop.Verdict{"ams": final}); len(way) != 1 {
 		t.Errorf("tried %v after a final verdict", way)
@@ -385,11 +385,11 @@ func TestFinalVerdictEnds(t *testing.T) {
 func TestLostServerIsForgivenOnce(t *testing.T) {
 	tr := newTries(testStops("ams", "fra", "waw"), queueAsNeeded, testRetry)
 	tr.next()
-	tr.lostServer(openai.EngineFailed("server_lost"), never)
+	tr.lostServer(openai.EngineFailed("colo_unreachable"), never)
 	if at, ok := tr.next(); !ok || at.Colo.Name != "fra" {
 		t.Fatalf("after the first loss: %v, %v", at, ok)
 	}
-	tr.lostServer(openai.EngineFailed("server_lost"), never)
+	tr.lostServer(openai.EngineFailed("colo_unreachable"), never)
 	if at, ok := tr.next(); ok {
 		t.Errorf("after the second loss, without budget, %v was tried", at)
 	}
@@ -429,8 +429,8 @@ func TestNoTimeForAnotherTry(t *testing.T) {
 	busy := ooc("busy", 3*time.Second, 0, false)
 	f(map[string]hop.Verdict{"ams": busy}, 42902, "deadline", 3*time.Second)
 	f(map[string]hop.Verdict{"ams": {Kind: hop.VerdictOOC, Number: 50301, Reason: "no_endpoint"}, "fra": busy}, 42902, "deadline", 3*time.Second)
-	broken := hop.Verdict{Kind: hop.VerdictError, Number: 50001, Reason: "cut_short"}
-	f(map[string]hop.Verdict{"ams": broken}, 50001, "cut_short", 0)
+	broken := hop.Verdict{Kind: hop.VerdictError, Number: 50001, Reason: "truncated"}
+	f(map[string]hop.Verdict{"ams": broken}, 50001, "truncated", 0)
 }
 
 // refuse lets a colo answer an attempt with a verdict.

@@ -83,7 +83,7 @@ func TestErrors(t *testing.T) {
 	f(openai.Internal(), 50000, 500, "internal_error", "server_error")
 	f(openai.EngineFailed("cut"), 50001, 502, "engine_error", "server_error")
 	f(openai.Unavailable("draining", time.Second), 50301, 503, "unavailable", "server_error")
-	f(openai.InferenceTimeout("first_byte"), 50401, 504, "inference_timeout", "server_error")
+	f(openai.InferenceTimeout("first_byte_timeout"), 50401, 504, "inference_timeout", "server_error")
 	f(openai.OverDeadline(), 50401, 504, "inference_timeout", "server_error")
 }
 

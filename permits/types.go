@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"colonnade/fairqueue"
+	"colonnade/reasons"
 )
 
 // Band is a request's priority class; see fairqueue.
@@ -109,14 +110,14 @@ type Reason string
 
 // The reasons.
 const (
-	QueueFull        Reason = "queue_full"         // no room in the queue, or its place was needed for an account that holds less
-	AccountQueueFull Reason = "account_queue_full" // the account has as many requests waiting as it may
-	AccountLimit     Reason = "account_limit"      // the account is at its cap, Concurrent or MaxShare: this comes before the others that end a wait
-	QueueTimeout     Reason = "queue_timeout"      // it waited, or is expected to wait, longer than MaxWait
-	Deadline         Reason = "deadline"           // its deadline passed, or is expected to pass before it is served
-	Busy             Reason = "busy"               // no free slot, and the request asked not to wait, or not that long
-	NoEndpoint       Reason = "no_endpoint"        // no usable endpoint that it does not avoid
-	Draining         Reason = "draining"           // CloseQueue or Drain was called
+	QueueFull        Reason = reasons.QueueFull        // no room in the queue, or its place was needed for an account that holds less
+	AccountQueueFull Reason = reasons.AccountQueueFull // the account has as many requests waiting as it may
+	AccountLimit     Reason = reasons.AccountLimit     // the account is at its cap, Concurrent or MaxShare: this comes before the others that end a wait
+	QueueTimeout     Reason = reasons.QueueTimeout     // it waited, or is expected to wait, longer than MaxWait
+	Deadline         Reason = reasons.Deadline         // its deadline passed, or is expected to pass before it is served
+	Busy             Reason = reasons.Busy             // no free slot, and the request asked not to wait, or not that long
+	NoEndpoint       Reason = reasons.NoEndpoint       // no usable endpoint that it does not avoid
+	Draining         Reason = reasons.Draining         // CloseQueue or Drain was called
 )
 
 // Refusal is the error of an Acquire that the pool refused.

@@ -1,8 +1,5 @@
 package hop
 
-// ReasonIdle is the reason of a timeout after a silence of the other side.
-const ReasonIdle = "idle"
-
 // Headers between nodes, and those that clients send and see.
 const (
 	HeaderToken    = "x-colonnade-hop"

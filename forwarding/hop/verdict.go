@@ -17,9 +17,6 @@ const (
 	VerdictError VerdictKind = "error" // the engine, or the server, failed before the first byte
 )
 
-// ReasonConnect is the reason of an error verdict after which a client may try again: no engine was reached.
-const ReasonConnect = "connect"
-
 // Verdict travels in the header x-colonnade-verdict, as `kind;name=value;…`. It tells our answers from an engine's.
 type Verdict struct {
 	Kind            VerdictKind

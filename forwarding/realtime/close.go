@@ -8,6 +8,7 @@ import (
 
 	"colonnade/forwarding/relay"
 	"colonnade/forwarding/server"
+	"colonnade/reasons"
 
 	"github.com/gorilla/websocket"
 )
@@ -31,11 +32,11 @@ func sameForBoth(e SessionOutcome, code int, text string) closePlan {
 func planClose(why failure, cause error) closePlan {
 	switch {
 	case errors.Is(cause, errMaxDuration):
-		return sameForBoth(SessionOutcome{Kind: relay.OutcomeTimeout, Reason: "websocket"}, websocket.CloseGoingAway, "session time is over")
+		return sameForBoth(SessionOutcome{Kind: relay.OutcomeTimeout, Reason: reasons.SessionTimeout}, websocket.CloseGoingAway, "session time is over")
 	case errors.Is(cause, server.ErrClientGone):
 		return planClientGone("")
 	case cause != nil:
-		return sameForBoth(SessionOutcome{Kind: relay.OutcomeDrained, Reason: "draining"}, websocket.CloseGoingAway, "server is shutting down")
+		return sameForBoth(SessionOutcome{Kind: relay.OutcomeDrained, Reason: reasons.Draining}, websocket.CloseGoingAway, "server is shutting down")
 	case why.side == clientSide:
 		return planClientClose(why)
 	}
@@ -49,17 +50,17 @@ func planClientClose(why failure) closePlan {
 	case said:
 		return sameForBoth(SessionOutcome{Kind: relay.OutcomeCompleted, Reason: closeReason(code)}, code, text)
 	case errors.Is(why.err, websocket.ErrReadLimit):
-		return planClientRefused("message_too_big", websocket.CloseMessageTooBig, "message is too big")
+		return planClientRefused(reasons.MessageTooBig, websocket.CloseMessageTooBig, "message is too big")
 	case errors.Is(why.err, errOverhead):
-		return planClientRefused("too_many_fragments", websocket.ClosePolicyViolation, errOverhead.Error())
+		return planClientRefused(reasons.TooManyFragments, websocket.ClosePolicyViolation, errOverhead.Error())
 	case errors.Is(why.err, errNotUTF8):
-		return planClientRefused("not_utf8", websocket.CloseInvalidFramePayloadData, errNotUTF8.Error())
+		return planClientRefused(reasons.NotUTF8, websocket.CloseInvalidFramePayloadData, errNotUTF8.Error())
 	case isProtocolError(why):
-		return planClientRefused("protocol_error", websocket.CloseProtocolError, "")
+		return planClientRefused(reasons.ProtocolError, websocket.CloseProtocolError, "")
 	case isTimeout(why.err) && why.writing:
-		return planClientGone("stalled")
+		return planClientGone(reasons.Stalled)
 	case isTimeout(why.err):
-		return planClientGone("silent")
+		return planClientGone(reasons.Silent)
 	}
 	return planClientGone("")
 }
@@ -91,21 +92,21 @@ func planEngineClose(why failure) closePlan {
 	case said: // with what the client did wrong, perhaps
 		return sameForBoth(SessionOutcome{Kind: relay.OutcomeCompleted, Reason: closeReason(code)}, code, text)
 	case errors.Is(why.err, websocket.ErrReadLimit):
-		return planEngineFailed(relay.OutcomeEngineError, "message_too_big")
+		return planEngineFailed(relay.OutcomeEngineError, reasons.MessageTooBig)
 	case errors.Is(why.err, errOverhead):
-		return planEngineFailed(relay.OutcomeEngineError, "too_many_fragments")
+		return planEngineFailed(relay.OutcomeEngineError, reasons.TooManyFragments)
 	case errors.Is(why.err, errNotUTF8):
-		p := planEngineFailed(relay.OutcomeEngineError, "not_utf8")
+		p := planEngineFailed(relay.OutcomeEngineError, reasons.NotUTF8)
 		p.engineCode, p.engineText = websocket.CloseInvalidFramePayloadData, errNotUTF8.Error()
 		return p
 	case isProtocolError(why):
-		return planEngineFailed(relay.OutcomeEngineError, "protocol_error")
+		return planEngineFailed(relay.OutcomeEngineError, reasons.ProtocolError)
 	case isTimeout(why.err) && why.writing:
-		return planEngineFailed(relay.OutcomeTimeout, "stalled")
+		return planEngineFailed(relay.OutcomeTimeout, reasons.Stalled)
 	case isTimeout(why.err):
-		return planEngineFailed(relay.OutcomeTimeout, "silent")
+		return planEngineFailed(relay.OutcomeTimeout, reasons.Silent)
 	}
-	return planEngineFailed(relay.OutcomeEngineError, "cut_short")
+	return planEngineFailed(relay.OutcomeEngineError, reasons.Truncated)
 }
 
 func planEngineFailed(kind relay.OutcomeKind, reason string) closePlan {

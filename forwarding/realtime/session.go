@@ -9,6 +9,7 @@ import (
 	"colonnade/forwarding/relay"
 	"colonnade/forwarding/transport"
 	"colonnade/openai"
+	"colonnade/reasons"
 )
 
 const (
@@ -79,7 +80,7 @@ func (s *Session) Run(conn *netconn.Conn) {
 	if err != nil {
 		_ = engine.AwaitClose(s.Response.Linger())
 		engine.Close()
-		s.OnClose(SessionOutcome{Kind: relay.OutcomeClientGone, Reason: "handshake"})
+		s.OnClose(SessionOutcome{Kind: relay.OutcomeClientGone, Reason: reasons.Handshake})
 		return
 	}
 	every := cmp.Or(s.Limits.PingInterval, pingInterval)

@@ -176,9 +176,9 @@ func TestEngineLost(t *testing.T) {
 				}
 			})
 		}
-		f("closed", func(c *websocket.Conn) { c.Close() }, "cut_short")
-		f("reset", func(c *websocket.Conn) { _ = c.NetConn().(*net.TCPConn).SetLinger(0); c.Close() }, "cut_short")
-		f("in mid-message", func(c *websocket.Conn) { _, _ = c.NetConn().Write([]byte{0x81, 100, '{'}) }, "cut_short")
+		f("closed", func(c *websocket.Conn) { c.Close() }, "truncated")
+		f("reset", func(c *websocket.Conn) { _ = c.NetConn().(*net.TCPConn).SetLinger(0); c.Close() }, "truncated")
+		f("in mid-message", func(c *websocket.Conn) { _, _ = c.NetConn().Write([]byte{0x81, 100, '{'}) }, "truncated")
 		f("too big", func(c *websocket.Conn) {
 			_ = c.WriteMessage(websocket.TextMessage, make([]byte, 1<<16+1))
 			_ = listenOnly(c)

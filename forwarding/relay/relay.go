@@ -11,6 +11,7 @@ import (
 	"colonnade/forwarding/server"
 	"colonnade/forwarding/transport"
 	"colonnade/openai"
+	"colonnade/reasons"
 )
 
 // errTruncated makes the server close the client's connection without the last chunk.
@@ -187,21 +188,21 @@ func (r *Relay) classify(err error) Outcome {
 	var panicked server.PanicError
 	switch {
 	case errors.As(err, &panicked):
-		return Outcome{Kind: OutcomeCrashed, Reason: "panic", Err: err}
+		return Outcome{Kind: OutcomeCrashed, Reason: reasons.Panic, Err: err}
 	case stream != nil && stream.Ended() && !stream.Failed():
 		return Outcome{Kind: OutcomeCompleted} // whatever became of the framing, or of a client that has heard all it wanted
 	case errors.Is(err, io.EOF) && stream != nil && stream.Failed():
-		return Outcome{Kind: OutcomeEngineError, Reason: "error_event"} // if it was cut behind that, it stays cut
+		return Outcome{Kind: OutcomeEngineError, Reason: reasons.ErrorEvent} // if it was cut behind that, it stays cut
 	case r.cause() != nil:
 		return r.cancelledOutcome()
 	case errors.Is(err, io.EOF) && (stream == nil || !stream.NeedsEnd()):
 		return Outcome{Kind: OutcomeCompleted}
 	case errors.Is(err, io.EOF):
-		return Outcome{Kind: OutcomeEngineError, Reason: "cut_short", Err: errNoProperEnd}
+		return Outcome{Kind: OutcomeEngineError, Reason: reasons.Truncated, Err: errNoProperEnd}
 	case errors.As(err, &failed) && failed.Timeout:
 		return Outcome{Kind: OutcomeTimeout, Reason: r.Response.TimeoutReason(), Err: err}
 	}
-	return Outcome{Kind: OutcomeEngineError, Reason: "cut_short", Err: err}
+	return Outcome{Kind: OutcomeEngineError, Reason: reasons.Truncated, Err: err}
 }
 
 var errNoProperEnd = errors.New("stream ended without its API's last event")
@@ -220,7 +221,7 @@ func (r *Relay) cancelledOutcome() Outcome {
 	if errors.Is(cause, server.ErrClientGone) {
 		return Outcome{Kind: OutcomeClientGone, Err: cause}
 	}
-	return Outcome{Kind: OutcomeDrained, Reason: "draining", Err: cause}
+	return Outcome{Kind: OutcomeDrained, Reason: reasons.Draining, Err: cause}
 }
 
 // writeFailed is the end after a failed write, unless the request was cancelled for another cause.

@@ -12,12 +12,12 @@ import (
 	"testing"
 	"time"
 
-	"colonnade/forwarding/hop"
 	"colonnade/forwarding/relay"
 	"colonnade/forwarding/server"
 	"colonnade/forwarding/transport"
 	"colonnade/internal/forwardtest"
 	"colonnade/openai"
+	"colonnade/reasons"
 )
 
 // relayed is what came of one relay.
@@ -143,15 +143,15 @@ func TestHowRelaysEnd(t *testing.T) {
 		out    string // what the client got; … stands for an error event of ours
 	}{
 		{"whole", openai.Chat, forwardtest.StreamHead + forwardtest.Chunk(someEvent) + forwardtest.Chunk(doneEvent) + "0\r\n\r\n", true, nil, relay.OutcomeCompleted, "", true, someEvent + doneEvent},
-		{"cut at a chunk", openai.Chat, forwardtest.StreamHead + forwardtest.Chunk(someEvent), false, nil, relay.OutcomeEngineError, "cut_short", false, someEvent + "…cut_short"},
-		{"cut in a chunk", openai.Chat, forwardtest.StreamHead + forwardtest.Chunk(someEvent) + "ff\r\ndata: {", false, nil, relay.OutcomeEngineError, "cut_short", false, someEvent + "…cut_short"},
-		{"no end of the API's", openai.Chat, forwardtest.StreamHead + forwardtest.Chunk(someEvent) + "0\r\n\r\n", true, nil, relay.OutcomeEngineError, "cut_short", false, someEvent + "…cut_short"},
+		{"cut at a chunk", openai.Chat, forwardtest.StreamHead + forwardtest.Chunk(someEvent), false, nil, relay.OutcomeEngineError, "truncated", false, someEvent + "…truncated"},
+		{"cut in a chunk", openai.Chat, forwardtest.StreamHead + forwardtest.Chunk(someEvent) + "ff\r\ndata: {", false, nil, relay.OutcomeEngineError, "truncated", false, someEvent + "…truncated"},
+		{"no end of the API's", openai.Chat, forwardtest.StreamHead + forwardtest.Chunk(someEvent) + "0\r\n\r\n", true, nil, relay.OutcomeEngineError, "truncated", false, someEvent + "…truncated"},
 		{"cut behind the API's end", openai.Chat, forwardtest.StreamHead + forwardtest.Chunk(someEvent) + forwardtest.Chunk(doneEvent), false, nil, relay.OutcomeCompleted, "", true, someEvent + doneEvent},
 		{"error, then its end", openai.Chat, forwardtest.StreamHead + forwardtest.Chunk(someEvent) + forwardtest.Chunk("data: {\"error\":{}}\n\n"+doneEvent) + "0\r\n\r\n", true, nil,
 			relay.OutcomeEngineError, "error_event", true, someEvent + "data: {\"error\":{}}\n\n" + doneEvent},
 		{"error, then cut", openai.Responses, forwardtest.StreamHead + forwardtest.Chunk("data: {\"type\":\"x\"}\n\n") + forwardtest.Chunk("data: {\"type\":\"error\"}\n\n"), false, nil,
-			relay.OutcomeEngineError, "cut_short", false, "data: {\"type\":\"x\"}\n\ndata: {\"type\":\"error\"}\n\n"},
-		{"silence", openai.Chat, forwardtest.StreamHead + forwardtest.Chunk(someEvent), true, nil, relay.OutcomeTimeout, hop.ReasonIdle, false, someEvent + "…idle"},
+			relay.OutcomeEngineError, "truncated", false, "data: {\"type\":\"x\"}\n\ndata: {\"type\":\"error\"}\n\n"},
+		{"silence", openai.Chat, forwardtest.StreamHead + forwardtest.Chunk(someEvent), true, nil, relay.OutcomeTimeout, reasons.IdleTimeout, false, someEvent + "…idle_timeout"},
 		{"drained", openai.Chat, forwardtest.StreamHead + forwardtest.Chunk(someEvent), true, at(someEvent, errDrain), relay.OutcomeDrained, "draining", false, someEvent + "…draining"},
 		{"drained with more at hand", openai.Chat, forwardtest.StreamHead + forwardtest.Chunk(someEvent) + forwardtest.Chunk(forwardtest.Delta("y")), true, at(someEvent, errDrain),
 			relay.OutcomeDrained, "draining", false, someEvent + forwardtest.Delta("y") + "…draining"},
@@ -160,7 +160,7 @@ func TestHowRelaysEnd(t *testing.T) {
 			relay.OutcomeCompleted, "", true, someEvent + doneEvent},
 		{"long", openai.Embeddings, fmt.Sprintf("HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%s", len(long), long), true, nil, relay.OutcomeCompleted, "", true, long},
 		{"long, chunked", openai.Embeddings, "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n" + forwardtest.Chunk(long) + "0\r\n\r\n", true, nil, relay.OutcomeCompleted, "", true, long},
-		{"long, cut", openai.Embeddings, fmt.Sprintf("HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%s", len(long)+1, long), false, nil, relay.OutcomeEngineError, "cut_short", false, long},
+		{"long, cut", openai.Embeddings, fmt.Sprintf("HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%s", len(long)+1, long), false, nil, relay.OutcomeEngineError, "truncated", false, long},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			transport := forwardtest.NewTransport(t)

@@ -12,6 +12,7 @@ import (
 
 	"colonnade/forwarding/netconn"
 	"colonnade/openai"
+	"colonnade/reasons"
 )
 
 const (
@@ -178,11 +179,11 @@ func bodyError(err error, limit int) *openai.Error {
 	case errors.Is(err, errBodyTooLarge):
 		return openai.RequestTooLarge(int64(limit))
 	case errors.Is(err, errBodyMemory):
-		return openai.Unavailable("bodies_full", time.Second)
+		return openai.Unavailable(reasons.BodyMemory, time.Second)
 	case errors.Is(err, os.ErrDeadlineExceeded):
 		return openai.RequestTimeout("its body must bring 8 KiB every 10 s, or its end")
 	case errors.Is(err, netconn.ErrCancelled): // by us: nobody watches the client yet
-		return openai.Unavailable("draining", time.Second)
+		return openai.Unavailable(reasons.Draining, time.Second)
 	}
 	return readError(err)
 }

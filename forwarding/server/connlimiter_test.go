@@ -40,7 +40,7 @@ func TestConnectionsOfOneAddress(t *testing.T) {
 	long := "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 300000\r\n\r\n" + strings.Repeat("x", 300_000)
 	for _, request := range []string{askOK, askOK, long} {
 		status, reason, number := s.DialFrom("127.0.0.1").ReadRefusal(t, request)
-		if status != 429 || reason != "connections" || number != 42901 {
+		if status != 429 || reason != "too_many_connections" || number != 42901 {
 			t.Errorf("refused with %d, %q, %d", status, reason, number)
 		}
 		s.AssertServed(others...)
@@ -71,7 +71,7 @@ func TestConnectionsOfOneAddress(t *testing.T) {
 func TestConnectionsInAll(t *testing.T) {
 	s := crowded(t, server.Config{MaxPerIP: 2}, 3)
 	s.AssertServed(s.DialFrom("127.0.0.1"), s.DialFrom("127.0.0.2"), s.DialFrom("127.0.0.3"))
-	if status, reason, number := s.DialFrom("127.0.0.4").ReadRefusal(t, askOK); status != 503 || reason != "connections" || number != 50301 {
+	if status, reason, number := s.DialFrom("127.0.0.4").ReadRefusal(t, askOK); status != 503 || reason != "too_many_connections" || number != 50301 {
 		t.Errorf("refused with %d, %q, %d", status, reason, number)
 	}
 	if n := s.ConnStats(); n != (server.ConnStats{Open: 3, RefusedGlobal: 1}) {

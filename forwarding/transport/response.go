@@ -7,8 +7,8 @@ import (
 	"io"
 	"time"
 
-	"colonnade/forwarding/hop"
 	"colonnade/openai"
+	"colonnade/reasons"
 )
 
 const (
@@ -241,9 +241,9 @@ func (a *Response) streamTail() ([]byte, error) {
 // TimeoutReason returns which limit an answer that has timed out has reached.
 func (a *Response) TimeoutReason() string {
 	if !a.deadline.IsZero() && !time.Now().Before(a.deadline) {
-		return "total"
+		return reasons.TotalTimeout
 	}
-	return hop.ReasonIdle
+	return reasons.IdleTimeout
 }
 
 // Size is how many bytes Next has returned.

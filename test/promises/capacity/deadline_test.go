@@ -33,7 +33,7 @@ func TestClientDeadlines(t *testing.T) {
 				began := time.Now()
 				a := f.Chat(fleettest.ChatBody(8, stream), headers...)
 				if e := a.APIError(t); a.Status != 504 || e.Number != 50401 || e.Message != openai.OverDeadline().Message ||
-					e.Reason != "first_byte" || a.Header.Get("x-should-retry") != "false" {
+					e.Reason != "first_byte_timeout" || a.Header.Get("x-should-retry") != "false" {
 					t.Errorf("%v, stream %v: %d %+v, want 504, 50401 and first_byte", headers, stream, a.Status, e)
 				}
 				if d := time.Since(began); d < 800*time.Millisecond || testkit.Soak() && d > time.Second {
@@ -73,11 +73,11 @@ func TestDeadlineAtSilentColo(t *testing.T) {
 	f.WatchShared(8)
 	a := f.Chat(`{"model":"elsewhere","messages":[]}`, "x-colonnade-deadline-ms", "300")
 	if e := a.APIError(t); a.Status != 504 || e.Number != 50401 || e.Message != openai.OverDeadline().Message ||
-		e.Reason != "first_byte" || a.Header.Get("x-should-retry") != "false" {
+		e.Reason != "first_byte_timeout" || a.Header.Get("x-should-retry") != "false" {
 		t.Errorf("with a deadline: %d %+v, want 504 and first_byte", a.Status, e)
 	}
 	a = f.Chat(`{"model":"brief","messages":[]}`)
-	if e := a.APIError(t); a.Status != 504 || e.Number != 50401 || e.Message != openai.InferenceTimeout("").Message || e.Reason != "total" {
+	if e := a.APIError(t); a.Status != 504 || e.Number != 50401 || e.Message != openai.InferenceTimeout("").Message || e.Reason != "total_timeout" {
 		t.Errorf("without: %d %+v, want 504 and total", a.Status, e)
 	}
 	if n := len(colo.Waits()); n != 2 {

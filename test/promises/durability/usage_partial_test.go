@@ -83,10 +83,10 @@ func TestUsageOfPartialStreams(t *testing.T) {
 			held := estimate(partWords)
 			for _, e := range []partial{
 				{fault: simengine.FaultStallStream, leave: reset, outcome: analytics.OutcomeClientGone, status: 200, want: held},
-				{fault: simengine.FaultStallStream, outcome: analytics.OutcomeTimeout, reason: "idle", status: 200, want: held},
-				{fault: simengine.FaultCutAtChunk, outcome: analytics.OutcomeEngineError, reason: "cut_short", status: 200, want: held},
-				{fault: simengine.FaultCutInChunk, outcome: analytics.OutcomeEngineError, reason: "cut_short", status: 200, want: held},
-				{fault: simengine.FaultNoDone, outcome: analytics.OutcomeEngineError, reason: "cut_short", status: 200, want: held},
+				{fault: simengine.FaultStallStream, outcome: analytics.OutcomeTimeout, reason: "idle_timeout", status: 200, want: held},
+				{fault: simengine.FaultCutAtChunk, outcome: analytics.OutcomeEngineError, reason: "truncated", status: 200, want: held},
+				{fault: simengine.FaultCutInChunk, outcome: analytics.OutcomeEngineError, reason: "truncated", status: 200, want: held},
+				{fault: simengine.FaultNoDone, outcome: analytics.OutcomeEngineError, reason: "truncated", status: 200, want: held},
 				{fault: simengine.FaultErrorThenDone, outcome: analytics.OutcomeEngineError, reason: "error_event", status: 200, want: held},
 			} {
 				check(f, t, c, e)
@@ -122,9 +122,9 @@ func TestEventsBeforeFirstByte(t *testing.T) {
 			check(f, t, c, e)
 			testkit.WaitFor(t, "the engine to be up and idle", idle)
 		}
-		reason := "total"
+		reason := "total_timeout"
 		if stream {
-			reason = "first_byte"
+			reason = "first_byte_timeout"
 		}
 		check(f, t, c, partial{fault: simengine.FaultStallHead, model: "hasty", outcome: analytics.OutcomeTimeout, reason: reason, code: "inference_timeout", status: 504})
 	}

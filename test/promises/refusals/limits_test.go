@@ -89,7 +89,7 @@ func TestLimitsAreNamedAndCounted(t *testing.T) {
 	all.Wait()
 	expectCounted(f, "colonnade_refusals_total", want)
 
-	want["connections"]++
+	want["too_many_connections"]++
 	var open []net.Conn
 	for range 40 {
 		open = append(open, dialFrom(f, "127.0.0.9"))
@@ -97,7 +97,7 @@ func TestLimitsAreNamedAndCounted(t *testing.T) {
 	late := wiretest.NewConn(t, dialFrom(f, "127.0.0.9"))
 	late.Send("GET /v1/models HTTP/1.1", []string{"Host: x"}, "")
 	a := late.Read()
-	if e := a.APIError(t); a.Status != 429 || e.Code != "rate_limit_exceeded" || e.Reason != "connections" || a.Header.Get("Retry-After") == "" {
+	if e := a.APIError(t); a.Status != 429 || e.Code != "rate_limit_exceeded" || e.Reason != "too_many_connections" || a.Header.Get("Retry-After") == "" {
 		t.Errorf("connection 41: %d %+v %v", a.Status, e, a.Header)
 	}
 	if how := late.End(); how != "closed" {

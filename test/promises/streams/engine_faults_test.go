@@ -46,12 +46,12 @@ var (
 	// After full endpoints the other colo is tried, then those with room to wait, within the budget.
 	full = ending{status: 429, number: 42902, engines: 4}
 	// Nothing is retried after the first byte from an engine, even if the client has not seen it.
-	cutPlain   = ending{status: 502, number: 50001, reason: "cut_short", engines: 1}
-	cutStream  = ending{status: 200, number: 50001, reason: "cut_short", cut: true, engines: 1}
-	noFirst    = ending{model: "lively", status: 504, number: 50401, reason: "first_byte", engines: 1}
-	outOfTime  = ending{model: "brief", status: 504, number: 50401, reason: "total", engines: 1}
+	cutPlain   = ending{status: 502, number: 50001, reason: "truncated", engines: 1}
+	cutStream  = ending{status: 200, number: 50001, reason: "truncated", cut: true, engines: 1}
+	noFirst    = ending{model: "lively", status: 504, number: 50401, reason: "first_byte_timeout", engines: 1}
+	outOfTime  = ending{model: "brief", status: 504, number: 50401, reason: "total_timeout", engines: 1}
 	endless    = ending{model: "brief", status: 200, cut: true, engines: 1}
-	idleStream = ending{model: "lively", status: 200, number: 50401, reason: "idle", cut: true, engines: 1}
+	idleStream = ending{model: "lively", status: 200, number: 50401, reason: "idle_timeout", cut: true, engines: 1}
 )
 
 // faultEndings are how plain and streamed chats end when every engine has a fault.

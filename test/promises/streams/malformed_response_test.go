@@ -28,9 +28,9 @@ const (
 func head(lines string) rawResponse { return writing(lines + "\r\n" + evilJSON) }
 
 var (
-	totalOut      = ending{status: 504, number: 50401, reason: "total"}
-	firstOut      = ending{status: 504, number: 50401, reason: "first_byte"}
-	streamOut     = ending{status: 200, number: 50401, reason: "total", cut: true}
+	totalOut      = ending{status: 504, number: 50401, reason: "total_timeout"}
+	firstOut      = ending{status: 504, number: 50401, reason: "first_byte_timeout"}
+	streamOut     = ending{status: 200, number: 50401, reason: "total_timeout", cut: true}
 	misconfigured = ending{status: 502, number: 50001, reason: "endpoint_misconfigured"}
 	brokenOff     = ending{status: 502, number: 50001} // for one of several reasons
 	brokenTail    = ending{status: 200, number: 50001, cut: true}
