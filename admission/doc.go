@@ -15,7 +15,7 @@
 // # Deadlines
 //
 // The same times bound what can still be served ([Pool.LatestStart]): a request with a deadline must have its permit
-// earlier than that by the least time in which an answer begins, so that nothing waits, or is sent to an engine, in vain;
+// earlier than that by the least time in which an answer begins, so that no request waits, or is sent to an engine, without success;
 // see minTTFT.
 //
 // # Health

@@ -2,7 +2,7 @@ package admission
 
 import "time"
 
-// What tests of the package from outside need of its constants.
+// Constants for tests from outside the package.
 const (
 	FailuresToEject   = failuresToEject
 	FullMarkDuration  = fullMarkDuration

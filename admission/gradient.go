@@ -100,7 +100,7 @@ type round struct {
 	saturated bool    // a request got the last slot
 }
 
-// sample is what one request says of its engine.
+// sample is what one request says about its engine.
 type sample struct {
 	granted  time.Time
 	held     int           // slots of the engine taken at the grant, with its own

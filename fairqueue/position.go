@@ -8,7 +8,7 @@ const (
 )
 
 // Ahead returns how many requests are served before a newcomer with this claim, at most: all that wait in its band and
-// above; and under Fair, of its own band, at most what its share lets go first: what its account has waiting there, what
+// above; and under Fair, of its own band, at most what its share puts first: what its account has waiting there, what
 // the other accounts have up to the start tag at which it is served, and one item more of each. A newcomer whose account
 // is AtLimit waits for requests of its own account to end; the result is then as many requests as the queue serves
 // meanwhile. It is O(1), and assumes costs like the mean of those waiting.

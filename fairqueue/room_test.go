@@ -291,8 +291,8 @@ func TestManyAccountsComeAndGo(t *testing.T) {
 	var waiting []*fairqueue.Item
 	var running []fairqueue.Running
 	for i := range 60_000 {
-		crowd := 1 + 3000*(i/10_000%2) // many, then one
-		claim := fairqueue.Claim{Account: fmt.Sprint(r.IntN(crowd)), Weight: 1, Cost: 1 + 9*r.Float64()}
+		batch := 1 + 3000*(i/10_000%2) // many, then one
+		claim := fairqueue.Claim{Account: fmt.Sprint(r.IntN(batch)), Weight: 1, Cost: 1 + 9*r.Float64()}
 		switch n := r.IntN(6); {
 		case n < 2:
 			waiting = append(waiting, push(t, q, claim, int64(i)))

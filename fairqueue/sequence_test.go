@@ -181,10 +181,10 @@ func (p *pair) finish(i int) {
 	r := p.running[i]
 	used := []float64{r.charged.cost, 0, -1, 16}[p.pick(4)]
 	if p.pick(2) == 0 {
-		told := fairqueue.Estimate{Input: []float64{2, 0, math.NaN()}[p.pick(3)], Output: []float64{4, 0, math.NaN(), 30}[p.pick(4)]}
-		p.note("Learn(%v, %v)", r.claim, told)
-		p.queue.Learn(r.run, told)
-		p.model.learn(r.claim, told)
+		learned := fairqueue.Estimate{Input: []float64{2, 0, math.NaN()}[p.pick(3)], Output: []float64{4, 0, math.NaN(), 30}[p.pick(4)]}
+		p.note("Learn(%v, %v)", r.claim, learned)
+		p.queue.Learn(r.run, learned)
+		p.model.learn(r.claim, learned)
 	}
 	for range p.pick(6) {
 		times := 1 + p.pick(4)

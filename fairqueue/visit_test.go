@@ -44,7 +44,7 @@ func accounts(q *fairqueue.Queue) map[string]seen {
 // rounded leaves nothing of the order in which virtual times were added up.
 func rounded(x float64) float64 { return math.Round(x*1e6) / 1e6 }
 
-// seen counts in the model what the queue says of its accounts.
+// seen counts in the model what the queue says about its accounts.
 func (m *model) seen() map[string]seen {
 	all := map[string]seen{}
 	for name, a := range m.accounts {

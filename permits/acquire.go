@@ -11,7 +11,7 @@ import (
 // forever is longer than any wait, and short enough to be added to an instant.
 const forever = time.Duration(1 << 62)
 
-// arrival is a request and what its arrival says of it.
+// arrival is a request at its arrival.
 type arrival struct {
 	claim             fairqueue.Claim
 	at                time.Duration // when it arrived at the pool
@@ -90,7 +90,7 @@ func (p *Pool) admit(ctx context.Context, r *Request) (*lease, *waiter, error) {
 	return nil, w, nil
 }
 
-// newArrival returns what a request says of itself; when it arrived is for the caller to add.
+// newArrival returns the arrival of a request, without its times.
 func (p *Pool) newArrival(r *Request) arrival {
 	a := arrival{claim: p.claim(r), bounded: r.MaxExpected >= 0, returnProbability: 1, jitterSeed: min(max(r.JitterSeed, 0), 1)}
 	if r.ReturnProbability > 0 {

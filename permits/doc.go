@@ -58,15 +58,15 @@
 // started together for a hang.
 //
 // The expected wait of a newcomer is (requests ahead of it + 1) / rate; only those are ahead of it that its account's fair
-// share lets go first. Where its account is at a cap, it waits for permits of that account, at the rate at which these are
+// share puts first. Where its account is at a cap, it waits for permits of that account, at the rate at which these are
 // released: by how long the account's own requests hold their slots. A waiting request can report its progress
 // (Request.Progress): its position among those to be served next, by what is likely and not by the most that can go
 // first, and the wait by the same rate. Its own goroutine computes that, once a second.
 //
 // # Retry-After
 //
-// Retry-After is (requests ahead + pending retries ahead) / rate, where pending retries are the clients that were told to
-// come back and are not due yet: so clients that are refused one after the other come back one after the other. It is
+// Retry-After is (requests ahead + pending retries ahead) / rate, where pending retries are the clients that were
+// refused and are not due back yet: so clients that are refused one after the other come back one after the other. It is
 // from 1 s to 32 s, and up to a quarter longer than computed, never shorter, so that clients with the same answer do not
 // come back together. Pending retries are counted by account, and limited by its share like waiting requests: an account
 // that ignores Retry-After delays only itself. A client that was refused by several pools comes back once: each pool

@@ -101,7 +101,7 @@ func TestAccountLimitIsTheReason(t *testing.T) {
 	})
 }
 
-// What would have refused the request at any time stays its reason.
+// A reason that has nothing to do with waiting stays.
 func TestAccountLimitHidesNothingElse(t *testing.T) {
 	atLimit(t, config(), func(t *testing.T, p *permits.Pool) {
 		late := limited()

@@ -61,15 +61,15 @@ func (p *Pool) retryAfterLocked(now time.Duration, a *arrival) time.Duration {
 	spread := jitter + uncertainJitter*p.uncertaintyLocked()
 	// The bounds leave room for the spread: clipped at them, all retries beyond a bound would come at once.
 	after = min(max(after, minRetryAfter), time.Duration(float64(maxRetryAfter)/(1+spread)))
-	luck := a.jitterSeed
-	if luck == 0 {
-		luck = p.rand.Float64()
+	seed := a.jitterSeed
+	if seed == 0 {
+		seed = p.rand.Float64()
 	}
-	return time.Duration(float64(after) * (1 + spread*luck))
+	return time.Duration(float64(after) * (1 + spread*seed))
 }
 
 // retriesAheadLocked is how many pending retries are served before one more request of this account: all of higher bands,
-// and of its own band, under Fair, at most what its share lets go first, as in the queue itself. So an account that asks
+// and of its own band, under Fair, at most what its share puts first, as in the queue itself. So an account that asks
 // again and again delays only itself.
 func (p *Pool) retriesAheadLocked(now time.Duration, c fairqueue.Claim) float64 {
 	above := clientShare(0)

@@ -7,7 +7,7 @@ import (
 	"colonnade/fairqueue"
 )
 
-// pendingRetries counts the clients of one band that were told to come back and are not due yet, by account and by the
+// pendingRetries counts the clients of one band that were refused and are not due back yet, by account and by the
 // second in which they are due. An account without any costs nothing.
 type pendingRetries struct {
 	accounts map[string]accountRetries

@@ -55,7 +55,7 @@ func TestRetryAfterWithoutARate(t *testing.T) {
 	})
 }
 
-// Clients that are refused one after the other are told to come back one after the other.
+// Retry-After of clients that are refused one after the other grows with each.
 func TestRetryAfterCountsPendingRetries(t *testing.T) {
 	withFullPool(t, noQueue(), 500*time.Millisecond, func(t *testing.T, p *permits.Pool) {
 		elsewhere := permits.Request{Account: "a", MaxExpected: time.Millisecond} // tries another pool, and is not counted
@@ -222,7 +222,7 @@ func TestRetryAfterOfSeveralPools(t *testing.T) {
 
 // A caller that waits only for a short time asks again without that bound before its client is answered, and is not counted;
 // but it is where there was no room.
-func TestRetryAfterOfACallerThatTriesElsewhere(t *testing.T) {
+func TestRetryAfterOfACallerThatAsksElsewhere(t *testing.T) {
 	c := config()
 	c.PerAccount = 0
 	withFullPool(t, c, time.Second, func(t *testing.T, p *permits.Pool) {
