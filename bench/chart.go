@@ -20,10 +20,10 @@ const (
 	chartWidth  vg.Length = 675
 	chartHeight vg.Length = 375
 	chartMargin vg.Length = 10
-	chartDPI              = 144
+	barsWidth   vg.Length = 380 // of all bars of a chart together
 
-	barsWidth  vg.Length = 380 // of all bars of a chart together
-	maxMarkers           = 24  // points of a line up to which each gets a marker
+	chartDPI   = 144
+	maxMarkers = 24 // points of a line up to which each gets a marker
 )
 
 // writePNG draws the chart. The order of the gateways decides their colours.

@@ -129,17 +129,16 @@ func (l *Log) logTransitionLocked(to *segments, err error) {
 		return
 	}
 	to.failing = err != nil
-	lost, kept := "events are being lost", "events are kept again"
-	switch to {
-	case &l.refusals:
-		lost, kept = "events of refusals are being lost", "events of refusals are kept again"
-	case &l.begins:
-		lost, kept = "begins are not kept: requests open at a crash would leave no event", "begins are kept again"
-	}
-	if to.failing {
-		l.logger.Error(lost, "dir", l.dir, "error", err)
-	} else {
-		l.logger.Info(kept, "dir", l.dir, "dropped", l.stats.Dropped)
+	refusals := to == &l.refusals
+	switch ofBegins := to == &l.begins; {
+	case to.failing && ofBegins:
+		l.logger.Error("begins are not kept: requests open at a crash would leave no event", "dir", l.dir, "error", err)
+	case to.failing:
+		l.logger.Error("events are being lost", "refusals", refusals, "dir", l.dir, "error", err)
+	case ofBegins:
+		l.logger.Info("begins are kept again", "dir", l.dir)
+	default:
+		l.logger.Info("events are kept again", "refusals", refusals, "dir", l.dir, "dropped", l.stats.Dropped)
 	}
 }
 

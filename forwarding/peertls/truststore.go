@@ -60,7 +60,7 @@ func (p *TrustStore) checkOwn(pair *tls.Certificate, self Identity) error {
 	if err == nil || p.own != nil && p.checkTrusted(p.own.files.InForce.Load().Value) == nil {
 		return err
 	}
-	p.logger.Warn("other nodes that believe the same authorities will refuse this node's certificate", "reason", err)
+	p.logger.Warn("other nodes that believe the same authorities will refuse this node's certificate", "error", err)
 	return nil
 }
 

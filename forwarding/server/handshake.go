@@ -91,7 +91,7 @@ func isDisconnect(err error) bool {
 func (d *listener) logHandshakeError(c *serverConn, err error) {
 	from := c.RemoteAddr().String()
 	if d.peers == nil || isDisconnect(err) {
-		d.logger.Debug("no TLS with a client", "from", from, "reason", err)
+		d.logger.Debug("no TLS with a client", "from", from, "error", err)
 		return
 	}
 	d.peers.LogRefused("a connection was refused on the peer listener", from, d.peers.ExplainClient(err))

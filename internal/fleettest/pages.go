@@ -25,12 +25,8 @@ func (f *Fleet) Admins() map[string]string {
 
 // IsReady reports whether a listener answers its readiness probe with 200.
 func (f *Fleet) IsReady(address string) bool {
-	r, err := http.Get("http://" + address + "/health/ready")
-	if err != nil {
-		return false
-	}
-	r.Body.Close()
-	return r.StatusCode == http.StatusOK
+	status, _ := testkit.Get("http://" + address + "/health/ready")
+	return status == http.StatusOK
 }
 
 // Page reads a page of an admin listener.

@@ -85,7 +85,7 @@ func (f *SecureFleet) BeginChatTLS(body string, lines ...string) *SecureConn {
 	if err != nil {
 		f.T.Fatal(err)
 	}
-	f.T.Cleanup(func() { c.Close() })
+	f.T.Cleanup(func() { _ = c.Close() })
 	_ = c.SetDeadline(time.Now().Add(testkit.Timeout))
 	fmt.Fprintf(c, "POST %s HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: %d\r\n%s\r\n%s",
 		ChatPath, len(body), strings.Join(append(lines, ""), "\r\n"), body)
