@@ -67,7 +67,7 @@ func TestConfigStatus(t *testing.T) {
 	f.awaitStatus(true, "edge-1 ", "entry weur", "ams-1 ", "colo ams", "no problems")
 
 	f.putAnything("pools/tiny", "queue: {limit: -5}\n")
-	f.awaitStatus(false, "- pools/tiny (revision", "queue.limit: -5: must be at least 0; the last good version is in force at ams-1", "1 error found")
+	f.awaitStatus(false, "- pools/tiny (revision", "queue.limit: -5: must be at least 0; in force: revision", "1 error found")
 	out, ok := f.config("get", "pools/")
 	if !ok || !strings.Contains(out, "# Not accepted: pools/tiny: queue.limit") {
 		t.Errorf("config get: %v\n%s", ok, out)

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"slices"
@@ -38,16 +39,12 @@ revoked makes that key valid again, which the command reports.
 Examples:
   colonnade config apply deploy/fleet.yaml
   printf 'key: pools/tiny\nqueue: {limit: 32}\n' | colonnade config apply -`,
-		Action: func(ctx context.Context, cmd *cli.Command) error {
-			docs, err := loadDocuments(cmd.Reader, cmd.Args().Slice())
-			if err != nil {
-				return err
+		Action: store.action(func(ctx context.Context, cmd *cli.Command, client *etcd.Client) error {
+			docs, failed := loadDocuments(cmd.Reader, cmd.Args().Slice())
+			if len(failed) > 0 {
+				return errors.Join(failed...)
 			}
-			var applied etcd.Applied
-			err = store.use(ctx, func(ctx context.Context, client *etcd.Client) (err error) {
-				applied, err = etcd.Apply(ctx, client, node.Prefix, docs)
-				return err
-			})
+			applied, err := etcd.Apply(ctx, client, node.Prefix, docs)
 			reportAPIKeys(cmd.ErrWriter, applied.Created)
 			if err != nil {
 				return err
@@ -63,7 +60,7 @@ Examples:
 				fmt.Fprintf(cmd.ErrWriter, "applied in groups of %d: nodes may have seen some groups before others\n", etcd.MaxTransaction)
 			}
 			return nil
-		},
+		}),
 	}
 }
 

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"slices"
 	"time"
 
 	"github.com/urfave/cli/v3"
@@ -31,11 +30,9 @@ It confirms what was deleted until then, and nothing later.
 
 Examples:
   colonnade config confirm-deletions`,
-		Action: func(ctx context.Context, cmd *cli.Command) error {
-			return store.use(ctx, func(ctx context.Context, client *etcd.Client) error {
-				return confirmHeld(ctx, client, cmd.Writer)
-			})
-		},
+		Action: store.action(func(ctx context.Context, cmd *cli.Command, client *etcd.Client) error {
+			return confirmHeld(ctx, client, cmd.Writer)
+		}),
 	}
 }
 
@@ -47,63 +44,54 @@ func confirmHeld(ctx context.Context, client *etcd.Client, out io.Writer) error 
 	if err != nil {
 		return err
 	}
-	before, unknown := heldBy(s.Nodes), unreachableNodes(s.Nodes)
-	for _, text := range unknown {
-		fmt.Fprintln(out, command.Printable(text))
-	}
+	before := heldBy(s.Nodes)
+	reportUnreachable(out, s.Nodes)
 	if len(before.keys) > 0 {
 		fmt.Fprintln(out, command.Printable(before.String()))
 	} else {
 		fmt.Fprintln(out, "no reachable node holds deletions back")
 	}
-	revision, err := confirm(ctx, client)
-	if err != nil {
+	if err := confirm(ctx, client, out); err != nil || len(before.keys) == 0 {
 		return err
-	}
-	fmt.Fprintf(out, "confirmed all deletions up to revision %d\n", revision)
-	if len(before.keys) == 0 {
-		return nil
 	}
 	if s, err = awaitRelease(ctx, p); err != nil {
 		return err
 	}
 	if after := heldBy(s.Nodes); len(after.keys) > 0 {
-		return &refusedError{"still " + after.String() + "; see colonnade config status"}
+		return fmt.Errorf("still %s; see colonnade config status", after)
 	}
-	// A node that held something back and is no longer reachable may still do so.
-	lost := slices.DeleteFunc(unreachableNodes(s.Nodes), func(text string) bool { return slices.Contains(unknown, text) })
-	for _, text := range lost {
-		fmt.Fprintln(out, command.Printable("now "+text))
-	}
-	if len(unknown)+len(lost) > 0 {
-		fmt.Fprintln(out, "no reachable node holds deletions back any more")
+	if n := reportUnreachable(out, s.Nodes); n > 0 {
+		fmt.Fprintf(out, "no reachable node holds deletions back any more; not asked: %s\n", count(n, "node"))
 	} else {
 		fmt.Fprintln(out, "no node holds deletions back any more")
 	}
 	return nil
 }
 
-// unreachableNodes says which nodes could not be asked, and why.
-func unreachableNodes(nodes []nodeState) []string {
-	var texts []string
+// reportUnreachable prints which nodes could not be asked, since they may hold something back, and returns their number.
+func reportUnreachable(out io.Writer, nodes []nodeState) (unreachable int) {
 	for _, n := range nodes {
 		if n.Config == nil {
-			texts = append(texts, n.Node+" "+n.unreachable())
+			unreachable++
+			fmt.Fprintln(out, command.Printable(n.Node+" "+n.unreachable()))
 		}
 	}
-	return texts
+	return unreachable
 }
 
-// confirm writes that all deletions up to now are intended, and returns the revision up to which.
-func confirm(ctx context.Context, client *etcd.Client) (int64, error) {
+// confirm writes that all deletions up to now are intended.
+func confirm(ctx context.Context, client *etcd.Client, out io.Writer) error {
 	key := string(fleet.KindDeletions)
 	_, revision, err := etcd.List(ctx, client, node.Prefix, key)
 	if err != nil {
-		return 0, err
+		return err
 	}
 	value := fmt.Appendf(nil, "confirmed: %d\n", revision)
-	_, err = etcd.Apply(ctx, client, node.Prefix, []document.Raw{{Key: key, Value: value}})
-	return revision, err
+	if _, err = etcd.Apply(ctx, client, node.Prefix, []document.Raw{{Key: key, Value: value}}); err != nil {
+		return err
+	}
+	fmt.Fprintf(out, "confirmed all deletions up to revision %d\n", revision)
+	return nil
 }
 
 // awaitRelease polls until no node holds anything back, or until confirmTimeout has passed or ctx is done, and returns the

@@ -33,107 +33,82 @@ healthy: set concurrency: 0 first.
 
 Examples:
   colonnade config delete endpoints/ams/gpu-7 models/llama-3.1-8b-instruct`,
-		Action: func(ctx context.Context, cmd *cli.Command) error {
-			d := deletion{keys: cmd.Args().Slice(), confirmed: confirmed, out: cmd.Writer, notes: cmd.ErrWriter}
-			return store.use(ctx, d.run)
-		},
+		Action: store.action(func(ctx context.Context, cmd *cli.Command, client *etcd.Client) error {
+			keys := cmd.Args().Slice()
+			docs, _, err := etcd.List(ctx, client, node.Prefix, "")
+			if err == nil {
+				err = checkKeys(keys, docs)
+			}
+			if err == nil && confirmed {
+				err = checkHeld(ctx, client, keys, cmd.ErrWriter)
+			}
+			if err != nil {
+				return err
+			}
+			found, err := etcd.Delete(ctx, client, node.Prefix, keys)
+			for _, key := range keys {
+				if slices.Contains(found, key) {
+					fmt.Fprintln(cmd.Writer, "deleted", command.Printable(key))
+				} else if err == nil {
+					fmt.Fprintln(cmd.Writer, command.Printable(key), "does not exist")
+				}
+			}
+			if err != nil {
+				return err
+			}
+			fmt.Fprint(cmd.Writer, registrationNote(docs, found))
+			if confirmed {
+				return confirm(ctx, client, cmd.Writer)
+			}
+			fmt.Fprint(cmd.Writer, heldBackNote(docs, found))
+			return nil
+		}),
 	}
 }
 
-// deletion is one run of config delete.
-type deletion struct {
-	keys       []string
-	confirmed  bool
-	out, notes io.Writer
+// registrationNote says what becomes of deleted documents that nodes and registrars own.
+func registrationNote(docs []etcd.Stored, deleted []string) string {
+	var note strings.Builder
+	for _, d := range docs {
+		key := command.Printable(d.Key)
+		switch {
+		case !slices.Contains(deleted, d.Key):
+		case d.Leased && strings.HasPrefix(d.Key, string(fleet.KindEndpoint)+"/"):
+			fmt.Fprintf(&note, "%s was registered under a lease: nodes use it while its engine is healthy, and its registrar may put it again; "+
+				"to take it out of use, put it with concurrency: 0 first\n", key)
+		case isRegistered(d):
+			fmt.Fprintf(&note, "%s is the registration of a node, which puts it again while it runs: stop the node instead\n", key)
+		}
+	}
+	return note.String()
 }
 
-func (d *deletion) run(ctx context.Context, client *etcd.Client) error {
-	docs, _, err := etcd.List(ctx, client, node.Prefix, "")
-	if err != nil {
-		return err
+// heldBackNote says of which kinds so many documents are deleted that nodes hold the deletions back.
+func heldBackNote(docs []etcd.Stored, deleted []string) string {
+	kinds := tooMany(docs, deleted)
+	if len(kinds) == 0 {
+		return ""
 	}
-	if err := checkKeys(d.keys, docs); err != nil {
-		return err
-	}
-	if d.confirmed {
-		if err := d.checkHeld(ctx, client); err != nil {
-			return err
-		}
-	}
-	found, err := etcd.Delete(ctx, client, node.Prefix, d.keys)
-	printDeleted(d.out, d.keys, found, err == nil)
-	if err != nil {
-		return err
-	}
-	if leased := leasedEndpoints(docs, found); len(leased) > 0 {
-		fmt.Fprintf(d.out, "\nregistered under a lease: %s. Nodes use such an endpoint while its engine is healthy, and its registrar may "+
-			"put it again. To take it out of use, put it with concurrency: 0 first.\n", command.Printable(firstOf(leased)))
-	}
-	for _, key := range found {
-		if strings.HasPrefix(key, string(fleet.KindServer)+"/") || strings.HasPrefix(key, string(fleet.KindEntry)+"/") {
-			fmt.Fprintf(d.out, "%s is the registration of a node: if the node runs, it puts it again. Stop the node instead.\n", command.Printable(key))
-		}
-	}
-	if d.confirmed {
-		revision, err := confirm(ctx, client)
-		if err == nil {
-			fmt.Fprintf(d.out, "confirmed all deletions up to revision %d\n", revision)
-		}
-		return err
-	}
-	if many := tooMany(docs, found); len(many) > 0 {
-		fmt.Fprint(d.out, heldBackNote(many))
-	}
-	return nil
-}
-
-// heldBackNote says that nodes hold back the deletion of so many documents of these kinds.
-func heldBackNote(kinds []string) string {
 	return fmt.Sprintf("\nThese are more than half of all %s. Nodes assume a mistake and keep them in force (see config status), until "+
 		"you put them again or confirm the deletion:\n\n  colonnade config confirm-deletions\n", command.Printable(strings.Join(kinds, " and ")))
 }
 
-// checkHeld refuses a confirmation that would also confirm deletions by others.
-func (d *deletion) checkHeld(ctx context.Context, client *etcd.Client) error {
+// checkHeld refuses a confirmation that would also confirm the deletion of others than keys.
+func checkHeld(ctx context.Context, client *etcd.Client, keys []string, notes io.Writer) error {
 	p := newPoller("", client, nil)
 	defer p.close()
 	s, err := p.poll(ctx)
 	if err != nil {
 		return err
 	}
-	for _, text := range unreachableNodes(s.Nodes) {
-		fmt.Fprintln(d.notes, command.Printable(text))
-	}
+	reportUnreachable(notes, s.Nodes)
 	held := heldBy(s.Nodes)
-	held.keys = slices.DeleteFunc(held.keys, func(key string) bool { return slices.Contains(d.keys, key) })
+	held.keys = slices.DeleteFunc(held.keys, func(key string) bool { return slices.Contains(keys, key) })
 	if len(held.keys) == 0 {
 		return nil
 	}
-	return &refusedError{fmt.Sprintf("nothing was deleted: -confirm would also confirm %s; put those documents again, or confirm their "+
-		"deletion by colonnade config confirm-deletions; then delete", held)}
-}
-
-// leasedEndpoints returns the deleted endpoints that were registered under a lease.
-func leasedEndpoints(docs []etcd.Stored, deleted []string) []string {
-	var leased []string
-	for _, d := range docs {
-		if d.Leased && strings.HasPrefix(d.Key, string(fleet.KindEndpoint)+"/") && slices.Contains(deleted, d.Key) {
-			leased = append(leased, d.Key)
-		}
-	}
-	return leased
-}
-
-// printDeleted prints what has become of each key. If not all were processed, those that are not found may exist.
-func printDeleted(out io.Writer, keys, found []string, all bool) {
-	for _, key := range keys {
-		switch {
-		case slices.Contains(found, key):
-			fmt.Fprintln(out, "deleted", command.Printable(key))
-		case all:
-			fmt.Fprintln(out, command.Printable(key), "does not exist")
-		}
-	}
+	return fmt.Errorf("nothing was deleted: -confirm would also confirm %s; put those documents again, or confirm their "+
+		"deletion by colonnade config confirm-deletions; then delete", held)
 }
 
 // checkKeys refuses keys that no document can have, unless they are in etcd: what was put there by other means can be

@@ -102,7 +102,7 @@ func TestDeleteLeased(t *testing.T) {
 	}
 	put(t, s, map[string]string{"endpoints/ams/static": "url: http://h:1\npool: p\n"})
 	out := run(t, "", "config", "delete", "endpoints/ams/leased", "endpoints/ams/static").want(t, "deleted endpoints/ams/leased")
-	for _, want := range []string{"registered under a lease: endpoints/ams/leased.", "while its engine is healthy", "put it with concurrency: 0 first"} {
+	for _, want := range []string{"endpoints/ams/leased was registered under a lease: nodes use it while its engine is healthy", "put it with concurrency: 0 first"} {
 		if !strings.Contains(strings.ReplaceAll(out, "\n", " "), want) {
 			t.Errorf("%q is missing:\n%s", want, out)
 		}
@@ -146,7 +146,7 @@ func TestConfirmWhileANodeGoes(t *testing.T) {
 	}))
 	t.Cleanup(server.Close)
 	put(t, s, map[string]string{"servers/ams/ams-1": registered(strings.TrimPrefix(server.URL, "http://"))})
-	out := run(t, "", "config", "confirm-deletions").want(t, "1 deletion held back by ams-1: models/a", "now ams-1 cannot be asked", "no reachable node holds deletions back any more")
+	out := run(t, "", "config", "confirm-deletions").want(t, "1 deletion held back by ams-1: models/a", "ams-1 cannot be asked", "no reachable node holds deletions back any more; not asked: 1 node")
 	if strings.Contains(out, "no node holds deletions back any more") {
 		t.Errorf("it says more than it knows:\n%s", out)
 	}

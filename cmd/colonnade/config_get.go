@@ -2,10 +2,8 @@ package main
 
 import (
 	"bytes"
-	"cmp"
 	"context"
 	"fmt"
-	"io"
 	"slices"
 	"strings"
 
@@ -33,135 +31,102 @@ keys/ID.
 Examples:
   colonnade config get > fleet.yaml
   colonnade config get models/llama-3.1-8b-instruct endpoints/ams/`,
-		Action: func(ctx context.Context, cmd *cli.Command) error {
-			under := cmd.Args().Slice()
-			if slices.Contains(under, "") { // it would list everything
-				return document.CheckKey("")
-			}
-			var found []listed
-			if err := store.use(ctx, func(ctx context.Context, client *etcd.Client) (err error) {
-				found, err = listEach(ctx, client, under)
-				return err
-			}); err != nil {
+		Action: store.action(func(ctx context.Context, cmd *cli.Command, client *etcd.Client) error {
+			docs, err := getDocuments(ctx, client, cmd.Args().Slice(), all)
+			if err != nil {
 				return err
 			}
-			return printDocuments(cmd.Writer, cmd.ErrWriter, found, all)
-		},
+			text, rejected := asFile(docs)
+			if len(docs) == 0 {
+				fmt.Fprintln(cmd.ErrWriter, "there are no documents")
+			}
+			for _, err := range rejected {
+				fmt.Fprintln(cmd.ErrWriter, "only a comment:", command.Printable(err.Error()))
+			}
+			if len(text) > document.MaxFile {
+				fmt.Fprintf(cmd.ErrWriter, "config apply takes at most %d bytes at once, but these are %d: get them kind by kind\n", document.MaxFile, len(text))
+			}
+			_, err = cmd.Writer.Write(text)
+			return err
+		}),
 	}
 }
 
-// checkUnder returns why u names neither a document nor a folder. What is in etcd can be printed even so.
-func checkUnder(u string) error {
-	below := strings.TrimSuffix(u, "/") + "/"
-	isFolder := document.CheckKey(below+"x") == nil || document.CheckKey(below+"x/x") == nil
-	switch err := document.CheckKey(u); {
-	case isFolder && below == u:
-		return nil
-	case err != nil && isFolder:
-		return fmt.Errorf("%s: not a document; the documents below it are %s", u, below)
-	default:
-		return err
+// getDocuments returns the documents with some keys and below some folders, sorted. Those that operators have not written
+// are returned only if their key is given, or all are wanted.
+func getDocuments(ctx context.Context, client *etcd.Client, under []string, all bool) ([]etcd.Stored, error) {
+	if slices.Contains(under, "") { // it would list everything
+		return nil, document.CheckKey("")
 	}
-}
-
-// listed is what etcd has for one argument; under is empty if everything was asked for.
-type listed struct {
-	under string
-	docs  []etcd.Stored
-}
-
-func listEach(ctx context.Context, client *etcd.Client, under []string) ([]listed, error) {
 	if len(under) == 0 {
 		under = []string{""}
 	}
-	var found []listed
+	var docs []etcd.Stored
 	for _, u := range under {
-		docs, _, err := etcd.List(ctx, client, node.Prefix, u)
+		found, _, err := etcd.List(ctx, client, node.Prefix, u)
 		if err != nil {
 			return nil, err
 		}
-		found = append(found, listed{under: u, docs: docs})
+		others := len(found)
+		found = slices.DeleteFunc(found, func(d etcd.Stored) bool {
+			return !all && d.Key != u && (isRegistered(d) || d.Key == string(fleet.KindDeletions))
+		})
+		if len(found) == 0 && u != "" {
+			return nil, notFound(u, others)
+		}
+		docs = append(docs, found...)
 	}
-	return found, nil
+	slices.SortFunc(docs, func(a, b etcd.Stored) int { return strings.Compare(a.Key, b.Key) })
+	return slices.CompactFunc(docs, func(a, b etcd.Stored) bool { return a.Key == b.Key }), nil
 }
 
-// printDocuments writes documents to out, and notes about them to notes.
-func printDocuments(out, notes io.Writer, found []listed, all bool) error {
-	var wanted []etcd.Stored
-	for _, l := range found {
-		some := slices.DeleteFunc(slices.Clone(l.docs), func(d etcd.Stored) bool {
-			return !all && d.Key != l.under && (isRegistered(d) || d.Key == string(fleet.KindDeletions))
-		})
-		if len(some) == 0 && l.under != "" {
-			return notThere(l)
-		}
-		wanted = append(wanted, some...)
-	}
-	slices.SortFunc(wanted, func(a, b etcd.Stored) int { return cmp.Compare(a.Key, b.Key) })
-	wanted = slices.CompactFunc(wanted, func(a, b etcd.Stored) bool { return a.Key == b.Key })
-	text, rejected := asFile(wanted)
-	if _, err := out.Write(text); err != nil {
+// notFound says why nothing is printed of a key or folder below which so many others are registered.
+func notFound(u string, registered int) error {
+	folder := strings.TrimSuffix(u, "/") + "/"
+	isFolder := document.CheckKey(folder+"x") == nil || document.CheckKey(folder+"x/x") == nil
+	switch err := document.CheckKey(u); {
+	case registered > 0:
+		return fmt.Errorf("no operator has written a document below %s; -all shows %s", u, count(registered, "registration"))
+	case isFolder && u == folder:
+		return fmt.Errorf("there is no document below %s", u)
+	case isFolder && err != nil:
+		return fmt.Errorf("%s: not a document; the documents below it are %s", u, folder)
+	case err != nil:
 		return err
 	}
-	if len(wanted) == 0 {
-		fmt.Fprintln(notes, "there are no documents")
-	}
-	for _, err := range rejected {
-		fmt.Fprintln(notes, "only a comment:", command.Printable(err.Error()))
-	}
-	if len(text) > document.MaxFile {
-		fmt.Fprintf(notes, "config apply takes at most %d bytes at once, but these are %d: get them kind by kind\n",
-			document.MaxFile, len(text))
-	}
-	return nil
-}
-
-func notThere(l listed) error {
-	wrong := checkUnder(l.under)
-	switch {
-	case len(l.docs) == 0 && wrong != nil:
-		return wrong
-	case len(l.docs) > 0:
-		return fmt.Errorf("no operator has written a document below %s; -all shows %s",
-			l.under, count(len(l.docs), "registration"))
-	case strings.HasSuffix(l.under, "/"):
-		return fmt.Errorf("there is no document below %s", l.under)
-	}
-	return fmt.Errorf("there is no document %s", l.under)
+	return fmt.Errorf("there is no document %s", u)
 }
 
 // asFile joins documents to a file that config apply takes. Registrations, confirmations and rejected documents become
 // comments; rejected are the reasons of the latter.
 func asFile(docs []etcd.Stored) (file []byte, rejected []error) {
-	for _, d := range docs {
+	for i, d := range docs {
+		if i > 0 {
+			file = append(file, "---\n"...)
+		}
 		text, err := document.JoinFile([]document.Raw{{Key: d.Key, Value: d.Value}})
-		if err == nil {
+		if err != nil {
+			text = fmt.Appendf(nil, "key: %s\n%s", command.Printable(d.Key), d.Value)
+		} else {
 			err = document.Check(d.Key, d.Value)
 		}
 		switch {
 		case err != nil:
 			rejected = append(rejected, err)
-			text = comment("Not accepted: "+command.Printable(err.Error()), d)
+			text = comment("Not accepted: "+command.Printable(err.Error()), text)
 		case isRegistered(d):
-			text = comment("Registered by a node, for as long as it runs:", d)
+			text = comment("Registered by a node, for as long as it runs:", text)
 		case d.Key == string(fleet.KindDeletions):
-			text = comment("Confirms what was deleted until then, and nothing later:", d)
-		}
-		if len(file) > 0 {
-			file = append(file, "---\n"...)
+			text = comment("Confirms what was deleted until then, and nothing later:", text)
 		}
 		file = append(file, text...)
 	}
 	return file, rejected
 }
 
-// comment returns a document as comment lines. config apply skips a document of comments only.
-func comment(why string, d etcd.Stored) []byte {
-	text, err := document.JoinFile([]document.Raw{{Key: d.Key, Value: d.Value}})
-	if err != nil {
-		text = fmt.Appendf(nil, "key: %s\n%s", command.Printable(d.Key), d.Value)
-	}
-	out := []byte("# " + why + "\n")
+// comment returns text as comment lines. config apply skips a document of comments only.
+func comment(reason string, text []byte) []byte {
+	out := []byte("# " + reason + "\n")
 	for line := range bytes.Lines(text) {
 		out = append(out, strings.TrimRight("# "+command.Printable(string(bytes.TrimRight(line, "\r\n"))), " ")+"\n"...)
 	}

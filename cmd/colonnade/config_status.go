@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"io"
 	"maps"
 	"slices"
 	"strings"
@@ -24,39 +23,33 @@ func newConfigStatus() *cli.Command {
 		Description: `Examples:
   colonnade config status
   colonnade config status -json | jq '.nodes[] | {node, behind}'`,
-		Action: func(ctx context.Context, cmd *cli.Command) error {
-			var s *fleetState
-			if err := store.use(ctx, func(ctx context.Context, client *etcd.Client) (err error) {
-				p := newPoller(store.endpoints, client, nil)
-				defer p.close()
-				s, err = p.poll(ctx)
+		Action: store.action(func(ctx context.Context, cmd *cli.Command, client *etcd.Client) error {
+			p := newPoller(store.endpoints, client, nil)
+			defer p.close()
+			s, err := p.poll(ctx)
+			switch {
+			case err != nil:
 				return err
-			}); err != nil {
-				return err
+			case asJSON:
+				err = writeJSON(cmd.Writer, s, false)
+			default:
+				err = show(cmd.Writer, func(out *screen) { drawConfigStatus(out, s) })
 			}
-			if err := printConfigStatus(cmd.Writer, s, asJSON); err != nil {
-				return err
-			}
-			return s.err()
-		},
+			return cmp.Or(err, s.err())
+		}),
 	}
 }
 
-func printConfigStatus(w io.Writer, s *fleetState, asJSON bool) error {
-	if asJSON {
-		return writeJSON(w, s, false)
-	}
-	out := screenOf(w)
+// drawConfigStatus writes a state for people: documents, nodes, problems. The errors come last, where they are in sight.
+func drawConfigStatus(out *screen, s *fleetState) {
 	drawDocuments(out, s)
 	out.line()
 	drawNodes(out, s.Nodes)
 	drawProblems(out, s, severityWarning)
-	drawProblems(out, s, severityError) // last, and so in sight
+	drawProblems(out, s, severityError)
 	if len(s.Problems) == 0 {
 		out.line(painted("\n"), "no problems")
 	}
-	_, err := io.WriteString(w, out.String())
-	return err
 }
 
 // drawDocuments writes how many documents of each kind there are.
@@ -97,5 +90,5 @@ func drawNodes(out *screen, nodes []nodeState) {
 		}
 		rows = append(rows, row)
 	}
-	out.table("", []string{"~NODE", "~ROLE", "~ADMIN", ">REVISION", ">BEHIND", ">HEARD", ">REJECTED", ">HELD", ">EXPIRED"}, rows)
+	out.table("", []string{"~NODE", "~ROLE", "ADMIN", ">REVISION", ">BEHIND", ">AGE", ">REJECTED", ">HELD", ">EXPIRED"}, rows)
 }

@@ -80,8 +80,8 @@ func TestConfigStatusReportsProblems(t *testing.T) {
 	})
 	r := run(t, "", "config", "status")
 	r.fail(t,
-		fmt.Sprintf(`- pools/bad (revision %d): queue.limit: -3: must be at least 0; the last good version is in force at one; no version is in force at two`, bad),
-		fmt.Sprintf(`- pools/ours (revision %d): new: unknown field; no version is in force at one`, ours),
+		fmt.Sprintf(`- pools/bad (revision %d): queue.limit: -3: must be at least 0; in force: an earlier version at one, none at two`, bad),
+		fmt.Sprintf(`- pools/ours (revision %d): new: unknown field; in force: none at one`, ours),
 		`- "flows/x\x1b (revision`,
 		`- endpoints/ams/y: url: "http://h:1": not in force, since endpoints/ams/x has the same url`,
 		`- servers/ams/gone: cannot be asked at `+closed+`: connection refused; if the node is on another machine, run this there`,
@@ -103,7 +103,7 @@ func TestConfigStatusReportsProblems(t *testing.T) {
 	if err := json.Unmarshal([]byte(r.out), &state); err != nil || r.err == nil {
 		t.Fatalf("%v, %v", err, r.err)
 	}
-	if state.count(severityError) != 11 || state.count(severityWarning) != 3 || len(state.Nodes) != 6 || len(state.Rejected) != 3 || len(state.Conflicts) != 2 ||
+	if state.count(severityError) != 11 || state.count(severityWarning) != 3 || len(state.Nodes) != 6 ||
 		state.Documents["servers"] != 6 || state.Registered["servers"] != 6 {
 		t.Errorf("%s", r.out)
 	}
@@ -187,8 +187,8 @@ func TestProblemsOfCertificatesAndUnreachedColos(t *testing.T) {
 		},
 	}}
 	s := &fleetState{Time: now, Nodes: []nodeState{n}}
-	s.documentState, _ = newDocumentState(nil, 0)
-	got := problems(s)
+	s.documentState = newDocumentState(nil, 0)
+	got := problems(s, nil)
 	want := []problem{
 		{severityError, "entries/e", "entries/e: its public certificate expired 3 days ago, so connections to it fail; replace the files of -tls-cert and -tls-key"},
 		{severityWarning, "entries/e", "entries/e: its peer certificate expires in 8 days, at 20"}, {severityWarning, "entries/e", "entries/e: its peer certificate expires in 1h0m0s, at 20"},

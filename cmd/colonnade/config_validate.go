@@ -28,7 +28,7 @@ Examples:
   colonnade config validate deploy/fleet.yaml
   colonnade config get | colonnade config validate -`,
 		Action: func(_ context.Context, cmd *cli.Command) error {
-			docs, failed := readFiles(cmd.Reader, cmd.Args().Slice())
+			docs, failed := loadDocuments(cmd.Reader, cmd.Args().Slice())
 			found, unchecked := validate(docs)
 			for _, err := range failed {
 				fmt.Fprintln(cmd.Writer, "error:", command.Printable(err.Error()))
@@ -75,4 +75,26 @@ func validate(docs []document.Raw) (found []problem, unchecked []fleet.Kind) {
 	}
 	l.sort()
 	return l.all, slices.Sorted(maps.Keys(missing))
+}
+
+func newSchema() *cli.Command {
+	return &cli.Command{
+		Name: "schema", Usage: "Print a JSON Schema of documents, for editors and CI",
+		Description: `The schema (draft 2020-12) describes documents with their keys, as they stand in a file. It
+accepts every document that config validate accepts, but cannot express all rules, such as
+bounds of durations. Editors with the YAML language server read it from the first line of a
+file:
+# yaml-language-server: $schema=colonnade.schema.json
+
+Examples:
+  colonnade config schema > colonnade.schema.json`,
+		Action: func(_ context.Context, cmd *cli.Command) error {
+			schema, err := document.Schema()
+			if err != nil {
+				return err
+			}
+			_, err = cmd.Writer.Write(schema)
+			return err
+		},
+	}
 }

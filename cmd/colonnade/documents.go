@@ -9,75 +9,57 @@ import (
 	"colonnade/fleet/document"
 )
 
-// loadDocuments reads and checks the documents of files. The error has a line for each invalid one, with its file.
-func loadDocuments(stdin io.Reader, files []string) ([]document.Raw, error) {
-	docs, failed := readFiles(stdin, files)
-	return docs, errors.Join(failed...)
-}
-
-// readFiles returns the valid documents of files, and an error for each of the others; the file - is stdin.
-func readFiles(stdin io.Reader, files []string) ([]document.Raw, []error) {
-	r := fileReader{stdin: stdin, seen: map[string]string{}}
-	for _, name := range files {
-		r.read(name)
-	}
-	return r.docs, r.failed
-}
-
-type fileReader struct {
-	stdin  io.Reader
-	seen   map[string]string // key → file
-	docs   []document.Raw
-	failed []error
-}
-
-func (r *fileReader) read(name string) {
-	data, err := r.data(name)
-	if err != nil {
-		r.failed = append(r.failed, err) // it names the file
-		return
-	}
-	if name == "-" {
-		name = "standard input"
-	}
-	docs, err := document.SplitFile(data)
-	if err == nil && len(docs) == 0 {
-		r.failed = append(r.failed, fmt.Errorf("no documents in %s", name))
-	}
-	for _, e := range split(err) {
-		r.failed = append(r.failed, fmt.Errorf("%s: %w", name, e))
-	}
-	for _, d := range docs {
-		invalid := document.Check(d.Key, d.Value)
-		if invalid != nil {
-			r.failed = append(r.failed, fmt.Errorf("%s: %w", name, invalid))
+// loadDocuments returns the valid documents of files, and an error for each of the others; the file - is stdin.
+func loadDocuments(stdin io.Reader, files []string) (docs []document.Raw, failed []error) {
+	fail := func(file string, err error) { failed = append(failed, fmt.Errorf("%s: %w", file, err)) }
+	seen := map[string]string{} // key → file
+	for _, file := range files {
+		found, errs := splitFile(stdin, file)
+		if file == "-" {
+			file = "standard input"
 		}
-		if first, twice := r.seen[d.Key]; twice {
-			r.failed = append(r.failed, fmt.Errorf("%s: %s: duplicate key (first in %s)", name, d.Key, first))
-			continue
+		if len(found)+len(errs) == 0 {
+			fail(file, errors.New("there are no documents in it"))
 		}
-		r.seen[d.Key] = name
-		if invalid == nil {
-			r.docs = append(r.docs, d)
+		for _, err := range errs {
+			fail(file, err)
+		}
+		for _, d := range found {
+			err := document.Check(d.Key, d.Value)
+			if err != nil {
+				fail(file, err)
+			}
+			if first, ok := seen[d.Key]; ok {
+				fail(file, fmt.Errorf("%s: duplicate key (first in %s)", d.Key, first))
+			} else if seen[d.Key] = file; err == nil {
+				docs = append(docs, d)
+			}
 		}
 	}
+	return docs, failed
 }
 
-func (r *fileReader) data(name string) ([]byte, error) {
-	if name == "-" {
-		return io.ReadAll(r.stdin)
+// splitFile returns the documents of a file, and an error for each part that is none.
+func splitFile(stdin io.Reader, file string) (docs []document.Raw, errs []error) {
+	var data []byte
+	var err error
+	if file == "-" {
+		data, err = io.ReadAll(stdin)
+	} else {
+		data, err = os.ReadFile(file)
 	}
-	return os.ReadFile(name)
-}
-
-// split returns the errors that errors.Join has joined.
-func split(err error) []error {
 	if err == nil {
-		return nil
+		docs, err = document.SplitFile(data)
 	}
+	var path *os.PathError
 	var joined interface{ Unwrap() []error }
-	if errors.As(err, &joined) {
-		return joined.Unwrap()
+	switch {
+	case errors.As(err, &path):
+		errs = []error{path.Err} // the caller names the file
+	case errors.As(err, &joined):
+		errs = joined.Unwrap()
+	case err != nil:
+		errs = []error{err}
 	}
-	return []error{err}
+	return docs, errs
 }

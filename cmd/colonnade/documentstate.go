@@ -12,29 +12,22 @@ import (
 	"colonnade/fleet/document"
 )
 
-// documentState is what etcd holds, judged by the code that nodes use too.
+// documentState is what etcd holds, checked by the code that nodes use too.
 type documentState struct {
 	Revision   int64              `json:"revision"`   // of etcd
 	Documents  map[fleet.Kind]int `json:"documents"`  // number by kind; kinds may be unknown ones
 	Registered map[fleet.Kind]int `json:"registered"` // of these, the number that nodes and registrars have put
-	Rejected   []rejection        `json:"rejected"`
-	Conflicts  []fleet.Conflict   `json:"conflicts"`
-	Dangling   []fleet.Dangling   `json:"dangling"`
 
-	table     *fleet.Table     // of the documents that are not rejected
+	table     *fleet.Table     // of the valid documents
+	invalid   []rejection      // the others
 	revisions map[string]int64 // by key
-	unserved  []string         // active colos without a registered server
+	nodes     []registration   // in the order of their keys
 }
 
-// rejection is a document whose newest version is not in force.
+// rejection is a document whose newest version is not in force everywhere.
 type rejection struct {
-	Key      string   `json:"key"`
-	Revision int64    `json:"revision"`
-	Field    string   `json:"field,omitempty"`
-	Value    string   `json:"value,omitempty"`
-	Reason   string   `json:"reason"`
-	LastGood []string `json:"last_good"` // nodes that keep an earlier version in force, with its revision
-	Without  []string `json:"without"`   // nodes without a version
+	document.InvalidError
+	instead []string // what is in force at the nodes that reject it
 }
 
 const (
@@ -53,11 +46,9 @@ type registration struct {
 	Admin    string `json:"admin,omitempty"` // address of its admin listener
 }
 
-// newDocumentState judges the documents, and returns the nodes among them in the order of their keys.
-func newDocumentState(docs []etcd.Stored, revision int64) (documentState, []registration) {
-	s := documentState{Revision: revision, Documents: map[fleet.Kind]int{}, Registered: map[fleet.Kind]int{}, Rejected: []rejection{},
-		revisions: map[string]int64{}}
-	good, nodes := document.NewSet(), []registration{}
+func newDocumentState(docs []etcd.Stored, revision int64) documentState {
+	s := documentState{Revision: revision, Documents: map[fleet.Kind]int{}, Registered: map[fleet.Kind]int{}, revisions: map[string]int64{}}
+	valid := document.NewSet()
 	for _, d := range docs {
 		name, _, _ := strings.Cut(d.Key, "/")
 		s.Documents[fleet.Kind(name)]++
@@ -66,32 +57,47 @@ func newDocumentState(docs []etcd.Stored, revision int64) (documentState, []regi
 		}
 		s.revisions[d.Key] = d.Revision
 		var invalid *document.InvalidError
-		if errors.As(good.Put(d.Key, d.Value, d.Revision), &invalid) {
-			s.reject(rejection{Key: d.Key, Revision: d.Revision, Field: invalid.Field, Value: invalid.Value, Reason: invalid.Reason})
+		if errors.As(valid.Put(d.Key, d.Value, d.Revision), &invalid) {
+			s.invalid = append(s.invalid, rejection{InvalidError: *invalid})
 			continue
 		}
-		switch n := good.Noun(d.Key).(type) {
+		switch n := valid.Noun(d.Key).(type) {
 		case *fleet.Server:
-			nodes = append(nodes, registration{d.Key, n.Node, roleColo, n.Colo, n.State, n.Version, adminAddress(n.Admin, n.Address)})
+			s.nodes = append(s.nodes, registration{d.Key, n.Node, roleColo, n.Colo, n.State, n.Version, adminAddress(n.Admin, n.Address)})
 		case *fleet.EntryNode:
-			nodes = append(nodes, registration{d.Key, n.Node, roleEntry, n.Region, n.State, n.Version, adminAddress(n.Admin, n.Address)})
+			s.nodes = append(s.nodes, registration{d.Key, n.Node, roleEntry, n.Region, n.State, n.Version, adminAddress(n.Admin, n.Address)})
 		}
 	}
-	s.table = good.Table()
-	s.Conflicts = append([]fleet.Conflict{}, s.table.Conflicts...)
-	s.Dangling = slices.DeleteFunc(append([]fleet.Dangling{}, s.table.Dangling()...), s.mayExist)
-	for _, c := range s.table.Colos() {
-		if c.State == fleet.StateActive && !slices.ContainsFunc(nodes, func(n registration) bool { return n.Role == roleColo && n.Place == c.Name }) {
-			s.unserved = append(s.unserved, c.Name)
-		}
-	}
-	return s, nodes
+	s.table = valid.Table()
+	return s
 }
 
-// mayExist reports whether what a reference lacks may be in force: a rejected document of that kind may have an earlier
-// version.
-func (s *documentState) mayExist(d fleet.Dangling) bool {
-	return slices.ContainsFunc(s.Rejected, func(r rejection) bool { return strings.HasPrefix(r.Key, string(d.Missing)+"/") })
+// rejections returns the documents that this program or any node rejects, with what nodes use instead. Nodes of another
+// version may reject what this program accepts.
+func (s *fleetState) rejections() []rejection {
+	all := slices.Clone(s.invalid)
+	for _, n := range s.Nodes {
+		if n.Config == nil {
+			continue
+		}
+		for _, r := range n.Config.Rejected {
+			if r.Revision != s.revisions[r.Key] {
+				continue // of another version: either the node or the list is not up to date
+			}
+			at := slices.IndexFunc(all, func(known rejection) bool { return known.Key == r.Key })
+			if at < 0 {
+				at, all = len(all), append(all, rejection{InvalidError: document.InvalidError{Key: r.Key, Field: r.Field, Reason: r.Reason}})
+			}
+			instead := "none"
+			if r.InForce > 0 {
+				instead = fmt.Sprintf("revision %d", r.InForce)
+			} else if r.LastGood {
+				instead = "an earlier version"
+			}
+			all[at].instead = append(all[at].instead, instead+" at "+n.Node)
+		}
+	}
+	return all
 }
 
 // isRegistered reports whether a document belongs to a node or a registrar.
@@ -111,36 +117,4 @@ func adminAddress(admin, address string) string {
 		other = "127.0.0.1"
 	}
 	return net.JoinHostPort(other, port)
-}
-
-// merge adds what a node reports about the documents.
-func (s *documentState) merge(n *nodeState) {
-	if n.Config == nil {
-		return
-	}
-	n.Behind = max(0, s.Revision-n.Config.Revision)
-	for _, r := range n.Config.Rejected {
-		if r.Revision != s.revisions[r.Key] {
-			continue // of another version: either the node or the list is not up to date
-		}
-		known := s.reject(rejection{Key: r.Key, Revision: r.Revision, Field: r.Field, Reason: r.Reason})
-		switch {
-		case !r.LastGood:
-			known.Without = append(known.Without, n.Node)
-		case r.InForce > 0:
-			known.LastGood = append(known.LastGood, fmt.Sprintf("%s (revision %d)", n.Node, r.InForce))
-		default:
-			known.LastGood = append(known.LastGood, n.Node)
-		}
-	}
-}
-
-// reject adds a rejected document, unless it is known. Nodes of another version may reject what this program accepts.
-func (s *documentState) reject(r rejection) *rejection {
-	i := slices.IndexFunc(s.Rejected, func(known rejection) bool { return known.Key == r.Key })
-	if i < 0 {
-		r.LastGood, r.Without = []string{}, []string{}
-		i, s.Rejected = len(s.Rejected), append(s.Rejected, r)
-	}
-	return &s.Rejected[i]
 }

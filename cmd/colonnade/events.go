@@ -97,17 +97,6 @@ func oneOf[T ~string](values []T) func(string) error {
 	}
 }
 
-func joined[T ~string](values []T) string {
-	var b strings.Builder
-	for i, v := range values {
-		if i > 0 {
-			b.WriteString(", ")
-		}
-		b.WriteString(string(v))
-	}
-	return b.String()
-}
-
 func (f eventFilter) accepts(e *analytics.Event) bool {
 	matches := func(want, got string) bool { return want == "" || want == got }
 	return matches(f.kind, string(e.Kind)) && matches(f.outcome, string(e.Outcome)) && matches(f.account, e.Account) &&

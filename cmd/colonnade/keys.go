@@ -49,16 +49,11 @@ func notAKey(what, s string) error {
 	return fmt.Errorf(`%s looks like an API key, and is not repeated here; the id of a key is the part between "cn_" and its last "_", and colonnade keys list shows all`, what)
 }
 
-// checkAccount checks the flag -account.
-func checkAccount(name string) error {
-	if err := notAKey("-account", name); err != nil {
+// checkName checks the name of an account or of an API key that a flag gives.
+func checkName(flag, name string) error {
+	if err := notAKey(flag, name); err != nil {
 		return err
 	}
-	return checkName("-account", name)
-}
-
-// checkName checks a name that a flag gives, of an account or of an API key.
-func checkName(flag, name string) error {
 	var invalid *document.InvalidError
 	if errors.As(document.CheckKey(accountKey(name)), &invalid) {
 		return fmt.Errorf("%s %q: %s", flag, name, strings.TrimPrefix(invalid.Reason, "in the key: "))
@@ -98,4 +93,63 @@ func listAPIKeys(ctx context.Context, client *etcd.Client) (apiKeyList, error) {
 	})
 	l.conflicts = docs.Table().Conflicts
 	return l, nil
+}
+
+func newKeysRevoke() *cli.Command {
+	var store store
+	return &cli.Command{
+		Name: "revoke", Usage: "Revoke API keys, by their ids", ArgsUsage: "ID…", ArgValidator: command.RequireArgs("at least one ID"),
+		Flags: []cli.Flag{store.flag()},
+		Description: `Deletes the documents of the keys. Nodes refuse the keys within seconds; running requests are
+not ended. If one of the ids is unknown, none is revoked.
+
+Examples:
+  colonnade keys revoke laptop`,
+		Action: store.action(func(ctx context.Context, cmd *cli.Command, client *etcd.Client) error {
+			list, err := listAPIKeys(ctx, client)
+			if err != nil {
+				return err
+			}
+			keys, err := list.documentKeys(cmd.Args().Slice())
+			if err != nil {
+				return err
+			}
+			found, err := etcd.Delete(ctx, client, node.Prefix, keys)
+			for _, key := range keys {
+				if slices.Contains(found, key) {
+					fmt.Fprintln(cmd.Writer, "revoked", list.describe(key))
+				} else if err == nil {
+					fmt.Fprintln(cmd.Writer, list.describe(key), "was revoked by another command")
+				}
+			}
+			fmt.Fprint(cmd.Writer, heldBackNote(list.docs, found))
+			return err
+		}),
+	}
+}
+
+// documentKeys returns the keys of the documents of these ids, sorted. The error names every id that has none.
+func (l apiKeyList) documentKeys(ids []string) ([]string, error) {
+	var keys []string
+	var failed []error
+	for i, id := range ids {
+		key := apiKeyKey(id)
+		if err := notAKey(fmt.Sprintf("argument %d", i+1), id); err != nil {
+			failed = append(failed, err)
+		} else if !slices.ContainsFunc(l.docs, func(d etcd.Stored) bool { return d.Key == key }) {
+			failed = append(failed, fmt.Errorf("%s: no key has this id; colonnade keys list shows all", command.Printable(id)))
+		}
+		keys = append(keys, key)
+	}
+	slices.Sort(keys)
+	return slices.Compact(keys), errors.Join(failed...)
+}
+
+// describe returns a key and its account, for messages.
+func (l apiKeyList) describe(key string) string {
+	i := slices.IndexFunc(l.keys, func(k *fleet.APIKey) bool { return apiKeyKey(k.ID) == key })
+	if i < 0 {
+		return command.Printable(key) // a rejected document
+	}
+	return fmt.Sprintf("key %s of account %s", l.keys[i].ID, l.keys[i].Account)
 }

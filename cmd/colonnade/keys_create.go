@@ -42,12 +42,12 @@ Examples:
   key=$(colonnade keys create -account acme)
   colonnade keys create -account acme -id laptop -expires 720h
   colonnade keys create -account acme -expires 2027-01-31`,
-		Action: func(ctx context.Context, cmd *cli.Command) error {
+		Action: store.action(func(ctx context.Context, cmd *cli.Command, client *etcd.Client) error {
 			if err := want.check(expires, time.Now()); err != nil {
 				return err
 			}
-			return want.create(ctx, cmd, &store)
-		},
+			return want.create(ctx, cmd, client)
+		}),
 	}
 }
 
@@ -55,13 +55,10 @@ func (w *newKey) check(expires string, now time.Time) (err error) {
 	if w.account == "" {
 		return errors.New("-account is missing: the account that the key is for")
 	}
-	if err := checkAccount(w.account); err != nil {
+	if err := checkName("-account", w.account); err != nil {
 		return err
 	}
 	if w.id != "" {
-		if err := notAKey("-id", w.id); err != nil {
-			return err
-		}
 		if err := checkName("-id", w.id); err != nil {
 			return err
 		}
@@ -93,19 +90,16 @@ func parseExpiry(s string, now time.Time) (time.Time, error) {
 	return at.UTC().Truncate(time.Second), nil
 }
 
-func (w *newKey) create(ctx context.Context, cmd *cli.Command, store *store) error {
+func (w *newKey) create(ctx context.Context, cmd *cli.Command, client *etcd.Client) error {
 	key, entry := accounts.NewKey(w.account, w.id, time.Now().UTC().Truncate(time.Second), w.expires)
 	doc, err := document.EncodeAPIKey(&entry)
 	if err != nil {
 		return fmt.Errorf("no key was created: %w", err)
 	}
-	var account string
-	err = store.use(ctx, func(ctx context.Context, client *etcd.Client) (err error) {
-		if account, err = accountNote(ctx, client, w.account); err != nil {
-			return err
-		}
-		return etcd.Create(ctx, client, node.Prefix, doc)
-	})
+	account, err := accountNote(ctx, client, w.account)
+	if err == nil {
+		err = etcd.Create(ctx, client, node.Prefix, doc)
+	}
 	switch {
 	case errors.Is(err, etcd.ErrExists):
 		return fmt.Errorf("-id %s: a key of this id exists; choose another id, or revoke that key first", entry.ID)

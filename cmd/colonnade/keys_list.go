@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"time"
 
 	"github.com/urfave/cli/v3"
@@ -44,21 +43,18 @@ func newKeysList() *cli.Command {
 		Description: `Examples:
   colonnade keys list
   colonnade keys list -account acme -json`,
-		Action: func(ctx context.Context, cmd *cli.Command) error {
+		Action: store.action(func(ctx context.Context, cmd *cli.Command, client *etcd.Client) error {
 			if account != "" {
-				if err := checkAccount(account); err != nil {
+				if err := checkName("-account", account); err != nil {
 					return err
 				}
 			}
-			var list apiKeyList
-			if err := store.use(ctx, func(ctx context.Context, client *etcd.Client) (err error) {
-				list, err = listAPIKeys(ctx, client)
-				return err
-			}); err != nil {
+			list, err := listAPIKeys(ctx, client)
+			if err != nil {
 				return err
 			}
 			return printKeys(cmd, list, account, asJSON)
-		},
+		}),
 	}
 }
 
@@ -70,13 +66,12 @@ func printKeys(cmd *cli.Command, list apiKeyList, account string, asJSON bool) e
 			keys = append(keys, newListedKey(k, time.Now()))
 		}
 	}
+	var err error
 	switch {
 	case asJSON:
-		if err := writeJSON(cmd.Writer, keys, false); err != nil {
-			return err
-		}
+		err = writeJSON(cmd.Writer, keys, false)
 	case len(keys) > 0:
-		printKeyTable(cmd.Writer, keys)
+		err = show(cmd.Writer, func(out *screen) { drawKeys(out, keys) })
 	case account != "":
 		fmt.Fprintf(cmd.ErrWriter, "account %s has no keys\n", account)
 	default:
@@ -85,7 +80,7 @@ func printKeys(cmd *cli.Command, list apiKeyList, account string, asJSON bool) e
 	for _, c := range list.conflicts {
 		fmt.Fprintf(cmd.ErrWriter, "%s has no effect, since %s has the same hash\n", c.Loser, c.Winner)
 	}
-	return errors.Join(list.rejected...)
+	return errors.Join(append(list.rejected, err)...)
 }
 
 func newListedKey(k *fleet.APIKey, now time.Time) listedKey {
@@ -96,7 +91,7 @@ func newListedKey(k *fleet.APIKey, now time.Time) listedKey {
 	return listedKey{Account: k.Account, ID: k.ID, Created: k.Created, Expires: k.Expires, State: state}
 }
 
-func printKeyTable(w io.Writer, keys []listedKey) {
+func drawKeys(out *screen, keys []listedKey) {
 	var rows [][]any
 	for _, k := range keys {
 		created, expires := "-", "never"
@@ -108,7 +103,5 @@ func printKeyTable(w io.Writer, keys []listedKey) {
 		}
 		rows = append(rows, []any{k.Account, k.ID, created, expires, k.State})
 	}
-	out := screenOf(w)
 	out.table("", []string{"~ACCOUNT", "~ID", "CREATED", "EXPIRES", "STATE"}, rows)
-	fmt.Fprint(w, out.String())
 }

@@ -42,19 +42,19 @@ func TestInvalidDocumentsAreNamed(t *testing.T) {
 	one := write("one.yaml", "key: pools/x\nqueue: {limit: -3}\n---\nnokey: 1\n---\nkey: models/a\n---\nkey: pools/y\nodd: 1\n")
 	two := write("two.yaml", "key: models/a\n")
 	empty := write("empty.yaml", "# nothing\n---\n")
-	_, err := loadDocuments(strings.NewReader(""), []string{one, two, empty, "-", filepath.Join(dir, "nowhere")})
+	_, failed := loadDocuments(strings.NewReader(""), []string{one, two, empty, "-", filepath.Join(dir, "nowhere")})
 	for _, want := range []string{
 		one + ": pools/x: queue.limit", one + ": cannot read document 2 of the file (from line 3)", one + ": pools/y: odd: unknown field",
 		two + ": models/a: duplicate key (first in " + one + ")",
-		"no documents in " + empty, "no documents in standard input", "nowhere: no such file",
+		empty + ": there are no documents in it", "standard input: there are no documents in it", "nowhere: no such file",
 	} {
-		if err == nil || !strings.Contains(err.Error(), want) {
+		if err := errors.Join(failed...); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v\nlacks %q", err, want)
 		}
 	}
-	docs, err := loadDocuments(strings.NewReader("key: models/b\n"), []string{two, "-"})
-	if err != nil || len(docs) != 2 {
-		t.Errorf("%v, %v", docs, err)
+	docs, failed := loadDocuments(strings.NewReader("key: models/b\n"), []string{two, "-"})
+	if len(failed) != 0 || len(docs) != 2 {
+		t.Errorf("%v, %v", docs, failed)
 	}
 }
 
@@ -63,7 +63,7 @@ func TestEtcdErrorNamesEtcd(t *testing.T) {
 	if !strings.Contains(err.Error(), "etcd at http://h:1 does not answer; set its URLs with -etcd or COLONNADE_ETCD") {
 		t.Error(err)
 	}
-	if err := etcdError("http://h:1", errors.New("x")); err.Error() != "etcd at http://h:1: x" {
+	if err := etcdError("http://h:1", errors.New("x")); err.Error() != "x" {
 		t.Error(err)
 	}
 }

@@ -46,10 +46,9 @@ type nodeState struct {
 
 // poller asks etcd which nodes there are, and the nodes for their state.
 type poller struct {
-	etcd   string         // URLs
-	client *etcd.Client   // nil if the nodes are given
-	nodes  []registration // the given ones, or those of the last list
-	pools  *poolQuery     // nil: all nodes are asked, but not for pools
+	etcd   string       // URLs
+	client *etcd.Client // nil if the nodes are given
+	pools  *poolQuery   // nil: all nodes are asked, but not for pools
 	reader pageReader
 
 	documents    documentState
@@ -63,11 +62,10 @@ type poolQuery struct {
 	accounts   int    // how many of each pool
 }
 
-// newPoller returns a poller of the nodes that are registered in etcd. With a nil client, its nodes are given.
+// newPoller returns a poller of the nodes that are registered in etcd. With a nil client, its
+// documents.nodes are given.
 func newPoller(endpoints string, client *etcd.Client, pools *poolQuery) *poller {
-	p := &poller{etcd: endpoints, client: client, pools: pools, reader: newPageReader(pageTimeout)}
-	p.documents, p.nodes = newDocumentState(nil, 0)
-	return p
+	return &poller{etcd: endpoints, client: client, pools: pools, reader: newPageReader(pageTimeout), documents: newDocumentState(nil, 0)}
 }
 
 // close closes the connections to nodes.
@@ -79,7 +77,7 @@ func (p *poller) poll(ctx context.Context) (*fleetState, error) {
 		return nil, err
 	}
 	s := &fleetState{Etcd: p.etcd, documentState: p.documents, Nodes: []nodeState{}, listErr: p.listErr, newest: math.MaxInt64}
-	for _, r := range p.nodes {
+	for _, r := range s.nodes {
 		if p.pools.includes(r.Role, r.Place) {
 			s.Nodes = append(s.Nodes, nodeState{registration: r})
 		}
@@ -95,12 +93,7 @@ func (p *poller) poll(ctx context.Context) (*fleetState, error) {
 			s.newest = revision
 		}
 	}
-	s.Rejected = slices.Clone(s.Rejected)
-	for i := range s.Nodes {
-		s.merge(&s.Nodes[i])
-	}
-	s.unserved = slices.DeleteFunc(slices.Clone(s.unserved), func(colo string) bool { return !p.pools.includes(roleColo, colo) })
-	s.Problems = problems(s)
+	s.Problems = problems(s, p.pools)
 	return s, ctx.Err()
 }
 
@@ -124,7 +117,7 @@ func (p *poller) list(ctx context.Context) error {
 	docs, revision, err := etcd.List(ctx, p.client, node.Prefix, "")
 	switch {
 	case err == nil:
-		p.documents, p.nodes = newDocumentState(docs, revision)
+		p.documents = newDocumentState(docs, revision)
 		p.listed, p.listErr = p.last, ""
 	case p.listed.IsZero():
 		return etcdError(p.etcd, err)
@@ -154,7 +147,7 @@ func (p *poller) ask(ctx context.Context, n *nodeState) {
 		n.Error, n.Pools = err.Error(), nil
 		return
 	}
-	n.Config = &c
+	n.Config, n.Behind = &c, max(0, p.documents.Revision-c.Revision)
 }
 
 func (p *poller) askPools(ctx context.Context, n *nodeState) ([]colo.PoolState, error) {

@@ -1,13 +1,13 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
 	"time"
 
 	"colonnade/fleet"
-	"colonnade/fleet/document"
 	"colonnade/node"
 )
 
@@ -47,16 +47,44 @@ func (l *problemList) warnf(document, format string, args ...any) {
 	l.all = append(l.all, problem{severityWarning, document, fmt.Sprintf(format, args...)})
 }
 
-// problems lists what is wrong with a fleet, errors before warnings; of the errors, rejected documents first.
-func problems(s *fleetState) []problem {
+// problems lists what is wrong with a fleet, of the colos that a query includes: errors before warnings, and of the errors
+// rejected documents first.
+func problems(s *fleetState, q *poolQuery) []problem {
 	l := &problemList{all: []problem{}}
-	for i := range s.Rejected {
-		l.errorf(s.Rejected[i].Key, "%s", s.Rejected[i].text())
+	rejected := s.rejections()
+	for _, r := range rejected {
+		e := r.InvalidError
+		e.Key = fmt.Sprintf("%s (revision %d)", r.Key, s.revisions[r.Key])
+		text := e.Error()
+		if len(r.instead) > 0 {
+			text += "; in force: " + firstOf(r.instead)
+		}
+		l.errorf(r.Key, "%s", text)
 	}
 	if s.listErr != "" {
 		l.errorf("", "%s", s.listErr)
 	}
-	l.addDocuments(&s.documentState)
+	active := 0
+	for _, c := range s.table.Colos() {
+		if c.State != fleet.StateActive {
+			continue
+		}
+		active++
+		if q.includes(roleColo, c.Name) && !slices.ContainsFunc(s.nodes, func(n registration) bool { return n.Role == roleColo && n.Place == c.Name }) {
+			l.errorf("colos/"+c.Name, "colo %s: no server is registered: there is none, or it has lost etcd for longer than its lease", c.Name)
+		}
+	}
+	if active == 0 && len(rejected) == 0 && len(s.table.Models()) > 0 {
+		l.errorf("", "no model can be served: none of the documents colos/… is active; every request gets 503")
+	}
+	l.addConflicts(s.table.Conflicts)
+	for _, d := range s.table.Dangling() {
+		// A rejected document of the missing kind may be in force in an earlier version.
+		if !slices.ContainsFunc(rejected, func(r rejection) bool { return strings.HasPrefix(r.Key, string(d.Missing)+"/") }) {
+			l.addDangling(d)
+		}
+	}
+	l.addPools(s.table)
 	for i := range s.Nodes {
 		l.addNode(s, &s.Nodes[i])
 	}
@@ -67,9 +95,9 @@ func problems(s *fleetState) []problem {
 	return l.all
 }
 
-// addError adds an error that is not about a document.
-func (s *fleetState) addError(text string) {
-	s.Problems = slices.Insert(s.Problems, 0, problem{Severity: severityError, Text: text})
+// sort puts errors before warnings.
+func (l *problemList) sort() {
+	slices.SortStableFunc(l.all, func(a, b problem) int { return strings.Compare(string(a.Severity), string(b.Severity)) })
 }
 
 // count returns the number of problems of one severity.
@@ -89,40 +117,6 @@ func (s *fleetState) err() error {
 	}
 	return nil
 }
-
-// sort puts errors before warnings.
-func (l *problemList) sort() {
-	slices.SortStableFunc(l.all, func(a, b problem) int { return strings.Compare(string(a.Severity), string(b.Severity)) })
-}
-
-func (r *rejection) text() string {
-	e := document.InvalidError{Key: fmt.Sprintf("%s (revision %d)", r.Key, r.Revision), Field: r.Field, Value: r.Value, Reason: r.Reason}
-	text := e.Error()
-	if len(r.LastGood) > 0 {
-		text += "; the last good version is in force at " + firstOf(r.LastGood)
-	}
-	if len(r.Without) > 0 {
-		text += "; no version is in force at " + firstOf(r.Without)
-	}
-	return text
-}
-
-// addDocuments adds the problems of the documents together.
-func (l *problemList) addDocuments(s *documentState) {
-	if len(s.Rejected) == 0 && len(s.table.Models()) > 0 && !slices.ContainsFunc(s.table.Colos(), isActive) {
-		l.errorf("", "no model can be served: none of the documents colos/… is active; every request gets 503")
-	}
-	l.addConflicts(s.Conflicts)
-	for _, colo := range s.unserved {
-		l.errorf("colos/"+colo, "colo %s: no server is registered: there is none, or it has lost etcd for longer than its lease", colo)
-	}
-	for _, d := range s.Dangling {
-		l.addDangling(d)
-	}
-	l.addPools(s.table)
-}
-
-func isActive(c *fleet.Colo) bool { return c.State == fleet.StateActive }
 
 // addConflicts adds what two documents claim. Of an alias that another model has, the precedence is defined, so it may be
 // intended. A second document for a URL or a key is not in force in part, which is a mistake.
@@ -146,11 +140,7 @@ func (l *problemList) addDangling(d fleet.Dangling) {
 
 // addNode adds the problems of a node, but for the deletions that it holds back.
 func (l *problemList) addNode(s *fleetState, n *nodeState) {
-	name := n.Document
-	if name == "" {
-		name = n.Admin
-	}
-	c := n.Config
+	name, c := cmp.Or(n.Document, n.Admin), n.Config
 	if c == nil {
 		l.errorf(n.Document, "%s: %s", name, n.unreachable())
 		return
@@ -187,15 +177,13 @@ func (n *nodeState) unreachable() string {
 }
 
 func (l *problemList) addCertificate(document, name string, c node.CertificateState, now time.Time) {
-	left := c.Expires.Sub(now)
 	flags := "-tls-cert and -tls-key"
 	if c.Listener == "peer" {
 		flags = "-peer-tls-cert and -peer-tls-key"
 	}
-	switch {
-	case left <= 0:
+	if left := c.Expires.Sub(now); left <= 0 {
 		l.errorf(document, "%s: its %s certificate expired %s ago, so connections to it fail; replace the files of %s", name, c.Listener, inDays(-left), flags)
-	case left < expirySoon && left < c.Expires.Sub(c.Begins)/10:
+	} else if left < expirySoon && left < c.Expires.Sub(c.Begins)/10 {
 		l.warnf(document, "%s: its %s certificate expires in %s, at %s; replace the files of %s",
 			name, c.Listener, inDays(left), c.Expires.UTC().Format("2006-01-02 15:04 UTC"), flags)
 	}

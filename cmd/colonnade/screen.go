@@ -39,6 +39,14 @@ func screenOf(out io.Writer) *screen {
 	return s
 }
 
+// show prints what draw writes to the screen of a command's output.
+func show(out io.Writer, draw func(*screen)) error {
+	s := screenOf(out)
+	draw(s)
+	_, err := io.WriteString(out, s.String())
+	return err
+}
+
 // painted is printable text with escape sequences of colours.
 type painted string
 

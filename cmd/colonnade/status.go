@@ -4,8 +4,11 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
+	"time"
 
+	"github.com/jedib0t/go-pretty/v6/text"
 	"github.com/urfave/cli/v3"
 
 	"colonnade/admin"
@@ -52,6 +55,9 @@ func newStatus() *cli.Command {
 				return err
 			}
 			defer c.poller.close()
+			if c.poller.client != nil {
+				defer c.poller.client.Close()
+			}
 			if c.watch {
 				return c.runWatch(ctx)
 			}
@@ -82,7 +88,7 @@ func (c *statusCommand) open(s *store) error {
 	if c.admin != "" {
 		c.poller.etcd = ""
 		for address := range strings.SplitSeq(c.admin, ",") {
-			c.poller.nodes = append(c.poller.nodes, registration{Role: roleColo, Admin: address})
+			c.poller.documents.nodes = append(c.poller.documents.nodes, registration{Role: roleColo, Admin: address})
 		}
 		return nil
 	}
@@ -97,19 +103,13 @@ func (c *statusCommand) poll(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	pools, silent := 0, false
-	for _, n := range s.Nodes {
-		pools += len(n.Pools)
-		silent = silent || n.Error != ""
-	}
-	q := c.query
-	switch {
-	case len(s.Nodes) == 0 && len(s.unserved) == 0 && q.colo == "":
-		s.addError("no colo server is registered")
-	case len(s.Nodes) == 0 && len(s.unserved) == 0:
-		s.addError(fmt.Sprintf("no server of colo %q is registered", q.colo))
-	case pools == 0 && !silent && (q.pool != "" || q.colo != ""):
-		s.addError(fmt.Sprintf("no server that was asked has a pool that matches -pool %q -colo %q", q.pool, q.colo))
+	found := slices.ContainsFunc(s.Nodes, func(n nodeState) bool { return n.Error != "" || len(n.Pools) > 0 })
+	switch q := c.query; {
+	case found || s.count(severityError) > 0:
+	case len(s.Nodes) == 0 && q.colo == "":
+		s.Problems = append(s.Problems, problem{Severity: severityError, Text: "no colo server is registered"})
+	case q.colo != "" || q.pool != "":
+		s.Problems = append(s.Problems, problem{Severity: severityError, Text: fmt.Sprintf("no colo server has a pool that matches -colo %q -pool %q", q.colo, q.pool)})
 	}
 	c.state, c.views = s, poolViews(s, c.views)
 	return nil
@@ -130,8 +130,67 @@ func (c *statusCommand) print() error {
 	if c.json {
 		return writeJSON(c.out, c.state, c.watch)
 	}
+	return show(c.out, c.draw)
+}
+
+// watchInterval is the time between two polls of -watch.
+const watchInterval = time.Second
+
+// Escape sequences of terminals.
+const (
+	alternateScreen = "\x1b[?1049h\x1b[?25l" // the shell's screen stays as it is; no cursor
+	shellScreen     = "\x1b[?25h\x1b[?1049l"
+	cursorHome      = "\x1b[H"
+	eraseLineEnd    = "\x1b[K"
+	eraseBelow      = "\x1b[J"
+)
+
+// runWatch polls until ctx is done. The last state stays on the terminal.
+func (c *statusCommand) runWatch(ctx context.Context) error {
+	if err := c.poll(ctx); err != nil {
+		return unlessDone(ctx, err)
+	}
+	if screenOf(c.out).redraw && !c.json {
+		_, _ = io.WriteString(c.out, alternateScreen)
+		defer func() {
+			_, _ = io.WriteString(c.out, shellScreen)
+			_ = c.print()
+		}()
+	}
+	for {
+		began := time.Now()
+		if err := c.redraw(); err != nil {
+			return err
+		}
+		if !sleep(ctx, watchInterval-time.Since(began)) {
+			return nil
+		}
+		if err := c.poll(ctx); err != nil {
+			return unlessDone(ctx, err)
+		}
+	}
+}
+
+// unlessDone returns err, unless the command was asked to stop.
+func unlessDone(ctx context.Context, err error) error {
+	if ctx.Err() != nil {
+		return nil
+	}
+	return err
+}
+
+// redraw prints the state in place of the one before. Lines that do not fit the terminal are left out, and counted.
+func (c *statusCommand) redraw() error {
 	screen := screenOf(c.out)
+	if c.json || !screen.redraw {
+		return c.print()
+	}
 	c.draw(screen)
-	_, err := io.WriteString(c.out, screen.String())
+	lines := strings.Split(strings.TrimRight(screen.String(), "\n"), "\n")
+	if room := max(screen.height-1, 2); len(lines) > room {
+		more := fmt.Sprintf("(%d more lines: -pool and -colo show less; Ctrl-C shows all)", len(lines)-room+1)
+		lines = append(lines[:room-1], string(screen.paint(text.Faint, more)))
+	}
+	_, err := io.WriteString(c.out, cursorHome+strings.Join(lines, eraseLineEnd+"\n")+eraseLineEnd+eraseBelow)
 	return err
 }

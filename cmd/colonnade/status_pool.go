@@ -45,39 +45,21 @@ func (p *poolView) draw(out *screen, everything bool) {
 
 // drawCounters writes what the overview does not say.
 func (p *poolView) drawCounters(out *screen) {
-	write := func(name, format string, args ...any) {
-		out.paragraph(fmt.Sprintf("  %-8s  ", name), fmt.Sprintf(format, args...))
-	}
-	rate := func(counter func(*colo.PoolState) uint64) string {
-		if perSecond := p.perSecond(counter); perSecond != "" {
-			return " (" + perSecond + ")"
+	write := func(known bool, name, format string, args ...any) {
+		if known {
+			out.paragraph(fmt.Sprintf("  %-8s  ", name), fmt.Sprintf(format, args...))
 		}
-		return ""
 	}
 	held := ""
 	if p.MeanHeldMillis != nil {
 		held = fmt.Sprintf(", held for %s each", brief(seconds(*p.MeanHeldMillis/1e3)))
 	}
-	write("granted", "%d%s%s", p.Granted, rate(granted), held)
-	if n := refused(p.PoolState); n > 0 {
-		write("refused", "%d%s: %s", n, rate(refused), reasons(p.PoolState))
-	}
-	if n := busy(p.PoolState); n > 0 {
-		write("busy", "%d%s, which usually went to another colo", n, rate(busy))
-	}
-	if p.PendingRetries > 0 {
-		write("retries", "%d pending: refused, with a Retry-After that is not due yet", p.PendingRetries)
-	}
-	if p.FullSeconds >= 1 {
-		share := ""
-		if p.last != nil {
-			share = fmt.Sprintf(", %.0f%% of the time since the last poll", min(100*(p.FullSeconds-p.last.FullSeconds)/p.since, 100))
-		}
-		write("full", "no slot free for %s in total%s", brief(seconds(p.FullSeconds)), share)
-	}
-	if p.Queue.Bytes > 0 {
-		write("bytes", "%s of %s wait", size(p.Queue.Bytes), size(p.Queue.BytesLimit))
-	}
+	write(true, "granted", "%d%s", p.Granted, held)
+	write(refused(p.PoolState) > 0, "refused", "%d: %s", refused(p.PoolState), reasons(p.PoolState))
+	write(p.Refused[permits.Busy] > 0, "busy", "%d, which usually went to another colo", p.Refused[permits.Busy])
+	write(p.PendingRetries > 0, "retries", "%d pending: refused, with a Retry-After that is not due yet", p.PendingRetries)
+	write(p.FullSeconds >= 1, "full", "no slot free for %s in total%s", brief(seconds(p.FullSeconds)), p.full)
+	write(p.Queue.Bytes > 0, "bytes", "%s of %s wait", size(p.Queue.Bytes), size(p.Queue.BytesLimit))
 }
 
 // reasons lists the refusals by reason, the most frequent first.

@@ -129,8 +129,8 @@ func TestStatus(t *testing.T) {
 		t.Errorf("-colo shows another:\n%s", out)
 	}
 	run(t, "", "status", "-pool", "chat").want(t, "chat in fra", "chat in ams")
-	run(t, "", "status", "-pool", "tiny").fail(t, `no server that was asked has a pool that matches -pool "tiny"`)
-	run(t, "", "status", "-colo", "nrt").fail(t, `no server of colo "nrt" is registered`)
+	run(t, "", "status", "-pool", "tiny").fail(t, `no colo server has a pool that matches -colo "" -pool "tiny"`)
+	run(t, "", "status", "-colo", "nrt").fail(t, `no colo server has a pool that matches -colo "nrt"`)
 }
 
 func TestStatusReportsServersThatAreNotReady(t *testing.T) {
@@ -161,12 +161,12 @@ func TestStatusReportsRejectedDocuments(t *testing.T) {
 	r.fail(t, "1 error found", "chat in fra")
 	want := fmt.Sprintf("pools/bad (revision %d): ", bad)
 	if at := strings.Index(r.out, want); at < 0 || at > strings.Index(r.out, "COLO") || strings.Count(r.out, "pools/bad") != 1 ||
-		!strings.Contains(r.out, "the last good version is in force at fra-1 (revision 1)") || strings.Contains(r.out, "pools/good") {
+		!strings.Contains(r.out, "in force: revision 1 at fra-1") || strings.Contains(r.out, "pools/good") {
 		t.Errorf("got\n%s", r.out)
 	}
 	run(t, "", "status", "-admin", admin).want(t, "chat in fra", "server fra-1")
 	run(t, "", "status", "-admin", admin, "-colo", "fra").want(t, "chat in fra")
-	run(t, "", "status", "-admin", admin, "-colo", "typo").fail(t, `no server that was asked has a pool that matches -pool "" -colo "typo"`)
+	run(t, "", "status", "-admin", admin, "-colo", "typo").fail(t, `no colo server has a pool that matches -colo "typo"`)
 }
 
 // While etcd is away, it is not asked at each poll, and the nodes of the last list are shown.
@@ -174,14 +174,14 @@ func TestPollWithoutEtcd(t *testing.T) {
 	s := startEtcd(t)
 	put(t, s, map[string]string{"servers/fra/fra-1": registered("127.0.0.1:1")})
 	p := newPoller("http://"+s.Address, s.Client(t), nil)
-	if err := p.list(t.Context()); err != nil || len(p.nodes) != 1 {
-		t.Fatal(p.nodes, err)
+	if err := p.list(t.Context()); err != nil || len(p.documents.nodes) != 1 {
+		t.Fatal(p.documents.nodes, err)
 	}
 	gone, leave := context.WithCancel(t.Context())
 	leave()
 	p.last = p.last.Add(-time.Minute)
 	before := time.Now()
-	if err := p.list(gone); err != nil || p.listErr == "" || p.last.Before(before) || len(p.nodes) != 1 {
+	if err := p.list(gone); err != nil || p.listErr == "" || p.last.Before(before) || len(p.documents.nodes) != 1 {
 		t.Errorf("%q, tried at %v, %v", p.listErr, p.last, err)
 	}
 	last := p.last
@@ -229,7 +229,7 @@ func TestPollOfServersThatHang(t *testing.T) {
 	}))
 	t.Cleanup(func() { close(hang) })
 	p := newPoller("", nil, &poolQuery{})
-	p.nodes, p.reader = []registration{{Role: roleColo, Admin: mute}, {Role: roleColo, Admin: slow}}, newPageReader(200*time.Millisecond)
+	p.documents.nodes, p.reader = []registration{{Role: roleColo, Admin: mute}, {Role: roleColo, Admin: slow}}, newPageReader(200*time.Millisecond)
 	s, err := p.poll(t.Context())
 	if err != nil || len(s.Problems) != 2 || !strings.Contains(s.Problems[0].Text, ": no complete answer within 200ms") ||
 		!strings.Contains(s.Problems[1].Text, ": no complete answer within 200ms") {
@@ -261,7 +261,7 @@ func TestStatusOfHostilePages(t *testing.T) {
 		hostile := pooled("\x1b[31m", page)
 		hostile.notReady = "\x1b[31m"
 		c := statusCommand{poller: newPoller("", nil, &poolQuery{})}
-		c.poller.nodes = []registration{{Role: roleColo, Admin: hostile.serve(t)}}
+		c.poller.documents.nodes = []registration{{Role: roleColo, Admin: hostile.serve(t)}}
 		for range 2 {
 			if err := c.poll(t.Context()); err != nil {
 				t.Fatal(err)
@@ -281,7 +281,7 @@ func TestStatusOfHostilePages(t *testing.T) {
 func TestStatusFitsTheTerminal(t *testing.T) {
 	c := statusCommand{poller: newPoller("", nil, &poolQuery{})}
 	long := strings.NewReplacer(`"chat"`, `"meta-llama/Llama-3.1-8B-Instruct"`, `"gpu-9"`, `"gpu-9.rack-12.example.internal"`, `"acme"`, `"acme-research-and-development"`).Replace(busyPage)
-	c.poller.nodes = []registration{{Role: roleColo, Admin: pooled("ams-1", long).serve(t)}}
+	c.poller.documents.nodes = []registration{{Role: roleColo, Admin: pooled("ams-1", long).serve(t)}}
 	defer c.poller.close()
 	for range 2 { // with rates
 		if err := c.poll(t.Context()); err != nil {

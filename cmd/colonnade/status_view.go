@@ -18,32 +18,49 @@ const (
 	manyPools = 8   // if more pools are shown, idle ones have no details
 )
 
-// poolView is a pool with the server that reports it.
+// poolView is a pool with the server that reports it, and what has changed since the poll before. That is empty if it is not
+// known: at first, and when the server has been restarted, since its counters then begin anew.
 type poolView struct {
 	*colo.PoolState
-	server *nodeState
-	last   *colo.PoolState // at the poll before; nil if it is not known, or the server has been restarted
-	since  float64         // seconds since then
+	server           *nodeState
+	grants, refusals string // in a second
+	full             string // share of the time in which no slot was free
 }
-
-// perSecond returns the growth of a counter in a second, or "" if it is not known.
-func (p *poolView) perSecond(counter func(*colo.PoolState) uint64) string {
-	if p.last == nil {
-		return ""
-	}
-	return figure(float64(counter(p.PoolState)-counter(p.last))/p.since) + "/s"
-}
-
-func granted(p *colo.PoolState) uint64 { return p.Granted }
-func busy(p *colo.PoolState) uint64    { return p.Refused[permits.Busy] }
 
 // refused counts refusals that a client may have seen. After the reason busy, another colo is tried.
-func refused(p *colo.PoolState) uint64 {
-	n := uint64(0)
-	for _, count := range p.Refused {
-		n += count
+func refused(p *colo.PoolState) (n uint64) {
+	for reason, count := range p.Refused {
+		if reason != permits.Busy {
+			n += count
+		}
 	}
-	return n - busy(p)
+	return n
+}
+
+// poolViews compares the pools of a state with those of the poll before.
+func poolViews(s *fleetState, before []poolView) []poolView {
+	var pools []poolView
+	for i := range s.Nodes {
+		n := &s.Nodes[i]
+		for j := range n.Pools {
+			p := poolView{PoolState: &n.Pools[j], server: n}
+			at := slices.IndexFunc(before, func(b poolView) bool { return b.server.registration == n.registration && b.Pool == p.Pool })
+			if at >= 0 {
+				p.compare(before[at].PoolState, n.answered.Sub(before[at].server.answered).Seconds())
+			}
+			pools = append(pools, p)
+		}
+	}
+	return pools
+}
+
+// compare computes what has changed since an earlier state.
+func (p *poolView) compare(earlier *colo.PoolState, seconds float64) {
+	granted, refused := float64(p.Granted)-float64(earlier.Granted), float64(refused(p.PoolState))-float64(refused(earlier))
+	if granted >= 0 && refused >= 0 && seconds > 0 {
+		p.grants, p.refusals = figure(granted/seconds)+"/s", figure(refused/seconds)+"/s"
+		p.full = fmt.Sprintf(", %.0f%% of the time since the last poll", min(100*(p.FullSeconds-earlier.FullSeconds)/seconds, 100))
+	}
 }
 
 // draw writes the last state for people.
@@ -94,33 +111,6 @@ func drawProblems(out *screen, s *fleetState, severity severity) {
 	}
 }
 
-// poolViews pairs the pools of a state with those of the poll before.
-func poolViews(s *fleetState, before []poolView) []poolView {
-	var pools []poolView
-	for i := range s.Nodes {
-		n := &s.Nodes[i]
-		for j := range n.Pools {
-			p := poolView{PoolState: &n.Pools[j], server: n}
-			at := slices.IndexFunc(before, func(b poolView) bool { return b.server.registration == n.registration && b.Pool == p.Pool })
-			if at >= 0 && p.continues(&before[at]) {
-				p.last, p.since = before[at].PoolState, n.answered.Sub(before[at].server.answered).Seconds()
-			}
-			pools = append(pools, p)
-		}
-	}
-	return pools
-}
-
-// continues reports whether the counters are those of an earlier state. They begin anew when the server is restarted.
-func (p *poolView) continues(earlier *poolView) bool {
-	for _, counter := range []func(*colo.PoolState) uint64{granted, refused, busy} {
-		if counter(earlier.PoolState) > counter(p.PoolState) {
-			return false
-		}
-	}
-	return p.server.answered.After(earlier.server.answered)
-}
-
 // drawOverview writes a line for each pool.
 func drawOverview(out *screen, pools []poolView) {
 	var rows [][]any
@@ -143,7 +133,7 @@ func drawOverview(out *screen, pools []poolView) {
 			out.paint(text.Bold, p.Colo), out.paint(text.Bold, p.Pool),
 			slots, out.paint(slotColour(p.Held, p.Limit), ofMost(p.Held, p.Limit)),
 			queue, out.paint(queueColour(p.Queued, p.Queue.Limit), ofMost(p.Queued, p.Queue.Limit)),
-			drain, wait, age(p.Queue.OldestMillis), p.perSecond(granted), p.perSecond(refused), p.notes(out),
+			drain, wait, age(p.Queue.OldestMillis), p.grants, p.refusals, p.notes(out),
 		})
 	}
 	out.table("", []string{"~COLO", "~POOL", "", ">SLOTS", "", ">QUEUE", ">DRAIN", ">WAIT", ">OLDEST", ">GRANTS", ">REFUSED", "~"}, rows)

@@ -11,7 +11,6 @@ import (
 
 	"colonnade/cmd/internal/command"
 	"colonnade/discovery/etcd"
-	"colonnade/fleet/document"
 )
 
 // storeTimeout bounds one command.
@@ -32,36 +31,26 @@ func (s *store) dial() (*etcd.Client, error) {
 	return client, nil
 }
 
-// use calls work with a client, and a context that ends with the command's time. Its errors name the etcd that failed.
-func (s *store) use(ctx context.Context, work func(context.Context, *etcd.Client) error) error {
-	client, err := s.dial()
-	if err != nil {
-		return err
+// action returns the action of a command that works with etcd, within storeTimeout.
+func (s *store) action(work func(context.Context, *cli.Command, *etcd.Client) error) cli.ActionFunc {
+	return func(ctx context.Context, cmd *cli.Command) error {
+		client, err := s.dial()
+		if err != nil {
+			return err
+		}
+		defer client.Close()
+		ctx, cancel := context.WithTimeout(ctx, storeTimeout)
+		defer cancel()
+		return etcdError(s.endpoints, work(ctx, cmd, client))
 	}
-	defer client.Close()
-	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
-	defer cancel()
-	return etcdError(s.endpoints, work(ctx, client))
 }
 
-// refusedError is why a command does not do what etcd would allow.
-type refusedError struct{ reason string }
-
-func (e *refusedError) Error() string { return e.reason }
-
-// etcdError names the etcd that failed. Errors of documents and refusals of the command stay as they are.
+// etcdError says which etcd did not answer.
 func etcdError(endpoints string, err error) error {
-	var invalid *document.InvalidError
-	var refused *refusedError
-	switch {
-	case err == nil:
-		return nil
-	case errors.As(err, &invalid), errors.As(err, &refused), errors.Is(err, etcd.ErrExists):
-		return err
-	case errors.Is(err, context.DeadlineExceeded):
+	if errors.Is(err, context.DeadlineExceeded) {
 		return fmt.Errorf("etcd at %s does not answer; set its URLs with -etcd or COLONNADE_ETCD: %w", endpoints, err)
 	}
-	return fmt.Errorf("etcd at %s: %w", endpoints, err)
+	return err
 }
 
 // sleep waits for d, and reports whether ctx is not done.

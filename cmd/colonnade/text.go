@@ -27,20 +27,21 @@ func count(n int, thing string) string {
 }
 
 // firstOf lists the first few of many names.
-func firstOf[T ~string](names []T) string {
+func firstOf(names []string) string {
 	const most = 4
-	var b strings.Builder
-	for i, name := range names {
-		switch {
-		case i == most && len(names) > most+1:
-			fmt.Fprintf(&b, " and %d more", len(names)-most)
-			return b.String()
-		case i > 0:
-			b.WriteString(", ")
-		}
-		b.WriteString(string(name))
+	if len(names) <= most+1 {
+		return strings.Join(names, ", ")
 	}
-	return b.String()
+	return fmt.Sprintf("%s and %d more", strings.Join(names[:most], ", "), len(names)-most)
+}
+
+// joined lists values of a string type.
+func joined[T ~string](values []T) string {
+	names := make([]string, len(values))
+	for i, v := range values {
+		names[i] = string(v)
+	}
+	return strings.Join(names, ", ")
 }
 
 // brief returns a duration with three digits, or in minutes and seconds.

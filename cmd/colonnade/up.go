@@ -8,7 +8,6 @@ import (
 	"log/slog"
 	"net"
 	"os"
-	"strconv"
 	"strings"
 	"syscall"
 	"time"
@@ -77,23 +76,16 @@ func runUp(ctx context.Context, out io.Writer, c onebox.Config, verbose bool) er
 	return err
 }
 
-// parseColos parses "ams:1,fra:1".
+// parseColos parses names such as "ams,fra". A number of servers, as in "ams:1", must be 1.
 func parseColos(s string) ([]string, error) {
 	var names []string
 	for part := range strings.SplitSeq(s, ",") {
-		name, number, ok := strings.Cut(strings.TrimSpace(part), ":")
-		n := 1
-		if ok {
-			var err error
-			if n, err = strconv.Atoi(number); err != nil {
-				return nil, fmt.Errorf("-colos %q: %q is not a number of servers", s, number)
-			}
-		}
-		if name == "" {
+		name, servers, ok := strings.Cut(strings.TrimSpace(part), ":")
+		switch {
+		case name == "":
 			return nil, fmt.Errorf("-colos %q: a colo has no name; write for example ams:1,fra:1", s)
-		}
-		if n != 1 {
-			return nil, fmt.Errorf("-colos %q: colo %s has %d servers: in this version a colo has one", s, name, n)
+		case ok && servers != "1":
+			return nil, fmt.Errorf("-colos %q: colo %s has %s servers: in this version a colo has one", s, name, servers)
 		}
 		names = append(names, name)
 	}
