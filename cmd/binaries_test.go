@@ -234,7 +234,7 @@ func TestBadFlags(t *testing.T) {
 	f("flag -tls-key is missing: the flags -tls-cert, -tls-key go together", "entry", node("-tls-cert", open)...)
 	f("cannot read the certificate for clients (flags -tls-cert and -tls-key): open nowhere.pem", "entry", node("-tls-cert", "nowhere.pem", "-tls-key", open)...)
 	f("flag -peer-tls-key and -peer-tls-ca is missing", "colo", node("-colo", "ams", "-peer-tls-cert", open)...)
-	f("(flag -peer-tls-ca) ("+open+"): there is no certificate in it", "colo", node("-colo", "ams", "-peer-tls-cert", open, "-peer-tls-key", open, "-peer-tls-ca", open)...)
+	f("(flag -peer-tls-ca) ("+open+"): it contains no certificate", "colo", node("-colo", "ams", "-peer-tls-cert", open, "-peer-tls-key", open, "-peer-tls-ca", open)...)
 	f("flag -tls-cert is missing", "colonnade", "up", "-tls-key", open, "-listen", "127.0.0.1:0", "-admin", "127.0.0.1:0", "-etcd-listen", "127.0.0.1:0")
 	f("address already in use", "colonnade", "up", "-listen", taken.Addr().String(), "-admin", "127.0.0.1:0", "-etcd-listen", "127.0.0.1:0")
 }

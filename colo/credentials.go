@@ -1,71 +1,74 @@
 package colo
 
 import (
+	"errors"
 	"fmt"
+	"log/slog"
 	"os"
 	"strings"
 	"sync"
-	"time"
 
 	"colonnade/fleet"
+	"colonnade/forwarding/reload"
 	"colonnade/forwarding/transport"
 )
 
-// credentialAge is how long a credential is kept before its file is read again.
-const credentialAge = 10 * time.Second
-
-// credentials reads what endpoints want for authorization. The documents only say where it is.
+// credentials reads the keys that endpoints require. Documents say only where a key is: env:NAME or file:PATH.
 type credentials struct {
-	mu    sync.Mutex // guards the field below
-	known map[string]credential
+	logger *slog.Logger
+
+	mu    sync.Mutex // guards the field below; not held while a file is read
+	files map[string]*reload.Files[string]
 }
 
-type credential struct {
-	value string
-	read  time.Time
+func newCredentials(logger *slog.Logger) *credentials {
+	return &credentials{logger: logger, files: map[string]*reload.Files[string]{}}
 }
 
-func newCredentials() *credentials { return &credentials{known: map[string]credential{}} }
-
-// fields returns the Authorization header for e, if it wants one.
+// fields returns the Authorization header for e, or no field if e requires none.
 func (c *credentials) fields(e *fleet.Endpoint) ([]transport.Field, error) {
 	if e.Credential == "" {
 		return nil, nil
 	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	known, ok := c.known[e.Credential]
-	if !ok || time.Since(known.read) > credentialAge {
-		value, err := readCredential(e.Credential)
-		if err != nil {
-			return nil, fmt.Errorf("endpoint %s: %w", e.ID, err)
-		}
-		known = credential{value: value, read: time.Now()}
-		c.known[e.Credential] = known
+	key, err := c.read(e.Credential)
+	if err != nil {
+		return nil, fmt.Errorf("endpoint %s: %w", e.ID, err)
 	}
-	return []transport.Field{{Name: "Authorization", Value: "Bearer " + known.value}}, nil
+	return []transport.Field{{Name: "Authorization", Value: "Bearer " + key}}, nil
 }
 
-// readCredential follows env:NAME or file:PATH.
-func readCredential(source string) (string, error) {
+// read returns the key that source names. A file is read again when it has changed; one that stalls delays a request only a
+// moment, and fails it only if the file has never been read.
+func (c *credentials) read(source string) (string, error) {
 	if name, ok := strings.CutPrefix(source, "env:"); ok {
-		value := strings.TrimSpace(os.Getenv(name))
-		if value == "" {
+		key := strings.TrimSpace(os.Getenv(name))
+		if key == "" {
 			return "", fmt.Errorf("credential %s: the environment variable is not set", source)
 		}
-		return value, nil
+		return key, nil
 	}
 	path, ok := strings.CutPrefix(source, "file:")
 	if !ok {
-		return "", fmt.Errorf("credential must be env:NAME or file:PATH")
+		return "", errors.New("credential must be env:NAME or file:PATH")
 	}
-	data, err := os.ReadFile(path)
-	if err != nil {
-		return "", fmt.Errorf("credential %s: %w", source, err)
+	return c.file(path).Get()
+}
+
+func (c *credentials) file(path string) *reload.Files[string] {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	f, ok := c.files[path]
+	if !ok {
+		f = reload.New(reload.Source[string]{Name: "credential file " + path, Paths: []string{path}, Logger: c.logger,
+			Parse: func(contents [][]byte, _ *reload.Version[string]) (string, error) {
+				key := strings.TrimSpace(string(contents[0]))
+				if key == "" {
+					return "", fmt.Errorf("credential file %s is empty", path)
+				}
+				return key, nil
+			},
+		})
+		c.files[path] = f
 	}
-	value := strings.TrimSpace(string(data))
-	if value == "" {
-		return "", fmt.Errorf("credential %s: the file is empty", source)
-	}
-	return value, nil
+	return f
 }

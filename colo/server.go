@@ -70,7 +70,7 @@ func New(c Config) (*Server, error) {
 		transport:   transport.New(),
 		inHand:      inHand,
 		budget:      hop.NewRetryBudget(),
-		credentials: newCredentials(),
+		credentials: newCredentials(c.Logger),
 	}
 	s.applied.Store(newAppliedTable(fleet.NewTable(fleet.Contents{})))
 	s.pools = admission.NewManager(c.Colo, s.probe, c.Logger)

@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// Role is what a node is in its fleet.
+// Role is the part of a node in its fleet.
 type Role string
 
 // The roles of nodes.
@@ -16,17 +16,17 @@ const (
 	RoleColo  Role = "colo"
 )
 
-// Identity is who a node is. Its certificate says so in a URI (subject alternative name), and may say more than one.
+// Identity names a node. A certificate carries it as a URI (subject alternative name), and may carry several.
 type Identity struct {
 	Role Role
 	Colo string // of a colo server
 	Node string
 }
 
-// uriScheme begins every such URI.
+// uriScheme begins the URI of an identity.
 const uriScheme = "colonnade:"
 
-// String is the URI: colonnade:entry/NODE or colonnade:colo/COLO/NODE.
+// String returns the URI: colonnade:entry/NODE or colonnade:colo/COLO/NODE.
 func (i Identity) String() string {
 	if i.Role == RoleColo {
 		return uriScheme + string(i.Role) + "/" + i.Colo + "/" + i.Node
@@ -34,7 +34,7 @@ func (i Identity) String() string {
 	return uriScheme + string(i.Role) + "/" + i.Node
 }
 
-// identityURIs returns the URIs in a certificate that name nodes.
+// identityURIs returns the URIs of identities in a certificate.
 func identityURIs(c *x509.Certificate) []string {
 	var all []string
 	for _, uri := range c.URIs {
@@ -45,11 +45,11 @@ func identityURIs(c *x509.Certificate) []string {
 	return all
 }
 
-// ErrPlainHTTP is a client that speaks HTTP where TLS is expected.
-var ErrPlainHTTP = errors.New("it speaks plain HTTP")
+// ErrPlainHTTP is the error of a client that uses plain HTTP where TLS is required.
+var ErrPlainHTTP = errors.New("it uses plain HTTP")
 
-// errNoCertificate is a peer that has shown none.
-var errNoCertificate = errors.New("it showed no certificate")
+// errNoCertificate is the error of a peer without a certificate.
+var errNoCertificate = errors.New("it has no certificate")
 
 // CheckCertificate returns an error unless certificate c names the identity.
 func (i Identity) CheckCertificate(c *x509.Certificate) error {
@@ -73,7 +73,7 @@ func Identities(c *x509.Certificate) []Identity {
 	return all
 }
 
-// parseIdentity reads a URI of ours.
+// parseIdentity parses the URI of an identity.
 func parseIdentity(text string) (Identity, bool) {
 	role, name, _ := strings.Cut(strings.TrimPrefix(text, uriScheme), "/")
 	switch Role(role) {
@@ -86,8 +86,8 @@ func parseIdentity(text string) (Identity, bool) {
 	return Identity{}, false
 }
 
-// hasRole returns an error unless a certificate names a node of the fleet.
-func hasRole(c *x509.Certificate) error {
+// checkNamesNode returns an error unless a certificate names a node of the fleet.
+func checkNamesNode(c *x509.Certificate) error {
 	if len(Identities(c)) > 0 {
 		return nil
 	}
@@ -95,7 +95,7 @@ func hasRole(c *x509.Certificate) error {
 		uriScheme, Describe(c))
 }
 
-// Describe says what a certificate is, for whoever has to look for it.
+// Describe returns what identifies a certificate to an operator: the nodes that it names, its issuer and its validity.
 func Describe(c *x509.Certificate) string {
 	who := truncate(strings.Join(identityURIs(c), " and "))
 	if who == "" {
@@ -103,11 +103,11 @@ func Describe(c *x509.Certificate) string {
 	} else {
 		who = "for " + who
 	}
-	return fmt.Sprintf("%s, issued by %q, good from %s to %s", who, truncate(c.Issuer.String()),
+	return fmt.Sprintf("%s, issued by %q, valid from %s to %s", who, truncate(c.Issuer.String()),
 		c.NotBefore.UTC().Format(timeFormat), c.NotAfter.UTC().Format(timeFormat))
 }
 
-// truncate bounds what of a stranger's words goes into a log.
+// truncate bounds how much of a foreign certificate's text goes into a log.
 func truncate(s string) string {
 	const most = 200
 	if len(s) > most {

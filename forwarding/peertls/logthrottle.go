@@ -5,40 +5,37 @@ import (
 	"time"
 )
 
-// mostTold bounds what is told of one address in a minute, and mostTellers the addresses.
-// logPeriod is how often the same is logged again.
-const logPeriod = time.Minute
-
 const (
-	maxPerAddress = 8
-	maxAddresses  = 64
+	logPeriod     = time.Minute
+	maxPerAddress = 8  // different lines about one address in a period
+	maxAddresses  = 64 // in a period
 )
 
-// logThrottle keeps a log from being filled: what is told of an address is news once a minute. One address cannot keep what
-// is told of another one from being news.
+// logThrottle drops lines that repeat: the same line about an address is allowed once in a period. Its memory is bounded, since
+// clients choose addresses and errors, and lines about one address leave room for those about others. The zero value is ready.
 type logThrottle struct {
 	mu    sync.Mutex // guards the fields below
 	since time.Time
-	seen  map[string]map[string]struct{} // by address
+	seen  map[string]map[string]struct{} // lines by address
 }
 
-func (s *logThrottle) allow(address, text string, now time.Time) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.seen == nil || now.Sub(s.since) >= logPeriod {
-		s.since, s.seen = now, map[string]map[string]struct{}{}
+func (l *logThrottle) allow(address, line string, now time.Time) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.seen == nil || now.Sub(l.since) >= logPeriod {
+		l.since, l.seen = now, map[string]map[string]struct{}{}
 	}
-	of, known := s.seen[address]
-	if !known {
-		if len(s.seen) >= maxAddresses {
+	lines, ok := l.seen[address]
+	if !ok {
+		if len(l.seen) >= maxAddresses {
 			return false
 		}
-		of = map[string]struct{}{}
-		s.seen[address] = of
+		lines = map[string]struct{}{}
+		l.seen[address] = lines
 	}
-	if _, known := of[text]; known || len(of) >= maxPerAddress {
+	if _, repeated := lines[line]; repeated || len(lines) >= maxPerAddress {
 		return false
 	}
-	of[text] = struct{}{}
+	lines[line] = struct{}{}
 	return true
 }

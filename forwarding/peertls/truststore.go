@@ -8,25 +8,22 @@ import (
 	"log/slog"
 	"net"
 	"time"
+
+	"colonnade/forwarding/reload"
 )
 
-// Files are what makes a node known to others, and others to it: its certificate and key, and the certificates of
-// the authorities that are believed, all as PEM.
+// Files are the PEM files of a node's mutual TLS: its certificate and key, and the certificates of the authorities that it trusts.
 type Files struct{ Cert, Key, CA string }
 
-// TrustStore is how a node and the others of its fleet know each other: by certificates of the fleet's own authorities,
-// which name them (see [Identity]). All of it is read again when its files change. Nil is a fleet that uses no TLS.
+// TrustStore holds a node's own certificate and the authorities that it trusts. Their files are read again when they have
+// changed, and each handshake uses the versions in force at that time. A nil TrustStore means that the fleet uses no mutual TLS.
+// Its methods may be called by several goroutines at once.
 type TrustStore struct {
 	own      *Certificate
-	roots    *roots
+	roots    *reload.Files[*x509.CertPool]
+	files    Files
 	logger   *slog.Logger
 	throttle logThrottle
-}
-
-// TrustedPeer is a node that must be met.
-type TrustedPeer struct {
-	store    *TrustStore
-	Identity Identity
 }
 
 const (
@@ -34,76 +31,75 @@ const (
 	rootsName       = "the certificates of authorities (flag -peer-tls-ca)"
 )
 
-// LoadTrustStore reads the files of the node that is self. Its certificate must name it: else everybody would refuse it.
+// LoadTrustStore reads the files of the node self. Its certificate must name self, since every other node would refuse it
+// otherwise.
 func LoadTrustStore(f Files, self Identity, logger *slog.Logger) (*TrustStore, error) {
-	trusted, err := loadRoots(rootsName, f.CA, logger)
+	roots, err := loadRoots(f.CA, logger)
 	if err != nil {
 		return nil, err
 	}
-	p := &TrustStore{roots: trusted, logger: logger}
-	p.own, err = loadCertificate(certificateName, CertificateFiles{Cert: f.Cert, Key: f.Key}, logger, func(pair *tls.Certificate) error {
-		return p.checkOwn(pair, self)
-	})
+	p := &TrustStore{roots: roots, files: f, logger: logger}
+	p.own, err = certificateSource{
+		name: certificateName, files: CertificateFiles{Cert: f.Cert, Key: f.Key}, logger: logger,
+		check: func(pair, current *tls.Certificate) error { return p.checkOwn(pair, current, self) },
+	}.load()
 	if err != nil {
 		return nil, err
 	}
 	return p, nil
 }
 
-// checkOwn says why a certificate cannot be this node's own. One that others will refuse does not replace one that they
-// believe; at a start there is none to go on with.
-func (p *TrustStore) checkOwn(pair *tls.Certificate, self Identity) error {
+// checkOwn returns an error if a certificate cannot be this node's own. A certificate that other nodes will refuse does not replace
+// one that they accept; at the start there is none to keep, so it is only logged.
+func (p *TrustStore) checkOwn(pair, current *tls.Certificate, self Identity) error {
 	if err := self.CheckCertificate(pair.Leaf); err != nil {
 		return err
 	}
 	err := p.checkTrusted(pair)
-	if err == nil || p.own != nil && p.checkTrusted(p.own.files.InForce.Load().Value) == nil {
+	if err == nil || current != nil && p.checkTrusted(current) == nil {
 		return err
 	}
-	p.logger.Warn("other nodes that believe the same authorities will refuse this node's certificate", "error", err)
+	p.logger.Warn("nodes that trust the same authorities will refuse this node's certificate", "file", p.files.Cert, "error", err)
 	return nil
 }
 
-// checkTrusted says why other nodes with the same authorities will refuse a certificate, which is for both sides of a
+// checkTrusted returns why nodes with the same authorities would refuse a certificate, which must be valid for both sides of a
 // connection.
 func (p *TrustStore) checkTrusted(pair *tls.Certificate) error {
 	chain := append([]*x509.Certificate{pair.Leaf}, parseIntermediates(pair)...)
-	for _, side := range []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth, x509.ExtKeyUsageServerAuth} {
-		if _, err := p.verifyChain(chain, side); err != nil {
+	for _, usage := range []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth, x509.ExtKeyUsageServerAuth} {
+		if _, err := p.verifyChain(chain, usage); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// parseIntermediates returns what stands behind a certificate in its file.
-func parseIntermediates(pair *tls.Certificate) (rest []*x509.Certificate) {
+// parseIntermediates returns the certificates behind the first in a certificate's file.
+func parseIntermediates(pair *tls.Certificate) (all []*x509.Certificate) {
 	for _, der := range pair.Certificate[1:] {
 		if c, err := x509.ParseCertificate(der); err == nil {
-			rest = append(rest, c)
+			all = append(all, c)
 		}
 	}
-	return rest
+	return all
 }
 
-// Expires is when the node's own certificate does.
+// Expires returns when the node's own certificate expires.
 func (p *TrustStore) Expires() time.Time { return p.own.Expires() }
 
-// Validity is from when until when it is.
+// Validity returns from when until when the node's own certificate is valid.
 func (p *TrustStore) Validity() (begins, expires time.Time) { return p.own.Validity() }
 
-// Version changes when the node's certificate or the authorities do.
+// Version changes when the node's certificate or the authorities change. It is 0 without mutual TLS.
 func (p *TrustStore) Version() uint64 {
 	if p == nil {
 		return 0
 	}
-	return p.own.files.Now().Number<<32 + p.roots.files.Now().Number
+	return p.own.files.Current().Number<<32 + p.roots.Current().Number
 }
 
-// Version changes when the certificates by which the peer is verified do; it is 0 without mutual TLS.
-func (p TrustedPeer) Version() uint64 { return p.store.Version() }
-
-// Peer returns the node that is who, to be verified by what is in force; without mutual TLS it is the zero value.
+// Peer returns the node who, to be verified with the versions in force. Without mutual TLS it is the zero value.
 func (p *TrustStore) Peer(who Identity) TrustedPeer {
 	if p == nil {
 		return TrustedPeer{}
@@ -111,21 +107,14 @@ func (p *TrustStore) Peer(who Identity) TrustedPeer {
 	return TrustedPeer{store: p, Identity: who}
 }
 
-// ClientTLS returns how to speak to the peer, or nil without mutual TLS.
-func (p TrustedPeer) ClientTLS() *tls.Config {
-	if p.store == nil {
-		return nil
-	}
-	return p.store.clientTLS(p.Identity)
-}
-
-// clientTLS is how the node speaks to who. There are no names of hosts in this, so it is not TLS itself that verifies.
+// clientTLS returns the configuration of a connection to who. The certificate names nodes and not hosts, so VerifyConnection verifies
+// it in place of crypto/tls.
 func (p *TrustStore) clientTLS(who Identity) *tls.Config {
 	return &tls.Config{
 		MinVersion: tls.VersionTLS12, NextProtos: []string{ALPN},
-		InsecureSkipVerify: true, //nolint:gosec // VerifyConnection does it, with what is in force now
+		InsecureSkipVerify: true, //nolint:gosec // VerifyConnection verifies, against the authorities in force
 		GetClientCertificate: func(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
-			return p.own.files.Now().Value, nil
+			return p.own.current(), nil
 		},
 		VerifyConnection: func(s tls.ConnectionState) error {
 			leaf, err := p.verifyChain(s.PeerCertificates, x509.ExtKeyUsageServerAuth)
@@ -137,85 +126,68 @@ func (p *TrustStore) clientTLS(who Identity) *tls.Config {
 	}
 }
 
-// ServerTLS is how the node is spoken to. Sessions are not resumed: each connection shows its certificate to what is in
-// force then.
+// ServerTLS returns the configuration of the listener for nodes, or nil without mutual TLS. Sessions are not resumed, so that each
+// connection's certificate is verified against the authorities in force.
 func (p *TrustStore) ServerTLS() *tls.Config {
 	if p == nil {
 		return nil
 	}
 	c := p.own.ServerTLS()
-	c.ClientAuth, c.SessionTicketsDisabled = tls.RequestClientCert, true // VerifyClient refuses those without
+	c.ClientAuth, c.SessionTicketsDisabled = tls.RequestClientCert, true // VerifyClient refuses a client without a certificate
 	c.VerifyConnection = func(s tls.ConnectionState) error { return p.VerifyClient(s.PeerCertificates) }
 	return c
 }
 
-// VerifyClient returns an error unless chain, the certificate that a client has shown and what stands behind it, is that of a node
-// of the fleet, by the authorities in force.
+// VerifyClient returns an error unless chain, a client's certificate followed by its intermediates, names a node of the fleet and
+// is valid by the authorities in force.
 func (p *TrustStore) VerifyClient(chain []*x509.Certificate) error {
 	leaf, err := p.verifyChain(chain, x509.ExtKeyUsageClientAuth)
 	if err != nil {
 		return err
 	}
-	return hasRole(leaf)
+	return checkNamesNode(leaf)
 }
 
-// verifyChain verifies a certificate, whose chain stands behind it, against the authorities in force.
-func (p *TrustStore) verifyChain(chain []*x509.Certificate, usage x509.ExtKeyUsage) (*x509.Certificate, error) {
+// verifyChain verifies a certificate, followed by its intermediates, against the authorities in force.
+func (p *TrustStore) verifyChain(chain []*x509.Certificate, usage x509.ExtKeyUsage) (leaf *x509.Certificate, err error) {
 	if len(chain) == 0 {
 		return nil, errNoCertificate
 	}
-	between := x509.NewCertPool()
+	intermediates := x509.NewCertPool()
 	for _, c := range chain[1:] {
-		between.AddCert(c)
+		intermediates.AddCert(c)
 	}
-	_, err := chain[0].Verify(x509.VerifyOptions{
-		Roots: p.roots.files.Now().Value, Intermediates: between, KeyUsages: []x509.ExtKeyUsage{usage},
+	_, err = chain[0].Verify(x509.VerifyOptions{
+		Roots: p.roots.Current().Value, Intermediates: intermediates, KeyUsages: []x509.ExtKeyUsage{usage},
 	})
 	if err != nil {
 		return nil, fmt.Errorf("expected a certificate of an authority in -peer-tls-ca (%s), got one %s: %w",
-			p.roots.files.Paths[0], Describe(chain[0]), err)
+			p.files.CA, Describe(chain[0]), err)
 	}
 	return chain[0], nil
 }
 
-// Explain says what to do about a handshake that has failed, of ours with a server.
-func (p TrustedPeer) Explain(err error) error {
-	var notTLS tls.RecordHeaderError
-	switch {
-	case p.store == nil:
-		return err
-	case p.SentAlert(err):
-		return fmt.Errorf("%w: it does not believe our certificate (%s); its log says why", err, p.store.own.files.Paths[0])
-	case errors.As(err, &notTLS):
-		return fmt.Errorf("%w: it speaks no TLS: start it with -peer-tls-cert, -peer-tls-key and -peer-tls-ca", err)
-	}
-	return fmt.Errorf("no TLS with %s: %w", p.Identity, err)
-}
-
-// SentAlert tells an alert from everything else that may end a connection. With TLS 1.3 a client hears only after its
-// own handshake that its certificate is not believed.
-func (p TrustedPeer) SentAlert(err error) bool {
-	var said *net.OpError
-	return p.store != nil && errors.As(err, &said) && said.Op == "remote error"
-}
-
-// ExplainClient says what to do about a handshake that has failed, of a client with us.
+// ExplainClient adds to the error of a failed handshake with a client what the operator can do about it.
 func (p *TrustStore) ExplainClient(err error) error {
 	var notTLS tls.RecordHeaderError
-	const start = "if it is a node of this fleet, start it with -peer-tls-cert, -peer-tls-key and -peer-tls-ca"
+	const advice = "if it is a node of this fleet, start it with -peer-tls-cert, -peer-tls-key and -peer-tls-ca"
 	switch {
 	case errors.Is(err, ErrPlainHTTP), errors.As(err, &notTLS), errors.Is(err, errNoCertificate):
-		return fmt.Errorf("%w: %s", err, start)
-	case TrustedPeer{store: p}.SentAlert(err):
-		return fmt.Errorf("%w: it does not believe our certificate (%s); its log says why", err, p.own.files.Paths[0])
+		return fmt.Errorf("%w: %s", err, advice)
+	case isAlert(err):
+		return p.explainAlert(err)
 	}
 	return err
 }
 
-// LogRefused logs that the client at address from was refused: each reason, for each address, at most once a minute.
-func (p *TrustStore) LogRefused(what, from string, reason error) {
-	address, _, _ := net.SplitHostPort(from)
-	if p.throttle.allow(address, reason.Error(), time.Now()) {
-		p.logger.Warn(what, "from", from, "reason", reason)
+func (p *TrustStore) explainAlert(err error) error {
+	return fmt.Errorf("%w: it rejected our certificate (%s); its log says why", err, p.files.Cert)
+}
+
+// LogRefused logs that the client at address from was refused: each error, for each host, at most once a minute.
+func (p *TrustStore) LogRefused(from string, err error) {
+	host, _, _ := net.SplitHostPort(from)
+	if p.throttle.allow(host, err.Error(), time.Now()) {
+		p.logger.Warn("connection refused on the peer listener", "from", from, "error", err)
 	}
 }

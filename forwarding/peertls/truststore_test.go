@@ -60,15 +60,15 @@ func TestLoadPeersRefuses(t *testing.T) {
 	}
 	missing := func(name string) string { return name + ": no such file" }
 	f(func(f tlstest.Files) { f.CA += "x"; tlstest.Write(t, f.CA, nil) }) // another file: nothing is wrong
-	f(func(f tlstest.Files) { tlstest.Write(t, f.CA, []byte("nothing")) }, "-peer-tls-ca", "no certificate in it")
+	f(func(f tlstest.Files) { tlstest.Write(t, f.CA, []byte("nothing")) }, "-peer-tls-ca", "contains no certificate")
 	f(func(f tlstest.Files) {
 		text, err := os.ReadFile(f.CA)
 		if err != nil {
 			t.Fatal(err)
 		}
 		tlstest.Write(t, f.CA, append(text, text[:len(text)/2]...))
-	}, "-peer-tls-ca", "only 1 of 2 parts can be read")
-	f(func(f tlstest.Files) { _, key := ca.Issue("", nil); tlstest.Write(t, f.CA, key) }, "-peer-tls-ca", "part 1 is no certificate")
+	}, "-peer-tls-ca", "only 1 of 2 parts can be parsed")
+	f(func(f tlstest.Files) { _, key := ca.Issue("", nil); tlstest.Write(t, f.CA, key) }, "-peer-tls-ca", "part 1 is not a certificate")
 	f(func(f tlstest.Files) { f.Put(ca, forwardtest.Entry().String(), nil) }, "-peer-tls-cert", "expected a certificate for colonnade:colo/ams/ams-1, got one for colonnade:entry/entry-1")
 	f(func(f tlstest.Files) { f.Put(ca, "", nil) }, "-peer-tls-cert", "names no node")
 	f(func(f tlstest.Files) { _, key := ca.Issue("", nil); tlstest.Write(t, f.Key, key) }, "-peer-tls-key", "private key does not match")

@@ -1,2 +1,4 @@
-// Package reload keeps what stands in files, and reads them again when they have changed.
+// Package reload keeps values that are read from files, and reads the files again when they have changed: see [Files]. A
+// version that cannot be read or parsed changes nothing: the last good one stays in force, and the log reports the error once.
+// A stalled disk delays at most one caller, by a quarter of a second.
 package reload

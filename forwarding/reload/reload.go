@@ -2,6 +2,7 @@ package reload
 
 import (
 	"crypto/sha256"
+	"errors"
 	"fmt"
 	"log/slog"
 	"os"
@@ -10,98 +11,153 @@ import (
 	"time"
 )
 
-// pollInterval is how often files are looked at that may have changed: when somebody asks for what they hold, and at
-// most so often.
-const pollInterval = time.Second
+const (
+	// pollInterval is the shortest time between two reads of the same files.
+	pollInterval = time.Second
+	// maxWait bounds how long a caller waits for a read: one from a stalled disk may never end.
+	maxWait = 250 * time.Millisecond
+)
 
-// Files is what stands in files, which are read again when they have changed. Contents that are bad change nothing:
-// the last good ones stay in force, and the log says so once. It has no goroutine, and whoever asks while another one
-// reads, from a disk that may have stalled, gets what was there before.
-type Files[T any] struct {
-	What   string // for the log
-	Paths  []string
-	Parse  func(contents [][]byte) (T, error)
+// errNotRead is returned while the first read of the files has not ended.
+var errNotRead = errors.New("still being read")
+
+// Source is the files that hold one value, and how to parse them.
+type Source[T any] struct {
+	Name  string // in errors and log lines
+	Paths []string
+	// Parse returns the value in contents, one for each path. current is the version in force, or nil before the first.
+	Parse  func(contents [][]byte, current *Version[T]) (T, error)
 	Logger *slog.Logger
-
-	InForce atomic.Pointer[Version[T]]
-
-	mu     sync.Mutex // guards the fields below; held while the files are read
-	looked time.Time
-	said   string // the last complaint
 }
 
-// Version is one good version of the contents.
+// Version is one good version of a value.
 type Version[T any] struct {
 	Value  T
-	Number uint64 // counts up
+	Number uint64 // counts from 1
 	digest [sha256.Size]byte
 }
 
-// Load reads the files for the first time.
-func (r *Files[T]) Load() error {
-	contents, err := r.read()
-	if err != nil {
-		return err
-	}
-	value, err := r.Parse(contents)
-	if err != nil {
-		return err
-	}
-	r.looked = time.Now()
-	r.InForce.Store(&Version[T]{Value: value, Number: 1, digest: digestOf(contents)})
-	return nil
+// Files is the last good value of a [Source]. Its methods may be called by several goroutines at once.
+type Files[T any] struct {
+	source  Source[T]
+	inForce atomic.Pointer[Version[T]] // replaced by the goroutine that reads; nil before the first good read
+
+	mu      sync.Mutex    // guards the fields below; not held while files are read
+	reading chan struct{} // closed at the end of the read in progress; nil = none is
+	checked time.Time     // when the last read ended
+	err     error         // of the last read
 }
 
-// Now returns what is in force now.
-func (r *Files[T]) Now() *Version[T] {
-	if r.mu.TryLock() {
-		defer r.mu.Unlock()
-		if time.Since(r.looked) >= pollInterval {
-			r.lookLocked()
-			r.looked = time.Now()
+// New returns the files of s, which are read at their first use.
+func New[T any](s Source[T]) *Files[T] { return &Files[T]{source: s} }
+
+// Open reads the files of s, for as long as that takes.
+func Open[T any](s Source[T]) (*Files[T], error) {
+	f := New(s)
+	<-f.startRead()
+	_, err := f.Get()
+	return f, err
+}
+
+// Current returns the version in force, or nil before the first good read. If the files have not been read for a second, it
+// reads them again, and waits for that for at most 250 ms. While another caller's read is in progress, Current does not wait
+// unless there is no version yet.
+func (f *Files[T]) Current() *Version[T] {
+	f.refresh()
+	return f.inForce.Load()
+}
+
+// Get is Current for the value alone; before the first good read it returns the error of the last read.
+func (f *Files[T]) Get() (value T, err error) {
+	if v := f.Current(); v != nil {
+		return v.Value, nil
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.err == nil {
+		return value, fmt.Errorf("cannot read %s (%s): %w", f.source.Name, f.source.Paths[0], errNotRead)
+	}
+	return value, f.err
+}
+
+// refresh starts a read that is due, and waits for it.
+func (f *Files[T]) refresh() {
+	f.mu.Lock()
+	reading, started := f.reading, false
+	if reading == nil && time.Since(f.checked) >= pollInterval {
+		reading, started = f.startReadLocked(), true
+	}
+	f.mu.Unlock()
+	if !started && (reading == nil || f.inForce.Load() != nil) {
+		return
+	}
+	timeout := time.NewTimer(maxWait)
+	defer timeout.Stop()
+	select {
+	case <-reading:
+	case <-timeout.C:
+	}
+}
+
+func (f *Files[T]) startRead() (done <-chan struct{}) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.startReadLocked()
+}
+
+// startReadLocked reads in a goroutine of its own, which ends with the read: the caller may leave a stalled disk to it.
+func (f *Files[T]) startReadLocked() chan struct{} {
+	done := make(chan struct{})
+	f.reading = done
+	go func() {
+		err := f.read()
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		f.logLocked(err)
+		f.err, f.checked, f.reading = err, time.Now(), nil
+		close(done)
+	}()
+	return done
+}
+
+// read reads the files, and puts their value in force if they have changed. Only one goroutine reads at a time.
+func (f *Files[T]) read() (err error) {
+	defer func() {
+		if with := recover(); with != nil { // in Parse; no other goroutine would catch it, and the process would end
+			err = fmt.Errorf("cannot parse %s: panic with a %T", f.source.Name, with)
 		}
-	}
-	return r.InForce.Load()
-}
-
-func (r *Files[T]) lookLocked() {
-	contents, err := r.read()
-	if err != nil {
-		r.complainLocked(err)
-		return
-	}
-	old, digest := r.InForce.Load(), digestOf(contents)
-	if digest == old.digest {
-		r.said = ""
-		return
-	}
-	value, err := r.Parse(contents)
-	if err != nil {
-		r.complainLocked(err) // they are read again: what they lack may be in another file
-		return
-	}
-	r.said = ""
-	r.InForce.Store(&Version[T]{Value: value, Number: old.Number + 1, digest: digest})
-	r.Logger.Info(r.What+" was read again, and is in force", "files", r.Paths)
-}
-
-func (r *Files[T]) complainLocked(err error) {
-	if text := err.Error(); text != r.said {
-		r.said = text
-		r.Logger.Error(r.What+" has changed and cannot be used: the last good one stays in force", "reason", text)
-	}
-}
-
-func (r *Files[T]) read() ([][]byte, error) {
-	contents := make([][]byte, 0, len(r.Paths))
-	for _, path := range r.Paths {
+	}()
+	contents := make([][]byte, 0, len(f.source.Paths))
+	for _, path := range f.source.Paths {
 		b, err := os.ReadFile(path)
 		if err != nil {
-			return nil, fmt.Errorf("cannot read %s: %w", r.What, err)
+			return fmt.Errorf("cannot read %s: %w", f.source.Name, err)
 		}
 		contents = append(contents, b)
 	}
-	return contents, nil
+	old, next := f.inForce.Load(), &Version[T]{Number: 1, digest: digestOf(contents)}
+	if old != nil && old.digest == next.digest {
+		return nil
+	}
+	value, err := f.source.Parse(contents, old)
+	if err != nil {
+		return err // and parsed again at the next read: what is missing may be in another file
+	}
+	next.Value = value
+	if old != nil {
+		next.Number = old.Number + 1
+		f.source.Logger.Info("files reloaded", "what", f.source.Name, "files", f.source.Paths)
+	}
+	f.inForce.Store(next)
+	return nil
+}
+
+// logLocked logs a read that failed, once for each error. Without a version in force the caller returns the error instead.
+func (f *Files[T]) logLocked(err error) {
+	repeated := err != nil && f.err != nil && err.Error() == f.err.Error()
+	if err != nil && !repeated && f.inForce.Load() != nil {
+		f.source.Logger.Error("cannot reload files; the last good version stays in force", "what", f.source.Name, "error", err)
+	}
 }
 
 func digestOf(contents [][]byte) (sum [sha256.Size]byte) {

@@ -94,7 +94,7 @@ func (d *listener) logHandshakeError(c *serverConn, err error) {
 		d.logger.Debug("no TLS with a client", "from", from, "error", err)
 		return
 	}
-	d.peers.LogRefused("a connection was refused on the peer listener", from, d.peers.ExplainClient(err))
+	d.peers.LogRefused(from, d.peers.ExplainClient(err))
 }
 
 // newConn makes a client's connection of what was accepted.

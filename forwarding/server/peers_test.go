@@ -116,7 +116,7 @@ func TestPeersRefuse(t *testing.T) {
 	only := func(usage x509.ExtKeyUsage) func(*x509.Certificate) {
 		return func(c *x509.Certificate) { c.ExtKeyUsage = []x509.ExtKeyUsage{usage} }
 	}
-	const refusedUs = "it does not believe our certificate"
+	const refusedUs = "it rejected our certificate"
 
 	otherCA := forwardtest.NewFiles(t, others, forwardtest.Entry(), nil)
 	otherCA.Trust(ours)
@@ -175,7 +175,7 @@ func TestPeersNeedCertificates(t *testing.T) {
 			t.Errorf("%s: logged %q, want %q", name, line, says)
 		}
 	}
-	f("no certificate", &tls.Config{}, "it showed no certificate: if it is a node of this fleet, start it with -peer-tls-cert")
+	f("no certificate", &tls.Config{}, "it has no certificate: if it is a node of this fleet, start it with -peer-tls-cert")
 	f("no node's", &tls.Config{Certificates: []tls.Certificate{ca.Pair("", nil)}}, "that names no node")
 	f("no role's", &tls.Config{Certificates: []tls.Certificate{ca.Pair("colonnade:admin/x", nil)}}, "colonnade:admin/x")
 
@@ -183,7 +183,7 @@ func TestPeersNeedCertificates(t *testing.T) {
 	if err != nil && !strings.Contains(err.Error(), "closed without an answer") {
 		t.Errorf("plain HTTP: %v", err)
 	}
-	if line := forwardtest.Receive(t, "the log", s.said); !strings.Contains(line, "it speaks plain HTTP: if it is a node of this fleet, start it with -peer-tls-cert") {
+	if line := forwardtest.Receive(t, "the log", s.said); !strings.Contains(line, "it uses plain HTTP: if it is a node of this fleet, start it with -peer-tls-cert") {
 		t.Errorf("plain HTTP: logged %q", line)
 	}
 	if s.served.Load() != 0 {
@@ -197,7 +197,7 @@ func TestPeersNeedCertificates(t *testing.T) {
 	r.Target = transport.PeerTarget(entry, plain.Address, forwardtest.Colo())
 	var failed *transport.ExchangeError
 	if _, err := forwardtest.NewTransport(t).Do(t.Context(), r, transport.ReadOptions{}); !errors.As(err, &failed) || failed.Phase != transport.PhaseConnect ||
-		!strings.Contains(err.Error(), "it speaks no TLS: start it with -peer-tls-cert") {
+		!strings.Contains(err.Error(), "it does not use TLS: start it with -peer-tls-cert") {
 		t.Errorf("a colo server without TLS: %v", err)
 	}
 	plain.Stop(server.DrainTimings{})

@@ -165,7 +165,7 @@ func TestCertificateReload(t *testing.T) {
 	}
 	files.Put(ca, "", name("second"))
 	settle("second")
-	if line := forwardtest.Receive(t, "the log", said); !strings.Contains(line, "is in force") {
+	if line := forwardtest.Receive(t, "the log", said); !strings.Contains(line, "files reloaded") {
 		t.Errorf("logged %q", line)
 	}
 	if last, err := old.ask(); last || err != nil {

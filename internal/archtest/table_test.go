@@ -105,7 +105,7 @@ var table = []row{
 		why:   "the edge grants no permits and reads no store"},
 	{path: "colo",
 		ours: []string{"admission", "analytics", "analytics/journal", "analytics/metrics", "fleet", "forwarding/hop",
-			"forwarding/netconn", "forwarding/peer", "forwarding/peertls", "forwarding/realtime", "forwarding/relay", "forwarding/server",
+			"forwarding/netconn", "forwarding/peer", "forwarding/peertls", "forwarding/realtime", "forwarding/relay", "forwarding/reload", "forwarding/server",
 			"forwarding/transport", "openai", "permits", "reasons"},
 		third: []string{fasthttp},
 		why:   "a colo gets permits through admission, and trusts the hop token for the account"},

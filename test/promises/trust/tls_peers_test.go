@@ -55,8 +55,8 @@ func TestTLSPeersRefused(t *testing.T) {
 	plain := func(uri string) func(*fleettest.SecureFleet) {
 		return func(f *fleettest.SecureFleet) { f.Nodes[uri] = tlstest.Files{} }
 	}
-	f("another authority's entry", 503, another(entryURI), "it does not believe our certificate", "got one for "+entryURI+", issued by")
-	f("a colo server without", 503, plain(amsURI), "it speaks no TLS: start it with -peer-tls-cert")
+	f("another authority's entry", 503, another(entryURI), "it rejected our certificate", "got one for "+entryURI+", issued by")
+	f("a colo server without", 503, plain(amsURI), "it does not use TLS: start it with -peer-tls-cert")
 }
 
 // fleetLog records the log of all nodes of a fleet.
