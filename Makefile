@@ -24,14 +24,14 @@ build: ## build bin/entry, bin/colo, bin/colonnade and bin/colonnade-bench
 	$(GO) -C bench build -trimpath -o ../bin/ ./cmd/...
 
 # The race detector needs cgo, and cgo a C compiler. The end-to-end tests take the longest, so they start first. Tests wait more
-# than they work, so one package more runs at once than there are processors.
+# than they work, so more packages, and more parallel tests of each, run at once than there are processors.
 test: ## run the tests, with the race detector where a C compiler is found
 	@race=-race; \
 	if ! command -v "$$($(GO) env CC | cut -d' ' -f1)" >/dev/null; then \
 		race=; echo "no C compiler: testing WITHOUT the race detector"; \
 	fi; \
 	export CGO_ENABLED=$${race:+1}; set -x; \
-	$(GO) test $$race -p $$(($$(nproc) + 1)) -timeout 20m $(TEST_FLAGS) ./test/promises/... ./... && \
+	$(GO) test $$race -p $$(($$(nproc) + 1)) -parallel $$(($$(nproc) + 4)) -timeout 20m $(TEST_FLAGS) ./test/promises/... ./... && \
 	$(GO) -C bench test $$race -timeout 20m $(TEST_FLAGS) ./...
 
 check: ## formatting, go vet and the linters

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -12,6 +13,7 @@ import (
 
 	"colonnade/analytics"
 	"colonnade/analytics/journal"
+	"colonnade/internal/testkit"
 )
 
 // damaged opens a log whose earlier run left one segment with these bytes, and appends one event. It returns what can then
@@ -58,13 +60,14 @@ func segmentOf(t *testing.T, requests, lines int) (data []byte, tail int) {
 	return data, tail + 1
 }
 
-// A segment may be cut at any byte of its last lines: the events before are read, each begin has one end, and later
+// A segment may be cut at any byte of its last lines (outside a soak, at each fifth from a random one): the events before are read, each begin has one end, and later
 // events are kept.
 func TestCutAtEveryByte(t *testing.T) {
 	t.Parallel()
 	const requests = 6
 	data, tail := segmentOf(t, requests, 4)
-	for cut := tail; cut <= len(data); cut++ {
+	step := testkit.AtScale(5, 1)
+	for cut := tail + rand.IntN(step); cut <= len(data); cut += step {
 		ends, begins, s := damaged(t, data[:cut])
 		whole := bytes.Count(data[:cut], []byte{'\n'})
 		if got := len(begins); got != (whole+1)/2 {
@@ -86,7 +89,8 @@ func TestFlippedBits(t *testing.T) {
 	t.Parallel()
 	const requests = 6
 	data, tail := segmentOf(t, requests, 4)
-	for at := tail; at < len(data); at++ {
+	step := testkit.AtScale(5, 1)
+	for at := tail + rand.IntN(step); at < len(data); at += step {
 		flipped := bytes.Clone(data)
 		flipped[at] ^= 1 << (at % 8)
 		ends, begins, s := damaged(t, flipped)
