@@ -18,79 +18,79 @@ import (
 	"colonnade/reasons"
 )
 
-// call is one request in hand, from Do to its answer's end, which for a stream comes after Do has returned. It is used by one
-// goroutine at a time.
+// call is one request in flight, from Do to its answer's end, which for a stream comes after Do has returned. One goroutine uses it at
+// a time.
 type call struct {
-	*server.Request // its context ends when the client has gone, or for another cause
+	*server.Request // its context ends with the cause when the client has gone, or the request is cancelled
 	server          *Server
 	request         *peer.Request
 
 	// From the request.
-	hop     hop.Token
-	route   openai.Route
-	raw     []byte // the body as received
-	arrived time.Time
-	firstBy time.Time // by when the client wants a first byte; zero = any time
-	end     time.Time // of the whole request
+	hop               hop.Token
+	route             openai.Route
+	raw               []byte // the body as received
+	arrived           time.Time
+	firstByteDeadline time.Time // the client's own deadline for the first byte; zero = none
+	deadline          time.Time // of the whole request
 
 	// From resolve on.
 	model *fleet.Model
 	pool  *admission.Pool
-	table *appliedTable // that the pool was chosen by
+	table *appliedTable // by which the pool was chosen
 	body  openai.Body   // empty for a WebSocket
 
 	// Of all attempts.
-	queued    time.Duration
-	queueLen  int               // waiting when it arrived
-	avoid     []string          // URLs that failed this request
-	attempts  int               // at engines, here
-	withdrawn int               // of these, the ones that came to nothing since the right to grant had ended
-	retries   int               // further attempts allowed
-	broken    int               // endpoints that this request has broken
-	blamed    []*fleet.Endpoint // refused the request, which may be wrong itself
-	last      *refusal          // why the last attempt failed
+	queued                 time.Duration
+	queueLen               int               // requests waiting in the pool at arrival
+	failedURLs             []string          // URLs of endpoints that failed this request
+	attempts               int               // at engines of this colo
+	withdrawn              int               // attempts whose permit expired before the request was sent
+	retries                int               // further attempts allowed
+	endpointsFailed        int               // after this request was sent to them
+	misconfiguredEndpoints []*fleet.Endpoint // refused the request; the request may be at fault
+	lastFailure            *refusal          // why the last attempt failed
 
 	// Of the attempt under way.
-	grant     admission.Grant
-	held      bool // grant is to be released
-	granted   time.Time
-	sent      time.Time
-	firstByte time.Time
-	hurried   bool                // the client wants the first byte sooner than the model promises it
-	begun     bool                // a begin was logged, so an end must follow
-	response  *transport.Response // of the engine
-	spent     spent               // what the response took
-	heldUp    time.Duration       // by its client
+	grant          admission.Grant
+	held           bool // grant must be released
+	granted        time.Time
+	sent           time.Time
+	firstByte      time.Time
+	clientDeadline bool                // the client's deadline is earlier than the model's first-byte timeout
+	beginLogged    bool                // an end event must follow
+	response       *transport.Response // the engine's
+	usage          tokenUsage          // of the response
+	blocked        time.Duration       // how long the client has blocked the response
 
 	closed bool
 }
 
-// newCall takes a request in hand; close must follow.
+// newCall begins a request; close must follow.
 func (s *Server) newCall(in *server.Request, r *peer.Request) *call {
 	s.budget.Begin()
 	now := time.Now()
 	c := &call{
 		Request: in, server: s, request: r, hop: r.Token, route: r.Route, raw: r.Body,
-		arrived: now, end: now.Add(time.Duration(r.Token.Total)), retries: r.Token.Retries, broken: r.Token.EndpointsFailed,
+		arrived: now, deadline: now.Add(time.Duration(r.Token.Total)), retries: r.Token.Retries, endpointsFailed: r.Token.EndpointsFailed,
 	}
 	if r.Token.FirstByte > 0 {
-		c.firstBy = now.Add(time.Duration(r.Token.FirstByte))
+		c.firstByteDeadline = now.Add(time.Duration(r.Token.FirstByte))
 	}
 	return c
 }
 
-// close gives back everything that the request holds; further calls do nothing.
+// close releases everything that the request holds; further calls do nothing.
 func (c *call) close() {
 	if c.closed {
 		return
 	}
 	c.closed = true
-	defer c.server.budget.End() // also if the log should panic
+	defer c.server.budget.End() // also if logging panics
 	c.release()
 	c.logCrash()
 }
 
-// withdraw gives back a permit that may not be used any more. The request may wait for another.
+// withdraw gives back a permit that expired before it was used. The request may wait for another.
 func (c *call) withdraw() {
 	c.withdrawn++
 	c.held = false
@@ -100,16 +100,16 @@ func (c *call) withdraw() {
 	c.log(e)
 }
 
-// release gives the permit back. The exchange with the engine must be over.
+// release releases the permit. The exchange with the engine must be over.
 func (c *call) release() {
 	if c.held {
 		c.held = false
-		c.grant.BlockedOnClient(c.heldUp)
-		c.grant.ReleaseUsed(c.used(c.spent))
+		c.grant.BlockedOnClient(c.blocked)
+		c.grant.ReleaseUsed(c.costOf(c.usage))
 	}
 }
 
-// releaseUnserved gives the permit back of an attempt of which nothing was relayed.
+// releaseUnserved releases the permit of an attempt of which nothing was relayed.
 func (c *call) releaseUnserved() {
 	if c.held {
 		c.held = false
@@ -117,7 +117,7 @@ func (c *call) releaseUnserved() {
 	}
 }
 
-// permitRequest is what a permit is asked for with.
+// permitRequest returns the request for a permit.
 func (c *call) permitRequest() permits.Request {
 	queue := c.pool.Document().Queue
 	_, output := c.price()
@@ -125,26 +125,26 @@ func (c *call) permitRequest() permits.Request {
 		Account:           c.hop.Account,
 		Weight:            float64(c.hop.Weight),
 		Band:              band(c.hop.Priority),
-		Cost:              c.inputCost(),
+		Cost:              c.estimateInputCost(),
 		Output:            float64(c.body.MaxTokens) * output,
 		Bytes:             int64(len(c.raw)),
 		Concurrent:        c.hop.Concurrent,
 		MaxExpected:       -1,
 		ReturnProbability: c.hop.ReturnProbability,
 		JitterSeed:        jitterSeed(c.hop.RequestID),
-		Deadline:          c.pool.LatestStart(earlier(c.firstBy, c.end), c.work()),
+		Deadline:          c.pool.LatestStart(earliest(c.firstByteDeadline, c.deadline), c.work()),
 		Arrived:           c.arrived.Add(-time.Duration(c.hop.Waited)),
 		Rejoin:            c.attempts > 0,
-		Avoid:             c.avoid,
+		Avoid:             c.failedURLs,
 	}
 	switch c.hop.Wait {
 	case hop.WaitFull:
 		r.MaxWait = queue.MaxWait.Std() - time.Duration(c.hop.Waited) - c.queued
 	case hop.WaitSpill:
 		r.MaxExpected = max(queue.SpillWait.Std(), time.Duration(c.hop.WaitBelow))
-		// The expectation may prove wrong: then the next colo is better than a long wait here.
+		// If the expectation proves wrong, the next colo is better than a long wait here.
 		r.MaxWait = min(4*r.MaxExpected, queue.MaxWait.Std()-time.Duration(c.hop.Waited)-c.queued)
-		if r.Rejoin { // of whom nothing is expected
+		if r.Rejoin { // the expected wait is not checked for it
 			r.MaxWait = min(r.MaxWait, r.MaxExpected)
 		}
 	}
@@ -161,13 +161,13 @@ func jitterSeed(id string) float64 {
 	return float64(binary.BigEndian.Uint64(sum[:])>>11) / (1 << 53)
 }
 
-// acquire gets a permit, or a [permits.Refusal], or the cause of the context's end.
+// acquire gets a permit. The error is a [permits.Refusal] or the cause of the context's end.
 func (c *call) acquire() error {
 	r, began := c.permitRequest(), time.Now()
 	grant, err := c.pool.Acquire(c.Context, r)
 	if err != nil {
 		c.queued += time.Since(began)
-		return c.usedUp(err, r)
+		return c.waitUsedUp(err, r)
 	}
 	c.grant, c.held, c.granted = grant, true, time.Now()
 	c.queued += grant.Queued()
@@ -175,13 +175,13 @@ func (c *call) acquire() error {
 		c.queueLen = grant.QueueLenAtArrival()
 	}
 	c.attempts++
-	c.logBegin() // first: from now on there must be an end, whatever happens
+	c.logBegin() // first: whatever happens from here on, an end event must follow
 	c.server.metrics.QueueWait(c.pool.Name(), grant.Queued())
 	return nil
 }
 
-// usedUp tells a request that may not wait since it has waited all it may from one that asked not to.
-func (c *call) usedUp(err error, r permits.Request) error {
+// waitUsedUp changes the reason busy into queue_timeout for a request that may not wait because its time for waiting is used up.
+func (c *call) waitUsedUp(err error, r permits.Request) error {
 	var refused *permits.Refusal
 	if errors.As(err, &refused) && refused.Reason == permits.Busy && c.hop.Wait == hop.WaitFull && r.MaxWait <= 0 &&
 		c.pool.Document().Queue.MaxWait > 0 {
@@ -209,11 +209,11 @@ func (c *call) dispatch() (*transport.Response, error) {
 		Method: "POST",
 		Path:   c.path(e),
 		Fields: append(fields, c.fields()...),
-		// Much may have happened since the grant: a disk that stalled over its event, a slow connect, or a stop.
+		// Much time may have passed since the grant: a disk may have stalled, a connect may have been slow, the process may have been stopped.
 		Precondition:   c.server.GrantsEnabled,
 		ConnectTimeout: c.model.Timeouts.Connect.Std(),
 		IdleTimeout:    c.idle(),
-		Deadline:       c.end,
+		Deadline:       c.deadline,
 		Linger:         Linger,
 		Tick:           c.request.Tick,
 	}
@@ -225,10 +225,10 @@ func (c *call) dispatch() (*transport.Response, error) {
 	if c.body.Stream {
 		r.FirstByteTimeout = c.model.Timeouts.FirstByte.Std()
 	}
-	if !c.firstBy.IsZero() {
-		if left := time.Until(c.firstBy); r.FirstByteTimeout == 0 || left < r.FirstByteTimeout {
+	if !c.firstByteDeadline.IsZero() {
+		if left := time.Until(c.firstByteDeadline); r.FirstByteTimeout == 0 || left < r.FirstByteTimeout {
 			r.FirstByteTimeout = max(left, time.Millisecond)
-			c.hurried = true
+			c.clientDeadline = true
 		}
 	}
 	c.sent = time.Now()
@@ -239,7 +239,7 @@ func (c *call) dispatch() (*transport.Response, error) {
 	return answer, err
 }
 
-// idle is the longest silence of a stream; an unstreamed answer may be silent until its end.
+// idle returns the longest silence of a stream; an unstreamed answer may be silent until its end.
 func (c *call) idle() time.Duration {
 	if c.body.Stream {
 		return c.model.Timeouts.Idle.Std()
@@ -254,7 +254,7 @@ func (c *call) path(e *fleet.Endpoint) string {
 	return c.route.Path
 }
 
-// fields returns the headers that an engine gets of the request's own.
+// fields returns the request's headers that an engine gets.
 func (c *call) fields() []transport.Field {
 	fields := make([]transport.Field, 0, 8)
 	for _, name := range [...]string{"Content-Type", "Accept", "User-Agent", hop.HeaderTraceParent} {
@@ -269,7 +269,7 @@ func (c *call) fields() []transport.Field {
 	return fields
 }
 
-// upstreamName is what e calls m.
+// upstreamName returns the name of m at endpoint e.
 func upstreamName(m *fleet.Model, e *fleet.Endpoint) string {
 	if name, ok := e.Names[m.Name]; ok {
 		return name
@@ -287,8 +287,8 @@ func band(priority string) permits.Band {
 	return permits.Standard
 }
 
-// earlier returns the earlier of two times; zero is never.
-func earlier(a, b time.Time) time.Time {
+// earliest returns the earlier of two times; the zero time means never.
+func earliest(a, b time.Time) time.Time {
 	if a.IsZero() || !b.IsZero() && b.Before(a) {
 		return b
 	}

@@ -31,7 +31,7 @@ func TestPermitIsAskedFor(t *testing.T) {
 	f := func(what string, in func(*call), want func(*permits.Request)) {
 		t.Helper()
 		c := &call{
-			request: &peer.Request{}, model: &fleet.Model{}, pool: pool, raw: make([]byte, 400), arrived: arrived, end: end,
+			request: &peer.Request{}, model: &fleet.Model{}, pool: pool, raw: make([]byte, 400), arrived: arrived, deadline: end,
 			hop: hop.Token{Account: "a", Weight: 1, Priority: fleet.PriorityStandard, Wait: hop.WaitFull},
 		}
 		in(c)
@@ -74,7 +74,7 @@ func TestPermitIsAskedFor(t *testing.T) {
 		c.hop.Waited = hop.Millis(3 * time.Second)
 	}, func(r *permits.Request) { r.MaxWait, r.Arrived = 5*time.Second, arrived.Add(-3*time.Second) })
 	f("again", func(c *call) {
-		c.attempts, c.queued, c.avoid = 1, time.Second, []string{"x"}
+		c.attempts, c.queued, c.failedURLs = 1, time.Second, []string{"x"}
 	}, func(r *permits.Request) { r.Rejoin, r.MaxWait, r.Avoid = true, 7*time.Second, []string{"x"} })
 	f("no wait", func(c *call) { c.hop.Wait = hop.WaitNever }, func(r *permits.Request) { r.MaxWait = 0 })
 	spill := func(short, most time.Duration) func(*permits.Request) {
@@ -86,7 +86,7 @@ func TestPermitIsAskedFor(t *testing.T) {
 		c.hop.Wait, c.hop.WaitBelow = hop.WaitSpill, hop.Millis(time.Second)
 	}, spill(time.Second, 4*time.Second))
 	soon := arrived.Add(time.Second)
-	f("a deadline", func(c *call) { c.firstBy = soon }, func(r *permits.Request) { r.Deadline = soon })
+	f("a deadline", func(c *call) { c.firstByteDeadline = soon }, func(r *permits.Request) { r.Deadline = soon })
 }
 
 // Of all that are refused at once, each is told another time; and each the same by all.

@@ -8,20 +8,20 @@ import (
 	"colonnade/permits"
 )
 
-// What a token costs an account in the fair order where the model has no price: an output token, which takes a step of the
-// whole batch, twice one of input, as in "Fairness in Serving Large Language Models" (OSDI 2024).
+// The cost of a token in fair queuing for a model without a price. An output token takes a step of the whole batch and costs twice as much
+// as an input token, as in "Fairness in Serving Large Language Models" (OSDI 2024).
 const (
 	inputWorth  = 1.0
 	outputWorth = 2.0
 )
 
-// scale keeps the costs of requests, in whatever currency, well within what package fairqueue reckons with.
+// scale brings the costs of requests, in any currency, into the range that package fairqueue computes with.
 const scale = 1e3
 
-// bytesOfToken is what a token of input takes in a request, roughly. What an account's tokens really take is learned.
+// bytesOfToken is a first estimate of the bytes of a request for each input token. The queue learns the real cost by account.
 const bytesOfToken = 4
 
-// price is what one token costs. Models of one pool are compared by it, so their prices must have one unit.
+// price returns the cost of one token. Costs of all models of a pool are compared, so their prices must have the same unit.
 func (c *call) price() (input, output float64) {
 	p := c.model.Cost
 	if !p.Priced() {
@@ -30,44 +30,44 @@ func (c *call) price() (input, output float64) {
 	return p.Input * scale / float64(p.Per), p.Output * scale / float64(p.Per)
 }
 
-// spent is what is known of what a request took.
-type spent struct {
-	usage  openai.Usage
-	told   bool
-	untold int // tokens generated that usage does not tell of
+// tokenUsage is what is known of the tokens of a request.
+type tokenUsage struct {
+	engine           openai.Usage
+	reported         bool
+	unreportedTokens int // generated tokens that the engine's usage does not include, estimated
 }
 
-func spentOn(body []byte) spent {
+func usageOf(body []byte) tokenUsage {
 	usage, told := openai.BodyUsage(body)
-	return spent{usage: usage, told: told}
+	return tokenUsage{engine: usage, reported: told}
 }
 
-// spentOnAnswer is what an answer has taken that was relayed as it came, complete or not. Of a stream that told nothing, or
-// was cut after it did, what else was generated is estimated.
-func spentOnAnswer(answer *transport.Response, complete bool) (s spent) {
-	s.usage, s.told = answer.Usage()
-	if stream := answer.Stream(); stream != nil && !(complete && s.told) {
-		s.untold = stream.Untold()
+// usageOfStream returns the usage of an answer that was relayed as it came. Tokens of a stream without a usage report, or cut after it, are
+// estimated.
+func usageOfStream(answer *transport.Response, complete bool) (s tokenUsage) {
+	s.engine, s.reported = answer.Usage()
+	if stream := answer.Stream(); stream != nil && !(complete && s.reported) {
+		s.unreportedTokens = stream.Untold()
 	}
 	return s
 }
 
-func (s spent) known() bool { return s.told || s.untold > 0 }
+func (s tokenUsage) known() bool { return s.reported || s.unreportedTokens > 0 }
 
-// used is s for the fair order.
-func (c *call) used(s spent) permits.Used {
+// costOf returns the cost of a usage for fair queuing.
+func (c *call) costOf(s tokenUsage) permits.Used {
 	used := permits.Used{Input: math.NaN(), Output: math.NaN()}
 	input, output := c.price()
-	if s.told {
-		used.Input = float64(s.usage.Prompt) * input
+	if s.reported {
+		used.Input = float64(s.engine.Prompt) * input
 	}
 	if s.known() {
-		used.Output = float64(s.usage.Completion+s.untold) * output
+		used.Output = float64(s.engine.Completion+s.unreportedTokens) * output
 	}
 	return used
 }
 
-// charge says what an answer that is relayed has cost so far.
+// charge charges the account for what the relayed answer has cost so far.
 func (c *call) charge(answer *transport.Response) {
 	stream := answer.Stream()
 	if !c.held || stream == nil {
@@ -78,8 +78,8 @@ func (c *call) charge(answer *transport.Response) {
 	c.grant.Charge(float64(usage.Completion+stream.Untold()) * output)
 }
 
-// inputCost is what the request's input may cost.
-func (c *call) inputCost() float64 {
+// estimateInputCost estimates the cost of the request's input.
+func (c *call) estimateInputCost() float64 {
 	input, _ := c.price()
 	return float64(len(c.raw)) / bytesOfToken * input
 }

@@ -14,10 +14,10 @@ func priced(c fleet.Cost) *call { return &call{model: &fleet.Model{Cost: c}, raw
 // What a request has used is told in the model's own prices, and where it has none by what tokens take of an engine.
 func TestUsed(t *testing.T) {
 	nan := math.NaN()
-	told := spent{usage: openai.Usage{Prompt: 100, Completion: 50}, told: true}
-	f := func(name string, cost fleet.Cost, s spent, want permits.Used) {
+	told := tokenUsage{engine: openai.Usage{Prompt: 100, Completion: 50}, reported: true}
+	f := func(name string, cost fleet.Cost, s tokenUsage, want permits.Used) {
 		t.Helper()
-		got := priced(cost).used(s)
+		got := priced(cost).costOf(s)
 		same := func(a, b float64) bool { return math.Abs(a-b) < 1e-9 || math.IsNaN(a) && math.IsNaN(b) }
 		if !same(got.Input, want.Input) || !same(got.Output, want.Output) {
 			t.Errorf("%s: used %v, want %v", name, got, want)
@@ -27,17 +27,17 @@ func TestUsed(t *testing.T) {
 	f("priced", fleet.Cost{Input: 0.4, Output: 1.2, Per: 1000}, told, permits.Used{Input: 40, Output: 60})
 	f("for nothing", fleet.Cost{Per: 1000}, told, permits.Used{Input: 100, Output: 100})
 	f("an input for nothing", fleet.Cost{Output: 1, Per: 1000}, told, permits.Used{Input: 0, Output: 50})
-	f("cut", fleet.Cost{}, spent{untold: 7}, permits.Used{Input: nan, Output: 14})
-	f("cut after it told", fleet.Cost{}, spent{usage: openai.Usage{Prompt: 3, Completion: 5}, told: true, untold: 2},
+	f("cut", fleet.Cost{}, tokenUsage{unreportedTokens: 7}, permits.Used{Input: nan, Output: 14})
+	f("cut after it told", fleet.Cost{}, tokenUsage{engine: openai.Usage{Prompt: 3, Completion: 5}, reported: true, unreportedTokens: 2},
 		permits.Used{Input: 3, Output: 14})
-	f("told nothing", fleet.Cost{}, spent{}, permits.Used{Input: nan, Output: nan})
-	f("an embedding", fleet.Cost{}, spent{usage: openai.Usage{Prompt: 9}, told: true}, permits.Used{Input: 9})
+	f("told nothing", fleet.Cost{}, tokenUsage{}, permits.Used{Input: nan, Output: nan})
+	f("an embedding", fleet.Cost{}, tokenUsage{engine: openai.Usage{Prompt: 9}, reported: true}, permits.Used{Input: 9})
 }
 
 // Before it runs, a request is taken for as many tokens as its bytes may be, and no more output than it wants.
 func TestClaimed(t *testing.T) {
 	c := priced(fleet.Cost{Input: 0.5, Output: 2, Per: 1000})
-	if got, want := c.inputCost(), 100*0.5; math.Abs(got-want) > 1e-9 {
+	if got, want := c.estimateInputCost(), 100*0.5; math.Abs(got-want) > 1e-9 {
 		t.Errorf("400 bytes of input cost %v, want %v", got, want)
 	}
 }

@@ -82,7 +82,7 @@ func (s *Server) do(in *server.Request, r *peer.Request) (a *peer.Answer, err er
 			continue
 		}
 		c.response = response
-		next := c.judge(response, err)
+		next := c.classify(response, err)
 		if next.relay {
 			return c.answer(response), nil
 		}
@@ -91,7 +91,7 @@ func (s *Server) do(in *server.Request, r *peer.Request) (a *peer.Answer, err er
 		}
 		c.releaseUnserved()
 		c.logFailed(&next)
-		c.last = &next.refusal
+		c.lastFailure = &next.refusal
 		if !next.again || !s.budget.Take() {
 			if next.full {
 				next.refusal = *c.engineFull()
@@ -142,9 +142,9 @@ var errLate = errors.New("request has run out of time")
 
 // findInTime is find within the time that the request has.
 func (c *call) findInTime() *refusal {
-	whole, end, reason := c.Context, c.end, reasons.TotalTimeout
-	if !c.firstBy.IsZero() && c.firstBy.Before(c.end) {
-		end, reason = c.firstBy, reasons.FirstByteTimeout
+	whole, end, reason := c.Context, c.deadline, reasons.TotalTimeout
+	if !c.firstByteDeadline.IsZero() && c.firstByteDeadline.Before(c.deadline) {
+		end, reason = c.firstByteDeadline, reasons.FirstByteTimeout
 	}
 	within, cancel := context.WithDeadlineCause(whole, end, errLate)
 	defer cancel()
@@ -168,14 +168,14 @@ func (c *call) answer(response *transport.Response) *peer.Answer {
 		return a
 	}
 	if body, whole := response.Body(); whole {
-		c.spent = spentOn(body)
+		c.usage = usageOf(body)
 		c.release()
 		c.logWhole(response.Status(), body)
 		return a
 	}
 	a.OnChunk = func() { c.charge(response) }
 	a.OnOutcome = func(end relay.Outcome, blocked time.Duration) {
-		c.heldUp = blocked
+		c.blocked = blocked
 		c.ended(response, end)
 	}
 	a.OnClose = c.close
@@ -202,11 +202,11 @@ func (c *call) ended(response *transport.Response, end relay.Outcome) {
 		// But not for a request that took all its time: the client may have been slow.
 		c.pool.Failed(c.grant.Endpoint, end.Reason)
 	}
-	c.spent = spentOnAnswer(response, end.Kind == relay.OutcomeCompleted)
+	c.usage = usageOfStream(response, end.Kind == relay.OutcomeCompleted)
 	if response.Done() {
 		c.release()
 	}
-	c.logStreamEnd(response, end)
+	c.logStream(response, end)
 }
 
 // load returns the load of the request's pool, once that is known.
@@ -224,7 +224,7 @@ func (c *call) refused(r *refusal) (*peer.Answer, error) {
 	}
 	a := &peer.Answer{Error: r.err, Verdict: r.verdict, Queued: c.queued, Attempts: c.attempts}
 	a.Load, a.HasLoad = c.load()
-	a.Verdict.Number, a.Verdict.EndpointsFailed = r.err.Number, c.broken
+	a.Verdict.Number, a.Verdict.EndpointsFailed = r.err.Number, c.endpointsFailed
 	a.Verdict.Retries = max(c.attempts-c.withdrawn-1, 0)
 	return a, nil
 }
@@ -233,8 +233,8 @@ func (c *call) refused(r *refusal) (*peer.Answer, error) {
 func (c *call) refuse(err error) (*peer.Answer, error) {
 	var full *permits.Refusal
 	switch {
-	case errors.As(err, &full) && full.Reason == permits.NoEndpoint && c.last != nil:
-		return c.refused(c.last) // no endpoint is left that has not failed this request: that is why
+	case errors.As(err, &full) && full.Reason == permits.NoEndpoint && c.lastFailure != nil:
+		return c.refused(c.lastFailure) // no endpoint is left that has not failed this request: that is why
 	case full != nil:
 		return c.refused(outOfCapacity(full))
 	case errors.Is(err, errDrained):

@@ -39,18 +39,18 @@ func (c *call) event(phase analytics.Phase) *analytics.Event {
 	}
 }
 
-// logBegin says that a permit was granted.
+// logBegin logs that a permit was granted.
 func (c *call) logBegin() {
-	c.begun = true
+	c.beginLogged = true
 	c.server.config.Log.Append(c.event(analytics.PhaseBegin))
 }
 
 // log writes the attempt's final event, unless there is one already.
 func (c *call) log(e *analytics.Event) {
-	if !c.begun {
+	if !c.beginLogged {
 		return
 	}
-	c.begun = false
+	c.beginLogged = false
 	now := time.Now()
 	e.RequestTime = analytics.Milliseconds(now.Sub(c.arrived))
 	e.InferenceTime = analytics.Milliseconds(now.Sub(c.granted))
@@ -58,19 +58,19 @@ func (c *call) log(e *analytics.Event) {
 	c.server.metrics.Finished(e)
 }
 
-// logFailed ends an attempt of which nothing was relayed.
-func (c *call) logFailed(n *next) {
+// logFailed logs the end of an attempt of which nothing was relayed.
+func (c *call) logFailed(n *decision) {
 	e := c.event(analytics.PhaseEnd)
 	e.Outcome, e.Reason, e.Partial = n.outcome, n.failure, true
-	if n.outcome != analytics.OutcomeClientGone { // else there is nobody to be told anything
+	if n.outcome != analytics.OutcomeClientGone { // otherwise no error was sent
 		e.Status, e.Code = n.err.Status, n.err.Code
 	}
 	c.log(e)
 }
 
-// logCrash ends an attempt whose handler, or relay, has panicked: any other has its final event already.
+// logCrash logs the end of an attempt whose handler or relay has panicked; any other attempt has its final event already.
 func (c *call) logCrash() {
-	if !c.begun {
+	if !c.beginLogged {
 		return
 	}
 	e := c.event(analytics.PhaseEnd)
@@ -78,32 +78,31 @@ func (c *call) logCrash() {
 	c.log(e)
 }
 
-// logWhole ends an attempt whose answer came in one piece.
+// logWhole logs the end of an attempt whose answer came in one piece.
 func (c *call) logWhole(status int, body []byte) {
 	e := c.event(analytics.PhaseEnd)
 	e.Outcome, e.Status, e.BytesOut = analytics.OutcomeCompleted, status, int64(len(body))
 	e.TimeToFirstToken = analytics.Milliseconds(c.firstByte.Sub(c.arrived))
-	c.bill(e)
+	c.addUsage(e)
 	c.log(e)
 }
 
-// logStreamEnd ends an attempt whose answer was relayed as it came.
-func (c *call) logStreamEnd(answer *transport.Response, end relay.Outcome) {
+// logStream logs the end of an attempt whose answer was relayed as it came.
+func (c *call) logStream(answer *transport.Response, end relay.Outcome) {
 	e := c.event(analytics.PhaseEnd)
 	e.Outcome, e.Reason, e.Status, e.BytesOut = analytics.Outcome(end.Kind), end.Reason, answer.Status(), answer.Size()
 	e.TimeToFirstToken = analytics.Milliseconds(c.firstByte.Sub(c.arrived))
 	e.Partial = end.Kind != relay.OutcomeCompleted
-	c.bill(e)
+	c.addUsage(e)
 	c.log(e)
 }
 
-// bill enters what was used, and what it costs. What is only estimated has its price too: who leaves before the end has
-// used the engine all the same.
-func (c *call) bill(e *analytics.Event) {
-	if !c.spent.known() {
+// addUsage adds the usage and its cost to an event. Estimated tokens are priced too: a client that leaves early has used the engine.
+func (c *call) addUsage(e *analytics.Event) {
+	if !c.usage.known() {
 		return
 	}
-	u, estimated := c.spent.usage, c.spent.untold
+	u, estimated := c.usage.engine, c.usage.unreportedTokens
 	e.PromptTokens, e.CompletionTokens, e.CachedTokens, e.AudioSeconds = u.Prompt, u.Completion, u.Cached, u.Seconds
 	e.TokensEstimated = estimated
 	if price := c.model.Cost; price.Per > 0 {

@@ -28,15 +28,15 @@ func TestFirstByteIsTold(t *testing.T) {
 			t.Errorf("%s after %v: the limit falls: %v, want %v", what, took, got, falls)
 		}
 	}
-	class := func(k openai.EngineClass) func(*call) { return func(c *call) { c.tellFirstByte(k) } }
-	failed := func(err error) func(*call) { return func(c *call) { c.judge(nil, err) } }
+	class := func(k openai.EngineClass) func(*call) { return func(c *call) { c.observeFirstByte(k) } }
+	failed := func(err error) func(*call) { return func(c *call) { c.classify(nil, err) } }
 	const usual, late = 100 * time.Millisecond, 2 * time.Second
 	f("a token of a chat", openai.Chat, late, class(openai.Relay), true)
 	f("a token of a chat", openai.Chat, usual, class(openai.Relay), false)
 	f("a token of a completion", openai.Completions, late, class(openai.Relay), true)
 	f("an event of a response", openai.Responses, late, class(openai.Relay), false)
 	f("a piece of speech", openai.Speech, late, class(openai.Relay), false)
-	f("an unstreamed answer", openai.Chat, late, func(c *call) { c.body.Stream = false; c.tellFirstByte(openai.Relay) }, false)
+	f("an unstreamed answer", openai.Chat, late, func(c *call) { c.body.Stream = false; c.observeFirstByte(openai.Relay) }, false)
 	f("a refusal", openai.Chat, late, class(openai.ClientError), false)
 	f("full", openai.Chat, late, class(openai.Full), false)
 

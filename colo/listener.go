@@ -204,7 +204,7 @@ func fieldsBack(a *peer.Answer) []transport.Field {
 		transport.Field{Name: hop.HeaderAttempts, Value: strconv.Itoa(a.Attempts)})
 }
 
-// refuseUnread answers a request that could not even be read.
+// refuseUnread answers a request that could not be read.
 func (s *Server) refuseUnread(rc *fasthttp.RequestCtx, e *openai.Error) {
 	server.WriteError(rc, e, "")
 }

@@ -12,10 +12,10 @@ import (
 	"colonnade/openai"
 )
 
-// realtimeProtocol is the subprotocol that is answered if it was offered, whatever the engine makes of it.
+// realtimeProtocol is the subprotocol that is accepted if the client offers it, whatever the engine answers.
 const realtimeProtocol = "realtime"
 
-// toHandshake makes r, which was built as for any request, one that asks the engine for a WebSocket.
+// toHandshake turns request r into a WebSocket handshake with the engine.
 func (c *call) toHandshake(r *transport.Request, model string) {
 	separator := "?"
 	if strings.Contains(r.Path, "?") {
@@ -26,9 +26,9 @@ func (c *call) toHandshake(r *transport.Request, model string) {
 	r.FirstByteTimeout = c.model.Timeouts.FirstByte.Std()
 }
 
-// classify says what an engine's answer means. One that answers a handshake but does not switch speaks no WebSocket
-// there, and whoever serves pages, or compresses what it should not, is no engine.
-func (c *call) classify(answer *transport.Response) openai.EngineClass {
+// responseClass classifies an engine's response. An answer to a handshake that does not switch protocols, a web page, and a body in a coding
+// that was not asked for come from a URL that is not an engine's.
+func (c *call) responseClass(answer *transport.Response) openai.EngineClass {
 	class := openai.ClassifyStatus(answer.Status())
 	switch {
 	case answer.Upgraded():
@@ -39,8 +39,8 @@ func (c *call) classify(answer *transport.Response) openai.EngineClass {
 	return class
 }
 
-// session is the WebSocket between the client and an engine that has switched. The permit is held until the engine's connection has
-// ended. Nothing is tried again from here on.
+// session returns the WebSocket session between the client and an engine that has switched protocols. The permit is held until the
+// engine's connection has ended. There is no retry from here on.
 func (c *call) session(response *transport.Response) *realtime.Session {
 	s := &realtime.Session{
 		Context:   c.Context,
@@ -49,7 +49,7 @@ func (c *call) session(response *transport.Response) *realtime.Session {
 		Handshake: c.request.Handshake,
 		Limits:    realtime.SessionLimits{MaxDuration: c.model.Timeouts.WebSocket.Std(), WriteStall: c.server.config.WriteStall},
 		OnClose: func(end realtime.SessionOutcome) {
-			c.spent = spent{usage: end.Usage, told: end.HasUsage, untold: end.UnreportedDeltas}
+			c.usage = tokenUsage{engine: end.Usage, reported: end.HasUsage, unreportedTokens: end.UnreportedDeltas}
 			c.release()
 			c.logSession(end)
 		},
@@ -60,14 +60,14 @@ func (c *call) session(response *transport.Response) *realtime.Session {
 	return s
 }
 
-// logSession ends an attempt that was a WebSocket.
+// logSession logs the end of an attempt that was a WebSocket.
 func (c *call) logSession(end realtime.SessionOutcome) {
 	e := c.event(analytics.PhaseEnd)
 	e.Outcome, e.Reason, e.Status = analytics.Outcome(end.Kind), end.Reason, 101
 	e.Partial = end.Kind != relay.OutcomeCompleted
 	e.MessagesIn, e.MessagesOut = end.MessagesIn, end.MessagesOut
 	e.BytesIn, e.BytesOut = end.BytesIn, end.BytesOut
-	c.bill(e)
+	c.addUsage(e)
 	switch {
 	case end.EngineFault:
 		c.pool.Failed(c.grant.Endpoint, end.Reason)

@@ -25,7 +25,7 @@ import (
 // Linger is how long a cancelled request's slot may wait for the engine to close the connection.
 const Linger = 250 * time.Millisecond
 
-// Config is what a colo server needs. All of it but WriteStall and Peers is required.
+// Config configures a colo server. All fields but WriteStall and Peers are required.
 type Config struct {
 	Colo, Node string
 	Keys       *hop.Keys
@@ -33,7 +33,7 @@ type Config struct {
 	Metrics    *metrics.Registry
 	Logger     *slog.Logger
 	WriteStall time.Duration       // longest time for one write to an entry; 0 = 30 s
-	Peers      *peertls.TrustStore // who may send requests; nil = whoever has a token, over plain connections
+	Peers      *peertls.TrustStore // for mutual TLS with other nodes; nil = a token suffices, without TLS
 }
 
 // Server is one colo server.
@@ -46,20 +46,20 @@ type Server struct {
 	credentials *credentials
 	http        *server.Server
 
-	applying sync.RWMutex // held while the pools are ahead of applied
+	applying sync.RWMutex // held while the pools are newer than applied
 	applied  atomic.Pointer[appliedTable]
 	inHand   *server.Inflight
 	buffers  realtime.Buffers // of realtime sessions
 	draining atomic.Bool
 
-	calls  sync.RWMutex // held by Do while it takes a request in hand; guards the field below
-	closed bool         // Do takes no more
+	calls  sync.RWMutex // read-locked while Do begins a request; guards the field below
+	closed bool         // Do refuses requests
 }
 
-// errDrained is the cause of requests that were still running when a drain's time was over.
+// errDrained is the cause of the end of requests that were still running when the drain timeout passed.
 var errDrained = errors.New("server is shutting down")
 
-// New returns a server, to be run and served.
+// New returns a server; the caller calls Run and Serve.
 func New(c Config) (*Server, error) {
 	inHand, err := server.NewInflight(c.Logger)
 	if err != nil {
@@ -90,7 +90,7 @@ func New(c Config) (*Server, error) {
 	return s, nil
 }
 
-// Run does what goes on beside requests, until ctx ends.
+// Run runs the background work until ctx ends.
 func (s *Server) Run(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	probing := make(chan error, 1)
@@ -103,20 +103,19 @@ func (s *Server) Run(ctx context.Context) error {
 // Serve answers the fleet's requests on ln until Shutdown.
 func (s *Server) Serve(ln net.Listener) error { return s.http.Serve(ln) }
 
-// Drain tells those who wait, and all who would have to, that this server moves its work to others. Who finds a free
-// slot is still served: not every entry may have heard of the drain.
+// Drain answers waiting requests, and those that would have to wait, with the verdict moved. A request that finds a free slot is still
+// served: not every entry may know of the drain yet.
 func (s *Server) Drain() {
 	s.draining.Store(true)
 	s.http.Drain()
 	s.pools.CloseQueues()
 }
 
-// Draining says whether Drain was called.
+// Draining reports whether Drain was called.
 func (s *Server) Draining() bool { return s.draining.Load() }
 
-// Shutdown serves until no entry sends requests any more, then refuses newcomers; it waits for what runs until ctx
-// ends, then ends it, and returns once nothing is in hand. Until then an entry that has not heard of the drain is told
-// so, which costs its requests less than a closed port.
+// Shutdown serves until no entry sends requests any more, then refuses new ones. It waits for running requests until ctx ends, then ends
+// them, and returns once none is left. The listener stays open until then: the verdict moved costs a request less than a closed port.
 func (s *Server) Shutdown(ctx context.Context, p server.DrainTimings) error {
 	s.Drain()
 	s.http.AwaitQuiet(ctx, p, nil)
@@ -133,10 +132,10 @@ func (s *Server) refuseCalls() {
 	s.closed = true
 }
 
-// maxBody is the largest body that any model takes.
+// maxBody returns the largest max_body of any model, in bytes.
 func (s *Server) maxBody() int { return s.table().MaxBody().Int() }
 
-// probe asks an endpoint's health path. A panic over what it says there is our fault, and ends nothing.
+// probe requests an endpoint's health path. A panic while reading the answer is our fault, not the endpoint's.
 func (s *Server) probe(ctx context.Context, e *fleet.Endpoint) (err error) {
 	defer func() {
 		if server.LogPanic(s.config.Logger.With("endpoint", e.ID), "health check", recover()) {

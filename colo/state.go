@@ -8,14 +8,14 @@ import (
 	"colonnade/permits"
 )
 
-// PoolState is a pool as /debug/pools shows it, and whose.
+// PoolState is a pool as /debug/pools shows it.
 type PoolState struct {
 	Colo string `json:"colo"`
 	Node string `json:"node"`
 	admission.Stats
 }
 
-// PoolStates describes every pool, for /debug/pools, and in each names at most so many accounts.
+// PoolStates returns every pool for /debug/pools, each with at most the given number of accounts.
 func (s *Server) PoolStates(accounts int) []PoolState {
 	states := []PoolState{}
 	for _, p := range s.pools.Pools() {
@@ -36,10 +36,10 @@ func (s *Server) Pools() []permits.Stats {
 // DeadEndpoints returns the keys of suspect endpoints (see [fleet.Table]) that have died.
 func (s *Server) DeadEndpoints() []string { return s.pools.DeadEndpoints() }
 
-// SetFence says how long the server may grant permits; see [admission.Manager.GrantUntil].
+// SetFence sets until when the server may grant permits; see [admission.Manager.SetFence].
 func (s *Server) SetFence(until time.Time) { s.pools.SetFence(until) }
 
-// GrantsEnabled says whether it may now.
+// GrantsEnabled reports whether the server may grant permits now.
 func (s *Server) GrantsEnabled() bool { return s.pools.GrantsEnabled() }
 
 // Check returns every invariant that does not hold.
@@ -48,7 +48,7 @@ func (s *Server) Check() []error {
 	if err := s.pools.Check(); err != nil {
 		wrong = append(wrong, err)
 	}
-	// Looked at twice, so that a request that comes or goes meanwhile is no leak.
+	// Counted twice, so that a request that begins or ends meanwhile does not look like a leak.
 	before := s.inHand.Count()
 	held := 0
 	for _, p := range s.pools.Pools() {

@@ -19,80 +19,90 @@ import (
 	"colonnade/openai"
 )
 
-// holdBack is what an entry keeps of a deadline for the way back.
-const holdBack = 50 * time.Millisecond
+// reservedForReturn is the part of a deadline that an entry keeps for the way back to the client.
+const reservedForReturn = 50 * time.Millisecond
 
-// call is one request in hand, from the handler's start to the answer's end, which for a stream comes after the handler
-// has returned. It is used by one goroutine at a time: the connection's.
+// call is one request in flight, from the handler's start to the answer's end, which for a stream comes after the handler has
+// returned. One goroutine uses it at a time: that of the client's connection.
 type call struct {
 	*server.Request
 	entry *Entry
-	rc    *fasthttp.RequestCtx // valid until the answer is written; but for one that is relayed, until the handler returns
+	rc    *fasthttp.RequestCtx // valid until the handler returns
 
-	id       string // ours
-	clientID string // the client's, as a label
+	// Known at once.
+	id      string    // ours: 128 random bits in hex
+	arrived time.Time // when the whole request had arrived
+
+	// From the head.
+	clientID string // the client's x-request-id, if it can be a label
 	head
-	model *fleet.Model // nil until it is known
-	asked string       // the model's name as the client wrote it
-	body  openai.Body
-	raw   []byte
 
-	handshake *transport.Handshake // the client's; nil unless it wants a WebSocket
+	// From the body, or of a WebSocket from the handshake.
+	raw        []byte // the body as received
+	body       openai.Body
+	handshake  *transport.Handshake // the client's; nil unless it asks for a WebSocket
+	askedModel string               // the model's name as the client wrote it
+	model      *fleet.Model         // nil until it is known
 
-	arrived   time.Time
-	firstBy   time.Time // by when the client wants a first byte; zero = any time
-	end       time.Time // of the whole request
-	priority  string
-	events    bool                    // the client wants to know how its request waits
-	prelude   *relay.QueueEventStream // how it is told, from announce on
-	budgeted  bool                    // it pays into the budget of retries: not before it is worth a try
-	tries     *tries
-	answer    *peer.Answer  // of the last try
-	path      []string      // servers tried
-	waited    time.Duration // in queues, everywhere
-	attempts  int           // at engines, everywhere
-	colo      string
+	// From plan on.
+	firstByteDeadline time.Time // the client's own deadline for the first byte; zero = none
+	deadline          time.Time // of the whole request
+	priority          string
+	wantsQueueEvents  bool
+	queueEvents       *relay.QueueEventStream // nil unless the answer has begun with queue events
+	countsInBudget    bool                    // budget.Begin was called
+	attempts          *attempts
+
+	// Of all attempts so far.
+	path           []string      // servers tried
+	waited         time.Duration // in queues of all colos
+	engineAttempts int           // in all colos
+
+	// Of the last attempt.
+	answer    *peer.Answer
+	colo      string // that serves the request
 	firstByte time.Time
-	begun     bool // a begin was logged
-	logged    bool // and the one final event
+
+	// Exactly one final event follows a begin event.
+	beginLogged, endLogged bool
 }
 
-// newCall takes the request in hand. leave must follow.
+// newCall begins a request; close must follow.
 func (e *Entry) newCall(rc *fasthttp.RequestCtx) *call {
 	var id [16]byte
 	_, _ = rand.Read(id[:]) // does not fail since Go 1.24
 	return &call{Request: e.inHand.Begin(), entry: e, rc: rc, id: hex.EncodeToString(id[:]), arrived: time.Now()}
 }
 
-// leave lets go of everything that the request has, once.
-func (c *call) leave() {
-	defer c.letGo() // also if the log should panic
-	if c.begun && !c.logged {
-		c.logLost()
+// close releases everything that the request holds; further calls do nothing.
+func (c *call) close() {
+	defer c.release() // also if logging panics
+	if c.beginLogged && !c.endLogged {
+		c.logCrash()
 	}
 }
 
-func (c *call) letGo() {
+func (c *call) release() {
 	if c.model != nil {
 		c.entry.active.add(c.model.Name, -1)
 		c.model = nil
 	}
-	if c.Close() && c.budgeted {
+	if c.Close() && c.countsInBudget {
 		c.entry.budget.End()
 	}
 }
 
-// header returns a request header as a string of its own.
+// header returns a copy of a request header.
 func (c *call) header(name string) string { return string(c.rc.Request.Header.Peek(name)) }
 
-// label keeps what the client calls its request.
-func (c *call) label() {
+// readRequestID keeps the client's own request id as a label.
+func (c *call) readRequestID() {
 	if id := c.header(hop.HeaderRequestID); isRequestID(id) {
 		c.clientID = id
 	}
 }
 
-// identify finds the account.
+// identify finds the account by the header Authorization.
 func (c *call) identify(t *fleet.Table) *openai.Error {
 	return c.identifyBy(t, accounts.Bearer(c.header("Authorization")))
 }
@@ -106,9 +116,9 @@ func (c *call) identifyBy(t *fleet.Table, key string) *openai.Error {
 	return err
 }
 
-// resolve finds the model that is asked for by name, if the caller may use it.
-func (c *call) resolve(t *fleet.Table, name string) *openai.Error {
-	c.asked = name
+// resolveModel finds the model by name, if the account may use it.
+func (c *call) resolveModel(t *fleet.Table, name string) *openai.Error {
+	c.askedModel = name
 	m, ok := t.Model(name)
 	if !ok {
 		return openai.ModelNotFound(name)
@@ -121,9 +131,9 @@ func (c *call) resolve(t *fleet.Table, name string) *openai.Error {
 	return nil
 }
 
-// setDeadlines reads how long the client wants to wait. Each of its headers caps the wait for the first byte.
+// setDeadlines reads the client's own time limits. Each of its headers caps the wait for the first byte.
 func (c *call) setDeadlines() *openai.Error {
-	c.end = c.arrived.Add(c.model.Timeouts.Total.Std())
+	c.deadline = c.arrived.Add(c.model.Timeouts.Total.Std())
 	for _, h := range [...]struct {
 		name string
 		unit time.Duration
@@ -139,22 +149,22 @@ func (c *call) setDeadlines() *openai.Error {
 		limit, ok := duration(value, h.unit)
 		if !ok {
 			if h.name != hop.HeaderDeadlineMS {
-				continue // an SDK's own word for "none"
+				continue // an SDK writes "none" in its own way
 			}
 			return openai.InvalidRequest("", "the header %s is %.40q: it must be a number of milliseconds above 0",
 				h.name, value)
 		}
-		if h.name == hop.HeaderDeadlineMS && limit <= holdBack {
-			return openai.InvalidRequest("", "the header %s is %.40q: it must be above %d, which is kept for the way back", h.name, value, holdBack.Milliseconds())
+		if h.name == hop.HeaderDeadlineMS && limit <= reservedForReturn {
+			return openai.InvalidRequest("", "the header %s is %.40q: it must be above %d, which is kept for the way back", h.name, value, reservedForReturn.Milliseconds())
 		}
-		if by := c.arrived.Add(limit); c.firstBy.IsZero() || by.Before(c.firstBy) {
-			c.firstBy = by
+		if by := c.arrived.Add(limit); c.firstByteDeadline.IsZero() || by.Before(c.firstByteDeadline) {
+			c.firstByteDeadline = by
 		}
 	}
 	return nil
 }
 
-// duration reads a positive number of units, at most a day.
+// duration parses a positive number of units; the result is at most a day.
 func duration(s string, unit time.Duration) (time.Duration, bool) {
 	n, err := strconv.ParseFloat(s, 64)
 	if err != nil || math.IsNaN(n) || n <= 0 {
@@ -163,10 +173,10 @@ func duration(s string, unit time.Duration) (time.Duration, bool) {
 	return time.Duration(min(n*float64(unit), float64(24*time.Hour))), true
 }
 
-// queueing reads whether the client wants to queue.
-func (c *call) queueing() (queueing, *openai.Error) {
-	switch q := queueing(c.header(hop.HeaderQueue)); q {
-	case queueAsNeeded, queueNever, queueWait:
+// readQueueMode reads the header x-colonnade-queue.
+func (c *call) readQueueMode() (queueMode, *openai.Error) {
+	switch q := queueMode(c.header(hop.HeaderQueue)); q {
+	case queueDefault, queueNever, queueWait:
 		return q, nil
 	default:
 		return "", openai.InvalidRequest("", "the header %s is %.40q: it must be never or wait",
@@ -174,7 +184,7 @@ func (c *call) queueing() (queueing, *openai.Error) {
 	}
 }
 
-// readPriority is the account's, unless the client asks for a lower one.
+// readPriority returns the account's priority, or the lower one that the client asks for.
 func (c *call) readPriority() (string, *openai.Error) {
 	own := c.caller.Account.Priority
 	asked := c.header(hop.HeaderPriority)

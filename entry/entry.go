@@ -25,20 +25,20 @@ import (
 	"colonnade/reasons"
 )
 
-// Config is what an entry needs. All of it but Open, WriteStall, TLS, Peers and PerAddress is required.
+// Config configures an entry. All fields but Open, Starting, WriteStall, TLS, PerAddress, Peers and Local are required.
 type Config struct {
 	Node       string
 	Open       bool // requests without a valid key are served, as the account "open"
 	Keys       *hop.Keys
 	Table      func() *fleet.Table
-	Starting   func() bool // no table has come yet; nil = one has
+	Starting   func() bool // reports that no table has arrived yet; nil = one has
 	Log        *journal.Log
 	Metrics    *metrics.Registry
 	Logger     *slog.Logger
 	WriteStall time.Duration        // longest time for one write to a client; 0 = 30 s
 	TLS        *peertls.Certificate // for clients; nil = plain HTTP
-	PerAddress int                  // the most connections of one address; 0 = any number
-	Peers      *peertls.TrustStore  // colo servers are those that it believes; nil = they are spoken to plainly
+	PerAddress int                  // limit on connections of one address; 0 = none
+	Peers      *peertls.TrustStore  // for mutual TLS with colo servers; nil = without TLS
 	// Local returns the way to a colo server that runs in this process, or nil for any other; nil = all run elsewhere.
 	Local func(*fleet.Server) peer.Func
 }
@@ -56,15 +56,15 @@ type Entry struct {
 
 	inHand   *server.Inflight
 	buffers  realtime.Buffers // of realtime sessions
-	probers  probers
-	draining atomic.Bool // not ready any more
-	refusing atomic.Bool // nor taking requests
+	probers  healthCheckers
+	draining atomic.Bool // readiness is off
+	refusing atomic.Bool // requests are refused
 }
 
-// errDrained is the cause of requests that were still running when a drain's time was over.
+// errDrained is the cause of the end of requests that were still running when the drain timeout passed.
 var errDrained = errors.New("entry is shutting down")
 
-// New returns an entry, to be run and served.
+// New returns an entry; the caller calls Run and Serve.
 func New(c Config) (*Entry, error) {
 	inHand, err := server.NewInflight(c.Logger)
 	if err != nil {
@@ -83,12 +83,12 @@ func New(c Config) (*Entry, error) {
 	e.http = server.New(server.Config{
 		Handle:        e.serve,
 		HandleError:   e.refuseUnread,
-		RejectEarly:   e.unwanted,
+		RejectEarly:   e.rejectEarly,
 		Inflight:      inHand,
 		Logger:        c.Logger,
 		TLS:           c.TLS,
 		MaxPerIP:      c.PerAddress,
-		OnRefusedConn: func() { e.metrics.Refused(reasons.TooManyConnections) }, // there is no request that an event could tell of
+		OnRefusedConn: func() { e.metrics.Refused(reasons.TooManyConnections) }, // there is no request, and so no event
 	})
 	metrics.RegisterConnections(c.Metrics, func() metrics.ConnStats {
 		return metrics.ConnStats(e.http.ConnStats())
@@ -96,13 +96,13 @@ func New(c Config) (*Entry, error) {
 	return e, nil
 }
 
-// Run does what goes on beside requests, until ctx ends.
+// Run runs the background work until ctx ends.
 func (e *Entry) Run(ctx context.Context) error { return e.transport.Run(ctx) }
 
 // Serve answers clients on ln until Shutdown.
 func (e *Entry) Serve(ln net.Listener) error { return e.http.Serve(ln) }
 
-// Ready says why clients should go to another entry, or nil.
+// Ready returns why clients should go to another entry, or nil.
 func (e *Entry) Ready() error {
 	switch {
 	case e.draining.Load():
@@ -119,29 +119,29 @@ func (e *Entry) Ready() error {
 	return errors.New("no colo has a live server")
 }
 
-// starting says that no table has come yet.
+// starting reports whether no table has arrived yet.
 func (e *Entry) starting() bool { return e.config.Starting != nil && e.config.Starting() }
 
-// Drain turns readiness off, and makes each answer its connection's last. Requests are still served.
+// Drain turns readiness off and makes each answer the last of its connection. Requests are still served.
 func (e *Entry) Drain() {
 	e.draining.Store(true)
 	e.http.Drain()
 }
 
-// Shutdown serves until whoever balances load has noticed, then refuses newcomers; it waits for what runs until ctx
-// ends, then ends it, and returns once nothing is in hand.
+// Shutdown serves until load balancers have noticed the drain, then refuses new requests. It waits for running requests until ctx ends,
+// then ends them, and returns once none is left.
 func (e *Entry) Shutdown(ctx context.Context, p server.DrainTimings) error {
 	e.Drain()
 	e.http.AwaitQuiet(ctx, p, e.probers.expected)
 	e.refusing.Store(true)
 	e.config.Logger.Info("taking no more requests", "in_hand", e.inHand.Count())
-	e.http.StopAccepting(p) // a closed port is what a balancer understands that asks nothing
+	e.http.StopAccepting(p) // a load balancer without health checks understands a closed port
 	return e.http.Shutdown(ctx, p, errDrained)
 }
 
 // Check returns every invariant that does not hold.
 func (e *Entry) Check() []error {
-	// Looked at twice, so that a request that comes or goes meanwhile is no leak.
+	// Counted twice, so that a request that begins or ends meanwhile does not look like a leak.
 	before := e.inHand.Count()
 	if n := e.active.total(); n > 0 && before == 0 && e.inHand.Count() == 0 {
 		return []error{fmt.Errorf("%d requests are counted as active, and none is in hand", n)}
@@ -149,12 +149,12 @@ func (e *Entry) Check() []error {
 	return nil
 }
 
-// maxBody is the largest body that any model takes.
+// maxBody returns the largest max_body of any model, in bytes.
 func (e *Entry) maxBody() int { return e.config.Table().MaxBody().Int() }
 
-// refuseUnread answers a request that could not even be read.
+// refuseUnread answers a request that could not be read.
 func (e *Entry) refuseUnread(rc *fasthttp.RequestCtx, err *openai.Error) {
 	c := e.newCall(rc)
-	defer c.leave()
+	defer c.close()
 	c.refuse(err)
 }

@@ -22,8 +22,8 @@ func (c *call) event(phase analytics.Phase) *analytics.Event {
 		ColoID:          c.colo,
 		SourceColoID:    c.entry.config.Node,
 		ColoPath:        c.path,
-		Model:           modelLabel(c.asked),
-		Attempts:        c.attempts,
+		Model:           modelLabel(c.askedModel),
+		Attempts:        c.engineAttempts,
 		BytesIn:         int64(len(c.raw)),
 		QueuedInColo:    c.waited > 0,
 		Streamed:        c.body.Stream,
@@ -40,10 +40,10 @@ func (c *call) event(phase analytics.Phase) *analytics.Event {
 
 // log writes the request's final event, unless there is one already.
 func (c *call) log(e *analytics.Event) {
-	if c.logged {
+	if c.endLogged {
 		return
 	}
-	c.logged = true
+	c.endLogged = true
 	e.RequestTime = analytics.Milliseconds(time.Since(c.arrived))
 	e.QueuingTime = analytics.Milliseconds(c.waited)
 	c.entry.config.Log.Append(e)
@@ -52,24 +52,24 @@ func (c *call) log(e *analytics.Event) {
 	}
 }
 
-// logBegin says that the request goes to a colo now: should the process be killed, the next one ends it.
+// logBegin logs that the request is about to be forwarded. If this process is killed, the next one logs the end.
 func (c *call) logBegin() {
-	c.begun = true
+	c.beginLogged = true
 	c.entry.config.Log.Append(c.event(analytics.PhaseBegin))
 }
 
-// logLost ends a request whose handler, or relay, has panicked.
-func (c *call) logLost() {
+// logCrash logs the end of a request whose handler or relay has panicked.
+func (c *call) logCrash() {
 	e := c.event(analytics.PhaseEnd)
 	e.Outcome, e.Code, e.Partial = analytics.OutcomeCrashed, openai.Internal().Code, true
 	c.log(e)
 }
 
-// logRefusal ends a request that was answered with an error of ours.
+// logRefusal logs the end of a request that was answered with our own error.
 func (c *call) logRefusal(err *openai.Error) {
 	e := c.event(analytics.PhaseEnd)
 	e.Status, e.Code, e.Reason = err.Status, err.Code, err.Reason
-	e.Partial = c.begun && err.Status >= 500 && err.Status != 503
+	e.Partial = c.beginLogged && err.Status >= 500 && err.Status != 503
 	switch err.Status {
 	case 500:
 		e.Outcome = analytics.OutcomeCrashed
@@ -79,29 +79,29 @@ func (c *call) logRefusal(err *openai.Error) {
 		e.Outcome = analytics.OutcomeTimeout
 	default:
 		e.Outcome = analytics.OutcomeRefused
-		c.entry.metrics.Refused(refusedFor(err))
+		c.entry.metrics.Refused(refusalLabel(err))
 	}
 	c.log(e)
 }
 
-// refusedFor says in a word what a refusal was for.
-func refusedFor(err *openai.Error) string { return cmp.Or(err.Reason, err.Code) }
+// refusalLabel returns the label of a refusal in metrics.
+func refusalLabel(err *openai.Error) string { return cmp.Or(err.Reason, err.Code) }
 
-// logGone ends a request that was cancelled before the first byte, by its client or by us.
-func (c *call) logGone(outcome analytics.Outcome) {
+// logCancelled logs the end of a request that was cancelled before the first byte, by its client or by a drain.
+func (c *call) logCancelled(outcome analytics.Outcome) {
 	e := c.event(analytics.PhaseEnd)
 	e.Outcome, e.Partial = outcome, true
 	c.log(e)
 }
 
-// logOwn ends a request that we have answered ourselves.
-func (c *call) logOwn(body []byte) {
+// logOwnAnswer logs the end of a request that the entry itself has answered.
+func (c *call) logOwnAnswer(body []byte) {
 	e := c.event(analytics.PhaseEnd)
 	e.Outcome, e.Status, e.BytesOut = analytics.OutcomeCompleted, 200, int64(len(body))
 	c.log(e)
 }
 
-// logWhole ends a request whose answer came in one piece.
+// logWhole logs the end of a request whose answer came in one piece.
 func (c *call) logWhole(answer *transport.Response) {
 	e := c.event(analytics.PhaseEnd)
 	body, _ := answer.Body()
@@ -110,21 +110,21 @@ func (c *call) logWhole(answer *transport.Response) {
 	c.log(e)
 }
 
-// logStream ends a request whose answer was relayed as it came.
+// logStream logs the end of a request whose answer was relayed as it came.
 func (c *call) logStream(answer *transport.Response, end relay.Outcome) {
 	e := c.event(analytics.PhaseEnd)
 	e.Outcome, e.Reason, e.Partial = analytics.Outcome(end.Kind), end.Reason, end.Kind != relay.OutcomeCompleted
 	if stream := answer.Stream(); stream != nil && end.Kind == relay.OutcomeEngineError {
-		toldOutcome(e, stream.LastError())
+		outcomeOfError(e, stream.LastError())
 	}
 	e.Status, e.BytesOut = answer.Status(), answer.Size()
 	e.TimeToFirstToken = analytics.Milliseconds(c.firstByte.Sub(c.arrived))
 	c.log(e)
 }
 
-// toldOutcome makes the outcome of a stream that was cut what the colo's error event says: it knows why. An engine may
-// say such things too, so nothing is kept in its own words.
-func toldOutcome(e *analytics.Event, told openai.EngineError) {
+// outcomeOfError takes the outcome of a stream that was cut from the colo's error event, since the colo knows why it was cut. An engine
+// may send such an event too, so no text of it is kept.
+func outcomeOfError(e *analytics.Event, told openai.EngineError) {
 	switch told.Number {
 	case openai.NumberInferenceTimeout:
 		e.Outcome, e.Reason = analytics.OutcomeTimeout, reasons.TotalTimeout

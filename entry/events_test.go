@@ -29,8 +29,8 @@ func TestOneFinalEvent(t *testing.T) {
 		e.metrics = metrics.NewEntry(metrics.NewRegistry(), nil, func() []metrics.ModelState { return nil })
 		c := e.newCall(nil)
 		life(c)
-		c.leave()
-		c.leave()
+		c.close()
+		c.close()
 		if err := inHand.Close(); err != nil {
 			t.Error(err)
 		}
@@ -53,8 +53,8 @@ func TestOneFinalEvent(t *testing.T) {
 	})
 	f(analytics.OutcomeCompleted, func(c *call) {
 		c.logBegin()
-		c.logOwn(nil)
-		c.logGone(analytics.OutcomeClientGone)
+		c.logOwnAnswer(nil)
+		c.logCancelled(analytics.OutcomeClientGone)
 	})
 	f(analytics.OutcomeCrashed, func(c *call) { // a relay that has panicked
 		c.logBegin()
@@ -70,7 +70,7 @@ func TestToldOutcome(t *testing.T) {
 	f := func(told openai.EngineError, outcome analytics.Outcome, reason string) {
 		t.Helper()
 		e := &analytics.Event{Outcome: analytics.OutcomeEngineError, Reason: "truncated"}
-		if toldOutcome(e, told); e.Outcome != outcome || e.Reason != reason {
+		if outcomeOfError(e, told); e.Outcome != outcome || e.Reason != reason {
 			t.Errorf("%+v: %s %s, want %s %s", told, e.Outcome, e.Reason, outcome, reason)
 		}
 	}

@@ -17,8 +17,8 @@ import (
 	"colonnade/reasons"
 )
 
-// forward sends the request to the home of the model's pool in one colo, and returns its answer up to the first byte.
-func (c *call) forward(to try) (*peer.Answer, error) {
+// forward sends the request to the home of the model's pool in one colo and returns the answer up to its first byte.
+func (c *call) forward(to attempt) (*peer.Answer, error) {
 	began := time.Now()
 	r := peer.Request{
 		Token:     c.token(to, began),
@@ -28,14 +28,14 @@ func (c *call) forward(to try) (*peer.Answer, error) {
 		Handshake: c.handshake,
 		Limits: peer.Limits{
 			Connect:   c.model.Timeouts.Connect.Std(),
-			FirstByte: c.untilFirstBy(began),
+			FirstByte: c.firstByteTimeout(began),
 			Idle:      c.idleTimeout(),
-			End:       c.end,
+			End:       c.deadline,
 		},
 	}
-	if c.prelude != nil {
-		c.prelude.ResetProgress()
-		r.Progress, r.Tick = c.prelude.ReportProgress, c.prelude.Tick
+	if c.queueEvents != nil {
+		c.queueEvents.ResetProgress()
+		r.Progress, r.Tick = c.queueEvents.ReportProgress, c.queueEvents.Tick
 	}
 	c.path = append(c.path, to.Home.Node)
 	answer, err := c.entry.colo(to.Home)(c.Context, &r)
@@ -43,8 +43,8 @@ func (c *call) forward(to try) (*peer.Answer, error) {
 	return answer, err
 }
 
-// token is what the next server must know of the request.
-func (c *call) token(to try, now time.Time) hop.Token {
+// token returns the hop token: what the next server must know of the request.
+func (c *call) token(to attempt, now time.Time) hop.Token {
 	t := hop.Token{
 		RequestID:         c.id,
 		ClientRequestID:   c.clientID,
@@ -54,19 +54,19 @@ func (c *call) token(to try, now time.Time) hop.Token {
 		Priority:          c.priority,
 		Concurrent:        c.caller.Account.Limits.Concurrent,
 		Model:             c.model.Name,
-		Hops:              max(c.model.Retry.Hops-1, 0), // without further hops there is still this one
-		Attempt:           c.attempts,
-		Retries:           min(c.tries.errors, c.entry.budget.Remaining()),
-		EndpointsFailed:   c.tries.broken,
+		Hops:              max(c.model.Retry.Hops-1, 0), // a model that allows no further hops still allows this one
+		Attempt:           c.engineAttempts,
+		Retries:           min(c.attempts.errorsLeft, c.entry.budget.Remaining()),
+		EndpointsFailed:   c.attempts.endpointsFailed,
 		Wait:              to.wait,
 		WaitBelow:         hop.Millis(to.below),
 		Waited:            hop.Millis(c.waited),
-		ReturnProbability: to.chance,
-		Total:             hop.Millis(max(c.end.Sub(now)-holdBack, time.Millisecond)),
-		WantsProgress:     c.prelude != nil,
+		ReturnProbability: to.returnProbability,
+		Total:             hop.Millis(max(c.deadline.Sub(now)-reservedForReturn, time.Millisecond)),
+		WantsProgress:     c.queueEvents != nil,
 	}
-	if !c.firstBy.IsZero() {
-		t.FirstByte = hop.Millis(max(c.firstBy.Sub(now)-holdBack, time.Millisecond))
+	if !c.firstByteDeadline.IsZero() {
+		t.FirstByte = hop.Millis(max(c.firstByteDeadline.Sub(now)-reservedForReturn, time.Millisecond))
 	}
 	return t
 }
@@ -81,16 +81,16 @@ func (e *Entry) colo(s *fleet.Server) peer.Func {
 	return e.client.To(peer.Server{Colo: s.Colo, Node: s.Node, Address: s.Address})
 }
 
-// untilFirstBy is how long to wait for what the client wants by then, if it said so: a little longer than the colo,
-// which knows better what it waited for.
-func (c *call) untilFirstBy(now time.Time) time.Duration {
-	if c.firstBy.IsZero() {
+// firstByteTimeout returns how long to wait for the first byte, if the client has a deadline for it. It is a second longer than the
+// colo's own timeout, since the colo can say what it was waiting for.
+func (c *call) firstByteTimeout(now time.Time) time.Duration {
+	if c.firstByteDeadline.IsZero() {
 		return 0
 	}
-	return max(c.firstBy.Sub(now), 0) + time.Second
+	return max(c.firstByteDeadline.Sub(now), 0) + time.Second
 }
 
-// idleTimeout is the longest silence of a stream, likewise.
+// idleTimeout returns the longest silence of a stream, also a second longer than the colo's.
 func (c *call) idleTimeout() time.Duration {
 	if c.body.Stream {
 		return c.model.Timeouts.Idle.Std() + time.Second
@@ -98,12 +98,12 @@ func (c *call) idleTimeout() time.Duration {
 	return 0
 }
 
-// fields are the headers that go on: what is on the list, and nothing else that a client sent.
+// fields returns the request headers that are forwarded: those on the list, and no others.
 func (c *call) fields() []transport.Field {
 	fields := make([]transport.Field, 0, 8)
 	contentType := c.header("Content-Type")
 	if contentType == "" && len(c.raw) > 0 {
-		contentType = "application/json" // as it was read; engines insist on being told
+		contentType = "application/json" // the body was read as JSON; engines require the header
 	}
 	fields = append(fields, transport.Field{Name: "Content-Type", Value: contentType})
 	for _, name := range [...]string{"Accept", "User-Agent", hop.HeaderTraceParent} {
@@ -115,7 +115,7 @@ func (c *call) fields() []transport.Field {
 	return fields
 }
 
-// relay answers the client with what the colo sent. It reports whether that goes on after the handler has returned.
+// relay answers the client with the colo's answer. It reports whether that continues after the handler has returned.
 func (c *call) relay(answer *peer.Answer) (streaming bool) {
 	if answer.Response.Upgraded() {
 		c.upgrade(answer)
@@ -131,12 +131,12 @@ func (c *call) relay(answer *peer.Answer) (streaming bool) {
 	return false
 }
 
-// newRelay is how the client gets its answer, of which nothing is known yet.
+// newRelay returns the relay for an answer that is not there yet.
 func (c *call) newRelay() *relay.Relay {
 	r := &relay.Relay{
 		Context: c.Context, Client: c.rc.Conn(), Stall: c.entry.config.WriteStall, RequestID: c.id,
 		OnClose: func() {
-			defer c.leave()
+			defer c.close()
 			if c.answer != nil && c.answer.OnClose != nil {
 				c.answer.OnClose()
 			}
@@ -144,7 +144,7 @@ func (c *call) newRelay() *relay.Relay {
 	}
 	r.OnOutcome = func(end relay.Outcome) {
 		if r.Response == nil {
-			c.logGone(analytics.Outcome(end.Kind))
+			c.logCancelled(analytics.Outcome(end.Kind))
 			return
 		}
 		if c.answer.OnOutcome != nil {
@@ -155,7 +155,7 @@ func (c *call) newRelay() *relay.Relay {
 	return r
 }
 
-// headers sets what every answer to a client carries.
+// headers sets the headers of every answer to a client.
 func (c *call) headers() {
 	for _, f := range c.fieldsBack() {
 		c.rc.Response.Header.Set(f.Name, f.Value)
@@ -165,7 +165,7 @@ func (c *call) headers() {
 func (c *call) fieldsBack() []transport.Field {
 	fields := make([]transport.Field, 0, 4)
 	fields = append(fields, transport.Field{Name: hop.HeaderRequestID, Value: c.id},
-		transport.Field{Name: hop.HeaderAttempts, Value: strconv.Itoa(c.attempts)})
+		transport.Field{Name: hop.HeaderAttempts, Value: strconv.Itoa(c.engineAttempts)})
 	if c.colo != "" {
 		fields = append(fields, transport.Field{Name: hop.HeaderColo, Value: c.colo})
 	}
@@ -182,17 +182,17 @@ func (c *call) refuse(e *openai.Error) {
 	c.logRefusal(e)
 }
 
-// gone ends a request whose context has ended before the first byte: its client has left, unless we are shutting down.
-func (c *call) gone() {
+// cancelled ends a request whose context has ended before the first byte: the client has gone, or the entry is shutting down.
+func (c *call) cancelled() {
 	e, outcome := openai.Unavailable(reasons.Draining, time.Second), analytics.OutcomeDrained
-	if c.hasLeft() {
-		// It may have closed only its sending side: then it must not take silence for an answer.
+	if c.clientGone() {
+		// The client may have closed only its sending side, and must not take silence for an answer.
 		e, outcome = openai.Unavailable(reasons.ClientGone, 0), analytics.OutcomeClientGone
 	}
 	server.WriteError(c.rc, e, c.id)
-	c.logGone(outcome)
+	c.logCancelled(outcome)
 	c.rc.SetConnectionClose()
 }
 
-// hasLeft says that the context has ended since the client has gone.
-func (c *call) hasLeft() bool { return errors.Is(context.Cause(c.Context), server.ErrClientGone) }
+// clientGone reports whether the context has ended because the client has gone.
+func (c *call) clientGone() bool { return errors.Is(context.Cause(c.Context), server.ErrClientGone) }

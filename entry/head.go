@@ -11,23 +11,23 @@ import (
 	"colonnade/openai"
 )
 
-// head is what the head of a request tells: all that is known before its body is read.
+// head is what is known of a request before its body is read.
 type head struct {
 	route  openai.Route
 	caller accounts.Caller
 }
 
-// checkHead runs the guard, which comes before anything else is made of a head.
+// checkHead runs the strict guard over a head, before anything else looks at it.
 func (e *Entry) checkHead(h *fasthttp.RequestHeader, t *fleet.Table) *openai.Error {
 	limit := t.MaxBody().Int()
 	if e.starting() {
-		limit = 0 // it is not known yet; nothing is read
+		limit = 0 // not known yet; no body is read
 	}
 	return server.CheckHead(h, limit)
 }
 
-// readHead reads a head that has passed the guard: nobody's body is read for nothing. What it has found out before an
-// error is returned with it. Requests that have no body tell later who sends them.
+// readHead reads a head that has passed the guard: the route, and for requests with a body the account, so that no body of an unknown
+// client is read. What was found out before an error is returned with the error.
 func (e *Entry) readHead(h *fasthttp.RequestHeader, t *fleet.Table, now time.Time) (head, *openai.Error) {
 	var read head
 	var err *openai.Error
@@ -56,8 +56,8 @@ func (e *Entry) identify(t *fleet.Table, key string, now time.Time) (accounts.Ca
 	return caller, nil
 }
 
-// unwanted says by the head alone that a request will be refused.
-func (e *Entry) unwanted(h *fasthttp.RequestHeader) bool {
+// rejectEarly reports by the head alone that a request will be refused.
+func (e *Entry) rejectEarly(h *fasthttp.RequestHeader) bool {
 	t := e.config.Table()
 	if e.starting() || e.checkHead(h, t) != nil {
 		return true
@@ -66,8 +66,8 @@ func (e *Entry) unwanted(h *fasthttp.RequestHeader) bool {
 	return err != nil
 }
 
-// isSkipped says that the request was unwanted, so that its body is not there (see [server.Config]), though
-// what stood on the wire announced one. A table that has come since may want it.
-func isSkipped(h *fasthttp.RequestHeader) bool {
+// bodySkipped reports that the request was rejected early, so that its body was not read (see [server.Config]), though its head
+// announced one. The table may have changed since, and accept the request now.
+func bodySkipped(h *fasthttp.RequestHeader) bool {
 	return h.ContentLength() == 0 && server.CheckHead(h, 1) != nil
 }

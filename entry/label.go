@@ -4,11 +4,11 @@ import "strings"
 
 const (
 	maxLabel = 128 // of a model's name
-	keyRun   = 20  // of letters and digits: names have shorter words, and most keys longer ones
+	keyRun   = 20  // letters and digits in a row: words of names are shorter, and most keys are longer
 )
 
-// modelLabel is what an event says of a model that is not there: what was asked for, if that could be a model's name.
-// Somebody will paste a key or a prompt there, so whatever may be one is left out.
+// modelLabel returns what an event shows of a model that does not exist: the name as the client wrote it, if it could be a model's name.
+// Clients paste keys and prompts there by mistake, so anything that may be one is left out.
 func modelLabel(asked string) string {
 	if len(asked) > maxLabel || asked == "" || !alphanumeric(asked[0]) || isKeyLike(asked) {
 		return ""
@@ -31,7 +31,7 @@ func modelLabel(asked string) string {
 	return asked
 }
 
-// isKeyLike says whether some word in s begins as API keys do: ours, and those of OpenAI and many others.
+// isKeyLike reports whether a word in s begins as API keys do: ours, and those of OpenAI and many others.
 func isKeyLike(s string) bool {
 	s = strings.ToLower(s)
 	for _, prefix := range [...]string{"cn_", "sk-", "sk_"} {

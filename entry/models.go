@@ -38,14 +38,14 @@ func (c *call) listModels() {
 
 func modelInfo(name string) openai.ModelInfo { return openai.ModelInfo{ID: name, OwnedBy: "colonnade"} }
 
-// answerJSON sends a JSON body of our own.
+// answerJSON answers with a JSON body that the entry itself has made.
 func (c *call) answerJSON(body []byte) {
 	c.rc.Response.Header.Set(hop.HeaderRequestID, c.id)
 	server.WriteBody(c.rc, fasthttp.StatusOK, "application/json", body)
-	c.logOwn(body)
+	c.logOwnAnswer(body)
 }
 
-// serveHealth answers the probes, which need neither key nor event. It reports whether the path was one of them.
+// serveHealth answers health checks, which need no key and leave no event. It reports whether the request was one.
 func (e *Entry) serveHealth(rc *fasthttp.RequestCtx) bool {
 	path := string(rc.RequestURI())
 	if !strings.HasPrefix(path, "/health") {
@@ -57,9 +57,9 @@ func (e *Entry) serveHealth(rc *fasthttp.RequestCtx) bool {
 		return false
 	}
 	if err := server.CheckHead(&rc.Request.Header, e.maxBody()); err != nil {
-		e.metrics.Refused(refusedFor(err))
+		e.metrics.Refused(refusalLabel(err))
 		server.WriteError(rc, err, "")
-		rc.SetConnectionClose() // whoever speaks like this may have more behind it
+		rc.SetConnectionClose() // a client that sends such a head may have more behind it
 		return true
 	}
 	var err error
@@ -69,7 +69,7 @@ func (e *Entry) serveHealth(rc *fasthttp.RequestCtx) bool {
 	}
 	if !rc.IsGet() && !rc.IsHead() {
 		err := openai.MethodNotAllowed(string(rc.Method()), "GET")
-		e.metrics.Refused(refusedFor(err))
+		e.metrics.Refused(refusalLabel(err))
 		server.WriteError(rc, err, "")
 		return true
 	}

@@ -11,11 +11,11 @@ import (
 	"colonnade/forwarding/hop"
 )
 
-// hintLifetime is how long a colo that was seen full is taken to be full.
+// hintLifetime is how long a colo that was reported full counts as full.
 const hintLifetime = 2 * time.Second
 
-// observations is what the answers of colos told about their load, and which colos give none. What belongs to colos and
-// pools that have left the table is removed when the table changes.
+// observations is what the answers of colos have reported about their load, and which colos do not answer. Entries of colos and pools
+// that have left the table are removed when the table changes.
 type observations struct {
 	table func() *fleet.Table
 
@@ -57,8 +57,8 @@ func (o *observations) pruneLocked() {
 	})
 }
 
-// note takes what an answer says of the pool's load.
-func (o *observations) note(at poolIn, load hop.Load, now time.Time) {
+// noteLoad notes the load of a pool as an answer reports it.
+func (o *observations) noteLoad(at poolIn, load hop.Load, now time.Time) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.pruneLocked()
@@ -70,7 +70,7 @@ func (o *observations) note(at poolIn, load hop.Load, now time.Time) {
 	}
 }
 
-// wasFull says whether the pool was last seen full, a moment ago.
+// wasFull reports whether the pool was reported full within the last two seconds.
 func (o *observations) wasFull(at poolIn, now time.Time) bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -78,8 +78,8 @@ func (o *observations) wasFull(at poolIn, now time.Time) bool {
 	return ok && now.Sub(seen) < hintLifetime
 }
 
-// slotsOf is how many slots the pool was last said to have: 0 if nothing was said, negative if it has none.
-func (o *observations) slotsOf(at poolIn) int {
+// slotsIn returns the last reported number of slots: 0 if none was reported, negative if the pool has none.
+func (o *observations) slotsIn(at poolIn) int {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if n, ok := o.slots[at]; ok && n <= 0 {
@@ -88,7 +88,7 @@ func (o *observations) slotsOf(at poolIn) int {
 	return o.slots[at]
 }
 
-// activity counts the requests in hand by model.
+// activity counts requests in flight by model.
 type activity struct {
 	mu    sync.Mutex // guards the field below
 	count map[string]int
@@ -116,7 +116,7 @@ func (a *activity) total() int {
 	return n
 }
 
-// states lists the models of the table, sorted by name, and those that have left it with requests still in hand.
+// states lists the models of the table, sorted by name, and those that have left it while requests are still in flight.
 func (a *activity) states(t *fleet.Table) []metrics.ModelState {
 	a.mu.Lock()
 	active := maps.Clone(a.count)

@@ -21,18 +21,18 @@ func TestSlotsAreTheLatestReported(t *testing.T) {
 	at := poolIn{"p", "ams"}
 	f := func(load hop.Load, want int) {
 		t.Helper()
-		o.note(at, load, time.Now())
-		if n := o.slotsOf(at); n != want {
+		o.noteLoad(at, load, time.Now())
+		if n := o.slotsIn(at); n != want {
 			t.Errorf("after %v: %d slots, want %d", load, n, want)
 		}
 	}
-	if n := o.slotsOf(at); n != 0 {
+	if n := o.slotsIn(at); n != 0 {
 		t.Errorf("before any answer: %d slots", n)
 	}
 	f(hop.Load{Held: 3, Limit: 3, Queued: 9}, 3)
 	f(hop.Load{Free: 1, Held: 3, Limit: 4}, 4)
 	f(hop.Load{}, -1)
-	if n := o.slotsOf(poolIn{"p", "fra"}); n != 0 {
+	if n := o.slotsIn(poolIn{"p", "fra"}); n != 0 {
 		t.Errorf("of another colo: %d", n)
 	}
 }
@@ -44,8 +44,8 @@ func TestObservationsFollowTheTable(t *testing.T) {
 	o := e.observed
 	note := func() {
 		for _, colo := range []string{"ams", "fra"} {
-			o.note(poolIn{"p", colo}, hop.Load{Held: 3, Limit: 3, Queued: 9}, time.Now())
-			o.missed(colo, errors.New("connection refused"), time.Now())
+			o.noteLoad(poolIn{"p", colo}, hop.Load{Held: 3, Limit: 3, Queued: 9}, time.Now())
+			o.noteUnreached(colo, errors.New("connection refused"), time.Now())
 		}
 	}
 	f := func(want ...string) {
@@ -65,7 +65,7 @@ func TestObservationsFollowTheTable(t *testing.T) {
 	note() // of a request that began under the table before
 	f("ams", "fra")
 	table = tableOf(t, "key: models/m\npool: q\n---\nkey: colos/ams\nregion: eu\n")
-	o.missed("ams", errors.New("connection refused"), time.Now())
+	o.noteUnreached("ams", errors.New("connection refused"), time.Now())
 	if e.Unreached(); len(o.full) != 0 || len(o.slots) != 0 || len(o.unreached) != 1 {
 		t.Errorf("of a pool that was deleted: full %v, slots %v; unreached %v", o.full, o.slots, o.unreached)
 	}

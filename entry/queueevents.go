@@ -12,9 +12,8 @@ import (
 	"colonnade/reasons"
 )
 
-// readEvents reads whether the client wants to know how its request waits. It gets a stream of events for that, so it
-// must have asked for one.
-func (c *call) readEvents() (bool, *openai.Error) {
+// readQueueEvents reads the header x-colonnade-queue-events. Queue events are part of an event stream, so the request must ask for one.
+func (c *call) readQueueEvents() (bool, *openai.Error) {
 	const name = hop.HeaderQueueEvents
 	switch value := c.header(name); {
 	case value == "":
@@ -29,50 +28,50 @@ func (c *call) readEvents() (bool, *openai.Error) {
 	return true, nil
 }
 
-// announce begins the answer at once. What is left to do for it is done while it is written.
-func (c *call) announce() {
-	c.prelude = &relay.QueueEventStream{
-		Relay: c.newRelay(), API: c.route.API, Cancel: c.Cancel, Resolve: c.seek,
+// beginQueueEvents begins the answer at once. Colos are tried while the answer is being written.
+func (c *call) beginQueueEvents() {
+	c.queueEvents = &relay.QueueEventStream{
+		Relay: c.newRelay(), API: c.route.API, Cancel: c.Cancel, Resolve: c.resolveStream,
 		OnPanic: func(panicked, stack string) *openai.Error {
-			c.noteCrash(panicked, stack)
-			return c.declined(openai.Internal())
+			c.crashed(panicked, stack)
+			return c.logRefused(openai.Internal())
 		},
 	}
-	c.rc.Response.Header.Set(hop.HeaderRequestID, c.id) // of the others nothing is known yet
-	relay.WriteQueueEvents(c.rc, c.prelude)
+	c.rc.Response.Header.Set(hop.HeaderRequestID, c.id) // the other headers are not known yet
+	relay.WriteQueueEvents(c.rc, c.queueEvents)
 }
 
-// seek is the rest of infer for an answer that has begun: it returns one that is a stream, or what the client is told
-// instead; nothing if it has left.
-func (c *call) seek() (*transport.Response, *openai.Error) {
+// resolveStream is the rest of infer for an answer that has begun. It returns the stream to relay, or the error for the client, or
+// neither if the client has gone.
+func (c *call) resolveStream() (*transport.Response, *openai.Error) {
 	switch answer := c.tryColos(); {
 	case answer != nil && answer.Response.Stream() != nil:
-		c.prelude.OnChunk = answer.OnChunk
+		c.queueEvents.OnChunk = answer.OnChunk
 		return answer.Response, nil
 	case answer != nil:
 		return nil, c.notStreamed(answer)
 	case c.Context.Err() == nil:
-		return nil, c.declined(c.tries.outcome())
-	case c.hasLeft():
-		c.logGone(analytics.OutcomeClientGone)
+		return nil, c.logRefused(c.attempts.outcome())
+	case c.clientGone():
+		c.logCancelled(analytics.OutcomeClientGone)
 		return nil, nil
 	}
-	c.logGone(analytics.OutcomeDrained)
+	c.logCancelled(analytics.OutcomeDrained)
 	return nil, openai.Unavailable(reasons.Draining, time.Second)
 }
 
-// declined takes note of a refusal, as refuse does.
-func (c *call) declined(e *openai.Error) *openai.Error {
+// logRefused logs a refusal, as refuse does, and returns it.
+func (c *call) logRefused(e *openai.Error) *openai.Error {
 	c.logRefusal(e)
 	return e
 }
 
-// notStreamed is what is told of an answer that is no stream: what the engine has against the request, in its own
-// words. Any other is none that the client could read.
+// notStreamed returns the error for an answer that is not a stream: the engine's own error about the request. Any other answer could
+// not be read by a client that is reading events.
 func (c *call) notStreamed(answer *peer.Answer) *openai.Error {
 	defer answer.Close()
 	if openai.ClassifyStatus(answer.Response.Status()) != openai.ClientError {
-		return c.declined(openai.EngineFailed(reasons.NotAStream))
+		return c.logRefused(openai.EngineFailed(reasons.NotAStream))
 	}
 	body, _ := answer.Response.Body()
 	c.logWhole(answer.Response)

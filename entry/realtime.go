@@ -18,11 +18,11 @@ import (
 const (
 	// realtimeProtocol is the subprotocol that OpenAI's clients offer.
 	realtimeProtocol = "realtime"
-	// keyProtocol precedes an API key that comes as a subprotocol: browsers can set no header of a WebSocket.
+	// keyProtocol precedes an API key in a subprotocol: browsers cannot set headers of a WebSocket handshake.
 	keyProtocol = "openai-insecure-api-key."
 )
 
-// receiveRealtime is receive for a WebSocket: there is a handshake instead of a body.
+// receiveRealtime is receive for a WebSocket, which has a handshake instead of a body.
 func (c *call) receiveRealtime(t *fleet.Table) *openai.Error {
 	var err *openai.Error
 	if c.handshake, err = relay.ReadHandshake(c.rc); err != nil {
@@ -38,16 +38,17 @@ func (c *call) receiveRealtime(t *fleet.Table) *openai.Error {
 	if origin := c.header("Origin"); origin != "" && !slices.Contains(t.Origins(), origin) {
 		return openai.OriginNotAllowed(origin)
 	}
-	if err = c.resolve(t, c.route.Model); err != nil {
+	if err = c.resolveModel(t, c.route.Model); err != nil {
 		return err
 	}
 	if c.model.Type != fleet.TypeRealtime {
 		return openai.InvalidRequest("model", "the model %q is of type %s: only models of type realtime speak WebSocket", c.model.Name, c.model.Type)
 	}
-	return c.mayRun()
+	return c.checkMayRun()
 }
 
-// takeKey takes the API key out of what a handshake offers, and everything else that is no subprotocol of ours.
+// takeKey removes the API key from the subprotocols that a handshake offers, and all others that Colonnade does not know. It returns
+// the key, or nothing.
 func takeKey(h *transport.Handshake) (key string) {
 	var kept []string
 	for _, protocol := range h.Protocols {
@@ -74,7 +75,7 @@ func (c *call) upgrade(answer *peer.Answer) {
 		}
 		c.rc.HijackSetNoResponse(true) // the session answers
 		c.Hijack(c.rc, func(client *netconn.Conn) {
-			defer c.leave()
+			defer c.close()
 			defer answer.OnClose()
 			session.Run(client)
 		})
@@ -84,13 +85,13 @@ func (c *call) upgrade(answer *peer.Answer) {
 	c.headers()
 	tunnel := &realtime.Tunnel{Context: c.Context, Response: answer.Response, Buffers: &c.entry.buffers, WriteStall: c.entry.config.WriteStall}
 	c.Hijack(c.rc, func(client *netconn.Conn) {
-		defer c.leave()
+		defer c.close()
 		end := tunnel.Run(client)
 		c.logUpgraded(end.Outcome, end.BytesIn, end.BytesOut)
 	})
 }
 
-// logUpgraded ends a request that was a WebSocket.
+// logUpgraded logs the end of a request that was a WebSocket.
 func (c *call) logUpgraded(end relay.Outcome, in, out int64) {
 	e := c.event(analytics.PhaseEnd)
 	e.Outcome, e.Partial = analytics.Outcome(end.Kind), end.Kind != relay.OutcomeCompleted

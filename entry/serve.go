@@ -30,17 +30,17 @@ func (e *Entry) serve(rc *fasthttp.RequestCtx) {
 	streaming := false
 	defer func() {
 		if !streaming {
-			c.leave()
+			c.close()
 		}
 	}()
-	defer func() { c.recovered(recover()) }()
+	defer func() { c.recoverPanic(recover()) }()
 	t := e.config.Table()
 	if err := e.checkHead(&rc.Request.Header, t); err != nil {
 		c.refuse(err)
-		rc.SetConnectionClose() // whoever speaks like this may have more behind it
+		rc.SetConnectionClose() // a client that sends such a head may have more behind it
 		return
 	}
-	c.label()
+	c.readRequestID()
 	switch {
 	case e.refusing.Load():
 		c.refuse(openai.Unavailable(reasons.Draining, time.Second))
@@ -68,17 +68,17 @@ func (c *call) infer(t *fleet.Table) (streaming bool) {
 		return false
 	}
 	c.logBegin()
-	if c.events && c.tries.more() {
-		c.announce()
+	if c.wantsQueueEvents && c.attempts.more() {
+		c.beginQueueEvents()
 		return true
 	}
 	switch answer := c.tryColos(); {
 	case answer != nil:
 		return c.relay(answer)
 	case c.Context.Err() != nil:
-		c.gone()
+		c.cancelled()
 	default:
-		c.refuse(c.tries.outcome())
+		c.refuse(c.attempts.outcome())
 	}
 	return false
 }
@@ -87,17 +87,17 @@ func (c *call) infer(t *fleet.Table) (streaming bool) {
 // context has ended.
 func (c *call) tryColos() *peer.Answer {
 	for {
-		try, ok := c.tries.next()
+		next, ok := c.attempts.next()
 		if !ok {
 			return nil
 		}
-		if !c.firstBy.IsZero() && time.Until(c.firstBy) <= holdBack {
-			c.tries.late() // no colo has any time left for it
+		if !c.firstByteDeadline.IsZero() && time.Until(c.firstByteDeadline) <= reservedForReturn {
+			c.attempts.deadlineNear()
 			return nil
 		}
-		answer, err := c.forward(try)
+		answer, err := c.forward(next)
 		c.answer = answer
-		if c.handleResult(try, answer, err) {
+		if c.handleResult(next, answer, err) {
 			return answer
 		}
 		if c.Context.Err() != nil {
@@ -106,7 +106,7 @@ func (c *call) tryColos() *peer.Answer {
 	}
 }
 
-// receive finds out who asks, for what, and where it can go. The head was read by t.
+// receive reads the rest of the request and plans where it can go. The head was read with table t.
 func (c *call) receive(t *fleet.Table) *openai.Error {
 	if c.route.API == openai.Realtime {
 		if err := c.receiveRealtime(t); err != nil {
@@ -124,28 +124,28 @@ func (c *call) receive(t *fleet.Table) *openai.Error {
 	if c.body.Stream && !c.rc.Request.Header.IsHTTP11() {
 		return openai.InvalidRequest("stream", "streams need HTTP/1.1; of a proxy in between, set its upstream protocol (nginx: proxy_http_version 1.1)")
 	}
-	if err = c.resolve(t, c.body.Model); err != nil {
+	if err = c.resolveModel(t, c.body.Model); err != nil {
 		return err
 	}
 	if limit := int64(c.model.MaxBody); int64(len(c.raw)) > limit {
 		return openai.RequestTooLarge(limit)
 	}
-	if err = c.mayRun(); err != nil {
+	if err = c.checkMayRun(); err != nil {
 		return err
 	}
 	return c.plan(t)
 }
 
-// readBody reads the body, and returns the table as it then is.
+// readBody reads the body and returns the table that is in force then: the request uses that one to its end.
 func (c *call) readBody(t *fleet.Table) (*fleet.Table, *openai.Error) {
-	if isSkipped(&c.rc.Request.Header) {
+	if bodySkipped(&c.rc.Request.Header) {
 		return t, openai.Unavailable(reasons.TableChanged, time.Second)
 	}
 	var err *openai.Error
 	if c.raw, err = c.ReadBody(c.rc, c.entry.maxBody()); err != nil {
 		return t, err
 	}
-	c.arrived = time.Now() // a slow upload takes nothing from the time that the request has
+	c.arrived = time.Now() // a slow upload does not count against the request's timeouts
 	now := c.entry.config.Table()
 	if now != t {
 		err = c.identify(now) // the key may have been revoked
@@ -153,27 +153,27 @@ func (c *call) readBody(t *fleet.Table) (*fleet.Table, *openai.Error) {
 	return now, err
 }
 
-// mayRun refuses the requests of an account that may have none running.
-func (c *call) mayRun() *openai.Error {
+// checkMayRun refuses requests of an account with limits.concurrent 0.
+func (c *call) checkMayRun() *openai.Error {
 	if c.caller.Account.Limits.Concurrent == 0 {
 		return openai.NothingMayRun()
 	}
 	return nil
 }
 
-// plan makes the list of colos to try, and watches the client from now on.
+// plan lists the colos to try and starts to watch the client.
 func (c *call) plan(t *fleet.Table) *openai.Error {
 	if err := c.setDeadlines(); err != nil {
 		return err
 	}
-	queueing, err := c.queueing()
+	queueMode, err := c.readQueueMode()
 	if err != nil {
 		return err
 	}
 	if c.priority, err = c.readPriority(); err != nil {
 		return err
 	}
-	if c.events, err = c.readEvents(); err != nil {
+	if c.wantsQueueEvents, err = c.readQueueEvents(); err != nil {
 		return err
 	}
 	forced := c.header(hop.HeaderForceColo)
@@ -185,19 +185,19 @@ func (c *call) plan(t *fleet.Table) *openai.Error {
 		Seed:   rand.Uint64(),
 		Full:   func(colo string) bool { return c.entry.observed.wasFull(poolIn{c.model.Pool, colo}, c.arrived) },
 	})
-	var stops []stop
+	var candidates []candidate
 	for _, colo := range plan {
 		if home, ok := homes.Home(c.model.Pool, t.Servers(colo.Name)); ok {
-			slots := c.entry.observed.slotsOf(poolIn{c.model.Pool, colo.Name})
-			stops = append(stops, stop{Colo: colo, Home: home, slots: slots})
+			slots := c.entry.observed.slotsIn(poolIn{c.model.Pool, colo.Name})
+			candidates = append(candidates, candidate{Colo: colo, Home: home, slots: slots})
 		}
 	}
-	c.tries = newTries(stops, queueing, c.model.Retry)
-	if len(stops) == 0 && len(routing.Plan(t, c.model, routing.Request{Forced: forced, Draining: true})) > 0 {
-		c.tries.moved(nil, openai.Unavailable(reasons.Draining, time.Second))
+	c.attempts = newAttempts(candidates, queueMode, c.model.Retry)
+	if len(candidates) == 0 && len(routing.Plan(t, c.model, routing.Request{Forced: forced, Draining: true})) > 0 {
+		c.attempts.moved(nil, openai.Unavailable(reasons.Draining, time.Second))
 	}
 	c.entry.budget.Begin()
-	c.budgeted = true
+	c.countsInBudget = true
 	if err := c.WatchClient(c.rc.Conn()); err != nil {
 		c.entry.config.Logger.Error("cannot watch the client", "error", err)
 		return openai.Internal()
@@ -205,18 +205,19 @@ func (c *call) plan(t *fleet.Table) *openai.Error {
 	return nil
 }
 
-// handleResult takes what came of one attempt: true if the answer is to be relayed, else tries knows what follows.
-func (c *call) handleResult(at try, answer *peer.Answer, err error) bool {
+// handleResult handles the result of one attempt. It reports whether the answer is to be relayed; if not, c.attempts knows what
+// follows.
+func (c *call) handleResult(at attempt, answer *peer.Answer, err error) bool {
 	e := c.entry
 	if err != nil {
 		c.failedForward(at, err)
 		return false
 	}
 	if answer.HasLoad {
-		e.observed.note(poolIn{c.model.Pool, at.Colo.Name}, answer.Load, time.Now())
+		e.observed.noteLoad(poolIn{c.model.Pool, at.Colo.Name}, answer.Load, time.Now())
 	}
-	e.observed.reached(at.Colo.Name)
-	c.attempts += answer.Attempts
+	e.observed.noteReached(at.Colo.Name)
+	c.engineAttempts += answer.Attempts
 	c.waited += answer.Queued
 	if answer.Response != nil {
 		c.colo = at.Colo.Name
@@ -225,27 +226,27 @@ func (c *call) handleResult(at try, answer *peer.Answer, err error) bool {
 	v := answer.Verdict
 	e.budget.Charge(v.Retries)
 	if v.Number == openai.NumberModelNotFound {
-		c.tries.unknown(openai.ModelNotFound(c.asked))
+		c.attempts.modelUnknown(openai.ModelNotFound(c.askedModel))
 		return false
 	}
 	switch v.Kind {
 	case hop.VerdictOOC:
-		c.tries.refused(at, v, answer.Error)
+		c.attempts.refused(at, v, answer.Error)
 	case hop.VerdictMoved:
-		c.tries.moved(at.Colo, answer.Error)
+		c.attempts.moved(at.Colo, answer.Error)
 	default:
-		c.tries.failed(c.late(answer.Error), v, c.retry)
+		c.attempts.failed(c.blameDeadline(answer.Error), v, c.retry)
 		return false
 	}
 	if answer.Attempts > 0 {
-		// The colo had a slot, but the engine reported itself full, or the request had failed there before: to go on is to try again.
-		c.tries.charge(v, c.retry)
+		// The request reached an engine in that colo (which reported itself full, or failed), so going on counts as a retry.
+		c.attempts.charge(v, c.retry)
 	}
 	return false
 }
 
-// failedForward takes a forward that ended without an answer.
-func (c *call) failedForward(at try, err error) {
+// failedForward handles a forward that ended without an answer.
+func (c *call) failedForward(at attempt, err error) {
 	var noVerdict *peer.NoVerdictError
 	if errors.As(err, &noVerdict) {
 		c.noVerdict(at, noVerdict)
@@ -257,50 +258,50 @@ func (c *call) failedForward(at try, err error) {
 	}
 	c.entry.metrics.ForwardFailure(at.Colo.Name)
 	c.entry.config.Logger.Warn("forward failed", "request_id", c.id, "colo", at.Colo.Name, "server", at.Home.Node, "error", err)
-	// One that begins to answer was reached, and one that does not may just be slow. What is for want of something of our own
-	// says nothing of the colo.
+	// A colo that began to answer was reached, and one that timed out after connecting may just be slow. A shortage on this machine is
+	// no evidence about the colo.
 	if failed.Phase != transport.PhaseStream && (!failed.Timeout || failed.Phase == transport.PhaseConnect) &&
 		!errors.Is(err, peer.ErrNotSigned) && !netconn.IsLocalShortage(err) {
-		c.entry.observed.missed(at.Colo.Name, failed, time.Now())
+		c.entry.observed.noteUnreached(at.Colo.Name, failed, time.Now())
 	}
 	switch {
 	case failed.Phase == transport.PhaseConnect:
 		e := openai.Unavailable(reasons.NoServer, time.Second)
-		c.tries.lostServer(e, c.retry)
-	case failed.Timeout && time.Now().Before(c.end):
-		c.tries.give(c.late(openai.InferenceTimeout(reasons.FirstByteTimeout)))
+		c.attempts.serverLost(e, c.retry)
+	case failed.Timeout && time.Now().Before(c.deadline):
+		c.attempts.fail(c.blameDeadline(openai.InferenceTimeout(reasons.FirstByteTimeout)))
 	case failed.Timeout:
-		c.tries.give(openai.InferenceTimeout(reasons.TotalTimeout))
+		c.attempts.fail(openai.InferenceTimeout(reasons.TotalTimeout))
 	case failed.Phase == transport.PhaseStream:
-		c.tries.give(openai.EngineFailed(reasons.ColoUnreachable))
+		c.attempts.fail(openai.EngineFailed(reasons.ColoUnreachable))
 	default:
-		c.tries.lostServer(openai.EngineFailed(reasons.ColoUnreachable), c.retry)
+		c.attempts.serverLost(openai.EngineFailed(reasons.ColoUnreachable), c.retry)
 	}
 }
 
-// noVerdict takes an answer that is neither an engine's nor carries a verdict.
-func (c *call) noVerdict(at try, err *peer.NoVerdictError) {
+// noVerdict handles an answer that is neither an engine's nor carries a verdict.
+func (c *call) noVerdict(at attempt, err *peer.NoVerdictError) {
 	c.entry.metrics.ForwardFailure(at.Colo.Name)
 	c.entry.config.Logger.Error("colo answered without a verdict", "request_id", c.id, "colo", at.Colo.Name,
 		"server", at.Home.Node, "status", err.Status, "error", err.Err)
-	c.entry.observed.missed(at.Colo.Name, err.Err, time.Now())
+	c.entry.observed.noteUnreached(at.Colo.Name, err.Err, time.Now())
 	failure := openai.EngineFailed(reasons.ColoUnreachable)
 	if err.Unserved {
 		failure = openai.Unavailable(reasons.NoServer, time.Second)
 	}
-	c.tries.lostServer(failure, c.retry)
+	c.attempts.serverLost(failure, c.retry)
 }
 
-// late does not blame the engine for a first byte that did not come within the client's own deadline. The colo was given
-// less by what is held back, and may round that.
-func (c *call) late(e *openai.Error) *openai.Error {
-	if e.Number == openai.NumberInferenceTimeout && e.Reason == reasons.FirstByteTimeout && !c.firstBy.IsZero() && time.Now().After(c.firstBy.Add(-2*holdBack)) {
+// blameDeadline replaces a first-byte timeout by one that names the client's own deadline, if that has passed. The margin covers what
+// is reserved for the way back, twice, since the colo rounds.
+func (c *call) blameDeadline(e *openai.Error) *openai.Error {
+	if e.Number == openai.NumberInferenceTimeout && e.Reason == reasons.FirstByteTimeout && !c.firstByteDeadline.IsZero() && time.Now().After(c.firstByteDeadline.Add(-2*reservedForReturn)) {
 		return openai.OverDeadline()
 	}
 	return e
 }
 
-// retry takes one attempt from the budget.
+// retry takes one attempt from the retry budget and reports whether there was one.
 func (c *call) retry() bool {
 	if !c.entry.budget.Take() {
 		return false
@@ -309,19 +310,19 @@ func (c *call) retry() bool {
 	return true
 }
 
-// recovered answers a panic, which would else end the process.
-func (c *call) recovered(panicked any) {
+// recoverPanic answers a panic, which would otherwise end the process.
+func (c *call) recoverPanic(panicked any) {
 	if panicked == nil {
 		return
 	}
-	c.noteCrash(server.DescribePanic(panicked), string(bytes.TrimSpace(debug.Stack())))
+	c.crashed(server.DescribePanic(panicked), string(bytes.TrimSpace(debug.Stack())))
 	c.refuse(openai.Internal())
 }
 
-// noteCrash ends what a panic has left.
-func (c *call) noteCrash(panicked, stack string) {
+// crashed closes what a panic has left open, and logs the panic.
+func (c *call) crashed(panicked, stack string) {
 	if c.answer != nil {
 		c.answer.Close()
 	}
-	c.entry.config.Logger.Error("handler panicked", "request_id", c.id, reasons.Panic, panicked, "stack", stack)
+	c.entry.config.Logger.Error("handler panicked", "request_id", c.id, "panic", panicked, "stack", stack)
 }

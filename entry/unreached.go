@@ -7,17 +7,17 @@ import (
 	"time"
 )
 
-// Unreached is a colo from which requests come back without a word of it, as far as this entry has tried.
+// Unreached is a colo that has not answered the latest request of this entry.
 type Unreached struct {
 	Colo  string    `json:"colo"`
-	Since time.Time `json:"since"` // the first failure since it was last reached
+	Since time.Time `json:"since"` // of the first failure since the colo was last reached
 	Last  time.Time `json:"last"`
 	Times int       `json:"times"`
-	Why   string    `json:"why"` // of the last
+	Error string    `json:"error"` // the latest
 }
 
-// missed notes a request that has not reached a colo.
-func (o *observations) missed(colo string, why error, now time.Time) {
+// noteUnreached notes a request that did not reach a colo.
+func (o *observations) noteUnreached(colo string, why error, now time.Time) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.pruneLocked()
@@ -25,19 +25,19 @@ func (o *observations) missed(colo string, why error, now time.Time) {
 	if !ok {
 		u = Unreached{Colo: colo, Since: now}
 	}
-	u.Last, u.Why = now, why.Error()
+	u.Last, u.Error = now, why.Error()
 	u.Times++
 	o.unreached[colo] = u
 }
 
-// reached notes one that has.
-func (o *observations) reached(colo string) {
+// noteReached notes a request that reached a colo.
+func (o *observations) noteReached(colo string) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	delete(o.unreached, colo)
 }
 
-// Unreached returns the colos that the last request to each has not reached.
+// Unreached returns the colos that have not answered the latest request to them, sorted by name.
 func (e *Entry) Unreached() []Unreached {
 	e.observed.mu.Lock()
 	defer e.observed.mu.Unlock()

@@ -41,7 +41,7 @@ func TestUnreached(t *testing.T) {
 		var who []string
 		for _, u := range e.Unreached() {
 			who = append(who, fmt.Sprintf("%s %d %v", u.Colo, u.Times, u.Last.After(u.Since)))
-			if u.Since.IsZero() || u.Why == "" {
+			if u.Since.IsZero() || u.Error == "" {
 				t.Errorf("got %+v", u)
 			}
 		}

@@ -182,8 +182,8 @@ func TestProblemsOfCertificatesAndUnreachedColos(t *testing.T) {
 			certificate("public", 10*time.Hour, 14*time.Hour), certificate("peer", 23*time.Hour, time.Hour),
 		},
 		Unreached: []entry.Unreached{
-			{Colo: "ams", Since: now.Add(-3 * time.Hour), Last: now.Add(-2 * time.Second), Times: 41, Why: "connect: connection refused"},
-			{Colo: "fra", Since: now.Add(-3 * time.Hour), Last: now.Add(-time.Hour), Times: 1, Why: "old"},
+			{Colo: "ams", Since: now.Add(-3 * time.Hour), Last: now.Add(-2 * time.Second), Times: 41, Error: "connect: connection refused"},
+			{Colo: "fra", Since: now.Add(-3 * time.Hour), Last: now.Add(-time.Hour), Times: 1, Error: "old"},
 		},
 	}}
 	s := &fleetState{Time: now, Nodes: []nodeState{n}}

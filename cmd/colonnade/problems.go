@@ -160,7 +160,7 @@ func (l *problemList) addNode(s *fleetState, n *nodeState) {
 	for _, u := range c.Unreached {
 		if ago := s.Time.Sub(u.Last); ago < unreachedLimit {
 			l.warnf(n.Document, "%s: has not reached colo %s for %s (%s, the last one %s ago): %s",
-				name, u.Colo, inDays(s.Time.Sub(u.Since)), count(u.Times, "attempt"), brief(max(ago, 0)), u.Why)
+				name, u.Colo, inDays(s.Time.Sub(u.Since)), count(u.Times, "attempt"), brief(max(ago, 0)), u.Error)
 		}
 	}
 	if len(c.ExpiredLeases) > 0 {

@@ -12,20 +12,19 @@ import (
 	"colonnade/reasons"
 )
 
-// tableSkew is how far apart the tables of two nodes may be: everywhere a change is in force within a second. So long a
-// request waits for a model that its entry knows and this server does not, and so long a model that was deleted is
-// still served.
+// tableSkew is how far apart the tables of two nodes may be, since a change is in force everywhere within a second. A request waits that
+// long for a model that its entry knows and this server does not, and a deleted model is still served that long.
 const tableSkew = time.Second
 
-// appliedTable is the table that the pools are in line with. The newest one may be ahead of them for a moment, and a request
-// that went by it would miss the pool of a model that has just come or moved.
+// appliedTable is the table that the pools were made from. The newest table may be ahead of them for a moment, and a request that used it
+// would miss the pool of a model that was just added or moved.
 type appliedTable struct {
 	table    *fleet.Table
 	deleted  map[string]deletedModel
-	replaced chan struct{} // closed when another one is in force
+	replaced chan struct{} // closed when the next table is applied
 }
 
-// deletedModel is a model that an entry may not know yet to be gone.
+// deletedModel is a model whose deletion may not have reached all entries.
 type deletedModel struct {
 	model *fleet.Model
 	at    time.Time
@@ -35,7 +34,7 @@ func newAppliedTable(t *fleet.Table) *appliedTable {
 	return &appliedTable{table: t, deleted: map[string]deletedModel{}, replaced: make(chan struct{})}
 }
 
-// after is what is in force when t takes the place of the table before.
+// after returns what is in force when t replaces the table.
 func (f *appliedTable) after(t *fleet.Table, now time.Time) *appliedTable {
 	next := newAppliedTable(t)
 	for _, m := range f.table.Models() {
@@ -52,7 +51,7 @@ func (f *appliedTable) after(t *fleet.Table, now time.Time) *appliedTable {
 	return next
 }
 
-// model returns the model of that name, also if it was deleted only a moment ago.
+// model returns a model by name, also one that was deleted less than tableSkew ago.
 func (f *appliedTable) model(name string) (*fleet.Model, bool) {
 	if m, ok := f.table.Model(name); ok {
 		return m, true
@@ -61,7 +60,7 @@ func (f *appliedTable) model(name string) (*fleet.Model, bool) {
 	return d.model, ok && time.Since(d.at) < tableSkew
 }
 
-// Apply brings the server in line with a table. It must be called before Serve, and not by two at once.
+// Apply applies a table. It must be called before Serve, and by one goroutine at a time.
 func (s *Server) Apply(t *fleet.Table) {
 	s.applying.Lock()
 	defer s.applying.Unlock()
@@ -71,7 +70,7 @@ func (s *Server) Apply(t *fleet.Table) {
 	close(last.replaced)
 }
 
-// settled returns what is in force once no table is being applied: in between, the pools are ahead of it.
+// settled waits until no table is being applied, and returns what is in force.
 func (s *Server) settled() *appliedTable {
 	s.applying.RLock()
 	defer s.applying.RUnlock()
@@ -81,8 +80,8 @@ func (s *Server) settled() *appliedTable {
 // table returns the table in force.
 func (s *Server) table() *fleet.Table { return s.applied.Load().table }
 
-// find finds the model and its pool. The entry knows the model, so if we do not, it was put or deleted a moment ago and
-// our tables differ.
+// find finds the model and its pool, and waits for a table that has them for at most tableSkew: the entry knows the model, so it was put
+// or deleted a moment ago.
 func (c *call) find(ctx context.Context) *refusal {
 	if c.lookUp(c.server.applied.Load()) {
 		return nil
@@ -107,7 +106,7 @@ func (c *call) find(ctx context.Context) *refusal {
 	}
 }
 
-// lookUp looks for the model and its pool. A pool that is not there has come or gone since.
+// lookUp looks the model and its pool up in one table.
 func (c *call) lookUp(f *appliedTable) bool {
 	model, ok := f.model(c.hop.Model)
 	if !ok {
@@ -120,8 +119,8 @@ func (c *call) lookUp(f *appliedTable) bool {
 	return ok
 }
 
-// reroute takes a request whose pool has no endpoint on to the pool that its model has now, if another table has come
-// since the pool was chosen. There it waits from when it first arrived, within what it may wait in all.
+// reroute moves a request whose pool has no endpoint to the pool that its model has in a newer table, if there is one. The request keeps
+// its first arrival time and its budget for waiting.
 func (c *call) reroute(err error) bool {
 	var full *permits.Refusal
 	if !errors.As(err, &full) || full.Reason != permits.NoEndpoint {

@@ -9,9 +9,9 @@ import (
 
 // A prober that asks at intervals is waited for until it was told often enough, or has stopped to ask.
 func TestProbers(t *testing.T) {
-	play := func(f func(p *probers, ask func(who string, draining bool, times int, every time.Duration))) {
+	play := func(f func(p *healthCheckers, ask func(who string, draining bool, times int, every time.Duration))) {
 		synctest.Test(t, func(*testing.T) {
-			p := &probers{}
+			p := &healthCheckers{}
 			f(p, func(who string, draining bool, times int, every time.Duration) {
 				for range times {
 					time.Sleep(every)
@@ -20,13 +20,13 @@ func TestProbers(t *testing.T) {
 			})
 		})
 	}
-	want := func(p *probers, want bool, when string) {
+	want := func(p *healthCheckers, want bool, when string) {
 		t.Helper()
 		if got := p.expected(); got != want {
 			t.Errorf("%s: expected is %v", when, got)
 		}
 	}
-	play(func(p *probers, ask func(string, bool, int, time.Duration)) {
+	play(func(p *healthCheckers, ask func(string, bool, int, time.Duration)) {
 		want(p, false, "nobody asks")
 		ask("a", false, 1, time.Second)
 		want(p, false, "somebody has asked once")
@@ -37,14 +37,14 @@ func TestProbers(t *testing.T) {
 		ask("a", true, 1, 5*time.Second)
 		want(p, false, "it was told three times")
 	})
-	play(func(p *probers, ask func(string, bool, int, time.Duration)) {
+	play(func(p *healthCheckers, ask func(string, bool, int, time.Duration)) {
 		ask("a", false, 3, 2*time.Second)
 		time.Sleep(5 * time.Second)
 		want(p, true, "it is late")
 		time.Sleep(2 * time.Second)
 		want(p, false, "it has stopped to ask")
 	})
-	play(func(p *probers, ask func(string, bool, int, time.Duration)) {
+	play(func(p *healthCheckers, ask func(string, bool, int, time.Duration)) {
 		ask("a", false, 3, 2*time.Second)
 		ask("b", false, 2, 0)
 		ask("b", false, 1, time.Second)
@@ -53,7 +53,7 @@ func TestProbers(t *testing.T) {
 		ask("b", false, 2, time.Second)
 		want(p, true, "the other asks again")
 	})
-	play(func(p *probers, ask func(string, bool, int, time.Duration)) {
+	play(func(p *healthCheckers, ask func(string, bool, int, time.Duration)) {
 		for range 5 {
 			ask("a", false, 1, 2*time.Second)
 			ask("b", false, 1, 3*time.Second)
@@ -64,7 +64,7 @@ func TestProbers(t *testing.T) {
 		ask("b", true, 3, time.Second)
 		want(p, false, "both were told")
 	})
-	play(func(p *probers, ask func(string, bool, int, time.Duration)) {
+	play(func(p *healthCheckers, ask func(string, bool, int, time.Duration)) {
 		for i := range 10 * mostProbers {
 			ask(fmt.Sprint(i), false, 2, time.Second)
 		}

@@ -21,7 +21,7 @@ type refusal struct {
 	gone    error // the cause of the context's end, after which no answer is read
 }
 
-// outOfCapacity refuses for want of room, or of anybody who could serve.
+// outOfCapacity returns the refusal for a pool without capacity or without endpoints.
 func outOfCapacity(r *permits.Refusal) *refusal {
 	e, kind := openai.OutOfCapacity(string(r.Reason), r.RetryAfter), hop.VerdictOOC
 	switch r.Reason {
@@ -36,12 +36,12 @@ func outOfCapacity(r *permits.Refusal) *refusal {
 	}}
 }
 
-// unreachable refuses where there is no pool to ask when to come back.
+// unreachable returns a refusal whose Retry-After no pool has computed.
 func unreachable(reason permits.Reason) *refusal {
 	return outOfCapacity(&permits.Refusal{Reason: reason, RetryAfter: time.Second, MayWait: reason == permits.Busy})
 }
 
-// timedOut refuses for good: no other attempt would come in time.
+// timedOut returns a final refusal: no other attempt would be in time.
 func timedOut(reason string) *refusal {
 	return &refusal{
 		err:     openai.InferenceTimeout(reason),
@@ -49,63 +49,64 @@ func timedOut(reason string) *refusal {
 	}
 }
 
-// next is what follows an attempt: the answer is relayed, or the request tries again if it may, or is refused.
-type next struct {
+// decision is what follows an attempt: the response is relayed, or another attempt is made if the budget allows, or the request is
+// refused.
+type decision struct {
 	relay bool
 	again bool
-	full  bool // the engine said so
+	full  bool // the engine reported itself full
 	refusal
 	outcome analytics.Outcome // of the attempt that failed
-	failure string            // its reason in the event
+	failure string            // the reason in its event
 }
 
-// judge decides what follows an attempt, and tells the pool what became of its endpoint.
-func (c *call) judge(answer *transport.Response, err error) next {
+// classify decides what follows an attempt, and reports the endpoint's success or failure to the pool.
+func (c *call) classify(answer *transport.Response, err error) decision {
 	e := c.grant.Endpoint
 	if err != nil {
-		c.tellCut(err)
-		return c.judgeError(err)
+		c.observeNoFirstByte(err)
+		return c.classifyError(err)
 	}
-	class := c.classify(answer)
-	c.tellFirstByte(class)
+	class := c.responseClass(answer)
+	c.observeFirstByte(class)
 	switch class {
 	case openai.Relay:
 		if _, whole := answer.Body(); whole {
-			c.succeeded() // else its end will tell
+			c.succeeded() // of any other response, the end decides
 		}
-		return next{relay: true}
+		return decision{relay: true}
 	case openai.ClientError:
 		c.pool.Succeeded(e)
-		return next{relay: true}
+		return decision{relay: true}
 	case openai.Full:
-		// It waits for another slot, or for this engine's after a moment: being full is no failure.
+		// The request waits for another slot, or for this engine's after a moment; a full engine has not failed.
 		c.pool.Full(c.grant)
-		return next{
+		return decision{
 			again: c.retries > 0, full: true, outcome: analytics.OutcomeRefused, failure: reasons.EngineFull,
-			refusal: *unreachable(permits.Busy), // when to come back is asked when the client is told
+			refusal: *unreachable(permits.Busy), // Retry-After is computed when the client is refused
 		}
 	case openai.Misconfigured:
 		c.server.config.Logger.Warn("endpoint is misconfigured: its answer says so", "endpoint", e.ID, "url", e.URL,
 			"status", answer.Status(), "model", c.model.Name)
-		return c.misconfigured()
+		return c.endpointMisconfigured()
 	}
 	return c.endpointFailed(reasons.EngineStatus, fmt.Sprintf("it answered with %d", answer.Status()))
 }
 
-// misconfigured is an attempt at an endpoint that does not know the key, the path or the model. It has generated
-// nothing, so another may be tried. If that one serves the request, it was not the client's fault: see succeeded.
-func (c *call) misconfigured() next {
-	c.blamed = append(c.blamed, c.grant.Endpoint)
-	return c.failed(reasons.EndpointMisconfigured, true)
+// endpointMisconfigured decides after 401, 403, 404 or 405: the engine generated nothing, so the request may be tried elsewhere. If that
+// succeeds, the first endpoint counts as failed (see succeeded); otherwise the request is assumed to be at fault.
+func (c *call) endpointMisconfigured() decision {
+	c.misconfiguredEndpoints = append(c.misconfiguredEndpoints, c.grant.Endpoint)
+	return c.attemptFailed(reasons.EndpointMisconfigured, true)
 }
 
-// succeeded says that the endpoint answered as it should, and others not that would not take the same request.
+// succeeded reports to the pool that the endpoint served the request, and that the endpoints which refused the same request failed.
 func (c *call) succeeded() {
 	c.pool.Succeeded(c.grant.Endpoint)
-	for _, e := range c.blamed {
+	for _, e := range c.misconfiguredEndpoints {
 		c.pool.Failed(e, "it does not know the key, the path or the model: its answers say so")
 	}
-	c.blamed = nil
+	c.misconfiguredEndpoints = nil
 }
 
 // engineFull is the refusal of a request for which the engine had no slot, though there was a permit.
@@ -114,57 +115,57 @@ func (c *call) engineFull() *refusal {
 	return outOfCapacity(c.pool.Refuse(&r, permits.Busy))
 }
 
-func (c *call) judgeError(err error) next {
+func (c *call) classifyError(err error) decision {
 	var failed *transport.ExchangeError
 	switch {
 	case errors.Is(err, errDrained):
-		return next{outcome: analytics.OutcomeDrained, failure: reasons.Draining, refusal: refusal{
+		return decision{outcome: analytics.OutcomeDrained, failure: reasons.Draining, refusal: refusal{
 			err:     openai.Unavailable(string(permits.Draining), time.Second),
 			verdict: hop.Verdict{Kind: hop.VerdictError, Final: true},
 		}}
 	case !errors.As(err, &failed):
-		return next{outcome: analytics.OutcomeClientGone, failure: reasons.ClientGone, refusal: refusal{gone: err}}
+		return decision{outcome: analytics.OutcomeClientGone, failure: reasons.ClientGone, refusal: refusal{gone: err}}
 	case failed.Phase == transport.PhaseConnect:
-		// Nothing was sent, so nothing was broken.
+		// Nothing was sent, so the request cannot have broken the endpoint.
 		if !netconn.IsLocalShortage(err) {
 			c.pool.Failed(c.grant.Endpoint, failed.Error())
 		}
-		return c.failed(reasons.ConnectFailed, true)
+		return c.attemptFailed(reasons.ConnectFailed, true)
 	case failed.Timeout:
-		if !c.hurried { // else it was only the client that did not want to wait
+		if !c.clientDeadline { // otherwise only the client's deadline has passed
 			c.pool.Failed(c.grant.Endpoint, "no first byte in time")
 		}
 		reason := reasons.FirstByteTimeout
-		if !c.firstByte.Before(c.end) {
+		if !c.firstByte.Before(c.deadline) {
 			reason = reasons.TotalTimeout
 		}
 		refused := timedOut(reason)
-		if c.hurried && reason == reasons.FirstByteTimeout {
+		if c.clientDeadline && reason == reasons.FirstByteTimeout {
 			refused.err = openai.OverDeadline()
 		}
-		return next{outcome: analytics.OutcomeTimeout, failure: reason, refusal: *refused}
+		return decision{outcome: analytics.OutcomeTimeout, failure: reason, refusal: *refused}
 	case failed.Phase == transport.PhaseStream:
-		// The client has got nothing of the answer, but the engine may have generated all of it.
+		// The client has received nothing, but the engine may have generated the whole answer.
 		c.pool.Failed(c.grant.Endpoint, reasons.Truncated)
-		return c.failed(reasons.Truncated, false)
+		return c.attemptFailed(reasons.Truncated, false)
 	}
 	return c.endpointFailed(reasons.NoAnswer, reasons.NoAnswer)
 }
 
-// endpointFailed is an attempt by which the endpoint failed: the request may have broken it. The pool is not told in the words
-// of an error, which may repeat what the engine has answered.
-func (c *call) endpointFailed(reason, why string) next {
-	c.pool.Failed(c.grant.Endpoint, why)
-	c.broken++
-	return c.failed(reason, c.broken < hop.MaxEndpointsFailed)
+// endpointFailed decides after an endpoint failed; the request may have broken it. cause is for the log and must not contain text of the
+// engine's answer.
+func (c *call) endpointFailed(reason, cause string) decision {
+	c.pool.Failed(c.grant.Endpoint, cause)
+	c.endpointsFailed++
+	return c.attemptFailed(reason, c.endpointsFailed < hop.MaxEndpointsFailed)
 }
 
-// failed is an attempt that an error ended.
-func (c *call) failed(reason string, again bool) next {
-	c.avoid = append(c.avoid, c.grant.Endpoint.URL)
+// attemptFailed decides after an attempt that ended with an error.
+func (c *call) attemptFailed(reason string, again bool) decision {
+	c.failedURLs = append(c.failedURLs, c.grant.Endpoint.URL)
 	e := openai.EngineFailed(reason)
 	e.NoRetry = reason != reasons.ConnectFailed // nothing was generated by an engine that could not be reached
-	return next{
+	return decision{
 		again:   again && c.retries > 0,
 		outcome: analytics.OutcomeEngineError, failure: reason,
 		refusal: refusal{

@@ -12,10 +12,10 @@ import (
 	"colonnade/openai"
 )
 
-func testStops(names ...string) []stop {
-	var stops []stop
+func testStops(names ...string) []candidate {
+	var stops []candidate
 	for _, n := range names {
-		stops = append(stops, stop{Colo: &fleet.Colo{Name: n}, Home: &fleet.Server{Node: n + "-1"}})
+		stops = append(stops, candidate{Colo: &fleet.Colo{Name: n}, Home: &fleet.Server{Node: n + "-1"}})
 	}
 	return stops
 }
@@ -30,7 +30,7 @@ func always() bool { return true }
 func never() bool  { return false }
 
 // walk runs the tries with what each colo answers, and returns the colos in the order they were asked, with how.
-func walk(t *tries, answers map[string]hop.Verdict) []string {
+func walk(t *attempts, answers map[string]hop.Verdict) []string {
 	var way []string
 	for {
 		at, ok := t.next()
@@ -42,7 +42,7 @@ func walk(t *tries, answers map[string]hop.Verdict) []string {
 		case !ok:
 			return append(way, "served")
 		case v.Number == openai.NumberModelNotFound:
-			t.unknown(openai.ModelNotFound("m"))
+			t.modelUnknown(openai.ModelNotFound("m"))
 		case v.Kind == hop.VerdictOOC:
 			t.refused(at, v, peer.ErrorOf(v))
 		case v.Kind == hop.VerdictMoved:
@@ -56,7 +56,7 @@ func walk(t *tries, answers map[string]hop.Verdict) []string {
 func TestEachColoIsTriedOnce(t *testing.T) {
 	full := ooc("queue_full", 3*time.Second, 0, false)
 	least := ooc("queue_full", 2*time.Second, 0, false)
-	tr := newTries(testStops("ams", "fra", "waw"), queueAsNeeded, testRetry)
+	tr := newAttempts(testStops("ams", "fra", "waw"), queueDefault, testRetry)
 	way := walk(tr, map[string]hop.Verdict{"ams": full, "fra": least, "waw": full})
 	if want := []string{"ams spill", "fra spill", "waw full"}; !slices.Equal(way, want) {
 		t.Errorf("tried %v, want %v", way, want)
@@ -69,16 +69,16 @@ func TestEachColoIsTriedOnce(t *testing.T) {
 // A colo that drains is passed over and uses nothing up. Only where that is all there is to say, the client hears it.
 func TestColoThatDrains(t *testing.T) {
 	moved := hop.Verdict{Kind: hop.VerdictMoved, Number: 50301, Reason: "draining", RetryAfter: 2 * time.Second}
-	tr := newTries(testStops("ams", "fra", "waw"), queueAsNeeded, fleet.Retry{})
+	tr := newAttempts(testStops("ams", "fra", "waw"), queueDefault, fleet.Retry{})
 	if way := walk(tr, map[string]hop.Verdict{"ams": moved, "fra": moved}); !slices.Equal(way, []string{"ams spill", "fra spill", "waw full", "served"}) {
 		t.Errorf("tried %v", way)
 	}
-	tr = newTries(testStops("ams", "fra"), queueAsNeeded, testRetry)
+	tr = newAttempts(testStops("ams", "fra"), queueDefault, testRetry)
 	walk(tr, map[string]hop.Verdict{"ams": moved, "fra": moved})
 	if e := tr.outcome(); e.Status != 503 || e.Code != "unavailable" || e.Reason != "draining" || e.RetryAfter != 2*time.Second {
 		t.Errorf("outcome = %+v", e)
 	}
-	tr = newTries(testStops("ams", "fra"), queueAsNeeded, testRetry)
+	tr = newAttempts(testStops("ams", "fra"), queueDefault, testRetry)
 	walk(tr, map[string]hop.Verdict{"ams": moved, "fra": ooc("queue_full", 5*time.Second, 0, false)})
 	if e := tr.outcome(); e.Status != 429 || e.Reason != "queue_full" || e.RetryAfter != 5*time.Second {
 		t.Errorf("outcome = %+v, want what the colo says that stays", e)
@@ -87,7 +87,7 @@ func TestColoThatDrains(t *testing.T) {
 
 // Who waits where its request was let in, and hears there that the colo drains, goes on to the next that would let it wait.
 func TestWaiterOfAColoThatDrains(t *testing.T) {
-	tr := newTries(testStops("ams", "fra"), queueAsNeeded, testRetry)
+	tr := newAttempts(testStops("ams", "fra"), queueDefault, testRetry)
 	full := map[string]hop.Verdict{
 		"ams": ooc("busy", time.Second, 100*time.Millisecond, true), "fra": ooc("busy", time.Second, 200*time.Millisecond, true),
 	}
@@ -111,16 +111,16 @@ func TestWaiterOfAColoThatDrains(t *testing.T) {
 // A colo that does not know the model yet, or any more, is passed over and uses nothing up.
 func TestColoThatDoesNotKnowTheModel(t *testing.T) {
 	gone := hop.Verdict{Kind: hop.VerdictError, Number: openai.NumberModelNotFound, Reason: "unknown_model"}
-	tr := newTries(testStops("ams", "fra", "waw"), queueAsNeeded, fleet.Retry{})
+	tr := newAttempts(testStops("ams", "fra", "waw"), queueDefault, fleet.Retry{})
 	if way := walk(tr, map[string]hop.Verdict{"ams": gone, "fra": gone}); !slices.Equal(way, []string{"ams spill", "fra spill", "waw full", "served"}) {
 		t.Errorf("tried %v", way)
 	}
-	tr = newTries(testStops("ams", "fra"), queueAsNeeded, testRetry)
+	tr = newAttempts(testStops("ams", "fra"), queueDefault, testRetry)
 	walk(tr, map[string]hop.Verdict{"ams": gone, "fra": gone})
 	if e := tr.outcome(); e.Status != 404 || e.Code != "model_not_found" {
 		t.Errorf("outcome = %+v, want that there is no such model", e)
 	}
-	tr = newTries(testStops("ams", "fra"), queueAsNeeded, testRetry)
+	tr = newAttempts(testStops("ams", "fra"), queueDefault, testRetry)
 	walk(tr, map[string]hop.Verdict{"ams": ooc("queue_full", time.Second, 0, false), "fra": gone})
 	if e := tr.outcome(); e.Status != 429 {
 		t.Errorf("outcome = %+v, want that the colo that knows it is full", e)
@@ -133,7 +133,7 @@ func TestLastTryWaitsWhereItIsShortest(t *testing.T) {
 		"fra": ooc("busy", 3*time.Second, 400*time.Millisecond, true),
 		"waw": ooc("busy", 3*time.Second, 700*time.Millisecond, true),
 	}
-	tr := newTries(testStops("ams", "fra", "waw"), queueAsNeeded, testRetry)
+	tr := newAttempts(testStops("ams", "fra", "waw"), queueDefault, testRetry)
 	way := walk(tr, answers)
 	want := []string{"ams spill", "fra spill", "waw spill", "fra full", "waw full", "ams full"}
 	if !slices.Equal(way, want) {
@@ -142,7 +142,7 @@ func TestLastTryWaitsWhereItIsShortest(t *testing.T) {
 }
 
 func TestLastColoKnowsWhatToBeat(t *testing.T) {
-	tr := newTries(testStops("ams", "fra"), queueAsNeeded, testRetry)
+	tr := newAttempts(testStops("ams", "fra"), queueDefault, testRetry)
 	first, _ := tr.next()
 	refuse(tr, first, ooc("busy", time.Second, 600*time.Millisecond, true))
 	last, ok := tr.next()
@@ -152,7 +152,7 @@ func TestLastColoKnowsWhatToBeat(t *testing.T) {
 }
 
 func TestKnownWaitBeatsUnknown(t *testing.T) {
-	tr := newTries(testStops("ams", "fra", "waw"), queueAsNeeded, testRetry)
+	tr := newAttempts(testStops("ams", "fra", "waw"), queueDefault, testRetry)
 	way := walk(tr, map[string]hop.Verdict{
 		"ams": ooc("busy", time.Second, 0, true), // expected wait not known
 		"fra": ooc("busy", time.Second, 5*time.Second, true),
@@ -165,7 +165,7 @@ func TestKnownWaitBeatsUnknown(t *testing.T) {
 
 // Many may find the same colo the best at once, and not all of them have room there.
 func TestLastTryGoesOnWhereThereIsNoRoomLeft(t *testing.T) {
-	tr := newTries(testStops("ams", "fra", "waw"), queueAsNeeded, testRetry)
+	tr := newAttempts(testStops("ams", "fra", "waw"), queueDefault, testRetry)
 	for _, expected := range []time.Duration{2 * time.Second, 0, time.Second} {
 		at, _ := tr.next()
 		refuse(tr, at, ooc("busy", 4*time.Second, expected, true))
@@ -188,7 +188,7 @@ func TestLastTryGoesOnWhereThereIsNoRoomLeft(t *testing.T) {
 
 // Whoever has waited as long as it may has no time to wait elsewhere; but something may have come free there.
 func TestWhoHasWaitedAsksTheOthers(t *testing.T) {
-	tr := newTries(testStops("ams", "fra"), queueAsNeeded, testRetry)
+	tr := newAttempts(testStops("ams", "fra"), queueDefault, testRetry)
 	way := walk(tr, map[string]hop.Verdict{
 		"ams": ooc("queue_timeout", time.Second, time.Second, true), "fra": ooc("queue_timeout", time.Second, 2*time.Second, true),
 	})
@@ -203,7 +203,7 @@ func TestWhoHasWaitedAsksTheOthers(t *testing.T) {
 // What a colo says replaces what it has said, and the smallest of what stands then is told: also if another drains
 // meanwhile.
 func TestRetryAfterIsTheLastWord(t *testing.T) {
-	tr := newTries(testStops("ams", "fra", "waw"), queueAsNeeded, testRetry)
+	tr := newAttempts(testStops("ams", "fra", "waw"), queueDefault, testRetry)
 	for _, retryAfter := range []time.Duration{time.Second, 2 * time.Second, 3 * time.Second} {
 		at, _ := tr.next()
 		refuse(tr, at, ooc("busy", retryAfter, retryAfter, true))
@@ -224,7 +224,7 @@ func TestRetryAfterIsTheLastWord(t *testing.T) {
 	at, _ = tr.next()
 	refuse(tr, at, ooc("queue_full", 8*time.Second, 0, false))
 	f(8 * time.Second)
-	tr.late()
+	tr.deadlineNear()
 	f(8 * time.Second)
 }
 
@@ -236,11 +236,11 @@ func TestChances(t *testing.T) {
 		for i, n := range slots {
 			stops[i].slots = n
 		}
-		tr := newTries(stops, queueAsNeeded, fleet.Retry{OutOfCapacity: full})
+		tr := newAttempts(stops, queueDefault, fleet.Retry{OutOfCapacity: full})
 		for i, want := range want {
 			at, _ := tr.next()
-			if math.Abs(at.chance-want) > 1e-9 {
-				t.Errorf("%d of %v slots: %v, want %v", i, slots, at.chance, want)
+			if math.Abs(at.returnProbability-want) > 1e-9 {
+				t.Errorf("%d of %v slots: %v, want %v", i, slots, at.returnProbability, want)
 			}
 			refuse(tr, at, ooc("busy", time.Second, time.Second, true))
 		}
@@ -257,7 +257,7 @@ func TestChances(t *testing.T) {
 }
 
 func TestOneColoWaitsAtOnce(t *testing.T) {
-	tr := newTries(testStops("ams"), queueAsNeeded, testRetry)
+	tr := newAttempts(testStops("ams"), queueDefault, testRetry)
 	if way := walk(tr, nil); !slices.Equal(way, []string{"ams full", "served"}) {
 		t.Errorf("tried %v", way)
 	}
@@ -267,11 +267,11 @@ func TestQueueHeader(t *testing.T) {
 	busy := map[string]hop.Verdict{
 		"ams": ooc("busy", time.Second, time.Second, true), "fra": ooc("busy", time.Second, time.Second, true),
 	}
-	tr := newTries(testStops("ams", "fra"), queueNever, testRetry)
+	tr := newAttempts(testStops("ams", "fra"), queueNever, testRetry)
 	if way := walk(tr, busy); !slices.Equal(way, []string{"ams never", "fra never"}) {
 		t.Errorf("never: tried %v", way)
 	}
-	tr = newTries(testStops("ams", "fra"), queueWait, testRetry)
+	tr = newAttempts(testStops("ams", "fra"), queueWait, testRetry)
 	if way := walk(tr, nil); !slices.Equal(way, []string{"ams full", "served"}) {
 		t.Errorf("wait: tried %v", way)
 	}
@@ -280,7 +280,7 @@ func TestQueueHeader(t *testing.T) {
 func TestOutOfCapacityBudget(t *testing.T) {
 	busy := ooc("busy", time.Second, time.Second, true)
 	answers := map[string]hop.Verdict{"a": busy, "b": busy, "c": busy, "d": busy}
-	tr := newTries(testStops("a", "b", "c", "d"), queueAsNeeded, fleet.Retry{OutOfCapacity: 1})
+	tr := newAttempts(testStops("a", "b", "c", "d"), queueDefault, fleet.Retry{OutOfCapacity: 1})
 	if way := walk(tr, answers); !slices.Equal(way, []string{"a spill", "b spill", "a full", "b full"}) {
 		t.Errorf("tried %v, want one further colo and the last tries", way)
 	}
@@ -289,7 +289,7 @@ func TestOutOfCapacityBudget(t *testing.T) {
 // A colo whose engines said "full" has cost an attempt, unlike one that had no slot.
 func TestFullEnginesCostRetries(t *testing.T) {
 	full := ooc("queue_full", time.Second, 0, false)
-	tr := newTries(testStops("ams", "fra"), queueAsNeeded, testRetry)
+	tr := newAttempts(testStops("ams", "fra"), queueDefault, testRetry)
 	at, _ := tr.next()
 	refuse(tr, at, full)
 	tr.charge(full, never)
@@ -299,7 +299,7 @@ func TestFullEnginesCostRetries(t *testing.T) {
 	if e := tr.outcome(); e.Number != 42902 || e.NoRetry {
 		t.Errorf("outcome = %+v, want out of capacity", e)
 	}
-	tr = newTries(testStops("ams"), queueAsNeeded, testRetry)
+	tr = newAttempts(testStops("ams"), queueDefault, testRetry)
 	at, _ = tr.next()
 	refuse(tr, at, full)
 	tr.charge(full, func() bool {
@@ -311,12 +311,12 @@ func TestFullEnginesCostRetries(t *testing.T) {
 func TestErrorsGoOnWhileBudgetsLast(t *testing.T) {
 	failed := hop.Verdict{Kind: hop.VerdictError, Number: 50001, Reason: "no_answer", EndpointsFailed: 1}
 	answers := map[string]hop.Verdict{"ams": failed, "fra": failed}
-	tr := newTries(testStops("ams", "fra", "waw"), queueAsNeeded, testRetry)
+	tr := newAttempts(testStops("ams", "fra", "waw"), queueDefault, testRetry)
 	if way := walk(tr, answers); !slices.Equal(way, []string{"ams spill", "fra spill", "waw full", "served"}) {
 		t.Errorf("tried %v", way)
 	}
 
-	tr = newTries(testStops("ams", "fra", "waw"), queueAsNeeded, fleet.Retry{Errors: 1, OutOfCapacity: 4})
+	tr = newAttempts(testStops("ams", "fra", "waw"), queueDefault, fleet.Retry{Errors: 1, OutOfCapacity: 4})
 	if way := walk(tr, answers); !slices.Equal(way, []string{"ams spill", "fra spill"}) {
 		t.Errorf("with one retry: tried %v", way)
 	}
@@ -324,7 +324,7 @@ func TestErrorsGoOnWhileBudgetsLast(t *testing.T) {
 		t.Errorf("outcome = %+v", e)
 	}
 
-	tr = newTries(testStops("ams", "fra"), queueAsNeeded, testRetry)
+	tr = newAttempts(testStops("ams", "fra"), queueDefault, testRetry)
 	at, _ := tr.next()
 	tr.failed(openai.EngineFailed("x"), failed, never)
 	if next, ok := tr.next(); ok {
@@ -334,7 +334,7 @@ func TestErrorsGoOnWhileBudgetsLast(t *testing.T) {
 
 // That an engine failed says more than that another colo has none.
 func TestFailureBesideNobody(t *testing.T) {
-	tr := newTries(testStops("ams", "fra"), queueAsNeeded, testRetry)
+	tr := newAttempts(testStops("ams", "fra"), queueDefault, testRetry)
 	walk(tr, map[string]hop.Verdict{
 		"ams": {Kind: hop.VerdictError, Number: 50001, Reason: "no_answer", EndpointsFailed: 1},
 		"fra": {Kind: hop.VerdictOOC, Number: 50301, Reason: "no_endpoint", RetryAfter: time.Second},
@@ -354,7 +354,7 @@ func TestUnknownModelBesideOthers(t *testing.T) {
 		503: {Kind: hop.VerdictOOC, Number: 50301, Reason: "no_endpoint", RetryAfter: time.Second},
 	} {
 		for _, answers := range []map[string]hop.Verdict{{"ams": unknown, "fra": other}, {"ams": other, "fra": unknown}} {
-			tr := newTries(testStops("ams", "fra"), queueAsNeeded, testRetry)
+			tr := newAttempts(testStops("ams", "fra"), queueDefault, testRetry)
 			walk(tr, answers)
 			if e := tr.outcome(); e.Status != status {
 				t.Errorf("%v: outcome = %+v, want %d", answers, e, status)
@@ -365,7 +365,7 @@ func TestUnknownModelBesideOthers(t *testing.T) {
 
 func TestTwoBrokenEndpointsAreEnough(t *testing.T) {
 	failed := hop.Verdict{Kind: hop.VerdictError, Number: 50001, EndpointsFailed: 2}
-	tr := newTries(testStops("ams", "fra"), queueAsNeeded, testRetry)
+	tr := newAttempts(testStops("ams", "fra"), queueDefault, testRetry)
 	if way := walk(tr, map[string]hop.Verdict{"ams": failed}); !slices.Equal(way, []string{"ams spill"}) {
 		t.Errorf("tried %v: a third endpoint was given to a request that broke two", way)
 	}
@@ -373,7 +373,7 @@ func TestTwoBrokenEndpointsAreEnough(t *testing.T) {
 
 func TestFinalVerdictEnds(t *testing.T) {
 	final := hop.Verdict{Kind: hop.VerdictError, Number: 50401, Reason: "first_byte_timeout", Final: true}
-	tr := newTries(testStops("ams", "fra"), queueAsNeeded, testRetry)
+	tr := newAttempts(testStops("ams", "fra"), queueDefault, testRetry)
 	if way := walk(tr, map[string]hop.Verdict{"ams": final}); len(way) != 1 {
 		t.Errorf("tried %v after a final verdict", way)
 	}
@@ -383,20 +383,20 @@ func TestFinalVerdictEnds(t *testing.T) {
 }
 
 func TestLostServerIsForgivenOnce(t *testing.T) {
-	tr := newTries(testStops("ams", "fra", "waw"), queueAsNeeded, testRetry)
+	tr := newAttempts(testStops("ams", "fra", "waw"), queueDefault, testRetry)
 	tr.next()
-	tr.lostServer(openai.EngineFailed("colo_unreachable"), never)
+	tr.serverLost(openai.EngineFailed("colo_unreachable"), never)
 	if at, ok := tr.next(); !ok || at.Colo.Name != "fra" {
 		t.Fatalf("after the first loss: %v, %v", at, ok)
 	}
-	tr.lostServer(openai.EngineFailed("colo_unreachable"), never)
+	tr.serverLost(openai.EngineFailed("colo_unreachable"), never)
 	if at, ok := tr.next(); ok {
 		t.Errorf("after the second loss, without budget, %v was tried", at)
 	}
 }
 
 func TestNobodyThere(t *testing.T) {
-	tr := newTries(nil, queueAsNeeded, testRetry)
+	tr := newAttempts(nil, queueDefault, testRetry)
 	if _, ok := tr.next(); ok {
 		t.Error("an empty plan has a try")
 	}
@@ -404,7 +404,7 @@ func TestNobodyThere(t *testing.T) {
 		t.Errorf("outcome = %+v, want 503", e)
 	}
 	// One colo is full, the other has no endpoint: to come back later is the better advice.
-	tr = newTries(testStops("ams", "fra"), queueAsNeeded, testRetry)
+	tr = newAttempts(testStops("ams", "fra"), queueDefault, testRetry)
 	walk(tr, map[string]hop.Verdict{
 		"ams": ooc("queue_full", 9*time.Second, 0, false),
 		"fra": {Kind: hop.VerdictOOC, Number: 50301, Reason: "no_endpoint", RetryAfter: time.Second},
@@ -418,9 +418,9 @@ func TestNobodyThere(t *testing.T) {
 func TestNoTimeForAnotherTry(t *testing.T) {
 	f := func(answers map[string]hop.Verdict, number int, reason string, after time.Duration) {
 		t.Helper()
-		tr := newTries(testStops("ams", "fra", "waw")[:len(answers)], queueAsNeeded, testRetry)
+		tr := newAttempts(testStops("ams", "fra", "waw")[:len(answers)], queueDefault, testRetry)
 		walk(tr, answers)
-		tr.late()
+		tr.deadlineNear()
 		if e := tr.outcome(); e.Number != number || e.Reason != reason || e.RetryAfter != after {
 			t.Errorf("%v: %+v, want %d, %s, %v", answers, e, number, reason, after)
 		}
@@ -434,4 +434,4 @@ func TestNoTimeForAnotherTry(t *testing.T) {
 }
 
 // refuse lets a colo answer an attempt with a verdict.
-func refuse(t *tries, at try, v hop.Verdict) { t.refused(at, v, peer.ErrorOf(v)) }
+func refuse(t *attempts, at attempt, v hop.Verdict) { t.refused(at, v, peer.ErrorOf(v)) }

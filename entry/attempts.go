@@ -1,0 +1,246 @@
+package entry
+
+import (
+	"slices"
+	"time"
+
+	"colonnade/fleet"
+	"colonnade/forwarding/hop"
+	"colonnade/openai"
+	"colonnade/reasons"
+)
+
+// queueMode is the value of the header x-colonnade-queue.
+type queueMode string
+
+const (
+	queueDefault queueMode = ""
+	queueNever   queueMode = "never" // refuse rather than queue
+	queueWait    queueMode = "wait"  // queue in the first colo of the plan rather than go on to the next
+)
+
+// attempts walks a plan; it knows neither clock nor network.
+//
+// While colos remain, a request waits in one only if the expected wait is short. If all colos are full, it waits at the one with the
+// shortest expected wait; if that queue has filled up meanwhile, at the next shortest. After the wait budget is spent, it asks the
+// remaining colos once without waiting: one may have a free slot, and each records the client as a pending retry.
+type attempts struct {
+	candidates []candidate
+	queueMode  queueMode
+	errorsLeft int // attempts left after errors
+	fullLeft   int // colos left after one that was full
+
+	waitingRooms    []waitingRoom // colos whose queue has room, by expected wait
+	lostServerOnce  bool          // a connection was lost without a verdict
+	endpointsFailed int           // after this request was sent to them
+
+	refusal      *openai.Error // of a full colo: of the last in which it waited, else of the first
+	lastRefusals []lastRefusal // one for each colo
+	failure      *openai.Error // the last error
+	notFound     *openai.Error // of a colo without the model
+	over         bool
+}
+
+// lastRefusal is the latest refusal of a colo. Earlier ones of the same colo do not count: their Retry-After was for a shorter wait, or
+// has been given to another client since.
+type lastRefusal struct {
+	colo *fleet.Colo
+	*openai.Error
+}
+
+// waitingRoom is a colo whose slots are taken and whose queue has room.
+type waitingRoom struct {
+	candidate
+	expected time.Duration // expected wait; 0 = not known
+}
+
+// candidate is one colo of a plan, and the server there that grants the model's permits.
+type candidate struct {
+	Colo              *fleet.Colo
+	Home              *fleet.Server
+	slots             int     // of the pool there, as last reported; 0 = never reported, negative = none
+	returnProbability float64 // see [hop.Token]
+}
+
+// attempt is one attempt at one colo.
+type attempt struct {
+	candidate
+	wait  hop.Wait
+	below time.Duration // see [hop.Token]
+}
+
+func newAttempts(plan []candidate, q queueMode, r fleet.Retry) *attempts {
+	assignReturnShares(plan[:min(len(plan), r.OutOfCapacity+1)])
+	return &attempts{candidates: plan, queueMode: q, errorsLeft: r.Errors, fullLeft: r.OutOfCapacity}
+}
+
+// assignReturnShares sets the probability that a client which is refused by all of these colos returns to each. It returns once, and is
+// served by the first colo with room, so it is one pending retry for all of them together. With shares in proportion to slots, all
+// colos arrive at the same Retry-After, however unequal they are, as long as their slots serve equally fast.
+func assignReturnShares(candidates []candidate) {
+	reported, slots := 0, 0
+	for _, s := range candidates {
+		if s.slots > 0 {
+			reported, slots = reported+1, slots+s.slots
+		}
+	}
+	mean := 1.0
+	if reported > 0 {
+		mean = float64(slots) / float64(reported)
+	}
+	sum := 0.0
+	for i := range candidates {
+		s := &candidates[i]
+		switch {
+		case s.slots > 0:
+			s.returnProbability = float64(s.slots)
+		case s.slots == 0:
+			s.returnProbability = mean
+		}
+		sum += s.returnProbability
+	}
+	for i := range candidates {
+		candidates[i].returnProbability /= max(sum, 1)
+	}
+}
+
+// next returns the next attempt, or false if there is none.
+func (t *attempts) next() (attempt, bool) {
+	switch {
+	case t.over:
+		return attempt{}, false
+	case len(t.candidates) > 0:
+		s := t.candidates[0]
+		t.candidates = t.candidates[1:]
+		return t.at(s), true
+	case len(t.waitingRooms) > 0:
+		s := t.waitingRooms[0].candidate
+		t.waitingRooms = t.waitingRooms[1:]
+		return attempt{candidate: s, wait: hop.WaitFull}, true
+	}
+	return attempt{}, false
+}
+
+// at returns the attempt at s: how long the request may wait there.
+func (t *attempts) at(s candidate) attempt {
+	last := len(t.candidates) == 0
+	switch {
+	case t.queueMode == queueNever:
+		return attempt{candidate: s, wait: hop.WaitNever}
+	case t.queueMode == queueWait, last && len(t.waitingRooms) == 0:
+		// No other colo would let it wait, so there is nothing to compare with.
+		return attempt{candidate: s, wait: hop.WaitFull}
+	case last:
+		return attempt{candidate: s, wait: hop.WaitSpill, below: t.waitingRooms[0].expected}
+	}
+	return attempt{candidate: s, wait: hop.WaitSpill}
+}
+
+// refused notes the verdict of a colo that was out of capacity.
+func (t *attempts) refused(at attempt, v hop.Verdict, e *openai.Error) {
+	if t.fullLeft--; t.fullLeft < 0 {
+		t.candidates = nil
+	}
+	t.noteRefusal(at.Colo, e, at.wait == hop.WaitFull)
+	if at.wait == hop.WaitSpill && v.MayWait {
+		i, _ := slices.BinarySearchFunc(t.waitingRooms, v.Expected, func(w waitingRoom, expected time.Duration) int {
+			if shorter(expected, w.expected) {
+				return 1
+			}
+			return -1
+		})
+		t.waitingRooms = slices.Insert(t.waitingRooms, i, waitingRoom{at.candidate, v.Expected})
+	}
+}
+
+// moved notes the verdict of a colo that drains; nil stands for all colos of the plan. It is not charged to any budget.
+func (t *attempts) moved(colo *fleet.Colo, e *openai.Error) { t.noteRefusal(colo, e, false) }
+
+// noteRefusal keeps the refusal that says most to the client: "no room" says more than "no endpoint", and the reason why a wait failed
+// more than that there was no free slot.
+func (t *attempts) noteRefusal(colo *fleet.Colo, e *openai.Error, waited bool) {
+	if t.refusal == nil || e.Status < t.refusal.Status || e.Status == t.refusal.Status && waited {
+		t.refusal = e
+	}
+	t.lastRefusals = append(slices.DeleteFunc(t.lastRefusals, func(s lastRefusal) bool { return s.colo == colo }), lastRefusal{colo, e})
+}
+
+// retryAfter returns the smallest Retry-After among the latest refusals with the refusal's status.
+func (t *attempts) retryAfter() time.Duration {
+	if t.refusal == nil {
+		return 0
+	}
+	least := time.Duration(-1)
+	for _, s := range t.lastRefusals {
+		if s.Status == t.refusal.Status && (least < 0 || s.RetryAfter < least) {
+			least = s.RetryAfter
+		}
+	}
+	if least < 0 {
+		return t.refusal.RetryAfter
+	}
+	return least
+}
+
+// shorter reports whether wait a is shorter than b; 0 means not known.
+func shorter(a, b time.Duration) bool { return a > 0 && (b == 0 || a < b) }
+
+// failed notes the verdict of a colo in which the request failed.
+func (t *attempts) failed(e *openai.Error, v hop.Verdict, budget func() bool) {
+	t.failure = e
+	t.charge(v, budget)
+}
+
+// charge counts attempts that reached an engine. A further attempt takes from the retry budget, which is asked only if nothing else
+// forbids the attempt.
+func (t *attempts) charge(v hop.Verdict, budget func() bool) {
+	t.errorsLeft -= v.Retries
+	t.endpointsFailed = max(t.endpointsFailed, v.EndpointsFailed)
+	if v.Final || t.endpointsFailed >= hop.MaxEndpointsFailed || t.errorsLeft < 1 || t.more() && !budget() {
+		t.over = true
+		return
+	}
+	t.errorsLeft--
+}
+
+// more reports whether there is another colo to try.
+func (t *attempts) more() bool { return len(t.candidates) > 0 || len(t.waitingRooms) > 0 }
+
+// serverLost notes that a server was lost without a verdict. The first time is free of charge; then it counts as an error.
+func (t *attempts) serverLost(e *openai.Error, budget func() bool) {
+	if t.lostServerOnce {
+		t.failed(e, hop.Verdict{}, budget)
+		return
+	}
+	t.lostServerOnce, t.failure = true, e
+}
+
+// modelUnknown notes that a colo does not have the model, which was put or deleted a moment ago. No engine was tried, so nothing is
+// charged, and any other colo's error says more.
+func (t *attempts) modelUnknown(e *openai.Error) { t.notFound = e }
+
+// deadlineNear notes that the client's deadline is too near for another attempt. Unless an attempt failed, the request ends as out of
+// capacity.
+func (t *attempts) deadlineNear() {
+	if t.failure == nil {
+		t.refusal = openai.OutOfCapacity(reasons.Deadline, max(t.retryAfter(), time.Second))
+	}
+}
+
+// fail ends the request with e.
+func (t *attempts) fail(e *openai.Error) { t.failure, t.over = e, true }
+
+// outcome returns the error for the client when no colo has served the request.
+func (t *attempts) outcome() *openai.Error {
+	switch {
+	case t.failure != nil && (t.over || t.refusal == nil || t.refusal.Status != 429):
+		return t.failure // an engine that failed says more than a colo without any
+	case t.refusal != nil:
+		e := *t.refusal
+		e.RetryAfter = t.retryAfter()
+		return &e
+	case t.notFound != nil:
+		return t.notFound
+	}
+	return openai.Unavailable(reasons.NoEndpoint, time.Second)
+}
