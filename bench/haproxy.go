@@ -24,8 +24,8 @@ import (
 //go:embed haproxy.cfg.tmpl
 var haproxyConfig string
 
-// ErrNoHAProxy is the error of [HAProxy] if the program is missing.
-var ErrNoHAProxy = errors.New("haproxy is not installed, or not in the PATH; Debian has it: apt-get install haproxy")
+// errNoHAProxy is the error of [HAProxy] if the program is missing.
+var errNoHAProxy = errors.New("haproxy is not installed, or not in the PATH; Debian has it: apt-get install haproxy")
 
 // HAProxy is a load balancer that many use already, configured as well as possible for overload. It needs the program
 // haproxy, version 2.6 or later.
@@ -33,7 +33,7 @@ func HAProxy(ctx context.Context) (Gateway, error) {
 	path, err := exec.LookPath("haproxy")
 	if err != nil {
 		if path, err = exec.LookPath("/usr/sbin/haproxy"); err != nil { // which is not in every PATH
-			return Gateway{}, ErrNoHAProxy
+			return Gateway{}, errNoHAProxy
 		}
 	}
 	out, err := exec.CommandContext(ctx, path, "-v").Output()

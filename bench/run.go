@@ -40,9 +40,6 @@ type Progress struct {
 	Left     time.Duration // until the end of the run, estimated
 }
 
-// ErrUnknownScenario is the error for a name that no scenario has.
-var ErrUnknownScenario = errors.New("unknown scenario")
-
 // Run runs scenarios one after the other, each against every gateway. When ctx ends, it ends everything that it has started
 // and returns ctx's error.
 func Run(ctx context.Context, o Options) (report *Report, err error) {
@@ -85,7 +82,7 @@ func selectScenarios(names []string) ([]Scenario, error) {
 	}
 	for _, n := range names {
 		if !slices.Contains(known, n) {
-			return nil, fmt.Errorf("%w %q; there are %s", ErrUnknownScenario, n, strings.Join(known, ", "))
+			return nil, fmt.Errorf("unknown scenario %q; there are %s", n, strings.Join(known, ", "))
 		}
 	}
 	return slices.DeleteFunc(all, func(c Scenario) bool { return !slices.Contains(names, c.Name) }), nil

@@ -35,7 +35,7 @@ func TestSlowClientsHoldSlots(t *testing.T) {
 	t.Run("haproxy", func(t *testing.T) {
 		a := directRunner(t, 2, fast)
 		g, err := HAProxy(t.Context())
-		if errors.Is(err, ErrNoHAProxy) {
+		if errors.Is(err, errNoHAProxy) {
 			t.Skip(err)
 		}
 		if err == nil {
