@@ -21,7 +21,9 @@ const (
 	chartHeight vg.Length = 375
 	chartMargin vg.Length = 10
 	barsWidth   vg.Length = 380 // of all bars of a chart together
+)
 
+const (
 	chartDPI   = 144
 	maxMarkers = 24 // points of a line up to which each gets a marker
 )

@@ -90,10 +90,10 @@ func (r *Report) verdict() string {
 	}
 	text := fmt.Sprintf("%d of %d thresholds are met", all-missed-unmeasured, all)
 	if missed > 0 {
-		text += fmt.Sprintf(", %d are missed", missed)
+		text += fmt.Sprintf(", %d missed", missed)
 	}
 	if unmeasured > 0 {
-		text += fmt.Sprintf(", %d were not measured", unmeasured)
+		text += fmt.Sprintf(", %d not measured", unmeasured)
 	}
 	return text
 }

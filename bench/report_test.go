@@ -61,7 +61,7 @@ func TestMarkdown(t *testing.T) {
 	for _, want := range []string{
 		"![Waits](overload/costly-wait.png)\n\nWhen requests arrive",
 		"(p99) is 1.50 × with colonnade; of their requests, fifo refuses 25.0 %.\n" +
-			"For colonnade, 1 of 3 thresholds are met, 1 are missed, 1 were not measured",
+			"For colonnade, 1 of 3 thresholds are met, 1 missed, 1 not measured",
 		"| case | gateway | × alone × ↓ | refused % |\n| --- | --- | ---:| ---:|\n| quiet accounts | colonnade | **1.50** | 0 |\n|  | fifo | 30.0 | 25.0 |\n\n" +
 			"| case | gateway | goodput % ↑ | leaked ↓ |\n| --- | --- | ---:| ---:|\n| all | colonnade | **99.8** | 0 |\n|  | fifo | 50.0 | – |\n\n" +
 			"- *goodput*: work",
@@ -132,7 +132,7 @@ func TestText(t *testing.T) {
 			t.Errorf("got\n%s\nwant\n%s", got, want)
 		}
 	}
-	const thresholds = `1 of 3 thresholds are met, 1 are missed, 1 were not measured.
+	const thresholds = `1 of 3 thresholds are met, 1 missed, 1 not measured.
 
    scenario  threshold  gateway           wanted           got
 ✓  costly    goodput    colonnade  at least 95 %        99.8 %
