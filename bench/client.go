@@ -52,7 +52,7 @@ type request struct {
 	tokens     int           // of the answer, at most
 	input      int           // words of the prompt
 	tokenBytes int           // of each token of the answer, if engines are simulated; 0: as they are
-	deadline   time.Duration // that the gateway is told; 0: none
+	deadline   time.Duration // in the header; 0: none
 	timeout    time.Duration // after which no answer is a failure
 	behaviour  behaviour
 }

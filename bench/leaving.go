@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// crowdAccounts are the accounts whose clients leave.
-var crowdAccounts = named(4, func(i int) string { return team(i + 4) })
+// leavingAccounts are the accounts whose clients leave.
+var leavingAccounts = named(4, func(i int) string { return team(i + 4) })
 
 // maxRecovery is the time for which a cancelled request may be held, and as much again.
 var (
@@ -36,7 +36,7 @@ func leavingScenario() Scenario {
 				"is from when the last of them has closed its connection until no engine has a request of theirs. Clients and "+
 				"engines record these moments themselves, so load that is sent late does not matter.", end, come, 2*come, p.clients, leave)
 		},
-		accounts: append(named(1, team), crowdAccounts...), minAccounts: 2, variant: variant{longQueue: true},
+		accounts: append(named(1, team), leavingAccounts...), minAccounts: 2, variant: variant{longQueue: true},
 		columns: []column{
 			{Name: "recovery", Unit: "s", Better: lower, Key: true, Help: "from when the last client has left until no engine has a " +
 				"request of theirs."},
@@ -68,13 +68,13 @@ func runLeaving(ctx context.Context, s *scenarioRun) error {
 	if err != nil {
 		return err
 	}
-	crowd := r.dueInWindow(s.accounts[1:]...)
-	row := figures{"recovery": r.drainTime(crowd), "wait p99": quantile(r.waits(r.dueIn(team(0), interval{come, leave})), 0.99),
+	requests := r.dueInWindow(s.accounts[1:]...)
+	row := figures{"recovery": r.drainTime(requests), "wait p99": quantile(r.waits(r.dueIn(team(0), interval{come, leave})), 0.99),
 		"after":  quantile(r.waits(r.dueIn(team(0), interval{leave, end})), 0.99),
-		"wasted": r.wastedSeconds(), "dispatched": r.dispatchedLate(crowd),
-		"refused": ratio(countOutcome(crowd, refused), len(crowd)), "leaked": r.leakedValue()}
+		"wasted": r.wastedSeconds(), "dispatched": r.dispatchedLate(requests),
+		"refused": ratio(countOutcome(requests, refused), len(requests)), "leaked": r.leakedValue()}
 	s.observe(maxRecovery, row["recovery"])
-	s.observe(maxLateDispatch, row["dispatched"]/float64(max(1, countOutcome(crowd, disconnected))))
+	s.observe(maxLateDispatch, row["dispatched"]/float64(max(1, countOutcome(requests, disconnected))))
 	s.observe(noLeaks, row["leaked"])
 	s.addRow("", row)
 	return nil
@@ -92,12 +92,12 @@ func (r *result) dueIn(account string, in interval) []*sample {
 }
 
 // dispatchedLate counts the requests that reached an engine after their client had left; NaN where that is unknown.
-func (r *result) dispatchedLate(crowd []*sample) float64 {
+func (r *result) dispatchedLate(requests []*sample) float64 {
 	if r.slots == 0 {
 		return math.NaN()
 	}
 	n := 0
-	for _, x := range crowd {
+	for _, x := range requests {
 		if j := r.job(x); j != nil && x.outcome == disconnected && j.arrived > x.ended+dispatchSlack {
 			n++
 		}
@@ -107,12 +107,12 @@ func (r *result) dispatchedLate(crowd []*sample) float64 {
 
 // drainTime is how long after the last client of a crowd has left an engine still has a request of the crowd, in seconds; NaN
 // where that is unknown.
-func (r *result) drainTime(crowd []*sample) float64 {
+func (r *result) drainTime(requests []*sample) float64 {
 	if r.slots == 0 {
 		return math.NaN()
 	}
 	var left, drained time.Duration
-	for _, x := range crowd {
+	for _, x := range requests {
 		if x.outcome != disconnected {
 			continue
 		}

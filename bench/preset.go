@@ -13,7 +13,7 @@ type preset struct {
 	floodFactor  int           // how many times as many requests as others floodAccount sends
 	clients      int           // of the crowd that leaves
 	backlog      time.Duration // work that the burst of the retry scenario brings, in time that the engines need for it
-	retryCutoff  time.Duration // end of that scenario, though clients may have been told to come back later; 0: none
+	retryCutoff  time.Duration // end of that scenario, also for clients with a later Retry-After; 0: none
 	timeScale    float64
 	capacityTime time.Duration // of one measurement of the capacity
 	grace        time.Duration // for requests in flight at the end of a window

@@ -1,10 +1,12 @@
 package bench
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"io"
 	"math"
+	"regexp"
 	"slices"
 	"strconv"
 	"time"
@@ -193,14 +195,18 @@ func (v *Value) UnmarshalJSON(b []byte) error {
 	return nil
 }
 
-// WriteJSON writes a report for programs, without line breaks.
+// numberList is a list of numbers in indented JSON. It matches nothing in a string, which has no line breaks.
+var numberList = regexp.MustCompile(`\[\n[^]["{}]*]`)
+
+// WriteJSON writes a report for programs. Each list of numbers stands on one line.
 func WriteJSON(w io.Writer, r *Report) error {
-	e := json.NewEncoder(w)
-	e.SetEscapeHTML(false)
-	if err := e.Encode(r); err != nil {
-		return fmt.Errorf("cannot write the report as JSON: %w", err)
+	text, err := json.MarshalIndent(r, "", " ")
+	if err != nil {
+		return fmt.Errorf("cannot encode the report: %w", err)
 	}
-	return nil
+	text = numberList.ReplaceAllFunc(text, func(list []byte) []byte { return bytes.Join(bytes.Fields(list), []byte(" ")) })
+	_, err = w.Write(append(text, '\n'))
+	return err
 }
 
 // ReadJSON reads a report that WriteJSON has written.

@@ -185,7 +185,7 @@ func TestJSON(t *testing.T) {
 		t.Fatal(err)
 	}
 	text := b.String()
-	for _, want := range []string{`"values":[null,null,0,null]`, `"values":[null,1.23457,0.25,null]`} {
+	for _, want := range []string{`"values": [ null, null, 0, null ]`, `"values": [ null, 1.23457, 0.25, null ]`} {
 		if !strings.Contains(text, want) {
 			t.Errorf("it does not have %s:\n%s", want, text)
 		}

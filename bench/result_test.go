@@ -25,11 +25,11 @@ func resultOf(slots int, t trial, samples []sample, jobs ...job) *result {
 func TestGoodputCountsCompleteAnswers(t *testing.T) {
 	jobs := []job{{id: 1, held: interval{at(0), at(100)}, tokens: 91}, {id: 2, held: interval{at(0), at(100)}, tokens: 91}}
 	flows := []flow{{account: "a"}}
-	f := func(window interval, fate outcome, want float64) {
+	f := func(window interval, other outcome, want float64) {
 		t.Helper()
-		r := resultOf(2, trial{flows: flows, window: window}, []sample{{id: 1, outcome: completed}, {id: 2, outcome: fate}}, jobs...)
+		r := resultOf(2, trial{flows: flows, window: window}, []sample{{id: 1, outcome: completed}, {id: 2, outcome: other}}, jobs...)
 		if got := r.goodput(); math.Abs(got-want) > 1e-9 {
-			t.Errorf("beside a completed request, one with outcome %d in %v: goodput %v, want %v", fate, window, got, want)
+			t.Errorf("beside a completed request, one with outcome %d in %v: goodput %v, want %v", other, window, got, want)
 		}
 	}
 	whole := interval{0, at(100)}
@@ -103,7 +103,7 @@ func TestRetries(t *testing.T) {
 	r := &result{trial: &trial{flows: []flow{{account: "a"}}}, samples: [][]sample{
 		{yes}, {no, yes}, {no, no, yes}, {no, later}, {no, broken}, {no}, {},
 	}}
-	want := figures{"clients": 6, "1st try": 1.0 / 6, "2nd try": 0.25, "any try": 0.5, "tries": 11.0 / 6,
+	want := figures{"clients": 6, "1st attempt": 1.0 / 6, "2nd attempt": 0.25, "any attempt": 0.5, "attempts": 11.0 / 6,
 		"Retry-After p50": 1, "Retry-After p99": 3, "answered p50": 0, "answered max": 0}
 	if f := r.retries([]string{"a"}); !reflect.DeepEqual(f, want) {
 		t.Errorf("got %v, want %v", f, want)

@@ -52,8 +52,8 @@ func slowReadersScenario() Scenario {
 			return fmt.Sprintf("Eight accounts ask for the same (Poisson arrivals), together for 1.5 times what two quiet accounts "+
 				"leave, which ask for 5 %% of the capacity each. First all clients read at once. Then, for %s, four of the eight "+
 				"accounts read slowly: answers of %.1f MiB on average at %d KiB/s, which takes %d times as long as generating "+
-				"them, with a receive buffer of %d KiB and packets of %d bytes. What no buffer has room for stops the engine, "+
-				"which keeps its slot.\n\n"+
+				"them, with a receive buffer of %d KiB and packets of %d bytes. Data that "+
+				"fit no buffer stop the engine, which keeps its slot.\n\n"+
 				"A slot held for a slow reader is no loss as long as the reader's account has no more than its share. So the "+
 				"threshold is for the other four accounts: the work of their answered requests, relative to their share of the "+
 				"slots, which is half of what the quiet accounts leave. It is below 100 %% if slow readers hold slots that the "+
@@ -78,7 +78,7 @@ func slowReadersScenario() Scenario {
 			columnLeaked,
 		},
 		keyCases: []string{caseAll, caseQuiet, caseOthers},
-		charts: []chart{{Name: chartSlots, Title: "Who has the slots, where half of the accounts read slowly", Kind: barChart,
+		charts: []chart{{Name: chartSlots, Title: "Slot time, where half of the accounts read slowly", Kind: barChart,
 			X: axis{Label: "accounts", Names: []string{"slow readers", "others", "none"}}, Y: axis{Label: "slot time", Unit: "%"}}},
 		thresholds: []threshold{minFastWork, minSlowJain, noLeaks},
 		duration: func(p preset) time.Duration {

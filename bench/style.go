@@ -18,7 +18,7 @@ type seriesStyle struct {
 	judged bool
 }
 
-// What is not data is grey.
+// Everything but the data is grey.
 var (
 	ink   = color.Gray{Y: 0x22}
 	grey  = color.Gray{Y: 0x66}

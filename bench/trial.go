@@ -31,15 +31,15 @@ type retryPolicy uint8
 
 const (
 	neverRetries      retryPolicy = iota
-	honoursRetryAfter             // comes back when it is told to; if it is told nothing, as SDKs do
+	honoursRetryAfter             // comes back after Retry-After, or without that header as SDKs do
 	ignoresRetryAfter             // comes back at once, again and again
 )
 
 const (
-	requestTimeout    = 60 * time.Second
-	maxTriesHonouring = 3
-	maxTriesIgnoring  = 12
-	ignoringDelay     = 100 * time.Millisecond // mean; "at once", over real networks
+	requestTimeout       = 60 * time.Second
+	maxAttemptsHonouring = 3
+	maxAttemptsIgnoring  = 12
+	ignoringDelay        = 100 * time.Millisecond // mean; "at once", over real networks
 )
 
 // engineEvent is something that is done to the engines during a trial.
@@ -171,18 +171,18 @@ func (p retryPolicy) next(s *sample, rnd *rand.Rand) (time.Duration, bool) {
 		return 0, false
 	}
 	switch {
-	case p == honoursRetryAfter && s.attempt+1 < maxTriesHonouring:
+	case p == honoursRetryAfter && s.attempt+1 < maxAttemptsHonouring:
 		if s.retryAfter >= 0 {
 			return s.retryAfter, true
 		}
 		return sdkDelay(s.attempt, rnd), true
-	case p == ignoresRetryAfter && s.attempt+1 < maxTriesIgnoring:
+	case p == ignoresRetryAfter && s.attempt+1 < maxAttemptsIgnoring:
 		return time.Duration((0.5 + rnd.Float64()) * float64(ignoringDelay)), true
 	}
 	return 0, false
 }
 
-// sdkDelay is what the official SDKs wait where they are told nothing: half a second, doubled each time up to eight seconds,
+// sdkDelay is what the official SDKs wait without Retry-After: half a second, doubled each time up to eight seconds,
 // less up to a quarter.
 func sdkDelay(attempt int, rnd *rand.Rand) time.Duration {
 	d := min(500*time.Millisecond<<attempt, 8*time.Second)

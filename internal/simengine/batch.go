@@ -24,22 +24,22 @@ type batch struct {
 
 	mu      sync.Mutex // guards the fields below
 	running int
-	waiting list.List // of *seat, in order of arrival
+	waiting list.List // of *ticket, in order of arrival
 	peak    int
 	left    [3]uint64 // by outcome
 }
 
-// seat is one request's place in the batch, from its arrival to its end.
-type seat struct {
+// ticket is one request's place in the batch, from its arrival to its end.
+type ticket struct {
 	batch   *batch
-	asks    *prompt       // nil: unknown
+	prompt  *prompt       // nil: unknown
 	granted chan struct{} // closed when it has a slot
 	tokens  atomic.Int64  // generated so far
 
 	// Guarded by batch.mu.
 	place    *list.Element // while it waits
 	released bool
-	times    Job // without its prompt and tokens
+	record   Job // without its prompt and tokens
 }
 
 // Job is the record of one inference request for Config.Watch. Its prompt identifies it, since every gateway passes the
@@ -54,32 +54,32 @@ type Job struct {
 }
 
 // arrive takes a slot if one is free, and otherwise a place in the queue. The caller must call leave.
-func (b *batch) arrive(asks *prompt) *seat {
-	s := &seat{batch: b, asks: asks, granted: make(chan struct{})}
+func (b *batch) arrive(p *prompt) *ticket {
+	t := &ticket{batch: b, prompt: p, granted: make(chan struct{})}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	s.times.Arrived = time.Now()
-	s.place = b.waiting.PushBack(s)
+	t.record.Arrived = time.Now()
+	t.place = b.waiting.PushBack(t)
 	b.admitLocked()
 	b.peak = max(b.peak, b.running+b.waiting.Len())
-	return s
+	return t
 }
 
 // admitLocked gives free slots to the first waiters.
 func (b *batch) admitLocked() {
 	for b.running < b.slots && b.waiting.Len() > 0 {
-		s := b.waiting.Remove(b.waiting.Front()).(*seat)
-		s.place = nil
-		s.times.Began = time.Now()
+		t := b.waiting.Remove(b.waiting.Front()).(*ticket)
+		t.place = nil
+		t.record.Began = time.Now()
 		b.running++
-		close(s.granted)
+		close(t.granted)
 	}
 }
 
-// wait returns nil when the seat has a slot, or the cause of ctx's end.
-func (s *seat) wait(ctx context.Context) error {
+// wait returns nil when the ticket has a slot, or the cause of ctx's end.
+func (t *ticket) wait(ctx context.Context) error {
 	select {
-	case <-s.granted:
+	case <-t.granted:
 		return nil
 	case <-ctx.Done():
 		return context.Cause(ctx)
@@ -89,34 +89,34 @@ func (s *seat) wait(ctx context.Context) error {
 // leave releases the slot or the place in the queue and counts the outcome. Only the first call has an effect. So a
 // handler may leave before its last bytes are written, after which the client may send its next request, and still
 // defer a leave for every other way out.
-func (s *seat) leave(o outcome) {
-	if job, first := s.release(o); first && s.batch.watch != nil {
-		s.batch.watch(job)
+func (t *ticket) leave(o outcome) {
+	if job, first := t.release(o); first && t.batch.watch != nil {
+		t.batch.watch(job)
 	}
 }
 
-// release gives up what the seat holds. It returns the record of the request, and whether the seat held anything until
+// release gives up what the ticket holds. It returns the record of the request, and whether the ticket held anything until
 // now.
-func (s *seat) release(o outcome) (Job, bool) {
-	b := s.batch
+func (t *ticket) release(o outcome) (Job, bool) {
+	b := t.batch
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if s.released {
+	if t.released {
 		return Job{}, false
 	}
-	s.released = true
+	t.released = true
 	b.left[o]++
-	s.times.Ended = time.Now()
-	if s.place != nil {
-		b.waiting.Remove(s.place)
+	t.record.Ended = time.Now()
+	if t.place != nil {
+		b.waiting.Remove(t.place)
 	} else {
 		b.running--
 		b.admitLocked()
 	}
-	job := s.times
-	job.Tokens, job.Served = int(s.tokens.Load()), o == outcomeServed
-	if s.asks != nil {
-		job.Prompt, job.Input = s.asks.last, s.asks.tokens
+	job := t.record
+	job.Tokens, job.Served = int(t.tokens.Load()), o == outcomeServed
+	if t.prompt != nil {
+		job.Prompt, job.Input = t.prompt.last, t.prompt.tokens
 	}
 	return job, true
 }

@@ -100,7 +100,7 @@ func TestClockBeyondTheKnee(t *testing.T) {
 		e := New(Config{TTFT: 50 * time.Millisecond, ITL: 10 * time.Millisecond, Slots: 100, Knee: 2})
 		e.batch.arrive(nil)
 		e.batch.arrive(nil)
-		var running []*seat
+		var running []*ticket
 		c := e.newClock("")
 		defer c.stop()
 		f := func(n int, want time.Duration) {

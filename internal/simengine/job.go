@@ -44,8 +44,8 @@ type job struct {
 	ctx    context.Context // ends when the client leaves or the engine closes
 	finish func()          // releases the resources of newJob
 	fault  string
-	asks   *prompt // nil: no prompt is known yet
-	seat   *seat
+	prompt *prompt // nil: no prompt is known yet
+	ticket *ticket
 	clock  clock
 	buf    []byte
 }
@@ -93,7 +93,7 @@ func (e *Engine) infer(read reader, shape func(*Engine, *call) answer) http.Hand
 		c.big, c.cached = j.fault == FaultBigAnswer, e.c.Cached
 		a := shape(e, c)
 		if !j.refuseByFault(&a) {
-			j.asks = &c.prompt
+			j.prompt = &c.prompt
 			j.admit(func() error { return j.respond(&a) })
 		}
 	}
@@ -111,9 +111,9 @@ func (j *job) refuse(err error) {
 // admit waits for a slot and calls run with it. When run fails, the slot is released before net/http cuts the
 // connection, so that a client that waits for the connection to close finds a free slot.
 func (j *job) admit(run func() error) {
-	j.seat = j.e.batch.arrive(j.asks)
-	defer j.seat.leave(outcomeAborted) // has no effect if the answer came to its end
-	err := j.seat.wait(j.ctx)
+	j.ticket = j.e.batch.arrive(j.prompt)
+	defer j.ticket.leave(outcomeAborted) // has no effect if the answer came to its end
+	err := j.ticket.wait(j.ctx)
 	if err == nil {
 		j.clock = j.e.newClock(j.fault)
 		defer j.clock.stop()
@@ -154,7 +154,7 @@ func (j *job) writeWhole(a *answer) error {
 	}
 	j.countTokens(a.tokens)
 	if j.fault == FaultErrorThenDone {
-		j.seat.leave(outcomeFaulted)
+		j.ticket.leave(outcomeFaulted)
 		writeError(j.w, engineFailed())
 		return nil
 	}
@@ -191,16 +191,16 @@ func (j *job) writeBig(a *answer) error {
 // countTokens adds generated tokens to the counts of the engine and of the request.
 func (j *job) countTokens(tokens int) {
 	j.e.tokens.Add(uint64(tokens))
-	j.seat.tokens.Add(int64(tokens))
+	j.ticket.tokens.Add(int64(tokens))
 }
 
 // leaveServed releases the slot when only the last bytes of the answer remain.
 func (j *job) leaveServed() {
 	if j.fault == FaultShortBody {
-		j.seat.leave(outcomeFaulted)
+		j.ticket.leave(outcomeFaulted)
 		return
 	}
-	j.seat.leave(outcomeServed)
+	j.ticket.leave(outcomeServed)
 }
 
 // last sends the last bytes of an answer, and then does what the fault demands.

@@ -97,7 +97,7 @@ func bothLengths() string {
 // once writes one answer and closes. If linger is set, it first waits until the client has closed, and counts a further
 // request.
 func (j *job) once(s string, linger bool) error {
-	j.seat.leave(outcomeFaulted)
+	j.ticket.leave(outcomeFaulted)
 	return j.hijack(func(c net.Conn) error {
 		if _, err := io.WriteString(c, s); err != nil || !linger {
 			return err
@@ -152,10 +152,10 @@ func (j *job) hijack(f func(net.Conn) error) error {
 	return f(c)
 }
 
-// abort closes a hijacked connection whose client or engine has gone. It releases the seat first, because the client
+// abort closes a hijacked connection whose client or engine has gone. It releases the ticket first, because the client
 // may send its next request as soon as it sees the close.
 func (j *job) abort(c net.Conn) {
-	j.seat.leave(outcomeAborted)
+	j.ticket.leave(outcomeAborted)
 	_ = c.Close() // ends reads and writes that block
 }
 

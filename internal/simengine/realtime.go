@@ -73,7 +73,7 @@ func (j *job) serveSession(r *http.Request, model string) error {
 		j.abort(conn.NetConn())
 	}()
 	err = s.run(ctx)
-	j.abort(conn.NetConn()) // has no effect on a seat that was left with another outcome
+	j.abort(conn.NetConn()) // has no effect on a ticket that was left with another outcome
 	cancel()
 	<-s.ended
 	return err
@@ -131,7 +131,7 @@ func (s *session) listen(ctx context.Context) error {
 // closed answers the client's close frame. It releases the slot first, because the caller may open its next session
 // when it sees the answer.
 func (s *session) closed(code int, _ string) error {
-	s.j.seat.leave(outcomeServed)
+	s.j.ticket.leave(outcomeServed)
 	s.j.e.closeCode.Store(int64(code))
 	msg := websocket.FormatCloseMessage(code, "")
 	return s.conn.WriteControl(websocket.CloseMessage, msg, time.Now().Add(closeWait))
@@ -189,7 +189,7 @@ func (s *session) closeError() error {
 
 // close releases the slot, sends a close frame and waits a moment for the client's.
 func (s *session) close(o outcome, code int, reason string) error {
-	s.j.seat.leave(o)
+	s.j.ticket.leave(o)
 	msg := websocket.FormatCloseMessage(code, reason)
 	if err := s.conn.WriteControl(websocket.CloseMessage, msg, time.Now().Add(closeWait)); err != nil {
 		return err

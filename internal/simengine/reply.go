@@ -134,7 +134,7 @@ func (s *session) finish(status string) error {
 		return err
 	}
 	if s.j.fault == FaultCloseIdle {
-		s.j.seat.leave(outcomeFaulted)
+		s.j.ticket.leave(outcomeFaulted)
 		return errCut
 	}
 	return nil
@@ -147,10 +147,10 @@ func (s *session) injectFault() (over bool, err error) {
 		s.reply.stalled = true
 		return true, nil
 	case FaultCutAtChunk, FaultErrorThenCut:
-		s.j.seat.leave(outcomeFaulted)
+		s.j.ticket.leave(outcomeFaulted)
 		return true, errCut
 	case FaultCutInChunk:
-		s.j.seat.leave(outcomeFaulted)
+		s.j.ticket.leave(outcomeFaulted)
 		// A text frame that announces 100 bytes and has one.
 		_, _ = s.conn.NetConn().Write([]byte{0x81, 100, '{'}) // the connection is cut in any case
 		return true, errCut

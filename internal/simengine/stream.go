@@ -75,25 +75,25 @@ func (j *job) injectFault(a *answer, sent int) (over bool, err error) {
 	case FaultStallStream:
 		return true, j.stall()
 	case FaultCutAtChunk:
-		j.seat.leave(outcomeFaulted)
+		j.ticket.leave(outcomeFaulted)
 		return true, errCut
 	case FaultCutInChunk:
-		j.seat.leave(outcomeFaulted)
+		j.ticket.leave(outcomeFaulted)
 		return true, j.cutInChunk(a, sent)
 	case FaultNoDone:
 		if a.streamType != eventStream {
 			return false, nil // this API has no end of its own to leave out
 		}
-		j.seat.leave(outcomeFaulted)
+		j.ticket.leave(outcomeFaulted)
 		return true, nil
 	case FaultErrorThenDone:
 		if a.fail == nil {
 			return false, nil // this API has no error event
 		}
-		j.seat.leave(outcomeFaulted)
+		j.ticket.leave(outcomeFaulted)
 		return true, j.send(append(a.failAfter(sent), a.afterFail...))
 	case FaultErrorThenCut:
-		j.seat.leave(outcomeFaulted)
+		j.ticket.leave(outcomeFaulted)
 		if a.fail == nil {
 			return true, errCut
 		}
