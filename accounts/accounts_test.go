@@ -37,6 +37,8 @@ func table(t testing.TB, documents map[string]string, keys ...fleet.APIKey) *fle
 	return d.Table()
 }
 
+// A valid key belongs to its account until it expires. Any other is refused by an error that does not repeat it, or is the open
+// account's in an open fleet.
 func TestIdentify(t *testing.T) {
 	acme, acmeDoc := accounts.NewKey("acme", "k1", now, time.Time{})
 	brief, briefDoc := accounts.NewKey("brief", "", now, now.Add(time.Hour))
@@ -105,6 +107,7 @@ func TestOpenFleetServesAnonymousCallers(t *testing.T) {
 	f(map[string]string{"accounts/open": "weight: 3\npriority: batch"}, 3, fleet.PriorityBatch)
 }
 
+// An account without a list of models may use all, and one with a list only the models in it.
 func TestMayUse(t *testing.T) {
 	f := func(models []string, model string, want bool) {
 		t.Helper()
@@ -119,6 +122,7 @@ func TestMayUse(t *testing.T) {
 	f([]string{"a", "m"}, "M", false)
 }
 
+// Bearer accepts the scheme in any case, and nothing of another scheme.
 func TestBearer(t *testing.T) {
 	f := func(in, want string) {
 		t.Helper()
@@ -137,6 +141,7 @@ func TestBearer(t *testing.T) {
 	f("cn_a_b", "")
 }
 
+// A new key shows its id, is unique, and has a document with its times.
 func TestNewKey(t *testing.T) {
 	shape := regexp.MustCompile(`^cn_[a-z0-9]{10}_[A-Z2-7]{26}$`)
 	seen := map[string]bool{}

@@ -101,7 +101,8 @@ func newKeysRevoke() *cli.Command {
 		Name: "revoke", Usage: "Revoke API keys, by their ids", ArgsUsage: "ID…", ArgValidator: command.RequireArgs("at least one ID"),
 		Flags: []cli.Flag{store.flag()},
 		Description: `Deletes the documents of the keys. Nodes refuse the keys within seconds; running requests are
-not ended. If one of the ids is unknown, none is revoked.
+not ended. If one of the ids is unknown, none is revoked. When at least ten keys, and more than
+are left, are revoked within a minute, nodes hold that back: see config confirm-deletions.
 
 Examples:
   colonnade keys revoke laptop`,

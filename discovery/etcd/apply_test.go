@@ -12,6 +12,7 @@ import (
 	"colonnade/fleet/document"
 )
 
+// Apply puts more documents than one transaction can hold, and says which are new and which were there before.
 func TestApply(t *testing.T) {
 	s := start(t)
 	big := "# " + strings.Repeat("x", document.MaxSize-100) + "\n"
@@ -64,6 +65,7 @@ func TestCreateNeverReplaces(t *testing.T) {
 	}
 }
 
+// Of documents with a bad one, or two of one key, none is put, and the error names all bad ones.
 func TestApplyAllOrNothing(t *testing.T) {
 	s := start(t)
 	docs := []document.Raw{
@@ -83,6 +85,7 @@ func TestApplyAllOrNothing(t *testing.T) {
 	}
 }
 
+// Delete deletes more documents than one transaction can hold, and says which were there.
 func TestDelete(t *testing.T) {
 	s := start(t)
 	var docs []document.Raw

@@ -3,7 +3,7 @@
 // # Watching
 //
 // A [Watcher] works in rounds: it lists all its keys at one revision, publishes the table, and watches from that revision
-// on. Whatever ends the watch (compaction, cancellation, a lost leader, silence) ends the round, and the next round lists
+// on. The end of the watch, for any reason (compaction, cancellation, a lost leader, silence), ends the round, and the next round lists
 // again; documents that the list lacks are deleted. So every recovery takes the same path, and a change can be late but
 // not lost.
 //
@@ -87,8 +87,10 @@
 //
 // # Bounds
 //
-// Every call has a deadline; nothing waits for a connection that swallows packets. Memory is that of the documents, three
-// times: as fetched, as trees, as the table; and a fourth time while the file is written. There is at most one table each
-// 20 ms. The file of last good documents is written at most once a second, and during at most a tenth of the time. Of each
-// kind of warning, one document causes at most four lines at once, and then four a minute.
+// Every call has a deadline; nothing waits for a connection that swallows packets. There is at most one table each 20 ms. Of
+// each kind of warning, one document causes at most four lines at once, and then four a minute.
+//
+// Memory is that of the documents, three times: as fetched, as trees, as the table; and a fourth time while the file of last
+// good documents is written, which is at most once a second and during at most a tenth of the time. An API key takes about
+// 600 bytes, so 100 000 of them take 60 MB. The cost of a change does not depend on their number.
 package etcd

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"log/slog"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -282,4 +283,42 @@ func TestLogIsBoundedByDocument(t *testing.T) {
 	if got := len(s.limiter.subjects); got > 1 {
 		t.Errorf("%d subjects are remembered", got)
 	}
+}
+
+// BenchmarkTableBesideAPIKeys measures a change of a model, or of an API key, and the table after it, beside many API keys.
+func BenchmarkTableBesideAPIKeys(b *testing.B) {
+	now := time.Unix(1000, 0)
+	for _, n := range []int{100, 100_000} {
+		before := heapInUse()
+		s := newDocumentState(slog.New(slog.DiscardHandler))
+		for i := range n {
+			value := apiKeyDocument(fmt.Sprintf("a%d", i/10), fmt.Sprintf("k%d", i))
+			s.put(Stored{Key: fmt.Sprintf("keys/k%d", i), Value: []byte(value), Revision: 1}, now)
+		}
+		s.table(now)
+		memory := float64(heapInUse()-before) / float64(n)
+		for _, key := range []string{"models/m", "keys/k7"} {
+			revision := int64(1)
+			b.Run(fmt.Sprintf("%s/keys=%d", kindOf(key), n), func(b *testing.B) {
+				b.ReportAllocs()
+				for b.Loop() {
+					revision++
+					value := fmt.Sprintf("upstream_name: m%d", revision)
+					if key != "models/m" {
+						value = apiKeyDocument("acme", fmt.Sprint(revision))
+					}
+					s.put(Stored{Key: key, Value: []byte(value), Revision: revision}, now)
+					s.table(now)
+				}
+				b.ReportMetric(memory, "B/key")
+			})
+		}
+	}
+}
+
+func heapInUse() uint64 {
+	runtime.GC()
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return m.HeapAlloc
 }

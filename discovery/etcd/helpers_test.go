@@ -135,6 +135,7 @@ func run(t *testing.T, f func(context.Context) error) (stop func()) {
 	return stop
 }
 
+// ready waits for the first table.
 func ready(t *testing.T, w *etcd.Watcher) {
 	t.Helper()
 	select {
@@ -153,6 +154,7 @@ func retryErrors(w *etcd.Watcher, name string) int {
 	return m.Retry.Errors
 }
 
+// becomes waits until retry.errors of a model has a value.
 func becomes(t *testing.T, w *etcd.Watcher, model string, want int) {
 	t.Helper()
 	for end := time.After(testkit.Timeout); ; {
@@ -168,7 +170,7 @@ func becomes(t *testing.T, w *etcd.Watcher, model string, want int) {
 	}
 }
 
-// logbook is a logger that can be read.
+// logbook keeps the lines of a logger.
 type logbook struct{ testkit.SyncBuffer }
 
 func (l *logbook) count(what string) int { return strings.Count(l.String(), what) }

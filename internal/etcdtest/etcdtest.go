@@ -1,8 +1,8 @@
-// Package etcdtest runs a real etcd inside a test: short ticks, no fsync, no log, on a loopback port of its own. It is ready
-// in about a tenth of a second. A server may be stopped, and started again on the same port with the same or other data.
+// Package etcdtest runs real etcd servers for tests, with short ticks and without fsync, on loopback ports of their own.
 //
-// What cannot be done to a part of the test's own process is done to a [Process]: a member, or one of a cluster, that is killed
-// or stopped at any moment.
+// A [Server] runs inside the test and is ready in about a tenth of a second. It can be stopped, and started again on the same
+// port with the same or other data. A [Process] is a member of a cluster in a process of its own, which can be killed or
+// stopped (SIGSTOP) at any moment.
 package etcdtest
 
 import (
@@ -26,7 +26,7 @@ type Server struct {
 	etcd *embed.Etcd // nil while stopped
 }
 
-// Start starts an etcd that ends with the test.
+// Start starts a server that ends with the test.
 func Start(t testing.TB) *Server {
 	t.Helper()
 	s := &Server{Address: FreeAddress(t), peer: FreeAddress(t), dir: t.TempDir()}
@@ -35,7 +35,7 @@ func Start(t testing.TB) *Server {
 	return s
 }
 
-// Stop stops it as a crash would. A plain Close waits five seconds for watches to end by themselves.
+// Stop stops the server as a crash would: a plain Close waits five seconds for watches to end.
 func (s *Server) Stop() {
 	if s.etcd != nil {
 		s.etcd.Server.HardStop()
@@ -44,7 +44,7 @@ func (s *Server) Stop() {
 	}
 }
 
-// Restart starts it again after Stop, with the data that it had.
+// Restart starts the server again after Stop, with its data.
 func (s *Server) Restart(t testing.TB) {
 	t.Helper()
 	etcd, err := embed.StartEtcd(s.config())
@@ -59,7 +59,7 @@ func (s *Server) Restart(t testing.TB) {
 	}
 }
 
-// Replace starts it again after Stop, with an empty store whose revisions begin anew.
+// Replace starts the server again after Stop, with an empty store whose revisions begin at 1.
 func (s *Server) Replace(t testing.TB) {
 	t.Helper()
 	s.dir = t.TempDir()
@@ -80,7 +80,7 @@ func (s *Server) config() *embed.Config {
 	return c
 }
 
-// Client connects a plain client that is closed with the test.
+// Client returns a client with the library's settings, which is closed with the test.
 func (s *Server) Client(t testing.TB) *clientv3.Client {
 	t.Helper()
 	return newClient(t, s.Address)

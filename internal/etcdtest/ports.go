@@ -10,43 +10,43 @@ import (
 	"testing"
 )
 
-// Ports are given away in blocks, below those that the kernel gives away by itself.
+// Ports are reserved in blocks, below those that the kernel assigns to listeners on port 0.
 const (
 	firstPort = 12000
 	blocks    = 100
 	blockSize = 200
 )
 
-// block is a range of ports that no other test process gives away while this one lives: whoever listens on the first of
-// them has the others.
+// block is a range of ports that no other test process uses while this one lives: the process that listens on the first port
+// of a block owns the others.
 type block struct {
 	guard net.Listener
 	first int
-	given atomic.Int64
+	used  atomic.Int64 // how many were returned
 }
 
-var own = sync.OnceValues(claim)
+// ownBlock returns this process's block.
+var ownBlock = sync.OnceValues(reserveBlock)
 
-func claim() (*block, error) {
+func reserveBlock() (*block, error) {
 	for _, n := range rand.Perm(blocks) {
 		first := firstPort + n*blockSize
 		if guard, err := listen(first); err == nil {
 			return &block{guard: guard, first: first + 1}, nil
 		}
 	}
-	return nil, errors.New("all blocks of ports are taken")
+	return nil, errors.New("all blocks of ports are reserved")
 }
 
 func listen(port int) (net.Listener, error) {
 	return net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", port))
 }
 
-// next returns an address that it has not returned for as long as possible, since a server that is stopped may want its own
-// back.
+// next returns the free address that it has not returned for the longest time, since a stopped server may want its own back.
 func (b *block) next() (string, error) {
 	const n = blockSize - 1
 	for range n {
-		port := b.first + int((b.given.Add(1)-1)%n)
+		port := b.first + int((b.used.Add(1)-1)%n)
 		if listener, err := listen(port); err == nil {
 			defer listener.Close()
 			return listener.Addr().String(), nil
@@ -55,11 +55,11 @@ func (b *block) next() (string, error) {
 	return "", errors.New("no port is free")
 }
 
-// FreeAddress returns a loopback address of this process's own, for processes that cannot listen on port 0: etcd must know
-// beforehand what to advertise. Nobody else is given it, so that it stays free, also while a server is stopped.
+// FreeAddress returns a loopback address for a server that cannot listen on port 0, such as etcd, which must know beforehand
+// which address to advertise. No other test gets it, so it stays free while the server is stopped.
 func FreeAddress(t testing.TB) string {
 	t.Helper()
-	b, err := own()
+	b, err := ownBlock()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -15,7 +15,7 @@ import (
 	"go.uber.org/zap"
 )
 
-// Build builds etcd as a program in dir, and returns its path. It takes some seconds: build it once for many tests.
+// Build builds etcd as a program in dir and returns its path. That takes some seconds: build it once for many tests.
 func Build(dir string) (string, error) {
 	path := filepath.Join(dir, "etcd")
 	out, err := exec.Command("go", "build", "-o", path, "colonnade/internal/etcdtest/etcd").CombinedOutput()
@@ -25,7 +25,7 @@ func Build(dir string) (string, error) {
 	return path, nil
 }
 
-// Process is a member of an etcd cluster in a process of its own, which can be killed and stopped as processes are.
+// Process is a member of an etcd cluster in a process of its own.
 type Process struct {
 	Address string // host:port where clients connect
 
@@ -42,7 +42,7 @@ func StartProcess(t testing.TB, program string) *Process {
 	return StartCluster(t, program, 1)[0]
 }
 
-// StartCluster starts a cluster of so many members that end with the test.
+// StartCluster starts a cluster that ends with the test.
 func StartCluster(t testing.TB, program string, members int) []*Process {
 	t.Helper()
 	var all []*Process
@@ -77,7 +77,7 @@ func (p *Process) start(t testing.TB) {
 		"--listen-peer-urls", peer, "--initial-advertise-peer-urls", peer, "--initial-cluster", p.cluster,
 		"--heartbeat-interval", "50", "--election-timeout", "500", "--unsafe-no-fsync", "--log-level", "warn")
 	p.cmd.Stdout, p.cmd.Stderr = p.log, p.log
-	// In a group of its own, it is continued and ended by the kernel if it is stopped when the test dies.
+	// A stopped process in a group of its own is continued and ended by the kernel if the test dies.
 	p.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	if _, err := p.cmd.StdinPipe(); err != nil { // open until Wait has seen the end
 		t.Fatal(err)
@@ -89,7 +89,7 @@ func (p *Process) start(t testing.TB) {
 	p.ended = ended
 	go func() {
 		defer close(ended)
-		_ = cmd.Wait() // it is killed
+		_ = cmd.Wait() // reports the signal that ended it
 	}()
 }
 
@@ -106,18 +106,18 @@ func (p *Process) awaitReady(t testing.TB) {
 			return
 		}
 	}
-	t.Fatalf("etcd is not ready; it says:\n%s", p.said())
+	t.Fatalf("etcd is not ready; its output is:\n%s", p.output())
 }
 
 func (p *Process) end(t testing.TB) {
 	p.Kill(t)
 	if t.Failed() {
-		t.Logf("etcd %s said:\n%s", p.name, p.said())
+		t.Logf("output of etcd %s:\n%s", p.name, p.output())
 	}
 	_ = p.log.Close()
 }
 
-func (p *Process) said() string {
+func (p *Process) output() string {
 	text, _ := os.ReadFile(p.log.Name())
 	return string(text)
 }
@@ -133,16 +133,16 @@ func (p *Process) Kill(t testing.TB) {
 	}
 }
 
-// Pause stops the process: its connections stay, and nothing answers.
+// Pause stops the process (SIGSTOP): its connections stay open, and it answers nothing.
 func (p *Process) Pause(t testing.TB) { p.signal(t, syscall.SIGSTOP) }
 
-// Resume continues it.
+// Resume continues the process after Pause.
 func (p *Process) Resume(t testing.TB) { p.signal(t, syscall.SIGCONT) }
 
 func (p *Process) signal(t testing.TB, s syscall.Signal) {
 	t.Helper()
 	select {
-	case <-p.ended: // its number may be somebody else's by now
+	case <-p.ended: // its number may be another process's by now
 		return
 	default:
 	}
@@ -151,14 +151,14 @@ func (p *Process) signal(t testing.TB, s syscall.Signal) {
 	}
 }
 
-// Restart starts it again after Kill, with the data that it had.
+// Restart starts the process again after Kill, with its data.
 func (p *Process) Restart(t testing.TB) {
 	t.Helper()
 	p.start(t)
 	p.awaitReady(t)
 }
 
-// Copy returns a copy of the data, as a backup is. The process must not run.
+// Copy copies the data, like a backup, and returns the directory of the copy. The process must not run.
 func (p *Process) Copy(t testing.TB) (dir string) {
 	t.Helper()
 	dir = filepath.Join(t.TempDir(), "copy")
@@ -168,7 +168,7 @@ func (p *Process) Copy(t testing.TB) (dir string) {
 	return dir
 }
 
-// Restore starts it again after Kill, with the data of a copy.
+// Restore starts the process again after Kill, with the data of a copy.
 func (p *Process) Restore(t testing.TB, dir string) {
 	t.Helper()
 	if err := os.RemoveAll(p.dir); err != nil {
@@ -194,7 +194,7 @@ func (p *Process) Leads(t testing.TB) bool {
 	return status.Leader == status.Header.MemberId
 }
 
-// Client connects a plain client that is closed with the test.
+// Client returns a client with the library's settings, which is closed with the test.
 func (p *Process) Client(t testing.TB) *clientv3.Client {
 	t.Helper()
 	return newClient(t, p.Address)

@@ -1,5 +1,5 @@
-// Command etcd is etcd as it is, for tests that kill and stop processes: see package etcdtest. It ends when its
-// standard input does, so that it never outlives the test.
+// Command etcd is the etcd server, for tests that kill and stop processes: see package etcdtest. It ends when its standard
+// input ends, so that it never outlives the test.
 package main
 
 import (
