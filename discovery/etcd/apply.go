@@ -50,7 +50,7 @@ type Applied struct {
 }
 
 // Apply checks all documents and then puts them, in transactions of up to a hundred. If one is bad, or two have the
-// same key, none is put, and the error names every bad one. What it returns is true also with an error.
+// same key, none is put, and the error names every bad one. With an error, it returns what was put before.
 func Apply(ctx context.Context, client *clientv3.Client, prefix string, docs []document.Raw) (Applied, error) {
 	var applied Applied
 	if err := checkAll(docs); err != nil {

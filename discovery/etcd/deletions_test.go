@@ -59,7 +59,7 @@ func TestPendingDeletionsGiveWay(t *testing.T) {
 				t.Errorf("%s, %s: API key %d is %+v", before, after, i, k)
 			}
 		}
-		// What no other document claims stays.
+		// Names and hashes that no other document claims stay.
 		if _, ok := table.Model(before + "03"); !ok {
 			t.Error("a held model lost its name with its alias")
 		}

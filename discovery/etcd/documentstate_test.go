@@ -197,7 +197,7 @@ func TestPutAgainEndsPendingDeletion(t *testing.T) {
 	if m, _ := table.Model("m001"); m.Retry.Errors != 9 || len(table.Models()) != 20 || len(table.Rejected) != 1 || !table.Rejected[0].LastGood {
 		t.Errorf("%d models, %+v, rejected %+v", len(table.Models()), m, table.Rejected)
 	}
-	// What is there again may be deleted again.
+	// A document that is there again may be deleted again.
 	s.now = s.now.Add(2 * holdWindow)
 	s.erase(keys[:2]...)
 	s.want("pending", s.after(0).PendingDeletions, keys[3:11])
@@ -219,7 +219,7 @@ func TestConfirmationCoversDeletionsBeforeIt(t *testing.T) {
 	}
 	s.wantLogged("pending deletions confirmed", 1)
 
-	// What is deleted later is not covered, whatever number was confirmed.
+	// Later deletions are not covered, whatever number was confirmed.
 	s.confirm(1 << 40)
 	s.after(0)
 	s.erase(keys[21:32]...)

@@ -12,7 +12,7 @@ import (
 	"colonnade/internal/testkit"
 )
 
-// What one transaction changes comes into force in one table, whatever kinds its documents are of, and although others change
+// All changes of one transaction come into force in one table, of whatever kinds its documents are, while other documents change
 // all the time.
 func TestTransactionIsOneTable(t *testing.T) {
 	s := start(t)
