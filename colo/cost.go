@@ -47,7 +47,7 @@ func usageOf(body []byte) tokenUsage {
 func usageOfStream(answer *transport.Response, complete bool) (s tokenUsage) {
 	s.engine, s.reported = answer.Usage()
 	if stream := answer.Stream(); stream != nil && !(complete && s.reported) {
-		s.unreportedTokens = stream.Untold()
+		s.unreportedTokens = stream.UnreportedDeltas()
 	}
 	return s
 }
@@ -75,7 +75,7 @@ func (c *call) charge(answer *transport.Response) {
 	}
 	_, output := c.price()
 	usage, _ := stream.Usage()
-	c.grant.Charge(float64(usage.Completion+stream.Untold()) * output)
+	c.grant.Charge(float64(usage.Completion+stream.UnreportedDeltas()) * output)
 }
 
 // estimateInputCost estimates the cost of the request's input.

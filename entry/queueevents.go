@@ -75,5 +75,5 @@ func (c *call) notStreamed(answer *peer.Answer) *openai.Error {
 	}
 	body, _ := answer.Response.Body()
 	c.logWhole(answer.Response)
-	return openai.ToldError(answer.Response.Status(), body)
+	return openai.ParseClientError(answer.Response.Status(), body)
 }

@@ -8,7 +8,7 @@ import (
 	"colonnade/openai"
 )
 
-// chatBody is a chat request of about size bytes.
+// chatBody returns a chat request of about size bytes.
 func chatBody(size int) []byte {
 	head := `{"model":"llama-3.1-8b-instruct","stream":true,"temperature":0.7,"max_tokens":256,"messages":[` +
 		`{"role":"system","content":"You are a helpful assistant.\nAnswer briefly."},{"role":"user","content":"`

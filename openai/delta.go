@@ -2,7 +2,7 @@ package openai
 
 import "bytes"
 
-// choices counts the pieces of content in choices of either chat or completions.
+// choices counts the pieces of content in the choices of chat and of completions.
 func (s *scan) choices(m *message) {
 	if s.space() != '[' {
 		s.skip()
@@ -33,8 +33,7 @@ func (s *scan) choice() (deltas int) {
 	return deltas
 }
 
-// delta says with 1 that a delta holds anything but a role: content, reasoning,
-// a refusal, a call of a tool.
+// delta returns 1 if a delta holds anything but a role: content, reasoning, a refusal, a tool call.
 func (s *scan) delta() (deltas int) {
 	for key, more := s.firstMember(); more; key, more = s.nextMember() {
 		if string(key) == "role" {
@@ -46,8 +45,7 @@ func (s *scan) delta() (deltas int) {
 	return deltas
 }
 
-// filled passes a value and says with 1 that it is a string, array or object and
-// not an empty one.
+// filled passes a value and returns 1 if it is a string, array or object that is not empty.
 func (s *scan) filled() int {
 	raw, ok := s.value()
 	if !ok {

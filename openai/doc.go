@@ -1,40 +1,30 @@
-// Package openai is the wire dialect: what an OpenAI client may send, what an
-// engine may answer, and what both look like when something went wrong. It is
-// pure: no clock, no network, no goroutine, nothing but the standard library.
+// Package openai is the wire dialect: the requests that an OpenAI client may send, the answers that an engine may give,
+// and the errors in both directions. It is pure: no clock, no network, no goroutine, nothing but the standard library.
 //
 // # Requests
 //
-// [CheckHead] refuses every request head that two HTTP parsers could read in
-// two ways (RFC 9112, section 11.2: request smuggling). [Framing] stands below the
-// server's parser and refuses what that does not show: first lines and chunks
-// that are not written as they must be. [ParseRoute] knows the
-// few paths there are and repairs none. [Peek] passes over a body once, without
-// building it, and finds what has to be known of it: the model and whether it
-// streams. It is stricter than any parser behind it, so that none can see
-// another model than the one that was admitted and billed: names that occur
-// twice, also when escaped or in other letter case, are refused, and so is text
-// that is not UTF-8. [Body.Splice] then puts in what the engine must see
-// instead, and leaves every other byte as it was.
+// [ParseRoute] knows the few paths that exist and repairs none. [Peek] passes over a body once, without building it,
+// and finds what routing needs: the model and whether the answer is streamed. It is stricter than any parser behind it,
+// so that no other parser can see another model than the one that was admitted and billed: names that occur twice, also
+// when escaped or in another letter case, are refused, and so is text that is not UTF-8. [Body.Splice] then replaces
+// what the engine must see differently, and leaves every other byte as it is.
 //
 // # Answers
 //
-// A [Stream] follows a stream of server-sent events (WHATWG HTML, section 9.2):
-// it delivers whole events, knows the end that each API gives its streams, reads
-// the usage, and takes out the usage event that only we asked for. An event up
-// to [MaxHeldEvent] is held until it is whole; of a longer one only a sketch is
-// kept (its JSON with long strings cut short), which is enough to know its type
-// and usage. What a Stream does depends on the bytes alone, never on how they
-// were cut into pieces.
+// A [Stream] follows a stream of server-sent events (WHATWG HTML, section 9.2): it delivers whole events, knows the end
+// that each API gives its streams, reads the usage, and takes out a usage event that the client did not ask for. An
+// event up to [MaxHeldEvent] is held until it is complete. A longer one passes in pieces, and only a skeleton of it is
+// kept (its JSON with long strings cut short), which is enough for its type and usage. The output of a Stream depends
+// on the bytes alone, never on how they were cut into pieces.
 //
-// [BodyUsage] reads the usage of an answer that came whole, [LongBody] that of
-// one that passes in pieces, and [Conversation] sums it over a realtime session.
+// [BodyUsage] reads the usage of a complete answer, [UsageScanner] that of an answer that passes in pieces, and
+// [Conversation] sums it over a realtime session.
 //
 // # Bounds
 //
-// Nothing here holds more than it was given, but for [Stream]: at most three
-// times MaxHeldEvent (what is held, its data lines joined, what is delivered),
-// the piece being fed, and a sketch of 16 KiB, which is all that LongBody and
-// Conversation have. JSON may nest 200 deep. Time is linear in the bytes.
+// Nothing here holds more than it was given, except [Stream]: at most three times MaxHeldEvent (the held event, its
+// data lines joined, the output), the piece being fed, and a skeleton of 16 KiB, which is all that UsageScanner and
+// Conversation hold. JSON may nest 200 deep. Time is linear in the bytes.
 //
 // # Errors
 //

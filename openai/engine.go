@@ -5,21 +5,21 @@ import (
 	"unicode/utf8"
 )
 
-// maxEngineMessage bounds what of an engine's message goes into a wrapped error.
+// maxEngineMessage bounds the part of an engine's message that goes into a wrapped error.
 const maxEngineMessage = 2 << 10
 
-// EngineClass is what an engine's status means for the request.
+// EngineClass is the meaning of an engine's status for the request.
 type EngineClass uint8
 
 const (
-	Relay         EngineClass = iota + 1 // the answer
-	ClientError                          // the client's fault: it is told so
-	Misconfigured                        // the endpoint refuses us: nothing that the client could mend
+	Relay         EngineClass = iota + 1 // this is the answer
+	ClientError                          // the client's fault: it gets the engine's error
+	Misconfigured                        // the endpoint refuses us for a reason that the client cannot change
 	Failed                               // a failure of the endpoint
-	Full                                 // no room just now
+	Full                                 // no room at the moment
 )
 
-// ClassifyStatus tells what an engine's HTTP status means.
+// ClassifyStatus returns the meaning of an engine's HTTP status.
 func ClassifyStatus(status int) EngineClass {
 	switch status {
 	case 400, 413, 422:
@@ -38,9 +38,8 @@ func ClassifyStatus(status int) EngineClass {
 	return Failed
 }
 
-// WrapClientError returns the body for an engine's answer of the class
-// ClientError: an error of OpenAI's shape as it is, another wrapped into one,
-// with the engine's own words where they can be found.
+// WrapClientError returns the body for an engine's answer of the class ClientError: an error of OpenAI's shape
+// unchanged, another one wrapped into that shape, with the engine's own message if one is found.
 func WrapClientError(status int, body []byte, requestID string) []byte {
 	s := scan{b: body, lax: true}
 	said, shaped := engineMessage(&s)
@@ -61,8 +60,8 @@ func WrapClientError(status int, body []byte, requestID string) []byte {
 	return e.AppendJSON(nil, requestID)
 }
 
-// engineMessage looks for an engine's words in the shapes that engines have:
-// error.message (OpenAI's own, shaped), error, message, detail, detail[0].msg.
+// engineMessage looks for an engine's message in the shapes that engines use: error.message (OpenAI's own, shaped),
+// error, message, detail, detail[0].msg.
 func engineMessage(s *scan) (said []byte, shaped bool) {
 	for key, ok := s.firstMember(); ok; key, ok = s.nextMember() {
 		switch string(key) {
@@ -91,7 +90,7 @@ func engineMessage(s *scan) (said []byte, shaped bool) {
 	return said, shaped
 }
 
-// orElse passes a value and returns it if it is a string and there is none yet.
+// orElse passes a value. It returns said if that is set, and otherwise the value if it is a string.
 func orElse(said []byte, s *scan) []byte {
 	raw, _ := s.value()
 	text, _ := unquoted(raw)
@@ -105,8 +104,8 @@ func keep(first, second []byte) []byte {
 	return first
 }
 
-// memberString passes a value and returns the inside of the string that it has
-// under name, if it is an object.
+// memberString passes a value. If the value is an object with a string member of that name, it returns the inside of
+// the string.
 func memberString(s *scan, name string) []byte {
 	if s.space() != '{' {
 		s.skip()
@@ -123,7 +122,7 @@ func memberString(s *scan, name string) []byte {
 	return found
 }
 
-// cutBytes shortens text at a rune.
+// cutBytes shortens text at a rune boundary.
 func cutBytes(text []byte, n int) []byte {
 	if len(text) <= n {
 		return text

@@ -91,7 +91,7 @@ func TestBodyUsage(t *testing.T) {
 	}
 }
 
-// Usage is what encoding/json finds, if each field is there once.
+// Usage equals what encoding/json finds, if each field occurs once.
 func FuzzBodyUsage(f *testing.F) {
 	f.Add([]byte(`{"usage":{"prompt_tokens":1,"completion_tokens":2,"prompt_tokens_details":{"cached_tokens":1}}}`))
 	f.Add([]byte(`{"x":[{}],"usage":{"input_tokens":1,"output_tokens":2}}`))

@@ -7,34 +7,34 @@ import (
 	"colonnade/internal/ascii"
 )
 
-// maxEngineCode bounds what of an engine's words goes into our logs.
+// maxEngineCode bounds the part of an engine's code that goes into logs.
 const maxEngineCode = 64
 
-// EngineError is an error that an engine told in an event.
+// EngineError is an error that an engine sent as an event.
 type EngineError struct {
-	Status int    // the HTTP status that it would have been, see [ClassifyStatus]
-	Code   string // the engine's word for it: letters, digits and . _ - only; may be empty
-	// Number and Reason are those of an [Error], if another node has told it.
+	Status int    // the HTTP status that corresponds to it, see [ClassifyStatus]
+	Code   string // the engine's code: letters, digits and . _ - only; may be empty
+	// Number and Reason are those of an [Error], if the event comes from another node.
 	Number int
-	Reason string // as plain as Code
+	Reason string // letters, digits and . _ - only
 }
 
-// Error says what the engine said, without its message: that may repeat a prompt.
+// Error returns the status and the code, but not the message, which may repeat a prompt.
 func (e *EngineError) Error() string {
 	return fmt.Sprintf("the engine answered with an error event: status %d, code %q", e.Status, e.Code)
 }
 
-// engineFault gathers what engines put into their errors.
+// engineFault gathers the members of an engine's error.
 type engineFault struct {
 	status int    // a number that is an HTTP status
-	code   []byte // a code in words
+	code   []byte // a code that is a word
 	class  []byte // its type
-	number int    // in an error of ours
-	reason []byte // likewise
+	number int    // in an error of a node
+	reason []byte // in an error of a node
 }
 
-// errorValue passes the value of a member error, and says whether it is one as
-// SDKs see it: not null, false, 0 or "".
+// errorValue passes the value of a member error, and reports whether SDKs take it for an error: it is not null, false,
+// 0 or "".
 func (s *scan) errorValue(f *engineFault) bool {
 	if s.space() != '{' {
 		raw, ok := s.value()
@@ -54,14 +54,13 @@ func (s *scan) errorValue(f *engineFault) bool {
 	return true
 }
 
-// errorMember passes a member that tells more of an error, inside error or
-// beside it. It says whether it makes the message an error: {"object":"error"}
-// is how some engines say it.
+// errorMember passes a member that describes an error, inside the member error or beside it. It reports whether the
+// member alone makes the message an error: some engines send {"object":"error"}.
 func (s *scan) errorMember(key []byte, f *engineFault) (failed bool) {
 	switch string(key) {
 	case "code", "status", "status_code", "http_status_code":
 		raw, _ := s.value()
-		f.said(raw)
+		f.setCode(raw)
 	case "error_type":
 		f.class = s.text()
 	case "number":
@@ -76,8 +75,8 @@ func (s *scan) errorMember(key []byte, f *engineFault) (failed bool) {
 	return false
 }
 
-// said takes a code, which may be a status as a number or as text, or a word.
-func (f *engineFault) said(raw []byte) {
+// setCode takes a code: a status, as a number or as text, or a word.
+func (f *engineFault) setCode(raw []byte) {
 	text, quoted := raw, false
 	if raw = unescaped(raw); raw != nil {
 		text, quoted = raw, true
@@ -90,8 +89,8 @@ func (f *engineFault) said(raw []byte) {
 	}
 }
 
-// engineError makes up the error's mind: a status wins, then a word that is
-// known. What is not known is a failure of the engine.
+// engineError decides which members count: first a status, then a known word. Anything unknown is a failure of the
+// engine.
 func (f *engineFault) engineError() EngineError {
 	e := EngineError{Status: f.status, Code: plainCode(f.code)}
 	if e.Code == "" {
@@ -112,7 +111,7 @@ func (f *engineFault) engineError() EngineError {
 	return e
 }
 
-// statusOf knows the words of OpenAI and of engines, or returns 0.
+// statusOf returns the status of a word of OpenAI's or an engine's, or 0.
 func statusOf(word string) int {
 	switch strings.ToLower(strings.NewReplacer("_", "", "-", "", ".", "").Replace(word)) {
 	case "ratelimitexceeded", "ratelimiterror", "toomanyrequests", "toomanyrequestserror", "insufficientquota", "queuefull":
@@ -135,7 +134,7 @@ func statusOf(word string) int {
 	return 0
 }
 
-// plainCode keeps a word if it is one: anything else might be a message.
+// plainCode returns a code if it is one word; anything else might be a message.
 func plainCode(word []byte) string {
 	if len(word) > maxEngineCode {
 		return ""

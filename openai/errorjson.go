@@ -7,11 +7,11 @@ import (
 	"unicode/utf8"
 )
 
-// AppendJSON appends the body of the error as clients see it:
+// AppendJSON appends the body of the error in the form that clients get:
 //
 //	{"error":{"message","type","param","code","number","reason","retry_after_ms","request_id"}}
 //
-// Every field is always there; what does not apply is null.
+// Every field is always present; one that does not apply is null.
 func (e *Error) AppendJSON(dst []byte, requestID string) []byte {
 	dst = append(dst, `{"error":`...)
 	dst = e.appendObject(dst, requestID)
@@ -54,8 +54,7 @@ func appendStringOrNull(dst []byte, s string) []byte {
 	return appendString(dst, s)
 }
 
-// appendString appends s as a JSON string; bytes that are not UTF-8 become
-// U+FFFD.
+// appendString appends s as a JSON string; bytes that are not UTF-8 become U+FFFD.
 func appendString(dst []byte, s string) []byte {
 	dst = append(dst, '"')
 	for i := 0; i < len(s); {
@@ -85,7 +84,7 @@ func appendASCII(dst []byte, c byte) []byte {
 	return append(dst, c)
 }
 
-// Cut shortens what a client sent, at a rune, before it is repeated to it.
+// Cut shortens text of a client, at a rune boundary, before an error repeats it.
 func Cut(s string) string {
 	if len(s) <= maxQuoted {
 		return s

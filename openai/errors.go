@@ -8,10 +8,10 @@ import (
 	"colonnade/reasons"
 )
 
-// maxQuoted bounds what of a client's own words is repeated in a message.
+// maxQuoted bounds the client's text that a message repeats, in bytes.
 const maxQuoted = 128
 
-// Error is an error as a client gets it: a row of the error table and what is particular to one request.
+// Error is an error that a client gets: a row of the error table, and the particulars of one request.
 type Error struct {
 	Row
 	Message    string        // never holds bytes of a prompt or a key
@@ -27,8 +27,7 @@ func (e *Error) Error() string {
 	return fmt.Sprintf("%d %s: %s", e.Number, e.Code, e.Message)
 }
 
-// InvalidRequest is a request that is malformed; param names the field at fault
-// or is empty.
+// InvalidRequest is a malformed request; param names the field at fault or is empty.
 func InvalidRequest(param, format string, args ...any) *Error {
 	return &Error{Row: row(NumberInvalidRequest), Message: fmt.Sprintf(format, args...), Param: param}
 }
@@ -38,8 +37,7 @@ func ModelNotFound(model string) *Error {
 	return &Error{Row: row(NumberModelNotFound), Message: fmt.Sprintf("the model %q does not exist", Cut(model)), Param: "model"}
 }
 
-// UnknownURL is a path that is not served; target may carry a query, which is
-// not repeated.
+// UnknownURL is a path that is not served; target may have a query, which is not repeated.
 func UnknownURL(target string) *Error {
 	path, why := pathOnly(target), "the base URL must end in /v1"
 	if strings.HasPrefix(path, "/v1/") {
@@ -48,13 +46,12 @@ func UnknownURL(target string) *Error {
 	return &Error{Row: row(NumberUnknownURL), Message: fmt.Sprintf("unknown URL %q: %s", Cut(path), why)}
 }
 
-// UnsupportedParameter is a field that asks for state that is not kept here.
+// UnsupportedParameter is a field that asks for state, which is not kept here.
 func UnsupportedParameter(param string) *Error {
 	return &Error{Row: row(NumberUnsupportedParameter), Message: fmt.Sprintf("%q is not supported: nothing is stored between requests; leave it out", param), Param: param}
 }
 
-// InvalidAPIKey is a request without a key that is known; why says what is wrong
-// with it and must not contain it.
+// InvalidAPIKey is a request without a known key; why describes the problem and must not contain the key.
 func InvalidAPIKey(why string) *Error {
 	return &Error{Row: row(NumberInvalidAPIKey), Message: why}
 }
@@ -64,24 +61,22 @@ func ModelNotAllowed(model string) *Error {
 	return &Error{Row: row(NumberModelNotAllowed), Message: fmt.Sprintf("this account may not use the model %q", Cut(model)), Param: "model"}
 }
 
-// NotANode is a client of a peer listener that is no node of the fleet.
+// NotANode is a client of a peer listener that is not a node of the fleet.
 func NotANode() *Error {
 	return &Error{Row: row(NumberNotANode), Message: "this listener serves other nodes of the fleet only; send requests to an entry"}
 }
 
-// OriginNotAllowed is a browser whose page comes from an origin that may not open
-// WebSockets.
+// OriginNotAllowed is a browser whose page has an origin that may not open WebSockets.
 func OriginNotAllowed(origin string) *Error {
 	return &Error{Row: row(NumberOriginNotAllowed), Message: fmt.Sprintf("pages of the origin %q may not connect: list it under origins in the document \"defaults\"", Cut(origin))}
 }
 
-// MethodNotAllowed is a path that is served, but for the methods in allow only.
+// MethodNotAllowed is a served path with a method that is not in allow.
 func MethodNotAllowed(method, allow string) *Error {
 	return &Error{Row: row(NumberMethodNotAllowed), Message: fmt.Sprintf("the method %q is not allowed here: use %s", Cut(method), allow), Allow: allow}
 }
 
-// RequestTimeout is a request that was not sent to its end in time; limit says what
-// was too slow.
+// RequestTimeout is a request that was not received in time; limit names the time limit.
 func RequestTimeout(limit string) *Error {
 	return &Error{Row: row(NumberRequestTimeout), Message: "the request was not received in time: " + limit}
 }
@@ -108,8 +103,8 @@ func RateLimited(reason string, retryAfter time.Duration) *Error {
 	return &Error{Row: row(NumberRateLimited), Message: "the limits of this account are reached, please slow down", Reason: reason, RetryAfter: retryAfter}
 }
 
-// NothingMayRun is a request of an account that may have none running. It forbids the client's own retry, since only
-// who changes the account can help.
+// NothingMayRun is a request of an account that may run no requests. It forbids the client's own retry, since only a
+// change of the account can help.
 func NothingMayRun() *Error {
 	e := RateLimited(reasons.RateLimited, 0)
 	e.Message, e.NoRetry = "this account may have no request running (limits.concurrent is 0)", true
@@ -123,41 +118,37 @@ func TooManyConnections(limit int) *Error {
 	return e
 }
 
-// TooManyClients is a connection beyond what a node takes in all.
+// TooManyClients is a connection beyond the node's limit for all addresses together.
 func TooManyClients() *Error { return Unavailable(reasons.TooManyConnections, time.Second) }
 
-// OutOfCapacity is a request for which there is no slot and no room or time to
-// wait; reason says which.
+// OutOfCapacity is a request without a slot, and without room or time to wait; reason says which.
 func OutOfCapacity(reason string, retryAfter time.Duration) *Error {
 	return &Error{Row: row(NumberOutOfCapacity), Message: strings.TrimSpace("Capacity temporarily exceeded, please try again. " + reasons.Sentence(reason)), Reason: reason, RetryAfter: retryAfter}
 }
 
-// Internal is a fault of ours.
+// Internal is an error of the gateway itself.
 func Internal() *Error {
 	return &Error{Row: row(NumberInternal), Message: "internal error"}
 }
 
-// EngineFailed is an engine that failed when no retry was left. It forbids the
-// client's own retry, which would generate again; clear NoRetry if nothing was
-// dispatched.
+// EngineFailed is an engine that failed when no retry was left. It forbids the client's own retry, which would generate
+// again; clear NoRetry if nothing was dispatched.
 func EngineFailed(reason string) *Error {
 	return &Error{Row: row(NumberEngineFailed), Message: "the inference engine failed", Reason: reason, NoRetry: true}
 }
 
-// Unavailable is a model for which no endpoint or server lives, or a node that
-// drains.
+// Unavailable is a model without a live endpoint or server, or a node that drains.
 func Unavailable(reason string, retryAfter time.Duration) *Error {
 	return &Error{Row: row(NumberUnavailable), Message: "the service is temporarily unavailable, please try again", Reason: reason, RetryAfter: retryAfter}
 }
 
-// InferenceTimeout is an engine that did not answer in time. It forbids the
-// client's own retry like [EngineFailed].
+// InferenceTimeout is an engine that did not answer in time. It forbids the client's own retry, as [EngineFailed] does.
 func InferenceTimeout(reason string) *Error {
 	return &Error{Row: row(NumberInferenceTimeout), Message: "the inference engine did not answer in time", Reason: reason, NoRetry: true}
 }
 
-// OverDeadline is an [InferenceTimeout] for which the engine is not to blame:
-// the client did not want to wait longer for its first byte.
+// OverDeadline is an [InferenceTimeout] that is not the engine's fault: the client set a shorter limit for its first
+// byte.
 func OverDeadline() *Error {
 	e := InferenceTimeout(reasons.FirstByteTimeout)
 	e.Message = "no first byte came within the client's own deadline"

@@ -129,7 +129,7 @@ func TestErrorDetails(t *testing.T) {
 	}
 }
 
-// Whatever is in an error, its JSON decodes to it.
+// The JSON of any error decodes to the error.
 func FuzzErrorJSON(f *testing.F) {
 	f.Add("a\"\\\x00\x1f\n\t\x7f\u2028</script>ü😀", "param", "reason", int64(5))
 	f.Add("\xff\xc3", "", "", int64(-1))
@@ -144,5 +144,5 @@ func FuzzErrorJSON(f *testing.F) {
 	})
 }
 
-// replaceEach makes each byte that is not UTF-8 a mark of its own.
+// replaceEach replaces each byte that is not UTF-8 by U+FFFD.
 func replaceEach(s string) string { return string([]rune(s)) }

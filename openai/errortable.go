@@ -30,7 +30,7 @@ const (
 	typeServer     = "server_error"
 )
 
-// Row is a row of the error table: what is the same in all errors of one number.
+// Row is a row of the error table: the part that all errors of one number share.
 type Row struct {
 	Number int    // five digits
 	Status int    // HTTP status

@@ -2,11 +2,11 @@ package openai
 
 import "bytes"
 
-// message is what an event's data says, as far as it matters.
+// message is the content of an event's data, as far as it matters here.
 type message struct {
-	kind     []byte // the member type
+	typ      []byte // the member type
 	fault    engineFault
-	failed   bool // it tells of an error
+	failed   bool // it reports an error
 	noChoice bool // its choices are there and empty
 	reports  bool // it has a usage object
 	usage    Usage
@@ -15,7 +15,7 @@ type message struct {
 	sequence int // -1 = none
 }
 
-// event takes note of a whole event and says whether to take it out.
+// event records a complete event and reports whether to take it out.
 func (s *Stream) event(b []byte) (strip bool) {
 	name, data := s.fields(b)
 	m, ok := s.meaning(name, data)
@@ -23,7 +23,7 @@ func (s *Stream) event(b []byte) (strip bool) {
 		m.noChoice && m.reports && !m.failed
 }
 
-// fields reads the lines of a whole event: its name, and its data joined.
+// fields reads the lines of a complete event: its name, and its data joined.
 func (s *Stream) fields(event []byte) (name, data []byte) {
 	if !s.begun {
 		event = bytes.TrimPrefix(event, []byte("\ufeff"))
@@ -44,7 +44,7 @@ func (s *Stream) fields(event []byte) (name, data []byte) {
 	return name, data
 }
 
-// join puts a further data line behind the others. The first stays where it is.
+// join appends a further data line to the others. The first stays in place.
 func (s *Stream) join(data, line []byte, before int) []byte {
 	switch before {
 	case 0:
@@ -56,8 +56,8 @@ func (s *Stream) join(data, line []byte, before int) []byte {
 	return s.joined
 }
 
-// meaning takes note of an event. Not ok is one without data, or whose data is
-// not a JSON object: it says nothing, least of all that the stream is complete.
+// meaning records an event. ok is false for an event without data, or whose data is not a JSON object: it means
+// nothing, and in particular not that the stream is complete.
 func (s *Stream) meaning(name, data []byte) (m message, ok bool) {
 	if len(data) == 0 {
 		return m, false
@@ -70,12 +70,12 @@ func (s *Stream) meaning(name, data []byte) (m message, ok bool) {
 	if m, ok = parseMessage(data); !ok {
 		m = message{sequence: -1}
 	}
-	if m.kind == nil {
-		m.kind = name
+	if m.typ == nil {
+		m.typ = name
 	}
-	m.failed = m.failed || string(name) == "error" || string(m.kind) == "error" || string(m.kind) == "response.failed"
+	m.failed = m.failed || string(name) == "error" || string(m.typ) == "error" || string(m.typ) == "response.failed"
 	if m.fault.class == nil {
-		m.fault.class = m.kind
+		m.fault.class = m.typ
 	}
 	s.note(&m, ok)
 	return m, ok
@@ -91,20 +91,20 @@ func (s *Stream) note(m *message, valid bool) {
 	if m.failed {
 		s.seen.failed, s.seen.lastError = true, m.fault.engineError()
 	}
-	s.seen.ended = s.seen.ended || valid && s.endsWith(m.kind)
+	s.seen.ended = s.seen.ended || valid && s.endsWith(m.typ)
 	s.seen.deltas += m.deltas
-	s.seen.untold += m.deltas
+	s.seen.unreported += m.deltas
 	if m.hasUsage {
-		s.seen.usage, s.seen.hasUsage, s.seen.untold = m.usage, true, 0
+		s.seen.usage, s.seen.hasUsage, s.seen.unreported = m.usage, true, 0
 	}
 	if m.sequence >= 0 {
 		s.seen.sequence = m.sequence + 1
 	}
 }
 
-// isPing knows the events that only keep a connection alive.
+// isPing reports whether an event only keeps the connection alive.
 func isPing(m *message) bool {
-	return !m.failed && (string(m.kind) == "ping" || string(m.kind) == "keepalive")
+	return !m.failed && (string(m.typ) == "ping" || string(m.typ) == "keepalive")
 }
 
 func (s *Stream) endsWithDone() bool {
@@ -115,7 +115,7 @@ func (s *Stream) endsWithDone() bool {
 	return false
 }
 
-// endsWith says whether an event of this kind is the last of its stream.
+// endsWith reports whether an event of this type is the last of its stream.
 func (s *Stream) endsWith(kind []byte) bool {
 	switch s.config.API {
 	case Responses:
@@ -133,14 +133,14 @@ func (s *Stream) endsWith(kind []byte) bool {
 	return false
 }
 
-// parseMessage reads an event's data. What it returns refers to data.
+// parseMessage reads an event's data. The result refers to data.
 func parseMessage(data []byte) (m message, ok bool) {
 	s := scan{b: data, lax: true}
 	m.sequence = -1
 	for key, more := s.firstMember(); more; key, more = s.nextMember() {
 		switch string(key) {
 		case "type":
-			m.kind = s.text()
+			m.typ = s.text()
 		case "choices":
 			s.choices(&m)
 		case "usage":
@@ -167,7 +167,7 @@ func (s *scan) usageOf(m *message) {
 	}
 }
 
-// response reads what a responses event says of the whole response.
+// response reads the description of the whole response in a responses event.
 func (s *scan) response(m *message) {
 	if s.space() != '{' {
 		s.skip()

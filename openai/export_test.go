@@ -1,7 +1,6 @@
 package openai
 
-// NewSmallStream is a stream that holds and passes less, so that tests come to
-// its bounds.
+// NewSmallStream returns a stream with smaller bounds, so that tests reach them.
 func NewSmallStream(c StreamConfig, maxHeld, maxEvent int) *Stream {
 	s := NewStream(c)
 	s.maxHeld, s.maxEvent = maxHeld, maxEvent

@@ -7,11 +7,11 @@ import (
 	"colonnade/internal/ascii"
 )
 
-// formPart is what the headers of a part say.
+// formPart is the content of a part's headers.
 type formPart struct {
 	name  string
 	file  bool // it has a file name
-	plain bool // it is text, as far as it says
+	plain bool // it is text, as far as the headers say
 }
 
 // parsePart reads the header lines of a part, without the last line's CRLF.
@@ -51,7 +51,7 @@ func parsePart(headers []byte) (formPart, *Error) {
 	return part, nil
 }
 
-// splitHeader splits a header line; ok means that no parser reads it otherwise.
+// splitHeader splits a header line; ok means that no parser reads it differently.
 func splitHeader(line []byte) (name, value []byte, ok bool) {
 	name, value, ok = bytes.Cut(line, []byte(":"))
 	if !ok || len(name) == 0 || ascii.HasControl(value) {
@@ -70,8 +70,8 @@ func isPlainText(contentType string) bool {
 	return ascii.EqualFold(media, "text/plain") && inUTF8(params)
 }
 
-// disposition reads form-data; name="…"; filename="…", in any order. A backslash
-// is refused: half of the parsers take it for an escape and half do not.
+// disposition reads form-data; name="…"; filename="…", in any order. A backslash is refused: half of the parsers take
+// it for an escape and half do not.
 func (p *formPart) disposition(value string) bool {
 	if strings.Contains(value, "\\") {
 		return false
@@ -102,8 +102,7 @@ func (p *formPart) disposition(value string) bool {
 	return named
 }
 
-// parameter splits the first key=value or key="value" off and the semicolon
-// behind it.
+// parameter splits off the first key=value or key="value", and the semicolon after it.
 func parameter(s string) (key, value, rest string, ok bool) {
 	key, s, ok = strings.Cut(s, "=")
 	key = strings.Trim(key, " \t")

@@ -6,18 +6,17 @@ import (
 	"colonnade/internal/ascii"
 )
 
-// IsJSON says whether an answer of this content type is JSON.
+// IsJSON reports whether an answer of this content type is JSON.
 func IsJSON(contentType string) bool { return isJSON(contentType) }
 
-// IsHTML says whether an answer of this content type is a page for people, which
-// no API's answer is.
+// IsHTML reports whether an answer of this content type is a web page, which no API returns.
 func IsHTML(contentType string) bool {
 	media, _ := splitMediaType(contentType)
 	return ascii.EqualFold(media, "text/html") || ascii.EqualFold(media, "application/xhtml+xml")
 }
 
-// isJSON accepts application/json and the like (application/…+json), in UTF-8. A
-// charset of another kind might make an engine read other characters than these.
+// isJSON accepts application/json and its relatives (application/…+json), in UTF-8. With another charset, an engine
+// might read other characters than these.
 func isJSON(contentType string) bool {
 	media, params := splitMediaType(contentType)
 	if !ascii.EqualFold(media, "application/json") && !isJSONSuffix(media) {
@@ -42,7 +41,7 @@ func splitMediaType(contentType string) (media, params string) {
 	return strings.Trim(media, " \t"), params
 }
 
-// inUTF8 checks every parameter that is or might be taken for a charset.
+// inUTF8 checks every parameter that is a charset or may be taken for one.
 func inUTF8(params string) bool {
 	for params != "" {
 		var param string
@@ -59,20 +58,19 @@ func inUTF8(params string) bool {
 	return true
 }
 
-// isUTF8 says whether a charset is UTF-8, or a part of it.
+// isUTF8 reports whether a charset is UTF-8, or a part of it.
 func isUTF8(charset string) bool {
 	return ascii.EqualFold(charset, "utf-8") || ascii.EqualFold(charset, "utf8") || ascii.EqualFold(charset, "us-ascii")
 }
 
-// isNested says whether what has this content type has parts, or a head, of its own.
+// isNested reports whether content of this type has parts, or a head, of its own.
 func isNested(contentType string) bool {
 	media, _ := splitMediaType(contentType)
 	kind, _, _ := strings.Cut(media, "/")
 	return ascii.EqualFold(kind, "multipart") || ascii.EqualFold(kind, "message")
 }
 
-// IsEventStream says whether an answer of this content type is a stream of
-// server-sent events.
+// IsEventStream reports whether an answer of this content type is a stream of server-sent events.
 func IsEventStream(contentType []byte) bool {
 	const media = "text/event-stream"
 	for len(contentType) > 0 && (contentType[0] == ' ' || contentType[0] == '\t') {

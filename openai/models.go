@@ -2,7 +2,7 @@ package openai
 
 import "strconv"
 
-// ModelInfo is a model as clients are told of it.
+// ModelInfo is a model in the form that clients get.
 type ModelInfo struct {
 	ID      string
 	Created int64 // Unix seconds

@@ -14,15 +14,14 @@ const (
 	maxPartHeader = 4 << 10
 )
 
-// form passes over a multipart body. It takes the one form of it that every
-// parser reads alike: no text before the first boundary or after the last,
-// boundaries nowhere but on lines of their own, CRLF, no folded lines, no
-// transfer encodings, no escapes in names. What real clients send is of it.
+// form passes over a multipart body. It accepts only the form that every parser reads alike: no text before the first
+// boundary or after the last, boundaries only on lines of their own, CRLF, no folded lines, no transfer encodings, no
+// escapes in names. Real clients send this form.
 type form struct {
 	body      []byte
 	delimiter []byte // "--" and the boundary
-	i         int    // stands behind a delimiter
-	last      bool   // and it is the one that closes
+	i         int    // just after a delimiter
+	last      bool   // that delimiter is the closing one
 	out       Body
 	seen      field
 }
@@ -53,7 +52,7 @@ func peekForm(contentType string, body []byte) (Body, *Error) {
 	return f.out, nil
 }
 
-// formBoundary accepts the plain spellings of a boundary only.
+// formBoundary accepts only the plain spellings of a boundary.
 func formBoundary(contentType string) (string, *Error) {
 	bad := InvalidRequest("", "the content type of the form has no usable boundary")
 	_, params, err := mime.ParseMediaType(contentType)
@@ -75,7 +74,7 @@ func formBoundary(contentType string) (string, *Error) {
 	return boundary, nil
 }
 
-// delimited checks what follows the delimiter that ends at i, and goes behind it.
+// delimited checks the bytes after the delimiter that ends at i, and passes them.
 func (f *form) delimited(i int) *Error {
 	rest := f.body[i:]
 	switch {
@@ -89,7 +88,7 @@ func (f *form) delimited(i int) *Error {
 	return InvalidRequest("", "the form has its boundary in a wrong place, or text after its end")
 }
 
-// part passes one part and the delimiter behind it.
+// part passes one part and the delimiter after it.
 func (f *form) part() *Error {
 	headers, ok := f.headers()
 	if !ok {
@@ -115,7 +114,7 @@ func (f *form) part() *Error {
 
 func isText(b []byte) bool { return bytes.IndexByte(b, 0) < 0 && utf8.Valid(b) }
 
-// headers passes a part's header lines and the blank line behind them.
+// headers passes a part's header lines and the blank line after them.
 func (f *form) headers() ([]byte, bool) {
 	rest := f.body[f.i:]
 	if len(rest) > maxPartHeader {
@@ -129,7 +128,7 @@ func (f *form) headers() ([]byte, bool) {
 	return rest[:n], true
 }
 
-// take looks at a part, which may be one of those that matter.
+// take reads a part, if its name matters here.
 func (f *form) take(p formPart, content span) *Error {
 	if ascii.EqualFold(p.name, "_charset_") && !isUTF8(string(f.body[content.from:content.to])) { // RFC 7578, section 4.6
 		return InvalidRequest(p.name, "the form field %q must be UTF-8", p.name)

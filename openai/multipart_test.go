@@ -13,8 +13,8 @@ import (
 
 const formType = "multipart/form-data; boundary=XX"
 
-// formBody writes a form with the boundary XX: a ^ begins a part, its headers and
-// content are separated by a bar. Lines end in CRLF.
+// formBody returns a form with the boundary XX. A ^ begins a part, its headers and content are separated by a bar.
+// Lines end in CRLF.
 func formBody(parts ...string) string {
 	var b strings.Builder
 	for _, p := range parts {
@@ -149,8 +149,7 @@ func TestSpliceForm(t *testing.T) {
 	}
 }
 
-// What Peek accepts of a form, mime/multipart accepts and reads alike, and so it
-// does when the model has been replaced.
+// A form that Peek accepts is accepted by mime/multipart and read alike, also after the model has been replaced.
 func FuzzPeekForm(f *testing.F) {
 	f.Add("XX", []byte(formBody("model|m", "x|y")))
 	f.Add("XX", []byte(formBody(`Content-Disposition: form-data; name="file"; filename="a.wav"`+"\r\nContent-Type: audio/wav|RIFF", "stream|true", "model|m")))
@@ -174,7 +173,7 @@ func FuzzPeekForm(f *testing.F) {
 	})
 }
 
-// readForm reads all parts by name; names fold, as some engines read them.
+// readForm reads all parts by name; names are folded, as some engines read them.
 func readForm(t *testing.T, contentType string, body []byte) map[string][]string {
 	t.Helper()
 	_, params, err := mime.ParseMediaType(contentType)

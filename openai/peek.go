@@ -1,27 +1,27 @@
 package openai
 
-// maxModel bounds a model's name in a body. Names in the fleet are at most half
-// as long, so a longer one names no model.
+// maxModel bounds a model's name in a body, in bytes. Names in the fleet are at most half as long, so a longer one
+// names no model.
 const maxModel = 256
 
 // span is a piece of a body, from its first byte to the one after its last.
 type span struct{ from, to int }
 
-// Body is what had to be known of a request's body, and where that stands in it.
+// Body describes a request's body, with the places in it that may be changed.
 type Body struct {
 	Model        string
 	Stream       bool // the client asks for a stream of events
-	IncludeUsage bool // and for usage in it
-	MaxTokens    int  // the most it wants generated, 0 = it does not say
+	IncludeUsage bool // and for usage in that stream
+	MaxTokens    int  // the most tokens wanted, 0 = not given
 
-	usage   bool // an API whose streams can be asked for usage
+	usage   bool // the API can be asked for usage in its streams
 	form    bool // multipart
 	model   span // the model's value as written, quotes included
 	options span // the value of stream_options
 	include span // the value of include_usage in it
 	empty   bool // it is an object without members
 	null    bool // it is null
-	end     int  // the brace that closes the body
+	end     int  // the closing brace of the body
 }
 
 // field is a member of a body that matters here; one bit each.
@@ -66,10 +66,8 @@ func fieldOf(key []byte) field {
 	return 0
 }
 
-// Peek passes over a request's body once, checks it, and finds what must be
-// known of it. contentType is the header's value; an empty one is taken for
-// JSON. Forms are understood where the API has them. The body must not be
-// compressed.
+// Peek passes over a request's body once, checks it, and returns its description. contentType is the header's value; an
+// empty one means JSON. Forms are accepted where the API has them. The body must not be compressed.
 func Peek(api API, contentType string, body []byte) (Body, *Error) {
 	if isForm(contentType) && (api == Transcriptions || api == Images) {
 		return peekForm(contentType, body)
@@ -91,7 +89,7 @@ type peeker struct {
 	api  API
 	body Body
 	seen field
-	err  *Error // a fault that is not one of syntax
+	err  *Error // an error that is not one of syntax
 }
 
 func (p *peeker) refuse(e *Error) bool {
@@ -145,9 +143,8 @@ func (p *peeker) noObject() bool {
 	return p.fail(faultSyntax)
 }
 
-// field tells which field a key is. A field that occurs twice, or under a name
-// that some parsers take for it, is refused: the engine must not see another
-// value than was seen here.
+// field returns the field of a key. A field that occurs twice, or under a name that some parsers take for it, is
+// refused: the engine must not see another value than the one seen here.
 func (p *peeker) field(key []byte) (field, bool) {
 	f := fieldOf(key)
 	if f == 0 && !plainKey(key) && hasNUL(key) {

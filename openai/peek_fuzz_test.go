@@ -24,9 +24,8 @@ func addBodies(f *testing.F) {
 	}
 }
 
-// What Peek accepts, encoding/json accepts and sees alike, also into a struct,
-// for which it does not mind letter case. What Peek refuses, a plain reading of
-// the rules refuses too.
+// A body that Peek accepts is accepted by encoding/json and read alike, also into a struct, for which letter case does
+// not matter. A body that Peek refuses is refused by a plain reading of the rules, too.
 func FuzzPeek(f *testing.F) {
 	addBodies(f)
 	f.Fuzz(checkPeek)
@@ -61,7 +60,7 @@ func checkPeek(t *testing.T, body []byte) {
 	}
 }
 
-// modelPeek is Peek for chat by encoding/json.
+// modelPeek is Peek for chat, written with encoding/json.
 func modelPeek(body []byte) (seen, bool) {
 	var want seen
 	if !json.Valid(body) || !utf8.Valid(body) || nesting(body) > 200 {
@@ -90,8 +89,7 @@ func modelPeek(body []byte) (seen, bool) {
 	return want, ok
 }
 
-// members reads an object's members and says whether each of the names is there
-// once at most and in no other spelling.
+// members reads an object's members and reports whether each of the names occurs at most once and in no other spelling.
 func members(object []byte, into map[string]json.RawMessage, names []string) bool {
 	d := json.NewDecoder(bytes.NewReader(object))
 	if token, err := d.Token(); err != nil || token != json.Delim('{') {
@@ -128,8 +126,7 @@ func isFlag(raw json.RawMessage, to *bool) bool {
 	return raw == nil || json.Unmarshal(raw, to) == nil
 }
 
-// loneSurrogate says whether a string has an escape that stands for half a
-// character.
+// loneSurrogate reports whether a string has an escape that is half of a surrogate pair.
 func loneSurrogate(raw []byte) bool {
 	var s string
 	for _, mark := range []string{"\ufffd", `\ufffd`, `\uFFFD`, `\uFffd`} {
@@ -160,7 +157,7 @@ func nesting(body []byte) int {
 	}
 }
 
-// A spliced body decodes to the original but for what was to be changed.
+// A spliced body decodes to the original, except for the edit.
 func FuzzSplice(f *testing.F) {
 	addBodies(f)
 	f.Fuzz(checkSplice)
@@ -242,7 +239,7 @@ func TestSplice(t *testing.T) {
 	f(openai.Chat, `{"model":"a","stream":true,"stream_options":{"y":1}}`, both, `{"model":"x","stream":true,"stream_options":{"include_usage":true,"y":1}}`)
 	f(openai.Chat, `{"model":"a","stream":true,"stream_options":{"y":1,"include_usage":null}}`, ask,
 		`{"model":"a","stream":true,"stream_options":{"y":1,"include_usage":true}}`)
-	// Nothing to ask for.
+	// Nothing to edit.
 	for _, same := range []string{`{"model":"a"}`, `{"model":"a","stream":false}`, `{"model":"a","stream_options":{}}`,
 		`{"model":"a","stream":true,"stream_options":{"include_usage":true}}`} {
 		f(openai.Chat, same, ask, same)

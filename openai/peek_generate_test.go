@@ -9,8 +9,7 @@ import (
 	"colonnade/openai"
 )
 
-// Bodies that random bytes seldom come to: of the right grammar, nearly always,
-// and about the fields that matter.
+// Bodies that random bytes rarely produce: nearly all of valid grammar, and about the fields that matter.
 func TestPeekAndSpliceGenerated(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	accepted := 0

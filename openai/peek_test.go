@@ -124,7 +124,7 @@ func TestPeekRefuses(t *testing.T) {
 	f(`{"model":"a","stream_options":{"Include_usage":true}}`, 40001, "stream_options")
 	f(`{"model":"a","stream_options":{"include_usage\u0000":true}}`, 40001, "")
 	f(`{"model":"a","stream_options":{"include_uſage":true}}`, 40001, "stream_options")
-	// What some engines take for true.
+	// Values that some engines take for true.
 	for _, value := range []string{`"true"`, "1", "0", `""`, "[]", "{}", `"on"`} {
 		f(`{"model":"a","stream":`+value+`}`, 40001, "stream")
 		f(`{"model":"a","stream_options":{"include_usage":`+value+`}}`, 40001, "stream_options")

@@ -26,8 +26,8 @@ func (p *peeker) modelName() bool {
 	return p.err == nil
 }
 
-// checkModel refuses names that no model can have, so that what is repeated in
-// logs and messages later is short text without control characters.
+// checkModel refuses names that no model can have, so that a name in logs and messages is short text without control
+// characters.
 func checkModel(name []byte) *Error {
 	if len(name) == 0 {
 		return InvalidRequest("model", "\"model\" is empty: name the model to use")
@@ -46,8 +46,8 @@ func checkModel(name []byte) *Error {
 	return nil
 }
 
-// flag reads true, false or null. What else some engines take for true ("true",
-// 1) is refused, since others do not.
+// flag reads true, false or null. Other values that some engines take for true ("true", 1) are refused, since the other
+// engines do not.
 func (p *peeker) flag(param string, to *bool) bool {
 	*to = p.at("true")
 	if !*to && !p.at("false") && !p.at("null") {
@@ -105,7 +105,7 @@ func foldsTo(key []byte, name string) bool {
 	return string(appendFolded(buf[:0], key)) == name
 }
 
-// streamFormat is how a speech request asks for events.
+// streamFormat reads the field by which a speech request asks for events.
 func (p *peeker) streamFormat() bool {
 	raw, ok := p.value()
 	if text, is := unquoted(raw); ok && is && p.api == Speech && string(text) == "sse" {
@@ -114,8 +114,8 @@ func (p *peeker) streamFormat() bool {
 	return ok
 }
 
-// maxTokens reads any of the three names of the bound; the largest counts. Other
-// values than counts are for the engine to refuse.
+// maxTokens reads any of the three names of the bound; the largest counts. The engine refuses values that are no
+// counts.
 func (p *peeker) maxTokens() bool {
 	raw, ok := p.value()
 	n, _ := ascii.ParseUint(raw)
@@ -123,8 +123,7 @@ func (p *peeker) maxTokens() bool {
 	return ok
 }
 
-// unsupported passes over a field that asks the responses API to keep state;
-// null and false do not ask.
+// unsupported passes a field that asks the responses API to keep state; null and false do not ask.
 func (p *peeker) unsupported(param string) bool {
 	if p.api != Responses || p.at("null") || param == "background" && p.at("false") {
 		return p.skip()

@@ -7,7 +7,7 @@ import (
 	"colonnade/internal/ascii"
 )
 
-// API is a kind of request: what its body and its answer look like.
+// API is a kind of request, which determines the form of its body and its answer.
 type API uint8
 
 const (
@@ -24,7 +24,7 @@ const (
 	GetModel
 )
 
-// String is a short name for metrics and logs.
+// String returns a short name for metrics and logs.
 func (a API) String() string {
 	names := [...]string{"unknown", "chat", "completions", "responses", "embeddings", "rerank",
 		"images", "speech", "transcriptions", "realtime", "list_models", "get_model"}
@@ -34,7 +34,7 @@ func (a API) String() string {
 	return names[a]
 }
 
-// Route is where a request goes.
+// Route is the destination of a request.
 type Route struct {
 	API   API
 	Path  string // one of a fixed set, such as "/v1/chat/completions"; for GetModel "/v1/models/{model}"
@@ -43,8 +43,8 @@ type Route struct {
 
 const modelsPrefix = "/v1/models/"
 
-// ParseRoute finds the route of a request target as it came, query included. No
-// path is repaired: one that is not spelled exactly as it is served is unknown.
+// ParseRoute finds the route of a request target as received, query included. No path is repaired: one that is not
+// spelled exactly as it is served is unknown.
 func ParseRoute(method, target []byte) (Route, *Error) {
 	_, path, _, ok := SplitTarget(target)
 	if !ok || !ascii.IsVisible(target) {
@@ -112,8 +112,7 @@ func (a API) method() string {
 	return "POST"
 }
 
-// modelInPath decodes a model's name at the end of a path. Slashes may stand in
-// it as they are, too: some SDKs do not encode them.
+// modelInPath decodes a model's name at the end of a path. Slashes may be unescaped, too: some SDKs do not encode them.
 func modelInPath(raw []byte) (string, bool) {
 	name, ok := unescapePercent(nil, raw, false)
 	if !ok || !plainModel(name) {
@@ -127,7 +126,7 @@ func modelInPath(raw []byte) (string, bool) {
 	return string(name), true
 }
 
-// plainModel says whether a model of the fleet may be called so.
+// plainModel reports whether a model of the fleet may have this name.
 func plainModel(name []byte) bool {
 	for _, c := range name {
 		if !ascii.IsAlphanumeric(c) && bytes.IndexByte([]byte("._:/@+-"), c) < 0 {
@@ -167,7 +166,7 @@ func modelInQuery(query []byte) (string, *Error) {
 	return string(model), nil
 }
 
-// unescapePercent decodes once; form says that a plus is a space.
+// unescapePercent decodes once. If form is set, a plus is a space.
 func unescapePercent(dst, raw []byte, form bool) ([]byte, bool) {
 	for i := 0; i < len(raw); i++ {
 		c := raw[i]

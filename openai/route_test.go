@@ -97,8 +97,8 @@ func TestParseRouteRefuses(t *testing.T) {
 	f("GET /v1/realtime?model="+strings.Repeat("a", 300), 40002)
 }
 
-// A route is a fixed path spelled exactly, or a model's name that stays where it
-// is however it is read; a query has one model as net/url sees it.
+// A route is a fixed path spelled exactly, or a model's name whose meaning does not depend on the reader; a query has
+// one model, the same as for net/url.
 func FuzzParseRoute(f *testing.F) {
 	for _, target := range []string{"/v1/models/a%2F..%2fb", "/v1/models/a", "/v1/chat/completions?x", "http://h/v1/models", "/v1/models/%252e",
 		"/v1/realtime?model=a&m%6fdel=b", "/v1/realtime?model=a+b", "/v1/./models", "//v1/models", "/v1/models;/a"} {

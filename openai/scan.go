@@ -6,11 +6,11 @@ import (
 	"unicode/utf8"
 )
 
-// maxDepth bounds how deep JSON may nest. Parsers behind us recurse.
+// maxDepth bounds how deep JSON may nest, since the parsers of engines recurse.
 const maxDepth = 200
 
-// maxKey bounds a key that can be one of ours: the longest has 22 characters of
-// which each takes at most three bytes in a spelling that folds to it.
+// maxKey bounds the keys that can match a field: the longest name has 22 characters, each of which takes at most three
+// bytes in a spelling that folds to it.
 const maxKey = 96
 
 type fault uint8
@@ -22,13 +22,13 @@ const (
 	faultText
 )
 
-// scan passes over JSON once, checking all of it and building nothing. Its
-// methods go from one token to the next; after the first fault they all fail.
+// scan passes over JSON once, checking all of it and building nothing. Its methods go from one token to the next; after
+// the first error they all fail.
 type scan struct {
 	b       []byte
 	i       int
 	depth   int
-	lax     bool // an engine's text: bytes that are not UTF-8 pass
+	lax     bool // for an engine's text: bytes that are not UTF-8 pass
 	fault   fault
 	scratch [maxKey]byte
 }
@@ -40,8 +40,8 @@ func (s *scan) fail(f fault) bool {
 	return false
 }
 
-// space goes to the next byte that is no white space and returns it, or 0 at the
-// end. A NUL in the text is returned too: no caller takes it for a token.
+// space goes to the next byte that is not white space and returns it, or 0 at the end. A NUL in the text is returned
+// too: no caller takes it for a token.
 func (s *scan) space() byte {
 	for s.i < len(s.b) {
 		c := s.b[s.i]
@@ -53,8 +53,8 @@ func (s *scan) space() byte {
 	return 0
 }
 
-// firstMember enters an object and returns its first key, standing at the value.
-// Not ok is an empty object, which has been left, or a fault.
+// firstMember enters an object and returns its first key, standing at the value. ok is false for an empty object, which
+// has then been left, and for an error.
 func (s *scan) firstMember() (key []byte, ok bool) {
 	if s.space() != '{' {
 		return nil, s.fail(faultSyntax)
@@ -69,8 +69,7 @@ func (s *scan) firstMember() (key []byte, ok bool) {
 	return s.key()
 }
 
-// nextMember stands behind a value and goes on to the next key, or leaves the
-// object. The key before is gone.
+// nextMember goes on from the end of a value to the next key, or leaves the object. The previous key becomes invalid.
 func (s *scan) nextMember() (key []byte, ok bool) {
 	switch s.space() {
 	case ',':
@@ -98,7 +97,7 @@ func (s *scan) firstElement() bool {
 	return true
 }
 
-// nextElement stands behind an element and goes on to the next, or leaves.
+// nextElement goes on from the end of an element to the next one, or leaves the array.
 func (s *scan) nextElement() bool {
 	switch s.space() {
 	case ',':
@@ -125,7 +124,7 @@ func (s *scan) leave() {
 	s.depth--
 }
 
-// key passes a member's name and colon. What it returns holds until the next key.
+// key passes a member's name and colon. The result is valid until the next key.
 func (s *scan) key() ([]byte, bool) {
 	if s.space() != '"' {
 		return nil, s.fail(faultSyntax)
@@ -139,7 +138,7 @@ func (s *scan) key() ([]byte, bool) {
 	}
 	s.i++
 	s.space()
-	// A longer one cannot be a name of ours, in any spelling.
+	// A longer one cannot be the name of a field, in any spelling.
 	if escaped && len(raw) <= 6*maxKey {
 		raw, _ = appendUnescaped(s.scratch[:0], raw)
 	}
@@ -151,15 +150,14 @@ const (
 	high = 0x8080808080808080
 )
 
-// str passes a string, standing at its opening quote, and returns what is
-// between the quotes, as written.
+// str passes a string, standing at its opening quote, and returns the text between the quotes, as written.
 func (s *scan) str() (raw []byte, escaped, ok bool) {
 	b, i := s.b, s.i+1
 	start, beyondASCII := i, uint64(0)
 	for i < len(b) {
 		if i+8 <= len(b) {
 			w := binary.LittleEndian.Uint64(b[i:])
-			beyondASCII |= w & high // perhaps of bytes behind the end: no harm
+			beyondASCII |= w & high // perhaps of bytes after the end, which does no harm
 			stops := special(w)
 			if stops == 0 {
 				i += 8
@@ -195,15 +193,15 @@ func (s *scan) str() (raw []byte, escaped, ok bool) {
 	return nil, false, s.fail(faultSyntax)
 }
 
-// special marks, in the top bit of each byte, quotes, backslashes and control
-// characters. Only the lowest mark is sure to be true.
+// special marks, in the top bit of each byte, quotes, backslashes and control characters. Only the lowest mark is
+// reliable.
 func special(w uint64) uint64 {
 	quote := w ^ Low*'"'
 	slash := w ^ Low*'\\'
 	return ((quote-Low)&^quote | (slash-Low)&^slash | (w-Low*' ')&^w) & high
 }
 
-// escapeLen is the length of the escape that b begins with, or 0.
+// escapeLen returns the length of the escape at the beginning of b, or 0.
 func escapeLen(b []byte) int {
 	if len(b) < 2 {
 		return 0

@@ -4,7 +4,7 @@ import "bytes"
 
 // skip passes any value, without recursion.
 func (s *scan) skip() bool {
-	var arrays [(maxDepth + 63) / 64]uint64 // a bit for each depth: is it an array
+	var arrays [(maxDepth + 63) / 64]uint64 // a bit for each depth: set for an array
 	base := s.depth
 	for {
 		switch c := s.space(); c {
@@ -13,7 +13,7 @@ func (s *scan) skip() bool {
 				return false
 			}
 			setBit(&arrays, s.depth-1, c == '[')
-			if s.space() == c+2 { // the bracket that closes stands two after the one that opens
+			if s.space() == c+2 { // in ASCII, the closing bracket is the opening one plus two
 				s.leave()
 			} else if c == '[' || s.name() {
 				continue
@@ -31,8 +31,8 @@ func (s *scan) skip() bool {
 	}
 }
 
-// after stands behind a value inside skip, closes what ends there, and says
-// whether another value follows.
+// after is called at the end of a value inside skip. It closes what ends there, and reports whether another value
+// follows.
 func (s *scan) after(arrays *[(maxDepth + 63) / 64]uint64, base int) (more, ok bool) {
 	for s.depth > base {
 		d := s.depth - 1
@@ -58,7 +58,7 @@ func setBit(set *[(maxDepth + 63) / 64]uint64, i int, on bool) {
 	}
 }
 
-// name passes a member's name that nobody asks for.
+// name passes a member's name that does not matter.
 func (s *scan) name() bool {
 	if s.space() != '"' {
 		return s.fail(faultSyntax)
@@ -89,7 +89,7 @@ func (s *scan) scalar() bool {
 	return s.number()
 }
 
-// literal passes word if it stands here.
+// literal passes word if the text continues with it.
 func (s *scan) literal(word string) bool {
 	if !s.at(word) {
 		return s.fail(faultSyntax)
@@ -150,7 +150,7 @@ func (s *scan) value() ([]byte, bool) {
 	return s.b[start:s.i], ok
 }
 
-// text passes a value and returns what it stands for, if it is a string.
+// text passes a value and returns its unescaped text, if it is a string.
 func (s *scan) text() []byte {
 	raw, ok := s.value()
 	if !ok {
@@ -159,13 +159,13 @@ func (s *scan) text() []byte {
 	return unescaped(raw)
 }
 
-// end says whether the text is over but for white space.
+// end reports whether only white space follows.
 func (s *scan) end() bool {
 	s.space()
 	return s.fault == noFault && s.i == len(s.b)
 }
 
-// unescaped is what a raw value stands for, if it is a string, else nil.
+// unescaped returns the text of a raw value, if it is a string, else nil.
 func unescaped(raw []byte) []byte {
 	text, ok := unquoted(raw)
 	if ok && bytes.IndexByte(text, '\\') >= 0 {
@@ -174,7 +174,7 @@ func unescaped(raw []byte) []byte {
 	return text
 }
 
-// unquoted is what is between the quotes of a raw string, if it is one.
+// unquoted returns the part between the quotes of a raw string, if the value is one.
 func unquoted(raw []byte) ([]byte, bool) {
 	if len(raw) < 2 || raw[0] != '"' {
 		return nil, false

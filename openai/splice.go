@@ -1,14 +1,13 @@
 package openai
 
-// Edit is what an engine must see instead of what the client sent.
+// Edit describes the differences between the client's body and the one that the engine gets.
 type Edit struct {
-	Model    string // "" = as it is
-	AskUsage bool   // ask for usage in a stream that did not; see Body.CanAskUsage
+	Model    string // "" = unchanged
+	AskUsage bool   // ask for usage in a stream whose client did not; see Body.CanAskUsage
 }
 
-// CanAskUsage says whether an edit with AskUsage changes the body: it is a chat
-// or completion stream whose client did not ask for usage. The usage event must
-// then be taken out of the answer again.
+// CanAskUsage reports whether an edit with AskUsage changes the body: it is a chat or completion stream whose client
+// did not ask for usage. The usage event must then be taken out of the answer again.
 func (b *Body) CanAskUsage() bool {
 	return b.usage && b.Stream && !b.IncludeUsage && !b.form
 }
@@ -19,9 +18,8 @@ type change struct {
 	text string
 }
 
-// Splice appends the body with e applied to it; all other bytes stay as they
-// are. body must be the one that was peeked, and e.Model a name that the fleet
-// accepts.
+// Splice appends the body with e applied to it; all other bytes stay as they are. body must be the one that was peeked,
+// and e.Model a name that the fleet accepts.
 func (b *Body) Splice(dst, body []byte, e Edit) []byte {
 	var usage change
 	if e.AskUsage && b.CanAskUsage() {
@@ -51,8 +49,7 @@ func (b *Body) appendModel(dst []byte, model string) []byte {
 	return appendString(dst, model)
 }
 
-// askUsage is the least change that makes include_usage true. The body has a
-// model, so a new member follows another.
+// askUsage is the smallest change that makes include_usage true. The body has a model, so a new member follows another.
 func (b *Body) askUsage() change {
 	switch at := b.options.from; {
 	case b.include != span{}:

@@ -2,15 +2,14 @@ package openai
 
 import "bytes"
 
-// lineCutter finds where events end: after a blank line. Lines end in LF, CR or
-// CRLF, and may come in pieces.
+// lineCutter finds the ends of events, which are blank lines. Lines end in LF, CR or CRLF, and may come in pieces.
 type lineCutter struct {
 	open bool // the current line has bytes
 	cr   bool // the last byte was a CR: an LF now belongs to it
 }
 
-// cut returns how much of p belongs to the current event, and whether that is
-// the rest of it. An LF that follows a last CR is left behind.
+// cut returns how much of p belongs to the current event, and whether the event ends there. An LF after a last CR is
+// left over.
 func (l *lineCutter) cut(p []byte) (n int, done bool) {
 	for n < len(p) {
 		if l.cr && p[n] == '\n' {
@@ -33,8 +32,8 @@ func (l *lineCutter) cut(p []byte) (n int, done bool) {
 	return n, false
 }
 
-// indexEither is the place of the first x or y in b, or -1. It looks at windows,
-// so that a byte that is far away does not make each of many calls look far.
+// indexEither returns the place of the first x or y in b, or -1. It searches window by window, so that a byte that is
+// far away does not make each of many calls search far.
 func indexEither(b []byte, x, y byte) int {
 	const window = 1 << 10
 	for at := 0; at < len(b); at += window {
@@ -53,8 +52,7 @@ func indexEither(b []byte, x, y byte) int {
 	return -1
 }
 
-// nextLine splits off the first line, without what ends it. Behind a CRLF comes
-// an empty line more; no field is in it.
+// nextLine splits off the first line, without its end. A CRLF leaves an empty line, which has no field.
 func nextLine(b []byte) (line, rest []byte) {
 	i := indexEither(b, '\n', '\r')
 	if i < 0 {
@@ -76,21 +74,20 @@ func splitField(line []byte) (field, value []byte) {
 	return field, value
 }
 
-// delivery gathers what one Feed returns: a part of what was fed, as long as
-// that is all, else a copy.
-type delivery struct {
-	p        []byte // what was fed
+// output gathers the result of one Feed: a part of the input as long as that suffices, else a copy.
+type output struct {
+	p        []byte // the input
 	from, to int    // the part of it
 	buf      []byte
 	copied   bool
 }
 
-func (d *delivery) reset(p []byte) {
-	*d = delivery{p: p, buf: d.buf[:0]}
+func (d *output) reset(p []byte) {
+	*d = output{p: p, buf: d.buf[:0]}
 }
 
 // pass delivers p[from:to].
-func (d *delivery) pass(from, to int) {
+func (d *output) pass(from, to int) {
 	switch {
 	case d.copied:
 		d.buf = append(d.buf, d.p[from:to]...)
@@ -104,7 +101,7 @@ func (d *delivery) pass(from, to int) {
 }
 
 // add delivers bytes from elsewhere.
-func (d *delivery) add(b []byte) {
+func (d *output) add(b []byte) {
 	if len(b) == 0 {
 		return
 	}
@@ -115,8 +112,8 @@ func (d *delivery) add(b []byte) {
 	d.buf = append(d.buf, b...)
 }
 
-// take returns what was gathered and lets go of what was fed.
-func (d *delivery) take() []byte {
+// take returns the output and drops the reference to the input.
+func (d *output) take() []byte {
 	b := d.p[d.from:d.to]
 	if d.copied {
 		b = d.buf

@@ -3,36 +3,36 @@ package openai
 import "errors"
 
 const (
-	// MaxHeldEvent is the longest event that is held back until it is whole;
-	// longer ones pass in pieces.
+	// MaxHeldEvent is the length of the longest event that is held back until it is complete; longer ones pass in
+	// pieces.
 	MaxHeldEvent = 64 << 10
-	// MaxEvent is the longest event there may be.
+	// MaxEvent is the length of the longest event that is allowed.
 	MaxEvent = 16 << 20
 )
 
-// ErrEventTooLong is an event beyond MaxEvent.
+// ErrEventTooLong is returned for an event longer than MaxEvent.
 var ErrEventTooLong = errors.New("openai: the engine sent an event longer than 16 MiB")
 
-// FirstEvent says what a stream began with.
+// FirstEvent is the kind of event that began a stream.
 type FirstEvent uint8
 
 const (
-	NoEvent    FirstEvent = iota // nothing yet but comments and pings
+	NoEvent    FirstEvent = iota // only comments and pings so far
 	DataEvent                    // an event with data
 	ErrorEvent                   // an error
 )
 
-// StreamConfig says what a stream answers to.
+// StreamConfig describes the request of a stream.
 type StreamConfig struct {
 	API        API
-	StripUsage bool // take out the usage event that only we asked for
+	StripUsage bool // take out the usage event, which the client did not ask for
 }
 
-// Stream follows an engine's answer that is a stream of server-sent events, from
-// its first byte to its last. It is not safe for concurrent use.
+// Stream follows an engine's answer that is a stream of server-sent events, from its first byte to its last. It is not
+// safe for concurrent use.
 //
-// Where an event ends does not depend on how the bytes came; so neither does
-// anything that a Stream says, nor the sum of what it delivers.
+// The end of an event does not depend on how the bytes were cut into pieces; so neither does any result of a Stream,
+// nor the sum of its output.
 type Stream struct {
 	config            StreamConfig
 	maxHeld, maxEvent int
@@ -40,16 +40,16 @@ type Stream struct {
 	held              []byte // of the current event, not yet delivered
 	size              int    // of the current event so far
 	long              *longEvent
-	isLong            bool // the current event is beyond maxHeld: it passes in pieces
+	isLong            bool // the current event exceeds MaxHeldEvent and passes in pieces
 	begun             bool // an event has ended
 	stripped          bool // the last event was taken out
-	out               delivery
+	out               output
 	joined            []byte // scratch: several data lines
 	seen              progress
 	err               error
 }
 
-// progress is what the events so far have said.
+// progress is the content of the events so far.
 type progress struct {
 	first      FirstEvent
 	firstError EngineError
@@ -59,7 +59,7 @@ type progress struct {
 	usage      Usage
 	hasUsage   bool
 	deltas     int
-	untold     int // of them, those after the last usage
+	unreported int // deltas since the last usage
 	sequence   int // of the next event, for responses
 }
 
@@ -73,12 +73,11 @@ func NewStream(c StreamConfig) *Stream {
 // Reset makes s a new Stream, keeping its buffers.
 func (s *Stream) Reset(c StreamConfig) {
 	*s = Stream{config: c, maxHeld: MaxHeldEvent, maxEvent: MaxEvent,
-		held: s.held[:0], joined: s.joined[:0], long: s.long, out: delivery{buf: s.out.buf[:0]}}
+		held: s.held[:0], joined: s.joined[:0], long: s.long, out: output{buf: s.out.buf[:0]}}
 }
 
-// Feed takes the next bytes from the engine and returns what the client gets:
-// whole events, or pieces of one too long to hold. It is good until the next
-// call and may be a part of p.
+// Feed takes the next bytes from the engine and returns the bytes for the client: whole events, or pieces of one too
+// long to hold. The result is valid until the next call and may be a part of p.
 func (s *Stream) Feed(p []byte) []byte {
 	s.out.reset(p)
 	for i := 0; i < len(p) && s.err == nil; {
@@ -93,9 +92,8 @@ func (s *Stream) Feed(p []byte) []byte {
 	return s.out.take()
 }
 
-// lineFeed passes the other half of the CRLF that ended the last event. The
-// event did not wait for it: an engine that ends lines with CR alone would be an
-// event behind.
+// lineFeed passes the second half of the CRLF that ended the last event. The event did not wait for it, since an engine
+// that ends lines with CR alone would then be one event late.
 func (s *Stream) lineFeed(i int) int {
 	s.lines.cr = false
 	if !s.stripped {
@@ -104,12 +102,11 @@ func (s *Stream) lineFeed(i int) int {
 	return i + 1
 }
 
-// take adds a piece of what is fed to the current event; done says that it is
-// the last of it.
+// take adds a piece of the input to the current event; done means that the event ends there.
 func (s *Stream) take(from, to int, done bool) {
 	s.size += to - from
 	if !s.isLong && s.size > s.maxHeld {
-		s.goLong()
+		s.stopHolding()
 	}
 	switch {
 	case s.isLong:
@@ -132,8 +129,8 @@ func (s *Stream) take(from, to int, done bool) {
 	}
 }
 
-// goLong gives up holding the current event back.
-func (s *Stream) goLong() {
+// stopHolding delivers the current event in pieces from now on.
+func (s *Stream) stopHolding() {
 	if s.long == nil {
 		s.long = new(longEvent)
 	}
@@ -155,21 +152,20 @@ func (s *Stream) takeLong(from, to int, done bool) {
 	s.out.pass(from, to)
 	if done && s.err == nil {
 		s.long.end()
-		s.meaning(s.long.name, s.long.sketch.text())
+		s.meaning(s.long.name, s.long.skeleton.text())
 	}
 }
 
-// commit notes that the stream began with something other than an error.
+// commit records that the stream began with something other than an error.
 func (s *Stream) commit() {
 	if s.seen.first == NoEvent {
 		s.seen.first = DataEvent
 	}
 }
 
-// Finish says that the engine's answer is over, by HTTP's own framing, and
-// returns what was held back and is still owed: the last event of a stream that
-// ends without a blank line. Of a stream that needs an end of its own and has
-// none, a held piece is dropped, so that an error event can follow.
+// Finish ends the stream, when the engine's answer has ended by HTTP's own framing. It returns what was held back and
+// is due to the client: the last event of a stream that ends without a blank line. If the stream needs an end of its
+// own and has none, a held piece is dropped, so that an error event can follow.
 func (s *Stream) Finish() []byte {
 	if s.err != nil || s.isLong || len(s.held) == 0 {
 		return nil
@@ -188,8 +184,8 @@ func (s *Stream) Finish() []byte {
 	return append(tail, '\n', '\n')
 }
 
-// First says what the stream began with; an ErrorEvent comes with the error. An
-// event too long to hold is not taken for an error.
+// First returns the kind of the first event, with the error of an ErrorEvent. An event too long to hold never counts as
+// an error.
 func (s *Stream) First() (FirstEvent, *EngineError) {
 	if s.seen.first != ErrorEvent {
 		return s.seen.first, nil
@@ -198,17 +194,16 @@ func (s *Stream) First() (FirstEvent, *EngineError) {
 	return ErrorEvent, &e
 }
 
-// Ended says whether the end that the API gives its streams has come.
+// Ended reports whether the end that the API gives its streams has arrived.
 func (s *Stream) Ended() bool { return s.seen.ended }
 
-// Over says that the stream has ended well and that nothing of meaning can follow.
-// Of images there may be several, each with an end.
+// Over reports whether the stream has ended properly and nothing with a meaning can follow. Of images there may be
+// several, each with an end.
 func (s *Stream) Over() bool {
 	return s.seen.ended && !s.seen.failed && s.config.API != Images
 }
 
-// NeedsEnd says whether the API gives its streams an end of their own. The
-// others end as HTTP frames them.
+// NeedsEnd reports whether the API gives its streams an end of their own. The others end by HTTP's framing.
 func (s *Stream) NeedsEnd() bool {
 	switch s.config.API {
 	case Chat, Completions, Responses, Transcriptions, Speech, Images:
@@ -217,22 +212,21 @@ func (s *Stream) NeedsEnd() bool {
 	return false
 }
 
-// Failed says whether an event told of an error.
+// Failed reports whether an event was an error.
 func (s *Stream) Failed() bool { return s.seen.failed }
 
-// LastError is what the last event that told of an error said; zero if none did.
+// LastError returns the last error event; zero if there was none.
 func (s *Stream) LastError() EngineError { return s.seen.lastError }
 
-// Usage is the last that an event told, if any did.
+// Usage returns the last usage that an event reported, if any did.
 func (s *Stream) Usage() (Usage, bool) { return s.seen.usage, s.seen.hasUsage }
 
-// Deltas counts the pieces of content so far; engines send about one for each
-// token.
+// Deltas returns the number of pieces of content so far; engines send about one for each token.
 func (s *Stream) Deltas() int { return s.seen.deltas }
 
-// Untold counts the pieces of content since the last usage that an event told:
-// some engines tell it again and again.
-func (s *Stream) Untold() int { return s.seen.untold }
+// UnreportedDeltas returns the number of pieces of content since the last event with usage: some engines report usage
+// again and again.
+func (s *Stream) UnreportedDeltas() int { return s.seen.unreported }
 
-// Err is ErrEventTooLong, after which nothing more is delivered, or nil.
+// Err returns ErrEventTooLong, after which nothing more is delivered, or nil.
 func (s *Stream) Err() error { return s.err }

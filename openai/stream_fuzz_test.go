@@ -15,9 +15,9 @@ const (
 )
 
 // tell feeds text in pieces of the sizes that size returns.
-func tell(c openai.StreamConfig, text string, size func() int) told {
+func tell(c openai.StreamConfig, text string, size func() int) result {
 	s := openai.NewSmallStream(c, smallHeld, smallEvent)
-	var t told
+	var t result
 	buf := make([]byte, len(text))
 	for len(text) > 0 {
 		n := min(max(size(), 1), len(text))
@@ -26,7 +26,7 @@ func tell(c openai.StreamConfig, text string, size func() int) told {
 		text = text[n:]
 		t.delivered += string(s.Feed(p))
 		for i := range p {
-			p[i] = '#' // nobody may still look at it
+			p[i] = '#' // the stream must not read it any more
 		}
 	}
 	t.tooLong = s.Err() != nil
@@ -47,8 +47,8 @@ func nextSequence(s *openai.Stream) int {
 	return data.Sequence
 }
 
-// A stream says and delivers the same however it is cut into pieces, and what a
-// plain model says of the whole.
+// The results and the output of a stream do not depend on how it is cut into pieces, and equal those of a naive model
+// that reads the whole.
 func checkStream(t *testing.T, text string, seed uint64, api uint8, strip bool) {
 	c := openai.StreamConfig{API: openai.API(api%9) + openai.Chat, StripUsage: strip}
 	r := rand.New(rand.NewPCG(seed, 0))
@@ -68,8 +68,8 @@ func checkStream(t *testing.T, text string, seed uint64, api uint8, strip bool) 
 	if c.API != openai.Responses {
 		model.sequence = 0
 	}
-	if !model.unknown && model.told != whole {
-		t.Fatalf("%+v %q\n%+v\nmodel %+v", c, text, whole, model.told)
+	if !model.unknown && model.result != whole {
+		t.Fatalf("%+v %q\n%+v\nmodel %+v", c, text, whole, model.result)
 	}
 }
 

@@ -17,8 +17,8 @@ var (
 	plainTime   = regexp.MustCompile(`^[0-9][0-9.eE+-]{0,23}$`)
 )
 
-// told is all that a stream delivers and says.
-type told struct {
+// result is the output of a stream and all that it reports.
+type result struct {
 	delivered string
 	tail      string // what Finish delivers
 	first     openai.FirstEvent
@@ -31,12 +31,12 @@ type told struct {
 	tooLong   bool
 }
 
-// streamModel reads a whole stream at once, in the plainest way.
+// streamModel reads a whole stream at once, in the simplest way.
 type streamModel struct {
 	config           openai.StreamConfig
 	maxHeld, maxSize int
-	told
-	unknown bool // a long event that is not JSON: what it is taken for is not defined
+	result
+	unknown bool // a long event that is not JSON: its meaning is not defined
 }
 
 func (m *streamModel) read(text string) {
@@ -56,7 +56,7 @@ func (m *streamModel) read(text string) {
 	m.partial(event+rest, bom)
 }
 
-// whole takes a whole event and says whether the stream goes on.
+// whole takes a complete event and reports whether the stream continues.
 func (m *streamModel) whole(event string, bom bool) bool {
 	size := len(event)
 	if strings.HasSuffix(event, "\r\n") {
@@ -91,10 +91,10 @@ func (m *streamModel) partial(event string, bom bool) {
 	case m.ended || !m.needsEnd():
 		m.tail = event
 	default:
-		before := m.told
+		before := m.result
 		m.meaning(event, bom, false)
 		if !m.ended {
-			m.told = before
+			m.result = before
 			return
 		}
 		m.tail = event + "\n\n"
@@ -111,7 +111,7 @@ func (m *streamModel) commit() {
 	}
 }
 
-// meaning takes note of an event and says whether it is to be taken out.
+// meaning records an event and reports whether it must be taken out.
 func (m *streamModel) meaning(event string, bom, long bool) (strip bool) {
 	name, data := eventFields(event, bom)
 	if data == "" {
@@ -277,11 +277,11 @@ func eventFields(event string, bom bool) (name, data string) {
 			datas = append(datas, value)
 		}
 	}
-	// What ends the event splits into empty lines, which are no fields.
+	// The end of the event splits into empty lines, which are no fields.
 	return name, strings.Join(datas, "\n")
 }
 
-// node is a JSON value that keeps the order of members and those that repeat.
+// node is a JSON value that keeps the order of its members, and repeated ones.
 type node struct {
 	raw      string
 	key      string
@@ -336,7 +336,7 @@ func (n *node) last(key string) *node {
 	return nil
 }
 
-// prune leaves of arrays the first element.
+// prune keeps only the first element of each array.
 func (n *node) prune() *node {
 	if n == nil {
 		return nil

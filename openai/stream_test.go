@@ -16,7 +16,7 @@ const (
 	doneEvent  = "data: [DONE]\n\n"
 )
 
-// feed feeds the pieces and returns all that is delivered.
+// feed feeds the pieces and returns the output.
 func feed(s *openai.Stream, pieces ...string) string {
 	var b strings.Builder
 	for _, p := range pieces {
@@ -184,7 +184,7 @@ func TestStreamFirst(t *testing.T) {
 	f(openai.Chat, textEvent+data(`{"error":{"code":503}}`), openai.DataEvent, 0, "")
 	f(openai.Chat, ": ping\n\n"+data(`{"error":{"code":503}}`)+textEvent, openai.ErrorEvent, 503, "")
 	f(openai.Chat, "\ufeff"+data(`{"error":{"code":503}}`), openai.ErrorEvent, 503, "")
-	// What engines say.
+	// Errors of engines.
 	f(openai.Chat, data(`{"error":{"object":"error","message":"canary","type":"BadRequestError","param":null,"code":400}}`), openai.ErrorEvent, 400, "BadRequestError")
 	f(openai.Chat, data(`{"object":"error","message":"canary","type":"InternalServerError","param":null,"code":500}`), openai.ErrorEvent, 500, "InternalServerError")
 	f(openai.Chat, data(`{"error":{"message":"canary","code":"429"}}`), openai.ErrorEvent, 429, "")
@@ -233,7 +233,7 @@ func TestStreamFailedAndCounts(t *testing.T) {
 	f(openai.Transcriptions, data(`{"type":"transcript.text.delta","delta":"a"}`)+data(`{"type":"transcript.text.done","usage":`+
 		`{"type":"tokens","input_tokens":14,"input_token_details":{"audio_tokens":14},"output_tokens":45}}`), false, 1, openai.Usage{Prompt: 14, Completion: 45})
 	f(openai.Transcriptions, data(`{"type":"transcript.text.done","text":"a","usage":{"type":"duration","seconds":2}}`), false, 0, openai.Usage{Seconds: 2})
-	f(openai.Transcriptions, data(`{"object":"transcription.chunk","choices":[{"delta":{"content":"a"}}]}`)+ // vLLM's own form
+	f(openai.Transcriptions, data(`{"object":"transcription.chunk","choices":[{"delta":{"content":"a"}}]}`)+ // vLLM's form
 		data(`{"object":"transcription.chunk","choices":[],"usage":{"prompt_tokens":9,"completion_tokens":1,"total_tokens":10}}`)+doneEvent,
 		false, 1, openai.Usage{Prompt: 9, Completion: 1})
 	f(openai.Speech, data(`{"type":"speech.audio.delta","audio":"AAAA"}`)+data(`{"type":"speech.audio.done","usage":{"input_tokens":14,"output_tokens":101,"total_tokens":115}}`),
@@ -248,11 +248,11 @@ func TestStreamFailedAndCounts(t *testing.T) {
 	f(openai.Chat, "dat: {\"usage\":{\"prompt_tokens\":3}}\n\n", false, 0, none)
 }
 
-func TestStreamUntold(t *testing.T) {
-	f := func(text string, untold int) {
+func TestStreamUnreportedDeltas(t *testing.T) {
+	f := func(text string, unreported int) {
 		t.Helper()
-		if s := stream(openai.Chat, text); s.Untold() != untold {
-			t.Errorf("%q: %d pieces untold, want %d", text, s.Untold(), untold)
+		if s := stream(openai.Chat, text); s.UnreportedDeltas() != unreported {
+			t.Errorf("%q: %d unreported pieces, want %d", text, s.UnreportedDeltas(), unreported)
 		}
 	}
 	sofar := strings.Replace(textEvent, `"choices"`, `"usage":{"prompt_tokens":3,"completion_tokens":1},"choices"`, 1)
@@ -278,7 +278,7 @@ func TestStreamLongEvents(t *testing.T) {
 			t.Errorf("first %v", first)
 		}
 	}
-	// Held up to the bound, passed beyond it.
+	// An event is held up to the bound, and passes in pieces beyond it.
 	s := openai.NewStream(openai.StreamConfig{API: openai.Chat})
 	if got := s.Feed([]byte("data: " + long[:openai.MaxHeldEvent-6])); len(got) != 0 {
 		t.Errorf("%d bytes of a piece delivered", len(got))
@@ -291,7 +291,7 @@ func TestStreamLongEvents(t *testing.T) {
 	}
 }
 
-// The lines of an event that passes in pieces mean what they mean in others.
+// The lines of an event that passes in pieces have the same meaning as in others.
 func TestStreamLongEventLines(t *testing.T) {
 	pad := `"pad":"` + strings.Repeat("x", openai.MaxHeldEvent) + `"`
 	f := func(text string, failed, ended bool) {
@@ -316,7 +316,7 @@ func TestStreamLongEventLines(t *testing.T) {
 	f("\ufeffevent: error\rdata: {"+pad+"}\r\r", true, true)
 	f("data: {}\n\n\ufeffevent: error\ndata: {"+pad+"}\n\n", false, false)
 	f("data: {"+pad+"}\n\nevent: error\ndata: {"+pad[:100]+"\"}\n\n", true, true)
-	// After a usage event that was taken out, a long one passes whole.
+	// After a usage event that was taken out, a long one passes complete.
 	s := openai.NewStream(openai.StreamConfig{API: openai.Chat, StripUsage: true})
 	long := "data: {" + pad + "}\r\n\r\n"
 	if got := feed(s, split(usageEvent+long, 1000)...); got != long {
@@ -409,7 +409,7 @@ func TestAppendError(t *testing.T) {
 		data.Param != nil || data.Error["type"] != "server_error" {
 		t.Errorf("%q", body)
 	}
-	// Our own error event reads as one, and ends a responses stream.
+	// The error event of another node reads as one, and ends a responses stream.
 	again := stream(openai.Responses, "event: error\ndata: "+body)
 	first, engine := again.First()
 	if first != openai.ErrorEvent || engine.Code != "engine_error" || !again.Ended() || !again.Failed() {

@@ -2,12 +2,11 @@ package openai
 
 import "strconv"
 
-// AppendError appends the event that tells the client that its stream has
-// failed, in the form of the API. The stream must end with it, without the
-// proper end.
+// AppendError appends the event that reports the failure of a stream to its client, in the form of the API. The stream
+// must end with it, without the proper end.
 func (s *Stream) AppendError(dst []byte, e *Error, requestID string) []byte {
 	if s.isLong {
-		// Part of an event is out and cannot be taken back.
+		// Part of an event has been sent already: end it.
 		dst = append(dst, "\n\n"...)
 	}
 	if s.config.API != Responses {

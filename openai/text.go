@@ -6,9 +6,8 @@ import (
 	"unicode/utf8"
 )
 
-// appendUnescaped appends what a JSON string's inside stands for; escapes must
-// have been checked. It says whether every surrogate had its other half: those
-// that have not are read differently by different parsers (here as U+FFFD).
+// appendUnescaped appends the text of a JSON string's inside; its escapes must be valid. It reports whether every
+// surrogate was one of a pair: parsers differ in how they read a single one (here as U+FFFD).
 func appendUnescaped(dst, raw []byte) (out []byte, paired bool) {
 	paired = true
 	for {
@@ -30,8 +29,7 @@ func appendUnescaped(dst, raw []byte) (out []byte, paired bool) {
 	}
 }
 
-// unescapeRune reads a \uXXXX or a pair of them and returns its length; a
-// surrogate alone has none.
+// unescapeRune reads a \uXXXX or a pair of them and returns its length; a single surrogate has length 0.
 func unescapeRune(raw []byte) (rune, int) {
 	r, _ := hex4(raw[2:])
 	if !utf16.IsSurrogate(r) {
@@ -87,8 +85,8 @@ func HexDigit(c byte) (byte, bool) {
 	return 0, false
 }
 
-// appendFolded appends key as a parser sees it that does not mind letter case:
-// lower ASCII, with the two letters beyond ASCII that fold into it.
+// appendFolded appends key as a parser reads it that ignores letter case: lower ASCII, with the two letters beyond
+// ASCII that fold into it.
 func appendFolded(dst, key []byte) []byte {
 	for i := 0; i < len(key); {
 		r, n := utf8.DecodeRune(key[i:])
@@ -107,8 +105,7 @@ func appendFolded(dst, key []byte) []byte {
 	return dst
 }
 
-// plainKey says whether a key has only the bytes that our names are made of, so
-// that it is one of them or none.
+// plainKey reports whether a key has only the bytes of field names, so that it is one of them or none.
 func plainKey(key []byte) bool {
 	for _, c := range key {
 		if (c < 'a' || c > 'z') && c != '_' {
@@ -118,8 +115,7 @@ func plainKey(key []byte) bool {
 	return true
 }
 
-// hasNUL says whether a key has a NUL in it; a very long one is still written as
-// it came.
+// hasNUL reports whether a key has a NUL in it; a very long key is still escaped.
 func hasNUL(key []byte) bool {
 	return bytes.IndexByte(key, 0) >= 0 || len(key) > maxKey && bytes.Contains(key, []byte(`\u0000`))
 }

@@ -6,12 +6,11 @@ import (
 	"colonnade/internal/ascii"
 )
 
-// Usage is what an engine says that an answer took, in tokens; or the time of
-// what it transcribed.
+// Usage is an engine's report on one answer, in tokens; or the duration of the audio that it transcribed.
 type Usage struct {
 	Prompt     int
 	Completion int
-	Cached     int     // of Prompt, served from a cache
+	Cached     int     // part of Prompt that came from a cache
 	Seconds    float64 // of audio
 }
 
@@ -22,8 +21,8 @@ func (u *Usage) add(v Usage) {
 	u.Seconds += v.Seconds
 }
 
-// BodyUsage reads the usage of an answer that is not a stream: the member usage
-// of its JSON object. Not ok is an answer that has none, or is not JSON.
+// BodyUsage reads the usage of an answer that is not a stream: the member usage of its JSON object. ok is false for an
+// answer that has none, or is not JSON.
 func BodyUsage(body []byte) (u Usage, ok bool) {
 	s := scan{b: body, lax: true}
 	for key, more := s.firstMember(); more; key, more = s.nextMember() {
@@ -36,8 +35,8 @@ func BodyUsage(body []byte) (u Usage, ok bool) {
 	return u, ok && s.end()
 }
 
-// usage passes the value of a member usage, in the words of either API family.
-// Not ok is one that counts nothing, such as null.
+// usage passes the value of a member usage, in the names of either API family. ok is false for one that counts nothing,
+// such as null.
 func (s *scan) usage() (u Usage, ok bool) {
 	if s.space() != '{' {
 		s.skip()
@@ -60,7 +59,7 @@ func (s *scan) usage() (u Usage, ok bool) {
 			s.skip()
 		}
 	}
-	// Embedding and rerank engines may give the sum only.
+	// Embedding and rerank engines may report the sum only.
 	if !ok && total >= 0 {
 		u.Prompt, ok = total, true
 	}
@@ -81,10 +80,10 @@ func (s *scan) details(u *Usage) {
 	}
 }
 
-// maxSeconds is more audio than any request has: a year's.
+// maxSeconds bounds the duration of audio: a year, more than any request has.
 const maxSeconds = 366 * 24 * 3600
 
-// seconds passes a value and takes it if it is a time.
+// seconds passes a value, and sets to if it is a duration.
 func (s *scan) seconds(to *float64) bool {
 	raw, _ := s.value()
 	if len(raw) == 0 || len(raw) > 24 || raw[0]-'0' > 9 {
@@ -98,7 +97,7 @@ func (s *scan) seconds(to *float64) bool {
 	return true
 }
 
-// count passes a value and takes it if it counts something.
+// count passes a value, and sets to if it is a count.
 func (s *scan) count(to *int) bool {
 	raw, _ := s.value()
 	n, ok := ascii.ParseUint(raw)

@@ -40,12 +40,12 @@ type Response struct {
 
 	head     head
 	body     body
-	stream   *openai.Stream   // of an event stream; else nil
-	usage    *openai.LongBody // follows a JSON body that is too long to be held
-	held     []byte           // to be delivered before the body
-	whole    bool             // held is all there is
-	switched bool             // the connection is a WebSocket now
-	size     int64            // bytes delivered
+	stream   *openai.Stream       // of an event stream; else nil
+	usage    *openai.UsageScanner // follows a JSON body that is too long to be held
+	held     []byte               // to be delivered before the body
+	whole    bool                 // held is all there is
+	switched bool                 // the connection is a WebSocket now
+	size     int64                // bytes delivered
 }
 
 // Status is the HTTP status, or for a stream that began with an error event the status that the event says.
@@ -151,7 +151,7 @@ func (a *Response) readFirst(s ReadOptions) error {
 // trackUsage looks for the usage in what will pass.
 func (a *Response) trackUsage(s ReadOptions) {
 	if s.TrackUsage && openai.IsJSON(a.head.get("content-type")) {
-		a.usage = new(openai.LongBody)
+		a.usage = new(openai.UsageScanner)
 	}
 }
 

@@ -21,7 +21,6 @@ var notYet = []string{
 	"internal/forwardtest",
 	"node",
 	"onebox",
-	"openai",
 	"test/promises/capacity",
 	"test/promises/durability",
 	"test/promises/refusals",

@@ -7,11 +7,11 @@ import (
 	"colonnade/openai"
 )
 
-// What an engine has against a request is told in its own words, where there are any.
-func TestToldError(t *testing.T) {
+// The error has the engine's own words, if there are any.
+func TestParseClientError(t *testing.T) {
 	f := func(body, message, kind, param, code string) {
 		t.Helper()
-		e := openai.ToldError(422, []byte(body))
+		e := openai.ParseClientError(422, []byte(body))
 		if e.Status != 422 || e.Message != message || e.Type != kind || e.Param != param || e.Code != code {
 			t.Errorf("%.100q: %+v", body, e)
 		}
@@ -25,7 +25,7 @@ func TestToldError(t *testing.T) {
 	for _, body := range []string{``, `x`, `[]`, `{"error":"x"}`, `{"error":{"message":"m"`, `{"error":{"message":"m"}} x`} {
 		f(body, ours, invalid, "", code)
 	}
-	if e := openai.ToldError(400, []byte(`{"error":{"message":"`+strings.Repeat("ü", 5000)+`"}}`)); len(e.Message) != 2<<10 {
+	if e := openai.ParseClientError(400, []byte(`{"error":{"message":"`+strings.Repeat("ü", 5000)+`"}}`)); len(e.Message) != 2<<10 {
 		t.Errorf("a message of %d bytes", len(e.Message))
 	}
 }

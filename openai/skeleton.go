@@ -3,22 +3,21 @@ package openai
 import "bytes"
 
 const (
-	maxSketch     = 16 << 10 // bytes of a sketch
-	maxSketchText = 256      // bytes of a string in it
-	maxSketchDeep = 64       // levels that it follows
-	maxEventName  = 64
+	maxSkeleton      = 16 << 10 // bytes of a skeleton
+	maxSkeletonText  = 256      // bytes of a string in it
+	maxSkeletonDepth = 64       // levels followed
+	maxEventName     = 64
 )
 
-// longEvent follows an event that passes in pieces: its name, and a sketch of
-// its data.
+// longEvent follows an event that passes in pieces: its name, and a skeleton of its data.
 type longEvent struct {
-	name   []byte
-	sketch sketch
-	mark   bool // a byte order mark may come
-	place  linePlace
-	field  []byte // the current line's, as far as it can be one that matters
-	datas  int    // data lines so far
-	cr     bool
+	name      []byte
+	skeleton  skeleton
+	maybeBOM  bool // a byte order mark may follow
+	place     linePlace
+	field     []byte // of the current line, if it can be one that matters
+	dataLines int    // data lines so far
+	cr        bool
 }
 
 type linePlace uint8
@@ -32,7 +31,7 @@ const (
 )
 
 func (l *longEvent) reset(first bool) {
-	*l = longEvent{name: l.name[:0], field: l.field[:0], sketch: sketch{out: l.sketch.out[:0]}, mark: first}
+	*l = longEvent{name: l.name[:0], field: l.field[:0], skeleton: skeleton{out: l.skeleton.out[:0]}, maybeBOM: first}
 }
 
 func (l *longEvent) write(b []byte) {
@@ -72,7 +71,7 @@ func (l *longEvent) text(b []byte) {
 			}
 			l.value()
 		case inData:
-			l.sketch.write(b)
+			l.skeleton.write(b)
 			return
 		case inName:
 			l.name = append(l.name, b[:min(len(b), maxEventName+1-len(l.name))]...)
@@ -86,15 +85,15 @@ func (l *longEvent) text(b []byte) {
 // value begins the value of the current line's field.
 func (l *longEvent) value() {
 	field := l.field
-	if l.mark {
+	if l.maybeBOM {
 		field = bytes.TrimPrefix(field, []byte("\ufeff"))
 	}
 	switch string(field) {
 	case "data":
-		if l.datas > 0 {
-			l.sketch.write([]byte{'\n'})
+		if l.dataLines > 0 {
+			l.skeleton.write([]byte{'\n'})
 		}
-		l.datas++
+		l.dataLines++
 		l.place = inData
 	case "event":
 		l.name = l.name[:0]
@@ -108,42 +107,41 @@ func (l *longEvent) endLine() {
 	if l.place == inField || l.place == afterColon {
 		l.value()
 	}
-	l.place, l.field, l.mark = inField, l.field[:0], false
+	l.place, l.field, l.maybeBOM = inField, l.field[:0], false
 }
 
-// end says that the event is whole.
+// end ends the event.
 func (l *longEvent) end() {
 	if len(l.name) > maxEventName {
 		l.name = l.name[:0]
 	}
 }
 
-// sketch keeps of JSON what fits: strings cut short, of each array the first
-// element only. Of JSON it makes JSON in which every member that the whole has
-// outside arrays still stands, so that it can be read like the whole. It takes
-// bytes one after the other and needs nothing but its bounded output.
-type sketch struct {
+// skeleton keeps the parts of a JSON text that fit: strings cut short, and of each array the first element only. The
+// result is JSON that has every member of the whole outside arrays, so that it can be read like the whole. Bytes are
+// taken one after the other, and only the bounded output is stored.
+type skeleton struct {
 	out      []byte
-	full     bool   // it did not fit: it says nothing
-	arrays   uint64 // a bit for each level: is it an array
+	full     bool   // the output did not fit and is invalid
+	arrays   uint64 // a bit for each level: set for an array
 	depth    int
 	dropping int // the level of the array whose further elements are left out, 0 = none
 	inString bool
-	length   int  // of the current string so far, as far as it is kept
-	escape   int  // bytes of an escape that are still to come
+	length   int  // of the current string so far, as kept
+	escape   int  // bytes of an escape that are still missing
 	kept     bool // the current byte or escape is kept
 }
 
-// text is the sketch, or nothing if it did not fit.
-func (k *sketch) text() []byte {
+// text returns the skeleton; if it did not fit, a text that is not JSON.
+func (k *skeleton) text() []byte {
 	if k.full {
-		// Data it was, but of unknown meaning.
+		// There was data, but its meaning is unknown.
 		return []byte("?")
 	}
 	return k.out
 }
 
-func (k *sketch) write(b []byte) {
+func (k *skeleton) write(b []byte) {
 	for i := 0; i < len(b) && !k.full; {
 		if k.inString && k.escape == 0 && !k.keeping() {
 			// Nothing here is kept: go to the next byte that matters.
@@ -158,12 +156,12 @@ func (k *sketch) write(b []byte) {
 	}
 }
 
-// keeping says whether bytes of the current string are still kept.
-func (k *sketch) keeping() bool {
-	return k.dropping == 0 && k.length < maxSketchText
+// keeping reports whether further bytes of the current string are kept.
+func (k *skeleton) keeping() bool {
+	return k.dropping == 0 && k.length < maxSkeletonText
 }
 
-func (k *sketch) put(c byte) {
+func (k *skeleton) put(c byte) {
 	switch {
 	case k.inString:
 		k.putText(c)
@@ -173,7 +171,7 @@ func (k *sketch) put(c byte) {
 	case c == '{' || c == '[':
 		k.open(c)
 	case c == '}' || c == ']':
-		k.shut(c)
+		k.close(c)
 	case c == ',' && k.dropping == 0 && k.depth > 0 && k.arrays>>(k.depth-1)&1 != 0:
 		k.dropping = k.depth
 	default:
@@ -181,8 +179,8 @@ func (k *sketch) put(c byte) {
 	}
 }
 
-// putText takes a byte inside a string. It does not stop keeping inside an escape.
-func (k *sketch) putText(c byte) {
+// putText takes a byte inside a string. It keeps every escape whole.
+func (k *skeleton) putText(c byte) {
 	if k.escape == 0 {
 		k.kept = k.keeping()
 	}
@@ -205,13 +203,13 @@ func (k *sketch) putText(c byte) {
 	}
 }
 
-func (k *sketch) open(c byte) {
+func (k *skeleton) open(c byte) {
 	k.emit(c)
 	k.depth++
 	if k.dropping > 0 {
 		return
 	}
-	if k.depth > maxSketchDeep {
+	if k.depth > maxSkeletonDepth {
 		k.full = true
 		return
 	}
@@ -221,7 +219,7 @@ func (k *sketch) open(c byte) {
 	}
 }
 
-func (k *sketch) shut(c byte) {
+func (k *skeleton) close(c byte) {
 	if k.dropping == k.depth {
 		k.dropping = 0
 	}
@@ -231,11 +229,11 @@ func (k *sketch) shut(c byte) {
 	k.emit(c)
 }
 
-func (k *sketch) emit(c byte) {
+func (k *skeleton) emit(c byte) {
 	if k.dropping > 0 {
 		return
 	}
-	if len(k.out) == maxSketch {
+	if len(k.out) == maxSkeleton {
 		k.full = true
 		return
 	}

@@ -9,18 +9,18 @@ import (
 	"colonnade/openai"
 )
 
-// inPieces passes text to write in pieces of every kind of size.
+// inPieces calls f with text in pieces of several sizes.
 func inPieces(text string, f func(pieces []string, size int)) {
 	for _, size := range []int{1, 2, 7, 4096, len(text)} {
 		f(split(text, size), size)
 	}
 }
 
-func TestLongBody(t *testing.T) {
+func TestUsageScanner(t *testing.T) {
 	f := func(body string, want openai.Usage, ok bool) {
 		t.Helper()
 		inPieces(body, func(pieces []string, size int) {
-			var l openai.LongBody
+			var l openai.UsageScanner
 			for _, p := range pieces {
 				l.Write([]byte(p))
 			}
@@ -44,9 +44,9 @@ func TestLongBody(t *testing.T) {
 	f("", openai.Usage{}, false)
 }
 
-// However often a client writes, nothing grows.
-func TestLongBodyIsBounded(t *testing.T) {
-	var l openai.LongBody
+// However many writes there are, memory stays bounded.
+func TestUsageScannerIsBounded(t *testing.T) {
+	var l openai.UsageScanner
 	piece := []byte(strings.Repeat(`"x":{"y":[1,2,"z"]},`, 100))
 	l.Write([]byte("{"))
 	for range 100 {
@@ -89,7 +89,7 @@ func TestConversation(t *testing.T) {
 	f(openai.Usage{Prompt: 11, Completion: 15, Cached: 3}, true, 1, text, done(5, 7, 2), text, done(6, 8, 1), text)
 	f(openai.Usage{Prompt: 5, Completion: 7, Cached: 2}, true, 1, done(5, 7, 2), text, `{"type":"response.done","response":{"usage":null}}`)
 	f(openai.Usage{Prompt: 5, Completion: 7}, true, 0, strings.Replace(done(5, 7, 0), `"x"`, `"`+strings.Repeat("x", 100<<10)+`"`, 1))
-	// What another model took is not this one's.
+	// Usage of another model, which transcribes, does not count.
 	f(openai.Usage{}, false, 0, `{"type":"conversation.item.input_audio_transcription.completed","transcript":"x","usage":{"type":"tokens","input_tokens":9,"output_tokens":9}}`,
 		`{"type":"conversation.item.input_audio_transcription.delta","delta":"x"}`)
 	f(openai.Usage{}, false, 0, `{"type":"response.created","response":{"usage":null}}`, `{"type":"rate_limits.updated","usage":{"input_tokens":9}}`)

@@ -1,27 +1,27 @@
 package openai
 
-// ToldError is an engine's error of the class [ClientError] as one of ours: with its message, type, param and code, for
-// where its body cannot be passed on as it is. status is what it came with; of a body that cannot be read nothing is
-// told.
-func ToldError(status int, body []byte) *Error {
+// ParseClientError returns an engine's error of the class [ClientError] as an Error, with its message, type, param and
+// code, for places where the engine's body cannot be passed on. status is the engine's. A body that cannot be read
+// leaves the fields empty.
+func ParseClientError(status int, body []byte) *Error {
 	e := InvalidRequest("", "the inference engine refused the request")
 	e.Status = status
-	told := *e
+	parsed := *e
 	s := scan{b: body, lax: true}
 	for key, ok := s.firstMember(); ok; key, ok = s.nextMember() {
 		if string(key) == "error" && s.space() == '{' {
-			told.read(&s)
+			parsed.read(&s)
 		} else {
 			s.skip()
 		}
 	}
 	if s.end() {
-		return &told
+		return &parsed
 	}
 	return e
 }
 
-// read takes what the object of an error says.
+// read reads the object of an error.
 func (e *Error) read(s *scan) {
 	for key, ok := s.firstMember(); ok; key, ok = s.nextMember() {
 		var field *string
@@ -38,8 +38,8 @@ func (e *Error) read(s *scan) {
 			s.skip()
 			continue
 		}
-		if said := s.text(); len(said) > 0 {
-			*field = string(cutBytes(said, maxEngineMessage))
+		if text := s.text(); len(text) > 0 {
+			*field = string(cutBytes(text, maxEngineMessage))
 		}
 	}
 }

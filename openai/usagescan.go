@@ -1,0 +1,49 @@
+package openai
+
+import "bytes"
+
+// UsageScanner finds the usage of an answer that is not a stream while it passes, however long it is. The zero value is
+// ready.
+type UsageScanner struct{ skeleton skeleton }
+
+// Write takes the next bytes of the body.
+func (l *UsageScanner) Write(p []byte) { l.skeleton.write(p) }
+
+// Usage returns what BodyUsage would find in the whole body. Call it after the last Write.
+func (l *UsageScanner) Usage() (Usage, bool) { return BodyUsage(l.skeleton.text()) }
+
+// Conversation follows the messages of an engine in a realtime session. The zero value is ready. It is not safe for
+// concurrent use.
+type Conversation struct {
+	message  skeleton
+	usage    Usage
+	hasUsage bool
+	deltas   int // since the last response with usage
+}
+
+// Write takes the next bytes of the current message.
+func (c *Conversation) Write(p []byte) { c.message.write(p) }
+
+// EndMessage ends the current message.
+func (c *Conversation) EndMessage() {
+	m, ok := parseMessage(c.message.text())
+	c.message = skeleton{out: c.message.out[:0]}
+	switch {
+	case !ok:
+	case string(m.typ) == "response.done":
+		// Other events report the usage of transcriptions, which another model makes.
+		if m.hasUsage {
+			c.usage.add(m.usage)
+			c.hasUsage, c.deltas = true, 0
+		}
+	case bytes.HasSuffix(m.typ, []byte("audio.delta")): // sound, which has a transcript in other events
+	case bytes.HasPrefix(m.typ, []byte("response.")):
+		c.deltas += m.deltas
+	}
+}
+
+// Usage returns the sum of the usage of the responses so far, if any reported one.
+func (c *Conversation) Usage() (Usage, bool) { return c.usage, c.hasUsage }
+
+// Deltas returns the number of pieces of text in responses that have not reported usage.
+func (c *Conversation) Deltas() int { return c.deltas }
