@@ -68,7 +68,7 @@ func (l *Lease) claim(ctx context.Context) error {
 	}
 }
 
-// holders returns the keys in our place: our own, and with Alone all beside it.
+// holders returns the keys in our place: our own, and all beside it for an exclusive registration.
 func (l *Lease) holders(ctx context.Context) (*clientv3.GetResponse, error) {
 	ctx, cancel := context.WithTimeout(ctx, l.callTimeout())
 	defer cancel()

@@ -113,7 +113,7 @@ func (s *documentState) warn(now time.Time, message, subject string, args ...any
 	if suppressed > 0 {
 		args = append(args, "lines_suppressed", suppressed)
 	}
-	s.logger.Warn(message, args...)
+	s.logger.Warn(message, args...) //nolint:sloglint // the callers pass literals
 }
 
 // remove notes that the store lacks a document as of a revision. A document that an operator put goes out of force at once,

@@ -57,7 +57,7 @@ func (w *Watcher) follow(ctx context.Context, revision int64, cache *cache) erro
 	return err
 }
 
-// receive passes on what the watch of one kind says.
+// receive passes the responses of one kind's watch to the loop.
 func (f *follower) receive(ctx context.Context, kind string, from int64) error {
 	options := append(rangeOptions(f.watcher.config.Prefix, kind), clientv3.WithRev(from), clientv3.WithFragment())
 	for r := range f.etcd.Watch(ctx, f.watcher.config.Prefix+kind, options...) {

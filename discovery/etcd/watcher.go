@@ -120,6 +120,7 @@ func (w *Watcher) Run(ctx context.Context) error {
 	for {
 		started := time.Now()
 		err := w.round(ctx, cache)
+		cache.save(w.takeSnapshot, time.Now()) // a change that was not due when the watch ended
 		switch {
 		case ctx.Err() != nil:
 			return nil
@@ -160,11 +161,7 @@ func (w *Watcher) logOutage(ctx context.Context, err error) {
 		level = slog.LevelDebug
 	}
 	w.failing = true
-	message := "etcd does not answer; the last good table stays in force"
-	if !w.isReady() {
-		message = "etcd does not answer"
-	}
-	w.config.Logger.Log(ctx, level, message, "error", err)
+	w.config.Logger.Log(ctx, level, "etcd does not answer", "error", err, "table_in_force", w.isReady())
 	w.startFromCache()
 }
 

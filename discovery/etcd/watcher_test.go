@@ -2,6 +2,7 @@ package etcd_test
 
 import (
 	"context"
+	"encoding/base64"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -336,6 +337,23 @@ func TestStartFromCache(t *testing.T) {
 	if a, b := retryErrors(w, "a"), retryErrors(w, "b"); a != -1 || b != 1 || len(w.State().Rejected) != 1 {
 		t.Errorf("loaded %d and %d", a, b)
 	}
+}
+
+// A change is saved soon, also if etcd goes away right after it and the node is killed then.
+func TestCacheIsWrittenDuringOutage(t *testing.T) {
+	s := start(t)
+	s.put("models/a", "retry: {errors: 1}")
+	cache := filepath.Join(t.TempDir(), "fleet.json")
+	w, _ := watch(t, etcd.Config{Client: dial(t, s.Address), Cache: cache, WatchTimeout: silence})
+	ready(t, w)
+	s.put("models/a", "retry: {errors: 2}")
+	becomes(t, w, "a", 2)
+	s.Stop()
+	saved := base64.StdEncoding.EncodeToString([]byte("retry: {errors: 2}"))
+	testkit.WaitFor(t, "the change to be saved", func() bool {
+		text, err := os.ReadFile(cache)
+		return err == nil && strings.Contains(string(text), saved)
+	})
 }
 
 // A damaged file, and one of another prefix, is not used; the node starts without.
