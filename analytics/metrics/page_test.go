@@ -1,8 +1,6 @@
 package metrics_test
 
 import (
-	"flag"
-	"fmt"
 	"maps"
 	"os"
 	"regexp"
@@ -14,17 +12,11 @@ import (
 	"colonnade/analytics"
 	"colonnade/analytics/journal"
 	"colonnade/analytics/metrics"
+	"colonnade/internal/docpage"
 	"colonnade/permits"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil"
-)
-
-var update = flag.Bool("update", false, "write docs/metrics.md")
-
-const (
-	page   = "../../docs/metrics.md"
-	marker = "<!-- Generated from here on: go test ./analytics/metrics -update -->\n"
 )
 
 // metric is a row of the page.
@@ -120,41 +112,22 @@ func described(reg *metrics.Registry) int {
 	return len(names)
 }
 
-func table(all map[string]*metric) string {
-	var b strings.Builder
-	b.WriteString("\n| metric | type | labels | nodes | meaning |\n| --- | --- | --- | --- | --- |\n")
+func TestPageListsAllMetrics(t *testing.T) {
+	all := registered(t)
+	var rows [][]string
 	for _, name := range slices.Sorted(maps.Keys(all)) {
 		m := all[name]
 		slices.Sort(m.nodes)
-		fmt.Fprintf(&b, "| `%s` | %s | %s | %s | %s |\n", name, m.kind, strings.Join(m.labels, ", "), strings.Join(m.nodes, ", "), m.help)
+		rows = append(rows, []string{"`" + name + "`", m.kind, strings.Join(m.labels, ", "), strings.Join(m.nodes, ", "), m.help})
 	}
-	return b.String()
-}
-
-func TestPageListsAllMetrics(t *testing.T) {
-	text, err := os.ReadFile(page)
-	if err != nil {
-		t.Fatal(err)
-	}
-	head, got, ok := strings.Cut(string(text), marker)
-	if !ok {
-		t.Fatalf("%s has no line %q", page, marker)
-	}
-	want := table(registered(t))
-	if *update {
-		if err := os.WriteFile(page, []byte(head+marker+want), 0o644); err != nil {
-			t.Fatal(err)
-		}
-		return
-	}
-	if got != want {
-		t.Errorf("%s is out of date; write it with: go test ./analytics/metrics -update", page)
-	}
+	docpage.Check(t, "docs/metrics.md", map[string]string{
+		"metrics": docpage.Table([]string{"metric", "type", "labels", "nodes", "meaning"}, rows),
+	})
 }
 
 // Each query of the page names metrics that exist, and groups by labels that they have.
 func TestPageQueries(t *testing.T) {
-	text, err := os.ReadFile(page)
+	text, err := os.ReadFile("../../docs/metrics.md")
 	if err != nil {
 		t.Fatal(err)
 	}

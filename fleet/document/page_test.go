@@ -1,9 +1,7 @@
 package document_test
 
 import (
-	"bytes"
 	"encoding/json"
-	"flag"
 	"fmt"
 	"maps"
 	"os"
@@ -15,46 +13,11 @@ import (
 
 	"colonnade/fleet"
 	"colonnade/fleet/document"
+	"colonnade/internal/docpage"
 )
 
-var update = flag.Bool("update", false, "write the generated parts of docs/documents.md")
-
-const pageFile = "../../docs/documents.md"
-
-// generated matches the parts between <!-- name --> and <!-- end -->.
-var generated = regexp.MustCompile(`(?s)<!-- ([a-z: ]+) -->\n(.*?)<!-- end -->`)
-
-// TestDocumentsPage compares the generated parts of the reference page with the code, and writes them with -update:
-//
-//	go test ./fleet/document -run TestDocumentsPage -update
-func TestDocumentsPage(t *testing.T) {
-	page, err := os.ReadFile(pageFile)
-	if err != nil {
-		t.Fatal(err)
-	}
-	parts := pageParts(t)
-	want := generated.ReplaceAllFunc(page, func(part []byte) []byte {
-		name := string(generated.FindSubmatch(part)[1])
-		text, ok := parts[name]
-		if !ok {
-			t.Errorf("%s has a part %q that is not generated", pageFile, name)
-		}
-		delete(parts, name)
-		return []byte("<!-- " + name + " -->\n\n" + text + "\n<!-- end -->")
-	})
-	if len(parts) > 0 {
-		t.Errorf("%s lacks the parts %q", pageFile, slices.Sorted(maps.Keys(parts)))
-	}
-	if bytes.Equal(page, want) {
-		return
-	}
-	if !*update {
-		t.Fatalf("%s is stale; write it anew with: go test ./fleet/document -run TestDocumentsPage -update", pageFile)
-	}
-	if err := os.WriteFile(pageFile, want, 0o644); err != nil {
-		t.Fatal(err)
-	}
-}
+// TestDocumentsPage compares the generated parts of the reference page with the code; see package docpage.
+func TestDocumentsPage(t *testing.T) { docpage.Check(t, "docs/documents.md", pageParts(t)) }
 
 // pageParts returns the generated parts of the page by name.
 func pageParts(t *testing.T) map[string]string {
@@ -205,7 +168,7 @@ func unsupportedFields() string {
 
 // TestDocumentsPageExamples checks the documents on the page by the decoder and by the schema. Each kind has an example.
 func TestDocumentsPageExamples(t *testing.T) {
-	page, err := os.ReadFile(pageFile)
+	page, err := os.ReadFile("../../docs/documents.md")
 	if err != nil {
 		t.Fatal(err)
 	}

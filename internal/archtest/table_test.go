@@ -157,6 +157,8 @@ var table = []row{
 	{path: "internal/testkit",
 		third: []string{"go.uber.org/goleak"},
 		why:   "helpers for the tests of any package cannot import any of them"},
+	{path: "internal/docpage",
+		why: "it reads and writes pages; the tests of any package say what stands there"},
 	{path: "internal/tlstest",
 		why: "certificates for the tests of any package"},
 	{path: "internal/wiretest",
