@@ -31,8 +31,9 @@ test: ## run the tests, with the race detector where a C compiler is found
 		race=; echo "no C compiler: testing WITHOUT the race detector"; \
 	fi; \
 	export CGO_ENABLED=$${race:+1}; set -x; \
-	$(GO) test $$race -p $$(($$(nproc) + 1)) -parallel $$(($$(nproc) + 4)) -timeout 20m $(TEST_FLAGS) ./test/promises/... ./... && \
-	$(GO) -C bench test $$race -timeout 20m $(TEST_FLAGS) ./...
+	$(GO) -C bench test $$race -timeout 20m $(TEST_FLAGS) ./... & bench=$$!; \
+	$(GO) test $$race -p $$(($$(nproc) + 1)) -parallel $$(($$(nproc) + 4)) -timeout 20m $(TEST_FLAGS) ./test/promises/... ./...; status=$$?; \
+	wait $$bench && exit $$status
 
 check: ## formatting, go vet and the linters
 	@unformatted=$$(find . -name '*.go' -not -path '*/node_modules/*' -not -path '*/.venv/*' -print0 | xargs -0 gofmt -l); \

@@ -40,6 +40,11 @@ func (c *chart) writePNG(w io.Writer, gateways []gatewayInfo) error {
 
 // draw draws the title and the axes, and the legend to the right of them, where it covers no data.
 func (c *chart) draw(gateways []gatewayInfo) (*vgimg.Canvas, error) {
+	canvas := vgimg.NewWith(vgimg.UseWH(chartWidth, chartHeight), vgimg.UseDPI(chartDPI))
+	return canvas, c.drawOn(draw.New(canvas), gateways)
+}
+
+func (c *chart) drawOn(canvas draw.Canvas, gateways []gatewayInfo) error {
 	d := &drawing{chart: c, plot: plot.New(), legend: plot.NewLegend(), styles: stylesOf(gateways)}
 	d.legend.Top, d.legend.Left, d.legend.Padding = true, true, 4
 	var err error
@@ -56,15 +61,14 @@ func (c *chart) draw(gateways []gatewayInfo) (*vgimg.Canvas, error) {
 		err = d.addRefLines()
 	}
 	if err != nil {
-		return nil, err
+		return err
 	}
 	d.setStyle()
-	canvas := vgimg.NewWith(vgimg.UseWH(chartWidth, chartHeight), vgimg.UseDPI(chartDPI))
-	inner := draw.Crop(draw.New(canvas), chartMargin, -chartMargin, chartMargin, -chartMargin)
+	inner := draw.Crop(canvas, chartMargin, -chartMargin, chartMargin, -chartMargin)
 	side := d.legend.Rectangle(inner).Size().X
 	d.plot.Draw(draw.Crop(inner, 0, -side-2*chartMargin, 0, 0))
 	d.legend.Draw(draw.Crop(inner, inner.Size().X-side, 0, 0, -3*chartMargin))
-	return canvas, nil
+	return nil
 }
 
 // drawing is a chart while it is drawn.

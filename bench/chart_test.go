@@ -2,13 +2,16 @@ package bench
 
 import (
 	"bytes"
+	"image"
 	"image/color"
-	"image/png"
+	stdraw "image/draw"
 	"math"
 	"strings"
 	"testing"
 
 	"gonum.org/v1/plot"
+	"gonum.org/v1/plot/vg/draw"
+	"gonum.org/v1/plot/vg/recorder"
 )
 
 // Each gateway is in each chart in a colour of its own, and most of a chart is white.
@@ -19,22 +22,14 @@ func TestChartsShowEachGateway(t *testing.T) {
 		t.Errorf("the judged gateway does not stand out: %+v", styles)
 	}
 	for _, c := range r.Scenarios[0].Charts {
-		var b bytes.Buffer
-		if err := c.writePNG(&b, r.Gateways); err != nil {
-			t.Fatal(err)
-		}
-		picture, err := png.Decode(&b)
+		canvas, err := c.draw(r.Gateways)
 		if err != nil {
 			t.Fatal(err)
 		}
-		size, pixels := picture.Bounds().Size(), map[color.RGBA]int{}
+		picture := canvas.Image()
+		size, pixels := picture.Bounds().Size(), countPixels(picture)
 		if size.X != 1350 || size.Y != 750 {
 			t.Errorf("%s: %d × %d pixels", c.Name, size.X, size.Y)
-		}
-		for y := range size.Y {
-			for x := range size.X {
-				pixels[color.RGBAModel.Convert(picture.At(x, y)).(color.RGBA)]++
-			}
 		}
 		if white := pixels[color.RGBA{0xff, 0xff, 0xff, 0xff}]; white < size.X*size.Y/4 || white > size.X*size.Y*98/100 {
 			t.Errorf("%s: %d pixels are white", c.Name, white)
@@ -58,7 +53,8 @@ func TestChartsOfOddValues(t *testing.T) {
 					Series:   []series{{Gateway: "a", X: values, Y: values}, {Gateway: "b", X: []Value{1, 2}, Y: values, Dashed: true}, {Gateway: "unknown"}},
 					RefLines: []refLine{{Name: "level", At: 0.5}, {Name: "moment", At: 1, Vertical: true}, {Name: "none", At: nan}},
 				}
-				if _, err := c.draw([]gatewayInfo{{Name: "a", Judged: true}, {Name: "b", Judged: true}}); err != nil {
+				canvas := draw.NewCanvas(new(recorder.Canvas), chartWidth, chartHeight)
+				if err := c.drawOn(canvas, []gatewayInfo{{Name: "a", Judged: true}, {Name: "b", Judged: true}}); err != nil {
 					t.Errorf("%s, log %v, %v: %v", kind, log, values, err)
 				}
 			}
@@ -67,6 +63,22 @@ func TestChartsOfOddValues(t *testing.T) {
 	if err := (&chart{Name: "x", Kind: "pie"}).writePNG(&bytes.Buffer{}, nil); err == nil || !strings.Contains(err.Error(), "pie") {
 		t.Errorf("an unknown kind: %v", err)
 	}
+}
+
+// countPixels counts the pixels of each colour, a run of one colour at once.
+func countPixels(picture image.Image) map[color.RGBA]int {
+	rgba := image.NewRGBA(picture.Bounds())
+	stdraw.Draw(rgba, rgba.Rect, picture, rgba.Rect.Min, stdraw.Src)
+	pixels := map[color.RGBA]int{}
+	for pix := rgba.Pix; len(pix) > 0; {
+		n := 4
+		for n < len(pix) && [4]byte(pix[n:]) == [4]byte(pix) {
+			n += 4
+		}
+		pixels[color.RGBA{pix[0], pix[1], pix[2], pix[3]}] += n / 4
+		pix = pix[n:]
+	}
+	return pixels
 }
 
 func TestTicks(t *testing.T) {
