@@ -18,13 +18,12 @@ import (
 	"colonnade/onebox"
 )
 
-// The benchmarks of the whole path measure Colonnade (entry and colo) beside two bare fasthttp proxies in a chain, in
-// turns and in one run: client, engine and both contestants share the machine, so only the ratio means something.
-// What the chain lacks is the work of a gateway: guard, routing, signed hop, permit, queue, events, metrics, proper
-// ends.
+// The benchmarks of the whole path compare Colonnade (entry and colo) with two bare fasthttp proxies in a chain, in
+// turns and in one run. Client, engine and both paths share the machine, so only the ratio is meaningful. The chain
+// lacks the work of a gateway: guard, routing, signed hop, permit, queue, events, metrics, proper ends.
 const (
 	benchClients = 32
-	benchBlock   = 1024 // requests a turn
+	benchBlock   = 1024 // requests per turn
 	benchStreams = 64
 	benchChunks  = 50
 )
@@ -76,7 +75,7 @@ func serveBench(b *testing.B, h fasthttp.RequestHandler) string {
 	return ln.Addr().String()
 }
 
-// dialBench spares fasthttp's own dialer, which leaves a goroutine behind.
+// dialBench avoids fasthttp's own dialer, which leaves a goroutine behind.
 func dialBench(address string) (net.Conn, error) { return net.Dial("tcp", address) }
 
 // bareProxy forwards to one address and does nothing else.
@@ -99,7 +98,7 @@ func bareProxy(b *testing.B, to string) string {
 	})
 }
 
-// contestants returns the base URLs of the chain and of Colonnade, before one engine.
+// contestants returns the base URLs of the chain and of Colonnade, in front of one engine.
 func contestants(b *testing.B) (chain, colonnade string) {
 	engine := benchEngine(b)
 	chain = "http://" + bareProxy(b, bareProxy(b, engine)) + "/v1"
@@ -107,14 +106,14 @@ func contestants(b *testing.B) (chain, colonnade string) {
 	return chain, f.URL()
 }
 
-// cpu is the processor time that this process has used.
+// cpu returns the processor time that this process has used.
 func cpu() time.Duration {
 	var u syscall.Rusage
 	_ = syscall.Getrusage(syscall.RUSAGE_SELF, &u)
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
-// duel lets both contestants work in turns, and reports wall and processor time for each unit of work.
+// duel lets both paths work in turns, and reports wall and processor time for each unit of work.
 func duel(b *testing.B, units int, unit string, work func(base string)) {
 	chain, colonnade := contestants(b)
 	var wall, used [2]time.Duration
@@ -174,7 +173,7 @@ func BenchmarkPlainPath(b *testing.B) {
 	})
 }
 
-// BenchmarkStreamPath reads 64 streams with a chunk every 5 ms each; processor time is what counts.
+// BenchmarkStreamPath reads 64 streams with a chunk every 5 ms each; look at the processor time.
 func BenchmarkStreamPath(b *testing.B) {
 	client := benchClient(b)
 	duel(b, benchStreams*benchChunks, "chunk", func(base string) {

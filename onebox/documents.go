@@ -12,9 +12,9 @@ import (
 	"colonnade/node"
 )
 
-// unkept returns the documents without those of which etcd has one: somebody may have changed it. Endpoints are put in
-// any case, since engines have other addresses with each start.
-func (b *box) unkept(ctx context.Context, docs []document.Raw) ([]document.Raw, error) {
+// notStored returns the documents that etcd does not have: an operator may have changed one that it has. Endpoints are
+// always returned, since engines have other addresses with each start.
+func (b *allInOne) notStored(ctx context.Context, docs []document.Raw) ([]document.Raw, error) {
 	stored, _, err := etcd.List(ctx, b.fleet.client, node.Prefix, "")
 	if err != nil {
 		return nil, err
@@ -33,13 +33,13 @@ func (b *box) unkept(ctx context.Context, docs []document.Raw) ([]document.Raw, 
 		return kept
 	})
 	if len(changed) > 0 {
-		b.progress("kept as they are in etcd, and not as the demo has them: " + strings.Join(changed, ", "))
+		b.progress("documents in etcd that differ from the demo are kept: " + strings.Join(changed, ", "))
 	}
 	return docs, nil
 }
 
-// replaced returns the documents of base, but for those that are replaced by docs, and then docs.
-func replaced(base, docs []document.Raw) []document.Raw {
+// override returns the documents of base, except those that docs replaces, followed by docs.
+func override(base, docs []document.Raw) []document.Raw {
 	kept := slices.DeleteFunc(base, func(b document.Raw) bool {
 		return slices.ContainsFunc(docs, func(d document.Raw) bool { return d.Key == b.Key })
 	})

@@ -15,10 +15,10 @@ import (
 	"colonnade/internal/simengine"
 )
 
-// shortQueue is a pool whose queue is short, so that a few dozen requests at once show all that can happen to one.
+// shortQueue is a pool with a short queue, so that a few dozen requests at once show everything that can happen to one.
 const shortQueue = "queue: {limit: 24, per_account: 12, max_wait: 3s}\n"
 
-// demo is what the fleet of `colonnade up` serves.
+// demo has the documents of the fleet of `colonnade up`.
 const demo = `
 key: pools/demo
 ` + shortQueue + `---
@@ -36,8 +36,8 @@ type: realtime
 pool: demo
 `
 
-// startEngines starts the simulated engines, or asks the real one what it serves, and returns the documents of all.
-func (b *box) startEngines(ctx context.Context) ([]document.Raw, error) {
+// startEngines starts the simulated engines, or reads the models of the real one, and returns the documents of all.
+func (b *allInOne) startEngines(ctx context.Context) ([]document.Raw, error) {
 	var docs []document.Raw
 	for i, name := range b.config.Colos {
 		docs = append(docs, encodeDocument("colos/"+name, map[string]any{"region": fmt.Sprintf("region-%d", i+1)}))
@@ -65,7 +65,7 @@ func (b *box) startEngines(ctx context.Context) ([]document.Raw, error) {
 	return docs, nil
 }
 
-func (b *box) startEngine(colo, id string) (EngineNode, error) {
+func (b *allInOne) startEngine(colo, id string) (EngineNode, error) {
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		return EngineNode{}, fmt.Errorf("cannot listen for an engine: %w", err)
@@ -84,7 +84,7 @@ func (b *box) startEngine(colo, id string) (EngineNode, error) {
 
 // realEngine returns the documents for the engine at EngineURL: its pool, one endpoint in the first colo, and its
 // models.
-func (b *box) realEngine(ctx context.Context) ([]document.Raw, error) {
+func (b *allInOne) realEngine(ctx context.Context) ([]document.Raw, error) {
 	url := strings.TrimSuffix(strings.TrimSuffix(b.config.EngineURL, "/"), "/v1")
 	models := []string{b.config.EngineModel}
 	if b.config.EngineModel == "" {
@@ -148,7 +148,7 @@ func listModels(ctx context.Context, url string) ([]string, error) {
 	return names, nil
 }
 
-// encodeDocument encodes what was put together here.
+// encodeDocument encodes a value of this package's own types.
 func encodeDocument(key string, value any) document.Raw {
 	b, err := json.Marshal(value)
 	if err != nil {

@@ -15,11 +15,11 @@ import (
 	discovery "colonnade/discovery/etcd"
 )
 
-// defaultEtcd is where people look for an etcd.
+// defaultEtcd is the address where operators expect an etcd.
 const defaultEtcd = "127.0.0.1:2379"
 
-// startEtcd starts the embedded etcd, unless another one is to be used, and connects to it.
-func (b *box) startEtcd(ctx context.Context) error {
+// startEtcd starts the embedded etcd, unless the fleet uses another one, and connects to it.
+func (b *allInOne) startEtcd(ctx context.Context) error {
 	b.fleet.Etcd = b.config.EtcdURL
 	if b.fleet.Etcd == "" {
 		if err := b.embedEtcd(ctx); err != nil {
@@ -30,12 +30,13 @@ func (b *box) startEtcd(ctx context.Context) error {
 	if b.fleet.client, err = discovery.Dial([]string{b.fleet.Etcd}); err != nil {
 		return err
 	}
-	b.down = append(b.down, b.fleet.client.Close)
+	b.teardown = append(b.teardown, b.fleet.client.Close)
 	return nil
 }
 
-// embedEtcd starts an etcd in this process. One member, and it is on this machine: so short ticks, to be ready at once.
-func (b *box) embedEtcd(ctx context.Context) error {
+// embedEtcd starts an etcd in this process. Its ticks are short, so that it is ready at once: it has one member, on
+// this machine.
+func (b *allInOne) embedEtcd(ctx context.Context) error {
 	address, err := b.etcdAddress()
 	if err != nil {
 		return err
@@ -54,7 +55,7 @@ func (b *box) embedEtcd(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("cannot start etcd on %s: %w", address, err)
 	}
-	b.down = append(b.down, func() error { server.Close(); return nil })
+	b.teardown = append(b.teardown, func() error { server.Close(); return nil })
 	select {
 	case <-server.Server.ReadyNotify():
 	case err := <-server.Err():
@@ -68,8 +69,8 @@ func (b *box) embedEtcd(ctx context.Context) error {
 	return nil
 }
 
-// etcdAddress is the one that was asked for, or the usual one, or a free one if that is taken.
-func (b *box) etcdAddress() (string, error) {
+// etcdAddress returns the configured address, else the default one, or a free one if that is taken.
+func (b *allInOne) etcdAddress() (string, error) {
 	address := b.config.Etcd
 	if address == "" {
 		address = defaultEtcd

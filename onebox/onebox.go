@@ -28,7 +28,7 @@ import (
 	"colonnade/node"
 )
 
-// Config says what the fleet consists of. The zero value of each field but Colos and Listen is of use.
+// Config describes a fleet. The zero value of every field but Colos and Listen is valid.
 type Config struct {
 	Listen string // of the entry
 	Admin  string // of the entry; empty = a free port of loopback
@@ -36,18 +36,18 @@ type Config struct {
 	Dir    string // for etcd's data, events and keys; empty = a temporary directory, removed at the end
 	Colos  []string
 
-	Engines int // simulated ones in each colo
+	Engines int // simulated engines in each colo
 	Engine  simengine.Config
 
-	EngineURL   string // of a real engine, which then stands in the first colo instead of simulated ones
-	EngineModel string // its model; empty = what it lists
+	EngineURL   string // of a real engine, which is the only one, in the first colo
+	EngineModel string // its model; empty = all that it lists
 
-	EtcdURL string // of an etcd that runs elsewhere; empty = the fleet has one of its own
+	EtcdURL string // of an external etcd; empty = the fleet embeds one
 
 	TLS     peertls.CertificateFiles             // of the entry, for clients; none = plain HTTP
-	PeerTLS func(peertls.Identity) peertls.Files // of a node; nil = they speak plainly to each other
+	PeerTLS func(peertls.Identity) peertls.Files // of a node; nil = plain HTTP between nodes
 
-	PerAddress int // of connections to the entry, see [node.EntryConfig]; 0 = as many as it takes in all
+	PerAddress int // limit of connections to the entry per address, see [node.EntryConfig]; 0 = its limit for all addresses together
 
 	Direct bool // the entry calls the colo servers as functions, without HTTP in between
 
@@ -55,11 +55,11 @@ type Config struct {
 	Drain     time.Duration
 	Stall     time.Duration             // see [node.Config]
 	Documents []document.Raw            // after the demo's own, which they may replace
-	Progress  func(string)              // what is being waited for; nil = nobody wants to know
-	Logger    func(string) *slog.Logger // a node's own; nil = nothing is logged
+	Progress  func(string)              // called with each step of the start; nil = not called
+	Logger    func(string) *slog.Logger // returns a node's logger; nil = nothing is logged
 }
 
-// Fleet is a fleet that runs.
+// Fleet is a running fleet.
 type Fleet struct {
 	Etcd    string // URL
 	Dir     string
@@ -68,8 +68,8 @@ type Fleet struct {
 	Colos   []ColoNode
 	Engines []EngineNode
 	client  *clientv3.Client
-	Keys    *hop.Keys        // sign and verify the hop tokens between its nodes
-	parts   map[string]*part // by the name of the node, or "engine COLO/ID"
+	Keys    *hop.Keys        // sign and verify the hop tokens between nodes
+	parts   map[string]*part // by node name, or "engine COLO/ID"
 }
 
 // ColoNode is one colo server.
@@ -84,13 +84,13 @@ type EngineNode struct {
 	Simulated     *simengine.Engine
 }
 
-// Apply writes documents to the fleet's etcd, after it has checked them.
+// Apply validates documents and writes them to the fleet's etcd.
 func (f *Fleet) Apply(ctx context.Context, docs []document.Raw) error {
 	_, err := etcd.Apply(ctx, f.client, node.Prefix, docs)
 	return err
 }
 
-// URL is the base URL for OpenAI clients on this machine.
+// URL returns the base URL for OpenAI clients on this machine.
 func (f *Fleet) URL() string {
 	scheme := "http"
 	if f.secure {
@@ -99,8 +99,8 @@ func (f *Fleet) URL() string {
 	return scheme + "://" + Local(f.Entry.Address) + "/v1"
 }
 
-// Local returns the host:port under which clients on this machine reach a listener: one on all addresses is on
-// loopback.
+// Local returns the host:port under which clients on this machine reach a listener. A listener on all addresses is
+// reached on loopback.
 func Local(address string) string {
 	host, port, err := net.SplitHostPort(address)
 	if err != nil || host != "" && !net.ParseIP(host).IsUnspecified() {
@@ -109,11 +109,11 @@ func Local(address string) string {
 	return net.JoinHostPort("127.0.0.1", port)
 }
 
-// Run runs a fleet until ctx ends, or until a part of it fails. started is called once a request would be served.
+// Run runs a fleet until ctx ends, or until a part of it fails. It calls started as soon as requests are served.
 func Run(ctx context.Context, c Config, started func(*Fleet)) (err error) {
 	ctx, fail := context.WithCancelCause(ctx)
 	keys := hop.RandomKeys()
-	b := &box{config: c, keys: keys, fleet: &Fleet{Keys: keys, parts: map[string]*part{}}, fail: fail}
+	b := &allInOne{config: c, keys: keys, fleet: &Fleet{Keys: keys, parts: map[string]*part{}}, fail: fail}
 	defer func() { err = errors.Join(err, b.stop()) }()
 	if err := b.start(ctx); err != nil {
 		if ctx.Err() != nil {
@@ -124,12 +124,12 @@ func Run(ctx context.Context, c Config, started func(*Fleet)) (err error) {
 	started(b.fleet)
 	<-ctx.Done()
 	if failure(ctx) == nil {
-		b.progress(fmt.Sprintf("ending: running requests have at most %s", c.Drain))
+		b.progress(fmt.Sprintf("stopping: requests in flight have at most %s", c.Drain))
 	}
 	return failure(ctx)
 }
 
-// failure is what made ctx end, unless it was whoever runs the fleet.
+// failure returns the error of the part that ended ctx; nil if the caller of Run ended it.
 func failure(ctx context.Context) error {
 	if cause := context.Cause(ctx); !errors.Is(cause, context.Canceled) {
 		return cause
@@ -137,17 +137,17 @@ func failure(ctx context.Context) error {
 	return nil
 }
 
-// box is a fleet and what must be taken down after it, the last first.
-type box struct {
-	config Config
-	keys   *hop.Keys
-	fleet  *Fleet
-	fail   context.CancelCauseFunc
-	down   []func() error
+// allInOne is a fleet with its teardown, the last step first.
+type allInOne struct {
+	config   Config
+	keys     *hop.Keys
+	fleet    *Fleet
+	fail     context.CancelCauseFunc
+	teardown []func() error
 }
 
-// start brings the fleet up, from what is depended on to what depends.
-func (b *box) start(ctx context.Context) error {
+// start starts the parts of the fleet, each after the parts that it depends on.
+func (b *allInOne) start(ctx context.Context) error {
 	if err := b.startDir(); err != nil {
 		return err
 	}
@@ -160,14 +160,14 @@ func (b *box) start(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if docs, err = b.unkept(ctx, docs); err != nil {
+	if docs, err = b.notStored(ctx, docs); err != nil {
 		return err
 	}
-	if err := b.fleet.Apply(ctx, replaced(docs, b.config.Documents)); err != nil {
+	if err := b.fleet.Apply(ctx, override(docs, b.config.Documents)); err != nil {
 		return err
 	}
 	b.progress("starting colo servers")
-	before := len(b.down)
+	before := len(b.teardown)
 	for _, name := range b.config.Colos {
 		if err := b.startColo(ctx, name); err != nil {
 			return fmt.Errorf("colo server %s-1: %w", name, err)
@@ -181,10 +181,11 @@ func (b *box) start(ctx context.Context) error {
 	return b.awaitReady(ctx)
 }
 
-// endAtOnce makes one end of all that stand from first on: each waits for a while until nobody comes any more.
-func (b *box) endAtOnce(first int) {
-	ends := slices.Clone(b.down[first:])
-	b.down = append(b.down[:first], func() error {
+// endAtOnce makes one teardown step of all from first on, run in parallel, since each node waits for a while until no
+// more requests arrive.
+func (b *allInOne) endAtOnce(first int) {
+	ends := slices.Clone(b.teardown[first:])
+	b.teardown = append(b.teardown[:first], func() error {
 		all := make([]error, len(ends))
 		var ending sync.WaitGroup
 		for i, end := range ends {
@@ -195,28 +196,28 @@ func (b *box) endAtOnce(first int) {
 	})
 }
 
-func (b *box) stop() error {
+func (b *allInOne) stop() error {
 	var all []error
-	for i := len(b.down) - 1; i >= 0; i-- {
-		all = append(all, b.down[i]())
+	for i := len(b.teardown) - 1; i >= 0; i-- {
+		all = append(all, b.teardown[i]())
 	}
 	return errors.Join(all...)
 }
 
-func (b *box) progress(what string) {
+func (b *allInOne) progress(what string) {
 	if b.config.Progress != nil {
 		b.config.Progress(what)
 	}
 }
 
-func (b *box) logger(name string) *slog.Logger {
+func (b *allInOne) logger(name string) *slog.Logger {
 	if b.config.Logger == nil {
 		return slog.New(slog.DiscardHandler)
 	}
 	return b.config.Logger(name)
 }
 
-func (b *box) startDir() error {
+func (b *allInOne) startDir() error {
 	b.fleet.Dir = b.config.Dir
 	if b.fleet.Dir != "" {
 		if err := os.MkdirAll(b.fleet.Dir, 0o700); err != nil {
@@ -229,19 +230,19 @@ func (b *box) startDir() error {
 		return err
 	}
 	b.fleet.Dir = dir
-	b.down = append(b.down, func() error { return os.RemoveAll(dir) })
+	b.teardown = append(b.teardown, func() error { return os.RemoveAll(dir) })
 	return nil
 }
 
-// lockDir keeps a second fleet out of the directory: etcd would wait for its own lock there for ever, and say nothing.
-func (b *box) lockDir() error {
+// lockDir keeps a second fleet out of the directory: etcd would wait for its own lock there forever, without a message.
+func (b *allInOne) lockDir() error {
 	file, err := os.OpenFile(filepath.Join(b.fleet.Dir, "lock"), os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {
 		return err
 	}
 	err = syscall.Flock(int(file.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
 	if err == nil {
-		b.down = append(b.down, file.Close)
+		b.teardown = append(b.teardown, file.Close)
 		return nil
 	}
 	_ = file.Close()
@@ -251,14 +252,14 @@ func (b *box) lockDir() error {
 	return fmt.Errorf("cannot lock directory %s: %w", b.fleet.Dir, err)
 }
 
-func (b *box) node(name, listen, admin string) node.Config {
+func (b *allInOne) node(name, listen, admin string) node.Config {
 	return node.Config{
 		Node: name, Listen: listen, Admin: admin, Etcd: []string{b.fleet.Etcd}, Keys: b.keys, Drain: b.config.Drain,
 		DataDir: filepath.Join(b.fleet.Dir, "nodes"), WriteStall: b.config.Stall, Logger: b.logger(name),
 	}
 }
 
-func (b *box) startColo(ctx context.Context, name string) error {
+func (b *allInOne) startColo(ctx context.Context, name string) error {
 	config := node.ColoConfig{Colo: name, Config: b.node(name+"-1", "127.0.0.1:0", "127.0.0.1:0")}
 	config.PeerTLS = b.peerTLS(peertls.Identity{Role: peertls.RoleColo, Colo: name, Node: config.Node})
 	return b.run(config.Node, func(ctx context.Context, ready func()) error {
@@ -269,7 +270,7 @@ func (b *box) startColo(ctx context.Context, name string) error {
 	})
 }
 
-func (b *box) startEntry(ctx context.Context) error {
+func (b *allInOne) startEntry(ctx context.Context) error {
 	admin := b.config.Admin
 	if admin == "" {
 		admin = "127.0.0.1:0"
@@ -291,8 +292,8 @@ func (b *box) startEntry(ctx context.Context) error {
 	})
 }
 
-// local returns the way to a colo server that was started here.
-func (b *box) local(s *fleet.Server) peer.Func {
+// local returns the function that calls a colo server of this process.
+func (b *allInOne) local(s *fleet.Server) peer.Func {
 	for _, c := range b.fleet.Colos {
 		if c.Node == s.Node {
 			return c.Do
@@ -301,16 +302,16 @@ func (b *box) local(s *fleet.Server) peer.Func {
 	return nil
 }
 
-// peerTLS are the files of one node.
-func (b *box) peerTLS(node peertls.Identity) peertls.Files {
+// peerTLS returns the files of one node.
+func (b *allInOne) peerTLS(node peertls.Identity) peertls.Files {
 	if b.config.PeerTLS == nil {
 		return peertls.Files{}
 	}
 	return b.config.PeerTLS(node)
 }
 
-// awaitReady waits until the entry knows every colo server. That it is ready says that it knows one.
-func (b *box) awaitReady(ctx context.Context) error {
+// awaitReady waits until the entry knows every colo server. Its readiness means only that it knows one.
+func (b *allInOne) awaitReady(ctx context.Context) error {
 	client := &http.Client{Timeout: time.Second}
 	defer client.CloseIdleConnections()
 	for {
@@ -330,7 +331,7 @@ func (b *box) awaitReady(ctx context.Context) error {
 	}
 }
 
-// read returns the text of a page; false is one that is not there (yet).
+// read returns the text of a page; false if it cannot be read (yet).
 func read(ctx context.Context, client *http.Client, url string) (string, bool) {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {

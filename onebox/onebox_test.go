@@ -30,7 +30,7 @@ func TestPlainAndStreamed(t *testing.T) {
 	}
 }
 
-// A second fleet says that the directory is taken, and does not wait for it.
+// A second fleet reports that the directory is taken, and does not wait for it.
 func TestDirInUse(t *testing.T) {
 	f := fleettest.Start(t, fleettest.OneColo(fleettest.QuickEngine(1)), "")
 	ctx, cancel := context.WithTimeout(context.Background(), testkit.Timeout)
@@ -42,17 +42,17 @@ func TestDirInUse(t *testing.T) {
 	}
 }
 
-// What an operator has changed in a directory that is kept is there at the next start, and the new engines are found.
+// Documents that an operator has changed survive a restart on the same directory, and the new engines are found.
 func TestDirKeepsDocuments(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	var told []string
+	var steps []string
 	start := func(use func(*fleettest.Fleet)) {
 		ctx, cancel := context.WithTimeout(context.Background(), testkit.Timeout)
 		defer cancel()
 		served := false
 		err := onebox.Run(ctx, onebox.Config{Listen: "127.0.0.1:0", Etcd: "127.0.0.1:0", Dir: dir, Colos: []string{"ams"}, Engines: 1, Engine: fleettest.QuickEngine(1),
-			Open: true, Progress: func(what string) { told = append(told, what) }}, func(up *onebox.Fleet) {
+			Open: true, Progress: func(what string) { steps = append(steps, what) }}, func(up *onebox.Fleet) {
 			f := &fleettest.Fleet{Fleet: up, T: t, Client: &http.Client{}}
 			use(f)
 			if a := f.Chat(fleettest.ChatBody(1, false)); a.Status != 200 {
@@ -77,12 +77,12 @@ func TestDirKeepsDocuments(t *testing.T) {
 			t.Errorf("the queue is %v", q)
 		}
 	})
-	if n := slices.Index(told, "kept as they are in etcd, and not as the demo has them: pools/demo"); n < 0 || told[n-1] != "starting engines" {
-		t.Errorf("told %q", told)
+	if n := slices.Index(steps, "documents in etcd that differ from the demo are kept: pools/demo"); n < 0 || steps[n-1] != "starting engines" {
+		t.Errorf("the steps were %q", steps)
 	}
 }
 
-// A fleet before a real engine has the engine's models, and the same short queue.
+// A fleet with a real engine has the engine's models, and the same short queue.
 func TestEngineURL(t *testing.T) {
 	t.Parallel()
 	engine := fleettest.Start(t, fleettest.OneColo(fleettest.QuickEngine(2)), "")
@@ -108,7 +108,7 @@ func TestEntryKnowsAll(t *testing.T) {
 
 type poolDocument struct{ Queue map[string]any }
 
-// documents reads those that a node has in force, by key.
+// documents reads the documents that a node has in force, by key.
 func documents(f *fleettest.Fleet, admin string) map[string]poolDocument {
 	f.T.Helper()
 	answer, err := f.Client.Get("http://" + admin + "/debug/fleet")

@@ -7,7 +7,7 @@ import (
 	"fmt"
 )
 
-// End asks one node to end, as SIGTERM does, and returns how it has once it has. The fleet goes on without.
+// End ends one node as SIGTERM does, and returns its error once it has ended. The rest of the fleet continues.
 func (f *Fleet) End(node string) error {
 	p, ok := f.parts[node]
 	if !ok {
@@ -16,22 +16,22 @@ func (f *Fleet) End(node string) error {
 	return p.end()
 }
 
-// part is what runs until it is asked to end.
+// part is a node, an engine or a store that runs until it is ended.
 type part struct {
 	cancel context.CancelFunc
 	ended  chan struct{}
-	err    error // once ended is closed
+	err    error // valid once ended is closed
 }
 
-// end asks the part to end, and returns how it has. It may be called again.
+// end ends the part, waits, and returns its error. It may be called more than once.
 func (p *part) end() error {
 	p.cancel()
 	<-p.ended
 	return p.err
 }
 
-// run starts one part and returns once it has called ready. If the part ends by itself, so does the fleet.
-func (b *box) run(name string, run func(ctx context.Context, ready func()) error) error {
+// run starts one part and returns once it has called ready. If the part ends by itself, the fleet ends too.
+func (b *allInOne) run(name string, run func(ctx context.Context, ready func()) error) error {
 	ctx, cancel := context.WithCancel(context.Background())
 	p := &part{cancel: cancel, ended: make(chan struct{})}
 	ready := make(chan struct{})
@@ -41,20 +41,20 @@ func (b *box) run(name string, run func(ctx context.Context, ready func()) error
 		select {
 		case <-ready:
 			if ctx.Err() == nil {
-				b.fail(fmt.Errorf("a part of the fleet has ended: %w", cmp.Or(p.err, errUnasked)))
+				b.fail(fmt.Errorf("a part of the fleet ended: %w", cmp.Or(p.err, errEnded)))
 			}
-		default: // whoever waits for ready gets the error
+		default: // run below returns the error
 		}
 	}()
 	select {
 	case <-ready:
 		b.fleet.parts[name] = p
-		b.down = append(b.down, p.end)
+		b.teardown = append(b.teardown, p.end)
 		return nil
 	case <-p.ended:
 		cancel()
-		return cmp.Or(p.err, errUnasked)
+		return cmp.Or(p.err, errEnded)
 	}
 }
 
-var errUnasked = errors.New("it ended without being asked to")
+var errEnded = errors.New("it ended without a cause")

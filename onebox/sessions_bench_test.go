@@ -21,20 +21,20 @@ import (
 	"colonnade/onebox"
 )
 
-// The benchmark of realtime sessions holds many idle sockets, and then some busy ones, in three ways in one run: straight
-// to an engine, through a chain of two bare TCP relays, and through an entry and a colo. Client, engine and contestants
-// are one process, so what a contestant costs is what it takes more than the straight way. The chain knows no frames, no
-// permits and no pings: it is the least that two hops can cost.
+// The benchmark of realtime sessions holds many idle sockets, and then some busy ones, in three ways in one run:
+// directly to an engine, through a chain of two bare TCP relays, and through an entry and a colo. Client, engine and
+// relays are one process, so the cost of a way is its excess over the direct way. The chain knows no frames, no permits
+// and no pings: two hops cannot cost less.
 const (
 	idleSockets    = 2000
-	idleTime       = 16 * time.Second // with a ping in it
+	idleTime       = 16 * time.Second // includes a ping
 	busySockets    = 200
-	busyMessages   = 250  // each way, on each socket
+	busyMessages   = 250  // in each direction, on each socket
 	busySize       = 1280 // 20 ms of speech
 	descriptorsFor = 6 * idleSockets
 )
 
-// socketEngine takes handshakes, answers pings and echoes messages, frame by frame.
+// socketEngine accepts handshakes, answers pings and echoes messages, frame by frame.
 func socketEngine(b *testing.B) string {
 	b.Helper()
 	return testkit.Serve(b, func(c net.Conn) {
@@ -43,7 +43,7 @@ func socketEngine(b *testing.B) string {
 		if err != nil {
 			return
 		}
-		if r.Header.Get("Upgrade") == "" { // a health check, or who asks for models
+		if r.Header.Get("Upgrade") == "" { // a health check, or a request for models
 			_, _ = io.WriteString(c, "HTTP/1.1 200 OK\r\nContent-Length: 0\r\nConnection: close\r\n\r\n")
 			return
 		}
@@ -53,7 +53,7 @@ func socketEngine(b *testing.B) string {
 	})
 }
 
-// echoFrames answers a client's frames: a ping by a pong, a close by a close and the end, a message by itself.
+// echoFrames answers a client's frames: a ping with a pong, a close with a close and the end, a message with itself.
 func echoFrames(c net.Conn, br *bufio.Reader) {
 	var out []byte
 	for {
@@ -74,7 +74,7 @@ func echoFrames(c net.Conn, br *bufio.Reader) {
 	}
 }
 
-// tcpRelay carries bytes to an address, with a goroutine and 4 KiB for each direction.
+// tcpRelay relays bytes to an address, with a goroutine and 4 KiB for each direction.
 func tcpRelay(b *testing.B, to string) string {
 	b.Helper()
 	return testkit.Serve(b, func(c net.Conn) {
@@ -133,7 +133,7 @@ func openSocket(address string) (*benchSocket, error) {
 	return s, nil
 }
 
-// openSockets opens n, eight at a time.
+// openSockets opens n sockets, eight at a time.
 func openSockets(b *testing.B, address string, n int) []*benchSocket {
 	b.Helper()
 	all, turns := make([]*benchSocket, n), make(chan int)
@@ -159,12 +159,12 @@ func openSockets(b *testing.B, address string, n int) []*benchSocket {
 	return all
 }
 
-// socketCost is what a way of connecting takes.
+// socketCost is the cost of one way to the engine.
 type socketCost struct {
 	heap, stack   float64 // bytes for each idle socket
 	idle          float64 // processor time for each idle socket and minute, in µs
-	busy          float64 // likewise for each message there and back
-	messages      float64 // a second
+	busy          float64 // processor time for each message and its echo, in µs
+	messages      float64 // per second
 	goroutinesPer float64
 }
 
@@ -200,7 +200,7 @@ func measureSockets(b *testing.B, address string) (cost socketCost) {
 	return cost
 }
 
-// talk sends messages, each when the last has come back.
+// talk sends messages, each when the echo of the last has arrived.
 func (s *benchSocket) talk() error {
 	message := wiretest.Text(strings.Repeat("*", busySize)).Masked()
 	for range busyMessages {
@@ -236,7 +236,7 @@ func memoryNow() (m heapNow) {
 	return m
 }
 
-// BenchmarkSockets prints a table: what 2000 idle and 200 busy sessions cost.
+// BenchmarkSockets prints a table of the costs of 2000 idle and 200 busy sessions.
 func BenchmarkSockets(b *testing.B) {
 	var limit syscall.Rlimit
 	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit); err != nil || limit.Cur < descriptorsFor+1000 {
@@ -266,7 +266,7 @@ func printSockets(b *testing.B, costs [3]socketCost) {
 		straight := of(costs[0])
 		chain, ours := of(costs[1])-straight, of(costs[2])-straight
 		b.ReportMetric(ours, "colonnade-"+unit)
-		ratio := "-" // to next to nothing there is none
+		ratio := "-" // a ratio to nearly nothing is meaningless
 		if chain > ours/20 {
 			ratio = fmt.Sprintf("%.2f", ours/chain)
 			b.ReportMetric(ours/chain, metric)

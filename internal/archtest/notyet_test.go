@@ -20,7 +20,6 @@ var notYet = []string{
 	"internal/fleettest",
 	"internal/forwardtest",
 	"node",
-	"onebox",
 	"test/promises/capacity",
 	"test/promises/durability",
 	"test/promises/refusals",
