@@ -7,7 +7,7 @@ import (
 	"colonnade/forwarding/hop"
 )
 
-// Whatever the order of requests, failures and charges: attempts stay within 1.2 × requests + 3.
+// Attempts stay within 1.2 × requests + 3 in any order of requests, failures and charges.
 func TestBudgetBoundsAttempts(t *testing.T) {
 	for seed := range uint64(200) {
 		random := rand.New(rand.NewPCG(seed, 0))
@@ -48,7 +48,7 @@ func TestBudgetIsNotHoarded(t *testing.T) {
 		n++
 	}
 	if n != 3 {
-		t.Errorf("after quiet times %d attempts could be taken at once, want 3", n)
+		t.Errorf("after quiet times, %d attempts could be taken at once, want 3", n)
 	}
 }
 
@@ -58,7 +58,7 @@ func TestBudgetGrowsWithWhatIsInFlight(t *testing.T) {
 		b.Begin()
 	}
 	if got := b.Remaining(); got != 20 {
-		t.Errorf("Left = %d with 100 in flight, want 20", got)
+		t.Errorf("Remaining = %d with 100 in flight, want 20", got)
 	}
 	b.Charge(25)
 	if b.Take() {

@@ -1,4 +1,5 @@
-// Package hop is what one node of the fleet says to the next about a request: the signed [Token] by which it is believed,
-// the [Verdict] and [Load] that a colo server answers with, the [Progress] of a request that waits, the headers that carry
-// them, and the [RetryBudget] that bounds what a storm of failures may add. It is pure: it opens no connection.
+// Package hop defines what the nodes of a fleet send each other about a request, besides the request and the response: the signed
+// [Token] of an entry or colo server, the [Verdict] and [Load] that a colo server answers with, the [Progress] of a waiting
+// request, and the headers that carry them. [RetryBudget] bounds the attempts that a node adds to its requests. The package opens
+// no connection.
 package hop

@@ -1,6 +1,6 @@
 package hop
 
-// Headers between nodes, and those that clients send and see.
+// Headers between nodes, and between clients and entries.
 const (
 	HeaderToken    = "x-colonnade-hop"
 	HeaderVerdict  = "x-colonnade-verdict"

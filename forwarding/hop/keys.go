@@ -17,15 +17,15 @@ import (
 // KeySize is the length of one fleet key in bytes.
 const KeySize = 32
 
-// Keys are the fleet's keys: the first signs, all verify, so that a new key can be brought in without a pause.
+// Keys are the keys of a fleet. The first signs and all verify, so that keys can be rotated without an interruption.
 type Keys struct {
 	signers []*signer
 }
 
-// NewKeys returns keys of [KeySize] bytes each; at least one is needed.
+// NewKeys returns the given keys of [KeySize] bytes each. At least one is required.
 func NewKeys(keys ...[]byte) (*Keys, error) {
 	if len(keys) == 0 {
-		return nil, fmt.Errorf("no fleet key given: a key file holds base64 of %d bytes a line", KeySize)
+		return nil, fmt.Errorf("no fleet key: a key file holds one key a line, as base64 of %d bytes", KeySize)
 	}
 	k := &Keys{}
 	for i, key := range keys {
@@ -37,14 +37,14 @@ func NewKeys(keys ...[]byte) (*Keys, error) {
 	return k, nil
 }
 
-// RandomKeys returns one fresh key, for fleets that live in one process.
+// RandomKeys returns one random key, for a fleet in one process.
 func RandomKeys() *Keys {
 	key := make([]byte, KeySize)
-	_, _ = rand.Read(key) // crypto/rand.Read does not fail since Go 1.24
+	_, _ = rand.Read(key) // never fails
 	return &Keys{signers: []*signer{newSigner(key)}}
 }
 
-// ReadKeys reads a key file: base64 of 32 bytes a line, readable by its owner only.
+// ReadKeys reads a key file, which holds one key a line as base64 of 32 bytes, and which only its owner may read.
 func ReadKeys(path string) (*Keys, error) {
 	info, err := os.Stat(path)
 	if err != nil {
@@ -80,7 +80,7 @@ func ReadKeys(path string) (*Keys, error) {
 	return k, nil
 }
 
-// signer keeps keyed hashes, since keying one costs more than a short message.
+// signer pools keyed hashes, since keying one costs more than hashing a short message.
 type signer struct {
 	macs sync.Pool
 }

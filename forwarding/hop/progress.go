@@ -7,21 +7,21 @@ import (
 	"time"
 )
 
-// maxPosition is the highest position that is accepted.
+// maxPosition is the highest position that ParseProgress accepts.
 const maxPosition = 1_000_000_000
 
-// Progress is how a request waits in a colo. It travels in the header x-colonnade-progress of interim answers (102
-// Processing), as `position=3;expected_ms=1200`, to a node whose hop token asked for it.
+// Progress is the position of a request that waits in a colo. A colo server sends it in the header x-colonnade-progress of interim
+// responses (102 Processing), as `position=3;expected_ms=1200`, to a node whose hop token has asked for it.
 type Progress struct {
-	Position int           // 1 is served next
-	Expected time.Duration // the wait that is still expected, if it is known
+	Position int           // from 1, which is served next
+	Expected time.Duration // wait from now on, if it is known
 	Known    bool
 }
 
 // String returns the header's value.
 func (p Progress) String() string { return string(p.Append(nil, ';')) }
 
-// Append appends the progress to b as name=value pairs, with separator between them.
+// Append appends the progress to b as name=value pairs that separator separates.
 func (p Progress) Append(b []byte, separator byte) []byte {
 	b = append(b, "position="...)
 	b = strconv.AppendInt(b, int64(p.Position), 10)
@@ -33,7 +33,7 @@ func (p Progress) Append(b []byte, separator byte) []byte {
 	return b
 }
 
-// ParseProgress reads the header's value. Names that are not known are passed over, as in a verdict.
+// ParseProgress parses the header's value. It ignores unknown names, as ParseVerdict does.
 func ParseProgress(s string) (Progress, error) {
 	var p Progress
 	for field := range strings.SplitSeq(s, ";") {
@@ -43,7 +43,7 @@ func ParseProgress(s string) (Progress, error) {
 		}
 		n, err := strconv.ParseUint(value, 10, 32)
 		if err != nil || n > maxPosition {
-			return Progress{}, fmt.Errorf("cannot read progress %.40q: %s is not from 0 to %d", s, name, maxPosition)
+			return Progress{}, fmt.Errorf("cannot parse progress %.40q: %s is not from 0 to %d", s, name, maxPosition)
 		}
 		if name == "position" {
 			p.Position = int(n)
@@ -52,7 +52,7 @@ func ParseProgress(s string) (Progress, error) {
 		}
 	}
 	if p.Position < 1 {
-		return Progress{}, fmt.Errorf("cannot read progress %.40q: it has no position of 1 or more", s)
+		return Progress{}, fmt.Errorf("cannot parse progress %.40q: it has no position of 1 or more", s)
 	}
 	return p, nil
 }

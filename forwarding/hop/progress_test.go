@@ -7,7 +7,7 @@ import (
 	"colonnade/forwarding/hop"
 )
 
-// Whatever can be read is written as what reads the same.
+// A progress that can be parsed is written so that it parses to the same again, in a form that fits into a header.
 func FuzzProgress(f *testing.F) {
 	for _, s := range []string{"position=3;expected_ms=1200", "position=1", "x=1;position=2;y", "position=0", "", ";;", "position=1;position=2"} {
 		f.Add(s)

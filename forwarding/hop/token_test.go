@@ -35,7 +35,7 @@ func mustSign(t testing.TB, k *hop.Keys, h hop.Token, to hop.Binding) string {
 	return token
 }
 
-// verify reads a token whose body has come.
+// verify verifies a token and its body.
 func verify(k *hop.Keys, token string, t hop.Binding, now time.Time) (hop.Token, error) {
 	a, err := k.VerifyHead(token, t, now)
 	if err == nil {
@@ -70,11 +70,11 @@ func TestTokenIsBoundToItsTarget(t *testing.T) {
 		to := testTarget()
 		change(&to)
 		if _, err := verify(keys, token, to, testTime); !errors.Is(err, hop.ErrBadToken) {
-			t.Errorf("another %s: Verify = %v, want ErrBadHop", name, err)
+			t.Errorf("another %s: Verify = %v, want ErrBadToken", name, err)
 		}
 	}
 	if _, err := verify(hop.RandomKeys(), token, testTarget(), testTime); !errors.Is(err, hop.ErrBadToken) {
-		t.Errorf("another key: Verify = %v, want ErrBadHop", err)
+		t.Errorf("another key: Verify = %v, want ErrBadToken", err)
 	}
 }
 
@@ -112,7 +112,7 @@ func TestKeyRotation(t *testing.T) {
 	f(before, after, false)
 }
 
-// Every change of any character makes a token worthless.
+// A change of any character makes a token invalid.
 func TestAlteredTokens(t *testing.T) {
 	keys := hop.RandomKeys()
 	token := mustSign(t, keys, testHop(), testTarget())
@@ -128,12 +128,12 @@ func TestAlteredTokens(t *testing.T) {
 	}
 	for _, bad := range []string{"", "v1.", "v2." + token[3:], token + "A", token + "=", token[:len(token)-1], strings.Repeat(token, 20)} {
 		if _, err := verify(keys, bad, testTarget(), testTime); !errors.Is(err, hop.ErrBadToken) {
-			t.Errorf("verify(%.30q…) = %v, want ErrBadHop", bad, err)
+			t.Errorf("verify(%.30q…) = %v, want ErrBadToken", bad, err)
 		}
 	}
 }
 
-// Nothing that is not signed is believed, whatever it looks like.
+// A token without a valid signature is refused, however it looks.
 func FuzzVerify(f *testing.F) {
 	keys, _ := hop.NewKeys(bytes.Repeat([]byte{7}, hop.KeySize))
 	good := mustSign(f, keys, testHop(), testTarget())

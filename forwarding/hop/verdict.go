@@ -7,27 +7,28 @@ import (
 	"time"
 )
 
-// VerdictKind is what a colo server says about a request that it did not serve.
+// VerdictKind is the result of a request that a colo server did not serve.
 type VerdictKind string
 
 // The kinds of verdict.
 const (
-	VerdictOOC   VerdictKind = "ooc"   // out of capacity: try the next colo, it costs no retry
-	VerdictMoved VerdictKind = "moved" // this server drains: try another, it costs nothing
-	VerdictError VerdictKind = "error" // the engine, or the server, failed before the first byte
+	VerdictOOC   VerdictKind = "ooc"   // out of capacity; the entry goes on to the next colo, without a retry
+	VerdictMoved VerdictKind = "moved" // not this server's; the entry asks another, at no cost
+	VerdictError VerdictKind = "error" // the engine or the server failed before the first byte
 )
 
-// Verdict travels in the header x-colonnade-verdict, as `kind;name=value;…`. It tells our answers from an engine's.
+// Verdict is what a colo server answers about a request that it did not serve, in the header x-colonnade-verdict as
+// `kind;name=value;…`. A response without it is an engine's.
 type Verdict struct {
 	Kind            VerdictKind
 	Reason          string
-	Number          int           // row of the error table that a client would see
-	RetryAfter      time.Duration // of an out of capacity; 0 = none
-	Expected        time.Duration // the wait that was expected; 0 = not known
-	Retries         int           // attempts beyond the first that this server made
-	EndpointsFailed int           // endpoints that the request has broken, earlier ones included
-	MayWait         bool          // of an out of capacity: the queue has room for whoever does not mind the wait
-	Final           bool          // no other attempt may follow: it would generate twice
+	Number          int           // of the client's error
+	RetryAfter      time.Duration // of VerdictOOC; 0 = none
+	Expected        time.Duration // wait that was expected; 0 = not known
+	Retries         int           // attempts of this server after its first
+	EndpointsFailed int           // endpoints that have failed with this request, on other servers too
+	MayWait         bool          // of VerdictOOC: the queue has room for a request that accepts the expected wait
+	Final           bool          // no other attempt may follow, since it could generate twice
 }
 
 // String returns the header's value.
@@ -63,15 +64,14 @@ func (v Verdict) numbers() []numberField {
 	}
 }
 
-// ParseVerdict reads the header's value. Names that are not known are passed over, so that nodes of two versions
-// understand each other.
+// ParseVerdict parses the header's value. It ignores unknown names, so that nodes of different versions work together.
 func ParseVerdict(s string) (Verdict, error) {
 	kind, rest, _ := strings.Cut(s, ";")
 	v := Verdict{Kind: VerdictKind(kind)}
 	switch v.Kind {
 	case VerdictOOC, VerdictMoved, VerdictError:
 	default:
-		return Verdict{}, fmt.Errorf("cannot read verdict %q: unknown kind", s)
+		return Verdict{}, fmt.Errorf("cannot parse verdict %q: unknown kind", s)
 	}
 	for field := range strings.SplitSeq(rest, ";") {
 		name, value, _ := strings.Cut(field, "=")
@@ -84,7 +84,7 @@ func ParseVerdict(s string) (Verdict, error) {
 		}
 		n, err := strconv.ParseInt(value, 10, 32)
 		if err != nil {
-			return Verdict{}, fmt.Errorf("cannot read verdict %q: %s: %w", s, name, err)
+			return Verdict{}, fmt.Errorf("cannot parse verdict %q: %s: %w", s, name, err)
 		}
 		v.setNumber(name, n)
 	}
@@ -110,11 +110,11 @@ func (v *Verdict) setNumber(name string, n int64) {
 	}
 }
 
-// Load is the state of one pool in one colo, in the header x-colonnade-load of every answer from there. It is how
-// entries learn which colo is full.
+// Load is the state of one pool in one colo. Every response from there has it in the header x-colonnade-load, by which entries
+// learn which colos are full.
 type Load struct {
 	Free, Held, Limit, Queued int
-	Expected                  time.Duration // wait of one more request
+	Expected                  time.Duration // wait of a further request
 	Known                     bool          // whether Expected was measured
 }
 
@@ -128,14 +128,14 @@ func (l Load) String() string {
 	return string(b)
 }
 
-// ParseLoad reads the header's value.
+// ParseLoad parses the header's value.
 func ParseLoad(s string) (Load, error) {
 	var l Load
 	for field := range strings.SplitSeq(s, ";") {
 		name, value, _ := strings.Cut(field, "=")
 		n, err := strconv.ParseInt(value, 10, 32)
 		if err != nil {
-			return Load{}, fmt.Errorf("cannot read load %q: %s: %w", s, name, err)
+			return Load{}, fmt.Errorf("cannot parse load %q: %s: %w", s, name, err)
 		}
 		switch name {
 		case "free":

@@ -10,20 +10,20 @@ import (
 )
 
 const (
-	// SocketBuffer is the size, in bytes, that is asked of the kernel for a socket's buffer, which doubles it. By default
-	// the kernel would store megabytes of an answer for a reader that stalls.
+	// SocketBuffer is the size in bytes to request for a socket's buffers; the kernel doubles it. With the kernel's default,
+	// megabytes of a response would be buffered for a reader that stalls.
 	SocketBuffer = 128 << 10
-	// WriteStall is how long a peer may take nothing of what is written to it before it is taken to have gone.
+	// WriteStall is how long a write may make no progress before the other side counts as gone.
 	WriteStall = 30 * time.Second
-	// writePiece is how many bytes are written within one deadline.
+	// writePiece is the number of bytes that share one write deadline.
 	writePiece = 64 << 10
 )
 
-// PastDeadline returns a deadline that has passed: setting it wakes the goroutine that reads or writes.
+// PastDeadline returns a deadline in the past. Setting it wakes the goroutine that reads or writes.
 func PastDeadline() time.Time { return time.Unix(1, 0) }
 
-// Conn is a TCP connection, with or without TLS, whose deadlines roll forward with each read. One goroutine reads and one
-// writes; Cancel may be called from any.
+// Conn is a TCP connection, with or without TLS, whose deadlines roll forward. One goroutine may read while another one writes;
+// Cancel may be called by any goroutine.
 type Conn struct {
 	net.Conn
 	tcp *net.TCPConn // below Conn
@@ -31,9 +31,9 @@ type Conn struct {
 	raw syscall.RawConn
 
 	ReadAhead   []byte               // returned by Read before anything from the connection
-	IdleTimeout time.Duration        // longest silence of one Read; 0 = no limit
+	IdleTimeout time.Duration        // longest time for one Read; 0 = no limit
 	Deadline    time.Time            // deadline of all reads; zero = none
-	Tick        func() time.Duration // called in a silence; returns after how long of it to be called again; nil = never
+	Tick        func() time.Duration // called while Read waits; returns when to be called next; nil = never
 
 	cancelled atomic.Bool
 }
@@ -55,8 +55,8 @@ func Wrap(outer net.Conn, tcp *net.TCPConn, secure *TLSConn) *Conn {
 	return &Conn{Conn: outer, tcp: tcp, tls: secure}
 }
 
-// Cancel wakes the goroutines that read or write and makes their calls fail with [ErrCancelled]. The flag is set before the
-// deadline: Read looks at the flag after it has moved the deadline, so it sees one of the two.
+// Cancel makes current and later reads and writes fail with [ErrCancelled]. The order matters: Cancel sets the flag before the
+// deadline, and Read and WriteWithin move the deadline before they check the flag, so they notice one of the two.
 func (c *Conn) Cancel() {
 	c.cancelled.Store(true)
 	_ = c.SetDeadline(PastDeadline())
@@ -95,13 +95,13 @@ func (c *Conn) Read(p []byte) (int, error) {
 		}
 		n, err := c.Conn.Read(p)
 		if n == 0 && woken && errors.Is(err, os.ErrDeadlineExceeded) {
-			continue // what has not come may still come in time
+			continue // only the tick was due
 		}
 		return n, err
 	}
 }
 
-// nextTick returns when to interrupt a silence for the next tick; zero means never.
+// nextTick calls Tick, and returns when to call it again; zero means never.
 func (c *Conn) nextTick() time.Time {
 	if c.Tick == nil {
 		return time.Time{}
@@ -109,9 +109,9 @@ func (c *Conn) nextTick() time.Time {
 	return time.Now().Add(c.Tick())
 }
 
-// Linger closes the connection in two steps: it says that nothing more will be sent, and waits until the other side has
-// closed too, for limit at most. An engine that has seen the end of its request stops generating, so its slot is free
-// when Linger returns. What still arrives is thrown away.
+// Linger closes the connection in two steps: it closes the write half, then waits for at most limit until the other side has
+// closed too. Input is discarded. An engine stops generating when it sees the end of its request, so once it has closed, its
+// slot is free.
 func (c *Conn) Linger(limit time.Duration) {
 	defer c.Close()
 	c.AwaitClose(limit)
@@ -126,7 +126,7 @@ func (c *Conn) AwaitClose(limit time.Duration) bool {
 	var drain [4 << 10]byte
 	for time.Now().Before(until) {
 		_ = c.SetReadDeadline(until)
-		// A cancellation that comes late moves the deadline once more, so a timeout alone is no reason to leave.
+		// A late Cancel moves the deadline once more, so a timeout alone does not end the wait.
 		if _, err := c.Conn.Read(drain[:]); err != nil && !errors.Is(err, os.ErrDeadlineExceeded) {
 			return true
 		}
@@ -134,8 +134,8 @@ func (c *Conn) AwaitClose(limit time.Duration) bool {
 	return false
 }
 
-// Abort makes the coming Close reset the connection. The other side then learns of it though bytes that it does not
-// take stand before the end.
+// Abort makes the next Close reset the connection, so that the other side notices the end even if it does not read what was sent
+// before.
 func (c *Conn) Abort() {
 	if c.tls != nil {
 		c.tls.Poison()
@@ -161,7 +161,7 @@ func (c *Conn) WriteWithin(p []byte, stall time.Duration, limit time.Time) (int,
 		if err := c.SetWriteDeadline(deadline); err != nil {
 			return done, err
 		}
-		// After the deadline has moved: a cancellation sets the flag first, so one of the two is seen.
+		// After the deadline was moved: see Cancel.
 		if c.cancelled.Load() {
 			return done, ErrCancelled
 		}
@@ -172,13 +172,13 @@ func (c *Conn) WriteWithin(p []byte, stall time.Duration, limit time.Time) (int,
 	}
 }
 
-// Quiet reports whether the other side has neither closed an idle connection nor sent anything on it.
+// Quiet reports whether an idle connection can be used again: the other side has neither closed it nor sent anything.
 func (c *Conn) Quiet() bool {
 	if c.tls != nil {
-		return c.tls.quiet() // what TLS has read already is not seen at the socket
+		return c.tls.quiet() // the socket does not show what TLS has read already
 	}
 	quiet := false
-	// Control and not Read, which looks at the deadline that the last exchange left behind.
+	// Control instead of Read, which would check the deadline that the last exchange has left.
 	err := c.raw.Control(func(fd uintptr) {
 		var b [1]byte
 		_, _, err := syscall.Recvfrom(int(fd), b[:], syscall.MSG_PEEK|syscall.MSG_DONTWAIT)

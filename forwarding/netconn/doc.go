@@ -1,3 +1,3 @@
-// Package netconn has TCP and TLS connections whose deadlines roll forward with what they carry, that can be cancelled from any
-// goroutine, and whose end says whether it was meant: see [Conn] and [TLSConn].
+// Package netconn provides TCP and TLS connections for streams. The deadlines of a [Conn] roll forward with every read and write,
+// and any goroutine may cancel it. A [TLSConn] distinguishes the proper end of a stream from a truncated one.
 package netconn

@@ -12,7 +12,7 @@ import (
 )
 
 const (
-	// ownWriteTimeout bounds what TLS writes by itself, a handshake or a key update, to a peer that may read nothing.
+	// ownWriteTimeout bounds the writes that TLS makes by itself, for a handshake or a key update, to a peer that may not read.
 	ownWriteTimeout = 5 * time.Second
 	// closeNotifyTimeout bounds the write of close_notify.
 	closeNotifyTimeout = 50 * time.Millisecond
@@ -23,25 +23,29 @@ const (
 //   - sends close_notify with a deadline, and never while a Write is in progress or after a partial record;
 //   - can poll for pending data without blocking.
 //
-// Deadlines are those of the TCP connection. A read deadline that passes does no harm; after a write deadline has passed,
-// nothing more can be written, since part of a record may have been sent.
+// Deadlines are those of the TCP connection. A read may be retried after its deadline has passed. Nothing can be written after a
+// write deadline has passed, since part of a record may have been sent.
+//
+// Read, Write and Close may be called by different goroutines at once. Each direction has a lock, which its Read or Write holds for
+// as long as it blocks. Poll, Poison and the close functions must not block, so they only try the lock: when it is taken, Poll has
+// nothing to find that the reader will not find, and close_notify must not be sent into the middle of a record.
 type TLSConn struct {
 	tcp  *net.TCPConn
 	conn *tls.Conn
-	raw  *plainConn
+	raw  *rawConn
 
-	reading   sync.Mutex // held while reading; guards the field below
-	readAhead []byte     // found by Poll
+	reading   sync.Mutex // held by Read and Poll; guards the field below
+	readAhead []byte     // read by Poll, for Read
 
-	writing     sync.Mutex // held while writing; guards the field below
-	writeClosed bool       // nothing more may be written
+	writing     sync.Mutex // held by Write and closeNotify; guards the field below
+	writeClosed bool       // by close_notify, a failed Write or Poison
 }
 
-// NewTLS puts over(…), which is [tls.Server] or [tls.Client], over tcp. came, if it is not nil, is called after each read that
-// brings encrypted bytes.
-func NewTLS(tcp *net.TCPConn, over func(net.Conn) *tls.Conn, came func()) *TLSConn {
-	s := &TLSConn{tcp: tcp, raw: &plainConn{TCPConn: tcp, onRead: came}}
-	s.conn = over(s.raw)
+// NewTLS returns a connection with TLS over tcp. wrap is [tls.Server] or [tls.Client] with its configuration. onRead, unless it is
+// nil, is called after each read of encrypted bytes.
+func NewTLS(tcp *net.TCPConn, wrap func(net.Conn) *tls.Conn, onRead func()) *TLSConn {
+	s := &TLSConn{tcp: tcp, raw: &rawConn{TCPConn: tcp, onRead: onRead}}
+	s.conn = wrap(s.raw)
 	return s
 }
 
@@ -56,7 +60,7 @@ func (s *TLSConn) Read(p []byte) (int, error) {
 	}
 	n, err := s.conn.Read(p)
 	if errors.Is(err, io.EOF) && s.raw.eof {
-		err = io.ErrUnexpectedEOF // TLS overlooks it
+		err = io.ErrUnexpectedEOF // the TCP connection ended first, which crypto/tls reports alike
 	}
 	return n, err
 }
@@ -74,7 +78,7 @@ func (s *TLSConn) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// closeNotify sends close_notify, unless a Write is in progress or has failed.
+// closeNotify sends close_notify once, unless a Write is in progress or has failed.
 func (s *TLSConn) closeNotify() {
 	if !s.writing.TryLock() {
 		return
@@ -90,8 +94,8 @@ func (s *TLSConn) closeNotify() {
 	_ = s.conn.CloseWrite()
 }
 
-// Poison keeps close_notify from being sent, so that the other side does not take the coming end for a proper one. It does not
-// wait for a Write in progress.
+// Poison prevents close_notify from being sent, so that the other side reports the coming end as truncated. It has no effect
+// while a Write is in progress; a Write that fails has the same effect.
 func (s *TLSConn) Poison() {
 	if s.writing.TryLock() {
 		s.writeClosed = true
@@ -105,14 +109,14 @@ func (s *TLSConn) CloseWrite() error {
 	return s.tcp.CloseWrite()
 }
 
-// Close sends close_notify unless it was sent before, and closes.
+// Close sends close_notify, unless that was done before, and closes the TCP connection.
 func (s *TLSConn) Close() error {
 	s.closeNotify()
 	return s.tcp.Close()
 }
 
-// Poll reads what has arrived, without blocking, and keeps it for Read. It reports whether to poll again when more arrives, or the
-// error after which nothing more can be read. While another goroutine reads, it does nothing.
+// Poll reads, without blocking, the data that has arrived, and keeps it for Read. It reports whether to poll again when more
+// arrives, or the error after which nothing more can be read. While another goroutine reads, Poll does nothing.
 func (s *TLSConn) Poll() (again bool, err error) {
 	if !s.reading.TryLock() {
 		return false, nil
@@ -150,22 +154,22 @@ func (s *TLSConn) SetDeadline(t time.Time) error {
 	return errors.Join(s.SetReadDeadline(t), s.SetWriteDeadline(t))
 }
 
-// plainConn is the TCP connection as TLS sees it.
-type plainConn struct {
+// rawConn is the TCP connection below TLS. It knows whether TLS writes for the caller, whose deadline holds, or by itself.
+type rawConn struct {
 	*net.TCPConn
-	first   []byte // read before TLS began
+	first   []byte // read before the handshake
 	onRead  func()
-	eof     bool // the other side has closed; guarded by TLSConn.reading
-	polling bool // reads do not wait; likewise
+	eof     bool // the other side has closed the TCP connection; guarded by TLSConn.reading
+	polling bool // reads do not block; guarded by TLSConn.reading
 
 	mu            sync.Mutex // guards the fields below
-	writeDeadline time.Time  // the caller's deadline
+	writeDeadline time.Time  // the caller's
 	writing       bool       // a Write is in progress
-	bounded       bool       // ownWriteTimeout is in force instead
+	bounded       bool       // ownWriteTimeout is in force instead of the caller's
 }
 
 // Read reads encrypted bytes.
-func (b *plainConn) Read(p []byte) (int, error) {
+func (b *rawConn) Read(p []byte) (int, error) {
 	if len(b.first) > 0 {
 		n := copy(p, b.first)
 		if b.first = b.first[n:]; len(b.first) == 0 {
@@ -183,7 +187,7 @@ func (b *plainConn) Read(p []byte) (int, error) {
 	return n, err
 }
 
-func (b *plainConn) receive(p []byte) (n int, err error) {
+func (b *rawConn) receive(p []byte) (n int, err error) {
 	if !b.polling {
 		return b.TCPConn.Read(p)
 	}
@@ -191,13 +195,13 @@ func (b *plainConn) receive(p []byte) (n int, err error) {
 	if err != nil {
 		return 0, err
 	}
-	// Control and not Read, which looks at a deadline that may have passed.
+	// Control instead of Read, which would check a deadline that may have passed.
 	if failed := raw.Control(func(fd uintptr) { n, _, err = syscall.Recvfrom(int(fd), p, syscall.MSG_DONTWAIT) }); failed != nil {
 		return 0, failed
 	}
 	switch {
 	case errors.Is(err, syscall.EAGAIN), errors.Is(err, syscall.EINTR):
-		return 0, os.ErrDeadlineExceeded // which TLS takes for something that passes
+		return 0, os.ErrDeadlineExceeded // a temporary error to crypto/tls
 	case err != nil:
 		return 0, err
 	case n == 0:
@@ -206,8 +210,8 @@ func (b *plainConn) receive(p []byte) (n int, err error) {
 	return n, nil
 }
 
-// Write writes encrypted bytes: of a Write, which has its own deadline, or of TLS itself.
-func (b *plainConn) Write(p []byte) (int, error) {
+// Write writes encrypted bytes: for a Write, whose deadline the caller has set, or for TLS itself.
+func (b *rawConn) Write(p []byte) (int, error) {
 	if b.boundWrite() {
 		defer b.restore()
 	}
@@ -215,7 +219,7 @@ func (b *plainConn) Write(p []byte) (int, error) {
 }
 
 // boundWrite sets a deadline for a write that TLS makes by itself.
-func (b *plainConn) boundWrite() bool {
+func (b *rawConn) boundWrite() bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.writing {
@@ -226,39 +230,39 @@ func (b *plainConn) boundWrite() bool {
 	return true
 }
 
-func (b *plainConn) restore() {
+func (b *rawConn) restore() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.restoreLocked()
 }
 
-func (b *plainConn) restoreLocked() {
+func (b *rawConn) restoreLocked() {
 	if b.bounded {
 		b.bounded = false
 		_ = b.TCPConn.SetWriteDeadline(b.writeDeadline)
 	}
 }
 
-// asked says whether somebody writes, whose deadline then holds.
-func (b *plainConn) setWriting(writes bool) {
+// setWriting notes whether a Write is in progress, for which the caller's deadline holds.
+func (b *rawConn) setWriting(writing bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.writing = writes
+	b.writing = writing
 	b.restoreLocked()
 }
 
-func (b *plainConn) setWriteDeadline(t time.Time) error {
+func (b *rawConn) setWriteDeadline(t time.Time) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.writeDeadline, b.bounded = t, false
 	return b.TCPConn.SetWriteDeadline(t)
 }
 
-// SetWriteDeadline does nothing: TLS calls it around its last word, for which [TLSConn.closeNotify] has set one.
-func (b *plainConn) SetWriteDeadline(time.Time) error { return nil }
+// SetWriteDeadline does nothing: crypto/tls calls it around close_notify, for which [TLSConn.closeNotify] has set a deadline.
+func (b *rawConn) SetWriteDeadline(time.Time) error { return nil }
 
-// Conn returns the [tls.Conn], for its handshake and its state.
+// Conn returns the [tls.Conn] for its handshake and its state.
 func (s *TLSConn) Conn() *tls.Conn { return s.conn }
 
-// Unread makes p, which was read from the TCP connection already, the first bytes that TLS reads.
+// Unread makes p, which was read from the TCP connection before the handshake, the first bytes that TLS reads.
 func (s *TLSConn) Unread(p []byte) { s.raw.first = p }
