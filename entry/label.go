@@ -1,6 +1,10 @@
 package entry
 
-import "strings"
+import (
+	"strings"
+
+	"colonnade/internal/ascii"
+)
 
 const (
 	maxLabel = 128 // of a model's name
@@ -10,13 +14,13 @@ const (
 // modelLabel returns what an event shows of a model that does not exist: the name as the client wrote it, if it could be a model's name.
 // Clients paste keys and prompts there by mistake, so anything that may be one is left out.
 func modelLabel(asked string) string {
-	if len(asked) > maxLabel || asked == "" || !alphanumeric(asked[0]) || isKeyLike(asked) {
+	if len(asked) > maxLabel || asked == "" || !ascii.IsAlphanumeric(asked[0]) || isKeyLike(asked) {
 		return ""
 	}
 	run, digit := 0, false
 	for i := range len(asked) {
 		switch c := asked[i]; {
-		case alphanumeric(c):
+		case ascii.IsAlphanumeric(c):
 			run++
 			digit = digit || c <= '9'
 		case strings.IndexByte("._:/@+-", c) >= 0:
@@ -40,7 +44,7 @@ func isKeyLike(s string) bool {
 			if i < 0 {
 				break
 			}
-			if at += i; at == 0 || !alphanumeric(s[at-1]) {
+			if at += i; at == 0 || !ascii.IsAlphanumeric(s[at-1]) {
 				return true
 			}
 		}
@@ -48,15 +52,13 @@ func isKeyLike(s string) bool {
 	return false
 }
 
-func alphanumeric(c byte) bool { return c|0x20 >= 'a' && c|0x20 <= 'z' || c >= '0' && c <= '9' }
-
 // isRequestID reports whether a client's id may be kept as a label.
 func isRequestID(s string) bool {
 	if len(s) < 8 || len(s) > 64 || isKeyLike(s) {
 		return false
 	}
 	for i := range len(s) {
-		if c := s[i]; !alphanumeric(c) && c != '.' && c != '_' && c != '-' {
+		if c := s[i]; !ascii.IsAlphanumeric(c) && c != '.' && c != '_' && c != '-' {
 			return false
 		}
 	}

@@ -175,8 +175,8 @@ func unescapePercent(dst, raw []byte, form bool) ([]byte, bool) {
 			if i+2 >= len(raw) {
 				return nil, false
 			}
-			first, ok1 := HexDigit(raw[i+1])
-			second, ok2 := HexDigit(raw[i+2])
+			first, ok1 := ascii.HexDigit(raw[i+1])
+			second, ok2 := ascii.HexDigit(raw[i+2])
 			if !ok1 || !ok2 {
 				return nil, false
 			}

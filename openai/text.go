@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"unicode/utf16"
 	"unicode/utf8"
+
+	"colonnade/internal/ascii"
 )
 
 // appendUnescaped appends the text of a JSON string's inside; its escapes must be valid. It reports whether every
@@ -66,23 +68,13 @@ func hex4(b []byte) (rune, bool) {
 	}
 	var r rune
 	for _, c := range b[:4] {
-		d, ok := HexDigit(c)
+		d, ok := ascii.HexDigit(c)
 		if !ok {
 			return 0, false
 		}
 		r = r<<4 | rune(d)
 	}
 	return r, true
-}
-
-func HexDigit(c byte) (byte, bool) {
-	switch {
-	case c-'0' <= 9:
-		return c - '0', true
-	case (c|0x20)-'a' <= 5:
-		return c | 0x20 - 'a' + 10, true
-	}
-	return 0, false
 }
 
 // appendFolded appends key as a parser reads it that ignores letter case: lower ASCII, with the two letters beyond

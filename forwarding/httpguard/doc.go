@@ -1,4 +1,4 @@
-// Package httpguard refuses requests that two HTTP parsers could read in two ways. [CheckHead] checks a request's head as it
-// stood on the wire; [Framing] follows every byte of a connection below a server whose own parser is lenient.
-// It is pure, and fuzzed against net/http.
+// Package httpguard refuses HTTP/1.1 requests that two parsers could read differently, which is what request smuggling needs.
+// [CheckHead] checks the head of a request as it was on the wire. [Framing] follows every byte of a connection below a server
+// whose parser is lenient. Both are pure functions of bytes, fuzzed against net/http.
 package httpguard

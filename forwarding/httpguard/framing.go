@@ -4,26 +4,30 @@ import (
 	"bytes"
 
 	"colonnade/internal/ascii"
-	"colonnade/openai"
 )
 
-// Framing follows requests as they come over one connection, below a server's
-// parser, and finds what that passes over: lines that do not end in CRLF, chunks
-// that are not written as they must be. Another server on the way might read it
-// otherwise, and see other requests than we do. The rest of a head is for
-// [CheckHead]; of one that it refuses, Framing follows nothing, as its
-// connection ends. The zero value stands before a first request.
+// Framing follows the requests of one connection below a server's parser, and finds what a lenient parser accepts: lines that do
+// not end in CRLF, and malformed chunks. Another server on the path might read such bytes as other requests. The rest of a head is
+// for [CheckHead]; once that would refuse a head, Framing follows nothing more, since the connection ends with that request.
+//
+//	firstLine → header … ─┬→ body ──────────────────────────────────→ firstLine of the next request
+//	                      ├→ chunkSize → chunk → chunkEnd → chunkSize
+//	                      │      └→ trailer … ──────────────────────→ firstLine of the next request
+//	                      └→ over: an ambiguous length, or an upgrade
+//	any state → broken: a malformed line
+//
+// The zero value stands before the first request. It is for one goroutine.
 type Framing struct {
-	state   framingState
-	left    int64 // of a body, or of a chunk
-	chunked bool
-	length  int64
-	last    bool // nothing behind the request is one
-	unclear bool // the head is refused
+	state     framingState
+	left      int64 // bytes left of a body or a chunk
+	chunked   bool
+	length    int64
+	final     bool // no request may follow on the connection
+	ambiguous bool // CheckHead refuses the head
 
-	begun []byte // a line's beginning that has come, at most maxFramingLine of it
-	size  int    // of all of it that has come
-	cr    bool   // it ends in one
+	partial []byte // the first maxFramingLine bytes of an unfinished line
+	size    int    // bytes of the whole unfinished line
+	cr      bool   // the unfinished line ends in CR
 }
 
 type framingState uint8
@@ -36,16 +40,15 @@ const (
 	framingChunk
 	framingChunkEnd
 	framingTrailer
-	framingOver // what comes is no request's
+	framingOver // the rest of the connection is not followed
 	framingBroken
 )
 
-// maxFramingLine is longer than any line that matters to a framing.
+// maxFramingLine is longer than any line that decides about framing.
 const maxFramingLine = 128
 
-// Advance takes what has come, and returns how much of it is well framed. If that is
-// not all, nothing that comes later is. What passes stops before the LF of a bad
-// line, so that the parser above sees no end.
+// Advance takes the next bytes of the connection, and returns how many of them are well framed. If that is not all, nothing that
+// follows is. The well-framed part stops before the LF of a malformed line, so that the parser above does not see the line's end.
 func (f *Framing) Advance(p []byte) int {
 	done := 0
 	for done < len(p) {
@@ -63,12 +66,12 @@ func (f *Framing) Advance(p []byte) int {
 		default:
 			n := bytes.IndexByte(p[done:], '\n')
 			if n < 0 {
-				f.begin(p[done:])
+				f.keep(p[done:])
 				return len(p)
 			}
-			if !f.line(p[done : done+n]) {
-				f.state, f.begun = framingBroken, nil
-				return done + n // the parser above must see that something has come
+			if !f.endLine(p[done : done+n]) {
+				f.state, f.partial = framingBroken, nil
+				return done + n // the parser above must see that something has arrived
 			}
 			done += n + 1
 		}
@@ -76,42 +79,41 @@ func (f *Framing) Advance(p []byte) int {
 	return done
 }
 
-// Broken reports whether something came that was not well framed.
+// Broken reports whether malformed bytes have arrived.
 func (f *Framing) Broken() bool { return f.state == framingBroken }
 
-// begin keeps the beginning of a line whose end has not come.
-func (f *Framing) begin(p []byte) {
+// keep stores the beginning of a line whose end has not arrived.
+func (f *Framing) keep(p []byte) {
 	f.size += len(p)
 	f.cr = p[len(p)-1] == '\r'
-	f.begun = append(f.begun, p[:min(len(p), maxFramingLine-len(f.begun))]...)
+	f.partial = append(f.partial, p[:min(len(p), maxFramingLine-len(f.partial))]...)
 }
 
-// line takes a line's end, without its LF, and with it the line.
-func (f *Framing) line(p []byte) bool {
+// endLine takes the rest of a line, without its LF.
+func (f *Framing) endLine(p []byte) bool {
 	if f.size > 0 {
 		if len(p) > 0 {
-			f.begin(p)
+			f.keep(p)
 		}
-		whole := f.begun
-		if f.cr && len(whole) == f.size {
-			whole = whole[:len(whole)-1]
+		line := f.partial
+		if f.cr && len(line) == f.size {
+			line = line[:len(line)-1]
 		}
-		ok, long := f.cr, f.size > maxFramingLine
-		f.begun, f.size, f.cr = f.begun[:0], 0, false
-		return ok && f.take(whole, long)
+		ok, truncated := f.cr, f.size > maxFramingLine
+		f.partial, f.size, f.cr = f.partial[:0], 0, false
+		return ok && f.line(line, truncated)
 	}
 	if len(p) == 0 || p[len(p)-1] != '\r' {
 		return false
 	}
-	return f.take(p[:len(p)-1], len(p) > maxFramingLine)
+	return f.line(p[:len(p)-1], len(p) > maxFramingLine)
 }
 
-// take takes a line without its CRLF. Of one that is long there may be only the
-// beginning.
-func (f *Framing) take(line []byte, long bool) bool {
+// line takes a line without its CRLF. A long line may be truncated.
+func (f *Framing) line(line []byte, long bool) bool {
 	switch f.state {
 	case framingFirstLine:
-		if len(line) > 0 { // empty ones may stand before it (RFC 9112, section 2.2)
+		if len(line) > 0 { // RFC 9112, section 2.2, allows empty lines before it
 			f.state = framingHeader
 		}
 	case framingHeader:
@@ -121,7 +123,7 @@ func (f *Framing) take(line []byte, long bool) bool {
 			return f.header(line, long)
 		}
 	case framingChunkSize:
-		return !long && f.chunk(line)
+		return !long && f.chunkSize(line)
 	case framingChunkEnd:
 		f.state = framingChunkSize
 		return len(line) == 0
@@ -133,33 +135,33 @@ func (f *Framing) take(line []byte, long bool) bool {
 	return true
 }
 
-// header takes a header line. One that says how long the body is must be short
-// enough to be seen: white space is no reason to lose sight of what follows.
+// header takes a header line. A line that decides about the length of the body must not be long, even if white space makes it so,
+// since it may be truncated.
 func (f *Framing) header(line []byte, long bool) bool {
 	name, value, _ := bytes.Cut(line, []byte(":"))
 	switch len(name) {
 	case len("content-length"):
 		if ascii.EqualFold(name, "content-length") {
 			n, ok := ascii.ParseUint(ascii.TrimSpace(value))
-			f.unclear = f.unclear || !ok || f.chunked || f.length > 0
+			f.ambiguous = f.ambiguous || !ok || f.chunked || f.length > 0
 			f.length = int64(n)
 			return !long
 		}
 	case len("transfer-encoding"):
 		if ascii.EqualFold(name, "transfer-encoding") {
-			f.unclear = f.unclear || f.chunked || f.length > 0 || string(ascii.TrimSpace(value)) != "chunked"
+			f.ambiguous = f.ambiguous || f.chunked || f.length > 0 || string(ascii.TrimSpace(value)) != "chunked"
 			f.chunked = true
 			return !long
 		}
 	case len("upgrade"):
-		f.last = f.last || ascii.EqualFold(name, "upgrade")
+		f.final = f.final || ascii.EqualFold(name, "upgrade")
 	}
 	return true
 }
 
 func (f *Framing) afterHead() {
 	switch {
-	case f.unclear:
+	case f.ambiguous:
 		f.state = framingOver
 	case f.chunked:
 		f.state = framingChunkSize
@@ -170,35 +172,31 @@ func (f *Framing) afterHead() {
 	}
 }
 
-// afterContent goes on behind a body, or behind one chunk's content.
+// afterContent sets the state after a chunk's content, or after a request.
 func (f *Framing) afterContent() {
 	switch {
 	case f.state == framingChunk:
 		f.state = framingChunkEnd
-	case f.last:
+	case f.final:
 		f.state = framingOver
 	default:
-		*f = Framing{begun: f.begun}
+		*f = Framing{partial: f.partial}
 	}
 }
 
-// chunk reads the line before a chunk: its size, and an extension that is passed
-// over unless it has what lines do not have.
-func (f *Framing) chunk(line []byte) bool {
+// chunkSize takes the line before a chunk: its size, and an extension, which is ignored.
+func (f *Framing) chunkSize(line []byte) bool {
 	digits, extension, _ := bytes.Cut(line, []byte(";"))
-	if len(digits) == 0 || len(digits) > 15 || ascii.HasControl(extension) {
+	size, ok := ascii.ParseHex(digits)
+	if !ok || len(digits) > maxChunkDigits || ascii.HasControl(extension) {
 		return false
 	}
-	f.left = 0
-	for _, c := range digits {
-		d, ok := openai.HexDigit(c)
-		if !ok {
-			return false
-		}
-		f.left = f.left<<4 | int64(d)
-	}
-	if f.state = framingChunk; f.left == 0 {
+	f.left, f.state = size, framingChunk
+	if size == 0 {
 		f.state = framingTrailer
 	}
 	return true
 }
+
+// maxChunkDigits bounds the size of a chunk with its leading zeros: a parser that counts them may overflow.
+const maxChunkDigits = 15

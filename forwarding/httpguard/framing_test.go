@@ -7,7 +7,7 @@ import (
 	"colonnade/forwarding/httpguard"
 )
 
-// passed feeds text in pieces of a size, and returns what was let through.
+// passed returns the part of text that is well framed, when text arrives in pieces of a size.
 func passed(text string, size int) string {
 	var f httpguard.Framing
 	var b strings.Builder
@@ -29,7 +29,7 @@ func passed(text string, size int) string {
 func TestFraming(t *testing.T) {
 	const first, end, hidden = "POST / HTTP/1.1\r\n", "Host: a\r\n\r\n", "GET / HTTP/1.1\r\nHost: a\r\n\r\n"
 	const inChunks = first + "Transfer-Encoding: chunked\r\n" + end
-	// f lets text through up to its first ^, which stands before the LF that is wrong; without one, all of it.
+	// f expects text to be well framed up to its first ^, which stands before the LF of a malformed line, or as a whole.
 	f := func(text string) {
 		t.Helper()
 		want, _, _ := strings.Cut(text, "^")
@@ -61,7 +61,7 @@ func TestFraming(t *testing.T) {
 	pad := strings.Repeat(" ", 200)
 	f(first + "Content-Length:" + pad + "0\r^\n" + end + "POST / HTTP/1.1\n")
 	f(first + "Transfer-Encoding:" + pad + "chunked\r^\n" + end + "3 \r\nabc\r\n")
-	// What the guard refuses is followed no further: its connection ends.
+	// A request that CheckHead refuses is followed no further: its connection ends.
 	for _, head := range []string{"Content-Length: 3\r\nContent-Length: 3\r\n", "Content-Length: 3\r\nTransfer-Encoding: chunked\r\n", "Transfer-Encoding: chunked\r\nContent-Length: 3\r\n",
 		"Content-Length: +3\r\n", "Transfer-Encoding: gzip, chunked\r\n", "Transfer-Encoding: chunked\r\nTransfer-Encoding: chunked\r\n",
 		"Upgrade: websocket\r\n", "Content-Length: 3\r\nUpgrade: h2c\r\n"} {
@@ -69,7 +69,7 @@ func TestFraming(t *testing.T) {
 	}
 }
 
-// What passes does not depend on how it came, and what does not is never more than a prefix.
+// The well-framed part is a prefix that does not depend on the pieces in which the text arrives.
 func FuzzFraming(f *testing.F) {
 	f.Add("POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\n\r\nGET / HTTP/1.1\r\n\r\n", uint8(3))
 	f.Add("\r\nPOST / HTTP/1.1\r\nContent-Length: 5\r\n\r\n\n\n\n\n\nGET / HTTP/1.1\n", uint8(1))

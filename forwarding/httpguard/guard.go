@@ -7,20 +7,20 @@ import (
 	"colonnade/openai"
 )
 
-// RequestHead is what a server read before a request's body, as it came.
+// RequestHead is the head of a request as it was on the wire.
 type RequestHead struct {
 	Method   []byte
 	Target   []byte
 	Protocol []byte
-	Raw      []byte // the header lines with their CRLFs, with or without the blank line
-	Host     []byte // what the server takes for the host, if it has a view of its own
-	MaxBody  int    // the longest body that may be announced, in bytes; 0 = any
+	Raw      []byte // the header lines with their CRLFs, with or without the empty line
+	Host     []byte // the host in the server's view, if it has one
+	MaxBody  int    // the longest body that Content-Length may announce, in bytes; 0 = any
 }
 
-// maxHeaders bounds the header lines of a request.
+// maxHeaders is the highest number of header lines.
 const maxHeaders = 100
 
-// guard is what has been seen of a head.
+// guard is the state of one CheckHead.
 type guard struct {
 	head    RequestHead
 	seen    header
@@ -29,9 +29,8 @@ type guard struct {
 	hasBody bool
 }
 
-// CheckHead refuses a request head that two parsers could read in two ways, or
-// that asks for what is never done here. It says nothing about what is asked
-// for: see [ParseRoute].
+// CheckHead returns an error for a head that two parsers could read differently, or that requests what no server here does. It does
+// not check what the request is for: see [openai.ParseRoute].
 func CheckHead(h RequestHead) *openai.Error {
 	g := guard{head: h}
 	if err := g.firstLine(); err != nil {
@@ -58,7 +57,7 @@ func CheckHead(h RequestHead) *openai.Error {
 			return err
 		}
 	}
-	return g.whole()
+	return g.checkAll()
 }
 
 func (g *guard) firstLine() *openai.Error {
@@ -82,7 +81,7 @@ func (g *guard) firstLine() *openai.Error {
 	return nil
 }
 
-// line checks one header line without its CRLF.
+// line checks a header line without its CRLF.
 func (g *guard) line(line []byte) *openai.Error {
 	if line[0] == ' ' || line[0] == '\t' {
 		return openai.InvalidRequest("", "a header is folded over several lines")
@@ -130,7 +129,7 @@ func (g *guard) header(is header, value []byte) *openai.Error {
 		return openai.InvalidRequest("", "trailers are not supported")
 	case headerUpgrade:
 		if ascii.EqualFold(value, "h2c") {
-			return nil // Java's client offers it with every request; an offer may be passed over (RFC 9110, 7.8)
+			return nil // Java's client offers it with every request, and a server may ignore it (RFC 9110, section 7.8)
 		}
 		if g.http10 || string(g.head.Method) != "GET" || !ascii.EqualFold(value, "websocket") {
 			return noUpgrade()
@@ -178,8 +177,7 @@ func (g *guard) hostHeader(value []byte) *openai.Error {
 	return nil
 }
 
-// connection refuses to have headers that matter declared to be of this hop
-// only: somebody on the way might take them out.
+// connection refuses a Connection header that lists a header of [headerOf]: a proxy on the path would remove that header.
 func connection(value []byte) *openai.Error {
 	for len(value) > 0 {
 		var option []byte
@@ -190,14 +188,14 @@ func connection(value []byte) *openai.Error {
 		var buf [maxHeaderName]byte
 		name, _, ok := canonical(buf[:0], option)
 		if !ok || headerOf(name)&^headersOfHop != 0 {
-			return openai.InvalidRequest("", "the header \"connection\" lists what it must not")
+			return openai.InvalidRequest("", "the header \"connection\" lists a header that must not be removed")
 		}
 	}
 	return nil
 }
 
-// whole checks what only all headers together tell.
-func (g *guard) whole() *openai.Error {
+// checkAll checks the headers against each other.
+func (g *guard) checkAll() *openai.Error {
 	if g.seen&headerContentLength != 0 && g.seen&headerTransferEncoding != 0 {
 		return openai.InvalidRequest("", "the request has both \"content-length\" and \"transfer-encoding\"")
 	}
@@ -213,7 +211,7 @@ func (g *guard) whole() *openai.Error {
 	return g.target()
 }
 
-// target accepts a path, or an absolute URL whose host is that of the header.
+// target accepts a path, and an absolute URL with the host of the header.
 func (g *guard) target() *openai.Error {
 	authority, path, absolute, ok := openai.SplitTarget(g.head.Target)
 	if !ok || !wellEscaped(path) {
@@ -225,7 +223,7 @@ func (g *guard) target() *openai.Error {
 	return nil
 }
 
-// wellEscaped says whether each percent sign before the query escapes something.
+// wellEscaped reports whether two hexadecimal digits follow each percent sign before the query.
 func wellEscaped(path []byte) bool {
 	path, _, _ = bytes.Cut(path, []byte("?"))
 	for {
@@ -236,8 +234,8 @@ func wellEscaped(path []byte) bool {
 		if n+2 >= len(path) {
 			return false
 		}
-		_, first := openai.HexDigit(path[n+1])
-		_, second := openai.HexDigit(path[n+2])
+		_, first := ascii.HexDigit(path[n+1])
+		_, second := ascii.HexDigit(path[n+2])
 		if !first || !second {
 			return false
 		}

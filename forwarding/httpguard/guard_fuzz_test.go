@@ -10,8 +10,7 @@ import (
 	"colonnade/forwarding/httpguard"
 )
 
-// What is accepted, net/http accepts too and frames alike, and the fields that
-// matter occur once.
+// An accepted head is accepted and framed alike by net/http, and the headers that matter occur once.
 func FuzzCheckHead(f *testing.F) {
 	f.Add("POST", "/v1/completions", "Host: a\r\nContent-Length: 3\r\n")
 	f.Add("GET", "http://a/v1/models", "Host: a\r\nX-Colonnade-Hop: v1\r\nx_colonnade_hop: v2\r\n")
@@ -62,8 +61,7 @@ func checkFraming(t *testing.T, r *http.Request, text string) {
 	}
 }
 
-// headerLine is the value of the one header of that name, as a simple reader
-// finds it.
+// headerLine returns the value of the header called name as a naive parser finds it.
 func headerLine(text, name string) string {
 	found := ""
 	for _, line := range strings.Split(text, "\r\n")[1:] {

@@ -8,8 +8,7 @@ import (
 	"colonnade/forwarding/httpguard"
 )
 
-// head makes a request head from its first line and its other lines, joined by
-// CRLF and ended by a blank line.
+// head returns a request head of its first line and its header lines.
 func head(first string, lines ...string) httpguard.RequestHead {
 	part := strings.SplitN(first, " ", 3)
 	raw := strings.Join(append(lines, "", ""), "\r\n")
@@ -66,7 +65,7 @@ func TestCheckHeadAcceptsWithoutBlankLine(t *testing.T) {
 	}
 }
 
-// A head has at most so many lines, and announces no more than a body may have.
+// The number of header lines and the announced length of the body are bounded.
 func TestCheckHeadLimits(t *testing.T) {
 	f := func(name string, h httpguard.RequestHead, number int) {
 		t.Helper()

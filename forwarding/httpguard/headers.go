@@ -6,7 +6,7 @@ import (
 	"colonnade/internal/ascii"
 )
 
-// header is a header that matters to the guard; one bit each.
+// header is a set of headers that the guard knows, one bit each.
 type header uint64
 
 const (
@@ -35,11 +35,11 @@ const (
 	headerDeadline
 	headerQueueEvents
 	headerForceColo
-	headerOurs // any other of ours: none is believed, so it may repeat
+	headerOurs // any other x-colonnade-* header: it is not trusted, so it may repeat
 )
 
 const (
-	// headersRepeated may occur more than once.
+	// headersRepeated may occur several times.
 	headersRepeated = headerConnection | headerKeepAlive | headerTE | headerProxy | headerOurs
 	// headersOfHop may be listed in Connection.
 	headersOfHop = headerConnection | headerKeepAlive | headerTE | headerUpgrade | headerHTTP2Settings
@@ -50,9 +50,9 @@ const maxHeaderName = 64
 
 const ourPrefix = "x-colonnade-"
 
-// canonical lowers name and turns into hyphens the characters that some servers
-// take for them (CGI and what came of it); aliased says that there were any. A
-// name beyond maxHeaderName is checked, too, but comes back cut.
+// canonical appends name in lower case to dst, with hyphens for the characters that some servers replace by hyphens (CGI and its
+// successors); aliased reports whether there were any. A name that is longer than the capacity of dst is checked whole and
+// returned truncated. ok is false if name is not a token.
 func canonical(dst, name []byte) (out []byte, aliased, ok bool) {
 	if len(name) == 0 {
 		return nil, false, false
@@ -71,7 +71,7 @@ func canonical(dst, name []byte) (out []byte, aliased, ok bool) {
 	return dst, aliased, true
 }
 
-// headerOf knows a canonical name, or returns 0.
+// headerOf returns the header with a canonical name, or 0 for one that the guard does not know.
 func headerOf(name []byte) header {
 	switch string(name) {
 	case "content-length":

@@ -6,8 +6,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"strconv"
 	"strings"
+
+	"colonnade/internal/ascii"
 
 	"golang.org/x/net/http/httpguts"
 )
@@ -135,11 +136,11 @@ func (b *body) malformed(what string, err error) error {
 func parseChunkSize(line []byte) (int64, error) {
 	digits, extension, _ := bytes.Cut(line, []byte(";"))
 	digits = bytes.TrimRight(digits, " \t")
-	n, err := strconv.ParseUint(string(digits), 16, 62)
-	if err != nil || !httpguts.ValidHeaderFieldValue(string(extension)) {
+	n, ok := ascii.ParseHex(digits)
+	if !ok || ascii.HasControl(extension) {
 		return 0, fmt.Errorf("%w: chunk size %.20q", errMalformed, digits)
 	}
-	return int64(n), nil
+	return n, nil
 }
 
 func eofIfNil(err error) error {

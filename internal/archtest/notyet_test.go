@@ -10,7 +10,6 @@ var notYet = []string{
 	"colo",
 	"deploy",
 	"entry",
-	"forwarding/httpguard",
 	"forwarding/realtime",
 	"forwarding/relay",
 	"forwarding/server",

@@ -1,11 +1,10 @@
-// Package ascii has what parsers of ASCII protocols share: tokens, white space, control characters, letters of either case.
+// Package ascii classifies, compares and parses ASCII bytes, for parsers of ASCII protocols. Unlike package strings it does not
+// know Unicode, whose letter cases and spaces a protocol does not mean.
 package ascii
 
-import (
-	"encoding/binary"
-)
+import "encoding/binary"
 
-// IsTokenByte says whether RFC 9110, section 5.6.2, has c in a token.
+// IsTokenByte reports whether c may stand in a token (RFC 9110, section 5.6.2).
 func IsTokenByte(c byte) bool {
 	const (
 		first = uint64(1)<<'!' | 1<<'#' | 1<<'$' | 1<<'%' | 1<<'&' | 1<<'\'' | 1<<'*' | 1<<'+' | 1<<'-' | 1<<'.' |
@@ -19,10 +18,12 @@ func IsTokenByte(c byte) bool {
 	return c < 128 && second>>(c-64)&1 != 0
 }
 
+// IsAlphanumeric reports whether c is a letter or a digit.
 func IsAlphanumeric(c byte) bool {
 	return c-'0' <= 9 || c|0x20-'a' <= 25
 }
 
+// IsToken reports whether s is a token (RFC 9110, section 5.6.2).
 func IsToken[T string | []byte](s T) bool {
 	for i := range len(s) {
 		if !IsTokenByte(s[i]) {
@@ -32,7 +33,7 @@ func IsToken[T string | []byte](s T) bool {
 	return len(s) > 0
 }
 
-// TrimSpace takes the white space off that may stand around a header's value.
+// TrimSpace returns b without the spaces and tabs around it, as RFC 9110, section 5.5, has it for the value of a header.
 func TrimSpace(b []byte) []byte {
 	for len(b) > 0 && (b[0] == ' ' || b[0] == '\t') {
 		b = b[1:]
@@ -43,7 +44,7 @@ func TrimSpace(b []byte) []byte {
 	return b
 }
 
-// IsVisible says whether all bytes are visible ASCII, and there are any.
+// IsVisible reports whether b consists of visible characters, of which it needs one.
 func IsVisible(b []byte) bool {
 	for _, c := range b {
 		if c <= ' ' || c >= 0x7f {
@@ -53,7 +54,7 @@ func IsVisible(b []byte) bool {
 	return len(b) > 0
 }
 
-// HasControl says whether b has control characters other than tabs.
+// HasControl reports whether b contains a control character other than a tab.
 func HasControl(b []byte) bool {
 	for len(b) >= 8 {
 		w := binary.LittleEndian.Uint64(b)
@@ -75,7 +76,7 @@ func slowHasControl(b []byte) bool {
 	return false
 }
 
-// EqualFold compares ASCII without letter case.
+// EqualFold reports whether a and b are equal but for letter case.
 func EqualFold[T, U string | []byte](a T, b U) bool {
 	if len(a) != len(b) {
 		return false
@@ -88,6 +89,7 @@ func EqualFold[T, U string | []byte](a T, b U) bool {
 	return true
 }
 
+// ToLower returns the lower case of a letter, and any other byte as it is.
 func ToLower(c byte) byte {
 	if 'A' <= c && c <= 'Z' {
 		return c | 0x20
@@ -95,10 +97,12 @@ func ToLower(c byte) byte {
 	return c
 }
 
-// ParseUint reads a number that counts something; fractions, negative and absurd
-// ones do not.
+// maxDigits bounds numbers, so that they fit into an int64, decimal or hexadecimal.
+const maxDigits = 15
+
+// ParseUint parses a decimal number of at most 15 digits, without a sign.
 func ParseUint(raw []byte) (int, bool) {
-	if len(raw) == 0 || len(raw) > 15 {
+	if len(raw) == 0 || len(raw) > maxDigits {
 		return 0, false
 	}
 	n := 0
@@ -109,6 +113,32 @@ func ParseUint(raw []byte) (int, bool) {
 		n = n*10 + int(c-'0')
 	}
 	return n, true
+}
+
+// ParseHex parses a hexadecimal number of at most 15 digits after leading zeros, without a sign or a prefix.
+func ParseHex(raw []byte) (n int64, ok bool) {
+	if len(raw) == 0 {
+		return 0, false
+	}
+	for _, c := range raw {
+		d, ok := HexDigit(c)
+		if !ok || n >= 1<<(4*(maxDigits-1)) {
+			return 0, false
+		}
+		n = n<<4 | int64(d)
+	}
+	return n, true
+}
+
+// HexDigit returns the value of a hexadecimal digit.
+func HexDigit(c byte) (value byte, ok bool) {
+	switch {
+	case c-'0' <= 9:
+		return c - '0', true
+	case (c|0x20)-'a' <= 5:
+		return c | 0x20 - 'a' + 10, true
+	}
+	return 0, false
 }
 
 const (
