@@ -6,12 +6,13 @@ type account struct {
 	weight  float64
 	ownCap  int // its own cap; 0: none
 	held    [boundCount]int64
-	hold    mean // how long its requests hold a slot, relative to all requests; only while its cap is below Slots
 	learned learned
 	flows   [bandCount]flow
 
 	idle               bool     // it is in the idle list
 	idlePrev, idleNext *account // its neighbours in that list
+
+	hold mean // how long its requests hold a slot, relative to all requests; measured only while its cap is below Slots
 }
 
 // account returns the state of c's account with the weight and the cap of the claim. It creates the account if need be.

@@ -22,6 +22,9 @@ func (q *Queue) bindingCap(own int) int {
 // AtLimit reports whether c's account runs as many requests as its cap lets it, with a cap below Slots: none of its
 // requests can get a slot that another account frees.
 func (q *Queue) AtLimit(c Claim) bool {
+	if q.bindingCap(c.Concurrent) == 0 {
+		return false // as a rule: spare the lookup
+	}
 	a := q.accounts[c.Account]
 	return a != nil && q.atLimit(a, c.Concurrent)
 }
@@ -34,15 +37,20 @@ func (q *Queue) atLimit(a *account, ownCap int) bool {
 // ObserveHold records how long a request that ends has held its slot, while the mean of all requests is mean. It is
 // called before [Queue.Finish]. Only the end of a request of its own lets an account at its cap go on, and one account's
 // requests may hold their slots far longer than another's.
-func (q *Queue) ObserveHold(r Running, held, mean time.Duration) {
-	if a := r.flow.account; mean > 0 && q.bindingCap(a.ownCap) > 0 {
+func (q *Queue) ObserveHold(r *Running, held, mean time.Duration) {
+	if a := r.flow.account; q.bindingCap(a.ownCap) > 0 && mean > 0 {
 		a.hold.add(float64(held) / float64(mean))
 	}
 }
 
 // Stretch is how many requests of mean length end while one of c's account ends that is at its cap, when all slots are
 // taken: 1 for an account without a cap below Slots.
-func (q *Queue) Stretch(c Claim) float64 { return q.stretch(q.accounts[c.Account], c.Concurrent) }
+func (q *Queue) Stretch(c Claim) float64 {
+	if q.bindingCap(c.Concurrent) == 0 {
+		return 1
+	}
+	return q.stretch(q.accounts[c.Account], c.Concurrent)
+}
 
 // stretch is how many requests of mean length end while one ends of an account with this cap, when all slots are taken:
 // 1 for an account without a cap below Slots. a may be nil.

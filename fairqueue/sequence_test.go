@@ -189,7 +189,7 @@ func (p *pair) finish(i int) {
 	for range p.pick(6) {
 		times := 1 + p.pick(4)
 		p.note("ObserveHold(%v, %d)", r.claim, times)
-		p.queue.ObserveHold(r.run, time.Duration(times)*time.Second, time.Second)
+		p.queue.ObserveHold(&r.run, time.Duration(times)*time.Second, time.Second)
 		p.model.observeHold(r.claim, float64(times))
 	}
 	p.note("Finish(%v, %v)", r.claim, used)

@@ -168,3 +168,26 @@ func crowdedPool(b *testing.B, share float64) (p *permits.Pool, end func()) {
 		}
 	}
 }
+
+// A page of statistics, and how long it holds the mutex at a time.
+func BenchmarkDetailedStats(b *testing.B) {
+	for _, accounts := range []int{100, 10_000} {
+		for _, named := range []int{10, 1000} {
+			b.Run(fmt.Sprintf("accounts=%d/named=%d", accounts, named), func(b *testing.B) {
+				p := permits.New(config())
+				p.SetEndpoints(fleet(1, 2*accounts))
+				for i := range 2 * accounts {
+					if _, err := p.Acquire(context.Background(), patient(fmt.Sprint(i%accounts))); err != nil {
+						b.Fatal(err)
+					}
+				}
+				b.ReportAllocs()
+				for b.Loop() {
+					p.DetailedStats(named)
+				}
+				pieces := 1 + accounts/256
+				b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N*pieces), "ns/piece")
+			})
+		}
+	}
+}

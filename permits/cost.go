@@ -41,7 +41,7 @@ func (p *Pool) settleLocked(now time.Duration, l *lease, o outcome) {
 	}
 	held := now - l.granted
 	p.holds.completed(now, held)
-	p.queue.ObserveHold(l.running, held, time.Duration(p.holds.mean))
+	p.queue.ObserveHold(&l.running, held, time.Duration(p.holds.mean))
 	if p.config.Cost == ByRequests {
 		p.queue.Finish(l.running, math.NaN())
 		return
