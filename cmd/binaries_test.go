@@ -1,11 +1,9 @@
-// Package cmd holds the commands; its test runs them as real processes.
-package cmd
+// Package cmd_test runs the commands as processes.
+package cmd_test
 
 import (
-	"bytes"
 	"context"
 	"crypto/sha256"
-	"encoding/base64"
 	"encoding/hex"
 	"flag"
 	"fmt"
@@ -23,10 +21,10 @@ import (
 	"colonnade/analytics/journal"
 	"colonnade/internal/etcdtest"
 	"colonnade/internal/testkit"
-	_ "colonnade/onebox" // and so everything that the binaries are made of: when it changes, no old result is good
+	_ "colonnade/onebox" // imports what the binaries are made of, so that cached results become invalid with it
 )
 
-// TestMain lets some tests run at once: each has processes of its own, and waits for them more than they work.
+// TestMain lets some tests run at once: each mostly waits for processes of its own.
 func TestMain(m *testing.M) {
 	if err := flag.Set("test.parallel", "3"); err != nil {
 		panic(err)
@@ -34,13 +32,13 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// start starts one of our binaries.
+// start starts one of the binaries.
 func start(t *testing.T, name string, args ...string) *testkit.Process {
 	t.Helper()
 	return testkit.Start(t, exec.Command(testkit.Binary(t, name), args...))
 }
 
-// run runs one of our binaries to its end.
+// run runs one of the binaries to its end.
 func run(t *testing.T, name string, args ...string) (string, error) {
 	t.Helper()
 	path := testkit.Binary(t, name)
@@ -50,7 +48,7 @@ func run(t *testing.T, name string, args ...string) (string, error) {
 	return string(out), err
 }
 
-// awaitEngine waits until the engine answers: one that begins after its colo server is out for a moment.
+// awaitEngine waits until the engine answers: an engine that starts after its colo server is down for a moment.
 func awaitEngine(t *testing.T, address string) {
 	t.Helper()
 	testkit.WaitFor(t, "the engine at "+address, func() bool {
@@ -106,17 +104,13 @@ func keyHash(key string) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// The binaries, as an operator starts them: etcd, documents, engine, colo, entry; requests; a restart; an end.
-func TestBinaries(t *testing.T) {
+// The binaries, as an operator starts them: documents, engine, colo, entry; requests; a restart; a second server; the end.
+func TestBinariesServe(t *testing.T) {
 	t.Parallel()
 	store := etcdtest.Start(t)
 	etcd := "http://" + store.Address
 	dir := t.TempDir()
-	keyFile := filepath.Join(dir, "fleet.key")
-	key := base64.StdEncoding.EncodeToString(bytes.Repeat([]byte{9}, 32))
-	if err := os.WriteFile(keyFile, []byte(key+"\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	keyFile := testkit.KeyFile(t)
 	engineAt, coloAt, coloAdmin, entryAt, entryAdmin := etcdtest.FreeAddress(t), etcdtest.FreeAddress(t), etcdtest.FreeAddress(t), etcdtest.FreeAddress(t), etcdtest.FreeAddress(t)
 	file := filepath.Join(dir, "fleet.yaml")
 	if err := os.WriteFile(file, fmt.Appendf(nil, documents, engineAt, keyHash(testKey)), 0o600); err != nil {
@@ -154,10 +148,10 @@ func TestBinaries(t *testing.T) {
 		}
 	}
 	if _, body := testkit.Get("http://" + coloAdmin + "/metrics"); !strings.Contains(body, `colonnade_permits{pool="tiny"} 4`) {
-		t.Errorf("the colo's metrics do not tell its permits:\n%s", body)
+		t.Errorf("the colo's metrics lack its permits:\n%s", body)
 	}
 
-	// Killed, and started again under its old name: it waits for its old lease and serves again.
+	// Killed and restarted under its name, the server takes over its lease and serves again.
 	_ = colo.Stop(syscall.SIGKILL)
 	colo = start(t, "colo", coloArgs...)
 	testkit.WaitFor(t, "the colo to serve after a kill", func() bool {
@@ -165,7 +159,7 @@ func TestBinaries(t *testing.T) {
 		return status == 200
 	})
 
-	// A second server of the same colo is refused, and says why.
+	// A second server of the same colo ends with an error that names the first.
 	second := append([]string{"-colo", "ams", "-node", "ams-2", "-listen", "127.0.0.1:0", "-admin", "127.0.0.1:0"}, coloArgs[8:]...)
 	if out, err := run(t, "colo", second...); err == nil || !strings.Contains(out, "ams-1") {
 		t.Errorf("a second server of a colo: %v\n%s", err, out)
@@ -191,8 +185,8 @@ func TestBinaries(t *testing.T) {
 	}
 }
 
-// Wrong settings are named, with what to do.
-func TestBadFlags(t *testing.T) {
+// Errors of settings name the flag and what to do.
+func TestInvalidSettings(t *testing.T) {
 	t.Parallel()
 	open := filepath.Join(t.TempDir(), "open.key")
 	if err := os.WriteFile(open, []byte("x"), 0o644); err != nil {
@@ -211,7 +205,7 @@ func TestBadFlags(t *testing.T) {
 		t.Helper()
 		out, err := run(t, name, args...)
 		if err == nil || !strings.Contains(out, want) {
-			t.Errorf("%s %v: %v, want it to say %q:\n%s", name, args, err, want, out)
+			t.Errorf("%s %v: %v, want %q:\n%s", name, args, err, want, out)
 		}
 	}
 	f("-key-file is missing", "entry")
@@ -224,12 +218,8 @@ func TestBadFlags(t *testing.T) {
 	f(`invalid value "8080" for flag -listen: must be host:port`, "colonnade", "up", "-listen", "8080")
 	f("no such file", "colonnade", "config", "apply", "nowhere.yaml")
 	f("has 2 servers", "colonnade", "up", "-colos", "ams:2")
-	secret := filepath.Join(t.TempDir(), "fleet.key")
-	if err := os.WriteFile(secret, []byte(base64.StdEncoding.EncodeToString(make([]byte, 32))), 0o600); err != nil {
-		t.Fatal(err)
-	}
 	node := func(more ...string) []string {
-		return append([]string{"-key-file", secret, "-listen", "127.0.0.1:0", "-admin", "127.0.0.1:0"}, more...)
+		return append([]string{"-key-file", testkit.KeyFile(t), "-listen", "127.0.0.1:0", "-admin", "127.0.0.1:0"}, more...)
 	}
 	f("flag -tls-key is missing: the flags -tls-cert, -tls-key go together", "entry", node("-tls-cert", open)...)
 	f("cannot read the certificate for clients (flags -tls-cert and -tls-key): open nowhere.pem", "entry", node("-tls-cert", "nowhere.pem", "-tls-key", open)...)

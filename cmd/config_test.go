@@ -1,4 +1,4 @@
-package cmd
+package cmd_test
 
 import (
 	"errors"
@@ -16,7 +16,7 @@ import (
 	"colonnade/internal/testkit"
 )
 
-// config runs `colonnade config …` and says whether its exit status was 0; anything but 0 and 1 is an error.
+// config runs `colonnade config …` and reports whether its exit status is 0; another one than 0 and 1 is an error.
 func (f *processes) config(args ...string) (string, bool) {
 	f.t.Helper()
 	out, err := run(f.t, "colonnade", append(append([]string{"config"}, args...), "-etcd", f.etcd)...)
@@ -27,13 +27,13 @@ func (f *processes) config(args ...string) (string, bool) {
 	return strings.ReplaceAll(out, "\n  ", " "), err == nil
 }
 
-// awaitStatus waits until `config status` says something, and checks whether it found all well then.
-func (f *processes) awaitStatus(well bool, texts ...string) {
+// awaitStatus waits until `config status` prints some texts, and checks whether it succeeds then.
+func (f *processes) awaitStatus(ok bool, texts ...string) {
 	f.t.Helper()
 	var out string
-	var ok bool
-	testkit.WaitFor(f.t, fmt.Sprintf("config status to say %q", texts), func() bool {
-		out, ok = f.config("status")
+	var succeeded bool
+	testkit.WaitFor(f.t, fmt.Sprintf("%q from config status", texts), func() bool {
+		out, succeeded = f.config("status")
 		for _, text := range texts {
 			if !strings.Contains(out, text) {
 				return false
@@ -41,13 +41,13 @@ func (f *processes) awaitStatus(well bool, texts ...string) {
 		}
 		return true
 	})
-	if ok != well {
-		f.t.Errorf("exit status 0: %v, want %v\n%s", ok, well, out)
+	if succeeded != ok {
+		f.t.Errorf("exit status 0: %v, want %v\n%s", succeeded, ok, out)
 	}
 }
 
-// putAnything writes to etcd what no check has seen.
-func (f *processes) putAnything(key, value string) {
+// putUnchecked writes a document to etcd without checking it.
+func (f *processes) putUnchecked(key, value string) {
 	f.t.Helper()
 	client, err := etcd.Dial([]string{f.etcd})
 	if err != nil {
@@ -59,14 +59,14 @@ func (f *processes) putAnything(key, value string) {
 	}
 }
 
-// What an operator sees of a fleet's documents: all well, a bad document, a node that is down, too many deletions.
-func TestConfigStatus(t *testing.T) {
+// config status follows a fleet: no problems, a rejected document, deletions that are held back, a node that is down.
+func TestConfigStatusOfAFleet(t *testing.T) {
 	t.Parallel()
 	f := startFleet(t, layout{})
 	f.apply("key: pools/tiny\nqueue: {limit: 5}\n")
 	f.awaitStatus(true, "edge-1 ", "entry weur", "ams-1 ", "colo ams", "no problems")
 
-	f.putAnything("pools/tiny", "queue: {limit: -5}\n")
+	f.putUnchecked("pools/tiny", "queue: {limit: -5}\n")
 	f.awaitStatus(false, "- pools/tiny (revision", "queue.limit: -5: must be at least 0; in force: revision", "1 error found")
 	out, ok := f.config("get", "pools/")
 	if !ok || !strings.Contains(out, "# Not accepted: pools/tiny: queue.limit") {
@@ -99,8 +99,8 @@ func TestConfigStatus(t *testing.T) {
 	f.awaitStatus(true, "no problems") // once its lease has run out
 }
 
-// What is got from one store is applied to another, and nothing of the nodes with it.
-func TestConfigMoves(t *testing.T) {
+// The documents of one etcd can be applied to another, without the registrations of nodes.
+func TestConfigGetMovesDocuments(t *testing.T) {
 	t.Parallel()
 	f, other := startFleet(t, layout{}), "http://"+etcdtest.Start(t).Address
 	out, err := run(t, "colonnade", "config", "get", "-etcd", f.etcd)
@@ -111,16 +111,16 @@ func TestConfigMoves(t *testing.T) {
 	if err := os.WriteFile(file, []byte(out), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if said, err := run(t, "colonnade", "config", "apply", "-etcd", other, file); err != nil {
-		t.Errorf("%v\n%s", err, said)
+	if text, err := run(t, "colonnade", "config", "apply", "-etcd", other, file); err != nil {
+		t.Errorf("%v\n%s", err, text)
 	}
 	if again, err := run(t, "colonnade", "config", "get", "-etcd", other); err != nil || again != out {
 		t.Errorf("%v, got\n%s\nwant\n%s", err, again, out)
 	}
 }
 
-// Events are followed while a fleet serves, until Ctrl-C.
-func TestEventsTail(t *testing.T) {
+// events tail follows the events of a fleet until Ctrl-C.
+func TestEventsTailFollowsAFleet(t *testing.T) {
 	t.Parallel()
 	f := startFleet(t, layout{})
 	if status, body := chat(f.entry.address, testKey, false); status != 200 {

@@ -1,4 +1,4 @@
-package cmd
+package cmd_test
 
 import (
 	"bufio"
@@ -21,7 +21,7 @@ import (
 	"colonnade/internal/testkit"
 )
 
-// socket is a client's bare connection, on which a reset can be told from an end.
+// socket is a client's raw connection, on which a reset differs from an end.
 type socket struct {
 	net.Conn
 	br *bufio.Reader
@@ -36,7 +36,7 @@ func dial(address string) (*socket, error) {
 	return &socket{Conn: c, br: bufio.NewReader(c)}, nil
 }
 
-// ask sends a chat completion and returns the answer's head. The answer must be read before the next is asked for.
+// ask sends a chat completion and returns the response's head. The body must be read before the next request.
 func (s *socket) ask(id string, tokens int, stream bool) (*http.Response, error) {
 	body := fmt.Sprintf(`{"model":"tiny","stream":%v,"max_tokens":%d,"messages":[]}`, stream, tokens)
 	_, err := fmt.Fprintf(s, "POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer %s\r\nContent-Type: application/json\r\n"+
@@ -47,7 +47,7 @@ func (s *socket) ask(id string, tokens int, stream bool) (*http.Response, error)
 	return http.ReadResponse(s.br, nil)
 }
 
-// plain asks and reads the whole answer.
+// plain sends a request and reads the whole response.
 func (s *socket) plain(id string) (status int, body string, last bool, err error) {
 	r, err := s.ask(id, 1, false)
 	if err != nil {
@@ -57,7 +57,7 @@ func (s *socket) plain(id string) (status int, body string, last bool, err error
 	return r.StatusCode, string(text), r.Close, err
 }
 
-// stream is one that runs when a node is asked to end, and what became of it.
+// stream is a stream that runs when a node is asked to stop, and how it ended.
 type stream struct {
 	*socket
 	id     string
@@ -66,7 +66,7 @@ type stream struct {
 	err    error
 }
 
-// open begins a stream; with used, on a connection that has served a request before.
+// open starts a stream, if used on a connection that has served a request before.
 func (f *processes) open(id string, tokens int, used bool) (*stream, error) {
 	c, err := dial(f.entry.address)
 	if err != nil {
@@ -75,17 +75,17 @@ func (f *processes) open(id string, tokens int, used bool) (*stream, error) {
 	f.t.Cleanup(func() { c.Close() })
 	if used {
 		if status, body, _, err := c.plain("before-" + id); status != 200 || err != nil {
-			return nil, fmt.Errorf("a request before a stream: %d %w %s", status, err, body)
+			return nil, fmt.Errorf("the request before a stream: %d %w %s", status, err, body)
 		}
 	}
 	s := &stream{socket: c, id: id}
 	if s.answer, err = c.ask(id, tokens, true); err == nil && s.answer.StatusCode != 200 {
-		err = fmt.Errorf("a stream was answered with %d", s.answer.StatusCode)
+		err = fmt.Errorf("a stream has the status %d", s.answer.StatusCode)
 	}
 	return s, err
 }
 
-// openMany begins streams, half of them short, and half of either on used connections.
+// openMany starts streams, half of them short, and half of either on used connections.
 func (f *processes) openMany(prefix string, n int) []*stream {
 	f.t.Helper()
 	streams := make([]*stream, n)
@@ -107,20 +107,20 @@ func (f *processes) openMany(prefix string, n int) []*stream {
 	return streams
 }
 
-// read reads the stream to its end, and with it the connection, if that ends too.
+// read reads the stream to its end, and if connection is set, also the connection.
 func (s *stream) read(connection bool) {
 	text, err := io.ReadAll(s.answer.Body)
 	if s.text, s.err = string(text), err; err == nil && connection {
 		if rest, err := io.ReadAll(s.br); err != nil || len(rest) > 0 {
-			s.err = fmt.Errorf("behind the answer %q: %w", rest, err)
+			s.err = fmt.Errorf("after the response %q: %w", rest, err)
 		}
 	}
 	s.Close()
 }
 
-// readMany reads all streams at once, and returns how many ended properly, and how many by an error event. Another end is
-// an error.
-func readMany(t *testing.T, streams []*stream, connection bool) (whole, told int) {
+// readMany reads all streams at once, and returns how many completed, and how many ended by an error event of the drain. Any
+// other end is an error.
+func readMany(t *testing.T, streams []*stream, connection bool) (whole, drained int) {
 	t.Helper()
 	var all sync.WaitGroup
 	for _, s := range streams {
@@ -134,18 +134,18 @@ func readMany(t *testing.T, streams []*stream, connection bool) (whole, told int
 		case s.err == nil && done:
 			whole++
 		case errors.Is(s.err, io.ErrUnexpectedEOF) && !done && strings.Contains(last, `"reason":"draining"`):
-			told++
+			drained++
 		default:
 			t.Errorf("%s ended with %v, %q", s.id, s.err, s.text[max(0, len(s.text)-300):])
 		}
 	}
-	if t.Logf("%d finished, %d were ended", whole, told); told == 0 {
-		t.Error("time was never over")
+	if t.Logf("%d streams completed, %d were drained", whole, drained); drained == 0 {
+		t.Error("no stream outlasted the drain")
 	}
-	return whole, told
+	return whole, drained
 }
 
-// finals counts the final events of a node by what the client called its requests, and by outcome.
+// finals counts the final events of a node by the client's request id, and by outcome.
 func finals(t *testing.T, m *member, kind analytics.Kind, prefix string) (byID map[string]int, byOutcome map[analytics.Outcome]int) {
 	t.Helper()
 	byID, byOutcome = map[string]int{}, map[analytics.Outcome]int{}
@@ -161,8 +161,8 @@ func finals(t *testing.T, m *member, kind analytics.Kind, prefix string) (byID m
 	return byID, byOutcome
 }
 
-// wantFinals expects one final event for each stream, with outcomes that are as the clients saw them.
-func wantFinals(t *testing.T, m *member, kind analytics.Kind, streams []*stream, whole, told int) {
+// wantFinals checks that each stream has one final event, with the outcome that its client saw.
+func wantFinals(t *testing.T, m *member, kind analytics.Kind, streams []*stream, whole, drained int) {
 	t.Helper()
 	byID, byOutcome := finals(t, m, kind, "stream-")
 	for _, s := range streams {
@@ -170,12 +170,12 @@ func wantFinals(t *testing.T, m *member, kind analytics.Kind, streams []*stream,
 			t.Errorf("%s has %d final events of kind %s, want 1", s.id, n, kind)
 		}
 	}
-	if byOutcome[analytics.OutcomeCompleted] != whole || byOutcome[analytics.OutcomeDrained] != told {
-		t.Errorf("%s: outcomes %v, want %d completed and %d drained", kind, byOutcome, whole, told)
+	if byOutcome[analytics.OutcomeCompleted] != whole || byOutcome[analytics.OutcomeDrained] != drained {
+		t.Errorf("%s: outcomes %v, want %d completed and %d drained", kind, byOutcome, whole, drained)
 	}
 }
 
-// drainLayout is a fleet whose streams last for half a minute, or for three seconds, if they are short.
+// drainLayout is a fleet whose streams take half a minute, and short ones three seconds.
 func drainLayout(colos ...string) layout {
 	return layout{colos: colos, slots: 400, engine: []string{"-ttft", "5ms", "-itl", "400ms"}, node: []string{"-drain", "5s"}}
 }
@@ -185,8 +185,8 @@ const (
 	manyStreams             = 200
 )
 
-// An entry with many streams: readiness goes off while it still serves; every stream finishes or hears why it does not;
-// no connection is reset; every request has its one final event.
+// A draining entry reports itself not ready while it still serves; each stream completes or ends by an error event with the
+// reason; no connection is reset; each request has one final event.
 func TestEntryDrainsStreams(t *testing.T) {
 	t.Parallel()
 	f := startFleet(t, drainLayout("ams"))
@@ -202,21 +202,21 @@ func TestEntryDrainsStreams(t *testing.T) {
 	<-ready
 	ended := make(chan error, 1)
 	go func() { ended <- f.entry.Stop(syscall.SIGTERM) }()
-	whole, told := readMany(t, streams, true)
+	whole, drained := readMany(t, streams, true)
 	if err := <-ended; err != nil {
 		t.Errorf("the entry ended with %v", err)
 	}
 	if seen := <-probes; len(seen) < 3 || seen[0] != 503 {
-		t.Errorf("a balancer saw %v after the first sign of the drain, want that it was told several times", seen)
+		t.Errorf("a load balancer saw %v from the start of the drain on, want several times 503", seen)
 	}
 	if rest, err := io.ReadAll(idle.br); err != nil || len(rest) > 0 {
 		t.Errorf("an idle connection ended with %q, %v", rest, err)
 	}
-	wantFinals(t, f.entry, analytics.KindRequest, streams, whole, told)
+	wantFinals(t, f.entry, analytics.KindRequest, streams, whole, drained)
 }
 
-// probe asks for readiness like a balancer, until nobody answers, and returns what it saw from the first refusal on.
-// ready is closed once it has asked some times.
+// probe checks readiness like a load balancer until the port is closed, and returns the statuses from the first failure on.
+// It closes ready after some checks.
 func probe(address string, ready chan struct{}) (seen []int) {
 	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
 	for n := 0; ; n++ {
@@ -235,7 +235,7 @@ func probe(address string, ready chan struct{}) (seen []int) {
 	}
 }
 
-// The same for a colo, whose work another one takes over: entries hear of it before anything else changes.
+// A draining colo server is first replaced in the plans of entries by another colo; then its streams end as those of an entry.
 func TestColoDrainsStreams(t *testing.T) {
 	t.Parallel()
 	f := startFleet(t, drainLayout("ams", "fra"))
@@ -244,23 +244,23 @@ func TestColoDrainsStreams(t *testing.T) {
 	go func() { ended <- f.colos["ams"].Stop(syscall.SIGTERM) }()
 	f.waitServers(1)
 	if status, body := testkit.Get("http://" + f.colos["ams"].admin + "/health/ready"); status != http.StatusServiceUnavailable {
-		t.Errorf("the colo drains, and says %d %q of its readiness", status, body)
+		t.Errorf("readiness of a draining colo server: %d %q", status, body)
 	}
 	for range 5 {
 		if status, body := chat(f.entry.address, testKey, false); status != 200 {
 			t.Errorf("a new request: %d %s", status, body)
 		}
 	}
-	whole, told := readMany(t, streams, false)
+	whole, drained := readMany(t, streams, false)
 	if err := <-ended; err != nil {
 		t.Errorf("the colo ended with %v", err)
 	}
 	if _, page := testkit.Get("http://" + f.entry.admin + "/debug/fleet"); strings.Contains(page, "servers/ams/") {
-		t.Error("it has not left etcd")
+		t.Error("it is still registered")
 	}
-	wantFinals(t, f.colos["ams"], analytics.KindInference, streams, whole, told)
+	wantFinals(t, f.colos["ams"], analytics.KindInference, streams, whole, drained)
 	f.leaveProperly(f.entry)
-	wantFinals(t, f.entry, analytics.KindRequest, streams, whole, told)
+	wantFinals(t, f.entry, analytics.KindRequest, streams, whole, drained)
 }
 
 func (f *processes) leaveProperly(m *member) {
@@ -270,8 +270,8 @@ func (f *processes) leaveProperly(m *member) {
 	}
 }
 
-// The second signal ends a node at once, by that signal; what it had open is ended by its next run.
-func TestTwoSignals(t *testing.T) {
+// The second signal ends a node at once, with that signal's status. Its next process closes the open events as crashed.
+func TestSecondSignalEndsNodeAtOnce(t *testing.T) {
 	t.Parallel()
 	l := drainLayout("ams")
 	l.node = []string{"-drain", "10m"}
@@ -287,7 +287,7 @@ func TestTwoSignals(t *testing.T) {
 		testkit.WaitFor(t, "the drain to begin", func() bool { return strings.Contains(c.node.Output(), "draining") })
 		var exit *exec.ExitError
 		if err := c.node.Stop(syscall.SIGTERM); !errors.As(err, &exit) || exit.Sys().(syscall.WaitStatus).Signal() != syscall.SIGTERM {
-			t.Errorf("%s ended with %v, want by the signal", c.node.binary, err)
+			t.Errorf("%s ended with %v, want the signal", c.node.binary, err)
 		}
 		c.node.start()
 		f.ready(c.node)
@@ -298,9 +298,8 @@ func TestTwoSignals(t *testing.T) {
 	}
 }
 
-// crowd is clients that send requests without a pause, every second of them over one connection for as long as it lasts,
-// and count what comes of them.
-type crowd struct {
+// rawClients send requests without a pause, half of them over connections that they keep, and count the results.
+type rawClients struct {
 	address string
 	stop    chan struct{}
 	all     sync.WaitGroup
@@ -309,23 +308,23 @@ type crowd struct {
 	seen map[string]int
 }
 
-// crowdQuiet is after how long of silence an entry with a grace of 4 s takes a client for one that sends nothing more.
-const crowdQuiet = 400 * time.Millisecond
+// quietLimit is how long a client may be silent before an entry with -drain 4s closes its connection.
+const quietLimit = 400 * time.Millisecond
 
-// errLate is no fault but of this machine, which was too slow to send a request in time.
+// errLate is the fault of a slow machine, which did not send a request in time.
 var errLate = errors.New("late")
 
-func startCrowd(address string, n int) *crowd {
-	c := &crowd{address: address, stop: make(chan struct{}), seen: map[string]int{}}
+func startRawClients(address string, n int) *rawClients {
+	c := &rawClients{address: address, stop: make(chan struct{}), seen: map[string]int{}}
 	for worker := range n {
-		c.all.Go(func() { c.send(fmt.Sprintf("crowd-of-%d", worker), worker%2 == 0) })
+		c.all.Go(func() { c.send(fmt.Sprintf("raw-client-%d", worker), worker%2 == 0) })
 	}
 	return c
 }
 
-func (c *crowd) send(id string, keeps bool) {
+func (c *rawClients) send(id string, keeps bool) {
 	var s *socket
-	var heard time.Time // by which the server has heard of us
+	var sent time.Time // the last time that the server may have received something
 	for {
 		select {
 		case <-c.stop:
@@ -334,17 +333,17 @@ func (c *crowd) send(id string, keeps bool) {
 		}
 		var err error
 		if s == nil {
-			heard = time.Now()
+			sent = time.Now()
 			if s, err = dial(c.address); errors.Is(err, syscall.ECONNREFUSED) {
-				return // nobody is there any more
+				return // the entry has stopped
 			}
 		}
 		status, body, last := 0, "", true
 		if err == nil {
-			before := heard
-			heard = time.Now()
+			before := sent
+			sent = time.Now()
 			status, body, last, err = s.plain(id)
-			if (errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF)) && time.Since(before) >= crowdQuiet {
+			if (errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF)) && time.Since(before) >= quietLimit {
 				err = errLate
 			}
 		}
@@ -356,7 +355,7 @@ func (c *crowd) send(id string, keeps bool) {
 	}
 }
 
-func (c *crowd) note(status int, body string, err error) {
+func (c *rawClients) note(status int, body string, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	switch {
@@ -371,14 +370,14 @@ func (c *crowd) note(status int, body string, err error) {
 	}
 }
 
-func (c *crowd) served() int {
+func (c *rawClients) served() int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.seen["served"]
 }
 
-// end waits until the crowd has gone by itself, or stops it.
-func (c *crowd) end(stop bool) map[string]int {
+// end waits until all clients have stopped by themselves, or stops them.
+func (c *rawClients) end(stop bool) map[string]int {
 	if stop {
 		close(c.stop)
 	}
@@ -386,45 +385,45 @@ func (c *crowd) end(stop bool) map[string]int {
 	return c.seen
 }
 
-func (f *processes) waitServed(c *crowd, more int) {
+func (f *processes) waitServed(c *rawClients, more int) {
 	f.t.Helper()
 	before := c.served()
 	testkit.WaitFor(f.t, "requests to be served", func() bool { return c.served() >= before+more })
 }
 
-// Colos that are restarted one after the other cost nobody anything.
+// Restarting one colo server after the other fails no request.
 func TestRollingRestartOfColos(t *testing.T) {
 	t.Parallel()
 	f := startFleet(t, layout{colos: []string{"ams", "fra"}, slots: 4, engine: []string{"-ttft", "5ms", "-itl", "1ms"}, node: []string{"-drain", "5s"}})
-	crowd := startCrowd(f.entry.address, 8)
+	clients := startRawClients(f.entry.address, 8)
 	for _, name := range []string{"ams", "fra", "ams"} {
-		f.waitServed(crowd, 100)
+		f.waitServed(clients, 100)
 		f.leaveProperly(f.colos[name])
-		f.waitServed(crowd, 100)
+		f.waitServed(clients, 100)
 		f.colos[name].start()
 		f.waitServers(2)
 	}
-	if seen := crowd.end(true); len(seen) != 1 || seen["served"] == 0 {
-		t.Errorf("the clients saw %v, want nothing but answers", seen)
+	if seen := clients.end(true); len(seen) != 1 || seen["served"] == 0 {
+		t.Errorf("the clients saw %v, want only served requests", seen)
 	}
 }
 
-// Whoever sends requests to an entry until its end is served, then told, then refused; nobody is reset, and no answer is
-// lost.
+// A client that sends requests until an entry has stopped is served, then gets 503, then finds the port closed; no connection
+// is reset, and no response is lost.
 func TestEntryEndsUnderLoad(t *testing.T) {
 	t.Parallel()
 	f := startFleet(t, layout{colos: []string{"ams"}, slots: 8, engine: []string{"-ttft", "5ms", "-itl", "1ms"}, node: []string{"-drain", "4s"}})
-	crowd := startCrowd(f.entry.address, 8)
-	f.waitServed(crowd, 100)
+	clients := startRawClients(f.entry.address, 8)
+	f.waitServed(clients, 100)
 	f.leaveProperly(f.entry)
-	seen := crowd.end(false)
+	seen := clients.end(false)
 	t.Logf("the clients saw %v", seen)
 	answered := seen["served"] + seen["draining"]
-	delete(seen, errLate.Error()) // if one was answered nonetheless, the outcomes below tell
+	delete(seen, errLate.Error()) // if the entry has answered one nonetheless, the outcomes below show it
 	if delete(seen, "served"); len(seen) > 1 || len(seen) == 1 && seen["draining"] == 0 {
-		t.Errorf("beside answers the clients saw %v", seen)
+		t.Errorf("beside responses the clients saw %v", seen)
 	}
-	_, byOutcome := finals(t, f.entry, analytics.KindRequest, "crowd-of-")
+	_, byOutcome := finals(t, f.entry, analytics.KindRequest, "raw-client-")
 	if n := byOutcome[analytics.OutcomeCompleted] + byOutcome[analytics.OutcomeRefused]; n != answered || len(byOutcome) > 2 {
 		t.Errorf("outcomes %v", byOutcome)
 	}

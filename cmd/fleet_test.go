@@ -1,8 +1,6 @@
-package cmd
+package cmd_test
 
 import (
-	"bytes"
-	"encoding/base64"
 	"encoding/json"
 	"fmt"
 	"net/http"
@@ -16,14 +14,14 @@ import (
 	"colonnade/internal/testkit"
 )
 
-// layout is what a fleet of real processes is made of.
+// layout describes a fleet of processes.
 type layout struct {
 	colos     []string // names; default ams
 	engines   int      // in each colo; default one
 	slots     int      // of each engine; default 4
 	engine    []string // further arguments of engines
 	node      []string // further arguments of entry and colos, such as -drain
-	documents string   // further YAML documents, each after a line of ---; they come last and so win
+	documents string   // further YAML documents, each after a line of ---; they replace earlier ones
 }
 
 // member is one process of a fleet. It keeps its address, arguments and directory over restarts.
@@ -35,10 +33,10 @@ type member struct {
 	args    []string
 	address string // where it serves requests
 	admin   string // empty for engines
-	dir     string // of its events; empty for engines
+	dir     string // data directory; empty for engines
 }
 
-// processes are a fleet as an operator runs it: etcd inside the test, everything else a process of its own.
+// processes is a fleet as an operator runs it: etcd inside the test, everything else as a process of its own.
 type processes struct {
 	t       *testing.T
 	etcd    string // URL
@@ -49,7 +47,7 @@ type processes struct {
 	engines map[string]*member // by COLO/NUMBER, from 1
 }
 
-// startFleet starts the processes that l asks for and waits until all serve. The model is tiny, the key testKey.
+// startFleet starts the processes of a layout and waits until all serve. The model is tiny, the API key testKey.
 func startFleet(t *testing.T, l layout) *processes {
 	t.Helper()
 	if l.colos == nil {
@@ -57,9 +55,8 @@ func startFleet(t *testing.T, l layout) *processes {
 	}
 	l.engines, l.slots = max(l.engines, 1), max(l.slots, 4)
 	f := &processes{
-		t: t, etcd: "http://" + etcdtest.Start(t).Address, dir: t.TempDir(), colos: map[string]*member{}, engines: map[string]*member{},
+		t: t, etcd: "http://" + etcdtest.Start(t).Address, keyFile: testkit.KeyFile(t), dir: t.TempDir(), colos: map[string]*member{}, engines: map[string]*member{},
 	}
-	f.writeKeys()
 	f.startEngines(l)
 	for _, m := range f.engines {
 		awaitEngine(t, m.address)
@@ -77,14 +74,6 @@ func startFleet(t *testing.T, l layout) *processes {
 	return f
 }
 
-func (f *processes) writeKeys() {
-	f.keyFile = filepath.Join(f.dir, "fleet.key")
-	key := base64.StdEncoding.EncodeToString(bytes.Repeat([]byte{9}, 32))
-	if err := os.WriteFile(f.keyFile, []byte(key+"\n"), 0o600); err != nil {
-		f.t.Fatal(err)
-	}
-}
-
 func (f *processes) startEngines(l layout) {
 	for _, colo := range l.colos {
 		for i := range l.engines {
@@ -97,7 +86,7 @@ func (f *processes) startEngines(l layout) {
 	}
 }
 
-// describe writes the fleet's documents. Where a machine is slow, a connect may take longer than a second, and is no fault.
+// describe returns the fleet's documents. On a slow machine, a connect may take longer than a second.
 func (f *processes) describe(l layout) string {
 	b := new(strings.Builder)
 	fmt.Fprintf(b, "key: models/tiny\npool: tiny\ntimeouts: {connect: 30s}\n---\nkey: keys/test\naccount: acme\nsha256: %q\n", keyHash(testKey))
@@ -111,7 +100,7 @@ func (f *processes) describe(l layout) string {
 	return b.String()
 }
 
-// apply puts documents as an operator does.
+// apply applies documents by the CLI.
 func (f *processes) apply(documents string) {
 	f.t.Helper()
 	file := filepath.Join(f.t.TempDir(), "fleet.yaml")
@@ -123,7 +112,7 @@ func (f *processes) apply(documents string) {
 	}
 }
 
-// node starts an entry or a colo server with a directory of its own.
+// node starts an entry or a colo server with a data directory of its own.
 func (f *processes) node(binary, name string, l layout, args ...string) *member {
 	m := &member{t: f.t, binary: binary, address: etcdtest.FreeAddress(f.t), admin: etcdtest.FreeAddress(f.t), dir: filepath.Join(f.dir, name)}
 	m.args = append([]string{
@@ -133,16 +122,16 @@ func (f *processes) node(binary, name string, l layout, args ...string) *member 
 	return m
 }
 
-// start starts the process, again after it has ended.
+// start starts the process, also after it has ended.
 func (m *member) start() { m.Process = start(m.t, m.binary, m.args...) }
 
-// restart kills the process and starts it again at once.
+// restart kills the process and starts it again.
 func (m *member) restart() {
 	_ = m.Stop(syscall.SIGKILL)
 	m.start()
 }
 
-// ready waits until the node says that it serves.
+// ready waits until the node is ready.
 func (f *processes) ready(m *member) {
 	f.t.Helper()
 	testkit.WaitFor(f.t, filepath.Base(m.dir)+" to be ready", func() bool {
@@ -151,7 +140,7 @@ func (f *processes) ready(m *member) {
 	})
 }
 
-// waitServers waits until the entry knows so many colo servers that take requests.
+// waitServers waits until the entry's table has so many active colo servers.
 func (f *processes) waitServers(n int) {
 	f.t.Helper()
 	testkit.WaitFor(f.t, fmt.Sprintf("%d servers in the entry's table", n), func() bool {
@@ -160,7 +149,7 @@ func (f *processes) waitServers(n int) {
 	})
 }
 
-// activeServers counts the colo servers that a page of /debug/fleet has as active.
+// activeServers counts the active colo servers on a page /debug/fleet.
 func activeServers(page string) (n int) {
 	var table struct {
 		Documents map[string]struct {

@@ -1,4 +1,4 @@
-package cmd
+package cmd_test
 
 import (
 	"net/http"
@@ -11,7 +11,7 @@ import (
 	"colonnade/internal/testkit"
 )
 
-// Keys as an operator makes and revokes them, at an entry that demands them and at one that says that it does not.
+// An entry serves a key from its creation to its revocation; an open entry serves requests with and without one.
 func TestKeysAndOpenEntry(t *testing.T) {
 	t.Parallel()
 	f := startFleet(t, layout{})
@@ -23,7 +23,7 @@ func TestKeysAndOpenEntry(t *testing.T) {
 	})
 	const warning = "this entry is open"
 	if !strings.Contains(open.Output(), "level=WARN") || !strings.Contains(open.Output(), warning) || strings.Contains(f.entry.Output(), warning) {
-		t.Errorf("the open entry said:\n%s\nand the other one:\n%s", open.Output(), f.entry.Output())
+		t.Errorf("log of the open entry:\n%s\nand of the other one:\n%s", open.Output(), f.entry.Output())
 	}
 	cli := func(args ...string) string {
 		t.Helper()
@@ -42,13 +42,13 @@ func TestKeysAndOpenEntry(t *testing.T) {
 	}
 	testkit.WaitFor(t, "the key to work", func() bool { return works(f.entry.address, key) })
 	if works(f.entry.address, "") || !works(openAt, "") || !works(openAt, key) {
-		t.Error("without a key: refused by the open entry, or served by the other one")
+		t.Error("a request without a key: refused by the open entry, or served by the other one")
 	}
-	if said := cli("keys", "revoke", "k1"); said != "revoked key k1 of account new" {
-		t.Errorf("revoke said %q", said)
+	if out := cli("keys", "revoke", "k1"); out != "revoked key k1 of account new" {
+		t.Errorf("revoke printed %q", out)
 	}
 	testkit.WaitFor(t, "the key to be refused", func() bool { return !works(f.entry.address, key) })
 	if !works(openAt, key) {
-		t.Error("an open entry refuses a revoked key, and serves requests without one")
+		t.Error("the open entry refuses a revoked key, although it serves requests without one")
 	}
 }

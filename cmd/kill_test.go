@@ -1,4 +1,4 @@
-package cmd
+package cmd_test
 
 import (
 	"bytes"
@@ -23,17 +23,17 @@ import (
 	"colonnade/internal/testkit"
 )
 
-// killPrompt must be nowhere but with the engines.
+// killPrompt must reach engines only.
 const killPrompt = "canary that sits in a prompt"
 
-// sentRequest is what a client saw of a request.
+// sentRequest is the result of a request.
 type sentRequest struct {
-	status int    // 0: no answer
-	whole  bool   // a 200 that was read to its proper end
-	text   string // of any other answer
+	status int    // 0: no response
+	whole  bool   // a 200 that is complete
+	text   string // of any other response
 }
 
-// clients send requests over connections of their own, one after the other, until they are stopped.
+// clients send requests over connections of their own until they are stopped.
 type clients struct {
 	url  string
 	stop chan struct{}
@@ -66,7 +66,7 @@ func (c *clients) send(worker int) {
 		c.sent[id] = seen
 		c.mu.Unlock()
 		if seen.status == 0 {
-			time.Sleep(20 * time.Millisecond) // nobody is there just now
+			time.Sleep(20 * time.Millisecond) // the entry is being restarted
 		}
 	}
 }
@@ -96,14 +96,14 @@ func (c *clients) one(client *http.Client, id string, stream bool) (seen sentReq
 	return seen
 }
 
-// end stops the clients and returns what they saw.
+// end stops the clients and returns their requests by id.
 func (c *clients) end() map[string]sentRequest {
 	close(c.stop)
 	c.all.Wait()
 	return c.sent
 }
 
-// answered counts the requests that were answered whole so far.
+// answered counts the requests that have completed so far.
 func (c *clients) answered() (n int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -115,9 +115,9 @@ func (c *clients) answered() (n int) {
 	return n
 }
 
-// kill -9 of entry and colos under load, again and again: every request that a client saw answered has its one final event
-// at the entry, every permit has one, and what was cut was ended by the next run.
-func TestKilledAtAnyMoment(t *testing.T) {
+// SIGKILL of entry and colo servers under load: each completed request has one final event at the entry, each permit has one,
+// and the next process closes the open events of the one before.
+func TestEventsSurviveSIGKILL(t *testing.T) {
 	t.Parallel()
 	dice := rand.New(rand.NewPCG(testkit.Seed(t), 0))
 	f := startFleet(t, layout{
@@ -145,7 +145,7 @@ func TestKilledAtAnyMoment(t *testing.T) {
 	f.checkNoCanary()
 }
 
-// leave ends the nodes properly, the entry first.
+// leave stops the nodes, the entry first.
 func (f *processes) leave() {
 	f.t.Helper()
 	for _, m := range append([]*member{f.entry}, slices.Collect(maps.Values(f.colos))...) {
@@ -155,7 +155,7 @@ func (f *processes) leave() {
 	}
 }
 
-// eventDirs are those of all nodes.
+// eventDirs returns the data directories of all nodes.
 func (f *processes) eventDirs() []string {
 	dirs := []string{f.entry.dir}
 	for m := range maps.Values(f.colos) {
@@ -164,7 +164,7 @@ func (f *processes) eventDirs() []string {
 	return dirs
 }
 
-// checkEvents compares what nodes logged with what clients saw.
+// checkEvents compares the events of the nodes with the results of the clients.
 func (f *processes) checkEvents(sent map[string]sentRequest) {
 	f.t.Helper()
 	events, err := oracle.ReadEvents(f.eventDirs()...)
@@ -178,7 +178,7 @@ func (f *processes) checkEvents(sent map[string]sentRequest) {
 	for e := range maps.Values(events.Ends) {
 		outcomes[string(e.Kind)+" "+string(e.Outcome)]++
 		if _, known := sent[e.ClientRequestID]; !known {
-			f.t.Errorf("a final event of a request that nobody sent: %+v", e)
+			f.t.Errorf("a final event of an unknown request: %+v", e)
 		}
 		switch {
 		case e.Kind == analytics.KindRequest:
@@ -194,10 +194,10 @@ func (f *processes) checkEvents(sent map[string]sentRequest) {
 		case seen.whole:
 			whole++
 			if len(finals) != 1 || finals[0].Outcome != analytics.OutcomeCompleted || served[id] == 0 {
-				f.t.Errorf("%s was answered, and has the final events %+v; completed permits: %d", id, finals, served[id])
+				f.t.Errorf("%s completed, and has the final events %+v; completed permits: %d", id, finals, served[id])
 			}
 		case seen.status != 0 && seen.status != http.StatusOK && len(finals) != 1:
-			f.t.Errorf("%s was answered with %d, and has %d final events", id, seen.status, len(finals))
+			f.t.Errorf("%s has the status %d and %d final events", id, seen.status, len(finals))
 		case len(finals) > 1:
 			f.t.Errorf("%s has the final events %+v", id, finals)
 		}
@@ -205,13 +205,13 @@ func (f *processes) checkEvents(sent map[string]sentRequest) {
 			cut++
 		}
 	}
-	f.t.Logf("%d requests, %d of them answered, %d others with an end; ends: %v; repeated %d, torn %d", len(sent), whole, cut, outcomes, len(events.Repeated), events.Torn)
+	f.t.Logf("%d requests, %d completed, %d others with a final event; outcomes: %v; repeated %d, torn %d", len(sent), whole, cut, outcomes, len(events.Repeated), events.Torn)
 	if whole < 100 {
-		f.t.Errorf("only %d requests were answered: that is no load", whole)
+		f.t.Errorf("only %d requests completed: too little load", whole)
 	}
 }
 
-// checkNoCanary looks for the prompt and the key in all that the processes leave behind.
+// checkNoCanary looks for the prompt and the API key in the logs and files of the processes.
 func (f *processes) checkNoCanary() {
 	f.t.Helper()
 	secret := testKey[strings.LastIndexByte(testKey, '_')+1:]

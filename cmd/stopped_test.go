@@ -1,4 +1,4 @@
-package cmd
+package cmd_test
 
 import (
 	"encoding/json"
@@ -16,8 +16,8 @@ import (
 
 const stoppedSlots = 4
 
-// stoppedLayout is a colo whose one engine has a few slots, for requests of up to half a second, which may wait for as long
-// as a server is stopped.
+// stoppedLayout is a colo with one engine of a few slots, whose requests take up to half a second and may wait for as long as
+// the server is stopped.
 func stoppedLayout() layout {
 	return layout{
 		slots: stoppedSlots, engine: []string{"-ttft", "5ms", "-itl", "25ms"}, node: []string{"-drain", "2s"},
@@ -25,7 +25,7 @@ func stoppedLayout() layout {
 	}
 }
 
-// peak is the most that the engine ever had in hand.
+// peak returns the largest number of requests that the engine has had at once.
 func (f *processes) peak() int {
 	f.t.Helper()
 	var stats struct{ Peak, Running, Waiting int }
@@ -39,7 +39,7 @@ func (f *processes) peak() int {
 func (f *processes) wantPeak() {
 	f.t.Helper()
 	if n := f.peak(); n != stoppedSlots {
-		f.t.Errorf("the engine had %d requests in hand at once, want %d, all of its slots and no more", n, stoppedSlots)
+		f.t.Errorf("the engine had %d requests at once, want %d, all of its slots and no more", n, stoppedSlots)
 	}
 }
 
@@ -49,7 +49,7 @@ func (m *member) send(s syscall.Signal) {
 	}
 }
 
-// waitKnown waits until the entry's table has a server: until then it sends requests to the one before, which is stopped.
+// waitKnown waits until the entry's table has a server. Until then, the entry sends requests to the stopped one.
 func (f *processes) waitKnown(m *member) {
 	f.t.Helper()
 	testkit.WaitFor(f.t, "the entry to know the server at "+m.address, func() bool {
@@ -58,9 +58,9 @@ func (f *processes) waitKnown(m *member) {
 	})
 }
 
-// A server that was stopped beyond its lease has a successor, of another name or of its own. When it goes on, requests wait
-// at its socket; it grants them nothing, passes them on, and ends.
-func TestStoppedServerIsSucceeded(t *testing.T) {
+// A server that is stopped (SIGSTOP) for longer than its lease can be replaced, under another name or the same. When it
+// continues, it grants nothing, answers the requests that wait at its socket with moved, and ends.
+func TestStoppedServerIsReplaced(t *testing.T) {
 	f := func(successor string) {
 		t.Run(successor, func(t *testing.T) {
 			t.Parallel()
@@ -80,10 +80,10 @@ func TestStoppedServerIsSucceeded(t *testing.T) {
 			first.send(syscall.SIGCONT)
 			var exit *exec.ExitError
 			if err := first.Wait(); !errors.As(err, &exit) || !strings.Contains(first.Output(), "cannot register servers/ams/ams-1") {
-				t.Errorf("another has its place, and the first ended with %v", err)
+				t.Errorf("its key is taken, and the stopped server ended with %v", err)
 			}
-			testkit.WaitFor(t, "those that were stuck to be answered", func() bool { return stuck.answered() >= before+3*stoppedSlots })
-			f.wantServed(stuck.end(), http.StatusServiceUnavailable) // it says that its work has moved
+			testkit.WaitFor(t, "the requests of the stopped server to be answered", func() bool { return stuck.answered() >= before+3*stoppedSlots })
+			f.wantServed(stuck.end(), http.StatusServiceUnavailable) // the stopped server answers moved
 			f.wantServed(load.end(), 0)
 			f.wantPeak()
 		})
@@ -92,19 +92,18 @@ func TestStoppedServerIsSucceeded(t *testing.T) {
 	f("ams-1")
 }
 
-// wantServed expects that all requests were answered whole, or with this status.
+// wantServed checks that all requests completed, or have this status.
 func (f *processes) wantServed(sent map[string]sentRequest, or int) {
 	f.t.Helper()
 	for id, seen := range sent {
 		if !seen.whole && (or == 0 || seen.status != or) {
-			f.t.Errorf("%s was answered with %d, or not whole: %s", id, seen.status, seen.text)
+			f.t.Errorf("%s has the status %d, or is incomplete: %s", id, seen.status, seen.text)
 		}
 	}
 }
 
-// A server that was stopped beyond its lease goes on serving once etcd has confirmed that its place is still free; or once
-// etcd does not answer, if it knows of no other server.
-func TestStoppedServerGoesOn(t *testing.T) {
+// A server that was stopped for longer than its lease serves again once etcd has confirmed that its key is still free.
+func TestStoppedServerResumes(t *testing.T) {
 	t.Parallel()
 	f := startFleet(t, stoppedLayout())
 	load := startClients(f.entry.address, 3*stoppedSlots)
@@ -127,10 +126,10 @@ func TestStoppedServerGoesOn(t *testing.T) {
 	testkit.WaitFor(t, "requests to be answered again", func() bool { return load.answered() >= before+16 })
 	testkit.WaitFor(t, "the server to be registered", registered)
 	if !strings.Contains(colo.Output(), "granting suspended") || !strings.Contains(colo.Output(), "granting resumed") {
-		t.Error("nothing is said of the stop")
+		t.Error("the log does not mention the stop")
 	}
 	if status, text := testkit.Get("http://" + colo.admin + "/metrics"); status != http.StatusOK || !strings.Contains(text, "colonnade_grants_enabled 1\n") {
-		t.Errorf("metrics: %d, and nothing says that it may grant", status)
+		t.Errorf("metrics: %d, without colonnade_grants_enabled 1", status)
 	}
 	f.wantServed(load.end(), 0)
 	f.wantPeak()
@@ -139,7 +138,7 @@ func TestStoppedServerGoesOn(t *testing.T) {
 	}
 }
 
-// A server that is killed under load, and started again under its name at once, grants nothing twice.
+// A server that is killed under load and restarted at once under its name grants no slot twice.
 func TestRestartedServerGrantsNothingTwice(t *testing.T) {
 	t.Parallel()
 	f := startFleet(t, stoppedLayout())

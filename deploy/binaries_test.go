@@ -1,4 +1,4 @@
-package deploy
+package deploy_test
 
 import (
 	"maps"
@@ -11,10 +11,10 @@ import (
 	"time"
 
 	"colonnade/internal/testkit"
-	_ "colonnade/onebox" // and so everything that the binaries are made of: when it changes, no old result is good
+	_ "colonnade/onebox" // imports what the binaries are made of, so that cached results become invalid with it
 )
 
-// flagsOf returns the flags of a command as its -h tells them, and their defaults.
+// flagsOf returns the flags of a command and their defaults, as its -h prints them.
 func flagsOf(t *testing.T, command ...string) map[string]string {
 	t.Helper()
 	out, err := exec.Command(testkit.Binary(t, command[0]), append(command[1:], "-h")...).CombinedOutput()
@@ -38,19 +38,19 @@ func flagsOf(t *testing.T, command ...string) map[string]string {
 	return flags
 }
 
-// commandLine is a command of ours as something here starts it.
+// commandLine is a command line of one of the binaries.
 type commandLine struct {
 	command []string          // the binary's name, and of colonnade's commands theirs
 	values  map[string]string // by flag
 	rest    []string          // arguments
 }
 
-// parse takes a command line apart, and complains of what the binary would not take.
+// parse parses a command line, and reports what the binary would refuse.
 func parse(t *testing.T, where string, args []string) commandLine {
 	t.Helper()
 	c := commandLine{command: []string{filepath.Base(args[0])}, values: map[string]string{}}
 	if !slices.Contains([]string{"entry", "colo", "colonnade"}, c.command[0]) {
-		t.Fatalf("%s starts %s, which is none of our binaries", where, args[0])
+		t.Fatalf("%s starts %s, which is none of the binaries", where, args[0])
 	}
 	args = args[1:]
 	for c.command[0] == "colonnade" && len(args) > 0 && regexp.MustCompile(`^[a-z]+$`).MatchString(args[0]) {
@@ -78,7 +78,7 @@ func parse(t *testing.T, where string, args []string) commandLine {
 	return c
 }
 
-// checkEnvironment complains of a variable that is no setting of the command.
+// checkEnvironment reports a variable that sets no flag of the command.
 func checkEnvironment(t *testing.T, where, name string, known map[string]string) {
 	t.Helper()
 	setting, ours := strings.CutPrefix(name, "COLONNADE_")
@@ -91,23 +91,23 @@ func checkEnvironment(t *testing.T, where, name string, known map[string]string)
 	}
 }
 
-// outlives checks that whoever stops a node waits longer than the node's drain may take, with some time for its end.
+// outlives checks that the time limit for stopping a node is longer than its drain, with some time for its end.
 func outlives(t *testing.T, where, stop, drain string) {
 	t.Helper()
 	limit, err := time.ParseDuration(stop)
 	if err != nil {
-		t.Fatalf("%s: it is not said how long stopping may take: %v", where, err)
+		t.Fatalf("%s: no time limit for stopping: %v", where, err)
 	}
 	d, err := time.ParseDuration(drain)
 	if err != nil {
 		t.Fatalf("%s: -drain: %v", where, err)
 	}
 	if limit < d+10*time.Second {
-		t.Errorf("%s: it is killed after %s, but may drain for %s, and then has to write its events", where, limit, d)
+		t.Errorf("%s: the node is killed after %s, but may drain for %s and then writes its events", where, limit, d)
 	}
 }
 
-// What comments tell people to run can be run.
+// The commands in comments exist, with their flags.
 func TestCommandsInComments(t *testing.T) {
 	found := 0
 	command := regexp.MustCompile("\\bcolonnade (config|keys|events|health|engine|up)\\b[^`\n]*")
@@ -116,14 +116,14 @@ func TestCommandsInComments(t *testing.T) {
 		for _, name := range files {
 			for line := range strings.Lines(text(t, name)) {
 				_, comment, _ := strings.Cut(line, "#")
-				if said := command.FindString(comment); said != "" {
-					parse(t, name, strings.Fields(said))
+				if words := command.FindString(comment); words != "" {
+					parse(t, name, strings.Fields(words))
 					found++
 				}
 			}
 		}
 	}
 	if found < 5 {
-		t.Errorf("only %d commands found in comments: does this test still see them?", found)
+		t.Errorf("only %d commands found in comments: does this test still find them?", found)
 	}
 }

@@ -1,4 +1,4 @@
-package deploy
+package deploy_test
 
 import (
 	"maps"
@@ -16,7 +16,7 @@ import (
 	"colonnade/internal/testkit"
 )
 
-// loopback is where the services of compose.yaml run here: each port of each has an address of its own.
+// loopback runs the services of compose.yaml on loopback: each port of each service has an address of its own.
 type loopback struct {
 	t         *testing.T
 	services  map[string]service
@@ -33,7 +33,7 @@ func (l *loopback) address(service, port string) string {
 	return l.addresses[key]
 }
 
-// move returns what a service says of the network and of files, for this machine.
+// move replaces the addresses and files in an argument of a service by those on this machine.
 func (l *loopback) move(name, arg string) string {
 	l.t.Helper()
 	if port, ok := strings.CutPrefix(arg, ":"); ok {
@@ -73,16 +73,16 @@ func (l *loopback) start(name string) *testkit.Process {
 	return start(l.t, environment, l.command(name, s.Command)...)
 }
 
-// healthy runs the service's own health check.
+// healthy runs the health check of a service.
 func (l *loopback) healthy(name string) bool {
 	l.t.Helper()
 	args := l.command(name, l.services[name].Health.Test[1:])
 	return exec.Command(testkit.Binary(l.t, args[0]), args[1:]...).Run() == nil
 }
 
-// The fleet of compose.yaml, on loopback: its commands, its documents, its health checks, a request, the end.
-func TestComposeRuns(t *testing.T) {
-	l := &loopback{t: t, services: readCompose(t).Services, dir: filepath.Dir(keyFile(t))}
+// The fleet of compose.yaml serves on loopback: its commands, documents and health checks work, and its nodes drain.
+func TestComposeFleetServes(t *testing.T) {
+	l := &loopback{t: t, services: readCompose(t).Services, dir: filepath.Dir(testkit.KeyFile(t))}
 	l.addresses = map[string]string{"etcd:2379": etcdtest.Start(t).Address}
 	documents := l.move("", text(t, "compose/fleet.yaml"))
 	if err := os.WriteFile(filepath.Join(l.dir, "fleet.yaml"), []byte(documents), 0o600); err != nil {
@@ -102,7 +102,7 @@ func TestComposeRuns(t *testing.T) {
 	entry := l.address("entry", "8080")
 	const chat = `{"model":"default","max_tokens":4,"messages":[{"role":"user","content":"hello"}]}`
 	var got answer
-	testkit.WaitFor(t, "an answer of the first colo, whose engine may have begun after it", func() bool {
+	testkit.WaitFor(t, "a response of the first colo, whose engine may have started after it", func() bool {
 		got = post(entry, "/v1/chat/completions", chat)
 		return got.status == http.StatusOK && got.colo == "ams"
 	})
@@ -110,19 +110,19 @@ func TestComposeRuns(t *testing.T) {
 		t.Errorf("answered by %s: %s", got.colo, got.body)
 	}
 
-	// Without its first colo, the second serves. The one that drained ends well.
+	// Once the first colo has drained, the second serves.
 	endWell(t, running["colo-ams"].Stop(syscall.SIGTERM))
 	if got := post(entry, "/v1/chat/completions", chat); got.status != http.StatusOK || got.colo != "fra" {
 		t.Errorf("with ams gone: %d from %q: %s", got.status, got.colo, got.body)
 	}
 	if l.healthy("colo-ams") {
-		t.Error("the health check of a server that is gone says that it is well")
+		t.Error("the health check of a stopped server succeeds")
 	}
 	endWell(t, running["entry"].Stop(syscall.SIGTERM))
 	endWell(t, running["colo-fra"].Stop(syscall.SIGTERM))
 	for _, name := range []string{"entry", "colo-ams", "colo-fra"} {
 		if logs, _ := filepath.Glob(filepath.Join(l.dir, name, "events", "*", "*.log")); len(logs) == 0 {
-			t.Errorf("%s has left no events", name)
+			t.Errorf("%s has written no events", name)
 		}
 	}
 }

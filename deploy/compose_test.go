@@ -1,4 +1,4 @@
-package deploy
+package deploy_test
 
 import (
 	"net"
@@ -15,7 +15,7 @@ import (
 	yaml "go.yaml.in/yaml/v2"
 )
 
-// composeFile is what these tests look at in compose.yaml.
+// composeFile is the part of compose.yaml that these tests check.
 type composeFile struct {
 	Services map[string]service               `yaml:"services"`
 	Volumes  map[string]any                   `yaml:"volumes"`
@@ -35,7 +35,7 @@ type service struct {
 	Health      struct{ Test []string } `yaml:"healthcheck"`
 }
 
-// ours reports whether the service runs one of our binaries.
+// ours reports whether the service runs one of the binaries.
 func (s service) ours() bool { return s.Image == "colonnade" }
 
 func readCompose(t *testing.T) composeFile {
@@ -47,7 +47,7 @@ func readCompose(t *testing.T) composeFile {
 	return c
 }
 
-// listens returns the ports of a service, as its command has them.
+// listens returns the ports that the command of a service listens at.
 func (s service) listens() []string {
 	var ports []string
 	for i, arg := range s.Command {
@@ -63,6 +63,7 @@ func (s service) listens() []string {
 	return ports
 }
 
+// The commands and health checks have flags that exist, node names are unique, and files are in volumes and secrets.
 func TestComposeCommands(t *testing.T) {
 	c := readCompose(t)
 	nodes := map[string]string{}
@@ -86,30 +87,30 @@ func TestComposeCommands(t *testing.T) {
 		outlives(t, name, s.Stop, line.values["drain"])
 		node := line.values["node"]
 		if other, twice := nodes[node]; twice {
-			t.Errorf("%s and %s are both the node %s", name, other, node)
+			t.Errorf("%s and %s are both called %s", name, other, node)
 		}
 		nodes[node] = name
 		if secret, ok := strings.CutPrefix(line.values["key-file"], "/run/secrets/"); !ok || !slices.Contains(s.Secrets, secret) {
-			t.Errorf("%s has its key in %s, which is none of its secrets", name, line.values["key-file"])
+			t.Errorf("%s reads its key from %s, which is none of its secrets", name, line.values["key-file"])
 		}
 		if !slices.ContainsFunc(s.Volumes, func(v string) bool { return strings.HasSuffix(v, ":"+line.values["data-dir"]) }) {
 			t.Errorf("%s writes events to %s, which is no volume", name, line.values["data-dir"])
 		}
 		if _, published := line.values["open"]; published && !slices.ContainsFunc(s.Ports, func(p string) bool { return strings.HasPrefix(p, "127.0.0.1:") }) {
-			t.Errorf("%s serves whoever asks, and is published to more than this machine: %v", name, s.Ports)
+			t.Errorf("%s serves requests without a key, and its port is published beyond this machine: %v", name, s.Ports)
 		}
 	}
 }
 
-// Whatever is spoken of is there: addresses, volumes, secrets, services, files.
+// Addresses, volumes, secrets, services and files that are referred to exist.
 func TestComposeReferences(t *testing.T) {
 	c := readCompose(t)
-	spoken := text(t, "compose/compose.yaml") + text(t, "compose/fleet.yaml")
-	spoken = regexp.MustCompile(`(?m)(^|\s)#.*$`).ReplaceAllString(spoken, "")
+	references := text(t, "compose/compose.yaml") + text(t, "compose/fleet.yaml")
+	references = regexp.MustCompile(`(?m)(^|\s)#.*$`).ReplaceAllString(references, "")
 	for name, s := range c.Services {
-		for _, m := range regexp.MustCompile(`\b`+name+`:(\d+)\b`).FindAllStringSubmatch(spoken, -1) {
+		for _, m := range regexp.MustCompile(`\b`+name+`:(\d+)\b`).FindAllStringSubmatch(references, -1) {
 			if !slices.Contains(s.listens(), m[1]) {
-				t.Errorf("%s is spoken of, but %s listens at %v", m[0], name, s.listens())
+				t.Errorf("%s is referred to, but %s listens at %v", m[0], name, s.listens())
 			}
 		}
 		for _, p := range s.Ports {
@@ -120,7 +121,7 @@ func TestComposeReferences(t *testing.T) {
 		for other, d := range s.DependsOn {
 			target, there := c.Services[other]
 			if !there || d.Condition == "service_healthy" && len(target.Health.Test) == 0 {
-				t.Errorf("%s waits for %s to be %s, which it never is", name, other, d.Condition)
+				t.Errorf("%s waits for %s to become %s, which it never does", name, other, d.Condition)
 			}
 		}
 		for _, v := range s.Volumes {
@@ -134,21 +135,21 @@ func TestComposeReferences(t *testing.T) {
 		for _, secret := range s.Secrets {
 			file := c.Secrets[secret].File
 			if file == "" || !strings.Contains(text(t, "../.dockerignore"), "/deploy/compose/"+file+"\n") {
-				t.Errorf("%s has the secret %s from the file %q, which is sent to builders or nowhere", name, secret, file)
+				t.Errorf("%s has the secret %s from the file %q, which does not exist or is part of the build context", name, secret, file)
 			}
 		}
 		if s.ours() {
 			_ = text(t, filepath.Join("compose", s.Build.Context, s.Build.Dockerfile))
 		}
 	}
-	// What is tried out is what is tested against.
+	// The image has the version of etcd that the tests use.
 	tested := regexp.MustCompile(`go\.etcd\.io/etcd/server/v3 (v\S+)`).FindStringSubmatch(text(t, "../go.mod"))[1]
 	if image := c.Services["etcd"].Image; !strings.HasSuffix(image, ":"+tested) {
 		t.Errorf("etcd is %s, the tests run %s", image, tested)
 	}
 }
 
-// The documents are those of this fleet: its colos, its engines, their slots.
+// The documents describe this fleet: its colos, its engines and their slots.
 func TestComposeDocuments(t *testing.T) {
 	c := readCompose(t)
 	table := tableOf(t, "compose/fleet.yaml", text(t, "compose/fleet.yaml"))

@@ -1,6 +1,6 @@
-// Package deploy holds what a fleet is set up with: an image, a Compose file, systemd units, sample documents. Its tests
-// read them all as those would who use them, hold them against the binaries, and run the samples.
-package deploy
+// Package deploy_test checks the files that a fleet is set up with (an image, a Compose file, systemd units, sample
+// documents) against the binaries, and runs the samples.
+package deploy_test
 
 import (
 	"fmt"
@@ -18,7 +18,7 @@ import (
 	"colonnade/routing"
 )
 
-// samples are the files of documents.
+// samples returns the files of documents.
 func samples() []string { return []string{"fleet.yaml", "two-regions.yaml", "compose/fleet.yaml"} }
 
 func text(t *testing.T, name string) string {
@@ -30,7 +30,7 @@ func text(t *testing.T, name string) string {
 	return string(data)
 }
 
-// tableOf is what nodes make of documents.
+// tableOf returns the table that nodes build from documents.
 func tableOf(t *testing.T, name, documents string) *fleet.Table {
 	t.Helper()
 	docs, err := document.SplitFile([]byte(documents))
@@ -59,7 +59,7 @@ func TestSampleDocuments(t *testing.T) {
 			t.Errorf("%s: %s, %s %q: %s", name, d.Document, d.Field, d.Value, d.Reason)
 		}
 		if _, ok := table.Model("default"); !ok {
-			t.Errorf("%s: no model is called default, which is what the README asks for", name)
+			t.Errorf("%s: no model is called default, which the commands of the README use", name)
 		}
 		for _, m := range table.Models() {
 			reachable(t, name, text(t, name), m)
@@ -74,7 +74,7 @@ func TestSampleDocuments(t *testing.T) {
 	}
 }
 
-// reachable checks that every colo which a step of m selects has an endpoint for it: entries do not know who has which.
+// reachable checks that each colo which a step of a model selects has an endpoint for it, since entries do not know endpoints.
 func reachable(t *testing.T, name, documents string, m *fleet.Model) {
 	t.Helper()
 	for i, step := range m.Routing.Steps {
@@ -94,7 +94,7 @@ func reachable(t *testing.T, name, documents string, m *fleet.Model) {
 	}
 }
 
-// withServers is the table once each colo has its server.
+// withServers returns the table with a server in each colo.
 func withServers(t *testing.T, name, documents string) *fleet.Table {
 	t.Helper()
 	for _, c := range tableOf(t, name, documents).Colos() {
@@ -103,7 +103,7 @@ func withServers(t *testing.T, name, documents string) *fleet.Table {
 	return tableOf(t, name, documents)
 }
 
-// What the comments of two-regions.yaml say where a comment could become untrue.
+// The comments of two-regions.yaml agree with its documents.
 func TestTwoRegions(t *testing.T) {
 	documents := text(t, "two-regions.yaml")
 	table := withServers(t, "two-regions.yaml", documents)
@@ -129,22 +129,22 @@ func TestTwoRegions(t *testing.T) {
 	head, _, _ := strings.Cut(documents, "\nkey:")
 	for _, c := range table.Colos() {
 		line := regexp.MustCompile(`(?m)^#   ` + c.Region + ` +` + c.Name + ` .*$`).FindString(head)
-		said := regexp.MustCompile(`\b\w+-\d\b`).FindAllString(line, -1)
+		named := regexp.MustCompile(`\b\w+-\d\b`).FindAllString(line, -1)
 		var there []string
 		for _, e := range table.EndpointsOf(c.Name) {
 			there = append(there, e.ID)
 		}
-		slices.Sort(said)
-		if !slices.Equal(said, there) {
-			t.Errorf("the overview has %q in %s, the documents have %q", said, c.Name, there)
+		slices.Sort(named)
+		if !slices.Equal(named, there) {
+			t.Errorf("the overview has %q in %s, the documents have %q", named, c.Name, there)
 		}
 	}
 	if regexp.MustCompile(`(?m)^key: keys/`).MatchString(documents) {
-		t.Error("there is an API key that everybody can read here")
+		t.Error("a sample has an API key, which everyone can read")
 	}
 }
 
-// Every YAML file is one, and no key stands in it twice.
+// Each YAML file is valid, without duplicate keys.
 func TestYAML(t *testing.T) {
 	for _, name := range append(samples(), "compose/compose.yaml") {
 		for i, part := range regexp.MustCompile(`(?m)^---$`).Split(text(t, name), -1) {

@@ -1,4 +1,4 @@
-package deploy
+package deploy_test
 
 import (
 	"encoding/json"
@@ -13,7 +13,7 @@ import (
 	"colonnade/internal/testkit"
 )
 
-// instruction is one of the Dockerfile, in one line.
+// instruction is an instruction of the Dockerfile, in one line.
 type instruction struct{ name, args string }
 
 func dockerfile(t *testing.T) []instruction {
@@ -30,6 +30,8 @@ func dockerfile(t *testing.T) []instruction {
 	return all
 }
 
+// The Dockerfile builds with the Go version of go.mod, copies files that exist, runs as a user with a number, and exposes the
+// ports that the binaries listen at.
 func TestDockerfile(t *testing.T) {
 	version := regexp.MustCompile(`(?m)^go (\d+\.\d+)\.\d+$`).FindStringSubmatch(text(t, "../go.mod"))[1]
 	final, user, ports := false, "", ""
@@ -79,7 +81,7 @@ func TestDockerfile(t *testing.T) {
 	}
 }
 
-// What is not sent to the builder is what git ignores, no more and no less: else the stamped version says "+dirty".
+// The build context lacks exactly the files that git ignores: otherwise the recorded version ends with "+dirty".
 func TestDockerIgnore(t *testing.T) {
 	lines := func(name string) []string {
 		var all []string
@@ -96,17 +98,17 @@ func TestDockerIgnore(t *testing.T) {
 	}
 }
 
-// docker skips the test unless a daemon answers.
+// docker skips the test unless the Docker daemon runs.
 func docker(t *testing.T) {
 	t.Helper()
 	if out, err := exec.Command("docker", "info").CombinedOutput(); err != nil {
-		t.Skipf("no Docker daemon answers: %v %s", err, out[max(0, len(out)-200):])
+		t.Skipf("the Docker daemon does not run: %v %s", err, out[max(0, len(out)-200):])
 	}
 }
 
 func TestImage(t *testing.T) {
 	if !testkit.Soak() {
-		t.Skip("building the image takes minutes, and base images from afar: set COLONNADE_SOAK")
+		t.Skip("building the image takes minutes and the network: set COLONNADE_SOAK")
 	}
 	docker(t)
 	const tag = "colonnade:test"

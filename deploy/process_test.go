@@ -1,20 +1,17 @@
-package deploy
+package deploy_test
 
 import (
-	"bytes"
-	"encoding/base64"
 	"io"
 	"net/http"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"strings"
 	"testing"
 
 	"colonnade/internal/testkit"
 )
 
-// start starts one of our binaries with nothing in its environment but what is given, and how races are told.
+// start starts one of the binaries with an environment, which also has the options of the race detector.
 func start(t *testing.T, environment []string, args ...string) *testkit.Process {
 	t.Helper()
 	cmd := exec.Command(testkit.Binary(t, args[0]), args[1:]...)
@@ -22,7 +19,7 @@ func start(t *testing.T, environment []string, args ...string) *testkit.Process 
 	return testkit.Start(t, cmd)
 }
 
-// endWell fails the test if a process ended, or ends, with an error.
+// endWell fails the test if a process has ended with an error.
 func endWell(t *testing.T, err error) {
 	t.Helper()
 	if err != nil {
@@ -30,17 +27,7 @@ func endWell(t *testing.T, err error) {
 	}
 }
 
-func keyFile(t *testing.T) string {
-	t.Helper()
-	name := filepath.Join(t.TempDir(), "fleet.key")
-	key := base64.StdEncoding.EncodeToString(bytes.Repeat([]byte{7}, 32))
-	if err := os.WriteFile(name, []byte(key+"\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	return name
-}
-
-// answer is what a client gets.
+// answer is the response to a client.
 type answer struct {
 	status int
 	colo   string
@@ -54,6 +41,6 @@ func post(address, path, body string) answer {
 		return answer{body: err.Error()}
 	}
 	defer r.Body.Close()
-	said, _ := io.ReadAll(r.Body)
-	return answer{r.StatusCode, r.Header.Get("X-Colonnade-Colo"), string(said)}
+	text, _ := io.ReadAll(r.Body)
+	return answer{r.StatusCode, r.Header.Get("X-Colonnade-Colo"), string(text)}
 }

@@ -1,4 +1,4 @@
-package deploy
+package deploy_test
 
 import (
 	"fmt"
@@ -17,7 +17,7 @@ import (
 	"colonnade/internal/testkit"
 )
 
-// engines stand for those of two-regions.yaml: they answer as those do and keep what they were asked.
+// engines replaces the engines of two-regions.yaml: it answers as they do, and records the requests.
 type engines struct {
 	mu   sync.Mutex // guards what follows
 	seen []string   // "engine METHOD path authorization body"
@@ -29,7 +29,7 @@ func (e *engines) saw(r *http.Request, engine, body string) {
 	e.seen = append(e.seen, fmt.Sprintf("%s %s %s %s %s", engine, r.Method, r.URL.Path, r.Header.Get("Authorization"), body))
 }
 
-// asked reports whether something was asked that matches the pattern.
+// asked reports whether a request matches a pattern.
 func (e *engines) asked(pattern string) bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -58,7 +58,7 @@ func (e *engines) serve(w http.ResponseWriter, r *http.Request, engine string) {
 	}
 }
 
-// documents returns those of two-regions.yaml with the engines where they are here.
+// documents returns two-regions.yaml with the addresses of these engines.
 func (e *engines) documents(t *testing.T) string {
 	t.Helper()
 	documents := text(t, "two-regions.yaml")
@@ -70,11 +70,10 @@ func (e *engines) documents(t *testing.T) string {
 	return documents
 }
 
-// The fleet of two-regions.yaml, before engines that say what reaches them: names, paths and credentials are as its
-// comments say.
+// The fleet of two-regions.yaml sends its engines the names, paths and credentials that its comments describe.
 func TestTwoRegionsRun(t *testing.T) {
 	e := &engines{}
-	key := keyFile(t)
+	key := testkit.KeyFile(t)
 	store := []string{"COLONNADE_ETCD=http://" + etcdtest.Start(t).Address}
 	documents := e.documents(t)
 	file := filepath.Join(t.TempDir(), "fleet.yaml")
@@ -113,7 +112,7 @@ func TestTwoRegionsRun(t *testing.T) {
 		t.Errorf("rerank: %d %s", got.status, got.body)
 	}
 	if got := post(entry, "/v1/rerank", `{"model":"bge-reranker-v2-m3","query":"q","documents":["a"],"top_n":1}`); got.status != 422 || !strings.Contains(got.body, `"error":{`) {
-		t.Errorf("rerank as others have it: %d %s", got.status, got.body)
+		t.Errorf("rerank in the form of Jina and Cohere: %d %s", got.status, got.body)
 	}
 	// With no slot left on any vLLM, Ollama serves, under its own name for the model.
 	withoutVLLM := strings.NewReplacer("concurrency: 32\n", "concurrency: 0\n", "concurrency: 16 ", "concurrency: 0 ").Replace(documents)

@@ -1,4 +1,4 @@
-package deploy
+package deploy_test
 
 import (
 	"os"
@@ -11,7 +11,7 @@ import (
 	"colonnade/internal/testkit"
 )
 
-// unit is a unit file: its settings by name, the later ones last.
+// unit is a unit file: the values of its settings, in their order.
 type unit map[string][]string
 
 func readUnit(t *testing.T, name string) unit {
@@ -23,7 +23,7 @@ func readUnit(t *testing.T, name string) unit {
 		}
 		key, value, ok := strings.Cut(line, "=")
 		if !ok {
-			t.Errorf("%s: %q is no setting", name, line)
+			t.Errorf("%s: %q is not a setting", name, line)
 		}
 		u[key] = append(u[key], value)
 	}
@@ -38,6 +38,7 @@ func (u unit) one(t *testing.T, key string) string {
 	return u[key][0]
 }
 
+// Units start a binary with flags that exist, drain it by SIGTERM, and keep its data in the state directory.
 func TestUnits(t *testing.T) {
 	f := func(name, binary, environment, state string) {
 		t.Helper()
@@ -54,7 +55,7 @@ func TestUnits(t *testing.T) {
 			t.Errorf("%s: events go to %s, the state directory is %s, want both to be %s", name, line.values["data-dir"], got, state)
 		}
 		if user := u.one(t, "User"); !strings.Contains(text(t, "systemd/colonnade.sysusers"), "\nu "+user+" ") {
-			t.Errorf("%s: systemd-sysusers does not make the user %s", name, user)
+			t.Errorf("%s: colonnade.sysusers does not create the user %s", name, user)
 		}
 		known := flagsOf(t, binary)
 		for _, m := range regexp.MustCompile(`(?m)^#?([A-Z_]+)=`).FindAllStringSubmatch(text(t, filepath.Join("systemd", environment)), -1) {
@@ -73,8 +74,8 @@ func TestUnits(t *testing.T) {
 	f("colonnade-colo@.service", "colo", "colo.env", "colonnade/colo-%i")
 }
 
-// The units differ in what an entry and a colo server differ in, and in nothing else: not in how they are shut in.
-func TestUnitsAreAlike(t *testing.T) {
+// The units of an entry and of a colo server have the same settings, but for their names: the same sandbox above all.
+func TestUnitsHaveTheSameSandbox(t *testing.T) {
 	entry, colo := readUnit(t, "colonnade-entry.service"), readUnit(t, "colonnade-colo@.service")
 	own := "Description EnvironmentFile ExecStart StateDirectory"
 	for key := range entry {
@@ -87,8 +88,8 @@ func TestUnitsAreAlike(t *testing.T) {
 	}
 }
 
-// What is to be installed is there; and what endpoints name as credentials is spoken of where it has to be set.
-func TestUnitsSpeakOfWhatIsThere(t *testing.T) {
+// The files to install exist, and colo.env has the variables that endpoints use as credentials.
+func TestUnitsReferToFilesThatExist(t *testing.T) {
 	for _, name := range []string{"colonnade-entry.service", "colonnade-colo@.service"} {
 		for _, path := range regexp.MustCompile(`deploy/systemd/[\w.@*-]+`).FindAllString(text(t, "systemd/"+name), -1) {
 			if found, _ := filepath.Glob(filepath.Join("..", path)); len(found) == 0 {
@@ -100,13 +101,13 @@ func TestUnitsSpeakOfWhatIsThere(t *testing.T) {
 	for _, c := range table.Colos() {
 		for _, e := range table.EndpointsOf(c.Name) {
 			if name, ok := strings.CutPrefix(e.Credential, "env:"); ok && !strings.Contains(text(t, "systemd/colo.env"), "\n#"+name+"=") {
-				t.Errorf("endpoint %s/%s wants %s, which colo.env does not speak of", c.Name, e.ID, name)
+				t.Errorf("endpoint %s/%s wants %s, which colo.env does not have", c.Name, e.ID, name)
 			}
 		}
 	}
 }
 
-// systemd itself reads the units, with the binaries where they are now.
+// systemd-analyze accepts the units.
 func TestUnitsVerify(t *testing.T) {
 	if _, err := exec.LookPath("systemd-analyze"); err != nil {
 		t.Skip("systemd-analyze is not in the PATH")
@@ -122,7 +123,7 @@ func TestUnitsVerify(t *testing.T) {
 		t.Helper()
 		cmd := exec.Command("systemd-analyze", args...)
 		cmd.Dir = dir
-		// It says on standard error what is wrong, and may end well all the same.
+		// It may print a problem and exit with 0.
 		if out, err := cmd.CombinedOutput(); err != nil || strings.Contains(string(out), dir) {
 			t.Errorf("systemd-analyze %v: %v\n%s", args, err, out)
 		}

@@ -138,8 +138,8 @@ func lingerAfterCrash(ctx context.Context, lease *etcd.Lease) {
 
 // applyTables applies each new table to the server, and tells the watcher which endpoints without a lease do not answer.
 func applyTables(ctx context.Context, w *etcd.Watcher, server *colo.Server) error {
-	departed := time.NewTicker(departedInterval)
-	defer departed.Stop()
+	probe := time.NewTicker(deadInterval)
+	defer probe.Stop()
 	changed := w.Changed()
 	server.Apply(w.Table())
 	for {
@@ -147,7 +147,7 @@ func applyTables(ctx context.Context, w *etcd.Watcher, server *colo.Server) erro
 		case <-changed:
 			changed = w.Changed()
 			server.Apply(w.Table())
-		case <-departed.C:
+		case <-probe.C:
 			w.MarkDead(server.DeadEndpoints()...)
 		case <-ctx.Done():
 			return nil

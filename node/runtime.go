@@ -29,8 +29,8 @@ const (
 	Prefix = etcd.DefaultPrefix
 	// leaseTTL is how long a node's document outlives the node.
 	leaseTTL = 5 * time.Second
-	// departedInterval is how often a colo server looks for endpoints that have lost their lease and do not answer.
-	departedInterval = time.Second
+	// deadInterval is how often a colo server looks for endpoints that have lost their lease and do not answer.
+	deadInterval = time.Second
 	// tableWarning is how long a node waits for its first table before it logs a warning, and tableWarningAgain how long
 	// until the next one.
 	tableWarning      = 2 * time.Second

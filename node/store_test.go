@@ -29,7 +29,7 @@ import (
 	"colonnade/node"
 )
 
-// config is that of a node with a directory of its own.
+// config returns the settings of a node with a data directory of its own.
 func config(t *testing.T, s *etcdtest.Server, name string) node.Config {
 	return node.Config{
 		Node: name, Listen: "127.0.0.1:0", Admin: "127.0.0.1:0", Etcd: []string{"http://" + s.Address}, DataDir: t.TempDir(),
@@ -88,8 +88,8 @@ func startEntry(t *testing.T, c node.Config) (r node.Running, stop func()) {
 	})
 }
 
-// stands returns whether a key is in etcd, and under which lease.
-func stands(t *testing.T, client *clientv3.Client, key string) (lease clientv3.LeaseID, there bool) {
+// registered returns whether a key is in etcd, and under which lease.
+func registered(t *testing.T, client *clientv3.Client, key string) (lease clientv3.LeaseID, ok bool) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), testkit.Timeout)
 	defer cancel()
@@ -136,10 +136,10 @@ func TestEntryRegistersLater(t *testing.T) {
 	client := s.Client(t)
 	leased(t, client, "models/a", "{}")
 	_, stop := startEntry(t, c)
-	testkit.WaitFor(t, "registered", func() bool { _, there := stands(t, client, "entries/entry-1"); return there })
+	testkit.WaitFor(t, "registered", func() bool { _, ok := registered(t, client, "entries/entry-1"); return ok })
 	testkit.WaitFor(t, "its documents are saved", func() bool { _, err := os.Stat(filepath.Join(c.DataDir, "table-entry-1.json")); return err == nil })
 	stop()
-	if _, there := stands(t, client, "entries/entry-1"); there {
+	if _, ok := registered(t, client, "entries/entry-1"); ok {
 		t.Error("it has left and is still registered")
 	}
 	s.Stop()
@@ -147,7 +147,7 @@ func TestEntryRegistersLater(t *testing.T) {
 	startEntry(t, c)
 	testkit.WaitFor(t, "the first attempt to fail", func() bool { return strings.Contains(logged.String(), "cannot renew the registration") })
 	s.Restart(t)
-	testkit.WaitFor(t, "registered", func() bool { _, there := stands(t, client, "entries/entry-1"); return there })
+	testkit.WaitFor(t, "registered", func() bool { _, ok := registered(t, client, "entries/entry-1"); return ok })
 }
 
 // An entry whose name is taken serves without being registered, and registers when it is free.
@@ -167,13 +167,13 @@ func TestEntryWithoutItsName(t *testing.T) {
 		t.Errorf("got %q", got)
 	}
 	testkit.WaitFor(t, "the first attempt to fail", func() bool { return strings.Contains(logged.String(), "serving without being registered") })
-	if lease, there := stands(t, client, "entries/entry-1"); !there || lease != 0 {
-		t.Errorf("somebody else's key: there %v, lease %x", there, lease)
+	if lease, ok := registered(t, client, "entries/entry-1"); !ok || lease != 0 {
+		t.Errorf("the key of the other node: present %v, lease %x", ok, lease)
 	}
 	if _, err := client.Delete(ctx, node.Prefix+"entries/entry-1"); err != nil {
 		t.Fatal(err)
 	}
-	testkit.WaitFor(t, "registered", func() bool { _, there := stands(t, client, "entries/entry-1"); return there })
+	testkit.WaitFor(t, "registered", func() bool { _, ok := registered(t, client, "entries/entry-1"); return ok })
 }
 
 // crashed leaves everything as a server does that is killed: its registration, and the file that remembers it.
@@ -199,8 +199,8 @@ func TestColoAfterCrash(t *testing.T) {
 	if took := time.Since(began); took < colo.Linger {
 		t.Errorf("it serves after %v, when engines may not have noticed yet that the earlier run is dead", took)
 	}
-	if lease, there := stands(t, client, "servers/ams/ams-1"); !there || lease == killed {
-		t.Errorf("lease %x, there %v; it was %x", lease, there, killed)
+	if lease, ok := registered(t, client, "servers/ams/ams-1"); !ok || lease == killed {
+		t.Errorf("lease %x, present %v; it was %x", lease, ok, killed)
 	}
 	stop()
 	if _, err := os.Stat(filepath.Join(c.DataDir, "lease-ams-1.json")); !os.IsNotExist(err) {
@@ -249,8 +249,8 @@ func TestColoIsNotReadyBeforeItServes(t *testing.T) {
 	}
 }
 
-// The lock on the directory is what shows that the earlier run is dead: while somebody has it, nothing of theirs is touched.
-func TestColoWhoseEarlierRunLives(t *testing.T) {
+// While another process holds the lock on the data directory, a server does not start, and leaves its lease alone.
+func TestColoDoesNotStartBesideItself(t *testing.T) {
 	t.Parallel()
 	s := etcdtest.Start(t)
 	c, client := config(t, s, "ams-1"), s.Client(t)
@@ -264,8 +264,8 @@ func TestColoWhoseEarlierRunLives(t *testing.T) {
 	if !errors.Is(err, journal.ErrInUse) {
 		t.Errorf("ended with %v", err)
 	}
-	if lease, there := stands(t, client, "servers/ams/ams-1"); !there || lease != lives {
-		t.Errorf("lease %x, there %v; it was %x", lease, there, lives)
+	if lease, ok := registered(t, client, "servers/ams/ams-1"); !ok || lease != lives {
+		t.Errorf("lease %x, present %v; it was %x", lease, ok, lives)
 	}
 }
 

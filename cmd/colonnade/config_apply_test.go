@@ -17,17 +17,17 @@ func TestApplyKeepsKeys(t *testing.T) {
 	run(t, "key: accounts/assistant\nweight: 7\n", "config", "apply", "-").want(t, "applied accounts/assistant")
 	run(t, "", "config", "delete", "accounts/assistant").want(t)
 	if got := stored(t, s, "keys/laptop"); got != want || r.notes != "" {
-		t.Errorf("said %q; there is\n%s\nand was\n%s", r.notes, got, want)
+		t.Errorf("it printed %q; the key is\n%s\nwant\n%s", r.notes, got, want)
 	}
 	// A file that has keys in an account is refused as a whole, and says what to do.
 	run(t, "key: pools/new\n---\nkey: accounts/assistant\nkeys: []\n", "config", "apply", "-").
 		fail(t, "accounts/assistant: keys: API keys are documents of their own; take the field out, and make one with: colonnade keys create -account assistant")
 	if stored(t, s, "pools/new") != "" {
-		t.Error("another document of the file was put")
+		t.Error("another document of the file was applied")
 	}
 }
 
-// A file may contain API keys. Those that were not there before are named, since they may have been revoked.
+// A file may contain API keys. The command names new ones, since they may have been revoked.
 func TestApplyPutsKeys(t *testing.T) {
 	s := startEtcd(t)
 	for _, id := range []string{"laptop", "phone"} {
@@ -36,13 +36,13 @@ func TestApplyPutsKeys(t *testing.T) {
 	laptop := stored(t, s, "keys/laptop")
 	file := run(t, "", "config", "get").want(t)
 	if r := run(t, file, "config", "apply", "-"); r.err != nil || r.notes != "" {
-		t.Errorf("nothing has changed: %v, %q", r.err, r.notes)
+		t.Errorf("an unchanged file: %v, %q", r.err, r.notes)
 	}
 	run(t, "", "keys", "revoke", "laptop").want(t)
 	run(t, "", "keys", "create", "-account", "acme", "-id", "desk").want(t)
 	r := run(t, file, "config", "apply", "-")
 	r.want(t, "applied keys/laptop", "valid from now on, also if revoked before: 1 API key: laptop")
 	if got := storedKey(t, s, "laptop"); !strings.Contains(laptop, got.Account) || storedKey(t, s, "desk").Account != "acme" {
-		t.Errorf("there is %+v, and was %s", got, laptop)
+		t.Errorf("the key is %+v, and was %s", got, laptop)
 	}
 }

@@ -83,7 +83,7 @@ func registrationNote(docs []etcd.Stored, deleted []string) string {
 	return note.String()
 }
 
-// heldBackNote says of which kinds so many documents are deleted that nodes hold the deletions back.
+// heldBackNote names the kinds of which so many documents are deleted that nodes hold the deletions back.
 func heldBackNote(docs []etcd.Stored, deleted []string) string {
 	kinds := tooMany(docs, deleted)
 	if len(kinds) == 0 {

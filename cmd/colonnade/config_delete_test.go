@@ -68,7 +68,7 @@ func TestDeleteMany(t *testing.T) {
 	}
 	run(t, "", append([]string{"config", "delete"}, keys...)...).want(t, "deleted models/m11", "models/m0 does not exist", "more than half of all models", "colonnade config confirm-deletions")
 	if got := deletions(); got != "" {
-		t.Errorf("it is confirmed: %q", got)
+		t.Errorf("the deletion is confirmed: %q", got)
 	}
 	run(t, file, "config", "apply", "-").want(t)
 	run(t, "", append([]string{"config", "delete", "-confirm"}, keys...)...).want(t, "deleted models/m0", "confirmed all deletions up to revision 6")
@@ -77,7 +77,7 @@ func TestDeleteMany(t *testing.T) {
 	}
 }
 
-// What a confirmation covers beside what is deleted with it must not be somebody else's mishap.
+// A confirmation must not cover deletions by other commands.
 func TestDeleteConfirmsNothingElse(t *testing.T) {
 	s := startEtcd(t)
 	holds := node.ConfigState{Node: "ams-1", PendingDeletions: []string{"models/a", "models/b", "pools/x"}}
@@ -115,8 +115,8 @@ func TestDeleteOfARegistration(t *testing.T) {
 	run(t, "", "config", "delete", "servers/ams/ams-1").want(t, "deleted servers/ams/ams-1", "the registration of a node")
 }
 
-// What nobody can have meant to put can be seen and deleted.
-func TestStrayKeys(t *testing.T) {
+// Documents with invalid keys can be printed and deleted.
+func TestDocumentsWithInvalidKeys(t *testing.T) {
 	s := startEtcd(t)
 	put(t, s, map[string]string{"model/x": "{}", "model/y": "{}", "models": "{}", "pools/x": "{}"})
 	run(t, "", "config", "get", "model/x").want(t, "# Not accepted: model/x: unknown kind of document")
@@ -124,13 +124,13 @@ func TestStrayKeys(t *testing.T) {
 	run(t, "", "config", "get", "models").want(t, "# Not accepted: models: ")
 	run(t, "", "config", "delete", "model/x", "model/z", "pools/x").fail(t, "model/z: unknown kind of document")
 	if stored(t, s, "model/x") == "" || stored(t, s, "pools/x") == "" {
-		t.Error("some were deleted although one key is wrong")
+		t.Error("documents were deleted although one key is invalid")
 	}
 	run(t, "", "config", "delete", "model/x", "models", "pools/none").want(t, "deleted model/x\n", "deleted models\n", "pools/none does not exist")
 	run(t, "", "config", "delete", "model/x").fail(t, "model/x: unknown kind of document")
 	run(t, "", "config", "delete", "").fail(t, "unknown kind of document")
 	if stored(t, s, "model/y") == "" || stored(t, s, "model/x")+stored(t, s, "models") != "" {
-		t.Error("others were deleted than those that were named")
+		t.Error("other documents were deleted than those that were named")
 	}
 }
 
@@ -148,7 +148,7 @@ func TestConfirmWhileANodeGoes(t *testing.T) {
 	put(t, s, map[string]string{"servers/ams/ams-1": registered(strings.TrimPrefix(server.URL, "http://"))})
 	out := run(t, "", "config", "confirm-deletions").want(t, "1 deletion held back by ams-1: models/a", "ams-1 cannot be asked", "no reachable node holds deletions back any more; not asked: 1 node")
 	if strings.Contains(out, "no node holds deletions back any more") {
-		t.Errorf("it says more than it knows:\n%s", out)
+		t.Errorf("the command claims more than it can know:\n%s", out)
 	}
 }
 

@@ -14,7 +14,7 @@ import (
 	"colonnade/node"
 )
 
-// meaning is what the operators' documents in a store mean.
+// meaning returns the table of the operators' documents in etcd.
 func meaning(t *testing.T, s *etcdtest.Server) string {
 	t.Helper()
 	docs, _, err := etcd.List(t.Context(), s.Client(t), node.Prefix, "")
@@ -36,7 +36,7 @@ func meaning(t *testing.T, s *etcdtest.Server) string {
 	return string(text)
 }
 
-// What is got can be applied, and means the same: whoever wrote it, however.
+// The output of config get can be applied, and means the same, in whatever style the documents are written.
 func TestGetAndApply(t *testing.T) {
 	s := startEtcd(t)
 	put(t, s, map[string]string{
@@ -84,16 +84,16 @@ func TestGetAndApply(t *testing.T) {
 		other := startEtcd(t)
 		run(t, file, "config", "apply", "-").want(t, "applied pools/flow")
 		if got := meaning(t, other); got != want {
-			t.Errorf("%v, applied, means\n%s\nand meant\n%s", args, got, want)
+			t.Errorf("%v, applied, means\n%s\nwant\n%s", args, got, want)
 		}
 		if got := storedKey(t, other, "k"); got.SHA256 != storedKey(t, s, "k").SHA256 {
 			t.Errorf("%v, applied, gives the API key another hash: %x", args, got.SHA256)
 		}
-		// What was applied is got as it is, again and again.
+		// Applied output is printed unchanged.
 		once := run(t, "", "config", "get").want(t, "# generous", "# why")
 		run(t, once, "config", "apply", "-").want(t)
 		if twice := run(t, "", "config", "get").want(t); twice != once || strings.Contains(once, "Not accepted") {
-			t.Errorf("got once:\n%s\nand again:\n%s", once, twice)
+			t.Errorf("first:\n%s\nthen:\n%s", once, twice)
 		}
 		t.Setenv("COLONNADE_ETCD", "http://"+s.Address)
 	}

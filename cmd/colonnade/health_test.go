@@ -31,8 +31,8 @@ func TestHealth(t *testing.T) {
 	run(t, "", "health", "-timeout", "50ms", server.URL+"/silent").fail(t, "not healthy", "deadline")
 	run(t, "", "health", "http://127.0.0.1:1/ready").fail(t, "not healthy", "refused")
 	for _, r := range []ran{run(t, "", "health", server.URL+"/odd"), run(t, "", "health", server.URL+"/bad")} {
-		if said := r.out + fmt.Sprint(r.err); strings.Contains(said, "\x1b") || !strings.Contains(said, `\x1b[31m`) {
-			t.Errorf("a page reaches the terminal as it is: %q", said)
+		if text := r.out + fmt.Sprint(r.err); strings.Contains(text, "\x1b") || !strings.Contains(text, `\x1b[31m`) {
+			t.Errorf("a page reaches the terminal as it is: %q", text)
 		}
 	}
 	run(t, "", "health").fail(t, "URL")

@@ -19,7 +19,7 @@ import (
 	"colonnade/node"
 )
 
-// stored returns a document as it stands in etcd.
+// stored returns a document as it is in etcd.
 func stored(t *testing.T, s *etcdtest.Server, key string) string {
 	t.Helper()
 	answer, err := s.Client(t).Get(t.Context(), "/colonnade/v1/"+key)
@@ -68,7 +68,7 @@ func TestKeysCreate(t *testing.T) {
 	key = made.want(t, "of account other never expires")
 	id := strings.Split(key, "_")[1]
 	if got := stored(t, s, "accounts/other"); got != text || strings.Contains(made.notes, "no document") || strings.Contains(stored(t, s, "keys/"+id), strings.TrimSpace(key)) {
-		t.Errorf("the account's document is %q, the key's %q; said %q", got, stored(t, s, "keys/"+id), made.notes)
+		t.Errorf("the account's document is %q, the key's %q; printed %q", got, stored(t, s, "keys/"+id), made.notes)
 	}
 	if k := storedKey(t, s, id); k.Account != "other" || !k.Expires.IsZero() {
 		t.Errorf("%+v", k)
@@ -80,7 +80,7 @@ func TestKeysCreate(t *testing.T) {
 
 	put(t, s, map[string]string{"accounts/bad": "weight: 0"})
 	if r := run(t, "", "keys", "create", "-account", "bad"); r.err != nil || !strings.Contains(strings.Join(strings.Fields(r.notes), " "), "accounts/bad: weight: 0: must be at least 1; nodes use an earlier valid version of the account, or the defaults") {
-		t.Errorf("%v; said %q", r.err, r.notes)
+		t.Errorf("%v; printed %q", r.err, r.notes)
 	}
 }
 
@@ -134,7 +134,7 @@ func TestKeysList(t *testing.T) {
 		len(listed) != 2 || listed[1]["id"] != "old" || listed[1]["state"] != "expired" || listed[0]["expires"] != "" || listed[0]["account"] != "beta" {
 		t.Errorf("%v, %v", err, listed)
 	}
-	if got := run(t, "", "keys", "list", "-account", "nobody").want(t, "account nobody has no keys"); strings.Contains(got, "beta") {
+	if got := run(t, "", "keys", "list", "-account", "none").want(t, "account none has no keys"); strings.Contains(got, "beta") {
 		t.Errorf("listed:\n%s", got)
 	}
 
@@ -171,8 +171,8 @@ func TestKeysRevoke(t *testing.T) {
 		t.Helper()
 		r := run(t, "", append([]string{"keys", "revoke"}, strings.Fields(args)...)...)
 		r.fail(t, want)
-		if said := r.out + r.notes + fmt.Sprint(r.err); strings.Contains(said, whole[5:]) || strings.Contains(said, "secret") {
-			t.Errorf("it repeats a key: %s", said)
+		if printed := r.out + r.notes + fmt.Sprint(r.err); strings.Contains(printed, whole[5:]) || strings.Contains(printed, "secret") {
+			t.Errorf("it repeats a key: %s", printed)
 		}
 		if got := ids(); got != "a b c d e f" {
 			t.Fatalf("revoke %s: left are %q", args, got)
@@ -186,20 +186,20 @@ func TestKeysRevoke(t *testing.T) {
 	run(t, "", "keys", "list", "-account", whole).fail(t, "-account looks like an API key")
 
 	if got := run(t, "", "keys", "revoke", "d", "a", "a").want(t); got != "revoked key a of account acme\nrevoked key d of account beta\n" {
-		t.Errorf("said %q", got)
+		t.Errorf("printed %q", got)
 	}
 	if got := ids(); got != "b c e f" {
-		t.Errorf("left are %q", got)
+		t.Errorf("the remaining keys are %q", got)
 	}
 	// Also one with a document that no node accepts.
 	put(t, s, map[string]string{"keys/e": "account: beta"})
 	run(t, "", "keys", "revoke", "e").want(t, "revoked keys/e\n")
 	if got := ids(); got != "b c f" {
-		t.Errorf("left are %q", got)
+		t.Errorf("the remaining keys are %q", got)
 	}
 }
 
-// When so many keys are revoked that nodes assume a mistake, the command says so.
+// Nodes hold back the revocation of most keys, and the command reports it.
 func TestKeysRevokeMany(t *testing.T) {
 	s := startEtcd(t)
 	docs := map[string]string{}
@@ -227,7 +227,7 @@ func TestKeysWithoutEtcd(t *testing.T) {
 	}
 }
 
-// No command repeats an API key that was pasted into a document.
+// No command prints an API key that was pasted into a document.
 func TestKeysInBadDocumentsAreNotRepeated(t *testing.T) {
 	s := startEtcd(t)
 	const secret = "QZ2WXYCANARY"
@@ -243,8 +243,8 @@ func TestKeysInBadDocumentsAreNotRepeated(t *testing.T) {
 	}
 	for _, args := range []string{"keys list", "keys revoke cn_a_" + secret, "config status", "config validate -", "config apply -"} {
 		r := run(t, file, strings.Fields(args)...)
-		if said := r.out + r.notes + fmt.Sprint(r.err); r.err == nil || strings.Contains(said, secret) || !strings.Contains(said, "looks like an API key") {
-			t.Errorf("%s: %s", args, said)
+		if printed := r.out + r.notes + fmt.Sprint(r.err); r.err == nil || strings.Contains(printed, secret) || !strings.Contains(printed, "looks like an API key") {
+			t.Errorf("%s: %s", args, printed)
 		}
 	}
 }

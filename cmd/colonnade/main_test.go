@@ -68,7 +68,7 @@ func TestEtcdErrorNamesEtcd(t *testing.T) {
 	}
 }
 
-// What the quickstart promises of its load can happen in that fleet.
+// The quickstart promises of its load only what can happen in the fleet.
 func TestQuickstart(t *testing.T) {
 	f := func(c onebox.Config, colos []string, want ...string) {
 		t.Helper()

@@ -61,8 +61,8 @@ func (r ran) fail(t *testing.T, texts ...string) {
 		return
 	}
 	for _, text := range texts {
-		if said := r.out + r.notes + r.err.Error(); !strings.Contains(said, text) {
-			t.Errorf("%q is missing in:\n%s", text, said)
+		if printed := r.out + r.notes + r.err.Error(); !strings.Contains(printed, text) {
+			t.Errorf("%q is missing in:\n%s", text, printed)
 		}
 	}
 }

@@ -146,7 +146,7 @@ func TestStatusReportsServersThatAreNotReady(t *testing.T) {
 		"NOT READY, 2/4 OUT", "draining", "2 errors found")
 }
 
-// What is shown may not be what was intended, so rejected documents come first.
+// Rejected documents come first, since the pools may not be what was intended.
 func TestStatusReportsRejectedDocuments(t *testing.T) {
 	s := startEtcd(t)
 	put(t, s, map[string]string{"pools/good": "queue: {limit: 3}\n", "pools/bad": "queue: {limit: -3}\n", "entries/e": `{"address":"127.0.0.1:1","region":"weur"}`})

@@ -11,7 +11,7 @@ import (
 	"colonnade/internal/tlstest"
 )
 
-// The fleet of up serves whoever has no key as the account open, if it is open, and its printed key as the account demo.
+// The fleet of up serves requests without a key as the account open, if it is open, and those with its key as the account demo.
 func TestUpAccounts(t *testing.T) {
 	f := func(open bool, withoutKey int) {
 		t.Helper()
@@ -62,7 +62,7 @@ func TestUpAccounts(t *testing.T) {
 	f(false, http.StatusUnauthorized)
 }
 
-// With a certificate, the fleet of up speaks HTTPS, and its URLs say so.
+// With a certificate, the fleet of up speaks HTTPS.
 func TestUpTLS(t *testing.T) {
 	ca, files := tlstest.NewCA(t, "web"), tlstest.NewFiles(t)
 	files.Put(ca, "", nil)
@@ -73,11 +73,11 @@ func TestUpTLS(t *testing.T) {
 	urls := regexp.MustCompile(`(https?)://\S+/v1\b`).FindAllStringSubmatch(out.String(), -1)
 	for _, url := range urls {
 		if url[1] != "https" {
-			t.Errorf("it says %s", url[0])
+			t.Errorf("a URL begins with %s", url[0])
 		}
 	}
 	if !strings.Contains(out.String(), "--cacert "+files.Cert) {
-		t.Errorf("it does not say how curl believes it:\n%s", out.String())
+		t.Errorf("the curl commands lack the certificate:\n%s", out.String())
 	}
 	client := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: ca.Pool()}}} //nolint:gosec // a test
 	answer, err := client.Get(urls[0][0] + "/models")

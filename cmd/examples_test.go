@@ -1,0 +1,145 @@
+package cmd_test
+
+import (
+	"context"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+
+	"colonnade/internal/etcdtest"
+	"colonnade/internal/testkit"
+)
+
+// examples returns the commands in the help of a command and of the commands below it.
+func examples(t *testing.T, command ...string) []string {
+	t.Helper()
+	help, err := run(t, command[0], append(command[1:], "-h")...)
+	if err != nil {
+		t.Fatalf("%v -h: %v\n%s", command, err, help)
+	}
+	_, text, _ := strings.Cut(help, "Examples:\n")
+	var found []string
+	for line := range strings.Lines(text) {
+		if line = strings.TrimSpace(line); line != "" && !strings.HasSuffix(line, ":") && !strings.HasPrefix(line, "-") {
+			found = append(found, line)
+		} else {
+			break
+		}
+	}
+	if len(found) == 0 {
+		t.Errorf("%v -h has no examples:\n%s", command, help)
+	}
+	_, below, _ := strings.Cut(help, "\nCOMMANDS:\n")
+	below, _, _ = strings.Cut(below, "\n\n")
+	for _, m := range regexp.MustCompile(`(?m)^   ([a-z-]+) `).FindAllStringSubmatch(below, -1) {
+		found = append(found, examples(t, append(command, m[1])...)...)
+	}
+	return found
+}
+
+// workplace is where examples run: a fleet, whose addresses and files take the place of those in the examples.
+type workplace struct {
+	t       *testing.T
+	dir     string
+	path    string
+	etcd    string
+	replace *strings.Replacer
+}
+
+func newWorkplace(t *testing.T, etcd string, replace ...string) *workplace {
+	root, err := filepath.Abs("..")
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := &workplace{t: t, dir: t.TempDir(), path: filepath.Dir(testkit.Binary(t, "colonnade")), etcd: etcd, replace: strings.NewReplacer(replace...)}
+	if err := os.Symlink(filepath.Join(root, "deploy"), filepath.Join(w.dir, "deploy")); err != nil {
+		t.Fatal(err)
+	}
+	return w
+}
+
+func (w *workplace) command(ctx context.Context, example string, environment ...string) *exec.Cmd {
+	cmd := exec.CommandContext(ctx, "bash", "-c", "set -eo pipefail; "+w.replace.Replace(example))
+	cmd.Dir = w.dir
+	cmd.Env = append(append(os.Environ(), "PATH="+w.path+":"+os.Getenv("PATH"), "COLONNADE_ETCD="+w.etcd), environment...)
+	return cmd
+}
+
+// follow runs an example that serves or watches until it has written some text, and then stops it by Ctrl-C.
+func (w *workplace) follow(example, text string, environment ...string) {
+	w.t.Helper()
+	cmd := w.command(w.t.Context(), "exec "+example, environment...)
+	p := testkit.Start(w.t, cmd)
+	testkit.WaitFor(w.t, "output of "+example, func() bool { return strings.Contains(p.Output(), text) })
+	if err := p.Stop(syscall.SIGINT); err != nil {
+		w.t.Errorf("%s: %v", example, err)
+	}
+}
+
+// The examples in the help of each command work.
+func TestExamplesInHelp(t *testing.T) {
+	t.Parallel()
+	for _, program := range []string{"bash", "jq"} {
+		if _, err := exec.LookPath(program); err != nil {
+			t.Skipf("%s is not in the PATH", program)
+		}
+	}
+	f := startFleet(t, layout{})
+	if status, body := chat(f.entry.address, testKey, false); status != 200 { // so that there are events
+		t.Fatalf("%d %s", status, body)
+	}
+	w := newWorkplace(t, f.etcd, "10.0.0.7:9443", f.colos["ams"].admin, "http://127.0.0.1:9080", "http://"+f.entry.admin,
+		"http://127.0.0.1:8000", "http://"+f.engines["ams/1"].address, "127.0.0.1:8000", etcdtest.FreeAddress(t), "-data-dir var", "-data-dir "+f.entry.dir, "/tmp/fleet", t.TempDir())
+	all := examples(t, "colonnade")
+	if len(all) < 30 {
+		t.Errorf("only %d examples: %q", len(all), all)
+	}
+	slices.SortStableFunc(all, func(a, b string) int { return rank(a) - rank(b) })
+	free := []string{"COLONNADE_LISTEN=127.0.0.1:0", "COLONNADE_ADMIN=127.0.0.1:0", "COLONNADE_ETCD_LISTEN=127.0.0.1:0"}
+	for _, example := range slices.Compact(all) {
+		switch {
+		case strings.HasPrefix(example, "colonnade up"):
+			w.follow(example, "Ctrl-C stops the fleet.", free...)
+		case strings.HasPrefix(example, "colonnade engine"):
+			w.follow(example, "simulated engine at")
+		case strings.Contains(example, " -watch"):
+			w.follow(example, "COLO  POOL")
+		case strings.Contains(example, " -f"):
+			w.follow(example, "acme")
+		default:
+			ctx, cancel := context.WithTimeout(t.Context(), testkit.Timeout)
+			if out, err := w.command(ctx, example).CombinedOutput(); err != nil {
+				t.Errorf("%s: %v\n%s", example, err, out)
+			}
+			cancel()
+		}
+	}
+}
+
+// rank orders examples: documents and keys are written before they are read, and removed last.
+func rank(example string) int {
+	for i, verb := range []string{" apply ", " create ", " revoke ", " delete "} {
+		if strings.Contains(example, verb) {
+			return []int{-2, -1, 1, 2}[i]
+		}
+	}
+	return 0
+}
+
+// The examples in the help of entry and colo start a node.
+func TestExamplesInHelpOfNodes(t *testing.T) {
+	t.Parallel()
+	etcd := "http://" + etcdtest.Start(t).Address
+	w := newWorkplace(t, etcd, "http://10.0.0.11:2379", etcd, "fleet.key", testkit.KeyFile(t), "/var/lib/colonnade", t.TempDir())
+	free := []string{"COLONNADE_LISTEN=127.0.0.1:0", "COLONNADE_ADMIN=127.0.0.1:0", "COLONNADE_DRAIN=0s"}
+	for _, binary := range []string{"colo", "entry"} {
+		for _, example := range examples(t, binary) {
+			w.follow(example, "msg=serving", free...)
+		}
+	}
+}
