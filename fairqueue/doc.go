@@ -24,13 +24,12 @@
 // holds for them; but a few hundred are kept for their estimates. When all accounts are idle, all but those few hundred
 // are forgotten at once.
 //
-// A newly backlogged flow starts at L, and not at V as in the paper. Refunds of overestimated requests put other flows
-// below V; that service is due to them, but only in proportion to what waits beside them, and not ahead of every
-// newcomer. A newcomer that started at V would wait for all of it, which may be as many requests as those accounts had
-// running. A newcomer that starts at L stands beside the flow that is furthest behind, and a fresh one, whose account
-// has had no more than its share, is served first however far others have fallen behind. This starves no flow: V stands
-// still while flows below V are served, so an account that comes again and again is soon past V and waits until the
-// others have caught up.
+// A newly backlogged flow starts at L, and not at V as in SFQ: refunds of overestimated requests push other flows below
+// V, and starting at V would make the newcomer wait for all that is due to them, which may be as many requests as their
+// accounts had running. At L it is beside the flow that is furthest behind. A flow whose S is at most V, whose account has
+// had no more than its share, is fresh and served first, however far others have fallen behind. This starves no flow: V
+// stands still while flows below V are served, so an account that comes again and again is soon past V and waits until
+// the others have caught up.
 //
 // Discipline FIFO differs only in the order: the oldest item is served, whichever account it belongs to.
 //
