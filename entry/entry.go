@@ -25,20 +25,20 @@ import (
 	"colonnade/reasons"
 )
 
-// Config configures an entry. All fields but Open, Starting, WriteStall, TLS, PerAddress, Peers and Local are required.
+// Config configures an entry. All fields but Open, Starting, WriteStall, TLS, MaxConnsPerIP, Peers and Local are required.
 type Config struct {
-	Node       string
-	Open       bool // requests without a valid key are served, as the account "open"
-	Keys       *hop.Keys
-	Table      func() *fleet.Table
-	Starting   func() bool // reports that no table has arrived yet; nil = one has
-	Log        *journal.Log
-	Metrics    *metrics.Registry
-	Logger     *slog.Logger
-	WriteStall time.Duration        // longest time for one write to a client; 0 = 30 s
-	TLS        *peertls.Certificate // for clients; nil = plain HTTP
-	PerAddress int                  // limit on connections of one address; 0 = none
-	Peers      *peertls.TrustStore  // for mutual TLS with colo servers; nil = without TLS
+	Node          string
+	Open          bool // requests without a valid key are served, as the account "open"
+	Keys          *hop.Keys
+	Table         func() *fleet.Table
+	Starting      func() bool // reports that no table has arrived yet; nil = one has
+	Log           *journal.Log
+	Metrics       *metrics.Registry
+	Logger        *slog.Logger
+	WriteStall    time.Duration        // longest time for one write to a client; 0 = 30 s
+	TLS           *peertls.Certificate // for clients; nil = plain HTTP
+	MaxConnsPerIP int                  // limit on connections of one address; 0 = none
+	Peers         *peertls.TrustStore  // for mutual TLS with colo servers; nil = without TLS
 	// Local returns the way to a colo server that runs in this process, or nil for any other; nil = all run elsewhere.
 	Local func(*fleet.Server) peer.Func
 }
@@ -87,7 +87,7 @@ func New(c Config) (*Entry, error) {
 		Inflight:      inHand,
 		Logger:        c.Logger,
 		TLS:           c.TLS,
-		MaxPerIP:      c.PerAddress,
+		MaxPerIP:      c.MaxConnsPerIP,
 		OnRefusedConn: func() { e.metrics.Refused(reasons.TooManyConnections) }, // there is no request, and so no event
 	})
 	metrics.RegisterConnections(c.Metrics, func() metrics.ConnStats {

@@ -47,16 +47,16 @@ type Config struct {
 	TLS     peertls.CertificateFiles             // of the entry, for clients; none = plain HTTP
 	PeerTLS func(peertls.Identity) peertls.Files // of a node; nil = plain HTTP between nodes
 
-	PerAddress int // limit of connections to the entry per address, see [node.EntryConfig]; 0 = its limit for all addresses together
+	MaxConnsPerIP int // limit of connections to the entry per address, see [node.EntryConfig]; 0 = its limit for all addresses together
 
 	Direct bool // the entry calls the colo servers as functions, without HTTP in between
 
-	Open      bool
-	Drain     time.Duration
-	Stall     time.Duration             // see [node.Config]
-	Documents []document.Raw            // after the demo's own, which they may replace
-	Progress  func(string)              // called with each step of the start; nil = not called
-	Logger    func(string) *slog.Logger // returns a node's logger; nil = nothing is logged
+	Open       bool
+	Drain      time.Duration
+	WriteStall time.Duration             // see [node.Config]
+	Documents  []document.Raw            // after the demo's own, which they may replace
+	Progress   func(string)              // called with each step of the start; nil = not called
+	Logger     func(string) *slog.Logger // returns a node's logger; nil = nothing is logged
 }
 
 // Fleet is a running fleet.
@@ -255,7 +255,7 @@ func (b *allInOne) lockDir() error {
 func (b *allInOne) node(name, listen, admin string) node.Config {
 	return node.Config{
 		Node: name, Listen: listen, Admin: admin, Etcd: []string{b.fleet.Etcd}, Keys: b.keys, Drain: b.config.Drain,
-		DataDir: filepath.Join(b.fleet.Dir, "nodes"), WriteStall: b.config.Stall, Logger: b.logger(name),
+		DataDir: filepath.Join(b.fleet.Dir, "nodes"), WriteStall: b.config.WriteStall, Logger: b.logger(name),
 	}
 }
 
@@ -276,7 +276,7 @@ func (b *allInOne) startEntry(ctx context.Context) error {
 		admin = "127.0.0.1:0"
 	}
 	config := node.EntryConfig{
-		Open: b.config.Open, TLS: b.config.TLS, MaxConnsPerIP: b.config.PerAddress,
+		Open: b.config.Open, TLS: b.config.TLS, MaxConnsPerIP: b.config.MaxConnsPerIP,
 		Config: b.node("entry-1", b.config.Listen, admin),
 	}
 	config.PeerTLS = b.peerTLS(peertls.Identity{Role: peertls.RoleEntry, Node: config.Node})

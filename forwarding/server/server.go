@@ -33,7 +33,7 @@ type Config struct {
 	RejectEarly func(*fasthttp.RequestHeader) bool
 	Inflight    *Inflight
 	Logger      *slog.Logger
-	// PerAddress is how many connections one address may have, and all of an IPv6 network together; 0 = any number.
+	// MaxPerIP is the most connections of one IP address, or of one IPv6 /64 network; 0 = no limit.
 	// Crowded is called for each that is refused, for that reason or since there are too many in all. Nil = nobody
 	// wants to know.
 	MaxPerIP      int

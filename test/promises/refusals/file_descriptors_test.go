@@ -56,7 +56,7 @@ func TestNoDescriptorsLeft(t *testing.T) {
 // once. No engine is ejected for it, and no closed connection stays counted.
 func TestNoDescriptorsForUpstream(t *testing.T) {
 	const clients = 12
-	f := fleettest.Start(t, onebox.Config{Colos: []string{"ams"}, Engine: fleettest.SteadyEngine(clients), PerAddress: 100},
+	f := fleettest.Start(t, onebox.Config{Colos: []string{"ams"}, Engine: fleettest.SteadyEngine(clients), MaxConnsPerIP: 100},
 		"key: defaults\nmodel: {timeouts: {connect: 10s}}") // a slow machine is no dead engine
 	var there []*wiretest.Conn
 	for range clients {

@@ -69,7 +69,7 @@ func counted(f *fleettest.Fleet, name string) map[string]float64 {
 // A request beyond a limit gets an error that names the limit, and is counted in the metrics, also where no handler sees it.
 func TestLimitsAreNamedAndCounted(t *testing.T) {
 	t.Parallel()
-	f := fleettest.Start(t, onebox.Config{Engine: fleettest.QuickEngine(4), Colos: []string{"ams"}, PerAddress: 40},
+	f := fleettest.Start(t, onebox.Config{Engine: fleettest.QuickEngine(4), Colos: []string{"ams"}, MaxConnsPerIP: 40},
 		"key: models/small\nupstream_name: demo-chat\npool: demo\nmax_body: 1KiB")
 	f.WatchShared(48)
 	want := counted(f, "colonnade_refusals_total")

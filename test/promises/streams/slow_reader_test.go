@@ -99,7 +99,7 @@ func TestStalledReaders(t *testing.T) {
 	if testkit.Soak() {
 		readers, stall = 200, 10*time.Second
 	}
-	f := fleettest.Start(t, onebox.Config{Engine: fleettest.QuickEngine(readers), Stall: stall, Colos: []string{"ams"}}, "")
+	f := fleettest.Start(t, onebox.Config{Engine: fleettest.QuickEngine(readers), WriteStall: stall, Colos: []string{"ams"}}, "")
 	f.Watch(8 + readers) // fasthttp keeps their goroutines for some seconds
 	e := f.Engine("ams")
 	e.SetFault(simengine.Fault{Fault: simengine.FaultBigAnswer})
@@ -247,7 +247,7 @@ func slotCost(f *fleettest.Fleet) float64 {
 func TestSlowReaderIsServed(t *testing.T) {
 	t.Parallel()
 	const stall = 800 * time.Millisecond
-	f := fleettest.Start(t, onebox.Config{Engine: fleettest.QuickEngine(4), Stall: stall}, "")
+	f := fleettest.Start(t, onebox.Config{Engine: fleettest.QuickEngine(4), WriteStall: stall}, "")
 	f.WatchShared(8)
 	f.InjectFault(simengine.FaultBigAnswer, 1)
 	w := dialSlow(t, f.Entry.Address)
@@ -276,7 +276,7 @@ func TestSilenceBetweenTokens(t *testing.T) {
 	if testkit.Soak() {
 		silence, stall, documents = 20*time.Second, 0, ""
 	}
-	f := fleettest.Start(t, onebox.Config{Engine: simengine.Config{Slots: 4, TTFT: time.Millisecond, ITL: silence}, Stall: stall}, documents)
+	f := fleettest.Start(t, onebox.Config{Engine: simengine.Config{Slots: 4, TTFT: time.Millisecond, ITL: silence}, WriteStall: stall}, documents)
 	f.WatchShared(8)
 	var all sync.WaitGroup
 	for _, api := range streamAPIs {
