@@ -17,6 +17,13 @@ func Chunked(body string, size int) string {
 	return b.String() + "0\r\n\r\n"
 }
 
+// EncodeResponse returns a response with a Content-Length, as it stands on the wire. status is "200 OK"; lines are further
+// header lines, and come first.
+func EncodeResponse(status, body string, lines ...string) string {
+	lines = append(lines, "Content-Length: "+strconv.Itoa(len(body)))
+	return "HTTP/1.1 " + status + "\r\n" + strings.Join(lines, "\r\n") + "\r\n\r\n" + body
+}
+
 // MultipartForm returns a multipart body and its content type. fields are name=value, separated by spaces; a file of so
 // many KiB follows them.
 func MultipartForm(fields string, kib int) (body, contentType string) {

@@ -74,10 +74,10 @@ func TestEngineRefusesEarly(t *testing.T) {
 	const refusal = `{"error":{"message":"too big","type":"x","code":413}}`
 	var posts atomic.Int64
 	address := testkit.Serve(t, func(c net.Conn) { // the close is a reset where something was left unread
-		answer := "HTTP/1.1 200 OK\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
+		answer := wiretest.EncodeResponse("200 OK", "", "Connection: close")
 		if r, err := http.ReadRequest(bufio.NewReader(c)); err == nil && r.Method == http.MethodPost {
 			posts.Add(1)
-			answer = fmt.Sprintf("HTTP/1.1 413 Too Large\r\nContent-Type: application/json\r\nConnection: close\r\nContent-Length: %d\r\n\r\n%s", len(refusal), refusal)
+			answer = wiretest.EncodeResponse("413 Too Large", refusal, "Content-Type: application/json", "Connection: close")
 		}
 		_, _ = io.WriteString(c, answer)
 	})

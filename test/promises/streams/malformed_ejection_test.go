@@ -21,9 +21,9 @@ func TestResponsesThatEject(t *testing.T) {
 		{"both framings", head(okHead + "Content-Length: 21\r\nTransfer-Encoding: chunked\r\n"), true},
 		{"cut", writing(okHead + "Content-Length: 99\r\n\r\n" + evilJSON).then(closes), true},
 		{"closed", writing("").then(closes), true},
-		{"500", framed("HTTP/1.1 500 Oh\r\nContent-Length: 0\r\n\r\n"), true},
-		{"400", framed("HTTP/1.1 400 No\r\nContent-Length: 0\r\n\r\n"), false},
-		{"gzip", framed(okHead + "Content-Encoding: gzip\r\nContent-Length: 21\r\n\r\n" + evilJSON), false},
+		{"500", framed("500 Oh", ""), true},
+		{"400", framed("400 No", ""), false},
+		{"gzip", framed("200 OK", evilJSON, typeJSON, inGzip), false},
 		{"more than announced", writing(goodResponse(true, false) + evil), false},
 	}
 	bad, good, documents := make([]*rawEngine, len(kinds)), make([]*rawEngine, len(kinds)), ""

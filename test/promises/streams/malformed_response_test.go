@@ -19,9 +19,10 @@ import (
 const evil = "evil-bytes"
 
 const (
-	evilJSON     = `{"said":"evil-bytes"}` // 21 bytes
-	evilResponse = "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 21\r\n\r\n" + evilJSON
-	okHead       = "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n"
+	evilJSON = `{"said":"evil-bytes"}` // 21 bytes
+	typeJSON = "Content-Type: application/json"
+	inGzip   = "Content-Encoding: gzip"
+	okHead   = "HTTP/1.1 200 OK\r\n" + typeJSON + "\r\n"
 )
 
 // head is a response with an invalid head.
@@ -45,7 +46,7 @@ var rawCases = []struct {
 }{
 	{"both framings", head(okHead + "Content-Length: 21\r\nTransfer-Encoding: chunked\r\n"), noAnswer, noAnswer},
 	{"a dripping head", writing(okHead).then(repeating("x", 50*time.Millisecond)), totalOut, firstOut},
-	{"a redirection", framed("HTTP/1.1 302 Found\r\nLocation: http://127.0.0.1:1/\r\nContent-Length: 21\r\n\r\n" + evilJSON), badStatus, badStatus},
+	{"a redirection", framed("302 Found", evilJSON, "Location: http://127.0.0.1:1/"), badStatus, badStatus},
 
 	{"fewer bytes than announced", either(okHead+"Content-Length: 99\r\n\r\n"+evilJSON, rawStream+rawChunk(rawEvent("a"))+"40\r\ndata: {").then(closes), cutPlain, cutStream},
 	{"a malformed second chunk", either(okHead+"Transfer-Encoding: chunked\r\n\r\n5\r\n{\"a\":\r\n", rawStream+rawChunk(rawEvent("a"))).then(repeating("0000", 0)), cutPlain, cutStream},
@@ -60,10 +61,9 @@ var rawCases = []struct {
 	{"bytes without an end behind the response, or in a comment", either(goodResponse(true, false), strings.Replace(rawStream, "Transfer-Encoding: chunked", "Content-Length: 99999999999", 1)+": ").
 		then(repeating(strings.Repeat("x", 64<<10), 0)), served, cutShort},
 
-	{"HTML with 200", framed("HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nContent-Length: 23\r\n\r\n<html>evil-bytes</html>"), misconfigured, misconfigured},
-	{"gzip", framed(okHead + "Content-Encoding: gzip\r\nContent-Length: 21\r\n\r\n" + evilJSON), misconfigured, misconfigured},
-	{"a refusal in gzip", framed("HTTP/1.1 400 No\r\nContent-Type: application/json\r\nContent-Encoding: gzip\r\nContent-Length: 21\r\n\r\n" + evilJSON),
-		refused, refused},
+	{"HTML with 200", framed("200 OK", "<html>evil-bytes</html>", "Content-Type: text/html"), misconfigured, misconfigured},
+	{"gzip", framed("200 OK", evilJSON, typeJSON, inGzip), misconfigured, misconfigured},
+	{"a refusal in gzip", framed("400 No", evilJSON, typeJSON, inGzip), refused, refused},
 
 	{"reset at once", writing("").then(resets), noAnswer, noAnswer},
 	{"reset after half the body", either(okHead+"Content-Length: 99\r\n\r\n"+evilJSON, rawStream+rawChunk(rawEvent("a"))).then(resets), brokenOff, brokenTail},
@@ -73,7 +73,7 @@ var rawCases = []struct {
 	}}, served, served},
 	{"a second response later", either(goodResponse(true, false), goodResponse(true, true)).then(func(c *rawConn) {
 		time.Sleep(20 * time.Millisecond)
-		c.say(evilResponse)
+		c.say(wiretest.EncodeResponse("200 OK", evilJSON, typeJSON))
 	}), served, served},
 	{"half-closed behind the response", either(goodResponse(true, false), goodResponse(true, true)).then(halfCloses), served, served},
 }

@@ -15,6 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"colonnade/internal/testkit"
+	"colonnade/internal/wiretest"
 )
 
 // rawEngine is an engine that writes any bytes while it is hostile, and good responses else.
@@ -92,11 +93,11 @@ func (c *rawConn) say(text string) bool {
 func goodResponse(post, stream bool) string {
 	switch {
 	case !post: // its health path
-		return "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n"
+		return wiretest.EncodeResponse("200 OK", "")
 	case stream:
 		return rawStream + rawChunk(rawEvent("good")) + rawChunk("data: [DONE]\n\n") + "0\r\n\r\n"
 	}
-	return "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 15\r\n\r\n{\"said\":\"good\"}"
+	return wiretest.EncodeResponse("200 OK", `{"said":"good"}`, typeJSON)
 }
 
 const rawStream = "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n"
@@ -113,7 +114,8 @@ func writing(text string) rawResponse {
 }
 
 // framed is a response with correct framing.
-func framed(text string) rawResponse {
+func framed(status, body string, lines ...string) rawResponse {
+	text := wiretest.EncodeResponse(status, body, lines...)
 	return rawResponse{reusable: true, write: func(c *rawConn, _ bool) { c.say(text) }}
 }
 

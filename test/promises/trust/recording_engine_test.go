@@ -16,6 +16,7 @@ import (
 
 	"colonnade/internal/fleettest"
 	"colonnade/internal/testkit"
+	"colonnade/internal/wiretest"
 )
 
 // tape is an engine that records every byte that it gets. It is the model "own" in ams.
@@ -67,7 +68,7 @@ func (e *tape) serve(c net.Conn) {
 	}
 }
 
-const plainOK = "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 10\r\n\r\n{\"id\":\"x\"}"
+var plainOK = wiretest.EncodeResponse("200 OK", `{"id":"x"}`, "Content-Type: application/json")
 
 func (e *tape) take(raw string, err error, r *http.Request) {
 	e.mu.Lock()

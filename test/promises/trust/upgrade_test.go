@@ -47,7 +47,7 @@ func TestFailedUpgradeIsNoTunnel(t *testing.T) {
 		"101 for another key":      switched + "websocket\r\nSec-WebSocket-Accept: s3pPLMBiTxaQ9kYGzzhZRbK+xOo=\r\n\r\n\x81\x02hi",
 		"101 to h2c":               switched + "h2c\r\n\r\n\x00\x00\x00\x04\x00\x00\x00\x00\x00",
 		"101 with a length":        switched + "websocket\r\nContent-Length: 2\r\n\r\nhi" + plainOK,
-		"400":                      "HTTP/1.1 400 No\r\nContent-Type: application/json\r\nContent-Length: 2\r\n\r\n{}",
+		"400":                      wiretest.EncodeResponse("400 No", "{}", "Content-Type: application/json"),
 		"101 between 1xx and more": "HTTP/1.1 103 Hints\r\n\r\n" + switched + "websocket\r\n\r\n",
 	} {
 		answers.Store(answer)
