@@ -7,7 +7,6 @@ import (
 	"encoding/hex"
 	"flag"
 	"fmt"
-	"io"
 	"net"
 	"net/http"
 	"os"
@@ -59,21 +58,12 @@ func awaitEngine(t *testing.T, address string) {
 
 func chat(address, key string, stream bool) (int, string) {
 	body := fmt.Sprintf(`{"model":"tiny","stream":%v,"max_tokens":5,"messages":[{"role":"user","content":"hello"}]}`, stream)
-	r, err := http.NewRequest(http.MethodPost, "http://"+address+"/v1/chat/completions", strings.NewReader(body))
-	if err != nil {
-		return 0, err.Error()
-	}
-	r.Header.Set("Content-Type", "application/json")
+	var headers []string
 	if key != "" {
-		r.Header.Set("Authorization", "Bearer "+key)
+		headers = []string{"Authorization", "Bearer " + key}
 	}
-	answer, err := http.DefaultClient.Do(r)
-	if err != nil {
-		return 0, err.Error()
-	}
-	defer answer.Body.Close()
-	text, _ := io.ReadAll(answer.Body)
-	return answer.StatusCode, string(text)
+	status, _, text := testkit.Post("http://"+address+"/v1/chat/completions", body, headers...)
+	return status, text
 }
 
 const testKey = "cn_test_0123456789abcdefghij"

@@ -1,11 +1,8 @@
 package deploy_test
 
 import (
-	"io"
-	"net/http"
 	"os"
 	"os/exec"
-	"strings"
 	"testing"
 
 	"colonnade/internal/testkit"
@@ -35,12 +32,6 @@ type answer struct {
 }
 
 func post(address, path, body string) answer {
-	client := http.Client{Timeout: testkit.Timeout}
-	r, err := client.Post("http://"+address+path, "application/json", strings.NewReader(body))
-	if err != nil {
-		return answer{body: err.Error()}
-	}
-	defer r.Body.Close()
-	text, _ := io.ReadAll(r.Body)
-	return answer{r.StatusCode, r.Header.Get("X-Colonnade-Colo"), string(text)}
+	status, header, text := testkit.Post("http://"+address+path, body)
+	return answer{status, header.Get("X-Colonnade-Colo"), text}
 }

@@ -24,6 +24,8 @@ type Fleet struct {
 	Client *http.Client
 	Key    string // an API key for requests that bring no Authorization of their own
 	Stop   func() // asks the whole fleet to end
+
+	shutdown func()
 }
 
 // Start runs a fleet that serves requests without a key, until the end of the test. documents are YAML; they follow the
@@ -49,13 +51,14 @@ func StartClosed(t testing.TB, c onebox.Config, documents string) *Fleet {
 	select {
 	case running := <-started:
 		f := &Fleet{Fleet: running, T: t, Stop: cancel, Client: &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 1000}}}
-		t.Cleanup(func() {
+		f.shutdown = sync.OnceFunc(func() {
 			f.Client.CloseIdleConnections()
 			cancel()
 			if err := <-ended; err != nil {
 				t.Errorf("the fleet ended with: %v", err)
 			}
 		})
+		t.Cleanup(f.shutdown)
 		return f
 	case err := <-ended:
 		cancel()
@@ -100,6 +103,9 @@ func split(t testing.TB, documents string) []document.Raw {
 	}
 	return docs
 }
+
+// Shutdown ends the whole fleet before the end of the test does.
+func (f *Fleet) Shutdown() { f.shutdown() }
 
 // ApplyAndWait writes documents as the command line does, and waits until a condition shows that they are in force.
 func (f *Fleet) ApplyAndWait(documents string, inForce func() bool) {

@@ -12,11 +12,10 @@ import (
 	"os"
 	"os/exec"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
-	"colonnade/fleet/document"
+	"colonnade/internal/fleettest"
 	"colonnade/internal/simengine"
 	"colonnade/onebox"
 )
@@ -120,30 +119,9 @@ func startFleet(t *testing.T, open bool) *onebox.Fleet {
 // startFleetWith runs a fleet until end is called, or the test's end.
 func startFleetWith(t *testing.T, c onebox.Config) (f *onebox.Fleet, end func()) {
 	t.Helper()
-	docs, err := document.SplitFile(fmt.Appendf(nil, documents, startBusyEngine(t), startSlowEngine(t), sha256.Sum256([]byte(apiKey))))
-	if err != nil {
-		t.Fatal(err)
-	}
-	c.Listen, c.Etcd, c.Dir, c.Colos, c.Engines, c.Documents = "127.0.0.1:0", "127.0.0.1:0", t.TempDir(), []string{"ams", "fra"}, 1, docs
 	c.Engine = simengine.Config{Slots: 8, TTFT: 5 * time.Millisecond, ITL: time.Millisecond}
-	ctx, cancel := context.WithCancel(context.Background())
-	started, ended := make(chan *onebox.Fleet, 1), make(chan error, 1)
-	go func() { ended <- onebox.Run(ctx, c, func(f *onebox.Fleet) { started <- f }) }()
-	select {
-	case f := <-started:
-		end = sync.OnceFunc(func() {
-			cancel()
-			if err := <-ended; err != nil {
-				t.Errorf("the fleet ended with: %v", err)
-			}
-		})
-		t.Cleanup(end)
-		return f, end
-	case err := <-ended:
-		cancel()
-		t.Fatalf("cannot start the fleet: %v", err)
-	}
-	return nil, nil
+	running := fleettest.StartClosed(t, c, fmt.Sprintf(documents, startBusyEngine(t), startSlowEngine(t), sha256.Sum256([]byte(apiKey))))
+	return running.Fleet, running.Shutdown
 }
 
 // script runs one script against f and returns what it printed.
