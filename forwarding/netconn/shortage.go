@@ -2,8 +2,15 @@ package netconn
 
 import (
 	"errors"
+	"net"
 	"syscall"
 )
+
+// IsTimeout reports whether err is a deadline that has passed.
+func IsTimeout(err error) bool {
+	var timeout net.Error
+	return errors.As(err, &timeout) && timeout.Timeout()
+}
 
 // IsShortage reports whether err is a temporary lack of resources, or another condition after which the next accept may succeed.
 func IsShortage(err error) bool {

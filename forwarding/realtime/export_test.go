@@ -1,6 +1,6 @@
 package realtime
 
-// What external tests look at.
+// For external tests.
 const (
 	MessageRate  = messageRate
 	MessageBurst = messageBurst

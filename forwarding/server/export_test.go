@@ -2,7 +2,7 @@ package server
 
 import "time"
 
-// What external tests look at.
+// For external tests.
 const (
 	Prefetched      = maxPrefetch
 	LingerTime      = lingerTime

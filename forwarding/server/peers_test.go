@@ -180,7 +180,7 @@ func TestPeersNeedCertificates(t *testing.T) {
 	f("no role's", &tls.Config{Certificates: []tls.Certificate{ca.Pair("colonnade:admin/x", nil)}}, "colonnade:admin/x")
 
 	_, err := forwardtest.NewTransport(t).Do(t.Context(), forwardtest.NewRequest(s.Address), transport.ReadOptions{})
-	if err != nil && !strings.Contains(err.Error(), "closed without an answer") {
+	if err != nil && !strings.Contains(err.Error(), "closed without a response") {
 		t.Errorf("plain HTTP: %v", err)
 	}
 	if line := forwardtest.Receive(t, "the log", s.said); !strings.Contains(line, "it uses plain HTTP: if it is a node of this fleet, start it with -peer-tls-cert") {

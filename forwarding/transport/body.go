@@ -13,14 +13,14 @@ import (
 	"golang.org/x/net/http/httpguts"
 )
 
-// body yields an answer's body piece by piece, as it arrives and without copying, and knows whether the framing was
-// complete: io.EOF comes only at an end that the other side meant.
+// body reads the body of a response piece by piece as it arrives, without copying. It returns io.EOF only at the end of a complete
+// body.
 type body struct {
 	br      *bufio.Reader
 	framing framing
-	left    int64 // of the chunk, or of the whole body
-	held    int   // bytes of br that the last piece still occupies
-	chunks  int   // chunks begun
+	left    int64 // bytes left of the chunk, or of the body
+	held    int   // bytes of br that hold the last piece
+	chunks  int   // number of chunks begun
 	done    bool
 }
 
@@ -30,13 +30,13 @@ const (
 	framingNone framing = iota // no body
 	framingLength
 	framingChunked
-	framingClose // until the connection ends: nobody can tell a cut from an end
+	framingClose // until the connection ends, so a truncated body looks complete unless TLS shows it
 )
 
 func newBody(br *bufio.Reader, h *head) body {
 	b := body{br: br}
 	switch {
-	case h.noBody():
+	case h.bodyless():
 	case h.chunked:
 		b.framing = framingChunked
 	case h.length >= 0:
@@ -48,8 +48,8 @@ func newBody(br *bufio.Reader, h *head) body {
 	return b
 }
 
-// next returns the next piece, which is valid until the following call. After the last piece it returns io.EOF; if the
-// connection ended before that, io.ErrUnexpectedEOF.
+// next returns the next piece, which is valid until the following call. After the last piece it returns io.EOF, and if the connection
+// ended before, io.ErrUnexpectedEOF.
 func (b *body) next() ([]byte, error) {
 	_, _ = b.br.Discard(b.held)
 	b.held = 0
@@ -78,11 +78,11 @@ func (b *body) next() ([]byte, error) {
 	return piece, nil
 }
 
-// beginChunk reads the line that begins a chunk, or the trailer and the body's end.
+// beginChunk reads the size line of the next chunk, and after the last chunk the trailer.
 func (b *body) beginChunk() error {
 	if b.chunks > 0 {
 		if line, err := b.line(); err != nil || len(line) != 0 {
-			return b.malformed("chunk is not ended by CRLF", err)
+			return b.malformed("chunk does not end in CRLF", err)
 		}
 	}
 	b.chunks++
@@ -97,7 +97,7 @@ func (b *body) beginChunk() error {
 	if b.left = size; size > 0 {
 		return nil
 	}
-	for range maxInterim * 8 { // trailer lines: dropped
+	for range maxInterim * 8 { // trailer lines are dropped
 		line, err := b.line()
 		if err != nil {
 			return b.malformed("trailer", err)
@@ -113,7 +113,7 @@ func (b *body) beginChunk() error {
 	return fmt.Errorf("%w: endless trailer", errMalformed)
 }
 
-// line reads one line without its CRLF.
+// line reads a line, and returns it without its CRLF.
 func (b *body) line() ([]byte, error) {
 	line, err := b.br.ReadSlice('\n')
 	if err != nil {
@@ -132,7 +132,7 @@ func (b *body) malformed(what string, err error) error {
 	return err
 }
 
-// parseChunkSize reads hexadecimal digits, before an extension if there is one.
+// parseChunkSize parses the size in hexadecimal digits, and ignores an extension.
 func parseChunkSize(line []byte) (int64, error) {
 	digits, extension, _ := bytes.Cut(line, []byte(";"))
 	digits = bytes.TrimRight(digits, " \t")
@@ -150,7 +150,7 @@ func eofIfNil(err error) error {
 	return io.EOF
 }
 
-// unexpected says that an end was none.
+// unexpected replaces io.EOF by io.ErrUnexpectedEOF.
 func unexpected(err error) error {
 	if errors.Is(err, io.EOF) {
 		return io.ErrUnexpectedEOF

@@ -67,7 +67,7 @@ func TestBodyEnds(t *testing.T) {
 	f(chunked, "1\r\nh\r\n0\r\n"+strings.Repeat("A: b\r\n", 100)+"\r\n", "h", errMalformed)
 }
 
-// A body is the same however it was cut into chunks and reads.
+// A body does not depend on its chunks and on the reads in which it arrives.
 func TestBodyChunksProperty(t *testing.T) {
 	random := rand.New(rand.NewPCG(3, 4))
 	for range 60 {
@@ -85,7 +85,7 @@ func TestBodyChunksProperty(t *testing.T) {
 	}
 }
 
-// What we read to its end, the standard library reads to the same end.
+// A chunked body that is complete is the same to the standard library.
 func FuzzChunkedBody(f *testing.F) {
 	f.Add([]byte("5\r\nhello\r\n0\r\n\r\n"))
 	f.Add([]byte("1;a\r\nx\r\n000\r\nT: v\r\n\r\n"))

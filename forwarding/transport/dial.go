@@ -12,19 +12,19 @@ import (
 	"colonnade/forwarding/peertls"
 )
 
-// readBuffer bounds the head of an answer, and what one read of a body brings.
+// readBuffer is the size limit of a response's head and of one read of its body, in bytes.
 const readBuffer = 16 << 10
 
-// conn is one connection to a server, and what the transport keeps with it from one exchange to the next.
+// conn is a connection to a server. It serves one exchange at a time.
 type conn struct {
 	*netconn.Conn
 	br           *bufio.Reader
-	head         []byte // reused for request heads
+	head         []byte // memory for request heads
 	idleSince    time.Time
-	trustVersion uint64 // of the certificates in force at the handshake
+	trustVersion uint64 // of the certificates at the handshake
 }
 
-// dial connects within timeout. A connection with TLS speaks HTTP/1.1 only.
+// dial connects to a target within timeout, with HTTP/1.1 as the only application protocol over TLS.
 func dial(ctx context.Context, to Target, timeout time.Duration) (*conn, error) {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
@@ -35,7 +35,7 @@ func dial(ctx context.Context, to Target, timeout time.Duration) (*conn, error) 
 	}
 	tcp := nc.(*net.TCPConn)
 	_ = tcp.SetReadBuffer(netconn.SocketBuffer)
-	c := &conn{trustVersion: to.Peer.Version()} // before the handshake: what changes in it counts as changed after it
+	c := &conn{trustVersion: to.Peer.Version()} // before the handshake, so that a change during it counts as one after it
 	var secure *netconn.TLSConn
 	if config := to.clientTLS(); config != nil {
 		secure = netconn.NewTLS(tcp, func(below net.Conn) *tls.Conn { return tls.Client(below, config) }, nil)
@@ -51,7 +51,7 @@ func dial(ctx context.Context, to Target, timeout time.Duration) (*conn, error) 
 	return c, nil
 }
 
-// clientTLS returns how to speak TLS to the target, or nil.
+// clientTLS returns the TLS configuration for the target, or nil without TLS.
 func (t Target) clientTLS() *tls.Config {
 	if config := t.Peer.ClientTLS(); config != nil {
 		return config
@@ -62,13 +62,13 @@ func (t Target) clientTLS() *tls.Config {
 	return &tls.Config{ServerName: t.ServerName, NextProtos: []string{peertls.ALPN}, MinVersion: tls.VersionTLS12}
 }
 
-// PeerTarget returns the target for the node who at address, a host:port. Without mutual TLS (nodes is nil), whatever answers
-// there is trusted.
+// PeerTarget returns the target for the node who at address, a host:port. Without mutual TLS (nodes is nil), any server there is
+// trusted.
 func PeerTarget(nodes *peertls.TrustStore, address string, who peertls.Identity) Target {
 	return Target{Address: address, Host: address, Peer: nodes.Peer(who)}
 }
 
-// send writes the whole request; a head and a short body go out in one call.
+// send writes the whole request. A head and a short body are one write.
 func (c *conn) send(r *Request) error {
 	head, err := r.appendHead(c.head[:0])
 	if err != nil {

@@ -1,12 +1,11 @@
-// Package transport makes one attempt at one server. [Transport.Do] sends a [Request], built field by field, and returns a
-// [Response] up to its first byte; it hides no retry. It ends as soon as its context does: a deadline in the past wakes a
-// goroutine that waits for a silent engine. The connection is then closed in two steps, so that the engine has freed its
-// slot before the caller releases the permit ([Request.Linger]).
+// Package transport is an HTTP/1.1 client that makes one attempt at one server. [Transport.Do] sends a [Request] and returns the
+// [Response] once its first byte has arrived. It never retries. When its context ends it returns at once, even while an engine is
+// silent, since a deadline in the past wakes the goroutine that waits. Before it returns, it closes the connection in two steps, so
+// that the engine has freed its slot before the caller releases the permit ([Request.Linger]).
 //
-// A WebSocket begins as any exchange, with a [Handshake] in the request. A response that does not answer the handshake is
-// malformed, and its connection is closed.
+// A WebSocket begins as an exchange with a [Handshake] in its request. A response that does not match the handshake is malformed.
 //
-// A server that speaks two ways at once (both Content-Length and Transfer-Encoding, a body where none may be, an endless
-// head) has answered nothing: its connection is closed and never used again. Interim responses (1xx) are bounded; those of a
-// node of ours carry a [hop.Progress].
+// A response that two parsers could read differently (both Content-Length and Transfer-Encoding, a body where none may be, an
+// endless head) is malformed: the attempt fails, and the connection is closed. Interim responses (1xx) are bounded; those of a node
+// of the fleet may carry a [hop.Progress].
 package transport

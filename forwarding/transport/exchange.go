@@ -2,29 +2,29 @@ package transport
 
 import (
 	"context"
-	"errors"
-	"net"
+
+	"colonnade/forwarding/netconn"
 )
 
-// Phase says how far an exchange had come when it failed.
+// Phase is how far an exchange had got when it failed.
 type Phase uint8
 
 // The phases of an exchange.
 const (
 	PhaseConnect   Phase = iota // nothing was sent
-	PhaseFirstByte              // sent, and nothing came back that commits us
+	PhaseFirstByte              // the request was sent; the first byte has not arrived
 	PhaseStream                 // after the first byte
 )
 
-// ExchangeError is why an exchange ended without its answer's proper end.
+// ExchangeError is the failure of an exchange.
 type ExchangeError struct {
 	Phase   Phase
-	Timeout bool // ours ran out; else the other side failed
+	Timeout bool // one of the request's limits was reached; otherwise the other side failed
 	Err     error
 }
 
 func (e *ExchangeError) Error() string {
-	what := [...]string{"cannot connect", "no first byte", "answer cut short"}[e.Phase]
+	what := [...]string{"cannot connect", "no first byte", "response truncated"}[e.Phase]
 	if e.Timeout {
 		return what + " in time: " + e.Err.Error()
 	}
@@ -34,11 +34,10 @@ func (e *ExchangeError) Error() string {
 // Unwrap returns the cause.
 func (e *ExchangeError) Unwrap() error { return e.Err }
 
-// exchangeError tells a cancellation, which gives the context's cause, from a failure.
+// exchangeError returns the cause of ctx if that has ended, or err as an [ExchangeError].
 func exchangeError(ctx context.Context, phase Phase, err error) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
-	var timeout net.Error
-	return &ExchangeError{Phase: phase, Timeout: errors.As(err, &timeout) && timeout.Timeout(), Err: err}
+	return &ExchangeError{Phase: phase, Timeout: netconn.IsTimeout(err), Err: err}
 }

@@ -1,6 +1,6 @@
 package transport
 
-// What external tests look at.
+// For external tests.
 const (
 	MaxInterim     = maxInterim
 	MaxInterimHead = maxInterimHead

@@ -13,7 +13,7 @@ import (
 )
 
 const (
-	// handshakeGUID goes into the answer to a key (RFC 6455, section 1.3).
+	// handshakeGUID is hashed with a key (RFC 6455, section 1.3).
 	handshakeGUID = "258EAFA5-E914-47DA-95CA-C5AB0DC85B11"
 )
 
@@ -24,27 +24,27 @@ const (
 	HandshakeKeySize = 16
 )
 
-// Handshake asks for a WebSocket (RFC 6455, section 4). Extensions are neither offered nor taken: with compression, a
-// small message could become a huge one.
+// Handshake requests a WebSocket (RFC 6455, section 4). Extensions are neither offered nor accepted: with compression, a small
+// message could expand to a huge one.
 type Handshake struct {
 	Key       string   // base64 of 16 bytes
-	Protocols []string // subprotocols on offer, the best first
+	Protocols []string // offered subprotocols, the preferred one first
 }
 
-// NewHandshake returns a handshake of our own.
+// NewHandshake returns a handshake with a random key.
 func NewHandshake(protocols []string) *Handshake {
 	var key [HandshakeKeySize]byte
-	_, _ = rand.Read(key[:]) // does not fail since Go 1.24
+	_, _ = rand.Read(key[:]) // never fails
 	return &Handshake{Key: base64.StdEncoding.EncodeToString(key[:]), Protocols: protocols}
 }
 
-// AcceptKey returns the value of Sec-WebSocket-Accept that answers the key.
+// AcceptKey returns the value of Sec-WebSocket-Accept for the key.
 func (h *Handshake) AcceptKey() string {
 	sum := sha1.Sum([]byte(h.Key + handshakeGUID))
 	return base64.StdEncoding.EncodeToString(sum[:])
 }
 
-// appendFields appends the header lines that ask.
+// appendFields appends the header lines of the request.
 func (h *Handshake) appendFields(b []byte) []byte {
 	b = append(b, "Upgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Version: "+HandshakeVersion+"\r\nSec-WebSocket-Key: "...)
 	b = append(b, h.Key...)
@@ -55,25 +55,25 @@ func (h *Handshake) appendFields(b []byte) []byte {
 	return append(b, "\r\n"...)
 }
 
-// check reports why an answer that switches protocols is not the one that was asked for. Without a handshake none is.
+// check returns an error unless answer, which has status 101, accepts the handshake. Without a handshake (nil) no answer may.
 func (h *Handshake) check(answer *head) error {
 	protocol := answer.get("sec-websocket-protocol")
 	switch {
 	case h == nil:
-		return fmt.Errorf("%w: it switches protocols, which was not asked for", errMalformed)
+		return fmt.Errorf("%w: status 101 without a handshake", errMalformed)
 	case !strings.EqualFold(answer.get("upgrade"), "websocket"), !hasOption(answer.get("connection"), "upgrade"):
-		return fmt.Errorf("%w: it does not switch to websocket", errMalformed)
+		return fmt.Errorf("%w: status 101 without an upgrade to websocket", errMalformed)
 	case answer.get("sec-websocket-accept") != h.AcceptKey():
-		return fmt.Errorf("%w: sec-websocket-accept does not answer the key", errMalformed)
+		return fmt.Errorf("%w: sec-websocket-accept does not match the key", errMalformed)
 	case answer.get("sec-websocket-extensions") != "":
-		return fmt.Errorf("%w: it takes a WebSocket extension that was not offered", errMalformed)
+		return fmt.Errorf("%w: it accepts a WebSocket extension that was not offered", errMalformed)
 	case protocol != "" && !slices.Contains(h.Protocols, protocol):
-		return fmt.Errorf("%w: it takes a WebSocket subprotocol that was not offered", errMalformed)
+		return fmt.Errorf("%w: it accepts a WebSocket subprotocol that was not offered", errMalformed)
 	}
 	return nil
 }
 
-// hasOption reports whether a Connection header lists option.
+// hasOption reports whether the value of a Connection header lists option.
 func hasOption(list, option string) bool {
 	for o := range strings.SplitSeq(list, ",") {
 		if strings.EqualFold(strings.Trim(o, " \t"), option) {
@@ -83,23 +83,23 @@ func hasOption(list, option string) bool {
 	return false
 }
 
-// Upgraded reports whether the other side has taken the request's handshake: the connection is a WebSocket now.
-func (a *Response) Upgraded() bool { return a.switched }
+// Upgraded reports whether the server has accepted the handshake: the connection is a WebSocket now.
+func (resp *Response) Upgraded() bool { return resp.switched }
 
-// TakeConn returns the connection of an answer that has switched, which the caller closes. It reports false if the context's end
-// came first: then the answer is still to be closed.
-func (a *Response) TakeConn() (*netconn.Conn, bool) {
-	if a.conn == nil || !a.switched || !a.unwatch() {
+// TakeConn returns the connection of an upgraded response, which the caller must close. It reports false if the context has ended
+// before: then the caller must close the response.
+func (resp *Response) TakeConn() (*netconn.Conn, bool) {
+	if resp.conn == nil || !resp.switched || !resp.unwatch() {
 		return nil, false
 	}
-	c := a.conn
-	a.conn = nil
-	// What has come with the answer is kept, and the memory for reading given back: it may be long until it is used.
+	c := resp.conn
+	resp.conn = nil
+	// Bytes behind the head move to the connection, and the buffer goes back: a WebSocket may be silent for long.
 	if n := c.br.Buffered(); n > 0 {
 		early, _ := c.br.Peek(n)
 		c.ReadAhead = bytes.Clone(early)
 	}
-	a.transport.releaseReader(c)
+	resp.transport.releaseReader(c)
 	c.Tick = nil
 	return c.Conn, true
 }

@@ -15,29 +15,29 @@ import (
 	"golang.org/x/net/http/httpguts"
 )
 
-// errMalformed wraps every answer that breaks HTTP's framing. Its connection is never used again.
-var errMalformed = errors.New("malformed answer")
+// errMalformed is wrapped by the errors of responses that are not well-formed HTTP/1.1. Their connections are closed.
+var errMalformed = errors.New("malformed response")
 
-// head is an answer's status line and header lines, checked strictly: an answer that two parsers could read in two ways
-// is refused.
+// head is the status line and the header lines of a response. It is checked strictly: a response that two parsers could read
+// differently is malformed.
 type head struct {
 	status  int
 	length  int64 // -1 where not given
 	chunked bool
-	close   bool   // the connection ends with this answer
-	keep    bool   // it says that it does not, which HTTP/1.0 must
-	encoded bool   // the body is compressed, or the like
+	close   bool   // the connection ends with this response
+	keep    bool   // the connection persists, which HTTP/1.0 must state
+	encoded bool   // the body has a content coding
 	lines   string // header lines, each ended by CRLF
 }
 
-// readHead reads one head, and passes over interim (1xx) answers. The error is io.EOF if not a byte came.
+// readHead reads the head of the final response. The error is io.EOF if the connection ended before the first byte.
 func readHead(br *bufio.Reader) (head, error) { return readHeadWithProgress(br, nil) }
 
-// readHeadWithProgress is readHead, and gives tell what the interim answers of a node of ours say.
-func readHeadWithProgress(br *bufio.Reader, tell func(hop.Progress)) (head, error) {
-	passed := interimLimiter{onProgress: tell}
-	if tell != nil {
-		passed.began = time.Now()
+// readHeadWithProgress is readHead, and calls onProgress with the progress in interim responses.
+func readHeadWithProgress(br *bufio.Reader, onProgress func(hop.Progress)) (head, error) {
+	interim := interimLimiter{onProgress: onProgress}
+	if onProgress != nil {
+		interim.began = time.Now()
 	}
 	for {
 		raw, err := peekHead(br)
@@ -53,13 +53,13 @@ func readHeadWithProgress(br *bufio.Reader, tell func(hop.Progress)) (head, erro
 		if h.status >= 200 || h.status == 101 {
 			return h, nil
 		}
-		if err := passed.add(&h, size); err != nil {
+		if err := interim.add(&h, size); err != nil {
 			return head{}, err
 		}
 	}
 }
 
-// peekHead waits until a whole head, ended by an empty line, is in the buffer.
+// peekHead returns a head with its empty line, once all of it is in the buffer.
 func peekHead(br *bufio.Reader) ([]byte, error) {
 	for want, seen := 1, 0; ; {
 		_, err := br.Peek(want)
@@ -79,11 +79,11 @@ func peekHead(br *bufio.Reader) ([]byte, error) {
 	}
 }
 
-// parseHead reads a whole head, with its empty line.
+// parseHead parses a head with its empty line.
 func parseHead(raw string) (head, error) {
 	line, lines, _ := strings.Cut(raw, "\r\n")
 	h := head{length: -1, lines: strings.TrimSuffix(lines, "\r\n")}
-	// "HTTP/1.1 200 OK"; the phrase may be missing.
+	// "HTTP/1.1 200 OK"; the reason phrase may be missing.
 	if len(line) < 12 || line[:7] != "HTTP/1." || (line[7] != '0' && line[7] != '1') || line[8] != ' ' || (len(line) > 12 && line[12] != ' ') {
 		return head{}, fmt.Errorf("%w: status line %.40q", errMalformed, line)
 	}
@@ -98,22 +98,22 @@ func parseHead(raw string) (head, error) {
 			return head{}, err
 		}
 	}
-	old := line[7] == '0'
-	h.close = h.close || old && !h.keep
-	return h, h.checkFraming(old)
+	http10 := line[7] == '0'
+	h.close = h.close || http10 && !h.keep
+	return h, h.checkFraming(http10)
 }
 
-// checkFraming refuses what says in two ways where the answer ends, or in a way that one of two parsers passes over.
-func (h *head) checkFraming(old bool) error {
+// checkFraming returns an error if parsers could differ in where the response ends.
+func (h *head) checkFraming(http10 bool) error {
 	switch {
 	case h.chunked && h.length >= 0:
 		return fmt.Errorf("%w: both content-length and transfer-encoding", errMalformed)
-	case h.chunked && old:
+	case h.chunked && http10:
 		return fmt.Errorf("%w: transfer-encoding in HTTP/1.0", errMalformed)
 	case (h.status < 200 || h.status == 204) && (h.chunked || h.length > 0):
 		return fmt.Errorf("%w: status %d with a body", errMalformed, h.status)
 	case h.status == 304:
-		h.close = true // it has the length of what it does not send, and was not asked for
+		h.close = true // its length is that of a body that is not sent; and nothing here makes conditional requests
 	}
 	return nil
 }
@@ -145,7 +145,7 @@ func (h *head) addLine(line string) error {
 	return nil
 }
 
-// get returns the first value of a header, or nothing.
+// get returns the first value of a header, or "".
 func (h *head) get(name string) string {
 	for line := range strings.SplitSeq(h.lines, "\r\n") {
 		if len(line) > len(name) && line[len(name)] == ':' && strings.EqualFold(line[:len(name)], name) {
@@ -155,7 +155,7 @@ func (h *head) get(name string) string {
 	return ""
 }
 
-// noBody tells the answers that end with their head.
-func (h *head) noBody() bool {
+// bodyless reports whether the response ends with its head.
+func (h *head) bodyless() bool {
 	return h.status == 204 || h.status == 304 || h.status == 101
 }

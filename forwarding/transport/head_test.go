@@ -104,7 +104,7 @@ func TestHeadGet(t *testing.T) {
 	}
 }
 
-// What we accept, net/http accepts too, and sees the same framing.
+// A head that is accepted is accepted and framed alike by net/http.
 func FuzzReadHead(f *testing.F) {
 	f.Add("HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello")
 	f.Add("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nConnection: close\r\n\r\n5\r\nhello\r\n0\r\n\r\n")
@@ -127,16 +127,16 @@ func FuzzReadHead(f *testing.F) {
 		if theirs.StatusCode != h.status {
 			t.Fatalf("%q: status %d, net/http says %d", raw, h.status, theirs.StatusCode)
 		}
-		if chunked := len(theirs.TransferEncoding) > 0; chunked != h.chunked && !h.noBody() {
+		if chunked := len(theirs.TransferEncoding) > 0; chunked != h.chunked && !h.bodyless() {
 			t.Fatalf("%q: chunked %v, net/http says %v", raw, h.chunked, chunked)
 		}
-		if !h.chunked && h.length < 0 && theirs.ContentLength >= 0 && !h.noBody() {
+		if !h.chunked && h.length < 0 && theirs.ContentLength >= 0 && !h.bodyless() {
 			t.Fatalf("%q: ends with the connection, net/http says after %d", raw, theirs.ContentLength)
 		}
 		if ends := h.chunked || h.length >= 0; ends && theirs.Close && !h.close {
 			t.Fatalf("%q: the connection is kept, net/http closes it", raw)
 		}
-		if !h.chunked && h.length >= 0 && theirs.ContentLength != h.length && !h.noBody() {
+		if !h.chunked && h.length >= 0 && theirs.ContentLength != h.length && !h.bodyless() {
 			t.Fatalf("%q: length %d, net/http says %d", raw, h.length, theirs.ContentLength)
 		}
 	})

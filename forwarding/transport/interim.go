@@ -8,35 +8,35 @@ import (
 )
 
 const (
-	// maxInterim bounds the 1xx answers before the real one. From a node of ours that was asked for them, as many more
-	// may come in each second.
+	// maxInterim is the highest number of interim responses before the final one. A node that was asked for them may send as many
+	// again each second.
 	maxInterim = 8
-	// maxInterimHead bounds, in bytes, each of them that carries a progress.
+	// maxInterimHead is the size limit, in bytes, of an interim response with a progress.
 	maxInterimHead = 512
 )
 
-// interimLimiter are the interim answers before one real answer.
+// interimLimiter counts the interim responses of one exchange.
 type interimLimiter struct {
-	onProgress func(hop.Progress) // nil = they were not asked for
-	began      time.Time          // zero without tell
+	onProgress func(hop.Progress) // nil = not asked for
+	began      time.Time          // zero without onProgress
 	count      int
 }
 
-// add takes one more, or says why it is one too many.
+// add counts an interim response, and returns an error if there are too many, or if it is malformed.
 func (i *interimLimiter) add(h *head, size int) error {
 	most := maxInterim
 	if i.onProgress != nil {
 		most += int(maxInterim * time.Since(i.began).Seconds())
 	}
 	if i.count++; i.count > most {
-		return fmt.Errorf("%w: more than %d interim answers", errMalformed, most)
+		return fmt.Errorf("%w: more than %d interim responses", errMalformed, most)
 	}
 	said := h.get(hop.HeaderProgress)
 	if i.onProgress == nil || said == "" {
 		return nil
 	}
 	if size > maxInterimHead {
-		return fmt.Errorf("%w: interim answer over %d bytes", errMalformed, maxInterimHead)
+		return fmt.Errorf("%w: interim response over %d bytes", errMalformed, maxInterimHead)
 	}
 	p, err := hop.ParseProgress(said)
 	if err != nil {

@@ -20,8 +20,8 @@ import (
 
 const wholeAnswer = "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 2\r\n\r\n{}"
 
-// Interim answers are bounded, and what cannot be read in one way only is no answer; its connection is not used again.
-func TestInterimAnswersRefused(t *testing.T) {
+// Too many interim responses, and malformed ones, fail the exchange, and their connection is not used again.
+func TestBadInterimResponses(t *testing.T) {
 	tr := forwardtest.NewTransport(t)
 	for name, c := range map[string]struct {
 		says  string
@@ -42,18 +42,18 @@ func TestInterimAnswersRefused(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			address := forwardtest.ListenRaw(t, forwardtest.AnswerWith(c.says+wholeAnswer))
-			told := 0
+			calls := 0
 			r := forwardtest.NewRequest(address)
 			if c.asked {
-				r.OnProgress = func(hop.Progress) { told++ }
+				r.OnProgress = func(hop.Progress) { calls++ }
 			}
 			_, err := tr.Do(t.Context(), r, transport.ReadOptions{})
 			var failed *transport.ExchangeError
 			if !errors.Is(err, transport.ErrMalformed) || !errors.As(err, &failed) || failed.Phase != transport.PhaseFirstByte {
 				t.Errorf("got %v", err)
 			}
-			if told > 3*transport.MaxInterim { // a second and more, on a busy machine
-				t.Errorf("told %d times", told)
+			if calls > 3*transport.MaxInterim { // a second and more, on a busy machine
+				t.Errorf("%d calls", calls)
 			}
 			if n := tr.Idle(); n != 0 {
 				t.Errorf("%d idle connections", n)
@@ -62,15 +62,15 @@ func TestInterimAnswersRefused(t *testing.T) {
 	}
 }
 
-// heartStops is when beats of a millisecond do not come any more.
-const heartStops = 10 * time.Second
+// longAfter is far beyond the time between two ticks.
+const longAfter = 10 * time.Second
 
-// Until the first byte a silence is interrupted for the pulse, which changes no deadline; and never after it.
-func TestPulse(t *testing.T) {
+// Tick is called while the server is silent until the first byte, and never after it.
+func TestTickUntilTheFirstByte(t *testing.T) {
 	event := "data: {\"a\":1}\n\n"
 	answer := fmt.Sprintf("HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n4\r\n: x\n\r\n%x\r\n%s\r\n", len(event), event)
 	tr := forwardtest.NewTransport(t)
-	beats := 0
+	ticks := 0
 	speak, more := make(chan struct{}), make(chan struct{})
 	address := forwardtest.ListenRaw(t, func(c net.Conn) {
 		if _, err := forwardtest.ReadRequest(bufio.NewReader(c)); err != nil {
@@ -84,9 +84,9 @@ func TestPulse(t *testing.T) {
 		_, _ = io.WriteString(c, "0\r\n\r\n")
 	})
 	r := forwardtest.NewRequest(address)
-	r.FirstByteTimeout = heartStops
+	r.FirstByteTimeout = longAfter
 	r.Tick = func() time.Duration {
-		if beats++; beats == 6 {
+		if ticks++; ticks == 6 {
 			close(speak)
 		}
 		return time.Millisecond
@@ -95,46 +95,45 @@ func TestPulse(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if beats < 6 {
-		t.Errorf("%d beats before the first byte", beats)
+	if ticks < 6 {
+		t.Errorf("%d ticks before the first byte", ticks)
 	}
-	before := beats
+	before := ticks
 	time.AfterFunc(20*time.Millisecond, func() { close(more) })
 	for err == nil {
 		_, err = a.Next()
 	}
-	if a.Close(); !errors.Is(err, io.EOF) || beats != before {
-		t.Errorf("%v, and %d beats after the first byte", err, beats-before)
+	if a.Close(); !errors.Is(err, io.EOF) || ticks != before {
+		t.Errorf("%v, and %d ticks after the first byte", err, ticks-before)
 	}
 }
 
-func TestPulseKeepsDeadlines(t *testing.T) {
+func TestTickMovesNoDeadline(t *testing.T) {
 	tr := forwardtest.NewTransport(t)
 	address := forwardtest.ListenRaw(t, func(c net.Conn) { _, _ = io.Copy(io.Discard, c) })
-	beat := func() time.Duration { return time.Millisecond }
+	tick := func() time.Duration { return time.Millisecond }
 	r := forwardtest.NewRequest(address)
-	r.Tick, r.FirstByteTimeout = beat, 50*time.Millisecond
+	r.Tick, r.FirstByteTimeout = tick, 50*time.Millisecond
 	var failed *transport.ExchangeError
 	if _, err := tr.Do(t.Context(), r, transport.ReadOptions{}); !errors.As(err, &failed) || !failed.Timeout || failed.Phase != transport.PhaseFirstByte {
 		t.Errorf("got %v, want no first byte in time", err)
 	}
 	ctx, cancel := context.WithCancelCause(t.Context())
-	r, beats := forwardtest.NewRequest(address), 0
-	r.FirstByteTimeout = heartStops
+	r, ticks := forwardtest.NewRequest(address), 0
+	r.FirstByteTimeout = longAfter
 	r.Tick = func() time.Duration {
-		if beats++; beats == 5 {
+		if ticks++; ticks == 5 {
 			cancel(server.ErrClientGone)
 		}
-		return beat()
+		return tick()
 	}
 	if _, err := tr.Do(ctx, r, transport.ReadOptions{}); !errors.Is(err, server.ErrClientGone) {
 		t.Errorf("got %v, want the context's cause", err)
 	}
 }
 
-// Interim answers are passed on to a request that asked for them, and the connection is used again; for any other they
-// say nothing.
-func TestInterimAnswers(t *testing.T) {
+// A request that asks for progress gets that of interim responses, and any other request ignores them. The connection is used again.
+func TestInterimResponses(t *testing.T) {
 	said := forwardtest.ProgressLine("position=3;expected_ms=1200;new=field") + forwardtest.Interim("Link: x") + forwardtest.ProgressLine("position=1")
 	address := forwardtest.ListenRaw(t, forwardtest.AnswerWith(said+wholeAnswer))
 	tr := forwardtest.NewTransport(t)
@@ -154,7 +153,7 @@ func TestInterimAnswers(t *testing.T) {
 		}
 		a.Close()
 		if asked && !slices.Equal(got, want) || !asked && got != nil {
-			t.Errorf("asked %v: told %v", asked, got)
+			t.Errorf("asked %v: progress %v", asked, got)
 		}
 	}
 	if n := tr.Idle(); n != 1 {

@@ -13,20 +13,20 @@ import (
 	"golang.org/x/net/http/httpguts"
 )
 
-// Target is where a request goes.
+// Target is the server that a request goes to. Idle connections are kept by target.
 type Target struct {
 	Address    string              // host:port
 	Host       string              // the Host header
-	ServerName string              // of the certificate; empty = no TLS
-	Prefix     string              // before every path; empty for most
-	Peer       peertls.TrustedPeer // the node that must be met there, by mutual TLS; the zero value = whoever is there
+	ServerName string              // in the certificate; empty = no TLS
+	Prefix     string              // before every path
+	Peer       peertls.TrustedPeer // the node that mutual TLS must find there; the zero value = any server
 }
 
-// ParseTarget reads an endpoint's URL.
+// ParseTarget returns the target of an endpoint's URL.
 func ParseTarget(raw string) (Target, error) {
 	u, err := url.Parse(raw)
 	if err != nil {
-		return Target{}, fmt.Errorf("cannot read URL: %w", err)
+		return Target{}, fmt.Errorf("cannot parse URL: %w", err)
 	}
 	t := Target{Host: u.Host, Prefix: strings.TrimSuffix(u.EscapedPath(), "/")}
 	port := u.Port()
@@ -57,38 +57,36 @@ func joinHostPort(host, port string) string {
 	return host + ":" + port
 }
 
-// Field is one header line to send.
+// Field is a header line.
 type Field struct{ Name, Value string }
 
-// Request is what one hop sends. It is built from what we know, never copied from what a client sent.
+// Request is the request of one hop. Its fields are set one by one: it is never a copy of what a client has sent.
 type Request struct {
 	Target Target
 	Method string
 	Path   string // with its query
 	Fields []Field
 	Body   []byte
-	// Handshake, if there is one, asks for a WebSocket. An answer may then have switched: see [Response.Upgraded].
+	// Handshake, unless it is nil, requests a WebSocket: see [Response.Upgraded].
 	Handshake *Handshake
-	// May, if there is one, is asked right before the first byte is sent, when the connection stands. If it says no, nothing
-	// is sent, and the exchange ends with [ErrNotSent].
+	// Precondition, unless it is nil, is called after the connection has been made and before the first byte is sent. If it returns
+	// false, nothing is sent, and the exchange fails with [ErrNotSent].
 	Precondition func() bool
 
-	ConnectTimeout   time.Duration // longest wait for a connection
-	FirstByteTimeout time.Duration // from dispatch to the first byte of a stream; 0 = only End holds
-	IdleTimeout      time.Duration // longest silence after the first byte
+	ConnectTimeout   time.Duration // for making a connection
+	FirstByteTimeout time.Duration // from dispatch to the first byte; 0 = only Deadline holds
+	IdleTimeout      time.Duration // longest time without a byte after the first
 	Deadline         time.Time     // of the whole exchange
-	// Progress, if there is one, is told what the interim answers of a node of ours say, whose hop token asked for them.
+	// OnProgress, unless it is nil, is called with the progress in each interim response of a node whose hop token asked for it.
 	OnProgress func(hop.Progress)
-	// Pulse, if there is one, is called again and again until the first byte, and says after how long of silence it is to
-	// be called at the latest.
+	// Tick, unless it is nil, is called repeatedly until the first byte, and returns the longest time until its next call.
 	Tick func() time.Duration
-	// Linger is how long to wait for the other side to close after a cancellation: for engines, whose slot is free only
+	// Linger is how long to wait, after a cancellation, until the server has closed the connection: an engine's slot is free only
 	// then.
 	Linger time.Duration
 }
 
-// appendHead appends the request line and the header lines. A field that could not stand there is an error, since it
-// would smuggle another.
+// appendHead appends the request line and the header lines. It returns an error for a value that could add another line.
 func (r *Request) appendHead(b []byte) ([]byte, error) {
 	b = append(b, r.Method...)
 	b = append(b, ' ')
@@ -99,7 +97,7 @@ func (r *Request) appendHead(b []byte) ([]byte, error) {
 	b = append(b, "\r\n"...)
 	for _, s := range [...]string{r.Method, r.Target.Host, r.Target.Prefix, r.Path} {
 		if !httpguts.ValidHeaderFieldValue(s) || strings.ContainsAny(s, " \t") {
-			return b, fmt.Errorf("cannot send a request with %.80q in its first lines", s)
+			return b, fmt.Errorf("cannot send a request with %.80q in its head", s)
 		}
 	}
 	for _, f := range r.Fields {
@@ -107,7 +105,7 @@ func (r *Request) appendHead(b []byte) ([]byte, error) {
 			continue
 		}
 		if !httpguts.ValidHeaderFieldName(f.Name) || !httpguts.ValidHeaderFieldValue(f.Value) {
-			return b, fmt.Errorf("cannot send header %.40q: it has a control character", f.Name)
+			return b, fmt.Errorf("cannot send header %.40q: it contains a control character", f.Name)
 		}
 		b = append(b, f.Name...)
 		b = append(b, ": "...)

@@ -12,89 +12,91 @@ import (
 )
 
 const (
-	// maxHeld is how much of an answer is held back: a whole small answer, or a stream's head until its first event.
+	// maxHeld is how many bytes of a response are held: a small response as a whole, or a stream up to its first event.
 	maxHeld = 64 << 10
-	// framingGrace is how long a stream that has properly ended may take to end its framing too.
+	// framingGrace is how long after the last event of a stream its framing may take to end.
 	framingGrace = time.Second
 )
 
-// ReadOptions says how an answer is to be read.
+// ReadOptions is how to read a response.
 type ReadOptions struct {
 	API        openai.API
-	StripUsage bool // take out the usage event that we asked for
-	TrackUsage bool // find out what it took: see [Response.Usage]
+	StripUsage bool // remove the usage event, for which the request has asked and its client has not
+	TrackUsage bool // extract the usage: see [Response.Usage]
 }
 
-// Response is a server's response: what came up to the first byte, and the rest as it comes. It is for one goroutine.
-// Close must be called, and may be called again.
+// Response is a response of which the first byte has arrived. Next returns the bytes that were held until then, and the rest as it
+// arrives. A response is for one goroutine. Close must be called, and may be called several times.
 type Response struct {
 	ctx           context.Context
 	transport     *Transport
 	target        Target
 	conn          *conn
 	lingerLimit   time.Duration
-	deadline      time.Time // of the whole exchange
-	unwatch       func() bool
-	detached      bool // unwatch was called
-	cancelledLate bool // by a cancellation that had begun before: the deadlines are not ours
+	deadline      time.Time   // of the exchange
+	unwatch       func() bool // stops Conn.Cancel at the end of ctx; false if it was called
+	detached      bool        // unwatch was called
+	cancelledLate bool        // Conn.Cancel was called before detached, so the connection's deadlines may still move
 
 	head     head
 	body     body
-	stream   *openai.Stream       // of an event stream; else nil
-	usage    *openai.UsageScanner // follows a JSON body that is too long to be held
-	held     []byte               // to be delivered before the body
-	whole    bool                 // held is all there is
+	stream   *openai.Stream       // nil unless the response is an event stream
+	usage    *openai.UsageScanner // scans a JSON body that is too long to be held
+	held     []byte               // returned by Next before the rest of the body
+	whole    bool                 // held is the whole body
 	switched bool                 // the connection is a WebSocket now
-	size     int64                // bytes delivered
+	size     int64                // bytes that Next has returned
 }
 
-// Status is the HTTP status, or for a stream that began with an error event the status that the event says.
-func (a *Response) Status() int {
-	if a.stream != nil {
-		if first, failed := a.stream.First(); first == openai.ErrorEvent && failed != nil {
+// Status returns the HTTP status, or the status in the first event of a stream if that is an error.
+func (resp *Response) Status() int {
+	if resp.stream != nil {
+		if first, failed := resp.stream.First(); first == openai.ErrorEvent && failed != nil {
 			return failed.Status
 		}
 	}
-	return a.head.status
+	return resp.head.status
 }
 
-// HTTPStatus is the status of the answer's head, also for a stream that began with an error event.
-func (a *Response) HTTPStatus() int { return a.head.status }
+// HTTPStatus returns the status in the head.
+func (resp *Response) HTTPStatus() int { return resp.head.status }
 
-// Header returns the first value of a header, or nothing.
-func (a *Response) Header(name string) string { return a.head.get(name) }
+// Header returns the first value of a header, or "".
+func (resp *Response) Header(name string) string { return resp.head.get(name) }
 
-// NotAPI reports an answer that is none of an API's, whatever its status says: a page for people, or a body in a
-// coding that was not asked for, which its client could not read.
-func (a *Response) NotAPI() bool { return a.head.encoded || openai.IsHTML(a.head.get("content-type")) }
+// NotAPI reports whether the response is no API's, whatever its status: an HTML page, or a body with a content coding, which the
+// request did not accept.
+func (resp *Response) NotAPI() bool {
+	return resp.head.encoded || openai.IsHTML(resp.head.get("content-type"))
+}
 
-// Stream returns what follows the answer's events, or nil if it is no event stream.
-func (a *Response) Stream() *openai.Stream { return a.stream }
+// Stream returns the state of an event stream, or nil for any other response.
+func (resp *Response) Stream() *openai.Stream { return resp.stream }
 
-// Usage is what the answer says that it took, as far as it has been delivered, if its [ReadOptions] asked for it.
-func (a *Response) Usage() (openai.Usage, bool) {
+// Usage returns the usage that the response has reported so far. TrackUsage is needed for long bodies.
+func (resp *Response) Usage() (openai.Usage, bool) {
 	switch {
-	case a.stream != nil:
-		return a.stream.Usage()
-	case a.usage != nil:
-		return a.usage.Usage()
+	case resp.stream != nil:
+		return resp.stream.Usage()
+	case resp.usage != nil:
+		return resp.usage.Usage()
 	}
-	return openai.BodyUsage(a.held)
+	return openai.BodyUsage(resp.held)
 }
 
-// Body returns the whole body, if it has arrived: small answers and refusals do before [Transport.Do] returns.
-func (a *Response) Body() ([]byte, bool) { return a.held, a.whole }
+// Body returns the body, and whether it is whole. A small body that is no stream is whole when [Transport.Do] returns.
+func (resp *Response) Body() ([]byte, bool) { return resp.held, resp.whole }
 
-// ErrorBody is how an answer that is an error says what is wrong, as JSON: its body, or the data of the event that a
-// stream began with. It is nil if that is too long to be held, or cannot be read.
-func (a *Response) ErrorBody() []byte {
-	if a.stream == nil {
-		if a.whole && !a.head.encoded {
-			return a.held
+// ErrorBody returns the JSON of a response that is an error: its body, or the data of the first event of a stream. It is nil if that
+// is too long to be held, or has a content coding.
+func (resp *Response) ErrorBody() []byte {
+	if resp.stream == nil {
+		if resp.whole && !resp.head.encoded {
+			return resp.held
 		}
 		return nil
 	}
-	for line := range bytes.Lines(a.held) {
+	for line := range bytes.Lines(resp.held) {
 		data, ok := bytes.CutPrefix(line, []byte("data:"))
 		if data = bytes.TrimSpace(data); ok && len(data) > 0 {
 			return data
@@ -103,82 +105,82 @@ func (a *Response) ErrorBody() []byte {
 	return nil
 }
 
-// Cancelled returns the cause of the end of the context that the exchange runs under, or nil.
-func (a *Response) Cancelled() error {
-	if a.ctx == nil {
+// Cancelled returns the cause of the end of the exchange's context, or nil.
+func (resp *Response) Cancelled() error {
+	if resp.ctx == nil {
 		return nil
 	}
-	return context.Cause(a.ctx)
+	return context.Cause(resp.ctx)
 }
 
-// Linger is how long the other side is given to close after a cancellation: see [Request.Linger].
-func (a *Response) Linger() time.Duration { return a.lingerLimit }
+// Linger returns [Request.Linger].
+func (resp *Response) Linger() time.Duration { return resp.lingerLimit }
 
-// Length is the body's length, or -1 if only its end will tell.
-func (a *Response) Length() int64 {
-	if a.stream != nil {
+// Length returns the length of the body in bytes, or -1 if it is unknown.
+func (resp *Response) Length() int64 {
+	if resp.stream != nil {
 		return -1
 	}
-	return a.head.length
+	return resp.head.length
 }
 
-// readFirst reads as far as the answer commits us: a whole small answer, or a stream up to its first event.
-func (a *Response) readFirst(s ReadOptions) error {
-	if openai.IsEventStream([]byte(a.head.get("content-type"))) && a.head.status < 300 && !a.head.encoded {
-		a.stream = openai.NewStream(openai.StreamConfig{API: s.API, StripUsage: s.StripUsage})
-		return a.readFirstEvent()
+// readFirst reads up to the first byte: a small body as a whole, or a stream up to its first event.
+func (resp *Response) readFirst(s ReadOptions) error {
+	if openai.IsEventStream([]byte(resp.head.get("content-type"))) && resp.head.status < 300 && !resp.head.encoded {
+		resp.stream = openai.NewStream(openai.StreamConfig{API: s.API, StripUsage: s.StripUsage})
+		return resp.readFirstEvent()
 	}
-	if a.head.length > maxHeld {
-		a.trackUsage(s)
-		_, err := a.readSome()
+	if resp.head.length > maxHeld {
+		resp.trackUsage(s)
+		_, err := resp.readSome()
 		return err
 	}
-	for len(a.held) <= maxHeld {
-		more, err := a.readSome()
+	for len(resp.held) <= maxHeld {
+		more, err := resp.readSome()
 		if err != nil {
 			return err
 		}
 		if !more {
-			a.whole = true
-			a.finish()
+			resp.whole = true
+			resp.finish()
 			return nil
 		}
 	}
-	a.trackUsage(s)
+	resp.trackUsage(s)
 	return nil
 }
 
-// trackUsage looks for the usage in what will pass.
-func (a *Response) trackUsage(s ReadOptions) {
-	if s.TrackUsage && openai.IsJSON(a.head.get("content-type")) {
-		a.usage = new(openai.UsageScanner)
+// trackUsage begins to scan the body for its usage.
+func (resp *Response) trackUsage(s ReadOptions) {
+	if s.TrackUsage && openai.IsJSON(resp.head.get("content-type")) {
+		resp.usage = new(openai.UsageScanner)
 	}
 }
 
-// readSome adds the next piece to what is held. It reports false at the body's end.
-func (a *Response) readSome() (bool, error) {
-	piece, err := a.body.next()
+// readSome adds the next piece to held. It reports false at the end of the body.
+func (resp *Response) readSome() (bool, error) {
+	piece, err := resp.body.next()
 	if errors.Is(err, io.EOF) {
 		return false, nil
 	}
-	a.held = append(a.held, piece...)
+	resp.held = append(resp.held, piece...)
 	return true, err
 }
 
-func (a *Response) readFirstEvent() error {
-	for len(a.held) <= maxHeld {
-		piece, err := a.body.next()
+func (resp *Response) readFirstEvent() error {
+	for len(resp.held) <= maxHeld {
+		piece, err := resp.body.next()
 		if errors.Is(err, io.EOF) {
 			return errEmptyStream
 		}
 		if err != nil {
 			return err
 		}
-		a.held = append(a.held, a.stream.Feed(piece)...)
-		if err := a.stream.Err(); err != nil {
+		resp.held = append(resp.held, resp.stream.Feed(piece)...)
+		if err := resp.stream.Err(); err != nil {
 			return err
 		}
-		if first, _ := a.stream.First(); first != openai.NoEvent {
+		if first, _ := resp.stream.First(); first != openai.NoEvent {
 			return nil
 		}
 	}
@@ -187,108 +189,108 @@ func (a *Response) readFirstEvent() error {
 
 var errEmptyStream = errors.New("stream ended before its first event")
 
-// Next returns the bytes to deliver next, valid until the following call; it may return none and no error. At the end
-// that the other side meant it returns io.EOF, else an [ExchangeError] or the context's cause.
-func (a *Response) Next() ([]byte, error) {
-	if held := a.held; held != nil {
-		a.held = nil
-		a.delivered(held)
+// Next returns the next bytes of the body, which are valid until the following call; there may be none. At the end of a complete body
+// it returns io.EOF, otherwise an [ExchangeError] or the context's cause.
+func (resp *Response) Next() ([]byte, error) {
+	if held := resp.held; held != nil {
+		resp.held = nil
+		resp.delivered(held)
 		return held, nil
 	}
-	if a.conn == nil {
+	if resp.conn == nil {
 		return nil, io.EOF
 	}
-	if a.stream != nil && a.stream.Ended() {
-		a.conn.IdleTimeout = framingGrace
+	if resp.stream != nil && resp.stream.Ended() {
+		resp.conn.IdleTimeout = framingGrace
 	}
-	piece, err := a.body.next()
+	piece, err := resp.body.next()
 	switch {
 	case errors.Is(err, io.EOF):
-		a.finish()
-		return a.streamTail()
+		resp.finish()
+		return resp.streamTail()
 	case err != nil:
-		return nil, exchangeError(a.ctx, PhaseStream, err)
+		return nil, exchangeError(resp.ctx, PhaseStream, err)
 	}
-	if a.stream != nil {
-		piece = a.stream.Feed(piece)
-		if err := a.stream.Err(); err != nil {
+	if resp.stream != nil {
+		piece = resp.stream.Feed(piece)
+		if err := resp.stream.Err(); err != nil {
 			return nil, &ExchangeError{Phase: PhaseStream, Err: err}
 		}
 	}
-	a.delivered(piece)
+	resp.delivered(piece)
 	return piece, nil
 }
 
-// delivered takes note of what is delivered.
-func (a *Response) delivered(piece []byte) {
-	a.size += int64(len(piece))
-	if a.usage != nil {
-		a.usage.Write(piece)
+// delivered counts and scans what Next returns.
+func (resp *Response) delivered(piece []byte) {
+	resp.size += int64(len(piece))
+	if resp.usage != nil {
+		resp.usage.Write(piece)
 	}
 }
 
-// streamTail returns what a stream that ended without an empty line still has.
-func (a *Response) streamTail() ([]byte, error) {
-	if a.stream != nil {
-		if tail := a.stream.Finish(); len(tail) > 0 {
-			a.size += int64(len(tail))
+// streamTail returns what is left of a stream that ended without an empty line, or io.EOF.
+func (resp *Response) streamTail() ([]byte, error) {
+	if resp.stream != nil {
+		if tail := resp.stream.Finish(); len(tail) > 0 {
+			resp.size += int64(len(tail))
 			return tail, nil
 		}
 	}
 	return nil, io.EOF
 }
 
-// TimeoutReason returns which limit an answer that has timed out has reached.
-func (a *Response) TimeoutReason() string {
-	if !a.deadline.IsZero() && !time.Now().Before(a.deadline) {
+// TimeoutReason returns which limit a response that has timed out has reached.
+func (resp *Response) TimeoutReason() string {
+	if !resp.deadline.IsZero() && !time.Now().Before(resp.deadline) {
 		return reasons.TotalTimeout
 	}
 	return reasons.IdleTimeout
 }
 
-// Size is how many bytes Next has returned.
-func (a *Response) Size() int64 { return a.size }
+// Size returns how many bytes Next has returned.
+func (resp *Response) Size() int64 { return resp.size }
 
-// Done reports whether all of a body of known length has been returned by Next.
-func (a *Response) Done() bool {
-	return a.conn == nil || a.stream == nil && a.body.done && a.held == nil
+// Done reports whether Next has returned all of the body. It is known early only for a body of known length.
+func (resp *Response) Done() bool {
+	return resp.conn == nil || resp.stream == nil && resp.body.done && resp.held == nil
 }
 
-// DetachContext ends the watch over the context, whose end has no effect after it.
-func (a *Response) DetachContext() {
-	if !a.detached {
-		a.detached, a.cancelledLate = true, !a.unwatch()
+// DetachContext ends the effect of the context on the exchange.
+func (resp *Response) DetachContext() {
+	if !resp.detached {
+		resp.detached, resp.cancelledLate = true, !resp.unwatch()
 	}
 }
 
-// finish ends an exchange whose answer was read to its end.
-func (a *Response) finish() {
-	c := a.conn
+// finish ends an exchange whose response was read to its end.
+func (resp *Response) finish() {
+	c := resp.conn
 	if c == nil {
 		return
 	}
-	a.conn = nil
-	a.DetachContext()
-	reusable := !a.cancelledLate && !a.head.close && a.body.framing != framingClose && a.body.held == 0 && c.br.Buffered() == 0
+	resp.conn = nil
+	resp.DetachContext()
+	reusable := !resp.cancelledLate && !resp.head.close && resp.body.framing != framingClose && resp.body.held == 0 && c.br.Buffered() == 0
 	if !reusable {
 		c.Close()
-		a.transport.releaseReader(c)
+		resp.transport.releaseReader(c)
 		return
 	}
-	a.transport.put(a.target, c)
+	resp.transport.put(resp.target, c)
 }
 
-// Close ends the exchange. Unless the answer was read to its end, the connection is closed, and the other side is given
-// [Request.Linger] to close it too.
-func (a *Response) Close() {
-	c := a.conn
+// Close ends the exchange. Unless the response was read to its end, it closes the connection, and waits for up to [Request.Linger]
+// until the server has closed it too.
+func (resp *Response) Close() {
+	c := resp.conn
 	if c == nil {
 		return
 	}
-	a.conn = nil
-	a.DetachContext()
-	c.Linger(a.lingerLimit)
-	a.transport.releaseReader(c)
+	resp.conn = nil
+	resp.DetachContext()
+	c.Linger(resp.lingerLimit)
+	resp.transport.releaseReader(c)
 }
 
 // NewResponse returns a whole response of our own, with a body of contentType.

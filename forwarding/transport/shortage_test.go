@@ -10,7 +10,7 @@ import (
 	"colonnade/internal/testkit"
 )
 
-// A connection that cannot be made for want of files of our own is told from one that is refused.
+// A connection that fails because this process has no file descriptors left is not a refused connection.
 func TestShortageIsOurs(t *testing.T) {
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

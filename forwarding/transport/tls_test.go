@@ -41,7 +41,7 @@ func tlsServer(t *testing.T, serve func(*tls.Conn)) transport.Target {
 	return tlsTarget(t, func(c net.Conn, config *tls.Config) { serve(tls.Server(c, config)) })
 }
 
-// An answer whose end only the connection's end shows is whole only if that was meant.
+// A body that ends with its connection is complete only after close_notify.
 func TestTLSAnswerUntilTheEnd(t *testing.T) {
 	t.Parallel()
 	f := func(name string, end func(*tls.Conn), want error) {
@@ -70,7 +70,7 @@ func TestTLSAnswerUntilTheEnd(t *testing.T) {
 	f("cut", func(c *tls.Conn) { _ = c.NetConn().Close() }, io.ErrUnexpectedEOF)
 }
 
-// What a server says that nobody asked for is never taken for the next answer, also where TLS has read it already.
+// Bytes behind a response are not taken for the next response, even if TLS has read them already.
 func TestTLSLeftovers(t *testing.T) {
 	t.Parallel()
 	const whole = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
@@ -83,7 +83,7 @@ func TestTLSLeftovers(t *testing.T) {
 				if _, err := forwardtest.ReadRequest(br); err != nil {
 					return
 				}
-				for part := range strings.SplitSeq(answer, "|") { // a record each
+				for part := range strings.SplitSeq(answer, "|") { // in a record of its own
 					fmt.Fprint(c, part)
 				}
 			}
@@ -113,7 +113,7 @@ func TestTLSLeftovers(t *testing.T) {
 	f("half of a record's worth", whole+"|x", false)
 }
 
-// corked is a connection that keeps what is written until it is flushed.
+// corked is a connection that holds back what is written.
 type corked struct {
 	net.Conn
 	kept bytes.Buffer
@@ -127,8 +127,8 @@ func (c *corked) Write(p []byte) (int, error) {
 	return c.Conn.Write(p)
 }
 
-// Bytes behind an answer, in a TLS record of their own that arrived with it, are not taken for the next answer: the socket shows
-// nothing of them any more.
+// Bytes behind a response, in a TLS record of their own that arrived with it, are not taken for the next response: the socket does not
+// show them any more.
 func TestTLSLeftoversInOnePacket(t *testing.T) {
 	var conns atomic.Int32
 	target := tlsTarget(t, func(c net.Conn, config *tls.Config) {

@@ -11,13 +11,14 @@ import (
 )
 
 const (
-	// maxIdleTime must be shorter than the time after which engines close an idle connection (uvicorn: 5 s).
+	// maxIdleTime is shorter than the time after which engines close idle connections (uvicorn: 5 s).
 	maxIdleTime = 4 * time.Second
-	// maxIdlePerTarget bounds the idle connections to one address.
+	// maxIdlePerTarget is the highest number of idle connections to one target.
 	maxIdlePerTarget = 512
 )
 
-// Transport keeps connections to servers. Its zero value is not usable: see [NewTransport].
+// Transport makes exchanges with servers, and keeps idle connections to them. Its methods may be called by several goroutines at
+// once. The zero value is not usable: see [New].
 type Transport struct {
 	readers sync.Pool // of *bufio.Reader
 
@@ -26,7 +27,7 @@ type Transport struct {
 	closed bool
 }
 
-// New returns a transport, which the caller runs.
+// New returns a transport. The caller must call Run.
 func New() *Transport {
 	return &Transport{
 		readers: sync.Pool{New: func() any { return bufio.NewReaderSize(nil, readBuffer) }},
@@ -34,7 +35,7 @@ func New() *Transport {
 	}
 }
 
-// Run closes connections that have been idle too long, and all idle ones at the end.
+// Run closes connections that have been idle for too long, until ctx ends; then it closes all idle ones.
 func (t *Transport) Run(ctx context.Context) error {
 	tick := time.NewTicker(time.Second)
 	defer tick.Stop()
@@ -60,7 +61,7 @@ func (t *Transport) closeIdle(before time.Time) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	for to, conns := range t.idle {
-		// Ordered by time: the stale ones stand in front.
+		// In order of time: the stale ones come first.
 		n := 0
 		for n < len(conns) && conns[n].idleSince.Before(before) {
 			conns[n].Close()
@@ -74,7 +75,7 @@ func (t *Transport) closeIdle(before time.Time) {
 	}
 }
 
-// Idle counts the idle connections.
+// Idle returns the number of idle connections.
 func (t *Transport) Idle() int {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -85,7 +86,7 @@ func (t *Transport) Idle() int {
 	return n
 }
 
-// take returns the idle connection that was used last and is still open, or none.
+// take returns the most recently used idle connection that can be used again, or nil.
 func (t *Transport) take(to Target) *conn {
 	for {
 		c := t.pop(to)
@@ -112,7 +113,7 @@ func (t *Transport) pop(to Target) *conn {
 	return c
 }
 
-// put keeps a connection whose answer was read to its end.
+// put keeps a connection after a response that was read to its end.
 func (t *Transport) put(to Target, c *conn) {
 	t.releaseReader(c)
 	c.Tick = nil
@@ -132,14 +133,15 @@ func (t *Transport) releaseReader(c *conn) {
 	c.br = nil
 }
 
-// Do sends r once and returns the answer up to its first byte. When ctx ends first, it returns the context's cause,
-// after it has lingered. Any other failure is an [ExchangeError]. The caller must Close the answer.
+// Do sends r once, and returns the response when its first byte has arrived. If ctx ends before, Do closes the exchange as
+// [Response.Close] does, and returns the context's cause. Any other failure is an [ExchangeError]. The caller must close the
+// response.
 func (t *Transport) Do(ctx context.Context, r *Request, s ReadOptions) (*Response, error) {
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)
 	}
 	var c *conn
-	if r.Handshake == nil { // else it will keep its connection: one of its own, that has not aged
+	if r.Handshake == nil { // which keeps its connection, so it gets a new one
 		c = t.take(r.Target)
 	}
 	if c == nil {
@@ -152,94 +154,94 @@ func (t *Transport) Do(ctx context.Context, r *Request, s ReadOptions) (*Respons
 	c.br.Reset(c)
 	c.IdleTimeout, c.Deadline, c.Tick = 0, r.Deadline, r.Tick
 
-	a := &Response{ctx: ctx, transport: t, target: r.Target, conn: c, lingerLimit: r.Linger, deadline: r.Deadline}
-	a.unwatch = context.AfterFunc(ctx, c.Cancel)
+	resp := &Response{ctx: ctx, transport: t, target: r.Target, conn: c, lingerLimit: r.Linger, deadline: r.Deadline}
+	resp.unwatch = context.AfterFunc(ctx, c.Cancel)
 	begun := false
 	defer func() {
-		if !begun { // but panicked, perhaps
-			a.Close()
+		if !begun { // after a panic, too
+			resp.Close()
 		}
 	}()
-	if err := a.begin(r, s); err != nil {
-		a.Close()
-		phase := a.phase()
-		if r.Target.Peer.SentAlert(err) && a.head.status == 0 {
+	if err := resp.begin(r, s); err != nil {
+		resp.Close()
+		phase := resp.phase()
+		if r.Target.Peer.SentAlert(err) && resp.head.status == 0 {
 			phase, err = PhaseConnect, r.Target.Peer.Explain(err)
 		}
 		return nil, exchangeError(ctx, phase, err)
 	}
 	begun = true
-	return a, nil
+	return resp, nil
 }
 
-// phase is how far an answer has come that is not there up to its first byte, or as a whole. Of an unstreamed one every
-// byte commits us, though we hold them back; of one that is an error already, none.
-func (a *Response) phase() Phase {
-	if a.stream == nil && len(a.held) > 0 && a.head.status < 300 {
+// phase returns how far a response had got that failed before Do has returned it. Every byte of a body that is no stream counts as
+// the first byte, although it is held; none of an error does.
+func (resp *Response) phase() Phase {
+	if resp.stream == nil && len(resp.held) > 0 && resp.head.status < 300 {
 		return PhaseStream
 	}
 	return PhaseFirstByte
 }
 
-// begin sends the request and reads the answer up to its first byte.
-func (a *Response) begin(r *Request, s ReadOptions) error {
+// begin sends the request, and reads the response up to its first byte.
+func (resp *Response) begin(r *Request, s ReadOptions) error {
 	sent := time.Now()
-	if err := a.conn.send(r); err != nil {
+	if err := resp.conn.send(r); err != nil {
 		if errors.Is(err, ErrNotSent) {
-			a.lingerLimit = 0
+			resp.lingerLimit = 0
 			return err
 		}
-		if err = a.readEarlyRefusal(err); err != nil {
+		if err = resp.readEarlyRefusal(err); err != nil {
 			return err
 		}
-		return a.readFirst(s)
+		return resp.readFirst(s)
 	}
 	if r.FirstByteTimeout > 0 {
-		a.conn.IdleTimeout = 0
+		resp.conn.IdleTimeout = 0
 		if by := sent.Add(r.FirstByteTimeout); r.Deadline.IsZero() || by.Before(r.Deadline) {
-			a.conn.Deadline = by
+			resp.conn.Deadline = by
 		}
 	}
-	h, err := readHeadWithProgress(a.conn.br, r.OnProgress)
+	h, err := readHeadWithProgress(resp.conn.br, r.OnProgress)
 	if err != nil {
 		if errors.Is(err, io.EOF) {
-			err = errNoAnswer
+			err = errNoResponse
 		}
 		return err
 	}
-	a.head = h
-	a.body = newBody(a.conn.br, &a.head)
+	resp.head = h
+	resp.body = newBody(resp.conn.br, &resp.head)
 	if h.status == 101 {
-		a.switched = true
-		return r.Handshake.check(&a.head)
+		resp.switched = true
+		return r.Handshake.check(&resp.head)
 	}
-	if err := a.readFirst(s); err != nil {
+	if err := resp.readFirst(s); err != nil {
 		return err
 	}
-	if a.conn != nil { // else all of it has come
-		a.conn.IdleTimeout, a.conn.Deadline, a.conn.Tick = r.IdleTimeout, r.Deadline, nil
+	if resp.conn != nil { // else the body is whole
+		resp.conn.IdleTimeout, resp.conn.Deadline, resp.conn.Tick = r.IdleTimeout, r.Deadline, nil
 	}
 	return nil
 }
 
-// readEarlyRefusal looks for a reason when a request could not be sent to its end: who refuses it for its size, say, answers
-// before that. It returns the failure if there is none.
-func (a *Response) readEarlyRefusal(failure error) error {
-	a.conn.IdleTimeout = framingGrace
-	h, err := readHead(a.conn.br)
-	if a.target.Peer.SentAlert(err) {
+// readEarlyRefusal reads a response after a request could not be sent to its end: a server that refuses a request for its size may
+// respond before. It returns failure if there is none.
+func (resp *Response) readEarlyRefusal(failure error) error {
+	resp.conn.IdleTimeout = framingGrace
+	h, err := readHead(resp.conn.br)
+	if resp.target.Peer.SentAlert(err) {
 		return err
 	}
 	if err != nil || h.status < 400 {
 		return failure
 	}
 	h.close = true
-	a.head, a.body = h, newBody(a.conn.br, &h)
+	resp.head, resp.body = h, newBody(resp.conn.br, &h)
 	return nil
 }
 
-// ErrNotSent is a request of which nothing was sent, since it no longer might.
-var ErrNotSent = errors.New("the request may not be sent any more")
+// ErrNotSent is returned if the precondition of a request was false, and nothing of it was sent.
+var ErrNotSent = errors.New("precondition failed: the request was not sent")
 
-// errNoAnswer is a connection that was closed without a byte.
-var errNoAnswer = errors.New("connection closed without an answer")
+// errNoResponse is returned if the server has closed the connection without a byte.
+var errNoResponse = errors.New("connection closed without a response")

@@ -24,7 +24,7 @@ const (
 	plainAnswer = "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 13\r\n\r\n{\"id\":\"abcd\"}"
 )
 
-// drain reads an answer to its end.
+// drain reads a response to its end.
 func drain(a *transport.Response) (string, error) {
 	var all bytes.Buffer
 	for {
@@ -58,7 +58,7 @@ func TestPlainAnswersShareAConnection(t *testing.T) {
 	}
 }
 
-// An engine that closes a connection while it is idle costs nobody a request.
+// An engine that closes an idle connection fails no request.
 func TestConnectionClosedWhileIdle(t *testing.T) {
 	address := forwardtest.ListenRaw(t, func(c net.Conn) {
 		if _, err := forwardtest.ReadRequest(bufio.NewReader(c)); err == nil {
@@ -96,7 +96,7 @@ func TestConnectionIsNotReusedAfter(t *testing.T) {
 	}
 }
 
-// A cancelled exchange returns with the cause, and not before the engine has closed its side.
+// A cancelled exchange ends with the cause, and not before the engine has closed the connection.
 func TestCancelWaitsForTheEngine(t *testing.T) {
 	for name, before := range map[string]string{"no answer yet": "", "in mid-stream": forwardtest.StreamHead + forwardtest.Chunk(forwardtest.Delta("a"))} {
 		t.Run(name, func(t *testing.T) {
@@ -111,7 +111,7 @@ func TestCancelWaitsForTheEngine(t *testing.T) {
 				closed.Store(true)
 			})
 			ctx, cancel := context.WithCancelCause(context.Background())
-			begun := make(chan struct{}) // the answer, if there is to be one
+			begun := make(chan struct{}) // closed once Do has returned, if it does before the cancellation
 			if before == "" {
 				close(begun)
 			}
@@ -141,7 +141,7 @@ func TestCancelWaitsForTheEngine(t *testing.T) {
 	}
 }
 
-// An engine that does not let go is waited for no longer than Linger.
+// The wait for an engine that does not close the connection is bounded by Linger.
 func TestLingerIsBounded(t *testing.T) {
 	release := make(chan struct{})
 	defer close(release)
@@ -239,7 +239,7 @@ func TestTimeouts(t *testing.T) {
 	f("total", forwardtest.StreamHead+forwardtest.Chunk(forwardtest.Delta("a")), func(r *transport.Request) { r.Deadline = time.Now().Add(short) }, transport.PhaseStream)
 }
 
-// The first-byte timeout ends with the first byte.
+// The first-byte timeout does not hold after the first byte.
 func TestFirstByteTimeoutDoesNotCutAStream(t *testing.T) {
 	address := forwardtest.ListenRaw(t, func(c net.Conn) {
 		_, _ = forwardtest.ReadRequest(bufio.NewReader(c))
@@ -259,7 +259,7 @@ func TestFirstByteTimeoutDoesNotCutAStream(t *testing.T) {
 	}
 }
 
-// A first event that is an error counts as the status that it names.
+// A stream whose first event is an error has the status in that event.
 func TestErrorAsFirstEvent(t *testing.T) {
 	event := "data: {\"error\":{\"message\":\"busy\",\"code\":503}}\n\n"
 	address := forwardtest.ListenRaw(t, forwardtest.AnswerWith(forwardtest.StreamHead+forwardtest.Chunk(event)+forwardtest.Chunk("data: [DONE]\n\n")+"0\r\n\r\n"))
@@ -302,7 +302,7 @@ func TestLargeBodiesBothWays(t *testing.T) {
 	}
 }
 
-// Nothing that could smuggle another header, or another request, is ever sent.
+// A value that could add another header line or another request is not sent.
 func TestHeadersThatAreNotSent(t *testing.T) {
 	f := func(change func(*transport.Request)) {
 		t.Helper()

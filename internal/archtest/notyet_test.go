@@ -10,7 +10,6 @@ var notYet = []string{
 	"forwarding/realtime",
 	"forwarding/relay",
 	"forwarding/server",
-	"forwarding/transport",
 	"internal/fleettest",
 	"internal/forwardtest",
 	"test/promises/capacity",

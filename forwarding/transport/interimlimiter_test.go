@@ -8,11 +8,11 @@ import (
 	"colonnade/forwarding/hop"
 )
 
-// A node that was asked may go on saying how a request waits, as long as that takes.
-func TestInterimAnswersGoOn(t *testing.T) {
+// A node that was asked for progress may send it for as long as a request waits.
+func TestInterimResponsesForAnHour(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		told := 0
-		in := interimLimiter{onProgress: func(hop.Progress) { told++ }, began: time.Now()}
+		calls := 0
+		in := interimLimiter{onProgress: func(hop.Progress) { calls++ }, began: time.Now()}
 		h := head{status: 102, lines: hop.HeaderProgress + ": position=7\r\n"}
 		for range 3600 {
 			if err := in.add(&h, 100); err != nil {
@@ -20,8 +20,8 @@ func TestInterimAnswersGoOn(t *testing.T) {
 			}
 			time.Sleep(time.Second)
 		}
-		if told != 3600 {
-			t.Errorf("told %d times", told)
+		if calls != 3600 {
+			t.Errorf("%d calls", calls)
 		}
 	})
 }

@@ -13,9 +13,8 @@ import (
 	"colonnade/internal/forwardtest"
 )
 
-// Whether a request may still be sent is asked when its connection stands, since that may have taken long; then nothing of
-// it goes out.
-func TestWithheld(t *testing.T) {
+// The precondition of a request is checked when the connection has been made, which may take long. If it is false, nothing is sent.
+func TestPrecondition(t *testing.T) {
 	read := make(chan int64, 1)
 	connected := make(chan struct{}, 1)
 	r := forwardtest.NewRequest(forwardtest.ListenRaw(t, func(c net.Conn) {
@@ -27,7 +26,7 @@ func TestWithheld(t *testing.T) {
 		forwardtest.Receive(t, "a connection", connected)
 		return false
 	}
-	r.Linger = time.Minute // of which there is no need: the other side has nothing in hand
+	r.Linger = time.Minute // which does not matter: the server has nothing to end
 	began := time.Now()
 	if _, err := forwardtest.NewTransport(t).Do(context.Background(), r, forwardtest.ChatOptions); !errors.Is(err, transport.ErrNotSent) {
 		t.Errorf("error %v", err)
