@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"colonnade/forwarding/hop"
+	"colonnade/reasons"
 )
 
 // A body that is too long by this server's table may not be by another's: whoever sends it is told so as a node.
@@ -135,4 +136,26 @@ func TestPermitIsHeldUntilTheExchangeEnds(t *testing.T) {
 		t.Error(err)
 	}
 	s.until("the permit to be free", func() bool { return s.held() == 0 })
+}
+
+// A request that comes to a server twice, or over too many hops, ends with a verdict that allows no other attempt.
+func TestRequestThatHasComeTooFar(t *testing.T) {
+	s := startServer(t)
+	s.apply(lateModel)
+	for reason, change := range map[string]func(*hop.Token){
+		reasons.RoutingLoop: func(h *hop.Token) { h.Visited = []string{"fra-1", "ams-1"} },
+		reasons.HopLimit:    func(h *hop.Token) { h.Hops = -1 },
+	} {
+		token := hopFor("late")
+		change(&token)
+		answer, err := s.send(t.Context(), token, `{"model":"x","messages":[]}`)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = answer.Body.Close()
+		v, err := hop.ParseVerdict(answer.Header.Get(hop.HeaderVerdict))
+		if answer.StatusCode != 503 || err != nil || v.Kind != hop.VerdictError || v.Reason != reason || !v.Final {
+			t.Errorf("answer %d, verdict %+v, %v, want %s", answer.StatusCode, v, err, reason)
+		}
+	}
 }

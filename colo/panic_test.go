@@ -12,6 +12,7 @@ import (
 	"colonnade/analytics"
 	"colonnade/analytics/journal"
 	"colonnade/permits"
+	"colonnade/reasons"
 )
 
 // trap is a log that panics over some messages: a bug in whatever part of the server says them.
@@ -59,14 +60,20 @@ func (s *testServer) survived(events int) {
 	if errs := s.Check(); len(errs) > 0 {
 		s.t.Error(errs)
 	}
-	got := s.outcomes()
-	for _, o := range got {
-		if o != analytics.OutcomeCrashed {
-			s.t.Errorf("an event says %s", o)
+	ends := 0
+	for e, err := range journal.ReadDir(s.events) {
+		if err != nil {
+			s.t.Fatal(err)
+		}
+		if e.Phase != analytics.PhaseEnd {
+			continue
+		}
+		if ends++; e.Outcome != analytics.OutcomeCrashed || e.Reason != reasons.Panic {
+			s.t.Errorf("an event says %s, %s", e.Outcome, e.Reason)
 		}
 	}
-	if len(got) != events {
-		s.t.Errorf("%d final events, want %d", len(got), events)
+	if ends != events {
+		s.t.Errorf("%d final events, want %d", ends, events)
 	}
 }
 

@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"colonnade/analytics"
+	"colonnade/analytics/journal"
+	"colonnade/reasons"
 )
 
 // A right that ends between the grant and the moment when the request would be sent counts: nothing is sent, the permit is
@@ -49,5 +51,10 @@ func TestRightEndsAfterTheGrant(t *testing.T) {
 	s.until("the request to be gone", func() bool { return s.inHand.Count() == 0 })
 	if got := s.outcomes(); !slices.Equal(got, []analytics.Outcome{analytics.OutcomeMoved, analytics.OutcomeCompleted}) {
 		t.Errorf("the events say %s", got)
+	}
+	for e, err := range journal.ReadDir(s.events) {
+		if err == nil && e.Outcome == analytics.OutcomeMoved && e.Reason != reasons.GrantExpired {
+			t.Errorf("the event says %s", e.Reason)
+		}
 	}
 }

@@ -6,9 +6,11 @@ import (
 
 	"colonnade/forwarding/netconn"
 	"colonnade/forwarding/realtime"
+	"colonnade/forwarding/relay"
 	"colonnade/forwarding/server"
 	"colonnade/forwarding/transport"
 	"colonnade/internal/forwardtest"
+	"colonnade/reasons"
 
 	"github.com/gorilla/websocket"
 	"github.com/valyala/fasthttp"
@@ -40,4 +42,27 @@ func TestPanicInASession(t *testing.T) {
 	}
 	forwardtest.Receive(t, "the engine to see the end", engineEnds)
 	forwardtest.Receive(t, "the session's end", over)
+}
+
+// A client whose handshake cannot be answered any more ends its session for that reason, and the engine's connection with it.
+func TestHandshakeThatCannotBeAnswered(t *testing.T) {
+	engine, engineEnds := wsEngine(t, func(c *websocket.Conn) error { return listenOnly(c) })
+	ends := make(chan realtime.SessionOutcome, 1)
+	address, _ := wsServer(t, engine, func(c *server.Request, rc *fasthttp.RequestCtx, h *transport.Handshake, a *transport.Response) {
+		session := &realtime.Session{Buffers: new(realtime.Buffers), Context: c.Context, Response: a, Handshake: h, OnClose: func(e realtime.SessionOutcome) { ends <- e }}
+		rc.HijackSetNoResponse(true)
+		c.Hijack(rc, func(client *netconn.Conn) {
+			defer c.Close()
+			client.Abort()
+			_ = client.Conn.Close()
+			session.Run(client)
+		})
+	})
+	if _, _, err := websocket.DefaultDialer.Dial("ws://"+address+"/v1/realtime", nil); err == nil {
+		t.Error("the handshake was answered")
+	}
+	if e := forwardtest.Receive(t, "the session's end", ends); e.Kind != relay.OutcomeClientGone || e.Reason != reasons.Handshake {
+		t.Errorf("ended with %+v", e)
+	}
+	forwardtest.Receive(t, "the engine to see the end", engineEnds)
 }

@@ -15,6 +15,7 @@ import (
 	"colonnade/forwarding/server"
 	"colonnade/forwarding/transport"
 	"colonnade/internal/forwardtest"
+	"colonnade/reasons"
 
 	"github.com/gorilla/websocket"
 	"github.com/valyala/fasthttp"
@@ -207,7 +208,7 @@ func TestDrainAndLife(t *testing.T) {
 
 		address, ends, _ = sessionServer(t, engine, realtime.SessionLimits{MaxDuration: 50 * time.Millisecond})
 		wantClose(t, dialWS(t, through(address)), 1001, "time is over")
-		if got := forwardtest.Receive(t, "the end", ends); got.Kind != relay.OutcomeTimeout || got.EngineFault {
+		if got := forwardtest.Receive(t, "the end", ends); got.Kind != relay.OutcomeTimeout || got.Reason != reasons.SessionTimeout || got.EngineFault {
 			t.Errorf("ended with %+v", got)
 		}
 	})

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"colonnade/forwarding/netconn"
+	"colonnade/reasons"
 )
 
 // upload is a client that sends pieces of a body at a pace, and what became of it.
@@ -91,6 +92,9 @@ func TestMemoryOfBodies(t *testing.T) {
 		_, in, err = upload{length: 1 << 20, limit: 16 << 20, first: 1 << 20, held: maxBodyMemory - 64<<10}.run(t)
 		if !errors.Is(err, errBodyMemory) || len(in.body) > minBuffer { // the next piece has room, but not beside the first
 			t.Errorf("beyond the bound %d bytes were read: %v", len(in.body), err)
+		}
+		if e := bodyError(err, 16<<20); e.Status != 503 || e.Reason != reasons.BodyMemory {
+			t.Errorf("it is refused with %d, %s", e.Status, e.Reason)
 		}
 		if _, _, err = (upload{length: 1 << 30, limit: 1 << 30, first: 1 << 20}).run(t); errors.Is(err, errBodyMemory) {
 			t.Error("there is no room for the largest body that may be")
