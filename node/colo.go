@@ -136,7 +136,8 @@ func lingerAfterCrash(ctx context.Context, lease *etcd.Lease) {
 	}
 }
 
-// applyTables applies each new table to the server, and tells the watcher which endpoints without a lease do not answer.
+// applyTables applies each new table to the server, and reports dead endpoints to the watcher: it removes those with an
+// expired lease from the table.
 func applyTables(ctx context.Context, w *etcd.Watcher, server *colo.Server) error {
 	probe := time.NewTicker(deadInterval)
 	defer probe.Stop()

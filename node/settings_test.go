@@ -42,7 +42,7 @@ func TestBadSettings(t *testing.T) {
 	f("flag -listen", func(*node.Config) {})
 }
 
-// A node that listens on every address of its machine registers one that others can use.
+// A node that listens on every address of its machine registers one that other nodes can reach.
 func TestAddressThatIsRegistered(t *testing.T) {
 	s := etcdtest.Start(t)
 	c := config(t, s, "ams-1")
@@ -62,7 +62,7 @@ func TestAddressThatIsRegistered(t *testing.T) {
 	}
 }
 
-// An entry that has no documents yet says so, to balancers and to clients, and does not leave them waiting.
+// An entry without documents reports that to load balancers and clients, and does not keep them waiting.
 func TestEntryWithoutDocuments(t *testing.T) {
 	listen := etcdtest.FreeAddress(t)
 	c := node.Config{

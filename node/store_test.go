@@ -37,14 +37,14 @@ func config(t *testing.T, s *etcdtest.Server, name string) node.Config {
 	}
 }
 
-// recordLog also records the log of a node.
+// recordLog also records the node's log.
 func recordLog(t *testing.T, c *node.Config) *testkit.SyncBuffer {
 	logged := &testkit.SyncBuffer{}
 	c.Logger = slog.New(slog.NewTextHandler(io.MultiWriter(t.Output(), logged), nil))
 	return logged
 }
 
-// start runs a node until the test's end, or until it is stopped; it returns once the node serves.
+// start runs a node until the test ends or stop is called; it returns once the node serves.
 func start(t *testing.T, run func(context.Context, func(node.Running)) error) (r node.Running, stop func()) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
@@ -176,7 +176,7 @@ func TestEntryWithoutItsName(t *testing.T) {
 	testkit.WaitFor(t, "registered", func() bool { _, ok := registered(t, client, "entries/entry-1"); return ok })
 }
 
-// crashed leaves everything as a server does that is killed: its registration, and the file that remembers it.
+// crashed leaves the same state as a killed server: its registration, and the file with its lease.
 func crashed(t *testing.T, client *clientv3.Client, c node.Config) clientv3.LeaseID {
 	t.Helper()
 	key := "servers/ams/" + c.Node
@@ -188,7 +188,7 @@ func crashed(t *testing.T, client *clientv3.Client, c node.Config) clientv3.Leas
 	return lease
 }
 
-// A server that comes back after a crash does not wait for the lease that it had: here, of an hour.
+// A server that comes back after a crash does not wait for its former lease to expire: here, for an hour.
 func TestColoAfterCrash(t *testing.T) {
 	t.Parallel()
 	s := etcdtest.Start(t)
@@ -208,7 +208,7 @@ func TestColoAfterCrash(t *testing.T) {
 	}
 }
 
-// A colo server that does not serve yet, since it has no table and etcd is away, does not say that it is ready.
+// A colo server that does not serve yet, since it has no table and etcd is away, is not ready.
 func TestColoIsNotReadyBeforeItServes(t *testing.T) {
 	t.Parallel()
 	s := etcdtest.Start(t)
@@ -287,7 +287,7 @@ func engine(t *testing.T) (url string, requests *atomic.Int64, stop func()) {
 	return server.URL, requests, stop
 }
 
-// An endpoint whose lease ran out is used as long as its engine is healthy, and no longer.
+// An endpoint with an expired lease is used as long as its engine is healthy, and no longer.
 func TestEndpointWithoutLease(t *testing.T) {
 	t.Parallel()
 	s := etcdtest.Start(t)

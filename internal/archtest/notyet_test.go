@@ -18,6 +18,4 @@ var notYet = []string{
 	"test/promises/release",
 	"test/promises/trust",
 	"test/readme",
-	"test/sdk",
-	"test/sdk/go",
 }

@@ -1,4 +1,4 @@
-// Package readme runs what the README tells its readers to run.
+// Package readme runs the commands of the README.
 package readme
 
 import (
@@ -15,7 +15,7 @@ import (
 	"time"
 
 	"colonnade/internal/etcdtest"
-	_ "colonnade/onebox" // and so everything that the commands are made of: when it changes, no old result is good
+	_ "colonnade/onebox" // with everything that the commands consist of: when it changes, the cached result of this test is invalid
 )
 
 // patience bounds every wait; the first build of the binaries takes the most of it.
@@ -62,7 +62,7 @@ func text(t *testing.T, language string, sections ...string) string {
 	return b.String()
 }
 
-// elsewhere moves what the README does at fixed places to places of this test.
+// elsewhere replaces the fixed addresses and directories of the README by those of this test.
 type elsewhere struct {
 	t   *testing.T
 	dir string
@@ -101,7 +101,7 @@ func needs(t *testing.T, programs ...string) {
 	}
 }
 
-// bash runs a script in the repository's root, and ends what it has started in the background.
+// bash runs a script in the root of the repository, and ends its background processes.
 func bash(t *testing.T, script string, env ...string) string {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
@@ -116,10 +116,11 @@ func bash(t *testing.T, script string, env ...string) string {
 	return string(out)
 }
 
-// up runs `make up` until the test's end, with its etcd at an address.
+// up runs `make up` until the test ends, with its etcd at an address.
 func up(t *testing.T, e *elsewhere, etcd string) {
 	t.Helper()
-	// Few slots, and slow: a machine on which 64 processes do not begin at once has too many requests for them nonetheless.
+	// The slots are few and slow, so that also a machine that starts 64 processes slowly has too many requests for
+	// them.
 	flags := e.move("-listen 127.0.0.1:8080 -admin 127.0.0.1:9080 -etcd-listen ") + etcd + " -dir " + e.dir + "/fleet -slots 1 -ttft 200ms"
 	cmd := exec.Command("make", "up", "UP_FLAGS="+flags)
 	cmd.Dir = root
@@ -134,7 +135,7 @@ func up(t *testing.T, e *elsewhere, etcd string) {
 	t.Cleanup(func() {
 		_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGINT)
 		select {
-		case <-ended: // make itself tells of the interrupt by its status
+		case <-ended: // make reports the interrupt by its own status
 		case <-time.After(time.Minute):
 			_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL)
 			<-ended
@@ -165,7 +166,7 @@ func TestTryIt(t *testing.T) {
 	etcd := etcdtest.FreeAddress(t)
 	up(t, e, etcd)
 	script := text(t, "sh", "Try it", "See what happened", "What a client may say", "Past saturation")
-	for _, alone := range []string{"make up\n", "make test\n"} { // the one runs already, the other runs this test
+	for _, alone := range []string{"make up\n", "make test\n"} { // the first runs already, the second runs this test
 		if !strings.Contains(script, alone) {
 			t.Errorf("the README does not have the line %q", alone)
 		}
@@ -181,7 +182,7 @@ func TestTryIt(t *testing.T) {
 	t.Run("Python", func(t *testing.T) { e.program(t, "python", ".py", "python/.venv", "python/.venv/bin/python") })
 }
 
-// program runs the README's program in one language where the SDKs are installed.
+// program runs the README's program in one language, with the installed SDKs.
 func (e *elsewhere) program(t *testing.T, language, suffix, installed, interpreter string) {
 	sdk, err := filepath.Abs(filepath.Join(root, "test/sdk"))
 	if err != nil {
@@ -190,7 +191,7 @@ func (e *elsewhere) program(t *testing.T, language, suffix, installed, interpret
 	if _, err := os.Stat(filepath.Join(sdk, installed)); err != nil {
 		t.Skip("the SDKs are not installed: run test/sdk/install.sh")
 	}
-	// Modules are looked for from where the program lies.
+	// Modules are resolved from the program's directory.
 	file, err := os.CreateTemp(filepath.Join(sdk, language), "readme-*"+suffix)
 	if err != nil {
 		t.Fatal(err)

@@ -14,8 +14,8 @@ import (
 	"colonnade/onebox"
 )
 
-// A key is made by the command line, used by an SDK, and revoked. The SDK then raises its own error for that, and does not
-// send the request again.
+// A key that is created by the command line is used by an SDK, and revoked. The SDK then raises its own authentication
+// error, and does not send the request again.
 func TestRevokedKey(t *testing.T) {
 	if _, err := exec.LookPath("go"); err != nil {
 		t.Skip("the go command is not in the PATH, so the command line cannot be built")
@@ -39,13 +39,13 @@ func TestRevokedKey(t *testing.T) {
 	revoked(python, "of-python", python, "python/key.py")
 }
 
-// commandLine is the path of the built program.
+// commandLine is the path of the CLI's binary.
 type commandLine string
 
 func buildCLI(t *testing.T) commandLine {
 	t.Helper()
 	sources, _ := filepath.Glob("../../cmd/colonnade/*.go")
-	for _, name := range sources { // what a test has read is looked at before its result is used again
+	for _, name := range sources { // reading the sources makes the test run again when they change
 		if _, err := os.ReadFile(name); err != nil {
 			t.Fatal(err)
 		}
@@ -57,7 +57,7 @@ func buildCLI(t *testing.T) commandLine {
 	return commandLine(path)
 }
 
-// run returns what was said on standard output.
+// run returns the standard output of a command.
 func (c commandLine) run(t *testing.T, f *onebox.Fleet, args ...string) string {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
@@ -73,18 +73,18 @@ func (c commandLine) run(t *testing.T, f *onebox.Fleet, args ...string) string {
 	return string(out)
 }
 
-// talk is a script that is told when to go on.
+// talk is a running script, which goes on when the test lets it.
 type talk struct {
 	t      *testing.T
 	cmd    *exec.Cmd
 	in     io.WriteCloser
 	out    *bufio.Reader
-	said   strings.Builder
-	notes  strings.Builder
+	output strings.Builder
+	stderr strings.Builder
 	cancel context.CancelFunc
 }
 
-// startScript starts one, with more in its environment.
+// startScript starts a script with further environment variables.
 func startScript(t *testing.T, f *onebox.Fleet, env []string, name string, args ...string) *talk {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
@@ -92,7 +92,7 @@ func startScript(t *testing.T, f *onebox.Fleet, env []string, name string, args 
 	t.Cleanup(cancel)
 	s.cmd.Env = append(os.Environ(), "COLONNADE_BASE_URL="+f.URL(), "COLONNADE_API_KEY="+apiKey)
 	s.cmd.Env = append(s.cmd.Env, env...)
-	s.cmd.Stderr = &s.notes
+	s.cmd.Stderr = &s.stderr
 	var err error
 	if s.in, err = s.cmd.StdinPipe(); err != nil {
 		t.Fatal(err)
@@ -108,27 +108,27 @@ func startScript(t *testing.T, f *onebox.Fleet, env []string, name string, args 
 	return s
 }
 
-// await reads until a line comes.
+// await reads until a line arrives.
 func (s *talk) await(want string) {
 	s.t.Helper()
 	for {
 		line, err := s.out.ReadString('\n')
-		s.said.WriteString(line)
+		s.output.WriteString(line)
 		if line == want {
 			return
 		}
 		if err != nil {
 			s.cancel()
-			s.t.Fatalf("it never said %q: %v, %v\n%s%s", want, err, s.cmd.Wait(), s.said.String(), s.notes.String())
+			s.t.Fatalf("it never printed %q: %v, %v\n%s%s", want, err, s.cmd.Wait(), s.output.String(), s.stderr.String())
 		}
 	}
 }
 
 func (s *talk) goOn() { fmt.Fprintln(s.in) }
 
-// end returns all that was said.
+// end returns the whole output.
 func (s *talk) end() (string, error) {
-	_, _ = io.Copy(&s.said, s.out)
+	_, _ = io.Copy(&s.output, s.out)
 	err := s.cmd.Wait()
-	return s.said.String() + s.notes.String(), err
+	return s.output.String() + s.stderr.String(), err
 }

@@ -10,8 +10,8 @@ import (
 
 const goProgram = "go/bin/queued"
 
-// The SDKs read streams through a queue without noticing the comments in them, and raise an error of their own when one
-// is refused.
+// The SDKs read streams through a queue and ignore the comments in them, and raise their own error when a request is
+// refused.
 func TestQueueEvents(t *testing.T) {
 	f := startFleet(t, true)
 	holdBusy(t, f)
@@ -25,7 +25,7 @@ func TestQueueEvents(t *testing.T) {
 			if err != nil || !strings.Contains(out, "ok ") {
 				t.Errorf("%v\n%s", err, out)
 			}
-			if n := waited(t, f.Entry.DataDir) - before; n < 6 { // three of each four
+			if n := waited(t, f.Entry.DataDir) - before; n < 6 { // three of every four
 				t.Errorf("%d streams have waited, want six and more\n%s", n, out)
 			}
 		})

@@ -23,7 +23,7 @@ import (
 // patience bounds every script.
 const patience = 2 * time.Minute
 
-// documents are a model that has one slot, and an account with a key.
+// documents has a model with one slot, and an account with a key.
 const documents = `
 key: models/busy
 ---
@@ -63,7 +63,7 @@ func startBusyEngine(t *testing.T) string {
 	return server.URL
 }
 
-// startSlowEngine starts an engine that takes one request at a time, and its time.
+// startSlowEngine starts an engine that serves one request at a time, slowly.
 func startSlowEngine(t *testing.T) string {
 	t.Helper()
 	engine := simengine.New(simengine.Config{Slots: 1, TTFT: 300 * time.Millisecond, ITL: time.Millisecond})
@@ -75,7 +75,7 @@ func startSlowEngine(t *testing.T) string {
 	return server.URL
 }
 
-// holdBusy takes the one slot of the model busy until the test's end.
+// holdBusy occupies the one slot of the model busy until the test ends.
 func holdBusy(t *testing.T, f *onebox.Fleet) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
@@ -98,7 +98,7 @@ func holdBusy(t *testing.T, f *onebox.Fleet) {
 	})
 }
 
-// needs skips a test where what it needs is not installed; with COLONNADE_SDK=1, as in CI, that is a failure.
+// needs skips a test where path is not installed; with COLONNADE_SDK=1, as in CI, that is a failure.
 func needs(t *testing.T, path string) {
 	t.Helper()
 	if _, err := os.Stat(path); err == nil {
@@ -116,7 +116,7 @@ func startFleet(t *testing.T, open bool) *onebox.Fleet {
 	return f
 }
 
-// startFleetWith runs a fleet until end is called, or the test's end.
+// startFleetWith runs a fleet until end is called or the test ends.
 func startFleetWith(t *testing.T, c onebox.Config) (f *onebox.Fleet, end func()) {
 	t.Helper()
 	c.Engine = simengine.Config{Slots: 8, TTFT: 5 * time.Millisecond, ITL: time.Millisecond}
@@ -168,8 +168,8 @@ func TestScripts(t *testing.T) {
 	f(closed, "COLONNADE_EXPECT_401=1", python, python, "python/errors.py")
 }
 
-// When an engine dies in mid-stream, every SDK raises an error of its own, has given the program what came before, and
-// does not send the request again.
+// When an engine dies in mid-stream, every SDK raises its own error, has delivered the part before, and does not send
+// the request again.
 func TestCutStreams(t *testing.T) {
 	f := startFleet(t, true)
 	cut := func(fault, installed, name string, args ...string) {

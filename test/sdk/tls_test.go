@@ -13,7 +13,7 @@ import (
 	"colonnade/onebox"
 )
 
-// startSecureFleet runs a fleet that speaks HTTPS and wants keys. env makes the SDKs trust it.
+// startSecureFleet runs a fleet that serves HTTPS and requires keys. env makes the SDKs trust it.
 func startSecureFleet(t *testing.T, drain time.Duration) (f *onebox.Fleet, end func(), env []string) {
 	t.Helper()
 	ca, files := tlstest.NewCA(t, "web"), tlstest.NewFiles(t)
@@ -26,9 +26,9 @@ func startSecureFleet(t *testing.T, drain time.Duration) (f *onebox.Fleet, end f
 	return f, end, []string{"NODE_EXTRA_CA_CERTS=" + files.CA, "SSL_CERT_FILE=" + files.CA}
 }
 
-// olderTLS makes a Python script speak TLS 1.2. Its blocking WebSockets read in one thread and write in another, which Python's
-// ssl module does not allow for; with TLS 1.3, whose session tickets come just when the request is written, one connect in some
-// hundreds then says nothing, to any server.
+// olderTLS makes a Python script use TLS 1.2. Its blocking WebSockets read in one thread and write in another, which
+// Python's ssl module does not support; with TLS 1.3, whose session tickets arrive while the request is written, one
+// connection in some hundreds then hangs, with any server.
 func olderTLS(t *testing.T) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "openssl.cnf")
@@ -39,7 +39,7 @@ func olderTLS(t *testing.T) string {
 	return "OPENSSL_CONF=" + path
 }
 
-// Over TLS the SDKs' realtime classes, which insist on it, run as they are; so does the rest.
+// Over TLS, which the SDKs' realtime classes require, they run unchanged; so does the rest.
 func TestScriptsOverTLS(t *testing.T) {
 	f, _, env := startSecureFleet(t, 2*time.Second)
 	env = append(env, "COLONNADE_EXPECT_401=1")
@@ -59,7 +59,7 @@ func TestScriptsOverTLS(t *testing.T) {
 	check(python, python, "python/checks.py")
 }
 
-// A fleet that ends tells the sessions of the SDKs so, by a close frame and not by a loss.
+// A fleet that stops ends the SDKs' sessions with a close frame, and not with a lost connection.
 func TestSessionsThatAreDrained(t *testing.T) {
 	drained := func(installed, name, path string, more ...string) {
 		t.Helper()

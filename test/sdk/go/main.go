@@ -1,4 +1,4 @@
-// Command go checks that github.com/openai/openai-go reads streams with queue events as any others: see ../README.md.
+// Command go checks that github.com/openai/openai-go reads streams with queue events like any others: see ../README.md.
 package main
 
 import (
@@ -77,7 +77,7 @@ func gather[T any](stream *ssestream.Stream[T], text func(T) string) (string, er
 	return all.String(), stream.Err()
 }
 
-// together asks for the same four times at once.
+// together makes the same request four times at once.
 func together(ask func() (string, error)) error {
 	var all sync.WaitGroup
 	errs := make([]error, 4)
@@ -95,8 +95,8 @@ func together(ask func() (string, error)) error {
 
 // refused expects the error event of a model without room.
 func refused(err error) error {
-	var told *ssestream.StreamError
-	if !errors.As(err, &told) {
+	var refusal *ssestream.StreamError
+	if !errors.As(err, &refusal) {
 		return fmt.Errorf("it ended with %w", err)
 	}
 	var event struct {
@@ -105,7 +105,7 @@ func refused(err error) error {
 			RetryAfterMS int `json:"retry_after_ms"`
 		}
 	}
-	if err := json.Unmarshal(told.Event.Data, &event); err != nil {
+	if err := json.Unmarshal(refusal.Event.Data, &event); err != nil {
 		return err
 	}
 	if e := event.Error; e.Code != "out_of_capacity" || e.Reason != "busy" || e.RetryAfterMS < 1000 {
