@@ -124,6 +124,15 @@ func TestStatus(t *testing.T) {
 	if got := normalized(out); got != wantBusy {
 		t.Errorf("got\n%s\nwant\n%s", got, wantBusy)
 	}
+	page, err := os.ReadFile("../../docs/status.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, sample, _ := strings.Cut(string(page), "```\n")
+	sample, _, _ = strings.Cut(sample, "```\n")
+	if !strings.Contains(wantBusy, "\n\n"+sample+"\n") {
+		t.Errorf("the sample in docs/status.md is not what status prints:\n%s", sample)
+	}
 	golden(t, "status.json", normalized(run(t, "", "status", "-json").want(t)))
 	if out := run(t, "", "status", "-colo", "fra").want(t, "chat in fra"); strings.Contains(out, "ams") {
 		t.Errorf("-colo shows another:\n%s", out)
