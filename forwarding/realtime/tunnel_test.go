@@ -180,7 +180,7 @@ func TestFailedHandshakes(t *testing.T) {
 	}
 	h := transport.NewHandshake([]string{"realtime"})
 	taken := "HTTP/1.1 101 Switching Protocols\r\n" + fmt.Sprintf(good, h.AcceptKey())
-	f("without a handshake", taken+"\r\n", nil, "not asked for")
+	f("without a handshake", taken+"\r\n", nil, "without a handshake")
 	f("of h2c", "HTTP/1.1 101 Switching Protocols\r\nUpgrade: h2c\r\nConnection: Upgrade\r\n\r\n", nil, "without a handshake")
 	f("to h2c", strings.Replace(taken, "websocket", "h2c", 1)+"\r\n", h, "without an upgrade to websocket")
 	f("without connection", strings.Replace(taken, "Connection", "X", 1)+"\r\n", h, "without an upgrade to websocket")
