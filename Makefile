@@ -9,7 +9,7 @@ COUNT    ?= 1
 OUT      ?= $(if $(QUICK),var,docs)
 
 .DEFAULT_GOAL := help
-.PHONY: help up build test check bench bench-overload soak fuzz sdk clean
+.PHONY: help up build test test-direct check bench bench-overload soak fuzz sdk clean
 
 help: ## list what can be made
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -34,6 +34,10 @@ test: ## run the tests, with the race detector where a C compiler is found
 	$(GO) -C bench test $$race -timeout 20m $(TEST_FLAGS) ./... & bench=$$!; \
 	$(GO) test $$race -p $$(($$(nproc) + 1)) -parallel $$(($$(nproc) + 4)) -timeout 20m $(TEST_FLAGS) ./test/promises/... ./...; status=$$?; \
 	wait $$bench && exit $$status
+
+# Tests of what stands on the wire between nodes (test/promises/trust) have nothing to look at then.
+test-direct: ## run the end-to-end tests with the entry calling the colos as functions, without HTTP in between
+	COLONNADE_DIRECT=1 $(GO) test -timeout 20m $(TEST_FLAGS) $(addprefix ./test/promises/,capacity durability refusals release streams)
 
 check: ## formatting, go vet and the linters
 	@unformatted=$$(find . -name '*.go' -not -path '*/node_modules/*' -not -path '*/.venv/*' -print0 | xargs -0 gofmt -l); \
