@@ -62,8 +62,8 @@ type poolQuery struct {
 	accounts   int    // how many of each pool
 }
 
-// newPoller returns a poller of the nodes that are registered in etcd. With a nil client, its
-// documents.nodes are given.
+// newPoller returns a poller of the nodes that are registered in etcd, or with a nil client, of those that the caller adds
+// to documents.nodes.
 func newPoller(endpoints string, client *etcd.Client, pools *poolQuery) *poller {
 	return &poller{etcd: endpoints, client: client, pools: pools, reader: newPageReader(pageTimeout), documents: newDocumentState(nil, 0)}
 }
@@ -76,7 +76,7 @@ func (p *poller) poll(ctx context.Context) (*fleetState, error) {
 	if err := p.list(ctx); err != nil {
 		return nil, err
 	}
-	s := &fleetState{Etcd: p.etcd, documentState: p.documents, Nodes: []nodeState{}, listErr: p.listErr, newest: math.MaxInt64}
+	s := &fleetState{Etcd: p.etcd, documentState: p.documents, Nodes: []nodeState{}, listErr: p.listErr}
 	for _, r := range s.nodes {
 		if p.pools.includes(r.Role, r.Place) {
 			s.Nodes = append(s.Nodes, nodeState{registration: r})
@@ -87,14 +87,23 @@ func (p *poller) poll(ctx context.Context) (*fleetState, error) {
 		asked.Go(func() { p.ask(ctx, &s.Nodes[i]) })
 	}
 	asked.Wait()
-	s.Time = time.Now()
-	if p.client != nil && p.listErr == "" { // which may be newer than the list
-		if _, revision, err := etcd.List(ctx, p.client, node.Prefix, string(fleet.KindDefaults)); err == nil {
-			s.newest = revision
-		}
-	}
+	s.Time, s.newest = time.Now(), p.newestRevision(ctx)
 	s.Problems = problems(s, p.pools)
 	return s, ctx.Err()
+}
+
+// newestRevision returns the revision of etcd, which may be newer than the list, or the largest number if it is not known.
+func (p *poller) newestRevision(ctx context.Context) int64 {
+	if p.client == nil || p.listErr != "" {
+		return math.MaxInt64
+	}
+	ctx, cancel := context.WithTimeout(ctx, relistTimeout)
+	defer cancel()
+	_, revision, err := etcd.List(ctx, p.client, node.Prefix, string(fleet.KindDefaults))
+	if err != nil {
+		return math.MaxInt64
+	}
+	return revision
 }
 
 // includes reports whether a node is asked. A server that was given by address does not have its place yet.
