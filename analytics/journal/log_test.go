@@ -251,24 +251,24 @@ func TestRefusalsHaveTheirOwnSegments(t *testing.T) {
 	for i := range 1000 { // a storm
 		l.Append(refusal(fmt.Sprintf("no%d", i)))
 	}
-	f := func(wantBills int) {
+	f := func(wantBilling int) {
 		t.Helper()
 		got, _ := read(t, dir)
-		bills, refusals := 0, 0
+		billing, refusals := 0, 0
 		for _, e := range got {
 			if e.Kind == analytics.KindInference {
-				bills++
+				billing++
 			} else {
 				refusals++
 			}
 		}
 		s := l.Stats()
-		if bills != wantBills || s.Dropped != s.DroppedRefusals || uint64(1000-refusals) != s.Dropped || s.Bytes > c.MaxBytes {
-			t.Errorf("%d bills (want %d), %d refusals on disk; %+v", bills, wantBills, refusals, s)
+		if billing != wantBilling || s.Dropped != s.DroppedRefusals || uint64(1000-refusals) != s.Dropped || s.Bytes > c.MaxBytes {
+			t.Errorf("%d billing (want %d), %d refusals on disk; %+v", billing, wantBilling, refusals, s)
 		}
 	}
 	f(80)
-	for i := range 20 { // bills push out refusals
+	for i := range 20 { // billing push out refusals
 		l.Append(inference(fmt.Sprintf("more%d", i), analytics.PhaseEnd))
 	}
 	f(100)

@@ -27,12 +27,12 @@ func crashedByKill(t *testing.T, c journal.Config) uint64 {
 // time would end the open requests as crashed, and no others.
 func TestStormOfRefusals(t *testing.T) {
 	t.Parallel()
-	for name, bills := range map[string]int{"few billing events": 200, "billing events fill the bound": 3000} {
-		t.Run(name, func(t *testing.T) { stormOfRefusals(t, bills) })
+	for name, billing := range map[string]int{"few billing events": 200, "billing events fill the bound": 3000} {
+		t.Run(name, func(t *testing.T) { stormOfRefusals(t, billing) })
 	}
 }
 
-func stormOfRefusals(t *testing.T, bills int) {
+func stormOfRefusals(t *testing.T, billing int) {
 	dir := t.TempDir()
 	c := journal.Config{Dir: dir, SegmentBytes: 8 << 10, MaxBytes: 256 << 10}
 	l := open(t, c)
@@ -40,14 +40,14 @@ func stormOfRefusals(t *testing.T, bills int) {
 	for i := range inFlight {
 		l.Append(request(fmt.Sprintf("open%d", i), analytics.PhaseBegin, ""))
 	}
-	for i := range bills {
+	for i := range billing {
 		id := fmt.Sprintf("bill%d", i)
 		l.Append(request(id, analytics.PhaseBegin, ""))
 		l.Append(request(id, analytics.PhaseEnd, analytics.OutcomeCompleted))
 	}
 	before, kept := l.Stats(), outcomes(t, dir)[analytics.OutcomeCompleted]
-	if fills := before.Dropped > 0; fills != (bills > 1000) || kept+int(before.Dropped) != bills {
-		t.Fatalf("%d bills of %d are kept before the storm; %+v", kept, bills, before)
+	if fills := before.Dropped > 0; fills != (billing > 1000) || kept+int(before.Dropped) != billing {
+		t.Fatalf("%d billing of %d are kept before the storm; %+v", kept, billing, before)
 	}
 	for i := range storm {
 		id := fmt.Sprintf("no%d", i)
@@ -67,7 +67,7 @@ func stormOfRefusals(t *testing.T, bills int) {
 	s := l.Stats()
 	got := outcomes(t, dir)
 	if got[analytics.OutcomeCompleted] != kept {
-		t.Errorf("%d of %d bills are left", got[analytics.OutcomeCompleted], kept)
+		t.Errorf("%d of %d billing are left", got[analytics.OutcomeCompleted], kept)
 	}
 	dropped := s.Dropped - before.Dropped
 	if n := got[analytics.OutcomeRefused]; n == 0 || uint64(storm-n) != dropped || dropped != s.DroppedRefusals {

@@ -53,8 +53,8 @@ type Refusal struct {
 // OutOfCapacity is the refusal of a request for which there is no slot and no room or time to wait.
 var OutOfCapacity = Refusal{Status: 429, Number: 42902, Code: "out_of_capacity", Type: "rate_limit_error"}
 
-// Because returns the refusal with a reason.
-func (r Refusal) Because(reason string) Refusal {
+// WithReason returns the refusal with a reason.
+func (r Refusal) WithReason(reason string) Refusal {
 	r.Reason = reason
 	return r
 }

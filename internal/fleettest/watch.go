@@ -14,7 +14,7 @@ func (f *Fleet) Watch(idle int) {
 }
 
 // WatchShared is Watch for a test that runs beside others: the oracle counts the test's own goroutines, connections and
-// files. What else a test leaves behind shows after the last one, in Main.
+// files. Main detects everything else after the last test.
 func (f *Fleet) WatchShared(idle int) {
 	f.T.Helper()
 	f.WatchWith(oracle.Config{IdleConnections: idle, Shared: true})

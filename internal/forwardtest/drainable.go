@@ -39,11 +39,11 @@ func Serve(t *testing.T, handle func(*fasthttp.RequestCtx)) *Drainable {
 // ServeConfig is newDraining with more of a config, of which what is not there is filled in.
 func ServeConfig(t *testing.T, config server.Config, prepare ...func(*server.Server)) *Drainable {
 	t.Helper()
-	inHand, err := server.NewInflight(slog.New(slog.DiscardHandler))
+	inflight, err := server.NewInflight(slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &Drainable{Inflight: inHand, T: t, Served: make(chan error, 1)}
+	s := &Drainable{Inflight: inflight, T: t, Served: make(chan error, 1)}
 	if config.Logger == nil {
 		config.Logger = slog.New(slog.DiscardHandler)
 	}
@@ -51,8 +51,8 @@ func ServeConfig(t *testing.T, config server.Config, prepare ...func(*server.Ser
 		config.HandleError = func(rc *fasthttp.RequestCtx, e *openai.Error) { server.WriteError(rc, e, "") }
 	}
 	handle := config.Handle
-	config.Inflight, config.Handle = inHand, func(rc *fasthttp.RequestCtx) {
-		c := inHand.Begin()
+	config.Inflight, config.Handle = inflight, func(rc *fasthttp.RequestCtx) {
+		c := inflight.Begin()
 		defer c.Close()
 		if handle != nil {
 			handle(rc)
@@ -175,7 +175,7 @@ func (s *Drainable) AssertServed(callers ...*RawClient) {
 	}
 }
 
-// ReadRefusal asks over a connection that is one too many, and returns the whole answer's head and its error. The connection
+// ReadRefusal asks over a connection that is beyond the limit, and returns the whole answer's head and its error. The connection
 // must end without a reset.
 func (c *RawClient) ReadRefusal(t *testing.T, request string) (status int, reason string, number int) {
 	t.Helper()

@@ -30,7 +30,7 @@ func ListenRaw(t testing.TB, serve func(net.Conn)) string {
 	})
 }
 
-// Start runs a server on loopback until somebody ends it; done tells how it ended.
+// Start runs a server on loopback until it is stopped; done then has its error.
 func Start(t testing.TB, s *server.Server) (address string, done <-chan error) {
 	t.Helper()
 	ln, err := server.Listen("127.0.0.1:0")

@@ -37,8 +37,8 @@ func resetting(f *fleettest.Fleet) *fleettest.Fleet {
 	return &view
 }
 
-// crowd is clients that send one request after another, half of which they cancel at a random moment.
-type crowd struct {
+// cancellingClients is clients that send one request after another, half of which they cancel at a random moment.
+type cancellingClients struct {
 	ctx    context.Context
 	cancel context.CancelFunc
 	all    sync.WaitGroup
@@ -48,9 +48,9 @@ type crowd struct {
 	lost                               atomic.Int64 // without a response
 }
 
-// startCrowd starts clients. stop must follow.
-func startCrowd(f *fleettest.Fleet, clients int, bodies func(tokens int, stream bool) string) *crowd {
-	c := &crowd{bodies: bodies}
+// startCancellingClients starts clients. stop must follow.
+func startCancellingClients(f *fleettest.Fleet, clients int, bodies func(tokens int, stream bool) string) *cancellingClients {
+	c := &cancellingClients{bodies: bodies}
 	c.ctx, c.cancel = context.WithCancel(context.Background())
 	views := []*fleettest.Fleet{f, resetting(f)}
 	for n := range clients {
@@ -65,7 +65,7 @@ func startCrowd(f *fleettest.Fleet, clients int, bodies func(tokens int, stream 
 }
 
 // check expects that some requests were served, some cancelled, and none lost; and that none failed, unless mayFail.
-func (c *crowd) check(t testing.TB, mayFail bool) {
+func (c *cancellingClients) check(t testing.TB, mayFail bool) {
 	t.Helper()
 	served, cancelled, failed, lost := c.served.Load(), c.cancelled.Load(), c.failed.Load(), c.lost.Load()
 	t.Logf("served %d, cancelled %d, refused %d, failed %d, lost %d", served, cancelled, c.refused.Load(), failed, lost)
@@ -74,13 +74,13 @@ func (c *crowd) check(t testing.TB, mayFail bool) {
 	}
 }
 
-func (c *crowd) stop() {
+func (c *cancellingClients) stop() {
 	c.cancel()
 	c.all.Wait()
 }
 
 // once sends one request, which may want queue events. The client may leave before, in or after the response.
-func (c *crowd) once(f *fleettest.Fleet) {
+func (c *cancellingClients) once(f *fleettest.Fleet) {
 	ctx, cancel := context.WithCancel(c.ctx)
 	defer cancel()
 	if rand.IntN(2) == 0 {
@@ -131,7 +131,7 @@ func TestEngineIsNeverOverLimit(t *testing.T) {
 	}, fleettest.LongQueue)
 	f.Watch(100)
 	engine := f.Engine("ams")
-	c := startCrowd(f, 24, fleettest.ChatBody)
+	c := startCancellingClients(f, 24, fleettest.ChatBody)
 	limit := 4
 	for _, next := range []int{4, 8, 2, 6, 1, 3} {
 		f.ApplyAndWait(endpointOf(f, "sim-1", "demo", next), func() bool { return f.Pool("ams", "demo").Limit == next })
@@ -167,7 +167,7 @@ func TestEngineMovesUnderLoad(t *testing.T) {
 	f.WatchShared(100)
 	engine := f.Engine("ams")
 	engine.ResetPeak()
-	c := startCrowd(f, 16, func(tokens int, stream bool) string {
+	c := startCancellingClients(f, 16, func(tokens int, stream bool) string {
 		if rand.IntN(2) == 0 {
 			return fmt.Sprintf(`{"model":"second-chat","stream":%v,"max_tokens":%d,"messages":[]}`, stream, tokens)
 		}

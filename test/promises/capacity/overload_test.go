@@ -135,7 +135,7 @@ func checkRefused(f *fleettest.Fleet, results map[int][]*sending) {
 			}
 			reason := s.a.Header.Get("x-colonnade-reason")
 			reasons[reason]++
-			fleettest.OutOfCapacity.Because(reason).Expect(f.T, s.a)
+			fleettest.OutOfCapacity.WithReason(reason).Expect(f.T, s.a)
 		}
 	}
 	f.T.Logf("refused: %v", reasons)

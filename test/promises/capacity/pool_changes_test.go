@@ -97,7 +97,7 @@ func TestQueueBoundsLowered(t *testing.T) {
 			a = f.RawChat(body)
 			return a.Header.Get("x-colonnade-reason") == change.reason
 		})
-		fleettest.OutOfCapacity.Because(change.reason).Expect(t, a)
+		fleettest.OutOfCapacity.WithReason(change.reason).Expect(t, a)
 		time.Sleep(100 * time.Millisecond) // longer than the new max_wait
 		if n := f.Pool("ams", "demo").Queued; n != 4 {
 			t.Errorf("with %s %d of 4 are left in the queue", change.queue, n)

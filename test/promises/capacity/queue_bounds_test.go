@@ -35,7 +35,7 @@ func TestFullQueueRefusesAtOnce(t *testing.T) {
 		began := time.Now()
 		a := f.RawChat(body, "x-request-id: newcomer")
 		took = append(took, time.Since(began))
-		fleettest.OutOfCapacity.Because("queue_full").Expect(t, a)
+		fleettest.OutOfCapacity.WithReason("queue_full").Expect(t, a)
 		if a.Header.Get("x-colonnade-attempts") != "0" {
 			t.Errorf("x-colonnade-attempts is %s, want 0", a.Header.Get("x-colonnade-attempts"))
 		}
@@ -98,17 +98,17 @@ func TestRetryAfterFollowsDrainRate(t *testing.T) {
 			answered <- c
 		}()
 	}
-	var told []int64
-	for len(told) < refused {
+	var waits []int64
+	for len(waits) < refused {
 		a := (<-answered).Read()
 		if a.Status == 200 {
 			continue
 		}
-		fleettest.OutOfCapacity.Because("queue_full").Expect(t, a)
-		told = append(told, a.APIError(t).RetryAfterMS)
+		fleettest.OutOfCapacity.WithReason("queue_full").Expect(t, a)
+		waits = append(waits, a.APIError(t).RetryAfterMS)
 	}
-	slices.Sort(told)
-	for n, ms := range told {
+	slices.Sort(waits)
+	for n, ms := range waits {
 		if least := math.Floor(1000 * float64(limit+n) / perSecond); float64(ms) < least {
 			t.Errorf("refusal %d: Retry-After is %d ms; the rate is at most %g a second, so want at least %.0f ms", n+1, ms, perSecond, least)
 		}
@@ -133,14 +133,14 @@ func TestAccountsShareQueue(t *testing.T) {
 			waiting = append(waiting, f.Enqueue(n+1, "Authorization: "+flood))
 		}
 		for range 5 {
-			fleettest.OutOfCapacity.Because("account_queue_full").Expect(t, f.RawChat(fleettest.ChatBody(1, true), "Authorization: "+flood))
+			fleettest.OutOfCapacity.WithReason("account_queue_full").Expect(t, f.RawChat(fleettest.ChatBody(1, true), "Authorization: "+flood))
 		}
 		waiting = append(waiting, f.Enqueue(4, "Authorization: "+other))
 		expectAccounts(f, "flood 0+3, open 1+0, other 0+1")
 		waiting[0].Leave(0)
 		testkit.WaitFor(t, "the cancelled request to be removed", func() bool { return f.Pool("ams", "demo").Queued == 3 })
 		waiting[0] = f.Enqueue(4, "Authorization: "+flood)
-		fleettest.OutOfCapacity.Because("account_queue_full").Expect(t, f.RawChat(fleettest.ChatBody(1, true), "Authorization: "+flood))
+		fleettest.OutOfCapacity.WithReason("account_queue_full").Expect(t, f.RawChat(fleettest.ChatBody(1, true), "Authorization: "+flood))
 		fleettest.ServeAll(t, blockers, waiting)
 	})
 	t.Run("room for another account", func(t *testing.T) {
@@ -150,14 +150,14 @@ func TestAccountsShareQueue(t *testing.T) {
 		for n := range 4 {
 			waiting = append(waiting, f.Enqueue(n+1, "Authorization: "+flood))
 		}
-		fleettest.OutOfCapacity.Because("queue_full").Expect(t, f.RawChat(fleettest.ChatBody(1, false), "Authorization: "+flood))
+		fleettest.OutOfCapacity.WithReason("queue_full").Expect(t, f.RawChat(fleettest.ChatBody(1, false), "Authorization: "+flood))
 		for n := range 2 { // up to its fair share of the room
 			c := f.BeginChat(fleettest.ChatBody(1, false), "Authorization: "+other)
 			victim := waiting[len(waiting)-1-n]
-			fleettest.OutOfCapacity.Because("queue_full").Expect(t, victim.Read())
+			fleettest.OutOfCapacity.WithReason("queue_full").Expect(t, victim.Read())
 			waiting = append(slices.Delete(waiting, len(waiting)-1-n, len(waiting)-n), c)
 		}
-		fleettest.OutOfCapacity.Because("queue_full").Expect(t, f.RawChat(fleettest.ChatBody(1, false), "Authorization: "+other))
+		fleettest.OutOfCapacity.WithReason("queue_full").Expect(t, f.RawChat(fleettest.ChatBody(1, false), "Authorization: "+other))
 		fleettest.ServeAll(t, blockers, waiting)
 	})
 	t.Run("running at once", func(t *testing.T) {
@@ -211,11 +211,11 @@ func TestRefusalReasons(t *testing.T) {
 		})
 	}
 	plain := fleettest.ChatBody(1, false)
-	f(fleettest.OutOfCapacity.Because("busy"), "", plain, "x-colonnade-queue: never")
-	f(fleettest.OutOfCapacity.Because("queue_full"), "key: pools/demo\nqueue: {limit: 0}", plain)
-	f(fleettest.OutOfCapacity.Because("account_queue_full"), "key: pools/demo\nqueue: {per_account: 0}", plain)
-	f(fleettest.OutOfCapacity.Because("queue_timeout"), "key: pools/demo\nqueue: {max_wait: 100ms}", plain)
-	f(fleettest.OutOfCapacity.Because("deadline"), "", plain, "x-colonnade-deadline-ms: 200")
+	f(fleettest.OutOfCapacity.WithReason("busy"), "", plain, "x-colonnade-queue: never")
+	f(fleettest.OutOfCapacity.WithReason("queue_full"), "key: pools/demo\nqueue: {limit: 0}", plain)
+	f(fleettest.OutOfCapacity.WithReason("account_queue_full"), "key: pools/demo\nqueue: {per_account: 0}", plain)
+	f(fleettest.OutOfCapacity.WithReason("queue_timeout"), "key: pools/demo\nqueue: {max_wait: 100ms}", plain)
+	f(fleettest.OutOfCapacity.WithReason("deadline"), "", plain, "x-colonnade-deadline-ms: 200")
 	unavailable := fleettest.Refusal{Status: 503, Number: 50301, Code: "unavailable", Type: "server_error"}
-	f(unavailable.Because("no_endpoint"), "key: models/homeless\npool: nowhere", strings.Replace(plain, "demo-chat", "homeless", 1))
+	f(unavailable.WithReason("no_endpoint"), "key: models/homeless\npool: nowhere", strings.Replace(plain, "demo-chat", "homeless", 1))
 }

@@ -33,7 +33,7 @@ timeouts: {first_byte: 300ms, idle: 300ms, total: 2s}
 	faults := slices.DeleteFunc(simengine.Faults(), func(name string) bool {
 		return name == simengine.FaultBigAnswer && !testkit.Soak() // slow under the race detector
 	})
-	c := startCrowd(f, 32, fleettest.ChatBody)
+	c := startCancellingClients(f, 32, fleettest.ChatBody)
 	for end := time.Now().Add(period); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
 		e := f.Engines[rand.IntN(len(f.Engines))].Simulated
 		if rand.IntN(3) == 0 {

@@ -77,7 +77,7 @@ func TestRefusedByTwoColosIsOnePendingRetry(t *testing.T) {
 	testkit.WaitFor(t, "both slots to be taken", func() bool { return fleettest.InFlight(engines...) == 2 })
 	const clients = 16
 	for range clients {
-		fleettest.OutOfCapacity.Because("queue_full").Expect(t, f.RawChat(fleettest.ChatBody(1, false)))
+		fleettest.OutOfCapacity.WithReason("queue_full").Expect(t, f.RawChat(fleettest.ChatBody(1, false)))
 	}
 	ams, fra := f.Pool("ams", "demo").PendingRetries, f.Pool("fra", "demo").PendingRetries
 	if ams == 0 || fra == 0 || ams+fra > clients+2 { // of each, parts count as one

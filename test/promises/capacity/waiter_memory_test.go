@@ -22,9 +22,9 @@ const (
 // Waiting requests take at most the stated memory at each node, and give it back.
 func TestMemoryOfWaiters(t *testing.T) {
 	const slots = 2
-	crowd := testkit.AtScale(400, 2000)
-	f := fleettest.Start(t, fleettest.OneColo(fleettest.QuickEngine(slots)), fmt.Sprintf("key: pools/demo\nqueue: {limit: %d, per_account: %d, max_wait: 5m}", 2*crowd, 2*crowd))
-	f.Watch(2*crowd + 2*slots) // fasthttp keeps their goroutines for some seconds
+	waiting := testkit.AtScale(400, 2000)
+	f := fleettest.Start(t, fleettest.OneColo(fleettest.QuickEngine(slots)), fmt.Sprintf("key: pools/demo\nqueue: {limit: %d, per_account: %d, max_wait: 5m}", 2*waiting, 2*waiting))
+	f.Watch(2*waiting + 2*slots) // fasthttp keeps their goroutines for some seconds
 	blockers := f.BlockSlots(slots)
 	body := fleettest.ChatBody(1, false)
 	token, err := f.Keys.Sign(hop.Token{
@@ -34,8 +34,8 @@ func TestMemoryOfWaiters(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	atColo, peers := enqueue(f, crowd, f.Colos[0].Address, body, "x-colonnade-hop: "+token+"\r\n")
-	both, clients := enqueue(f, crowd, f.Entry.Address, body, "")
+	atColo, peers := enqueue(f, waiting, f.Colos[0].Address, body, "x-colonnade-hop: "+token+"\r\n")
+	both, clients := enqueue(f, waiting, f.Entry.Address, body, "")
 	t.Logf("a waiting request takes %d bytes in a colo server, and %d in an entry", atColo, both-atColo)
 	if atColo > waiterAtColo || both > waiterAtColo+waiterAtEntry {
 		t.Errorf("a waiting request takes %d bytes in a colo server and %d there and in an entry, want at most %d and %d",

@@ -30,7 +30,7 @@ type churn struct {
 	dels  int
 }
 
-// engineSlots is the most that any document says of the engine whose documents change.
+// engineSlots is the largest concurrency in any document of the engine whose documents change.
 const engineSlots = 4
 
 func newChurn(f *fleettest.Fleet, seed uint64) *churn {
@@ -81,7 +81,7 @@ func (c *churn) drop(key string) {
 	c.dels++
 }
 
-func (c *churn) spoil(key string) {
+func (c *churn) putBad(key string) {
 	c.model.putBad(key)
 	c.o.Txn(clientv3.OpPut(node.Prefix+key, c.nonsense()))
 	c.bad++
@@ -95,17 +95,17 @@ func (c *churn) change() {
 	case n < 55:
 		c.write(key, c.document(key))
 	case n < 75:
-		c.spoil(key)
+		c.putBad(key)
 	case n < 80: // oscillation
 		one, other := c.document(key), c.document(key)
 		for range 8 {
 			c.write(key, one)
 			c.write(key, other)
 		}
-		c.spoil(key)
+		c.putBad(key)
 		c.write(key, one)
 	case n < 85: // invalid names
-		c.spoil(strings.SplitAfter(key, "/")[0] + pick(c, []string{"-x", "ä", strings.Repeat("x", 200)}))
+		c.putBad(strings.SplitAfter(key, "/")[0] + pick(c, []string{"-x", "ä", strings.Repeat("x", 200)}))
 	case c.few(kind):
 		c.write(key, c.document(key))
 	default:

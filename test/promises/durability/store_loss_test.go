@@ -285,7 +285,7 @@ func TestBadDocumentsChangeNothing(t *testing.T) {
 	keys := []string{"defaults", "models/demo-chat", "pools/demo", "colos/ams", "colos/fra", "endpoints/ams/sim-1", "endpoints/fra/sim-1"}
 	for range testkit.AtScale(10, 1000) {
 		for _, key := range keys {
-			c.spoil(key)
+			c.putBad(key)
 		}
 		// A second claim to a URL, and to aliases.
 		c.o.Put(f.EndpointDocument("zzz", 0, "nowhere", "concurrency: 99") + "---\nkey: models/zzz\npool: nowhere\naliases: [default, demo-chat]")

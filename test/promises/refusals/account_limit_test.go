@@ -34,7 +34,7 @@ func TestAccountLimit(t *testing.T) {
 			testkit.WaitFor(t, "the account to run as many as it may", func() bool { return fleettest.InFlight(f.Engine("ams")) == 2 })
 
 			wantAtLimit(f, "capped", 2)
-			refused := fleettest.OutOfCapacity.Because("account_limit")
+			refused := fleettest.OutOfCapacity.WithReason("account_limit")
 			refused.Expect(t, f.RawChat(fleettest.ChatBody(1, true), "Authorization: "+capped, "x-request-id: never-waits", "x-colonnade-queue: never"))
 			refused.Expect(t, f.RawChat(fleettest.ChatBody(1, true), "Authorization: "+capped, "x-request-id: waits-in-vain"))
 			if a := f.RawChat(fleettest.ChatBody(1, true), "Authorization: "+other); a.Status != 200 {
@@ -79,7 +79,7 @@ func TestAccountLimitOfOneColo(t *testing.T) {
 	if ams, fra := fleettest.InFlight(f.Engine("ams")), fleettest.InFlight(f.Engine("fra")); ams != 2 || fra != 2 {
 		t.Errorf("%d run in one colo and %d in the other, want 2 in each", ams, fra)
 	}
-	fleettest.OutOfCapacity.Because("account_limit").Expect(t, f.RawChat(fleettest.ChatBody(1, true), "Authorization: "+capped, "x-colonnade-queue: never"))
+	fleettest.OutOfCapacity.WithReason("account_limit").Expect(t, f.RawChat(fleettest.ChatBody(1, true), "Authorization: "+capped, "x-colonnade-queue: never"))
 	for _, c := range running {
 		c.Close()
 	}

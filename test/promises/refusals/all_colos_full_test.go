@@ -15,7 +15,7 @@ import (
 	"colonnade/openai"
 )
 
-// Each colo of the plan is asked once; then one that has room is asked to let the request wait, and if that was in vain, the
+// Each colo of the plan is asked once; then the request waits at one that has room, and if it is not served there, at the
 // next. If all are full, the client gets one refusal, with the smallest Retry-After.
 func TestAllColosFull(t *testing.T) {
 	t.Parallel()

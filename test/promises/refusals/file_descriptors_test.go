@@ -13,8 +13,8 @@ import (
 	"colonnade/onebox"
 )
 
-// crowd connects to the entry until the process has no files left, and returns the connections.
-func crowd(f *fleettest.Fleet) (all []net.Conn) {
+// exhaustFiles connects to the entry until the process has no files left, and returns the connections.
+func exhaustFiles(f *fleettest.Fleet) (all []net.Conn) {
 	f.T.Helper()
 	for range 100 {
 		c, err := net.Dial("tcp", f.Entry.Address)
@@ -39,11 +39,11 @@ func TestNoDescriptorsLeft(t *testing.T) {
 	f.Watch(1)
 	w := f.BeginChat(fleettest.ChatBody(100, true))
 	w.ReadUntil("data:", 1)
-	restore := testkit.LimitFiles(t, 8) // each of the crowd takes two
-	crowd := crowd(f)
+	restore := testkit.LimitFiles(t, 8) // each connection takes two
+	conns := exhaustFiles(f)
 	w.ReadUntil("data:", 20) // for longer than the listener waits before it accepts again
 	restore()
-	closeAll(crowd)
+	closeAll(conns)
 	if rest, err := w.ReadChunked(); err != nil || !strings.Contains(rest, "[DONE]") {
 		t.Errorf("the running stream was cut: %v after %.200q", err, rest[max(0, len(rest)-200):])
 	}
@@ -69,7 +69,7 @@ func TestNoDescriptorsForUpstream(t *testing.T) {
 	}
 	open, descriptors := f.Metric(f.Entry.Admin, "colonnade_connections"), openDescriptors(t)
 	restore := testkit.LimitFiles(t, 8)
-	crowd := crowd(f)
+	conns := exhaustFiles(f)
 	askAll := func() (statuses map[int]int) {
 		statuses = map[int]int{}
 		var mu sync.Mutex
@@ -101,7 +101,7 @@ func TestNoDescriptorsForUpstream(t *testing.T) {
 		}
 	}
 	restore()
-	closeAll(crowd)
+	closeAll(conns)
 	if up := f.Metric(f.Colos[0].Admin, `colonnade_endpoints{pool="demo",state="up"}`); up != 1 {
 		t.Errorf("%v engines are up, want 1", up)
 	}

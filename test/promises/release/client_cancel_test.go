@@ -14,13 +14,13 @@ import (
 	"colonnade/onebox"
 )
 
-// Of a crowd that waits, the half that leaves is removed at once and never dispatched; the other half is served.
+// Of many requests that wait, the half whose clients leave is removed at once and never dispatched; the other half is served.
 func TestClientsLeaveQueue(t *testing.T) {
 	t.Parallel()
 	const slots = 4
-	crowd := testkit.AtScale(300, 1000)
+	queued := testkit.AtScale(300, 1000)
 	f := fleettest.Start(t, fleettest.OneColo(fleettest.QuickEngine(slots)), fleettest.LongQueue)
-	f.WatchShared(crowd/2 + 2*slots)
+	f.WatchShared(queued/2 + 2*slots)
 	before := f.EngineRequests()
 
 	f.InjectFault(simengine.FaultStallHead, slots)
@@ -29,17 +29,17 @@ func TestClientsLeaveQueue(t *testing.T) {
 		blockers = append(blockers, f.BeginChat(fleettest.ChatBody(1, false)))
 	}
 	testkit.WaitFor(t, "all slots to be taken", func() bool { return fleettest.InFlight(f.Engine("ams")) == slots })
-	for n := range crowd {
+	for n := range queued {
 		waiting = append(waiting, f.BeginChat(fleettest.ChatBody(1, n%4 < 2)))
 	}
-	testkit.WaitFor(t, "the crowd to wait", func() bool { return f.Pool("ams", "demo").Queued == crowd })
+	testkit.WaitFor(t, "all requests to wait", func() bool { return f.Pool("ams", "demo").Queued == queued })
 
 	for n, c := range waiting {
 		if n%2 == 0 {
 			c.Leave(n / 2)
 		}
 	}
-	testkit.Within(t, 250*time.Millisecond, "half of the crowd is gone from the queue", func() bool { return f.Pool("ams", "demo").Queued == crowd/2 })
+	testkit.Within(t, 250*time.Millisecond, "half of the requests are gone from the queue", func() bool { return f.Pool("ams", "demo").Queued == queued/2 })
 
 	for n, c := range blockers {
 		c.Leave(n)
@@ -52,7 +52,7 @@ func TestClientsLeaveQueue(t *testing.T) {
 			t.Fatalf("a client that stayed: %d %v %q", a.Status, a.Err, a.Body)
 		}
 	}
-	if got, want := f.EngineRequests()-before, uint64(slots+crowd/2); got != want {
+	if got, want := f.EngineRequests()-before, uint64(slots+queued/2); got != want {
 		t.Errorf("the engine was sent %d requests, want %d: cancelled requests are never dispatched", got, want)
 	}
 }

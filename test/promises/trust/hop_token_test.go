@@ -25,7 +25,7 @@ func TestHopTokenIsForOneRequest(t *testing.T) {
 	now := time.Now()
 	good := signToken(f, ams.Node, fleettest.ChatPath, fleettest.StubBody, now)
 	signed := func(to hop.Binding) string { return signTokenFor(f, to, now) }
-	stranger, err := hop.RandomKeys().Sign(hop.Token{Model: "own"}, hop.Binding{Audience: ams.Node, Method: "POST", Path: fleettest.ChatPath, Body: []byte(fleettest.StubBody)}, now)
+	otherKey, err := hop.RandomKeys().Sign(hop.Token{Model: "own"}, hop.Binding{Audience: ams.Node, Method: "POST", Path: fleettest.ChatPath, Body: []byte(fleettest.StubBody)}, now)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -51,7 +51,7 @@ func TestHopTokenIsForOneRequest(t *testing.T) {
 		{"altered", ams.Address, firstLine, token + good[:len(good)/2] + "A" + good[len(good)/2:], fleettest.StubBody, 403},
 		{"replayed after its time", ams.Address, firstLine, token + signToken(f, ams.Node, fleettest.ChatPath, fleettest.StubBody, now.Add(-11*time.Minute)), fleettest.StubBody, 403},
 		{"issued in the future", ams.Address, firstLine, token + signToken(f, ams.Node, fleettest.ChatPath, fleettest.StubBody, now.Add(11*time.Minute)), fleettest.StubBody, 403},
-		{"of another key", ams.Address, firstLine, token + stranger, fleettest.StubBody, 403},
+		{"of another key", ams.Address, firstLine, token + otherKey, fleettest.StubBody, 403},
 		{"for another server", fra.Address, firstLine, token + good, fleettest.StubBody, 403},
 		{"of another server", ams.Address, firstLine, token + with(func(to *hop.Binding) { to.Audience = fra.Node }), fleettest.StubBody, 403},
 		{"for another path", ams.Address, "POST /v1/completions HTTP/1.1", token + good, fleettest.StubBody, 403},
@@ -63,11 +63,11 @@ func TestHopTokenIsForOneRequest(t *testing.T) {
 		{"for half a body", ams.Address, firstLine, token + good, fleettest.StubBody[:10], 403},
 		{"of no body", ams.Address, firstLine, token + with(func(to *hop.Binding) { to.Body = nil }), fleettest.StubBody, 403},
 		{"twice", ams.Address, firstLine, token + good + "|" + token + good, fleettest.StubBody, 400},
-		{"behind a forged one", ams.Address, firstLine, token + stranger + "|X-Colonnade-Hop: " + good, fleettest.StubBody, 400},
+		{"behind a forged one", ams.Address, firstLine, token + otherKey + "|X-Colonnade-Hop: " + good, fleettest.StubBody, 400},
 		{"in a list", ams.Address, firstLine, token + good + ", " + good, fleettest.StubBody, 403},
 		{"named by Connection", ams.Address, firstLine, token + good + "|Connection: close, x-colonnade-hop", fleettest.StubBody, 400},
 		{"with an underscore", ams.Address, firstLine, "x_colonnade_hop: " + good, fleettest.StubBody, 400},
-		{"with an alias beside", ams.Address, firstLine, token + good + "|x-colonnade_hop: " + stranger, fleettest.StubBody, 400},
+		{"with an alias beside", ams.Address, firstLine, token + good + "|x-colonnade_hop: " + otherKey, fleettest.StubBody, 400},
 		{"with a dot", ams.Address, firstLine, "x.colonnade.hop: " + good, fleettest.StubBody, 400},
 		{"with a space", ams.Address, firstLine, "x-colonnade-hop : " + good, fleettest.StubBody, 400},
 		{"with a tab", ams.Address, firstLine, "x-colonnade-hop\t: " + good, fleettest.StubBody, 400},

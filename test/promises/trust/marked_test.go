@@ -12,8 +12,8 @@ import (
 	"sync"
 )
 
-// marked is a request that is full of its own mark, which names its account. What holds a byte of another request has a "marked"
-// too many.
+// marked is a request that is full of its own mark, which names its account. An answer with a byte of another request
+// contains "marked" too often.
 type marked struct {
 	account, number int
 	kind            markedKind
