@@ -3,6 +3,7 @@ package bench
 import (
 	"bytes"
 	"encoding/json"
+	"image/png"
 	"math"
 	"os"
 	"path/filepath"
@@ -236,6 +237,14 @@ func TestSave(t *testing.T) {
 	text, err := os.ReadFile(files[0])
 	if err != nil || strings.Contains(string(text), "costly-load.png") {
 		t.Errorf("%v; the page shows a chart that was not drawn", err)
+	}
+	picture, err := os.Open(files[2])
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer picture.Close()
+	if c, err := png.DecodeConfig(picture); err != nil || c.Width != 1350 || c.Height != 750 {
+		t.Errorf("%v; the chart has %d × %d pixels", err, c.Width, c.Height)
 	}
 	if _, err := Save(r, "/proc/nothing"); err == nil {
 		t.Error("it was saved where nothing can be")

@@ -130,7 +130,7 @@ func (g *faultyGateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	switch {
 	case g.delaysQuiet && quiet && g.others.Load() > 0:
-		time.Sleep(300 * time.Millisecond)
+		time.Sleep(600 * time.Millisecond)
 	case g.refusesTeams && strings.HasPrefix(account, "team") && !probe:
 		time.Sleep(150 * time.Millisecond)
 		refuse("1000")
