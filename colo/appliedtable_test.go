@@ -128,18 +128,18 @@ func TestRequestFollowsItsModel(t *testing.T) {
 	s := startServer(t)
 	s.apply(lateModel + "---\nkey: models/voice\ntype: realtime\npool: p\n")
 	session := s.open("voice")
-	told := make(chan string, 1)
-	go func() { told <- fmt.Sprint(s.chat("late")) }()
+	answered := make(chan string, 1)
+	go func() { answered <- fmt.Sprint(s.chat("late")) }()
 	s.until("the request to wait", func() bool { return s.pool("p").Queued == 1 })
 	s.apply(strings.ReplaceAll(lateModel, "pool: p", "pool: q") + "---\nkey: pools/p\n")
 	s.until("the request to wait in the other pool", func() bool { return s.pool("q").Queued == 1 })
 	session.Close()
-	if got := <-told; got != "200" {
-		t.Errorf("it was told %s", got)
+	if got := <-answered; got != "200" {
+		t.Errorf("the answer was %s", got)
 	}
 }
 
-// Who is dismissed from a pool while a table is being applied waits for that table, and does not go by the one before.
+// A request that a pool refuses while a table is being applied waits for that table instead of using the one before.
 func TestRequestFollowsWhatIsBeingApplied(t *testing.T) {
 	s := startServer(t)
 	s.apply(lateModel)

@@ -16,8 +16,7 @@ import (
 	"colonnade/permits"
 )
 
-// What a permit is asked for with is what the hop token says of the account, what the body claims, and how long the
-// request may still wait.
+// The request for a permit is made of the account in the hop token, the claims of the body, and the time that is left for waiting.
 func TestPermitIsAskedFor(t *testing.T) {
 	docs := document.NewSet()
 	if err := docs.Put("pools/p", []byte("queue: {max_wait: 8s, spill_wait: 100ms}"), 1); err != nil {
@@ -89,8 +88,8 @@ func TestPermitIsAskedFor(t *testing.T) {
 	f("a deadline", func(c *call) { c.firstByteDeadline = soon }, func(r *permits.Request) { r.Deadline = soon })
 }
 
-// Of all that are refused at once, each is told another time; and each the same by all.
-func TestLuck(t *testing.T) {
+// The jitter of Retry-After differs between requests and is the same in all colos.
+func TestJitterSeed(t *testing.T) {
 	const ids, parts = 10_000, 10
 	counts := [parts]int{}
 	for i := range ids {

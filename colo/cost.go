@@ -11,8 +11,8 @@ import (
 // The cost of a token in fair queuing for a model without a price. An output token takes a step of the whole batch and costs twice as much
 // as an input token, as in "Fairness in Serving Large Language Models" (OSDI 2024).
 const (
-	inputWorth  = 1.0
-	outputWorth = 2.0
+	inputCost  = 1.0
+	outputCost = 2.0
 )
 
 // scale brings the costs of requests, in any currency, into the range that package fairqueue computes with.
@@ -25,7 +25,7 @@ const bytesOfToken = 4
 func (c *call) price() (input, output float64) {
 	p := c.model.Cost
 	if !p.Priced() {
-		return inputWorth, outputWorth
+		return inputCost, outputCost
 	}
 	return p.Input * scale / float64(p.Per), p.Output * scale / float64(p.Per)
 }
@@ -38,8 +38,8 @@ type tokenUsage struct {
 }
 
 func usageOf(body []byte) tokenUsage {
-	usage, told := openai.BodyUsage(body)
-	return tokenUsage{engine: usage, reported: told}
+	usage, reported := openai.BodyUsage(body)
+	return tokenUsage{engine: usage, reported: reported}
 }
 
 // usageOfStream returns the usage of an answer that was relayed as it came. Tokens of a stream without a usage report, or cut after it, are

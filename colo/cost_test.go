@@ -11,10 +11,10 @@ import (
 
 func priced(c fleet.Cost) *call { return &call{model: &fleet.Model{Cost: c}, raw: make([]byte, 400)} }
 
-// What a request has used is told in the model's own prices, and where it has none by what tokens take of an engine.
-func TestUsed(t *testing.T) {
+// The cost of a request follows the model's prices, or for a model without prices the work of its tokens.
+func TestCostOf(t *testing.T) {
 	nan := math.NaN()
-	told := tokenUsage{engine: openai.Usage{Prompt: 100, Completion: 50}, reported: true}
+	reported := tokenUsage{engine: openai.Usage{Prompt: 100, Completion: 50}, reported: true}
 	f := func(name string, cost fleet.Cost, s tokenUsage, want permits.Used) {
 		t.Helper()
 		got := priced(cost).costOf(s)
@@ -23,14 +23,14 @@ func TestUsed(t *testing.T) {
 			t.Errorf("%s: used %v, want %v", name, got, want)
 		}
 	}
-	f("no price", fleet.Cost{}, told, permits.Used{Input: 100, Output: 100})
-	f("priced", fleet.Cost{Input: 0.4, Output: 1.2, Per: 1000}, told, permits.Used{Input: 40, Output: 60})
-	f("for nothing", fleet.Cost{Per: 1000}, told, permits.Used{Input: 100, Output: 100})
-	f("an input for nothing", fleet.Cost{Output: 1, Per: 1000}, told, permits.Used{Input: 0, Output: 50})
+	f("no price", fleet.Cost{}, reported, permits.Used{Input: 100, Output: 100})
+	f("priced", fleet.Cost{Input: 0.4, Output: 1.2, Per: 1000}, reported, permits.Used{Input: 40, Output: 60})
+	f("for nothing", fleet.Cost{Per: 1000}, reported, permits.Used{Input: 100, Output: 100})
+	f("an input for nothing", fleet.Cost{Output: 1, Per: 1000}, reported, permits.Used{Input: 0, Output: 50})
 	f("cut", fleet.Cost{}, tokenUsage{unreportedTokens: 7}, permits.Used{Input: nan, Output: 14})
-	f("cut after it told", fleet.Cost{}, tokenUsage{engine: openai.Usage{Prompt: 3, Completion: 5}, reported: true, unreportedTokens: 2},
+	f("cut after it reported", fleet.Cost{}, tokenUsage{engine: openai.Usage{Prompt: 3, Completion: 5}, reported: true, unreportedTokens: 2},
 		permits.Used{Input: 3, Output: 14})
-	f("told nothing", fleet.Cost{}, tokenUsage{}, permits.Used{Input: nan, Output: nan})
+	f("reported nothing", fleet.Cost{}, tokenUsage{}, permits.Used{Input: nan, Output: nan})
 	f("an embedding", fleet.Cost{}, tokenUsage{engine: openai.Usage{Prompt: 9}, reported: true}, permits.Used{Input: 9})
 }
 

@@ -50,7 +50,7 @@ func (s *Server) takeCall() *server.Request {
 	if s.closed {
 		return nil
 	}
-	return s.inHand.Begin()
+	return s.inflight.Begin()
 }
 
 // do is the life of a request in a colo, up to its answer's first byte; the hooks of the answer are the rest.

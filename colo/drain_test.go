@@ -22,8 +22,8 @@ func (s *testServer) wantMoved(status int, verdict string) {
 	}
 }
 
-// A server that drains still serves who finds a free slot, as long as anybody comes; nobody waits there any more.
-func TestDrainServesWhoStillComes(t *testing.T) {
+// A draining server serves a request that finds a free slot, as long as requests come; none waits there any more.
+func TestDrainServesWhatFindsASlot(t *testing.T) {
 	s := startServer(t)
 	s.apply(talkAndChat)
 	session := s.open("voice")
@@ -46,8 +46,7 @@ func TestDrainServesWhoStillComes(t *testing.T) {
 	}
 }
 
-// Once nobody has come for a while, newcomers are told that the work has moved, for as long as something runs; the
-// listener is closed after that.
+// Once no request has come for a while, new ones get the verdict moved as long as something runs; then the listener closes.
 func TestDrainRefusesInTheEnd(t *testing.T) {
 	s := startServer(t)
 	s.apply(talkAndChat)

@@ -17,8 +17,8 @@ import (
 )
 
 // Only what shows how busy an engine is moves a limit that is found: the first token of a stream, or that it had not come
-// when somebody lost patience.
-func TestFirstByteIsTold(t *testing.T) {
+// when the client left or a timeout passed.
+func TestFirstByteMovesLimit(t *testing.T) {
 	f := func(what string, api openai.API, took time.Duration, tell func(*call), falls bool) {
 		t.Helper()
 		c := &call{model: &fleet.Model{}, route: openai.Route{API: api}, body: openai.Body{Stream: true}}
@@ -53,7 +53,7 @@ func TestFirstByteIsTold(t *testing.T) {
 	f("a cut answer", openai.Chat, late, exchange(transport.PhaseStream, true), false)
 }
 
-// limitFalls says whether a limit of 16, at which a first token takes 100 ms, falls when it is told so forty times.
+// limitFalls says whether a limit of 16, at which a first token takes 100 ms, falls after forty such observations.
 func limitFalls(t *testing.T, c *call, tell func(*call)) bool {
 	t.Helper()
 	docs := document.NewSet()

@@ -23,7 +23,7 @@ import (
 
 // serve answers one request of another node.
 func (s *Server) serve(rc *fasthttp.RequestCtx) {
-	in := s.inHand.Begin()
+	in := s.inflight.Begin()
 	streaming := false
 	defer func() {
 		if !streaming {

@@ -12,7 +12,7 @@ import (
 	"colonnade/reasons"
 )
 
-// A body that is too long by this server's table may not be by another's: whoever sends it is told so as a node.
+// A body that is too long by this server's table may not be by another's, so the refusal carries a verdict for the other node.
 func TestBodyTooLongByOurTable(t *testing.T) {
 	s := startServer(t)
 	s.apply(strings.Replace(lateModel, "pool: p", "pool: p\nmax_body: 64KiB", 1))
@@ -28,7 +28,7 @@ func TestBodyTooLongByOurTable(t *testing.T) {
 	}
 }
 
-// A model that is not known is looked for as long as the request has time, and as somebody waits for it.
+// An unknown model is looked for as long as the request has time and its client waits.
 func TestModelIsLookedForInTime(t *testing.T) {
 	s := startServer(t)
 	for reason, bound := range map[string]func(*hop.Token){
@@ -49,13 +49,13 @@ func TestModelIsLookedForInTime(t *testing.T) {
 			}
 		})
 	}
-	s.soon("for nobody", func() {
+	s.soon("without a client", func() {
 		ctx, leave := context.WithCancel(t.Context())
 		time.AfterFunc(tableSkew/10, leave)
 		if _, err := s.send(ctx, hopFor("gone"), "{}"); err == nil {
-			t.Error("whoever has gone was answered")
+			t.Error("a client that has gone was answered")
 		}
-		s.until("nothing to be in hand", func() bool { return s.inHand.Count() == 0 })
+		s.until("nothing to be in hand", func() bool { return s.inflight.Count() == 0 })
 	})
 }
 
@@ -81,26 +81,26 @@ func TestPermitIsFreeBeforeTheEvent(t *testing.T) {
 		w.Header().Set("Content-Type", "application/json")
 		_, _ = io.WriteString(w, `{"x":"`+strings.Repeat("x", 1<<20)+`"}`)
 	})
-	told := make(chan error, 1)
+	answered := make(chan error, 1)
 	go func() {
 		answer, err := s.send(t.Context(), hopFor("late"), `{"model":"x","messages":[]}`)
 		if err == nil {
 			_, err = io.Copy(io.Discard, answer.Body)
 			_ = answer.Body.Close()
 		}
-		told <- err
+		answered <- err
 	}()
 	<-s.disk.stalls
 	if n := s.held(); n != 0 {
 		t.Errorf("%d permits held while the event is written", n)
 	}
 	select {
-	case err := <-told:
+	case err := <-answered:
 		t.Errorf("the last byte was there before the event: %v", err)
 	default:
 	}
 	close(s.disk.goesOn)
-	if err := <-told; err != nil {
+	if err := <-answered; err != nil {
 		t.Error(err)
 	}
 }

@@ -51,7 +51,7 @@ func (s *testServer) outcomes() (all []analytics.Outcome) {
 // survived checks that nothing of a request is left, and that so many attempts have their one final event.
 func (s *testServer) survived(events int) {
 	s.t.Helper()
-	s.until("the request to be gone", func() bool { return s.inHand.Count() == 0 && s.held() == 0 })
+	s.until("the request to be gone", func() bool { return s.inflight.Count() == 0 && s.held() == 0 })
 	for _, p := range s.Pools() {
 		if p.Queued != 0 {
 			s.t.Errorf("%d requests wait", p.Queued)
@@ -77,8 +77,8 @@ func (s *testServer) survived(events int) {
 	}
 }
 
-// A panic costs its own request, at whatever stage that is: it is answered, its permit is free, and whoever was granted
-// one has a final event.
+// A panic costs its own request, at any stage: the request is answered, its permit is free, and an attempt that had a permit has a final
+// event.
 func TestPanicAtAnyStage(t *testing.T) {
 	const misconfigured = "endpoint is misconfigured: its answer says so"
 	refusing := func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusUnauthorized) }
@@ -89,9 +89,9 @@ func TestPanicAtAnyStage(t *testing.T) {
 	}{
 		{"before the body is read", func(s *Server) { s.config.Keys = nil }, 0},
 		{"when it was read", func(s *Server) { s.budget = nil }, 0},
-		{"after the grant, and while that is told", func(s *Server) { s.metrics = nil }, 1},
+		{"after the grant, and while that is logged", func(s *Server) { s.metrics = nil }, 1},
 		{"over the answer", func(s *Server) { s.config.Logger = setTrap(misconfigured) }, 1},
-		{"over the answer, and in telling of it", func(s *Server) { s.config.Logger = setTrap(misconfigured, "handler panicked") }, 1},
+		{"over the answer, and in logging that", func(s *Server) { s.config.Logger = setTrap(misconfigured, "handler panicked") }, 1},
 	} {
 		t.Run(stage.name, func(t *testing.T) {
 			s := startServerBy(t, stage.change)
@@ -121,24 +121,24 @@ func TestPanicAfterQueueing(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	told := make(chan int, 3)
+	statuses := make(chan int, 3)
 	for range 3 {
 		go func() {
 			status, _ := s.chat("late")
-			told <- status
+			statuses <- status
 		}()
 	}
 	s.until("the requests to wait", func() bool { return s.pool("p").Queued == 3 })
 	first.Release()
 	for range 3 {
-		if status := <-told; status != 500 {
+		if status := <-statuses; status != 500 {
 			t.Errorf("answer %d", status)
 		}
 	}
 	s.survived(3)
 }
 
-// A panic while the end of a stream is told cuts the stream, and costs nothing else.
+// A panic while the end of a stream is logged cuts the stream and costs nothing else.
 func TestPanicInMidStream(t *testing.T) {
 	s := startServer(t)
 	s.engine(func(w http.ResponseWriter, _ *http.Request) {

@@ -204,7 +204,7 @@ func TestRealtimeRefusals(t *testing.T) {
 		{Audience: "ams-1", Method: "GET", Path: "/v1/realtime", Body: []byte("x")},
 	} {
 		if v := s.refused("voice", to, 403); v != "" {
-			t.Errorf("a stranger was told %q", v)
+			t.Errorf("a client without a token received %q", v)
 		}
 	}
 	// An engine that answers a handshake with anything but a switch speaks no WebSocket.
@@ -250,7 +250,7 @@ func TestRealtimeDrain(t *testing.T) {
 		t.Errorf("ended with %d %s", code, text)
 	}
 	if n := s.held(); n != 0 {
-		t.Errorf("%d permits held once the client was told", n)
+		t.Errorf("%d permits held once the client had its answer", n)
 	}
 	if err := <-over; err != nil {
 		t.Error(err)

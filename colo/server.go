@@ -48,7 +48,7 @@ type Server struct {
 
 	applying sync.RWMutex // held while the pools are newer than applied
 	applied  atomic.Pointer[appliedTable]
-	inHand   *server.Inflight
+	inflight *server.Inflight
 	buffers  realtime.Buffers // of realtime sessions
 	draining atomic.Bool
 
@@ -61,14 +61,14 @@ var errDrained = errors.New("server is shutting down")
 
 // New returns a server; the caller calls Run and Serve.
 func New(c Config) (*Server, error) {
-	inHand, err := server.NewInflight(c.Logger)
+	inflight, err := server.NewInflight(c.Logger)
 	if err != nil {
 		return nil, err
 	}
 	s := &Server{
 		config:      c,
 		transport:   transport.New(),
-		inHand:      inHand,
+		inflight:    inflight,
 		budget:      hop.NewRetryBudget(),
 		credentials: newCredentials(c.Logger),
 	}
@@ -80,7 +80,7 @@ func New(c Config) (*Server, error) {
 		Handle:      s.serve,
 		HandleError: s.refuseUnread,
 		RejectEarly: s.rejectEarly,
-		Inflight:    inHand,
+		Inflight:    inflight,
 		Logger:      c.Logger,
 		Peers:       c.Peers,
 	})
@@ -121,7 +121,7 @@ func (s *Server) Shutdown(ctx context.Context, p server.DrainTimings) error {
 	s.http.AwaitQuiet(ctx, p, nil)
 	s.pools.Drain()
 	s.refuseCalls()
-	s.config.Logger.Info("taking no more requests", "in_hand", s.inHand.Count())
+	s.config.Logger.Info("taking no more requests", "in_hand", s.inflight.Count())
 	return s.http.Shutdown(ctx, p, errDrained)
 }
 

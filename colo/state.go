@@ -49,12 +49,12 @@ func (s *Server) Check() []error {
 		wrong = append(wrong, err)
 	}
 	// Counted twice, so that a request that begins or ends meanwhile does not look like a leak.
-	before := s.inHand.Count()
+	before := s.inflight.Count()
 	held := 0
 	for _, p := range s.pools.Pools() {
 		held += p.Load().Held
 	}
-	if held > 0 && before == 0 && s.inHand.Count() == 0 {
+	if held > 0 && before == 0 && s.inflight.Count() == 0 {
 		wrong = append(wrong, fmt.Errorf("%d permits are held, and no request is in hand", held))
 	}
 	return wrong

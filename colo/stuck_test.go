@@ -11,7 +11,7 @@ import (
 )
 
 // stuckDisk makes a log hang in the event that comes next, as a disk does that stalls: the log says that it cannot be
-// written, with its lock held, and nobody lets it speak.
+// written, with its lock held, until the test releases it.
 type stuckDisk struct {
 	slog.Handler
 	log    *journal.Log

@@ -25,30 +25,30 @@ func TestRightEndsAfterTheGrant(t *testing.T) {
 		w.Header().Set("Content-Type", "application/json")
 		_, _ = w.Write([]byte("{}"))
 	})
-	pipe := filepath.Join(t.TempDir(), "credential") // whoever reads it waits until somebody writes
+	pipe := filepath.Join(t.TempDir(), "credential") // a read waits for a write
 	if err := syscall.Mkfifo(pipe, 0o600); err != nil {
 		t.Fatal(err)
 	}
 	s.apply(lateModel + "credential: file:" + pipe + "\n")
-	told := make(chan int, 1)
+	statuses := make(chan int, 1)
 	go func() {
 		status, _ := s.chat("late")
-		told <- status
+		statuses <- status
 	}()
-	s.until("the grant to be told", func() bool { return s.config.Log.Stats().OpenBegins == 1 })
+	s.until("the grant to be logged", func() bool { return s.config.Log.Stats().OpenBegins == 1 })
 	s.SetFence(time.Time{})
 	if err := os.WriteFile(pipe, []byte("secret"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	s.until("the request to wait again", func() bool { return s.pool("p").Queued == 1 })
-	if s.held() != 0 || asked.Load() != 0 || len(told) != 0 {
-		t.Errorf("without the right: %d permits held, the engine asked %d times, %d answered", s.held(), asked.Load(), len(told))
+	if s.held() != 0 || asked.Load() != 0 || len(statuses) != 0 {
+		t.Errorf("without the right: %d permits held, the engine asked %d times, %d answered", s.held(), asked.Load(), len(statuses))
 	}
 	s.SetFence(time.Now().Add(time.Hour))
-	if status := <-told; status != 200 || asked.Load() != 1 {
+	if status := <-statuses; status != 200 || asked.Load() != 1 {
 		t.Errorf("answered with %d, the engine asked %d times", status, asked.Load())
 	}
-	s.until("the request to be gone", func() bool { return s.inHand.Count() == 0 })
+	s.until("the request to be gone", func() bool { return s.inflight.Count() == 0 })
 	if got := s.outcomes(); !slices.Equal(got, []analytics.Outcome{analytics.OutcomeMoved, analytics.OutcomeCompleted}) {
 		t.Errorf("the events say %s", got)
 	}

@@ -85,7 +85,7 @@ func TestColoThatDrains(t *testing.T) {
 	}
 }
 
-// Who waits where its request was let in, and hears there that the colo drains, goes on to the next that would let it wait.
+// A request that waits in a colo which begins to drain goes on to the next colo that would let it wait.
 func TestWaiterOfAColoThatDrains(t *testing.T) {
 	tr := newAttempts(testStops("ams", "fra"), queueDefault, testRetry)
 	full := map[string]hop.Verdict{
@@ -186,8 +186,8 @@ func TestLastTryGoesOnWhereThereIsNoRoomLeft(t *testing.T) {
 	}
 }
 
-// Whoever has waited as long as it may has no time to wait elsewhere; but something may have come free there.
-func TestWhoHasWaitedAsksTheOthers(t *testing.T) {
+// A request whose time for waiting is used up asks the other colos without waiting, since a slot may be free there.
+func TestOtherColosAreAskedAfterTheWait(t *testing.T) {
 	tr := newAttempts(testStops("ams", "fra"), queueDefault, testRetry)
 	way := walk(tr, map[string]hop.Verdict{
 		"ams": ooc("queue_timeout", time.Second, time.Second, true), "fra": ooc("queue_timeout", time.Second, 2*time.Second, true),
@@ -200,9 +200,9 @@ func TestWhoHasWaitedAsksTheOthers(t *testing.T) {
 	}
 }
 
-// What a colo says replaces what it has said, and the smallest of what stands then is told: also if another drains
-// meanwhile.
-func TestRetryAfterIsTheLastWord(t *testing.T) {
+// The latest refusal of a colo replaces its earlier ones, and the client gets the smallest Retry-After of the latest, also if another
+// colo drains meanwhile.
+func TestRetryAfterIsOfTheLatestRefusals(t *testing.T) {
 	tr := newAttempts(testStops("ams", "fra", "waw"), queueDefault, testRetry)
 	for _, retryAfter := range []time.Duration{time.Second, 2 * time.Second, 3 * time.Second} {
 		at, _ := tr.next()
@@ -333,7 +333,7 @@ func TestErrorsGoOnWhileBudgetsLast(t *testing.T) {
 }
 
 // That an engine failed says more than that another colo has none.
-func TestFailureBesideNobody(t *testing.T) {
+func TestFailureBesideColosWithoutEndpoint(t *testing.T) {
 	tr := newAttempts(testStops("ams", "fra"), queueDefault, testRetry)
 	walk(tr, map[string]hop.Verdict{
 		"ams": {Kind: hop.VerdictError, Number: 50001, Reason: "no_answer", EndpointsFailed: 1},
@@ -395,7 +395,7 @@ func TestLostServerIsForgivenOnce(t *testing.T) {
 	}
 }
 
-func TestNobodyThere(t *testing.T) {
+func TestPlanWithoutColos(t *testing.T) {
 	tr := newAttempts(nil, queueDefault, testRetry)
 	if _, ok := tr.next(); ok {
 		t.Error("an empty plan has a try")

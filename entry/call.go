@@ -71,7 +71,7 @@ type call struct {
 func (e *Entry) newCall(rc *fasthttp.RequestCtx) *call {
 	var id [16]byte
 	_, _ = rand.Read(id[:]) // does not fail since Go 1.24
-	return &call{Request: e.inHand.Begin(), entry: e, rc: rc, id: hex.EncodeToString(id[:]), arrived: time.Now()}
+	return &call{Request: e.inflight.Begin(), entry: e, rc: rc, id: hex.EncodeToString(id[:]), arrived: time.Now()}
 }
 
 // close releases everything that the request holds; further calls do nothing.

@@ -54,7 +54,7 @@ type Entry struct {
 	metrics   *metrics.Entry
 	http      *server.Server
 
-	inHand   *server.Inflight
+	inflight *server.Inflight
 	buffers  realtime.Buffers // of realtime sessions
 	probers  healthCheckers
 	draining atomic.Bool // readiness is off
@@ -66,7 +66,7 @@ var errDrained = errors.New("entry is shutting down")
 
 // New returns an entry; the caller calls Run and Serve.
 func New(c Config) (*Entry, error) {
-	inHand, err := server.NewInflight(c.Logger)
+	inflight, err := server.NewInflight(c.Logger)
 	if err != nil {
 		return nil, err
 	}
@@ -76,7 +76,7 @@ func New(c Config) (*Entry, error) {
 		budget:    hop.NewRetryBudget(),
 		observed:  newObservations(c.Table),
 		active:    newActivity(),
-		inHand:    inHand,
+		inflight:  inflight,
 	}
 	e.client = &peer.Client{Transport: e.transport, Keys: c.Keys, Peers: c.Peers}
 	e.metrics = metrics.NewEntry(c.Metrics, c.Table, func() []metrics.ModelState { return e.active.states(c.Table()) })
@@ -84,7 +84,7 @@ func New(c Config) (*Entry, error) {
 		Handle:        e.serve,
 		HandleError:   e.refuseUnread,
 		RejectEarly:   e.rejectEarly,
-		Inflight:      inHand,
+		Inflight:      inflight,
 		Logger:        c.Logger,
 		TLS:           c.TLS,
 		MaxPerIP:      c.MaxConnsPerIP,
@@ -134,7 +134,7 @@ func (e *Entry) Shutdown(ctx context.Context, p server.DrainTimings) error {
 	e.Drain()
 	e.http.AwaitQuiet(ctx, p, e.probers.expected)
 	e.refusing.Store(true)
-	e.config.Logger.Info("taking no more requests", "in_hand", e.inHand.Count())
+	e.config.Logger.Info("taking no more requests", "in_hand", e.inflight.Count())
 	e.http.StopAccepting(p) // a load balancer without health checks understands a closed port
 	return e.http.Shutdown(ctx, p, errDrained)
 }
@@ -142,8 +142,8 @@ func (e *Entry) Shutdown(ctx context.Context, p server.DrainTimings) error {
 // Check returns every invariant that does not hold.
 func (e *Entry) Check() []error {
 	// Counted twice, so that a request that begins or ends meanwhile does not look like a leak.
-	before := e.inHand.Count()
-	if n := e.active.total(); n > 0 && before == 0 && e.inHand.Count() == 0 {
+	before := e.inflight.Count()
+	if n := e.active.total(); n > 0 && before == 0 && e.inflight.Count() == 0 {
 		return []error{fmt.Errorf("%d requests are counted as active, and none is in hand", n)}
 	}
 	return nil

@@ -124,11 +124,11 @@ func (c *call) logStream(answer *transport.Response, end relay.Outcome) {
 
 // outcomeOfError takes the outcome of a stream that was cut from the colo's error event, since the colo knows why it was cut. An engine
 // may send such an event too, so no text of it is kept.
-func outcomeOfError(e *analytics.Event, told openai.EngineError) {
-	switch told.Number {
+func outcomeOfError(e *analytics.Event, reported openai.EngineError) {
+	switch reported.Number {
 	case openai.NumberInferenceTimeout:
 		e.Outcome, e.Reason = analytics.OutcomeTimeout, reasons.TotalTimeout
-		if told.Reason == reasons.IdleTimeout {
+		if reported.Reason == reasons.IdleTimeout {
 			e.Reason = reasons.IdleTimeout
 		}
 	case openai.NumberUnavailable:

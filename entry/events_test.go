@@ -21,17 +21,17 @@ func TestOneFinalEvent(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer log.Close()
-		inHand, err := server.NewInflight(slog.New(slog.DiscardHandler))
+		inflight, err := server.NewInflight(slog.New(slog.DiscardHandler))
 		if err != nil {
 			t.Fatal(err)
 		}
-		e := &Entry{config: Config{Node: "edge", Log: log}, inHand: inHand, active: newActivity()}
+		e := &Entry{config: Config{Node: "edge", Log: log}, inflight: inflight, active: newActivity()}
 		e.metrics = metrics.NewEntry(metrics.NewRegistry(), nil, func() []metrics.ModelState { return nil })
 		c := e.newCall(nil)
 		life(c)
 		c.close()
 		c.close()
-		if err := inHand.Close(); err != nil {
+		if err := inflight.Close(); err != nil {
 			t.Error(err)
 		}
 		var got []analytics.Outcome
@@ -66,12 +66,12 @@ func TestOneFinalEvent(t *testing.T) {
 }
 
 // A stream that a colo has cut tells why, in words of ours only.
-func TestToldOutcome(t *testing.T) {
-	f := func(told openai.EngineError, outcome analytics.Outcome, reason string) {
+func TestOutcomeOfError(t *testing.T) {
+	f := func(reported openai.EngineError, outcome analytics.Outcome, reason string) {
 		t.Helper()
 		e := &analytics.Event{Outcome: analytics.OutcomeEngineError, Reason: "truncated"}
-		if outcomeOfError(e, told); e.Outcome != outcome || e.Reason != reason {
-			t.Errorf("%+v: %s %s, want %s %s", told, e.Outcome, e.Reason, outcome, reason)
+		if outcomeOfError(e, reported); e.Outcome != outcome || e.Reason != reason {
+			t.Errorf("%+v: %s %s, want %s %s", reported, e.Outcome, e.Reason, outcome, reason)
 		}
 	}
 	f(openai.EngineError{Status: 500, Code: "server_error"}, analytics.OutcomeEngineError, "truncated")

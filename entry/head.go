@@ -27,7 +27,7 @@ func (e *Entry) checkHead(h *fasthttp.RequestHeader, t *fleet.Table) *openai.Err
 }
 
 // readHead reads a head that has passed the guard: the route, and for requests with a body the account, so that no body of an unknown
-// client is read. What was found out before an error is returned with the error.
+// client is read. An error comes with everything that was found out before it.
 func (e *Entry) readHead(h *fasthttp.RequestHeader, t *fleet.Table, now time.Time) (head, *openai.Error) {
 	var read head
 	var err *openai.Error

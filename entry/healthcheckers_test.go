@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// A prober that asks at intervals is waited for until it was told often enough, or has stopped to ask.
-func TestProbers(t *testing.T) {
+// A drain waits for a health checker that checks at intervals, until it has got enough answers or has stopped.
+func TestHealthCheckers(t *testing.T) {
 	play := func(f func(p *healthCheckers, ask func(who string, draining bool, times int, every time.Duration))) {
 		synctest.Test(t, func(*testing.T) {
 			p := &healthCheckers{}
@@ -27,15 +27,15 @@ func TestProbers(t *testing.T) {
 		}
 	}
 	play(func(p *healthCheckers, ask func(string, bool, int, time.Duration)) {
-		want(p, false, "nobody asks")
+		want(p, false, "no checks")
 		ask("a", false, 1, time.Second)
-		want(p, false, "somebody has asked once")
+		want(p, false, "one check")
 		ask("a", false, 3, 5*time.Second)
 		want(p, true, "a balancer asks")
 		ask("a", true, 2, 5*time.Second)
-		want(p, true, "it was told twice")
+		want(p, true, "two answers")
 		ask("a", true, 1, 5*time.Second)
-		want(p, false, "it was told three times")
+		want(p, false, "three answers")
 	})
 	play(func(p *healthCheckers, ask func(string, bool, int, time.Duration)) {
 		ask("a", false, 3, 2*time.Second)
@@ -49,7 +49,7 @@ func TestProbers(t *testing.T) {
 		ask("b", false, 2, 0)
 		ask("b", false, 1, time.Second)
 		ask("a", true, 3, time.Second)
-		want(p, false, "one was told, and the other has stopped to ask meanwhile")
+		want(p, false, "one has its answers, and the other has stopped meanwhile")
 		ask("b", false, 2, time.Second)
 		want(p, true, "the other asks again")
 	})
@@ -60,9 +60,9 @@ func TestProbers(t *testing.T) {
 		}
 		want(p, true, "two take turns")
 		ask("a", true, 3, 4*time.Second)
-		want(p, true, "one of two was told")
+		want(p, true, "one of two has its answers")
 		ask("b", true, 3, time.Second)
-		want(p, false, "both were told")
+		want(p, false, "both have their answers")
 	})
 	play(func(p *healthCheckers, ask func(string, bool, int, time.Duration)) {
 		for i := range 10 * mostProbers {
@@ -72,6 +72,6 @@ func TestProbers(t *testing.T) {
 			t.Errorf("%d are kept in mind", n)
 		}
 		ask("last", false, 2, time.Second)
-		want(p, true, "somebody asks after many others")
+		want(p, true, "a check after many others")
 	})
 }

@@ -46,7 +46,7 @@ func rawColo(t *testing.T, name, text, more string) (documents string, again *at
 }
 
 // Whatever speaks in a colo's place: nothing of what it says reaches a client, another colo is asked if nothing was
-// answered yet, the connection serves nobody else, and each request has its one final event.
+// answered yet, the connection serves no other request, and each request has its one final event.
 func TestHostileColo(t *testing.T) {
 	const model = "key: models/m\nrouting: {steps: [{colos: [ams]}, {colos: [fra]}]}\ntimeouts: {total: 10s}\n"
 	const head = "HTTP/1.1 200 OK\r\nX-Colonnade-Attempts: 1\r\n"
@@ -56,7 +56,7 @@ func TestHostileColo(t *testing.T) {
 	}
 	for _, c := range []struct {
 		name, text, more string
-		once             bool // it has answered: nobody else is asked
+		once             bool // it has answered: no other colo is asked
 	}{
 		{name: "both framings", text: head + "Content-Length: 10\r\nTransfer-Encoding: chunked\r\n\r\n" + evil},
 		{name: "two lengths", text: head + "Content-Length: 10\r\nContent-Length: 11\r\n\r\n" + evil},
@@ -92,8 +92,8 @@ func TestHostileColo(t *testing.T) {
 			if n := again.Load(); n > 0 {
 				t.Errorf("%d requests on a connection that was not fit for them", n)
 			}
-			if errs := e.Check(); len(errs) > 0 || e.inHand.Count() > 0 {
-				t.Error(errs, e.inHand.Count())
+			if errs := e.Check(); len(errs) > 0 || e.inflight.Count() > 0 {
+				t.Error(errs, e.inflight.Count())
 			}
 			ends := 0
 			for ev, err := range journal.ReadDir(events) {

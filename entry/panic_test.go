@@ -53,7 +53,7 @@ func TestPanicAtAnyStage(t *testing.T) {
 		{name: "over the head of a long one", at: 1, body: long},
 		{name: "when a long one was read", at: 4, body: long},
 		{name: "over what the colo says", over: []string{nonsense}, body: short},
-		{name: "over what the colo says, and in telling of it", over: []string{nonsense, "handler panicked"}, body: short},
+		{name: "over what the colo says, and in logging that", over: []string{nonsense, "handler panicked"}, body: short},
 	} {
 		t.Run(stage.name, func(t *testing.T) {
 			table := tableOf(t, model+colo(t, "ams", plain))
@@ -82,7 +82,7 @@ func TestPanicAtAnyStage(t *testing.T) {
 // survived checks that nothing is in hand, and that the one request has its one final event.
 func survived(t *testing.T, e *Entry, events string, status int) {
 	t.Helper()
-	testkit.WaitFor(t, "nothing to be in hand", func() bool { return e.inHand.Count() == 0 })
+	testkit.WaitFor(t, "nothing to be in hand", func() bool { return e.inflight.Count() == 0 })
 	if errs := e.Check(); len(errs) > 0 {
 		t.Error(errs)
 	}
@@ -132,7 +132,7 @@ func TestPanicInMidStream(t *testing.T) {
 	if r.StatusCode != 200 || err == nil || strings.Contains(string(text), "[DONE]") || !strings.Contains(string(text), `"number":50000`) {
 		t.Errorf("answer %d %q, %v: want it cut, and why", r.StatusCode, text, err)
 	}
-	testkit.WaitFor(t, "nothing to be in hand", func() bool { return e.inHand.Count() == 0 })
+	testkit.WaitFor(t, "nothing to be in hand", func() bool { return e.inflight.Count() == 0 })
 	if errs := e.Check(); len(errs) > 0 {
 		t.Error(errs)
 	}

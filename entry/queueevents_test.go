@@ -102,16 +102,16 @@ func TestColosThatSayTooMuch(t *testing.T) {
 	}
 }
 
-// What a client was not told at once, since it had been told something just before, it hears while the colo is silent.
-func TestToldInASilence(t *testing.T) {
-	told := make(chan struct{})
+// A progress that comes too soon after the one before reaches the client later, while the colo is silent.
+func TestProgressInASilence(t *testing.T) {
+	reported := make(chan struct{})
 	url := startEntry(t, tableOf(t, "key: models/m\n"+colo(t, "ams", func(w http.ResponseWriter, _ *http.Request) {
 		says(w, 1, "position=2")
 		says(w, 1, "position=1")
 		select {
-		case <-told:
+		case <-reported:
 		case <-time.After(10 * time.Second):
-			t.Error("the client is not told what the colo has said last")
+			t.Error("the client is not reported what the colo has said last")
 		}
 		serveStream(w)
 	})))
@@ -131,13 +131,13 @@ func TestToldInASilence(t *testing.T) {
 			t.Fatalf("the client read %q, %v; want %q", line, err, want)
 		}
 	}
-	close(told)
+	close(reported)
 	if rest, err := io.ReadAll(br); err != nil || string(rest) != served {
 		t.Errorf("then the client read %q, %v", rest, err)
 	}
 }
 
-// wantsProgress reads a hop token as anybody can.
+// wantsProgress reads a hop token without verifying it.
 func wantsProgress(t *testing.T, r *http.Request) bool {
 	_, payload, _ := strings.Cut(r.Header.Get(hop.HeaderToken), ".")
 	payload, _, _ = strings.Cut(payload, ".")
@@ -175,7 +175,7 @@ func TestAnswerThatIsNoStream(t *testing.T) {
 	}
 }
 
-// A panic while a client reads comments costs its request: it is told, and there is one final event.
+// A panic while a client reads comments costs its request: the client gets an error event, and there is one final event.
 func TestPanicWhileWaiting(t *testing.T) {
 	const nonsense = "colo answered without a verdict"
 	for _, over := range [][]string{{nonsense}, {nonsense, "handler panicked"}} {

@@ -124,8 +124,8 @@ func chat(t *testing.T, url, body string) (status int, answer string) {
 	return r.StatusCode, string(text)
 }
 
-// What a colo answers before it believes a request, or has read it, is no engine's answer: another colo is tried, and no
-// client sees it.
+// An answer of a colo that has not believed or not read the request is no engine's answer: another colo is tried, and no client sees the
+// answer.
 func TestAnswerOfNoEngine(t *testing.T) {
 	const model = "key: models/m\nrouting: {steps: [{colos: [ams]}, {colos: [fra]}]}\n"
 	served := func(w http.ResponseWriter, _ *http.Request) {
@@ -140,7 +140,7 @@ func TestAnswerOfNoEngine(t *testing.T) {
 		}
 		status, answer = chat(t, startEntry(t, tableOf(t, model+colo(t, "ams", refused)+colo(t, "fra", refused))), request)
 		want, word := 502, "engine_error"
-		if plain == 400 { // so does a port that speaks TLS: nobody has read the request
+		if plain == 400 { // so does a port that speaks TLS: the request was not read
 			want, word = 503, "no_server"
 		}
 		if status != want || !strings.Contains(answer, word) {

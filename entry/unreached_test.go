@@ -92,7 +92,7 @@ func TestUnreached(t *testing.T) {
 	if answer, err := http.DefaultClient.Do(r); err == nil {
 		answer.Body.Close()
 	}
-	testkit.WaitFor(t, "the request of a client that has left to be out of hand", func() bool { return e.inHand.Count() == 0 })
+	testkit.WaitFor(t, "the request of a client that has left to be out of hand", func() bool { return e.inflight.Count() == 0 })
 	close(leave)
 	if u := e.Unreached(); len(u) != 0 {
 		t.Errorf("got %+v", u)
