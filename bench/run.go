@@ -18,7 +18,7 @@ type Options struct {
 	Dir       string    // scratch directory, made and removed by the caller
 	Program   string    // version of this program, for the report
 
-	// Progress is called at least once a second, by one goroutine at a time. It may be nil.
+	// Progress is called whenever something begins, by one goroutine at a time. It may be nil.
 	Progress func(Progress)
 }
 

@@ -25,8 +25,8 @@ type suite struct {
 	runners    map[variant][]*runner // by gateway
 	capacities map[requestShape]float64
 
-	mu  sync.Mutex // guards the field below, and calls of Progress
-	now Progress
+	mu       sync.Mutex // guards the field below, and calls of Progress
+	scenario string     // that runs
 }
 
 // variant is how the gateways of a scenario are set up.
@@ -67,7 +67,6 @@ func newSuite(o Options, scenarios []Scenario) *suite {
 // run.
 func (u *suite) runScenario(ctx context.Context, c *Scenario) (ScenarioResult, error) {
 	u.set(Progress{Scenario: c.Name, Doing: "measuring capacity"})
-	defer u.startTicker()()
 	runners := u.runners[c.variant]
 	runs := make([]*scenarioRun, len(runners))
 	for i, r := range runners {
@@ -98,7 +97,6 @@ func (u *suite) runScenario(ctx context.Context, c *Scenario) (ScenarioResult, e
 // start starts all gateways, in the variants that the scenarios need. A gateway that already runs has one runner.
 func (u *suite) start(ctx context.Context, scenarios []Scenario) error {
 	u.set(Progress{Doing: "starting"})
-	defer u.startTicker()()
 	var all sync.WaitGroup
 	var failures [][]error
 	first := scenarios[0].variant
@@ -218,42 +216,18 @@ func (u *suite) progress(gateway, doing string) {
 	u.set(Progress{Gateway: gateway, Doing: doing})
 }
 
+// set reports what begins.
 func (u *suite) set(p Progress) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	if p.Scenario == "" {
-		p.Scenario = u.now.Scenario
+		p.Scenario = u.scenario
 	}
-	u.now = p
-	u.reportLocked()
-}
-
-func (u *suite) reportLocked() {
-	if u.options.Progress == nil {
-		return
+	u.scenario = p.Scenario
+	if u.options.Progress != nil {
+		spent := time.Since(u.began)
+		p.Left = max(0, u.planned-spent)
+		p.Done = min(1, spent.Seconds()/max(spent, u.planned).Seconds())
+		u.options.Progress(p)
 	}
-	p := u.now
-	spent := time.Since(u.began)
-	p.Left = max(0, u.planned-spent)
-	p.Done = min(1, spent.Seconds()/max(spent, u.planned).Seconds())
-	u.options.Progress(p)
-}
-
-// startTicker reports progress every second until it is stopped.
-func (u *suite) startTicker() (stop func()) {
-	done, ended := make(chan struct{}), make(chan struct{})
-	go func() {
-		defer close(ended)
-		for {
-			select {
-			case <-done:
-				return
-			case <-time.After(time.Second):
-				u.mu.Lock()
-				u.reportLocked()
-				u.mu.Unlock()
-			}
-		}
-	}()
-	return func() { close(done); <-ended }
 }

@@ -1,19 +1,15 @@
 package main
 
 import (
-	"bufio"
 	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"net/http"
 	"path/filepath"
-	"strconv"
-	"strings"
 	"sync"
 	"time"
 
@@ -79,7 +75,7 @@ func (f *sharedFleet) serve(ctx context.Context, s bench.Setup, v queueVariant) 
 	if err != nil {
 		return nil, errors.Join(err, f.releaseLocked())
 	}
-	page := "http://" + onebox.Local(f.fleet.Colos[0].Admin) + "/metrics"
+	page := "http://" + onebox.Local(f.fleet.Colos[0].Admin) + "/debug/pools?accounts=0"
 	return &bench.Target{
 		URL:  f.fleet.URL(),
 		Held: func(ctx context.Context) (held, queued int, err error) { return poolState(ctx, page, s.Model) },
@@ -160,7 +156,7 @@ func benchDocuments(s bench.Setup, v queueVariant) ([]document.Raw, error) {
 	return docs, nil
 }
 
-// poolState reads the requests that a pool has running and waiting from a colo server's metrics.
+// poolState reads the requests that a pool has running and waiting from a colo server's /debug/pools.
 func poolState(ctx context.Context, page, pool string) (held, queued int, err error) {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, page, nil)
 	if err != nil {
@@ -169,34 +165,20 @@ func poolState(ctx context.Context, page, pool string) (held, queued int, err er
 	client := &http.Client{Timeout: 5 * time.Second, Transport: &http.Transport{DisableKeepAlives: true}}
 	answer, err := client.Do(request)
 	if err != nil {
-		return 0, 0, fmt.Errorf("cannot read the metrics of the colo server: %w", err)
+		return 0, 0, fmt.Errorf("cannot read the state of the pool %s: %w", pool, err)
 	}
 	defer answer.Body.Close()
-	values := map[string]*int{
-		fmt.Sprintf("colonnade_permits_held{pool=%q}", pool): &held,
-		fmt.Sprintf("inference_queue_length{pool=%q}", pool): &queued,
+	var pools []struct {
+		Pool         string
+		Held, Queued int
 	}
-	return held, queued, readMetrics(answer.Body, values)
-}
-
-// readMetrics fills in the values of some series, all of which must be there.
-func readMetrics(page io.Reader, values map[string]*int) error {
-	lines, found := bufio.NewScanner(page), 0
-	for lines.Scan() {
-		series, value, ok := strings.Cut(lines.Text(), "} ")
-		into := values[series+"}"]
-		if !ok || into == nil {
-			continue
+	if err := json.NewDecoder(answer.Body).Decode(&pools); err != nil {
+		return 0, 0, fmt.Errorf("cannot read the state of the pool %s: %w", pool, err)
+	}
+	for _, p := range pools {
+		if p.Pool == pool {
+			return p.Held, p.Queued, nil
 		}
-		n, err := strconv.ParseFloat(value, 64)
-		if err != nil {
-			return fmt.Errorf("cannot read the metric %s: %w", series, err)
-		}
-		*into = int(n)
-		found++
 	}
-	if err := lines.Err(); err != nil || found == len(values) {
-		return err
-	}
-	return fmt.Errorf("%d of %d metrics are missing", len(values)-found, len(values))
+	return 0, 0, fmt.Errorf("the colo server has no pool %s", pool)
 }

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -112,21 +111,21 @@ func TestOwnGateways(t *testing.T) {
 	}
 }
 
-func TestReadMetrics(t *testing.T) {
-	var held, queued int
-	values := map[string]*int{`a{pool="p"}`: &held, `b{pool="p"}`: &queued}
-	page := "# HELP a\na{pool=\"p\"} 3\na{pool=\"q\"} 5\nb{pool=\"p\"} 1e1\nc 7\n"
-	if err := readMetrics(strings.NewReader(page), values); err != nil || held != 3 || queued != 10 {
+func TestPoolState(t *testing.T) {
+	page := `[{"pool":"p","held":3,"queued":10},{"pool":"q","held":5}]`
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, page) }))
+	defer server.Close()
+	if held, queued, err := poolState(t.Context(), server.URL, "p"); err != nil || held != 3 || queued != 10 {
 		t.Errorf("held %d, queued %d, %v", held, queued, err)
 	}
-	if err := readMetrics(strings.NewReader("a{pool=\"p\"} many\n"), values); err == nil {
-		t.Error("a value that is no number was read")
+	if _, _, err := poolState(t.Context(), server.URL, "other"); err == nil {
+		t.Error("an absent pool has a state")
 	}
-	if err := readMetrics(strings.NewReader("a{pool=\"p\"} 1\n"), values); err == nil {
-		t.Error("a missing metric was read")
+	page = "many"
+	if _, _, err := poolState(t.Context(), server.URL, "p"); err == nil {
+		t.Error("a malformed page was read")
 	}
-	if _, _, err := poolState(context.Background(), "http://127.0.0.1:1/metrics", "p"); err == nil || errors.Is(err,
-		context.Canceled) {
-		t.Errorf("without a server: %v", err)
+	if _, _, err := poolState(t.Context(), "http://127.0.0.1:1", "p"); err == nil {
+		t.Error("without a server, the pool has a state")
 	}
 }
