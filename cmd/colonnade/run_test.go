@@ -18,6 +18,8 @@ import (
 	"colonnade/internal/testkit"
 )
 
+func TestMain(m *testing.M) { testkit.VerifyMain(m) }
+
 // ran is what a command has written, and its error.
 type ran struct {
 	out, notes string
