@@ -34,7 +34,7 @@ func newAppliedTable(t *fleet.Table) *appliedTable {
 	return &appliedTable{table: t, deleted: map[string]deletedModel{}, replaced: make(chan struct{})}
 }
 
-// after returns what is in force when t replaces the table.
+// after returns the state in force when t replaces the table.
 func (f *appliedTable) after(t *fleet.Table, now time.Time) *appliedTable {
 	next := newAppliedTable(t)
 	for _, m := range f.table.Models() {
@@ -70,7 +70,7 @@ func (s *Server) Apply(t *fleet.Table) {
 	close(last.replaced)
 }
 
-// settled waits until no table is being applied, and returns what is in force.
+// settled waits until no table is being applied, and returns the state in force.
 func (s *Server) settled() *appliedTable {
 	s.applying.RLock()
 	defer s.applying.RUnlock()

@@ -43,7 +43,7 @@ func (s *Server) Do(ctx context.Context, r *peer.Request) (*peer.Answer, error) 
 	return a, nil
 }
 
-// takeCall takes a request in hand, or returns nil once the server is shutting down.
+// takeCall begins a request, or returns nil once the server is shutting down.
 func (s *Server) takeCall() *server.Request {
 	s.calls.RLock()
 	defer s.calls.RUnlock()
@@ -103,7 +103,7 @@ func (s *Server) do(in *server.Request, r *peer.Request) (a *peer.Answer, err er
 	}
 }
 
-// resolve finds the model and its pool, and looks into the body.
+// resolve finds the model and its pool, and parses the body.
 func (c *call) resolve() *refusal {
 	s := c.server
 	if loop := c.loopReason(); loop != "" {
@@ -126,7 +126,7 @@ func (c *call) resolve() *refusal {
 	return nil
 }
 
-// loopReason says why a request has come too far, or nothing.
+// loopReason returns the reason why a request has come too far, or nothing.
 func (c *call) loopReason() string {
 	switch {
 	case slices.Contains(c.hop.Visited, c.server.config.Node):
@@ -137,10 +137,10 @@ func (c *call) loopReason() string {
 	return ""
 }
 
-// errLate is the cause of a request's end that has run out of time while its model was looked for.
+// errLate is the cause of the end of a request whose time ran out while its model was awaited.
 var errLate = errors.New("request has run out of time")
 
-// findInTime is find within the time that the request has.
+// findInTime is find within the time budget of the request.
 func (c *call) findInTime() *refusal {
 	whole, end, reason := c.Context, c.deadline, reasons.TotalTimeout
 	if !c.firstByteDeadline.IsZero() && c.firstByteDeadline.Before(c.deadline) {
@@ -155,7 +155,7 @@ func (c *call) findInTime() *refusal {
 	return refused
 }
 
-// answer hands out an engine's response. One that is there as a whole has been settled; of any other, the hooks settle the rest.
+// answer returns an engine's response. A whole one is settled already; for any other, the hooks settle the rest.
 func (c *call) answer(response *transport.Response) *peer.Answer {
 	a := &peer.Answer{Response: response, Queued: c.queued, Attempts: c.attempts}
 	a.Load, a.HasLoad = c.load()
@@ -182,8 +182,8 @@ func (c *call) answer(response *transport.Response) *peer.Answer {
 	return a
 }
 
-// clientError is what the engine has against the request: a JSON error, also where the engine said so in the first event of a
-// stream, or in a body too long to be held.
+// clientError returns the engine's error as JSON, also if the engine sent it in the first event of a stream, or in a
+// body too long to be held.
 func (c *call) clientError(response *transport.Response) *transport.Response {
 	response.Close()
 	c.releaseUnserved()
@@ -192,8 +192,8 @@ func (c *call) clientError(response *transport.Response) *transport.Response {
 	return transport.NewResponse(response.Status(), "application/json", body)
 }
 
-// ended takes note of how an answer ends that is relayed as it comes. Unless the exchange with the engine still goes on, the permit
-// is free before the event is written, for which a disk may take its time.
+// ended records the end of an answer that was relayed as it came. Unless the exchange with the engine continues, the
+// permit is released before the event is written, since a disk may stall.
 func (c *call) ended(response *transport.Response, end relay.Outcome) {
 	switch {
 	case end.Kind == relay.OutcomeCompleted:
@@ -209,7 +209,7 @@ func (c *call) ended(response *transport.Response, end relay.Outcome) {
 	c.logStream(response, end)
 }
 
-// load returns the load of the request's pool, once that is known.
+// load returns the load of the request's pool, once the pool is known.
 func (c *call) load() (hop.Load, bool) {
 	if c.pool == nil {
 		return hop.Load{}, false
@@ -217,7 +217,8 @@ func (c *call) load() (hop.Load, bool) {
 	return hop.Load(c.pool.Load()), true
 }
 
-// refused is the answer to a request that was not served. A refusal without a verdict means that its context has ended.
+// refused returns the answer to a request that was not served. A refusal without a verdict means that the context has
+// ended.
 func (c *call) refused(r *refusal) (*peer.Answer, error) {
 	if r.gone != nil {
 		return nil, r.gone
@@ -229,7 +230,7 @@ func (c *call) refused(r *refusal) (*peer.Answer, error) {
 	return a, nil
 }
 
-// refuse is the answer to a request that got no permit.
+// refuse returns the answer to a request that got no permit.
 func (c *call) refuse(err error) (*peer.Answer, error) {
 	var full *permits.Refusal
 	switch {
@@ -246,7 +247,7 @@ func (c *call) refuse(err error) (*peer.Answer, error) {
 // errPanicked is the cause of the end of a request whose handler panicked.
 var errPanicked = errors.New("handler panicked")
 
-// crashed ends what a panic has left.
+// crashed ends a request after a panic.
 func (c *call) crashed(panicked any) *peer.Answer {
 	c.Cancel(errPanicked)
 	if c.response != nil {

@@ -57,8 +57,8 @@ func (s *Server) serve(rc *fasthttp.RequestCtx) {
 	}
 }
 
-// receive reads a request. Nothing is believed, and no body read, before the token is. It returns an answer without a verdict to a
-// client that is no node of the fleet.
+// receive reads a request. It verifies the token before it believes anything else and before it reads the body. It
+// returns an answer without a verdict to a client that is not a node of the fleet.
 func (s *Server) receive(rc *fasthttp.RequestCtx, in *server.Request) (*peer.Request, *peer.Answer) {
 	read, e, err := s.readHead(&rc.Request.Header, time.Now())
 	if e != nil {
@@ -95,14 +95,14 @@ func (s *Server) receive(rc *fasthttp.RequestCtx, in *server.Request) (*peer.Req
 	return r, nil
 }
 
-// head is what the head of a request says, before any table is asked.
+// head is the content of a request's head, before any table is asked.
 type head struct {
 	route    openai.Route
 	verified hop.Verified
 }
 
-// readHead runs the guard and verifies the token; err says that no node of the fleet has signed it. The length of the body is
-// checked later: the other node's table may be newer than ours.
+// readHead runs the guard and verifies the token; err means that no node of the fleet has signed it. The length of the
+// body is checked later: the other node's table may be newer than ours.
 func (s *Server) readHead(h *fasthttp.RequestHeader, now time.Time) (read head, e *openai.Error, err error) {
 	if e = server.CheckHead(h, 0); e != nil {
 		return read, e, nil
@@ -128,8 +128,8 @@ func (s *Server) forbid(rc *fasthttp.RequestCtx, reason error) *peer.Answer {
 	return &peer.Answer{Error: openai.NotANode()}
 }
 
-// fieldsOf returns the header lines of a request that are about what it carries. Which of them an engine gets is decided later, by
-// a list.
+// fieldsOf returns the header lines of a request that describe its content. A list decides later which of them an
+// engine gets.
 func fieldsOf(h *fasthttp.RequestHeader) []transport.Field {
 	fields := make([]transport.Field, 0, 8)
 	for name, value := range h.All() {
@@ -140,7 +140,7 @@ func fieldsOf(h *fasthttp.RequestHeader) []transport.Field {
 	return fields
 }
 
-// isHopHeader reports the header lines that end with the hop.
+// isHopHeader reports whether a header line ends with the hop.
 func isHopHeader(canonicalName string) bool {
 	switch canonicalName {
 	case "Host", "Content-Length", "Connection", "X-Colonnade-Hop":
@@ -149,7 +149,7 @@ func isHopHeader(canonicalName string) bool {
 	return false
 }
 
-// relay answers with what the engine has answered. It reports whether the answer goes on after the handler has returned.
+// relay writes the engine's answer. It reports whether the answer continues after the handler has returned.
 func (s *Server) relay(rc *fasthttp.RequestCtx, in *server.Request, id string, a *peer.Answer) (streaming bool) {
 	if a.Session != nil {
 		a.Session.Fields = fieldsBack(a)
@@ -174,7 +174,7 @@ func (s *Server) relay(rc *fasthttp.RequestCtx, in *server.Request, id string, a
 	return relay.WriteResponse(rc, a.Response, r)
 }
 
-// write answers a request that was not served: with a verdict for the other node, or without one for a client that is none.
+// write answers a request that was not served: with a verdict for another node, or without one for any other client.
 func (s *Server) write(rc *fasthttp.RequestCtx, id string, a *peer.Answer) {
 	server.WriteError(rc, a.Error, id)
 	if a.Verdict.Kind == "" {
