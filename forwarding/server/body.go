@@ -12,55 +12,54 @@ import (
 
 	"colonnade/forwarding/netconn"
 	"colonnade/openai"
-	"colonnade/reasons"
 )
 
 const (
-	// maxPrefetch is how much of a body is there before a handler is called. The handler reads the rest of a longer one
-	// itself, or one that comes in chunks: by then it knows who sends it.
+	// maxPrefetch is how many bytes of a body arrive before the handler is called. The handler reads a longer body, or a chunked one,
+	// itself: by then it has authenticated the client.
 	maxPrefetch = 8 << 10
-	// progress is what a body must bring in each window, unless that is its end: a client on a bad link gets a large
-	// one through, and nobody keeps a connection by dripping.
+	// minProgress is how many bytes of a body must arrive in each progressWindow, unless the body ends. A client with a slow link
+	// can send a large body, and no client can hold a connection by a byte at a time.
 	progressWindow = 10 * time.Second
 	minProgress    = 8 << 10
-	// minProgressLoaded is what it must bring once bodies that are not whole yet hold half of the memory that they may:
-	// whoever holds much of it then has to pay with bandwidth.
+	// minProgressLoaded is required instead while unfinished bodies hold half of their memory: a client must then pay for memory with
+	// bandwidth.
 	minProgressLoaded = 256 << 10
 )
 
 var errBodyTooLarge = errors.New("body is too large")
 
-// ReadBody reads the request's body, of at most limit bytes. It is valid until the answer's end. A request that is
-// answered without, or after an error, is its connection's last: see [NewServer].
-func (c *Request) ReadBody(rc *fasthttp.RequestCtx, limit int) ([]byte, *openai.Error) {
+// ReadBody reads the body of the request, of at most limit bytes. The body is valid until the response has been written. If ReadBody
+// is not called, or returns an error, the response is the last of its connection: see [New].
+func (r *Request) ReadBody(rc *fasthttp.RequestCtx, limit int) ([]byte, *openai.Error) {
 	stream := rc.Request.BodyStream()
 	if stream == nil {
 		return nil, nil
 	}
-	body, err := c.readBody(rc, stream, limit)
+	body, err := r.readBody(rc, stream, limit)
 	if err != nil {
 		return nil, bodyError(err, limit)
 	}
 	if len(rc.Request.Header.PeekTrailerKeys()) > 0 {
-		return nil, noTrailers() // fasthttp answers for them as for headers, and nobody has looked at them
+		return nil, noTrailers() // fasthttp adds them to the headers, unchecked
 	}
-	rc.Request.SetBodyRaw(body) // and the stream is gone, which says that the body was read to its end
+	rc.Request.SetBodyRaw(body) // removes the stream, which tells mayHaveUnread that the body was read
 	return body, nil
 }
 
-func (c *Request) readBody(rc *fasthttp.RequestCtx, stream io.Reader, limit int) ([]byte, error) {
+func (r *Request) readBody(rc *fasthttp.RequestCtx, stream io.Reader, limit int) ([]byte, error) {
 	length := rc.Request.Header.ContentLength()
 	switch {
 	case length > limit:
 		return nil, errBodyTooLarge
-	case length >= 0 && length <= maxPrefetch: // the server has it
+	case length >= 0 && length <= maxPrefetch: // has arrived
 		body := shortBodyBuffer(rc.Conn(), length)
 		_, err := io.ReadFull(stream, body)
 		return body, err
 	}
-	in := bodyReader{conn: rc.Conn(), stream: stream, length: length, limit: limit, bodies: &c.inflight.bodies}
-	err := in.readAll(c.Context)
-	c.body = in.body // until it is let go
+	in := bodyReader{conn: rc.Conn(), stream: stream, length: length, limit: limit, memory: &r.inflight.bodyMemory}
+	err := in.readAll(r.Context)
+	r.body = in.body // until Close
 	return in.body, err
 }
 
@@ -68,43 +67,43 @@ func (c *Request) readBody(rc *fasthttp.RequestCtx, stream io.Reader, limit int)
 type bodyReader struct {
 	conn   net.Conn
 	stream io.Reader
-	length int // announced; negative = in chunks
+	length int // from Content-Length; negative = chunked
 	limit  int
-	bodies *bodyMemory
+	memory *bodyMemory
 
-	body    []byte
-	counted int // bytes that are counted
+	body     []byte
+	reserved int // bytes of memory
 }
 
-func (in *bodyReader) readAll(ctx context.Context) error {
-	defer func() { in.bodies.release(in.counted) }()
+func (r *bodyReader) readAll(ctx context.Context) error {
+	defer func() { r.memory.release(r.reserved) }()
 	woken := make(chan struct{})
 	stop := context.AfterFunc(ctx, func() {
 		defer close(woken)
-		_ = in.conn.SetReadDeadline(netconn.PastDeadline())
+		_ = r.conn.SetReadDeadline(netconn.PastDeadline())
 	})
 	defer func() {
 		if !stop() {
-			<-woken // no deadline may move any more
+			<-woken // so that no deadline moves after the return
 		}
 	}()
-	for whole := false; !whole; {
+	for complete := false; !complete; {
 		deadline := time.Now().Add(progressWindow)
-		if err := in.conn.SetReadDeadline(deadline); err != nil {
+		if err := r.conn.SetReadDeadline(deadline); err != nil {
 			return err
 		}
-		// After the deadline has moved: it is moved back after the context's end, so one of the two is seen.
+		// After the deadline was set: the end of ctx moves it afterwards, so either this check or the read notices it.
 		if ctx.Err() != nil {
 			return netconn.ErrCancelled
 		}
 		var err error
-		whole, err = in.readWindow(len(in.body) + in.bodies.required(in.limit))
+		complete, err = r.readWindow(len(r.body) + r.memory.required(r.limit))
 		switch {
 		case err == nil:
 		case ctx.Err() != nil:
 			return netconn.ErrCancelled
 		case !time.Now().Before(deadline):
-			return os.ErrDeadlineExceeded // which fasthttp hides inside chunks
+			return os.ErrDeadlineExceeded // fasthttp returns another error from inside a chunk
 		default:
 			return err
 		}
@@ -112,21 +111,21 @@ func (in *bodyReader) readAll(ctx context.Context) error {
 	return nil
 }
 
-// readWindow reads until so much of the body is there, or all of it.
-func (in *bodyReader) readWindow(until int) (whole bool, err error) {
-	for len(in.body) < until {
-		if len(in.body) == cap(in.body) {
-			if err := in.grow(); err != nil {
+// readWindow reads until the body has size bytes, or is complete.
+func (r *bodyReader) readWindow(size int) (complete bool, err error) {
+	for len(r.body) < size {
+		if len(r.body) == cap(r.body) {
+			if err := r.grow(); err != nil {
 				return false, err
 			}
 		}
-		n, err := in.stream.Read(in.body[len(in.body):cap(in.body)])
-		in.body = in.body[:len(in.body)+n]
+		n, err := r.stream.Read(r.body[len(r.body):cap(r.body)])
+		r.body = r.body[:len(r.body)+n]
 		switch {
-		case len(in.body) > in.limit:
+		case len(r.body) > r.limit:
 			return false, errBodyTooLarge
 		case errors.Is(err, io.EOF):
-			return true, in.checkEnd()
+			return true, r.checkEnd()
 		case err != nil:
 			return false, err
 		}
@@ -134,56 +133,41 @@ func (in *bodyReader) readWindow(until int) (whole bool, err error) {
 	return false, nil
 }
 
-// grow makes room for as much again as has come, and not for more than may come.
-func (in *bodyReader) grow() error {
-	most := in.limit + 1
-	if in.length >= 0 {
-		most = in.length
+// grow doubles the memory, up to what the body can have.
+func (r *bodyReader) grow() error {
+	most := r.limit + 1
+	if r.length >= 0 {
+		most = r.length
 	}
-	size := max(2*len(in.body), minBuffer)
+	size := max(2*len(r.body), minBuffer)
 	if size+size/8 > most {
-		size = most // with the last bit of it too
+		size = most // rather than a last step for a small rest
 	}
 	size = roundUp(size)
-	if err := in.bodies.reserve(size, in.limit); err != nil { // beside what there is, until that has been copied
+	if err := r.memory.reserve(size, r.limit); err != nil { // in addition to the old memory, until that has been copied
 		return err
 	}
-	grown := append(in.bodies.get(size), in.body...)
-	in.bodies.put(in.body)
-	in.bodies.release(in.counted)
-	in.body, in.counted = grown, size
+	grown := append(r.memory.get(size), r.body...)
+	r.memory.put(r.body)
+	r.memory.release(r.reserved)
+	r.body, r.reserved = grown, size
 	return nil
 }
 
-// checkEnd tells a body's end from that of its connection, which fasthttp's stream does not: io.EOF is either. A stream
-// that has ended says so again, without reading; another one tries to read, and finds that its time is over.
-func (in *bodyReader) checkEnd() error {
-	if in.length >= 0 {
-		if len(in.body) < in.length {
+// checkEnd returns an error if the stream has ended with its connection, which fasthttp's stream reports as io.EOF, too. At the end
+// of a chunked body the stream returns io.EOF again without reading; otherwise it reads, and the deadline has passed.
+func (r *bodyReader) checkEnd() error {
+	if r.length >= 0 {
+		if len(r.body) < r.length {
 			return io.ErrUnexpectedEOF
 		}
 		return nil
 	}
-	if err := in.conn.SetReadDeadline(netconn.PastDeadline()); err != nil {
+	if err := r.conn.SetReadDeadline(netconn.PastDeadline()); err != nil {
 		return err
 	}
-	if _, err := in.stream.Read(make([]byte, 1)); !errors.Is(err, io.EOF) {
+	if _, err := r.stream.Read(make([]byte, 1)); !errors.Is(err, io.EOF) {
 		return io.ErrUnexpectedEOF
 	}
 	return nil
-}
-
-// bodyError says what was wrong with a body that could not be read.
-func bodyError(err error, limit int) *openai.Error {
-	switch {
-	case errors.Is(err, errBodyTooLarge):
-		return openai.RequestTooLarge(int64(limit))
-	case errors.Is(err, errBodyMemory):
-		return openai.Unavailable(reasons.BodyMemory, time.Second)
-	case errors.Is(err, os.ErrDeadlineExceeded):
-		return openai.RequestTimeout("its body must bring 8 KiB every 10 s, or its end")
-	case errors.Is(err, netconn.ErrCancelled): // by us: nobody watches the client yet
-		return openai.Unavailable(reasons.Draining, time.Second)
-	}
-	return readError(err)
 }

@@ -14,11 +14,11 @@ import (
 	"colonnade/reasons"
 )
 
-// upload is a client that sends pieces of a body at a pace, and what became of it.
+// upload is a client that sends a body in pieces.
 type upload struct {
 	length, limit int
-	first, piece  int // bytes: at once, and then every second
-	held          int64
+	first, piece  int   // bytes: at once, and then every second
+	reserved      int64 // bytes of other unfinished bodies
 }
 
 func (u upload) run(t *testing.T) (took time.Duration, in *bodyReader, err error) {
@@ -38,22 +38,22 @@ func (u upload) run(t *testing.T) (took time.Duration, in *bodyReader, err error
 		}
 	}()
 	all := &bodyMemory{}
-	all.reading.Store(u.held)
-	in = &bodyReader{conn: server, stream: io.LimitReader(server, int64(u.length)), length: u.length, limit: u.limit, bodies: all}
+	all.unfinished.Store(u.reserved)
+	in = &bodyReader{conn: server, stream: io.LimitReader(server, int64(u.length)), length: u.length, limit: u.limit, memory: all}
 	began := time.Now()
 	err = in.readAll(t.Context())
 	took = time.Since(began)
 	server.Close()
 	<-sending
-	if now := all.reading.Load(); now != u.held {
-		t.Errorf("%+v: %d bytes are counted afterwards", u, now-u.held)
+	if now := all.unfinished.Load(); now != u.reserved {
+		t.Errorf("%+v: %d bytes are still reserved", u, now-u.reserved)
 	}
 	return took, in, err
 }
 
-// A body may take as long as it likes while it gets on, and no longer than a window when it does not.
-func TestBodiesMustGetOn(t *testing.T) {
-	f := func(name string, u upload, cutAfter time.Duration) {
+// A body may take any time while it makes progress, and one window while it does not.
+func TestBodiesMustMakeProgress(t *testing.T) {
+	f := func(name string, u upload, endsAfter time.Duration) {
 		t.Helper()
 		if u.limit == 0 {
 			u.limit = 16 << 20
@@ -61,24 +61,24 @@ func TestBodiesMustGetOn(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			took, in, err := u.run(t)
 			switch {
-			case cutAfter == 0 && (err != nil || len(in.body) != u.length):
+			case endsAfter == 0 && (err != nil || len(in.body) != u.length):
 				t.Errorf("%s: %d of %d bytes after %v: %v", name, len(in.body), u.length, took, err)
-			case cutAfter != 0 && (!errors.Is(err, os.ErrDeadlineExceeded) || took != cutAfter):
-				t.Errorf("%s: ended after %v with %v, want it cut after %v", name, took, err, cutAfter)
+			case endsAfter != 0 && (!errors.Is(err, os.ErrDeadlineExceeded) || took != endsAfter):
+				t.Errorf("%s: ended after %v with %v, want it to end after %v", name, took, err, endsAfter)
 			}
 		})
 	}
-	f("drips", upload{length: 1 << 20, piece: 1}, progressWindow)
-	f("comes and then drips", upload{length: 1 << 20, first: 1<<20 - 100, piece: 1}, progressWindow)
+	f("a byte at a time", upload{length: 1 << 20, piece: 1}, progressWindow)
+	f("all but the end at once", upload{length: 1 << 20, first: 1<<20 - 100, piece: 1}, progressWindow)
 	f("stops", upload{length: 1 << 20, first: 100 << 10, piece: 0}, progressWindow)
-	f("on a bad link", upload{length: 300 << 10, piece: 1 << 10}, 0)
-	f("whose end is short", upload{length: 1<<20 + 9, first: 1 << 20, piece: 1}, 0)
-	f("slow, and memory is short", upload{length: 300 << 10, piece: 1 << 10, held: maxBodyMemory/2 + 1}, progressWindow)
-	f("fast, and memory is short", upload{length: 300 << 10, piece: 30 << 10, held: maxBodyMemory/2 + 1}, 0)
+	f("a slow link", upload{length: 300 << 10, piece: 1 << 10}, 0)
+	f("a short end", upload{length: 1<<20 + 9, first: 1 << 20, piece: 1}, 0)
+	f("slow while memory is short", upload{length: 300 << 10, piece: 1 << 10, reserved: maxBodyMemory/2 + 1}, progressWindow)
+	f("fast while memory is short", upload{length: 300 << 10, piece: 30 << 10, reserved: maxBodyMemory/2 + 1}, 0)
 	f("at once", upload{length: 16 << 20, first: 16 << 20}, 0)
 }
 
-// Memory follows what has come, and all bodies together have a bound.
+// The memory of a body grows with what has arrived, and all bodies share a limit.
 func TestMemoryOfBodies(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		_, in, err := upload{length: 16 << 20, limit: 16 << 20, first: 100, piece: 1}.run(t)
@@ -89,8 +89,8 @@ func TestMemoryOfBodies(t *testing.T) {
 		if err != nil || cap(in.body) != 1<<20 {
 			t.Errorf("a body of a MiB has %d bytes of memory: %v", cap(in.body), err)
 		}
-		_, in, err = upload{length: 1 << 20, limit: 16 << 20, first: 1 << 20, held: maxBodyMemory - 64<<10}.run(t)
-		if !errors.Is(err, errBodyMemory) || len(in.body) > minBuffer { // the next piece has room, but not beside the first
+		_, in, err = upload{length: 1 << 20, limit: 16 << 20, first: 1 << 20, reserved: maxBodyMemory - 64<<10}.run(t)
+		if !errors.Is(err, errBodyMemory) || len(in.body) > minBuffer { // there is room for the next piece, but not for both
 			t.Errorf("beyond the bound %d bytes were read: %v", len(in.body), err)
 		}
 		if e := bodyError(err, 16<<20); e.Status != 503 || e.Reason != reasons.BodyMemory {
@@ -102,15 +102,15 @@ func TestMemoryOfBodies(t *testing.T) {
 	})
 }
 
-// Whoever waits for a body is woken by the end of its request.
-func TestBodyOfARequestThatEnds(t *testing.T) {
+// A read of a body ends with the context of its request.
+func TestBodyOfACancelledRequest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		client, server := net.Pipe()
 		defer client.Close()
 		ctx, cancel := context.WithCancel(t.Context())
 		time.AfterFunc(time.Second, cancel)
 		began := time.Now()
-		in := bodyReader{conn: server, stream: server, length: 1 << 20, limit: 1 << 20, bodies: &bodyMemory{}}
+		in := bodyReader{conn: server, stream: server, length: 1 << 20, limit: 1 << 20, memory: &bodyMemory{}}
 		if err := in.readAll(ctx); !errors.Is(err, netconn.ErrCancelled) || time.Since(began) != time.Second {
 			t.Errorf("ended after %v with %v", time.Since(began), err)
 		}

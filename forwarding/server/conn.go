@@ -1,7 +1,6 @@
 package server
 
 import (
-	"context"
 	"errors"
 	"io"
 	"net"
@@ -15,38 +14,35 @@ import (
 )
 
 const (
-	// lingerTime is how long a connection's end waits for a client that still sends, and lingerSilence for one that has
+	// lingerTime bounds the time in which Close discards the input of a client that still sends, lingerSilence that of one that has
 	// stopped.
 	lingerTime    = 5 * time.Second
 	lingerSilence = time.Second
-	// FinalWriteTimeout is how long a client may take for the end of an answer that we have ended.
+	// FinalWriteTimeout bounds the write of the end of a response that this node cancels.
 	FinalWriteTimeout = time.Second
 )
 
-// Listen listens on address, for [Server.Serve].
-func Listen(address string) (net.Listener, error) {
-	config := net.ListenConfig{}
-	config.SetMultipathTCP(false) // such a listener knows nothing of [turnAway], and connections would fall back to TCP anyway
-	return config.Listen(context.Background(), "tcp", address)
-}
-
-// serverConn is a client's connection, as a [door] lets it in: whatever a server calls a connection is one. To close
-// one from which not everything was read would reset it, and a reset may take the answer away from a client that has
-// not read it yet; so such an end is made in two steps.
+// serverConn is a client's connection, and the only [net.Conn] that fasthttp sees. Reads pass through, from the socket upwards:
+//
+//	tcp → tlsConn (after handshake) → readUntilIdle (keepAlive) → framing
+//
+// A close with unread input resets a connection, and the reset may discard a response that the client has not read yet. So after
+// LingerOnClose, Close first closes the write half and discards input for a while.
 type serverConn struct {
-	tcp    *net.TCPConn
-	secure *netconn.TLSConn // over tcp; nil on a plain listener
+	tcp     *net.TCPConn
+	tlsConn *netconn.TLSConn // over tcp; nil without TLS
 	keepAlive
-	tlsState              // how TLS begins
-	received  atomic.Bool // something has come
-	lingers   atomic.Bool // Close waits for what still comes
-	shortBody []byte      // holds short bodies, one after another
+	tlsState
+	received  atomic.Bool // a byte has arrived
+	lingers   atomic.Bool // see LingerOnClose
+	shortBody []byte      // memory for short bodies, one at a time
 	framing   httpguard.Framing
 }
 
-// Read notes that something has come.
+// Read performs the TLS handshake first. It returns [io.EOF] when the connection ends for a drain, and fails for good at malformed
+// framing.
 func (c *serverConn) Read(p []byte) (int, error) {
-	if c.secure != nil && !c.established {
+	if c.tlsConn != nil && !c.established {
 		if err := c.handshake(); err != nil {
 			return 0, err
 		}
@@ -58,86 +54,61 @@ func (c *serverConn) Read(p []byte) (int, error) {
 	if n > 0 && !c.received.Load() {
 		c.received.Store(true)
 	}
-	if passed := c.framing.Advance(p[:n]); passed < n {
-		return passed, errFraming // with the next read, too
+	if framed := c.framing.Advance(p[:n]); framed < n {
+		return framed, errFraming
 	}
 	return n, err
 }
 
-// errFraming ends a connection on which something came that another server might read otherwise than ours does.
-var errFraming = errors.New("request is not framed as it must be")
+// errFraming ends a connection whose requests another server could read differently.
+var errFraming = errors.New("malformed framing")
 
-// read reads what the client has said, or before the end of the handshake what it has sent.
-func (c *serverConn) read(p []byte) (int, error) {
+// readNow reads without regard to a drain; before the handshake it reads encrypted bytes.
+func (c *serverConn) readNow(p []byte) (int, error) {
 	if !c.established {
 		return c.tcp.Read(p)
 	}
-	n, err := c.secure.Read(p)
+	n, err := c.tlsConn.Read(p)
 	if errors.Is(err, io.ErrUnexpectedEOF) {
-		err = io.EOF // many clients leave without a word, and what they have not finished shows by itself
+		err = io.EOF // many clients close without close_notify, and an unfinished request is found by its own framing
 	}
 	if n == 0 && errors.Is(err, io.EOF) && c.deadlinePassed() {
-		err = os.ErrDeadlineExceeded // as below TLS, which tells of an end again and again: see intake.checkEnd
+		err = os.ErrDeadlineExceeded // as a TCP connection returns it, unlike TLS, which repeats its io.EOF: see bodyReader.checkEnd
 	}
 	return n, err
 }
 
 func (c *serverConn) Write(p []byte) (int, error) {
-	if c.secure != nil {
-		return c.secure.Write(p)
+	if c.tlsConn != nil {
+		return c.tlsConn.Write(p)
 	}
 	return c.tcp.Write(p)
 }
 
-// CloseWrite says that nothing more will be sent.
+// CloseWrite closes the write half, with TLS after close_notify.
 func (c *serverConn) CloseWrite() error {
-	if c.secure != nil {
-		return c.secure.CloseWrite()
+	if c.tlsConn != nil {
+		return c.tlsConn.CloseWrite()
 	}
 	return c.tcp.CloseWrite()
 }
 
-// Close says that nothing more will be sent, takes what still comes until the client has closed too or its time is
-// over, and closes.
+// Close closes the connection, in two steps after LingerOnClose.
 func (c *serverConn) Close() error {
 	defer c.listener.unregister(c)
 	c.idleSince.Store(0)
 	if c.lingers.CompareAndSwap(true, false) && c.CloseWrite() == nil {
-		c.drainInput(time.Now().Add(lingerTime))
+		c.discardInput(time.Now().Add(lingerTime))
 	}
-	if c.secure != nil {
-		return c.secure.Close()
+	if c.tlsConn != nil {
+		return c.tlsConn.Close()
 	}
 	return c.tcp.Close()
 }
 
-func (c *serverConn) LocalAddr() net.Addr  { return c.tcp.LocalAddr() }
-func (c *serverConn) RemoteAddr() net.Addr { return c.tcp.RemoteAddr() }
-
-// SyscallConn returns the socket, at which the [Watcher] sees that the client has gone.
-func (c *serverConn) SyscallConn() (syscall.RawConn, error) { return c.tcp.SyscallConn() }
-
-// SetReadDeadline keeps the deadline in mind too.
-func (c *serverConn) SetReadDeadline(t time.Time) error {
-	c.storeDeadline(t)
-	return c.tcp.SetReadDeadline(t)
-}
-
-// SetWriteDeadline must not run out but for a connection that is to end: with TLS, nothing can be written after it.
-func (c *serverConn) SetWriteDeadline(t time.Time) error {
-	if c.secure != nil {
-		return c.secure.SetWriteDeadline(t)
-	}
-	return c.tcp.SetWriteDeadline(t)
-}
-
-// SetDeadline sets both.
-func (c *serverConn) SetDeadline(t time.Time) error {
-	return errors.Join(c.SetReadDeadline(t), c.SetWriteDeadline(t))
-}
-
-func (c *serverConn) drainInput(until time.Time) {
-	var drain [4 << 10]byte
+// discardInput reads until the client has closed or been silent for lingerSilence, at most until the given time.
+func (c *serverConn) discardInput(until time.Time) {
+	var discarded [4 << 10]byte
 	for {
 		now := time.Now()
 		deadline := now.Add(lingerSilence)
@@ -147,28 +118,53 @@ func (c *serverConn) drainInput(until time.Time) {
 		if !now.Before(until) || c.SetReadDeadline(deadline) != nil {
 			return
 		}
-		if _, err := c.tcp.Read(drain[:]); err != nil {
+		if _, err := c.tcp.Read(discarded[:]); err != nil {
 			return
 		}
 	}
 }
 
-// LingerOnClose makes a client's connection close in two steps, since not everything was read from it: a reset could take the
-// answer away.
+func (c *serverConn) LocalAddr() net.Addr  { return c.tcp.LocalAddr() }
+func (c *serverConn) RemoteAddr() net.Addr { return c.tcp.RemoteAddr() }
+
+// SyscallConn returns the socket, which clientWatcher watches.
+func (c *serverConn) SyscallConn() (syscall.RawConn, error) { return c.tcp.SyscallConn() }
+
+// SetReadDeadline sets the deadline, which a drain may replace by an earlier one while the connection is idle.
+func (c *serverConn) SetReadDeadline(t time.Time) error {
+	c.storeDeadline(t)
+	return c.tcp.SetReadDeadline(t)
+}
+
+// SetWriteDeadline sets the deadline of writes. With TLS, nothing can be written after it has passed.
+func (c *serverConn) SetWriteDeadline(t time.Time) error {
+	if c.tlsConn != nil {
+		return c.tlsConn.SetWriteDeadline(t)
+	}
+	return c.tcp.SetWriteDeadline(t)
+}
+
+// SetDeadline sets both deadlines.
+func (c *serverConn) SetDeadline(t time.Time) error {
+	return errors.Join(c.SetReadDeadline(t), c.SetWriteDeadline(t))
+}
+
+// LingerOnClose makes the close of a client's connection wait until its input has been discarded, so that the client gets the
+// response. It has no effect on other connections.
 func LingerOnClose(c net.Conn) {
-	if client, ok := c.(*serverConn); ok { // and not what a test relays to
+	if client, ok := c.(*serverConn); ok {
 		client.lingers.Store(true)
 	}
 }
 
-// TruncateOnClose keeps TLS from sending close_notify on a client's connection, which the client would take for the answer's end.
+// TruncateOnClose prevents close_notify on a client's connection with TLS, since the client would take it for the end of the response.
 func TruncateOnClose(c net.Conn) {
-	if client, ok := c.(*serverConn); ok && client.secure != nil {
-		client.secure.Poison()
+	if client, ok := c.(*serverConn); ok && client.tlsConn != nil {
+		client.tlsConn.Poison()
 	}
 }
 
-// shortBodyBuffer returns memory for a body that is used no longer than until the next request on the same connection.
+// shortBodyBuffer returns memory for a body, which is valid until the next request of the same connection.
 func shortBodyBuffer(c net.Conn, length int) []byte {
 	client := c.(*serverConn)
 	if cap(client.shortBody) < length {
@@ -177,5 +173,5 @@ func shortBodyBuffer(c net.Conn, length int) []byte {
 	return client.shortBody[:length]
 }
 
-// neverSent says that a client has not sent anything, ever.
+// neverSent reports whether no byte has arrived on a client's connection.
 func neverSent(c net.Conn) bool { return !c.(*serverConn).received.Load() }

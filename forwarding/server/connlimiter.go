@@ -8,53 +8,60 @@ import (
 	"time"
 
 	"github.com/valyala/fasthttp"
+	"golang.org/x/time/rate"
 
 	"colonnade/openai"
 )
 
 const (
-	// maxRejecting bounds the refused connections that are told why at the same time. Further ones are just closed:
-	// who makes so many does not read it.
+	// maxRejecting bounds the refused connections that get a reason at the same time. Further ones are closed at once: a client
+	// that makes so many does not read it.
 	maxRejecting = 128
-	// rejectTimeout is how long each of them has to ask and to read the answer.
+	// rejectTimeout bounds the time in which a refused client must send its request and read the error.
 	rejectTimeout = 2 * time.Second
-	// rejectReadPause is between two reads of what nobody wants, so that a flood is taken slowly.
+	// rejectReadPause is the time between two reads of a refused client's input, so that a flood costs little.
 	rejectReadPause = 5 * time.Millisecond
-	// ipv6PrefixBits is how much of an IPv6 address counts as one: whoever has one such network has all of its addresses.
+	// ipv6PrefixBits is the part of an IPv6 address that identifies a client, which has all addresses of its /64 network.
 	ipv6PrefixBits = 64
 )
 
-// ConnStats are those of a server.
+// ConnStats are the numbers of connections of a server.
 type ConnStats struct {
 	Open                        int
 	RefusedPerIP, RefusedGlobal uint64 // since the server began
 }
 
-// connLimiter bounds the connections of a server, of each address and in all. It counts them without a wrapper around them,
-// so that the socket is still there for the [Watcher].
+// connLimiter bounds the connections of a server, per client address and in all. It counts sockets instead of wrapping them, since
+// [clientWatcher] needs the socket. A connection that is not admitted is refused in one of two ways:
+//
+//	admit ─┬─ within the limits ─────────────────→ counted until remove
+//	       └─ else ─┬─ plain, < maxRejecting ────→ rejecting: reads the request, writes a 429 or 503, waits for the client's close
+//	                └─ TLS, or too many already ─→ closed
+//
+// The goroutine of a rejecting connection ends within rejectTimeout, or with closeRejecting; listener.count waits for it.
 type connLimiter struct {
-	maxPerIP  int // 0 = no bound for one address
+	maxPerIP  int // 0 = no limit per address
 	maxTotal  int
-	silent    bool   // a refused connection is not told why: it would have to be in TLS
-	onRefused func() // called for each; may be nil
+	silent    bool   // refused connections are closed without a reason, which TLS would have to carry
+	onRefused func() // called for each refused connection; may be nil
 	logger    *slog.Logger
-	warned    time.Time // the last time, by enter
+	warnings  rate.Sometimes
 
-	mu        sync.Mutex                // guards the fields below
-	perIP     map[netip.Addr]int        // by who stands behind the address; none is 0
-	total     int                       // of open
-	rejecting map[*net.TCPConn]struct{} // those that are being told
-	refused   ConnStats
+	mu        sync.Mutex         // guards the fields below
+	perIP     map[netip.Addr]int // connections by clientPrefix; none is 0
+	total     int                // sum of perIP
+	rejecting map[*net.TCPConn]struct{}
+	refused   ConnStats // without Open
 }
 
-func newConnLimiter(c *Config, overTLS bool) *connLimiter {
+func newConnLimiter(c *Config, withTLS bool) *connLimiter {
 	return &connLimiter{
-		maxPerIP: c.MaxPerIP, maxTotal: maxConcurrent, silent: overTLS, onRefused: c.OnRefusedConn, logger: c.Logger,
-		perIP: map[netip.Addr]int{}, rejecting: map[*net.TCPConn]struct{}{},
+		maxPerIP: c.MaxPerIP, maxTotal: maxConcurrent, silent: withTLS, onRefused: c.OnRefusedConn, logger: c.Logger,
+		warnings: rate.Sometimes{Interval: warnInterval}, perIP: map[netip.Addr]int{}, rejecting: map[*net.TCPConn]struct{}{},
 	}
 }
 
-// clientPrefix returns who stands behind an address, as far as anybody can tell.
+// clientPrefix returns the part of an address by which a client's connections are counted.
 func clientPrefix(a net.Addr) netip.Addr {
 	tcp, ok := a.(*net.TCPAddr)
 	if !ok {
@@ -67,132 +74,125 @@ func clientPrefix(a net.Addr) netip.Addr {
 	return address
 }
 
-// admit counts a connection, or refuses and closes it. Only one may come at a time.
-func (w *connLimiter) admit(c *net.TCPConn) bool {
+// admit counts a connection, or refuses it.
+func (l *connLimiter) admit(c *net.TCPConn) bool {
 	from := clientPrefix(c.RemoteAddr())
-	why := w.add(from)
-	if why == nil {
+	refusal := l.add(from)
+	if refusal == nil {
 		return true
 	}
-	if w.onRefused != nil {
-		w.onRefused()
+	if l.onRefused != nil {
+		l.onRefused()
 	}
-	w.warn(why, from)
-	if w.silent || !w.startReject(c) {
+	l.warnings.Do(func() {
+		stats := l.stats()
+		l.logger.Warn("connection refused; the next ones are not logged for a minute", "address", from.String(), "error", refusal.Message,
+			"open", stats.Open, "refused_per_ip", stats.RefusedPerIP, "refused_global", stats.RefusedGlobal)
+	})
+	if l.silent || !l.startReject(c) {
 		_ = c.Close()
 		return false
 	}
-	go w.rejectWithReason(c, why)
+	go l.rejectWithReason(c, refusal)
 	return false
 }
 
-// add counts a connection, or says why it may not come in.
-func (w *connLimiter) add(from netip.Addr) *openai.Error {
-	w.mu.Lock()
-	defer w.mu.Unlock()
+// add counts a connection, or returns why it is refused.
+func (l *connLimiter) add(from netip.Addr) *openai.Error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
 	switch {
-	case w.total >= w.maxTotal:
-		w.refused.RefusedGlobal++
+	case l.total >= l.maxTotal:
+		l.refused.RefusedGlobal++
 		return openai.TooManyClients()
-	case w.maxPerIP > 0 && w.perIP[from] >= w.maxPerIP:
-		w.refused.RefusedPerIP++
-		return openai.TooManyConnections(w.maxPerIP)
+	case l.maxPerIP > 0 && l.perIP[from] >= l.maxPerIP:
+		l.refused.RefusedPerIP++
+		return openai.TooManyConnections(l.maxPerIP)
 	}
-	w.perIP[from]++
-	w.total++
+	l.perIP[from]++
+	l.total++
 	return nil
 }
 
-// warn logs a refusal, now and then.
-func (w *connLimiter) warn(why *openai.Error, from netip.Addr) {
-	if now := time.Now(); w.warned.IsZero() || now.Sub(w.warned) >= warnInterval {
-		w.warned = now
-		state := w.stats()
-		w.logger.Warn("a connection is refused; the next are not told of for a minute",
-			"address", from.String(), "reason", why.Message,
-			"open", state.Open, "refused_for_their_address", state.RefusedPerIP, "refused_for_all", state.RefusedGlobal)
+// remove ends the count of an admitted connection.
+func (l *connLimiter) remove(c net.Conn) {
+	from := clientPrefix(c.RemoteAddr())
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.total--
+	if l.perIP[from]--; l.perIP[from] == 0 {
+		delete(l.perIP, from)
 	}
 }
 
-// startReject keeps a refused connection until it has been told why, if there is room.
-func (w *connLimiter) startReject(c *net.TCPConn) bool {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if len(w.rejecting) >= maxRejecting {
+// startReject reserves one of the maxRejecting places.
+func (l *connLimiter) startReject(c *net.TCPConn) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if len(l.rejecting) >= maxRejecting {
 		return false
 	}
-	w.rejecting[c] = struct{}{}
+	l.rejecting[c] = struct{}{}
 	return true
 }
 
-// remove takes a connection back that has entered.
-func (w *connLimiter) remove(c net.Conn) {
-	from := clientPrefix(c.RemoteAddr())
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.total--
-	if w.perIP[from]--; w.perIP[from] == 0 {
-		delete(w.perIP, from)
-	}
-}
-
-// rejectWithReason tells a client that has asked for something why it gets nothing, and waits until it has had time to read
-// that: a close with unread bytes would be a reset, and a reset takes the answer with it. An answer before the question
-// would be taken for the end of an idle connection.
-func (w *connLimiter) rejectWithReason(c *net.TCPConn, why *openai.Error) {
+// rejectWithReason answers a client's first request with an error. It reads the request first, since a client takes a response
+// before its request for the end of an idle connection; and it closes after the client has, since a close with unread input is a
+// reset, which discards the response.
+func (l *connLimiter) rejectWithReason(c *net.TCPConn, e *openai.Error) {
 	defer func() {
 		_ = c.Close()
-		w.mu.Lock()
-		defer w.mu.Unlock()
-		delete(w.rejecting, c)
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		delete(l.rejecting, c)
 	}()
-	_ = setRefuseNew(c, false) // of a listener that is about to close, it has that nothing is to come to it
+	_ = setRefuseNew(c, false) // inherited from a listener that is closing
 	_ = c.SetDeadline(time.Now().Add(rejectTimeout))
-	var unwanted [4 << 10]byte
-	if _, err := c.Read(unwanted[:]); err != nil {
+	var discarded [4 << 10]byte
+	if _, err := c.Read(discarded[:]); err != nil {
 		return
 	}
-	if writeFinalError(c, why) != nil || c.CloseWrite() != nil {
+	if writeFinalError(c, e) != nil || c.CloseWrite() != nil {
 		return
 	}
 	for {
-		if _, err := c.Read(unwanted[:]); err != nil {
+		if _, err := c.Read(discarded[:]); err != nil {
 			return
 		}
 		time.Sleep(rejectReadPause)
 	}
 }
 
-// writeFinalError writes an error to a connection that no server has, and that ends with it.
+// writeFinalError writes an error to a connection that fasthttp does not serve, as its last response.
 func writeFinalError(c net.Conn, e *openai.Error) error {
-	var answer fasthttp.Response
-	answer.Header.SetNoDefaultContentType(true)
-	answer.SetConnectionClose()
-	renderError(&answer, e, "")
-	_, err := answer.WriteTo(c)
+	var response fasthttp.Response
+	response.Header.SetNoDefaultContentType(true)
+	response.SetConnectionClose()
+	renderError(&response, e, "")
+	_, err := response.WriteTo(c)
 	return err
 }
 
-// countRejecting says how many refused connections are not closed yet.
-func (w *connLimiter) countRejecting() int {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return len(w.rejecting)
+// countRejecting returns the number of refused connections that are not closed yet.
+func (l *connLimiter) countRejecting() int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return len(l.rejecting)
 }
 
-// closeRejecting closes those.
-func (w *connLimiter) closeRejecting() {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	for c := range w.rejecting {
+// closeRejecting closes the refused connections that are not closed yet.
+func (l *connLimiter) closeRejecting() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for c := range l.rejecting {
 		_ = c.Close()
 	}
 }
 
-func (w *connLimiter) stats() ConnStats {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	now := w.refused
-	now.Open = w.total
-	return now
+func (l *connLimiter) stats() ConnStats {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	stats := l.refused
+	stats.Open = l.total
+	return stats
 }

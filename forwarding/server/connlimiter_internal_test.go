@@ -8,11 +8,11 @@ import (
 	"testing"
 )
 
-func TestBehind(t *testing.T) {
+func TestClientPrefix(t *testing.T) {
 	f := func(address, want string) {
 		t.Helper()
 		if got := clientPrefix(net.TCPAddrFromAddrPort(netip.MustParseAddrPort(address))); got.String() != want {
-			t.Errorf("behind %s is %s, want %s", address, got, want)
+			t.Errorf("the prefix of %s is %s, want %s", address, got, want)
 		}
 	}
 	f("192.0.2.7:1", "192.0.2.7")
@@ -24,14 +24,14 @@ func TestBehind(t *testing.T) {
 	f("[::1]:1", "::")
 }
 
-// All addresses of an IPv6 network share one bound.
+// All addresses of an IPv6 /64 network share one limit.
 func TestConnectionsOfOneNetwork(t *testing.T) {
 	w := newConnLimiter(&Config{MaxPerIP: 2, Logger: slog.New(slog.DiscardHandler)}, false)
 	for i, want := range map[string][]bool{"2001:db8::": {true, true, false}, "2001:db8:0:1::": {true}} {
 		for n, in := range want {
 			from := clientPrefix(net.TCPAddrFromAddrPort(netip.MustParseAddrPort(fmt.Sprintf("[%s%d]:1", i, n+1))))
-			if why := w.add(from); (why == nil) != in {
-				t.Errorf("number %d of %s: %v", n+1, i, why)
+			if refusal := w.add(from); (refusal == nil) != in {
+				t.Errorf("number %d of %s: %v", n+1, i, refusal)
 			}
 		}
 	}

@@ -19,20 +19,20 @@ import (
 	"github.com/valyala/fasthttp"
 )
 
-// crowded returns a server that lets each address have so many connections, and all together so many.
-func crowded(t *testing.T, config server.Config, total int) *forwardtest.Drainable {
+// limited returns a server with limits of its connections.
+func limited(t *testing.T, config server.Config, total int) *forwardtest.Drainable {
 	t.Helper()
 	return forwardtest.ServeConfig(t, config, func(s *server.Server) { s.SetMaxConnections(total) })
 }
 
 const askOK = "GET / HTTP/1.1\r\nHost: x\r\n\r\n"
 
-// One address gets so many connections and no more, and another one as soon as one has ended. Others notice nothing.
-func TestConnectionsOfOneAddress(t *testing.T) {
-	said := make(forwardtest.LogLines, 10)
+// An address has its limit of connections, and another connection as soon as one has ended. Other addresses are not affected.
+func TestLimitPerAddress(t *testing.T) {
+	lines := make(forwardtest.LogLines, 10)
 	var refused atomic.Int64
-	s := crowded(t, server.Config{
-		MaxPerIP: 3, OnRefusedConn: func() { refused.Add(1) }, Logger: slog.New(slog.NewTextHandler(said, nil)),
+	s := limited(t, server.Config{
+		MaxPerIP: 3, OnRefusedConn: func() { refused.Add(1) }, Logger: slog.New(slog.NewTextHandler(lines, nil)),
 	}, server.MaxConnections)
 	mine := []*forwardtest.RawClient{s.DialFrom("127.0.0.1"), s.DialFrom("127.0.0.1"), s.DialFrom("127.0.0.1")}
 	s.AssertServed(mine...)
@@ -47,13 +47,13 @@ func TestConnectionsOfOneAddress(t *testing.T) {
 		s.AssertServed(mine...)
 	}
 	if n := s.ConnStats(); n != (server.ConnStats{Open: 6, RefusedPerIP: 3}) || refused.Load() != 3 {
-		t.Errorf("%+v, and was told of %d", n, refused.Load())
+		t.Errorf("%+v, and OnRefusedConn was called %d times", n, refused.Load())
 	}
-	if line := forwardtest.Receive(t, "the log", said); !strings.Contains(line, "127.0.0.1") || !strings.Contains(line, "may have no more") {
+	if line := forwardtest.Receive(t, "the log", lines); !strings.Contains(line, "127.0.0.1") || !strings.Contains(line, "may have no more") {
 		t.Errorf("logged %q", line)
 	}
-	if len(said) > 0 {
-		t.Errorf("and logged %q", <-said)
+	if len(lines) > 0 {
+		t.Errorf("and logged %q", <-lines)
 	}
 	for i := range mine {
 		mine[i].Close()
@@ -67,9 +67,9 @@ func TestConnectionsOfOneAddress(t *testing.T) {
 	}
 }
 
-// Whoever comes when there are as many as the server takes in all is told so in our own words.
-func TestConnectionsInAll(t *testing.T) {
-	s := crowded(t, server.Config{MaxPerIP: 2}, 3)
+// A connection above the limit of the server gets an OpenAI-shaped error.
+func TestLimitOfAllConnections(t *testing.T) {
+	s := limited(t, server.Config{MaxPerIP: 2}, 3)
 	s.AssertServed(s.DialFrom("127.0.0.1"), s.DialFrom("127.0.0.2"), s.DialFrom("127.0.0.3"))
 	if status, reason, number := s.DialFrom("127.0.0.4").ReadRefusal(t, askOK); status != 503 || reason != "too_many_connections" || number != 50301 {
 		t.Errorf("refused with %d, %q, %d", status, reason, number)
@@ -80,11 +80,11 @@ func TestConnectionsInAll(t *testing.T) {
 	s.Stop(server.DrainTimings{})
 }
 
-// The client of a connection that is counted is seen to go.
-func TestWatchOverCountedConnections(t *testing.T) {
+// The watcher finds the client of a counted connection leave.
+func TestWatchCountedConnections(t *testing.T) {
 	gone, began := make(chan error, 1), make(chan struct{}, 1)
 	var s *forwardtest.Drainable
-	s = crowded(t, server.Config{MaxPerIP: 1, Handle: func(rc *fasthttp.RequestCtx) {
+	s = limited(t, server.Config{MaxPerIP: 1, Handle: func(rc *fasthttp.RequestCtx) {
 		c := s.Inflight.Begin()
 		defer c.Close()
 		if err := c.WatchClient(rc.Conn()); err != nil {
@@ -95,7 +95,7 @@ func TestWatchOverCountedConnections(t *testing.T) {
 		case <-c.Context.Done():
 			gone <- context.Cause(c.Context)
 		case <-time.After(forwardtest.Patience):
-			gone <- errors.New("nobody noticed")
+			gone <- errors.New("not noticed")
 		}
 	}}, server.MaxConnections)
 	c := s.DialFrom("127.0.0.1")
@@ -109,13 +109,13 @@ func TestWatchOverCountedConnections(t *testing.T) {
 	s.Stop(server.DrainTimings{})
 }
 
-// A connection that was taken over counts for as long as it lasts.
-func TestTakenOverConnectionsCount(t *testing.T) {
-	let := make(chan struct{})
-	s := crowded(t, server.Config{MaxPerIP: 1, Handle: func(rc *fasthttp.RequestCtx) {
+// A hijacked connection counts until it is closed.
+func TestHijackedConnectionsCount(t *testing.T) {
+	release := make(chan struct{})
+	s := limited(t, server.Config{MaxPerIP: 1, Handle: func(rc *fasthttp.RequestCtx) {
 		if string(rc.Path()) == "/hijack" {
 			rc.Hijack(func(nc net.Conn) {
-				<-let
+				<-release
 				nc.Close()
 			})
 		}
@@ -128,15 +128,15 @@ func TestTakenOverConnectionsCount(t *testing.T) {
 	if status, _, _ := s.DialFrom("127.0.0.1").ReadRefusal(t, askOK); status != 429 {
 		t.Errorf("a second connection: %d", status)
 	}
-	close(let)
+	close(release)
 	s.WaitFor(func() bool { return s.ConnStats().Open == 0 })
 	s.AssertServed(s.DialFrom("127.0.0.1"))
 	s.Stop(server.DrainTimings{})
 }
 
-// A flood that is refused takes a bounded number of goroutines and hardly any memory, and who is there is served.
+// A flood of refused connections takes a bounded number of goroutines and little memory, and open connections are served.
 func TestFloodOfConnections(t *testing.T) {
-	s := crowded(t, server.Config{MaxPerIP: 2}, server.MaxConnections)
+	s := limited(t, server.Config{MaxPerIP: 2}, server.MaxConnections)
 	mine, other := s.DialFrom("127.0.0.1"), s.DialFrom("127.0.0.2")
 	s.AssertServed(mine, other, s.DialFrom("127.0.0.1"))
 	goroutines, heap := runtime.NumGoroutine(), inUse()
@@ -158,10 +158,10 @@ func TestFloodOfConnections(t *testing.T) {
 	}
 	s.WaitFor(func() bool { return s.ConnStats().RefusedPerIP == uint64(flood) })
 	grown := inUse() - heap
-	if most > server.MaxRefusing+20 {
+	if most > server.MaxRejecting+20 {
 		t.Errorf("%d goroutines for %d connections that are refused", most, flood)
 	}
-	if limit := flood*400 + server.MaxRefusing*(16<<10) + 4<<20; grown > limit { // most of it for the clients, which are here, too
+	if limit := flood*400 + server.MaxRejecting*(16<<10) + 4<<20; grown > limit { // most of it is the clients', which run in this process, too
 		t.Errorf("%d KiB of memory, want at most %d", grown>>10, limit>>10)
 	}
 	t.Logf("at most %d goroutines more, %d KiB", most, grown>>10)
@@ -169,11 +169,11 @@ func TestFloodOfConnections(t *testing.T) {
 		c.Close()
 	}
 	s.AssertServed(mine, other)
-	s.WaitFor(func() bool { return s.Refusing() == 0 })
+	s.WaitFor(func() bool { return s.Rejecting() == 0 })
 	s.Stop(server.DrainTimings{})
 }
 
-// inUse is the memory of this process's heap and stacks.
+// inUse returns the memory of the heap and of stacks in bytes.
 func inUse() int {
 	runtime.GC()
 	var m runtime.MemStats
@@ -181,12 +181,12 @@ func inUse() int {
 	return int(m.HeapAlloc + m.StackInuse)
 }
 
-// The end of a server does not wait for those who are told why they are refused, beyond its time.
-func TestEndCutsTheRefused(t *testing.T) {
-	s := crowded(t, server.Config{MaxPerIP: 1}, server.MaxConnections)
+// Shutdown closes refused connections that do not read their reason.
+func TestShutdownClosesRefusedConnections(t *testing.T) {
+	s := limited(t, server.Config{MaxPerIP: 1}, server.MaxConnections)
 	s.AssertServed(s.DialFrom("127.0.0.1"))
-	late := s.DialFrom("127.0.0.1") // and says nothing
-	s.WaitFor(func() bool { return s.Refusing() == 1 })
+	late := s.DialFrom("127.0.0.1") // and sends nothing
+	s.WaitFor(func() bool { return s.Rejecting() == 1 })
 	s.Stop(server.DrainTimings{})
 	if _, err := late.Read(make([]byte, 1)); err == nil {
 		t.Error("it is still open")

@@ -21,7 +21,7 @@ import (
 	"colonnade/openai"
 )
 
-// reader is a server of ours that does nothing but read requests, as every handler here does, and keep what it has read.
+// reader is a server that reads requests as each handler does, and keeps them.
 type reader struct {
 	address string
 
@@ -29,15 +29,15 @@ type reader struct {
 	read map[string][]readAs
 }
 
-// readAs is how we read one request.
+// readAs is a request as the server or net/http has read it.
 type readAs struct {
 	method, target, host string
-	fields               map[string]string // by lower-case name; those that matter
+	fields               map[string]string // by lower-case name; only those of relevantHeaders
 	body                 string
 }
 
-// mattering are the headers of which anything is made.
-func mattering() []string {
+// relevantHeaders returns the headers that a handler reads.
+func relevantHeaders() []string {
 	return []string{"content-type", "content-encoding", "authorization", "accept", "user-agent", hop.HeaderTraceParent, hop.HeaderRequestID, hop.HeaderToken, hop.HeaderQueue,
 		hop.HeaderPriority, hop.HeaderDeadlineMS, hop.HeaderForceColo, hop.HeaderStainlessTimeout, "upgrade", "sec-websocket-key", "origin", "x-tenant"}
 }
@@ -45,17 +45,17 @@ func mattering() []string {
 const mostBody = 64 << 10
 
 func startReader(t testing.TB) *reader {
-	inHand, err := server.NewInflight(slog.New(slog.DiscardHandler))
+	inflight, err := server.NewInflight(slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
 	}
 	r := &reader{read: map[string][]readAs{}}
 	srv := server.New(server.Config{
-		Inflight: inHand, Logger: slog.New(slog.DiscardHandler),
+		Inflight: inflight, Logger: slog.New(slog.DiscardHandler),
 		HandleError: func(rc *fasthttp.RequestCtx, e *openai.Error) { server.WriteError(rc, e, "") },
 		RejectEarly: func(h *fasthttp.RequestHeader) bool { return server.CheckHead(h, mostBody) != nil },
 		Handle: func(rc *fasthttp.RequestCtx) {
-			c := inHand.Begin()
+			c := inflight.Begin()
 			defer c.Close()
 			r.serve(c, rc)
 		},
@@ -83,7 +83,7 @@ func (r *reader) serve(c *server.Request, rc *fasthttp.RequestCtx) {
 		return
 	}
 	as.body = string(body)
-	for _, name := range mattering() {
+	for _, name := range relevantHeaders() {
 		as.fields[name] = string(h.Peek(name))
 	}
 	from := rc.RemoteAddr().String()
@@ -93,8 +93,8 @@ func (r *reader) serve(c *server.Request, rc *fasthttp.RequestCtx) {
 	rc.SetBodyString("ok")
 }
 
-// hear sends text and returns what was read of it.
-func (r *reader) hear(t testing.TB, text []byte) []readAs {
+// send sends text, and returns the requests that the server has read.
+func (r *reader) send(t testing.TB, text []byte) []readAs {
 	t.Helper()
 	c, err := net.Dial("tcp", r.address)
 	if err != nil {
@@ -117,7 +117,7 @@ func (r *reader) hear(t testing.TB, text []byte) []readAs {
 	return read
 }
 
-// compare reads text as net/http does, and fails unless that is as we have read it, one request after another.
+// compare reads text with net/http, and fails unless its requests are those that the server has read.
 func compare(t testing.TB, text []byte, ours []readAs) {
 	t.Helper()
 	br := bufio.NewReaderSize(bytes.NewReader(text), 64<<10)
@@ -125,30 +125,30 @@ func compare(t testing.TB, text []byte, ours []readAs) {
 		skipEmptyLines(br)
 		r, err := http.ReadRequest(br)
 		if err != nil {
-			t.Fatalf("%q: request %d is %+v to us, and to net/http: %v", text, n, as, err)
+			t.Fatalf("%q: request %d is %+v to the server, and to net/http: %v", text, n, as, err)
 		}
 		body, err := io.ReadAll(r.Body)
 		if err != nil {
-			t.Fatalf("%q: the body of request %d is %q to us, and %q to net/http: %v", text, n, as.body, body, err)
+			t.Fatalf("%q: the body of request %d is %q to the server, and %q to net/http: %v", text, n, as.body, body, err)
 		}
 		theirs := readAs{method: r.Method, target: r.RequestURI, host: r.Host, body: string(body), fields: map[string]string{}}
 		if r.Host == "" {
 			as.host = "" // HTTP/1.0
 		}
-		for _, name := range mattering() {
+		for _, name := range relevantHeaders() {
 			theirs.fields[name] = r.Header.Get(name)
 		}
 		if !strings.EqualFold(theirs.host, as.host) || len(r.Trailer) > 0 {
-			t.Fatalf("%q: host %q to us, %q with trailers %v to net/http", text, as.host, theirs.host, r.Trailer)
+			t.Fatalf("%q: host %q to the server, %q with trailers %v to net/http", text, as.host, theirs.host, r.Trailer)
 		}
 		theirs.host = as.host
 		if fmt.Sprint(as) != fmt.Sprint(theirs) {
-			t.Fatalf("%q: request %d is %+v to us, and %+v to net/http", text, n, as, theirs)
+			t.Fatalf("%q: request %d is %+v to the server, and %+v to net/http", text, n, as, theirs)
 		}
 	}
 }
 
-// skipEmptyLines passes over what may stand before a request line (RFC 9112, section 2.2), which net/http refuses.
+// skipEmptyLines skips the empty lines that may precede a request line (RFC 9112, section 2.2), which net/http refuses.
 func skipEmptyLines(br *bufio.Reader) {
 	for {
 		b, _ := br.Peek(2)
@@ -161,11 +161,10 @@ func skipEmptyLines(br *bufio.Reader) {
 	}
 }
 
-// canary stands behind all that is tried: to read it is to say where the next request begins.
+// canary follows each text. A server that reads it has found where the text's last request ends.
 const canary = "GET /behind HTTP/1.1\r\nHost: behind\r\nConnection: close\r\n\r\n"
 
-// Whatever our server lets through, net/http reads alike: method, target, host, headers, body, and where the next request
-// begins.
+// A request that the server accepts is read alike by net/http: method, target, host, headers, body, and the begin of the next request.
 func FuzzServer(f *testing.F) {
 	r := startReader(f)
 	for _, text := range differentialSeeds() {
@@ -176,6 +175,6 @@ func FuzzServer(f *testing.F) {
 			return
 		}
 		text = append(bytes.Clone(text), canary...)
-		compare(t, text, r.hear(t, text))
+		compare(t, text, r.send(t, text))
 	})
 }

@@ -1,12 +1,17 @@
-// Package server is fasthttp made strict: limits on size, time and connections, TLS, our errors instead of plain texts, and an
-// end that harms no client.
+// Package server makes fasthttp strict: limits on sizes, times and connections, TLS, OpenAI-shaped errors, and a drain that fails
+// no request.
 //
-// A request's head must arrive within ten seconds. Its body must make progress ([Request.ReadBody]): 8 KiB or its end in every
-// ten seconds. Memory grows with what has arrived, whatever was announced, and all bodies that are being read have one bound
-// together. No body is read before the head has shown who sends it ([Config]). A request that is answered before its
-// body was read is its connection's last; the connection then closes in two steps, so that the answer gets through.
+//	listener     accepts connections within the limits of connLimiter, and closes without a reset
+//	serverConn   a client's connection: TLS handshake, end between two requests while the server drains, httpguard.Framing
+//	Server       fasthttp's settings and hooks; the steps of a drain
+//	Inflight     the requests in flight: cancellation, clients that leave, bodies, hijacked connections
 //
-// [Watcher] ends a request's context as soon as its client has gone, also while the request is queued or its engine is silent.
-// [Inflight] is the set of requests between a handler's start and the end of the answer, which for a stream comes after the
-// handler has returned.
+// A head must arrive within ten seconds, and a body must make progress ([Request.ReadBody]): 8 KiB, or its end, in every ten
+// seconds. The memory of a body grows with what has arrived, and all unfinished bodies share one limit. No body is read before the
+// handler has seen the head ([Config]). A response before the end of the request's body is its connection's last; the connection
+// is then closed in two steps, so that the client gets the response.
+//
+// A request's context ends as soon as its client leaves, even while the request waits in a queue or its engine is silent
+// ([ErrClientGone]). A request is in flight ([Inflight]) until the end of its response, which for a stream comes after the handler
+// has returned.
 package server

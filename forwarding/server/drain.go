@@ -2,143 +2,84 @@ package server
 
 import (
 	"context"
-	"crypto/tls"
-	"fmt"
-	"log/slog"
-	"net"
-	"sync"
-	"sync/atomic"
 	"time"
-
-	"colonnade/forwarding/peertls"
-
-	"github.com/valyala/fasthttp"
 )
-
-// Server answers the requests that come in at a listener, and can end without harm to anybody. Its steps are
-// [Server.Drain], [Server.AwaitQuiet], [Server.Shut] and [Server.End].
-//
-// fasthttp's own end would do harm. It closes the listener at once, which resets whoever stands in its backlog; it ends
-// idle connections without a look at what has arrived meanwhile, and others after an answer that did not say so; and it
-// does not know the connections that were taken over.
-type Server struct {
-	http     *fasthttp.Server
-	limiter  *connLimiter
-	tls      *tls.Config         // nil = without
-	peers    *peertls.TrustStore // nil = anybody is let in
-	logger   *slog.Logger
-	inflight *Inflight
-	draining atomic.Bool
-
-	mu       sync.Mutex // guards the fields below
-	listener *listener  // nil before Serve
-	shut     bool
-}
 
 const (
 	maxQuiet  = 500 * time.Millisecond
 	maxSettle = 100 * time.Millisecond
-	// cancelGrace is how long what was told to end may take to do so.
+	// cancelGrace is how long cancelled requests may take to end before their connections are closed.
 	cancelGrace = 3 * time.Second
-	// pollInterval is how often an end that is being waited for is looked for.
+	// pollInterval is how often a condition of the drain is checked.
 	pollInterval = 10 * time.Millisecond
 )
 
-// DrainTimings is how long the steps of an end take.
+// DrainTimings are the durations of the steps of a drain.
 type DrainTimings struct {
-	Notice time.Duration // the longest time in which new requests are served as before
-	Settle time.Duration // the shortest
-	// Quiet is after how long a silent client is not about to send something. Where it is shorter than a handshake
-	// takes, who connects at the very end may be reset.
+	Notice time.Duration // longest time in which new requests are served as before
+	Settle time.Duration // shortest time in which they are
+	// Quiet is how long a client must be silent before it is assumed to send nothing. A client whose TCP handshake takes longer may
+	// be reset if it connects at the very end.
 	Quiet time.Duration
 }
 
-// NewDrainTimings fits the steps into the time that running requests have. notice is the most that others need to notice.
+// NewDrainTimings divides total, the time that running requests have. notice is the longest time in which clients notice the drain.
 func NewDrainTimings(total, notice time.Duration) DrainTimings {
 	return DrainTimings{Notice: min(total/2, notice), Settle: min(total/20, maxSettle), Quiet: min(total/10, maxQuiet)}
 }
 
-// Serve answers what comes in at ln, which is of TCP, until Shut.
-func (s *Server) Serve(ln net.Listener) error {
-	tcp, ok := ln.(*net.TCPListener)
-	if !ok {
-		return fmt.Errorf("cannot serve %s: a %T is no listener of TCP alone", ln.Addr(), ln)
-	}
-	d := s.openListener(tcp)
-	if d == nil {
-		return ln.Close()
-	}
-	defer close(d.served)
-	if err := s.http.Serve(d); err != nil {
-		return fmt.Errorf("cannot serve %s: %w", ln.Addr(), err)
-	}
-	return nil
-}
-
-// openListener returns nil if it is to stay shut.
-func (s *Server) openListener(ln *net.TCPListener) *listener {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if !s.shut {
-		s.listener = newListener(ln, s)
-	}
-	return s.listener
-}
-
-func (s *Server) markShut() *listener {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.shut = true
-	return s.listener
-}
-
-// ConnStats says how many there are, and how many were refused.
-func (s *Server) ConnStats() ConnStats { return s.limiter.stats() }
-
-// Drain makes every answer from now on the last of its connection, and says so. Requests are served as before.
+// Drain makes each response from now on the last of its connection. Requests are served as before.
 func (s *Server) Drain() { s.draining.Store(true) }
 
-// AwaitQuiet waits until no request has come for a while and expected, unless it is nil, is false; for p.Notice at
-// most, and until ctx ends.
-func (s *Server) AwaitQuiet(ctx context.Context, p DrainTimings, expected func() bool) {
+// AwaitQuiet waits until no request has arrived for t.Quiet and expected, unless it is nil, returns false. It waits for at most
+// t.Notice, and until ctx ends.
+func (s *Server) AwaitQuiet(ctx context.Context, t DrainTimings, expected func() bool) {
 	began := time.Now()
 	waitUntil(ctx, func() bool {
 		took := time.Since(began)
-		quiet := took >= p.Settle && s.inflight.idleFor() >= p.Quiet && (expected == nil || !expected())
-		return quiet || took >= p.Notice
+		quiet := took >= t.Settle && s.inflight.idleFor() >= t.Quiet && (expected == nil || !expected())
+		return quiet || took >= t.Notice
 	})
 }
 
-// StopAccepting lets nobody in any more, and returns once the listener is closed. Connections that wait for a request end once
-// they have been silent for a while; who still sends one is answered. Nobody is reset.
-func (s *Server) StopAccepting(p DrainTimings) {
+// StopAccepting refuses new connections, and returns when the listener is closed. A connection between two requests is closed once
+// its client has been silent for t.Quiet; a request that arrives before is served. No connection is reset.
+func (s *Server) StopAccepting(t DrainTimings) {
 	s.Drain()
-	if d := s.markShut(); d != nil {
-		d.closeGracefully(p.Quiet)
+	if l := s.stop(); l != nil {
+		l.closeGracefully(t.Quiet)
 	}
 }
 
-// Shutdown waits until nothing is in hand. When ctx ends, it ends what still is, for cause, and cuts what has not ended a
-// moment later. It returns once there is neither a connection left nor a request in hand.
-func (s *Server) Shutdown(ctx context.Context, p DrainTimings, cause error) error {
-	cut, cancel := context.WithCancel(context.WithoutCancel(ctx))
-	defer cancel()
+// stop returns the listener to close, or nil if Serve was not called; it will not serve then.
+func (s *Server) stop() *listener {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.stopped = true
+	return s.listener
+}
+
+// Shutdown waits until no request is in flight, closes the listener, and returns when no connection is left. When ctx ends, it
+// cancels the requests in flight with cause, and 3 s later closes their connections.
+func (s *Server) Shutdown(ctx context.Context, t DrainTimings, cause error) error {
+	forced, force := context.WithCancel(context.WithoutCancel(ctx))
+	defer force()
 	defer context.AfterFunc(ctx, func() {
 		s.inflight.CancelAll(cause)
-		time.AfterFunc(cancelGrace, cancel)
+		time.AfterFunc(cancelGrace, force)
 	})()
-	waitUntil(cut, func() bool { return s.inflight.Count() == 0 })
-	s.StopAccepting(p)
-	if d := s.markShut(); d != nil {
-		<-d.served
-		waitUntil(cut, func() bool { return d.count() == 0 })
-		d.closeAll()
-		waitUntil(context.WithoutCancel(ctx), func() bool { return d.count() == 0 })
+	waitUntil(forced, func() bool { return s.inflight.Count() == 0 })
+	s.StopAccepting(t)
+	if l := s.stop(); l != nil {
+		<-l.served
+		waitUntil(forced, func() bool { return l.count() == 0 })
+		l.closeAll()
+		waitUntil(context.WithoutCancel(ctx), func() bool { return l.count() == 0 })
 	}
 	return s.inflight.Close()
 }
 
-// waitUntil waits until done, or ctx ends.
+// waitUntil waits until done returns true, or ctx ends.
 func waitUntil(ctx context.Context, done func() bool) {
 	tick := time.NewTicker(pollInterval)
 	defer tick.Stop()

@@ -17,7 +17,7 @@ import (
 	"github.com/valyala/fasthttp"
 )
 
-func TestDrainingAnswersAreTheLast(t *testing.T) {
+func TestResponsesOfADrainAreTheLast(t *testing.T) {
 	s := forwardtest.Serve(t, nil)
 	c := forwardtest.MustDial(t, s)
 	if last, err := c.Ask(); last || err != nil {
@@ -34,7 +34,7 @@ func TestDrainingAnswersAreTheLast(t *testing.T) {
 	s.Stop(server.DrainTimings{})
 }
 
-// A request behind the one that is the last gets no answer, and takes none away.
+// A request that is pipelined behind the last one gets no response, and does not affect that of the last.
 func TestPipelinedBehindTheLast(t *testing.T) {
 	s := forwardtest.Serve(t, nil)
 	c := forwardtest.MustDial(t, s)
@@ -48,8 +48,8 @@ func TestPipelinedBehindTheLast(t *testing.T) {
 	s.Stop(server.DrainTimings{})
 }
 
-// Connections that wait leave, without a reset; but those that a request may still come on are given time for it.
-func TestIdleConnectionsLeave(t *testing.T) {
+// Idle connections close without a reset, but not before their clients have been silent for a while.
+func TestIdleConnectionsClose(t *testing.T) {
 	s := forwardtest.Serve(t, nil)
 	p := server.DrainTimings{Quiet: time.Second}
 	used, unused := forwardtest.MustDial(t, s), forwardtest.MustDial(t, s)
@@ -74,16 +74,16 @@ func TestIdleConnectionsLeave(t *testing.T) {
 	s.Stop(p)
 }
 
-// wantLast expects one more answer on a connection that is not silent for long until then. On a machine that is so slow that
-// it was, nothing can be expected.
+// wantLast expects a last response on a connection whose client has not been silent for long, unless the given time has passed: on a
+// slow machine it may have been.
 func wantLast(t *testing.T, ask func() (last bool, err error), then time.Time) {
 	t.Helper()
 	if last, err := ask(); (!last || err != nil) && time.Now().Before(then) {
-		t.Errorf("on a connection that was not silent for long: last %v, %v", last, err)
+		t.Errorf("on a connection that was not silent: last %v, %v", last, err)
 	}
 }
 
-// A request of which half has come when its server ends is waited for.
+// A request of which half has arrived when the server stops is served.
 func TestHalfARequest(t *testing.T) {
 	s := forwardtest.Serve(t, nil)
 	c := forwardtest.MustDial(t, s)
@@ -98,14 +98,14 @@ func TestHalfARequest(t *testing.T) {
 	s.Stop(server.DrainTimings{})
 }
 
-// Whoever connects until the very end is answered or refused, and never reset.
-func TestShutResetsNobody(t *testing.T) {
+// A client that connects at the very end is served or refused, and never reset.
+func TestStopAcceptingResetsNoConnection(t *testing.T) {
 	for range 3 {
 		s := forwardtest.Serve(t, nil)
-		var crowd sync.WaitGroup
+		var clients sync.WaitGroup
 		var answered, reset atomic.Int64
 		for range 16 {
-			crowd.Go(func() {
+			clients.Go(func() {
 				for {
 					c, err := forwardtest.Dial(s.Address)
 					if errors.Is(err, syscall.ECONNREFUSED) {
@@ -130,8 +130,8 @@ func TestShutResetsNobody(t *testing.T) {
 		for answered.Load() < 200 {
 			time.Sleep(time.Millisecond)
 		}
-		s.StopAccepting(server.DrainTimings{Quiet: time.Second}) // far longer than from a connect to its request
-		crowd.Wait()
+		s.StopAccepting(server.DrainTimings{Quiet: time.Second}) // far longer than between a connect and its request
+		clients.Wait()
 		if n := reset.Load(); n > 0 {
 			t.Errorf("%d of %d were reset", n, answered.Load()+n)
 		}
@@ -139,7 +139,7 @@ func TestShutResetsNobody(t *testing.T) {
 	}
 }
 
-// A server that nobody asks is quiet at once; one that is asked all the time for as long as it may take to notice.
+// AwaitQuiet returns at once without requests, and at the end of Notice if they do not stop.
 func TestAwaitQuiet(t *testing.T) {
 	s := forwardtest.Serve(t, nil)
 	await := func(p server.DrainTimings, expected func() bool) time.Duration {
@@ -154,21 +154,21 @@ func TestAwaitQuiet(t *testing.T) {
 		}
 	}
 	hour := server.DrainTimings{Notice: time.Hour, Quiet: 300 * time.Millisecond}
-	f("never asked", await(hour, nil), 0, forwardtest.Patience)
+	f("no request", await(hour, nil), 0, forwardtest.Patience)
 	hour.Settle = 100 * time.Millisecond
-	f("never asked, but told to wait", await(hour, nil), hour.Settle, forwardtest.Patience)
+	f("no request, and a shortest time", await(hour, nil), hour.Settle, forwardtest.Patience)
 	c := forwardtest.MustDial(t, s)
 	asked := time.Now()
 	if _, err := c.Ask(); err != nil {
 		t.Fatal(err)
 	}
 	await(hour, nil)
-	f("just asked", time.Since(asked), hour.Quiet, forwardtest.Patience)
+	f("a recent request", time.Since(asked), hour.Quiet, forwardtest.Patience)
 	began := time.Now()
 	due := began.Add(200 * time.Millisecond)
 	await(hour, func() bool { return time.Now().Before(due) })
-	f("somebody is expected", time.Since(began), 200*time.Millisecond, forwardtest.Patience)
-	f("somebody is always expected", await(server.DrainTimings{Notice: 100 * time.Millisecond}, func() bool { return true }), 100*time.Millisecond, forwardtest.Patience)
+	f("a client is expected", time.Since(began), 200*time.Millisecond, forwardtest.Patience)
+	f("a client is always expected", await(server.DrainTimings{Notice: 100 * time.Millisecond}, func() bool { return true }), 100*time.Millisecond, forwardtest.Patience)
 	stop, asking := make(chan struct{}), sync.WaitGroup{}
 	asking.Go(func() {
 		for {
@@ -180,15 +180,15 @@ func TestAwaitQuiet(t *testing.T) {
 			}
 		}
 	})
-	f("asked all the time", await(server.DrainTimings{Notice: time.Second, Quiet: 900 * time.Millisecond}, nil), time.Second, forwardtest.Patience)
+	f("requests all the time", await(server.DrainTimings{Notice: time.Second, Quiet: 900 * time.Millisecond}, nil), time.Second, forwardtest.Patience)
 	close(stop)
 	asking.Wait()
 	c.Close()
 	s.Stop(server.DrainTimings{})
 }
 
-// The end waits for requests, and for connections that were taken over.
-func TestEndWaits(t *testing.T) {
+// Shutdown waits for requests in flight.
+func TestShutdownWaits(t *testing.T) {
 	handling, release := make(chan struct{}), make(chan struct{})
 	s := forwardtest.Serve(t, func(*fasthttp.RequestCtx) {
 		close(handling)
@@ -212,7 +212,7 @@ func TestEndWaits(t *testing.T) {
 	}()
 	select {
 	case <-over:
-		t.Error("it has ended with a request in hand")
+		t.Error("it has ended with a request in flight")
 	case <-time.After(100 * time.Millisecond):
 	}
 	close(release)
@@ -222,8 +222,8 @@ func TestEndWaits(t *testing.T) {
 	<-over
 }
 
-// Who drips a request when time is over is cut.
-func TestEndCuts(t *testing.T) {
+// A connection with an unfinished request is closed when the time is over.
+func TestShutdownClosesConnections(t *testing.T) {
 	s := forwardtest.Serve(t, nil)
 	c := forwardtest.MustDial(t, s)
 	fmt.Fprint(c, "GET / HTTP/1.1\r\nHo")
@@ -234,7 +234,7 @@ func TestEndCuts(t *testing.T) {
 	if err := errors.Join(s.Shutdown(ctx, server.DrainTimings{}, errors.New("time is over")), <-s.Served); err != nil {
 		t.Error(err)
 	}
-	if took := time.Since(began); took > server.CutAfter+forwardtest.Patience/2 {
+	if took := time.Since(began); took > server.CancelGrace+forwardtest.Patience/2 {
 		t.Errorf("took %v", took)
 	}
 }

@@ -14,9 +14,9 @@ import (
 	"colonnade/openai"
 )
 
-// Whatever is answered before a body was read, and however that is framed: nothing in it is taken for a request, and
-// where the connection goes on, it does so behind the body.
-func TestAnswersBeforeTheBody(t *testing.T) {
+// After a response that does not wait for the request's body, no part of that body is taken for a request, however it is framed. If the
+// connection continues, it does so after the body.
+func TestResponsesBeforeTheBody(t *testing.T) {
 	const hidden = "GET /hidden HTTP/1.1\r\nHost: x\r\n\r\n"
 	for name, refuse := range map[string]func() *openai.Error{
 		"401": func() *openai.Error { return openai.InvalidAPIKey("no key") },
@@ -43,11 +43,11 @@ func TestAnswersBeforeTheBody(t *testing.T) {
 						if framing != length {
 							sent = fmt.Sprintf("%x\r\n%s\r\n0\r\n\r\n", len(body), body)
 						}
-						goesOn := framing == length && size == 1 // as it has come whole before it was looked at
+						continues := framing == length && size == 1 // the whole body has arrived before the handler was called
 						handled.Store(0)
 						behind.Store(0)
-						s.AssertAnsweredEarly(t, "POST /first HTTP/1.1\r\nHost: x\r\n"+more+framing+"\r\n\r\n"+sent, goesOn)
-						if n := handled.Load(); n != 1 || behind.Load() != 0 != goesOn {
+						s.AssertAnsweredEarly(t, "POST /first HTTP/1.1\r\nHost: x\r\n"+more+framing+"\r\n\r\n"+sent, continues)
+						if n := handled.Load(); n != 1 || behind.Load() != 0 != continues {
 							t.Errorf("%s %q, %d bytes: %d requests handled, and %d behind it", framing, more, len(body), n, behind.Load())
 						}
 					}

@@ -1,35 +1,49 @@
 package server
 
 import (
-	"errors"
 	"net"
 	"sync"
 
-	"colonnade/forwarding/netconn"
-
 	"github.com/valyala/fasthttp"
+
+	"colonnade/forwarding/netconn"
 )
 
-// wrapHijacked returns a client's connection that was taken over from the server.
-func wrapHijacked(c net.Conn) *netconn.Conn {
-	client := c.(*serverConn)
-	return netconn.Wrap(client, client.tcp, client.secure)
+// Hijack calls run with the client's connection after the handler has returned and the response has been written. run has a
+// goroutine of its own, and the connection is closed when it returns. The request must stay open until then. run is called exactly
+// once: if the connection breaks before, for which fasthttp does not call it, run gets the closed connection.
+func (r *Request) Hijack(rc *fasthttp.RequestCtx, run func(*netconn.Conn)) {
+	conn := rc.Conn()
+	r.inflight.hijacks.add(conn, func(client *netconn.Conn) {
+		// No caller would recover from a panic, and the process would end.
+		defer func() { LogPanic(r.inflight.logger, "hijacked connection", recover()) }()
+		run(client)
+	})
+	rc.Hijack(func(nc net.Conn) {
+		run, ok := r.inflight.hijacks.take(conn)
+		if !ok {
+			return
+		}
+		client := wrapHijacked(conn)
+		client.ReadAhead = drainReadAhead(nc, conn)
+		go func() { // fasthttp frees its memory for the request when this function returns, and not after the session
+			defer conn.Close()
+			run(client)
+		}()
+	})
 }
 
-// drainReadAhead returns what a server has read of below beyond the request before it handed the connection out as nc.
-func drainReadAhead(nc, below net.Conn) (early []byte) {
-	_ = below.SetReadDeadline(netconn.PastDeadline()) // nothing but what is in memory already
-	var piece [512]byte
-	for {
-		n, err := nc.Read(piece[:])
-		early = append(early, piece[:n]...)
-		if err != nil {
-			return early
-		}
+// connState is called by fasthttp when the state of a connection changes.
+func (f *Inflight) connState(c net.Conn, state fasthttp.ConnState) {
+	if state != fasthttp.StateClosed {
+		return
+	}
+	if run, ok := f.hijacks.take(c); ok {
+		run(wrapHijacked(c))
 	}
 }
 
-// hijacks are the connections that were asked for and not handed out yet.
+// hijacks are the connections for which Hijack was called and run was not.
 type hijacks struct {
 	mu      sync.Mutex // guards the field below
 	pending map[net.Conn]func(*netconn.Conn)
@@ -52,39 +66,20 @@ func (h *hijacks) take(c net.Conn) (func(*netconn.Conn), bool) {
 	return run, ok
 }
 
-// Hijack calls run with the client's connection once the handler has returned and its answer was written, in a
-// goroutine of its own; the connection is closed when run returns. The custody must last until then. fasthttp forgets a
-// hijack whose connection breaks before; then run gets the connection closed, so that it is called in any case, and
-// once.
-func (c *Request) Hijack(rc *fasthttp.RequestCtx, run func(*netconn.Conn)) {
-	below := rc.Conn()
-	c.inflight.hijacks.add(below, func(client *netconn.Conn) {
-		// Nobody else would catch a panic, and the process would end.
-		defer func() { LogPanic(c.inflight.logger, "connection's relay", recover()) }()
-		run(client)
-	})
-	rc.Hijack(func(nc net.Conn) {
-		run, ok := c.inflight.hijacks.take(below)
-		if !ok {
-			return
+func wrapHijacked(c net.Conn) *netconn.Conn {
+	client := c.(*serverConn)
+	return netconn.Wrap(client, client.tcp, client.tlsConn)
+}
+
+// drainReadAhead returns what fasthttp has read of conn after the request, before it handed the connection out as nc.
+func drainReadAhead(nc, conn net.Conn) (readAhead []byte) {
+	_ = conn.SetReadDeadline(netconn.PastDeadline()) // only what is in memory already
+	var piece [512]byte
+	for {
+		n, err := nc.Read(piece[:])
+		readAhead = append(readAhead, piece[:n]...)
+		if err != nil {
+			return readAhead
 		}
-		client := wrapHijacked(below)
-		client.ReadAhead = drainReadAhead(nc, below)
-		go func() { // the server gives back its memory for the request when this returns: it would be idle for an hour
-			defer below.Close()
-			run(client)
-		}()
-	})
-}
-
-// connState is called by the server when a connection's state changes.
-func (h *Inflight) connState(c net.Conn, state fasthttp.ConnState) {
-	if state != fasthttp.StateClosed {
-		return
-	}
-	if run, ok := h.hijacks.take(c); ok {
-		run(wrapHijacked(c))
 	}
 }
-
-var errNoHalfClose = errors.New("connection cannot be closed by halves")

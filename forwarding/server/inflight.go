@@ -10,96 +10,97 @@ import (
 	"time"
 )
 
-// Inflight is the requests that a server has in hand: from the handler's start to the answer's end, which for a stream
-// comes after the handler has returned.
+// Inflight is the set of requests in flight: from the begin of a handler to the end of the response, which for a stream comes after
+// the handler has returned. Its methods may be called by several goroutines at once.
 type Inflight struct {
-	watcher   *Watcher
-	logger    *slog.Logger
-	lifetime  context.Context
-	cancel    context.CancelCauseFunc
-	open      sync.WaitGroup
-	count     atomic.Int64
-	began     time.Time
-	lastBegin atomic.Int64 // when the last was taken, in nanoseconds after began: a step of the clock does not move it
-	hijacks   hijacks
-	bodies    bodyMemory
+	watcher    *clientWatcher
+	logger     *slog.Logger
+	lifetime   context.Context // ends with CancelAll
+	cancel     context.CancelCauseFunc
+	open       sync.WaitGroup
+	count      atomic.Int64
+	began      time.Time
+	lastBegin  atomic.Int64 // nanoseconds after began, so that a step of the wall clock does not change it; 0 = never
+	hijacks    hijacks
+	bodyMemory bodyMemory
 }
 
-// NewInflight returns a set without requests. It is to be closed.
+// NewInflight returns an empty set, which the caller must close.
 func NewInflight(logger *slog.Logger) (*Inflight, error) {
-	w, err := NewWatcher()
+	w, err := newClientWatcher()
 	if err != nil {
 		return nil, err
 	}
-	h := &Inflight{watcher: w, logger: logger, began: time.Now()}
-	h.lifetime, h.cancel = context.WithCancelCause(context.Background())
-	return h, nil
+	f := &Inflight{watcher: w, logger: logger, began: time.Now()}
+	f.lifetime, f.cancel = context.WithCancelCause(context.Background())
+	return f, nil
 }
 
-// Begin takes a request in hand. Its context ends with EndAll, or when its client has gone once that is watched.
-func (h *Inflight) Begin() *Request {
-	c := &Request{inflight: h}
-	c.Context, c.Cancel = context.WithCancelCause(context.Background())
-	c.unbind = context.AfterFunc(h.lifetime, func() { c.Cancel(context.Cause(h.lifetime)) })
-	h.count.Add(1)
-	h.open.Add(1)
-	h.lastBegin.Store(max(1, int64(time.Since(h.began))))
-	return c
+// Begin adds a request, which the caller must close. The request's context ends with CancelAll, and if WatchClient was called, when
+// the client leaves.
+func (f *Inflight) Begin() *Request {
+	r := &Request{inflight: f}
+	r.Context, r.Cancel = context.WithCancelCause(context.Background())
+	r.unbind = context.AfterFunc(f.lifetime, func() { r.Cancel(context.Cause(f.lifetime)) })
+	f.count.Add(1)
+	f.open.Add(1)
+	f.lastBegin.Store(max(1, int64(time.Since(f.began))))
+	return r
 }
 
-// idleFor says for how long no request has come. It has no end where none ever has.
-func (h *Inflight) idleFor() time.Duration {
-	taken := h.lastBegin.Load()
-	if taken == 0 {
+// idleFor returns the time since the last Begin.
+func (f *Inflight) idleFor() time.Duration {
+	last := f.lastBegin.Load()
+	if last == 0 {
 		return math.MaxInt64
 	}
-	return time.Since(h.began) - time.Duration(taken)
+	return time.Since(f.began) - time.Duration(last)
 }
 
-// Count says how many there are.
-func (h *Inflight) Count() int { return int(h.count.Load()) }
+// Count returns the number of requests in flight.
+func (f *Inflight) Count() int { return int(f.count.Load()) }
 
-// CancelAll ends the context of every request, for cause.
-func (h *Inflight) CancelAll(cause error) { h.cancel(cause) }
+// CancelAll ends the context of every request with cause.
+func (f *Inflight) CancelAll(cause error) { f.cancel(cause) }
 
-// Close waits until no request is in hand, and lets go of everything. No other may be taken any more.
-func (h *Inflight) Close() error {
-	h.open.Wait()
-	h.cancel(nil)
-	return h.watcher.Close()
+// Close waits until no request is in flight. Begin must not be called any more.
+func (f *Inflight) Close() error {
+	f.open.Wait()
+	f.cancel(nil)
+	return f.watcher.close()
 }
 
-// Request is one request in hand.
+// Request is a request in flight. It is for one goroutine at a time, except for Context and Cancel.
 type Request struct {
 	Context context.Context
 	Cancel  context.CancelCauseFunc
 
 	inflight *Inflight
-	unbind   func() bool
-	watch    Watch
-	body     []byte // to be put back
+	unbind   func() bool // from Inflight.lifetime
+	watch    clientWatch
+	body     []byte // of bodyMemory
 	closed   bool
 }
 
-// WatchClient ends the context with [ErrClientGone] once the client behind conn has gone.
-func (c *Request) WatchClient(conn net.Conn) error {
+// WatchClient ends the context with [ErrClientGone] when the client of conn leaves.
+func (r *Request) WatchClient(conn net.Conn) error {
 	var err error
-	c.watch, err = c.inflight.watcher.Watch(conn, c.Cancel)
+	r.watch, err = r.inflight.watcher.watch(conn, r.Cancel)
 	return err
 }
 
-// Close ends the custody; further calls do nothing. It reports whether this was the first.
-func (c *Request) Close() bool {
-	if c.closed {
+// Close removes the request from the set, and ends its context. It reports whether this was the first call; others do nothing.
+func (r *Request) Close() bool {
+	if r.closed {
 		return false
 	}
-	c.closed = true
-	c.inflight.bodies.put(c.body)
-	c.body = nil
-	c.watch.Stop()
-	c.unbind()
-	c.Cancel(nil)
-	c.inflight.count.Add(-1)
-	c.inflight.open.Done()
+	r.closed = true
+	r.inflight.bodyMemory.put(r.body)
+	r.body = nil
+	r.watch.stop()
+	r.unbind()
+	r.Cancel(nil)
+	r.inflight.count.Add(-1)
+	r.inflight.open.Done()
 	return true
 }

@@ -9,29 +9,38 @@ import (
 	"sync/atomic"
 	"time"
 
-	"colonnade/forwarding/netconn"
-
 	"github.com/valyala/fasthttp"
+
+	"colonnade/forwarding/netconn"
 )
 
-// keepAlive is what a client's connection knows of its server's end: it leaves between two requests, and only after it has
-// been silent for a while, which is when its client is least likely to send another one. Then it says that nothing more
-// will be sent, and takes what still comes for a moment, so that a request that crosses that word is lost without a
-// reset: its client sees a connection that ended before an answer began, and may send it again.
+// keepAlive closes a connection between two requests when its server drains, at a time when its client is least likely to send
+// another request: after the client has been silent for the listener's idleLimit.
+//
+//	accepted ──→ idle ──→ active: a request, or a TLS handshake ──→ idle …
+//	              │ idleLimit is set, and the client has been silent for so long
+//	              └──→ readUntilIdle returns io.EOF ──→ fasthttp calls Close, which lingers
+//
+// Close sends FIN and discards input for a while. A request that crosses the FIN is so lost without a reset: its client sees a
+// connection that ended before a response, and may send the request again.
+//
+// Only the connection's own goroutine reads. It blocks until its deadline, so closeGracefully wakes it: wake moves the deadline
+// into the past, and readUntilIdle then computes the next one. A connection must not be woken during a TLS handshake, which could
+// not be resumed; waking orders the two.
 type keepAlive struct {
 	listener     *listener
-	idleSince    atomic.Int64 // since when it waits for a request, by [door.since]; 0 = it has one
-	readDeadline atomic.Int64 // the deadline for reading that the server has set, likewise; 0 = none
-	woken        atomic.Bool  // its deadline is not that one
+	idleSince    atomic.Int64 // time by listener.nanosOf since which the connection is idle; 0 = it is active
+	readDeadline atomic.Int64 // fasthttp's deadline, likewise; 0 = none
+	woken        atomic.Bool  // wake has replaced the deadline
 
-	waking sync.Mutex // held while it is woken, or is becoming one that must not be
+	waking sync.Mutex // held by wake, and by setActive
 }
 
-// onConnState follows a connection from request to request.
+// onConnState follows the requests of a connection. fasthttp calls it.
 func onConnState(nc net.Conn, state fasthttp.ConnState) {
 	c := nc.(*serverConn)
 	switch state {
-	case fasthttp.StateNew: // it has waited since it was accepted
+	case fasthttp.StateNew: // idle since it was accepted
 	case fasthttp.StateIdle:
 		c.idleSince.Store(c.listener.nanosNow())
 	default:
@@ -39,20 +48,20 @@ func onConnState(nc net.Conn, state fasthttp.ConnState) {
 	}
 }
 
-// idleDeadline says when the connection leaves, if it may.
+// idleDeadline returns when the connection closes unless its client sends something, and whether it may close.
 func (c *serverConn) idleDeadline() (time.Time, bool) {
 	quiet, since := c.listener.idleLimit.Load(), c.idleSince.Load()
 	if quiet == 0 || since == 0 {
 		return time.Time{}, false
 	}
-	by, soon := c.listener.timeOf(since+quiet), time.Now().Add(time.Millisecond) // else what has arrived would not be read
-	if by.Before(soon) {
-		by = soon
+	deadline, earliest := c.listener.timeOf(since+quiet), time.Now().Add(time.Millisecond) // input that has arrived is read before it
+	if deadline.Before(earliest) {
+		deadline = earliest
 	}
-	return by, true
+	return deadline, true
 }
 
-// wake makes a connection that waits for a request look whether it is to leave.
+// wake makes an idle connection compute its deadline again.
 func (c *serverConn) wake() {
 	c.waking.Lock()
 	defer c.waking.Unlock()
@@ -62,8 +71,7 @@ func (c *serverConn) wake() {
 	}
 }
 
-// setActive makes a connection one that has something to do, and puts the server's own deadline in force: from here
-// on it is not woken.
+// setActive makes the connection active, and restores fasthttp's deadline: it is not woken from now on.
 func (c *serverConn) setActive() {
 	c.waking.Lock()
 	defer c.waking.Unlock()
@@ -72,30 +80,32 @@ func (c *serverConn) setActive() {
 	c.restoreDeadline()
 }
 
-// noteBytes notes that something has come of what is not yet a request, as with TLS: that is no silence.
+// noteBytes restarts the silence, for encrypted bytes that are not a whole record yet. With TLS it is called for each read.
 func (c *serverConn) noteBytes() {
 	if since := c.idleSince.Load(); since != 0 {
-		c.idleSince.CompareAndSwap(since, max(since, c.listener.nanosNow())) // it may have been given more time
+		c.idleSince.CompareAndSwap(since, max(since, c.listener.nanosNow())) // since may lie in the future: see restartIdle
 	}
 }
 
-// readUntilIdle reads, or ends the stream of requests.
+// readUntilIdle reads, and returns io.EOF when the connection is to close. A read that timed out is handled in this order: the
+// connection was woken, so try again with the new deadline; bytes have arrived since the deadline was computed, likewise; the
+// client was silent.
 func (c *serverConn) readUntilIdle(p []byte) (int, error) {
 	for {
-		by, leaves := c.idleDeadline()
-		if leaves {
-			_ = c.tcp.SetReadDeadline(by)
+		deadline, mayClose := c.idleDeadline()
+		if mayClose {
+			_ = c.tcp.SetReadDeadline(deadline)
 		}
-		n, err := c.read(p)
-		late := n == 0 && errors.Is(err, os.ErrDeadlineExceeded)
+		n, err := c.readNow(p)
+		timedOut := n == 0 && errors.Is(err, os.ErrDeadlineExceeded)
 		switch {
-		case late && c.woken.Swap(false):
+		case timedOut && c.woken.Swap(false):
 			c.restoreDeadline()
-		case late && leaves && c.stillActive(by):
-		case late && leaves:
+		case timedOut && mayClose && c.stillActive(deadline):
+		case timedOut && mayClose:
 			c.lingers.Store(true)
 			return 0, io.EOF
-		case leaves:
+		case mayClose:
 			c.restoreDeadline()
 			return n, err
 		default:
@@ -104,29 +114,28 @@ func (c *serverConn) readUntilIdle(p []byte) (int, error) {
 	}
 }
 
-// stillActive says that a connection that was to leave has not been silent since, and that its time is not over.
-func (c *serverConn) stillActive(by time.Time) bool {
-	later, leaves := c.idleDeadline()
-	if !leaves || time.Until(later) <= 2*time.Millisecond || !later.After(by) {
+// stillActive reports whether bytes have arrived since deadline was computed, and fasthttp's own deadline has not passed.
+func (c *serverConn) stillActive(deadline time.Time) bool {
+	later, mayClose := c.idleDeadline()
+	if !mayClose || time.Until(later) <= 2*time.Millisecond || !later.After(deadline) {
 		return false
 	}
-	limit := c.readDeadline.Load()
-	return limit == 0 || time.Now().Before(c.listener.timeOf(limit))
+	return !c.deadlinePassed()
 }
 
-// restoreDeadline puts the server's own deadline back.
+// restoreDeadline puts fasthttp's own deadline back in force.
 func (c *serverConn) restoreDeadline() {
 	var deadline time.Time
-	if limit := c.readDeadline.Load(); limit != 0 {
-		deadline = c.listener.timeOf(limit)
+	if n := c.readDeadline.Load(); n != 0 {
+		deadline = c.listener.timeOf(n)
 	}
 	_ = c.tcp.SetReadDeadline(deadline)
 }
 
-// deadlinePassed says that the server's deadline for reading has passed.
+// deadlinePassed reports whether fasthttp's own deadline has passed.
 func (c *serverConn) deadlinePassed() bool {
-	limit := c.readDeadline.Load()
-	return limit != 0 && !time.Now().Before(c.listener.timeOf(limit))
+	n := c.readDeadline.Load()
+	return n != 0 && !time.Now().Before(c.listener.timeOf(n))
 }
 
 func (c *serverConn) storeDeadline(t time.Time) {

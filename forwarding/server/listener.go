@@ -1,6 +1,7 @@
 package server
 
 import (
+	"context"
 	"crypto/tls"
 	"log/slog"
 	"net"
@@ -8,175 +9,193 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/valyala/fasthttp"
+	"golang.org/x/time/rate"
+
 	"colonnade/forwarding/netconn"
 	"colonnade/forwarding/peertls"
-
-	"github.com/valyala/fasthttp"
 )
 
 const (
-	// acceptBackoffMin and longestWait are between two tries to let somebody in while something for it is used up. A try costs
-	// next to nothing, and who stands in the backlog waits for it.
+	// acceptBackoffMin and acceptBackoffMax bound the time between two attempts to accept a connection while resources are short.
+	// An attempt costs little, and connections in the backlog wait for it.
 	acceptBackoffMin = 5 * time.Millisecond
 	acceptBackoffMax = 100 * time.Millisecond
-	// warnInterval is how often a shortage is told of: it may come and go with every connection that ends.
+	// warnInterval is the shortest time between two log lines about a shortage or a limit, which may come and go with each connection.
 	warnInterval = time.Minute
-	// synRetransmit is after how long a client sends again what was dropped before its connection was accepted: Linux waits
-	// for a fifth of a second.
+	// synRetransmit is how long a client waits before it sends again what was dropped before its connection was accepted: 200 ms on
+	// Linux, with some reserve.
 	synRetransmit = 300 * time.Millisecond
 )
 
-// listener is a listener, and the connections that came in by it and are not closed.
+// Listen returns a listener on address for [Server.Serve].
+func Listen(address string) (net.Listener, error) {
+	config := net.ListenConfig{}
+	config.SetMultipathTCP(false) // setRefuseNew has no effect with it, and the connections would fall back to TCP
+	return config.Listen(context.Background(), "tcp", address)
+}
+
+// listener accepts connections, and knows all that are open.
+//
+// Its end has three phases, since closing a listening socket resets the connections in its backlog and those in the middle of a
+// TCP handshake:
+//
+//	accepting  idleLimit is 0, and every connection within the limits is accepted
+//	closing    idleLimit is set: the kernel drops the first packets of new connections, connections that began before are
+//	           accepted for as long as they follow each other within quiet, and idle ones close (keepAlive)
+//	closed     the socket is closed; connections with a request remain open until its response has been written
 type listener struct {
 	*net.TCPListener
-	tls       *tls.Config         // nil = without
-	peers     *peertls.TrustStore // who is let in, at a listener for nodes; nil = anybody
-	limiter   *connLimiter
-	logger    *slog.Logger
-	warned    time.Time    // the last time, by Accept
-	began     time.Time    // what moments are counted from: a step of the clock does not move them
-	idleLimit atomic.Int64 // silence, in nanoseconds, after which a connection between two requests ends; 0 = it does not
+	tls      *tls.Config         // nil = without TLS
+	peers    *peertls.TrustStore // of a listener for nodes; else nil
+	limiter  *connLimiter
+	logger   *slog.Logger
+	warnings rate.Sometimes
+	began    time.Time // times are stored as nanoseconds after it, so that a step of the wall clock does not change them
 
-	served chan struct{} // closed once nobody accepts connections any more
+	idleLimit atomic.Int64  // nanoseconds of silence after which a connection without a request closes; 0 = it does not
+	served    chan struct{} // closed when no goroutine accepts connections any more
 
 	mu       sync.Mutex // guards the fields below
 	open     map[*serverConn]struct{}
-	accepted time.Time // the last of them
+	accepted time.Time // when the last one was
 }
 
 func newListener(ln *net.TCPListener, s *Server) *listener {
 	return &listener{
-		TCPListener: ln, tls: s.tls, peers: s.peers, limiter: s.limiter, logger: s.logger, began: time.Now(),
-		served: make(chan struct{}), open: map[*serverConn]struct{}{},
+		TCPListener: ln, tls: s.tls, peers: s.peers, limiter: s.limiter, logger: s.logger, warnings: rate.Sometimes{Interval: warnInterval},
+		began: time.Now(), served: make(chan struct{}), open: map[*serverConn]struct{}{},
 	}
 }
 
-// Accept lets the next client in who is not one too many.
-func (d *listener) Accept() (net.Conn, error) {
+// Accept returns the next connection within the limits.
+func (l *listener) Accept() (net.Conn, error) {
 	for {
-		tcp, err := d.acceptTCP()
+		tcp, err := l.acceptTCP()
 		if err != nil {
 			return nil, err
 		}
-		if d.limiter.admit(tcp) {
-			return d.register(tcp), nil
+		if l.limiter.admit(tcp) {
+			return l.register(tcp), nil
 		}
 	}
 }
 
-// acceptTCP returns the next connection. A shortage of what that takes passes, and must not end the server, as fasthttp
-// would have it.
-func (d *listener) acceptTCP() (*net.TCPConn, error) {
-	tcp, err := d.AcceptTCP()
-	for wait := acceptBackoffMin; netconn.IsShortage(err); wait = min(2*wait, acceptBackoffMax) {
-		d.warn(err)
-		time.Sleep(wait)
-		tcp, err = d.AcceptTCP()
+// acceptTCP returns the next connection. While resources are short it tries again, since fasthttp would end the server after an error.
+func (l *listener) acceptTCP() (*net.TCPConn, error) {
+	tcp, err := l.AcceptTCP()
+	for backoff := acceptBackoffMin; netconn.IsShortage(err); backoff = min(2*backoff, acceptBackoffMax) {
+		l.warnings.Do(func() {
+			l.logger.Error("cannot accept connections; if file descriptors are exhausted, raise their limit (ulimit -n, LimitNOFILE)",
+				"error", err)
+		})
+		time.Sleep(backoff)
+		tcp, err = l.AcceptTCP()
 	}
 	return tcp, err
 }
 
-func (d *listener) warn(err error) {
-	if now := time.Now(); d.warned.IsZero() || now.Sub(d.warned) >= warnInterval {
-		d.warned = now
-		d.logger.Error("clients must wait to be let in; if files are short, raise the limit (ulimit -n, LimitNOFILE)",
-			"error", err)
-	}
-}
-
-// register bounds what the kernel stores for a client that stops reading, and takes note of it.
-func (d *listener) register(tcp *net.TCPConn) *serverConn {
+// register returns the connection over an accepted socket. The socket's write buffer is bounded, for clients that stop reading.
+func (l *listener) register(tcp *net.TCPConn) *serverConn {
 	_ = tcp.SetWriteBuffer(netconn.SocketBuffer)
-	client := d.newConn(tcp)
+	client := l.newConn(tcp)
 	onConnState(client, fasthttp.StateIdle)
-	if quiet := d.idleLimit.Load(); quiet > 0 {
-		_ = setRefuseNew(tcp, false) // it has it from the listener, and what has come until now may have been dropped
+	if quiet := l.idleLimit.Load(); quiet > 0 {
+		_ = setRefuseNew(tcp, false) // inherited from the listener; what has arrived until now may have been dropped
 		client.idleSince.Add(max(0, int64(synRetransmit)-quiet))
 	}
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.open[client] = struct{}{}
-	d.accepted = time.Now()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.open[client] = struct{}{}
+	l.accepted = time.Now()
 	return client
 }
 
-// nanosNow is the present moment in nanoseconds since the door's beginning, and never 0.
-func (d *listener) nanosNow() int64 { return d.nanosOf(time.Now()) }
+func (l *listener) newConn(tcp *net.TCPConn) *serverConn {
+	c := &serverConn{tcp: tcp, keepAlive: keepAlive{listener: l}}
+	if l.tls != nil {
+		c.tlsConn = netconn.NewTLS(tcp, func(raw net.Conn) *tls.Conn { return tls.Server(raw, l.tls) }, c.noteBytes)
+	}
+	return c
+}
 
-func (d *listener) nanosOf(t time.Time) int64 {
-	if n := int64(t.Sub(d.began)); n != 0 {
+// unregister removes a connection that is closing. It may be called several times.
+func (l *listener) unregister(c *serverConn) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if _, ok := l.open[c]; ok {
+		delete(l.open, c)
+		l.limiter.remove(c.tcp)
+	}
+}
+
+// nanosNow returns the time in nanoseconds after l.began. It is never 0.
+func (l *listener) nanosNow() int64 { return l.nanosOf(time.Now()) }
+
+func (l *listener) nanosOf(t time.Time) int64 {
+	if n := int64(t.Sub(l.began)); n != 0 {
 		return n
 	}
 	return 1
 }
 
-// timeOf is the moment that [door.since] has made n of.
-func (d *listener) timeOf(n int64) time.Time { return d.began.Add(time.Duration(n)) }
+// timeOf is the inverse of nanosOf.
+func (l *listener) timeOf(n int64) time.Time { return l.began.Add(time.Duration(n)) }
 
-// closeGracefully closes the listener. A close alone would reset who stands in its backlog, or has half of a handshake behind it;
-// so the kernel first turns newcomers away, and those who are on their way are still let in, for as long as one follows
-// another within quiet.
-func (d *listener) closeGracefully(quiet time.Duration) {
-	if !d.idleLimit.CompareAndSwap(0, int64(max(quiet, 1))) {
+// closeGracefully closes the listener as described at its type. Only the first call has an effect.
+func (l *listener) closeGracefully(quiet time.Duration) {
+	if !l.idleLimit.CompareAndSwap(0, int64(max(quiet, 1))) {
 		return
 	}
-	_ = setRefuseNew(d.TCPListener, true) // where that is not to be had, it is a matter of luck
-	d.resetAccepted()
-	for _, c := range d.conns() {
+	_ = setRefuseNew(l.TCPListener, true) // where it has no effect, a connection may be reset
+	l.restartQuiet()
+	for _, c := range l.conns() {
 		c.wake()
 	}
 	for until := time.Now().Add(2 * quiet); time.Now().Before(until); {
-		left := quiet - d.sinceAccept()
+		left := quiet - l.sinceAccept()
 		if left <= 0 {
 			break
 		}
 		time.Sleep(min(left, time.Until(until)))
 	}
-	_ = d.Close()
+	_ = l.Close()
 }
 
-// resetAccepted waits for those who are on their way as if somebody had come just now: one may have begun just now.
-func (d *listener) resetAccepted() {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.accepted = time.Now()
+// restartQuiet counts as an accepted connection: a TCP handshake may have begun just now.
+func (l *listener) restartQuiet() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.accepted = time.Now()
 }
 
-func (d *listener) sinceAccept() time.Duration {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	return time.Since(d.accepted)
+func (l *listener) sinceAccept() time.Duration {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return time.Since(l.accepted)
 }
 
-func (d *listener) conns() []*serverConn {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	all := make([]*serverConn, 0, len(d.open))
-	for c := range d.open {
+func (l *listener) conns() []*serverConn {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	all := make([]*serverConn, 0, len(l.open))
+	for c := range l.open {
 		all = append(all, c)
 	}
 	return all
 }
 
-func (d *listener) count() int {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	return len(d.open) + d.limiter.countRejecting()
+// count returns the number of open connections, with the refused ones that get a reason.
+func (l *listener) count() int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return len(l.open) + l.limiter.countRejecting()
 }
 
-// closeAll closes whatever is open, whoever uses it.
-func (d *listener) closeAll() {
-	for _, c := range d.conns() {
+// closeAll closes all connections, in use or not.
+func (l *listener) closeAll() {
+	for _, c := range l.conns() {
 		_ = c.tcp.Close()
 	}
-	d.limiter.closeRejecting()
-}
-
-func (d *listener) unregister(c *serverConn) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if _, in := d.open[c]; in {
-		delete(d.open, c)
-		d.limiter.remove(c.tcp)
-	}
+	l.limiter.closeRejecting()
 }

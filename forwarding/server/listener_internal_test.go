@@ -13,9 +13,9 @@ import (
 	"github.com/valyala/fasthttp"
 )
 
-// What a client has sent before its connection was accepted may have been dropped with the newcomers' packets: it has time
-// to send it again, however short the silence is after which others leave.
-func TestLateConnectionsStay(t *testing.T) {
+// A client whose connection is accepted while the listener closes may have to send its request again, since the kernel may have dropped
+// it: it has time for that, even if the idle limit is shorter.
+func TestLateConnectionsStayOpen(t *testing.T) {
 	ln, err := Listen("127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -36,21 +36,21 @@ func TestLateConnectionsStay(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer in.Close()
-		if by, leaves := in.(*serverConn).idleDeadline(); !leaves || by.Sub(began) < least {
-			t.Errorf("a late connection leaves (%v) after %v, want %v", leaves, by.Sub(began), least)
+		if deadline, mayClose := in.(*serverConn).idleDeadline(); !mayClose || deadline.Sub(began) < least {
+			t.Errorf("a late connection closes (%v) after %v, want %v", mayClose, deadline.Sub(began), least)
 		}
 	}
 	f(time.Millisecond, synRetransmit)
 	f(2*synRetransmit, 2*synRetransmit)
 }
 
-// Moments are counted from a start, so that a step of the clock makes nobody look silent, or not.
-func TestMomentsAreNotOfTheClock(t *testing.T) {
-	inHand, err := NewInflight(slog.New(slog.DiscardHandler))
+// Times are stored relative to a start, so that a step of the wall clock does not change how long a client was silent.
+func TestTimesDoNotDependOnTheWallClock(t *testing.T) {
+	inflight, err := NewInflight(slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := New(Config{Inflight: inHand, Logger: slog.New(slog.DiscardHandler), Handle: func(*fasthttp.RequestCtx) { inHand.Begin().Close() }})
+	s := New(Config{Inflight: inflight, Logger: slog.New(slog.DiscardHandler), Handle: func(*fasthttp.RequestCtx) { inflight.Begin().Close() }})
 	ln, err := Listen("127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -75,7 +75,7 @@ func TestMomentsAreNotOfTheClock(t *testing.T) {
 				t.Errorf("%s is %v after the start", what, time.Duration(n))
 			}
 		}
-		// By the reading of the clock alone, the deadline would be another one.
+		// The wall clock's reading alone would give another deadline.
 		deadline := time.Now().Add(time.Minute)
 		in.storeDeadline(deadline)
 		if got := in.listener.timeOf(in.readDeadline.Load()); got.Sub(deadline) != 0 {

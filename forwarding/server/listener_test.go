@@ -11,20 +11,20 @@ import (
 	"colonnade/internal/testkit"
 )
 
-// Whoever comes while there is no file for a further connection is let in later, and those that are there are served.
-func TestAcceptOutlastsAShortageOfFiles(t *testing.T) {
-	said := make(forwardtest.LogLines, 100)
-	s := forwardtest.ServeConfig(t, server.Config{Logger: slog.New(slog.NewTextHandler(said, nil))})
+// A client that connects while there are no file descriptors is accepted later, and open connections are served meanwhile.
+func TestAcceptAfterAShortageOfFiles(t *testing.T) {
+	lines := make(forwardtest.LogLines, 100)
+	s := forwardtest.ServeConfig(t, server.Config{Logger: slog.New(slog.NewTextHandler(lines, nil))})
 	there := forwardtest.MustDial(t, s)
 	if _, err := there.Ask(); err != nil {
 		t.Fatal(err)
 	}
 	restore := testkit.LimitFiles(t, 1) // for the client's end
 	coming := forwardtest.MustDial(t, s)
-	if line := forwardtest.Receive(t, "the log", said); !strings.Contains(line, "too many open files") || !strings.Contains(line, "LimitNOFILE") {
+	if line := forwardtest.Receive(t, "the log", lines); !strings.Contains(line, "too many open files") || !strings.Contains(line, "LimitNOFILE") {
 		t.Errorf("logged %q", line)
 	}
-	time.Sleep(5 * server.FirstAcceptWait) // it is tried again meanwhile
+	time.Sleep(5 * server.AcceptBackoffMin) // Accept tries again meanwhile
 	if last, err := there.Ask(); last || err != nil {
 		t.Errorf("during the shortage: last %v, %v", last, err)
 	}
@@ -34,24 +34,24 @@ func TestAcceptOutlastsAShortageOfFiles(t *testing.T) {
 			t.Errorf("after the shortage: last %v, %v", last, err)
 		}
 	}
-	if len(said) > 0 {
-		t.Errorf("and logged %q", <-said)
+	if len(lines) > 0 {
+		t.Errorf("and logged %q", <-lines)
 	}
 	s.Stop(server.DrainTimings{})
 }
 
-// A server can end while it is short of files.
-func TestEndInAShortageOfFiles(t *testing.T) {
-	said := make(forwardtest.LogLines, 100)
-	s := forwardtest.ServeConfig(t, server.Config{Logger: slog.New(slog.NewTextHandler(said, nil))})
+// A server can shut down during a shortage of file descriptors.
+func TestShutdownInAShortageOfFiles(t *testing.T) {
+	lines := make(forwardtest.LogLines, 100)
+	s := forwardtest.ServeConfig(t, server.Config{Logger: slog.New(slog.NewTextHandler(lines, nil))})
 	testkit.LimitFiles(t, 1)
 	forwardtest.MustDial(t, s)
-	forwardtest.Receive(t, "the log", said)
+	forwardtest.Receive(t, "the log", lines)
 	s.Stop(server.DrainTimings{})
 }
 
-// Who had half of a handshake behind it when newcomers were turned away has time for the rest, though nobody else came.
-func TestShutWaitsForHandshakes(t *testing.T) {
+// StopAccepting leaves time for TCP handshakes that have begun, even if no connection was accepted for long.
+func TestStopAcceptingWaitsForHandshakes(t *testing.T) {
 	s := forwardtest.Serve(t, nil)
 	p := server.DrainTimings{Quiet: 200 * time.Millisecond}
 	time.Sleep(p.Quiet)

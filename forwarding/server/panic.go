@@ -8,33 +8,35 @@ import (
 	"runtime/debug"
 )
 
-// LogPanic logs a panic, if what was recovered is one, and says whether it is.
-func LogPanic(logger *slog.Logger, what string, with any) bool {
-	if with != nil {
-		logger.Error(what+" panicked", "panic", DescribePanic(with), "stack", Stack())
+// LogPanic logs a panic in what, and reports whether there was one: recovered is the result of recover.
+func LogPanic(logger *slog.Logger, what string, recovered any) bool {
+	if recovered != nil {
+		logger.Error(what+" panicked", "panic", DescribePanic(recovered), "stack", Stack())
 	}
-	return with != nil
+	return recovered != nil
 }
 
-// DescribePanic says for a log what somebody panicked with: the runtime's own words, else only the type. Any other text may
-// hold something of a request; the stack says where it comes from.
-func DescribePanic(with any) string {
-	switch with := with.(type) {
+// DescribePanic describes for a log what was recovered: an error of the runtime by its text, and anything else by its type, since its
+// text may contain parts of a request. The stack shows where it comes from.
+func DescribePanic(recovered any) string {
+	switch recovered := recovered.(type) {
 	case runtime.Error:
-		return with.Error()
+		return recovered.Error()
 	case PanicError:
-		return string(with)
+		return string(recovered)
 	}
-	return fmt.Sprintf("a %T", with)
+	return fmt.Sprintf("a %T", recovered)
 }
 
-// NewPanicError describes what was recovered, and where it panicked, so that another goroutine can report it.
-func NewPanicError(with any) PanicError { return PanicError(DescribePanic(with) + "\n" + Stack()) }
+// PanicError is a panic that one goroutine has recovered from, for another one to report: its description and its stack.
+type PanicError string
+
+// NewPanicError returns what was recovered as an error. It must be called by the goroutine that has panicked.
+func NewPanicError(recovered any) PanicError {
+	return PanicError(DescribePanic(recovered) + "\n" + Stack())
+}
+
+func (p PanicError) Error() string { return "panic: " + string(p) }
 
 // Stack returns the stack of the calling goroutine.
 func Stack() string { return string(bytes.TrimSpace(debug.Stack())) }
-
-// PanicError is a panic that was recovered in one goroutine and is reported by another.
-type PanicError string
-
-func (p PanicError) Error() string { return "panic: " + string(p) }

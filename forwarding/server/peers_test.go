@@ -21,11 +21,11 @@ import (
 	"colonnade/internal/tlstest"
 )
 
-func mustMeet(t *testing.T, f tlstest.Files, who peertls.Identity, said forwardtest.LogLines) *peertls.TrustStore {
+func loadTrustStore(t *testing.T, f tlstest.Files, who peertls.Identity, lines forwardtest.LogLines) *peertls.TrustStore {
 	t.Helper()
 	logger := slog.New(slog.DiscardHandler)
-	if said != nil {
-		logger = slog.New(slog.NewTextHandler(said, &slog.HandlerOptions{Level: slog.LevelWarn}))
+	if lines != nil {
+		logger = slog.New(slog.NewTextHandler(lines, &slog.HandlerOptions{Level: slog.LevelWarn}))
 	}
 	p, err := peertls.LoadTrustStore(peertls.Files(f), who, logger)
 	if err != nil {
@@ -34,18 +34,18 @@ func mustMeet(t *testing.T, f tlstest.Files, who peertls.Identity, said forwardt
 	return p
 }
 
-// coloServer is a colo server that answers whoever it believes, on a hop from the entry.
+// coloServer is a colo server that serves each node that mutual TLS accepts, for hops of the entry.
 type coloServer struct {
 	*forwardtest.Drainable
-	said   forwardtest.LogLines
+	lines  forwardtest.LogLines
 	served atomic.Int64
-	body   []byte // that it is sent; nil = a short one
+	body   []byte // of requests; nil = a short one
 }
 
 func newColoServer(t *testing.T, f tlstest.Files) *coloServer {
 	t.Helper()
-	s := &coloServer{said: make(forwardtest.LogLines, 100)}
-	peers := mustMeet(t, f, forwardtest.Colo(), s.said)
+	s := &coloServer{lines: make(forwardtest.LogLines, 100)}
+	peers := loadTrustStore(t, f, forwardtest.Colo(), s.lines)
 	s.Drainable = forwardtest.ServeConfig(t, server.Config{Peers: peers, Handle: func(rc *fasthttp.RequestCtx) {
 		if err := server.VerifyTokenSource(peers, rc.Conn(), &hop.Token{Source: "entry-1"}); err != nil {
 			rc.SetStatusCode(fasthttp.StatusForbidden)
@@ -57,7 +57,7 @@ func newColoServer(t *testing.T, f tlstest.Files) *coloServer {
 	return s
 }
 
-// ask sends a request to the colo server as it is reached from peers.
+// ask sends a request to the colo server, as the node who, with the trust store of the client.
 func (s *coloServer) ask(tr *transport.Transport, peers *peertls.TrustStore, who peertls.Identity) (status int, err error) {
 	r := forwardtest.NewRequest(s.Address)
 	r.Target = transport.PeerTarget(peers, s.Address, who)
@@ -73,11 +73,11 @@ func (s *coloServer) ask(tr *transport.Transport, peers *peertls.TrustStore, who
 	return answer.Status(), nil
 }
 
-func TestPeersMeet(t *testing.T) {
+func TestMutualTLS(t *testing.T) {
 	t.Parallel()
 	ca := tlstest.NewCA(t, "fleet")
 	s := newColoServer(t, forwardtest.NewFiles(t, ca, forwardtest.Colo(), nil))
-	entry := mustMeet(t, forwardtest.NewFiles(t, ca, forwardtest.Entry(), nil), forwardtest.Entry(), nil)
+	entry := loadTrustStore(t, forwardtest.NewFiles(t, ca, forwardtest.Entry(), nil), forwardtest.Entry(), nil)
 	transport := forwardtest.NewTransport(t)
 	for range 3 {
 		if status, err := s.ask(transport, entry, forwardtest.Colo()); status != 200 || err != nil {
@@ -90,22 +90,22 @@ func TestPeersMeet(t *testing.T) {
 	s.Stop(server.DrainTimings{})
 }
 
-// Whoever is not who he should be is refused before anything is asked of him, or answered; both sides hear of it, with
-// what was expected, what came, and what to do.
-func TestPeersRefuse(t *testing.T) {
+// A node without a valid certificate is refused before a request or a response. The errors on both sides have what was expected, what
+// was received and what to do.
+func TestMutualTLSRefuses(t *testing.T) {
 	t.Parallel()
-	ours, others := tlstest.NewCA(t, "fleet"), tlstest.NewCA(t, "somebody else")
-	f := func(name string, entry, colo tlstest.Files, entrySays, coloSays string) {
+	ours, others := tlstest.NewCA(t, "fleet"), tlstest.NewCA(t, "another fleet")
+	f := func(name string, entry, colo tlstest.Files, entryError, coloError string) {
 		t.Helper()
 		s := newColoServer(t, colo)
-		s.body = make([]byte, 4<<20) // which is on its way when it is refused
-		status, err := s.ask(forwardtest.NewTransport(t), mustMeet(t, entry, forwardtest.Entry(), nil), forwardtest.Colo())
+		s.body = make([]byte, 4<<20) // still being sent when it is refused
+		status, err := s.ask(forwardtest.NewTransport(t), loadTrustStore(t, entry, forwardtest.Entry(), nil), forwardtest.Colo())
 		var failed *transport.ExchangeError
-		if !errors.As(err, &failed) || failed.Phase != transport.PhaseConnect || !strings.Contains(err.Error(), entrySays) {
-			t.Errorf("%s: the entry got %d, %v, want a failure to connect with %q", name, status, err, entrySays)
+		if !errors.As(err, &failed) || failed.Phase != transport.PhaseConnect || !strings.Contains(err.Error(), entryError) {
+			t.Errorf("%s: the entry got %d, %v, want a failure to connect with %q", name, status, err, entryError)
 		}
-		for line := ""; !strings.Contains(line, coloSays); {
-			line = forwardtest.Receive(t, name+": "+coloSays+" in the colo server's log", s.said)
+		for line := ""; !strings.Contains(line, coloError); {
+			line = forwardtest.Receive(t, name+": "+coloError+" in the colo server's log", s.lines)
 		}
 		if s.served.Load() != 0 {
 			t.Errorf("%s: it was served", name)
@@ -120,22 +120,22 @@ func TestPeersRefuse(t *testing.T) {
 
 	otherCA := forwardtest.NewFiles(t, others, forwardtest.Entry(), nil)
 	otherCA.Trust(ours)
-	f("the entry is of another authority", otherCA, good(forwardtest.Colo()), refusedUs, "somebody else")
+	f("the entry is of another authority", otherCA, good(forwardtest.Colo()), refusedUs, "another fleet")
 	otherCA = forwardtest.NewFiles(t, others, forwardtest.Colo(), nil)
 	otherCA.Trust(ours)
-	f("the colo server is of another authority", good(forwardtest.Entry()), otherCA, "somebody else", refusedUs)
+	f("the colo server is of another authority", good(forwardtest.Entry()), otherCA, "another fleet", refusedUs)
 	f("the entry's certificate has expired", forwardtest.NewFiles(t, ours, forwardtest.Entry(), tlstest.Expired), good(forwardtest.Colo()), refusedUs, "expired")
 	f("the colo server's certificate has expired", good(forwardtest.Entry()), forwardtest.NewFiles(t, ours, forwardtest.Colo(), tlstest.Expired), "expired", refusedUs)
 	f("the entry's certificate is for servers only", forwardtest.NewFiles(t, ours, forwardtest.Entry(), only(x509.ExtKeyUsageServerAuth)), good(forwardtest.Colo()), refusedUs, "incompatible key usage")
 	f("the colo server's certificate is for clients only", good(forwardtest.Entry()), forwardtest.NewFiles(t, ours, forwardtest.Colo(), only(x509.ExtKeyUsageClientAuth)), "incompatible key usage", refusedUs)
 }
 
-// A node that is of the fleet, but another one, is refused as well.
-func TestPeersAreWhoTheyShouldBe(t *testing.T) {
+// A node of the fleet other than the expected one is refused.
+func TestMutualTLSRefusesAnotherNode(t *testing.T) {
 	t.Parallel()
 	ca := tlstest.NewCA(t, "fleet")
 	s := newColoServer(t, forwardtest.NewFiles(t, ca, forwardtest.Colo(), nil))
-	entry := mustMeet(t, forwardtest.NewFiles(t, ca, forwardtest.Entry(), nil), forwardtest.Entry(), nil)
+	entry := loadTrustStore(t, forwardtest.NewFiles(t, ca, forwardtest.Entry(), nil), forwardtest.Entry(), nil)
 	for _, who := range []peertls.Identity{
 		{Role: peertls.RoleColo, Colo: "ams", Node: "ams-2"}, {Role: peertls.RoleColo, Colo: "fra", Node: "ams-1"}, {Role: peertls.RoleEntry, Node: "ams-1"},
 	} {
@@ -149,19 +149,19 @@ func TestPeersAreWhoTheyShouldBe(t *testing.T) {
 	for _, who := range []peertls.Identity{
 		{Role: peertls.RoleEntry, Node: "entry-2"}, {Role: peertls.RoleColo, Colo: "ams", Node: "entry-1"}, {Role: peertls.RoleColo, Colo: "fra", Node: "fra-1"},
 	} {
-		another := mustMeet(t, forwardtest.NewFiles(t, ca, who, nil), who, nil)
+		another := loadTrustStore(t, forwardtest.NewFiles(t, ca, who, nil), who, nil)
 		if status, err := s.ask(forwardtest.NewTransport(t), another, forwardtest.Colo()); status != fasthttp.StatusForbidden || err != nil {
 			t.Errorf("asking as %s: status %d, %v", who, status, err)
 		}
 	}
 	if s.served.Load() != 0 {
-		t.Error("somebody else was served")
+		t.Error("another node was served")
 	}
 	s.Stop(server.DrainTimings{})
 }
 
-// Without a node's certificate nobody gets as far as a request.
-func TestPeersNeedCertificates(t *testing.T) {
+// A client without the certificate of a node is refused before its request.
+func TestMutualTLSNeedsCertificates(t *testing.T) {
 	t.Parallel()
 	ca := tlstest.NewCA(t, "fleet")
 	s := newColoServer(t, forwardtest.NewFiles(t, ca, forwardtest.Colo(), nil))
@@ -171,7 +171,7 @@ func TestPeersNeedCertificates(t *testing.T) {
 		if _, err := c.call(func(given *tls.Config) { given.Certificates = config.Certificates }).ask(); err == nil {
 			t.Errorf("%s: it was answered", name)
 		}
-		if line := forwardtest.Receive(t, "the log", s.said); !strings.Contains(line, says) {
+		if line := forwardtest.Receive(t, "the log", s.lines); !strings.Contains(line, says) {
 			t.Errorf("%s: logged %q, want %q", name, line, says)
 		}
 	}
@@ -183,16 +183,16 @@ func TestPeersNeedCertificates(t *testing.T) {
 	if err != nil && !strings.Contains(err.Error(), "closed without a response") {
 		t.Errorf("plain HTTP: %v", err)
 	}
-	if line := forwardtest.Receive(t, "the log", s.said); !strings.Contains(line, "it uses plain HTTP: if it is a node of this fleet, start it with -peer-tls-cert") {
+	if line := forwardtest.Receive(t, "the log", s.lines); !strings.Contains(line, "it uses plain HTTP: if it is a node of this fleet, start it with -peer-tls-cert") {
 		t.Errorf("plain HTTP: logged %q", line)
 	}
 	if s.served.Load() != 0 {
-		t.Error("somebody was served")
+		t.Error("a client was served")
 	}
 	s.Stop(server.DrainTimings{})
 
 	plain := forwardtest.Serve(t, nil)
-	entry := mustMeet(t, forwardtest.NewFiles(t, ca, forwardtest.Entry(), nil), forwardtest.Entry(), nil)
+	entry := loadTrustStore(t, forwardtest.NewFiles(t, ca, forwardtest.Entry(), nil), forwardtest.Entry(), nil)
 	r := forwardtest.NewRequest(plain.Address)
 	r.Target = transport.PeerTarget(entry, plain.Address, forwardtest.Colo())
 	var failed *transport.ExchangeError
@@ -203,12 +203,12 @@ func TestPeersNeedCertificates(t *testing.T) {
 	plain.Stop(server.DrainTimings{})
 }
 
-// An idle connection is used for who is at its end, and for nobody else at the same address.
-func TestIdleConnectionsKnowTheirPeer(t *testing.T) {
+// An idle connection is used only for the node that it was made to, and not for another one at the same address.
+func TestIdleConnectionsBelongToANode(t *testing.T) {
 	t.Parallel()
 	ca := tlstest.NewCA(t, "fleet")
 	s := newColoServer(t, forwardtest.NewFiles(t, ca, forwardtest.Colo(), nil))
-	entry := mustMeet(t, forwardtest.NewFiles(t, ca, forwardtest.Entry(), nil), forwardtest.Entry(), nil)
+	entry := loadTrustStore(t, forwardtest.NewFiles(t, ca, forwardtest.Entry(), nil), forwardtest.Entry(), nil)
 	transport := forwardtest.NewTransport(t)
 	if status, err := s.ask(transport, entry, forwardtest.Colo()); status != 200 || err != nil {
 		t.Fatalf("status %d, %v", status, err)
@@ -224,15 +224,15 @@ func TestIdleConnectionsKnowTheirPeer(t *testing.T) {
 	s.Stop(server.DrainTimings{})
 }
 
-// Certificates and authorities change while nodes run. Each step is taken note of within a second, by connections that
-// are kept, too; and a node that is believed no longer is refused on the connection that it has.
-func TestPeersRotate(t *testing.T) {
+// Certificates and authorities can be rotated while nodes run. Each step has effect within a second, on idle connections too, and a
+// node that is not trusted any more is refused on its open connection.
+func TestRotateCertificates(t *testing.T) {
 	t.Parallel()
 	before, after := tlstest.NewCA(t, "before"), tlstest.NewCA(t, "after")
 	entryFiles, coloFiles := forwardtest.NewFiles(t, before, forwardtest.Entry(), nil), forwardtest.NewFiles(t, before, forwardtest.Colo(), nil)
 	s := newColoServer(t, coloFiles)
-	entry := mustMeet(t, entryFiles, forwardtest.Entry(), nil)
-	laggard := mustMeet(t, forwardtest.NewFiles(t, before, forwardtest.Entry(), nil), forwardtest.Entry(), nil) // nobody brings it up to date
+	entry := loadTrustStore(t, entryFiles, forwardtest.Entry(), nil)
+	laggard := loadTrustStore(t, forwardtest.NewFiles(t, before, forwardtest.Entry(), nil), forwardtest.Entry(), nil) // never updated
 	transport, lagging := forwardtest.NewTransport(t), forwardtest.NewTransport(t)
 	f := func(step string) {
 		t.Helper()
@@ -248,7 +248,7 @@ func TestPeersRotate(t *testing.T) {
 	f("")
 	entryFiles.Trust(before, after)
 	coloFiles.Trust(before, after)
-	f("both authorities are believed")
+	f("both authorities are trusted")
 	entryFiles.Put(after, forwardtest.Entry().String(), nil)
 	coloFiles.Put(after, forwardtest.Colo().String(), nil)
 	f("new certificates")
@@ -257,15 +257,15 @@ func TestPeersRotate(t *testing.T) {
 	}
 	entryFiles.Trust(after)
 	coloFiles.Trust(after)
-	f("the old authority is believed no longer")
+	f("the old authority is not trusted any more")
 	if status, err := s.ask(lagging, laggard, forwardtest.Colo()); status == 200 {
 		t.Errorf("a node of the old authority: status %d, %v", status, err)
 	}
 	s.Stop(server.DrainTimings{})
 }
 
-// A connection that has been believed is held against the authorities of today.
-func TestLongConnectionsAreCheckedAgain(t *testing.T) {
+// The client's certificate of an open connection is verified again when the authorities have changed.
+func TestOpenConnectionsAreVerifiedAgain(t *testing.T) {
 	t.Parallel()
 	before, after := tlstest.NewCA(t, "before"), tlstest.NewCA(t, "after")
 	coloFiles := forwardtest.NewFiles(t, before, forwardtest.Colo(), nil)

@@ -7,20 +7,20 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// setRefuseNew makes the kernel drop what comes to a socket, or not. To a listener that is the first packet of a
-// connection: its client sends another one a second later, and finds the listener closed, or another process.
-// Handshakes that have begun go on.
+// setRefuseNew makes the kernel drop the packets that arrive at a socket, or stops that. At a listening socket this drops the first
+// packet of a new connection: its client sends another one after a second, and finds the listener closed, or another process.
+// TCP handshakes that have begun go on.
 //
-// It does so by asking for packets that have the largest count of hops still before them. A neighbour that sends such,
-// which the common systems do not by default, is let in until the listener closes, and may then be reset. A socket
-// filter would turn away everybody, but not every kernel has those.
-func setRefuseNew(socket syscall.Conn, away bool) error {
+// It requires packets to have the highest hop count (GTSM, RFC 5082), which no common system sends by default. A neighbour that
+// does is accepted until the listener closes, and may then be reset. A socket filter would drop every packet, but not every
+// kernel has those.
+func setRefuseNew(socket syscall.Conn, refuse bool) error {
 	raw, err := socket.SyscallConn()
 	if err != nil {
 		return err
 	}
 	hops := 0
-	if away {
+	if refuse {
 		hops = 255
 	}
 	var v4, v6 error

@@ -4,5 +4,5 @@ package server
 
 import "syscall"
 
-// setRefuseNew does nothing here.
+// setRefuseNew has no effect on this system.
 func setRefuseNew(syscall.Conn, bool) error { return nil }

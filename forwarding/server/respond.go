@@ -11,13 +11,13 @@ import (
 	"colonnade/openai"
 )
 
-// WriteError answers with e. An empty id is left out.
+// WriteError writes e as the response. The id of the request may be empty.
 func WriteError(rc *fasthttp.RequestCtx, e *openai.Error, requestID string) {
 	renderError(&rc.Response, e, requestID)
 	_ = rc.SetWriteDeadline(time.Now().Add(netconn.WriteStall))
 }
 
-// renderError is the one place where an error becomes a response.
+// renderError makes a response of an error. No other function does.
 func renderError(r *fasthttp.Response, e *openai.Error, requestID string) {
 	h := &r.Header
 	SetUnlessEmpty(h, hop.HeaderRequestID, requestID)
@@ -37,7 +37,7 @@ func renderError(r *fasthttp.Response, e *openai.Error, requestID string) {
 	renderBody(r, e.Status, "application/json", e.AppendJSON(nil, requestID))
 }
 
-// WriteBody answers with a body of our own, for which the client does not have for ever.
+// WriteBody writes a body as the response.
 func WriteBody(rc *fasthttp.RequestCtx, status int, contentType string, body []byte) {
 	renderBody(&rc.Response, status, contentType, body)
 	_ = rc.SetWriteDeadline(time.Now().Add(netconn.WriteStall))
@@ -49,6 +49,7 @@ func renderBody(r *fasthttp.Response, status int, contentType string, body []byt
 	r.SetBodyRaw(body)
 }
 
+// SetUnlessEmpty sets a header, unless its value would be empty.
 func SetUnlessEmpty(h *fasthttp.ResponseHeader, name, value string) {
 	if value != "" {
 		h.Set(name, value)

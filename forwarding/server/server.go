@@ -2,49 +2,51 @@ package server
 
 import (
 	"crypto/tls"
-	"errors"
-	"io"
+	"fmt"
 	"log/slog"
 	"net"
-	"syscall"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/valyala/fasthttp"
 
-	"colonnade/forwarding/httpguard"
 	"colonnade/forwarding/peertls"
 	"colonnade/openai"
 )
 
 const (
-	// requestBuffer bounds a request's head.
+	// requestBuffer is the size limit of a request's head, in bytes.
 	requestBuffer = 16 << 10
-	// readTimeout is how long a head may take to arrive, and a short body behind it.
-	readTimeout      = 10 * time.Second
+	// readTimeout bounds the time in which a head and the first maxPrefetch bytes of its body must arrive.
+	readTimeout = 10 * time.Second
+	// keepAliveTimeout bounds the time between two requests of a connection.
 	keepAliveTimeout = 75 * time.Second
-	maxConcurrent    = 64 << 10 // connections
+	// maxConcurrent is the highest number of connections.
+	maxConcurrent = 64 << 10
 )
 
-// Config is what differs between the servers of an entry and of a colo.
+// Config is what differs between the servers of entries and of colos.
 type Config struct {
-	Handle      func(*fasthttp.RequestCtx)
-	HandleError func(*fasthttp.RequestCtx, *openai.Error) // for requests that could not be read
-	// Unwanted says by the head alone that the handler will refuse a request, whatever its body is. Nil = no.
+	Handle func(*fasthttp.RequestCtx)
+	// HandleError responds to a request that could not be read.
+	HandleError func(*fasthttp.RequestCtx, *openai.Error)
+	// RejectEarly reports whether Handle will refuse a request with this head, whatever its body is, so that the body need not be
+	// read. Nil = it never will.
 	RejectEarly func(*fasthttp.RequestHeader) bool
 	Inflight    *Inflight
 	Logger      *slog.Logger
-	// MaxPerIP is the most connections of one IP address, or of one IPv6 /64 network; 0 = no limit.
-	// Crowded is called for each that is refused, for that reason or since there are too many in all. Nil = nobody
-	// wants to know.
-	MaxPerIP      int
+	// MaxPerIP is the highest number of connections of one IPv4 address or one IPv6 /64 network; 0 = no limit.
+	MaxPerIP int
+	// OnRefusedConn, unless it is nil, is called for each connection that is refused by MaxPerIP or by the limit for all.
 	OnRefusedConn func()
-	// TLS is spoken with anybody, or else Peers with nodes of the fleet only; without either, the connections are
-	// plain.
+	// TLS is the certificate of a listener for any client, Peers that of a listener for nodes only. Without either, connections use
+	// no TLS.
 	TLS   *peertls.Certificate
 	Peers *peertls.TrustStore
 }
 
-// tls is what connections begin with, or nil.
+// tls returns the configuration of connections, or nil without TLS.
 func (c *Config) tls() *tls.Config {
 	if c.TLS != nil {
 		return c.TLS.ServerTLS()
@@ -52,10 +54,29 @@ func (c *Config) tls() *tls.Config {
 	return c.Peers.ServerTLS()
 }
 
-// New returns a server with what fasthttp leaves open closed: limits on size and time, no multipart parsing of
-// its own, and our errors instead of its plain texts. A handler gets a longer body by [Request.ReadBody]. A request that
-// is answered before its body has been read to its end is the connection's last, so that nothing of the body is ever
-// taken for another request.
+// Server serves the requests of one listener. It ends without failing a request, in the steps [Server.Drain],
+// [Server.AwaitQuiet], [Server.StopAccepting] and [Server.Shutdown].
+//
+// fasthttp's own shutdown would fail requests. It closes the listener at once, which resets the connections in its backlog. It
+// closes idle connections without a look at what has arrived meanwhile, and others after a response without Connection: close. And
+// it does not wait for hijacked connections.
+type Server struct {
+	http     *fasthttp.Server
+	limiter  *connLimiter
+	tls      *tls.Config         // nil = without TLS
+	peers    *peertls.TrustStore // nil = any client is accepted
+	logger   *slog.Logger
+	inflight *Inflight
+	draining atomic.Bool
+
+	mu       sync.Mutex // guards the fields below
+	listener *listener  // nil before Serve
+	stopped  bool       // StopAccepting was called
+}
+
+// New returns a server with strict settings of fasthttp: limits on sizes and times, no multipart parser, and OpenAI-shaped errors.
+// A handler reads the body with [Request.ReadBody]. A request that gets its response before its body was read to its end is the
+// last of its connection, so that no part of the body can be taken for another request.
 func New(c Config) *Server {
 	s := &Server{inflight: c.Inflight, logger: c.Logger, tls: c.tls(), peers: c.Peers}
 	s.limiter = newConnLimiter(&c, s.tls != nil)
@@ -70,7 +91,7 @@ func New(c Config) *Server {
 		},
 		ErrorHandler: func(rc *fasthttp.RequestCtx, err error) {
 			if neverSent(rc.Conn()) {
-				_ = rc.Conn().Close() // it was opened and not used: nobody waits for an answer
+				_ = rc.Conn().Close() // an unused connection: its client expects no response
 				return
 			}
 			c.handleError(rc, readError(err))
@@ -85,25 +106,54 @@ func New(c Config) *Server {
 		ReadTimeout:                  readTimeout,
 		IdleTimeout:                  keepAliveTimeout,
 		ReadBufferSize:               requestBuffer,
-		Concurrency:                  2 * maxConcurrent, // the door lets in fewer, and tells the others so
+		Concurrency:                  2 * maxConcurrent, // connLimiter allows fewer, and refuses others with a reason
 		DisablePreParseMultipartForm: true,
 		NoDefaultServerHeader:        true,
 		NoDefaultContentType:         true,
 		KeepHijackedConns:            true, // see Hijack
-		SecureErrorLogMessage:        true, // no bytes of a request in a log
+		SecureErrorLogMessage:        true, // no bytes of requests in the log
 		Logger:                       serverLog{c.Logger},
 	}
 	return s
 }
 
-// markLast ends the connection with the answer that is about to be written, if it is to. The client may then have sent
-// more before it reads this: the rest of a request, or another one.
+// Serve serves the connections of ln, a plain TCP listener, until StopAccepting.
+func (s *Server) Serve(ln net.Listener) error {
+	tcp, ok := ln.(*net.TCPListener)
+	if !ok {
+		return fmt.Errorf("cannot serve %s: a %T is no listener of TCP alone", ln.Addr(), ln)
+	}
+	l := s.openListener(tcp)
+	if l == nil {
+		return ln.Close()
+	}
+	defer close(l.served)
+	if err := s.http.Serve(l); err != nil {
+		return fmt.Errorf("cannot serve %s: %w", ln.Addr(), err)
+	}
+	return nil
+}
+
+// openListener returns nil if StopAccepting was called before.
+func (s *Server) openListener(ln *net.TCPListener) *listener {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.stopped {
+		s.listener = newListener(ln, s)
+	}
+	return s.listener
+}
+
+// ConnStats returns the numbers of open and of refused connections.
+func (s *Server) ConnStats() ConnStats { return s.limiter.stats() }
+
+// markLast makes the response that is about to be written the last of its connection, where it must be. The client may send more
+// before it reads that: the rest of a request, or another request.
 func (s *Server) markLast(rc *fasthttp.RequestCtx) {
 	if rc.Hijacked() {
 		return
 	}
-	// After a request to switch protocols, somebody on the way may take the connection for a tunnel, whatever the
-	// answer.
+	// A proxy on the path may take the connection for a tunnel after any response to an upgrade.
 	if s.draining.Load() || mayHaveUnread(rc) || len(rc.Request.Header.Peek("Upgrade")) > 0 {
 		rc.SetConnectionClose()
 	}
@@ -112,10 +162,10 @@ func (s *Server) markLast(rc *fasthttp.RequestCtx) {
 	}
 }
 
-// handle is Handle, which answers its own panics: another one, while it did that or before it could, is answered here.
+// handle calls Handle, which recovers from its own panics. A panic that escapes it gets a response here.
 func (c *Config) handle(rc *fasthttp.RequestCtx) {
 	defer func() {
-		if LogPanic(c.Logger, "handling of a request", recover()) {
+		if LogPanic(c.Logger, "request", recover()) {
 			rc.Response.Reset()
 			WriteError(rc, openai.Internal(), "")
 			rc.SetConnectionClose()
@@ -124,78 +174,13 @@ func (c *Config) handle(rc *fasthttp.RequestCtx) {
 	c.Handle(rc)
 }
 
-// handleError is Refuse. Here, and in unwanted, nobody else would catch a panic, and the process would end.
+// handleError calls HandleError. fasthttp would not recover from its panic, nor from one in RejectEarly, and the process would end.
 func (c *Config) handleError(rc *fasthttp.RequestCtx, e *openai.Error) {
 	defer func() {
-		if LogPanic(c.Logger, "refusal of a request", recover()) {
+		if LogPanic(c.Logger, "error handler", recover()) {
 			rc.Response.Reset()
 			WriteError(rc, openai.Internal(), "")
 		}
 	}()
 	c.HandleError(rc, e)
 }
-
-// rejectsEarly is Unwanted. A request that it panics over goes on to the handler, which catches its own.
-func (c *Config) rejectsEarly(h *fasthttp.RequestHeader) (is bool) {
-	defer func() {
-		if LogPanic(c.Logger, "look at a request's head", recover()) {
-			is = false
-		}
-	}()
-	return c.RejectEarly != nil && c.RejectEarly(h)
-}
-
-// skipRejectedBody keeps the server from waiting for a body that nobody will read, and from asking for it. fasthttp knows
-// no such thing, so it is passed off for an empty one: the handler refuses the request, and the connection ends there.
-func (c *Config) skipRejectedBody(h *fasthttp.RequestHeader) {
-	length, expects := h.ContentLength(), len(h.Peek("Expect")) > 0
-	if expects && (length == 0 || length < lengthChunked) {
-		h.Del("Expect") // there is nothing to ask for, and somebody on the way may take a 100 for the answer
-		return
-	}
-	if length <= maxPrefetch && !expects || !c.rejectsEarly(h) {
-		return
-	}
-	h.Del("Expect")
-	if length != lengthChunked {
-		h.SetContentLength(0)
-		h.SetConnectionClose()
-	}
-}
-
-// lengthChunked is a body's length that only its end will tell; a request without one is below it.
-const lengthChunked = -1
-
-// mayHaveUnread says that a request may not have been read to its end.
-func mayHaveUnread(rc *fasthttp.RequestCtx) bool {
-	if !rc.Request.IsBodyStream() {
-		return false
-	}
-	n := rc.Request.Header.ContentLength()
-	return n < 0 || n > maxPrefetch || rc.Request.Header.ConnectionClose()
-}
-
-// readError says what was wrong with a request that could not be read.
-func readError(err error) *openai.Error {
-	var small *fasthttp.ErrSmallBuffer
-	var timeout net.Error
-	switch {
-	case errors.As(err, &small):
-		return openai.HeadersTooLarge(requestBuffer)
-	case errors.Is(err, fasthttp.ErrTimeout), errors.As(err, &timeout) && timeout.Timeout():
-		return openai.RequestTimeout("its head, and the first 8 KiB of its body, must be there within 10 s")
-	case errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, syscall.ECONNRESET):
-		return openai.InvalidRequest("", "the body ended before its announced length")
-	}
-	return openai.InvalidRequest("", "the request is not well-formed HTTP/1.1")
-}
-
-// CheckHead runs the strict guard over a request's head as it stood on the wire. The body may be of at most maxBody
-// bytes.
-func CheckHead(h *fasthttp.RequestHeader, maxBody int) *openai.Error {
-	return httpguard.CheckHead(httpguard.RequestHead{
-		Method: h.Method(), Target: h.RequestURI(), Protocol: h.Protocol(), Raw: h.RawHeaders(), Host: h.Host(), MaxBody: maxBody,
-	})
-}
-
-func noTrailers() *openai.Error { return openai.InvalidRequest("", "trailers are not supported") }

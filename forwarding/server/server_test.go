@@ -17,8 +17,8 @@ import (
 	"colonnade/openai"
 )
 
-// Whoever still sends when its connection's last answer comes gets that answer, and no reset.
-func TestLastAnswersGetThrough(t *testing.T) {
+// A client that is still sending gets the last response of its connection, and no reset.
+func TestLastResponsesGetThrough(t *testing.T) {
 	f := func(name, head string, handle func(*fasthttp.RequestCtx)) {
 		t.Run(name, func(t *testing.T) {
 			s := forwardtest.Serve(t, handle)
@@ -44,26 +44,26 @@ func TestLastAnswersGetThrough(t *testing.T) {
 	f("a long body", "POST / HTTP/1.1\r\nContent-Length: 4000000", nil)
 }
 
-// A panic over a request's head, or in refusing one, costs that request and not the process.
-func TestPanicBesideTheHandler(t *testing.T) {
-	said := make(forwardtest.LogLines, 10)
+// A panic in RejectEarly or in HandleError fails that request and not the process.
+func TestPanicOutsideTheHandler(t *testing.T) {
+	lines := make(forwardtest.LogLines, 10)
 	s := forwardtest.ServeConfig(t, server.Config{
-		Logger:      slog.New(slog.NewTextHandler(said, nil)),
+		Logger:      slog.New(slog.NewTextHandler(lines, nil)),
 		RejectEarly: func(*fasthttp.RequestHeader) bool { panic("a bug of ours") },
 		HandleError: func(*fasthttp.RequestCtx, *openai.Error) { panic(errors.New("another")) },
 	})
 	wantLog := func(what, with string) {
 		t.Helper()
-		if line := forwardtest.Receive(t, "the log", said); !strings.Contains(line, what) || !strings.Contains(line, with) || !strings.Contains(line, "TestPanicBesideTheHandler.func") {
+		if line := forwardtest.Receive(t, "the log", lines); !strings.Contains(line, what) || !strings.Contains(line, with) || !strings.Contains(line, "TestPanicOutsideTheHandler.func") {
 			t.Errorf("logged %q, want %q and %q and a stack", line, what, with)
 		}
 	}
 	c := forwardtest.MustDial(t, s)
-	fmt.Fprintf(c, "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n%s", 2*server.Prefetched, strings.Repeat("x", 2*server.Prefetched))
+	fmt.Fprintf(c, "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n%s", 2*server.MaxPrefetch, strings.Repeat("x", 2*server.MaxPrefetch))
 	if _, err := c.ReadOK(); err != nil {
-		t.Errorf("a request over whose head we panicked: %v", err)
+		t.Errorf("a request after a panic in RejectEarly: %v", err)
 	}
-	wantLog("look at a request's head panicked", "a string")
+	wantLog("early rejection panicked", "a string")
 	c = forwardtest.MustDial(t, s)
 	fmt.Fprint(c, "no HTTP\r\n\r\n")
 	answer, err := http.ReadResponse(c.Br, nil)
@@ -75,6 +75,6 @@ func TestPanicBesideTheHandler(t *testing.T) {
 		t.Errorf("answered %d %s", answer.StatusCode, body)
 	}
 	c.AssertEOF(t)
-	wantLog("refusal of a request panicked", "a *errors.errorString")
+	wantLog("error handler panicked", "a *errors.errorString")
 	s.Stop(server.DrainTimings{})
 }

@@ -12,8 +12,8 @@ import (
 	"github.com/valyala/fasthttp"
 )
 
-// serverLog takes what fasthttp has to say: mostly connections that broke, which is no news. Its errors quote what they
-// are about, which may be a key or a prompt, so they are told in our words.
+// serverLog is the logger of fasthttp, which reports mostly broken connections. Its errors may quote a key or a prompt, so they are
+// replaced by descriptions.
 type serverLog struct{ logger *slog.Logger }
 
 // Printf implements fasthttp's logger.
@@ -29,32 +29,32 @@ func (l serverLog) Printf(format string, args ...any) {
 		}
 	}
 	text := "server: " + fmt.Sprintf(format, args...)
-	if panicked { // in writing an answer, after the handler: fasthttp has caught it
+	if panicked { // while a response was written, after the handler: fasthttp has recovered from it
 		l.logger.Error(text)
 		return
 	}
 	l.logger.Debug(text)
 }
 
-// sanitizeError tells an error of fasthttp's without what it quotes.
+// sanitizeError describes an error of fasthttp without what it quotes.
 func sanitizeError(err error) string {
 	var panicked *fasthttp.ErrBodyStreamWritePanic
 	var ours PanicError
 	var network *net.OpError
 	switch {
 	case errors.As(err, &ours):
-		return "panic in writing an answer: " + string(ours)
+		return "panic while writing a response: " + string(ours)
 	case errors.As(err, &panicked):
-		// Only the text is left of what it was.
+		// The value of the panic is only in the text.
 		_, what, known := strings.Cut(err.Error(), ": runtime error: ")
 		if !known {
-			what = "not one of the runtime's"
+			what = "not a runtime error"
 		}
-		return "panic in writing an answer: " + what
+		return "panic while writing a response: " + what
 	case errors.As(err, &network):
 		return network.Error() // addresses
 	case errors.Is(err, io.EOF):
-		return "the connection has ended"
+		return "the connection ended"
 	}
 	return readError(err).Message
 }

@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-func TestPanicked(t *testing.T) {
+func TestDescribePanic(t *testing.T) {
 	f := func(panics func(), want string) {
 		t.Helper()
 		defer func() {
@@ -21,12 +21,12 @@ func TestPanicked(t *testing.T) {
 		panics()
 	}
 	var none []int
-	f(func() { _ = none[len(t.Name())] }, "runtime error: index out of range [12] with length 0")
+	f(func() { _ = none[len(t.Name())] }, "runtime error: index out of range [17] with length 0")
 	f(func() { panic("a prompt") }, "a string")
 	f(func() { panic(errors.New("a prompt")) }, "a *errors.errorString")
 }
 
-func TestServerLogQuotesNobody(t *testing.T) {
+func TestServerLogQuotesNoRequest(t *testing.T) {
 	var text strings.Builder
 	l := serverLog{slog.New(slog.NewTextHandler(&text, &slog.HandlerOptions{Level: slog.LevelDebug}))}
 	f := func(err error, want string) {

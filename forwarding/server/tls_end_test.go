@@ -22,7 +22,7 @@ import (
 	"colonnade/internal/tlstest"
 )
 
-// A refusal reaches a client with TLS that is still sending.
+// A client with TLS that is still sending gets the refusal.
 func TestTLSLingers(t *testing.T) {
 	t.Parallel()
 	s := newWithTLS(t, server.Config{RejectEarly: func(*fasthttp.RequestHeader) bool { return true }})
@@ -45,13 +45,13 @@ func TestTLSLingers(t *testing.T) {
 	s.Stop(server.DrainTimings{})
 }
 
-// The end of a connection says whether its answer was whole: a cut one ends without the word that it ends.
-func TestTLSCut(t *testing.T) {
+// A connection ends with close_notify after a complete response, and without it after a truncated one.
+func TestTLSTruncatedResponse(t *testing.T) {
 	t.Parallel()
 	s := newWithTLS(t, server.Config{Handle: func(rc *fasthttp.RequestCtx) {
 		rc.SetConnectionClose()
 		if string(rc.Path()) == "/cut" {
-			rc.Response.SetBodyStream(cutBody{conn: rc.Conn()}, -1)
+			rc.Response.SetBodyStream(truncatedBody{conn: rc.Conn()}, -1)
 		}
 	}})
 	f := func(path string, want error) {
@@ -67,10 +67,10 @@ func TestTLSCut(t *testing.T) {
 	s.Stop(server.DrainTimings{})
 }
 
-// cutBody is a body as a relay writes it that must not look complete.
-type cutBody struct{ conn net.Conn }
+// truncatedBody ends as a relay ends a response that must not look complete.
+type truncatedBody struct{ conn net.Conn }
 
-func (b cutBody) Read([]byte) (int, error) {
+func (b truncatedBody) Read([]byte) (int, error) {
 	server.TruncateOnClose(b.conn)
 	return 0, errors.New("answer was cut short")
 }
@@ -81,9 +81,8 @@ type halfCloser interface {
 	Close() error
 }
 
-// A client that takes nothing does not hold up the end of its connection: neither by what it was sent, nor by the word
-// that it is over.
-func TestTLSEndWaitsForNobody(t *testing.T) {
+// The close of a connection does not wait for a client that does not read, neither for the response nor for close_notify.
+func TestTLSCloseDoesNotBlock(t *testing.T) {
 	t.Parallel()
 	took := make(chan time.Duration, 1)
 	s := newWithTLS(t, server.Config{Handle: func(rc *fasthttp.RequestCtx) {
@@ -108,7 +107,7 @@ func TestTLSEndWaitsForNobody(t *testing.T) {
 	}
 	s.Stop(server.DrainTimings{})
 
-	// Nor does who is stuck in a write: the other side of a tunnel may have ended meanwhile.
+	// Nor does it wait for a write that is stuck, as when the other side of a tunnel has ended.
 	ready := make(chan halfCloser, 1)
 	s = newWithTLS(t, server.Config{Handle: func(rc *fasthttp.RequestCtx) {
 		ready <- rc.Conn().(halfCloser)
@@ -117,7 +116,7 @@ func TestTLSEndWaitsForNobody(t *testing.T) {
 	c = s.call(nil)
 	fmt.Fprint(c.TLSConn, aRequest)
 	stuck := forwardtest.Receive(t, "the request", ready)
-	time.Sleep(200 * time.Millisecond) // until the buffers between the two are full
+	time.Sleep(200 * time.Millisecond) // until the buffers are full
 	began := time.Now()
 	_ = stuck.CloseWrite()
 	_ = stuck.Close()
@@ -127,15 +126,15 @@ func TestTLSEndWaitsForNobody(t *testing.T) {
 	s.Stop(server.DrainTimings{})
 }
 
-// Files that change are in force within a second; those that are bad change nothing, and are told of once.
+// Changed files are in force within a second. Bad ones change nothing, and are logged once.
 func TestCertificateReload(t *testing.T) {
 	t.Parallel()
-	ca, files, said := tlstest.NewCA(t, "public"), tlstest.NewFiles(t), make(forwardtest.LogLines, 100)
+	ca, files, lines := tlstest.NewCA(t, "public"), tlstest.NewFiles(t), make(forwardtest.LogLines, 100)
 	name := func(name string) func(*x509.Certificate) {
 		return func(c *x509.Certificate) { c.Subject.CommonName = name }
 	}
 	files.Put(ca, "", name("first"))
-	s := &withTLS{ca: ca, Drainable: forwardtest.ServeConfig(t, server.Config{TLS: mustLoad(t, files, slog.New(slog.NewTextHandler(said, nil)))})}
+	s := &withTLS{ca: ca, Drainable: forwardtest.ServeConfig(t, server.Config{TLS: mustLoad(t, files, slog.New(slog.NewTextHandler(lines, nil)))})}
 	shown := func() string {
 		t.Helper()
 		c := s.call(nil)
@@ -156,29 +155,29 @@ func TestCertificateReload(t *testing.T) {
 	}
 	_, otherKey := ca.Issue("", nil)
 	tlstest.Write(t, files.Key, otherKey)
-	for len(said) == 0 { // nobody looks at files of his own accord
+	for len(lines) == 0 { // files are read again only when they are used
 		settle("first")
 		time.Sleep(20 * time.Millisecond)
 	}
-	if line := <-said; !strings.Contains(line, "stays in force") || !strings.Contains(line, "private key does not match") || !strings.Contains(line, files.Key) {
+	if line := <-lines; !strings.Contains(line, "stays in force") || !strings.Contains(line, "private key does not match") || !strings.Contains(line, files.Key) {
 		t.Errorf("logged %q", line)
 	}
 	files.Put(ca, "", name("second"))
 	settle("second")
-	if line := forwardtest.Receive(t, "the log", said); !strings.Contains(line, "files reloaded") {
+	if line := forwardtest.Receive(t, "the log", lines); !strings.Contains(line, "files reloaded") {
 		t.Errorf("logged %q", line)
 	}
 	if last, err := old.ask(); last || err != nil {
 		t.Errorf("on a connection from before: last %v, %v", last, err)
 	}
-	if len(said) > 0 {
-		t.Errorf("and logged %q", <-said)
+	if len(lines) > 0 {
+		t.Errorf("and logged %q", <-lines)
 	}
 	s.Stop(server.DrainTimings{})
 }
 
-// A chunked body that is cut between two chunks is no whole one, however its connection ends.
-func TestTLSCutBodies(t *testing.T) {
+// A chunked body that ends between two chunks is truncated, with or without close_notify.
+func TestTLSTruncatedBodies(t *testing.T) {
 	t.Parallel()
 	got := make(chan string, 1)
 	var s *withTLS
@@ -220,8 +219,8 @@ func TestTLSCutBodies(t *testing.T) {
 	}
 }
 
-// A client that says in one breath what it wants and that it goes has gone, though TLS has read both at once.
-func TestTLSRequestAndFarewell(t *testing.T) {
+// A client that sends its request and close_notify at once has gone, although TLS has read both.
+func TestTLSRequestWithCloseNotify(t *testing.T) {
 	t.Parallel()
 	gone := make(chan error, 1)
 	var s *withTLS
@@ -258,7 +257,7 @@ func TestTLSRequestAndFarewell(t *testing.T) {
 	}
 }
 
-// held keeps back what is written.
+// held holds back what is written.
 type held struct {
 	net.Conn
 	holds bool

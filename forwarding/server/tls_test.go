@@ -25,7 +25,7 @@ import (
 	"colonnade/internal/tlstest"
 )
 
-// withTLS is a server that speaks TLS, and who has signed its certificate.
+// withTLS is a server with TLS, and the authority of its certificate.
 type withTLS struct {
 	*forwardtest.Drainable
 	ca    *tlstest.CA
@@ -49,7 +49,7 @@ func mustLoad(t *testing.T, f tlstest.Files, logger *slog.Logger) *peertls.Certi
 	return c
 }
 
-// call opens a connection. What ends it unannounced is an error to the caller: see [TLSConn].
+// call opens a connection with TLS, whose end without close_notify is an error: see [netconn.TLSConn].
 func (s *withTLS) call(change func(*tls.Config)) *tlsCaller {
 	s.T.Helper()
 	c := s.reach()
@@ -61,7 +61,7 @@ func (s *withTLS) call(change func(*tls.Config)) *tlsCaller {
 	return &tlsCaller{caller: c, TLSConn: over, br: bufio.NewReader(over)}
 }
 
-// reach opens a connection on which TLS is yet to begin.
+// reach opens a TCP connection without a TLS handshake.
 func (s *withTLS) reach() *forwardtest.RawClient {
 	s.T.Helper()
 	return forwardtest.MustDial(s.T, s.Drainable)
@@ -86,7 +86,7 @@ func (c *tlsCaller) hear() (last bool, err error) {
 	return (&forwardtest.RawClient{TCPConn: c.caller.TCPConn, Br: c.br}).ReadOK()
 }
 
-// ends expects that nothing more comes but the word that it is so.
+// ends expects close_notify and nothing before it.
 func (c *tlsCaller) ends(t *testing.T) {
 	t.Helper()
 	if rest, err := io.ReadAll(c.br); err != nil || len(rest) > 0 {
@@ -117,8 +117,8 @@ func TestTLSServes(t *testing.T) {
 	s.Stop(server.DrainTimings{})
 }
 
-// Who cannot speak as we do is told so in his own language, and quickly.
-func TestTLSRefusesHands(t *testing.T) {
+// A client that cannot do the handshake soon gets an alert, or an HTTP response without TLS.
+func TestTLSRefusesHandshakes(t *testing.T) {
 	t.Parallel()
 	s := newWithTLS(t, server.Config{})
 	f := func(name string, change func(*tls.Config), want string) {
@@ -156,15 +156,15 @@ func TestTLSRefusesHands(t *testing.T) {
 	s.Stop(server.DrainTimings{})
 }
 
-// Who never gets through a handshake is cut when the time for a head is over, and nobody is answered.
-func TestTLSWaitsForHandsOnlySoLong(t *testing.T) {
+// A connection whose handshake does not finish ends without a response when the time for a head is over.
+func TestTLSHandshakeTimeout(t *testing.T) {
 	t.Parallel()
 	s := newWithTLS(t, server.Config{}, func(s *server.Server) { s.SetReadTimeout(300 * time.Millisecond) })
 	hello := clientHello(t)
-	for name, said := range map[string]string{"nothing": "", "a part of it": hello[:40], "all of it": hello} {
+	for name, sent := range map[string]string{"no ClientHello": "", "part of it": hello[:40], "all of it": hello} {
 		began := time.Now()
 		c := s.reach()
-		fmt.Fprint(c, said)
+		fmt.Fprint(c, sent)
 		if _, err := io.Copy(io.Discard, c); err != nil {
 			t.Errorf("%s: %v", name, err)
 		}
@@ -175,15 +175,15 @@ func TestTLSWaitsForHandsOnlySoLong(t *testing.T) {
 	s.Stop(server.DrainTimings{})
 }
 
-// clientHello is what a client of TLS says first.
+// clientHello returns the first record of a client.
 func clientHello(t *testing.T) string {
 	t.Helper()
-	var said bytes.Buffer
-	err := tls.Client(recorder{to: &said}, &tls.Config{ServerName: "localhost"}).Handshake() //nolint:gosec // it is not to succeed
-	if err == nil || said.Len() < 100 {
-		t.Fatalf("said %q, %v", said.String(), err)
+	var sent bytes.Buffer
+	err := tls.Client(recorder{to: &sent}, &tls.Config{ServerName: "localhost"}).Handshake() //nolint:gosec // it must not succeed
+	if err == nil || sent.Len() < 100 {
+		t.Fatalf("sent %q, %v", sent.String(), err)
 	}
-	return said.String()
+	return sent.String()
 }
 
 type recorder struct {
@@ -195,7 +195,7 @@ func (r recorder) Write(p []byte) (int, error)      { return r.to.Write(p) }
 func (r recorder) Read([]byte) (int, error)         { return 0, io.EOF }
 func (r recorder) SetWriteDeadline(time.Time) error { return nil }
 
-// However a client with TLS leaves, it is noticed while its request is in hand; and whoever only says more is not.
+// The watcher finds a client with TLS leave in each way, and is not misled by one that sends more.
 func TestTLSWatcher(t *testing.T) {
 	t.Parallel()
 	ended := make(chan error, 1)
@@ -236,13 +236,13 @@ func TestTLSWatcher(t *testing.T) {
 		c.Close()
 	}
 	f("closed", func(c *tlsCaller) { c.Close() }, server.ErrClientGone)
-	f("closed without a word", func(c *tlsCaller) { c.caller.TCPConn.Close() }, server.ErrClientGone)
+	f("closed without close_notify", func(c *tlsCaller) { c.caller.TCPConn.Close() }, server.ErrClientGone)
 	f("reset", func(c *tlsCaller) { _ = c.caller.TCPConn.SetLinger(0); c.caller.TCPConn.Close() }, server.ErrClientGone)
 	f("half-closed", func(c *tlsCaller) { _ = c.CloseWrite() }, server.ErrClientGone)
-	f("only said so", func(c *tlsCaller) { _ = c.Conn().CloseWrite() }, server.ErrClientGone)
+	f("close_notify only", func(c *tlsCaller) { _ = c.Conn().CloseWrite() }, server.ErrClientGone)
 	f("closed behind another request", func(c *tlsCaller) { fmt.Fprint(c.TLSConn, aRequest); c.Close() }, server.ErrClientGone)
 	f("stays", func(*tlsCaller) {}, nil)
-	f("says more", func(c *tlsCaller) {
+	f("sends more", func(c *tlsCaller) {
 		fmt.Fprint(c.TLSConn, aRequest)
 		time.Sleep(20 * time.Millisecond)
 		fmt.Fprint(c.TLSConn, aRequest)
@@ -256,7 +256,7 @@ func TestTLSWatcher(t *testing.T) {
 	if err := forwardtest.Receive(t, "its end", ended); err != nil {
 		t.Error(err)
 	}
-	for n := range 4 { // what the watcher has looked at is not lost
+	for n := range 4 { // the input that the watcher has polled is not lost
 		if last, err := c.hear(); last || err != nil {
 			t.Errorf("answer %d: last %v, %v", n, last, err)
 		}
@@ -264,19 +264,19 @@ func TestTLSWatcher(t *testing.T) {
 	s.Stop(server.DrainTimings{})
 }
 
-// Connections that wait leave with a word, whether hands were shaken or not; a handshake that has begun goes on.
+// Idle connections close with close_notify, before or after their handshake. A handshake that has begun continues.
 func TestTLSDrain(t *testing.T) {
 	t.Parallel()
 	s := newWithTLS(t, server.Config{})
 	p := server.DrainTimings{Quiet: time.Second}
-	used, shaken, silent, greeting := s.call(nil), s.call(nil), s.reach(), s.reach()
+	used, unused, silent, slowly := s.call(nil), s.call(nil), s.reach(), s.reach()
 	if _, err := used.ask(); err != nil {
 		t.Fatal(err)
 	}
-	if err := shaken.Conn().Handshake(); err != nil {
+	if err := unused.Conn().Handshake(); err != nil {
 		t.Fatal(err)
 	}
-	slow := &dripping{Conn: greeting.TCPConn, pause: 3 * p.Quiet, pieces: 2}
+	slow := &dripping{Conn: slowly.TCPConn, pause: 3 * p.Quiet, pieces: 2}
 	slow.drips.Store(true)
 	late := tls.Client(slow, &tls.Config{RootCAs: s.ca.Pool(), ServerName: "localhost"})
 	answered := make(chan error, 1)
@@ -290,7 +290,7 @@ func TestTLSDrain(t *testing.T) {
 	for !slow.begun.Load() {
 		time.Sleep(time.Millisecond)
 	}
-	slow.drips.Store(false) // but for the hello
+	slow.drips.Store(false) // except for the ClientHello
 	time.Sleep(p.Quiet)
 	asked := time.Now()
 	recent := s.call(nil)
@@ -299,22 +299,22 @@ func TestTLSDrain(t *testing.T) {
 	}
 	go s.StopAccepting(p)
 	used.ends(t)
-	shaken.ends(t)
+	unused.ends(t)
 	silent.AssertEOF(t)
 	wantLast(t, recent.ask, asked.Add(p.Quiet))
 	recent.ends(t)
-	if err := forwardtest.Receive(t, "who was in the middle of a handshake", answered); err != nil {
+	if err := forwardtest.Receive(t, "the client in the middle of its handshake", answered); err != nil {
 		t.Errorf("in the middle of a handshake: %v", err)
 	}
 	s.Stop(p)
 }
 
-// A record that comes in pieces is no silence.
+// A client whose record arrives in pieces is not silent.
 func TestTLSDrainWaitsForRecords(t *testing.T) {
 	t.Parallel()
 	s := newWithTLS(t, server.Config{})
 	p := server.DrainTimings{Quiet: time.Second}
-	slow := &dripping{Conn: s.reach().TCPConn, pause: p.Quiet / 4, pieces: 6} // longer than a silence may last
+	slow := &dripping{Conn: s.reach().TCPConn, pause: p.Quiet / 4, pieces: 6} // longer than the idle limit in all
 	over := tls.Client(slow, &tls.Config{RootCAs: s.ca.Pool(), ServerName: "localhost"})
 	c := &forwardtest.RawClient{Br: bufio.NewReader(over)}
 	if err := over.Handshake(); err != nil {
@@ -330,13 +330,13 @@ func TestTLSDrainWaitsForRecords(t *testing.T) {
 	s.Stop(p)
 }
 
-// dripping is a connection on which what is written goes out in pieces.
+// dripping is a connection that writes in pieces.
 type dripping struct {
 	net.Conn
 	pause  time.Duration
 	pieces int
 	drips  atomic.Bool
-	begun  atomic.Bool // a piece has gone out
+	begun  atomic.Bool // a piece was written
 }
 
 func (d *dripping) Write(p []byte) (n int, err error) {

@@ -8,47 +8,50 @@ import (
 	"sync"
 	"syscall"
 
-	"colonnade/forwarding/netconn"
-
 	"golang.org/x/sys/unix"
+
+	"colonnade/forwarding/netconn"
 )
 
-// Watcher tells when clients go, also while nothing is read from them or written to them: one epoll set for all
-// requests of a node, whose descriptor the Go runtime itself polls, so that one goroutine sleeps for all of them and no
-// thread is blocked. (A goroutine for each request, parked in a peek, costs a wake-up at the end of each.)
+// clientWatcher finds clients that leave while nothing is read from or written to their connections. One epoll set holds the sockets
+// of all requests of a node. The Go runtime polls the descriptor of that set, so one goroutine sleeps for all requests and no thread
+// blocks. (A goroutine per request that waits to peek would cost a wake-up at the end of each.)
 //
-// Only the close of the client's sending side is watched for: bytes of a next, pipelined request do not hide it. A
-// client that closes that half alone is taken to have gone, as nginx and HAProxy do.
+// Only the close of the client's write half is watched: unlike a read, it is not hidden by the bytes of a pipelined request. A client
+// that closes only that half counts as gone, as with nginx and HAProxy.
 //
-// With TLS there is a second way to go: to say so, and to keep the socket open until we have said it too. Python's
-// asyncio does that, for half a minute. So what comes from such a client is looked at, until it is a next request.
-type Watcher struct {
+// A client with TLS may also send close_notify and keep the socket open until the server has sent its own, as Python's asyncio does
+// for half a minute. So the input of such a client is polled, until it is the next request.
+//
+// Each socket is armed for one event (EPOLLONESHOT), with the id of its watch. Ids are never used again, and an event whose id is
+// not in the map is ignored: so a late event does not reach the next request of the same socket, nor another connection with the same
+// descriptor.
+type clientWatcher struct {
 	epoll *os.File
 	raw   syscall.RawConn
 	fd    int
-	done  chan struct{}
+	done  chan struct{} // closed at the end of run
 	polls sync.WaitGroup
 
 	mu      sync.Mutex // guards the fields below
 	nextID  uint64
-	clients map[uint64]client
+	clients map[uint64]watchedClient
 }
 
-type client struct {
-	gone   watched
-	raw    syscall.RawConn
-	secure *netconn.TLSConn // of one with TLS; else nil
+type watchedClient struct {
+	gone onGone
+	raw  syscall.RawConn
+	tls  *netconn.TLSConn // nil without TLS
 }
 
-// NewWatcher returns a running watcher, to be closed.
-func NewWatcher() (*Watcher, error) {
+// newClientWatcher returns a running watcher, which the caller must close.
+func newClientWatcher() (*clientWatcher, error) {
 	fd, err := unix.EpollCreate1(unix.EPOLL_CLOEXEC)
 	if err != nil {
 		return nil, fmt.Errorf("cannot create epoll set: %w", err)
 	}
-	// Non-blocking, or else the runtime would not poll it.
-	_ = unix.SetNonblock(fd, true)
-	w := &Watcher{epoll: os.NewFile(uintptr(fd), "epoll"), fd: fd, done: make(chan struct{}), clients: map[uint64]client{}}
+	_ = unix.SetNonblock(fd, true) // else the Go runtime would not poll it
+	w := &clientWatcher{epoll: os.NewFile(uintptr(fd), "epoll"), fd: fd, done: make(chan struct{}), clients: map[uint64]watchedClient{}}
 	if w.raw, err = w.epoll.SyscallConn(); err != nil {
 		w.epoll.Close()
 		return nil, fmt.Errorf("cannot poll epoll set: %w", err)
@@ -57,47 +60,47 @@ func NewWatcher() (*Watcher, error) {
 	return w, nil
 }
 
-// Close ends the watcher; no watch may begin after it.
-func (w *Watcher) Close() error {
+// close ends the watcher. watch must not be called any more.
+func (w *clientWatcher) close() error {
 	err := w.epoll.Close()
 	<-w.done
 	w.polls.Wait()
 	return err
 }
 
-// Watch calls gone with [ErrClientGone] once the client behind c closes.
-func (w *Watcher) Watch(c net.Conn, gone watched) (Watch, error) {
+// watch calls gone with [ErrClientGone] when the client of c leaves.
+func (w *clientWatcher) watch(c net.Conn, gone onGone) (clientWatch, error) {
 	raw, err := rawConn(c)
 	if err != nil {
-		return Watch{}, err
+		return clientWatch{}, err
 	}
-	watch := Watch{watcher: w, raw: raw}
+	watch := clientWatch{watcher: w, raw: raw}
+	client := watchedClient{gone: gone, raw: raw, tls: tlsOf(c)}
 	w.mu.Lock()
 	w.nextID++
 	watch.id = w.nextID
-	who := client{gone: gone, raw: raw, secure: securedOf(c)}
-	w.clients[watch.id] = who
+	w.clients[watch.id] = client
 	w.mu.Unlock()
-	looks := false
-	if who.secure != nil { // TLS may have read more than the request, and that is not at the socket any more
-		var left error
-		if looks, left = who.secure.Poll(); left != nil {
-			w.forget(watch.id)
+	pollInput := false
+	if client.tls != nil { // TLS may have read more than the request, which the socket does not show
+		var end error
+		if pollInput, end = client.tls.Poll(); end != nil {
+			w.remove(watch.id)
 			gone(ErrClientGone)
-			return Watch{}, nil
+			return clientWatch{}, nil
 		}
 	}
-	if err := w.arm(unix.EPOLL_CTL_ADD, watch.id, raw, looks); err != nil {
-		w.forget(watch.id)
-		return Watch{}, fmt.Errorf("cannot watch client: %w", err)
+	if err := w.arm(unix.EPOLL_CTL_ADD, watch.id, raw, pollInput); err != nil {
+		w.remove(watch.id)
+		return clientWatch{}, fmt.Errorf("cannot watch client: %w", err)
 	}
 	return watch, nil
 }
 
-// arm asks to be told, once, when the client closes, and if looks also when something comes from it.
-func (w *Watcher) arm(op int, id uint64, raw syscall.RawConn, looks bool) error {
+// arm requests one event when the client closes, or, if pollInput is set, when it sends something.
+func (w *clientWatcher) arm(op int, id uint64, raw syscall.RawConn, pollInput bool) error {
 	event := unix.EpollEvent{Events: unix.EPOLLRDHUP | unix.EPOLLONESHOT, Fd: int32(id), Pad: int32(id >> 32)}
-	if looks {
+	if pollInput {
 		event.Events |= unix.EPOLLIN
 	}
 	var armed error
@@ -105,47 +108,45 @@ func (w *Watcher) arm(op int, id uint64, raw syscall.RawConn, looks bool) error 
 	return errors.Join(err, armed)
 }
 
-// poll finds out whether what has come from a client says that it goes.
-func (w *Watcher) poll(id uint64, secure *netconn.TLSConn) {
-	again, err := secure.Poll()
+// poll reads a client's input, to find close_notify.
+func (w *clientWatcher) poll(id uint64, tls *netconn.TLSConn) {
+	again, err := tls.Poll()
 	if err != nil {
-		if c, ok := w.forget(id); ok {
+		if c, ok := w.remove(id); ok {
 			c.gone(ErrClientGone)
 		}
 		return
 	}
 	w.mu.Lock()
-	defer w.mu.Unlock() // a watch that has been stopped must not be armed: its socket may be watched for the next request
+	defer w.mu.Unlock() // held while arming: after a stop the socket may be watched for the next request
 	if c, ok := w.clients[id]; ok {
 		_ = w.arm(unix.EPOLL_CTL_MOD, id, c.raw, again)
 	}
 }
 
-// onEvent takes what epoll says of a client.
-func (w *Watcher) onEvent(e unix.EpollEvent) {
+func (w *clientWatcher) onEvent(e unix.EpollEvent) {
 	id := uint64(uint32(e.Fd)) | uint64(uint32(e.Pad))<<32
 	if e.Events&(unix.EPOLLRDHUP|unix.EPOLLHUP|unix.EPOLLERR) == 0 {
 		w.mu.Lock()
 		c, ok := w.clients[id]
 		w.mu.Unlock()
-		if ok { // elsewhere, since to read may be to answer, and it may take nothing
-			w.polls.Go(func() { w.poll(id, c.secure) })
+		if ok { // in another goroutine, since TLS may write while it reads, and block
+			w.polls.Go(func() { w.poll(id, c.tls) })
 		}
 		return
 	}
-	// A watch that was stopped meanwhile is no longer in the map; ids are never used again.
-	if c, ok := w.forget(id); ok {
+	if c, ok := w.remove(id); ok {
 		c.gone(ErrClientGone)
 	}
 }
 
-func (w *Watcher) stop(id uint64, raw syscall.RawConn) {
-	w.forget(id)
-	// Not by a number that was kept: it may be another connection's by now. A closed one has left the set by itself.
+func (w *clientWatcher) stop(id uint64, raw syscall.RawConn) {
+	w.remove(id)
+	// By the connection and not by a stored descriptor, which may be another connection's by now. A closed socket has left the set.
 	_ = raw.Control(func(fd uintptr) { _ = unix.EpollCtl(w.fd, unix.EPOLL_CTL_DEL, int(fd), nil) })
 }
 
-func (w *Watcher) forget(id uint64) (client, bool) {
+func (w *clientWatcher) remove(id uint64) (watchedClient, bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	c, ok := w.clients[id]
@@ -153,7 +154,7 @@ func (w *Watcher) forget(id uint64) (client, bool) {
 	return c, ok
 }
 
-func (w *Watcher) run() {
+func (w *clientWatcher) run() {
 	defer close(w.done)
 	var events [128]unix.EpollEvent
 	for {

@@ -9,88 +9,88 @@ import (
 	"time"
 )
 
-// pollEvery is how often a client is looked after where there is no epoll.
-const pollEvery = 50 * time.Millisecond
+// peekInterval is the time between two checks of all watched clients.
+const peekInterval = 50 * time.Millisecond
 
-// Watcher tells when clients go. Away from Linux it peeks at each watched connection in turn, which finds a client that
-// has closed unless bytes of a next, pipelined request stand before the close.
-type Watcher struct {
+// clientWatcher finds clients that leave while nothing is read from or written to their connections. Without epoll it peeks at each
+// watched connection in turn. It does not find a client that closes after it has sent a pipelined request.
+type clientWatcher struct {
 	quit, done chan struct{}
 
 	mu      sync.Mutex // guards the fields below
 	nextID  uint64
-	clients map[uint64]client
+	clients map[uint64]watchedClient
 }
 
-type client struct {
+type watchedClient struct {
 	raw  syscall.RawConn
-	gone watched
+	gone onGone
 }
 
-// NewWatcher returns a running watcher, to be closed.
-func NewWatcher() (*Watcher, error) {
-	w := &Watcher{quit: make(chan struct{}), done: make(chan struct{}), clients: map[uint64]client{}}
+// newClientWatcher returns a running watcher, which the caller must close.
+func newClientWatcher() (*clientWatcher, error) {
+	w := &clientWatcher{quit: make(chan struct{}), done: make(chan struct{}), clients: map[uint64]watchedClient{}}
 	go w.run()
 	return w, nil
 }
 
-// Close ends the watcher; no watch may begin after it.
-func (w *Watcher) Close() error {
+// close ends the watcher. watch must not be called any more.
+func (w *clientWatcher) close() error {
 	close(w.quit)
 	<-w.done
 	return nil
 }
 
-// Watch calls gone with [ErrClientGone] once the client behind c closes.
-func (w *Watcher) Watch(c net.Conn, gone watched) (Watch, error) {
+// watch calls gone with [ErrClientGone] when the client of c leaves.
+func (w *clientWatcher) watch(c net.Conn, gone onGone) (clientWatch, error) {
 	raw, err := rawConn(c)
 	if err != nil {
-		return Watch{}, err
+		return clientWatch{}, err
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.nextID++
-	w.clients[w.nextID] = client{raw: raw, gone: gone}
-	return Watch{watcher: w, id: w.nextID, raw: raw}, nil
+	w.clients[w.nextID] = watchedClient{raw: raw, gone: gone}
+	return clientWatch{watcher: w, id: w.nextID, raw: raw}, nil
 }
 
-func (w *Watcher) stop(id uint64, _ syscall.RawConn) {
+func (w *clientWatcher) stop(id uint64, _ syscall.RawConn) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	delete(w.clients, id)
 }
 
-func (w *Watcher) run() {
+func (w *clientWatcher) run() {
 	defer close(w.done)
-	tick := time.NewTicker(pollEvery)
+	tick := time.NewTicker(peekInterval)
 	defer tick.Stop()
 	for {
 		select {
 		case <-tick.C:
-			w.poll()
+			w.peekAll()
 		case <-w.quit:
 			return
 		}
 	}
 }
 
-func (w *Watcher) poll() {
+func (w *clientWatcher) peekAll() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for id, c := range w.clients {
-		if closed(c.raw) {
+		if isClosed(c.raw) {
 			delete(w.clients, id)
 			c.gone(ErrClientGone)
 		}
 	}
 }
 
-func closed(raw syscall.RawConn) bool {
-	gone := false
+func isClosed(raw syscall.RawConn) bool {
+	closed := false
 	err := raw.Control(func(fd uintptr) {
 		var b [1]byte
 		n, _, err := syscall.Recvfrom(int(fd), b[:], syscall.MSG_PEEK|syscall.MSG_DONTWAIT)
-		gone = err == nil && n == 0 || err != nil && err != syscall.EAGAIN && err != syscall.EWOULDBLOCK && err != syscall.EINTR
+		closed = err == nil && n == 0 || err != nil && err != syscall.EAGAIN && err != syscall.EWOULDBLOCK && err != syscall.EINTR
 	})
-	return err != nil || gone
+	return err != nil || closed
 }

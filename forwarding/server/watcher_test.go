@@ -1,4 +1,4 @@
-package server_test
+package server
 
 import (
 	"context"
@@ -7,9 +7,6 @@ import (
 	"net"
 	"testing"
 	"time"
-
-	"colonnade/forwarding/server"
-	"colonnade/internal/forwardtest"
 )
 
 // pair returns the two ends of a loopback connection.
@@ -35,10 +32,10 @@ func pair(t testing.TB) (client, server *net.TCPConn) {
 	return c.(*net.TCPConn), s.(*net.TCPConn)
 }
 
-func watchConn(t testing.TB, w *server.Watcher, c net.Conn) (context.Context, *server.Watch) {
+func watchConn(t testing.TB, w *clientWatcher, c net.Conn) (context.Context, *clientWatch) {
 	t.Helper()
 	ctx, cancel := context.WithCancelCause(context.Background())
-	watch, err := w.Watch(c, cancel)
+	watch, err := w.watch(c, cancel)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -46,17 +43,17 @@ func watchConn(t testing.TB, w *server.Watcher, c net.Conn) (context.Context, *s
 	return ctx, &watch
 }
 
-func newWatcher(t testing.TB) *server.Watcher {
+func newWatcher(t testing.TB) *clientWatcher {
 	t.Helper()
-	w, err := server.NewWatcher()
+	w, err := newClientWatcher()
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { w.Close() })
+	t.Cleanup(func() { w.close() })
 	return w
 }
 
-func TestWatcherSeesClientsGo(t *testing.T) {
+func TestWatcherFindsClientsLeave(t *testing.T) {
 	for name, leave := range map[string]func(*net.TCPConn){
 		"close":      func(c *net.TCPConn) { c.Close() },
 		"reset":      func(c *net.TCPConn) { _ = c.SetLinger(0); c.Close() },
@@ -70,17 +67,17 @@ func TestWatcherSeesClientsGo(t *testing.T) {
 			w := newWatcher(t)
 			client, srv := pair(t)
 			ctx, watch := watchConn(t, w, srv)
-			defer watch.Stop()
+			defer watch.stop()
 			if ctx.Err() != nil {
-				t.Fatal("gone before it went")
+				t.Fatal("gone before it left")
 			}
 			leave(client)
 			select {
 			case <-ctx.Done():
-			case <-time.After(forwardtest.Patience):
+			case <-time.After(30 * time.Second):
 				t.Fatal("not noticed")
 			}
-			if cause := context.Cause(ctx); !errors.Is(cause, server.ErrClientGone) {
+			if cause := context.Cause(ctx); !errors.Is(cause, ErrClientGone) {
 				t.Errorf("cause %v", cause)
 			}
 		})
@@ -89,32 +86,32 @@ func TestWatcherSeesClientsGo(t *testing.T) {
 
 func TestWatcherLeavesTheConnectionAlone(t *testing.T) {
 	w := newWatcher(t)
-	client, server := pair(t)
-	for range 3 { // as a connection that is kept alive serves several requests
-		ctx, watch := watchConn(t, w, server)
+	client, conn := pair(t)
+	for range 3 { // requests of one connection
+		ctx, watch := watchConn(t, w, conn)
 		if _, err := io.WriteString(client, "hello"); err != nil {
 			t.Fatal(err)
 		}
 		var b [5]byte
-		if _, err := io.ReadFull(server, b[:]); err != nil || string(b[:]) != "hello" {
+		if _, err := io.ReadFull(conn, b[:]); err != nil || string(b[:]) != "hello" {
 			t.Fatalf("read %q, %v", b, err)
 		}
-		watch.Stop()
-		watch.Stop()
+		watch.stop()
+		watch.stop()
 		if ctx.Err() != nil {
-			t.Fatal("taken to have gone")
+			t.Fatal("counted as gone")
 		}
 	}
-	ctx, watch := watchConn(t, w, server)
-	watch.Stop()
+	ctx, watch := watchConn(t, w, conn)
+	watch.stop()
 	client.Close()
 	time.Sleep(20 * time.Millisecond)
 	if ctx.Err() != nil {
-		t.Error("a stopped watch has told")
+		t.Error("a stopped watch has cancelled its request")
 	}
 }
 
-// Descriptors are used again at once: a watch must never tell the wrong request.
+// The kernel uses descriptors again at once: a watch must not cancel another request.
 func TestWatcherManyConnections(t *testing.T) {
 	w := newWatcher(t)
 	for range 300 {
@@ -125,30 +122,32 @@ func TestWatcherManyConnections(t *testing.T) {
 		goes.Close()
 		<-gone.Done()
 		if staying.Err() != nil {
-			t.Fatal("the wrong client was taken to have gone")
+			t.Fatal("the wrong client counted as gone")
 		}
-		watch1.Stop()
-		watch2.Stop()
+		watch1.stop()
+		watch2.stop()
 		watchedGone.Close()
 		stays.Close()
 		watchedStaying.Close()
 	}
-	if n := w.Watches(); n != 0 {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if n := len(w.clients); n != 0 {
 		t.Errorf("%d watches are left over", n)
 	}
 }
 
 func BenchmarkWatch(b *testing.B) {
 	w := newWatcher(b)
-	_, server := pair(b)
+	_, conn := pair(b)
 	_, cancel := context.WithCancelCause(context.Background())
 	defer cancel(nil)
 	b.ReportAllocs()
 	for b.Loop() {
-		watch, err := w.Watch(server, cancel)
+		watch, err := w.watch(conn, cancel)
 		if err != nil {
 			b.Fatal(err)
 		}
-		watch.Stop()
+		watch.stop()
 	}
 }

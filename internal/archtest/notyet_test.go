@@ -6,6 +6,5 @@ var notYet = []string{
 	"README.md",
 	"forwarding/realtime",
 	"forwarding/relay",
-	"forwarding/server",
 	"test/readme",
 }

@@ -76,7 +76,7 @@ var table = []row{
 		why:   "it makes one attempt at one server and decides nothing"},
 	{path: "forwarding/server",
 		ours:  []string{"forwarding/hop", "forwarding/httpguard", "forwarding/netconn", "forwarding/peertls", "openai", "reasons"},
-		third: []string{fasthttp, "golang.org/x/sys/unix"},
+		third: []string{fasthttp, "golang.org/x/sys/unix", "golang.org/x/time/rate"},
 		why:   "it makes the listener strict and does not know where requests go"},
 	{path: "forwarding/relay",
 		ours:  []string{"forwarding/hop", "forwarding/netconn", "forwarding/server", "forwarding/transport", "openai", "reasons"},

@@ -9,27 +9,28 @@ import (
 	"colonnade/forwarding/peertls"
 )
 
-// VerifyTokenSource returns an error that wraps [hop.ErrBadToken] unless a hop comes from the node whose certificate the connection
-// has shown. The authorities may have changed since it was, so a long connection is held against them again.
+// VerifyTokenSource returns an error that wraps [hop.ErrBadToken] unless the node that has signed token h is the one that the
+// certificate of connection c names. The certificate is verified again if the authorities have changed since the last time. Without
+// mutual TLS (p is nil) it verifies nothing.
 func VerifyTokenSource(p *peertls.TrustStore, c net.Conn, h *hop.Token) error {
 	if p == nil {
 		return nil
 	}
 	client := c.(*serverConn)
-	if edition := p.Version(); edition != client.verifiedVersion {
+	if version := p.Version(); version != client.verifiedVersion {
 		if err := p.VerifyClient(client.chain); err != nil {
 			return fmt.Errorf("%w: %w", hop.ErrBadToken, err)
 		}
-		client.verifiedVersion = edition
+		client.verifiedVersion = version
 	}
 	return checkSource(h, client.chain[0])
 }
 
-// checkSource compares who has signed a hop with who a certificate is for.
+// checkSource compares the signer of a token with the node that a certificate names.
 func checkSource(h *hop.Token, c *x509.Certificate) error {
 	if len(h.Visited) == 0 {
 		if err := (peertls.Identity{Role: peertls.RoleEntry, Node: h.Source}).CheckCertificate(c); err != nil {
-			return fmt.Errorf("%w: the entry %s sent it: %w", hop.ErrBadToken, h.Source, err)
+			return fmt.Errorf("%w: sent by entry %s: %w", hop.ErrBadToken, h.Source, err)
 		}
 		return nil
 	}
@@ -39,6 +40,6 @@ func checkSource(h *hop.Token, c *x509.Certificate) error {
 			return nil
 		}
 	}
-	return fmt.Errorf("%w: the colo server %s sent it: expected a certificate for it, got one %s",
+	return fmt.Errorf("%w: sent by colo server %s: expected a certificate for it, got one %s",
 		hop.ErrBadToken, last, peertls.Describe(c))
 }
