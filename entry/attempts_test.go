@@ -228,8 +228,8 @@ func TestRetryAfterIsOfTheLatestRefusals(t *testing.T) {
 	f(8 * time.Second)
 }
 
-// A client comes back to one of the colos that have refused it: by slots, as far as these are known.
-func TestChances(t *testing.T) {
+// The probability that a refused client comes back to a colo is in proportion to its slots, as far as these are known.
+func TestReturnProbabilities(t *testing.T) {
 	f := func(full int, slots []int, want ...float64) {
 		t.Helper()
 		stops := testStops("a", "b", "c", "d")[:len(slots)]

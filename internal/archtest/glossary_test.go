@@ -77,7 +77,7 @@ func (g glossary) wrongPhrases(p passage) []string {
 func (g glossary) wrongName(name string) string {
 	spelt := spell(name)
 	for _, b := range slices.Concat(g.phrases, g.names) {
-		if strings.Contains(spelt, " "+b.words+" ") {
+		if strings.Contains(spelt, " "+b.words+" ") || strings.Contains(spelt, " "+b.words+"s ") {
 			return fmt.Sprintf("the name %s has %q in it: write %s", name, b.words, b.instead)
 		}
 	}

@@ -98,6 +98,7 @@ func TestLanguageRules(t *testing.T) {
 	code(`a_test.go:1: the name letGo has "let go" in it: write inflight`, "package homes; func letGo() {}")
 	code("the name LetGo", "package homes; func f() { for _, LetGo := range l {} }")
 	code("the name nowLetGoOf", "package homes; type t struct { nowLetGoOf int }")
+	code("the name thous", "package homes; var thous []string")
 	code("the name GotThou", "package homes; func f(GotThou int) {}")
 	code("", "package homes; var outletGo = letGo()")
 	wantProblem(t, g.problems(source{name: "homes/let_go.go"}), "homes/let_go.go: the name let_go")
