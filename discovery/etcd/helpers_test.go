@@ -28,7 +28,7 @@ const (
 
 func TestMain(m *testing.M) {
 	// These tests mostly wait, so many more of them than there are processors may run at once.
-	if err := flag.Set("test.parallel", "40"); err != nil {
+	if err := flag.Set("test.parallel", "20"); err != nil {
 		panic(err)
 	}
 	dir, err := os.MkdirTemp("", "colonnade-etcd-")

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"syscall"
 	"testing"
 	"time"
 
@@ -161,30 +160,6 @@ func TestRegisterWithoutSavingLease(t *testing.T) {
 	run(t, s.register(r).Run)
 	if s.get("entries/a") == nil || log.count("cannot save the lease") != 1 {
 		t.Error("not registered, or not logged")
-	}
-}
-
-// The lease is flushed to the disk before its file takes its name: after a crash of the machine, the file is whole. A pipe in the
-// place of the temporary file cannot be flushed.
-func TestLeaseIsFlushed(t *testing.T) {
-	s := start(t)
-	r := s.registration("entries/a")
-	var log logbook
-	r.SavedLease, r.Logger = savedLease(t), log.logger()
-	if err := syscall.Mkfifo(r.SavedLease+".tmp", 0o600); err != nil {
-		t.Skipf("no named pipes here: %v", err)
-	}
-	read := make(chan error, 1)
-	go func() {
-		_, err := os.ReadFile(r.SavedLease + ".tmp")
-		read <- err
-	}()
-	run(t, s.register(r).Run)
-	if err := <-read; err != nil {
-		t.Fatal(err)
-	}
-	if _, err := os.Stat(r.SavedLease); !os.IsNotExist(err) || log.count("cannot save the lease") != 1 {
-		t.Errorf("the lease was saved without being flushed: %v", err)
 	}
 }
 
