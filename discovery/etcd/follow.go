@@ -26,31 +26,39 @@ var (
 type follower struct {
 	watcher   *Watcher
 	cache     *cache
-	etcd      clientv3.Watcher
+	streams   []clientv3.Watcher   // one for each kind
+	heard     map[string]time.Time // by kind: when its watch last sent anything
 	responses chan kindResponse
 	buffer    reorderBuffer
 }
 
-// follow applies changes after revision until the watch fails, or for relistInterval; then it returns nil. It has a stream
-// of its own to etcd: the failure of another stream does not end it, and a stream that hangs is left behind.
+// follow applies changes after revision until a watch fails, or for relistInterval; then it returns nil.
+//
+// Each watch has a stream of its own to etcd. The failure of another stream does not end it, and a stream that hangs is left
+// behind. And etcd reports progress for all watches of a stream together: such a report may have been made before a watch was
+// created, and arrive after that but before the watch's first events, which it claims to have been sent.
 func (w *Watcher) follow(ctx context.Context, revision int64, cache *cache) error {
 	ctx, cancel := context.WithCancel(clientv3.WithRequireLeader(ctx))
 	f := &follower{
 		watcher:   w,
 		cache:     cache,
-		etcd:      clientv3.NewWatcher(w.config.Client),
+		heard:     map[string]time.Time{},
 		responses: make(chan kindResponse, maxBatch),
 		buffer:    newReorderBuffer(w.wanted(), revision, w.reorderTimeout()),
 	}
 	group, groupCtx := errgroup.WithContext(ctx)
 	for _, kind := range w.wanted() {
+		stream := clientv3.NewWatcher(w.config.Client)
+		f.streams, f.heard[kind] = append(f.streams, stream), time.Now()
 		// Not from revision+1: etcd does not report progress of a watch that begins in the future. Documents of that
 		// revision are seen twice, which changes nothing.
-		group.Go(func() error { return f.receive(groupCtx, kind, revision) })
+		group.Go(func() error { return f.receive(groupCtx, stream, kind, revision) })
 	}
 	err := f.loop(groupCtx)
 	cancel()
-	_ = f.etcd.Close()
+	for _, stream := range f.streams {
+		_ = stream.Close()
+	}
 	if failed := group.Wait(); errors.Is(err, context.Canceled) {
 		return failed // a receiver ended the round, not the loop
 	}
@@ -58,9 +66,9 @@ func (w *Watcher) follow(ctx context.Context, revision int64, cache *cache) erro
 }
 
 // receive passes the responses of one kind's watch to the loop.
-func (f *follower) receive(ctx context.Context, kind string, from int64) error {
+func (f *follower) receive(ctx context.Context, stream clientv3.Watcher, kind string, from int64) error {
 	options := append(rangeOptions(f.watcher.config.Prefix, kind), clientv3.WithRev(from), clientv3.WithFragment())
-	for r := range f.etcd.Watch(ctx, f.watcher.config.Prefix+kind, options...) {
+	for r := range stream.Watch(ctx, f.watcher.config.Prefix+kind, options...) {
 		if err := r.Err(); err != nil {
 			return fmt.Errorf("the watch of %s failed: %w", f.watcher.config.Prefix+kind, err)
 		}
@@ -90,7 +98,7 @@ func (f *follower) loop(ctx context.Context) error {
 		case <-f.watcher.deadMarked:
 			f.publish()
 		case <-due.C:
-			if f.watcher.sinceContact() >= f.watcher.config.WatchTimeout {
+			if f.untilTimeout(time.Now()) <= 0 {
 				return errWatchTimeout
 			}
 			if f.requestMissing(ctx); time.Since(f.watcher.published) >= minTableInterval {
@@ -125,10 +133,21 @@ func (f *follower) requestMissing(ctx context.Context) {
 	}
 }
 
-// nextWakeup returns how long the loop may sleep: until the next table or file is due, or the watch has timed out.
+// untilTimeout returns how long it takes until the first of the watches has been silent for too long.
+func (f *follower) untilTimeout(now time.Time) time.Duration {
+	first := now
+	for _, heard := range f.heard {
+		if heard.Before(first) {
+			first = heard
+		}
+	}
+	return f.watcher.config.WatchTimeout - now.Sub(first)
+}
+
+// nextWakeup returns how long the loop may sleep: until the next table or file is due, or a watch has timed out.
 func (f *follower) nextWakeup() time.Duration {
 	w, now := f.watcher, time.Now()
-	wait := w.config.WatchTimeout - w.sinceContact()
+	wait := f.untilTimeout(now)
 	if due, some := f.buffer.nextRequest(now); some {
 		wait = min(wait, due)
 	}
@@ -144,11 +163,13 @@ func (f *follower) nextWakeup() time.Duration {
 	return max(wait, 0)
 }
 
-// requestProgress makes a live watch send something. Its own failure does not matter: the watch times out then.
+// requestProgress makes live watches send something. A failure of its own does not matter: the watch times out then.
 func (f *follower) requestProgress(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, f.watcher.callTimeout())
 	defer cancel()
-	_ = f.etcd.RequestProgress(ctx)
+	for _, stream := range f.streams {
+		_ = stream.RequestProgress(ctx)
+	}
 }
 
 // takeBatch takes a response, and those behind it in the channel.
@@ -165,7 +186,9 @@ func (f *follower) takeBatch(r kindResponse) {
 }
 
 func (f *follower) take(r kindResponse) {
-	f.apply(f.buffer.add(r, time.Now()))
+	now := time.Now()
+	f.heard[r.kind] = now
+	f.apply(f.buffer.add(r, now))
 	f.watcher.noteContact(max(f.watcher.currentRevision(), r.Header.Revision))
 }
 

@@ -2,11 +2,13 @@ package etcd
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
 	"time"
 
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"colonnade/fleet"
@@ -99,8 +101,8 @@ func (w *Watcher) wanted() []string {
 	return slices.Compact(wanted)
 }
 
-// list fetches everything wanted as it was at one revision, takes it, and returns the revision. Of a list that fails,
-// nothing is taken.
+// list fetches everything wanted as it was at one revision, takes it, and returns the revision. After an error, the next
+// table is built when another list has succeeded, unless a node starts from its cache.
 func (w *Watcher) list(ctx context.Context) (int64, error) {
 	listed, revision, err := w.listAt(ctx, 0)
 	if err != nil {
@@ -116,7 +118,10 @@ func (w *Watcher) list(ctx context.Context) (int64, error) {
 	}
 	w.documents.clampRevision(revision)
 	missing := w.documents.missing(listed)
-	confirmed := w.deletedWhenConfirmed(ctx, missing)
+	confirmed, err := w.deletedWhenConfirmed(ctx, missing)
+	if err != nil {
+		return 0, err
+	}
 	for _, key := range missing {
 		noticed := revision
 		if confirmed[key] {
@@ -129,16 +134,19 @@ func (w *Watcher) list(ctx context.Context) (int64, error) {
 
 // deletedWhenConfirmed returns which of the missing documents the store already lacked at the confirmed revision, if the
 // confirmation came while this watcher followed nothing. Without it, a node that was away would hold back deletions that all
-// other nodes have carried out.
-func (w *Watcher) deletedWhenConfirmed(ctx context.Context, missing []string) map[string]bool {
+// other nodes have carried out. If the store has that revision no more, or not yet, the deletions must be confirmed again.
+func (w *Watcher) deletedWhenConfirmed(ctx context.Context, missing []string) (map[string]bool, error) {
 	confirmed := w.documents.confirmed()
 	if len(missing) == 0 || confirmed <= w.currentRevision() {
-		return nil
+		return nil, nil
 	}
 	listed, _, err := w.listAt(ctx, confirmed)
-	if err != nil {
+	if errors.Is(err, rpctypes.ErrCompacted) || errors.Is(err, rpctypes.ErrFutureRev) {
 		w.config.Logger.Info("cannot list the confirmed revision; its deletions stay pending", "revision", confirmed, "error", err)
-		return nil
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
 	}
 	gone := make(map[string]bool, len(missing))
 	for _, key := range missing {
@@ -147,7 +155,7 @@ func (w *Watcher) deletedWhenConfirmed(ctx context.Context, missing []string) ma
 	for _, d := range listed {
 		delete(gone, d.Key)
 	}
-	return gone
+	return gone, nil
 }
 
 // listAt lists everything wanted at a revision; 0 = the newest.

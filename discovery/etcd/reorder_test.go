@@ -48,3 +48,19 @@ func TestReorderBufferKeepsOrderOfStore(t *testing.T) {
 		t.Error("something still waits")
 	}
 }
+
+// One watch that is silent for too long ends the round, although the others are not.
+func TestEachWatchTimesOut(t *testing.T) {
+	now := time.Unix(1000, 0)
+	f := func(silent, want time.Duration) {
+		t.Helper()
+		follower := follower{watcher: NewWatcher(Config{WatchTimeout: 15 * time.Second}),
+			heard: map[string]time.Time{"models/": now, "pools/": now.Add(-silent), "colos/": now.Add(-time.Second)}}
+		if got := follower.untilTimeout(now); got != want {
+			t.Errorf("silent for %v: timeout in %v, want %v", silent, got, want)
+		}
+	}
+	f(0, 14*time.Second)
+	f(10*time.Second, 5*time.Second)
+	f(15*time.Second, 0)
+}

@@ -16,8 +16,9 @@ import (
 // all the time.
 func TestTransactionIsOneTable(t *testing.T) {
 	s := start(t)
+	var log logbook
 	w, stop := watch(t, etcd.Config{Client: dial(t, s.Address), Kinds: []string{"models/", "pools/", "colos/", "accounts/"},
-		WatchTimeout: 30 * testkit.Timeout}) // so one watch waits for another as long as it must, on a machine however slow
+		WatchTimeout: 30 * testkit.Timeout, Logger: log.logger()}) // so one watch waits for another as long as it must, on a machine however slow
 	ready(t, w)
 	const rounds = 300
 	last := fmt.Sprintf("models/m%d", rounds)
@@ -43,7 +44,7 @@ func TestTransactionIsOneTable(t *testing.T) {
 		tables++
 		for _, m := range table.Models() {
 			if table.Pool(m.Pool).Queue.Limit != 7 {
-				t.Fatalf("a table has %s and not its pool, which the same transaction put", m.Name)
+				t.Fatalf("the table of revision %d has %s and not its pool, which the same transaction put; log:\n%s", table.Revision, m.Name, log.String())
 			}
 		}
 		if len(table.Models()) != len(table.Accounts()) {

@@ -266,12 +266,6 @@ func (w *Watcher) noteContact(revision int64) {
 	w.revision, w.lastContact = revision, time.Now()
 }
 
-func (w *Watcher) sinceContact() time.Duration {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return time.Since(w.lastContact)
-}
-
 // callTimeout bounds each call.
 func (w *Watcher) callTimeout() time.Duration { return w.config.WatchTimeout / 3 }
 
