@@ -1,7 +1,6 @@
-// Package relay writes an engine's response to the client, with rolling deadlines on both sides. It holds the rule that a stream
-// that was cut short never looks complete: the client gets the API's own error event, and then a connection that is closed
-// without the last chunk.
+// Package relay writes an engine's response to the client, with rolling deadlines on both sides. It ensures that a truncated stream
+// never looks complete: the client gets the API's own error event, and then a connection that is closed without the last chunk.
 //
-// A [QueueEventStream] is an answer that begins before there is one: a stream whose client reads comments on how its request waits,
-// while colos are tried as for any other request.
+// A [QueueEventStream] is a response that begins before the engine's: its client reads comments about the position of its request
+// in the queue, while the request is tried at colos as any other.
 package relay

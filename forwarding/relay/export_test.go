@@ -1,6 +1,6 @@
 package relay
 
-// What tests look at.
+// For external tests.
 var ErrTruncated = errTruncated
 
-const Heartbeat = heartbeatInterval
+const HeartbeatInterval = heartbeatInterval

@@ -19,8 +19,8 @@ import (
 	"github.com/valyala/fasthttp"
 )
 
-// A panic in mid-stream ends that stream, with the API's error event and without the last chunk, and the exchange behind
-// it. Whoever has the request in hand hears of it as of any other end.
+// A panic in mid-stream ends that stream with the API's error event and without the last chunk, and closes the exchange. OnOutcome and
+// OnClose are called as for any other outcome.
 func TestPanicInARelay(t *testing.T) {
 	closed := make(chan error, 1)
 	goOn := make(chan struct{})
@@ -36,9 +36,9 @@ func TestPanicInARelay(t *testing.T) {
 	})
 	transport := forwardtest.NewTransport(t)
 	tripwire := func() { panic("a bug of ours") }
-	said, known, ended := make(forwardtest.LogLines, 10), make(chan relay.Outcome, 4), make(chan struct{}, 4)
+	lines, outcomes, closes := make(forwardtest.LogLines, 10), make(chan relay.Outcome, 4), make(chan struct{}, 4)
 	s := forwardtest.ServeConfig(t, server.Config{
-		Logger: slog.New(slog.NewTextHandler(said, nil)),
+		Logger: slog.New(slog.NewTextHandler(lines, nil)),
 		Handle: func(rc *fasthttp.RequestCtx) {
 			answer, err := transport.Do(context.Background(), forwardtest.NewRequest(address), forwardtest.ChatOptions)
 			if err != nil {
@@ -47,7 +47,7 @@ func TestPanicInARelay(t *testing.T) {
 			}
 			relay.WriteResponse(rc, answer, &relay.Relay{
 				Context: context.Background(), Response: answer, Client: rc.Conn(), RequestID: "r",
-				OnChunk: tripwire, OnOutcome: func(e relay.Outcome) { known <- e }, OnClose: func() { ended <- struct{}{} },
+				OnChunk: tripwire, OnOutcome: func(e relay.Outcome) { outcomes <- e }, OnClose: func() { closes <- struct{}{} },
 			})
 		},
 	})
@@ -62,18 +62,18 @@ func TestPanicInARelay(t *testing.T) {
 	if err == nil || !strings.HasPrefix(string(body), forwardtest.Delta("a")) || !strings.Contains(string(body), `"number":50000`) {
 		t.Errorf("the client got %q, %v", body, err)
 	}
-	if e := forwardtest.Receive(t, "how it has ended", known); e.Kind != relay.OutcomeCrashed || e.Err == nil {
+	if e := forwardtest.Receive(t, "the outcome", outcomes); e.Kind != relay.OutcomeCrashed || e.Err == nil {
 		t.Errorf("it ended by %+v", e)
 	}
-	forwardtest.Receive(t, "the end", ended)
-	if err := forwardtest.Receive(t, "the engine to see the end", closed); err == nil || errors.Is(err, os.ErrDeadlineExceeded) { // or a reset: it was not read to its end
+	forwardtest.Receive(t, "the close", closes)
+	if err := forwardtest.Receive(t, "the engine to see the end", closed); err == nil || errors.Is(err, os.ErrDeadlineExceeded) { // a reset is fine, since the response was not read to its end
 		t.Errorf("the engine's connection ended with %v", err)
 	}
-	if line := forwardtest.Receive(t, "the log", said); !strings.Contains(line, "level=ERROR") || !strings.Contains(line, "a string") || !strings.Contains(line, "TestPanicInARelay") {
+	if line := forwardtest.Receive(t, "the log", lines); !strings.Contains(line, "level=ERROR") || !strings.Contains(line, "a string") || !strings.Contains(line, "TestPanicInARelay") {
 		t.Errorf("logged %q", line)
 	}
 	s.Stop(server.DrainTimings{})
-	if len(known)+len(ended) > 0 {
-		t.Error("the end was told twice")
+	if len(outcomes)+len(closes) > 0 {
+		t.Error("OnOutcome or OnClose was called twice")
 	}
 }

@@ -10,8 +10,8 @@ import (
 	"colonnade/forwarding/relay"
 )
 
-// What a colo says of a wait goes no slower than a moment to a node that does not read it.
-func TestWriteProgress(t *testing.T) {
+// WriteProgress gives up soon on a node that does not read.
+func TestWriteProgressTimeout(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		client, other := net.Pipe()
 		defer other.Close()

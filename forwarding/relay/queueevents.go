@@ -16,145 +16,144 @@ import (
 )
 
 const (
-	// progressInterval is how often a client is told how its request waits, at most.
+	// progressInterval is the shortest time between two comments with a position.
 	progressInterval = time.Second
-	// heartbeatInterval is the longest silence before the first byte.
+	// heartbeatInterval is the longest time between two comments before the first byte.
 	heartbeatInterval = 5 * time.Second
 )
 
-// QueueEventStream is a stream of events that begins before its answer does, for a client that wants to know how its request
-// waits: it reads comments meanwhile, which no reader of events takes for one. Like a [Relay] it is written after the
-// handler has returned, and everything that finds the answer runs then.
+// QueueEventStream is an event stream that begins before the engine's response, for a client that has asked for queue events. Until
+// that response begins, the client reads comments about its position in the queue, which parsers of events ignore. Like a [Relay] it
+// is written after the handler has returned; so Resolve, which obtains the response, runs then.
 //
-// Comments commit to nothing. The first byte is still the other side's, and until then whatever is tried for other
-// requests is tried.
+// Comments are not the first byte: until the engine's first byte, the request may be retried as any other.
 type QueueEventStream struct {
-	// Relay writes the answer once there is one; Known is told of no other end than those of an answer, and of a client
-	// that has gone before there was anything to look for.
+	// Relay writes the response once Resolve has returned it. Its OnOutcome is called for the outcome of a response, and if the stream is
+	// closed before it was written.
 	*Relay
 	API    openai.API
 	Cancel context.CancelCauseFunc // of the relay's context
-	// Seek looks for the answer, with Progress and Pulse in its requests. Without one it returns what the client is to
-	// be told, or nil if it has gone; and it has taken note of that.
+	// Resolve obtains the response, with ReportProgress and Tick in its requests. Without a response it returns the client's error, or
+	// nil if the client has gone, after it has logged the end of the request.
 	Resolve func() (*transport.Response, *openai.Error)
-	// Crashed takes note of a panic, and says what the client is to be told.
+	// OnPanic logs a panic, and returns the client's error.
 	OnPanic func(panicked, stack string) *openai.Error
 
 	client  io.Writer
-	over    bool
-	pending hop.Progress // not told yet, unless it is zero
-	sent    hop.Progress
+	ended   bool         // end was called
+	pending hop.Progress // not sent yet; zero = none
+	sent    hop.Progress // the last one sent
 	sentAt  time.Time
 	wroteAt time.Time
 }
 
-// WriteQueueEvents answers with p, whose head goes out at once.
-func WriteQueueEvents(rc *fasthttp.RequestCtx, p *QueueEventStream) {
+// WriteQueueEvents makes q the response to the client. Its head is written at once.
+func WriteQueueEvents(rc *fasthttp.RequestCtx, q *QueueEventStream) {
 	rc.SetStatusCode(fasthttp.StatusOK)
 	rc.Response.Header.SetContentType("text/event-stream")
 	_ = rc.SetWriteDeadline(time.Now().Add(netconn.WriteStall))
 	rc.Response.ImmediateHeaderFlush = true
-	rc.Response.SetBodyStream(p, -1)
+	rc.Response.SetBodyStream(q, -1)
 }
 
-// WriteTo delivers comments, and then the answer or what there is instead. A panic costs this answer only.
-func (p *QueueEventStream) WriteTo(w io.Writer) (n int64, err error) {
+// WriteTo writes comments, and then the response or an error event. It recovers from panics.
+func (q *QueueEventStream) WriteTo(w io.Writer) (n int64, err error) {
 	defer func() {
 		if with := recover(); with != nil {
-			defer p.end()
-			err = p.writeRefusal(w, p.OnPanic(server.DescribePanic(with), server.Stack()))
+			defer q.end()
+			err = q.writeRefusal(w, q.OnPanic(server.DescribePanic(with), server.Stack()))
 		}
 	}()
-	p.client, p.wroteAt = w, time.Now()
-	p.watchContext()
-	answer, refused := p.Resolve()
-	if answer == nil {
-		return 0, p.writeRefusal(w, refused)
+	q.client, q.wroteAt = w, time.Now()
+	q.watchContext()
+	response, refused := q.Resolve()
+	if response == nil {
+		return 0, q.writeRefusal(w, refused)
 	}
-	if p.detach != nil {
-		p.detach()
+	if q.detach != nil {
+		q.detach()
 	}
-	p.Response = answer
-	return p.Relay.WriteTo(w)
+	q.Response = response
+	return q.Relay.WriteTo(w)
 }
 
-// writeRefusal ends a stream of which there is no answer. The client hears why, and does not take what it has for an answer.
-func (p *QueueEventStream) writeRefusal(w io.Writer, e *openai.Error) error {
-	drained := p.Context.Err() != nil
-	p.end()
+// writeRefusal ends a stream without a response. The client gets the error, and a truncated stream.
+func (q *QueueEventStream) writeRefusal(w io.Writer, e *openai.Error) error {
+	drained := q.Context.Err() != nil
+	q.end()
 	if e != nil {
 		if drained {
-			p.Stall = server.FinalWriteTimeout
+			q.Stall = server.FinalWriteTimeout
 		}
-		_ = p.write(w, openai.NewStream(openai.StreamConfig{API: p.API}).AppendError(nil, e, p.RequestID))
-		server.LingerOnClose(p.Client) // a reset would throw it away
+		_ = q.write(w, openai.NewStream(openai.StreamConfig{API: q.API}).AppendError(nil, e, q.RequestID))
+		server.LingerOnClose(q.Client) // a reset would discard the event
 	}
-	server.TruncateOnClose(p.Client)
+	server.TruncateOnClose(q.Client)
 	return errTruncated
 }
 
-// end lets go of the request.
-func (p *QueueEventStream) end() {
-	if p.over {
+// end calls OnClose, unless the relay has.
+func (q *QueueEventStream) end() {
+	if q.ended {
 		return
 	}
-	p.over = true
-	if p.detach != nil {
-		p.detach()
+	q.ended = true
+	if q.detach != nil {
+		q.detach()
 	}
-	if p.closed {
-		return // the answer had begun, and its relay has told
+	if q.closed {
+		return // by the relay
 	}
-	p.closed = true // what is written from here on does not depend on the context
-	p.OnClose()
+	q.closed = true // so that later writes do not depend on the context
+	q.OnClose()
 }
 
-// Close ends a stream that was not, or not wholly, written.
-func (p *QueueEventStream) Close() error {
-	if p.Response != nil {
-		return p.Relay.Close()
+// Close ends a stream that was not written to its end.
+func (q *QueueEventStream) Close() error {
+	if q.Response != nil {
+		return q.Relay.Close()
 	}
-	if !p.over {
-		p.setOutcome(Outcome{Kind: OutcomeClientGone, Err: io.ErrClosedPipe})
-		p.end()
+	if !q.ended {
+		q.setOutcome(Outcome{Kind: OutcomeClientGone, Err: io.ErrClosedPipe})
+		q.end()
 	}
 	return nil
 }
 
-// ReportProgress takes a colo's word of how the request waits there.
-func (p *QueueEventStream) ReportProgress(at hop.Progress) {
-	p.pending = at
-	p.Tick()
+// ReportProgress takes the progress that a colo has reported.
+func (q *QueueEventStream) ReportProgress(at hop.Progress) {
+	q.pending = at
+	q.Tick()
 }
 
-// ResetProgress says that the request does not wait any more where it did.
-func (p *QueueEventStream) ResetProgress() { p.pending = hop.Progress{} }
+// ResetProgress drops a progress that was not sent yet, when the request leaves the colo that has reported it.
+func (q *QueueEventStream) ResetProgress() { q.pending = hop.Progress{} }
 
-// Tick says what there is to be said, and when there will be more.
-func (p *QueueEventStream) Tick() time.Duration {
+// Tick writes a comment if one is due, and returns the longest time until the next call.
+func (q *QueueEventStream) Tick() time.Duration {
 	now := time.Now()
-	if p.pending == p.sent {
-		p.pending = hop.Progress{}
+	if q.pending == q.sent {
+		q.pending = hop.Progress{}
 	}
-	waits := p.pending != hop.Progress{}
+	waiting := q.pending != hop.Progress{}
 	switch {
-	case waits && now.Sub(p.sentAt) >= progressInterval:
-		p.sent, p.sentAt, p.pending, waits = p.pending, now, hop.Progress{}, false
-		p.writeComment(append(p.sent.Append([]byte(": queue "), ' '), "\n\n"...), now)
-	case now.Sub(p.wroteAt) >= heartbeatInterval:
-		p.writeComment([]byte(": heartbeat\n\n"), now)
+	case waiting && now.Sub(q.sentAt) >= progressInterval:
+		q.sent, q.sentAt, q.pending, waiting = q.pending, now, hop.Progress{}, false
+		q.writeComment(append(q.sent.Append([]byte(": queue "), ' '), "\n\n"...), now)
+	case now.Sub(q.wroteAt) >= heartbeatInterval:
+		q.writeComment([]byte(": heartbeat\n\n"), now)
 	}
-	next := p.wroteAt.Add(heartbeatInterval)
-	if due := p.sentAt.Add(progressInterval); waits && due.Before(next) {
+	next := q.wroteAt.Add(heartbeatInterval)
+	if due := q.sentAt.Add(progressInterval); waiting && due.Before(next) {
 		next = due
 	}
 	return max(next.Sub(now), time.Millisecond)
 }
 
-// writeComment writes to a client, whose request ends if it takes nothing, as it would in the middle of its answer.
-func (p *QueueEventStream) writeComment(text []byte, now time.Time) {
-	p.wroteAt = now
-	if err := p.write(p.client, text); err != nil && p.Context.Err() == nil {
-		p.Cancel(errors.Join(server.ErrClientGone, err))
+// writeComment writes to the client. As with a response, the request ends if the client does not read.
+func (q *QueueEventStream) writeComment(text []byte, now time.Time) {
+	q.wroteAt = now
+	if err := q.write(q.client, text); err != nil && q.Context.Err() == nil {
+		q.Cancel(errors.Join(server.ErrClientGone, err))
 	}
 }

@@ -20,18 +20,18 @@ import (
 	"colonnade/openai"
 )
 
-// waiting is a prelude, and what came of it.
-type waiting struct {
+// recorded is a stream with what it has written and called.
+type recorded struct {
 	*relay.QueueEventStream
-	ctx    context.Context
-	client net.Conn // the far end
-	out    bytes.Buffer
-	known  []relay.OutcomeKind
-	ended  int
-	crash  string
+	ctx      context.Context
+	client   net.Conn // the client's end
+	out      bytes.Buffer
+	outcomes []relay.OutcomeKind
+	closes   int
+	crash    string
 }
 
-func newWaiting(t *testing.T) *waiting {
+func newRecorded(t *testing.T) *recorded {
 	near, far := net.Pipe()
 	t.Cleanup(func() {
 		near.Close()
@@ -39,10 +39,10 @@ func newWaiting(t *testing.T) *waiting {
 	})
 	ctx, cancel := context.WithCancelCause(context.Background())
 	t.Cleanup(func() { cancel(nil) })
-	w := &waiting{ctx: ctx, client: far}
+	w := &recorded{ctx: ctx, client: far}
 	w.QueueEventStream = &relay.QueueEventStream{
 		Relay: &relay.Relay{Context: ctx, Client: near, RequestID: "r",
-			OnOutcome: func(e relay.Outcome) { w.known = append(w.known, e.Kind) }, OnClose: func() { w.ended++ }},
+			OnOutcome: func(e relay.Outcome) { w.outcomes = append(w.outcomes, e.Kind) }, OnClose: func() { w.closes++ }},
 		API: openai.Chat, Cancel: cancel,
 		OnPanic: func(panicked, _ string) *openai.Error {
 			w.crash = panicked
@@ -52,67 +52,67 @@ func newWaiting(t *testing.T) *waiting {
 	return w
 }
 
-func (w *waiting) Write(p []byte) (int, error) { return w.out.Write(p) }
+func (w *recorded) Write(p []byte) (int, error) { return w.out.Write(p) }
 
-func (w *waiting) has(t *testing.T, want string) {
+func (w *recorded) wantOut(t *testing.T, want string) {
 	t.Helper()
 	if got := w.out.String(); got != want {
 		t.Errorf("after the client read %q, want %q", got, want)
 	}
 }
 
-// What changes is told at once, but at most each second, and the last word counts; in a silence the heart beats.
-func TestPreludePaces(t *testing.T) {
+// Progress is sent at once but at most each second, where the latest counts, and a heartbeat after a silence.
+func TestQueueEventsPace(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWaiting(t)
+		w := newRecorded(t)
 		next := func(want time.Duration) {
 			t.Helper()
 			if got := w.Tick(); got != want {
-				t.Errorf("the next pulse is in %v, want %v", got, want)
+				t.Errorf("the next tick is in %v, want %v", got, want)
 			}
 		}
 		w.Resolve = func() (*transport.Response, *openai.Error) {
-			next(relay.Heartbeat)
+			next(relay.HeartbeatInterval)
 			w.ReportProgress(hop.Progress{Position: 5})
-			w.has(t, ": queue position=5\n\n")
+			w.wantOut(t, ": queue position=5\n\n")
 			time.Sleep(300 * time.Millisecond)
 			w.ReportProgress(hop.Progress{Position: 4})
 			w.ReportProgress(hop.Progress{Position: 3, Expected: 1500 * time.Millisecond, Known: true})
-			w.has(t, ": queue position=5\n\n")
+			w.wantOut(t, ": queue position=5\n\n")
 			next(700 * time.Millisecond)
 			time.Sleep(700 * time.Millisecond)
-			next(relay.Heartbeat)
-			w.has(t, ": queue position=5\n\n: queue position=3 expected_ms=1500\n\n")
+			next(relay.HeartbeatInterval)
+			w.wantOut(t, ": queue position=5\n\n: queue position=3 expected_ms=1500\n\n")
 			w.out.Reset()
-			w.ReportProgress(hop.Progress{Position: 3, Expected: 1500 * time.Millisecond, Known: true}) // no news
-			time.Sleep(relay.Heartbeat)
-			next(relay.Heartbeat)
-			w.has(t, ": heartbeat\n\n")
+			w.ReportProgress(hop.Progress{Position: 3, Expected: 1500 * time.Millisecond, Known: true}) // not new
+			time.Sleep(relay.HeartbeatInterval)
+			next(relay.HeartbeatInterval)
+			w.wantOut(t, ": heartbeat\n\n")
 			time.Sleep(time.Millisecond)
 			w.ReportProgress(hop.Progress{Position: 2})
 			w.ReportProgress(hop.Progress{Position: 1})
-			w.ResetProgress() // before it was told
+			w.ResetProgress() // before it was sent
 			time.Sleep(time.Second)
-			next(relay.Heartbeat - time.Second)
-			w.has(t, ": heartbeat\n\n: queue position=2\n\n")
+			next(relay.HeartbeatInterval - time.Second)
+			w.wantOut(t, ": heartbeat\n\n: queue position=2\n\n")
 			return nil, openai.OutOfCapacity("queue_timeout", 2*time.Second)
 		}
 		_, err := w.WriteTo(w)
-		if _, last, _ := strings.Cut(w.out.String(), "data: "); !errors.Is(err, relay.ErrTruncated) || w.ended != 1 || len(w.known) != 0 ||
+		if _, last, _ := strings.Cut(w.out.String(), "data: "); !errors.Is(err, relay.ErrTruncated) || w.closes != 1 || len(w.outcomes) != 0 ||
 			!strings.HasPrefix(last, `{"error":{"message":"Capacity`) || !strings.Contains(last, `"retry_after_ms":2000`) || !strings.HasSuffix(last, "}\n\n") {
 			t.Errorf("it ended with %v, %q", err, w.out.String())
 		}
-		if err := w.Close(); err != nil || w.ended != 1 {
-			t.Errorf("closed again: %v, ended %d times", err, w.ended)
+		if err := w.Close(); err != nil || w.closes != 1 {
+			t.Errorf("closed again: %v, ended %d times", err, w.closes)
 		}
 	})
 }
 
-// A client that takes nothing of what it is told has gone, and so has one that leaves in the middle of a write.
-func TestPreludeStalls(t *testing.T) {
+// A client that does not read comments has gone, and so has one that leaves during a write.
+func TestQueueEventsStall(t *testing.T) {
 	for _, leaves := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
-			w := newWaiting(t)
+			w := newRecorded(t)
 			began := time.Now()
 			want := netconn.WriteStall
 			if leaves {
@@ -126,21 +126,21 @@ func TestPreludeStalls(t *testing.T) {
 				}
 				return nil, nil
 			}
-			if _, err := w.WriteTo(w.Relay.Client); !errors.Is(err, relay.ErrTruncated) || w.ended != 1 {
-				t.Errorf("%v, ended %d times", err, w.ended)
+			if _, err := w.WriteTo(w.Relay.Client); !errors.Is(err, relay.ErrTruncated) || w.closes != 1 {
+				t.Errorf("%v, ended %d times", err, w.closes)
 			}
 		})
 	}
 }
 
-// What is left to say is said: in a moment to a client whose request we end, and to any other as slowly as it reads.
-func TestPreludeSaysWhy(t *testing.T) {
+// The error at the end is written: soon to a client whose request is cancelled, and to any other as slowly as it reads.
+func TestQueueEventsEndWithAnError(t *testing.T) {
 	for _, drains := range []bool{true, false} {
 		synctest.Test(t, func(t *testing.T) {
-			w := newWaiting(t)
+			w := newRecorded(t)
 			w.OnClose = func() {
-				w.ended++
-				w.Cancel(nil) // as whoever has the request in hand does
+				w.closes++
+				w.Cancel(nil) // as the owner of the request does
 			}
 			var heard []byte
 			read := make(chan struct{})
@@ -160,17 +160,17 @@ func TestPreludeSaysWhy(t *testing.T) {
 			_, err := w.WriteTo(w.Relay.Client)
 			w.Relay.Client.Close()
 			<-read
-			if !errors.Is(err, relay.ErrTruncated) || w.ended != 1 || !strings.Contains(string(heard), `"reason":"draining"`) {
-				t.Errorf("%v, ended %d times, %q", err, w.ended, heard)
+			if !errors.Is(err, relay.ErrTruncated) || w.closes != 1 || !strings.Contains(string(heard), `"reason":"draining"`) {
+				t.Errorf("%v, ended %d times, %q", err, w.closes, heard)
 			}
 		})
 	}
 }
 
-// Nobody waits longer than a moment for a client that does not hear why its request ends.
-func TestPreludeDrainsInAMoment(t *testing.T) {
+// The drain waits only a moment for a client that does not read the error of its cancelled request.
+func TestQueueEventsDrainSoon(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWaiting(t)
+		w := newRecorded(t)
 		began := time.Now()
 		w.Resolve = func() (*transport.Response, *openai.Error) {
 			w.Cancel(errors.New("shutting down"))
@@ -182,41 +182,41 @@ func TestPreludeDrainsInAMoment(t *testing.T) {
 	})
 }
 
-// A panic costs one answer, and a prelude that is never written lets go of its request.
-func TestPreludePanics(t *testing.T) {
-	w := newWaiting(t)
+// A panic ends one stream, and a stream that is never written closes its request.
+func TestQueueEventsPanic(t *testing.T) {
+	w := newRecorded(t)
 	w.Resolve = func() (*transport.Response, *openai.Error) { panic("a bug of ours") }
-	if _, err := w.WriteTo(w); !errors.Is(err, relay.ErrTruncated) || w.ended != 1 || w.crash == "" ||
+	if _, err := w.WriteTo(w); !errors.Is(err, relay.ErrTruncated) || w.closes != 1 || w.crash == "" ||
 		!strings.Contains(w.out.String(), `"number":50000`) {
-		t.Errorf("%v, ended %d times, %q, %q", err, w.ended, w.crash, w.out.String())
+		t.Errorf("%v, ended %d times, %q, %q", err, w.closes, w.crash, w.out.String())
 	}
-	w = newWaiting(t)
+	w = newRecorded(t)
 	for range 2 {
 		_ = w.Close()
 	}
-	if w.ended != 1 || len(w.known) != 1 || w.known[0] != relay.OutcomeClientGone {
-		t.Errorf("ended %d times, %v", w.ended, w.known)
+	if w.closes != 1 || len(w.outcomes) != 1 || w.outcomes[0] != relay.OutcomeClientGone {
+		t.Errorf("ended %d times, %v", w.closes, w.outcomes)
 	}
-	w = newWaiting(t)
+	w = newRecorded(t)
 	w.Resolve = func() (*transport.Response, *openai.Error) { panic("a bug of ours") }
 	w.OnPanic = func(string, string) *openai.Error { panic("another") }
 	func() {
-		defer func() { _ = recover() }() // the server's net
+		defer func() { _ = recover() }() // as the server does
 		_, _ = w.WriteTo(w)
 	}()
-	if w.ended != 1 {
-		t.Errorf("ended %d times", w.ended)
+	if w.closes != 1 {
+		t.Errorf("ended %d times", w.closes)
 	}
 }
 
-// A panic over an answer, and another over the first, end it all the same, and once.
-func TestPreludePanicsTwice(t *testing.T) {
+// A panic, and another one while the first is handled, close the request once.
+func TestQueueEventsPanicTwice(t *testing.T) {
 	address := forwardtest.ListenRaw(t, func(c net.Conn) {
 		_, _ = c.Read(make([]byte, 4<<10))
 		_, _ = io.WriteString(c, "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nConnection: close\r\n\r\n"+forwardtest.Delta("x"))
 	})
 	tr := forwardtest.NewTransport(t)
-	w := newWaiting(t)
+	w := newRecorded(t)
 	w.Resolve = func() (*transport.Response, *openai.Error) {
 		a, err := tr.Do(w.ctx, forwardtest.NewRequest(address), transport.ReadOptions{API: openai.Chat})
 		if err != nil {
@@ -234,16 +234,16 @@ func TestPreludePanicsTwice(t *testing.T) {
 	}()
 	select {
 	case err := <-written:
-		if !errors.Is(err, relay.ErrTruncated) || w.ended != 1 || w.crash == "" || !strings.Contains(w.out.String(), `"number":50000`) {
-			t.Errorf("%v, ended %d times, %q, %q", err, w.ended, w.crash, w.out.String())
+		if !errors.Is(err, relay.ErrTruncated) || w.closes != 1 || w.crash == "" || !strings.Contains(w.out.String(), `"number":50000`) {
+			t.Errorf("%v, ended %d times, %q, %q", err, w.closes, w.crash, w.out.String())
 		}
 	case <-time.After(10 * time.Second):
 		t.Fatal("it does not end")
 	}
 }
 
-// With an answer it is a relay like any other.
-func TestPreludeRelays(t *testing.T) {
+// Once it has a response the stream is a relay.
+func TestQueueEventsRelay(t *testing.T) {
 	stream := "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nConnection: close\r\n\r\n"
 	for text, want := range map[string]relay.OutcomeKind{
 		forwardtest.Delta("x") + "data: [DONE]\n\n": relay.OutcomeCompleted,
@@ -255,7 +255,7 @@ func TestPreludeRelays(t *testing.T) {
 			_, _ = io.WriteString(c, forwardtest.ProgressLine("position=2")+stream+text)
 		})
 		tr := forwardtest.NewTransport(t)
-		w := newWaiting(t)
+		w := newRecorded(t)
 		w.Resolve = func() (*transport.Response, *openai.Error) {
 			r := forwardtest.NewRequest(address)
 			r.OnProgress, r.Tick = w.ReportProgress, w.Tick
@@ -267,9 +267,9 @@ func TestPreludeRelays(t *testing.T) {
 		}
 		_, err := w.WriteTo(w)
 		_ = w.Close()
-		if w.ended != 1 || len(w.known) != 1 || w.known[0] != want || (err == nil) != (want == relay.OutcomeCompleted) ||
+		if w.closes != 1 || len(w.outcomes) != 1 || w.outcomes[0] != want || (err == nil) != (want == relay.OutcomeCompleted) ||
 			!strings.HasPrefix(w.out.String(), ": queue position=2\n\n"+forwardtest.Delta("x")) {
-			t.Errorf("ended %d times, %v, %v, %q", w.ended, w.known, err, w.out.String())
+			t.Errorf("ended %d times, %v, %v, %q", w.closes, w.outcomes, err, w.out.String())
 		}
 	}
 }

@@ -14,58 +14,60 @@ import (
 	"colonnade/reasons"
 )
 
-// errTruncated makes the server close the client's connection without the last chunk.
-var errTruncated = errors.New("answer was cut short")
+// errTruncated makes fasthttp close the client's connection without the last chunk.
+var errTruncated = errors.New("response truncated")
 
-// OutcomeKind says how an answer ended, as events name it.
+// OutcomeKind is how a response ended, by the names of events.
 type OutcomeKind string
 
-// The ends of an answer.
+// The kinds of outcome.
 const (
 	OutcomeCompleted   OutcomeKind = "completed"
-	OutcomeEngineError OutcomeKind = "engine_error" // cut short by the other side, or without the API's proper end, or with its error event
-	OutcomeTimeout     OutcomeKind = "timeout"      // silent for too long, or out of time altogether
-	OutcomeClientGone  OutcomeKind = "client_gone"  // the client left, or takes nothing any more
-	OutcomeDrained     OutcomeKind = "drained"      // by us: for any other cause than a client that has gone
-	OutcomeCrashed     OutcomeKind = "crashed"      // by a panic of ours
+	OutcomeEngineError OutcomeKind = "engine_error" // truncated, without the API's last event, or with its error event
+	OutcomeTimeout     OutcomeKind = "timeout"      // silent or running for too long
+	OutcomeClientGone  OutcomeKind = "client_gone"  // the client left, or does not read
+	OutcomeDrained     OutcomeKind = "drained"      // cancelled by this node
+	OutcomeCrashed     OutcomeKind = "crashed"      // by a panic of this node
 )
 
-// Outcome is how a relay ended, and why.
+// Outcome is how a response ended.
 type Outcome struct {
 	Kind   OutcomeKind
-	Reason string // machine-readable; empty where the kind says it all
+	Reason string // machine-readable; may be empty
 	Err    error
 }
 
-// Relay writes the rest of an answer to the client: the body stream of a fasthttp response, which is written after the
-// handler has returned. Whatever happens, Known is called exactly once, before the client can know how the answer ends,
-// and Ended exactly once after it: before the last byte is written, and after the exchange has been closed unless its
-// answer was read to its end.
+// Relay writes the body of a response to the client. It is the body stream of a fasthttp response, which is written after the handler
+// has returned.
+//
+// OnOutcome is called exactly once, before the client can know the outcome: before the piece with the API's last event, or the last
+// byte, or the error event is written. OnClose is called exactly once after OnOutcome, before the last byte is written, and after
+// the exchange has been closed unless its response was read to its end. Both are called by the goroutine that calls WriteTo or Close.
 type Relay struct {
 	Context   context.Context
 	Response  *transport.Response
 	Client    net.Conn
-	Stall     time.Duration // longest time for one write; 0 = 30 s
+	Stall     time.Duration // for one write; 0 = 30 s
 	RequestID string        // for error events
-	OnChunk   func()        // after each piece; nil = nobody wants to know
-	OnOutcome func(Outcome) // how the answer ends
+	OnChunk   func()        // called after each piece; may be nil
+	OnOutcome func(Outcome)
 	OnClose   func()
 
 	outcomeSet bool
 	closed     bool
 	blocked    time.Duration
-	detach     func() // ends what watches the context
+	detach     func() // ends watchContext
 }
 
-// SupportsBodyWriteTo makes fasthttp call WriteTo: every piece becomes one flushed chunk, and an error cuts the answer.
+// SupportsBodyWriteTo makes fasthttp call WriteTo: each piece becomes a flushed chunk, and an error truncates the response.
 func (r *Relay) SupportsBodyWriteTo() bool { return true }
 
-// Read is there since a body stream must be a reader.
+// Read always fails. fasthttp requires a body stream to be a reader.
 func (r *Relay) Read([]byte) (int, error) {
-	return 0, errors.New("a relay is written to its client, not read")
+	return 0, errors.New("a relay cannot be read")
 }
 
-// WriteTo delivers the answer. A panic costs this answer only.
+// WriteTo writes the body. It recovers from panics, which truncate the response.
 func (r *Relay) WriteTo(w io.Writer) (n int64, err error) {
 	defer func() {
 		if with := recover(); with != nil {
@@ -92,7 +94,7 @@ func (r *Relay) deliver(w io.Writer) (int64, error) {
 		case last:
 			r.closeWith(r.classify(io.EOF))
 		case stream != nil && stream.Over() && !r.clientGone():
-			// The API's end is in this piece: whoever reads it takes the answer for complete, before its framing ends.
+			// The API's last event is in this piece. A client that reads it takes the response for complete.
 			r.setOutcome(Outcome{Kind: OutcomeCompleted})
 		}
 		if err := r.write(w, piece); err != nil {
@@ -103,14 +105,14 @@ func (r *Relay) deliver(w io.Writer) (int64, error) {
 			r.OnChunk()
 		}
 		if last {
-			_, _ = r.Response.Next() // lets the connection go: only now, since the piece stood in its buffer
+			_, _ = r.Response.Next() // frees the connection, whose buffer held the piece
 			return r.Response.Size(), nil
 		}
 	}
 }
 
-// watchContext lets the context's end wake a write that is under way, until settle. What is written after that has a deadline
-// that nobody else moves.
+// watchContext makes the end of the context move the deadline of a write in progress, until detach is called. After detach only
+// this goroutine sets deadlines.
 func (r *Relay) watchContext() {
 	woken := make(chan struct{})
 	stop := context.AfterFunc(r.Context, func() {
@@ -118,7 +120,7 @@ func (r *Relay) watchContext() {
 		_ = r.Client.SetWriteDeadline(r.finalDeadline())
 	})
 	r.detach = func() {
-		r.detach = nil // also if what comes after should panic: a second time there is nobody to wait for
+		r.detach = nil // before a panic, too: woken is closed only once
 		if !stop() {
 			<-woken
 		}
@@ -133,8 +135,8 @@ func (r *Relay) write(w io.Writer, p []byte) error {
 	if err := r.Client.SetWriteDeadline(time.Now().Add(stall)); err != nil {
 		return err
 	}
-	// After the deadline has moved: it is moved back after the context's end, so one of the two is seen. Whoever is told
-	// of the end may cancel the context, and what is then left to say must still be said.
+	// After the deadline was set: the end of the context moves it afterwards, so either this check or the write notices it. After
+	// OnClose, which may cancel the context, the error event must still be written.
 	if !r.closed && r.Context.Err() != nil {
 		if r.clientGone() {
 			return context.Cause(r.Context)
@@ -147,15 +149,15 @@ func (r *Relay) write(w io.Writer, p []byte) error {
 	return err
 }
 
-// BlockedOnClient is for how long the client has held the answer up so far: what is written goes to buffers while they have room, so a
-// write lasts only for a client that does not read. Only Passed, Known and Ended may ask.
+// BlockedOnClient returns how long writes have waited for the client so far. A write blocks only while the buffers between here and a
+// client that does not read are full. Only OnChunk, OnOutcome and OnClose may call it.
 func (r *Relay) BlockedOnClient() time.Duration { return r.blocked }
 
-// clientGone says that the context has ended since the client has gone, and not because we end the answer.
+// clientGone reports whether the context has ended because the client has gone, and not for a cause of this node.
 func (r *Relay) clientGone() bool { return errors.Is(context.Cause(r.Context), server.ErrClientGone) }
 
-// finalDeadline is by when what is written must be, once the context has ended: what has come of an answer that we end is still
-// delivered, so that the client hears of the end behind it.
+// finalDeadline returns the deadline of writes after the end of the context: of a response that this node cancels, the pieces that
+// have arrived are still written, and after them the error event.
 func (r *Relay) finalDeadline() time.Time {
 	if r.clientGone() {
 		return netconn.PastDeadline()
@@ -163,7 +165,7 @@ func (r *Relay) finalDeadline() time.Time {
 	return time.Now().Add(server.FinalWriteTimeout)
 }
 
-// finish tells the client how the answer ended, and returns an error if it must not look complete.
+// finish ends the response for the client, and returns an error if it must not look complete.
 func (r *Relay) finish(w io.Writer, err error) error {
 	end := r.classify(err)
 	r.closeWith(end)
@@ -175,13 +177,13 @@ func (r *Relay) finish(w io.Writer, err error) error {
 			r.Stall = server.FinalWriteTimeout
 		}
 		_ = r.write(w, stream.AppendError(nil, errorEvent(end), r.RequestID))
-		server.LingerOnClose(r.Client) // a reset would throw it away
+		server.LingerOnClose(r.Client) // a reset would discard the event
 	}
 	server.TruncateOnClose(r.Client)
 	return errTruncated
 }
 
-// classify tells a proper end from a false one. End.Err is nil only where the answer may look complete.
+// classify returns the outcome after Next has returned err. Outcome.Err is nil only if the response may look complete.
 func (r *Relay) classify(err error) Outcome {
 	stream := r.Response.Stream()
 	var failed *transport.ExchangeError
@@ -190,9 +192,9 @@ func (r *Relay) classify(err error) Outcome {
 	case errors.As(err, &panicked):
 		return Outcome{Kind: OutcomeCrashed, Reason: reasons.Panic, Err: err}
 	case stream != nil && stream.Ended() && !stream.Failed():
-		return Outcome{Kind: OutcomeCompleted} // whatever became of the framing, or of a client that has heard all it wanted
+		return Outcome{Kind: OutcomeCompleted} // even if its framing was truncated, or its client has left after the last event
 	case errors.Is(err, io.EOF) && stream != nil && stream.Failed():
-		return Outcome{Kind: OutcomeEngineError, Reason: reasons.ErrorEvent} // if it was cut behind that, it stays cut
+		return Outcome{Kind: OutcomeEngineError, Reason: reasons.ErrorEvent} // otherwise the response stays truncated
 	case r.cause() != nil:
 		return r.cancelledOutcome()
 	case errors.Is(err, io.EOF) && (stream == nil || !stream.NeedsEnd()):
@@ -224,7 +226,7 @@ func (r *Relay) cancelledOutcome() Outcome {
 	return Outcome{Kind: OutcomeDrained, Reason: reasons.Draining, Err: cause}
 }
 
-// writeFailed is the end after a failed write, unless the request was cancelled for another cause.
+// writeFailed returns the outcome after a failed write.
 func (r *Relay) writeFailed(err error) Outcome {
 	if r.Context.Err() != nil {
 		return r.cancelledOutcome()
@@ -256,7 +258,7 @@ func (r *Relay) closeWith(e Outcome) {
 		return
 	}
 	r.closed = true
-	defer r.OnClose() // also if what comes before should panic
+	defer r.OnClose() // after a panic, too
 	if r.detach != nil {
 		r.detach()
 	}
@@ -268,7 +270,7 @@ func (r *Relay) closeWith(e Outcome) {
 	r.setOutcome(e)
 }
 
-// Close ends a relay that was not, or not wholly, written.
+// Close ends a response that was not written to its end. fasthttp calls it after WriteTo, too, when it has no effect.
 func (r *Relay) Close() error {
 	r.closeWith(r.writeFailed(io.ErrClosedPipe))
 	r.Response.Close()

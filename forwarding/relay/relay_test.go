@@ -20,7 +20,7 @@ import (
 	"colonnade/reasons"
 )
 
-// relayed is what came of one relay.
+// relayed is the result of a relay.
 type relayed struct {
 	out   string
 	err   error
@@ -29,8 +29,8 @@ type relayed struct {
 	ended int
 }
 
-// relayFrom relays the answer of a server that says text and then waits, or closes. after is called with the bytes that
-// the client has so far, whenever there are more.
+// relayFrom relays the response of a server that sends text and then waits, or closes. after is called with all that the client has
+// received, whenever that grows.
 func relayFrom(t *testing.T, tr *transport.Transport, api openai.API, text string, stays bool, after func(out string, cancel context.CancelCauseFunc)) relayed {
 	t.Helper()
 	address := forwardtest.ListenRaw(t, func(c net.Conn) {
@@ -60,15 +60,15 @@ func relayFrom(t *testing.T, tr *transport.Transport, api openai.API, text strin
 		got.known++
 	}, OnClose: func() {
 		if got.ended++; got.known != 1 {
-			t.Errorf("it has ended, and how was told %d times", got.known)
+			t.Errorf("OnClose was called after %d calls of OnOutcome", got.known)
 		}
-		cancel(nil) // as whoever has the request in hand does
+		cancel(nil) // as the owner of the request does
 	}}
 	var out bytes.Buffer
 	_, got.err = relay.WriteTo(writerFunc(func(p []byte) (int, error) {
 		out.Write(p)
 		if got.known == 0 && answer.Stream() != nil && answer.Stream().Over() {
-			t.Error("the client was told of the end before anybody else")
+			t.Error("the client got the end before OnOutcome was called")
 		}
 		if after != nil {
 			after(out.String(), cancel)
@@ -84,8 +84,8 @@ type writerFunc func([]byte) (int, error)
 
 func (f writerFunc) Write(p []byte) (int, error) { return f(p) }
 
-// A relay knows for how long its client has held it up, and takes the engine's silences for none of that.
-func TestRelayHeldUp(t *testing.T) {
+// A relay measures the time in which its client has blocked it, without the time in which the engine was silent.
+func TestBlockedOnClient(t *testing.T) {
 	const silence, pause = 300 * time.Millisecond, 40 * time.Millisecond
 	address := forwardtest.ListenRaw(t, func(c net.Conn) {
 		if _, err := forwardtest.ReadRequest(bufio.NewReader(c)); err != nil {
@@ -102,25 +102,25 @@ func TestRelayHeldUp(t *testing.T) {
 	client, other := net.Pipe()
 	defer client.Close()
 	defer other.Close()
-	var told []time.Duration
+	var blocked []time.Duration
 	relay := &relay.Relay{Context: context.Background(), Response: answer, Client: client, OnOutcome: func(relay.Outcome) {}, OnClose: func() {}}
-	relay.OnChunk = func() { told = append(told, relay.BlockedOnClient()) }
+	relay.OnChunk = func() { blocked = append(blocked, relay.BlockedOnClient()) }
 	began := time.Now()
 	if _, err := relay.WriteTo(writerFunc(func(p []byte) (int, error) { time.Sleep(pause); return len(p), nil })); err != nil {
 		t.Fatal(err)
 	}
-	for i, d := range told {
+	for i, d := range blocked {
 		if least := time.Duration(i+1) * pause; d < least || d > time.Since(began)-silence/2 {
 			t.Errorf("after %d pieces of %v it says %v", i+1, pause, d)
 		}
 	}
-	if len(told) < 2 {
-		t.Errorf("%d pieces were passed", len(told))
+	if len(blocked) < 2 {
+		t.Errorf("%d pieces", len(blocked))
 	}
 }
 
-// However a relay ends, that is told once, the client is told what it must know, and only a proper end looks like one.
-func TestHowRelaysEnd(t *testing.T) {
+// Each end of a relay is reported once, the client gets an error event where it needs one, and only a proper end looks complete.
+func TestRelayOutcomes(t *testing.T) {
 	someEvent, doneEvent := forwardtest.Delta("x"), "data: [DONE]\n\n"
 	errDrain := errors.New("shutting down")
 	long := strings.Repeat("0123456789", 10<<10)
@@ -140,7 +140,7 @@ func TestHowRelaysEnd(t *testing.T) {
 		kind   relay.OutcomeKind
 		reason string
 		whole  bool   // it may look complete
-		out    string // what the client got; … stands for an error event of ours
+		out    string // what the client received; … stands for the error event
 	}{
 		{"whole", openai.Chat, forwardtest.StreamHead + forwardtest.Chunk(someEvent) + forwardtest.Chunk(doneEvent) + "0\r\n\r\n", true, nil, relay.OutcomeCompleted, "", true, someEvent + doneEvent},
 		{"cut at a chunk", openai.Chat, forwardtest.StreamHead + forwardtest.Chunk(someEvent), false, nil, relay.OutcomeEngineError, "truncated", false, someEvent + "…truncated"},
@@ -176,7 +176,7 @@ func TestHowRelaysEnd(t *testing.T) {
 			if !ok || (rest == "") != (ours == "") || !strings.Contains(rest, `"reason":"`+ours) && ours != "" {
 				t.Errorf("delivered %.300q, want %.300q", got.out, c.out)
 			}
-			// A connection that an answer was read from to its end serves on.
+			// A connection whose response was read to its end is used again.
 			if kept := c.stays && strings.HasSuffix(c.text, "0\r\n\r\n") || c.name == "long"; (transport.Idle() == 1) != kept {
 				t.Errorf("%d idle connections, want the connection kept: %v", transport.Idle(), kept)
 			}

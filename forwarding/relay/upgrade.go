@@ -14,14 +14,14 @@ import (
 	"colonnade/openai"
 )
 
-// maxProtocols bounds how many subprotocols of a client's offer are read.
+// maxProtocols is how many subprotocols of a client's offer are used.
 const maxProtocols = 16
 
-// ReadHandshake reads the handshake of a request that was let through by [CheckHead].
+// ReadHandshake returns the WebSocket handshake of a request that [server.CheckHead] has accepted.
 func ReadHandshake(rc *fasthttp.RequestCtx) (*transport.Handshake, *openai.Error) {
 	h := &rc.Request.Header
 	if !h.ConnectionUpgrade() || !strings.EqualFold(string(h.Peek("Upgrade")), "websocket") {
-		return nil, openai.InvalidRequest("", "this URL speaks WebSocket only: connect to it with wss:// or ws://")
+		return nil, openai.InvalidRequest("", "this URL is for WebSocket only: connect to it with wss:// or ws://")
 	}
 	if version := string(h.Peek("Sec-WebSocket-Version")); version != transport.HandshakeVersion {
 		return nil, openai.InvalidRequest("", "the header sec-websocket-version is %.40q: it must be %s",
@@ -42,14 +42,14 @@ func ReadHandshake(rc *fasthttp.RequestCtx) (*transport.Handshake, *openai.Error
 	return read, nil
 }
 
-// SwitchProtocols answers the client's handshake as the server behind has answered ours. The connection must be taken
-// over with [Request.Hijack].
-func SwitchProtocols(rc *fasthttp.RequestCtx, client *transport.Handshake, srv *transport.Response) {
+// SwitchProtocols accepts the client's handshake with the subprotocol that upstream has accepted. The caller must hijack the connection
+// with [server.Request.Hijack].
+func SwitchProtocols(rc *fasthttp.RequestCtx, client *transport.Handshake, upstream *transport.Response) {
 	rc.SetStatusCode(fasthttp.StatusSwitchingProtocols)
 	h := &rc.Response.Header
 	h.Set("Upgrade", "websocket")
 	h.Set("Connection", "Upgrade")
 	h.Set("Sec-WebSocket-Accept", client.AcceptKey())
-	server.SetUnlessEmpty(h, "Sec-WebSocket-Protocol", srv.Header("sec-websocket-protocol"))
+	server.SetUnlessEmpty(h, "Sec-WebSocket-Protocol", upstream.Header("sec-websocket-protocol"))
 	_ = rc.SetWriteDeadline(time.Now().Add(netconn.WriteStall))
 }
