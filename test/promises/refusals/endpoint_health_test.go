@@ -8,6 +8,7 @@ import (
 	"colonnade/internal/fleettest"
 	"colonnade/internal/simengine"
 	"colonnade/internal/testkit"
+	"colonnade/internal/wiretest"
 	"colonnade/onebox"
 )
 
@@ -49,21 +50,16 @@ func TestShortDeadlinesDoNotEject(t *testing.T) {
 // queuing_time_ms is the time in the queue alone, in the events of entry and colo.
 func TestQueuingTime(t *testing.T) {
 	t.Parallel()
-	f := fleettest.Start(t, onebox.Config{
-		Colos: []string{"ams"}, Engine: simengine.Config{Slots: 1, TTFT: 300 * time.Millisecond, ITL: time.Millisecond},
-	}, "")
+	f := fleettest.Start(t, fleettest.OneColo(fleettest.QuickEngine(1)), "")
 	f.WatchShared(8)
-	first := f.BeginChat(fleettest.ChatBody(4, false), "x-request-id: first-one")
-	testkit.WaitFor(t, "the slot to be taken", func() bool { return f.Pool("ams", "demo").Held == 1 })
-	second := f.Chat(fleettest.ChatBody(4, false), "x-request-id", "second-one")
-	first.Read()
-	first.Close()
-	if second.Status != 200 {
-		t.Fatalf("answer %d %q", second.Status, second.Body)
-	}
+	f.Chat(fleettest.ChatBody(4, false), "x-request-id", "first-one")
+	blockers := f.BlockSlots(1)
+	second := f.Enqueue(1, "x-request-id: second-one")
+	time.Sleep(50 * time.Millisecond)
+	fleettest.ServeAll(t, blockers, []*wiretest.Conn{second})
 	there := f.FinalEvent(analytics.KindInference, "second-one").QueuingTime.Std()
 	here := f.FinalEvent(analytics.KindRequest, "second-one").QueuingTime.Std()
-	if there < 10*time.Millisecond || (there-here).Abs() > 2*time.Millisecond {
+	if there < 50*time.Millisecond || (there-here).Abs() > 2*time.Millisecond {
 		t.Errorf("queued for %s by the colo's event, %s by the entry's", there, here)
 	}
 	if q := f.FinalEvent(analytics.KindRequest, "first-one").QueuingTime.Std(); q != 0 {
