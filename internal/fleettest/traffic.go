@@ -31,7 +31,7 @@ func (f *Fleet) Drive(clients int, body func(n int) string, tolerated ...int) *T
 		c.clients.Go(func() {
 			for n := client; !c.stopping.Load(); n++ {
 				c.once(body(n), tolerated)
-				time.Sleep(5 * time.Millisecond)
+				time.Sleep(10 * time.Millisecond)
 			}
 		})
 	}

@@ -86,11 +86,14 @@ func TestStoreOutage(t *testing.T) {
 	}
 	store := etcdtest.Start(t)
 	f := startFleetAt(t, store, onebox.Config{Engine: fleettest.SlowEngine(8)}, "")
-	c := f.Drive(3, fleettest.AlternatingBodies("demo-chat"))
+	c := f.Drive(1, fleettest.AlternatingBodies("demo-chat"))
 	stream := f.LongStream("demo-chat")
 	store.Stop()
 	stopped := time.Now()
-	testkit.WaitFor(t, "the age of every configuration to rise", func() bool { return youngestConfig(f) >= outage })
+	testkit.WaitFor(t, "the age of every configuration to rise", func() bool {
+		time.Sleep(100 * time.Millisecond)
+		return youngestConfig(f) >= outage
+	})
 	if took := time.Since(stopped); took < outage-2*time.Second {
 		t.Errorf("%v after etcd has stopped, every configuration is said to be older than %v", took, outage)
 	}
@@ -127,11 +130,12 @@ func TestStoreReplacedByEmptyOne(t *testing.T) {
 	c := newChurn(f, 1)
 	c.begin()
 	c.agree()
-	steady := f.Drive(3, fleettest.AlternatingBodies("demo-chat"))
+	steady := f.Drive(1, fleettest.AlternatingBodies("demo-chat"))
 	store.Stop()
 	store.Replace(t)
 	began := time.Now()
 	testkit.Within(t, 10*time.Second, "all nodes to hold back the deletions", func() bool {
+		time.Sleep(100 * time.Millisecond) // these pages are long
 		for name, admin := range f.Admins() {
 			held := f.FleetPage(admin).PendingDeletions
 			if !slices.Contains(held, "models/demo-chat") || name == "ams-1" && !slices.Contains(held, "endpoints/ams/sim-1") {
@@ -211,7 +215,7 @@ func TestLeaseLost(t *testing.T) {
 	t.Parallel()
 	f := fleettest.Start(t, fleettest.OneColo(fleettest.SlowEngine(8)), "")
 	o := f.Operator()
-	c := f.Drive(4, fleettest.AlternatingBodies("demo-chat"))
+	c := f.Drive(1, fleettest.AlternatingBodies("demo-chat"))
 	stream := f.LongStream("demo-chat")
 	for _, key := range []string{"servers/ams/ams-1", "entries/entry-1"} {
 		for how, lose := range map[string]func(*clientv3.GetResponse) error{
@@ -252,6 +256,7 @@ func awaitRenewals(o *fleettest.Operator, key string, renewals int) {
 	lease := clientv3.LeaseID(o.Get(node.Prefix + key).Kvs[0].Lease)
 	last := int64(0)
 	testkit.WaitFor(o.F.T, "the lease of "+key+" to be renewed", func() bool {
+		time.Sleep(100 * time.Millisecond)
 		left, err := o.Client.TimeToLive(context.Background(), lease)
 		if err != nil {
 			o.F.T.Fatal(err)
@@ -270,7 +275,7 @@ func TestBadDocumentsChangeNothing(t *testing.T) {
 	f := fleettest.Start(t, onebox.Config{Engine: fleettest.QuickEngine(8)}, "key: defaults\nmodel: {retry: {errors: 2}}")
 	f.WatchShared(60)
 	c := newChurn(f, uint64(time.Now().UnixNano()))
-	steady := f.Drive(4, fleettest.AlternatingBodies("default"))
+	steady := f.Drive(2, fleettest.AlternatingBodies("default"))
 	// All documents but those that nodes write.
 	operators := func(p fleettest.FleetPage) map[string]fleettest.Tree {
 		maps.DeleteFunc(p.Documents, func(key string, _ fleettest.Tree) bool {
