@@ -32,7 +32,7 @@ test: ## run the tests, with the race detector where a C compiler is found
 	fi; \
 	export CGO_ENABLED=$${race:+1}; set -x; \
 	$(GO) -C bench test $$race -timeout 20m $(TEST_FLAGS) ./... & bench=$$!; \
-	$(GO) test $$race -p $$(($$(nproc) + 1)) -parallel $$(($$(nproc) + 4)) -timeout 20m $(TEST_FLAGS) ./test/promises/... ./...; status=$$?; \
+	$(GO) test $$race -p $$(($$(nproc) + 1)) -parallel $$(($$(nproc) + 2)) -timeout 20m $(TEST_FLAGS) ./test/promises/... ./...; status=$$?; \
 	wait $$bench && exit $$status
 
 # Tests of what stands on the wire between nodes (test/promises/trust) have nothing to look at then.

@@ -258,9 +258,9 @@ func TestServerStaysInTable(t *testing.T) {
 		becomes(t, w, "a", 2)
 	})
 	s.wantRegisteredOnce()
-	if err := l.Update(s.ctx(), []byte(`{"address":"10.0.0.1:8443","boot":"b1","state":"draining"}`)); err != nil {
-		t.Fatal(err)
-	}
+	testkit.WaitFor(t, "the drain to be announced", func() bool {
+		return l.Update(s.ctx(), []byte(`{"address":"10.0.0.1:8443","boot":"b1","state":"draining"}`)) == nil
+	})
 	s.revoke(s.get(server).Lease)
 	testkit.WaitFor(t, "it to leave", func() bool { return len(w.Table().Servers("ams")) == 0 })
 }

@@ -190,11 +190,15 @@ func TestRenewalsProveLife(t *testing.T) {
 	s := start(t)
 	r := s.registration("entries/a")
 	run(t, s.register(r).Run)
-	began := time.Now()
-	_, err := s.tryRegister(r)
-	wantTaken(t, err, "entries/a")
-	if took := time.Since(began); took > ttl*3/2 {
-		t.Errorf("took %v, as if no renewal had been noticed", took)
+	for attempt := 1; ; attempt++ { // a busy machine may take longer
+		began := time.Now()
+		_, err := s.tryRegister(r)
+		wantTaken(t, err, "entries/a")
+		if took := time.Since(began); took <= ttl*3/2 {
+			return
+		} else if attempt == 3 {
+			t.Fatalf("took %v, as if no renewal had been noticed", took)
+		}
 	}
 }
 
