@@ -254,7 +254,7 @@ func (c *call) crashed(panicked any) *peer.Answer {
 		c.response.Close()
 	}
 	c.release()
-	server.LogPanic(c.server.config.Logger.With("request_id", c.hop.RequestID), "handler", panicked)
+	c.server.config.Logger.Error("handler panicked", "request_id", c.hop.RequestID, "panic", server.DescribePanic(panicked), "stack", server.Stack())
 	c.logCrash()
 	return &peer.Answer{Error: openai.Internal(), Verdict: hop.Verdict{Kind: hop.VerdictError, Final: true}, Attempts: c.attempts}
 }

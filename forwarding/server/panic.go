@@ -11,7 +11,7 @@ import (
 // LogPanic logs a panic in what, and reports whether there was one: recovered is the result of recover.
 func LogPanic(logger *slog.Logger, what string, recovered any) bool {
 	if recovered != nil {
-		logger.Error(what+" panicked", "panic", DescribePanic(recovered), "stack", Stack())
+		logger.Error("recovered from a panic", "in", what, "panic", DescribePanic(recovered), "stack", Stack())
 	}
 	return recovered != nil
 }

@@ -63,7 +63,7 @@ func TestPanicOutsideTheHandler(t *testing.T) {
 	if _, err := c.ReadOK(); err != nil {
 		t.Errorf("a request after a panic in RejectEarly: %v", err)
 	}
-	wantLog("early rejection panicked", "a string")
+	wantLog(`in="early rejection"`, "a string")
 	c = forwardtest.MustDial(t, s)
 	fmt.Fprint(c, "no HTTP\r\n\r\n")
 	answer, err := http.ReadResponse(c.Br, nil)
@@ -75,6 +75,6 @@ func TestPanicOutsideTheHandler(t *testing.T) {
 		t.Errorf("answered %d %s", answer.StatusCode, body)
 	}
 	c.AssertEOF(t)
-	wantLog("error handler panicked", "a *errors.errorString")
+	wantLog(`in="error handler"`, "a *errors.errorString")
 	s.Stop(server.DrainTimings{})
 }

@@ -28,12 +28,12 @@ func (l serverLog) Printf(format string, args ...any) {
 			args[i] = sanitizeError(err)
 		}
 	}
-	text := "server: " + fmt.Sprintf(format, args...)
+	text := fmt.Sprintf(format, args...)
 	if panicked { // while a response was written, after the handler: fasthttp has recovered from it
-		l.logger.Error(text)
+		l.logger.Error("panic reported by fasthttp", "text", text)
 		return
 	}
-	l.logger.Debug(text)
+	l.logger.Debug("connection problem reported by fasthttp", "text", text)
 }
 
 // sanitizeError describes an error of fasthttp without what it quotes.
