@@ -2,10 +2,10 @@ package realtime
 
 import (
 	"errors"
-	"net"
 	"strconv"
 	"strings"
 
+	"colonnade/forwarding/netconn"
 	"colonnade/forwarding/relay"
 	"colonnade/forwarding/server"
 	"colonnade/reasons"
@@ -13,22 +13,23 @@ import (
 	"github.com/gorilla/websocket"
 )
 
-// OutcomeRefused is the end of a session whose client broke a rule of ours, or of the protocol.
+// OutcomeRefused is the outcome of a session whose client has violated a limit, or the protocol.
 const OutcomeRefused relay.OutcomeKind = "refused"
 
-// closePlan is how a session ends, and what either end is told of it.
+// closePlan is the outcome of a session, and the close frame for each end. The engine is closed first and within
+// engineCloseTimeout, since its slot is free only then; OnClose is called; then the client is closed, within closeTimeout.
 type closePlan struct {
 	SessionOutcome
 	engineCode, clientCode int
 	engineText, clientText string
 }
 
-// sameForBoth tells both ends the same.
+// sameForBoth is a plan with the same close frame for both ends.
 func sameForBoth(e SessionOutcome, code int, text string) closePlan {
 	return closePlan{SessionOutcome: e, engineCode: code, engineText: text, clientCode: code, clientText: text}
 }
 
-// planClose decides what an end means: a side's failure, or else the cause.
+// planClose returns the plan after the first event of a duplex: cause, or else a failure.
 func planClose(why failure, cause error) closePlan {
 	switch {
 	case errors.Is(cause, errMaxDuration):
@@ -43,7 +44,7 @@ func planClose(why failure, cause error) closePlan {
 	return planEngineClose(why)
 }
 
-// planClientClose is an end that the client made.
+// planClientClose returns the plan after a failure of the client.
 func planClientClose(why failure) closePlan {
 	code, text, said := closeFrame(why)
 	switch {
@@ -57,9 +58,9 @@ func planClientClose(why failure) closePlan {
 		return planClientRefused(reasons.NotUTF8, websocket.CloseInvalidFramePayloadData, errNotUTF8.Error())
 	case isProtocolError(why):
 		return planClientRefused(reasons.ProtocolError, websocket.CloseProtocolError, "")
-	case isTimeout(why.err) && why.writing:
+	case netconn.IsTimeout(why.err) && why.writing:
 		return planClientGone(reasons.Stalled)
-	case isTimeout(why.err):
+	case netconn.IsTimeout(why.err):
 		return planClientGone(reasons.Silent)
 	}
 	return planClientGone("")
@@ -71,8 +72,8 @@ func planClientRefused(reason string, code int, text string) closePlan {
 	return p
 }
 
-// planClientGone is a client that is not there any more, or takes nothing. Should it only look so, it is told as much: then
-// it is an entry that has to end.
+// planClientGone returns the plan for a client that has gone, or does not read. It gets a close frame in case it is an entry whose own
+// client has gone.
 func planClientGone(reason string) closePlan {
 	p := sameForBoth(SessionOutcome{Kind: relay.OutcomeClientGone, Reason: reason}, websocket.CloseGoingAway, "")
 	if p.clientText = "connection is ending"; reason != "" {
@@ -81,7 +82,7 @@ func planClientGone(reason string) closePlan {
 	return p
 }
 
-// planEngineClose is an end that the engine made.
+// planEngineClose returns the plan after a failure of the engine.
 func planEngineClose(why failure) closePlan {
 	code, text, said := closeFrame(why)
 	switch {
@@ -89,7 +90,7 @@ func planEngineClose(why failure) closePlan {
 		return sameForBoth(SessionOutcome{Kind: relay.OutcomeEngineError, Reason: closeReason(code), EngineFault: true}, code, text)
 	case said && code == websocket.CloseTryAgainLater:
 		return sameForBoth(SessionOutcome{Kind: relay.OutcomeEngineError, Reason: closeReason(code)}, code, text)
-	case said: // with what the client did wrong, perhaps
+	case said: // perhaps with an error of the client
 		return sameForBoth(SessionOutcome{Kind: relay.OutcomeCompleted, Reason: closeReason(code)}, code, text)
 	case errors.Is(why.err, websocket.ErrReadLimit):
 		return planEngineFailed(relay.OutcomeEngineError, reasons.MessageTooBig)
@@ -101,9 +102,9 @@ func planEngineClose(why failure) closePlan {
 		return p
 	case isProtocolError(why):
 		return planEngineFailed(relay.OutcomeEngineError, reasons.ProtocolError)
-	case isTimeout(why.err) && why.writing:
+	case netconn.IsTimeout(why.err) && why.writing:
 		return planEngineFailed(relay.OutcomeTimeout, reasons.Stalled)
-	case isTimeout(why.err):
+	case netconn.IsTimeout(why.err):
 		return planEngineFailed(relay.OutcomeTimeout, reasons.Silent)
 	}
 	return planEngineFailed(relay.OutcomeEngineError, reasons.Truncated)
@@ -114,7 +115,7 @@ func planEngineFailed(kind relay.OutcomeKind, reason string) closePlan {
 		"the inference engine failed")
 }
 
-// closeFrame returns what a close frame said, if there was one.
+// closeFrame returns the content of the close frame that has ended the connection, if one has.
 func closeFrame(why failure) (code int, text string, said bool) {
 	var frame *websocket.CloseError
 	if why.writing || !errors.As(why.err, &frame) || frame.Code == websocket.CloseAbnormalClosure {
@@ -123,7 +124,7 @@ func closeFrame(why failure) (code int, text string, said bool) {
 	return frame.Code, frame.Text, true
 }
 
-// closeReason names a close code in events, unless it says nothing.
+// closeReason returns the reason for a close code, or "" for one without information.
 func closeReason(code int) string {
 	switch code {
 	case websocket.CloseNormalClosure, websocket.CloseGoingAway, websocket.CloseNoStatusReceived:
@@ -132,13 +133,8 @@ func closeReason(code int) string {
 	return "close_" + strconv.Itoa(code)
 }
 
-// isProtocolError tells what gorilla's package found wrong with a frame, for which it has no type.
+// isProtocolError reports whether gorilla's package has rejected a frame. It has no type for these errors.
 func isProtocolError(why failure) bool {
 	var frame *websocket.CloseError
-	return !why.writing && !errors.As(why.err, &frame) && !isTimeout(why.err) && strings.HasPrefix(why.err.Error(), "websocket: ")
-}
-
-func isTimeout(err error) bool {
-	var timeout net.Error
-	return errors.As(err, &timeout) && timeout.Timeout()
+	return !why.writing && !errors.As(why.err, &frame) && !netconn.IsTimeout(why.err) && strings.HasPrefix(why.err.Error(), "websocket: ")
 }

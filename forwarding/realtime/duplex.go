@@ -9,15 +9,15 @@ import (
 )
 
 const (
-	// drainTimeout is how long what a peer said before it left may take to arrive.
+	// drainTimeout is how long data that a side sent before its end may take to arrive.
 	drainTimeout = 50 * time.Millisecond
-	// closeTimeout is how long the client may take to close after we have.
+	// closeTimeout is how long the client may take to close after this node has.
 	closeTimeout = time.Second
-	// pingInterval is how often either end of a WebSocket is asked whether it is there. It has gone after two silences.
+	// pingInterval is the default time between two pings to each end. An end has gone when it has been silent for two of them.
 	pingInterval = 15 * time.Second
 )
 
-// side is one end of a connection that is relayed.
+// side is one end of a relayed connection.
 type side uint8
 
 const (
@@ -25,63 +25,67 @@ const (
 	serverSide
 )
 
-// failure is why a pump stopped: what became of one of the sides.
+// failure is why a copier stopped: one of its sides failed, or ended.
 type failure struct {
 	side    side
-	writing bool // it could not be written to; else no more can be read from it
+	writing bool // the side could not be written to; otherwise it could not be read
 	err     error
 }
 
-// copier carries what one side says to the other, until either fails.
+// copier is a goroutine that copies what one side sends to the other, until either fails.
 type copier struct {
 	done     chan struct{}
-	failure  failure // once done is closed
-	panicked any     // likewise: what carry panicked with
+	failure  failure // after done is closed
+	panicked any     // likewise: a panic of the copier
 }
 
-// startCopier runs carry, which returns when it has failed.
-func startCopier(carry func() failure) *copier {
-	p := &copier{done: make(chan struct{})}
+// startCopier calls run, which returns at the failure, in a goroutine.
+func startCopier(run func() failure) *copier {
+	c := &copier{done: make(chan struct{})}
 	go func() {
 		defer func() {
-			if with := recover(); with != nil {
-				// Whoever waits for the pump panics instead, and is looked after.
-				p.panicked = server.NewPanicError(with)
+			if recovered := recover(); recovered != nil {
+				c.panicked = server.NewPanicError(recovered) // firstFailure repeats it where it is recovered from
 			}
-			close(p.done)
+			close(c.done)
 		}()
-		p.failure = carry()
+		c.failure = run()
 	}()
-	return p
+	return c
 }
 
-// waitDone waits for the pump's end, for limit at most.
-func (p *copier) waitDone(limit time.Duration) bool {
+// waitDone waits for the copier to stop, for at most limit, and reports whether it has.
+func (c *copier) waitDone(limit time.Duration) bool {
 	select {
-	case <-p.done: // also when no time is left
+	case <-c.done: // even if limit is not positive
 		return true
 	default:
 	}
 	t := time.NewTimer(max(limit, 0))
 	defer t.Stop()
 	select {
-	case <-p.done:
+	case <-c.done:
 		return true
 	case <-t.C:
 		return false
 	}
 }
 
-// duplex is both directions of a connection that is relayed.
+// duplex is the two copiers of a relayed connection.
+//
+// Each copier blocks in a read of one side, or in a write to the other. The goroutine that owns the duplex waits for the first event:
+// a copier stops, the context ends, or the longest duration is over. It then tells each side of the end, in an order and within times
+// that depend on the event (closePlan, windDown). Finally it cancels both connections, which makes the copiers stop, and waits for
+// them: no goroutine outlives Run.
 type duplex struct {
 	up, down *copier // from the client, from the server
 }
 
-// errMaxDuration is the end of a connection whose time is up.
-var errMaxDuration = errors.New("connection has lasted as long as it may")
+// errMaxDuration is the end of a connection that has reached its longest duration.
+var errMaxDuration = errors.New("connection has reached its maximum duration")
 
-// first waits until something ends the connection: a side, or without one the context or the end of its life (0: there
-// is none), which the error tells.
+// first waits for the first event. It returns a side's failure, or as an error the cause of ctx or errMaxDuration. life is the longest
+// duration; 0 = none.
 func (d *duplex) first(ctx context.Context, life time.Duration) (failure, error) {
 	var over <-chan time.Time
 	if life > 0 {
@@ -99,19 +103,20 @@ func (d *duplex) first(ctx context.Context, life time.Duration) (failure, error)
 	case <-ctx.Done():
 	}
 	if errors.Is(context.Cause(ctx), server.ErrClientGone) && d.up.waitDone(drainTimeout) {
-		// The watcher is quicker than whatever the client said before it left.
+		// The watcher may find the client's end before the copier has read what the client sent before it.
 		return firstFailure(d.up, d.down), nil
 	}
 	return failure{}, context.Cause(ctx)
 }
 
-// firstFailure is why a connection ended of which p stopped first. Who cannot be written to may have said why, before.
-func firstFailure(p, other *copier) failure {
-	if p.panicked != nil {
-		panic(p.panicked)
+// firstFailure returns the failure that ended a connection of which c has stopped first. A side that cannot be written to may have sent
+// the reason before.
+func firstFailure(c, other *copier) failure {
+	if c.panicked != nil {
+		panic(c.panicked)
 	}
-	if p.failure.writing && other.waitDone(drainTimeout) && other.failure.side == p.failure.side && !other.failure.writing {
+	if c.failure.writing && other.waitDone(drainTimeout) && other.failure.side == c.failure.side && !other.failure.writing {
 		return other.failure
 	}
-	return p.failure
+	return c.failure
 }

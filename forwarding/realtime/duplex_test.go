@@ -10,7 +10,7 @@ import (
 	"colonnade/forwarding/server"
 )
 
-// ending is a pump that stops after a time.
+// ending returns a copier that stops after a time.
 func ending(after time.Duration, f failure) *copier {
 	return startCopier(func() failure {
 		time.Sleep(after)
@@ -18,15 +18,15 @@ func ending(after time.Duration, f failure) *copier {
 	})
 }
 
-func TestWhatEndsADuplex(t *testing.T) {
+func TestFirstEventOfADuplex(t *testing.T) {
 	var (
-		errSaid, errBroken = errors.New("said why"), errors.New("broken pipe")
-		errDrain           = errors.New("over")
-		never              = failure{err: errors.New("not reached")}
-		clientSaid         = failure{side: clientSide, err: errSaid}
-		serverSaid         = failure{side: serverSide, err: errSaid}
-		toClient           = failure{side: clientSide, writing: true, err: errBroken}
-		toServer           = failure{side: serverSide, writing: true, err: errBroken}
+		errReason, errBroken = errors.New("the reason"), errors.New("broken pipe")
+		errDrain             = errors.New("over")
+		never                = failure{err: errors.New("not reached")}
+		clientReason         = failure{side: clientSide, err: errReason}
+		serverReason         = failure{side: serverSide, err: errReason}
+		toClient             = failure{side: clientSide, writing: true, err: errBroken}
+		toServer             = failure{side: serverSide, writing: true, err: errBroken}
 	)
 	type when struct {
 		up, down failure
@@ -54,14 +54,14 @@ func TestWhatEndsADuplex(t *testing.T) {
 		})
 	}
 	const soon, late = 10 * time.Millisecond, time.Second
-	f("client", when{up: clientSaid, upAfter: soon, down: never, dnAfter: late}, clientSaid, nil)
-	f("server", when{up: never, upAfter: late, down: serverSaid, dnAfter: soon}, serverSaid, nil)
-	f("server, which could not be written to before", when{up: toServer, down: serverSaid, dnAfter: soon}, serverSaid, nil)
-	f("client, which could not be written to before", when{up: clientSaid, upAfter: soon, down: toClient}, clientSaid, nil)
-	f("server, which says nothing", when{up: toServer, down: serverSaid, dnAfter: late}, toServer, nil)
+	f("client", when{up: clientReason, upAfter: soon, down: never, dnAfter: late}, clientReason, nil)
+	f("server", when{up: never, upAfter: late, down: serverReason, dnAfter: soon}, serverReason, nil)
+	f("server, which could not be written to before", when{up: toServer, down: serverReason, dnAfter: soon}, serverReason, nil)
+	f("client, which could not be written to before", when{up: clientReason, upAfter: soon, down: toClient}, clientReason, nil)
+	f("server, without a reason", when{up: toServer, down: serverReason, dnAfter: late}, toServer, nil)
 	f("server, and the client after it", when{up: toServer, down: toClient, dnAfter: soon}, toServer, nil)
 	f("drain", when{up: never, upAfter: late, down: never, dnAfter: late, cause: errDrain}, failure{}, errDrain)
-	f("lost client, whose words still arrive", when{up: clientSaid, upAfter: soon, down: never, dnAfter: late, cause: server.ErrClientGone}, clientSaid, nil)
+	f("lost client, whose data still arrives", when{up: clientReason, upAfter: soon, down: never, dnAfter: late, cause: server.ErrClientGone}, clientReason, nil)
 	f("lost client", when{up: never, upAfter: late, down: never, dnAfter: late, cause: server.ErrClientGone}, failure{}, server.ErrClientGone)
 	f("time", when{up: never, upAfter: late, down: never, dnAfter: late, life: soon}, failure{}, errMaxDuration)
 }

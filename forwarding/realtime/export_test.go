@@ -4,15 +4,15 @@ package realtime
 const (
 	MessageRate  = messageRate
 	MessageBurst = messageBurst
-	PaceStep     = minDelay
+	MinDelay     = minDelay
 )
 
-// RunCopier runs carry as one direction of a connection whose other direction has ended, and returns or panics as whatever waits
-// for it does.
-func RunCopier(carry func()) {
+// RunCopier runs the copier of one direction of a connection whose other direction has ended, and returns or panics as the owner of the
+// connection does.
+func RunCopier(run func()) {
 	stopped := func() failure { return failure{} }
 	d := duplex{down: startCopier(stopped), up: startCopier(func() failure {
-		carry()
+		run()
 		return failure{}
 	})}
 	<-d.up.done

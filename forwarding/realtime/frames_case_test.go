@@ -180,7 +180,7 @@ func (h *heard) compare(c frameCase) (problems []string) {
 		}
 	}
 	if !slices.Equal(h.messages, c.echo) {
-		problems = append(problems, fmt.Sprintf("came back %s, want %s", sketch(h.messages), sketch(c.echo)))
+		problems = append(problems, fmt.Sprintf("came back %s, want %s", summary(h.messages), summary(c.echo)))
 	}
 	if !slices.Equal(h.pongs, c.pongs) {
 		problems = append(problems, fmt.Sprintf("pongs %q, want %q", h.pongs, c.pongs))
@@ -188,8 +188,8 @@ func (h *heard) compare(c frameCase) (problems []string) {
 	return problems
 }
 
-// sketch formats frames, with the beginnings of their payloads.
-func sketch(frames []wiretest.Frame) string {
+// summary formats frames, with the beginnings of their payloads.
+func summary(frames []wiretest.Frame) string {
 	var b strings.Builder
 	for _, f := range frames {
 		fmt.Fprintf(&b, "[%#x %d %.40q]", f.Head, len(f.Payload), f.Payload)

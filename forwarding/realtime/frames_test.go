@@ -10,8 +10,8 @@ import (
 	"colonnade/internal/wiretest"
 )
 
-// The cases of the Autobahn test suite, by its numbers, sent through a tunnel and a session to an engine that echoes. What
-// differs on purpose:
+// The cases of the Autobahn test suite, by its numbers, sent through a tunnel and a session to an engine that echoes. These
+// results differ on purpose:
 //
 //   - Messages are reassembled: the same message comes back, not the same frames.
 //   - When the client breaks the protocol or closes, the session ends at once, and echoes on their way may be lost: the engine

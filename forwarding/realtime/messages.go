@@ -12,19 +12,19 @@ import (
 	"colonnade/openai"
 )
 
-// counters counts what went one way.
+// counters are the messages and bytes of one direction.
 type counters struct{ messages, bytes atomic.Int64 }
 
-// messageRelay relays messages one way, in pieces: what has come of a message goes on before the rest is there.
+// messageRelay relays the messages of one direction in pieces, before they are complete.
 type messageRelay struct {
 	from, to     *wsEnd
 	counters     *counters
-	conversation *openai.Conversation // is told of each message; may be nil
-	limiter      *rateLimiter         // nil = as fast as they come
+	conversation *openai.Conversation // follows the messages; may be nil
+	limiter      *rateLimiter         // nil = no limit
 	pieces       *sync.Pool           // see [Buffers]
 }
 
-// run relays until one of the peers fails.
+// run relays messages until an end fails.
 func (c *messageRelay) run() failure {
 	for {
 		kind, message, err := c.from.ws.NextReader()
@@ -35,7 +35,7 @@ func (c *messageRelay) run() failure {
 			return *why
 		}
 		if c.conversation != nil {
-			c.conversation.EndMessage() // also if it reaches nobody any more: the engine has said it
+			c.conversation.EndMessage() // even if the client does not get it: the engine has generated it
 		}
 		if err := c.to.finish(); err != nil {
 			return failure{side: c.to.side, writing: true, err: err}
@@ -48,17 +48,17 @@ func (c *messageRelay) run() failure {
 	}
 }
 
-// copyMessage passes one message on, but for its end.
+// copyMessage relays a message up to its end, which the caller sends.
 func (c *messageRelay) copyMessage(kind int, message io.Reader) *failure {
 	if err := c.to.start(kind); err != nil {
 		return &failure{side: c.to.side, writing: true, err: err}
 	}
-	piece := getPiece(c.pieces) // not held while nothing is said: most sessions are silent most of the time
+	piece := getPiece(c.pieces) // only for the time of a message: most sessions are silent most of the time
 	defer c.pieces.Put(piece)
 	var text utf8Checker
 	for {
 		n, err := message.Read(*piece)
-		c.from.conn.credit(2 * int64(n)) // what it took to send that much may be as much again
+		c.from.conn.credit(2 * int64(n)) // the payload, and as much again for its frames
 		c.counters.bytes.Add(int64(n))
 		whole := errors.Is(err, io.EOF)
 		if kind == websocket.TextMessage && (!text.valid((*piece)[:n]) || whole && !text.whole()) {
@@ -80,13 +80,13 @@ func (c *messageRelay) copyMessage(kind int, message io.Reader) *failure {
 	}
 }
 
-// Buffers is memory that sessions and tunnels share. Its zero value is ready, and must not be copied.
+// Buffers is memory that sessions and tunnels share. The zero value is ready. It must not be copied.
 type Buffers struct {
-	pieces sync.Pool // of *[]byte, for what is read
-	frames sync.Pool // for what is written; gorilla/websocket knows what is in it
+	pieces sync.Pool // of *[]byte, for reading
+	frames sync.Pool // for writing, as a pool of gorilla/websocket
 }
 
-// getPiece takes a piece of memory for reading, which the caller puts back.
+// getPiece returns memory for a read, which the caller must put back.
 func getPiece(pieces *sync.Pool) *[]byte {
 	if p, ok := pieces.Get().(*[]byte); ok {
 		return p
@@ -96,27 +96,26 @@ func getPiece(pieces *sync.Pool) *[]byte {
 }
 
 const (
-	// messageRate is how many messages a second a client may send for long, and messageBurst how many at once: the
-	// speech of a few minutes in pieces of 20 ms. Above that they are read more slowly, which holds the client up and
-	// no one else.
+	// messageRate is how many messages per second a client may send, and messageBurst how many at once: a few minutes of speech in
+	// pieces of 20 ms. Beyond that the client is read more slowly.
 	messageRate  = 1000
 	messageBurst = 10_000
-	// minDelay is the least that a client who is too fast is held up, so that it is not done message by message.
+	// minDelay is the shortest delay of a client that is too fast, so that not every message is delayed.
 	minDelay = 20 * time.Millisecond
 )
 
-// rateLimiter slows down who sends too many messages. The zero value is ready.
+// rateLimiter delays a client that sends too many messages. It is a generic cell rate algorithm. The zero value is ready.
 type rateLimiter struct {
-	spent time.Time // by when what was sent would have been fine at the rate
+	earliest time.Time // when the messages so far could all have been sent at messageRate
 }
 
-// take notes one message, and says how long to wait before the next.
-func (p *rateLimiter) take(now time.Time) time.Duration {
-	if p.spent.Before(now) {
-		p.spent = now
+// take counts a message, and returns how long to wait before the next is read.
+func (l *rateLimiter) take(now time.Time) time.Duration {
+	if l.earliest.Before(now) {
+		l.earliest = now
 	}
-	p.spent = p.spent.Add(time.Second / messageRate)
-	ahead := p.spent.Sub(now) - messageBurst*time.Second/messageRate
+	l.earliest = l.earliest.Add(time.Second / messageRate)
+	ahead := l.earliest.Sub(now) - messageBurst*time.Second/messageRate
 	if ahead < minDelay {
 		return 0
 	}

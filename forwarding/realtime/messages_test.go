@@ -14,8 +14,8 @@ import (
 	"github.com/gorilla/websocket"
 )
 
-// Who sends text that is no UTF-8 is told so, and the other side is not handed the message.
-func TestTextThatIsNone(t *testing.T) {
+// An end that sends invalid UTF-8 gets close code 1007, and the other end does not get the message.
+func TestInvalidUTF8(t *testing.T) {
 	t.Run("client", func(t *testing.T) {
 		got := make(chan error, 1)
 		engine, seen := wsEngine(t, func(c *websocket.Conn) error {
@@ -69,12 +69,12 @@ func TestTooManyMessages(t *testing.T) {
 	if end := forwardtest.Receive(t, "the end", ends); end.Kind != relay.OutcomeCompleted || end.MessagesIn != int64(n) {
 		t.Errorf("ended with %+v", end)
 	}
-	if took := time.Since(began); took < over-2*realtime.PaceStep {
+	if took := time.Since(began); took < over-2*realtime.MinDelay {
 		t.Errorf("%d messages took %v", n, took)
 	}
 }
 
-// Messages in between do not make a flood of control frames any cheaper.
+// Messages between them do not allow for a flood of control frames.
 func TestControlFramesBetweenMessages(t *testing.T) {
 	engine, _ := wsEngine(t, listenOnly)
 	address, ends, _ := sessionServer(t, engine, realtime.SessionLimits{})
@@ -86,7 +86,7 @@ func TestControlFramesBetweenMessages(t *testing.T) {
 	}
 }
 
-// A client that pings and reads slowly is a slow reader like any other: its pings are answered when it takes the answers.
+// A client that reads slowly and sends pings gets its pongs when it reads.
 func TestPingsOfASlowReader(t *testing.T) {
 	t.Parallel()
 	engine, _ := wsEngine(t, func(c *websocket.Conn) error {
@@ -103,9 +103,9 @@ func TestPingsOfASlowReader(t *testing.T) {
 		pongs.WriteString(payload)
 		return nil
 	})
-	time.Sleep(100 * time.Millisecond) // by then nothing more can be sent
+	time.Sleep(100 * time.Millisecond) // until nothing more can be sent
 	const pings = "abcdef"
-	for _, ping := range pings { // over a longer time than gorilla's package tries to write a pong
+	for _, ping := range pings { // for longer than gorilla's own pong handler waits
 		_ = c.WriteControl(websocket.PingMessage, []byte(string(ping)), time.Now().Add(forwardtest.Patience))
 		time.Sleep(250 * time.Millisecond)
 	}
@@ -119,7 +119,7 @@ func TestPingsOfASlowReader(t *testing.T) {
 	}
 }
 
-// An engine that takes nothing fails, and the client hears of it.
+// An engine that does not read fails, and the client gets a close frame.
 func TestEngineThatStalls(t *testing.T) {
 	stuck := make(chan struct{})
 	engine, _ := wsEngine(t, func(*websocket.Conn) error {

@@ -16,12 +16,12 @@ import (
 	"github.com/valyala/fasthttp"
 )
 
-// brokenContext panics when somebody waits for its end.
+// brokenContext panics when its end is waited for.
 type brokenContext struct{ context.Context }
 
 func (brokenContext) Done() <-chan struct{} { panic("a bug of ours") }
 
-// A panic in a session closes both of its connections, and leaves nothing that runs.
+// A panic in a session closes both of its connections, and leaves no goroutine.
 func TestPanicInASession(t *testing.T) {
 	engine, engineEnds := wsEngine(t, func(c *websocket.Conn) error { return listenOnly(c) })
 	over := make(chan struct{}, 1)
@@ -44,8 +44,8 @@ func TestPanicInASession(t *testing.T) {
 	forwardtest.Receive(t, "the session's end", over)
 }
 
-// A client whose handshake cannot be answered any more ends its session for that reason, and the engine's connection with it.
-func TestHandshakeThatCannotBeAnswered(t *testing.T) {
+// A session whose client has gone before its handshake was accepted ends with that reason, and closes the engine's connection.
+func TestClientGoneBeforeItsHandshake(t *testing.T) {
 	engine, engineEnds := wsEngine(t, func(c *websocket.Conn) error { return listenOnly(c) })
 	ends := make(chan realtime.SessionOutcome, 1)
 	address, _ := wsServer(t, engine, func(c *server.Request, rc *fasthttp.RequestCtx, h *transport.Handshake, a *transport.Response) {

@@ -13,60 +13,60 @@ import (
 )
 
 const (
-	// maxMessage bounds one message of a WebSocket, either way.
+	// maxMessage is the default size limit of a message, in bytes.
 	maxMessage = 16 << 20
-	// engineCloseTimeout is how long the engine may take to close: until then, its slot is taken to be busy.
+	// engineCloseTimeout is how long the engine may take to close. Its slot counts as busy until then.
 	engineCloseTimeout = 250 * time.Millisecond
 )
 
-// Session is a WebSocket between a client, whose handshake is still to be answered, and an engine that has answered
-// ours. Messages are relayed as they come, in pieces: none is ever held whole.
+// Session relays messages between a client, whose handshake it accepts, and an engine, which has accepted this node's. Messages are
+// relayed in pieces as they arrive, and never held whole.
 type Session struct {
-	Context   context.Context     // ends with [ErrClientGone], or for another cause when we want to end
-	Response  *transport.Response // the engine's, switched
+	Context   context.Context     // ends with [server.ErrClientGone], or with another cause when this node cancels
+	Response  *transport.Response // of the engine, upgraded
 	Buffers   *Buffers
 	Handshake *transport.Handshake // the client's
-	Protocol  string               // the subprotocol that is answered; empty = none
-	Fields    []transport.Field    // of the answer to the client
+	Protocol  string               // the subprotocol to accept; empty = none
+	Fields    []transport.Field    // further headers of the response to the client
 	Limits    SessionLimits
-	// Ended is called once: after the engine's connection has ended, and before the client is told.
+	// OnClose is called once, after the engine's connection has ended and before the client's is closed.
 	OnClose func(SessionOutcome)
 }
 
-// SessionLimits bound a session. The zero value is of use.
+// SessionLimits are the limits of a session. The zero value means the defaults.
 type SessionLimits struct {
-	MaxDuration  time.Duration // of the session; 0 = none
-	PingInterval time.Duration // how often both ends are pinged; who is silent for two of them has gone; 0 = 15 s
-	WriteStall   time.Duration // longest time in which nothing can be written; 0 = 30 s
-	MaxMessage   int64         // bytes; 0 = 16 MiB
+	MaxDuration  time.Duration // of the session; 0 = no limit
+	PingInterval time.Duration // time between two pings to each end, which may be silent for two of them; 0 = 15 s
+	WriteStall   time.Duration // longest time for a write of 64 KiB; 0 = 30 s
+	MaxMessage   int64         // in bytes; 0 = 16 MiB
 }
 
-// SessionOutcome is how a session ended.
+// SessionOutcome is how a session has ended.
 type SessionOutcome struct {
 	Kind        relay.OutcomeKind
-	Reason      string // of an end that was no farewell
-	EngineFault bool   // it was the engine's fault
+	Reason      string // machine-readable; empty after a normal close
+	EngineFault bool   // the engine has failed
 
 	MessagesIn, MessagesOut int64 // from the client, to it
 	BytesIn, BytesOut       int64 // of messages
 
-	Usage            openai.Usage // the sum of what the engine's responses told; see [openai.Conversation]
-	HasUsage         bool         // any did
-	UnreportedDeltas int          // pieces of text of those that did not
+	Usage            openai.Usage // sum over the engine's responses; see [openai.Conversation]
+	HasUsage         bool         // a response has reported usage
+	UnreportedDeltas int          // text deltas of responses that have not reported usage
 }
 
-// session is a Session that runs.
+// session is a running Session.
 type session struct {
 	*Session
 	duplex
 	client, engine *wsEnd
 	in, out        counters
-	conversation   openai.Conversation // for the pump from the engine, until it has ended
+	conversation   openai.Conversation // for the copier from the engine, and after that has stopped for the owner
 	pingers        []*pinger
 }
 
-// Run relays messages until the session's end. When it returns, the engine's connection is closed; the client's is left
-// to the caller.
+// Run relays messages until the end of the session. When it returns, the engine's connection is closed; the caller must close the
+// client's.
 func (s *Session) Run(conn *netconn.Conn) {
 	engine, ok := s.Response.TakeConn()
 	if !ok {
@@ -75,7 +75,7 @@ func (s *Session) Run(conn *netconn.Conn) {
 		s.OnClose(SessionOutcome{Kind: end.Kind})
 		return
 	}
-	defer engine.Close() // also after a panic, before the permit goes
+	defer engine.Close() // after a panic, too, before the permit is released
 	r, err := s.begin(conn, engine)
 	if err != nil {
 		_ = engine.AwaitClose(s.Response.Linger())
@@ -93,7 +93,7 @@ func (s *Session) Run(conn *netconn.Conn) {
 	r.closeClient(p)
 }
 
-// awaitCopiers waits for whatever still runs, which is more than the pings only after a panic.
+// awaitCopiers waits for the copiers, which still run only after a panic, and for the pingers.
 func (r *session) awaitCopiers(client *netconn.Conn, engine *netconn.Conn) {
 	if !r.up.waitDone(0) || !r.down.waitDone(0) {
 		engine.Cancel()
@@ -111,7 +111,7 @@ func (r *session) awaitCopiers(client *netconn.Conn, engine *netconn.Conn) {
 	}
 }
 
-// begin answers the client, and starts to relay.
+// begin accepts the client's handshake, and starts the copiers.
 func (s *Session) begin(conn *netconn.Conn, engine *netconn.Conn) (*session, error) {
 	stall, silence := cmp.Or(s.Limits.WriteStall, netconn.WriteStall), 2*cmp.Or(s.Limits.PingInterval, pingInterval)
 	engine.Deadline, engine.IdleTimeout, conn.IdleTimeout = time.Time{}, silence, silence
@@ -140,8 +140,8 @@ func (s *Session) begin(conn *netconn.Conn, engine *netconn.Conn) (*session, err
 	return r, nil
 }
 
-// closeEngine tells the engine how the session ends, and waits until it has closed, for a moment. Nothing is left
-// that reads from the engine or writes to it.
+// closeEngine sends the engine its close frame, and waits for at most engineCloseTimeout until it has closed. When it returns, no
+// goroutine reads from the engine or writes to it.
 func (r *session) closeEngine(p closePlan) {
 	until := time.Now().Add(engineCloseTimeout)
 	c := r.engine.conn.Conn
@@ -150,7 +150,7 @@ func (r *session) closeEngine(p closePlan) {
 	r.down.waitDone(time.Until(until))
 	c.Cancel()
 	if !r.down.waitDone(drainTimeout) {
-		// It is stuck in a write to a client that takes nothing: such a client is not told either.
+		// It is blocked in a write to a client that does not read, which gets no close frame.
 		r.client.conn.Cancel()
 		<-r.down.done
 	}
@@ -159,7 +159,7 @@ func (r *session) closeEngine(p closePlan) {
 	}
 }
 
-// closeClient tells the client how the session ended, and gives it a moment to close.
+// closeClient sends the client its close frame, and waits for at most closeTimeout until it has closed.
 func (r *session) closeClient(p closePlan) {
 	until := time.Now().Add(closeTimeout)
 	c := r.client.conn.Conn
@@ -168,7 +168,7 @@ func (r *session) closeClient(p closePlan) {
 	r.up.waitDone(time.Until(until))
 	c.Cancel()
 	<-r.up.done
-	// What still arrives must be taken: a close over unread bytes resets the connection, and with it our last word.
+	// Input is discarded, since a close with unread input resets the connection and may discard the close frame.
 	_ = c.AwaitClose(time.Until(until))
 }
 

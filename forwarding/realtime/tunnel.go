@@ -15,30 +15,30 @@ import (
 	"colonnade/forwarding/transport"
 )
 
-// pieceSize is what one read of a WebSocket brings at most.
+// pieceSize is the size limit of one read of a WebSocket, in bytes.
 const pieceSize = 8 << 10
 
-// Tunnel carries the bytes of a WebSocket between a client and a server that terminates it. It sees no frames: whether
-// a session ended well only the server knows.
+// Tunnel copies the bytes of a WebSocket between a client and the server that terminates it. It does not parse frames, so only the
+// server knows whether a session ended well.
 type Tunnel struct {
-	Context     context.Context     // ends with [ErrClientGone], or for another cause when we want to end
-	Response    *transport.Response // the server's, switched
+	Context     context.Context     // ends with [server.ErrClientGone], or with another cause when this node cancels
+	Response    *transport.Response // of the server, upgraded
 	Buffers     *Buffers
-	WriteStall  time.Duration // longest time in which nothing can be written; 0 = 30 s
-	IdleTimeout time.Duration // longest time in which the server says nothing; 0 = 45 s, three of its pings
+	WriteStall  time.Duration // longest time for a write of 64 KiB; 0 = 30 s
+	IdleTimeout time.Duration // longest silence of the server; 0 = 45 s, three of its pings
 }
 
-// TunnelOutcome is how a tunnel ended.
+// TunnelOutcome is how a tunnel has ended.
 type TunnelOutcome struct {
 	relay.Outcome
 	BytesIn, BytesOut int64 // from the client, to it
 }
 
-// Run carries bytes until both sides have closed, or one has and the other does not follow, or the context ends. When
-// it returns, the server's connection is closed; the client's is left to the caller.
+// Run copies bytes until both sides have closed, or one has and the other does not follow in time, or the context ends. When it
+// returns, the server's connection is closed; the caller must close the client's.
 //
-// Each side is told of the other's end by the end of its own stream, and may have its last word. So a server that loses
-// its client can still write a close frame, which reaches a client whose tunnel we had to end.
+// The end of one side closes the write half of the other, which may still send. So a server whose client has gone, or whose tunnel was
+// cancelled, can send a close frame that reaches the client.
 func (t *Tunnel) Run(client *netconn.Conn) TunnelOutcome {
 	server, ok := t.Response.TakeConn()
 	if !ok {
@@ -55,7 +55,7 @@ func (t *Tunnel) Run(client *netconn.Conn) TunnelOutcome {
 		down: startCopier(func() failure { return down.run(serverSide, clientSide) }),
 	}
 	why, cause := d.first(t.Context, 0)
-	said := down.bytes.Load()
+	before := down.bytes.Load()
 	d.windDown(server, client, why, cause)
 	server.Cancel()
 	client.Cancel()
@@ -63,33 +63,33 @@ func (t *Tunnel) Run(client *netconn.Conn) TunnelOutcome {
 	<-d.down.done
 	closed := d.down.failure.side == serverSide && errors.Is(d.down.failure.err, io.EOF)
 	if !closed {
-		server.Abort() // it must notice, whatever it is busy with
+		server.Abort() // so that it notices even while it does not read
 	}
 	end := TunnelOutcome{BytesIn: up.bytes.Load(), BytesOut: down.bytes.Load()}
-	end.Outcome = tunnelOutcome(why, cause, closed && end.BytesOut == said)
+	end.Outcome = tunnelOutcome(why, cause, closed && end.BytesOut == before)
 	return end
 }
 
-// windDown tells each side that the other has ended, and lets it have its last word.
+// windDown closes each side's write half after the other side's end, and copies for a while what it still sends.
 func (d *duplex) windDown(srv, client *netconn.Conn, why failure, cause error) {
 	switch {
 	case errors.Is(cause, server.ErrClientGone), cause == nil && why.side == clientSide && !errors.Is(why.err, io.EOF):
-		// Nobody listens any more.
+		// Neither side can receive anything.
 	case cause == nil && why.side == clientSide:
 		_ = srv.CloseWrite()
 		d.down.waitDone(3 * drainTimeout)
 	case cause != nil:
 		_ = srv.CloseWrite()
-		d.down.waitDone(2 * closeTimeout) // the server speaks to its engine first
+		d.down.waitDone(2 * closeTimeout) // the server closes its engine first
 	default:
-		d.down.waitDone(closeTimeout) // it may still say why it takes nothing any more
+		d.down.waitDone(closeTimeout) // the server may send why it does not read
 		_ = client.CloseWrite()
 		d.up.waitDone(closeTimeout)
 	}
 }
 
-// tunnelOutcome judges an end from outside. Of a client that closes first, agreed tells whether the server had nothing more
-// to say: it answers a close frame before, and a loss after.
+// tunnelOutcome infers the outcome without parsing frames. If the client has closed first, agreed is whether the server has sent nothing
+// after that: it answers a close frame before the client closes, and a lost client after.
 func tunnelOutcome(why failure, cause error, agreed bool) relay.Outcome {
 	switch {
 	case cause != nil:
@@ -98,13 +98,13 @@ func tunnelOutcome(why failure, cause error, agreed bool) relay.Outcome {
 		return relay.Outcome{Kind: relay.OutcomeClientGone, Err: why.err}
 	case why.side == clientSide, errors.Is(why.err, io.EOF):
 		return relay.Outcome{Kind: relay.OutcomeCompleted}
-	case isTimeout(why.err):
+	case netconn.IsTimeout(why.err):
 		return relay.Outcome{Kind: relay.OutcomeTimeout, Err: why.err}
 	}
 	return relay.Outcome{Kind: relay.OutcomeEngineError, Err: why.err}
 }
 
-// cancelledOutcome is the end of what a context has ended.
+// cancelledOutcome returns the outcome of a connection that its context has ended.
 func cancelledOutcome(cause error) relay.Outcome {
 	if errors.Is(cause, server.ErrClientGone) {
 		return relay.Outcome{Kind: relay.OutcomeClientGone, Err: cause}
@@ -112,10 +112,10 @@ func cancelledOutcome(cause error) relay.Outcome {
 	return relay.Outcome{Kind: relay.OutcomeDrained, Err: cause}
 }
 
-// idlePieceSize is what a read of a tunnel brings in which little is said.
+// idlePieceSize is the size of reads while little data arrives, in bytes.
 const idlePieceSize = 512
 
-// byteCopier is one direction of a tunnel.
+// byteCopier copies one direction of a tunnel.
 type byteCopier struct {
 	from   io.Reader
 	to     *netconn.Conn
@@ -124,9 +124,10 @@ type byteCopier struct {
 	bytes  atomic.Int64
 }
 
-// run keeps a whole piece only while it is filled: most tunnels are silent most of the time.
+// run copies until a side fails. It holds a whole piece only while reads fill the small one, since most tunnels are silent most of
+// the time.
 func (f *byteCopier) run(from, to side) failure {
-	little := make([]byte, idlePieceSize)
+	small := make([]byte, idlePieceSize)
 	var whole *[]byte
 	defer func() {
 		if whole != nil {
@@ -134,7 +135,7 @@ func (f *byteCopier) run(from, to side) failure {
 		}
 	}()
 	for {
-		piece := little
+		piece := small
 		if whole != nil {
 			piece = *whole
 		}

@@ -26,7 +26,7 @@ import (
 	"colonnade/openai"
 )
 
-// closeLast closes a connection once the server has, as RFC 6455 wants it: who goes first may be taken for lost.
+// closeLast closes a connection after the server has, as RFC 6455 recommends: a client that closes first may count as lost.
 func closeLast(c *websocket.Conn) {
 	_, _ = c.UnderlyingConn().Read(make([]byte, 1))
 	c.Close()
@@ -63,7 +63,7 @@ func TestTunnelEnds(t *testing.T) {
 		wantClose(t, c, 1001, "")
 		closeLast(c)
 	})
-	// The tunnel knows no frames; that it ends, the server has to tell the client.
+	// A tunnel does not write frames, so the close frame is the server's.
 	f("tunnel drains", relay.OutcomeDrained, func(c *websocket.Conn, _, endTunnel func(error)) {
 		endTunnel(errors.New("over"))
 		wantClose(t, c, 1001, "")
@@ -106,8 +106,8 @@ func TestTunnelLosesServer(t *testing.T) {
 	f("silent", relay.OutcomeTimeout, func(c net.Conn) { _, _ = io.Copy(io.Discard, c) })
 }
 
-// What a client says before its handshake is answered is not lost, nor taken for another request.
-func TestEarlyWords(t *testing.T) {
+// Frames that a client sends before its handshake is accepted are neither lost nor taken for another request.
+func TestFramesBehindTheHandshake(t *testing.T) {
 	engine, _ := wsEngine(t, echo)
 	bothWays(t, func(t *testing.T, through func(string) string) {
 		address, ends, _ := sessionServer(t, engine, realtime.SessionLimits{})
@@ -123,7 +123,7 @@ func TestEarlyWords(t *testing.T) {
 	})
 }
 
-// rawHandshake sends a handshake, and more behind it.
+// rawHandshake sends a handshake followed by more bytes.
 func rawHandshake(t testing.TB, address, more string) *net.TCPConn {
 	t.Helper()
 	c, err := net.Dial("tcp", address)
@@ -139,7 +139,7 @@ func rawHandshake(t testing.TB, address, more string) *net.TCPConn {
 	return c.(*net.TCPConn)
 }
 
-// A handshake that is not taken as it was meant is an error, and its connection is never used again.
+// A response that does not match the handshake is an error, and its connection is not used again.
 func TestFailedHandshakes(t *testing.T) {
 	const good = "Upgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Accept: %s\r\n"
 	tr := forwardtest.NewTransport(t)
@@ -220,21 +220,21 @@ func TestReadHandshake(t *testing.T) {
 	f(up+version+"Sec-WebSocket-Key: c2hvcnQ=\r\n", "sec-websocket-key")
 }
 
-// fasthttp forgets a hijack whose connection breaks while an earlier answer is flushed. Nothing may be leaked by that.
+// fasthttp drops a hijack whose connection breaks while an earlier response is flushed. It must not leak the request.
 func TestHijackOfALostConnection(t *testing.T) {
-	inHand, err := server.NewInflight(slog.New(slog.DiscardHandler))
+	inflight, err := server.NewInflight(slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
 	}
 	handling, lost, ran := make(chan struct{}), make(chan struct{}), make(chan error, 2)
 	srv := server.New(server.Config{
-		Inflight: inHand, Logger: slog.New(slog.DiscardHandler),
+		Inflight: inflight, Logger: slog.New(slog.DiscardHandler),
 		Handle: func(rc *fasthttp.RequestCtx) {
 			if string(rc.Path()) == "/first" {
 				rc.SetBodyString("not flushed, since the next request is there already")
 				return
 			}
-			c := inHand.Begin()
+			c := inflight.Begin()
 			_ = c.WatchClient(rc.Conn())
 			rc.HijackSetNoResponse(true)
 			c.Hijack(rc, func(client *netconn.Conn) {
@@ -269,9 +269,9 @@ func TestHijackOfALostConnection(t *testing.T) {
 	}
 }
 
-// Somebody on the way may take any answer to an upgrade for a tunnel: so it is the connection's last.
+// A proxy on the path may take the connection for a tunnel after any response to an upgrade, so that is its last.
 func TestRefusedUpgradeCloses(t *testing.T) {
-	address, _ := wsServer(t, "127.0.0.1:1", nil) // nobody is there
+	address, _ := wsServer(t, "127.0.0.1:1", nil) // no server is there
 	for _, fields := range []string{"", "Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n"} {
 		c, err := net.Dial("tcp", address)
 		if err != nil {
@@ -295,17 +295,17 @@ func TestRefusedUpgradeCloses(t *testing.T) {
 	}
 }
 
-// A panic in what relays a connection, or in one of its pumps, ends that connection and not the process.
+// A panic in a hijacked connection, or in one of its copiers, ends that connection and not the process.
 func TestPanicInAHijack(t *testing.T) {
-	said := make(forwardtest.LogLines, 10)
-	inHand, err := server.NewInflight(slog.New(slog.NewTextHandler(said, nil)))
+	lines := make(forwardtest.LogLines, 10)
+	inflight, err := server.NewInflight(slog.New(slog.NewTextHandler(lines, nil)))
 	if err != nil {
 		t.Fatal(err)
 	}
 	srv := server.New(server.Config{
-		Inflight: inHand, Logger: slog.New(slog.DiscardHandler),
+		Inflight: inflight, Logger: slog.New(slog.DiscardHandler),
 		Handle: func(rc *fasthttp.RequestCtx) {
-			c := inHand.Begin()
+			c := inflight.Begin()
 			rc.HijackSetNoResponse(true)
 			c.Hijack(rc, func(*netconn.Conn) {
 				defer c.Close()
@@ -328,7 +328,7 @@ func TestPanicInAHijack(t *testing.T) {
 		t.Error(err)
 	}
 	<-done
-	if line := forwardtest.Receive(t, "the log", said); !strings.Contains(line, "a string") || !strings.Contains(line, "TestPanicInAHijack.func1.1.1") {
+	if line := forwardtest.Receive(t, "the log", lines); !strings.Contains(line, "a string") || !strings.Contains(line, "TestPanicInAHijack.func1.1.1") {
 		t.Errorf("logged %q", line)
 	}
 }

@@ -7,14 +7,14 @@ import (
 
 var errNotUTF8 = errors.New("text message is not UTF-8")
 
-// utf8Checker finds in the pieces of a text message what is not UTF-8, as soon as it can be nothing else. The zero value
-// is for a message's beginning.
+// utf8Checker checks the pieces of a text message, and finds invalid UTF-8 at the first byte that makes it so. The zero value is for
+// the begin of a message.
 type utf8Checker struct {
-	begun [utf8.UTFMax]byte // a character whose end is to come
-	n     int               // bytes of it
+	begun [utf8.UTFMax]byte // the bytes of an unfinished rune
+	n     int               // how many there are
 }
 
-// valid takes the next piece.
+// valid takes the next piece, and reports whether the message may still be valid.
 func (t *utf8Checker) valid(p []byte) bool {
 	for t.n > 0 && len(p) > 0 {
 		t.begun[t.n] = p[0]
@@ -32,10 +32,10 @@ func (t *utf8Checker) valid(p []byte) bool {
 	return utf8.Valid(p[:whole])
 }
 
-// whole reports whether the last piece ended with a character.
+// whole reports whether the last piece has ended with a whole rune.
 func (t *utf8Checker) whole() bool { return t.n == 0 }
 
-// incompleteRune is the character at the end of p that may be a good one once the rest of it has come, or nothing.
+// incompleteRune returns the end of p that begins an unfinished rune, or nothing.
 func incompleteRune(p []byte) []byte {
 	for i := 1; i < utf8.UTFMax && i <= len(p); i++ {
 		if last := p[len(p)-i:]; utf8.RuneStart(last[0]) {

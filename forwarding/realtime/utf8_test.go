@@ -7,8 +7,8 @@ import (
 	"unicode/utf8"
 )
 
-// However a text is cut into pieces, it is found out what is no UTF-8, and not a byte later than it can be known.
-func TestTextCheck(t *testing.T) {
+// Invalid UTF-8 is found at the first byte that makes it so, in any pieces.
+func TestUTF8Checker(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
 	bits := []string{
 		"a", "\u00e9", "\u20ac", "\U0001f600", "\x80", "\xc3", "\xe2\x82", "\xf0\x9f\x98", "\xed\xa0\x80", "\xf4\x90", "\xff", "\xc0\xaf",
@@ -35,7 +35,7 @@ func TestTextCheck(t *testing.T) {
 	}
 }
 
-// hopeless says, in another way than textCheck, that nothing that follows can make s good.
+// hopeless reports, in another way than utf8Checker, whether no continuation of s is valid.
 func hopeless(s string) bool {
 	for len(s) > 0 {
 		r, n := utf8.DecodeRuneInString(s)

@@ -21,27 +21,27 @@ import (
 )
 
 const (
-	// maxOverhead is how much of what a peer sends between two pings may be no payload, beyond what payload earns: else
-	// a message in a million fragments would cost what a million messages do.
+	// maxOverhead is how many bytes besides payload an end may send between two pings, beyond the credit for payload. Without it, a
+	// message in a million fragments would cost as much as a million messages.
 	maxOverhead = 64 << 10
-	// messageCredit is what each message earns: its own frame, and control frames beside it.
+	// messageCredit is the credit for each message, in bytes: for its frame, and for control frames.
 	messageCredit = 64
-	// frameBuffer is what is read ahead of a WebSocket, for heads of frames and small messages.
+	// frameBuffer is the size of the read-ahead buffer for heads of frames and small messages, in bytes.
 	frameBuffer = 2 << 10
 )
 
 var errOverhead = errors.New("too many fragments or control frames")
 
-// frameConn is the connection below a WebSocket, as gorilla's package sees it. It moves its own deadlines with every piece,
-// so that only silence and standstill end it, and it keeps account of what is no payload.
+// frameConn is the connection below a WebSocket, as gorilla's package sees it. Its deadlines roll forward, so that only silence and
+// stalled writes end it, and it counts the bytes that are not payload.
 type frameConn struct {
 	*netconn.Conn
 	stall         time.Duration
-	writeDeadline time.Time    // of what is written now: for control frames; guarded by gorilla's lock for writing
-	overhead      atomic.Int64 // bytes
+	writeDeadline time.Time    // of a control frame that is being written; guarded by gorilla's lock for writing
+	overhead      atomic.Int64 // in bytes
 }
 
-// Read reads unless the peer has sent too much that is no payload.
+// Read fails if the other side has sent too many bytes besides payload.
 func (w *frameConn) Read(p []byte) (int, error) {
 	if w.overhead.Load() > maxOverhead {
 		return 0, errOverhead
@@ -51,22 +51,22 @@ func (w *frameConn) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// credit makes up for so many bytes of what is no payload.
+// credit allows for further bytes besides payload.
 func (w *frameConn) credit(bytes int64) {
 	if w.overhead.Add(-bytes) < 0 {
-		w.overhead.Store(0) // nothing is saved up
+		w.overhead.Store(0) // credit cannot be saved
 	}
 }
 
 func (w *frameConn) Write(p []byte) (int, error) { return w.WriteWithin(p, w.stall, w.writeDeadline) }
 
-// SetWriteDeadline is called before each write.
+// SetWriteDeadline is called by gorilla's package before each write: zero, except for a control frame.
 func (w *frameConn) SetWriteDeadline(t time.Time) error {
 	w.writeDeadline = t
 	return nil
 }
 
-// SetDeadline is called around handshakes.
+// SetDeadline does nothing. gorilla's package calls it around handshakes.
 func (w *frameConn) SetDeadline(time.Time) error { return nil }
 
 // wsEnd is one end of a session.
@@ -74,11 +74,10 @@ type wsEnd struct {
 	side    side
 	ws      *websocket.Conn
 	conn    *frameConn
-	message io.WriteCloser // that it is sent; for the pump that sends it
+	message io.WriteCloser // being sent to it; for the copier that sends it
 }
 
-// newWSEnd sets up what a [Session] needs of a WebSocket. Closes are answered by that, not by the WebSocket itself;
-// pings are answered on the spot.
+// newWSEnd returns an end of a session. Close frames are answered by the session and not by gorilla's package, pings at once.
 func newWSEnd(s side, ws *websocket.Conn, w *frameConn, maxMessage int64) *wsEnd {
 	p := &wsEnd{side: s, ws: ws, conn: w}
 	ws.SetReadLimit(maxMessage)
@@ -87,45 +86,44 @@ func newWSEnd(s side, ws *websocket.Conn, w *frameConn, maxMessage int64) *wsEnd
 	return p
 }
 
-// start begins to send a message, and finish ends it.
-func (p *wsEnd) start(kind int) (err error) {
-	p.message, err = p.ws.NextWriter(kind)
+// start begins a message to the end, and finish ends it.
+func (e *wsEnd) start(kind int) (err error) {
+	e.message, err = e.ws.NextWriter(kind)
 	return err
 }
 
-func (p *wsEnd) finish() error { return p.message.Close() }
+func (e *wsEnd) finish() error { return e.message.Close() }
 
-// pongError is a ping that could not be answered: who sent it takes nothing.
+// pongError is the failure of a pong: the end that has sent the ping does not read.
 type pongError struct{ error }
 
 func (e *pongError) Unwrap() error { return e.error }
 
-// pong answers a ping. It has as long as any other write: a peer that reads slowly is not lost by asking whether we are
-// there.
-func (p *wsEnd) pong(data string) error {
-	err := p.ws.WriteControl(websocket.PongMessage, []byte(data), time.Now().Add(p.conn.stall))
+// pong answers a ping. It may take as long as any other write, so that an end that reads slowly is not closed because of its own ping.
+func (e *wsEnd) pong(data string) error {
+	err := e.ws.WriteControl(websocket.PongMessage, []byte(data), time.Now().Add(e.conn.stall))
 	if err == nil || errors.Is(err, websocket.ErrCloseSent) {
 		return nil
 	}
 	return &pongError{err}
 }
 
-// readFailure is the failure of reading from the peer.
-func (p *wsEnd) readFailure(err error) failure {
+// readFailure returns err as the failure of the end.
+func (e *wsEnd) readFailure(err error) failure {
 	var pong *pongError
-	return failure{side: p.side, writing: errors.As(err, &pong), err: err}
+	return failure{side: e.side, writing: errors.As(err, &pong), err: err}
 }
 
-// close sends a close frame, once.
-func (p *wsEnd) close(code int, text string, within time.Duration) {
-	_ = p.ws.WriteControl(websocket.CloseMessage, websocket.FormatCloseMessage(code, text), time.Now().Add(within))
+// close sends a close frame.
+func (e *wsEnd) close(code int, text string, within time.Duration) {
+	_ = e.ws.WriteControl(websocket.CloseMessage, websocket.FormatCloseMessage(code, text), time.Now().Add(within))
 }
 
-// acceptClient answers the client's handshake. frames is memory for what is sent.
+// acceptClient accepts the client's handshake. frames is memory for writing.
 func (s *Session) acceptClient(w *frameConn, frames *sync.Pool) (*websocket.Conn, error) {
 	up := websocket.Upgrader{
 		ReadBufferSize: frameBuffer, WriteBufferSize: pieceSize, WriteBufferPool: frames,
-		CheckOrigin: func(*http.Request) bool { return true }, // that is the entry's business
+		CheckOrigin: func(*http.Request) bool { return true }, // the entry has checked the origin
 	}
 	if s.Protocol != "" {
 		up.Subprotocols = []string{s.Protocol}
@@ -139,23 +137,23 @@ func (s *Session) acceptClient(w *frameConn, frames *sync.Pool) (*websocket.Conn
 		"Sec-Websocket-Key": {h.Key}, "Sec-Websocket-Protocol": {strings.Join(h.Protocols, ", ")},
 	}}, answer)
 	if err != nil {
-		return nil, fmt.Errorf("cannot answer the handshake: %w", err)
+		return nil, fmt.Errorf("cannot accept the handshake: %w", err)
 	}
 	return ws, nil
 }
 
-// hijacker lets gorilla's upgrader have a connection that was taken over already.
+// hijacker gives gorilla's upgrader a connection that was hijacked before.
 type hijacker struct{ wire *frameConn }
 
 func (h hijacker) Header() http.Header         { return http.Header{} }
 func (h hijacker) WriteHeader(int)             {}
-func (h hijacker) Write(p []byte) (int, error) { return len(p), nil } // plain answers, which are not sent
+func (h hijacker) Write(p []byte) (int, error) { return len(p), nil } // HTTP errors, which are not sent
 func (h hijacker) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 	return h.wire, bufio.NewReadWriter(bufio.NewReaderSize(h.wire, 16), bufio.NewWriterSize(h.wire, 16)), nil
 }
 
-// dialEngine makes a client's WebSocket of a connection whose handshake was made already, by our own transport. Only a
-// dialer can make one, so it is given a connection on which the handshake is played back to it.
+// dialEngine returns a client's WebSocket over a connection whose handshake the transport has made. gorilla's package makes one only by
+// dialing, so its dialer gets a connection that plays the handshake back.
 func dialEngine(w *frameConn, frames *sync.Pool) (*websocket.Conn, error) {
 	d := websocket.Dialer{
 		ReadBufferSize: frameBuffer, WriteBufferSize: pieceSize, WriteBufferPool: frames,
@@ -163,16 +161,16 @@ func dialEngine(w *frameConn, frames *sync.Pool) (*websocket.Conn, error) {
 	}
 	ws, _, err := d.Dial("ws://engine/", nil)
 	if err != nil {
-		return nil, fmt.Errorf("cannot begin to relay a WebSocket: %w", err)
+		return nil, fmt.Errorf("cannot take over the WebSocket: %w", err)
 	}
 	return ws, nil
 }
 
-// playback answers a handshake itself, and is the connection below from then on.
+// playback answers a handshake itself, and then is the connection below.
 type playback struct {
 	*frameConn
 	asked  bool
-	answer []byte // what is left of it
+	answer []byte // unread bytes of the response
 }
 
 func (p *playback) Write(b []byte) (int, error) {

@@ -24,8 +24,8 @@ import (
 	"colonnade/openai"
 )
 
-// wsEngine is an engine that answers each handshake and then does as it is told. It returns its address, and the ends of
-// its connections as it saw them.
+// wsEngine starts an engine that accepts each handshake and then calls serve. It returns the engine's address, and the errors that serve
+// returns.
 func wsEngine(t testing.TB, serve func(*websocket.Conn) error) (string, <-chan error) {
 	t.Helper()
 	ends := make(chan error, 16)
@@ -50,7 +50,7 @@ func wsEngine(t testing.TB, serve func(*websocket.Conn) error) (string, <-chan e
 	return strings.TrimPrefix(server.URL, "http://"), ends
 }
 
-// echo answers each message with itself, and returns why there are no more.
+// echo sends each message back, and returns the error that ends the connection.
 func echo(c *websocket.Conn) error {
 	for {
 		kind, message, err := c.ReadMessage()
@@ -63,7 +63,7 @@ func echo(c *websocket.Conn) error {
 	}
 }
 
-// listenOnly reads until there is nothing more.
+// listenOnly reads until an error, and returns it.
 func listenOnly(c *websocket.Conn) error {
 	for {
 		if _, _, err := c.ReadMessage(); err != nil {
@@ -72,17 +72,17 @@ func listenOnly(c *websocket.Conn) error {
 	}
 }
 
-// wsServer takes handshakes, makes one to the server behind, and gives the switched answer to join. end ends all that
-// is in hand, for a cause.
+// wsServer starts a server that makes a handshake with the server behind for each of its own, and calls join with the upgraded response.
+// end cancels all requests in flight with a cause.
 func wsServer(t testing.TB, behind string, join func(*server.Request, *fasthttp.RequestCtx, *transport.Handshake, *transport.Response)) (address string, end func(error)) {
 	t.Helper()
-	inHand, err := server.NewInflight(slog.New(slog.DiscardHandler))
+	inflight, err := server.NewInflight(slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
 	}
 	tr := forwardtest.NewTransport(t)
 	srv := server.New(server.Config{
-		Inflight: inHand, Logger: slog.New(slog.DiscardHandler),
+		Inflight: inflight, Logger: slog.New(slog.DiscardHandler),
 		HandleError: func(rc *fasthttp.RequestCtx, e *openai.Error) { server.WriteError(rc, e, "") },
 		Handle: func(rc *fasthttp.RequestCtx) {
 			h, refused := relay.ReadHandshake(rc)
@@ -90,7 +90,7 @@ func wsServer(t testing.TB, behind string, join func(*server.Request, *fasthttp.
 				server.WriteError(rc, refused, "")
 				return
 			}
-			c := inHand.Begin()
+			c := inflight.Begin()
 			if err := c.WatchClient(rc.Conn()); err != nil {
 				t.Error(err)
 			}
@@ -107,24 +107,24 @@ func wsServer(t testing.TB, behind string, join func(*server.Request, *fasthttp.
 	})
 	address, done := forwardtest.Start(t, srv)
 	t.Cleanup(func() {
-		inHand.CancelAll(errors.New("test is over"))
+		inflight.CancelAll(errors.New("test is over"))
 		if err := srv.Shutdown(context.Background(), server.DrainTimings{}, nil); err != nil {
 			t.Error(err)
 		}
 		<-done
 	})
-	return address, inHand.CancelAll
+	return address, inflight.CancelAll
 }
 
-// sessionServer terminates WebSockets, and tells how they ended.
+// sessionServer starts a server with a session for each WebSocket. It returns their outcomes.
 func sessionServer(t testing.TB, engine string, limits realtime.SessionLimits) (address string, ends <-chan realtime.SessionOutcome, end func(error)) {
 	t.Helper()
-	told := make(chan realtime.SessionOutcome, 16)
+	outcomes := make(chan realtime.SessionOutcome, 16)
 	address, end = wsServer(t, engine, func(c *server.Request, rc *fasthttp.RequestCtx, h *transport.Handshake, a *transport.Response) {
 		s := &realtime.Session{
 			Buffers: new(realtime.Buffers),
 			Context: c.Context, Response: a, Handshake: h, Protocol: a.Header("sec-websocket-protocol"), Limits: limits,
-			Fields: []transport.Field{{Name: hop.HeaderAttempts, Value: "1"}}, OnClose: func(e realtime.SessionOutcome) { told <- e },
+			Fields: []transport.Field{{Name: hop.HeaderAttempts, Value: "1"}}, OnClose: func(e realtime.SessionOutcome) { outcomes <- e },
 		}
 		rc.HijackSetNoResponse(true)
 		c.Hijack(rc, func(client *netconn.Conn) {
@@ -132,26 +132,26 @@ func sessionServer(t testing.TB, engine string, limits realtime.SessionLimits) (
 			s.Run(client)
 		})
 	})
-	return address, told, end
+	return address, outcomes, end
 }
 
-// tunnelServer carries bytes to a server that terminates.
+// tunnelServer starts a server with a tunnel to the server behind for each WebSocket. It returns their outcomes.
 func tunnelServer(t testing.TB, behind string) (address string, ends <-chan realtime.TunnelOutcome, end func(error)) {
 	t.Helper()
-	told := make(chan realtime.TunnelOutcome, 16)
+	outcomes := make(chan realtime.TunnelOutcome, 16)
 	address, end = wsServer(t, behind, func(c *server.Request, rc *fasthttp.RequestCtx, h *transport.Handshake, a *transport.Response) {
 		relay.SwitchProtocols(rc, h, a)
 		rc.Response.Header.Set(hop.HeaderAttempts, a.Header(hop.HeaderAttempts))
 		tunnel := &realtime.Tunnel{Buffers: new(realtime.Buffers), Context: c.Context, Response: a}
 		c.Hijack(rc, func(client *netconn.Conn) {
 			defer c.Close()
-			told <- tunnel.Run(client)
+			outcomes <- tunnel.Run(client)
 		})
 	})
-	return address, told, end
+	return address, outcomes, end
 }
 
-// dialWS opens a WebSocket as a client does.
+// dialWS opens a WebSocket as a client.
 func dialWS(t testing.TB, address string, protocols ...string) *websocket.Conn {
 	t.Helper()
 	d := websocket.Dialer{HandshakeTimeout: forwardtest.Patience, Subprotocols: protocols}
@@ -164,7 +164,7 @@ func dialWS(t testing.TB, address string, protocols ...string) *websocket.Conn {
 	return c
 }
 
-// wantClose reads to the end of a session and expects a close frame.
+// wantClose reads until the end of a session, and expects a close frame.
 func wantClose(t testing.TB, c *websocket.Conn, code int, text string) {
 	t.Helper()
 	err := listenOnly(c)
@@ -174,7 +174,7 @@ func wantClose(t testing.TB, c *websocket.Conn, code int, text string) {
 	}
 }
 
-// bothWays runs a test against a session server, and through a tunnel before it.
+// bothWays runs a test at a session server, directly and through a tunnel.
 func bothWays(t *testing.T, test func(t *testing.T, through func(address string) string)) {
 	t.Run("direct", func(t *testing.T) { test(t, func(address string) string { return address }) })
 	t.Run("tunnel", func(t *testing.T) {

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-func TestPace(t *testing.T) {
+func TestRateLimiter(t *testing.T) {
 	var p rateLimiter
 	now := time.Now()
 	var waited time.Duration
@@ -17,11 +17,11 @@ func TestPace(t *testing.T) {
 	}
 	send(messageBurst)
 	if waited != 0 {
-		t.Errorf("a burst was held up for %v", waited)
+		t.Errorf("a burst was delayed by %v", waited)
 	}
 	send(5 * messageRate)
 	if waited < 5*time.Second-minDelay || waited > 5*time.Second {
-		t.Errorf("five seconds' worth more were held up for %v", waited)
+		t.Errorf("five seconds' worth more were delayed by %v", waited)
 	}
 	waited = 0
 	for range 10_000 {
@@ -29,12 +29,12 @@ func TestPace(t *testing.T) {
 		send(1)
 	}
 	if waited > minDelay {
-		t.Errorf("who keeps to the rate was held up for %v", waited)
+		t.Errorf("messages at the rate were delayed by %v", waited)
 	}
 	now = now.Add(time.Hour)
 	waited = 0
 	send(messageBurst)
 	if waited != 0 {
-		t.Errorf("a burst after an hour was held up for %v", waited)
+		t.Errorf("a burst after an hour was delayed by %v", waited)
 	}
 }

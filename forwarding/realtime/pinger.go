@@ -9,22 +9,22 @@ import (
 	"github.com/gorilla/websocket"
 )
 
-// pinger ask a peer again and again whether it is there. That nothing comes back shows where it is read. Between two of
-// them there is a timer, and no goroutine.
+// pinger sends pings to one end of a session. The reads of that end find out that pongs are missing. Between two pings there is a timer
+// and no goroutine.
 type pinger struct {
-	peer     *wsEnd
+	end      *wsEnd
 	interval time.Duration
-	armed    sync.WaitGroup // until the last one has been sent
+	armed    sync.WaitGroup // counts 1 until the last ping has been sent
 
 	mu       sync.Mutex // guards the fields below
 	timer    *time.Timer
 	stopped  bool
-	panicked any // what the last one panicked with
+	panicked any // a panic of the last ping
 }
 
-// startPinger pings until end is called.
+// startPinger sends pings until stop is called.
 func startPinger(to *wsEnd, every time.Duration) *pinger {
-	p := &pinger{peer: to, interval: every}
+	p := &pinger{end: to, interval: every}
 	p.armed.Add(1)
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -33,7 +33,7 @@ func startPinger(to *wsEnd, every time.Duration) *pinger {
 }
 
 func (p *pinger) send() {
-	p.peer.conn.overhead.Store(0)
+	p.end.conn.overhead.Store(0)
 	panicked := p.ping()
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -45,19 +45,19 @@ func (p *pinger) send() {
 	p.timer.Reset(p.interval)
 }
 
-// ping sends one. Nobody else would catch a panic, and the process would end.
+// ping sends a ping. The timer's goroutine would not recover from a panic, and the process would end.
 func (p *pinger) ping() (panicked any) {
 	defer func() {
 		if with := recover(); with != nil {
 			panicked = server.NewPanicError(with)
 		}
 	}()
-	_ = p.peer.ws.WriteControl(websocket.PingMessage, nil, time.Now().Add(p.peer.conn.stall))
+	_ = p.end.ws.WriteControl(websocket.PingMessage, nil, time.Now().Add(p.end.conn.stall))
 	return nil
 }
 
-// stop returns when nothing more is sent; panicked stands then. The peer must be one that takes what is under way, or is
-// cancelled.
+// stop returns when no ping will be sent any more; panicked is final then. A write in progress must be able to end: the connection is
+// read by its other side, or cancelled.
 func (p *pinger) stop() {
 	p.mu.Lock()
 	if p.stopped = true; p.timer.Stop() {

@@ -48,12 +48,12 @@ func TestSessionLimits(t *testing.T) {
 			flood(c.NetConn(), "", "\x8a\x80\x00\x00\x00\x00")
 		}, 1008, "too_many_fragments")
 		f("not masked", raw("\x81\x01x"), 1002, "protocol_error")
-		f("reserved bits", raw("\xc1\x81\x00\x00\x00\x00x"), 1002, "protocol_error") // compression was not agreed on
+		f("reserved bits", raw("\xc1\x81\x00\x00\x00\x00x"), 1002, "protocol_error") // compression was not negotiated
 		f("a long ping", raw("\x89\xfe\x00\x7e\x00\x00\x00\x00"), 1002, "protocol_error")
 	})
 }
 
-// flood writes first, and then more a million times, or until nobody takes it.
+// flood writes first, and then more a million times, or until the connection ends.
 func flood(c net.Conn, first, more string) {
 	if _, err := io.WriteString(c, first); err != nil {
 		return
@@ -66,7 +66,7 @@ func flood(c net.Conn, first, more string) {
 	}
 }
 
-// A message of many fragments that are no smaller than those of usual libraries is fine.
+// A message may have many fragments of the size that common libraries use.
 func TestFragmentsOfUsualSize(t *testing.T) {
 	engine, _ := wsEngine(t, echo)
 	address, _, _ := sessionServer(t, engine, realtime.SessionLimits{})
@@ -92,7 +92,7 @@ func TestFragmentsOfUsualSize(t *testing.T) {
 	}
 }
 
-func TestMutePeers(t *testing.T) {
+func TestSilentEnds(t *testing.T) {
 	const ping = 100 * time.Millisecond
 	t.Run("client", func(t *testing.T) {
 		engine, _ := wsEngine(t, listenOnly)
@@ -125,13 +125,13 @@ func TestMutePeers(t *testing.T) {
 		}()
 		wantClose(t, c, 1000, "")
 		if got := forwardtest.Receive(t, "the end", ends); got.Kind != relay.OutcomeCompleted {
-			t.Errorf("a session in which nothing is said ended with %+v", got)
+			t.Errorf("a session without messages ended with %+v", got)
 		}
 	})
 }
 
-// A client that reads nothing holds up its engine, and then loses it.
-func TestReaderThatStalls(t *testing.T) {
+// A client that does not read blocks its engine, and then loses it.
+func TestClientThatStalls(t *testing.T) {
 	engine, seen := wsEngine(t, func(c *websocket.Conn) error {
 		for {
 			if err := c.WriteMessage(websocket.BinaryMessage, make([]byte, 1<<16)); err != nil {

@@ -95,7 +95,7 @@ func TestCloseCodesPassBothWays(t *testing.T) {
 	})
 }
 
-// awaitReset waits until a connection that nobody reads was reset.
+// awaitReset waits until a connection that is not read was reset.
 func awaitReset(raw syscall.RawConn) error {
 	for deadline := time.Now().Add(forwardtest.Patience); time.Now().Before(deadline); time.Sleep(5 * time.Millisecond) {
 		var pending int
@@ -117,7 +117,7 @@ func TestClientLost(t *testing.T) {
 			}
 		}
 	}
-	deaf := func(c *websocket.Conn) error { // takes nothing: whoever writes to it is stuck
+	blocked := func(c *websocket.Conn) error { // does not read, so that writes to it block
 		raw, err := c.NetConn().(*net.TCPConn).SyscallConn()
 		if err != nil {
 			return err
@@ -152,7 +152,7 @@ func TestClientLost(t *testing.T) {
 			c.Close()
 		})
 		f("while it is written to", flood, func(c *websocket.Conn) { _, _, _ = c.ReadMessage(); reset(c) })
-		f("while the engine takes nothing", deaf, func(c *websocket.Conn) {
+		f("while the engine takes nothing", blocked, func(c *websocket.Conn) {
 			_ = c.SetWriteDeadline(time.Now().Add(300 * time.Millisecond))
 			for c.WriteMessage(websocket.BinaryMessage, make([]byte, 1<<20)) == nil {
 			}
@@ -191,7 +191,7 @@ func TestEngineLost(t *testing.T) {
 	})
 }
 
-func TestDrainAndLife(t *testing.T) {
+func TestDrainAndMaxDuration(t *testing.T) {
 	bothWays(t, func(t *testing.T, through func(string) string) {
 		engine, seen := wsEngine(t, listenOnly)
 		address, ends, end := sessionServer(t, engine, realtime.SessionLimits{})
@@ -214,7 +214,7 @@ func TestDrainAndLife(t *testing.T) {
 	})
 }
 
-// An engine that does not answer a close frame keeps its slot no longer than the moment that it is given.
+// An engine that does not answer a close frame keeps its slot for engineCloseTimeout only.
 func TestEngineThatDoesNotClose(t *testing.T) {
 	release := make(chan struct{})
 	engine, _ := wsEngine(t, func(c *websocket.Conn) error {
