@@ -1,4 +1,4 @@
-// Package forwardtest has the servers, clients and exchanges that the tests of the packages below forwarding share.
+// Package forwardtest provides servers, clients and exchanges for the tests of the packages below forwarding.
 package forwardtest
 
 import (
@@ -18,10 +18,10 @@ import (
 	"colonnade/openai"
 )
 
-// Patience bounds every wait of these tests; nothing is measured by it.
+// Patience bounds each wait of a test. No assertion depends on it.
 const Patience = 30 * time.Second
 
-// ListenRaw is a server that answers each connection by a function of its own.
+// ListenRaw starts a server that calls serve with each connection, and returns its address.
 func ListenRaw(t testing.TB, serve func(net.Conn)) string {
 	t.Helper()
 	return testkit.Serve(t, func(c net.Conn) {
@@ -30,7 +30,7 @@ func ListenRaw(t testing.TB, serve func(net.Conn)) string {
 	})
 }
 
-// Start runs a server on loopback until it is stopped; done then has its error.
+// Start serves s on loopback until it is shut down. done then receives the error of Serve.
 func Start(t testing.TB, s *server.Server) (address string, done <-chan error) {
 	t.Helper()
 	ln, err := server.Listen("127.0.0.1:0")
@@ -42,7 +42,7 @@ func Start(t testing.TB, s *server.Server) (address string, done <-chan error) {
 	return ln.Addr().String(), ended
 }
 
-// ReadRequest reads one whole request.
+// ReadRequest reads a request with its body.
 func ReadRequest(br *bufio.Reader) (*http.Request, error) {
 	r, err := http.ReadRequest(br)
 	if err != nil {
@@ -52,7 +52,7 @@ func ReadRequest(br *bufio.Reader) (*http.Request, error) {
 	return r, err
 }
 
-// AnswerWith serves connections that answer each request with the next of the given bytes, and then the last for ever.
+// AnswerWith returns a function for ListenRaw that answers each request with the next answer, and further ones with the last.
 func AnswerWith(answers ...string) func(net.Conn) {
 	return func(c net.Conn) {
 		br := bufio.NewReader(c)
@@ -67,23 +67,24 @@ func AnswerWith(answers ...string) func(net.Conn) {
 	}
 }
 
-// NewTransport returns a transport that is run until the test's end.
+// NewTransport returns a transport that runs until the end of the test.
 func NewTransport(t testing.TB) *transport.Transport {
 	t.Helper()
-	transport := transport.New()
+	tr := transport.New()
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		_ = transport.Run(ctx)
+		_ = tr.Run(ctx)
 	}()
 	t.Cleanup(func() {
 		cancel()
 		<-done
 	})
-	return transport
+	return tr
 }
 
+// NewRequest returns a chat request to address.
 func NewRequest(address string) *transport.Request {
 	return &transport.Request{
 		Target: transport.Target{Address: address, Host: address}, Method: "POST", Path: "/v1/chat/completions",
@@ -92,21 +93,27 @@ func NewRequest(address string) *transport.Request {
 	}
 }
 
+// StreamHead is the head of an event stream.
 const StreamHead = "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n"
 
+// Chunk returns s as a chunk of a body.
 func Chunk(s string) string { return fmt.Sprintf("%x\r\n%s\r\n", len(s), s) }
 
+// Delta returns a chat event with s as content.
 func Delta(s string) string {
 	return fmt.Sprintf("data: {\"choices\":[{\"index\":0,\"delta\":{\"content\":%q}}]}\n\n", s)
 }
 
+// ChatOptions are the options of a chat response.
 var ChatOptions = transport.ReadOptions{API: openai.Chat}
 
-// Interim is an interim answer with a header line.
+// Interim returns an interim response with a header line.
 func Interim(line string) string { return "HTTP/1.1 102 Processing\r\n" + line + "\r\n\r\n" }
 
+// ProgressLine returns an interim response with a progress.
 func ProgressLine(value string) string { return Interim(hop.HeaderProgress + ": " + value) }
 
+// Receive returns the next value of a channel, and fails the test if none arrives.
 func Receive[T any](t testing.TB, what string, from <-chan T) T {
 	t.Helper()
 	select {
@@ -118,7 +125,7 @@ func Receive[T any](t testing.TB, what string, from <-chan T) T {
 	}
 }
 
-// LogLines is a log, line by line.
+// LogLines is the output of a log, a line at a time.
 type LogLines chan string
 
 func (lines LogLines) Write(p []byte) (int, error) {

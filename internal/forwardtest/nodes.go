@@ -8,13 +8,15 @@ import (
 	"colonnade/internal/tlstest"
 )
 
-// the two nodes of these tests.
+// Entry is the identity of an entry.
 func Entry() peertls.Identity { return peertls.Identity{Role: peertls.RoleEntry, Node: "entry-1"} }
+
+// Colo is the identity of a colo server.
 func Colo() peertls.Identity {
 	return peertls.Identity{Role: peertls.RoleColo, Colo: "ams", Node: "ams-1"}
 }
 
-// NewFiles returns the files of a node that an authority has made known, and that believes it.
+// NewFiles returns the TLS files of a node whose authority is ca.
 func NewFiles(t *testing.T, ca *tlstest.CA, who peertls.Identity, change func(*x509.Certificate)) tlstest.Files {
 	t.Helper()
 	f := tlstest.NewFiles(t)

@@ -21,22 +21,23 @@ import (
 	"colonnade/openai"
 )
 
-// Drainable is a server whose end is tested. It answers with "ok".
+// Drainable is a running server that answers "ok".
 type Drainable struct {
 	*server.Server
 	Inflight *server.Inflight
 	T        *testing.T
 	Address  string
 	Served   chan error
-	callers  []*RawClient // closed before the end is waited for
+	clients  []*RawClient // closed by Stop
 }
 
+// Serve starts a server with a handler; nil = only "ok".
 func Serve(t *testing.T, handle func(*fasthttp.RequestCtx)) *Drainable {
 	t.Helper()
 	return ServeConfig(t, server.Config{Handle: handle})
 }
 
-// ServeConfig is newDraining with more of a config, of which what is not there is filled in.
+// ServeConfig starts a server with a configuration, whose missing fields get defaults. prepare is called before it serves.
 func ServeConfig(t *testing.T, config server.Config, prepare ...func(*server.Server)) *Drainable {
 	t.Helper()
 	inflight, err := server.NewInflight(slog.New(slog.DiscardHandler))
@@ -74,12 +75,12 @@ func ServeConfig(t *testing.T, config server.Config, prepare ...func(*server.Ser
 	return s
 }
 
-// Stop ends the server, and expects that nothing is left of it.
+// Stop shuts the server down, and expects that no connection is left.
 func (s *Drainable) Stop(p server.DrainTimings) {
 	s.T.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), Patience)
 	defer cancel()
-	for _, c := range s.callers {
+	for _, c := range s.clients {
 		c.Close()
 	}
 	if err := errors.Join(s.Shutdown(ctx, p, nil), <-s.Served); err != nil {
@@ -90,12 +91,13 @@ func (s *Drainable) Stop(p server.DrainTimings) {
 	}
 }
 
-// RawClient is a client's bare connection.
+// RawClient is the TCP connection of a client.
 type RawClient struct {
 	*net.TCPConn
 	Br *bufio.Reader
 }
 
+// Dial connects to a server.
 func Dial(address string) (*RawClient, error) {
 	c, err := net.Dial("tcp", address)
 	if err != nil {
@@ -105,6 +107,7 @@ func Dial(address string) (*RawClient, error) {
 	return &RawClient{TCPConn: c.(*net.TCPConn), Br: bufio.NewReader(c)}, nil
 }
 
+// MustDial connects to s until the end of the test.
 func MustDial(t *testing.T, s *Drainable) *RawClient {
 	t.Helper()
 	c, err := Dial(s.Address)
@@ -112,11 +115,11 @@ func MustDial(t *testing.T, s *Drainable) *RawClient {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { c.Close() })
-	s.callers = append(s.callers, c)
+	s.clients = append(s.clients, c)
 	return c
 }
 
-// Ask sends a request and reads the answer. last is whether it says that it is the connection's last.
+// Ask sends a request, and reads the response. last is whether the response is the connection's last.
 func (c *RawClient) Ask() (last bool, err error) {
 	if _, err := io.WriteString(c, "GET / HTTP/1.1\r\nHost: x\r\n\r\n"); err != nil {
 		return false, err
@@ -124,6 +127,7 @@ func (c *RawClient) Ask() (last bool, err error) {
 	return c.ReadOK()
 }
 
+// ReadOK reads the response "ok".
 func (c *RawClient) ReadOK() (last bool, err error) {
 	r, err := http.ReadResponse(c.Br, nil)
 	if err != nil {
@@ -137,7 +141,7 @@ func (c *RawClient) ReadOK() (last bool, err error) {
 	return r.Close, err
 }
 
-// AssertEOF reads until the connection ends, and expects that nothing more comes, and no reset.
+// AssertEOF expects the connection to end without further bytes and without a reset.
 func (c *RawClient) AssertEOF(t *testing.T) {
 	t.Helper()
 	if rest, err := io.ReadAll(c.Br); err != nil || len(rest) > 0 {
@@ -145,13 +149,13 @@ func (c *RawClient) AssertEOF(t *testing.T) {
 	}
 }
 
-// WaitFor waits for what must come.
+// WaitFor waits until what returns true.
 func (s *Drainable) WaitFor(what func() bool) {
 	s.T.Helper()
 	testkit.WaitFor(s.T, "it to come", what)
 }
 
-// DialFrom connects from an address of loopback.
+// DialFrom connects from a loopback address.
 func (s *Drainable) DialFrom(address string) *RawClient {
 	s.T.Helper()
 	dialer := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(address)}, Timeout: Patience}
@@ -162,20 +166,21 @@ func (s *Drainable) DialFrom(address string) *RawClient {
 	s.T.Cleanup(func() { c.Close() })
 	_ = c.SetDeadline(time.Now().Add(Patience))
 	in := &RawClient{TCPConn: c.(*net.TCPConn), Br: bufio.NewReader(c)}
-	s.callers = append(s.callers, in)
+	s.clients = append(s.clients, in)
 	return in
 }
 
-func (s *Drainable) AssertServed(callers ...*RawClient) {
+// AssertServed expects a request on each connection to be served.
+func (s *Drainable) AssertServed(clients ...*RawClient) {
 	s.T.Helper()
-	for _, c := range callers {
+	for _, c := range clients {
 		if _, err := c.Ask(); err != nil {
 			s.T.Errorf("a connection from %s is not served: %v", c.LocalAddr(), err)
 		}
 	}
 }
 
-// ReadRefusal asks over a connection that is beyond the limit, and returns the whole answer's head and its error. The connection
+// ReadRefusal sends a request on a connection beyond a limit, and returns the status and the error of the response. The connection
 // must end without a reset.
 func (c *RawClient) ReadRefusal(t *testing.T, request string) (status int, reason string, number int) {
 	t.Helper()
@@ -205,8 +210,9 @@ func (c *RawClient) ReadRefusal(t *testing.T, request string) (status int, reaso
 	return r.StatusCode, r.Header.Get(hop.HeaderReason), body.Error.Number
 }
 
-// AssertAnsweredEarly sends a request and one behind it, and reads what is answered: only the last answer says that it is.
-func (s *Drainable) AssertAnsweredEarly(t *testing.T, text string, goesOn bool) {
+// AssertAnsweredEarly sends a request and another one behind it, and reads the responses. Only the last one has Connection: close: that
+// of the second request if continues is set, otherwise that of the first.
+func (s *Drainable) AssertAnsweredEarly(t *testing.T, text string, continues bool) {
 	t.Helper()
 	c := MustDial(t, s)
 	defer c.Close()
@@ -223,13 +229,13 @@ func (s *Drainable) AssertAnsweredEarly(t *testing.T, text string, goesOn bool) 
 		if answer.StatusCode == http.StatusContinue {
 			continue
 		}
-		if answer.Close == goesOn {
+		if answer.Close == continues {
 			t.Errorf("%.100q: answered %d, and the last: %v", text, answer.StatusCode, answer.Close)
 		}
 		if answer.Close {
 			break
 		}
-		goesOn = false
+		continues = false
 	}
 	c.AssertEOF(t)
 }
