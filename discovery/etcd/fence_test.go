@@ -9,6 +9,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"colonnade/discovery/etcd"
+	"colonnade/internal/etcdtest"
 	"colonnade/internal/testkit"
 )
 
@@ -55,11 +56,11 @@ func TestFenceOfRegistration(t *testing.T) {
 // While etcd is away, the deadlines are extended of a node that was confirmed, and of one that started without etcd.
 func TestFenceIsExtendedWhileStoreIsAway(t *testing.T) {
 	s := start(t)
-	p := newProxy(t, s.Address)
+	p := etcdtest.NewProxy(t, s.Address)
 	r, reported := s.fenced("servers/ams/a", false)
-	r.Client = p.client(t)
+	r.Client = dial(t, p.Address)
 	run(t, s.register(r).Run)
-	p.swallow()
+	p.Swallow()
 	other, later := s.fenced("servers/fra/a", true)
 	other.Client = r.Client
 	l := etcd.NewLease(other)
@@ -70,7 +71,7 @@ func TestFenceIsExtendedWhileStoreIsAway(t *testing.T) {
 			t.Fatalf("the deadline has passed of a process that runs: confirmed %v, started without etcd %v", reported.ahead(), later.ahead())
 		}
 	}
-	p.heal()
+	p.Heal()
 	testkit.WaitFor(t, "registered", func() bool { return s.get("servers/fra/a") != nil && later.ahead() })
 }
 
@@ -78,19 +79,19 @@ func TestFenceIsExtendedWhileStoreIsAway(t *testing.T) {
 // the same time, however long it takes to notice. In a soak, the connection does not even end.
 func TestFenceOfStoppedProcess(t *testing.T) {
 	s := start(t)
-	p := newProxy(t, s.Address)
+	p := etcdtest.NewProxy(t, s.Address)
 	r, reported := s.fenced("servers/ams/a", true)
-	r.Client = p.client(t)
+	r.Client = dial(t, p.Address)
 	l := s.register(r) // and stopped: nothing renews it
 	next, other := s.fenced("servers/ams/b", true)
 	run(t, s.register(next).Run)
-	p.swallow()
+	p.Swallow()
 	ctx, cancel := context.WithTimeout(context.Background(), 2*testkit.Timeout)
 	defer cancel()
 	ended := make(chan error, 1)
 	go func() { ended <- l.Run(ctx) }()
 	time.Sleep(100 * time.Millisecond) // it has called
-	p.healSlowly()
+	healSlowly(p)
 	for {
 		select {
 		case err := <-ended:

@@ -4,12 +4,10 @@ import (
 	"context"
 	"flag"
 	"log/slog"
-	"net"
 	"os"
 	"os/exec"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -177,124 +175,14 @@ func (l *logbook) count(what string) int { return strings.Count(l.String(), what
 
 func (l *logbook) logger() *slog.Logger { return slog.New(slog.NewTextHandler(l, nil)) }
 
-// proxy stands between a client and etcd. While it swallows, nothing passes in either direction and no connection ends.
-type proxy struct {
-	listener net.Listener
-	target   string
-	wait     sync.WaitGroup
-
-	mu         sync.Mutex // guards the fields below
-	swallowing bool
-	conns      map[net.Conn]bool
-}
-
-func newProxy(t *testing.T, target string) *proxy {
-	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	p := &proxy{listener: listener, target: target, conns: map[net.Conn]bool{}}
-	p.wait.Go(p.accept)
-	t.Cleanup(func() {
-		_ = listener.Close()
-		p.cut()
-		p.wait.Wait()
-	})
-	return p
-}
-
-func (p *proxy) accept() {
-	for {
-		client, err := p.listener.Accept()
-		if err != nil {
-			return
-		}
-		server, err := net.Dial("tcp", p.target)
-		if err != nil {
-			_ = client.Close()
-			continue
-		}
-		p.add(client, server)
-		lost := new(atomic.Bool)
-		p.wait.Go(func() { p.pass(client, server, lost) })
-		p.wait.Go(func() { p.pass(server, client, lost) })
-	}
-}
-
-func (p *proxy) add(conns ...net.Conn) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	for _, c := range conns {
-		p.conns[c] = true
-	}
-}
-
-// pass copies until either end closes. A connection that has lost bytes passes none any more.
-func (p *proxy) pass(from, to net.Conn, lost *atomic.Bool) {
-	defer func() { _, _ = from.Close(), to.Close() }()
-	buffer := make([]byte, 32<<10)
-	for {
-		n, err := from.Read(buffer)
-		if p.swallows() {
-			lost.Store(true)
-		}
-		if n > 0 && !lost.Load() {
-			_, err = to.Write(buffer[:n])
-		}
-		if err != nil {
-			return
-		}
-	}
-}
-
-func (p *proxy) swallows() bool {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.swallowing
-}
-
-func (p *proxy) swallow() {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.swallowing = true
-}
-
-// heal lets new connections pass; those that lost bytes end.
-func (p *proxy) heal() {
-	p.healQuietly()
-	p.cut()
-}
-
 // healSlowly lets new connections pass. In a soak, those that lost bytes do not end: it takes the client up to 13 s to notice
 // that they are dead.
-func (p *proxy) healSlowly() {
+func healSlowly(p *etcdtest.Proxy) {
 	if testkit.Soak() {
-		p.healQuietly()
+		p.HealQuietly()
 	} else {
-		p.heal()
+		p.Heal()
 	}
-}
-
-func (p *proxy) healQuietly() {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.swallowing = false
-}
-
-func (p *proxy) cut() {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	for c := range p.conns {
-		_ = c.Close()
-	}
-	p.conns = map[net.Conn]bool{}
-}
-
-// client connects through the proxy with the settings that nodes use.
-func (p *proxy) client(t *testing.T) *clientv3.Client {
-	t.Helper()
-	return dial(t, p.listener.Addr().String())
 }
 
 func dial(t *testing.T, addresses ...string) *clientv3.Client {

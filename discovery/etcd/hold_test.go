@@ -10,6 +10,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"colonnade/discovery/etcd"
+	"colonnade/internal/etcdtest"
 	"colonnade/internal/testkit"
 )
 
@@ -86,15 +87,15 @@ func TestMassDeletionWhileAway(t *testing.T) {
 	keys := s.models(14)
 	s.put("models/stays", "{}")
 	cache := filepath.Join(t.TempDir(), "fleet.json")
-	p := newProxy(t, s.Address)
-	w, stop := watch(t, etcd.Config{Client: p.client(t), WatchTimeout: silence, Cache: cache})
+	p := etcdtest.NewProxy(t, s.Address)
+	w, stop := watch(t, etcd.Config{Client: dial(t, p.Address), WatchTimeout: silence, Cache: cache})
 	ready(t, w)
-	p.swallow()
+	p.Swallow()
 	for _, key := range keys {
 		s.remove(key)
 	}
 	testkit.WaitFor(t, "the age to rise", func() bool { return w.State().Age > silence })
-	p.heal()
+	p.Heal()
 	settles(t, w, 15, keys)
 	stop()
 
@@ -120,10 +121,10 @@ func TestConfirmedWhileAway(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s := start(t)
 			keys := s.models(40)
-			p := newProxy(t, s.Address)
-			w, _ := watch(t, etcd.Config{Client: p.client(t), WatchTimeout: silence})
+			p := etcdtest.NewProxy(t, s.Address)
+			w, _ := watch(t, etcd.Config{Client: dial(t, p.Address), WatchTimeout: silence})
 			ready(t, w)
-			p.swallow()
+			p.Swallow()
 			for _, key := range keys[:confirmed] {
 				s.remove(key)
 			}
@@ -138,7 +139,7 @@ func TestConfirmedWhileAway(t *testing.T) {
 				}
 			}
 			testkit.WaitFor(t, "the age to rise", func() bool { return w.State().Age > silence })
-			p.heal()
+			p.Heal()
 			settles(t, w, models, wantHeld(keys))
 		})
 	}
@@ -222,16 +223,16 @@ func TestMarkedDeadWhileAway(t *testing.T) {
 	r := s.registration("endpoints/ams/e")
 	r.Value = []byte("{url: 'http://h', pool: p}")
 	s.register(r)
-	p := newProxy(t, s.Address)
+	p := etcdtest.NewProxy(t, s.Address)
 	var log logbook
-	w, _ := watch(t, etcd.Config{Client: p.client(t), WatchTimeout: silence, Logger: log.logger()})
+	w, _ := watch(t, etcd.Config{Client: dial(t, p.Address), WatchTimeout: silence, Logger: log.logger()})
 	ready(t, w)
 	testkit.WaitFor(t, "its lease to expire", func() bool { return len(w.Table().ExpiredLeases) == 1 })
 	before := log.count("no message within the watch timeout") // not 0 on a slow machine
-	p.swallow()
+	p.Swallow()
 	testkit.WaitFor(t, "the watch to time out", func() bool { return log.count("no message within the watch timeout") > before })
 	w.MarkDead("endpoints/ams/e")
-	p.heal()
+	p.Heal()
 	s.put("models/a", "retry: {errors: 2}")
 	becomes(t, w, "a", 2)
 	if len(w.Table().ExpiredLeases) != 1 {

@@ -11,6 +11,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"colonnade/discovery/etcd"
+	"colonnade/internal/etcdtest"
 	"colonnade/internal/testkit"
 )
 
@@ -265,17 +266,17 @@ func TestKeyWithoutLease(t *testing.T) {
 // Run ends when another node has taken the place while it could not renew.
 func TestPlaceLost(t *testing.T) {
 	s := start(t)
-	p := newProxy(t, s.Address)
+	p := etcdtest.NewProxy(t, s.Address)
 	r := s.registration("servers/ams/a")
-	r.Exclusive, r.Client = true, p.client(t)
+	r.Exclusive, r.Client = true, dial(t, p.Address)
 	l := s.register(r)
 	ended := make(chan error, 1)
 	go func() { ended <- l.Run(s.ctx()) }()
-	p.swallow()
+	p.Swallow()
 	other := s.registration("servers/ams/b")
 	other.Exclusive = true
 	run(t, s.register(other).Run)
-	p.heal()
+	p.Heal()
 	select {
 	case err := <-ended:
 		wantTaken(t, err, "servers/ams/b")
@@ -323,14 +324,14 @@ func TestOldRegistrationIsBack(t *testing.T) {
 // Over a connection that swallows everything, nothing hangs: neither registering, nor updating, nor leaving.
 func TestLeaseBehindBlackHole(t *testing.T) {
 	s := start(t)
-	p := newProxy(t, s.Address)
+	p := etcdtest.NewProxy(t, s.Address)
 	r := s.registration("entries/a")
-	r.Client = p.client(t)
+	r.Client = dial(t, p.Address)
 	var log logbook
 	r.Logger = log.logger()
 	l := s.register(r)
 	stop := run(t, l.Run)
-	p.swallow()
+	p.Swallow()
 	testkit.WaitFor(t, "the failure to be logged", func() bool { return log.count("cannot renew the registration") == 1 })
 	if err := l.Update(s.ctx(), []byte("new")); !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("Update: %v", err)
@@ -338,9 +339,9 @@ func TestLeaseBehindBlackHole(t *testing.T) {
 	if _, err := etcd.Register(s.ctx(), r); err == nil || errors.As(err, new(*etcd.TakenError)) {
 		t.Errorf("Register: %v", err)
 	}
-	p.heal()
+	p.Heal()
 	testkit.WaitFor(t, "the update", func() bool { kv := s.get("entries/a"); return kv != nil && string(kv.Value) == "new" })
-	p.swallow()
+	p.Swallow()
 	stop()
 }
 

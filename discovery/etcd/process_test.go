@@ -68,8 +68,8 @@ func neverWithout(t *testing.T, w *etcd.Watcher) {
 // Changes, deletions and a compaction while all packets between the node and etcd vanish are seen afterwards.
 func TestChangesBehindBlackHole(t *testing.T) {
 	s, members := startProcesses(t, 1)
-	p := newProxy(t, members[0].Address)
-	client := p.client(t)
+	p := etcdtest.NewProxy(t, members[0].Address)
+	client := dial(t, p.Address)
 	s.put("models/a", "retry: {errors: 1}")
 	s.put("models/gone", "{}")
 	s.registered(client)
@@ -77,7 +77,7 @@ func TestChangesBehindBlackHole(t *testing.T) {
 	ready(t, w)
 	neverWithout(t, w)
 
-	p.swallow()
+	p.Swallow()
 	s.remove("models/gone")
 	last := s.put("models/a", "retry: {errors: 2}")
 	if _, err := s.client.Compact(s.ctx(), last, clientv3.WithCompactPhysical()); err != nil {
@@ -85,7 +85,7 @@ func TestChangesBehindBlackHole(t *testing.T) {
 	}
 	testkit.WaitFor(t, "the age to rise", func() bool { return w.State().Age > 2*silence })
 	testkit.WaitFor(t, "the lease to expire", func() bool { return s.get(server) == nil })
-	p.heal()
+	p.Heal()
 	becomes(t, w, "a", 2)
 	becomes(t, w, "gone", -1)
 	s.wantRegisteredOnce()

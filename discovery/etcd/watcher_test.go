@@ -13,6 +13,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"colonnade/discovery/etcd"
+	"colonnade/internal/etcdtest"
 	"colonnade/internal/testkit"
 )
 
@@ -132,12 +133,12 @@ func TestCompactionDuringOutage(t *testing.T) {
 	s := start(t)
 	s.put("models/a", "retry: {errors: 1}")
 	s.put("models/gone", "{}")
-	p := newProxy(t, s.Address)
+	p := etcdtest.NewProxy(t, s.Address)
 	var log logbook
-	w, _ := watch(t, etcd.Config{Client: p.client(t), Logger: log.logger()})
+	w, _ := watch(t, etcd.Config{Client: dial(t, p.Address), Logger: log.logger()})
 	ready(t, w)
 
-	p.swallow()
+	p.Swallow()
 	s.remove("models/gone")
 	for i := range 10 {
 		s.put("models/a", fmt.Sprintf("retry: {errors: %d}", i))
@@ -149,7 +150,7 @@ func TestCompactionDuringOutage(t *testing.T) {
 	if retryErrors(w, "a") != 1 || retryErrors(w, "gone") != 3 {
 		t.Error("the last good table is not in force")
 	}
-	p.heal()
+	p.Heal()
 	becomes(t, w, "a", 11)
 	becomes(t, w, "gone", -1)
 	if log.count("required revision has been compacted") != 1 {
@@ -225,9 +226,9 @@ func TestOlderStore(t *testing.T) {
 func TestWatchTimeout(t *testing.T) {
 	s := start(t)
 	s.put("models/a", "retry: {errors: 1}")
-	p := newProxy(t, s.Address)
+	p := etcdtest.NewProxy(t, s.Address)
 	var log logbook
-	w, stop := watch(t, etcd.Config{Client: p.client(t), Logger: log.logger(), WatchTimeout: silence})
+	w, stop := watch(t, etcd.Config{Client: dial(t, p.Address), Logger: log.logger(), WatchTimeout: silence})
 	ready(t, w)
 	outages, lists := log.count("etcd does not answer"), log.count("following etcd") // outages may be 1 on a slow machine
 	for answers, last := 0, w.State().Age; answers < 4; {                            // to requests for progress, of which there are three in each timeout
@@ -240,20 +241,20 @@ func TestWatchTimeout(t *testing.T) {
 			t.Fatal("a quiet watch was taken for a dead one")
 		}
 	}
-	p.swallow()
+	p.Swallow()
 	s.put("models/a", "retry: {errors: 2}")
 	testkit.WaitFor(t, "the watch to time out", func() bool { return log.count("no message within the watch timeout") == 1 })
 	testkit.WaitFor(t, "the outage to be logged", func() bool { return log.count("etcd does not answer") > outages })
 	if retryErrors(w, "a") != 1 || w.State().Age < silence/2 {
 		t.Errorf("state %+v", w.State())
 	}
-	p.heal()
+	p.Heal()
 	becomes(t, w, "a", 2)
 	testkit.WaitFor(t, "the end of the outage to be logged", func() bool { return log.count("following etcd") > lists })
 	if log.count("etcd does not answer") != outages+1 {
 		t.Error("the outage is logged more than once")
 	}
-	p.swallow()
+	p.Swallow()
 	stop() // also while nothing answers
 }
 
@@ -265,9 +266,9 @@ func TestRecoveryFromBlackHole(t *testing.T) {
 		t.Run(outage.String(), func(t *testing.T) {
 			s := start(t)
 			s.put("models/a", "retry: {errors: 1}")
-			p := newProxy(t, s.Address)
+			p := etcdtest.NewProxy(t, s.Address)
 			var log logbook
-			c := etcd.Config{Client: p.client(t), Logger: log.logger(), Prefix: prefix}
+			c := etcd.Config{Client: dial(t, p.Address), Logger: log.logger(), Prefix: prefix}
 			interval := 5 * time.Second
 			if !testkit.Soak() {
 				c.WatchTimeout, interval = silence, silence/3
@@ -275,11 +276,11 @@ func TestRecoveryFromBlackHole(t *testing.T) {
 			w := etcd.NewWatcher(c)
 			run(t, w.Run)
 			ready(t, w)
-			p.swallow()
+			p.Swallow()
 			s.put("models/a", "retry: {errors: 2}")
 			testkit.Within(t, 3*interval+250*time.Millisecond, "the watch to time out", func() bool { return log.count("no message within the watch timeout") == 1 })
 			time.Sleep(outage)
-			p.healSlowly()
+			healSlowly(p)
 			testkit.Within(t, 5*time.Second, "the missed change", func() bool { return retryErrors(w, "a") == 2 })
 		})
 	}
@@ -344,12 +345,12 @@ func TestCacheIsWrittenDuringOutage(t *testing.T) {
 	s := start(t)
 	s.put("models/a", "retry: {errors: 1}")
 	cache := filepath.Join(t.TempDir(), "fleet.json")
-	p := newProxy(t, s.Address)
-	w, _ := watch(t, etcd.Config{Client: p.client(t), Cache: cache, WatchTimeout: silence / 3})
+	p := etcdtest.NewProxy(t, s.Address)
+	w, _ := watch(t, etcd.Config{Client: dial(t, p.Address), Cache: cache, WatchTimeout: silence / 3})
 	ready(t, w)
 	s.put("models/a", "retry: {errors: 2}")
 	becomes(t, w, "a", 2)
-	p.swallow()
+	p.Swallow()
 	saved := base64.StdEncoding.EncodeToString([]byte("retry: {errors: 2}"))
 	testkit.WaitFor(t, "the change to be saved", func() bool {
 		text, err := os.ReadFile(cache)

@@ -21,23 +21,25 @@ const startTimeout = time.Minute
 type Server struct {
 	Address string // host:port where clients connect
 
-	peer string
-	dir  string
-	etcd *embed.Etcd // nil while stopped
+	client, peer string // addresses of etcd itself
+	dir          string
+	etcd         *embed.Etcd // nil while stopped
+	proxy        *Proxy      // in front of etcd, so that Stop can end all connections at once
 }
 
 // Start starts a server that ends with the test.
 func Start(t testing.TB) *Server {
 	t.Helper()
-	s := &Server{Address: FreeAddress(t), peer: FreeAddress(t), dir: t.TempDir()}
+	s := &Server{Address: FreeAddress(t), client: FreeAddress(t), peer: FreeAddress(t), dir: t.TempDir()}
 	t.Cleanup(s.Stop)
 	s.Restart(t)
 	return s
 }
 
-// Stop stops the server as a crash would: a plain Close waits five seconds for watches to end.
+// Stop stops the server as a crash would. A Close of etcd alone waits up to five seconds for watches to end.
 func (s *Server) Stop() {
 	if s.etcd != nil {
+		s.proxy.close()
 		s.etcd.Server.HardStop()
 		s.etcd.Close()
 		s.etcd = nil
@@ -57,6 +59,11 @@ func (s *Server) Restart(t testing.TB) {
 	case <-time.After(startTimeout):
 		t.Fatal("etcd is not ready")
 	}
+	if s.proxy, err = listenProxy(s.Address, s.client); err != nil {
+		s.etcd.Close()
+		s.etcd = nil
+		t.Fatal(err)
+	}
 }
 
 // Replace starts the server again after Stop, with an empty store whose revisions begin at 1.
@@ -72,8 +79,8 @@ func (s *Server) config() *embed.Config {
 	c.TickMs, c.ElectionMs = 10, 100
 	c.UnsafeNoFsync = true
 	c.ZapLoggerBuilder = embed.NewZapLoggerBuilder(zap.NewNop())
-	c.ListenClientUrls = []url.URL{{Scheme: "http", Host: s.Address}}
-	c.AdvertiseClientUrls = c.ListenClientUrls
+	c.ListenClientUrls = []url.URL{{Scheme: "http", Host: s.client}}
+	c.AdvertiseClientUrls = []url.URL{{Scheme: "http", Host: s.Address}}
 	c.ListenPeerUrls = []url.URL{{Scheme: "http", Host: s.peer}}
 	c.AdvertisePeerUrls = c.ListenPeerUrls
 	c.InitialCluster = c.InitialClusterFromName(c.Name)

@@ -1,0 +1,143 @@
+package etcdtest
+
+import (
+	"net"
+	"sync"
+	"sync/atomic"
+	"testing"
+)
+
+// Proxy passes connections on to a server. It can swallow what they send, and cut them.
+type Proxy struct {
+	Address string // host:port where clients connect
+
+	listener net.Listener
+	target   string
+	wait     sync.WaitGroup
+
+	mu         sync.Mutex // guards the fields below
+	swallowing bool
+	closed     bool
+	conns      map[net.Conn]bool
+}
+
+// NewProxy starts a proxy that ends with the test.
+func NewProxy(t testing.TB, target string) *Proxy {
+	t.Helper()
+	p, err := listenProxy("127.0.0.1:0", target)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(p.close)
+	return p
+}
+
+func listenProxy(address, target string) (*Proxy, error) {
+	listener, err := net.Listen("tcp", address)
+	if err != nil {
+		return nil, err
+	}
+	p := &Proxy{Address: listener.Addr().String(), listener: listener, target: target, conns: map[net.Conn]bool{}}
+	p.wait.Go(p.accept)
+	return p, nil
+}
+
+// Swallow loses all bytes in both directions from now on. No connection ends, and new ones are accepted.
+func (p *Proxy) Swallow() { p.setSwallowing(true) }
+
+// Heal lets new connections pass again, and ends the others.
+func (p *Proxy) Heal() {
+	p.HealQuietly()
+	p.cut()
+}
+
+// HealQuietly lets new connections pass again. Those that lost bytes do not end: clients must notice that they are dead.
+func (p *Proxy) HealQuietly() { p.setSwallowing(false) }
+
+func (p *Proxy) accept() {
+	for {
+		client, err := p.listener.Accept()
+		if err != nil {
+			return
+		}
+		server, err := net.Dial("tcp", p.target)
+		if err != nil {
+			_ = client.Close()
+			continue
+		}
+		if !p.add(client, server) {
+			_, _ = client.Close(), server.Close()
+			return
+		}
+		lost := new(atomic.Bool)
+		p.wait.Go(func() { p.pass(client, server, lost) })
+		p.wait.Go(func() { p.pass(server, client, lost) })
+	}
+}
+
+// add reports false if the proxy was closed meanwhile.
+func (p *Proxy) add(conns ...net.Conn) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, c := range conns {
+		p.conns[c] = true
+	}
+	return !p.closed
+}
+
+// pass copies until either end closes. A connection that has lost bytes passes none any more.
+func (p *Proxy) pass(from, to net.Conn, lost *atomic.Bool) {
+	defer func() {
+		_, _ = from.Close(), to.Close()
+		p.remove(from)
+	}()
+	buffer := make([]byte, 32<<10)
+	for {
+		n, err := from.Read(buffer)
+		if p.swallows() {
+			lost.Store(true)
+		}
+		if n > 0 && !lost.Load() {
+			_, err = to.Write(buffer[:n])
+		}
+		if err != nil {
+			return
+		}
+	}
+}
+
+func (p *Proxy) remove(c net.Conn) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	delete(p.conns, c)
+}
+
+func (p *Proxy) swallows() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.swallowing
+}
+
+func (p *Proxy) setSwallowing(swallowing bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.swallowing = swallowing
+}
+
+func (p *Proxy) cut() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for c := range p.conns {
+		_ = c.Close()
+	}
+}
+
+// close ends the proxy and all connections.
+func (p *Proxy) close() {
+	_ = p.listener.Close()
+	p.mu.Lock()
+	p.closed = true
+	p.mu.Unlock()
+	p.cut()
+	p.wait.Wait()
+}
