@@ -81,22 +81,7 @@ func (w *workplace) follow(example, text string, environment ...string) {
 	}
 }
 
-// pageCommands returns the commands of a page.
-func pageCommands(t *testing.T, page string) (found []string) {
-	t.Helper()
-	text, err := os.ReadFile(page)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, block := range regexp.MustCompile("(?ms)^```sh\n(.*?)^```$").FindAllStringSubmatch(string(text), -1) {
-		for line := range strings.Lines(block[1]) {
-			found = append(found, strings.TrimPrefix(strings.TrimSpace(line), "bin/"))
-		}
-	}
-	return found
-}
-
-// The examples in the help of each command work, and so do the commands of docs/status.md.
+// The examples in the help of each command work.
 func TestExamplesInHelp(t *testing.T) {
 	t.Parallel()
 	for _, program := range []string{"bash", "jq"} {
@@ -110,7 +95,7 @@ func TestExamplesInHelp(t *testing.T) {
 	}
 	w := newWorkplace(t, f.etcd, "10.0.0.7:9443", f.colos["ams"].admin, "http://127.0.0.1:9080", "http://"+f.entry.admin,
 		"http://127.0.0.1:8000", "http://"+f.engines["ams/1"].address, "127.0.0.1:8000", etcdtest.FreeAddress(t), "-data-dir var", "-data-dir "+f.entry.dir, "/tmp/fleet", t.TempDir())
-	all := append(examples(t, "colonnade"), pageCommands(t, "../docs/status.md")...)
+	all := examples(t, "colonnade")
 	if len(all) < 30 {
 		t.Errorf("only %d examples: %q", len(all), all)
 	}

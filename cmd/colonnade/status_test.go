@@ -128,7 +128,7 @@ func TestStatus(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, sample, _ := strings.Cut(string(page), "```\n")
+	_, sample, _ := strings.Cut(string(page), "```text\n")
 	sample, _, _ = strings.Cut(sample, "```\n")
 	if !strings.Contains(wantBusy, "\n\n"+sample+"\n") {
 		t.Errorf("the sample in docs/status.md is not what status prints:\n%s", sample)

@@ -1,0 +1,200 @@
+package pages
+
+import (
+	"os"
+	"os/exec"
+	"slices"
+	"strings"
+	"testing"
+
+	"colonnade/internal/etcdtest"
+)
+
+// run is a script of the commands (blocks in the language sh) of pages, in order.
+type run struct {
+	parts []part
+	files map[string]string // that the script finds, beside the sample documents
+	// upFlags are flags of `make up`, which runs beside the script. Without them, only etcd runs.
+	upFlags string
+	// want is text that the script prints.
+	want []string
+}
+
+// part is a page, or some of its sections.
+type part struct {
+	page     string
+	sections []string // nil = the whole page
+}
+
+func (p part) has(b block) bool { return p.sections == nil || slices.Contains(p.sections, b.section) }
+
+// fewSlots makes a fleet that has too many requests also on a machine on which 64 processes do not begin at once.
+const fewSlots = "-slots 1 -ttft 200ms"
+
+var runs = []run{
+	{parts: []part{{"README.md", []string{"Try it"}}, {"docs/clients.md", nil}}, upFlags: fewSlots, want: []string{
+		"data: [DONE]", "200 colo=ams", "200 colo=fra", "429 colo=", "reason=account_queue_full", "retry-after=", "COLO",
+	}},
+	{parts: []part{{"docs/scheduling.md", nil}, {"docs/status.md", nil}}, upFlags: "-verbose", want: []string{
+		"200 queued_ms=", "COLO", "429 queued_ms= reason=account_limit", "429 queued_ms= reason=deadline", "up, auto", `"colo": "ams"`,
+	}},
+	{parts: []part{{"docs/overload.md", nil}}, upFlags: "-open", want: []string{"goodput"}},
+	{parts: []part{{"README.md", []string{"Run it for real"}}}, want: []string{
+		"applied models/llama-3.1-8b-instruct", `"id":"llama-3.1-8b-instruct"`, "no problems",
+	}},
+	{parts: []part{{"docs/operations.md", nil}}, want: []string{
+		"applied models/llama-3.1-8b-instruct", `"id":"llama-3.1-8b-instruct"`, "laptop", "revoked key laptop", "edge-1.crt: OK", "ams-1.crt: OK",
+		"no problems", "msg=draining", "msg=stopped", `"kind":"inference"`, "COLO", "inference_requests_total{", "ok\n",
+	}},
+	{parts: []part{{"CHANGELOG.md", nil}}, files: map[string]string{"accounts.yaml": oldAccounts}, want: []string{
+		"5 documents valid, 0 errors, 0 warnings", "applied keys/laptop", "applied keys/ci", "applied accounts/acme",
+		"laptop  2026-11-22T06:59:52Z  2999-12-22T06:59:52Z  active", "ci      2026-11-22T06:59:52Z  never                 active",
+	}},
+}
+
+// oldAccounts is what the version before API keys were documents printed for its accounts.
+const oldAccounts = `key: accounts/acme
+weight: 4   # ours
+models: [a]
+keys:
+  - {id: "laptop", sha256: "1518f7fd7e486a50744f762a41d19697cef6dbe494448c29f813a5e7bd6047b1", created: "2026-11-22T06:59:52Z", expires: "2999-12-22T06:59:52Z"}
+  - {id: "phone", sha256: "74460c99ec06cb68674ed76ffa96078fb663677222f421d7f2280c30b816c3c1", created: "2026-11-22T06:59:52Z"}
+---
+key: accounts/beta
+keys:
+  - {id: "ci", sha256: "915644f0ba5123151cf39b1d0c436cd1089e2d6c2f4d16154f3469d5118aefa9", created: "2026-11-22T06:59:52Z"}
+`
+
+func (r *run) pages() string {
+	var names []string
+	for _, p := range r.parts {
+		names = append(names, strings.TrimSpace(p.page+" "+strings.Join(p.sections, ", ")))
+	}
+	return strings.Join(names, "; ")
+}
+
+func TestCommands(t *testing.T) {
+	for _, r := range runs {
+		t.Run(r.pages(), func(t *testing.T) {
+			t.Parallel()
+			needs(t, "make", "bash", "curl", "go")
+			r.test(t)
+		})
+	}
+}
+
+func (r *run) test(t *testing.T) {
+	s := newSandbox(t)
+	for name, text := range r.files {
+		s.write(name, text)
+	}
+	if r.upFlags == "" {
+		s.moved[etcdAddress] = etcdtest.Start(t).Address
+	} else {
+		s.up(r.upFlags)
+	}
+	var script strings.Builder
+	for _, p := range r.parts {
+		script.WriteString(p.script(t))
+	}
+	out := s.bash(script.String())
+	for _, want := range r.want {
+		if !strings.Contains(out, want) {
+			t.Errorf("nowhere %q in what the commands print", want)
+		}
+	}
+	for _, p := range r.parts {
+		for _, b := range blocks(t, p.page) {
+			if p.has(b) {
+				s.runProgram(b)
+			}
+		}
+	}
+}
+
+// script joins the blocks, but for what the test itself does, and for programs that this machine does not have.
+func (p part) script(t *testing.T) string {
+	t.Helper()
+	var script strings.Builder
+	for _, b := range blocks(t, p.page) {
+		switch {
+		case !p.has(b) || b.language != "sh":
+		case strings.Contains(b.text, "openssl ") && !installed("openssl"):
+			t.Logf("openssl is not in the PATH; left out:\n%s", b.text)
+		default:
+			script.WriteString(b.text)
+		}
+	}
+	if script.Len() == 0 {
+		t.Fatalf("%s has no commands in %q: this test must follow it", p.page, p.sections)
+	}
+	var lines []string
+	for line := range strings.Lines(script.String()) {
+		switch strings.TrimSpace(line) {
+		case "make up", "make test": // the one runs beside the script, the other runs this test
+			continue
+		}
+		if program := missing(line); program != "" {
+			t.Logf("%s is not in the PATH; left out: %s", program, line)
+			continue
+		}
+		lines = append(lines, line)
+	}
+	return strings.Join(lines, "")
+}
+
+// missing returns a program that a line needs, and this machine does not have.
+func missing(line string) string {
+	switch {
+	case strings.HasPrefix(line, "etcdctl ") && !installed("etcdctl"):
+		return "etcdctl"
+	case strings.Contains(line, "| jq ") && !installed("jq"):
+		return "jq"
+	}
+	return ""
+}
+
+func installed(program string) bool {
+	_, err := exec.LookPath(program)
+	return err == nil
+}
+
+func needs(t *testing.T, programs ...string) {
+	t.Helper()
+	for _, p := range programs {
+		if !installed(p) {
+			t.Skipf("%s is not in the PATH", p)
+		}
+	}
+}
+
+// Every block of commands is run, and every other block has a language that says what it is. Blocks in the language console are
+// commands that change the machine, and are not run.
+func TestEveryCommandIsRun(t *testing.T) {
+	languages := []string{"sh", "console", "js", "python", "json", "yaml", "promql", "text"}
+	for _, page := range pages(t) {
+		for _, b := range blocks(t, page) {
+			if !slices.Contains(languages, b.language) {
+				t.Errorf("%s, section %q: a block has the language %q; want one of %s", page, b.section, b.language, strings.Join(languages, ", "))
+			}
+			isRun := slices.ContainsFunc(runs, func(r run) bool {
+				return slices.ContainsFunc(r.parts, func(p part) bool { return p.page == page && p.has(b) })
+			})
+			if b.language == "sh" && !isRun {
+				t.Errorf("%s, section %q: these commands are not run by this test:\n%s", page, b.section, b.text)
+			}
+		}
+	}
+}
+
+// The README has the two commands that the script above leaves out.
+func TestReadmeStartsAndTests(t *testing.T) {
+	for _, want := range []string{"```sh\nmake up\n```", "```sh\nmake test\n```"} {
+		if !strings.Contains(read(t, "README.md"), want) {
+			t.Errorf("README.md lacks %q", want)
+		}
+	}
+	if _, err := os.Stat(root + "/Makefile"); err != nil {
+		t.Error(err)
+	}
+}
