@@ -13,6 +13,7 @@ import (
 	"colonnade/fleet"
 	"colonnade/forwarding/peertls"
 	"colonnade/forwarding/server"
+	"colonnade/internal/ctxtime"
 )
 
 // ColoConfig is what a colo server needs.
@@ -132,7 +133,7 @@ func (r *runtime) register(ctx context.Context, colo string, self fleet.Server, 
 // otherwise run beside those of this one.
 func lingerAfterCrash(ctx context.Context, lease *etcd.Lease) {
 	if lease.AfterCrash() {
-		sleep(ctx, colo.Linger)
+		ctxtime.Sleep(ctx, colo.Linger)
 	}
 }
 

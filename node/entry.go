@@ -13,6 +13,7 @@ import (
 	"colonnade/forwarding/peer"
 	"colonnade/forwarding/peertls"
 	"colonnade/forwarding/server"
+	"colonnade/internal/ctxtime"
 )
 
 // EntryConfig is what an entry needs.
@@ -111,6 +112,6 @@ func keepRegistered(ctx context.Context, lease *etcd.Lease, logger *slog.Logger)
 		if !logged {
 			logger.Warn("serving without being registered; trying again", "every", registerRetry, "error", err)
 		}
-		sleep(ctx, registerRetry)
+		ctxtime.Sleep(ctx, registerRetry)
 	}
 }

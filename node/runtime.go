@@ -197,13 +197,3 @@ func Version() string {
 	}
 	return "(devel)"
 }
-
-// sleep waits for d, or until ctx is done.
-func sleep(ctx context.Context, d time.Duration) {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-	case <-ctx.Done():
-	}
-}

@@ -12,6 +12,7 @@ import (
 	"colonnade/discovery/etcd"
 	"colonnade/fleet"
 	"colonnade/fleet/document"
+	"colonnade/internal/ctxtime"
 	"colonnade/node"
 )
 
@@ -104,7 +105,7 @@ func awaitRelease(ctx context.Context, p *poller) (last *fleetState, err error) 
 			return last, nil // interrupted
 		case err != nil:
 			return nil, err
-		case len(heldBy(s.Nodes).keys) == 0, time.Now().After(end), !sleep(ctx, 100*time.Millisecond):
+		case len(heldBy(s.Nodes).keys) == 0, time.Now().After(end), !ctxtime.Sleep(ctx, 100*time.Millisecond):
 			return s, nil
 		}
 		last = s

@@ -19,6 +19,7 @@ import (
 	"colonnade/analytics"
 	"colonnade/analytics/journal"
 	"colonnade/cmd/internal/command"
+	"colonnade/internal/ctxtime"
 )
 
 // tailInterval is the time between two looks for new events.
@@ -117,7 +118,7 @@ func checkDataDir(dir string) error {
 func runTail(ctx context.Context, tail *journal.Tail, number int, follow bool, show func([]analytics.Event) error) error {
 	events, err := tail.Last(number)
 	for err == nil {
-		if err = show(events); err != nil || !follow || !sleep(ctx, tailInterval) {
+		if err = show(events); err != nil || !follow || !ctxtime.Sleep(ctx, tailInterval) {
 			return err
 		}
 		events, err = tail.Next()

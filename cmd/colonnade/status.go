@@ -12,6 +12,7 @@ import (
 	"github.com/urfave/cli/v3"
 
 	"colonnade/admin"
+	"colonnade/internal/ctxtime"
 )
 
 // statusCommand is one run of status.
@@ -162,7 +163,7 @@ func (c *statusCommand) runWatch(ctx context.Context) error {
 		if err := c.redraw(); err != nil {
 			return err
 		}
-		if !sleep(ctx, watchInterval-time.Since(began)) {
+		if !ctxtime.Sleep(ctx, watchInterval-time.Since(began)) {
 			return nil
 		}
 		if err := c.poll(ctx); err != nil {

@@ -52,13 +52,3 @@ func etcdError(endpoints string, err error) error {
 	}
 	return err
 }
-
-// sleep waits for d, and reports whether ctx is not done.
-func sleep(ctx context.Context, d time.Duration) bool {
-	select {
-	case <-ctx.Done():
-		return false
-	case <-time.After(d):
-		return true
-	}
-}

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"time"
 
+	"colonnade/internal/ctxtime"
+
 	"go.etcd.io/etcd/api/v3/mvccpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
 )
@@ -61,7 +63,7 @@ func (l *Lease) claim(ctx context.Context) error {
 		} else if err := wait.observe(ctx, l, there); err != nil {
 			return err
 		}
-		sleep(ctx, min(l.r.TTL/20, 200*time.Millisecond))
+		ctxtime.Sleep(ctx, min(l.r.TTL/20, 200*time.Millisecond))
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
 		}

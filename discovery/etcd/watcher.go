@@ -13,6 +13,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"colonnade/fleet"
+	"colonnade/internal/ctxtime"
 )
 
 // DefaultPrefix is that of all keys, unless another one is configured.
@@ -129,7 +130,7 @@ func (w *Watcher) Run(ctx context.Context) error {
 		case time.Since(started) > 2*maxBackoff:
 			backoff = minBackoff
 		}
-		sleep(ctx, backoff/2+rand.N(backoff))
+		ctxtime.Sleep(ctx, backoff/2+rand.N(backoff))
 		backoff = min(2*backoff, maxBackoff)
 	}
 }
@@ -271,12 +272,3 @@ func (w *Watcher) callTimeout() time.Duration { return w.config.WatchTimeout / 3
 
 // reorderTimeout is how long a change waits for the other changes of its transaction.
 func (w *Watcher) reorderTimeout() time.Duration { return w.config.WatchTimeout / 30 }
-
-func sleep(ctx context.Context, d time.Duration) {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-	case <-ctx.Done():
-	}
-}
