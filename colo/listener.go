@@ -71,7 +71,7 @@ func (s *Server) receive(rc *fasthttp.RequestCtx, in *server.Request) (*peer.Req
 		rc.SetConnectionClose() // a node with another certificate must show it on a new connection
 		return nil, s.forbid(rc, err)
 	}
-	r := &peer.Request{Route: read.route, Fields: fieldsOf(&rc.Request.Header)}
+	r := &peer.Request{Route: read.route, Lookup: func(name string) string { return string(rc.Request.Header.Peek(name)) }}
 	if r.Body, e = in.ReadBody(rc, s.maxBody()); e != nil {
 		// Another colo may get it, or know already that the model takes so much.
 		return nil, &peer.Answer{Error: e, Verdict: hop.Verdict{Kind: hop.VerdictError, Reason: cmp.Or(e.Reason, e.Code)}}
@@ -128,31 +128,12 @@ func (s *Server) forbid(rc *fasthttp.RequestCtx, reason error) *peer.Answer {
 	return &peer.Answer{Error: openai.NotANode()}
 }
 
-// fieldsOf returns the header lines of a request that describe its content. A list decides later which of them an
-// engine gets.
-func fieldsOf(h *fasthttp.RequestHeader) []transport.Field {
-	fields := make([]transport.Field, 0, 8)
-	for name, value := range h.All() {
-		if !isHopHeader(string(name)) {
-			fields = append(fields, transport.Field{Name: string(name), Value: string(value)})
-		}
-	}
-	return fields
-}
-
-// isHopHeader reports whether a header line ends with the hop.
-func isHopHeader(canonicalName string) bool {
-	switch canonicalName {
-	case "Host", "Content-Length", "Connection", "X-Colonnade-Hop":
-		return true
-	}
-	return false
-}
-
 // relay writes the engine's answer. It reports whether the answer continues after the handler has returned.
 func (s *Server) relay(rc *fasthttp.RequestCtx, in *server.Request, id string, a *peer.Answer) (streaming bool) {
 	if a.Session != nil {
-		a.Session.Fields = fieldsBack(a)
+		eachField(a, func(name, value string) {
+			a.Session.Fields = append(a.Session.Fields, transport.Field{Name: name, Value: value})
+		})
 		rc.HijackSetNoResponse(true) // the session answers
 		in.Hijack(rc, func(client *netconn.Conn) {
 			defer in.Close()
@@ -162,6 +143,9 @@ func (s *Server) relay(rc *fasthttp.RequestCtx, in *server.Request, id string, a
 		return true
 	}
 	writeFields(rc, a)
+	if relay.WriteWhole(rc, a.Response) {
+		return false
+	}
 	r := &relay.Relay{
 		Context: in.Context, Response: a.Response, Client: rc.Conn(), Stall: s.config.WriteStall, RequestID: id,
 		OnChunk: a.OnChunk,
@@ -171,7 +155,8 @@ func (s *Server) relay(rc *fasthttp.RequestCtx, in *server.Request, id string, a
 		},
 	}
 	r.OnOutcome = func(end relay.Outcome) { a.OnOutcome(end, r.BlockedOnClient()) }
-	return relay.WriteResponse(rc, a.Response, r)
+	relay.WriteRest(rc, r)
+	return true
 }
 
 // write answers a request that was not served: with a verdict for another node, or without one for any other client.
@@ -187,21 +172,16 @@ func (s *Server) write(rc *fasthttp.RequestCtx, id string, a *peer.Answer) {
 	rc.Response.Header.Set(hop.HeaderVerdict, v.String())
 }
 
-// writeFields sets the headers that every answer to another node carries.
-func writeFields(rc *fasthttp.RequestCtx, a *peer.Answer) {
-	for _, f := range fieldsBack(a) {
-		rc.Response.Header.Set(f.Name, f.Value)
-	}
-}
+// writeFields sets the headers of every answer to another node.
+func writeFields(rc *fasthttp.RequestCtx, a *peer.Answer) { eachField(a, rc.Response.Header.Set) }
 
-func fieldsBack(a *peer.Answer) []transport.Field {
-	fields := make([]transport.Field, 0, 3)
+// eachField calls set with the name and value of each header that every answer to another node has.
+func eachField(a *peer.Answer, set func(name, value string)) {
 	if a.HasLoad {
-		fields = append(fields, transport.Field{Name: hop.HeaderLoad, Value: a.Load.String()})
+		set(hop.HeaderLoad, a.Load.String())
 	}
-	return append(fields,
-		transport.Field{Name: hop.HeaderQueuedMS, Value: strconv.FormatInt(a.Queued.Milliseconds(), 10)},
-		transport.Field{Name: hop.HeaderAttempts, Value: strconv.Itoa(a.Attempts)})
+	set(hop.HeaderQueuedMS, strconv.FormatInt(a.Queued.Milliseconds(), 10))
+	set(hop.HeaderAttempts, strconv.Itoa(a.Attempts))
 }
 
 // refuseUnread answers a request that could not be read.

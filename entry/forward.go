@@ -122,13 +122,14 @@ func (c *call) relay(answer *peer.Answer) (streaming bool) {
 		return true
 	}
 	c.headers()
+	if relay.WriteWhole(c.rc, answer.Response) {
+		c.logWhole(answer.Response)
+		return false
+	}
 	r := c.newRelay()
 	r.Response, r.OnChunk = answer.Response, answer.OnChunk
-	if relay.WriteResponse(c.rc, answer.Response, r) {
-		return true
-	}
-	c.logWhole(answer.Response)
-	return false
+	relay.WriteRest(c.rc, r)
+	return true
 }
 
 // newRelay returns the relay for an answer that is not there yet.
@@ -156,23 +157,18 @@ func (c *call) newRelay() *relay.Relay {
 }
 
 // headers sets the headers of every answer to a client.
-func (c *call) headers() {
-	for _, f := range c.fieldsBack() {
-		c.rc.Response.Header.Set(f.Name, f.Value)
-	}
-}
+func (c *call) headers() { c.eachHeader(c.rc.Response.Header.Set) }
 
-func (c *call) fieldsBack() []transport.Field {
-	fields := make([]transport.Field, 0, 4)
-	fields = append(fields, transport.Field{Name: hop.HeaderRequestID, Value: c.id},
-		transport.Field{Name: hop.HeaderAttempts, Value: strconv.Itoa(c.engineAttempts)})
+// eachHeader calls set with the name and value of each header that every answer to a client has.
+func (c *call) eachHeader(set func(name, value string)) {
+	set(hop.HeaderRequestID, c.id)
+	set(hop.HeaderAttempts, strconv.Itoa(c.engineAttempts))
 	if c.colo != "" {
-		fields = append(fields, transport.Field{Name: hop.HeaderColo, Value: c.colo})
+		set(hop.HeaderColo, c.colo)
 	}
 	if c.colo != "" || c.waited > 0 { // a refused request may have waited, too
-		fields = append(fields, transport.Field{Name: hop.HeaderQueuedMS, Value: strconv.FormatInt(c.waited.Milliseconds(), 10)})
+		set(hop.HeaderQueuedMS, strconv.FormatInt(c.waited.Milliseconds(), 10))
 	}
-	return fields
 }
 
 // refuse answers with an error, and logs the request as refused or failed.

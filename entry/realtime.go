@@ -67,7 +67,9 @@ func takeKey(h *transport.Handshake) (key string) {
 // is in this process, or by a tunnel to the server that runs it. Nothing is tried again from here on.
 func (c *call) upgrade(answer *peer.Answer) {
 	if session := answer.Session; session != nil {
-		session.Fields = c.fieldsBack()
+		c.eachHeader(func(name, value string) {
+			session.Fields = append(session.Fields, transport.Field{Name: name, Value: value})
+		})
 		ended := session.OnClose
 		session.OnClose = func(end realtime.SessionOutcome) {
 			ended(end)

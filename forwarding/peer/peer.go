@@ -21,7 +21,8 @@ type Func func(ctx context.Context, r *Request) (*Answer, error)
 type Request struct {
 	Token     hop.Token
 	Route     openai.Route
-	Fields    []transport.Field    // header lines that an engine may be given, the client's key not among them
+	Fields    []transport.Field    // header lines that an engine may get; the client's key is not among them
+	Lookup    func(string) string  // finds a header line by name in place of Fields; nil = Fields has them
 	Body      []byte               // empty for a WebSocket
 	Handshake *transport.Handshake // the client's; nil unless it asks for a WebSocket
 	// Progress, if it is not nil, is called with how the request waits, by the goroutine that called the Func.
@@ -41,6 +42,9 @@ type Limits struct {
 
 // Field returns the value of the header line name, or nothing.
 func (r *Request) Field(name string) string {
+	if r.Lookup != nil {
+		return r.Lookup(name)
+	}
 	for _, f := range r.Fields {
 		if len(f.Name) == len(name) && strings.EqualFold(f.Name, name) {
 			return f.Value

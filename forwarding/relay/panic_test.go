@@ -45,7 +45,7 @@ func TestPanicInARelay(t *testing.T) {
 				t.Error(err)
 				return
 			}
-			relay.WriteResponse(rc, answer, &relay.Relay{
+			relay.WriteRest(rc, &relay.Relay{
 				Context: context.Background(), Response: answer, Client: rc.Conn(), RequestID: "r",
 				OnChunk: tripwire, OnOutcome: func(e relay.Outcome) { outcomes <- e }, OnClose: func() { closes <- struct{}{} },
 			})

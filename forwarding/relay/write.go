@@ -14,21 +14,30 @@ import (
 // interimTimeout bounds the write of an interim response, which only nodes that read them ask for.
 const interimTimeout = time.Second
 
-// WriteResponse makes response the response to the client. A whole body, which the caller has ended, is written as it is; the rest of
-// any other is written by relay, which ends it. WriteResponse reports whether relay is used.
-func WriteResponse(rc *fasthttp.RequestCtx, response *transport.Response, relay *Relay) bool {
+// WriteWhole answers the client with a response whose body is there as a whole, and reports whether it is. The caller has ended the
+// exchange. Any other response is left to WriteRest.
+func WriteWhole(rc *fasthttp.RequestCtx, response *transport.Response) bool {
+	body, whole := response.Body()
+	if whole {
+		writeHead(rc, response)
+		rc.Response.SetBodyRaw(body)
+	}
+	return whole
+}
+
+// WriteRest answers the client with the response of relay, which writes it after the handler has returned, and ends it.
+func WriteRest(rc *fasthttp.RequestCtx, relay *Relay) {
+	writeHead(rc, relay.Response)
+	rc.Response.ImmediateHeaderFlush = relay.Response.Stream() == nil
+	rc.Response.SetBodyStream(relay, int(relay.Response.Length()))
+}
+
+func writeHead(rc *fasthttp.RequestCtx, response *transport.Response) {
 	rc.SetStatusCode(response.HTTPStatus())
 	if contentType := response.Header("content-type"); contentType != "" {
 		rc.Response.Header.SetContentType(contentType)
 	}
 	_ = rc.SetWriteDeadline(time.Now().Add(netconn.WriteStall))
-	if body, whole := response.Body(); whole {
-		rc.Response.SetBodyRaw(body)
-		return false
-	}
-	rc.Response.ImmediateHeaderFlush = response.Stream() == nil
-	rc.Response.SetBodyStream(relay, int(response.Length()))
-	return true
 }
 
 // WriteProgress sends the progress of a waiting request in an interim response. Only the goroutine that writes the final response may
