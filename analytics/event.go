@@ -115,9 +115,12 @@ type Milliseconds time.Duration
 func (d Milliseconds) Std() time.Duration { return time.Duration(d) }
 
 // MarshalJSON implements json.Marshaler.
-func (d Milliseconds) MarshalJSON() ([]byte, error) {
+func (d Milliseconds) MarshalJSON() ([]byte, error) { return d.AppendJSON(nil), nil }
+
+// AppendJSON appends d to dst as MarshalJSON encodes it.
+func (d Milliseconds) AppendJSON(dst []byte) []byte {
 	us := time.Duration(d).Round(time.Microsecond).Microseconds()
-	return strconv.AppendFloat(nil, float64(us)/1e3, 'f', -1, 64), nil
+	return strconv.AppendFloat(dst, float64(us)/1e3, 'f', -1, 64)
 }
 
 // UnmarshalJSON implements json.Unmarshaler.

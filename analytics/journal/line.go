@@ -1,14 +1,12 @@
 package journal
 
 import (
-	"bytes"
 	"encoding/binary"
 	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"hash/crc32"
-	"math"
 
 	"colonnade/analytics"
 )
@@ -24,39 +22,15 @@ const crcDigits = 8
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// lineEncoder encodes events as lines of a segment. Not safe for concurrent use.
-type lineEncoder struct {
-	event analytics.Event // a copy, so that an event does not escape to the heap
-	line  bytes.Buffer
-	json  *json.Encoder // into line
-}
-
-func newLineEncoder() *lineEncoder {
-	l := &lineEncoder{}
-	l.json = json.NewEncoder(&l.line)
-	return l
-}
-
-// encode returns the event as a line, which is valid until the next call. A cost or a time that JSON cannot express (an
-// engine may report any number of seconds) is left out, so that the event is kept.
-func (l *lineEncoder) encode(e *analytics.Event) []byte {
-	l.event = *e
-	l.event.Cost, l.event.AudioSeconds = finite(e.Cost), finite(e.AudioSeconds)
-	l.line.Reset()
-	l.line.WriteString("00000000 ")
-	_ = l.json.Encode(&l.event) // cannot fail: all numbers are finite, and no clock is past the year 9999
-	line := l.line.Bytes()
+// appendLine appends the event as a line of a segment.
+func appendLine(dst []byte, e *analytics.Event) []byte {
+	start := len(dst)
+	dst = append(dst, "00000000 "...)
+	dst = appendEvent(dst, e)
 	var sum [crcDigits / 2]byte
-	binary.BigEndian.PutUint32(sum[:], crc32.Checksum(line[crcDigits+1:len(line)-1], castagnoli))
-	hex.Encode(line, sum[:])
-	return line
-}
-
-func finite(f float64) float64 {
-	if math.IsNaN(f) || math.IsInf(f, 0) {
-		return 0
-	}
-	return f
+	binary.BigEndian.PutUint32(sum[:], crc32.Checksum(dst[start+crcDigits+1:], castagnoli))
+	hex.Encode(dst[start:], sum[:])
+	return append(dst, '\n')
 }
 
 // parseLine parses a line without its newline. Its errors wrap ErrCorrupt.

@@ -30,7 +30,7 @@ type Log struct {
 	maxBytes int64
 	logger   *slog.Logger
 	lock     *os.File
-	encoders sync.Pool // of *lineEncoder
+	lines    sync.Pool // of *[]byte, each for one line
 
 	mu          sync.Mutex // guards the fields below
 	billing     segments   // every event that is in none of the others
@@ -63,16 +63,16 @@ func (l *Log) Append(e *analytics.Event) {
 		filled.Time = time.Now()
 	}
 	filled.Time = filled.Time.UTC()
-	encoder := l.encoders.Get().(*lineEncoder)
-	defer l.encoders.Put(encoder)
-	var line []byte
+	buffer := l.lines.Get().(*[]byte)
+	defer l.lines.Put(buffer)
+	*buffer = (*buffer)[:0]
 	if l.dir != "" {
-		line = encoder.encode(&filled)
+		*buffer = appendLine(*buffer, &filled)
 	}
 
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.appendLocked(&filled, line)
+	l.appendLocked(&filled, *buffer)
 }
 
 func (l *Log) appendLocked(e *analytics.Event, line []byte) {

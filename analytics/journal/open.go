@@ -32,7 +32,7 @@ type Config struct {
 // if another process has the log.
 func Open(c Config) (*Log, error) {
 	l := &Log{node: c.Node, logger: c.Logger, open: map[string]openBegin{}}
-	l.encoders.New = func() any { return newLineEncoder() }
+	l.lines.New = func() any { return new([]byte) }
 	if l.logger == nil {
 		l.logger = slog.New(slog.DiscardHandler)
 	}

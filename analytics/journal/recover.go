@@ -1,7 +1,6 @@
 package journal
 
 import (
-	"bytes"
 	"errors"
 	"os"
 	"path/filepath"
@@ -94,12 +93,11 @@ func (l *Log) replayLocked(s *segments, number int, open map[string]leftOpen) er
 func (l *Log) makeEndsLocked(open map[string]leftOpen) {
 	l.pendingEnds = make(map[string][]byte, len(open))
 	now := time.Now().UTC()
-	encoder := newLineEncoder()
 	for id, left := range open {
-		l.open[id] = openBegin{line: bytes.Clone(encoder.encode(&left.begin)), in: left.in}
+		l.open[id] = openBegin{line: appendLine(nil, &left.begin), in: left.in}
 		end := left.begin
 		end.Phase, end.Outcome, end.Partial, end.Time = analytics.PhaseEnd, analytics.OutcomeCrashed, true, now
-		l.pendingEnds[id] = bytes.Clone(encoder.encode(&end))
+		l.pendingEnds[id] = appendLine(nil, &end)
 	}
 }
 
