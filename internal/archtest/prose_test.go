@@ -6,7 +6,6 @@ import (
 	"go/token"
 	"io/fs"
 	"os"
-	"path"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -26,14 +25,6 @@ type source struct {
 	name     string // path relative to the repository
 	passages []passage
 	names    []declared
-}
-
-// unit is the smallest part of the repository that is clean or not: a directory of Go code, or a page.
-func (s source) unit() string {
-	if strings.HasSuffix(s.name, ".md") {
-		return s.name
-	}
-	return path.Dir(s.name)
 }
 
 // sources reads the Go files, with their tests, and the pages of the repository.
