@@ -16,8 +16,8 @@ import (
 	"colonnade/onebox"
 )
 
-// Fleet is a running fleet that belongs to one test. With COLONNADE_DIRECT in the environment, all entries call their colo servers as
-// functions, without HTTP in between; tests of what stands on the wire between nodes then fail.
+// Fleet is a running fleet that belongs to one test. With COLONNADE_DIRECT in the environment, all entries call
+// their colo servers as functions, without HTTP in between; tests of what stands on the wire between nodes then fail.
 type Fleet struct {
 	*onebox.Fleet
 	T      testing.TB

@@ -156,7 +156,7 @@ func TestSlotsByMaxTokens(t *testing.T) {
 	}
 }
 
-// An account whose outputs were short before gets more slots, whatever its requests announce.
+// An account whose outputs were short before gets more slots, also if its requests announce long ones.
 func TestSlotsByLearnedCost(t *testing.T) {
 	t.Parallel()
 	longDoc, long := fleettest.AccountWithKey("long", "")

@@ -16,7 +16,7 @@ import (
 	"colonnade/internal/wiretest"
 )
 
-// load is an open load: each request is sent when it is due, whatever happened to those before.
+// load is an open load: each request is sent when it is due, also if those before were not answered yet.
 type load struct {
 	f   *fleettest.Fleet
 	ctx context.Context // ends those that run

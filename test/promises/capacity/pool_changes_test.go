@@ -138,7 +138,7 @@ func TestConcurrencyLayers(t *testing.T) {
 	c.Check()
 }
 
-// Streams are complete, whatever happens to the document of their endpoint.
+// Streams are complete, also if the document of their endpoint changes or goes.
 func TestEndpointChangesUnderStreams(t *testing.T) {
 	t.Parallel()
 	f := fleettest.Start(t, onebox.Config{Colos: []string{"ams"}, Engines: 3, Engine: fleettest.SlowEngine(4)},

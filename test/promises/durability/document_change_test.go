@@ -135,7 +135,8 @@ func TestTimeoutsOfRunningRequests(t *testing.T) {
 	}
 }
 
-// A model's steps, a colo's region and a colo's state decide where requests go. Those that run or wait elsewhere are served there.
+// A model's steps, a colo's region and a colo's state decide where requests go. Those that run or wait elsewhere are served
+// there.
 func TestRoutingChanges(t *testing.T) {
 	t.Parallel()
 	// One colo a step, since a step puts colos last that were full a moment ago.

@@ -257,8 +257,9 @@ func (c *churn) agree() time.Duration {
 	return time.Since(began)
 }
 
-// After many random changes, good and bad, to documents of every kind, written to etcd while requests run: every node has what the
-// naive model expects, no request to an unchanged model fails, and an engine whose documents kept changing was never over its limit.
+// After many random changes, good and bad, to documents of every kind, written to etcd while requests run, every node has
+// what the naive model expects, no request to an unchanged model has failed, and an engine whose documents kept changing
+// was never over its limit.
 func TestRandomDocumentChanges(t *testing.T) {
 	t.Parallel()
 	f := fleettest.Start(t, onebox.Config{Engines: 2, Engine: simengine.Config{Slots: 8, TTFT: 15 * time.Millisecond, ITL: time.Millisecond}}, "")

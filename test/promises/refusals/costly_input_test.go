@@ -23,8 +23,8 @@ type input struct {
 	status     int
 }
 
-// costlyInputs are one or two of each kind. openai tests all bodies that are nested, ambiguous or no UTF-8, forwarding/httpguard all
-// heads, and trust all codings. The model "small" accepts a KiB.
+// costlyInputs are one or two of each kind. openai tests all bodies that are nested, ambiguous or no UTF-8,
+// forwarding/httpguard all heads, and trust all codings. The model "small" accepts a KiB.
 func costlyInputs() []input {
 	const deep = 100_000
 	large := `{"model":"demo-chat","messages":[{"role":"user","content":"` + strings.Repeat("a", 16<<20) + `"}]}`

@@ -24,7 +24,7 @@ func flooding(head string) rawResponse {
 	}}
 }
 
-// However many bytes engines send that no client gets, in whatever part of a response, they are discarded as they come.
+// However many bytes engines send that no client gets, in any part of a response, they are discarded as they come.
 func TestDiscardedBytesTakeNoMemory(t *testing.T) {
 	long := "Content-Length: 104857600\r\n\r\n"
 	misuse := ending{status: 400, number: 40001}

@@ -84,7 +84,7 @@ var faultEndings = []struct {
 	{simengine.FaultCloseIdle, served, served},
 }
 
-// Whatever fault an engine has, its client gets an exact response in bounded time, and the next request is served.
+// The client of an engine with any of the faults gets an exact response in bounded time, and the next request is served.
 func TestEngineFaults(t *testing.T) {
 	t.Parallel()
 	f := fleettest.Start(t, onebox.Config{Engine: fleettest.QuickEngine(4)}, shortTimeouts)

@@ -18,7 +18,7 @@ import (
 	"colonnade/onebox"
 )
 
-// A refusal by an engine reaches the client as a JSON error with its status, in whatever form the engine sends it.
+// A refusal by an engine reaches the client as a JSON error with its status, in any form in which the engine sends it.
 func TestEngineRefusesRequest(t *testing.T) {
 	const shaped = `{"error":{"message":"too long","type":"BadRequestError","param":null,"code":400}}`
 	events := func(data string) string { return ": ping\n\ndata: " + data + "\n\ndata: [DONE]\n\n" }

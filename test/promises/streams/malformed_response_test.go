@@ -90,8 +90,8 @@ func rawDocuments(engines []*rawEngine) string {
 	return all.String()
 }
 
-// Whatever bytes an engine sends and whatever it does to its connections: the client gets an exact error and none of those
-// bytes, the permit is released, the connection is not reused, and each node logs one final event.
+// If an engine sends what is no HTTP, or breaks its connection, the client gets an exact error and none of those bytes, the
+// permit is released, the connection is not reused, and each node logs one final event.
 func TestMalformedResponses(t *testing.T) {
 	t.Parallel()
 	engines := make([]*rawEngine, len(rawCases))

@@ -24,7 +24,7 @@ import (
 
 // While all engines of one model hang, requests for another model take no longer than before.
 func TestHungModelDoesNotSlowOthers(t *testing.T) {
-	requests, rounds, pause := 100, 1, time.Millisecond
+	requests, rounds, pause := 100, 3, time.Millisecond
 	if testkit.Soak() {
 		requests, rounds, pause = 500, 5, 20*time.Millisecond
 	}

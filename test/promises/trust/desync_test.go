@@ -70,8 +70,8 @@ func signTokenFor(f *fleettest.Fleet, to hop.Binding, issued time.Time) string {
 	return token
 }
 
-// A request that two servers might read in two ways is refused, or read in the only way on which all agree: one request never becomes two,
-// at either listener, and engines get exactly what a colo writes.
+// A request that two servers might read in two ways is refused, or read in the only way on which all agree. At either
+// listener one request never becomes two, and engines get exactly what a colo writes.
 func TestDesync(t *testing.T) {
 	t.Parallel()
 	engine, documents := startTape(t)

@@ -54,7 +54,8 @@ func TestFormsAreSpliced(t *testing.T) {
 	}
 }
 
-// A compressed body is refused by its header alone, with an error that says what to do. A client's Accept-Encoding is not sent on.
+// A compressed body is refused by its header alone, with an error that says what to do. A client's Accept-Encoding is not
+// sent on.
 func TestCompressedBodiesAreRefused(t *testing.T) {
 	engine, documents := startTape(t)
 	f := fleettest.Start(t, onebox.Config{Engine: fleettest.QuickEngine(4), Colos: []string{"ams"}}, documents)
@@ -81,7 +82,7 @@ func TestCompressedBodiesAreRefused(t *testing.T) {
 	engine.check(t, "a client that accepts compression", fleettest.StubBody)
 }
 
-// The body of a request that is refused for its account is read, whatever its framing, and the next request follows behind it.
+// The body of a request that is refused for its account is read, with either framing, and the next request follows behind it.
 func TestRefusedBodiesAreRead(t *testing.T) {
 	engine, documents := startTape(t)
 	document, key := fleettest.AccountWithKey("none", "limits: {concurrent: 0}")
