@@ -15,12 +15,12 @@ import (
 
 const (
 	mostUpward    = 0.25 // share of the references between the files of a package
-	fewestOrdered = 3    // files; of two, one may well hold the details of the other
+	fewestOrdered = 3    // files; with two, each may refer to the other
 )
 
-// Inside a package, a reader goes from the file that tells the story down to its details. So the files have an order in
+// Inside a package, a reader goes from the file with the main flow down to the details. So the files have an order in
 // which nearly all references point down, from a file to one below it. A reference that points upward is a detail that
-// depends on the story: move it up, or the declaration that it needs down.
+// depends on the main flow: move it up, or move the declaration that it needs down.
 func TestLayout(t *testing.T) {
 	var layouts []layout
 	for _, p := range loadRepository(t) {

@@ -27,7 +27,8 @@ type source struct {
 	names    []declared
 }
 
-// sources reads the Go files, with their tests, and the pages of the repository.
+// sources reads the Go files, with their tests, and the pages of the repository. It reads every directory in this process,
+// so the go command sees when a cached result of the tests is stale; what go list reads, it does not see.
 func sources() ([]source, error) {
 	var found []source
 	err := filepath.WalkDir(root, func(name string, entry fs.DirEntry, err error) error {
