@@ -16,11 +16,12 @@ import (
 	"colonnade/reasons"
 )
 
-// Client carries requests to colo servers elsewhere. All of its fields but Peers are required. It is safe for concurrent use.
+// Client carries requests to colo servers elsewhere. All of its fields but Peers are required. Its methods may be called by several
+// goroutines at once.
 type Client struct {
 	Transport *transport.Transport
 	Keys      *hop.Keys
-	Peers     *peertls.TrustStore // nil = servers are spoken to without TLS
+	Peers     *peertls.TrustStore // nil = without TLS
 }
 
 // Server is a colo server elsewhere.
@@ -29,10 +30,10 @@ type Server struct {
 	Address    string // host:port
 }
 
-// ErrNotSigned is wrapped by the error of a request that could not be signed: no server was asked.
+// ErrNotSigned is wrapped by the error of a request that could not be signed, and was not sent.
 var ErrNotSigned = errors.New("the request could not be signed")
 
-// To returns the way to a server.
+// To returns the path to a server.
 func (c *Client) To(s Server) Func {
 	return func(ctx context.Context, r *Request) (*Answer, error) { return c.do(ctx, s, r) }
 }
@@ -61,7 +62,7 @@ func (c *Client) do(ctx context.Context, to Server, r *Request) (*Answer, error)
 	return c.read(response)
 }
 
-// read finds out whether a server has served the request or says why not.
+// read returns the answer in a response: the response itself, or the verdict in it.
 func (c *Client) read(response *transport.Response) (*Answer, error) {
 	a := &Answer{}
 	if load, err := hop.ParseLoad(response.Header(hop.HeaderLoad)); err == nil {
@@ -71,13 +72,13 @@ func (c *Client) read(response *transport.Response) (*Answer, error) {
 	a.Attempts, _ = strconv.Atoi(attempts)
 	queued, _ := strconv.Atoi(response.Header(hop.HeaderQueuedMS))
 	a.Queued = time.Duration(queued) * time.Millisecond
-	said := response.Header(hop.HeaderVerdict)
-	if said == "" && attempts != "" && !response.NotAPI() {
+	value := response.Header(hop.HeaderVerdict)
+	if value == "" && attempts != "" && !response.NotAPI() {
 		a.Response = response
 		return a, nil
 	}
 	defer response.Close()
-	verdict, err := hop.ParseVerdict(said)
+	verdict, err := hop.ParseVerdict(value)
 	if err != nil {
 		return nil, c.noVerdict(response.Status(), err)
 	}
@@ -85,32 +86,32 @@ func (c *Client) read(response *transport.Response) (*Answer, error) {
 	return a, nil
 }
 
-// NoVerdictError is an answer that is neither an engine's nor carries a verdict: the server has not believed the request, or could
-// not read it.
+// NoVerdictError is the error of a response that is not an engine's and has no verdict: the server has rejected the hop token, or
+// could not read the request.
 type NoVerdictError struct {
 	Status   int
-	Unserved bool // the request cannot have been read, so nothing was done for it
+	Unserved bool // the server cannot have read the request
 	Err      error
 }
 
 func (e *NoVerdictError) Error() string {
-	return fmt.Sprintf("answered %d without a verdict that can be read: %v", e.Status, e.Err)
+	return fmt.Sprintf("answered %d without a valid verdict: %v", e.Status, e.Err)
 }
 
 // Unwrap returns the cause.
 func (e *NoVerdictError) Unwrap() error { return e.Err }
 
 var (
-	errNotBelieved = errors.New("it does not believe this node: their key files or certificates differ, or their clocks are more than five minutes apart")
-	errSpeaksTLS   = errors.New("it may speak TLS: then start this node with -peer-tls-cert, -peer-tls-key and -peer-tls-ca")
+	errRejected  = errors.New("it rejects this node: their key files or certificates differ, or their clocks are more than five minutes apart")
+	errMayUseTLS = errors.New("it may use TLS: then start this node with -peer-tls-cert, -peer-tls-key and -peer-tls-ca")
 )
 
 func (c *Client) noVerdict(status int, err error) *NoVerdictError {
 	switch {
 	case status == http.StatusForbidden:
-		return &NoVerdictError{Status: status, Err: errNotBelieved}
+		return &NoVerdictError{Status: status, Err: errRejected}
 	case status == http.StatusBadRequest && c.Peers == nil:
-		return &NoVerdictError{Status: status, Unserved: true, Err: errSpeaksTLS}
+		return &NoVerdictError{Status: status, Unserved: true, Err: errMayUseTLS}
 	}
 	return &NoVerdictError{Status: status, Err: err}
 }
@@ -126,7 +127,7 @@ func ErrorOf(v hop.Verdict) *openai.Error {
 		return openai.Unavailable(v.Reason, max(v.RetryAfter, time.Second))
 	case openai.NumberInternal:
 		return openai.Internal()
-	case openai.NumberRequestTimeout, openai.NumberRequestTooLarge: // the request did not come through to the colo, or the colo's table is older than ours
+	case openai.NumberRequestTimeout, openai.NumberRequestTooLarge: // the request did not reach the colo, or its table is older
 		return openai.Unavailable(v.Reason, time.Second)
 	}
 	e := openai.EngineFailed(v.Reason)

@@ -12,35 +12,35 @@ import (
 	"colonnade/openai"
 )
 
-// Func carries one request to one colo server. It returns when the answer's first byte, a whole short answer or a verdict is
-// there. The error is the context's cause after the context has ended, else a [*transport.ExchangeError] or [*NoVerdictError] of a
-// server that was not heard.
+// Func carries one request to one colo server. It returns when the first byte of the response, a whole short response or a verdict has
+// arrived. Its error is the context's cause after the context has ended, and otherwise a [*transport.ExchangeError] or a
+// [*NoVerdictError].
 type Func func(ctx context.Context, r *Request) (*Answer, error)
 
-// Request is what a node asks of a colo server.
+// Request is a request to a colo server.
 type Request struct {
 	Token     hop.Token
 	Route     openai.Route
-	Fields    []transport.Field    // header lines that an engine may get; the client's key is not among them
-	Lookup    func(string) string  // finds a header line by name in place of Fields; nil = Fields has them
+	Fields    []transport.Field    // header lines for the engine, without the client's key
+	Lookup    func(string) string  // returns a header line by name, instead of Fields; nil = use Fields
 	Body      []byte               // empty for a WebSocket
-	Handshake *transport.Handshake // the client's; nil unless it asks for a WebSocket
-	// Progress, if it is not nil, is called with how the request waits, by the goroutine that called the Func.
+	Handshake *transport.Handshake // the client's, for a WebSocket; else nil
+	// Progress, unless it is nil, is called with the progress of the waiting request, by the goroutine that has called the Func.
 	Progress func(hop.Progress)
-	// Tick, if it is not nil, is called in silences until the first byte; see [transport.Request].
+	// Tick, unless it is nil, is called repeatedly until the first byte: see [transport.Request].
 	Tick   func() time.Duration
 	Limits Limits
 }
 
-// Limits bound the exchange with a server elsewhere. The server has limits of its own, by the token and the model.
+// Limits are the limits of the exchange with a server elsewhere. The server has its own, by the token and the model.
 type Limits struct {
-	Connect   time.Duration // longest wait for a connection
+	Connect   time.Duration // for making a connection
 	FirstByte time.Duration // from dispatch to the first byte; 0 = only End holds
-	Idle      time.Duration // longest silence after the first byte
-	End       time.Time     // of the whole exchange
+	Idle      time.Duration // longest time without a byte after the first
+	End       time.Time     // of the exchange
 }
 
-// Field returns the value of the header line name, or nothing.
+// Field returns the value of the header line called name, or "".
 func (r *Request) Field(name string) string {
 	if r.Lookup != nil {
 		return r.Lookup(name)
@@ -61,12 +61,12 @@ func (r *Request) line() (method, path string) {
 	return "GET", realtimePath(r.Route.Path, r.Token.Model)
 }
 
-// Answer is what comes of a request: a Response to relay, or a Verdict. It is for one goroutine. A Response must be relayed, with
-// the hooks called as [relay.Relay] calls them, or else Close must be called.
+// Answer is the result of a request: a Response to relay, or a Verdict. It is for one goroutine. A Response must be relayed, with the
+// hooks called as [relay.Relay] calls them, or Close must be called.
 type Answer struct {
 	Response *transport.Response // nil if the request was not served
-	// Session runs a Response that has switched to WebSocket, if the engine's connection ends in this process; otherwise it is nil,
-	// and the connection to the colo server that runs it is tunnelled.
+	// Session runs an upgraded Response if the engine's connection ends in this process. Otherwise it is nil, and a tunnel carries the
+	// connection to the colo server that runs the session.
 	Session *realtime.Session
 
 	Verdict hop.Verdict   // of a request that was not served
@@ -77,9 +77,8 @@ type Answer struct {
 	Queued   time.Duration // time spent in the colo's queue
 	Attempts int           // at engines
 
-	// Hooks of a Response that comes as it is relayed; each may be nil. They are called by the relaying goroutine: OnChunk after
-	// each piece; OnOutcome once, before the client can know how the answer ends, with how long the client has held it up; OnClose
-	// once, last.
+	// Hooks of a Response whose body is relayed; each may be nil. The relaying goroutine calls OnChunk after each piece; OnOutcome once,
+	// before the client can know the outcome, with the time in which the client has blocked the relay; and OnClose once, last.
 	OnChunk   func()
 	OnOutcome func(end relay.Outcome, blocked time.Duration)
 	OnClose   func()

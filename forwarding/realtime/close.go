@@ -30,7 +30,7 @@ func sameForBoth(e SessionOutcome, code int, text string) closePlan {
 }
 
 // planClose returns the plan after the first event of a duplex: cause, or else a failure.
-func planClose(why failure, cause error) closePlan {
+func planClose(f failure, cause error) closePlan {
 	switch {
 	case errors.Is(cause, errMaxDuration):
 		return sameForBoth(SessionOutcome{Kind: relay.OutcomeTimeout, Reason: reasons.SessionTimeout}, websocket.CloseGoingAway, "session time is over")
@@ -38,29 +38,29 @@ func planClose(why failure, cause error) closePlan {
 		return planClientGone("")
 	case cause != nil:
 		return sameForBoth(SessionOutcome{Kind: relay.OutcomeDrained, Reason: reasons.Draining}, websocket.CloseGoingAway, "server is shutting down")
-	case why.side == clientSide:
-		return planClientClose(why)
+	case f.side == clientSide:
+		return planClientClose(f)
 	}
-	return planEngineClose(why)
+	return planEngineClose(f)
 }
 
 // planClientClose returns the plan after a failure of the client.
-func planClientClose(why failure) closePlan {
-	code, text, said := closeFrame(why)
+func planClientClose(f failure) closePlan {
+	code, text, ok := closeFrame(f)
 	switch {
-	case said:
+	case ok:
 		return sameForBoth(SessionOutcome{Kind: relay.OutcomeCompleted, Reason: closeReason(code)}, code, text)
-	case errors.Is(why.err, websocket.ErrReadLimit):
+	case errors.Is(f.err, websocket.ErrReadLimit):
 		return planClientRefused(reasons.MessageTooBig, websocket.CloseMessageTooBig, "message is too big")
-	case errors.Is(why.err, errOverhead):
+	case errors.Is(f.err, errOverhead):
 		return planClientRefused(reasons.TooManyFragments, websocket.ClosePolicyViolation, errOverhead.Error())
-	case errors.Is(why.err, errNotUTF8):
+	case errors.Is(f.err, errNotUTF8):
 		return planClientRefused(reasons.NotUTF8, websocket.CloseInvalidFramePayloadData, errNotUTF8.Error())
-	case isProtocolError(why):
+	case isProtocolError(f):
 		return planClientRefused(reasons.ProtocolError, websocket.CloseProtocolError, "")
-	case netconn.IsTimeout(why.err) && why.writing:
+	case netconn.IsTimeout(f.err) && f.writing:
 		return planClientGone(reasons.Stalled)
-	case netconn.IsTimeout(why.err):
+	case netconn.IsTimeout(f.err):
 		return planClientGone(reasons.Silent)
 	}
 	return planClientGone("")
@@ -83,28 +83,28 @@ func planClientGone(reason string) closePlan {
 }
 
 // planEngineClose returns the plan after a failure of the engine.
-func planEngineClose(why failure) closePlan {
-	code, text, said := closeFrame(why)
+func planEngineClose(f failure) closePlan {
+	code, text, ok := closeFrame(f)
 	switch {
-	case said && (code == websocket.CloseInternalServerErr || code == websocket.CloseServiceRestart):
+	case ok && (code == websocket.CloseInternalServerErr || code == websocket.CloseServiceRestart):
 		return sameForBoth(SessionOutcome{Kind: relay.OutcomeEngineError, Reason: closeReason(code), EngineFault: true}, code, text)
-	case said && code == websocket.CloseTryAgainLater:
+	case ok && code == websocket.CloseTryAgainLater:
 		return sameForBoth(SessionOutcome{Kind: relay.OutcomeEngineError, Reason: closeReason(code)}, code, text)
-	case said: // perhaps with an error of the client
+	case ok: // perhaps with an error of the client
 		return sameForBoth(SessionOutcome{Kind: relay.OutcomeCompleted, Reason: closeReason(code)}, code, text)
-	case errors.Is(why.err, websocket.ErrReadLimit):
+	case errors.Is(f.err, websocket.ErrReadLimit):
 		return planEngineFailed(relay.OutcomeEngineError, reasons.MessageTooBig)
-	case errors.Is(why.err, errOverhead):
+	case errors.Is(f.err, errOverhead):
 		return planEngineFailed(relay.OutcomeEngineError, reasons.TooManyFragments)
-	case errors.Is(why.err, errNotUTF8):
+	case errors.Is(f.err, errNotUTF8):
 		p := planEngineFailed(relay.OutcomeEngineError, reasons.NotUTF8)
 		p.engineCode, p.engineText = websocket.CloseInvalidFramePayloadData, errNotUTF8.Error()
 		return p
-	case isProtocolError(why):
+	case isProtocolError(f):
 		return planEngineFailed(relay.OutcomeEngineError, reasons.ProtocolError)
-	case netconn.IsTimeout(why.err) && why.writing:
+	case netconn.IsTimeout(f.err) && f.writing:
 		return planEngineFailed(relay.OutcomeTimeout, reasons.Stalled)
-	case netconn.IsTimeout(why.err):
+	case netconn.IsTimeout(f.err):
 		return planEngineFailed(relay.OutcomeTimeout, reasons.Silent)
 	}
 	return planEngineFailed(relay.OutcomeEngineError, reasons.Truncated)
@@ -116,9 +116,9 @@ func planEngineFailed(kind relay.OutcomeKind, reason string) closePlan {
 }
 
 // closeFrame returns the content of the close frame that has ended the connection, if one has.
-func closeFrame(why failure) (code int, text string, said bool) {
+func closeFrame(f failure) (code int, text string, ok bool) {
 	var frame *websocket.CloseError
-	if why.writing || !errors.As(why.err, &frame) || frame.Code == websocket.CloseAbnormalClosure {
+	if f.writing || !errors.As(f.err, &frame) || frame.Code == websocket.CloseAbnormalClosure {
 		return 0, "", false
 	}
 	return frame.Code, frame.Text, true
@@ -134,7 +134,7 @@ func closeReason(code int) string {
 }
 
 // isProtocolError reports whether gorilla's package has rejected a frame. It has no type for these errors.
-func isProtocolError(why failure) bool {
+func isProtocolError(f failure) bool {
 	var frame *websocket.CloseError
-	return !why.writing && !errors.As(why.err, &frame) && !netconn.IsTimeout(why.err) && strings.HasPrefix(why.err.Error(), "websocket: ")
+	return !f.writing && !errors.As(f.err, &frame) && !netconn.IsTimeout(f.err) && strings.HasPrefix(f.err.Error(), "websocket: ")
 }

@@ -31,8 +31,8 @@ func (c *messageRelay) run() failure {
 		if err != nil {
 			return c.from.readFailure(err)
 		}
-		if why := c.copyMessage(kind, message); why != nil {
-			return *why
+		if failed := c.copyMessage(kind, message); failed != nil {
+			return *failed
 		}
 		if c.conversation != nil {
 			c.conversation.EndMessage() // even if the client does not get it: the engine has generated it
@@ -74,8 +74,8 @@ func (c *messageRelay) copyMessage(kind int, message io.Reader) *failure {
 			return nil
 		}
 		if err != nil {
-			why := c.from.readFailure(err)
-			return &why
+			failed := c.from.readFailure(err)
+			return &failed
 		}
 	}
 }

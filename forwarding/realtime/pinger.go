@@ -48,8 +48,8 @@ func (p *pinger) send() {
 // ping sends a ping. The timer's goroutine would not recover from a panic, and the process would end.
 func (p *pinger) ping() (panicked any) {
 	defer func() {
-		if with := recover(); with != nil {
-			panicked = server.NewPanicError(with)
+		if recovered := recover(); recovered != nil {
+			panicked = server.NewPanicError(recovered)
 		}
 	}()
 	_ = p.end.ws.WriteControl(websocket.PingMessage, nil, time.Now().Add(p.end.conn.stall))

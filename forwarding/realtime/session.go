@@ -116,13 +116,13 @@ func (s *Session) begin(conn *netconn.Conn, engine *netconn.Conn) (*session, err
 	stall, silence := cmp.Or(s.Limits.WriteStall, netconn.WriteStall), 2*cmp.Or(s.Limits.PingInterval, pingInterval)
 	engine.Deadline, engine.IdleTimeout, conn.IdleTimeout = time.Time{}, silence, silence
 	frames := &s.Buffers.frames
-	engineWire := &frameConn{Conn: engine, stall: stall}
-	clientWire := &frameConn{Conn: conn, stall: stall}
-	toEngine, err := dialEngine(engineWire, frames)
+	engineConn := &frameConn{Conn: engine, stall: stall}
+	clientConn := &frameConn{Conn: conn, stall: stall}
+	toEngine, err := dialEngine(engineConn, frames)
 	if err != nil {
 		return nil, err
 	}
-	toClient, err := s.acceptClient(clientWire, frames)
+	toClient, err := s.acceptClient(clientConn, frames)
 	if err != nil {
 		return nil, err
 	}
@@ -131,8 +131,8 @@ func (s *Session) begin(conn *netconn.Conn, engine *netconn.Conn) (*session, err
 		limit = maxMessage
 	}
 	r := &session{Session: s}
-	r.client = newWSEnd(clientSide, toClient, clientWire, limit)
-	r.engine = newWSEnd(serverSide, toEngine, engineWire, limit)
+	r.client = newWSEnd(clientSide, toClient, clientConn, limit)
+	r.engine = newWSEnd(serverSide, toEngine, engineConn, limit)
 	pieces := &s.Buffers.pieces
 	up := messageRelay{from: r.client, to: r.engine, counters: &r.in, limiter: &rateLimiter{}, pieces: pieces}
 	down := messageRelay{from: r.engine, to: r.client, counters: &r.out, conversation: &r.conversation, pieces: pieces}

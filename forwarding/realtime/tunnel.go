@@ -54,9 +54,9 @@ func (t *Tunnel) Run(client *netconn.Conn) TunnelOutcome {
 		up:   startCopier(func() failure { return up.run(clientSide, serverSide) }),
 		down: startCopier(func() failure { return down.run(serverSide, clientSide) }),
 	}
-	why, cause := d.first(t.Context, 0)
+	failed, cause := d.first(t.Context, 0)
 	before := down.bytes.Load()
-	d.windDown(server, client, why, cause)
+	d.windDown(server, client, failed, cause)
 	server.Cancel()
 	client.Cancel()
 	<-d.up.done
@@ -66,16 +66,16 @@ func (t *Tunnel) Run(client *netconn.Conn) TunnelOutcome {
 		server.Abort() // so that it notices even while it does not read
 	}
 	end := TunnelOutcome{BytesIn: up.bytes.Load(), BytesOut: down.bytes.Load()}
-	end.Outcome = tunnelOutcome(why, cause, closed && end.BytesOut == before)
+	end.Outcome = tunnelOutcome(failed, cause, closed && end.BytesOut == before)
 	return end
 }
 
 // windDown closes each side's write half after the other side's end, and copies for a while what it still sends.
-func (d *duplex) windDown(srv, client *netconn.Conn, why failure, cause error) {
+func (d *duplex) windDown(srv, client *netconn.Conn, failed failure, cause error) {
 	switch {
-	case errors.Is(cause, server.ErrClientGone), cause == nil && why.side == clientSide && !errors.Is(why.err, io.EOF):
+	case errors.Is(cause, server.ErrClientGone), cause == nil && failed.side == clientSide && !errors.Is(failed.err, io.EOF):
 		// Neither side can receive anything.
-	case cause == nil && why.side == clientSide:
+	case cause == nil && failed.side == clientSide:
 		_ = srv.CloseWrite()
 		d.down.waitDone(3 * drainTimeout)
 	case cause != nil:
@@ -90,18 +90,18 @@ func (d *duplex) windDown(srv, client *netconn.Conn, why failure, cause error) {
 
 // tunnelOutcome infers the outcome without parsing frames. If the client has closed first, agreed is whether the server has sent nothing
 // after that: it answers a close frame before the client closes, and a lost client after.
-func tunnelOutcome(why failure, cause error, agreed bool) relay.Outcome {
+func tunnelOutcome(failed failure, cause error, agreed bool) relay.Outcome {
 	switch {
 	case cause != nil:
 		return cancelledOutcome(cause)
-	case why.side == clientSide && !agreed:
-		return relay.Outcome{Kind: relay.OutcomeClientGone, Err: why.err}
-	case why.side == clientSide, errors.Is(why.err, io.EOF):
+	case failed.side == clientSide && !agreed:
+		return relay.Outcome{Kind: relay.OutcomeClientGone, Err: failed.err}
+	case failed.side == clientSide, errors.Is(failed.err, io.EOF):
 		return relay.Outcome{Kind: relay.OutcomeCompleted}
-	case netconn.IsTimeout(why.err):
-		return relay.Outcome{Kind: relay.OutcomeTimeout, Err: why.err}
+	case netconn.IsTimeout(failed.err):
+		return relay.Outcome{Kind: relay.OutcomeTimeout, Err: failed.err}
 	}
-	return relay.Outcome{Kind: relay.OutcomeEngineError, Err: why.err}
+	return relay.Outcome{Kind: relay.OutcomeEngineError, Err: failed.err}
 }
 
 // cancelledOutcome returns the outcome of a connection that its context has ended.

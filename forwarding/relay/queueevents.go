@@ -59,9 +59,9 @@ func WriteQueueEvents(rc *fasthttp.RequestCtx, q *QueueEventStream) {
 // WriteTo writes comments, and then the response or an error event. It recovers from panics.
 func (q *QueueEventStream) WriteTo(w io.Writer) (n int64, err error) {
 	defer func() {
-		if with := recover(); with != nil {
+		if recovered := recover(); recovered != nil {
 			defer q.end()
-			err = q.writeRefusal(w, q.OnPanic(server.DescribePanic(with), server.Stack()))
+			err = q.writeRefusal(w, q.OnPanic(server.DescribePanic(recovered), server.Stack()))
 		}
 	}()
 	q.client, q.wroteAt = w, time.Now()

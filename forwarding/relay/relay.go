@@ -70,9 +70,9 @@ func (r *Relay) Read([]byte) (int, error) {
 // WriteTo writes the body. It recovers from panics, which truncate the response.
 func (r *Relay) WriteTo(w io.Writer) (n int64, err error) {
 	defer func() {
-		if with := recover(); with != nil {
+		if recovered := recover(); recovered != nil {
 			defer r.Response.Close()
-			n, err = r.Response.Size(), server.NewPanicError(with)
+			n, err = r.Response.Size(), server.NewPanicError(recovered)
 			_ = r.finish(w, err)
 		}
 	}()

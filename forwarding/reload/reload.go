@@ -123,8 +123,8 @@ func (f *Files[T]) startReadLocked() chan struct{} {
 // read reads the files, and puts their value in force if they have changed. Only one goroutine reads at a time.
 func (f *Files[T]) read() (err error) {
 	defer func() {
-		if with := recover(); with != nil { // in Parse; no other goroutine would catch it, and the process would end
-			err = fmt.Errorf("cannot parse %s: panic with a %T", f.source.Name, with)
+		if recovered := recover(); recovered != nil { // in Parse; no other goroutine would catch it, and the process would end
+			err = fmt.Errorf("cannot parse %s: panic with a %T", f.source.Name, recovered)
 		}
 	}()
 	contents := make([][]byte, 0, len(f.source.Paths))

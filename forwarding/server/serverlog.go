@@ -23,8 +23,8 @@ func (l serverLog) Printf(format string, args ...any) {
 	for i := range args {
 		if err, ok := args[i].(error); ok {
 			var inWriting *fasthttp.ErrBodyStreamWritePanic
-			var ours PanicError
-			panicked = panicked || errors.As(err, &inWriting) || errors.As(err, &ours)
+			var panicErr PanicError
+			panicked = panicked || errors.As(err, &inWriting) || errors.As(err, &panicErr)
 			args[i] = sanitizeError(err)
 		}
 	}
@@ -39,11 +39,11 @@ func (l serverLog) Printf(format string, args ...any) {
 // sanitizeError describes an error of fasthttp without what it quotes.
 func sanitizeError(err error) string {
 	var panicked *fasthttp.ErrBodyStreamWritePanic
-	var ours PanicError
+	var panicErr PanicError
 	var network *net.OpError
 	switch {
-	case errors.As(err, &ours):
-		return "panic while writing a response: " + string(ours)
+	case errors.As(err, &panicErr):
+		return "panic while writing a response: " + string(panicErr)
 	case errors.As(err, &panicked):
 		// The value of the panic is only in the text.
 		_, what, known := strings.Cut(err.Error(), ": runtime error: ")

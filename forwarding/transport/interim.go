@@ -31,14 +31,14 @@ func (i *interimLimiter) add(h *head, size int) error {
 	if i.count++; i.count > most {
 		return fmt.Errorf("%w: more than %d interim responses", errMalformed, most)
 	}
-	said := h.get(hop.HeaderProgress)
-	if i.onProgress == nil || said == "" {
+	value := h.get(hop.HeaderProgress)
+	if i.onProgress == nil || value == "" {
 		return nil
 	}
 	if size > maxInterimHead {
 		return fmt.Errorf("%w: interim response over %d bytes", errMalformed, maxInterimHead)
 	}
-	p, err := hop.ParseProgress(said)
+	p, err := hop.ParseProgress(value)
 	if err != nil {
 		return fmt.Errorf("%w: %w", errMalformed, err)
 	}
