@@ -14,8 +14,8 @@ import (
 // interimTimeout bounds the write of an interim response, which only nodes that read them ask for.
 const interimTimeout = time.Second
 
-// WriteWhole answers the client with a response whose body is there as a whole, and reports whether it is. The caller has ended the
-// exchange. Any other response is left to WriteRest.
+// WriteWhole writes a response to the client if its body has arrived as a whole, and reports whether it has. The caller has ended the
+// exchange. Any other response is for WriteRest.
 func WriteWhole(rc *fasthttp.RequestCtx, response *transport.Response) bool {
 	body, whole := response.Body()
 	if whole {
@@ -25,7 +25,7 @@ func WriteWhole(rc *fasthttp.RequestCtx, response *transport.Response) bool {
 	return whole
 }
 
-// WriteRest answers the client with the response of relay, which writes it after the handler has returned, and ends it.
+// WriteRest makes relay write its response to the client, after the handler has returned.
 func WriteRest(rc *fasthttp.RequestCtx, relay *Relay) {
 	writeHead(rc, relay.Response)
 	rc.Response.ImmediateHeaderFlush = relay.Response.Stream() == nil

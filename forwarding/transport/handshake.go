@@ -55,17 +55,17 @@ func (h *Handshake) appendFields(b []byte) []byte {
 	return append(b, "\r\n"...)
 }
 
-// check returns an error unless answer, which has status 101, accepts the handshake. Without a handshake (nil) no answer may.
-func (h *Handshake) check(answer *head) error {
-	protocol := answer.get("sec-websocket-protocol")
+// check returns an error unless response, which has status 101, accepts the handshake. Without a handshake (nil) no response may.
+func (h *Handshake) check(response *head) error {
+	protocol := response.get("sec-websocket-protocol")
 	switch {
 	case h == nil:
 		return fmt.Errorf("%w: status 101 without a handshake", errMalformed)
-	case !strings.EqualFold(answer.get("upgrade"), "websocket"), !hasOption(answer.get("connection"), "upgrade"):
+	case !strings.EqualFold(response.get("upgrade"), "websocket"), !hasOption(response.get("connection"), "upgrade"):
 		return fmt.Errorf("%w: status 101 without an upgrade to websocket", errMalformed)
-	case answer.get("sec-websocket-accept") != h.AcceptKey():
+	case response.get("sec-websocket-accept") != h.AcceptKey():
 		return fmt.Errorf("%w: sec-websocket-accept does not match the key", errMalformed)
-	case answer.get("sec-websocket-extensions") != "":
+	case response.get("sec-websocket-extensions") != "":
 		return fmt.Errorf("%w: it accepts a WebSocket extension that was not offered", errMalformed)
 	case protocol != "" && !slices.Contains(h.Protocols, protocol):
 		return fmt.Errorf("%w: it accepts a WebSocket subprotocol that was not offered", errMalformed)

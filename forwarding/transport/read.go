@@ -1,0 +1,124 @@
+package transport
+
+import (
+	"errors"
+	"io"
+
+	"colonnade/openai"
+)
+
+// readFirst reads up to the first byte: a small body as a whole, or a stream up to its first event.
+func (resp *Response) readFirst(s ReadOptions) error {
+	if openai.IsEventStream([]byte(resp.head.get("content-type"))) && resp.head.status < 300 && !resp.head.encoded {
+		resp.stream = openai.NewStream(openai.StreamConfig{API: s.API, StripUsage: s.StripUsage})
+		return resp.readFirstEvent()
+	}
+	if resp.head.length > maxHeld {
+		resp.trackUsage(s)
+		_, err := resp.readSome()
+		return err
+	}
+	for len(resp.held) <= maxHeld {
+		more, err := resp.readSome()
+		if err != nil {
+			return err
+		}
+		if !more {
+			resp.whole = true
+			resp.finish()
+			return nil
+		}
+	}
+	resp.trackUsage(s)
+	return nil
+}
+
+// trackUsage begins to scan the body for its usage.
+func (resp *Response) trackUsage(s ReadOptions) {
+	if s.TrackUsage && openai.IsJSON(resp.head.get("content-type")) {
+		resp.usage = new(openai.UsageScanner)
+	}
+}
+
+// readSome adds the next piece to held. It reports false at the end of the body.
+func (resp *Response) readSome() (bool, error) {
+	piece, err := resp.body.next()
+	if errors.Is(err, io.EOF) {
+		return false, nil
+	}
+	resp.held = append(resp.held, piece...)
+	return true, err
+}
+
+func (resp *Response) readFirstEvent() error {
+	for len(resp.held) <= maxHeld {
+		piece, err := resp.body.next()
+		if errors.Is(err, io.EOF) {
+			return errEmptyStream
+		}
+		if err != nil {
+			return err
+		}
+		resp.held = append(resp.held, resp.stream.Feed(piece)...)
+		if err := resp.stream.Err(); err != nil {
+			return err
+		}
+		if first, _ := resp.stream.First(); first != openai.NoEvent {
+			return nil
+		}
+	}
+	return nil
+}
+
+var errEmptyStream = errors.New("stream ended before its first event")
+
+// Next returns the next bytes of the body, which are valid until the following call; there may be none. At the end of a complete body
+// it returns io.EOF, otherwise an [ExchangeError] or the context's cause.
+func (resp *Response) Next() ([]byte, error) {
+	if held := resp.held; held != nil {
+		resp.held = nil
+		resp.delivered(held)
+		return held, nil
+	}
+	if resp.conn == nil {
+		return nil, io.EOF
+	}
+	if resp.stream != nil && resp.stream.Ended() {
+		resp.conn.IdleTimeout = framingGrace
+	}
+	piece, err := resp.body.next()
+	switch {
+	case errors.Is(err, io.EOF):
+		resp.finish()
+		return resp.streamTail()
+	case err != nil:
+		return nil, exchangeError(resp.ctx, PhaseStream, err)
+	}
+	if resp.stream != nil {
+		piece = resp.stream.Feed(piece)
+		if err := resp.stream.Err(); err != nil {
+			return nil, &ExchangeError{Phase: PhaseStream, Err: err}
+		}
+	}
+	resp.delivered(piece)
+	return piece, nil
+}
+
+// delivered counts and scans what Next returns.
+func (resp *Response) delivered(piece []byte) {
+	resp.size += int64(len(piece))
+	if resp.usage != nil {
+		resp.usage.Write(piece)
+	}
+}
+
+// streamTail returns what is left of a stream that ended without an empty line, or io.EOF.
+func (resp *Response) streamTail() ([]byte, error) {
+	if resp.stream != nil {
+		if tail := resp.stream.Finish(); len(tail) > 0 {
+			resp.size += int64(len(tail))
+			return tail, nil
+		}
+	}
+	return nil, io.EOF
+}
