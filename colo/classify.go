@@ -86,7 +86,7 @@ func (c *call) classify(answer *transport.Response, err error) decision {
 			refusal: *unreachable(permits.Busy), // Retry-After is computed when the client is refused
 		}
 	case openai.Misconfigured:
-		c.server.config.Logger.Warn("endpoint is misconfigured: its answer says so", "endpoint", e.ID, "url", e.URL,
+		c.server.config.Logger.Warn("endpoint misconfigured", "endpoint", e.ID, "url", e.URL,
 			"status", answer.Status(), "model", c.model.Name)
 		return c.endpointMisconfigured()
 	}
