@@ -80,7 +80,7 @@ func (s *testServer) survived(events int) {
 // A panic costs its own request, at any stage: the request is answered, its permit is free, and an attempt that had a permit has a final
 // event.
 func TestPanicAtAnyStage(t *testing.T) {
-	const misconfigured = "endpoint is misconfigured: its answer says so"
+	const misconfigured = "endpoint misconfigured"
 	refusing := func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusUnauthorized) }
 	for _, stage := range []struct {
 		name   string
