@@ -14,6 +14,8 @@ import (
 type glossary struct {
 	phrases []banned // not in prose, and not in names
 	names   []banned // not in names
+
+	wrong map[string]string // results of wrongName: most names occur many times
 }
 
 // banned is a word, or several words, and what to use instead.
@@ -38,7 +40,7 @@ func loadGlossary(t *testing.T) glossary {
 
 // parseGlossary reads the tables "not, but" and "word, meaning, not".
 func parseGlossary(page string) glossary {
-	var g glossary
+	g := glossary{wrong: map[string]string{}}
 	for line := range strings.Lines(page) {
 		cells := strings.Split(strings.Trim(strings.TrimSpace(line), "|"), "|")
 		switch instead := strings.TrimSpace(cells[len(cells)-1]); {
@@ -65,7 +67,11 @@ func ban(span, instead string) banned {
 // wrongPhrases finds banned words in a passage.
 func (g glossary) wrongPhrases(p passage) []string {
 	var found []string
+	text := strings.ToLower(strings.Join(strings.Fields(p.text), " "))
 	for _, b := range g.phrases {
+		if !strings.Contains(text, b.words) {
+			continue // the pattern is slow
+		}
 		for _, at := range b.pattern.FindAllStringIndex(p.text, -1) {
 			found = append(found, fmt.Sprintf("%s:%d: %q: write %s", p.file, p.lineOf(at[0]), b.words, b.instead))
 		}
@@ -75,6 +81,15 @@ func (g glossary) wrongPhrases(p passage) []string {
 
 // wrongName returns what is wrong with a declared name or a file name, if anything.
 func (g glossary) wrongName(name string) string {
+	if wrong, ok := g.wrong[name]; ok {
+		return wrong
+	}
+	wrong := g.findWrong(name)
+	g.wrong[name] = wrong
+	return wrong
+}
+
+func (g glossary) findWrong(name string) string {
 	spelt := spell(name)
 	for _, b := range slices.Concat(g.phrases, g.names) {
 		if strings.Contains(spelt, " "+b.words+" ") || strings.Contains(spelt, " "+b.words+"s ") {

@@ -45,6 +45,9 @@ var freeRelative = regexp.MustCompile(`(?:^|[.!?:;]\s+)((?:Who|Whom|Whose|Whoeve
 
 // freeRelatives finds sentences that begin with a free relative clause. A question is none.
 func (p passage) freeRelatives() []string {
+	if !strings.Contains(p.text, "Wh") {
+		return nil // the pattern is slow
+	}
 	var found []string
 	for _, at := range freeRelative.FindAllStringSubmatchIndex(p.text, -1) {
 		if sentence, end := p.text[at[2]:at[3]], p.text[at[4]:at[5]]; end != "?" {

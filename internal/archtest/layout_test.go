@@ -4,10 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"go/ast"
-	"go/importer"
 	"go/types"
-	"io"
-	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -92,7 +89,7 @@ func (p pkg) layout() (layout, error) {
 		}
 	}
 	info := types.Info{Uses: map[*ast.Ident]types.Object{}}
-	config := types.Config{Importer: importer.ForCompiler(p.set, "gc", p.exports.open)}
+	config := types.Config{Importer: p.importer}
 	if _, err := config.Check(module+"/"+p.path, p.set, syntax, &info); err != nil {
 		return layout{}, err
 	}
@@ -107,8 +104,6 @@ func (p pkg) layout() (layout, error) {
 	l.order = l.refs.arrange()
 	return l, nil
 }
-
-func (e exports) open(path string) (io.ReadCloser, error) { return os.Open(e[path]) }
 
 func TestLayoutRule(t *testing.T) {
 	f := func(want string, texts ...string) {

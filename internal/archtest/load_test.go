@@ -6,8 +6,10 @@ import (
 	"errors"
 	"fmt"
 	"go/ast"
+	"go/importer"
 	"go/parser"
 	"go/token"
+	"go/types"
 	"io"
 	"os"
 	"os/exec"
@@ -24,10 +26,12 @@ const (
 
 // pkg is a package of the repository, without its tests.
 type pkg struct {
-	path    string // relative to the repository
-	files   []file
-	set     *token.FileSet // has the positions of the files
-	exports exports
+	path  string // relative to the repository
+	files []file
+
+	// Of the whole module.
+	set      *token.FileSet
+	importer types.Importer // nil for a package that imports nothing
 }
 
 // file is one Go file.
@@ -39,6 +43,8 @@ type file struct {
 
 // exports has the name of the compiled file of everything that a module imports, by import path.
 type exports map[string]string
+
+func (e exports) open(path string) (io.ReadCloser, error) { return os.Open(e[path]) }
 
 // repository lists the packages of both modules, with their files for any platform. The result is shared: read it only.
 var repository = sync.OnceValues(func() ([]pkg, error) {
@@ -77,7 +83,8 @@ func packagesOf(dir string) ([]pkg, error) {
 		return nil, fmt.Errorf("cannot list the packages of %s: %w\n%s", dir, err, stderr.Bytes())
 	}
 	var found []pkg
-	compiled := exports{}
+	compiled, set := exports{}, token.NewFileSet()
+	imports := importer.ForCompiler(set, "gc", compiled.open)
 	decoder := json.NewDecoder(bytes.NewReader(output))
 	for {
 		var l listed
@@ -90,7 +97,7 @@ func packagesOf(dir string) ([]pkg, error) {
 		if l.DepOnly {
 			continue
 		}
-		p, err := l.load(compiled)
+		p, err := l.load(set, imports)
 		if err != nil {
 			return nil, err
 		}
@@ -100,8 +107,8 @@ func packagesOf(dir string) ([]pkg, error) {
 	}
 }
 
-func (l listed) load(compiled exports) (pkg, error) {
-	p := pkg{path: strings.TrimPrefix(l.ImportPath, module+"/"), set: token.NewFileSet(), exports: compiled}
+func (l listed) load(set *token.FileSet, imports types.Importer) (pkg, error) {
+	p := pkg{path: strings.TrimPrefix(l.ImportPath, module+"/"), set: set, importer: imports}
 	for i, name := range append(l.GoFiles, l.IgnoredGoFiles...) {
 		if strings.HasSuffix(name, "_test.go") {
 			continue
