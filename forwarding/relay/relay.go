@@ -98,7 +98,7 @@ func (r *Relay) watchContext() {
 		_ = r.Client.SetWriteDeadline(r.finalDeadline())
 	})
 	r.detach = func() {
-		r.detach = nil // before a panic, too: woken is closed only once
+		r.detach = nil // first, since a second call, as after a panic, would wait forever
 		if !stop() {
 			<-woken
 		}

@@ -84,12 +84,12 @@ func hasOption(list, option string) bool {
 }
 
 // Upgraded reports whether the server has accepted the handshake: the connection is a WebSocket now.
-func (resp *Response) Upgraded() bool { return resp.switched }
+func (resp *Response) Upgraded() bool { return resp.upgraded }
 
 // TakeConn returns the connection of an upgraded response, which the caller must close. It reports false if the context has ended
 // before: then the caller must close the response.
 func (resp *Response) TakeConn() (*netconn.Conn, bool) {
-	if resp.conn == nil || !resp.switched || !resp.unwatch() {
+	if resp.conn == nil || !resp.upgraded || !resp.unwatch() {
 		return nil, false
 	}
 	c := resp.conn

@@ -42,7 +42,7 @@ type Response struct {
 	usage    *openai.UsageScanner // scans a JSON body that is too long to be held
 	held     []byte               // returned by Next before the rest of the body
 	whole    bool                 // held is the whole body
-	switched bool                 // the connection is a WebSocket now
+	upgraded bool                 // the connection is a WebSocket now
 	size     int64                // bytes that Next has returned
 }
 

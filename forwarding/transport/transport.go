@@ -212,7 +212,7 @@ func (resp *Response) begin(r *Request, s ReadOptions) error {
 	resp.head = h
 	resp.body = newBody(resp.conn.br, &resp.head)
 	if h.status == 101 {
-		resp.switched = true
+		resp.upgraded = true
 		return r.Handshake.check(&resp.head)
 	}
 	if err := resp.readFirst(s); err != nil {
