@@ -9,6 +9,7 @@ import (
 	"net/url"
 	"strings"
 	"testing"
+	"time"
 
 	"colonnade/internal/simengine"
 )
@@ -38,7 +39,7 @@ func TestRemoteWithSimulatedEngines(t *testing.T) {
 	address := ln.Addr().String()
 	ln.Close()
 	light := tiny // so that a busy machine can keep the engine busy, too
-	light.floodFactor = 1
+	light.floodFactor, light.timing, light.timeScale = 1, timing{80 * time.Millisecond, 20 * time.Millisecond}, 0.16
 	s := runPreset(t, light, floodScenario(), Options{Remote: &Remote{URL: startProxy(t, address), Model: "m",
 		Keys: []string{"one", "two", "three"}, Engines: []string{address}}})
 	if v := valueOf(t, s, "all", "goodput"); !(v > 0.3) { // no NaN either
