@@ -63,8 +63,8 @@ func TestDeadlineBelowTTFT(t *testing.T) {
 			t.Errorf("stream %v, before any sample: %d, want that it is tried", stream, a.Status)
 		}
 		testkit.WaitFor(t, "the engine to be idle", func() bool { return f.RunningRequests() == 0 })
-		if s := engine.Stats(); s.Aborted != before.Aborted+1 {
-			t.Errorf("stream %v: %d requests were aborted, want 1", stream, s.Aborted-before.Aborted)
+		if s := engine.Stats(); s.Requests > before.Requests+1 || s.Aborted-before.Aborted != s.Requests-before.Requests {
+			t.Errorf("stream %v: the engine has seen %+v and before %+v, want one more aborted", stream, s, before)
 		}
 		sampleTTFT(f, ttftSlots/2, body)
 		before = engine.Stats()
@@ -82,8 +82,10 @@ func TestDeadlineBelowTTFT(t *testing.T) {
 		if a := f.Chat(body, "x-colonnade-deadline-ms", "20000"); a.Status != 200 {
 			t.Errorf("stream %v, with enough time: %d", stream, a.Status)
 		}
-		if s := engine.Stats(); s.Requests != before.Requests+1+tried || s.Served != before.Served+1 || s.Aborted != before.Aborted+tried {
-			t.Errorf("stream %v: the engine has seen %+v and before %+v, want one more served", stream, s, before)
+		// On a busy machine, a request that was tried may not have come as far as the engine.
+		if s := engine.Stats(); s.Served != before.Served+1 || s.Aborted > before.Aborted+tried ||
+			s.Requests-before.Requests != s.Served-before.Served+s.Aborted-before.Aborted {
+			t.Errorf("stream %v: the engine has seen %+v and before %+v, want one more served and %d aborted", stream, s, before, tried)
 		}
 	}
 	engine.SetPace(time.Millisecond, -1)
