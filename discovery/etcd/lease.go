@@ -225,24 +225,29 @@ func (l *Lease) ensureKeyLocked(ctx context.Context) error {
 	key := l.fullKey()
 	ours := clientv3.Compare(clientv3.LeaseValue(key), "=", l.id)
 	same := clientv3.Compare(clientv3.Value(key), "=", string(l.value))
-	answer, err := l.r.Client.Txn(ctx).If(ours, same).Else(clientv3.OpGet(key)).Commit()
-	if err != nil || answer.Succeeded {
-		return err
-	}
-	found := answer.Responses[0].GetResponseRange().Kvs
-	if len(found) == 0 {
-		l.r.Logger.Warn("registration deleted from etcd; putting it again", "key", l.r.Key)
-		created, err := l.createLocked(ctx, l.id)
-		if err == nil && !created {
-			err = errKeyLost
+	for {
+		answer, err := l.r.Client.Txn(ctx).If(ours, same).Else(clientv3.OpGet(key)).Commit()
+		if err != nil || answer.Succeeded {
+			return err
 		}
-		return err
+		found := answer.Responses[0].GetResponseRange().Kvs
+		if len(found) == 0 {
+			l.r.Logger.Warn("registration deleted from etcd; putting it again", "key", l.r.Key)
+			created, err := l.createLocked(ctx, l.id)
+			if err == nil && !created {
+				err = errKeyLost
+			}
+			return err
+		}
+		if lease := found[0].Lease; lease != int64(l.id) && lease != 0 { // 0: an operator put our key
+			return newTakenError(l.r, found[0])
+		}
+		unchanged := clientv3.Compare(clientv3.ModRevision(key), "=", found[0].ModRevision)
+		if _, err := l.r.Client.Txn(ctx).If(unchanged).Then(l.put(l.id)).Commit(); err != nil {
+			return err
+		}
+		// The key may have changed before it was put: look again.
 	}
-	if lease := found[0].Lease; lease != int64(l.id) && lease != 0 { // 0: an operator put our key
-		return newTakenError(l.r, found[0])
-	}
-	_, err = l.r.Client.Txn(ctx).If(clientv3.Compare(clientv3.ModRevision(key), "=", found[0].ModRevision)).Then(l.put(l.id)).Commit()
-	return err
 }
 
 // createLocked puts the key if the place is free, and reports whether it was.

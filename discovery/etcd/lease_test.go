@@ -147,6 +147,51 @@ func TestRegistrationIsRestored(t *testing.T) {
 	}
 }
 
+// overwriter calls before each time that a transaction is given what to do if its conditions hold.
+type overwriter struct {
+	clientv3.KV
+	before func()
+}
+
+// Txn returns a transaction that calls before.
+func (o overwriter) Txn(ctx context.Context) clientv3.Txn {
+	return overwriterTxn{o.KV.Txn(ctx), o.before}
+}
+
+type overwriterTxn struct {
+	clientv3.Txn
+	before func()
+}
+
+func (t overwriterTxn) If(c ...clientv3.Cmp) clientv3.Txn {
+	return overwriterTxn{t.Txn.If(c...), t.before}
+}
+func (t overwriterTxn) Then(o ...clientv3.Op) clientv3.Txn {
+	t.before()
+	return t.Txn.Then(o...)
+}
+
+// A key that changes again while its registration is restored is restored all the same.
+func TestRegistrationIsRestoredWhileKeyChanges(t *testing.T) {
+	s := start(t)
+	r := s.registration("servers/ams/a")
+	r.Client = dial(t, s.Address)
+	l := s.register(r)
+	s.put(r.Key, "by hand")
+	changes := 0
+	r.Client.KV = overwriter{r.Client.KV, func() {
+		if changes++; changes == 1 {
+			s.put(r.Key, "by hand again")
+		}
+	}}
+	if err := l.Update(s.ctx(), r.Value); err != nil {
+		t.Fatal(err)
+	}
+	if kv := s.get(r.Key); kv == nil || string(kv.Value) != string(r.Value) || kv.Lease == 0 || changes < 2 {
+		t.Errorf("after %d changes: %+v", changes, kv)
+	}
+}
+
 func wantTaken(t *testing.T, err error, holder string, texts ...string) {
 	t.Helper()
 	var taken *etcd.TakenError
