@@ -14,9 +14,8 @@
 //
 // # Deadlines
 //
-// The same times bound what can still be served ([Pool.LatestStart]): a request with a deadline must have its permit
-// earlier than that by the least time in which an answer begins, so that no request waits, or is sent to an engine, without success;
-// see minTTFT.
+// A request with a deadline for its first byte is granted a permit only while the pool's minimum TTFT still fits before the
+// deadline ([Pool.LatestStart]). A later grant would use a slot for an answer that comes too late. See minTTFT.
 //
 // # Health
 //

@@ -12,7 +12,8 @@ import (
 	"colonnade/permits"
 )
 
-// HealthCheck checks the health path of one endpoint. An error that wraps [ErrNotProbed] says nothing of the endpoint.
+// HealthCheck checks the health path of one endpoint. An error that wraps [ErrNotChecked] says nothing about the
+// endpoint.
 type HealthCheck func(context.Context, *fleet.Endpoint) error
 
 // Manager has the pools of one colo server. It is safe for concurrent use.

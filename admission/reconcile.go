@@ -23,10 +23,11 @@ func (m *Manager) reconcile() {
 	m.forgetPoolsLocked()
 }
 
-// reconcileLocked gives every pool its endpoints, each with the slots that no other pool still holds on it, in two rounds:
-// until an endpoint is taken from a pool, that pool can be granted more of its slots. So the first round takes endpoints
-// away, and gives them to their new pools without any free slot. Only then is counted what the old pools hold. A pool that
-// keeps an endpoint is given the count of before the first round: what others hold there can only have become less.
+// reconcileLocked gives every pool its endpoints, each with the slots that no other pool still holds on it. An old pool can
+// be granted more slots until the endpoint is removed from it, so there are two rounds. The first removes endpoints from
+// their old pools, and adds them to the new ones with no free slot. A pool that keeps an endpoint keeps its slots there; what
+// other pools hold of them, as counted before, can only have become less. The second round counts what the old pools still
+// hold, and frees the rest.
 func (m *Manager) reconcileLocked() {
 	placed := m.endpointsByPoolLocked()
 	held, owner := m.heldLocked()

@@ -27,17 +27,17 @@ func (e *Error) Error() string {
 	return fmt.Sprintf("%d %s: %s", e.Number, e.Code, e.Message)
 }
 
-// InvalidRequest is a malformed request; param names the field at fault or is empty.
+// InvalidRequest returns the error for a malformed request; param names the field at fault or is empty.
 func InvalidRequest(param, format string, args ...any) *Error {
 	return &Error{Row: row(NumberInvalidRequest), Message: fmt.Sprintf(format, args...), Param: param}
 }
 
-// ModelNotFound is a request for a model that the fleet does not have.
+// ModelNotFound returns the error for a model that the fleet does not have.
 func ModelNotFound(model string) *Error {
 	return &Error{Row: row(NumberModelNotFound), Message: fmt.Sprintf("the model %q does not exist", Cut(model)), Param: "model"}
 }
 
-// UnknownURL is a path that is not served; target may have a query, which is not repeated.
+// UnknownURL returns the error for a path that is not served; target may have a query, which is not repeated.
 func UnknownURL(target string) *Error {
 	path, why := pathOnly(target), "the base URL must end in /v1"
 	if strings.HasPrefix(path, "/v1/") {
@@ -46,108 +46,109 @@ func UnknownURL(target string) *Error {
 	return &Error{Row: row(NumberUnknownURL), Message: fmt.Sprintf("unknown URL %q: %s", Cut(path), why)}
 }
 
-// UnsupportedParameter is a field that asks for state, which is not kept here.
+// UnsupportedParameter returns the error for a field that asks for state that is not kept here.
 func UnsupportedParameter(param string) *Error {
 	return &Error{Row: row(NumberUnsupportedParameter), Message: fmt.Sprintf("%q is not supported: nothing is stored between requests; leave it out", param), Param: param}
 }
 
-// InvalidAPIKey is a request without a known key; why describes the problem and must not contain the key.
+// InvalidAPIKey returns the error for a request without a known key; why describes the problem and must not contain the key.
 func InvalidAPIKey(why string) *Error {
 	return &Error{Row: row(NumberInvalidAPIKey), Message: why}
 }
 
-// ModelNotAllowed is a model that exists but not for this account.
+// ModelNotAllowed returns the error for a model that exists but not for this account.
 func ModelNotAllowed(model string) *Error {
 	return &Error{Row: row(NumberModelNotAllowed), Message: fmt.Sprintf("this account may not use the model %q", Cut(model)), Param: "model"}
 }
 
-// NotANode is a client of a peer listener that is not a node of the fleet.
+// NotANode returns the error for a client of a peer listener that is not a node of the fleet.
 func NotANode() *Error {
 	return &Error{Row: row(NumberNotANode), Message: "this listener serves other nodes of the fleet only; send requests to an entry"}
 }
 
-// OriginNotAllowed is a browser whose page has an origin that may not open WebSockets.
+// OriginNotAllowed returns the error for a browser whose page has an origin that may not open WebSockets.
 func OriginNotAllowed(origin string) *Error {
 	return &Error{Row: row(NumberOriginNotAllowed), Message: fmt.Sprintf("pages of the origin %q may not connect: list it under origins in the document \"defaults\"", Cut(origin))}
 }
 
-// MethodNotAllowed is a served path with a method that is not in allow.
+// MethodNotAllowed returns the error for a served path with a method that is not in allow.
 func MethodNotAllowed(method, allow string) *Error {
 	return &Error{Row: row(NumberMethodNotAllowed), Message: fmt.Sprintf("the method %q is not allowed here: use %s", Cut(method), allow), Allow: allow}
 }
 
-// RequestTimeout is a request that was not received in time; limit names the time limit.
+// RequestTimeout returns the error for a request that was not received in time; limit names the time limit.
 func RequestTimeout(limit string) *Error {
 	return &Error{Row: row(NumberRequestTimeout), Message: "the request was not received in time: " + limit}
 }
 
-// RequestTooLarge is a body over limit bytes.
+// RequestTooLarge returns the error for a body over limit bytes.
 func RequestTooLarge(limit int64) *Error {
 	return &Error{Row: row(NumberRequestTooLarge), Message: fmt.Sprintf("the request body is larger than %d bytes", limit)}
 }
 
-// HeadersTooLarge is a request head over limit bytes.
+// HeadersTooLarge returns the error for a request head over limit bytes.
 func HeadersTooLarge(limit int) *Error {
 	return &Error{Row: row(NumberHeadersTooLarge), Message: fmt.Sprintf("the request headers are larger than %d bytes", limit)}
 }
 
-// TooManyHeaders is a request head of more than limit lines.
+// TooManyHeaders returns the error for a request head of more than limit lines.
 func TooManyHeaders(limit int) *Error {
 	e := HeadersTooLarge(0)
 	e.Message = fmt.Sprintf("the request has more than %d headers", limit)
 	return e
 }
 
-// RateLimited is a request over the account's own limits.
+// RateLimited returns the error for a request over the account's own limits.
 func RateLimited(reason string, retryAfter time.Duration) *Error {
 	return &Error{Row: row(NumberRateLimited), Message: "the limits of this account are reached, please slow down", Reason: reason, RetryAfter: retryAfter}
 }
 
-// NothingMayRun is a request of an account that may run no requests. It forbids the client's own retry, since only a
-// change of the account can help.
+// NothingMayRun returns the error for a request of an account that may run no requests. It forbids the client's own retry,
+// since only a change of the account can help.
 func NothingMayRun() *Error {
 	e := RateLimited(reasons.RateLimited, 0)
 	e.Message, e.NoRetry = "this account may have no request running (limits.concurrent is 0)", true
 	return e
 }
 
-// TooManyConnections is a connection beyond the limit for one address.
+// TooManyConnections returns the error for a connection beyond the limit for one address.
 func TooManyConnections(limit int) *Error {
 	e := RateLimited(reasons.TooManyConnections, time.Second)
 	e.Message = fmt.Sprintf("this address has %d connections open, and may have no more: close some, or send more requests over each", limit)
 	return e
 }
 
-// TooManyClients is a connection beyond the node's limit for all addresses together.
+// TooManyClients returns the error for a connection beyond the node's limit for all addresses together.
 func TooManyClients() *Error { return Unavailable(reasons.TooManyConnections, time.Second) }
 
-// OutOfCapacity is a request without a slot, and without room or time to wait; reason says which.
+// OutOfCapacity returns the error for a request without a slot, and without room or time to wait; reason says which.
 func OutOfCapacity(reason string, retryAfter time.Duration) *Error {
 	return &Error{Row: row(NumberOutOfCapacity), Message: strings.TrimSpace("Capacity temporarily exceeded, please try again. " + reasons.Sentence(reason)), Reason: reason, RetryAfter: retryAfter}
 }
 
-// Internal is an error of the gateway itself.
+// Internal returns the error for a fault of the gateway itself.
 func Internal() *Error {
 	return &Error{Row: row(NumberInternal), Message: "internal error"}
 }
 
-// EngineFailed is an engine that failed when no retry was left. It forbids the client's own retry, which would generate
-// again; clear NoRetry if nothing was dispatched.
+// EngineFailed returns the error for an engine that failed when no retry was left. It forbids the client's own retry, which
+// would generate again; clear NoRetry if nothing was dispatched.
 func EngineFailed(reason string) *Error {
 	return &Error{Row: row(NumberEngineFailed), Message: "the inference engine failed", Reason: reason, NoRetry: true}
 }
 
-// Unavailable is a model without a live endpoint or server, or a node that drains.
+// Unavailable returns the error for a model without a live endpoint or server, or a node that drains.
 func Unavailable(reason string, retryAfter time.Duration) *Error {
 	return &Error{Row: row(NumberUnavailable), Message: "the service is temporarily unavailable, please try again", Reason: reason, RetryAfter: retryAfter}
 }
 
-// InferenceTimeout is an engine that did not answer in time. It forbids the client's own retry, as [EngineFailed] does.
+// InferenceTimeout returns the error for an engine that did not answer in time. It forbids the client's own retry, as
+// [EngineFailed] does.
 func InferenceTimeout(reason string) *Error {
 	return &Error{Row: row(NumberInferenceTimeout), Message: "the inference engine did not answer in time", Reason: reason, NoRetry: true}
 }
 
-// OverDeadline is an [InferenceTimeout] that is not the engine's fault: the client set a shorter limit for its first
+// OverDeadline returns the [InferenceTimeout] that is not the engine's fault: the client set a shorter limit for its first
 // byte.
 func OverDeadline() *Error {
 	e := InferenceTimeout(reasons.FirstByteTimeout)

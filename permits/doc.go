@@ -52,10 +52,9 @@
 // The drain rate is how many permits are released per second when all slots are taken: slots over mean time held (Little's
 // law, J. Little 1961, applied to the slots). The mean is that of the first 64 completions and exponentially weighted
 // with 1/64 from there on, and is used from 16 completions on. So the rate follows at once when slots come or go, needs no
-// period of overload to be measured in, and is wrong only while times change. When no permit has been released for as
-// long as one is held on the mean, the rate is bounded by that silence, to slots over its length (with fewer than three
-// slots, 3 over its length). This bounds the promised rate when engines hang, without mistaking a batch of requests that
-// started together for a hang.
+// period of overload to be measured in, and is wrong only while times change. While all slots are taken, the rate is at most
+// max(slots, 3) / silence, where the silence began with the last release, or when all slots were taken if that is later. This
+// bounds the promised rate when engines hang, without mistaking a batch of requests that started together for a hang.
 //
 // The expected wait of a newcomer is (requests ahead of it + 1) / rate; only those are ahead of it that its account's fair
 // share puts first. Where its account is at a cap, it waits for permits of that account, at the rate at which these are
@@ -78,7 +77,7 @@
 // first from the queue's bounds, as the hold with which a full queue is served just within MaxWait, and as slots are
 // released, from all time held over completions. An estimate can be far off, and a client that comes too soon is refused
 // again. So the jitter is wider then, up to three and a quarter times what was computed, and narrows as the estimate
-// improves. With that, of a burst to a pool that was idle before, whose backlog is under 32 s, at least four of five
-// clients are admitted when they come back if holds are half to twice what the bounds say
+// improves. If an idle pool gets a burst with a backlog under 32 s, and permits are then held for half to twice as long as
+// estimated from the queue's bounds, at least four of five refused clients are admitted when they come back
 // (TestObedientClientsAreAdmittedByANewPool).
 package permits

@@ -6,9 +6,9 @@ import (
 	"time"
 )
 
-// Fence is the moment up to which permits may be granted. Several pools may share one. It passes by itself: a process
-// that was stopped does not know that it was, but its clock does, so every grant compares the fence with the clock. It is
-// safe for concurrent use.
+// Fence is the moment up to which permits may be granted. Several pools may share one. Every grant compares the fence with
+// the monotonic clock, so a process that was stopped by a signal finds that it has passed. That clock stands still while
+// the machine is suspended. Fence is safe for concurrent use.
 type Fence struct {
 	began time.Time    // instants count from it, by the monotonic clock
 	until atomic.Int64 // nanoseconds after began

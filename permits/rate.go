@@ -9,7 +9,7 @@ import (
 const (
 	minCompletions   = 16 // from so many on, the rate is used
 	meanWindow       = 64 // completions that a mean is taken over, roughly
-	minQuietReleases = 3  // releases overdue before silence lowers the rate; or as many as there are slots, if that is more
+	minQuietReleases = 3  // a silence counts as so many releases that are missing, or one for each slot if that is more
 	maxExpectedWait  = 24 * time.Hour
 )
 

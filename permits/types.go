@@ -86,9 +86,9 @@ type Request struct {
 	Concurrent int     // permits the account may hold at once in this pool; 0: no cap of its own
 
 	MaxWait time.Duration // 0: do not wait (reason busy). The pool's own MaxWait bounds it too
-	// MaxExpected makes it wait only if the expected wait is known and at most this; else it is refused, reason busy.
-	// Negative: no such bound. A caller with a bound tries elsewhere when refused, so its client is not counted as a
-	// pending retry; but it is if there was no room, since then the caller does not ask here again.
+	// MaxExpected bounds the expected wait: the request waits only if that is known and at most this, and else is refused
+	// with the reason busy. Negative: no bound. A refused request with a bound is counted as a pending retry only if the
+	// queue was full, since otherwise its caller tries elsewhere and may ask here again.
 	MaxExpected       time.Duration
 	ReturnProbability float64   // that the client comes back to this pool if it is refused, as it is by others too; 0: 1
 	JitterSeed        float64   // the part of the jitter of Retry-After that it gets, above 0 to 1; 0: drawn at random

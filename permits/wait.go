@@ -51,7 +51,7 @@ func (p *Pool) leave(w *waiter, reason Reason) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if w.resolved {
-		return // a releaser was faster, between what woke w and the mutex: that it was granted or refused stands
+		return // another goroutine resolved w first; its result stands
 	}
 	p.queue.Remove(&w.item)
 	if reason != "" {

@@ -47,8 +47,8 @@
 //
 // [Register] puts a node's own document under a lease, and [Lease.Run] keeps it there: it renews the lease each third of its
 // TTL, puts the key again if it is gone, registers anew when the lease was lost, and removes both at the end. Each step that
-// decides who has a name is a transaction in etcd, so two nodes never both believe that they have it. The name of a node
-// that was killed is free when its lease expires: Register waits for that, and gives up as soon as it sees the lease renewed.
+// decides which node has a name is a transaction in etcd, so etcd never gives one to two nodes. The name of a node that was
+// killed is free when its lease expires: Register waits for that, and gives up as soon as it sees the lease renewed.
 //
 // A node that holds a lock on its data directory knows that its predecessor is dead. It saves the lease in a file, and the
 // next run under its name ends that lease at once, if the key is still attached to it.
@@ -56,9 +56,10 @@
 // # The lease fence
 //
 // A node that may act only while no other node can have its place, as a colo server grants permits, is given a deadline by
-// [Fence.SetDeadline]. The deadline depends on this process's own clock alone, since a process that was stopped (SIGSTOP, a
-// suspended or paused machine) has no other way to tell. V is the TTL less a tenth; an event comes at the time t, except
-// that t of confirm is when the renewal began.
+// [Fence.SetDeadline]. The deadline depends on this process's own clock alone, since a process that was stopped (by SIGSTOP, or
+// because the machine was busy) has no other way to tell. That clock stands still while the machine is suspended or paused, so
+// a node that wakes up may act for the rest of V beside its successor. V is the TTL less a tenth; an event comes at the time
+// t, except that t of confirm is when the renewal began.
 //
 //	state       deadline    event                                               next state
 //	---------   ---------   -------------------------------------------------   ----------
@@ -79,11 +80,13 @@
 //	            none        challenge: the key of a rival is in the place        LAPSED
 //	            none        close: the node leaves                               NONE
 //
-// While etcd is away, no other node can get the place, so a process that keeps running keeps it: that is EXTENDED. A node
-// that etcd has never confirmed, or has doubted, is extended only as long as NoRival holds. A process that was stopped does
-// not know for how long. Its connections of before may be dead although etcd is not away, so after a lapse only the failure
-// of a call counts that began 20 s later, when no such connection is left. A key under the node's own name may be that of an
-// earlier run, which is dead: it ends the deadline like any challenge, but is no rival.
+// While etcd is away for all nodes, no other node can get the place, so a process that keeps running keeps it: that is
+// EXTENDED. A node that alone cannot reach etcd sees no difference and keeps acting, while another node can register once
+// the lease has expired. So two nodes can act at the same time in two cases: one was suspended, or one alone is cut off from
+// etcd. A node that etcd has never confirmed, or has doubted, is extended only as long as NoRival holds. A process that was
+// stopped does not know for how long. Its connections of before may be dead although etcd is not away, so after a lapse only
+// the failure of a call counts that began 20 s later, when no such connection is left. A key under the node's own name may be
+// that of an earlier run, which is dead: it ends the deadline like any challenge, but is no rival.
 //
 // # Bounds
 //

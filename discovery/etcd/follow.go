@@ -35,8 +35,8 @@ type follower struct {
 // follow applies changes after revision until a watch fails, or for relistInterval; then it returns nil.
 //
 // Each watch has a stream of its own to etcd. The failure of another stream does not end it, and a stream that hangs is left
-// behind. And etcd reports progress for all watches of a stream together: such a report may have been made before a watch was
-// created, and arrive after that but before the watch's first events, which it claims to have been sent.
+// behind. And a progress report of etcd covers all watches of a stream. One that was made before a watch was created can arrive
+// before that watch's first events, and would wrongly say that they were sent.
 func (w *Watcher) follow(ctx context.Context, revision int64, cache *cache) error {
 	ctx, cancel := context.WithCancel(clientv3.WithRequireLeader(ctx))
 	f := &follower{

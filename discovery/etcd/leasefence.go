@@ -21,8 +21,8 @@ type Fence struct {
 // connection of before the stop.
 const deadConnectionTimeout = 20 * time.Second
 
-// safetyMargin is the part of a TTL (one of so many) that is not used: clocks differ a little, and an action that begins by
-// the deadline takes a moment.
+// safetyMargin says how much of a TTL is not used, which is 1/safetyMargin: clocks differ a little, and an action that begins
+// by the deadline takes a moment.
 const safetyMargin = 10
 
 // leaseFence keeps the deadline of a [Fence]: see the package's documentation for its states.

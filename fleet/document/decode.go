@@ -18,8 +18,8 @@ type decoder struct {
 	checked bool // skip the rules: each layer was checked before
 }
 
-// autoConcurrency is the value of a whole number where the document has the word of the tag "or" instead. No range
-// includes it.
+// autoConcurrency is stored for the word in the tag "or", which a document may have in place of a whole number. No range
+// contains it.
 const autoConcurrency = -1
 
 // decode fills out, which points to a zero struct.
