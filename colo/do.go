@@ -30,9 +30,14 @@ func (s *Server) Do(ctx context.Context, r *peer.Request) (*peer.Answer, error) 
 		unlink()
 		in.Close()
 	}
+	relayed := false
+	defer func() {
+		if !relayed { // after a panic, too
+			end()
+		}
+	}()
 	a, err := s.do(in, r)
 	if err != nil || a.OnClose == nil {
-		end()
 		return a, err
 	}
 	onClose := a.OnClose
@@ -40,6 +45,7 @@ func (s *Server) Do(ctx context.Context, r *peer.Request) (*peer.Answer, error) 
 		defer end()
 		onClose()
 	}
+	relayed = true
 	return a, nil
 }
 

@@ -30,8 +30,12 @@ func (s *Server) serve(rc *fasthttp.RequestCtx) {
 			in.Close()
 		}
 	}()
+	var answer *peer.Answer
 	defer func() {
 		if server.LogPanic(s.config.Logger, "peer listener", recover()) {
+			if answer != nil {
+				answer.Close()
+			}
 			s.write(rc, "", &peer.Answer{Error: openai.Internal(), Verdict: hop.Verdict{Kind: hop.VerdictError, Final: true}})
 		}
 	}()
@@ -46,8 +50,8 @@ func (s *Server) serve(rc *fasthttp.RequestCtx) {
 		s.write(rc, id, &peer.Answer{Error: openai.Internal(), Verdict: hop.Verdict{Kind: hop.VerdictError}})
 		return
 	}
-	answer, err := s.do(in, r)
-	switch {
+	var err error
+	switch answer, err = s.do(in, r); {
 	case err != nil:
 		s.write(rc, id, &peer.Answer{Error: openai.Unavailable(reasons.ClientGone, 0)})
 	case answer.Response == nil:
@@ -86,7 +90,12 @@ func (s *Server) receive(rc *fasthttp.RequestCtx, in *server.Request) (*peer.Req
 		}
 	}
 	if r.Token.WantsProgress {
+		var last hop.Progress
 		r.Progress = func(p hop.Progress) {
+			if p == last {
+				return
+			}
+			last = p
 			if err := relay.WriteProgress(rc.Conn(), p); err != nil {
 				in.Cancel(errors.Join(server.ErrClientGone, err)) // nothing else can be written to it either
 			}

@@ -11,6 +11,8 @@ import (
 
 	"colonnade/analytics"
 	"colonnade/analytics/journal"
+	"colonnade/forwarding/peer"
+	"colonnade/openai"
 	"colonnade/permits"
 	"colonnade/reasons"
 )
@@ -109,6 +111,28 @@ func TestPanicAtAnyStage(t *testing.T) {
 			}
 			s.survived(2 * stage.events)
 		})
+	}
+}
+
+// So does a panic in a colo that is called as a function, even if the answer to the panic panics, too.
+func TestPanicOfDo(t *testing.T) {
+	const misconfigured = "endpoint misconfigured"
+	for _, over := range [][]string{{misconfigured}, {misconfigured, "handler panicked"}} {
+		s := startServerBy(t, func(s *Server) { s.config.Logger = setTrap(over...) })
+		s.engine(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusUnauthorized) })
+		func() {
+			defer func() {
+				if panicked := recover() != nil; panicked != (len(over) == 2) {
+					t.Errorf("traps over %q: the caller sees a panic: %v", over, panicked)
+				}
+			}()
+			route, _ := openai.ParseRoute([]byte("POST"), []byte("/v1/chat/completions"))
+			answer, err := s.Do(t.Context(), &peer.Request{Token: hopFor("late"), Route: route, Body: []byte(`{"model":"x","messages":[]}`)})
+			if err != nil || answer.Error.Status != 500 {
+				t.Errorf("answer %+v, %v", answer, err)
+			}
+		}()
+		s.survived(1)
 	}
 }
 

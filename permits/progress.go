@@ -12,7 +12,7 @@ type Progress struct {
 	Known    bool          // whether Expected is measured; without it the rate is not yet known
 }
 
-// progressInterval is how often the progress of a waiter is reported, if it changes.
+// progressInterval is how often the progress of a waiter is reported.
 const progressInterval = time.Second
 
 // progressReporter reports the progress of one waiter. It belongs to the goroutine that waits.
@@ -21,7 +21,6 @@ type progressReporter struct {
 	waiter   *waiter
 	callback func(Progress)
 	ticker   *time.Ticker
-	last     Progress
 }
 
 // newProgressReporter returns a reporter for w, after its first report.
@@ -31,13 +30,12 @@ func (p *Pool) newProgressReporter(w *waiter, callback func(Progress)) *progress
 	return r
 }
 
-// report calls back with the waiter's progress, if it still waits and the progress has changed.
+// report calls back with the waiter's progress, if it still waits.
 func (r *progressReporter) report() {
 	progress, waits := r.pool.progress(r.waiter)
-	if !waits || progress == r.last {
+	if !waits {
 		return
 	}
-	r.last = progress
 	returned := false
 	defer func() {
 		if !returned { // the callback panicked, and Acquire will not return: no caller would release the permit

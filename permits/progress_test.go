@@ -50,8 +50,7 @@ func (r *reports) want(t *testing.T, want ...report) {
 	}
 }
 
-// Progress is reported when a request begins to wait, then on change but at most once a second, and not once the request is
-// granted a permit.
+// Progress is reported when a request begins to wait, then once a second, and not once the request is granted a permit.
 func TestProgress(t *testing.T) {
 	play(t, config(), fleet(1, 1), func(s *scene) {
 		for range 3 {
@@ -63,15 +62,15 @@ func TestProgress(t *testing.T) {
 		s.ask("it", r)
 		all.want(s.T, at(0, 4))
 		time.Sleep(2500 * time.Millisecond)
-		all.want(s.T, at(0, 4)) // nothing has changed
-		s.release()             // each of those ahead holds its permit for a second
+		all.want(s.T, at(0, 4), at(time.Second, 4), at(2*time.Second, 4))
+		s.release() // each of those ahead holds its permit for a second
 		time.Sleep(4 * time.Second)
 		synctest.Wait()
-		all.want(s.T, at(0, 4), at(3*time.Second, 3), at(4*time.Second, 2), at(5*time.Second, 1))
+		all.want(s.T, at(0, 4), at(time.Second, 4), at(2*time.Second, 4), at(3*time.Second, 3), at(4*time.Second, 2), at(5*time.Second, 1))
 		s.wantGranted("ahead", "ahead", "ahead", "it")
 		time.Sleep(10 * time.Second)
-		if n := len(all.list()); n != 4 {
-			s.Errorf("%d reports, want 4: it was granted its permit", n)
+		if n := len(all.list()); n != 6 {
+			s.Errorf("%d reports, want 6: it was granted its permit", n)
 		}
 	})
 }
@@ -98,8 +97,8 @@ func TestNoProgressWithoutAWait(t *testing.T) {
 		<-done
 		s.ask("other", patient("b"))
 		time.Sleep(5 * time.Second)
-		if n := len(all.list()); n != 1 {
-			s.Errorf("%d reports, want 1: it has left", n)
+		if n := len(all.list()); n != 2 {
+			s.Errorf("%d reports, want 2: it has left", n)
 		}
 		s.release()
 		s.wantGranted("other")

@@ -100,8 +100,8 @@ type Request struct {
 	Rejoin bool
 	Avoid  []string // IDs of endpoints that it must not get; the caller must not change it while Acquire runs
 
-	// Progress, if set, is called with the request's progress: when it begins to wait, then on change, at most once a
-	// second. Acquire calls it, and cannot return a permit meanwhile.
+	// Progress, if set, is called with the request's progress: when it begins to wait, then once a second. Acquire calls it,
+	// and cannot return a permit meanwhile.
 	Progress func(Progress)
 }
 

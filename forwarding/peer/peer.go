@@ -25,9 +25,10 @@ type Request struct {
 	Lookup    func(string) string  // returns a header line by name, instead of Fields; nil = use Fields
 	Body      []byte               // empty for a WebSocket
 	Handshake *transport.Handshake // the client's, for a WebSocket; else nil
-	// Progress, unless it is nil, is called with the progress of the waiting request, by the goroutine that has called the Func.
+	// Progress, unless it is nil, is called with the progress of the waiting request, by the goroutine that has called the Func: by a
+	// server in this process once a second, by one elsewhere when the progress changes.
 	Progress func(hop.Progress)
-	// Tick, unless it is nil, is called repeatedly until the first byte: see [transport.Request].
+	// Tick, unless it is nil, is called repeatedly while a network is waited for, until the first byte: see [transport.Request].
 	Tick   func() time.Duration
 	Limits Limits
 }
@@ -84,16 +85,17 @@ type Answer struct {
 	OnClose   func()
 }
 
-// Close ends an answer that is not relayed.
+// Close ends an answer that is not relayed. Further calls do nothing.
 func (a *Answer) Close() {
+	onOutcome, onClose := a.OnOutcome, a.OnClose
+	a.OnOutcome, a.OnClose = nil, nil
+	if onClose != nil {
+		defer onClose() // after a panic, too
+	}
 	if a.Response != nil {
 		a.Response.Close()
 	}
-	if a.OnOutcome != nil {
-		a.OnOutcome(relay.Outcome{Kind: relay.OutcomeClientGone}, 0)
+	if onOutcome != nil {
+		onOutcome(relay.Outcome{Kind: relay.OutcomeClientGone}, 0)
 	}
-	if a.OnClose != nil {
-		a.OnClose()
-	}
-	a.OnOutcome, a.OnClose = nil, nil
 }

@@ -163,6 +163,8 @@ concurrency: 1
 	// It runs beside the subtests below.
 	silent := followFor(f, 3*testkit.Timeout, "/chat/completions", strings.Replace(fleettest.ChatBody(1, true), "demo-chat", "silent", 1), "x-request-id", "the-silent")
 	began := time.Now()
+	testkit.WaitFor(t, "the request to hold the slot", func() bool { return f.Pool("ams", "silent").Free == 0 })
+	queued := followFor(f, 3*testkit.Timeout, "/chat/completions", strings.Replace(fleettest.ChatBody(1, true), "demo-chat", "silent", 1))
 
 	t.Run("plain errors", func(t *testing.T) { plainErrors(f) })
 	t.Run("countdown", func(t *testing.T) { countdown(f, authorization) })
@@ -190,6 +192,12 @@ concurrency: 1
 	if silent.lines[0] != ": heartbeat" || time.Since(began) < 4*time.Second {
 		t.Errorf("after %v: %q", time.Since(began), silent.lines)
 	}
+	// So do they in a queue that does not move.
+	queued.until(": heartbeat")
+	if len(queued.lines) != 2 || !strings.HasPrefix(queued.lines[0], ": queue position=1") {
+		t.Errorf("a request in a queue that does not move read %q", queued.lines)
+	}
+	queued.leave()
 	silent.leave()
 	if e := f.FinalEvent(analytics.KindRequest, "the-silent"); e.Outcome != analytics.OutcomeClientGone {
 		t.Errorf("event of a client that left: %+v", e)
