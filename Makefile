@@ -16,7 +16,7 @@ help: ## list what can be made
 
 up: ## build and start a whole fleet on this machine; ENGINE_URL=http://localhost:11434 puts a real engine behind it
 	@echo "building the fleet (the first time takes a few minutes) ..."
-	@$(GO) build -o bin/colonnade ./cmd/colonnade
+	@$(GO) build -trimpath -o bin/colonnade ./cmd/colonnade
 	@exec bin/colonnade up $(if $(ENGINE_URL),-engine-url "$(ENGINE_URL)") $(UP_FLAGS)
 
 build: ## build bin/entry, bin/colo, bin/colonnade and bin/colonnade-bench
