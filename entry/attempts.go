@@ -230,8 +230,8 @@ func (t *attempts) deadlineNear() {
 // fail ends the request with e.
 func (t *attempts) fail(e *openai.Error) { t.failure, t.over = e, true }
 
-// outcome returns the error for the client when no colo has served the request.
-func (t *attempts) outcome() *openai.Error {
+// clientError returns the error for the client when no colo has served the request.
+func (t *attempts) clientError() *openai.Error {
 	switch {
 	case t.failure != nil && (t.over || t.refusal == nil || t.refusal.Status != 429):
 		return t.failure // an engine that failed says more than a colo without any

@@ -61,7 +61,7 @@ func TestEachColoIsTriedOnce(t *testing.T) {
 	if want := []string{"ams spill", "fra spill", "waw full"}; !slices.Equal(way, want) {
 		t.Errorf("tried %v, want %v", way, want)
 	}
-	if e := tr.outcome(); e.Number != 42902 || e.RetryAfter != 2*time.Second || e.Reason != "queue_full" {
+	if e := tr.clientError(); e.Number != 42902 || e.RetryAfter != 2*time.Second || e.Reason != "queue_full" {
 		t.Errorf("outcome = %+v, want out of capacity with the smallest Retry-After", e)
 	}
 }
@@ -75,12 +75,12 @@ func TestColoThatDrains(t *testing.T) {
 	}
 	tr = newAttempts(testStops("ams", "fra"), queueDefault, testRetry)
 	walk(tr, map[string]hop.Verdict{"ams": moved, "fra": moved})
-	if e := tr.outcome(); e.Status != 503 || e.Code != "unavailable" || e.Reason != "draining" || e.RetryAfter != 2*time.Second {
+	if e := tr.clientError(); e.Status != 503 || e.Code != "unavailable" || e.Reason != "draining" || e.RetryAfter != 2*time.Second {
 		t.Errorf("outcome = %+v", e)
 	}
 	tr = newAttempts(testStops("ams", "fra"), queueDefault, testRetry)
 	walk(tr, map[string]hop.Verdict{"ams": moved, "fra": ooc("queue_full", 5*time.Second, 0, false)})
-	if e := tr.outcome(); e.Status != 429 || e.Reason != "queue_full" || e.RetryAfter != 5*time.Second {
+	if e := tr.clientError(); e.Status != 429 || e.Reason != "queue_full" || e.RetryAfter != 5*time.Second {
 		t.Errorf("outcome = %+v, want what the colo says that stays", e)
 	}
 }
@@ -117,12 +117,12 @@ func TestColoThatDoesNotKnowTheModel(t *testing.T) {
 	}
 	tr = newAttempts(testStops("ams", "fra"), queueDefault, testRetry)
 	walk(tr, map[string]hop.Verdict{"ams": gone, "fra": gone})
-	if e := tr.outcome(); e.Status != 404 || e.Code != "model_not_found" {
+	if e := tr.clientError(); e.Status != 404 || e.Code != "model_not_found" {
 		t.Errorf("outcome = %+v, want that there is no such model", e)
 	}
 	tr = newAttempts(testStops("ams", "fra"), queueDefault, testRetry)
 	walk(tr, map[string]hop.Verdict{"ams": ooc("queue_full", time.Second, 0, false), "fra": gone})
-	if e := tr.outcome(); e.Status != 429 {
+	if e := tr.clientError(); e.Status != 429 {
 		t.Errorf("outcome = %+v, want that the colo that knows it is full", e)
 	}
 }
@@ -181,7 +181,7 @@ func TestLastTryGoesOnWhereThereIsNoRoomLeft(t *testing.T) {
 	if at, ok := tr.next(); ok {
 		t.Errorf("one try too many: %v", at)
 	}
-	if e := tr.outcome(); e.Reason != "account_queue_full" || e.RetryAfter != 5*time.Second {
+	if e := tr.clientError(); e.Reason != "account_queue_full" || e.RetryAfter != 5*time.Second {
 		t.Errorf("outcome = %+v, want the reason of the last try and the smallest Retry-After that a colo has said last", e)
 	}
 }
@@ -195,7 +195,7 @@ func TestOtherColosAreAskedAfterTheWait(t *testing.T) {
 	if want := []string{"ams spill", "fra spill", "ams full", "fra full"}; !slices.Equal(way, want) {
 		t.Errorf("tried %v, want %v", way, want)
 	}
-	if e := tr.outcome(); e.Reason != "queue_timeout" {
+	if e := tr.clientError(); e.Reason != "queue_timeout" {
 		t.Errorf("outcome = %+v", e)
 	}
 }
@@ -210,7 +210,7 @@ func TestRetryAfterIsOfTheLatestRefusals(t *testing.T) {
 	}
 	f := func(want time.Duration) {
 		t.Helper()
-		if e := tr.outcome(); e.Status != 429 || e.RetryAfter != want {
+		if e := tr.clientError(); e.Status != 429 || e.RetryAfter != want {
 			t.Errorf("outcome = %+v, want %v", e, want)
 		}
 	}
@@ -296,7 +296,7 @@ func TestFullEnginesCostRetries(t *testing.T) {
 	if at, ok := tr.next(); ok {
 		t.Errorf("without budget, %v was tried", at)
 	}
-	if e := tr.outcome(); e.Number != 42902 || e.NoRetry {
+	if e := tr.clientError(); e.Number != 42902 || e.NoRetry {
 		t.Errorf("outcome = %+v, want out of capacity", e)
 	}
 	tr = newAttempts(testStops("ams"), queueDefault, testRetry)
@@ -320,7 +320,7 @@ func TestErrorsGoOnWhileBudgetsLast(t *testing.T) {
 	if way := walk(tr, answers); !slices.Equal(way, []string{"ams spill", "fra spill"}) {
 		t.Errorf("with one retry: tried %v", way)
 	}
-	if e := tr.outcome(); e.Number != 50001 || !e.NoRetry {
+	if e := tr.clientError(); e.Number != 50001 || !e.NoRetry {
 		t.Errorf("outcome = %+v", e)
 	}
 
@@ -339,7 +339,7 @@ func TestFailureBesideColosWithoutEndpoint(t *testing.T) {
 		"ams": {Kind: hop.VerdictError, Number: 50001, Reason: "no_answer", EndpointsFailed: 1},
 		"fra": {Kind: hop.VerdictOOC, Number: 50301, Reason: "no_endpoint", RetryAfter: time.Second},
 	})
-	if e := tr.outcome(); e.Status != 502 || !e.NoRetry {
+	if e := tr.clientError(); e.Status != 502 || !e.NoRetry {
 		t.Errorf("outcome = %+v, want the engine's failure, which forbids to try again", e)
 	}
 }
@@ -356,7 +356,7 @@ func TestUnknownModelBesideOthers(t *testing.T) {
 		for _, answers := range []map[string]hop.Verdict{{"ams": unknown, "fra": other}, {"ams": other, "fra": unknown}} {
 			tr := newAttempts(testStops("ams", "fra"), queueDefault, testRetry)
 			walk(tr, answers)
-			if e := tr.outcome(); e.Status != status {
+			if e := tr.clientError(); e.Status != status {
 				t.Errorf("%v: outcome = %+v, want %d", answers, e, status)
 			}
 		}
@@ -377,7 +377,7 @@ func TestFinalVerdictEnds(t *testing.T) {
 	if way := walk(tr, map[string]hop.Verdict{"ams": final}); len(way) != 1 {
 		t.Errorf("tried %v after a final verdict", way)
 	}
-	if e := tr.outcome(); e.Status != 504 {
+	if e := tr.clientError(); e.Status != 504 {
 		t.Errorf("outcome = %+v, want 504", e)
 	}
 }
@@ -400,7 +400,7 @@ func TestPlanWithoutColos(t *testing.T) {
 	if _, ok := tr.next(); ok {
 		t.Error("an empty plan has a try")
 	}
-	if e := tr.outcome(); e.Status != 503 {
+	if e := tr.clientError(); e.Status != 503 {
 		t.Errorf("outcome = %+v, want 503", e)
 	}
 	// One colo is full, the other has no endpoint: to come back later is the better advice.
@@ -409,7 +409,7 @@ func TestPlanWithoutColos(t *testing.T) {
 		"ams": ooc("queue_full", 9*time.Second, 0, false),
 		"fra": {Kind: hop.VerdictOOC, Number: 50301, Reason: "no_endpoint", RetryAfter: time.Second},
 	})
-	if e := tr.outcome(); e.Status != 429 || e.RetryAfter != 9*time.Second {
+	if e := tr.clientError(); e.Status != 429 || e.RetryAfter != 9*time.Second {
 		t.Errorf("outcome = %+v, want the full colo's", e)
 	}
 }
@@ -421,7 +421,7 @@ func TestNoTimeForAnotherTry(t *testing.T) {
 		tr := newAttempts(testStops("ams", "fra", "waw")[:len(answers)], queueDefault, testRetry)
 		walk(tr, answers)
 		tr.deadlineNear()
-		if e := tr.outcome(); e.Number != number || e.Reason != reason || e.RetryAfter != after {
+		if e := tr.clientError(); e.Number != number || e.Reason != reason || e.RetryAfter != after {
 			t.Errorf("%v: %+v, want %d, %s, %v", answers, e, number, reason, after)
 		}
 	}

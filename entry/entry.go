@@ -82,7 +82,7 @@ func New(c Config) (*Entry, error) {
 	e.metrics = metrics.NewEntry(c.Metrics, c.Table, func() []metrics.ModelState { return e.active.states(c.Table()) })
 	e.http = server.New(server.Config{
 		Handle:        e.serve,
-		HandleError:   e.refuseUnread,
+		HandleError:   e.refuseUnreadable,
 		RejectEarly:   e.rejectEarly,
 		Inflight:      inflight,
 		Logger:        c.Logger,
@@ -152,8 +152,8 @@ func (e *Entry) Check() []error {
 // maxBody returns the largest max_body of any model, in bytes.
 func (e *Entry) maxBody() int { return e.config.Table().MaxBody().Int() }
 
-// refuseUnread answers a request that could not be read.
-func (e *Entry) refuseUnread(rc *fasthttp.RequestCtx, err *openai.Error) {
+// refuseUnreadable answers a request that could not be read.
+func (e *Entry) refuseUnreadable(rc *fasthttp.RequestCtx, err *openai.Error) {
 	c := e.newCall(rc)
 	defer c.close()
 	c.refuse(err)

@@ -78,7 +78,7 @@ func (c *call) infer(t *fleet.Table) (streaming bool) {
 	case c.Context.Err() != nil:
 		c.cancelled()
 	default:
-		c.refuse(c.attempts.outcome())
+		c.refuse(c.attempts.clientError())
 	}
 	return false
 }

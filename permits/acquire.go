@@ -33,9 +33,9 @@ type waiter struct {
 
 	ready    chan struct{} // closed when it is resolved; the fields below do not change after that
 	resolved bool
-	chosen   *endpoint // by acceptLocked, for the grant that follows
-	lease    *lease    // set if it was granted a permit
-	refusal  *Refusal  // set if it was refused; neither is if its client left
+	chosen   *endpoint    // by acceptLocked, for the grant that follows
+	permit   *permitState // set if it was granted a permit
+	refusal  *Refusal     // set if it was refused; neither is if its client left
 }
 
 // Acquire returns a permit, at once or after waiting for it; or a *Refusal; or context.Cause(ctx), if ctx ended first.
@@ -44,18 +44,18 @@ func (p *Pool) Acquire(ctx context.Context, r Request) (Permit, error) {
 	if ctx.Err() != nil {
 		return Permit{}, context.Cause(ctx)
 	}
-	l, w, err := p.admit(ctx, &r)
+	s, w, err := p.admit(ctx, &r)
 	if w != nil {
-		l, err = p.wait(w, r.Progress)
+		s, err = p.wait(w, r.Progress)
 	}
 	if err != nil {
 		return Permit{}, err
 	}
-	return l.permit(), nil
+	return s.permit(), nil
 }
 
-// admit decides what can be decided on arrival: it returns the lease of a permit, or a waiter, or a refusal.
-func (p *Pool) admit(ctx context.Context, r *Request) (*lease, *waiter, error) {
+// admit decides what can be decided on arrival: it returns a permit, or a waiter, or a refusal.
+func (p *Pool) admit(ctx context.Context, r *Request) (*permitState, *waiter, error) {
 	now := p.instant()
 	deadline := forever
 	if !r.Deadline.IsZero() {
@@ -65,9 +65,9 @@ func (p *Pool) admit(ctx context.Context, r *Request) (*lease, *waiter, error) {
 	defer p.mu.Unlock()
 	queueLen := p.queue.Len()
 	if p.free > 0 && !p.draining && now < deadline && p.mayGrantLocked(now) {
-		if l := p.takeLocked(now, r); l != nil {
-			l.queueLen = queueLen
-			return l, nil, nil
+		if s := p.takeLocked(now, r); s != nil {
+			s.queueLen = queueLen
+			return s, nil, nil
 		}
 	}
 	a := p.newArrival(r)
@@ -116,7 +116,7 @@ func (a *arrival) setWait(own, pool time.Duration) {
 }
 
 // takeLocked grants a slot without waiting, if one of those free is for this request; else it returns nil.
-func (p *Pool) takeLocked(now time.Duration, r *Request) *lease {
+func (p *Pool) takeLocked(now time.Duration, r *Request) *permitState {
 	if p.queue.Len() > 0 {
 		// No waiter can use what is free, unless this request brings a higher cap for its account: then those of its
 		// account that came before it go first.
@@ -131,9 +131,9 @@ func (p *Pool) takeLocked(now time.Duration, r *Request) *lease {
 	if !ok {
 		return nil
 	}
-	l := p.grantLocked(now, e, running)
+	s := p.grantLocked(now, e, running)
 	p.trackFullLocked(now)
-	return l
+	return s
 }
 
 // rejectReasonLocked returns why a request cannot be served, however long it waits; empty if it can.

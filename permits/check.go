@@ -15,7 +15,7 @@ func (p *Pool) Check() error {
 	defer p.mu.Unlock()
 	var errs []error
 	fail := func(format string, args ...any) { errs = append(errs, fmt.Errorf("permits: "+format, args...)) }
-	p.checkLeasesLocked(fail)
+	p.checkPermitsLocked(fail)
 	p.checkSlotsLocked(fail)
 	for i := range p.pendingRetries {
 		p.pendingRetries[i].check(fail)
@@ -37,22 +37,22 @@ func (p *Pool) Check() error {
 
 type failFunc = func(format string, args ...any)
 
-// checkLeasesLocked checks that what is held on each endpoint is what was granted and not released.
-func (p *Pool) checkLeasesLocked(fail failFunc) {
+// checkPermitsLocked checks that what is held on each endpoint is what was granted and not released.
+func (p *Pool) checkPermitsLocked(fail failFunc) {
 	held, total, grants := map[*endpoint]int{}, 0, 0.0
-	for i, l := range p.leases {
-		if l.at != i || (l.serial != 0) != (i < p.heldLocked()) {
-			fail("lease %d of permit %d has index %d, and %d are held", i, l.serial, l.at, p.heldLocked())
+	for i, s := range p.states {
+		if s.at != i || (s.serial != 0) != (i < p.heldLocked()) {
+			fail("state %d, of permit %d, has index %d, and %d are held", i, s.serial, s.at, p.heldLocked())
 		}
-		if l.serial != 0 {
-			held[l.endpoint]++
+		if s.serial != 0 {
+			held[s.endpoint]++
 			total++
-			grants += float64(l.granted)
+			grants += float64(s.granted)
 		}
 	}
 	if total != p.heldLocked() || total != p.queue.Running() {
-		fail("%d granted, %d released, %d run; but of %d leases %d are held",
-			p.serial, p.released, p.queue.Running(), len(p.leases), total)
+		fail("%d granted, %d released, %d run; but of %d states %d are held",
+			p.serial, p.released, p.queue.Running(), len(p.states), total)
 	}
 	if math.Abs(grants-p.grantTimeSum) > 1e-6*max(1, grants) {
 		fail("the instants of grant of %d permits add up to %v, counted %v", total, p.grantTimeSum, grants)

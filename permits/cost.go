@@ -22,28 +22,28 @@ type outcome struct {
 
 // Charge reports what the request's output has cost so far. Its input counts as it was estimated, or the account would
 // seem to have used more while the request runs than it is charged in the end. Charge is cheap and takes no lock: the cost
-// counts when the pool charges the lease next. Only the permit's holder may call it, and not after Release.
+// counts when the pool charges the permit next. Only the permit's holder may call it, and not after Release.
 func (t Permit) Charge(output float64) {
-	t.lease.reported.Store(math.Float64bits(t.lease.input + output))
+	t.state.reported.Store(math.Float64bits(t.state.input + output))
 }
 
 // BlockedOnClient reports for how long the request's client blocked it, by taking nothing of the answer that was there for
 // it. The account pays for that time as for any other, but it says nothing of what slots cost. Only the permit's holder
 // may call it, and not after Release.
-func (t Permit) BlockedOnClient(d time.Duration) { t.lease.blockedOnClient = d }
+func (t Permit) BlockedOnClient(d time.Duration) { t.state.blockedOnClient = d }
 
 // settleLocked charges an account what a permit that ends has used, and at least what its slot cost for the time that it
 // was held: a client that reads slowly keeps others out, however little it reads.
-func (p *Pool) settleLocked(now time.Duration, l *lease, o outcome) {
+func (p *Pool) settleLocked(now time.Duration, s *permitState, o outcome) {
 	if !o.taken {
-		p.queue.Finish(l.running, 0) // and says nothing of how long permits are held
+		p.queue.Finish(s.running, 0) // and says nothing of how long permits are held
 		return
 	}
-	held := now - l.granted
+	held := now - s.granted
 	p.holds.completed(now, held)
-	p.queue.ObserveHold(&l.running, held, time.Duration(p.holds.mean))
+	p.queue.ObserveHold(&s.running, held, time.Duration(p.holds.mean))
 	if p.config.Cost == ByRequests {
-		p.queue.Finish(l.running, math.NaN())
+		p.queue.Finish(s.running, math.NaN())
 		return
 	}
 	used := 0.0
@@ -51,28 +51,28 @@ func (p *Pool) settleLocked(now time.Duration, l *lease, o outcome) {
 		if o.used.Input+o.used.Output == 0 {
 			o.used = UnknownUse() // what it used has no price: the estimate is better than no cost at all
 		}
-		used = l.used(o.used)
-		p.holds.slotCost.add(used, held, l.blockedOnClient)
-		p.queue.Learn(l.running, o.used)
+		used = s.used(o.used)
+		p.holds.slotCost.add(used, held, s.blockedOnClient)
+		p.queue.Learn(s.running, o.used)
 	}
-	p.queue.Finish(l.running, max(used, p.slotCostLocked(held)))
+	p.queue.Finish(s.running, max(used, p.slotCostLocked(held)))
 }
 
 // used is the cost of a permit that ends: as far as it is known, and as estimated for the rest.
-func (l *lease) used(u Used) float64 {
-	estimate := l.running.Estimate()
+func (s *permitState) used(u Used) float64 {
+	estimate := s.running.Estimate()
 	input, output := u.Input, u.Output
 	if math.IsNaN(input) {
 		input = estimate.Input
 	}
 	if math.IsNaN(output) {
-		output = max(estimate.Output, l.charged()-input)
+		output = max(estimate.Output, s.charged()-input)
 	}
 	return max(input, 0) + max(output, 0)
 }
 
 // charged is the cost by the last Charge.
-func (l *lease) charged() float64 { return math.Float64frombits(l.reported.Load()) }
+func (s *permitState) charged() float64 { return math.Float64frombits(s.reported.Load()) }
 
 // slotCost is what requests use per second of holding a slot: the mean over those that were served. It is a mean of rates
 // and not a rate of means, so that a few requests that hold their slots for long do not make that cheap for themselves.
@@ -100,23 +100,23 @@ func (p *Pool) slotCostLocked(held time.Duration) float64 {
 	return p.holds.slotCost.perSecond * held.Seconds()
 }
 
-// leasesPerCharge is how many leases are charged each time that slots are handed out. With all slots taken, each lease is
+// permitsPerCharge is how many permits are charged each time that slots are handed out. With all slots taken, each permit is
 // charged a few times while a request of mean length runs, and no call has to charge all of them. A timer is not needed:
 // charges matter only when a slot is handed out.
-const leasesPerCharge = 4
+const permitsPerCharge = 4
 
-// chargeSomeLocked charges the next few leases for what they have cost by now beyond their estimate.
+// chargeSomeLocked charges the next few permits for what they have cost by now beyond their estimate.
 func (p *Pool) chargeSomeLocked(now time.Duration) {
 	if p.config.Cost == ByRequests {
 		return
 	}
-	held := p.leases[:p.heldLocked()]
-	for range min(leasesPerCharge, len(held)) {
+	held := p.states[:p.heldLocked()]
+	for range min(permitsPerCharge, len(held)) {
 		p.nextCharge++
 		if p.nextCharge >= len(held) {
 			p.nextCharge = 0
 		}
-		l := held[p.nextCharge]
-		p.queue.Charge(&l.running, max(l.charged(), p.slotCostLocked(now-l.granted)))
+		s := held[p.nextCharge]
+		p.queue.Charge(&s.running, max(s.charged(), p.slotCostLocked(now-s.granted)))
 	}
 }

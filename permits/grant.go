@@ -9,7 +9,7 @@ import (
 
 // Permit is the right to use one slot of one endpoint until Release. It is a value: copies are the same permit.
 type Permit struct {
-	lease    *lease
+	state    *permitState
 	serial   uint64
 	endpoint string
 	queued   time.Duration
@@ -17,12 +17,12 @@ type Permit struct {
 	held     int
 }
 
-// lease is the pool's side of a permit. Leases are reused, and the serial tells the permits apart: a permit that is
-// released twice, or after its lease was reused, is found out by it. Between grant and release a lease does not change but
-// for what its holder stores, so the holder may read it without the mutex.
-type lease struct {
+// permitState is the pool's side of a permit. States are reused, and the serial tells their permits apart: it shows that a
+// permit is released twice, or after its state was reused. Between grant and release, only the permit's holder changes the
+// fields that it reads, so it needs no mutex for them.
+type permitState struct {
 	pool            *Pool
-	at              int    // index in the pool's leases
+	at              int    // index in the pool's states
 	serial          uint64 // 0: no permit has it
 	endpoint        *endpoint
 	id              string // of the endpoint
@@ -36,8 +36,8 @@ type lease struct {
 	blockedOnClient time.Duration // stored by the holder; read only at the release
 }
 
-func (l *lease) permit() Permit {
-	return Permit{lease: l, serial: l.serial, endpoint: l.id, queued: l.queued, queueLen: l.queueLen, held: l.held}
+func (s *permitState) permit() Permit {
+	return Permit{state: s, serial: s.serial, endpoint: s.id, queued: s.queued, queueLen: s.queueLen, held: s.held}
 }
 
 // Endpoint returns the ID of the endpoint whose slot it is.
@@ -68,31 +68,31 @@ func (t Permit) ReleaseUnserved() { t.release(outcome{taken: true, unserved: tru
 func (t Permit) Cancel() { t.release(outcome{}) }
 
 func (t Permit) release(o outcome) {
-	if t.lease == nil {
+	if t.state == nil {
 		panic("permits: release of a permit that was never granted")
 	}
-	t.lease.release(t.serial, o)
+	t.state.release(t.serial, o)
 }
 
 // release takes a permit back, and hands its slot over to the next waiter before it releases the mutex.
-func (l *lease) release(serial uint64, o outcome) {
-	p := l.pool
+func (s *permitState) release(serial uint64, o outcome) {
+	p := s.pool
 	now := p.instant()
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if l.serial != serial { // of another permit by now, or of none: to go on would free another request's slot
+	if s.serial != serial { // of another permit by now, or of none: to go on would free another request's slot
 		panic("permits: permit released twice")
 	}
-	p.settleLocked(now, l, o)
-	e := l.endpoint
+	p.settleLocked(now, s, o)
+	e := s.endpoint
 	p.free -= e.free() // may stay as it is: the endpoint can be over its limit, unusable, full or removed by now
 	e.held--
 	e.maxHeld = max(e.Concurrency, e.held)
 	p.free += e.free()
-	l.serial, l.endpoint, l.running = 0, nil, fairqueue.Running{}
-	p.returnLeaseLocked(l)
+	s.serial, s.endpoint, s.running = 0, nil, fairqueue.Running{}
+	p.returnStateLocked(s)
 	p.released++
-	p.grantTimeSum -= float64(l.granted)
+	p.grantTimeSum -= float64(s.granted)
 	if p.heldLocked() == 0 {
 		p.grantTimeSum = 0 // or rounding errors would accumulate
 	}
@@ -102,36 +102,36 @@ func (l *lease) release(serial uint64, o outcome) {
 
 // grantLocked grants a slot of e, which has one free, to a request that the queue has started. It is the only place where
 // a slot is taken.
-func (p *Pool) grantLocked(now time.Duration, e *endpoint, running fairqueue.Running) *lease {
+func (p *Pool) grantLocked(now time.Duration, e *endpoint, running fairqueue.Running) *permitState {
 	p.nextChoice = e.index + 1
 	e.held++
 	p.free--
-	l := p.nextLeaseLocked()
+	s := p.nextStateLocked()
 	p.serial++
 	p.grantTimeSum += float64(now)
-	l.serial, l.endpoint, l.id, l.running, l.granted = p.serial, e, e.ID, running, now
-	l.queued, l.queueLen, l.held = 0, 0, e.Taken+e.held
-	l.input, l.blockedOnClient = running.Estimate().Input, 0
-	if l.reported.Load() != 0 { // a load is cheaper than a store, and nearly always enough
-		l.reported.Store(0)
+	s.serial, s.endpoint, s.id, s.running, s.granted = p.serial, e, e.ID, running, now
+	s.queued, s.queueLen, s.held = 0, 0, e.Taken+e.held
+	s.input, s.blockedOnClient = running.Estimate().Input, 0
+	if s.reported.Load() != 0 { // a load is cheaper than a store, and nearly always enough
+		s.reported.Store(0)
 	}
-	return l
+	return s
 }
 
-// nextLeaseLocked returns the lease of the next permit.
-func (p *Pool) nextLeaseLocked() *lease {
+// nextStateLocked returns the state of the next permit.
+func (p *Pool) nextStateLocked() *permitState {
 	held := p.heldLocked()
-	if held == len(p.leases) {
-		p.leases = append(p.leases, &lease{pool: p, at: held})
+	if held == len(p.states) {
+		p.states = append(p.states, &permitState{pool: p, at: held})
 	}
-	return p.leases[held]
+	return p.states[held]
 }
 
-// returnLeaseLocked moves the lease of a permit that ends behind those that are held.
-func (p *Pool) returnLeaseLocked(l *lease) {
-	last := p.leases[p.heldLocked()-1]
-	p.leases[l.at], p.leases[last.at] = last, l
-	l.at, last.at = last.at, l.at
+// returnStateLocked moves the state of a permit that ends behind those that are held.
+func (p *Pool) returnStateLocked(s *permitState) {
+	last := p.states[p.heldLocked()-1]
+	p.states[s.at], p.states[last.at] = last, s
+	s.at, last.at = last.at, s.at
 }
 
 // dispatchLocked hands free slots to waiters, until there are no more slots, or no waiter that could use one. Every change
@@ -151,8 +151,8 @@ func (p *Pool) dispatchLocked(now time.Duration) {
 			break // no waiter can use what is free: all are at a cap, avoid it, or are leaving
 		}
 		w := it.Value.(*waiter)
-		w.lease = p.grantLocked(now, w.chosen, running)
-		w.lease.queued, w.lease.queueLen = max(0, now-w.at), w.queueLen
+		w.permit = p.grantLocked(now, w.chosen, running)
+		w.permit.queued, w.permit.queueLen = max(0, now-w.at), w.queueLen
 		w.resolveLocked()
 	}
 	p.trackFullLocked(now)

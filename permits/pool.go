@@ -26,10 +26,10 @@ type Pool struct {
 	limit       int                  // slots of the usable endpoints
 	free        int                  // slots that can be granted now
 
-	leases       []*lease // as many as were ever held at once; those that are held come first
-	nextCharge   int      // index in leases where chargeSomeLocked goes on
-	serial       uint64   // of the last permit; also the number of permits granted
-	released     uint64   // permits released
+	states       []*permitState // as many as were ever held at once; those that are held come first
+	nextCharge   int            // index in states where chargeSomeLocked goes on
+	serial       uint64         // of the last permit; also the number of permits granted
+	released     uint64         // permits released
 	refused      map[Reason]uint64
 	grantTimeSum float64 // sum of the instants of grant of the permits held, in nanoseconds
 

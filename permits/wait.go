@@ -6,7 +6,7 @@ import (
 )
 
 // wait waits until w is resolved, its client leaves, or its time has run out. progress may be nil.
-func (p *Pool) wait(w *waiter, progress func(Progress)) (*lease, error) {
+func (p *Pool) wait(w *waiter, progress func(Progress)) (*permitState, error) {
 	timer := time.NewTimer(w.waitUntil - w.at)
 	defer timer.Stop()
 	var due <-chan time.Time // nil, and free of cost, for a waiter that reports no progress
@@ -34,15 +34,15 @@ func (p *Pool) wait(w *waiter, progress func(Progress)) (*lease, error) {
 	if w.ctx.Err() != nil {
 		// The client is gone, so a slot that was handed over at the same moment would never be released by the caller:
 		// it goes to the next waiter, and counts neither for the account nor for the time that permits are held.
-		if w.lease != nil {
-			w.lease.release(w.lease.serial, outcome{})
+		if w.permit != nil {
+			w.permit.release(w.permit.serial, outcome{})
 		}
 		return nil, context.Cause(w.ctx)
 	}
 	if w.refusal != nil {
 		return nil, w.refusal
 	}
-	return w.lease, nil
+	return w.permit, nil
 }
 
 // leave removes w from the queue, and refuses it if there is a reason.
@@ -75,7 +75,7 @@ func (p *Pool) rejectWaitersLocked(now time.Duration, reason Reason, test func(*
 	}
 }
 
-// resolveLocked wakes w, after its lease or refusal was set, or after it left the queue by itself.
+// resolveLocked wakes w, after its permit or refusal was set, or after it left the queue by itself.
 func (w *waiter) resolveLocked() {
 	w.resolved = true
 	close(w.ready)
