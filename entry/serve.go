@@ -1,10 +1,8 @@
 package entry
 
 import (
-	"bytes"
 	"errors"
 	"math/rand/v2"
-	"runtime/debug"
 	"time"
 
 	"github.com/valyala/fasthttp"
@@ -315,7 +313,7 @@ func (c *call) recoverPanic(panicked any) {
 	if panicked == nil {
 		return
 	}
-	c.crashed(server.DescribePanic(panicked), string(bytes.TrimSpace(debug.Stack())))
+	c.crashed(server.DescribePanic(panicked), server.Stack())
 	c.refuse(openai.Internal())
 }
 

@@ -3,10 +3,7 @@ package fairqueue
 import (
 	"errors"
 	"fmt"
-	"io"
 	"math"
-	"slices"
-	"strings"
 )
 
 // Check compares every sum and index of the queue with what can be counted, and returns all that is wrong. It is O(n).
@@ -160,28 +157,3 @@ func (h *heap) check(fail failFunc) {
 
 // near allows for rounding: sums were added to and subtracted from in different orders.
 func near(a, b float64) bool { return math.Abs(a-b) <= 1e-6*max(1, math.Abs(a), math.Abs(b)) }
-
-// Dump writes a page for people: bands, then accounts with something waiting or running, by name.
-func (q *Queue) Dump(w io.Writer) {
-	for i := range q.bands {
-		b := &q.bands[i]
-		fmt.Fprintf(w, "band %v: V %.6g, %d waiting of %d accounts, %d running\n",
-			Band(i), b.v, b.waiting, b.flows, b.running)
-	}
-	var all []*account
-	for _, a := range q.accounts {
-		if a.held[requests] > 0 || a.running() > 0 {
-			all = append(all, a)
-		}
-	}
-	slices.SortFunc(all, func(a, b *account) int { return strings.Compare(a.name, b.name) })
-	for _, a := range all {
-		fmt.Fprintf(w, "account %q: weight %g, %d bytes waiting, at its cap: %v\n",
-			a.name, a.weight, a.held[bytes], q.atCap(a))
-		for i := range a.flows {
-			if f := &a.flows[i]; f.waiting > 0 || f.running > 0 {
-				fmt.Fprintf(w, "  %v: S %.6g, %d waiting, %d running\n", Band(i), f.s, f.waiting, f.running)
-			}
-		}
-	}
-}

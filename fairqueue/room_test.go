@@ -1,7 +1,6 @@
 package fairqueue_test
 
 import (
-	"bytes"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -328,18 +327,5 @@ func TestManyAccountsComeAndGo(t *testing.T) {
 	}
 	if err := q.Check(); err != nil || q.Accounts() > 512 {
 		t.Errorf("%d accounts are kept of those that have left; %v", q.Accounts(), err)
-	}
-}
-
-func TestDump(t *testing.T) {
-	q := fairqueue.New(roomy)
-	q.Start(account("runs"))
-	push(t, q, fairqueue.Claim{Account: "waits", Band: fairqueue.Batch}, 0)
-	var page bytes.Buffer
-	q.Dump(&page)
-	for _, want := range []string{"band batch: V 0, 1 waiting of 1 accounts, 0 running", `account "runs"`, `account "waits"`} {
-		if !strings.Contains(page.String(), want) {
-			t.Errorf("no %q in\n%s", want, page.String())
-		}
 	}
 }

@@ -39,7 +39,7 @@ func (e *Error) read(s *scan) {
 			continue
 		}
 		if text := s.text(); len(text) > 0 {
-			*field = string(cutBytes(text, maxEngineMessage))
+			*field = string(truncate(text, maxEngineMessage))
 		}
 	}
 }

@@ -1,9 +1,6 @@
 package openai
 
-import (
-	"bytes"
-	"unicode/utf8"
-)
+import ()
 
 // maxEngineMessage bounds the part of an engine's message that goes into a wrapped error.
 const maxEngineMessage = 2 << 10
@@ -55,7 +52,7 @@ func WrapClientError(status int, body []byte, requestID string) []byte {
 		e.Message = "the request is too large for the inference engine"
 	}
 	if text, _ := appendUnescaped(nil, said); len(text) > 0 {
-		e.Message += ": " + string(cutBytes(text, maxEngineMessage))
+		e.Message += ": " + string(truncate(text, maxEngineMessage))
 	}
 	return e.AppendJSON(nil, requestID)
 }
@@ -120,15 +117,4 @@ func memberString(s *scan, name string) []byte {
 		}
 	}
 	return found
-}
-
-// cutBytes shortens text at a rune boundary.
-func cutBytes(text []byte, n int) []byte {
-	if len(text) <= n {
-		return text
-	}
-	for n > 0 && !utf8.RuneStart(text[n]) {
-		n--
-	}
-	return bytes.Clone(text[:n])
 }

@@ -85,15 +85,17 @@ func appendASCII(dst []byte, c byte) []byte {
 }
 
 // Cut shortens text of a client, at a rune boundary, before an error repeats it.
-func Cut(s string) string {
-	if len(s) <= maxQuoted {
-		return s
+func Cut(s string) string { return truncate(s, maxQuoted) }
+
+// truncate returns at most the first n bytes of text, without a part of a rune.
+func truncate[T string | []byte](text T, n int) T {
+	if len(text) <= n {
+		return text
 	}
-	n := maxQuoted
-	for n > 0 && !utf8.RuneStart(s[n]) {
+	for n > 0 && !utf8.RuneStart(text[n]) {
 		n--
 	}
-	return s[:n]
+	return text[:n]
 }
 
 func pathOnly(target string) string {

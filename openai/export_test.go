@@ -6,3 +6,6 @@ func NewSmallStream(c StreamConfig, maxHeld, maxEvent int) *Stream {
 	s.maxHeld, s.maxEvent = maxHeld, maxEvent
 	return s
 }
+
+// Deltas returns the number of pieces of content so far.
+func (s *Stream) Deltas() int { return s.seen.deltas }

@@ -65,15 +65,7 @@ type progress struct {
 
 // NewStream returns a Stream at its beginning.
 func NewStream(c StreamConfig) *Stream {
-	s := new(Stream)
-	s.Reset(c)
-	return s
-}
-
-// Reset makes s a new Stream, keeping its buffers.
-func (s *Stream) Reset(c StreamConfig) {
-	*s = Stream{config: c, maxHeld: MaxHeldEvent, maxEvent: MaxEvent,
-		held: s.held[:0], joined: s.joined[:0], long: s.long, out: output{buf: s.out.buf[:0]}}
+	return &Stream{config: c, maxHeld: MaxHeldEvent, maxEvent: MaxEvent}
 }
 
 // Feed takes the next bytes from the engine and returns the bytes for the client: whole events, or pieces of one too
@@ -221,11 +213,8 @@ func (s *Stream) LastError() EngineError { return s.seen.lastError }
 // Usage returns the last usage that an event reported, if any did.
 func (s *Stream) Usage() (Usage, bool) { return s.seen.usage, s.seen.hasUsage }
 
-// Deltas returns the number of pieces of content so far; engines send about one for each token.
-func (s *Stream) Deltas() int { return s.seen.deltas }
-
 // UnreportedDeltas returns the number of pieces of content since the last event with usage: some engines report usage
-// again and again.
+// again and again. Engines send about one piece for each token.
 func (s *Stream) UnreportedDeltas() int { return s.seen.unreported }
 
 // Err returns ErrEventTooLong, after which nothing more is delivered, or nil.

@@ -370,18 +370,6 @@ func TestStreamFinish(t *testing.T) {
 	}
 }
 
-func TestStreamReset(t *testing.T) {
-	s := stream(openai.Responses, `data: {"type":"response.failed","sequence_number":5}`+"\n\n", "data: rest")
-	s.Reset(openai.StreamConfig{API: openai.Chat})
-	first, _ := s.First()
-	if s.Ended() || s.Failed() || first != openai.NoEvent || s.Err() != nil {
-		t.Error("something is left")
-	}
-	if got := feed(s, textEvent); got != textEvent {
-		t.Errorf("%q", got)
-	}
-}
-
 func TestAppendError(t *testing.T) {
 	e := openai.EngineFailed("cut")
 	chat := string(stream(openai.Chat, textEvent, textEvent[:20]).AppendError([]byte("before"), e, "req-1"))

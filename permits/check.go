@@ -3,7 +3,6 @@ package permits
 import (
 	"errors"
 	"fmt"
-	"io"
 	"math"
 	"slices"
 )
@@ -102,19 +101,4 @@ func (p *Pool) checkWaiterLocked(w *waiter, fail failFunc) {
 	if !p.blocked && !p.queue.AtCap(&w.item) && p.acceptLocked(&w.item) {
 		fail("a request of account %q waits beside a free slot of endpoint %q", w.item.Account, w.chosen.ID)
 	}
-}
-
-// Dump writes a page for people: slots, endpoints, queue.
-func (p *Pool) Dump(w io.Writer) {
-	s, load := p.Stats(), p.Load()
-	fmt.Fprintf(w, "%d slots, %d held, %d free, %d waiting, full for %.3gs\n", s.Limit, s.Held, s.Free, s.Queued, s.FullSeconds)
-	fmt.Fprintf(w, "expected wait %v (known: %v), %.4g released per second\n", load.Expected, load.Known, s.RatePerSecond)
-	fmt.Fprintf(w, "granted %d, released %d, refused %v, draining: %v\n", s.Granted, s.Released, s.Refused, s.Draining)
-	for _, e := range s.Endpoints {
-		fmt.Fprintf(w, "endpoint %q: %d of %d held, weight %d, usable: %v, full: %v, removed: %v\n",
-			e.URL, e.Held, e.Concurrency, e.Weight, e.Usable, e.Full, e.Removed)
-	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.queue.Dump(w)
 }

@@ -23,7 +23,7 @@ func (p *Pool) refuseWaitLocked(now time.Duration, a *arrival, bound Reason) *Re
 
 func (p *Pool) refuseForLocked(now time.Duration, a *arrival, bound, reason Reason) *Refusal {
 	p.refused[reason]++
-	r := &Refusal{Reason: reason, Queued: p.queue.Len(), MayWait: bound == Busy || bound == QueueTimeout}
+	r := &Refusal{Reason: reason, MayWait: bound == Busy || bound == QueueTimeout}
 	r.Expected, _ = p.expectedLocked(now, a.claim)
 	r.RetryAfter = p.retryAfterLocked(now, a)
 	if a.bounded && bound != QueueFull && bound != AccountQueueFull {

@@ -125,7 +125,6 @@ type Refusal struct {
 	Reason     Reason
 	RetryAfter time.Duration // when to come back: 1 s to 32 s, jittered
 	Expected   time.Duration // the expected wait; 0 if not known
-	Queued     int           // requests waiting at the time
 	MayWait    bool          // only the time that it may wait was too short: the queue has room
 }
 
