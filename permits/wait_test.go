@@ -337,7 +337,7 @@ func TestFullQueueEvictsTheFlooder(t *testing.T) {
 		third := s.ask("third", patient("flooder"))
 		s.ask("other", patient("other"))
 		wantRefusal(t, <-third, permits.QueueFull)
-		if n := s.pool.Load().Queued; n != 2 {
+		if n := s.pool.Load().Queued; n != 3 {
 			t.Errorf("%d queued, want the others", n)
 		}
 		s.release()
