@@ -87,14 +87,14 @@ func wantMissed(t *testing.T, s ScenarioResult, thresholds ...threshold) {
 
 // faults are what a faulty gateway does.
 type faults struct {
-	leaks           bool // always reports two held requests
-	refusesTeams    bool // and only after a while
-	delaysQuiet     bool // while other accounts send requests
-	refusesQuiet    bool // while other accounts send requests
-	missesDeadlines bool // dispatches requests after their deadline
-	cutsAnswers     bool // half way
-	liesRetryAfter  bool // tells every client to come back at once, and has no room then
-	outlivesClients bool // dispatches requests after their client has left
+	leaks           bool          // always reports two held requests
+	refusesTeams    bool          // and only after a while
+	delaysQuiet     time.Duration // while other accounts send requests
+	refusesQuiet    bool          // while other accounts send requests
+	missesDeadlines bool          // dispatches requests after their deadline
+	cutsAnswers     bool          // half way
+	liesRetryAfter  bool          // tells every client to come back at once, and has no room then
+	outlivesClients bool          // dispatches requests after their client has left
 }
 
 // faultyGateway passes requests on to its engines, which queue them, in turn, but for its faults.
@@ -129,8 +129,8 @@ func (g *faultyGateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		w.WriteHeader(http.StatusTooManyRequests)
 	}
 	switch {
-	case g.delaysQuiet && quiet && g.others.Load() > 0:
-		time.Sleep(600 * time.Millisecond)
+	case g.delaysQuiet > 0 && quiet && g.others.Load() > 0:
+		time.Sleep(g.delaysQuiet)
 	case g.refusesTeams && strings.HasPrefix(account, "team") && !probe:
 		time.Sleep(150 * time.Millisecond)
 		refuse("1000")
