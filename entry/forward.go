@@ -132,7 +132,7 @@ func (c *call) relay(answer *peer.Answer) (streaming bool) {
 	return true
 }
 
-// newRelay returns the relay for an answer that is not there yet.
+// newRelay returns a relay without its Response, which the caller sets.
 func (c *call) newRelay() *relay.Relay {
 	r := &relay.Relay{
 		Context: c.Context, Client: c.rc.Conn(), Stall: c.entry.config.WriteStall, RequestID: c.id,

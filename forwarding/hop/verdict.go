@@ -13,12 +13,13 @@ type VerdictKind string
 // The kinds of verdict.
 const (
 	VerdictOOC   VerdictKind = "ooc"   // out of capacity; the entry goes on to the next colo, without a retry
-	VerdictMoved VerdictKind = "moved" // not this server's; the entry asks another, at no cost
+	VerdictMoved VerdictKind = "moved" // the server drains; the entry goes on to the next colo, without a retry
 	VerdictError VerdictKind = "error" // the engine or the server failed before the first byte
 )
 
 // Verdict is what a colo server answers about a request that it did not serve, in the header x-colonnade-verdict as
-// `kind;name=value;…`. A response without it is an engine's.
+// `kind;name=value;…`. A response without a verdict is taken for an engine's only if it has the header x-colonnade-attempts, and is
+// neither HTML nor in a content coding.
 type Verdict struct {
 	Kind            VerdictKind
 	Reason          string

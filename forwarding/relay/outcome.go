@@ -31,7 +31,7 @@ type Outcome struct {
 	Err    error
 }
 
-// classify returns the outcome after Next has returned err. Outcome.Err is nil only if the response may look complete.
+// classify returns the outcome after Next has returned err. finish truncates the response unless Outcome.Err is nil.
 func (r *Relay) classify(err error) Outcome {
 	stream := r.Response.Stream()
 	var failed *transport.ExchangeError

@@ -19,8 +19,9 @@ var errTruncated = errors.New("response truncated")
 // has returned.
 //
 // OnOutcome is called exactly once, before the client can know the outcome: before the piece with the API's last event, or the last
-// byte, or the error event is written. OnClose is called exactly once after OnOutcome, before the last byte is written, and after
-// the exchange has been closed unless its response was read to its end. Both are called by the goroutine that calls WriteTo or Close.
+// byte, or the error event is written. OnClose is called exactly once after OnOutcome, and before the last byte is written: before
+// the last piece of a body of known length, and otherwise after the exchange with the server has ended. Both are called by the
+// goroutine that calls WriteTo or Close.
 type Relay struct {
 	Context   context.Context
 	Response  *transport.Response

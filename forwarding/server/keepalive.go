@@ -21,7 +21,7 @@ import (
 //	              │ idleLimit is set, and the client has been silent for so long
 //	              └──→ readUntilIdle returns io.EOF ──→ fasthttp calls Close, which lingers
 //
-// Close sends FIN and discards input for a while. A request that crosses the FIN is so lost without a reset: its client sees a
+// Close sends FIN and discards input for a while. A request that crosses the FIN is lost, but without a reset: its client sees a
 // connection that ended before a response, and may send the request again.
 //
 // Only the connection's own goroutine reads. It blocks until its deadline, so closeGracefully wakes it: wake moves the deadline

@@ -62,12 +62,6 @@ func (t Target) clientTLS() *tls.Config {
 	return &tls.Config{ServerName: t.ServerName, NextProtos: []string{peertls.ALPN}, MinVersion: tls.VersionTLS12}
 }
 
-// PeerTarget returns the target for the node who at address, a host:port. Without mutual TLS (nodes is nil), any server there is
-// trusted.
-func PeerTarget(nodes *peertls.TrustStore, address string, who peertls.Identity) Target {
-	return Target{Address: address, Host: address, Peer: nodes.Peer(who)}
-}
-
 // send writes the whole request. A head and a short body are one write.
 func (c *conn) send(r *Request) error {
 	head, err := r.appendHead(c.head[:0])

@@ -57,6 +57,12 @@ func joinHostPort(host, port string) string {
 	return host + ":" + port
 }
 
+// PeerTarget returns the target for the node who at address, a host:port. Without mutual TLS (nodes is nil), any server there is
+// trusted.
+func PeerTarget(nodes *peertls.TrustStore, address string, who peertls.Identity) Target {
+	return Target{Address: address, Host: address, Peer: nodes.Peer(who)}
+}
+
 // Field is a header line.
 type Field struct{ Name, Value string }
 

@@ -33,8 +33,8 @@ type Response struct {
 	lingerLimit   time.Duration
 	deadline      time.Time   // of the exchange
 	unwatch       func() bool // stops Conn.Cancel at the end of ctx; false if it was called
-	detached      bool        // unwatch was called
-	cancelledLate bool        // Conn.Cancel was called before detached, so the connection's deadlines may still move
+	detached      bool        // from the context
+	connCancelled bool        // the context ended before detached: the connection's deadlines are in the past, or will be
 
 	head     head
 	body     body
@@ -141,7 +141,7 @@ func (resp *Response) Done() bool {
 // DetachContext ends the effect of the context on the exchange.
 func (resp *Response) DetachContext() {
 	if !resp.detached {
-		resp.detached, resp.cancelledLate = true, !resp.unwatch()
+		resp.detached, resp.connCancelled = true, !resp.unwatch()
 	}
 }
 
@@ -153,7 +153,7 @@ func (resp *Response) finish() {
 	}
 	resp.conn = nil
 	resp.DetachContext()
-	reusable := !resp.cancelledLate && !resp.head.close && resp.body.framing != framingClose && resp.body.held == 0 && c.br.Buffered() == 0
+	reusable := !resp.connCancelled && !resp.head.close && resp.body.framing != framingClose && resp.body.held == 0 && c.br.Buffered() == 0
 	if !reusable {
 		c.Close()
 		resp.transport.releaseReader(c)
@@ -178,8 +178,9 @@ func (resp *Response) Close() {
 // NewResponse returns a whole response of our own, with a body of contentType.
 func NewResponse(status int, contentType string, body []byte) *Response {
 	return &Response{
-		head:  head{status: status, length: int64(len(body)), lines: "Content-Type: " + contentType},
-		held:  body,
-		whole: true,
+		head:     head{status: status, length: int64(len(body)), lines: "Content-Type: " + contentType},
+		held:     body,
+		whole:    true,
+		detached: true, // it has no context
 	}
 }

@@ -174,8 +174,8 @@ func (t *Transport) Do(ctx context.Context, r *Request, s ReadOptions) (*Respons
 	return resp, nil
 }
 
-// phase returns how far a response had got that failed before Do has returned it. Every byte of a body that is no stream counts as
-// the first byte, although it is held; none of an error does.
+// phase returns the phase in which Do failed on a connection. Any byte of the body of a response below 300 that is not a stream means
+// PhaseStream, although it is held; otherwise it is PhaseFirstByte.
 func (resp *Response) phase() Phase {
 	if resp.stream == nil && len(resp.held) > 0 && resp.head.status < 300 {
 		return PhaseStream
