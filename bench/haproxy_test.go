@@ -210,7 +210,7 @@ func TestHAProxyBounds(t *testing.T) {
 			return err
 		}
 		if stats := h.engine.Stats(); stats.Peak > 2 {
-			return fmt.Errorf("the engine had %d requests in hand, and has two slots", stats.Peak)
+			return fmt.Errorf("the engine had %d requests in flight, and has two slots", stats.Peak)
 		}
 		return nil
 	})

@@ -134,7 +134,7 @@ func (e *Entry) Shutdown(ctx context.Context, p server.DrainTimings) error {
 	e.Drain()
 	e.http.AwaitQuiet(ctx, p, e.probers.expected)
 	e.refusing.Store(true)
-	e.config.Logger.Info("taking no more requests", "in_hand", e.inflight.Count())
+	e.config.Logger.Info("taking no more requests", "in_flight", e.inflight.Count())
 	e.http.StopAccepting(p) // a load balancer without health checks understands a closed port
 	return e.http.Shutdown(ctx, p, errDrained)
 }
@@ -144,7 +144,7 @@ func (e *Entry) Check() []error {
 	// Counted twice, so that a request that begins or ends meanwhile does not look like a leak.
 	before := e.inflight.Count()
 	if n := e.active.total(); n > 0 && before == 0 && e.inflight.Count() == 0 {
-		return []error{fmt.Errorf("%d requests are counted as active, and none is in hand", n)}
+		return []error{fmt.Errorf("%d requests are counted as active, and none is in flight", n)}
 	}
 	return nil
 }

@@ -79,10 +79,10 @@ func TestPanicAtAnyStage(t *testing.T) {
 	}
 }
 
-// survived checks that nothing is in hand, and that the one request has its one final event.
+// survived checks that nothing is in flight, and that the one request has its one final event.
 func survived(t *testing.T, e *Entry, events string, status int) {
 	t.Helper()
-	testkit.WaitFor(t, "nothing to be in hand", func() bool { return e.inflight.Count() == 0 })
+	testkit.WaitFor(t, "nothing to be in flight", func() bool { return e.inflight.Count() == 0 })
 	if errs := e.Check(); len(errs) > 0 {
 		t.Error(errs)
 	}
@@ -132,7 +132,7 @@ func TestPanicInMidStream(t *testing.T) {
 	if r.StatusCode != 200 || err == nil || strings.Contains(string(text), "[DONE]") || !strings.Contains(string(text), `"number":50000`) {
 		t.Errorf("answer %d %q, %v: want it cut, and why", r.StatusCode, text, err)
 	}
-	testkit.WaitFor(t, "nothing to be in hand", func() bool { return e.inflight.Count() == 0 })
+	testkit.WaitFor(t, "nothing to be in flight", func() bool { return e.inflight.Count() == 0 })
 	if errs := e.Check(); len(errs) > 0 {
 		t.Error(errs)
 	}

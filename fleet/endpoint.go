@@ -22,7 +22,7 @@ type Endpoint struct {
 	Engine string `json:"engine" oneof:"vllm sglang tgi tei llamacpp ollama triton openai"`
 	// Pool that the endpoint belongs to.
 	Pool string `json:"pool" is:"name" need:"yes" own:"yes"`
-	// Slots: the number of requests that the engine has in hand at once. 0 means none. auto finds the number from the
+	// Slots: the number of requests that the engine works on at once. 0 means none. auto finds the number from the
 	// time to the first token of streamed requests. Default: permits.per_endpoint of the pool, else by engine.
 	Concurrency int `json:"concurrency" range:"0,10000" or:"auto"` // with Auto, the most
 	// Bounds of the number that concurrency: auto finds; accepted only beside it. Default: a quarter of the number that

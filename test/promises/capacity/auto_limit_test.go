@@ -115,14 +115,14 @@ func TestAutoLimitFindsKnee(t *testing.T) {
 		t.Errorf("shown as %+v, %+v", e, e.Auto)
 	}
 	if peak := engine.Stats().Peak; peak > 96 {
-		t.Errorf("the engine had %d in hand, at most 96 may be", peak)
+		t.Errorf("the engine had %d in flight, at most 96 may be", peak)
 	}
 	o.Put(f.EndpointDocument("sim-1", 0, "demo", "concurrency: 5"))
 	f.ExpectSoon("a limit of 5", func() bool { p := f.Pool("ams", "demo"); return p.Limit == 5 && p.Held <= 5 })
 	engine.ResetPeak()
 	time.Sleep(100 * time.Millisecond)
 	if peak := engine.Stats().Peak; peak > 5 {
-		t.Errorf("the engine had %d in hand, with a limit of 5", peak)
+		t.Errorf("the engine had %d in flight, with a limit of 5", peak)
 	}
 	if answers, _ := stop(); answers == 0 {
 		t.Error("no stream was complete")

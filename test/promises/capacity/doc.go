@@ -1,6 +1,6 @@
 // Package capacity has the end-to-end tests of three promises.
 //
-//   - P1, never too many: an engine never has more requests in hand than its concurrency, also while clients leave,
+//   - P1, never too many: an engine never has more requests in flight than its concurrency, also while clients leave,
 //     engines misbehave, and documents change the limit or move the engine (engine_limit, random_faults, pool_changes,
 //     auto_limit).
 //   - P3, never unbounded: a queue is bounded in requests, by account, in bytes and in time, and nothing waits that can

@@ -144,7 +144,7 @@ func TestEngineIsNeverOverLimit(t *testing.T) {
 		time.Sleep(period)
 		testkit.WaitFor(t, "the engine to be used to its limit", func() bool { return engine.Stats().Peak >= limit })
 		if peak := engine.Stats().Peak; peak > limit {
-			t.Errorf("the engine had %d in hand at once, with a limit of %d", peak, limit)
+			t.Errorf("the engine had %d in flight at once, with a limit of %d", peak, limit)
 		}
 	}
 	c.stop()
@@ -185,7 +185,7 @@ func TestEngineMovesUnderLoad(t *testing.T) {
 	testkit.WaitFor(t, "the engine to be used to its limit", func() bool { return engine.Stats().Peak >= limit })
 	c.stop()
 	if peak := engine.Stats().Peak; peak > limit {
-		t.Errorf("the engine had %d in hand at once, with a limit of %d", peak, limit)
+		t.Errorf("the engine had %d in flight at once, with a limit of %d", peak, limit)
 	}
 	c.check(t, false)
 }

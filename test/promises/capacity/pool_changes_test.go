@@ -43,7 +43,7 @@ func TestConcurrencyLowered(t *testing.T) {
 	blockers[1].Close()
 	fleettest.ServeAll(t, nil, waiting[:3])
 	if peak := engine.Stats().Peak; peak != 2 {
-		t.Errorf("the engine had %d in hand, with a limit of 2", peak)
+		t.Errorf("the engine had %d in flight, with a limit of 2", peak)
 	}
 	fleettest.ServeAll(t, nil, waiting[3:])
 	// Waiting requests use a raised limit at once.
@@ -197,7 +197,7 @@ func TestEndpointChangesUnderStreams(t *testing.T) {
 	c.Check()
 	for n, e := range f.Engines {
 		if peak := e.Simulated.Stats().Peak; peak > 4 {
-			t.Errorf("engine %d had %d in hand at once, with a limit of 4", n+1, peak)
+			t.Errorf("engine %d had %d in flight at once, with a limit of 4", n+1, peak)
 		}
 	}
 }
@@ -243,6 +243,6 @@ func TestPoolRenamed(t *testing.T) {
 	}
 	c.Check()
 	if peak := f.Engine("ams").Stats().Peak; peak > slots {
-		t.Errorf("the engine had %d in hand at once, with a limit of %d", peak, slots)
+		t.Errorf("the engine had %d in flight at once, with a limit of %d", peak, slots)
 	}
 }

@@ -47,7 +47,7 @@ timeouts: {first_byte: 300ms, idle: 300ms, total: 2s}
 	c.check(t, true)
 	for _, e := range f.Engines {
 		if peak := e.Simulated.Stats().Peak; peak > limit {
-			t.Errorf("engine %s/%s had %d in hand at once, its limit is %d", e.Colo, e.ID, peak, limit)
+			t.Errorf("engine %s/%s had %d in flight at once, its limit is %d", e.Colo, e.ID, peak, limit)
 		}
 	}
 	testkit.WaitFor(t, "a request to be served again", func() bool { return f.RawChat(fleettest.ChatBody(1, false)).Status == 200 })

@@ -296,7 +296,7 @@ func TestRandomDocumentChanges(t *testing.T) {
 	}
 	for _, n := range []int{1, 3} {
 		if peak := f.Engines[n].Simulated.Stats().Peak; peak > engineSlots {
-			t.Errorf("engine %d had %d in hand at once; no document lets it have more than %d", n, peak, engineSlots)
+			t.Errorf("engine %d had %d in flight at once; no document lets it have more than %d", n, peak, engineSlots)
 		}
 	}
 }
