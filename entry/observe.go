@@ -14,8 +14,8 @@ import (
 // hintLifetime is how long a colo that was reported full counts as full.
 const hintLifetime = 2 * time.Second
 
-// observations is what the answers of colos have reported about their load, and which colos do not answer. What is known of colos and
-// pools that have left the table is removed when the table changes.
+// observations is what the answers of colos have reported about their load, and which colos do not answer. A change of the table removes the
+// reports about colos and pools that are no longer in it.
 type observations struct {
 	table func() *fleet.Table
 
