@@ -168,7 +168,7 @@ func (k *Keys) VerifyHead(token string, b Binding, now time.Time) (Verified, err
 		return Verified{}, fmt.Errorf("%w: payload: %w", ErrBadToken, err)
 	}
 	if age := now.Sub(time.Unix(v.Token.Issued, 0)); age.Abs() > tokenLifetime {
-		return Verified{}, fmt.Errorf("%w: issued %s ago by our clock; clocks may be at most 5m apart",
+		return Verified{}, fmt.Errorf("%w: issued %s ago by our clock; clocks may be at most 10m apart",
 			ErrBadToken, age.Round(time.Second))
 	}
 	return v, nil

@@ -102,7 +102,7 @@ func (e *NoVerdictError) Error() string {
 func (e *NoVerdictError) Unwrap() error { return e.Err }
 
 var (
-	errRejected  = errors.New("it rejects this node: their key files or certificates differ, or their clocks are more than five minutes apart")
+	errRejected  = errors.New("it rejects this node: their key files or certificates differ, or their clocks are more than ten minutes apart")
 	errMayUseTLS = errors.New("it may use TLS: then start this node with -peer-tls-cert, -peer-tls-key and -peer-tls-ca")
 )
 
