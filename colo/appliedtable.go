@@ -99,16 +99,16 @@ func (c *call) find(ctx context.Context) *refusal {
 			if cause := context.Cause(ctx); !errors.Is(cause, errDrained) {
 				return &refusal{gone: cause}
 			}
-			return unreachable(permits.Draining)
+			return refusalWithoutPool(permits.Draining)
 		case <-late.C: // another colo may know it
-			return &refusal{err: openai.ModelNotFound(c.hop.Model), verdict: hop.Verdict{Kind: hop.VerdictError, Reason: reasons.UnknownModel}}
+			return &refusal{err: openai.ModelNotFound(c.token.Model), verdict: hop.Verdict{Kind: hop.VerdictError, Reason: reasons.UnknownModel}}
 		}
 	}
 }
 
 // lookUp looks the model and its pool up in one table.
 func (c *call) lookUp(f *appliedTable) bool {
-	model, ok := f.model(c.hop.Model)
+	model, ok := f.model(c.token.Model)
 	if !ok {
 		return false
 	}

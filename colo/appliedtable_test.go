@@ -54,7 +54,7 @@ func (s *testServer) chat(model string) (status int, verdict string) {
 
 func hopFor(model string) hop.Token {
 	return hop.Token{
-		RequestID: "r", Source: "entry-1", Account: "a", Weight: 1, Priority: fleet.PriorityStandard, Model: model, Hops: 1,
+		RequestID: "r", Source: "entry-1", Account: "a", Weight: 1, Priority: fleet.PriorityStandard, Model: model, HopsLeft: 1,
 		Wait: hop.WaitFull, Total: hop.Millis(time.Minute),
 	}
 }

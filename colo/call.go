@@ -26,7 +26,7 @@ type call struct {
 	request         *peer.Request
 
 	// From the request.
-	hop               hop.Token
+	token             hop.Token
 	route             openai.Route
 	raw               []byte // the body as received
 	arrived           time.Time
@@ -70,8 +70,8 @@ func (s *Server) newCall(in *server.Request, r *peer.Request) *call {
 	s.budget.Begin()
 	now := time.Now()
 	c := &call{
-		Request: in, server: s, request: r, hop: r.Token, route: r.Route, raw: r.Body,
-		arrived: now, deadline: now.Add(time.Duration(r.Token.Total)), retries: r.Token.Retries, endpointsFailed: r.Token.EndpointsFailed,
+		Request: in, server: s, request: r, token: r.Token, route: r.Route, raw: r.Body,
+		arrived: now, deadline: now.Add(time.Duration(r.Token.Total)), retries: r.Token.RetriesLeft, endpointsFailed: r.Token.EndpointsFailed,
 	}
 	if r.Token.FirstByte > 0 {
 		c.firstByteDeadline = now.Add(time.Duration(r.Token.FirstByte))
@@ -122,28 +122,28 @@ func (c *call) permitRequest() permits.Request {
 	queue := c.pool.Document().Queue
 	_, output := c.price()
 	r := permits.Request{
-		Account:           c.hop.Account,
-		Weight:            float64(c.hop.Weight),
-		Band:              band(c.hop.Priority),
+		Account:           c.token.Account,
+		Weight:            float64(c.token.Weight),
+		Band:              band(c.token.Priority),
 		Cost:              c.estimateInputCost(),
 		Output:            float64(c.body.MaxTokens) * output,
 		Bytes:             int64(len(c.raw)),
-		Concurrent:        c.hop.Concurrent,
+		Concurrent:        c.token.Concurrent,
 		MaxExpected:       -1,
-		ReturnProbability: c.hop.ReturnProbability,
-		JitterSeed:        jitterSeed(c.hop.RequestID),
-		Deadline:          c.pool.LatestStart(earliest(c.firstByteDeadline, c.deadline), c.work()),
-		Arrived:           c.arrived.Add(-time.Duration(c.hop.Waited)),
+		ReturnProbability: c.token.ReturnProbability,
+		JitterFraction:    jitterFraction(c.token.RequestID),
+		Deadline:          c.pool.LatestStart(earlier(c.firstByteDeadline, c.deadline), c.work()),
+		Arrived:           c.arrived.Add(-time.Duration(c.token.Waited)),
 		Rejoin:            c.attempts > 0,
 		Avoid:             c.failedURLs,
 	}
-	switch c.hop.Wait {
+	switch c.token.Wait {
 	case hop.WaitFull:
-		r.MaxWait = queue.MaxWait.Std() - time.Duration(c.hop.Waited) - c.queued
+		r.MaxWait = queue.MaxWait.Std() - time.Duration(c.token.Waited) - c.queued
 	case hop.WaitSpill:
-		r.MaxExpected = max(queue.SpillWait.Std(), time.Duration(c.hop.WaitBelow))
+		r.MaxExpected = max(queue.SpillWait.Std(), time.Duration(c.token.WaitBelow))
 		// If the expectation proves wrong, the next colo is better than a long wait here.
-		r.MaxWait = min(4*r.MaxExpected, queue.MaxWait.Std()-time.Duration(c.hop.Waited)-c.queued)
+		r.MaxWait = min(4*r.MaxExpected, queue.MaxWait.Std()-time.Duration(c.token.Waited)-c.queued)
 		if r.Rejoin { // the expected wait is not checked for it
 			r.MaxWait = min(r.MaxWait, r.MaxExpected)
 		}
@@ -154,9 +154,9 @@ func (c *call) permitRequest() permits.Request {
 	return r
 }
 
-// jitterSeed is the same in all colos that a request asks. Its client gets the smallest Retry-After of theirs, which must not be
+// jitterFraction is the same in all colos that a request asks. Its client gets the smallest Retry-After of theirs, which must not be
 // the one that was jittered most.
-func jitterSeed(id string) float64 {
+func jitterFraction(id string) float64 {
 	sum := sha256.Sum256([]byte(id))
 	return float64(binary.BigEndian.Uint64(sum[:])>>11) / (1 << 53)
 }
@@ -183,7 +183,7 @@ func (c *call) acquire() error {
 // waitUsedUp changes the reason busy into queue_timeout for a request that may not wait because its time for waiting is used up.
 func (c *call) waitUsedUp(err error, r permits.Request) error {
 	var refused *permits.Refusal
-	if errors.As(err, &refused) && refused.Reason == permits.Busy && c.hop.Wait == hop.WaitFull && r.MaxWait <= 0 &&
+	if errors.As(err, &refused) && refused.Reason == permits.Busy && c.token.Wait == hop.WaitFull && r.MaxWait <= 0 &&
 		c.pool.Document().Queue.MaxWait > 0 {
 		late := *refused
 		late.Reason = permits.QueueTimeout
@@ -262,7 +262,7 @@ func (c *call) fields() []transport.Field {
 	}
 	fields = append(fields,
 		transport.Field{Name: "Accept-Encoding", Value: "identity"}, // without it, an engine may choose any
-		transport.Field{Name: hop.HeaderRequestID, Value: c.hop.RequestID})
+		transport.Field{Name: hop.HeaderRequestID, Value: c.token.RequestID})
 	for _, name := range c.model.ForwardHeaders {
 		fields = append(fields, transport.Field{Name: name, Value: c.request.Field(name)})
 	}
@@ -287,8 +287,8 @@ func band(priority string) permits.Band {
 	return permits.Standard
 }
 
-// earliest returns the earlier of two times; the zero time means never.
-func earliest(a, b time.Time) time.Time {
+// earlier returns the earlier of two times; the zero time means never.
+func earlier(a, b time.Time) time.Time {
 	if a.IsZero() || !b.IsZero() && b.Before(a) {
 		return b
 	}

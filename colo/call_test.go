@@ -31,12 +31,12 @@ func TestPermitIsAskedFor(t *testing.T) {
 		t.Helper()
 		c := &call{
 			request: &peer.Request{}, model: &fleet.Model{}, pool: pool, raw: make([]byte, 400), arrived: arrived, deadline: end,
-			hop: hop.Token{Account: "a", Weight: 1, Priority: fleet.PriorityStandard, Wait: hop.WaitFull},
+			token: hop.Token{Account: "a", Weight: 1, Priority: fleet.PriorityStandard, Wait: hop.WaitFull},
 		}
 		in(c)
 		w := permits.Request{
 			Account: "a", Weight: 1, Band: permits.Standard, Cost: 100, Bytes: 400, MaxExpected: -1,
-			MaxWait: 8 * time.Second, Deadline: end, Arrived: arrived, JitterSeed: jitterSeed(""),
+			MaxWait: 8 * time.Second, Deadline: end, Arrived: arrived, JitterFraction: jitterFraction(""),
 		}
 		want(&w)
 		got := c.permitRequest()
@@ -49,16 +49,16 @@ func TestPermitIsAskedFor(t *testing.T) {
 	}
 	usual := func(*permits.Request) {}
 	f("a request", func(*call) {}, usual)
-	f("an account", func(c *call) { c.hop.Account = "b" }, func(r *permits.Request) { r.Account = "b" })
-	f("a weight", func(c *call) { c.hop.Weight = 7 }, func(r *permits.Request) { r.Weight = 7 })
+	f("an account", func(c *call) { c.token.Account = "b" }, func(r *permits.Request) { r.Account = "b" })
+	f("a weight", func(c *call) { c.token.Weight = 7 }, func(r *permits.Request) { r.Weight = 7 })
 	for priority, band := range map[string]permits.Band{
 		fleet.PriorityInteractive: permits.Interactive, fleet.PriorityBatch: permits.Batch,
 	} {
-		f(priority, func(c *call) { c.hop.Priority = priority }, func(r *permits.Request) { r.Band = band })
+		f(priority, func(c *call) { c.token.Priority = priority }, func(r *permits.Request) { r.Band = band })
 	}
-	f("a cap", func(c *call) { c.hop.Concurrent = 5 }, func(r *permits.Request) { r.Concurrent = 5 })
-	f("a chance", func(c *call) { c.hop.ReturnProbability = 0.25 }, func(r *permits.Request) { r.ReturnProbability = 0.25 })
-	f("a name", func(c *call) { c.hop.RequestID = "x" }, func(r *permits.Request) { r.JitterSeed = jitterSeed("x") })
+	f("a cap", func(c *call) { c.token.Concurrent = 5 }, func(r *permits.Request) { r.Concurrent = 5 })
+	f("a chance", func(c *call) { c.token.ReturnProbability = 0.25 }, func(r *permits.Request) { r.ReturnProbability = 0.25 })
+	f("a name", func(c *call) { c.token.RequestID = "x" }, func(r *permits.Request) { r.JitterFraction = jitterFraction("x") })
 	f("progress", func(c *call) { c.request.Progress = func(hop.Progress) {} }, usual)
 
 	f("a claim", func(c *call) { c.body = openai.Body{MaxTokens: 50} }, func(r *permits.Request) { r.Output = 100 })
@@ -70,19 +70,19 @@ func TestPermitIsAskedFor(t *testing.T) {
 	})
 
 	f("waited elsewhere", func(c *call) {
-		c.hop.Waited = hop.Millis(3 * time.Second)
+		c.token.Waited = hop.Millis(3 * time.Second)
 	}, func(r *permits.Request) { r.MaxWait, r.Arrived = 5*time.Second, arrived.Add(-3*time.Second) })
 	f("again", func(c *call) {
 		c.attempts, c.queued, c.failedURLs = 1, time.Second, []string{"x"}
 	}, func(r *permits.Request) { r.Rejoin, r.MaxWait, r.Avoid = true, 7*time.Second, []string{"x"} })
-	f("no wait", func(c *call) { c.hop.Wait = hop.WaitNever }, func(r *permits.Request) { r.MaxWait = 0 })
+	f("no wait", func(c *call) { c.token.Wait = hop.WaitNever }, func(r *permits.Request) { r.MaxWait = 0 })
 	spill := func(short, most time.Duration) func(*permits.Request) {
 		return func(r *permits.Request) { r.MaxExpected, r.MaxWait = short, most }
 	}
 	const short = 100 * time.Millisecond
-	f("a short wait", func(c *call) { c.hop.Wait = hop.WaitSpill }, spill(short, 4*short))
+	f("a short wait", func(c *call) { c.token.Wait = hop.WaitSpill }, spill(short, 4*short))
 	f("a wait shorter than elsewhere", func(c *call) {
-		c.hop.Wait, c.hop.WaitBelow = hop.WaitSpill, hop.Millis(time.Second)
+		c.token.Wait, c.token.WaitBelow = hop.WaitSpill, hop.Millis(time.Second)
 	}, spill(time.Second, 4*time.Second))
 	soon := arrived.Add(time.Second)
 	f("a deadline", func(c *call) { c.firstByteDeadline = soon }, func(r *permits.Request) { r.Deadline = soon })
@@ -93,7 +93,7 @@ func TestJitterSeed(t *testing.T) {
 	const ids, parts = 10_000, 10
 	counts := [parts]int{}
 	for i := range ids {
-		l := jitterSeed(fmt.Sprintf("%032x", i))
+		l := jitterFraction(fmt.Sprintf("%032x", i))
 		if l < 0 || l >= 1 {
 			t.Fatalf("%v", l)
 		}

@@ -36,8 +36,8 @@ func outOfCapacity(r *permits.Refusal) *refusal {
 	}}
 }
 
-// unreachable returns a refusal whose Retry-After no pool has computed.
-func unreachable(reason permits.Reason) *refusal {
+// refusalWithoutPool returns a refusal with a Retry-After of one second, for cases in which no pool computes one.
+func refusalWithoutPool(reason permits.Reason) *refusal {
 	return outOfCapacity(&permits.Refusal{Reason: reason, RetryAfter: time.Second, MayWait: reason == permits.Busy})
 }
 
@@ -83,7 +83,7 @@ func (c *call) classify(answer *transport.Response, err error) decision {
 		c.pool.Full(c.grant)
 		return decision{
 			again: c.retries > 0, full: true, outcome: analytics.OutcomeRefused, failure: reasons.EngineFull,
-			refusal: *unreachable(permits.Busy), // Retry-After is computed when the client is refused
+			refusal: *refusalWithoutPool(permits.Busy), // Retry-After is computed when the client is refused
 		}
 	case openai.Misconfigured:
 		c.server.config.Logger.Warn("endpoint misconfigured", "endpoint", e.ID, "url", e.URL,

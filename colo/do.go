@@ -21,7 +21,7 @@ import (
 func (s *Server) Do(ctx context.Context, r *peer.Request) (*peer.Answer, error) {
 	in := s.takeCall()
 	if in == nil {
-		moved := unreachable(permits.Draining)
+		moved := refusalWithoutPool(permits.Draining)
 		moved.verdict.Number = moved.err.Number
 		return &peer.Answer{Error: moved.err, Verdict: moved.verdict}, nil
 	}
@@ -73,14 +73,14 @@ func (s *Server) do(in *server.Request, r *peer.Request) (a *peer.Answer, err er
 		}
 	}()
 	if refused := c.resolve(); refused != nil {
-		return c.refused(refused)
+		return c.answerRefusal(refused)
 	}
 	for {
 		if err := c.acquire(); err != nil {
 			if c.reroute(err) {
 				continue
 			}
-			return c.refuse(err)
+			return c.answerAcquireError(err)
 		}
 		response, err := c.dispatch()
 		if errors.Is(err, transport.ErrNotSent) {
@@ -102,7 +102,7 @@ func (s *Server) do(in *server.Request, r *peer.Request) (a *peer.Answer, err er
 			if next.full {
 				next.refusal = *c.engineFull()
 			}
-			return c.refused(&next.refusal)
+			return c.answerRefusal(&next.refusal)
 		}
 		c.retries--
 		s.metrics.Retried(c.pool.Name())
@@ -113,7 +113,7 @@ func (s *Server) do(in *server.Request, r *peer.Request) (a *peer.Answer, err er
 func (c *call) resolve() *refusal {
 	s := c.server
 	if loop := c.loopReason(); loop != "" {
-		s.config.Logger.Error("request goes no further", "request_id", c.hop.RequestID, "reason", loop, "visited", c.hop.Visited)
+		s.config.Logger.Error("request goes no further", "request_id", c.token.RequestID, "reason", loop, "visited", c.token.Visited)
 		return &refusal{err: openai.Unavailable(loop, time.Second), verdict: hop.Verdict{Kind: hop.VerdictError, Reason: loop, Final: true}}
 	}
 	if refused := c.findInTime(); refused != nil {
@@ -121,7 +121,7 @@ func (c *call) resolve() *refusal {
 	}
 	if c.route.API == openai.Realtime {
 		if s.Draining() {
-			return unreachable(permits.Draining) // the session would last longer than this server
+			return refusalWithoutPool(permits.Draining) // the session would last longer than this server
 		}
 		return nil
 	}
@@ -135,9 +135,9 @@ func (c *call) resolve() *refusal {
 // loopReason returns the reason why a request has come too far, or nothing.
 func (c *call) loopReason() string {
 	switch {
-	case slices.Contains(c.hop.Visited, c.server.config.Node):
+	case slices.Contains(c.token.Visited, c.server.config.Node):
 		return reasons.RoutingLoop
-	case c.hop.Hops < 0:
+	case c.token.HopsLeft < 0:
 		return reasons.HopLimit
 	}
 	return ""
@@ -161,7 +161,8 @@ func (c *call) findInTime() *refusal {
 	return refused
 }
 
-// answer returns an engine's response. A whole one is settled already; for any other, the hooks settle the rest.
+// answer returns an engine's response. The permit of a whole response is released here, and its end logged; otherwise the hooks do
+// that.
 func (c *call) answer(response *transport.Response) *peer.Answer {
 	a := &peer.Answer{Response: response, Queued: c.queued, Attempts: c.attempts}
 	a.Load, a.HasLoad = c.load()
@@ -193,7 +194,7 @@ func (c *call) answer(response *transport.Response) *peer.Answer {
 func (c *call) clientError(response *transport.Response) *transport.Response {
 	response.Close()
 	c.releaseUnserved()
-	body := openai.WrapClientError(response.Status(), response.ErrorBody(), c.hop.RequestID)
+	body := openai.WrapClientError(response.Status(), response.ErrorBody(), c.token.RequestID)
 	c.logWhole(response.Status(), body)
 	return transport.NewResponse(response.Status(), "application/json", body)
 }
@@ -223,29 +224,29 @@ func (c *call) load() (hop.Load, bool) {
 	return hop.Load(c.pool.Load()), true
 }
 
-// refused returns the answer to a request that was not served. A refusal without a verdict means that the context has
+// answerRefusal returns the answer to a request that was not served. A refusal without a verdict means that the context has
 // ended.
-func (c *call) refused(r *refusal) (*peer.Answer, error) {
+func (c *call) answerRefusal(r *refusal) (*peer.Answer, error) {
 	if r.gone != nil {
 		return nil, r.gone
 	}
 	a := &peer.Answer{Error: r.err, Verdict: r.verdict, Queued: c.queued, Attempts: c.attempts}
 	a.Load, a.HasLoad = c.load()
 	a.Verdict.Number, a.Verdict.EndpointsFailed = r.err.Number, c.endpointsFailed
-	a.Verdict.Retries = max(c.attempts-c.withdrawn-1, 0)
+	a.Verdict.RetriesMade = max(c.attempts-c.withdrawn-1, 0)
 	return a, nil
 }
 
-// refuse returns the answer to a request that got no permit.
-func (c *call) refuse(err error) (*peer.Answer, error) {
+// answerAcquireError returns the answer to a request that got no permit.
+func (c *call) answerAcquireError(err error) (*peer.Answer, error) {
 	var full *permits.Refusal
 	switch {
 	case errors.As(err, &full) && full.Reason == permits.NoEndpoint && c.lastFailure != nil:
-		return c.refused(c.lastFailure) // no endpoint is left that has not failed this request: that is why
+		return c.answerRefusal(c.lastFailure) // no endpoint is left that has not failed this request: that is why
 	case full != nil:
-		return c.refused(outOfCapacity(full))
+		return c.answerRefusal(outOfCapacity(full))
 	case errors.Is(err, errDrained):
-		return c.refused(unreachable(permits.Draining))
+		return c.answerRefusal(refusalWithoutPool(permits.Draining))
 	}
 	return nil, err // the context has ended
 }
@@ -260,7 +261,7 @@ func (c *call) crashed(panicked any) *peer.Answer {
 		c.response.Close()
 	}
 	c.release()
-	c.server.config.Logger.Error("handler panicked", "request_id", c.hop.RequestID, "panic", server.DescribePanic(panicked), "stack", server.Stack())
+	c.server.config.Logger.Error("handler panicked", "request_id", c.token.RequestID, "panic", server.DescribePanic(panicked), "stack", server.Stack())
 	c.logCrash()
 	return &peer.Answer{Error: openai.Internal(), Verdict: hop.Verdict{Kind: hop.VerdictError, Final: true}, Attempts: c.attempts}
 }

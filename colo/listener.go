@@ -193,7 +193,7 @@ func eachField(a *peer.Answer, set func(name, value string)) {
 	set(hop.HeaderAttempts, strconv.Itoa(a.Attempts))
 }
 
-// refuseUnread answers a request that could not be read.
-func (s *Server) refuseUnread(rc *fasthttp.RequestCtx, e *openai.Error) {
+// refuseUnreadable answers a request that could not be read.
+func (s *Server) refuseUnreadable(rc *fasthttp.RequestCtx, e *openai.Error) {
 	server.WriteError(rc, e, "")
 }

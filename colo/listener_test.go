@@ -55,7 +55,7 @@ func TestModelIsLookedForInTime(t *testing.T) {
 		if _, err := s.send(ctx, hopFor("gone"), "{}"); err == nil {
 			t.Error("a client that has gone was answered")
 		}
-		s.until("nothing to be in hand", func() bool { return s.inflight.Count() == 0 })
+		s.until("nothing to be in flight", func() bool { return s.inflight.Count() == 0 })
 	})
 }
 
@@ -144,7 +144,7 @@ func TestRequestThatHasComeTooFar(t *testing.T) {
 	s.apply(lateModel)
 	for reason, change := range map[string]func(*hop.Token){
 		reasons.RoutingLoop: func(h *hop.Token) { h.Visited = []string{"fra-1", "ams-1"} },
-		reasons.HopLimit:    func(h *hop.Token) { h.Hops = -1 },
+		reasons.HopLimit:    func(h *hop.Token) { h.HopsLeft = -1 },
 	} {
 		token := hopFor("late")
 		change(&token)

@@ -131,7 +131,7 @@ func startServerBy(t *testing.T, change func(*Server)) *testServer {
 func (s *testServer) dial(model string, to hop.Binding) (*websocket.Conn, *http.Response, error) {
 	s.t.Helper()
 	token, err := s.keys.Sign(hop.Token{
-		RequestID: "r", Source: "entry-1", Account: "a", Weight: 1, Priority: fleet.PriorityStandard, Model: model, Hops: 1,
+		RequestID: "r", Source: "entry-1", Account: "a", Weight: 1, Priority: fleet.PriorityStandard, Model: model, HopsLeft: 1,
 		Wait: hop.WaitNever, Total: hop.Millis(time.Minute),
 	}, to, time.Now())
 	if err != nil {

@@ -78,7 +78,7 @@ func New(c Config) (*Server, error) {
 	metrics.RegisterGrants(c.Metrics, s.GrantsEnabled)
 	s.http = server.New(server.Config{
 		Handle:      s.serve,
-		HandleError: s.refuseUnread,
+		HandleError: s.refuseUnreadable,
 		RejectEarly: s.rejectEarly,
 		Inflight:    inflight,
 		Logger:      c.Logger,
@@ -121,7 +121,7 @@ func (s *Server) Shutdown(ctx context.Context, p server.DrainTimings) error {
 	s.http.AwaitQuiet(ctx, p, nil)
 	s.pools.Drain()
 	s.refuseCalls()
-	s.config.Logger.Info("taking no more requests", "in_hand", s.inflight.Count())
+	s.config.Logger.Info("taking no more requests", "in_flight", s.inflight.Count())
 	return s.http.Shutdown(ctx, p, errDrained)
 }
 

@@ -55,7 +55,7 @@ func (s *Server) Check() []error {
 		held += p.Load().Held
 	}
 	if held > 0 && before == 0 && s.inflight.Count() == 0 {
-		wrong = append(wrong, fmt.Errorf("%d permits are held, and no request is in hand", held))
+		wrong = append(wrong, fmt.Errorf("%d permits are held, and no request is in flight", held))
 	}
 	return wrong
 }

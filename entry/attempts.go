@@ -194,7 +194,7 @@ func (t *attempts) failed(e *openai.Error, v hop.Verdict, budget func() bool) {
 // charge counts attempts that reached an engine. A further attempt takes from the retry budget, which is asked only if nothing else
 // forbids the attempt.
 func (t *attempts) charge(v hop.Verdict, budget func() bool) {
-	t.errorsLeft -= v.Retries
+	t.errorsLeft -= v.RetriesMade
 	t.endpointsFailed = max(t.endpointsFailed, v.EndpointsFailed)
 	if v.Final || t.endpointsFailed >= hop.MaxEndpointsFailed || t.errorsLeft < 1 || t.more() && !budget() {
 		t.over = true

@@ -54,9 +54,9 @@ func (c *call) token(to attempt, now time.Time) hop.Token {
 		Priority:          c.priority,
 		Concurrent:        c.caller.Account.Limits.Concurrent,
 		Model:             c.model.Name,
-		Hops:              max(c.model.Retry.Hops-1, 0), // a model that allows no further hops still allows this one
+		HopsLeft:          max(c.model.Retry.Hops-1, 0), // a model that allows no further hops still allows this one
 		Attempt:           c.engineAttempts,
-		Retries:           min(c.attempts.errorsLeft, c.entry.budget.Remaining()),
+		RetriesLeft:       min(c.attempts.errorsLeft, c.entry.budget.Remaining()),
 		EndpointsFailed:   c.attempts.endpointsFailed,
 		Wait:              to.wait,
 		WaitBelow:         hop.Millis(to.below),

@@ -222,7 +222,7 @@ func (c *call) handleResult(at attempt, answer *peer.Answer, err error) bool {
 		return true
 	}
 	v := answer.Verdict
-	e.budget.Charge(v.Retries)
+	e.budget.Charge(v.RetriesMade)
 	if v.Number == openai.NumberModelNotFound {
 		c.attempts.modelUnknown(openai.ModelNotFound(c.askedModel))
 		return false
@@ -284,7 +284,7 @@ func (c *call) noVerdict(at attempt, err *peer.NoVerdictError) {
 		"server", at.Home.Node, "status", err.Status, "error", err.Err)
 	c.entry.observed.noteUnreached(at.Colo.Name, err.Err, time.Now())
 	failure := openai.EngineFailed(reasons.ColoUnreachable)
-	if err.Unserved {
+	if err.NotRead {
 		failure = openai.Unavailable(reasons.NoServer, time.Second)
 	}
 	c.attempts.serverLost(failure, c.retry)

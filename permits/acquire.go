@@ -21,7 +21,7 @@ type arrival struct {
 	queueLen          int           // requests waiting when it arrived
 	bounded           bool          // by MaxExpected
 	returnProbability float64       // see Request
-	jitterSeed        float64       // see Request
+	jitterFraction    float64       // see Request
 }
 
 // waiter is a request that waits.
@@ -92,7 +92,7 @@ func (p *Pool) admit(ctx context.Context, r *Request) (*permitState, *waiter, er
 
 // newArrival returns the arrival of a request, without its times.
 func (p *Pool) newArrival(r *Request) arrival {
-	a := arrival{claim: p.claim(r), bounded: r.MaxExpected >= 0, returnProbability: 1, jitterSeed: min(max(r.JitterSeed, 0), 1)}
+	a := arrival{claim: p.claim(r), bounded: r.MaxExpected >= 0, returnProbability: 1, jitterFraction: min(max(r.JitterFraction, 0), 1)}
 	if r.ReturnProbability > 0 {
 		a.returnProbability = min(r.ReturnProbability, 1)
 	}

@@ -70,7 +70,7 @@
 // come back together. Pending retries are counted by account, and limited by its share like waiting requests: an account
 // that ignores Retry-After delays only itself. A client that was refused by several pools comes back once: each pool
 // counts it with the probability that it comes there (Request.ReturnProbability), and all give it the same jitter
-// (Request.JitterSeed).
+// (Request.JitterFraction).
 //
 // No request is refused because of a rate that is not well known, but every refusal needs a Retry-After. So for
 // Retry-After alone, the mean hold is estimated until each slot has been released four times, and at least 16 have: at

@@ -181,7 +181,7 @@ func TestRetryAfterAtTheCapIsByOwnReleases(t *testing.T) {
 		permit := take(t, p, slow)
 		never := slow
 		never.MaxWait = 0
-		never.JitterSeed = 1e-9
+		never.JitterFraction = 1e-9
 		refusal := refuse(t, p, never, permits.AccountLimit)
 		if refusal.Expected < 8*time.Second || refusal.Expected > 12*time.Second ||
 			refusal.RetryAfter < 8*time.Second || refusal.RetryAfter > 12*time.Second {

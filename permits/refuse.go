@@ -61,11 +61,11 @@ func (p *Pool) retryAfterLocked(now time.Duration, a *arrival) time.Duration {
 	spread := jitter + uncertainJitter*p.uncertaintyLocked()
 	// The bounds leave room for the spread: clipped at them, all retries beyond a bound would come at once.
 	after = min(max(after, minRetryAfter), time.Duration(float64(maxRetryAfter)/(1+spread)))
-	seed := a.jitterSeed
-	if seed == 0 {
-		seed = p.rand.Float64()
+	fraction := a.jitterFraction
+	if fraction == 0 {
+		fraction = p.rand.Float64()
 	}
-	return time.Duration(float64(after) * (1 + spread*seed))
+	return time.Duration(float64(after) * (1 + spread*fraction))
 }
 
 // retriesAheadLocked is how many pending retries are served before one more request of this account: all of higher bands,

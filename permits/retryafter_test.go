@@ -248,7 +248,7 @@ func TestRetryAfterAllowsForPermitsStillHeld(t *testing.T) {
 			held[i] = take(t, p, permits.Request{})
 		}
 		r := patient("a")
-		r.JitterSeed = 1e-9
+		r.JitterFraction = 1e-9
 		for range 128 {
 			refuse(t, p, r, permits.Busy)
 		}

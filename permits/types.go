@@ -91,7 +91,7 @@ type Request struct {
 	// queue was full, since otherwise its caller tries elsewhere and may ask here again.
 	MaxExpected       time.Duration
 	ReturnProbability float64   // that the client comes back to this pool if it is refused, as it is by others too; 0: 1
-	JitterSeed        float64   // the part of the jitter of Retry-After that it gets, above 0 to 1; 0: drawn at random
+	JitterFraction    float64   // the part of the jitter of Retry-After that it gets, above 0 to 1; 0: drawn at random
 	Deadline          time.Time // the permit must be granted before it; zero: none
 	Arrived           time.Time // when the request first arrived anywhere; zero: now
 

@@ -38,9 +38,9 @@ type Token struct {
 	Concurrent      int      `json:"con,omitempty"` // the account's limit of running requests
 	Model           string   `json:"mod"`           // its name, never an alias
 	Visited         []string `json:"via,omitempty"` // the servers on the path so far, without earlier attempts of the entry
-	Hops            int      `json:"hops"`          // further hops allowed
+	HopsLeft        int      `json:"hops"`          // further hops allowed
 	Attempt         int      `json:"att"`           // attempts before this one
-	Retries         int      `json:"ret"`           // further attempts allowed after errors of engines
+	RetriesLeft     int      `json:"ret"`           // further attempts allowed after errors of engines
 	EndpointsFailed int      `json:"brk,omitempty"` // endpoints that have failed with this request
 	Wait            Wait     `json:"wait"`
 	// WaitBelow is the smallest expected wait that another colo of the plan has reported: with [WaitSpill], the request waits here

@@ -21,7 +21,7 @@ func testTarget() hop.Binding {
 func testHop() hop.Token {
 	return hop.Token{
 		RequestID: "0123456789abcdef", Source: "entry-1", Account: "acme", Weight: 3, Priority: "standard", Model: "llama",
-		Visited: []string{"fra-1"}, Hops: 2, Retries: 3, Wait: hop.WaitSpill, WaitBelow: hop.Millis(40 * time.Millisecond),
+		Visited: []string{"fra-1"}, HopsLeft: 2, RetriesLeft: 3, Wait: hop.WaitSpill, WaitBelow: hop.Millis(40 * time.Millisecond),
 		Total: hop.Millis(time.Minute),
 	}
 }

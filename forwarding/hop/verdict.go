@@ -26,7 +26,7 @@ type Verdict struct {
 	Number          int           // of the client's error
 	RetryAfter      time.Duration // of VerdictOOC; 0 = none
 	Expected        time.Duration // wait that was expected; 0 = not known
-	Retries         int           // attempts of this server after its first
+	RetriesMade     int           // attempts of this server after its first
 	EndpointsFailed int           // endpoints that have failed with this request, on other servers too
 	MayWait         bool          // of VerdictOOC: the queue has room for a request that accepts the expected wait
 	Final           bool          // no other attempt may follow, since it could generate twice
@@ -58,7 +58,7 @@ func (v Verdict) numbers() []numberField {
 		{"number", int64(v.Number)},
 		{"retry_after_ms", v.RetryAfter.Milliseconds()},
 		{"expected_ms", v.Expected.Milliseconds()},
-		{"retries", int64(v.Retries)},
+		{"retries", int64(v.RetriesMade)},
 		{"broken", int64(v.EndpointsFailed)},
 		{"may_wait", boolInt(v.MayWait)},
 		{"final", boolInt(v.Final)},
@@ -101,7 +101,7 @@ func (v *Verdict) setNumber(name string, n int64) {
 	case "expected_ms":
 		v.Expected = time.Duration(n) * time.Millisecond
 	case "retries":
-		v.Retries = int(n)
+		v.RetriesMade = int(n)
 	case "broken":
 		v.EndpointsFailed = int(n)
 	case "may_wait":

@@ -89,9 +89,9 @@ func (c *Client) read(response *transport.Response) (*Answer, error) {
 // NoVerdictError is the error of a response that is not an engine's and has no verdict: the server has rejected the hop token, or
 // could not read the request.
 type NoVerdictError struct {
-	Status   int
-	Unserved bool // the server cannot have read the request
-	Err      error
+	Status  int
+	NotRead bool // the server cannot have read the request
+	Err     error
 }
 
 func (e *NoVerdictError) Error() string {
@@ -111,7 +111,7 @@ func (c *Client) noVerdict(status int, err error) *NoVerdictError {
 	case status == http.StatusForbidden:
 		return &NoVerdictError{Status: status, Err: errRejected}
 	case status == http.StatusBadRequest && c.Peers == nil:
-		return &NoVerdictError{Status: status, Unserved: true, Err: errMayUseTLS}
+		return &NoVerdictError{Status: status, NotRead: true, Err: errMayUseTLS}
 	}
 	return &NoVerdictError{Status: status, Err: err}
 }

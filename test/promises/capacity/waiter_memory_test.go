@@ -29,7 +29,7 @@ func TestMemoryOfWaiters(t *testing.T) {
 	body := fleettest.ChatBody(1, false)
 	token, err := f.Keys.Sign(hop.Token{
 		RequestID: "0123456789abcdef0123456789abcdef", Source: "entry-1", Account: "anonymous", Weight: 1, Priority: "standard",
-		Model: "demo-chat", Hops: 1, Wait: hop.WaitFull, Total: hop.Millis(time.Hour),
+		Model: "demo-chat", HopsLeft: 1, Wait: hop.WaitFull, Total: hop.Millis(time.Hour),
 	}, hop.Binding{Audience: f.Colos[0].Node, Method: "POST", Path: fleettest.ChatPath, Body: []byte(body)}, time.Now())
 	if err != nil {
 		t.Fatal(err)

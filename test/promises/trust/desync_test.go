@@ -62,7 +62,7 @@ func signTokenFor(f *fleettest.Fleet, to hop.Binding, issued time.Time) string {
 	f.T.Helper()
 	token, err := f.Keys.Sign(hop.Token{
 		RequestID: "0123456789abcdef0123456789abcdef", Source: "entry-1", Account: "anonymous", Weight: 1, Priority: "standard", Model: "own",
-		Hops: 1, Wait: hop.WaitFull, Total: hop.Millis(time.Minute),
+		HopsLeft: 1, Wait: hop.WaitFull, Total: hop.Millis(time.Minute),
 	}, to, issued)
 	if err != nil {
 		f.T.Fatal(err)
