@@ -256,17 +256,9 @@ func (c *call) path(e *fleet.Endpoint) string {
 
 // fields returns the request's headers that an engine gets.
 func (c *call) fields() []transport.Field {
-	fields := make([]transport.Field, 0, 8)
-	for _, name := range [...]string{"Content-Type", "Accept", "User-Agent", hop.HeaderTraceParent} {
-		fields = append(fields, transport.Field{Name: name, Value: c.request.Field(name)})
-	}
-	fields = append(fields,
+	return append(peer.ForwardedFields(c.model.ForwardHeaders, c.request.Field),
 		transport.Field{Name: "Accept-Encoding", Value: "identity"}, // without it, an engine may choose any
 		transport.Field{Name: hop.HeaderRequestID, Value: c.token.RequestID})
-	for _, name := range c.model.ForwardHeaders {
-		fields = append(fields, transport.Field{Name: name, Value: c.request.Field(name)})
-	}
-	return fields
 }
 
 // upstreamName returns the name of m at endpoint e.

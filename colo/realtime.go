@@ -12,9 +12,6 @@ import (
 	"colonnade/openai"
 )
 
-// realtimeProtocol is the subprotocol that is accepted if the client offers it, whatever the engine answers.
-const realtimeProtocol = "realtime"
-
 // toHandshake turns request r into a WebSocket handshake with the engine.
 func (c *call) toHandshake(r *transport.Request, model string) {
 	separator := "?"
@@ -54,8 +51,8 @@ func (c *call) session(response *transport.Response) *realtime.Session {
 			c.logSession(end)
 		},
 	}
-	if slices.Contains(c.request.Handshake.Protocols, realtimeProtocol) {
-		s.Protocol = realtimeProtocol
+	if slices.Contains(c.request.Handshake.Protocols, realtime.Subprotocol) {
+		s.Protocol = realtime.Subprotocol // whatever the engine answers
 	}
 	return s
 }

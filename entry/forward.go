@@ -98,21 +98,15 @@ func (c *call) idleTimeout() time.Duration {
 	return 0
 }
 
-// fields returns the request headers that are forwarded: those on the list, and no others.
+// fields returns the request headers that are forwarded.
 func (c *call) fields() []transport.Field {
-	fields := make([]transport.Field, 0, 8)
-	contentType := c.header("Content-Type")
-	if contentType == "" && len(c.raw) > 0 {
-		contentType = "application/json" // the body was read as JSON; engines require the header
-	}
-	fields = append(fields, transport.Field{Name: "Content-Type", Value: contentType})
-	for _, name := range [...]string{"Accept", "User-Agent", hop.HeaderTraceParent} {
-		fields = append(fields, transport.Field{Name: name, Value: c.header(name)})
-	}
-	for _, name := range c.model.ForwardHeaders {
-		fields = append(fields, transport.Field{Name: name, Value: c.header(name)})
-	}
-	return fields
+	return peer.ForwardedFields(c.model.ForwardHeaders, func(name string) string {
+		value := c.header(name)
+		if value == "" && name == "Content-Type" && len(c.raw) > 0 {
+			return "application/json" // the body was read as JSON; engines require the header
+		}
+		return value
+	})
 }
 
 // relay answers the client with the colo's answer. It reports whether that continues after the handler has returned.

@@ -15,12 +15,8 @@ import (
 	"colonnade/openai"
 )
 
-const (
-	// realtimeProtocol is the subprotocol that OpenAI's clients offer.
-	realtimeProtocol = "realtime"
-	// keyProtocol precedes an API key in a subprotocol: browsers cannot set headers of a WebSocket handshake.
-	keyProtocol = "openai-insecure-api-key."
-)
+// keyProtocol precedes an API key in a subprotocol: browsers cannot set headers of a WebSocket handshake.
+const keyProtocol = "openai-insecure-api-key."
 
 // receiveRealtime is receive for a WebSocket, which has a handshake instead of a body.
 func (c *call) receiveRealtime(t *fleet.Table) *openai.Error {
@@ -55,7 +51,7 @@ func takeKey(h *transport.Handshake) (key string) {
 		if inside, ok := strings.CutPrefix(protocol, keyProtocol); ok {
 			key = inside
 		}
-		if protocol == realtimeProtocol && len(kept) == 0 {
+		if protocol == realtime.Subprotocol && len(kept) == 0 {
 			kept = append(kept, protocol)
 		}
 	}

@@ -132,9 +132,10 @@ func Internal() *Error {
 }
 
 // EngineFailed returns the error for an engine that failed when no retry was left. It forbids the client's own retry, which
-// would generate again; clear NoRetry if nothing was dispatched.
+// would generate again, unless the engine could not be reached; clear NoRetry if nothing was dispatched for another reason.
 func EngineFailed(reason string) *Error {
-	return &Error{Row: row(NumberEngineFailed), Message: "the inference engine failed", Reason: reason, NoRetry: true}
+	return &Error{Row: row(NumberEngineFailed), Message: "the inference engine failed", Reason: reason,
+		NoRetry: reason != reasons.ConnectFailed}
 }
 
 // Unavailable returns the error for a model without a live endpoint or server, or a node that drains.

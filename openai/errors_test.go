@@ -107,6 +107,9 @@ func TestErrorDetails(t *testing.T) {
 	if !openai.EngineFailed("").NoRetry || !openai.InferenceTimeout("").NoRetry {
 		t.Error("a retry would generate again")
 	}
+	if openai.EngineFailed("connect_failed").NoRetry {
+		t.Error("an engine that could not be reached has generated nothing")
+	}
 	if e := openai.NothingMayRun(); !e.NoRetry || e.RetryAfter != 0 || e.Reason != "rate_limited" || !strings.Contains(e.Message, "limits.concurrent is 0") {
 		t.Errorf("%+v", e)
 	}

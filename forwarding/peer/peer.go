@@ -54,6 +54,19 @@ func (r *Request) Field(name string) string {
 	return ""
 }
 
+// ForwardedFields returns the request headers that are forwarded down to the engine: a fixed list, those of the model's document, and
+// no others. value returns a header's value.
+func ForwardedFields(ofModel []string, value func(name string) string) []transport.Field {
+	fields := make([]transport.Field, 0, 8)
+	for _, name := range [...]string{"Content-Type", "Accept", "User-Agent", hop.HeaderTraceParent} {
+		fields = append(fields, transport.Field{Name: name, Value: value(name)})
+	}
+	for _, name := range ofModel {
+		fields = append(fields, transport.Field{Name: name, Value: value(name)})
+	}
+	return fields
+}
+
 // line returns the request's method, and its path with the query.
 func (r *Request) line() (method, path string) {
 	if r.Handshake == nil {

@@ -12,6 +12,9 @@ import (
 	"colonnade/reasons"
 )
 
+// Subprotocol is the WebSocket subprotocol that OpenAI's clients offer.
+const Subprotocol = "realtime"
+
 const (
 	// maxMessage is the default size limit of a message, in bytes.
 	maxMessage = 16 << 20
