@@ -14,8 +14,9 @@
 //
 // # Deadlines
 //
-// A request with a deadline for its first byte is granted a permit only while the pool's minimum TTFT still fits before the
-// deadline ([Pool.LatestStart]). A later grant would use a slot for an answer that comes too late. See minTTFT.
+// A request is granted a permit only while the minimum TTFT of requests like it still fits before its deadline
+// ([Pool.LatestStart]): a later grant would use a slot for an answer that comes too late. Of requests that are too late on
+// arrival by this measure, one of each class is tried in ten seconds; see minTTFT.
 //
 // # Health
 //

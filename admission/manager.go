@@ -41,8 +41,8 @@ type engine struct {
 	health   health
 	gradient *gradient     // nil until a document has said concurrency: auto
 	since    time.Time     // when the state of health changed last; zero: never
-	checkDue bool          // probe it at once: its document has changed how to
-	recheck  chan struct{} // to its monitor: the time of the next probe has changed
+	checkDue bool          // check its health at once: the document has changed how to
+	recheck  chan struct{} // to its monitor: the time of the next check has changed
 }
 
 // NewManager returns a manager without pools. The caller runs it.
