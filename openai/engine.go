@@ -1,7 +1,5 @@
 package openai
 
-import ()
-
 // maxEngineMessage bounds the part of an engine's message that goes into a wrapped error.
 const maxEngineMessage = 2 << 10
 
