@@ -55,7 +55,7 @@ var errorTable = []Row{
 	{NumberRequestTimeout, 408, "request_timeout", typeInvalid, "the request was not received in time"},
 	{NumberRequestTooLarge, 413, "request_too_large", typeInvalid, "the body is larger than the model's `max_body`"},
 	{NumberHeadersTooLarge, 431, "headers_too_large", typeInvalid, "the head is larger than 16 KiB or has more than 100 lines"},
-	{NumberRateLimited, 429, "rate_limit_exceeded", typeRate, "the account's own limits are reached"},
+	{NumberRateLimited, 429, "rate_limit_exceeded", typeRate, "the account may have no request running, or its address has too many connections"},
 	{NumberOutOfCapacity, 429, "out_of_capacity", typeRate, "no free slot, and no room or time to wait; `reason` says why"},
 	{NumberInternal, 500, "internal_error", typeServer, "a fault of Colonnade"},
 	{NumberEngineFailed, 502, "engine_error", typeServer, "the engine failed and no retry was left"},
