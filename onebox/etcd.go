@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/url"
 	"path/filepath"
+	"syscall"
 	"time"
 
 	"go.etcd.io/etcd/server/v3/embed"
@@ -34,12 +35,37 @@ func (b *allInOne) startEtcd(ctx context.Context) error {
 	return nil
 }
 
-// embedEtcd starts an etcd in this process. Its ticks are short, so that it is ready at once: it has one member, on
-// this machine.
+// embedEtcd starts an etcd in this process.
 func (b *allInOne) embedEtcd(ctx context.Context) error {
-	address, err := b.etcdAddress()
+	server, err := b.listenAsEtcd()
+	for range 4 { // another process may have taken a free port before etcd listened on it
+		if !errors.Is(err, syscall.EADDRINUSE) {
+			break
+		}
+		server, err = b.listenAsEtcd()
+	}
 	if err != nil {
 		return err
+	}
+	b.teardown = append(b.teardown, func() error { server.Close(); return nil })
+	select {
+	case <-server.Server.ReadyNotify():
+	case err := <-server.Err():
+		return fmt.Errorf("etcd ended: %w", err)
+	case <-time.After(15 * time.Second):
+		return errors.New("etcd is not ready after 15 s")
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+	b.fleet.Etcd = server.Config().ListenClientUrls[0].String()
+	return nil
+}
+
+// listenAsEtcd starts an etcd, which may not be ready yet. Its ticks are short, so that it soon is: it has one member, on this machine.
+func (b *allInOne) listenAsEtcd() (*embed.Etcd, error) {
+	address, err := b.etcdAddress()
+	if err != nil {
+		return nil, err
 	}
 	config := embed.NewConfig()
 	config.Dir = filepath.Join(b.fleet.Dir, "etcd")
@@ -53,20 +79,9 @@ func (b *allInOne) embedEtcd(ctx context.Context) error {
 	config.TickMs, config.ElectionMs = 10, 100
 	server, err := embed.StartEtcd(config)
 	if err != nil {
-		return fmt.Errorf("cannot start etcd on %s: %w", address, err)
+		return nil, fmt.Errorf("cannot start etcd on %s: %w", address, err)
 	}
-	b.teardown = append(b.teardown, func() error { server.Close(); return nil })
-	select {
-	case <-server.Server.ReadyNotify():
-	case err := <-server.Err():
-		return fmt.Errorf("etcd ended: %w", err)
-	case <-time.After(15 * time.Second):
-		return errors.New("etcd is not ready after 15 s")
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
-	b.fleet.Etcd = client.String()
-	return nil
+	return server, nil
 }
 
 // etcdAddress returns the configured address, else the default one, or a free one if that is taken.
