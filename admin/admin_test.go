@@ -9,11 +9,11 @@ import (
 	"testing"
 	"time"
 
-	"colonnade/admin"
-	"colonnade/internal/testkit"
-
 	"github.com/prometheus/client_golang/prometheus"
 	"go.uber.org/goleak"
+
+	"colonnade/admin"
+	"colonnade/internal/testkit"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }

@@ -7,10 +7,10 @@ import (
 	"strings"
 	"time"
 
-	"colonnade/internal/ctxtime"
-
 	"go.etcd.io/etcd/api/v3/mvccpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"colonnade/internal/ctxtime"
 )
 
 // TakenError says that another node has the place that a node wants.

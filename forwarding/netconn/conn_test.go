@@ -12,33 +12,18 @@ import (
 	"time"
 
 	"colonnade/forwarding/netconn"
+	"colonnade/internal/testkit"
 )
 
 // patience bounds each wait of a test. No assertion depends on it.
 const patience = 30 * time.Second
 
-// pair returns the two ends of a loopback connection.
+// pair returns the two ends of a loopback connection, of which the far one has a deadline.
 func pair(t *testing.T) (near, far *net.TCPConn) {
 	t.Helper()
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer ln.Close()
-	c, err := net.Dial("tcp", ln.Addr().String())
-	if err != nil {
-		t.Fatal(err)
-	}
-	a, err := ln.Accept()
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		c.Close()
-		a.Close()
-	})
-	_ = a.SetDeadline(time.Now().Add(patience))
-	return c.(*net.TCPConn), a.(*net.TCPConn)
+	near, far = testkit.TCPPair(t)
+	_ = far.SetDeadline(time.Now().Add(patience))
+	return near, far
 }
 
 func newConn(t *testing.T) (near *netconn.Conn, far *net.TCPConn) {

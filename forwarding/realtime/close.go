@@ -5,12 +5,12 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/gorilla/websocket"
+
 	"colonnade/forwarding/netconn"
 	"colonnade/forwarding/relay"
 	"colonnade/forwarding/server"
 	"colonnade/reasons"
-
-	"github.com/gorilla/websocket"
 )
 
 // OutcomeRefused is the outcome of a session whose client has violated a limit, or the protocol.

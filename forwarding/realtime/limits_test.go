@@ -8,11 +8,11 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gorilla/websocket"
+
 	"colonnade/forwarding/realtime"
 	"colonnade/forwarding/relay"
 	"colonnade/internal/forwardtest"
-
-	"github.com/gorilla/websocket"
 )
 
 func TestSessionLimits(t *testing.T) {

@@ -7,11 +7,11 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gorilla/websocket"
+
 	"colonnade/forwarding/realtime"
 	"colonnade/forwarding/relay"
 	"colonnade/internal/forwardtest"
-
-	"github.com/gorilla/websocket"
 )
 
 // An end that sends invalid UTF-8 gets close code 1007, and the other end does not get the message.

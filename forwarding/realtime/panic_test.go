@@ -4,6 +4,9 @@ import (
 	"context"
 	"testing"
 
+	"github.com/gorilla/websocket"
+	"github.com/valyala/fasthttp"
+
 	"colonnade/forwarding/netconn"
 	"colonnade/forwarding/realtime"
 	"colonnade/forwarding/relay"
@@ -11,9 +14,6 @@ import (
 	"colonnade/forwarding/transport"
 	"colonnade/internal/forwardtest"
 	"colonnade/reasons"
-
-	"github.com/gorilla/websocket"
-	"github.com/valyala/fasthttp"
 )
 
 // brokenContext panics when its end is waited for.

@@ -4,9 +4,9 @@ import (
 	"sync"
 	"time"
 
-	"colonnade/forwarding/server"
-
 	"github.com/gorilla/websocket"
+
+	"colonnade/forwarding/server"
 )
 
 // pinger sends pings to one end of a session. The reads of that end find out that pongs are missing. Between two pings there is a timer

@@ -9,6 +9,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gorilla/websocket"
+	"github.com/valyala/fasthttp"
+	"golang.org/x/sys/unix"
+
 	"colonnade/forwarding/netconn"
 	"colonnade/forwarding/realtime"
 	"colonnade/forwarding/relay"
@@ -16,10 +20,6 @@ import (
 	"colonnade/forwarding/transport"
 	"colonnade/internal/forwardtest"
 	"colonnade/reasons"
-
-	"github.com/gorilla/websocket"
-	"github.com/valyala/fasthttp"
-	"golang.org/x/sys/unix"
 )
 
 func TestSessionRelaysMessages(t *testing.T) {

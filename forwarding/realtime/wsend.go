@@ -14,10 +14,10 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/gorilla/websocket"
+
 	"colonnade/forwarding/netconn"
 	"colonnade/forwarding/transport"
-
-	"github.com/gorilla/websocket"
 )
 
 const (

@@ -12,11 +12,11 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/valyala/fasthttp"
+
 	"colonnade/forwarding/relay"
 	"colonnade/forwarding/server"
 	"colonnade/internal/forwardtest"
-
-	"github.com/valyala/fasthttp"
 )
 
 // A panic in mid-stream ends that stream with the API's error event and without the last chunk, and closes the exchange. OnOutcome and

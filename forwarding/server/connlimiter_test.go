@@ -13,10 +13,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/valyala/fasthttp"
+
 	"colonnade/forwarding/server"
 	"colonnade/internal/forwardtest"
-
-	"github.com/valyala/fasthttp"
 )
 
 // limited returns a server with limits of its connections.

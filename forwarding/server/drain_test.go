@@ -11,10 +11,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/valyala/fasthttp"
+
 	"colonnade/forwarding/server"
 	"colonnade/internal/forwardtest"
-
-	"github.com/valyala/fasthttp"
 )
 
 func TestResponsesOfADrainAreTheLast(t *testing.T) {

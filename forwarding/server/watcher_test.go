@@ -7,30 +7,9 @@ import (
 	"net"
 	"testing"
 	"time"
-)
 
-// pair returns the two ends of a loopback connection.
-func pair(t testing.TB) (client, server *net.TCPConn) {
-	t.Helper()
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer ln.Close()
-	c, err := net.Dial("tcp", ln.Addr().String())
-	if err != nil {
-		t.Fatal(err)
-	}
-	s, err := ln.Accept()
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		c.Close()
-		s.Close()
-	})
-	return c.(*net.TCPConn), s.(*net.TCPConn)
-}
+	"colonnade/internal/testkit"
+)
 
 func watchConn(t testing.TB, w *clientWatcher, c net.Conn) (context.Context, *clientWatch) {
 	t.Helper()
@@ -65,7 +44,7 @@ func TestWatcherFindsClientsLeave(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWatcher(t)
-			client, srv := pair(t)
+			client, srv := testkit.TCPPair(t)
 			ctx, watch := watchConn(t, w, srv)
 			defer watch.stop()
 			if ctx.Err() != nil {
@@ -86,7 +65,7 @@ func TestWatcherFindsClientsLeave(t *testing.T) {
 
 func TestWatcherLeavesTheConnectionAlone(t *testing.T) {
 	w := newWatcher(t)
-	client, conn := pair(t)
+	client, conn := testkit.TCPPair(t)
 	for range 3 { // requests of one connection
 		ctx, watch := watchConn(t, w, conn)
 		if _, err := io.WriteString(client, "hello"); err != nil {
@@ -115,8 +94,8 @@ func TestWatcherLeavesTheConnectionAlone(t *testing.T) {
 func TestWatcherManyConnections(t *testing.T) {
 	w := newWatcher(t)
 	for range 300 {
-		goes, watchedGone := pair(t)
-		stays, watchedStaying := pair(t)
+		goes, watchedGone := testkit.TCPPair(t)
+		stays, watchedStaying := testkit.TCPPair(t)
 		gone, watch1 := watchConn(t, w, watchedGone)
 		staying, watch2 := watchConn(t, w, watchedStaying)
 		goes.Close()
@@ -139,7 +118,7 @@ func TestWatcherManyConnections(t *testing.T) {
 
 func BenchmarkWatch(b *testing.B) {
 	w := newWatcher(b)
-	_, conn := pair(b)
+	_, conn := testkit.TCPPair(b)
 	_, cancel := context.WithCancelCause(context.Background())
 	defer cancel(nil)
 	b.ReportAllocs()

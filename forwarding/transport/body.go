@@ -8,9 +8,9 @@ import (
 	"io"
 	"strings"
 
-	"colonnade/internal/ascii"
-
 	"golang.org/x/net/http/httpguts"
+
+	"colonnade/internal/ascii"
 )
 
 // body reads the body of a response piece by piece as it arrives, without copying. It returns io.EOF only at the end of a complete

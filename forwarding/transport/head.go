@@ -10,9 +10,9 @@ import (
 	"strings"
 	"time"
 
-	"colonnade/forwarding/hop"
-
 	"golang.org/x/net/http/httpguts"
+
+	"colonnade/forwarding/hop"
 )
 
 // errMalformed is wrapped by the errors of responses that are not well-formed HTTP/1.1. Their connections are closed.

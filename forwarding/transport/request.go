@@ -7,10 +7,10 @@ import (
 	"strings"
 	"time"
 
+	"golang.org/x/net/http/httpguts"
+
 	"colonnade/forwarding/hop"
 	"colonnade/forwarding/peertls"
-
-	"golang.org/x/net/http/httpguts"
 )
 
 // Target is the server that a request goes to. Idle connections are kept by target.

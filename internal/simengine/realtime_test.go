@@ -9,10 +9,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gorilla/websocket"
+
 	"colonnade/internal/simengine"
 	"colonnade/internal/testkit"
-
-	"github.com/gorilla/websocket"
 )
 
 type session struct {
