@@ -24,6 +24,23 @@ func (u *Usage) add(v Usage) {
 // BodyUsage reads the usage of an answer that is not a stream: the member usage of its JSON object. ok is false for an
 // answer that has none, or is not JSON.
 func BodyUsage(body []byte) (u Usage, ok bool) {
+	u, ok, _ = scanUsage(body)
+	return u, ok
+}
+
+// ReadBody is BodyUsage, and also returns the end of the body.
+func ReadBody(body []byte) (u Usage, ok bool, end JSONEnd) {
+	u, ok, whole := scanUsage(body)
+	if whole {
+		return u, ok, JSONClosed
+	}
+	var e jsonEnd
+	e.write(body)
+	return u, ok, e.end()
+}
+
+// scanUsage reads the usage of a body. whole means that the body is one JSON object.
+func scanUsage(body []byte) (u Usage, ok, whole bool) {
 	s := scan{b: body, lax: true}
 	for key, more := s.firstMember(); more; key, more = s.nextMember() {
 		if string(key) == "usage" {
@@ -32,7 +49,8 @@ func BodyUsage(body []byte) (u Usage, ok bool) {
 			s.skip()
 		}
 	}
-	return u, ok && s.end()
+	whole = s.end()
+	return u, ok && whole, whole
 }
 
 // usage passes the value of a member usage, in the names of either API family. ok is false for one that counts nothing,

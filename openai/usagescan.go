@@ -2,12 +2,21 @@ package openai
 
 import "bytes"
 
-// UsageScanner finds the usage of an answer that is not a stream while it passes, however long it is. The zero value is
-// ready.
-type UsageScanner struct{ skeleton skeleton }
+// UsageScanner finds the usage and the end of an answer that is not a stream while it passes, however long it is. The
+// zero value is ready.
+type UsageScanner struct {
+	skeleton skeleton
+	end      jsonEnd
+}
 
 // Write takes the next bytes of the body.
-func (l *UsageScanner) Write(p []byte) { l.skeleton.write(p) }
+func (l *UsageScanner) Write(p []byte) {
+	l.skeleton.write(p)
+	l.end.write(p)
+}
+
+// End returns the end of the bytes so far.
+func (l *UsageScanner) End() JSONEnd { return l.end.end() }
 
 // Usage returns what BodyUsage would find in the whole body. Call it after the last Write.
 func (l *UsageScanner) Usage() (Usage, bool) { return BodyUsage(l.skeleton.text()) }

@@ -33,9 +33,9 @@ func (resp *Response) readFirst(s ReadOptions) error {
 	return nil
 }
 
-// trackUsage begins to scan the body for its usage.
+// trackUsage begins to scan the body for its usage and its end.
 func (resp *Response) trackUsage(s ReadOptions) {
-	if s.TrackUsage && openai.IsJSON(resp.head.get("content-type")) {
+	if s.TrackUsage && resp.IsJSON() {
 		resp.usage = new(openai.UsageScanner)
 	}
 }

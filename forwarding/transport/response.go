@@ -20,7 +20,7 @@ const (
 type ReadOptions struct {
 	API        openai.API
 	StripUsage bool // remove the usage event, for which the request has asked and its client has not
-	TrackUsage bool // extract the usage: see [Response.Usage]
+	TrackUsage bool // extract the usage and the end: see [Response.Usage] and [Response.JSONEnd]
 }
 
 // Response is a response of which the first byte has arrived. Next returns the bytes that were held until then, and the rest as it
@@ -120,6 +120,20 @@ func (resp *Response) Length() int64 {
 		return -1
 	}
 	return resp.head.length
+}
+
+// CloseDelimited reports whether only the end of the connection ends the body, so that a truncated one looks complete.
+func (resp *Response) CloseDelimited() bool { return resp.body.framing == framingClose }
+
+// IsJSON reports whether the body is JSON by its content type.
+func (resp *Response) IsJSON() bool { return openai.IsJSON(resp.head.get("content-type")) }
+
+// JSONEnd returns the end of what Next has returned of a long JSON body that is tracked; of any other body it is unclear.
+func (resp *Response) JSONEnd() openai.JSONEnd {
+	if resp.usage == nil {
+		return openai.JSONUnclear
+	}
+	return resp.usage.End()
 }
 
 // TimeoutReason returns which limit a response that has timed out has reached.
