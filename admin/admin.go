@@ -23,6 +23,7 @@ import (
 type Config struct {
 	Metrics prometheus.Gatherer
 	Ready   func() error           // why the node is not ready; nil function = always ready
+	Losses  func() []error         // what the node loses although it is ready; part of the pages of readiness and of Check
 	Fleet   func() any             // the table in force, for JSON
 	Config  func() any             // age of the table, and documents that are not in force, for JSON
 	Pools   func(accounts int) any // state of the pools, with at most so many accounts of each, for JSON
@@ -44,7 +45,7 @@ func Handler(c Config) http.Handler {
 		mux.HandleFunc("GET "+path, h)
 	}
 	mux.HandleFunc("GET /health/live", func(w http.ResponseWriter, _ *http.Request) { writeText(w, http.StatusOK, "live\n") })
-	mux.HandleFunc("GET /health/ready", ready(c.Ready))
+	mux.HandleFunc("GET /health/ready", ready(c))
 	if c.Metrics != nil {
 		page("/metrics", promhttp.HandlerFor(c.Metrics, promhttp.HandlerOpts{}).ServeHTTP)
 	}
@@ -58,7 +59,7 @@ func Handler(c Config) http.Handler {
 		page("/debug/pools", pools(c.Pools))
 	}
 	if c.Check != nil {
-		page("/debug/check", check(c.Check))
+		page("/debug/check", check(func() []error { return append(c.Check(), c.losses()...) }))
 	}
 	page("/debug/pprof/", pprof.Index)
 	mux.HandleFunc("GET /debug/pprof/cmdline", pprof.Cmdline)
@@ -71,15 +72,23 @@ func Handler(c Config) http.Handler {
 	return mux
 }
 
-func ready(state func() error) http.HandlerFunc {
+func (c *Config) losses() []error {
+	if c.Losses == nil {
+		return nil
+	}
+	return c.Losses()
+}
+
+// ready serves the readiness, and what is lost: a node that loses events still serves requests.
+func ready(c Config) http.HandlerFunc {
 	return func(w http.ResponseWriter, _ *http.Request) {
-		if state != nil {
-			if err := state(); err != nil {
-				writeText(w, http.StatusServiceUnavailable, err.Error()+"\n")
-				return
+		status, first := http.StatusOK, "ready"
+		if c.Ready != nil {
+			if err := c.Ready(); err != nil {
+				status, first = http.StatusServiceUnavailable, err.Error()
 			}
 		}
-		writeText(w, http.StatusOK, "ready\n")
+		writeText(w, status, first+"\n"+lines(c.losses()))
 	}
 }
 
@@ -107,13 +116,17 @@ func check(invariants func() []error) http.HandlerFunc {
 			writeText(w, http.StatusOK, "ok\n")
 			return
 		}
-		var lines bytes.Buffer
-		for _, err := range broken {
-			// One line for each error: an error may span lines.
-			fmt.Fprintln(&lines, strings.ReplaceAll(err.Error(), "\n", "; "))
-		}
-		writeText(w, http.StatusInternalServerError, lines.String())
+		writeText(w, http.StatusInternalServerError, lines(broken))
 	}
+}
+
+// lines returns one line for each error: an error may span lines.
+func lines(all []error) string {
+	var text strings.Builder
+	for _, err := range all {
+		fmt.Fprintln(&text, strings.ReplaceAll(err.Error(), "\n", "; "))
+	}
+	return text.String()
 }
 
 func asJSON(value func() any) http.HandlerFunc {

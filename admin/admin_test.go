@@ -42,10 +42,11 @@ func TestPages(t *testing.T) {
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "answer"}, func() float64 { return 42 }))
 	var notReady error
-	var broken []error
+	var broken, losses []error
 	base := serve(t, admin.Config{
 		Metrics: registry,
 		Ready:   func() error { return notReady },
+		Losses:  func() []error { return losses },
 		Fleet:   func() any { return map[string]any{"revision": 7, "name": "a<b"} },
 		Config:  func() any { return map[string]any{"age_seconds": 0.5} },
 		Pools:   func(accounts int) any { return map[string]any{"accounts": accounts} },
@@ -76,11 +77,15 @@ func TestPages(t *testing.T) {
 	f("/nothing", 404, "")
 	f("/", 200, "/metrics\n/debug/fleet\n")
 
+	losses = []error{errors.New("events are being dropped")}
+	f("/health/ready", 200, "ready\nevents are being dropped\n")
+	f("/debug/check", 500, "events are being dropped\n")
+
 	notReady = errors.New("no table has been loaded yet")
 	broken = []error{errors.New("pool p: held 3, slots say 2"), errors.Join(errors.New("two"), errors.New("lines"))}
 	f("/health/live", 200, "live")
 	f("/health/ready", 503, "no table has been loaded yet")
-	f("/debug/check", 500, "pool p: held 3, slots say 2\ntwo; lines\n")
+	f("/debug/check", 500, "pool p: held 3, slots say 2\ntwo; lines\nevents are being dropped\n")
 }
 
 func TestPagesWithoutASourceDoNotExist(t *testing.T) {

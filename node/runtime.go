@@ -144,6 +144,7 @@ func (r *runtime) running() Running {
 // serveAdmin serves the admin listener until the runtime is closed. If that fails, the node has to stop.
 func (r *runtime) serveAdmin(t tasks, c admin.Config) {
 	c.Metrics = r.metrics
+	c.Losses = r.log.Problems
 	c.Fleet = func() any { return r.watcher.Table().Dump(r.watcher.Watches) }
 	c.Config = func() any { return r.configState() }
 	r.pages.serve(r.admin, admin.Handler(c))

@@ -19,7 +19,8 @@ type ConfigState struct {
 	ExpiredLeases    []string          `json:"expired_leases"`    // keys whose leases have expired and that stay in force for a while
 
 	Certificates []CertificateState `json:"certificates"`
-	Unreached    []entry.Unreached  `json:"unreached"` // colos that the last requests of an entry did not reach
+	Unreached    []entry.Unreached  `json:"unreached"`   // colos that the last requests of an entry did not reach
+	LostEvents   []string           `json:"lost_events"` // for each kind of event that was lost in the last minutes: how many, and why
 }
 
 // CertificateState is the validity of a certificate in force.
@@ -40,7 +41,10 @@ func (r *runtime) configState() ConfigState {
 	c := ConfigState{
 		Node: r.config.Node, Revision: s.Revision, AgeSeconds: s.Age.Seconds(),
 		Rejected: notNil(s.Rejected), Conflicts: notNil(s.Conflicts), PendingDeletions: notNil(s.PendingDeletions), ExpiredLeases: notNil(s.ExpiredLeases),
-		Certificates: []CertificateState{}, Unreached: []entry.Unreached{},
+		Certificates: []CertificateState{}, Unreached: []entry.Unreached{}, LostEvents: []string{},
+	}
+	for _, err := range r.log.Problems() {
+		c.LostEvents = append(c.LostEvents, err.Error())
 	}
 	for _, one := range r.certificates {
 		begins, expires := one.validity()

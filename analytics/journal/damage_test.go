@@ -157,7 +157,7 @@ func TestInFullDisk(t *testing.T) {
 		l.Append(request("more", analytics.PhaseBegin, ""))
 		l.Append(request("more", analytics.PhaseEnd, analytics.OutcomeCompleted))
 		lift()
-		if s := l.Stats(); s.Crashed != 0 || s.OpenBegins != 2 || s.Dropped != 2 || s.Errors != 4 {
+		if s := l.Stats(); s.Crashed != 0 || s.OpenBegins != 2 || s.Dropped.Total() != 2 || s.Errors != 4 {
 			t.Errorf("stats on a full disk: %+v", s)
 		}
 		closeLog(t, l)
@@ -192,10 +192,11 @@ func TestInFullDisk(t *testing.T) {
 	}
 }
 
-// On a file system that is really full, every event is kept or counted, lines are complete, and new room is used.
-func TestFullFileSystem(t *testing.T) {
+// smallDisk returns the directory of a file system of so many KiB.
+func smallDisk(t *testing.T, kib int) string {
+	t.Helper()
 	dir := t.TempDir()
-	if err := syscall.Mount("tmpfs", dir, "tmpfs", 0, "size=64k"); err != nil {
+	if err := syscall.Mount("tmpfs", dir, "tmpfs", 0, fmt.Sprintf("size=%dk", kib)); err != nil {
 		t.Skipf("cannot mount a small file system: %v", err)
 	}
 	t.Cleanup(func() {
@@ -203,6 +204,12 @@ func TestFullFileSystem(t *testing.T) {
 			t.Error(err)
 		}
 	})
+	return dir
+}
+
+// On a file system that is really full, every event is kept or counted, lines are complete, and new room is used.
+func TestFullFileSystem(t *testing.T) {
+	dir := smallDisk(t, 64)
 	l, err := journal.Open(journal.Config{Dir: dir, Node: "ams-1", SegmentBytes: 8 << 10, MaxBytes: 1 << 20}) // more than the file system has
 	if err != nil {
 		t.Fatal(err)
@@ -213,7 +220,7 @@ func TestFullFileSystem(t *testing.T) {
 	}
 	full := l.Stats()
 	got, bad := read(t, dir)
-	if full.Errors == 0 || full.Dropped != full.Errors || uint64(len(got))+full.Dropped != requests || bad != 0 {
+	if full.Errors == 0 || full.Dropped.Total() != full.Errors || uint64(len(got))+full.Dropped.Total() != requests || bad != 0 {
 		t.Errorf("%d events on disk of %d, %d bad lines; %+v", len(got), requests, bad, full)
 	}
 	if err := errors.Join(os.Remove(files(t, dir, "1.log")[0]), os.Remove(files(t, dir, "2.log")[0])); err != nil {

@@ -14,35 +14,36 @@
 //
 // # Segments
 //
-// There are three kinds of segments below DIR/events/NODE. Segments are numbered over all kinds, in the order in which they
+// There are four kinds of segments below DIR/events/NODE. Segments are numbered over all kinds, in the order in which they
 // were started:
 //
 //	event                            segments
 //
-//	inference begin, inference end   billing    5.log          8.log            every event that is not below
-//	request end, not refused
+//	inference begin, inference end   billing    5.log          8.log            the ends of an earlier run, too
+//	request end, not refused         requests   request-6.log
 //	request end, refused             refusals   refused-4.log  refused-9.log
 //	request begin                    begins     journal-7.log                   only the newest is kept
 //
 //	a segment                        carried begins | appended events, the newest segment of its kind grows
 //
 // An entry does not know yet, when a request begins, whether it will be refused. Its begin stands in a segment of begins,
-// which only the next run of the node reads: in the billing segments, a storm of refusals would push out the events that
-// bill by way of its begins.
+// which only the next run of the node reads: among the requests, a storm of refusals would push out other requests by way
+// of its begins.
 //
 // Each segment begins with a copy of every begin of its kind that is open at that moment (a carried begin). So the newest
 // segment has all open begins of its kind, and the drop of an old one loses none. A reader meets an open begin once in each
 // segment that it outlives, and removes duplicates by event id and phase. The first lines of a segment are written under
 // another name, and the file is then renamed, so a segment has all carried begins or does not exist. This is no job for
-// a general function that replaces a file: the file stays open for appending, and must not wait for a sync under the lock.
+// a general function that replaces a file: the file stays open for appending, and must not wait for a sync under the lock. The
+// file of the next segment is open before it is needed, so that a process without free file descriptors loses no event.
 //
 // # Crash closing
 //
 // Open reads what an earlier run left, in three steps:
 //
 //  1. the newest segment of begins: every request that was open when it was started, or has begun since;
-//  2. the newest billing segment, and all billing and refusal segments that were written to since that segment of begins
-//     was started, which their numbers tell: the ends of those requests, and inferences with their ends;
+//  2. the newest segments of final events, and all of them that were written to since that segment of begins was started,
+//     which their numbers tell: the ends of those requests, and inferences with their ends;
 //  3. each begin without an end gets one, with the outcome "crashed". These pending ends are the first lines of the next
 //     billing segment; a process that is killed before that segment exists repeats all three steps.
 //
@@ -51,7 +52,12 @@
 //
 // # Disk bound
 //
-// When a new segment would exceed the bound, the oldest segments of refusals are dropped first, then the oldest billing
-// segments, and their events are counted. The size of one segment is reserved for refusals, and one for begins, so that a
-// storm of refusals drops refusals only. The bound is exceeded only if the begins that are open at once fill it alone.
+// When a new segment would exceed the bound, the oldest segments of refusals are dropped first, then those of requests, then
+// the oldest billing segments, and their events are counted. The size of one segment is reserved for each of refusals, requests
+// and begins, so that a storm of refusals drops refusals only. The bound is exceeded only if the begins that are open at once
+// fill it alone.
+//
+// The disk may have less than the bound. Events that do not bill leave the last free space of the disk, the reserve, to those
+// that do, of this node and of others on the same disk: when less is free, the oldest segment of refusals, else of requests, is
+// dropped, and if that does not suffice, the event is not kept, and counted.
 package journal

@@ -13,15 +13,20 @@ import (
 
 // Stats are counts since Open, except Bytes and OpenBegins, which are states.
 type Stats struct {
-	Appended        uint64 // events passed to Append, without begins of requests; and ends of begins of an earlier run
-	Crashed         uint64 // begins of an earlier run that were ended
-	Dropped         uint64 // events that are not kept: removed at the disk bound, or not written
-	DroppedRefusals uint64 // those of Dropped that were in segments of refusals
-	Torn            uint64 // incomplete or corrupt lines in the newest segments of an earlier run
-	Errors          uint64 // failed operations on files
-	Bytes           int64  // on disk
-	OpenBegins      int    // begins without an end
+	Appended   uint64  // events that Append has written (without a Dir: counted), and ends of an earlier run's begins; no begins of requests
+	Crashed    uint64  // begins of an earlier run that were ended
+	Dropped    Dropped // events that are not kept: removed for room, or not written
+	Torn       uint64  // incomplete or corrupt lines in the newest segments of an earlier run
+	Errors     uint64  // failed operations on files
+	Bytes      int64   // on disk
+	OpenBegins int     // begins without an end
 }
+
+// Dropped counts dropped events by kind of segment.
+type Dropped struct{ Billing, Requests, Refusals uint64 }
+
+// Total returns the count of all kinds.
+func (d Dropped) Total() uint64 { return d.Billing + d.Requests + d.Refusals }
 
 // Log appends the events of one node to segments. A nil *Log and one without a Dir keep nothing. Safe for concurrent use.
 type Log struct {
@@ -32,10 +37,12 @@ type Log struct {
 	lock     *os.File
 	lines    sync.Pool // of *[]byte, each for one line
 
-	mu          sync.Mutex // guards the fields below
-	billing     segments   // every event that is in none of the others
-	refusals    segments
+	mu          sync.Mutex           // guards the fields below
+	billing     segments             // inferences
+	requests    segments             // ends of requests, without the refused ones
+	refusals    segments             // ends of refused requests
 	begins      segments             // begins of requests
+	reserve     reserve              // the room on the disk that only billing events may use
 	open        map[string]openBegin // by event id: begins without an end
 	pendingEnds map[string][]byte    // by event id: ends for begins of an earlier run, not on disk yet
 	closed      bool
@@ -77,10 +84,10 @@ func (l *Log) Append(e *analytics.Event) {
 
 func (l *Log) appendLocked(e *analytics.Event, line []byte) {
 	to := l.segmentsOf(e)
-	if to != &l.begins {
+	written := l.storeLocked(to, line)
+	if to != &l.begins && (written || l.dir == "") {
 		l.stats.Appended++
 	}
-	written := l.storeLocked(to, line)
 	switch e.Phase {
 	case analytics.PhaseBegin:
 		begin := openBegin{in: to}
@@ -103,8 +110,11 @@ func (l *Log) segmentsOf(e *analytics.Event) *segments {
 	case e.Outcome == analytics.OutcomeRefused:
 		return &l.refusals
 	}
-	return &l.billing
+	return &l.requests
 }
+
+// finals returns the segments of final events, those first whose events are dropped first.
+func (l *Log) finals() [3]*segments { return [...]*segments{&l.refusals, &l.requests, &l.billing} }
 
 // storeLocked writes a line, counts it if that fails, and reports whether it is on disk.
 func (l *Log) storeLocked(to *segments, line []byte) bool {
@@ -113,10 +123,13 @@ func (l *Log) storeLocked(to *segments, line []byte) bool {
 	}
 	err := l.writeLocked(to, line)
 	if err != nil {
-		l.stats.Errors++
-		if to != &l.begins { // a begin is no event that a reader misses
-			l.countDropsLocked(to, 1)
+		if !errors.Is(err, errReserved) {
+			l.stats.Errors++
 		}
+		if to != &l.begins { // a begin is no event that a reader misses
+			to.dropped++
+		}
+		to.lost, to.lostAt = err, time.Now()
 	}
 	l.logTransitionLocked(to, err)
 	return err == nil
@@ -129,22 +142,26 @@ func (l *Log) logTransitionLocked(to *segments, err error) {
 		return
 	}
 	to.failing = err != nil
-	refusals := to == &l.refusals
 	switch ofBegins := to == &l.begins; {
 	case to.failing && ofBegins:
 		l.logger.Error("begins are not kept: requests open at a crash would leave no event", "dir", l.dir, "error", err)
 	case to.failing:
-		l.logger.Error("events are being lost", "refusals", refusals, "dir", l.dir, "error", err)
+		l.logger.Error("events are being lost", "events", to.events, "dir", l.dir, "error", err)
 	case ofBegins:
 		l.logger.Info("begins are kept again", "dir", l.dir)
 	default:
-		l.logger.Info("events are kept again", "refusals", refusals, "dir", l.dir, "dropped", l.stats.Dropped)
+		l.logger.Info("events are kept again", "events", to.events, "dir", l.dir, "dropped", to.dropped)
 	}
 }
 
 func (l *Log) writeLocked(to *segments, line []byte) error {
 	if l.closed {
 		return errors.New("log is closed")
+	}
+	if to != &l.billing {
+		if err := l.keepReserveLocked(len(line)); err != nil {
+			return err
+		}
 	}
 	if to.isFull(len(line)) {
 		if err := l.rollLocked(to); err != nil {
@@ -162,7 +179,8 @@ func (l *Log) Stats() Stats {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	stats := l.stats
-	stats.Bytes = l.billing.bytes() + l.refusals.bytes() + l.begins.bytes()
+	stats.Dropped = Dropped{Billing: l.billing.dropped, Requests: l.requests.dropped, Refusals: l.refusals.dropped}
+	stats.Bytes = l.billing.bytes() + l.requests.bytes() + l.refusals.bytes() + l.begins.bytes()
 	stats.OpenBegins = len(l.open)
 	return stats
 }
@@ -179,5 +197,5 @@ func (l *Log) Close() error {
 		return nil
 	}
 	l.closed = true
-	return errors.Join(l.billing.close(), l.refusals.close(), l.begins.close(), l.unlock())
+	return errors.Join(l.billing.close(), l.requests.close(), l.refusals.close(), l.begins.close(), l.unlock())
 }

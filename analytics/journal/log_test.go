@@ -103,7 +103,7 @@ func TestAppendAndRead(t *testing.T) {
 		t.Errorf("an event without a time was given %v", got[1].Time)
 	}
 	s := l.Stats()
-	if s.Appended != 2 || s.OpenBegins != 0 || s.Bytes == 0 || s.Dropped+s.Errors != 0 {
+	if s.Appended != 2 || s.OpenBegins != 0 || s.Bytes == 0 || s.Dropped.Total()+s.Errors != 0 {
 		t.Errorf("stats %+v", s)
 	}
 	if begin.Node != "" {
@@ -222,8 +222,8 @@ func TestSegmentsRollAndAreDropped(t *testing.T) {
 	}
 	got, bad := read(t, dir)
 	s := l.Stats()
-	if s.Dropped == 0 || bad != 0 || uint64(len(got))+s.Dropped != s.Appended {
-		t.Errorf("%d events on disk and %d dropped, %d were appended; %d bad lines", len(got), s.Dropped, s.Appended, bad)
+	if s.Dropped.Total() == 0 || bad != 0 || uint64(len(got))+s.Dropped.Total() != s.Appended {
+		t.Errorf("%d events on disk and %d dropped, %d were appended; %d bad lines", len(got), s.Dropped.Total(), s.Appended, bad)
 	}
 	if got[0].RequestID != "long" || got[len(got)-1].RequestID != fmt.Sprintf("r%d", requests-1) {
 		t.Errorf("kept %s to %s, want the open begin and the newest", got[0].RequestID, got[len(got)-1].RequestID)
@@ -243,7 +243,7 @@ func TestSegmentsRollAndAreDropped(t *testing.T) {
 
 func TestRefusalsHaveTheirOwnSegments(t *testing.T) {
 	dir := t.TempDir()
-	c := journal.Config{Dir: dir, SegmentBytes: 4 << 10, MaxBytes: 32 << 10}
+	c := journal.Config{Dir: dir, SegmentBytes: 4 << 10, MaxBytes: 36 << 10}
 	l := open(t, c)
 	for i := range 80 { // several segments, below the bound
 		l.Append(inference(fmt.Sprintf("bill%d", i), analytics.PhaseEnd))
@@ -263,7 +263,7 @@ func TestRefusalsHaveTheirOwnSegments(t *testing.T) {
 			}
 		}
 		s := l.Stats()
-		if billing != wantBilling || s.Dropped != s.DroppedRefusals || uint64(1000-refusals) != s.Dropped || s.Bytes > c.MaxBytes {
+		if billing != wantBilling || s.Dropped.Total() != s.Dropped.Refusals || uint64(1000-refusals) != s.Dropped.Total() || s.Bytes > c.MaxBytes {
 			t.Errorf("%d billing (want %d), %d refusals on disk; %+v", billing, wantBilling, refusals, s)
 		}
 	}
@@ -285,7 +285,7 @@ func TestLogThatKeepsNothing(t *testing.T) {
 	}
 	l := open(t, journal.Config{})
 	l.Append(inference("r", analytics.PhaseBegin))
-	if s := l.Stats(); s.Appended != 1 || s.OpenBegins != 1 || s.Bytes != 0 || s.Dropped != 0 {
+	if s := l.Stats(); s.Appended != 1 || s.OpenBegins != 1 || s.Bytes != 0 || s.Dropped.Total() != 0 {
 		t.Errorf("log without a directory: %+v", s)
 	}
 	l.Append(inference("r", analytics.PhaseEnd))
@@ -305,7 +305,7 @@ func TestOpenRejectsBadConfig(t *testing.T) {
 	}
 	f(journal.Config{Dir: t.TempDir()}, `Node is ""`)
 	f(journal.Config{Dir: t.TempDir(), Node: ".."}, `Node is ".."`)
-	f(journal.Config{Dir: t.TempDir(), Node: "n", SegmentBytes: 100, MaxBytes: 399}, "MaxBytes is 399")
+	f(journal.Config{Dir: t.TempDir(), Node: "n", SegmentBytes: 100, MaxBytes: 499}, "MaxBytes is 499")
 	f(journal.Config{Dir: t.TempDir(), Node: "n", SegmentBytes: -1}, "SegmentBytes")
 	dir := t.TempDir()
 	l := open(t, journal.Config{Dir: dir})

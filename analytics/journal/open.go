@@ -13,7 +13,7 @@ import (
 const (
 	defaultSegmentBytes = 16 << 20
 	defaultMaxBytes     = 1 << 30
-	minSegments         = 4 // that MaxBytes has room for: a full and a growing one, one of refusals, one of begins
+	minSegments         = 5 // that MaxBytes has room for: a full and a growing one that bill, one of each other kind
 )
 
 // ErrInUse reports that another process, or another Log of this one, writes the events of the node.
@@ -24,7 +24,7 @@ type Config struct {
 	Dir          string // events go to DIR/events/NODE; empty: they are counted and not kept
 	Node         string
 	SegmentBytes int64        // 0 = 16 MiB
-	MaxBytes     int64        // of all segments of the node; 0 = 1 GiB; at least four segments
+	MaxBytes     int64        // of all segments of the node; 0 = 1 GiB; at least five segments
 	Logger       *slog.Logger // nil = no log
 }
 
@@ -55,7 +55,7 @@ func Open(c Config) (*Log, error) {
 	l.maxBytes = c.MaxBytes
 	l.dir = nodeDir(c.Dir, c.Node)
 	if err := l.openDir(c.SegmentBytes); err != nil {
-		return nil, errors.Join(fmt.Errorf("cannot open events in %s: %w", l.dir, err), l.unlock())
+		return nil, errors.Join(fmt.Errorf("cannot open events in %s: %w", l.dir, err), l.Close())
 	}
 	return l, nil
 }
@@ -75,16 +75,23 @@ func (l *Log) openDir(segmentBytes int64) error {
 	if err := syscall.Flock(int(l.lock.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
 		return fmt.Errorf("%w: %w", ErrInUse, err)
 	}
-	if l.billing, err = openSegments(l.dir, billingPrefix, segmentBytes); err != nil {
+	if err := removeUnfinished(l.dir); err != nil {
 		return err
 	}
-	if l.refusals, err = openSegments(l.dir, refusalsPrefix, segmentBytes); err != nil {
+	if l.billing, err = openSegments(l.dir, billingPrefix, "inferences", segmentBytes); err != nil {
+		return err
+	}
+	if l.requests, err = openSegments(l.dir, requestsPrefix, "ends of requests", segmentBytes); err != nil {
+		return err
+	}
+	if l.refusals, err = openSegments(l.dir, refusalsPrefix, "refusals", segmentBytes); err != nil {
 		return err
 	}
 	// Half as large: while a new segment of begins replaces the old one, both exist.
-	if l.begins, err = openSegments(l.dir, beginsPrefix, segmentBytes/2); err != nil {
+	if l.begins, err = openSegments(l.dir, beginsPrefix, "begins of requests", segmentBytes/2); err != nil {
 		return err
 	}
+	l.reserve = reserve{segmentBytes: segmentBytes}
 	return l.closeEarlierRun()
 }
 

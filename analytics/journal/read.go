@@ -12,8 +12,8 @@ import (
 	"colonnade/analytics"
 )
 
-// ReadDir yields the events of every node that logs under dir (Config.Dir): node by node, oldest first, refusals after
-// the others, without begins of requests. A bad line yields an error that wraps ErrTorn or ErrCorrupt, and reading
+// ReadDir yields the events of every node that logs under dir (Config.Dir): node by node, first inferences, then
+// requests, then refusals, each oldest first, without begins of requests. A bad line yields an error that wraps ErrTorn or ErrCorrupt, and reading
 // continues after it. A begin that outlived segments comes once for each; see the package's documentation.
 func ReadDir(dir string) iter.Seq2[analytics.Event, error] {
 	return func(yield func(analytics.Event, error) bool) {
@@ -45,7 +45,7 @@ type nodeLog struct {
 
 func (l nodeLog) path(s segment) string { return segmentPath(l.dir, l.prefix, s.number) }
 
-// listLogs returns the billing and refusal segments of every node that logs under dir.
+// listLogs returns the segments of final events of every node that logs under dir.
 func listLogs(dir string) ([]nodeLog, error) {
 	events := filepath.Join(dir, "events")
 	nodes, err := os.ReadDir(events)
@@ -57,7 +57,7 @@ func listLogs(dir string) ([]nodeLog, error) {
 		if !node.IsDir() {
 			continue
 		}
-		for _, prefix := range []string{billingPrefix, refusalsPrefix} {
+		for _, prefix := range []string{billingPrefix, requestsPrefix, refusalsPrefix} {
 			l := nodeLog{dir: filepath.Join(events, node.Name()), prefix: prefix}
 			if l.segments, err = listSegments(l.dir, prefix); err != nil {
 				return nil, err

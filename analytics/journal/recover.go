@@ -15,9 +15,6 @@ import (
 func (l *Log) closeEarlierRun() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if err := removeUnfinished(l.dir); err != nil {
-		return err
-	}
 	open, err := l.openLocked()
 	if err != nil {
 		return err
@@ -43,8 +40,8 @@ type leftOpen struct {
 }
 
 // openLocked returns the begins without an end, by event id. The newest billing segment and the newest segment of begins
-// start with every begin that was open then, so older begins do not matter; the ends of requests are in the billing and
-// refusal segments that were written to since that segment of begins was started. A begin whose end is on a corrupt line
+// start with every begin that was open then, so older begins do not matter; the ends of requests are in the segments of
+// final events that were written to since that segment of begins was started. A begin whose end is on a corrupt line
 // gets a second end: its id shows that, while a missing one would show nowhere.
 func (l *Log) openLocked() (map[string]leftOpen, error) {
 	open := map[string]leftOpen{}
@@ -55,7 +52,7 @@ func (l *Log) openLocked() (map[string]leftOpen, error) {
 			return nil, err
 		}
 	}
-	for _, s := range []*segments{&l.billing, &l.refusals} {
+	for _, s := range l.finals() {
 		for i, o := range s.older {
 			last := i == len(s.older)-1
 			// Written to since: the one that was the newest when that segment of begins was started, and all after it.

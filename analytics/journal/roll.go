@@ -1,5 +1,10 @@
 package journal
 
+import (
+	"fmt"
+	"time"
+)
+
 // rollLocked starts a new segment and enforces the disk bound.
 func (l *Log) rollLocked(to *segments) error {
 	if err := l.startSegmentLocked(to); err != nil {
@@ -26,7 +31,7 @@ func (l *Log) startSegmentLocked(to *segments) error {
 			first = append(first, end...)
 		}
 	}
-	number := max(l.billing.newest.number, l.refusals.newest.number, l.begins.newest.number) + 1
+	number := max(l.billing.newest.number, l.requests.newest.number, l.refusals.newest.number, l.begins.newest.number) + 1
 	if err := to.roll(number, first, carried); err != nil {
 		return err
 	}
@@ -57,28 +62,49 @@ func (l *Log) flushedLocked() {
 	l.pendingEnds = nil
 }
 
-// enforceBoundLocked drops segments until the newest ones have room to become full: refusals first. Refusals alone never
-// drop a billing segment: refusals.projectedBytes() includes one segment even while there is none, and begins are
+// enforceBoundLocked drops segments until the newest ones have room to become full: refusals first, then requests. These
+// never drop a billing segment: projectedBytes includes one segment of a kind even while there is none, and begins are
 // bounded by themselves.
 func (l *Log) enforceBoundLocked() {
-	renewed := false
-	for l.billing.projectedBytes()+l.refusals.projectedBytes()+l.begins.projectedBytes()+l.begins.limit > l.maxBytes {
-		from := &l.refusals
-		if len(from.older) == 0 {
-			from = &l.billing
-		}
-		if len(from.older) == 0 {
+	for l.projectedBytesLocked() > l.maxBytes {
+		from := l.droppableLocked()
+		if from == nil {
 			return
 		}
-		if !renewed && l.mayEndBeginsLocked(from) {
-			renewed = true
-			l.renewBeginsLocked()
+		l.dropOldestLocked(from)
+		if from == &l.billing {
+			from.lost, from.lostAt = fmt.Errorf("the oldest are dropped at the bound of %d bytes", l.maxBytes), time.Now()
 		}
-		events, err := from.dropOldest()
-		l.countDropsLocked(from, events)
-		if err != nil {
-			l.boundErrorLocked(err)
+	}
+}
+
+func (l *Log) projectedBytesLocked() int64 {
+	total := l.begins.projectedBytes() + l.begins.limit
+	for _, s := range l.finals() {
+		total += s.projectedBytes()
+	}
+	return total
+}
+
+// droppableLocked returns the segments to drop the oldest of, or nil if each kind has its newest only.
+func (l *Log) droppableLocked() *segments {
+	for _, s := range l.finals() {
+		if len(s.older) > 0 {
+			return s
 		}
+	}
+	return nil
+}
+
+// dropOldestLocked drops the oldest of segments that has older ones.
+func (l *Log) dropOldestLocked(from *segments) {
+	if l.mayEndBeginsLocked(from) {
+		l.renewBeginsLocked()
+	}
+	events, err := from.dropOldest()
+	from.dropped += uint64(events)
+	if err != nil {
+		l.boundErrorLocked(err)
 	}
 }
 
@@ -111,11 +137,4 @@ func (l *Log) renewBeginsLocked() {
 func (l *Log) boundErrorLocked(err error) {
 	l.stats.Errors++
 	l.logger.Error("cannot enforce the disk bound of events", "dir", l.dir, "error", err)
-}
-
-func (l *Log) countDropsLocked(from *segments, events int) {
-	l.stats.Dropped += uint64(events)
-	if from == &l.refusals {
-		l.stats.DroppedRefusals += uint64(events)
-	}
 }

@@ -10,10 +10,12 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 )
 
 const (
 	billingPrefix    = ""
+	requestsPrefix   = "request-"
 	refusalsPrefix   = "refused-"
 	beginsPrefix     = "journal-"
 	segmentSuffix    = ".log"
@@ -32,22 +34,32 @@ type segment struct {
 // segments are the files of one kind: full ones, and the newest, which grows. Not safe for concurrent use.
 type segments struct {
 	dir, prefix string
-	limit       int64 // bytes of a segment; see capacity
+	events      string // which events are in it, for logs and operators
+	limit       int64  // bytes of a segment; see capacity
 
-	older   []segment // oldest first
-	file    *os.File  // the newest; nil: none was started
-	newest  segment
-	carried int64 // bytes of carried begins in the newest
-	failing bool  // the last append failed
+	older    []segment // oldest first
+	file     *os.File  // the newest; nil: none was started
+	newest   segment
+	carried  int64    // bytes of carried begins in the newest
+	prepared *os.File // for the next segment, empty, so that a shortage of file descriptors loses no event; nil: not yet
+
+	dropped uint64    // events that are not kept
+	failing bool      // the last append failed
+	lost    error     // why an event was lost last; nil: none was
+	lostAt  time.Time // when
 }
 
 func segmentPath(dir, prefix string, number int) string {
 	return filepath.Join(dir, prefix+strconv.Itoa(number)+segmentSuffix)
 }
 
-// openSegments finds the segments of an earlier run. This run appends to new ones only.
-func openSegments(dir, prefix string, limit int64) (segments, error) {
-	s := segments{dir: dir, prefix: prefix, limit: limit}
+func (s *segments) preparedPath() string {
+	return filepath.Join(s.dir, s.prefix+"next"+segmentSuffix+unfinishedSuffix)
+}
+
+// openSegments finds the segments of an earlier run. This run appends to new ones only, and opens the first of them here.
+func openSegments(dir, prefix, events string, limit int64) (segments, error) {
+	s := segments{dir: dir, prefix: prefix, events: events, limit: limit}
 	var err error
 	if s.older, err = listSegments(dir, prefix); err != nil {
 		return segments{}, err
@@ -55,7 +67,27 @@ func openSegments(dir, prefix string, limit int64) (segments, error) {
 	if n := len(s.older); n > 0 {
 		s.newest.number = s.older[n-1].number
 	}
-	return s, nil
+	return s, s.prepare()
+}
+
+// prepare opens the file of the next segment, if it is not open yet.
+func (s *segments) prepare() error {
+	if s.prepared != nil {
+		return nil
+	}
+	var err error
+	s.prepared, err = os.OpenFile(s.preparedPath(), os.O_WRONLY|os.O_CREATE|os.O_TRUNC|os.O_APPEND, 0o640)
+	return err
+}
+
+// discardPrepared removes the prepared file, so that the next attempt to start a segment opens it anew.
+func (s *segments) discardPrepared() error {
+	if s.prepared == nil {
+		return nil
+	}
+	err := errors.Join(s.prepared.Close(), os.Remove(s.preparedPath()))
+	s.prepared = nil
+	return err
 }
 
 func listSegments(dir, prefix string) ([]segment, error) {
@@ -97,19 +129,20 @@ func (s *segments) capacity() int64 { return max(s.limit, s.carried) }
 // segment instead of the one before.
 func (s *segments) roll(number int, first []byte, copies int) error {
 	s.retire()
-	path := segmentPath(s.dir, s.prefix, number)
-	file, err := os.OpenFile(path+unfinishedSuffix, os.O_WRONLY|os.O_CREATE|os.O_TRUNC|os.O_APPEND, 0o640)
+	err := s.prepare()
+	if err == nil && len(first) > 0 {
+		_, err = s.prepared.Write(first)
+	}
+	if err == nil {
+		err = os.Rename(s.preparedPath(), segmentPath(s.dir, s.prefix, number))
+	}
 	if err != nil {
+		_ = s.discardPrepared()
 		return fmt.Errorf("cannot start segment: %w", err)
 	}
-	if _, err = file.Write(first); err == nil {
-		err = os.Rename(path+unfinishedSuffix, path)
-	}
-	if err != nil {
-		_ = file.Close()
-		_ = os.Remove(path + unfinishedSuffix)
-		return fmt.Errorf("cannot start segment: %w", err)
-	}
+	file := s.prepared
+	s.prepared = nil
+	_ = s.prepare() // if it fails, the next roll tries again
 	if n := len(s.older); n > 0 && s.older[n-1].events != notCounted {
 		s.older[n-1].events -= copies
 	}
@@ -146,11 +179,11 @@ func (s *segments) retire() {
 }
 
 func (s *segments) close() error {
-	if s.file == nil {
-		return nil
+	err := s.discardPrepared()
+	if s.file != nil {
+		err = errors.Join(err, s.file.Sync(), s.file.Close())
+		s.file = nil
 	}
-	err := errors.Join(s.file.Sync(), s.file.Close())
-	s.file = nil
 	return err
 }
 

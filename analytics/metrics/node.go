@@ -44,10 +44,10 @@ func RegisterConfig(reg *Registry, state func() ConfigState) {
 
 // RegisterEvents registers the metrics of a node's journal. stats is called at each scrape.
 func RegisterEvents(reg *Registry, stats func() journal.Stats) {
-	appended := newDesc("colonnade_events_appended_total", "Events that were to be written, also those that could not be.")
+	appended := newDesc("colonnade_events_appended_total", "Events that were written.")
 	crashed := newDesc("colonnade_events_crashed_total", "Requests of an earlier run of this node that were ended as crashed.")
 	dropped := newDesc("colonnade_events_dropped_total",
-		"Events that are no longer on disk, at the disk bound or since they could not be written, by kind of segment: refusals, or billing (all others).",
+		"Events that are not kept, removed for room or never written, by kind of segment: billing (inferences), requests, or refusals.",
 		"segment")
 	torn := newDesc("colonnade_events_torn_total", "Incomplete or corrupt lines found in segments of an earlier run.")
 	failed := newDesc("colonnade_events_errors_total", "Failed operations on segments.")
@@ -59,8 +59,9 @@ func RegisterEvents(reg *Registry, stats func() journal.Stats) {
 			s := stats()
 			out <- counter(appended, float64(s.Appended))
 			out <- counter(crashed, float64(s.Crashed))
-			out <- counter(dropped, float64(s.Dropped-s.DroppedRefusals), "billing")
-			out <- counter(dropped, float64(s.DroppedRefusals), "refusals")
+			out <- counter(dropped, float64(s.Dropped.Billing), "billing")
+			out <- counter(dropped, float64(s.Dropped.Requests), "requests")
+			out <- counter(dropped, float64(s.Dropped.Refusals), "refusals")
 			out <- counter(torn, float64(s.Torn))
 			out <- counter(failed, float64(s.Errors))
 			out <- gauge(size, float64(s.Bytes))

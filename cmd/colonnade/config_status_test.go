@@ -169,7 +169,7 @@ func TestReferenceToARejectedDocument(t *testing.T) {
 	run(t, "", "config", "status").fail(t, "there is no document colos/ams", "no model can be served")
 }
 
-func TestProblemsOfCertificatesAndUnreachedColos(t *testing.T) {
+func TestProblemsThatNodesReport(t *testing.T) {
 	now := time.Now()
 	certificate := func(listener string, age, left time.Duration) node.CertificateState {
 		return node.CertificateState{Listener: listener, Begins: now.Add(-age), Expires: now.Add(left)}
@@ -185,12 +185,14 @@ func TestProblemsOfCertificatesAndUnreachedColos(t *testing.T) {
 			{Colo: "ams", Since: now.Add(-3 * time.Hour), Last: now.Add(-2 * time.Second), Times: 41, Error: "connect: connection refused"},
 			{Colo: "fra", Since: now.Add(-3 * time.Hour), Last: now.Add(-time.Hour), Times: 1, Error: "old"},
 		},
+		LostEvents: []string{"events are being dropped: refusals, 3 since the start"},
 	}}
 	s := &fleetState{Time: now, Nodes: []nodeState{n}}
 	s.documentState = newDocumentState(nil, 0)
 	got := problems(s, nil)
 	want := []problem{
 		{severityError, "entries/e", "entries/e: its public certificate expired 3 days ago, so connections to it fail; replace the files of -tls-cert and -tls-key"},
+		{severityError, "entries/e", "entries/e: events are being dropped: refusals, 3 since the start"},
 		{severityWarning, "entries/e", "entries/e: its peer certificate expires in 8 days, at 20"}, {severityWarning, "entries/e", "entries/e: its peer certificate expires in 1h0m0s, at 20"},
 		{severityWarning, "entries/e", "entries/e: has not reached colo ams for 3h0m0s (41 attempts, the last one 2.00s ago): connect: connection refused"},
 	}

@@ -163,6 +163,9 @@ func (l *problemList) addNode(s *fleetState, n *nodeState) {
 				name, u.Colo, inDays(s.Time.Sub(u.Since)), count(u.Times, "attempt"), brief(max(ago, 0)), u.Error)
 		}
 	}
+	for _, loss := range c.LostEvents {
+		l.errorf(n.Document, "%s: %s", name, loss)
+	}
 	if len(c.ExpiredLeases) > 0 {
 		l.warnf(n.Document, "%s: in force although their leases have expired: %s", name, firstOf(c.ExpiredLeases))
 	}

@@ -152,7 +152,7 @@ func TestEvents(t *testing.T) {
 	// Nodes that were killed.
 	dir := logged(t, []analytics.Event{begin, end, end, request, request})
 	wantProblem(t, oracle.New(t, oracle.Config{EventDirs: []string{dir}, Restarted: true}), "")
-	cut(t, filepath.Join(dir, "events", "edge", "1.log"), 30)
+	cut(t, filepath.Join(dir, "events", "edge", "request-1.log"), 30)
 	wantProblem(t, oracle.New(t, oracle.Config{EventDirs: []string{dir}, Restarted: true}), "")
 	cut(t, filepath.Join(dir, "events", "ams-1", "1.log"), 30)
 	if events, err := oracle.ReadEvents(dir); err != nil || len(events.Ends) != 2 || len(events.Begins) != 1 || events.Torn != 2 || len(events.Repeated) != 0 {
