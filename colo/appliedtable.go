@@ -68,6 +68,7 @@ func (s *Server) Apply(t *fleet.Table) {
 	last := s.applied.Load()
 	s.applied.Store(last.after(t, time.Now()))
 	close(last.replaced)
+	s.credentials.retain(t.EndpointsOf(s.config.Colo))
 }
 
 // settled waits until no table is being applied, and returns the state in force.

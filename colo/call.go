@@ -201,7 +201,7 @@ func (c *call) dispatch() (*transport.Response, error) {
 	}
 	fields, err := c.server.credentials.fields(e)
 	if err != nil {
-		return nil, &transport.ExchangeError{Phase: transport.PhaseConnect, Err: err}
+		return nil, err
 	}
 	edit := openai.Edit{Model: upstreamName(c.model, e), AskUsage: e.Usage == fleet.UsageAsk}
 	r := transport.Request{

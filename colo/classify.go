@@ -117,7 +117,13 @@ func (c *call) engineFull() *refusal {
 
 func (c *call) classifyError(err error) decision {
 	var failed *transport.ExchangeError
+	var unusable *credentialError
 	switch {
+	case errors.As(err, &unusable):
+		// The engine did nothing wrong, but no request reaches it until its document or this server is put right.
+		c.server.config.Logger.Warn("endpoint misconfigured", "endpoint", c.grant.Endpoint.ID, "url", c.grant.Endpoint.URL, "error", unusable)
+		c.pool.Failed(c.grant.Endpoint, unusable.Error())
+		return c.attemptFailed(reasons.EndpointMisconfigured, true)
 	case errors.Is(err, errDrained):
 		return decision{outcome: analytics.OutcomeDrained, failure: reasons.Draining, refusal: refusal{
 			err:     openai.Unavailable(string(permits.Draining), time.Second),

@@ -25,7 +25,7 @@ import (
 // Linger is how long a cancelled request's slot may wait for the engine to close the connection.
 const Linger = 250 * time.Millisecond
 
-// Config configures a colo server. All fields but WriteStall and Peers are required.
+// Config configures a colo server. The fields up to Logger are required.
 type Config struct {
 	Colo, Node string
 	Keys       *hop.Keys
@@ -34,6 +34,9 @@ type Config struct {
 	Logger     *slog.Logger
 	WriteStall time.Duration       // longest time for one write to an entry; 0 = 30 s
 	Peers      *peertls.TrustStore // for mutual TLS with other nodes; nil = a token suffices, without TLS
+
+	CredentialsDir string   // files with credentials of engines are read only below it; empty = none is read
+	OwnFiles       []string // of the node; none is ever read as a credential
 }
 
 // Server is one colo server.
@@ -70,7 +73,7 @@ func New(c Config) (*Server, error) {
 		transport:   transport.New(),
 		inflight:    inflight,
 		budget:      hop.NewRetryBudget(),
-		credentials: newCredentials(c.Logger),
+		credentials: newCredentials(c.CredentialsDir, c.OwnFiles, c.Logger),
 	}
 	s.applied.Store(newAppliedTable(fleet.NewTable(fleet.Contents{})))
 	s.pools = admission.NewManager(c.Colo, s.probe, c.Logger)

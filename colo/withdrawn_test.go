@@ -2,11 +2,8 @@ package colo
 
 import (
 	"net/http"
-	"os"
-	"path/filepath"
 	"slices"
 	"sync/atomic"
-	"syscall"
 	"testing"
 	"time"
 
@@ -25,11 +22,12 @@ func TestRightEndsAfterTheGrant(t *testing.T) {
 		w.Header().Set("Content-Type", "application/json")
 		_, _ = w.Write([]byte("{}"))
 	})
-	pipe := filepath.Join(t.TempDir(), "credential") // a read waits for a write
-	if err := syscall.Mkfifo(pipe, 0o600); err != nil {
-		t.Fatal(err)
+	read := make(chan struct{})
+	s.credentials.readFile = func(string) ([]byte, error) {
+		<-read
+		return []byte("secret"), nil
 	}
-	s.apply(lateModel + "credential: file:" + pipe + "\n")
+	s.apply(lateModel + "credential: file:slow\n")
 	statuses := make(chan int, 1)
 	go func() {
 		status, _ := s.chat("late")
@@ -37,9 +35,7 @@ func TestRightEndsAfterTheGrant(t *testing.T) {
 	}()
 	s.until("the grant to be logged", func() bool { return s.config.Log.Stats().OpenBegins == 1 })
 	s.SetFence(time.Time{})
-	if err := os.WriteFile(pipe, []byte("secret"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	close(read)
 	s.until("the request to wait again", func() bool { return s.pool("p").Queued == 1 })
 	if s.held() != 0 || asked.Load() != 0 || len(statuses) != 0 {
 		t.Errorf("without the right: %d permits held, the engine asked %d times, %d answered", s.held(), asked.Load(), len(statuses))

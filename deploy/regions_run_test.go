@@ -86,7 +86,7 @@ func TestTwoRegionsRun(t *testing.T) {
 	}
 	apply(documents)
 	for _, colo := range []string{"ams", "fra", "nyc"} {
-		start(t, append(store, "VLLM_KEY=engine-secret"), "colo", "-colo", colo, "-node", colo+"-1", "-listen", "127.0.0.1:0", "-admin", "127.0.0.1:0", "-key-file", key)
+		start(t, append(store, "COLONNADE_CREDENTIAL_VLLM=engine-secret"), "colo", "-colo", colo, "-node", colo+"-1", "-listen", "127.0.0.1:0", "-admin", "127.0.0.1:0", "-key-file", key)
 	}
 	entry := etcdtest.FreeAddress(t)
 	start(t, store, "entry", "-open", "-node", "edge-1", "-listen", entry, "-admin", "127.0.0.1:0", "-key-file", key)

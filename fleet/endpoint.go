@@ -9,6 +9,10 @@ var Engines = []string{"vllm", "sglang", "tgi", "tei", "llamacpp", "ollama", "tr
 // EngineOpenAI is any engine that speaks the API.
 const EngineOpenAI = "openai"
 
+// CredentialVariablePrefix begins the names of the environment variables that [Endpoint.Credential] may name. Others, such as
+// those with a secret of another program, are never read for an endpoint.
+const CredentialVariablePrefix = "COLONNADE_CREDENTIAL_"
+
 // Endpoint is one running engine, with everything resolved. An endpoint that comes from a table is shared: do not
 // modify it.
 type Endpoint struct {
@@ -34,7 +38,8 @@ type Endpoint struct {
 	Names map[string]string `json:"names,omitempty" keys:"name" is:"text"`
 	// Paths of this engine where they differ, by path of the API, such as /v1/rerank.
 	Paths map[string]string `json:"paths,omitempty" keys:"path" is:"path"`
-	// API key of the engine, as the name of an environment variable or file that the colo server reads.
+	// API key of the engine, as the name of an environment variable of the colo server, or of a file below its
+	// -credentials-dir.
 	Credential string `json:"credential,omitempty" is:"credential" secret:"yes"`
 	// ask makes the engine report usage at the end of streams of chat and completions, also where the client did not
 	// ask; the client does not see that report. leave does not.

@@ -3,6 +3,7 @@ package node
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"sync/atomic"
 	"time"
@@ -19,13 +20,17 @@ import (
 // ColoConfig is what a colo server needs.
 type ColoConfig struct {
 	Config
-	Colo string
+	Colo           string
+	CredentialsDir string // files with credentials of engines are read only below it; empty = none is read
 }
 
 // RunColo runs a colo server until ctx is done, and then drains it. It calls serving once the server serves.
 func RunColo(ctx context.Context, c ColoConfig, serving func(Running)) error {
 	if err := c.check("servers/" + c.Colo + "/" + c.Node); err != nil {
 		return err
+	}
+	if err := c.checkCredentialsDir(); err != nil {
+		return fmt.Errorf("flag -credentials-dir: %w", err)
 	}
 	r, err := openRuntime(c.Config, []string{
 		"defaults", "models/", "pools/", "colos/", "endpoints/" + c.Colo + "/", "servers/" + c.Colo + "/",
@@ -40,6 +45,7 @@ func RunColo(ctx context.Context, c ColoConfig, serving func(Running)) error {
 	}
 	srv, err := colo.New(colo.Config{
 		Colo: c.Colo, Node: c.Node, Keys: c.Keys, Log: r.log, Metrics: r.metrics, Logger: c.Logger, WriteStall: c.WriteStall, Peers: peers,
+		CredentialsDir: c.CredentialsDir, OwnFiles: c.ownFiles(),
 	})
 	if err != nil {
 		return err

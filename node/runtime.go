@@ -48,6 +48,7 @@ type Config struct {
 	Etcd             []string
 	DataDir          string // for events, the last good documents and the lease; empty = nothing is kept
 	Keys             *hop.Keys
+	KeyFile          string        // that Keys come from; empty = none
 	PeerTLS          peertls.Files // empty = nodes speak plain HTTP to each other
 	Drain            time.Duration // longest time that running requests may take once the node has to stop
 	Logger           *slog.Logger

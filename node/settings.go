@@ -3,8 +3,12 @@ package node
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"net"
 	"net/url"
+	"os"
+	"path/filepath"
+	"slices"
 	"strings"
 
 	"colonnade/fleet/document"
@@ -48,6 +52,50 @@ func checkEndpoint(endpoint string) error {
 		return fmt.Errorf("unknown scheme %q: use http:// or https://", u.Scheme)
 	}
 	return nil
+}
+
+// checkCredentialsDir refuses a directory that does not exist, or in which a document could name files of the data directory.
+func (c *ColoConfig) checkCredentialsDir() error {
+	if c.CredentialsDir == "" {
+		return nil
+	}
+	dir, err := realPath(c.CredentialsDir)
+	if err != nil {
+		return err
+	}
+	if info, err := os.Stat(dir); err != nil || !info.IsDir() {
+		return fmt.Errorf("%s is not a directory", c.CredentialsDir)
+	}
+	if c.DataDir == "" {
+		return nil
+	}
+	data, err := realPath(c.DataDir)
+	if errors.Is(err, fs.ErrNotExist) { // it will be made: by its name
+		data, err = filepath.Abs(c.DataDir)
+	}
+	if err != nil {
+		return err
+	}
+	if below, err := filepath.Rel(dir, data); err == nil && filepath.IsLocal(below) {
+		return fmt.Errorf("%s has the data directory %s in it; choose a directory that holds nothing but credentials of engines",
+			c.CredentialsDir, c.DataDir)
+	}
+	return nil
+}
+
+// realPath returns the absolute path of a directory, without symbolic links.
+func realPath(path string) (string, error) {
+	path, err := filepath.EvalSymlinks(path)
+	if err != nil {
+		return "", err
+	}
+	return filepath.Abs(path)
+}
+
+// ownFiles returns the paths of the files with secrets of this node.
+func (c *Config) ownFiles() []string {
+	files := []string{c.KeyFile, c.PeerTLS.Key, c.PeerTLS.Cert, c.PeerTLS.CA}
+	return slices.DeleteFunc(files, func(path string) bool { return path == "" })
 }
 
 // advertiseAddress returns the host:port at which other nodes reach this one: -advertise-address, or else the address that

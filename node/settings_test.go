@@ -3,10 +3,13 @@ package node_test
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"io"
 	"log/slog"
 	"net"
 	"net/http"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -40,6 +43,32 @@ func TestBadSettings(t *testing.T) {
 	f(`flag -etcd "": must be URLs`, func(c *node.Config) { c.Etcd = []string{""} })
 	f(`flag -etcd "http://a:1,foo://b": unknown scheme "foo"`, func(c *node.Config) { c.Etcd = []string{"http://a:1", "foo://b"} })
 	f("flag -listen", func(*node.Config) {})
+}
+
+// A directory for credentials that is missing, or in which documents could name the node's own data, is refused.
+func TestBadCredentialsDir(t *testing.T) {
+	dir := t.TempDir()
+	data, link, file := filepath.Join(dir, "data"), filepath.Join(dir, "link"), filepath.Join(dir, "file")
+	if err := errors.Join(os.Mkdir(data, 0o700), os.Symlink("data", link), os.WriteFile(file, nil, 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	f := func(credentials, data, want string) {
+		t.Helper()
+		c := node.ColoConfig{Colo: "ams", CredentialsDir: credentials, Config: node.Config{Node: "ams-1", Listen: "nowhere", DataDir: data,
+			Etcd: []string{"http://127.0.0.1:1"}, Logger: slog.New(slog.DiscardHandler)}}
+		if err := node.RunColo(t.Context(), c, nil); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("credentials in %s, data in %s: %v, want %q", credentials, data, err, want)
+		}
+	}
+	f(filepath.Join(dir, "none"), data, "flag -credentials-dir: lstat")
+	f(file, data, "is not a directory")
+	f(data, data, "has the data directory")
+	f(dir, data, "has the data directory")
+	f(link, data, "has the data directory")
+	f(data, link, "has the data directory")
+	f(data, filepath.Join(data, "not", "yet"), "has the data directory")
+	f(t.TempDir(), data, "flag -listen")
+	f(filepath.Join(dir, "data"), "", "flag -listen")
 }
 
 // A node that listens on every address of its machine registers one that other nodes can reach.

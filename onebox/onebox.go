@@ -44,6 +44,8 @@ type Config struct {
 
 	EtcdURL string // of an external etcd; empty = the fleet embeds one
 
+	CredentialsDir string // of all colo servers, see [node.ColoConfig]
+
 	TLS     peertls.CertificateFiles             // of the entry, for clients; none = plain HTTP
 	PeerTLS func(peertls.Identity) peertls.Files // of a node; nil = plain HTTP between nodes
 
@@ -260,7 +262,7 @@ func (b *allInOne) node(name, listen, admin string) node.Config {
 }
 
 func (b *allInOne) startColo(ctx context.Context, name string) error {
-	config := node.ColoConfig{Colo: name, Config: b.node(name+"-1", "127.0.0.1:0", "127.0.0.1:0")}
+	config := node.ColoConfig{Colo: name, CredentialsDir: b.config.CredentialsDir, Config: b.node(name+"-1", "127.0.0.1:0", "127.0.0.1:0")}
 	config.PeerTLS = b.peerTLS(peertls.Identity{Role: peertls.RoleColo, Colo: name, Node: config.Node})
 	return b.run(config.Node, func(ctx context.Context, ready func()) error {
 		return node.RunColo(ctx, config, func(r node.Running) {

@@ -14,6 +14,7 @@ import (
 
 	"github.com/urfave/cli/v3"
 
+	"colonnade/cmd/internal/command"
 	"colonnade/forwarding/transport"
 	"colonnade/onebox"
 )
@@ -34,6 +35,7 @@ func newUp() *cli.Command {
 			&cli.IntFlag{Name: "engines", Value: 2, Destination: &c.Engines, Validator: atLeast(1), Usage: "`NUMBER` of simulated engines in each colo"},
 			&cli.StringFlag{Name: "engine-url", Destination: &c.EngineURL, Validator: checkEngineURL, Usage: "`URL` of a real engine, instead of the simulated ones"},
 			&cli.StringFlag{Name: "engine-model", Destination: &c.EngineModel, Usage: "`MODEL` of the real engine (default: all that it lists)"},
+			command.CredentialsDirFlag(&c.CredentialsDir),
 			&cli.StringFlag{Name: "tls-cert", Destination: &c.TLS.Cert, Usage: "PEM `FILE` with a certificate; the entry then speaks HTTPS"},
 			&cli.StringFlag{Name: "tls-key", Destination: &c.TLS.Key, Usage: "PEM `FILE` with the key of -tls-cert"},
 			&cli.BoolFlag{Name: "open", Value: true, Destination: &c.Open, Usage: "serve requests without a valid key, as the account open"},

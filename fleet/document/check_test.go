@@ -69,7 +69,7 @@ concurrency: 0
 weight: 1
 names: {llama: "what this engine calls it"}
 paths: {/v1/rerank: /rerank}
-credential: env:VLLM_KEY
+credential: env:COLONNADE_CREDENTIAL_VLLM
 usage: leave
 external: true
 health: {path: /health, interval: 5s, timeout: 2s}
@@ -244,6 +244,13 @@ func TestCheckRejects(t *testing.T) {
 	f("endpoints/ams/e", endpointHead+"paths: {v1/rerank: /x}", `paths."v1/rerank": must be a path`)
 	beyondSchema("endpoints/ams/e", endpointHead+"paths: {/v1/rerank: /a/../b}", `paths."/v1/rerank": "/a/../b": must be a path`)
 	beyondSchema("endpoints/ams/e", endpointHead+"health: {timeout: 1ms}", `health.timeout: "1ms": must be at least 10ms`)
+	f("endpoints/ams/e", endpointHead+"credential: token", "credential: must be env:COLONNADE_CREDENTIAL_NAME, or file:PATH")
+	f("endpoints/ams/e", endpointHead+"credential: env:VLLM_KEY", "credential: must be env:COLONNADE_CREDENTIAL_NAME")
+	f("endpoints/ams/e", endpointHead+"credential: env:COLONNADE_CREDENTIAL_", "credential: must be env:COLONNADE_CREDENTIAL_NAME")
+	f("endpoints/ams/e", endpointHead+"credential: 'file:'", "credential: must be env:")
+	beyondSchema("endpoints/ams/e", endpointHead+"credential: file:../fleet.key", "credential: must be env:COLONNADE_CREDENTIAL_NAME, or file:PATH with a path below the -credentials-dir of the colo server")
+	beyondSchema("endpoints/ams/e", endpointHead+"credential: file:/run/credentials/../fleet.key", "credential: must be env:")
+	f("defaults", "endpoint: {credential: env:HOME}", "endpoint.credential: must be env:COLONNADE_CREDENTIAL_NAME")
 	f("endpoints/ams/e", endpointHead+"health: {path: health}", `health.path: "health": must be a path`)
 
 	// Fields that this version does not support.
@@ -287,6 +294,8 @@ func TestCheckShowsNoSecrets(t *testing.T) {
 	f("endpoints/ams/e", "pool: p\nurl: http://h:1/?key=hunter2")
 	f("endpoints/ams/e", endpointHead+"credential: hunter2")
 	f("endpoints/ams/e", endpointHead+"credential: [hunter2]")
+	f("endpoints/ams/e", endpointHead+"credential: env:hunter2")
+	f("endpoints/ams/e", endpointHead+"credential: file:../hunter2")
 	f("endpoints/ams/e", endpointHead+"api_key: hunter2")
 	f("accounts/a", "keys: [{id: k, sha256: hunter2}]")
 	f("accounts/a", "keys: [{id: k, secret: hunter2}]")

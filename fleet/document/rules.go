@@ -3,6 +3,7 @@ package document
 import (
 	"cmp"
 	"encoding/json"
+	"io/fs"
 	"net"
 	"net/url"
 	"reflect"
@@ -10,6 +11,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"colonnade/fleet"
 )
 
 // The rules in the tags of a field. They hold for a value that is present, and for each element of a list or map.
@@ -115,8 +118,10 @@ var textRules = map[string]textRule{
 		reason:  `must be host:port, such as "10.0.0.7:8443"`,
 	},
 	"credential": {
-		pattern: regexp.MustCompile(`^(env|file):[^ ]+$`),
-		reason:  "must be env:NAME or file:PATH; the credential itself never stands in a document",
+		pattern: regexp.MustCompile(`^(env:` + fleet.CredentialVariablePrefix + `[A-Za-z0-9_]+|file:[^ ]+)$`),
+		check:   validCredential,
+		reason: "must be env:" + fleet.CredentialVariablePrefix + "NAME, or file:PATH with a path below the -credentials-dir of the " +
+			"colo server, without .. in it; the credential itself never stands in a document",
 	},
 	"header": {
 		pattern: regexp.MustCompile("^[A-Za-z0-9!#$%&'*+.^`|~-]+$"), // no underscore: many servers take it for a hyphen
@@ -161,6 +166,12 @@ var pathPattern = regexp.MustCompile(`^/[!"$-\[\]-~]*$`)
 func cleanPath(s string) bool {
 	path, _, _ := strings.Cut(s, "?")
 	return !strings.Contains(s, "//") && !slices.Contains(strings.Split(path, "/"), "..")
+}
+
+// validCredential checks the path of a credential file. Whether it is below the directory, only the colo server knows.
+func validCredential(s string) bool {
+	path, isFile := strings.CutPrefix(s, "file:")
+	return !isFile || fs.ValidPath(strings.TrimPrefix(path, "/"))
 }
 
 func validAddress(s string) bool {

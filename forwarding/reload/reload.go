@@ -25,6 +25,7 @@ var errNotRead = errors.New("still being read")
 type Source[T any] struct {
 	Name  string // in errors and log lines
 	Paths []string
+	Read  func(path string) ([]byte, error) // nil = [os.ReadFile]
 	// Parse returns the value in contents, one for each path. current is the version in force, or nil before the first.
 	Parse  func(contents [][]byte, current *Version[T]) (T, error)
 	Logger *slog.Logger
@@ -127,9 +128,13 @@ func (f *Files[T]) read() (err error) {
 			err = fmt.Errorf("cannot parse %s: panic with a %T", f.source.Name, recovered)
 		}
 	}()
+	readFile := f.source.Read
+	if readFile == nil {
+		readFile = os.ReadFile
+	}
 	contents := make([][]byte, 0, len(f.source.Paths))
 	for _, path := range f.source.Paths {
-		b, err := os.ReadFile(path)
+		b, err := readFile(path)
 		if err != nil {
 			return fmt.Errorf("cannot read %s: %w", f.source.Name, err)
 		}

@@ -27,6 +27,12 @@ func EtcdFlag(urls *string) cli.Flag {
 	return &cli.StringFlag{Name: "etcd", Value: "http://127.0.0.1:2379", Destination: urls, Usage: "`URLS` of etcd, separated by commas"}
 }
 
+// CredentialsDirFlag returns the flag that names the directory of the engines' credentials.
+func CredentialsDirFlag(dir *string) cli.Flag {
+	return &cli.StringFlag{Name: "credentials-dir", Destination: dir,
+		Usage: "`DIRECTORY` below which endpoints may name files as credential: file:PATH (default: none, such credentials are refused)"}
+}
+
 // Flags returns the flags that set f, with the default addresses of the listener for requests and of the admin listener.
 func (f *NodeFlags) Flags(listen, admin string) []cli.Flag {
 	host, _ := os.Hostname()
@@ -70,6 +76,6 @@ func (f *NodeFlags) Config() (node.Config, error) {
 	}
 	c := f.config
 	c.Etcd = strings.Split(f.etcd, ",")
-	c.Keys, c.Logger = keys, slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: level}))
+	c.Keys, c.KeyFile, c.Logger = keys, f.keyFile, slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: level}))
 	return c, nil
 }

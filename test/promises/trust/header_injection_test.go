@@ -75,11 +75,11 @@ func TestNoHeaderInjection(t *testing.T) {
 func TestCredentialOfTwoLines(t *testing.T) {
 	t.Parallel()
 	engine, documents := startTape(t)
-	file := filepath.Join(t.TempDir(), "credential")
-	if err := os.WriteFile(file, []byte("canary\r\nX-Evil: 1\n"), 0o600); err != nil {
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "two-lines"), []byte("canary\r\nX-Evil: 1\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	f := fleettest.Start(t, onebox.Config{Engine: fleettest.QuickEngine(4), Colos: []string{"ams"}}, strings.Replace(documents, "pool: own", "pool: own\ncredential: file:"+file, 1))
+	f := fleettest.Start(t, onebox.Config{Engine: fleettest.QuickEngine(4), Colos: []string{"ams"}, CredentialsDir: dir}, strings.Replace(documents, "pool: own", "pool: own\ncredential: file:two-lines", 1))
 	f.WatchShared(8)
 	if a := f.Chat(fleettest.StubBody); a.Status != 502 && a.Status != 503 || strings.Contains(a.Body, "canary") { // health checks fail, too
 		t.Errorf("answered %d %s", a.Status, a.Body)
