@@ -109,7 +109,7 @@ func (c *call) identify(t *fleet.Table) *openai.Error {
 
 // identifyBy finds the account by an API key.
 func (c *call) identifyBy(t *fleet.Table, key string) *openai.Error {
-	caller, err := c.entry.identify(t, key, c.arrived)
+	caller, err := c.entry.identify(t, key, c.page, c.arrived)
 	if err == nil {
 		c.caller = caller
 	}

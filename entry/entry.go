@@ -156,5 +156,7 @@ func (e *Entry) maxBody() int { return e.config.Table().MaxBody().Int() }
 func (e *Entry) refuseUnreadable(rc *fasthttp.RequestCtx, err *openai.Error) {
 	c := e.newCall(rc)
 	defer c.close()
+	c.page = readPage(&rc.Request.Header, e.config.Table().Origins())
+	c.page.allowReading(&rc.Response.Header)
 	c.refuse(err)
 }

@@ -13,6 +13,7 @@ import (
 
 // head is what is known of a request before its body is read.
 type head struct {
+	page   webPage
 	route  openai.Route
 	caller accounts.Caller
 }
@@ -28,8 +29,8 @@ func (e *Entry) checkHead(h *fasthttp.RequestHeader, t *fleet.Table) *openai.Err
 
 // readHead reads a head that has passed the guard: the route, and for requests with a body the account, so that no body of an unknown
 // client is read. An error comes with everything that was found out before it.
-func (e *Entry) readHead(h *fasthttp.RequestHeader, t *fleet.Table, now time.Time) (head, *openai.Error) {
-	var read head
+func (e *Entry) readHead(h *fasthttp.RequestHeader, t *fleet.Table, page webPage, now time.Time) (head, *openai.Error) {
+	read := head{page: page}
 	var err *openai.Error
 	if read.route, err = openai.ParseRoute(h.Method(), h.RequestURI()); err != nil {
 		return read, err
@@ -38,7 +39,7 @@ func (e *Entry) readHead(h *fasthttp.RequestHeader, t *fleet.Table, now time.Tim
 	case openai.ListModels, openai.GetModel, openai.Realtime:
 		return read, nil
 	}
-	if read.caller, err = e.identify(t, accounts.Bearer(string(h.Peek("Authorization"))), now); err != nil {
+	if read.caller, err = e.identify(t, accounts.Bearer(string(h.Peek("Authorization"))), page, now); err != nil {
 		return read, err
 	}
 	if coding := h.ContentEncoding(); len(coding) > 0 {
@@ -47,13 +48,16 @@ func (e *Entry) readHead(h *fasthttp.RequestHeader, t *fleet.Table, now time.Tim
 	return read, nil
 }
 
-// identify finds the account by an API key.
-func (e *Entry) identify(t *fleet.Table, key string, now time.Time) (accounts.Caller, *openai.Error) {
+// identify finds the account by an API key, and refuses pages whose requests are not served.
+func (e *Entry) identify(t *fleet.Table, key string, page webPage, now time.Time) (accounts.Caller, *openai.Error) {
 	caller, err := accounts.Identify(t, key, e.config.Open, now)
-	if err != nil {
-		return caller, openai.InvalidAPIKey(err.Error())
+	switch {
+	case err == nil:
+		return caller, page.refused(caller.KeyID != "")
+	case key == "" && page.trust == trustForeign:
+		return caller, openai.OriginNotAllowed(page.origin) // a key would be of no use: the page could not read the answer
 	}
-	return caller, nil
+	return caller, openai.InvalidAPIKey(err.Error())
 }
 
 // rejectEarly reports by the head alone that a request will be refused.
@@ -62,7 +66,7 @@ func (e *Entry) rejectEarly(h *fasthttp.RequestHeader) bool {
 	if e.starting() || e.checkHead(h, t) != nil {
 		return true
 	}
-	_, err := e.readHead(h, t, time.Now())
+	_, err := e.readHead(h, t, readPage(h, t.Origins()), time.Now())
 	return err != nil
 }
 

@@ -1,7 +1,6 @@
 package entry
 
 import (
-	"slices"
 	"strings"
 
 	"colonnade/accounts"
@@ -31,8 +30,8 @@ func (c *call) receiveRealtime(t *fleet.Table) *openai.Error {
 	if err = c.identifyBy(t, key); err != nil {
 		return err
 	}
-	if origin := c.header("Origin"); origin != "" && !slices.Contains(t.Origins(), origin) {
-		return openai.OriginNotAllowed(origin)
+	if c.page.trust == trustForeign {
+		return openai.OriginNotAllowed(c.page.origin)
 	}
 	if err = c.resolveModel(t, c.route.Model); err != nil {
 		return err

@@ -21,7 +21,7 @@ import (
 
 // serve answers one client request.
 func (e *Entry) serve(rc *fasthttp.RequestCtx) {
-	if e.serveHealth(rc) {
+	if e.serveHealth(rc) || e.servePreflight(rc) {
 		return
 	}
 	c := e.newCall(rc)
@@ -33,6 +33,8 @@ func (e *Entry) serve(rc *fasthttp.RequestCtx) {
 	}()
 	defer func() { c.recoverPanic(recover()) }()
 	t := e.config.Table()
+	c.page = readPage(&rc.Request.Header, t.Origins())
+	c.page.allowReading(&rc.Response.Header)
 	if err := e.checkHead(&rc.Request.Header, t); err != nil {
 		c.refuse(err)
 		rc.SetConnectionClose() // a client that sends such a head may have more behind it
@@ -48,7 +50,7 @@ func (e *Entry) serve(rc *fasthttp.RequestCtx) {
 		return
 	}
 	var err *openai.Error
-	if c.head, err = e.readHead(&rc.Request.Header, t, c.arrived); err != nil {
+	if c.head, err = e.readHead(&rc.Request.Header, t, c.page, c.arrived); err != nil {
 		c.refuse(err)
 		return
 	}

@@ -37,6 +37,13 @@ func startEntryBy(t *testing.T, table func() *fleet.Table) (url string, metrics 
 // startEntryWith is startEntry with some of its own, and events in a directory.
 func startEntryWith(t *testing.T, c Config, events string) (url string, e *Entry) {
 	t.Helper()
+	c.Open = true
+	return runEntry(t, c, events)
+}
+
+// runEntry is startEntryWith for an entry that need not be open.
+func runEntry(t *testing.T, c Config, events string) (url string, e *Entry) {
+	t.Helper()
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
 	}
@@ -44,7 +51,7 @@ func startEntryWith(t *testing.T, c Config, events string) (url string, e *Entry
 	if err != nil {
 		t.Fatal(err)
 	}
-	c.Node, c.Open, c.Keys, c.Log, c.Metrics = "edge", true, hop.RandomKeys(), log, metrics.NewRegistry()
+	c.Node, c.Keys, c.Log, c.Metrics = "edge", hop.RandomKeys(), log, metrics.NewRegistry()
 	if e, err = New(c); err != nil {
 		t.Fatal(err)
 	}

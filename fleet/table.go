@@ -119,7 +119,10 @@ func (t *Table) AccountOrDefault(name string) *Account {
 // number of API keys nor on how much of a hash is right beyond its first eight bytes.
 func (t *Table) APIKeyByHash(sum [32]byte) (*APIKey, bool) { return t.apiKeys.find(sum) }
 
-// Origins returns the origins from which browsers may open WebSockets.
+// AnyOrigin in the list of origins stands for every origin, for requests with a valid API key.
+const AnyOrigin = "*"
+
+// Origins returns the origins of web pages that may send requests, as browsers send them, or AnyOrigin.
 func (t *Table) Origins() []string { return t.origins }
 
 // leastMaxBody is read even if no model exists, so that an error can name the model that the request asks for.

@@ -63,7 +63,7 @@ func TestListsAreSorted(t *testing.T) {
 		"servers/ams/2", "{address: 'h:1', boot: b}", "servers/ams/1", "{address: 'h:2', boot: b}", "servers/ams-x/0", "{address: 'h:3', boot: b}",
 		"endpoints/ams/b", "url: http://b\npool: of-endpoint", "endpoints/ams/a", "url: http://a\npool: of-endpoint", "endpoints/ams/c/d", "url: http://c\npool: x",
 		"accounts/b", "{}", "accounts/a", "{}",
-		"defaults", "origins: ['https://b.example', 'https://a.example']",
+		"defaults", "origins: ['https://b.example', 'HTTP://A.example:80', 'https://a.example:443', 'https://a.example:80', 'app://c', '*']",
 	)
 	f := func(what string, got []string, want ...string) {
 		t.Helper()
@@ -78,7 +78,7 @@ func TestListsAreSorted(t *testing.T) {
 	f("endpoints", names(table.Endpoints("ams", "of-endpoint"), func(e *fleet.Endpoint) string { return e.ID }), "a", "b")
 	f("endpoints of ams", names(table.EndpointsOf("ams"), func(e *fleet.Endpoint) string { return e.ID }), "a", "b", "c/d")
 	f("accounts", names(table.Accounts(), func(a *fleet.Account) string { return a.Name }), "a", "b")
-	f("origins", table.Origins(), "https://b.example", "https://a.example")
+	f("origins", table.Origins(), "https://b.example", "http://a.example", "https://a.example", "https://a.example:80", "app://c", "*")
 	if table.Servers("nowhere") != nil || table.Endpoints("nowhere", "p") != nil || table.EndpointsOf("nowhere") != nil {
 		t.Error("something is nowhere")
 	}

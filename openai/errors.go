@@ -66,9 +66,14 @@ func NotANode() *Error {
 	return &Error{Row: row(NumberNotANode), Message: "this listener serves other nodes of the fleet only; send requests to an entry"}
 }
 
-// OriginNotAllowed returns the error for a browser whose page has an origin that may not open WebSockets.
+// OriginNotAllowed returns the error for a request that a browser sends for a page whose origin is not listed; origin is empty if the
+// browser did not name it.
 func OriginNotAllowed(origin string) *Error {
-	return &Error{Row: row(NumberOriginNotAllowed), Message: fmt.Sprintf("pages of the origin %q may not connect: list it under origins in the document \"defaults\"", Cut(origin))}
+	page := "pages of other origins"
+	if origin != "" {
+		page = fmt.Sprintf("pages of the origin %q", Cut(origin))
+	}
+	return &Error{Row: row(NumberOriginNotAllowed), Message: page + " may not use this entry: list the origin under origins in the document \"defaults\""}
 }
 
 // MethodNotAllowed returns the error for a served path with a method that is not in allow.

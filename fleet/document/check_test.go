@@ -84,6 +84,7 @@ endpoint: {usage: leave, engine: vllm, health: {timeout: 3s}}
 engines: {vllm: {concurrency: 32}, sglang: {health: {timeout: 30s}}}
 origins: ["https://app.example.com", "http://localhost:3000"]
 `)
+	f("defaults", "origins: ['HTTPS://App.example.com:443', 'app://obsidian.md', 'chrome-extension://abcdefgh', 'http://[::1]:3000', '*']")
 	f("pools/p", "version: 1\nqueue: {limit: 1}")
 	f("pools/p", "version: 2\nqueue: {limit: 1, shape: round}\nnew: [1, 2]")
 	f("servers/ams/a", "{address: 'h:1', boot: b, protocol: {min: 1, max: 3, best: 2}, new: field}")
@@ -277,7 +278,10 @@ func TestCheckRejects(t *testing.T) {
 	f("defaults", "engines: {vllm: {health: {timeout: 1}}}", "engines.vllm.health.timeout: 1: must be a duration")
 	f("defaults", "pool: {queue: {limit: -1}}", "pool.queue.limit: -1: must be at least 0")
 	f("defaults", "origins: ['app.example.com']", `origins[0]: "app.example.com": must be an origin`)
-	f("defaults", "origins: ['https://app.example.com/']", `origins[0]`)
+	for _, origin := range []string{"https://app.example.com/", "https://*.example.com", "https://a@b", "https://", "://a", "null", "**", "*://a", ""} {
+		f("defaults", "origins: ['"+origin+"']", `origins[0]`)
+	}
+	beyondSchema("defaults", "origins: ['https://a:0']", `origins[0]`)
 }
 
 // Errors do not show values that may be secrets.

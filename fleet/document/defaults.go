@@ -19,7 +19,8 @@ type defaults struct {
 	Endpoint layer `json:"endpoint" of:"endpoint"`
 	// Defaults of endpoints by engine. They override endpoint.
 	Engines map[string]layer `json:"engines" of:"engine"`
-	// Origins of web pages that may open realtime sessions. Requests without an Origin header are accepted.
+	// Origins of web pages that may send requests, read the answers, and open realtime sessions. "*" stands for every origin, for
+	// requests with a valid API key.
 	Origins []string `json:"origins" is:"origin"`
 }
 
@@ -67,4 +68,22 @@ func (d decoder) checkEndpointLayer(tree layer) *fieldError {
 		return err
 	}
 	return checkAuto(e.Auto).in("auto")
+}
+
+// canonicalOrigins returns origins as browsers send them: in lower case, and without the default port.
+func canonicalOrigins(origins []string) []string {
+	canonical := slices.Clone(origins)
+	for i, origin := range canonical {
+		scheme, authority, _ := strings.Cut(strings.ToLower(origin), "://")
+		switch scheme {
+		case fleet.AnyOrigin:
+			continue
+		case "http":
+			authority = strings.TrimSuffix(authority, ":80")
+		case "https":
+			authority = strings.TrimSuffix(authority, ":443")
+		}
+		canonical[i] = scheme + "://" + authority
+	}
+	return canonical
 }

@@ -130,9 +130,9 @@ var textRules = map[string]textRule{
 			"credential, or of ours (x-colonnade-…)",
 	},
 	"origin": {
-		pattern: regexp.MustCompile(`^https?://[^/?#]+$`),
+		pattern: regexp.MustCompile(`^(\*|[A-Za-z][A-Za-z0-9+.-]*://[^/?#@*]+)$`),
 		check:   validOrigin,
-		reason:  `must be an origin such as "https://app.example.com": a scheme, a host and perhaps a port`,
+		reason:  `must be an origin such as "https://app.example.com": a scheme, a host without "*" and perhaps a port; or "*" alone`,
 	},
 	"url": {
 		pattern: regexp.MustCompile(`^[Hh][Tt][Tt][Pp][Ss]?://[^ ?#@]+$`),
@@ -198,8 +198,11 @@ func validHeader(s string) bool {
 }
 
 func validOrigin(s string) bool {
+	if s == fleet.AnyOrigin {
+		return true
+	}
 	u, err := url.Parse(s)
-	return err == nil && (u.Scheme == "http" || u.Scheme == "https") && validHost(u) && u.Scheme+"://"+u.Host == s
+	return err == nil && validHost(u) && strings.EqualFold(u.Scheme+"://"+u.Host, s)
 }
 
 func validHost(u *url.URL) bool {

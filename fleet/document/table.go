@@ -32,7 +32,7 @@ func (s *Set) Table() *fleet.Table {
 func addTo(c *fleet.Contents, noun any) {
 	switch v := noun.(type) {
 	case *defaults:
-		c.Origins = v.Origins
+		c.Origins = canonicalOrigins(v.Origins)
 	case *fleet.Deletions:
 		c.Deletions = v
 	case *fleet.Model:

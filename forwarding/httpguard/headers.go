@@ -29,6 +29,8 @@ const (
 	headerSDKTimeout
 	headerSDKReadTimeout
 	headerTrace
+	headerOrigin
+	headerFetchSite
 	headerHop
 	headerQueue
 	headerPriority
@@ -112,6 +114,10 @@ func headerOf(name []byte) header {
 		return headerSDKReadTimeout
 	case "traceparent":
 		return headerTrace
+	case "origin":
+		return headerOrigin
+	case "sec-fetch-site":
+		return headerFetchSite
 	}
 	if bytes.HasPrefix(name, []byte(ourPrefix)) {
 		return ourHeaderOf(name[len(ourPrefix):])

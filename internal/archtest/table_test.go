@@ -100,7 +100,7 @@ var table = []row{
 		why: "it fills the table; readers of the table must not know its source"},
 
 	{path: "entry",
-		ours: []string{"accounts", "analytics", "analytics/journal", "analytics/metrics", "fleet", "forwarding/hop",
+		ours: []string{"accounts", "analytics", "analytics/journal", "analytics/metrics", "fleet", "forwarding/hop", "forwarding/httpguard",
 			"forwarding/netconn", "forwarding/peer", "forwarding/peertls", "forwarding/realtime", "forwarding/relay", "forwarding/server",
 			"forwarding/transport", "homes", "internal/ascii", "openai", "routing", "reasons"},
 		third: []string{fasthttp},
