@@ -1,15 +1,12 @@
 package admin
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
+	"log/slog"
 	"net"
 	"net/http"
-	"net/http/pprof"
 	"strconv"
 	"strings"
 	"time"
@@ -28,6 +25,7 @@ type Config struct {
 	Config  func() any             // age of the table, and documents that are not in force, for JSON
 	Pools   func(accounts int) any // state of the pools, with at most so many accounts of each, for JSON
 	Check   func() []error         // every invariant that does not hold
+	Hosts   []string               // names under which the pages are served, besides localhost and all IP addresses; a port is ignored
 }
 
 const (
@@ -61,15 +59,12 @@ func Handler(c Config) http.Handler {
 	if c.Check != nil {
 		page("/debug/check", check(func() []error { return append(c.Check(), c.losses()...) }))
 	}
-	page("/debug/pprof/", pprof.Index)
-	mux.HandleFunc("GET /debug/pprof/cmdline", pprof.Cmdline)
-	mux.HandleFunc("GET /debug/pprof/profile", pprof.Profile)
-	mux.HandleFunc("GET /debug/pprof/symbol", pprof.Symbol)
-	mux.HandleFunc("GET /debug/pprof/trace", pprof.Trace)
+	pages = append(pages, "/debug/pprof/")
+	addProfiles(mux)
 	mux.HandleFunc("GET /{$}", func(w http.ResponseWriter, _ *http.Request) {
 		writeText(w, http.StatusOK, strings.Join(pages, "\n")+"\n")
 	})
-	return mux
+	return newGuard(c.Hosts, mux)
 }
 
 func (c *Config) losses() []error {
@@ -129,38 +124,18 @@ func lines(all []error) string {
 	return text.String()
 }
 
-func asJSON(value func() any) http.HandlerFunc {
-	return func(w http.ResponseWriter, _ *http.Request) {
-		var body bytes.Buffer
-		encoder := json.NewEncoder(&body)
-		encoder.SetEscapeHTML(false)
-		encoder.SetIndent("", "  ")
-		if err := encoder.Encode(value()); err != nil {
-			writeText(w, http.StatusInternalServerError, fmt.Sprintf("cannot encode: %v\n", err))
-			return
-		}
-		w.Header().Set("Content-Type", "application/json")
-		_, _ = body.WriteTo(w) // an error means that the reader has gone
-	}
-}
-
-func writeText(w http.ResponseWriter, status int, text string) {
-	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
-	w.Header().Set("X-Content-Type-Options", "nosniff")
-	w.WriteHeader(status)
-	_, _ = io.WriteString(w, text)
-}
-
 // shutdownTimeout bounds requests in flight when the server ends; a longer profile is cut.
 const shutdownTimeout = time.Second
 
-// Serve serves the listener until ctx ends, and closes it. It returns nil if ctx ended it.
-func Serve(ctx context.Context, listener net.Listener, handler http.Handler) error {
+// Serve serves the listener until ctx ends, and closes it. It returns nil if ctx ended it. logger gets the problems of single
+// connections, one a minute.
+func Serve(ctx context.Context, listener net.Listener, handler http.Handler, logger *slog.Logger) error {
 	server := &http.Server{
 		Handler:           handler,
 		ReadHeaderTimeout: 10 * time.Second,
 		IdleTimeout:       2 * time.Minute,
 		MaxHeaderBytes:    32 << 10,
+		ErrorLog:          newServerLog(logger),
 	}
 	served := make(chan error, 1)
 	go func() { served <- server.Serve(listener) }()

@@ -3,6 +3,7 @@ package admin_test
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"net"
 	"net/http"
 	"strings"
@@ -27,7 +28,7 @@ func serve(t *testing.T, c admin.Config) string {
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
-	go func() { ended <- admin.Serve(ctx, listener, admin.Handler(c)) }()
+	go func() { ended <- admin.Serve(ctx, listener, admin.Handler(c), slog.New(slog.DiscardHandler)) }()
 	t.Cleanup(func() {
 		http.DefaultClient.CloseIdleConnections()
 		cancel()
@@ -132,7 +133,7 @@ func TestServeEndsWithRequestsInFlight(t *testing.T) {
 	})
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
-	go func() { ended <- admin.Serve(ctx, listener, slow) }()
+	go func() { ended <- admin.Serve(ctx, listener, slow, slog.New(slog.DiscardHandler)) }()
 	asked := make(chan struct{})
 	go func() {
 		defer close(asked)
@@ -161,7 +162,7 @@ func TestServeReturnsWhyItEnded(t *testing.T) {
 		t.Fatal(err)
 	}
 	listener.Close()
-	if err := admin.Serve(t.Context(), listener, admin.Handler(admin.Config{})); !errors.Is(err, net.ErrClosed) {
+	if err := admin.Serve(t.Context(), listener, admin.Handler(admin.Config{}), slog.New(slog.DiscardHandler)); !errors.Is(err, net.ErrClosed) {
 		t.Errorf("got %v, want %v", err, net.ErrClosed)
 	}
 }

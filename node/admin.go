@@ -2,6 +2,7 @@ package node
 
 import (
 	"context"
+	"log/slog"
 	"net"
 	"net/http"
 
@@ -17,13 +18,13 @@ type adminServer struct {
 
 func (s *adminServer) started() bool { return s.stop != nil }
 
-func (s *adminServer) serve(ln net.Listener, handler http.Handler) {
+func (s *adminServer) serve(ln net.Listener, handler http.Handler, logger *slog.Logger) {
 	var ctx context.Context
 	ctx, s.stop = context.WithCancel(context.Background())
 	s.done = make(chan struct{})
 	go func() {
 		defer close(s.done)
-		s.err = admin.Serve(ctx, ln, handler)
+		s.err = admin.Serve(ctx, ln, handler, logger)
 	}()
 }
 

@@ -41,10 +41,11 @@ const (
 
 // Config is what every node needs.
 type Config struct {
-	Node             string // name; part of keys in etcd
-	Listen           string // host:port of the listener for requests
-	AdvertiseAddress string // host:port at which other nodes reach Listen; empty = the address that Listen is bound to
-	Admin            string // host:port of the admin listener
+	Node             string   // name; part of keys in etcd
+	Listen           string   // host:port of the listener for requests
+	AdvertiseAddress string   // host:port at which other nodes reach Listen; empty = the address that Listen is bound to
+	Admin            string   // host:port of the admin listener
+	AdminHosts       []string // names under which the admin pages are served, besides the node's own; see [admin.Config]
 	Etcd             []string
 	DataDir          string // for events, the last good documents and the lease; empty = nothing is kept
 	Keys             *hop.Keys
@@ -148,7 +149,8 @@ func (r *runtime) serveAdmin(t tasks, c admin.Config) {
 	c.Losses = r.log.Problems
 	c.Fleet = func() any { return r.watcher.Table().Dump(r.watcher.Watches) }
 	c.Config = func() any { return r.configState() }
-	r.pages.serve(r.admin, admin.Handler(c))
+	c.Hosts = r.config.ownHosts()
+	r.pages.serve(r.admin, admin.Handler(c), r.config.Logger)
 	t.Go(func() error { return r.pages.wait(t.ctx) })
 }
 

@@ -28,12 +28,26 @@ func (c *Config) check(key string) error {
 			return fmt.Errorf("flag -advertise-address %q: must be host:port, as other nodes reach this one", c.AdvertiseAddress)
 		}
 	}
+	for _, host := range c.AdminHosts {
+		if host == "" || strings.ContainsAny(host, " /:*@") {
+			return fmt.Errorf("flag -admin-hosts %q: must be names of hosts, without a port, separated by commas", strings.Join(c.AdminHosts, ","))
+		}
+	}
 	for _, endpoint := range c.Etcd {
 		if err := checkEndpoint(endpoint); err != nil {
 			return fmt.Errorf("flag -etcd %q: %w", strings.Join(c.Etcd, ","), err)
 		}
 	}
 	return nil
+}
+
+// ownHosts returns the names of this node: those in its flags, and that of its machine.
+func (c *Config) ownHosts() []string {
+	own := append([]string{c.Node, c.Admin, c.AdvertiseAddress}, c.AdminHosts...)
+	if machine, err := os.Hostname(); err == nil {
+		own = append(own, machine)
+	}
+	return slices.DeleteFunc(own, func(host string) bool { return host == "" || host[0] == ':' })
 }
 
 // checkEndpoint accepts what the etcd client accepts: host:port, or a URL.

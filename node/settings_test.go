@@ -42,7 +42,10 @@ func TestBadSettings(t *testing.T) {
 	f(`flag -advertise-address "here": must be host:port`, func(c *node.Config) { c.AdvertiseAddress = "here" })
 	f(`flag -etcd "": must be URLs`, func(c *node.Config) { c.Etcd = []string{""} })
 	f(`flag -etcd "http://a:1,foo://b": unknown scheme "foo"`, func(c *node.Config) { c.Etcd = []string{"http://a:1", "foo://b"} })
-	f("flag -listen", func(*node.Config) {})
+	f(`flag -admin-hosts "edge.example:9080": must be names of hosts`, func(c *node.Config) { c.AdminHosts = []string{"edge.example:9080"} })
+	f(`flag -admin-hosts "edge.example,": must be names of hosts`, func(c *node.Config) { c.AdminHosts = []string{"edge.example", ""} })
+	f(`flag -admin-hosts "*": must be names of hosts`, func(c *node.Config) { c.AdminHosts = []string{"*"} })
+	f("flag -listen", func(c *node.Config) { c.AdminHosts = []string{"edge.example", "edge"} })
 }
 
 // A directory for credentials that is missing, or in which documents could name the node's own data, is refused.
@@ -69,6 +72,41 @@ func TestBadCredentialsDir(t *testing.T) {
 	f(data, filepath.Join(data, "not", "yet"), "has the data directory")
 	f(t.TempDir(), data, "flag -listen")
 	f(filepath.Join(dir, "data"), "", "flag -listen")
+}
+
+// The admin pages are served under the names in the node's flags, and under that of its machine.
+func TestNamesOfTheAdminPages(t *testing.T) {
+	s := etcdtest.Start(t)
+	c := config(t, s, "edge-1")
+	c.AdvertiseAddress, c.AdminHosts = "Edge.example:8080", []string{"metrics.example"}
+	r, _ := startEntry(t, c)
+	machine, err := os.Hostname()
+	if err != nil {
+		t.Fatal(err)
+	}
+	f := func(host string, want int) {
+		t.Helper()
+		request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+r.Admin+"/health/live", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		request.Host = host
+		answer, err := http.DefaultClient.Do(request)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if answer.Body.Close(); answer.StatusCode != want {
+			t.Errorf("%s: %d, want %d", host, answer.StatusCode, want)
+		}
+	}
+	f(r.Admin, 200)
+	f("edge-1:9080", 200)
+	f("edge.example", 200)
+	f("metrics.example:9080", 200)
+	f(machine, 200)
+	f("evil.example:9080", 421)
+	f("edge-2:9080", 421)
+	http.DefaultClient.CloseIdleConnections()
 }
 
 // A node that listens on every address of its machine registers one that other nodes can reach.

@@ -113,7 +113,8 @@ var table = []row{
 		why:   "a colo gets permits through admission, and trusts the hop token for the account"},
 
 	{path: "admin",
-		third: []string{"github.com/prometheus/client_golang"},
+		ours:  []string{"forwarding/httpguard"},
+		third: []string{"github.com/prometheus/client_golang", "golang.org/x/time/rate"},
 		why:   "the admin listener is given functions; it must not reach into the life of a request"},
 	{path: "node",
 		ours: []string{"admin", "analytics/journal", "analytics/metrics", "colo", "discovery/etcd", "entry", "fleet",

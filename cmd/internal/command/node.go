@@ -16,10 +16,11 @@ import (
 
 // NodeFlags are the settings that entry and colo have in common.
 type NodeFlags struct {
-	config  node.Config
-	etcd    string
-	keyFile string
-	debug   bool
+	config     node.Config
+	etcd       string
+	adminHosts string
+	keyFile    string
+	debug      bool
 }
 
 // EtcdFlag returns the flag that names the members of etcd.
@@ -43,6 +44,8 @@ func (f *NodeFlags) Flags(listen, admin string) []cli.Flag {
 		&cli.StringFlag{Name: "advertise-address", Destination: &c.AdvertiseAddress,
 			Usage: "`HOST:PORT` at which other nodes reach -listen (default: the address it is bound to)"},
 		&cli.StringFlag{Name: "admin", Value: admin, Destination: &c.Admin, Usage: "`ADDRESS` for metrics, health and debug pages"},
+		&cli.StringFlag{Name: "admin-hosts", Destination: &f.adminHosts,
+			Usage: "`NAMES` under which -admin is reached, separated by commas, besides localhost, IP addresses and the names of the node and its machine"},
 		EtcdFlag(&f.etcd),
 		&cli.StringFlag{Name: "key-file", Destination: &f.keyFile,
 			Usage: "`FILE` with the keys that all nodes of the fleet share: base64 of 32 bytes a line, mode 0600 (required)"},
@@ -76,6 +79,9 @@ func (f *NodeFlags) Config() (node.Config, error) {
 	}
 	c := f.config
 	c.Etcd = strings.Split(f.etcd, ",")
+	if f.adminHosts != "" {
+		c.AdminHosts = strings.Split(f.adminHosts, ",")
+	}
 	c.Keys, c.KeyFile, c.Logger = keys, f.keyFile, slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: level}))
 	return c, nil
 }
