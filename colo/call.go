@@ -209,6 +209,7 @@ func (c *call) dispatch() (*transport.Response, error) {
 		Method: "POST",
 		Path:   c.path(e),
 		Fields: append(fields, c.fields()...),
+		Account: c.token.Account,
 		// Much time may have passed since the grant: a disk may have stalled, a connect may have been slow, the process may have been stopped.
 		Precondition:   c.server.GrantsEnabled,
 		ConnectTimeout: c.model.Timeouts.Connect.Std(),

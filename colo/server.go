@@ -70,7 +70,7 @@ func New(c Config) (*Server, error) {
 	}
 	s := &Server{
 		config:      c,
-		transport:   transport.New(),
+		transport:   transport.New(c.Logger),
 		inflight:    inflight,
 		budget:      hop.NewRetryBudget(),
 		credentials: newCredentials(c.CredentialsDir, c.OwnFiles, c.Logger),
@@ -79,6 +79,7 @@ func New(c Config) (*Server, error) {
 	s.pools = admission.NewManager(c.Colo, s.probe, c.Logger)
 	s.metrics = metrics.NewColo(c.Metrics, s.table, s.Pools)
 	metrics.RegisterGrants(c.Metrics, s.GrantsEnabled)
+	metrics.RegisterOutOfTurn(c.Metrics, s.transport.Distrusted)
 	s.http = server.New(server.Config{
 		Handle:      s.serve,
 		HandleError: s.refuseUnreadable,

@@ -72,7 +72,7 @@ func New(c Config) (*Entry, error) {
 	}
 	e := &Entry{
 		config:    c,
-		transport: transport.New(),
+		transport: transport.New(c.Logger),
 		budget:    hop.NewRetryBudget(),
 		observed:  newObservations(c.Table),
 		active:    newActivity(),
@@ -90,6 +90,7 @@ func New(c Config) (*Entry, error) {
 		MaxPerIP:      c.MaxConnsPerIP,
 		OnRefusedConn: func() { e.metrics.Refused(reasons.TooManyConnections) }, // there is no request, and so no event
 	})
+	metrics.RegisterOutOfTurn(c.Metrics, e.transport.Distrusted)
 	metrics.RegisterConnections(c.Metrics, func() metrics.ConnStats {
 		return metrics.ConnStats(e.http.ConnStats())
 	})

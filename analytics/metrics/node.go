@@ -69,3 +69,11 @@ func RegisterEvents(reg *Registry, stats func() journal.Stats) {
 		},
 	})
 }
+
+// RegisterOutOfTurn registers how many servers a node keeps no connections to. count is called at each scrape.
+func RegisterOutOfTurn(reg *Registry, count func() int) {
+	reg.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+		Name: "colonnade_out_of_turn_servers",
+		Help: "Engines (at an entry: colo servers) that sent something out of turn within the last hour, so that no connection to them is kept.",
+	}, func() float64 { return float64(count()) }))
+}

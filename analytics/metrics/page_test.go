@@ -51,6 +51,7 @@ func coloMetrics() *metrics.Registry {
 	m.QueueWait("p", time.Second)
 	m.Retried("p")
 	metrics.RegisterGrants(reg, func() bool { return true })
+	metrics.RegisterOutOfTurn(reg, func() int { return 0 })
 	nodeMetrics(reg)
 	return reg
 }

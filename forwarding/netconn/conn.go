@@ -36,6 +36,7 @@ type Conn struct {
 	Tick        func() time.Duration // called while Read waits; returns when to be called next; nil = never
 
 	cancelled atomic.Bool
+	unread    unread
 }
 
 // New returns a Conn over tcp, or over secure, whose TCP connection is tcp; secure is nil without TLS.
@@ -44,10 +45,12 @@ func New(tcp *net.TCPConn, secure *TLSConn) (*Conn, error) {
 	if err != nil {
 		return nil, err
 	}
+	c := &Conn{Conn: tcp, tcp: tcp, tls: secure, raw: raw}
 	if secure != nil {
-		return &Conn{Conn: secure, tcp: tcp, tls: secure, raw: raw}, nil
+		c.Conn = secure
 	}
-	return &Conn{Conn: tcp, tcp: tcp, raw: raw}, nil
+	c.unread.receive = c.unread.from
+	return c, nil
 }
 
 // Wrap returns a Conn that reads and writes through outer, which lies over tcp and, unless it is nil, secure.
@@ -170,19 +173,4 @@ func (c *Conn) WriteWithin(p []byte, stall time.Duration, limit time.Time) (int,
 			return done, err
 		}
 	}
-}
-
-// Quiet reports whether an idle connection can be used again: the other side has neither closed it nor sent anything.
-func (c *Conn) Quiet() bool {
-	if c.tls != nil {
-		return c.tls.quiet() // the socket does not show what TLS has read already
-	}
-	quiet := false
-	// Control instead of Read, which would check the deadline that the last exchange has left.
-	err := c.raw.Control(func(fd uintptr) {
-		var b [1]byte
-		_, _, err := syscall.Recvfrom(int(fd), b[:], syscall.MSG_PEEK|syscall.MSG_DONTWAIT)
-		quiet = err == syscall.EAGAIN || err == syscall.EWOULDBLOCK
-	})
-	return err == nil && quiet
 }

@@ -192,24 +192,48 @@ func TestAbort(t *testing.T) {
 	}
 }
 
-// A connection is quiet until the other side sends something or closes, even after a deadline has passed.
-func TestQuiet(t *testing.T) {
-	for name, end := range map[string]func(*net.TCPConn){
-		"data":  func(c *net.TCPConn) { _, _ = c.Write([]byte("x")) },
-		"close": func(c *net.TCPConn) { c.Close() },
-		"reset": func(c *net.TCPConn) { _ = c.SetLinger(0); c.Close() },
+// Unread shows what the other side has sent, or that it has closed, even after a deadline has passed, and leaves it to be read.
+func TestUnread(t *testing.T) {
+	for name, c := range map[string]struct {
+		end  func(*net.TCPConn)
+		want string // empty: an error
+	}{
+		"data":  {func(c *net.TCPConn) { _, _ = c.Write([]byte("xyz")) }, "xyz"},
+		"close": {func(c *net.TCPConn) { c.Close() }, ""},
+		"reset": {func(c *net.TCPConn) { _ = c.SetLinger(0); c.Close() }, ""},
 	} {
-		c, far := newConn(t)
-		_ = c.SetDeadline(netconn.PastDeadline())
-		if !c.Quiet() {
-			t.Errorf("%s: not quiet before", name)
+		near, far := newConn(t)
+		_ = near.SetDeadline(netconn.PastDeadline())
+		if unread, err := near.Unread(); err != nil || len(unread) > 0 {
+			t.Errorf("%s: before: %q, %v", name, unread, err)
 		}
-		end(far)
-		for deadline := time.Now().Add(patience); c.Quiet(); time.Sleep(time.Millisecond) {
-			if time.Now().After(deadline) {
-				t.Fatalf("%s: still quiet", name)
-			}
+		c.end(far)
+		var unread []byte
+		var err error
+		testkit.WaitFor(t, "it to arrive", func() bool {
+			unread, err = near.Unread()
+			return err != nil || len(unread) > 0
+		})
+		if string(unread) != c.want || (err == nil) != (c.want != "") {
+			t.Errorf("%s: %q, %v", name, unread, err)
 		}
+	}
+}
+
+// What was skipped is not read any more, and everything else is.
+func TestSkip(t *testing.T) {
+	near, far := newConn(t)
+	_, _ = far.Write([]byte("\r\nabc"))
+	testkit.WaitFor(t, "it to arrive", func() bool {
+		unread, err := near.Unread()
+		return err == nil && len(unread) == 5
+	})
+	if err := near.Skip(2); err != nil {
+		t.Fatal(err)
+	}
+	var got [8]byte
+	if n, err := near.Read(got[:]); err != nil || string(got[:n]) != "abc" {
+		t.Errorf("read %q, %v", got[:n], err)
 	}
 }
 

@@ -25,3 +25,8 @@ func IsShortage(err error) bool {
 // IsLocalShortage reports whether a connection failed because this machine lacks a resource, such as file descriptors. Such an
 // error says nothing about the other side.
 func IsLocalShortage(err error) bool { return IsShortage(err) && !errors.Is(err, syscall.ECONNABORTED) }
+
+// IsRefused reports whether the other side has refused or reset the connection: no server listens there, or it is going away.
+func IsRefused(err error) bool {
+	return errors.Is(err, syscall.ECONNREFUSED) || errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE)
+}

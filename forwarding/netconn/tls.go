@@ -138,12 +138,6 @@ func (s *TLSConn) Poll() (again bool, err error) {
 	return false, err
 }
 
-// quiet reports whether the other side has neither closed nor sent anything.
-func (s *TLSConn) quiet() bool {
-	again, err := s.Poll()
-	return again && err == nil
-}
-
 func (s *TLSConn) LocalAddr() net.Addr                { return s.tcp.LocalAddr() }
 func (s *TLSConn) RemoteAddr() net.Addr               { return s.tcp.RemoteAddr() }
 func (s *TLSConn) SetReadDeadline(t time.Time) error  { return s.tcp.SetReadDeadline(t) }

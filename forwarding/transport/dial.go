@@ -20,13 +20,21 @@ type conn struct {
 	*netconn.Conn
 	br           *bufio.Reader
 	head         []byte // memory for request heads
+	target       Target
+	account      string // that the last request was for
+	kept         bool   // it has served a request before
 	idleSince    time.Time
 	trustVersion uint64 // of the certificates at the handshake
 }
 
-// dial connects to a target within timeout, with HTTP/1.1 as the only application protocol over TLS.
-func dial(ctx context.Context, to Target, timeout time.Duration) (*conn, error) {
-	ctx, cancel := context.WithTimeout(ctx, timeout)
+// dial connects to the target of a request that was dispatched when it began, with HTTP/1.1 as the only application protocol over
+// TLS. The limits of the request bound it, too.
+func dial(ctx context.Context, r *Request, began time.Time) (*conn, error) {
+	to, deadline := r.Target, time.Now().Add(r.ConnectTimeout)
+	if by := r.firstByteBy(began); !by.IsZero() && by.Before(deadline) {
+		deadline = by
+	}
+	ctx, cancel := context.WithDeadline(ctx, deadline)
 	defer cancel()
 	var d net.Dialer
 	nc, err := d.DialContext(ctx, "tcp", to.Address)
@@ -35,7 +43,7 @@ func dial(ctx context.Context, to Target, timeout time.Duration) (*conn, error) 
 	}
 	tcp := nc.(*net.TCPConn)
 	_ = tcp.SetReadBuffer(netconn.SocketBuffer)
-	c := &conn{trustVersion: to.Peer.Version()} // before the handshake, so that a change during it counts as one after it
+	c := &conn{target: to, trustVersion: to.Peer.Version()} // before the handshake, so that a change during it counts as one after it
 	var secure *netconn.TLSConn
 	if config := to.clientTLS(); config != nil {
 		secure = netconn.NewTLS(tcp, func(below net.Conn) *tls.Conn { return tls.Client(below, config) }, nil)
@@ -62,11 +70,12 @@ func (t Target) clientTLS() *tls.Config {
 	return &tls.Config{ServerName: t.ServerName, NextProtos: []string{peertls.ALPN}, MinVersion: tls.VersionTLS12}
 }
 
-// send writes the whole request. A head and a short body are one write.
-func (c *conn) send(r *Request) error {
+// send writes the whole request, and returns how many bytes of it were sent. A head and a short body are one write. On a kept
+// connection, the last byte is held back until it is clear that nothing has arrived which no request has asked for.
+func (c *conn) send(r *Request) (int64, error) {
 	head, err := r.appendHead(c.head[:0])
 	if err != nil {
-		return err
+		return 0, err
 	}
 	c.head = head
 	deadline := time.Now().Add(r.ConnectTimeout + netconn.WriteStall)
@@ -74,25 +83,55 @@ func (c *conn) send(r *Request) error {
 		deadline = r.Deadline
 	}
 	if err := c.SetWriteDeadline(deadline); err != nil {
-		return err
+		return 0, err
 	}
 	if c.Cancelled() {
-		return netconn.ErrCancelled
+		return 0, netconn.ErrCancelled
 	}
-	bufs := net.Buffers{head, r.Body}
+	first, rest := head, r.Body
 	if len(r.Body) < readBuffer {
 		c.head = append(head, r.Body...)
-		bufs = net.Buffers{c.head}
+		first, rest = c.head, nil
 	}
 	if r.Precondition != nil && !r.Precondition() {
-		return ErrNotSent
+		return 0, ErrNotSent
 	}
-	_, err = bufs.WriteTo(c.Conn.Conn)
+	n, err := c.write(first, rest)
 	if cap(c.head) > 4*readBuffer {
 		c.head = nil
 	}
 	if err != nil {
-		return fmt.Errorf("cannot send request: %w", err)
+		return n, fmt.Errorf("cannot send request: %w", err)
 	}
-	return nil
+	return n, nil
+}
+
+// write writes the two parts of a request, of which the second may be empty.
+func (c *conn) write(first, rest []byte) (int64, error) {
+	var last []byte
+	if c.kept {
+		if len(rest) > 0 {
+			rest, last = rest[:len(rest)-1], rest[len(rest)-1:]
+		} else {
+			first, last = first[:len(first)-1], first[len(first)-1:]
+		}
+	}
+	n, err := c.writeAll(first, rest)
+	if err != nil || !c.kept {
+		return n, err
+	}
+	if err := c.checkTurn(n); err != nil {
+		return n, err
+	}
+	m, err := c.Conn.Conn.Write(last)
+	return n + int64(m), err
+}
+
+func (c *conn) writeAll(first, rest []byte) (int64, error) {
+	if len(rest) == 0 {
+		n, err := c.Conn.Conn.Write(first)
+		return int64(n), err
+	}
+	bufs := net.Buffers{first, rest}
+	return bufs.WriteTo(c.Conn.Conn)
 }

@@ -73,6 +73,8 @@ type Request struct {
 	Path   string // with its query
 	Fields []Field
 	Body   []byte
+	// Account is for whom the request is. A connection that has served one account serves another only after a moment of silence.
+	Account string
 	// Handshake, unless it is nil, requests a WebSocket: see [Response.Upgraded].
 	Handshake *Handshake
 	// Precondition, unless it is nil, is called after the connection has been made and before the first byte is sent. If it returns
@@ -90,6 +92,18 @@ type Request struct {
 	// Linger is how long to wait, after a cancellation, until the server has closed the connection: an engine's slot is free only
 	// then.
 	Linger time.Duration
+}
+
+// firstByteBy returns until when the first byte must arrive of a request that was dispatched when it began; zero means never.
+func (r *Request) firstByteBy(began time.Time) time.Time {
+	if r.FirstByteTimeout <= 0 {
+		return r.Deadline
+	}
+	by := began.Add(r.FirstByteTimeout)
+	if !r.Deadline.IsZero() && r.Deadline.Before(by) {
+		return r.Deadline
+	}
+	return by
 }
 
 // appendHead appends the request line and the header lines. It returns an error for a value that could add another line.

@@ -28,7 +28,6 @@ type ReadOptions struct {
 type Response struct {
 	ctx           context.Context
 	transport     *Transport
-	target        Target
 	conn          *conn
 	lingerLimit   time.Duration
 	deadline      time.Time   // of the exchange
@@ -42,6 +41,7 @@ type Response struct {
 	usage    *openai.UsageScanner // scans a JSON body that is too long to be held
 	held     []byte               // returned by Next before the rest of the body
 	whole    bool                 // held is the whole body
+	unsent   bool                 // nothing of the request was sent
 	upgraded bool                 // the connection is a WebSocket now
 	size     int64                // bytes that Next has returned
 }
@@ -167,13 +167,19 @@ func (resp *Response) finish() {
 	}
 	resp.conn = nil
 	resp.DetachContext()
-	reusable := !resp.connCancelled && !resp.head.close && resp.body.framing != framingClose && resp.body.held == 0 && c.br.Buffered() == 0
+	reusable := !resp.connCancelled && !resp.head.close && resp.body.framing != framingClose && resp.body.held == 0
+	if reusable && c.br.Buffered() > 0 {
+		behind, _ := c.br.Peek(c.br.Buffered())
+		if reusable = emptyLines(behind) == len(behind); !reusable {
+			resp.transport.idle.distrust(c.target.Address)
+		}
+	}
 	if !reusable {
 		c.Close()
 		resp.transport.releaseReader(c)
 		return
 	}
-	resp.transport.put(resp.target, c)
+	resp.transport.put(c)
 }
 
 // Close ends the exchange. Unless the response was read to its end, it closes the connection, and waits for up to [Request.Linger]

@@ -1,6 +1,7 @@
 package transport_test
 
 import (
+	"log/slog"
 	"net"
 	"testing"
 	"time"
@@ -18,7 +19,7 @@ func TestShortageIsOurs(t *testing.T) {
 	}
 	defer ln.Close()
 	dial := func() error {
-		answer, err := transport.New().Do(t.Context(), &transport.Request{
+		answer, err := transport.New(slog.New(slog.DiscardHandler)).Do(t.Context(), &transport.Request{
 			Target: transport.Target{Address: ln.Addr().String()}, Method: "GET", Path: "/", ConnectTimeout: time.Second, Deadline: time.Now().Add(time.Second),
 		}, transport.ReadOptions{})
 		if err == nil {

@@ -4,34 +4,27 @@ import (
 	"bufio"
 	"context"
 	"errors"
+	"fmt"
 	"io"
-	"slices"
+	"log/slog"
 	"sync"
 	"time"
-)
 
-const (
-	// maxIdleTime is shorter than the time after which engines close idle connections (uvicorn: 5 s).
-	maxIdleTime = 4 * time.Second
-	// maxIdlePerTarget is the highest number of idle connections to one target.
-	maxIdlePerTarget = 512
+	"colonnade/forwarding/netconn"
 )
 
 // Transport makes exchanges with servers, and keeps idle connections to them. Its methods may be called by several goroutines at
 // once. The zero value is not usable: see [New].
 type Transport struct {
 	readers sync.Pool // of *bufio.Reader
-
-	mu     sync.Mutex         // guards the fields below
-	idle   map[Target][]*conn // the most recently used last
-	closed bool
+	idle    idleConns
 }
 
 // New returns a transport. The caller must call Run.
-func New() *Transport {
+func New(logger *slog.Logger) *Transport {
 	return &Transport{
 		readers: sync.Pool{New: func() any { return bufio.NewReaderSize(nil, readBuffer) }},
-		idle:    map[Target][]*conn{},
+		idle:    idleConns{logger: logger, conns: map[Target][]*conn{}, distrusted: map[string]time.Time{}},
 	}
 }
 
@@ -41,90 +34,26 @@ func (t *Transport) Run(ctx context.Context) error {
 	defer tick.Stop()
 	for {
 		select {
-		case <-tick.C:
-			t.closeIdle(time.Now().Add(-maxIdleTime))
+		case now := <-tick.C:
+			t.idle.expire(now)
 		case <-ctx.Done():
-			t.close()
+			t.idle.close()
 			return nil
-		}
-	}
-}
-
-func (t *Transport) close() {
-	t.mu.Lock()
-	t.closed = true
-	t.mu.Unlock()
-	t.closeIdle(time.Now().Add(time.Hour))
-}
-
-func (t *Transport) closeIdle(before time.Time) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	for to, conns := range t.idle {
-		// In order of time: the stale ones come first.
-		n := 0
-		for n < len(conns) && conns[n].idleSince.Before(before) {
-			conns[n].Close()
-			n++
-		}
-		if conns = slices.Delete(conns, 0, n); len(conns) == 0 {
-			delete(t.idle, to)
-		} else {
-			t.idle[to] = conns
 		}
 	}
 }
 
 // Idle returns the number of idle connections.
-func (t *Transport) Idle() int {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	n := 0
-	for _, conns := range t.idle {
-		n += len(conns)
-	}
-	return n
-}
+func (t *Transport) Idle() int { return t.idle.len() }
 
-// take returns the most recently used idle connection that can be used again, or nil.
-func (t *Transport) take(to Target) *conn {
-	for {
-		c := t.pop(to)
-		if c == nil {
-			return nil
-		}
-		if time.Since(c.idleSince) < maxIdleTime && c.trustVersion == to.Peer.Version() && c.Quiet() {
-			return c
-		}
-		c.Close()
-	}
-}
-
-func (t *Transport) pop(to Target) *conn {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	conns := t.idle[to]
-	if len(conns) == 0 {
-		return nil
-	}
-	c := conns[len(conns)-1]
-	conns[len(conns)-1] = nil
-	t.idle[to] = conns[:len(conns)-1]
-	return c
-}
+// Distrusted returns the number of servers to which no connections are kept, since they have sent bytes out of turn.
+func (t *Transport) Distrusted() int { return t.idle.distrustedLen(time.Now()) }
 
 // put keeps a connection after a response that was read to its end.
-func (t *Transport) put(to Target, c *conn) {
+func (t *Transport) put(c *conn) {
 	t.releaseReader(c)
 	c.Tick = nil
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if t.closed || len(t.idle[to]) >= maxIdlePerTarget {
-		c.Close()
-		return
-	}
-	c.idleSince = time.Now()
-	t.idle[to] = append(t.idle[to], c)
+	t.idle.put(c)
 }
 
 func (t *Transport) releaseReader(c *conn) {
@@ -136,25 +65,36 @@ func (t *Transport) releaseReader(c *conn) {
 // Do sends r once, and returns the response when its first byte has arrived. If ctx ends before, Do closes the exchange as
 // [Response.Close] does, and returns the context's cause. Any other failure is an [ExchangeError]. The caller must close the
 // response.
+//
+// If a kept connection cannot be used any more, and the server cannot have received the whole request, Do sends it on a new one.
 func (t *Transport) Do(ctx context.Context, r *Request, s ReadOptions) (*Response, error) {
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)
 	}
-	var c *conn
+	began := time.Now()
 	if r.Handshake == nil { // which keeps its connection, so it gets a new one
-		c = t.take(r.Target)
-	}
-	if c == nil {
-		var err error
-		if c, err = dial(ctx, r.Target, r.ConnectTimeout); err != nil {
-			return nil, exchangeError(ctx, PhaseConnect, err)
+		if c := t.idle.take(r.Target, r.Account); c != nil {
+			resp, err := t.exchange(ctx, c, r, s, began)
+			if !errors.Is(err, errStale) {
+				return resp, err
+			}
 		}
 	}
+	c, err := dial(ctx, r, began)
+	if err != nil {
+		return nil, exchangeError(ctx, PhaseConnect, err)
+	}
+	return t.exchange(ctx, c, r, s, began)
+}
+
+// exchange is Do on one connection.
+func (t *Transport) exchange(ctx context.Context, c *conn, r *Request, s ReadOptions, began time.Time) (*Response, error) {
 	c.br = t.readers.Get().(*bufio.Reader)
 	c.br.Reset(c)
+	c.account = r.Account
 	c.IdleTimeout, c.Deadline, c.Tick = 0, r.Deadline, r.Tick
 
-	resp := &Response{ctx: ctx, transport: t, target: r.Target, conn: c, lingerLimit: r.Linger, deadline: r.Deadline}
+	resp := &Response{ctx: ctx, transport: t, conn: c, lingerLimit: r.Linger, deadline: r.Deadline}
 	resp.unwatch = context.AfterFunc(ctx, c.Cancel)
 	begun := false
 	defer func() {
@@ -162,8 +102,11 @@ func (t *Transport) Do(ctx context.Context, r *Request, s ReadOptions) (*Respons
 			resp.Close()
 		}
 	}()
-	if err := resp.begin(r, s); err != nil {
+	if err := resp.begin(r, s, began); err != nil {
 		resp.Close()
+		if errors.Is(err, errOutOfTurn) {
+			t.idle.distrust(r.Target.Address)
+		}
 		phase := resp.phase()
 		if r.Target.Peer.SentAlert(err) && resp.head.status == 0 {
 			phase, err = PhaseConnect, r.Target.Peer.Explain(err)
@@ -175,34 +118,27 @@ func (t *Transport) Do(ctx context.Context, r *Request, s ReadOptions) (*Respons
 }
 
 // phase returns the phase in which Do failed on a connection. Any byte of the body of a response below 300 that is not a stream means
-// PhaseStream, although it is held; otherwise it is PhaseFirstByte.
+// PhaseStream, although it is held; otherwise it is PhaseFirstByte, or PhaseConnect if nothing was sent.
 func (resp *Response) phase() Phase {
-	if resp.stream == nil && len(resp.held) > 0 && resp.head.status < 300 {
+	switch {
+	case resp.unsent:
+		return PhaseConnect
+	case resp.stream == nil && len(resp.held) > 0 && resp.head.status < 300:
 		return PhaseStream
 	}
 	return PhaseFirstByte
 }
 
-// begin sends the request, and reads the response up to its first byte.
-func (resp *Response) begin(r *Request, s ReadOptions) error {
-	sent := time.Now()
-	if err := resp.conn.send(r); err != nil {
-		if errors.Is(err, ErrNotSent) {
-			resp.lingerLimit = 0
-			return err
-		}
-		if err = resp.readEarlyRefusal(err); err != nil {
+// begin sends the request, and reads the response up to its first byte. began is when the request was dispatched.
+func (resp *Response) begin(r *Request, s ReadOptions, began time.Time) error {
+	if n, err := resp.conn.send(r); err != nil {
+		if answered, err := resp.sendFailed(n, err); !answered {
 			return err
 		}
 		return resp.readFirst(s)
 	}
-	if r.FirstByteTimeout > 0 {
-		resp.conn.IdleTimeout = 0
-		if by := sent.Add(r.FirstByteTimeout); r.Deadline.IsZero() || by.Before(r.Deadline) {
-			resp.conn.Deadline = by
-		}
-	}
-	h, err := readHeadWithProgress(resp.conn.br, r.OnProgress)
+	resp.conn.Deadline = r.firstByteBy(began)
+	h, err := resp.conn.readHead(r.OnProgress)
 	if err != nil {
 		if errors.Is(err, io.EOF) {
 			err = errNoResponse
@@ -224,12 +160,31 @@ func (resp *Response) begin(r *Request, s ReadOptions) error {
 	return nil
 }
 
+// sendFailed handles a request of which only n bytes could be sent. It reports whether the server has answered all the same.
+func (resp *Response) sendFailed(n int64, err error) (answered bool, _ error) {
+	c := resp.conn
+	switch {
+	case errors.Is(err, ErrNotSent), errors.Is(err, errStale):
+		resp.lingerLimit = 0 // the server has nothing to end
+		return false, err
+	case c.kept && !netconn.IsTimeout(err) && !c.Cancelled():
+		// Anything that can be read may belong to an earlier request.
+		resp.lingerLimit = 0
+		return false, fmt.Errorf("%w: %w", errStale, err)
+	}
+	if err = resp.readEarlyRefusal(err); err == nil {
+		return true, nil
+	}
+	resp.unsent = n == 0 && netconn.IsRefused(err)
+	return false, err
+}
+
 // readEarlyRefusal reads a response after a request could not be sent to its end: a server that refuses a request for its size may
 // respond before. It returns failure if there is none.
 func (resp *Response) readEarlyRefusal(failure error) error {
 	resp.conn.IdleTimeout = framingGrace
 	h, err := readHead(resp.conn.br)
-	if resp.target.Peer.SentAlert(err) {
+	if resp.conn.target.Peer.SentAlert(err) {
 		return err
 	}
 	if err != nil || h.status < 400 {

@@ -73,7 +73,7 @@ func TestConnectionClosedWhileIdle(t *testing.T) {
 		}
 		a.Close()
 		testkit.WaitFor(t, "the close of the idle connection to arrive", func() bool {
-			return !tr.HasQuiet(transport.Target{Address: address, Host: address})
+			return !tr.HasUsable(transport.Target{Address: address, Host: address})
 		})
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"log/slog"
 	"net"
 	"net/http"
 	"testing"
@@ -70,7 +71,7 @@ func AnswerWith(answers ...string) func(net.Conn) {
 // NewTransport returns a transport that runs until the end of the test.
 func NewTransport(t testing.TB) *transport.Transport {
 	t.Helper()
-	tr := transport.New()
+	tr := transport.New(slog.New(slog.DiscardHandler))
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan struct{})
 	go func() {

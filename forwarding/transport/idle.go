@@ -1,0 +1,178 @@
+package transport
+
+import (
+	"errors"
+	"log/slog"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+)
+
+const (
+	// maxIdleTime is shorter than the time after which engines close idle connections (uvicorn: 5 s).
+	maxIdleTime = 4 * time.Second
+	// maxIdlePerTarget is the highest number of idle connections to one target.
+	maxIdlePerTarget = 512
+	// settleTime is how long a connection that has served one account must have been silent before it serves another. An answer that
+	// arrives so late can then only reach the account that it may be for.
+	settleTime = 100 * time.Millisecond
+	// distrustTime is for how long no connection is kept to a server that has sent something out of turn, from the last time on.
+	distrustTime = time.Hour
+)
+
+// idleConns are the idle connections of a transport. Its methods may be called by several goroutines at once.
+type idleConns struct {
+	logger *slog.Logger
+
+	mu         sync.Mutex           // guards the fields below
+	conns      map[Target][]*conn   // by the time since when they are idle, the latest last
+	distrusted map[string]time.Time // addresses to which no connection is kept, and until when
+	closed     bool
+}
+
+// take returns the most recently used connection that can be used again by an account, or nil.
+func (i *idleConns) take(to Target, account string) *conn {
+	for {
+		c := i.pop(to, account)
+		if c == nil {
+			return nil
+		}
+		if time.Since(c.idleSince) < maxIdleTime && c.trustVersion == to.Peer.Version() {
+			err := c.checkTurn(0)
+			if err == nil {
+				return c
+			}
+			if errors.Is(err, errOutOfTurn) {
+				i.distrust(to.Address)
+			}
+		}
+		c.Close()
+	}
+}
+
+func (i *idleConns) pop(to Target, account string) *conn {
+	settled := time.Now().Add(-settleTime)
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	conns := i.conns[to]
+	for at, c := range slices.Backward(conns) {
+		if c.account == account || c.idleSince.Before(settled) {
+			i.conns[to] = slices.Delete(conns, at, at+1)
+			return c
+		}
+	}
+	return nil
+}
+
+// put keeps a connection, or closes it.
+func (i *idleConns) put(c *conn) {
+	if !i.add(c) {
+		c.Close()
+	}
+}
+
+func (i *idleConns) add(c *conn) bool {
+	now := time.Now()
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	if i.closed || len(i.conns[c.target]) >= maxIdlePerTarget || i.distrustsLocked(c.target.Address, now) {
+		return false
+	}
+	c.idleSince, c.kept = now, true
+	i.conns[c.target] = append(i.conns[c.target], c)
+	return true
+}
+
+func (i *idleConns) distrustsLocked(address string, now time.Time) bool {
+	if len(i.distrusted) == 0 {
+		return false
+	}
+	return now.Before(i.distrusted[address])
+}
+
+// distrust closes the idle connections to an address, and lets none be kept for distrustTime.
+func (i *idleConns) distrust(address string) {
+	now := time.Now()
+	i.mu.Lock()
+	known := i.distrustsLocked(address, now)
+	i.distrusted[address] = now.Add(distrustTime)
+	var old []*conn
+	for to, conns := range i.conns {
+		if to.Address == address {
+			old = append(old, conns...)
+			delete(i.conns, to)
+		}
+	}
+	i.mu.Unlock()
+	closeAll(old)
+	if !known {
+		i.logger.Warn("server sent something out of turn: no connection to it is kept", "address", address, "for", distrustTime)
+	}
+}
+
+func (i *idleConns) distrustedLen(now time.Time) (n int) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	for _, until := range i.distrusted {
+		if now.Before(until) {
+			n++
+		}
+	}
+	return n
+}
+
+// expire closes connections that have been idle for too long, and looks a last time for something out of turn.
+func (i *idleConns) expire(now time.Time) {
+	for _, c := range i.removeBefore(now.Add(-maxIdleTime)) {
+		if errors.Is(c.checkTurn(0), errOutOfTurn) {
+			i.distrust(c.target.Address)
+		}
+		c.Close()
+	}
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	maps.DeleteFunc(i.distrusted, func(_ string, until time.Time) bool { return until.Before(now) })
+}
+
+// removeBefore removes the connections that have been idle since before a time.
+func (i *idleConns) removeBefore(before time.Time) (old []*conn) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	for to, conns := range i.conns {
+		n := 0
+		for n < len(conns) && conns[n].idleSince.Before(before) {
+			n++
+		}
+		old = append(old, conns[:n]...)
+		if conns = slices.Delete(conns, 0, n); len(conns) == 0 {
+			delete(i.conns, to)
+		} else {
+			i.conns[to] = conns
+		}
+	}
+	return old
+}
+
+// close closes all connections, and those that are put later.
+func (i *idleConns) close() {
+	i.mu.Lock()
+	i.closed = true
+	i.mu.Unlock()
+	closeAll(i.removeBefore(time.Now().Add(time.Hour)))
+}
+
+func (i *idleConns) len() (n int) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	for _, conns := range i.conns {
+		n += len(conns)
+	}
+	return n
+}
+
+func closeAll(conns []*conn) {
+	for _, c := range conns {
+		c.Close()
+	}
+}

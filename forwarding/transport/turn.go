@@ -1,0 +1,88 @@
+package transport
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+
+	"colonnade/forwarding/hop"
+)
+
+// A connection is out of turn when the server sends something that is no answer to the request under way. The next request must not
+// get it for its answer. Three looks find it: before a kept connection is used ([idleConns.take]), before the last byte of the request
+// is sent ([conn.send]), since no server answers a request that it does not have yet, and behind the end of the answer
+// ([Response.finish]).
+
+var (
+	// errStale is returned for a request on a kept connection which the server cannot have received as a whole.
+	errStale = errors.New("kept connection cannot be used any more")
+	// errOutOfTurn is an errStale: the server has sent something that was not asked for.
+	errOutOfTurn = fmt.Errorf("%w: the server has sent something out of turn", errStale)
+)
+
+// checkTurn returns an error if a connection on which no answer is due cannot be used. sent is how many bytes of the next request the
+// server may have. Empty lines are read and ignored.
+func (c *conn) checkTurn(sent int64) error {
+	unread, err := c.Unread()
+	if err != nil {
+		return fmt.Errorf("%w: %w", errStale, err)
+	}
+	empty := emptyLines(unread)
+	switch {
+	case len(unread) == 0:
+		return nil
+	case empty < len(unread) && !refusesEarly(unread[empty:], sent):
+		return errOutOfTurn
+	case empty < len(unread) || empty >= maxEmptyLines:
+		return errStale
+	}
+	return c.Skip(empty)
+}
+
+// maxEmptyLines is how many bytes of empty lines may come before a response.
+const maxEmptyLines = 32
+
+// emptyLines returns how many bytes of p are empty lines at its begin. Servers that end an answer with a CRLF too many are common
+// enough for RFC 9112, section 2.2, to make servers tolerate the same of clients.
+func emptyLines(p []byte) int {
+	for i, b := range p {
+		if b != '\r' && b != '\n' {
+			return i
+		}
+	}
+	return len(p)
+}
+
+// readHead reads the head of a response. On a kept connection, empty lines may come before it.
+func (c *conn) readHead(onProgress func(hop.Progress)) (head, error) {
+	if c.kept {
+		if err := skipEmptyLines(c.br); err != nil {
+			return head{}, err
+		}
+	}
+	return readHeadWithProgress(c.br, onProgress)
+}
+
+// skipEmptyLines waits for the first byte of a response, and discards empty lines before it.
+func skipEmptyLines(br *bufio.Reader) error {
+	for range maxEmptyLines {
+		first, err := br.Peek(1)
+		if err != nil {
+			return err
+		}
+		if emptyLines(first) == 0 {
+			return nil
+		}
+		_, _ = br.Discard(1)
+	}
+	return nil
+}
+
+// refusesEarly reports whether p begins a response that a server may send although it does not have the whole request: 408 when it
+// closes an idle connection, or any error once it has some of the request.
+func refusesEarly(p []byte, sent int64) bool {
+	if len(p) < 12 || string(p[:7]) != "HTTP/1." || p[8] != ' ' {
+		return false
+	}
+	return string(p[9:12]) == "408" || sent > 0 && (p[9] == '4' || p[9] == '5')
+}
