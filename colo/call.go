@@ -205,10 +205,10 @@ func (c *call) dispatch() (*transport.Response, error) {
 	}
 	edit := openai.Edit{Model: upstreamName(c.model, e), AskUsage: e.Usage == fleet.UsageAsk}
 	r := transport.Request{
-		Target: target,
-		Method: "POST",
-		Path:   c.path(e),
-		Fields: append(fields, c.fields()...),
+		Target:  target,
+		Method:  "POST",
+		Path:    c.path(e),
+		Fields:  append(fields, c.fields()...),
 		Account: c.token.Account,
 		// Much time may have passed since the grant: a disk may have stalled, a connect may have been slow, the process may have been stopped.
 		Precondition:   c.server.GrantsEnabled,

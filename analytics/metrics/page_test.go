@@ -51,7 +51,6 @@ func coloMetrics() *metrics.Registry {
 	m.QueueWait("p", time.Second)
 	m.Retried("p")
 	metrics.RegisterGrants(reg, func() bool { return true })
-	metrics.RegisterOutOfTurn(reg, func() int { return 0 })
 	nodeMetrics(reg)
 	return reg
 }
@@ -59,6 +58,7 @@ func coloMetrics() *metrics.Registry {
 func nodeMetrics(reg *metrics.Registry) {
 	metrics.RegisterConfig(reg, func() metrics.ConfigState { return metrics.ConfigState{} })
 	metrics.RegisterConnections(reg, func() metrics.ConnStats { return metrics.ConnStats{} })
+	metrics.RegisterOutOfTurn(reg, func() int { return 0 })
 	metrics.RegisterEvents(reg, func() journal.Stats { return journal.Stats{} })
 	metrics.RegisterCertificate(reg, "peer", time.Now)
 }

@@ -220,7 +220,7 @@ func TestUnread(t *testing.T) {
 	}
 }
 
-// What was skipped is not read any more, and everything else is.
+// Read does not return what was skipped, and returns the rest.
 func TestSkip(t *testing.T) {
 	near, far := newConn(t)
 	_, _ = far.Write([]byte("\r\nabc"))

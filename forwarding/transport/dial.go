@@ -70,8 +70,7 @@ func (t Target) clientTLS() *tls.Config {
 	return &tls.Config{ServerName: t.ServerName, NextProtos: []string{peertls.ALPN}, MinVersion: tls.VersionTLS12}
 }
 
-// send writes the whole request, and returns how many bytes of it were sent. A head and a short body are one write. On a kept
-// connection, the last byte is held back until it is clear that nothing has arrived which no request has asked for.
+// send writes the whole request, and returns how many bytes of it were sent. A head and a short body are one write.
 func (c *conn) send(r *Request) (int64, error) {
 	head, err := r.appendHead(c.head[:0])
 	if err != nil {
@@ -106,32 +105,31 @@ func (c *conn) send(r *Request) (int64, error) {
 	return n, nil
 }
 
-// write writes the two parts of a request, of which the second may be empty.
+// write writes the two parts of a request, of which the second may be empty. On a kept connection it looks right before for something out
+// of turn. If there is a second part, which may take long, it holds back the last byte and looks again: until then, the server does not
+// have the request.
 func (c *conn) write(first, rest []byte) (int64, error) {
-	var last []byte
 	if c.kept {
-		if len(rest) > 0 {
-			rest, last = rest[:len(rest)-1], rest[len(rest)-1:]
-		} else {
-			first, last = first[:len(first)-1], first[len(first)-1:]
+		if err := c.checkTurn(0); err != nil {
+			return 0, err
 		}
 	}
-	n, err := c.writeAll(first, rest)
+	if len(rest) == 0 {
+		n, err := c.Conn.Conn.Write(first)
+		return int64(n), err
+	}
+	last := len(rest)
+	if c.kept {
+		last--
+	}
+	bufs := net.Buffers{first, rest[:last]}
+	n, err := bufs.WriteTo(c.Conn.Conn)
 	if err != nil || !c.kept {
 		return n, err
 	}
 	if err := c.checkTurn(n); err != nil {
 		return n, err
 	}
-	m, err := c.Conn.Conn.Write(last)
+	m, err := c.Conn.Conn.Write(rest[last:])
 	return n + int64(m), err
-}
-
-func (c *conn) writeAll(first, rest []byte) (int64, error) {
-	if len(rest) == 0 {
-		n, err := c.Conn.Conn.Write(first)
-		return int64(n), err
-	}
-	bufs := net.Buffers{first, rest}
-	return bufs.WriteTo(c.Conn.Conn)
 }

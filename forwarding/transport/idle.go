@@ -31,21 +31,12 @@ type idleConns struct {
 	closed     bool
 }
 
-// take returns the most recently used connection that can be used again by an account, or nil.
+// take returns the most recently used connection that an account may use, or nil. The server may have closed it.
 func (i *idleConns) take(to Target, account string) *conn {
 	for {
 		c := i.pop(to, account)
-		if c == nil {
-			return nil
-		}
-		if time.Since(c.idleSince) < maxIdleTime && c.trustVersion == to.Peer.Version() {
-			err := c.checkTurn(0)
-			if err == nil {
-				return c
-			}
-			if errors.Is(err, errOutOfTurn) {
-				i.distrust(to.Address)
-			}
+		if c == nil || time.Since(c.idleSince) < maxIdleTime && c.trustVersion == to.Peer.Version() {
+			return c
 		}
 		c.Close()
 	}

@@ -3,6 +3,7 @@ package transport
 import (
 	"bytes"
 	"context"
+	"errors"
 	"time"
 
 	"colonnade/openai"
@@ -170,7 +171,8 @@ func (resp *Response) finish() {
 	reusable := !resp.connCancelled && !resp.head.close && resp.body.framing != framingClose && resp.body.held == 0
 	if reusable && c.br.Buffered() > 0 {
 		behind, _ := c.br.Peek(c.br.Buffered())
-		if reusable = emptyLines(behind) == len(behind); !reusable {
+		err := judgeTurn(behind, 0)
+		if reusable = err == nil; errors.Is(err, errOutOfTurn) {
 			resp.transport.idle.distrust(c.target.Address)
 		}
 	}

@@ -66,18 +66,20 @@ func (t *Transport) releaseReader(c *conn) {
 // [Response.Close] does, and returns the context's cause. Any other failure is an [ExchangeError]. The caller must close the
 // response.
 //
-// If a kept connection cannot be used any more, and the server cannot have received the whole request, Do sends it on a new one.
+// If a kept connection cannot be used any more, and the server cannot have received the whole request, Do sends it on another.
 func (t *Transport) Do(ctx context.Context, r *Request, s ReadOptions) (*Response, error) {
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)
 	}
 	began := time.Now()
-	if r.Handshake == nil { // which keeps its connection, so it gets a new one
-		if c := t.idle.take(r.Target, r.Account); c != nil {
-			resp, err := t.exchange(ctx, c, r, s, began)
-			if !errors.Is(err, errStale) {
-				return resp, err
-			}
+	for r.Handshake == nil { // which keeps its connection, so it gets a new one
+		c := t.idle.take(r.Target, r.Account)
+		if c == nil {
+			break
+		}
+		resp, err := t.exchange(ctx, c, r, s, began)
+		if !errors.Is(err, errStale) {
+			return resp, err
 		}
 	}
 	c, err := dial(ctx, r, began)

@@ -8,10 +8,10 @@ import (
 	"colonnade/forwarding/hop"
 )
 
-// A connection is out of turn when the server sends something that is no answer to the request under way. The next request must not
-// get it for its answer. Three looks find it: before a kept connection is used ([idleConns.take]), before the last byte of the request
-// is sent ([conn.send]), since no server answers a request that it does not have yet, and behind the end of the answer
-// ([Response.finish]).
+// Bytes that a server sends while no request waits for them are out of turn: they must not become the next request's answer. Each response
+// is followed by a look for more ([Response.finish]), and a kept connection is looked at right before a request is written, and before the
+// last byte of a long one ([conn.write]). No look can tell an answer that comes later from that to the request under way; so a connection changes from one
+// account to another only after settleTime, and none is kept to a server that was found out.
 
 var (
 	// errStale is returned for a request on a kept connection which the server cannot have received as a whole.
@@ -21,22 +21,31 @@ var (
 )
 
 // checkTurn returns an error if a connection on which no answer is due cannot be used. sent is how many bytes of the next request the
-// server may have. Empty lines are read and ignored.
+// server may have. It reads and ignores empty lines.
 func (c *conn) checkTurn(sent int64) error {
 	unread, err := c.Unread()
 	if err != nil {
 		return fmt.Errorf("%w: %w", errStale, err)
 	}
-	empty := emptyLines(unread)
-	switch {
-	case len(unread) == 0:
+	if len(unread) == 0 {
 		return nil
-	case empty < len(unread) && !refusesEarly(unread[empty:], sent):
-		return errOutOfTurn
-	case empty < len(unread) || empty >= maxEmptyLines:
+	}
+	if err := judgeTurn(unread, sent); err != nil {
+		return err
+	}
+	return c.Skip(len(unread))
+}
+
+// judgeTurn returns an error unless p, which came while no answer was due, is only a few empty lines.
+func judgeTurn(p []byte, sent int64) error {
+	empty := emptyLines(p)
+	switch {
+	case empty == len(p) && empty < maxEmptyLines:
+		return nil
+	case empty == len(p) || refusesEarly(p[empty:], sent):
 		return errStale
 	}
-	return c.Skip(empty)
+	return errOutOfTurn
 }
 
 // maxEmptyLines is how many bytes of empty lines may come before a response.
