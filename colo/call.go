@@ -60,6 +60,7 @@ type call struct {
 	beginLogged    bool                // an end event must follow
 	response       *transport.Response // the engine's
 	usage          tokenUsage          // of the response
+	endUnknown     bool                // nothing but the end of the engine's connection ends the response
 	blocked        time.Duration       // how long the client has blocked the response
 
 	closed bool

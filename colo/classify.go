@@ -71,10 +71,7 @@ func (c *call) classify(answer *transport.Response, err error) decision {
 	c.observeFirstByte(class)
 	switch class {
 	case openai.Relay:
-		if _, whole := answer.Body(); whole {
-			c.succeeded() // of any other response, the end decides
-		}
-		return decision{relay: true}
+		return c.classifyEnd(answer)
 	case openai.ClientError:
 		c.pool.Succeeded(e)
 		return decision{relay: true}
@@ -91,6 +88,34 @@ func (c *call) classify(answer *transport.Response, err error) decision {
 		return c.endpointMisconfigured()
 	}
 	return c.endpointFailed(reasons.EngineStatus, fmt.Sprintf("it answered with %d", answer.Status()))
+}
+
+// classifyEnd decides after a response that is to be relayed. JSON that is whole by its framing and does not close was cut: the engine,
+// or a proxy before it, has died. Of a response that is not whole yet, the relay decides.
+func (c *call) classifyEnd(answer *transport.Response) decision {
+	body, whole := answer.Body()
+	if !whole {
+		c.endUnknown = answer.CloseDelimited() && answer.Stream() == nil && !answer.IsJSON()
+		return decision{relay: true}
+	}
+	var end openai.JSONEnd
+	c.usage, end = usageOf(body)
+	if !answer.IsJSON() {
+		end = openai.JSONUnclear
+	}
+	if end == openai.JSONOpen {
+		c.usage = tokenUsage{}
+		return c.truncated()
+	}
+	c.endUnknown = answer.CloseDelimited() && end == openai.JSONUnclear
+	c.succeeded()
+	return decision{relay: true}
+}
+
+// truncated decides after a response that was cut: the client has received nothing, but the engine may have generated all of it.
+func (c *call) truncated() decision {
+	c.pool.Failed(c.grant.Endpoint, reasons.Truncated)
+	return c.attemptFailed(reasons.Truncated, false)
 }
 
 // endpointMisconfigured decides after 401, 403, 404 or 405: the engine generated nothing, so the request may be tried elsewhere. If that
@@ -151,9 +176,7 @@ func (c *call) classifyError(err error) decision {
 		}
 		return decision{outcome: analytics.OutcomeTimeout, failure: reason, refusal: *refused}
 	case failed.Phase == transport.PhaseStream:
-		// The client has received nothing, but the engine may have generated the whole answer.
-		c.pool.Failed(c.grant.Endpoint, reasons.Truncated)
-		return c.attemptFailed(reasons.Truncated, false)
+		return c.truncated()
 	}
 	return c.endpointFailed(reasons.NoAnswer, reasons.NoAnswer)
 }

@@ -37,9 +37,10 @@ type tokenUsage struct {
 	unreportedTokens int // generated tokens that the engine's usage does not include, estimated
 }
 
-func usageOf(body []byte) tokenUsage {
-	usage, reported := openai.BodyUsage(body)
-	return tokenUsage{engine: usage, reported: reported}
+// usageOf returns the usage and the end of a whole body.
+func usageOf(body []byte) (tokenUsage, openai.JSONEnd) {
+	usage, reported, end := openai.ReadBody(body)
+	return tokenUsage{engine: usage, reported: reported}, end
 }
 
 // usageOfStream returns the usage of an answer that was relayed as it came. Tokens of a stream without a usage report, or cut after it, are

@@ -174,8 +174,8 @@ func (c *call) answer(response *transport.Response) *peer.Answer {
 		a.Response = c.clientError(response)
 		return a
 	}
+	a.EndUnknown = c.endUnknown
 	if body, whole := response.Body(); whole {
-		c.usage = usageOf(body)
 		c.release()
 		c.logWhole(response.Status(), body)
 		return a

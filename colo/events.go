@@ -82,6 +82,9 @@ func (c *call) logCrash() {
 func (c *call) logWhole(status int, body []byte) {
 	e := c.event(analytics.PhaseEnd)
 	e.Outcome, e.Status, e.BytesOut = analytics.OutcomeCompleted, status, int64(len(body))
+	if c.endUnknown {
+		e.Reason = reasons.CloseDelimited
+	}
 	e.TimeToFirstToken = analytics.Milliseconds(c.firstByte.Sub(c.arrived))
 	c.addUsage(e)
 	c.log(e)

@@ -152,12 +152,15 @@ func (s *Server) relay(rc *fasthttp.RequestCtx, in *server.Request, id string, a
 		return true
 	}
 	writeFields(rc, a)
+	if a.EndUnknown {
+		rc.Response.Header.Set(hop.HeaderEnd, hop.EndUnknown)
+	}
 	if relay.WriteWhole(rc, a.Response) {
 		return false
 	}
 	r := &relay.Relay{
 		Context: in.Context, Response: a.Response, Client: rc.Conn(), Stall: s.config.WriteStall, RequestID: id,
-		OnChunk: a.OnChunk,
+		OnChunk: a.OnChunk, EndUnknown: a.EndUnknown,
 		OnClose: func() {
 			defer in.Close()
 			a.OnClose()

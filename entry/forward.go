@@ -116,12 +116,16 @@ func (c *call) relay(answer *peer.Answer) (streaming bool) {
 		return true
 	}
 	c.headers()
-	if relay.WriteWhole(c.rc, answer.Response) {
+	if !answer.EndUnknown && relay.WriteWhole(c.rc, answer.Response) {
 		c.logWhole(answer.Response)
 		return false
 	}
 	r := c.newRelay()
-	r.Response, r.OnChunk = answer.Response, answer.OnChunk
+	r.Response, r.OnChunk, r.EndUnknown = answer.Response, answer.OnChunk, answer.EndUnknown
+	if answer.EndUnknown || answer.Response.Length() < 0 && !c.rc.Request.Header.IsHTTP11() { // which has no chunks
+		relay.WriteUntilClose(c.rc, c.Request, r)
+		return true
+	}
 	relay.WriteRest(c.rc, r)
 	return true
 }

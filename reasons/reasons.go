@@ -36,6 +36,7 @@ const (
 	TotalTimeout          = "total_timeout"
 	IdleTimeout           = "idle_timeout"
 	Truncated             = "truncated"
+	CloseDelimited        = "close_delimited"
 	ErrorEvent            = "error_event"
 	ClientGone            = "client_gone"
 	GrantExpired          = "grant_expired"
@@ -138,6 +139,8 @@ var all = []Info{
 		Meaning: "the client closed its connection"},
 	{Reason: EngineFull,
 		Meaning: "the engine said that it is full; the request waits for another slot"},
+	{Reason: CloseDelimited,
+		Meaning: "completed, as far as is known: the engine's answer had neither a length nor chunks, and its form does not show its end"},
 	{Reason: ErrorEvent,
 		Meaning: "the engine's stream ended with an error event of its own"},
 	{Reason: GrantExpired,

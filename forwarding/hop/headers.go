@@ -6,6 +6,9 @@ const (
 	HeaderVerdict  = "x-colonnade-verdict"
 	HeaderLoad     = "x-colonnade-load"
 	HeaderProgress = "x-colonnade-progress"
+	// HeaderEnd has the value EndUnknown if the engine's connection has delimited the response, and its content does not show its end.
+	// Then the end of the hop's framing does not mean that the response is whole.
+	HeaderEnd = "x-colonnade-end"
 
 	HeaderRequestID    = "x-request-id"
 	HeaderColo         = "x-colonnade-colo"
@@ -25,3 +28,6 @@ const (
 	HeaderStainlessReadTimeout = "x-stainless-read-timeout"
 	HeaderTraceParent          = "traceparent"
 )
+
+// EndUnknown is the only value of [HeaderEnd].
+const EndUnknown = "unknown"

@@ -73,7 +73,11 @@ func (c *Client) read(response *transport.Response) (*Answer, error) {
 	a.Queued = time.Duration(queued) * time.Millisecond
 	value := response.Header(hop.HeaderVerdict)
 	if value == "" && attempts != "" && !response.NotAPI() {
-		a.Response = response
+		if response.CloseDelimited() {
+			response.Close()
+			return nil, &transport.ExchangeError{Phase: transport.PhaseStream, Err: errNotFramed}
+		}
+		a.Response, a.EndUnknown = response, response.Header(hop.HeaderEnd) == hop.EndUnknown
 		return a, nil
 	}
 	defer response.Close()
@@ -99,6 +103,9 @@ func (e *NoVerdictError) Error() string {
 
 // Unwrap returns the cause.
 func (e *NoVerdictError) Unwrap() error { return e.Err }
+
+// errNotFramed is the error of a response without a length and chunks, which no node sends: the connection may have been cut.
+var errNotFramed = errors.New("response has neither a length nor chunks: is there a proxy between the nodes?")
 
 var (
 	errRejected  = errors.New("it rejects this node: their key files or certificates differ, or their clocks are more than ten minutes apart")

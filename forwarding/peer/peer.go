@@ -79,6 +79,8 @@ func (r *Request) line() (method, path string) {
 // hooks called as [relay.Relay] calls them, or Close must be called.
 type Answer struct {
 	Response *transport.Response // nil if the request was not served
+	// EndUnknown means that neither the framing of the engine's response nor its content shows its end: see [relay.Relay].
+	EndUnknown bool
 	// Session runs an upgraded Response if the engine's connection ends in this process. Otherwise it is nil, and a tunnel carries the
 	// connection to the colo server that runs the session.
 	Session *realtime.Session

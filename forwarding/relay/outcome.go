@@ -45,17 +45,36 @@ func (r *Relay) classify(err error) Outcome {
 		return Outcome{Kind: OutcomeEngineError, Reason: reasons.ErrorEvent} // a stream that is truncated after the event stays so
 	case r.cause() != nil:
 		return r.cancelledOutcome()
-	case errors.Is(err, io.EOF) && (stream == nil || !stream.NeedsEnd()):
-		return Outcome{Kind: OutcomeCompleted}
-	case errors.Is(err, io.EOF):
+	case errors.Is(err, io.EOF) && stream != nil && stream.NeedsEnd():
 		return Outcome{Kind: OutcomeEngineError, Reason: reasons.Truncated, Err: errNoProperEnd}
+	case errors.Is(err, io.EOF):
+		return r.framedOutcome()
 	case errors.As(err, &failed) && failed.Timeout:
 		return Outcome{Kind: OutcomeTimeout, Reason: r.Response.TimeoutReason(), Err: err}
 	}
 	return Outcome{Kind: OutcomeEngineError, Reason: reasons.Truncated, Err: err}
 }
 
-var errNoProperEnd = errors.New("stream ended without its API's last event")
+// framedOutcome returns the outcome of a response that has ended by its framing, and has no last event. JSON must close, too; and the
+// end of the connection alone is no framing.
+func (r *Relay) framedOutcome() Outcome {
+	json := r.Response.JSONEnd()
+	switch {
+	case r.EndUnknown:
+		return Outcome{Kind: OutcomeCompleted, Reason: reasons.CloseDelimited}
+	case json == openai.JSONOpen:
+		return Outcome{Kind: OutcomeEngineError, Reason: reasons.Truncated, Err: errOpenJSON}
+	case json == openai.JSONUnclear && r.Response.CloseDelimited():
+		return Outcome{Kind: OutcomeEngineError, Reason: reasons.Truncated, Err: errUnknownEnd}
+	}
+	return Outcome{Kind: OutcomeCompleted}
+}
+
+var (
+	errNoProperEnd = errors.New("stream ended without its API's last event")
+	errOpenJSON    = errors.New("response ended inside its JSON")
+	errUnknownEnd  = errors.New("response has neither a length nor chunks")
+)
 
 // cause returns why the response was cancelled: by the end of this relay's context, or of the context that the exchange with the
 // server runs under, where that is another one.

@@ -31,6 +31,9 @@ type Relay struct {
 	OnChunk   func()        // called after each piece; may be nil
 	OnOutcome func(Outcome)
 	OnClose   func()
+	// EndUnknown means that nothing but the end of the engine's connection ends the response: it is completed with the reason
+	// close_delimited.
+	EndUnknown bool
 
 	outcomeSet bool
 	closed     bool
@@ -71,7 +74,11 @@ func (r *Relay) deliver(w io.Writer) (int64, error) {
 		last := r.Response.Done()
 		switch stream := r.Response.Stream(); {
 		case last:
-			r.closeWith(r.classify(io.EOF))
+			end := r.classify(io.EOF)
+			if end.Err != nil { // without this piece, the response is cut for the client too
+				return r.Response.Size(), r.finish(w, io.EOF)
+			}
+			r.closeWith(end)
 		case stream != nil && stream.Over() && !r.clientGone():
 			// The API's last event is in this piece. A client that reads it takes the response for complete.
 			r.setOutcome(Outcome{Kind: OutcomeCompleted})

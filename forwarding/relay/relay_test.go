@@ -47,7 +47,7 @@ func relayFrom(t *testing.T, tr *transport.Transport, api openai.API, text strin
 	defer cancel(nil)
 	r := forwardtest.NewRequest(address)
 	r.IdleTimeout = 300 * time.Millisecond
-	answer, err := tr.Do(ctx, r, transport.ReadOptions{API: api})
+	answer, err := tr.Do(ctx, r, transport.ReadOptions{API: api, TrackUsage: true})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -124,6 +124,7 @@ func TestRelayOutcomes(t *testing.T) {
 	someEvent, doneEvent := forwardtest.Delta("x"), "data: [DONE]\n\n"
 	errDrain := errors.New("shutting down")
 	long := strings.Repeat("0123456789", 10<<10)
+	const jsonHead = "HTTP/1.0 200 OK\r\nContent-Type: application/json\r\n\r\n"
 	at := func(what string, cause error) func(string, context.CancelCauseFunc) {
 		return func(out string, cancel context.CancelCauseFunc) {
 			if strings.HasSuffix(out, what) {
@@ -160,6 +161,9 @@ func TestRelayOutcomes(t *testing.T) {
 			relay.OutcomeCompleted, "", true, someEvent + doneEvent},
 		{"long", openai.Embeddings, fmt.Sprintf("HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%s", len(long), long), true, nil, relay.OutcomeCompleted, "", true, long},
 		{"long, chunked", openai.Embeddings, "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n" + forwardtest.Chunk(long) + "0\r\n\r\n", true, nil, relay.OutcomeCompleted, "", true, long},
+		{"long, until the connection ends", openai.Embeddings, "HTTP/1.1 200 OK\r\n\r\n" + long, false, nil, relay.OutcomeEngineError, "truncated", false, long},
+		{"long JSON, until the connection ends", openai.Embeddings, jsonHead + `["` + long + `"]`, false, nil, relay.OutcomeCompleted, "", true, `["` + long + `"]`},
+		{"long JSON, cut", openai.Embeddings, jsonHead + `["` + long + `"`, false, nil, relay.OutcomeEngineError, "truncated", false, `["` + long + `"`},
 		{"long, cut", openai.Embeddings, fmt.Sprintf("HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%s", len(long)+1, long), false, nil, relay.OutcomeEngineError, "truncated", false, long},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -1,6 +1,7 @@
 package relay
 
 import (
+	"bytes"
 	"net"
 	"time"
 
@@ -8,6 +9,7 @@ import (
 
 	"colonnade/forwarding/hop"
 	"colonnade/forwarding/netconn"
+	"colonnade/forwarding/server"
 	"colonnade/forwarding/transport"
 )
 
@@ -30,6 +32,30 @@ func WriteRest(rc *fasthttp.RequestCtx, relay *Relay) {
 	writeHead(rc, relay.Response)
 	rc.Response.ImmediateHeaderFlush = relay.Response.Stream() == nil
 	rc.Response.SetBodyStream(relay, int(relay.Response.Length()))
+}
+
+// WriteUntilClose makes relay write its response to the client after the handler has returned, without a length and without chunks, and
+// closes the connection. request is that of the client. A response that is truncated resets the connection, unless it is a stream,
+// which shows its end.
+func WriteUntilClose(rc *fasthttp.RequestCtx, request *server.Request, relay *Relay) {
+	writeHead(rc, relay.Response)
+	rc.SetConnectionClose()
+	head := bytes.Clone(rc.Response.Header.Header())
+	rc.HijackSetNoResponse(true)
+	conn := rc.Conn()
+	request.Hijack(rc, func(client *netconn.Conn) {
+		defer relay.Close()
+		err := relay.write(client, head)
+		if err == nil {
+			_, err = relay.WriteTo(client)
+		}
+		switch {
+		case err == nil:
+			server.LingerOnClose(conn) // a reset would discard what the client has not read
+		case relay.Response.Stream() == nil:
+			client.Abort()
+		}
+	})
 }
 
 func writeHead(rc *fasthttp.RequestCtx, response *transport.Response) {

@@ -104,9 +104,9 @@ func (resp *Response) ErrorBody() []byte {
 	return nil
 }
 
-// Cancelled returns the cause of the end of the exchange's context, or nil.
+// Cancelled returns the cause of the end of the exchange's context, or nil. A whole body is not affected by that.
 func (resp *Response) Cancelled() error {
-	if resp.ctx == nil {
+	if resp.ctx == nil || resp.whole {
 		return nil
 	}
 	return context.Cause(resp.ctx)

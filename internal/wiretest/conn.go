@@ -99,6 +99,9 @@ func (c *Conn) Read() (r Response) {
 		if r.Header.Get("Transfer-Encoding") == "chunked" {
 			return c.readChunks(&r)
 		}
+		if r.Header.Get("Content-Length") == "" && r.Header.Get("Connection") == "close" {
+			return c.readToClose(&r)
+		}
 		length, err := strconv.Atoi(r.Header.Get("Content-Length"))
 		if err != nil {
 			return err
@@ -124,6 +127,14 @@ func (c *Conn) ReadHead(r *Response) error {
 	}
 	fields, err := head.ReadMIMEHeader()
 	r.Header = http.Header(fields)
+	return err
+}
+
+// readToClose reads a body that ends with its connection. A connection that is reset ends none.
+func (c *Conn) readToClose(r *Response) error {
+	r.CloseDelimited = true
+	body, err := io.ReadAll(c.R)
+	r.Body = string(body)
 	return err
 }
 

@@ -13,6 +13,8 @@ type Response struct {
 	Header http.Header
 	Body   string
 	Err    error // of reading the body; nil if its framing is complete
+
+	CloseDelimited bool // only the end of the connection has ended the body
 }
 
 // APIError is the error object in the body of an OpenAI-shaped error.

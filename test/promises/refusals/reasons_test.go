@@ -232,6 +232,11 @@ func causes(t *testing.T) map[string]reasonCase {
 		reasons.EngineFull:            stub(ownChat, 429, analytics.KindInference, status(http.StatusServiceUnavailable), "x-colonnade-queue: never"),
 		reasons.EngineStatus:          stub(ownChat, 502, analytics.KindRequest, status(http.StatusInternalServerError)),
 		reasons.EndpointMisconfigured: stub(ownChat, 502, analytics.KindRequest, status(http.StatusNotFound)),
+		reasons.CloseDelimited: stub(ownChat, 200, analytics.KindRequest, func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Type", "text/srt")
+			w.Header().Set("Transfer-Encoding", "identity") // neither a length nor chunks
+			_, _ = io.WriteString(w, "1\n")
+		}),
 		reasons.NotAStream: stub(ownStream, 200, analytics.KindRequest, func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Content-Type", "application/json")
 			_, _ = io.WriteString(w, "{}")
