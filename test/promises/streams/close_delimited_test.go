@@ -77,8 +77,8 @@ func endCases() []endCase {
 	}
 }
 
-// No response is given an end for which neither its framing nor its content vouches, in whatever way the colo is called.
-func TestEndsNobodyVouchedFor(t *testing.T) {
+// A response gets no end that neither its framing nor its content shows, in both ways of calling a colo.
+func TestEndsWithoutFraming(t *testing.T) {
 	t.Parallel()
 	for _, direct := range []bool{false, true} {
 		cases := endCases()
