@@ -77,6 +77,8 @@ func (b *allInOne) listenAsEtcd() (*embed.Etcd, error) {
 	config.ListenPeerUrls, config.AdvertisePeerUrls = []url.URL{peer}, []url.URL{peer}
 	config.InitialCluster = config.InitialClusterFromName(config.Name)
 	config.TickMs, config.ElectionMs = 10, 100
+	// By default any page that a browser of this machine shows could write documents, and read etcd's answers.
+	config.EnableGRPCGateway, config.CORS = false, map[string]struct{}{client.String(): {}}
 	server, err := embed.StartEtcd(config)
 	if err != nil {
 		return nil, fmt.Errorf("cannot start etcd on %s: %w", address, err)
