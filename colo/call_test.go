@@ -35,7 +35,7 @@ func TestPermitIsAskedFor(t *testing.T) {
 		}
 		in(c)
 		w := permits.Request{
-			Account: "a", Weight: 1, Band: permits.Standard, Cost: 100, Bytes: 400, MaxExpected: -1,
+			Account: "a", Weight: 1, Band: permits.Standard, Cost: 100, Outputs: 1, Bytes: 400, MaxExpected: -1,
 			MaxWait: 8 * time.Second, Deadline: end, Arrived: arrived, JitterFraction: jitterFraction(""),
 		}
 		want(&w)
@@ -56,6 +56,9 @@ func TestPermitIsAskedFor(t *testing.T) {
 	} {
 		f(priority, func(c *call) { c.token.Priority = priority }, func(r *permits.Request) { r.Band = band })
 	}
+	f("choices and prompts", func(c *call) { c.body = peeked(t, openai.Completions, `"n":4,"prompt":["a","b","c"],"max_tokens":10`) },
+		func(r *permits.Request) { r.Outputs, r.Output = 12, 12*10*outputCost })
+	f("inputs", func(c *call) { c.body = peeked(t, openai.Embeddings, `"input":["a","b","c"]`) }, func(r *permits.Request) { r.Outputs = 3 })
 	f("a cap", func(c *call) { c.token.Concurrent = 5 }, func(r *permits.Request) { r.Concurrent = 5 })
 	f("a chance", func(c *call) { c.token.ReturnProbability = 0.25 }, func(r *permits.Request) { r.ReturnProbability = 0.25 })
 	f("a name", func(c *call) { c.token.RequestID = "x" }, func(r *permits.Request) { r.JitterFraction = jitterFraction("x") })
@@ -104,4 +107,13 @@ func TestJitterSeed(t *testing.T) {
 			t.Errorf("%d of %d have a luck of %d to %d tenths", n, ids, i, i+1)
 		}
 	}
+}
+
+func peeked(t *testing.T, api openai.API, members string) openai.Body {
+	t.Helper()
+	body, err := openai.Peek(api, "", []byte(`{"model":"m",`+members+`}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return body
 }

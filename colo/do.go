@@ -82,6 +82,10 @@ func (s *Server) do(in *server.Request, r *peer.Request) (a *peer.Answer, err er
 			}
 			return c.answerAcquireError(err)
 		}
+		if refused := c.checkEngineFields(c.grant.Endpoint); refused != nil {
+			c.withdrawRefused(refused)
+			return c.answerRefusal(refused)
+		}
 		response, err := c.dispatch()
 		if errors.Is(err, transport.ErrNotSent) {
 			c.withdraw()
@@ -129,7 +133,7 @@ func (c *call) resolve() *refusal {
 	if c.body, e = openai.Peek(c.route.API, c.request.Field("Content-Type"), c.raw); e != nil {
 		return &refusal{err: e, verdict: hop.Verdict{Kind: hop.VerdictError, Final: true}}
 	}
-	return nil
+	return c.checkEngineFields(c.table.table.Endpoints(s.config.Colo, c.pool.Name())...)
 }
 
 // loopReason returns the reason why a request has come too far, or nothing.

@@ -130,6 +130,9 @@ func (c *call) receive(t *fleet.Table) *openai.Error {
 	if limit := int64(c.model.MaxBody); int64(len(c.raw)) > limit {
 		return openai.RequestTooLarge(limit)
 	}
+	if err = c.body.CheckCounts(openai.Limits{Completions: c.model.MaxCompletions, Inputs: c.model.MaxInputs}, c.model.Name); err != nil {
+		return err
+	}
 	if err = c.checkMayRun(); err != nil {
 		return err
 	}
@@ -227,6 +230,10 @@ func (c *call) handleResult(at attempt, answer *peer.Answer, err error) bool {
 	e.budget.Charge(v.RetriesMade)
 	if v.Number == openai.NumberModelNotFound {
 		c.attempts.modelUnknown(openai.ModelNotFound(c.askedModel))
+		return false
+	}
+	if v.Number == openai.NumberUnsupportedParameter {
+		c.attempts.fail(openai.EngineFieldNotAllowed(v.Reason, c.model.Name))
 		return false
 	}
 	switch v.Kind {

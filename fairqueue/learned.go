@@ -12,7 +12,7 @@ func (e Estimate) sum() float64 { return min(max(e.Input+e.Output, minCost), max
 
 // learned has what ended requests, of one account or of all, say about the next.
 type learned struct {
-	output        mean // cost of their outputs
+	output        mean // cost of each of their outputs
 	input, claims mean // cost of their inputs, and what they were claimed to cost
 	charged       mean // total charge at their end
 }
@@ -32,13 +32,13 @@ func (m *mean) add(x float64) {
 	m.value += (x - m.value) / float64(m.n)
 }
 
-func (l *learned) learn(claimed float64, used Estimate) {
+func (l *learned) learn(r *Running, used Estimate) {
 	if used.Input >= 0 { // not NaN, which is not known
 		l.input.add(min(used.Input, maxCost))
-		l.claims.add(claimed)
+		l.claims.add(r.claimed)
 	}
 	if used.Output >= 0 {
-		l.output.add(min(used.Output, maxCost))
+		l.output.add(min(used.Output, maxCost) / r.outputs)
 	}
 }
 
@@ -56,7 +56,7 @@ func (q *Queue) estimate(c *Claim, a *account) Estimate {
 	if a != nil && a.learned.output.n+a.learned.input.n > 0 {
 		own = &a.learned
 	}
-	e := Estimate{Input: c.Cost, Output: own.output.value}
+	e := Estimate{Input: c.Cost, Output: own.output.value * c.Outputs}
 	if own.claims.value > 0 {
 		e.Input *= own.input.value / own.claims.value
 	}
@@ -94,8 +94,8 @@ func (q *Queue) Learn(r Running, used Estimate) {
 	if !q.config.Learn {
 		return
 	}
-	q.learned.learn(r.claimed, used)
-	r.flow.account.learned.learn(r.claimed, used)
+	q.learned.learn(&r, used)
+	r.flow.account.learned.learn(&r, used)
 }
 
 // Charge raises what a running request is charged to used, so that use beyond the estimate counts before the request

@@ -58,6 +58,18 @@ func TestEstimatesAreLearned(t *testing.T) {
 	q.Finish(verbose, -1)
 }
 
+// The cost of one output is learned, so that a request for many is expected to cost as much more.
+func TestEstimatesCountOutputs(t *testing.T) {
+	q := fairqueue.New(learning())
+	keep, _ := q.Start(account("a"))
+	defer q.Finish(keep, -1)
+	costs(t, q, fairqueue.Claim{Account: "a", Outputs: 50}, fairqueue.Estimate{Input: 1, Output: 100})
+	costs(t, q, fairqueue.Claim{Account: "a"}, fairqueue.Estimate{Input: 1, Output: 4})
+	wantEstimate(t, q, account("a"), fairqueue.Estimate{Input: 1, Output: 3})
+	wantEstimate(t, q, fairqueue.Claim{Account: "a", Outputs: 100}, fairqueue.Estimate{Input: 1, Output: 300})
+	wantEstimate(t, q, fairqueue.Claim{Account: "a", Outputs: 100, Output: 250}, fairqueue.Estimate{Input: 1, Output: 250})
+}
+
 // Estimates follow an account whose requests change within a few dozen requests.
 func TestEstimatesFollowAnAccount(t *testing.T) {
 	q := fairqueue.New(learning())

@@ -55,7 +55,7 @@ func (m *model) forget(knows func(string) bool) {
 
 func (m *model) learn(c fairqueue.Claim, used fairqueue.Estimate) {
 	if m.c.Learn {
-		m.taught = append(m.taught, lesson{c.Account, c.Cost, used})
+		m.taught = append(m.taught, lesson{c.Account, c.Cost, fairqueue.Estimate{Input: used.Input, Output: used.Output / max(c.Outputs, 1)}})
 	}
 }
 
@@ -93,7 +93,7 @@ func (m *model) estimate(c fairqueue.Claim) float64 {
 			outputs = append(outputs, l.used.Output)
 		}
 	}
-	input, output := c.Cost, fold(outputs)
+	input, output := c.Cost, fold(outputs)*max(c.Outputs, 1)
 	if len(claims) > 0 {
 		input *= fold(inputs) / fold(claims)
 	}

@@ -12,6 +12,7 @@ const promoteEvery = 8
 type Running struct {
 	flow     *flow
 	claimed  float64 // cost of its input
+	outputs  float64 // that it asks for
 	weight   float64 // of its account when it was started: charges are corrected by the same weight
 	estimate Estimate
 	charged  float64 // so far
@@ -34,7 +35,7 @@ func (q *Queue) Start(c Claim) (Running, bool) {
 		q.activate(f)
 	}
 	estimate := q.estimate(&c, a)
-	running := f.serve(Running{flow: f, claimed: c.Cost, weight: a.weight, estimate: estimate, charged: estimate.sum()})
+	running := f.serve(Running{flow: f, claimed: c.Cost, outputs: c.Outputs, weight: a.weight, estimate: estimate, charged: estimate.sum()})
 	if a.held[requests] > 0 { // else it is in no heap
 		q.fixOrder(&a.flows[c.Band], q.atCap(a))
 	}
@@ -50,7 +51,7 @@ func (q *Queue) Next(now time.Time, accept func(*Item) bool) (*Item, Running) {
 	}
 	q.served++
 	f := it.flow
-	running := f.serve(Running{flow: f, claimed: it.Cost, weight: f.account.weight, estimate: it.estimate, charged: it.cost})
+	running := f.serve(Running{flow: f, claimed: it.Cost, outputs: it.Outputs, weight: f.account.weight, estimate: it.estimate, charged: it.cost})
 	q.leave(it)
 	q.reindex(f.account)
 	return it, running

@@ -292,6 +292,7 @@ const (
 func (c *Claim) clamp() {
 	c.Weight = clampPositive(c.Weight, 1e-3, 1e6)
 	c.Cost = clampPositive(c.Cost, minCost, maxCost)
+	c.Outputs = clampPositive(c.Outputs, 1, maxCost)
 	c.Band = min(c.Band, Batch)
 }
 

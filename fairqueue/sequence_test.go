@@ -84,6 +84,7 @@ func (p *pair) claim() fairqueue.Claim {
 		Band:       fairqueue.Band(p.pick(3)),
 		Cost:       []float64{1, 1, 0.5, 8}[p.pick(4)],
 		Output:     []float64{0, 0, 2}[p.pick(3)],
+		Outputs:    []float64{0, 0, 3}[p.pick(3)],
 		Concurrent: []int{0, 0, 2, 1}[(account+p.pick(8)/7)%4],
 	}
 }

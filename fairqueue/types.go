@@ -58,13 +58,15 @@ type Config struct {
 }
 
 // Claim is what a request asks for, and for which account. Weight and Concurrent of an account are those of its newest
-// claim. A weight or cost that is not positive and finite counts as 1.
+// claim. A weight, cost or number of outputs that is not positive and finite counts
+// as 1.
 type Claim struct {
 	Account    string
 	Weight     float64 // share relative to other accounts
 	Band       Band
 	Cost       float64 // of the request; with Config.Learn, of its input
 	Output     float64 // with Config.Learn, the most that its output may cost; 0: not known
+	Outputs    float64 // with Config.Learn, how many outputs it asks for
 	Concurrent int     // what the account may run at once, in all bands; 0: no cap of its own
 }
 

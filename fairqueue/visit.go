@@ -52,7 +52,7 @@ func (a Account) Running() int { return a.account.running() }
 // Bytes returns what the items waiting hold.
 func (a Account) Bytes() int64 { return a.account.held[bytes] }
 
-// MeanOutput returns what the account's last outputs have cost, on the mean; 0: not known.
+// MeanOutput returns what one of the account's last outputs has cost, on the mean; 0: not known.
 func (a Account) MeanOutput() float64 { return a.account.learned.output.value }
 
 // FlowState is what an account has in one band.

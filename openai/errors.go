@@ -51,6 +51,18 @@ func UnsupportedParameter(param string) *Error {
 	return &Error{Row: row(NumberUnsupportedParameter), Message: fmt.Sprintf("%q is not supported: nothing is stored between requests; leave it out", param), Param: param}
 }
 
+// EngineFieldNotAllowed returns the error for a body with an [EngineField] that the model's document does not allow.
+func EngineFieldNotAllowed(field, model string) *Error {
+	e := &Error{Row: row(NumberUnsupportedParameter), Param: field}
+	if field == FileURLs {
+		e.Param = ""
+		e.Message = fmt.Sprintf("a URL in the request begins with \"file:\", which would read a file on the engine's machine: send the content as a data: URL, or let the operator list %q under allow_fields of the model %q", field, Cut(model))
+		return e
+	}
+	e.Message = fmt.Sprintf("the field %q is not supported: it chooses something on the engine's side; leave it out, or let the operator list it under allow_fields of the model %q", field, Cut(model))
+	return e
+}
+
 // InvalidAPIKey returns the error for a request without a known key; why describes the problem and must not contain the key.
 func InvalidAPIKey(why string) *Error {
 	return &Error{Row: row(NumberInvalidAPIKey), Message: why}

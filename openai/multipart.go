@@ -137,7 +137,12 @@ func (f *form) take(p formPart, content span) *Error {
 	if is == 0 {
 		folded := appendFolded(nil, []byte(p.name))
 		base, _, indexed := strings.Cut(string(folded), "[")
-		if folds := fieldOf([]byte(base)); folds != 0 && (!indexed || folds == fieldModel) {
+		folds := fieldOf([]byte(base))
+		if folds >= firstEngineField {
+			f.out.EngineFields |= EngineFields(folds)
+			return nil
+		}
+		if folds != 0 && (!indexed || folds == fieldModel) {
 			return InvalidRequest("", "the form field %q must be written %q", p.name, base)
 		}
 		return nil
@@ -146,12 +151,18 @@ func (f *form) take(p formPart, content span) *Error {
 		return InvalidRequest(p.name, "the form field %q occurs twice", p.name)
 	}
 	f.seen |= is
+	if is >= firstEngineField {
+		f.out.EngineFields |= EngineFields(is)
+		return nil
+	}
 	value := f.body[content.from:content.to]
 	switch is {
 	case fieldModel:
 		return f.model(p, content, value)
 	case fieldStream:
 		return f.stream(value)
+	case fieldN:
+		return f.out.addChoices(p.name, value)
 	}
 	return nil
 }

@@ -2,6 +2,7 @@ package openai_test
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 
 	"colonnade/internal/docpage"
@@ -9,7 +10,7 @@ import (
 	"colonnade/reasons"
 )
 
-// The tables of errors and of reasons for clients are made from the lists in code.
+// The tables of errors, of reasons and of engine fields for clients are made from the lists in code.
 func TestClientsPage(t *testing.T) {
 	var numbers, client, other [][]string
 	for _, e := range openai.Errors() {
@@ -23,10 +24,15 @@ func TestClientsPage(t *testing.T) {
 			other = append(other, row)
 		}
 	}
+	var fields [][]string
+	for _, f := range openai.AllEngineFields() {
+		fields = append(fields, []string{"`" + f.Name + "`", f.Chooses, strings.Join(f.Engines, ", ")})
+	}
 	titles := []string{"reason", "meaning"}
 	docpage.Check(t, "docs/clients.md", map[string]string{
 		"errors":        docpage.Table([]string{"number", "HTTP", "`code`", "`type`", "when"}, numbers),
 		"reasons":       docpage.Table(titles, client),
+		"engine fields": docpage.Table([]string{"field", "chooses", "engines"}, fields),
 		"event reasons": docpage.Table(titles, other),
 	})
 }

@@ -12,20 +12,23 @@ type Body struct {
 	Model        string
 	Stream       bool // the client asks for a stream of events
 	IncludeUsage bool // and for usage in that stream
-	MaxTokens    int  // the most tokens wanted, 0 = not given
+	MaxTokens    int  // the most tokens wanted in one completion, 0 = not given
+	EngineFields EngineFields
 
-	usage   bool // the API can be asked for usage in its streams
-	form    bool // multipart
-	model   span // the model's value as written, quotes included
-	options span // the value of stream_options
-	include span // the value of include_usage in it
-	empty   bool // it is an object without members
-	null    bool // it is null
-	end     int  // the closing brace of the body
+	choices counted // completions of each prompt
+	prompts counted // of a completion, or inputs of embeddings, or documents to rank
+	usage   bool    // the API can be asked for usage in its streams
+	form    bool    // multipart
+	model   span    // the model's value as written, quotes included
+	options span    // the value of stream_options
+	include span    // the value of include_usage in it
+	empty   bool    // it is an object without members
+	null    bool    // it is null
+	end     int     // the closing brace of the body
 }
 
 // field is a member of a body that matters here; one bit each.
-type field uint16
+type field uint64
 
 const (
 	fieldModel field = 1 << iota
@@ -38,6 +41,17 @@ const (
 	fieldPreviousResponse
 	fieldConversation
 	fieldBackground
+	fieldN
+	fieldBestOf
+	fieldNCmpl
+	fieldPrompt
+	fieldInput
+	fieldInputs
+	fieldContent
+	fieldDocuments
+	fieldTexts
+	fieldChatTemplateKwargs
+	firstEngineField // see engineFieldOf
 )
 
 func fieldOf(key []byte) field {
@@ -62,8 +76,28 @@ func fieldOf(key []byte) field {
 		return fieldConversation
 	case "background":
 		return fieldBackground
+	case "n":
+		return fieldN
+	case "best_of":
+		return fieldBestOf
+	case "n_cmpl": // llama.cpp's name of n
+		return fieldNCmpl
+	case "prompt":
+		return fieldPrompt
+	case "input":
+		return fieldInput
+	case "inputs": // TEI's name of input
+		return fieldInputs
+	case "content": // llama.cpp's name of input
+		return fieldContent
+	case "documents":
+		return fieldDocuments
+	case "texts": // TEI's name of documents
+		return fieldTexts
+	case "chat_template_kwargs":
+		return fieldChatTemplateKwargs
 	}
-	return 0
+	return engineFieldOf(key)
 }
 
 // Peek passes over a request's body once, checks it, and returns its description. contentType is the header's value; an
@@ -80,6 +114,9 @@ func Peek(api API, contentType string, body []byte) (Body, *Error) {
 	p.body.usage = api == Chat || api == Completions
 	if !p.object() {
 		return Body{}, p.problem()
+	}
+	if p.fileURL {
+		p.body.EngineFields |= EngineFields(fieldFileURLs)
 	}
 	return p.body, nil
 }
@@ -168,6 +205,9 @@ func keyWithNUL() *Error {
 }
 
 func (p *peeker) member(f field) bool {
+	if f == 0 {
+		return p.skip()
+	}
 	switch f {
 	case fieldModel:
 		return p.modelName()
@@ -185,6 +225,15 @@ func (p *peeker) member(f field) bool {
 		return p.unsupported("conversation")
 	case fieldBackground:
 		return p.unsupported("background")
+	case fieldN, fieldBestOf, fieldNCmpl:
+		return p.choices(f)
+	case fieldPrompt, fieldInput, fieldInputs, fieldContent, fieldDocuments, fieldTexts:
+		return p.prompts(f)
+	case fieldChatTemplateKwargs:
+		return p.chatTemplateKwargs()
+	}
+	if f >= firstEngineField && !p.at("null") { // null is as if the field were absent
+		p.body.EngineFields |= EngineFields(f)
 	}
 	return p.skip()
 }

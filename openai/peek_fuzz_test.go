@@ -18,6 +18,8 @@ func addBodies(f *testing.F) {
 		`{"stream":true,"stream_options":null,"model":"m"}`, `{"stream_options":{ },"stream":true,"model":"m"}`, `{"model":"\ud83d\ude00"}`,
 		`{"model":"m","x":[1,-0.5e+3,true,null,{"a":"b\\\"c"}]}`, `{"model":"m","Stream":true}`, `{"model":"m","x":"\ud83d"}`,
 		`{"model":"m","ſtream":1}`, `{"stream":true,"model":"m","stream_options":{"include_usage":null}}`, `{"model":"m","max_tokens":5} `,
+		`{"model":"m","n":5,"best_of":1e3}`, `{"model":"m","n":5,"lora_path":null,"chat_template_kwargs":{"chat_template":1}}`, `{"model":"m","Priority":1}`,
+		`{"model":"m","image_url":"f\u0069le:"}`,
 		`{"previous_response_id":null,"model":"m"}`, `{"model":"m","model\u0000":"n"}`, "{\"model\":\"m\xff\"}", `{"model":"m","x":` + strings.Repeat("[", 201) + strings.Repeat("]", 201) + `}`,
 	} {
 		f.Add([]byte(body))
@@ -67,11 +69,19 @@ func modelPeek(body []byte) (seen, bool) {
 		return want, false
 	}
 	found := map[string]json.RawMessage{}
-	if !members(body, found, []string{"model", "stream", "stream_options", "stream_format", "max_tokens", "max_completion_tokens",
-		"max_output_tokens", "previous_response_id", "conversation", "background"}) {
+	names := []string{"model", "stream", "stream_options", "stream_format", "max_tokens", "max_completion_tokens", "max_output_tokens",
+		"previous_response_id", "conversation", "background", "n", "best_of", "n_cmpl", "prompt", "input", "inputs", "content", "documents", "texts",
+		"chat_template_kwargs"}
+	for _, f := range openai.AllEngineFields() {
+		if f.Name != openai.FileURLs {
+			names = append(names, f.Name)
+		}
+	}
+	if !members(body, found, names) {
 		return want, false
 	}
-	ok := isString(found["model"], &want.Model) && isFlag(found["stream"], &want.Stream)
+	ok := plainCount(found["n"]) && plainCount(found["best_of"]) && plainCount(found["n_cmpl"]) && noNUL(found["chat_template_kwargs"])
+	ok = ok && isString(found["model"], &want.Model) && isFlag(found["stream"], &want.Stream)
 	ok = ok && want.Model != "" && len(want.Model) <= 256 && !strings.ContainsFunc(want.Model, func(r rune) bool { return r < ' ' || r == 0x7f })
 	if strings.Contains(want.Model, "\ufffd") && loneSurrogate(found["model"]) {
 		ok = false
@@ -116,6 +126,16 @@ func members(object []byte, into map[string]json.RawMessage, names []string) boo
 		}
 	}
 	return true
+}
+
+// plainCount reports whether a value is a whole number of at most 15 digits, or absent.
+func plainCount(raw json.RawMessage) bool {
+	return raw == nil || string(raw) == "null" || len(raw) <= 15 && len(bytes.Trim(raw, "0123456789")) == 0
+}
+
+// noNUL reports whether a value is no object with a NUL in a member's name.
+func noNUL(raw json.RawMessage) bool {
+	return len(raw) == 0 || raw[0] != '{' || members(raw, map[string]json.RawMessage{}, nil)
 }
 
 func isString(raw json.RawMessage, to *string) bool {

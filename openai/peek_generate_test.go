@@ -31,7 +31,7 @@ func TestPeekAndSpliceGenerated(t *testing.T) {
 
 func generateObject(r *rand.Rand, depth int) string {
 	keys := []string{"model", "stream", "stream_options", "include_usage", "max_tokens", "x", "messages", `\u0073tream`, "background", "", "é",
-		"Model", "ſtream", `mod\u0065l`, `include_us\u0061ge`, "Stream_options"}
+		"n", "prompt", "priority", "chat_template_kwargs", "Model", "ſtream", `mod\u0065l`, `include_us\u0061ge`, "Stream_options"}
 	common := len(keys) - 5*r.IntN(2) - r.IntN(3)
 	space := func() string { return []string{"", "", "", " ", "\n\t", "\r"}[r.IntN(6)] }
 	var members []string
@@ -50,7 +50,8 @@ func generateObject(r *rand.Rand, depth int) string {
 
 func generateValue(r *rand.Rand, key string, depth int) string {
 	likely := map[string][]string{"model": {`"m"`, `"a\/b"`, `"\ud83d\ude00"`, `""`}, "stream": {"true", "true", "false", "null"},
-		"stream_options": {"null", "{}", "{ }"}, "include_usage": {"true", "false", "null"}, "max_tokens": {"5", "0", "7e2", "-3"}}
+		"stream_options": {"null", "{}", "{ }"}, "include_usage": {"true", "false", "null"}, "max_tokens": {"5", "0", "7e2", "-3"},
+		"n": {"1", "5", "5", "1e1", "null"}}
 	if values := likely[key]; values != nil && r.IntN(4) > 0 {
 		return values[r.IntN(len(values))]
 	}

@@ -97,6 +97,25 @@ func (p *peeker) option(key []byte) bool {
 	return ok
 }
 
+// chatTemplateKwargs passes the variables of the chat template, among which some engines accept the template itself.
+func (p *peeker) chatTemplateKwargs() bool {
+	if p.space() != '{' {
+		return p.skip()
+	}
+	for key, ok := p.firstMember(); ok; key, ok = p.nextMember() {
+		if hasNUL(key) {
+			return p.refuse(keyWithNUL())
+		}
+		if fieldOf(key) == fieldChatTemplate && !p.at("null") {
+			p.body.EngineFields |= EngineFields(fieldChatTemplate)
+		}
+		if !p.skip() {
+			return false
+		}
+	}
+	return p.fault == noFault
+}
+
 func foldsTo(key []byte, name string) bool {
 	if len(key) > maxKey {
 		return false

@@ -30,6 +30,8 @@ type scan struct {
 	depth   int
 	lax     bool // for an engine's text: bytes that are not UTF-8 pass
 	fault   fault
+	name    span // of the member passed last, as written between its quotes
+	fileURL bool // a URL of a file was passed; see isFileURL
 	scratch [maxKey]byte
 }
 
@@ -129,10 +131,12 @@ func (s *scan) key() ([]byte, bool) {
 	if s.space() != '"' {
 		return nil, s.fail(faultSyntax)
 	}
+	start := s.i + 1
 	raw, escaped, ok := s.str()
 	if !ok {
 		return nil, false
 	}
+	s.name = span{start, s.i - 1}
 	if s.space() != ':' {
 		return nil, s.fail(faultSyntax)
 	}

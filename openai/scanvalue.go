@@ -15,7 +15,7 @@ func (s *scan) skip() bool {
 			setBit(&arrays, s.depth-1, c == '[')
 			if s.space() == c+2 { // in ASCII, the closing bracket is the opening one plus two
 				s.leave()
-			} else if c == '[' || s.name() {
+			} else if c == '[' || s.memberName() {
 				continue
 			} else {
 				return false
@@ -40,7 +40,7 @@ func (s *scan) after(arrays *[(maxDepth + 63) / 64]uint64, base int) (more, ok b
 		switch c := s.space(); {
 		case c == ',':
 			s.i++
-			ok = array || s.name()
+			ok = array || s.memberName()
 			return ok, ok
 		case array && c == ']', !array && c == '}':
 			s.leave()
@@ -58,14 +58,16 @@ func setBit(set *[(maxDepth + 63) / 64]uint64, i int, on bool) {
 	}
 }
 
-// name passes a member's name that does not matter.
-func (s *scan) name() bool {
+// memberName passes a member's name.
+func (s *scan) memberName() bool {
 	if s.space() != '"' {
 		return s.fail(faultSyntax)
 	}
+	start := s.i + 1
 	if _, _, ok := s.str(); !ok {
 		return false
 	}
+	s.name = span{start, s.i - 1}
 	if s.space() != ':' {
 		return s.fail(faultSyntax)
 	}
@@ -77,7 +79,8 @@ func (s *scan) name() bool {
 func (s *scan) scalar() bool {
 	switch s.space() {
 	case '"':
-		_, _, ok := s.str()
+		raw, _, ok := s.str()
+		s.fileURL = s.fileURL || ok && s.isFileURL(raw)
 		return ok
 	case 't':
 		return s.literal("true")

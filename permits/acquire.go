@@ -100,9 +100,9 @@ func (p *Pool) newArrival(r *Request) arrival {
 }
 
 func (p *Pool) claim(r *Request) fairqueue.Claim {
-	c := fairqueue.Claim{Account: r.Account, Weight: r.Weight, Band: min(r.Band, Batch), Concurrent: r.Concurrent}
+	c := fairqueue.Claim{Account: r.Account, Weight: r.Weight, Band: min(r.Band, Batch), Cost: r.Outputs, Concurrent: r.Concurrent}
 	if p.config.Cost == ByTokens {
-		c.Cost, c.Output = r.Cost, r.Output
+		c.Cost, c.Output, c.Outputs = r.Cost, r.Output, r.Outputs
 	}
 	return c
 }

@@ -22,6 +22,10 @@ type line struct {
 func (l *line) join(account string, cost float64, requests int) {
 	r := patient(account)
 	r.Cost = cost
+	l.joinAll(r, requests)
+}
+
+func (l *line) joinAll(r permits.Request, requests int) {
 	for range requests {
 		go func() {
 			permit, err := l.pool.Acquire(context.Background(), r)
@@ -29,7 +33,7 @@ func (l *line) join(account string, cost float64, requests int) {
 				l.t.Errorf("Acquire(%+v): %v", r, err)
 				return
 			}
-			l.served, l.held = append(l.served, account), append(l.held, permit)
+			l.served, l.held = append(l.served, r.Account), append(l.held, permit)
 		}()
 		synctest.Wait() // so that they arrive one after the other
 	}
@@ -48,6 +52,29 @@ func (l *line) expect(want string) {
 	l.t.Helper()
 	if got := strings.Join(l.served, " "); got != want {
 		l.t.Errorf("served in the order %s, want %s", got, want)
+	}
+}
+
+// A request that asks for a hundred outputs counts as a hundred, also before anything is known of what outputs cost: the account that
+// sends such requests gets its share of slots, and not a hundred times that.
+func TestManyOutputsAreCharged(t *testing.T) {
+	requests := config()
+	requests.Cost = permits.ByRequests
+	for name, c := range map[string]permits.Config{"by requests": requests, "by tokens": byTokens()} {
+		synctest.Test(t, func(t *testing.T) {
+			l := line{t: t, pool: newPool(t, c, fleet(1, 1)...)}
+			take(t, l.pool, patient("other")).ReleaseUsed(permits.Used{Input: 1, Output: 1})
+			held := take(t, l.pool, patient("other"))
+			many := patient("many")
+			many.Outputs, many.Cost = 100, 1
+			l.joinAll(many, 3)
+			l.join("single", 1, 10)
+			held.Release()
+			l.serve(func(_ string, permit permits.Permit) { permit.Release() })
+			if first := strings.Join(l.served[:11], " "); strings.Count(first, "many") != 1 {
+				t.Errorf("%s: served first were %s, want one request for many outputs beside ten for one", name, first)
+			}
+		})
 	}
 }
 

@@ -82,6 +82,7 @@ type Request struct {
 	Band       Band
 	Cost       float64 // of its input, as far as that is known; 0: 1. It and Output count only ByTokens
 	Output     float64 // the most that its output may cost; 0: not known
+	Outputs    float64 // how many outputs it asks for, which cost as much as so many requests; 0: 1
 	Bytes      int64   // of memory that it holds while it waits
 	Concurrent int     // permits the account may hold at once in this pool; 0: no cap of its own
 

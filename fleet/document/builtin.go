@@ -12,6 +12,8 @@ routing:
 retry: {errors: 3, out_of_capacity: 4, hops: 4}
 timeouts: {connect: 1s, first_byte: 60s, idle: 60s, total: 10m, websocket: 1h}
 max_body: 16MiB
+max_completions: 128
+max_inputs: 2048
 `
 	builtinPool = `
 permits: {max_share: 1.0}

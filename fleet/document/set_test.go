@@ -42,7 +42,7 @@ func TestBuiltinModel(t *testing.T) {
 		Timeouts: fleet.Timeouts{
 			Connect: seconds(1), FirstByte: seconds(60), Idle: seconds(60), Total: seconds(600), WebSocket: seconds(3600),
 		},
-		MaxBody: 16 * fleet.MiB,
+		MaxBody: 16 * fleet.MiB, MaxCompletions: 128, MaxInputs: 2048,
 	}
 	if !reflect.DeepEqual(m, want) {
 		t.Errorf("got  %+v\nwant %+v", m, want)

@@ -156,6 +156,22 @@ func TestSlotsByMaxTokens(t *testing.T) {
 	}
 }
 
+// An account whose requests ask for many completions each (n, or many prompts) gets fewer slots, before any has ended.
+func TestSlotsByCompletions(t *testing.T) {
+	t.Parallel()
+	manyDoc, many := fleettest.AccountWithKey("many", "")
+	singleDoc, single := fleettest.AccountWithKey("single", "")
+	f := startFair(t, 8, manyDoc, singleDoc)
+	f.RawChat(fleettest.ChatBody(1000, false)) // an unknown account is expected to cost as much as the known ones
+	users := handOut(f, 8, func() {
+		queue(f, 8, many, bodyOf("many", `"max_tokens":10,"n":100`))
+		queue(f, 8, single, bodyOf("single", `"max_tokens":10`))
+	})
+	if n := count(users, 8, "many"); n != 1 {
+		t.Errorf("%d of 8 slots are for requests that ask for a hundred completions each, want 1", n)
+	}
+}
+
 // An account whose outputs were short before gets more slots, also if its requests announce long ones.
 func TestSlotsByLearnedCost(t *testing.T) {
 	t.Parallel()

@@ -54,6 +54,12 @@ func costlyInputs() []input {
 		{name: "a model's name in metadata", body: `{"model":"demo-chat","messages":[],"metadata":{"model":"a","model":"b"}}`, status: 200},
 		{name: "invalid UTF-8", body: `{"model":"demo-chat","messages":[{"role":"user","content":"` + strings.Repeat("a", 9<<10) + "\xed\xa0\x80aaaaaaaa" + `"}]}`, status: 400},
 		{name: "valid UTF-8", body: `{"model":"demo-chat","messages":[{"role":"user","content":"grüße, 世界 😀"}],"max_tokens":1}`, status: 200},
+		{name: "a thousand completions", body: `{"model":"demo-chat","messages":[],"n":1000}`, status: 400},
+		{name: "completions in another notation", body: `{"model":"demo-chat","messages":[],"n":1e3}`, status: 400},
+		{name: "2000 prompts", path: "/v1/completions", body: `{"model":"demo-chat","prompt":["a"` + strings.Repeat(`,"a"`, 1999) + `]}`, status: 400},
+		{name: "20 prompts, 20 times each", path: "/v1/completions", body: `{"model":"demo-chat","best_of":20,"prompt":["a"` + strings.Repeat(`,"a"`, 19) + `]}`, status: 400},
+		{name: "3000 inputs", path: "/v1/embeddings", body: `{"model":"demo-embed","input":["a"` + strings.Repeat(`,"a"`, 2999) + `]}`, status: 400},
+		{name: "2000 inputs", path: "/v1/embeddings", body: `{"model":"demo-embed","input":["a"` + strings.Repeat(`,"a"`, 1999) + `]}`, status: 200},
 		{name: "bytes of gzip", body: "\x1f\x8b\x08\x00\x00\x00\x00\x00", status: 400},
 	}
 }

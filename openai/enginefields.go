@@ -1,0 +1,234 @@
+package openai
+
+import (
+	"math/bits"
+	"slices"
+)
+
+// EngineFields is a set of [EngineField]s. The zero value is the empty set.
+type EngineFields uint64
+
+// EngineField is an extension of an engine by which a request chooses something on the engine's side that belongs to the
+// operator, such as an adapter, a peer or a file.
+type EngineField struct {
+	Name    string
+	Chooses string   // for the documentation
+	Engines []string // that read it; "openai" stands for other engines and proxies with this API
+}
+
+// FileURLs is the name of the one EngineField that is no member of a body: a URL of the scheme file.
+const FileURLs = "file_urls"
+
+// The bits of engine fields, in the order of [AllEngineFields].
+const (
+	fieldLoraPath field = firstEngineField << iota
+	fieldLora
+	fieldLoraRequest
+	fieldAdapterID
+	fieldAdapterSource
+	fieldModels
+	fieldProvider
+	fieldRoute
+	fieldFallbacks
+	fieldKVTransferParams
+	fieldECTransferParams
+	fieldVLLMXargs
+	fieldDisaggregatedParams
+	fieldBootstrapHost
+	fieldBootstrapPort
+	fieldBootstrapRoom
+	fieldAPIBase
+	fieldBaseURL
+	fieldUserConfig
+	fieldDataParallelRank
+	fieldRoutedDPRank
+	fieldDisaggPrefillDPRank
+	fieldNVExt
+	fieldConversationParams
+	fieldPriority
+	fieldIDSlot
+	fieldSessionID
+	fieldSessionParams
+	fieldRID
+	fieldRequestID
+	fieldChatTemplate
+	fieldPromptEmbeds
+	fieldCustomLogitProcessor
+	fieldLogitsProcessors
+	fieldNgramCorpusID
+	fieldParameters
+	fieldOptions
+	fieldKeepAlive
+	fieldTemplate
+	fieldFileURLs
+	endEngineField
+)
+
+const allEngineFields = EngineFields(endEngineField - firstEngineField)
+
+// AllEngineFields returns the table of engine fields. Each name was found in the engine's own request schema or
+// documentation: vLLM (entrypoints/openai), SGLang (srt/entrypoints/openai/protocol.py), llama.cpp (tools/server), TGI and
+// LoRAX (GenerateParameters), Ollama (api/types.go), TensorRT-LLM (serve/openai_protocol.py), Dynamo (nvext.rs), LMDeploy,
+// LiteLLM ("Clientside LLM Credentials") and OpenRouter ("Model Fallbacks", "Provider Routing").
+func AllEngineFields() []EngineField { return engineFieldTable }
+
+var engineFieldTable = []EngineField{
+	{"lora_path", "a LoRA adapter", []string{"sglang"}},
+	{"lora", "LoRA adapters and their scales", []string{"llamacpp"}},
+	{"lora_request", "a LoRA adapter, by its path", []string{"openai"}},
+	{"adapter_id", "a LoRA adapter", []string{"tgi"}},
+	{"adapter_source", "where a LoRA adapter is loaded from", []string{"openai"}},
+	{"models", "other models to fall back to", []string{"openai"}},
+	{"provider", "the providers of the model", []string{"openai"}},
+	{"route", "a fallback to other models", []string{"openai"}},
+	{"fallbacks", "other models to fall back to", []string{"openai"}},
+	{"kv_transfer_params", "a peer to transfer the KV cache with", []string{"vllm"}},
+	{"ec_transfer_params", "a peer to transfer the encoder cache with", []string{"vllm"}},
+	{"vllm_xargs", "parameters of extensions, `kv_transfer_params` among them", []string{"vllm"}},
+	{"disaggregated_params", "the peer that has processed the prompt", []string{"openai"}},
+	{"bootstrap_host", "the peer that processes the prompt", []string{"sglang"}},
+	{"bootstrap_port", "the peer that processes the prompt", []string{"sglang"}},
+	{"bootstrap_room", "the transfer between two peers", []string{"sglang"}},
+	{"api_base", "the server that generates", []string{"openai"}},
+	{"base_url", "the server that generates", []string{"openai"}},
+	{"user_config", "servers, models and keys", []string{"openai"}},
+	{"data_parallel_rank", "a data-parallel rank", []string{"sglang"}},
+	{"routed_dp_rank", "a data-parallel rank", []string{"sglang"}},
+	{"disagg_prefill_dp_rank", "a data-parallel rank", []string{"sglang"}},
+	{"nvext", "a worker, a rank and a priority", []string{"openai"}},
+	{"conversation_params", "the worker of a conversation", []string{"openai"}},
+	{"priority", "the order in which the engine serves requests", []string{"vllm", "sglang"}},
+	{"id_slot", "a slot and its cached prompt", []string{"llamacpp"}},
+	{"session_id", "a session and its cached prompts", []string{"vllm", "sglang"}},
+	{"session_params", "a session and its cached prompts", []string{"sglang"}},
+	{"rid", "the engine's id of the request", []string{"sglang"}},
+	{"request_id", "the engine's id of the request", []string{"vllm"}},
+	{"chat_template", "a template that the engine executes, also inside `chat_template_kwargs`", []string{"vllm"}},
+	{"prompt_embeds", "tensors that the engine loads", []string{"vllm"}},
+	{"custom_logit_processor", "code that the engine runs", []string{"sglang"}},
+	{"logits_processors", "code that the engine runs", []string{"vllm"}},
+	{"ngram_corpus_id", "a corpus for speculative decoding", []string{"sglang"}},
+	{"parameters", "the parameters of the engine's own API, `adapter_id` among them", []string{"tgi"}},
+	{"options", "the size of the context and other settings for which the model is loaded again", []string{"ollama"}},
+	{"keep_alive", "how long the model stays in memory", []string{"ollama"}},
+	{"template", "a template that the engine executes", []string{"ollama"}},
+	{FileURLs, "a file on the engine's machine: a URL of images, audio or video that begins with `file:`", []string{"vllm", "sglang", "llamacpp"}},
+}
+
+// engineFieldOf is a switch and no map, since it is asked about each member of each body that is none of [fieldOf].
+func engineFieldOf(key []byte) field {
+	switch string(key) {
+	case "lora_path":
+		return fieldLoraPath
+	case "lora":
+		return fieldLora
+	case "lora_request":
+		return fieldLoraRequest
+	case "adapter_id":
+		return fieldAdapterID
+	case "adapter_source":
+		return fieldAdapterSource
+	case "models":
+		return fieldModels
+	case "provider":
+		return fieldProvider
+	case "route":
+		return fieldRoute
+	case "fallbacks":
+		return fieldFallbacks
+	case "kv_transfer_params":
+		return fieldKVTransferParams
+	case "ec_transfer_params":
+		return fieldECTransferParams
+	case "vllm_xargs":
+		return fieldVLLMXargs
+	case "disaggregated_params":
+		return fieldDisaggregatedParams
+	case "bootstrap_host":
+		return fieldBootstrapHost
+	case "bootstrap_port":
+		return fieldBootstrapPort
+	case "bootstrap_room":
+		return fieldBootstrapRoom
+	case "api_base":
+		return fieldAPIBase
+	case "base_url":
+		return fieldBaseURL
+	case "user_config":
+		return fieldUserConfig
+	case "data_parallel_rank":
+		return fieldDataParallelRank
+	case "routed_dp_rank":
+		return fieldRoutedDPRank
+	case "disagg_prefill_dp_rank":
+		return fieldDisaggPrefillDPRank
+	case "nvext":
+		return fieldNVExt
+	case "conversation_params":
+		return fieldConversationParams
+	case "priority":
+		return fieldPriority
+	case "id_slot":
+		return fieldIDSlot
+	case "session_id":
+		return fieldSessionID
+	case "session_params":
+		return fieldSessionParams
+	case "rid":
+		return fieldRID
+	case "request_id":
+		return fieldRequestID
+	case "chat_template":
+		return fieldChatTemplate
+	case "prompt_embeds":
+		return fieldPromptEmbeds
+	case "custom_logit_processor":
+		return fieldCustomLogitProcessor
+	case "logits_processors":
+		return fieldLogitsProcessors
+	case "ngram_corpus_id":
+		return fieldNgramCorpusID
+	case "parameters":
+		return fieldParameters
+	case "options":
+		return fieldOptions
+	case "keep_alive":
+		return fieldKeepAlive
+	case "template":
+		return fieldTemplate
+	}
+	return 0
+}
+
+// EngineFieldsOf returns the fields that an engine reads. Those of an engine that is not listed here are not known, so that it may
+// read all of them; so may "openai", which is any engine or proxy with this API.
+func EngineFieldsOf(engine string) EngineFields {
+	switch engine {
+	case "vllm", "sglang", "tgi", "tei", "llamacpp", "ollama":
+	default:
+		return allEngineFields
+	}
+	var set EngineFields
+	for i, f := range engineFieldTable {
+		if slices.Contains(f.Engines, engine) {
+			set |= EngineFields(firstEngineField) << i
+		}
+	}
+	return set
+}
+
+// EngineFieldsNamed returns the fields with these names; unknown names count for nothing.
+func EngineFieldsNamed(names []string) EngineFields {
+	var set EngineFields
+	for i, f := range engineFieldTable {
+		if slices.Contains(names, f.Name) {
+			set |= EngineFields(firstEngineField) << i
+		}
+	}
+	return set
+}
+
+// First returns the name of the first field of the set, which must not be empty.
+func (s EngineFields) First() string {
+	return engineFieldTable[bits.TrailingZeros64(uint64(s))-bits.TrailingZeros64(uint64(firstEngineField))].Name
+}
