@@ -71,6 +71,9 @@ func TestEngineFieldsAreCheckedAgainAfterWaiting(t *testing.T) {
 	f.WatchShared(8)
 	first := f.BeginChat(`{"model":"mixed","messages":[]}`)
 	testkit.WaitFor(t, "the slot to be taken", func() bool { return f.Pool("ams", "mixed").Held == 1 })
+	if a := f.RawChat(`{"model":"mixed","messages":[],"priority":-1}`, "x-colonnade-queue: wait"); a.Status != 400 { // without a slot
+		t.Errorf("a field that vLLM reads: %d %s", a.Status, a.Body)
+	}
 	waiting := f.BeginChat(`{"model":"mixed","messages":[],"lora_path":"x"}`, "x-colonnade-queue: wait")
 	testkit.WaitFor(t, "the request to wait", func() bool { return f.Pool("ams", "mixed").Queued == 1 })
 	f.ApplyAndWait("key: endpoints/ams/sglang\nurl: http://"+engine.address+"/sglang\npool: mixed\nengine: sglang\n", func() bool {
