@@ -153,11 +153,9 @@ func (e *Entry) Check() []error {
 // maxBody returns the largest max_body of any model, in bytes.
 func (e *Entry) maxBody() int { return e.config.Table().MaxBody().Int() }
 
-// refuseUnreadable answers a request that could not be read.
+// refuseUnreadable answers a request that could not be read. No web page can read the answer, since fasthttp has discarded the head.
 func (e *Entry) refuseUnreadable(rc *fasthttp.RequestCtx, err *openai.Error) {
 	c := e.newCall(rc)
 	defer c.close()
-	c.page = readPage(&rc.Request.Header, e.config.Table().Origins())
-	c.page.allowReading(&rc.Response.Header)
 	c.refuse(err)
 }
