@@ -135,7 +135,7 @@ func Serve(ctx context.Context, listener net.Listener, handler http.Handler, log
 		ReadHeaderTimeout: 10 * time.Second,
 		IdleTimeout:       2 * time.Minute,
 		MaxHeaderBytes:    32 << 10,
-		ErrorLog:          newServerLog(logger),
+		ErrorLog:          slog.NewLogLogger(newServerLog(logger), slog.LevelError),
 	}
 	served := make(chan error, 1)
 	go func() { served <- server.Serve(listener) }()

@@ -1,9 +1,9 @@
 package admin
 
 import (
-	"bytes"
-	"log"
+	"context"
 	"log/slog"
+	"strings"
 	"time"
 
 	"golang.org/x/time/rate"
@@ -12,24 +12,30 @@ import (
 // logInterval is the shortest time between two log lines about one kind of problem.
 const logInterval = time.Minute
 
-// serverLog writes what net/http logs to a node's log, in the form of its other lines.
+// serverLog handles what net/http logs: it gives the lines the form of a node's other lines, and bounds them. While file descriptors
+// are short, net/http reports each attempt to accept a connection.
 type serverLog struct {
+	slog.Handler
 	logger        *slog.Logger
 	accept, other rate.Sometimes
 }
 
-func newServerLog(logger *slog.Logger) *log.Logger {
-	every := func() rate.Sometimes { return rate.Sometimes{Interval: logInterval} }
-	return log.New(&serverLog{logger: logger, accept: every(), other: every()}, "", 0)
+func newServerLog(logger *slog.Logger) *serverLog {
+	return &serverLog{
+		Handler: logger.Handler(), logger: logger, accept: rate.Sometimes{Interval: logInterval}, other: rate.Sometimes{Interval: logInterval},
+	}
 }
 
-// Write implements io.Writer for package log, which calls it with one message at a time. While file descriptors are short, net/http
-// reports each attempt to accept a connection.
-func (l *serverLog) Write(message []byte) (int, error) {
-	what, lines := "problem of an admin page; the next ones are not logged for a minute", &l.other
-	if bytes.HasPrefix(message, []byte("http: Accept error")) {
-		what, lines = "cannot accept admin connections; if file descriptors are exhausted, raise their limit (ulimit -n, LimitNOFILE)", &l.accept
+// Handle implements slog.Handler. The record's message is all that net/http logs.
+func (l *serverLog) Handle(_ context.Context, r slog.Record) error {
+	if strings.HasPrefix(r.Message, "http: Accept error") {
+		l.accept.Do(func() {
+			l.logger.Error("cannot accept admin connections; if file descriptors are exhausted, raise their limit (ulimit -n, LimitNOFILE)", "error", r.Message)
+		})
+		return nil
 	}
-	lines.Do(func() { l.logger.Error(what, "error", string(bytes.TrimSpace(message))) })
-	return len(message), nil
+	l.other.Do(func() {
+		l.logger.Error("problem of an admin page; the next ones are not logged for a minute", "error", r.Message)
+	})
+	return nil
 }

@@ -114,13 +114,19 @@ func headerOf(name []byte) header {
 		return headerSDKReadTimeout
 	case "traceparent":
 		return headerTrace
+	}
+	if bytes.HasPrefix(name, []byte(ourPrefix)) {
+		return ourHeaderOf(name[len(ourPrefix):])
+	}
+	return browserHeaderOf(name)
+}
+
+func browserHeaderOf(name []byte) header {
+	switch string(name) {
 	case "origin":
 		return headerOrigin
 	case "sec-fetch-site":
 		return headerFetchSite
-	}
-	if bytes.HasPrefix(name, []byte(ourPrefix)) {
-		return ourHeaderOf(name[len(ourPrefix):])
 	}
 	return 0
 }
