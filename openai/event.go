@@ -26,14 +26,17 @@ func (s *Stream) event(b []byte) (strip bool) {
 // fields reads the lines of a complete event: its name, and its data joined.
 func (s *Stream) fields(event []byte) (name, data []byte) {
 	if !s.begun {
-		event = bytes.TrimPrefix(event, []byte("\ufeff"))
+		event = bytes.TrimPrefix(event, []byte(byteOrderMark))
 	}
 	lines := 0
+	s.nodeComment = false
 	for len(event) > 0 {
 		var line []byte
 		line, event = nextLine(event)
 		field, value := splitField(line)
 		switch string(field) {
+		case "":
+			s.nodeComment = s.nodeComment || isNodeComment(line)
 		case "event":
 			name = value
 		case "data":
@@ -65,6 +68,7 @@ func (s *Stream) meaning(name, data []byte) (m message, ok bool) {
 	if bytes.HasPrefix(data, []byte("[DONE]")) { // as SDKs compare
 		s.commit()
 		s.seen.ended = s.seen.ended || s.endsWithDone()
+		s.seen.over = s.seen.ended // SDKs read no further, whatever the API
 		return m, false
 	}
 	if m, ok = parseMessage(data); !ok {
@@ -91,7 +95,9 @@ func (s *Stream) note(m *message, valid bool) {
 	if m.failed {
 		s.seen.failed, s.seen.lastError = true, m.fault.engineError()
 	}
-	s.seen.ended = s.seen.ended || valid && s.endsWith(m.typ)
+	if valid {
+		s.noteEnd(m.typ)
+	}
 	s.seen.deltas += m.deltas
 	s.seen.unreported += m.deltas
 	if m.hasUsage {
@@ -99,6 +105,18 @@ func (s *Stream) note(m *message, valid bool) {
 	}
 	if m.sequence >= 0 {
 		s.seen.sequence = m.sequence + 1
+	}
+}
+
+// noteEnd records whether an event of this type ends the stream.
+func (s *Stream) noteEnd(kind []byte) {
+	switch {
+	case s.config.API == Images && bytes.HasSuffix(kind, []byte(".partial_image")):
+		s.seen.ended = false // a further image has begun
+	case s.endsWith(kind):
+		s.seen.ended = true
+		// Another image may follow; and after an error, the event that describes the failed response.
+		s.seen.over = s.seen.over || s.config.API != Images && string(kind) != "error"
 	}
 }
 

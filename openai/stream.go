@@ -40,9 +40,12 @@ type Stream struct {
 	held              []byte // of the current event, not yet delivered
 	size              int    // of the current event so far
 	long              *longEvent
-	isLong            bool // the current event exceeds MaxHeldEvent and passes in pieces
-	begun             bool // an event has ended
-	stripped          bool // the last event was taken out
+	comments          commentFilter // of a long event
+	isLong            bool          // the current event exceeds MaxHeldEvent and passes in pieces
+	begun             bool          // an event has ended
+	stripped          bool          // the last event was taken out
+	nodeComment       bool          // the last event has a comment that looks like an entry's
+	trailing          bool          // bytes have come behind the end
 	out               output
 	joined            []byte // scratch: several data lines
 	seen              progress
@@ -54,7 +57,8 @@ type progress struct {
 	first      FirstEvent
 	firstError EngineError
 	lastError  EngineError
-	ended      bool
+	ended      bool // as the API's streams do
+	over       bool // nothing that follows is delivered
 	failed     bool
 	usage      Usage
 	hasUsage   bool
@@ -69,13 +73,18 @@ func NewStream(c StreamConfig) *Stream {
 }
 
 // Feed takes the next bytes from the engine and returns the bytes for the client: whole events, or pieces of one too
-// long to hold. The result is valid until the next call and may be a part of p.
+// long to hold. Comments that look like an entry's are emptied, and in events too long to hold all comments. Bytes behind
+// the end are dropped. The result is valid until the next call and may be a part of p.
 func (s *Stream) Feed(p []byte) []byte {
 	s.out.reset(p)
 	for i := 0; i < len(p) && s.err == nil; {
 		if s.size == 0 && s.lines.cr && p[i] == '\n' {
 			i = s.lineFeed(i)
 			continue
+		}
+		if s.seen.over {
+			s.trailing, s.lines.cr = true, false
+			break
 		}
 		n, done := s.lines.cut(p[i:])
 		s.take(i, i+n, done)
@@ -108,11 +117,21 @@ func (s *Stream) take(from, to int, done bool) {
 		return
 	case len(s.held) > 0:
 		s.held = append(s.held, s.out.p[from:to]...)
-		if s.stripped = s.event(s.held); !s.stripped {
+		s.stripped = s.event(s.held)
+		switch {
+		case s.stripped:
+		case s.nodeComment:
+			s.out.add(withoutNodeComments(s.held, !s.begun))
+		default:
 			s.out.add(s.held)
 		}
 	default:
-		if s.stripped = s.event(s.out.p[from:to]); !s.stripped {
+		s.stripped = s.event(s.out.p[from:to])
+		switch {
+		case s.stripped:
+		case s.nodeComment:
+			s.out.add(withoutNodeComments(s.out.p[from:to], !s.begun))
+		default:
 			s.out.pass(from, to)
 		}
 	}
@@ -126,10 +145,10 @@ func (s *Stream) stopHolding() {
 	if s.long == nil {
 		s.long = new(longEvent)
 	}
-	s.isLong = true
+	s.isLong, s.comments = true, newCommentFilter(!s.begun)
 	s.long.reset(!s.begun)
 	s.long.write(s.held)
-	s.out.add(s.held)
+	s.comments.pass(s.held, func(from, to int) { s.out.add(s.held[from:to]) })
 	s.held = s.held[:0]
 	s.commit()
 }
@@ -141,7 +160,7 @@ func (s *Stream) takeLong(from, to int, done bool) {
 		s.err = ErrEventTooLong
 	}
 	s.long.write(s.out.p[from:to])
-	s.out.pass(from, to)
+	s.comments.pass(s.out.p[from:to], func(i, j int) { s.out.pass(from+i, from+j) })
 	if done && s.err == nil {
 		s.long.end()
 		s.meaning(s.long.name, s.long.skeleton.text())
@@ -162,7 +181,7 @@ func (s *Stream) Finish() []byte {
 	if s.err != nil || s.isLong || len(s.held) == 0 {
 		return nil
 	}
-	tail := s.held
+	tail := withoutNodeComments(s.held, !s.begun)
 	s.held, s.size = nil, 0
 	if s.seen.ended || !s.NeedsEnd() {
 		return tail
@@ -189,11 +208,15 @@ func (s *Stream) First() (FirstEvent, *EngineError) {
 // Ended reports whether the end that the API gives its streams has arrived.
 func (s *Stream) Ended() bool { return s.seen.ended }
 
-// Over reports whether the stream has ended properly and nothing with a meaning can follow. Of images there may be
+// Over reports whether the stream has ended properly, without an error, and nothing can follow. Of images there may be
 // several, each with an end.
-func (s *Stream) Over() bool {
-	return s.seen.ended && !s.seen.failed && s.config.API != Images
-}
+func (s *Stream) Over() bool { return s.seen.over && !s.seen.failed }
+
+// AtEnd reports whether nothing can follow, after an error or without one.
+func (s *Stream) AtEnd() bool { return s.seen.over }
+
+// Trailing reports whether bytes have come behind the end. They were dropped.
+func (s *Stream) Trailing() bool { return s.trailing }
 
 // NeedsEnd reports whether the API gives its streams an end of their own. The others end by HTTP's framing.
 func (s *Stream) NeedsEnd() bool {

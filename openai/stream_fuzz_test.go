@@ -35,6 +35,7 @@ func tell(c openai.StreamConfig, text string, size func() int) result {
 	t.ended, t.failed, t.deltas = s.Ended(), s.Failed(), s.Deltas()
 	t.usage, t.hasUsage = s.Usage()
 	t.sequence = nextSequence(s)
+	t.over, t.trailing = s.AtEnd(), s.Trailing()
 	return t
 }
 
@@ -80,6 +81,9 @@ func FuzzStream(f *testing.F) {
 	f.Add("data: {\"type\":\"image.completed\",\"b64\":\""+strings.Repeat("A\\u0041\\\"ü", 200)+"\",\"usage\":{\"total_tokens\":3}}\n\n", uint64(4), uint8(5), false)
 	f.Add("data: {\"choices\":[{\"text\":\"a\"},{\"text\":\"b\"}],\"x\":["+strings.Repeat("[1,{\"a\":[]}],", 60)+"0]}\n\n", uint64(5), uint8(1), true)
 	f.Add("data: "+strings.Repeat("long ", 700)+"\n\ndata: [DONE]\n\n", uint64(6), uint8(0), true)
+	f.Add(": queue position=1\n\n: Heartbeat\r\n:queued\n\n"+doneEvent+": queue position=2\n\n"+textEvent, uint64(8), uint8(0), true)
+	f.Add("\ufeff:\tqueue\rdata: "+strings.Repeat("long ", 90)+"\n: heartbeat\r\n: other\n\n\xef:x\n\n", uint64(9), uint8(3), true)
+	f.Add("data: {\"type\":\"image_generation.completed\"}\n\ndata: {\"type\":\"image_generation.partial_image\"}\n\n", uint64(10), uint8(5), true)
 	f.Add(strings.Repeat("data: {\"error\":{\"code\":503}}\r\r\n", 3), uint64(7), uint8(0), true)
 	f.Fuzz(func(t *testing.T, text string, seed uint64, api uint8, strip bool) {
 		if len(text) > 1<<12 {
@@ -114,7 +118,7 @@ func generateEvent(r *rand.Rand) string {
 	field := func(name, value string) string { return name + pick(r, ": ", ": ", ":", ":  ") + value + end }
 	var b strings.Builder
 	for range r.IntN(3) {
-		b.WriteString(pick(r, ": ping"+end, field("id", "1"), "data"+end, "x"+end,
+		b.WriteString(pick(r, ": ping"+end, pick(r, ": queue position=1", ":heartbeat", ": \tQueue", ": queues", ":")+end, field("id", "1"), "data"+end, "x"+end,
 			field("event", pick(r, "error", "ping", "response.completed", "x", strings.Repeat("n", 80)+".completed"))))
 	}
 	switch r.IntN(8) {
@@ -141,7 +145,7 @@ func generateMessage(r *rand.Rand) string {
 	members := []string{}
 	for range r.IntN(6) {
 		members = append(members, pick(r,
-			`"type":`+pick(r, `"response.completed"`, `"response.failed"`, `"error"`, `"ping"`, `"image_edit.completed"`, `"transcript.text.done"`,
+			`"type":`+pick(r, `"response.completed"`, `"response.failed"`, `"error"`, `"ping"`, `"image_edit.completed"`, `"transcript.text.done"`, `"image_edit.partial_image"`,
 				`"speech.audio.done"`, `"response\u002eincomplete"`, `"x"`, "null"),
 			`"error":`+pick(r, "null", "{}", `""`, `"x"`, "0", "false", `{"code":503}`, `{"message":`+text+`,"code":"rate_limit_exceeded"}`),
 			`"choices":`+pick(r, "[]", "[ ]", "null", `[{"delta":{"content":`+text+`}}]`, `[{"text":`+text+`},{"text":`+text+`},1]`, `[{"delta":{"role":"a"}}]`),

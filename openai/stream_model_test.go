@@ -14,6 +14,7 @@ var (
 	lineAndEnd  = regexp.MustCompile(`[^\r\n]*(?:\r\n|\r|\n)`)
 	lineEnd     = regexp.MustCompile(`\r\n|\r|\n`)
 	plainNumber = regexp.MustCompile(`^[0-9]{1,15}$`)
+	nodeComment = regexp.MustCompile(`(?i)^:[ \t]*(queue|heartbeat)([^a-z0-9]|$)`)
 	plainTime   = regexp.MustCompile(`^[0-9][0-9.eE+-]{0,23}$`)
 )
 
@@ -29,6 +30,8 @@ type result struct {
 	deltas    int
 	sequence  int
 	tooLong   bool
+	over      bool
+	trailing  bool
 }
 
 // streamModel reads a whole stream at once, in the simplest way.
@@ -44,6 +47,10 @@ func (m *streamModel) read(text string) {
 	rest := strings.TrimPrefix(text, strings.Join(lines, ""))
 	event, bom := "", true
 	for _, line := range lines {
+		if m.over {
+			m.trailing = true
+			return
+		}
 		event += line
 		if strings.Trim(line, "\r\n") != "" {
 			continue
@@ -53,7 +60,33 @@ func (m *streamModel) read(text string) {
 		}
 		event, bom = "", false
 	}
+	if m.over {
+		m.trailing = rest != ""
+		return
+	}
 	m.partial(event+rest, bom)
+}
+
+// withoutComments empties the comments that are not delivered.
+func withoutComments(event string, bom, long bool) (clean string) {
+	rest := event
+	if bom {
+		rest = strings.TrimPrefix(event, "\ufeff")
+	}
+	clean = event[:len(event)-len(rest)]
+	for rest != "" {
+		line := lineAndEnd.FindString(rest)
+		if line == "" {
+			line = rest
+		}
+		rest = rest[len(line):]
+		text := strings.TrimRight(line, "\r\n")
+		if strings.HasPrefix(text, ":") && long || nodeComment.MatchString(text) {
+			line = ":" + line[len(text):]
+		}
+		clean += line
+	}
+	return clean
 }
 
 // whole takes a complete event and reports whether the stream continues.
@@ -63,7 +96,7 @@ func (m *streamModel) whole(event string, bom bool) bool {
 		size-- // the LF does not count, as it may come late
 	}
 	if size > m.maxSize {
-		m.delivered += event[:m.maxSize]
+		m.delivered += withoutComments(event[:m.maxSize], bom, true)
 		m.tooLong = true
 		m.commit()
 		return false
@@ -73,7 +106,7 @@ func (m *streamModel) whole(event string, bom bool) bool {
 		m.commit()
 	}
 	if !m.meaning(event, bom, long) || long {
-		m.delivered += event
+		m.delivered += withoutComments(event, bom, long)
 	}
 	return true
 }
@@ -81,15 +114,15 @@ func (m *streamModel) whole(event string, bom bool) bool {
 func (m *streamModel) partial(event string, bom bool) {
 	switch {
 	case len(event) > m.maxSize:
-		m.delivered += event[:m.maxSize]
+		m.delivered += withoutComments(event[:m.maxSize], bom, true)
 		m.tooLong = true
 		m.commit()
 	case len(event) > m.maxHeld:
-		m.delivered += event
+		m.delivered += withoutComments(event, bom, true)
 		m.commit()
 	case event == "":
 	case m.ended || !m.needsEnd():
-		m.tail = event
+		m.tail = withoutComments(event, bom, false)
 	default:
 		before := m.result
 		m.meaning(event, bom, false)
@@ -97,7 +130,7 @@ func (m *streamModel) partial(event string, bom bool) {
 			m.result = before
 			return
 		}
-		m.tail = event + "\n\n"
+		m.tail = withoutComments(event, bom, false) + "\n\n"
 	}
 }
 
@@ -124,6 +157,7 @@ func (m *streamModel) meaning(event string, bom, long bool) (strip bool) {
 		case openai.Chat, openai.Completions, openai.Transcriptions:
 			m.ended = true
 		}
+		m.over = m.ended
 		return false
 	}
 	root := parseNode([]byte(data))
@@ -160,7 +194,14 @@ func (m *streamModel) note(name string, root *node) (strip bool) {
 		}
 	}
 	m.failed = m.failed || failed
-	m.ended = m.ended || root != nil && m.endsWith(kind)
+	switch images := m.config.API == openai.Images; {
+	case root == nil:
+	case images && strings.HasSuffix(kind, ".partial_image") && len(kind) <= 256:
+		m.ended = false
+	case m.endsWith(kind):
+		m.ended = true
+		m.over = m.over || !images && kind != "error"
+	}
 	m.count(root)
 	choices, usage := root.last("choices"), false
 	for _, u := range root.all("usage") {

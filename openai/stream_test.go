@@ -14,6 +14,7 @@ const (
 	roleEvent  = `data: {"choices":[{"index":0,"delta":{"role":"assistant","content":""}}]}` + "\n\n"
 	usageEvent = `data: {"choices":[],"usage":{"prompt_tokens":10,"completion_tokens":20,"total_tokens":30,"prompt_tokens_details":{"cached_tokens":4}}}` + "\n\n"
 	doneEvent  = "data: [DONE]\n\n"
+	imageEvent = `data: {"type":"image_generation.completed"}` + "\n\n"
 )
 
 // feed feeds the pieces and returns the output.
@@ -359,7 +360,9 @@ func TestStreamFinish(t *testing.T) {
 	f(openai.Chat, textEvent+"data: [DONE]\n", "data: [DONE]\n\n\n", true)
 	f(openai.Chat, textEvent+"data: [DON", "", false)
 	f(openai.Chat, textEvent+strings.TrimSpace(textEvent), "", false)
-	f(openai.Chat, doneEvent+": bye", ": bye", true)
+	f(openai.Chat, doneEvent+": bye", "", true)
+	f(openai.Images, imageEvent+": bye", ": bye", true)
+	f(openai.Images, imageEvent+": queue position=1", ":", true)
 	f(openai.Embeddings, textEvent+"data: x", "data: x", false)
 	f(openai.Responses, `data: {"type":"response.completed"}`, "data: {\"type\":\"response.completed\"}\n\n", true)
 	f(openai.Responses, `data: {"type":"response.completed"`, "", false)
@@ -416,4 +419,69 @@ func TestIsEventStream(t *testing.T) {
 			t.Errorf("%q", no)
 		}
 	}
+}
+
+// After the end of its API, a stream delivers nothing, however its bytes are cut into pieces.
+func TestStreamDropsWhatFollowsItsEnd(t *testing.T) {
+	f := func(api openai.API, text, behind, want string) {
+		t.Helper()
+		for _, size := range []int{1, 2, 7, 1 << 20} {
+			s := openai.NewStream(openai.StreamConfig{API: api})
+			got := feed(s, split(text+behind, size)...) + string(s.Finish())
+			if got != text+want || s.Trailing() != (want != behind) {
+				t.Errorf("%s, in pieces of %d: %q behind the end, trailing %v; want %q", api, size, strings.TrimPrefix(got, text), s.Trailing(), want)
+			}
+		}
+	}
+	response := func(kind string) string { return "data: {\"type\":\"" + kind + "\"}\n\n" }
+	for _, behind := range []string{textEvent, ": bye", "\n", "\x00garbage", doneEvent} {
+		f(openai.Chat, textEvent+doneEvent, behind, "")
+		f(openai.Completions, doneEvent, behind, "")
+		f(openai.Responses, response("response.completed"), behind, "")
+		f(openai.Responses, response("response.failed"), behind, "")
+		f(openai.Transcriptions, response("transcript.text.done"), behind, "")
+		f(openai.Speech, response("speech.audio.done"), behind, "")
+		f(openai.Chat, "data: {\"error\":{}}\n\n"+doneEvent, behind, "")
+		f(openai.Images, imageEvent+doneEvent, behind, "")
+	}
+	f(openai.Chat, "data: [DONE]\r\n\r\n", "", "")
+	f(openai.Chat, "data: [DONE]\r\n\r", "\n", "\n")
+	f(openai.Images, imageEvent, imageEvent, imageEvent)
+	f(openai.Responses, response("error"), response("response.failed"), response("response.failed"))
+	f(openai.Embeddings, textEvent+doneEvent, textEvent, textEvent)
+}
+
+// A stream of images is at its end only while no image is incomplete.
+func TestStreamOfSeveralImages(t *testing.T) {
+	const partial = `data: {"type":"image_generation.partial_image"}` + "\n\n"
+	for text, ended := range map[string]bool{partial: false, partial + imageEvent: true, imageEvent + partial: false, imageEvent + ": x\n\n" + imageEvent: true} {
+		if s := stream(openai.Images, text); s.Ended() != ended || s.Over() {
+			t.Errorf("%q: ended %v, over %v; want %v and not over", text, s.Ended(), s.Over(), ended)
+		}
+	}
+}
+
+// Comments that look like an entry's are delivered empty, and all others as they are.
+func TestStreamEmptiesNodeComments(t *testing.T) {
+	f := func(text, want string) {
+		t.Helper()
+		for _, size := range []int{1, 3, 1 << 20} {
+			s := openai.NewStream(openai.StreamConfig{API: openai.Chat})
+			if got := feed(s, split(text, size)...); got != want {
+				t.Errorf("%q in pieces of %d: %q, want %q", text, size, got, want)
+			}
+		}
+	}
+	for _, ours := range []string{": queue position=1 expected_ms=20", ":queue", ": heartbeat", ":\t HeartBeat 12:00", ": queue: 7"} {
+		f(ours+"\n\n", ":\n\n")
+		f(ours+"\r\n"+textEvent, ":\r\n"+textEvent)
+		f(textEvent[:len(textEvent)-1]+ours+"\r\r", textEvent[:len(textEvent)-1]+":\r\r")
+		f("\ufeff"+ours+"\n\n", "\ufeff:\n\n")
+	}
+	for _, other := range []string{":", ": ", ": ping", ": queued", ": heartbeats", "queue: 1", "data: : queue", " : queue"} {
+		f(other+"\n\n", other+"\n\n")
+	}
+	long := "data: " + strings.Repeat("x", openai.MaxHeldEvent)
+	f(long+"\n: queue position=1\n: other\ndata: y\n\n: other\n\n", long+"\n:\n:\ndata: y\n\n: other\n\n")
+	f(": queue "+long+"\n\n", ":\n\n")
 }

@@ -39,12 +39,14 @@ func (r *Relay) classify(err error) Outcome {
 	switch {
 	case errors.As(err, &panicked):
 		return Outcome{Kind: OutcomeCrashed, Reason: reasons.Panic, Err: err}
-	case stream != nil && stream.Ended() && !stream.Failed():
+	case stream != nil && stream.Over():
 		return Outcome{Kind: OutcomeCompleted} // even if its framing was truncated, or its client has left after the last event
 	case errors.Is(err, io.EOF) && stream != nil && stream.Failed():
 		return Outcome{Kind: OutcomeEngineError, Reason: reasons.ErrorEvent} // a stream that is truncated after the event stays so
 	case r.cause() != nil:
 		return r.cancelledOutcome()
+	case errors.Is(err, io.EOF) && stream != nil && stream.Ended():
+		return Outcome{Kind: OutcomeCompleted}
 	case errors.Is(err, io.EOF) && stream != nil && stream.NeedsEnd():
 		return Outcome{Kind: OutcomeEngineError, Reason: reasons.Truncated, Err: errNoProperEnd}
 	case errors.Is(err, io.EOF):

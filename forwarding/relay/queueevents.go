@@ -139,9 +139,9 @@ func (q *QueueEventStream) Tick() time.Duration {
 	switch {
 	case waiting && now.Sub(q.sentAt) >= progressInterval:
 		q.sent, q.sentAt, q.pending, waiting = q.pending, now, hop.Progress{}, false
-		q.writeComment(append(q.sent.Append([]byte(": queue "), ' '), "\n\n"...), now)
+		q.writeComment(append(q.sent.Append([]byte(": "+openai.QueueComment+" "), ' '), "\n\n"...), now)
 	case now.Sub(q.wroteAt) >= heartbeatInterval:
-		q.writeComment([]byte(": heartbeat\n\n"), now)
+		q.writeComment([]byte(": "+openai.HeartbeatComment+"\n\n"), now)
 	}
 	next := q.wroteAt.Add(heartbeatInterval)
 	if due := q.sentAt.Add(progressInterval); waiting && due.Before(next) {

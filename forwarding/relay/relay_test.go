@@ -124,6 +124,7 @@ func TestRelayOutcomes(t *testing.T) {
 	someEvent, doneEvent := forwardtest.Delta("x"), "data: [DONE]\n\n"
 	errDrain := errors.New("shutting down")
 	long := strings.Repeat("0123456789", 10<<10)
+	const imageEvent, partialEvent = "data: {\"type\":\"image_edit.completed\"}\n\n", "data: {\"type\":\"image_edit.partial_image\"}\n\n"
 	const jsonHead = "HTTP/1.0 200 OK\r\nContent-Type: application/json\r\n\r\n"
 	at := func(what string, cause error) func(string, context.CancelCauseFunc) {
 		return func(out string, cancel context.CancelCauseFunc) {
@@ -148,6 +149,18 @@ func TestRelayOutcomes(t *testing.T) {
 		{"cut in a chunk", openai.Chat, forwardtest.StreamHead + forwardtest.Chunk(someEvent) + "ff\r\ndata: {", false, nil, relay.OutcomeEngineError, "truncated", false, someEvent + "…truncated"},
 		{"no end of the API's", openai.Chat, forwardtest.StreamHead + forwardtest.Chunk(someEvent) + "0\r\n\r\n", true, nil, relay.OutcomeEngineError, "truncated", false, someEvent + "…truncated"},
 		{"cut behind the API's end", openai.Chat, forwardtest.StreamHead + forwardtest.Chunk(someEvent) + forwardtest.Chunk(doneEvent), false, nil, relay.OutcomeCompleted, "", true, someEvent + doneEvent},
+		{"an event behind the API's end", openai.Chat, forwardtest.StreamHead + forwardtest.Chunk(someEvent) + forwardtest.Chunk(doneEvent) + forwardtest.Chunk(someEvent), true, nil,
+			relay.OutcomeCompleted, "", true, someEvent + doneEvent},
+		{"a comment behind the API's end", openai.Chat, forwardtest.StreamHead + forwardtest.Chunk(someEvent+doneEvent+": bye\n\n") + "0\r\nA: b\r\n\r\n", true, nil,
+			relay.OutcomeCompleted, "", true, someEvent + doneEvent},
+		{"garbage behind an error and its end", openai.Chat, forwardtest.StreamHead + forwardtest.Chunk("data: {\"error\":{}}\n\n"+doneEvent+"\x00"), true, nil,
+			relay.OutcomeEngineError, "error_event", true, "data: {\"error\":{}}\n\n" + doneEvent},
+		{"an image, and another one cut", openai.Images, forwardtest.StreamHead + forwardtest.Chunk(imageEvent) + forwardtest.Chunk(partialEvent), false, nil,
+			relay.OutcomeEngineError, "truncated", false, imageEvent + partialEvent + "…truncated"},
+		{"an image, and another one missing", openai.Images, forwardtest.StreamHead + forwardtest.Chunk(imageEvent+partialEvent) + "0\r\n\r\n", true, nil,
+			relay.OutcomeEngineError, "truncated", false, imageEvent + partialEvent + "…truncated"},
+		{"two images", openai.Images, forwardtest.StreamHead + forwardtest.Chunk(imageEvent) + forwardtest.Chunk(partialEvent+imageEvent) + "0\r\n\r\n", true, nil,
+			relay.OutcomeCompleted, "", true, imageEvent + partialEvent + imageEvent},
 		{"error, then its end", openai.Chat, forwardtest.StreamHead + forwardtest.Chunk(someEvent) + forwardtest.Chunk("data: {\"error\":{}}\n\n"+doneEvent) + "0\r\n\r\n", true, nil,
 			relay.OutcomeEngineError, "error_event", true, someEvent + "data: {\"error\":{}}\n\n" + doneEvent},
 		{"error, then cut", openai.Responses, forwardtest.StreamHead + forwardtest.Chunk("data: {\"type\":\"x\"}\n\n") + forwardtest.Chunk("data: {\"type\":\"error\"}\n\n"), false, nil,

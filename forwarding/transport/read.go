@@ -3,6 +3,7 @@ package transport
 import (
 	"errors"
 	"io"
+	"time"
 
 	"colonnade/openai"
 )
@@ -83,8 +84,12 @@ func (resp *Response) Next() ([]byte, error) {
 	if resp.conn == nil {
 		return nil, io.EOF
 	}
-	if resp.stream != nil && resp.stream.Ended() {
-		resp.conn.IdleTimeout = framingGrace
+	if resp.stream != nil && resp.stream.AtEnd() {
+		if resp.stream.Trailing() {
+			resp.Close() // whatever follows, the stream has ended; and its server is not trusted with another request
+			return nil, io.EOF
+		}
+		resp.limitFraming()
 	}
 	piece, err := resp.body.next()
 	switch {
@@ -102,6 +107,17 @@ func (resp *Response) Next() ([]byte, error) {
 	}
 	resp.delivered(piece)
 	return piece, nil
+}
+
+// limitFraming sets the deadline for the framing behind the end of a stream, once.
+func (resp *Response) limitFraming() {
+	if resp.ending {
+		return
+	}
+	resp.ending = true
+	if by := time.Now().Add(framingGrace); resp.conn.Deadline.IsZero() || by.Before(resp.conn.Deadline) {
+		resp.conn.Deadline = by
+	}
 }
 
 // delivered counts and scans what Next returns.

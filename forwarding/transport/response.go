@@ -44,6 +44,7 @@ type Response struct {
 	whole    bool                 // held is the whole body
 	unsent   bool                 // nothing of the request was sent
 	upgraded bool                 // the connection is a WebSocket now
+	ending   bool                 // limitFraming was called
 	size     int64                // bytes that Next has returned
 }
 

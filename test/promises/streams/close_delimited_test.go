@@ -48,8 +48,10 @@ type endCase struct {
 
 func cutJSON(head, body string) rawResponse { return writing(head + body).then(closes) }
 
-// endCases are engines that answer without length and chunks, or with the length of a body that was cut before.
+// endCases are engines that answer without length and chunks, or with the length of a body that was cut before; or that send more
+// behind the end of a stream.
 func endCases() []endCase {
+	const comments = ": queue position=7\n\n: x\n\n"
 	half, longHalf := smallJSON[:len(smallJSON)-1], longJSON[:len(longJSON)-2]
 	long := strings.Repeat(transcript, 5<<10)
 	failed, completed := analytics.OutcomeEngineError, analytics.OutcomeCompleted
@@ -73,6 +75,10 @@ func endCases() []endCase {
 		{name: "a stream with its end", stream: true, response: cutJSON(http10+streamType, rawEvent("a")+"data: [DONE]\n\n"), status: 200, framing: "framed", body: rawEvent("a") + "data: [DONE]\n\n", outcome: completed},
 		{name: "a stream, cut", stream: true, response: cutJSON(closing+streamType, rawEvent("a")), status: 200, framing: "cut", outcome: failed, reason: "truncated"},
 		{name: "a stream of an API without ends", path: "/v1/embeddings", stream: true, response: cutJSON(closing+streamType, rawEvent("a")), status: 200, framing: "cut", outcome: failed, reason: "truncated"},
+		{name: "a stream with bytes behind its end", stream: true, response: writing(rawStream + rawChunk(comments+rawEvent("a")+"data: [DONE]\n\n"+rawEvent(evil)) + "0\r\n\r\n"),
+			status: 200, framing: "framed", body: ":\n\n: x\n\n" + rawEvent("a") + "data: [DONE]\n\n", outcome: completed},
+		{name: "a stream with endless bytes behind its end", stream: true, response: writing(rawStream + rawChunk(rawEvent("a")) + rawChunk("data: [DONE]\n\n")).then(repeating(rawChunk(": "+evil+"\n\n"), 0)),
+			status: 200, framing: "framed", body: rawEvent("a") + "data: [DONE]\n\n", outcome: completed},
 		{name: "a refusal, cut", response: cutJSON("HTTP/1.0 400 No\r\n"+jsonType, `{"error":{"message":"too lo`), status: 400, framing: "framed", outcome: completed},
 	}
 }
@@ -123,6 +129,11 @@ func (c endCase) run(t testing.TB, f *fleettest.Fleet, model string, e *rawEngin
 	}
 	if n := e.asked.Load(); n != 1 {
 		t.Errorf("sent to the engine %d times, want once", n)
+	}
+	e.hostile.Store(false)
+	_, _ = f.Post(t.Context(), chatPath, body)
+	if n := e.misused.Load(); n > 0 {
+		t.Error("a further request was sent on the connection of the response")
 	}
 }
 
