@@ -6,7 +6,7 @@ import (
 	"slices"
 )
 
-// Contents is the content of a table. All nouns are resolved. Of two that claim one alias or URL, the first in its list
+// Contents is the content of a table. All nouns are resolved. Of two that claim one alias, URL or colo, the first in its list
 // has it.
 type Contents struct {
 	Revision int64
@@ -45,7 +45,7 @@ func NewTable(c Contents) *Table {
 		t.colos[colo.Name] = colo
 	}
 	for _, s := range c.Servers {
-		t.servers[s.Colo] = append(t.servers[s.Colo], s)
+		t.addServer(s)
 	}
 	for _, a := range c.Accounts {
 		t.accounts[a.Name] = a
@@ -65,9 +65,6 @@ func (t *Table) sort() {
 	slices.SortFunc(t.modelList, func(a, b *Model) int { return cmp.Compare(a.Name, b.Name) })
 	slices.SortFunc(t.coloList, func(a, b *Colo) int { return cmp.Compare(a.Name, b.Name) })
 	slices.SortFunc(t.accountList, func(a, b *Account) int { return cmp.Compare(a.Name, b.Name) })
-	for _, servers := range t.servers {
-		slices.SortFunc(servers, func(a, b *Server) int { return cmp.Compare(a.Node, b.Node) })
-	}
 	byID := func(a, b *Endpoint) int { return cmp.Compare(a.ID, b.ID) }
 	for _, colo := range t.endpoints {
 		slices.SortFunc(colo.all, byID)
@@ -77,11 +74,21 @@ func (t *Table) sort() {
 	}
 }
 
+// addServer leaves out a server whose colo has another one: in this version a colo has one server, and a document that a
+// server has not put there itself would get a part of its requests.
+func (t *Table) addServer(s *Server) {
+	if others := t.servers[s.Colo]; len(others) > 0 {
+		t.conflict(ConflictColo, s.Colo, KindServer.Key(s.Colo, others[0].Node), KindServer.Key(s.Colo, s.Node))
+		return
+	}
+	t.servers[s.Colo] = []*Server{s}
+}
+
 // addEndpoint leaves out an endpoint whose URL another one of its colo has: its slots would be granted twice.
 func (t *Table) addEndpoint(e *Endpoint) {
 	colo := t.endpoints[e.Colo]
 	if first, taken := colo.byURL[e.URL]; taken {
-		t.conflict("url", e.URL, KindEndpoint.Key(e.Colo, first.ID), KindEndpoint.Key(e.Colo, e.ID))
+		t.conflict(ConflictURL, e.URL, KindEndpoint.Key(e.Colo, first.ID), KindEndpoint.Key(e.Colo, e.ID))
 		return
 	}
 	if colo.byPool == nil {

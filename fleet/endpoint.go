@@ -18,8 +18,8 @@ const CredentialVariablePrefix = "COLONNADE_CREDENTIAL_"
 type Endpoint struct {
 	Colo string `json:"-"`
 	ID   string `json:"-"`
-	// Address of the engine. A trailing /v1 is dropped. Two endpoints of a colo cannot have one URL: the lexically
-	// first has it.
+	// Address of the engine. A trailing /v1 is dropped. Two endpoints of a colo cannot have one URL: the one that had it
+	// first keeps it, and the other is not in force until the first is gone.
 	URL string `json:"url" is:"url" need:"yes" own:"yes"` // in normal form, without a trailing /v1 or slash
 	// Software of the engine; openai is any other that speaks the API. The defaults of concurrency and health depend
 	// on it.

@@ -29,13 +29,19 @@ type Table struct {
 	deletions      *Deletions
 }
 
-// Conflict is an alias, URL or hash that two documents claim.
+// Conflict is an alias, URL, colo or hash that two documents claim.
 type Conflict struct {
-	What   string `json:"what"` // alias, url or key
+	What   string `json:"what"` // alias, url, colo or key
 	Value  string `json:"value"`
 	Winner string `json:"winner"` // key of the document that has it
 	Loser  string `json:"loser"`  // key of the other
 }
+
+// ConflictColo is the [Conflict.What] of two servers of one colo, and ConflictURL that of two endpoints with one URL.
+const (
+	ConflictColo = "colo"
+	ConflictURL  = "url"
+)
 
 // Rejection is a document whose newest version is not in force.
 type Rejection struct {
@@ -87,7 +93,7 @@ func (t *Table) Colo(name string) (*Colo, bool) {
 // Colos returns all colos, sorted by name.
 func (t *Table) Colos() []*Colo { return t.coloList }
 
-// Servers returns the servers of a colo, sorted by node.
+// Servers returns the servers of a colo; in this version, at most one.
 func (t *Table) Servers(colo string) []*Server { return t.servers[colo] }
 
 // Endpoints returns the endpoints of a pool in a colo, sorted by ID.

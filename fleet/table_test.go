@@ -40,16 +40,33 @@ func TestAliases(t *testing.T) {
 	}
 }
 
+// The first document has the URL, whatever its name.
 func TestOneEndpointForEachURL(t *testing.T) {
 	table := tableOf(t,
 		"endpoints/ams/b", "url: http://H:80/v1/\npool: p",
 		"endpoints/ams/a", "url: http://h\npool: q",
 		"endpoints/fra/c", "url: http://h\npool: p",
 	)
-	if len(table.Endpoints("ams", "p")) != 0 || len(table.Endpoints("ams", "q")) != 1 || len(table.EndpointsOf("ams")) != 1 || len(table.EndpointsOf("fra")) != 1 {
+	if len(table.Endpoints("ams", "p")) != 1 || len(table.Endpoints("ams", "q")) != 0 || len(table.EndpointsOf("ams")) != 1 || len(table.EndpointsOf("fra")) != 1 {
 		t.Errorf("ams has %+v", table.EndpointsOf("ams"))
 	}
-	want := []fleet.Conflict{{What: "url", Value: "http://h", Winner: "endpoints/ams/a", Loser: "endpoints/ams/b"}}
+	want := []fleet.Conflict{{What: "url", Value: "http://h", Winner: "endpoints/ams/b", Loser: "endpoints/ams/a"}}
+	if !reflect.DeepEqual(table.Conflicts, want) {
+		t.Errorf("conflicts %+v", table.Conflicts)
+	}
+}
+
+// The first document has the colo, whatever its name and its state.
+func TestOneServerForEachColo(t *testing.T) {
+	table := tableOf(t,
+		"servers/ams/b", "{address: 'h:1', boot: b, state: draining}",
+		"servers/ams/a", "{address: 'h:2', boot: b}",
+		"servers/fra/a", "{address: 'h:3', boot: b}",
+	)
+	if ams, fra := table.Servers("ams"), table.Servers("fra"); len(ams) != 1 || ams[0].Node != "b" || len(fra) != 1 {
+		t.Errorf("ams has %+v, fra has %+v", ams, fra)
+	}
+	want := []fleet.Conflict{{What: "colo", Value: "ams", Winner: "servers/ams/b", Loser: "servers/ams/a"}}
 	if !reflect.DeepEqual(table.Conflicts, want) {
 		t.Errorf("conflicts %+v", table.Conflicts)
 	}
@@ -60,7 +77,7 @@ func TestListsAreSorted(t *testing.T) {
 		"models/z", "pool: late", "models/a", "{}", "models/m/n", "pool: early",
 		"pools/described", "{}",
 		"colos/fra", "{}", "colos/ams", "{}",
-		"servers/ams/2", "{address: 'h:1', boot: b}", "servers/ams/1", "{address: 'h:2', boot: b}", "servers/ams-x/0", "{address: 'h:3', boot: b}",
+		"servers/ams/1", "{address: 'h:2', boot: b}", "servers/ams-x/0", "{address: 'h:3', boot: b}",
 		"endpoints/ams/b", "url: http://b\npool: of-endpoint", "endpoints/ams/a", "url: http://a\npool: of-endpoint", "endpoints/ams/c/d", "url: http://c\npool: x",
 		"accounts/b", "{}", "accounts/a", "{}",
 		"defaults", "origins: ['https://b.example', 'HTTP://A.example:80', 'https://a.example:443', 'https://a.example:80', 'app://c', '*']",
@@ -74,7 +91,7 @@ func TestListsAreSorted(t *testing.T) {
 	f("models", names(table.Models(), func(m *fleet.Model) string { return m.Name }), "a", "m/n", "z")
 	f("pools", names(table.Pools(), func(p *fleet.Pool) string { return p.Name }), "a", "described", "early", "late", "of-endpoint", "x")
 	f("colos", names(table.Colos(), func(c *fleet.Colo) string { return c.Name }), "ams", "fra")
-	f("servers", names(table.Servers("ams"), func(s *fleet.Server) string { return s.Node }), "1", "2")
+	f("servers", names(table.Servers("ams"), func(s *fleet.Server) string { return s.Node }), "1")
 	f("endpoints", names(table.Endpoints("ams", "of-endpoint"), func(e *fleet.Endpoint) string { return e.ID }), "a", "b")
 	f("endpoints of ams", names(table.EndpointsOf("ams"), func(e *fleet.Endpoint) string { return e.ID }), "a", "b", "c/d")
 	f("accounts", names(table.Accounts(), func(a *fleet.Account) string { return a.Name }), "a", "b")

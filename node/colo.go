@@ -104,10 +104,7 @@ func (r *runtime) serverDocument() fleet.Server {
 // The lease calls grantUntil with the time until which permits may be granted. The lease is nil, without an error, if ctx
 // is done first.
 func (r *runtime) register(ctx context.Context, colo string, self fleet.Server, grantUntil func(time.Time)) (*etcd.Lease, error) {
-	exclusive := func() bool {
-		return !slices.ContainsFunc(r.watcher.Table().Servers(colo),
-			func(s *fleet.Server) bool { return s.Node != r.config.Node })
-	}
+	exclusive := func() bool { return !hasRival(r.watcher.Table(), colo, r.config.Node) }
 	registration := etcd.Registration{
 		Client: r.client, Prefix: Prefix, Key: "servers/" + colo + "/" + r.config.Node, Value: encode(self), TTL: leaseTTL,
 		Exclusive: true, Logger: r.config.Logger, SavedLease: r.config.file("lease"),
@@ -133,6 +130,12 @@ func (r *runtime) register(ctx context.Context, colo string, self fleet.Server, 
 		}
 		r.config.Logger.Warn("waiting for etcd: another server of this colo may be serving", "error", err)
 	}
+}
+
+// hasRival reports whether a table knows another server of the colo than node, in force or not.
+func hasRival(t *fleet.Table, colo, node string) bool {
+	return slices.ContainsFunc(t.Servers(colo), func(s *fleet.Server) bool { return s.Node != node }) ||
+		slices.ContainsFunc(t.Conflicts, func(c fleet.Conflict) bool { return c.What == fleet.ConflictColo && c.Value == colo })
 }
 
 // lingerAfterCrash waits until engines have noticed the end of an earlier process of this server, whose requests would

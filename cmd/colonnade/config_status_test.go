@@ -54,6 +54,7 @@ func TestConfigStatusReportsProblems(t *testing.T) {
 	s := startEtcd(t)
 	put(t, s, map[string]string{
 		"models/a": "pool: p\ncost: {unit: eur, input: 1, per: 10}\n", "models/b": "aliases: [a]\npool: p\n", "pools/bad": "queue: {limit: -3}\n", "pools/ours": "{}", "pools/fixed": "{}",
+		"colos/fra": "{}", "colos/iad": "{}", "colos/lhr": "{}", "colos/nrt": "{}", "colos/sin": "{}",
 		"colos/ams": "region: weur\n", "endpoints/ams/x": "url: http://h:1\npool: p\n", "endpoints/ams/y": "url: http://h:1\npool: p\n", "flows/x\x1b": "{}",
 	})
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
@@ -73,10 +74,10 @@ func TestConfigStatusReportsProblems(t *testing.T) {
 		},
 	}).register(t, s, "servers/ams/one")
 	configured(node.ConfigState{Node: "two", Revision: 1000, PendingDeletions: []string{"models/c"},
-		Rejected: []fleet.Rejection{{Key: "pools/bad", Revision: bad}}}).register(t, s, "servers/ams/two")
+		Rejected: []fleet.Rejection{{Key: "pools/bad", Revision: bad}}}).register(t, s, "servers/sin/two")
 	put(t, s, map[string]string{
-		"servers/ams/gone": registered(closed), "servers/ams/old": registered(old), "servers/ams/other": registered(one),
-		"servers/ams/mute": `{"address":"127.0.0.1:1","boot":"x"}`,
+		"servers/fra/gone": registered(closed), "servers/iad/old": registered(old), "servers/lhr/other": registered(one),
+		"servers/nrt/mute": `{"address":"127.0.0.1:1","boot":"x"}`,
 	})
 	r := run(t, "", "config", "status")
 	r.fail(t,
@@ -84,12 +85,12 @@ func TestConfigStatusReportsProblems(t *testing.T) {
 		fmt.Sprintf(`- pools/ours (revision %d): new: unknown field; in force: none at one`, ours),
 		`- "flows/x\x1b (revision`,
 		`- endpoints/ams/y: url: "http://h:1": not in force, since endpoints/ams/x has the same url`,
-		`- servers/ams/gone: cannot be asked at `+closed+`: connection refused; if the node is on another machine, run this there`,
-		`- servers/ams/old: cannot be asked at `+old+`: it has no page /debug/config`,
-		`- servers/ams/other: cannot be asked at `+one+`: node one answers there; if the node is on another machine`,
-		`- servers/ams/mute: cannot be asked: it has registered no admin address`,
+		`- servers/fra/gone: cannot be asked at `+closed+`: connection refused; if the node is on another machine, run this there`,
+		`- servers/iad/old: cannot be asked at `+old+`: it has no page /debug/config`,
+		`- servers/lhr/other: cannot be asked at `+one+`: node one answers there; if the node is on another machine`,
+		`- servers/nrt/mute: cannot be asked: it has registered no admin address`,
 		`- servers/ams/one: has not heard from etcd for 1m1s; the documents of revision 3 are in force`,
-		`- servers/ams/two: has heard of revision 1000, but etcd is at`,
+		`- servers/sin/two: has heard of revision 1000, but etcd is at`,
 		`- 2 deletions held back by one, two: models/c, models/d; if they are intended, run: colonnade config confirm-deletions`,
 		`- models/b: aliases: "a": requests for it go to models/a`,
 		`- pools/p: queue.cost: "tokens": priced in "eur": a; without a price`,

@@ -49,7 +49,7 @@ type registration struct {
 func newDocumentState(docs []etcd.Stored, revision int64) documentState {
 	s := documentState{Revision: revision, Documents: map[fleet.Kind]int{}, Registered: map[fleet.Kind]int{}, revisions: map[string]int64{}}
 	valid := document.NewSet()
-	for _, d := range docs {
+	for _, d := range etcd.InCreationOrder(docs) {
 		name, _, _ := strings.Cut(d.Key, "/")
 		s.Documents[fleet.Kind(name)]++
 		if isRegistered(d) {
@@ -57,7 +57,7 @@ func newDocumentState(docs []etcd.Stored, revision int64) documentState {
 		}
 		s.revisions[d.Key] = d.Revision
 		var invalid *document.InvalidError
-		if errors.As(valid.Put(d.Key, d.Value, d.Revision), &invalid) {
+		if errors.As(d.PutInto(valid), &invalid) {
 			s.invalid = append(s.invalid, rejection{InvalidError: *invalid})
 			continue
 		}
@@ -68,6 +68,8 @@ func newDocumentState(docs []etcd.Stored, revision int64) documentState {
 			s.nodes = append(s.nodes, registration{d.Key, n.Node, roleEntry, n.Region, n.State, n.Version, adminAddress(n.Admin, n.Address)})
 		}
 	}
+	slices.SortFunc(s.invalid, func(a, b rejection) int { return strings.Compare(a.Key, b.Key) })
+	slices.SortFunc(s.nodes, func(a, b registration) int { return strings.Compare(a.Document, b.Document) })
 	s.table = valid.Table()
 	return s
 }

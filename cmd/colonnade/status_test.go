@@ -207,22 +207,22 @@ func TestStatusReportsServersThatCannotBeAsked(t *testing.T) {
 	unready.HandleFunc("GET /debug/pools", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "[]") })
 	old := serveHandler(t, http.NotFoundHandler())
 	put(t, s, map[string]string{
-		"servers/ams/old": registered(old), "servers/ams/closed": registered("127.0.0.1:1"), "servers/ams/mute": `{"address":"127.0.0.1:1","boot":"x"}`,
-		"servers/ams/unready": registered(serveHandler(t, unready)),
+		"servers/old/old": registered(old), "servers/closed/closed": registered("127.0.0.1:1"), "servers/mute/mute": `{"address":"127.0.0.1:1","boot":"x"}`,
+		"servers/unready/unready": registered(serveHandler(t, unready)),
 	})
-	pooled("ams-1", busyPage).register(t, s, "servers/ams/other")
+	pooled("ams-1", busyPage).register(t, s, "servers/other/other")
 	pooled("ams-1", busyPage).register(t, s, "servers/ams/ams-1")
 	for name, page := range map[string]string{
 		"huge": "[" + strings.Repeat(" ", maxPage) + "]", "list": `{"pools": []}`, "half": busyPage[:200], "odd": `[{"held": "\u001b[2J"}]`,
 	} {
-		pooled(name, page).register(t, s, "servers/ams/"+name)
+		pooled(name, page).register(t, s, "servers/"+name+"/"+name)
 	}
 	run(t, "", "status").fail(t,
-		"servers/ams/old: cannot be asked at "+old+": it has no page /debug/config: a node of an older version or of another kind",
-		"servers/ams/closed: cannot be asked at 127.0.0.1:1: connection refused; if the node is on another machine, run this there",
-		"servers/ams/mute: cannot be asked: it has registered no admin address",
-		"node ams-1 answers there", "servers/ams/unready: is not ready: its page /health/ready has the status 404",
-		"servers/ams/huge: cannot be asked at", "is longer than 16 MiB",
+		"servers/old/old: cannot be asked at "+old+": it has no page /debug/config: a node of an older version or of another kind",
+		"servers/closed/closed: cannot be asked at 127.0.0.1:1: connection refused; if the node is on another machine, run this there",
+		"servers/mute/mute: cannot be asked: it has registered no admin address",
+		"node ams-1 answers there", "servers/unready/unready: is not ready: its page /health/ready has the status 404",
+		"servers/huge/huge: cannot be asked at", "is longer than 16 MiB",
 		"cannot read its page /debug/pools: json: cannot unmarshal object", "cannot read its page /debug/pools: unexpected end of JSON input",
 		"cannot read its page /debug/pools: json: cannot unmarshal string", "chat in ams", "9 errors found")
 }

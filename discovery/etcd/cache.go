@@ -35,6 +35,8 @@ type cachedDocument struct {
 	Key      string `json:"key"`
 	Revision int64  `json:"revision"`
 	Value    []byte `json:"value"`
+	Created  int64  `json:"created,omitempty"`
+	Claim    uint64 `json:"claim,omitempty"` // see [document.Set.Claim]
 	Leased   bool   `json:"leased,omitempty"`
 	GoneAt   int64  `json:"held,omitempty"` // of a pending deletion: the revision at which it was noticed
 }
@@ -103,7 +105,7 @@ func (s *documentState) takeSnapshot(prefix string, revision int64) snapshot {
 		if k.good == nil {
 			continue
 		}
-		d := cachedDocument{Key: key, Revision: k.revision, Value: k.good, Leased: k.leased}
+		d := cachedDocument{Key: key, Revision: k.revision, Value: k.good, Created: k.created, Claim: s.docs.Claim(key), Leased: k.leased}
 		if k.absence == deletionPending {
 			d.GoneAt = k.goneAt
 		}

@@ -32,12 +32,14 @@ type knownDocument struct {
 	newest   []byte // the newest value, good or bad
 	good     []byte // the newest good one; nil = none
 	revision int64  // of good
+	created  int64  // of the key, see [Stored]
 	leased   bool   // put under a lease, by a node or a registrar
 
 	// Of a document that the store lacks:
 	absence   absence
 	goneAt    int64     // revision of the store at which its absence was noticed
 	goneSince time.Time // when that was
+	claim     uint64    // its place among the documents that claim the same, see [document.Set.Claim]
 }
 
 // absence says why a document is in force that the store lacks.
@@ -59,27 +61,32 @@ func newDocumentState(logger *slog.Logger) *documentState {
 // put takes a new version of a document.
 func (s *documentState) put(d Stored, now time.Time) {
 	k, known := s.known[d.Key]
-	same := known && k.absence == inStore && k.leased == d.Leased && bytes.Equal(k.newest, d.Value)
+	same := known && k.absence == inStore && k.leased == d.Leased && k.created == d.Created && bytes.Equal(k.newest, d.Value)
 	if same && (k.revision == d.Revision || d.Key != string(fleet.KindDeletions)) { // a confirmation may be repeated
 		return
 	}
 	delete(s.gone, d.Key)
-	k.newest, k.leased, k.absence, k.goneAt = d.Value, d.Leased, inStore, 0
-	if err := s.docs.Put(d.Key, d.Value, d.Revision); err != nil {
+	recreated := k.created > 0 && k.created != d.Created // also if its deletion was not seen, or is held back
+	k.newest, k.leased, k.created, k.absence, k.goneAt = d.Value, d.Leased, d.Created, inStore, 0
+	if err := d.PutInto(s.docs); err != nil {
 		s.logRejection(err, k.good != nil, now)
 	} else {
 		k.good, k.revision = d.Value, d.Revision
+	}
+	if recreated {
+		s.docs.Reclaim(d.Key, 0)
 	}
 	s.set(d.Key, k)
 }
 
 // restore takes a document from the file of an earlier run. If it is bad by now, it has no last good version.
 func (s *documentState) restore(d cachedDocument, now time.Time) {
-	if s.docs.Put(d.Key, d.Value, d.Revision) != nil {
+	if (Stored{Key: d.Key, Value: d.Value, Revision: d.Revision, Leased: d.Leased}).PutInto(s.docs) != nil {
 		s.docs.Delete(d.Key, d.Revision)
 		return
 	}
-	k := knownDocument{newest: d.Value, good: d.Value, revision: d.Revision, leased: d.Leased}
+	s.docs.Reclaim(d.Key, d.Claim)
+	k := knownDocument{newest: d.Value, good: d.Value, revision: d.Revision, created: d.Created, leased: d.Leased}
 	if d.GoneAt > 0 {
 		k.absence, k.goneAt, k.goneSince = deletionPending, d.GoneAt, now
 		s.docs.Yield(d.Key)
@@ -123,7 +130,7 @@ func (s *documentState) remove(key string, revision int64, now time.Time) {
 	if !known || k.absence != inStore {
 		return
 	}
-	k.goneAt, k.goneSince = revision, now
+	k.goneAt, k.goneSince, k.claim = revision, now, s.docs.Claim(key)
 	if s.mayBeAlive(key, k) {
 		s.keepExpired(key, k, now)
 		return
@@ -146,6 +153,7 @@ func (s *documentState) drop(key string, revision int64) {
 func (s *documentState) keep(key string, k knownDocument, why absence) {
 	k.newest, k.absence = k.good, why
 	_ = s.docs.Put(key, k.good, k.revision) // it was good before
+	s.docs.Reclaim(key, k.claim)
 	if why == deletionPending {
 		s.docs.Yield(key)
 	}

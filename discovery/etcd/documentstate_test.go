@@ -20,18 +20,24 @@ type stateTest struct {
 	log      *bytes.Buffer
 	now      time.Time
 	revision int64
+	store    map[string]Stored
 }
 
 func newStateTest(t *testing.T) *stateTest {
 	var log bytes.Buffer
-	s := &stateTest{t: t, log: &log, now: time.Unix(1000, 0)}
+	s := &stateTest{t: t, log: &log, now: time.Unix(1000, 0), store: map[string]Stored{}}
 	s.documentState = newDocumentState(slog.New(slog.NewTextHandler(&log, nil)))
 	return s
 }
 
 func (s *stateTest) write(key, value string, leased bool) int64 {
 	s.revision++
-	s.put(Stored{Key: key, Value: []byte(value), Revision: s.revision, Leased: leased}, s.now)
+	d := Stored{Key: key, Value: []byte(value), Revision: s.revision, Created: s.revision, Leased: leased}
+	if old, there := s.store[key]; there {
+		d.Created = old.Created
+	}
+	s.store[key] = d
+	s.put(d, s.now)
 	return s.revision
 }
 
@@ -39,6 +45,7 @@ func (s *stateTest) erase(keys ...string) int64 {
 	s.revision++
 	for _, key := range keys {
 		s.remove(key, s.revision, s.now)
+		delete(s.store, key)
 	}
 	return s.revision
 }

@@ -2,7 +2,6 @@ package etcd
 
 import (
 	"slices"
-	"strings"
 	"time"
 
 	"colonnade/fleet"
@@ -55,13 +54,8 @@ func (s *documentState) reasonToDrop(key string, t *fleet.Table, now time.Time) 
 	if kindOf(key) != fleet.KindServer {
 		return s.urlTaken(key, t)
 	}
-	colo := strings.Split(key, "/")[1]
-	other := slices.ContainsFunc(t.Servers(colo), func(server *fleet.Server) bool {
-		otherKey := string(fleet.KindServer) + "/" + colo + "/" + server.Node
-		return server.State == fleet.StateActive && s.known[otherKey].absence == inStore
-	})
 	switch {
-	case other:
+	case s.isReplaced(key, t):
 		return "another server of its colo is active"
 	case now.Sub(s.known[key].goneSince) >= serverGrace:
 		return "it did not register again"
@@ -69,17 +63,35 @@ func (s *documentState) reasonToDrop(key string, t *fleet.Table, now time.Time) 
 	return ""
 }
 
+// isReplaced reports whether another server has registered in the colo of one whose lease expired, and is active. A document
+// without a lease is none that a server has registered.
+func (s *documentState) isReplaced(key string, t *fleet.Table) bool {
+	return slices.ContainsFunc(t.Conflicts, func(c fleet.Conflict) bool {
+		other := otherClaimant(c, key)
+		if c.What != fleet.ConflictColo || other == "" {
+			return false
+		}
+		server, _ := s.docs.Noun(other).(*fleet.Server)
+		return s.known[other].absence == inStore && s.known[other].leased && server != nil && server.State == fleet.StateActive
+	})
+}
+
+// otherClaimant returns the document that is in conflict with key; empty if c is not about key.
+func otherClaimant(c fleet.Conflict, key string) string {
+	switch key {
+	case c.Winner:
+		return c.Loser
+	case c.Loser:
+		return c.Winner
+	}
+	return ""
+}
+
 // urlTaken says which endpoint in the store has the URL of one whose lease expired; empty if none has.
 func (s *documentState) urlTaken(key string, t *fleet.Table) string {
 	for _, c := range t.Conflicts {
-		other := ""
-		switch key {
-		case c.Winner:
-			other = c.Loser
-		case c.Loser:
-			other = c.Winner
-		}
-		if c.What == "url" && other != "" && s.known[other].absence != leaseExpired {
+		other := otherClaimant(c, key)
+		if c.What == fleet.ConflictURL && other != "" && s.known[other].absence != leaseExpired {
 			return "its URL is registered as " + other
 		}
 	}

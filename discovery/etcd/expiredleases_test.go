@@ -71,7 +71,7 @@ func TestServerIsReplaced(t *testing.T) {
 		s.wantServers(0, want...)
 	}
 	f("servers/ams/b", activeServer, "b")
-	f("servers/ams/b", drainingServer, "a", "b")
+	f("servers/ams/b", drainingServer, "a")
 	f("servers/ams-2/b", activeServer, "a")
 }
 

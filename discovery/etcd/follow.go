@@ -199,7 +199,7 @@ func (f *follower) apply(events []bufferedEvent) {
 		if event.Type == clientv3.EventTypeDelete {
 			f.watcher.documents.remove(key, event.Kv.ModRevision, now)
 		} else {
-			d := Stored{Key: key, Value: event.Kv.Value, Revision: event.Kv.ModRevision, Leased: event.Kv.Lease != 0}
+			d := Stored{Key: key, Value: event.Kv.Value, Revision: event.Kv.ModRevision, Created: event.Kv.CreateRevision, Leased: event.Kv.Lease != 0}
 			f.watcher.documents.put(d, now)
 		}
 	}

@@ -27,6 +27,7 @@ type Stored struct {
 	Key      string // without the prefix
 	Value    []byte
 	Revision int64 // of the store, when this version was put
+	Created  int64 // of the store, when the key was put that did not exist before; 0 = unknown
 	Leased   bool  // a node or a registrar put it under a lease
 }
 
@@ -59,7 +60,7 @@ func (l *lister) under(ctx context.Context, under string) error {
 		bytes := 0
 		for _, kv := range page.Kvs {
 			key := strings.TrimPrefix(string(kv.Key), l.prefix)
-			l.found = append(l.found, Stored{Key: key, Value: kv.Value, Revision: kv.ModRevision, Leased: kv.Lease != 0})
+			l.found = append(l.found, Stored{Key: key, Value: kv.Value, Revision: kv.ModRevision, Created: kv.CreateRevision, Leased: kv.Lease != 0})
 			bytes += len(kv.Key) + len(kv.Value)
 		}
 		if !page.More || len(page.Kvs) == 0 {
@@ -113,7 +114,7 @@ func (w *Watcher) list(ctx context.Context) (int64, error) {
 	if w.failing {
 		w.documents.restartGrace(now)
 	}
-	for _, d := range listed {
+	for _, d := range w.documents.inClaimOrder(listed) {
 		w.documents.put(d, now)
 	}
 	w.documents.clampRevision(revision)

@@ -1,6 +1,7 @@
 package etcd
 
 import (
+	"bytes"
 	"cmp"
 	"slices"
 	"time"
@@ -58,7 +59,9 @@ func (b *reorderBuffer) add(r kindResponse, now time.Time) []bufferedEvent {
 
 // releaseUpTo takes out the events up to a revision.
 func (b *reorderBuffer) releaseUpTo(revision int64) []bufferedEvent {
-	slices.SortStableFunc(b.events, func(x, y bufferedEvent) int { return cmp.Compare(x.Kv.ModRevision, y.Kv.ModRevision) })
+	slices.SortStableFunc(b.events, func(x, y bufferedEvent) int { // within a transaction as in a list
+		return cmp.Or(cmp.Compare(x.Kv.ModRevision, y.Kv.ModRevision), bytes.Compare(x.Kv.Key, y.Kv.Key))
+	})
 	n := 0
 	for n < len(b.events) && b.events[n].Kv.ModRevision <= revision {
 		n++

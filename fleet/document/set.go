@@ -1,6 +1,7 @@
 package document
 
 import (
+	"cmp"
 	"maps"
 	"slices"
 
@@ -14,6 +15,7 @@ type Set struct {
 	apiKeys  apiKeys
 	rejected map[string]fleet.Rejection
 	yielding map[string]bool // see Yield
+	claims   claims
 	revision int64
 }
 
@@ -25,10 +27,11 @@ func NewSet() *Set {
 		apiKeys:  apiKeys{byID: map[string]storedAPIKey{}},
 		rejected: map[string]fleet.Rejection{},
 		yielding: map[string]bool{},
+		claims:   claims{byKey: map[string]claim{}},
 	}
 }
 
-// Yield makes a document lose the alias, URL or hash that it claims to any document that claims the same and does not
+// Yield makes a document lose the alias, URL, colo or hash that it claims to any document that claims the same and does not
 // yield. It ends when the document is put again or deleted.
 func (s *Set) Yield(key string) {
 	if id, isAPIKey := apiKeyID(key); isAPIKey {
@@ -38,9 +41,22 @@ func (s *Set) Yield(key string) {
 	s.yielding[key] = true
 }
 
-// inOrder returns the keys of all good documents but API keys in the order in which they claim.
+// inOrder returns the keys of all good documents but API keys in the order in which they claim: by name, or in the order of
+// their claims, and in both cases those that yield last.
 func (s *Set) inOrder() []string {
-	keys := slices.Sorted(maps.Keys(s.good))
+	named, claiming := make([]string, 0, len(s.good)), make([]string, 0, len(s.claims.byKey))
+	for key := range s.good {
+		if _, claims := s.claims.byKey[key]; claims {
+			claiming = append(claiming, key)
+		} else {
+			named = append(named, key)
+		}
+	}
+	slices.Sort(named)
+	slices.SortFunc(claiming, func(a, b string) int {
+		return cmp.Or(cmp.Compare(s.Claim(a), s.Claim(b)), cmp.Compare(a, b))
+	})
+	keys := append(named, claiming...)
 	if len(s.yielding) == 0 {
 		return keys
 	}
@@ -68,6 +84,7 @@ func (s *Set) Put(key string, value []byte, revision int64) error {
 	}
 	doc.revision = revision
 	s.good[key] = doc
+	s.claims.put(key, doc)
 	s.forget(doc.id.Kind)
 	return nil
 }
@@ -96,6 +113,7 @@ func (s *Set) Delete(key string, revision int64) {
 	}
 	if doc, ok := s.good[key]; ok {
 		delete(s.good, key)
+		delete(s.claims.byKey, key)
 		s.forget(doc.id.Kind)
 	}
 }

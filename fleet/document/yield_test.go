@@ -25,7 +25,7 @@ func TestYieldingDocumentLosesItsClaims(t *testing.T) {
 		put("entries/"+id, "{address: 'h:1'}")
 		put("colos/"+id, "{}")
 	}
-	want := func(alias, endpoints string) {
+	want := func(alias, server, endpoints string) {
 		t.Helper()
 		table := d.Table()
 		if m, _ := table.Model("x"); m.Name != alias {
@@ -41,8 +41,8 @@ func TestYieldingDocumentLosesItsClaims(t *testing.T) {
 		for _, c := range table.Colos() {
 			names["colos"] = append(names["colos"], c.Name)
 		}
-		for _, s := range table.Servers("ams") {
-			names["servers"] = append(names["servers"], s.Node)
+		if s := table.Servers("ams"); len(s) != 1 || s[0].Node != server {
+			t.Errorf("servers %+v, want %s", s, server)
 		}
 		for what, got := range names {
 			if !slices.Equal(got, []string{"a", "b", "c"}) {
@@ -60,16 +60,21 @@ func TestYieldingDocumentLosesItsClaims(t *testing.T) {
 			t.Errorf("endpoints %v, in their pool %v, want %s", all, inPool, endpoints)
 		}
 	}
-	want("a", "[a c]")
+	want("a", "a", "[a c]")
 	for _, key := range d.Keys() {
 		if key[len(key)-1] == 'a' {
 			d.Yield(key)
 		}
 	}
-	want("b", "[b c]")
+	want("b", "b", "[b c]")
 	put("models/a", "{aliases: [x]}")
-	want("a", "[b c]")
-	d.Delete("endpoints/ams/a", 2)
+	want("a", "b", "[b c]")
 	put("endpoints/ams/a", "{url: 'http://h', pool: p}")
-	want("a", "[a c]")
+	put("servers/ams/a", "{address: 'h:1', boot: b}")
+	want("a", "a", "[a c]")
+	d.Delete("endpoints/ams/a", 2)
+	d.Delete("servers/ams/a", 2)
+	put("endpoints/ams/a", "{url: 'http://h', pool: p}")
+	put("servers/ams/a", "{address: 'h:1', boot: b}")
+	want("a", "b", "[b c]") // it claims anew
 }

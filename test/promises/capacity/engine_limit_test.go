@@ -173,10 +173,16 @@ func TestEngineMovesUnderLoad(t *testing.T) {
 		}
 		return fleettest.ChatBody(tokens, stream)
 	})
+	o, last := f.Operator(), "sim-1"
 	for n := range testkit.AtScale(12, 100) {
-		// Of two documents for one engine, the lexically first counts.
+		// Of two documents for one engine, the one that was first counts, and then the other.
 		id, pool := fmt.Sprintf("moved-%03d", 999-n/2), []string{"second", "demo"}[n%2]
-		f.ApplyAndWait(endpointOf(f, id, pool, limit), func() bool {
+		o.Put(endpointOf(f, id, pool, limit))
+		if id != last {
+			o.Remove("endpoints/ams/" + last)
+			last = id
+		}
+		testkit.WaitFor(t, "the documents to be in force", func() bool {
 			at := f.Pool("ams", pool)
 			return len(at.Endpoints) == 1 && at.Endpoints[0].ID == id && at.Held > 0
 		})

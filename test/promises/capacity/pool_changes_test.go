@@ -161,16 +161,22 @@ func TestEndpointChangesUnderStreams(t *testing.T) {
 				return f.EndpointState(f.Engines[1].URL) == "up" && f.EndpointState(f.Engines[0].URL) != "up"
 			},
 		},
-		{ // two for one engine: the first counts
+		{ // two for one engine: the one in force counts
 			documents: f.EndpointDocument("sim-0", 1, "demo", "concurrency: 3"),
-			settled:   func() bool { return f.Pool("ams", "demo").Limit == 3 },
+			settled: func() bool {
+				return len(f.FleetPage(f.Colos[0].Admin).Conflicts) == 1 && f.Pool("ams", "demo").Limit == 4
+			},
+		},
+		{ // and then the other one
+			remove:  []string{"endpoints/ams/sim-1"},
+			settled: func() bool { return f.Pool("ams", "demo").Limit == 3 },
 		},
 		{ // to another pool
 			documents: f.EndpointDocument("sim-0", 1, "other", "concurrency: 4") + f.EndpointDocument("sim-2", 0, "demo", "concurrency: 4"),
 			settled:   func() bool { return f.Pool("ams", "other").Limit == 8 && f.EndpointState(f.Engines[0].URL) == "up" },
 		},
 		{ // away
-			remove:  []string{"endpoints/ams/sim-0", "endpoints/ams/sim-1"},
+			remove:  []string{"endpoints/ams/sim-0"},
 			settled: func() bool { return f.Pool("ams", "other").Limit == 4 },
 		},
 		{ // to another engine and other names, as a document says

@@ -18,11 +18,19 @@ import (
 type naive struct {
 	good map[string]fleettest.Tree // the last good version of each document
 	bad  map[string]bool           // whether the newest one is bad
+	puts int
+	last map[string]int // by endpoint: the put by which it came to its URL
 }
 
-func newNaive() *naive { return &naive{good: map[string]fleettest.Tree{}, bad: map[string]bool{}} }
+func newNaive() *naive {
+	return &naive{good: map[string]fleettest.Tree{}, bad: map[string]bool{}, last: map[string]int{}}
+}
 
 func (n *naive) put(key string, doc fleettest.Tree) {
+	n.puts++
+	if n.last[key] == 0 || urlOf(n.good[key]) != urlOf(doc) {
+		n.last[key] = n.puts
+	}
 	n.good[key] = doc
 	delete(n.bad, key)
 }
@@ -32,6 +40,13 @@ func (n *naive) putBad(key string) { n.bad[key] = true }
 func (n *naive) remove(key string) {
 	delete(n.good, key)
 	delete(n.bad, key)
+	delete(n.last, key)
+}
+
+// urlOf returns the URL of an endpoint in one form, and nothing for another document.
+func urlOf(doc fleettest.Tree) string {
+	url, _ := doc["url"].(string)
+	return strings.TrimSuffix(strings.TrimSuffix(url, "/"), "/v1")
 }
 
 // expected is what one node should show: of each document, the fields that the model knows.
@@ -71,19 +86,21 @@ func (n *naive) expect(colo string) expected {
 			e.rejected[key] = n.good[key] != nil
 		}
 	}
-	e.resolve(docs)
+	keys := slices.Collect(maps.Keys(docs))
+	slices.SortFunc(keys, func(a, b string) int { return n.last[a] - n.last[b] })
+	e.resolve(docs, keys)
 	maps.DeleteFunc(e.documents, func(key string, _ fleettest.Tree) bool { return !watched(key, colo) }) // a colo has pools of its models too
 	e.aliases(docs)
 	slices.Sort(e.conflicts)
 	return e
 }
 
-// resolve lays every document over its defaults. Of two endpoints with one URL, the lexically first counts.
-func (e *expected) resolve(docs map[string]fleettest.Tree) {
+// resolve lays every document over its defaults, in the order of keys. Of two endpoints with one URL, the first counts.
+func (e *expected) resolve(docs map[string]fleettest.Tree, keys []string) {
 	defaults := docs["defaults"]
 	pool := func(name string) fleettest.Tree { return poolTree(part(defaults, "pool"), docs["pools/"+name]) }
 	urls := map[string]string{}
-	for _, key := range slices.Sorted(maps.Keys(docs)) {
+	for _, key := range keys {
 		doc := docs[key]
 		kind, name, _ := strings.Cut(key, "/")
 		var inPool string
@@ -193,8 +210,7 @@ func endpointTree(defaults, pool, doc fleettest.Tree) fleettest.Tree {
 	}
 	out := over(fleettest.Tree{"engine": engine, "weight": 1, "usage": "ask"}, builtinEngine(engine), part(defaults, "endpoint"),
 		part(part(defaults, "engines"), engine), ofPool, doc)
-	url := out["url"].(string)
-	out["url"] = strings.TrimSuffix(strings.TrimSuffix(url, "/"), "/v1")
+	out["url"] = urlOf(out)
 	return out
 }
 
