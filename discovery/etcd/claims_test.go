@@ -66,7 +66,7 @@ func (s *stateTest) wantInForce(keys, losers []string) {
 	}
 }
 
-// A new document whose URL is in use is not in force, whatever its name and whoever put it, and takes over when the other one goes.
+// A new document whose URL is in use is not in force, whatever its name and with or without a lease, and takes over when the other goes.
 func TestURLInUseStays(t *testing.T) {
 	f := func(newLeased bool) {
 		s := newStateTest(t)
