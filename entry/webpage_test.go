@@ -226,6 +226,9 @@ func TestPreflight(t *testing.T) {
 	}
 	f(any, "Origin: https://evil.example", 204, "*")
 	f(any, "Origin: null", 204, "*")
+	named.entry.Drain()
+	named.entry.refusing.Store(true)
+	f(named, "Origin: https://app.example", 204, "https://app.example") // so that the page can read the refusal of its request
 	f(named, "Origin: https://evil.example; Origin: https://app.example", 400, "")
 	f(named, "Origin: https://app.example; X_Colonnade_Queue: never", 400, "")
 	if n := named.entry.inflight.Count(); n != 0 {
