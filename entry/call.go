@@ -3,8 +3,6 @@ package entry
 import (
 	"crypto/rand"
 	"encoding/hex"
-	"math"
-	"strconv"
 	"time"
 
 	"github.com/valyala/fasthttp"
@@ -16,6 +14,7 @@ import (
 	"colonnade/forwarding/relay"
 	"colonnade/forwarding/server"
 	"colonnade/forwarding/transport"
+	"colonnade/internal/ascii"
 	"colonnade/openai"
 )
 
@@ -116,15 +115,12 @@ func (c *call) identifyBy(t *fleet.Table, key string) *openai.Error {
 	return err
 }
 
-// resolveModel finds the model by name, if the account may use it.
+// resolveModel finds the model by name. One that the account may not use does not exist for it.
 func (c *call) resolveModel(t *fleet.Table, name string) *openai.Error {
 	c.askedModel = name
 	m, ok := t.Model(name)
-	if !ok {
-		return openai.ModelNotFound(name)
-	}
-	if !c.caller.MayUse(m.Name) {
-		return openai.ModelNotAllowed(name)
+	if !ok || !c.caller.MayUse(m.Name) {
+		return openai.ModelNotFound(name) // an account learns nothing about models that it may not use
 	}
 	c.model = m
 	c.entry.active.add(m.Name, 1)
@@ -164,10 +160,10 @@ func (c *call) setDeadlines() *openai.Error {
 	return nil
 }
 
-// duration parses a positive number of units; the result is at most a day.
+// duration parses a positive decimal number of units; the result is at most a day.
 func duration(s string, unit time.Duration) (time.Duration, bool) {
-	n, err := strconv.ParseFloat(s, 64)
-	if err != nil || math.IsNaN(n) || n <= 0 {
+	n, ok := ascii.ParseDecimal([]byte(s))
+	if !ok || n == 0 {
 		return 0, false
 	}
 	return time.Duration(min(n*float64(unit), float64(24*time.Hour))), true

@@ -42,12 +42,15 @@ func modelInfo(name string) openai.ModelInfo { return openai.ModelInfo{ID: name,
 func (c *call) answerJSON(body []byte) {
 	c.rc.Response.Header.Set(hop.HeaderRequestID, c.id)
 	server.WriteBody(c.rc, fasthttp.StatusOK, "application/json", body)
+	if c.rc.IsHead() {
+		body = nil // fasthttp sends its length only
+	}
 	c.logOwnAnswer(body)
 }
 
 // serveHealth answers health checks, which need no key and leave no event. It reports whether the request was one.
 func (e *Entry) serveHealth(rc *fasthttp.RequestCtx) bool {
-	path := string(rc.RequestURI())
+	path, _, _ := strings.Cut(string(rc.RequestURI()), "?")
 	if !strings.HasPrefix(path, "/health") {
 		return false
 	}
@@ -68,7 +71,7 @@ func (e *Entry) serveHealth(rc *fasthttp.RequestCtx) bool {
 		e.probers.asked(rc.RemoteIP().String(), e.draining.Load(), time.Now())
 	}
 	if !rc.IsGet() && !rc.IsHead() {
-		err := openai.MethodNotAllowed(string(rc.Method()), "GET")
+		err := openai.MethodNotAllowed(string(rc.Method()), "GET, HEAD")
 		e.metrics.Refused(refusalLabel(err))
 		server.WriteError(rc, err, "")
 		return true

@@ -32,7 +32,7 @@ func InvalidRequest(param, format string, args ...any) *Error {
 	return &Error{Row: row(NumberInvalidRequest), Message: fmt.Sprintf(format, args...), Param: param}
 }
 
-// ModelNotFound returns the error for a model that the fleet does not have.
+// ModelNotFound returns the error for a model that the fleet does not have, or not for this account.
 func ModelNotFound(model string) *Error {
 	return &Error{Row: row(NumberModelNotFound), Message: fmt.Sprintf("the model %q does not exist", Cut(model)), Param: "model"}
 }
@@ -66,11 +66,6 @@ func EngineFieldNotAllowed(field, model string) *Error {
 // InvalidAPIKey returns the error for a request without a known key; why describes the problem and must not contain the key.
 func InvalidAPIKey(why string) *Error {
 	return &Error{Row: row(NumberInvalidAPIKey), Message: why}
-}
-
-// ModelNotAllowed returns the error for a model that exists but not for this account.
-func ModelNotAllowed(model string) *Error {
-	return &Error{Row: row(NumberModelNotAllowed), Message: fmt.Sprintf("this account may not use the model %q", Cut(model)), Param: "model"}
 }
 
 // NotANode returns the error for a client of a peer listener that is not a node of the fleet.

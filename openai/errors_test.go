@@ -68,7 +68,6 @@ func TestErrors(t *testing.T) {
 	f(openai.UnknownURL("/x"), 40003, 404, "unknown_url", "invalid_request_error")
 	f(openai.UnsupportedParameter("background"), 40004, 400, "unsupported_parameter", "invalid_request_error")
 	f(openai.InvalidAPIKey("no key"), 40101, 401, "invalid_api_key", "authentication_error")
-	f(openai.ModelNotAllowed("m"), 40301, 403, "model_not_allowed", "permission_error")
 	f(openai.OriginNotAllowed("https://x"), 40303, 403, "origin_not_allowed", "permission_error")
 	f(openai.MethodNotAllowed("PUT", "POST"), 40501, 405, "method_not_allowed", "invalid_request_error")
 	f(openai.RequestTimeout("the head is late"), 40801, 408, "request_timeout", "invalid_request_error")
@@ -123,7 +122,7 @@ func TestErrorDetails(t *testing.T) {
 		t.Errorf("%q", e.Message)
 	}
 	for _, long := range []string{strings.Repeat("m", 1000), strings.Repeat("ü", 1000), strings.Repeat("\xff", 1000)} {
-		for _, e := range []*openai.Error{openai.ModelNotFound(long), openai.UnknownURL(long), openai.ModelNotAllowed(long), openai.MethodNotAllowed(long, "GET")} {
+		for _, e := range []*openai.Error{openai.ModelNotFound(long), openai.UnknownURL(long), openai.MethodNotAllowed(long, "GET")} {
 			if len(e.Message) > 700 || !utf8.ValidString(e.Message) {
 				t.Errorf("%d bytes: %q", len(e.Message), e.Message)
 			}

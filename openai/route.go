@@ -60,8 +60,8 @@ func ParseRoute(method, target []byte) (Route, *Error) {
 	if route.API == 0 {
 		return Route{}, UnknownURL(string(path))
 	}
-	if want := route.API.method(); string(method) != want {
-		return Route{}, MethodNotAllowed(string(method), want)
+	if !route.API.allows(method) {
+		return Route{}, MethodNotAllowed(string(method), route.API.methods())
 	}
 	if route.API == Realtime {
 		var err *Error
@@ -104,10 +104,24 @@ func routeOf(path []byte) Route {
 	return Route{}
 }
 
-func (a API) method() string {
+// allows reports whether an API has a method.
+func (a API) allows(method []byte) bool {
 	switch a {
-	case Realtime, ListModels, GetModel:
+	case Realtime:
+		return string(method) == "GET"
+	case ListModels, GetModel:
+		return string(method) == "GET" || string(method) == "HEAD"
+	}
+	return string(method) == "POST"
+}
+
+// methods returns the methods of an API as the header Allow has them.
+func (a API) methods() string {
+	switch a {
+	case Realtime:
 		return "GET"
+	case ListModels, GetModel:
+		return "GET, HEAD"
 	}
 	return "POST"
 }

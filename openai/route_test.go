@@ -32,6 +32,8 @@ func TestParseRoute(t *testing.T) {
 	f("POST /v1/audio/translations", openai.Transcriptions, "/v1/audio/translations", "")
 	f("GET /v1/models", openai.ListModels, "/v1/models", "")
 	f("GET /v1/models?limit=3", openai.ListModels, "/v1/models", "")
+	f("HEAD /v1/models", openai.ListModels, "/v1/models", "")
+	f("HEAD /v1/models/demo-chat", openai.GetModel, "/v1/models/{model}", "demo-chat")
 	f("GET /v1/models/demo-chat", openai.GetModel, "/v1/models/{model}", "demo-chat")
 	f("GET /v1/models/meta-llama%2FLlama-3.1", openai.GetModel, "/v1/models/{model}", "meta-llama/Llama-3.1")
 	f("GET /v1/models/meta-llama%2fLlama-3.1?x=1", openai.GetModel, "/v1/models/{model}", "meta-llama/Llama-3.1")
@@ -82,7 +84,8 @@ func TestParseRouteRefuses(t *testing.T) {
 	}
 	for line, allow := range map[string]string{
 		"GET /v1/chat/completions": "POST", "post /v1/chat/completions": "POST", "PUT /v1/embeddings": "POST",
-		"POST /v1/models": "GET", "DELETE /v1/models/a": "GET", "POST /v1/realtime": "GET", "HEAD /v1/models": "GET",
+		"POST /v1/models": "GET, HEAD", "DELETE /v1/models/a": "GET, HEAD", "POST /v1/realtime": "GET", "HEAD /v1/realtime?model=a": "GET",
+		"HEAD /v1/chat/completions": "POST", "head /v1/models": "GET, HEAD",
 	} {
 		if err := f(line, 40501); err.Allow != allow || err.Status != 405 {
 			t.Errorf("%s: %+v", line, err)

@@ -31,6 +31,8 @@ const (
 	headerTrace
 	headerOrigin
 	headerFetchSite
+	headerWebSocketKey
+	headerWebSocketVersion
 	headerHop
 	headerQueue
 	headerPriority
@@ -127,6 +129,10 @@ func browserHeaderOf(name []byte) header {
 		return headerOrigin
 	case "sec-fetch-site":
 		return headerFetchSite
+	case "sec-websocket-key":
+		return headerWebSocketKey
+	case "sec-websocket-version":
+		return headerWebSocketVersion
 	}
 	return 0
 }

@@ -2,7 +2,10 @@
 // know Unicode, whose letter cases and spaces a protocol does not mean.
 package ascii
 
-import "encoding/binary"
+import (
+	"bytes"
+	"encoding/binary"
+)
 
 // IsTokenByte reports whether c may stand in a token (RFC 9110, section 5.6.2).
 func IsTokenByte(c byte) bool {
@@ -113,6 +116,22 @@ func ParseUint(raw []byte) (int, bool) {
 		n = n*10 + int(c-'0')
 	}
 	return n, true
+}
+
+// ParseDecimal parses a decimal number of at most 15 digits before its point and 15 after it, without a sign, an exponent or anything
+// else that [strconv.ParseFloat] accepts. A point needs digits on both sides.
+func ParseDecimal(raw []byte) (float64, bool) {
+	whole, fraction, hasPoint := bytes.Cut(raw, []byte("."))
+	n, ok := ParseUint(whole)
+	if !ok || !hasPoint {
+		return float64(n), ok
+	}
+	part, ok := ParseUint(fraction)
+	value := float64(part)
+	for range fraction {
+		value /= 10
+	}
+	return float64(n) + value, ok
 }
 
 // ParseHex parses a hexadecimal number of at most 15 digits after leading zeros, without a sign or a prefix.

@@ -1,6 +1,7 @@
 package ascii_test
 
 import (
+	"math"
 	"strconv"
 	"strings"
 	"testing"
@@ -72,6 +73,21 @@ func TestNumbers(t *testing.T) {
 	f("999999999999999", 999999999999999, true, 0x999999999999999, true)
 	f("1000000000000000", 0, false, 0, false)
 	f("000000000000000000001", 0, false, 1, true)
+}
+
+func TestParseDecimal(t *testing.T) {
+	for text, want := range map[string]float64{"0": 0, "7": 7, "0.5": 0.5, "600.0": 600, "1.25": 1.25, "00.10": 0.1,
+		"999999999999999.5": 999999999999999.5, "0.000000000000001": 1e-15} {
+		if got, ok := ascii.ParseDecimal([]byte(text)); !ok || math.Abs(got-want) > 1e-18 {
+			t.Errorf("ParseDecimal(%q) = %v, %v", text, got, ok)
+		}
+	}
+	for _, text := range []string{"", ".", "1.", ".5", "-1", "+1", "1e3", "1E3", "Inf", "inf", "Infinity", "NaN", "nan", "0x1p10", "0x10", "1_000", "1,5",
+		" 1", "1 ", "1.2.3", "1.-2", "1.e2", "1000000000000000", "0.0000000000000001", "１", "1\x00"} {
+		if got, ok := ascii.ParseDecimal([]byte(text)); ok {
+			t.Errorf("ParseDecimal(%q) = %v", text, got)
+		}
+	}
 }
 
 func TestCompare(t *testing.T) {

@@ -48,13 +48,13 @@ func TestClientDeadlines(t *testing.T) {
 	}
 	testkit.WaitFor(t, "the engines to be idle", func() bool { return f.RunningRequests() == 0 })
 	f.ClearFaults()
-	for _, bad := range []string{"0", "-1", "soon", "NaN", "1e400", "50"} {
+	for _, bad := range []string{"0", "-1", "soon", "NaN", "1e400", "50", "Inf", "+Infinity", "0x1p10", "1_000", "1e3", "+1000", " 1000 0", ".5e9", "1000.", "1,000", "１０００"} {
 		a := f.Chat(fleettest.ChatBody(8, false), "x-colonnade-deadline-ms", bad)
 		if e := a.APIError(t); a.Status != 400 || e.Number != 40001 {
 			t.Errorf("deadline %q: %d %+v, want 400", bad, a.Status, e)
 		}
 	}
-	for _, none := range []string{"None", "0", "-1", "NaN", "Infinity", ""} { // SDKs send these for no timeout
+	for _, none := range []string{"None", "0", "-1", "NaN", "Infinity", "", "0x1p-10", "1_0", "1e-3"} { // SDKs send these for no timeout
 		if a := f.Chat(fleettest.ChatBody(8, false), "x-stainless-timeout", none); a.Status != 200 {
 			t.Errorf("SDK timeout %q: %d, want 200", none, a.Status)
 		}

@@ -51,7 +51,7 @@ pool: demo
 	refused("demo-realtime", 401, 40101, "")
 	refused("demo-realtime", 401, 40101, "", "Authorization", "Bearer "+key+"x")
 	refused("demo-realtime", 401, 40101, "", "Sec-WebSocket-Protocol", "realtime, openai-insecure-api-key.cn_nobody_0123456789")
-	refused("secret", 403, 40301, "", bearer...)
+	refused("secret", 404, 40002, "", bearer...)
 	refused("nothing", 404, 40002, "", bearer...)
 	refused("demo-chat", 400, 40001, "", bearer...)
 	refused("gone", 503, 50301, "no_endpoint", bearer...)
@@ -64,6 +64,8 @@ pool: demo
 	for _, lines := range [][]string{
 		{"Connection: Upgrade", "Upgrade: websocket", "Sec-WebSocket-Version: 8", "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ=="},
 		{"Connection: Upgrade", "Upgrade: websocket", "Sec-WebSocket-Version: 13"},
+		{"Connection: Upgrade", "Upgrade: websocket", "Sec-WebSocket-Version: 13", "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==", "Sec-WebSocket-Version: 8"},
+		{"Connection: Upgrade", "Upgrade: websocket", "Sec-WebSocket-Version: 13", "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==", "Sec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA=="},
 		{"Connection: Upgrade", "Upgrade: h2c", "Sec-WebSocket-Version: 13", "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ=="},
 		{"Accept: text/event-stream"},
 	} {

@@ -90,14 +90,14 @@ func TestModelsOfAccounts(t *testing.T) {
 			if strings.Contains(" "+c.may+" ", " "+model+" ") {
 				return http.StatusOK
 			}
-			return http.StatusForbidden
+			return http.StatusNotFound // as if it did not exist
 		}
 		post := func(path, body, model string) {
 			t.Helper()
 			a, err := f.Post(context.Background(), path, body, "Authorization", bearer)
 			if err != nil || a.Status != status(model) {
 				t.Errorf("%s: %s: %v %d %s, want %d", c.name, body, err, a.Status, a.Body, status(model))
-			} else if a.Status != http.StatusOK && a.APIError(t).Code != "model_not_allowed" {
+			} else if a.Status != http.StatusOK && a.APIError(t).Code != "model_not_found" {
 				t.Errorf("%s: %s: %s", c.name, body, a.Body)
 			}
 		}
@@ -108,19 +108,15 @@ func TestModelsOfAccounts(t *testing.T) {
 			t.Errorf("%s: listed are %q, want %q", c.name, got, c.may)
 		}
 		for _, model := range []string{chat, embed, session} {
-			want := status(model)
-			if want != http.StatusOK {
-				want = http.StatusNotFound // as if it did not exist
-			}
-			if got, _ := get(f, "/models/"+model, bearer); got != want {
-				t.Errorf("%s: GET /models/%s: %d, want %d", c.name, model, got, want)
+			if got, _ := get(f, "/models/"+model, bearer); got != status(model) {
+				t.Errorf("%s: GET /models/%s: %d, want %d", c.name, model, got, status(model))
 			}
 		}
 		if status(session) == http.StatusOK {
 			s := f.DialRealtime(session, "Authorization", bearer)
 			s.Hear("session.created")
 			s.HangUp(1000, "")
-		} else if e := f.ExpectRefused(session, http.StatusForbidden, "Authorization", bearer).APIError(t); e.Code != "model_not_allowed" {
+		} else if e := f.ExpectRefused(session, http.StatusNotFound, "Authorization", bearer).APIError(t); e.Code != "model_not_found" {
 			t.Errorf("%s: a session: %+v", c.name, e)
 		}
 	}

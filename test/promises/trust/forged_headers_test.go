@@ -136,7 +136,7 @@ func TestAPIKeyRequired(t *testing.T) {
 		{"other scheme", "Basic " + key, 401, 40101},
 		{"expired", "Bearer " + old, 401, 40101},
 		{"long", "Bearer " + strings.Repeat("x", 8<<10), 401, 40101},
-		{"other model's", "Bearer " + narrow, 403, 40301},
+		{"other model's", "Bearer " + narrow, 404, 40002},
 	} {
 		w := wiretest.Dial(t, f.Entry.Address)
 		w.Post("/v1/chat/completions", fleettest.ChatBody(1, false), "Authorization: "+c.authorization)
