@@ -18,8 +18,8 @@ import (
 // pieceSize is the size limit of one read of a WebSocket, in bytes.
 const pieceSize = 8 << 10
 
-// Tunnel copies the bytes of a WebSocket between a client and the server that terminates it. It does not parse frames, so only the
-// server knows whether a session ended well.
+// Tunnel copies the bytes of a WebSocket between a client and the server that terminates it. It does not parse frames, and knows of the
+// server's end only whether a close frame came last.
 type Tunnel struct {
 	Context     context.Context     // ends with [server.ErrClientGone], or with another cause when this node cancels
 	Response    *transport.Response // of the server, upgraded
@@ -49,7 +49,8 @@ func (t *Tunnel) Run(client *netconn.Conn) TunnelOutcome {
 	server.Deadline, server.IdleTimeout = time.Time{}, cmp.Or(t.IdleTimeout, 3*pingInterval)
 	pieces := &t.Buffers.pieces
 	up := &byteCopier{from: client, to: server, stall: cmp.Or(t.WriteStall, netconn.WriteStall), pieces: pieces}
-	down := &byteCopier{from: server, to: client, stall: up.stall, pieces: pieces}
+	var tail closeTail
+	down := &byteCopier{from: server, to: client, stall: up.stall, pieces: pieces, tail: &tail}
 	d := duplex{
 		up:   startCopier(func() failure { return up.run(clientSide, serverSide) }),
 		down: startCopier(func() failure { return down.run(serverSide, clientSide) }),
@@ -67,8 +68,13 @@ func (t *Tunnel) Run(client *netconn.Conn) TunnelOutcome {
 	}
 	end := TunnelOutcome{BytesIn: up.bytes.Load(), BytesOut: down.bytes.Load()}
 	end.Outcome = tunnelOutcome(failed, cause, closed && end.BytesOut == before)
+	if end.Kind == relay.OutcomeCompleted && !tail.closed() {
+		end.Outcome = relay.Outcome{Kind: relay.OutcomeEngineError, Err: errNoCloseFrame}
+	}
 	return end
 }
+
+var errNoCloseFrame = errors.New("server closed the connection without a close frame")
 
 // windDown closes each side's write half after the other side's end, and copies for a while what it still sends.
 func (d *duplex) windDown(srv, client *netconn.Conn, failed failure, cause error) {
@@ -121,6 +127,7 @@ type byteCopier struct {
 	to     *netconn.Conn
 	stall  time.Duration
 	pieces *sync.Pool // see [Buffers]
+	tail   *closeTail // nil = not kept
 	bytes  atomic.Int64
 }
 
@@ -145,6 +152,9 @@ func (f *byteCopier) run(from, to side) failure {
 				return failure{side: to, writing: true, err: err}
 			}
 			f.bytes.Add(int64(n))
+			if f.tail != nil {
+				f.tail.add(piece[:n])
+			}
 		}
 		if err != nil {
 			return failure{side: from, err: err}

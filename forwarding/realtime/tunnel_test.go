@@ -71,7 +71,7 @@ func TestTunnelEnds(t *testing.T) {
 }
 
 func TestTunnelLosesServer(t *testing.T) {
-	f := func(name string, want relay.OutcomeKind, serve func(net.Conn)) {
+	f := func(name string, want relay.OutcomeKind, last string, serve func(net.Conn)) {
 		t.Run(name, func(t *testing.T) {
 			address := forwardtest.ListenRaw(t, func(c net.Conn) {
 				r, err := forwardtest.ReadRequest(bufio.NewReader(c))
@@ -79,7 +79,7 @@ func TestTunnelLosesServer(t *testing.T) {
 					return
 				}
 				h := transport.Handshake{Key: r.Header.Get("Sec-WebSocket-Key")}
-				fmt.Fprintf(c, "HTTP/1.1 101 Switching Protocols\r\nConnection: upgrade\r\nUpgrade: WebSocket\r\nSec-WebSocket-Accept: %s\r\n\r\nearly", h.AcceptKey())
+				fmt.Fprintf(c, "HTTP/1.1 101 Switching Protocols\r\nConnection: upgrade\r\nUpgrade: WebSocket\r\nSec-WebSocket-Accept: %s\r\n\r\nearly%s", h.AcceptKey(), last)
 				serve(c)
 			})
 			ends := make(chan realtime.TunnelOutcome, 1)
@@ -94,7 +94,7 @@ func TestTunnelLosesServer(t *testing.T) {
 			c := rawHandshake(t, entry, "")
 			got, err := io.ReadAll(c)
 			c.Close()
-			if err != nil || !strings.HasSuffix(string(got), "\r\n\r\nearly") {
+			if err != nil || !strings.HasSuffix(string(got), "\r\n\r\nearly"+last) {
 				t.Errorf("the client got %q, %v; want what came with the answer, and then an end", got, err)
 			}
 			if end := forwardtest.Receive(t, "the end", ends); end.Kind != want {
@@ -102,8 +102,11 @@ func TestTunnelLosesServer(t *testing.T) {
 			}
 		})
 	}
-	f("closed", relay.OutcomeCompleted, func(net.Conn) {})
-	f("silent", relay.OutcomeTimeout, func(c net.Conn) { _, _ = io.Copy(io.Discard, c) })
+	f("closed", relay.OutcomeEngineError, "", func(net.Conn) {})
+	f("closed after a close frame", relay.OutcomeCompleted, "\x88\x02\x03\xe8", func(net.Conn) {})
+	f("closed after a close frame without a code", relay.OutcomeCompleted, "\x88\x00", func(net.Conn) {})
+	f("closed inside a close frame", relay.OutcomeEngineError, "\x88\x05\x03\xe8x", func(net.Conn) {})
+	f("silent", relay.OutcomeTimeout, "", func(c net.Conn) { _, _ = io.Copy(io.Discard, c) })
 }
 
 // Frames that a client sends before its handshake is accepted are neither lost nor taken for another request.
