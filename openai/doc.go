@@ -12,10 +12,11 @@
 // # Answers
 //
 // A [Stream] follows a stream of server-sent events (WHATWG HTML, section 9.2): it delivers whole events, knows the end
-// that each API gives its streams, reads the usage, and takes out a usage event that the client did not ask for. Nothing
-// behind the end is delivered, and no text of a comment that looks like an entry's. An event up to [MaxHeldEvent] is held until it is complete. A longer one passes in pieces, and only a skeleton of it is
-// kept (its JSON with long strings cut short), which is enough for its type and usage. The output of a Stream depends
-// on the bytes alone, never on how they were cut into pieces.
+// that each API gives its streams, reads the usage, and takes out a usage event that the client did not ask for. It
+// delivers nothing behind the end, and no text of a comment that looks like an entry's. An event up to [MaxHeldEvent] is
+// held until it is complete. A longer one passes in pieces, and only a skeleton of it is kept (its JSON with long strings
+// cut short), which is enough for its type and usage. The output of a Stream depends on the bytes alone, never on how
+// they were cut into pieces.
 //
 // [ReadBody] reads the usage of a complete answer and whether its JSON closes, [UsageScanner] those of an answer that
 // passes in pieces, and [Conversation] sums the usage of a realtime session.
