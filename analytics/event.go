@@ -93,15 +93,16 @@ type Event struct {
 	Partial          bool `json:"partial,omitempty"` // ended early
 }
 
-// EventID derives the id of an event. The same four values give the same id, which identifies events that are delivered
-// twice. attempt counts the permits that one request had on one node; it is 0 for KindRequest.
-func EventID(requestID, node string, attempt int, kind Kind) string {
+// EventID derives the id of an event from what the event is about. The same values give the same id, by which a reader removes events
+// that were delivered twice; different permits and requests have different ones. process names the process that logs the event, and
+// number counts its permits. For KindRequest the number is 0 and the node suffices, since an entry makes the request id at random.
+func EventID(requestID, process string, number int, kind Kind) string {
 	var room [256]byte
 	b := append(room[:0], requestID...)
 	b = append(b, 0)
-	b = append(b, node...)
+	b = append(b, process...)
 	b = append(b, 0)
-	b = strconv.AppendInt(b, int64(attempt), 10)
+	b = strconv.AppendInt(b, int64(number), 10)
 	b = append(b, 0)
 	b = append(b, kind...)
 	sum := sha256.Sum256(b)

@@ -60,21 +60,32 @@ func hopFor(model string) hop.Token {
 }
 
 func (s *testServer) send(ctx context.Context, token hop.Token, body string) (*http.Response, error) {
-	const path = "/v1/chat/completions"
-	signed, err := s.keys.Sign(token, hop.Binding{
-		Audience: "ams-1", Method: "POST", Path: path, Body: []byte(body),
-	}, time.Now())
+	r, err := s.signed(ctx, token, body)
 	if err != nil {
 		return nil, err
 	}
-	r, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://"+s.address+path, strings.NewReader(body))
-	if err != nil {
-		return nil, err
-	}
-	r.Header.Set("Content-Type", "application/json")
-	r.Header.Set(hop.HeaderToken, signed)
-	r.Close = true
 	return http.DefaultClient.Do(r)
+}
+
+// signed returns a chat request as an entry signs it.
+func (s *testServer) signed(ctx context.Context, token hop.Token, body string) (*http.Request, error) {
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://"+s.address+"/v1/chat/completions", strings.NewReader(body))
+	if err != nil {
+		return nil, err
+	}
+	r.Close = true
+	r.Header.Set("Content-Type", "application/json")
+	r.Header.Set("User-Agent", "") // or the client adds its own, which would not be signed
+	signed, err := s.keys.Sign(token, hop.NewSequence(s.Boot()), hop.Binding{
+		Audience: "ams-1", Method: r.Method, Target: r.URL.Path, Body: []byte(body), AppendHeader: valuesOf(r.Header),
+	}, time.Now())
+	r.Header.Set(hop.HeaderToken, signed)
+	return r, err
+}
+
+// valuesOf returns the header lines of a binding.
+func valuesOf(h http.Header) func([]byte, string) []byte {
+	return func(dst []byte, name string) []byte { return append(dst, h.Get(name)...) }
 }
 
 const lateModel = `

@@ -58,6 +58,7 @@ type call struct {
 	firstByte      time.Time
 	clientDeadline bool                // the client's deadline is earlier than the model's first-byte timeout
 	beginLogged    bool                // an end event must follow
+	permit         int                 // number of the permit in this process
 	response       *transport.Response // the engine's
 	usage          tokenUsage          // of the response
 	endUnknown     bool                // nothing but the end of the engine's connection ends the response

@@ -14,7 +14,7 @@ import (
 func (c *call) event(phase analytics.Phase) *analytics.Event {
 	s, e := c.server, c.grant.Endpoint
 	return &analytics.Event{
-		EventID:          analytics.EventID(c.token.RequestID, s.config.Node, c.token.Attempt+c.attempts, analytics.KindInference),
+		EventID:          analytics.EventID(c.token.RequestID, s.process, c.permit, analytics.KindInference),
 		RequestID:        c.token.RequestID,
 		ClientRequestID:  c.token.ClientRequestID,
 		Kind:             analytics.KindInference,
@@ -42,6 +42,7 @@ func (c *call) event(phase analytics.Phase) *analytics.Event {
 // logBegin logs that a permit was granted.
 func (c *call) logBegin() {
 	c.beginLogged = true
+	c.permit = int(c.server.granted.Add(1))
 	c.server.config.Log.Append(c.event(analytics.PhaseBegin))
 }
 

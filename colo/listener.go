@@ -61,7 +61,8 @@ func (s *Server) serve(rc *fasthttp.RequestCtx) {
 	}
 }
 
-// receive reads a request. It verifies the token before it believes anything else and before it reads the body. It
+// receive reads a request. It verifies the token before it believes anything else and before it reads the body. A token that is sent
+// twice must not cost the memory of two bodies, so it is used up before the body has arrived: a sender that fails signs again. It
 // returns an answer without a verdict to a client that is not a node of the fleet.
 func (s *Server) receive(rc *fasthttp.RequestCtx, in *server.Request) (*peer.Request, *peer.Answer) {
 	read, e, err := s.readHead(&rc.Request.Header, time.Now())
@@ -75,7 +76,15 @@ func (s *Server) receive(rc *fasthttp.RequestCtx, in *server.Request) (*peer.Req
 		rc.SetConnectionClose() // a node with another certificate must show it on a new connection
 		return nil, s.forbid(rc, err)
 	}
-	r := &peer.Request{Route: read.route, Lookup: func(name string) string { return string(rc.Request.Header.Peek(name)) }}
+	if err := s.claim(&read.verified); err != nil {
+		return nil, s.forbid(rc, err)
+	}
+	r := &peer.Request{Route: read.route, Lookup: func(name string) string {
+		if !read.verified.Signs(name) {
+			return ""
+		}
+		return string(rc.Request.Header.Peek(name))
+	}}
 	if r.Body, e = in.ReadBody(rc, s.maxBody()); e != nil {
 		// Another colo may get it, or know already that the model takes so much.
 		return nil, &peer.Answer{Error: e, Verdict: hop.Verdict{Kind: hop.VerdictError, Reason: cmp.Or(e.Reason, e.Code)}}
@@ -119,9 +128,14 @@ func (s *Server) readHead(h *fasthttp.RequestHeader, now time.Time) (read head, 
 	if read.route, e = openai.ParseRoute(h.Method(), h.RequestURI()); e != nil {
 		return read, e, nil
 	}
+	_, target, _, _ := openai.SplitTarget(h.RequestURI())
 	read.verified, err = s.config.Keys.VerifyHead(string(h.Peek(hop.HeaderToken)), hop.Binding{
-		Audience: s.config.Node, Method: string(h.Method()), Path: read.route.Path,
+		Audience: s.config.Node, Method: string(h.Method()), Target: string(target),
+		AppendHeader: func(dst []byte, name string) []byte { return append(dst, h.Peek(name)...) },
 	}, now)
+	if err == nil && !read.verified.Old {
+		err = s.replays.Check(&read.verified.Token)
+	}
 	return read, nil, err
 }
 
@@ -129,12 +143,6 @@ func (s *Server) readHead(h *fasthttp.RequestHeader, now time.Time) (read head, 
 func (s *Server) rejectEarly(h *fasthttp.RequestHeader) bool {
 	_, e, err := s.readHead(h, time.Now())
 	return e != nil || err != nil
-}
-
-// forbid refuses a request that no node of the fleet has sent.
-func (s *Server) forbid(rc *fasthttp.RequestCtx, reason error) *peer.Answer {
-	s.config.Logger.Warn("request refused on the peer listener", "from", rc.RemoteAddr().String(), "error", reason)
-	return &peer.Answer{Error: openai.NotANode()}
 }
 
 // relay writes the engine's answer. It reports whether the answer continues after the handler has returned.

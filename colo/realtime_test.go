@@ -133,12 +133,17 @@ func (s *testServer) dial(model string, to hop.Binding) (*websocket.Conn, *http.
 	token, err := s.keys.Sign(hop.Token{
 		RequestID: "r", Source: "entry-1", Account: "a", Weight: 1, Priority: fleet.PriorityStandard, Model: model, HopsLeft: 1,
 		Wait: hop.WaitNever, Total: hop.Millis(time.Minute),
-	}, to, time.Now())
+	}, hop.NewSequence(s.Boot()), to, time.Now())
 	if err != nil {
 		s.t.Fatal(err)
 	}
+	return s.dialWith(token)
+}
+
+// dialWith opens a session with a token.
+func (s *testServer) dialWith(token string) (*websocket.Conn, *http.Response, error) {
 	d := websocket.Dialer{HandshakeTimeout: patience}
-	c, answer, err := d.Dial("ws://"+s.address+"/v1/realtime?model=another", http.Header{hop.HeaderToken: {token}})
+	c, answer, err := d.Dial("ws://"+s.address+realtimeTarget, http.Header{hop.HeaderToken: {token}, "User-Agent": {""}})
 	if err == nil {
 		s.t.Cleanup(func() { c.Close() })
 		_ = c.SetReadDeadline(time.Now().Add(patience))
@@ -146,7 +151,9 @@ func (s *testServer) dial(model string, to hop.Binding) (*websocket.Conn, *http.
 	return c, answer, err
 }
 
-var toSelf = hop.Binding{Audience: "ams-1", Method: "GET", Path: "/v1/realtime"}
+const realtimeTarget = "/v1/realtime?model=another"
+
+var toSelf = hop.Binding{Audience: "ams-1", Method: "GET", Target: realtimeTarget}
 
 // open opens a session that must not be refused.
 func (s *testServer) open(model string) *websocket.Conn {
@@ -198,10 +205,11 @@ func closeCode(c *websocket.Conn) (int, string) {
 func TestRealtimeRefusals(t *testing.T) {
 	s := startServer(t)
 	for _, to := range []hop.Binding{
-		{Audience: "ams-2", Method: "GET", Path: "/v1/realtime"},
-		{Audience: "ams-1", Method: "POST", Path: "/v1/realtime"},
-		{Audience: "ams-1", Method: "GET", Path: "/v1/models"},
-		{Audience: "ams-1", Method: "GET", Path: "/v1/realtime", Body: []byte("x")},
+		{Audience: "ams-2", Method: "GET", Target: realtimeTarget},
+		{Audience: "ams-1", Method: "POST", Target: realtimeTarget},
+		{Audience: "ams-1", Method: "GET", Target: "/v1/models?model=another"},
+		{Audience: "ams-1", Method: "GET", Target: "/v1/realtime?model=voice"},
+		{Audience: "ams-1", Method: "GET", Target: realtimeTarget, Body: []byte("x")},
 	} {
 		if v := s.refused("voice", to, 403); v != "" {
 			t.Errorf("a client without a token received %q", v)

@@ -2,6 +2,7 @@ package colo
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -24,6 +25,9 @@ import (
 
 // Linger is how long a cancelled request's slot may wait for the engine to close the connection.
 const Linger = 250 * time.Millisecond
+
+// bootSize is the length of a boot id, in characters of five bits.
+const bootSize = 13
 
 // Config configures a colo server. The fields up to Logger are required.
 type Config struct {
@@ -48,12 +52,17 @@ type Server struct {
 	metrics     *metrics.Colo
 	credentials *credentials
 	http        *server.Server
+	boot        string // id of this process
+	process     string // the node with that id, in event ids
+	replays     *hop.ReplayGuard
+	tokenLog    tokenLog
 
 	applying sync.RWMutex // held while the pools are newer than applied
 	applied  atomic.Pointer[appliedTable]
 	inflight *server.Inflight
 	buffers  realtime.Buffers // of realtime sessions
 	draining atomic.Bool
+	granted  atomic.Int64 // permits so far
 
 	calls  sync.RWMutex // read-locked while Do begins a request; guards the field below
 	closed bool         // Do refuses requests
@@ -74,7 +83,10 @@ func New(c Config) (*Server, error) {
 		inflight:    inflight,
 		budget:      hop.NewRetryBudget(),
 		credentials: newCredentials(c.CredentialsDir, c.OwnFiles, c.Logger),
+		boot:        rand.Text()[:bootSize],
 	}
+	s.process = c.Node + "/" + s.boot
+	s.replays, s.tokenLog = hop.NewReplayGuard(s.boot), newTokenLog()
 	s.applied.Store(newAppliedTable(fleet.NewTable(fleet.Contents{})))
 	s.pools = admission.NewManager(c.Colo, s.probe, c.Logger)
 	s.metrics = metrics.NewColo(c.Metrics, s.table, s.Pools)
@@ -93,6 +105,9 @@ func New(c Config) (*Server, error) {
 	})
 	return s, nil
 }
+
+// Boot returns the id of this process, which no earlier or later process of the server has. Hop tokens are bound to it.
+func (s *Server) Boot() string { return s.boot }
 
 // Run runs the background work until ctx ends.
 func (s *Server) Run(ctx context.Context) error {

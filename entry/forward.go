@@ -78,7 +78,7 @@ func (e *Entry) colo(s *fleet.Server) peer.Func {
 			return local
 		}
 	}
-	return e.client.To(peer.Server{Colo: s.Colo, Node: s.Node, Address: s.Address})
+	return e.client.To(peer.Server{Colo: s.Colo, Node: s.Node, Address: s.Address, Boot: s.Boot})
 }
 
 // firstByteTimeout returns how long to wait for the first byte, if the client has a deadline for it. It is a second longer than the

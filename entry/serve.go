@@ -291,7 +291,9 @@ func (c *call) noVerdict(at attempt, err *peer.NoVerdictError) {
 	c.entry.metrics.ForwardFailure(at.Colo.Name)
 	c.entry.config.Logger.Error("colo answered without a verdict", "request_id", c.id, "colo", at.Colo.Name,
 		"server", at.Home.Node, "status", err.Status, "error", err.Err)
-	c.entry.observed.noteUnreached(at.Colo.Name, err.Err, time.Now())
+	if !err.Replayed { // a sender between the nodes must not make a colo look unreachable
+		c.entry.observed.noteUnreached(at.Colo.Name, err.Err, time.Now())
+	}
 	failure := openai.EngineFailed(reasons.ColoUnreachable)
 	if err.NotRead {
 		failure = openai.Unavailable(reasons.NoServer, time.Second)

@@ -64,14 +64,14 @@ func RunColo(ctx context.Context, c ColoConfig, serving func(Running)) error {
 	t.Go(func() error { return applyTables(t.ctx, r.watcher, srv) })
 
 	// The right to grant comes first: requests that arrive until then wait in the listener's backlog.
-	self := r.serverDocument()
+	self := r.serverDocument(srv.Boot())
 	lease, err := r.register(t.stopping, c.Colo, self, srv.SetFence)
 	if lease != nil {
 		t.Go(func() error { return lease.Run(t.ctx) })
 		t.Go(func() error { return srv.Serve(r.requests) })
 		isServing.Store(true)
 		running := r.running()
-		running.Do = srv.Do
+		running.Do, running.Boot = srv.Do, srv.Boot()
 		serving(running)
 		<-t.stopping.Done()
 	}
@@ -91,9 +91,9 @@ func RunColo(ctx context.Context, c ColoConfig, serving func(Running)) error {
 }
 
 // serverDocument returns the document that the server registers.
-func (r *runtime) serverDocument() fleet.Server {
+func (r *runtime) serverDocument(boot string) fleet.Server {
 	return fleet.Server{
-		Address: r.advertiseAddress(), Admin: r.admin.Addr().String(), Boot: bootID(), State: fleet.StateActive,
+		Address: r.advertiseAddress(), Admin: r.admin.Addr().String(), Boot: boot, State: fleet.StateActive,
 		Protocol: fleet.ProtocolRange{Min: fleet.OldestProtocol, Max: fleet.Protocol}, Version: Version(),
 	}
 }

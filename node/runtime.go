@@ -2,7 +2,6 @@ package node
 
 import (
 	"context"
-	"crypto/rand"
 	"encoding/json"
 	"fmt"
 	"log/slog"
@@ -63,6 +62,7 @@ type Running struct {
 	Admin   string // host:port of the admin listener
 	DataDir string
 	Do      peer.Func // of a colo server, for an entry in the same process; see [EntryConfig.Local]
+	Boot    string    // of a colo server: the id of its process
 }
 
 // runtime is what both kinds of nodes are built on, from the etcd client to the admin listener.
@@ -190,9 +190,6 @@ func encode(document any) []byte {
 	}
 	return b
 }
-
-// bootID returns a random name for this process.
-func bootID() string { return rand.Text()[:13] }
 
 // Version returns the version of the software, as the go command has recorded it in the binary.
 func Version() string {

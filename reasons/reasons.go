@@ -21,6 +21,7 @@ const (
 	RoutingLoop        = "routing_loop"
 	HopLimit           = "hop_limit"
 	UnknownModel       = "unknown_model"
+	HopTokenReplayed   = "hop_token_replayed"
 )
 
 // Reasons of failures after a request was sent to an engine or a colo.
@@ -114,6 +115,8 @@ var all = []Info{
 		Meaning: "the request has passed as many servers as `retry.hops` allows"},
 	{Reason: UnknownModel,
 		Meaning: "the colo's table does not have the model, which was put or deleted a moment ago; the entry goes on to another colo"},
+	{Reason: HopTokenReplayed,
+		Meaning: "a colo server has got a hop token for the second time; in its answer to the sender"},
 
 	{Reason: FirstByteTimeout, Client: true,
 		Meaning: "no first byte within the model's `timeouts.first_byte` or the client's own deadline"},

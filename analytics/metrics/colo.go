@@ -19,7 +19,15 @@ type Colo struct {
 	pools     *namedSeries
 	queueWait *prometheus.HistogramVec
 	retries   *prometheus.CounterVec
+	refused   *prometheus.CounterVec
 }
+
+// The kinds of refused hop tokens, in the label of their metric.
+const (
+	TokenInvalid   = "invalid"
+	TokenReplayed  = "replayed"
+	TokenSignAgain = "sign_again"
+)
 
 // NewColo registers a colo server's metrics. table and pools are called at each scrape.
 func NewColo(reg *Registry, table func() *fleet.Table, pools func() []permits.Stats) *Colo {
@@ -37,6 +45,14 @@ func NewColo(reg *Registry, table func() *fleet.Table, pools func() []permits.St
 			Name: "colonnade_pool_retries_total",
 			Help: "Further attempts at another endpoint of the pool after one failed.",
 		}, []string{"pool"}),
+		refused: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "colonnade_hop_tokens_refused_total",
+			Help: "Requests on the listener for nodes refused for their hop token. invalid: not signed by the fleet for this request, or expired; " +
+				"replayed: used before; sign_again: for an earlier process of this server, or overtaken by too many, which its sender signs again.",
+		}, []string{"kind"}),
+	}
+	for _, kind := range []string{TokenInvalid, TokenReplayed, TokenSignAgain} {
+		m.refused.WithLabelValues(kind) // 0 from the start, so that a rate sees the first
 	}
 	m.requestMetrics = newRequestMetrics(reg, table, m.tokens.MetricVec)
 	m.pools = newNamedSeries("pool", func(name string) bool {
@@ -45,7 +61,7 @@ func NewColo(reg *Registry, table func() *fleet.Table, pools func() []permits.St
 		})
 		return ok
 	}, m.queueWait.MetricVec, m.retries.MetricVec)
-	reg.MustRegister(m.pools, newPoolCollector(pools))
+	reg.MustRegister(m.pools, m.refused, newPoolCollector(pools))
 	return m
 }
 
@@ -77,6 +93,9 @@ func RegisterGrants(reg *Registry, enabled func() bool) {
 		return 0
 	}))
 }
+
+// TokenRefused counts a request that was refused for its hop token.
+func (m *Colo) TokenRefused(kind string) { m.refused.WithLabelValues(kind).Inc() }
 
 // QueueWait observes how long a request waited for its permit.
 func (m *Colo) QueueWait(pool string, d time.Duration) {

@@ -8,6 +8,7 @@ import (
 	"crypto/sha256"
 	"encoding/base64"
 	"fmt"
+	"hash"
 	"os"
 	"slices"
 	"strings"
@@ -20,6 +21,7 @@ const KeySize = 32
 // Keys are the keys of a fleet. The first signs and all verify, so that keys can be rotated without an interruption.
 type Keys struct {
 	signers []*signer
+	buffers sync.Pool // of *[]byte
 }
 
 // NewKeys returns the given keys of [KeySize] bytes each. At least one is required.
@@ -80,6 +82,19 @@ func ReadKeys(path string) (*Keys, error) {
 	return k, nil
 }
 
+// takeBuffer returns an empty buffer for what is signed.
+func (k *Keys) takeBuffer() *[]byte {
+	if b, ok := k.buffers.Get().(*[]byte); ok {
+		return b
+	}
+	return new([]byte)
+}
+
+func (k *Keys) putBuffer(b *[]byte) {
+	*b = (*b)[:0]
+	k.buffers.Put(b)
+}
+
 // signer pools keyed hashes, since keying one costs more than hashing a short message.
 type signer struct {
 	macs sync.Pool
@@ -88,4 +103,13 @@ type signer struct {
 func newSigner(key []byte) *signer {
 	key = slices.Clone(key)
 	return &signer{macs: sync.Pool{New: func() any { return hmac.New(sha256.New, key) }}}
+}
+
+// sum appends the signature of a message to dst.
+func (s *signer) sum(dst, message []byte) []byte {
+	mac := s.macs.Get().(hash.Hash)
+	defer s.macs.Put(mac)
+	mac.Reset()
+	mac.Write(message)
+	return mac.Sum(dst)
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"math/rand/v2"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -15,7 +16,29 @@ import (
 var testTime = time.Unix(1_790_000_000, 0)
 
 func testTarget() hop.Binding {
-	return hop.Binding{Audience: "ams-1", Method: "POST", Path: "/v1/chat/completions", Body: []byte(`{"model":"m"}`)}
+	return hop.Binding{
+		Audience: "ams-1", Method: "POST", Target: "/v1/chat/completions?a=b", Body: []byte(`{"model":"m"}`),
+		AppendHeader: headerLines("content-type", "application/json", "accept", "*/*", "x-tenant", "a"),
+	}
+}
+
+// headerLines returns the header lines with these names and values, as a binding has them.
+func headerLines(pairs ...string) func([]byte, string) []byte {
+	return func(dst []byte, name string) []byte {
+		for i := 0; i < len(pairs); i += 2 {
+			if strings.EqualFold(name, pairs[i]) {
+				dst = append(dst, pairs[i+1]...)
+			}
+		}
+		return dst
+	}
+}
+
+// withHeaders returns the token of a model that has x-tenant among its forward_headers.
+func withHeaders() hop.Token {
+	h := testHop()
+	h.Headers = &hop.SignedHeaders{Names: []string{"X-Tenant"}}
+	return h
 }
 
 func testHop() hop.Token {
@@ -28,7 +51,7 @@ func testHop() hop.Token {
 
 func mustSign(t testing.TB, k *hop.Keys, h hop.Token, to hop.Binding) string {
 	t.Helper()
-	token, err := k.Sign(h, to, testTime)
+	token, err := k.Sign(h, hop.NewSequence("boot"), to, testTime)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -51,21 +74,41 @@ func TestTokenRoundTrip(t *testing.T) {
 	keys := hop.RandomKeys()
 	want := testHop()
 	got, err := verify(keys, mustSign(t, keys, want, testTarget()), testTarget(), testTime)
-	want.Issued = testTime.Unix()
-	if err != nil || !reflect.DeepEqual(got, want) {
+	want.Issued, want.Boot, want.Issuer, want.Number = testTime.Unix(), "boot", got.Issuer, 1
+	if err != nil || !reflect.DeepEqual(got, want) || got.Issuer == "" {
 		t.Fatalf("Verify = %+v, %v\nwant %+v", got, err, want)
 	}
 }
 
 func TestTokenIsBoundToItsTarget(t *testing.T) {
 	keys := hop.RandomKeys()
-	token := mustSign(t, keys, testHop(), testTarget())
+	token := mustSign(t, keys, withHeaders(), testTarget())
+	if got, err := verify(keys, token, testTarget(), testTime); err != nil || !slices.Equal(got.Headers.Names, []string{"X-Tenant"}) {
+		t.Fatalf("as it was signed: %+v, %v", got.Headers, err)
+	}
 	for name, change := range map[string]func(*hop.Binding){
 		"server": func(to *hop.Binding) { to.Audience = "fra-1" },
 		"method": func(to *hop.Binding) { to.Method = "PUT" },
-		"path":   func(to *hop.Binding) { to.Path = "/v1/completions" },
-		"body":   func(to *hop.Binding) { to.Body = []byte(`{"model":"n"}`) },
-		"shift":  func(to *hop.Binding) { to.Method, to.Path = "POST/", "v1/chat/completions" },
+		"path":   func(to *hop.Binding) { to.Target = "/v1/completions?a=b" },
+		"query":  func(to *hop.Binding) { to.Target = "/v1/chat/completions?a=c" },
+		"end":    func(to *hop.Binding) { to.Target = "/v1/chat/completions" },
+		"content type": func(to *hop.Binding) {
+			to.AppendHeader = headerLines("content-type", "text/plain", "accept", "*/*", "x-tenant", "a")
+		},
+		"accept": func(to *hop.Binding) {
+			to.AppendHeader = headerLines("content-type", "application/json", "x-tenant", "a")
+		},
+		"user agent": func(to *hop.Binding) {
+			to.AppendHeader = headerLines("content-type", "application/json", "accept", "*/*", "x-tenant", "a", "user-agent", "b")
+		},
+		"forwarded header": func(to *hop.Binding) {
+			to.AppendHeader = headerLines("content-type", "application/json", "accept", "*/*", "x-tenant", "b")
+		},
+		"place of a header": func(to *hop.Binding) {
+			to.AppendHeader = headerLines("accept", "application/json*/*", "x-tenant", "a")
+		},
+		"body":  func(to *hop.Binding) { to.Body = []byte(`{"model":"n"}`) },
+		"shift": func(to *hop.Binding) { to.Method, to.Target = "POST/", "v1/chat/completions?a=b" },
 	} {
 		to := testTarget()
 		change(&to)
@@ -77,6 +120,44 @@ func TestTokenIsBoundToItsTarget(t *testing.T) {
 		t.Errorf("another key: Verify = %v, want ErrBadToken", err)
 	}
 }
+
+// A header line that is not signed must not be forwarded.
+func TestSignedHeaders(t *testing.T) {
+	keys := hop.RandomKeys()
+	v, err := keys.VerifyHead(mustSign(t, keys, withHeaders(), testTarget()), testTarget(), testTime)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, want := range map[string]bool{"content-type": true, "ACCEPT": true, "User-Agent": true, "traceparent": true, "x-tenant": true,
+		"x-other": false, "authorization": false} {
+		if got := v.Signs(name); got != want {
+			t.Errorf("Signs(%q) = %v", name, got)
+		}
+	}
+}
+
+// Entries that have not been updated yet sign tokens of the version before, which verify as they did then.
+func TestOldToken(t *testing.T) {
+	const signed = "v1.eyJpYXQiOjE3OTAwMDAwMDAsInJpZCI6IjAxMjM0NTY3ODlhYmNkZWYiLCJzcmMiOiJlbnRyeS0xIiwiYWNjIjoiYWNtZSIsInciOjMsInByaSI6InN0YW5kYXJkIiwibW9kIjoibGxhbWEiLCJ2aWEiOlsiZnJhLTEiXSwiaG9wcyI6MiwiYXR0IjowLCJyZXQiOjMsIndhaXQiOiJzcGlsbCIsImJlbG93Ijo0MCwidG90YWwiOjYwMDAwfQ.VI9Y0cNscVtE8IY0cgdKl8RI1bjRgWS5Kt9VWSsSf4bzv1cNwFqQ3xkNMiazxtHIpLmJxd46o4ja6UaX8Bj91Q"
+	keys, _ := hop.NewKeys(bytes.Repeat([]byte{7}, hop.KeySize))
+	v, err := keys.VerifyHead(signed, testTarget(), testTime)
+	if err != nil || !v.Old || !reflect.DeepEqual(v.Token, func() hop.Token { h := testHop(); h.Issued = testTime.Unix(); return h }()) {
+		t.Errorf("VerifyHead = %+v, %v", v, err)
+	}
+	other := testTarget()
+	other.Target = "/v1/completions"
+	for name, err := range map[string]error{
+		"another path": second(verify(keys, signed, other, testTime)),
+		"as new":       second(verify(keys, "v2"+signed[2:], testTarget(), testTime)),
+		"new as old":   second(verify(keys, "v1"+mustSign(t, keys, testHop(), testTarget())[2:], testTarget(), testTime)),
+	} {
+		if !errors.Is(err, hop.ErrBadToken) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+func second(_ hop.Token, err error) error { return err }
 
 func TestTokenClocks(t *testing.T) {
 	keys := hop.RandomKeys()
@@ -126,7 +207,7 @@ func TestAlteredTokens(t *testing.T) {
 			t.Fatalf("byte %d altered, and yet verified: %+v", i, h)
 		}
 	}
-	for _, bad := range []string{"", "v1.", "v2." + token[3:], token + "A", token + "=", token[:len(token)-1], strings.Repeat(token, 20)} {
+	for _, bad := range []string{"", "v1.", "v1." + token[3:], "v3." + token[3:], token + "A", token + "=", token[:len(token)-1], strings.Repeat(token, 20)} {
 		if _, err := verify(keys, bad, testTarget(), testTime); !errors.Is(err, hop.ErrBadToken) {
 			t.Errorf("verify(%.30q…) = %v, want ErrBadToken", bad, err)
 		}
@@ -136,7 +217,7 @@ func TestAlteredTokens(t *testing.T) {
 // A token without a valid signature is refused, however it looks.
 func FuzzVerify(f *testing.F) {
 	keys, _ := hop.NewKeys(bytes.Repeat([]byte{7}, hop.KeySize))
-	good := mustSign(f, keys, testHop(), testTarget())
+	good := mustSign(f, keys, withHeaders(), testTarget())
 	f.Add(good)
 	f.Add("v1.e30.e30")
 	f.Fuzz(func(t *testing.T, token string) {
@@ -147,11 +228,11 @@ func FuzzVerify(f *testing.F) {
 }
 
 func BenchmarkSignVerify(b *testing.B) {
-	keys, to := hop.RandomKeys(), testTarget()
+	keys, to, sequence := hop.RandomKeys(), testTarget(), hop.NewSequence("boot")
 	to.Body = bytes.Repeat([]byte("x"), 1024)
 	b.ReportAllocs()
 	for b.Loop() {
-		token, _ := keys.Sign(testHop(), to, testTime)
+		token, _ := keys.Sign(testHop(), sequence, to, testTime)
 		if _, err := verify(keys, token, to, testTime); err != nil {
 			b.Fatal(err)
 		}

@@ -13,20 +13,24 @@ import (
 	"colonnade/forwarding/peertls"
 	"colonnade/forwarding/transport"
 	"colonnade/openai"
+	"colonnade/reasons"
 )
 
-// Client carries requests to colo servers elsewhere. All of its fields but Peers are required. Its methods may be called by several
-// goroutines at once.
+// Client carries requests to colo servers elsewhere. All of its exported fields but Peers are required. Its methods may be called by
+// several goroutines at once.
 type Client struct {
 	Transport *transport.Transport
 	Keys      *hop.Keys
 	Peers     *peertls.TrustStore // nil = without TLS
+
+	sequences sequences
 }
 
 // Server is a colo server elsewhere.
 type Server struct {
 	Colo, Node string
 	Address    string // host:port
+	Boot       string // the process, as registered; it may have been replaced since
 }
 
 // ErrNotSigned is wrapped by the error of a request that could not be signed, and was not sent.
@@ -37,9 +41,30 @@ func (c *Client) To(s Server) Func {
 	return func(ctx context.Context, r *Request) (*Answer, error) { return c.do(ctx, s, r) }
 }
 
+// do sends the request. If the server refuses its token for one that may have been used before, usually since the server has been
+// restarted, it has done nothing: the request is signed and sent again, once.
 func (c *Client) do(ctx context.Context, to Server, r *Request) (*Answer, error) {
+	began := time.Now()
+	sequence := c.sequences.to(&to)
+	answer, err := c.send(ctx, &to, r, sequence)
+	var refused *NoVerdictError
+	if !errors.As(err, &refused) || refused.boot == "" {
+		return answer, err
+	}
+	again, spent := *r, time.Since(began)
+	again.Token.Spend(spent)
+	if again.Limits.FirstByte > 0 {
+		again.Limits.FirstByte = max(again.Limits.FirstByte-spent, time.Millisecond)
+	}
+	return c.send(ctx, &to, &again, c.sequences.renew(&to, sequence, refused.boot))
+}
+
+// send signs the request and sends it once.
+func (c *Client) send(ctx context.Context, to *Server, r *Request, sequence *hop.Sequence) (*Answer, error) {
 	method, path := r.line()
-	token, err := c.Keys.Sign(r.Token, hop.Binding{Audience: to.Node, Method: method, Path: r.Route.Path, Body: r.Body}, time.Now())
+	token, err := c.Keys.Sign(r.signable(), sequence, hop.Binding{
+		Audience: to.Node, Method: method, Target: path, AppendHeader: r.appendHeader, Body: r.Body,
+	}, time.Now())
 	if err != nil {
 		return nil, &transport.ExchangeError{Phase: transport.PhaseConnect, Err: fmt.Errorf("%w: %w", ErrNotSigned, err)}
 	}
@@ -83,7 +108,7 @@ func (c *Client) read(response *transport.Response) (*Answer, error) {
 	defer response.Close()
 	verdict, err := hop.ParseVerdict(value)
 	if err != nil {
-		return nil, c.noVerdict(response.Status(), err)
+		return nil, c.noVerdict(response, err)
 	}
 	a.Verdict, a.Error = verdict, ErrorOf(verdict)
 	return a, nil
@@ -93,8 +118,12 @@ func (c *Client) read(response *transport.Response) (*Answer, error) {
 // could not read the request.
 type NoVerdictError struct {
 	Status  int
-	NotRead bool // the server cannot have read the request
-	Err     error
+	NotRead bool // the server cannot have read the request, or has refused it unread
+	// Replayed reports that another sender has used the request's hop token before.
+	Replayed bool
+	Err      error
+
+	boot string // of a server that wants the request signed again for this process of it; else empty
 }
 
 func (e *NoVerdictError) Error() string {
@@ -108,12 +137,19 @@ func (e *NoVerdictError) Unwrap() error { return e.Err }
 var errNotFramed = errors.New("response has neither a length nor chunks: is there a proxy between the nodes?")
 
 var (
-	errRejected  = errors.New("it rejects this node: their key files or certificates differ, or their clocks are more than ten minutes apart")
-	errMayUseTLS = errors.New("it may use TLS: then start this node with -peer-tls-cert, -peer-tls-key and -peer-tls-ca")
+	errRejected    = errors.New("it rejects this node: their key files, certificates or versions differ, or their clocks are more than ten minutes apart")
+	errReplayed    = errors.New("the hop token of this request was used before: the network between the nodes has a sender that repeats requests; use TLS between nodes")
+	errSignedAgain = errors.New("it refuses the hop token as one for another of its processes, also after it was signed again")
+	errMayUseTLS   = errors.New("it may use TLS: then start this node with -peer-tls-cert, -peer-tls-key and -peer-tls-ca")
 )
 
-func (c *Client) noVerdict(status int, err error) *NoVerdictError {
+func (c *Client) noVerdict(response *transport.Response, err error) *NoVerdictError {
+	status := response.Status()
 	switch {
+	case status == http.StatusForbidden && response.Header(hop.HeaderReason) == reasons.HopTokenReplayed:
+		return &NoVerdictError{Status: status, Replayed: true, Err: errReplayed}
+	case status == http.StatusForbidden && usableBoot(response.Header(hop.HeaderBoot)) != "":
+		return &NoVerdictError{Status: status, NotRead: true, Err: errSignedAgain, boot: response.Header(hop.HeaderBoot)}
 	case status == http.StatusForbidden:
 		return &NoVerdictError{Status: status, Err: errRejected}
 	case status == http.StatusBadRequest && c.Peers == nil:

@@ -58,7 +58,7 @@ func (r *Request) Field(name string) string {
 // no others. value returns a header's value.
 func ForwardedFields(ofModel []string, value func(name string) string) []transport.Field {
 	fields := make([]transport.Field, 0, 8)
-	for _, name := range [...]string{"Content-Type", "Accept", "User-Agent", hop.HeaderTraceParent} {
+	for _, name := range hop.ForwardedHeaders() {
 		fields = append(fields, transport.Field{Name: name, Value: value(name)})
 	}
 	for _, name := range ofModel {
@@ -73,6 +73,24 @@ func (r *Request) line() (method, path string) {
 		return "POST", r.Route.Path
 	}
 	return "GET", realtimePath(r.Route.Path, r.Token.Model)
+}
+
+// appendHeader appends the value of the header line called name, for the signature.
+func (r *Request) appendHeader(dst []byte, name string) []byte { return append(dst, r.Field(name)...) }
+
+// signable returns the token with the names of the further header lines that it signs.
+func (r *Request) signable() hop.Token {
+	token := r.Token
+	var names []string
+	for _, f := range r.Fields {
+		if f.Value != "" && !hop.IsForwarded(f.Name) {
+			names = append(names, f.Name)
+		}
+	}
+	if names != nil {
+		token.Headers = &hop.SignedHeaders{Names: names}
+	}
+	return token
 }
 
 // Answer is the result of a request: a Response to relay, or a Verdict. It is for one goroutine. A Response must be relayed, with the

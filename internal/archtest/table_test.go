@@ -90,7 +90,7 @@ var table = []row{
 		why:   "a WebSocket joins two hijacked connections; HTTP is over by then"},
 	{path: "forwarding/peer",
 		ours: []string{"forwarding/hop", "forwarding/peertls", "forwarding/realtime", "forwarding/relay", "forwarding/transport",
-			"openai"},
+			"openai", "reasons"},
 		why: "one request over one hop, with or without a network; it decides nothing"},
 
 	{path: "discovery/etcd",
@@ -109,7 +109,7 @@ var table = []row{
 		ours: []string{"admission", "analytics", "analytics/journal", "analytics/metrics", "fleet", "forwarding/hop",
 			"forwarding/netconn", "forwarding/peer", "forwarding/peertls", "forwarding/realtime", "forwarding/relay", "forwarding/reload", "forwarding/server",
 			"forwarding/transport", "internal/ascii", "openai", "permits", "reasons"},
-		third: []string{fasthttp},
+		third: []string{fasthttp, "golang.org/x/time/rate"},
 		why:   "a colo gets permits through admission, and trusts the hop token for the account"},
 
 	{path: "admin",

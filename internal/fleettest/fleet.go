@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"colonnade/fleet/document"
+	"colonnade/forwarding/hop"
 	"colonnade/internal/oracle"
 	"colonnade/internal/testkit"
 	"colonnade/onebox"
@@ -25,7 +26,8 @@ type Fleet struct {
 	Key    string // an API key for requests that bring no Authorization of their own
 	Stop   func() // asks the whole fleet to end
 
-	shutdown func()
+	shutdown     func()
+	hopSequences *hopSequences
 }
 
 // Start runs a fleet that serves requests without a key, until the end of the test. documents are YAML; they follow the
@@ -51,6 +53,7 @@ func StartClosed(t testing.TB, c onebox.Config, documents string) *Fleet {
 	select {
 	case running := <-started:
 		f := &Fleet{Fleet: running, T: t, Stop: cancel, Client: &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 1000}}}
+		f.hopSequences = &hopSequences{byBoot: map[string]*hop.Sequence{}}
 		f.shutdown = sync.OnceFunc(func() {
 			f.Client.CloseIdleConnections()
 			cancel()

@@ -2,7 +2,6 @@ package capacity_test
 
 import (
 	"fmt"
-	"io"
 	"net"
 	"testing"
 	"time"
@@ -27,15 +26,16 @@ func TestMemoryOfWaiters(t *testing.T) {
 	f.Watch(2*waiting + 2*slots) // fasthttp keeps their goroutines for some seconds
 	blockers := f.BlockSlots(slots)
 	body := fleettest.ChatBody(1, false)
-	token, err := f.Keys.Sign(hop.Token{
-		RequestID: "0123456789abcdef0123456789abcdef", Source: "entry-1", Account: "anonymous", Weight: 1, Priority: "standard",
-		Model: "demo-chat", HopsLeft: 1, Wait: hop.WaitFull, Total: hop.Millis(time.Hour),
-	}, hop.Binding{Audience: f.Colos[0].Node, Method: "POST", Path: fleettest.ChatPath, Body: []byte(body)}, time.Now())
-	if err != nil {
-		t.Fatal(err)
+	token := func() string {
+		return "x-colonnade-hop: " + f.SignHop(hop.Token{
+			RequestID: "0123456789abcdef0123456789abcdef", Source: "entry-1", Account: "anonymous", Weight: 1, Priority: "standard",
+			Model: "demo-chat", HopsLeft: 1, Wait: hop.WaitFull, Total: hop.Millis(time.Hour),
+		}, hop.Binding{
+			Audience: f.Colos[0].Node, Method: "POST", Target: fleettest.ChatPath, AppendHeader: fleettest.JSONHeader, Body: []byte(body),
+		}, time.Now()) + "\r\n"
 	}
-	atColo, peers := enqueue(f, waiting, f.Colos[0].Address, body, "x-colonnade-hop: "+token+"\r\n")
-	both, clients := enqueue(f, waiting, f.Entry.Address, body, "")
+	atColo, peers := enqueue(f, waiting, f.Colos[0].Address, body, token)
+	both, clients := enqueue(f, waiting, f.Entry.Address, body, func() string { return "" })
 	t.Logf("a waiting request takes %d bytes in a colo server, and %d in an entry", atColo, both-atColo)
 	if atColo > waiterAtColo || both > waiterAtColo+waiterAtEntry {
 		t.Errorf("a waiting request takes %d bytes in a colo server and %d there and in an entry, want at most %d and %d",
@@ -50,9 +50,9 @@ func TestMemoryOfWaiters(t *testing.T) {
 
 // enqueue sends n requests that wait, and returns how many bytes each takes in this process. Of a client, which is in the same
 // process, that is a bare connection.
-func enqueue(f *fleettest.Fleet, n int, address, body, lines string) (each int, clients []net.Conn) {
+func enqueue(f *fleettest.Fleet, n int, address, body string, lines func() string) (each int, clients []net.Conn) {
 	f.T.Helper()
-	text := fmt.Sprintf("POST %s HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n%sContent-Length: %d\r\n\r\n%s", fleettest.ChatPath, lines, len(body), body)
+	const head = "POST " + fleettest.ChatPath + " HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
 	before, queued := fleettest.LiveBytes(), f.Pool("ams", "demo").Queued
 	for range n {
 		c, err := net.Dial("tcp", address)
@@ -60,7 +60,7 @@ func enqueue(f *fleettest.Fleet, n int, address, body, lines string) (each int, 
 			f.T.Fatal(err)
 		}
 		f.T.Cleanup(func() { c.Close() })
-		if _, err := io.WriteString(c, text); err != nil {
+		if _, err := fmt.Fprintf(c, "%s%sContent-Length: %d\r\n\r\n%s", head, lines(), len(body), body); err != nil {
 			f.T.Fatal(err)
 		}
 		clients = append(clients, c)

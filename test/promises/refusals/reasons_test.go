@@ -67,6 +67,7 @@ var elsewhere = map[string]string{
 	"RoutingLoop":        "colo/listener_test.go",
 	"HopLimit":           "colo/listener_test.go",
 	"unknown_model":      "colo/appliedtable_test.go",
+	"HopTokenReplayed":   "colo/replay_test.go",
 	"GrantExpired":       "colo/withdrawn_test.go",
 	"Panic":              "colo/panic_test.go",
 	"SessionTimeout":     "forwarding/realtime/session_test.go",

@@ -34,15 +34,21 @@ const (
 // speaker is a client at the entry, or a trusted node at a colo.
 type speaker struct {
 	address string
-	words   *strings.Replacer
+	words   func(target string) *strings.Replacer // of the first request; others for each connection, since hop tokens are good once
 	peer    bool
 }
 
 func speakers(f *fleettest.Fleet) []speaker {
-	entry := speaker{address: f.Entry.Address, words: desyncWords("x-request-id: 12345678", "x-request-id: 12345678")}
 	colo := f.Colos[0]
-	return []speaker{entry, {address: colo.Address, peer: true, words: desyncWords(
-		"x-colonnade-hop: "+signToken(f, colo.Node, fleettest.ChatPath, firstBody, time.Now()), "x-colonnade-hop: "+signToken(f, colo.Node, fleettest.ChatPath, hiddenBody, time.Now()))}}
+	return []speaker{
+		{address: f.Entry.Address, words: func(string) *strings.Replacer {
+			return desyncWords("x-request-id: 12345678", "x-request-id: 12345678")
+		}},
+		{address: colo.Address, peer: true, words: func(target string) *strings.Replacer {
+			return desyncWords("x-colonnade-hop: "+signToken(f, colo.Node, target, firstBody, time.Now()),
+				"x-colonnade-hop: "+signToken(f, colo.Node, fleettest.ChatPath, hiddenBody, time.Now()))
+		}},
+	}
 }
 
 func desyncWords(auth, authOfHidden string) *strings.Replacer {
@@ -52,22 +58,24 @@ func desyncWords(auth, authOfHidden string) *strings.Replacer {
 		"{chunked}", wiretest.Chunked(firstBody, 10), "{hidden}", hidden, "{hiddenlen}", strconv.Itoa(len(hidden)))
 }
 
-// signToken returns the hop token of an entry for a POST to a node.
-func signToken(f *fleettest.Fleet, node, path, body string, issued time.Time) string {
-	return signTokenFor(f, hop.Binding{Audience: node, Method: "POST", Path: path, Body: []byte(body)}, issued)
+// signToken returns the hop token of an entry for a POST of JSON to a node.
+func signToken(f *fleettest.Fleet, node, target, body string, issued time.Time) string {
+	f.T.Helper()
+	return signTokenFor(f, hop.Binding{Audience: node, Method: "POST", Target: target, AppendHeader: fleettest.JSONHeader, Body: []byte(body)}, issued)
 }
 
 // signTokenFor returns the hop token of an entry for any binding.
 func signTokenFor(f *fleettest.Fleet, to hop.Binding, issued time.Time) string {
 	f.T.Helper()
-	token, err := f.Keys.Sign(hop.Token{
+	return f.SignHop(ownToken(), to, issued)
+}
+
+// ownToken returns what an entry signs of a request for the model "own".
+func ownToken() hop.Token {
+	return hop.Token{
 		RequestID: "0123456789abcdef0123456789abcdef", Source: "entry-1", Account: "anonymous", Weight: 1, Priority: "standard", Model: "own",
 		HopsLeft: 1, Wait: hop.WaitFull, Total: hop.Millis(time.Minute),
-	}, to, issued)
-	if err != nil {
-		f.T.Fatal(err)
 	}
-	return token
 }
 
 // A request that two servers might read in two ways is refused, or read in the only way on which all agree. At either
@@ -113,7 +121,7 @@ func (s speaker) say(t *testing.T, text string) (answers, how string) {
 	t.Helper()
 	w := wiretest.Dial(t, s.address)
 	defer w.Close()
-	text = s.words.Replace(text)
+	text = s.words(firstTarget(text)).Replace(text)
 	go func() { _, _ = io.WriteString(w, text) }() // or as much of it as is accepted
 	method, _, _ := strings.Cut(strings.TrimLeft(text, "\r\n"), " ")
 	var statuses []string
@@ -129,6 +137,15 @@ func (s speaker) say(t *testing.T, text string) (answers, how string) {
 			method = "POST" // of what follows
 		}
 	}
+}
+
+// firstTarget returns the target of the first request in text, for which a token must be signed: ChatPath, with a query if it has one.
+func firstTarget(text string) string {
+	line, _, _ := strings.Cut(text, "\r\n")
+	if words := strings.Split(line, " "); len(words) == 3 && strings.HasPrefix(words[1], fleettest.ChatPath+"?") {
+		return words[1]
+	}
+	return fleettest.ChatPath
 }
 
 // readStrictly reads one response, which must have a length unless it is interim.

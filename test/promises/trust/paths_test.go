@@ -26,13 +26,15 @@ func TestOddPathsAreRefused(t *testing.T) {
 	engine, documents := startTape(t)
 	f := fleettest.Start(t, onebox.Config{Engine: fleettest.QuickEngine(4), Colos: []string{"ams"}}, documents)
 	watchNodes(f, 16)
-	token := "x-colonnade-hop: " + signToken(f, f.Colos[0].Node, fleettest.ChatPath, fleettest.StubBody, time.Now())
+	token := func() string {
+		return "x-colonnade-hop: " + signToken(f, f.Colos[0].Node, fleettest.ChatPath, fleettest.StubBody, time.Now())
+	}
 	length := fmt.Sprintf("Content-Length: %d", len(fleettest.StubBody))
 	for _, target := range oddTargets {
 		for _, address := range []string{f.Entry.Address, f.Colos[0].Address} {
 			for _, method := range []string{"POST", "GET"} {
 				w := wiretest.Dial(t, address)
-				lines, body := []string{"Host: fleet", "Connection: close", token}, ""
+				lines, body := []string{"Host: fleet", "Connection: close", token()}, ""
 				if method == "POST" {
 					lines, body = append(lines, "Content-Type: application/json", length), fleettest.StubBody
 				}

@@ -34,14 +34,21 @@ func upgradeFleet(t *testing.T) (f *fleettest.Fleet, engine *tape, answers *atom
 	return f, engine, answers
 }
 
+// realtimeToken returns the header line with the hop token of a handshake for the model "own".
+func realtimeToken(f *fleettest.Fleet) string {
+	to := hop.Binding{Audience: f.Colos[0].Node, Method: "GET", Target: "/v1/realtime?model=own"}
+	return "x-colonnade-hop: " + signTokenFor(f, to, time.Now())
+}
+
 // An engine that answers an upgrade incorrectly, or switches without being asked, makes no tunnel: the client gets one error and
 // the end of the connection, and nothing that it sent behind its request is sent on.
 func TestFailedUpgradeIsNoTunnel(t *testing.T) {
 	f, engine, answers := upgradeFleet(t)
 	const switched = "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: "
 	const body = `{"model":"plain","messages":[]}`
-	token := "x-colonnade-hop: " + signTokenFor(f, hop.Binding{Audience: f.Colos[0].Node, Method: "GET", Path: "/v1/realtime"}, time.Now())
-	plainToken := "x-colonnade-hop: " + signToken(f, f.Colos[0].Node, fleettest.ChatPath, body, time.Now())
+	plainToken := func() string {
+		return "x-colonnade-hop: " + signToken(f, f.Colos[0].Node, fleettest.ChatPath, body, time.Now())
+	}
 	for name, answer := range map[string]string{ // forwarding/realtime tests all handshakes that fail
 		"200":                      plainOK,
 		"101 for another key":      switched + "websocket\r\nSec-WebSocket-Accept: s3pPLMBiTxaQ9kYGzzhZRbK+xOo=\r\n\r\n\x81\x02hi",
@@ -53,11 +60,11 @@ func TestFailedUpgradeIsNoTunnel(t *testing.T) {
 		answers.Store(answer)
 		for _, address := range []string{f.Entry.Address, f.Colos[0].Address} {
 			w := wiretest.Dial(t, address)
-			w.Send("GET /v1/realtime?model=own HTTP/1.1", []string{"Host: fleet", token, upgradeLines}, behindUpgrade)
+			w.Send("GET /v1/realtime?model=own HTTP/1.1", []string{"Host: fleet", realtimeToken(f), upgradeLines}, behindUpgrade)
 			expectLast(w, name, func(status int) bool { return status >= 400 })
 			// And without an upgrade: all but a 101 is a response like any other.
 			w = wiretest.Dial(t, address)
-			w.Send(firstLine, []string{"Host: fleet", plainToken, "Content-Type: application/json", "Connection: Upgrade", "Upgrade: h2c", fmt.Sprintf("Content-Length: %d", len(body))}, body+behindUpgrade)
+			w.Send(firstLine, []string{"Host: fleet", plainToken(), "Content-Type: application/json", "Connection: Upgrade", "Upgrade: h2c", fmt.Sprintf("Content-Length: %d", len(body))}, body+behindUpgrade)
 			expectLast(w, name+", not asked for", func(status int) bool {
 				return status >= 400 || status == 200 && strings.Contains(answer, "HTTP/1.1 200") && !strings.Contains(answer, " 101 ")
 			})
@@ -95,7 +102,6 @@ func expectLast(w *wiretest.Conn, name string, expected func(status int) bool) {
 // the last on their connection. All handshakes that are refused are tested in forwarding/realtime.
 func TestRefusedUpgrades(t *testing.T) {
 	f, engine, _ := upgradeFleet(t)
-	token := "x-colonnade-hop: " + signTokenFor(f, hop.Binding{Audience: f.Colos[0].Node, Method: "GET", Path: "/v1/realtime"}, time.Now())
 	for _, c := range []struct {
 		first, lines string
 		status       int // of an entry
@@ -120,7 +126,7 @@ func TestRefusedUpgrades(t *testing.T) {
 			if peer {
 				address = f.Colos[0].Address
 			}
-			lines := []string{"Host: fleet", token}
+			lines := []string{"Host: fleet", realtimeToken(f)}
 			if c.lines != "" {
 				lines = append(lines, c.lines)
 			}

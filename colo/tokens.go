@@ -1,0 +1,57 @@
+package colo
+
+import (
+	"errors"
+	"time"
+
+	"github.com/valyala/fasthttp"
+	"golang.org/x/time/rate"
+
+	"colonnade/analytics/metrics"
+	"colonnade/forwarding/hop"
+	"colonnade/forwarding/peer"
+	"colonnade/openai"
+	"colonnade/reasons"
+)
+
+// tokenLogInterval is the shortest time between two log lines about hop tokens of one kind.
+const tokenLogInterval = time.Second
+
+// tokenLog bounds the log lines about hop tokens.
+type tokenLog struct{ invalid, replayed, again, old rate.Sometimes }
+
+func newTokenLog() tokenLog {
+	every := func() rate.Sometimes { return rate.Sometimes{Interval: tokenLogInterval} }
+	return tokenLog{every(), every(), every(), every()}
+}
+
+// claim uses a token.
+func (s *Server) claim(v *hop.Verified) error {
+	if v.Old {
+		s.tokenLog.old.Do(func() {
+			s.config.Logger.Warn("a node of an older version signs hop tokens that can be used more than once; update it", "node", v.Token.Source)
+		})
+		return nil
+	}
+	return s.replays.Claim(&v.Token, time.Now())
+}
+
+// forbid refuses a request without a hop token that is good here and now. A node whose token may have been used before gets the id of
+// this process, to sign again.
+func (s *Server) forbid(rc *fasthttp.RequestCtx, err error) *peer.Answer {
+	e := openai.NotANode()
+	kind, log := metrics.TokenInvalid, &s.tokenLog.invalid
+	switch {
+	case errors.Is(err, hop.ErrReplayed):
+		kind, log = metrics.TokenReplayed, &s.tokenLog.replayed
+		e.Reason = reasons.HopTokenReplayed
+	case errors.Is(err, hop.ErrSignAgain):
+		kind, log = metrics.TokenSignAgain, &s.tokenLog.again
+		rc.Response.Header.Set(hop.HeaderBoot, s.boot)
+	}
+	s.metrics.TokenRefused(kind)
+	log.Do(func() {
+		s.config.Logger.Warn("hop token refused", "from", rc.RemoteAddr().String(), "kind", kind, "error", err)
+	})
+	return &peer.Answer{Error: e}
+}

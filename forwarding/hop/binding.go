@@ -1,0 +1,98 @@
+package hop
+
+import (
+	"crypto/sha256"
+	"encoding/binary"
+	"fmt"
+	"strings"
+)
+
+// Binding is the request that a token is signed for. A token is not valid for a request that differs in any of it.
+//
+// Signed is all that decides what an engine gets: the server, the request line with its query, the body, the header lines of
+// [ForwardedHeaders] and those that the token names. A server forwards no other header line ([Verified.Signs]). The token also
+// has the process of the server and a number, so that it is good once ([ReplayGuard]).
+//
+// Not signed are Host, the framing and the lines of the connection, since they end at the server and no engine gets them; the lines
+// of a WebSocket handshake, since only its subprotocol is forwarded and the messages that follow are not signed either; and the
+// response. Only TLS between nodes protects these.
+type Binding struct {
+	Audience string // the server's node name
+	Method   string
+	Target   string // path and query
+	// AppendHeader appends the value of the header line called name, which may be in any case; nil = there are no header lines.
+	AppendHeader func(dst []byte, name string) []byte
+	Body         []byte
+}
+
+// ForwardedHeaders returns the names of the header lines that are forwarded to every engine. All tokens sign them, absent ones as
+// empty.
+func ForwardedHeaders() [4]string {
+	return [...]string{"Content-Type", "Accept", "User-Agent", HeaderTraceParent}
+}
+
+// IsForwarded reports whether the header line called name is one of [ForwardedHeaders].
+func IsForwarded(name string) bool {
+	for _, forwarded := range ForwardedHeaders() {
+		if strings.EqualFold(forwarded, name) {
+			return true
+		}
+	}
+	return false
+}
+
+// SignedHeaders names further header lines that are signed.
+type SignedHeaders struct {
+	Names []string `json:"n"`
+	Sum   []byte   `json:"sum"` // SHA-256 of the names and values; set by [Keys.Sign]
+}
+
+// bodyDigest binds a token to a body. The token contains it, so that the token can be verified before the body has arrived.
+type bodyDigest = [sha256.Size]byte
+
+// appendMessage appends what is signed: the binding without its body, the body's digest, and the payload of the token. Each part but
+// the last has a fixed or a stated length, so no two bindings give the same message.
+func (b *Binding) appendMessage(dst []byte, digest *bodyDigest, payload []byte) []byte {
+	dst = append(dst, version...)
+	for _, part := range [...]string{b.Audience, b.Method, b.Target} {
+		dst = binary.BigEndian.AppendUint32(dst, uint32(len(part)))
+		dst = append(dst, part...)
+	}
+	for _, name := range ForwardedHeaders() {
+		dst = b.appendHeader(dst, name)
+	}
+	dst = append(dst, digest[:]...)
+	return append(dst, payload...)
+}
+
+// appendHeader appends the length and the value of a header line.
+func (b *Binding) appendHeader(dst []byte, name string) []byte {
+	at := len(dst)
+	dst = append(dst, 0, 0, 0, 0)
+	if b.AppendHeader != nil {
+		dst = b.AppendHeader(dst, name)
+	}
+	binary.BigEndian.PutUint32(dst[at:], uint32(len(dst)-at-4))
+	return dst
+}
+
+// sumHeaders returns the digest of the header lines with these names.
+func (b *Binding) sumHeaders(names []string) []byte {
+	var message []byte
+	for _, name := range names {
+		message = binary.BigEndian.AppendUint32(message, uint32(len(name)))
+		message = append(message, name...)
+		message = b.appendHeader(message, name)
+	}
+	sum := sha256.Sum256(message)
+	return sum[:]
+}
+
+// appendOldMessage is appendMessage of a token of [oldVersion], which signs neither the query nor any header line.
+func (b *Binding) appendOldMessage(dst []byte, digest *bodyDigest, payload []byte) []byte {
+	path, _, _ := strings.Cut(b.Target, "?")
+	dst = fmt.Appendf(dst, "%s%d %d %d ", oldVersion, len(b.Audience), len(b.Method), len(path))
+	dst = append(append(append(dst, b.Audience...), b.Method...), path...)
+	dst = append(dst, digest[:]...)
+	return append(dst, payload...)
+}

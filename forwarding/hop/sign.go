@@ -1,0 +1,158 @@
+package hop
+
+import (
+	"crypto/hmac"
+	"crypto/sha256"
+	"crypto/subtle"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+)
+
+const (
+	version = "v2."
+	// oldVersion is that of entries which have not been updated yet. Its tokens are good until they expire, not once.
+	oldVersion = "v1."
+	// tokenLifetime is the greatest difference between the time of issue and the clock of the verifier, either way: a token is
+	// used within seconds, and clocks may be apart by minutes.
+	tokenLifetime = 10 * time.Minute
+	// maxTokenSize bounds what is decoded before the signature is verified.
+	maxTokenSize = 8 << 10
+)
+
+// ErrBadToken is wrapped by every error about a token. The sender learns no more than that; the details go to the log.
+var ErrBadToken = errors.New("hop token is not valid")
+
+// Verified is a token whose signature is valid, for a request whose body has not been verified yet.
+type Verified struct {
+	Token  Token
+	Old    bool // of the version before: it has no number, so it may be used again until it expires
+	digest bodyDigest
+}
+
+// VerifyBody returns an error that wraps [ErrBadToken] unless the token was signed for body.
+func (v *Verified) VerifyBody(body []byte) error {
+	if sum := sha256.Sum256(body); subtle.ConstantTimeCompare(sum[:], v.digest[:]) == 0 {
+		return fmt.Errorf("%w: signed for another body", ErrBadToken)
+	}
+	return nil
+}
+
+// Signs reports whether the header line called name is signed. An engine must get no other line of the request. Of an old token, which
+// signs none, it reports true.
+func (v *Verified) Signs(name string) bool {
+	if v.Old || IsForwarded(name) {
+		return true
+	}
+	return v.Token.Headers != nil && slices.ContainsFunc(v.Token.Headers.Names, func(signed string) bool {
+		return strings.EqualFold(signed, name)
+	})
+}
+
+// Sign returns h as a token for b, issued now, with the next number of s.
+func (k *Keys) Sign(h Token, s *Sequence, b Binding, now time.Time) (string, error) {
+	h.Issued, h.Boot, h.Issuer, h.Number = now.Unix(), s.boot, s.issuer, s.next()
+	if h.Headers != nil {
+		h.Headers = &SignedHeaders{Names: h.Headers.Names, Sum: b.sumHeaders(h.Headers.Names)}
+	}
+	payload, err := json.Marshal(h)
+	if err != nil {
+		return "", fmt.Errorf("cannot encode hop token: %w", err)
+	}
+	var seal [2 * sha256.Size]byte // the body's digest, and the signature
+	digest := sha256.Sum256(b.Body)
+	message := k.takeBuffer()
+	defer k.putBuffer(message)
+	*message = b.appendMessage(*message, &digest, payload)
+	k.signers[0].sum(append(seal[:0], digest[:]...), *message)
+	enc := base64.RawURLEncoding
+	size := len(version) + enc.EncodedLen(len(payload)) + 1 + enc.EncodedLen(len(seal))
+	if size > maxTokenSize {
+		return "", fmt.Errorf("cannot encode hop token: %d bytes, at most %d", size, maxTokenSize)
+	}
+	token := make([]byte, 0, size)
+	token = append(token, version...)
+	token = enc.AppendEncode(token, payload)
+	token = append(token, '.')
+	token = enc.AppendEncode(token, seal[:])
+	return string(token), nil
+}
+
+// VerifyHead returns the content of token if one of the keys has signed it for b within ten minutes. The error wraps [ErrBadToken].
+// b.Body is not used: once the body has arrived, the caller must call [Verified.VerifyBody]. The token may have been used before:
+// see [ReplayGuard].
+func (k *Keys) VerifyHead(token string, b Binding, now time.Time) (Verified, error) {
+	parts, err := splitToken(token)
+	if err != nil {
+		return Verified{}, err
+	}
+	v := Verified{digest: bodyDigest(parts.seal[:sha256.Size]), Old: parts.old}
+	if !k.signed(&parts, &b, &v.digest) {
+		return Verified{}, fmt.Errorf("%w: not signed by a key of this fleet, or for another server, request line or header", ErrBadToken)
+	}
+	if err := json.Unmarshal(parts.payload, &v.Token); err != nil {
+		return Verified{}, fmt.Errorf("%w: payload: %w", ErrBadToken, err)
+	}
+	if more := v.Token.Headers; more != nil && subtle.ConstantTimeCompare(more.Sum, b.sumHeaders(more.Names)) == 0 {
+		return Verified{}, fmt.Errorf("%w: signed for other values of the headers %q", ErrBadToken, more.Names)
+	}
+	if age := now.Sub(time.Unix(v.Token.Issued, 0)); age.Abs() > tokenLifetime {
+		return Verified{}, fmt.Errorf("%w: issued %s ago by our clock; clocks may be at most 10m apart",
+			ErrBadToken, age.Round(time.Second))
+	}
+	return v, nil
+}
+
+// tokenParts are a token's payload and its seal: the body's digest and the signature.
+type tokenParts struct {
+	old           bool
+	payload, seal []byte
+}
+
+func splitToken(token string) (t tokenParts, err error) {
+	encoded, ok := strings.CutPrefix(token, version)
+	if !ok {
+		encoded, t.old = strings.CutPrefix(token, oldVersion)
+	}
+	if !ok && !t.old || len(token) > maxTokenSize {
+		return t, fmt.Errorf("%w: no %q token", ErrBadToken, version)
+	}
+	encodedPayload, encodedSeal, ok := strings.Cut(encoded, ".")
+	if !ok {
+		return t, fmt.Errorf("%w: no signature", ErrBadToken)
+	}
+	// Strict: a token has one encoding.
+	enc := base64.RawURLEncoding.Strict()
+	if t.payload, err = enc.DecodeString(encodedPayload); err != nil {
+		return t, fmt.Errorf("%w: payload: %w", ErrBadToken, err)
+	}
+	if t.seal, err = enc.DecodeString(encodedSeal); err != nil {
+		return t, fmt.Errorf("%w: signature: %w", ErrBadToken, err)
+	}
+	if len(t.seal) != 2*sha256.Size {
+		return t, fmt.Errorf("%w: signature has %d bytes, not %d", ErrBadToken, len(t.seal), 2*sha256.Size)
+	}
+	return t, nil
+}
+
+// signed reports whether one of the keys has signed a token for b.
+func (k *Keys) signed(t *tokenParts, b *Binding, digest *bodyDigest) bool {
+	message := k.takeBuffer()
+	defer k.putBuffer(message)
+	if t.old {
+		*message = b.appendOldMessage(*message, digest, t.payload)
+	} else {
+		*message = b.appendMessage(*message, digest, t.payload)
+	}
+	var want [sha256.Size]byte
+	for _, s := range k.signers {
+		if hmac.Equal(t.seal[sha256.Size:], s.sum(want[:0], *message)) {
+			return true
+		}
+	}
+	return false
+}
