@@ -79,12 +79,14 @@ func (s *Server) receive(rc *fasthttp.RequestCtx, in *server.Request) (*peer.Req
 	if err := s.claim(&read.verified); err != nil {
 		return nil, s.forbid(rc, err)
 	}
-	r := &peer.Request{Route: read.route, Lookup: func(name string) string {
-		if !read.verified.Signs(name) {
+	r := &peer.Request{Route: read.route, Token: read.verified.Token}
+	old := read.verified.Old
+	r.Lookup = func(name string) string {
+		if !old && !r.Token.Signs(name) {
 			return ""
 		}
 		return string(rc.Request.Header.Peek(name))
-	}}
+	}
 	if r.Body, e = in.ReadBody(rc, s.maxBody()); e != nil {
 		// Another colo may get it, or know already that the model takes so much.
 		return nil, &peer.Answer{Error: e, Verdict: hop.Verdict{Kind: hop.VerdictError, Reason: cmp.Or(e.Reason, e.Code)}}
@@ -92,7 +94,6 @@ func (s *Server) receive(rc *fasthttp.RequestCtx, in *server.Request) (*peer.Req
 	if err := read.verified.VerifyBody(r.Body); err != nil {
 		return nil, s.forbid(rc, err)
 	}
-	r.Token = read.verified.Token
 	if r.Route.API == openai.Realtime {
 		if r.Handshake, e = relay.ReadHandshake(rc); e != nil {
 			return nil, &peer.Answer{Error: e, Verdict: hop.Verdict{Kind: hop.VerdictError, Final: true}}
@@ -133,16 +134,13 @@ func (s *Server) readHead(h *fasthttp.RequestHeader, now time.Time) (read head, 
 		Audience: s.config.Node, Method: string(h.Method()), Target: string(target),
 		AppendHeader: func(dst []byte, name string) []byte { return append(dst, h.Peek(name)...) },
 	}, now)
-	if err == nil && !read.verified.Old {
-		err = s.replays.Check(&read.verified.Token)
-	}
 	return read, nil, err
 }
 
 // rejectEarly reports by the head alone that a request will be refused.
 func (s *Server) rejectEarly(h *fasthttp.RequestHeader) bool {
-	_, e, err := s.readHead(h, time.Now())
-	return e != nil || err != nil
+	read, e, err := s.readHead(h, time.Now())
+	return e != nil || err != nil || !read.verified.Old && s.replays.Check(&read.verified.Token) != nil
 }
 
 // relay writes the engine's answer. It reports whether the answer continues after the handler has returned.

@@ -18,19 +18,19 @@ import (
 const tokenLogInterval = time.Second
 
 // tokenLog bounds the log lines about hop tokens.
-type tokenLog struct{ invalid, replayed, again, old rate.Sometimes }
+type tokenLog struct{ invalid, replayed, again, old *rate.Limiter }
 
 func newTokenLog() tokenLog {
-	every := func() rate.Sometimes { return rate.Sometimes{Interval: tokenLogInterval} }
-	return tokenLog{every(), every(), every(), every()}
+	limiter := func() *rate.Limiter { return rate.NewLimiter(rate.Every(tokenLogInterval), 1) }
+	return tokenLog{limiter(), limiter(), limiter(), limiter()}
 }
 
 // claim uses a token.
 func (s *Server) claim(v *hop.Verified) error {
 	if v.Old {
-		s.tokenLog.old.Do(func() {
+		if s.tokenLog.old.Allow() {
 			s.config.Logger.Warn("a node of an older version signs hop tokens that can be used more than once; update it", "node", v.Token.Source)
-		})
+		}
 		return nil
 	}
 	return s.replays.Claim(&v.Token, time.Now())
@@ -40,18 +40,18 @@ func (s *Server) claim(v *hop.Verified) error {
 // this process, to sign again.
 func (s *Server) forbid(rc *fasthttp.RequestCtx, err error) *peer.Answer {
 	e := openai.NotANode()
-	kind, log := metrics.TokenInvalid, &s.tokenLog.invalid
+	kind, limiter, log := metrics.TokenInvalid, s.tokenLog.invalid, s.config.Logger.Warn
 	switch {
 	case errors.Is(err, hop.ErrReplayed):
-		kind, log = metrics.TokenReplayed, &s.tokenLog.replayed
+		kind, limiter = metrics.TokenReplayed, s.tokenLog.replayed
 		e.Reason = reasons.HopTokenReplayed
 	case errors.Is(err, hop.ErrSignAgain):
-		kind, log = metrics.TokenSignAgain, &s.tokenLog.again
+		kind, limiter, log = metrics.TokenSignAgain, s.tokenLog.again, s.config.Logger.Info
 		rc.Response.Header.Set(hop.HeaderBoot, s.boot)
 	}
 	s.metrics.TokenRefused(kind)
-	log.Do(func() {
-		s.config.Logger.Warn("hop token refused", "from", rc.RemoteAddr().String(), "kind", kind, "error", err)
-	})
+	if limiter.Allow() {
+		log("hop token refused", "from", rc.RemoteAddr().String(), "kind", kind, "error", err)
+	}
 	return &peer.Answer{Error: e}
 }

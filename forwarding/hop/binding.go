@@ -10,7 +10,7 @@ import (
 // Binding is the request that a token is signed for. A token is not valid for a request that differs in any of it.
 //
 // Signed is all that decides what an engine gets: the server, the request line with its query, the body, the header lines of
-// [ForwardedHeaders] and those that the token names. A server forwards no other header line ([Verified.Signs]). The token also
+// [ForwardedHeaders] and those that the token names. A server forwards no other header line ([Token.Signs]). The token also
 // has the process of the server and a number, so that it is good once ([ReplayGuard]).
 //
 // Not signed are Host, the framing and the lines of the connection, since they end at the server and no engine gets them; the lines

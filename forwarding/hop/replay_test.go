@@ -39,7 +39,7 @@ func TestTokenIsGoodOnce(t *testing.T) {
 	g := hop.NewReplayGuard("boot")
 	used := map[uint64]bool{}
 	next := uint64(1)
-	for range 200_000 {
+	for range testkit.AtScale(50_000, 1_000_000) {
 		switch random.IntN(1000) {
 		case 0:
 			next += random.Uint64N(100_000) // more than the window
@@ -135,7 +135,7 @@ func TestFloodOfIssuers(t *testing.T) {
 	random := rand.New(rand.NewPCG(testkit.Seed(t), 0))
 	g := hop.NewReplayGuard("boot")
 	var recorded []*hop.Token
-	for i := range 10_000 {
+	for i := range testkit.AtScale(3000, 20_000) {
 		now := testTime.Add(time.Duration(i/100) * time.Second)
 		token := numbered(fmt.Sprintf("%016d", i), 1+random.Uint64N(1e6), now)
 		if err := claim(t, g, token, now); err != nil {

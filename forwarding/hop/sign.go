@@ -8,7 +8,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 )
@@ -40,17 +39,6 @@ func (v *Verified) VerifyBody(body []byte) error {
 		return fmt.Errorf("%w: signed for another body", ErrBadToken)
 	}
 	return nil
-}
-
-// Signs reports whether the header line called name is signed. An engine must get no other line of the request. Of an old token, which
-// signs none, it reports true.
-func (v *Verified) Signs(name string) bool {
-	if v.Old || IsForwarded(name) {
-		return true
-	}
-	return v.Token.Headers != nil && slices.ContainsFunc(v.Token.Headers.Names, func(signed string) bool {
-		return strings.EqualFold(signed, name)
-	})
 }
 
 // Sign returns h as a token for b, issued now, with the next number of s.

@@ -3,6 +3,8 @@ package hop
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
+	"strings"
 	"time"
 )
 
@@ -44,6 +46,14 @@ type Token struct {
 	FirstByte Millis `json:"fb,omitempty"`
 	// Total is the time left for the whole request.
 	Total Millis `json:"total"`
+}
+
+// Signs reports whether the header line called name is signed. An engine must get no other line of the request. It does not hold for a
+// token of the version before, which signs none.
+func (t *Token) Signs(name string) bool {
+	return IsForwarded(name) || t.Headers != nil && slices.ContainsFunc(t.Headers.Names, func(signed string) bool {
+		return strings.EqualFold(signed, name)
+	})
 }
 
 // Spend takes d from the time left for the request, of which a millisecond always remains.

@@ -130,7 +130,7 @@ func TestSignedHeaders(t *testing.T) {
 	}
 	for name, want := range map[string]bool{"content-type": true, "ACCEPT": true, "User-Agent": true, "traceparent": true, "x-tenant": true,
 		"x-other": false, "authorization": false} {
-		if got := v.Signs(name); got != want {
+		if got := v.Token.Signs(name); got != want {
 			t.Errorf("Signs(%q) = %v", name, got)
 		}
 	}

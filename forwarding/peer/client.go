@@ -48,8 +48,14 @@ func (c *Client) do(ctx context.Context, to Server, r *Request) (*Answer, error)
 	sequence := c.sequences.to(&to)
 	answer, err := c.send(ctx, &to, r, sequence)
 	var refused *NoVerdictError
-	if !errors.As(err, &refused) || refused.boot == "" {
+	if !errors.As(err, &refused) {
 		return answer, err
+	}
+	if refused.Replayed {
+		c.sequences.drop(&to, sequence)
+	}
+	if refused.boot == "" {
+		return nil, err
 	}
 	again, spent := *r, time.Since(began)
 	again.Token.Spend(spent)

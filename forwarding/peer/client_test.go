@@ -29,6 +29,7 @@ type coloServer struct {
 	guard    *hop.ReplayGuard
 	refuse   error // for each token, whatever it is
 	requests int
+	seen     []hop.Token
 	served   []hop.Token
 }
 
@@ -55,6 +56,7 @@ func (s *coloServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		Audience: "ams-1", Method: r.Method, Target: r.URL.RequestURI(),
 		AppendHeader: func(dst []byte, name string) []byte { return append(dst, r.Header.Get(name)...) },
 	}, time.Now())
+	s.seen = append(s.seen, v.Token)
 	if err == nil {
 		err = errors.Join(v.VerifyBody(body), s.guard.Claim(&v.Token, time.Now()), s.refuse)
 	}
@@ -154,6 +156,15 @@ func TestRequestIsSignedAgainOnce(t *testing.T) {
 	s.refuse = hop.ErrReplayed
 	if err := s.ask(c, "boot", 1); !errors.As(err, &refused) || refused.NotRead || !refused.Replayed {
 		t.Errorf("a token that was used before: %v", err)
+	}
+	s.refuse = nil
+	for range 2 {
+		if err := s.ask(c, "boot", 1); err != nil {
+			t.Error(err)
+		}
+	}
+	if first, next := s.seen[0], s.served; next[0].Issuer == first.Issuer || next[1].Issuer != next[0].Issuer || next[1].Number != 2 {
+		t.Errorf("after a token that was used before, the sequence goes on: %+v, %+v", first, next)
 	}
 }
 

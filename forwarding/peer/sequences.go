@@ -43,6 +43,18 @@ func (s *sequences) renew(server *Server, used *hop.Sequence, boot string) *hop.
 	return next
 }
 
+// drop forgets the sequence of a token that was used before. If that was not a replay, another process goes on with the same sequence,
+// such as a copy of this machine; so the next request begins another.
+func (s *sequences) drop(server *Server, used *hop.Sequence) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, boot := range [...]string{server.Boot, used.Boot()} {
+		if p := (process{server.Colo, server.Node, boot}); s.of[p] == used {
+			delete(s.of, p)
+		}
+	}
+}
+
 func (s *sequences) getLocked(p process) *hop.Sequence {
 	if found := s.of[p]; found != nil {
 		return found

@@ -83,8 +83,9 @@ func TestRecordedRequestsAreRefused(t *testing.T) {
 			network.address+"\nboot: by-hand\nstate: active\nprotocol: {min: 1, max: 1}\n")
 	f.WatchShared(32)
 	network.to = f.Colos[0].Address
-	for range 3 {
-		if a := f.Chat(fleettest.StubBody, "Content-Type", "application/json"); a.Status != 200 {
+	long := strings.Replace(fleettest.StubBody, "[]", `["`+strings.Repeat("x", 4<<20)+`"]`, 1) // refused before it has arrived
+	for _, body := range []string{long, fleettest.StubBody, fleettest.StubBody} {
+		if a := f.Chat(body); a.Status != 200 {
 			t.Fatalf("answered %d %.300q", a.Status, a.Body)
 		}
 	}
