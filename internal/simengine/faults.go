@@ -32,6 +32,7 @@ const (
 	FaultErrorThenDone = "error_then_done" // a few tokens, an error event, [DONE] where the API has it; unstreamed: 500
 	FaultErrorThenCut  = "error_then_cut"  // a few tokens, an error event, then closed between two chunks; unstreamed: as cut_at_chunk
 	FaultShortBody     = "short_body"      // Content-Length is larger than the body, then closed
+	FaultCutUnframed   = "cut_unframed"    // a few tokens, or half of an unstreamed answer, without a length and without chunks, then closed
 
 	// Answers that HTTP forbids.
 	FaultMalformedHead = "malformed_head" // the head is not HTTP
@@ -42,6 +43,7 @@ const (
 	// Proper answers that are hard on the client.
 	FaultSlow      = "slow"       // ten times the time between tokens
 	FaultPingFirst = "ping_first" // the head and a comment at once, then as usual
+	FaultAfterEnd  = "after_end"  // an event and a comment behind the API's end; unstreamed: as usual
 	FaultCloseIdle = "close_idle" // keep-alive, but the idle connection is closed at once
 	FaultBigAnswer = "big_answer" // 50 MiB, as fast as they are read
 
@@ -55,9 +57,9 @@ func Faults() []string {
 	names := []string{
 		FaultRefuse, FaultFull, FaultFull429, FaultFullInStream, FaultError400, FaultError500, FaultHTMLError,
 		FaultStallHead, FaultStallStream,
-		FaultCutAtChunk, FaultCutInChunk, FaultNoDone, FaultErrorThenDone, FaultErrorThenCut, FaultShortBody,
+		FaultCutAtChunk, FaultCutInChunk, FaultNoDone, FaultErrorThenDone, FaultErrorThenCut, FaultShortBody, FaultCutUnframed,
 		FaultMalformedHead, FaultBothLengths, FaultFlood1xx, FaultEndlessLine,
-		FaultSlow, FaultPingFirst, FaultCloseIdle, FaultBigAnswer, FaultUnhealthy,
+		FaultSlow, FaultPingFirst, FaultAfterEnd, FaultCloseIdle, FaultBigAnswer, FaultUnhealthy,
 	}
 	slices.Sort(names)
 	return names

@@ -146,7 +146,7 @@ func (j *job) stall() error {
 
 func (j *job) writeWhole(a *answer) error {
 	switch j.fault {
-	case FaultStallStream, FaultCutAtChunk, FaultCutInChunk, FaultErrorThenCut:
+	case FaultStallStream, FaultCutAtChunk, FaultCutInChunk, FaultErrorThenCut, FaultCutUnframed:
 		return j.stream(halved(a))
 	}
 	if err := j.clock.until(j.ctx, a.tokens); err != nil {
@@ -213,6 +213,10 @@ func (j *job) last(body []byte, chunked bool) error {
 		return errCut
 	case FaultCloseIdle:
 		return j.closeIdle(chunked)
+	case FaultAfterEnd:
+		if chunked {
+			return j.send([]byte(afterEnd))
+		}
 	}
 	return nil
 }

@@ -146,7 +146,7 @@ func (s *session) injectFault() (over bool, err error) {
 	case FaultStallStream:
 		s.reply.stalled = true
 		return true, nil
-	case FaultCutAtChunk, FaultErrorThenCut:
+	case FaultCutAtChunk, FaultErrorThenCut, FaultCutUnframed:
 		s.j.ticket.leave(outcomeFaulted)
 		return true, errCut
 	case FaultCutInChunk:

@@ -14,6 +14,7 @@ const (
 
 	doneEvent = "data: [DONE]\n\n"
 	pingEvent = ": ping\n\n"
+	afterEnd  = "data: {\"late\":true}\n\n: late\n\n"
 )
 
 // errCut makes the connection close without the answer's end.
@@ -24,6 +25,9 @@ func (j *job) stream(a *answer) error {
 	j.head(a.streamType, -1)
 	if j.fault == FaultShortBody {
 		j.head(a.streamType, len(a.open)+len(a.tail)+len(a.end)+shortBy+a.tokens*shortBy)
+	}
+	if j.fault == FaultCutUnframed {
+		j.w.Header().Set("Transfer-Encoding", "identity") // so net/http sends no chunks
 	}
 	if err := j.openStream(a); err != nil {
 		return err
@@ -80,6 +84,9 @@ func (j *job) injectFault(a *answer, sent int) (over bool, err error) {
 	case FaultCutInChunk:
 		j.ticket.leave(outcomeFaulted)
 		return true, j.cutInChunk(a, sent)
+	case FaultCutUnframed:
+		j.ticket.leave(outcomeFaulted)
+		return true, nil
 	case FaultNoDone:
 		if a.streamType != eventStream {
 			return false, nil // this API has no end of its own to leave out

@@ -74,6 +74,8 @@ var faultEndings = []struct {
 	{simengine.FaultErrorThenDone, badStatus, relayed},
 	{simengine.FaultErrorThenCut, cutPlain, cutShort},
 	{simengine.FaultShortBody, cutPlain, served}, // only [DONE] marks the end of a stream
+	{simengine.FaultCutUnframed, cutPlain, cutStream},
+	{simengine.FaultAfterEnd, served, served},
 	{simengine.FaultMalformedHead, noAnswer, noAnswer},
 	{simengine.FaultBothLengths, noAnswer, noAnswer},
 	{simengine.FaultFlood1xx, noAnswer, noAnswer},
