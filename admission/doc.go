@@ -2,7 +2,7 @@
 // work, and takes endpoints out of them that fail. It knows no transport, so that any front end can ask it for permits.
 //
 // [Manager.Apply] takes a table, and [Manager.Pool] finds a pool. [Pool.Acquire] returns a [Grant], a permit together with
-// the endpoint that it is for, and the caller reports the outcome: [Pool.Succeeded], [Pool.Failed] or [Pool.Full].
+// the endpoint that it is for, and the caller reports the outcome: [Pool.Succeeded], [Pool.Failed], [Pool.Refused] or [Pool.Full].
 //
 // # Concurrency limits
 //
@@ -22,7 +22,8 @@
 //
 // An endpoint is down while its health check fails (active), and ejected after five failures in a row (passive), for 1 s
 // that doubles with each relapse up to 60 s, and until a health check succeeds. Never more than half of a pool's endpoints
-// are ejected. An engine that has never answered is down after its first failed health check, since as a rule its URL is
+// are ejected. A refused or reset connection, of which no request can be the cause, ejects at once and for a second, and lets the engine
+// be checked after 0.1 s, 0.2 s, 0.4 s and so on, until it answers. An engine that has never answered is down after its first failed health check, since as a rule its URL is
 // wrong or it has yet to start, and is checked again after 0.1 s, 0.2 s, 0.4 s and so on, up to its interval; an engine
 // that has answered is down after two failed checks in a row.
 package admission

@@ -44,6 +44,38 @@ func TestFailingEndpointIsEjectedAndReadmitted(t *testing.T) {
 	})
 }
 
+// A refused connection ejects at once, again within the bound of half of the pool, and for a second however often it happens.
+func TestRefusingEndpointIsEjectedAtOnce(t *testing.T) {
+	play(t, func(s *scenario) {
+		s.put(endpoints("a", 1, "one", "two"))
+		synctest.Wait()
+		for range 10 {
+			s.pool("a").Refused(s.endpoint("one"), "connection refused")
+			s.pool("a").Refused(s.endpoint("two"), "connection refused")
+			s.wantLoad("a", 1, 1, "half of a pool may be ejected, and no more")
+			time.Sleep(2 * admission.MinEjection)
+			s.wantLoad("a", 2, 2, "after the ejection and a health check that succeeded")
+		}
+	})
+}
+
+// An endpoint that refuses a connection is checked soon, whatever its interval: two failed checks take it down, also the last one of its
+// pool, and it returns soon after it answers again.
+func TestRefusingEndpointIsCheckedSoon(t *testing.T) {
+	play(t, func(s *scenario) {
+		s.put(endpoints("a", 1, "one") + "health: {interval: 1h}\n")
+		synctest.Wait()
+		s.setHealth("one", errRefused)
+		s.pool("a").Refused(s.endpoint("one"), "connection refused")
+		s.wantLoad("a", 1, 1, "the only endpoint is not ejected")
+		time.Sleep(time.Second)
+		s.wantLoad("a", 0, 0, "after two failed checks")
+		s.setHealth("one", nil)
+		time.Sleep(time.Second)
+		s.wantLoad("a", 1, 1, "a second after it began to answer")
+	})
+}
+
 // When the good half of a pool is taken away, the ejected half is all there is.
 func TestEjectionIsCappedWhenThePoolShrinks(t *testing.T) {
 	play(t, func(s *scenario) {

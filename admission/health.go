@@ -12,7 +12,7 @@ const (
 	minEjection        = time.Second
 	maxEjection        = 60 * time.Second
 	forgetEjectsAfter  = 5 * time.Minute        // without another ejection
-	firstCheckInterval = 100 * time.Millisecond // of an engine that has never answered: it may start a moment after this server
+	firstCheckInterval = 100 * time.Millisecond // of an engine that has never answered, or refuses connections: it may start in a moment
 )
 
 // health is the health of one engine, by its health checks (active) and by the requests sent to it (passive). Time is
@@ -24,6 +24,7 @@ type health struct {
 	ejectedAt time.Time
 	until     time.Time // ejected up to then at least, and until a health check succeeds
 	ejected   bool
+	refusing  bool // the last connection was refused, and no health check or request has succeeded since
 
 	answered      bool // it has answered a health check or a request as it should, at any time
 	checkFailures int  // of health checks, in a row
@@ -49,7 +50,19 @@ func (h *health) failed(now time.Time, reason string, may func() bool) {
 	h.until = now.Add(out + rand.N(out/4))
 }
 
-func (h *health) succeeded() { h.failures, h.answered = 0, true }
+// refused takes a connection that was refused or reset before anything was sent: no request can be the cause. It ejects at once, if it
+// may, for a second that does not double, and has the engine checked soon.
+func (h *health) refused(now time.Time, reason string, may func() bool) {
+	h.failures = max(h.failures+1, failuresToEject)
+	h.failure, h.refusing = truncate(reason), true
+	if h.ejected || !may() {
+		return
+	}
+	h.ejected = true
+	h.until = now.Add(minEjection + rand.N(minEjection/4))
+}
+
+func (h *health) succeeded() { h.failures, h.answered, h.refusing = 0, true, false }
 
 // checked takes the result of one health check. An engine that has never answered is down after the first failure: as a
 // rule its URL is wrong, or it has yet to start.
@@ -63,7 +76,7 @@ func (h *health) checked(now time.Time, err error) {
 		}
 		return
 	}
-	h.answered, h.checkFailures, h.down, h.checkError = true, 0, false, ""
+	h.answered, h.checkFailures, h.down, h.checkError, h.refusing = true, 0, false, "", false
 	if h.ejected && !now.Before(h.until) {
 		h.readmit()
 	}
@@ -73,7 +86,7 @@ func (h *health) failsChecks() bool { return h.checkFailures >= checksToTakeDown
 
 // checkInterval is the time to the next health check, where the document says interval.
 func (h *health) checkInterval(interval time.Duration) time.Duration {
-	if h.answered {
+	if h.answered && !h.refusing {
 		return interval
 	}
 	return min(interval, firstCheckInterval<<min(max(h.checkFailures-1, 0), 10))

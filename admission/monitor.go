@@ -23,9 +23,12 @@ func (m *Manager) report(url string, change func(*health)) {
 	if !ok {
 		return
 	}
-	before := e.health.state()
+	before, refusing := e.health.state(), e.health.refusing
 	change(&e.health)
 	after := e.health.state()
+	if e.health.refusing && !refusing {
+		e.wake()
+	}
 	if before == after {
 		return
 	}

@@ -91,6 +91,15 @@ func (p *Pool) Failed(e *fleet.Endpoint, reason string) {
 	})
 }
 
+// Refused reports that e has refused or reset a connection before anything was sent. It is ejected at once, unless more than half of the
+// pool's endpoints would be, and checked soon: two failed checks take it down, and one that succeeds brings it back.
+func (p *Pool) Refused(e *fleet.Endpoint, reason string) {
+	now := time.Now()
+	p.manager.report(e.URL, func(h *health) {
+		h.refused(now, reason, func() bool { return p.manager.mayEjectLocked(p) })
+	})
+}
+
 // LatestStart returns when a request must have its permit to get its first byte by firstBy: with a later permit, no
 // endpoint would serve it in time.
 func (p *Pool) LatestStart(firstBy time.Time, w Work) time.Time {

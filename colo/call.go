@@ -44,6 +44,7 @@ type call struct {
 	queueLen               int               // requests waiting in the pool at arrival
 	failedURLs             []string          // URLs of endpoints that failed this request
 	attempts               int               // at engines of this colo
+	unsent                 int               // attempts of which nothing was sent, since no connection could be made
 	withdrawn              int               // attempts whose permit expired before the request was sent
 	retries                int               // further attempts allowed
 	endpointsFailed        int               // after this request was sent to them

@@ -55,6 +55,7 @@ type decision struct {
 	relay bool
 	again bool
 	full  bool // the engine reported itself full
+	free  bool // the next attempt takes from no budget, since nothing was sent
 	refusal
 	outcome analytics.Outcome // of the attempt that failed
 	failure string            // the reason in its event
@@ -156,29 +157,55 @@ func (c *call) classifyError(err error) decision {
 		}}
 	case !errors.As(err, &failed):
 		return decision{outcome: analytics.OutcomeClientGone, failure: reasons.ClientGone, refusal: refusal{gone: err}}
+	case failed.Timeout && (failed.Phase != transport.PhaseConnect || c.outOfTime()):
+		return c.timedOut(failed)
 	case failed.Phase == transport.PhaseConnect:
-		// Nothing was sent, so the request cannot have broken the endpoint.
-		if !netconn.IsLocalShortage(err) {
-			c.pool.Failed(c.grant.Endpoint, failed.Error())
-		}
-		return c.attemptFailed(reasons.ConnectFailed, true)
-	case failed.Timeout:
-		if !c.clientDeadline { // otherwise only the client's deadline has passed
-			c.pool.Failed(c.grant.Endpoint, "no first byte in time")
-		}
-		reason := reasons.FirstByteTimeout
-		if !c.firstByte.Before(c.deadline) {
-			reason = reasons.TotalTimeout
-		}
-		refused := timedOut(reason)
-		if c.clientDeadline && reason == reasons.FirstByteTimeout {
-			refused.err = openai.OverDeadline()
-		}
-		return decision{outcome: analytics.OutcomeTimeout, failure: reason, refusal: *refused}
+		return c.notConnected(failed)
 	case failed.Phase == transport.PhaseStream:
 		return c.truncated()
 	}
 	return c.endpointFailed(reasons.NoAnswer, reasons.NoAnswer)
+}
+
+// outOfTime reports whether the request's own time was up when the attempt ended.
+func (c *call) outOfTime() bool { return !c.firstByte.Before(earlier(c.firstByteDeadline, c.deadline)) }
+
+// timedOut decides after an attempt for which no time is left.
+func (c *call) timedOut(failed *transport.ExchangeError) decision {
+	// The endpoint is not to blame for the client's deadline, nor if the request came to it late.
+	limits := &c.model.Timeouts
+	if failed.Phase != transport.PhaseConnect && !c.clientDeadline && c.firstByte.Sub(c.sent) >= min(limits.FirstByte, limits.Total).Std()/2 {
+		c.pool.Failed(c.grant.Endpoint, "no first byte in time")
+	}
+	reason := reasons.FirstByteTimeout
+	if !c.firstByte.Before(c.deadline) {
+		reason = reasons.TotalTimeout
+	}
+	refused := timedOut(reason)
+	if c.clientDeadline && reason == reasons.FirstByteTimeout {
+		refused.err = openai.OverDeadline()
+	}
+	return decision{outcome: analytics.OutcomeTimeout, failure: reason, refusal: *refused}
+}
+
+// notConnected decides after an attempt of which nothing was sent. The request cannot have broken the endpoint, and goes on without taking
+// from a budget: it tries each endpoint once. But not if this machine lacks a resource, which it would lack for any other endpoint too.
+func (c *call) notConnected(failed *transport.ExchangeError) decision {
+	c.unsent++
+	next := c.attemptFailed(reasons.ConnectFailed, true)
+	if c.lastFailure != nil && c.lastFailure.err.NoRetry {
+		next.refusal = *c.lastFailure // an engine may have generated an answer before
+	}
+	switch {
+	case netconn.IsLocalShortage(failed):
+		return next
+	case netconn.IsRefused(failed):
+		c.pool.Refused(c.grant.Endpoint, failed.Error())
+	default:
+		c.pool.Failed(c.grant.Endpoint, failed.Error())
+	}
+	next.again, next.free = true, true
+	return next
 }
 
 // endpointFailed decides after an endpoint failed; the request may have broken it. cause is for the log and must not contain text of the

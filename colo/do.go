@@ -102,13 +102,15 @@ func (s *Server) do(in *server.Request, r *peer.Request) (a *peer.Answer, err er
 		c.releaseUnserved()
 		c.logFailed(&next)
 		c.lastFailure = &next.refusal
-		if !next.again || !s.budget.Take() {
+		if !next.again || !next.free && !s.budget.Take() {
 			if next.full {
 				next.refusal = *c.engineFull()
 			}
 			return c.answerRefusal(&next.refusal)
 		}
-		c.retries--
+		if !next.free {
+			c.retries--
+		}
 		s.metrics.Retried(c.pool.Name())
 	}
 }
@@ -237,7 +239,8 @@ func (c *call) answerRefusal(r *refusal) (*peer.Answer, error) {
 	a := &peer.Answer{Error: r.err, Verdict: r.verdict, Queued: c.queued, Attempts: c.attempts}
 	a.Load, a.HasLoad = c.load()
 	a.Verdict.Number, a.Verdict.EndpointsFailed = r.err.Number, c.endpointsFailed
-	a.Verdict.RetriesMade = max(c.attempts-c.withdrawn-1, 0)
+	sent := c.attempts - c.withdrawn - c.unsent
+	a.Verdict.RetriesMade, a.Verdict.Unsent = max(sent-1, 0), c.attempts > 0 && sent == 0
 	return a, nil
 }
 

@@ -187,13 +187,20 @@ func shorter(a, b time.Duration) bool { return a > 0 && (b == 0 || a < b) }
 
 // failed notes the verdict of a colo in which the request failed.
 func (t *attempts) failed(e *openai.Error, v hop.Verdict, budget func() bool) {
+	if v.Unsent && !v.Final {
+		t.notSent(e)
+		return
+	}
 	t.failure = e
 	t.charge(v, budget)
 }
 
-// charge counts attempts that reached an engine. A further attempt takes from the retry budget, which is asked only if nothing else
+// charge counts attempts that were sent to an engine. A further attempt takes from the retry budget, which is asked only if nothing else
 // forbids the attempt.
 func (t *attempts) charge(v hop.Verdict, budget func() bool) {
+	if v.Unsent && !v.Final {
+		return
+	}
 	t.errorsLeft -= v.RetriesMade
 	t.endpointsFailed = max(t.endpointsFailed, v.EndpointsFailed)
 	if v.Final || t.endpointsFailed >= hop.MaxEndpointsFailed || t.errorsLeft < 1 || t.more() && !budget() {
@@ -213,6 +220,13 @@ func (t *attempts) serverLost(e *openai.Error, budget func() bool) {
 		return
 	}
 	t.lostServerOnce, t.failure = true, e
+}
+
+// notSent notes that a server, or the engines of a colo, could not be connected. Nothing was sent, so going on is free of charge; the plan bounds it.
+func (t *attempts) notSent(e *openai.Error) {
+	if t.failure == nil || !t.failure.NoRetry { // else an engine may have generated an answer before
+		t.failure = e
+	}
 }
 
 // modelUnknown notes that a colo does not have the model, which was put or deleted a moment ago. No engine was tried, so nothing is

@@ -395,6 +395,47 @@ func TestLostServerIsForgivenOnce(t *testing.T) {
 	}
 }
 
+// A colo whose engines, or whose server, cannot be connected costs the request nothing: nothing was sent. But it does not hide that an
+// engine failed before, which may have generated an answer.
+func TestNotSentIsFree(t *testing.T) {
+	unsent := hop.Verdict{Kind: hop.VerdictError, Number: 50001, Reason: "connect_failed", Unsent: true}
+	full := ooc("busy", 2*time.Second, 0, false)
+	full.Unsent = true
+	f := func(first hop.Verdict, wantStatus int, noRetry bool) {
+		t.Helper()
+		tr := newAttempts(testStops("ams", "fra", "waw", "lis"), queueDefault, fleet.Retry{Errors: 1, OutOfCapacity: 4})
+		asked := 0
+		for at, ok := tr.next(); ok; at, ok = tr.next() {
+			switch asked++; at.Colo.Name {
+			case "ams":
+				tr.failed(peer.ErrorOf(first), first, always)
+			case "fra":
+				tr.failed(peer.ErrorOf(unsent), unsent, never)
+			case "waw":
+				tr.notSent(openai.Unavailable("no_server", time.Second))
+			default:
+				refuse(tr, at, full)
+				tr.charge(full, never)
+			}
+		}
+		if e := tr.clientError(); asked != 4 || e.Status != wantStatus || e.NoRetry != noRetry {
+			t.Errorf("%d colos were asked, outcome = %+v", asked, e)
+		}
+	}
+	f(unsent, 429, false)
+	f(hop.Verdict{Kind: hop.VerdictError, Number: 50001, Reason: "no_answer", EndpointsFailed: 1}, 429, false)
+
+	tr := newAttempts(testStops("ams", "fra"), queueDefault, testRetry)
+	failed := hop.Verdict{Kind: hop.VerdictError, Number: 50001, Reason: "no_answer", EndpointsFailed: 1}
+	tr.next()
+	tr.failed(peer.ErrorOf(failed), failed, always)
+	tr.next()
+	tr.failed(peer.ErrorOf(unsent), unsent, never)
+	if e := tr.clientError(); e.Reason != "no_answer" || !e.NoRetry {
+		t.Errorf("outcome = %+v, want the engine's failure", e)
+	}
+}
+
 func TestPlanWithoutColos(t *testing.T) {
 	tr := newAttempts(nil, queueDefault, testRetry)
 	if _, ok := tr.next(); ok {

@@ -265,20 +265,21 @@ func (c *call) failedForward(at attempt, err error) {
 	}
 	c.entry.metrics.ForwardFailure(at.Colo.Name)
 	c.entry.config.Logger.Warn("forward failed", "request_id", c.id, "colo", at.Colo.Name, "server", at.Home.Node, "error", err)
+	connecting, now := failed.Phase == transport.PhaseConnect, time.Now()
+	late := failed.Timeout && !now.Before(c.deadline)
 	// A colo that began to answer was reached, and one that timed out after connecting may just be slow. A shortage on this machine is
-	// no evidence about the colo.
-	if failed.Phase != transport.PhaseStream && (!failed.Timeout || failed.Phase == transport.PhaseConnect) &&
+	// no evidence about the colo, nor is a request that had no time left.
+	if failed.Phase != transport.PhaseStream && (!failed.Timeout || connecting && !late) &&
 		!errors.Is(err, peer.ErrNotSigned) && !netconn.IsLocalShortage(err) {
-		c.entry.observed.noteUnreached(at.Colo.Name, failed, time.Now())
+		c.entry.observed.noteUnreached(at.Colo.Name, failed, now)
 	}
 	switch {
-	case failed.Phase == transport.PhaseConnect:
-		e := openai.Unavailable(reasons.NoServer, time.Second)
-		c.attempts.serverLost(e, c.retry)
-	case failed.Timeout && time.Now().Before(c.deadline):
-		c.attempts.fail(c.blameDeadline(openai.InferenceTimeout(reasons.FirstByteTimeout)))
-	case failed.Timeout:
+	case late:
 		c.attempts.fail(openai.InferenceTimeout(reasons.TotalTimeout))
+	case connecting:
+		c.attempts.notSent(openai.Unavailable(reasons.NoServer, time.Second))
+	case failed.Timeout:
+		c.attempts.fail(c.blameDeadline(openai.InferenceTimeout(reasons.FirstByteTimeout)))
 	case failed.Phase == transport.PhaseStream:
 		c.attempts.fail(openai.EngineFailed(reasons.ColoUnreachable))
 	default:

@@ -80,7 +80,7 @@ type Step struct {
 
 // Retry bounds the further attempts after the first.
 type Retry struct {
-	// Attempts after failures of endpoints and colos.
+	// Attempts after failures of endpoints and colos; one that could not be connected is none.
 	Errors int `json:"errors" range:"0,16"`
 	// Further colos that are asked after colos without capacity.
 	OutOfCapacity int `json:"out_of_capacity" range:"0,512"`

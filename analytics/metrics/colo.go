@@ -117,7 +117,7 @@ func newPoolCollector(pools func() []permits.Stats) prometheus.Collector {
 	refused := newDesc("colonnade_pool_refusals_total",
 		"Requests that the pool gave no permit, by reason. An entry may then have tried another colo.", "pool", "reason")
 	endpoints := newDesc("colonnade_endpoints",
-		"Endpoints by state: up, down (the health check fails) or ejected (requests have failed).", "pool", "state")
+		"Endpoints by state: up, down (the health check fails) or ejected (requests have failed, or connections were refused).", "pool", "state")
 	return stateCollector{
 		descs: []*prometheus.Desc{limit, held, queued, full, refused, endpoints},
 		collect: func(out chan<- prometheus.Metric) {

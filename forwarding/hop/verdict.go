@@ -29,6 +29,7 @@ type Verdict struct {
 	RetriesMade     int           // attempts of this server after its first
 	EndpointsFailed int           // endpoints that have failed with this request, on other servers too
 	MayWait         bool          // of VerdictOOC: the queue has room for a request that accepts the expected wait
+	Unsent          bool          // nothing of the request was sent to any endpoint, though there were attempts
 	Final           bool          // no other attempt may follow, since it could generate twice
 }
 
@@ -61,6 +62,7 @@ func (v Verdict) numbers() []numberField {
 		{"retries", int64(v.RetriesMade)},
 		{"broken", int64(v.EndpointsFailed)},
 		{"may_wait", boolInt(v.MayWait)},
+		{"unsent", boolInt(v.Unsent)},
 		{"final", boolInt(v.Final)},
 	}
 }
@@ -106,6 +108,8 @@ func (v *Verdict) setNumber(name string, n int64) {
 		v.EndpointsFailed = int(n)
 	case "may_wait":
 		v.MayWait = n != 0
+	case "unsent":
+		v.Unsent = n != 0
 	case "final":
 		v.Final = n != 0
 	}
