@@ -101,7 +101,7 @@ func (c *call) classifyEnd(answer *transport.Response) decision {
 	}
 	var end openai.JSONEnd
 	c.usage, end = usageOf(body)
-	if !answer.IsJSON() {
+	if (end == openai.JSONOpen || answer.CloseDelimited()) && !answer.IsJSON() {
 		end = openai.JSONUnclear
 	}
 	if end == openai.JSONOpen {

@@ -59,6 +59,7 @@ func TestHostileColo(t *testing.T) {
 		once             bool // it has answered: no other colo is asked
 	}{
 		{name: "both framings", text: head + "Content-Length: 10\r\nTransfer-Encoding: chunked\r\n\r\n" + evil},
+		{name: "neither a length nor chunks", text: head + "Connection: close\r\n\r\n" + evil},
 		{name: "two lengths", text: head + "Content-Length: 10\r\nContent-Length: 11\r\n\r\n" + evil},
 		{name: "LF after the status", text: "HTTP/1.1 200 OK\nContent-Length: 10\r\nX-Colonnade-Attempts: 1\r\n\r\n" + evil},
 		{name: "a folded line", text: head + "X-A: b\r\n c\r\nContent-Length: 10\r\n\r\n" + evil},

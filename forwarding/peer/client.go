@@ -85,7 +85,7 @@ func (c *Client) send(ctx context.Context, to *Server, r *Request, sequence *hop
 	if r.Handshake != nil {
 		request.Handshake = transport.NewHandshake(r.Handshake.Protocols) // with a key of its own
 	}
-	response, err := c.Transport.Do(ctx, &request, transport.ReadOptions{API: r.Route.API})
+	response, err := c.Transport.Do(ctx, &request, transport.ReadOptions{API: r.Route.API, RequireFraming: true})
 	if err != nil {
 		return nil, err
 	}
@@ -104,10 +104,6 @@ func (c *Client) read(response *transport.Response) (*Answer, error) {
 	a.Queued = time.Duration(queued) * time.Millisecond
 	value := response.Header(hop.HeaderVerdict)
 	if value == "" && attempts != "" && !response.NotAPI() {
-		if response.CloseDelimited() {
-			response.Close()
-			return nil, &transport.ExchangeError{Phase: transport.PhaseStream, Err: errNotFramed}
-		}
 		a.Response, a.EndUnknown = response, response.Header(hop.HeaderEnd) == hop.EndUnknown
 		return a, nil
 	}
@@ -138,9 +134,6 @@ func (e *NoVerdictError) Error() string {
 
 // Unwrap returns the cause.
 func (e *NoVerdictError) Unwrap() error { return e.Err }
-
-// errNotFramed is the error of a response without a length and chunks, which no node sends: the connection may have been cut.
-var errNotFramed = errors.New("response has neither a length nor chunks: is there a proxy between the nodes?")
 
 var (
 	errRejected    = errors.New("it rejects this node: their key files, certificates or versions differ, or their clocks are more than ten minutes apart")

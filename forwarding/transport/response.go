@@ -22,6 +22,8 @@ type ReadOptions struct {
 	API        openai.API
 	StripUsage bool // remove the usage event, for which the request has asked and its client has not
 	TrackUsage bool // extract the usage and the end: see [Response.Usage] and [Response.JSONEnd]
+	// RequireFraming refuses a response that only the end of the connection delimits, which no node sends.
+	RequireFraming bool
 }
 
 // Response is a response of which the first byte has arrived. Next returns the bytes that were held until then, and the rest as it

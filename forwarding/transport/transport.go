@@ -149,6 +149,9 @@ func (resp *Response) begin(r *Request, s ReadOptions, began time.Time) error {
 	}
 	resp.head = h
 	resp.body = newBody(resp.conn.br, &resp.head)
+	if s.RequireFraming && resp.CloseDelimited() {
+		return fmt.Errorf("%w: neither content-length nor transfer-encoding", errMalformed)
+	}
 	if h.status == 101 {
 		resp.upgraded = true
 		return r.Handshake.check(&resp.head)
