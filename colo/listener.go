@@ -87,7 +87,7 @@ func (s *Server) receive(rc *fasthttp.RequestCtx, in *server.Request) (*peer.Req
 		}
 		return string(rc.Request.Header.Peek(name))
 	}
-	if r.Body, e = in.ReadBody(rc, s.maxBody()); e != nil {
+	if r.Body, e = in.ReadBody(rc, s.maxBody(), r.Token.Account); e != nil {
 		// Another colo may get it, or know already that the model takes so much.
 		return nil, &peer.Answer{Error: e, Verdict: hop.Verdict{Kind: hop.VerdictError, Reason: cmp.Or(e.Reason, e.Code)}}
 	}

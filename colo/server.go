@@ -1,6 +1,7 @@
 package colo
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -37,6 +38,7 @@ type Config struct {
 	Metrics    *metrics.Registry
 	Logger     *slog.Logger
 	WriteStall time.Duration       // longest time for one write to an entry; 0 = 30 s
+	BodyMemory int64               // of all unfinished bodies, in bytes; 0 = [server.DefaultBodyMemory]
 	Peers      *peertls.TrustStore // for mutual TLS with other nodes; nil = a token suffices, without TLS
 
 	CredentialsDir string   // files with credentials of engines are read only below it; empty = none is read
@@ -73,7 +75,7 @@ var errDrained = errors.New("server is shutting down")
 
 // New returns a server; the caller calls Run and Serve.
 func New(c Config) (*Server, error) {
-	inflight, err := server.NewInflight(c.Logger)
+	inflight, err := server.NewInflight(c.Logger, cmp.Or(c.BodyMemory, server.DefaultBodyMemory))
 	if err != nil {
 		return nil, err
 	}

@@ -1,6 +1,7 @@
 package entry
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -25,7 +26,7 @@ import (
 	"colonnade/reasons"
 )
 
-// Config configures an entry. All fields but Open, Starting, WriteStall, TLS, MaxConnsPerIP, Peers and Local are required.
+// Config configures an entry. All fields but Open, Starting, WriteStall, TLS, MaxConnsPerIP, BodyMemory, Peers and Local are required.
 type Config struct {
 	Node          string
 	Open          bool // requests without a valid key are served, as the account "open"
@@ -38,6 +39,7 @@ type Config struct {
 	WriteStall    time.Duration        // longest time for one write to a client; 0 = 30 s
 	TLS           *peertls.Certificate // for clients; nil = plain HTTP
 	MaxConnsPerIP int                  // limit on connections of one address; 0 = none
+	BodyMemory    int64                // of all unfinished bodies, in bytes; 0 = [server.DefaultBodyMemory]
 	Peers         *peertls.TrustStore  // for mutual TLS with colo servers; nil = without TLS
 	// Local returns the way to a colo server that runs in this process, or nil for any other; nil = all run elsewhere.
 	Local func(*fleet.Server) peer.Func
@@ -66,7 +68,7 @@ var errDrained = errors.New("entry is shutting down")
 
 // New returns an entry; the caller calls Run and Serve.
 func New(c Config) (*Entry, error) {
-	inflight, err := server.NewInflight(c.Logger)
+	inflight, err := server.NewInflight(c.Logger, cmp.Or(c.BodyMemory, server.DefaultBodyMemory))
 	if err != nil {
 		return nil, err
 	}

@@ -21,7 +21,7 @@ func TestOneFinalEvent(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer log.Close()
-		inflight, err := server.NewInflight(slog.New(slog.DiscardHandler))
+		inflight, err := server.NewInflight(slog.New(slog.DiscardHandler), server.DefaultBodyMemory)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -27,8 +27,8 @@ func (e *Entry) checkHead(h *fasthttp.RequestHeader, t *fleet.Table) *openai.Err
 	return server.CheckHead(h, limit)
 }
 
-// readHead reads a head that has passed the guard: the route, and for requests with a body the account, so that no body of an unknown
-// client is read. An error comes with everything that was found out before it.
+// readHead reads a head that has passed the guard: the route, and for requests with a body the account, so that no body is read of a
+// client that is unknown or may run nothing. An error comes with everything that was found out before it.
 func (e *Entry) readHead(h *fasthttp.RequestHeader, t *fleet.Table, page webPage, now time.Time) (head, *openai.Error) {
 	read := head{page: page}
 	var err *openai.Error
@@ -42,10 +42,24 @@ func (e *Entry) readHead(h *fasthttp.RequestHeader, t *fleet.Table, page webPage
 	if read.caller, err = e.identify(t, accounts.Bearer(string(h.Peek("Authorization"))), page, now); err != nil {
 		return read, err
 	}
+	if err = checkMayRun(read.caller.Account); err != nil {
+		return read, err
+	}
 	if coding := h.ContentEncoding(); len(coding) > 0 {
 		return read, openai.InvalidRequest("", "the header content-encoding is %.40q: send the body as it is", coding)
 	}
 	return read, nil
+}
+
+// checkMayRun refuses an account that may run no request at all, whatever its body is.
+func checkMayRun(a *fleet.Account) *openai.Error {
+	switch {
+	case a.Models != nil && len(a.Models) == 0:
+		return openai.NoModelAllowed()
+	case a.Limits.Concurrent == 0:
+		return openai.NothingMayRun()
+	}
+	return nil
 }
 
 // identify finds the account by an API key, and refuses pages whose requests are not served.

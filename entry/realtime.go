@@ -39,7 +39,7 @@ func (c *call) receiveRealtime(t *fleet.Table) *openai.Error {
 	if c.model.Type != fleet.TypeRealtime {
 		return openai.InvalidRequest("model", "the model %q is of type %s: only models of type realtime speak WebSocket", c.model.Name, c.model.Type)
 	}
-	return c.checkMayRun()
+	return checkMayRun(c.caller.Account)
 }
 
 // takeKey removes the API key from the subprotocols that a handshake offers, and all others that Colonnade does not know. It returns

@@ -133,9 +133,6 @@ func (c *call) receive(t *fleet.Table) *openai.Error {
 	if err = c.body.CheckCounts(openai.Limits{Completions: c.model.MaxCompletions, Inputs: c.model.MaxInputs}, c.model.Name); err != nil {
 		return err
 	}
-	if err = c.checkMayRun(); err != nil {
-		return err
-	}
 	return c.plan(t)
 }
 
@@ -145,23 +142,27 @@ func (c *call) readBody(t *fleet.Table) (*fleet.Table, *openai.Error) {
 		return t, openai.Unavailable(reasons.TableChanged, time.Second)
 	}
 	var err *openai.Error
-	if c.raw, err = c.ReadBody(c.rc, c.entry.maxBody()); err != nil {
+	if c.raw, err = c.ReadBody(c.rc, c.entry.maxBody(), c.bodyAccount()); err != nil {
 		return t, err
 	}
 	c.arrived = time.Now() // a slow upload does not count against the request's timeouts
 	now := c.entry.config.Table()
-	if now != t {
-		err = c.identify(now) // the key may have been revoked
+	if now == t {
+		return t, nil
+	}
+	if err = c.identify(now); err == nil { // the key may have been revoked
+		err = checkMayRun(c.caller.Account)
 	}
 	return now, err
 }
 
-// checkMayRun refuses requests of an account with limits.concurrent 0.
-func (c *call) checkMayRun() *openai.Error {
-	if c.caller.Account.Limits.Concurrent == 0 {
-		return openai.NothingMayRun()
+// bodyAccount returns the account whose memory the body takes while it arrives. Clients without a key share one account, and each of
+// them has memory by its address.
+func (c *call) bodyAccount() string {
+	if c.caller.KeyID == "" {
+		return ""
 	}
-	return nil
+	return c.caller.Account.Name
 }
 
 // plan lists the colos to try and starts to watch the client.

@@ -53,6 +53,7 @@ type Config struct {
 	Drain            time.Duration // longest time that running requests may take once the node has to stop
 	Logger           *slog.Logger
 	WriteStall       time.Duration // longest time of one write to a client; 0 = 30 s
+	BodyMemory       int64         // of all unfinished request bodies, in bytes; 0 = 512 MiB
 }
 
 // Running describes a node that serves requests.

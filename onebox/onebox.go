@@ -56,6 +56,7 @@ type Config struct {
 	Open       bool
 	Drain      time.Duration
 	WriteStall time.Duration             // see [node.Config]
+	BodyMemory int64                     // likewise
 	Documents  []document.Raw            // after the demo's own, which they may replace
 	Progress   func(string)              // called with each step of the start; nil = not called
 	Logger     func(string) *slog.Logger // returns a node's logger; nil = nothing is logged
@@ -257,7 +258,7 @@ func (b *allInOne) lockDir() error {
 func (b *allInOne) node(name, listen, admin string) node.Config {
 	return node.Config{
 		Node: name, Listen: listen, Admin: admin, Etcd: []string{b.fleet.Etcd}, Keys: b.keys, Drain: b.config.Drain,
-		DataDir: filepath.Join(b.fleet.Dir, "nodes"), WriteStall: b.config.WriteStall, Logger: b.logger(name),
+		DataDir: filepath.Join(b.fleet.Dir, "nodes"), WriteStall: b.config.WriteStall, BodyMemory: b.config.BodyMemory, Logger: b.logger(name),
 	}
 }
 

@@ -68,6 +68,11 @@ func InvalidAPIKey(why string) *Error {
 	return &Error{Row: row(NumberInvalidAPIKey), Message: why}
 }
 
+// NoModelAllowed returns the error for a request of an account that may use no model at all.
+func NoModelAllowed() *Error {
+	return &Error{Row: row(NumberModelNotAllowed), Message: "this account may use no model (its models are [])"}
+}
+
 // NotANode returns the error for a client of a peer listener that is not a node of the fleet.
 func NotANode() *Error {
 	return &Error{Row: row(NumberNotANode), Message: "this listener serves other nodes of the fleet only; send requests to an entry"}
@@ -153,6 +158,13 @@ func EngineFailed(reason string) *Error {
 // Unavailable returns the error for a model without a live endpoint or server, or a node that drains.
 func Unavailable(reason string, retryAfter time.Duration) *Error {
 	return &Error{Row: row(NumberUnavailable), Message: "the service is temporarily unavailable, please try again", Reason: reason, RetryAfter: retryAfter}
+}
+
+// NoBodyMemory returns the error for a request whose body finds no memory, or has lost it to another; why says which.
+func NoBodyMemory(why string, retryAfter time.Duration) *Error {
+	e := Unavailable(reasons.BodyMemory, retryAfter)
+	e.Message = why
+	return e
 }
 
 // InferenceTimeout returns the error for an engine that did not answer in time. It forbids the client's own retry, as

@@ -106,7 +106,7 @@ var all = []Info{
 	{Reason: TooManyConnections, Client: true,
 		Meaning: "the client's address, or the entry as a whole, has as many connections as it may; over TLS such a connection is closed without an answer"},
 	{Reason: BodyMemory, Client: true,
-		Meaning: "the node has no memory for one more request body that is still arriving"},
+		Meaning: "request bodies that are still arriving take all the memory that the account, or the address without a key, may have; or all that the node has, and no client has more of it"},
 	{Reason: TableChanged, Client: true,
 		Meaning: "the documents changed while the request was being read; retry at once"},
 	{Reason: RoutingLoop, Client: true,

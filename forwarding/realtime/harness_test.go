@@ -76,7 +76,7 @@ func listenOnly(c *websocket.Conn) error {
 // end cancels all requests in flight with a cause.
 func wsServer(t testing.TB, behind string, join func(*server.Request, *fasthttp.RequestCtx, *transport.Handshake, *transport.Response)) (address string, end func(error)) {
 	t.Helper()
-	inflight, err := server.NewInflight(slog.New(slog.DiscardHandler))
+	inflight, err := server.NewInflight(slog.New(slog.DiscardHandler), server.DefaultBodyMemory)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -225,7 +225,7 @@ func TestReadHandshake(t *testing.T) {
 
 // fasthttp drops a hijack whose connection breaks while an earlier response is flushed. It must not leak the request.
 func TestHijackOfALostConnection(t *testing.T) {
-	inflight, err := server.NewInflight(slog.New(slog.DiscardHandler))
+	inflight, err := server.NewInflight(slog.New(slog.DiscardHandler), server.DefaultBodyMemory)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -301,7 +301,7 @@ func TestRefusedUpgradeCloses(t *testing.T) {
 // A panic in a hijacked connection, or in one of its copiers, ends that connection and not the process.
 func TestPanicInAHijack(t *testing.T) {
 	lines := make(forwardtest.LogLines, 10)
-	inflight, err := server.NewInflight(slog.New(slog.NewTextHandler(lines, nil)))
+	inflight, err := server.NewInflight(slog.New(slog.NewTextHandler(lines, nil)), server.DefaultBodyMemory)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -22,21 +22,26 @@ const (
 	// can send a large body, and no client can hold a connection by a byte at a time.
 	progressWindow = 10 * time.Second
 	minProgress    = 8 << 10
-	// minProgressLoaded is required instead while unfinished bodies hold half of their memory: a client must then pay for memory with
-	// bandwidth.
-	minProgressLoaded = 256 << 10
+	// A body that holds more than cheapMemory must bring a share of the rest in addition: one part of progressPart. So a client pays for
+	// memory with bandwidth, and a body that has stopped after 16 MiB does not hold them for long by a byte at a time.
+	cheapMemory  = 512 << 10
+	progressPart = 16
+	// minProgressLoaded and progressPartLoaded hold instead while the client's bodies hold half of the memory that they may.
+	minProgressLoaded  = 256 << 10
+	progressPartLoaded = 4
 )
 
 var errBodyTooLarge = errors.New("body is too large")
 
-// ReadBody reads the body of the request, of at most limit bytes. The body is valid until the response has been written. If ReadBody
-// is not called, or returns an error, the response is the last of its connection: see [New].
-func (r *Request) ReadBody(rc *fasthttp.RequestCtx, limit int) ([]byte, *openai.Error) {
+// ReadBody reads the body of the request, of at most limit bytes. Its memory is counted to the account while it arrives, or without one
+// to the client's address. The body is valid until the response has been written. If ReadBody is not called, or returns an error, the
+// response is the last of its connection: see [New].
+func (r *Request) ReadBody(rc *fasthttp.RequestCtx, limit int, account string) ([]byte, *openai.Error) {
 	stream := rc.Request.BodyStream()
 	if stream == nil {
 		return nil, nil
 	}
-	body, err := r.readBody(rc, stream, limit)
+	body, err := r.readBody(rc, stream, limit, account)
 	if err != nil {
 		return nil, bodyError(err, limit)
 	}
@@ -47,7 +52,7 @@ func (r *Request) ReadBody(rc *fasthttp.RequestCtx, limit int) ([]byte, *openai.
 	return body, nil
 }
 
-func (r *Request) readBody(rc *fasthttp.RequestCtx, stream io.Reader, limit int) ([]byte, error) {
+func (r *Request) readBody(rc *fasthttp.RequestCtx, stream io.Reader, limit int, account string) ([]byte, error) {
 	length := rc.Request.Header.ContentLength()
 	switch {
 	case length > limit:
@@ -58,9 +63,20 @@ func (r *Request) readBody(rc *fasthttp.RequestCtx, stream io.Reader, limit int)
 		return body, err
 	}
 	in := bodyReader{conn: rc.Conn(), stream: stream, length: length, limit: limit, memory: &r.inflight.bodyMemory}
-	err := in.readAll(r.Context)
+	in.share.conn, in.share.key = in.conn, holderOf(in.conn, account)
+	if err := in.readAll(r.Context); err != nil {
+		in.memory.put(in.body)
+		return nil, err
+	}
 	r.body = in.body // until Close
-	return in.body, err
+	return in.body, nil
+}
+
+func holderOf(c net.Conn, account string) holderKey {
+	if account != "" {
+		return holderKey{account: account}
+	}
+	return holderKey{network: clientPrefix(c.RemoteAddr())}
 }
 
 // bodyReader reads one body.
@@ -71,12 +87,17 @@ type bodyReader struct {
 	limit  int
 	memory *bodyMemory
 
-	body     []byte
-	reserved int // bytes of memory
+	body  []byte
+	share unfinishedBody
 }
 
-func (r *bodyReader) readAll(ctx context.Context) error {
-	defer func() { r.memory.release(r.reserved) }()
+// readAll reads the body. It ends early when ctx ends, or when the body is evicted from memory.
+func (r *bodyReader) readAll(ctx context.Context) (err error) {
+	defer func() {
+		if evicted := r.memory.end(&r.share); evicted != nil {
+			err = evicted
+		}
+	}()
 	woken := make(chan struct{})
 	stop := context.AfterFunc(ctx, func() {
 		defer close(woken)
@@ -92,12 +113,13 @@ func (r *bodyReader) readAll(ctx context.Context) error {
 		if err := r.conn.SetReadDeadline(deadline); err != nil {
 			return err
 		}
-		// After the deadline was set: the end of ctx moves it afterwards, so either this check or the read notices it.
-		if ctx.Err() != nil {
+		// After the deadline was set: the end of ctx moves it afterwards, and so does an eviction. So either this check or the read
+		// notices them.
+		if ctx.Err() != nil || r.share.evicted.Load() {
 			return netconn.ErrCancelled
 		}
 		var err error
-		complete, err = r.readWindow(len(r.body) + r.memory.required(r.limit))
+		complete, err = r.readWindow(len(r.body) + r.required())
 		switch {
 		case err == nil:
 		case ctx.Err() != nil:
@@ -109,6 +131,15 @@ func (r *bodyReader) readAll(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+// required returns how many bytes of the body must arrive in the next window.
+func (r *bodyReader) required() int {
+	own, holder := r.memory.holds(&r.share)
+	if holder > r.memory.perHolder(r.limit)/2 {
+		return int(max(minProgressLoaded, own/progressPartLoaded))
+	}
+	return int(max(minProgress, (own-cheapMemory)/progressPart))
 }
 
 // readWindow reads until the body has size bytes, or is complete.
@@ -144,13 +175,13 @@ func (r *bodyReader) grow() error {
 		size = most // rather than a last step for a small rest
 	}
 	size = roundUp(size)
-	if err := r.memory.reserve(size, r.limit); err != nil { // in addition to the old memory, until that has been copied
+	if err := r.memory.reserve(&r.share, size, r.limit); err != nil { // in addition to the old memory, until that has been copied
 		return err
 	}
-	grown := append(r.memory.get(size), r.body...)
+	grown, old := append(r.memory.get(size), r.body...), cap(r.body)
 	r.memory.put(r.body)
-	r.memory.release(r.reserved)
-	r.body, r.reserved = grown, size
+	r.memory.release(&r.share, old)
+	r.body = grown
 	return nil
 }
 

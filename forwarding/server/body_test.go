@@ -17,8 +17,8 @@ import (
 // upload is a client that sends a body in pieces.
 type upload struct {
 	length, limit int
-	first, piece  int   // bytes: at once, and then every second
-	reserved      int64 // bytes of other unfinished bodies
+	first, piece  int // bytes: at once, and then every second
+	reserved      int // bytes of another unfinished body of the client
 }
 
 func (u upload) run(t *testing.T) (took time.Duration, in *bodyReader, err error) {
@@ -37,16 +37,23 @@ func (u upload) run(t *testing.T) (took time.Duration, in *bodyReader, err error
 			time.Sleep(time.Second)
 		}
 	}()
-	all := &bodyMemory{}
-	all.unfinished.Store(u.reserved)
+	all := &bodyMemory{size: DefaultBodyMemory}
+	other := unfinishedBody{conn: server}
+	if err := all.reserve(&other, u.reserved, u.limit); err != nil {
+		t.Fatal(err)
+	}
 	in = &bodyReader{conn: server, stream: io.LimitReader(server, int64(u.length)), length: u.length, limit: u.limit, memory: all}
 	began := time.Now()
 	err = in.readAll(t.Context())
 	took = time.Since(began)
 	server.Close()
 	<-sending
-	if now := all.unfinished.Load(); now != u.reserved {
-		t.Errorf("%+v: %d bytes are still reserved", u, now-u.reserved)
+	if all.total != int64(u.reserved) {
+		t.Errorf("%+v: %d bytes are still reserved", u, all.total-int64(u.reserved))
+	}
+	_ = all.end(&other)
+	if all.total != 0 || len(all.holders) != 0 || len(all.largest) != 0 {
+		t.Errorf("%+v: %d bytes of %d clients at the end", u, all.total, len(all.holders))
 	}
 	return took, in, err
 }
@@ -73,8 +80,10 @@ func TestBodiesMustMakeProgress(t *testing.T) {
 	f("stops", upload{length: 1 << 20, first: 100 << 10, piece: 0}, progressWindow)
 	f("a slow link", upload{length: 300 << 10, piece: 1 << 10}, 0)
 	f("a short end", upload{length: 1<<20 + 9, first: 1 << 20, piece: 1}, 0)
-	f("slow while memory is short", upload{length: 300 << 10, piece: 1 << 10, reserved: maxBodyMemory/2 + 1}, progressWindow)
-	f("fast while memory is short", upload{length: 300 << 10, piece: 30 << 10, reserved: maxBodyMemory/2 + 1}, 0)
+	f("slow while memory is short", upload{length: 300 << 10, piece: 1 << 10, reserved: DefaultBodyMemory/4 + 1}, progressWindow)
+	f("fast while memory is short", upload{length: 300 << 10, piece: 30 << 10, reserved: DefaultBodyMemory/4 + 1}, 0)
+	f("slow after much", upload{length: 16 << 20, first: 9 << 20, piece: 16 << 10}, progressWindow)
+	f("fast after much", upload{length: 10 << 20, first: 9 << 20, piece: 90 << 10}, 0)
 	f("at once", upload{length: 16 << 20, first: 16 << 20}, 0)
 }
 
@@ -89,17 +98,22 @@ func TestMemoryOfBodies(t *testing.T) {
 		if err != nil || cap(in.body) != 1<<20 {
 			t.Errorf("a body of a MiB has %d bytes of memory: %v", cap(in.body), err)
 		}
-		_, in, err = upload{length: 1 << 20, limit: 16 << 20, first: 1 << 20, reserved: maxBodyMemory - 64<<10}.run(t)
-		if !errors.Is(err, errBodyMemory) || len(in.body) > minBuffer { // there is room for the next piece, but not for both
+		_, in, err = upload{length: 1 << 20, limit: 16 << 20, first: 1 << 20, reserved: DefaultBodyMemory/2 - 64<<10}.run(t)
+		if !isRefusal(err) || len(in.body) > minBuffer { // there is room for the next piece, but not for both
 			t.Errorf("beyond the bound %d bytes were read: %v", len(in.body), err)
 		}
 		if e := bodyError(err, 16<<20); e.Status != 503 || e.Reason != reasons.BodyMemory {
 			t.Errorf("it is refused with %d, %s", e.Status, e.Reason)
 		}
-		if _, _, err = (upload{length: 1 << 30, limit: 1 << 30, first: 1 << 20}).run(t); errors.Is(err, errBodyMemory) {
+		if _, _, err = (upload{length: 1 << 30, limit: 1 << 30, first: 1 << 20}).run(t); isRefusal(err) {
 			t.Error("there is no room for the largest body that may be")
 		}
 	})
+}
+
+func isRefusal(err error) bool {
+	var refused *bodyMemoryError
+	return errors.As(err, &refused)
 }
 
 // A read of a body ends with the context of its request.

@@ -45,7 +45,7 @@ func relevantHeaders() []string {
 const mostBody = 64 << 10
 
 func startReader(t testing.TB) *reader {
-	inflight, err := server.NewInflight(slog.New(slog.DiscardHandler))
+	inflight, err := server.NewInflight(slog.New(slog.DiscardHandler), server.DefaultBodyMemory)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -77,7 +77,7 @@ func (r *reader) serve(c *server.Request, rc *fasthttp.RequestCtx) {
 		return
 	}
 	as := readAs{method: string(h.Method()), target: string(h.RequestURI()), host: string(h.Host()), fields: map[string]string{}}
-	body, err := c.ReadBody(rc, mostBody)
+	body, err := c.ReadBody(rc, mostBody, "")
 	if err != nil {
 		server.WriteError(rc, err, "")
 		return

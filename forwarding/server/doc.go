@@ -7,8 +7,9 @@
 //	Inflight     the requests in flight: cancellation, clients that leave, bodies, hijacked connections
 //
 // A head must arrive within ten seconds, and a body must make progress ([Request.ReadBody]): 8 KiB, or its end, in every ten
-// seconds. The memory of a body grows with what has arrived, and all unfinished bodies share one limit. No body is read before the
-// handler has seen the head ([Config]). A response before the end of the request's body is its connection's last; the connection
+// seconds, and more if it holds much memory. The memory of a body grows with what has arrived. All unfinished bodies share one limit;
+// an account, or the address of a client without a key, has half of it, and loses memory to one that holds less (bodyMemory). No body is
+// read before the handler has seen the head ([Config]). A response before the end of the request's body is its connection's last; the connection
 // is then closed in two steps, so that the client gets the response.
 //
 // A request's context ends as soon as its client leaves, even while the request waits in a queue or its engine is silent

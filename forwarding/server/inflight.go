@@ -25,13 +25,15 @@ type Inflight struct {
 	bodyMemory bodyMemory
 }
 
-// NewInflight returns an empty set, which the caller must close.
-func NewInflight(logger *slog.Logger) (*Inflight, error) {
+// NewInflight returns an empty set, which the caller must close. All unfinished bodies together have bodyMemory bytes, or four times the
+// limit of one if that is more.
+func NewInflight(logger *slog.Logger, bodyMemory int64) (*Inflight, error) {
 	w, err := newClientWatcher()
 	if err != nil {
 		return nil, err
 	}
 	f := &Inflight{watcher: w, logger: logger, began: time.Now()}
+	f.bodyMemory.size = bodyMemory
 	f.lifetime, f.cancel = context.WithCancelCause(context.Background())
 	return f, nil
 }

@@ -46,7 +46,7 @@ func TestLateConnectionsStayOpen(t *testing.T) {
 
 // Times are stored relative to a start, so that a step of the wall clock does not change how long a client was silent.
 func TestTimesDoNotDependOnTheWallClock(t *testing.T) {
-	inflight, err := NewInflight(slog.New(slog.DiscardHandler))
+	inflight, err := NewInflight(slog.New(slog.DiscardHandler), DefaultBodyMemory)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -30,13 +30,14 @@ func readError(err error) *openai.Error {
 
 // bodyError returns the client's error for a body that ReadBody could not read.
 func bodyError(err error, limit int) *openai.Error {
+	var memory *bodyMemoryError
 	switch {
 	case errors.Is(err, errBodyTooLarge):
 		return openai.RequestTooLarge(int64(limit))
-	case errors.Is(err, errBodyMemory):
-		return openai.Unavailable(reasons.BodyMemory, time.Second)
+	case errors.As(err, &memory):
+		return openai.NoBodyMemory(memory.message, memory.retryAfter)
 	case errors.Is(err, os.ErrDeadlineExceeded):
-		return openai.RequestTimeout("its body must bring 8 KiB every 10 s, or its end")
+		return openai.RequestTimeout("its body must bring at least 8 KiB every 10 s, more the larger it is, or its end")
 	case errors.Is(err, netconn.ErrCancelled): // by the drain: the client is not watched yet
 		return openai.Unavailable(reasons.Draining, time.Second)
 	}

@@ -184,7 +184,7 @@ func TestTLSTruncatedBodies(t *testing.T) {
 	s = newWithTLS(t, server.Config{Handle: func(rc *fasthttp.RequestCtx) {
 		c := s.Inflight.Begin()
 		defer c.Close()
-		body, err := c.ReadBody(rc, 1<<20)
+		body, err := c.ReadBody(rc, 1<<20, "")
 		if err != nil {
 			got <- err.Code
 			return

@@ -40,7 +40,7 @@ func Serve(t *testing.T, handle func(*fasthttp.RequestCtx)) *Drainable {
 // ServeConfig starts a server with a configuration, whose missing fields get defaults. prepare is called before it serves.
 func ServeConfig(t *testing.T, config server.Config, prepare ...func(*server.Server)) *Drainable {
 	t.Helper()
-	inflight, err := server.NewInflight(slog.New(slog.DiscardHandler))
+	inflight, err := server.NewInflight(slog.New(slog.DiscardHandler), server.DefaultBodyMemory)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -180,3 +180,26 @@ func TestTruncatedBody(t *testing.T) {
 		t.Errorf("%d requests reached an engine", n)
 	}
 }
+
+// An account that may use nothing is refused by the head: its client gets neither 100 Continue nor waits for its body to be read.
+func TestUselessAccountIsRefusedByHead(t *testing.T) {
+	t.Parallel()
+	noModels, noModelsKey := fleettest.AccountWithKey("no-models", "models: []")
+	noRequests, noRequestsKey := fleettest.AccountWithKey("no-requests", "limits: {concurrent: 0}")
+	f := fleettest.StartClosed(t, onebox.Config{Engine: fleettest.QuickEngine(4), Colos: []string{"ams"}}, strings.TrimPrefix(noModels, "---\n")+noRequests)
+	f.WatchShared(8)
+	for key, status := range map[string]int{noModelsKey: 403, noRequestsKey: 429} {
+		for _, lines := range []string{
+			"Expect: 100-continue|Content-Length: 100", "Expect: 100-continue|Content-Length: 1000000", "Expect: 100-continue|Transfer-Encoding: chunked",
+			"Content-Length: 1000000", "Transfer-Encoding: chunked",
+		} {
+			w := wiretest.Dial(t, f.Entry.Address)
+			w.Send("POST /v1/chat/completions HTTP/1.1", append(strings.Split(lines, "|"), "Host: x", "Authorization: "+key), "")
+			a := w.Read()
+			if a.Status != status || a.Err != nil || a.Header.Get("Connection") != "close" {
+				t.Errorf("%s: %d %v %v, want %d", lines, a.Status, a.Err, a.Header, status)
+			}
+			w.Close()
+		}
+	}
+}
