@@ -14,6 +14,7 @@ import (
 // once: if the connection breaks before, for which fasthttp does not call it, run gets the closed connection.
 func (r *Request) Hijack(rc *fasthttp.RequestCtx, run func(*netconn.Conn)) {
 	conn := rc.Conn()
+	r.watch.ignoreInput() // run reads it
 	r.inflight.hijacks.add(conn, func(client *netconn.Conn) {
 		// No caller would recover from a panic, and the process would end.
 		defer func() { LogPanic(r.inflight.logger, "hijacked connection", recover()) }()

@@ -84,7 +84,8 @@ type Request struct {
 	closed   bool
 }
 
-// WatchClient ends the context with [ErrClientGone] when the client of conn leaves.
+// WatchClient ends the context with [ErrClientGone] when the client of conn leaves. A client that sends more than 64 KiB before Close
+// has left, too; see Hijack for sessions, whose input is read.
 func (r *Request) WatchClient(conn net.Conn) error {
 	var err error
 	r.watch, err = r.inflight.watcher.watch(conn, r.Cancel)

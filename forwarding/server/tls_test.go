@@ -241,6 +241,11 @@ func TestTLSWatcher(t *testing.T) {
 	f("half-closed", func(c *tlsCaller) { _ = c.CloseWrite() }, server.ErrClientGone)
 	f("close_notify only", func(c *tlsCaller) { _ = c.Conn().CloseWrite() }, server.ErrClientGone)
 	f("closed behind another request", func(c *tlsCaller) { fmt.Fprint(c.TLSConn, aRequest); c.Close() }, server.ErrClientGone)
+	f("closed behind more than the socket takes", func(c *tlsCaller) {
+		_ = c.caller.TCPConn.SetWriteDeadline(time.Now().Add(500 * time.Millisecond))
+		_, _ = c.TLSConn.Write(make([]byte, 32<<20))
+		c.caller.TCPConn.Close()
+	}, server.ErrClientGone)
 	f("stays", func(*tlsCaller) {}, nil)
 	f("sends more", func(c *tlsCaller) {
 		fmt.Fprint(c.TLSConn, aRequest)

@@ -13,11 +13,22 @@ import (
 // ErrClientGone is the cause of a context whose client has closed its connection, or the write half of it.
 var ErrClientGone = errors.New("client has gone")
 
+// maxUnread is how many bytes a client may send before it has the response to its request. A client that sends more counts as gone: the
+// close of one that leaves would not arrive behind them.
+const maxUnread = 64 << 10
+
 // clientWatch is one request's watch over the connection of its client. The zero value watches nothing.
 type clientWatch struct {
 	watcher *clientWatcher
 	id      uint64
 	raw     syscall.RawConn
+}
+
+// ignoreInput makes the watch find the close of the client only, for a connection whose input is read.
+func (w *clientWatch) ignoreInput() {
+	if w.watcher != nil {
+		w.watcher.ignoreInput(w.id)
+	}
 }
 
 // stop ends the watch. It must be called before the next request of the connection, and may be called twice.

@@ -7,13 +7,19 @@ import (
 	"sync"
 	"syscall"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // peekInterval is the time between two checks of all watched clients.
 const peekInterval = 50 * time.Millisecond
 
+// fionread is the ioctl FIONREAD, which returns the number of bytes that have arrived.
+const fionread = 0x4004667f
+
 // clientWatcher finds clients that leave while nothing is read from or written to their connections. Without epoll it peeks at each
-// watched connection in turn. It does not find a client that closes after it has sent a pipelined request.
+// watched connection in turn. It does not find a client that closes after it has sent a pipelined request, unless that has more than
+// maxUnread bytes.
 type clientWatcher struct {
 	quit, done chan struct{}
 
@@ -23,8 +29,9 @@ type clientWatcher struct {
 }
 
 type watchedClient struct {
-	raw  syscall.RawConn
-	gone onGone
+	raw     syscall.RawConn
+	gone    onGone
+	ignored bool // the input is read by another goroutine
 }
 
 // newClientWatcher returns a running watcher, which the caller must close.
@@ -54,6 +61,16 @@ func (w *clientWatcher) watch(c net.Conn, gone onGone) (clientWatch, error) {
 	return clientWatch{watcher: w, id: w.nextID, raw: raw}, nil
 }
 
+// ignoreInput makes a watch wait for the close of the client only.
+func (w *clientWatcher) ignoreInput(id uint64) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if c, ok := w.clients[id]; ok {
+		c.ignored = true
+		w.clients[id] = c
+	}
+}
+
 func (w *clientWatcher) stop(id uint64, _ syscall.RawConn) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -78,11 +95,21 @@ func (w *clientWatcher) peekAll() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for id, c := range w.clients {
-		if isClosed(c.raw) {
+		if isClosed(c.raw) || !c.ignored && hasMuchUnread(c.raw) {
 			delete(w.clients, id)
 			c.gone(ErrClientGone)
 		}
 	}
+}
+
+// hasMuchUnread reports whether more than maxUnread bytes have arrived that were not read.
+func hasMuchUnread(raw syscall.RawConn) bool {
+	much := false
+	_ = raw.Control(func(fd uintptr) {
+		unread, err := unix.IoctlGetInt(int(fd), fionread)
+		much = err == nil && unread > maxUnread
+	})
+	return much
 }
 
 func isClosed(raw syscall.RawConn) bool {

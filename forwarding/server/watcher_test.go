@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"net"
+	"syscall"
 	"testing"
 	"time"
 
@@ -39,6 +40,10 @@ func TestWatcherFindsClientsLeave(t *testing.T) {
 		"half-close": func(c *net.TCPConn) { _ = c.CloseWrite() },
 		"close behind a pipelined request": func(c *net.TCPConn) {
 			_, _ = io.WriteString(c, "POST / HTTP/1.1\r\n\r\n")
+			c.Close()
+		},
+		"close behind more than the socket takes": func(c *net.TCPConn) {
+			fill(t, c)
 			c.Close()
 		},
 	} {
@@ -88,6 +93,71 @@ func TestWatcherLeavesTheConnectionAlone(t *testing.T) {
 	if ctx.Err() != nil {
 		t.Error("a stopped watch has cancelled its request")
 	}
+}
+
+// A client that sends its next request early stays, also if that has nearly maxUnread bytes in small pieces.
+func TestWatcherKeepsPipeliningClients(t *testing.T) {
+	w := newWatcher(t)
+	for _, piece := range []int{1000, maxUnread - 1000} {
+		client, conn := testkit.TCPPair(t)
+		ctx, watch := watchConn(t, w, conn)
+		for sent := 0; sent+piece < maxUnread; sent += piece {
+			if _, err := client.Write(make([]byte, piece)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		testkit.WaitFor(t, "the bytes to arrive", func() bool { return unread(t, conn) >= maxUnread-2*1000 })
+		time.Sleep(10 * time.Millisecond)
+		if ctx.Err() != nil {
+			t.Errorf("in pieces of %d bytes: gone", piece)
+		}
+		watch.stop()
+	}
+}
+
+// The client of a session may send any number of bytes, since they are read.
+func TestWatcherIgnoresInputOfSessions(t *testing.T) {
+	w := newWatcher(t)
+	client, conn := testkit.TCPPair(t)
+	ctx, watch := watchConn(t, w, conn)
+	watch.ignoreInput()
+	fill(t, client)
+	if ctx.Err() != nil {
+		t.Error("gone")
+	}
+	if _, err := io.CopyN(io.Discard, conn, maxUnread); err != nil {
+		t.Fatal(err)
+	}
+	client.Close()
+	go func() { _, _ = io.Copy(io.Discard, conn) }()
+	<-ctx.Done()
+	watch.stop()
+}
+
+// fill sends until nothing more is accepted.
+func fill(t testing.TB, c *net.TCPConn) {
+	t.Helper()
+	piece, sent := make([]byte, maxUnread), 0
+	for {
+		_ = c.SetWriteDeadline(time.Now().Add(20 * time.Millisecond))
+		n, err := c.Write(piece)
+		sent += n
+		if sent > 2*maxUnread && err != nil {
+			return
+		}
+	}
+}
+
+func unread(t testing.TB, c *net.TCPConn) (n int) {
+	t.Helper()
+	raw, err := c.SyscallConn()
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = raw.Control(func(fd uintptr) {
+		n, _, _ = syscall.Recvfrom(int(fd), make([]byte, 2*maxUnread), syscall.MSG_PEEK|syscall.MSG_DONTWAIT)
+	})
+	return n
 }
 
 // The kernel uses descriptors again at once: a watch must not cancel another request.

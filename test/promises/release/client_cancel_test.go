@@ -141,6 +141,36 @@ func TestClientsLeaveMidStream(t *testing.T) {
 	f("engine is silent", simengine.FaultStallStream, 3)
 }
 
+// So does a client whose close does not arrive, since it has sent more bytes behind its request than are read.
+func TestClientsLeaveBehindUnreadBytes(t *testing.T) {
+	t.Parallel()
+	f := fleettest.Start(t, fleettest.OneColo(simengine.Config{Slots: 2, TTFT: time.Millisecond}), "")
+	f.WatchShared(4)
+	ams := f.Engine("ams")
+	for fault, stream := range map[string]bool{simengine.FaultStallHead: false, simengine.FaultStallStream: true} {
+		f.InjectFault(fault, 1)
+		c := f.BeginChat(fleettest.ChatBody(5, stream), "x-request-id: behind-"+fault)
+		if stream {
+			c.ReadUntil(`"delta":{"content":`, 1)
+		}
+		testkit.WaitFor(t, "the engine to have it", func() bool { return fleettest.InFlight(ams) == 1 })
+		var sent int
+		for err := error(nil); err == nil && sent < 8<<20; {
+			_ = c.SetWriteDeadline(time.Now().Add(50 * time.Millisecond))
+			var n int
+			n, err = c.Write(make([]byte, 256<<10))
+			sent += n
+		}
+		c.Close()
+		testkit.Within(t, 500*time.Millisecond, "the engine is idle, and the permit is free", func() bool {
+			return fleettest.InFlight(ams) == 0 && f.Pool("ams", "demo").Held == 0
+		})
+		if expectGone(f, "behind-"+fault); sent <= 64<<10 {
+			t.Errorf("%s: only %d bytes were sent", fault, sent)
+		}
+	}
+}
+
 // So does a client that leaves in the middle of a plain response, whether the colo still holds it back or relays it.
 func TestClientsLeaveMidJSON(t *testing.T) {
 	f := fleettest.Start(t, onebox.Config{Engine: fleettest.QuickEngine(2)}, "")

@@ -82,10 +82,10 @@ func TestCompressedBodiesAreRefused(t *testing.T) {
 	engine.check(t, "a client that accepts compression", fleettest.StubBody)
 }
 
-// The body of a request that is refused for its account is read, with either framing, and the next request follows behind it.
+// The body of a request that is refused for its model is read, with either framing, and the next request follows behind it.
 func TestRefusedBodiesAreRead(t *testing.T) {
 	engine, documents := startTape(t)
-	document, key := fleettest.AccountWithKey("none", "limits: {concurrent: 0}")
+	document, key := fleettest.AccountWithKey("none", "models: [another]")
 	f := fleettest.StartClosed(t, onebox.Config{Engine: fleettest.QuickEngine(4), Colos: []string{"ams"}}, documents+strings.TrimPrefix(document, "\n"))
 	f.Key = strings.TrimPrefix(key, "Bearer ")
 	hidden := strings.Repeat("POST "+fleettest.ChatPath+" HTTP/1.1\r\nHost: fleet\r\nContent-Length: 0\r\n\r\n", 300)
@@ -110,7 +110,7 @@ func TestRefusedBodiesAreRead(t *testing.T) {
 						statuses = append(statuses, a.Status)
 					}
 				}
-				if got := fmt.Sprint(statuses); got != "[429 200]" {
+				if got := fmt.Sprint(statuses); got != "[403 200]" {
 					t.Errorf("%s, %s, %s: answered %s", c.path, framing, expect, got)
 				}
 				w.Close()
