@@ -180,6 +180,7 @@ func TestPagesReadErrors(t *testing.T) {
 		}
 	}
 	f("POST /v1/chat/completions", "", chat, 429)
+	e = startPageEntry(t, true, pageModel+byName)
 	f("POST /v1/chat/completions", "", "{", 400)
 	f("POST /v1/chat/completions", "", `{"model":"x","messages":[]}`, 404)
 	f("POST /v1/chat/completions", "; Trailer: x", chat, 400)

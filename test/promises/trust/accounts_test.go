@@ -95,9 +95,13 @@ func TestModelsOfAccounts(t *testing.T) {
 		post := func(path, body, model string) {
 			t.Helper()
 			a, err := f.Post(context.Background(), path, body, "Authorization", bearer)
-			if err != nil || a.Status != status(model) {
-				t.Errorf("%s: %s: %v %d %s, want %d", c.name, body, err, a.Status, a.Body, status(model))
-			} else if a.Status != http.StatusOK && a.APIError(t).Code != "model_not_found" {
+			want, code := status(model), "model_not_found"
+			if c.may == "" {
+				want, code = http.StatusForbidden, "model_not_allowed" // by the head alone, which names no model
+			}
+			if err != nil || a.Status != want {
+				t.Errorf("%s: %s: %v %d %s, want %d", c.name, body, err, a.Status, a.Body, want)
+			} else if a.Status != http.StatusOK && a.APIError(t).Code != code {
 				t.Errorf("%s: %s: %s", c.name, body, a.Body)
 			}
 		}

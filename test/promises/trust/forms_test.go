@@ -110,7 +110,7 @@ func TestRefusedBodiesAreRead(t *testing.T) {
 						statuses = append(statuses, a.Status)
 					}
 				}
-				if got := fmt.Sprint(statuses); got != "[403 200]" {
+				if got := fmt.Sprint(statuses); got != "[404 200]" {
 					t.Errorf("%s, %s, %s: answered %s", c.path, framing, expect, got)
 				}
 				w.Close()
