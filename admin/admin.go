@@ -7,12 +7,13 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
-	"strconv"
 	"strings"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	"colonnade/internal/ascii"
 )
 
 // Config has the sources of the pages. The functions are called for each request, also concurrently. A page without a
@@ -92,8 +93,8 @@ func pools(states func(accounts int) any) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		accounts := defaultAccounts
 		if asked := r.URL.Query().Get("accounts"); asked != "" {
-			n, err := strconv.Atoi(asked)
-			if err != nil || n < 0 || n > MaxAccounts {
+			n, ok := ascii.ParseUint([]byte(asked))
+			if !ok || n > MaxAccounts {
 				writeText(w, http.StatusBadRequest,
 					fmt.Sprintf("accounts=%q: must be 0 to %d, the number of accounts of each pool\n", asked, MaxAccounts))
 				return

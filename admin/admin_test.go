@@ -69,6 +69,7 @@ func TestPages(t *testing.T) {
 	f("/debug/pools?accounts=0", 200, `"accounts": 0`)
 	f("/debug/pools?accounts=101", 400, `accounts="101": must be 0 to 100`)
 	f("/debug/pools?accounts=-1", 400, "must be 0 to 100")
+	f("/debug/pools?accounts=%2b1", 400, "must be 0 to 100")
 	f("/debug/pools?accounts=%1b", 400, `accounts="\x1b"`)
 	f("/debug/check", 200, "ok")
 	f("/debug/pprof/", 200, "goroutine")

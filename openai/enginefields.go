@@ -19,53 +19,6 @@ type EngineField struct {
 // FileURLs is the name of the one EngineField that is no member of a body: a URL of the scheme file.
 const FileURLs = "file_urls"
 
-// The bits of engine fields, in the order of [AllEngineFields].
-const (
-	fieldLoraPath field = firstEngineField << iota
-	fieldLora
-	fieldLoraRequest
-	fieldAdapterID
-	fieldAdapterSource
-	fieldModels
-	fieldProvider
-	fieldRoute
-	fieldFallbacks
-	fieldKVTransferParams
-	fieldECTransferParams
-	fieldVLLMXargs
-	fieldDisaggregatedParams
-	fieldBootstrapHost
-	fieldBootstrapPort
-	fieldBootstrapRoom
-	fieldAPIBase
-	fieldBaseURL
-	fieldUserConfig
-	fieldDataParallelRank
-	fieldRoutedDPRank
-	fieldDisaggPrefillDPRank
-	fieldNVExt
-	fieldConversationParams
-	fieldPriority
-	fieldIDSlot
-	fieldSessionID
-	fieldSessionParams
-	fieldRID
-	fieldRequestID
-	fieldChatTemplate
-	fieldPromptEmbeds
-	fieldCustomLogitProcessor
-	fieldLogitsProcessors
-	fieldNgramCorpusID
-	fieldParameters
-	fieldOptions
-	fieldKeepAlive
-	fieldTemplate
-	fieldFileURLs
-	endEngineField
-)
-
-const allEngineFields = EngineFields(endEngineField - firstEngineField)
-
 // AllEngineFields returns the table of engine fields. Each name was found in the engine's own request schema or
 // documentation: vLLM (entrypoints/openai), SGLang (srt/entrypoints/openai/protocol.py), llama.cpp (tools/server), TGI and
 // LoRAX (GenerateParameters), Ollama (api/types.go), TensorRT-LLM (serve/openai_protocol.py), Dynamo (nvext.rs), LMDeploy,
@@ -115,87 +68,28 @@ var engineFieldTable = []EngineField{
 	{FileURLs, "a file on the engine's machine: a URL of images, audio or video that begins with `file:`", []string{"vllm", "sglang", "llamacpp"}},
 }
 
-// engineFieldOf is a switch and no map, since it is asked about each member of each body that is none of [fieldOf].
+// engineFieldsByLength has the places of fields in the table by the length of their names, which tells most of them apart: each member of
+// each body is looked up here that is none of [fieldOf].
+var engineFieldsByLength = func() (places [maxEngineField + 1][]int) {
+	for i, f := range engineFieldTable {
+		if f.Name != FileURLs {
+			places[len(f.Name)] = append(places[len(f.Name)], i)
+		}
+	}
+	return places
+}()
+
+// maxEngineField is the length of the longest name.
+const maxEngineField = 22
+
 func engineFieldOf(key []byte) field {
-	switch string(key) {
-	case "lora_path":
-		return fieldLoraPath
-	case "lora":
-		return fieldLora
-	case "lora_request":
-		return fieldLoraRequest
-	case "adapter_id":
-		return fieldAdapterID
-	case "adapter_source":
-		return fieldAdapterSource
-	case "models":
-		return fieldModels
-	case "provider":
-		return fieldProvider
-	case "route":
-		return fieldRoute
-	case "fallbacks":
-		return fieldFallbacks
-	case "kv_transfer_params":
-		return fieldKVTransferParams
-	case "ec_transfer_params":
-		return fieldECTransferParams
-	case "vllm_xargs":
-		return fieldVLLMXargs
-	case "disaggregated_params":
-		return fieldDisaggregatedParams
-	case "bootstrap_host":
-		return fieldBootstrapHost
-	case "bootstrap_port":
-		return fieldBootstrapPort
-	case "bootstrap_room":
-		return fieldBootstrapRoom
-	case "api_base":
-		return fieldAPIBase
-	case "base_url":
-		return fieldBaseURL
-	case "user_config":
-		return fieldUserConfig
-	case "data_parallel_rank":
-		return fieldDataParallelRank
-	case "routed_dp_rank":
-		return fieldRoutedDPRank
-	case "disagg_prefill_dp_rank":
-		return fieldDisaggPrefillDPRank
-	case "nvext":
-		return fieldNVExt
-	case "conversation_params":
-		return fieldConversationParams
-	case "priority":
-		return fieldPriority
-	case "id_slot":
-		return fieldIDSlot
-	case "session_id":
-		return fieldSessionID
-	case "session_params":
-		return fieldSessionParams
-	case "rid":
-		return fieldRID
-	case "request_id":
-		return fieldRequestID
-	case "chat_template":
-		return fieldChatTemplate
-	case "prompt_embeds":
-		return fieldPromptEmbeds
-	case "custom_logit_processor":
-		return fieldCustomLogitProcessor
-	case "logits_processors":
-		return fieldLogitsProcessors
-	case "ngram_corpus_id":
-		return fieldNgramCorpusID
-	case "parameters":
-		return fieldParameters
-	case "options":
-		return fieldOptions
-	case "keep_alive":
-		return fieldKeepAlive
-	case "template":
-		return fieldTemplate
+	if len(key) > maxEngineField {
+		return 0
+	}
+	for _, i := range engineFieldsByLength[len(key)] {
+		if engineFieldTable[i].Name == string(key) {
+			return firstEngineField << i
+		}
 	}
 	return 0
 }
@@ -206,7 +100,7 @@ func EngineFieldsOf(engine string) EngineFields {
 	switch engine {
 	case "vllm", "sglang", "tgi", "tei", "llamacpp", "ollama":
 	default:
-		return allEngineFields
+		return EngineFields(firstEngineField)<<len(engineFieldTable) - EngineFields(firstEngineField)
 	}
 	var set EngineFields
 	for i, f := range engineFieldTable {

@@ -1,6 +1,7 @@
 package openai_test
 
 import (
+	"math/bits"
 	"strings"
 	"testing"
 
@@ -20,6 +21,9 @@ func peekFields(t *testing.T, body string) openai.EngineFields {
 func only(field string) openai.EngineFields { return openai.EngineFieldsNamed([]string{field}) }
 
 func TestPeekFindsEngineFields(t *testing.T) {
+	if n := bits.OnesCount64(uint64(openai.EngineFieldsOf("openai"))); n != len(openai.AllEngineFields()) {
+		t.Fatalf("%d fields have %d bits", len(openai.AllEngineFields()), n)
+	}
 	for _, f := range openai.AllEngineFields() {
 		if f.Name == openai.FileURLs {
 			continue

@@ -116,7 +116,7 @@ func Peek(api API, contentType string, body []byte) (Body, *Error) {
 		return Body{}, p.problem()
 	}
 	if p.fileURL {
-		p.body.EngineFields |= EngineFields(fieldFileURLs)
+		p.body.EngineFields |= EngineFieldsNamed([]string{FileURLs})
 	}
 	return p.body, nil
 }

@@ -106,8 +106,8 @@ func (p *peeker) chatTemplateKwargs() bool {
 		if hasNUL(key) {
 			return p.refuse(keyWithNUL())
 		}
-		if fieldOf(key) == fieldChatTemplate && !p.at("null") {
-			p.body.EngineFields |= EngineFields(fieldChatTemplate)
+		if string(key) == "chat_template" && !p.at("null") {
+			p.body.EngineFields |= EngineFields(engineFieldOf(key))
 		}
 		if !p.skip() {
 			return false

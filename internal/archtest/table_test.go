@@ -113,7 +113,7 @@ var table = []row{
 		why:   "a colo gets permits through admission, and trusts the hop token for the account"},
 
 	{path: "admin",
-		ours:  []string{"forwarding/httpguard"},
+		ours:  []string{"forwarding/httpguard", "internal/ascii"},
 		third: []string{"github.com/prometheus/client_golang", "golang.org/x/time/rate"},
 		why:   "the admin listener is given functions; it must not reach into the life of a request"},
 	{path: "node",
