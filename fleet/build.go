@@ -31,8 +31,9 @@ type Contents struct {
 func NewTable(c Contents) *Table {
 	t := &Table{
 		Revision: c.Revision, Rejected: c.Rejected, Conflicts: slices.Clone(c.APIKeys.conflicts),
-		models: map[string]*Model{}, aliases: map[string]*Model{}, pools: map[string]*Pool{}, colos: map[string]*Colo{},
-		servers: map[string][]*Server{}, endpoints: map[string]coloEndpoints{}, accounts: map[string]*Account{},
+		models: make(map[string]*Model, len(c.Models)), aliases: map[string]*Model{}, pools: map[string]*Pool{},
+		colos: make(map[string]*Colo, len(c.Colos)), servers: make(map[string][]*Server, len(c.Servers)),
+		endpoints: map[string]coloEndpoints{}, accounts: make(map[string]*Account, len(c.Accounts)),
 		modelList: c.Models, coloList: c.Colos, entries: c.Entries,
 		accountList: c.Accounts, apiKeys: c.APIKeys, origins: c.Origins, deletions: c.Deletions,
 		defaultPool: c.DefaultPool, defaultAccount: c.DefaultAccount,

@@ -103,7 +103,7 @@ func openRuntime(c Config, kinds []string) (*runtime, error) {
 	})
 	metrics.RegisterConfig(r.metrics, func() metrics.ConfigState {
 		s := r.watcher.State()
-		return metrics.ConfigState{Revision: s.Revision, Age: s.Age, Rejected: len(s.Rejected), Conflicts: len(s.Conflicts),
+		return metrics.ConfigState{Revision: s.Revision, Age: s.Age, Tables: s.Tables, Rejected: len(s.Rejected), Conflicts: len(s.Conflicts),
 			PendingDeletions: len(s.PendingDeletions), ExpiredLeases: len(s.ExpiredLeases)}
 	})
 	metrics.RegisterEvents(r.metrics, r.log.Stats)

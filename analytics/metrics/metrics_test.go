@@ -147,7 +147,7 @@ func TestEntryMetrics(t *testing.T) {
 
 func TestNodeMetrics(t *testing.T) {
 	reg := metrics.NewRegistry()
-	config := metrics.ConfigState{Revision: 41, Age: 1500 * time.Millisecond, Rejected: 2, Conflicts: 3, PendingDeletions: 11, ExpiredLeases: 4}
+	config := metrics.ConfigState{Revision: 41, Age: 1500 * time.Millisecond, Tables: 7, Rejected: 2, Conflicts: 3, PendingDeletions: 11, ExpiredLeases: 4}
 	metrics.RegisterConfig(reg, func() metrics.ConfigState { return config })
 	l, err := journal.Open(journal.Config{Dir: t.TempDir(), Node: "ams-1"})
 	if err != nil {
@@ -159,6 +159,7 @@ func TestNodeMetrics(t *testing.T) {
 	compare(t, reg, `
 		colonnade_config_revision 41
 		colonnade_config_age_seconds 1.5
+		colonnade_config_tables_total 7
 		colonnade_config_rejected 2
 		colonnade_config_conflicts 3
 		colonnade_config_deletions_pending 11

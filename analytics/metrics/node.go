@@ -12,8 +12,9 @@ import (
 type ConfigState struct {
 	Revision         int64
 	Age              time.Duration // since the last answer of the store
+	Tables           uint64        // built since the start
 	Rejected         int           // whose newest version is not in force
-	Conflicts        int           // claims of two documents to one alias, URL or key
+	Conflicts        int           // claims of two documents to one alias, URL, key or colo
 	PendingDeletions int           // deleted in the store, and in force until that is confirmed
 	ExpiredLeases    int           // in force for now although their leases expired
 }
@@ -22,18 +23,20 @@ type ConfigState struct {
 func RegisterConfig(reg *Registry, state func() ConfigState) {
 	revision := newDesc("colonnade_config_revision", "Revision of the store that the fleet table in force was built from.")
 	age := newDesc("colonnade_config_age_seconds", "Seconds since the last answer of the store.")
+	tables := newDesc("colonnade_config_tables_total", "Fleet tables that were built. Changes that arrive together are for one table.")
 	rejected := newDesc("colonnade_config_rejected", "Documents whose newest version is invalid and not in force.")
-	conflicts := newDesc("colonnade_config_conflicts", "Aliases, URLs and keys that two documents claim.")
+	conflicts := newDesc("colonnade_config_conflicts", "Aliases, URLs, keys and colos that two documents claim.")
 	deletions := newDesc("colonnade_config_deletions_pending",
 		"Documents that were deleted in the store and stay in force until their deletion is confirmed.")
 	expired := newDesc("colonnade_config_expired_lease_documents",
 		"Documents whose leases expired and that stay in force until their endpoints fail a health check.")
 	reg.MustRegister(stateCollector{
-		descs: []*prometheus.Desc{revision, age, rejected, conflicts, deletions, expired},
+		descs: []*prometheus.Desc{revision, age, tables, rejected, conflicts, deletions, expired},
 		collect: func(out chan<- prometheus.Metric) {
 			s := state()
 			out <- gauge(revision, float64(s.Revision))
 			out <- gauge(age, s.Age.Seconds())
+			out <- counter(tables, float64(s.Tables))
 			out <- gauge(rejected, float64(s.Rejected))
 			out <- gauge(conflicts, float64(s.Conflicts))
 			out <- gauge(deletions, float64(s.PendingDeletions))

@@ -99,7 +99,9 @@
 //
 // # Bounds
 //
-// Every call has a deadline; nothing waits for a connection that swallows packets. There is at most one table each 20 ms. Of
+// Every call has a deadline; nothing waits for a connection that swallows packets. A table waits for 5 to 15 ms for changes that
+// arrive together with the first. There is at most one each 20 ms, or each ten times the time that the last one took, but no more
+// than 200 ms. Of
 // each kind of warning, one document causes at most four lines at once, and then four a minute.
 //
 // Memory is that of the documents, three times: as fetched, as trees, as the table; and a fourth time while the file of last

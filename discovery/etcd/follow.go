@@ -12,9 +12,8 @@ import (
 )
 
 const (
-	relistInterval   = 10 * time.Minute
-	maxBatch         = 256                   // responses that are taken before the clock is read
-	minTableInterval = 20 * time.Millisecond // bounds the cost of many changes
+	relistInterval = 10 * time.Minute
+	maxBatch       = 256 // responses that are taken before the clock is read
 )
 
 var (
@@ -101,7 +100,8 @@ func (f *follower) loop(ctx context.Context) error {
 			if f.untilTimeout(time.Now()) <= 0 {
 				return errWatchTimeout
 			}
-			if f.requestMissing(ctx); time.Since(f.watcher.published) >= minTableInterval {
+			f.requestMissing(ctx)
+			if wait, some := f.untilPublish(time.Now()); some && wait <= 0 {
 				f.publish()
 			}
 		case <-ask.C:
@@ -146,21 +146,28 @@ func (f *follower) untilTimeout(now time.Time) time.Duration {
 
 // nextWakeup returns how long the loop may sleep: until the next table or file is due, or a watch has timed out.
 func (f *follower) nextWakeup() time.Duration {
-	w, now := f.watcher, time.Now()
+	now := time.Now()
 	wait := f.untilTimeout(now)
 	if due, some := f.buffer.nextRequest(now); some {
 		wait = min(wait, due)
 	}
-	if w.documents.changed {
-		wait = min(wait, minTableInterval-now.Sub(w.published))
-	}
-	if due, some := f.cache.untilDue(now); some {
-		wait = min(wait, max(due, minTableInterval-now.Sub(w.published)))
-	}
-	if expiry := w.documents.expiry; !expiry.IsZero() {
-		wait = min(wait, expiry.Sub(now))
+	if due, some := f.untilPublish(now); some {
+		wait = min(wait, due)
 	}
 	return max(wait, 0)
+}
+
+// untilPublish returns how long to wait before the next table or file is due; some is false if nothing is to be published.
+func (f *follower) untilPublish(now time.Time) (wait time.Duration, some bool) {
+	w := f.watcher
+	if w.documents.changed {
+		return w.pacer.due().Sub(now), true
+	}
+	wait, some = f.cache.untilDue(now)
+	if expiry := w.documents.expiry; !expiry.IsZero() && (!some || expiry.Sub(now) < wait) {
+		wait, some = expiry.Sub(now), true
+	}
+	return wait, some
 }
 
 // requestProgress makes live watches send something. A failure of its own does not matter: the watch times out then.
@@ -202,6 +209,9 @@ func (f *follower) apply(events []bufferedEvent) {
 			d := Stored{Key: key, Value: event.Kv.Value, Revision: event.Kv.ModRevision, Created: event.Kv.CreateRevision, Leased: event.Kv.Lease != 0}
 			f.watcher.documents.put(d, now)
 		}
+	}
+	if len(events) > 0 {
+		f.watcher.pacer.change(now)
 	}
 }
 

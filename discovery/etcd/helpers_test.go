@@ -185,7 +185,7 @@ func healSlowly(p *etcdtest.Proxy) {
 	}
 }
 
-func dial(t *testing.T, addresses ...string) *clientv3.Client {
+func dial(t testing.TB, addresses ...string) *clientv3.Client {
 	t.Helper()
 	var urls []string
 	for _, address := range addresses {

@@ -47,11 +47,12 @@ type Watcher struct {
 
 	// Owned by Run.
 	documents *documentState
-	published time.Time // when the table was last swapped
-	failing   bool      // the last list failed, and that was logged
+	pacer     tablePacer
+	failing   bool // the last list failed, and that was logged
 
 	mu          sync.Mutex // guards the fields below
 	changed     chan struct{}
+	tables      uint64    // built so far
 	revision    int64     // of the store, as far as it was followed
 	lastContact time.Time // when etcd last sent anything
 	dead        []string  // keys of documents with expired leases that were seen to be dead
@@ -61,6 +62,7 @@ type Watcher struct {
 type State struct {
 	Revision         int64         // of the store, as far as it was followed
 	Age              time.Duration // since etcd last sent anything
+	Tables           uint64        // built since the start
 	Rejected         []fleet.Rejection
 	Conflicts        []fleet.Conflict
 	PendingDeletions []string // see fleet.Table
@@ -105,7 +107,7 @@ func (w *Watcher) State() State {
 	t := w.Table()
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return State{Revision: w.revision, Age: max(0, time.Since(w.lastContact)), Rejected: t.Rejected, Conflicts: t.Conflicts,
+	return State{Revision: w.revision, Age: max(0, time.Since(w.lastContact)), Tables: w.tables, Rejected: t.Rejected, Conflicts: t.Conflicts,
 		PendingDeletions: t.PendingDeletions, ExpiredLeases: t.ExpiredLeases}
 }
 
@@ -194,6 +196,7 @@ func (w *Watcher) publish(revision int64, cache *cache) {
 	due := w.documents.due(now)
 	if due {
 		w.swap(w.documents.table(now), revision, now)
+		w.pacer.built(now, time.Now())
 	}
 	if cache != nil {
 		cache.unsaved = cache.unsaved || due
@@ -211,9 +214,9 @@ func (w *Watcher) swap(t *fleet.Table, revision int64, now time.Time) {
 	t.Revision = revision
 	w.logConflicts(w.Table(), t, now)
 	w.table.Store(t)
-	w.published = now
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	w.tables++
 	close(w.changed)
 	w.changed = make(chan struct{})
 }

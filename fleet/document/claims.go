@@ -14,14 +14,16 @@ type claim struct {
 	order uint64
 }
 
-// put takes the claim of a new version of a document. One that claims what it has claimed before keeps its place.
-func (c *claims) put(key string, doc *parsed) {
+// put takes the claim of a new version of a document, and reports whether it is a new one. A document that claims what it has
+// claimed before keeps its place.
+func (c *claims) put(key string, doc *parsed) bool {
 	value, some := doc.claim()
 	if !some || c.byKey[key].order > 0 && c.byKey[key].value == value {
-		return
+		return false
 	}
 	c.last++
 	c.byKey[key] = claim{value: value, order: c.last}
+	return true
 }
 
 // claim returns what a document of these kinds claims, within its colo.
@@ -52,4 +54,5 @@ func (s *Set) Reclaim(key string, order uint64) {
 	c.order = order
 	s.claims.byKey[key] = c
 	s.claims.last = max(s.claims.last, order)
+	s.order = nil
 }

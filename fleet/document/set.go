@@ -16,6 +16,7 @@ type Set struct {
 	rejected map[string]fleet.Rejection
 	yielding map[string]bool // see Yield
 	claims   claims
+	order    []string // what inOrder returns; nil = to be computed anew
 	revision int64
 }
 
@@ -38,12 +39,26 @@ func (s *Set) Yield(key string) {
 		s.apiKeys.yield(id)
 		return
 	}
-	s.yielding[key] = true
+	s.yielding[key], s.order = true, nil
+}
+
+func (s *Set) endYield(key string) {
+	if s.yielding[key] {
+		delete(s.yielding, key)
+		s.order = nil
+	}
 }
 
 // inOrder returns the keys of all good documents but API keys in the order in which they claim: by name, or in the order of
 // their claims, and in both cases those that yield last.
 func (s *Set) inOrder() []string {
+	if s.order == nil {
+		s.order = s.sortKeys()
+	}
+	return s.order
+}
+
+func (s *Set) sortKeys() []string {
 	named, claiming := make([]string, 0, len(s.good)), make([]string, 0, len(s.claims.byKey))
 	for key := range s.good {
 		if _, claims := s.claims.byKey[key]; claims {
@@ -68,7 +83,7 @@ func (s *Set) inOrder() []string {
 // later tables have the rejection.
 func (s *Set) Put(key string, value []byte, revision int64) error {
 	s.revision = max(s.revision, revision)
-	delete(s.yielding, key)
+	s.endYield(key)
 	doc, ferr := parse(key, value)
 	if ferr != nil {
 		inForce, lastGood := s.inForce(key)
@@ -83,8 +98,10 @@ func (s *Set) Put(key string, value []byte, revision int64) error {
 		return nil
 	}
 	doc.revision = revision
+	if _, there := s.good[key]; s.claims.put(key, doc) || !there {
+		s.order = nil
+	}
 	s.good[key] = doc
-	s.claims.put(key, doc)
 	s.forget(doc.id.Kind)
 	return nil
 }
@@ -105,7 +122,7 @@ func (s *Set) inForce(key string) (revision int64, lastGood bool) {
 // Delete removes a document, with its last good version.
 func (s *Set) Delete(key string, revision int64) {
 	s.revision = max(s.revision, revision)
-	delete(s.yielding, key)
+	s.endYield(key)
 	delete(s.rejected, key)
 	if id, isAPIKey := apiKeyID(key); isAPIKey {
 		s.apiKeys.remove(id)
@@ -114,6 +131,7 @@ func (s *Set) Delete(key string, revision int64) {
 	if doc, ok := s.good[key]; ok {
 		delete(s.good, key)
 		delete(s.claims.byKey, key)
+		s.order = nil
 		s.forget(doc.id.Kind)
 	}
 }
