@@ -55,8 +55,9 @@ func TestConfigStatusReportsProblems(t *testing.T) {
 	put(t, s, map[string]string{
 		"models/a": "pool: p\ncost: {unit: eur, input: 1, per: 10}\n", "models/b": "aliases: [a]\npool: p\n", "pools/bad": "queue: {limit: -3}\n", "pools/ours": "{}", "pools/fixed": "{}",
 		"colos/fra": "{}", "colos/iad": "{}", "colos/lhr": "{}", "colos/nrt": "{}", "colos/sin": "{}",
-		"colos/ams": "region: weur\n", "endpoints/ams/x": "url: http://h:1\npool: p\n", "endpoints/ams/y": "url: http://h:1\npool: p\n", "flows/x\x1b": "{}",
+		"colos/ams": "region: weur\n", "endpoints/ams/x": "url: http://h:1\npool: p\n", "flows/x\x1b": "{}",
 	})
+	put(t, s, map[string]string{"endpoints/ams/y": "url: http://h:1\npool: p\n"})
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
