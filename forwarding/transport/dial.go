@@ -74,7 +74,7 @@ func (t Target) clientTLS() *tls.Config {
 func (c *conn) send(r *Request) (int64, error) {
 	head, err := r.appendHead(c.head[:0])
 	if err != nil {
-		return 0, err
+		return 0, fmt.Errorf("%w: %w", errNotValid, err)
 	}
 	c.head = head
 	deadline := time.Now().Add(r.ConnectTimeout + netconn.WriteStall)

@@ -81,6 +81,9 @@ func (t *Transport) Do(ctx context.Context, r *Request, s ReadOptions) (*Respons
 		if !errors.Is(err, errStale) {
 			return resp, err
 		}
+		if errors.Is(err, errPartlySent) {
+			break // a long body is not sent in part again and again
+		}
 	}
 	c, err := dial(ctx, r, began)
 	if err != nil {
@@ -169,13 +172,13 @@ func (resp *Response) begin(r *Request, s ReadOptions, began time.Time) error {
 func (resp *Response) sendFailed(n int64, err error) (answered bool, _ error) {
 	c := resp.conn
 	switch {
-	case errors.Is(err, ErrNotSent), errors.Is(err, errStale):
+	case errors.Is(err, ErrNotSent), errors.Is(err, errNotValid), n == 0 && errors.Is(err, errStale):
 		resp.lingerLimit = 0 // the server has nothing to end
 		return false, err
 	case c.kept && !netconn.IsTimeout(err) && !c.Cancelled():
 		// Anything that can be read may belong to an earlier request.
 		resp.lingerLimit = 0
-		return false, fmt.Errorf("%w: %w", errStale, err)
+		return false, fmt.Errorf("%w: %w", errPartlySent, err)
 	}
 	if err = resp.readEarlyRefusal(err); err == nil {
 		return true, nil
@@ -202,6 +205,9 @@ func (resp *Response) readEarlyRefusal(failure error) error {
 
 // ErrNotSent is returned if the precondition of a request was false, and nothing of it was sent.
 var ErrNotSent = errors.New("precondition failed: the request was not sent")
+
+// errNotValid is returned for a request with a value that must not be sent.
+var errNotValid = errors.New("request is not valid")
 
 // errNoResponse is returned if the server has closed the connection without a byte.
 var errNoResponse = errors.New("connection closed without a response")

@@ -10,30 +10,37 @@ import (
 
 // Bytes that a server sends while no request waits for them are out of turn: they must not become the next request's answer. Each response
 // is followed by a look for more ([Response.finish]), and a kept connection is looked at right before a request is written, and before the
-// last byte of a long one ([conn.write]). No look can tell an answer that comes later from that to the request under way; so a connection changes from one
-// account to another only after settleTime, and none is kept to a server that was found out.
+// last byte of a long one ([conn.write]). No look can tell an answer that comes later from that to the request under way; so a connection
+// passes from one account to another only after settleTime, and none is kept to a server that was found out.
 
 var (
 	// errStale is returned for a request on a kept connection which the server cannot have received as a whole.
 	errStale = errors.New("kept connection cannot be used any more")
 	// errOutOfTurn is an errStale: the server has sent something that was not asked for.
 	errOutOfTurn = fmt.Errorf("%w: the server has sent something out of turn", errStale)
+	// errPartlySent is an errStale: the server may have a part of the request.
+	errPartlySent = fmt.Errorf("%w: the request was sent in part", errStale)
 )
 
 // checkTurn returns an error if a connection on which no answer is due cannot be used. sent is how many bytes of the next request the
 // server may have. It reads and ignores empty lines.
 func (c *conn) checkTurn(sent int64) error {
-	unread, err := c.Unread()
-	if err != nil {
-		return fmt.Errorf("%w: %w", errStale, err)
+	for range 2 { // behind empty lines, the connection may have ended
+		unread, err := c.Unread()
+		if err != nil {
+			return fmt.Errorf("%w: %w", errStale, err)
+		}
+		if len(unread) == 0 {
+			return nil
+		}
+		if err := judgeTurn(unread, sent); err != nil {
+			return err
+		}
+		if err := c.Skip(len(unread)); err != nil {
+			return fmt.Errorf("%w: %w", errStale, err)
+		}
 	}
-	if len(unread) == 0 {
-		return nil
-	}
-	if err := judgeTurn(unread, sent); err != nil {
-		return err
-	}
-	return c.Skip(len(unread))
+	return errStale
 }
 
 // judgeTurn returns an error unless p, which came while no answer was due, is only a few empty lines.

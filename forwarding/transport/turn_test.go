@@ -184,6 +184,69 @@ func TestOutOfTurn(t *testing.T) {
 	}
 }
 
+// An empty line may be the last that a server sends before it closes an idle connection.
+func TestClosedBehindAnEmptyLine(t *testing.T) {
+	t.Parallel()
+	closed := make(chan struct{}, 10)
+	address := forwardtest.ListenRaw(t, func(c net.Conn) {
+		if _, err := forwardtest.ReadRequest(bufio.NewReader(c)); err != nil {
+			return
+		}
+		_, _ = io.WriteString(c, echo("ok"))
+		time.Sleep(2 * time.Millisecond) // so that it comes in a piece of its own
+		_, _ = io.WriteString(c, "\r\n")
+		c.Close()
+		closed <- struct{}{}
+	})
+	tr := forwardtest.NewTransport(t)
+	for range 3 {
+		a, err := tr.Do(t.Context(), forwardtest.NewRequest(address), forwardtest.ChatOptions)
+		if err != nil {
+			t.Fatal(err)
+		}
+		a.Close()
+		forwardtest.Receive(t, "the end of the connection", closed)
+		time.Sleep(2 * time.Millisecond) // to arrive
+	}
+}
+
+// A request that must not be sent fails, and costs only one of the kept connections.
+func TestInvalidRequestLeavesConnections(t *testing.T) {
+	t.Parallel()
+	const conns = 3
+	var arrived, answered sync.WaitGroup
+	arrived.Add(conns)
+	address := forwardtest.ListenRaw(t, func(c net.Conn) {
+		br := bufio.NewReader(c)
+		if _, err := forwardtest.ReadRequest(br); err != nil {
+			return
+		}
+		arrived.Done()
+		arrived.Wait()
+		_, _ = io.WriteString(c, plainAnswer)
+		_, _ = forwardtest.ReadRequest(br)
+	})
+	tr := forwardtest.NewTransport(t)
+	for range conns {
+		answered.Go(func() {
+			if a, err := tr.Do(t.Context(), forwardtest.NewRequest(address), forwardtest.ChatOptions); err != nil {
+				t.Error(err)
+			} else {
+				a.Close()
+			}
+		})
+	}
+	answered.Wait()
+	r := forwardtest.NewRequest(address)
+	r.Path = "/v1/a b"
+	if _, err := tr.Do(t.Context(), r, forwardtest.ChatOptions); err == nil {
+		t.Error("it was sent")
+	}
+	if n := tr.Idle(); n != conns-1 {
+		t.Errorf("%d connections are kept of %d", n, conns)
+	}
+}
+
 // A server that refuses a request by its head, on a kept connection, is not taken for one that speaks out of turn.
 func TestEarlyRefusalOnKeptConnection(t *testing.T) {
 	t.Parallel()
