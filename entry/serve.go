@@ -233,7 +233,7 @@ func (c *call) handleResult(at attempt, answer *peer.Answer, err error) bool {
 		c.attempts.modelUnknown(openai.ModelNotFound(c.askedModel))
 		return false
 	}
-	if v.Number == openai.NumberUnsupportedParameter {
+	if v.Number == openai.NumberUnsupportedParameter && v.Reason != "" { // the reason is the name of an engine field
 		c.attempts.fail(openai.EngineFieldNotAllowed(v.Reason, c.model.Name))
 		return false
 	}
