@@ -44,7 +44,7 @@ func WriteUntilClose(rc *fasthttp.RequestCtx, request *server.Request, relay *Re
 	rc.HijackSetNoResponse(true)
 	conn := rc.Conn()
 	request.Hijack(rc, func(client *netconn.Conn) {
-		defer relay.Close()
+		defer func() { _ = relay.Close() }()
 		err := relay.write(client, head)
 		if err == nil {
 			_, err = relay.WriteTo(client)
