@@ -32,11 +32,15 @@ func (s *Stream) fields(event []byte) (name, data []byte) {
 	s.nodeComment = false
 	for len(event) > 0 {
 		var line []byte
-		line, event = nextLine(event)
+		if line, event = nextLine(event); len(line) == 0 {
+			continue
+		}
+		if line[0] == ':' {
+			s.nodeComment = s.nodeComment || isNodeComment(line)
+			continue
+		}
 		field, value := splitField(line)
 		switch string(field) {
-		case "":
-			s.nodeComment = s.nodeComment || isNodeComment(line)
 		case "event":
 			name = value
 		case "data":
@@ -95,7 +99,7 @@ func (s *Stream) note(m *message, valid bool) {
 	if m.failed {
 		s.seen.failed, s.seen.lastError = true, m.fault.engineError()
 	}
-	if valid {
+	if valid && s.config.API > Completions { // whose streams end with [DONE] alone
 		s.noteEnd(m.typ)
 	}
 	s.seen.deltas += m.deltas
@@ -111,12 +115,12 @@ func (s *Stream) note(m *message, valid bool) {
 // noteEnd records whether an event of this type ends the stream.
 func (s *Stream) noteEnd(kind []byte) {
 	switch {
-	case s.config.API == Images && bytes.HasSuffix(kind, []byte(".partial_image")):
-		s.seen.ended = false // a further image has begun
 	case s.endsWith(kind):
 		s.seen.ended = true
 		// Another image may follow; and after an error, the event that describes the failed response.
-		s.seen.over = s.seen.over || s.config.API != Images && string(kind) != "error"
+		s.seen.over = s.config.API != Images && string(kind) != "error"
+	case s.config.API == Images && bytes.HasSuffix(kind, []byte(".partial_image")):
+		s.seen.ended = false // a further image has begun
 	}
 }
 

@@ -115,28 +115,29 @@ func (s *Stream) take(from, to int, done bool) {
 	case !done:
 		s.held = append(s.held, s.out.p[from:to]...)
 		return
-	case len(s.held) > 0:
-		s.held = append(s.held, s.out.p[from:to]...)
-		s.stripped = s.event(s.held)
-		switch {
-		case s.stripped:
-		case s.nodeComment:
-			s.out.add(withoutNodeComments(s.held, !s.begun))
-		default:
-			s.out.add(s.held)
-		}
 	default:
-		s.stripped = s.event(s.out.p[from:to])
-		switch {
-		case s.stripped:
-		case s.nodeComment:
-			s.out.add(withoutNodeComments(s.out.p[from:to], !s.begun))
-		default:
-			s.out.pass(from, to)
-		}
+		s.takeWhole(from, to)
 	}
 	if done {
 		s.held, s.size, s.isLong, s.begun = s.held[:0], 0, false, true
+	}
+}
+
+// takeWhole delivers the current event, of which this is the last piece.
+func (s *Stream) takeWhole(from, to int) {
+	event, inPlace := s.out.p[from:to], len(s.held) == 0
+	if !inPlace {
+		s.held = append(s.held, event...)
+		event = s.held
+	}
+	switch s.stripped = s.event(event); {
+	case s.stripped:
+	case s.nodeComment:
+		s.out.add(withoutNodeComments(event, !s.begun))
+	case inPlace:
+		s.out.pass(from, to)
+	default:
+		s.out.add(event)
 	}
 }
 

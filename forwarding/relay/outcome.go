@@ -43,6 +43,8 @@ func (r *Relay) classify(err error) Outcome {
 		return Outcome{Kind: OutcomeCompleted} // even if its framing was truncated, or its client has left after the last event
 	case errors.Is(err, io.EOF) && stream != nil && stream.Failed():
 		return Outcome{Kind: OutcomeEngineError, Reason: reasons.ErrorEvent} // a stream that is truncated after the event stays so
+	case stream != nil && stream.Ended() && !stream.Failed() && errors.Is(r.cause(), server.ErrClientGone):
+		return Outcome{Kind: OutcomeCompleted} // its client had the last image, as far as is known
 	case r.cause() != nil:
 		return r.cancelledOutcome()
 	case errors.Is(err, io.EOF) && stream != nil && stream.Ended():
