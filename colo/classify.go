@@ -146,10 +146,7 @@ func (c *call) classifyError(err error) decision {
 	var unusable *credentialError
 	switch {
 	case errors.As(err, &unusable):
-		// The engine did nothing wrong, but no request reaches it until its document or this server is put right.
-		c.server.config.Logger.Warn("endpoint misconfigured", "endpoint", c.grant.Endpoint.ID, "url", c.grant.Endpoint.URL, "error", unusable)
-		c.pool.Failed(c.grant.Endpoint, unusable.Error())
-		return c.attemptFailed(reasons.EndpointMisconfigured, true)
+		return c.withoutCredential(unusable)
 	case errors.Is(err, errDrained):
 		return decision{outcome: analytics.OutcomeDrained, failure: reasons.Draining, refusal: refusal{
 			err:     openai.Unavailable(string(permits.Draining), time.Second),
@@ -188,23 +185,39 @@ func (c *call) timedOut(failed *transport.ExchangeError) decision {
 	return decision{outcome: analytics.OutcomeTimeout, failure: reason, refusal: *refused}
 }
 
-// notConnected decides after an attempt of which nothing was sent. The request cannot have broken the endpoint, and goes on without taking
-// from a budget: it tries each endpoint once. But not if this machine lacks a resource, which it would lack for any other endpoint too.
-func (c *call) notConnected(failed *transport.ExchangeError) decision {
+// notSent decides after an attempt of which nothing was sent. The request cannot have broken the endpoint, and goes on without taking
+// from a budget: it tries each endpoint once.
+func (c *call) notSent(reason string) decision {
 	c.unsent++
-	next := c.attemptFailed(reasons.ConnectFailed, true)
+	next := c.attemptFailed(reason, true)
 	if c.lastFailure != nil && c.lastFailure.err.NoRetry {
 		next.refusal = *c.lastFailure // an engine may have generated an answer before
 	}
+	next.again, next.free = true, true
+	return next
+}
+
+// withoutCredential decides after an attempt for which there was no credential. The engine did nothing wrong, but no request reaches it
+// until its document or this server is put right.
+func (c *call) withoutCredential(err *credentialError) decision {
+	e := c.grant.Endpoint
+	c.server.config.Logger.Warn("endpoint misconfigured", "endpoint", e.ID, "url", e.URL, "error", err)
+	c.pool.Failed(e, err.Error())
+	return c.notSent(reasons.EndpointMisconfigured)
+}
+
+// notConnected decides after an attempt that got no connection. If this machine lacks a resource, it would lack it for any other endpoint
+// too.
+func (c *call) notConnected(failed *transport.ExchangeError) decision {
+	next := c.notSent(reasons.ConnectFailed)
 	switch {
 	case netconn.IsLocalShortage(failed):
-		return next
+		next.again, next.free = c.retries > 0, false
 	case netconn.IsRefused(failed):
 		c.pool.Refused(c.grant.Endpoint, failed.Error())
 	default:
 		c.pool.Failed(c.grant.Endpoint, failed.Error())
 	}
-	next.again, next.free = true, true
 	return next
 }
 

@@ -3,7 +3,6 @@ package node
 import (
 	"context"
 	"errors"
-	"fmt"
 	"slices"
 	"sync/atomic"
 	"time"
@@ -26,11 +25,8 @@ type ColoConfig struct {
 
 // RunColo runs a colo server until ctx is done, and then drains it. It calls serving once the server serves.
 func RunColo(ctx context.Context, c ColoConfig, serving func(Running)) error {
-	if err := c.check("servers/" + c.Colo + "/" + c.Node); err != nil {
+	if err := c.checkSettings(); err != nil {
 		return err
-	}
-	if err := c.checkCredentialsDir(); err != nil {
-		return fmt.Errorf("flag -credentials-dir: %w", err)
 	}
 	r, err := openRuntime(c.Config, []string{
 		"defaults", "models/", "pools/", "colos/", "endpoints/" + c.Colo + "/", "servers/" + c.Colo + "/",

@@ -68,6 +68,17 @@ func checkEndpoint(endpoint string) error {
 	return nil
 }
 
+// checkSettings refuses settings that no colo server can run with.
+func (c *ColoConfig) checkSettings() error {
+	if err := c.check("servers/" + c.Colo + "/" + c.Node); err != nil {
+		return err
+	}
+	if err := c.checkCredentialsDir(); err != nil {
+		return fmt.Errorf("flag -credentials-dir: %w", err)
+	}
+	return nil
+}
+
 // checkCredentialsDir refuses a directory that does not exist, or in which a document could name files of the data directory.
 func (c *ColoConfig) checkCredentialsDir() error {
 	if c.CredentialsDir == "" {
