@@ -68,27 +68,33 @@ var engineFieldTable = []EngineField{
 	{FileURLs, "a file on the engine's machine: a URL of images, audio or video that begins with `file:`", []string{"vllm", "sglang", "llamacpp"}},
 }
 
-// engineFieldsByLength has the places of fields in the table by the length of their names, which tells most of them apart: each member of
-// each body is looked up here that is none of [fieldOf].
-var engineFieldsByLength = func() (places [maxEngineField + 1][]int) {
+// namedField is the bit of an engine field.
+type namedField struct {
+	name string
+	bit  field
+}
+
+// engineFieldsByLength has the fields of the table by the length of their names, which tells most of them apart: each member of each body is
+// looked up here that is none of [fieldOf].
+var engineFieldsByLength = func() (fields [maxEngineField + 1][]namedField) {
 	for i, f := range engineFieldTable {
-		if f.Name != FileURLs {
-			places[len(f.Name)] = append(places[len(f.Name)], i)
+		if n := len(f.Name); f.Name != FileURLs {
+			fields[n] = append(fields[n], namedField{f.Name, firstEngineField << i})
 		}
 	}
-	return places
+	return fields
 }()
 
 // maxEngineField is the length of the longest name.
 const maxEngineField = 22
 
 func engineFieldOf(key []byte) field {
-	if len(key) > maxEngineField {
+	if len(key) == 0 || len(key) > maxEngineField {
 		return 0
 	}
-	for _, i := range engineFieldsByLength[len(key)] {
-		if engineFieldTable[i].Name == string(key) {
-			return firstEngineField << i
+	for _, f := range engineFieldsByLength[len(key)] {
+		if f.name[0] == key[0] && f.name == string(key) {
+			return f.bit
 		}
 	}
 	return 0

@@ -6,13 +6,15 @@ import (
 	"colonnade/internal/ascii"
 )
 
+// mayBeFileURL tells most strings apart from those for which isFileURL must be asked.
+func mayBeFileURL(raw []byte) bool {
+	return len(raw) >= len("file:") && (raw[0]|0x20 == 'f' || raw[0] == '\\' || raw[0] == ' ')
+}
+
 // isFileURL reports whether a string, as written between its quotes, is a URL of the scheme file where a body has URLs of images, audio
 // or video: engines open it on their own machine. Text of a prompt may begin in the same way.
 func (s *scan) isFileURL(raw []byte) bool {
-	if len(raw) < len("file:") || ascii.ToLower(raw[0]) != 'f' && raw[0] != '\\' && raw[0] != ' ' {
-		return false
-	}
-	return hasFileScheme(raw) && isMediaName(s.b[s.name.from:s.name.to])
+	return isMediaName(s.b[s.name.from:s.name.to]) && hasFileScheme(raw)
 }
 
 // hasFileScheme reads a URL as the most lenient parsers do, which pass over white space (WHATWG URL, section 4.4).

@@ -80,7 +80,9 @@ func (s *scan) scalar() bool {
 	switch s.space() {
 	case '"':
 		raw, _, ok := s.str()
-		s.fileURL = s.fileURL || ok && s.isFileURL(raw)
+		if ok && mayBeFileURL(raw) && s.isFileURL(raw) {
+			s.fileURL = true
+		}
 		return ok
 	case 't':
 		return s.literal("true")
