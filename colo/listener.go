@@ -82,7 +82,7 @@ func (s *Server) receive(rc *fasthttp.RequestCtx, in *server.Request) (*peer.Req
 	r := &peer.Request{Route: read.route, Token: read.verified.Token}
 	old := read.verified.Old
 	r.Lookup = func(name string) string {
-		if !old && !r.Token.Signs(name) {
+		if !old && !r.Token.Forwards(name) {
 			return ""
 		}
 		return string(rc.Request.Header.Peek(name))

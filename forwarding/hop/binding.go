@@ -9,13 +9,13 @@ import (
 
 // Binding is the request that a token is signed for. A token is not valid for a request that differs in any of it.
 //
-// Signed is all that decides what an engine gets: the server, the request line with its query, the body, the header lines of
-// [ForwardedHeaders] and those that the token names. A server forwards no other header line ([Token.Signs]). The token also
-// has the process of the server and a number, so that it is good once ([ReplayGuard]).
+// Signed is what decides what an engine does: the server, the request line with its query, the body, Content-Type, Accept, User-Agent,
+// and the header lines of the model's forward_headers, which the token names ([MoreHeaders]). A server forwards no other header line but
+// traceparent ([Token.Forwards]). The token also has the process of the server and a number, so that it is good once ([ReplayGuard]).
 //
-// Not signed are Host, the framing and the lines of the connection, since they end at the server and no engine gets them; the lines
-// of a WebSocket handshake, since only its subprotocol is forwarded and the messages that follow are not signed either; and the
-// response. Only TLS between nodes protects these.
+// Not signed are traceparent, since proxies between nodes that trace requests rewrite it; Host, the framing and the lines of the
+// connection, since they end at the server and no engine gets them; the lines of a WebSocket handshake, since only its subprotocol is
+// forwarded and the messages that follow are not signed either; and the response. Only TLS between nodes protects these.
 type Binding struct {
 	Audience string // the server's node name
 	Method   string
@@ -25,11 +25,13 @@ type Binding struct {
 	Body         []byte
 }
 
-// ForwardedHeaders returns the names of the header lines that are forwarded to every engine. All tokens sign them, absent ones as
-// empty.
+// ForwardedHeaders returns the names of the header lines that are forwarded to every engine.
 func ForwardedHeaders() [4]string {
 	return [...]string{"Content-Type", "Accept", "User-Agent", HeaderTraceParent}
 }
+
+// signedHeaders returns the names of the header lines that every token signs, absent ones as empty.
+func signedHeaders() [3]string { return [...]string{"Content-Type", "Accept", "User-Agent"} }
 
 // IsForwarded reports whether the header line called name is one of [ForwardedHeaders].
 func IsForwarded(name string) bool {
@@ -41,8 +43,8 @@ func IsForwarded(name string) bool {
 	return false
 }
 
-// SignedHeaders names further header lines that are signed.
-type SignedHeaders struct {
+// MoreHeaders names further header lines that are signed.
+type MoreHeaders struct {
 	Names []string `json:"n"`
 	Sum   []byte   `json:"sum"` // SHA-256 of the names and values; set by [Keys.Sign]
 }
@@ -58,7 +60,7 @@ func (b *Binding) appendMessage(dst []byte, digest *bodyDigest, payload []byte) 
 		dst = binary.BigEndian.AppendUint32(dst, uint32(len(part)))
 		dst = append(dst, part...)
 	}
-	for _, name := range ForwardedHeaders() {
+	for _, name := range signedHeaders() {
 		dst = b.appendHeader(dst, name)
 	}
 	dst = append(dst, digest[:]...)

@@ -45,7 +45,7 @@ func (v *Verified) VerifyBody(body []byte) error {
 func (k *Keys) Sign(h Token, s *Sequence, b Binding, now time.Time) (string, error) {
 	h.Issued, h.Boot, h.Issuer, h.Number = now.Unix(), s.boot, s.issuer, s.next()
 	if h.Headers != nil {
-		h.Headers = &SignedHeaders{Names: h.Headers.Names, Sum: b.sumHeaders(h.Headers.Names)}
+		h.Headers = &MoreHeaders{Names: h.Headers.Names, Sum: b.sumHeaders(h.Headers.Names)}
 	}
 	payload, err := json.Marshal(h)
 	if err != nil {

@@ -16,8 +16,8 @@ type Token struct {
 	Boot   string `json:"boot,omitempty"`
 	Issuer string `json:"iss,omitempty"`
 	Number uint64 `json:"n,omitempty"`
-	// Headers are the signed header lines besides those of [ForwardedHeaders].
-	Headers *SignedHeaders `json:"hdr,omitempty"`
+	// Headers are the header lines that are forwarded besides those of [ForwardedHeaders].
+	Headers *MoreHeaders `json:"hdr,omitempty"`
 
 	RequestID       string   `json:"rid"`
 	ClientRequestID string   `json:"crid,omitempty"`
@@ -48,9 +48,9 @@ type Token struct {
 	Total Millis `json:"total"`
 }
 
-// Signs reports whether the header line called name is signed. An engine must get no other line of the request. It does not hold for a
-// token of the version before, which signs none.
-func (t *Token) Signs(name string) bool {
+// Forwards reports whether an engine may get the header line called name. It does not hold for a token of the version before, which names
+// no header lines.
+func (t *Token) Forwards(name string) bool {
 	return IsForwarded(name) || t.Headers != nil && slices.ContainsFunc(t.Headers.Names, func(signed string) bool {
 		return strings.EqualFold(signed, name)
 	})

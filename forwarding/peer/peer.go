@@ -88,7 +88,7 @@ func (r *Request) signable() hop.Token {
 		}
 	}
 	if names != nil {
-		token.Headers = &hop.SignedHeaders{Names: names}
+		token.Headers = &hop.MoreHeaders{Names: names}
 	}
 	return token
 }

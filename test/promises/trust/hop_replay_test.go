@@ -5,7 +5,6 @@ import (
 	"net"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
 
 	"colonnade/analytics"
@@ -42,11 +41,12 @@ func startTap(t testing.TB) *tap {
 			_, _ = io.Copy(entry, colo)
 			entry.Close()
 		})
-		_, _ = io.Copy(io.MultiWriter(colo, writer(func(b []byte) {
+		record := writer(func(b []byte) {
 			p.mu.Lock()
 			defer p.mu.Unlock()
 			heard.Write(b)
-		})), entry)
+		})
+		_, _ = io.Copy(io.MultiWriter(record, colo), entry)
 		colo.Close()
 		back.Wait()
 	})
@@ -60,27 +60,75 @@ func (w writer) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// requests returns the recorded requests, byte by byte.
-func (p *tap) requests() (all []string) {
+// documents returns the end of a model's document, by which its requests go through the tap, and the documents of the colo there: it
+// has the name of a real server, and names no process of it, as if it was put by hand.
+func (p *tap) documents() string {
+	return "routing: {steps: [{colos: [mirror]}]}\n---\nkey: colos/mirror\nregion: nowhere\n---\nkey: servers/mirror/ams-1\naddress: " +
+		p.address + "\nboot: by-hand\nstate: active\nprotocol: {min: 1, max: 1}\n"
+}
+
+// requests returns the recorded requests with a first line, byte by byte.
+func (p *tap) requests(first string) (all []string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for _, heard := range p.heard {
-		for _, rest := range strings.Split(heard.String(), firstLine)[1:] {
-			all = append(all, firstLine+rest)
+		for _, rest := range strings.Split(heard.String(), first)[1:] {
+			all = append(all, first+rest)
 		}
 	}
 	return all
 }
 
+// replay sends each of the recorded requests several times at once, and expects that all are refused.
+func replay(f *fleettest.Fleet, recorded []string) {
+	f.T.Helper()
+	var all sync.WaitGroup
+	for _, wire := range recorded {
+		for range 5 {
+			w := wiretest.Dial(f.T, f.Colos[0].Address)
+			all.Go(func() {
+				defer w.Close()
+				if _, err := io.WriteString(w, wire); err != nil {
+					f.T.Error(err)
+				}
+				if a := w.Read(); a.Status != 403 {
+					f.T.Errorf("a recorded request was answered with %d %.300q", a.Status, a.Body)
+				}
+			})
+		}
+	}
+	all.Wait()
+}
+
+// expectInferences expects so many event ids of inferences for a model.
+func expectInferences(f *fleettest.Fleet, model string, n int) {
+	f.T.Helper()
+	ids := map[string][]analytics.Phase{}
+	testkit.WaitFor(f.T, "the events", func() bool {
+		clear(ids)
+		ends := 0
+		for e, err := range journal.ReadDir(f.Colos[0].DataDir) {
+			if err == nil && e.Kind == analytics.KindInference && e.Model == model {
+				ids[e.EventID] = append(ids[e.EventID], e.Phase)
+				if e.Phase == analytics.PhaseEnd {
+					ends++
+				}
+			}
+		}
+		return ends >= n
+	})
+	if len(ids) != n {
+		f.T.Errorf("the events of %d inferences have the ids %v", n, ids)
+	}
+}
+
 // Requests that were recorded between an entry and a colo server are refused when they are sent again: nothing reaches the engine, and
-// nothing is billed. Each inference has an event id of its own. The document of the server was put by hand and names no process of
-// it, which costs the first request a second way there.
+// nothing is billed. Each inference has an event id of its own. The first request goes twice, since the document of the server names
+// no process of it.
 func TestRecordedRequestsAreRefused(t *testing.T) {
 	network := startTap(t)
 	engine, documents := startTape(t)
-	f := fleettest.Start(t, onebox.Config{Engine: fleettest.QuickEngine(4), Colos: []string{"ams"}},
-		documents+"routing: {steps: [{colos: [mirror]}]}\n---\nkey: colos/mirror\nregion: nowhere\n---\nkey: servers/mirror/ams-1\naddress: "+
-			network.address+"\nboot: by-hand\nstate: active\nprotocol: {min: 1, max: 1}\n")
+	f := fleettest.Start(t, onebox.Config{Engine: fleettest.QuickEngine(4), Colos: []string{"ams"}}, documents+network.documents())
 	f.WatchShared(32)
 	network.to = f.Colos[0].Address
 	long := strings.Replace(fleettest.StubBody, "[]", `["`+strings.Repeat("x", 4<<20)+`"]`, 1) // refused before it has arrived
@@ -90,44 +138,33 @@ func TestRecordedRequestsAreRefused(t *testing.T) {
 		}
 	}
 	heard, _ := engine.rewind()
-	recorded := network.requests()
+	recorded := network.requests(firstLine)
 	if len(heard) != 3 || len(recorded) != 4 {
 		t.Fatalf("the engine got %d requests, and %d were recorded", len(heard), len(recorded))
 	}
-	refused := new(atomic.Int64)
-	var all sync.WaitGroup
-	for _, wire := range recorded {
-		for range 5 {
-			all.Go(func() {
-				w := wiretest.Dial(t, f.Colos[0].Address)
-				defer w.Close()
-				if _, err := io.WriteString(w, wire); err != nil {
-					t.Error(err)
-				}
-				if a := w.Read(); a.Status == 403 {
-					refused.Add(1)
-				} else {
-					t.Errorf("a recorded request was answered with %d %.300q", a.Status, a.Body)
-				}
-			})
-		}
-	}
-	all.Wait()
+	replay(f, recorded)
 	engine.check(t, "recorded requests")
-	if n := f.Metric(f.Colos[0].Admin, `colonnade_hop_tokens_refused_total{kind="replayed"}`); refused.Load() != 20 || n != 15 {
-		t.Errorf("%d requests were refused, %v of them as replayed", refused.Load(), n)
+	if n := f.Metric(f.Colos[0].Admin, `colonnade_hop_tokens_refused_total{kind="replayed"}`); n != 15 {
+		t.Errorf("%v requests were refused as replayed", n)
 	}
-	ids := map[string][]analytics.Phase{}
-	testkit.WaitFor(t, "the events of three inferences", func() bool {
-		clear(ids)
-		for e, err := range journal.ReadDir(f.Colos[0].DataDir) {
-			if err == nil && e.Kind == analytics.KindInference && e.Model == "own" {
-				ids[e.EventID] = append(ids[e.EventID], e.Phase)
-			}
-		}
-		return len(ids) >= 3
-	})
-	if len(ids) != 3 {
-		t.Errorf("%d event ids: %v", len(ids), ids)
+	expectInferences(f, "own", 3)
+}
+
+// A recorded handshake opens no session, also beside the one that it opened.
+func TestRecordedHandshakeIsRefused(t *testing.T) {
+	network := startTap(t)
+	f := fleettest.Start(t, onebox.Config{Engine: fleettest.QuickEngine(4), Colos: []string{"ams"}},
+		"key: models/demo-realtime\ntype: realtime\npool: demo\n"+network.documents())
+	f.WatchShared(32)
+	network.to = f.Colos[0].Address
+	s := f.DialRealtime("demo-realtime")
+	s.Hear("session.created")
+	recorded := network.requests("GET /v1/realtime?model=demo-realtime HTTP/1.1")
+	if len(recorded) != 2 {
+		t.Fatalf("%d handshakes were recorded", len(recorded))
 	}
+	replay(f, recorded)
+	s.HangUp(1000, "")
+	replay(f, recorded)
+	expectInferences(f, "demo-realtime", 1)
 }
