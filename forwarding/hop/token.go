@@ -1,9 +1,9 @@
 package hop
 
 import (
-	"encoding/json"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 )
@@ -79,14 +79,14 @@ type Millis time.Duration
 
 // MarshalJSON returns milliseconds.
 func (m Millis) MarshalJSON() ([]byte, error) {
-	return json.Marshal(time.Duration(m).Milliseconds())
+	return strconv.AppendInt(nil, time.Duration(m).Milliseconds(), 10), nil
 }
 
 // UnmarshalJSON parses milliseconds, at most a day of them in either direction.
 func (m *Millis) UnmarshalJSON(data []byte) error {
-	var ms int64
-	if err := json.Unmarshal(data, &ms); err != nil {
-		return err
+	ms, err := strconv.ParseInt(string(data), 10, 64)
+	if err != nil {
+		return fmt.Errorf("%.20q is not a whole number of milliseconds", data)
 	}
 	if ms > 24*3600*1000 || ms < -24*3600*1000 {
 		return fmt.Errorf("%d ms is more than a day", ms)

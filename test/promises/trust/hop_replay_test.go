@@ -5,6 +5,7 @@ import (
 	"net"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	"colonnade/analytics"
@@ -18,7 +19,7 @@ import (
 // tap is a network between an entry and a colo server, on which everything that the entry sends is recorded.
 type tap struct {
 	address string
-	to      string // the colo server's address; set before the first connection
+	to      atomic.Pointer[string] // the colo server's address; set before the first connection
 
 	mu    sync.Mutex         // guards the field below
 	heard []*strings.Builder // of each connection
@@ -27,7 +28,7 @@ type tap struct {
 func startTap(t testing.TB) *tap {
 	p := &tap{}
 	p.address = testkit.Serve(t, func(entry net.Conn) {
-		colo, err := net.Dial("tcp", p.to)
+		colo, err := net.Dial("tcp", *p.to.Load())
 		if err != nil {
 			t.Error(err)
 			return
@@ -130,7 +131,7 @@ func TestRecordedRequestsAreRefused(t *testing.T) {
 	engine, documents := startTape(t)
 	f := fleettest.Start(t, onebox.Config{Engine: fleettest.QuickEngine(4), Colos: []string{"ams"}}, documents+network.documents())
 	f.WatchShared(32)
-	network.to = f.Colos[0].Address
+	network.to.Store(&f.Colos[0].Address)
 	long := strings.Replace(fleettest.StubBody, "[]", `["`+strings.Repeat("x", 4<<20)+`"]`, 1) // refused before it has arrived
 	for _, body := range []string{long, fleettest.StubBody, fleettest.StubBody} {
 		if a := f.Chat(body); a.Status != 200 {
@@ -156,7 +157,7 @@ func TestRecordedHandshakeIsRefused(t *testing.T) {
 	f := fleettest.Start(t, onebox.Config{Engine: fleettest.QuickEngine(4), Colos: []string{"ams"}},
 		"key: models/demo-realtime\ntype: realtime\npool: demo\n"+network.documents())
 	f.WatchShared(32)
-	network.to = f.Colos[0].Address
+	network.to.Store(&f.Colos[0].Address)
 	s := f.DialRealtime("demo-realtime")
 	s.Hear("session.created")
 	recorded := network.requests("GET /v1/realtime?model=demo-realtime HTTP/1.1")
