@@ -65,19 +65,23 @@ func (c *Client) do(ctx context.Context, to Server, r *Request) (*Answer, error)
 	return c.send(ctx, &to, &again, c.sequences.renew(&to, sequence, refused.boot))
 }
 
-// send signs the request and sends it once.
+// send sends the request once. It signs it each time that the transport begins to send it.
 func (c *Client) send(ctx context.Context, to *Server, r *Request, sequence *hop.Sequence) (*Answer, error) {
 	method, path := r.line()
-	token, err := c.Keys.Sign(r.signable(), sequence, hop.Binding{
-		Audience: to.Node, Method: method, Target: path, AppendHeader: r.appendHeader, Body: r.Body,
-	}, time.Now())
-	if err != nil {
-		return nil, &transport.ExchangeError{Phase: transport.PhaseConnect, Err: fmt.Errorf("%w: %w", ErrNotSigned, err)}
-	}
+	token := r.signable()
 	request := transport.Request{
 		Target: transport.PeerTarget(c.Peers, to.Address, peertls.Identity{Role: peertls.RoleColo, Colo: to.Colo, Node: to.Node}),
 		Method: method, Path: path,
-		Fields:         append([]transport.Field{{Name: hop.HeaderToken, Value: token}}, r.Fields...),
+		Sign: func() (transport.Field, error) {
+			signed, err := c.Keys.Sign(token, sequence, hop.Binding{
+				Audience: to.Node, Method: method, Target: path, AppendHeader: r.appendHeader, Body: r.Body,
+			}, time.Now())
+			if err != nil {
+				err = fmt.Errorf("%w: %w", ErrNotSigned, err)
+			}
+			return transport.Field{Name: hop.HeaderToken, Value: signed}, err
+		},
+		Fields:         r.Fields,
 		Body:           r.Body,
 		ConnectTimeout: r.Limits.Connect, FirstByteTimeout: r.Limits.FirstByte, IdleTimeout: r.Limits.Idle, Deadline: r.Limits.End,
 		OnProgress: r.Progress, Tick: r.Tick,
@@ -86,6 +90,9 @@ func (c *Client) send(ctx context.Context, to *Server, r *Request, sequence *hop
 		request.Handshake = transport.NewHandshake(r.Handshake.Protocols) // with a key of its own
 	}
 	response, err := c.Transport.Do(ctx, &request, transport.ReadOptions{API: r.Route.API, RequireFraming: true})
+	if errors.Is(err, ErrNotSigned) {
+		return nil, &transport.ExchangeError{Phase: transport.PhaseConnect, Err: err}
+	}
 	if err != nil {
 		return nil, err
 	}

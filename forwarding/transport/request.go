@@ -72,7 +72,10 @@ type Request struct {
 	Method string
 	Path   string // with its query
 	Fields []Field
-	Body   []byte
+	// Sign, unless it is nil, returns one more header line each time the request is sent: Do may send it on a second connection, and a
+	// server takes a hop token once.
+	Sign func() (Field, error)
+	Body []byte
 	// Account is for whom the request is. A connection that has served one account serves another only after a moment of silence.
 	Account string
 	// Handshake, unless it is nil, requests a WebSocket: see [Response.Upgraded].
@@ -106,8 +109,9 @@ func (r *Request) firstByteBy(began time.Time) time.Time {
 	return by
 }
 
-// appendHead appends the request line and the header lines. It returns an error for a value that could add another line.
-func (r *Request) appendHead(b []byte) ([]byte, error) {
+// appendHead appends the request line and the header lines. It returns an error for a value that could add another line, and that of
+// Sign.
+func (r *Request) appendHead(b []byte) (_ []byte, err error) {
 	b = append(b, r.Method...)
 	b = append(b, ' ')
 	b = append(b, r.Target.Prefix...)
@@ -120,17 +124,19 @@ func (r *Request) appendHead(b []byte) ([]byte, error) {
 			return b, fmt.Errorf("cannot send a request with %.80q in its head", s)
 		}
 	}
+	if r.Sign != nil {
+		signature, err := r.Sign()
+		if err != nil {
+			return b, err
+		}
+		if b, err = signature.append(b); err != nil {
+			return b, err
+		}
+	}
 	for _, f := range r.Fields {
-		if f.Value == "" {
-			continue
+		if b, err = f.append(b); err != nil {
+			return b, err
 		}
-		if !httpguts.ValidHeaderFieldName(f.Name) || !httpguts.ValidHeaderFieldValue(f.Value) {
-			return b, fmt.Errorf("cannot send header %.40q: it contains a control character", f.Name)
-		}
-		b = append(b, f.Name...)
-		b = append(b, ": "...)
-		b = append(b, f.Value...)
-		b = append(b, "\r\n"...)
 	}
 	if r.Handshake != nil {
 		b = r.Handshake.appendFields(b)
@@ -140,5 +146,19 @@ func (r *Request) appendHead(b []byte) ([]byte, error) {
 		b = strconv.AppendInt(b, int64(len(r.Body)), 10)
 		b = append(b, "\r\n"...)
 	}
+	return append(b, "\r\n"...), nil
+}
+
+// append appends the header line, unless its value is empty.
+func (f *Field) append(b []byte) ([]byte, error) {
+	if f.Value == "" {
+		return b, nil
+	}
+	if !httpguts.ValidHeaderFieldName(f.Name) || !httpguts.ValidHeaderFieldValue(f.Value) {
+		return b, fmt.Errorf("cannot send header %.40q: it contains a control character", f.Name)
+	}
+	b = append(b, f.Name...)
+	b = append(b, ": "...)
+	b = append(b, f.Value...)
 	return append(b, "\r\n"...), nil
 }
