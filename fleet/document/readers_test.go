@@ -31,7 +31,6 @@ var readByDecoder = map[string]string{
 	"EntryNode.Protocol":      "whether the document may have unknown fields",
 	"ProtocolRange.Max":       "whether the document may have unknown fields",
 	"ProtocolRange.Min":       "told to nodes of later versions",
-	"Server.Boot":             "discovery/etcd finds it in the document of another server, without decoding all of it",
 }
 
 // Each field that documents accept has a reader in the product: code outside of this package that selects the field
