@@ -45,6 +45,7 @@ func (c *Client) To(s Server) Func {
 // restarted, it has done nothing: the request is signed and sent again, once.
 func (c *Client) do(ctx context.Context, to Server, r *Request) (*Answer, error) {
 	began := time.Now()
+	to.Boot = usableBoot(to.Boot)
 	sequence := c.sequences.to(&to)
 	answer, err := c.send(ctx, &to, r, sequence)
 	var refused *NoVerdictError

@@ -127,7 +127,7 @@ func TestServerIsAnotherProcess(t *testing.T) {
 	for _, step := range []struct {
 		registered string
 		wire       int
-	}{{"first", 2}, {"first", 1}, {"second", 1}, {"by hand", 2}, {"by hand", 1}} {
+	}{{"first", 2}, {"first", 1}, {"second", 1}, {"by hand", 2}, {"by hand", 1}, {strings.Repeat("long", 5000), 2}, {"", 1}} {
 		if err := s.ask(c, step.registered, step.wire); err != nil {
 			t.Error(err)
 		}

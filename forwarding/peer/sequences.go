@@ -9,7 +9,7 @@ import (
 const (
 	// maxSequences bounds the processes of servers whose sequences are kept.
 	maxSequences = 4096
-	// maxBootSize bounds a boot id that a server reports, in bytes.
+	// maxBootSize bounds a boot id, in bytes. One that was put by hand may be too long for a token.
 	maxBootSize = 64
 )
 
@@ -67,10 +67,10 @@ func (s *sequences) getLocked(p process) *hop.Sequence {
 	return begun
 }
 
-// usableBoot returns a boot id as a server has reported it, or nothing.
-func usableBoot(reported string) string {
-	if len(reported) > maxBootSize {
+// usableBoot returns a boot id, or nothing if it is too long.
+func usableBoot(boot string) string {
+	if len(boot) > maxBootSize {
 		return ""
 	}
-	return reported
+	return boot
 }
