@@ -38,6 +38,7 @@ type Config struct {
 	Metrics    *metrics.Registry
 	Logger     *slog.Logger
 	WriteStall time.Duration       // longest time for one write to an entry; 0 = 30 s
+	MaxConns   int                 // limit on all connections; 0 = [server.MaxConns]
 	BodyMemory int64               // of all unfinished bodies, in bytes; 0 = [server.DefaultBodyMemory]
 	Peers      *peertls.TrustStore // for mutual TLS with other nodes; nil = a token suffices, without TLS
 
@@ -101,6 +102,7 @@ func New(c Config) (*Server, error) {
 		Inflight:    inflight,
 		Logger:      c.Logger,
 		Peers:       c.Peers,
+		MaxConns:    c.MaxConns,
 	})
 	metrics.RegisterConnections(c.Metrics, func() metrics.ConnStats {
 		return metrics.ConnStats(s.http.ConnStats())

@@ -26,7 +26,7 @@ import (
 	"colonnade/reasons"
 )
 
-// Config configures an entry. All fields but Open, Starting, WriteStall, TLS, MaxConnsPerIP, BodyMemory, Peers and Local are required.
+// Config configures an entry. All fields but Open, Starting, WriteStall, TLS, MaxConnsPerIP, MaxConns, BodyMemory, Peers and Local are required.
 type Config struct {
 	Node          string
 	Open          bool // requests without a valid key are served, as the account "open"
@@ -39,6 +39,7 @@ type Config struct {
 	WriteStall    time.Duration        // longest time for one write to a client; 0 = 30 s
 	TLS           *peertls.Certificate // for clients; nil = plain HTTP
 	MaxConnsPerIP int                  // limit on connections of one address; 0 = none
+	MaxConns      int                  // limit on all connections; 0 = [server.MaxConns]
 	BodyMemory    int64                // of all unfinished bodies, in bytes; 0 = [server.DefaultBodyMemory]
 	Peers         *peertls.TrustStore  // for mutual TLS with colo servers; nil = without TLS
 	// Local returns the way to a colo server that runs in this process, or nil for any other; nil = all run elsewhere.
@@ -90,6 +91,7 @@ func New(c Config) (*Entry, error) {
 		Logger:        c.Logger,
 		TLS:           c.TLS,
 		MaxPerIP:      c.MaxConnsPerIP,
+		MaxConns:      c.MaxConns,
 		OnRefusedConn: func() { e.metrics.Refused(reasons.TooManyConnections) }, // there is no request, and so no event
 	})
 	metrics.RegisterOutOfTurn(c.Metrics, e.transport.Distrusted)

@@ -41,7 +41,7 @@ func RunColo(ctx context.Context, c ColoConfig, serving func(Running)) error {
 	}
 	srv, err := colo.New(colo.Config{
 		Colo: c.Colo, Node: c.Node, Keys: c.Keys, Log: r.log, Metrics: r.metrics, Logger: c.Logger, WriteStall: c.WriteStall, Peers: peers,
-		CredentialsDir: c.CredentialsDir, OwnFiles: c.ownFiles(), BodyMemory: c.BodyMemory,
+		CredentialsDir: c.CredentialsDir, OwnFiles: c.ownFiles(), MaxConns: c.maxConns(), BodyMemory: c.BodyMemory,
 	})
 	if err != nil {
 		return err

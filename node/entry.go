@@ -50,7 +50,7 @@ func RunEntry(ctx context.Context, c EntryConfig, serving func(Running)) error {
 	e, err := entry.New(entry.Config{
 		Node: c.Node, Open: c.Open, Keys: c.Keys, Table: r.watcher.Table, Starting: r.starting, Log: r.log, Metrics: r.metrics,
 		Logger: c.Logger, WriteStall: c.WriteStall, TLS: public, Peers: peers,
-		MaxConnsPerIP: c.MaxConnsPerIP, BodyMemory: c.BodyMemory, Local: c.Local,
+		MaxConnsPerIP: c.MaxConnsPerIP, MaxConns: c.maxConns(), BodyMemory: c.BodyMemory, Local: c.Local,
 	})
 	if err != nil {
 		return err

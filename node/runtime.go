@@ -52,6 +52,8 @@ type Config struct {
 	PeerTLS          peertls.Files // empty = nodes speak plain HTTP to each other
 	Drain            time.Duration // longest time that running requests may take once the node has to stop
 	Logger           *slog.Logger
+	MaxConns         int           // of the listener for requests; 0 = as many as the limit of open files allows
+	FilesPerConn     int           // open files that a connection may need; 0 = 2
 	WriteStall       time.Duration // longest time of one write to a client; 0 = 30 s
 	BodyMemory       int64         // of all unfinished request bodies, in bytes; 0 = 512 MiB
 }

@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"colonnade/fleet/document"
+	"colonnade/forwarding/server"
 )
 
 // check refuses settings that no node can run with. key is the key that the node will register.
@@ -21,6 +22,9 @@ func (c *Config) check(key string) error {
 	}
 	if c.Drain < 0 {
 		return fmt.Errorf("flag -drain %s: must not be negative", c.Drain)
+	}
+	if c.MaxConns < 0 || c.MaxConns > server.MaxConns {
+		return fmt.Errorf("flag -max-connections %d: must be a number from 1 to %d, or 0 for as many as open files allow", c.MaxConns, server.MaxConns)
 	}
 	if c.AdvertiseAddress != "" {
 		host, port, err := net.SplitHostPort(c.AdvertiseAddress)

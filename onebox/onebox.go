@@ -28,6 +28,10 @@ import (
 	"colonnade/node"
 )
 
+// filesPerConn is how many files of the process a client's connection to the entry may need: its own, and both ends of those to a colo
+// server and to a simulated engine.
+const filesPerConn = 5
+
 // Config describes a fleet. The zero value of every field but Colos and Listen is valid.
 type Config struct {
 	Listen string // of the entry
@@ -258,7 +262,7 @@ func (b *allInOne) lockDir() error {
 func (b *allInOne) node(name, listen, admin string) node.Config {
 	return node.Config{
 		Node: name, Listen: listen, Admin: admin, Etcd: []string{b.fleet.Etcd}, Keys: b.keys, Drain: b.config.Drain,
-		DataDir: filepath.Join(b.fleet.Dir, "nodes"), WriteStall: b.config.WriteStall, BodyMemory: b.config.BodyMemory, Logger: b.logger(name),
+		DataDir: filepath.Join(b.fleet.Dir, "nodes"), WriteStall: b.config.WriteStall, BodyMemory: b.config.BodyMemory, FilesPerConn: filesPerConn, Logger: b.logger(name),
 	}
 }
 

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"cmp"
 	"log/slog"
 	"net"
 	"net/netip"
@@ -14,9 +15,10 @@ import (
 )
 
 const (
-	// maxRejecting bounds the refused connections that get a reason at the same time. Further ones are closed at once: a client
-	// that makes so many does not read it.
-	maxRejecting = 128
+	// maxRejecting bounds the refused connections that get a reason at the same time. It is less where few connections are allowed: one
+	// for rejectingPart. Further ones are closed at once: a client that makes so many does not read it.
+	maxRejecting  = 128
+	rejectingPart = 16
 	// rejectTimeout bounds the time in which a refused client must send its request and read the error.
 	rejectTimeout = 2 * time.Second
 	// rejectReadPause is the time between two reads of a refused client's input, so that a flood costs little.
@@ -35,13 +37,14 @@ type ConnStats struct {
 // [clientWatcher] needs the socket. A connection that is not admitted is refused in one of two ways:
 //
 //	admit ─┬─ within the limits ─────────────────→ counted until remove
-//	       └─ else ─┬─ plain, < maxRejecting ────→ rejecting: reads the request, writes a 429 or 503, waits for the client's close
+//	       └─ else ─┬─ plain, < mayReject ───────→ rejecting: reads the request, writes a 429 or 503, waits for the client's close
 //	                └─ TLS, or too many already ─→ closed
 //
 // The goroutine of a rejecting connection ends within rejectTimeout, or with closeRejecting; listener.count waits for it.
 type connLimiter struct {
 	maxPerIP  int // 0 = no limit per address
 	maxTotal  int
+	mayReject int    // places of rejecting connections
 	silent    bool   // refused connections are closed without a reason, which TLS would have to carry
 	onRefused func() // called for each refused connection; may be nil
 	logger    *slog.Logger
@@ -55,8 +58,9 @@ type connLimiter struct {
 }
 
 func newConnLimiter(c *Config, withTLS bool) *connLimiter {
+	total := cmp.Or(c.MaxConns, MaxConns)
 	return &connLimiter{
-		maxPerIP: c.MaxPerIP, maxTotal: maxConcurrent, silent: withTLS, onRefused: c.OnRefusedConn, logger: c.Logger,
+		maxPerIP: c.MaxPerIP, maxTotal: total, mayReject: min(max(total/rejectingPart, 1), maxRejecting), silent: withTLS, onRefused: c.OnRefusedConn, logger: c.Logger,
 		warnings: rate.Sometimes{Interval: warnInterval}, perIP: map[netip.Addr]int{}, rejecting: map[*net.TCPConn]struct{}{},
 	}
 }
@@ -114,6 +118,20 @@ func (l *connLimiter) add(from netip.Addr) *openai.Error {
 	return nil
 }
 
+// full reports whether no further connection is allowed.
+func (l *connLimiter) full() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.total >= l.maxTotal
+}
+
+// count returns the number of connections of an address.
+func (l *connLimiter) count(from netip.Addr) int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.perIP[from]
+}
+
 // remove ends the count of an admitted connection.
 func (l *connLimiter) remove(c net.Conn) {
 	from := clientPrefix(c.RemoteAddr())
@@ -125,11 +143,11 @@ func (l *connLimiter) remove(c net.Conn) {
 	}
 }
 
-// startReject reserves one of the maxRejecting places.
+// startReject reserves one of the places of rejecting connections.
 func (l *connLimiter) startReject(c *net.TCPConn) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if len(l.rejecting) >= maxRejecting {
+	if len(l.rejecting) >= l.mayReject {
 		return false
 	}
 	l.rejecting[c] = struct{}{}

@@ -10,6 +10,7 @@ import (
 	"runtime"
 	"strings"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
@@ -191,4 +192,40 @@ func TestShutdownClosesRefusedConnections(t *testing.T) {
 	if _, err := late.Read(make([]byte, 1)); err == nil {
 		t.Error("it is still open")
 	}
+}
+
+// At the limit of the server, idle connections of the address with most are closed for a new one: first those that never sent anything.
+// Connections with a request, and those of other addresses, stay.
+func TestIdleConnectionsMakeRoom(t *testing.T) {
+	t.Parallel()
+	begun, release := make(chan struct{}, 1), make(chan struct{})
+	s := forwardtest.ServeConfig(t, server.Config{MaxConns: 6, Handle: func(rc *fasthttp.RequestCtx) {
+		if string(rc.Path()) == "/busy" {
+			begun <- struct{}{}
+			<-release
+		}
+	}})
+	busy, used, other := s.DialFrom("127.0.0.9"), s.DialFrom("127.0.0.9"), s.DialFrom("127.0.0.1")
+	fmt.Fprint(busy, "GET /busy HTTP/1.1\r\nHost: x\r\n\r\n")
+	<-begun
+	s.AssertServed(used, other)
+	silent := []net.Conn{s.DialFrom("127.0.0.9"), s.DialFrom("127.0.0.9"), s.DialFrom("127.0.0.9")}
+	s.WaitFor(func() bool { return s.ConnStats().Open == 6 })
+
+	s.AssertServed(s.DialFrom("127.0.0.2"), s.DialFrom("127.0.0.3"))
+	s.AssertServed(used, other)
+	close(release)
+	for n, c := range silent[:2] {
+		_ = c.SetReadDeadline(time.Now().Add(forwardtest.Patience))
+		if _, err := c.Read(make([]byte, 1)); !errors.Is(err, io.EOF) && !errors.Is(err, syscall.ECONNRESET) {
+			t.Errorf("silent connection %d: %v", n, err)
+		}
+	}
+	if last, err := busy.ReadOK(); err != nil {
+		t.Errorf("the request that was being served: last %v, %v", last, err)
+	}
+	if n := s.ConnStats(); n.Open != 6 || n.RefusedGlobal != 0 {
+		t.Errorf("%+v", n)
+	}
+	s.Stop(server.DrainTimings{})
 }

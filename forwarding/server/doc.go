@@ -1,7 +1,7 @@
 // Package server makes fasthttp strict: limits on sizes, times and connections, TLS, OpenAI-shaped errors, and a drain that fails
 // no request.
 //
-//	listener     accepts connections within the limits of connLimiter, and closes without a reset
+//	listener     accepts connections within the limits of connLimiter, for which it closes idle ones, and closes without a reset
 //	serverConn   a client's connection: TLS handshake, end between two requests while the server drains, httpguard.Framing
 //	Server       fasthttp's settings and hooks; the steps of a drain
 //	Inflight     the requests in flight: cancellation, clients that leave, bodies, hijacked connections

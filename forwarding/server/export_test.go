@@ -8,7 +8,7 @@ const (
 	LingerTime       = lingerTime
 	CancelGrace      = cancelGrace
 	AcceptBackoffMin = acceptBackoffMin
-	MaxConnections   = maxConcurrent
+	MaxConnections   = MaxConns
 	MaxRejecting     = maxRejecting
 )
 

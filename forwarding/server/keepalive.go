@@ -32,6 +32,7 @@ type keepAlive struct {
 	idleSince    atomic.Int64 // time by listener.nanosOf since which the connection is idle; 0 = it is active
 	readDeadline atomic.Int64 // fasthttp's deadline, likewise; 0 = none
 	woken        atomic.Bool  // wake has replaced the deadline
+	lastRequest  atomic.Int64 // when the last request was answered, or the next one's head began, likewise; 0 = it is being served
 
 	waking sync.Mutex // held by wake, and by setActive
 }
@@ -42,11 +43,22 @@ func onConnState(nc net.Conn, state fasthttp.ConnState) {
 	switch state {
 	case fasthttp.StateNew: // idle since it was accepted
 	case fasthttp.StateIdle:
-		c.idleSince.Store(c.listener.nanosNow())
+		now := c.listener.nanosNow()
+		c.idleSince.Store(now)
+		c.lastRequest.Store(now)
+	case fasthttp.StateActive: // a head begins
+		c.idleSince.Store(0)
+		c.lastRequest.Store(c.listener.nanosNow())
 	default:
 		c.idleSince.Store(0)
 	}
 }
+
+// noteRequest notes that a whole head has arrived.
+func (c *serverConn) noteRequest() { c.lastRequest.Store(0) }
+
+// withoutRequestSince returns since when the connection has had no request, or 0 while it has one. It counts anew when a head begins.
+func (c *serverConn) withoutRequestSince() int64 { return c.lastRequest.Load() }
 
 // idleDeadline returns when the connection closes unless its client sends something, and whether it may close.
 func (c *serverConn) idleDeadline() (time.Time, bool) {

@@ -53,6 +53,7 @@ type listener struct {
 	warnings rate.Sometimes
 	began    time.Time // times are stored as nanoseconds after it, so that a step of the wall clock does not change them
 
+	swept     atomic.Int64  // when closeIdle searched last
 	idleLimit atomic.Int64  // nanoseconds of silence after which a connection without a request closes; 0 = it does not
 	served    chan struct{} // closed when no goroutine accepts connections any more
 
@@ -74,6 +75,9 @@ func (l *listener) Accept() (net.Conn, error) {
 		tcp, err := l.acceptTCP()
 		if err != nil {
 			return nil, err
+		}
+		if l.limiter.full() {
+			l.closeIdle(tcp)
 		}
 		if l.limiter.admit(tcp) {
 			return l.register(tcp), nil

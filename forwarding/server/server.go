@@ -22,8 +22,8 @@ const (
 	readTimeout = 10 * time.Second
 	// keepAliveTimeout bounds the time between two requests of a connection.
 	keepAliveTimeout = 75 * time.Second
-	// maxConcurrent is the highest number of connections.
-	maxConcurrent = 64 << 10
+	// MaxConns is the highest number of connections.
+	MaxConns = 64 << 10
 )
 
 // Config is what differs between the servers of entries and of colos.
@@ -38,6 +38,9 @@ type Config struct {
 	Logger      *slog.Logger
 	// MaxPerIP is the highest number of connections of one IPv4 address or one IPv6 /64 network; 0 = no limit.
 	MaxPerIP int
+	// MaxConns is the highest number of all connections, at most [MaxConns], which 0 means. Once there are so many, idle ones are closed for
+	// new ones.
+	MaxConns int
 	// OnRefusedConn, unless it is nil, is called for each connection that is refused by MaxPerIP or by the limit for all.
 	OnRefusedConn func()
 	// TLS is the certificate of a listener for any client, Peers that of a listener for nodes only. Without either, connections use
@@ -82,6 +85,7 @@ func New(c Config) *Server {
 	s.limiter = newConnLimiter(&c, s.tls != nil)
 	s.http = &fasthttp.Server{
 		Handler: func(rc *fasthttp.RequestCtx) {
+			rc.Conn().(*serverConn).noteRequest()
 			c.handle(rc)
 			s.markLast(rc)
 		},
@@ -106,7 +110,7 @@ func New(c Config) *Server {
 		ReadTimeout:                  readTimeout,
 		IdleTimeout:                  keepAliveTimeout,
 		ReadBufferSize:               requestBuffer,
-		Concurrency:                  2 * maxConcurrent, // connLimiter allows fewer, and refuses others with a reason
+		Concurrency:                  2 * MaxConns, // connLimiter allows fewer, and refuses others with a reason
 		DisablePreParseMultipartForm: true,
 		NoDefaultServerHeader:        true,
 		NoDefaultContentType:         true,

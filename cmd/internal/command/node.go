@@ -57,6 +57,8 @@ func (f *NodeFlags) Flags(listen, admin string) []cli.Flag {
 		&cli.StringFlag{Name: "peer-tls-ca", Destination: &c.PeerTLS.CA,
 			Usage: "PEM `FILE` with the authorities that must have signed the certificates of other nodes"},
 		&cli.DurationFlag{Name: "drain", Value: time.Minute, Destination: &c.Drain, Usage: "longest time that running requests may take after SIGTERM"},
+		&cli.IntFlag{Name: "max-connections", Destination: &c.MaxConns, HideDefault: true,
+			Usage: "largest `NUMBER` of connections to -listen (default: as many as the limit of open files allows)"},
 		&cli.BoolFlag{Name: "debug", Destination: &f.debug, Usage: "log at level debug"},
 	}
 }
