@@ -290,6 +290,10 @@ func (c *call) failedForward(at attempt, err error) {
 
 // noVerdict handles an answer that is neither an engine's nor carries a verdict.
 func (c *call) noVerdict(at attempt, err *peer.NoVerdictError) {
+	if err.Status == fasthttp.StatusRequestHeaderFieldsTooLarge { // with the hop token beside them: the client's error
+		c.attempts.fail(openai.HeadersTooLarge(server.MaxHead))
+		return
+	}
 	c.entry.metrics.ForwardFailure(at.Colo.Name)
 	c.entry.config.Logger.Error("colo answered without a verdict", "request_id", c.id, "colo", at.Colo.Name,
 		"server", at.Home.Node, "status", err.Status, "error", err.Err)

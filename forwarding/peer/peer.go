@@ -62,7 +62,9 @@ func ForwardedFields(ofModel []string, value func(name string) string) []transpo
 		fields = append(fields, transport.Field{Name: name, Value: value(name)})
 	}
 	for _, name := range ofModel {
-		fields = append(fields, transport.Field{Name: name, Value: value(name)})
+		if !hop.IsForwarded(name) {
+			fields = append(fields, transport.Field{Name: name, Value: value(name)})
+		}
 	}
 	return fields
 }

@@ -19,7 +19,7 @@ func readError(err error) *openai.Error {
 	var small *fasthttp.ErrSmallBuffer
 	switch {
 	case errors.As(err, &small):
-		return openai.HeadersTooLarge(requestBuffer)
+		return openai.HeadersTooLarge(MaxHead)
 	case errors.Is(err, fasthttp.ErrTimeout), netconn.IsTimeout(err):
 		return openai.RequestTimeout("its head, and the first 8 KiB of its body, must arrive within 10 s")
 	case errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, syscall.ECONNRESET):

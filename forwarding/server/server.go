@@ -16,8 +16,8 @@ import (
 )
 
 const (
-	// requestBuffer is the size limit of a request's head, in bytes.
-	requestBuffer = 16 << 10
+	// MaxHead is the highest size of a request's head, in bytes.
+	MaxHead = 16 << 10
 	// readTimeout bounds the time in which a head and the first maxPrefetch bytes of its body must arrive.
 	readTimeout = 10 * time.Second
 	// keepAliveTimeout bounds the time between two requests of a connection.
@@ -109,7 +109,7 @@ func New(c Config) *Server {
 		StreamRequestBody:            true,
 		ReadTimeout:                  readTimeout,
 		IdleTimeout:                  keepAliveTimeout,
-		ReadBufferSize:               requestBuffer,
+		ReadBufferSize:               MaxHead,
 		Concurrency:                  2 * MaxConns, // connLimiter allows fewer, and refuses others with a reason
 		DisablePreParseMultipartForm: true,
 		NoDefaultServerHeader:        true,
