@@ -144,6 +144,28 @@ func TestServerIsAnotherProcess(t *testing.T) {
 	}
 }
 
+// While two processes answer at one address, the client finds the one that answers, each time.
+func TestTwoProcessesTakeTurns(t *testing.T) {
+	s := startColoServer(t, "new")
+	c := s.client()
+	for _, step := range []struct {
+		boot string
+		wire int
+	}{{"new", 1}, {"old", 2}, {"new", 2}, {"new", 1}, {"old", 2}} {
+		s.restart(step.boot)
+		if err := s.ask(c, "new", step.wire); err != nil {
+			t.Errorf("answered by the %s process: %v", step.boot, err)
+		}
+	}
+	issuers := map[string]bool{}
+	for _, token := range s.served {
+		issuers[token.Issuer] = true
+	}
+	if len(issuers) != 2 {
+		t.Errorf("%d sequences for two processes", len(issuers))
+	}
+}
+
 // A request is signed again once at most, and not at all if another sender has used its token.
 func TestRequestIsSignedAgainOnce(t *testing.T) {
 	s := startColoServer(t, "boot")

@@ -7,28 +7,33 @@ import (
 )
 
 const (
-	// maxSequences bounds the processes of servers whose sequences are kept.
+	// maxSequences bounds the sequences that are kept, and the reported boot ids.
 	maxSequences = 4096
 	// maxBootSize bounds a boot id, in bytes. One that was put by hand may be too long for a token.
 	maxBootSize = 64
 )
 
-// process is a process of a colo server, by the boot id that its document has or that it reports itself.
+// process is a process of a colo server.
 type process struct{ colo, node, boot string }
 
 // sequences has a sequence of hop tokens for each process of a server. The document of a server may name an earlier process, or one
 // that never was, if it was put by hand; then the server reports which it is. The zero value is ready for use by several goroutines at
 // once.
 type sequences struct {
-	mu sync.Mutex // guards the field below
-	of map[process]*hop.Sequence
+	mu        sync.Mutex // guards the fields below
+	byProcess map[process]*hop.Sequence
+	reported  map[process]string // boot id of the process that answers instead of the one in a document
 }
 
-// to returns the sequence for a server, as its document names it.
+// to returns the sequence for the process that answers for a server, as far as it is known.
 func (s *sequences) to(server *Server) *hop.Sequence {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.getLocked(process{server.Colo, server.Node, server.Boot})
+	p := processOf(server)
+	if boot, ok := s.reported[p]; ok {
+		p.boot = boot
+	}
+	return s.getLocked(p)
 }
 
 // renew returns the sequence for a server that has refused a token of used, and has reported its boot id.
@@ -38,9 +43,9 @@ func (s *sequences) renew(server *Server, used *hop.Sequence, boot string) *hop.
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	next := s.getLocked(process{server.Colo, server.Node, boot})
-	s.of[process{server.Colo, server.Node, server.Boot}] = next
-	return next
+	current := s.getLocked(process{server.Colo, server.Node, boot})
+	s.reported[processOf(server)] = boot
+	return current
 }
 
 // drop forgets the sequence of a token that was used before. If that was not a replay, another process goes on with the same sequence,
@@ -48,24 +53,26 @@ func (s *sequences) renew(server *Server, used *hop.Sequence, boot string) *hop.
 func (s *sequences) drop(server *Server, used *hop.Sequence) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for _, boot := range [...]string{server.Boot, used.Boot()} {
-		if p := (process{server.Colo, server.Node, boot}); s.of[p] == used {
-			delete(s.of, p)
-		}
+	if p := (process{server.Colo, server.Node, used.Boot()}); s.byProcess[p] == used {
+		delete(s.byProcess, p)
 	}
 }
 
 func (s *sequences) getLocked(p process) *hop.Sequence {
-	if found := s.of[p]; found != nil {
+	if found := s.byProcess[p]; found != nil {
 		return found
 	}
-	if s.of == nil || len(s.of) >= maxSequences {
-		s.of = map[process]*hop.Sequence{} // a sequence that begins anew has another name, so no number is used twice
+	if s.byProcess == nil || max(len(s.byProcess), len(s.reported)) >= maxSequences {
+		// A sequence that begins anew has another name, so no number is used twice.
+		s.byProcess, s.reported = map[process]*hop.Sequence{}, map[process]string{}
 	}
 	begun := hop.NewSequence(p.boot)
-	s.of[p] = begun
+	s.byProcess[p] = begun
 	return begun
 }
+
+// processOf returns the process that the document of a server names.
+func processOf(server *Server) process { return process{server.Colo, server.Node, server.Boot} }
 
 // usableBoot returns a boot id, or nothing if it is too long.
 func usableBoot(boot string) string {
