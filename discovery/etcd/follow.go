@@ -210,7 +210,7 @@ func (f *follower) apply(events []bufferedEvent) {
 			f.watcher.documents.put(d, now)
 		}
 	}
-	if len(events) > 0 {
+	if len(events) > 0 && f.watcher.documents.changed { // a watch begins with events that change nothing
 		f.watcher.pacer.change(now)
 	}
 }

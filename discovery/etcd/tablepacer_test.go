@@ -42,11 +42,20 @@ func follow(t *testing.T, f func(*testing.T, *followTest)) {
 
 // send sends a response with changes of n accounts, each of another transaction.
 func (s *followTest) send(n int) {
-	r := clientv3.WatchResponse{}
-	for range n {
+	revisions := make([]int64, n)
+	for i := range revisions {
 		s.revision++
+		revisions[i] = s.revision
+	}
+	s.sendAt(revisions...)
+}
+
+// sendAt sends a response with the accounts that were put at these revisions.
+func (s *followTest) sendAt(revisions ...int64) {
+	r := clientv3.WatchResponse{}
+	for _, revision := range revisions {
 		r.Events = append(r.Events, &clientv3.Event{Type: clientv3.EventTypePut, Kv: &mvccpb.KeyValue{
-			Key: fmt.Appendf(nil, "accounts/a%d", s.revision), Value: []byte("{}"), ModRevision: s.revision, CreateRevision: s.revision,
+			Key: fmt.Appendf(nil, "accounts/a%d", revision), Value: []byte("{}"), ModRevision: revision, CreateRevision: revision,
 		}})
 	}
 	r.Header = &etcdserverpb.ResponseHeader{Revision: s.revision}
@@ -90,6 +99,24 @@ func TestChangesThatArriveTogetherAreInOneTable(t *testing.T) {
 		time.Sleep(100 * time.Millisecond)
 		if s.built() != 1 || s.inTable() != 208 {
 			t.Errorf("%d tables, %d accounts; want 1 and 208", s.built(), s.inTable())
+		}
+	})
+}
+
+// An event that changes nothing, as at the start of each watch, does not make the table of later changes due at once.
+func TestEventsWithoutChangeAreNotCounted(t *testing.T) {
+	follow(t, func(t *testing.T, s *followTest) {
+		s.send(1)
+		time.Sleep(time.Second)
+		s.sendAt(s.revision)
+		time.Sleep(time.Second)
+		for range 8 {
+			s.send(1)
+			time.Sleep(time.Millisecond)
+		}
+		time.Sleep(100 * time.Millisecond)
+		if s.built() != 2 || s.inTable() != 9 {
+			t.Errorf("%d tables, %d accounts; want 2 and 9", s.built(), s.inTable())
 		}
 	})
 }
