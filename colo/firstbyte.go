@@ -26,7 +26,10 @@ func (c *call) observeFirstByte(class openai.EngineClass) {
 func (c *call) observeNoFirstByte(err error) {
 	after := c.firstByte.Sub(c.sent)
 	var failed *transport.ExchangeError
+	var unusable *credentialError
 	switch {
+	case errors.As(err, &unusable):
+		return // nothing was sent
 	case !errors.As(err, &failed):
 		after = max(after-Linger, time.Millisecond) // that long the engine may have taken to close
 	case failed.Phase != transport.PhaseFirstByte || !failed.Timeout:

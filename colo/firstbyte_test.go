@@ -21,7 +21,7 @@ import (
 func TestFirstByteMovesLimit(t *testing.T) {
 	f := func(what string, api openai.API, took time.Duration, tell func(*call), falls bool) {
 		t.Helper()
-		c := &call{model: &fleet.Model{}, route: openai.Route{API: api}, body: openai.Body{Stream: true}}
+		c := &call{server: &Server{config: Config{Logger: slog.New(slog.DiscardHandler)}}, model: &fleet.Model{}, route: openai.Route{API: api}, body: openai.Body{Stream: true}}
 		c.sent = time.Now()
 		c.firstByte = c.sent.Add(took)
 		if got := limitFalls(t, c, tell); got != falls {
@@ -51,6 +51,7 @@ func TestFirstByteMovesLimit(t *testing.T) {
 	f("an engine that broke", openai.Chat, late, exchange(transport.PhaseFirstByte, false), false)
 	f("no connection in time", openai.Chat, late, exchange(transport.PhaseConnect, true), false)
 	f("a cut answer", openai.Chat, late, exchange(transport.PhaseStream, true), false)
+	f("a credential that cannot be used", openai.Chat, late, failed(&credentialError{err: errors.New("none")}), false)
 }
 
 // limitFalls says whether a limit of 16, at which a first token takes 100 ms, falls after forty such observations.
