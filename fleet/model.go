@@ -48,7 +48,7 @@ type Model struct {
 	MaxInputs int `json:"max_inputs" range:"1,1000000"`
 	// Engine fields that requests may have. Without it, requests with a field by which the engine would choose an adapter,
 	// a peer, a rank, a file or the like are refused; the page for clients lists them.
-	AllowFields []string `json:"allow_fields,omitzero" oneof:"adapter_id adapter_source api_base base_url bootstrap_host bootstrap_port bootstrap_room chat_template conversation_params custom_logit_processor data_parallel_rank disagg_prefill_dp_rank disaggregated_params ec_transfer_params fallbacks file_urls id_slot keep_alive kv_transfer_params logits_processors lora lora_path lora_request models ngram_corpus_id nvext options parameters priority prompt_embeds provider request_id rid route routed_dp_rank session_id session_params template user_config vllm_xargs"`
+	AllowFields []string `json:"allow_fields,omitzero" oneof:"adapter_id adapter_source api_base base_url bootstrap_host bootstrap_port bootstrap_room chat_template conversation_params custom_logit_processor data_parallel_rank disagg_prefill_dp_rank disaggregated_params ec_transfer_params extra_body extra_headers fallbacks file_urls id_slot keep_alive kv_transfer_params logits_processors lora lora_path lora_request models ngram_corpus_id nvext options parameters priority prompt_embeds provider request_id rid route routed_dp_rank session_id session_params template user_config vllm_xargs"`
 	// Price of tokens, for events and fair queues. Either all models of a pool should have one, in one unit, or none.
 	Cost Cost `json:"cost,omitzero"`
 	// Names of further request headers that are forwarded to engines.

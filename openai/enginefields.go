@@ -16,7 +16,7 @@ type EngineField struct {
 	Engines []string // that read it; "openai" stands for other engines and proxies with this API
 }
 
-// FileURLs is the name of the one EngineField that is no member of a body: a URL of the scheme file.
+// FileURLs is the name of the one EngineField that is no member of a body: a URL of the scheme file, or the path of a file.
 const FileURLs = "file_urls"
 
 // AllEngineFields returns the table of engine fields. Each name was found in the engine's own request schema or
@@ -44,6 +44,8 @@ var engineFieldTable = []EngineField{
 	{"bootstrap_room", "the transfer between two peers", []string{"sglang"}},
 	{"api_base", "the server that generates", []string{"openai"}},
 	{"base_url", "the server that generates", []string{"openai"}},
+	{"extra_body", "any field of the server behind a proxy, those of this table among them", []string{"openai"}},
+	{"extra_headers", "headers to the server behind a proxy", []string{"openai"}},
 	{"user_config", "servers, models and keys", []string{"openai"}},
 	{"data_parallel_rank", "a data-parallel rank", []string{"sglang"}},
 	{"routed_dp_rank", "a data-parallel rank", []string{"sglang"}},
@@ -65,7 +67,7 @@ var engineFieldTable = []EngineField{
 	{"options", "the size of the context and other settings for which the model is loaded again", []string{"ollama"}},
 	{"keep_alive", "how long the model stays in memory", []string{"ollama"}},
 	{"template", "a template that the engine executes", []string{"ollama"}},
-	{FileURLs, "a file on the engine's machine: a URL of images, audio or video that begins with `file:`", []string{"vllm", "sglang", "llamacpp"}},
+	{FileURLs, "a file on the engine's machine: a URL of images, audio or video that begins with `file:`, or a path in its place", []string{"vllm", "sglang", "llamacpp"}},
 }
 
 // namedField is the bit of an engine field.

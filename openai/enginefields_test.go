@@ -108,6 +108,49 @@ func TestPeekFindsFileURLs(t *testing.T) {
 	}
 }
 
+// SGLang opens a string that ends like the name of an image as a path, and any other if there is a file of that name.
+func TestPeekFindsFilePaths(t *testing.T) {
+	content := func(part string) string { return `{"model":"m","messages":[{"content":[` + part + `]}]}` }
+	parts := []string{`{"image_url":{"url":"%"}}`, `{"image_url":"%"}`, `{"video_url":{"url":"%"}}`, `{"audio_url":{"\u0075r\u006c":"%"}}`,
+		`{"image":["a","%"]}`, `{"\u0069mage_url":"%"}`}
+	for _, path := range []string{"/data/photo.PNG", "/etc/hostname", `\/data\/clip`, "../x.jpg", "photo.webp", " /x.gif", "/9j/../x", "data/x.png", "data/a clip",
+		"concat:/data/clip", "ftp://x/y", `\u002fetc/hostname`, "~/x", "HTTPS/../x.png"} {
+		for _, part := range parts {
+			if got := peekFields(t, content(strings.Replace(part, "%", path, 1))); got != only(openai.FileURLs) {
+				t.Errorf("%s in %s: %x", path, part, got)
+			}
+		}
+		if got := peekFields(t, content(`{"type":"text","text":"`+path+`"},{"page_url":"`+path+`"},{"urls":"`+path+`"}`)); got != 0 {
+			t.Errorf("%s in text: %q", path, got.First())
+		}
+	}
+	for _, url := range []string{"https://x/y.png", "HTTP://x/a.gif", "data:image/png;base64,/9j/A.png", "gs://bucket/x.png", "s3://bucket/x.png", "", "auto",
+		"/9j/4AAQSkZJRg==", `\/9j\/4AAQ\nSkZJRg==`, "iVBORw0KGgo/+A==", "iVBOR/png", "low.res", `C\\x`, strings.Repeat("/./x", 10<<10)} {
+		for _, part := range parts {
+			if got := peekFields(t, content(strings.Replace(part, "%", url, 1))); got != 0 {
+				t.Errorf("%.40s in %s: %q", url, part, got.First())
+			}
+		}
+	}
+}
+
+func TestPeekFindsFilesInForms(t *testing.T) {
+	f := func(want openai.EngineFields, fields ...string) {
+		t.Helper()
+		peeked, err := openai.Peek(openai.Images, formType, []byte(formBody(append(fields, "model|m")...)))
+		if err != nil || peeked.EngineFields != want {
+			t.Errorf("%q: %x, %v", fields, peeked.EngineFields, err)
+		}
+	}
+	for _, name := range []string{"url", "image", "image[]", "URL", "url[0]"} {
+		f(only(openai.FileURLs), name+"|file:///data/x.png")
+		f(only(openai.FileURLs), name+"|/data/x.png")
+		f(0, name+"|https://x/y.png")
+	}
+	f(only(openai.FileURLs), "mask_url| FILE:///x")
+	f(0, "prompt|file:///data/x.png", "url|fi\\", `url|\`)
+}
+
 func TestEngineFieldsOf(t *testing.T) {
 	f := func(engine string, want ...string) {
 		t.Helper()

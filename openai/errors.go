@@ -56,7 +56,7 @@ func EngineFieldNotAllowed(field, model string) *Error {
 	e := &Error{Row: row(NumberUnsupportedParameter), Param: field}
 	if field == FileURLs {
 		e.Param = ""
-		e.Message = fmt.Sprintf("a URL in the request begins with \"file:\", which would read a file on the engine's machine: send the content as a data: URL, or let the operator list %q under allow_fields of the model %q", field, Cut(model))
+		e.Message = fmt.Sprintf("a URL in the request is one of a file, or a path, which the engine would read on its own machine: send the content as a data: URL, or let the operator list %q under allow_fields of the model %q", field, Cut(model))
 		return e
 	}
 	e.Message = fmt.Sprintf("the field %q is not supported: it chooses something on the engine's side; leave it out, or let the operator list it under allow_fields of the model %q", field, Cut(model))

@@ -14,7 +14,17 @@ func mayBeFileURL(raw []byte) bool {
 // isFileURL reports whether a string, as written between its quotes, is a URL of the scheme file where a body has URLs of images, audio
 // or video: engines open it on their own machine. Text of a prompt may begin in the same way.
 func (s *scan) isFileURL(raw []byte) bool {
-	return isMediaName(s.b[s.name.from:s.name.to]) && hasFileScheme(raw)
+	var buf [maxKey]byte
+	return isMediaName(s.passedName(buf[:0])) && hasFileScheme(raw)
+}
+
+// passedName returns the name of the member passed last, unescaped if it can be one that matters.
+func (s *scan) passedName(buf []byte) []byte {
+	name := s.b[s.name.from:s.name.to]
+	if len(name) <= 6*maxKey && bytes.IndexByte(name, '\\') >= 0 {
+		name, _ = appendUnescaped(buf, name)
+	}
+	return name
 }
 
 // hasFileScheme reads a URL as the most lenient parsers do, which pass over white space (WHATWG URL, section 4.4).
@@ -41,12 +51,8 @@ func hasFileScheme(raw []byte) bool {
 	return matched == len(scheme)
 }
 
-// isMediaName reports whether engines read a URL of a file in a member with this name, as written between its quotes.
+// isMediaName reports whether engines read a URL of a file in a member with this name.
 func isMediaName(name []byte) bool {
-	var buf [maxKey]byte
-	if bytes.IndexByte(name, '\\') >= 0 && len(name) <= 6*maxKey {
-		name, _ = appendUnescaped(buf[:0], name)
-	}
 	switch string(name) {
 	case "image", "audio", "video", "file":
 		return true

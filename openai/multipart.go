@@ -137,6 +137,9 @@ func (f *form) take(p formPart, content span) *Error {
 	if is == 0 {
 		folded := appendFolded(nil, []byte(p.name))
 		base, _, indexed := strings.Cut(string(folded), "[")
+		if value := f.body[content.from:content.to]; !p.file && namesFile(base, value) {
+			f.out.EngineFields |= EngineFieldsNamed([]string{FileURLs})
+		}
 		folds := fieldOf([]byte(base))
 		if folds >= firstEngineField {
 			f.out.EngineFields |= EngineFields(folds)

@@ -80,7 +80,7 @@ func (s *scan) scalar() bool {
 	switch s.space() {
 	case '"':
 		raw, _, ok := s.str()
-		if ok && mayBeFileURL(raw) && s.isFileURL(raw) {
+		if ok && (mayBeFileURL(raw) && s.isFileURL(raw) || s.mayHoldPath() && s.isFilePath(raw)) {
 			s.fileURL = true
 		}
 		return ok

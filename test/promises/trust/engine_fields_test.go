@@ -47,6 +47,7 @@ func TestEngineFieldsAreRefused(t *testing.T) {
 	refused("lora_path", body("own", `"lora\u005fpath":"x"`))
 	refused("chat_template", body("own", `"chat_template_kwargs":{"chat_template":"x"}`))
 	refused("file_urls", body("own", `"x":[{"image_url":{"url":"\u0066ile:///etc/passwd"}}]`))
+	refused("file_urls", body("own", `"x":[{"image_url":{"url":"/data/photo.png"}}]`))
 	refused("priority", body("adapters", `"lora_path":"x","priority":-1`))
 	refused("lora_path", body("sglang", `"lora_path":"x"`))
 	passes(body("adapters", `"lora_path":"x","y":[{"image_url":"file:///srv/a.png"}]`))
