@@ -222,7 +222,8 @@ func (t *attempts) serverLost(e *openai.Error, budget func() bool) {
 	t.lostServerOnce, t.failure = true, e
 }
 
-// notSent notes that a server, or the engines of a colo, could not be connected. Nothing was sent, so going on is free of charge; the plan bounds it.
+// notSent notes that a server, or the engines of a colo, could not be connected. Nothing was sent, so going on is free of charge; the
+// plan bounds it.
 func (t *attempts) notSent(e *openai.Error) {
 	if t.failure == nil || !t.failure.NoRetry { // else an engine may have generated an answer before
 		t.failure = e

@@ -51,17 +51,13 @@ func (c *call) answerJSON(body []byte) {
 // serveHealth answers health checks, which need no key and leave no event. It reports whether the request was one.
 func (e *Entry) serveHealth(rc *fasthttp.RequestCtx) bool {
 	path, _, _ := strings.Cut(string(rc.RequestURI()), "?")
-	if !strings.HasPrefix(path, "/health") {
-		return false
-	}
 	switch path {
 	case "/health", "/health/ready", "/health/live":
 	default:
 		return false
 	}
 	if err := server.CheckHead(&rc.Request.Header, e.maxBody()); err != nil {
-		e.metrics.Refused(refusalLabel(err))
-		server.WriteError(rc, err, "")
+		e.refuseWithoutEvent(rc, err)
 		rc.SetConnectionClose() // a client that sends such a head may have more behind it
 		return true
 	}
@@ -71,9 +67,7 @@ func (e *Entry) serveHealth(rc *fasthttp.RequestCtx) bool {
 		e.probers.asked(rc.RemoteIP().String(), e.draining.Load(), time.Now())
 	}
 	if !rc.IsGet() && !rc.IsHead() {
-		err := openai.MethodNotAllowed(string(rc.Method()), "GET, HEAD")
-		e.metrics.Refused(refusalLabel(err))
-		server.WriteError(rc, err, "")
+		e.refuseWithoutEvent(rc, openai.MethodNotAllowed(string(rc.Method()), "GET, HEAD"))
 		return true
 	}
 	status, text := fasthttp.StatusOK, "ok\n"

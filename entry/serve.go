@@ -34,7 +34,7 @@ func (e *Entry) serve(rc *fasthttp.RequestCtx) {
 	defer func() { c.recoverPanic(recover()) }()
 	t := e.config.Table()
 	c.page = readPage(&rc.Request.Header, t.Origins())
-	c.page.allowReading(&rc.Response.Header)
+	c.page.setCORS(&rc.Response.Header)
 	if err := e.checkHead(&rc.Request.Header, t); err != nil {
 		c.refuse(err)
 		rc.SetConnectionClose() // a client that sends such a head may have more behind it

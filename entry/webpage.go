@@ -23,18 +23,22 @@ const preflightMaxAge = "7200"
 // know. So without a valid key the origin decides whether the request is served, and with one only whether the page may read the
 // answer. Browsers let every page open a WebSocket and read from it, so there the origin decides in both cases.
 type webPage struct {
-	origin string // as sent; may be empty
-	trust  pageTrust
-	reads  string // the value of Access-Control-Allow-Origin; empty = the page may not read the answer
+	origin      string // as sent; may be empty
+	trust       pageTrust
+	allowOrigin string // value of Access-Control-Allow-Origin; empty = the page may not read the answer
 }
 
-// pageTrust is which requests of a page are served.
+// pageTrust says which requests of a page are served.
 type pageTrust int
 
 const (
-	trustAlways  pageTrust = iota // no page, one of a listed origin, or one of the entry's own origin
-	trustWithKey                  // with a valid key: every origin may use the entry, or its own origin is under a name that can be rebound
-	trustForeign                  // a page of an origin that is not listed
+	// trustAlways: all requests. There is no page, or it has a listed origin or that of the entry.
+	trustAlways pageTrust = iota
+	// trustWithKey: requests and sessions with a valid key. Every origin is listed, or the page has the origin of the entry under a name
+	// that can be rebound.
+	trustWithKey
+	// trustForeign: requests with a valid key, and no sessions. The origin is not listed.
+	trustForeign
 )
 
 // readPage finds out from a head, which need not have passed the guard, which page has sent a request.
@@ -53,10 +57,10 @@ func readPage(h *fasthttp.RequestHeader, origins []string) webPage {
 	page := webPage{origin: string(origin), trust: trustForeign}
 	switch {
 	case slices.Contains(origins, page.origin):
-		page.trust, page.reads = trustAlways, page.origin
+		page.trust, page.allowOrigin = trustAlways, page.origin
 		return page
 	case slices.Contains(origins, fleet.AnyOrigin):
-		page.trust, page.reads = trustWithKey, fleet.AnyOrigin
+		page.trust, page.allowOrigin = trustWithKey, fleet.AnyOrigin
 	}
 	page.trust = min(page.trust, ownOrigin(h, page.origin))
 	return page
@@ -78,12 +82,12 @@ func ownOrigin(h *fasthttp.RequestHeader, origin string) pageTrust {
 	return trustWithKey
 }
 
-// allowReading lets the page read a response. It must not be called before the response is reset.
-func (p *webPage) allowReading(h *fasthttp.ResponseHeader) {
-	if p.reads == "" {
+// setCORS lets the page read a response, if it may. A later reset of the response removes the headers.
+func (p *webPage) setCORS(h *fasthttp.ResponseHeader) {
+	if p.allowOrigin == "" {
 		return
 	}
-	h.Set("Access-Control-Allow-Origin", p.reads)
+	h.Set("Access-Control-Allow-Origin", p.allowOrigin)
 	h.Set("Access-Control-Expose-Headers", "*")
 	h.Set("Vary", "Origin")
 }
@@ -106,19 +110,19 @@ func (e *Entry) servePreflight(rc *fasthttp.RequestCtx) bool {
 	t := e.config.Table()
 	page := readPage(h, t.Origins())
 	if err := e.checkHead(h, t); err != nil {
-		e.refuseOutside(rc, err)
+		e.refuseWithoutEvent(rc, err)
 		rc.SetConnectionClose() // a client that sends such a head may have more behind it
 		return true
 	}
 	switch {
 	case e.starting():
-		e.refuseOutside(rc, openai.Unavailable(reasons.Starting, time.Second))
+		e.refuseWithoutEvent(rc, openai.Unavailable(reasons.Starting, time.Second))
 		return true
-	case page.reads == "":
-		e.refuseOutside(rc, openai.OriginNotAllowed(page.origin))
+	case page.allowOrigin == "":
+		e.refuseWithoutEvent(rc, openai.OriginNotAllowed(page.origin))
 		return true
 	}
-	page.allowReading(&rc.Response.Header)
+	page.setCORS(&rc.Response.Header)
 	answer := &rc.Response.Header
 	answer.Set("Access-Control-Allow-Methods", "GET, POST")
 	answer.Set("Access-Control-Allow-Headers", "Authorization, *") // the wildcard does not include Authorization
@@ -130,8 +134,8 @@ func (e *Entry) servePreflight(rc *fasthttp.RequestCtx) bool {
 	return true
 }
 
-// refuseOutside refuses a request that has no id and no event.
-func (e *Entry) refuseOutside(rc *fasthttp.RequestCtx, err *openai.Error) {
+// refuseWithoutEvent answers a request that has no id with an error, and counts it.
+func (e *Entry) refuseWithoutEvent(rc *fasthttp.RequestCtx, err *openai.Error) {
 	e.metrics.Refused(refusalLabel(err))
 	server.WriteError(rc, err, "")
 }

@@ -103,7 +103,7 @@ func conflictsOf(keys []*APIKey) (found []Conflict) {
 		winner := slices.IndexFunc(keys[:i], func(other *APIKey) bool { return other.SHA256 == k.SHA256 })
 		if winner >= 0 {
 			found = append(found, Conflict{
-				What: "key", Value: k.ID, Winner: KindAPIKey.Key(keys[winner].ID), Loser: KindAPIKey.Key(k.ID),
+				What: ConflictKey, Value: k.ID, Winner: KindAPIKey.Key(keys[winner].ID), Loser: KindAPIKey.Key(k.ID),
 			})
 		}
 	}

@@ -109,7 +109,7 @@ func (t *Table) claimAliases() {
 			if !taken {
 				t.aliases[alias] = m
 			} else if winner != m {
-				t.conflict("alias", alias, KindModel.Key(winner.Name), KindModel.Key(m.Name))
+				t.conflict(ConflictAlias, alias, KindModel.Key(winner.Name), KindModel.Key(m.Name))
 			}
 		}
 	}

@@ -31,16 +31,18 @@ type Table struct {
 
 // Conflict is an alias, URL, colo or hash that two documents claim.
 type Conflict struct {
-	What   string `json:"what"` // alias, url, colo or key
+	What   string `json:"what"` // one of the constants below
 	Value  string `json:"value"`
 	Winner string `json:"winner"` // key of the document that has it
 	Loser  string `json:"loser"`  // key of the other
 }
 
-// ConflictColo is the [Conflict.What] of two servers of one colo, and ConflictURL that of two endpoints with one URL.
+// The values of [Conflict.What].
 const (
-	ConflictColo = "colo"
-	ConflictURL  = "url"
+	ConflictAlias = "alias" // of two models
+	ConflictURL   = "url"   // of two endpoints of a colo
+	ConflictColo  = "colo"  // of two servers
+	ConflictKey   = "key"   // two API keys with one hash
 )
 
 // Rejection is a document whose newest version is not in force.

@@ -122,7 +122,7 @@ func (s *fleetState) err() error {
 // intended. A second document for a URL or a key is not in force in part, which is a mistake.
 func (l *problemList) addConflicts(conflicts []fleet.Conflict) {
 	for _, c := range conflicts {
-		if c.What == "alias" {
+		if c.What == fleet.ConflictAlias {
 			l.warnf(c.Loser, "%s: aliases: %q: requests for it go to %s, which has the same name or alias", c.Loser, c.Value, c.Winner)
 		} else {
 			l.errorf(c.Loser, "%s: %s: %q: not in force, since %s has the same %s", c.Loser, c.What, c.Value, c.Winner, c.What)

@@ -87,8 +87,9 @@ func (s *documentState) holdBack(now time.Time) {
 }
 
 // dropReplaced takes documents out of force whose deletion is held back and that were put again under another name: an
-// endpoint whose URL another one has, a server whose colo another one has, an API key whose hash another one has, and a model whose name is another one's alias.
-// It reports whether there was any. Of an alias that two models claim, only the alias goes to the one in the store.
+// endpoint whose URL another one has, a server whose colo another one has, an API key whose hash another one has, and a model
+// whose name is another one's alias. It reports whether there was any. Of an alias that two models claim, only the alias goes
+// to the one in the store.
 func (s *documentState) dropReplaced(t *fleet.Table, now time.Time) bool {
 	some := false
 	for _, c := range t.Conflicts {
@@ -96,9 +97,9 @@ func (s *documentState) dropReplaced(t *fleet.Table, now time.Time) bool {
 		switch c.What {
 		case fleet.ConflictColo:
 			reason = "its colo has the server " + c.Winner
-		case "key":
+		case fleet.ConflictKey:
 			reason = "its hash is that of " + c.Winner
-		case "alias": // the winner is a model's own name, which wins although it yields
+		case fleet.ConflictAlias: // the winner is a model's own name, which wins although it yields
 			key, other, reason = c.Winner, c.Loser, "its name is an alias of "+c.Loser
 		}
 		if s.known[key].absence != deletionPending || s.known[other].absence != inStore {

@@ -100,9 +100,8 @@
 // # Bounds
 //
 // Every call has a deadline; nothing waits for a connection that swallows packets. A table waits for 5 to 15 ms for changes that
-// arrive together with the first. There is at most one each 20 ms, or each ten times the time that the last one took, but no more
-// than 200 ms. Of
-// each kind of warning, one document causes at most four lines at once, and then four a minute.
+// arrive together with the first. Between two tables there are at least 20 ms, or ten times the time that the last one took, up to
+// 200 ms. Of each kind of warning, one document causes at most four lines at once, and then four a minute.
 //
 // Memory is that of the documents, three times: as fetched, as trees, as the table; and a fourth time while the file of last
 // good documents is written, which is at most once a second and during at most a tenth of the time. An API key takes about

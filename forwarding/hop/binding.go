@@ -9,13 +9,13 @@ import (
 
 // Binding is the request that a token is signed for. A token is not valid for a request that differs in any of it.
 //
-// Signed is what decides what an engine does: the server, the request line with its query, the body, Content-Type, Accept, User-Agent,
-// and the header lines of the model's forward_headers, which the token names ([MoreHeaders]). A server forwards no other header line but
-// traceparent ([Token.Forwards]). The token also has the process of the server and a number, so that it is good once ([ReplayGuard]).
+// A token signs the server, the request line with its query, the body, Content-Type, Accept, User-Agent, and the header lines of the
+// model's forward_headers, which it names ([MoreHeaders]). A server forwards no other header line but traceparent ([Token.Forwards]).
+// The token also has the process of the server and a number, so that it is good once ([ReplayGuard]).
 //
-// Not signed are traceparent, since proxies between nodes that trace requests rewrite it; Host, the framing and the lines of the
+// It does not sign traceparent, since proxies between nodes that trace requests rewrite it; Host, the framing and the lines of the
 // connection, since they end at the server and no engine gets them; the lines of a WebSocket handshake, since only its subprotocol is
-// forwarded and the messages that follow are not signed either; and the response. Only TLS between nodes protects these.
+// forwarded and the messages that follow are not signed either; nor the response. Only TLS between nodes protects these.
 type Binding struct {
 	Audience string // the server's node name
 	Method   string
