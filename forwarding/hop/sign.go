@@ -14,7 +14,8 @@ import (
 
 const (
 	version = "v2."
-	// oldVersion is that of entries which have not been updated yet. Its tokens are good until they expire, not once.
+	// oldVersion is that of entries which have not been updated yet, so that nodes can be updated one after the other. Its tokens can be
+	// used again until they expire. The version that follows the first release removes it.
 	oldVersion = "v1."
 	// tokenLifetime is the greatest difference between the time of issue and the clock of the verifier, either way: a token is
 	// used within seconds, and clocks may be apart by minutes.
