@@ -52,7 +52,8 @@ func (r *reserve) missing(dir string) int64 {
 	if err := syscall.Statfs(dir, &disk); err != nil {
 		return 0
 	}
-	free, size := int64(disk.Bavail)*disk.Bsize, int64(disk.Blocks)*disk.Bsize
+	block := int64(disk.Bsize)
+	free, size := int64(disk.Bavail)*block, int64(disk.Blocks)*block
 	return min(reserveSegments*r.segmentBytes, size/4) - free
 }
 
