@@ -82,9 +82,9 @@ func (m *bodyMemory) perHolder(limit int) int64 { return m.whole(limit) / 2 }
 // reserve counts n more bytes for a body of at most limit bytes. It returns a [bodyMemoryError] if there is no room for them, or if the
 // body was evicted.
 func (m *bodyMemory) reserve(b *unfinishedBody, n, limit int) error {
-	now := time.Now()
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	now := time.Now() // under the lock, so that it is not before any time that is stored
 	if b.evicted.Load() {
 		return m.evictedErrorLocked(b, now)
 	}
@@ -116,9 +116,9 @@ func (m *bodyMemory) release(b *unfinishedBody, n int) {
 
 // end ends the count of a body. It returns a [bodyMemoryError] if the body was evicted before; it is not evicted from now on.
 func (m *bodyMemory) end(b *unfinishedBody) error {
-	now := time.Now()
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	now := time.Now()
 	if b.evicted.Load() {
 		return m.evictedErrorLocked(b, now)
 	}

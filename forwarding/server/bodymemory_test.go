@@ -104,6 +104,26 @@ func TestBodiesAreEvicted(t *testing.T) {
 	})
 }
 
+// A body that grows while another one waits to evict it may be evicted all the same.
+func TestBodyGrowsBeforeItsEviction(t *testing.T) {
+	m := newMemoryTest(t)
+	full := []*unfinishedBody{m.add("a", 16, ""), m.add("a", 16, ""), m.add("b", 16, ""), m.add("b", 16, "")}
+	m.mu.Lock()
+	waiting := make(chan error, 1)
+	go func() {
+		b := &unfinishedBody{key: holderKey{account: "c"}, conn: &wakeConn{}}
+		waiting <- m.reserve(b, unit, largestBody)
+	}()
+	time.Sleep(5 * time.Millisecond) // it waits for the lock, as a rule
+	for _, b := range full {
+		b.grown = time.Now()
+	}
+	m.mu.Unlock()
+	if err := <-waiting; err != nil {
+		t.Error(err)
+	}
+}
+
 // Whatever clients do: the memory and each account's half are kept, and an account within its fair share is not refused.
 func TestBodyMemoryAtRandom(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(1, 2))
