@@ -11,10 +11,11 @@ import (
 // Unreachable returns an address on which connections are neither accepted nor refused, until the end of the test.
 func Unreachable(t testing.TB) (address string) {
 	t.Helper()
-	socket, err := syscall.Socket(syscall.AF_INET, syscall.SOCK_STREAM|syscall.SOCK_CLOEXEC, 0)
+	socket, err := syscall.Socket(syscall.AF_INET, syscall.SOCK_STREAM, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
+	syscall.CloseOnExec(socket)
 	t.Cleanup(func() { _ = syscall.Close(socket) })
 	if err := errors.Join(syscall.Bind(socket, &syscall.SockaddrInet4{Addr: [4]byte{127, 0, 0, 1}}), syscall.Listen(socket, 0)); err != nil {
 		t.Fatal(err)
