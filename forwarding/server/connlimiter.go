@@ -60,7 +60,8 @@ type connLimiter struct {
 func newConnLimiter(c *Config, withTLS bool) *connLimiter {
 	total := cmp.Or(c.MaxConns, MaxConns)
 	return &connLimiter{
-		maxPerIP: c.MaxPerIP, maxTotal: total, mayReject: min(max(total/rejectingPart, 1), maxRejecting), silent: withTLS, onRefused: c.OnRefusedConn, logger: c.Logger,
+		maxPerIP: c.MaxPerIP, maxTotal: total, mayReject: min(max(total/rejectingPart, 1), maxRejecting),
+		silent: withTLS, onRefused: c.OnRefusedConn, logger: c.Logger,
 		warnings: rate.Sometimes{Interval: warnInterval}, perIP: map[netip.Addr]int{}, rejecting: map[*net.TCPConn]struct{}{},
 	}
 }
@@ -109,7 +110,7 @@ func (l *connLimiter) add(from netip.Addr) *openai.Error {
 	case l.total >= l.maxTotal:
 		l.refused.RefusedGlobal++
 		return openai.TooManyClients()
-	case l.maxPerIP > 0 && l.perIP[from] >= l.maxPerIP:
+	case l.ownLimitLocked(from):
 		l.refused.RefusedPerIP++
 		return openai.TooManyConnections(l.maxPerIP)
 	}
@@ -118,11 +119,16 @@ func (l *connLimiter) add(from netip.Addr) *openai.Error {
 	return nil
 }
 
-// full reports whether no further connection is allowed.
-func (l *connLimiter) full() bool {
+// ownLimitLocked reports whether an address has as many connections as it may.
+func (l *connLimiter) ownLimitLocked(from netip.Addr) bool {
+	return l.maxPerIP > 0 && l.perIP[from] >= l.maxPerIP
+}
+
+// lacksRoom reports whether a connection of an address is refused only because there are too many in all.
+func (l *connLimiter) lacksRoom(from netip.Addr) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.total >= l.maxTotal
+	return l.total >= l.maxTotal && !l.ownLimitLocked(from)
 }
 
 // count returns the number of connections of an address.

@@ -36,3 +36,18 @@ func TestConnectionsOfOneNetwork(t *testing.T) {
 		}
 	}
 }
+
+// A connection that its own address may not have takes no other connection's place.
+func TestRefusedConnectionsMakeNoRoom(t *testing.T) {
+	l := newConnLimiter(&Config{MaxPerIP: 1, MaxConns: 2, Logger: slog.New(slog.DiscardHandler)}, false)
+	f := func(address string, want bool) {
+		t.Helper()
+		if got := l.lacksRoom(netip.MustParseAddr(address)); got != want {
+			t.Errorf("%s: %v, want %v", address, got, want)
+		}
+	}
+	f("192.0.2.1", false)
+	_, _ = l.add(netip.MustParseAddr("192.0.2.1")), l.add(netip.MustParseAddr("192.0.2.2"))
+	f("192.0.2.1", false)
+	f("192.0.2.3", true)
+}

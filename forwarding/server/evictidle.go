@@ -2,7 +2,6 @@ package server
 
 import (
 	"cmp"
-	"net"
 	"net/netip"
 	"slices"
 	"time"
@@ -21,45 +20,59 @@ const (
 // closeIdle closes connections without a request, once no further one is allowed: of the address that has most connections, those
 // first that never sent anything, and then those that were idle for longest. So clients that open connections without end replace their
 // own, as the queue evicts requests of the account that holds most. Clients expect that a server closes idle connections.
-func (l *listener) closeIdle(newcomer *net.TCPConn) {
+func (l *listener) closeIdle(newcomer netip.Addr) {
 	now := l.nanosNow()
 	last := l.swept.Load()
 	if last != 0 && now-last < int64(sweepCost)*int64(l.limiter.maxTotal) || !l.swept.CompareAndSwap(last, now) {
 		return
 	}
-	idle := l.idleForSwap(clientPrefix(newcomer.RemoteAddr()), now)
-	for _, c := range idle[:min(len(idle), 1+l.limiter.maxTotal/sweepPart)] {
-		l.unregister(c)
-		_ = c.tcp.Close() // wakes its own goroutine, which reads
+	idle := l.idleForSwap(newcomer, now)
+	l.closeStillIdle(idle[:min(len(idle), 1+l.limiter.maxTotal/sweepPart)])
+}
+
+// closeStillIdle closes those of idle connections on which no request has begun since they were found.
+func (l *listener) closeStillIdle(idle []idleConn) {
+	for _, c := range idle {
+		if c.withoutRequestSince() == c.since {
+			l.unregister(c.serverConn)
+			_ = c.tcp.Close() // wakes its own goroutine, which reads
+		}
 	}
+}
+
+// idleConn is a connection that had no request when it was looked at.
+type idleConn struct {
+	*serverConn
+	since int64 // as withoutRequestSince returned it
+	used  bool  // it has sent something
 }
 
 // idleForSwap returns the connections without a request of the address with most connections that has such, in the order in which to
 // close them for one of the newcomer.
-func (l *listener) idleForSwap(newcomer netip.Addr, now int64) []*serverConn {
-	byAddress := map[netip.Addr][]*serverConn{}
+func (l *listener) idleForSwap(newcomer netip.Addr, now int64) []idleConn {
+	byAddress := map[netip.Addr][]idleConn{}
 	own := l.limiter.count(newcomer) + 1
 	for _, c := range l.conns() {
-		quiet, from := c.withoutRequestSince(), clientPrefix(c.tcp.RemoteAddr())
-		if quiet != 0 && (quiet <= now-int64(minIdle) || own < l.limiter.count(from)) {
-			byAddress[from] = append(byAddress[from], c)
+		since, from := c.withoutRequestSince(), clientPrefix(c.tcp.RemoteAddr())
+		if since != 0 && (since <= now-int64(minIdle) || own < l.limiter.count(from)) {
+			byAddress[from] = append(byAddress[from], idleConn{c, since, c.received.Load()})
 		}
 	}
-	var idle []*serverConn
+	var idle []idleConn
 	most := 0
 	for from, conns := range byAddress {
 		if n := l.limiter.count(from); n > most {
 			idle, most = conns, n
 		}
 	}
-	slices.SortFunc(idle, func(a, b *serverConn) int {
-		if x, y := a.received.Load(), b.received.Load(); x != y {
-			if y {
-				return -1
-			}
+	slices.SortFunc(idle, func(a, b idleConn) int {
+		switch {
+		case a.used == b.used:
+			return cmp.Compare(a.since, b.since)
+		case a.used:
 			return 1
 		}
-		return cmp.Compare(a.withoutRequestSince(), b.withoutRequestSince())
+		return -1
 	})
 	return idle
 }

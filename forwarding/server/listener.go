@@ -76,8 +76,8 @@ func (l *listener) Accept() (net.Conn, error) {
 		if err != nil {
 			return nil, err
 		}
-		if l.limiter.full() {
-			l.closeIdle(tcp)
+		if from := clientPrefix(tcp.RemoteAddr()); l.limiter.lacksRoom(from) {
+			l.closeIdle(from)
 		}
 		if l.limiter.admit(tcp) {
 			return l.register(tcp), nil
