@@ -1,8 +1,11 @@
 package transport_test
 
 import (
+	"bufio"
 	"errors"
+	"io"
 	"net"
+	"net/http"
 	"testing"
 	"time"
 
@@ -53,5 +56,41 @@ func TestResetBeforeTheRequest(t *testing.T) {
 	var failed *transport.ExchangeError
 	if !errors.As(err, &failed) || failed.Phase != transport.PhaseConnect || failed.Timeout || !netconn.IsRefused(err) {
 		t.Errorf("%v, want a refused connection", err)
+	}
+}
+
+// A server that does not read a long request gets no longer for it than the request has time, on a new connection and on a kept one.
+func TestSendWithinTheRequestsTime(t *testing.T) {
+	t.Parallel()
+	over := make(chan struct{})
+	address := forwardtest.ListenRaw(t, func(c net.Conn) {
+		br := bufio.NewReader(c)
+		if r, err := http.ReadRequest(br); err == nil && r.ContentLength < 1<<10 {
+			_, _ = io.Copy(io.Discard, r.Body)
+			_, _ = io.WriteString(c, echo("first"))
+		}
+		<-over
+	})
+	defer close(over)
+	for name, warm := range map[string]bool{"new": false, "kept": true} {
+		tr := forwardtest.NewTransport(t)
+		if warm {
+			a, err := tr.Do(t.Context(), forwardtest.NewRequest(address), forwardtest.ChatOptions)
+			if err != nil {
+				t.Fatal(err)
+			}
+			a.Close()
+		}
+		r := forwardtest.NewRequest(address)
+		r.Body, r.FirstByteTimeout = make([]byte, 16<<20), 50*time.Millisecond
+		began := time.Now()
+		_, err := tr.Do(t.Context(), r, forwardtest.ChatOptions)
+		var failed *transport.ExchangeError
+		if !errors.As(err, &failed) || failed.Phase != transport.PhaseFirstByte || !failed.Timeout {
+			t.Errorf("%s: %v, want a timeout before the first byte", name, err)
+		}
+		if took := time.Since(began); took > forwardtest.Patience/2 {
+			t.Errorf("%s: took %v", name, took)
+		}
 	}
 }

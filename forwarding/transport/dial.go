@@ -30,11 +30,8 @@ type conn struct {
 // dial connects to the target of a request that was dispatched when it began, with HTTP/1.1 as the only application protocol over
 // TLS. The limits of the request bound it, too.
 func dial(ctx context.Context, r *Request, began time.Time) (*conn, error) {
-	to, deadline := r.Target, time.Now().Add(r.ConnectTimeout)
-	if by := r.firstByteBy(began); !by.IsZero() && by.Before(deadline) {
-		deadline = by
-	}
-	ctx, cancel := context.WithDeadline(ctx, deadline)
+	to := r.Target
+	ctx, cancel := context.WithDeadline(ctx, r.within(r.ConnectTimeout, began))
 	defer cancel()
 	var d net.Dialer
 	nc, err := d.DialContext(ctx, "tcp", to.Address)
@@ -70,18 +67,15 @@ func (t Target) clientTLS() *tls.Config {
 	return &tls.Config{ServerName: t.ServerName, NextProtos: []string{peertls.ALPN}, MinVersion: tls.VersionTLS12}
 }
 
-// send writes the whole request, and returns how many bytes of it were sent. A head and a short body are one write.
-func (c *conn) send(r *Request) (int64, error) {
+// send writes the whole request, which was dispatched when it began, and returns how many bytes of it were sent. A head and a short body
+// are one write.
+func (c *conn) send(r *Request, began time.Time) (int64, error) {
 	head, err := r.appendHead(c.head[:0])
 	if err != nil {
 		return 0, fmt.Errorf("%w: %w", errNotValid, err)
 	}
 	c.head = head
-	deadline := time.Now().Add(r.ConnectTimeout + netconn.WriteStall)
-	if !r.Deadline.IsZero() && r.Deadline.Before(deadline) {
-		deadline = r.Deadline
-	}
-	if err := c.SetWriteDeadline(deadline); err != nil {
+	if err := c.SetWriteDeadline(r.within(r.ConnectTimeout+netconn.WriteStall, began)); err != nil {
 		return 0, err
 	}
 	if c.Cancelled() {

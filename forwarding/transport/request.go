@@ -109,6 +109,15 @@ func (r *Request) firstByteBy(began time.Time) time.Time {
 	return by
 }
 
+// within returns the time after d from now, but not later than firstByteBy.
+func (r *Request) within(d time.Duration, began time.Time) time.Time {
+	limit := time.Now().Add(d)
+	if by := r.firstByteBy(began); !by.IsZero() && by.Before(limit) {
+		return by
+	}
+	return limit
+}
+
 // appendHead appends the request line and the header lines. It returns an error for a value that could add another line, and that of
 // Sign.
 func (r *Request) appendHead(b []byte) (_ []byte, err error) {

@@ -97,7 +97,7 @@ func (t *Transport) exchange(ctx context.Context, c *conn, r *Request, s ReadOpt
 	c.br = t.readers.Get().(*bufio.Reader)
 	c.br.Reset(c)
 	c.account = r.Account
-	c.IdleTimeout, c.Deadline, c.Tick = 0, r.Deadline, r.Tick
+	c.IdleTimeout, c.Deadline, c.Tick = 0, r.firstByteBy(began), r.Tick
 
 	resp := &Response{ctx: ctx, transport: t, conn: c, lingerLimit: r.Linger, deadline: r.Deadline}
 	resp.unwatch = context.AfterFunc(ctx, c.Cancel)
@@ -136,13 +136,12 @@ func (resp *Response) phase() Phase {
 
 // begin sends the request, and reads the response up to its first byte. began is when the request was dispatched.
 func (resp *Response) begin(r *Request, s ReadOptions, began time.Time) error {
-	if n, err := resp.conn.send(r); err != nil {
+	if n, err := resp.conn.send(r, began); err != nil {
 		if answered, err := resp.sendFailed(n, err); !answered {
 			return err
 		}
 		return resp.readFirst(s)
 	}
-	resp.conn.Deadline = r.firstByteBy(began)
 	h, err := resp.conn.readHead(r.OnProgress)
 	if err != nil {
 		if errors.Is(err, io.EOF) {
