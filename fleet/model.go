@@ -41,13 +41,14 @@ type Model struct {
 	Timeouts Timeouts `json:"timeouts"`
 	// Largest body of a request.
 	MaxBody Bytes `json:"max_body" range:"1,1GiB"`
-	// Completions that one request may ask for: the larger of n and best_of, times the number of its prompts. They count
+	// Completions that one request may ask for: the larger of n and best_of, times the number of its prompts. Each counts
 	// in the cost of the request.
 	MaxCompletions int `json:"max_completions" range:"1,1000000"`
-	// Inputs that one request for embeddings may have, or documents that one for a ranking may have.
+	// Inputs of one request for embeddings, or documents of one request for a ranking.
 	MaxInputs int `json:"max_inputs" range:"1,1000000"`
-	// Engine fields that requests may have. Without it, requests with a field by which the engine would choose an adapter,
-	// a peer, a rank, a file or the like are refused; the page for clients lists them.
+	// Engine fields that requests may have; file_urls stands for files named by URL or path. Requests with another engine
+	// field are refused. Engine fields make an engine choose an adapter, a peer, a file or the like; docs/clients.md lists
+	// them.
 	AllowFields []string `json:"allow_fields,omitzero" oneof:"adapter_id adapter_source api_base base_url bootstrap_host bootstrap_port bootstrap_room chat_template conversation_params custom_logit_processor data_parallel_rank disagg_prefill_dp_rank disaggregated_params ec_transfer_params extra_body extra_headers fallbacks file_urls id_slot keep_alive kv_transfer_params logits_processors lora lora_path lora_request models ngram_corpus_id nvext options parameters priority prompt_embeds provider request_id rid route routed_dp_rank session_id session_params template user_config vllm_xargs"`
 	// Price of tokens, for events and fair queues. Either all models of a pool should have one, in one unit, or none.
 	Cost Cost `json:"cost,omitzero"`
@@ -80,7 +81,7 @@ type Step struct {
 
 // Retry bounds the further attempts after the first.
 type Retry struct {
-	// Attempts after failures of endpoints and colos; one that could not be connected is none.
+	// Attempts after failures of endpoints and colos. An attempt that could not connect does not count.
 	Errors int `json:"errors" range:"0,16"`
 	// Further colos that are asked after colos without capacity.
 	OutOfCapacity int `json:"out_of_capacity" range:"0,512"`

@@ -39,8 +39,8 @@ type PoolPermits struct {
 type Queue struct {
 	// Order of service within a priority: fifo is the order of arrival, fair divides slots between accounts by weight.
 	Discipline string `json:"discipline" oneof:"fifo fair"`
-	// Unit of fairness: requests, of which one for several completions or inputs counts as so many; or tokens at the prices of
-	// the models.
+	// Unit of fairness: requests counts each completion, input or document of a request as one; tokens counts tokens at the
+	// prices of the models.
 	Cost string `json:"cost" oneof:"requests tokens"`
 	// Requests that may wait in one colo. 0 means none.
 	Limit int `json:"limit" range:"0,100000"`

@@ -30,9 +30,9 @@ var engineFieldTable = []EngineField{
 	{"lora", "LoRA adapters and their scales", []string{"llamacpp"}},
 	{"lora_request", "a LoRA adapter, by its path", []string{"openai"}},
 	{"adapter_id", "a LoRA adapter", []string{"tgi"}},
-	{"adapter_source", "where a LoRA adapter is loaded from", []string{"openai"}},
+	{"adapter_source", "the place from which a LoRA adapter is loaded", []string{"openai"}},
 	{"models", "other models to fall back to", []string{"openai"}},
-	{"provider", "the providers of the model", []string{"openai"}},
+	{"provider", "the providers that serve the model", []string{"openai"}},
 	{"route", "a fallback to other models", []string{"openai"}},
 	{"fallbacks", "other models to fall back to", []string{"openai"}},
 	{"kv_transfer_params", "a peer to transfer the KV cache with", []string{"vllm"}},
@@ -67,7 +67,7 @@ var engineFieldTable = []EngineField{
 	{"options", "the size of the context and other settings for which the model is loaded again", []string{"ollama"}},
 	{"keep_alive", "how long the model stays in memory", []string{"ollama"}},
 	{"template", "a template that the engine executes", []string{"ollama"}},
-	{FileURLs, "a file on the engine's machine: a URL of images, audio or video that begins with `file:`, or a path in its place", []string{"vllm", "sglang", "llamacpp"}},
+	{FileURLs, "not a field, but any file on the engine's machine as an image, audio or video: a URL that begins with `file:`, or a path", []string{"vllm", "sglang", "llamacpp"}},
 }
 
 // namedField is the bit of an engine field.

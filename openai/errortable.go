@@ -46,7 +46,7 @@ var errorTable = []Row{
 	{NumberInvalidRequest, 400, "invalid_request", typeInvalid, "the request is malformed"},
 	{NumberModelNotFound, 404, "model_not_found", typeInvalid, "the fleet does not have the model, or the account may not use it"},
 	{NumberUnknownURL, 404, "unknown_url", typeInvalid, "the path is not served; the base URL must end in `/v1`"},
-	{NumberUnsupportedParameter, 400, "unsupported_parameter", typeInvalid, "`previous_response_id`, `conversation` or `background`, since nothing is stored between requests; or an [engine field](#engine-fields) that the model does not allow"},
+	{NumberUnsupportedParameter, 400, "unsupported_parameter", typeInvalid, "`previous_response_id`, `conversation` or `background`, since nothing is stored between requests; or an [engine field](#engine-fields) or a `file:` URL that the model does not allow"},
 	{NumberInvalidAPIKey, 401, "invalid_api_key", typeAuth, "the API key is missing, unknown, expired or revoked"},
 	{NumberModelNotAllowed, 403, "model_not_allowed", typePermission, "the account may use no model: its `models` is `[]`"},
 	{NumberNotANode, 403, "not_a_node", typePermission, "a colo's peer listener was asked by a client that is no node of the fleet"},
