@@ -50,6 +50,7 @@ const (
 	MessageTooBig    = "message_too_big"
 	TooManyFragments = "too_many_fragments"
 	NotUTF8          = "not_utf8"
+	ForeignModel     = "foreign_model"
 	ProtocolError    = "protocol_error"
 	Stalled          = "stalled"
 	Silent           = "silent"
@@ -155,6 +156,7 @@ var all = []Info{
 	{Reason: MessageTooBig, Meaning: "a message of a realtime session was over 16 MiB"},
 	{Reason: TooManyFragments, Meaning: "too many fragments or control frames for what they carried"},
 	{Reason: NotUTF8, Meaning: "a text message was not UTF-8"},
+	{Reason: ForeignModel, Meaning: "a message of a client named another model than the session's, or was not valid JSON"},
 	{Reason: ProtocolError, Meaning: "a frame broke the WebSocket protocol"},
 	{Reason: Stalled, Meaning: "one side of a session took nothing of what was written to it"},
 	{Reason: Silent, Meaning: "one side of a session answered no ping"},

@@ -56,6 +56,8 @@ func planClientClose(f failure) closePlan {
 		return planClientRefused(reasons.TooManyFragments, websocket.ClosePolicyViolation, errOverhead.Error())
 	case errors.Is(f.err, errNotUTF8):
 		return planClientRefused(reasons.NotUTF8, websocket.CloseInvalidFramePayloadData, errNotUTF8.Error())
+	case errors.Is(f.err, errForeignModel):
+		return planClientRefused(reasons.ForeignModel, websocket.ClosePolicyViolation, errForeignModel.Error())
 	case isProtocolError(f):
 		return planClientRefused(reasons.ProtocolError, websocket.CloseProtocolError, "")
 	case netconn.IsTimeout(f.err) && f.writing:

@@ -19,10 +19,13 @@ type counters struct{ messages, bytes atomic.Int64 }
 type messageRelay struct {
 	from, to     *wsEnd
 	counters     *counters
-	conversation *openai.Conversation // follows the messages; may be nil
+	conversation *openai.Conversation // follows the messages of an engine; may be nil
+	events       *openai.ClientEvents // follows those of a client; may be nil
 	limiter      *rateLimiter         // nil = no limit
 	pieces       *sync.Pool           // see [Buffers]
 }
+
+var errForeignModel = errors.New("message names another model than the session's, or is not valid JSON")
 
 // run relays messages until an end fails.
 func (c *messageRelay) run() failure {
@@ -33,6 +36,9 @@ func (c *messageRelay) run() failure {
 		}
 		if failed := c.copyMessage(kind, message); failed != nil {
 			return *failed
+		}
+		if c.events != nil && !c.events.EndMessage(kind == websocket.TextMessage) {
+			return failure{side: c.from.side, err: errForeignModel} // the engine does not get the end of the message
 		}
 		if c.conversation != nil {
 			c.conversation.EndMessage() // even if the client does not get it: the engine has generated it
@@ -66,6 +72,9 @@ func (c *messageRelay) copyMessage(kind int, message io.Reader) *failure {
 		}
 		if c.conversation != nil {
 			c.conversation.Write((*piece)[:n])
+		}
+		if c.events != nil {
+			c.events.Write((*piece)[:n])
 		}
 		if _, err := c.to.message.Write((*piece)[:n]); err != nil {
 			return &failure{side: c.to.side, writing: true, err: err}

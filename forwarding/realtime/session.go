@@ -32,6 +32,8 @@ type Session struct {
 	Protocol  string               // the subprotocol to accept; empty = none
 	Fields    []transport.Field    // further headers of the response to the client
 	Limits    SessionLimits
+	// Models are the names of models that the client's messages may have; nil = they are not looked at.
+	Models []string
 	// OnClose is called once, after the engine's connection has ended and before the client's is closed.
 	OnClose func(SessionOutcome)
 }
@@ -138,6 +140,9 @@ func (s *Session) begin(conn *netconn.Conn, engine *netconn.Conn) (*session, err
 	r.engine = newWSEnd(serverSide, toEngine, engineConn, limit)
 	pieces := &s.Buffers.pieces
 	up := messageRelay{from: r.client, to: r.engine, counters: &r.in, limiter: &rateLimiter{}, pieces: pieces}
+	if s.Models != nil {
+		up.events = &openai.ClientEvents{Models: s.Models}
+	}
 	down := messageRelay{from: r.engine, to: r.client, counters: &r.out, conversation: &r.conversation, pieces: pieces}
 	r.up, r.down = startCopier(up.run), startCopier(down.run)
 	return r, nil

@@ -74,6 +74,7 @@ var elsewhere = map[string]string{
 	"message_too_big":    "forwarding/realtime/session_test.go",
 	"too_many_fragments": "forwarding/realtime/limits_test.go",
 	"not_utf8":           "test/promises/release/session_end_test.go",
+	"foreign_model":      "test/promises/release/session_end_test.go",
 	"protocol_error":     "forwarding/realtime/session_test.go",
 	"stalled":            "forwarding/realtime/limits_test.go",
 	"silent":             "forwarding/realtime/limits_test.go",

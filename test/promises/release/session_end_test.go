@@ -35,6 +35,7 @@ func TestSessionEndFreesPermit(t *testing.T) {
 		{name: "half-closed", leave: func(c *wiretest.Conn) { _ = c.CloseWrite() }, outcome: analytics.OutcomeClientGone},
 		{name: "reset while the engine speaks", send: speak, leave: reset, outcome: analytics.OutcomeClientGone},
 		{name: "invalid text", send: wiretest.Text("\xff").Masked(), outcome: analytics.OutcomeRefused, reason: "not_utf8"},
+		{name: "another model", send: wiretest.Text(`{"type":"session.update","model":"adapter"}`).Masked(), outcome: analytics.OutcomeRefused, reason: "foreign_model"},
 		{name: "engine lost", send: speak, fault: simengine.FaultCutInChunk, outcome: analytics.OutcomeEngineError, reason: "truncated"},
 	} {
 		f.ClearFaults()

@@ -37,6 +37,10 @@ func TestSessionIsRelayed(t *testing.T) {
 	if st := f.Engine(colo).Stats(); st.Running != 1 {
 		t.Errorf("the engine has %d sessions", st.Running)
 	}
+	for _, name := range []string{"voice", "talk", "demo-realtime"} {
+		s.Say(`{"type":"session.update","session":{"model":"` + name + `"}}`)
+		s.Hear("session.updated")
+	}
 	s.Say(`{"type":"conversation.item.create","item":{"content":[{"type":"input_text","text":"echo: four words of mine"}]}}`)
 	if err := s.WriteMessage(websocket.BinaryMessage, []byte(`{"type":"response.create"}`)); err != nil {
 		t.Fatal(err)
@@ -63,7 +67,7 @@ func TestSessionIsRelayed(t *testing.T) {
 			t.Errorf("%s event: %+v", e.Kind, e)
 		}
 	}
-	if inference.MessagesIn != 2 || inference.MessagesOut < 6 || inference.Reason != "close_4001" {
+	if inference.MessagesIn != 5 || inference.MessagesOut < 6 || inference.Reason != "close_4001" {
 		t.Errorf("inference event: %+v", inference)
 	}
 }
