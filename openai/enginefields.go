@@ -8,8 +8,8 @@ import (
 // EngineFields is a set of [EngineField]s. The zero value is the empty set.
 type EngineFields uint64
 
-// EngineField is an extension of an engine by which a request chooses something on the engine's side that belongs to the
-// operator, such as an adapter, a peer or a file.
+// EngineField is a field that an engine reads in addition to those of OpenAI's API, and by which a request chooses what the
+// operator should choose, such as an adapter, a peer or a file.
 type EngineField struct {
 	Name    string
 	Chooses string   // for the documentation

@@ -18,12 +18,12 @@ const DefaultBodyMemory = 512 << 20
 // bodyMemory counts the memory of unfinished bodies, by the client that holds it. Complete bodies do not count, since the requests in
 // flight bound their number. Its methods may be called by several goroutines at once.
 //
-// A holder may have half of the memory, so that one alone cannot exhaust it: the next holder then gets memory without a wait. When the
-// memory is exhausted nevertheless, bodies of the holder with the most are evicted for one that holds less, as a full queue evicts
-// requests. So a holder within its fair share, the memory divided by the number of holders, always gets it.
+// A holder is a client with unfinished bodies: an account, or the network of a client without a key. A holder may have half of the memory,
+// so one holder alone cannot exhaust it. When several holders exhaust it, bodies of the holder with the most are evicted for a holder with
+// less, as a full queue evicts requests. So a holder always gets its fair share: the memory divided by the number of holders.
 //
-// An evicted body's memory counts as free at once. It is free when the body's goroutine has noticed, which its connection's deadline
-// wakes.
+// The memory of an evicted body counts as free at once. It is really free a moment later, when the goroutine of the body has noticed the
+// eviction: a deadline in the past wakes it.
 type bodyMemory struct {
 	bodyBuffers
 	size int64 // DefaultBodyMemory, but for tests
@@ -59,7 +59,7 @@ type bodyHolder struct {
 	freed  freedRate
 }
 
-// unfinishedBody is the memory of one body that is arriving.
+// unfinishedBody counts the memory of one body that is arriving.
 type unfinishedBody struct {
 	key     holderKey
 	conn    net.Conn

@@ -8,22 +8,22 @@ import (
 	"colonnade/forwarding/hop"
 )
 
-// Bytes that a server sends while no request waits for them are out of turn: they must not become the next request's answer. Each response
-// is followed by a look for more ([Response.finish]), and a kept connection is looked at right before a request is written, and before the
-// last byte of a long one ([conn.write]). No look can tell an answer that comes later from that to the request under way; so a connection
-// passes from one account to another only after settleTime, and none is kept to a server that was found out.
+// Bytes that a server sends while no request waits for an answer are out of turn: they must not become the answer to the next request. A
+// connection is checked for such bytes after each response ([Response.finish]), and a kept one also right before a request is written, and
+// before the last byte of a long request ([conn.write]). No check finds an answer that is late enough to arrive during the next request. So a
+// connection passes from one account to another only after settleTime, and no connection is kept to a server that has sent such bytes.
 
 var (
-	// errStale is returned for a request on a kept connection which the server cannot have received as a whole.
+	// errStale is returned if a kept connection cannot be used, and the server cannot have received the whole request.
 	errStale = errors.New("kept connection cannot be used any more")
-	// errOutOfTurn is an errStale: the server has sent something that was not asked for.
+	// errOutOfTurn is an errStale: the server has sent something while no request waited for an answer.
 	errOutOfTurn = fmt.Errorf("%w: the server has sent something out of turn", errStale)
 	// errPartlySent is an errStale: the server may have a part of the request.
 	errPartlySent = fmt.Errorf("%w: the request was sent in part", errStale)
 )
 
-// checkTurn returns an error if a connection on which no answer is due cannot be used. sent is how many bytes of the next request the
-// server may have. It reads and ignores empty lines.
+// checkTurn returns an error if the connection, on which no answer is due, cannot be used for the next request. sent is the number of bytes
+// of that request that the server may have. checkTurn reads and ignores empty lines.
 func (c *conn) checkTurn(sent int64) error {
 	for range 2 { // behind empty lines, the connection may have ended
 		unread, err := c.Unread()
@@ -43,7 +43,7 @@ func (c *conn) checkTurn(sent int64) error {
 	return errStale
 }
 
-// judgeTurn returns an error unless p, which came while no answer was due, is only a few empty lines.
+// judgeTurn returns an error unless p, which arrived while no answer was due, is only a few empty lines.
 func judgeTurn(p []byte, sent int64) error {
 	empty := emptyLines(p)
 	switch {
