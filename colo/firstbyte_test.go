@@ -21,7 +21,8 @@ import (
 func TestFirstByteMovesLimit(t *testing.T) {
 	f := func(what string, api openai.API, took time.Duration, tell func(*call), falls bool) {
 		t.Helper()
-		c := &call{server: &Server{config: Config{Logger: slog.New(slog.DiscardHandler)}}, model: &fleet.Model{}, route: openai.Route{API: api}, body: openai.Body{Stream: true}}
+		quiet := &Server{config: Config{Logger: slog.New(slog.DiscardHandler)}}
+		c := &call{server: quiet, model: &fleet.Model{}, route: openai.Route{API: api}, body: openai.Body{Stream: true}}
 		c.sent = time.Now()
 		c.firstByte = c.sent.Add(took)
 		if got := limitFalls(t, c, tell); got != falls {

@@ -25,7 +25,7 @@ func newTokenLog() tokenLog {
 	return tokenLog{limiter(), limiter(), limiter(), limiter()}
 }
 
-// claim uses a token.
+// claim marks a token as used, and returns an error if it may have been used before.
 func (s *Server) claim(v *hop.Verified) error {
 	if v.Old {
 		if s.tokenLog.old.Allow() {

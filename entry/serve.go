@@ -310,7 +310,8 @@ func (c *call) noVerdict(at attempt, err *peer.NoVerdictError) {
 // blameDeadline replaces a first-byte timeout by one that names the client's own deadline, if that has passed. The margin covers what
 // is reserved for the way back, twice, since the colo rounds.
 func (c *call) blameDeadline(e *openai.Error) *openai.Error {
-	if e.Number == openai.NumberInferenceTimeout && e.Reason == reasons.FirstByteTimeout && !c.firstByteDeadline.IsZero() && time.Now().After(c.firstByteDeadline.Add(-2*reservedForReturn)) {
+	if e.Number == openai.NumberInferenceTimeout && e.Reason == reasons.FirstByteTimeout &&
+		!c.firstByteDeadline.IsZero() && time.Now().After(c.firstByteDeadline.Add(-2*reservedForReturn)) {
 		return openai.OverDeadline()
 	}
 	return e

@@ -262,7 +262,8 @@ func (b *allInOne) lockDir() error {
 func (b *allInOne) node(name, listen, admin string) node.Config {
 	return node.Config{
 		Node: name, Listen: listen, Admin: admin, Etcd: []string{b.fleet.Etcd}, Keys: b.keys, Drain: b.config.Drain,
-		DataDir: filepath.Join(b.fleet.Dir, "nodes"), WriteStall: b.config.WriteStall, BodyMemory: b.config.BodyMemory, FilesPerConn: filesPerConn, Logger: b.logger(name),
+		DataDir: filepath.Join(b.fleet.Dir, "nodes"), WriteStall: b.config.WriteStall, BodyMemory: b.config.BodyMemory,
+		FilesPerConn: filesPerConn, Logger: b.logger(name),
 	}
 }
 

@@ -44,7 +44,7 @@ func NewReplayGuard(boot string) *ReplayGuard {
 	return &ReplayGuard{boot: boot, windows: map[string]*window{}}
 }
 
-// Check returns the error that Claim would return now. It changes nothing.
+// Check returns the error of Claim for a token that was used before or is not for this process, without using the token.
 func (g *ReplayGuard) Check(t *Token) error {
 	if err := g.checkForm(t); err != nil {
 		return err
