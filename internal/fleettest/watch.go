@@ -6,10 +6,11 @@ import (
 	"colonnade/internal/oracle"
 )
 
-// Watch has the oracle compare the whole process before and after the test, which must be alone. At most idle
-// connections may stay open.
+// Watch has the oracle compare the whole process before and after the test, which must be alone: Watch panics in a parallel
+// test. At most idle connections may stay open.
 func (f *Fleet) Watch(idle int) {
 	f.T.Helper()
+	f.T.Setenv("FLEETTEST_ALONE", "1") // nothing reads it; no parallel test may set an environment variable
 	f.WatchWith(oracle.Config{IdleConnections: idle})
 }
 

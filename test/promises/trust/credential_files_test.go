@@ -51,7 +51,7 @@ func TestCredentialFilesOutsideOfTheirDirectory(t *testing.T) {
 		fmt.Fprintf(&documents, "key: models/m%d\nretry: {errors: 0}\n---\nkey: endpoints/ams/e%d\nurl: %s/%d\npool: m%d\ncredential: file:%s\n---\n", i, i, server.URL, i, i, file)
 	}
 	f := fleettest.Start(t, onebox.Config{Engine: fleettest.QuickEngine(4), Colos: []string{"ams"}, CredentialsDir: dir}, documents.String())
-	f.Watch(8)
+	f.WatchShared(8)
 	for i, file := range files {
 		a := f.Chat(fmt.Sprintf(`{"model":"m%d","messages":[]}`, i))
 		if good := i < 2; good != (a.Status == 200) || !good && a.Status != 502 && a.Status != 503 || strings.Contains(a.Body, "canary") {

@@ -15,7 +15,7 @@ import (
 func TestHeadTooLargeForTheHop(t *testing.T) {
 	t.Parallel()
 	f := fleettest.Start(t, onebox.Config{Colos: []string{"ams", "fra"}, Engine: fleettest.SteadyEngine(4)}, "key: defaults\nmodel: {forward_headers: [x-large]}")
-	f.Watch(0)
+	f.WatchShared(0)
 	w := wiretest.Dial(t, f.Entry.Address)
 	defer w.Close()
 	w.Post("/v1/chat/completions", fleettest.ChatBody(1, false), "X-Large: "+strings.Repeat("x", 15<<10+700))
