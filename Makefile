@@ -23,7 +23,7 @@ build: ## build bin/entry, bin/colo, bin/colonnade and bin/colonnade-bench
 	$(GO) build -trimpath -o bin/ ./cmd/...
 	$(GO) -C bench build -trimpath -o ../bin/ ./cmd/...
 
-# The race detector needs cgo, and cgo a C compiler. The end-to-end tests take the longest, so they start first. Tests wait more
+# The race detector needs cgo, and cgo a C compiler. The tests in test take the longest, so they start first. Tests wait more
 # than they work, so more packages, and more parallel tests of each, run at once than there are processors.
 test: ## run the tests, with the race detector where a C compiler is found
 	@race=-race; \
@@ -32,7 +32,7 @@ test: ## run the tests, with the race detector where a C compiler is found
 	fi; \
 	export CGO_ENABLED=$${race:+1}; set -x; \
 	$(GO) -C bench test $$race -timeout 20m $(TEST_FLAGS) ./... & bench=$$!; \
-	$(GO) test $$race -p $$(($$(nproc) + 1)) -parallel $$(($$(nproc) + 2)) -timeout 20m $(TEST_FLAGS) ./test/promises/... ./...; status=$$?; \
+	$(GO) test $$race -p $$(($$(nproc) + 1)) -parallel $$(($$(nproc) + 2)) -timeout 20m $(TEST_FLAGS) ./test/... ./...; status=$$?; \
 	wait $$bench && exit $$status
 
 # Tests of what stands on the wire between nodes (test/promises/trust) have nothing to look at then.

@@ -60,7 +60,7 @@ func build() (dir string, err error) {
 	if err := syscall.Flock(int(lock.Fd()), syscall.LOCK_EX); err != nil {
 		return "", fmt.Errorf("cannot lock %s: %w", dir, err)
 	}
-	cmd := exec.Command("go", "build", fmt.Sprintf("-race=%v", raceEnabled), "-o", dir+"/",
+	cmd := exec.Command("go", "build", fmt.Sprintf("-race=%v", raceEnabled), "-ldflags=-s -w", "-o", dir+"/", // without what debuggers need
 		"./cmd/entry", "./cmd/colo", "./cmd/colonnade")
 	cmd.Dir = root
 	cmd.Env = append(os.Environ(), "GOTMPDIR="+dir) // on the same file system: a new binary is renamed over one that may be running

@@ -19,7 +19,7 @@ import (
 // All bodies of another account are served meanwhile. The others' are refused or cut off with a reason and a time to come back.
 func TestBodiesThatNeverEnd(t *testing.T) {
 	t.Parallel()
-	documents := "key: defaults\nmodel: {max_body: 1MiB, timeouts: {connect: 30s}}\n"
+	documents := "key: defaults\nmodel: {max_body: 512KiB, timeouts: {connect: 30s}}\n"
 	authorizations := []string{"x-none: a"}
 	for _, account := range []string{"first", "second", "victim"} {
 		document, authorization := fleettest.AccountWithKey(account, "")
@@ -27,7 +27,7 @@ func TestBodiesThatNeverEnd(t *testing.T) {
 		authorizations = append(authorizations, "Authorization: "+authorization)
 	}
 	attackers, victim := authorizations[:3], authorizations[3]
-	f := fleettest.Start(t, onebox.Config{Colos: []string{"ams"}, Engine: fleettest.QuickEngine(4), BodyMemory: 8 << 20}, documents)
+	f := fleettest.Start(t, onebox.Config{Colos: []string{"ams"}, Engine: fleettest.QuickEngine(4), BodyMemory: 4 << 20}, documents)
 	f.WatchShared(32)
 	stop := make(chan struct{})
 	var refused atomic.Int64
@@ -38,10 +38,10 @@ func TestBodiesThatNeverEnd(t *testing.T) {
 		}
 	}
 	testkit.WaitFor(t, "the memory to be taken", func() bool { return refused.Load() >= 16 })
-	for n := range 20 {
+	for n := range testkit.AtScale(12, 20) {
 		size := 20 << 10
 		if n%4 == 0 {
-			size = 1000 << 10
+			size = 500 << 10
 		}
 		body := strings.Replace(fleettest.ChatBody(1, false), "hello", strings.Repeat("a", size), 1)
 		if a := f.RawChat(body, victim); a.Status != 200 || a.Err != nil {
@@ -65,8 +65,8 @@ func sendWithoutEnd(f *fleettest.Fleet, authorization string, stop <-chan struct
 			case <-ended:
 			}
 		})
-		_, _ = io.WriteString(w, fmt.Sprintf("POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\n%s\r\nContent-Length: %d\r\n\r\n", authorization, 1<<20))
-		_, _ = io.WriteString(w, strings.Repeat("x", 700<<10)) // or what is accepted
+		_, _ = io.WriteString(w, fmt.Sprintf("POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\n%s\r\nContent-Length: %d\r\n\r\n", authorization, 512<<10))
+		_, _ = io.WriteString(w, strings.Repeat("x", 350<<10)) // or what is accepted
 		a := w.Read()
 		close(ended)
 		closing.Wait()
