@@ -4,11 +4,13 @@ import (
 	"bufio"
 	"context"
 	"crypto/tls"
+	"errors"
 	"io"
 	"log/slog"
 	"net"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/valyala/fasthttp"
 
@@ -95,4 +97,50 @@ func writeUntilClose(t *testing.T, secure bool, response string, whole bool) {
 	if whole && (strings.Contains(head, "Content-Length") || strings.Contains(head, "chunked") || !strings.Contains(head, "Connection: close")) {
 		t.Errorf("head %q", head)
 	}
+}
+
+// A client that leaves while the engine is silent is noticed, also behind bytes that were not asked for.
+func TestWriteUntilCloseNoticesTheClientLeave(t *testing.T) {
+	t.Parallel()
+	over := make(chan struct{})
+	engine := forwardtest.ListenRaw(t, func(c net.Conn) {
+		if _, err := forwardtest.ReadRequest(bufio.NewReader(c)); err == nil {
+			_, _ = io.WriteString(c, "HTTP/1.0 200 OK\r\nContent-Type: audio/mpeg\r\n\r\n"+strings.Repeat("x", 100<<10))
+			<-over
+		}
+	})
+	defer close(over)
+	exchanges, outcomes := forwardtest.NewTransport(t), make(chan relay.Outcome, 1)
+	var s *forwardtest.Drainable
+	s = forwardtest.Serve(t, func(rc *fasthttp.RequestCtx) {
+		in := s.Inflight.Begin()
+		answer, err := exchanges.Do(in.Context, forwardtest.NewRequest(engine), transport.ReadOptions{})
+		if err = errors.Join(err, in.WatchClient(rc.Conn())); err != nil {
+			t.Error(err)
+			in.Close()
+			return
+		}
+		relay.WriteUntilClose(rc, in, &relay.Relay{
+			Context: in.Context, Response: answer, Client: rc.Conn(), EndUnknown: true,
+			OnOutcome: func(end relay.Outcome) { outcomes <- end }, OnClose: func() { in.Close() },
+		})
+	})
+	c := forwardtest.MustDial(t, s)
+	_, _ = io.WriteString(c, "GET / HTTP/1.1\r\nHost: x\r\n\r\n")
+	if _, err := io.ReadFull(c, make([]byte, 100<<10)); err != nil {
+		t.Fatal(err)
+	}
+	_ = c.SetWriteDeadline(time.Now().Add(forwardtest.Patience))
+	var err error
+	for err == nil { // until the server closes the connection
+		_, err = c.Write(make([]byte, 64<<10))
+	}
+	c.Close()
+	if netconn.IsTimeout(err) {
+		t.Error("not noticed while its bytes are not read")
+	}
+	if end := forwardtest.Receive(t, "the outcome", outcomes); end.Kind != relay.OutcomeClientGone {
+		t.Errorf("outcome %+v", end)
+	}
+	s.Stop(server.DrainTimings{})
 }

@@ -43,7 +43,7 @@ func WriteUntilClose(rc *fasthttp.RequestCtx, request *server.Request, relay *Re
 	head := bytes.Clone(rc.Response.Header.Header())
 	rc.HijackSetNoResponse(true)
 	conn := rc.Conn()
-	request.Hijack(rc, func(client *netconn.Conn) {
+	request.HijackOutput(rc, func(client *netconn.Conn) {
 		defer func() { _ = relay.Close() }()
 		err := relay.write(client, head)
 		if err == nil {

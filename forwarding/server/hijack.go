@@ -12,9 +12,16 @@ import (
 // Hijack calls run with the client's connection after the handler has returned and the response has been written. run has a
 // goroutine of its own, and the connection is closed when it returns. The request must stay open until then. run is called exactly
 // once: if the connection breaks before, for which fasthttp does not call it, run gets the closed connection.
+//
+// run reads the client's input, so that the watch of [Request.WatchClient] does not count it.
 func (r *Request) Hijack(rc *fasthttp.RequestCtx, run func(*netconn.Conn)) {
+	r.watch.ignoreInput()
+	r.HijackOutput(rc, run)
+}
+
+// HijackOutput is Hijack for a run that only writes: a client that sends much meanwhile has left.
+func (r *Request) HijackOutput(rc *fasthttp.RequestCtx, run func(*netconn.Conn)) {
 	conn := rc.Conn()
-	r.watch.ignoreInput() // run reads it
 	r.inflight.hijacks.add(conn, func(client *netconn.Conn) {
 		// No caller would recover from a panic, and the process would end.
 		defer func() { LogPanic(r.inflight.logger, "hijacked connection", recover()) }()
