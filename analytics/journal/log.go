@@ -15,7 +15,7 @@ import (
 type Stats struct {
 	Appended   uint64  // events that Append has written (without a Dir: counted), and ends of an earlier run's begins; no begins of requests
 	Crashed    uint64  // begins of an earlier run that were ended
-	Dropped    Dropped // events that are not kept: removed for room, or not written
+	Dropped    Dropped // events that are not kept: removed for room, or not written; no begins of requests, which no reader misses
 	Torn       uint64  // incomplete or corrupt lines in the newest segments of an earlier run
 	Errors     uint64  // failed operations on files
 	Bytes      int64   // on disk
@@ -126,9 +126,7 @@ func (l *Log) storeLocked(to *segments, line []byte) bool {
 		if !errors.Is(err, errReserved) {
 			l.stats.Errors++
 		}
-		if to != &l.begins { // a begin is no event that a reader misses
-			to.dropped++
-		}
+		to.dropped++
 		to.lost, to.lostAt = err, time.Now()
 	}
 	l.logTransitionLocked(to, err)
@@ -148,7 +146,7 @@ func (l *Log) logTransitionLocked(to *segments, err error) {
 	case to.failing:
 		l.logger.Error("events are being lost", "events", to.events, "dir", l.dir, "error", err)
 	case ofBegins:
-		l.logger.Info("begins are kept again", "dir", l.dir)
+		l.logger.Info("begins are kept again", "dir", l.dir, "dropped", to.dropped)
 	default:
 		l.logger.Info("events are kept again", "events", to.events, "dir", l.dir, "dropped", to.dropped)
 	}

@@ -134,4 +134,11 @@ func TestProblemsReportLosses(t *testing.T) {
 	if problems := l.Problems(); len(problems) != 2 || !strings.Contains(problems[1].Error(), "ends of requests, 1 since the start") {
 		t.Errorf("%v, want a second one", problems)
 	}
+	l.Append(request("later", analytics.PhaseBegin, ""))
+	if problems := l.Problems(); len(problems) != 3 || !strings.Contains(problems[2].Error(), "begins of requests, 1 since the start") {
+		t.Errorf("%v, want a third one", problems)
+	}
+	if dropped := l.Stats().Dropped.Total(); dropped != s.Dropped.Total()+1 {
+		t.Errorf("%d events were dropped, want %d: a begin is no event that a reader misses", dropped, s.Dropped.Total()+1)
+	}
 }
