@@ -22,8 +22,8 @@
 //
 // An endpoint is down while its health check fails (active), and ejected after five failures in a row (passive), for 1 s
 // that doubles with each relapse up to 60 s, and until a health check succeeds. Never more than half of a pool's endpoints
-// are ejected. A refused or reset connection, of which no request can be the cause, ejects at once and for a second, and lets the engine
-// be checked after 0.1 s, 0.2 s, 0.4 s and so on, until it answers. An engine that has never answered is down after its first failed health check, since as a rule its URL is
-// wrong or it has yet to start, and is checked again after 0.1 s, 0.2 s, 0.4 s and so on, up to its interval; an engine
-// that has answered is down after two failed checks in a row.
+// are ejected. An engine that has answered is down after two failed checks in a row. An engine that has never answered is
+// down after its first, since as a rule its URL is wrong or it has yet to start, and is checked again after 0.1 s, 0.2 s,
+// 0.4 s and so on, up to its interval. A refused or reset connection, of which no request can be the cause, ejects at once
+// and for a second, and lets the engine be checked as often, until it answers.
 package admission

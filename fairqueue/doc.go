@@ -38,9 +38,9 @@
 // With Learn, the cost of a request is not known before it ends. It is estimated from the input that its claim states,
 // corrected by what earlier claims of the account were worth, and from the mean cost of one output of the account, times
 // as many as the claim asks for, but at most what the claim allows. Both means are exponentially weighted over about 32
-// requests. An account without a history is estimated by the mean of all. Use beyond the estimate is charged while the request runs (Charge), and the
-// rest is corrected when it ends (Finish): in the long run an account pays for what it used, however wrong its
-// estimates are.
+// requests. An account without a history is estimated by the mean of all. Use beyond the estimate is charged while the
+// request runs (Charge), and the rest is corrected when it ends (Finish): in the long run an account pays for what it
+// used, however wrong its estimates are.
 //
 // # The bound
 //

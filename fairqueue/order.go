@@ -51,7 +51,9 @@ func (q *Queue) Next(now time.Time, accept func(*Item) bool) (*Item, Running) {
 	}
 	q.served++
 	f := it.flow
-	running := f.serve(Running{flow: f, claimed: it.Cost, outputs: it.Outputs, weight: f.account.weight, estimate: it.estimate, charged: it.cost})
+	running := f.serve(Running{
+		flow: f, claimed: it.Cost, outputs: it.Outputs, weight: f.account.weight, estimate: it.estimate, charged: it.cost,
+	})
 	q.leave(it)
 	q.reindex(f.account)
 	return it, running

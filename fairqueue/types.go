@@ -58,8 +58,7 @@ type Config struct {
 }
 
 // Claim is what a request asks for, and for which account. Weight and Concurrent of an account are those of its newest
-// claim. A weight, cost or number of outputs that is not positive and finite counts
-// as 1.
+// claim. A weight, cost or number of outputs that is not positive and finite counts as 1.
 type Claim struct {
 	Account    string
 	Weight     float64 // share relative to other accounts

@@ -76,8 +76,8 @@ type namedField struct {
 	bit  field
 }
 
-// engineFieldsByLength has the fields of the table by the length of their names, which tells most of them apart: each member of each body is
-// looked up here that is none of [fieldOf].
+// engineFieldsByLength has the fields of the table by the length of their names, which tells most of them apart: each member of each
+// body that has no other field is looked up here.
 var engineFieldsByLength = func() (fields [maxEngineField + 1][]namedField) {
 	for i, f := range engineFieldTable {
 		if n := len(f.Name); f.Name != FileURLs {
@@ -102,8 +102,8 @@ func engineFieldOf(key []byte) field {
 	return 0
 }
 
-// EngineFieldsOf returns the fields that an engine reads. Those of an engine that is not listed here are not known, so that it may
-// read all of them; so may "openai", which is any engine or proxy with this API.
+// EngineFieldsOf returns the fields that an engine reads: all of them for an engine that is not listed here, and for "openai", which
+// is any engine or proxy with this API.
 func EngineFieldsOf(engine string) EngineFields {
 	switch engine {
 	case "vllm", "sglang", "tgi", "tei", "llamacpp", "ollama":

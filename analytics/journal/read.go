@@ -13,8 +13,9 @@ import (
 )
 
 // ReadDir yields the events of every node that logs under dir (Config.Dir): node by node, first inferences, then
-// requests, then refusals, each oldest first, without begins of requests. A bad line yields an error that wraps ErrTorn or ErrCorrupt, and reading
-// continues after it. A begin that outlived segments comes once for each; see the package's documentation.
+// requests, then refusals, each oldest first, without begins of requests. A bad line yields an error that wraps ErrTorn or
+// ErrCorrupt, and reading continues after it. A begin that outlived segments comes once for each; see the package's
+// documentation.
 func ReadDir(dir string) iter.Seq2[analytics.Event, error] {
 	return func(yield func(analytics.Event, error) bool) {
 		logs, err := listLogs(dir)

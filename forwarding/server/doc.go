@@ -8,9 +8,9 @@
 //
 // A head must arrive within ten seconds, and a body must make progress ([Request.ReadBody]): 8 KiB, or its end, in every ten
 // seconds, and more if it holds much memory. The memory of a body grows with what has arrived. All unfinished bodies share one limit;
-// an account, or the address of a client without a key, has half of it, and loses memory to one that holds less (bodyMemory). No body is
-// read before the handler has seen the head ([Config]). A response before the end of the request's body is its connection's last; the connection
-// is then closed in two steps, so that the client gets the response.
+// an account, or the address of a client without a key, has half of it, and loses memory to one that holds less (bodyMemory). No body
+// is read before the handler has seen the head ([Config]). A response before the end of the request's body is its connection's last;
+// the connection is then closed in two steps, so that the client gets the response.
 //
 // A request's context ends as soon as its client leaves, even while the request waits in a queue or its engine is silent
 // ([ErrClientGone]). A request is in flight ([Inflight]) until the end of its response, which for a stream comes after the handler
