@@ -39,6 +39,9 @@ func (e *ClientEvents) object(s *scan, isEvent bool) bool {
 	allowed := true
 	for key, ok := s.firstMember(); ok; key, ok = s.nextMember() {
 		switch {
+		case hasNUL(key): // some parsers end the name there
+			allowed = false
+			s.skip()
 		case foldsTo(key, "model"):
 			raw, _ := s.value()
 			allowed = allowed && (string(raw) == "null" || bytes.HasPrefix(raw, []byte{'"'}) && slices.Contains(e.Models, string(unescaped(raw))))

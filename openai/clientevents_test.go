@@ -32,7 +32,7 @@ func TestClientEventsNameOnlyAllowedModels(t *testing.T) {
 	}
 	for _, message := range []string{
 		`{"type":"session.update","model":"other"}`, ` {"model":"other"}`, `{"m\u006fdel":"other"}`, `{"MODEL":"other"}`, `{"model":"voice","model":"other"}`,
-		`{"model":"other","model":"voice"}`, `{"session":{"model":"other"}}`, `{"session":{"model":"other"},"session":{}}`, `{"model":["voice"]}`, `{"model":""}`,
+		`{"model":"other","model":"voice"}`, `{"session":{"model":"other"}}`, `{"session":{"model":"other"},"session":{}}`, `{"model":["voice"]}`, `{"model\u0000":"voice"}`, `{"model":""}`,
 		`{"x":"` + strings.Repeat("y", 100<<10) + `","model":"other"}`, `{"x":[` + strings.Repeat("1,", 100<<10) + `1],"model":"other"}`,
 		`{"model":"voice` + strings.Repeat("e", 1000) + `"}`,
 	} {
