@@ -81,11 +81,15 @@ func NotANode() *Error {
 // OriginNotAllowed returns the error for a request that a browser sends for a page whose origin is not listed; origin is empty if the
 // browser did not name it.
 func OriginNotAllowed(origin string) *Error {
-	page := "pages of other origins"
-	if origin != "" {
+	page, remedy := "pages of other origins", `list the origin under origins in the document "defaults"`
+	switch origin {
+	case "":
+	case "null": // of a file, or of a frame in a sandbox: every site can have such pages, so it cannot be listed
+		page, remedy = "pages without an origin of their own (null)", "serve the page over HTTP, and "+remedy
+	default:
 		page = fmt.Sprintf("pages of the origin %q", Cut(origin))
 	}
-	return &Error{Row: row(NumberOriginNotAllowed), Message: page + " may not use this entry: list the origin under origins in the document \"defaults\""}
+	return &Error{Row: row(NumberOriginNotAllowed), Message: page + " may not use this entry: " + remedy}
 }
 
 // MethodNotAllowed returns the error for a served path with a method that is not in allow.
