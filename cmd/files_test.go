@@ -47,15 +47,17 @@ func TestNodesWithFewFiles(t *testing.T) {
 	}
 	testkit.WaitFor(t, "the entry to be ready", ready)
 	from := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.IPv4(127, 0, 0, 9)}}
+	var idle []net.Conn
 	for range 120 {
 		for _, address := range []string{entryAt, coloAt} {
 			if c, err := from.Dial("tcp", address); err == nil {
+				idle = append(idle, c)
 				t.Cleanup(func() { c.Close() })
 			}
 		}
 	}
-	began := time.Now()
-	for range 5 {
+	served := func() {
+		t.Helper()
 		if !ready() {
 			t.Error("the entry is not ready")
 		}
@@ -67,6 +69,26 @@ func TestNodesWithFewFiles(t *testing.T) {
 				t.Errorf("%s: %d %s", admin, status, body)
 			}
 		}
+	}
+	began := time.Now()
+	for range 5 {
+		served()
+	}
+	for _, c := range idle {
+		c.Close()
+	}
+	// One address has bodies on as many connections as it gets, and never ends them.
+	from = net.Dialer{LocalAddr: &net.TCPAddr{IP: net.IPv4(127, 0, 0, 10)}}
+	for range 60 {
+		c, err := from.Dial("tcp", entryAt)
+		if err != nil {
+			continue
+		}
+		t.Cleanup(func() { c.Close() })
+		fmt.Fprintf(c, "POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer %s\r\nContent-Length: 200000\r\n\r\n%9000d", testKey, 1)
+	}
+	for range 3 {
+		served()
 	}
 	if took := time.Since(began); took > silence/2 {
 		t.Errorf("it took %v", took)

@@ -1,6 +1,7 @@
 package node
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"log/slog"
@@ -26,7 +27,16 @@ type EntryConfig struct {
 	// Local returns the way to a colo server of this process, or nil for any other; nil = all colo servers run elsewhere.
 	Local func(*fleet.Server) peer.Func
 
-	MaxConnsPerIP int // connections of one IP address, or of one IPv6 /64 network; 0 = no limit
+	// MaxConnsPerIP is the highest number of connections of one IP address, or of one IPv6 /64 network; 0 = 1024, or three quarters of
+	// all connections if that is less, so that one address cannot take them all.
+	MaxConnsPerIP int
+}
+
+const maxConnsPerIP = 1024
+
+// connsPerIP returns the limit for one address, of so many connections in all.
+func (c *EntryConfig) connsPerIP(all int) int {
+	return cmp.Or(c.MaxConnsPerIP, min(maxConnsPerIP, max(all*3/4, 1)))
 }
 
 // RunEntry runs an entry until ctx is done, and then drains it. It calls serving once the entry serves.
@@ -47,10 +57,11 @@ func RunEntry(ctx context.Context, c EntryConfig, serving func(Running)) error {
 	if err != nil {
 		return err
 	}
+	maxConns := c.maxConns()
 	e, err := entry.New(entry.Config{
 		Node: c.Node, Open: c.Open, Keys: c.Keys, Table: r.watcher.Table, Starting: r.starting, Log: r.log, Metrics: r.metrics,
 		Logger: c.Logger, WriteStall: c.WriteStall, TLS: public, Peers: peers,
-		MaxConnsPerIP: c.MaxConnsPerIP, MaxConns: c.maxConns(), BodyMemory: c.BodyMemory, Local: c.Local,
+		MaxConnsPerIP: c.connsPerIP(maxConns), MaxConns: maxConns, BodyMemory: c.BodyMemory, Local: c.Local,
 	})
 	if err != nil {
 		return err

@@ -1,11 +1,13 @@
 package onebox
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"log/slog"
+	"math"
 	"net"
 	"net/http"
 	"os"
@@ -284,7 +286,7 @@ func (b *allInOne) startEntry(ctx context.Context) error {
 		admin = "127.0.0.1:0"
 	}
 	config := node.EntryConfig{
-		Open: b.config.Open, TLS: b.config.TLS, MaxConnsPerIP: b.config.MaxConnsPerIP,
+		Open: b.config.Open, TLS: b.config.TLS, MaxConnsPerIP: cmp.Or(b.config.MaxConnsPerIP, math.MaxInt), // all clients may have one address
 		Config: b.node("entry-1", b.config.Listen, admin),
 	}
 	config.PeerTLS = b.peerTLS(peertls.Identity{Role: peertls.RoleEntry, Node: config.Node})

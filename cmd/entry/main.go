@@ -26,7 +26,7 @@ func newEntry() *cli.Command {
 			&cli.StringFlag{Name: "tls-cert", Destination: &c.TLS.Cert,
 				Usage: "PEM `FILE` with the certificate for clients and its chain; -listen then speaks HTTPS; reloaded when it changes"},
 			&cli.StringFlag{Name: "tls-key", Destination: &c.TLS.Key, Usage: "PEM `FILE` with the key of -tls-cert"},
-			&cli.IntFlag{Name: "max-connections-per-ip", Value: 1024, Destination: &c.MaxConnsPerIP, Validator: checkMaxConns,
+			&cli.IntFlag{Name: "max-connections-per-ip", DefaultText: "1024, or three quarters of -max-connections if that is less", Destination: &c.MaxConnsPerIP, Validator: checkMaxConns,
 				Usage: "largest `NUMBER` of connections from one IP address, or from one IPv6 /64 network"},
 			&cli.BoolFlag{Name: "open", Destination: &c.Open, Usage: "serve requests without a valid key, as the account open"},
 		),
