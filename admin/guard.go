@@ -50,7 +50,7 @@ func isForeign(r *http.Request) bool {
 		return true
 	case "same-origin":
 		return false
-	}
+	} // "none" is a user's own doing, and says nothing of an Origin
 	for _, origin := range r.Header.Values("Origin") {
 		if !httpguard.IsOriginOf(origin, r.Host) {
 			return true

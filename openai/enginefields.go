@@ -90,7 +90,8 @@ var engineFieldsByLength = func() (fields [maxEngineField + 1][]namedField) {
 // maxEngineField is the length of the longest name.
 const maxEngineField = 22
 
-func engineFieldOf(key []byte) field {
+// engineFieldNamed returns the bit of the engine field called key, or 0.
+func engineFieldNamed(key []byte) field {
 	if len(key) == 0 || len(key) > maxEngineField {
 		return 0
 	}

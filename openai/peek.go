@@ -51,7 +51,7 @@ const (
 	fieldDocuments
 	fieldTexts
 	fieldChatTemplateKwargs
-	firstEngineField // see engineFieldOf
+	firstEngineField // see engineFieldNamed
 )
 
 func fieldOf(key []byte) field {
@@ -97,7 +97,7 @@ func fieldOf(key []byte) field {
 	case "chat_template_kwargs":
 		return fieldChatTemplateKwargs
 	}
-	return engineFieldOf(key)
+	return engineFieldNamed(key)
 }
 
 // Peek passes over a request's body once, checks it, and returns its description. contentType is the header's value; an

@@ -107,7 +107,7 @@ func (p *peeker) chatTemplateKwargs() bool {
 			return p.refuse(keyWithNUL())
 		}
 		if string(key) == "chat_template" && !p.at("null") {
-			p.body.EngineFields |= EngineFields(engineFieldOf(key))
+			p.body.EngineFields |= EngineFields(engineFieldNamed(key))
 		}
 		if !p.skip() {
 			return false

@@ -128,7 +128,7 @@ type window struct {
 	used   [windowWords]uint64
 	top    uint64 // the highest word; words above it are not in the ring, and neither are those windowWords below it
 	newest int64  // latest time of issue of a used token, in Unix seconds
-	after  int64  // tokens issued until then may have been used before there was this window
+	after  int64  // ReplayGuard.removed when this window was added: tokens issued until then may have been used before
 }
 
 func (w *window) check(t *Token) error {

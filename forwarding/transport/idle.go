@@ -14,9 +14,9 @@ const (
 	maxIdleTime = 4 * time.Second
 	// maxIdlePerTarget is the highest number of idle connections to one target.
 	maxIdlePerTarget = 512
-	// settleTime is how long a connection that has served one account must have been silent before it serves another. An answer that
-	// arrives so late can then only reach the account that it may be for.
-	settleTime = 100 * time.Millisecond
+	// handoverSilence is how long a connection that has served one account must have been silent before it serves another: an answer that
+	// is late by less can reach no other account.
+	handoverSilence = 100 * time.Millisecond
 	// distrustTime is for how long no connection is kept to a server that has sent something out of turn, from the last time on.
 	distrustTime = time.Hour
 )
@@ -43,7 +43,7 @@ func (i *idleConns) take(to Target, account string) *conn {
 }
 
 func (i *idleConns) pop(to Target, account string) *conn {
-	settled := time.Now().Add(-settleTime)
+	settled := time.Now().Add(-handoverSilence)
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	conns := i.conns[to]

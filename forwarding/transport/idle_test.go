@@ -10,7 +10,7 @@ import (
 func TestWhoTakesAConnection(t *testing.T) {
 	t.Parallel()
 	now := time.Now()
-	old, mine, foreign := now.Add(-settleTime-time.Second), now.Add(time.Minute), now.Add(time.Hour)
+	old, mine, foreign := now.Add(-handoverSilence-time.Second), now.Add(time.Minute), now.Add(time.Hour)
 	oldest := &conn{account: "other", idleSince: old.Add(-time.Second)}
 	settled := &conn{account: "other", idleSince: old}
 	own := &conn{account: "me", idleSince: mine}

@@ -174,7 +174,7 @@ func (resp *Response) finish() {
 	reusable := !resp.connCancelled && !resp.head.close && resp.body.framing != framingClose && resp.body.held == 0
 	if reusable && c.br.Buffered() > 0 {
 		behind, _ := c.br.Peek(c.br.Buffered())
-		err := judgeTurn(behind, 0)
+		err := checkUnread(behind, 0)
 		if reusable = err == nil; errors.Is(err, errOutOfTurn) {
 			resp.transport.idle.distrust(c.target.Address)
 		}

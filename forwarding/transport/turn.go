@@ -11,7 +11,7 @@ import (
 // Bytes that a server sends while no request waits for an answer are out of turn: they must not become the answer to the next request. A
 // connection is checked for such bytes after each response ([Response.finish]), and a kept one also right before a request is written, and
 // before the last byte of a long request ([conn.write]). No check finds an answer that is late enough to arrive during the next request. So a
-// connection passes from one account to another only after settleTime, and no connection is kept to a server that has sent such bytes.
+// connection passes from one account to another only after handoverSilence, and no connection is kept to a server that has sent such bytes.
 
 var (
 	// errStale is returned if a kept connection cannot be used, and the server cannot have received the whole request.
@@ -33,7 +33,7 @@ func (c *conn) checkTurn(sent int64) error {
 		if len(unread) == 0 {
 			return nil
 		}
-		if err := judgeTurn(unread, sent); err != nil {
+		if err := checkUnread(unread, sent); err != nil {
 			return err
 		}
 		if err := c.Skip(len(unread)); err != nil {
@@ -43,8 +43,8 @@ func (c *conn) checkTurn(sent int64) error {
 	return errStale
 }
 
-// judgeTurn returns an error unless p, which arrived while no answer was due, is only a few empty lines.
-func judgeTurn(p []byte, sent int64) error {
+// checkUnread returns an error unless p, which arrived while no answer was due, is only a few empty lines.
+func checkUnread(p []byte, sent int64) error {
 	empty := emptyLines(p)
 	switch {
 	case empty == len(p) && empty < maxEmptyLines:
