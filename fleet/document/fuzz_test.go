@@ -19,7 +19,7 @@ func FuzzCheck(f *testing.F) {
 		{"models/m", "aliases: [a]\nrouting: {steps: [{colos: [ams], attempts: 1}]}\ncost: {unit: n, input: 0.4, per: 10}", "model: {retry: {errors: 1}}"},
 		{"pools/p", `{"queue": {"limit": 0, "max_wait": "1s"}}`, "pool: {permits: {per_endpoint: 4}}"},
 		{"endpoints/ams/e", endpointHead + "concurrency: 0\nnames: {m: n}\npaths: {/a: /b}\ncredential: env:COLONNADE_CREDENTIAL_X", "engines: {openai: {concurrency: 3, names: {x: y}}}"},
-		{"accounts/a", "models: []\nlimits: {concurrent: 0}", "version: 3\nfuture: 1"},
+		{"accounts/a", "models: []\nlimits: {concurrent: 0}", "version: 99\nfuture: 1"},
 		{"accounts/a", "keys: [{id: k, sha256: '" + strings.Repeat("ab", 32) + "'}]", "{}"},
 		{"keys/k", "account: a\nsha256: '" + strings.Repeat("ab", 32) + "'\nexpires: 2026-01-31T12:00:00.5+01:00", "{}"},
 		{"endpoints/ams/e", endpointHead + "concurrency: auto\nauto: {min: 4, max: 64}", "endpoint: {auto: {min: 2, max: 3}}"},

@@ -337,8 +337,8 @@ func TestLastGoodKept(t *testing.T) {
 
 func TestNewerVersion(t *testing.T) {
 	docs := documents(t,
-		"models/m", "version: 3\nretry: {errors: 1, style: x}\nnew: field\n",
-		"defaults", "version: 3\nmodel: {new: thing, retry: {hops: 2}}\nfuture: {}\n",
+		"models/m", "version: 99\nretry: {errors: 1, style: x}\nnew: field\n",
+		"defaults", "version: 99\nmodel: {new: thing, retry: {hops: 2}}\nfuture: {}\n",
 		"servers/ams/s", `{"address":"h:1","boot":"b","protocol":{"min":1,"max":3},"shiny":[1]}`)
 	table := docs.Table()
 	m := model(t, table, "m")

@@ -145,7 +145,7 @@ func (c *churn) document(key string) fleettest.Tree {
 		maybe("routing", fleettest.Tree{"steps": []any{fleettest.Tree{"colos": []string{"fra"}, "pick": "random"}, fleettest.Tree{"pick": "order", "attempts": 2}}}, fleettest.Tree{"algorithm": "random"})
 		maybe("max_body", "1MiB", "20MiB", "77KiB")
 		if c.IntN(8) == 0 { // of a future version
-			doc["version"], doc["future"] = 2, fleettest.Tree{"colour": "blue"}
+			doc["version"], doc["future"] = 99, fleettest.Tree{"colour": "blue"}
 		}
 	case "pools":
 		maybe("permits", fleettest.Tree{"per_endpoint": 1 + c.IntN(engineSlots)}, fleettest.Tree{"max_share": 0.5})
