@@ -243,9 +243,10 @@ func TestColoDrainsStreams(t *testing.T) {
 	ended := make(chan error, 1)
 	go func() { ended <- f.colos["ams"].Stop(syscall.SIGTERM) }()
 	f.waitServers(1)
-	if status, body := testkit.Get("http://" + f.colos["ams"].admin + "/health/ready"); status != http.StatusServiceUnavailable {
-		t.Errorf("readiness of a draining colo server: %d %q", status, body)
-	}
+	testkit.WaitFor(t, "the draining server to be unready", func() bool { // it announces the drain first
+		status, _ := testkit.Get("http://" + f.colos["ams"].admin + "/health/ready")
+		return status == http.StatusServiceUnavailable
+	})
 	for range 5 {
 		if status, body := chat(f.entry.address, testKey, false); status != 200 {
 			t.Errorf("a new request: %d %s", status, body)
