@@ -2,25 +2,24 @@
 //
 // Each node computes homes from its own table by rendezvous hashing (Thaler and Ravishankar 1998). So entries and servers
 // agree without communication, and a server that joins or leaves a colo moves no pools but its own.
-//
-// In this version a colo has one server, which is the home of all pools there.
 package homes
 
 import (
-	"cmp"
 	"hash/fnv"
 	"slices"
 
 	"colonnade/fleet"
 )
 
-// Home returns the server that grants the permits of pool, of the live servers of one colo; false if none is active.
+// Home returns the server that grants the permits of pool, of the registered servers of one colo; false if none is active.
 func Home(pool string, servers []*fleet.Server) (*fleet.Server, bool) {
-	ranked := Rank(pool, servers)
-	if len(ranked) == 0 {
-		return nil, false
+	var home *fleet.Server
+	for _, s := range servers {
+		if s.State == fleet.StateActive && (home == nil || before(pool, s, home)) {
+			home = s
+		}
 	}
-	return ranked[0], true
+	return home, home != nil
 }
 
 // Rank returns the active servers in the rendezvous order of pool: the home first, then its successors.
@@ -31,17 +30,35 @@ func Rank(pool string, servers []*fleet.Server) []*fleet.Server {
 			ranked = append(ranked, s)
 		}
 	}
-	if len(ranked) < 2 {
-		return ranked
-	}
 	slices.SortFunc(ranked, func(a, b *fleet.Server) int {
-		if c := cmp.Compare(score(pool, b.Node), score(pool, a.Node)); c != 0 {
-			return c
+		switch {
+		case a == b:
+			return 0
+		case before(pool, a, b):
+			return -1
 		}
-		return cmp.Compare(a.Node, b.Node)
+		return 1
 	})
 	return ranked
 }
+
+// before reports whether a comes before b in the order of pool. A server of an older version, which knows nothing of homes, grants
+// everything, so it comes first.
+func before(pool string, a, b *fleet.Server) bool {
+	if aOld, bOld := isOld(a), isOld(b); aOld != bOld {
+		return aOld
+	}
+	if x, y := score(pool, a.Node), score(pool, b.Node); x != y {
+		return x > y
+	}
+	return a.Node < b.Node
+}
+
+// isOld reports whether a server is of a version that shares its colo with no other.
+func isOld(s *fleet.Server) bool { return s.Protocol.Max < sharingProtocol }
+
+// sharingProtocol is the first protocol between nodes in which servers share a colo.
+const sharingProtocol = 3
 
 // score returns the weight of node for pool.
 func score(pool, node string) uint64 {

@@ -12,7 +12,7 @@ import (
 func servers(n int) []*fleet.Server {
 	var out []*fleet.Server
 	for i := range n {
-		out = append(out, &fleet.Server{Colo: "ams", Node: fmt.Sprintf("ams-%d", i+1), State: fleet.StateActive})
+		out = append(out, &fleet.Server{Colo: "ams", Node: fmt.Sprintf("ams-%d", i+1), State: fleet.StateActive, Protocol: fleet.ProtocolRange{Min: 1, Max: 3}})
 	}
 	return out
 }

@@ -27,9 +27,7 @@ import (
 // readByDecoder are the fields that only this package reads, with the use that it makes of them.
 var readByDecoder = map[string]string{
 	"PoolPermits.PerEndpoint": "a default of Endpoint.Concurrency",
-	"Server.Protocol":         "whether the document may have unknown fields",
 	"EntryNode.Protocol":      "whether the document may have unknown fields",
-	"ProtocolRange.Max":       "whether the document may have unknown fields",
 	"ProtocolRange.Min":       "told to nodes of later versions",
 }
 
