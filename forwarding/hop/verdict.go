@@ -2,6 +2,7 @@ package hop
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -13,7 +14,7 @@ type VerdictKind string
 // The kinds of verdict.
 const (
 	VerdictOOC   VerdictKind = "ooc"   // out of capacity; the entry goes on to the next colo, without a retry
-	VerdictMoved VerdictKind = "moved" // the server drains; the entry goes on to the next colo, without a retry
+	VerdictMoved VerdictKind = "moved" // the server drains or is not the home; the entry goes on to the home or the next colo, without a retry
 	VerdictError VerdictKind = "error" // the engine or the server failed before the first byte
 )
 
@@ -31,6 +32,11 @@ type Verdict struct {
 	MayWait         bool          // of VerdictOOC: the queue has room for a request that accepts the expected wait
 	Unsent          bool          // nothing of the request was sent to any endpoint, though there were attempts
 	Final           bool          // no other attempt may follow, since it could generate twice
+
+	// Of VerdictMoved.
+	To       string // node that is the home of the pool; empty = no server of this colo is known to be
+	Revision int64  // of the table that says so
+	Waited   bool   // the request had a place in the queue, which it keeps at its home: see Token.Rejoin
 }
 
 // String returns the header's value.
@@ -40,6 +46,10 @@ func (v Verdict) String() string {
 	if v.Reason != "" {
 		b = append(b, ";reason="...)
 		b = append(b, v.Reason...)
+	}
+	if v.To != "" {
+		b = append(b, ";to="...)
+		b = append(b, v.To...)
 	}
 	for _, f := range v.numbers() {
 		if f.value != 0 {
@@ -64,6 +74,8 @@ func (v Verdict) numbers() []numberField {
 		{"may_wait", boolInt(v.MayWait)},
 		{"unsent", boolInt(v.Unsent)},
 		{"final", boolInt(v.Final)},
+		{"revision", v.Revision},
+		{"waited", boolInt(v.Waited)},
 	}
 }
 
@@ -78,20 +90,33 @@ func ParseVerdict(s string) (Verdict, error) {
 	}
 	for field := range strings.SplitSeq(rest, ";") {
 		name, value, _ := strings.Cut(field, "=")
-		if name == "reason" {
+		switch name {
+		case "":
+			continue
+		case "reason":
 			v.Reason = value
 			continue
-		}
-		if name == "" {
+		case "to":
+			v.To = value
 			continue
 		}
-		n, err := strconv.ParseInt(value, 10, 32)
-		if err != nil {
+		size := 32
+		if name == "revision" {
+			size = 64
+		}
+		n, err := strconv.ParseInt(value, 10, size)
+		if err == nil {
+			v.setNumber(name, n)
+		} else if isNumber(name) {
 			return Verdict{}, fmt.Errorf("cannot parse verdict %q: %s: %w", s, name, err)
 		}
-		v.setNumber(name, n)
 	}
 	return v, nil
+}
+
+// isNumber reports whether name is that of a number in a verdict.
+func isNumber(name string) bool {
+	return slices.ContainsFunc(Verdict{}.numbers(), func(f numberField) bool { return f.name == name })
 }
 
 func (v *Verdict) setNumber(name string, n int64) {
@@ -112,6 +137,10 @@ func (v *Verdict) setNumber(name string, n int64) {
 		v.Unsent = n != 0
 	case "final":
 		v.Final = n != 0
+	case "revision":
+		v.Revision = n
+	case "waited":
+		v.Waited = n != 0
 	}
 }
 

@@ -21,14 +21,15 @@ func TestVerdictRoundTrip(t *testing.T) {
 	f(hop.Verdict{Kind: hop.VerdictError, Reason: "no_answer", Number: 50001, RetriesMade: 2, EndpointsFailed: 1, Final: true})
 	f(hop.Verdict{Kind: hop.VerdictMoved})
 	f(hop.Verdict{Kind: hop.VerdictError, Reason: "connect_failed", Number: 50001, Unsent: true})
+	f(hop.Verdict{Kind: hop.VerdictMoved, Reason: "moved", To: "ams-2", Revision: 1 << 40, Waited: true})
 }
 
 func TestVerdictOfAnotherVersion(t *testing.T) {
-	got, err := hop.ParseVerdict("ooc;reason=busy;brand_new=7;retry_after_ms=1000")
+	got, err := hop.ParseVerdict("ooc;reason=busy;brand_new=7;of=ams-3;size=99999999999999;retry_after_ms=1000")
 	if want := (hop.Verdict{Kind: hop.VerdictOOC, Reason: "busy", RetryAfter: time.Second}); err != nil || got != want {
 		t.Errorf("ParseVerdict = %+v, %v; want %+v", got, err, want)
 	}
-	for _, bad := range []string{"", "ok", "ooc;retry_after_ms=soon", "ooc;number=99999999999999"} {
+	for _, bad := range []string{"", "ok", "ooc;retry_after_ms=soon", "ooc;number=99999999999999", "moved;revision=new"} {
 		if v, err := hop.ParseVerdict(bad); err == nil {
 			t.Errorf("ParseVerdict(%q) = %+v, want an error", bad, v)
 		}
