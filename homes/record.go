@@ -96,6 +96,8 @@ func ParseRecord(p Process, owns, held []byte) Record {
 			r.Held = salvage(held)
 		}
 		note("held", held, err)
+	} else {
+		problems = append(problems, "held: the key is missing")
 	}
 	for url, n := range r.Held {
 		if n <= 0 {
