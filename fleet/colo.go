@@ -10,7 +10,7 @@ const (
 // when a field is added to [Server] or [EntryNode]: nodes of older versions then ignore the field, instead of rejecting
 // the document and losing sight of the node.
 const (
-	Protocol       = 2
+	Protocol       = 3
 	OldestProtocol = 1
 )
 
@@ -42,6 +42,29 @@ type Server struct {
 	Protocol ProtocolRange `json:"protocol,omitzero"`
 	// Version of its software.
 	Version string `json:"version,omitempty"`
+	// Address at which it gossips with the other servers of its colo.
+	Gossip string `json:"gossip,omitempty" is:"address"`
+	// Slots of the endpoints of its colo, by pool. Default: not known.
+	Pools map[string]int `json:"pools,omitzero" keys:"name" range:"0,10000000"`
+}
+
+// Bounds of the pools of one registration. A document with so many names of any length is far below the size that documents may have.
+const (
+	maxRegisteredPools = 256
+	maxRegisteredSlots = 10_000_000 // see the tag of Server.Pools
+)
+
+// RegisteredPools returns the Pools of a registration, for the slots by pool. It returns nil, which means that the pools are not
+// known, if there are more than 256: a document that is too large would be rejected as a whole.
+func RegisteredPools(slots map[string]int) map[string]int {
+	if len(slots) > maxRegisteredPools {
+		return nil
+	}
+	registered := make(map[string]int, len(slots))
+	for pool, n := range slots {
+		registered[pool] = min(max(n, 0), maxRegisteredSlots)
+	}
+	return registered
 }
 
 // EntryNode is an entry as it describes itself.

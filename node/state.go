@@ -21,6 +21,15 @@ type ConfigState struct {
 	Certificates []CertificateState `json:"certificates"`
 	Unreached    []entry.Unreached  `json:"unreached"`   // colos that the last requests of an entry did not reach
 	LostEvents   []string           `json:"lost_events"` // for each kind of event that was lost in the last minutes: how many, and why
+
+	Records    []RecordProblem `json:"records"`     // of processes of the colo, which cannot be read as a whole
+	WrittenOff int             `json:"written_off"` // records that were deleted since the start because their processes were silent
+}
+
+// RecordProblem is a record that cannot be read as a whole. It blocks the engines that can be read of it.
+type RecordProblem struct {
+	Key     string `json:"key"` // without the prefix
+	Problem string `json:"problem"`
 }
 
 // CertificateState is the validity of a certificate in force.
@@ -42,6 +51,7 @@ func (r *runtime) configState() ConfigState {
 		Node: r.config.Node, Revision: s.Revision, AgeSeconds: s.Age.Seconds(),
 		Rejected: notNil(s.Rejected), Conflicts: notNil(s.Conflicts), PendingDeletions: notNil(s.PendingDeletions), ExpiredLeases: notNil(s.ExpiredLeases),
 		Certificates: []CertificateState{}, Unreached: []entry.Unreached{}, LostEvents: []string{},
+		Records: []RecordProblem{},
 	}
 	for _, err := range r.log.Problems() {
 		c.LostEvents = append(c.LostEvents, err.Error())

@@ -21,17 +21,22 @@ func TestLimits(t *testing.T) {
 	f("a: "+strings.Repeat("x", document.MaxText+1), "a text of 1025 bytes; at most 1024 are accepted")
 	f("a: ["+strings.Repeat("1,", document.MaxList)+"1]", "a: 513 elements; at most 512 are accepted")
 	f(`{"a": [`+strings.Repeat("1,", document.MaxList)+"1]}", "a: 513 elements; at most 512 are accepted")
-	var many strings.Builder
-	for i := range document.MaxList + 1 {
-		fmt.Fprintf(&many, "f%d: 1\n", i)
-	}
-	f(many.String(), "513 elements; at most 512 are accepted")
+	f("{"+manyFields(document.MaxList+1)+"}", "513 elements; at most 512 are accepted")
 	f(nested(document.MaxDepth), "nested too deeply; at most 12 levels are accepted")
 	f(nested(30000), "not valid YAML")
 	f("a: "+nested(5000), "nested too deeply")
 	f(`{"a":`+nested(5000)+`}`, "nested too deeply")
 	f(strings.Repeat(`{"a":`, 30000)+"1"+strings.Repeat("}", 30000), "document")
 	f("a: "+strings.Repeat("- ", 30000), "document")
+}
+
+// manyFields returns the fields of a map of whole numbers.
+func manyFields(n int) string {
+	var fields strings.Builder
+	for i := range n {
+		fmt.Fprintf(&fields, "f%d: 1,", i)
+	}
+	return fields.String()
 }
 
 func nested(depth int) string {

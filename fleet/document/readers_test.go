@@ -29,6 +29,8 @@ var readByDecoder = map[string]string{
 	"PoolPermits.PerEndpoint": "a default of Endpoint.Concurrency",
 	"EntryNode.Protocol":      "whether the document may have unknown fields",
 	"ProtocolRange.Min":       "told to nodes of later versions",
+	"Server.Gossip":           "for the other servers of the colo",
+	"Server.Pools":            "for entries",
 }
 
 // Each field that documents accept has a reader in the product: code outside of this package that selects the field

@@ -3,6 +3,8 @@ package document_test
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
+	"math"
 	"reflect"
 	"strings"
 	"testing"
@@ -175,9 +177,19 @@ func TestNodeDocuments(t *testing.T) {
 	f("servers/ams/s", fleet.Server{Address: "10.0.0.1:8443", Boot: "b"})
 	f("servers/ams/s", fleet.Server{
 		Address: "[::1]:8443", Admin: "h:2", Boot: "b", State: fleet.StateDraining,
-		Protocol: fleet.ProtocolRange{Min: 1, Max: fleet.Protocol}, Version: "0.1.0",
+		Protocol: fleet.ProtocolRange{Min: 1, Max: fleet.Protocol}, Version: "0.1.0", Gossip: "h:3", Pools: map[string]int{"p/q": 0, "r": 16},
 	})
+	f("servers/ams/s", fleet.Server{Address: "h:1", Boot: "b", Pools: fleet.RegisteredPools(longNames(256))})
 	f("entries/e", fleet.EntryNode{Address: "h:1"})
+}
+
+// longNames returns n pools with the longest names that there are, and more slots than a document may have.
+func longNames(n int) map[string]int {
+	slots := map[string]int{}
+	for i := range n {
+		slots[fmt.Sprintf("p%0127d", i)] = math.MaxInt
+	}
+	return slots
 }
 
 // Maps are merged, lists replace those below as a whole, absent means the layer below, and 0 means none.
@@ -339,7 +351,7 @@ func TestNewerVersion(t *testing.T) {
 	docs := documents(t,
 		"models/m", "version: 99\nretry: {errors: 1, style: x}\nnew: field\n",
 		"defaults", "version: 99\nmodel: {new: thing, retry: {hops: 2}}\nfuture: {}\n",
-		"servers/ams/s", `{"address":"h:1","boot":"b","protocol":{"min":1,"max":3},"shiny":[1]}`)
+		"servers/ams/s", `{"address":"h:1","boot":"b","protocol":{"min":1,"max":4},"shiny":[1]}`)
 	table := docs.Table()
 	m := model(t, table, "m")
 	if m.Retry.Errors != 1 || m.Retry.Hops != 2 || len(table.Servers("ams")) != 1 || len(table.Rejected) != 0 {
@@ -365,10 +377,10 @@ func TestNewNodeFieldNeedsNewProtocol(t *testing.T) {
 				fields = append(fields, name)
 			}
 		}
-		if got := strings.Join(fields, " "); got != want || fleet.Protocol != 2 {
+		if got := strings.Join(fields, " "); got != want || fleet.Protocol != 3 {
 			t.Errorf("%T of protocol %d has %s, want %s", noun, fleet.Protocol, got, want)
 		}
 	}
-	f(fleet.Server{}, "address admin boot state protocol version")
+	f(fleet.Server{}, "address admin boot state protocol version gossip pools")
 	f(fleet.EntryNode{}, "address admin region state protocol version")
 }
