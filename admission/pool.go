@@ -77,6 +77,11 @@ func newGrant(permit permits.Permit, e *fleet.Endpoint, before time.Duration) Gr
 	return g
 }
 
+// MayUse reports whether the permit may still be used for a request that was not sent yet.
+func (p *Pool) MayUse(g Grant) bool {
+	return p.manager.fence.Valid() && g.Epoch() == p.manager.fence.Epoch()
+}
+
 // Succeeded reports that e answered as it should.
 func (p *Pool) Succeeded(e *fleet.Endpoint) {
 	p.manager.report(e.URL, func(h *health) { h.succeeded() })

@@ -215,7 +215,7 @@ func (c *call) dispatch() (*transport.Response, error) {
 		Fields:  append(fields, c.fields()...),
 		Account: c.token.Account,
 		// Much time may have passed since the grant: a disk may have stalled, a connect may have been slow, the process may have been stopped.
-		Precondition:   c.server.GrantsEnabled,
+		Precondition:   c.mayUseGrant,
 		ConnectTimeout: c.model.Timeouts.Connect.Std(),
 		IdleTimeout:    c.idle(),
 		Deadline:       c.deadline,
@@ -243,6 +243,9 @@ func (c *call) dispatch() (*transport.Response, error) {
 	c.firstByte = time.Now()
 	return answer, err
 }
+
+// mayUseGrant reports whether the permit may still be used.
+func (c *call) mayUseGrant() bool { return c.pool.MayUse(c.grant) }
 
 // idle returns the longest silence of a stream; an unstreamed answer may be silent until its end.
 func (c *call) idle() time.Duration {

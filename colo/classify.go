@@ -27,7 +27,7 @@ func outOfCapacity(r *permits.Refusal) *refusal {
 	switch r.Reason {
 	case permits.NoEndpoint:
 		e = openai.Unavailable(string(r.Reason), r.RetryAfter)
-	case permits.Draining:
+	case permits.Draining, permits.Moved:
 		e, kind = openai.Unavailable(string(r.Reason), r.RetryAfter), hop.VerdictMoved
 	}
 	return &refusal{err: e, verdict: hop.Verdict{

@@ -12,6 +12,7 @@ import (
 type Fence struct {
 	began time.Time    // instants count from it, by the monotonic clock
 	until atomic.Int64 // nanoseconds after began
+	epoch atomic.Uint64
 }
 
 // NewFence returns a fence that never passes.
@@ -24,6 +25,13 @@ func NewFence() *Fence {
 // Set replaces the moment; one that is past ends all grants. Requests may wait for a fence that has passed: after it was
 // set to a later moment, [Pool.Dispatch] serves them.
 func (f *Fence) Set(until time.Time) { f.until.Store(int64(until.Sub(f.began))) }
+
+// Renew begins a new epoch. Permits granted before must not be used any more, even if the fence is set to a later moment: another
+// server may have granted their slots meanwhile.
+func (f *Fence) Renew() { f.epoch.Add(1) }
+
+// Epoch returns how often Renew was called.
+func (f *Fence) Epoch() uint64 { return f.epoch.Load() }
 
 // Valid reports whether permits may be granted now.
 func (f *Fence) Valid() bool { return int64(time.Since(f.began)) < f.until.Load() }

@@ -53,6 +53,9 @@ func (t Permit) QueueLenAtArrival() int { return t.queueLen }
 // pools had taken.
 func (t Permit) Held() int { return t.held }
 
+// Epoch returns the epoch of the pool's fence in which the permit was granted; 0 without a fence.
+func (t Permit) Epoch() uint64 { return 0 }
+
 // Release gives the slot back. It must be called exactly once, when the engine no longer works on the request; a second
 // call panics. The account is charged the estimate, since the use is not known.
 func (t Permit) Release() { t.release(outcome{taken: true, used: UnknownUse()}) }

@@ -87,6 +87,16 @@ func (p *Pool) close(whole bool) {
 	p.rejectWaitersLocked(now, Draining, func(*waiter) bool { return true })
 }
 
+// SetHome sets whether this server is the home of the pool; it is until SetHome says otherwise. If it is not, all waiters and all later
+// requests are refused with the reason moved, but for those with Request.StandIn. Stand-ins that wait when it becomes the home are
+// ordinary waiters from then on.
+func (p *Pool) SetHome(home bool) {
+	panic("not yet")
+}
+
+// RefuseStandIns refuses the stand-ins that wait, because the pool's home answers again.
+func (p *Pool) RefuseStandIns() { panic("not yet") }
+
 // Load returns how busy the pool is. It is cheap.
 func (p *Pool) Load() Load {
 	now := p.instant()

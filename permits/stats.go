@@ -9,6 +9,7 @@ type Stats struct {
 	Held              int               `json:"held"`
 	Free              int               `json:"free"`
 	Queued            int               `json:"queued"`
+	StandIns          int               `json:"stand_ins"` // of Queued, those that wait for another server's answer, see SetHome
 	Draining          bool              `json:"draining"`
 	Granting          bool              `json:"granting"`             // false: the fence has passed, or the pool drains
 	ExpectedMillis    *int64            `json:"expected_wait_ms"`     // of a newcomer, see [Load]
@@ -33,8 +34,9 @@ type EndpointStats struct {
 	URL         string `json:"url"`         // the endpoint's ID, for which package admission takes its engine's URL
 	Concurrency int    `json:"concurrency"` // the limit in force
 	Held        int    `json:"held"`
-	Taken       int    `json:"taken"` // slots that another pool holds
-	Full        bool   `json:"full"`  // see MarkFull
+	Taken       int    `json:"taken"`    // slots that another pool holds
+	Full        bool   `json:"full"`     // see MarkFull
+	Withheld    bool   `json:"withheld"` // another server may grant its slots
 
 	Weight  int  `json:"-"`
 	Usable  bool `json:"-"` // see SetUsable

@@ -71,8 +71,12 @@ type Config struct {
 type Endpoint struct {
 	ID          string
 	Concurrency int // slots; 0 and less: none
-	Taken       int // of them, held by another pool: not granted here
+	Taken       int // of them, held by other pools and other servers: not granted here; may be more than Concurrency
 	Weight      int // for LeastLoaded; 0 and less: 1
+
+	// Withheld says that no slot is granted for now, because another server may grant them. Requests wait for the endpoint as for
+	// one whose slots are taken, and the pool's Limit leaves it out.
+	Withheld bool
 }
 
 // Request asks for one permit.
@@ -99,7 +103,10 @@ type Request struct {
 	// Rejoin says that the request held a permit before and tries again. Its Arrived puts it ahead of everything of its
 	// account that came later, and it is refused neither for want of room nor for the expected wait.
 	Rejoin bool
-	Avoid  []string // IDs of endpoints that it must not get; the caller must not change it while Acquire runs
+	// StandIn says that the server that is the pool's home did not answer: the request waits in a pool whose home is another server
+	// (see [Pool.SetHome]), instead of being refused.
+	StandIn bool
+	Avoid   []string // IDs of endpoints that it must not get; the caller must not change it while Acquire runs
 
 	// Progress, if set, is called with the request's progress: when it begins to wait, then once a second. Acquire calls it,
 	// and cannot return a permit meanwhile.
@@ -119,6 +126,7 @@ const (
 	Busy             Reason = reasons.Busy             // no free slot, and the request asked not to wait, or not that long
 	NoEndpoint       Reason = reasons.NoEndpoint       // no usable endpoint that it does not avoid
 	Draining         Reason = reasons.Draining         // CloseQueue or Drain was called
+	Moved            Reason = reasons.Moved            // another server is the pool's home, see SetHome
 )
 
 // Refusal is the error of an Acquire that the pool refused.
@@ -127,6 +135,7 @@ type Refusal struct {
 	RetryAfter time.Duration // when to come back: 1 s to 32 s, jittered
 	Expected   time.Duration // the expected wait; 0 if not known
 	MayWait    bool          // only the time that it may wait was too short: the queue has room
+	Waited     bool          // it had a place in the queue, now or before (Request.Rejoin)
 }
 
 // Error implements error.

@@ -13,6 +13,7 @@ const (
 	NoEndpoint         = "no_endpoint"
 	NoServer           = "no_server"
 	Draining           = "draining"
+	Moved              = "moved"
 	Starting           = "starting"
 	RateLimited        = "rate_limited"
 	TooManyConnections = "too_many_connections"
@@ -100,6 +101,8 @@ var all = []Info{
 		Meaning: "the account may have no request running (`limits.concurrent: 0`); retrying does not help"},
 	{Reason: Draining, Client: true,
 		Meaning: "the node is shutting down"},
+	{Reason: Moved, Client: true,
+		Meaning: "another server of the colo is the home of the pool, and could not be asked"},
 	{Reason: Starting, Client: true,
 		Meaning: "the entry has no documents yet"},
 	{Reason: NoServer, Client: true,

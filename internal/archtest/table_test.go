@@ -45,7 +45,7 @@ var table = []row{
 		ours: []string{"fairqueue", "reasons"},
 		why:  "granting a permit needs neither documents nor transport"},
 	{path: "admission",
-		ours: []string{"fleet", "permits"},
+		ours: []string{"fleet", "homes", "permits"},
 		why:  "admission has no transport, so that other front ends can ask for permits too"},
 
 	{path: "analytics",
