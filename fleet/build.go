@@ -33,7 +33,8 @@ func NewTable(c Contents) *Table {
 		Revision: c.Revision, Rejected: c.Rejected, Conflicts: slices.Clone(c.APIKeys.conflicts),
 		models: make(map[string]*Model, len(c.Models)), aliases: map[string]*Model{}, pools: map[string]*Pool{},
 		colos: make(map[string]*Colo, len(c.Colos)), servers: make(map[string][]*Server, len(c.Servers)),
-		endpoints: map[string]coloEndpoints{}, accounts: make(map[string]*Account, len(c.Accounts)),
+		registered: make(map[string][]*Server, len(c.Servers)),
+		endpoints:  map[string]coloEndpoints{}, accounts: make(map[string]*Account, len(c.Accounts)),
 		modelList: c.Models, coloList: c.Colos, entries: c.Entries,
 		accountList: c.Accounts, apiKeys: c.APIKeys, origins: c.Origins, deletions: c.Deletions,
 		defaultPool: c.DefaultPool, defaultAccount: c.DefaultAccount,
@@ -66,6 +67,9 @@ func (t *Table) sort() {
 	slices.SortFunc(t.modelList, func(a, b *Model) int { return cmp.Compare(a.Name, b.Name) })
 	slices.SortFunc(t.coloList, func(a, b *Colo) int { return cmp.Compare(a.Name, b.Name) })
 	slices.SortFunc(t.accountList, func(a, b *Account) int { return cmp.Compare(a.Name, b.Name) })
+	for _, servers := range t.registered {
+		slices.SortFunc(servers, func(a, b *Server) int { return cmp.Compare(a.Node, b.Node) })
+	}
 	byID := func(a, b *Endpoint) int { return cmp.Compare(a.ID, b.ID) }
 	for _, colo := range t.endpoints {
 		slices.SortFunc(colo.all, byID)
@@ -78,11 +82,27 @@ func (t *Table) sort() {
 // addServer leaves out a server whose colo has another one: in this version a colo has one server, and a document that a
 // server has not put there itself would get a part of its requests.
 func (t *Table) addServer(s *Server) {
+	t.registered[s.Colo] = append(t.registered[s.Colo], s)
 	if others := t.servers[s.Colo]; len(others) > 0 {
 		t.conflict(ConflictColo, s.Colo, KindServer.Key(s.Colo, others[0].Node), KindServer.Key(s.Colo, s.Node))
 		return
 	}
 	t.servers[s.Colo] = []*Server{s}
+}
+
+// WithAbsent returns the table with the documents that stay in force although the store lacks them, by key, sorted: those whose
+// deletion is pending, and those whose leases expired.
+func (t *Table) WithAbsent(pendingDeletions, expiredLeases []string) *Table {
+	next := *t
+	next.PendingDeletions, next.ExpiredLeases = pendingDeletions, expiredLeases
+	next.registered = maps.Clone(t.registered)
+	for colo, servers := range next.registered {
+		next.registered[colo] = slices.DeleteFunc(slices.Clone(servers), func(s *Server) bool {
+			_, expired := slices.BinarySearch(expiredLeases, KindServer.Key(s.Colo, s.Node))
+			return expired
+		})
+	}
+	return &next
 }
 
 // addEndpoint leaves out an endpoint whose URL another one of its colo has: its slots would be granted twice.

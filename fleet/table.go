@@ -18,6 +18,7 @@ type Table struct {
 	colos          map[string]*Colo
 	coloList       []*Colo
 	servers        map[string][]*Server
+	registered     map[string][]*Server
 	endpoints      map[string]coloEndpoints
 	accounts       map[string]*Account
 	accountList    []*Account
@@ -97,6 +98,9 @@ func (t *Table) Colos() []*Colo { return t.coloList }
 
 // Servers returns the servers of a colo; in this version, at most one.
 func (t *Table) Servers(colo string) []*Server { return t.servers[colo] }
+
+// Registered returns the servers of a colo whose leases have not expired, and those that were put by hand, sorted by node.
+func (t *Table) Registered(colo string) []*Server { return t.registered[colo] }
 
 // Endpoints returns the endpoints of a pool in a colo, sorted by ID.
 func (t *Table) Endpoints(colo, pool string) []*Endpoint { return t.endpoints[colo].byPool[pool] }

@@ -104,7 +104,7 @@ func (r *runtime) register(ctx context.Context, colo string, self fleet.Server, 
 	registration := etcd.Registration{
 		Client: r.client, Prefix: Prefix, Key: "servers/" + colo + "/" + r.config.Node, Value: encode(self), TTL: leaseTTL,
 		Exclusive: true, Logger: r.config.Logger, SavedLease: r.config.file("lease"),
-		Fence: etcd.Fence{SetDeadline: grantUntil, NoRival: exclusive},
+		Fence: etcd.Fence{SetDeadline: grantUntil, Alone: exclusive},
 	}
 	for {
 		lease, err := etcd.Register(ctx, registration)

@@ -106,7 +106,7 @@ func (l *Lease) tryCreate(ctx context.Context) (bool, error) {
 		return false, fmt.Errorf("cannot put %s: %w", l.r.Key, err)
 	}
 	if created {
-		l.fence.confirm(asked, time.Now())
+		l.confirm(asked)
 		l.r.Logger.Info("registered", "key", l.r.Key, "ttl", l.r.TTL)
 	}
 	return created, nil

@@ -81,9 +81,9 @@
 //	                        confirm                                              CONFIRMED
 //	                        suspect                                              DOUBTED
 //	DOUBTED     unchanged   confirm                                              CONFIRMED
-//	                        unanswered, and NoRival                              EXTENDED
+//	                        unanswered, and Alone                              EXTENDED
 //	LAPSED      past        confirm, before t + V                                CONFIRMED
-//	                        unanswered, asked 20 s after the lapse, and NoRival,
+//	                        unanswered, asked 20 s after the lapse, and Alone,
 //	                        and no rival was seen since the last confirm         EXTENDED
 //	any         past        the deadline has passed                              LAPSED
 //	            none        challenge: the key of a rival is in the place        LAPSED
@@ -92,7 +92,7 @@
 // While etcd is away for all nodes, no other node can get the place, so a process that keeps running keeps it: that is
 // EXTENDED. A node that alone cannot reach etcd sees no difference and keeps acting, while another node can register once
 // the lease has expired. So two nodes can act at the same time in two cases: one was suspended, or one alone is cut off from
-// etcd. A node that etcd has never confirmed, or has doubted, is extended only as long as NoRival holds. A process that was
+// etcd. A node that etcd has never confirmed, or has doubted, is extended only as long as Alone holds. A process that was
 // stopped does not know for how long. Its connections of before may be dead although etcd is not away, so after a lapse only
 // the failure of a call counts that began 20 s later, when no such connection is left. A key under the node's own name may be
 // that of an earlier run, which is dead: it ends the deadline like any challenge, but is no rival.

@@ -188,9 +188,8 @@ func (s *documentState) table(now time.Time) *fleet.Table {
 	for s.dropExpired(t, now) || s.dropReplaced(t, now) {
 		t = s.docs.Table()
 	}
-	t.PendingDeletions, t.ExpiredLeases = s.absentKeys(deletionPending), s.absentKeys(leaseExpired)
 	s.changed, s.published, s.expiry = false, true, s.firstExpiry()
-	return t
+	return t.WithAbsent(s.absentKeys(deletionPending), s.absentKeys(leaseExpired))
 }
 
 // settleDeletions decides which of the operators' deletions are held back.

@@ -79,7 +79,7 @@ func leased(f *fakeStore) (l *Lease, until *time.Time) {
 	l = NewLease(Registration{
 		Client: &clientv3.Client{KV: f, Lease: f}, Prefix: "/", Key: "servers/ams/a", TTL: 5 * time.Second, Exclusive: true,
 		Logger: slog.New(slog.DiscardHandler),
-		Fence:  Fence{SetDeadline: func(u time.Time) { *until = u }, NoRival: func() bool { return true }},
+		Fence:  Fence{SetDeadline: func(u time.Time) { *until = u }, Alone: func() bool { return true }},
 	})
 	l.id = 1
 	l.fence.confirm(time.Now(), time.Now())
@@ -129,7 +129,7 @@ func TestFenceWithSlowStore(t *testing.T) {
 func TestFenceIsNotExtendedAfterLostLease(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l, until := leased(&fakeStore{lost: true})
-		l.r.Fence.NoRival, l.fence.NoRival = nil, nil
+		l.r.Fence.Alone, l.fence.Alone = nil, nil
 		left := *until
 		l.renews(t, time.Minute)
 		if !until.Equal(left) {

@@ -29,7 +29,7 @@ func (s *store) fenced(key string, noRival bool) (etcd.Registration, *deadline) 
 	reported := new(deadline)
 	r := s.registration(key)
 	r.Exclusive = true
-	r.Fence = etcd.Fence{SetDeadline: reported.set, NoRival: func() bool { return noRival }}
+	r.Fence = etcd.Fence{SetDeadline: reported.set, Alone: func() bool { return noRival }}
 	return r, reported
 }
 

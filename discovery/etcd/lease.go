@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
@@ -30,6 +31,7 @@ type Registration struct {
 	Exclusive bool          // refused while another key stands below the same parent: one server in a colo
 	Logger    *slog.Logger
 	Fence     Fence
+	Records   *Records // of the process that registers; nil = it has none
 
 	// SavedLease is a file for the lease, so that a node that was killed need not wait until it has expired: the next run
 	// under its name ends it. Only for a node that holds a lock by which it knows that its earlier run is dead. "" = none.
@@ -41,6 +43,8 @@ type Lease struct {
 	r          Registration
 	afterCrash bool
 	fence      *leaseFence
+
+	confirmedAt atomic.Pointer[time.Time]
 
 	// Owned by Register and Run, one after the other.
 	earlier []savedLease // leases of ours, the newest last
@@ -68,6 +72,14 @@ func NewLease(r Registration) *Lease {
 	}
 	l.loadSavedLease()
 	return l
+}
+
+// ConfirmedAt returns when the last call began by which etcd confirmed the registration; zero before the first.
+func (l *Lease) ConfirmedAt() time.Time {
+	if at := l.confirmedAt.Load(); at != nil {
+		return *at
+	}
+	return time.Time{}
 }
 
 // AfterCrash reports whether an earlier run under this name ended without leaving.
@@ -175,9 +187,15 @@ func (l *Lease) renew(ctx context.Context, asked time.Time) error {
 		return l.claim(ctx)
 	}
 	if err == nil {
-		l.fence.confirm(asked, time.Now())
+		l.confirm(asked)
 	}
 	return err
+}
+
+// confirm takes etcd's word that the registration stands, in the answer to a call that began at asked.
+func (l *Lease) confirm(asked time.Time) {
+	l.confirmedAt.Store(&asked)
+	l.fence.confirm(asked, time.Now())
 }
 
 // keepAlive renews the lease and checks the key, within one timeout: an etcd that takes longer counts as away, since the

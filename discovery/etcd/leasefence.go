@@ -12,8 +12,12 @@ type Fence struct {
 	// SetDeadline is called with the time by which the node must have stopped acting, each time that it changes; the zero
 	// time means at once. It is called by one goroutine at a time and must not block.
 	SetDeadline func(time.Time)
-	// NoRival reports, while etcd is away, whether no other node is known that wants the place. nil = there may be one.
-	NoRival func() bool
+	// Alone reports, while etcd is away, whether no other node is known that may act: no sibling, and none that wants the place.
+	// nil = there may be one.
+	Alone func() bool
+	// Vouched returns until when every sibling has promised that none takes over, for a node that is not alone while etcd is
+	// away; zero = not all have. nil = none has. It must not block.
+	Vouched func() time.Time
 }
 
 // deadConnectionTimeout is how long a dead connection, of those that [Dial] makes, can hide that etcd answers: 13 s until the
@@ -98,7 +102,7 @@ func (f *leaseFence) heartbeat(now time.Time) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.checkLapseLocked(now)
-	if f.storeAway && !f.rival && (f.ours || f.NoRival != nil && f.NoRival()) {
+	if f.storeAway && !f.rival && (f.ours || f.Alone != nil && f.Alone()) {
 		f.extendLocked(now.Add(f.validity))
 	}
 }

@@ -19,7 +19,7 @@ type fenceTest struct {
 func newFenceTest(t *testing.T) *fenceTest {
 	f := &fenceTest{t: t, began: time.Now()}
 	f.leaseFence = newLeaseFence(Registration{TTL: 10 * time.Second, Logger: slog.New(slog.DiscardHandler), Fence: Fence{
-		SetDeadline: func(deadline time.Time) { f.until = deadline }, NoRival: func() bool { return f.noRival },
+		SetDeadline: func(deadline time.Time) { f.until = deadline }, Alone: func() bool { return f.noRival },
 	}})
 	return f
 }
