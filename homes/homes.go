@@ -22,6 +22,21 @@ func Home(pool string, servers []*fleet.Server) (*fleet.Server, bool) {
 	return home, home != nil
 }
 
+// Owner returns the server that owns the engines of pool, of the registered servers of one colo: its home, or the first of the servers if
+// all drain. It is nil without servers.
+func Owner(pool string, servers []*fleet.Server) *fleet.Server {
+	owner, _ := Home(pool, servers)
+	if owner != nil {
+		return owner
+	}
+	for _, s := range servers {
+		if owner == nil || before(pool, s, owner) {
+			owner = s
+		}
+	}
+	return owner
+}
+
 // Rank returns the active servers in the rendezvous order of pool: the home first, then its successors.
 func Rank(pool string, servers []*fleet.Server) []*fleet.Server {
 	ranked := make([]*fleet.Server, 0, len(servers))
@@ -55,10 +70,10 @@ func before(pool string, a, b *fleet.Server) bool {
 }
 
 // isOld reports whether a server is of a version that shares its colo with no other.
-func isOld(s *fleet.Server) bool { return s.Protocol.Max < sharingProtocol }
+func isOld(s *fleet.Server) bool { return s.Protocol.Max < SharingProtocol }
 
-// sharingProtocol is the first protocol between nodes in which servers share a colo.
-const sharingProtocol = 3
+// SharingProtocol is the first protocol between nodes in which servers share a colo.
+const SharingProtocol = 3
 
 // score returns the weight of node for pool.
 func score(pool, node string) uint64 {

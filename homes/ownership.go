@@ -140,14 +140,14 @@ func (o *Ownership) establish(now time.Time) {
 	}
 }
 
-// Resume begins to grant where only the time since a restored store was missing. It returns when to call it again; zero = not.
-func (o *Ownership) Resume(now time.Time) time.Time {
+// Resume begins to grant where only the time since a restored store was missing, and reports whether that time has just passed.
+func (o *Ownership) Resume(now time.Time) bool {
 	if o.careful.IsZero() || now.Before(o.careful) {
-		return o.careful
+		return false
 	}
 	o.careful = time.Time{}
 	o.establish(now)
-	return time.Time{}
+	return true
 }
 
 // owners returns the other processes whose records own the engine, sorted.
@@ -230,7 +230,7 @@ func limitsMoved(before, now map[string]int) bool {
 }
 
 // Stands notes that a put stands in the store, as of a revision.
-func (o *Ownership) Stands(p Put, revision int64) {
+func (o *Ownership) Stands(p Put, revision int64, now time.Time) {
 	if p.epoch != o.epoch {
 		return // the process has registered again since, with a record that owns nothing
 	}
@@ -240,6 +240,7 @@ func (o *Ownership) Stands(p Put, revision int64) {
 			c.stands = revision
 		}
 	}
+	o.establish(now)
 }
 
 // Unanswered notes that it is not known whether a put stands: it may yet take place.

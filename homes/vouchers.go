@@ -5,9 +5,9 @@ import "time"
 // Vouchers keeps the words of the other servers of a colo that they do not reach the store either. A server that has the words of all
 // goes on granting without the store. It is not safe for concurrent use.
 type Vouchers struct {
-	validity time.Duration        // of a word, from the question
-	words    map[string]time.Time // by node: when the question was asked
-	asked    bool                 // another server reaches the store and has asked about this process's record
+	validity   time.Duration        // of a word, from the question
+	words      map[string]time.Time // by node: when the question was asked
+	questioned time.Time            // when another server, which reaches the store, last asked about this process's record; zero = never
 }
 
 // NewVouchers returns no words. validity is how long each holds from its question.
@@ -25,18 +25,19 @@ func (v *Vouchers) Vouch(node string, asked time.Time) {
 // Deny takes the word of a server that it reaches the store.
 func (v *Vouchers) Deny(node string) { delete(v.words, node) }
 
-// Doubt notes that another server has asked about this process's record: it reaches the store, and finds this process not registered.
-func (v *Vouchers) Doubt() { v.asked = true }
+// Question notes that another server has asked about this process's record: it reaches the store, and finds this process not registered.
+func (v *Vouchers) Question(now time.Time) { v.questioned = now }
 
-// Confirm notes that the store has confirmed the registration of this process.
-func (v *Vouchers) Confirm() {
-	v.asked = false
-	clear(v.words)
+// Confirm notes that the store has last confirmed the registration of this process at that time.
+func (v *Vouchers) Confirm(at time.Time) {
+	if at.After(v.questioned) {
+		v.questioned = time.Time{}
+	}
 }
 
 // Until returns the time up to which the words of all these servers hold; zero if one is missing.
 func (v *Vouchers) Until(nodes []string) time.Time {
-	if v.asked || len(nodes) == 0 {
+	if !v.questioned.IsZero() || len(nodes) == 0 {
 		return time.Time{}
 	}
 	var until time.Time

@@ -98,6 +98,10 @@ var table = []row{
 		third: []string{"go.etcd.io/etcd/api/v3", "go.etcd.io/etcd/client/v3", "go.uber.org/zap", "golang.org/x/sync/errgroup",
 			"golang.org/x/time/rate", "google.golang.org/grpc"},
 		why: "it fills the table; readers of the table must not know its source"},
+	{path: "homes/keeper",
+		ours:  []string{"discovery/etcd", "fleet", "homes"},
+		third: []string{"golang.org/x/sync/errgroup"},
+		why:   "it runs the rules of homes with a clock and a network; the pools and the peers are functions"},
 
 	{path: "entry",
 		ours: []string{"accounts", "analytics", "analytics/journal", "analytics/metrics", "fleet", "forwarding/hop", "forwarding/httpguard",

@@ -1,0 +1,222 @@
+package keeper
+
+import (
+	"context"
+	"log/slog"
+	"maps"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"colonnade/fleet"
+	"colonnade/homes"
+)
+
+// Config is what a keeper works with. All functions are required; they are called by several goroutines.
+type Config struct {
+	Self   homes.Process
+	Colo   string
+	TTL    time.Duration // of registrations
+	Logger *slog.Logger
+
+	SetGrants func(*homes.Grants)   // to the pools; when it returns, nothing outside is granted any more
+	MayGrant  func() bool           // the store's last confirmation of the registration still holds
+	Held      func() map[string]int // permits in hand, by engine URL
+	Limits    func() map[string]int // limits that were found, by engine URL
+	StandIns  func(pool string) int // requests that wait here since the pool's home did not answer
+	Return    func(pool string)     // sends these to the home, which has answered
+	Confirmed func() time.Time      // when the store last confirmed the registration
+	MarkDead  func(keys ...string)  // removes documents whose lease has expired from the table
+	Ended     func() []string       // boot ids of earlier processes of this node that have certainly ended
+
+	Put     func(ctx context.Context, owns, held map[string]int) (revision int64, err error)
+	Replace func(ctx context.Context, old homes.Record, next *homes.Record) (done bool, err error)
+	Forget  func() // makes the process register again
+
+	// Ask asks a process at an address, within a second.
+	Ask func(ctx context.Context, to Target, about string) (homes.Answer, error)
+	// Refused reports whether an error of Ask means that the address refuses connections.
+	Refused func(error) bool
+}
+
+// Target is a process to ask.
+type Target struct {
+	homes.Process
+	Address string
+}
+
+// Keeper keeps the ownership of one colo server. It is safe for concurrent use.
+type Keeper struct {
+	config Config
+	wake   chan struct{} // to the goroutine that puts; capacity 1
+	look   chan struct{} // to the goroutine that asks about orphaned records; capacity 1
+
+	placed       atomic.Pointer[placement]
+	vouchedUntil atomic.Pointer[time.Time]
+	alone        atomic.Bool
+	writtenOff   atomic.Int64
+
+	mu             sync.Mutex // guards the fields below; no function of Config that takes the mutex of a lease is called under it
+	ownership      *homes.Ownership
+	orphans        *homes.Orphans
+	vouchers       *homes.Vouchers
+	atRegistration map[string]int // permits in hand at the last StopGrants
+}
+
+// placement is where the pools of one table are homed.
+type placement struct {
+	table *fleet.Table
+	homes map[string]string // node by pool, of those whose home is another server
+	old   *fleet.Server     // a server of a version that shares its colo with no other; nil = there is none
+}
+
+// New returns a keeper that owns nothing; the caller runs it.
+func New(c Config) *Keeper {
+	k := &Keeper{
+		config: c, wake: make(chan struct{}, 1), look: make(chan struct{}, 1),
+		ownership: homes.NewOwnership(c.Self, c.TTL), orphans: homes.NewOrphans(), vouchers: homes.NewVouchers(c.TTL * 9 / 10),
+	}
+	k.placed.Store(&placement{table: fleet.NewTable(fleet.Contents{}), homes: map[string]string{}})
+	k.vouchedUntil.Store(new(time.Time))
+	k.alone.Store(true)
+	k.config.SetGrants(&homes.Grants{})
+	return k
+}
+
+// Run keeps the record until ctx ends.
+func (k *Keeper) Run(ctx context.Context) error {
+	var group errgroup.Group
+	group.Go(func() error { k.runPuts(ctx); return nil })
+	group.Go(func() error { k.runOrphans(ctx); return nil })
+	group.Go(func() error { k.runSiblings(ctx); return nil })
+	return group.Wait()
+}
+
+// Apply takes a table, after the pools were made from it.
+func (k *Keeper) Apply(t *fleet.Table) {
+	p := place(t, k.config.Colo, k.config.Self.Node)
+	engines := map[string]bool{}
+	for _, e := range t.EndpointsOf(k.config.Colo) {
+		_, elsewhere := p.homes[e.Pool]
+		engines[e.URL] = !elsewhere && e.Concurrency > 0
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.placed.Store(p)
+	k.noteCompanyLocked()
+	k.ownership.Want(engines, time.Now())
+	k.updateOrphansLocked()
+	k.grantLocked()
+}
+
+// place finds the homes of a table, as the server node of the colo sees them.
+func place(t *fleet.Table, colo, node string) *placement {
+	p := &placement{table: t, homes: map[string]string{}}
+	servers := t.Registered(colo)
+	for _, s := range servers {
+		if s.Node != node && s.Protocol.Max < homes.SharingProtocol {
+			p.old = s
+		}
+	}
+	for _, pool := range t.Pools() {
+		if owner := homes.Owner(pool.Name, servers); owner != nil && owner.Node != node {
+			p.homes[pool.Name] = owner.Node
+		}
+	}
+	return p
+}
+
+// siblings returns the other servers of the colo, also those whose lease has expired.
+func (p *placement) siblings(colo, node string) []*fleet.Server {
+	var others []*fleet.Server
+	for _, s := range p.table.Servers(colo) {
+		if s.Node != node {
+			others = append(others, s)
+		}
+	}
+	return others
+}
+
+// noteCompanyLocked notes whether the colo has other servers, in the table or by their records.
+func (k *Keeper) noteCompanyLocked() {
+	k.alone.Store(len(k.placed.Load().siblings(k.config.Colo, k.config.Self.Node)) == 0 && len(k.ownership.Records()) == 0)
+}
+
+// Assume makes the server own all that it is the home of, while the store is away and no other server is known.
+func (k *Keeper) Assume() {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.ownership.Assume()
+	k.grantLocked()
+}
+
+// Alone reports whether no other server of the colo is known.
+func (k *Keeper) Alone() bool { return k.alone.Load() }
+
+// Vouched returns the time until which all other servers of the colo have said that they do not reach the store either; zero if one has
+// not.
+func (k *Keeper) Vouched() time.Time { return *k.vouchedUntil.Load() }
+
+// StopGrants ends all grants before the process registers, and returns what it has in hand.
+func (k *Keeper) StopGrants() map[string]int {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.ownership.Lose()
+	k.grantLocked()
+	k.atRegistration = k.config.Held()
+	return maps.Clone(k.atRegistration)
+}
+
+// Registered notes that the process has registered, with a record that owns nothing and holds what StopGrants has returned.
+func (k *Keeper) Registered() {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.ownership.Registered(k.atRegistration)
+	k.signal(k.wake)
+}
+
+// Observe takes a change of the colo's records.
+func (k *Keeper) Observe(c homes.Change) {
+	if !k.observe(c) {
+		k.config.Logger.Warn("the record of this server does not stand as it was put; registering again", "revision", c.Revision, "restored", c.Restored)
+		k.config.Forget()
+	}
+	k.signal(k.wake)
+}
+
+func (k *Keeper) observe(c homes.Change) (stands bool) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	now := time.Now()
+	alone := k.alone.Load()
+	stands = k.ownership.Observe(c, alone, now)
+	k.noteCompanyLocked()
+	k.updateOrphansLocked()
+	k.grantLocked()
+	return stands
+}
+
+// grantLocked puts the grants in force.
+func (k *Keeper) grantLocked() {
+	k.config.SetGrants(&homes.Grants{Engines: k.ownership.Shares(), Homes: k.placed.Load().homes})
+	k.signal(k.wake)
+}
+
+func (k *Keeper) updateOrphansLocked() {
+	table := k.placed.Load().table
+	registered := map[homes.Process]bool{}
+	for _, s := range table.Registered(k.config.Colo) {
+		registered[homes.Process{Node: s.Node, Boot: s.Boot}] = true
+	}
+	k.orphans.Update(k.ownership.Records(), func(p homes.Process) bool { return registered[p] }, time.Now())
+	k.signal(k.look)
+}
+
+func (k *Keeper) signal(c chan struct{}) {
+	select {
+	case c <- struct{}{}:
+	default:
+	}
+}

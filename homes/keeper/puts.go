@@ -1,0 +1,84 @@
+package keeper
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"colonnade/discovery/etcd"
+	"colonnade/homes"
+)
+
+const (
+	countInterval = 200 * time.Millisecond // between two puts that only count down what is held
+	idleInterval  = time.Second            // after which limits that were found are looked at
+	minBackoff    = 50 * time.Millisecond  // after a put that failed
+	maxBackoff    = time.Second
+)
+
+// runPuts keeps the record in the store.
+func (k *Keeper) runPuts(ctx context.Context) {
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	var last time.Time // when the last put ended
+	backoff := minBackoff
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-k.wake:
+		case <-timer.C:
+		}
+		next, required, ok := k.next()
+		wait := idleInterval
+		switch {
+		case ok && !required && time.Since(last) < countInterval:
+			wait = countInterval - time.Since(last)
+		case ok && k.put(ctx, next):
+			last, backoff, wait = time.Now(), minBackoff, countInterval
+		case ok:
+			last, wait, backoff = time.Now(), backoff, min(2*backoff, maxBackoff)
+		}
+		timer.Reset(wait)
+	}
+}
+
+// next returns what to put. The count of what is held follows the grants that are in force.
+func (k *Keeper) next() (next homes.Put, required, ok bool) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	now := time.Now()
+	if k.ownership.Resume(now) {
+		k.grantLocked()
+	}
+	return k.ownership.Next(k.config.Held(), k.config.Limits())
+}
+
+// put puts the record, and reports whether it stands.
+func (k *Keeper) put(ctx context.Context, next homes.Put) bool {
+	revision, err := k.config.Put(ctx, next.Owns, next.Held)
+	lost := errors.Is(err, etcd.ErrRecordLost)
+	k.settlePut(next, revision, err)
+	if lost {
+		k.config.Forget()
+	}
+	if err != nil && ctx.Err() == nil && !errors.Is(err, etcd.ErrNotRegistered) {
+		k.config.Logger.Warn("cannot put the record of this server; retrying", "error", err)
+	}
+	return err == nil
+}
+
+func (k *Keeper) settlePut(next homes.Put, revision int64, err error) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	switch {
+	case err == nil:
+		k.ownership.Stands(next, revision, time.Now())
+		k.grantLocked()
+	case errors.Is(err, etcd.ErrRecordLost):
+		k.ownership.Lose()
+		k.grantLocked()
+	case !errors.Is(err, etcd.ErrNotRegistered):
+		k.ownership.Unanswered()
+	}
+}
