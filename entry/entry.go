@@ -81,7 +81,7 @@ func New(c Config) (*Entry, error) {
 		active:    newActivity(),
 		inflight:  inflight,
 	}
-	e.client = &peer.Client{Transport: e.transport, Keys: c.Keys, Peers: c.Peers}
+	e.client = &peer.Client{Node: c.Node, Transport: e.transport, Keys: c.Keys, Peers: c.Peers}
 	e.metrics = metrics.NewEntry(c.Metrics, c.Table, func() []metrics.ModelState { return e.active.states(c.Table()) })
 	e.http = server.New(server.Config{
 		Handle:        e.serve,

@@ -16,13 +16,15 @@ import (
 	"colonnade/reasons"
 )
 
-// Client carries requests to colo servers elsewhere. All of its exported fields but Peers are required. Its methods may be called by
-// several goroutines at once.
+// Client carries requests and questions to colo servers elsewhere. All of its exported fields but Peers are required. Its methods may be
+// called by several goroutines at once.
 type Client struct {
+	Node      string // this node, for Ask and Alive
 	Transport *transport.Transport
 	Keys      *hop.Keys
 	Peers     *peertls.TrustStore // nil = without TLS
 
+	askWithin time.Duration // of tests; 0 = askTimeout
 	sequences sequences
 }
 
@@ -48,22 +50,31 @@ func (c *Client) do(ctx context.Context, to Server, r *Request) (*Answer, error)
 	to.Boot = usableBoot(to.Boot)
 	sequence := c.sequences.to(&to)
 	answer, err := c.send(ctx, &to, r, sequence)
-	var refused *NoVerdictError
-	if !errors.As(err, &refused) {
+	next := c.signAgain(&to, sequence, err)
+	if next == nil {
 		return answer, err
-	}
-	if refused.Replayed {
-		c.sequences.drop(&to, sequence)
-	}
-	if refused.boot == "" {
-		return nil, err
 	}
 	again, spent := *r, time.Since(began)
 	again.Token.Spend(spent)
 	if again.Limits.FirstByte > 0 {
 		again.Limits.FirstByte = max(again.Limits.FirstByte-spent, time.Millisecond)
 	}
-	return c.send(ctx, &to, &again, c.sequences.renew(&to, sequence, refused.boot))
+	return c.send(ctx, &to, &again, next)
+}
+
+// signAgain returns the sequence by which to sign a request again that failed with err, or nil if it must not be signed again.
+func (c *Client) signAgain(to *Server, used *hop.Sequence, err error) *hop.Sequence {
+	var refused *NoVerdictError
+	if !errors.As(err, &refused) {
+		return nil
+	}
+	if refused.Replayed {
+		c.sequences.drop(to, used)
+	}
+	if refused.boot == "" {
+		return nil
+	}
+	return c.sequences.renew(to, used, refused.boot)
 }
 
 // send sends the request once. It signs it each time that the transport begins to send it.
@@ -71,7 +82,7 @@ func (c *Client) send(ctx context.Context, to *Server, r *Request, sequence *hop
 	method, path := r.line()
 	token := r.signable()
 	request := transport.Request{
-		Target: transport.PeerTarget(c.Peers, to.Address, peertls.Identity{Role: peertls.RoleColo, Colo: to.Colo, Node: to.Node}),
+		Target: c.target(to),
 		Method: method, Path: path,
 		Sign: func() (transport.Field, error) {
 			signed, err := c.Keys.Sign(token, sequence, hop.Binding{
@@ -98,6 +109,11 @@ func (c *Client) send(ctx context.Context, to *Server, r *Request, sequence *hop
 		return nil, err
 	}
 	return c.read(response)
+}
+
+// target returns a server as the transport connects to it.
+func (c *Client) target(to *Server) transport.Target {
+	return transport.PeerTarget(c.Peers, to.Address, peertls.Identity{Role: peertls.RoleColo, Colo: to.Colo, Node: to.Node})
 }
 
 // read returns the answer in a response: the response itself, or the verdict in it.

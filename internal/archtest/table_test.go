@@ -90,7 +90,7 @@ var table = []row{
 		why:   "a WebSocket joins two hijacked connections; HTTP is over by then"},
 	{path: "forwarding/peer",
 		ours: []string{"forwarding/hop", "forwarding/peertls", "forwarding/realtime", "forwarding/relay", "forwarding/transport",
-			"openai", "reasons"},
+			"homes", "openai", "reasons"},
 		why: "one request over one hop, with or without a network; it decides nothing"},
 
 	{path: "discovery/etcd",
