@@ -5,15 +5,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"math"
 	"net"
-	"net/http"
 	"os"
 	"path/filepath"
-	"slices"
-	"strings"
 	"sync"
 	"syscall"
 	"time"
@@ -21,10 +17,8 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"colonnade/discovery/etcd"
-	"colonnade/fleet"
 	"colonnade/fleet/document"
 	"colonnade/forwarding/hop"
-	"colonnade/forwarding/peer"
 	"colonnade/forwarding/peertls"
 	"colonnade/internal/simengine"
 	"colonnade/node"
@@ -41,6 +35,8 @@ type Config struct {
 	Etcd   string // host:port; empty = 127.0.0.1:2379, or a free port if that is taken
 	Dir    string // for etcd's data, events and keys; empty = a temporary directory, removed at the end
 	Colos  []string
+
+	Servers map[string]int // colo servers of each colo, at most [MaxServers]; a colo that is not in it has one
 
 	Engines int // simulated engines in each colo
 	Engine  simengine.Config
@@ -77,8 +73,12 @@ type Fleet struct {
 	Colos   []ColoNode
 	Engines []EngineNode
 	client  *clientv3.Client
-	Keys    *hop.Keys        // sign and verify the hop tokens between nodes
-	parts   map[string]*part // by node name, or "engine COLO/ID"
+	Keys    *hop.Keys // sign and verify the hop tokens between nodes
+
+	startServer func(colo, node string) (ColoNode, error)
+
+	mu    sync.Mutex       // guards the field below
+	parts map[string]*part // by node name, or "engine COLO/ID"
 }
 
 // ColoNode is one colo server.
@@ -123,6 +123,7 @@ func Run(ctx context.Context, c Config, started func(*Fleet)) (err error) {
 	ctx, fail := context.WithCancelCause(ctx)
 	keys := hop.RandomKeys()
 	b := &allInOne{config: c, keys: keys, fleet: &Fleet{Keys: keys, parts: map[string]*part{}}, fail: fail}
+	b.fleet.startServer = b.startColo
 	defer func() { err = errors.Join(err, b.stop()) }()
 	if err := b.start(ctx); err != nil {
 		if ctx.Err() != nil {
@@ -153,10 +154,14 @@ type allInOne struct {
 	fleet    *Fleet
 	fail     context.CancelCauseFunc
 	teardown []func() error
+	servers  coloServers
 }
 
 // start starts the parts of the fleet, each after the parts that it depends on.
 func (b *allInOne) start(ctx context.Context) error {
+	if err := b.config.checkServers(); err != nil {
+		return err
+	}
 	if err := b.startDir(); err != nil {
 		return err
 	}
@@ -176,33 +181,14 @@ func (b *allInOne) start(ctx context.Context) error {
 		return err
 	}
 	b.progress("starting colo servers")
-	before := len(b.teardown)
-	for _, name := range b.config.Colos {
-		if err := b.startColo(ctx, name); err != nil {
-			return fmt.Errorf("colo server %s-1: %w", name, err)
-		}
+	if err := b.startColos(); err != nil {
+		return err
 	}
-	b.endAtOnce(before)
 	b.progress("starting the entry")
 	if err := b.startEntry(ctx); err != nil {
 		return fmt.Errorf("entry: %w", err)
 	}
 	return b.awaitReady(ctx)
-}
-
-// endAtOnce makes one teardown step of all from first on, run in parallel, since each node waits for a while until no
-// more requests arrive.
-func (b *allInOne) endAtOnce(first int) {
-	ends := slices.Clone(b.teardown[first:])
-	b.teardown = append(b.teardown[:first], func() error {
-		all := make([]error, len(ends))
-		var ending sync.WaitGroup
-		for i, end := range ends {
-			ending.Go(func() { all[i] = end() })
-		}
-		ending.Wait()
-		return errors.Join(all...)
-	})
 }
 
 func (b *allInOne) stop() error {
@@ -269,17 +255,6 @@ func (b *allInOne) node(name, listen, admin string) node.Config {
 	}
 }
 
-func (b *allInOne) startColo(ctx context.Context, name string) error {
-	config := node.ColoConfig{Colo: name, CredentialsDir: b.config.CredentialsDir, Config: b.node(name+"-1", "127.0.0.1:0", "127.0.0.1:0")}
-	config.PeerTLS = b.peerTLS(peertls.Identity{Role: peertls.RoleColo, Colo: name, Node: config.Node})
-	return b.run(config.Node, func(ctx context.Context, ready func()) error {
-		return node.RunColo(ctx, config, func(r node.Running) {
-			b.fleet.Colos = append(b.fleet.Colos, ColoNode{Colo: name, Running: r})
-			ready()
-		})
-	})
-}
-
 func (b *allInOne) startEntry(ctx context.Context) error {
 	admin := b.config.Admin
 	if admin == "" {
@@ -291,7 +266,7 @@ func (b *allInOne) startEntry(ctx context.Context) error {
 	}
 	config.PeerTLS = b.peerTLS(peertls.Identity{Role: peertls.RoleEntry, Node: config.Node})
 	if b.config.Direct {
-		config.Local = b.local
+		config.Local = b.servers.local
 	}
 	b.fleet.secure = b.config.TLS.Cert != ""
 	return b.run(config.Node, func(ctx context.Context, ready func()) error {
@@ -302,56 +277,10 @@ func (b *allInOne) startEntry(ctx context.Context) error {
 	})
 }
 
-// local returns the function that calls a colo server of this process.
-func (b *allInOne) local(s *fleet.Server) peer.Func {
-	for _, c := range b.fleet.Colos {
-		if c.Node == s.Node {
-			return c.Do
-		}
-	}
-	return nil
-}
-
 // peerTLS returns the files of one node.
 func (b *allInOne) peerTLS(node peertls.Identity) peertls.Files {
 	if b.config.PeerTLS == nil {
 		return peertls.Files{}
 	}
 	return b.config.PeerTLS(node)
-}
-
-// awaitReady waits until the entry knows every colo server. Its readiness means only that it knows one.
-func (b *allInOne) awaitReady(ctx context.Context) error {
-	client := &http.Client{Timeout: time.Second}
-	defer client.CloseIdleConnections()
-	for {
-		_, ready := read(ctx, client, "http://"+Local(b.fleet.Entry.Admin)+"/health/ready")
-		table, known := read(ctx, client, "http://"+Local(b.fleet.Entry.Admin)+"/debug/fleet")
-		for _, s := range b.fleet.Colos {
-			known = known && strings.Contains(table, fmt.Sprintf("%q", "servers/"+s.Colo+"/"+s.Node))
-		}
-		if ready && known {
-			return nil
-		}
-		select {
-		case <-ctx.Done():
-			return context.Cause(ctx)
-		case <-time.After(20 * time.Millisecond):
-		}
-	}
-}
-
-// read returns the text of a page; false if it cannot be read (yet).
-func read(ctx context.Context, client *http.Client, url string) (string, bool) {
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
-	if err != nil {
-		return "", false
-	}
-	answer, err := client.Do(request)
-	if err != nil {
-		return "", false
-	}
-	defer answer.Body.Close()
-	text, err := io.ReadAll(answer.Body)
-	return string(text), err == nil && answer.StatusCode == http.StatusOK
 }

@@ -95,6 +95,34 @@ func TestEngineURL(t *testing.T) {
 	}
 }
 
+// A server that has ended starts again under its name, with another boot id, and gets requests.
+func TestServerStartsAgain(t *testing.T) {
+	t.Parallel()
+	f := fleettest.Start(t, fleettest.OneColo(fleettest.QuickEngine(2)), "")
+	first := f.Server("ams-1")
+	f.EndNode("ams-1")()
+	if !f.HasEnded("ams-1") || f.HasEnded("entry-1") {
+		t.Error("the ended node is not ams-1")
+	}
+	f.StartServer("ams", "ams-1")
+	if again := f.Home("ams", "demo"); len(f.Colos) != 1 || again.Node != "ams-1" || again.Boot == first.Boot {
+		t.Errorf("the servers are %+v", f.Colos)
+	}
+	if a := f.Chat(fleettest.ChatBody(1, false)); a.Status != 200 {
+		t.Errorf("chat: %d %s", a.Status, a.Body)
+	}
+}
+
+func TestNumberOfServersIsChecked(t *testing.T) {
+	t.Parallel()
+	for _, n := range []int{-1, 0, 33} {
+		err := onebox.Run(t.Context(), onebox.Config{Colos: []string{"ams"}, Servers: map[string]int{"ams": n}}, func(*onebox.Fleet) {})
+		if err == nil || !strings.Contains(err.Error(), "the number must be from 1 to 32") {
+			t.Errorf("%d servers: %v", n, err)
+		}
+	}
+}
+
 // When a fleet has started, its entry knows all of it.
 func TestEntryKnowsAll(t *testing.T) {
 	f := fleettest.Start(t, onebox.Config{Engine: fleettest.QuickEngine(1), Colos: []string{"ams", "fra", "waw"}}, "")

@@ -27,7 +27,6 @@ func TestFlagsOfUpAreChecked(t *testing.T) {
 	f(`invalid value "0" for flag -engines: must be at least 1`, "-engines", "0")
 	f("write for example http://localhost:11434", "-engine-url", "x")
 	f("set -engine-url too", "-engine-model", "x")
-	f("colo ams has 2 servers", "-colos", "ams:2")
 }
 
 func TestInvalidDocumentsAreNamed(t *testing.T) {

@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"net"
 	"os"
+	"strconv"
 	"strings"
 	"syscall"
 	"time"
@@ -31,7 +32,7 @@ func newUp() *cli.Command {
 			&cli.StringFlag{Name: "etcd-listen", Destination: &c.Etcd, Validator: checkAddress,
 				Usage: "`ADDRESS` of the embedded etcd (default: 127.0.0.1:2379, or a free port)"},
 			&cli.StringFlag{Name: "dir", Destination: &c.Dir, Usage: "`DIRECTORY` to keep etcd's data and events in (default: a temporary one)"},
-			&cli.StringFlag{Name: "colos", Value: "ams:1,fra:1", Destination: &colos, Usage: "`COLOS`, each with its number of servers"},
+			&cli.StringFlag{Name: "colos", Value: "ams:1,fra:1", Destination: &colos, Usage: fmt.Sprintf("`COLOS`, each with its number of servers, 1 to %d", onebox.MaxServers)},
 			&cli.IntFlag{Name: "engines", Value: 2, Destination: &c.Engines, Validator: atLeast(1), Usage: "`NUMBER` of simulated engines in each colo"},
 			&cli.StringFlag{Name: "engine-url", Destination: &c.EngineURL, Validator: checkEngineURL, Usage: "`URL` of a real engine, instead of the simulated ones"},
 			&cli.StringFlag{Name: "engine-model", Destination: &c.EngineModel, Usage: "`MODEL` of the real engine (default: all that it lists)"},
@@ -44,9 +45,10 @@ func newUp() *cli.Command {
 		}, engineFlags(&c.Engine)...),
 		Description: `Examples:
   colonnade up
+  colonnade up -colos ams:3,fra:1
   colonnade up -colos ams,fra,iad -engines 4 -dir /tmp/fleet`,
 		Action: func(ctx context.Context, cmd *cli.Command) (err error) {
-			if c.Colos, err = parseColos(colos); err != nil {
+			if c.Colos, c.Servers, err = parseColos(colos); err != nil {
 				return err
 			}
 			if c.EngineURL == "" && c.EngineModel != "" {
@@ -78,20 +80,27 @@ func runUp(ctx context.Context, out io.Writer, c onebox.Config, verbose bool) er
 	return err
 }
 
-// parseColos parses names such as "ams,fra". A number of servers, as in "ams:1", must be 1.
-func parseColos(s string) ([]string, error) {
-	var names []string
-	for part := range strings.SplitSeq(s, ",") {
-		name, servers, ok := strings.Cut(strings.TrimSpace(part), ":")
+// parseColos parses colos such as "ams:3,fra" with the numbers of their servers. A colo without a number has one server.
+func parseColos(flag string) (names []string, servers map[string]int, err error) {
+	servers = map[string]int{}
+	for part := range strings.SplitSeq(flag, ",") {
+		name, number, numbered := strings.Cut(strings.TrimSpace(part), ":")
+		n := 1
+		if numbered {
+			n, err = strconv.Atoi(number)
+		}
+		_, twice := servers[name]
 		switch {
 		case name == "":
-			return nil, fmt.Errorf("-colos %q: a colo has no name; write for example ams:1,fra:1", s)
-		case ok && servers != "1":
-			return nil, fmt.Errorf("-colos %q: colo %s has %s servers: in this version a colo has one", s, name, servers)
+			return nil, nil, fmt.Errorf("-colos %q: a colo has no name; write for example ams:3,fra:1", flag)
+		case err != nil || n < 1 || n > onebox.MaxServers:
+			return nil, nil, fmt.Errorf("-colos %q: colo %s cannot have %q servers: the number must be from 1 to %d", flag, name, number, onebox.MaxServers)
+		case twice:
+			return nil, nil, fmt.Errorf("-colos %q: colo %s is named twice; name it once, with the number of its servers (1 to %d)", flag, name, onebox.MaxServers)
 		}
-		names = append(names, name)
+		names, servers[name] = append(names, name), n
 	}
-	return names, nil
+	return names, servers, nil
 }
 
 func checkAddress(address string) error {

@@ -62,6 +62,35 @@ func TestUpAccounts(t *testing.T) {
 	f(false, http.StatusUnauthorized)
 }
 
+func TestParseColos(t *testing.T) {
+	f := func(flag, want string) {
+		t.Helper()
+		names, servers, err := parseColos(flag)
+		if got := fmt.Sprint(names, servers); err != nil || got != want {
+			t.Errorf("parseColos(%q) = %s, %v, want %s", flag, got, err, want)
+		}
+	}
+	f("ams:1,fra:1", "[ams fra] map[ams:1 fra:1]")
+	f("fra, ams", "[fra ams] map[ams:1 fra:1]")
+	f("ams:3,fra", "[ams fra] map[ams:3 fra:1]")
+	f("ams:32", "[ams] map[ams:32]")
+	refused := func(flag, want string) {
+		t.Helper()
+		run(t, "", "up", "-colos", flag).fail(t, fmt.Sprintf("-colos %q: ", flag)+want)
+	}
+	const allowed = ": the number must be from 1 to 32"
+	refused("ams:0", `colo ams cannot have "0" servers`+allowed)
+	refused("fra,ams:33", `colo ams cannot have "33" servers`+allowed)
+	refused("ams:x,fra", `colo ams cannot have "x" servers`+allowed)
+	refused("ams:", `colo ams cannot have "" servers`+allowed)
+	refused("ams:-1", `colo ams cannot have "-1" servers`+allowed)
+	refused("ams:1:2", `colo ams cannot have "1:2" servers`+allowed)
+	refused("ams:99999999999999999999", `colo ams cannot have "99999999999999999999" servers`+allowed)
+	refused("ams:2,fra,ams:2", "colo ams is named twice; name it once, with the number of its servers (1 to 32)")
+	refused(":3", "a colo has no name; write for example ams:3,fra:1")
+	refused("ams,", "a colo has no name")
+}
+
 // With a certificate, the fleet of up speaks HTTPS.
 func TestUpTLS(t *testing.T) {
 	ca, files := tlstest.NewCA(t, "web"), tlstest.NewFiles(t)

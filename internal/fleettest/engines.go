@@ -18,6 +18,13 @@ func OneColo(engine simengine.Config) onebox.Config {
 	return onebox.Config{Colos: []string{"ams"}, Engine: engine}
 }
 
+// SeveralServers is a fleet with a single colo, ams, of several servers: ams-1, ams-2 and so on.
+func SeveralServers(servers int, engine simengine.Config) onebox.Config {
+	c := OneColo(engine)
+	c.Servers = map[string]int{"ams": servers}
+	return c
+}
+
 // LongQueue is the document of a pool in which two thousand requests may wait for a minute.
 const LongQueue = "key: pools/demo\nqueue: {limit: 2000, per_account: 2000, max_wait: 60s}"
 

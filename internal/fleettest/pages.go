@@ -8,6 +8,7 @@ import (
 	"maps"
 	"net/http"
 	"slices"
+	"strings"
 	"time"
 
 	"colonnade/internal/testkit"
@@ -58,20 +59,58 @@ func (f *Fleet) Metric(admin, name string) (value float64) {
 	return 0
 }
 
-// Pools returns the state of a colo's pools, as its server shows it.
+// Pools returns the state of a colo's pools, each as its home shows it, or if it has none for a moment, as any server does.
 func (f *Fleet) Pools(colo string) (pools []permits.Stats) {
 	f.T.Helper()
+	shown := f.PoolPages(colo)
+	slices.SortStableFunc(shown, func(a, b PoolPage) int {
+		switch {
+		case a.Pool != b.Pool:
+			return strings.Compare(a.Pool, b.Pool)
+		case a.Here == b.Here:
+			return 0
+		case a.Here:
+			return -1
+		}
+		return 1
+	})
+	for _, p := range slices.CompactFunc(shown, func(a, b PoolPage) bool { return a.Pool == b.Pool }) {
+		pools = append(pools, p.Stats)
+	}
+	return pools
+}
+
+// PoolPage is a pool as one server of its colo shows it.
+type PoolPage struct {
+	Node      string
+	Home      string
+	Here      bool
+	Ownership []struct {
+		URL, State, Owner, Why string
+		BlockedBy              string `json:"blocked_by"`
+		HeldElsewhere          int    `json:"held_elsewhere"`
+	}
+	permits.Stats
+}
+
+// PoolPages returns what the servers of a colo show of its pools. Servers that have ended are left out.
+func (f *Fleet) PoolPages(colo string) (pages []PoolPage) {
+	f.T.Helper()
+	asked := 0
 	for _, n := range f.Colos {
-		if n.Colo != colo {
+		if n.Colo != colo || f.HasEnded(n.Node) {
 			continue
 		}
+		var pools []PoolPage
 		if err := json.Unmarshal(f.Page(n.Admin, "/debug/pools"), &pools); err != nil {
 			f.T.Fatal(err)
 		}
-		return pools
+		pages, asked = append(pages, pools...), asked+1
 	}
-	f.T.Fatalf("no colo %s", colo)
-	return nil
+	if asked == 0 {
+		f.T.Fatalf("no server in colo %s", colo)
+	}
+	return pages
 }
 
 // Pool returns the state of one pool.
