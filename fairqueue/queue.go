@@ -125,8 +125,9 @@ func (q *Queue) Push(it *Item) (victims []*Item, err error) {
 	return victims, nil
 }
 
-// Rejoin adds a request that was served before and has to be served again. Its arrival puts it ahead of everything of its
-// flow that came later. It is never refused, so what waits can exceed the bounds by as many items as were running.
+// Rejoin adds a request that was served before and has to be served again, or that waited in another queue. Its arrival puts
+// it ahead of everything of its flow that came later. It is never refused, so what waits can exceed the bounds, by as many
+// items as were running or waited elsewhere.
 func (q *Queue) Rejoin(it *Item) {
 	if it.flow != nil {
 		panic("fairqueue: Rejoin of an item that is in a queue")

@@ -20,6 +20,7 @@ type arrival struct {
 	lateReason        Reason        // why it is refused then
 	queueLen          int           // requests waiting when it arrived
 	bounded           bool          // by MaxExpected
+	waited            bool          // see Refusal
 	returnProbability float64       // see Request
 	jitterFraction    float64       // see Request
 }
@@ -33,6 +34,7 @@ type waiter struct {
 
 	ready    chan struct{} // closed when it is resolved; the fields below do not change after that
 	resolved bool
+	standIn  bool         // it waits only because the pool's home did not answer
 	chosen   *endpoint    // by acceptLocked, for the grant that follows
 	permit   *permitState // set if it was granted a permit
 	refusal  *Refusal     // set if it was refused; neither is if its client left
@@ -64,7 +66,7 @@ func (p *Pool) admit(ctx context.Context, r *Request) (*permitState, *waiter, er
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	queueLen := p.queue.Len()
-	if p.free > 0 && !p.draining && now < deadline && p.mayGrantLocked(now) {
+	if p.free > 0 && !p.draining && !p.movedLocked(r) && now < deadline && p.mayGrantLocked(now) {
 		if s := p.takeLocked(now, r); s != nil {
 			s.queueLen = queueLen
 			return s, nil, nil
@@ -87,12 +89,17 @@ func (p *Pool) admit(ctx context.Context, r *Request) (*permitState, *waiter, er
 	if reason := p.enqueueLocked(w, r.Rejoin); reason != "" {
 		return nil, nil, p.refuseWaitLocked(now, &a, reason)
 	}
+	w.waited = true
+	if p.away {
+		w.standIn = true
+		p.standIns++
+	}
 	return nil, w, nil
 }
 
 // newArrival returns the arrival of a request, without its times.
 func (p *Pool) newArrival(r *Request) arrival {
-	a := arrival{claim: p.claim(r), bounded: r.MaxExpected >= 0, returnProbability: 1, jitterFraction: min(max(r.JitterFraction, 0), 1)}
+	a := arrival{claim: p.claim(r), bounded: r.MaxExpected >= 0, waited: r.Rejoin, returnProbability: 1, jitterFraction: min(max(r.JitterFraction, 0), 1)}
 	if r.ReturnProbability > 0 {
 		a.returnProbability = min(r.ReturnProbability, 1)
 	}
@@ -139,6 +146,8 @@ func (p *Pool) takeLocked(now time.Duration, r *Request) *permitState {
 // rejectReasonLocked returns why a request cannot be served, however long it waits; empty if it can.
 func (p *Pool) rejectReasonLocked(a *arrival, r *Request) Reason {
 	switch {
+	case p.movedLocked(r):
+		return Moved
 	case p.closed:
 		return Draining
 	case a.deadline <= a.at:
@@ -177,7 +186,7 @@ func (p *Pool) enqueueLocked(w *waiter, rejoin bool) Reason {
 	for _, v := range victims {
 		victim := v.Value.(*waiter)
 		victim.refusal = p.refuseWaitLocked(w.at, &victim.arrival, QueueFull)
-		victim.resolveLocked()
+		p.resolveLocked(victim)
 	}
 	switch {
 	case errors.Is(err, fairqueue.ErrAccountFull):

@@ -20,10 +20,19 @@ func (p *Pool) Check() error {
 		p.pendingRetries[i].check(fail)
 	}
 	p.dispatchedAt = now
-	n := 0
+	n, standIns := 0, 0
 	for it := range p.queue.Items() {
 		n++
-		p.checkWaiterLocked(it.Value.(*waiter), fail)
+		w := it.Value.(*waiter)
+		p.checkWaiterLocked(w, fail)
+		if w.standIn {
+			standIns++
+		} else if p.away {
+			fail("a request of account %q waits though another server is the home", w.item.Account)
+		}
+	}
+	if standIns != p.standIns || standIns > 0 && !p.away {
+		fail("%d stand-ins, counted %d; another server is the home: %v", p.standIns, standIns, p.away)
 	}
 	if p.closed && n > 0 {
 		fail("%d wait though the queue is closed", n)
@@ -79,9 +88,7 @@ func (p *Pool) checkSlotsLocked(fail failFunc) {
 		if e.index != i {
 			fail("endpoint %q has index %d, is at %d", e.ID, e.index, i)
 		}
-		if e.usable {
-			limit += e.Concurrency
-		}
+		limit += e.limit()
 		free += e.free()
 	}
 	if limit != p.limit || free != p.free {

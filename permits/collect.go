@@ -66,7 +66,7 @@ func (p *Pool) DetailedStats(accounts int) Stats {
 func (p *Pool) statsLocked(now time.Duration) Stats {
 	load := p.loadLocked(now)
 	s := Stats{
-		Limit: load.Limit, Held: load.Held, Free: load.Free, Queued: load.Queued,
+		Limit: load.Limit, Held: load.Held, Free: load.Free, Queued: load.Queued, StandIns: p.standIns,
 		Draining:       p.draining,
 		Granting:       !p.draining && p.mayGrantLocked(now),
 		RatePerSecond:  p.rateLocked(now),
@@ -154,7 +154,7 @@ func (p *Pool) endpointStatsLocked() []EndpointStats {
 
 func (e *endpoint) stats() EndpointStats {
 	return EndpointStats{
-		URL: e.ID, Concurrency: e.Concurrency, Held: e.held, Taken: e.Taken, Full: e.full,
+		URL: e.ID, Concurrency: e.Concurrency, Held: e.held, Taken: e.Taken, Full: e.full, Withheld: e.Withheld,
 		Weight: e.Weight, Usable: e.usable, Removed: e.removed,
 	}
 }

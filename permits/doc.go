@@ -29,6 +29,17 @@
 // meanwhile: made smaller, unusable, removed, or removed and added again. New permits are granted only while fewer than
 // its concurrency are held.
 //
+// # Several servers
+//
+// The servers of a colo have a pool each for the same endpoints, and package homes decides which of them may grant where. On
+// an endpoint that is Withheld, a pool grants nothing, so that what it holds there only falls; the server that may grant has
+// that in Endpoint.Taken. Requests wait for a withheld endpoint as for one without a free slot. SetHome says whether requests
+// are to wait here at all: if not, waiters and newcomers are refused with Moved, and the home takes them with Rejoin, which
+// gives each its place by arrival. Only requests that found no answer there wait here too (Request.StandIn).
+//
+// A permit is of an epoch of the pool's [Fence]. A process that has registered again begins a new one, since another server
+// may have granted the same slots: a permit of an earlier epoch is released without use, and is still counted until then.
+//
 // # Cost
 //
 // ByRequests, each request costs one. ByTokens, package fairqueue is given what each request has used: what the holder of

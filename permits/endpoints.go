@@ -23,10 +23,18 @@ const noIndex = -1
 
 // free is how many slots can be granted now.
 func (e *endpoint) free() int {
-	if e.removed || !e.usable || e.full {
+	if e.removed || !e.usable || e.full || e.Withheld {
 		return 0
 	}
 	return max(0, e.Concurrency-e.Taken-e.held)
+}
+
+// limit is how many slots e adds to the limit of the pool.
+func (e *endpoint) limit() int {
+	if !e.usable || e.Withheld {
+		return 0
+	}
+	return e.Concurrency
 }
 
 // serves reports whether a request can wait for e.

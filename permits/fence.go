@@ -10,9 +10,9 @@ import (
 // the monotonic clock, so a process that was stopped by a signal finds that it has passed. That clock stands still while
 // the machine is suspended. Fence is safe for concurrent use.
 type Fence struct {
-	began time.Time    // instants count from it, by the monotonic clock
-	until atomic.Int64 // nanoseconds after began
-	epoch atomic.Uint64
+	began time.Time     // instants count from it, by the monotonic clock
+	until atomic.Int64  // nanoseconds after began
+	epoch atomic.Uint64 // of the permits that may be used
 }
 
 // NewFence returns a fence that never passes.
@@ -39,7 +39,12 @@ func (f *Fence) Valid() bool { return int64(time.Since(f.began)) < f.until.Load(
 // mayGrantLocked reports whether the pool's fence has not passed. If it has, waiters may be blocked beside free slots from
 // now on, which Check then allows.
 func (p *Pool) mayGrantLocked(now time.Duration) bool {
-	if f := p.config.Fence; f == nil || int64(now+p.fenceOffset) < f.until.Load() {
+	f := p.config.Fence
+	if f == nil {
+		return true
+	}
+	p.epoch = f.epoch.Load() // first: a fence that is moved by the next epoch says nothing about permits of this one
+	if int64(now+p.fenceOffset) < f.until.Load() {
 		return true
 	}
 	p.blocked = true

@@ -15,6 +15,7 @@ type Permit struct {
 	queued   time.Duration
 	queueLen int
 	held     int
+	epoch    uint64
 }
 
 // permitState is the pool's side of a permit. States are reused, and the serial tells their permits apart: it shows that a
@@ -31,13 +32,14 @@ type permitState struct {
 	queued          time.Duration
 	queueLen        int
 	held            int           // slots of the endpoint taken right after the grant, see Permit.Held
+	epoch           uint64        // see Permit.Epoch
 	input           float64       // estimated cost of its input
 	reported        atomic.Uint64 // cost by the last Charge: the bits of a float64; the pool reads it while it is stored
 	blockedOnClient time.Duration // stored by the holder; read only at the release
 }
 
 func (s *permitState) permit() Permit {
-	return Permit{state: s, serial: s.serial, endpoint: s.id, queued: s.queued, queueLen: s.queueLen, held: s.held}
+	return Permit{state: s, serial: s.serial, endpoint: s.id, queued: s.queued, queueLen: s.queueLen, held: s.held, epoch: s.epoch}
 }
 
 // Endpoint returns the ID of the endpoint whose slot it is.
@@ -53,8 +55,8 @@ func (t Permit) QueueLenAtArrival() int { return t.queueLen }
 // pools had taken.
 func (t Permit) Held() int { return t.held }
 
-// Epoch returns the epoch of the pool's fence in which the permit was granted; 0 without a fence.
-func (t Permit) Epoch() uint64 { return 0 }
+// Epoch returns the epoch of the pool's fence in which the permit was granted, see [Fence.Renew].
+func (t Permit) Epoch() uint64 { return t.epoch }
 
 // Release gives the slot back. It must be called exactly once, when the engine no longer works on the request; a second
 // call panics. The account is charged the estimate, since the use is not known.
@@ -114,6 +116,7 @@ func (p *Pool) grantLocked(now time.Duration, e *endpoint, running fairqueue.Run
 	p.grantTimeSum += float64(now)
 	s.serial, s.endpoint, s.id, s.running, s.granted = p.serial, e, e.ID, running, now
 	s.queued, s.queueLen, s.held = 0, 0, e.Taken+e.held
+	s.epoch = p.epoch
 	s.input, s.blockedOnClient = running.Estimate().Input, 0
 	if s.reported.Load() != 0 { // a load is cheaper than a store, and nearly always enough
 		s.reported.Store(0)
@@ -156,7 +159,7 @@ func (p *Pool) dispatchLocked(now time.Duration) {
 		w := it.Value.(*waiter)
 		w.permit = p.grantLocked(now, w.chosen, running)
 		w.permit.queued, w.permit.queueLen = max(0, now-w.at), w.queueLen
-		w.resolveLocked()
+		p.resolveLocked(w)
 	}
 	p.trackFullLocked(now)
 }

@@ -94,7 +94,7 @@ func race(a, b func(), round int) {
 func TestHammer(t *testing.T) {
 	const limit = 4
 	c := config()
-	c.Limit, c.PerAccount = 30, 10
+	c.Limit, c.PerAccount, c.Fence = 30, 10, permits.NewFence()
 	p := newPool(t, c, fleet(3, limit)...)
 	e := &engines{t: t, limit: limit}
 	stop := make(chan struct{})
@@ -135,6 +135,7 @@ func visit(t *testing.T, p *permits.Pool, e *engines, r *rand.Rand) {
 		MaxWait:     time.Duration(r.IntN(500)) * time.Microsecond,
 		MaxExpected: time.Duration(r.IntN(3)-1) * time.Millisecond,
 		Rejoin:      r.IntN(5) == 0,
+		StandIn:     r.IntN(5) == 0,
 	}
 	if r.IntN(4) == 0 {
 		request.Avoid = []string{fmt.Sprint("e", r.IntN(3))}
@@ -166,9 +167,10 @@ func change(p *permits.Pool, c permits.Config, limit int, stop <-chan struct{}) 
 		case <-time.After(time.Duration(r.IntN(200)) * time.Microsecond):
 		}
 		id := fmt.Sprint("e", r.IntN(3))
-		switch r.IntN(6) {
+		switch r.IntN(9) {
 		case 0:
 			es := fleet(3, 1+r.IntN(limit))
+			es[0].Withheld, es[1].Taken = r.IntN(2) == 0, r.IntN(limit)
 			p.SetEndpoints(es[r.IntN(2):])
 		case 1:
 			p.SetUsable(id, r.IntN(3) > 0)
@@ -182,6 +184,12 @@ func change(p *permits.Pool, c permits.Config, limit int, stop <-chan struct{}) 
 			_, _, _ = p.Stats(), p.Load(), p.DetailedStats(3)
 		case 5:
 			p.Resize(id, r.IntN(limit+1))
+		case 6:
+			p.SetHome(r.IntN(3) > 0)
+		case 7:
+			p.RefuseStandIns()
+		case 8:
+			c.Fence.Renew()
 		}
 	}
 }

@@ -25,6 +25,8 @@ type model struct {
 	completions int
 	closed      bool
 	draining    bool
+	away        bool // another server is the home
+	epoch       uint64
 }
 
 type modelEndpoint struct {
@@ -39,17 +41,23 @@ type modelRequest struct {
 	late     permits.Reason // unless its account is at its cap then
 	endpoint string         // granted
 	held     int            // there, with it
+	epoch    uint64         // of the grant
+	waited   bool           // it had a place in the queue
+	standIn  bool           // it waits only since the home did not answer
 	reason   permits.Reason // refused
 	gone     bool
 }
 
 func (m *model) acquire(q *modelRequest) {
 	deadline := !q.Deadline.IsZero()
+	q.waited = q.Rejoin
 	q.until, q.late = m.now.Add(min(q.MaxWait, m.c.MaxWait)), permits.QueueTimeout
 	if deadline && q.Deadline.Before(q.until) {
 		q.until, q.late = q.Deadline, permits.Deadline
 	}
 	switch e := m.choose(q); {
+	case m.away && !q.StandIn:
+		q.reason = permits.Moved
 	case m.draining:
 		q.reason = permits.Draining
 	case m.closed && (e == nil || deadline && !m.now.Before(q.Deadline)):
@@ -63,7 +71,7 @@ func (m *model) acquire(q *modelRequest) {
 	case !m.now.Before(q.until):
 		m.refuseWait(q, permits.Busy)
 	case q.Rejoin:
-		m.waiting = append(m.waiting, q)
+		m.wait(q)
 	case m.count(q.Account) >= m.c.PerAccount:
 		m.refuseWait(q, permits.AccountQueueFull)
 	default:
@@ -96,7 +104,13 @@ func (m *model) push(q *modelRequest) {
 	for _, v := range victims {
 		m.refuseWait(v, permits.QueueFull)
 	}
-	m.waiting = append(left, q)
+	m.waiting = left
+	m.wait(q)
+}
+
+func (m *model) wait(q *modelRequest) {
+	q.waited, q.standIn = true, m.away
+	m.waiting = append(m.waiting, q)
 }
 
 // refuseWait refuses q for want of room or time to wait, or for its account's cap, while that is reached.
@@ -143,7 +157,7 @@ func (m *model) choose(q *modelRequest) *modelEndpoint {
 }
 
 func (m *model) free(e *modelEndpoint) int {
-	if !e.usable || m.now.Before(e.fullUntil) {
+	if !e.usable || e.Withheld || m.now.Before(e.fullUntil) {
 		return 0
 	}
 	return max(0, e.Concurrency-min(e.Taken, e.Concurrency)-m.held[e.ID])
@@ -156,7 +170,7 @@ func (m *model) hasEndpoint(q *modelRequest) bool {
 }
 
 func (m *model) grant(q *modelRequest, e *modelEndpoint) {
-	q.endpoint = e.ID
+	q.endpoint, q.epoch = e.ID, m.epoch
 	m.held[e.ID]++
 	q.held = e.Taken + m.held[e.ID]
 	m.running[q.Account]++
@@ -195,6 +209,37 @@ func (m *model) cancel(q *modelRequest) {
 
 func (m *model) drop(q *modelRequest) {
 	m.waiting = slices.DeleteFunc(m.waiting, func(w *modelRequest) bool { return w == q })
+}
+
+func (m *model) setHome(home bool) {
+	if home {
+		for _, q := range m.waiting {
+			q.standIn = false
+		}
+	} else if !m.away {
+		m.move(func(*modelRequest) bool { return true })
+	}
+	m.away = !home
+}
+
+// move refuses waiters that are to wait elsewhere.
+func (m *model) move(which func(*modelRequest) bool) {
+	for _, q := range slices.Clone(m.waiting) {
+		if which(q) {
+			q.reason = permits.Moved
+			m.drop(q)
+		}
+	}
+}
+
+// standIns is how many wait only since the home did not answer.
+func (m *model) standIns() (n int) {
+	for _, q := range m.waiting {
+		if q.standIn {
+			n++
+		}
+	}
+	return n
 }
 
 // adjust follows a change of endpoints.
@@ -303,7 +348,7 @@ func (m *model) users(most int) string {
 func (m *model) load() permits.Load {
 	var l permits.Load
 	for _, e := range m.order {
-		if e.usable {
+		if e.usable && !e.Withheld {
 			l.Limit += e.Concurrency
 		}
 		l.Free += m.free(e)

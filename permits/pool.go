@@ -19,6 +19,9 @@ type Pool struct {
 	blocked     bool          // waiters may be beside free slots, since the fence has passed
 	closed      bool          // no request may wait any more
 	draining    bool          // no permit is granted any more
+	away        bool          // another server is the home: only stand-ins wait
+	standIns    int           // requests waiting that are stand-ins; 0 unless away
+	epoch       uint64        // of config.Fence, read before the fence was last compared
 	queue       *fairqueue.Queue
 	endpoints   map[string]*endpoint // by ID; also those removed, while permits are held on them
 	order       []*endpoint          // the endpoints of the pool, in the order of SetEndpoints
@@ -87,16 +90,6 @@ func (p *Pool) close(whole bool) {
 	p.rejectWaitersLocked(now, Draining, func(*waiter) bool { return true })
 }
 
-// SetHome sets whether this server is the home of the pool; it is until SetHome says otherwise. If it is not, all waiters and all later
-// requests are refused with the reason moved, but for those with Request.StandIn. Stand-ins that wait when it becomes the home are
-// ordinary waiters from then on.
-func (p *Pool) SetHome(home bool) {
-	panic("not yet")
-}
-
-// RefuseStandIns refuses the stand-ins that wait, because the pool's home answers again.
-func (p *Pool) RefuseStandIns() { panic("not yet") }
-
 // Load returns how busy the pool is. It is cheap.
 func (p *Pool) Load() Load {
 	now := p.instant()
@@ -126,9 +119,7 @@ func (p *Pool) instant() time.Duration { return time.Since(p.began) }
 func (p *Pool) recountLocked() {
 	p.limit, p.free = 0, 0
 	for _, e := range p.order {
-		if e.usable {
-			p.limit += e.Concurrency
-		}
+		p.limit += e.limit()
 		p.free += e.free()
 	}
 }

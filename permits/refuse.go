@@ -23,10 +23,10 @@ func (p *Pool) refuseWaitLocked(now time.Duration, a *arrival, bound Reason) *Re
 
 func (p *Pool) refuseForLocked(now time.Duration, a *arrival, bound, reason Reason) *Refusal {
 	p.refused[reason]++
-	r := &Refusal{Reason: reason, MayWait: bound == Busy || bound == QueueTimeout}
+	r := &Refusal{Reason: reason, MayWait: bound == Busy || bound == QueueTimeout, Waited: a.waited}
 	r.Expected, _ = p.expectedLocked(now, a.claim)
 	r.RetryAfter = p.retryAfterLocked(now, a)
-	if a.bounded && bound != QueueFull && bound != AccountQueueFull {
+	if reason == Moved || a.bounded && bound != QueueFull && bound != AccountQueueFull {
 		return r // it tries elsewhere, and may ask here again without that bound before its client is answered
 	}
 	p.pendingRetries[a.claim.Band].add(now, now+r.RetryAfter, a.claim, a.returnProbability)

@@ -16,13 +16,14 @@ import (
 
 // pair drives a pool and the model through the same operations, in a bubble of synthetic time, and compares after each.
 type pair struct {
-	t    *testing.T
-	pick func(n int) int // the script: a number in [0, n)
-	pool *permits.Pool
-	m    *model
-	open []*call // not finished: waiting, or holding a permit
-	tick int     // makes all times different
-	log  []string
+	t     *testing.T
+	pick  func(n int) int // the script: a number in [0, n)
+	pool  *permits.Pool
+	fence *permits.Fence
+	m     *model
+	open  []*call // not finished: waiting, or holding a permit
+	tick  int     // makes all times different
+	log   []string
 }
 
 // call is one request, on both sides.
@@ -34,7 +35,7 @@ type call struct {
 }
 
 func newPair(t *testing.T, pick func(n int) int) *pair {
-	p := &pair{t: t, pick: pick}
+	p := &pair{t: t, pick: pick, fence: permits.NewFence()}
 	c := p.config()
 	p.pool = permits.New(c)
 	p.m = &model{c: c, now: time.Now(), held: map[string]int{}, running: map[string]int{}}
@@ -68,12 +69,13 @@ func (p *pair) config() permits.Config {
 		Bytes:      1,
 		MaxShare:   []float64{1, 1, 0.5}[p.pick(3)],
 		MaxWait:    time.Hour,
+		Fence:      p.fence,
 	}
 }
 
 func (p *pair) step() {
 	p.in(0)
-	switch op := p.pick(21); {
+	switch op := p.pick(24); {
 	case op < 8:
 		p.acquire()
 	case op < 13 && len(p.open) > 0:
@@ -97,6 +99,16 @@ func (p *pair) step() {
 		p.pool.Configure(c)
 	case op == 20:
 		p.resize()
+	case op == 21:
+		p.setHome()
+	case op == 22:
+		p.note("RefuseStandIns")
+		p.m.move(func(q *modelRequest) bool { return q.standIn })
+		p.pool.RefuseStandIns()
+	case op == 23:
+		p.note("Renew")
+		p.m.epoch++
+		p.fence.Renew()
 	}
 	p.compare()
 }
@@ -115,6 +127,7 @@ func (p *pair) request() permits.Request {
 		r.Rejoin = true
 		r.Arrived = p.in(-1 - p.pick(10))
 	}
+	r.StandIn = p.pick(3) == 0
 	for i := range p.pick(6) / 3 {
 		r.Avoid = append(r.Avoid, fmt.Sprint("e", (i+p.pick(3))%4))
 	}
@@ -165,6 +178,7 @@ func (p *pair) setEndpoints() {
 			if p.pick(4) == 0 {
 				e.Taken = p.pick(5)
 			}
+			e.Withheld = p.pick(3) == 0
 			es = append(es, e)
 		}
 	}
@@ -178,6 +192,13 @@ func (p *pair) resize() {
 	p.note("Resize(%s, %d)", id, n)
 	p.m.resize(id, n)
 	p.pool.Resize(id, n)
+}
+
+func (p *pair) setHome() {
+	home := p.pick(3) > 0
+	p.note("SetHome(%v)", home)
+	p.m.setHome(home)
+	p.pool.SetHome(home)
 }
 
 func (p *pair) setUsable() {
@@ -215,7 +236,15 @@ func (p *pair) compare() {
 	}
 	named := []int{0, 1, 2, 100}[p.pick(4)]
 	s := p.pool.DetailedStats(named)
+	if want := p.m.standIns(); s.StandIns != want || p.pool.StandIns() != want {
+		p.fail("%d stand-ins, want %d", s.StandIns, want)
+	}
+	held := map[string]int{}
+	p.pool.AddHeld(held)
 	for _, e := range s.Endpoints {
+		if held[e.URL] != e.Held {
+			p.fail("%q holds %d by AddHeld, want %d", e.URL, held[e.URL], e.Held)
+		}
 		if e.Held != p.m.held[e.URL] {
 			p.fail("%q holds %d, want %d", e.URL, e.Held, p.m.held[e.URL])
 		}
@@ -246,8 +275,14 @@ func (p *pair) settled(c *call) bool {
 			if r.permit.Held() != c.held {
 				p.fail("%+v: granted as the %dth, want %d", c.Request, r.permit.Held(), c.held)
 			}
+			if r.permit.Epoch() != c.epoch {
+				p.fail("%+v: granted in epoch %d, want %d", c.Request, r.permit.Epoch(), c.epoch)
+			}
 			return false
 		case errors.As(r.err, &refusal) && c.reason == refusal.Reason, errors.Is(r.err, context.Canceled) && c.gone:
+			if refusal != nil && refusal.Waited != c.waited {
+				p.fail("%+v: refused, had waited: %v", c.Request, refusal.Waited)
+			}
 			c.cancel()
 			return true
 		}

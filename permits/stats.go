@@ -9,7 +9,7 @@ type Stats struct {
 	Held              int               `json:"held"`
 	Free              int               `json:"free"`
 	Queued            int               `json:"queued"`
-	StandIns          int               `json:"stand_ins"` // of Queued, those that wait for another server's answer, see SetHome
+	StandIns          int               `json:"stand_ins"` // of Queued, those that wait because the pool's home did not answer
 	Draining          bool              `json:"draining"`
 	Granting          bool              `json:"granting"`             // false: the fence has passed, or the pool drains
 	ExpectedMillis    *int64            `json:"expected_wait_ms"`     // of a newcomer, see [Load]

@@ -100,8 +100,9 @@ type Request struct {
 	Deadline          time.Time // the permit must be granted before it; zero: none
 	Arrived           time.Time // when the request first arrived anywhere; zero: now
 
-	// Rejoin says that the request held a permit before and tries again. Its Arrived puts it ahead of everything of its
-	// account that came later, and it is refused neither for want of room nor for the expected wait.
+	// Rejoin says that the request held a permit before and tries again, or had a place in the queue of the server that was the
+	// pool's home before. Its Arrived puts it ahead of everything of its account that came later, and it is refused neither for
+	// want of room nor for the expected wait, but still waits no longer than MaxWait.
 	Rejoin bool
 	// StandIn says that the server that is the pool's home did not answer: the request waits in a pool whose home is another server
 	// (see [Pool.SetHome]), instead of being refused.
@@ -145,7 +146,7 @@ func (r *Refusal) Error() string { return "no permit: " + string(r.Reason) }
 type Load struct {
 	Free     int           // slots that a request could get now; none while the fence has passed
 	Held     int           // permits held, also on endpoints that are no longer usable
-	Limit    int           // slots of all usable endpoints
+	Limit    int           // slots of all usable endpoints that are not withheld
 	Queued   int           // requests waiting
 	Expected time.Duration // wait of a newcomer of band Standard whose account holds nothing yet
 	Known    bool          // whether Expected is measured; else the rate is not yet known

@@ -57,10 +57,10 @@ func (p *Pool) leave(w *waiter, reason Reason) {
 	if reason != "" {
 		w.refusal = p.refuseWaitLocked(now, &w.arrival, reason)
 	}
-	w.resolveLocked()
+	p.resolveLocked(w)
 }
 
-// rejectWaitersLocked refuses all waiters for which test is true.
+// rejectWaitersLocked refuses all waiters for which test is true, in the order of their arrival.
 func (p *Pool) rejectWaitersLocked(now time.Duration, reason Reason, test func(*waiter) bool) {
 	var found []*waiter // collected first: the queue must not change while it yields items
 	for it := range p.queue.Items() {
@@ -68,15 +68,20 @@ func (p *Pool) rejectWaitersLocked(now time.Duration, reason Reason, test func(*
 			found = append(found, w)
 		}
 	}
+	sortByArrival(found)
 	for _, w := range found {
 		p.queue.Remove(&w.item)
 		w.refusal = p.refuseLocked(now, &w.arrival, reason)
-		w.resolveLocked()
+		p.resolveLocked(w)
 	}
 }
 
 // resolveLocked wakes w, after its permit or refusal was set, or after it left the queue by itself.
-func (w *waiter) resolveLocked() {
+func (p *Pool) resolveLocked(w *waiter) {
+	if w.standIn {
+		w.standIn = false
+		p.standIns--
+	}
 	w.resolved = true
 	close(w.ready)
 }

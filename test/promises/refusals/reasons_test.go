@@ -68,7 +68,7 @@ var elsewhere = map[string]string{
 	"HopLimit":           "colo/listener_test.go",
 	"unknown_model":      "colo/appliedtable_test.go",
 	"HopTokenReplayed":   "colo/replay_test.go",
-	"Moved":              "permits/types.go",
+	"Moved":              "permits/home_test.go",
 	"GrantExpired":       "colo/withdrawn_test.go",
 	"Panic":              "colo/panic_test.go",
 	"SessionTimeout":     "forwarding/realtime/session_test.go",
