@@ -97,10 +97,7 @@ func (c *call) find(ctx context.Context) *refusal {
 		select {
 		case <-now.replaced:
 		case <-ctx.Done():
-			if cause := context.Cause(ctx); !errors.Is(cause, errDrained) {
-				return &refusal{gone: cause}
-			}
-			return refusalWithoutPool(permits.Draining)
+			return c.cancelled(ctx)
 		case <-late.C: // another colo may know it
 			return &refusal{err: openai.ModelNotFound(c.token.Model), verdict: hop.Verdict{Kind: hop.VerdictError, Reason: reasons.UnknownModel}}
 		}

@@ -39,6 +39,12 @@ type call struct {
 	table *appliedTable // by which the pool was chosen
 	body  openai.Body   // empty for a WebSocket
 
+	// Of its home.
+	standIn      bool      // it may ask here for a permit since the home did not answer its sender
+	homeAnswers  bool      // though its token says otherwise
+	hadPlace     bool      // it had a place in the queue, which the pool took back since its home is elsewhere
+	refusedSince time.Time // by its pool, though this server is the home; zero = never
+
 	// Of all attempts.
 	queued                 time.Duration
 	queueLen               int               // requests waiting in the pool at arrival
@@ -138,7 +144,8 @@ func (c *call) permitRequest() permits.Request {
 		JitterFraction:    jitterFraction(c.token.RequestID),
 		Deadline:          c.pool.LatestStart(earlier(c.firstByteDeadline, c.deadline), c.work()),
 		Arrived:           c.arrived.Add(-time.Duration(c.token.Waited)),
-		Rejoin:            c.attempts > 0,
+		Rejoin:            c.keepsPlace(),
+		StandIn:           c.standIn,
 		Avoid:             c.failedURLs,
 	}
 	switch c.token.Wait {
@@ -148,7 +155,7 @@ func (c *call) permitRequest() permits.Request {
 		r.MaxExpected = max(queue.SpillWait.Std(), time.Duration(c.token.WaitBelow))
 		// If the expectation proves wrong, the next colo is better than a long wait here.
 		r.MaxWait = min(4*r.MaxExpected, queue.MaxWait.Std()-time.Duration(c.token.Waited)-c.queued)
-		if r.Rejoin { // the expected wait is not checked for it
+		if c.attempts > 0 { // the expected wait is not checked for it
 			r.MaxWait = min(r.MaxWait, r.MaxExpected)
 		}
 	}
@@ -171,7 +178,7 @@ func (c *call) acquire() error {
 	grant, err := c.pool.Acquire(c.Context, r)
 	if err != nil {
 		c.queued += time.Since(began)
-		return c.waitUsedUp(err, r)
+		return c.refused(err, r)
 	}
 	c.grant, c.held, c.granted = grant, true, time.Now()
 	c.queued += grant.Queued()
@@ -184,11 +191,15 @@ func (c *call) acquire() error {
 	return nil
 }
 
-// waitUsedUp changes the reason busy into queue_timeout for a request that may not wait because its time for waiting is used up.
-func (c *call) waitUsedUp(err error, r permits.Request) error {
+// refused notes whether a request that was refused has had a place in the queue. It changes the reason busy into queue_timeout for one
+// that may not wait because its time for waiting is used up.
+func (c *call) refused(err error, r permits.Request) error {
 	var refused *permits.Refusal
-	if errors.As(err, &refused) && refused.Reason == permits.Busy && c.token.Wait == hop.WaitFull && r.MaxWait <= 0 &&
-		c.pool.Document().Queue.MaxWait > 0 {
+	if !errors.As(err, &refused) {
+		return err
+	}
+	c.hadPlace = c.hadPlace || refused.Waited && (refused.Reason == permits.Moved || refused.Reason == permits.Draining)
+	if refused.Reason == permits.Busy && c.token.Wait == hop.WaitFull && r.MaxWait <= 0 && c.pool.Document().Queue.MaxWait > 0 {
 		late := *refused
 		late.Reason = permits.QueueTimeout
 		return &late

@@ -21,9 +21,9 @@ import (
 func (s *Server) Do(ctx context.Context, r *peer.Request) (*peer.Answer, error) {
 	in := s.takeCall()
 	if in == nil {
-		moved := refusalWithoutPool(permits.Draining)
-		moved.verdict.Number = moved.err.Number
-		return &peer.Answer{Error: moved.err, Verdict: moved.verdict}, nil
+		c := &call{server: s, token: r.Token}
+		c.lookUp(s.applied.Load())
+		return c.answerRefusal(refusalWithoutPool(permits.Draining))
 	}
 	unlink := context.AfterFunc(ctx, func() { in.Cancel(context.Cause(ctx)) })
 	end := func() {
@@ -76,8 +76,11 @@ func (s *Server) do(in *server.Request, r *peer.Request) (a *peer.Answer, err er
 		return c.answerRefusal(refused)
 	}
 	for {
+		if refused := c.reachHome(); refused != nil {
+			return c.answerRefusal(refused)
+		}
 		if err := c.acquire(); err != nil {
-			if c.reroute(err) {
+			if c.reroute(err) || c.comesBack(err) {
 				continue
 			}
 			return c.answerAcquireError(err)
@@ -122,7 +125,7 @@ func (c *call) resolve() *refusal {
 		s.config.Logger.Error("request goes no further", "request_id", c.token.RequestID, "reason", loop, "visited", c.token.Visited)
 		return &refusal{err: openai.Unavailable(loop, time.Second), verdict: hop.Verdict{Kind: hop.VerdictError, Reason: loop, Final: true}}
 	}
-	if refused := c.findInTime(); refused != nil {
+	if refused := c.inTime(c.find); refused != nil {
 		return refused
 	}
 	if c.route.API == openai.Realtime {
@@ -149,22 +152,30 @@ func (c *call) loopReason() string {
 	return ""
 }
 
-// errLate is the cause of the end of a request whose time ran out while its model was awaited.
+// errLate is the cause of the end of a request whose time ran out while its model or its home was awaited.
 var errLate = errors.New("request has run out of time")
 
-// findInTime is find within the time budget of the request.
-func (c *call) findInTime() *refusal {
+// inTime calls await with a context that ends with the time budget of the request.
+func (c *call) inTime(await func(context.Context) *refusal) *refusal {
 	whole, end, reason := c.Context, c.deadline, reasons.TotalTimeout
 	if !c.firstByteDeadline.IsZero() && c.firstByteDeadline.Before(c.deadline) {
 		end, reason = c.firstByteDeadline, reasons.FirstByteTimeout
 	}
 	within, cancel := context.WithDeadlineCause(whole, end, errLate)
 	defer cancel()
-	refused := c.find(within)
+	refused := await(within)
 	if refused != nil && errors.Is(context.Cause(within), errLate) {
 		return timedOut(reason)
 	}
 	return refused
+}
+
+// cancelled returns the refusal of a request whose context has ended before it could ask for a permit.
+func (c *call) cancelled(ctx context.Context) *refusal {
+	if cause := context.Cause(ctx); !errors.Is(cause, errDrained) {
+		return &refusal{gone: cause}
+	}
+	return refusalWithoutPool(permits.Draining)
 }
 
 // answer returns an engine's response. The permit of a whole response is released here, and its end logged; otherwise the hooks do
@@ -238,6 +249,9 @@ func (c *call) answerRefusal(r *refusal) (*peer.Answer, error) {
 	}
 	a := &peer.Answer{Error: r.err, Verdict: r.verdict, Queued: c.queued, Attempts: c.attempts}
 	a.Load, a.HasLoad = c.load()
+	if a.Verdict.Kind == hop.VerdictMoved {
+		c.direct(&a.Verdict)
+	}
 	a.Verdict.Number, a.Verdict.EndpointsFailed = r.err.Number, c.endpointsFailed
 	sent := c.attempts - c.withdrawn - c.unsent
 	a.Verdict.RetriesMade, a.Verdict.Unsent = max(sent-1, 0), c.attempts > 0 && sent == 0
@@ -250,6 +264,8 @@ func (c *call) answerAcquireError(err error) (*peer.Answer, error) {
 	switch {
 	case errors.As(err, &full) && full.Reason == permits.NoEndpoint && c.lastFailure != nil:
 		return c.answerRefusal(c.lastFailure) // no endpoint is left that has not failed this request: that is why
+	case full != nil && full.Reason == permits.Moved:
+		return c.answerRefusal(c.moved())
 	case full != nil:
 		return c.answerRefusal(outOfCapacity(full))
 	case errors.Is(err, errDrained):

@@ -21,8 +21,12 @@ import (
 // The peer listener is an adapter around [Server.Do]: it makes a peer.Request of what another node sends, and an HTTP response of
 // the peer.Answer.
 
-// serve answers one request of another node.
+// serve answers one request or question of another node.
 func (s *Server) serve(rc *fasthttp.RequestCtx) {
+	if isQuestion(rc) {
+		s.serveQuestion(rc)
+		return
+	}
 	in := s.inflight.Begin()
 	streaming := false
 	defer func() {
@@ -130,11 +134,16 @@ func (s *Server) readHead(h *fasthttp.RequestHeader, now time.Time) (read head, 
 		return read, e, nil
 	}
 	_, target, _, _ := openai.SplitTarget(h.RequestURI())
-	read.verified, err = s.config.Keys.VerifyHead(string(h.Peek(hop.HeaderToken)), hop.Binding{
-		Audience: s.config.Node, Method: string(h.Method()), Target: string(target),
+	read.verified, err = s.verifyHead(h, string(target), now)
+	return read, nil, err
+}
+
+// verifyHead verifies the token in a head that was checked.
+func (s *Server) verifyHead(h *fasthttp.RequestHeader, target string, now time.Time) (hop.Verified, error) {
+	return s.config.Keys.VerifyHead(string(h.Peek(hop.HeaderToken)), hop.Binding{
+		Audience: s.config.Node, Method: string(h.Method()), Target: target,
 		AppendHeader: func(dst []byte, name string) []byte { return append(dst, h.Peek(name)...) },
 	}, now)
-	return read, nil, err
 }
 
 // rejectEarly reports by the head alone that a request will be refused.

@@ -22,6 +22,7 @@ import (
 	"colonnade/forwarding/realtime"
 	"colonnade/forwarding/server"
 	"colonnade/forwarding/transport"
+	"colonnade/homes"
 )
 
 // Linger is how long a cancelled request's slot may wait for the engine to close the connection.
@@ -41,6 +42,12 @@ type Config struct {
 	MaxConns   int                 // limit on all connections; 0 = [server.MaxConns]
 	BodyMemory int64               // of all unfinished bodies, in bytes; 0 = [server.DefaultBodyMemory]
 	Peers      *peertls.TrustStore // for mutual TLS with other nodes; nil = a token suffices, without TLS
+
+	// Homes returns the home of a pool. It is called for each request, by several goroutines at once. Nil = this server is the home of all.
+	Homes func(pool string) Home
+	// Owned answers the question of another server of the colo: what this process owns and holds, if about is its boot id. It is called by
+	// several goroutines at once. Nil = the question is refused.
+	Owned func(asker homes.Process, about string) homes.Answer
 
 	CredentialsDir string   // files with credentials of engines are read only below it; empty = none is read
 	OwnFiles       []string // of the node; none is ever read as a credential

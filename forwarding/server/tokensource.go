@@ -13,17 +13,38 @@ import (
 // certificate of connection c names. The certificate is verified again if the authorities have changed since the last time. Without
 // mutual TLS (p is nil) it verifies nothing.
 func VerifyTokenSource(p *peertls.TrustStore, c net.Conn, h *hop.Token) error {
+	leaf, err := verifiedLeaf(p, c)
+	if err != nil || leaf == nil {
+		return err
+	}
+	return checkSource(h, leaf)
+}
+
+// VerifySender is VerifyTokenSource for a token that only one node may have signed.
+func VerifySender(p *peertls.TrustStore, c net.Conn, who peertls.Identity) error {
+	leaf, err := verifiedLeaf(p, c)
+	if err != nil || leaf == nil {
+		return err
+	}
+	if err := who.CheckCertificate(leaf); err != nil {
+		return fmt.Errorf("%w: %w", hop.ErrBadToken, err)
+	}
+	return nil
+}
+
+// verifiedLeaf returns the certificate of the client of connection c, or nil without mutual TLS.
+func verifiedLeaf(p *peertls.TrustStore, c net.Conn) (*x509.Certificate, error) {
 	if p == nil {
-		return nil
+		return nil, nil //nolint:nilnil // without mutual TLS
 	}
 	client := c.(*serverConn)
 	if version := p.Version(); version != client.verifiedVersion {
 		if err := p.VerifyClient(client.chain); err != nil {
-			return fmt.Errorf("%w: %w", hop.ErrBadToken, err)
+			return nil, fmt.Errorf("%w: %w", hop.ErrBadToken, err)
 		}
 		client.verifiedVersion = version
 	}
-	return checkSource(h, client.chain[0])
+	return client.chain[0], nil
 }
 
 // checkSource compares the signer of a token with the node that a certificate names.

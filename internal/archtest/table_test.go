@@ -112,7 +112,7 @@ var table = []row{
 	{path: "colo",
 		ours: []string{"admission", "analytics", "analytics/journal", "analytics/metrics", "fleet", "forwarding/hop",
 			"forwarding/netconn", "forwarding/peer", "forwarding/peertls", "forwarding/realtime", "forwarding/relay", "forwarding/reload", "forwarding/server",
-			"forwarding/transport", "internal/ascii", "openai", "permits", "reasons"},
+			"forwarding/transport", "homes", "internal/ascii", "internal/ctxtime", "openai", "permits", "reasons"},
 		third: []string{fasthttp, "golang.org/x/time/rate"},
 		why:   "a colo gets permits through admission, and trusts the hop token for the account"},
 

@@ -1,0 +1,99 @@
+package colo
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"time"
+
+	"github.com/valyala/fasthttp"
+
+	"colonnade/forwarding/hop"
+	"colonnade/forwarding/peer"
+	"colonnade/forwarding/peertls"
+	"colonnade/forwarding/server"
+	"colonnade/homes"
+	"colonnade/openai"
+)
+
+// questionPrefix begins the paths on which nodes ask about this process.
+const questionPrefix = "/colonnade/"
+
+func isQuestion(rc *fasthttp.RequestCtx) bool {
+	return bytes.HasPrefix(rc.Request.Header.RequestURI(), []byte(questionPrefix))
+}
+
+// serveQuestion answers a question of another node about this process. A question is no request in flight: it is answered also while the
+// server drains or may grant nothing, needs no permit and no memory for a body, and a drain does not wait for it.
+func (s *Server) serveQuestion(rc *fasthttp.RequestCtx) {
+	defer func() {
+		if server.LogPanic(s.config.Logger, "peer listener", recover()) {
+			rc.Response.Reset()
+			s.write(rc, "", &peer.Answer{Error: openai.Internal()})
+		}
+	}()
+	h := &rc.Request.Header
+	path, _, _ := bytes.Cut(h.RequestURI(), []byte("?"))
+	e := server.CheckHead(h, 0)
+	switch {
+	case e != nil:
+	case string(path) != hop.PathAlive && (string(path) != hop.PathOwned || s.config.Owned == nil):
+		e = openai.UnknownURL(string(path))
+	case !h.IsGet():
+		e = openai.MethodNotAllowed(string(h.Method()), http.MethodGet)
+	}
+	if e != nil {
+		s.write(rc, "", &peer.Answer{Error: e})
+		return
+	}
+	token, err := s.verifyQuestion(rc, string(path))
+	if err != nil {
+		rc.SetConnectionClose()
+		s.write(rc, "", s.forbid(rc, err))
+		return
+	}
+	if string(path) == hop.PathAlive {
+		rc.SetStatusCode(http.StatusNoContent)
+		return
+	}
+	query := rc.QueryArgs()
+	asker := homes.Process{Node: token.Source, Boot: string(query.Peek(hop.ParamFrom))}
+	body, err := json.Marshal(s.config.Owned(asker, string(query.Peek(hop.ParamAbout))))
+	if err != nil {
+		panic("colo: " + err.Error()) // strings and numbers
+	}
+	rc.SetContentType("application/json")
+	rc.SetBody(body)
+}
+
+// verifyQuestion returns the token of a question, which is used up, unless it is not valid here and now. With mutual TLS, only an entry may
+// ask for a sign of life, and only a server of this colo what the process owns.
+func (s *Server) verifyQuestion(rc *fasthttp.RequestCtx, path string) (*hop.Token, error) {
+	v, err := s.verifyHead(&rc.Request.Header, string(rc.Request.Header.RequestURI()), time.Now())
+	switch {
+	case err != nil:
+		return nil, err
+	case v.Old:
+		return nil, fmt.Errorf("%w: of a version that asks no questions", hop.ErrBadToken)
+	case path == hop.PathAlive:
+		err = server.VerifyTokenSource(s.config.Peers, rc.Conn(), &v.Token)
+	default:
+		err = s.verifySibling(rc, &v.Token)
+	}
+	if err != nil {
+		return nil, err
+	}
+	if err := v.VerifyBody(nil); err != nil {
+		return nil, err
+	}
+	return &v.Token, s.claim(&v)
+}
+
+// verifySibling returns an error unless a server of this colo has sent the token of a question, to this colo.
+func (s *Server) verifySibling(rc *fasthttp.RequestCtx, t *hop.Token) error {
+	if to := rc.QueryArgs().Peek(hop.ParamColo); string(to) != s.config.Colo {
+		return fmt.Errorf("%w: a question to colo %.40q, and this is %q", hop.ErrBadToken, to, s.config.Colo)
+	}
+	return server.VerifySender(s.config.Peers, rc.Conn(), peertls.Identity{Role: peertls.RoleColo, Colo: s.config.Colo, Node: t.Source})
+}
