@@ -1,13 +1,15 @@
 package etcdtest
 
 import (
+	"io"
 	"net"
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 )
 
-// Proxy passes connections on to a server. It can swallow what they send, and cut them.
+// Proxy passes connections on to a server. It can swallow what they send, delay it, and cut them.
 type Proxy struct {
 	Address string // host:port where clients connect
 
@@ -17,14 +19,21 @@ type Proxy struct {
 
 	mu         sync.Mutex // guards the fields below
 	swallowing bool
+	delay      time.Duration
 	closed     bool
 	conns      map[net.Conn]bool
 }
 
-// NewProxy starts a proxy that ends with the test.
+// NewProxy starts a proxy on loopback that ends with the test.
 func NewProxy(t testing.TB, target string) *Proxy {
 	t.Helper()
-	p, err := listenProxy("127.0.0.1:0", target)
+	return NewProxyAt(t, "127.0.0.1:0", target)
+}
+
+// NewProxyAt starts a proxy on an address of this machine that ends with the test.
+func NewProxyAt(t testing.TB, address, target string) *Proxy {
+	t.Helper()
+	p, err := listenProxy(address, target)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -54,6 +63,13 @@ func (p *Proxy) Heal() {
 // HealQuietly lets new connections pass again. Those that lost bytes do not end: clients must notice that they are dead.
 func (p *Proxy) HealQuietly() { p.setSwallowing(false) }
 
+// Delay has all bytes of connections from now on arrive later, in both directions. It does not limit how many are on their way.
+func (p *Proxy) Delay(d time.Duration) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.delay = d
+}
+
 func (p *Proxy) accept() {
 	for {
 		client, err := p.listener.Accept()
@@ -70,8 +86,8 @@ func (p *Proxy) accept() {
 			return
 		}
 		lost := new(atomic.Bool)
-		p.wait.Go(func() { p.pass(client, server, lost) })
-		p.wait.Go(func() { p.pass(server, client, lost) })
+		p.wait.Go(func() { p.pass(client, p.delayed(server), lost) })
+		p.wait.Go(func() { p.pass(server, p.delayed(client), lost) })
 	}
 }
 
@@ -86,7 +102,7 @@ func (p *Proxy) add(conns ...net.Conn) bool {
 }
 
 // pass copies until either end closes. A connection that has lost bytes passes none any more.
-func (p *Proxy) pass(from, to net.Conn, lost *atomic.Bool) {
+func (p *Proxy) pass(from net.Conn, to io.WriteCloser, lost *atomic.Bool) {
 	defer func() {
 		_, _ = from.Close(), to.Close()
 		p.remove(from)

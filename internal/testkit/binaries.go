@@ -30,24 +30,65 @@ func Binary(t testing.TB, name string) (path string) {
 	return filepath.Join(dir, name)
 }
 
-var binaries = sync.OnceValues(build)
+// EtcdProgram returns the path of etcd as a program for package etcdtest, built without the race detector. Without a go command,
+// the test is skipped.
+func EtcdProgram(t testing.TB) (path string) {
+	t.Helper()
+	if _, err := exec.LookPath("go"); err != nil {
+		t.Skip("the go command is not in the PATH, so etcd cannot be built")
+	}
+	dir, err := etcdProgram()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return filepath.Join(dir, "etcd")
+}
 
-// build links the binaries into a directory that the tests of a checkout share, so that they are linked once for several
-// packages, and only after a change.
-func build() (dir string, err error) {
+var (
+	binaries    = sync.OnceValues(buildBinaries)
+	etcdProgram = sync.OnceValues(func() (string, error) {
+		root, err := moduleRoot()
+		if err != nil {
+			return "", err
+		}
+		return link(root, "etcd", "./internal/etcdtest/etcd")
+	})
+)
+
+func buildBinaries() (dir string, err error) {
+	root, err := moduleRoot()
+	if err != nil {
+		return "", err
+	}
+	if err := readMains(root); err != nil {
+		return "", err
+	}
+	race := fmt.Sprint(raceEnabled)
+	if dir, err = link(root, race, "-race="+race, "./cmd/entry", "./cmd/colo", "./cmd/colonnade"); err != nil {
+		return "", err
+	}
+	if os.Getenv(GORACE) == "" {
+		err = os.Setenv(GORACE, "atexit_sleep_ms=10") // the default delays the end of each process by a second
+	}
+	return dir, err
+}
+
+func moduleRoot() (string, error) {
 	module, err := exec.Command("go", "env", "GOMOD").Output()
 	if err != nil {
 		return "", fmt.Errorf("cannot find the module: %w", err)
 	}
-	root := filepath.Dir(strings.TrimSpace(string(module)))
-	if err := readMains(root); err != nil {
-		return "", err
-	}
+	return filepath.Dir(strings.TrimSpace(string(module))), nil
+}
+
+// link links programs into a directory for that purpose, which the tests of a checkout share, so that they are linked once for
+// several packages, and only after a change.
+func link(root, purpose string, args ...string) (dir string, err error) {
 	cache, err := os.UserCacheDir()
 	if err != nil {
 		return "", fmt.Errorf("cannot find a place for the binaries: %w", err)
 	}
-	dir = filepath.Join(cache, "colonnade-test", fmt.Sprintf("%x", sha256.Sum256(fmt.Append(nil, root, raceEnabled)))[:16])
+	dir = filepath.Join(cache, "colonnade-test", fmt.Sprintf("%x", sha256.Sum256([]byte(root+purpose)))[:16])
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return "", err
 	}
@@ -60,17 +101,13 @@ func build() (dir string, err error) {
 	if err := syscall.Flock(int(lock.Fd()), syscall.LOCK_EX); err != nil {
 		return "", fmt.Errorf("cannot lock %s: %w", dir, err)
 	}
-	cmd := exec.Command("go", "build", fmt.Sprintf("-race=%v", raceEnabled), "-ldflags=-s -w", "-o", dir+"/", // without what debuggers need
-		"./cmd/entry", "./cmd/colo", "./cmd/colonnade")
+	cmd := exec.Command("go", append([]string{"build", "-ldflags=-s -w", "-o", dir + "/"}, args...)...) // without what debuggers need
 	cmd.Dir = root
 	cmd.Env = append(os.Environ(), "GOTMPDIR="+dir) // on the same file system: a new binary is renamed over one that may be running
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return "", fmt.Errorf("cannot build: %w\n%s", err, out)
 	}
-	if os.Getenv(GORACE) == "" {
-		err = os.Setenv(GORACE, "atexit_sleep_ms=10") // the default delays the end of each process by a second
-	}
-	return dir, err
+	return dir, nil
 }
 
 // readMains reads the sources of the commands, which no test imports: the go command checks files that a test has read

@@ -1,0 +1,165 @@
+package proctest
+
+import (
+	"cmp"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"colonnade/internal/etcdtest"
+	"colonnade/internal/testkit"
+	_ "colonnade/onebox" // imports what the binaries are made of, so that cached results become invalid with it
+)
+
+// Colo is the only colo of a fleet.
+const Colo = "ams"
+
+// Config describes a fleet. The zero value of every field is valid.
+type Config struct {
+	Servers int // colo servers at the start, ams-1, ams-2, …; default one
+	Entries int // edge-1, edge-2, …; default one
+	Pools   int // pool-1, pool-2, …, each with a model of that name; default one
+	Engines int // of each pool; default one
+	Slots   int // of each engine; default 4
+
+	TTFT, ITL time.Duration // of engines; default 5 ms each
+	Drain     time.Duration // of nodes; default 5 s
+	Delay     time.Duration // of each direction between a node and etcd
+
+	Documents  string // further YAML documents, each after a line of ---; they replace earlier ones
+	Namespaces bool   // each node has a network namespace of its own; the test is skipped where that cannot be had
+}
+
+// Fleet is a running fleet that belongs to one test. Its methods are called from the test's goroutine.
+type Fleet struct {
+	T       testing.TB
+	Etcd    *etcdtest.Process
+	Engines []*Engine
+	Entries []*Node
+	Servers []*Node // also those that have ended; Server finds one by its name
+
+	config  Config
+	network *network // nil: all nodes share the loopback interface
+	keyFile string
+	dir     string
+}
+
+// Start starts a fleet and waits until all nodes are ready.
+func Start(t testing.TB, c Config) *Fleet {
+	t.Helper()
+	for _, n := range []*int{&c.Servers, &c.Entries, &c.Pools, &c.Engines} {
+		*n = max(*n, 1)
+	}
+	c.Slots = cmp.Or(c.Slots, 4)
+	c.TTFT, c.ITL = cmp.Or(c.TTFT, 5*time.Millisecond), cmp.Or(c.ITL, 5*time.Millisecond)
+	c.Drain = cmp.Or(c.Drain, 5*time.Second)
+	f := &Fleet{T: t, config: c, keyFile: testkit.KeyFile(t), dir: t.TempDir()}
+	if c.Namespaces {
+		f.network = newNetwork(t)
+	}
+	f.Etcd = etcdtest.StartProcess(t, testkit.EtcdProgram(t))
+	f.startEngines()
+	f.Apply(f.documents() + c.Documents)
+	for i := range c.Servers {
+		f.StartServer(fmt.Sprintf("%s-%d", Colo, i+1))
+	}
+	for i := range c.Entries {
+		f.Entries = append(f.Entries, f.startNode("entry", fmt.Sprintf("edge-%d", i+1), "-open"))
+	}
+	f.WaitReady()
+	return f
+}
+
+// documents returns the fleet's documents. On a slow machine, a connect may take longer than a second.
+func (f *Fleet) documents() string {
+	b := new(strings.Builder)
+	fmt.Fprintf(b, "key: colos/%s\nregion: weur\n---\nkey: defaults\n"+
+		"model: {timeouts: {connect: 30s}}\npool: {queue: {limit: 2000, per_account: 2000, max_wait: 2m}}\n", Colo)
+	for _, pool := range f.Pools() {
+		fmt.Fprintf(b, "---\nkey: models/%s\npool: %s\n", pool, pool)
+	}
+	for _, e := range f.Engines {
+		fmt.Fprintf(b, "---\nkey: endpoints/%s/%s\nurl: %s\npool: %s\nconcurrency: %d\n", Colo, e.ID, e.URL, e.Pool, e.Limit)
+	}
+	return b.String()
+}
+
+// Pools returns the names of the pools, which are also those of the models.
+func (f *Fleet) Pools() (names []string) {
+	for i := range f.config.Pools {
+		names = append(names, fmt.Sprintf("pool-%d", i+1))
+	}
+	return names
+}
+
+// Apply applies documents by the CLI.
+func (f *Fleet) Apply(documents string) {
+	f.T.Helper()
+	file := filepath.Join(f.T.TempDir(), "fleet.yaml")
+	if err := os.WriteFile(file, []byte(documents), 0o600); err != nil {
+		f.T.Fatal(err)
+	}
+	if out, err := f.Run("config", "apply", file); err != nil {
+		f.T.Fatalf("config apply: %v\n%s", err, out)
+	}
+}
+
+// Run runs a command of the CLI against the fleet's etcd, to its end.
+func (f *Fleet) Run(args ...string) (output string, err error) {
+	f.T.Helper()
+	cmd := exec.Command(testkit.Binary(f.T, "colonnade"), args...)
+	cmd.Env = append(os.Environ(), "COLONNADE_ETCD=http://"+f.Etcd.Address)
+	out, err := cmd.CombinedOutput()
+	return string(out), err
+}
+
+// StartServer starts a colo server, and does not wait for it.
+func (f *Fleet) StartServer(name string) *Node {
+	f.T.Helper()
+	n := f.startNode("colo", name, "-colo", Colo)
+	f.Servers = append(f.Servers, n)
+	return n
+}
+
+// Server returns the server with this name.
+func (f *Fleet) Server(name string) *Node {
+	f.T.Helper()
+	i := slices.IndexFunc(f.Servers, func(n *Node) bool { return n.Name == name })
+	if i < 0 {
+		f.T.Fatalf("no server has the name %s", name)
+	}
+	return f.Servers[i]
+}
+
+// Running returns the nodes whose processes run, entries first.
+func (f *Fleet) Running() (nodes []*Node) {
+	for _, n := range slices.Concat(f.Entries, f.Servers) {
+		if !n.Ended() {
+			nodes = append(nodes, n)
+		}
+	}
+	return nodes
+}
+
+// WaitReady waits until all running nodes are ready, and each entry knows exactly the running servers.
+func (f *Fleet) WaitReady() {
+	f.T.Helper()
+	for _, n := range f.Running() {
+		n.WaitReady()
+	}
+	var want []string
+	for _, n := range f.Servers {
+		if !n.Ended() {
+			want = append(want, n.Name)
+		}
+	}
+	slices.Sort(want)
+	for _, e := range f.Entries {
+		testkit.WaitFor(f.T, fmt.Sprintf("%s to know the servers %v", e.Name, want), func() bool { return slices.Equal(e.ActiveServers(), want) })
+	}
+}

@@ -1,0 +1,151 @@
+package proctest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net/http"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"colonnade/internal/testkit"
+)
+
+// Kind is a kind of request.
+type Kind string
+
+// Requests of all kinds are chat completions. The tokens of each are a random number up to that of its kind.
+const (
+	Plain     Kind = "plain"
+	Streamed  Kind = "streamed"
+	Cancelled Kind = "cancelled" // streamed; its client leaves at a random moment
+	Long      Kind = "long"      // streamed, with all of its tokens
+)
+
+// LoadConfig says how many clients send requests of which kind. Each client sends one after another.
+type LoadConfig struct {
+	Clients    map[Kind]int
+	Tokens     int // of most requests; default 8
+	LongTokens int // of long requests; default 200
+	Pools      []string
+}
+
+// pauseAfterFailure is shorter than any Retry-After, so that a test soon sees when requests are served again.
+const pauseAfterFailure = 100 * time.Millisecond
+
+// Load is the clients of a fleet. They send requests through all entries, and keep what becomes of each.
+type Load struct {
+	c        LoadConfig
+	entries  []*Node
+	clients  sync.WaitGroup
+	stopping context.Context
+	stop     context.CancelFunc
+	served   map[string]*atomic.Int64 // complete answers by pool
+
+	mu      sync.Mutex // guards the field below
+	results []Result
+}
+
+// Drive starts clients, which stop with the test at the latest. Without Pools, they send requests to all.
+func (f *Fleet) Drive(c LoadConfig) *Load {
+	c.Tokens, c.LongTokens = max(c.Tokens, 8), max(c.LongTokens, 200)
+	if c.Pools == nil {
+		c.Pools = f.Pools()
+	}
+	l := &Load{c: c, entries: f.Entries, served: map[string]*atomic.Int64{}}
+	for _, pool := range c.Pools {
+		l.served[pool] = new(atomic.Int64)
+	}
+	l.stopping, l.stop = context.WithCancel(context.Background())
+	number := 0
+	for kind, n := range c.Clients {
+		for range n {
+			client := number
+			number++
+			l.clients.Go(func() { l.run(client, kind) })
+		}
+	}
+	f.T.Cleanup(func() { l.Stop() })
+	return l
+}
+
+func (l *Load) run(client int, kind Kind) {
+	to := l.entries[client%len(l.entries)]
+	transport := &http.Transport{}
+	defer transport.CloseIdleConnections()
+	sender := http.Client{Transport: transport, Timeout: 3 * testkit.Timeout}
+	for i := 0; l.stopping.Err() == nil; i++ {
+		r := l.send(&sender, Result{
+			ID: fmt.Sprintf("%s-%d-%d", kind, client, i), Kind: kind, Entry: to.Name, Pool: l.c.Pools[(client+i)%len(l.c.Pools)],
+		}, to.Address)
+		l.mu.Lock()
+		l.results = append(l.results, r)
+		l.mu.Unlock()
+		if r.Outcome == Complete {
+			l.served[r.Pool].Add(1)
+		}
+		if r.Outcome == Lost || r.Outcome == Refused {
+			time.Sleep(pauseAfterFailure)
+		}
+	}
+}
+
+// send sends one request and reads the whole answer.
+func (l *Load) send(client *http.Client, r Result, address string) Result {
+	r.tokens = 1 + rand.IntN(l.c.Tokens)
+	if r.Kind == Long {
+		r.tokens = l.c.LongTokens
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	if r.Kind == Cancelled {
+		defer time.AfterFunc(time.Duration(rand.IntN(100))*time.Millisecond, cancel).Stop()
+	}
+	body := fmt.Sprintf(`{"model":%q,"stream":%v,"max_tokens":%d,"messages":[{"role":"user","content":%q}]}`,
+		r.Pool, r.Kind != Plain, r.tokens, r.ID)
+	request, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://"+address+"/v1/chat/completions", strings.NewReader(body))
+	if err != nil {
+		panic(err) // of the parts above
+	}
+	request.GetBody = nil // so that it is never sent again
+	request.Header.Set("Content-Type", "application/json")
+	request.Header.Set("X-Request-Id", r.ID)
+	r.Began = time.Now()
+	answer, err := client.Do(request)
+	r.classify(answer, err)
+	r.Ended = time.Now()
+	if r.Kind == Cancelled && r.Outcome == Lost && errors.Is(ctx.Err(), context.Canceled) {
+		r.Outcome = Left
+	}
+	return r
+}
+
+// WaitServed waits until n further requests were served, in each pool.
+func (l *Load) WaitServed(t testing.TB, n int64) {
+	t.Helper()
+	want := map[string]int64{}
+	for pool, served := range l.served {
+		want[pool] = served.Load() + n
+	}
+	testkit.WaitFor(t, "further requests to be served", func() bool {
+		for pool, served := range l.served {
+			if served.Load() < want[pool] {
+				return false
+			}
+		}
+		return true
+	})
+}
+
+// Stop has the clients send no further requests, waits for the answers, and returns the results of all requests.
+func (l *Load) Stop() Results {
+	l.stop()
+	l.clients.Wait()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.results
+}

@@ -1,0 +1,164 @@
+package proctest
+
+import (
+	"encoding/json"
+	"errors"
+	"maps"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+
+	"colonnade/internal/etcdtest"
+	"colonnade/internal/testkit"
+)
+
+// Node is an entry or a colo server. It keeps its address, arguments and data directory over restarts.
+type Node struct {
+	*testkit.Process
+
+	Name    string
+	Address string // where it serves requests
+	Admin   string
+	Dir     string // data directory
+
+	fleet *Fleet
+	run   []string        // the command line
+	etcd  *etcdtest.Proxy // its own way to etcd
+	host  *host           // nil: it shares the loopback interface
+
+	draining bool // and not started again since
+}
+
+// startNode starts an entry or a colo server with a data directory of its own.
+func (f *Fleet) startNode(binary, name string, args ...string) *Node {
+	f.T.Helper()
+	n := &Node{Name: name, Dir: filepath.Join(f.dir, name), fleet: f}
+	n.run = []string{testkit.Binary(f.T, binary)}
+	if f.network == nil {
+		n.Address, n.Admin = etcdtest.FreeAddress(f.T), etcdtest.FreeAddress(f.T)
+		n.etcd = etcdtest.NewProxy(f.T, f.Etcd.Address)
+	} else {
+		n.host = f.network.addHost(f.T)
+		n.run = append(n.host.command(), n.run...)
+		n.Address, n.Admin = net.JoinHostPort(n.host.ip, "8443"), net.JoinHostPort(n.host.ip, "9443")
+		n.etcd = etcdtest.NewProxyAt(f.T, net.JoinHostPort(f.network.etcdIP, "0"), f.Etcd.Address)
+	}
+	n.etcd.Delay(f.config.Delay)
+	n.run = append(n.run, "-node", name, "-listen", n.Address, "-admin", n.Admin, "-etcd", "http://"+n.etcd.Address,
+		"-data-dir", n.Dir, "-key-file", f.keyFile, "-drain", f.config.Drain.String())
+	n.run = append(n.run, args...)
+	n.Start()
+	return n
+}
+
+// Start starts the process, also after it has ended.
+func (n *Node) Start() {
+	n.fleet.T.Helper()
+	n.draining = false
+	n.Process = testkit.Start(n.fleet.T, exec.Command(n.run[0], n.run[1:]...))
+}
+
+// Kill ends the process at once (SIGKILL), and waits for its end.
+func (n *Node) Kill() { _ = n.Stop(syscall.SIGKILL) }
+
+// Pause stops the process (SIGSTOP): its connections stay open, new ones are accepted, and it answers nothing.
+func (n *Node) Pause() { n.send(syscall.SIGSTOP) }
+
+// Resume continues the process after Pause.
+func (n *Node) Resume() { n.send(syscall.SIGCONT) }
+
+// Terminate asks the process to drain and to end (SIGTERM), and does not wait.
+func (n *Node) Terminate() {
+	n.draining = true
+	n.send(syscall.SIGTERM)
+}
+
+// Leave drains the process, and waits for its end, which must be proper.
+func (n *Node) Leave() {
+	n.fleet.T.Helper()
+	n.Terminate()
+	n.awaitLeave()
+}
+
+// awaitLeave waits for the end of a process that drains.
+func (n *Node) awaitLeave() {
+	n.fleet.T.Helper()
+	if err := n.Wait(); err != nil {
+		n.fleet.T.Errorf("%s ended with %v", n.Name, err)
+	}
+}
+
+// Ended reports whether the process has ended.
+func (n *Node) Ended() bool { return errors.Is(n.Signal(syscall.Signal(0)), os.ErrProcessDone) }
+
+func (n *Node) send(s syscall.Signal) {
+	n.fleet.T.Helper()
+	if err := n.Signal(s); err != nil && !errors.Is(err, os.ErrProcessDone) {
+		n.fleet.T.Errorf("cannot send %v to %s: %v", s, n.Name, err)
+	}
+}
+
+// CutEtcd has everything between the node and etcd lost, without the end of a connection.
+func (n *Node) CutEtcd() { n.etcd.Swallow() }
+
+// HealEtcd ends CutEtcd. Connections that lost bytes are closed.
+func (n *Node) HealEtcd() { n.etcd.Heal() }
+
+// CutHost has everything that the node sends and receives lost, without the end of a connection. It needs a namespace.
+func (n *Node) CutHost() { n.host.setLink(n.fleet.T, "down") }
+
+// HealHost ends CutHost.
+func (n *Node) HealHost() { n.host.setLink(n.fleet.T, "up") }
+
+// Split has everything between two nodes lost, without the end of a connection. It needs namespaces.
+func (n *Node) Split(other *Node) {
+	n.host.lose(n.fleet.T, other.host)
+	other.host.lose(n.fleet.T, n.host)
+}
+
+// Join ends Split.
+func (n *Node) Join(other *Node) {
+	n.host.find(n.fleet.T, other.host)
+	other.host.find(n.fleet.T, n.host)
+}
+
+// Get requests a page of the admin listener.
+func (n *Node) Get(path string) (status int, body string) {
+	return testkit.Get("http://" + n.Admin + path)
+}
+
+// Ready reports whether the node reports itself ready.
+func (n *Node) Ready() bool {
+	status, _ := n.Get("/health/ready")
+	return status == http.StatusOK
+}
+
+// WaitReady waits until the node is ready.
+func (n *Node) WaitReady() {
+	n.fleet.T.Helper()
+	testkit.WaitFor(n.fleet.T, n.Name+" to be ready", n.Ready)
+}
+
+// ActiveServers returns the names of the colo servers in the node's table that do not drain, sorted.
+func (n *Node) ActiveServers() (names []string) {
+	var table struct {
+		Documents map[string]struct {
+			State string `json:"state"`
+		} `json:"documents"`
+	}
+	_, page := n.Get("/debug/fleet")
+	if json.Unmarshal([]byte(page), &table) != nil {
+		return nil
+	}
+	for _, key := range slices.Sorted(maps.Keys(table.Documents)) {
+		if name, ok := strings.CutPrefix(key, "servers/"+Colo+"/"); ok && table.Documents[key].State != "draining" {
+			names = append(names, name)
+		}
+	}
+	return names
+}

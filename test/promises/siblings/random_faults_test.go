@@ -1,0 +1,80 @@
+package siblings_test
+
+import (
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"colonnade/internal/proctest"
+	"colonnade/internal/testkit"
+)
+
+// mixedLoad is requests of all kinds, more than the engines have slots for.
+func mixedLoad() proctest.LoadConfig {
+	return proctest.LoadConfig{
+		Clients:    map[proctest.Kind]int{proctest.Plain: 4, proctest.Streamed: 6, proctest.Cancelled: 6, proctest.Long: 4},
+		LongTokens: testkit.AtScale(40, 400),
+	}
+}
+
+func randomFleet(t *testing.T, namespaces bool) *proctest.Fleet {
+	return proctest.Start(t, proctest.Config{
+		Servers: servers, Entries: 2, Pools: 3, Slots: 4, TTFT: 10 * time.Millisecond, ITL: 20 * time.Millisecond,
+		Drain: 2 * time.Second, Namespaces: namespaces,
+	})
+}
+
+// Under a random history of faults and load of all kinds, no engine is over its limit but for the exception, every answer is
+// honest, and afterwards all is at rest and served again.
+func TestRandomFaults(t *testing.T) {
+	t.Parallel()
+	seed := testkit.Seed(t)
+	f := randomFleet(t, false)
+	survive(t, f, proctest.RandomFaults(rand.New(rand.NewPCG(seed, 0)), randomConfig()))
+}
+
+func randomConfig() proctest.RandomConfig {
+	return proctest.RandomConfig{
+		Servers: servers, Entries: 2, Length: time.Duration(testkit.AtScale(5, 60)) * time.Second,
+		Pause:       time.Duration(testkit.AtScale(1000, 2500)) * time.Millisecond,
+		LongestStop: time.Duration(testkit.AtScale(2, 25)) * time.Second,
+		Kinds:       randomKinds(),
+	}
+}
+
+func randomKinds() []proctest.FaultKind {
+	if servers == 1 {
+		return []proctest.FaultKind{proctest.Kill, proctest.Stop, proctest.Restart, proctest.CutEtcd, proctest.KillEtcd, proctest.PauseEtcd}
+	}
+	return proctest.ProcessFaults()
+}
+
+// survive injects a history under load, and checks everything that holds whatever happens.
+func survive(t *testing.T, f *proctest.Fleet, history []proctest.Fault) {
+	load := f.Drive(mixedLoad())
+	load.WaitServed(t, 3)
+	began := f.Inject(history)
+	f.Settle()
+	load.WaitServed(t, 3)
+	gap := f.LongestGap(began, time.Now())
+	t.Logf("the longest time in which no request was started on an engine is %v, on %s at %v",
+		gap.Length().Round(time.Millisecond), gap.Engine, gap.From.Sub(began).Round(time.Millisecond))
+	results := load.Stop()
+	results.Check(t, proctest.Refused, proctest.Cut)
+	f.CheckRest()
+	f.CheckLimits(began, history)
+	f.End(results)
+}
+
+// The same with hosts that vanish, and with servers that lose sight of each other.
+func TestRandomFaultsOfHosts(t *testing.T) {
+	t.Parallel()
+	seed := testkit.Seed(t)
+	f := randomFleet(t, true)
+	c := randomConfig()
+	c.Kinds = append(c.Kinds, proctest.CutHost, proctest.CutHost)
+	if servers > 1 {
+		c.Kinds = append(c.Kinds, proctest.Split, proctest.Split)
+	}
+	survive(t, f, proctest.RandomFaults(rand.New(rand.NewPCG(seed, 0)), c))
+}
