@@ -24,8 +24,13 @@ const (
 // While colos remain, a request waits in one only if the expected wait is short. If all colos are full, it waits at the one with the
 // shortest expected wait; if that queue has filled up meanwhile, at the next shortest. After the wait budget is spent, it asks the
 // remaining colos once without waiting: one may have a free slot, and each records the client as a pending retry.
+//
+// A colo is one candidate, however many servers it has. The request asks the home; if another server is the home by now, that one; and if a
+// server does not answer, the next in line, which knows whether the request may wait there.
 type attempts struct {
+	rank       func(colo string) []*fleet.Server // see [rankServers]
 	candidates []candidate
+	inColo     *attempt // at another server of the colo that was asked last; nil = the request goes on to the next colo
 	queueMode  queueMode
 	errorsLeft int // attempts left after errors
 	fullLeft   int // colos left after one that was full
@@ -37,6 +42,7 @@ type attempts struct {
 	refusal      *openai.Error // of a full colo: of the last in which it waited, else of the first
 	lastRefusals []lastRefusal // one for each colo
 	failure      *openai.Error // the last error
+	movedAway    *openai.Error // of a server that has named another one
 	notFound     *openai.Error // of a colo without the model
 	over         bool
 }
@@ -54,24 +60,28 @@ type waitingRoom struct {
 	expected time.Duration // expected wait; 0 = not known
 }
 
-// candidate is one colo of a plan, and the server there that grants the model's permits.
+// candidate is one colo of a plan, and its servers.
 type candidate struct {
 	Colo              *fleet.Colo
-	Home              *fleet.Server
+	line              line    // of a colo that was not asked yet: empty
 	slots             int     // of the pool there, as last reported; 0 = never reported, negative = none
 	returnProbability float64 // see [hop.Token]
 }
 
-// attempt is one attempt at one colo.
+// attempt is one attempt at one server of a colo.
 type attempt struct {
 	candidate
-	wait  hop.Wait
-	below time.Duration // see [hop.Token]
+	wait   hop.Wait
+	below  time.Duration // see [hop.Token]
+	rejoin bool          // see [hop.Token]
 }
 
-func newAttempts(plan []candidate, q queueMode, r fleet.Retry) *attempts {
+// server returns the server that is asked.
+func (a *attempt) server() *fleet.Server { return a.line.servers[0] }
+
+func newAttempts(plan []candidate, rank func(colo string) []*fleet.Server, q queueMode, r fleet.Retry) *attempts {
 	assignReturnShares(plan[:min(len(plan), r.OutOfCapacity+1)])
-	return &attempts{candidates: plan, queueMode: q, errorsLeft: r.Errors, fullLeft: r.OutOfCapacity}
+	return &attempts{rank: rank, candidates: plan, queueMode: q, errorsLeft: r.Errors, fullLeft: r.OutOfCapacity}
 }
 
 // assignReturnShares sets the probability that a client which is refused by all of these colos returns to each. It returns once, and is
@@ -106,14 +116,22 @@ func assignReturnShares(candidates []candidate) {
 
 // next returns the next attempt, or false if there is none.
 func (t *attempts) next() (attempt, bool) {
-	switch {
-	case t.over:
+	if t.over {
 		return attempt{}, false
-	case len(t.candidates) > 0:
+	}
+	if t.inColo != nil {
+		at := *t.inColo
+		t.inColo = nil
+		return at, true
+	}
+	for len(t.candidates) > 0 {
 		s := t.candidates[0]
 		t.candidates = t.candidates[1:]
-		return t.at(s), true
-	case len(t.waitingRooms) > 0:
+		if s.line.servers = t.rank(s.Colo.Name); len(s.line.servers) > 0 {
+			return t.at(s), true
+		}
+	}
+	if len(t.waitingRooms) > 0 {
 		s := t.waitingRooms[0].candidate
 		t.waitingRooms = t.waitingRooms[1:]
 		return attempt{candidate: s, wait: hop.WaitFull}, true
@@ -152,9 +170,6 @@ func (t *attempts) refused(at attempt, v hop.Verdict, e *openai.Error) {
 		t.waitingRooms = slices.Insert(t.waitingRooms, i, waitingRoom{at.candidate, v.Expected})
 	}
 }
-
-// moved notes the verdict of a colo that drains; nil stands for all colos of the plan. It is not charged to any budget.
-func (t *attempts) moved(colo *fleet.Colo, e *openai.Error) { t.noteRefusal(colo, e, false) }
 
 // noteRefusal keeps the refusal that says most to the client: "no room" says more than "no endpoint", and the reason why a wait failed
 // more than that there was no free slot.
@@ -210,20 +225,12 @@ func (t *attempts) charge(v hop.Verdict, budget func() bool) {
 	t.errorsLeft--
 }
 
-// more reports whether there is another colo to try.
-func (t *attempts) more() bool { return len(t.candidates) > 0 || len(t.waitingRooms) > 0 }
-
-// serverLost notes that a server was lost without a verdict. The first time is free of charge; then it counts as an error.
-func (t *attempts) serverLost(e *openai.Error, budget func() bool) {
-	if t.lostServerOnce {
-		t.failed(e, hop.Verdict{}, budget)
-		return
-	}
-	t.lostServerOnce, t.failure = true, e
+// more reports whether there is another server or colo to try.
+func (t *attempts) more() bool {
+	return t.inColo != nil || len(t.candidates) > 0 || len(t.waitingRooms) > 0
 }
 
-// notSent notes that a server, or the engines of a colo, could not be connected. Nothing was sent, so going on is free of charge; the
-// plan bounds it.
+// notSent notes that nothing was sent to an engine of a colo. So going on is free of charge; the plan bounds it.
 func (t *attempts) notSent(e *openai.Error) {
 	if t.failure == nil || !t.failure.NoRetry { // else an engine may have generated an answer before
 		t.failure = e
@@ -254,6 +261,8 @@ func (t *attempts) clientError() *openai.Error {
 		e := *t.refusal
 		e.RetryAfter = t.retryAfter()
 		return &e
+	case t.movedAway != nil:
+		return t.movedAway
 	case t.notFound != nil:
 		return t.notFound
 	}

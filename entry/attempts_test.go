@@ -1,6 +1,7 @@
 package entry
 
 import (
+	"fmt"
 	"math"
 	"slices"
 	"testing"
@@ -15,9 +16,23 @@ import (
 func testStops(names ...string) []candidate {
 	var stops []candidate
 	for _, n := range names {
-		stops = append(stops, candidate{Colo: &fleet.Colo{Name: n}, Home: &fleet.Server{Node: n + "-1"}})
+		stops = append(stops, candidate{Colo: &fleet.Colo{Name: n}})
 	}
 	return stops
+}
+
+// testAttempts returns attempts at colos of one server each.
+func testAttempts(plan []candidate, q queueMode, r fleet.Retry) *attempts {
+	return newAttempts(plan, func(colo string) []*fleet.Server { return testServers(colo, 1) }, q, r)
+}
+
+// testServers returns the line of a colo of n servers.
+func testServers(colo string, n int) []*fleet.Server {
+	var servers []*fleet.Server
+	for i := range n {
+		servers = append(servers, &fleet.Server{Colo: colo, Node: fmt.Sprintf("%s-%d", colo, i+1)})
+	}
+	return servers
 }
 
 var testRetry = fleet.Retry{Errors: 3, OutOfCapacity: 4}
@@ -46,7 +61,7 @@ func walk(t *attempts, answers map[string]hop.Verdict) []string {
 		case v.Kind == hop.VerdictOOC:
 			t.refused(at, v, peer.ErrorOf(v))
 		case v.Kind == hop.VerdictMoved:
-			t.moved(at.Colo, peer.ErrorOf(v))
+			t.moved(at, nil, false, peer.ErrorOf(v))
 		default:
 			t.failed(peer.ErrorOf(v), v, always)
 		}
@@ -56,7 +71,7 @@ func walk(t *attempts, answers map[string]hop.Verdict) []string {
 func TestEachColoIsTriedOnce(t *testing.T) {
 	full := ooc("queue_full", 3*time.Second, 0, false)
 	least := ooc("queue_full", 2*time.Second, 0, false)
-	tr := newAttempts(testStops("ams", "fra", "waw"), queueDefault, testRetry)
+	tr := testAttempts(testStops("ams", "fra", "waw"), queueDefault, testRetry)
 	way := walk(tr, map[string]hop.Verdict{"ams": full, "fra": least, "waw": full})
 	if want := []string{"ams spill", "fra spill", "waw full"}; !slices.Equal(way, want) {
 		t.Errorf("tried %v, want %v", way, want)
@@ -69,16 +84,16 @@ func TestEachColoIsTriedOnce(t *testing.T) {
 // A colo that drains is passed over and uses nothing up. Only where that is all there is to say, the client hears it.
 func TestColoThatDrains(t *testing.T) {
 	moved := hop.Verdict{Kind: hop.VerdictMoved, Number: 50301, Reason: "draining", RetryAfter: 2 * time.Second}
-	tr := newAttempts(testStops("ams", "fra", "waw"), queueDefault, fleet.Retry{})
+	tr := testAttempts(testStops("ams", "fra", "waw"), queueDefault, fleet.Retry{})
 	if way := walk(tr, map[string]hop.Verdict{"ams": moved, "fra": moved}); !slices.Equal(way, []string{"ams spill", "fra spill", "waw full", "served"}) {
 		t.Errorf("tried %v", way)
 	}
-	tr = newAttempts(testStops("ams", "fra"), queueDefault, testRetry)
+	tr = testAttempts(testStops("ams", "fra"), queueDefault, testRetry)
 	walk(tr, map[string]hop.Verdict{"ams": moved, "fra": moved})
 	if e := tr.clientError(); e.Status != 503 || e.Code != "unavailable" || e.Reason != "draining" || e.RetryAfter != 2*time.Second {
 		t.Errorf("outcome = %+v", e)
 	}
-	tr = newAttempts(testStops("ams", "fra"), queueDefault, testRetry)
+	tr = testAttempts(testStops("ams", "fra"), queueDefault, testRetry)
 	walk(tr, map[string]hop.Verdict{"ams": moved, "fra": ooc("queue_full", 5*time.Second, 0, false)})
 	if e := tr.clientError(); e.Status != 429 || e.Reason != "queue_full" || e.RetryAfter != 5*time.Second {
 		t.Errorf("outcome = %+v, want what the colo says that stays", e)
@@ -87,7 +102,7 @@ func TestColoThatDrains(t *testing.T) {
 
 // A request that waits in a colo which begins to drain goes on to the next colo that would let it wait.
 func TestWaiterOfAColoThatDrains(t *testing.T) {
-	tr := newAttempts(testStops("ams", "fra"), queueDefault, testRetry)
+	tr := testAttempts(testStops("ams", "fra"), queueDefault, testRetry)
 	full := map[string]hop.Verdict{
 		"ams": ooc("busy", time.Second, 100*time.Millisecond, true), "fra": ooc("busy", time.Second, 200*time.Millisecond, true),
 	}
@@ -101,7 +116,7 @@ func TestWaiterOfAColoThatDrains(t *testing.T) {
 			t.Errorf("tried %+v, want to wait in %s", at, want)
 			break
 		}
-		tr.moved(at.Colo, openai.Unavailable("draining", time.Second))
+		tr.moved(at, nil, false, openai.Unavailable("draining", time.Second))
 	}
 	if _, ok := tr.next(); ok {
 		t.Error("there is a further try")
@@ -111,16 +126,16 @@ func TestWaiterOfAColoThatDrains(t *testing.T) {
 // A colo that does not know the model yet, or any more, is passed over and uses nothing up.
 func TestColoThatDoesNotKnowTheModel(t *testing.T) {
 	gone := hop.Verdict{Kind: hop.VerdictError, Number: openai.NumberModelNotFound, Reason: "unknown_model"}
-	tr := newAttempts(testStops("ams", "fra", "waw"), queueDefault, fleet.Retry{})
+	tr := testAttempts(testStops("ams", "fra", "waw"), queueDefault, fleet.Retry{})
 	if way := walk(tr, map[string]hop.Verdict{"ams": gone, "fra": gone}); !slices.Equal(way, []string{"ams spill", "fra spill", "waw full", "served"}) {
 		t.Errorf("tried %v", way)
 	}
-	tr = newAttempts(testStops("ams", "fra"), queueDefault, testRetry)
+	tr = testAttempts(testStops("ams", "fra"), queueDefault, testRetry)
 	walk(tr, map[string]hop.Verdict{"ams": gone, "fra": gone})
 	if e := tr.clientError(); e.Status != 404 || e.Code != "model_not_found" {
 		t.Errorf("outcome = %+v, want that there is no such model", e)
 	}
-	tr = newAttempts(testStops("ams", "fra"), queueDefault, testRetry)
+	tr = testAttempts(testStops("ams", "fra"), queueDefault, testRetry)
 	walk(tr, map[string]hop.Verdict{"ams": ooc("queue_full", time.Second, 0, false), "fra": gone})
 	if e := tr.clientError(); e.Status != 429 {
 		t.Errorf("outcome = %+v, want that the colo that knows it is full", e)
@@ -133,7 +148,7 @@ func TestLastTryWaitsWhereItIsShortest(t *testing.T) {
 		"fra": ooc("busy", 3*time.Second, 400*time.Millisecond, true),
 		"waw": ooc("busy", 3*time.Second, 700*time.Millisecond, true),
 	}
-	tr := newAttempts(testStops("ams", "fra", "waw"), queueDefault, testRetry)
+	tr := testAttempts(testStops("ams", "fra", "waw"), queueDefault, testRetry)
 	way := walk(tr, answers)
 	want := []string{"ams spill", "fra spill", "waw spill", "fra full", "waw full", "ams full"}
 	if !slices.Equal(way, want) {
@@ -142,7 +157,7 @@ func TestLastTryWaitsWhereItIsShortest(t *testing.T) {
 }
 
 func TestLastColoKnowsWhatToBeat(t *testing.T) {
-	tr := newAttempts(testStops("ams", "fra"), queueDefault, testRetry)
+	tr := testAttempts(testStops("ams", "fra"), queueDefault, testRetry)
 	first, _ := tr.next()
 	refuse(tr, first, ooc("busy", time.Second, 600*time.Millisecond, true))
 	last, ok := tr.next()
@@ -152,7 +167,7 @@ func TestLastColoKnowsWhatToBeat(t *testing.T) {
 }
 
 func TestKnownWaitBeatsUnknown(t *testing.T) {
-	tr := newAttempts(testStops("ams", "fra", "waw"), queueDefault, testRetry)
+	tr := testAttempts(testStops("ams", "fra", "waw"), queueDefault, testRetry)
 	way := walk(tr, map[string]hop.Verdict{
 		"ams": ooc("busy", time.Second, 0, true), // expected wait not known
 		"fra": ooc("busy", time.Second, 5*time.Second, true),
@@ -165,7 +180,7 @@ func TestKnownWaitBeatsUnknown(t *testing.T) {
 
 // Many may find the same colo the best at once, and not all of them have room there.
 func TestLastTryGoesOnWhereThereIsNoRoomLeft(t *testing.T) {
-	tr := newAttempts(testStops("ams", "fra", "waw"), queueDefault, testRetry)
+	tr := testAttempts(testStops("ams", "fra", "waw"), queueDefault, testRetry)
 	for _, expected := range []time.Duration{2 * time.Second, 0, time.Second} {
 		at, _ := tr.next()
 		refuse(tr, at, ooc("busy", 4*time.Second, expected, true))
@@ -188,7 +203,7 @@ func TestLastTryGoesOnWhereThereIsNoRoomLeft(t *testing.T) {
 
 // A request whose time for waiting is used up asks the other colos without waiting, since a slot may be free there.
 func TestOtherColosAreAskedAfterTheWait(t *testing.T) {
-	tr := newAttempts(testStops("ams", "fra"), queueDefault, testRetry)
+	tr := testAttempts(testStops("ams", "fra"), queueDefault, testRetry)
 	way := walk(tr, map[string]hop.Verdict{
 		"ams": ooc("queue_timeout", time.Second, time.Second, true), "fra": ooc("queue_timeout", time.Second, 2*time.Second, true),
 	})
@@ -203,7 +218,7 @@ func TestOtherColosAreAskedAfterTheWait(t *testing.T) {
 // The latest refusal of a colo replaces its earlier ones, and the client gets the smallest Retry-After of the latest, also if another
 // colo drains meanwhile.
 func TestRetryAfterIsOfTheLatestRefusals(t *testing.T) {
-	tr := newAttempts(testStops("ams", "fra", "waw"), queueDefault, testRetry)
+	tr := testAttempts(testStops("ams", "fra", "waw"), queueDefault, testRetry)
 	for _, retryAfter := range []time.Duration{time.Second, 2 * time.Second, 3 * time.Second} {
 		at, _ := tr.next()
 		refuse(tr, at, ooc("busy", retryAfter, retryAfter, true))
@@ -219,7 +234,7 @@ func TestRetryAfterIsOfTheLatestRefusals(t *testing.T) {
 	refuse(tr, at, ooc("queue_full", 9*time.Second, 0, false))
 	f(2 * time.Second)
 	at, _ = tr.next()
-	tr.moved(at.Colo, openai.Unavailable("draining", time.Second))
+	tr.moved(at, nil, false, openai.Unavailable("draining", time.Second))
 	f(3 * time.Second)
 	at, _ = tr.next()
 	refuse(tr, at, ooc("queue_full", 8*time.Second, 0, false))
@@ -236,7 +251,7 @@ func TestReturnProbabilities(t *testing.T) {
 		for i, n := range slots {
 			stops[i].slots = n
 		}
-		tr := newAttempts(stops, queueDefault, fleet.Retry{OutOfCapacity: full})
+		tr := testAttempts(stops, queueDefault, fleet.Retry{OutOfCapacity: full})
 		for i, want := range want {
 			at, _ := tr.next()
 			if math.Abs(at.returnProbability-want) > 1e-9 {
@@ -257,7 +272,7 @@ func TestReturnProbabilities(t *testing.T) {
 }
 
 func TestOneColoWaitsAtOnce(t *testing.T) {
-	tr := newAttempts(testStops("ams"), queueDefault, testRetry)
+	tr := testAttempts(testStops("ams"), queueDefault, testRetry)
 	if way := walk(tr, nil); !slices.Equal(way, []string{"ams full", "served"}) {
 		t.Errorf("tried %v", way)
 	}
@@ -267,11 +282,11 @@ func TestQueueHeader(t *testing.T) {
 	busy := map[string]hop.Verdict{
 		"ams": ooc("busy", time.Second, time.Second, true), "fra": ooc("busy", time.Second, time.Second, true),
 	}
-	tr := newAttempts(testStops("ams", "fra"), queueNever, testRetry)
+	tr := testAttempts(testStops("ams", "fra"), queueNever, testRetry)
 	if way := walk(tr, busy); !slices.Equal(way, []string{"ams never", "fra never"}) {
 		t.Errorf("never: tried %v", way)
 	}
-	tr = newAttempts(testStops("ams", "fra"), queueWait, testRetry)
+	tr = testAttempts(testStops("ams", "fra"), queueWait, testRetry)
 	if way := walk(tr, nil); !slices.Equal(way, []string{"ams full", "served"}) {
 		t.Errorf("wait: tried %v", way)
 	}
@@ -280,7 +295,7 @@ func TestQueueHeader(t *testing.T) {
 func TestOutOfCapacityBudget(t *testing.T) {
 	busy := ooc("busy", time.Second, time.Second, true)
 	answers := map[string]hop.Verdict{"a": busy, "b": busy, "c": busy, "d": busy}
-	tr := newAttempts(testStops("a", "b", "c", "d"), queueDefault, fleet.Retry{OutOfCapacity: 1})
+	tr := testAttempts(testStops("a", "b", "c", "d"), queueDefault, fleet.Retry{OutOfCapacity: 1})
 	if way := walk(tr, answers); !slices.Equal(way, []string{"a spill", "b spill", "a full", "b full"}) {
 		t.Errorf("tried %v, want one further colo and the last tries", way)
 	}
@@ -289,7 +304,7 @@ func TestOutOfCapacityBudget(t *testing.T) {
 // A colo whose engines said "full" has cost an attempt, unlike one that had no slot.
 func TestFullEnginesCostRetries(t *testing.T) {
 	full := ooc("queue_full", time.Second, 0, false)
-	tr := newAttempts(testStops("ams", "fra"), queueDefault, testRetry)
+	tr := testAttempts(testStops("ams", "fra"), queueDefault, testRetry)
 	at, _ := tr.next()
 	refuse(tr, at, full)
 	tr.charge(full, never)
@@ -299,7 +314,7 @@ func TestFullEnginesCostRetries(t *testing.T) {
 	if e := tr.clientError(); e.Number != 42902 || e.NoRetry {
 		t.Errorf("outcome = %+v, want out of capacity", e)
 	}
-	tr = newAttempts(testStops("ams"), queueDefault, testRetry)
+	tr = testAttempts(testStops("ams"), queueDefault, testRetry)
 	at, _ = tr.next()
 	refuse(tr, at, full)
 	tr.charge(full, func() bool {
@@ -311,12 +326,12 @@ func TestFullEnginesCostRetries(t *testing.T) {
 func TestErrorsGoOnWhileBudgetsLast(t *testing.T) {
 	failed := hop.Verdict{Kind: hop.VerdictError, Number: 50001, Reason: "no_answer", EndpointsFailed: 1}
 	answers := map[string]hop.Verdict{"ams": failed, "fra": failed}
-	tr := newAttempts(testStops("ams", "fra", "waw"), queueDefault, testRetry)
+	tr := testAttempts(testStops("ams", "fra", "waw"), queueDefault, testRetry)
 	if way := walk(tr, answers); !slices.Equal(way, []string{"ams spill", "fra spill", "waw full", "served"}) {
 		t.Errorf("tried %v", way)
 	}
 
-	tr = newAttempts(testStops("ams", "fra", "waw"), queueDefault, fleet.Retry{Errors: 1, OutOfCapacity: 4})
+	tr = testAttempts(testStops("ams", "fra", "waw"), queueDefault, fleet.Retry{Errors: 1, OutOfCapacity: 4})
 	if way := walk(tr, answers); !slices.Equal(way, []string{"ams spill", "fra spill"}) {
 		t.Errorf("with one retry: tried %v", way)
 	}
@@ -324,7 +339,7 @@ func TestErrorsGoOnWhileBudgetsLast(t *testing.T) {
 		t.Errorf("outcome = %+v", e)
 	}
 
-	tr = newAttempts(testStops("ams", "fra"), queueDefault, testRetry)
+	tr = testAttempts(testStops("ams", "fra"), queueDefault, testRetry)
 	at, _ := tr.next()
 	tr.failed(openai.EngineFailed("x"), failed, never)
 	if next, ok := tr.next(); ok {
@@ -334,7 +349,7 @@ func TestErrorsGoOnWhileBudgetsLast(t *testing.T) {
 
 // That an engine failed says more than that another colo has none.
 func TestFailureBesideColosWithoutEndpoint(t *testing.T) {
-	tr := newAttempts(testStops("ams", "fra"), queueDefault, testRetry)
+	tr := testAttempts(testStops("ams", "fra"), queueDefault, testRetry)
 	walk(tr, map[string]hop.Verdict{
 		"ams": {Kind: hop.VerdictError, Number: 50001, Reason: "no_answer", EndpointsFailed: 1},
 		"fra": {Kind: hop.VerdictOOC, Number: 50301, Reason: "no_endpoint", RetryAfter: time.Second},
@@ -354,7 +369,7 @@ func TestUnknownModelBesideOthers(t *testing.T) {
 		503: {Kind: hop.VerdictOOC, Number: 50301, Reason: "no_endpoint", RetryAfter: time.Second},
 	} {
 		for _, answers := range []map[string]hop.Verdict{{"ams": unknown, "fra": other}, {"ams": other, "fra": unknown}} {
-			tr := newAttempts(testStops("ams", "fra"), queueDefault, testRetry)
+			tr := testAttempts(testStops("ams", "fra"), queueDefault, testRetry)
 			walk(tr, answers)
 			if e := tr.clientError(); e.Status != status {
 				t.Errorf("%v: outcome = %+v, want %d", answers, e, status)
@@ -365,7 +380,7 @@ func TestUnknownModelBesideOthers(t *testing.T) {
 
 func TestTwoBrokenEndpointsAreEnough(t *testing.T) {
 	failed := hop.Verdict{Kind: hop.VerdictError, Number: 50001, EndpointsFailed: 2}
-	tr := newAttempts(testStops("ams", "fra"), queueDefault, testRetry)
+	tr := testAttempts(testStops("ams", "fra"), queueDefault, testRetry)
 	if way := walk(tr, map[string]hop.Verdict{"ams": failed}); !slices.Equal(way, []string{"ams spill"}) {
 		t.Errorf("tried %v: a third endpoint was given to a request that broke two", way)
 	}
@@ -373,7 +388,7 @@ func TestTwoBrokenEndpointsAreEnough(t *testing.T) {
 
 func TestFinalVerdictEnds(t *testing.T) {
 	final := hop.Verdict{Kind: hop.VerdictError, Number: 50401, Reason: "first_byte_timeout", Final: true}
-	tr := newAttempts(testStops("ams", "fra"), queueDefault, testRetry)
+	tr := testAttempts(testStops("ams", "fra"), queueDefault, testRetry)
 	if way := walk(tr, map[string]hop.Verdict{"ams": final}); len(way) != 1 {
 		t.Errorf("tried %v after a final verdict", way)
 	}
@@ -383,13 +398,14 @@ func TestFinalVerdictEnds(t *testing.T) {
 }
 
 func TestLostServerIsForgivenOnce(t *testing.T) {
-	tr := newAttempts(testStops("ams", "fra", "waw"), queueDefault, testRetry)
-	tr.next()
-	tr.serverLost(openai.EngineFailed("colo_unreachable"), never)
-	if at, ok := tr.next(); !ok || at.Colo.Name != "fra" {
+	tr := testAttempts(testStops("ams", "fra", "waw"), queueDefault, testRetry)
+	at, _ := tr.next()
+	tr.serverLost(at, openai.EngineFailed("colo_unreachable"), never)
+	at, ok := tr.next()
+	if !ok || at.Colo.Name != "fra" {
 		t.Fatalf("after the first loss: %v, %v", at, ok)
 	}
-	tr.serverLost(openai.EngineFailed("colo_unreachable"), never)
+	tr.serverLost(at, openai.EngineFailed("colo_unreachable"), never)
 	if at, ok := tr.next(); ok {
 		t.Errorf("after the second loss, without budget, %v was tried", at)
 	}
@@ -403,7 +419,7 @@ func TestNotSentIsFree(t *testing.T) {
 	full.Unsent = true
 	f := func(first hop.Verdict, wantStatus int, noRetry bool) {
 		t.Helper()
-		tr := newAttempts(testStops("ams", "fra", "waw", "lis"), queueDefault, fleet.Retry{Errors: 1, OutOfCapacity: 4})
+		tr := testAttempts(testStops("ams", "fra", "waw", "lis"), queueDefault, fleet.Retry{Errors: 1, OutOfCapacity: 4})
 		asked := 0
 		for at, ok := tr.next(); ok; at, ok = tr.next() {
 			switch asked++; at.Colo.Name {
@@ -412,7 +428,7 @@ func TestNotSentIsFree(t *testing.T) {
 			case "fra":
 				tr.failed(peer.ErrorOf(unsent), unsent, never)
 			case "waw":
-				tr.notSent(openai.Unavailable("no_server", time.Second))
+				tr.notConnected(at, openai.Unavailable("no_server", time.Second))
 			default:
 				refuse(tr, at, full)
 				tr.charge(full, never)
@@ -425,7 +441,7 @@ func TestNotSentIsFree(t *testing.T) {
 	f(unsent, 429, false)
 	f(hop.Verdict{Kind: hop.VerdictError, Number: 50001, Reason: "no_answer", EndpointsFailed: 1}, 429, false)
 
-	tr := newAttempts(testStops("ams", "fra"), queueDefault, testRetry)
+	tr := testAttempts(testStops("ams", "fra"), queueDefault, testRetry)
 	failed := hop.Verdict{Kind: hop.VerdictError, Number: 50001, Reason: "no_answer", EndpointsFailed: 1}
 	tr.next()
 	tr.failed(peer.ErrorOf(failed), failed, always)
@@ -437,7 +453,7 @@ func TestNotSentIsFree(t *testing.T) {
 }
 
 func TestPlanWithoutColos(t *testing.T) {
-	tr := newAttempts(nil, queueDefault, testRetry)
+	tr := testAttempts(nil, queueDefault, testRetry)
 	if _, ok := tr.next(); ok {
 		t.Error("an empty plan has a try")
 	}
@@ -445,7 +461,7 @@ func TestPlanWithoutColos(t *testing.T) {
 		t.Errorf("outcome = %+v, want 503", e)
 	}
 	// One colo is full, the other has no endpoint: to come back later is the better advice.
-	tr = newAttempts(testStops("ams", "fra"), queueDefault, testRetry)
+	tr = testAttempts(testStops("ams", "fra"), queueDefault, testRetry)
 	walk(tr, map[string]hop.Verdict{
 		"ams": ooc("queue_full", 9*time.Second, 0, false),
 		"fra": {Kind: hop.VerdictOOC, Number: 50301, Reason: "no_endpoint", RetryAfter: time.Second},
@@ -459,7 +475,7 @@ func TestPlanWithoutColos(t *testing.T) {
 func TestNoTimeForAnotherTry(t *testing.T) {
 	f := func(answers map[string]hop.Verdict, number int, reason string, after time.Duration) {
 		t.Helper()
-		tr := newAttempts(testStops("ams", "fra", "waw")[:len(answers)], queueDefault, testRetry)
+		tr := testAttempts(testStops("ams", "fra", "waw")[:len(answers)], queueDefault, testRetry)
 		walk(tr, answers)
 		tr.deadlineNear()
 		if e := tr.clientError(); e.Number != number || e.Reason != reason || e.RetryAfter != after {

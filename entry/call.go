@@ -51,6 +51,7 @@ type call struct {
 	queueEvents       *relay.QueueEventStream // nil unless the answer has begun with queue events
 	countsInBudget    bool                    // budget.Begin was called
 	attempts          *attempts
+	table             *fleet.Table // the newest that the attempts go by
 
 	// Of all attempts so far.
 	path           []string      // servers tried

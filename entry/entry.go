@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"net"
 	"slices"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -26,7 +27,8 @@ import (
 	"colonnade/reasons"
 )
 
-// Config configures an entry. All fields but Open, Starting, WriteStall, TLS, MaxConnsPerIP, MaxConns, BodyMemory, Peers and Local are required.
+// Config configures an entry. All fields but Open, Starting, WriteStall, TLS, MaxConnsPerIP, MaxConns, BodyMemory, Peers,
+// Local and MarkDead are required.
 type Config struct {
 	Node          string
 	Open          bool // requests without a valid key are served, as the account "open"
@@ -44,6 +46,10 @@ type Config struct {
 	Peers         *peertls.TrustStore  // for mutual TLS with colo servers; nil = without TLS
 	// Local returns the way to a colo server that runs in this process, or nil for any other; nil = all run elsewhere.
 	Local func(*fleet.Server) peer.Func
+	// MarkDead says that the servers with these keys, whose leases have expired, do not live any more; nil = that is not looked for.
+	MarkDead func(keys ...string)
+
+	liveness livenessTimings // of tests; zero = defaultLivenessTimings
 }
 
 // Entry is one edge node.
@@ -53,6 +59,7 @@ type Entry struct {
 	client    *peer.Client
 	budget    *hop.RetryBudget
 	observed  *observations
+	liveness  *liveness
 	active    *activity
 	metrics   *metrics.Entry
 	http      *server.Server
@@ -82,6 +89,8 @@ func New(c Config) (*Entry, error) {
 		inflight:  inflight,
 	}
 	e.client = &peer.Client{Node: c.Node, Transport: e.transport, Keys: c.Keys, Peers: c.Peers}
+	e.liveness = newLiveness(c.Table, e.askAlive, c.MarkDead)
+	e.liveness.timings = cmp.Or(c.liveness, defaultLivenessTimings())
 	e.metrics = metrics.NewEntry(c.Metrics, c.Table, func() []metrics.ModelState { return e.active.states(c.Table()) })
 	e.http = server.New(server.Config{
 		Handle:        e.serve,
@@ -102,7 +111,20 @@ func New(c Config) (*Entry, error) {
 }
 
 // Run runs the background work until ctx ends.
-func (e *Entry) Run(ctx context.Context) error { return e.transport.Run(ctx) }
+func (e *Entry) Run(ctx context.Context) error {
+	var watching sync.WaitGroup
+	watching.Go(func() { e.liveness.run(ctx) })
+	defer watching.Wait()
+	return e.transport.Run(ctx)
+}
+
+// askAlive asks a server for a sign of life.
+func (e *Entry) askAlive(ctx context.Context, s *fleet.Server) error {
+	if _, isLocal := e.colo(s); isLocal {
+		return nil
+	}
+	return e.client.Alive(ctx, peerOf(s))
+}
 
 // Serve answers clients on ln until Shutdown.
 func (e *Entry) Serve(ln net.Listener) error { return e.http.Serve(ln) }

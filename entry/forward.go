@@ -17,7 +17,7 @@ import (
 	"colonnade/reasons"
 )
 
-// forward sends the request to the home of the model's pool in one colo and returns the answer up to its first byte.
+// forward sends the request to one server and returns the answer up to its first byte.
 func (c *call) forward(to attempt) (*peer.Answer, error) {
 	began := time.Now()
 	r := peer.Request{
@@ -37,10 +37,19 @@ func (c *call) forward(to attempt) (*peer.Answer, error) {
 		c.queueEvents.ResetProgress()
 		r.Progress, r.Tick = c.queueEvents.ReportProgress, c.queueEvents.Tick
 	}
-	c.path = append(c.path, to.Home.Node)
-	answer, err := c.entry.colo(to.Home)(c.Context, &r)
+	c.path = append(c.path, to.server().Node)
+	answer, err := c.carry(to, &r, began)
 	c.firstByte = time.Now()
 	return answer, err
+}
+
+// carry sends a request on its way. If it could go elsewhere, it is given up when its server shows no sign of life.
+func (c *call) carry(to attempt, r *peer.Request, began time.Time) (*peer.Answer, error) {
+	do, isLocal := c.entry.colo(to.server())
+	if isLocal || !c.attempts.mayLose(to, c.entry.budget.Remaining()) {
+		return do(c.Context, r)
+	}
+	return c.entry.liveness.watch(c.Context, to.server(), began, func(ctx context.Context) (*peer.Answer, error) { return do(ctx, r) })
 }
 
 // token returns the hop token: what the next server must know of the request.
@@ -61,6 +70,9 @@ func (c *call) token(to attempt, now time.Time) hop.Token {
 		Wait:              to.wait,
 		WaitBelow:         hop.Millis(to.below),
 		Waited:            hop.Millis(c.waited),
+		Rejoin:            to.rejoin,
+		Revision:          c.table.Revision,
+		Unanswered:        to.line.unanswered,
 		ReturnProbability: to.returnProbability,
 		Total:             hop.Millis(max(c.deadline.Sub(now)-reservedForReturn, time.Millisecond)),
 		WantsProgress:     c.queueEvents != nil,
@@ -72,13 +84,17 @@ func (c *call) token(to attempt, now time.Time) hop.Token {
 }
 
 // colo returns the way to a colo server: in this process if it runs here, else over the network.
-func (e *Entry) colo(s *fleet.Server) peer.Func {
+func (e *Entry) colo(s *fleet.Server) (do peer.Func, isLocal bool) {
 	if e.config.Local != nil {
 		if local := e.config.Local(s); local != nil {
-			return local
+			return local, true
 		}
 	}
-	return e.client.To(peer.Server{Colo: s.Colo, Node: s.Node, Address: s.Address, Boot: s.Boot})
+	return e.client.To(peerOf(s)), false
+}
+
+func peerOf(s *fleet.Server) peer.Server {
+	return peer.Server{Colo: s.Colo, Node: s.Node, Address: s.Address, Boot: s.Boot}
 }
 
 // firstByteTimeout returns how long to wait for the first byte, if the client has a deadline for it. It is a second longer than the

@@ -14,8 +14,8 @@ import (
 // hintLifetime is how long a colo that was reported full counts as full.
 const hintLifetime = 2 * time.Second
 
-// observations is what the answers of colos have reported about their load, and which colos do not answer. A change of the table removes the
-// reports about colos and pools that are no longer in it.
+// observations is what the answers of colos have reported about their load, and which servers do not answer. A change of the table removes
+// the reports about colos, servers and pools that are no longer in it.
 type observations struct {
 	table func() *fleet.Table
 
@@ -23,18 +23,18 @@ type observations struct {
 	pruned    *fleet.Table // the table that the fields below agree with
 	full      map[poolIn]time.Time
 	slots     map[poolIn]int
-	unreached map[string]Unreached
+	unreached map[serverIn]Unreached
 }
 
 type poolIn struct{ pool, colo string }
 
 func newObservations(table func() *fleet.Table) *observations {
 	return &observations{
-		table: table, full: map[poolIn]time.Time{}, slots: map[poolIn]int{}, unreached: map[string]Unreached{},
+		table: table, full: map[poolIn]time.Time{}, slots: map[poolIn]int{}, unreached: map[serverIn]Unreached{},
 	}
 }
 
-// pruneLocked removes colos and pools that the table in force does not have.
+// pruneLocked removes colos, servers and pools that the table in force does not have.
 func (o *observations) pruneLocked() {
 	t := o.table()
 	if t == o.pruned {
@@ -51,9 +51,8 @@ func (o *observations) pruneLocked() {
 	}
 	maps.DeleteFunc(o.full, func(at poolIn, _ time.Time) bool { return gone(at) })
 	maps.DeleteFunc(o.slots, func(at poolIn, _ int) bool { return gone(at) })
-	maps.DeleteFunc(o.unreached, func(colo string, _ Unreached) bool {
-		_, ok := t.Colo(colo)
-		return !ok
+	maps.DeleteFunc(o.unreached, func(at serverIn, _ Unreached) bool {
+		return !slices.ContainsFunc(t.Servers(at.colo), func(s *fleet.Server) bool { return s.Node == at.node })
 	})
 }
 

@@ -12,7 +12,8 @@ import (
 	"colonnade/forwarding/hop"
 )
 
-const twoColos = "key: models/m\npool: p\n---\nkey: colos/ams\nregion: eu\n---\nkey: colos/fra\nregion: eu\n"
+const twoColos = "key: models/m\npool: p\n---\nkey: colos/ams\nregion: eu\n---\nkey: colos/fra\nregion: eu\n" +
+	"---\nkey: servers/ams/1\naddress: 127.0.0.1:1\nboot: x\n---\nkey: servers/fra/1\naddress: 127.0.0.1:2\nboot: x\n"
 
 // The number of slots of a pool in a colo is the one in its latest answer that has one.
 func TestSlotsAreTheLatestReported(t *testing.T) {
@@ -45,7 +46,7 @@ func TestObservationsFollowTheTable(t *testing.T) {
 	note := func() {
 		for _, colo := range []string{"ams", "fra"} {
 			o.noteLoad(poolIn{"p", colo}, hop.Load{Held: 3, Limit: 3, Queued: 9}, time.Now())
-			o.noteUnreached(colo, errors.New("connection refused"), time.Now())
+			o.noteUnreached(&fleet.Server{Colo: colo, Node: "1"}, errors.New("connection refused"), time.Now())
 		}
 	}
 	f := func(want ...string) {
@@ -60,12 +61,12 @@ func TestObservationsFollowTheTable(t *testing.T) {
 	}
 	note()
 	f("ams", "fra")
-	table = tableOf(t, strings.Replace(twoColos, "colos/fra", "colos/lon", 1))
+	table = tableOf(t, strings.ReplaceAll(twoColos, "s/fra", "s/lon"))
 	f("ams")
 	note() // of a request that began under the table before
 	f("ams", "fra")
-	table = tableOf(t, "key: models/m\npool: q\n---\nkey: colos/ams\nregion: eu\n")
-	o.noteUnreached("ams", errors.New("connection refused"), time.Now())
+	table = tableOf(t, "key: models/m\npool: q\n---\nkey: colos/ams\nregion: eu\n---\nkey: servers/ams/1\naddress: 127.0.0.1:1\nboot: x\n")
+	o.noteUnreached(&fleet.Server{Colo: "ams", Node: "1"}, errors.New("connection refused"), time.Now())
 	if e.Unreached(); len(o.full) != 0 || len(o.slots) != 0 || len(o.unreached) != 1 {
 		t.Errorf("of a pool that was deleted: full %v, slots %v; unreached %v", o.full, o.slots, o.unreached)
 	}

@@ -1,7 +1,6 @@
 package entry
 
 import (
-	"errors"
 	"math/rand/v2"
 	"time"
 
@@ -9,11 +8,8 @@ import (
 
 	"colonnade/fleet"
 	"colonnade/forwarding/hop"
-	"colonnade/forwarding/netconn"
 	"colonnade/forwarding/peer"
 	"colonnade/forwarding/server"
-	"colonnade/forwarding/transport"
-	"colonnade/homes"
 	"colonnade/openai"
 	"colonnade/reasons"
 	"colonnade/routing"
@@ -94,6 +90,10 @@ func (c *call) tryColos() *peer.Answer {
 		if !c.firstByteDeadline.IsZero() && time.Until(c.firstByteDeadline) <= reservedForReturn {
 			c.attempts.deadlineNear()
 			return nil
+		}
+		if c.entry.liveness.isSilent(next.server()) && c.attempts.hasElsewhere(next) {
+			c.attempts.notConnected(next, openai.Unavailable(reasons.NoServer, time.Second))
+			continue
 		}
 		answer, err := c.forward(next)
 		c.answer = answer
@@ -189,16 +189,14 @@ func (c *call) plan(t *fleet.Table) *openai.Error {
 		Seed:   rand.Uint64(),
 		Full:   func(colo string) bool { return c.entry.observed.wasFull(poolIn{c.model.Pool, colo}, c.arrived) },
 	})
-	var candidates []candidate
-	for _, colo := range plan {
-		if home, ok := homes.Home(c.model.Pool, t.Servers(colo.Name)); ok {
-			slots := c.entry.observed.slotsIn(poolIn{c.model.Pool, colo.Name})
-			candidates = append(candidates, candidate{Colo: colo, Home: home, slots: slots})
-		}
+	candidates := make([]candidate, len(plan))
+	for i, colo := range plan {
+		candidates[i] = candidate{Colo: colo, slots: c.entry.observed.slotsIn(poolIn{c.model.Pool, colo.Name})}
 	}
-	c.attempts = newAttempts(candidates, queueMode, c.model.Retry)
+	rank := func(colo string) []*fleet.Server { return rankServers(t, c.model.Pool, colo) }
+	c.attempts, c.table = newAttempts(candidates, rank, queueMode, c.model.Retry), t
 	if len(candidates) == 0 && len(routing.Plan(t, c.model, routing.Request{Forced: forced, Draining: true})) > 0 {
-		c.attempts.moved(nil, openai.Unavailable(reasons.Draining, time.Second))
+		c.attempts.noteRefusal(nil, openai.Unavailable(reasons.Draining, time.Second), false)
 	}
 	c.entry.budget.Begin()
 	c.countsInBudget = true
@@ -220,7 +218,7 @@ func (c *call) handleResult(at attempt, answer *peer.Answer, err error) bool {
 	if answer.HasLoad {
 		e.observed.noteLoad(poolIn{c.model.Pool, at.Colo.Name}, answer.Load, time.Now())
 	}
-	e.observed.noteReached(at.Colo.Name)
+	e.observed.noteReached(at.server())
 	c.engineAttempts += answer.Attempts
 	c.waited += answer.Queued
 	if answer.Response != nil {
@@ -241,7 +239,7 @@ func (c *call) handleResult(at attempt, answer *peer.Answer, err error) bool {
 	case hop.VerdictOOC:
 		c.attempts.refused(at, v, answer.Error)
 	case hop.VerdictMoved:
-		c.attempts.moved(at.Colo, answer.Error)
+		c.attempts.moved(at, c.serverNamed(at.Colo.Name, v), v.Waited, answer.Error)
 	default:
 		c.attempts.failed(c.blameDeadline(answer.Error), v, c.retry)
 		return false
@@ -251,70 +249,6 @@ func (c *call) handleResult(at attempt, answer *peer.Answer, err error) bool {
 		c.attempts.charge(v, c.retry)
 	}
 	return false
-}
-
-// failedForward handles a forward that ended without an answer.
-func (c *call) failedForward(at attempt, err error) {
-	var noVerdict *peer.NoVerdictError
-	if errors.As(err, &noVerdict) {
-		c.noVerdict(at, noVerdict)
-		return
-	}
-	var failed *transport.ExchangeError
-	if !errors.As(err, &failed) {
-		return // the context has ended
-	}
-	c.entry.metrics.ForwardFailure(at.Colo.Name)
-	c.entry.config.Logger.Warn("forward failed", "request_id", c.id, "colo", at.Colo.Name, "server", at.Home.Node, "error", err)
-	connecting, now := failed.Phase == transport.PhaseConnect, time.Now()
-	late := failed.Timeout && !now.Before(c.deadline)
-	// A colo that began to answer was reached, and one that timed out after connecting may just be slow. A shortage on this machine is
-	// no evidence about the colo, nor is a request that had no time left.
-	if failed.Phase != transport.PhaseStream && (!failed.Timeout || connecting && !late) &&
-		!errors.Is(err, peer.ErrNotSigned) && !netconn.IsLocalShortage(err) {
-		c.entry.observed.noteUnreached(at.Colo.Name, failed, now)
-	}
-	switch {
-	case late:
-		c.attempts.fail(openai.InferenceTimeout(reasons.TotalTimeout))
-	case connecting:
-		c.attempts.notSent(openai.Unavailable(reasons.NoServer, time.Second))
-	case failed.Timeout:
-		c.attempts.fail(c.blameDeadline(openai.InferenceTimeout(reasons.FirstByteTimeout)))
-	case failed.Phase == transport.PhaseStream:
-		c.attempts.fail(openai.EngineFailed(reasons.ColoUnreachable))
-	default:
-		c.attempts.serverLost(openai.EngineFailed(reasons.ColoUnreachable), c.retry)
-	}
-}
-
-// noVerdict handles an answer that is neither an engine's nor carries a verdict.
-func (c *call) noVerdict(at attempt, err *peer.NoVerdictError) {
-	if err.Status == fasthttp.StatusRequestHeaderFieldsTooLarge { // with the hop token beside them: the client's error
-		c.attempts.fail(openai.HeadersTooLarge(server.MaxHead))
-		return
-	}
-	c.entry.metrics.ForwardFailure(at.Colo.Name)
-	c.entry.config.Logger.Error("colo answered without a verdict", "request_id", c.id, "colo", at.Colo.Name,
-		"server", at.Home.Node, "status", err.Status, "error", err.Err)
-	if !err.Replayed { // a sender between the nodes must not make a colo look unreachable
-		c.entry.observed.noteUnreached(at.Colo.Name, err.Err, time.Now())
-	}
-	failure := openai.EngineFailed(reasons.ColoUnreachable)
-	if err.NotRead {
-		failure = openai.Unavailable(reasons.NoServer, time.Second)
-	}
-	c.attempts.serverLost(failure, c.retry)
-}
-
-// blameDeadline replaces a first-byte timeout by one that names the client's own deadline, if that has passed. The margin covers what
-// is reserved for the way back, twice, since the colo rounds.
-func (c *call) blameDeadline(e *openai.Error) *openai.Error {
-	if e.Number == openai.NumberInferenceTimeout && e.Reason == reasons.FirstByteTimeout &&
-		!c.firstByteDeadline.IsZero() && time.Now().After(c.firstByteDeadline.Add(-2*reservedForReturn)) {
-		return openai.OverDeadline()
-	}
-	return e
 }
 
 // retry takes one attempt from the retry budget and reports whether there was one.

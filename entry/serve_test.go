@@ -200,3 +200,7 @@ func TestTableThatChangesBehindTheHead(t *testing.T) {
 		t.Errorf("a body that is empty: %d %s", status, answer)
 	}
 }
+
+func tableFunc(table *fleet.Table) func() *fleet.Table {
+	return func() *fleet.Table { return table }
+}

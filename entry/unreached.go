@@ -5,43 +5,48 @@ import (
 	"maps"
 	"slices"
 	"time"
+
+	"colonnade/fleet"
 )
 
-// Unreached is a colo that has not answered the latest request of this entry.
+// Unreached is a colo server that has not answered the latest request of this entry. Its colo may serve all the same, by another server.
 type Unreached struct {
 	Colo  string    `json:"colo"`
-	Since time.Time `json:"since"` // of the first failure since the colo was last reached
+	Node  string    `json:"node"`
+	Since time.Time `json:"since"` // of the first failure since the server was last reached
 	Last  time.Time `json:"last"`
 	Times int       `json:"times"`
 	Error string    `json:"error"` // the latest
 }
 
-// noteUnreached notes a request that did not reach a colo.
-func (o *observations) noteUnreached(colo string, why error, now time.Time) {
+type serverIn struct{ colo, node string }
+
+// noteUnreached notes a request that did not reach a server.
+func (o *observations) noteUnreached(s *fleet.Server, why error, now time.Time) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.pruneLocked()
-	u, ok := o.unreached[colo]
+	u, ok := o.unreached[serverIn{s.Colo, s.Node}]
 	if !ok {
-		u = Unreached{Colo: colo, Since: now}
+		u = Unreached{Colo: s.Colo, Node: s.Node, Since: now}
 	}
 	u.Last, u.Error = now, why.Error()
 	u.Times++
-	o.unreached[colo] = u
+	o.unreached[serverIn{s.Colo, s.Node}] = u
 }
 
-// noteReached notes a request that reached a colo.
-func (o *observations) noteReached(colo string) {
+// noteReached notes a request that reached a server.
+func (o *observations) noteReached(s *fleet.Server) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	delete(o.unreached, colo)
+	delete(o.unreached, serverIn{s.Colo, s.Node})
 }
 
-// Unreached returns the colos that have not answered the latest request to them, sorted by name.
+// Unreached returns the servers that have not answered the latest request to them, sorted by colo and node.
 func (e *Entry) Unreached() []Unreached {
 	e.observed.mu.Lock()
 	defer e.observed.mu.Unlock()
 	e.observed.pruneLocked()
 	return slices.SortedFunc(maps.Values(e.observed.unreached),
-		func(a, b Unreached) int { return cmp.Compare(a.Colo, b.Colo) })
+		func(a, b Unreached) int { return cmp.Or(cmp.Compare(a.Colo, b.Colo), cmp.Compare(a.Node, b.Node)) })
 }

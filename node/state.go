@@ -19,7 +19,7 @@ type ConfigState struct {
 	ExpiredLeases    []string          `json:"expired_leases"`    // keys whose leases have expired and that stay in force for a while
 
 	Certificates []CertificateState `json:"certificates"`
-	Unreached    []entry.Unreached  `json:"unreached"`   // colos that the last requests of an entry did not reach
+	Unreached    []entry.Unreached  `json:"unreached"`   // colo servers that the last requests of an entry did not reach
 	LostEvents   []string           `json:"lost_events"` // for each kind of event that was lost in the last minutes: how many, and why
 
 	Records    []RecordProblem `json:"records"`     // of processes of the colo, which cannot be read as a whole

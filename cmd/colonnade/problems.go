@@ -18,7 +18,7 @@ const (
 	// expirySoon is when a certificate is reported before it expires, if less than a tenth of its validity is left: what
 	// renews certificates has failed by then.
 	expirySoon = 14 * 24 * time.Hour
-	// unreachedLimit is how long an unreached colo is reported after the last attempt.
+	// unreachedLimit is how long an unreached server is reported after the last attempt.
 	unreachedLimit = 10 * time.Minute
 )
 
@@ -159,8 +159,8 @@ func (l *problemList) addNode(s *fleetState, n *nodeState) {
 	}
 	for _, u := range c.Unreached {
 		if ago := s.Time.Sub(u.Last); ago < unreachedLimit {
-			l.warnf(n.Document, "%s: has not reached colo %s for %s (%s, the last one %s ago): %s",
-				name, u.Colo, inDays(s.Time.Sub(u.Since)), count(u.Times, "attempt"), brief(max(ago, 0)), u.Error)
+			l.warnf(n.Document, "%s: has not reached server %s/%s for %s (%s, the last one %s ago): %s",
+				name, u.Colo, u.Node, inDays(s.Time.Sub(u.Since)), count(u.Times, "attempt"), brief(max(ago, 0)), u.Error)
 		}
 	}
 	for _, loss := range c.LostEvents {

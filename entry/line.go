@@ -1,0 +1,111 @@
+package entry
+
+import (
+	"slices"
+
+	"colonnade/fleet"
+	"colonnade/forwarding/hop"
+	"colonnade/homes"
+	"colonnade/openai"
+)
+
+// maxMoves is how often one request may be sent to another server of a colo because a server there has named that one as the home.
+const maxMoves = 4
+
+// line is what a request knows of the servers of one colo: in which order it asks them, and which of them have not answered. It is not
+// modified, so attempts may share its slices.
+type line struct {
+	servers    []*fleet.Server // those that are left, the next one first
+	unanswered []string        // nodes that did not answer
+	moves      int             // how often a server has named another one
+}
+
+// rankServers returns the order in which a request for a pool asks the active servers of a colo: the home, its successors, and then those
+// whose lease has expired, which may be alive.
+func rankServers(t *fleet.Table, pool, colo string) []*fleet.Server {
+	servers := t.Servers(colo)
+	if len(servers) == 1 && servers[0].State == fleet.StateActive {
+		return servers
+	}
+	ranked := homes.Rank(pool, servers)
+	expired := func(s *fleet.Server) int {
+		if isExpired(t, s) {
+			return 1
+		}
+		return 0
+	}
+	slices.SortStableFunc(ranked, func(a, b *fleet.Server) int { return expired(a) - expired(b) })
+	return ranked
+}
+
+// isExpired reports whether the lease of a server has expired.
+func isExpired(t *fleet.Table, s *fleet.Server) bool {
+	_, found := slices.BinarySearch(t.ExpiredLeases, fleet.KindServer.Key(s.Colo, s.Node))
+	return found
+}
+
+// without returns the line without a server that did not answer.
+func (l line) without(s *fleet.Server) line {
+	l.servers = slices.DeleteFunc(slices.Clone(l.servers), func(other *fleet.Server) bool { return other.Node == s.Node })
+	if !slices.Contains(l.unanswered, s.Node) {
+		l.unanswered = append(slices.Clip(l.unanswered), s.Node)
+	}
+	return l
+}
+
+// movedTo returns the line with home in front. The server that has named it stays: it is the next one if the home does not answer.
+func (l line) movedTo(home *fleet.Server) line {
+	servers := make([]*fleet.Server, 0, len(l.servers)+1)
+	servers = append(servers, home)
+	for _, s := range l.servers {
+		if s.Node != home.Node {
+			servers = append(servers, s)
+		}
+	}
+	l.servers = servers
+	l.unanswered = slices.DeleteFunc(slices.Clone(l.unanswered), func(node string) bool { return node == home.Node })
+	l.moves++
+	return l
+}
+
+// moved notes that a server drains or is not the home. It is not charged to any budget. home is the server that it has named; nil = none
+// that is known, so the request goes on to the next colo. waited means that the request had a place in the server's queue.
+func (t *attempts) moved(at attempt, home *fleet.Server, waited bool, e *openai.Error) {
+	if home == nil || home.Node == at.server().Node || at.line.moves >= maxMoves {
+		t.noteRefusal(at.Colo, e, false)
+		return
+	}
+	at.line, at.rejoin = at.line.movedTo(home), at.rejoin || waited
+	t.inColo, t.movedAway = &at, e
+}
+
+// noAnswer lets the next server of the colo be asked, since one has not answered.
+func (t *attempts) noAnswer(at attempt) {
+	if at.line = at.line.without(at.server()); len(at.line.servers) > 0 {
+		t.inColo = &at
+	}
+}
+
+// hasElsewhere reports whether there is another server than that of an attempt.
+func (t *attempts) hasElsewhere(at attempt) bool { return len(at.line.servers) > 1 || t.more() }
+
+// mayLose reports whether the request could go on if the server of an attempt were lost. left is how many attempts the retry budget has.
+func (t *attempts) mayLose(at attempt, left int) bool {
+	return t.hasElsewhere(at) && (!t.lostServerOnce || t.errorsLeft > 0 && left > 0)
+}
+
+// serverLost notes that a server was lost without a verdict. The first time is free of charge; then it counts as an error.
+func (t *attempts) serverLost(at attempt, e *openai.Error, budget func() bool) {
+	t.noAnswer(at)
+	if t.lostServerOnce {
+		t.failed(e, hop.Verdict{}, budget)
+		return
+	}
+	t.lostServerOnce, t.failure = true, e
+}
+
+// notConnected notes that a server could not be connected.
+func (t *attempts) notConnected(at attempt, e *openai.Error) {
+	t.noAnswer(at)
+	t.notSent(e)
+}
