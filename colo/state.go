@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"colonnade/admission"
+	"colonnade/homes"
 	"colonnade/permits"
 )
 
@@ -13,36 +14,18 @@ type PoolState struct {
 	Colo string `json:"colo"`
 	Node string `json:"node"`
 	// Home is the node that grants the pool's permits; Here says that it is this server.
-	Home      string      `json:"home"`
-	Here      bool        `json:"here"`
-	Ownership []Ownership `json:"ownership"` // of each engine of the pool, if the colo may have several servers
+	Home      string              `json:"home"`
+	Here      bool                `json:"here"`
+	Ownership []homes.EngineState `json:"ownership"` // of the pool's engines
 	admission.Stats
 }
-
-// Ownership says whether this server may grant on an engine, and if it wants to, why it may not yet.
-type Ownership struct {
-	URL           string    `json:"url"`
-	State         string    `json:"state"`                // one of the constants below
-	Owner         string    `json:"owner,omitempty"`      // process, as node/boot; empty = none, or this server
-	BlockedBy     string    `json:"blocked_by,omitempty"` // process, as node/boot, that the server waits for
-	Why           string    `json:"why,omitempty"`
-	Since         time.Time `json:"since,omitzero"`
-	HeldElsewhere int       `json:"held_elsewhere"` // requests that other servers have on the engine
-}
-
-// The values of [Ownership.State].
-const (
-	EngineOwned     = "owned"     // the server may grant on it
-	EngineWanted    = "wanted"    // it waits until it may
-	EngineElsewhere = "elsewhere" // it is for another server to grant on
-)
 
 // PoolStates returns every pool for /debug/pools, each with at most the given number of accounts.
 func (s *Server) PoolStates(accounts int) []PoolState {
 	states := []PoolState{}
 	for _, p := range s.pools.Pools() {
 		states = append(states, PoolState{
-			Colo: s.config.Colo, Node: s.config.Node, Home: s.config.Node, Here: true, Ownership: []Ownership{}, Stats: p.DetailedStats(accounts),
+			Colo: s.config.Colo, Node: s.config.Node, Home: s.config.Node, Here: true, Ownership: []homes.EngineState{}, Stats: p.DetailedStats(accounts),
 		})
 	}
 	return states

@@ -20,5 +20,8 @@ const (
 	KindEntry     Kind = "entries"
 )
 
+// KindRecord begins the keys of the records of colo servers' processes. These are no documents; see package homes.
+const KindRecord Kind = "owners"
+
 // Key returns the key of a document of this kind: by its name, or by its colo and its name.
 func (k Kind) Key(names ...string) string { return string(k) + "/" + strings.Join(names, "/") }

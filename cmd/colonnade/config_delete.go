@@ -18,52 +18,92 @@ import (
 	"colonnade/node"
 )
 
+// deletion is one run of config delete.
+type deletion struct {
+	client     *etcd.Client
+	out, notes io.Writer
+	confirmed  bool
+	force      bool
+}
+
 func newDelete() *cli.Command {
 	var store store
-	var confirmed bool
+	var d deletion
 	return &cli.Command{
 		Name: "delete", Usage: "Delete documents from etcd",
 		ArgsUsage: "KEY…", ArgValidator: command.RequireArgs("at least one KEY"),
-		Flags: []cli.Flag{store.flag(), &cli.BoolFlag{Name: "confirm", Destination: &confirmed, Usage: "confirm the deletion, however many documents it is"}},
+		Flags: []cli.Flag{
+			store.flag(),
+			&cli.BoolFlag{Name: "confirm", Destination: &d.confirmed, Usage: "confirm the deletion, however many documents it is"},
+			&cli.BoolFlag{Name: "force", Destination: &d.force,
+				Usage: "delete a record although its process does not answer; if it still runs, engines get more requests than they have slots"},
+		},
 		Description: `Each KEY is that of a document, such as models/llama or endpoints/ams/gpu-7. When at least ten
 documents of a kind (of endpoints: of one colo) vanish within a minute, and more than are left,
 nodes assume a mistake and keep them in force until the deletion is confirmed: by -confirm now,
 or later by config confirm-deletions. An endpoint under a lease stays in use while its engine is
 healthy: set concurrency: 0 first.
 
+The record of a server process, owners/COLO/NODE/BOOT, keeps other servers from the engines that
+the process owns. It is deleted only if that process has ended: if it is not registered, and its
+address refuses connections. If its address does not answer at all, -force deletes it.
+
 Examples:
-  colonnade config delete endpoints/ams/gpu-7 models/llama-3.1-8b-instruct`,
+  colonnade config delete endpoints/ams/gpu-7 models/llama-3.1-8b-instruct
+  colonnade config delete owners/ams/ams-2/5f2a9c01d3e47b68`,
 		Action: store.action(func(ctx context.Context, cmd *cli.Command, client *etcd.Client) error {
-			keys := cmd.Args().Slice()
-			docs, _, err := etcd.List(ctx, client, node.Prefix, "")
-			if err == nil {
-				err = checkKeys(keys, docs)
-			}
-			if err == nil && confirmed {
-				err = checkHeld(ctx, client, keys, cmd.ErrWriter)
-			}
-			if err != nil {
-				return err
-			}
-			found, err := etcd.Delete(ctx, client, node.Prefix, keys)
-			for _, key := range keys {
-				if slices.Contains(found, key) {
-					fmt.Fprintln(cmd.Writer, "deleted", command.Printable(key))
-				} else if err == nil {
-					fmt.Fprintln(cmd.Writer, command.Printable(key), "does not exist")
-				}
-			}
-			if err != nil {
-				return err
-			}
-			fmt.Fprint(cmd.Writer, registrationNote(docs, found))
-			if confirmed {
-				return confirm(ctx, client, cmd.Writer)
-			}
-			fmt.Fprint(cmd.Writer, heldBackNote(docs, found))
-			return nil
+			d.client, d.out, d.notes = client, cmd.Writer, cmd.ErrWriter
+			return d.run(ctx, cmd.Args().Slice())
 		}),
 	}
+}
+
+// run deletes documents and records, all or none unless etcd fails.
+func (d *deletion) run(ctx context.Context, keys []string) error {
+	docs, revision, err := etcd.List(ctx, d.client, node.Prefix, "")
+	if err != nil {
+		return err
+	}
+	state := newDocumentState(docs, revision)
+	records, keys := recordsOf(keys, &state)
+	err = checkKeys(keys, docs)
+	if err == nil {
+		err = checkEnded(ctx, records, &state, d.force)
+	}
+	if err == nil && d.confirmed {
+		err = checkHeld(ctx, d.client, keys, d.notes)
+	}
+	if err != nil {
+		return err
+	}
+	for i := range records {
+		if err := deleteRecord(ctx, d.client, &records[i]); err != nil {
+			return err
+		}
+		fmt.Fprintln(d.out, "deleted", command.Printable(records[i].Key))
+	}
+	return d.documents(ctx, keys, docs)
+}
+
+// documents deletes documents with some of the keys of docs.
+func (d *deletion) documents(ctx context.Context, keys []string, docs []etcd.Stored) error {
+	found, err := etcd.Delete(ctx, d.client, node.Prefix, keys)
+	for _, key := range keys {
+		if slices.Contains(found, key) {
+			fmt.Fprintln(d.out, "deleted", command.Printable(key))
+		} else if err == nil {
+			fmt.Fprintln(d.out, command.Printable(key), "does not exist")
+		}
+	}
+	if err != nil {
+		return err
+	}
+	fmt.Fprint(d.out, registrationNote(docs, found))
+	if d.confirmed {
+		return confirm(ctx, d.client, d.out)
+	}
+	fmt.Fprint(d.out, heldBackNote(docs, found))
+	return nil
 }
 
 // registrationNote says what becomes of deleted documents that nodes and registrars own.
@@ -76,7 +116,7 @@ func registrationNote(docs []etcd.Stored, deleted []string) string {
 		case d.Leased && strings.HasPrefix(d.Key, string(fleet.KindEndpoint)+"/"):
 			fmt.Fprintf(&note, "%s was registered under a lease: nodes use it while its engine is healthy, and its registrar may put it again; "+
 				"to take it out of use, put it with concurrency: 0 first\n", key)
-		case isRegistered(d):
+		case isRegistered(d) && !isRecordKey(d.Key):
 			fmt.Fprintf(&note, "%s is the registration of a node, which puts it again while it runs: stop the node instead\n", key)
 		}
 	}
@@ -116,7 +156,8 @@ func checkHeld(ctx context.Context, client *etcd.Client, keys []string, notes io
 func checkKeys(keys []string, docs []etcd.Stored) error {
 	var invalid []error
 	for _, key := range keys {
-		if !slices.ContainsFunc(docs, func(d etcd.Stored) bool { return d.Key == key }) {
+		_, _, _, record := parseRecordKey(key)
+		if !record && !slices.ContainsFunc(docs, func(d etcd.Stored) bool { return d.Key == key }) {
 			invalid = append(invalid, document.CheckKey(key))
 		}
 	}
@@ -129,7 +170,7 @@ func tooMany(docs []etcd.Stored, deleted []string) []string {
 	kept, gone := map[string]int{}, map[string]int{}
 	for _, d := range docs {
 		switch group := deletionGroup(d.Key); {
-		case d.Leased:
+		case d.Leased || isRecordKey(d.Key):
 		case slices.Contains(deleted, d.Key):
 			gone[group]++
 		default:

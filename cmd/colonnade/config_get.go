@@ -23,7 +23,8 @@ func newGet() *cli.Command {
 		Name: "get", Usage: "Print documents as they are in etcd, as a file that config apply takes", ArgsUsage: "[KEY | FOLDER/]…",
 		Flags: []cli.Flag{store.flag(), &cli.BoolFlag{Name: "all", Destination: &all, Usage: "print registrations and confirmations too, as comments"}},
 		Description: `Prints the document of each KEY and all documents below each FOLDER/; without arguments, all.
-Left out are registrations of nodes and confirmations of deletions. A document that nodes reject
+Left out are registrations of nodes, confirmations of deletions and, unless they are named, the
+records of server processes (owners/COLO/NODE/BOOT). A document that nodes reject
 is printed as a comment, with the reason. API keys are printed with their hashes: applied later,
 such a file makes keys valid again that were revoked since, unless you remove the documents
 keys/ID.
@@ -63,13 +64,13 @@ func getDocuments(ctx context.Context, client *etcd.Client, under []string, all 
 	}
 	var docs []etcd.Stored
 	for _, u := range under {
-		found, _, err := etcd.List(ctx, client, node.Prefix, u)
+		found, err := getUnder(ctx, client, u)
 		if err != nil {
 			return nil, err
 		}
 		others := len(found)
 		found = slices.DeleteFunc(found, func(d etcd.Stored) bool {
-			return !all && d.Key != u && (isRegistered(d) || d.Key == string(fleet.KindDeletions))
+			return !all && d.Key != u && !isRecordKey(u) && (isRegistered(d) || d.Key == string(fleet.KindDeletions))
 		})
 		if len(found) == 0 && u != "" {
 			return nil, notFound(u, others)
@@ -80,11 +81,24 @@ func getDocuments(ctx context.Context, client *etcd.Client, under []string, all 
 	return slices.CompactFunc(docs, func(a, b etcd.Stored) bool { return a.Key == b.Key }), nil
 }
 
+// getUnder returns the documents with a key or below a folder, and both keys of a record.
+func getUnder(ctx context.Context, client *etcd.Client, u string) ([]etcd.Stored, error) {
+	found, _, err := etcd.List(ctx, client, node.Prefix, u)
+	if first, _, _, ok := parseRecordKey(u); err == nil && ok && first == u {
+		var held []etcd.Stored
+		held, _, err = etcd.List(ctx, client, node.Prefix, u+heldSuffix)
+		found = append(found, held...)
+	}
+	return found, err
+}
+
 // notFound says why nothing is printed of a key or folder below which so many others are registered.
 func notFound(u string, registered int) error {
 	folder := strings.TrimSuffix(u, "/") + "/"
 	isFolder := document.CheckKey(folder+"x") == nil || document.CheckKey(folder+"x/x") == nil
 	switch err := document.CheckKey(u); {
+	case isRecordKey(u):
+		return fmt.Errorf("there is no record %s", u)
 	case registered > 0:
 		return fmt.Errorf("no operator has written a document below %s; -all shows %s", u, count(registered, "registration"))
 	case isFolder && u == folder:
@@ -100,6 +114,10 @@ func notFound(u string, registered int) error {
 // asFile joins documents to a file that config apply takes. Registrations, confirmations and rejected documents become
 // comments; rejected are the reasons of the latter.
 func asFile(docs []etcd.Stored) (file []byte, rejected []error) {
+	damaged := map[string]string{}
+	for _, r := range recordsIn(docs, nil) {
+		damaged[r.Key] = r.Problem
+	}
 	for i, d := range docs {
 		if i > 0 {
 			file = append(file, "---\n"...)
@@ -111,6 +129,11 @@ func asFile(docs []etcd.Stored) (file []byte, rejected []error) {
 			err = document.Check(d.Key, d.Value)
 		}
 		switch {
+		case isRecordKey(d.Key) && damaged[d.Key] == "":
+			text = comment("Written by a server process, and by no other:", text)
+		case isRecordKey(d.Key):
+			rejected = append(rejected, fmt.Errorf("%s: %s", d.Key, damaged[d.Key]))
+			text = comment("Cannot be read as a whole: "+command.Printable(damaged[d.Key]), text)
 		case err != nil:
 			rejected = append(rejected, err)
 			text = comment("Not accepted: "+command.Printable(err.Error()), text)

@@ -69,6 +69,15 @@ func drawDocuments(out *screen, s *fleetState) {
 	}
 	out.line("etcd ", s.Etcd, ": revision ", s.Revision, ", ", count(total, "document"))
 	out.paragraph("  ", strings.Join(kinds, ", "))
+	unregistered := 0
+	for _, r := range s.Records {
+		if !r.Registered {
+			unregistered++
+		}
+	}
+	if n := len(s.Records); n > 0 {
+		out.paragraph("  ", fmt.Sprintf("%s of server processes, %d of them not registered", count(n, "record"), unregistered))
+	}
 }
 
 func drawNodes(out *screen, nodes []nodeState) {

@@ -17,11 +17,13 @@ type documentState struct {
 	Revision   int64              `json:"revision"`   // of etcd
 	Documents  map[fleet.Kind]int `json:"documents"`  // number by kind; kinds may be unknown ones
 	Registered map[fleet.Kind]int `json:"registered"` // of these, the number that nodes and registrars have put
+	Records    []recordState      `json:"records"`    // of colo servers' processes
 
 	table     *fleet.Table     // of the valid documents
 	invalid   []rejection      // the others
 	revisions map[string]int64 // by key
 	nodes     []registration   // in the order of their keys
+	servers   []*fleet.Server
 }
 
 // rejection is a document whose newest version is not in force everywhere.
@@ -50,6 +52,9 @@ func newDocumentState(docs []etcd.Stored, revision int64) documentState {
 	s := documentState{Revision: revision, Documents: map[fleet.Kind]int{}, Registered: map[fleet.Kind]int{}, revisions: map[string]int64{}}
 	valid := document.NewSet()
 	for _, d := range etcd.InCreationOrder(docs) {
+		if isRecordKey(d.Key) {
+			continue
+		}
 		name, _, _ := strings.Cut(d.Key, "/")
 		s.Documents[fleet.Kind(name)]++
 		if isRegistered(d) {
@@ -63,6 +68,7 @@ func newDocumentState(docs []etcd.Stored, revision int64) documentState {
 		}
 		switch n := valid.Noun(d.Key).(type) {
 		case *fleet.Server:
+			s.servers = append(s.servers, n)
 			s.nodes = append(s.nodes, registration{d.Key, n.Node, roleColo, n.Colo, n.State, n.Version, adminAddress(n.Admin, n.Address)})
 		case *fleet.EntryNode:
 			s.nodes = append(s.nodes, registration{d.Key, n.Node, roleEntry, n.Region, n.State, n.Version, adminAddress(n.Admin, n.Address)})
@@ -70,7 +76,7 @@ func newDocumentState(docs []etcd.Stored, revision int64) documentState {
 	}
 	slices.SortFunc(s.invalid, func(a, b rejection) int { return strings.Compare(a.Key, b.Key) })
 	slices.SortFunc(s.nodes, func(a, b registration) int { return strings.Compare(a.Document, b.Document) })
-	s.table = valid.Table()
+	s.table, s.Records = valid.Table(), recordsIn(docs, s.servers)
 	return s
 }
 
@@ -104,7 +110,7 @@ func (s *fleetState) rejections() []rejection {
 
 // isRegistered reports whether a document belongs to a node or a registrar.
 func isRegistered(d etcd.Stored) bool {
-	return d.Leased || strings.HasPrefix(d.Key, string(fleet.KindServer)+"/") || strings.HasPrefix(d.Key, string(fleet.KindEntry)+"/")
+	return d.Leased || isRecordKey(d.Key) || strings.HasPrefix(d.Key, string(fleet.KindServer)+"/") || strings.HasPrefix(d.Key, string(fleet.KindEntry)+"/")
 }
 
 // adminAddress returns where an admin listener is reached. One that is bound to the wildcard address is reached at the

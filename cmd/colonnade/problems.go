@@ -88,6 +88,8 @@ func problems(s *fleetState, q *poolQuery) []problem {
 	for i := range s.Nodes {
 		l.addNode(s, &s.Nodes[i])
 	}
+	l.addRecords(s, q)
+	l.addBlocked(s)
 	if held := heldBy(s.Nodes); len(held.keys) > 0 {
 		l.errorf("", "%s; if they are intended, run: colonnade config confirm-deletions", held)
 	}
@@ -140,7 +142,7 @@ func (l *problemList) addDangling(d fleet.Dangling) {
 
 // addNode adds the problems of a node, but for the deletions that it holds back.
 func (l *problemList) addNode(s *fleetState, n *nodeState) {
-	name, c := cmp.Or(n.Document, n.Admin), n.Config
+	name, c := n.name(), n.Config
 	if c == nil {
 		l.errorf(n.Document, "%s: %s", name, n.unreachable())
 		return
@@ -170,6 +172,9 @@ func (l *problemList) addNode(s *fleetState, n *nodeState) {
 		l.warnf(n.Document, "%s: in force although their leases have expired: %s", name, firstOf(c.ExpiredLeases))
 	}
 }
+
+// name returns the key of a node's document, or if it is not known, its address.
+func (n *nodeState) name() string { return cmp.Or(n.Document, n.Admin) }
 
 // unreachable says that a node could not be asked, and why.
 func (n *nodeState) unreachable() string {

@@ -10,6 +10,7 @@ import (
 	"github.com/jedib0t/go-pretty/v6/text"
 
 	"colonnade/colo"
+	"colonnade/homes"
 	"colonnade/permits"
 )
 
@@ -20,9 +21,10 @@ const mostEndpoints = 16
 func (p *poolView) draw(out *screen, everything bool) {
 	q := p.Queue
 	out.paragraph("", out.paint(text.Bold, p.Pool+" in "+p.Colo)+"  "+out.paint(text.Faint, fmt.Sprintf(
-		"server %s; %s by %s; at most %d requests of an account wait, for %s", p.server.Node, q.Discipline, q.Cost, q.PerAccount, millis(q.MaxWaitMs))))
+		"%s; %s by %s; at most %d requests of an account wait, for %s", p.whereabouts(), q.Discipline, q.Cost, q.PerAccount, millis(q.MaxWaitMs))))
 	p.drawCounters(out)
 	p.drawEndpoints(out, everything)
+	p.drawOthers(out)
 	var bands, accounts [][]any
 	for _, b := range p.Bands {
 		if b.Held > 0 || b.Queued > 0 {
@@ -98,7 +100,7 @@ func (p *poolView) drawEndpoints(out *screen, everything bool) {
 	var rows [][]any
 	for _, e := range all {
 		colour := slotColour(e.Held, e.Concurrency)
-		rows = append(rows, []any{cmp.Or(e.ID, e.URL), out.bar(e.Held, e.Concurrency, colour), out.paint(colour, ofMost(e.Held, e.Concurrency)), endpointState(out, e)})
+		rows = append(rows, []any{cmp.Or(e.ID, e.URL), out.bar(e.Held, e.Concurrency, colour), out.paint(colour, ofMost(e.Held, e.Concurrency)), p.endpointState(out, e)})
 	}
 	if len(rows) > 0 {
 		out.table("  ", []string{"~ENDPOINT", "", ">SLOTS", "~STATE"}, rows)
@@ -108,7 +110,7 @@ func (p *poolView) drawEndpoints(out *screen, everything bool) {
 	}
 }
 
-func endpointState(out *screen, e permits.EndpointStats) painted {
+func (p *poolView) endpointState(out *screen, e permits.EndpointStats) painted {
 	state, colour := e.State, text.FgGreen
 	if e.State != "up" {
 		colour = text.FgRed
@@ -129,7 +131,10 @@ func endpointState(out *screen, e permits.EndpointStats) painted {
 		state, colour = state+", said full", text.FgYellow
 	}
 	if e.Taken > 0 {
-		state, colour = state+fmt.Sprintf(", %d held for another pool", e.Taken), text.FgYellow
+		state, colour = state+p.takenBy(e), text.FgYellow
+	}
+	if o := p.ownership(e.URL); o.State == homes.StateWanted {
+		state, colour = state+", not granted yet"+p.waitsFor(o), text.FgYellow
 	}
 	return out.paint(colour, state)
 }

@@ -10,6 +10,7 @@ import (
 
 	"colonnade/colo"
 	"colonnade/fleet"
+	"colonnade/homes"
 	"colonnade/permits"
 )
 
@@ -18,13 +19,15 @@ const (
 	manyPools = 8   // if more pools are shown, idle ones have no details
 )
 
-// poolView is a pool with the server that reports it, and what has changed since the poll before. That is empty if it is not
-// known: at first, and when the server has been restarted, since its counters then begin anew.
+// poolView is a pool of a colo, as its home reports it, and what has changed since the poll before. That is empty if it is not
+// known: at first, when the server has been restarted, since its counters then begin anew, and when the home is another one.
 type poolView struct {
 	*colo.PoolState
-	server           *nodeState
-	grants, refusals string // in a second
-	full             string // share of the time in which no slot was free
+	server           *nodeState // that reports it
+	isHome           bool       // the server is the home of the pool
+	others           []poolView // what the other servers of the colo report
+	grants, refusals string     // in a second
+	full             string     // share of the time in which no slot was free
 }
 
 // refused counts refusals that a client may have seen. After the reason busy, another colo is tried.
@@ -43,15 +46,36 @@ func poolViews(s *fleetState, before []poolView) []poolView {
 	for i := range s.Nodes {
 		n := &s.Nodes[i]
 		for j := range n.Pools {
-			p := poolView{PoolState: &n.Pools[j], server: n}
-			at := slices.IndexFunc(before, func(b poolView) bool { return b.server.registration == n.registration && b.Pool == p.Pool })
-			if at >= 0 {
-				p.compare(before[at].PoolState, n.answered.Sub(before[at].server.answered).Seconds())
+			p := poolView{PoolState: &n.Pools[j], server: n, isHome: isHome(&n.Pools[j])}
+			at := slices.IndexFunc(pools, func(q poolView) bool { return q.server.Place == n.Place && q.Pool == p.Pool })
+			if at < 0 {
+				pools = append(pools, p)
+			} else {
+				pools[at] = pools[at].merge(p)
 			}
-			pools = append(pools, p)
+		}
+	}
+	for i := range pools {
+		p := &pools[i]
+		at := slices.IndexFunc(before, func(b poolView) bool { return b.server.registration == p.server.registration && b.Pool == p.Pool })
+		if at >= 0 {
+			p.compare(before[at].PoolState, p.server.answered.Sub(before[at].server.answered).Seconds())
 		}
 	}
 	return pools
+}
+
+// isHome reports whether a pool was reported by its home. A server of an older version is alone in its colo.
+func isHome(p *colo.PoolState) bool { return p.Here || p.Home == "" }
+
+// merge returns the view of a pool that two servers of a colo report. The home's own report counts.
+func (p poolView) merge(q poolView) poolView {
+	if q.isHome && !p.isHome {
+		p, q = q, p
+		p.others, q.others = q.others, nil
+	}
+	p.others = append(p.others, q)
+	return p
 }
 
 // compare computes what has changed since an earlier state.
@@ -80,6 +104,7 @@ func (c *statusCommand) draw(out *screen) {
 		out.line()
 		drawOverview(out, pools)
 	}
+	drawServers(out, s)
 	idle := 0
 	for i := range pools {
 		if len(pools) > manyPools && pools[i].isIdle() {
@@ -186,9 +211,15 @@ func (p *poolView) notes(out *screen) painted {
 			limited++
 		}
 	}
+	wanted, elsewhere := p.engines(homes.StateWanted), 0
+	for _, o := range p.others {
+		elsewhere += o.Held
+	}
 	switch {
 	case p.Draining || p.server.NotReady == fleet.StateDraining:
 		note(1, text.FgYellow, "draining")
+	case !p.isHome:
+		note(1, text.FgRed, "NO HOME")
 	case !p.Granting:
 		note(1, text.FgRed, "NO GRANTS")
 	case p.server.NotReady != "":
@@ -198,6 +229,8 @@ func (p *poolView) notes(out *screen) painted {
 		note(1, text.FgRed, "NO ENDPOINT")
 	}
 	note(down, text.FgRed, "%d/%d OUT", down, len(p.Endpoints))
+	note(len(wanted), text.FgYellow, "%s not granted yet", count(len(wanted), "engine"))
+	note(elsewhere, text.FgYellow, "%d on other servers", elsewhere)
 	note(full, text.FgYellow, "%d full", full)
 	note(limited, text.FgYellow, "%s at limit", count(limited, "account"))
 	return painted(strings.Join(notes, ", "))

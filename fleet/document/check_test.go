@@ -120,7 +120,10 @@ func TestCheckRejects(t *testing.T) {
 	}
 	// The key.
 	f("flows/m", "{}", "unknown kind of document; the key must be one of defaults, models/<model>, pools/<pool>, ")
-	f("owners/ams/e", "{}", "unknown kind")
+	f("owners/ams/ams-1/x", "{}", "not a document, but the record of a colo server's process")
+	f("owners/ams/ams-1/x/held", "{}", "not a document, but the record of a colo server's process")
+	f("owners", "{}", "not a document, but the record of a colo server's process")
+	f("owner/ams/e", "{}", "unknown kind")
 	f("models", "{}", `"": in the key: a name must begin with`)
 	f("models/", "{}", `"": in the key`)
 	f("models/-x", "{}", `"-x": in the key`)

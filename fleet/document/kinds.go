@@ -97,6 +97,10 @@ func parseKey(key string) (identity, *fieldError) {
 	name, rest, hasRest := strings.Cut(key, "/")
 	k, known := kindOf(fleet.Kind(name))
 	names := k.placeholders()
+	if fleet.Kind(name) == fleet.KindRecord {
+		return identity{}, &fieldError{Reason: "not a document, but the record of a colo server's process, which alone writes it; " +
+			"it can be printed and deleted (colonnade config get, config delete)"}
+	}
 	if !known || hasRest && len(names) == 0 {
 		return identity{}, &fieldError{Reason: "unknown kind of document; the key must be one of " + keyForms()}
 	}

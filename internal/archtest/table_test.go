@@ -148,7 +148,7 @@ var table = []row{
 		why:   "flags become a config, and the node runs it"},
 	{path: "cmd/colonnade",
 		ours: []string{"accounts", "admin", "analytics", "analytics/journal", "cmd/internal/command", "colo", "discovery/etcd",
-			"fleet", "fleet/document", "forwarding/transport", "internal/ctxtime", "internal/simengine", "node", "onebox", "permits"},
+			"fleet", "fleet/document", "forwarding/transport", "homes", "internal/ctxtime", "internal/simengine", "node", "onebox", "permits"},
 		third: []string{"github.com/jedib0t/go-pretty/v6", "github.com/urfave/cli/v3", "golang.org/x/term"},
 		why:   "the CLI reaches everything through the package whose job it is"},
 
