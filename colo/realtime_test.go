@@ -69,6 +69,12 @@ func startServer(t *testing.T) *testServer {
 // startServerBy is startServer of a server that was changed before.
 func startServerBy(t *testing.T, change func(*Server)) *testServer {
 	t.Helper()
+	return startConfigured(t, func(*Config) {}, change)
+}
+
+// startConfigured is startServerBy of a server with another configuration.
+func startConfigured(t *testing.T, configure func(*Config), change func(*Server)) *testServer {
+	t.Helper()
 	sim := simengine.New(simengine.Config{Slots: 1, TTFT: time.Millisecond, ITL: time.Millisecond, Models: []string{"voice", "brief"}})
 	engine := httptest.NewServer(sim)
 	plain := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
@@ -91,10 +97,12 @@ func startServerBy(t *testing.T, change func(*Server)) *testServer {
 	}
 	disk.log = log
 	s := &testServer{t: t, keys: hop.RandomKeys(), disk: disk, events: events}
-	s.Server, err = New(Config{
+	config := Config{
 		Colo: "ams", Node: "ams-1", Keys: s.keys, Log: log,
 		Metrics: metrics.NewRegistry(), Logger: logger,
-	})
+	}
+	configure(&config)
+	s.Server, err = New(config)
 	if err != nil {
 		t.Fatal(err)
 	}

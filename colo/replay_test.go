@@ -199,18 +199,8 @@ func TestRecordedBeforeARestart(t *testing.T) {
 func TestTokenOfAnOldEntry(t *testing.T) {
 	s := startServer(t)
 	served, _ := s.countingEngine()
-	key := bytes.Repeat([]byte{7}, hop.KeySize)
-	var err error
-	if s.config.Keys, err = hop.NewKeys(key); err != nil {
-		t.Fatal(err)
-	}
 	const path = "/v1/chat/completions"
-	payload := fmt.Sprintf(`{"iat":%d,"rid":"r","src":"entry-1","acc":"a","w":1,"pri":"standard","mod":"late","hops":1,"att":0,"ret":0,"wait":"full","total":60000}`, time.Now().Unix())
-	digest := sha256.Sum256([]byte(plainChat))
-	mac := hmac.New(sha256.New, key)
-	fmt.Fprintf(mac, "v1.%d %d %d ams-1POST%s%s%s", len("ams-1"), len("POST"), len(path), path, digest[:], payload)
-	enc := base64.RawURLEncoding
-	token := "v1." + enc.EncodeToString([]byte(payload)) + "." + enc.EncodeToString(mac.Sum(digest[:]))
+	token := s.signOld("POST", path, `{"rid":"r","src":"entry-1","acc":"a","w":1,"pri":"standard","mod":"late","hops":1,"att":0,"ret":0,"wait":"full","total":60000`, plainChat)
 	wire := "POST " + path + " HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nx-colonnade-hop: " + token +
 		"\r\nContent-Length: " + strconv.Itoa(len(plainChat)) + "\r\n\r\n" + plainChat
 	for range 2 {
@@ -222,6 +212,22 @@ func TestTokenOfAnOldEntry(t *testing.T) {
 		t.Errorf("the engine got %d requests", n)
 	}
 	s.expectEvents(2)
+}
+
+// signOld returns a token of the version before, with a payload that lacks its time and its end, and makes its key the server's.
+func (s *testServer) signOld(method, path, payload, body string) string {
+	s.t.Helper()
+	key := bytes.Repeat([]byte{7}, hop.KeySize)
+	var err error
+	if s.config.Keys, err = hop.NewKeys(key); err != nil {
+		s.t.Fatal(err)
+	}
+	payload += fmt.Sprintf(`,"iat":%d}`, time.Now().Unix())
+	digest := sha256.Sum256([]byte(body))
+	mac := hmac.New(sha256.New, key)
+	fmt.Fprintf(mac, "v1.%d %d %d %s%s%s%s%s", len(s.config.Node), len(method), len(path), s.config.Node, method, path, digest[:], payload)
+	enc := base64.RawURLEncoding
+	return "v1." + enc.EncodeToString([]byte(payload)) + "." + enc.EncodeToString(mac.Sum(digest[:]))
 }
 
 // A header line that was added to a request reaches no engine, though the model's document forwards it.
