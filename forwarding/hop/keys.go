@@ -3,6 +3,7 @@ package hop
 import (
 	"bufio"
 	"bytes"
+	"crypto/hkdf"
 	"crypto/hmac"
 	"crypto/rand"
 	"crypto/sha256"
@@ -82,6 +83,20 @@ func ReadKeys(path string) (*Keys, error) {
 	return k, nil
 }
 
+// Derive returns keys of [KeySize] bytes for another purpose than hop tokens, one for each key of the fleet and in the same order. They
+// reveal nothing about the fleet's keys, nor about those of another purpose.
+func (k *Keys) Derive(purpose string) [][]byte {
+	var derived [][]byte
+	for _, s := range k.signers {
+		key, err := hkdf.Key(sha256.New, s.key, nil, "colonnade "+purpose, KeySize)
+		if err != nil {
+			panic("hop: " + err.Error()) // only of a length that no hash allows
+		}
+		derived = append(derived, key)
+	}
+	return derived
+}
+
 // takeBuffer returns an empty buffer for what is signed.
 func (k *Keys) takeBuffer() *[]byte {
 	if b, ok := k.buffers.Get().(*[]byte); ok {
@@ -97,12 +112,13 @@ func (k *Keys) putBuffer(b *[]byte) {
 
 // signer pools keyed hashes, since keying one costs more than hashing a short message.
 type signer struct {
+	key  []byte
 	macs sync.Pool
 }
 
 func newSigner(key []byte) *signer {
 	key = slices.Clone(key)
-	return &signer{macs: sync.Pool{New: func() any { return hmac.New(sha256.New, key) }}}
+	return &signer{key: key, macs: sync.Pool{New: func() any { return hmac.New(sha256.New, key) }}}
 }
 
 // sum appends the signature of a message to dst.

@@ -103,6 +103,10 @@ var table = []row{
 		third: []string{"golang.org/x/sync/errgroup"},
 		why:   "it runs the rules of homes with a clock and a network; the pools and the peers are functions"},
 
+	{path: "discovery/gossip",
+		third: []string{"github.com/hashicorp/memberlist", "golang.org/x/time/rate"},
+		why:   "it reports which processes live, and knows neither documents nor requests: nothing is decided by it"},
+
 	{path: "entry",
 		ours: []string{"accounts", "analytics", "analytics/journal", "analytics/metrics", "fleet", "forwarding/hop", "forwarding/httpguard",
 			"forwarding/netconn", "forwarding/peer", "forwarding/peertls", "forwarding/realtime", "forwarding/relay", "forwarding/server",
