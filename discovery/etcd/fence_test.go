@@ -24,12 +24,12 @@ func (d *deadline) ahead() bool {
 	return until != nil && time.Now().Before(*until)
 }
 
-// fenced returns an exclusive registration and its deadline. noRival says whether no rival is known.
-func (s *store) fenced(key string, noRival bool) (etcd.Registration, *deadline) {
+// fenced returns an exclusive registration and its deadline. alone says whether no other node is known that may act.
+func (s *store) fenced(key string, alone bool) (etcd.Registration, *deadline) {
 	reported := new(deadline)
 	r := s.registration(key)
 	r.Exclusive = true
-	r.Fence = etcd.Fence{SetDeadline: reported.set, Alone: func() bool { return noRival }}
+	r.Fence = etcd.Fence{SetDeadline: reported.set, Alone: func() bool { return alone }}
 	return r, reported
 }
 
@@ -57,7 +57,7 @@ func TestFenceOfRegistration(t *testing.T) {
 func TestFenceIsExtendedWhileStoreIsAway(t *testing.T) {
 	s := start(t)
 	p := etcdtest.NewProxy(t, s.Address)
-	r, reported := s.fenced("servers/ams/a", false)
+	r, reported := s.fenced("servers/ams/a", true)
 	r.Client = dial(t, p.Address)
 	run(t, s.register(r).Run)
 	p.Swallow()

@@ -66,15 +66,30 @@ func (w *Watcher) follow(ctx context.Context, revision int64, cache *cache) erro
 
 // receive passes the responses of one kind's watch to the loop.
 func (f *follower) receive(ctx context.Context, stream clientv3.Watcher, kind string, from int64) error {
-	options := append(rangeOptions(f.watcher.config.Prefix, kind), clientv3.WithRev(from), clientv3.WithFragment())
-	for r := range stream.Watch(ctx, f.watcher.config.Prefix+kind, options...) {
-		if err := r.Err(); err != nil {
-			return fmt.Errorf("the watch of %s failed: %w", f.watcher.config.Prefix+kind, err)
-		}
+	return receive(ctx, watchOf{stream, f.watcher.config.Prefix, kind, from}, func(r clientv3.WatchResponse) {
 		select {
 		case f.responses <- kindResponse{r, kind}:
 		case <-ctx.Done():
 		}
+	})
+}
+
+// watchOf is a watch of a key, or of all below it, from a revision on.
+type watchOf struct {
+	stream        clientv3.Watcher
+	prefix, under string
+	from          int64
+}
+
+// receive passes the responses of a watch on until it fails, or ctx ends. Events of one revision are in one response: the
+// library puts fragments together.
+func receive(ctx context.Context, w watchOf, pass func(clientv3.WatchResponse)) error {
+	options := append(rangeOptions(w.prefix, w.under), clientv3.WithRev(w.from), clientv3.WithFragment())
+	for r := range w.stream.Watch(ctx, w.prefix+w.under, options...) {
+		if err := r.Err(); err != nil {
+			return fmt.Errorf("the watch of %s failed: %w", w.prefix+w.under, err)
+		}
+		pass(r)
 	}
 	if ctx.Err() != nil {
 		return ctx.Err()

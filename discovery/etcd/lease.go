@@ -1,6 +1,7 @@
 package etcd
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -9,6 +10,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"go.etcd.io/etcd/api/v3/mvccpb"
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
 )
@@ -127,10 +129,19 @@ func (l *Lease) Run(ctx context.Context) error {
 		failing = err != nil
 		select {
 		case <-tick.C:
+		case <-l.recordLost():
 		case <-ctx.Done():
 			return nil
 		}
 	}
+}
+
+// recordLost returns a channel that has something in it when the process's record is lost.
+func (l *Lease) recordLost() <-chan struct{} {
+	if l.r.Records == nil {
+		return nil
+	}
+	return l.r.Records.lost
 }
 
 // heartbeatsPerTTL is how often a process shows that it runs.
@@ -180,8 +191,8 @@ func (l *Lease) renew(ctx context.Context, asked time.Time) error {
 		return l.claim(ctx)
 	}
 	err := l.keepAlive(ctx, id)
-	if errors.Is(err, rpctypes.ErrLeaseNotFound) || errors.Is(err, errKeyLost) {
-		l.r.Logger.Warn("lease lost; registering again", "key", l.r.Key)
+	if errors.Is(err, rpctypes.ErrLeaseNotFound) || errors.Is(err, errKeyLost) || errors.Is(err, ErrRecordLost) {
+		l.r.Logger.Warn("registration lost; registering again", "key", l.r.Key, "error", err)
 		l.fence.suspect()
 		l.clearID()
 		return l.claim(ctx)
@@ -234,33 +245,34 @@ func (l *Lease) clearID() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.id = 0
+	if l.r.Records != nil {
+		l.r.Records.setUnregistered()
+	}
 }
 
-// ensureKeyLocked makes sure that the key is there, is ours, and has our value; an operator may have deleted or written it.
+// ensureKeyLocked makes sure that the key is there, is ours, and has our value; an operator may have deleted or written it. It
+// returns ErrRecordLost if the process's record does not stand as put last.
 func (l *Lease) ensureKeyLocked(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, l.callTimeout())
 	defer cancel()
-	key := l.fullKey()
-	ours := clientv3.Compare(clientv3.LeaseValue(key), "=", l.id)
-	same := clientv3.Compare(clientv3.Value(key), "=", string(l.value))
 	for {
-		answer, err := l.r.Client.Txn(ctx).If(ours, same).Else(clientv3.OpGet(key)).Commit()
-		if err != nil || answer.Succeeded {
+		there, stands, err := l.lookLocked(ctx)
+		switch {
+		case err != nil || stands:
 			return err
-		}
-		found := answer.Responses[0].GetResponseRange().Kvs
-		if len(found) == 0 {
+		case there == nil:
 			l.r.Logger.Warn("registration deleted from etcd; putting it again", "key", l.r.Key)
 			created, err := l.createLocked(ctx, l.id)
 			if err == nil && !created {
 				err = errKeyLost
 			}
 			return err
+		case there.Lease != int64(l.id) && there.Lease != 0: // 0: an operator put our key
+			return newTakenError(l.r, there)
+		case there.Lease == int64(l.id) && bytes.Equal(there.Value, l.value): // the record was put meanwhile
+			continue
 		}
-		if lease := found[0].Lease; lease != int64(l.id) && lease != 0 { // 0: an operator put our key
-			return newTakenError(l.r, found[0])
-		}
-		unchanged := clientv3.Compare(clientv3.ModRevision(key), "=", found[0].ModRevision)
+		unchanged := clientv3.Compare(clientv3.ModRevision(l.fullKey()), "=", there.ModRevision)
 		if _, err := l.r.Client.Txn(ctx).If(unchanged).Then(l.put(l.id)).Commit(); err != nil {
 			return err
 		}
@@ -268,18 +280,49 @@ func (l *Lease) ensureKeyLocked(ctx context.Context) error {
 	}
 }
 
-// createLocked puts the key if the place is free, and reports whether it was.
+// lookLocked reports whether the registration and the record stand, or else what is in the key; nil = nothing.
+func (l *Lease) lookLocked(ctx context.Context) (there *mvccpb.KeyValue, stands bool, err error) {
+	key := l.fullKey()
+	conditions := []clientv3.Cmp{
+		clientv3.Compare(clientv3.LeaseValue(key), "=", l.id), clientv3.Compare(clientv3.Value(key), "=", string(l.value)),
+	}
+	if l.r.Records != nil {
+		return l.r.Records.look(ctx, conditions, l)
+	}
+	answer, err := l.r.Client.Txn(ctx).If(conditions...).Else(clientv3.OpGet(key)).Commit()
+	if err != nil || answer.Succeeded {
+		return nil, true, err
+	}
+	there, _ = found(answer)
+	return there, false, nil
+}
+
+// createLocked puts the key if the place is free, and reports whether it was. The process's record is put with it, owning
+// nothing: while the key was gone, another process may have taken over what it owned.
 func (l *Lease) createLocked(ctx context.Context, id clientv3.LeaseID) (bool, error) {
 	free := clientv3.Compare(clientv3.CreateRevision(l.fullKey()), "=", 0)
 	if l.r.Exclusive {
 		free = clientv3.Compare(clientv3.CreateRevision(l.parent()), "=", 0).WithPrefix() // true if there is no such key at all
 	}
-	answer, err := l.r.Client.Txn(ctx).If(free).Then(l.put(id)).Commit()
+	puts := []clientv3.Op{l.put(id)}
+	var registering recordPut
+	if l.r.Records != nil {
+		l.fence.suspect()
+		var err error
+		if registering, err = l.r.Records.register(); err != nil {
+			return false, err
+		}
+		puts = append(puts, registering.puts...)
+	}
+	answer, err := l.r.Client.Txn(ctx).If(free).Then(puts...).Commit()
 	if err != nil {
 		return false, err
 	}
 	if answer.Succeeded {
 		l.created = answer.Header.Revision
+		if l.r.Records != nil {
+			l.r.Records.setRegistered(id, registering, answer.Header.Revision)
+		}
 	}
 	return answer.Succeeded, nil
 }
@@ -296,6 +339,9 @@ func (l *Lease) leave(ctx context.Context) {
 		return
 	}
 	l.clearID()
+	if l.r.Records != nil {
+		l.r.Records.leave(ctx, id)
+	}
 	if l.revoke(ctx, id) {
 		l.removeSavedLease()
 	}
@@ -314,8 +360,8 @@ func (l *Lease) revoke(ctx context.Context, id clientv3.LeaseID) bool {
 
 func (l *Lease) fullKey() string { return l.r.Prefix + l.r.Key }
 
-// renewEvery leaves room for two renewals that fail.
-func (l *Lease) renewEvery() time.Duration { return l.r.TTL / 3 }
+// renewEvery leaves room for renewals that fail, and for siblings to be asked before the deadline of the fence.
+func (l *Lease) renewEvery() time.Duration { return l.r.TTL / 5 }
 
 // callTimeout bounds each call.
-func (l *Lease) callTimeout() time.Duration { return max(l.renewEvery(), minCallTimeout) }
+func (l *Lease) callTimeout() time.Duration { return max(l.r.TTL/3, minCallTimeout) }

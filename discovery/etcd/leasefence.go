@@ -32,6 +32,7 @@ const safetyMargin = 10
 // leaseFence keeps the deadline of a [Fence]: see the package's documentation for its states.
 type leaseFence struct {
 	Fence
+	strict   bool          // a doubt suspends the deadline: granting also depends on a record, which may be gone
 	validity time.Duration // of a confirmation
 	log      *slog.Logger  // with the key
 
@@ -44,7 +45,7 @@ type leaseFence struct {
 }
 
 func newLeaseFence(r Registration) *leaseFence {
-	return &leaseFence{Fence: r.Fence, validity: r.TTL - r.TTL/safetyMargin, log: r.Logger.With("key", r.Key)}
+	return &leaseFence{Fence: r.Fence, strict: r.Records != nil, validity: r.TTL - r.TTL/safetyMargin, log: r.Logger.With("key", r.Key)}
 }
 
 // confirm takes etcd's word that the place is ours, in the answer to a call that began at asked.
@@ -67,12 +68,16 @@ func (f *leaseFence) assume(now time.Time) {
 	f.extendLocked(now.Add(f.validity))
 }
 
-// suspect takes etcd's word that the place is not ours as it stands: the lease expired, or our key was deleted. The rest of
-// the deadline is used, since no other node has been seen in the place yet.
+// suspect takes etcd's word that the place is not ours as it stands: the lease expired, or our key or record was deleted. The
+// rest of the deadline is used, since no other node has been seen in the place yet; but a strict fence has none until etcd
+// confirms the place, or the node is alone without etcd.
 func (f *leaseFence) suspect() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.ours, f.storeAway = false, false
+	if f.strict && f.SetDeadline != nil {
+		f.SetDeadline(time.Time{})
+	}
 }
 
 // challenge takes etcd's word that another key is in the place, whose node acts or will act. A key of our own name is no
@@ -102,8 +107,15 @@ func (f *leaseFence) heartbeat(now time.Time) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.checkLapseLocked(now)
-	if f.storeAway && !f.rival && (f.ours || f.Alone != nil && f.Alone()) {
+	if !f.storeAway || f.rival {
+		return
+	}
+	if f.Alone != nil && f.Alone() {
 		f.extendLocked(now.Add(f.validity))
+	} else if f.ours && f.Vouched != nil {
+		if until := f.Vouched(); until.After(f.deadline) {
+			f.extendLocked(until)
+		}
 	}
 }
 

@@ -13,13 +13,15 @@ type fenceTest struct {
 	t       *testing.T
 	began   time.Time
 	until   time.Time // the deadline that it reported
-	noRival bool
+	alone   bool
+	vouched time.Time
 }
 
 func newFenceTest(t *testing.T) *fenceTest {
 	f := &fenceTest{t: t, began: time.Now()}
 	f.leaseFence = newLeaseFence(Registration{TTL: 10 * time.Second, Logger: slog.New(slog.DiscardHandler), Fence: Fence{
-		SetDeadline: func(deadline time.Time) { f.until = deadline }, Alone: func() bool { return f.noRival },
+		SetDeadline: func(deadline time.Time) { f.until = deadline }, Alone: func() bool { return f.alone },
+		Vouched: func() time.Time { return f.vouched },
 	}})
 	return f
 }
@@ -46,7 +48,7 @@ func (f *fenceTest) want(until float64) {
 // Each renewal is valid for nine tenths of the TTL from when it began, and heartbeats add nothing to that.
 func TestFenceFollowsRenewals(t *testing.T) {
 	f := newFenceTest(t)
-	f.noRival = true // without effect while etcd answers
+	f.alone = true // without effect while etcd answers
 	f.runs(0, 3)
 	if !f.until.IsZero() {
 		t.Error("there is a deadline before any confirmation")
@@ -82,13 +84,13 @@ func TestFenceIgnoresOldAnswer(t *testing.T) {
 // While etcd is away, a process that runs keeps the place. A process that was stopped does not, whatever it knows of others.
 func TestFenceWhileStoreIsAway(t *testing.T) {
 	f := newFenceTest(t)
+	f.alone = true
 	f.confirm(f.at(0), f.at(0.1))
 	f.runs(0, 3)
 	f.unanswered(f.at(3), f.at(6))
 	f.runs(6, 100)
 	f.want(99.5 + 9)
 
-	f.noRival = true
 	f.runs(120, 125) // that etcd was away before the stop has no effect
 	f.want(99.5 + 9)
 	f.unanswered(f.at(99), f.at(145)) // nor has a call from before the stop
@@ -102,7 +104,7 @@ func TestFenceWhileStoreIsAway(t *testing.T) {
 // Failures soon after a stop may be those of a connection that died, so they do not count.
 func TestFenceIgnoresDeadConnections(t *testing.T) {
 	f := newFenceTest(t)
-	f.noRival = true
+	f.alone = true
 	f.confirm(f.at(0), f.at(0.1))
 	f.heartbeat(f.at(20))
 	for second := 20.0; second < 39; second += 3.5 {
@@ -118,7 +120,7 @@ func TestFenceIgnoresDeadConnections(t *testing.T) {
 // A node that has seen a rival in its place has no deadline until etcd confirms the place to it.
 func TestFenceAgainstRival(t *testing.T) {
 	f := newFenceTest(t)
-	f.noRival = true // the table may be late
+	f.alone = true // the table may be late
 	f.challenge(f.at(0), true)
 	f.confirm(f.at(1), f.at(1.1)) // as for a node that starts and has waited for the rival's end
 	f.want(10)
@@ -147,7 +149,7 @@ func TestFenceAgainstRival(t *testing.T) {
 // A key of the node's own name ends the deadline too, but is no rival: it may be that of an earlier run, which is dead.
 func TestFenceAgainstOwnName(t *testing.T) {
 	f := newFenceTest(t)
-	f.noRival = true
+	f.alone = true
 	f.assume(f.at(0))
 	f.challenge(f.at(1), false)
 	f.unanswered(f.at(10), f.at(11))
@@ -160,18 +162,18 @@ func TestFenceAgainstOwnName(t *testing.T) {
 	f.want(24.5 + 9)
 }
 
-// If another node is known that may want the place, only etcd can give it back after a stop.
-func TestFenceWithKnownRivalNeedsStore(t *testing.T) {
+// If another node is known that may act, only etcd can extend the deadline, or bring it back after a stop.
+func TestFenceWithKnownSiblingNeedsStore(t *testing.T) {
 	f := newFenceTest(t)
 	f.confirm(f.at(0), f.at(0.1))
 	f.unanswered(f.at(3), f.at(6))
-	f.runs(6, 10)
-	f.want(9.5 + 9)
+	f.runs(6, 8)
+	f.want(9)
 	for second := 40.0; second < 100; second += 3 {
 		f.runs(second, second+3)
 		f.unanswered(f.at(second), f.at(second+3))
 	}
-	f.want(9.5 + 9)
+	f.want(9)
 	f.confirm(f.at(100), f.at(100.1))
 	f.want(109)
 }
@@ -180,16 +182,18 @@ func TestFenceWithKnownRivalNeedsStore(t *testing.T) {
 // is known.
 func TestFenceAfterLostLease(t *testing.T) {
 	f := newFenceTest(t)
+	f.alone = true
 	f.confirm(f.at(0), f.at(0.1))
 	f.unanswered(f.at(3), f.at(6))
 	f.runs(6, 8)
+	f.alone = false
 	f.suspect()
 	f.runs(8, 12)
 	f.want(7.5 + 9)
 	f.unanswered(f.at(12), f.at(13))
 	f.runs(13, 15)
 	f.want(7.5 + 9)
-	f.noRival = true
+	f.alone = true
 	f.runs(15, 16)
 	f.want(15.5 + 9)
 	f.confirm(f.at(16), f.at(16.1))
@@ -199,12 +203,12 @@ func TestFenceAfterLostLease(t *testing.T) {
 // A node that starts without etcd has a deadline for as long as it runs and knows of no rival.
 func TestFenceOfStartWithoutStore(t *testing.T) {
 	f := newFenceTest(t)
-	f.noRival = true
+	f.alone = true
 	f.assume(f.at(0))
 	f.want(9)
 	f.runs(0, 20)
 	f.want(19.5 + 9)
-	f.noRival = false
+	f.alone = false
 	f.runs(20, 50)
 	f.want(19.5 + 9)
 }
@@ -220,5 +224,79 @@ func TestFenceCloses(t *testing.T) {
 	f.runs(1, 5)
 	if !f.until.IsZero() {
 		t.Errorf("the deadline is %v after close", f.until)
+	}
+}
+
+// While etcd is away, the words of the siblings extend the deadline of a node that etcd has confirmed, and no further.
+func TestFenceLastsAsLongAsSiblingsVouch(t *testing.T) {
+	f := newFenceTest(t)
+	f.confirm(f.at(0), f.at(0.1))
+	f.vouched = f.at(11)
+	f.runs(0, 3)
+	f.want(9) // etcd answers
+	f.unanswered(f.at(3), f.at(5))
+	f.vouched = f.at(8)
+	f.runs(5, 6)
+	f.want(9) // the deadline is not shortened
+	f.vouched = f.at(12)
+	f.runs(6, 8)
+	f.want(12)
+	f.vouched = time.Time{} // one of them takes its word back, or has none any more
+	f.runs(8, 11)
+	f.want(12)
+	f.vouched = f.at(15)
+	f.runs(11, 11.5)
+	f.want(15)
+	f.vouched = f.at(99)
+	f.runs(15, 40) // it has lapsed by then
+	f.unanswered(f.at(41), f.at(42))
+	f.runs(42, 50)
+	f.want(15)
+	f.confirm(f.at(60), f.at(60.1))
+	f.want(69)
+}
+
+// Siblings cannot vouch for a node that etcd has doubted, or has never confirmed.
+func TestFenceNeedsStoreBeforeSiblingsVouch(t *testing.T) {
+	f := newFenceTest(t)
+	f.vouched = f.at(99)
+	f.assume(f.at(0))
+	f.want(9)
+	f.runs(0, 8)
+	f.want(9)
+
+	f = newFenceTest(t)
+	f.vouched = f.at(99)
+	f.confirm(f.at(0), f.at(0.1))
+	f.suspect()
+	f.unanswered(f.at(1), f.at(3))
+	f.runs(3, 8)
+	f.want(9)
+}
+
+// A doubt suspends the deadline of a server with a record, which may be gone, until etcd confirms it or the server is alone.
+func TestFenceOfRecordIsSuspendedByDoubt(t *testing.T) {
+	f := newFenceTest(t)
+	f.strict = true
+	f.vouched = f.at(99)
+	f.confirm(f.at(0), f.at(0.1))
+	f.suspect()
+	f.unanswered(f.at(1), f.at(3))
+	f.runs(3, 5)
+	if !f.until.IsZero() {
+		t.Errorf("the deadline is %v, in doubt", f.until)
+	}
+	f.alone = true
+	f.runs(5, 6)
+	f.want(5.5 + 9)
+	f.suspect()
+	f.confirm(f.at(7), f.at(7.1))
+	f.want(16)
+	f.suspect()
+	f.runs(8, 20) // stopped meanwhile, for all it knows
+	f.unanswered(f.at(21), f.at(22))
+	f.runs(22, 30)
+	if !f.until.IsZero() {
+		t.Errorf("the deadline is %v after a lapse", f.until)
 	}
 }

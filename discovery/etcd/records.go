@@ -1,13 +1,17 @@
 package etcd
 
 import (
-	"context"
+	"bytes"
 	"errors"
 	"log/slog"
+	"strings"
+	"sync"
 	"time"
 
+	"go.etcd.io/etcd/api/v3/mvccpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
 
+	"colonnade/fleet"
 	"colonnade/homes"
 )
 
@@ -19,50 +23,178 @@ type RecordsConfig struct {
 	Self   homes.Process
 	// Address returns the address of the peer listener, host:port.
 	Address func() string
-	// Held returns how many requests the process has on engines, by URL. It is called after the fence's deadline was ended and
-	// must not block.
+	// Held returns how many requests the process has on engines, by URL. It is called right before each transaction that
+	// registers the process, after the fence's deadline was ended; no permit may be granted from then on until OnRegistered is
+	// called. It must not call the Lease or the Records.
 	Held func() map[string]int
 	// Observe is called with each change of the records of the colo, own ones too, in the order of the store, by the goroutine of
 	// Run.
 	Observe func(homes.Change)
 	// OnRegistered is called when the process is registered, for the first time or again, before the fence is confirmed: its
-	// record owns nothing as of that revision. It must not block, nor call the Lease or the Records.
+	// record owns nothing as of that revision. It must not call the Lease or the Records.
 	OnRegistered func(revision int64)
 	Logger       *slog.Logger
-	WatchTimeout time.Duration // how long the watch may be silent; 0 = 5 s
+	// WatchTimeout is how long the watch may be silent. A third of it bounds each call. 0 = 5 s.
+	WatchTimeout time.Duration
 }
+
+const (
+	recordsKind           = "owners/"
+	heldSuffix            = "/held"
+	defaultRecordsTimeout = 5 * time.Second
+	maxRecord             = 1 << 20 // bytes of both keys; etcd refuses transactions of more than 1.5 MiB
+)
 
 // Errors of [Records.Put].
 var (
-	// ErrNotRegistered says that the process is not registered, or registered anew meanwhile, so its record was not put.
+	// ErrNotRegistered says that the process is not registered, or has registered anew meanwhile, so its record was not put.
 	ErrNotRegistered = errors.New("the process is not registered")
 	// ErrRecordLost says that the own record is not as it was put last: it was deleted by hand, or the store was restored.
 	ErrRecordLost = errors.New("the own record is not as it was put last")
 )
 
-// Records follows the records of a colo's server processes, and writes that of one of them.
+// Records follows the records of a colo's server processes, and writes that of one of them. Its methods may be called at any
+// time, also while Run runs.
 type Records struct {
-	config RecordsConfig
+	config  RecordsConfig
+	relist  chan struct{} // to Run: the store may have been restored; capacity 1
+	lost    chan struct{} // to Lease.Run: the own record is lost; capacity 1
+	putting sync.Mutex    // held by Put, so that there is one at a time
+
+	mu         sync.Mutex // guards the fields below
+	newest     int64      // revision of the store that was seen
+	restored   bool       // the next list is of a store that was restored, or may have been
+	lease      clientv3.LeaseID
+	registered int64          // revision of the last registration; 0 = not registered
+	forgotten  bool           // the own record counts as lost
+	number     uint64         // of the last put of owns
+	standing   storedRecord   // the own record as it is known to stand in the store
+	unresolved []storedRecord // puts that were not answered since; one of them may stand instead, or may yet take place
+}
+
+// storedRecord is a record as it stands under its two keys; nil = there is no such key.
+type storedRecord struct {
+	owns, held                 []byte
+	ownsRevision, heldRevision int64  // ModRevision of the keys; 0 = there is no such key, or it is yet to be put
+	put                        uint64 // number in owns, of an own record
 }
 
 // NewRecords returns the records of a colo, to be run by Run.
-func NewRecords(c RecordsConfig) *Records { return &Records{config: c} }
-
-// Run follows the records until ctx ends; then it returns nil. It must be called once.
-func (r *Records) Run(ctx context.Context) error {
-	<-ctx.Done()
-	return nil
+func NewRecords(c RecordsConfig) *Records {
+	if c.WatchTimeout <= 0 {
+		c.WatchTimeout = defaultRecordsTimeout
+	}
+	if c.Logger == nil {
+		c.Logger = slog.New(slog.DiscardHandler)
+	}
+	return &Records{config: c, relist: make(chan struct{}, 1), lost: make(chan struct{}, 1)}
 }
 
-// Put puts the own record: what the process owns, each with its limit, and what it holds on other engines. It returns the
-// revision of the store at which the record stands. After an error other than ErrNotRegistered and ErrRecordLost it is not
-// known whether the put takes place; the next Put resolves that before it puts.
-func (r *Records) Put(ctx context.Context, owns, held map[string]int) (revision int64, err error) {
-	return 0, ErrNotRegistered
+// Forget makes the own record count as lost: the process registers again.
+func (r *Records) Forget() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.forgotten = true
+	signal(r.lost)
 }
 
-// Replace puts next in place of a record, or deletes it if next is nil, provided that the record is unchanged and its process
-// is still not registered. It reports whether it did.
-func (r *Records) Replace(ctx context.Context, old homes.Record, next *homes.Record) (done bool, err error) {
-	return false, nil
+// signal makes the receiver of a channel with capacity 1 look.
+func signal(c chan struct{}) {
+	select {
+	case c <- struct{}{}:
+	default:
+	}
+}
+
+// callTimeout bounds each call.
+func (r *Records) callTimeout() time.Duration { return r.config.WatchTimeout / 3 }
+
+// under is the key of all records of the colo, without the prefix.
+func (r *Records) under() string { return recordsKind + r.config.Colo + "/" }
+
+// key returns the key of what a process owns; that of what it holds has the heldSuffix.
+func (r *Records) key(p homes.Process) string {
+	if p.Boot == "" { // put by hand
+		return r.config.Prefix + r.under() + p.Node
+	}
+	return r.config.Prefix + r.under() + p.String()
+}
+
+// serverKey returns the key of a node's registration.
+func (r *Records) serverKey(node string) string {
+	return r.config.Prefix + fleet.KindServer.Key(r.config.Colo, node)
+}
+
+// parseKey returns whose record has a key, given without the part that all records of the colo have, and which of the two it is.
+func parseKey(name string) (p homes.Process, held bool) {
+	name, held = strings.CutSuffix(name, heldSuffix)
+	if slash := strings.LastIndexByte(name, '/'); slash >= 0 && slash < len(name)-1 {
+		return homes.Process{Node: name[:slash], Boot: name[slash+1:]}, held
+	}
+	return homes.Process{Node: name}, held
+}
+
+// set takes the value of one of the keys; nil = it was deleted.
+func (s *storedRecord) set(held bool, value []byte, revision int64) {
+	if held {
+		s.held, s.heldRevision = value, revision
+	} else {
+		s.owns, s.ownsRevision = value, revision
+	}
+}
+
+func (s *storedRecord) revision() int64 { return max(s.ownsRevision, s.heldRevision) }
+
+func (s *storedRecord) isAbsent() bool { return s.owns == nil && s.held == nil }
+
+func (s *storedRecord) sameValues(other *storedRecord) bool {
+	return bytes.Equal(s.owns, other.owns) && bytes.Equal(s.held, other.held)
+}
+
+func (s *storedRecord) parse(p homes.Process) homes.Record {
+	record := homes.ParseRecord(p, s.owns, s.held)
+	record.Revision = s.revision()
+	return record
+}
+
+// gets returns operations that read a process's registration and its record; see found.
+func (r *Records) gets(p homes.Process) []clientv3.Op {
+	key := r.key(p)
+	return []clientv3.Op{clientv3.OpGet(r.serverKey(p.Node)), clientv3.OpGet(key), clientv3.OpGet(key + heldSuffix)}
+}
+
+// found returns the registration, nil if there is none, and the record of the answer to gets.
+func found(answer *clientv3.TxnResponse) (server *mvccpb.KeyValue, record storedRecord) {
+	for i, response := range answer.Responses {
+		for _, kv := range response.GetResponseRange().Kvs {
+			if i == 0 {
+				server = kv
+			} else {
+				record.set(i == 2, notNil(kv.Value), kv.ModRevision)
+			}
+		}
+	}
+	return server, record
+}
+
+// unchanged returns conditions that hold while a record stands as it was read or put.
+func (r *Records) unchanged(p homes.Process, s *storedRecord) []clientv3.Cmp {
+	key := r.key(p)
+	return []clientv3.Cmp{
+		clientv3.Compare(clientv3.ModRevision(key), "=", s.ownsRevision),
+		clientv3.Compare(clientv3.ModRevision(key+heldSuffix), "=", s.heldRevision),
+	}
+}
+
+// sawRevision takes the store's revision from an answer; before is the newest one when the call began. A lower one is that of
+// a store that was restored.
+func (r *Records) sawRevision(before, revision int64) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if revision >= before {
+		r.newest = max(r.newest, revision)
+		return
+	}
+	r.newest, r.restored = revision, true
+	signal(r.relist)
 }

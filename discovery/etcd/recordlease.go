@@ -1,0 +1,124 @@
+package etcd
+
+import (
+	"bytes"
+	"context"
+
+	"go.etcd.io/etcd/api/v3/mvccpb"
+	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"colonnade/homes"
+)
+
+// The methods in this file keep the own record in step with the registration of the process. A Lease calls them.
+
+// recordPut is a record that is put with the registration of its process.
+type recordPut struct {
+	record storedRecord
+	newest int64 // revision of the store that was seen before
+	puts   []clientv3.Op
+}
+
+// register returns the record of a process that registers: it owns nothing, and holds what is in flight.
+func (r *Records) register() (recordPut, error) {
+	number, newest := r.nextPut()
+	record := homes.Record{Process: r.config.Self, Put: number, Address: r.config.Address(), Held: r.config.Held()}
+	s := storedRecord{put: number}
+	s.owns, s.held = record.Encode()
+	if err := checkSize(&s); err != nil {
+		return recordPut{}, err
+	}
+	key := r.key(r.config.Self)
+	puts := []clientv3.Op{clientv3.OpPut(key, string(s.owns)), clientv3.OpPut(key+heldSuffix, string(s.held))}
+	return recordPut{record: s, newest: newest, puts: puts}, nil
+}
+
+func (r *Records) nextPut() (number uint64, newest int64) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.number++
+	return r.number, r.newest
+}
+
+// setRegistered notes that the process is registered under a lease, with its record, from a revision on. Puts of before that
+// were not answered can no longer take place.
+func (r *Records) setRegistered(lease clientv3.LeaseID, p recordPut, revision int64) {
+	r.sawRevision(p.newest, revision)
+	p.record.ownsRevision, p.record.heldRevision = revision, revision
+	r.mu.Lock()
+	r.lease, r.registered, r.forgotten = lease, revision, false
+	r.standing, r.unresolved = p.record, nil
+	r.mu.Unlock()
+	r.config.OnRegistered(revision)
+}
+
+// setUnregistered notes that the process is not registered any more.
+func (r *Records) setUnregistered() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.lease, r.registered = 0, 0
+}
+
+// look reports whether the conditions hold and the own record stands as put last, or else what is in the key of the
+// registration; nil = nothing. The error is ErrRecordLost if the registration is in place, but not the record.
+func (r *Records) look(ctx context.Context, conditions []clientv3.Cmp, l *Lease) (there *mvccpb.KeyValue, stands bool, err error) {
+	own, ok := r.own()
+	if !ok {
+		return nil, false, ErrRecordLost
+	}
+	conditions = append(conditions, r.unchanged(r.config.Self, &own.standing)...)
+	answer, err := r.config.Client.Txn(ctx).If(conditions...).Else(r.gets(r.config.Self)...).Commit()
+	if err != nil {
+		return nil, false, err
+	}
+	r.sawRevision(own.newest, answer.Header.Revision)
+	if answer.Succeeded {
+		return nil, true, nil
+	}
+	there, record := found(answer)
+	if there == nil || there.Lease != int64(own.lease) && there.Lease != 0 {
+		return there, false, nil // the registration itself is not in place
+	}
+	isOwn, err := r.verify(&own, &record)
+	inPlace := there.Lease == int64(own.lease) && bytes.Equal(there.Value, l.value)
+	return there, isOwn && inPlace, err
+}
+
+// own returns what the own record is known to be; false if it counts as lost.
+func (r *Records) own() (ownState, bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.ownStateLocked(), !r.forgotten
+}
+
+// verify reports whether the own record, as it was found by a call that began with s, is one that was put; not if it was put
+// during the call, and is to be looked at again. Otherwise the error is ErrRecordLost.
+func (r *Records) verify(s *ownState, there *storedRecord) (isOwn bool, err error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if _, isOwn := r.ownLocked(there); isOwn {
+		return true, nil
+	}
+	if r.standing.revision() != s.standing.revision() {
+		return false, nil
+	}
+	r.loseLocked()
+	return false, ErrRecordLost
+}
+
+// leave removes the registration of a process that grants nothing any more. Its record goes too, unless it still holds
+// requests on engines: then it stays, owning nothing.
+func (r *Records) leave(ctx context.Context, lease clientv3.LeaseID) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), leaveTimeout/2)
+	defer cancel()
+	key := r.key(r.config.Self)
+	ops := []clientv3.Op{clientv3.OpDelete(key), clientv3.OpDelete(key + heldSuffix)}
+	p, err := r.register()
+	if err == nil && len(homes.ParseRecord(r.config.Self, p.record.owns, p.record.held).Held) > 0 {
+		ops = p.puts
+	}
+	ops = append(ops, clientv3.OpDelete(r.serverKey(r.config.Self.Node)))
+	if _, err := r.config.Client.Txn(ctx).If(r.isRegistered(lease)).Then(ops...).Commit(); err != nil {
+		r.config.Logger.Warn("cannot remove the record of this server; its siblings find out that it has ended", "error", err)
+	}
+}

@@ -1,0 +1,241 @@
+package etcd
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"time"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"colonnade/homes"
+	"colonnade/internal/ctxtime"
+)
+
+// recordView is what Run knows of the records: as they are at one revision of the store.
+type recordView struct {
+	records  *Records
+	stored   map[homes.Process]storedRecord
+	listed   int64 // revision of the last list
+	revision int64 // of the newest change that was observed
+	failing  bool  // the last list failed, and that was logged
+}
+
+// Run follows the records until ctx ends; then it returns nil. It must be called once. Like [Watcher.Run] it works in rounds: a
+// list, and a watch from its revision on until that fails, or is silent for too long.
+func (r *Records) Run(ctx context.Context) error {
+	if r.config.Client == nil || r.config.Prefix == "" || r.config.Colo == "" {
+		return errors.New("cannot follow the records: RecordsConfig needs a Client, a Prefix and a Colo")
+	}
+	v := recordView{records: r}
+	backoff := minBackoff
+	for {
+		started := time.Now()
+		err := v.round(ctx)
+		if ctx.Err() != nil {
+			return nil
+		}
+		if err == nil || time.Since(started) > 2*maxBackoff {
+			backoff = minBackoff
+		}
+		if err == nil {
+			continue // it is time for another list
+		}
+		v.logFailure(ctx, err)
+		ctxtime.Sleep(ctx, backoff/2+rand.N(backoff))
+		backoff = min(2*backoff, maxBackoff)
+	}
+}
+
+func (v *recordView) round(ctx context.Context) error {
+	if err := v.list(ctx); err != nil {
+		return err
+	}
+	v.failing = false
+	return v.follow(ctx)
+}
+
+// logFailure logs the end of a watch, and the beginning of an outage.
+func (v *recordView) logFailure(ctx context.Context, err error) {
+	level := slog.LevelInfo
+	if v.failing {
+		level = slog.LevelDebug
+	}
+	v.failing = true
+	v.records.config.Logger.Log(ctx, level, "cannot follow the records of the colo; listing them again", "error", err)
+}
+
+// list takes all records as they are at one revision, which is one change.
+func (v *recordView) list(ctx context.Context) error {
+	r := v.records
+	select {
+	case <-r.relist: // this list serves that
+	default:
+	}
+	before := r.newestRevision()
+	l := lister{client: r.config.Client, prefix: r.config.Prefix, timeout: r.callTimeout()}
+	if err := l.under(ctx, r.under()); err != nil {
+		return err
+	}
+	r.sawRevision(before, l.revision)
+	v.stored = map[homes.Process]storedRecord{}
+	var order []homes.Process
+	for _, d := range l.found {
+		p, isHeld := parseKey(strings.TrimPrefix(d.Key, r.under()))
+		s, known := v.stored[p]
+		if !known {
+			order = append(order, p)
+		}
+		s.set(isHeld, notNil(d.Value), d.Revision)
+		v.stored[p] = s
+	}
+	change := homes.Change{Revision: l.revision, Listed: true, Restored: r.takeRestored() || l.revision < v.revision}
+	if change.Restored {
+		r.config.Logger.Warn("etcd was restored to an older revision, or a record was changed by hand", "revision", l.revision, "earlier", max(before, v.revision))
+	}
+	v.listed = l.revision
+	v.observe(change, order)
+	return nil
+}
+
+// notNil returns the value of a key that exists.
+func notNil(value []byte) []byte {
+	if value == nil {
+		return []byte{}
+	}
+	return value
+}
+
+// takeRestored reports whether the store may have been restored since the last list.
+func (r *Records) takeRestored() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	restored := r.restored
+	r.restored = false
+	return restored
+}
+
+// observe passes on a change of some processes' records.
+func (v *recordView) observe(change homes.Change, changed []homes.Process) {
+	for _, p := range changed {
+		if s := v.stored[p]; !s.isAbsent() {
+			change.Put = append(change.Put, s.parse(p))
+		} else {
+			delete(v.stored, p)
+			change.Deleted = append(change.Deleted, p)
+		}
+	}
+	v.revision = change.Revision
+	v.records.config.Observe(change)
+}
+
+// follow observes changes after the list until the watch fails. It returns nil when it is time for another list.
+func (v *recordView) follow(ctx context.Context) error {
+	ctx, cancel := context.WithCancel(clientv3.WithRequireLeader(ctx))
+	stream := clientv3.NewWatcher(v.records.config.Client)
+	responses, failed := make(chan clientv3.WatchResponse), make(chan error, 1)
+	// Not from the next revision on: etcd does not report progress of a watch that begins in the future.
+	watch := watchOf{stream, v.records.config.Prefix, v.records.under(), v.listed}
+	go func() {
+		failed <- receive(ctx, watch, func(r clientv3.WatchResponse) {
+			select {
+			case responses <- r:
+			case <-ctx.Done():
+			}
+		})
+	}()
+	err, ended := v.loop(ctx, stream, responses, failed)
+	cancel()
+	_ = stream.Close()
+	if !ended {
+		<-failed
+	}
+	return err
+}
+
+// loop observes responses until the watch fails or is silent. ended says that its receiver has ended.
+func (v *recordView) loop(ctx context.Context, stream clientv3.Watcher, responses <-chan clientv3.WatchResponse, failed <-chan error) (err error, ended bool) {
+	timeout := v.records.config.WatchTimeout
+	ask := time.NewTicker(timeout / 3)
+	defer ask.Stop()
+	relist := time.NewTimer(relistInterval)
+	defer relist.Stop()
+	silent := time.NewTimer(timeout)
+	defer silent.Stop()
+	for {
+		select {
+		case r := <-responses:
+			silent.Reset(timeout)
+			v.take(r)
+		case err := <-failed:
+			return err, true
+		case <-ask.C:
+			v.requestProgress(ctx, stream)
+		case <-silent.C:
+			select {
+			case r := <-responses: // however late it is, a response that is here counts
+				silent.Reset(timeout)
+				v.take(r)
+			default:
+				return errWatchTimeout, false
+			}
+		case <-v.records.relist:
+			return nil, false
+		case <-relist.C:
+			return nil, false
+		case <-ctx.Done():
+			return ctx.Err(), false
+		}
+	}
+}
+
+// requestProgress makes a live watch send something.
+func (v *recordView) requestProgress(ctx context.Context, stream clientv3.Watcher) {
+	ctx, cancel := context.WithTimeout(ctx, v.records.callTimeout())
+	defer cancel()
+	_ = stream.RequestProgress(ctx)
+}
+
+// take observes the events of a response, those of each revision as one change. The list has those up to its revision.
+func (v *recordView) take(response clientv3.WatchResponse) {
+	v.records.followed(response.Header.Revision)
+	for events := response.Events; len(events) > 0; {
+		revision := events[0].Kv.ModRevision
+		n := slices.IndexFunc(events, func(e *clientv3.Event) bool { return e.Kv.ModRevision != revision })
+		if n < 0 {
+			n = len(events)
+		}
+		if revision > v.listed {
+			v.apply(revision, events[:n])
+		}
+		events = events[n:]
+	}
+}
+
+func (v *recordView) apply(revision int64, events []*clientv3.Event) {
+	var changed []homes.Process
+	for _, e := range events {
+		p, isHeld := parseKey(strings.TrimPrefix(string(e.Kv.Key), v.records.config.Prefix+v.records.under()))
+		s := v.stored[p]
+		if e.Type == clientv3.EventTypeDelete {
+			s.set(isHeld, nil, 0)
+		} else {
+			s.set(isHeld, notNil(e.Kv.Value), e.Kv.ModRevision)
+		}
+		v.stored[p] = s
+		if !slices.Contains(changed, p) {
+			changed = append(changed, p)
+		}
+	}
+	v.observe(homes.Change{Revision: revision}, changed)
+}
+
+// followed notes that the watch has reached a revision.
+func (r *Records) followed(revision int64) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.newest = max(r.newest, revision)
+}
