@@ -94,7 +94,7 @@ func TestRegistrationIsKept(t *testing.T) {
 	}
 }
 
-// awaitRenewals waits until a lease was renewed so many times: three times in each TTL.
+// awaitRenewals waits until a lease was renewed so many times: five times in each TTL.
 func (s *store) awaitRenewals(lease int64, times int) {
 	s.t.Helper()
 	left := int64(0)
