@@ -15,7 +15,7 @@ import (
 	"colonnade/internal/testkit"
 )
 
-// lateKV answers transactions with a timeout while it is told to, and commits them when they are released.
+// lateKV answers transactions with a timeout while it is late, and commits them when they are released.
 type lateKV struct {
 	clientv3.KV
 	mu      sync.Mutex // guards the fields below

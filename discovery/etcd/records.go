@@ -39,7 +39,7 @@ type RecordsConfig struct {
 }
 
 const (
-	recordsKind           = "owners/"
+	recordsKind           = string(fleet.KindRecord) + "/"
 	heldSuffix            = "/held"
 	defaultRecordsTimeout = 5 * time.Second
 	maxRecord             = 1 << 20 // bytes of both keys; etcd refuses transactions of more than 1.5 MiB

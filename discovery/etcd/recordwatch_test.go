@@ -51,7 +51,7 @@ func TestOneOfSeveralClaimersIsFirst(t *testing.T) {
 	}
 }
 
-// What one transaction changes is one change, and a put of what is held alone leaves the other key alone.
+// The changes of one transaction are one change, and a put of held requests leaves the other key as it is.
 func TestChangesOfRecords(t *testing.T) {
 	s := start(t)
 	a, _ := s.joined("a", s.client)
