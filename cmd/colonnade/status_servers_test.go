@@ -3,6 +3,7 @@ package main
 import (
 	"encoding/json"
 	"fmt"
+	"os"
 	"regexp"
 	"strings"
 	"testing"
@@ -61,6 +62,10 @@ func TestStatusOfSeveralServers(t *testing.T) {
 	out := run(t, "", "status", "-admin", admins).want(t)
 	if !strings.Contains(regexp.MustCompile(`yet for [0-9.]+s`).ReplaceAllString(out, "yet for 2.00s"), wantShared) {
 		t.Errorf("got\n%s\nwant\n%s", out, wantShared)
+	}
+	page, err := os.ReadFile("../../docs/status.md")
+	if err != nil || !strings.Contains(string(page), "\n```text"+wantShared+"```\n") {
+		t.Errorf("docs/status.md does not have the sample: %v", err)
 	}
 	var state fleetState
 	if err := json.Unmarshal([]byte(run(t, "", "status", "-json", "-admin", admins).want(t)), &state); err != nil {
