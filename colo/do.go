@@ -233,9 +233,9 @@ func (c *call) ended(response *transport.Response, end relay.Outcome) {
 	c.logStream(response, end)
 }
 
-// load returns the load of the request's pool, once the pool is known.
+// load returns the load of the request's pool, once the pool is known. Only the server that is the home of a pool knows its load.
 func (c *call) load() (hop.Load, bool) {
-	if c.pool == nil {
+	if c.pool == nil || !c.server.home(c.pool.Name()).Here {
 		return hop.Load{}, false
 	}
 	return hop.Load(c.pool.Load()), true

@@ -112,6 +112,10 @@ func TestQuestionsAreAnsweredAtAnyTime(t *testing.T) {
 	if q.began != 0 {
 		t.Error("a question is a request in flight")
 	}
+	if a, err := q.Ask(t.Context(), q.server(), peer.Question{From: "own"}); err != nil || a.Boot != "boot" {
+		t.Errorf("asked by a server: %+v, %v", a, err)
+	}
+	q.wantAsked(`ams-1/own about ""`)
 	q.apply(talkAndChat)
 	session := q.open("voice")
 	statuses := make(chan int, 1)

@@ -18,6 +18,7 @@ import (
 	"colonnade/fleet"
 	"colonnade/forwarding/hop"
 	"colonnade/forwarding/netconn"
+	"colonnade/forwarding/peer"
 	"colonnade/forwarding/peertls"
 	"colonnade/forwarding/realtime"
 	"colonnade/forwarding/server"
@@ -58,6 +59,7 @@ type Server struct {
 	config      Config
 	pools       *admission.Manager
 	transport   *transport.Transport
+	client      *peer.Client // asks other servers of the colo
 	budget      *hop.RetryBudget
 	metrics     *metrics.Colo
 	credentials *credentials
@@ -96,6 +98,7 @@ func New(c Config) (*Server, error) {
 		boot:        rand.Text()[:bootSize],
 	}
 	s.process = c.Node + "/" + s.boot
+	s.client = &peer.Client{Node: c.Node, Transport: s.transport, Keys: c.Keys, Peers: c.Peers}
 	s.replays, s.tokenLog = hop.NewReplayGuard(s.boot), newTokenLog()
 	s.applied.Store(newAppliedTable(fleet.NewTable(fleet.Contents{})))
 	s.pools = admission.NewManager(c.Colo, s.probe, c.Logger)
