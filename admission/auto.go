@@ -41,7 +41,7 @@ func (m *Manager) adapt(url string, change func(time.Time, *gradient)) {
 	now := time.Now()
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if e, ok := m.engines[url]; ok && e.auto() {
+	if e, ok := m.engines[url]; ok && e.auto() && e.granted {
 		e.adaptLocked(now, change)
 	}
 }
@@ -84,7 +84,7 @@ func (e *engine) updateGradientLocked(now time.Time, wasAuto bool) {
 // tickLocked ends limit probes that take too long, also on engines without requests.
 func (m *Manager) tickLocked(now time.Time) {
 	for _, e := range m.engines {
-		if e.auto() && e.gradient.probe.phase != probeNone {
+		if e.auto() && e.granted && e.gradient.probe.phase != probeNone {
 			e.adaptLocked(now, func(now time.Time, limit *gradient) { limit.tick(now) })
 		}
 	}

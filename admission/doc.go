@@ -12,6 +12,13 @@
 // Permits belong to the URL of an engine and outlive every change of documents: an endpoint that moves to another pool
 // brings only the slots that its running requests leave, and the limit that was found for its engine.
 //
+// # Grants
+//
+// The servers of a colo share its engines: [Manager.SetGrants] says on which of them this server may grant permits, how many slots
+// requests of other servers have there, and which pools have their home here. All else is withheld: requests wait for it, but nothing is
+// granted, no health is checked and no limit is found there. Held permits are counted against an engine's URL by [Manager.Held], whether
+// or not the engine is in the grants, so that another server knows what is taken.
+//
 // # Deadlines
 //
 // A request is granted a permit only while the minimum TTFT of requests like it still fits before its deadline

@@ -159,6 +159,15 @@ func (g *gradient) resume(now time.Time) {
 	g.round, g.changed = round{}, now
 }
 
+// adopt continues with the limit that another server has found.
+func (g *gradient) adopt(now time.Time, limit int) {
+	g.growingFast = false // little is known of how much more would be too much
+	g.setLimit(now, float64(limit))
+}
+
+// found reports whether answers have shown anything of the limit.
+func (g *gradient) found() bool { return g.samples > 0 }
+
 // setLimit sets the limit, and begins a new round.
 func (g *gradient) setLimit(now time.Time, limit float64) {
 	before := g.slots()

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"colonnade/fleet"
+	"colonnade/homes"
 	"colonnade/permits"
 )
 
@@ -28,6 +29,7 @@ type Manager struct {
 	mu               sync.Mutex // guards the fields below, and the health of every endpoint
 	pools            map[string]*Pool
 	engines          map[string]*engine // by URL
+	grants           *homes.Grants      // nil: all
 	suspects         []string           // keys of endpoints whose lease has expired
 	reconcilePending bool               // an endpoint waits for slots that another pool holds
 	closed           bool               // no request may wait any more
@@ -43,6 +45,11 @@ type engine struct {
 	since    time.Time     // when the state of health changed last; zero: never
 	checkDue bool          // check its health at once: the document has changed how to
 	recheck  chan struct{} // to its monitor: the time of the next check has changed
+
+	granted       bool        // permits may be granted; as of the grants, if a pool has it
+	share         homes.Share // what other servers hold of it
+	others        int         // permits that other pools held when they were counted last: no more now
+	withheldSince time.Time   // when granted has become false
 }
 
 // NewManager returns a manager without pools. The caller runs it.
@@ -95,12 +102,18 @@ func (m *Manager) Apply(t *fleet.Table) {
 		}
 	}
 	m.suspects = t.ExpiredLeases
+	m.followGrantsLocked(time.Now())
 	m.readmitLocked()
 	m.reconcileLocked()
 	for name, p := range m.pools {
 		p.removed = !named[name]
 	}
 	m.forgetPoolsLocked()
+	m.wakeRun()
+}
+
+// wakeRun makes Run start and end monitors.
+func (m *Manager) wakeRun() {
 	select {
 	case m.wake <- struct{}{}:
 	default:
@@ -124,6 +137,7 @@ func (m *Manager) configureLocked(doc *fleet.Pool) {
 	if !ok {
 		p = &Pool{name: doc.Name, manager: m, permits: permits.New(config)}
 		m.pools[doc.Name] = p
+		p.permits.SetHome(m.isHomeLocked(doc.Name))
 		if m.closed {
 			p.permits.CloseQueue()
 		}

@@ -20,8 +20,8 @@ func (m *Manager) report(url string, change func(*health)) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	e, ok := m.engines[url]
-	if !ok {
-		return
+	if !ok || !e.granted {
+		return // of an engine on which another server grants permits, that server judges
 	}
 	before, refusing := e.health.state(), e.health.refusing
 	change(&e.health)
@@ -36,7 +36,7 @@ func (m *Manager) report(url string, change func(*health)) {
 	m.logger.Warn("endpoint state changed", "endpoint", e.endpoint.ID, "url", url, "pool", e.endpoint.Pool,
 		"state", after, "was", before, "error", e.health.reason())
 	if e.pool != nil {
-		e.pool.permits.SetUsable(url, e.health.usable())
+		e.pool.permits.SetUsable(url, e.usable())
 	}
 	if e.health.ejected {
 		e.wake()
@@ -47,7 +47,7 @@ func (m *Manager) report(url string, change func(*health)) {
 func (m *Manager) mayEjectLocked(p *Pool) bool {
 	all, out := 0, 1
 	for _, e := range m.engines {
-		if e.pool == p {
+		if e.pool == p && e.granted {
 			all++
 			if e.health.ejected {
 				out++
@@ -61,6 +61,9 @@ func (m *Manager) mayEjectLocked(p *Pool) bool {
 func (m *Manager) readmitLocked() {
 	all, out := map[*Pool]int{}, map[*Pool][]*engine{}
 	for _, e := range m.engines {
+		if !e.granted {
+			continue
+		}
 		all[e.pool]++
 		if e.health.ejected {
 			out[e.pool] = append(out[e.pool], e)
@@ -94,22 +97,22 @@ func (m *Manager) Run(ctx context.Context) error {
 	}
 }
 
-// watch starts a monitor for every engine that has come into a pool, and ends the monitors of the others.
+// watch starts a monitor for every engine of a pool on which permits may be granted, and ends the monitors of the others.
 func (m *Manager) watch(ctx context.Context, monitors map[string]context.CancelFunc, running *sync.WaitGroup) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for url, e := range m.engines {
 		_, watched := monitors[url]
 		switch {
-		case e.pool != nil && !watched:
+		case e.pool != nil && e.granted && !watched:
 			own, cancel := context.WithCancel(ctx)
 			monitors[url] = cancel
 			running.Go(func() { m.monitor(own, e) })
-		case e.pool == nil && watched:
+		case watched && (e.pool == nil || !e.granted):
 			monitors[url]()
 			delete(monitors, url)
-			delete(m.engines, url)
-		case e.pool == nil:
+		}
+		if e.pool == nil {
 			delete(m.engines, url)
 		}
 	}
@@ -161,7 +164,7 @@ func (m *Manager) busy(e *engine) bool {
 	}
 	for _, s := range e.pool.permits.Endpoints() {
 		if s.URL == e.endpoint.URL {
-			return s.Held > 0
+			return s.Held+s.Taken > 0
 		}
 	}
 	return false
@@ -197,7 +200,7 @@ func (m *Manager) DeadEndpoints() []string {
 	var keys []string
 	for _, e := range m.engines {
 		key := string(fleet.KindEndpoint) + "/" + e.endpoint.Colo + "/" + e.endpoint.ID
-		if e.pool != nil && e.health.down && e.health.failsChecks() && slices.Contains(m.suspects, key) {
+		if e.pool != nil && e.granted && e.health.down && e.health.failsChecks() && slices.Contains(m.suspects, key) {
 			keys = append(keys, key)
 		}
 	}

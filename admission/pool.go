@@ -57,11 +57,11 @@ func (p *Pool) Acquire(ctx context.Context, r permits.Request) (Grant, error) {
 			return Grant{}, err
 		}
 		e, ok := (*p.endpoints.Load())[permit.Endpoint()]
-		if ok && p.manager.fence.Valid() {
+		if ok && p.mayUse(permit) {
 			return newGrant(permit, e, before), nil
 		}
-		// Since the grant, the endpoint was removed; or the process was stopped for so long that the fence has passed and
-		// another server may have granted the same slot.
+		// Since the grant, the endpoint was removed; or the process was stopped for so long that the fence has passed, and
+		// another server may have granted the same slot: also if the process has registered again by now.
 		permit.Cancel()
 		before += permit.Queued()
 		r.MaxWait -= permit.Queued()
@@ -78,8 +78,11 @@ func newGrant(permit permits.Permit, e *fleet.Endpoint, before time.Duration) Gr
 }
 
 // MayUse reports whether the permit may still be used for a request that was not sent yet.
-func (p *Pool) MayUse(g Grant) bool {
-	return p.manager.fence.Valid() && g.Epoch() == p.manager.fence.Epoch()
+func (p *Pool) MayUse(g Grant) bool { return p.mayUse(g.Permit) }
+
+func (p *Pool) mayUse(t permits.Permit) bool {
+	f := p.manager.fence
+	return f.Valid() && t.Epoch() == f.Epoch() // in this order: the fence may be valid again because a new epoch has begun
 }
 
 // Succeeded reports that e answered as it should.
@@ -148,5 +151,27 @@ func (m *Manager) Check() error {
 	for _, p := range m.Pools() {
 		all = append(all, p.Check())
 	}
-	return errors.Join(all...)
+	return errors.Join(append(all, m.checkGrants()...)...)
+}
+
+// checkGrants returns where more can be granted than the grants allow: on an engine that is not in them, or slots that other pools and
+// servers hold.
+func (m *Manager) checkGrants() (all []error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	held, _ := m.heldLocked()
+	for _, p := range m.pools {
+		for _, s := range p.permits.Endpoints() {
+			share, granted := m.grantLocked(s.URL)
+			switch others := held[s.URL].without(p); {
+			case s.Removed:
+			case !granted && !s.Withheld:
+				all = append(all, fmt.Errorf("pool %s: permits can be granted on %s, which is outside the grants", p.name, s.URL))
+			case s.Taken < others+share.Taken:
+				all = append(all, fmt.Errorf("pool %s: %d slots of %s are taken, but other pools hold %d and other servers %d",
+					p.name, s.Taken, s.URL, others, share.Taken))
+			}
+		}
+	}
+	return all
 }

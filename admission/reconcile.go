@@ -34,23 +34,23 @@ func (m *Manager) reconcileLocked() {
 	for _, p := range m.pools {
 		endpoints := placed[p]
 		p.endpoints.Store(&endpoints)
-		p.setEndpointsLocked(endpoints, func(url string) int {
-			if owner[url] == p {
-				return held[url].without(p)
+		p.setEndpointsLocked(func(e *engine) permits.Endpoint {
+			e.others = held[e.endpoint.URL].without(p)
+			want := e.permitsEndpoint()
+			if owner[want.ID] != p {
+				want.Taken = want.Concurrency
 			}
-			return endpoints[url].Concurrency
+			return want
 		})
-		for url := range endpoints {
-			p.permits.SetUsable(url, m.engines[url].health.usable())
-		}
+		p.setUsableLocked()
 	}
 	held, _ = m.heldLocked()
 	m.reconcilePending = false
 	for _, p := range m.pools {
-		p.setEndpointsLocked(placed[p], func(url string) int {
-			others := held[url].without(p)
-			m.reconcilePending = m.reconcilePending || others > 0
-			return others
+		p.setEndpointsLocked(func(e *engine) permits.Endpoint {
+			e.others = held[e.endpoint.URL].without(p)
+			m.reconcilePending = m.reconcilePending || e.others > 0
+			return e.permitsEndpoint()
 		})
 	}
 }
@@ -103,13 +103,27 @@ func (m *Manager) heldLocked() (held map[string]holders, owner map[string]*Pool)
 	return held, owner
 }
 
-// setEndpointsLocked sets the endpoints of the pool's permits, and how many slots of each other pools have taken.
-func (p *Pool) setEndpointsLocked(endpoints map[string]*fleet.Endpoint, taken func(url string) int) {
+// setEndpointsLocked sets the endpoints of the pool's permits to what of returns for each.
+func (p *Pool) setEndpointsLocked(of func(*engine) permits.Endpoint) {
+	endpoints := *p.endpoints.Load()
 	list := make([]permits.Endpoint, 0, len(endpoints))
-	for url, e := range endpoints {
-		slots := p.manager.engines[url].slots()
-		list = append(list, permits.Endpoint{ID: url, Concurrency: slots, Taken: taken(url), Weight: e.Weight})
+	for url := range endpoints {
+		list = append(list, of(p.manager.engines[url]))
 	}
 	slices.SortFunc(list, func(a, b permits.Endpoint) int { return strings.Compare(a.ID, b.ID) })
 	p.permits.SetEndpoints(list)
+}
+
+// setUsableLocked sets which endpoints the pool's permits may use, by their health.
+func (p *Pool) setUsableLocked() {
+	for url := range *p.endpoints.Load() {
+		p.permits.SetUsable(url, p.manager.engines[url].usable())
+	}
+}
+
+// permitsEndpoint returns the engine as the permits of its pool see it.
+func (e *engine) permitsEndpoint() permits.Endpoint {
+	return permits.Endpoint{
+		ID: e.endpoint.URL, Concurrency: e.slots(), Taken: e.others + e.share.Taken, Weight: e.endpoint.Weight, Withheld: !e.granted,
+	}
 }

@@ -60,6 +60,9 @@ func (p *Pool) SetEndpoints(es []Endpoint) {
 	now := p.instant()
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	if slices.EqualFunc(p.order, es, func(e *endpoint, want Endpoint) bool { return e.Endpoint == want.clamped() }) {
+		return
+	}
 	before := p.order
 	served := slices.DeleteFunc(slices.Clone(before), func(e *endpoint) bool { return !e.serves() })
 	p.order = make([]*endpoint, 0, len(es))

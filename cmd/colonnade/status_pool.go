@@ -82,10 +82,12 @@ func reasons(p *colo.PoolState) string {
 func (p *poolView) drawEndpoints(out *screen, everything bool) {
 	urgency := func(e permits.EndpointStats) int {
 		switch {
-		case e.State != "up":
+		case e.State != "up" && !e.Withheld:
 			return 0
 		case e.Full || e.Taken > 0:
 			return 1
+		case e.Withheld:
+			return 3
 		}
 		return 2
 	}
@@ -112,7 +114,10 @@ func (p *poolView) drawEndpoints(out *screen, everything bool) {
 
 func (p *poolView) endpointState(out *screen, e permits.EndpointStats) painted {
 	state, colour := e.State, text.FgGreen
-	if e.State != "up" {
+	switch {
+	case e.Withheld:
+		colour = text.Faint // another server of the colo may grant its slots
+	case e.State != "up":
 		colour = text.FgRed
 		if e.StateSeconds != nil {
 			state += " for " + brief(seconds(*e.StateSeconds))

@@ -200,9 +200,11 @@ func (p *poolView) notes(out *screen) painted {
 	}
 	down, full, limited := 0, 0, 0
 	for _, e := range p.Endpoints {
-		if e.State != "up" {
+		switch {
+		case e.Withheld: // another server of the colo may grant its slots, and knows its health
+		case e.State != "up":
 			down++
-		} else if e.Full {
+		case e.Full:
 			full++
 		}
 	}
