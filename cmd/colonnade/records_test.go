@@ -120,7 +120,13 @@ func TestDeleteRecord(t *testing.T) {
 	refused(closed, risk, false)
 	refused(succeeded, "at its address, 127.0.0.1:1, now answers ams-2/x", false)
 	refused(lost, "the record has no address", false)
-	run(t, "", "config", "delete", "owners/ams", "owners/ams/ams-2/none").want(t, "deleted owners/ams\n", "owners/ams/ams-2/none does not exist")
+	run(t, "", "config", "delete", "-force", closed, succeeded+"/held", lost).want(t, "deleted "+closed+"\n", "deleted "+succeeded+"\n", "deleted "+lost+"\n")
+	for _, key := range []string{closed, succeeded, lost} {
+		if stored(t, s, key)+stored(t, s, key+"/held") != "" {
+			t.Errorf("%s is still there", key)
+		}
+	}
+	run(t, "", "config", "delete", "owners/ams", closed).want(t, "deleted owners/ams\n", closed+" does not exist")
 	if !there(live) || !there(answers) {
 		t.Error("other records were deleted than those that were named")
 	}
