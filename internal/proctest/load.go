@@ -2,7 +2,6 @@ package proctest
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"math/rand/v2"
 	"net/http"
@@ -118,7 +117,7 @@ func (l *Load) send(client *http.Client, r Result, address string) Result {
 	answer, err := client.Do(request)
 	r.classify(answer, err)
 	r.Ended = time.Now()
-	if r.Kind == Cancelled && r.Outcome == Lost && errors.Is(ctx.Err(), context.Canceled) {
+	if r.Outcome == Lost && ctx.Err() != nil {
 		r.Outcome = Left
 	}
 	return r

@@ -54,7 +54,9 @@ func newNetwork(t testing.TB) *network {
 }
 
 func (n *network) make() error {
-	if err := ip("link", "add", n.name, "type", "bridge"); err != nil {
+	// A bridge without an address of its own takes one of its links, and another when the next is added: hosts would then send to one
+	// that is gone.
+	if err := ip("link", "add", n.name, "address", bridgeHardwareAddress, "type", "bridge"); err != nil {
 		return err
 	}
 	err := errors.Join(
@@ -104,8 +106,11 @@ func (h *host) setLink(t testing.TB, state string) {
 	}
 }
 
-// unusedHardwareAddress is of no link: packets for it arrive nowhere.
-const unusedHardwareAddress = "02:00:00:00:00:01"
+// Both are locally administered. The second is of no link: packets for it arrive nowhere.
+const (
+	bridgeHardwareAddress = "02:00:00:00:00:01"
+	unusedHardwareAddress = "02:00:00:00:00:02"
+)
 
 // lose has packets to another host lost.
 func (h *host) lose(t testing.TB, other *host) {
