@@ -60,6 +60,7 @@ type Entry struct {
 	budget    *hop.RetryBudget
 	observed  *observations
 	liveness  *liveness
+	ranking   ranking
 	active    *activity
 	metrics   *metrics.Entry
 	http      *server.Server

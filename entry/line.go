@@ -2,6 +2,7 @@ package entry
 
 import (
 	"slices"
+	"sync"
 
 	"colonnade/fleet"
 	"colonnade/forwarding/hop"
@@ -18,6 +19,29 @@ type line struct {
 	servers    []*fleet.Server // those that are left, the next one first
 	unanswered []string        // nodes that did not answer
 	moves      int             // how often a server has named another one
+}
+
+// ranking keeps the orders of servers that were computed from one table: computing one takes a microsecond. It may be used by several
+// goroutines at once.
+type ranking struct {
+	mu     sync.Mutex // guards the fields below
+	table  *fleet.Table
+	orders map[poolIn][]*fleet.Server
+}
+
+// of returns the order of the servers of a colo for a pool; see [rankServers].
+func (r *ranking) of(t *fleet.Table, at poolIn) []*fleet.Server {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.table != t {
+		r.table, r.orders = t, map[poolIn][]*fleet.Server{}
+	}
+	order, ok := r.orders[at]
+	if !ok {
+		order = rankServers(t, at.pool, at.colo)
+		r.orders[at] = order
+	}
+	return order
 }
 
 // rankServers returns the order in which a request for a pool asks the active servers of a colo: the home, its successors, and then those

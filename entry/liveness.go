@@ -47,6 +47,8 @@ type liveness struct {
 	markDead func(keys ...string)
 	timings  livenessTimings
 
+	anySilent atomic.Bool // so that a request need not ask for each server while all are well
+
 	mu      sync.Mutex // guards the fields below
 	swept   time.Time
 	known   *fleet.Table // by which expired is computed
@@ -90,8 +92,7 @@ func (l *liveness) watch(ctx context.Context, s *fleet.Server, began time.Time, 
 	u := l.begin(s, began, cancel)
 	defer l.end(u, false) // after a panic
 	answer, err := do(ctx)
-	var noVerdict *peer.NoVerdictError
-	givenUp := l.end(u, err == nil || errors.As(err, &noVerdict))
+	givenUp := l.end(u, err == nil || isAnswered(err))
 	if err != nil {
 		cancel(nil)
 		return nil, err
@@ -111,6 +112,12 @@ func (l *liveness) watch(ctx context.Context, s *fleet.Server, began time.Time, 
 		answer.OnChunk = u.server.hear
 	}
 	return answer, nil
+}
+
+// isAnswered reports whether an attempt that failed was answered.
+func isAnswered(err error) bool {
+	var noVerdict *peer.NoVerdictError
+	return errors.As(err, &noVerdict)
 }
 
 // begin notes an attempt that began now.
@@ -156,6 +163,9 @@ func (w *watchedServer) hear() {
 
 // isSilent reports whether a server has shown no sign of life lately.
 func (l *liveness) isSilent(s *fleet.Server) bool {
+	if !l.anySilent.Load() {
+		return false
+	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	w := l.servers[processOf(s)]

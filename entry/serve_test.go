@@ -35,14 +35,14 @@ func startEntryBy(t *testing.T, table func() *fleet.Table) (url string, metrics 
 }
 
 // startEntryWith is startEntry with some of its own, and events in a directory.
-func startEntryWith(t *testing.T, c Config, events string) (url string, e *Entry) {
+func startEntryWith(t testing.TB, c Config, events string) (url string, e *Entry) {
 	t.Helper()
 	c.Open = true
 	return runEntry(t, c, events)
 }
 
 // runEntry is startEntryWith for an entry that need not be open.
-func runEntry(t *testing.T, c Config, events string) (url string, e *Entry) {
+func runEntry(t testing.TB, c Config, events string) (url string, e *Entry) {
 	t.Helper()
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
@@ -91,7 +91,7 @@ func retries(t *testing.T, metrics *metrics.Registry) float64 {
 	return 0
 }
 
-func tableOf(t *testing.T, documents string) *fleet.Table {
+func tableOf(t testing.TB, documents string) *fleet.Table {
 	t.Helper()
 	split, err := document.SplitFile([]byte(documents))
 	if err != nil {

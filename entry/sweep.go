@@ -13,6 +13,7 @@ func (l *liveness) sweep(now time.Time) (ask []*watchedServer) {
 		l.startAgainLocked(now) // this process was stopped, or is short of processor time: the silence was its own
 	}
 	l.swept = now
+	anySilent := false
 	for _, w := range l.servers {
 		if w.heard.Swap(false) {
 			w.alive(now)
@@ -22,7 +23,9 @@ func (l *liveness) sweep(now time.Time) (ask []*watchedServer) {
 			w.asking, w.askedAt = true, now
 			ask = append(ask, w)
 		}
+		anySilent = anySilent || w.silent
 	}
+	l.anySilent.Store(anySilent)
 	l.mu.Unlock()
 	for _, u := range silent {
 		u.cancel(errSilent)

@@ -1,0 +1,130 @@
+package entry
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"net"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/valyala/fasthttp"
+
+	"colonnade/fleet"
+	"colonnade/forwarding/hop"
+	"colonnade/forwarding/peer"
+)
+
+// benchColo is the documents of a model and of a colo of n servers, all of them one HTTP server that serves each request.
+func benchColo(b *testing.B, n int) string {
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		b.Fatal(err)
+	}
+	s := &fasthttp.Server{CloseOnShutdown: true, Handler: func(rc *fasthttp.RequestCtx) {
+		rc.Response.Header.Set(hop.HeaderAttempts, "1")
+		rc.SetContentType("application/json")
+		rc.SetBodyString(`{"choices":[{"message":{"role":"assistant","content":"` + strings.Repeat("word ", 200) + `"}}]}`)
+	}}
+	var serving sync.WaitGroup
+	serving.Go(func() { _ = s.Serve(ln) })
+	b.Cleanup(func() {
+		_ = s.Shutdown()
+		serving.Wait()
+	})
+	documents := "key: models/m\n---\nkey: colos/ams\nregion: eu\n"
+	for i := range n {
+		documents += fmt.Sprintf("---\nkey: servers/ams/ams-%d\naddress: %s\nboot: x\nprotocol: {min: 1, max: 3}\n", i+1, ln.Addr())
+	}
+	return documents
+}
+
+// serversOf returns a table with n servers in one colo.
+func serversOf(t testing.TB, documents string, n int) *fleet.Table {
+	t.Helper()
+	table := tableOf(t, documents)
+	if len(table.Servers("ams")) != n {
+		t.Skip("in this version a colo has one server")
+	}
+	return table
+}
+
+// BenchmarkServersOfAColo is what several servers of a colo add to a request: their order, and the watch for a sign of life.
+func BenchmarkServersOfAColo(b *testing.B) {
+	for _, n := range []int{1, 3, 20} {
+		b.Run(fmt.Sprint(n), func(b *testing.B) {
+			table := serversOf(b, benchColo(b, n), n)
+			l := newLiveness(tableFunc(table), nil, nil)
+			var orders ranking
+			answer := &peer.Answer{}
+			do := func(context.Context) (*peer.Answer, error) { return answer, nil }
+			b.ReportAllocs()
+			for b.Loop() {
+				ctx, cancel := context.WithCancelCause(context.Background()) // every request has one
+				tr := newAttempts([]candidate{{Colo: table.Colos()[0]}}, func(colo string) []*fleet.Server { return orders.of(table, poolIn{"m", colo}) },
+					queueDefault, fleet.Retry{Errors: 2, OutOfCapacity: 4})
+				at, _ := tr.next()
+				if tr.mayLose(at, 3) {
+					_, _ = l.watch(ctx, at.server(), time.Time{}, do)
+				}
+				cancel(nil)
+			}
+		})
+	}
+}
+
+// BenchmarkPlainRequest sends requests to an entry with one server and to one with three, in turns, and reports the processor time of each.
+func BenchmarkPlainRequest(b *testing.B) {
+	const clients, block = 16, 64
+	var urls [2]string
+	for i, n := range []int{1, 3} {
+		urls[i], _ = startEntryWith(b, Config{Table: tableFunc(serversOf(b, benchColo(b, n), n)), Logger: slog.New(slog.DiscardHandler)}, b.TempDir())
+	}
+	client := &fasthttp.Client{Dial: func(address string) (net.Conn, error) { return net.Dial("tcp", address) }}
+	b.Cleanup(client.CloseIdleConnections)
+	send := func(url string) {
+		var all sync.WaitGroup
+		for range clients {
+			all.Go(func() {
+				request, response := fasthttp.AcquireRequest(), fasthttp.AcquireResponse()
+				defer fasthttp.ReleaseRequest(request)
+				defer fasthttp.ReleaseResponse(response)
+				request.SetRequestURI(url + "/v1/chat/completions")
+				request.Header.SetMethod("POST")
+				request.Header.SetContentType("application/json")
+				request.SetBodyString(`{"model":"m","messages":[{"role":"user","content":"` + strings.Repeat("a", 950) + `"}]}`)
+				for range block {
+					if err := client.Do(request, response); err != nil || response.StatusCode() != 200 {
+						b.Errorf("%d %v %.200q", response.StatusCode(), err, response.Body())
+						return
+					}
+				}
+			})
+		}
+		all.Wait()
+	}
+	var used [2]time.Duration
+	rounds := 0
+	for b.Loop() {
+		for i, url := range urls {
+			before := processorTime()
+			send(url)
+			used[i] += processorTime() - before
+		}
+		rounds++
+	}
+	per := func(d time.Duration) float64 { return float64(d.Microseconds()) / float64(rounds*clients*block) }
+	b.ReportMetric(0, "ns/op")
+	b.ReportMetric(per(used[0]), "one-cpu-µs/req")
+	b.ReportMetric(per(used[1]), "three-cpu-µs/req")
+	b.ReportMetric(per(used[1])/per(used[0]), "cpu-ratio")
+}
+
+func processorTime() time.Duration {
+	var u syscall.Rusage
+	_ = syscall.Getrusage(syscall.RUSAGE_SELF, &u)
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
+}
