@@ -5,5 +5,10 @@
 // With the permit it goes to that engine, and the answer is relayed as it comes. The permit lives exactly as long as the exchange with
 // the engine: it is bound to the answer's end, through the hooks of [peer.Answer], since a stream is relayed after Do has returned.
 //
+// A colo may have several servers. Each pool has its home at one of them, which alone grants permits for it. Another server answers with the
+// verdict moved, which names the home, unless the home did not answer the entry: then the request waits until this server is the home, or
+// hears it again. Servers ask each other about their processes on the peer listener ([hop.PathOwned]); that is no request, and is answered
+// whatever else the server does.
+//
 // A WebSocket is a request with a handshake instead of a body. Once the engine has switched protocols, the permit is bound to the session.
 package colo
