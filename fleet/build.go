@@ -90,15 +90,14 @@ func (t *Table) addServer(s *Server) {
 	t.servers[s.Colo] = []*Server{s}
 }
 
-// WithAbsent returns the table with the documents that stay in force although the store lacks them, by key, sorted: those whose
-// deletion is pending, and those whose leases expired.
-func (t *Table) WithAbsent(pendingDeletions, expiredLeases []string) *Table {
+// WithStoreState returns the table with what is known of the store. Servers whose leases expired are not registered.
+func (t *Table) WithStoreState(s StoreState) *Table {
 	next := *t
-	next.PendingDeletions, next.ExpiredLeases = pendingDeletions, expiredLeases
+	next.StoreState = s
 	next.registered = maps.Clone(t.registered)
 	for colo, servers := range next.registered {
-		next.registered[colo] = slices.DeleteFunc(slices.Clone(servers), func(s *Server) bool {
-			_, expired := slices.BinarySearch(expiredLeases, KindServer.Key(s.Colo, s.Node))
+		next.registered[colo] = slices.DeleteFunc(slices.Clone(servers), func(server *Server) bool {
+			_, expired := slices.BinarySearch(s.ExpiredLeases, KindServer.Key(server.Colo, server.Node))
 			return expired
 		})
 	}

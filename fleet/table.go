@@ -3,11 +3,10 @@ package fleet
 // Table is everything that a node knows of the fleet, resolved. It is immutable, and so is everything that its methods
 // return; build one with [NewTable].
 type Table struct {
-	Revision         int64       // of the newest change in it
-	Rejected         []Rejection // sorted by key
-	Conflicts        []Conflict  // sorted by loser
-	PendingDeletions []string    // keys of documents that vanished from the store, and stay in force until that is confirmed; sorted
-	ExpiredLeases    []string    // keys of documents whose leases expired, and that stay in force for a while; sorted
+	Revision  int64       // of the newest change in it
+	Rejected  []Rejection // sorted by key
+	Conflicts []Conflict  // sorted by loser
+	StoreState
 
 	models         map[string]*Model
 	aliases        map[string]*Model
@@ -18,7 +17,7 @@ type Table struct {
 	colos          map[string]*Colo
 	coloList       []*Colo
 	servers        map[string][]*Server
-	registered     map[string][]*Server
+	registered     map[string][]*Server // those whose leases have not expired
 	endpoints      map[string]coloEndpoints
 	accounts       map[string]*Account
 	accountList    []*Account
@@ -28,6 +27,14 @@ type Table struct {
 	origins        []string
 	maxBody        Bytes // the largest of any model
 	deletions      *Deletions
+}
+
+// StoreState is what a table knows of the store beside its documents.
+type StoreState struct {
+	PendingDeletions []string         // keys of documents that vanished from the store, and stay in force until that is confirmed; sorted
+	ExpiredLeases    []string         // keys of documents whose leases expired, and that stay in force for a while; sorted
+	Listed           int64            // revision of the last list of all documents: the table lacks nothing up to there
+	ServersChanged   map[string]int64 // by colo, see [Table.ServersRevision]
 }
 
 // Conflict is an alias, URL, colo or hash that two documents claim.
@@ -101,6 +108,10 @@ func (t *Table) Servers(colo string) []*Server { return t.servers[colo] }
 
 // Registered returns the servers of a colo whose leases have not expired, and those that were put by hand, sorted by node.
 func (t *Table) Registered(colo string) []*Server { return t.registered[colo] }
+
+// ServersRevision returns the newest revision of the store at which a document of a server of the colo is known to have been put
+// or deleted, by an operator, a server or the end of a lease; 0 = none is known.
+func (t *Table) ServersRevision(colo string) int64 { return t.ServersChanged[colo] }
 
 // Endpoints returns the endpoints of a pool in a colo, sorted by ID.
 func (t *Table) Endpoints(colo, pool string) []*Endpoint { return t.endpoints[colo].byPool[pool] }

@@ -72,6 +72,32 @@ func TestOneServerForEachColo(t *testing.T) {
 	}
 }
 
+// All servers of a colo are registered, sorted by node, but those whose leases have expired.
+func TestRegisteredServers(t *testing.T) {
+	table := tableOf(t,
+		"servers/ams/b", "{address: 'h:1', boot: b, state: draining}",
+		"servers/ams/c", "{address: 'h:3', boot: b}",
+		"servers/ams/a", "{address: 'h:2', boot: b}",
+		"servers/fra/a", "{address: 'h:4', boot: b}",
+	)
+	f := func(table *fleet.Table, colo string, want ...string) {
+		t.Helper()
+		if got := names(table.Registered(colo), func(s *fleet.Server) string { return s.Node }); !reflect.DeepEqual(got, want) {
+			t.Errorf("registered in %s: %q, want %q", colo, got, want)
+		}
+	}
+	f(table, "ams", "a", "b", "c")
+	expired := table.WithStoreState(fleet.StoreState{
+		ExpiredLeases: []string{"servers/ams/b", "servers/fra/a"}, Listed: 7, ServersChanged: map[string]int64{"ams": 5},
+	})
+	f(expired, "ams", "a", "c")
+	f(expired, "fra")
+	f(table, "ams", "a", "b", "c")
+	if expired.Listed != 7 || expired.ServersRevision("ams") != 5 || expired.ServersRevision("fra") != 0 {
+		t.Errorf("listed at %d, servers changed at %d", expired.Listed, expired.ServersRevision("ams"))
+	}
+}
+
 func TestListsAreSorted(t *testing.T) {
 	table := tableOf(t,
 		"models/z", "pool: late", "models/a", "{}", "models/m/n", "pool: early",

@@ -47,6 +47,11 @@ func (s *documentState) releaseConfirmed(confirmed int64) {
 // clampRevision lowers the revisions at which documents were noticed to be gone to that of the store. A store that was
 // restored to an older revision counts on from there, and no confirmation would ever reach the higher ones.
 func (s *documentState) clampRevision(revision int64) {
+	for colo, changed := range s.serversChanged {
+		if changed > revision {
+			s.serversChanged[colo], s.changed = revision, true
+		}
+	}
 	for key := range s.absent {
 		if k := s.known[key]; k.goneAt > revision {
 			k.goneAt, s.changed = revision, true

@@ -25,6 +25,10 @@ type documentState struct {
 	published bool                     // a table was published, so a document that vanishes was in force
 	expiry    time.Time                // of the first server whose lease expired, as of the last table; zero = none
 	changed   bool                     // since the last table
+
+	probesServers  bool             // see [Config]
+	listed         int64            // revision of the last list
+	serversChanged map[string]int64 // by colo, see [fleet.Table.ServersRevision]
 }
 
 // knownDocument is what is known of one key.
@@ -55,6 +59,7 @@ func newDocumentState(logger *slog.Logger) *documentState {
 	return &documentState{
 		logger: logger, limiter: logLimiter{subjects: map[string]*limitedSubject{}}, docs: document.NewSet(),
 		known: map[string]knownDocument{}, absent: map[string]absence{}, gone: map[string]knownDocument{}, changed: true,
+		serversChanged: map[string]int64{},
 	}
 }
 
@@ -77,6 +82,15 @@ func (s *documentState) put(d Stored, now time.Time) {
 		s.docs.Reclaim(d.Key, 0)
 	}
 	s.set(d.Key, k)
+}
+
+// noteRevision notes that a document was put or deleted at a revision. The revision of servers is a reason for a table: nodes
+// compare it.
+func (s *documentState) noteRevision(key string, revision int64) {
+	rest, isServer := strings.CutPrefix(key, string(fleet.KindServer)+"/")
+	if colo, _, _ := strings.Cut(rest, "/"); isServer && revision > s.serversChanged[colo] {
+		s.serversChanged[colo], s.changed = revision, true
+	}
 }
 
 // restore takes a document from the file of an earlier run. If it is bad by now, it has no last good version.
@@ -189,7 +203,10 @@ func (s *documentState) table(now time.Time) *fleet.Table {
 		t = s.docs.Table()
 	}
 	s.changed, s.published, s.expiry = false, true, s.firstExpiry()
-	return t.WithAbsent(s.absentKeys(deletionPending), s.absentKeys(leaseExpired))
+	return t.WithStoreState(fleet.StoreState{
+		PendingDeletions: s.absentKeys(deletionPending), ExpiredLeases: s.absentKeys(leaseExpired),
+		Listed: s.listed, ServersChanged: maps.Clone(s.serversChanged),
+	})
 }
 
 // settleDeletions decides which of the operators' deletions are held back.

@@ -29,9 +29,11 @@ func (s *documentState) mayBeAlive(key string, k knownDocument) bool {
 // keepExpired keeps a document in force whose lease expired.
 func (s *documentState) keepExpired(key string, k knownDocument, now time.Time) {
 	s.keep(key, k, leaseExpired)
-	until := "for " + serverGrace.String()
-	if kindOf(key) == fleet.KindEndpoint {
-		until = "while its health check succeeds"
+	until := "while its health check succeeds"
+	if kindOf(key) == fleet.KindServer {
+		if until = "for " + serverGrace.String(); s.probesServers {
+			until = "while it answers"
+		}
 	}
 	s.warn(now, "leased document gone from etcd; it stays in force", key, "key", key, "revision", k.goneAt, "stays", until)
 }
@@ -57,7 +59,7 @@ func (s *documentState) reasonToDrop(key string, t *fleet.Table, now time.Time) 
 	switch {
 	case s.isReplaced(key, t):
 		return "another server of its colo is active"
-	case now.Sub(s.known[key].goneSince) >= serverGrace:
+	case !s.probesServers && now.Sub(s.known[key].goneSince) >= serverGrace:
 		return "it did not register again"
 	}
 	return ""
@@ -107,7 +109,7 @@ func (s *documentState) logAndDrop(key, reason string, now time.Time) {
 func (s *documentState) dropDead(keys []string, now time.Time) {
 	for _, key := range keys {
 		if s.known[key].absence == leaseExpired {
-			s.logAndDrop(key, "its health check fails", now)
+			s.logAndDrop(key, "it does not answer", now)
 		}
 	}
 }
@@ -124,6 +126,9 @@ func (s *documentState) restartGrace(now time.Time) {
 
 // firstExpiry returns when the first server whose lease expired is due to be dropped; zero if there is none.
 func (s *documentState) firstExpiry() (first time.Time) {
+	if s.probesServers {
+		return time.Time{}
+	}
 	for key, why := range s.absent {
 		end := s.known[key].goneSince.Add(serverGrace)
 		if why == leaseExpired && kindOf(key) == fleet.KindServer && (first.IsZero() || end.Before(first)) {

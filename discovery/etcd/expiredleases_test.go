@@ -163,3 +163,63 @@ func TestEndpointIsReplacedByItsURL(t *testing.T) {
 	f("a")
 	f("z")
 }
+
+// A server that the node asks whether it lives stays until it is marked dead, and is not registered meanwhile.
+func TestProbedServerStaysUntilMarkedDead(t *testing.T) {
+	s := newStateTest(t)
+	s.probesServers = true
+	wantRegistered := func(want ...string) {
+		t.Helper()
+		var got []string
+		for _, server := range s.after(0).Registered("ams") {
+			got = append(got, server.Node)
+		}
+		s.want("registered servers", got, want)
+	}
+	s.write("servers/ams/a", activeServer, true)
+	wantRegistered("a")
+	s.erase("servers/ams/a")
+	s.wantServers(10*serverGrace, "a")
+	wantRegistered()
+	if !s.expiry.IsZero() {
+		t.Error("the server expires")
+	}
+	s.write("servers/ams/a", activeServer, true)
+	s.dropDead([]string{"servers/ams/a"}, s.now)
+	wantRegistered("a") // it has a lease again
+	s.erase("servers/ams/a")
+	wantRegistered()
+	s.dropDead([]string{"servers/ams/a"}, s.now)
+	s.wantServers(0)
+}
+
+// Each change of a server's document counts as a change of its colo's servers, also one that changes nothing else.
+func TestRevisionOfServers(t *testing.T) {
+	s := newStateTest(t)
+	want := func(colo string, want int64) {
+		t.Helper()
+		if got := s.after(0).ServersRevision(colo); got != want {
+			t.Errorf("the servers of %s have changed at %d, want %d", colo, got, want)
+		}
+	}
+	write := func(key string) int64 {
+		revision := s.write(key, activeServer, true)
+		s.noteRevision(key, revision)
+		return revision
+	}
+	want("ams", 0)
+	ams := write("servers/ams/a")
+	fra := write("servers/fra/a")
+	s.noteRevision("models/ams/x", 99)
+	want("ams", ams)
+	want("fra", fra)
+	again := write("servers/ams/a")
+	if !s.due(s.now) {
+		t.Error("no table is due")
+	}
+	want("ams", again)
+	s.noteRevision("servers/ams/a", s.erase("servers/ams/a"))
+	want("ams", again+1)
+	s.clampRevision(2)
+	want("ams", 2)
+}

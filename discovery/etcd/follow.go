@@ -224,6 +224,7 @@ func (f *follower) apply(events []bufferedEvent) {
 			d := Stored{Key: key, Value: event.Kv.Value, Revision: event.Kv.ModRevision, Created: event.Kv.CreateRevision, Leased: event.Kv.Lease != 0}
 			f.watcher.documents.put(d, now)
 		}
+		f.watcher.documents.noteRevision(key, event.Kv.ModRevision)
 	}
 	if len(events) > 0 && f.watcher.documents.changed { // a watch begins with events that change nothing
 		f.watcher.pacer.change(now)

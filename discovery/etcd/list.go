@@ -116,8 +116,10 @@ func (w *Watcher) list(ctx context.Context) (int64, error) {
 	}
 	for _, d := range w.documents.inClaimOrder(listed) {
 		w.documents.put(d, now)
+		w.documents.noteRevision(d.Key, d.Revision)
 	}
 	w.documents.clampRevision(revision)
+	w.documents.listed = revision
 	missing := w.documents.missing(listed)
 	confirmed, err := w.deletedWhenConfirmed(ctx, missing)
 	if err != nil {

@@ -34,7 +34,10 @@ type Config struct {
 	// WatchTimeout is how long a watch may be silent. A third of it bounds each call, and a thirtieth how long one watch
 	// waits for another. 0 = 15 s.
 	WatchTimeout time.Duration
-	Logger       *slog.Logger
+	// ProbesServers says that the node asks servers whose leases expired whether they live, and calls [Watcher.MarkDead]: they stay
+	// in force until then.
+	ProbesServers bool
+	Logger        *slog.Logger
 }
 
 // Watcher keeps a table of the documents in etcd. Its methods may be called at any time, also while Run runs.
@@ -85,6 +88,7 @@ func NewWatcher(c Config) *Watcher {
 		changed:     make(chan struct{}),
 		lastContact: time.Now(),
 	}
+	w.documents.probesServers = c.ProbesServers
 	w.table.Store(w.documents.docs.Table())
 	return w
 }
