@@ -142,7 +142,8 @@ type contention struct {
 	startRevision int64 // at which we first looked, or last had the place; 0 = neither yet
 	lease         int64 // of the holder
 	since         time.Time
-	secondsLeft   int64 // of its lease, when last seen
+	secondsLeft   int64     // of its lease, rounded down, when it was seen first, or to be renewed
+	seen          time.Time // when that was answered
 	renewals      int
 }
 
@@ -158,28 +159,32 @@ func (c *contention) observe(ctx context.Context, l *Lease, there *clientv3.GetR
 	}
 	ctx, cancel := context.WithTimeout(ctx, l.callTimeout())
 	defer cancel()
+	asked := time.Now()
 	answer, err := l.r.Client.TimeToLive(ctx, clientv3.LeaseID(holder.Lease))
 	if err != nil {
 		return fmt.Errorf("cannot see how long the lease of %s lasts: %w", holder.Key, err)
 	}
 	if holder.Lease != c.lease {
-		*c = contention{startRevision: c.startRevision, lease: holder.Lease, since: time.Now(), secondsLeft: answer.TTL}
+		now := time.Now()
+		*c = contention{startRevision: c.startRevision, lease: holder.Lease, since: now, secondsLeft: answer.TTL, seen: now}
 		l.r.Logger.Info("waiting for the lease of an earlier node", "key", string(holder.Key), "seconds", answer.TTL)
 	}
-	if c.holderLives(answer) {
+	if c.holderLives(answer, asked) {
 		return newTakenError(l.r, holder)
 	}
 	return nil
 }
 
-func (c *contention) holderLives(answer *clientv3.LeaseTimeToLiveResponse) bool {
+// holderLives takes the answer to a call that began at asked. A lease that is renewed each second always has as many whole
+// seconds left; one that is not renewed loses a second each second.
+func (c *contention) holderLives(answer *clientv3.LeaseTimeToLiveResponse, asked time.Time) bool {
 	if answer.GrantedTTL == 0 { // it expired after the key was read
 		return false
 	}
-	if answer.TTL > c.secondsLeft {
+	if notRenewed := float64(c.secondsLeft+1) - asked.Sub(c.seen).Seconds(); float64(answer.TTL) > notRenewed {
 		c.renewals++
+		c.secondsLeft, c.seen = answer.TTL, time.Now()
 	}
-	c.secondsLeft = answer.TTL
 	granted := time.Duration(answer.GrantedTTL) * time.Second
 	return c.renewals >= 2 || time.Since(c.since) > granted*3/2+time.Second
 }

@@ -97,16 +97,17 @@ func TestRegistrationIsKept(t *testing.T) {
 // awaitRenewals waits until a lease was renewed so many times: five times in each TTL.
 func (s *store) awaitRenewals(lease int64, times int) {
 	s.t.Helper()
-	left := int64(0)
+	left, seen := int64(0), time.Now()
 	testkit.WaitFor(s.t, "renewals", func() bool {
+		asked := time.Now()
 		answer, err := s.client.TimeToLive(s.ctx(), clientv3.LeaseID(lease))
 		if err != nil || answer.TTL <= 0 {
 			s.t.Fatalf("the lease: %+v, %v", answer, err)
 		}
-		if answer.TTL > left {
+		if float64(answer.TTL) > float64(left+1)-asked.Sub(seen).Seconds() { // what is left is rounded down
 			times--
+			left, seen = answer.TTL, time.Now()
 		}
-		left = answer.TTL
 		return times < 0
 	})
 }

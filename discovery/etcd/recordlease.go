@@ -94,16 +94,19 @@ func (r *Records) own() (ownState, bool) {
 // verify reports whether the own record, as it was found by a call that began with s, is one that was put; not if it was put
 // during the call, and is to be looked at again. Otherwise the error is ErrRecordLost.
 func (r *Records) verify(s *ownState, there *storedRecord) (isOwn bool, err error) {
+	isOwn, changed := r.isOwn(s, there)
+	if !isOwn && !changed {
+		r.lose()
+		return false, ErrRecordLost
+	}
+	return isOwn, nil
+}
+
+func (r *Records) isOwn(s *ownState, there *storedRecord) (isOwn, changed bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if _, isOwn := r.ownLocked(there); isOwn {
-		return true, nil
-	}
-	if r.standing.revision() != s.standing.revision() {
-		return false, nil
-	}
-	r.loseLocked()
-	return false, ErrRecordLost
+	_, isOwn = r.ownLocked(there)
+	return isOwn, r.standing.revision() != s.standing.revision()
 }
 
 // leave removes the registration of a process that grants nothing any more. Its record goes too, unless it still holds

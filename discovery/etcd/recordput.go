@@ -3,8 +3,10 @@ package etcd
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 
+	"go.etcd.io/etcd/api/v3/mvccpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"colonnade/homes"
@@ -174,14 +176,21 @@ func (r *Records) resolve(ctx context.Context, registered int64, s ownState) err
 // adopt takes the own record as it stands, if it is as put last or as one of the unresolved puts would have it.
 func (r *Records) adopt(registered int64, answer *clientv3.TxnResponse) error {
 	server, there := found(answer)
+	err := r.adoptRecord(registered, server, &there)
+	if errors.Is(err, ErrRecordLost) {
+		r.lose()
+	}
+	return err
+}
+
+func (r *Records) adoptRecord(registered int64, server *mvccpb.KeyValue, there *storedRecord) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.registered != registered || server == nil || server.Lease != int64(r.lease) {
 		return ErrNotRegistered
 	}
-	own, ok := r.ownLocked(&there)
+	own, ok := r.ownLocked(there)
 	if !ok {
-		r.loseLocked()
 		return ErrRecordLost
 	}
 	if own.revision() != r.standing.revision() { // another revision: none of the others can take place any more
@@ -204,9 +213,8 @@ func (r *Records) ownLocked(there *storedRecord) (storedRecord, bool) {
 	return storedRecord{}, false
 }
 
-// loseLocked notes that the own record is not as it was put. That may be because the store was restored.
-func (r *Records) loseLocked() {
-	r.forgotten, r.restored = true, true
-	signal(r.lost)
-	signal(r.relist)
+// lose notes that the own record is not as it was put. That may be because the store was restored.
+func (r *Records) lose() {
+	r.Forget()
+	r.noteRestored()
 }

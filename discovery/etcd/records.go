@@ -33,7 +33,12 @@ type RecordsConfig struct {
 	// OnRegistered is called when the process is registered, for the first time or again, before the fence is confirmed: its
 	// record owns nothing as of that revision. It must not call the Lease or the Records.
 	OnRegistered func(revision int64)
-	Logger       *slog.Logger
+	// OnRestored is called when the store was restored to an older revision, or may have been: before the call returns, or calls
+	// OnRegistered or Observe, that noticed it. It must not call the Lease or the Records. nil = nothing is called.
+	OnRestored func()
+	// Seen is a revision of the store that an earlier process of the node saw; 0 = none is known.
+	Seen   int64
+	Logger *slog.Logger
 	// WatchTimeout is how long the watch may be silent. A third of it bounds each call. 0 = 5 s.
 	WatchTimeout time.Duration
 }
@@ -87,7 +92,7 @@ func NewRecords(c RecordsConfig) *Records {
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
 	}
-	return &Records{config: c, relist: make(chan struct{}, 1), lost: make(chan struct{}, 1)}
+	return &Records{config: c, newest: c.Seen, relist: make(chan struct{}, 1), lost: make(chan struct{}, 1)}
 }
 
 // Forget makes the own record count as lost: the process registers again.
@@ -189,12 +194,29 @@ func (r *Records) unchanged(p homes.Process, s *storedRecord) []clientv3.Cmp {
 // sawRevision takes the store's revision from an answer; before is the newest one when the call began. A lower one is that of
 // a store that was restored.
 func (r *Records) sawRevision(before, revision int64) {
+	if r.advance(before, revision) {
+		r.noteRestored()
+	}
+}
+
+func (r *Records) advance(before, revision int64) (restored bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if revision >= before {
 		r.newest = max(r.newest, revision)
-		return
+		return false
 	}
-	r.newest, r.restored = revision, true
+	r.newest = revision
+	return true
+}
+
+// noteRestored notes that the store was restored, or may have been.
+func (r *Records) noteRestored() {
+	r.mu.Lock()
+	r.restored = true
+	r.mu.Unlock()
 	signal(r.relist)
+	if r.config.OnRestored != nil {
+		r.config.OnRestored()
+	}
 }

@@ -2,6 +2,7 @@ package etcd_test
 
 import (
 	"slices"
+	"sync/atomic"
 	"sync"
 	"testing"
 	"time"
@@ -212,4 +213,22 @@ func TestRecordsOfRestoredStore(t *testing.T) {
 		})
 	}
 	c.sees(c.self, map[string]int{}, map[string]int{})
+}
+
+// A process whose predecessor saw a later revision starts with a list of a restored store, and learns that first.
+func TestRecordsOfStoreRestoredBeforeStart(t *testing.T) {
+	s := start(t)
+	var restored atomic.Int64
+	c := s.serverWith("a", etcd.RecordsConfig{Client: s.client, WatchTimeout: testkit.Timeout, Seen: 1 << 40, OnRestored: func() { restored.Add(1) }})
+	s.register(c.r)
+	if restored.Load() != 1 {
+		t.Errorf("a store that was restored is reported %d times", restored.Load())
+	}
+	run(t, c.Run)
+	testkit.WaitFor(t, "a list", func() bool { _, revision := c.view(); return revision > 0 })
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if first := c.changes[0]; !first.Listed || !first.Restored || restored.Load() != 1 {
+		t.Errorf("the first change is %+v, reported %d times", first, restored.Load())
+	}
 }
