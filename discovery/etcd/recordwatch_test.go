@@ -2,8 +2,8 @@ package etcd_test
 
 import (
 	"slices"
-	"sync/atomic"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
