@@ -32,6 +32,7 @@ type Node struct {
 	host  *host           // nil: it shares the loopback interface
 
 	draining bool // and not started again since
+	paused   bool
 }
 
 // startNode starts an entry or a colo server with a data directory of its own.
@@ -59,7 +60,7 @@ func (f *Fleet) startNode(binary, name string, args ...string) *Node {
 // Start starts the process, also after it has ended.
 func (n *Node) Start() {
 	n.fleet.T.Helper()
-	n.draining = false
+	n.draining, n.paused = false, false
 	n.Process = testkit.Start(n.fleet.T, exec.Command(n.run[0], n.run[1:]...))
 }
 
@@ -67,10 +68,19 @@ func (n *Node) Start() {
 func (n *Node) Kill() { _ = n.Stop(syscall.SIGKILL) }
 
 // Pause stops the process (SIGSTOP): its connections stay open, new ones are accepted, and it answers nothing.
-func (n *Node) Pause() { n.send(syscall.SIGSTOP) }
+func (n *Node) Pause() {
+	n.paused = true
+	n.send(syscall.SIGSTOP)
+}
 
 // Resume continues the process after Pause.
-func (n *Node) Resume() { n.send(syscall.SIGCONT) }
+func (n *Node) Resume() {
+	n.paused = false
+	n.send(syscall.SIGCONT)
+}
+
+// Paused reports whether the process is stopped.
+func (n *Node) Paused() bool { return n.paused }
 
 // Terminate asks the process to drain and to end (SIGTERM), and does not wait.
 func (n *Node) Terminate() {

@@ -1,0 +1,112 @@
+package siblings_test
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"colonnade/internal/proctest"
+	"colonnade/internal/testkit"
+)
+
+// ask sends a short request for a model through an entry, and fails the test unless it is served.
+func ask(t *testing.T, entry *proctest.Node, model string) {
+	t.Helper()
+	body := fmt.Sprintf(`{"model":%q,"max_tokens":2,"messages":[]}`, model)
+	if status, _, text := testkit.Post("http://"+entry.Address+"/v1/chat/completions", body); status != http.StatusOK {
+		t.Errorf("%s: %s got %d %s", entry.Name, model, status, text)
+	}
+}
+
+// An entry that is cut off from etcd, and so has an old table, finds the homes of pools: by what other servers answer while one
+// drains, and past the ports of those that have ended or were started again.
+func TestStaleEntry(t *testing.T) {
+	t.Parallel()
+	requireSiblings(t)
+	s := &stage{Fleet: proctest.Start(t, proctest.Config{Servers: servers, Entries: 2, Pools: 3, Drain: 4 * time.Second})}
+	load := s.Drive(proctest.LoadConfig{Clients: map[proctest.Kind]int{proctest.Plain: 4, proctest.Streamed: 4, proctest.Long: 2}, LongTokens: 100})
+	load.WaitServed(t, 2)
+	s.Entries[1].CutEtcd()
+	home := s.home()
+	home.Terminate()
+	load.WaitServed(t, 5)
+	testkit.WaitFor(t, "the server to end", home.Ended)
+	load.WaitServed(t, 5)
+	home.Start()
+	home.WaitReady()
+	load.WaitServed(t, 5)
+	s.Entries[1].HealEtcd()
+	s.WaitReady()
+	results := load.Stop()
+	results.Check(t)
+	s.CheckRest()
+	s.CheckPeaks()
+	s.End(results)
+}
+
+// A request is served although it is moved twice: an entry with an old table sends it to a server that drains, whose own table
+// is too old to know that the next one drains, too.
+func TestMovedTwice(t *testing.T) {
+	t.Parallel()
+	requireSiblings(t)
+	s := &stage{Fleet: proctest.Start(t, proctest.Config{Servers: servers, Entries: 2, Drain: 20 * time.Second, ITL: 20 * time.Millisecond})}
+	pool := s.Pools()[0]
+	ranked := rank(pool, s.running())
+	first, second := s.Server(ranked[0]), s.Server(ranked[1])
+
+	streams := s.Drive(proctest.LoadConfig{Clients: map[proctest.Kind]int{proctest.Long: 1}, LongTokens: 400}) // keep it from ending
+	testkit.WaitFor(t, "a stream to run", func() bool { return s.Engines[0].Stats().Running == 1 })
+	s.Entries[1].CutEtcd()
+	first.Terminate()
+	waitServers(t, s.Entries[0], servers-1)
+	waitServers(t, second, servers-1)
+	testkit.WaitFor(t, "the second server to grant", func() bool { ask(t, s.Entries[0], pool); return s.served()[second.Name] > 0 })
+	first.CutEtcd()
+
+	more := s.Drive(proctest.LoadConfig{Clients: map[proctest.Kind]int{proctest.Long: 1}, LongTokens: 300})
+	testkit.WaitFor(t, "a stream to run", func() bool { return s.Engines[0].Stats().Running == 2 })
+	second.Terminate()
+	waitServers(t, s.Entries[0], servers-2)
+	for range 5 {
+		ask(t, s.Entries[1], pool)
+	}
+	if first.Ended() || second.Ended() {
+		t.Error("a server ended before the requests were sent")
+	}
+	first.HealEtcd()
+	s.Entries[1].HealEtcd()
+	results := append(streams.Stop(), more.Stop()...)
+	results.Check(t)
+	s.Settle()
+	s.CheckPeaks()
+}
+
+// waitServers waits until a node knows so many active servers.
+func waitServers(t *testing.T, n *proctest.Node, want int) {
+	t.Helper()
+	testkit.WaitFor(t, fmt.Sprintf("%s to know %d servers", n.Name, want), func() bool { return len(n.ActiveServers()) == want })
+}
+
+// Beside a server of an older version, which shares no engines, a new server grants nothing and says so. It grants once the
+// older one has gone.
+func TestServerBesideOlderVersion(t *testing.T) {
+	t.Parallel()
+	requireSiblings(t)
+	const key = "servers/" + proctest.Colo + "/older"
+	f := proctest.Start(t, proctest.Config{})
+	old := fmt.Sprintf("key: %s\naddress: %s\nboot: b\nstate: active\nprotocol: {min: 1, max: 2}\n", key, testkit.Unreachable(t))
+	f.Servers[0].Kill()
+	f.Apply(old)
+	f.Servers[0].Start()
+	testkit.WaitFor(t, "the server to say that it grants nothing", func() bool {
+		status, page := f.Servers[0].Get("/health/ready")
+		return status == http.StatusServiceUnavailable && strings.Contains(page, "older")
+	})
+	if out, err := f.Run("config", "delete", key); err != nil {
+		t.Fatalf("config delete: %v\n%s", err, out)
+	}
+	f.WaitReady()
+	ask(t, f.Entries[0], f.Pools()[0])
+}
