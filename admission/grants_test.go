@@ -315,6 +315,27 @@ func TestHealthOfAnEngineThatComesBack(t *testing.T) {
 	})
 }
 
+// Never more than half of the engines in the grants are ejected, also after grants have ended.
+func TestEjectionsAmongGrantedEngines(t *testing.T) {
+	play(t, func(s *scenario) {
+		s.SetGrants(grants("one", "two"))
+		s.put(endpoints("a", 1, "one", "two", "three", "four"))
+		s.fail("a", "one")
+		s.fail("a", "two")
+		s.wantLoad("a", 1, 1, "with one of two ejected")
+		s.SetGrants(nil)
+		s.fail("a", "two")
+		s.wantLoad("a", 2, 2, "with two of four ejected")
+		s.SetGrants(grants("one", "two"))
+		s.wantLoad("a", 1, 1, "with one of two readmitted")
+		s.SetGrants(grants("two", "three"))
+		s.fail("a", "one") // another server judges it
+		s.SetGrants(nil)
+		time.Sleep(2 * admission.MinEjection)
+		s.wantLoad("a", 4, 4, "in the end")
+	})
+}
+
 // A server that takes over engines while they work on requests of the last one does not take them down because they answer its health
 // checks late.
 func TestBusyWithRequestsOfOtherServers(t *testing.T) {
