@@ -43,7 +43,9 @@ func run(t *testing.T, name string, args ...string) (string, error) {
 	path := testkit.Binary(t, name)
 	ctx, cancel := context.WithTimeout(context.Background(), testkit.Timeout)
 	defer cancel()
-	out, err := exec.CommandContext(ctx, path, args...).CombinedOutput()
+	cmd := exec.CommandContext(ctx, path, args...)
+	cmd.Env = append(os.Environ(), testkit.FreeGossip)
+	out, err := cmd.CombinedOutput()
 	return string(out), err
 }
 

@@ -136,7 +136,7 @@ func TestExamplesInHelpOfNodes(t *testing.T) {
 	t.Parallel()
 	etcd := "http://" + etcdtest.Start(t).Address
 	w := newWorkplace(t, etcd, "http://10.0.0.11:2379", etcd, "fleet.key", testkit.KeyFile(t), "/var/lib/colonnade", t.TempDir())
-	free := []string{"COLONNADE_LISTEN=127.0.0.1:0", "COLONNADE_ADMIN=127.0.0.1:0", "COLONNADE_DRAIN=0s"}
+	free := []string{"COLONNADE_LISTEN=127.0.0.1:0", "COLONNADE_ADMIN=127.0.0.1:0", "COLONNADE_DRAIN=0s", testkit.FreeGossip}
 	for _, binary := range []string{"colo", "entry"} {
 		for _, example := range examples(t, binary) {
 			w.follow(example, "msg=serving", free...)

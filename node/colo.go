@@ -20,6 +20,7 @@ import (
 type ColoConfig struct {
 	Config
 	Colo           string
+	Gossip         string // host:port of gossip with the other servers of the colo, UDP and TCP; empty = none
 	CredentialsDir string // files with credentials of engines are read only below it; empty = none is read
 }
 
@@ -46,10 +47,16 @@ func RunColo(ctx context.Context, c ColoConfig, serving func(Running)) error {
 	if err != nil {
 		return err
 	}
+	siblings, err := r.openGossip(&c, srv.Boot())
+	if err != nil {
+		return errors.Join(err, srv.Shutdown(ctx, server.DrainTimings{}))
+	}
+	defer siblings.Close()
 	t := newTasks(ctx)
 	defer t.end()
 	t.Go(func() error { return r.watcher.Run(t.ctx) })
 	t.Go(func() error { return srv.Run(t.ctx) })
+	t.Go(func() error { return siblings.Run(t.ctx) })
 	var isServing atomic.Bool
 	r.serveAdmin(t, r.coloPages(srv, &isServing))
 	if err := r.awaitTable(t.stopping, func() {}); err != nil {
@@ -61,6 +68,7 @@ func RunColo(ctx context.Context, c ColoConfig, serving func(Running)) error {
 
 	// The right to grant comes first: requests that arrive until then wait in the listener's backlog.
 	self := r.serverDocument(srv.Boot())
+	self.Gossip = siblings.Address()
 	lease, err := r.register(t.stopping, c.Colo, self, srv.SetFence)
 	if lease != nil {
 		t.Go(func() error { return lease.Run(t.ctx) })

@@ -18,6 +18,8 @@
 // that are dead for so long. So every five seconds, each member asks the registered servers that are not alive here to join. That is also
 // how members find each other at first.
 //
+// A server that has never seen a registered sibling only keeps the port open: the protocol runs from the first sibling on.
+//
 // # Names
 //
 // A member is a process: its name is that of the node with the boot id. So a restarted server is a new member at once, and no report about
@@ -32,5 +34,5 @@
 // server refutes. Random nonces are safe for 2³² messages of a key. Three servers send those in four years, and 32 in five months, so a
 // large colo rotates its keys sooner.
 //
-// Before decryption, packets are bounded to 2 KiB, and streams, which carry the state of all members, to 256 KiB and 32 at a time.
+// Before decryption, packets are bounded to 2 KiB, and streams, which carry the state of all members, to 256 KiB and eight at a time.
 package gossip

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net"
 	"net/netip"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -45,7 +46,7 @@ type Sibling struct {
 	Address    string // host:port of its gossip; empty = it has none
 }
 
-// Gossip is one member. All methods are safe for concurrent use.
+// Gossip is one member. All methods are safe for concurrent use. A nil Gossip takes no part, and knows nothing.
 type Gossip struct {
 	config    Config
 	address   string
@@ -99,30 +100,50 @@ func (c *Config) check() error {
 
 // Address returns the host:port to register for siblings. It is empty if no address is known at which they reach this server, which
 // then does not take part.
-func (g *Gossip) Address() string { return g.address }
+func (g *Gossip) Address() string {
+	if g == nil {
+		return ""
+	}
+	return g.address
+}
 
-// Close releases the addresses of a member that has not been run.
-func (g *Gossip) Close() { _ = g.transport.Shutdown() }
+// Close closes the addresses of a member that is not run, or has ended.
+func (g *Gossip) Close() {
+	if g != nil {
+		_ = g.transport.Shutdown() // an error is not of interest any more
+	}
+}
 
 // Alive returns what is known about a process of a sibling. A dead process is known for ten minutes. A process that never
 // took part, or whose packets do not reach this one, is not known.
 func (g *Gossip) Alive(node, boot string) (alive, known bool) {
+	if g == nil {
+		return false, false
+	}
 	return g.members.alive(process{node, boot})
 }
 
 // Members returns what is known about processes of siblings, sorted by node; of one node, the living
 // process comes first, then those that died last.
-func (g *Gossip) Members() []Member { return g.members.list() }
+func (g *Gossip) Members() []Member {
+	if g == nil {
+		return nil
+	}
+	return g.members.list()
+}
 
 // Run takes part until ctx is done, and then leaves: siblings then report this process dead at once. It closes the addresses. Goroutines
 // of the library that wait for an answer end up to a second later; they call and log nothing more.
 func (g *Gossip) Run(ctx context.Context) error {
+	if g == nil {
+		return nil
+	}
 	defer g.Close()
 	log := newLibraryLog(g.config.Logger)
 	defer log.close()
 	defer g.members.close()
 	self, ok := g.resolveSelf(ctx)
-	if !ok {
+	if !ok || !g.awaitSibling(ctx) {
 		return nil
 	}
 	config, err := g.libraryConfig(self, log)
@@ -158,6 +179,22 @@ func (g *Gossip) notify(ctx context.Context) {
 			return
 		}
 	}
+}
+
+// awaitSibling waits until another server with an address is registered, so that a server alone in its colo sends nothing and probes
+// nothing. It reports false if ctx is done first.
+func (g *Gossip) awaitSibling(ctx context.Context) bool {
+	poll := time.NewTicker(g.timings.poll)
+	defer poll.Stop()
+	isSibling := func(s Sibling) bool { return s.Address != "" && s.Node != g.config.Node }
+	for !slices.ContainsFunc(g.config.Siblings(), isSibling) {
+		select {
+		case <-poll.C:
+		case <-ctx.Done():
+			return false
+		}
+	}
+	return true
 }
 
 // resolveSelf returns the address that this member tells others, which the library wants as an IP address. It tries until ctx is done.

@@ -185,6 +185,24 @@ func TestAloneNothingIsKnown(t *testing.T) {
 	})
 }
 
+// A server alone in its colo sends nothing: not even to its own earlier process, whose registration has not expired yet.
+func TestAloneNothingIsSent(t *testing.T) {
+	t.Parallel()
+	seed := testkit.Seed(t)
+	synctest.Test(t, func(t *testing.T) {
+		g := newGroup(t, seed)
+		g.start("ams-1", nil).end()
+		g.start("ams-1", nil)
+		time.Sleep(10 * time.Minute)
+		if n := g.network.sent(); n != 0 {
+			t.Errorf("%d packets and connections", n)
+		}
+		b := g.start("ams-2", nil)
+		g.together(3*time.Second, g.members[1], b)
+		g.stop()
+	})
+}
+
 // A function that handles changes and does not return holds up nothing but its next call.
 func TestChangedMayBlock(t *testing.T) {
 	t.Parallel()

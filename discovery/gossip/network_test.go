@@ -17,6 +17,7 @@ type network struct {
 	random *rand.Rand
 	loss   float64                                     // the share of packets, and of connections, that is lost
 	cut    func(from, to netip.AddrPort) (broken bool) // nil = no cut
+	sends  int                                         // packets and connections that were begun
 	hosts  map[netip.AddrPort]*host
 }
 
@@ -46,10 +47,18 @@ func (n *network) lookup(from netip.AddrPort, address string) *host {
 	}
 	n.mu.Lock()
 	defer n.mu.Unlock()
+	n.sends++
 	if n.random.Float64() < n.loss || n.cut != nil && n.cut(from, to) {
 		return nil
 	}
 	return n.hosts[to]
+}
+
+// sent returns how many packets and connections were begun.
+func (n *network) sent() int {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.sends
 }
 
 // host is the transport of one member.

@@ -10,7 +10,7 @@ import (
 )
 
 // maxJoins bounds the attempts to join at one time.
-const maxJoins = 32
+const maxJoins = 4
 
 // rejoin joins the registered siblings that are not alive here, again and again: the library does not heal a split that has lasted
 // longer than it gossips to the dead.

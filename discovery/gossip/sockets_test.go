@@ -109,7 +109,9 @@ func malformed() [][]byte {
 func TestStreamsAreBounded(t *testing.T) {
 	t.Parallel()
 	var logs testkit.SyncBuffer
-	a := listen(t, "ams-1", &registry{}, &logs)
+	r := &registry{}
+	r.put(gossip.Sibling{Node: "ams-2", Boot: "b", Address: testkit.Unreachable(t)}) // else nothing runs
+	a := listen(t, "ams-1", r, &logs)
 	long, err := net.Dial("tcp", a.Address())
 	if err != nil {
 		t.Fatal(err)

@@ -18,8 +18,8 @@ const (
 	maxPacket = 2 << 10
 	// maxStream bounds what is read from one stream, in bytes: the state of a thousand members.
 	maxStream = 256 << 10
-	// maxStreams bounds the streams of others at one time.
-	maxStreams = 32
+	// maxStreams bounds the streams of others at one time, each of which is an open file. A stream takes milliseconds.
+	maxStreams = 8
 	// portAttempts is how often a free port is looked for that both UDP and TCP have.
 	portAttempts = 10
 	// acceptPause follows a failure to accept or to read, such as too many open files.

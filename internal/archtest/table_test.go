@@ -125,7 +125,7 @@ var table = []row{
 		third: []string{"github.com/prometheus/client_golang", "golang.org/x/time/rate"},
 		why:   "the admin listener is given functions; it must not reach into the life of a request"},
 	{path: "node",
-		ours: []string{"admin", "analytics/journal", "analytics/metrics", "colo", "discovery/etcd", "entry", "fleet",
+		ours: []string{"admin", "analytics/journal", "analytics/metrics", "colo", "discovery/etcd", "discovery/gossip", "entry", "fleet",
 			"fleet/document", "forwarding/hop", "forwarding/peer", "forwarding/peertls", "forwarding/server", "internal/ctxtime"},
 		third: []string{"go.etcd.io/etcd/client/v3", "golang.org/x/sync/errgroup"},
 		why:   "one node is put together here, in the same way for the binaries and for a fleet in one process"},

@@ -16,7 +16,10 @@ type Process struct {
 	err    error // of the process; valid once ended is closed
 }
 
-// Start starts a program. Its output is kept, and logged if the test fails.
+// FreeGossip makes a colo server gossip on a free port unless its flags say otherwise, since tests run several on one machine.
+const FreeGossip = "COLONNADE_GOSSIP=127.0.0.1:0"
+
+// Start starts a program, with [FreeGossip]. Its output is kept, and logged if the test fails.
 func Start(t testing.TB, cmd *exec.Cmd) *Process {
 	t.Helper()
 	file, err := os.CreateTemp(t.TempDir(), "output")
@@ -25,6 +28,7 @@ func Start(t testing.TB, cmd *exec.Cmd) *Process {
 	}
 	p := &Process{cmd: cmd, output: file, ended: make(chan struct{})}
 	cmd.Stdout, cmd.Stderr = file, file
+	cmd.Env = append(cmd.Environ(), FreeGossip)
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}

@@ -86,7 +86,7 @@ func (s *sandbox) bash(script string) string {
 	script = s.move(script)
 	cmd := exec.CommandContext(ctx, "bash", "-c", "trap 'status=$?; jobs -p | xargs -r kill 2>/dev/null; wait; exit $status' EXIT\nset -e\n"+script)
 	etcd := s.moved[etcdAddress]
-	cmd.Dir, cmd.Env = s.dir, append(os.Environ(), "COLONNADE_ETCD=http://"+etcd, "ETCDCTL_ENDPOINTS="+etcd, "ETCDCTL_API=3")
+	cmd.Dir, cmd.Env = s.dir, append(os.Environ(), "COLONNADE_ETCD=http://"+etcd, "ETCDCTL_ENDPOINTS="+etcd, "ETCDCTL_API=3", testkit.FreeGossip)
 	cmd.WaitDelay = 10 * time.Second
 	began := time.Now()
 	out, err := cmd.CombinedOutput()
