@@ -2,10 +2,13 @@ package gossip_test
 
 import (
 	"fmt"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/hashicorp/memberlist"
 
 	"colonnade/discovery/gossip"
 	"colonnade/internal/testkit"
@@ -181,6 +184,42 @@ func TestAloneNothingIsKnown(t *testing.T) {
 		if a.knows(b) || len(a.Members()) != 0 || changed.Load() != 0 {
 			t.Errorf("known %v, members %v, changed %d", a.knows(b), a.Members(), changed.Load())
 		}
+		g.stop()
+	})
+}
+
+// All packets that were ever sent are sent again, much later: no living process is found dead, and a dead one does not stay alive.
+func TestReplays(t *testing.T) {
+	t.Parallel()
+	seed := testkit.Seed(t)
+	synctest.Test(t, func(t *testing.T) {
+		g := newGroup(t, seed)
+		var mu sync.Mutex
+		var replays []func()
+		g.network.record = func(to *host, p *memberlist.Packet) {
+			mu.Lock()
+			defer mu.Unlock()
+			replays = append(replays, func() { to.packets <- p })
+		}
+		a, b, c := g.start("ams-1", nil), g.start("ams-2", nil), g.start("ams-3", nil)
+		g.together(10*time.Second, a, b, c)
+		g.isolate(b) // so that it is reported dead, which it refutes later
+		g.within(2*time.Second, "the cut one is found dead", func() bool { return a.foundDead(b) && c.foundDead(b) })
+		g.network.setCut(nil)
+		g.together(10*time.Second, a, b, c)
+		c.end()
+		g.within(time.Second, "the one that ended is dead", func() bool { return a.foundDead(c) && b.foundDead(c) })
+		time.Sleep(time.Minute)
+
+		mu.Lock()
+		recorded := replays
+		mu.Unlock()
+		for _, replay := range recorded {
+			replay()
+			time.Sleep(20 * time.Millisecond)
+			g.together(0, a, b)
+		}
+		g.within(3*time.Second, "the one that ended is dead still", func() bool { return a.foundDead(c) && b.foundDead(c) })
 		g.stop()
 	})
 }

@@ -18,6 +18,7 @@ type network struct {
 	loss   float64                                     // the share of packets, and of connections, that is lost
 	cut    func(from, to netip.AddrPort) (broken bool) // nil = no cut
 	sends  int                                         // packets and connections that were begun
+	record func(to *host, packet *memberlist.Packet)   // nil = none
 	hosts  map[netip.AddrPort]*host
 }
 
@@ -83,8 +84,12 @@ func (h *host) FinalAdvertiseAddr(string, int) (net.IP, int, error) {
 
 func (h *host) WriteTo(packet []byte, address string) (time.Time, error) {
 	if to := h.network.lookup(h.address, address); to != nil {
+		p := &memberlist.Packet{Buf: append([]byte(nil), packet...), From: net.UDPAddrFromAddrPort(h.address), Timestamp: time.Now()}
+		if h.network.record != nil {
+			h.network.record(to, p)
+		}
 		select {
-		case to.packets <- &memberlist.Packet{Buf: append([]byte(nil), packet...), From: net.UDPAddrFromAddrPort(h.address), Timestamp: time.Now()}:
+		case to.packets <- p:
 		default: // as a socket whose buffer is full
 		}
 	}
