@@ -68,13 +68,18 @@ func isExpired(t *fleet.Table, s *fleet.Server) bool {
 	return found
 }
 
-// without returns the line without a server that did not answer.
-func (l line) without(s *fleet.Server) line {
-	l.servers = slices.DeleteFunc(slices.Clone(l.servers), func(other *fleet.Server) bool { return other.Node == s.Node })
-	if !slices.Contains(l.unanswered, s.Node) {
-		l.unanswered = append(slices.Clip(l.unanswered), s.Node)
-	}
+// next returns the line without its first server.
+func (l line) next() line {
+	l.servers = l.servers[1:]
 	return l
+}
+
+// afterSilence returns the line without its first server, which did not answer.
+func (l line) afterSilence() line {
+	if node := l.servers[0].Node; !slices.Contains(l.unanswered, node) {
+		l.unanswered = append(slices.Clip(l.unanswered), node)
+	}
+	return l.next()
 }
 
 // movedTo returns the line with home in front. The server that has named it stays: it is the next one if the home does not answer.
@@ -93,19 +98,25 @@ func (l line) movedTo(home *fleet.Server) line {
 }
 
 // moved notes that a server drains or is not the home. It is not charged to any budget. home is the server that it has named; nil = none
-// that is known, so the request goes on to the next colo. waited means that the request had a place in the server's queue.
+// that is known, so the next in line is asked. waited means that the request had a place in the server's queue.
 func (t *attempts) moved(at attempt, home *fleet.Server, waited bool, e *openai.Error) {
-	if home == nil || home.Node == at.server().Node || at.line.moves >= maxMoves {
+	isNamed := home != nil && home.Node != at.server().Node
+	if isNamed && at.line.moves >= maxMoves || !isNamed && len(at.line.servers) == 1 {
 		t.noteRefusal(at.Colo, e, false)
 		return
 	}
-	at.line, at.rejoin = at.line.movedTo(home), at.rejoin || waited
+	if isNamed {
+		at.line = at.line.movedTo(home)
+	} else {
+		at.line = at.line.next()
+	}
+	at.rejoin = at.rejoin || waited
 	t.inColo, t.movedAway = &at, e
 }
 
 // noAnswer lets the next server of the colo be asked, since one has not answered.
 func (t *attempts) noAnswer(at attempt) {
-	if at.line = at.line.without(at.server()); len(at.line.servers) > 0 {
+	if at.line = at.line.afterSilence(); len(at.line.servers) > 0 {
 		t.inColo = &at
 	}
 }

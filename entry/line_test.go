@@ -108,7 +108,8 @@ func TestMovesAreBounded(t *testing.T) {
 	}
 	tr.moved(expectAttempt(t, tr, servers[0].Node), servers[1], false, errMoved)
 	at := expectAttempt(t, tr, "fra-1")
-	tr.moved(at, at.server(), false, errMoved) // nonsense
+	tr.moved(at, at.server(), false, errMoved) // nonsense, which counts as no name
+	tr.moved(expectAttempt(t, tr, "fra-2"), nil, false, errMoved)
 	if at, ok := tr.next(); ok {
 		t.Errorf("tried %+v", at)
 	}
@@ -257,13 +258,16 @@ func (w *randomWalk) answer(at attempt) string {
 		v := hop.Verdict{Kind: hop.VerdictError, Number: 50001, Reason: "no_answer"}
 		w.failed(peer.ErrorOf(v), v, w.take)
 	default:
-		if w.moves[colo]++; w.moves[colo] > maxMoves+2 {
-			return "more than four moves in " + colo
-		}
 		var home *fleet.Server
+		w.log = append(w.log, "moved")
 		if n := w.random.IntN(w.servers + 2); n > 0 {
 			home = testServers(colo, w.servers+1)[n-1]
-			w.log = append(w.log, "moved to "+home.Node)
+			w.log = append(w.log, "to "+home.Node)
+		}
+		if home != nil && home.Node != at.server().Node {
+			if w.moves[colo]++; w.moves[colo] > maxMoves+2 { // the last of each visit is not followed
+				return "more than four moves in " + colo
+			}
 		}
 		w.moved(at, home, w.random.IntN(2) == 0, errMoved)
 	}

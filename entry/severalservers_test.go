@@ -131,8 +131,8 @@ func TestServersOfOneColo(t *testing.T) {
 	s.expect(url, 200, "0", "2")
 	s.answers(0, movedTo(s.line[2].Node, 1, 1500*time.Millisecond))
 	s.expect(url, 200, "0", "2 rejoins after 1.5s")
-	s.answers(0, movedTo("", 0, 0))
-	s.expect(url, 503, "0")
+	s.answers(0, movedTo("", 0, time.Second))
+	s.expect(url, 200, "0", "1 rejoins after 1s")
 	s.answers(0, cut)
 	s.expect(url, 200, "0", "1 -0")
 	s.answers(1, movedTo(s.line[0].Node, 1, 0)) // which hears it
