@@ -28,7 +28,8 @@ func (c *call) serverNamed(colo string, v hop.Verdict) *fleet.Server {
 				return s
 			}
 		}
-		if t.Revision >= v.Revision || c.Context.Err() != nil || !time.Now().Before(until) {
+		known := max(t.ServersRevision(colo), t.Listed)
+		if known >= v.Revision || c.Context.Err() != nil || !time.Now().Before(until) {
 			return nil
 		}
 	}

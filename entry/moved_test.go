@@ -1,0 +1,61 @@
+package entry
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"syscall"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"colonnade/fleet"
+	"colonnade/forwarding/hop"
+	"colonnade/forwarding/peer"
+	"colonnade/forwarding/server"
+	"colonnade/forwarding/transport"
+)
+
+// A server that the table does not have is awaited for at most a second, and not at all if the table is as new as the verdict.
+func TestNamedServerIsAwaited(t *testing.T) {
+	older := tableOf(t, "key: models/m\n"+twoServers)
+	f := func(name string, v hop.Verdict, state fleet.StoreState, ends, want time.Duration, found bool) {
+		t.Helper()
+		synctest.Test(t, func(t *testing.T) {
+			table := older.WithStoreState(state)
+			ctx, cancel := context.WithTimeout(t.Context(), ends)
+			defer cancel()
+			c := &call{Request: &server.Request{Context: ctx}, entry: &Entry{config: Config{Table: tableFunc(table)}}}
+			began := time.Now()
+			s := c.serverNamed("ams", v)
+			if took := time.Since(began); took != want || (s != nil) != found || found && c.table != table {
+				t.Errorf("%s: %+v after %v", name, s, took)
+			}
+		})
+	}
+	f("none is named", hop.Verdict{Revision: 9}, fleet.StoreState{}, time.Minute, 0, false)
+	f("known", hop.Verdict{To: "ams-1", Revision: 9}, fleet.StoreState{}, time.Minute, 0, true)
+	f("of another colo", hop.Verdict{To: "fra-1", Revision: 9}, fleet.StoreState{Listed: 9}, time.Minute, 0, false)
+	f("not known", hop.Verdict{To: "ams-2", Revision: 9}, fleet.StoreState{Listed: 8}, time.Minute, time.Second, false)
+	f("gone, by a list", hop.Verdict{To: "ams-2", Revision: 9}, fleet.StoreState{Listed: 9}, time.Minute, 0, false)
+	f("gone, by a change", hop.Verdict{To: "ams-2", Revision: 9}, fleet.StoreState{ServersChanged: map[string]int64{"ams": 9}}, time.Minute, 0, false)
+	f("a client that leaves", hop.Verdict{To: "ams-2", Revision: 9}, fleet.StoreState{}, 15*time.Millisecond, 15*time.Millisecond, false)
+}
+
+// A request that could not be sent for a fault of this process says nothing about the server, so the next in line is not asked in its place.
+func TestFaultOfTheEntryIsNoSilence(t *testing.T) {
+	t.Parallel()
+	_, e := startEntryWith(t, Config{Table: tableFunc(tableOf(t, "key: models/m\n"))}, t.TempDir())
+	for _, err := range []error{peer.ErrNotSigned, fmt.Errorf("dial: %w", syscall.EMFILE)} {
+		c := &call{Request: e.inflight.Begin(), entry: e, attempts: lineAttempts(2, "ams", "fra"), deadline: time.Now().Add(time.Hour)}
+		at, _ := c.attempts.next()
+		c.failedForward(at, &transport.ExchangeError{Phase: transport.PhaseConnect, Err: err})
+		expectAttempt(t, c.attempts, "fra-1")
+		c.Close()
+	}
+	c := &call{Request: e.inflight.Begin(), entry: e, attempts: lineAttempts(2, "ams", "fra"), deadline: time.Now().Add(time.Hour)}
+	defer c.Close()
+	at, _ := c.attempts.next()
+	c.failedForward(at, &transport.ExchangeError{Phase: transport.PhaseConnect, Err: errors.New("connection refused")})
+	expectAttempt(t, c.attempts, "ams-2", "ams-1")
+}
