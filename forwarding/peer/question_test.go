@@ -11,7 +11,9 @@ import (
 	"net/http"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"reflect"
+	"runtime"
 	"strings"
 	"syscall"
 	"testing"
@@ -21,10 +23,18 @@ import (
 	"colonnade/forwarding/peer"
 	"colonnade/homes"
 	"colonnade/internal/forwardtest"
+	"colonnade/internal/testkit"
 )
 
 func (s *coloServer) registered(boot string) peer.Server {
 	return peer.Server{Colo: "ams", Node: "ams-1", Address: strings.TrimPrefix(s.URL, "http://"), Boot: boot}
+}
+
+// answerWith sets the answers to good tokens.
+func (s *coloServer) answerWith(answer http.HandlerFunc) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.answer = answer
 }
 
 // asker returns the client of another server of the colo.
@@ -43,10 +53,10 @@ func TestAsk(t *testing.T) {
 		want.Held[fmt.Sprintf("http://engine-%d.example.org:8000", i)] = i
 	}
 	var asked []string
-	s.answer = func(w http.ResponseWriter, r *http.Request) {
+	s.answerWith(func(w http.ResponseWriter, r *http.Request) {
 		asked = append(asked, r.Method+" "+r.URL.RequestURI())
 		_ = json.NewEncoder(w).Encode(want)
-	}
+	})
 	c := s.asker()
 	for _, boot := range []string{"first", "second", "second"} {
 		s.restart(boot)
@@ -55,6 +65,8 @@ func TestAsk(t *testing.T) {
 			t.Errorf("asking %s: %d engines, %v", boot, len(got.Held), err)
 		}
 	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	if len(asked) != 3 || asked[0] != "GET /colonnade/v1/owned?about=a%26b&colo=ams&from=mine" {
 		t.Errorf("asked %q", asked)
 	}
@@ -74,19 +86,22 @@ func TestAskFails(t *testing.T) {
 		}
 		return err
 	}
-	s.answer = func(w http.ResponseWriter, r *http.Request) { <-r.Context().Done() }
+	s.answerWith(func(w http.ResponseWriter, r *http.Request) { <-r.Context().Done() })
 	if err := ask(s.asker().AskWithin(20 * time.Millisecond)); !strings.Contains(err.Error(), "in time") && !strings.Contains(err.Error(), "too late") {
 		t.Errorf("a silent server: %v", err)
 	}
-	s.answer = http.NotFound
+	s.answerWith(http.NotFound)
 	_ = ask(s.asker())
-	s.answer = func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, `{"boot":`) }
+	s.answerWith(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, `{"boot":`) })
 	_ = ask(s.asker())
-	s.answer = func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(bytes.Repeat([]byte(" "), 5<<20)) }
+	s.answerWith(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(bytes.Repeat([]byte(" "), 5<<20)) })
 	if err := ask(s.asker().AskWithin(time.Minute)); !strings.Contains(err.Error(), "has more than") {
 		t.Errorf("a long answer: %v", err)
 	}
-	s.answer, s.refuse = nil, hop.ErrReplayed
+	s.answerWith(nil)
+	s.mu.Lock()
+	s.refuse = hop.ErrReplayed
+	s.mu.Unlock()
 	_ = ask(s.asker())
 	ended, end := context.WithCancel(t.Context())
 	end()
@@ -146,12 +161,12 @@ func TestAlive(t *testing.T) {
 		"an older version": http.NotFound,
 		"a refusal":        func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusForbidden) },
 	} {
-		s.answer = answer
+		s.answerWith(answer)
 		if err := c.Alive(t.Context(), s.registered("boot")); err != nil {
 			t.Errorf("%s: %v", what, err)
 		}
 	}
-	s.answer = func(w http.ResponseWriter, r *http.Request) { <-r.Context().Done() }
+	s.answerWith(func(w http.ResponseWriter, r *http.Request) { <-r.Context().Done() })
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
 	defer cancel()
 	if err := c.Alive(ctx, s.registered("boot")); err == nil || peer.IsRefused(err) {
@@ -165,6 +180,9 @@ const askerEnv = "COLONNADE_TEST_ASK"
 // The answer to a process that was stopped after it had asked does not count, though it arrived in time.
 func TestAskerThatWasStopped(t *testing.T) {
 	t.Parallel()
+	if runtime.GOOS != "linux" {
+		t.Skip("reads the states of threads in /proc")
+	}
 	const within = 200 * time.Millisecond
 	keys, err := hop.NewKeys(bytes.Repeat([]byte{1}, hop.KeySize))
 	if err != nil {
@@ -177,18 +195,40 @@ func TestAskerThatWasStopped(t *testing.T) {
 		return
 	}
 	s := startColoServer(t, "boot")
+	s.mu.Lock()
 	s.keys = keys
+	s.mu.Unlock()
 	child := exec.Command(os.Args[0], "-test.run=^TestAskerThatWasStopped$", "-test.v")
 	child.Env = append(os.Environ(), askerEnv+"="+strings.TrimPrefix(s.URL, "http://"))
-	s.answer = func(w http.ResponseWriter, _ *http.Request) {
+	started := make(chan struct{})
+	s.answerWith(func(w http.ResponseWriter, _ *http.Request) {
+		<-started
 		if err := child.Process.Signal(syscall.SIGSTOP); err != nil {
 			t.Error(err)
 		}
+		testkit.WaitFor(t, "the process to be stopped", func() bool { return isStopped(child.Process.Pid) })
 		time.AfterFunc(within*3/2, func() { _ = child.Process.Signal(syscall.SIGCONT) })
 		_, _ = io.WriteString(w, `{"boot":"boot"}`)
+	})
+	var out bytes.Buffer
+	child.Stdout = &out
+	if err := child.Start(); err != nil {
+		t.Fatal(err)
 	}
-	out, err := child.Output()
-	if err != nil || !strings.Contains(string(out), `asked: "", `) {
-		t.Errorf("the process says %s, %v", out, err)
+	close(started)
+	if err := child.Wait(); err != nil || !strings.Contains(out.String(), `asked: "", `) {
+		t.Errorf("the process says %s, %v", out.String(), err)
 	}
+}
+
+// isStopped reports whether all threads of a process are stopped.
+func isStopped(pid int) bool {
+	stats, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/stat", pid))
+	for _, name := range stats {
+		stat, err := os.ReadFile(name)
+		if _, state, _ := strings.Cut(string(stat), ") "); err == nil && !strings.HasPrefix(state, "T") {
+			return false
+		}
+	}
+	return err == nil && len(stats) > 0
 }
