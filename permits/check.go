@@ -70,6 +70,9 @@ func (p *Pool) checkPermitsLocked(fail failFunc) {
 			fail("endpoint %q holds %d, counted %d", id, e.held, held[e])
 		}
 		delete(held, e)
+		if !e.removed && e.own != e.ownSlots() {
+			fail("of endpoint %q %d may be granted, counted %d", id, e.own, e.ownSlots())
+		}
 		if e.held < 0 || e.held > e.maxHeld {
 			fail("endpoint %q holds %d, at most %d may be", id, e.held, e.maxHeld)
 		}

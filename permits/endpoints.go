@@ -9,6 +9,7 @@ import (
 type endpoint struct {
 	Endpoint
 	held    int
+	own     int  // permits that may be granted here: Concurrency without Taken, none while Withheld
 	maxHeld int  // permits that may be held: Concurrency, or as many as were held when that became less; see Check
 	index   int  // in Pool.order, or noIndex
 	removed bool // no longer of the pool; kept while permits are held
@@ -23,10 +24,10 @@ const noIndex = -1
 
 // free is how many slots can be granted now.
 func (e *endpoint) free() int {
-	if e.removed || !e.usable || e.full || e.Withheld {
+	if e.removed || !e.usable || e.full {
 		return 0
 	}
-	return max(0, e.Concurrency-e.Taken-e.held)
+	return max(0, e.own-e.held)
 }
 
 // limit is how many slots e adds to the limit of the pool.
@@ -96,11 +97,25 @@ func (p *Pool) setEndpointLocked(want Endpoint) {
 	if e.index == noIndex {
 		e.usable = true
 	}
-	e.Endpoint = want
-	e.maxHeld = max(e.Concurrency, e.held)
+	e.set(want)
 	e.removed = false
 	e.index = len(p.order)
 	p.order = append(p.order, e)
+}
+
+// set changes the slots and the weight of e.
+func (e *endpoint) set(want Endpoint) {
+	e.Endpoint = want
+	e.maxHeld = max(e.Concurrency, e.held)
+	e.own = want.ownSlots()
+}
+
+// ownSlots is how many permits may be granted here.
+func (e Endpoint) ownSlots() int {
+	if e.Withheld {
+		return 0
+	}
+	return e.Concurrency - e.Taken
 }
 
 // forgetLocked drops a removed endpoint once no permit is held on it.
@@ -126,8 +141,7 @@ func (p *Pool) Resize(id string, concurrency int) {
 		return
 	}
 	served := e.serves()
-	e.Endpoint = want
-	e.maxHeld = max(e.Concurrency, e.held)
+	e.set(want)
 	p.adjustLocked(now, served && !e.serves())
 }
 
