@@ -46,16 +46,15 @@ func TestNamedServerIsAwaited(t *testing.T) {
 func TestFaultOfTheEntryIsNoSilence(t *testing.T) {
 	t.Parallel()
 	_, e := startEntryWith(t, Config{Table: tableFunc(tableOf(t, "key: models/m\n"))}, t.TempDir())
-	for _, err := range []error{peer.ErrNotSigned, fmt.Errorf("dial: %w", syscall.EMFILE)} {
+	f := func(err error, node string, unanswered ...string) {
+		t.Helper()
 		c := &call{Request: e.inflight.Begin(), entry: e, attempts: lineAttempts(2, "ams", "fra"), deadline: time.Now().Add(time.Hour)}
+		defer c.Close()
 		at, _ := c.attempts.next()
 		c.failedForward(at, &transport.ExchangeError{Phase: transport.PhaseConnect, Err: err})
-		expectAttempt(t, c.attempts, "fra-1")
-		c.Close()
+		expectAttempt(t, c.attempts, node, unanswered...)
 	}
-	c := &call{Request: e.inflight.Begin(), entry: e, attempts: lineAttempts(2, "ams", "fra"), deadline: time.Now().Add(time.Hour)}
-	defer c.Close()
-	at, _ := c.attempts.next()
-	c.failedForward(at, &transport.ExchangeError{Phase: transport.PhaseConnect, Err: errors.New("connection refused")})
-	expectAttempt(t, c.attempts, "ams-2", "ams-1")
+	f(peer.ErrNotSigned, "fra-1")
+	f(fmt.Errorf("dial: %w", syscall.EMFILE), "fra-1")
+	f(errors.New("connection refused"), "ams-2", "ams-1")
 }

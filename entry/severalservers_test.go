@@ -58,8 +58,8 @@ func (s *lineOfServers) handler(node string) http.HandlerFunc {
 		_, _ = io.Copy(io.Discard, r.Body)
 		var token hop.Token
 		payload, _ := base64.RawURLEncoding.DecodeString(strings.Split(r.Header.Get(hop.HeaderToken), ".")[1])
-		if err := json.Unmarshal(payload, &token); err != nil {
-			s.t.Error(err)
+		if err := json.Unmarshal(payload, &token); err != nil || token.Revision != max(s.table.ServersRevision("ams"), 1) {
+			s.t.Errorf("token %+v, %v", token, err)
 		}
 		s.mu.Lock()
 		asked := fmt.Sprint(s.place(node))
@@ -204,4 +204,32 @@ func TestHandshakeAtServersOfOneColo(t *testing.T) {
 		t.Errorf("asked %q", s.asked)
 	}
 	s.mu.Unlock()
+}
+
+// The home comes first, then its successors, and servers whose leases have expired come last, in the same order. Those that drain are left
+// out. Another table has another order.
+func TestOrderOfServers(t *testing.T) {
+	t.Parallel()
+	var orders ranking
+	f := func(table *fleet.Table, want ...string) {
+		t.Helper()
+		for range 2 {
+			var got []string
+			for _, s := range orders.of(table, poolIn{"m", "ams"}) {
+				got = append(got, s.Node)
+			}
+			if !slices.Equal(got, want) {
+				t.Errorf("got %v, want %v", got, want)
+			}
+		}
+	}
+	s := startLine(t, 4)
+	all := []string{s.line[0].Node, s.line[1].Node, s.line[2].Node, s.line[3].Node}
+	f(s.table, all...)
+	expired := []string{"servers/ams/" + all[0], "servers/ams/" + all[2]}
+	slices.Sort(expired)
+	f(s.table.WithStoreState(fleet.StoreState{ExpiredLeases: expired}), all[1], all[3], all[0], all[2])
+	s.line[1].State = fleet.StateDraining
+	f(s.table.WithStoreState(fleet.StoreState{}), all[0], all[2], all[3])
+	f(tableOf(t, "key: models/m\n"))
 }
