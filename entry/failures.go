@@ -59,8 +59,16 @@ func (c *call) failedForward(at attempt, err error) {
 func (c *call) silentServer(at attempt, err error) {
 	c.entry.metrics.ForwardFailure(at.Colo.Name)
 	c.entry.config.Logger.Warn("forward given up", "request_id", c.id, "colo", at.Colo.Name, "server", at.server().Node, "error", err)
-	c.entry.observed.noteUnreached(at.server(), err, time.Now())
-	c.attempts.serverLost(at, openai.EngineFailed(reasons.ColoUnreachable), c.retry)
+	now := time.Now()
+	c.entry.observed.noteUnreached(at.server(), err, now)
+	switch {
+	case !now.Before(c.deadline):
+		c.attempts.fail(openai.InferenceTimeout(reasons.TotalTimeout))
+	case !c.firstByteDeadline.IsZero() && c.firstByteDeadline.Sub(now) <= reservedForReturn:
+		c.attempts.fail(openai.OverDeadline()) // there is no time to go on
+	default:
+		c.attempts.serverLost(at, openai.EngineFailed(reasons.ColoUnreachable), c.retry)
+	}
 }
 
 // noVerdict handles an answer that is neither an engine's nor carries a verdict.

@@ -14,6 +14,7 @@ import (
 	"colonnade/forwarding/peer"
 	"colonnade/forwarding/server"
 	"colonnade/forwarding/transport"
+	"colonnade/reasons"
 )
 
 // A server that the table does not have is awaited for at most a second, and not at all if the table is as new as the verdict.
@@ -40,6 +41,32 @@ func TestNamedServerIsAwaited(t *testing.T) {
 	f("gone, by a list", hop.Verdict{To: "ams-2", Revision: 9}, fleet.StoreState{Listed: 9}, time.Minute, 0, false)
 	f("gone, by a change", hop.Verdict{To: "ams-2", Revision: 9}, fleet.StoreState{ServersChanged: map[string]int64{"ams": 9}}, time.Minute, 0, false)
 	f("a client that leaves", hop.Verdict{To: "ams-2", Revision: 9}, fleet.StoreState{}, 15*time.Millisecond, 15*time.Millisecond, false)
+}
+
+// A request whose time is over when its server is given up ends for that.
+func TestSilentServerOfALateRequest(t *testing.T) {
+	t.Parallel()
+	_, e := startEntryWith(t, Config{Table: tableFunc(tableOf(t, "key: models/m\n"))}, t.TempDir())
+	f := func(total, firstByte time.Duration, reason string) {
+		t.Helper()
+		c := &call{Request: e.inflight.Begin(), entry: e, attempts: lineAttempts(2, "ams"), deadline: time.Now().Add(total)}
+		defer c.Close()
+		if firstByte > 0 {
+			c.firstByteDeadline = time.Now().Add(firstByte)
+		}
+		at, _ := c.attempts.next()
+		c.failedForward(at, errSilent)
+		switch next, ok := c.attempts.next(); {
+		case reason == "" && (!ok || next.server().Node != "ams-2"):
+			t.Errorf("does not go on: %+v", next)
+		case reason != "" && (ok || c.attempts.clientError().Reason != reason || c.attempts.clientError().Status != 504):
+			t.Errorf("got %+v, %+v; want %s", next, c.attempts.clientError(), reason)
+		}
+	}
+	f(time.Hour, 0, "")
+	f(time.Hour, time.Hour, "")
+	f(time.Hour, reservedForReturn, reasons.FirstByteTimeout)
+	f(0, time.Hour, reasons.TotalTimeout)
 }
 
 // A request that could not be sent for a fault of this process says nothing about the server, so the next in line is not asked in its place.

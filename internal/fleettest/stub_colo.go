@@ -15,7 +15,7 @@ import (
 	"colonnade/forwarding/hop"
 )
 
-// StubColo is a colo server whose verdicts a test chooses. It records its requests.
+// StubColo is a colo server whose verdicts a test chooses. It records its requests, and always answers that it lives.
 type StubColo struct {
 	*httptest.Server
 
@@ -34,6 +34,10 @@ type HopRequest struct {
 func StartStubColo(t testing.TB, colo, node string, verdict func(hop.Wait) string) (s *StubColo, documents string) {
 	s = &StubColo{}
 	s.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == hop.PathAlive {
+			w.WriteHeader(http.StatusNoContent)
+			return
+		}
 		_, _ = io.Copy(io.Discard, r.Body)
 		hop := readHop(t, r.Header)
 		s.mu.Lock()
