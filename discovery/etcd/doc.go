@@ -38,7 +38,8 @@
 // one, the node holds the deletions back until they are confirmed again.
 //
 // Expired leases: a server that was active when its lease expired stays for fifteen seconds, or until another active server
-// of its colo registers. A server that was draining goes at once. An endpoint stays until [Watcher.MarkDead] is called, which
+// of its colo registers; with Config.ProbesServers, it stays until [Watcher.MarkDead] is called. It is not registered
+// meanwhile ([fleet.Table.Registered]). A server that was draining goes at once. An endpoint stays until [Watcher.MarkDead] is called, which
 // a colo server does when the endpoint's health check fails too, or until its URL is registered anew. An endpoint of
 // concurrency 0 goes at once: a registrar that withdraws an engine which keeps running puts it with concurrency 0 first. A
 // node that starts takes the store's word for what is leased.
@@ -54,7 +55,7 @@
 //
 // # Registering
 //
-// [Register] puts a node's own document under a lease, and [Lease.Run] keeps it there: it renews the lease each third of its
+// [Register] puts a node's own document under a lease, and [Lease.Run] keeps it there: it renews the lease each fifth of its
 // TTL, puts the key again if it is gone, registers anew when the lease was lost, and removes both at the end. Each step that
 // decides which node has a name is a transaction in etcd, so etcd never gives one to two nodes. The name of a node that was
 // killed is free when its lease expires: Register waits for that, and gives up as soon as it sees the lease renewed.
@@ -62,40 +63,74 @@
 // A node that holds a lock on its data directory knows that its predecessor is dead. It saves the lease in a file, and the
 // next run under its name ends that lease at once, if the key is still attached to it.
 //
+// # Records
+//
+// The process of a colo server has a record, see package homes, under two keys without a lease: what it owns, and what it holds.
+// [Records] follows those of a colo by one watch, in rounds as a Watcher does. All events of one revision are one change, and so is a list.
+// Only the process itself puts its record, and each put requires that its registration stands under its lease and that the
+// record stands as put last:
+//
+//   - The transaction that registers it, for the first time or again, also puts a record that owns nothing and holds what is in
+//     flight. Granting has stopped by then, and OnRegistered is called before it may begin again. This includes the transaction that
+//     puts the key again after it was deleted.
+//   - A put that was not answered may yet take place. The next put reads the record first, and adopts it if it is that of
+//     the unanswered put. It then puts at another revision in any case, so that the unanswered one cannot take place any more.
+//   - Each renewal verifies the record by the same transaction as the key. If it is not one that was put, it was deleted by hand, or
+//     the store was restored: the process gives its lease up and registers again.
+//   - Each answer of the store has a revision. One that is lower than was seen before the call is that of a store that was
+//     restored, and so may be one in which the own record is lost: OnRestored is called, and the next list says so. A process that
+//     starts takes the revision that its predecessor saw.
+//   - The end of a process removes its record with its registration, unless it holds requests still: then the record stays, owning
+//     nothing.
+//
+// [Records.Replace] changes or deletes the record of another process, on the condition that the record is unchanged and that
+// the process is still not registered.
+//
 // # The lease fence
 //
-// A node that may act only while no other node can have its place, as a colo server grants permits, is given a deadline by
+// A node that may act only under conditions that etcd guards, as a colo server grants permits, is given a deadline by
 // [Fence.SetDeadline]. The deadline depends on this process's own clock alone, since a process that was stopped (by SIGSTOP, or
 // because the machine was busy) has no other way to tell. That clock stands still while the machine is suspended or paused, so
 // a node that wakes up may act for the rest of V beside its successor. V is the TTL less a tenth; an event comes at the time
-// t, except that t of confirm is when the renewal began.
+// t, except that t of confirm is when the renewal began. Renewals begin every fifth of the TTL, and take a third of it at most.
 //
 //	state       deadline    event                                               next state
 //	---------   ---------   -------------------------------------------------   ----------
-//	NONE        none        confirm: etcd confirms the lease                     CONFIRMED
+//	NONE        none        confirm: etcd confirms the lease (and the record)    CONFIRMED
 //	                        assume: the node starts while etcd is away           EXTENDED
 //	CONFIRMED   t + V       confirm                                              CONFIRMED
-//	                        unanswered: etcd is away                             EXTENDED
-//	                        suspect: etcd says that the lease or key is gone     DOUBTED
-//	EXTENDED    t + V       heartbeat, twenty in each TTL                        EXTENDED
+//	                        unanswered, and Alone                                EXTENDED
+//	                        unanswered, and Vouched until after the deadline     VOUCHED
+//	                        suspect: etcd says that the lease, the key or the
+//	                        record is gone                                       DOUBTED
+//	VOUCHED     Vouched     heartbeat, while Vouched grows                       VOUCHED
+//	                        heartbeat, and Alone                                 EXTENDED
 //	                        confirm                                              CONFIRMED
 //	                        suspect                                              DOUBTED
-//	DOUBTED     unchanged   confirm                                              CONFIRMED
-//	                        unanswered, and Alone                              EXTENDED
+//	EXTENDED    t + V       heartbeat, twenty in each TTL, and Alone             EXTENDED
+//	                        confirm                                              CONFIRMED
+//	                        suspect                                              DOUBTED
+//	DOUBTED     unchanged,  confirm                                              CONFIRMED
+//	            but none    unanswered, and Alone                                EXTENDED
+//	            with
+//	            Records
 //	LAPSED      past        confirm, before t + V                                CONFIRMED
 //	                        unanswered, asked 20 s after the lapse, and Alone,
 //	                        and no rival was seen since the last confirm         EXTENDED
 //	any         past        the deadline has passed                              LAPSED
-//	            none        challenge: the key of a rival is in the place        LAPSED
+//	            none        challenge: the key of another process is in the
+//	                        place                                                LAPSED
 //	            none        close: the node leaves                               NONE
 //
-// While etcd is away for all nodes, no other node can get the place, so a process that keeps running keeps it: that is
-// EXTENDED. A node that alone cannot reach etcd sees no difference and keeps acting, while another node can register once
-// the lease has expired. So two nodes can act at the same time in two cases: one was suspended, or one alone is cut off from
-// etcd. A node that etcd has never confirmed, or has doubted, is extended only as long as Alone holds. A process that was
-// stopped does not know for how long. Its connections of before may be dead although etcd is not away, so after a lapse only
-// the failure of a call counts that began 20 s later, when no such connection is left. A key under the node's own name may be
-// that of an earlier run, which is dead: it ends the deadline like any challenge, but is no rival.
+// While etcd is away for all nodes, no other node can take over, so a process that is alone and keeps running goes on: that is
+// EXTENDED. A node with siblings goes on as long as all of them have promised that none takes over: that is VOUCHED, which
+// only a CONFIRMED node reaches. A node that alone cannot reach etcd and knows of no sibling sees no difference and keeps acting,
+// while another node can register once the lease has expired. So two nodes can act at the same time in two cases: one was suspended,
+// or one that knows of no sibling is cut off from etcd. A process that was stopped does not know for how long. Its connections of
+// before may be dead although etcd is not away, so after a lapse only the failure of a call counts that began 20 s later, when no such
+// connection is left. A key under the node's own name may be that of an earlier run, which is dead: it ends the deadline like any
+// challenge, but is no rival. With Records, a doubt ends the deadline at once, since other processes may have taken over what a
+// record that is gone has protected.
 //
 // # Bounds
 //

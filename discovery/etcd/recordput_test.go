@@ -222,3 +222,24 @@ func TestReplace(t *testing.T) {
 		t.Error("the record is there again")
 	}
 }
+
+// A process that registers between the look at its registration and the transaction keeps its record.
+func TestReplaceLosesAgainstRegistration(t *testing.T) {
+	s := start(t)
+	a, leaveA := s.joined("a", s.client)
+	a.hold(u1, 2)
+	leaveA()
+	client := dial(t, s.Address)
+	b := s.server("b", client)
+	calls := 0
+	client.KV = overwriter{client.KV, func() {
+		if calls++; calls == 2 {
+			s.put("servers/ams/a", "{address: 'h:1', boot: b1}")
+		}
+	}}
+	old, _ := s.stored(a.self)
+	if done, err := b.Replace(s.ctx(), old, nil); done || err != nil || calls != 2 {
+		t.Errorf("Replace = %v, %v, with %d calls", done, err, calls)
+	}
+	s.wantStored(a.self, nil, map[string]int{u1: 2})
+}
