@@ -21,6 +21,7 @@ func TestOneOfSeveralClaimersIsFirst(t *testing.T) {
 	var all []*coloServer
 	for _, node := range []string{"a", "b", "c"} {
 		c, _ := s.joined(node, s.client)
+		testkit.WaitFor(t, "the first list", func() bool { _, revision := c.view(); return revision > 0 })
 		all = append(all, c)
 	}
 	var wait sync.WaitGroup
@@ -57,6 +58,9 @@ func TestChangesOfRecords(t *testing.T) {
 	s := start(t)
 	a, _ := s.joined("a", s.client)
 	b, leaveB := s.joined("b", s.client)
+	for _, c := range []*coloServer{a, b} {
+		testkit.WaitFor(t, "the first list", func() bool { _, revision := c.view(); return revision > 0 })
+	}
 	a.put(map[string]int{u1: 4}, map[string]int{u2: 9})
 	owns := s.get("owners/ams/a/b1")
 	a.put(map[string]int{u1: 4}, map[string]int{u2: 8})
