@@ -52,14 +52,13 @@ func (a *adapter) set(n *memberlist.Node, alive bool) {
 		return
 	}
 	m := Member{Node: p.node, Boot: p.boot, Address: addressOf(n).String(), Alive: alive, Since: time.Now()}
-	if !a.members.set(m) {
-		return
+	switch {
+	case !a.members.set(m):
+	case alive:
+		a.logger.Info("gossip: a sibling is alive", "node", m.Node, "boot", m.Boot, "address", m.Address)
+	default:
+		a.logger.Info("gossip: a sibling is dead or has left", "node", m.Node, "boot", m.Boot, "address", m.Address)
 	}
-	text := "gossip: a sibling is dead or has left"
-	if alive {
-		text = "gossip: a sibling is alive"
-	}
-	a.logger.Info(text, "node", m.Node, "boot", m.Boot, "address", m.Address)
 }
 
 // addressOf returns the address of a member; it is invalid if that is not an address of one host.

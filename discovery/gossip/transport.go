@@ -98,7 +98,8 @@ func (t *transport) readPackets() {
 		case t.ctx.Err() != nil:
 			return
 		case err != nil:
-			t.pause("cannot read gossip packets", err)
+			t.logger.Debug("cannot read gossip packets", "error", err)
+			t.pause()
 			continue
 		case n == 0 || n > maxPacket:
 			continue
@@ -125,7 +126,8 @@ func (t *transport) accept() {
 			return
 		}
 		if err != nil {
-			t.pause("cannot accept gossip connections", err)
+			t.logger.Debug("cannot accept gossip connections", "error", err)
+			t.pause()
 			continue
 		}
 		s := t.track(conn, true)
@@ -135,15 +137,14 @@ func (t *transport) accept() {
 		select {
 		case t.streams <- s:
 		case <-t.ctx.Done():
-			s.Close()
+			_ = s.Close()
 			return
 		}
 	}
 }
 
 // pause waits a moment after a failure, which is mostly one of the machine.
-func (t *transport) pause(text string, err error) {
-	t.logger.Debug(text, "error", err)
+func (t *transport) pause() {
 	select {
 	case <-time.After(acceptPause):
 	case <-t.ctx.Done():
@@ -273,7 +274,7 @@ func (s *stream) Read(p []byte) (int, error) {
 func (s *stream) Write(p []byte) (int, error) {
 	n, err := s.Conn.Write(p)
 	if err != nil {
-		s.Close()
+		_ = s.Close()
 	}
 	return n, err
 }
