@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
@@ -139,25 +140,24 @@ func (v *recordView) follow(ctx context.Context) error {
 	responses, failed := make(chan clientv3.WatchResponse), make(chan error, 1)
 	// Not from the next revision on: etcd does not report progress of a watch that begins in the future.
 	watch := watchOf{stream, v.records.config.Prefix, v.records.under(), v.listed}
-	go func() {
+	var receiver sync.WaitGroup
+	receiver.Go(func() {
 		failed <- receive(ctx, watch, func(r clientv3.WatchResponse) {
 			select {
 			case responses <- r:
 			case <-ctx.Done():
 			}
 		})
-	}()
-	err, ended := v.loop(ctx, stream, responses, failed)
+	})
+	err := v.loop(ctx, stream, responses, failed)
 	cancel()
 	_ = stream.Close()
-	if !ended {
-		<-failed
-	}
+	receiver.Wait()
 	return err
 }
 
-// loop observes responses until the watch fails or is silent. ended says that its receiver has ended.
-func (v *recordView) loop(ctx context.Context, stream clientv3.Watcher, responses <-chan clientv3.WatchResponse, failed <-chan error) (err error, ended bool) {
+// loop observes responses until the watch fails or is silent.
+func (v *recordView) loop(ctx context.Context, stream clientv3.Watcher, responses <-chan clientv3.WatchResponse, failed <-chan error) error {
 	timeout := v.records.config.WatchTimeout
 	ask := time.NewTicker(timeout / 3)
 	defer ask.Stop()
@@ -171,7 +171,7 @@ func (v *recordView) loop(ctx context.Context, stream clientv3.Watcher, response
 			silent.Reset(timeout)
 			v.take(r)
 		case err := <-failed:
-			return err, true
+			return err
 		case <-ask.C:
 			v.requestProgress(ctx, stream)
 		case <-silent.C:
@@ -180,14 +180,14 @@ func (v *recordView) loop(ctx context.Context, stream clientv3.Watcher, response
 				silent.Reset(timeout)
 				v.take(r)
 			default:
-				return errWatchTimeout, false
+				return errWatchTimeout
 			}
 		case <-v.records.relist:
-			return nil, false
+			return nil
 		case <-relist.C:
-			return nil, false
+			return nil
 		case <-ctx.Done():
-			return ctx.Err(), false
+			return ctx.Err()
 		}
 	}
 }
