@@ -1,7 +1,3 @@
-// Package homes computes which colo server is the home of a pool: the only server that grants the pool's permits.
-//
-// Each node computes homes from its own table by rendezvous hashing (Thaler and Ravishankar 1998). So entries and servers
-// agree without communication, and a server that joins or leaves a colo moves no pools but its own.
 package homes
 
 import (

@@ -74,8 +74,8 @@ func (o *Orphans) Heard(p Process, asked time.Time, a Answer) {
 	}
 }
 
-// Refused notes that the address of p has refused a connection at some time: the process has ended.
-func (o *Orphans) Refused(p Process, at time.Time) {
+// Ended notes that p has certainly ended, at that time or before: its address refuses connections, or a later process of its node knows.
+func (o *Orphans) Ended(p Process, at time.Time) {
 	if m := o.byProcess[p]; m != nil {
 		m.end(at)
 	}

@@ -11,18 +11,28 @@ const (
 
 // EngineState is the ownership of one engine, from the view of one server.
 type EngineState struct {
-	URL           string     `json:"url"`
-	State         string     `json:"state"`
-	Owner         string     `json:"owner,omitempty"` // process that owns it, as node/boot
-	BlockedBy     string     `json:"blocked_by,omitempty"`
-	Why           string     `json:"why,omitempty"`   // the server may not grant yet
-	Since         *time.Time `json:"since,omitempty"` // when the server began to want it
-	HeldElsewhere int        `json:"held_elsewhere"`  // requests of other servers on it
+	URL           string    `json:"url"`
+	State         string    `json:"state"`                // one of the constants above
+	Owner         string    `json:"owner,omitempty"`      // other process that owns it, as node/boot
+	BlockedBy     string    `json:"blocked_by,omitempty"` // process that the server waits for, as node/boot
+	Why           string    `json:"why,omitempty"`        // the server may not grant yet
+	Since         time.Time `json:"since,omitzero"`       // when the server began to want it
+	HeldElsewhere int       `json:"held_elsewhere"`       // requests of other servers on it
+}
+
+// heldOn returns how many requests other processes have on an engine.
+func (o *Ownership) heldOn(url string) (held int) {
+	for p, r := range o.records {
+		if p != o.self {
+			held += r.Held[url]
+		}
+	}
+	return held
 }
 
 // State returns the ownership of one engine.
 func (o *Ownership) State(url string) EngineState {
-	s := EngineState{URL: url, State: StateElsewhere, HeldElsewhere: o.heldByOthers()[url]}
+	s := EngineState{URL: url, State: StateElsewhere, HeldElsewhere: o.heldOn(url)}
 	owners := o.owners(url)
 	if len(owners) > 0 {
 		s.Owner = owners[0].String()
@@ -32,10 +42,9 @@ func (o *Ownership) State(url string) EngineState {
 		return s
 	}
 	if s.State = StateOwned; o.Grants(url) {
-		s.Owner = o.self.String()
 		return s
 	}
-	s.State, s.Since = StateWanted, &c.since
+	s.State, s.Since = StateWanted, c.since
 	switch {
 	case len(owners) > 0:
 		s.BlockedBy, s.Why = owners[0].String(), "another process owns it"

@@ -65,6 +65,7 @@ func (k *Keeper) runOrphans(ctx context.Context) {
 		for _, s := range k.settlements() {
 			k.replace(ctx, s)
 		}
+		k.config.MarkDead(k.deadServers()...)
 		timer.Reset(k.untilNextOrphan())
 	}
 }
@@ -85,9 +86,30 @@ func (k *Keeper) askOrphans(ctx context.Context) {
 		case r.heard:
 			k.orphans.Heard(due[i].Process, r.asked, r.answer)
 		case r.refused:
-			k.orphans.Refused(due[i].Process, r.asked)
+			k.orphans.Ended(due[i].Process, r.asked)
 		}
 	}
+}
+
+// deadServers returns the keys of servers whose lease has expired and whose records are settled.
+func (k *Keeper) deadServers() []string {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	t := k.placed.Load().table
+	alive := map[homes.Process]bool{}
+	for _, s := range t.Registered(k.config.Colo) {
+		alive[homes.Process{Node: s.Node, Boot: s.Boot}] = true
+	}
+	for _, r := range k.ownership.Records() {
+		alive[r.Process] = true
+	}
+	var keys []string
+	for _, s := range t.Servers(k.config.Colo) {
+		if s.Node != k.config.Self.Node && !alive[homes.Process{Node: s.Node, Boot: s.Boot}] {
+			keys = append(keys, fleet.KindServer.Key(s.Colo, s.Node))
+		}
+	}
+	return keys
 }
 
 func (k *Keeper) settlements() []homes.Settlement {

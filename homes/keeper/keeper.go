@@ -14,10 +14,11 @@ import (
 	"colonnade/homes"
 )
 
-// Config is what a keeper works with. All functions are required; they are called by several goroutines.
+// Config is what a keeper works with. Everything but Ended is required; the functions are called by several goroutines.
 type Config struct {
 	Self   homes.Process
 	Colo   string
+	Ended  []string      // boot ids of earlier processes of this node that have certainly ended
 	TTL    time.Duration // of registrations
 	Logger *slog.Logger
 
@@ -29,7 +30,6 @@ type Config struct {
 	Return    func(pool string)     // sends these to the home, which has answered
 	Confirmed func() time.Time      // when the store last confirmed the registration
 	MarkDead  func(keys ...string)  // removes documents whose lease has expired from the table
-	Ended     func() []string       // boot ids of earlier processes of this node that have certainly ended
 
 	Put     func(ctx context.Context, owns, held map[string]int) (revision int64, err error)
 	Replace func(ctx context.Context, old homes.Record, next *homes.Record) (done bool, err error)
@@ -50,6 +50,7 @@ type Target struct {
 // Keeper keeps the ownership of one colo server. It is safe for concurrent use.
 type Keeper struct {
 	config Config
+	began  time.Time
 	wake   chan struct{} // to the goroutine that puts; capacity 1
 	look   chan struct{} // to the goroutine that asks about orphaned records; capacity 1
 
@@ -75,7 +76,7 @@ type placement struct {
 // New returns a keeper that owns nothing; the caller runs it.
 func New(c Config) *Keeper {
 	k := &Keeper{
-		config: c, wake: make(chan struct{}, 1), look: make(chan struct{}, 1),
+		config: c, began: time.Now(), wake: make(chan struct{}, 1), look: make(chan struct{}, 1),
 		ownership: homes.NewOwnership(c.Self, c.TTL), orphans: homes.NewOrphans(), vouchers: homes.NewVouchers(c.TTL * 9 / 10),
 	}
 	k.placed.Store(&placement{table: fleet.NewTable(fleet.Contents{}), homes: map[string]string{}})
@@ -211,6 +212,9 @@ func (k *Keeper) updateOrphansLocked() {
 		registered[homes.Process{Node: s.Node, Boot: s.Boot}] = true
 	}
 	k.orphans.Update(k.ownership.Records(), func(p homes.Process) bool { return registered[p] }, time.Now())
+	for _, boot := range k.config.Ended {
+		k.orphans.Ended(homes.Process{Node: k.config.Self.Node, Boot: boot}, k.began)
+	}
 	k.signal(k.look)
 }
 

@@ -1,0 +1,156 @@
+package keeper
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"colonnade/fleet"
+	"colonnade/homes"
+)
+
+// Home is where a pool is homed, as the table in force says.
+type Home struct {
+	Node     string
+	Here     bool  // the home is this server
+	Revision int64 // of the newest change of the colo's servers in the table
+	Known    int64 // all changes up to this revision are in the table
+}
+
+// Home returns the home of a pool.
+func (k *Keeper) Home(pool string) Home {
+	p := k.placed.Load()
+	h := Home{Node: k.config.Self.Node, Here: true, Revision: p.table.ServersRevision(k.config.Colo)}
+	h.Known = max(h.Revision, p.table.Listed)
+	if node, elsewhere := p.homes[pool]; elsewhere {
+		h.Node, h.Here = node, false
+	}
+	return h
+}
+
+// OldServer returns the server of an older version because of which this one grants nothing; nil if there is none.
+func (k *Keeper) OldServer() *fleet.Server { return k.placed.Load().old }
+
+// AwaitHandover waits until the table shows that this server drains, so that requests that wait here can be sent to its successors. It
+// returns at once if no other server of the colo is active, and after limit at the latest.
+func (k *Keeper) AwaitHandover(ctx context.Context, limit time.Duration) {
+	ctx, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	for !k.handedOver() {
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(limit / 50):
+		}
+	}
+}
+
+func (k *Keeper) handedOver() bool {
+	for _, s := range k.placed.Load().table.Registered(k.config.Colo) {
+		if s.Node == k.config.Self.Node && s.State == fleet.StateActive {
+			return k.Alone()
+		}
+	}
+	return true
+}
+
+// Stats counts what the server owns.
+type Stats struct {
+	Homes         int // pools whose home is this server
+	Owned         int // engines on which it may grant
+	Wanted        int // engines on which it may not grant yet
+	HeldElsewhere int // requests of other servers on the engines that it owns or wants
+	WrittenOff    int // records of silent processes that were deleted, since the start
+}
+
+// Stats returns the counts.
+func (k *Keeper) Stats() Stats {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	p := k.placed.Load()
+	s := Stats{Homes: len(p.table.Pools()) - len(p.homes), WrittenOff: int(k.writtenOff.Load())}
+	for _, e := range p.table.EndpointsOf(k.config.Colo) {
+		switch state := k.ownership.State(e.URL); state.State {
+		case homes.StateOwned:
+			s.Owned++
+			s.HeldElsewhere += state.HeldElsewhere
+		case homes.StateWanted:
+			s.Wanted++
+			s.HeldElsewhere += state.HeldElsewhere
+		}
+	}
+	return s
+}
+
+// Engines returns the ownership of the engines of a pool, by endpoint ID.
+func (k *Keeper) Engines(pool string) []homes.EngineState {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	states := []homes.EngineState{}
+	for _, e := range k.placed.Load().table.Endpoints(k.config.Colo, pool) {
+		states = append(states, k.ownership.State(e.URL))
+	}
+	return states
+}
+
+// Problems returns the records that cannot be read as a whole, sorted.
+func (k *Keeper) Problems() []homes.Record {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return slices.DeleteFunc(k.ownership.Records(), func(r homes.Record) bool { return r.Problem == "" })
+}
+
+// confirmAfter is how long after the first a second question confirms that two servers may grant on one engine: an engine may change
+// hands between the answers.
+const confirmAfter = 100 * time.Millisecond
+
+// Check asks all other servers of the colo, and returns what must not be: an engine on which two may grant, or no sibling that can be
+// reached while the store can.
+func (k *Keeper) Check(ctx context.Context) []error {
+	siblings := k.placed.Load().siblings(k.config.Colo, k.config.Self.Node)
+	if len(siblings) == 0 {
+		return nil
+	}
+	first, answered := k.shared(ctx, siblings)
+	var wrong []error
+	if answered == 0 && time.Since(k.config.Confirmed()) < storeSilence {
+		wrong = append(wrong, fmt.Errorf("this server reaches etcd, but none of the %d other servers of its colo at their registered addresses", len(siblings)))
+	}
+	if len(first) == 0 {
+		return wrong
+	}
+	select {
+	case <-time.After(confirmAfter):
+	case <-ctx.Done():
+		return append(wrong, context.Cause(ctx))
+	}
+	second, _ := k.shared(ctx, siblings)
+	for what := range first {
+		if second[what] {
+			wrong = append(wrong, errors.New(what))
+		}
+	}
+	return wrong
+}
+
+// shared asks the siblings on which engines they may grant, and returns those on which this server may grant too.
+func (k *Keeper) shared(ctx context.Context, siblings []*fleet.Server) (shared map[string]bool, answered int) {
+	results := k.ask(ctx, targetsOf(siblings), func(Target) string { return "" })
+	mayGrant := k.config.MayGrant()
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	shared = map[string]bool{}
+	for i, r := range results {
+		if r.heard {
+			answered++
+		}
+		for _, url := range r.answer.Grants {
+			if mayGrant && k.ownership.Grants(url) {
+				shared[fmt.Sprintf("%s and %s may both grant on %s", k.config.Self.Node, siblings[i].Node, url)] = true
+			}
+		}
+	}
+	return shared, answered
+}
