@@ -35,14 +35,14 @@
 //
 //	what is known of the process                               the record
 //	--------------------------------------------------------   ---------------------------------------------------------
-//	it answers that it may grant somewhere                     stays
-//	it answers that it may grant nowhere, and holds so many    becomes that, and again with each answer, until that is 0
+//	it answers that it may grant                               stays
+//	it answers that it may not, and holds so many              becomes that, and again with each answer, until that is 0
 //	it has ended for certain                                   is deleted 250 ms later, when engines have noticed
 //	nothing, for 10 s                                          is deleted: its requests may run beside those of the next owner
 //
 // A process has ended for certain if a later process of its node says so, which holds the lock on the node's data directory, or if its
 // address refuses connections. Each change of such a record requires that its process is still not registered and that the record is
-// unchanged. A process that answered that it may grant nowhere gets its rights back only by registering.
+// unchanged. A process that answered that it may not grant gets its rights back only by registering.
 //
 // # Without the store
 //

@@ -119,7 +119,7 @@ func (m *orphan) settle(now time.Time) (Settlement, bool) {
 	case !m.ended.IsZero():
 		s.Why = "the process has ended"
 		return s, now.Sub(m.ended) >= linger
-	case m.answer != nil && len(m.answer.Grants) == 0:
+	case m.answer != nil && !m.answer.MayGrant:
 		held := maps.Clone(m.answer.Held)
 		maps.DeleteFunc(held, func(_ string, n int) bool { return n <= 0 })
 		if len(held) == 0 {

@@ -41,7 +41,7 @@ func TestSilentProcessIsWrittenOff(t *testing.T) {
 func TestEverySignOfLifeDelaysTheWriteOff(t *testing.T) {
 	heard := start.Add(8 * time.Second)
 	for name, hear := range map[string]func(*homes.Orphans){
-		"answer":   func(o *homes.Orphans) { o.Heard(other, heard, homes.Answer{Boot: "B", Grants: []string{engine}}) },
+		"answer":   func(o *homes.Orphans) { o.Heard(other, heard, homes.Answer{Boot: "B", MayGrant: true}) },
 		"question": func(o *homes.Orphans) { o.Spoke(other, heard) },
 	} {
 		o := orphaned(seen(other, 5, engine))

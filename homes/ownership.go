@@ -96,7 +96,7 @@ func (o *Ownership) Observe(c Change, alone bool, now time.Time) bool {
 	}
 	o.revision = c.Revision
 	if c.Restored && !alone {
-		o.careful = now.Add(o.caution)
+		o.careful = later(o.careful, now.Add(o.caution))
 	}
 	if c.Restored && !alone || o.assumed && !alone || !o.recordStands() {
 		o.Lose()
@@ -104,6 +104,16 @@ func (o *Ownership) Observe(c Change, alone bool, now time.Time) bool {
 	}
 	o.establish(now)
 	return true
+}
+
+// Restored notes that the store was restored to an older revision, before the records were listed again: revisions of before say nothing any
+// more. alone is as for Observe.
+func (o *Ownership) Restored(alone bool, now time.Time) {
+	o.listed = false
+	if !alone {
+		o.careful = later(o.careful, now.Add(o.caution))
+		o.Lose()
+	}
 }
 
 func (o *Ownership) noteLimits(r *Record) {

@@ -157,11 +157,12 @@ type Change struct {
 
 // Answer is what a process reports about itself, to the question of another server of its colo.
 type Answer struct {
-	Boot    string         `json:"boot"`
-	Ended   []string       `json:"ended,omitempty"`  // boot ids of earlier processes of the node that have certainly ended
-	Grants  []string       `json:"grants,omitempty"` // engines, by URL, on which it may grant now
-	Held    map[string]int `json:"held,omitempty"`   // requests that it has on engines, by URL
-	Reaches bool           `json:"reaches"`          // whether it reaches the store
+	Boot     string         `json:"boot"`
+	Ended    []string       `json:"ended,omitempty"`  // boot ids of earlier processes of the node that have certainly ended
+	MayGrant bool           `json:"may_grant"`        // its registration is confirmed; else it grants nothing before it registers again
+	Grants   []string       `json:"grants,omitempty"` // engines, by URL, on which it may grant now
+	Held     map[string]int `json:"held,omitempty"`   // requests that it has on engines, by URL
+	Reaches  bool           `json:"reaches"`          // whether it reaches the store
 }
 
 // Grants says where a server may grant. It is not modified after it was made.

@@ -3,7 +3,7 @@ package node
 import (
 	"context"
 	"errors"
-	"slices"
+	"fmt"
 	"sync/atomic"
 	"time"
 
@@ -13,6 +13,7 @@ import (
 	"colonnade/fleet"
 	"colonnade/forwarding/peertls"
 	"colonnade/forwarding/server"
+	"colonnade/homes"
 	"colonnade/internal/ctxtime"
 )
 
@@ -40,38 +41,48 @@ func RunColo(ctx context.Context, c ColoConfig, serving func(Running)) error {
 	if err != nil {
 		return err
 	}
+	var s *siblings
 	srv, err := colo.New(colo.Config{
-		Colo: c.Colo, Node: c.Node, Keys: c.Keys, Log: r.log, Metrics: r.metrics, Logger: c.Logger, WriteStall: c.WriteStall, Peers: peers,
+		Homes: func(pool string) colo.Home { return s.home(pool) },
+		Owned: func(asker homes.Process, about string) homes.Answer { return s.keeper.Answer(asker, about) },
+		Colo:  c.Colo, Node: c.Node, Keys: c.Keys, Log: r.log, Metrics: r.metrics, Logger: c.Logger, WriteStall: c.WriteStall, Peers: peers,
 		CredentialsDir: c.CredentialsDir, OwnFiles: c.ownFiles(), MaxConns: c.maxConns(), BodyMemory: c.BodyMemory,
 	})
 	if err != nil {
 		return err
 	}
-	siblings, err := r.openGossip(&c, srv.Boot())
+	gossip, err := r.openGossip(&c, srv.Boot())
 	if err != nil {
 		return errors.Join(err, srv.Shutdown(ctx, server.DrainTimings{}))
 	}
-	defer siblings.Close()
+	defer gossip.Close()
+	if s, err = r.newSiblings(c.Colo, srv, gossip.Alive); err != nil {
+		return errors.Join(err, srv.Shutdown(ctx, server.DrainTimings{}))
+	}
 	t := newTasks(ctx)
 	defer t.end()
 	t.Go(func() error { return r.watcher.Run(t.ctx) })
 	t.Go(func() error { return srv.Run(t.ctx) })
-	t.Go(func() error { return siblings.Run(t.ctx) })
+	t.Go(func() error { return gossip.Run(t.ctx) })
 	var isServing atomic.Bool
+	r.siblings = s
 	r.serveAdmin(t, r.coloPages(srv, &isServing))
 	if err := r.awaitTable(t.stopping, func() {}); err != nil {
 		t.end()
 		return errors.Join(t.Wait(), srv.Shutdown(t.ctx, server.DrainTimings{}))
 	}
-	srv.Apply(r.watcher.Table())
-	t.Go(func() error { return applyTables(t.ctx, r.watcher, srv) })
+	r.applyTable(srv)
+	t.Go(func() error { return r.applyTables(t.ctx, srv) })
+	s.start(t)
 
 	// The right to grant comes first: requests that arrive until then wait in the listener's backlog.
-	self := r.serverDocument(srv.Boot())
-	self.Gossip = siblings.Address()
-	lease, err := r.register(t.stopping, c.Colo, self, srv.SetFence)
+	self := r.newServerDocument(srv.Boot(), gossip.Address())
+	lease, err := r.register(t.stopping, c.Colo, self.encode(), srv.SetFence)
 	if lease != nil {
+		self.lease = lease
+		s.lease.Store(lease)
 		t.Go(func() error { return lease.Run(t.ctx) })
+		t.Go(func() error { return publishPools(t.ctx, srv, s, self) })
 		t.Go(func() error { return srv.Serve(r.requests) })
 		isServing.Store(true)
 		running := r.running()
@@ -84,8 +95,11 @@ func RunColo(ctx context.Context, c ColoConfig, serving func(Running)) error {
 	defer cancel()
 	if lease != nil && t.superseded.Err() == nil {
 		c.Logger.Info("draining", "node", c.Node, "for_at_most", c.Drain)
-		self.State = fleet.StateDraining
-		r.announceDrain(t, lease, encode(self)) // entries plan without this server from here on
+		// Entries plan without this server from here on, and its siblings take over its pools.
+		r.announceDrain(t, func(ctx context.Context) error {
+			return self.change(ctx, func(d *fleet.Server) { d.State = fleet.StateDraining })
+		})
+		s.keeper.AwaitHandover(drain, announceTimeout)
 	}
 	err = errors.Join(err, srv.Shutdown(drain, server.NewDrainTimings(c.Drain, coloNotice)))
 	t.end() // deregisters
@@ -94,52 +108,38 @@ func RunColo(ctx context.Context, c ColoConfig, serving func(Running)) error {
 	return err
 }
 
-// serverDocument returns the document that the server registers.
-func (r *runtime) serverDocument(boot string) fleet.Server {
-	return fleet.Server{
-		Address: r.advertiseAddress(), Admin: r.admin.Addr().String(), Boot: boot, State: fleet.StateActive,
-		Protocol: fleet.ProtocolRange{Min: fleet.OldestProtocol, Max: fleet.Protocol}, Version: Version(),
-	}
-}
-
-// register registers the server as the only one of its colo. While etcd is away, a server whose saved table knows no other
-// server of the colo serves at once and registers later; otherwise it waits, since the other server may be serving.
+// register registers the server. While etcd is away, a server whose saved table knows no other server of the colo serves at once and
+// registers later; otherwise it waits, since another server may be granting.
 //
 // The lease calls grantUntil with the time until which permits may be granted. The lease is nil, without an error, if ctx
 // is done first.
-func (r *runtime) register(ctx context.Context, colo string, self fleet.Server, grantUntil func(time.Time)) (*etcd.Lease, error) {
-	exclusive := func() bool { return !hasRival(r.watcher.Table(), colo, r.config.Node) }
+func (r *runtime) register(ctx context.Context, colo string, self []byte, grantUntil func(time.Time)) (*etcd.Lease, error) {
+	k := r.siblings.keeper
 	registration := etcd.Registration{
-		Client: r.client, Prefix: Prefix, Key: "servers/" + colo + "/" + r.config.Node, Value: encode(self), TTL: leaseTTL,
-		Exclusive: true, Logger: r.config.Logger, SavedLease: r.config.file("lease"),
-		Fence: etcd.Fence{SetDeadline: grantUntil, Alone: exclusive},
+		Client: r.client, Prefix: Prefix, Key: "servers/" + colo + "/" + r.config.Node, Value: self, TTL: leaseTTL,
+		Logger: r.config.Logger, SavedLease: r.config.file("lease"), Records: r.siblings.records,
+		Fence: etcd.Fence{SetDeadline: grantUntil, Alone: k.Alone, Vouched: k.Vouched},
 	}
 	for {
 		lease, err := etcd.Register(ctx, registration)
 		var taken *etcd.TakenError
 		switch {
 		case err == nil:
-			lingerAfterCrash(ctx, lease)
 			return lease, nil
 		case errors.As(err, &taken):
 			return nil, err
 		case ctx.Err() != nil:
 			return nil, nil //nolint:nilnil // asked to stop before it served
-		case exclusive():
+		case k.Alone():
 			r.config.Logger.Warn("serving without etcd, from the last good documents", "error", err)
 			lease := etcd.NewLease(registration)
 			lingerAfterCrash(ctx, lease)
+			k.Assume()
 			lease.Assume()
 			return lease, nil
 		}
-		r.config.Logger.Warn("waiting for etcd: another server of this colo may be serving", "error", err)
+		r.config.Logger.Warn("waiting for etcd: other servers of this colo may be granting", "error", err)
 	}
-}
-
-// hasRival reports whether a table knows another server of the colo than node, in force or not.
-func hasRival(t *fleet.Table, colo, node string) bool {
-	return slices.ContainsFunc(t.Servers(colo), func(s *fleet.Server) bool { return s.Node != node }) ||
-		slices.ContainsFunc(t.Conflicts, func(c fleet.Conflict) bool { return c.What == fleet.ConflictColo && c.Value == colo })
 }
 
 // lingerAfterCrash waits until engines have noticed the end of an earlier process of this server, whose requests would
@@ -152,21 +152,33 @@ func lingerAfterCrash(ctx context.Context, lease *etcd.Lease) {
 
 // applyTables applies each new table to the server, and reports dead endpoints to the watcher: it removes those with an
 // expired lease from the table.
-func applyTables(ctx context.Context, w *etcd.Watcher, server *colo.Server) error {
+func (r *runtime) applyTables(ctx context.Context, server *colo.Server) error {
+	w := r.watcher
 	probe := time.NewTicker(deadInterval)
 	defer probe.Stop()
 	changed := w.Changed()
-	server.Apply(w.Table())
+	r.applyTable(server)
 	for {
 		select {
 		case <-changed:
 			changed = w.Changed()
-			server.Apply(w.Table())
+			r.applyTable(server)
 		case <-probe.C:
 			w.MarkDead(server.DeadEndpoints()...)
 		case <-ctx.Done():
 			return nil
 		}
+	}
+}
+
+// applyTable applies the newest table.
+func (r *runtime) applyTable(server *colo.Server) {
+	t := r.watcher.Table()
+	server.Apply(t)
+	before := r.siblings.keeper.OldServer()
+	r.siblings.keeper.Apply(t)
+	if old := r.siblings.keeper.OldServer(); old != nil && (before == nil || before.Boot != old.Boot) {
+		r.config.Logger.Warn("granting nothing beside a server of an older version, which shares its colo with no other: stop that server", "server", old.Node, "version", old.Version)
 	}
 }
 
@@ -179,13 +191,16 @@ func (r *runtime) coloPages(server *colo.Server, serving *atomic.Bool) admin.Con
 			case r.starting():
 				return errors.New("starting: no documents yet, since etcd has not answered")
 			case !serving.Load():
-				return errors.New("not serving yet: another server of the colo may still be granting")
+				return errors.New("not serving yet: it is not registered, and other servers of the colo may be granting")
 			case !server.GrantsEnabled():
 				return errors.New("granting nothing: etcd has not confirmed that this server still holds its key")
+			case r.siblings.keeper.OldServer() != nil:
+				return fmt.Errorf("granting nothing: server %s of this colo has an older version, which shares its colo with no other; stop it",
+					r.siblings.keeper.OldServer().Node)
 			}
 			return nil
 		},
 		Pools: func(accounts int) any { return server.PoolStates(accounts) },
-		Check: server.Check,
+		Check: func() []error { return append(server.Check(), r.siblings.keeper.Check(context.Background())...) },
 	}
 }

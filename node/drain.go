@@ -3,8 +3,6 @@ package node
 import (
 	"context"
 	"time"
-
-	"colonnade/discovery/etcd"
 )
 
 const (
@@ -17,12 +15,12 @@ const (
 	announceTimeout = time.Second
 )
 
-// announceDrain replaces the node's document by one with the state draining. A drain does not wait for an etcd that is
-// away: the lease writes the document later, if etcd comes back.
-func (r *runtime) announceDrain(t tasks, lease *etcd.Lease, document []byte) {
+// announceDrain calls announce, which replaces the node's document by one with the state draining. A drain does not wait for an etcd that
+// is away: the lease writes the document later, if etcd comes back.
+func (r *runtime) announceDrain(t tasks, announce func(context.Context) error) {
 	stored := make(chan error, 1)
 	t.Go(func() error {
-		stored <- lease.Update(t.ctx, document)
+		stored <- announce(t.ctx)
 		return nil
 	})
 	timeout := time.NewTimer(max(min(announceTimeout, r.config.Drain/4), announceTimeout/10))

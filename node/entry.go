@@ -90,7 +90,7 @@ func RunEntry(ctx context.Context, c EntryConfig, serving func(Running)) error {
 	defer cancel()
 	e.Drain() // load balancers ask the entry, not etcd
 	self.State = fleet.StateDraining
-	r.announceDrain(t, lease, encode(self))
+	r.announceDrain(t, func(ctx context.Context) error { return lease.Update(ctx, encode(self)) })
 	err = e.Shutdown(drain, server.NewDrainTimings(c.Drain, entryNotice))
 	t.end() // deregisters
 	err = errors.Join(err, t.Wait())

@@ -82,6 +82,7 @@ type runtime struct {
 
 	certificates []certificate
 	unreached    func() []entry.Unreached // nil for a colo server
+	siblings     *siblings                // nil for an entry
 }
 
 // openRuntime opens everything that a node needs before it can serve, and watches the documents of some kinds. close

@@ -12,8 +12,8 @@ func (k *Keeper) Answer(asker homes.Process, about string) homes.Answer {
 	a := homes.Answer{
 		Boot: k.config.Self.Boot, Ended: k.config.Ended, Reaches: time.Since(k.config.Confirmed()) < storeSilence,
 	}
-	mayGrant := k.config.MayGrant()
-	if k.answer(&a, asker, about == a.Boot, mayGrant) {
+	a.MayGrant = k.config.MayGrant()
+	if k.answer(&a, asker, about == a.Boot) {
 		// The answer must stay true: only another registration gives the process rights again.
 		k.config.Forget()
 	}
@@ -21,7 +21,7 @@ func (k *Keeper) Answer(asker homes.Process, about string) homes.Answer {
 }
 
 // answer completes an answer. It reports whether the process must register again.
-func (k *Keeper) answer(a *homes.Answer, asker homes.Process, aboutSelf, mayGrant bool) (registerAgain bool) {
+func (k *Keeper) answer(a *homes.Answer, asker homes.Process, aboutSelf bool) (registerAgain bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	now := time.Now()
@@ -29,13 +29,13 @@ func (k *Keeper) answer(a *homes.Answer, asker homes.Process, aboutSelf, mayGran
 	if aboutSelf {
 		k.vouchers.Question(now)
 		k.vouchedUntil.Store(new(time.Time))
-		if !mayGrant {
+		if !a.MayGrant {
 			k.ownership.Lose()
 			k.grantLocked()
 			registerAgain = true
 		}
 	}
-	if mayGrant {
+	if a.MayGrant {
 		for url := range k.ownership.Shares() {
 			a.Grants = append(a.Grants, url)
 		}

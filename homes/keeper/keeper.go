@@ -31,7 +31,8 @@ type Config struct {
 	Confirmed func() time.Time      // when the store last confirmed the registration
 	MarkDead  func(keys ...string)  // removes documents whose lease has expired from the table
 
-	Put     func(ctx context.Context, owns, held map[string]int) (revision int64, err error)
+	// Put puts the record of a process that has registered at a revision; see [etcd.Records.Put].
+	Put     func(ctx context.Context, registered int64, owns, held map[string]int) (revision int64, err error)
 	Replace func(ctx context.Context, old homes.Record, next *homes.Record) (done bool, err error)
 	Forget  func() // makes the process register again
 
@@ -63,6 +64,7 @@ type Keeper struct {
 	ownership      *homes.Ownership
 	orphans        *homes.Orphans
 	vouchers       *homes.Vouchers
+	registered     int64          // revision of the last registration
 	atRegistration map[string]int // permits in hand at the last StopGrants
 }
 
@@ -142,7 +144,13 @@ func (p *placement) siblings(colo, node string) []*fleet.Server {
 
 // noteCompanyLocked notes whether the colo has other servers, in the table or by their records.
 func (k *Keeper) noteCompanyLocked() {
-	k.alone.Store(len(k.placed.Load().siblings(k.config.Colo, k.config.Self.Node)) == 0 && len(k.ownership.Records()) == 0)
+	others := len(k.placed.Load().siblings(k.config.Colo, k.config.Self.Node))
+	for _, r := range k.ownership.Records() {
+		if r.Node != k.config.Self.Node { // that of an earlier process of this node is no company
+			others++
+		}
+	}
+	k.alone.Store(others == 0)
 }
 
 // Assume makes the server own all that it is the home of, while the store is away and no other server is known.
@@ -170,10 +178,11 @@ func (k *Keeper) StopGrants() map[string]int {
 	return maps.Clone(k.atRegistration)
 }
 
-// Registered notes that the process has registered, with a record that owns nothing and holds what StopGrants has returned.
-func (k *Keeper) Registered() {
+// Registered notes that the process has registered at a revision, with a record that owns nothing and holds what StopGrants has returned.
+func (k *Keeper) Registered(revision int64) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
+	k.registered = revision
 	k.ownership.Registered(k.atRegistration)
 	k.signal(k.wake)
 }
@@ -197,6 +206,14 @@ func (k *Keeper) observe(c homes.Change) (stands bool) {
 	k.updateOrphansLocked()
 	k.grantLocked()
 	return stands
+}
+
+// Restored notes that the store was restored to an older revision, before Observe gets the records there.
+func (k *Keeper) Restored() {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.ownership.Restored(k.alone.Load(), time.Now())
+	k.grantLocked()
 }
 
 // grantLocked puts the grants in force.

@@ -44,21 +44,29 @@ func (k *Keeper) runPuts(ctx context.Context) {
 }
 
 // next returns what to put. The count of what is held follows the grants that are in force.
-func (k *Keeper) next() (next homes.Put, required, ok bool) {
+func (k *Keeper) next() (next registeredPut, required, ok bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	now := time.Now()
 	if k.ownership.Resume(now) {
 		k.grantLocked()
 	}
-	return k.ownership.Next(k.config.Held(), k.config.Limits())
+	next.registered = k.registered
+	next.Put, required, ok = k.ownership.Next(k.config.Held(), k.config.Limits())
+	return next, required, ok
+}
+
+// registeredPut is a put of a process that has registered at a revision.
+type registeredPut struct {
+	homes.Put
+	registered int64
 }
 
 // put puts the record, and reports whether it stands.
-func (k *Keeper) put(ctx context.Context, next homes.Put) bool {
-	revision, err := k.config.Put(ctx, next.Owns, next.Held)
+func (k *Keeper) put(ctx context.Context, next registeredPut) bool {
+	revision, err := k.config.Put(ctx, next.registered, next.Owns, next.Held)
 	lost := errors.Is(err, etcd.ErrRecordLost)
-	k.settlePut(next, revision, err)
+	k.settlePut(next.Put, revision, err)
 	if lost {
 		k.config.Forget()
 	}

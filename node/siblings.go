@@ -1,0 +1,90 @@
+package node
+
+import (
+	"context"
+	"sync/atomic"
+	"time"
+
+	"colonnade/analytics/metrics"
+	"colonnade/colo"
+	"colonnade/discovery/etcd"
+	"colonnade/fleet"
+	"colonnade/forwarding/peer"
+	"colonnade/homes"
+	"colonnade/homes/keeper"
+)
+
+// siblings is what a colo server shares its colo with others by.
+type siblings struct {
+	self    homes.Process
+	keeper  *keeper.Keeper
+	records *etcd.Records
+	lease   atomic.Pointer[etcd.Lease]
+}
+
+// newSiblings returns the siblings of a server; start must be called. Until then, the server grants nothing.
+// alive is [gossip.Gossip.Alive].
+func (r *runtime) newSiblings(colo string, srv *colo.Server, alive func(node, boot string) (alive, known bool)) (*siblings, error) {
+	ended, err := r.config.rememberBoot(srv.Boot())
+	if err != nil {
+		return nil, err
+	}
+	s := &siblings{self: homes.Process{Node: r.config.Node, Boot: srv.Boot()}}
+	s.records = etcd.NewRecords(etcd.RecordsConfig{
+		Client: r.client, Prefix: Prefix, Colo: colo, Self: s.self, Address: r.advertiseAddress, Logger: r.config.Logger,
+		Held:         func() map[string]int { return s.keeper.StopGrants() },
+		Observe:      func(c homes.Change) { s.keeper.Observe(c) },
+		OnRegistered: func(revision int64) { srv.RenewFence(); s.keeper.Registered(revision) },
+	})
+	s.keeper = keeper.New(keeper.Config{
+		Self: s.self, Colo: colo, Ended: ended, TTL: leaseTTL, Logger: r.config.Logger,
+		SetGrants: srv.SetGrants, MayGrant: srv.GrantsEnabled, Held: srv.Held, Limits: srv.Limits,
+		StandIns: srv.StandIns, Return: srv.RefuseStandIns, Confirmed: s.confirmedAt, MarkDead: r.watcher.MarkDead,
+		Put: s.records.Put, Replace: s.records.Replace, Forget: s.records.Forget,
+		Ask: func(ctx context.Context, to keeper.Target, about string) (homes.Answer, error) {
+			return srv.Ask(ctx, peer.Server{Colo: colo, Node: to.Node, Address: to.Address, Boot: to.Boot},
+				peer.Question{About: about, From: s.self.Boot})
+		},
+		Refused: peer.IsRefused,
+	})
+	metrics.RegisterHomes(r.metrics, func() metrics.HomesState { return metrics.HomesState(s.keeper.Stats()) })
+	return s, nil
+}
+
+// start starts to follow and to keep the records.
+func (s *siblings) start(t tasks) {
+	t.Go(func() error { return s.records.Run(t.ctx) })
+	t.Go(func() error { return s.keeper.Run(t.ctx) })
+}
+
+// confirmedAt returns when etcd last confirmed the registration.
+func (s *siblings) confirmedAt() time.Time {
+	if lease := s.lease.Load(); lease != nil {
+		return lease.ConfirmedAt()
+	}
+	return time.Time{}
+}
+
+// home returns the home of a pool, for requests.
+func (s *siblings) home(pool string) colo.Home { return colo.Home(s.keeper.Home(pool)) }
+
+// publishPools keeps the slots of the pools whose home is this server in its document, for entries.
+func publishPools(ctx context.Context, srv *colo.Server, s *siblings, self *serverDocument) error {
+	tick := time.NewTicker(poolsInterval)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-tick.C:
+		}
+		slots := map[string]int{}
+		for _, p := range srv.Pools() {
+			if s.keeper.Home(p.Pool).Here {
+				slots[p.Pool] = p.Limit
+			}
+		}
+		// An etcd that is away gets the document with the next renewal.
+		_ = self.change(ctx, func(d *fleet.Server) { d.Pools = fleet.RegisteredPools(slots) })
+	}
+}
