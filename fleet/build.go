@@ -33,8 +33,7 @@ func NewTable(c Contents) *Table {
 		Revision: c.Revision, Rejected: c.Rejected, Conflicts: slices.Clone(c.APIKeys.conflicts),
 		models: make(map[string]*Model, len(c.Models)), aliases: map[string]*Model{}, pools: map[string]*Pool{},
 		colos: make(map[string]*Colo, len(c.Colos)), servers: make(map[string][]*Server, len(c.Servers)),
-		registered: make(map[string][]*Server, len(c.Servers)),
-		endpoints:  map[string]coloEndpoints{}, accounts: make(map[string]*Account, len(c.Accounts)),
+		endpoints: map[string]coloEndpoints{}, accounts: make(map[string]*Account, len(c.Accounts)),
 		modelList: c.Models, coloList: c.Colos, entries: c.Entries,
 		accountList: c.Accounts, apiKeys: c.APIKeys, origins: c.Origins, deletions: c.Deletions,
 		defaultPool: c.DefaultPool, defaultAccount: c.DefaultAccount,
@@ -47,7 +46,7 @@ func NewTable(c Contents) *Table {
 		t.colos[colo.Name] = colo
 	}
 	for _, s := range c.Servers {
-		t.addServer(s)
+		t.servers[s.Colo] = append(t.servers[s.Colo], s)
 	}
 	for _, a := range c.Accounts {
 		t.accounts[a.Name] = a
@@ -67,9 +66,10 @@ func (t *Table) sort() {
 	slices.SortFunc(t.modelList, func(a, b *Model) int { return cmp.Compare(a.Name, b.Name) })
 	slices.SortFunc(t.coloList, func(a, b *Colo) int { return cmp.Compare(a.Name, b.Name) })
 	slices.SortFunc(t.accountList, func(a, b *Account) int { return cmp.Compare(a.Name, b.Name) })
-	for _, servers := range t.registered {
+	for _, servers := range t.servers {
 		slices.SortFunc(servers, func(a, b *Server) int { return cmp.Compare(a.Node, b.Node) })
 	}
+	t.registered = t.servers
 	byID := func(a, b *Endpoint) int { return cmp.Compare(a.ID, b.ID) }
 	for _, colo := range t.endpoints {
 		slices.SortFunc(colo.all, byID)
@@ -77,17 +77,6 @@ func (t *Table) sort() {
 			slices.SortFunc(endpoints, byID)
 		}
 	}
-}
-
-// addServer leaves out a server whose colo has another one: in this version a colo has one server, and a document that a
-// server has not put there itself would get a part of its requests.
-func (t *Table) addServer(s *Server) {
-	t.registered[s.Colo] = append(t.registered[s.Colo], s)
-	if others := t.servers[s.Colo]; len(others) > 0 {
-		t.conflict(ConflictColo, s.Colo, KindServer.Key(s.Colo, others[0].Node), KindServer.Key(s.Colo, s.Node))
-		return
-	}
-	t.servers[s.Colo] = []*Server{s}
 }
 
 // WithStoreState returns the table with what is known of the store. Servers whose leases expired are not registered.

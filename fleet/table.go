@@ -103,7 +103,7 @@ func (t *Table) Colo(name string) (*Colo, bool) {
 // Colos returns all colos, sorted by name.
 func (t *Table) Colos() []*Colo { return t.coloList }
 
-// Servers returns the servers of a colo; in this version, at most one.
+// Servers returns the servers of a colo, sorted by node.
 func (t *Table) Servers(colo string) []*Server { return t.servers[colo] }
 
 // Registered returns the servers of a colo whose leases have not expired, and those that were put by hand, sorted by node.

@@ -200,7 +200,7 @@ func (r *runtime) coloPages(server *colo.Server, serving *atomic.Bool) admin.Con
 			}
 			return nil
 		},
-		Pools: func(accounts int) any { return server.PoolStates(accounts) },
+		Pools: func(accounts int) any { return r.siblings.poolStates(server.PoolStates(accounts)) },
 		Check: func() []error { return append(server.Check(), r.siblings.keeper.Check(context.Background())...) },
 	}
 }

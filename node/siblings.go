@@ -16,6 +16,7 @@ import (
 
 // siblings is what a colo server shares its colo with others by.
 type siblings struct {
+	colo    string
 	self    homes.Process
 	keeper  *keeper.Keeper
 	records *etcd.Records
@@ -29,7 +30,7 @@ func (r *runtime) newSiblings(colo string, srv *colo.Server, alive func(node, bo
 	if err != nil {
 		return nil, err
 	}
-	s := &siblings{self: homes.Process{Node: r.config.Node, Boot: srv.Boot()}}
+	s := &siblings{colo: colo, self: homes.Process{Node: r.config.Node, Boot: srv.Boot()}}
 	s.records = etcd.NewRecords(etcd.RecordsConfig{
 		Client: r.client, Prefix: Prefix, Colo: colo, Self: s.self, Address: r.advertiseAddress, Logger: r.config.Logger,
 		Held:         func() map[string]int { return s.keeper.StopGrants() },
@@ -67,6 +68,16 @@ func (s *siblings) confirmedAt() time.Time {
 
 // home returns the home of a pool, for requests.
 func (s *siblings) home(pool string) colo.Home { return colo.Home(s.keeper.Home(pool)) }
+
+// poolStates completes the state of pools by their homes, and by what this server owns.
+func (s *siblings) poolStates(states []colo.PoolState) []colo.PoolState {
+	for i := range states {
+		state := &states[i]
+		home := s.keeper.Home(state.Pool)
+		state.Home, state.Here, state.Ownership = home.Node, home.Here, s.keeper.Engines(state.Pool)
+	}
+	return states
+}
 
 // publishPools keeps the slots of the pools whose home is this server in its document, for entries.
 func publishPools(ctx context.Context, srv *colo.Server, s *siblings, self *serverDocument) error {

@@ -60,6 +60,12 @@ func (r *runtime) configState() ConfigState {
 		begins, expires := one.validity()
 		c.Certificates = append(c.Certificates, CertificateState{one.listener, begins, expires})
 	}
+	if r.siblings != nil {
+		for _, record := range r.siblings.keeper.Problems() {
+			c.Records = append(c.Records, RecordProblem{Key: fleet.KindRecord.Key(r.siblings.colo, record.Node, record.Boot), Problem: record.Problem})
+		}
+		c.WrittenOff = r.siblings.keeper.Stats().WrittenOff
+	}
 	if r.unreached != nil {
 		c.Unreached = notNil(r.unreached())
 	}

@@ -52,8 +52,8 @@ func (p *poolView) whereabouts() string {
 // waitsFor says why an engine is not granted yet, and for how long.
 func (p *poolView) waitsFor(o homes.EngineState) string {
 	why := ""
-	if o.Since != nil {
-		why = " for " + brief(max(p.server.answered.Sub(*o.Since), 0))
+	if !o.Since.IsZero() {
+		why = " for " + brief(max(p.server.answered.Sub(o.Since), 0))
 	}
 	if o.Why != "" {
 		why += ": " + o.Why
@@ -172,7 +172,7 @@ func (l *problemList) addBlocked(s *fleetState) {
 		blocked := map[string][]string{}
 		for j := range n.Pools {
 			for _, o := range n.Pools[j].Ownership {
-				if o.State == homes.StateWanted && o.Since != nil && n.answered.Sub(*o.Since) > blockedLimit {
+				if o.State == homes.StateWanted && !o.Since.IsZero() && n.answered.Sub(o.Since) > blockedLimit {
 					by := o.Why
 					if o.BlockedBy != "" {
 						by += " (record " + fleet.KindRecord.Key(n.Place, o.BlockedBy) + ")"
