@@ -6,22 +6,24 @@ import (
 	"slices"
 )
 
-// Contents is the content of a table. All nouns are resolved. Of two that claim one alias, URL or colo, the first in its list
+// Contents is the content of a table. All nouns are resolved. Of two that claim one alias or URL, the first in its list
 // has it.
 type Contents struct {
 	Revision int64
 	Rejected []Rejection // sorted by key
 
-	Models    []*Model
-	Pools     []*Pool // those with a document
-	Colos     []*Colo
-	Servers   []*Server
-	Entries   []*EntryNode
-	Endpoints []*Endpoint
-	Accounts  []*Account
-	APIKeys   APIKeyIndex
-	Origins   []string
-	Deletions *Deletions // nil = no document
+	Models  []*Model
+	Pools   []*Pool // those with a document
+	Colos   []*Colo
+	Servers []*Server
+	// YieldingServers were put by hand, or are about to go: each is left out if its colo has another server.
+	YieldingServers []*Server
+	Entries         []*EntryNode
+	Endpoints       []*Endpoint
+	Accounts        []*Account
+	APIKeys         APIKeyIndex
+	Origins         []string
+	Deletions       *Deletions // nil = no document
 
 	DefaultPool    Pool    // for pools without a document
 	DefaultAccount Account // for accounts without a document
@@ -47,6 +49,9 @@ func NewTable(c Contents) *Table {
 	}
 	for _, s := range c.Servers {
 		t.servers[s.Colo] = append(t.servers[s.Colo], s)
+	}
+	for _, s := range c.YieldingServers {
+		t.addYielding(s)
 	}
 	for _, a := range c.Accounts {
 		t.accounts[a.Name] = a
@@ -77,6 +82,16 @@ func (t *Table) sort() {
 			slices.SortFunc(endpoints, byID)
 		}
 	}
+}
+
+// addYielding leaves out a server whose colo has another one: a document that a server has not put there itself would get a part of its
+// requests.
+func (t *Table) addYielding(s *Server) {
+	if others := t.servers[s.Colo]; len(others) > 0 {
+		t.conflict(ConflictColo, s.Colo, KindServer.Key(s.Colo, others[0].Node), KindServer.Key(s.Colo, s.Node))
+		return
+	}
+	t.servers[s.Colo] = []*Server{s}
 }
 
 // WithStoreState returns the table with what is known of the store. Servers whose leases expired are not registered.

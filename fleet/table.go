@@ -49,7 +49,7 @@ type Conflict struct {
 const (
 	ConflictAlias = "alias" // of two models
 	ConflictURL   = "url"   // of two endpoints of a colo
-	ConflictColo  = "colo"  // of two servers
+	ConflictColo  = "colo"  // of a server that was put by hand, and one that is registered
 	ConflictKey   = "key"   // two API keys with one hash
 )
 

@@ -56,22 +56,6 @@ func TestOneEndpointForEachURL(t *testing.T) {
 	}
 }
 
-// The first document has the colo, whatever its name and its state.
-func TestOneServerForEachColo(t *testing.T) {
-	table := tableOf(t,
-		"servers/ams/b", "{address: 'h:1', boot: b, state: draining}",
-		"servers/ams/a", "{address: 'h:2', boot: b}",
-		"servers/fra/a", "{address: 'h:3', boot: b}",
-	)
-	if ams, fra := table.Servers("ams"), table.Servers("fra"); len(ams) != 1 || ams[0].Node != "b" || len(fra) != 1 {
-		t.Errorf("ams has %+v, fra has %+v", ams, fra)
-	}
-	want := []fleet.Conflict{{What: "colo", Value: "ams", Winner: "servers/ams/b", Loser: "servers/ams/a"}}
-	if !reflect.DeepEqual(table.Conflicts, want) {
-		t.Errorf("conflicts %+v", table.Conflicts)
-	}
-}
-
 // All servers of a colo are registered, sorted by node, but those whose leases have expired.
 func TestRegisteredServers(t *testing.T) {
 	table := tableOf(t,

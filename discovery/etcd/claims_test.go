@@ -194,21 +194,6 @@ func TestServerPutByHand(t *testing.T) {
 	}
 }
 
-// A second document under a lease does not take the colo either, until the first server has left.
-func TestSecondServerWithALease(t *testing.T) {
-	for _, name := range []string{"a", "z"} {
-		s := newStateTest(t)
-		other := "servers/ams/" + name
-		s.write("servers/ams/m", activeServer, true)
-		s.write(other, activeServer, true)
-		s.wantInForce([]string{"servers/ams/m"}, []string{other + " for servers/ams/m"})
-		s.write("servers/ams/m", drainingServer, true)
-		s.wantInForce([]string{"servers/ams/m"}, []string{other + " for servers/ams/m"})
-		s.erase("servers/ams/m")
-		s.wantInForce([]string{other}, nil)
-	}
-}
-
 // After any history, a node that restarts with its file has in force what a node has that never ended, and so has one that built a
 // table after each change, and a new node as long as no document was changed to another URL.
 func TestNodesAgreeOnURLs(t *testing.T) {

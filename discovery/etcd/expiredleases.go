@@ -1,7 +1,6 @@
 package etcd
 
 import (
-	"slices"
 	"time"
 
 	"colonnade/fleet"
@@ -56,26 +55,10 @@ func (s *documentState) reasonToDrop(key string, t *fleet.Table, now time.Time) 
 	if kindOf(key) != fleet.KindServer {
 		return s.urlTaken(key, t)
 	}
-	switch {
-	case s.isReplaced(key, t):
-		return "another server of its colo is active"
-	case !s.probesServers && now.Sub(s.known[key].goneSince) >= serverGrace:
+	if !s.probesServers && now.Sub(s.known[key].goneSince) >= serverGrace {
 		return "it did not register again"
 	}
 	return ""
-}
-
-// isReplaced reports whether another server has registered in the colo of one whose lease expired, and is active. A document
-// without a lease is none that a server has registered.
-func (s *documentState) isReplaced(key string, t *fleet.Table) bool {
-	return slices.ContainsFunc(t.Conflicts, func(c fleet.Conflict) bool {
-		other := otherClaimant(c, key)
-		if c.What != fleet.ConflictColo || other == "" {
-			return false
-		}
-		server, _ := s.docs.Noun(other).(*fleet.Server)
-		return s.known[other].absence == inStore && s.known[other].leased && server != nil && server.State == fleet.StateActive
-	})
 }
 
 // otherClaimant returns the document that is in conflict with key; empty if c is not about key.

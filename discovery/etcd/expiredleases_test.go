@@ -58,23 +58,6 @@ func TestServerRegistersAgain(t *testing.T) {
 	s.wantServers(10*serverGrace, "a")
 }
 
-// A server whose lease expired goes when another active one of its colo is registered.
-func TestServerIsReplaced(t *testing.T) {
-	f := func(key, value string, want ...string) {
-		t.Helper()
-		s := newStateTest(t)
-		s.write("servers/ams/a", activeServer, true)
-		s.wantServers(0, "a")
-		s.erase("servers/ams/a")
-		s.wantServers(0, "a")
-		s.write(key, value, true)
-		s.wantServers(0, want...)
-	}
-	f("servers/ams/b", activeServer, "b")
-	f("servers/ams/b", drainingServer, "a")
-	f("servers/ams-2/b", activeServer, "a")
-}
-
 // A draining server goes at once, also when both changes are seen together; and so does one that an operator put.
 func TestDrainingServerGoesAtOnce(t *testing.T) {
 	f := func(value string, leased bool) {

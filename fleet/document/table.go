@@ -18,6 +18,10 @@ func (s *Set) Table() *fleet.Table {
 			rejected[key] = err.rejection(key, s.revision, false)
 			continue
 		}
+		if server, ok := noun.(*fleet.Server); ok && s.yielding[key] {
+			c.YieldingServers = append(c.YieldingServers, server)
+			continue
+		}
 		addTo(&c, noun)
 	}
 	if a, err := r.build(identity{Kind: fleet.KindAccount}, nil); err == nil {
