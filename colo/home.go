@@ -18,6 +18,7 @@ const homePoll = 20 * time.Millisecond
 type Home struct {
 	Node string // empty = no server is known to be
 	Here bool   // it is this server
+	Dead bool   // it is another server, which gossip has found dead
 	// Revision is that of the newest change of the colo's servers that this server knows. Verdicts carry it.
 	Revision int64
 	// Known is the revision up to which no such change can have escaped this server, at least Revision.
@@ -53,7 +54,7 @@ func (c *call) reachHome() *refusal {
 
 // mayAskAt reports whether the request may ask for a permit here, as the stand-in of another home or not.
 func (c *call) mayAskAt(home Home) bool {
-	c.standIn = !home.Here && !c.homeAnswers && slices.Contains(c.token.Unanswered, home.Node)
+	c.standIn = !home.Here && !c.homeAnswers && (home.Dead || slices.Contains(c.token.Unanswered, home.Node))
 	return home.Here || c.standIn
 }
 

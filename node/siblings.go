@@ -20,6 +20,7 @@ type siblings struct {
 	self    homes.Process
 	keeper  *keeper.Keeper
 	records *etcd.Records
+	alive   func(node, boot string) (alive, known bool) // by gossip
 	lease   atomic.Pointer[etcd.Lease]
 }
 
@@ -30,7 +31,7 @@ func (r *runtime) newSiblings(colo string, srv *colo.Server, alive func(node, bo
 	if err != nil {
 		return nil, err
 	}
-	s := &siblings{colo: colo, self: homes.Process{Node: r.config.Node, Boot: srv.Boot()}}
+	s := &siblings{colo: colo, alive: alive, self: homes.Process{Node: r.config.Node, Boot: srv.Boot()}}
 	s.records = etcd.NewRecords(etcd.RecordsConfig{
 		Client: r.client, Prefix: Prefix, Colo: colo, Self: s.self, Address: r.advertiseAddress, Logger: r.config.Logger,
 		Held:         func() map[string]int { return s.keeper.StopGrants() },
@@ -67,7 +68,15 @@ func (s *siblings) confirmedAt() time.Time {
 }
 
 // home returns the home of a pool, for requests.
-func (s *siblings) home(pool string) colo.Home { return colo.Home(s.keeper.Home(pool)) }
+func (s *siblings) home(pool string) colo.Home {
+	h := s.keeper.Home(pool)
+	out := colo.Home{Node: h.Node, Here: h.Here, Revision: h.Revision, Known: h.Known}
+	if !h.Here {
+		alive, known := s.alive(h.Node, h.Boot)
+		out.Dead = known && !alive
+	}
+	return out
+}
 
 // poolStates completes the state of pools by their homes, and by what this server owns.
 func (s *siblings) poolStates(states []colo.PoolState) []colo.PoolState {

@@ -202,7 +202,7 @@ func (k *Keeper) noteWordsLocked(siblings []*fleet.Server) {
 // askHomes asks the homes for which requests wait here, and sends these back to the homes that answer.
 func (k *Keeper) askHomes(ctx context.Context, p *placement, siblings []*fleet.Server) {
 	waiting := map[string][]string{} // pools by node of their home
-	for pool, node := range p.homes {
+	for pool, node := range p.nodes {
 		if k.config.StandIns(pool) > 0 {
 			waiting[node] = append(waiting[node], pool)
 		}

@@ -71,8 +71,9 @@ type Keeper struct {
 // placement is where the pools of one table are homed.
 type placement struct {
 	table *fleet.Table
-	homes map[string]string // node by pool, of those whose home is another server
-	old   *fleet.Server     // a server of a version that shares its colo with no other; nil = there is none
+	homes map[string]*fleet.Server // by pool, of those whose home is another server
+	nodes map[string]string        // the same by their nodes
+	old   *fleet.Server            // a server of a version that shares its colo with no other; nil = there is none
 }
 
 // New returns a keeper that owns nothing; the caller runs it.
@@ -81,7 +82,7 @@ func New(c Config) *Keeper {
 		config: c, began: time.Now(), wake: make(chan struct{}, 1), look: make(chan struct{}, 1),
 		ownership: homes.NewOwnership(c.Self, c.TTL), orphans: homes.NewOrphans(), vouchers: homes.NewVouchers(c.TTL * 9 / 10),
 	}
-	k.placed.Store(&placement{table: fleet.NewTable(fleet.Contents{}), homes: map[string]string{}})
+	k.placed.Store(&placement{table: fleet.NewTable(fleet.Contents{}), homes: map[string]*fleet.Server{}})
 	k.vouchedUntil.Store(new(time.Time))
 	k.alone.Store(true)
 	k.config.SetGrants(&homes.Grants{})
@@ -116,7 +117,7 @@ func (k *Keeper) Apply(t *fleet.Table) {
 
 // place finds the homes of a table, as the server node of the colo sees them.
 func place(t *fleet.Table, colo, node string) *placement {
-	p := &placement{table: t, homes: map[string]string{}}
+	p := &placement{table: t, homes: map[string]*fleet.Server{}, nodes: map[string]string{}}
 	servers := t.Registered(colo)
 	for _, s := range servers {
 		if s.Node != node && s.Protocol.Max < homes.SharingProtocol {
@@ -125,7 +126,7 @@ func place(t *fleet.Table, colo, node string) *placement {
 	}
 	for _, pool := range t.Pools() {
 		if owner := homes.Owner(pool.Name, servers); owner != nil && owner.Node != node {
-			p.homes[pool.Name] = owner.Node
+			p.homes[pool.Name], p.nodes[pool.Name] = owner, owner.Node
 		}
 	}
 	return p
@@ -218,7 +219,7 @@ func (k *Keeper) Restored() {
 
 // grantLocked puts the grants in force.
 func (k *Keeper) grantLocked() {
-	k.config.SetGrants(&homes.Grants{Engines: k.ownership.Shares(), Homes: k.placed.Load().homes})
+	k.config.SetGrants(&homes.Grants{Engines: k.ownership.Shares(), Homes: k.placed.Load().nodes})
 	k.signal(k.wake)
 }
 

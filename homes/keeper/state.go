@@ -14,9 +14,10 @@ import (
 // Home is where a pool is homed, as the table in force says.
 type Home struct {
 	Node     string
-	Here     bool  // the home is this server
-	Revision int64 // of the newest change of the colo's servers in the table
-	Known    int64 // all changes up to this revision are in the table
+	Boot     string // of its process; empty = the home is this server
+	Here     bool   // the home is this server
+	Revision int64  // of the newest change of the colo's servers in the table
+	Known    int64  // all changes up to this revision are in the table
 }
 
 // Home returns the home of a pool.
@@ -24,8 +25,8 @@ func (k *Keeper) Home(pool string) Home {
 	p := k.placed.Load()
 	h := Home{Node: k.config.Self.Node, Here: true, Revision: p.table.ServersRevision(k.config.Colo)}
 	h.Known = max(h.Revision, p.table.Listed)
-	if node, elsewhere := p.homes[pool]; elsewhere {
-		h.Node, h.Here = node, false
+	if home := p.homes[pool]; home != nil {
+		h.Node, h.Boot, h.Here = home.Node, home.Boot, false
 	}
 	return h
 }
