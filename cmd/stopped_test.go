@@ -58,8 +58,8 @@ func (f *processes) waitKnown(m *member) {
 	})
 }
 
-// A server that is stopped (SIGSTOP) for longer than its lease can be replaced, under another name or the same. When it
-// continues, it grants nothing, answers the requests that wait at its socket with moved, and ends.
+// A server that is stopped (SIGSTOP) for longer than its lease can be replaced under its name. When it continues, it grants nothing,
+// answers the requests that wait at its socket with moved, and ends.
 func TestStoppedServerIsReplaced(t *testing.T) {
 	f := func(successor string) {
 		t.Run(successor, func(t *testing.T) {
@@ -88,7 +88,6 @@ func TestStoppedServerIsReplaced(t *testing.T) {
 			f.wantPeak()
 		})
 	}
-	f("ams-2")
 	f("ams-1")
 }
 

@@ -10,7 +10,6 @@ import (
 	"colonnade/admin"
 	"colonnade/colo"
 	"colonnade/discovery/etcd"
-	"colonnade/fleet"
 	"colonnade/forwarding/peertls"
 	"colonnade/forwarding/server"
 	"colonnade/homes"
@@ -51,21 +50,15 @@ func RunColo(ctx context.Context, c ColoConfig, serving func(Running)) error {
 	if err != nil {
 		return err
 	}
-	gossip, err := r.openGossip(&c, srv.Boot())
-	if err != nil {
+	if s, err = r.newSiblings(&c, srv); err != nil {
 		return errors.Join(err, srv.Shutdown(ctx, server.DrainTimings{}))
 	}
-	defer gossip.Close()
-	if s, err = r.newSiblings(c.Colo, srv, gossip.Alive); err != nil {
-		return errors.Join(err, srv.Shutdown(ctx, server.DrainTimings{}))
-	}
+	defer s.gossip.Close()
 	t := newTasks(ctx)
 	defer t.end()
 	t.Go(func() error { return r.watcher.Run(t.ctx) })
 	t.Go(func() error { return srv.Run(t.ctx) })
-	t.Go(func() error { return gossip.Run(t.ctx) })
 	var isServing atomic.Bool
-	r.siblings = s
 	r.serveAdmin(t, r.coloPages(srv, &isServing))
 	if err := r.awaitTable(t.stopping, func() {}); err != nil {
 		t.end()
@@ -76,7 +69,7 @@ func RunColo(ctx context.Context, c ColoConfig, serving func(Running)) error {
 	s.start(t)
 
 	// The right to grant comes first: requests that arrive until then wait in the listener's backlog.
-	self := r.newServerDocument(srv.Boot(), gossip.Address())
+	self := r.newServerDocument(srv.Boot(), s.gossip.Address())
 	lease, err := r.register(t.stopping, c.Colo, self.encode(), srv.SetFence)
 	if lease != nil {
 		self.lease = lease
@@ -95,10 +88,7 @@ func RunColo(ctx context.Context, c ColoConfig, serving func(Running)) error {
 	defer cancel()
 	if lease != nil && t.superseded.Err() == nil {
 		c.Logger.Info("draining", "node", c.Node, "for_at_most", c.Drain)
-		// Entries plan without this server from here on, and its siblings take over its pools.
-		r.announceDrain(t, func(ctx context.Context) error {
-			return self.change(ctx, func(d *fleet.Server) { d.State = fleet.StateDraining })
-		})
+		r.announceDrain(t, self.drain) // entries plan without this server from here on, and its siblings take over its pools
 		s.keeper.AwaitHandover(drain, announceTimeout)
 	}
 	err = errors.Join(err, srv.Shutdown(drain, server.NewDrainTimings(c.Drain, coloNotice)))
@@ -125,6 +115,7 @@ func (r *runtime) register(ctx context.Context, colo string, self []byte, grantU
 		var taken *etcd.TakenError
 		switch {
 		case err == nil:
+			lingerAfterCrash(ctx, lease)
 			return lease, nil
 		case errors.As(err, &taken):
 			return nil, err

@@ -20,6 +20,7 @@ func (r *runtime) openGossip(c *ColoConfig, boot string) (*gossip.Gossip, error)
 	g, err := gossip.New(gossip.Config{
 		Node: c.Node, Boot: boot, Colo: c.Colo, Listen: c.Gossip, Advertise: host, Keys: c.Keys.Derive("gossip " + c.Colo),
 		Siblings: func() []gossip.Sibling { return r.gossipers(c.Colo) }, Logger: c.Logger,
+		Changed: func() { r.siblings.keeper.Look() },
 	})
 	if err != nil {
 		return nil, fmt.Errorf("cannot listen for gossip (flag -gossip; empty = no gossip): %w", err)

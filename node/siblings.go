@@ -8,6 +8,7 @@ import (
 	"colonnade/analytics/metrics"
 	"colonnade/colo"
 	"colonnade/discovery/etcd"
+	"colonnade/discovery/gossip"
 	"colonnade/fleet"
 	"colonnade/forwarding/peer"
 	"colonnade/homes"
@@ -20,31 +21,34 @@ type siblings struct {
 	self    homes.Process
 	keeper  *keeper.Keeper
 	records *etcd.Records
-	alive   func(node, boot string) (alive, known bool) // by gossip
+	gossip  *gossip.Gossip // nil = it takes no part
 	lease   atomic.Pointer[etcd.Lease]
 }
 
-// newSiblings returns the siblings of a server; start must be called. Until then, the server grants nothing.
-// alive is [gossip.Gossip.Alive].
-func (r *runtime) newSiblings(colo string, srv *colo.Server, alive func(node, boot string) (alive, known bool)) (*siblings, error) {
+// newSiblings makes the siblings of a server, which grants nothing until they are started and it is registered.
+func (r *runtime) newSiblings(c *ColoConfig, srv *colo.Server) (*siblings, error) {
 	ended, err := r.config.rememberBoot(srv.Boot())
 	if err != nil {
 		return nil, err
 	}
-	s := &siblings{colo: colo, alive: alive, self: homes.Process{Node: r.config.Node, Boot: srv.Boot()}}
+	s := &siblings{colo: c.Colo, self: homes.Process{Node: c.Node, Boot: srv.Boot()}}
+	if s.gossip, err = r.openGossip(c, srv.Boot()); err != nil {
+		return nil, err
+	}
+	r.siblings = s
 	s.records = etcd.NewRecords(etcd.RecordsConfig{
-		Client: r.client, Prefix: Prefix, Colo: colo, Self: s.self, Address: r.advertiseAddress, Logger: r.config.Logger,
+		Client: r.client, Prefix: Prefix, Colo: c.Colo, Self: s.self, Address: r.advertiseAddress, Logger: r.config.Logger,
 		Held:         func() map[string]int { return s.keeper.StopGrants() },
 		Observe:      func(c homes.Change) { s.keeper.Observe(c) },
 		OnRegistered: func(revision int64) { srv.RenewFence(); s.keeper.Registered(revision) },
 	})
 	s.keeper = keeper.New(keeper.Config{
-		Self: s.self, Colo: colo, Ended: ended, TTL: leaseTTL, Logger: r.config.Logger,
+		Self: s.self, Colo: c.Colo, Ended: ended, TTL: leaseTTL, Logger: r.config.Logger,
 		SetGrants: srv.SetGrants, MayGrant: srv.GrantsEnabled, Held: srv.Held, Limits: srv.Limits,
 		StandIns: srv.StandIns, Return: srv.RefuseStandIns, Confirmed: s.confirmedAt, MarkDead: r.watcher.MarkDead,
 		Put: s.records.Put, Replace: s.records.Replace, Forget: s.records.Forget,
 		Ask: func(ctx context.Context, to keeper.Target, about string) (homes.Answer, error) {
-			return srv.Ask(ctx, peer.Server{Colo: colo, Node: to.Node, Address: to.Address, Boot: to.Boot},
+			return srv.Ask(ctx, peer.Server{Colo: c.Colo, Node: to.Node, Address: to.Address, Boot: to.Boot},
 				peer.Question{About: about, From: s.self.Boot})
 		},
 		Refused: peer.IsRefused,
@@ -57,6 +61,7 @@ func (r *runtime) newSiblings(colo string, srv *colo.Server, alive func(node, bo
 func (s *siblings) start(t tasks) {
 	t.Go(func() error { return s.records.Run(t.ctx) })
 	t.Go(func() error { return s.keeper.Run(t.ctx) })
+	t.Go(func() error { return s.gossip.Run(t.ctx) })
 }
 
 // confirmedAt returns when etcd last confirmed the registration.
@@ -72,7 +77,7 @@ func (s *siblings) home(pool string) colo.Home {
 	h := s.keeper.Home(pool)
 	out := colo.Home{Node: h.Node, Here: h.Here, Revision: h.Revision, Known: h.Known}
 	if !h.Here {
-		alive, known := s.alive(h.Node, h.Boot)
+		alive, known := s.gossip.Alive(h.Node, h.Boot)
 		out.Dead = known && !alive
 	}
 	return out

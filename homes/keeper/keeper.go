@@ -217,6 +217,9 @@ func (k *Keeper) Restored() {
 	k.grantLocked()
 }
 
+// Look has the processes of orphaned records asked at once: one of them may have died, or come back.
+func (k *Keeper) Look() { k.signal(k.look) }
+
 // grantLocked puts the grants in force.
 func (k *Keeper) grantLocked() {
 	k.config.SetGrants(&homes.Grants{Engines: k.ownership.Shares(), Homes: k.placed.Load().nodes})
