@@ -13,13 +13,19 @@ const (
 	SilentHold = 10 * time.Second
 	// linger is how long engines take to notice the end of a process.
 	linger = 250 * time.Millisecond
+	// standstill is the time without a look at the records after which this process may have been stopped itself: it has not asked
+	// meanwhile, so that it heard nothing means nothing.
+	standstill = SilentHold / 2
 	// askInterval is how often a process that is not registered is asked.
 	askInterval = 500 * time.Millisecond
 )
 
 // Orphans follows the records whose process is not registered, and decides when each blocks no more. It has no clock and does no I/O.
 // It is not safe for concurrent use.
-type Orphans struct{ byProcess map[Process]*orphan }
+type Orphans struct {
+	byProcess map[Process]*orphan
+	looked    time.Time // last call of Due or Settle
+}
 
 // orphan is the record of one process that is not registered.
 type orphan struct {
@@ -41,10 +47,13 @@ func (o *Orphans) Update(records []Record, registered func(Process) bool, now ti
 			continue
 		}
 		missing[r.Process] = true
-		if known := o.byProcess[r.Process]; known != nil {
-			known.record = r
-		} else {
-			o.byProcess[r.Process] = &orphan{record: r, heard: now}
+		known := o.byProcess[r.Process]
+		if known == nil {
+			known = &orphan{heard: now}
+			o.byProcess[r.Process] = known
+		}
+		if known.record.Revision != r.Revision {
+			known.record, known.answer = r, nil // the process may have registered since, and have granted more
 		}
 	}
 	maps.DeleteFunc(o.byProcess, func(p Process, _ *orphan) bool { return !missing[p] })
@@ -52,6 +61,7 @@ func (o *Orphans) Update(records []Record, registered func(Process) bool, now ti
 
 // Due returns the records whose processes are to be asked now, sorted, and counts them as asked.
 func (o *Orphans) Due(now time.Time) []Record {
+	o.look(now)
 	var due []Record
 	for _, m := range o.sorted() {
 		if m.ended.IsZero() && (m.asked.IsZero() || now.Sub(m.asked) >= askInterval) {
@@ -62,15 +72,25 @@ func (o *Orphans) Due(now time.Time) []Record {
 	return due
 }
 
-// Heard takes the answer of the process that answers for p's node, to a question of the time asked.
-func (o *Orphans) Heard(p Process, asked time.Time, a Answer) {
+// look begins the silence of all processes anew if this process did not look at them for a while.
+func (o *Orphans) look(now time.Time) {
+	if now.Sub(o.looked) > standstill {
+		for _, m := range o.byProcess {
+			m.heard = now
+		}
+	}
+	o.looked = now
+}
+
+// Heard takes the answer of the process that answers for p's node.
+func (o *Orphans) Heard(p Process, now time.Time, a Answer) {
 	m := o.byProcess[p]
 	switch {
 	case m == nil:
 	case a.Boot == p.Boot:
-		m.heard, m.answer = later(m.heard, asked), &a
+		m.heard, m.answer = later(m.heard, now), &a
 	case slices.Contains(a.Ended, p.Boot):
-		m.end(asked)
+		m.end(now)
 	}
 }
 
@@ -104,6 +124,7 @@ type Settlement struct {
 
 // Settle returns the records that change now, sorted.
 func (o *Orphans) Settle(now time.Time) []Settlement {
+	o.look(now)
 	var all []Settlement
 	for _, m := range o.sorted() {
 		if s, ok := m.settle(now); ok {

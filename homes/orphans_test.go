@@ -14,8 +14,11 @@ func orphaned(r homes.Record) *homes.Orphans {
 	return o
 }
 
-// settled returns the settlements at some time after the start.
+// settled returns the settlements at some time after the start, to a server that has looked at the records all the time.
 func settled(o *homes.Orphans, after time.Duration) []homes.Settlement {
+	for at := time.Second; at < after; at += time.Second {
+		o.Due(start.Add(at))
+	}
 	return o.Settle(start.Add(after))
 }
 
@@ -35,6 +38,23 @@ func TestSilentProcessIsWrittenOff(t *testing.T) {
 	got := settled(o, homes.SilentHold)
 	if len(got) != 1 || !got[0].WrittenOff || got[0].New != nil {
 		t.Errorf("settles %+v, want the record written off", got)
+	}
+}
+
+func TestSilenceBeginsAnewAfterAStandstill(t *testing.T) {
+	o := orphaned(seen(other, 5, engine))
+	o.Due(start)
+	if got := o.Settle(start.Add(time.Minute)); len(got) > 0 {
+		t.Errorf("settles %+v, which was not looked at for a minute", got)
+	}
+}
+
+func TestAnswerCountsForItsRecordOnly(t *testing.T) {
+	o := orphaned(seen(other, 5, engine))
+	o.Heard(other, start, homes.Answer{Boot: "B", Held: map[string]int{engine: 1}})
+	o.Update([]homes.Record{seen(other, 7, engine)}, func(homes.Process) bool { return false }, start)
+	if got := settled(o, time.Second); len(got) > 0 {
+		t.Errorf("settles %+v by an answer of before the process put its record again", got)
 	}
 }
 

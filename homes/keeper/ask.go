@@ -81,12 +81,13 @@ func (k *Keeper) askOrphans(ctx context.Context) {
 	results := k.ask(ctx, targets, func(to Target) string { return to.Boot })
 	k.mu.Lock()
 	defer k.mu.Unlock()
+	now := time.Now() // not when the question was asked: the process may have ended since
 	for i, r := range results {
 		switch {
 		case r.heard:
-			k.orphans.Heard(due[i].Process, r.asked, r.answer)
+			k.orphans.Heard(due[i].Process, now, r.answer)
 		case r.refused:
-			k.orphans.Ended(due[i].Process, r.asked)
+			k.orphans.Ended(due[i].Process, now)
 		}
 	}
 }
