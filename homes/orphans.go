@@ -24,7 +24,7 @@ const (
 // It is not safe for concurrent use.
 type Orphans struct {
 	byProcess map[Process]*orphan
-	looked    time.Time // last call of Due or Settle
+	looked    time.Time // last call of Due or Settle, or when the first record was missed
 }
 
 // orphan is the record of one process that is not registered.
@@ -36,11 +36,14 @@ type orphan struct {
 	answer *Answer   // its last
 }
 
-// NewOrphans returns a Orphans without records.
+// NewOrphans returns Orphans without records.
 func NewOrphans() *Orphans { return &Orphans{byProcess: map[Process]*orphan{}} }
 
 // Update takes all records of other processes, and which of these are registered.
 func (o *Orphans) Update(records []Record, registered func(Process) bool, now time.Time) {
+	if len(o.byProcess) == 0 {
+		o.looked = now // there was nothing to look at before
+	}
 	missing := map[Process]bool{}
 	for _, r := range records {
 		if registered(r.Process) {

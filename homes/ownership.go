@@ -225,8 +225,18 @@ func (o *Ownership) Next(held, limits map[string]int) (next Put, required, ok bo
 			next.Held[url] = n
 		}
 	}
-	required = o.putRequired || !sameKeys(next.Owns, o.standing)
+	required = o.putRequired || !sameKeys(next.Owns, o.standing) || o.unstood()
 	return next, required, required || !maps.Equal(next.Held, o.published) || limitsMoved(o.standing, next.Owns)
+}
+
+// unstood reports whether an engine is wanted again of which the record has the entry of before: only a later put counts.
+func (o *Ownership) unstood() bool {
+	for _, c := range o.claims {
+		if c.stands == 0 {
+			return true
+		}
+	}
+	return false
 }
 
 // limitsMoved reports whether a limit has changed by more than a quarter.

@@ -202,3 +202,16 @@ func TestAssumedRightsEndWithCompany(t *testing.T) {
 		t.Error("goes on granting beside another server")
 	}
 }
+
+func TestEngineThatIsWantedAgainBeforeAPutIsPutAgain(t *testing.T) {
+	o := registered(t)
+	put(t, o, nil, 12)
+	observe(t, o, homes.Change{Revision: 12, Put: []homes.Record{seen(self, 12, engine)}})
+	o.Want(map[string]bool{engine: false}, start)
+	o.Want(map[string]bool{engine: true}, start)
+	put(t, o, nil, 13)
+	observe(t, o, homes.Change{Revision: 13, Put: []homes.Record{seen(self, 13, engine)}})
+	if !o.Grants(engine) {
+		t.Error("does not grant any more on an engine that it has wanted again")
+	}
+}

@@ -31,6 +31,7 @@ func (k *Keeper) answer(a *homes.Answer, asker homes.Process, aboutSelf bool) (r
 		k.vouchedUntil.Store(new(time.Time))
 		if !a.MayGrant {
 			k.ownership.Lose()
+			k.setReplacedLocked(true)
 			k.grantLocked()
 			registerAgain = true
 		}

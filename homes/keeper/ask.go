@@ -12,6 +12,7 @@ import (
 const (
 	answerTimeout   = time.Second            // of a question, by this server's clock, which runs on while the process is stopped
 	siblingInterval = 500 * time.Millisecond // between questions to a sibling
+	lapseLimit      = time.Second            // of a lapsed right, after which requests are sent to the siblings
 	storeSilence    = 2 * time.Second        // without an answer of the store, after which the siblings are asked
 	replaceTimeout  = 2 * time.Second
 )
@@ -155,6 +156,7 @@ func (k *Keeper) runSiblings(ctx context.Context) {
 			return
 		case <-tick.C:
 		}
+		k.noteRight(k.config.MayGrant(), time.Now())
 		placed := k.placed.Load()
 		siblings := placed.siblings(k.config.Colo, k.config.Self.Node)
 		if len(siblings) == 0 {
@@ -166,6 +168,25 @@ func (k *Keeper) runSiblings(ctx context.Context) {
 			k.noteConfirmed(confirmed)
 		}
 		k.askHomes(ctx, placed, siblings)
+	}
+}
+
+// noteRight sends requests to the siblings once the right to grant has lapsed for a while, until there is one again.
+func (k *Keeper) noteRight(mayGrant bool, now time.Time) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	before := k.replaced
+	switch {
+	case mayGrant:
+		k.lapsed = time.Time{}
+		k.setReplacedLocked(false)
+	case k.lapsed.IsZero():
+		k.lapsed = now
+	case now.Sub(k.lapsed) >= lapseLimit:
+		k.setReplacedLocked(true)
+	}
+	if k.replaced != before {
+		k.grantLocked()
 	}
 }
 

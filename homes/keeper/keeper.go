@@ -65,6 +65,8 @@ type Keeper struct {
 	orphans        *homes.Orphans
 	vouchers       *homes.Vouchers
 	registered     int64          // revision of the last registration
+	replaced       bool           // the siblings may have taken over: requests are sent to them
+	lapsed         time.Time      // when the right to grant was found lapsed; zero = it is not
 	atRegistration map[string]int // permits in hand at the last StopGrants
 }
 
@@ -100,25 +102,46 @@ func (k *Keeper) Run(ctx context.Context) error {
 
 // Apply takes a table, after the pools were made from it.
 func (k *Keeper) Apply(t *fleet.Table) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
 	p := place(t, k.config.Colo, k.config.Self.Node)
 	engines := map[string]bool{}
 	for _, e := range t.EndpointsOf(k.config.Colo) {
 		_, elsewhere := p.homes[e.Pool]
 		engines[e.URL] = !elsewhere && e.Concurrency > 0
 	}
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	k.placed.Store(p)
-	k.noteCompanyLocked()
+	k.placeLocked(p)
 	k.ownership.Want(engines, time.Now())
 	k.updateOrphansLocked()
 	k.grantLocked()
 }
 
+// placeLocked puts a placement in force; of a server that has been replaced, one without it.
+func (k *Keeper) placeLocked(p *placement) {
+	if k.replaced {
+		p = placeAmong(p.table, k.config.Self.Node, p.siblings(k.config.Colo, k.config.Self.Node))
+	}
+	k.placed.Store(p)
+	k.noteCompanyLocked()
+}
+
+// setReplacedLocked says whether the siblings may have taken over, so that requests must go there: one has found this server not registered,
+// or its right to grant has lapsed for a while.
+func (k *Keeper) setReplacedLocked(replaced bool) {
+	if k.replaced != replaced {
+		k.replaced = replaced
+		k.placeLocked(place(k.placed.Load().table, k.config.Colo, k.config.Self.Node))
+	}
+}
+
 // place finds the homes of a table, as the server node of the colo sees them.
 func place(t *fleet.Table, colo, node string) *placement {
+	return placeAmong(t, node, t.Registered(colo))
+}
+
+// placeAmong finds the homes of a table among these servers.
+func placeAmong(t *fleet.Table, node string, servers []*fleet.Server) *placement {
 	p := &placement{table: t, homes: map[string]*fleet.Server{}, nodes: map[string]string{}}
-	servers := t.Registered(colo)
 	for _, s := range servers {
 		if s.Node != node && s.Protocol.Max < homes.SharingProtocol {
 			p.old = s
@@ -184,8 +207,9 @@ func (k *Keeper) Registered(revision int64) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.registered = revision
+	k.setReplacedLocked(false)
 	k.ownership.Registered(k.atRegistration)
-	k.signal(k.wake)
+	k.grantLocked()
 }
 
 // Observe takes a change of the colo's records.
