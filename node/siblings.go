@@ -40,6 +40,7 @@ func (r *runtime) newSiblings(c *ColoConfig, srv *colo.Server) (*siblings, error
 		Client: r.client, Prefix: Prefix, Colo: c.Colo, Self: s.self, Address: r.advertiseAddress, Logger: r.config.Logger,
 		Held:         func() map[string]int { return s.keeper.StopGrants() },
 		Observe:      func(c homes.Change) { s.keeper.Observe(c) },
+		OnRestored:   func() { s.keeper.Restored() },
 		OnRegistered: func(revision int64) { srv.RenewFence(); s.keeper.Registered(revision) },
 	})
 	s.keeper = keeper.New(keeper.Config{
