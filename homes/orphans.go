@@ -56,7 +56,8 @@ func (o *Orphans) Update(records []Record, registered func(Process) bool, now ti
 			o.byProcess[r.Process] = known
 		}
 		if known.record.Revision != r.Revision {
-			known.record, known.answer = r, nil // the process may have registered since, and have granted more
+			// The process may have registered since, and have granted more.
+			known.record, known.answer, known.heard = r, nil, now
 		}
 	}
 	maps.DeleteFunc(o.byProcess, func(p Process, _ *orphan) bool { return !missing[p] })

@@ -125,6 +125,10 @@ func (k *Keeper) replace(ctx context.Context, s homes.Settlement) {
 	defer cancel()
 	done, err := k.config.Replace(limited, s.Old, s.New)
 	switch {
+	case err == nil && !done: // the process is registered, or its record has changed
+		k.mu.Lock()
+		k.orphans.Spoke(s.Old.Process, time.Now())
+		k.mu.Unlock()
 	case err != nil && ctx.Err() == nil:
 		k.config.Logger.Warn("cannot change the record of a process that is not registered; retrying", "process", s.Old.Process, "error", err)
 	case done && s.WrittenOff:
