@@ -41,6 +41,7 @@ func (r *runtime) newSiblings(c *ColoConfig, srv *colo.Server) (*siblings, error
 		Held:         func() map[string]int { return s.keeper.StopGrants() },
 		Observe:      func(c homes.Change) { s.keeper.Observe(c) },
 		OnRestored:   func() { s.keeper.Restored() },
+		Seen:         etcd.SavedRevision(c.file("table")),
 		OnRegistered: func(revision int64) { srv.RenewFence(); s.keeper.Registered(revision) },
 	})
 	s.keeper = keeper.New(keeper.Config{

@@ -125,13 +125,22 @@ func (s snapshot) write(path string) error {
 	return atomicfile.Write(path, append(content, '\n'), 0o600)
 }
 
-// load reads the file; one that does not exist is empty.
-func (c *cache) load() (snapshot, error) {
+// SavedRevision returns the revision of the store in a file of last good documents, see [Config.Cache]; 0 if there is none that can be read.
+func SavedRevision(path string) int64 {
+	s, err := loadSnapshot(path)
+	if err != nil {
+		return 0
+	}
+	return s.Revision
+}
+
+// loadSnapshot reads a file; one that does not exist is empty.
+func loadSnapshot(path string) (snapshot, error) {
 	var s snapshot
-	if c.path == "" {
+	if path == "" {
 		return s, nil
 	}
-	data, err := os.ReadFile(c.path)
+	data, err := os.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return s, nil
 	}
@@ -148,7 +157,7 @@ func (c *cache) load() (snapshot, error) {
 
 // restore takes the last good documents of an earlier run. No table shows them before the first list has come or failed.
 func (w *Watcher) restore(c *cache) {
-	s, err := c.load()
+	s, err := loadSnapshot(c.path)
 	if err == nil && s.Prefix != "" && s.Prefix != w.config.Prefix {
 		err = fmt.Errorf("it has the prefix %q, not %q", s.Prefix, w.config.Prefix)
 	}
