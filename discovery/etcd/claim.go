@@ -36,10 +36,8 @@ func newTakenError(r Registration, holder *mvccpb.KeyValue) *TakenError {
 	case holder.Lease == 0:
 		e.reason = fmt.Sprintf("the key %s has no lease, so it was put by hand and never expires; delete it with: etcdctl del %s",
 			holder.Key, holder.Key)
-	case e.Holder == e.Key:
-		e.reason = fmt.Sprintf("another running node has this name: %s; stop it, or start this one with another -node", who)
 	default:
-		e.reason = fmt.Sprintf("%s is registered and running, and this version runs one server in a colo; stop that one first, or start this one with another -colo", who)
+		e.reason = fmt.Sprintf("another running node has this name: %s; stop it, or start this one with another -node", who)
 	}
 	return e
 }
@@ -52,7 +50,7 @@ func (l *Lease) claim(ctx context.Context) error {
 	// A node that came after us saw our lease expire, and lives: it keeps the place.
 	wait := contention{startRevision: l.createdAt()}
 	for {
-		there, err := l.holders(ctx)
+		there, err := l.holder(ctx)
 		if err != nil {
 			return fmt.Errorf("cannot look for other nodes in the place of %s: %w", l.r.Key, err)
 		}
@@ -70,21 +68,11 @@ func (l *Lease) claim(ctx context.Context) error {
 	}
 }
 
-// holders returns the keys in our place: our own, and all beside it for an exclusive registration.
-func (l *Lease) holders(ctx context.Context) (*clientv3.GetResponse, error) {
+// holder returns what stands in our place.
+func (l *Lease) holder(ctx context.Context) (*clientv3.GetResponse, error) {
 	ctx, cancel := context.WithTimeout(ctx, l.callTimeout())
 	defer cancel()
-	key, options := l.fullKey(), []clientv3.OpOption(nil)
-	if l.r.Exclusive {
-		key, options = l.parent(), []clientv3.OpOption{clientv3.WithPrefix(), clientv3.WithLimit(1)}
-	}
-	return l.r.Client.Get(ctx, key, options...)
-}
-
-// parent is our key up to its last slash.
-func (l *Lease) parent() string {
-	key := l.fullKey()
-	return key[:strings.LastIndexByte(key, '/')+1]
+	return l.r.Client.Get(ctx, l.fullKey())
 }
 
 // tryCreate takes a lease and puts the key; false means that another node was quicker.
@@ -150,7 +138,7 @@ type contention struct {
 // observe returns a *TakenError if the holder certainly lives.
 func (c *contention) observe(ctx context.Context, l *Lease, there *clientv3.GetResponse) error {
 	holder := there.Kvs[0]
-	l.fence.challenge(time.Now(), string(holder.Key) != l.fullKey())
+	l.fence.challenge(time.Now())
 	if c.startRevision == 0 {
 		c.startRevision = there.Header.Revision
 	}

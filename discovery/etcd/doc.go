@@ -115,8 +115,7 @@
 //	            with
 //	            Records
 //	LAPSED      past        confirm, before t + V                                CONFIRMED
-//	                        unanswered, asked 20 s after the lapse, and Alone,
-//	                        and no rival was seen since the last confirm         EXTENDED
+//	                        unanswered, asked 20 s after the lapse, and Alone    EXTENDED
 //	any         past        the deadline has passed                              LAPSED
 //	            none        challenge: the key of another process is in the
 //	                        place                                                LAPSED
@@ -128,8 +127,8 @@
 // while another node can register once the lease has expired. So two nodes can act at the same time in two cases: one was suspended,
 // or one that knows of no sibling is cut off from etcd. A process that was stopped does not know for how long. Its connections of
 // before may be dead although etcd is not away, so after a lapse only the failure of a call counts that began 20 s later, when no such
-// connection is left. A key under the node's own name may be that of an earlier run, which is dead: it ends the deadline like any
-// challenge, but is no rival. With Records, a doubt ends the deadline at once, since other processes may have taken over what a
+// connection is left. A key in the place may be that of an earlier run, which is dead, or of another node with the same name: it
+// ends the deadline, and Run ends too as soon as it is clear that its node lives. With Records, a doubt ends the deadline at once, since other processes may have taken over what a
 // record that is gone has protected.
 //
 // # Bounds

@@ -25,15 +25,14 @@ const (
 
 // Registration is a document that stands in etcd for as long as its node lives.
 type Registration struct {
-	Client    *clientv3.Client
-	Prefix    string // of all keys; with a slash at the end
-	Key       string // without the prefix, such as servers/ams/ams-1
-	Value     []byte
-	TTL       time.Duration // whole seconds; 0 = DefaultTTL
-	Exclusive bool          // refused while another key stands below the same parent: one server in a colo
-	Logger    *slog.Logger
-	Fence     Fence
-	Records   *Records // of the process that registers; nil = it has none
+	Client  *clientv3.Client
+	Prefix  string // of all keys; with a slash at the end
+	Key     string // without the prefix, such as servers/ams/ams-1
+	Value   []byte
+	TTL     time.Duration // whole seconds; 0 = DefaultTTL
+	Logger  *slog.Logger
+	Fence   Fence
+	Records *Records // of the process that registers; nil = it has none
 
 	// SavedLease is a file for the lease, so that a node that was killed need not wait until it has expired: the next run
 	// under its name ends it. Only for a node that holds a lock by which it knows that its earlier run is dead. "" = none.
@@ -301,9 +300,6 @@ func (l *Lease) lookLocked(ctx context.Context) (there *mvccpb.KeyValue, stands 
 // nothing: while the key was gone, another process may have taken over what it owned.
 func (l *Lease) createLocked(ctx context.Context, id clientv3.LeaseID) (bool, error) {
 	free := clientv3.Compare(clientv3.CreateRevision(l.fullKey()), "=", 0)
-	if l.r.Exclusive {
-		free = clientv3.Compare(clientv3.CreateRevision(l.parent()), "=", 0).WithPrefix() // true if there is no such key at all
-	}
 	puts := []clientv3.Op{l.put(id)}
 	var registering recordPut
 	if l.r.Records != nil {

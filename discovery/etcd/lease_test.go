@@ -3,6 +3,7 @@ package etcd_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -206,21 +207,17 @@ func wantTaken(t *testing.T, err error, holder string, texts ...string) {
 	}
 }
 
-// An exclusive registration is refused while another server of its colo lives, and the error says what to do.
-func TestExclusive(t *testing.T) {
+// Several servers of a colo are registered.
+func TestSeveralServers(t *testing.T) {
 	s := start(t)
-	r := s.registration("servers/ams/a")
-	r.Exclusive = true
-	run(t, s.register(r).Run)
-
-	second := r
-	second.Key = "servers/ams/b"
-	_, err := s.tryRegister(second)
-	wantTaken(t, err, "servers/ams/a", "cannot register servers/ams/b", `servers/ams/a (address "10.0.0.1:8443", boot "b1")`, "stop that one first", "-colo")
-
-	elsewhere := r
-	elsewhere.Key = "servers/ams-2/a"
-	s.register(elsewhere)
+	for _, key := range []string{"servers/ams/a", "servers/ams/b", "servers/ams-2/a"} {
+		run(t, s.register(s.registration(key)).Run)
+	}
+	for _, key := range []string{"servers/ams/a", "servers/ams/b", "servers/ams-2/a"} {
+		if s.get(key) == nil {
+			t.Errorf("%s is not registered", key)
+		}
+	}
 }
 
 // A name is refused while a node of that name lives.
@@ -249,40 +246,28 @@ func TestRenewalsProveLife(t *testing.T) {
 	}
 }
 
-// When the lease of a server that was killed has expired, a server of its name gets its place, or another one of its colo.
+// When the lease of a server that was killed has expired, a server of its name gets its place.
 func TestRegisterAfterKill(t *testing.T) {
-	t.Parallel()
-	f := func(key string) {
-		t.Run(key, func(t *testing.T) {
-			s := start(t)
-			r := s.registration("servers/ams/a")
-			r.Exclusive = true
-			s.register(r) // and never renewed
-			killed := s.get("servers/ams/a")
-			r.Key, r.Value = key, []byte(`{"address":"10.0.0.1:8443","boot":"b2"}`)
-			s.register(r)
-			if kv := s.get(key); kv == nil || string(kv.Value) != string(r.Value) || kv.Lease == killed.Lease {
-				t.Errorf("registered %+v", kv)
-			}
-			if key != "servers/ams/a" && s.get("servers/ams/a") != nil {
-				t.Error("both are registered")
-			}
-		})
+	s := start(t)
+	r := s.registration("servers/ams/a")
+	s.register(r) // and never renewed
+	killed := s.get("servers/ams/a")
+	r.Value = []byte(`{"address":"10.0.0.1:8443","boot":"b2"}`)
+	s.register(r)
+	if kv := s.get("servers/ams/a"); kv == nil || string(kv.Value) != string(r.Value) || kv.Lease == killed.Lease {
+		t.Errorf("registered %+v", kv)
 	}
-	f("servers/ams/a")
-	f("servers/ams/b")
 }
 
 // Of two nodes that wait for the same dead one, one gets its place, and the other an error that names the first.
 func TestTwoSuccessors(t *testing.T) {
 	s := start(t)
 	r := s.registration("servers/ams/a")
-	r.Exclusive = true
 	s.register(r)
 	errs := make(chan error)
-	for _, key := range []string{"servers/ams/b", "servers/ams/c"} {
+	for _, boot := range []string{"b2", "b3"} {
 		successor := r
-		successor.Key = key
+		successor.Value = fmt.Appendf(nil, `{"address":"10.0.0.1:8443","boot":%q}`, boot)
 		go func() {
 			_, err := s.tryRegister(successor)
 			errs <- err
@@ -292,21 +277,19 @@ func TestTwoSuccessors(t *testing.T) {
 	if (one == nil) == (two == nil) {
 		t.Fatalf("%v and %v", one, two)
 	}
-	winner := "servers/ams/b"
-	if s.get(winner) == nil {
-		winner = "servers/ams/c"
+	winner := "b2"
+	if strings.Contains(string(s.get("servers/ams/a").Value), "b3") {
+		winner = "b3"
 	}
-	wantTaken(t, errors.Join(one, two), winner)
+	wantTaken(t, errors.Join(one, two), "servers/ams/a", `boot "`+winner+`"`)
 }
 
 // A key that an operator put has no lease and never expires; the error says how to delete it.
 func TestKeyWithoutLease(t *testing.T) {
 	s := start(t)
-	s.put("servers/ams/x", "{}")
-	r := s.registration("servers/ams/a")
-	r.Exclusive = true
-	_, err := s.tryRegister(r)
-	wantTaken(t, err, "servers/ams/x", "etcdctl del /test/v1/servers/ams/x")
+	s.put("servers/ams/a", "{}")
+	_, err := s.tryRegister(s.registration("servers/ams/a"))
+	wantTaken(t, err, "servers/ams/a", "etcdctl del /test/v1/servers/ams/a")
 }
 
 // Run ends when another node has taken the place while it could not renew.
@@ -314,23 +297,23 @@ func TestPlaceLost(t *testing.T) {
 	s := start(t)
 	p := etcdtest.NewProxy(t, s.Address)
 	r := s.registration("servers/ams/a")
-	r.Exclusive, r.Client = true, dial(t, p.Address)
+	r.Client = dial(t, p.Address)
 	l := s.register(r)
 	ended := make(chan error, 1)
 	go func() { ended <- l.Run(s.ctx()) }()
 	p.Swallow()
-	other := s.registration("servers/ams/b")
-	other.Exclusive = true
+	other := s.registration("servers/ams/a")
+	other.Value = []byte(`{"address":"10.0.0.2:8443","boot":"b2"}`)
 	run(t, s.register(other).Run)
 	p.Heal()
 	select {
 	case err := <-ended:
-		wantTaken(t, err, "servers/ams/b")
+		wantTaken(t, err, "servers/ams/a", `boot "b2"`)
 	case <-time.After(testkit.Timeout):
 		t.Fatal("Run goes on")
 	}
-	if s.get("servers/ams/a") != nil || s.get("servers/ams/b") == nil {
-		t.Error("the wrong one is registered")
+	if kv := s.get("servers/ams/a"); kv == nil || string(kv.Value) != string(other.Value) {
+		t.Errorf("registered %+v", kv)
 	}
 }
 
@@ -338,13 +321,12 @@ func TestPlaceLost(t *testing.T) {
 func TestPlaceLostIsNoticedAtOnce(t *testing.T) {
 	s := start(t)
 	r := s.registration("servers/ams/a")
-	r.Exclusive = true
 	l := s.register(r)
 	s.revoke(s.get("servers/ams/a").Lease)
-	other := s.registration("servers/ams/b")
-	other.Exclusive, other.TTL = true, time.Minute // so its renewals would take long
+	other := r
+	other.TTL = time.Minute // so its renewals would take long
 	s.register(other)
-	wantTaken(t, l.Run(s.ctx()), "servers/ams/b")
+	wantTaken(t, l.Run(s.ctx()), "servers/ams/a")
 }
 
 // A registration from before ours that is back since the store was restored is waited for.

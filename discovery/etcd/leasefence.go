@@ -40,7 +40,6 @@ type leaseFence struct {
 	deadline  time.Time  // zero before the first one, and after close
 	lapsedAt  time.Time  // when the lapse was noticed; zero = it has not lapsed
 	ours      bool       // etcd's last word on the place was that it is ours
-	rival     bool       // another node's key was seen in the place since etcd last confirmed it to us
 	storeAway bool       // the last call of etcd was not answered
 }
 
@@ -55,7 +54,7 @@ func (f *leaseFence) confirm(asked, now time.Time) {
 	f.checkLapseLocked(now)
 	f.storeAway = false
 	if deadline := asked.Add(f.validity); now.Before(deadline) { // a later answer may be that of before a stop
-		f.ours, f.rival = true, false
+		f.ours = true
 		f.extendLocked(deadline)
 	}
 }
@@ -80,17 +79,17 @@ func (f *leaseFence) suspect() {
 	}
 }
 
-// challenge takes etcd's word that another key is in the place, whose node acts or will act. A key of our own name is no
-// rival's.
-func (f *leaseFence) challenge(now time.Time, rival bool) {
+// challenge takes etcd's word that another process's key is in the place: that process acts or will act, or is an earlier run of this
+// node, which is dead.
+func (f *leaseFence) challenge(now time.Time) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.ours, f.storeAway, f.rival = false, false, f.rival || rival
+	f.ours, f.storeAway = false, false
 	if f.deadline.IsZero() || !f.lapsedAt.IsZero() {
 		return
 	}
 	f.lapsedAt = now
-	f.log.Warn("another node has this node's place; granting suspended until etcd confirms it")
+	f.log.Warn("another process has this node's place; granting suspended until etcd confirms it")
 	f.SetDeadline(time.Time{})
 }
 
@@ -107,7 +106,7 @@ func (f *leaseFence) heartbeat(now time.Time) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.checkLapseLocked(now)
-	if !f.storeAway || f.rival {
+	if !f.storeAway {
 		return
 	}
 	if f.Alone != nil && f.Alone() {

@@ -117,18 +117,17 @@ func TestFenceIgnoresDeadConnections(t *testing.T) {
 	f.want(43 + 9)
 }
 
-// A node that has seen a rival in its place has no deadline until etcd confirms the place to it.
-func TestFenceAgainstRival(t *testing.T) {
+// A node that has seen another process's key in its place, and knows of a sibling, has no deadline until etcd confirms the place to it.
+func TestFenceAfterChallengeNeedsStore(t *testing.T) {
 	f := newFenceTest(t)
-	f.alone = true // the table may be late
-	f.challenge(f.at(0), true)
-	f.confirm(f.at(1), f.at(1.1)) // as for a node that starts and has waited for the rival's end
+	f.vouched = f.at(999)
+	f.challenge(f.at(0))
+	f.confirm(f.at(1), f.at(1.1)) // as for a node that starts and has waited for the other's end
 	f.want(10)
-	f.challenge(f.at(2), true)
+	f.challenge(f.at(2))
 	if !f.until.IsZero() {
 		t.Errorf("the deadline is %v", f.until)
 	}
-	f.challenge(f.at(3), false) // its own name there later changes nothing
 	for second := 4.0; second < 60; second += 3 {
 		f.unanswered(f.at(second), f.at(second+2))
 		f.runs(second+2, second+3)
@@ -137,21 +136,22 @@ func TestFenceAgainstRival(t *testing.T) {
 	f.unanswered(f.at(90), f.at(91))
 	f.runs(91, 95)
 	if !f.until.IsZero() {
-		t.Errorf("the deadline is %v, beside a rival", f.until)
+		t.Errorf("the deadline is %v, beside another process", f.until)
 	}
 	f.confirm(f.at(100), f.at(100.1))
 	f.want(109)
+	f.alone = true
 	f.unanswered(f.at(103), f.at(104))
 	f.runs(104, 110)
 	f.want(109.5 + 9)
 }
 
-// A key of the node's own name ends the deadline too, but is no rival: it may be that of an earlier run, which is dead.
+// A key in the place may be that of an earlier run, which is dead: a node that is alone has a deadline again when etcd is away.
 func TestFenceAgainstOwnName(t *testing.T) {
 	f := newFenceTest(t)
 	f.alone = true
 	f.assume(f.at(0))
-	f.challenge(f.at(1), false)
+	f.challenge(f.at(1))
 	f.unanswered(f.at(10), f.at(11))
 	f.runs(11, 15)
 	if !f.until.IsZero() {
@@ -178,8 +178,8 @@ func TestFenceWithKnownSiblingNeedsStore(t *testing.T) {
 	f.want(109)
 }
 
-// When etcd says that the lease is gone, the rest of the deadline is used; it is extended only while etcd is away and no rival
-// is known.
+// When etcd says that the lease is gone, the rest of the deadline is used; it is extended only while etcd is away and the
+// node is alone.
 func TestFenceAfterLostLease(t *testing.T) {
 	f := newFenceTest(t)
 	f.alone = true
@@ -200,7 +200,7 @@ func TestFenceAfterLostLease(t *testing.T) {
 	f.want(25)
 }
 
-// A node that starts without etcd has a deadline for as long as it runs and knows of no rival.
+// A node that starts without etcd has a deadline for as long as it runs and is alone.
 func TestFenceOfStartWithoutStore(t *testing.T) {
 	f := newFenceTest(t)
 	f.alone = true

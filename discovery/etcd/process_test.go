@@ -20,7 +20,7 @@ const server = "servers/ams/a"
 func (s *store) registered(client *clientv3.Client) *etcd.Lease {
 	s.t.Helper()
 	r := s.registration(server)
-	r.Client, r.Exclusive = client, true
+	r.Client = client
 	l := s.register(r)
 	run(s.t, l.Run)
 	return l

@@ -29,7 +29,7 @@ func (s *store) quickly(r etcd.Registration) *etcd.Lease {
 func TestTakeoverAfterKill(t *testing.T) {
 	s := start(t)
 	r := s.registration("servers/ams/a")
-	r.Exclusive, r.TTL, r.SavedLease = true, time.Minute, savedLease(t)
+	r.TTL, r.SavedLease = time.Minute, savedLease(t)
 	if l := s.register(r); l.AfterCrash() { // and never renewed: killed
 		t.Error("the first run reports a crash before it")
 	}
