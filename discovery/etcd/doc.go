@@ -37,21 +37,22 @@
 // which documents it lacked at the confirmed revision; if that revision is compacted, or the store was restored to an older
 // one, the node holds the deletions back until they are confirmed again.
 //
-// Expired leases: a server that was active when its lease expired stays for fifteen seconds, or until another active server
-// of its colo registers; with Config.ProbesServers, it stays until [Watcher.MarkDead] is called. It is not registered
-// meanwhile ([fleet.Table.Registered]). A server that was draining goes at once. An endpoint stays until [Watcher.MarkDead] is called, which
+// Expired leases: a server that was active when its lease expired stays for fifteen seconds, or with Config.ProbesServers
+// until [Watcher.MarkDead] is called. It is not registered meanwhile ([fleet.Table.Registered]). A server that was draining goes at once. An endpoint stays until [Watcher.MarkDead] is called, which
 // a colo server does when the endpoint's health check fails too, or until its URL is registered anew. An endpoint of
 // concurrency 0 goes at once: a registrar that withdraws an engine which keeps running puts it with concurrency 0 first. A
 // node that starts takes the store's word for what is leased.
 //
-// # Two documents for one URL or colo
+// # Two documents for one URL
 //
-// Of two endpoints with one URL, or two servers of one colo, the one that was first has it, and the other waits until the first
-// is gone or has another URL; [document.Set] keeps that order. So a document that is put later captures nothing, whatever its
-// name. A server without a lease was put by hand, and has the colo only while no server is registered there. Nodes that follow
+// Of two endpoints with one URL, the one that was first has it, and the other waits until the first is gone or has another
+// URL; [document.Set] keeps that order. So a document that is put later captures nothing, whatever its name. Nodes that follow
 // the store see the order in which documents were put, and keep it in their file. A node that starts without a file takes the
 // order in which the keys were created: it may decide otherwise only if a document was changed to a URL that a younger document
 // had already. A key that was deleted and created again is a new document, also for a node that saw only the result.
+//
+// A colo has any number of servers. A server without a lease was put by hand, and is left out while another server is
+// registered in its colo: it would get a part of the requests.
 //
 // # Registering
 //
