@@ -71,7 +71,7 @@ func (c *call) token(to attempt, now time.Time) hop.Token {
 		WaitBelow:         hop.Millis(to.below),
 		Waited:            hop.Millis(c.waited),
 		Rejoin:            to.rejoin,
-		Revision:          max(c.table.ServersRevision(to.Colo.Name), 1), // 0 would be an entry that knows of one server for each colo
+		Revision:          max(c.table.ServersRevision(to.Colo.Name), to.line.revision, 1), // 0 would be an entry that knows of one server for each colo
 		Unanswered:        to.line.unanswered,
 		ReturnProbability: to.returnProbability,
 		Total:             hop.Millis(max(c.deadline.Sub(now)-reservedForReturn, time.Millisecond)),

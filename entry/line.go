@@ -19,6 +19,7 @@ type line struct {
 	servers    []*fleet.Server // those that are left, the next one first
 	unanswered []string        // nodes that did not answer
 	moves      int             // how often a server has named another one
+	revision   int64           // the newest by which a server has named another one
 }
 
 // ranking keeps the orders of servers that were computed from one table: computing one takes a microsecond. It may be used by several
@@ -66,6 +67,13 @@ func rankServers(t *fleet.Table, pool, colo string) []*fleet.Server {
 func isExpired(t *fleet.Table, s *fleet.Server) bool {
 	_, found := slices.BinarySearch(t.ExpiredLeases, fleet.KindServer.Key(s.Colo, s.Node))
 	return found
+}
+
+// heard returns the line after a server has named another one by the changes of the colo's servers up to a revision. The next server waits
+// until it knows these too, so that two servers do not name each other in turns.
+func (l line) heard(revision int64) line {
+	l.revision = max(l.revision, revision)
+	return l
 }
 
 // next returns the line without its first server.

@@ -239,6 +239,7 @@ func (c *call) handleResult(at attempt, answer *peer.Answer, err error) bool {
 	case hop.VerdictOOC:
 		c.attempts.refused(at, v, answer.Error)
 	case hop.VerdictMoved:
+		at.line = at.line.heard(v.Revision)
 		c.attempts.moved(at, c.serverNamed(at.Colo.Name, v), v.Waited, answer.Error)
 	default:
 		c.attempts.failed(c.blameDeadline(answer.Error), v, c.retry)
