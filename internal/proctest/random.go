@@ -13,8 +13,9 @@ type RandomConfig struct {
 	Entries     int
 	Length      time.Duration // in which faults begin
 	Pause       time.Duration // between the beginnings of two faults, on average
-	LongestStop time.Duration // of a server that falls silent
-	Kinds       []FaultKind   // default: all that need no namespaces
+	Longest     time.Duration // that a fault lasts
+	LongestStop time.Duration // that a server is silent
+	Kinds       []FaultKind
 }
 
 // ProcessFaults returns the kinds that need no namespaces.
@@ -22,16 +23,12 @@ func ProcessFaults() []FaultKind {
 	return []FaultKind{Kill, Replace, Stop, Restart, Leave, Join, CutEtcd, KillEtcd, PauseEtcd}
 }
 
-// longestFault is how long a fault lasts at most, and how long its target is left alone from its beginning. A server that
-// drains ends later than its fault.
-const longestFault = 6 * time.Second
+// recovery is how long the target of a fault is left alone after it. A server that drains ends later than its fault.
+const recovery = 3 * time.Second
 
 // RandomFaults returns a history. No node has two faults at a time, and etcd neither.
 func RandomFaults(dice *rand.Rand, c RandomConfig) (history []Fault) {
 	r := randomHistory{Rand: dice, c: c, busy: map[string]time.Duration{}, next: c.Servers + 1}
-	if r.c.Kinds == nil {
-		r.c.Kinds = ProcessFaults()
-	}
 	for i := range c.Servers {
 		r.servers = append(r.servers, serverName(i+1))
 	}
@@ -60,7 +57,7 @@ func (r *randomHistory) between(least, most time.Duration) time.Duration {
 
 // fault returns the next fault, if a target for its kind is free.
 func (r *randomHistory) fault(at time.Duration) (f Fault, ok bool) {
-	f = Fault{At: at, Kind: r.c.Kinds[r.IntN(len(r.c.Kinds))], For: r.between(50*time.Millisecond, longestFault/2)}
+	f = Fault{At: at, Kind: r.c.Kinds[r.IntN(len(r.c.Kinds))], For: r.between(50*time.Millisecond, r.c.Longest)}
 	if f.silent() {
 		f.For = r.between(200*time.Millisecond, r.c.LongestStop)
 	}
@@ -69,7 +66,7 @@ func (r *randomHistory) fault(at time.Duration) (f Fault, ok bool) {
 		ok = r.take("etcd", at, f.For)
 		return f, ok
 	case Join:
-		f.Target = r.newServer(at + longestFault)
+		f.Target = r.newServer(at + f.For)
 		r.drop(f.Target) // it will leave
 		return f, true
 	}
@@ -97,7 +94,7 @@ func (r *randomHistory) target(f Fault, at time.Duration) string {
 		}
 	}
 	name := names[r.IntN(len(names))]
-	if !r.take(name, at, max(f.For, longestFault)) {
+	if !r.take(name, at, f.For+recovery) {
 		return ""
 	}
 	return name

@@ -182,9 +182,6 @@ func TestHandovers(t *testing.T) {
 			t.Parallel()
 			s := newStage(t, servers, 0)
 			var allowed []proctest.Outcome
-			if servers == 1 {
-				allowed = append(allowed, proctest.Refused)
-			}
 			for _, h := range handovers {
 				mark := h.mark
 				if !testkit.Soak() {
@@ -202,14 +199,11 @@ func TestHandovers(t *testing.T) {
 			s.End(results)
 		})
 	}
-	f(killedAndStarted)
-	if servers > 1 {
-		f(joining, draining)
-		f(killed)
-		f(cutFromEtcd)
-		if testkit.Soak() {
-			f(stopped)
-		}
+	f(joining, draining, killedAndStarted)
+	f(killed)
+	f(cutFromEtcd)
+	if testkit.Soak() { // it takes 17 s
+		f(stopped)
 	}
 }
 
@@ -235,16 +229,12 @@ func BenchmarkHandover(b *testing.B) {
 			s.CheckPeaks()
 		})
 	}
-	f(killedAndStarted, 0)
-	if servers == 1 {
-		return
-	}
 	const half = 25 * time.Millisecond
 	for _, h := range []handover{joining, draining} {
 		f(h, 0)
 		f(h, half)
 	}
-	for _, h := range []handover{killed, stopped, cutFromEtcd} {
+	for _, h := range []handover{killedAndStarted, killed, stopped, cutFromEtcd} {
 		f(h, 0)
 	}
 }

@@ -35,18 +35,11 @@ func TestRandomFaults(t *testing.T) {
 
 func randomConfig() proctest.RandomConfig {
 	return proctest.RandomConfig{
-		Servers: servers, Entries: 2, Length: time.Duration(testkit.AtScale(5, 60)) * time.Second,
-		Pause:       time.Duration(testkit.AtScale(1000, 2500)) * time.Millisecond,
+		Servers: servers, Entries: 2, Length: time.Duration(testkit.AtScale(4, 60)) * time.Second,
+		Pause: time.Duration(testkit.AtScale(800, 2500)) * time.Millisecond, Longest: time.Duration(testkit.AtScale(1500, 4000)) * time.Millisecond,
 		LongestStop: time.Duration(testkit.AtScale(2, 25)) * time.Second,
-		Kinds:       randomKinds(),
+		Kinds:       proctest.ProcessFaults(),
 	}
-}
-
-func randomKinds() []proctest.FaultKind {
-	if servers == 1 {
-		return []proctest.FaultKind{proctest.Kill, proctest.Stop, proctest.Restart, proctest.CutEtcd, proctest.KillEtcd, proctest.PauseEtcd}
-	}
-	return proctest.ProcessFaults()
 }
 
 // survive injects a history under load, and checks everything that holds whatever happens.
@@ -72,9 +65,6 @@ func TestRandomFaultsOfHosts(t *testing.T) {
 	seed := testkit.Seed(t)
 	f := randomFleet(t, true)
 	c := randomConfig()
-	c.Kinds = append(c.Kinds, proctest.CutHost, proctest.CutHost)
-	if servers > 1 {
-		c.Kinds = append(c.Kinds, proctest.Split, proctest.Split)
-	}
+	c.Kinds = append(c.Kinds, proctest.CutHost, proctest.CutHost, proctest.Split, proctest.Split)
 	survive(t, f, proctest.RandomFaults(rand.New(rand.NewPCG(seed, 0)), c))
 }

@@ -11,7 +11,6 @@ import (
 // Restarting one server after the other fails no request, and cuts no stream that is shorter than the drain.
 func TestRollingRestart(t *testing.T) {
 	t.Parallel()
-	requireSiblings(t)
 	f := proctest.Start(t, proctest.Config{
 		Servers: servers, Entries: 2, Pools: 3, TTFT: 10 * time.Millisecond, ITL: 20 * time.Millisecond, Drain: 10 * time.Second,
 	})

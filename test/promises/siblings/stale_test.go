@@ -7,6 +7,9 @@ import (
 	"testing"
 	"time"
 
+	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"colonnade/discovery/etcd"
 	"colonnade/internal/proctest"
 	"colonnade/internal/testkit"
 )
@@ -24,7 +27,6 @@ func ask(t *testing.T, entry *proctest.Node, model string) {
 // drains, and past the ports of those that have ended or were started again.
 func TestStaleEntry(t *testing.T) {
 	t.Parallel()
-	requireSiblings(t)
 	s := &stage{Fleet: proctest.Start(t, proctest.Config{Servers: servers, Entries: 2, Pools: 3, Drain: 4 * time.Second})}
 	load := s.Drive(proctest.LoadConfig{Clients: map[proctest.Kind]int{proctest.Plain: 4, proctest.Streamed: 4, proctest.Long: 2}, LongTokens: 100})
 	load.WaitServed(t, 2)
@@ -50,7 +52,6 @@ func TestStaleEntry(t *testing.T) {
 // is too old to know that the next one drains, too.
 func TestMovedTwice(t *testing.T) {
 	t.Parallel()
-	requireSiblings(t)
 	s := &stage{Fleet: proctest.Start(t, proctest.Config{Servers: servers, Entries: 2, Drain: 20 * time.Second, ITL: 20 * time.Millisecond})}
 	pool := s.Pools()[0]
 	ranked := rank(pool, s.running())
@@ -93,19 +94,22 @@ func waitServers(t *testing.T, n *proctest.Node, want int) {
 // older one has gone.
 func TestServerBesideOlderVersion(t *testing.T) {
 	t.Parallel()
-	requireSiblings(t)
-	const key = "servers/" + proctest.Colo + "/older"
 	f := proctest.Start(t, proctest.Config{})
-	old := fmt.Sprintf("key: %s\naddress: %s\nboot: b\nstate: active\nprotocol: {min: 1, max: 2}\n", key, testkit.Unreachable(t))
-	f.Servers[0].Kill()
-	f.Apply(old)
-	f.Servers[0].Start()
+	client := f.Etcd.Client(t)
+	lease, err := client.Grant(t.Context(), 120)
+	if err != nil {
+		t.Fatal(err)
+	}
+	old := fmt.Sprintf("{address: %q, boot: b, state: active, protocol: {min: 1, max: 2}}", testkit.Unreachable(t))
+	if _, err := client.Put(t.Context(), etcd.DefaultPrefix+"servers/"+proctest.Colo+"/older", old, clientv3.WithLease(lease.ID)); err != nil {
+		t.Fatal(err)
+	}
 	testkit.WaitFor(t, "the server to say that it grants nothing", func() bool {
 		status, page := f.Servers[0].Get("/health/ready")
 		return status == http.StatusServiceUnavailable && strings.Contains(page, "older")
 	})
-	if out, err := f.Run("config", "delete", key); err != nil {
-		t.Fatalf("config delete: %v\n%s", err, out)
+	if _, err := client.Revoke(t.Context(), lease.ID); err != nil {
+		t.Fatal(err)
 	}
 	f.WaitReady()
 	ask(t, f.Entries[0], f.Pools()[0])
