@@ -98,7 +98,7 @@ func (o *Ownership) Observe(c Change, alone bool, now time.Time) bool {
 	if c.Restored && !alone {
 		o.careful = later(o.careful, now.Add(o.caution))
 	}
-	if c.Restored && !alone || o.assumed && !alone || !o.recordStands() {
+	if c.Restored && (!alone || !o.registered) || o.assumed && !alone || !o.recordStands() {
 		o.Lose()
 		return false
 	}

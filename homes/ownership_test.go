@@ -190,6 +190,14 @@ func TestNothingNewIsOwnedForATTLAfterARestore(t *testing.T) {
 	}
 }
 
+func TestRightsLostByARestoreComeBackWithoutCompany(t *testing.T) {
+	o := registered(t)
+	o.Restored(false, start)
+	if o.Observe(homes.Change{Revision: 5, Listed: true, Restored: true}, true, start) {
+		t.Error("does not register again, though it has lost its rights")
+	}
+}
+
 func TestAssumedRightsEndWithCompany(t *testing.T) {
 	o := homes.NewOwnership(self, 5*time.Second)
 	o.Want(map[string]bool{engine: true}, start)
