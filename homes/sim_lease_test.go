@@ -177,7 +177,12 @@ func (p *process) register() {
 		created homes.Record
 		other   rival
 	)
-	p.call(func(st *store) { created, other = st.register(p, record, id, earlier) }, func(answered bool) {
+	granted := p.sim.now
+	p.call(func(st *store) {
+		if st.sim.now < granted+ttl { // else the lease has expired
+			created, other = st.register(p, record, id, earlier)
+		}
+	}, func(answered bool) {
 		p.lease.busy = false
 		switch {
 		case !answered:
