@@ -110,17 +110,21 @@ func TestComposeFleetServes(t *testing.T) {
 		t.Errorf("answered by %s: %s", got.colo, got.body)
 	}
 
-	// Once the first colo has drained, the second serves.
-	endWell(t, running["colo-ams"].Stop(syscall.SIGTERM))
+	// Once the home of the pool has drained, the other server of the first colo serves, and then the second colo.
+	endWell(t, running["colo-ams-2"].Stop(syscall.SIGTERM))
+	if got := post(entry, "/v1/chat/completions", chat); got.status != http.StatusOK || got.colo != "ams" {
+		t.Errorf("with one server of ams gone: %d from %q: %s", got.status, got.colo, got.body)
+	}
+	endWell(t, running["colo-ams-1"].Stop(syscall.SIGTERM))
 	if got := post(entry, "/v1/chat/completions", chat); got.status != http.StatusOK || got.colo != "fra" {
 		t.Errorf("with ams gone: %d from %q: %s", got.status, got.colo, got.body)
 	}
-	if l.healthy("colo-ams") {
+	if l.healthy("colo-ams-1") {
 		t.Error("the health check of a stopped server succeeds")
 	}
 	endWell(t, running["entry"].Stop(syscall.SIGTERM))
 	endWell(t, running["colo-fra"].Stop(syscall.SIGTERM))
-	for _, name := range []string{"entry", "colo-ams", "colo-fra"} {
+	for _, name := range []string{"entry", "colo-ams-1", "colo-ams-2", "colo-fra"} {
 		if logs, _ := filepath.Glob(filepath.Join(l.dir, name, "events", "*", "*.log")); len(logs) == 0 {
 			t.Errorf("%s has written no events", name)
 		}

@@ -44,7 +44,7 @@ type Server struct {
 	Version string `json:"version,omitempty"`
 	// Address at which it gossips with the other servers of its colo.
 	Gossip string `json:"gossip,omitempty" is:"address"`
-	// Slots of the endpoints of its colo, by pool. Default: not known.
+	// Slots of the pools whose home the server is. Default: not known.
 	Pools map[string]int `json:"pools,omitzero" keys:"name" range:"0,10000000"`
 }
 

@@ -91,6 +91,37 @@ func TestParseColos(t *testing.T) {
 	refused("ams,", "a colo has no name")
 }
 
+// Several servers of a colo are one colo for clients, and one row of the status for each pool.
+func TestUpWithSeveralServers(t *testing.T) {
+	var out, notes record
+	end := background(t, &out, &notes, "up", "-listen", "127.0.0.1:0", "-admin", "127.0.0.1:0", "-etcd-listen", "127.0.0.1:0",
+		"-colos", "ams:3,fra:1", "-engines", "1")
+	out.await(t, "Ctrl-C stops the fleet.")
+	for _, name := range []string{"ams-1", "ams-2", "ams-3", "fra-1"} {
+		if !regexp.MustCompile(`(?m)^colo +` + name + ` +http://`).MatchString(out.String()) {
+			t.Errorf("%s is not listed:\n%s", name, out.String())
+		}
+	}
+	url := regexp.MustCompile(`http://\S+/v1\b`).FindString(out.String())
+	if got := chatStatus(t, url, ""); got != http.StatusOK {
+		t.Errorf("a chat: %d", got)
+	}
+	etcd := regexp.MustCompile(`status -etcd (\S+) -watch`).FindStringSubmatch(out.String())[1]
+	status := run(t, "", "status", "-etcd", etcd).want(t, "demo in ams  home ams-", ", one of 3 servers; fair by tokens", "demo in fra  server fra-1",
+		"COLO  SERVER  HOME OF", "ams   ams-1", "ams   ams-2", "ams   ams-3", "fra   fra-1")
+	if n := strings.Count(status, "demo in ams"); n != 1 {
+		t.Errorf("the pool is shown %d times:\n%s", n, status)
+	}
+	run(t, "", "config", "status", "-etcd", etcd).want(t, "4 records of server processes, 0 of them not registered", "no problems")
+	home := regexp.MustCompile(`home (ams-\d)`).FindStringSubmatch(status)[1]
+	records := run(t, "", "config", "get", "-etcd", etcd, "owners/ams/").want(t, "# key: owners/ams/"+home+"/")
+	key := regexp.MustCompile(`owners/ams/` + home + `/\w+`).FindString(records)
+	run(t, "", "config", "delete", "-etcd", etcd, "-force", key).fail(t, "its process is registered", "nothing was deleted")
+	if err := end(); err != nil {
+		t.Errorf("up ended with %v\n%s", err, notes.String())
+	}
+}
+
 // With a certificate, the fleet of up speaks HTTPS.
 func TestUpTLS(t *testing.T) {
 	ca, files := tlstest.NewCA(t, "web"), tlstest.NewFiles(t)

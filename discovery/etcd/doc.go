@@ -38,10 +38,10 @@
 // one, the node holds the deletions back until they are confirmed again.
 //
 // Expired leases: a server that was active when its lease expired stays for fifteen seconds, or with Config.ProbesServers
-// until [Watcher.MarkDead] is called. It is not registered meanwhile ([fleet.Table.Registered]). A server that was draining goes at once. An endpoint stays until [Watcher.MarkDead] is called, which
-// a colo server does when the endpoint's health check fails too, or until its URL is registered anew. An endpoint of
-// concurrency 0 goes at once: a registrar that withdraws an engine which keeps running puts it with concurrency 0 first. A
-// node that starts takes the store's word for what is leased.
+// until [Watcher.MarkDead] is called. It is not registered meanwhile ([fleet.Table.Registered]). A server that was draining
+// goes at once. An endpoint stays until MarkDead is called, which a colo server does when the endpoint's health check fails
+// too, or until its URL is registered anew. An endpoint of concurrency 0 goes at once: a registrar that withdraws an engine
+// which keeps running puts it with concurrency 0 first. A node that starts takes the store's word for what is leased.
 //
 // # Two documents for one URL
 //

@@ -29,7 +29,6 @@ var readByDecoder = map[string]string{
 	"PoolPermits.PerEndpoint": "a default of Endpoint.Concurrency",
 	"EntryNode.Protocol":      "whether the document may have unknown fields",
 	"ProtocolRange.Min":       "told to nodes of later versions",
-	"Server.Gossip":           "for the other servers of the colo",
 	"Server.Pools":            "for entries",
 }
 

@@ -1,0 +1,81 @@
+package onebox_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"colonnade/homes"
+	"colonnade/internal/fleettest"
+	"colonnade/internal/testkit"
+)
+
+// fourPools are pools of one simulated engine each, with a model of the same name.
+func fourPools(f *fleettest.Fleet) (documents string) {
+	for i := range 4 {
+		documents += fmt.Sprintf("---\nkey: models/m%d\ntype: chat\npool: p%d\nupstream_name: demo-chat\n", i, i) + f.EndpointDocument(fmt.Sprintf("sim-%d", i+1), i, fmt.Sprintf("p%d", i), "concurrency: 2")
+	}
+	return documents
+}
+
+// The servers of a colo agree on one home for each pool, which alone owns the pool's engines, and requests for every pool are served.
+func TestSeveralServers(t *testing.T) {
+	t.Parallel()
+	c := fleettest.SeveralServers(3, fleettest.QuickEngine(2))
+	c.Engines = 4
+	f := fleettest.Start(t, c, "")
+	f.WatchShared(32)
+	f.ApplyAndWait(fourPools(f), func() bool {
+		return len(f.Pools("ams")) == 5 && f.FleetPage(f.Entry.Admin).Documents["models/m0"] != nil
+	})
+	docs := documents(f, f.Entry.Admin)
+	for _, name := range []string{"ams-1", "ams-2", "ams-3"} {
+		if _, known := docs["servers/ams/"+name]; !known {
+			t.Errorf("the entry does not know %s", name)
+		}
+	}
+	for i := range 4 {
+		pool := fmt.Sprintf("p%d", i)
+		home := f.Home("ams", pool).Node
+		testkit.WaitFor(t, home+" to own the engine of "+pool, func() bool { return owner(f, pool) == home })
+		if a := f.Chat(strings.Replace(fleettest.ChatBody(3, true), "demo-chat", fmt.Sprintf("m%d", i), 1)); a.Status != 200 || !strings.HasSuffix(a.Body, "data: [DONE]\n\n") {
+			t.Errorf("a request for %s, whose home is %s: %d %s", pool, home, a.Status, a.Body)
+		}
+		if n := f.Pool("ams", pool).Granted; n != 1 {
+			t.Errorf("%s, the home of %s, has granted %d permits", home, pool, n)
+		}
+	}
+}
+
+// owner returns the only server that reports that it owns all engines of a pool; empty if there is none.
+func owner(f *fleettest.Fleet, pool string) string {
+	var owners []string
+	for _, p := range f.PoolPages("ams") {
+		for _, o := range p.Ownership {
+			if p.Pool == pool && o.State == homes.StateOwned {
+				owners = append(owners, p.Node)
+			}
+		}
+	}
+	return strings.Join(owners, " ")
+}
+
+// A server that ends hands over its pools, and takes them back when it starts again. No request fails.
+func TestServersTakeOver(t *testing.T) {
+	t.Parallel()
+	f := fleettest.Start(t, fleettest.SeveralServers(2, fleettest.QuickEngine(2)), "")
+	chat := func(when string) {
+		t.Helper()
+		if a := f.Chat(fleettest.ChatBody(2, false)); a.Status != 200 {
+			t.Errorf("%s: %d %s", when, a.Status, a.Body)
+		}
+	}
+	first := f.Home("ams", "demo").Node
+	chat("with " + first)
+	f.EndNode(first)()
+	testkit.WaitFor(t, "another home", func() bool { return f.Home("ams", "demo").Node != first })
+	chat("after " + first + " has ended")
+	f.StartServer("ams", first)
+	testkit.WaitFor(t, first+" to be the home again", func() bool { return f.Home("ams", "demo").Node == first && owner(f, "demo") == first })
+	chat("after " + first + " has started again")
+}
