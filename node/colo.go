@@ -76,6 +76,7 @@ func RunColo(ctx context.Context, c ColoConfig, serving func(Running)) error {
 		s.lease.Store(lease)
 		t.Go(func() error { return lease.Run(t.ctx) })
 		t.Go(func() error { return publishPools(t.ctx, srv, s, self) })
+		s.keeper.AwaitOwned(t.stopping, ownWait)
 		t.Go(func() error { return srv.Serve(r.requests) })
 		isServing.Store(true)
 		running := r.running()

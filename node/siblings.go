@@ -15,6 +15,9 @@ import (
 	"colonnade/homes/keeper"
 )
 
+// ownWait is how long a server that has registered waits until it may grant before it serves: requests that must not wait are then served.
+const ownWait = 500 * time.Millisecond
+
 // siblings is what a colo server shares its colo with others by.
 type siblings struct {
 	colo    string

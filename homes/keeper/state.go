@@ -37,16 +37,28 @@ func (k *Keeper) OldServer() *fleet.Server { return k.placed.Load().old }
 // AwaitHandover waits until the table shows that this server drains, so that requests that wait here can be sent to its successors. It
 // returns at once if no other server of the colo is active, and after limit at the latest.
 func (k *Keeper) AwaitHandover(ctx context.Context, limit time.Duration) {
+	await(ctx, limit, k.handedOver)
+}
+
+// AwaitOwned waits until the server may grant on all engines that it wants, at most for limit.
+func (k *Keeper) AwaitOwned(ctx context.Context, limit time.Duration) {
+	await(ctx, limit, func() bool { return k.Stats().Wanted == 0 })
+}
+
+func await(ctx context.Context, limit time.Duration, done func() bool) {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
-	for !k.handedOver() {
+	for !done() {
 		select {
 		case <-ctx.Done():
 			return
-		case <-time.After(limit / 50):
+		case <-time.After(awaitInterval):
 		}
 	}
 }
+
+// awaitInterval is how often a wait looks again.
+const awaitInterval = 5 * time.Millisecond
 
 func (k *Keeper) handedOver() bool {
 	for _, s := range k.placed.Load().table.Registered(k.config.Colo) {
