@@ -1,6 +1,9 @@
 package homes_test
 
-import "time"
+import (
+	"slices"
+	"time"
+)
 
 // restoreWindow is how long a restored store may be wrong about processes: until the leases of before have expired, and what siblings said
 // until then holds no more.
@@ -28,7 +31,7 @@ func (s *simulation) restoreStore() {
 				return
 			}
 			s.tracef("the store is restored: revision %d becomes %d; all in touch: %v", s.store.revision, snapshot.revision, inTouch)
-			s.restored = restore{at: s.now, excepted: !inTouch || !s.inTouch()}
+			s.restored = restore{at: s.now, excepted: !inTouch || !s.inTouch() || s.namesReturn(snapshot)}
 			s.store.restore(snapshot)
 			s.store.setAway(false)
 			for _, p := range s.processes {
@@ -58,6 +61,15 @@ func (s *simulation) inTouch() bool {
 		}
 	}
 	return len(s.net.cuts) == 0 && s.slowCalls == 0
+}
+
+// namesReturn reports whether a process must wait for its name, which a dead one has again by the snapshot: nothing knows for so long what
+// the living one holds.
+func (s *simulation) namesReturn(snapshot storeState) bool {
+	return slices.ContainsFunc(s.living(), func(p *process) bool {
+		server, found := snapshot.servers[p.Node]
+		return found && server.Boot != p.Boot
+	})
 }
 
 // restoring reports whether the store was restored a moment ago.
