@@ -9,6 +9,7 @@ const (
 	heldAtHandover            rule = "an engine is given up with what is held on it"
 	takenByOthers             rule = "what others hold counts as taken"
 	othersOwn                 rule = "no other record owns the engine"
+	laterPut                  rule = "nothing is taken up again before a later put is known to stand"
 	putsInOrder               rule = "a put requires that the record is as it was"
 	emptyRecordAtRegistration rule = "the registration puts a record that owns nothing"
 	heldAtRegistration        rule = "the registration puts what is held"

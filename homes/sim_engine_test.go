@@ -48,12 +48,32 @@ func (p *process) applyShares() {
 			}
 		}
 	}
+	if p.sim.without(laterPut) {
+		p.takeUpAgain(before)
+	}
 	if p.sim.without(takenByOthers) {
 		for url := range p.shares {
 			p.shares[url] = homes.Share{}
 		}
 	}
 	p.fillAll()
+}
+
+// takeUpAgain grants on engines that were given up, while no put is known to stand that says so.
+func (p *process) takeUpAgain(before map[string]homes.Share) {
+	wanted := p.wanted()
+	for url, share := range before {
+		if !wanted[url] {
+			p.dropped[url] = share
+		}
+	}
+	for url, share := range p.dropped {
+		if _, standing := p.put.owns[url]; !standing || !p.lease.registered || p.lease.lost {
+			delete(p.dropped, url)
+		} else if wanted[url] {
+			p.shares[url] = share
+		}
+	}
 }
 
 func (p *process) fillAll() {

@@ -36,10 +36,7 @@ func runHistory(seed uint64, broken rule) *simulation {
 
 // history lets faults happen, heals all of them, and checks that everything works again and ends.
 func (s *simulation) history(begin func()) {
-	for range s.servers {
-		s.join()
-	}
-	s.runUntil(settleTime)
+	s.beginHistory()
 	begin()
 	s.runUntil(settleTime + faultTime)
 	s.heal()
@@ -48,6 +45,14 @@ func (s *simulation) history(begin func()) {
 	s.quiet = true
 	s.runUntil(s.now + quietTime)
 	s.checkQuiet()
+}
+
+// beginHistory starts the first servers, and waits until they have what they want.
+func (s *simulation) beginHistory() {
+	for range s.servers {
+		s.join()
+	}
+	s.runUntil(settleTime)
 }
 
 // randomFaults lets up to eight faults begin at random times.

@@ -42,6 +42,7 @@ type process struct {
 	lease         leaseOfProcess
 	put           putState
 	shares        map[string]homes.Share // where it may grant
+	dropped       map[string]homes.Share // where it could, and gave up since: see laterPut
 	permits       map[string][]*request  // by engine
 	leaving       bool
 	lostByRecords bool                   // the rules have ended its rights since it registered last
@@ -60,7 +61,7 @@ func (s *simulation) start(node string, h *host) *process {
 		Process: homes.Process{Node: node, Boot: boot}, sim: s, host: h,
 		rate: 0.99 + 0.02*s.rng.Float64(), began: s.now, offset: s.between(0, time.Hour), frozenAt: -1,
 		table: &tableOfColo{}, orphans: homes.NewOrphans(), vouchers: homes.NewVouchers(validity), permits: map[string][]*request{},
-		replacing: map[homes.Process]bool{}, heardFrom: map[homes.Process]time.Duration{},
+		dropped: map[string]homes.Share{}, replacing: map[homes.Process]bool{}, heardFrom: map[homes.Process]time.Duration{},
 	}
 	p.ownership, p.started = homes.NewOwnership(p.Process, ttl), p.orphanInstant()
 	s.tracef("%s starts at %s", p, h.name)

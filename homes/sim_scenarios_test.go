@@ -26,6 +26,7 @@ func scenarios() []scenario {
 		{"random faults", comparisonAtGrant, randomly},
 		{"random faults", heldAtRegistration, randomly},
 		{"random faults", emptyRecordAtRegistration, randomly},
+		{"engines that move back and forth", laterPut, flapping},
 		{"puts that take place late", putsInOrder, latePuts},
 		{"taken over from a store that forgets", verifiedRecord, forgottenTakeover},
 		{"joined before the store forgets", cautionAfterRestore, forgottenJoin},
@@ -39,6 +40,19 @@ func scenarios() []scenario {
 		{"vouched for by one of two", vouchedByAll, vouchedByOne},
 		{"asked by a server that stood still", nothing, askerStoodStill},
 		{"answered before its last registration", nothing, answeredBefore},
+	}
+}
+
+func flapping(s *simulation) {
+	s.pools = []string{"llama", "qwen", "bge"}
+	s.latency = 50 * time.Millisecond
+	url := sortedKeys(s.store.fleet)[0]
+	var at time.Duration
+	for range 60 {
+		at += s.between(20*time.Millisecond, 400*time.Millisecond)
+		s.at(at, func() {
+			s.putDocument(url, engineDocument{pool: pick(s, s.pools), limit: 2})
+		})
 	}
 }
 
