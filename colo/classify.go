@@ -150,7 +150,7 @@ func (c *call) classifyError(err error) decision {
 	case errors.Is(err, errDrained):
 		return decision{outcome: analytics.OutcomeDrained, failure: reasons.Draining, refusal: refusal{
 			err:     openai.Unavailable(string(permits.Draining), time.Second),
-			verdict: hop.Verdict{Kind: hop.VerdictError, Final: true},
+			verdict: hop.Verdict{Kind: hop.VerdictError, Reason: string(permits.Draining), Final: true},
 		}}
 	case !errors.As(err, &failed):
 		return decision{outcome: analytics.OutcomeClientGone, failure: reasons.ClientGone, refusal: refusal{gone: err}}

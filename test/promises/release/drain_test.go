@@ -101,7 +101,8 @@ func TestLastColoDrains(t *testing.T) {
 	}
 }
 
-// A stream that still runs when the time of a drain is over ends by an error event and a close, whichever node drains.
+// A stream that still runs when the time of a drain is over ends by an error event and a close, whichever node drains, and a plain
+// request by an error with the same reason.
 func TestDrainEndsStreamsByErrorEvent(t *testing.T) {
 	t.Parallel()
 	entryDrained := analytics.OutcomeClientGone
@@ -116,14 +117,17 @@ func TestDrainEndsStreamsByErrorEvent(t *testing.T) {
 		{"ams-1", analytics.OutcomeDrained, analytics.OutcomeDrained},
 	} {
 		t.Run(c.node, func(t *testing.T) {
-			f := fleettest.Start(t, onebox.Config{Colos: []string{"ams"}, Engine: fleettest.SteadyEngine(5), Drain: 500 * time.Millisecond}, "")
+			f := fleettest.Start(t, onebox.Config{Colos: []string{"ams"}, Engine: fleettest.SteadyEngine(6), Drain: 500 * time.Millisecond}, "")
 			var streams []*wiretest.Conn
 			for i := range 5 {
 				w := f.BeginChat(fleettest.ChatBody(100_000, true), "x-request-id: stream-"+strconv.Itoa(i))
 				w.ReadUntil("data:", 1)
 				streams = append(streams, w)
 			}
+			plain := f.BeginChat(fleettest.ChatBody(100_000, false))
+			testkit.WaitFor(t, "all requests to run", func() bool { return f.RunningRequests() == 6 })
 			ended := f.EndNode(c.node)
+			fleettest.Refusal{Status: 503, Number: 50301, Code: "unavailable", Type: "server_error", Reason: "draining"}.Expect(t, plain.Read())
 			for i, w := range streams {
 				rest, err := w.ReadChunked()
 				if !errors.Is(err, io.EOF) || strings.Contains(rest, "[DONE]") {
