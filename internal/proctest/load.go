@@ -1,6 +1,7 @@
 package proctest
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"math/rand/v2"
@@ -30,6 +31,7 @@ type LoadConfig struct {
 	Clients    map[Kind]int
 	Tokens     int // of most requests; default 8
 	LongTokens int // of long requests; default 200
+	Requests   int // that each client sends; default: as many as it can before Stop
 	Pools      []string
 }
 
@@ -51,7 +53,7 @@ type Load struct {
 
 // Drive starts clients, which stop with the test at the latest. Without Pools, they send requests to all.
 func (f *Fleet) Drive(c LoadConfig) *Load {
-	c.Tokens, c.LongTokens = max(c.Tokens, 8), max(c.LongTokens, 200)
+	c.Tokens, c.LongTokens = cmp.Or(c.Tokens, 8), cmp.Or(c.LongTokens, 200)
 	if c.Pools == nil {
 		c.Pools = f.Pools()
 	}
@@ -77,7 +79,7 @@ func (l *Load) run(client int, kind Kind) {
 	transport := &http.Transport{}
 	defer transport.CloseIdleConnections()
 	sender := http.Client{Transport: transport, Timeout: 3 * testkit.Timeout}
-	for i := 0; l.stopping.Err() == nil; i++ {
+	for i := 0; l.stopping.Err() == nil && (l.c.Requests == 0 || i < l.c.Requests); i++ {
 		r := l.send(&sender, Result{
 			ID: fmt.Sprintf("%s-%d-%d", kind, client, i), Kind: kind, Entry: to.Name, Pool: l.c.Pools[(client+i)%len(l.c.Pools)],
 		}, to.Address)
@@ -102,7 +104,7 @@ func (l *Load) send(client *http.Client, r Result, address string) Result {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	if r.Kind == Cancelled {
-		defer time.AfterFunc(time.Duration(rand.IntN(100))*time.Millisecond, cancel).Stop()
+		defer time.AfterFunc(time.Duration(rand.IntN(300))*time.Millisecond, cancel).Stop()
 	}
 	body := fmt.Sprintf(`{"model":%q,"stream":%v,"max_tokens":%d,"messages":[{"role":"user","content":%q}]}`,
 		r.Pool, r.Kind != Plain, r.tokens, r.ID)

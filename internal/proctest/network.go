@@ -30,27 +30,46 @@ type host struct {
 // firstHost is the last number of the first host's address.
 const firstHost = 11
 
+// CheckNamespaces returns why this process cannot make network namespaces, or nil if it can.
+func CheckNamespaces() error {
+	if _, err := exec.LookPath("ip"); err != nil {
+		return errors.New("the command ip (iproute2) is not in the PATH, so no network namespaces can be made")
+	}
+	if os.Geteuid() != 0 {
+		return errors.New("only root may make network namespaces")
+	}
+	n, err := makeNetwork()
+	if err != nil {
+		return fmt.Errorf("cannot make network namespaces: %w", err)
+	}
+	return ip("link", "del", n.name)
+}
+
 // newNetwork makes a bridge that is removed with the test. The test is skipped where this process may not make one.
 func newNetwork(t testing.TB) *network {
 	t.Helper()
-	if _, err := exec.LookPath("ip"); err != nil {
-		t.Skip("the command ip (iproute2) is not in the PATH, so no network namespaces can be made")
+	if err := CheckNamespaces(); err != nil {
+		t.Skip(err)
 	}
-	if os.Geteuid() != 0 {
-		t.Skip("only root may make network namespaces")
+	n, err := makeNetwork()
+	if err != nil {
+		t.Fatal(err)
 	}
-	var err error
-	for range 8 { // the bridge of another test process may have the name
+	t.Cleanup(func() { remove(t, "link", "del", n.name) })
+	return n
+}
+
+// makeNetwork makes a bridge with a name that no other test process uses.
+func makeNetwork() (n *network, err error) {
+	for range 8 {
 		number := rand.IntN(256)
-		n := &network{name: fmt.Sprintf("colonnade%d", number), subnet: fmt.Sprintf("198.18.%d", number)} // of RFC 2544, for tests
+		n = &network{name: fmt.Sprintf("colonnade%d", number), subnet: fmt.Sprintf("198.18.%d", number)} // of RFC 2544, for tests
 		n.etcdIP, n.engineIP = n.subnet+".1", n.subnet+".2"
 		if err = n.make(); err == nil {
-			t.Cleanup(func() { remove(t, "link", "del", n.name) })
-			return n
+			return n, nil
 		}
 	}
-	t.Skipf("cannot make network namespaces: %v", err)
-	return nil
+	return nil, err
 }
 
 func (n *network) make() error {

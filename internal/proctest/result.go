@@ -124,7 +124,7 @@ func (all Results) Check(t testing.TB, allowed ...Outcome) {
 	allowed = append(allowed, Complete)
 	counts, wrong := map[string]int{}, 0
 	for _, r := range all {
-		counts[fmt.Sprintf("%s %s", r.Kind, r.Outcome)]++
+		counts[r.summary()]++
 		if slices.Contains(allowed, r.Outcome) || r.Kind == Cancelled && r.Outcome == Left {
 			continue
 		}
@@ -140,6 +140,15 @@ func (all Results) Check(t testing.TB, allowed ...Outcome) {
 		lines = append(lines, fmt.Sprintf("%s %d", key, counts[key]))
 	}
 	t.Logf("%d requests: %s", len(all), strings.Join(lines, ", "))
+}
+
+// summary returns the kind and the outcome, with the reason of a refusal.
+func (r Result) summary() string {
+	text := fmt.Sprintf("%s %s", r.Kind, r.Outcome)
+	if reason, _, ok := strings.Cut(r.Detail, ":"); ok && r.Outcome == Refused {
+		text += fmt.Sprintf(" (%d %s)", r.Status, reason)
+	}
+	return text
 }
 
 // Count counts the requests with an outcome.

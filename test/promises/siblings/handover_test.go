@@ -22,9 +22,8 @@ type stage struct {
 }
 
 func newStage(t testing.TB, n int, delay time.Duration) *stage {
-	s := &stage{Fleet: proctest.Start(t, proctest.Config{Servers: n, Drain: 3 * time.Second, Delay: delay})}
-	s.load = s.Drive(proctest.LoadConfig{Clients: map[proctest.Kind]int{proctest.Plain: 4, proctest.Streamed: 4}})
-	s.load.WaitServed(t, 20)
+	s := &stage{Fleet: proctest.Start(t, proctest.Config{Servers: n, TTFT: 10 * time.Millisecond, ITL: 15 * time.Millisecond, Drain: 2 * time.Second, Delay: delay})}
+	s.load = s.Drive(proctest.LoadConfig{Clients: map[proctest.Kind]int{proctest.Plain: 3, proctest.Streamed: 3}})
 	return s
 }
 
@@ -176,6 +175,7 @@ func rank(pool string, names []string) (ranked []string) {
 // After each handover, another server grants again within the time that is stated for it, no engine is over its limit, and no
 // request fails but the streams of a server that was killed.
 func TestHandovers(t *testing.T) {
+	t.Parallel()
 	f := func(handovers ...handover) {
 		t.Helper()
 		t.Run(handovers[0].name, func(t *testing.T) {
@@ -199,9 +199,8 @@ func TestHandovers(t *testing.T) {
 			s.End(results)
 		})
 	}
-	f(joining, draining, killedAndStarted)
+	f(joining, draining, killedAndStarted, cutFromEtcd)
 	f(killed)
-	f(cutFromEtcd)
 	if testkit.Soak() { // it takes 17 s
 		f(stopped)
 	}

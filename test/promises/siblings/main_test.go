@@ -1,12 +1,21 @@
 package siblings_test
 
 import (
+	"flag"
+	"strconv"
 	"testing"
 
-	"colonnade/internal/fleettest"
+	"colonnade/internal/oracle"
+	"colonnade/internal/testkit"
 )
 
 // servers is how many colo servers a fleet has at its start.
 const servers = 3
 
-func TestMain(m *testing.M) { fleettest.Main(m) }
+// TestMain lets many tests run at once, since each mostly waits for processes of its own.
+func TestMain(m *testing.M) {
+	if err := flag.Set("test.parallel", strconv.Itoa(testkit.AtScale(8, 1))); err != nil {
+		panic(err)
+	}
+	testkit.VerifyMain(oracle.LeakCheck{Tests: m})
+}

@@ -23,31 +23,6 @@ func ask(t *testing.T, entry *proctest.Node, model string) {
 	}
 }
 
-// An entry that is cut off from etcd, and so has an old table, finds the homes of pools: by what other servers answer while one
-// drains, and past the ports of those that have ended or were started again.
-func TestStaleEntry(t *testing.T) {
-	t.Parallel()
-	s := &stage{Fleet: proctest.Start(t, proctest.Config{Servers: servers, Entries: 2, Pools: 3, Drain: 4 * time.Second})}
-	load := s.Drive(proctest.LoadConfig{Clients: map[proctest.Kind]int{proctest.Plain: 4, proctest.Streamed: 4, proctest.Long: 2}, LongTokens: 100})
-	load.WaitServed(t, 2)
-	s.Entries[1].CutEtcd()
-	home := s.home()
-	home.Terminate()
-	load.WaitServed(t, 5)
-	testkit.WaitFor(t, "the server to end", home.Ended)
-	load.WaitServed(t, 5)
-	home.Start()
-	home.WaitReady()
-	load.WaitServed(t, 5)
-	s.Entries[1].HealEtcd()
-	s.WaitReady()
-	results := load.Stop()
-	results.Check(t)
-	s.CheckRest()
-	s.CheckPeaks()
-	s.End(results)
-}
-
 // A request is served although it is moved twice: an entry with an old table sends it to a server that drains, whose own table
 // is too old to know that the next one drains, too.
 func TestMovedTwice(t *testing.T) {
@@ -57,7 +32,7 @@ func TestMovedTwice(t *testing.T) {
 	ranked := rank(pool, s.running())
 	first, second := s.Server(ranked[0]), s.Server(ranked[1])
 
-	streams := s.Drive(proctest.LoadConfig{Clients: map[proctest.Kind]int{proctest.Long: 1}, LongTokens: 400}) // keep it from ending
+	streams := s.Drive(proctest.LoadConfig{Clients: map[proctest.Kind]int{proctest.Long: 1}, LongTokens: 400, Requests: 1}) // keep it from ending
 	testkit.WaitFor(t, "a stream to run", func() bool { return s.Engines[0].Stats().Running == 1 })
 	s.Entries[1].CutEtcd()
 	first.Terminate()
@@ -66,7 +41,7 @@ func TestMovedTwice(t *testing.T) {
 	testkit.WaitFor(t, "the second server to grant", func() bool { ask(t, s.Entries[0], pool); return s.served()[second.Name] > 0 })
 	first.CutEtcd()
 
-	more := s.Drive(proctest.LoadConfig{Clients: map[proctest.Kind]int{proctest.Long: 1}, LongTokens: 300})
+	more := s.Drive(proctest.LoadConfig{Clients: map[proctest.Kind]int{proctest.Long: 1}, LongTokens: 300, Requests: 1})
 	testkit.WaitFor(t, "a stream to run", func() bool { return s.Engines[0].Stats().Running == 2 })
 	second.Terminate()
 	waitServers(t, s.Entries[0], servers-2)

@@ -14,10 +14,10 @@ import (
 func TestStoppedServerWithStreams(t *testing.T) {
 	t.Parallel()
 	const itl = 100 * time.Millisecond
-	stop := time.Duration(testkit.AtScale(7, 22)) * time.Second
+	stop := time.Duration(testkit.AtScale(6, 22)) * time.Second
 	lasts := stop + time.Duration(testkit.AtScale(2, 8))*time.Second
 	s := &stage{Fleet: proctest.Start(t, proctest.Config{Servers: servers, Entries: 2, ITL: itl, Drain: 2 * time.Second})}
-	streams := s.Drive(proctest.LoadConfig{Clients: map[proctest.Kind]int{proctest.Long: 3}, LongTokens: int(lasts / itl)})
+	streams := s.Drive(proctest.LoadConfig{Clients: map[proctest.Kind]int{proctest.Long: 3}, LongTokens: int(lasts / itl), Requests: 1})
 	testkit.WaitFor(t, "the streams to run", func() bool { return s.Engines[0].Stats().Running == 3 })
 	load := s.Drive(proctest.LoadConfig{Clients: map[proctest.Kind]int{proctest.Plain: 4, proctest.Streamed: 4}, Tokens: 2})
 	load.WaitServed(t, 3)
@@ -39,11 +39,11 @@ func TestStoppedServerWithStreams(t *testing.T) {
 // Without etcd, nothing is refused: the servers go on with the documents and the engines that they had.
 func TestEtcdAway(t *testing.T) {
 	t.Parallel()
-	f := proctest.Start(t, proctest.Config{Servers: servers, Entries: 2, Pools: 3, Drain: 2 * time.Second})
+	f := randomFleet(t, false)
 	load := f.Drive(mixedLoad())
 	load.WaitServed(t, 3)
 	const renewed = 2 * time.Second // servers that have just registered do without etcd only once it has confirmed them again
-	began := f.Inject([]proctest.Fault{{At: renewed, Kind: proctest.KillEtcd, For: time.Duration(testkit.AtScale(7, 600)) * time.Second}})
+	began := f.Inject([]proctest.Fault{{At: renewed, Kind: proctest.KillEtcd, For: time.Duration(testkit.AtScale(6, 600)) * time.Second}})
 	if gap := f.LongestGap(began, time.Now()); gap.Length() > 3*time.Second {
 		t.Errorf("without etcd, no request was started on %s for %v", gap.Engine, gap.Length())
 	}
