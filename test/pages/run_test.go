@@ -16,8 +16,9 @@ type run struct {
 	files map[string]string // that the script finds, beside the sample documents
 	// upFlags are flags of `make up`, which runs beside the script. Without them, only etcd runs.
 	upFlags string
-	// want is text that the script prints.
-	want []string
+	// want is text that the script prints; never is text that it does not print, if it is not empty.
+	want  []string
+	never string
 }
 
 // part is a page, or some of its sections.
@@ -45,6 +46,9 @@ var runs = []run{
 	{parts: []part{{"docs/operations.md", nil}}, want: []string{
 		"applied models/llama-3.1-8b-instruct", `"id":"llama-3.1-8b-instruct"`, "laptop", "revoked key laptop", "edge-1.crt: OK", "ams-1.crt: OK",
 		"no problems", "msg=draining", "msg=stopped", `"kind":"inference"`, "COLO", "inference_requests_total{", "ok\n",
+	}},
+	{parts: []part{{"docs/homes.md", nil}}, never: "a request failed", want: []string{
+		"ams   ams-1         1     0        0      1       0          0", `outcome="completed"`, "NO HOME", "served after the death of the home",
 	}},
 	{parts: []part{{"CHANGELOG.md", nil}}, files: map[string]string{"accounts.yaml": oldAccounts}, want: []string{
 		"5 documents valid, 0 errors, 0 warnings", "applied keys/laptop", "applied keys/ci", "applied accounts/acme",
@@ -106,6 +110,9 @@ func (r *run) test(t *testing.T) {
 		if !strings.Contains(out, want) {
 			t.Errorf("nowhere %q in what the commands print", want)
 		}
+	}
+	if r.never != "" && strings.Contains(out, r.never) {
+		t.Errorf("%q in what the commands print", r.never)
 	}
 	for _, p := range r.parts {
 		for _, b := range blocks(t, p.page) {
