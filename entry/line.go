@@ -45,8 +45,8 @@ func (r *ranking) of(t *fleet.Table, at poolIn) []*fleet.Server {
 	return order
 }
 
-// rankServers returns the order in which a request for a pool asks the active servers of a colo: the home, its successors, and then those
-// whose lease has expired, which may be alive.
+// rankServers returns the order in which a request for a pool asks the active servers of a colo: the home, those that would take over,
+// and then those whose lease has expired, which may be alive.
 func rankServers(t *fleet.Table, pool, colo string) []*fleet.Server {
 	servers := t.Servers(colo)
 	if len(servers) == 1 && servers[0].State == fleet.StateActive {

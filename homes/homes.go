@@ -33,7 +33,7 @@ func Owner(pool string, servers []*fleet.Server) *fleet.Server {
 	return owner
 }
 
-// Rank returns the active servers in the rendezvous order of pool: the home first, then its successors.
+// Rank returns the active servers in the rendezvous order of pool: the home first, then those that would take over, in turn.
 func Rank(pool string, servers []*fleet.Server) []*fleet.Server {
 	ranked := make([]*fleet.Server, 0, len(servers))
 	for _, s := range servers {

@@ -34,7 +34,7 @@ func (k *Keeper) Home(pool string) Home {
 // OldServer returns the server of an older version because of which this one grants nothing; nil if there is none.
 func (k *Keeper) OldServer() *fleet.Server { return k.placed.Load().old }
 
-// AwaitHandover waits until the table shows that this server drains, so that requests that wait here can be sent to its successors. It
+// AwaitHandover waits until the table shows that this server drains, so that requests that wait here can be sent to the next home. It
 // returns at once if no other server of the colo is active, and after limit at the latest.
 func (k *Keeper) AwaitHandover(ctx context.Context, limit time.Duration) {
 	await(ctx, limit, k.handedOver)
