@@ -214,8 +214,8 @@ func TestHandshakeAtServersOfOneColo(t *testing.T) {
 	s.mu.Unlock()
 }
 
-// The home comes first, then those that would take over, and servers whose leases have expired come last, in the same order. Those that drain are left
-// out. Another table has another order.
+// The home comes first, then those that would take over, and servers whose leases have expired come last, in the same order.
+// Those that drain are left out. Another table has another order.
 func TestOrderOfServers(t *testing.T) {
 	t.Parallel()
 	var orders ranking
