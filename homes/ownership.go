@@ -62,6 +62,22 @@ func (o *Ownership) Want(engines map[string]bool, now time.Time) {
 // no other server of its colo.
 func (o *Ownership) Assume() { o.assumed = true }
 
+// EndAssumption ends what Assume has begun, since another server of the colo is known by now. It reports whether there was something to
+// end: then nothing is owned before the next registration.
+func (o *Ownership) EndAssumption() bool {
+	if !o.assumed {
+		return false
+	}
+	o.Lose()
+	return true
+}
+
+// HasRights reports whether the process may own engines: it is registered, or has assumed that it may.
+func (o *Ownership) HasRights() bool { return o.registered || o.assumed }
+
+// IsListed reports whether the records of all processes are known.
+func (o *Ownership) IsListed() bool { return o.listed }
+
 // Lose ends all rights: the process is about to register, or its record does not stand as it was put. Nothing is owned before the next
 // registration.
 func (o *Ownership) Lose() {

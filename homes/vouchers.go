@@ -22,6 +22,12 @@ func (v *Vouchers) Vouch(node string, asked time.Time) {
 	}
 }
 
+// Holds reports whether the word of a server holds.
+func (v *Vouchers) Holds(node string, now time.Time) bool {
+	asked, ok := v.words[node]
+	return ok && now.Before(asked.Add(v.validity))
+}
+
 // Deny takes the word of a server that it reaches the store.
 func (v *Vouchers) Deny(node string) { delete(v.words, node) }
 

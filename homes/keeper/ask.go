@@ -2,6 +2,7 @@ package keeper
 
 import (
 	"context"
+	"maps"
 	"sync"
 	"time"
 
@@ -15,6 +16,7 @@ const (
 	lapseLimit      = time.Second            // of a lapsed right, after which requests are sent to the siblings
 	storeSilence    = 2 * time.Second        // without an answer of the store, after which the siblings are asked
 	replaceTimeout  = 2 * time.Second
+	replaceRetry    = 500 * time.Millisecond // after a record could not be changed
 )
 
 // result is the result of one question.
@@ -55,26 +57,56 @@ func (k *Keeper) askOne(ctx context.Context, to Target, about string) result {
 func (k *Keeper) runOrphans(ctx context.Context) {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
+	var asking sync.WaitGroup
+	defer asking.Wait()
+	answered := make(chan struct{}, 1)
+	isAsking, failing := false, false
 	for {
 		select {
 		case <-ctx.Done():
 			return
 		case <-k.look:
 		case <-timer.C:
+		case <-answered:
+			isAsking = false
 		}
-		k.askOrphans(ctx)
-		for _, s := range k.settlements() {
-			k.replace(ctx, s)
+		if due := k.dueOrphans(isAsking); len(due) > 0 {
+			isAsking = true
+			asking.Go(func() { // what is certain already does not wait for the answers
+				k.askOrphans(ctx, due)
+				answered <- struct{}{}
+			})
 		}
+		failing = !k.settle(ctx, failing)
 		k.config.MarkDead(k.deadServers()...)
-		timer.Reset(k.untilNextOrphan())
+		wait := k.untilNextOrphan()
+		if failing {
+			wait = max(wait, replaceRetry)
+		}
+		timer.Reset(wait)
 	}
 }
 
-func (k *Keeper) askOrphans(ctx context.Context) {
+// dueOrphans returns the records whose processes are to be asked now.
+func (k *Keeper) dueOrphans(isAsking bool) []homes.Record {
+	if isAsking {
+		return nil
+	}
 	k.mu.Lock()
-	due := k.orphans.Due(time.Now())
-	k.mu.Unlock()
+	defer k.mu.Unlock()
+	return k.orphans.Due(time.Now())
+}
+
+// settle changes the records that are to change now, and reports whether all could be. failing means that the last time not all could.
+func (k *Keeper) settle(ctx context.Context, failing bool) (ok bool) {
+	ok = true
+	for _, s := range k.settlements() {
+		ok = k.replace(ctx, s, failing) && ok
+	}
+	return ok
+}
+
+func (k *Keeper) askOrphans(ctx context.Context, due []homes.Record) {
 	targets := make([]Target, len(due))
 	for i, r := range due {
 		targets[i] = Target{r.Process, r.Address}
@@ -85,18 +117,27 @@ func (k *Keeper) askOrphans(ctx context.Context) {
 	now := time.Now() // not when the question was asked: the process may have ended since
 	for i, r := range results {
 		switch {
-		case r.heard:
+		case r.heard && !k.isSuccessor(r.answer, due[i].Process):
 			k.orphans.Heard(due[i].Process, now, r.answer)
-		case r.refused:
+		case r.heard, r.refused:
 			k.orphans.Ended(due[i].Process, now)
 		}
 	}
+}
+
+// isSuccessor reports whether this process itself has answered at the address of an earlier one of its node, which cannot be there any more
+// then.
+func (k *Keeper) isSuccessor(a homes.Answer, earlier homes.Process) bool {
+	return earlier.Node == k.config.Self.Node && earlier.Boot != k.config.Self.Boot && a.Boot == k.config.Self.Boot
 }
 
 // deadServers returns the keys of servers whose lease has expired and whose records are settled.
 func (k *Keeper) deadServers() []string {
 	k.mu.Lock()
 	defer k.mu.Unlock()
+	if !k.ownership.IsListed() {
+		return nil
+	}
 	t := k.placed.Load().table
 	alive := map[homes.Process]bool{}
 	for _, s := range t.Registered(k.config.Colo) {
@@ -120,7 +161,7 @@ func (k *Keeper) settlements() []homes.Settlement {
 	return k.orphans.Settle(time.Now())
 }
 
-func (k *Keeper) replace(ctx context.Context, s homes.Settlement) {
+func (k *Keeper) replace(ctx context.Context, s homes.Settlement, failing bool) (ok bool) {
 	limited, cancel := context.WithTimeout(ctx, replaceTimeout)
 	defer cancel()
 	done, err := k.config.Replace(limited, s.Old, s.New)
@@ -129,7 +170,7 @@ func (k *Keeper) replace(ctx context.Context, s homes.Settlement) {
 		k.mu.Lock()
 		k.orphans.Spoke(s.Old.Process, time.Now())
 		k.mu.Unlock()
-	case err != nil && ctx.Err() == nil:
+	case err != nil && !failing && ctx.Err() == nil:
 		k.config.Logger.Warn("cannot change the record of a process that is not registered; retrying", "process", s.Old.Process, "error", err)
 	case done && s.WrittenOff:
 		k.writtenOff.Add(1)
@@ -138,6 +179,7 @@ func (k *Keeper) replace(ctx context.Context, s homes.Settlement) {
 	case done:
 		k.config.Logger.Info("settled the record of a process that is not registered", "process", s.Old.Process, "why", s.Why)
 	}
+	return done
 }
 
 func (k *Keeper) untilNextOrphan() time.Duration {
@@ -160,26 +202,23 @@ func (k *Keeper) runSiblings(ctx context.Context) {
 			return
 		case <-tick.C:
 		}
-		k.noteRight(k.config.MayGrant(), time.Now())
-		placed := k.placed.Load()
-		siblings := placed.siblings(k.config.Colo, k.config.Self.Node)
-		if len(siblings) == 0 {
-			continue
-		}
-		if confirmed := k.config.Confirmed(); time.Since(confirmed) > storeSilence {
-			k.askForWords(ctx, siblings)
+		silent := time.Since(k.config.Confirmed()) > storeSilence
+		k.noteRight(k.config.MayGrant(), silent, time.Now())
+		if silent {
+			k.askForWords(ctx)
 		} else {
-			k.noteConfirmed(confirmed)
+			k.noteConfirmed(k.config.Confirmed())
 		}
-		k.askHomes(ctx, placed, siblings)
+		k.askHomes(ctx)
 	}
 }
 
-// noteRight sends requests to the siblings once the right to grant has lapsed for a while, until there is one again.
-func (k *Keeper) noteRight(mayGrant bool, now time.Time) {
+// noteRight sends requests to the siblings once the right to grant has lapsed for a while, until there is one again. A server that is alone,
+// and lost what it owned when it tried to register, owns all again while the store is silent.
+func (k *Keeper) noteRight(mayGrant, silent bool, now time.Time) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	before := k.replaced
+	before := k.placed.Load()
 	switch {
 	case mayGrant:
 		k.lapsed = time.Time{}
@@ -189,25 +228,38 @@ func (k *Keeper) noteRight(mayGrant bool, now time.Time) {
 	case now.Sub(k.lapsed) >= lapseLimit:
 		k.setReplacedLocked(true)
 	}
-	if k.replaced != before {
+	assumes := mayGrant && silent && k.alone.Load() && !k.ownership.HasRights()
+	if assumes {
+		k.ownership.Assume()
+		k.config.Logger.Warn("granting without etcd, which does not answer the registration")
+	}
+	if assumes || k.placed.Load() != before {
 		k.grantLocked()
 	}
 }
 
-// askForWords asks all siblings whether they reach the store.
-func (k *Keeper) askForWords(ctx context.Context, siblings []*fleet.Server) {
-	results := k.ask(ctx, targetsOf(siblings), func(Target) string { return "" })
+// askForWords asks all other processes of the colo whether they reach the store.
+func (k *Keeper) askForWords(ctx context.Context) {
+	company := k.company()
+	results := k.ask(ctx, company, func(Target) string { return "" })
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	for i, r := range results {
+		name := company[i].String()
 		switch {
-		case r.refused || r.heard && !r.answer.Reaches:
-			k.vouchers.Vouch(siblings[i].Node, r.asked)
+		case r.refused || r.heard && (!r.answer.Reaches || k.isSuccessor(r.answer, company[i].Process)):
+			k.vouchers.Vouch(name, r.asked)
 		case r.heard:
-			k.vouchers.Deny(siblings[i].Node)
+			k.vouchers.Deny(name)
 		}
 	}
-	k.noteWordsLocked(siblings)
+	k.noteWordsLocked()
+}
+
+func (k *Keeper) company() []Target {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.companyLocked()
 }
 
 func (k *Keeper) noteConfirmed(at time.Time) {
@@ -216,17 +268,30 @@ func (k *Keeper) noteConfirmed(at time.Time) {
 	k.vouchers.Confirm(at)
 }
 
-func (k *Keeper) noteWordsLocked(siblings []*fleet.Server) {
-	nodes := make([]string, len(siblings))
-	for i, s := range siblings {
-		nodes[i] = s.Node
+func (k *Keeper) noteWordsLocked() {
+	company := k.companyLocked()
+	names := make([]string, len(company))
+	for i, to := range company {
+		names[i] = to.String()
 	}
-	until := k.vouchers.Until(nodes)
+	until := k.vouchers.Until(names)
 	k.vouchedUntil.Store(&until)
+	if k.replaced { // others may be the ones that reach the store
+		before := k.placed.Load()
+		k.placeLocked(before)
+		if !maps.Equal(k.placed.Load().nodes, before.nodes) {
+			k.grantLocked()
+		}
+	}
 }
 
-// askHomes asks the homes for which requests wait here, and sends these back to the homes that answer.
-func (k *Keeper) askHomes(ctx context.Context, p *placement, siblings []*fleet.Server) {
+// askHomes asks the homes for which requests wait here, and sends these back to the homes that may grant.
+func (k *Keeper) askHomes(ctx context.Context) {
+	p := k.placed.Load()
+	siblings := p.siblings(k.config.Colo, k.config.Self.Node)
+	if len(siblings) == 0 {
+		return
+	}
 	waiting := map[string][]string{} // pools by node of their home
 	for pool, node := range p.nodes {
 		if k.config.StandIns(pool) > 0 {
@@ -240,7 +305,7 @@ func (k *Keeper) askHomes(ctx context.Context, p *placement, siblings []*fleet.S
 		}
 	}
 	for i, r := range k.ask(ctx, targetsOf(asked), func(Target) string { return "" }) {
-		if !r.heard {
+		if !r.answer.MayGrant { // it has not answered, or would send them on
 			continue
 		}
 		for _, pool := range waiting[asked[i].Node] {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"log/slog"
 	"maps"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -108,7 +109,8 @@ func (k *Keeper) Apply(t *fleet.Table) {
 	engines := map[string]bool{}
 	for _, e := range t.EndpointsOf(k.config.Colo) {
 		_, elsewhere := p.homes[e.Pool]
-		engines[e.URL] = !elsewhere && e.Concurrency > 0
+		// An old server that drains is no home, and has requests that no record counts.
+		engines[e.URL] = !elsewhere && e.Concurrency > 0 && p.old == nil
 	}
 	k.placeLocked(p)
 	k.ownership.Want(engines, time.Now())
@@ -116,10 +118,15 @@ func (k *Keeper) Apply(t *fleet.Table) {
 	k.grantLocked()
 }
 
-// placeLocked puts a placement in force; of a server that has been replaced, one without it.
+// placeLocked puts a placement in force; of a server that has been replaced, one without it, and without those that do not reach the store
+// either: two of them would send requests to each other.
 func (k *Keeper) placeLocked(p *placement) {
 	if k.replaced {
-		p = placeAmong(p.table, k.config.Self.Node, p.siblings(k.config.Colo, k.config.Self.Node))
+		now := time.Now()
+		reaching := slices.DeleteFunc(p.siblings(k.config.Colo, k.config.Self.Node), func(s *fleet.Server) bool {
+			return k.vouchers.Holds(homes.Process{Node: s.Node, Boot: s.Boot}.String(), now)
+		})
+		p = placeAmong(p.table, k.config.Self.Node, reaching)
 	}
 	k.placed.Store(p)
 	k.noteCompanyLocked()
@@ -166,15 +173,37 @@ func (p *placement) siblings(colo, node string) []*fleet.Server {
 	return others
 }
 
-// noteCompanyLocked notes whether the colo has other servers, in the table or by their records.
+// noteCompanyLocked notes whether there are other servers, in the table or by their records. Rights that were assumed without the store
+// end if there are.
 func (k *Keeper) noteCompanyLocked() {
-	others := len(k.placed.Load().siblings(k.config.Colo, k.config.Self.Node))
-	for _, r := range k.ownership.Records() {
-		if r.Node != k.config.Self.Node { // that of an earlier process of this node is no company
-			others++
+	alone := len(k.companyLocked()) == 0
+	k.alone.Store(alone)
+	if !alone && k.ownership.EndAssumption() {
+		k.signal(k.wake)
+	}
+}
+
+// companyLocked returns all other processes that may be alive: those of other servers in the table, those of their records, and another
+// process that has this node's name.
+func (k *Keeper) companyLocked() []Target {
+	t := k.placed.Load().table
+	var company []Target
+	add := func(to Target, known bool) {
+		earlier := to.Node == k.config.Self.Node && (to.Boot == k.config.Self.Boot || slices.Contains(k.config.Ended, to.Boot) || !known)
+		if !earlier && !slices.ContainsFunc(company, func(c Target) bool { return c.Process == to.Process }) {
+			company = append(company, to)
 		}
 	}
-	k.alone.Store(others == 0)
+	for _, s := range t.Servers(k.config.Colo) {
+		// A process of an older version kept no list of the boot ids of its node.
+		add(Target{homes.Process{Node: s.Node, Boot: s.Boot}, s.Address}, s.Protocol.Max >= homes.SharingProtocol)
+	}
+	for _, r := range k.ownership.Records() {
+		if r.Boot != "" { // a record that was put by hand has no process
+			add(Target{r.Process, r.Address}, true)
+		}
+	}
+	return company
 }
 
 // Assume makes the server own all that it is the home of, while the store is away and no other server is known.

@@ -21,7 +21,7 @@ func (k *Keeper) runPuts(ctx context.Context) {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	var last time.Time // when the last put ended
-	backoff := minBackoff
+	backoff, failing := minBackoff, false
 	for {
 		select {
 		case <-ctx.Done():
@@ -34,10 +34,10 @@ func (k *Keeper) runPuts(ctx context.Context) {
 		switch {
 		case ok && !required && time.Since(last) < countInterval:
 			wait = countInterval - time.Since(last)
-		case ok && k.put(ctx, next):
-			last, backoff, wait = time.Now(), minBackoff, countInterval
+		case ok && k.put(ctx, next, failing):
+			last, backoff, failing, wait = time.Now(), minBackoff, false, countInterval
 		case ok:
-			last, wait, backoff = time.Now(), backoff, min(2*backoff, maxBackoff)
+			last, wait, failing, backoff = time.Now(), backoff, true, min(2*backoff, maxBackoff)
 		}
 		timer.Reset(wait)
 	}
@@ -62,15 +62,15 @@ type registeredPut struct {
 	registered int64
 }
 
-// put puts the record, and reports whether it stands.
-func (k *Keeper) put(ctx context.Context, next registeredPut) bool {
+// put puts the record, and reports whether it stands. failing means that the last one did not.
+func (k *Keeper) put(ctx context.Context, next registeredPut, failing bool) bool {
 	revision, err := k.config.Put(ctx, next.registered, next.Owns, next.Held)
 	lost := errors.Is(err, etcd.ErrRecordLost)
 	k.settlePut(next.Put, revision, err)
 	if lost {
 		k.config.Forget()
 	}
-	if err != nil && ctx.Err() == nil && !errors.Is(err, etcd.ErrNotRegistered) {
+	if err != nil && !failing && ctx.Err() == nil && !errors.Is(err, etcd.ErrNotRegistered) {
 		k.config.Logger.Warn("cannot put the record of this server; retrying", "error", err)
 	}
 	return err == nil
