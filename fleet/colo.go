@@ -30,7 +30,7 @@ type Colo struct {
 type Server struct {
 	Colo string `json:"-"`
 	Node string `json:"-"`
-	// Address of its peer listener, for entries.
+	// Address of its peer listener, for entries and the other servers of its colo.
 	Address string `json:"address" is:"address" need:"yes"`
 	// Address of its admin listener.
 	Admin string `json:"admin,omitempty" is:"address"`
