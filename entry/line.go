@@ -13,6 +13,10 @@ import (
 // maxMoves is how often one request may be sent to another server of a colo because a server there has named that one as the home.
 const maxMoves = 4
 
+// maxStandIns is how often a request that was moved so often, and has nowhere else to go, is sent to one of the servers that name each other, to
+// wait there: one of them may not grant any more, and does not know that, or the other does not know it.
+const maxStandIns = 2
+
 // line is what a request knows of the servers of one colo: in which order it asks them, and which of them have not answered. It is not
 // modified, so attempts may share its slices.
 type line struct {
@@ -105,18 +109,33 @@ func (l line) movedTo(home *fleet.Server) line {
 	return l
 }
 
+// standIn returns the line after its first server has named home once too often. The request waits at one of the two, which takes the other for
+// one that does not answer: at the first, and if that sends it on since home answers, at home.
+func (l line) standIn(home *fleet.Server) line {
+	at, instead := l.servers[0], home
+	if slices.Contains(l.unanswered, home.Node) {
+		at, instead = home, at
+	}
+	l = l.movedTo(at)
+	l.servers = slices.DeleteFunc(l.servers, func(s *fleet.Server) bool { return s.Node == instead.Node })
+	l.unanswered = []string{instead.Node}
+	return l
+}
+
 // moved notes that a server drains or is not the home. It is not charged to any budget. home is the server that it has named; nil = none
 // that is known, so the next in line is asked. waited means that the request had a place in the server's queue.
 func (t *attempts) moved(at attempt, home *fleet.Server, waited bool, e *openai.Error) {
 	isNamed := home != nil && home.Node != at.server().Node
-	if isNamed && at.line.moves >= maxMoves || !isNamed && len(at.line.servers) == 1 {
+	switch {
+	case isNamed && at.line.moves < maxMoves:
+		at.line = at.line.movedTo(home)
+	case isNamed && at.line.moves < maxMoves+maxStandIns && !t.more():
+		at.line = at.line.standIn(home)
+	case !isNamed && len(at.line.servers) > 1:
+		at.line = at.line.next()
+	default:
 		t.noteRefusal(at.Colo, e, false)
 		return
-	}
-	if isNamed {
-		at.line = at.line.movedTo(home)
-	} else {
-		at.line = at.line.next()
 	}
 	at.rejoin = at.rejoin || waited
 	t.inColo, t.movedAway = &at, e

@@ -98,6 +98,25 @@ func TestNamedHomeDoesNotAnswer(t *testing.T) {
 	expectAttempt(t, tr, "ams-1", "ams-3")
 }
 
+// A request that two servers send to each other, and that has nowhere else to go, waits at one of them, and then at the other.
+func TestWaitsWhereTwoServersNameEachOther(t *testing.T) {
+	tr := lineAttempts(2, "ams")
+	servers := testServers("ams", 2)
+	for i := range maxMoves {
+		tr.moved(expectAttempt(t, tr, servers[i%2].Node), servers[1-i%2], i == 0, errMoved)
+	}
+	tr.moved(expectAttempt(t, tr, "ams-1"), servers[1], false, errMoved)
+	at := expectAttempt(t, tr, "ams-1", "ams-2")
+	if !at.rejoin {
+		t.Error("the request has lost its place")
+	}
+	tr.moved(at, servers[1], true, errMoved) // which answers ams-1
+	tr.moved(expectAttempt(t, tr, "ams-2", "ams-1"), servers[0], true, errMoved)
+	if at, ok := tr.next(); ok {
+		t.Errorf("tried %+v", at)
+	}
+}
+
 // After four moves in one colo, or without a server to go to, the request goes on to the next colo. If no colo says more, the client hears
 // that it is to come back.
 func TestMovesAreBounded(t *testing.T) {
@@ -265,8 +284,8 @@ func (w *randomWalk) answer(at attempt) string {
 			w.log = append(w.log, "to "+home.Node)
 		}
 		if home != nil && home.Node != at.server().Node {
-			if w.moves[colo]++; w.moves[colo] > maxMoves+2 { // the last of each visit is not followed
-				return "more than four moves in " + colo
+			if w.moves[colo]++; w.moves[colo] > maxMoves+maxStandIns+2 { // the last of each visit is not followed
+				return "more than six moves in " + colo
 			}
 		}
 		w.moved(at, home, w.random.IntN(2) == 0, errMoved)

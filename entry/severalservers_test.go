@@ -146,7 +146,7 @@ func TestServersOfOneColo(t *testing.T) {
 	s.answers(1, movedTo(s.line[0].Node, 1, 0)) // which hears it
 	s.expect(url, 502, "0", "1 -0", "0")        // its second loss is no longer free
 	s.answers(0, movedTo(s.line[1].Node, 1, 0))
-	s.expect(url, 503, "0", "1", "0", "1", "0")
+	s.expect(url, 503, "0", "1", "0", "1", "0", "0 -1", "1 -0") // in the end it is to wait at one of the two
 	if n := retries(t, metrics); n != 0 {
 		t.Errorf("%v retries are counted", n)
 	}
