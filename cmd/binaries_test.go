@@ -209,7 +209,6 @@ func TestInvalidSettings(t *testing.T) {
 	f(`invalid value "-5s" for flag -ttft: must not be negative`, "colonnade", "engine", "-ttft", "-5s")
 	f(`invalid value "8080" for flag -listen: must be host:port`, "colonnade", "up", "-listen", "8080")
 	f("no such file", "colonnade", "config", "apply", "nowhere.yaml")
-	f("has 2 servers", "colonnade", "up", "-colos", "ams:2")
 	node := func(more ...string) []string {
 		return append([]string{"-key-file", testkit.KeyFile(t), "-listen", "127.0.0.1:0", "-admin", "127.0.0.1:0"}, more...)
 	}
