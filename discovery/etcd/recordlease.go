@@ -49,6 +49,7 @@ func (r *Records) setRegistered(lease clientv3.LeaseID, p recordPut, revision in
 	r.lease, r.registered, r.forgotten = lease, revision, false
 	r.standing, r.unresolved = p.record, nil
 	r.mu.Unlock()
+	signal(r.relist) // after an outage of etcd, the watch may still be on a dead connection
 	r.config.OnRegistered(revision)
 }
 
