@@ -53,6 +53,8 @@ type Config struct {
 
 	MaxConnsPerIP int // limit of connections to the entry per address, see [node.EntryConfig]; 0 = its limit for all addresses together
 
+	NoGossip bool // between the servers of a colo
+
 	Direct bool // the entry calls the colo servers as functions, without HTTP in between
 
 	Open       bool

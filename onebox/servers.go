@@ -88,7 +88,10 @@ func (c *Config) checkServers() error {
 
 // startColo starts one colo server.
 func (b *allInOne) startColo(colo, name string) (ColoNode, error) {
-	config := node.ColoConfig{Colo: colo, Gossip: "127.0.0.1:0", CredentialsDir: b.config.CredentialsDir, Config: b.node(name, "127.0.0.1:0", "127.0.0.1:0")}
+	config := node.ColoConfig{Colo: colo, CredentialsDir: b.config.CredentialsDir, Config: b.node(name, "127.0.0.1:0", "127.0.0.1:0")}
+	if !b.config.NoGossip {
+		config.Gossip = "127.0.0.1:0"
+	}
 	config.PeerTLS = b.peerTLS(peertls.Identity{Role: peertls.RoleColo, Colo: colo, Node: name})
 	started := ColoNode{Colo: colo}
 	p, err := b.startPart(name, func(ctx context.Context, ready func()) error {
