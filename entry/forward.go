@@ -49,7 +49,10 @@ func (c *call) carry(to attempt, r *peer.Request, began time.Time) (*peer.Answer
 	if isLocal || !c.attempts.mayLose(to, c.entry.budget.Remaining()) {
 		return do(c.Context, r)
 	}
-	return c.entry.liveness.watch(c.Context, to.server(), began, func(ctx context.Context) (*peer.Answer, error) { return do(ctx, r) })
+	return c.entry.liveness.watch(to.server(), began, func(abort *transport.Abort) (*peer.Answer, error) {
+		r.Abort = abort
+		return do(c.Context, r)
+	})
 }
 
 // token returns the hop token: what the next server must know of the request.

@@ -77,7 +77,7 @@ type watchedServer struct {
 // unanswered is an attempt without a first byte.
 type unanswered struct {
 	server  *watchedServer
-	cancel  context.CancelCauseFunc
+	cancel  func(cause error)
 	givenUp bool
 }
 
@@ -87,18 +87,22 @@ func newLiveness(table func() *fleet.Table, alive func(context.Context, *fleet.S
 
 // watch runs an attempt at a server, which is given up with [errSilent] if the server shows no sign of life. After the first byte it is not
 // given up any more.
-func (l *liveness) watch(ctx context.Context, s *fleet.Server, began time.Time, do func(context.Context) (*peer.Answer, error)) (*peer.Answer, error) {
-	ctx, cancel := context.WithCancelCause(ctx)
-	u := l.begin(s, began, cancel)
-	defer l.end(u, false) // after a panic
-	answer, err := do(ctx)
+func (l *liveness) watch(s *fleet.Server, began time.Time, do func(*transport.Abort) (*peer.Answer, error)) (*peer.Answer, error) {
+	abort := new(transport.Abort)
+	u := l.begin(s, began, abort.End)
+	ended := false
+	defer func() {
+		if !ended { // after a panic
+			l.end(u, false)
+		}
+	}()
+	answer, err := do(abort)
 	givenUp := l.end(u, err == nil || isAnswered(err))
+	ended = true
 	if err != nil {
-		cancel(nil)
 		return nil, err
 	}
 	if answer.Response == nil {
-		cancel(nil)
 		return answer, nil
 	}
 	if _, whole := answer.Response.Body(); whole {
@@ -121,7 +125,7 @@ func isAnswered(err error) bool {
 }
 
 // begin notes an attempt that began now.
-func (l *liveness) begin(s *fleet.Server, now time.Time, cancel context.CancelCauseFunc) *unanswered {
+func (l *liveness) begin(s *fleet.Server, now time.Time, cancel func(cause error)) *unanswered {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	w := l.watchedLocked(s)

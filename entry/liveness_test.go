@@ -200,10 +200,10 @@ func TestResponseThatBeginsWhileItIsGivenUp(t *testing.T) {
 	whole := transport.NewResponse(200, "application/json", []byte("{}"))
 	for _, response := range []*transport.Response{whole, {}} {
 		closed := 0
-		answer, err := c.watch(t.Context(), c.server("ams"), c.now, func(ctx context.Context) (*peer.Answer, error) {
+		answer, err := c.watch(c.server("ams"), c.now, func(abort *transport.Abort) (*peer.Answer, error) {
 			c.pass(3 * time.Second)
-			if !errors.Is(context.Cause(ctx), errSilent) {
-				t.Errorf("ended by %v", context.Cause(ctx))
+			if !errors.Is(abort.Cause(), errSilent) {
+				t.Errorf("ended by %v", abort.Cause())
 			}
 			return &peer.Answer{Response: response, OnClose: func() { closed++ }}, nil
 		})

@@ -96,7 +96,7 @@ func (c *Client) send(ctx context.Context, to *Server, r *Request, sequence *hop
 		Fields:         r.Fields,
 		Body:           r.Body,
 		ConnectTimeout: r.Limits.Connect, FirstByteTimeout: r.Limits.FirstByte, IdleTimeout: r.Limits.Idle, Deadline: r.Limits.End,
-		OnProgress: r.Progress, Tick: r.Tick,
+		OnProgress: r.Progress, Tick: r.Tick, Abort: r.Abort,
 	}
 	if r.Handshake != nil {
 		request.Handshake = transport.NewHandshake(r.Handshake.Protocols) // with a key of its own

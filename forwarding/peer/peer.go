@@ -29,7 +29,9 @@ type Request struct {
 	// server in this process once a second, by one elsewhere when the progress changes.
 	Progress func(hop.Progress)
 	// Tick, unless it is nil, is called repeatedly while a network is waited for, until the first byte: see [transport.Request].
-	Tick   func() time.Duration
+	Tick func() time.Duration
+	// Abort, unless it is nil, ends the exchange with a server elsewhere before its first byte: see [transport.Request].
+	Abort  *transport.Abort
 	Limits Limits
 }
 

@@ -33,6 +33,8 @@ func dial(ctx context.Context, r *Request, began time.Time) (*conn, error) {
 	to := r.Target
 	ctx, cancel := context.WithDeadline(ctx, r.within(r.ConnectTimeout, began))
 	defer cancel()
+	r.Abort.attach(cancel)
+	defer r.Abort.detach()
 	var d net.Dialer
 	nc, err := d.DialContext(ctx, "tcp", to.Address)
 	if err != nil {

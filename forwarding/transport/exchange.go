@@ -34,6 +34,22 @@ func (e *ExchangeError) Error() string {
 // Unwrap returns the cause.
 func (e *ExchangeError) Unwrap() error { return e.Err }
 
+// cause returns the cause of the end of ctx or, failing that, of the request's Abort; nil if neither has ended.
+func (r *Request) cause(ctx context.Context) error {
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	return r.Abort.Cause()
+}
+
+// failed returns the cause of the end of the exchange if it was ended, or err as an [ExchangeError].
+func (r *Request) failed(ctx context.Context, phase Phase, err error) error {
+	if cause := r.cause(ctx); cause != nil {
+		return cause
+	}
+	return exchangeError(ctx, phase, err)
+}
+
 // exchangeError returns the cause of ctx if that has ended, or err as an [ExchangeError].
 func exchangeError(ctx context.Context, phase Phase, err error) error {
 	if ctx.Err() != nil {

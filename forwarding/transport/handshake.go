@@ -89,7 +89,7 @@ func (resp *Response) Upgraded() bool { return resp.upgraded }
 // TakeConn returns the connection of an upgraded response, which the caller must close. It reports false if the context has ended
 // before: then the caller must close the response.
 func (resp *Response) TakeConn() (*netconn.Conn, bool) {
-	if resp.conn == nil || !resp.upgraded || !resp.unwatch() {
+	if resp.conn == nil || !resp.upgraded || !resp.release() {
 		return nil, false
 	}
 	c := resp.conn

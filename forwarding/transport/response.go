@@ -30,11 +30,12 @@ type ReadOptions struct {
 // arrives. A response is for one goroutine. Close must be called, and may be called several times.
 type Response struct {
 	ctx           context.Context
+	abort         *Abort // nil = none
 	transport     *Transport
 	conn          *conn
 	lingerLimit   time.Duration
 	deadline      time.Time   // of the exchange
-	unwatch       func() bool // stops Conn.Cancel at the end of ctx; false if it was called
+	unwatch       func() bool // stops Conn.Cancel at the end of ctx; false if it was called; see release
 	detached      bool        // from the context
 	connCancelled bool        // the context ended before detached: the connection's deadlines are in the past, or will be
 
@@ -159,8 +160,14 @@ func (resp *Response) Done() bool {
 // DetachContext ends the effect of the context on the exchange.
 func (resp *Response) DetachContext() {
 	if !resp.detached {
-		resp.detached, resp.connCancelled = true, !resp.unwatch()
+		resp.detached, resp.connCancelled = true, !resp.release()
 	}
+}
+
+// release stops Conn.Cancel at the end of the context and of the request's Abort, and reports whether neither has called it.
+func (resp *Response) release() bool {
+	aborted := resp.abort.detach()
+	return resp.unwatch() && !aborted
 }
 
 // finish ends an exchange whose response was read to its end.

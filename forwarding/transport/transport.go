@@ -68,8 +68,8 @@ func (t *Transport) releaseReader(c *conn) {
 //
 // If a kept connection cannot be used any more, and the server cannot have received the whole request, Do sends it on another.
 func (t *Transport) Do(ctx context.Context, r *Request, s ReadOptions) (*Response, error) {
-	if ctx.Err() != nil {
-		return nil, context.Cause(ctx)
+	if cause := r.cause(ctx); cause != nil {
+		return nil, cause
 	}
 	began := time.Now()
 	for r.Handshake == nil { // which keeps its connection, so it gets a new one
@@ -87,7 +87,7 @@ func (t *Transport) Do(ctx context.Context, r *Request, s ReadOptions) (*Respons
 	}
 	c, err := dial(ctx, r, began)
 	if err != nil {
-		return nil, exchangeError(ctx, PhaseConnect, err)
+		return nil, r.failed(ctx, PhaseConnect, err)
 	}
 	return t.exchange(ctx, c, r, s, began)
 }
@@ -99,8 +99,10 @@ func (t *Transport) exchange(ctx context.Context, c *conn, r *Request, s ReadOpt
 	c.account = r.Account
 	c.IdleTimeout, c.Deadline, c.Tick = 0, r.firstByteBy(began), r.Tick
 
-	resp := &Response{ctx: ctx, transport: t, conn: c, lingerLimit: r.Linger, deadline: r.Deadline}
-	resp.unwatch = context.AfterFunc(ctx, c.Cancel)
+	resp := &Response{ctx: ctx, abort: r.Abort, transport: t, conn: c, lingerLimit: r.Linger, deadline: r.Deadline}
+	cancel := c.Cancel
+	resp.unwatch = context.AfterFunc(ctx, cancel)
+	r.Abort.attach(cancel)
 	begun := false
 	defer func() {
 		if !begun { // after a panic, too
@@ -116,7 +118,7 @@ func (t *Transport) exchange(ctx context.Context, c *conn, r *Request, s ReadOpt
 		if r.Target.Peer.SentAlert(err) && resp.head.status == 0 {
 			phase, err = PhaseConnect, r.Target.Peer.Explain(err)
 		}
-		return nil, exchangeError(ctx, phase, err)
+		return nil, r.failed(ctx, phase, err)
 	}
 	begun = true
 	return resp, nil
