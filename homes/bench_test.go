@@ -19,17 +19,17 @@ func benchProcess(i int) homes.Process {
 	return homes.Process{Node: fmt.Sprintf("ams-%d", i+1), Boot: "0123456789abcdef"}
 }
 
-// crowd is a colo of 20 servers and 1000 engines, as the first server sees it, which is the home of some of the engines. Of the others'
+// benchColo is a colo of 20 servers and 1000 engines, as the first server sees it, which is the home of some of the engines. Of the others'
 // engines each server owns as many; of those at home here, each server holds requests on some.
-type crowd struct {
+type benchColo struct {
 	*homes.Ownership
 	held     map[string]int
 	records  []homes.Record
 	revision int64
 }
 
-func newCrowd(b *testing.B, home int) *crowd {
-	c := &crowd{Ownership: homes.NewOwnership(benchProcess(0), time.Second), held: map[string]int{}, revision: 100}
+func newBenchColo(b *testing.B, home int) *benchColo {
+	c := &benchColo{Ownership: homes.NewOwnership(benchProcess(0), time.Second), held: map[string]int{}, revision: 100}
 	engines := map[string]bool{}
 	for i := range benchServers {
 		c.records = append(c.records, homes.Record{Process: benchProcess(i), Revision: int64(i + 1), Owns: map[string]int{}, Held: map[string]int{}})
@@ -52,7 +52,7 @@ func newCrowd(b *testing.B, home int) *crowd {
 }
 
 // put has the next put stand, and observes it.
-func (c *crowd) put(b *testing.B) {
+func (c *benchColo) put(b *testing.B) {
 	b.Helper()
 	next, _, ok := c.Next(c.held, nil)
 	if !ok {
@@ -63,7 +63,7 @@ func (c *crowd) put(b *testing.B) {
 	c.observe(b, homes.Record{Process: benchProcess(0), Revision: c.revision, Owns: next.Owns, Held: next.Held})
 }
 
-func (c *crowd) observe(b *testing.B, r homes.Record) {
+func (c *benchColo) observe(b *testing.B, r homes.Record) {
 	b.Helper()
 	if !c.Observe(homes.Change{Revision: c.revision, Put: []homes.Record{r}}, false, start) {
 		b.Fatal("the process must register again")
@@ -75,9 +75,9 @@ func (c *crowd) observe(b *testing.B, r homes.Record) {
 // that the server wants. No pool's mutex is held meanwhile: the rules know of none.
 func BenchmarkStep(b *testing.B) {
 	for _, home := range []int{benchEngines / benchServers, benchEngines} {
-		f := func(name string, step func(b *testing.B, c *crowd)) {
+		f := func(name string, step func(b *testing.B, c *benchColo)) {
 			b.Run(fmt.Sprintf("%s/home-of=%d", name, home), func(b *testing.B) {
-				c := newCrowd(b, home)
+				c := newBenchColo(b, home)
 				b.ReportAllocs()
 				for b.Loop() {
 					step(b, c)
@@ -87,7 +87,7 @@ func BenchmarkStep(b *testing.B) {
 				}
 			})
 		}
-		f("change", func(b *testing.B, c *crowd) {
+		f("change", func(b *testing.B, c *benchColo) {
 			c.revision++
 			another := c.records[1+int(c.revision)%(benchServers-1)]
 			another.Revision = c.revision
@@ -98,11 +98,11 @@ func BenchmarkStep(b *testing.B) {
 		for i := range benchEngines {
 			engines[benchURL(i)] = i < home
 		}
-		f("table", func(_ *testing.B, c *crowd) {
+		f("table", func(_ *testing.B, c *benchColo) {
 			c.Want(engines, start)
 			c.Next(c.held, nil)
 		})
-		f("own-entry", func(b *testing.B, c *crowd) {
+		f("own-entry", func(b *testing.B, c *benchColo) {
 			c.Registered(nil)
 			c.put(b)
 		})
