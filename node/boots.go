@@ -3,7 +3,6 @@ package node
 import (
 	"encoding/json"
 	"errors"
-	"fmt"
 	"io/fs"
 	"os"
 
@@ -14,11 +13,11 @@ import (
 const maxBoots = 64
 
 // rememberBoot adds the boot id of this process to the node's file of them, and returns those of earlier processes, which have ended:
-// openRuntime locks the directory of the file. A node without a directory remembers none.
-func (c *Config) rememberBoot(boot string) (ended []string, err error) {
+// openRuntime locks the directory of the file. A node without a directory remembers none, and one whose disk is full serves nevertheless.
+func (c *Config) rememberBoot(boot string) (ended []string) {
 	path := c.file("boots")
 	if path == "" {
-		return nil, nil
+		return nil
 	}
 	content, err := os.ReadFile(path)
 	if err == nil {
@@ -30,7 +29,7 @@ func (c *Config) rememberBoot(boot string) (ended []string, err error) {
 	}
 	ended = ended[max(0, len(ended)-maxBoots):]
 	if err := atomicfile.Write(path, encode(append(ended[:len(ended):len(ended)], boot)), 0o600); err != nil {
-		return nil, fmt.Errorf("cannot write the boot id of this process (flag -data-dir): %w", err)
+		c.Logger.Warn("cannot write the boot id of this process; if it is killed, engines may be blocked for 10 s", "file", path, "error", err)
 	}
-	return ended, nil
+	return ended
 }

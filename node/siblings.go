@@ -30,11 +30,9 @@ type siblings struct {
 
 // newSiblings makes the siblings of a server, which grants nothing until they are started and it is registered.
 func (r *runtime) newSiblings(c *ColoConfig, srv *colo.Server) (*siblings, error) {
-	ended, err := r.config.rememberBoot(srv.Boot())
-	if err != nil {
-		return nil, err
-	}
+	ended := r.config.rememberBoot(srv.Boot())
 	s := &siblings{colo: c.Colo, self: homes.Process{Node: c.Node, Boot: srv.Boot()}}
+	var err error
 	if s.gossip, err = r.openGossip(c, srv.Boot()); err != nil {
 		return nil, err
 	}

@@ -180,7 +180,12 @@ func (l *Lease) Update(ctx context.Context, value []byte) error {
 	if l.id == 0 {
 		return fmt.Errorf("cannot update %s yet: it is not registered", l.r.Key)
 	}
-	return l.ensureKeyLocked(ctx)
+	created := l.created
+	err := l.ensureKeyLocked(ctx)
+	if l.created != created && l.r.Records != nil {
+		signal(l.r.Records.lost) // Run confirms the fence, which is suspended
+	}
+	return err
 }
 
 // renew keeps the lease alive and the document in place. It began at asked.

@@ -28,6 +28,7 @@ func (r *Records) register() (recordPut, error) {
 	if err := checkSize(&s); err != nil {
 		return recordPut{}, err
 	}
+	r.setRegistering(s)
 	key := r.key(r.config.Self)
 	puts := []clientv3.Op{clientv3.OpPut(key, string(s.owns)), clientv3.OpPut(key+heldSuffix, string(s.held))}
 	return recordPut{record: s, newest: newest, puts: puts}, nil
@@ -40,6 +41,12 @@ func (r *Records) nextPut() (number uint64, newest int64) {
 	return r.number, r.newest
 }
 
+func (r *Records) setRegistering(s storedRecord) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.registering = s
+}
+
 // setRegistered notes that the process is registered under a lease, with its record, from a revision on. Puts of before that
 // were not answered can no longer take place.
 func (r *Records) setRegistered(lease clientv3.LeaseID, p recordPut, revision int64) {
@@ -47,7 +54,7 @@ func (r *Records) setRegistered(lease clientv3.LeaseID, p recordPut, revision in
 	p.record.ownsRevision, p.record.heldRevision = revision, revision
 	r.mu.Lock()
 	r.lease, r.registered, r.forgotten = lease, revision, false
-	r.standing, r.unresolved = p.record, nil
+	r.standing, r.unresolved, r.registering = p.record, nil, storedRecord{}
 	r.mu.Unlock()
 	signal(r.relist) // after an outage of etcd, the watch may still be on a dead connection
 	r.config.OnRegistered(revision)
@@ -95,19 +102,40 @@ func (r *Records) own() (ownState, bool) {
 // verify reports whether the own record, as it was found by a call that began with s, is one that was put; not if it was put
 // during the call, and is to be looked at again. Otherwise the error is ErrRecordLost.
 func (r *Records) verify(s *ownState, there *storedRecord) (isOwn bool, err error) {
-	isOwn, changed := r.isOwn(s, there)
-	if !isOwn && !changed {
+	switch r.compare(s, there) {
+	case recordIsOwn:
+		return true, nil
+	case recordChanged:
+		return false, nil
+	case recordIsRegistering:
+		r.Forget()
+	default:
 		r.lose()
-		return false, ErrRecordLost
 	}
-	return isOwn, nil
+	return false, ErrRecordLost
 }
 
-func (r *Records) isOwn(s *ownState, there *storedRecord) (isOwn, changed bool) {
+// Relations of the record that is found in the store to those that this process has put.
+const (
+	recordIsOwn         = "own"         // as it was put
+	recordChanged       = "changed"     // it was put meanwhile
+	recordIsRegistering = "registering" // that of a registration without an answer; nothing was lost
+	recordIsOther       = "other"
+)
+
+func (r *Records) compare(s *ownState, there *storedRecord) string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	_, isOwn = r.ownLocked(there)
-	return isOwn, r.standing.revision() != s.standing.revision()
+	_, isOwn := r.ownLocked(there)
+	switch {
+	case isOwn:
+		return recordIsOwn
+	case r.standing.revision() != s.standing.revision():
+		return recordChanged
+	case !r.registering.isAbsent() && r.registering.sameValues(there):
+		return recordIsRegistering
+	}
+	return recordIsOther
 }
 
 // leave removes the registration of a process that grants nothing any more. Its record goes too, unless it still holds

@@ -62,7 +62,7 @@ var (
 // time, also while Run runs.
 type Records struct {
 	config  RecordsConfig
-	relist  chan struct{} // to Run: the store may have been restored; capacity 1
+	relist  chan struct{} // to Run: list the records now; capacity 1
 	lost    chan struct{} // to Lease.Run: the own record is lost; capacity 1
 	putting sync.Mutex    // held by Put, so that there is one at a time
 
@@ -75,6 +75,8 @@ type Records struct {
 	number     uint64         // of the last put of owns
 	standing   storedRecord   // the own record as it is known to stand in the store
 	unresolved []storedRecord // puts that were not answered since; one of them may stand instead, or may yet take place
+
+	registering storedRecord // of a registration that was not answered
 }
 
 // storedRecord is a record as it stands under its two keys; nil = there is no such key.

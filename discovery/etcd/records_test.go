@@ -1,11 +1,14 @@
 package etcd_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"maps"
 	"sync"
+	"sync/atomic"
 	"testing"
+	"time"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 
@@ -235,4 +238,90 @@ func TestRecordAtTheEnd(t *testing.T) {
 	if _, err := b.Put(s.ctx(), 1, nil, nil); !errors.Is(err, etcd.ErrNotRegistered) {
 		t.Errorf("Put after the end: %v", err)
 	}
+}
+
+// lossyKV loses the answer to the next transaction that puts something.
+type lossyKV struct {
+	clientv3.KV
+	loses atomic.Bool
+}
+
+// Txn returns a transaction whose answer may be lost.
+func (l *lossyKV) Txn(ctx context.Context) clientv3.Txn { return &lossyTxn{l.KV.Txn(ctx), l} }
+
+type lossyTxn struct {
+	clientv3.Txn
+	kv *lossyKV
+}
+
+func (t *lossyTxn) If(c ...clientv3.Cmp) clientv3.Txn  { t.Txn = t.Txn.If(c...); return t }
+func (t *lossyTxn) Then(o ...clientv3.Op) clientv3.Txn { t.Txn = t.Txn.Then(o...); return t }
+func (t *lossyTxn) Else(o ...clientv3.Op) clientv3.Txn { t.Txn = t.Txn.Else(o...); return t }
+func (t *lossyTxn) Commit() (*clientv3.TxnResponse, error) {
+	answer, err := t.Txn.Commit()
+	if err == nil && answer.Succeeded && len(answer.Responses) > 0 && answer.Responses[0].GetResponsePut() != nil && t.kv.loses.CompareAndSwap(true, false) {
+		return nil, context.DeadlineExceeded
+	}
+	return answer, err
+}
+
+// A registration whose answer was lost is made again. The store does not count as restored: nothing new would be owned for a while.
+func TestLostAnswerToRegistration(t *testing.T) {
+	s := start(t)
+	client := dial(t, s.Address)
+	kv := &lossyKV{KV: client.KV}
+	client.KV = kv
+	var restored atomic.Int64
+	c, _ := s.joinedWith("a", etcd.RecordsConfig{Client: client, WatchTimeout: testkit.Timeout, OnRestored: func() { restored.Add(1) }})
+	c.put(map[string]int{u1: 1}, nil)
+	kv.loses.Store(true)
+	s.remove("servers/ams/a")
+	testkit.WaitFor(t, "another registration", func() bool { n, _ := c.registrations(); return n == 2 })
+	testkit.WaitFor(t, "a deadline", c.deadline.ahead)
+	c.put(map[string]int{u1: 1}, nil)
+	c.sees(c.self, map[string]int{u1: 1}, map[string]int{})
+	if kv.loses.Load() || restored.Load() != 0 {
+		t.Errorf("the answer is lost: %t; restored %d times", !kv.loses.Load(), restored.Load())
+	}
+}
+
+// A document that is replaced after its key was deleted registers the process again, and the fence is confirmed at once.
+func TestUpdateThatRegistersConfirms(t *testing.T) {
+	s := start(t)
+	c := s.server("a", s.client)
+	c.r.TTL = time.Hour
+	l := s.register(c.r)
+	run(t, l.Run)
+	run(t, c.Run)
+	confirmed := l.ConfirmedAt()
+	testkit.WaitFor(t, "the first renewal", func() bool { return l.ConfirmedAt().After(confirmed) })
+	s.remove("servers/ams/a")
+	if err := l.Update(s.ctx(), []byte(`{"address":"10.0.0.2:8443","boot":"b1"}`)); err != nil {
+		t.Fatal(err)
+	}
+	if n, _ := c.registrations(); n != 2 {
+		t.Errorf("registered %d times", n)
+	}
+	testkit.WaitFor(t, "a deadline", c.deadline.ahead)
+}
+
+// A process that registers again lists the records again: what followed them may have failed too.
+func TestRegistrationListsRecords(t *testing.T) {
+	s := start(t)
+	c, _ := s.joined("a", s.client)
+	lists := func(since int64) (n int) {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		for _, change := range c.changes {
+			if change.Listed && change.Revision >= since {
+				n++
+			}
+		}
+		return n
+	}
+	testkit.WaitFor(t, "the first list", func() bool { return lists(0) > 0 })
+	s.revoke(s.get("servers/ams/a").Lease)
+	testkit.WaitFor(t, "another registration", func() bool { n, _ := c.registrations(); return n == 2 })
+	_, registered := c.registrations()
+	testkit.WaitFor(t, "another list", func() bool { return lists(registered) > 0 })
 }

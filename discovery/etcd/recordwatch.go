@@ -13,7 +13,6 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"colonnade/homes"
-	"colonnade/internal/ctxtime"
 )
 
 // recordView is what Run knows of the records: as they are at one revision of the store.
@@ -46,8 +45,19 @@ func (r *Records) Run(ctx context.Context) error {
 			continue // it is time for another list
 		}
 		v.logFailure(ctx, err)
-		ctxtime.Sleep(ctx, backoff/2+rand.N(backoff))
+		r.sleep(ctx, backoff/2+rand.N(backoff))
 		backoff = min(2*backoff, maxBackoff)
+	}
+}
+
+// sleep waits, but not until it is over if another list is wanted.
+func (r *Records) sleep(ctx context.Context, d time.Duration) {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-r.relist:
+	case <-ctx.Done():
 	}
 }
 
