@@ -36,23 +36,11 @@ func RunColo(ctx context.Context, c ColoConfig, serving func(Running)) error {
 	if err != nil {
 		return err
 	}
-	peers, err := r.peerTLS(peertls.Identity{Role: peertls.RoleColo, Colo: c.Colo, Node: c.Node})
+	srv, err := r.newColoServer(&c)
 	if err != nil {
 		return err
 	}
-	var s *siblings
-	srv, err := colo.New(colo.Config{
-		Homes: func(pool string) colo.Home { return s.home(pool) },
-		Owned: func(asker homes.Process, about string) homes.Answer { return s.keeper.Answer(asker, about) },
-		Colo:  c.Colo, Node: c.Node, Keys: c.Keys, Log: r.log, Metrics: r.metrics, Logger: c.Logger, WriteStall: c.WriteStall, Peers: peers,
-		CredentialsDir: c.CredentialsDir, OwnFiles: c.ownFiles(), MaxConns: c.maxConns(), BodyMemory: c.BodyMemory,
-	})
-	if err != nil {
-		return err
-	}
-	if s, err = r.newSiblings(&c, srv); err != nil {
-		return errors.Join(err, srv.Shutdown(ctx, server.DrainTimings{}))
-	}
+	s := r.siblings
 	defer s.gossip.Close()
 	t := newTasks(ctx)
 	defer t.end()
@@ -73,12 +61,7 @@ func RunColo(ctx context.Context, c ColoConfig, serving func(Running)) error {
 	lease, err := r.register(t.stopping, c.Colo, self.encode(), srv.SetFence)
 	if lease != nil {
 		self.lease = lease
-		s.lease.Store(lease)
-		t.Go(func() error { return lease.Run(t.ctx) })
-		t.Go(func() error { return publishPools(t.ctx, srv, s, self) })
-		s.keeper.AwaitOwned(t.stopping, ownWait)
-		t.Go(func() error { return srv.Serve(r.requests) })
-		isServing.Store(true)
+		r.serveColo(t, srv, self, &isServing)
 		running := r.running()
 		running.Do, running.Boot = srv.Do, srv.Boot()
 		serving(running)
@@ -97,6 +80,38 @@ func RunColo(ctx context.Context, c ColoConfig, serving func(Running)) error {
 	err = errors.Join(err, t.Wait())
 	c.Logger.Info("stopped", "node", c.Node)
 	return err
+}
+
+// newColoServer makes the server, and what it shares its colo with others by.
+func (r *runtime) newColoServer(c *ColoConfig) (*colo.Server, error) {
+	peers, err := r.peerTLS(peertls.Identity{Role: peertls.RoleColo, Colo: c.Colo, Node: c.Node})
+	if err != nil {
+		return nil, err
+	}
+	srv, err := colo.New(colo.Config{
+		Colo: c.Colo, Node: c.Node, Keys: c.Keys, Log: r.log, Metrics: r.metrics, Logger: c.Logger, WriteStall: c.WriteStall, Peers: peers,
+		CredentialsDir: c.CredentialsDir, OwnFiles: c.ownFiles(), MaxConns: c.maxConns(), BodyMemory: c.BodyMemory,
+		Homes: func(pool string) colo.Home { return r.siblings.home(pool) },
+		Owned: func(asker homes.Process, about string) homes.Answer { return r.siblings.keeper.Answer(asker, about) },
+	})
+	if err != nil {
+		return nil, err
+	}
+	if err := r.openSiblings(c, srv); err != nil {
+		return nil, errors.Join(err, srv.Shutdown(context.Background(), server.DrainTimings{}))
+	}
+	return srv, nil
+}
+
+// serveColo keeps the registration, and begins to serve.
+func (r *runtime) serveColo(t tasks, srv *colo.Server, self *serverDocument, serving *atomic.Bool) {
+	s := r.siblings
+	s.lease.Store(self.lease)
+	t.Go(func() error { return self.lease.Run(t.ctx) })
+	t.Go(func() error { return publishPools(t.ctx, srv, s, self) })
+	s.keeper.AwaitOwned(t.stopping, ownWait)
+	t.Go(func() error { return srv.Serve(r.requests) })
+	serving.Store(true)
 }
 
 // register registers the server. While etcd is away, a server whose saved table knows no other server of the colo serves at once and

@@ -16,7 +16,7 @@ import (
 )
 
 // ownWait is how long a server that has registered waits until it may grant before it serves: requests that must not wait are then served.
-const ownWait = 500 * time.Millisecond
+const ownWait = 2 * time.Second
 
 // siblings is what a colo server shares its colo with others by.
 type siblings struct {
@@ -28,13 +28,13 @@ type siblings struct {
 	lease   atomic.Pointer[etcd.Lease]
 }
 
-// newSiblings makes the siblings of a server, which grants nothing until they are started and it is registered.
-func (r *runtime) newSiblings(c *ColoConfig, srv *colo.Server) (*siblings, error) {
+// openSiblings makes the siblings of a server, which grants nothing until they are started and it is registered.
+func (r *runtime) openSiblings(c *ColoConfig, srv *colo.Server) error {
 	ended := r.config.rememberBoot(srv.Boot())
 	s := &siblings{colo: c.Colo, self: homes.Process{Node: c.Node, Boot: srv.Boot()}}
 	var err error
 	if s.gossip, err = r.openGossip(c, srv.Boot()); err != nil {
-		return nil, err
+		return err
 	}
 	r.siblings = s
 	s.records = etcd.NewRecords(etcd.RecordsConfig{
@@ -57,7 +57,7 @@ func (r *runtime) newSiblings(c *ColoConfig, srv *colo.Server) (*siblings, error
 		Refused: peer.IsRefused,
 	})
 	metrics.RegisterHomes(r.metrics, func() metrics.HomesState { return metrics.HomesState(s.keeper.Stats()) })
-	return s, nil
+	return nil
 }
 
 // start starts to follow and to keep the records.

@@ -47,7 +47,7 @@ func (w *delayedWriter) Write(b []byte) (int, error) {
 }
 
 func (w *delayedWriter) run() {
-	defer w.Close()
+	defer func() { _ = w.Close() }()
 	for {
 		select {
 		case next := <-w.chunks:
