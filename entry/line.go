@@ -21,6 +21,7 @@ const maxStandIns = 2
 // modified, so attempts may share its slices.
 type line struct {
 	servers    []*fleet.Server // those that are left, the next one first
+	passed     []string        // nodes that were asked, or left out, and are not in servers any more
 	unanswered []string        // nodes that did not answer
 	moves      int             // how often a server has named another one
 	revision   int64           // the newest by which a server has named another one
@@ -82,7 +83,19 @@ func (l line) heard(revision int64) line {
 
 // next returns the line without its first server.
 func (l line) next() line {
+	l.passed = append(slices.Clip(l.passed), l.servers[0].Node)
 	l.servers = l.servers[1:]
+	return l
+}
+
+// extended returns the line with those of these servers that were not in it before.
+func (l line) extended(servers []*fleet.Server) line {
+	for _, s := range servers {
+		known := slices.ContainsFunc(l.servers, func(other *fleet.Server) bool { return other.Node == s.Node })
+		if !known && !slices.Contains(l.passed, s.Node) && !slices.Contains(l.unanswered, s.Node) {
+			l.servers = append(slices.Clip(l.servers), s)
+		}
+	}
 	return l
 }
 
@@ -141,15 +154,21 @@ func (t *attempts) moved(at attempt, home *fleet.Server, waited bool, e *openai.
 	t.inColo, t.movedAway = &at, e
 }
 
-// noAnswer lets the next server of the colo be asked, since one has not answered.
+// noAnswer lets the next server of the colo be asked, since one has not answered. If none is left, those are asked that have joined since.
 func (t *attempts) noAnswer(at attempt) {
-	if at.line = at.line.afterSilence(); len(at.line.servers) > 0 {
+	at.line = at.line.afterSilence()
+	if len(at.line.servers) == 0 {
+		at.line = at.line.extended(t.rank(at.Colo.Name))
+	}
+	if len(at.line.servers) > 0 {
 		t.inColo = &at
 	}
 }
 
 // hasElsewhere reports whether there is another server than that of an attempt.
-func (t *attempts) hasElsewhere(at attempt) bool { return len(at.line.servers) > 1 || t.more() }
+func (t *attempts) hasElsewhere(at attempt) bool {
+	return len(at.line.servers) > 1 || t.more() || len(at.line.extended(t.rank(at.Colo.Name)).servers) > 1
+}
 
 // mayLose reports whether the request could go on if the server of an attempt were lost. left is how many attempts the retry budget has.
 func (t *attempts) mayLose(at attempt, left int) bool {

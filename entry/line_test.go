@@ -292,3 +292,22 @@ func (w *randomWalk) answer(at attempt) string {
 	}
 	return ""
 }
+
+// A server that joins while a request is under way is asked when none of the others answers.
+func TestServerThatJoinsIsAsked(t *testing.T) {
+	servers := testServers("ams", 1)
+	tr := newAttempts(testStops("ams"), func(string) []*fleet.Server { return servers }, queueDefault, testRetry)
+	at := expectAttempt(t, tr, "ams-1")
+	if tr.mayLose(at, 9) {
+		t.Error("the only server may be lost")
+	}
+	servers = testServers("ams", 2)
+	if !tr.mayLose(at, 9) {
+		t.Error("the server may not be lost though another one has joined")
+	}
+	tr.serverLost(at, errLost, never)
+	tr.notConnected(expectAttempt(t, tr, "ams-2", "ams-1"), errLost)
+	if at, ok := tr.next(); ok {
+		t.Errorf("asks %s a second time", at.server().Node)
+	}
+}

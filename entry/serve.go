@@ -193,7 +193,10 @@ func (c *call) plan(t *fleet.Table) *openai.Error {
 	for i, colo := range plan {
 		candidates[i] = candidate{Colo: colo, slots: c.entry.observed.slotsIn(poolIn{c.model.Pool, colo.Name})}
 	}
-	rank := func(colo string) []*fleet.Server { return c.entry.ranking.of(t, poolIn{c.model.Pool, colo}) }
+	rank := func(colo string) []*fleet.Server {
+		c.table = c.entry.config.Table() // servers may join while the request is under way
+		return c.entry.ranking.of(c.table, poolIn{c.model.Pool, colo})
+	}
 	c.attempts, c.table = newAttempts(candidates, rank, queueMode, c.model.Retry), t
 	if len(candidates) == 0 && len(routing.Plan(t, c.model, routing.Request{Forced: forced, Draining: true})) > 0 {
 		c.attempts.noteRefusal(nil, openai.Unavailable(reasons.Draining, time.Second), false)
