@@ -14,7 +14,7 @@ import (
 func TestStoppedServerWithStreams(t *testing.T) {
 	t.Parallel()
 	const itl = 100 * time.Millisecond
-	stop := time.Duration(testkit.AtScale(6, 22)) * time.Second
+	stop := time.Duration(testkit.AtScale(8, 22)) * time.Second
 	lasts := stop + time.Duration(testkit.AtScale(2, 8))*time.Second
 	s := &stage{Fleet: proctest.Start(t, proctest.Config{Servers: servers, Entries: 2, ITL: itl, Drain: 2 * time.Second})}
 	streams := s.Drive(proctest.LoadConfig{Clients: map[proctest.Kind]int{proctest.Long: 3}, LongTokens: int(lasts / itl), Requests: 1})
