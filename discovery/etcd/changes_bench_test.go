@@ -10,6 +10,7 @@ import (
 
 	"colonnade/discovery/etcd"
 	"colonnade/internal/etcdtest"
+	"colonnade/internal/testkit"
 )
 
 // BenchmarkChangesOneByOne puts accounts one after the other beside 3000 accounts, with a pause after each. It reports the
@@ -21,11 +22,7 @@ func BenchmarkChangesOneByOne(b *testing.B) {
 }
 
 func benchmarkChanges(b *testing.B, pause time.Duration) {
-	path, err := program()
-	if err != nil {
-		b.Fatal(err)
-	}
-	client := dial(b, etcdtest.StartProcess(b, path).Address)
+	client := dial(b, etcdtest.StartProcess(b, testkit.EtcdProgram(b)).Address)
 	put := func(n, weight int) {
 		if _, err := client.Put(b.Context(), fmt.Sprintf("%saccounts/a%d", prefix, n), fmt.Sprintf("weight: %d", weight)); err != nil {
 			b.Fatal(err)

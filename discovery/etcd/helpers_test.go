@@ -4,8 +4,6 @@ import (
 	"context"
 	"flag"
 	"log/slog"
-	"os"
-	"os/exec"
 	"strings"
 	"sync"
 	"testing"
@@ -29,32 +27,14 @@ func TestMain(m *testing.M) {
 	if err := flag.Set("test.parallel", "20"); err != nil {
 		panic(err)
 	}
-	dir, err := os.MkdirTemp("", "colonnade-etcd-")
-	if err != nil {
-		panic(err)
-	}
-	program = sync.OnceValues(func() (string, error) { return etcdtest.Build(dir) })
-	goleak.VerifyTestMain(m, goleak.Cleanup(func(code int) {
-		_ = os.RemoveAll(dir)
-		os.Exit(code)
-	}))
+	goleak.VerifyTestMain(m)
 }
-
-// program builds etcd as a program, once.
-var program func() (string, error)
 
 // startProcesses starts a cluster of processes, and returns a store whose client knows all of them.
 func startProcesses(t *testing.T, members int) (*store, []*etcdtest.Process) {
 	t.Helper()
 	t.Parallel()
-	if _, err := exec.LookPath("go"); err != nil {
-		t.Skip("the go command is not in the PATH, so etcd cannot be built")
-	}
-	path, err := program()
-	if err != nil {
-		t.Fatal(err)
-	}
-	all := etcdtest.StartCluster(t, path, members)
+	all := etcdtest.StartCluster(t, testkit.EtcdProgram(t), members)
 	var addresses []string
 	for _, p := range all {
 		addresses = append(addresses, p.Address)

@@ -15,16 +15,6 @@ import (
 	"go.uber.org/zap"
 )
 
-// Build builds etcd as a program in dir and returns its path. That takes some seconds: build it once for many tests.
-func Build(dir string) (string, error) {
-	path := filepath.Join(dir, "etcd")
-	out, err := exec.Command("go", "build", "-o", path, "colonnade/internal/etcdtest/etcd").CombinedOutput()
-	if err != nil {
-		return "", fmt.Errorf("cannot build etcd: %w\n%s", err, out)
-	}
-	return path, nil
-}
-
 // Process is a member of an etcd cluster in a process of its own.
 type Process struct {
 	Address string // host:port where clients connect
@@ -36,7 +26,7 @@ type Process struct {
 	ended                        chan struct{} // closed when cmd has ended
 }
 
-// StartProcess starts a cluster of one that ends with the test.
+// StartProcess starts a cluster of one that ends with the test. program is the path of testkit.EtcdProgram.
 func StartProcess(t testing.TB, program string) *Process {
 	t.Helper()
 	return StartCluster(t, program, 1)[0]
