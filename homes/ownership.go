@@ -159,10 +159,26 @@ func (o *Ownership) establish(now time.Time) {
 	if !o.listed || now.Before(o.careful) {
 		return
 	}
+	pending := map[string]*claim{}
 	for url, c := range o.claims {
-		if !c.granting && c.stands > 0 && c.stands <= o.revision && len(o.owners(url)) == 0 {
-			c.granting = true
+		if !c.granting && c.stands > 0 && c.stands <= o.revision {
+			pending[url] = c
 		}
+	}
+	if len(pending) == 0 {
+		return
+	}
+	// Record by record, since that takes as many steps as there are engines; engine by engine it would be as many for each record.
+	for p, r := range o.records {
+		if p == o.self {
+			continue
+		}
+		for url := range r.Owns {
+			delete(pending, url)
+		}
+	}
+	for _, c := range pending {
+		c.granting = true
 	}
 }
 
