@@ -40,9 +40,10 @@
 //	it has ended for certain                                   is deleted 250 ms later, when engines have noticed
 //	nothing, for 10 s                                          is deleted: its requests may run beside those of the next owner
 //
-// A process has ended for certain if a later process of its node says so, which holds the lock on the node's data directory, or if its
-// address refuses connections. Each change of such a record requires that its process is still not registered and that the record is
-// unchanged. A process that answered that it may not grant gets its rights back only by registering.
+// A process has ended for certain if a later process of its node says so, which holds the lock on the node's data directory; if a later
+// process of its node is at its address; or if its address refuses connections. Each change of such a record requires that its process is
+// still not registered and that the record is unchanged. A process that answered that it may not grant gets its rights back only by
+// registering.
 //
 // # Without the store
 //
