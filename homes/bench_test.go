@@ -59,7 +59,7 @@ func (c *benchColo) put(b *testing.B) {
 		b.Fatal("there is nothing to put")
 	}
 	c.revision++
-	c.Stands(next, c.revision, start)
+	c.PutStands(next, c.revision, start)
 	c.observe(b, homes.Record{Process: benchProcess(0), Revision: c.revision, Owns: next.Owns, Held: next.Held})
 }
 

@@ -10,24 +10,24 @@
 // # Records
 //
 // Each server process keeps one [Record] in the store, without a lease: the engines that it owns or wants to own, by URL, and how many
-// requests it has on engines that it does not own. Only the process itself puts it, and only while it is registered. [Ownership] has the
-// rules for a living process:
+// requests it has on engines that it does not own. While the process is registered, only the process itself changes it. [Ownership] has the
+// rules for a registered process:
 //
-//   - The process puts down the engines of the pools that it is the home of. It may grant on one once it sees its own entry, and sees
-//     no other record that owns the engine, in one view of the records. All processes see the records in the order of the store, so of
-//     two that put one engine down, the later sees the earlier. A process that may grant on an engine keeps that right until it gives it
-//     up, whatever others put down.
+//   - The process puts a record with an entry for each engine of the pools that it is the home of. It may grant on an engine once one view
+//     of the records has its own entry, and no other record with an entry for the engine. All processes see the records in the order of
+//     the store. So if two put an entry for one engine, the later one sees the earlier entry. A process that may grant on an engine keeps
+//     that right until it gives it up, whatever others put.
 //   - To give an engine up, the process stops granting on it, and then puts its record without the engine and with the number of its
-//     requests there, in one. That number only falls. It is put again until it is 0.
+//     requests there, in one transaction. That number only falls. It is put again until it is 0.
 //   - The next owner counts what all others hold on an engine as taken.
 //   - A put without an answer may yet take place. Each put requires that the record is as it was known to be, so once a later put is
-//     known to stand, an earlier one cannot take place any more. Nothing is taken up again before that.
-//   - The transaction that registers a process, for the first time or again, puts a record that owns nothing, and holds all that the
-//     process has in hand. Rights of before count no more.
+//     known to stand, an earlier one cannot take place any more. The process grants on no further engine before that.
+//   - The transaction that registers a process, for the first time or again, puts a record that owns nothing and holds all requests of the
+//     process. The process has given up its earlier rights by then.
 //
-// Why no two processes may grant on one engine: let both begin to, the first at a view of revision p, the second at a view of revision
-// q ≥ p. At q no other record owns the engine. The record of the first owned it at p, and does until the first gives it up. So the first
-// had given it up, and had stopped granting before it put that.
+// Why no two processes may grant on one engine: let two begin to grant on it, the first at a view of revision p, the second at a view of
+// revision q ≥ p. At q, no record but that of the second owns the engine. The record of the first owned it at p, and would own it until the
+// first gives it up. So the first has given it up, and stopped granting before it put that.
 //
 // # Orphaned records
 //
@@ -36,12 +36,12 @@
 //	what is known of the process                               the record
 //	--------------------------------------------------------   ---------------------------------------------------------
 //	it answers that it may grant                               stays
-//	it answers that it may not, and holds so many              becomes that, and again with each answer, until that is 0
+//	it answers that it may not, and how many requests it has   owns nothing and holds these, as each answer says; deleted at 0
 //	it has ended for certain                                   is deleted 250 ms later, when engines have noticed
 //	nothing, for 10 s                                          is deleted: its requests may run beside those of the next owner
 //
 // A process has ended for certain if a later process of its node says so, which holds the lock on the node's data directory; if a later
-// process of its node is at its address; or if its address refuses connections. Each change of such a record requires that its process is
+// process of its node has its address; or if its address refuses connections. Each change of such a record requires that its process is
 // still not registered and that the record is unchanged. A process that answered that it may not grant gets its rights back only by
 // registering.
 //
@@ -49,7 +49,7 @@
 //
 // A right to grant lasts for nine tenths of the TTL of the registration after its last confirmation. A process that knows of no other
 // server of its colo goes on while the store is away. Others ask each other: the word of a server that it does not reach the store
-// either, or a refused connection, is good for nine tenths of a TTL from the question, and a right lasts as long as the oldest word of
-// all. A process that was asked about its own record does not go on so: the asker reaches the store, and finds the process not
+// either, or a refused connection, is valid for nine tenths of a TTL from the question. The right ends when the oldest of these words
+// expires. A process that was asked about its own record gets no right from words: the asker reaches the store, and finds the process not
 // registered. [Vouchers] keeps the words.
 package homes

@@ -19,7 +19,7 @@ func Home(pool string, servers []*fleet.Server) (*fleet.Server, bool) {
 }
 
 // Owner returns the server that owns the engines of pool, of the registered servers of one colo: its home, or the first of the servers if
-// all drain. It is nil without servers.
+// all drain. It returns nil if there are no servers.
 func Owner(pool string, servers []*fleet.Server) *fleet.Server {
 	owner, _ := Home(pool, servers)
 	if owner != nil {
@@ -53,8 +53,8 @@ func Rank(pool string, servers []*fleet.Server) []*fleet.Server {
 	return ranked
 }
 
-// before reports whether a comes before b in the order of pool. A server of an older version, which knows nothing of homes, grants
-// everything, so it comes first.
+// before reports whether a comes before b in the order of pool. A server of an older version knows no homes and grants on every engine, so
+// it comes first.
 func before(pool string, a, b *fleet.Server) bool {
 	if aOld, bOld := isOld(a), isOld(b); aOld != bOld {
 		return aOld
@@ -65,7 +65,7 @@ func before(pool string, a, b *fleet.Server) bool {
 	return a.Node < b.Node
 }
 
-// isOld reports whether a server is of a version that shares its colo with no other.
+// isOld reports whether a server has a version that cannot share its colo with other servers.
 func isOld(s *fleet.Server) bool { return s.Protocol.Max < SharingProtocol }
 
 // SharingProtocol is the first protocol between nodes in which servers share a colo.

@@ -13,9 +13,9 @@ const (
 	SilentHold = 10 * time.Second
 	// linger is how long engines take to notice the end of a process.
 	linger = 250 * time.Millisecond
-	// standstill is the time without a look at the records after which this process may have been stopped itself: it has not asked
-	// meanwhile, so that it heard nothing means nothing.
-	standstill = SilentHold / 2
+	// pauseLimit is the longest time between two calls of Due or Settle that does not suggest that this process itself was stopped. After a
+	// longer one, the silence of other processes proves nothing, since this one has not asked them.
+	pauseLimit = SilentHold / 2
 	// askInterval is how often a process that is not registered is asked.
 	askInterval = 500 * time.Millisecond
 )
@@ -24,25 +24,25 @@ const (
 // It is not safe for concurrent use.
 type Orphans struct {
 	byProcess map[Process]*orphan
-	looked    time.Time // last call of Due or Settle, or when the first record was missed
+	lastRun   time.Time // last call of Due or Settle, or when the first record became orphaned
 }
 
-// orphan is the record of one process that is not registered.
+// orphan is one record whose process is not registered.
 type orphan struct {
-	record Record
-	heard  time.Time // when it was missed, or last heard of
-	asked  time.Time // zero = never
-	ended  time.Time // when its end became certain; zero = it is not
-	answer *Answer   // its last
+	record    Record
+	lastAlive time.Time // when it became orphaned, or last gave a sign of life
+	asked     time.Time // zero = never
+	ended     time.Time // when its end became certain; zero = the end is not certain
+	answer    *Answer   // the last one; nil = none
 }
 
 // NewOrphans returns Orphans without records.
 func NewOrphans() *Orphans { return &Orphans{byProcess: map[Process]*orphan{}} }
 
-// Update takes all records of other processes, and which of these are registered.
+// Update sets the records of all other processes. registered reports whether a process is registered.
 func (o *Orphans) Update(records []Record, registered func(Process) bool, now time.Time) {
 	if len(o.byProcess) == 0 {
-		o.looked = now // there was nothing to look at before
+		o.lastRun = now // no record was orphaned before
 	}
 	missing := map[Process]bool{}
 	for _, r := range records {
@@ -52,73 +52,74 @@ func (o *Orphans) Update(records []Record, registered func(Process) bool, now ti
 		missing[r.Process] = true
 		known := o.byProcess[r.Process]
 		if known == nil {
-			known = &orphan{heard: now}
+			known = &orphan{lastAlive: now}
 			o.byProcess[r.Process] = known
 		}
 		if known.record.Revision != r.Revision {
-			// The process may have registered since, and have granted more.
-			known.record, known.answer, known.heard = r, nil, now
+			// The process may have registered meanwhile, and may have more requests than it answered.
+			known.record, known.answer, known.lastAlive = r, nil, now
 		}
 	}
 	maps.DeleteFunc(o.byProcess, func(p Process, _ *orphan) bool { return !missing[p] })
 }
 
-// Due returns the records whose processes are to be asked now, sorted, and counts them as asked.
+// Due returns the records whose processes must be asked now, sorted, and notes that they are asked.
 func (o *Orphans) Due(now time.Time) []Record {
-	o.look(now)
+	o.resetAfterPause(now)
 	var due []Record
-	for _, m := range o.sorted() {
-		if m.ended.IsZero() && (m.asked.IsZero() || now.Sub(m.asked) >= askInterval) {
-			m.asked = now
-			due = append(due, m.record)
+	for _, r := range o.sorted() {
+		if r.ended.IsZero() && (r.asked.IsZero() || now.Sub(r.asked) >= askInterval) {
+			r.asked = now
+			due = append(due, r.record)
 		}
 	}
 	return due
 }
 
-// look begins the silence of all processes anew if this process did not look at them for a while.
-func (o *Orphans) look(now time.Time) {
-	if now.Sub(o.looked) > standstill {
-		for _, m := range o.byProcess {
-			m.heard = now
+// resetAfterPause restarts the silence of all processes at now if this process may have been stopped since the last run.
+func (o *Orphans) resetAfterPause(now time.Time) {
+	if now.Sub(o.lastRun) > pauseLimit {
+		for _, r := range o.byProcess {
+			r.lastAlive = now
 		}
 	}
-	o.looked = now
+	o.lastRun = now
 }
 
-// Heard takes the answer of the process that answers for p's node.
-func (o *Orphans) Heard(p Process, now time.Time, a Answer) {
-	m := o.byProcess[p]
+// Answered notes the answer of a process at the address of p: of p, or of a later process of its node.
+func (o *Orphans) Answered(p Process, now time.Time, a Answer) {
+	r := o.byProcess[p]
 	switch {
-	case m == nil:
+	case r == nil:
 	case a.Boot == p.Boot:
-		m.heard, m.answer = later(m.heard, now), &a
+		r.lastAlive, r.answer = later(r.lastAlive, now), &a
 	case slices.Contains(a.Ended, p.Boot):
-		m.end(now)
+		r.end(now)
 	}
 }
 
-// Ended notes that p has certainly ended, at that time or before: its address refuses connections, or a later process of its node knows.
+// Ended notes that p has certainly ended, at that time or before: its address refuses connections, or a later process of its node has said
+// so or has its address.
 func (o *Orphans) Ended(p Process, at time.Time) {
-	if m := o.byProcess[p]; m != nil {
-		m.end(at)
+	if r := o.byProcess[p]; r != nil {
+		r.end(at)
 	}
 }
 
-// Spoke notes that p itself has asked this server something.
-func (o *Orphans) Spoke(p Process, at time.Time) {
-	if m := o.byProcess[p]; m != nil {
-		m.heard = later(m.heard, at)
+// Alive notes a sign of life of p other than an answer: it has asked this server, has registered, or its record has changed.
+func (o *Orphans) Alive(p Process, at time.Time) {
+	if r := o.byProcess[p]; r != nil {
+		r.lastAlive = later(r.lastAlive, at)
 	}
 }
 
-func (m *orphan) end(at time.Time) {
-	if m.ended.IsZero() {
-		m.ended = at
+func (r *orphan) end(at time.Time) {
+	if r.ended.IsZero() {
+		r.ended = at
 	}
 }
 
-// Settlement is what the record of a process that is not registered becomes.
+// Settlement is a change of an orphaned record.
 type Settlement struct {
 	Old        Record
 	New        *Record // nil = the record is deleted
@@ -126,51 +127,51 @@ type Settlement struct {
 	Why        string
 }
 
-// Settle returns the records that change now, sorted.
+// Settle returns the changes that are due now, sorted by process.
 func (o *Orphans) Settle(now time.Time) []Settlement {
-	o.look(now)
+	o.resetAfterPause(now)
 	var all []Settlement
-	for _, m := range o.sorted() {
-		if s, ok := m.settle(now); ok {
+	for _, r := range o.sorted() {
+		if s, ok := r.settle(now); ok {
 			all = append(all, s)
 		}
 	}
 	return all
 }
 
-func (m *orphan) settle(now time.Time) (Settlement, bool) {
-	s := Settlement{Old: m.record}
+func (r *orphan) settle(now time.Time) (Settlement, bool) {
+	s := Settlement{Old: r.record}
 	switch {
-	case !m.ended.IsZero():
+	case !r.ended.IsZero():
 		s.Why = "the process has ended"
-		return s, now.Sub(m.ended) >= linger
-	case m.answer != nil && !m.answer.MayGrant:
-		held := maps.Clone(m.answer.Held)
+		return s, now.Sub(r.ended) >= linger
+	case r.answer != nil && !r.answer.MayGrant:
+		held := maps.Clone(r.answer.Held)
 		maps.DeleteFunc(held, func(_ string, n int) bool { return n <= 0 })
 		if len(held) == 0 {
 			s.Why = "the process is not registered and holds nothing"
 			return s, true
 		}
-		next := Record{Process: m.record.Process, Put: m.record.Put, Address: m.record.Address, Held: held}
+		next := Record{Process: r.record.Process, Put: r.record.Put, Address: r.record.Address, Held: held}
 		s.New, s.Why = &next, "the process is not registered and grants nothing"
-		if len(m.record.Owns) > 0 || !maps.Equal(m.record.Held, held) {
+		if len(r.record.Owns) > 0 || !maps.Equal(r.record.Held, held) {
 			return s, true
 		}
 	}
-	if now.Sub(m.heard) >= SilentHold && m.record.Problem == "" {
+	if now.Sub(r.lastAlive) >= SilentHold && r.record.Problem == "" {
 		s.New, s.WrittenOff, s.Why = nil, true, "the process has been silent for "+SilentHold.String()
 		return s, true
 	}
 	return s, false
 }
 
-// Next returns when Due or Settle may have something new; zero if no record is followed.
+// Next returns when Due or Settle may return something again; zero if no record is orphaned.
 func (o *Orphans) Next() time.Time {
 	var next time.Time
-	for _, m := range o.byProcess {
-		at := m.asked.Add(askInterval)
-		if !m.ended.IsZero() {
-			at = m.ended.Add(linger)
+	for _, r := range o.byProcess {
+		at := r.asked.Add(askInterval)
+		if !r.ended.IsZero() {
+			at = r.ended.Add(linger)
 		}
 		if next.IsZero() || at.Before(next) {
 			next = at

@@ -51,7 +51,7 @@ func TestSilenceBeginsAnewAfterAStandstill(t *testing.T) {
 
 func TestAnswerCountsForItsRecordOnly(t *testing.T) {
 	o := orphaned(seen(other, 5, engine))
-	o.Heard(other, start, homes.Answer{Boot: "B", Held: map[string]int{engine: 1}})
+	o.Answered(other, start, homes.Answer{Boot: "B", Held: map[string]int{engine: 1}})
 	o.Update([]homes.Record{seen(other, 7, engine)}, func(homes.Process) bool { return false }, start)
 	if got := settled(o, time.Second); len(got) > 0 {
 		t.Errorf("settles %+v by an answer of before the process put its record again", got)
@@ -61,8 +61,8 @@ func TestAnswerCountsForItsRecordOnly(t *testing.T) {
 func TestEverySignOfLifeDelaysTheWriteOff(t *testing.T) {
 	heard := start.Add(8 * time.Second)
 	for name, hear := range map[string]func(*homes.Orphans){
-		"answer":   func(o *homes.Orphans) { o.Heard(other, heard, homes.Answer{Boot: "B", MayGrant: true}) },
-		"question": func(o *homes.Orphans) { o.Spoke(other, heard) },
+		"answer":   func(o *homes.Orphans) { o.Answered(other, heard, homes.Answer{Boot: "B", MayGrant: true}) },
+		"question": func(o *homes.Orphans) { o.Alive(other, heard) },
 	} {
 		o := orphaned(seen(other, 5, engine))
 		hear(o)
@@ -78,7 +78,7 @@ func TestEverySignOfLifeDelaysTheWriteOff(t *testing.T) {
 func TestEndedProcessIsSettledWhenEnginesHaveNoticed(t *testing.T) {
 	for name, end := range map[string]func(*homes.Orphans){
 		"refused":   func(o *homes.Orphans) { o.Ended(other, start) },
-		"successor": func(o *homes.Orphans) { o.Heard(other, start, homes.Answer{Boot: "C", Ended: []string{"B"}}) },
+		"successor": func(o *homes.Orphans) { o.Answered(other, start, homes.Answer{Boot: "C", Ended: []string{"B"}}) },
 	} {
 		o := orphaned(seen(other, 5, engine))
 		end(o)
@@ -93,7 +93,7 @@ func TestEndedProcessIsSettledWhenEnginesHaveNoticed(t *testing.T) {
 
 func TestOtherProcessAtTheAddressProvesNothing(t *testing.T) {
 	o := orphaned(seen(other, 5, engine))
-	o.Heard(other, start.Add(9*time.Second), homes.Answer{Boot: "C"})
+	o.Answered(other, start.Add(9*time.Second), homes.Answer{Boot: "C"})
 	if got := settled(o, homes.SilentHold); len(got) != 1 || !got[0].WrittenOff {
 		t.Errorf("settles %+v: the answer of another process counts for the one that is missing", got)
 	}
@@ -101,7 +101,7 @@ func TestOtherProcessAtTheAddressProvesNothing(t *testing.T) {
 
 func TestAnswerReplacesTheRecord(t *testing.T) {
 	o := orphaned(seen(other, 5, engine))
-	o.Heard(other, start, homes.Answer{Boot: "B", Held: map[string]int{engine: 2}})
+	o.Answered(other, start, homes.Answer{Boot: "B", Held: map[string]int{engine: 2}})
 	got := settled(o, 0)
 	if len(got) != 1 || got[0].New == nil || len(got[0].New.Owns) > 0 || !maps.Equal(got[0].New.Held, map[string]int{engine: 2}) {
 		t.Fatalf("settles %+v, want nothing owned, two held", got)
@@ -110,7 +110,7 @@ func TestAnswerReplacesTheRecord(t *testing.T) {
 	if again := settled(o, time.Second); len(again) > 0 {
 		t.Errorf("settles %+v though nothing has changed", again)
 	}
-	o.Heard(other, start.Add(time.Second), homes.Answer{Boot: "B"})
+	o.Answered(other, start.Add(time.Second), homes.Answer{Boot: "B"})
 	if last := settled(o, time.Second); len(last) != 1 || last[0].New != nil || last[0].WrittenOff {
 		t.Errorf("settles %+v, want the record deleted, since nothing is held any more", last)
 	}
@@ -158,7 +158,7 @@ func TestWordsOfAllSiblingsAreNeeded(t *testing.T) {
 		t.Error("goes on though ams-2 reaches the store")
 	}
 	v.Vouch("ams-2", start.Add(2*time.Second))
-	v.Question(start.Add(2 * time.Second))
+	v.Questioned(start.Add(2 * time.Second))
 	if !v.Until(both).IsZero() {
 		t.Error("goes on though another server has found it not registered")
 	}

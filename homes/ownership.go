@@ -9,43 +9,43 @@ import (
 // Ownership decides on which engines one server process may grant, from the records of all processes of its colo. See the package's
 // documentation for the rules. It has no clock and does no I/O. It is not safe for concurrent use.
 type Ownership struct {
-	self    Process
-	caution time.Duration // nothing new is owned for so long after the store was restored: a process whose record was lost may still grant
+	self        Process
+	restoreWait time.Duration // after the store was restored, no engine is owned for so long: a process whose record was lost may still grant
 
-	engines    map[string]bool   // those of the colo, by URL; true = the home of its pool is here
+	engines    map[string]bool   // all of the colo, by URL; true = the home of the engine's pool is here
 	claims     map[string]*claim // engines that are wanted
-	limits     map[string]int    // last limit of an engine that another process has put
-	registered bool              // puts are accepted
-	assumed    bool              // grants on all that is wanted, without the store
+	limits     map[string]int    // last limit that another process has put for an engine, by URL
+	registered bool              // the process is registered, so it may put its record
+	assumed    bool              // the process grants on all wanted engines, without the store
 
-	records  map[Process]Record // of all processes, as of revision
-	revision int64
-	listed   bool
-	careful  time.Time // nothing new is owned before
+	records   map[Process]Record // of all processes, as of revision
+	revision  int64
+	listed    bool
+	notBefore time.Time // no further engine is owned before that time; zero = no limit
 
 	epoch       uint64         // rises with each registration, and each loss of all rights
-	standing    map[string]int // what the last put that is known to stand owns
-	published   map[string]int // what it holds
-	putRequired bool           // whether the store has the last put is not known
+	lastOwns    map[string]int // Owns of the last put that is known to stand
+	lastHeld    map[string]int // Held of the same put
+	putRequired bool           // a put has no answer, so another must follow
 }
 
 // claim is an engine that this process wants to own.
 type claim struct {
-	since    time.Time // when it was wanted
-	stands   int64     // revision of the first put that has it, since it was wanted, and is known to stand; 0 = none
-	granting bool
+	since       time.Time // when it became wanted
+	putRevision int64     // of the first put with this entry that is known to stand, since it became wanted; 0 = none yet
+	granting    bool
 }
 
-// NewOwnership returns an ownership of nothing. caution is the TTL of registrations.
-func NewOwnership(self Process, caution time.Duration) *Ownership {
+// NewOwnership returns an ownership of nothing. After the store was restored, no engine is owned for restoreWait, the TTL of registrations.
+func NewOwnership(self Process, restoreWait time.Duration) *Ownership {
 	return &Ownership{
-		self: self, caution: caution, engines: map[string]bool{}, claims: map[string]*claim{}, limits: map[string]int{},
+		self: self, restoreWait: restoreWait, engines: map[string]bool{}, claims: map[string]*claim{}, limits: map[string]int{},
 		records: map[Process]Record{},
 	}
 }
 
-// Want sets the engines of the colo, by URL; true = the home of the engine's pool is here. An engine that is not wanted any more is not
-// granted on from now on.
+// Want sets the engines of the colo, by URL; true = the home of the engine's pool is here. The process stops granting at once on an engine
+// that is not wanted any more.
 func (o *Ownership) Want(engines map[string]bool, now time.Time) {
 	o.engines = engines
 	maps.DeleteFunc(o.claims, func(url string, _ *claim) bool { return !engines[url] })
@@ -62,8 +62,8 @@ func (o *Ownership) Want(engines map[string]bool, now time.Time) {
 // no other server of its colo.
 func (o *Ownership) Assume() { o.assumed = true }
 
-// EndAssumption ends what Assume has begun, since another server of the colo is known by now. It reports whether there was something to
-// end: then nothing is owned before the next registration.
+// EndAssumption ends the effect of Assume, since another server of the colo has become known. It reports whether Assume was in effect: then
+// no engine is owned before the next registration.
 func (o *Ownership) EndAssumption() bool {
 	if !o.assumed {
 		return false
@@ -78,25 +78,25 @@ func (o *Ownership) HasRights() bool { return o.registered || o.assumed }
 // IsListed reports whether the records of all processes are known.
 func (o *Ownership) IsListed() bool { return o.listed }
 
-// Lose ends all rights: the process is about to register, or its record does not stand as it was put. Nothing is owned before the next
+// Lose ends all rights: the process is about to register, or its record is not as it was put. No engine is owned before the next
 // registration.
 func (o *Ownership) Lose() {
 	o.epoch++
 	o.registered, o.assumed = false, false
 	for _, c := range o.claims {
-		c.stands, c.granting = 0, false
+		c.putRevision, c.granting = 0, false
 	}
 }
 
-// Registered notes that the process has registered, with a record that owns nothing and holds what is given.
+// Registered notes that the process has registered, with a record that owns nothing and holds held.
 func (o *Ownership) Registered(held map[string]int) {
 	o.Lose()
 	o.registered, o.putRequired = true, false
-	o.standing, o.published = map[string]int{}, held
+	o.lastOwns, o.lastHeld = map[string]int{}, held
 }
 
-// Observe takes a change of the records. alone says that the process knows no other server of its colo. Observe returns false if the
-// process has lost its rights by it: then it must register again.
+// Observe applies a change of the records. alone means that the process knows no other server of its colo. Observe returns false if the
+// process has lost its rights by the change: then it must register again.
 func (o *Ownership) Observe(c Change, alone bool, now time.Time) bool {
 	if c.Listed {
 		o.records, o.listed = map[Process]Record{}, true
@@ -112,7 +112,7 @@ func (o *Ownership) Observe(c Change, alone bool, now time.Time) bool {
 	}
 	o.revision = c.Revision
 	if c.Restored && !alone {
-		o.careful = later(o.careful, now.Add(o.caution))
+		o.notBefore = later(o.notBefore, now.Add(o.restoreWait))
 	}
 	if c.Restored && (!alone || !o.registered) || o.assumed && !alone || !o.recordStands() {
 		o.Lose()
@@ -122,12 +122,12 @@ func (o *Ownership) Observe(c Change, alone bool, now time.Time) bool {
 	return true
 }
 
-// Restored notes that the store was restored to an older revision, before the records were listed again: revisions of before say nothing any
-// more. alone is as for Observe.
+// Restored notes that the store was restored to an older revision, before the records are listed again: the revisions that are known mean
+// nothing any more. A process that is not alone loses its rights. alone is as for Observe.
 func (o *Ownership) Restored(alone bool, now time.Time) {
 	o.listed = false
 	if !alone {
-		o.careful = later(o.careful, now.Add(o.caution))
+		o.notBefore = later(o.notBefore, now.Add(o.restoreWait))
 		o.Lose()
 	}
 }
@@ -140,28 +140,28 @@ func (o *Ownership) noteLimits(r *Record) {
 	}
 }
 
-// recordStands reports whether the own record has what was put, as far as the view shows it.
+// recordStands reports whether the own record has all entries that were put, up to the revision of the view.
 func (o *Ownership) recordStands() bool {
 	own, found := o.records[o.self]
 	for url, c := range o.claims {
-		if c.stands == 0 || c.stands > o.revision {
+		if c.putRevision == 0 || c.putRevision > o.revision {
 			continue
 		}
-		if _, has := own.Owns[url]; !found || !has || own.Revision < c.stands {
+		if _, has := own.Owns[url]; !found || !has || own.Revision < c.putRevision {
 			return false
 		}
 	}
 	return true
 }
 
-// establish begins to grant where the own entry has come back and no other record owns the engine.
+// establish begins to grant on each engine for which the view has the own entry and no other record's.
 func (o *Ownership) establish(now time.Time) {
-	if !o.listed || now.Before(o.careful) {
+	if !o.listed || now.Before(o.notBefore) {
 		return
 	}
 	pending := map[string]*claim{}
 	for url, c := range o.claims {
-		if !c.granting && c.stands > 0 && c.stands <= o.revision {
+		if !c.granting && c.putRevision > 0 && c.putRevision <= o.revision {
 			pending[url] = c
 		}
 	}
@@ -182,12 +182,12 @@ func (o *Ownership) establish(now time.Time) {
 	}
 }
 
-// Resume begins to grant where only the time since a restored store was missing, and reports whether that time has just passed.
+// Resume begins to grant on engines that only had to wait since the store was restored, and reports whether that wait has just ended.
 func (o *Ownership) Resume(now time.Time) bool {
-	if o.careful.IsZero() || now.Before(o.careful) {
+	if o.notBefore.IsZero() || now.Before(o.notBefore) {
 		return false
 	}
-	o.careful = time.Time{}
+	o.notBefore = time.Time{}
 	o.establish(now)
 	return true
 }
@@ -235,15 +235,16 @@ func (o *Ownership) heldByOthers() map[string]int {
 	return held
 }
 
-// Put is what the process has to put: what it owns or wants to own, and what it holds on engines that it may not grant on.
+// Put has the values of the next put: the engines that the process owns or wants to own, with their limits, and its requests on the engines
+// on which it may not grant.
 type Put struct {
 	Owns, Held map[string]int
 	epoch      uint64
 }
 
-// Next returns the next put. held and limits are what the process has in hand on each engine, and the limits that it has found, counted
-// after the last change of Shares was in force. Required means that it must not wait; otherwise it only counts down what is held, or
-// keeps a limit. ok is false if there is nothing to put.
+// Next returns the next put. held and limits are the requests that the process has on each engine, and the limits that it has found; the
+// caller must count them after the last change of Shares is in force. required means that the put must not wait; otherwise it only lowers
+// the counts in Held, or saves a limit. ok is false if there is nothing to put.
 func (o *Ownership) Next(held, limits map[string]int) (next Put, required, ok bool) {
 	if !o.registered {
 		return Put{}, false, false
@@ -257,14 +258,14 @@ func (o *Ownership) Next(held, limits map[string]int) (next Put, required, ok bo
 			next.Held[url] = n
 		}
 	}
-	required = o.putRequired || !sameKeys(next.Owns, o.standing) || o.unstood()
-	return next, required, required || !maps.Equal(next.Held, o.published) || limitsMoved(o.standing, next.Owns)
+	required = o.putRequired || !sameKeys(next.Owns, o.lastOwns) || o.hasUnputClaim()
+	return next, required, required || !maps.Equal(next.Held, o.lastHeld) || limitsMoved(o.lastOwns, next.Owns)
 }
 
-// unstood reports whether an engine is wanted again of which the record has the entry of before: only a later put counts.
-func (o *Ownership) unstood() bool {
+// hasUnputClaim reports whether an engine is wanted for which no put counts yet. The record may still have its earlier entry, which does not count.
+func (o *Ownership) hasUnputClaim() bool {
 	for _, c := range o.claims {
-		if c.stands == 0 {
+		if c.putRevision == 0 {
 			return true
 		}
 	}
@@ -281,22 +282,22 @@ func limitsMoved(before, now map[string]int) bool {
 	return false
 }
 
-// Stands notes that a put stands in the store, as of a revision.
-func (o *Ownership) Stands(p Put, revision int64, now time.Time) {
+// PutStands notes that a put stands in the store since a revision.
+func (o *Ownership) PutStands(p Put, revision int64, now time.Time) {
 	if p.epoch != o.epoch {
 		return // the process has registered again since, with a record that owns nothing
 	}
-	o.standing, o.published, o.putRequired = p.Owns, p.Held, false
+	o.lastOwns, o.lastHeld, o.putRequired = p.Owns, p.Held, false
 	for url, c := range o.claims {
-		if _, has := p.Owns[url]; has && c.stands == 0 {
-			c.stands = revision
+		if _, has := p.Owns[url]; has && c.putRevision == 0 {
+			c.putRevision = revision
 		}
 	}
 	o.establish(now)
 }
 
-// Unanswered notes that it is not known whether a put stands: it may yet take place.
-func (o *Ownership) Unanswered() { o.putRequired = true }
+// PutUnanswered notes that a put was not answered: it may stand, or may yet take place.
+func (o *Ownership) PutUnanswered() { o.putRequired = true }
 
 // Records returns the records of all other processes, sorted.
 func (o *Ownership) Records() []Record {

@@ -40,7 +40,7 @@ func put(t *testing.T, o *homes.Ownership, held map[string]int, revision int64) 
 	if !ok {
 		t.Fatal("there is nothing to put")
 	}
-	o.Stands(next, revision, start)
+	o.PutStands(next, revision, start)
 	return next
 }
 
@@ -120,7 +120,7 @@ func TestNothingIsTakenUpBeforeALaterPutStands(t *testing.T) {
 	observe(t, o, homes.Change{Revision: 12, Put: []homes.Record{seen(self, 12, engine)}})
 	o.Want(map[string]bool{engine: false}, start)
 	_, _, _ = o.Next(nil, nil)
-	o.Unanswered()
+	o.PutUnanswered()
 	o.Want(map[string]bool{engine: true}, start)
 	observe(t, o, homes.Change{Revision: 13, Put: []homes.Record{seen(other, 13)}})
 	if o.Grants(engine) {
@@ -130,7 +130,7 @@ func TestNothingIsTakenUpBeforeALaterPutStands(t *testing.T) {
 	if !ok || !required {
 		t.Fatal("does not put again after a put without an answer")
 	}
-	o.Stands(next, 14, start)
+	o.PutStands(next, 14, start)
 	observe(t, o, homes.Change{Revision: 14, Put: []homes.Record{seen(self, 14, engine)}})
 	if !o.Grants(engine) {
 		t.Error("does not grant though a later put stands and has come back")
@@ -147,7 +147,7 @@ func TestRegisteringAgainEndsAllRights(t *testing.T) {
 		t.Fatal("grants while it registers again")
 	}
 	o.Registered(map[string]int{engine: 2})
-	o.Stands(late, 13, start) // the put was under way when the process registered again
+	o.PutStands(late, 13, start) // the put was under way when the process registered again
 	observe(t, o, homes.Change{Revision: 13, Put: []homes.Record{seen(self, 13, engine)}})
 	if o.Grants(engine) {
 		t.Fatal("grants by an entry that it had put before it registered again")

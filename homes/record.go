@@ -7,25 +7,25 @@ import (
 	"strings"
 )
 
-// Process is one process of a colo server. Its boot id is another one at each start.
+// Process is one process of a colo server. Boot is its boot id, which differs at each start.
 type Process struct{ Node, Boot string }
 
 // String returns node/boot.
 func (p Process) String() string { return p.Node + "/" + p.Boot }
 
-// Record says on which engines a process may grant, or wants to, and how many requests it has on the others. It stands in the store
-// under two keys, which the process puts with its registration.
+// Record states the engines that a process owns or wants to own, and how many requests it has on others. The store has it under two keys,
+// which the transaction that registers the process puts first.
 type Record struct {
 	Process
 	Revision int64  // of the store at which either key was put last; 0 = not put
-	Put      uint64 // number of this put among those of its process
+	Put      uint64 // counts the puts of the process
 	Address  string // host:port of the peer listener
 	// Owns has the engines, by URL, that the process owns or wants to own, each with the limit that was found for it; 0 = that of its
 	// document.
 	Owns map[string]int
 	// Held is how many requests the process has on engines that it does not own, by URL.
 	Held map[string]int
-	// Problem says why the record cannot be read as a whole; empty if it can. The rest of it counts.
+	// Problem says why the record cannot be read as a whole; empty if it can. The part that can be read counts.
 	Problem string
 }
 
@@ -35,7 +35,7 @@ const RecordVersion = 1
 // maxRecordSize bounds each of the two values of a record, in bytes.
 const maxRecordSize = 1 << 20
 
-// recordJSON is the form of a record in the store, without what it holds.
+// recordJSON is the value of a record's first key in the store: all but Held.
 type recordJSON struct {
 	Version int            `json:"version"`
 	Put     uint64         `json:"put"`
@@ -43,7 +43,7 @@ type recordJSON struct {
 	Owns    map[string]int `json:"owns"`
 }
 
-// Encode returns the values of the record's two keys: what it owns, and what it holds.
+// Encode returns the values of the record's two keys: one with Owns, and one with Held.
 func (r *Record) Encode() (owns, held []byte) {
 	return encode(recordJSON{RecordVersion, r.Put, r.Address, notNil(r.Owns)}), encode(notNil(r.Held))
 }
@@ -63,8 +63,8 @@ func encode(value any) []byte {
 	return b
 }
 
-// ParseRecord reads the values of a record's two keys; nil = there is none. A value that is not well formed, has fields of another
-// version or is too large sets the Problem, and is read as far as it goes: what it owns or holds blocks engines.
+// ParseRecord parses the values of a record's two keys; nil = there is no such key. A value that is missing, not well formed, of another
+// version or too large sets Problem; what can be read of it counts, since it blocks engines.
 func ParseRecord(p Process, owns, held []byte) Record {
 	r := Record{Process: p}
 	var problems []string
@@ -146,16 +146,16 @@ func salvage(value []byte) map[string]int {
 	}
 }
 
-// Change is what has changed in the records of a colo, as of one revision of the store. Changes come in the order of the store.
+// Change is a change of the records of a colo at one revision of the store. Changes come in the order of the store.
 type Change struct {
 	Revision int64
-	Listed   bool // Put has all records there are: a list, not a change
-	Restored bool // the store is older than it was, or may be: it was restored
+	Listed   bool // Put has all records of the colo
+	Restored bool // the store was restored to an older revision, or may have been
 	Put      []Record
 	Deleted  []Process
 }
 
-// Answer is what a process reports about itself, to the question of another server of its colo.
+// Answer is the answer of a process to a question of another server of its colo.
 type Answer struct {
 	Boot     string         `json:"boot"`
 	Ended    []string       `json:"ended,omitempty"`  // boot ids of earlier processes of the node that have certainly ended

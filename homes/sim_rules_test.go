@@ -69,14 +69,14 @@ func (p *process) putRecord(next homes.Put, record homes.Record, revision int64)
 		case !answered:
 			p.sim.tracef("%s has no answer to put %d", p, record.Put)
 			p.put.revision = 0
-			p.ownership.Unanswered()
+			p.ownership.PutUnanswered()
 			p.retryPut()
 		case stands == 0:
 			p.recordLost()
 		default:
 			p.sim.tracef("%s: put %d stands at %d: owns %v, holds %v", p, record.Put, stands, sortedKeys(record.Owns), record.Held)
 			p.put.busy, p.put.standing, p.put.revision, p.put.owns = false, record.Put, stands, next.Owns
-			p.ownership.Stands(next, stands, p.instant())
+			p.ownership.PutStands(next, stands, p.instant())
 			p.applyShares()
 			p.putNext()
 		}
@@ -138,7 +138,7 @@ func (p *process) askOrphan(r homes.Record) {
 			if a.Boot == r.Boot {
 				p.heardFrom[r.Process] = p.sim.now
 			}
-			p.orphans.Heard(r.Process, p.orphanInstant(), a)
+			p.orphans.Answered(r.Process, p.orphanInstant(), a)
 		case refused:
 			at := p.orphanInstant()
 			if p.sim.without(linger) {
@@ -157,7 +157,7 @@ func (p *process) askOrphan(r homes.Record) {
 func (p *process) answer(about string) homes.Answer {
 	mayGrant := p.fence.valid(p.clock())
 	if about == p.Boot && !p.sim.without(questionEndsVouching) {
-		p.vouchers.Question(p.instant())
+		p.vouchers.Questioned(p.instant())
 	}
 	if about == p.Boot && !mayGrant && !p.sim.without(answerEndsGrants) {
 		p.loseRights()
@@ -178,7 +178,7 @@ func (p *process) replace(settlement homes.Settlement) {
 	p.call(func(st *store) { done = st.replace(p, settlement) }, func(answered bool) {
 		delete(p.replacing, settlement.Old.Process)
 		if answered && !done { // it is registered, or its record has changed
-			p.orphans.Spoke(settlement.Old.Process, p.orphanInstant())
+			p.orphans.Alive(settlement.Old.Process, p.orphanInstant())
 		}
 	})
 }

@@ -14,8 +14,8 @@ type EngineState struct {
 	URL           string    `json:"url"`
 	State         string    `json:"state"`                // one of the constants above
 	Owner         string    `json:"owner,omitempty"`      // other process that owns it, as node/boot
-	BlockedBy     string    `json:"blocked_by,omitempty"` // process that the server waits for, as node/boot
-	Why           string    `json:"why,omitempty"`        // the server may not grant yet
+	BlockedBy     string    `json:"blocked_by,omitempty"` // process that must give the engine up first, as node/boot
+	Why           string    `json:"why,omitempty"`        // why the server may not grant yet
 	Since         time.Time `json:"since,omitzero"`       // when the server began to want it
 	HeldElsewhere int       `json:"held_elsewhere"`       // requests of other servers on it
 }
@@ -50,7 +50,7 @@ func (o *Ownership) State(url string) EngineState {
 		s.BlockedBy, s.Why = owners[0].String(), "another process owns it"
 	case !o.registered:
 		s.Why = "this server is not registered"
-	case !o.careful.IsZero():
+	case !o.notBefore.IsZero():
 		s.Why = "the store was restored a moment ago"
 	default:
 		s.Why = "the store has not shown this server's record yet"

@@ -25,9 +25,9 @@ func (k *Keeper) answer(a *homes.Answer, asker homes.Process, aboutSelf bool) (r
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	now := time.Now()
-	k.orphans.Spoke(asker, now)
+	k.orphans.Alive(asker, now)
 	if aboutSelf {
-		k.vouchers.Question(now)
+		k.vouchers.Questioned(now)
 		k.vouchedUntil.Store(new(time.Time))
 		if !a.MayGrant {
 			k.ownership.Lose()

@@ -118,7 +118,7 @@ func (k *Keeper) askOrphans(ctx context.Context, due []homes.Record) {
 	for i, r := range results {
 		switch {
 		case r.heard && !k.isSuccessor(r.answer, due[i].Process):
-			k.orphans.Heard(due[i].Process, now, r.answer)
+			k.orphans.Answered(due[i].Process, now, r.answer)
 		case r.heard, r.refused:
 			k.orphans.Ended(due[i].Process, now)
 		}
@@ -168,7 +168,7 @@ func (k *Keeper) replace(ctx context.Context, s homes.Settlement, failing bool) 
 	switch {
 	case err == nil && !done: // the process is registered, or its record has changed
 		k.mu.Lock()
-		k.orphans.Spoke(s.Old.Process, time.Now())
+		k.orphans.Alive(s.Old.Process, time.Now())
 		k.mu.Unlock()
 	case err != nil && !failing && ctx.Err() == nil:
 		k.config.Logger.Warn("cannot change the record of a process that is not registered; retrying", "process", s.Old.Process, "error", err)

@@ -81,12 +81,12 @@ func (k *Keeper) settlePut(next homes.Put, revision int64, err error) {
 	defer k.mu.Unlock()
 	switch {
 	case err == nil:
-		k.ownership.Stands(next, revision, time.Now())
+		k.ownership.PutStands(next, revision, time.Now())
 		k.grantLocked()
 	case errors.Is(err, etcd.ErrRecordLost):
 		k.ownership.Lose()
 		k.grantLocked()
 	case !errors.Is(err, etcd.ErrNotRegistered):
-		k.ownership.Unanswered()
+		k.ownership.PutUnanswered()
 	}
 }
