@@ -35,7 +35,8 @@ test: ## run the tests, with the race detector where a C compiler is found
 	$(GO) test $$race -p $$(($$(nproc) + 1)) -parallel $$(($$(nproc) + 2)) -timeout 20m $(TEST_FLAGS) ./test/... ./...; status=$$?; \
 	wait $$bench && exit $$status
 
-# Tests of what stands on the wire between nodes (test/promises/trust) have nothing to look at then.
+# Tests of what stands on the wire between nodes (test/promises/trust) have nothing to look at then, and nodes that are processes
+# (test/promises/siblings) cannot be called.
 test-direct: ## run the end-to-end tests with the entry calling the colos as functions, without HTTP in between
 	COLONNADE_DIRECT=1 $(GO) test -timeout 20m $(TEST_FLAGS) $(addprefix ./test/promises/,capacity durability refusals release streams)
 

@@ -26,13 +26,14 @@ const (
 	Long      Kind = "long"      // streamed, with all of its tokens
 )
 
-// LoadConfig says how many clients send requests of which kind. Each client sends one after another.
+// LoadConfig says how many clients send requests of which kind. Each client sends one after another, all to one pool through one
+// entry; the clients are spread over pools and entries.
 type LoadConfig struct {
 	Clients    map[Kind]int
-	Tokens     int // of most requests; default 8
-	LongTokens int // of long requests; default 200
-	Requests   int // that each client sends; default: as many as it can before Stop
-	Pools      []string
+	Tokens     int      // of most requests; default 8
+	LongTokens int      // of long requests; default 200
+	Requests   int      // that each client sends; default: as many as it can before Stop
+	Pools      []string // default: all
 }
 
 // pauseAfterFailure is shorter than any Retry-After, so that a test soon sees when requests are served again.
@@ -51,7 +52,7 @@ type Load struct {
 	results []Result
 }
 
-// Drive starts clients, which stop with the test at the latest. Without Pools, they send requests to all.
+// Drive starts clients, which stop with the test at the latest.
 func (f *Fleet) Drive(c LoadConfig) *Load {
 	c.Tokens, c.LongTokens = cmp.Or(c.Tokens, 8), cmp.Or(c.LongTokens, 200)
 	if c.Pools == nil {
@@ -63,8 +64,8 @@ func (f *Fleet) Drive(c LoadConfig) *Load {
 	}
 	l.stopping, l.stop = context.WithCancel(context.Background())
 	number := 0
-	for kind, n := range c.Clients {
-		for range n {
+	for _, kind := range []Kind{Plain, Streamed, Cancelled, Long} {
+		for range c.Clients[kind] {
 			client := number
 			number++
 			l.clients.Go(func() { l.run(client, kind) })
@@ -75,13 +76,13 @@ func (f *Fleet) Drive(c LoadConfig) *Load {
 }
 
 func (l *Load) run(client int, kind Kind) {
-	to := l.entries[client%len(l.entries)]
+	to, pool := l.entries[client%len(l.entries)], l.c.Pools[client%len(l.c.Pools)]
 	transport := &http.Transport{}
 	defer transport.CloseIdleConnections()
 	sender := http.Client{Transport: transport, Timeout: 3 * testkit.Timeout}
 	for i := 0; l.stopping.Err() == nil && (l.c.Requests == 0 || i < l.c.Requests); i++ {
 		r := l.send(&sender, Result{
-			ID: fmt.Sprintf("%s-%d-%d", kind, client, i), Kind: kind, Entry: to.Name, Pool: l.c.Pools[(client+i)%len(l.c.Pools)],
+			ID: fmt.Sprintf("%s-%d-%d", kind, client, i), Kind: kind, Entry: to.Name, Pool: pool,
 		}, to.Address)
 		l.mu.Lock()
 		l.results = append(l.results, r)

@@ -125,6 +125,9 @@ func (all Results) Check(t testing.TB, allowed ...Outcome) {
 	counts, wrong := map[string]int{}, 0
 	for _, r := range all {
 		counts[r.summary()]++
+		if counts[r.summary()] == 1 && r.Outcome == Refused {
+			t.Logf("the first of its kind: %v", r)
+		}
 		if slices.Contains(allowed, r.Outcome) || r.Kind == Cancelled && r.Outcome == Left {
 			continue
 		}

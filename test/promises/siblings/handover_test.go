@@ -22,7 +22,7 @@ type stage struct {
 }
 
 func newStage(t testing.TB, n int, delay time.Duration) *stage {
-	s := &stage{Fleet: proctest.Start(t, proctest.Config{Servers: n, TTFT: 10 * time.Millisecond, ITL: 15 * time.Millisecond, Drain: 2 * time.Second, Delay: delay})}
+	s := &stage{Fleet: proctest.Start(t, proctest.Config{Servers: n, TTFT: 10 * time.Millisecond, ITL: tokenTime(), Drain: 2 * time.Second, Delay: delay})}
 	s.load = s.Drive(proctest.LoadConfig{Clients: map[proctest.Kind]int{proctest.Plain: 3, proctest.Streamed: 3}})
 	return s
 }
@@ -199,7 +199,8 @@ func TestHandovers(t *testing.T) {
 			s.End(results)
 		})
 	}
-	f(joining, draining, killedAndStarted, cutFromEtcd)
+	f(joining, draining, killedAndStarted)
+	f(cutFromEtcd)
 	f(killed)
 	if testkit.Soak() { // it takes 17 s
 		f(stopped)

@@ -12,14 +12,17 @@ import (
 // mixedLoad is requests of all kinds, more than the engines have slots for.
 func mixedLoad() proctest.LoadConfig {
 	return proctest.LoadConfig{
-		Clients:    map[proctest.Kind]int{proctest.Plain: 4, proctest.Streamed: 4, proctest.Cancelled: 4, proctest.Long: 3},
-		LongTokens: testkit.AtScale(40, 400),
+		Clients:    map[proctest.Kind]int{proctest.Plain: 5, proctest.Streamed: 5, proctest.Cancelled: 5, proctest.Long: 3},
+		LongTokens: testkit.AtScale(20, 400),
 	}
 }
 
+// tokenTime is the engines' time for a token. Long ones cost little processor time.
+func tokenTime() time.Duration { return time.Duration(testkit.AtScale(40, 20)) * time.Millisecond }
+
 func randomFleet(t *testing.T, namespaces bool) *proctest.Fleet {
 	return proctest.Start(t, proctest.Config{
-		Servers: servers, Entries: 2, Pools: 6, Slots: 2, TTFT: 10 * time.Millisecond, ITL: 20 * time.Millisecond,
+		Servers: servers, Entries: 2, Pools: 6, Slots: 2, TTFT: 10 * time.Millisecond, ITL: tokenTime(),
 		Drain: 2 * time.Second, Namespaces: namespaces,
 	})
 }

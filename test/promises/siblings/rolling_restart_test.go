@@ -14,7 +14,7 @@ import (
 func TestRollingRestart(t *testing.T) {
 	t.Parallel()
 	f := proctest.Start(t, proctest.Config{
-		Servers: servers, Entries: 2, Pools: 3, TTFT: 10 * time.Millisecond, ITL: 20 * time.Millisecond, Drain: 4 * time.Second,
+		Servers: servers, Entries: 2, Pools: 3, TTFT: 10 * time.Millisecond, ITL: tokenTime(), Drain: 4 * time.Second,
 	})
 	load := f.Drive(mixedLoad())
 	for round := range testkit.AtScale(1, 5) {

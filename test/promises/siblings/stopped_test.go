@@ -43,7 +43,7 @@ func TestEtcdAway(t *testing.T) {
 	load := f.Drive(mixedLoad())
 	load.WaitServed(t, 3)
 	const renewed = 2 * time.Second // servers that have just registered do without etcd only once it has confirmed them again
-	began := f.Inject([]proctest.Fault{{At: renewed, Kind: proctest.KillEtcd, For: time.Duration(testkit.AtScale(6, 600)) * time.Second}})
+	began := f.Inject([]proctest.Fault{{At: renewed, Kind: proctest.KillEtcd, For: time.Duration(testkit.AtScale(5, 600)) * time.Second}})
 	if gap := f.LongestGap(began, time.Now()); gap.Length() > 3*time.Second {
 		t.Errorf("without etcd, no request was started on %s for %v", gap.Engine, gap.Length())
 	}
