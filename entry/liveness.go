@@ -185,8 +185,8 @@ func (l *liveness) run(ctx context.Context) {
 	for {
 		select {
 		case <-tick.C:
-			for _, w := range l.sweep(time.Now()) {
-				questions.Go(func() { l.question(ctx, w) })
+			for _, q := range l.sweep(time.Now()) {
+				questions.Go(func() { l.ask(ctx, q) })
 			}
 		case <-ctx.Done():
 			return
@@ -194,16 +194,16 @@ func (l *liveness) run(ctx context.Context) {
 	}
 }
 
-// question asks one server for a sign of life.
-func (l *liveness) question(ctx context.Context, w *watchedServer) {
+// ask asks one server for a sign of life.
+func (l *liveness) ask(ctx context.Context, q question) {
 	within, cancel := context.WithTimeout(ctx, l.timings.question)
 	defer cancel()
-	err := l.alive(within, w.server)
+	err := l.alive(within, q.server)
 	if ctx.Err() != nil || netconn.IsLocalShortage(err) || errors.Is(err, peer.ErrNotSigned) {
-		l.unasked(w) // no evidence about the server
+		l.unasked(q.of) // no evidence about the server
 		return
 	}
-	if key := l.answered(w, err, time.Now()); key != "" && l.markDead != nil {
+	if key := l.answered(q.of, err, time.Now()); key != "" && l.markDead != nil {
 		l.markDead(key)
 	}
 }

@@ -51,7 +51,9 @@ func (c *clocked) send(colo string) *unanswered {
 func (c *clocked) pass(d time.Duration) (asked []*watchedServer) {
 	for range d / c.timings.sweep {
 		c.now = c.now.Add(c.timings.sweep)
-		asked = append(asked, c.sweep(c.now)...)
+		for _, q := range c.sweep(c.now) {
+			asked = append(asked, q.of)
+		}
 	}
 	return asked
 }
@@ -217,4 +219,19 @@ func TestResponseThatBeginsWhileItIsGivenUp(t *testing.T) {
 			t.Errorf("not whole: %+v, %v, closed %d times", answer, err, closed)
 		}
 	}
+}
+
+// A sweep that comes late, since the processor is busy, makes no server silent by that.
+func TestLateSweepsAreNoSilence(t *testing.T) {
+	c := newClocked(t)
+	c.pass(c.timings.sweep)
+	c.send("ams")
+	for range 4 { // 1.6 s, of which four tenths count
+		c.now = c.now.Add(4 * c.timings.sweep)
+		if asked := c.sweep(c.now); len(asked) > 0 {
+			t.Fatal("asks a server though this process has looked at it less often than it should")
+		}
+	}
+	c.expect(time.Second, "ams")
+	c.expectGone("ams")
 }

@@ -2,16 +2,22 @@ package entry
 
 import (
 	"time"
+
+	"colonnade/fleet"
 )
 
-// sweep looks at all servers. It gives up the attempts at those that have become silent, and returns the servers to ask for a sign of life.
-func (l *liveness) sweep(now time.Time) (ask []*watchedServer) {
+// question is a question for a sign of life. The server of a table that follows may be another one of the same process.
+type question struct {
+	of     *watchedServer
+	server *fleet.Server
+}
+
+// sweep looks at all servers. It gives up the attempts at those that have become silent, and returns which servers to ask for a sign of life.
+func (l *liveness) sweep(now time.Time) (ask []question) {
 	var silent []*unanswered
 	l.mu.Lock()
 	l.followTableLocked()
-	if !l.swept.IsZero() && now.Sub(l.swept) >= l.timings.ask {
-		l.startAgainLocked(now) // this process was stopped, or is short of processor time: the silence was its own
-	}
+	l.discountLocked(now)
 	l.swept = now
 	anySilent := false
 	for _, w := range l.servers {
@@ -21,7 +27,7 @@ func (l *liveness) sweep(now time.Time) (ask []*watchedServer) {
 		silent = append(silent, w.takeSilent(now, &l.timings)...)
 		if w.shouldAsk(now, &l.timings) {
 			w.asking, w.askedAt = true, now
-			ask = append(ask, w)
+			ask = append(ask, question{w, w.server})
 		}
 		anySilent = anySilent || w.silent
 	}
@@ -61,13 +67,29 @@ func (l *liveness) followTableLocked() {
 	}
 }
 
-// startAgainLocked makes every silence begin now.
-func (l *liveness) startAgainLocked(now time.Time) {
+// discountLocked takes the time by which this sweep is late off every silence: this process was stopped, or is short of processor time, and so
+// may be the servers on its machine.
+func (l *liveness) discountLocked(now time.Time) {
+	late := now.Sub(l.swept) - l.timings.sweep
+	if l.swept.IsZero() || late < l.timings.sweep {
+		return
+	}
 	for _, w := range l.servers {
-		if !w.silent {
+		switch {
+		case w.silent:
+		case late >= l.timings.ask:
 			w.quietSince, w.askedAt, w.failed = now, now, 0
+		default:
+			w.quietSince, w.askedAt = earliest(w.quietSince.Add(late), now), earliest(w.askedAt.Add(late), now)
 		}
 	}
+}
+
+func earliest(a, b time.Time) time.Time {
+	if b.Before(a) {
+		return b
+	}
+	return a
 }
 
 // shouldAsk reports whether the server is to be asked for a sign of life now.
