@@ -80,7 +80,7 @@ func (s *Server) do(in *server.Request, r *peer.Request) (a *peer.Answer, err er
 			return c.answerRefusal(refused)
 		}
 		if err := c.acquire(); err != nil {
-			if c.reroute(err) || c.comesBack(err) {
+			if c.reroute(err) || c.mayAskAgain(err) {
 				continue
 			}
 			return c.answerAcquireError(err)
@@ -250,7 +250,7 @@ func (c *call) answerRefusal(r *refusal) (*peer.Answer, error) {
 	a := &peer.Answer{Error: r.err, Verdict: r.verdict, Queued: c.queued, Attempts: c.attempts}
 	a.Load, a.HasLoad = c.load()
 	if a.Verdict.Kind == hop.VerdictMoved {
-		c.direct(&a.Verdict)
+		c.addHome(&a.Verdict)
 	}
 	a.Verdict.Number, a.Verdict.EndpointsFailed = r.err.Number, c.endpointsFailed
 	sent := c.attempts - c.withdrawn - c.unsent

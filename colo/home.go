@@ -14,18 +14,18 @@ import (
 // homePoll is how often a request looks again which server is the home of its pool.
 const homePoll = 20 * time.Millisecond
 
-// Home is which server is the home of a pool, as this server knows it.
+// Home is the home of a pool, as this server knows it.
 type Home struct {
-	Node string // empty = no server is known to be
-	Here bool   // it is this server
-	Dead bool   // it is another server, which gossip has found dead
+	Node string // empty = no home is known
+	Here bool   // the home is this server
+	Dead bool   // the home is another server, which gossip has found dead
 	// Revision is that of the newest change of the colo's servers that this server knows. Verdicts carry it.
 	Revision int64
-	// Known is the revision up to which no such change can have escaped this server, at least Revision.
+	// Known is the revision up to which this server knows all such changes, at least Revision.
 	Known int64
 }
 
-// home returns the home of a pool. Without another server that is the home, this one serves the pool.
+// home returns the home of a pool: this server if no other is known to be it.
 func (s *Server) home(pool string) Home {
 	if s.config.Homes == nil {
 		return Home{Here: true}
@@ -35,13 +35,14 @@ func (s *Server) home(pool string) Home {
 	return h
 }
 
-// reachHome returns nil once the request may ask for a permit here: this server is the home of its pool, or the home did not answer the
-// sender. A request whose sender knows newer changes of the servers waits until this one knows them too, for at most tableSkew.
+// reachHome returns nil once the request may ask for a permit here, since this server is the home of its pool, or the home did not answer
+// the sender or is dead; else it returns moved. A request whose sender knows newer changes of the servers waits until this one knows them
+// too, for at most tableSkew.
 //
-// The home may change between this and the request for a permit; then the pool refuses the request, and none waits here.
+// If the home changes before the request asks for a permit, the pool refuses the request as moved.
 func (c *call) reachHome() *refusal {
 	home := c.server.home(c.pool.Name())
-	if c.mayAskAt(home) {
+	if c.mayAskHere(home) {
 		return nil
 	}
 	if c.token.Revision <= home.Known {
@@ -52,8 +53,8 @@ func (c *call) reachHome() *refusal {
 	return c.inTime(c.awaitHome)
 }
 
-// mayAskAt reports whether the request may ask for a permit here, as the stand-in of another home or not.
-func (c *call) mayAskAt(home Home) bool {
+// mayAskHere reports whether the request may ask for a permit here: at its home, or as a stand-in, which it notes in c.standIn.
+func (c *call) mayAskHere(home Home) bool {
 	c.standIn = !home.Here && !c.homeAnswers && (home.Dead || slices.Contains(c.token.Unanswered, home.Node))
 	return home.Here || c.standIn
 }
@@ -70,7 +71,7 @@ func (c *call) awaitHome(ctx context.Context) *refusal {
 		}
 		home := c.server.home(c.pool.Name())
 		switch {
-		case c.mayAskAt(home):
+		case c.mayAskHere(home):
 			return nil
 		case c.token.Revision <= home.Known, time.Since(c.arrived) >= tableSkew:
 			return c.moved()
@@ -78,8 +79,8 @@ func (c *call) awaitHome(ctx context.Context) *refusal {
 	}
 }
 
-// moved returns the refusal of a request whose pool has its home at another server. If an attempt has failed before, its client learns
-// that, unless another server serves it.
+// moved returns the refusal of a request whose pool has its home at another server. If an attempt has failed before, the refusal has the
+// error of that attempt, which the client gets if no other server serves the request.
 func (c *call) moved() *refusal {
 	refused := *refusalWithoutPool(permits.Moved)
 	if c.lastFailure != nil {
@@ -88,9 +89,9 @@ func (c *call) moved() *refusal {
 	return &refused
 }
 
-// comesBack reports whether a request that was refused with err asks again here. Its pool is no longer this server's, but may be again, or
-// reachHome answers the request.
-func (c *call) comesBack(err error) bool {
+// mayAskAgain reports whether a request that was refused with err must go through reachHome again, since its pool has moved: the pool may be
+// back here by then, or else reachHome refuses the request.
+func (c *call) mayAskAgain(err error) bool {
 	var refused *permits.Refusal
 	if !errors.As(err, &refused) || refused.Reason != permits.Moved {
 		return false
@@ -99,7 +100,7 @@ func (c *call) comesBack(err error) bool {
 	if !c.server.home(c.pool.Name()).Here {
 		return true
 	}
-	// The pool will accept requests, or the home will be elsewhere, in a moment.
+	// In a moment, either the pool accepts requests, or the home is known to be another server.
 	if c.refusedSince.IsZero() {
 		c.refusedSince = time.Now()
 	}
@@ -108,9 +109,9 @@ func (c *call) comesBack(err error) bool {
 	return !ctxtime.Sleep(c.Context, homePoll) || time.Since(c.refusedSince) < tableSkew
 }
 
-// direct adds to the verdict moved where the request may go on, and whether it keeps its place. A sender of an older version names no
-// revision, and could not read the verdict.
-func (c *call) direct(v *hop.Verdict) {
+// addHome adds to the verdict moved the home of the pool, and whether the request keeps its place in the queue there. A sender of an older
+// version sends no revision, and could not read these.
+func (c *call) addHome(v *hop.Verdict) {
 	if c.token.Revision == 0 || c.pool == nil {
 		return
 	}

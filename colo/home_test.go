@@ -308,10 +308,10 @@ func TestPoolAndServerDisagree(t *testing.T) {
 	defer in.Close()
 	c.Request, c.pool = in, nil
 	c.pool, _ = s.pools.Pool("p")
-	if c.comesBack(&permits.Refusal{Reason: permits.Moved}) {
+	if c.mayAskAgain(&permits.Refusal{Reason: permits.Moved}) {
 		t.Error("a pool that refuses requests for a second is asked again")
 	}
-	if c.comesBack(&permits.Refusal{Reason: permits.QueueFull}) || c.comesBack(context.Canceled) {
+	if c.mayAskAgain(&permits.Refusal{Reason: permits.QueueFull}) || c.mayAskAgain(context.Canceled) {
 		t.Error("a request that was refused for another reason asks again")
 	}
 }

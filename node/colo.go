@@ -56,7 +56,7 @@ func RunColo(ctx context.Context, c ColoConfig, serving func(Running)) error {
 	t.Go(func() error { return r.applyTables(t.ctx, srv) })
 	s.start(t)
 
-	// The right to grant comes first: requests that arrive until then wait in the listener's backlog.
+	// The server registers before it serves: requests that arrive until then wait in the listener's backlog.
 	self := r.newServerDocument(srv.Boot(), s.gossip.Address())
 	lease, err := r.register(t.stopping, c.Colo, self.encode(), srv.SetFence)
 	if lease != nil {
@@ -82,7 +82,7 @@ func RunColo(ctx context.Context, c ColoConfig, serving func(Running)) error {
 	return err
 }
 
-// newColoServer makes the server, and what it shares its colo with others by.
+// newColoServer makes the server and its siblings.
 func (r *runtime) newColoServer(c *ColoConfig) (*colo.Server, error) {
 	peers, err := r.peerTLS(peertls.Identity{Role: peertls.RoleColo, Colo: c.Colo, Node: c.Node})
 	if err != nil {
@@ -117,8 +117,7 @@ func (r *runtime) serveColo(t tasks, srv *colo.Server, self *serverDocument, ser
 // register registers the server. While etcd is away, a server whose saved table knows no other server of the colo serves at once and
 // registers later; otherwise it waits, since another server may be granting.
 //
-// The lease calls grantUntil with the time until which permits may be granted. The lease is nil, without an error, if ctx
-// is done first.
+// The lease calls grantUntil with the time until which permits may be granted. register returns nil without an error if ctx is done first.
 func (r *runtime) register(ctx context.Context, colo string, self []byte, grantUntil func(time.Time)) (*etcd.Lease, error) {
 	k := r.siblings.keeper
 	registration := etcd.Registration{
@@ -185,7 +184,7 @@ func (r *runtime) applyTable(server *colo.Server) {
 	before := r.siblings.keeper.OldServer()
 	r.siblings.keeper.Apply(t)
 	if old := r.siblings.keeper.OldServer(); old != nil && (before == nil || before.Boot != old.Boot) {
-		r.config.Logger.Warn("granting nothing beside a server of an older version, which shares its colo with no other: stop that server", "server", old.Node, "version", old.Version)
+		r.config.Logger.Warn("granting nothing beside a server of an older version, which cannot share its colo: stop that server", "server", old.Node, "version", old.Version)
 	}
 }
 
@@ -202,7 +201,7 @@ func (r *runtime) coloPages(server *colo.Server, serving *atomic.Bool) admin.Con
 			case !server.GrantsEnabled():
 				return errors.New("granting nothing: etcd has not confirmed that this server still holds its key")
 			case r.siblings.keeper.OldServer() != nil:
-				return fmt.Errorf("granting nothing: server %s of this colo has an older version, which shares its colo with no other; stop it",
+				return fmt.Errorf("granting nothing: server %s of this colo has an older version, which cannot share its colo; stop it",
 					r.siblings.keeper.OldServer().Node)
 			}
 			return nil

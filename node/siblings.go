@@ -15,20 +15,21 @@ import (
 	"colonnade/homes/keeper"
 )
 
-// ownWait is how long a server that has registered waits until it may grant before it serves: requests that must not wait are then served.
+// ownWait is the longest time for which a server that has registered waits for its engines before it serves, so that requests that must not
+// wait get a permit.
 const ownWait = 2 * time.Second
 
-// siblings is what a colo server shares its colo with others by.
+// siblings has the parts of a colo server that let it share its colo with other servers.
 type siblings struct {
 	colo    string
 	self    homes.Process
 	keeper  *keeper.Keeper
 	records *etcd.Records
-	gossip  *gossip.Gossip // nil = it takes no part
+	gossip  *gossip.Gossip // nil = the server does not gossip
 	lease   atomic.Pointer[etcd.Lease]
 }
 
-// openSiblings makes the siblings of a server, which grants nothing until they are started and it is registered.
+// openSiblings sets r.siblings. The server grants nothing until they are started and it is registered.
 func (r *runtime) openSiblings(c *ColoConfig, srv *colo.Server) error {
 	ended := r.config.rememberBoot(srv.Boot())
 	s := &siblings{colo: c.Colo, self: homes.Process{Node: c.Node, Boot: srv.Boot()}}
@@ -60,7 +61,7 @@ func (r *runtime) openSiblings(c *ColoConfig, srv *colo.Server) error {
 	return nil
 }
 
-// start starts to follow and to keep the records.
+// start begins to follow the records, to keep the own one, and to gossip.
 func (s *siblings) start(t tasks) {
 	t.Go(func() error { return s.records.Run(t.ctx) })
 	t.Go(func() error { return s.keeper.Run(t.ctx) })
@@ -86,7 +87,7 @@ func (s *siblings) home(pool string) colo.Home {
 	return out
 }
 
-// poolStates completes the state of pools by their homes, and by what this server owns.
+// poolStates adds to the state of each pool its home, and the ownership of its engines.
 func (s *siblings) poolStates(states []colo.PoolState) []colo.PoolState {
 	for i := range states {
 		state := &states[i]
@@ -96,7 +97,7 @@ func (s *siblings) poolStates(states []colo.PoolState) []colo.PoolState {
 	return states
 }
 
-// publishPools keeps the slots of the pools whose home is this server in its document, for entries.
+// publishPools keeps the server's document up to date with the slots of the pools whose home it is. Entries read them.
 func publishPools(ctx context.Context, srv *colo.Server, s *siblings, self *serverDocument) error {
 	tick := time.NewTicker(poolsInterval)
 	defer tick.Stop()
@@ -112,7 +113,7 @@ func publishPools(ctx context.Context, srv *colo.Server, s *siblings, self *serv
 				slots[p.Pool] = p.Limit
 			}
 		}
-		// An etcd that is away gets the document with the next renewal.
+		// If etcd does not answer, it gets the document with a later renewal.
 		_ = self.change(ctx, func(d *fleet.Server) { d.Pools = fleet.RegisteredPools(slots) })
 	}
 }

@@ -20,7 +20,8 @@ func (k *Keeper) Answer(asker homes.Process, about string) homes.Answer {
 	return a
 }
 
-// answer completes an answer. It reports whether the process must register again.
+// answer completes an answer to asker. aboutSelf means that the question was about this process's record. It reports whether this process
+// must register again.
 func (k *Keeper) answer(a *homes.Answer, asker homes.Process, aboutSelf bool) (registerAgain bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()

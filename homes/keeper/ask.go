@@ -11,10 +11,10 @@ import (
 )
 
 const (
-	answerTimeout   = time.Second            // of a question, by this server's clock, which runs on while the process is stopped
+	answerTimeout   = time.Second            // of a question, by this server's clock, which also runs while the process is stopped
 	siblingInterval = 500 * time.Millisecond // between questions to a sibling
-	lapseLimit      = time.Second            // of a lapsed right, after which requests are sent to the siblings
-	storeSilence    = 2 * time.Second        // without an answer of the store, after which the siblings are asked
+	lapseLimit      = time.Second            // for which the right to grant has lapsed, after which requests are sent to the siblings
+	storeSilence    = 2 * time.Second        // for which the store has not answered, after which the siblings are asked
 	replaceTimeout  = 2 * time.Second
 	replaceRetry    = 500 * time.Millisecond // after a record could not be changed
 )
@@ -23,8 +23,8 @@ const (
 type result struct {
 	asked   time.Time
 	answer  homes.Answer
-	heard   bool // there is an answer
-	refused bool
+	heard   bool // the process answered
+	refused bool // the address refuses connections
 }
 
 // ask asks all of the targets at once.
@@ -72,12 +72,12 @@ func (k *Keeper) runOrphans(ctx context.Context) {
 		}
 		if due := k.dueOrphans(isAsking); len(due) > 0 {
 			isAsking = true
-			asking.Go(func() { // what is certain already does not wait for the answers
+			asking.Go(func() { // changes that are already due do not wait for the answers
 				k.askOrphans(ctx, due)
 				answered <- struct{}{}
 			})
 		}
-		failing = !k.settle(ctx, failing)
+		failing = !k.settleOrphans(ctx, failing)
 		k.config.MarkDead(k.deadServers()...)
 		wait := k.untilNextOrphan()
 		if failing {
@@ -87,7 +87,7 @@ func (k *Keeper) runOrphans(ctx context.Context) {
 	}
 }
 
-// dueOrphans returns the records whose processes are to be asked now.
+// dueOrphans returns the records whose processes must be asked now; none while earlier questions are open.
 func (k *Keeper) dueOrphans(isAsking bool) []homes.Record {
 	if isAsking {
 		return nil
@@ -97,8 +97,9 @@ func (k *Keeper) dueOrphans(isAsking bool) []homes.Record {
 	return k.orphans.Due(time.Now())
 }
 
-// settle changes the records that are to change now, and reports whether all could be. failing means that the last time not all could.
-func (k *Keeper) settle(ctx context.Context, failing bool) (ok bool) {
+// settleOrphans makes the changes of orphaned records that are due now, and reports whether all succeeded. failing means that one failed the
+// last time.
+func (k *Keeper) settleOrphans(ctx context.Context, failing bool) (ok bool) {
 	ok = true
 	for _, s := range k.settlements() {
 		ok = k.replace(ctx, s, failing) && ok
@@ -131,7 +132,7 @@ func (k *Keeper) isSuccessor(a homes.Answer, earlier homes.Process) bool {
 	return earlier.Node == k.config.Self.Node && earlier.Boot != k.config.Self.Boot && a.Boot == k.config.Self.Boot
 }
 
-// deadServers returns the keys of servers whose lease has expired and whose records are settled.
+// deadServers returns the keys of the servers whose leases have expired and that have no record any more.
 func (k *Keeper) deadServers() []string {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -203,7 +204,7 @@ func (k *Keeper) runSiblings(ctx context.Context) {
 		case <-tick.C:
 		}
 		silent := time.Since(k.config.Confirmed()) > storeSilence
-		k.noteRight(k.config.MayGrant(), silent, time.Now())
+		k.checkRight(k.config.MayGrant(), silent, time.Now())
 		if silent {
 			k.askForWords(ctx)
 		} else {
@@ -213,9 +214,9 @@ func (k *Keeper) runSiblings(ctx context.Context) {
 	}
 }
 
-// noteRight sends requests to the siblings once the right to grant has lapsed for a while, until there is one again. A server that is alone,
-// and lost what it owned when it tried to register, owns all again while the store is silent.
-func (k *Keeper) noteRight(mayGrant, silent bool, now time.Time) {
+// checkRight sends requests to the siblings once the right to grant has lapsed for lapseLimit, until the right is back. A server that is
+// alone, and lost its engines when it tried to register, owns all wanted engines again while the store is silent.
+func (k *Keeper) checkRight(mayGrant, silent bool, now time.Time) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	before := k.placed.Load()
@@ -240,26 +241,27 @@ func (k *Keeper) noteRight(mayGrant, silent bool, now time.Time) {
 
 // askForWords asks all other processes of the colo whether they reach the store.
 func (k *Keeper) askForWords(ctx context.Context) {
-	company := k.company()
-	results := k.ask(ctx, company, func(Target) string { return "" })
+	others := k.others()
+	results := k.ask(ctx, others, func(Target) string { return "" })
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	for i, r := range results {
-		name := company[i].String()
+		name := others[i].String()
 		switch {
-		case r.refused || r.heard && (!r.answer.Reaches || k.isSuccessor(r.answer, company[i].Process)):
+		case r.refused || r.heard && (!r.answer.Reaches || k.isSuccessor(r.answer, others[i].Process)):
 			k.vouchers.Vouch(name, r.asked)
 		case r.heard:
 			k.vouchers.Deny(name)
 		}
 	}
-	k.noteWordsLocked()
+	k.updateVouchedLocked()
 }
 
-func (k *Keeper) company() []Target {
+// others returns all other processes that may be running; see othersLocked.
+func (k *Keeper) others() []Target {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	return k.companyLocked()
+	return k.othersLocked()
 }
 
 func (k *Keeper) noteConfirmed(at time.Time) {
@@ -268,15 +270,16 @@ func (k *Keeper) noteConfirmed(at time.Time) {
 	k.vouchers.Confirm(at)
 }
 
-func (k *Keeper) noteWordsLocked() {
-	company := k.companyLocked()
-	names := make([]string, len(company))
-	for i, to := range company {
+// updateVouchedLocked updates until when all other processes vouch, and where requests go if the siblings may have taken over.
+func (k *Keeper) updateVouchedLocked() {
+	others := k.othersLocked()
+	names := make([]string, len(others))
+	for i, to := range others {
 		names[i] = to.String()
 	}
 	until := k.vouchers.Until(names)
 	k.vouchedUntil.Store(&until)
-	if k.replaced { // others may be the ones that reach the store
+	if k.replaced { // by now, other siblings may be those that reach the store
 		before := k.placed.Load()
 		k.placeLocked(before)
 		if !maps.Equal(k.placed.Load().nodes, before.nodes) {

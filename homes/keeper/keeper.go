@@ -15,7 +15,7 @@ import (
 	"colonnade/homes"
 )
 
-// Config is what a keeper works with. Everything but Ended is required; the functions are called by several goroutines.
+// Config has the settings and dependencies of a keeper. Everything but Ended is required; the functions are called by several goroutines.
 type Config struct {
 	Self   homes.Process
 	Colo   string
@@ -23,12 +23,12 @@ type Config struct {
 	TTL    time.Duration // of registrations
 	Logger *slog.Logger
 
-	SetGrants func(*homes.Grants)   // to the pools; when it returns, nothing outside is granted any more
-	MayGrant  func() bool           // the store's last confirmation of the registration still holds
+	SetGrants func(*homes.Grants)   // puts grants in force; when it returns, no permit is granted beyond them
+	MayGrant  func() bool           // whether the right to grant has not lapsed
 	Held      func() map[string]int // permits in hand, by engine URL
 	Limits    func() map[string]int // limits that were found, by engine URL
-	StandIns  func(pool string) int // requests that wait here since the pool's home did not answer
-	Return    func(pool string)     // sends these to the home, which has answered
+	StandIns  func(pool string) int // number of requests that wait here because the pool's home did not answer
+	Return    func(pool string)     // sends a pool's stand-ins to its home, which has answered
 	Confirmed func() time.Time      // when the store last confirmed the registration
 	MarkDead  func(keys ...string)  // removes documents whose lease has expired from the table
 
@@ -66,17 +66,17 @@ type Keeper struct {
 	orphans        *homes.Orphans
 	vouchers       *homes.Vouchers
 	registered     int64          // revision of the last registration
-	replaced       bool           // the siblings may have taken over: requests are sent to them
-	lapsed         time.Time      // when the right to grant was found lapsed; zero = it is not
+	replaced       bool           // the siblings may have taken over this server's pools: requests are sent to them
+	lapsed         time.Time      // when the right to grant was found to have lapsed; zero = it has not
 	atRegistration map[string]int // permits in hand at the last StopGrants
 }
 
-// placement is where the pools of one table are homed.
+// placement is the home of each pool of one table.
 type placement struct {
 	table *fleet.Table
-	homes map[string]*fleet.Server // by pool, of those whose home is another server
-	nodes map[string]string        // the same by their nodes
-	old   *fleet.Server            // a server of a version that shares its colo with no other; nil = there is none
+	homes map[string]*fleet.Server // by pool; without the pools whose home is this server
+	nodes map[string]string        // the nodes of homes, by pool
+	old   *fleet.Server            // a server of a version that cannot share its colo; nil = there is none
 }
 
 // New returns a keeper that owns nothing; the caller runs it.
@@ -101,7 +101,7 @@ func (k *Keeper) Run(ctx context.Context) error {
 	return group.Wait()
 }
 
-// Apply takes a table, after the pools were made from it.
+// Apply puts a table in force. The caller has made the pools of the table before.
 func (k *Keeper) Apply(t *fleet.Table) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -118,8 +118,8 @@ func (k *Keeper) Apply(t *fleet.Table) {
 	k.grantLocked()
 }
 
-// placeLocked puts a placement in force; of a server that has been replaced, one without it, and without those that do not reach the store
-// either: two of them would send requests to each other.
+// placeLocked puts a placement in force. If the siblings may have taken over, only those that may reach the store can be homes: not this
+// server, and not those that do not reach the store either, since two such servers would send requests to each other.
 func (k *Keeper) placeLocked(p *placement) {
 	if k.replaced {
 		now := time.Now()
@@ -129,11 +129,11 @@ func (k *Keeper) placeLocked(p *placement) {
 		p = placeAmong(p.table, k.config.Self.Node, reaching)
 	}
 	k.placed.Store(p)
-	k.noteCompanyLocked()
+	k.updateAloneLocked()
 }
 
-// setReplacedLocked says whether the siblings may have taken over, so that requests must go there: one has found this server not registered,
-// or its right to grant has lapsed for a while.
+// setReplacedLocked sets whether the siblings may have taken over, so that requests must go to them: a sibling has found this server not
+// registered, or the right to grant has lapsed for lapseLimit.
 func (k *Keeper) setReplacedLocked(replaced bool) {
 	if k.replaced != replaced {
 		k.replaced = replaced
@@ -141,12 +141,12 @@ func (k *Keeper) setReplacedLocked(replaced bool) {
 	}
 }
 
-// place finds the homes of a table, as the server node of the colo sees them.
+// place computes the placement of a table for the server node of a colo.
 func place(t *fleet.Table, colo, node string) *placement {
 	return placeAmong(t, node, t.Registered(colo))
 }
 
-// placeAmong finds the homes of a table among these servers.
+// placeAmong computes the placement of a table for the server node, with homes among servers only.
 func placeAmong(t *fleet.Table, node string, servers []*fleet.Server) *placement {
 	p := &placement{table: t, homes: map[string]*fleet.Server{}, nodes: map[string]string{}}
 	for _, s := range servers {
@@ -162,7 +162,7 @@ func placeAmong(t *fleet.Table, node string, servers []*fleet.Server) *placement
 	return p
 }
 
-// siblings returns the other servers of the colo, also those whose lease has expired.
+// siblings returns the other servers of the colo, with those whose lease has expired.
 func (p *placement) siblings(colo, node string) []*fleet.Server {
 	var others []*fleet.Server
 	for _, s := range p.table.Servers(colo) {
@@ -173,25 +173,25 @@ func (p *placement) siblings(colo, node string) []*fleet.Server {
 	return others
 }
 
-// noteCompanyLocked notes whether there are other servers, in the table or by their records. Rights that were assumed without the store
-// end if there are.
-func (k *Keeper) noteCompanyLocked() {
-	alone := len(k.companyLocked()) == 0
+// updateAloneLocked updates whether this server knows another one, from the table or by a record. If it does, rights that were assumed
+// without the store end.
+func (k *Keeper) updateAloneLocked() {
+	alone := len(k.othersLocked()) == 0
 	k.alone.Store(alone)
 	if !alone && k.ownership.EndAssumption() {
 		k.signal(k.wake)
 	}
 }
 
-// companyLocked returns all other processes that may be alive: those of other servers in the table, those of their records, and another
-// process that has this node's name.
-func (k *Keeper) companyLocked() []Target {
+// othersLocked returns all other processes that may be running: those of the servers in the table, and those that have records. It leaves
+// out the earlier processes of this node, but not an unknown process with this node's name.
+func (k *Keeper) othersLocked() []Target {
 	t := k.placed.Load().table
-	var company []Target
+	var others []Target
 	add := func(to Target, known bool) {
 		earlier := to.Node == k.config.Self.Node && (to.Boot == k.config.Self.Boot || slices.Contains(k.config.Ended, to.Boot) || !known)
-		if !earlier && !slices.ContainsFunc(company, func(c Target) bool { return c.Process == to.Process }) {
-			company = append(company, to)
+		if !earlier && !slices.ContainsFunc(others, func(c Target) bool { return c.Process == to.Process }) {
+			others = append(others, to)
 		}
 	}
 	for _, s := range t.Servers(k.config.Colo) {
@@ -203,10 +203,10 @@ func (k *Keeper) companyLocked() []Target {
 			add(Target{r.Process, r.Address}, true)
 		}
 	}
-	return company
+	return others
 }
 
-// Assume makes the server own all that it is the home of, while the store is away and no other server is known.
+// Assume makes the server own the engines of all pools that it is the home of, while the store is away and no other server is known.
 func (k *Keeper) Assume() {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -221,7 +221,7 @@ func (k *Keeper) Alone() bool { return k.alone.Load() }
 // not.
 func (k *Keeper) Vouched() time.Time { return *k.vouchedUntil.Load() }
 
-// StopGrants ends all grants before the process registers, and returns what it has in hand.
+// StopGrants ends all grants before the process registers, and returns how many permits it has in hand, by engine URL.
 func (k *Keeper) StopGrants() map[string]int {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -231,7 +231,8 @@ func (k *Keeper) StopGrants() map[string]int {
 	return maps.Clone(k.atRegistration)
 }
 
-// Registered notes that the process has registered at a revision, with a record that owns nothing and holds what StopGrants has returned.
+// Registered notes that the process has registered at a revision, with a record that owns nothing and holds the permits that StopGrants has
+// returned.
 func (k *Keeper) Registered(revision int64) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -241,7 +242,7 @@ func (k *Keeper) Registered(revision int64) {
 	k.grantLocked()
 }
 
-// Observe takes a change of the colo's records.
+// Observe applies a change of the colo's records.
 func (k *Keeper) Observe(c homes.Change) {
 	if !k.observe(c) {
 		k.config.Logger.Warn("the record of this server does not stand as it was put; registering again", "revision", c.Revision, "restored", c.Restored)
@@ -256,13 +257,13 @@ func (k *Keeper) observe(c homes.Change) (stands bool) {
 	now := time.Now()
 	alone := k.alone.Load()
 	stands = k.ownership.Observe(c, alone, now)
-	k.noteCompanyLocked()
+	k.updateAloneLocked()
 	k.updateOrphansLocked()
 	k.grantLocked()
 	return stands
 }
 
-// Restored notes that the store was restored to an older revision, before Observe gets the records there.
+// Restored notes that the store was restored to an older revision, before Observe gets the records of that revision.
 func (k *Keeper) Restored() {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -270,7 +271,8 @@ func (k *Keeper) Restored() {
 	k.grantLocked()
 }
 
-// Look has the processes of orphaned records asked at once: one of them may have died, or come back.
+// Look makes Run check the orphaned records now: one of their processes may have died, or come back. Each process is still asked only every
+// half second.
 func (k *Keeper) Look() { k.signal(k.look) }
 
 // grantLocked puts the grants in force.

@@ -10,8 +10,8 @@ import (
 )
 
 const (
-	countInterval = 200 * time.Millisecond // between two puts that only count down what is held
-	idleInterval  = time.Second            // after which limits that were found are looked at
+	countInterval = 200 * time.Millisecond // between two puts that only lower the counts of held requests
+	idleInterval  = time.Second            // between two looks at the limits that were found
 	minBackoff    = 50 * time.Millisecond  // after a put that failed
 	maxBackoff    = time.Second
 )
@@ -43,7 +43,7 @@ func (k *Keeper) runPuts(ctx context.Context) {
 	}
 }
 
-// next returns what to put. The count of what is held follows the grants that are in force.
+// next returns the next put. Its counts are taken after the grants are in force.
 func (k *Keeper) next() (next registeredPut, required, ok bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -56,7 +56,7 @@ func (k *Keeper) next() (next registeredPut, required, ok bool) {
 	return next, required, ok
 }
 
-// registeredPut is a put of a process that has registered at a revision.
+// registeredPut is a put, with the revision of the registration that it belongs to.
 type registeredPut struct {
 	homes.Put
 	registered int64

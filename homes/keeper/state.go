@@ -11,7 +11,7 @@ import (
 	"colonnade/homes"
 )
 
-// Home is where a pool is homed, as the table in force says.
+// Home is the home of a pool by the table in force.
 type Home struct {
 	Node     string
 	Boot     string // of its process; empty = the home is this server
@@ -31,7 +31,7 @@ func (k *Keeper) Home(pool string) Home {
 	return h
 }
 
-// OldServer returns the server of an older version because of which this one grants nothing; nil if there is none.
+// OldServer returns a registered server of a version that cannot share its colo: beside it, this one grants nothing. nil if there is none.
 func (k *Keeper) OldServer() *fleet.Server { return k.placed.Load().old }
 
 // AwaitHandover waits until the table shows that this server drains, so that requests that wait here can be sent to the next home. It
@@ -57,7 +57,7 @@ func await(ctx context.Context, limit time.Duration, done func() bool) {
 	}
 }
 
-// awaitInterval is how often a wait looks again.
+// awaitInterval is the time between two calls of done.
 const awaitInterval = 5 * time.Millisecond
 
 func (k *Keeper) handedOver() bool {
@@ -69,7 +69,7 @@ func (k *Keeper) handedOver() bool {
 	return true
 }
 
-// Stats counts what the server owns.
+// Stats has the counts of a server's pools and engines.
 type Stats struct {
 	Homes         int // pools whose home is this server
 	Owned         int // engines on which it may grant
@@ -115,18 +115,18 @@ func (k *Keeper) Problems() []homes.Record {
 	return slices.DeleteFunc(k.ownership.Records(), func(r homes.Record) bool { return r.Problem == "" })
 }
 
-// confirmAfter is how long after the first a second question confirms that two servers may grant on one engine: an engine may change
-// hands between the answers.
+// confirmAfter is the time after which a second question must confirm that two servers may grant on one engine: the owner of an engine may
+// change between the answers of the first.
 const confirmAfter = 100 * time.Millisecond
 
-// Check asks all other servers of the colo, and returns what must not be: an engine on which two may grant, or no sibling that can be
-// reached while the store can.
+// Check asks all other servers of the colo, and returns an error for each engine on which two servers may grant, and one if this server
+// reaches the store but no sibling.
 func (k *Keeper) Check(ctx context.Context) []error {
 	siblings := k.placed.Load().siblings(k.config.Colo, k.config.Self.Node)
 	if len(siblings) == 0 {
 		return nil
 	}
-	first, answered := k.shared(ctx, siblings)
+	first, answered := k.grantedTwice(ctx, siblings)
 	var wrong []error
 	if answered == 0 && time.Since(k.config.Confirmed()) < storeSilence {
 		wrong = append(wrong, fmt.Errorf("this server reaches etcd, but none of the %d other servers of its colo at their registered addresses", len(siblings)))
@@ -139,31 +139,32 @@ func (k *Keeper) Check(ctx context.Context) []error {
 	case <-ctx.Done():
 		return append(wrong, context.Cause(ctx))
 	}
-	second, _ := k.shared(ctx, siblings)
-	for what := range first {
-		if second[what] {
-			wrong = append(wrong, errors.New(what))
+	second, _ := k.grantedTwice(ctx, siblings)
+	for conflict := range first {
+		if second[conflict] {
+			wrong = append(wrong, errors.New(conflict))
 		}
 	}
 	return wrong
 }
 
-// shared asks the siblings on which engines they may grant, and returns those on which this server may grant too.
-func (k *Keeper) shared(ctx context.Context, siblings []*fleet.Server) (shared map[string]bool, answered int) {
+// grantedTwice asks the siblings on which engines they may grant. It returns a text for each engine on which this server may grant too, and
+// how many siblings answered.
+func (k *Keeper) grantedTwice(ctx context.Context, siblings []*fleet.Server) (conflicts map[string]bool, answered int) {
 	results := k.ask(ctx, targetsOf(siblings), func(Target) string { return "" })
 	mayGrant := k.config.MayGrant()
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	shared = map[string]bool{}
+	conflicts = map[string]bool{}
 	for i, r := range results {
 		if r.heard {
 			answered++
 		}
 		for _, url := range r.answer.Grants {
 			if mayGrant && k.ownership.Grants(url) {
-				shared[fmt.Sprintf("%s and %s may both grant on %s", k.config.Self.Node, siblings[i].Node, url)] = true
+				conflicts[fmt.Sprintf("%s and %s may both grant on %s", k.config.Self.Node, siblings[i].Node, url)] = true
 			}
 		}
 	}
-	return shared, answered
+	return conflicts, answered
 }
