@@ -13,22 +13,21 @@ import (
 // maxMoves is how often one request may be sent to another server of a colo because a server there has named that one as the home.
 const maxMoves = 4
 
-// maxStandIns is how often a request that was moved so often, and has nowhere else to go, is sent to one of the servers that name each other, to
-// wait there: one of them may not grant any more, and does not know that, or the other does not know it.
+// maxStandIns is how often a request that was moved maxMoves times, and has no other colo left, is sent to one of two servers that name each
+// other, to wait there. Two servers name each other while one of them has not learned yet which one may grant.
 const maxStandIns = 2
 
-// line is what a request knows of the servers of one colo: in which order it asks them, and which of them have not answered. It is not
-// modified, so attempts may share its slices.
+// line is the order in which a request goes to the servers of one colo, and which of them have not answered. It is immutable: methods return
+// a changed copy, and attempts may share its slices.
 type line struct {
-	servers    []*fleet.Server // those that are left, the next one first
-	passed     []string        // nodes that were asked, or left out, and are not in servers any more
+	servers    []*fleet.Server // the servers that are left, the next one first
+	passed     []string        // nodes that were in servers and are not any more
 	unanswered []string        // nodes that did not answer
-	moves      int             // how often a server has named another one
-	revision   int64           // the newest by which a server has named another one
+	moves      int             // how often a server has named another one as the home
+	revision   int64           // newest revision by which a server has named another one
 }
 
-// ranking keeps the orders of servers that were computed from one table: computing one takes a microsecond. It may be used by several
-// goroutines at once.
+// ranking caches the orders of servers of one table, since computing one takes a microsecond. It is safe for concurrent use.
 type ranking struct {
 	mu     sync.Mutex // guards the fields below
 	table  *fleet.Table
@@ -74,9 +73,9 @@ func isExpired(t *fleet.Table, s *fleet.Server) bool {
 	return found
 }
 
-// heard returns the line after a server has named another one by the changes of the colo's servers up to a revision. The next server waits
-// until it knows these too, so that two servers do not name each other in turns.
-func (l line) heard(revision int64) line {
+// knownUpTo returns the line after a server has named another one, when it knew the changes of the colo's servers up to a revision. The next
+// server waits until it knows them too, so that two servers do not name each other in turns.
+func (l line) knownUpTo(revision int64) line {
 	l.revision = max(l.revision, revision)
 	return l
 }
@@ -88,8 +87,8 @@ func (l line) next() line {
 	return l
 }
 
-// extended returns the line with those of these servers that were not in it before.
-func (l line) extended(servers []*fleet.Server) line {
+// withServers returns the line with those servers added that were never in it.
+func (l line) withServers(servers []*fleet.Server) line {
 	for _, s := range servers {
 		known := slices.ContainsFunc(l.servers, func(other *fleet.Server) bool { return other.Node == s.Node })
 		if !known && !slices.Contains(l.passed, s.Node) && !slices.Contains(l.unanswered, s.Node) {
@@ -99,15 +98,15 @@ func (l line) extended(servers []*fleet.Server) line {
 	return l
 }
 
-// afterSilence returns the line without its first server, which did not answer.
-func (l line) afterSilence() line {
+// withoutSilent returns the line without its first server, which has not answered, and notes that.
+func (l line) withoutSilent() line {
 	if node := l.servers[0].Node; !slices.Contains(l.unanswered, node) {
 		l.unanswered = append(slices.Clip(l.unanswered), node)
 	}
 	return l.next()
 }
 
-// movedTo returns the line with home in front. The server that has named it stays: it is the next one if the home does not answer.
+// movedTo returns the line with home in front. The server that has named the home comes second, for when the home does not answer.
 func (l line) movedTo(home *fleet.Server) line {
 	servers := make([]*fleet.Server, 0, len(l.servers)+1)
 	servers = append(servers, home)
@@ -122,8 +121,8 @@ func (l line) movedTo(home *fleet.Server) line {
 	return l
 }
 
-// standIn returns the line after its first server has named home once too often. The request waits at one of the two, which takes the other for
-// one that does not answer: at the first, and if that sends it on since home answers, at home.
+// standIn returns the line after its first server has named home although maxMoves is reached. The request waits at one of the two, with a
+// hop token that says that the other does not answer: at the first server, or at home if the first server has sent the request on as home answers.
 func (l line) standIn(home *fleet.Server) line {
 	at, instead := l.servers[0], home
 	if slices.Contains(l.unanswered, home.Node) {
@@ -135,8 +134,8 @@ func (l line) standIn(home *fleet.Server) line {
 	return l
 }
 
-// moved notes that a server drains or is not the home. It is not charged to any budget. home is the server that it has named; nil = none
-// that is known, so the next in line is asked. waited means that the request had a place in the server's queue.
+// moved notes that the server of an attempt drains or is not the home. No budget is charged. home is the server that it has named; nil = it
+// has named none that is known, so the next one in line follows. waited means that the request had a place in the server's queue.
 func (t *attempts) moved(at attempt, home *fleet.Server, waited bool, e *openai.Error) {
 	isNamed := home != nil && home.Node != at.server().Node
 	switch {
@@ -154,28 +153,29 @@ func (t *attempts) moved(at attempt, home *fleet.Server, waited bool, e *openai.
 	t.inColo, t.movedAway = &at, e
 }
 
-// noAnswer lets the next server of the colo be asked, since one has not answered. If none is left, those are asked that have joined since.
+// noAnswer notes that the server of an attempt has not answered: the next server of the colo follows, or if none is left, those that have
+// joined meanwhile.
 func (t *attempts) noAnswer(at attempt) {
-	at.line = at.line.afterSilence()
+	at.line = at.line.withoutSilent()
 	if len(at.line.servers) == 0 {
-		at.line = at.line.extended(t.rank(at.Colo.Name))
+		at.line = at.line.withServers(t.rank(at.Colo.Name))
 	}
 	if len(at.line.servers) > 0 {
 		t.inColo = &at
 	}
 }
 
-// hasElsewhere reports whether there is another server than that of an attempt.
-func (t *attempts) hasElsewhere(at attempt) bool {
-	return len(at.line.servers) > 1 || t.more() || len(at.line.extended(t.rank(at.Colo.Name)).servers) > 1
+// hasAnotherServer reports whether the request can go to a server other than that of an attempt.
+func (t *attempts) hasAnotherServer(at attempt) bool {
+	return len(at.line.servers) > 1 || t.more() || len(at.line.withServers(t.rank(at.Colo.Name)).servers) > 1
 }
 
-// mayLose reports whether the request could go on if the server of an attempt were lost. left is how many attempts the retry budget has.
+// mayLose reports whether the request could go on if the server of an attempt were lost. left is how many attempts the retry budget allows.
 func (t *attempts) mayLose(at attempt, left int) bool {
-	return t.hasElsewhere(at) && (!t.lostServerOnce || t.errorsLeft > 0 && left > 0)
+	return t.hasAnotherServer(at) && (!t.lostServerOnce || t.errorsLeft > 0 && left > 0)
 }
 
-// serverLost notes that a server was lost without a verdict. The first time is free of charge; then it counts as an error.
+// serverLost notes that the server of an attempt was lost without a verdict. The first loss is not charged; further ones count as errors.
 func (t *attempts) serverLost(at attempt, e *openai.Error, budget func() bool) {
 	t.noAnswer(at)
 	if t.lostServerOnce {
@@ -185,7 +185,7 @@ func (t *attempts) serverLost(at attempt, e *openai.Error, budget func() bool) {
 	t.lostServerOnce, t.failure = true, e
 }
 
-// notConnected notes that a server could not be connected.
+// notConnected notes that the server of an attempt could not be connected.
 func (t *attempts) notConnected(at attempt, e *openai.Error) {
 	t.noAnswer(at)
 	t.notSent(e)

@@ -13,45 +13,46 @@ import (
 	"colonnade/forwarding/transport"
 )
 
-// livenessTimings are the times by which an entry finds servers that have stopped without closing their connections.
+// livenessTimings are the times after which an entry finds servers that have stopped without closing their connections.
 type livenessTimings struct {
-	sweep    time.Duration // time between two looks at all servers
-	ask      time.Duration // silence after which a server with an unanswered request is asked for a sign of life
-	giveUp   time.Duration // silence after which its requests go elsewhere
-	again    time.Duration // time between two questions to a server that is silent, or whose lease has expired
-	question time.Duration // longest time of one question
+	sweep         time.Duration // between two sweeps of all servers
+	probeAfter    time.Duration // silence after which a server with a pending attempt is probed: asked for a sign of life
+	giveUpAfter   time.Duration // silence after which its requests go elsewhere
+	probeInterval time.Duration // between two probes of a server that is silent, or whose lease has expired
+	probeTimeout  time.Duration // longest time of one probe
 }
 
 func defaultLivenessTimings() livenessTimings {
 	return livenessTimings{
-		sweep: 100 * time.Millisecond, ask: 500 * time.Millisecond, giveUp: time.Second, again: time.Second, question: time.Second,
+		sweep: 100 * time.Millisecond, probeAfter: 500 * time.Millisecond, giveUpAfter: time.Second, probeInterval: time.Second, probeTimeout: time.Second,
 	}
 }
 
-// deadAfter is how many questions in a row a server whose lease has expired may leave unanswered.
+// deadAfter is how many probes in a row must fail before a server whose lease has expired counts as dead.
 const deadAfter = 2
 
-// errSilent is the cause of the end of an attempt that was given up.
+// errSilent is the cause by which an attempt at a silent server is cancelled.
 var errSilent = errors.New("the server has shown no sign of life for a second")
 
 // errCutOff is the error of a response that began while its attempt was being given up. The request must not be sent again.
 var errCutOff = errors.New("the response began while its server was given up as silent")
 
-// liveness watches the servers elsewhere that have unanswered requests of this entry, and those whose lease has expired. One goroutine looks
-// at all of them ten times a second, so a request costs two short critical sections, and no timer.
+// liveness watches the colo servers that have pending attempts of this entry, and those whose lease has expired. One goroutine sweeps all of
+// them ten times a second, so a request costs two short critical sections, and no timer.
 //
-// A server that is only slow answers the question, and so do its operating system and a server that drains, by refusing the connection.
+// A server that is only slow answers the probe. A refused connection is no failed probe: it comes from a host that runs, or from a server
+// that drains.
 type liveness struct {
 	table    func() *fleet.Table
-	alive    func(context.Context, *fleet.Server) error // asks a server for a sign of life
+	alive    func(context.Context, *fleet.Server) error // probes a server
 	markDead func(keys ...string)
 	timings  livenessTimings
 
-	anySilent atomic.Bool // so that a request need not ask for each server while all are well
+	anySilent atomic.Bool // whether any server is silent; spares requests the mutex while none is
 
 	mu      sync.Mutex // guards the fields below
 	swept   time.Time
-	known   *fleet.Table // by which expired is computed
+	known   *fleet.Table // table from which expired was computed
 	servers map[process]*watchedServer
 }
 
@@ -60,22 +61,22 @@ type process struct{ colo, node, boot string }
 
 func processOf(s *fleet.Server) process { return process{s.Colo, s.Node, s.Boot} }
 
-// watchedServer is what an entry knows of the life of a server. All fields but heard are guarded by [liveness].mu.
+// watchedServer is the state of a server that an entry watches. All fields but heard are guarded by [liveness].mu.
 type watchedServer struct {
 	server *fleet.Server
 	heard  atomic.Bool // it has sent something since the last sweep
 
-	waiting    map[*unanswered]struct{}
-	quietSince time.Time // since when it could have sent something, and has not
-	askedAt    time.Time // of the last question
-	asking     bool      // it has not answered yet
-	failed     int       // questions in a row without an answer
+	waiting    map[*pendingAttempt]struct{}
+	quietSince time.Time // since when it has sent nothing although an attempt is pending
+	probedAt   time.Time // begin of the last probe
+	probing    bool      // the last probe has not ended yet
+	failed     int       // probes in a row without an answer
 	silent     bool      // requests avoid it
 	expired    bool      // its lease has expired
 }
 
-// unanswered is an attempt without a first byte.
-type unanswered struct {
+// pendingAttempt is an attempt that has no first byte yet.
+type pendingAttempt struct {
 	server  *watchedServer
 	cancel  func(cause error)
 	givenUp bool
@@ -85,8 +86,7 @@ func newLiveness(table func() *fleet.Table, alive func(context.Context, *fleet.S
 	return &liveness{table: table, alive: alive, markDead: markDead, servers: map[process]*watchedServer{}}
 }
 
-// watch runs an attempt at a server, which is given up with [errSilent] if the server shows no sign of life. After the first byte it is not
-// given up any more.
+// watch runs an attempt at a server. It cancels the attempt with [errSilent] if the server shows no sign of life before the first byte.
 func (l *liveness) watch(s *fleet.Server, began time.Time, do func(*transport.Abort) (*peer.Answer, error)) (*peer.Answer, error) {
 	abort := new(transport.Abort)
 	u := l.begin(s, began, abort.End)
@@ -125,14 +125,14 @@ func isAnswered(err error) bool {
 }
 
 // begin notes an attempt that began now.
-func (l *liveness) begin(s *fleet.Server, now time.Time, cancel func(cause error)) *unanswered {
+func (l *liveness) begin(s *fleet.Server, now time.Time, cancel func(cause error)) *pendingAttempt {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	w := l.watchedLocked(s)
 	if len(w.waiting) == 0 && !w.silent {
 		w.quietSince = now
 	}
-	u := &unanswered{server: w, cancel: cancel}
+	u := &pendingAttempt{server: w, cancel: cancel}
 	w.waiting[u] = struct{}{}
 	return u
 }
@@ -140,7 +140,7 @@ func (l *liveness) begin(s *fleet.Server, now time.Time, cancel func(cause error
 func (l *liveness) watchedLocked(s *fleet.Server) *watchedServer {
 	w := l.servers[processOf(s)]
 	if w == nil {
-		w = &watchedServer{server: s, waiting: map[*unanswered]struct{}{}}
+		w = &watchedServer{server: s, waiting: map[*pendingAttempt]struct{}{}}
 		l.servers[processOf(s)] = w
 	}
 	return w
@@ -148,7 +148,7 @@ func (l *liveness) watchedLocked(s *fleet.Server) *watchedServer {
 
 // end notes that an attempt has ended, and reports whether it was given up. heard means that its server has sent something. Further calls
 // do nothing.
-func (l *liveness) end(u *unanswered, heard bool) (givenUp bool) {
+func (l *liveness) end(u *pendingAttempt, heard bool) (givenUp bool) {
 	if heard {
 		u.server.hear()
 	}
@@ -180,13 +180,13 @@ func (l *liveness) isSilent(s *fleet.Server) bool {
 func (l *liveness) run(ctx context.Context) {
 	tick := time.NewTicker(l.timings.sweep)
 	defer tick.Stop()
-	var questions sync.WaitGroup
-	defer questions.Wait()
+	var probes sync.WaitGroup
+	defer probes.Wait()
 	for {
 		select {
 		case <-tick.C:
-			for _, q := range l.sweep(time.Now()) {
-				questions.Go(func() { l.ask(ctx, q) })
+			for _, p := range l.sweep(time.Now()) {
+				probes.Go(func() { l.probe(ctx, p) })
 			}
 		case <-ctx.Done():
 			return
@@ -194,35 +194,36 @@ func (l *liveness) run(ctx context.Context) {
 	}
 }
 
-// ask asks one server for a sign of life.
-func (l *liveness) ask(ctx context.Context, q question) {
-	within, cancel := context.WithTimeout(ctx, l.timings.question)
+// probe asks one server for a sign of life, and notes the result.
+func (l *liveness) probe(ctx context.Context, p probe) {
+	within, cancel := context.WithTimeout(ctx, l.timings.probeTimeout)
 	defer cancel()
-	err := l.alive(within, q.server)
+	err := l.alive(within, p.server)
 	if ctx.Err() != nil || netconn.IsLocalShortage(err) || errors.Is(err, peer.ErrNotSigned) {
-		l.unasked(q.of) // no evidence about the server
+		l.notProbed(p.watched)
 		return
 	}
-	if key := l.answered(q.of, err, time.Now()); key != "" && l.markDead != nil {
+	if key := l.probed(p.watched, err, time.Now()); key != "" && l.markDead != nil {
 		l.markDead(key)
 	}
 }
 
-func (l *liveness) unasked(w *watchedServer) {
+// notProbed notes that a probe gave no evidence about the server.
+func (l *liveness) notProbed(w *watchedServer) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	w.asking = false
+	w.probing = false
 }
 
-// answered notes the result of a question. It returns the key of the server's document if its lease has expired and it is dead.
-func (l *liveness) answered(w *watchedServer, err error, now time.Time) (dead string) {
+// probed notes the result of a probe. It returns the key of the server's document if its lease has expired and it is dead.
+func (l *liveness) probed(w *watchedServer, err error, now time.Time) (dead string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	w.asking = false
+	w.probing = false
 	refused := peer.IsRefused(err)
 	switch {
 	case err == nil:
-		w.alive(now)
+		w.noteAlive(now)
 	case !refused:
 		w.failed++
 	}
@@ -232,5 +233,5 @@ func (l *liveness) answered(w *watchedServer, err error, now time.Time) (dead st
 	return ""
 }
 
-// alive notes a sign of life.
-func (w *watchedServer) alive(now time.Time) { w.quietSince, w.failed, w.silent = now, 0, false }
+// noteAlive notes a sign of life.
+func (w *watchedServer) noteAlive(now time.Time) { w.quietSince, w.failed, w.silent = now, 0, false }

@@ -38,7 +38,7 @@ const twoServers = "---\nkey: colos/ams\nregion: eu\n---\nkey: servers/ams/ams-1
 func (c *clocked) server(colo string) *fleet.Server { return c.table.Servers(colo)[0] }
 
 // send begins an attempt at the server of a colo.
-func (c *clocked) send(colo string) *unanswered {
+func (c *clocked) send(colo string) *pendingAttempt {
 	return c.begin(c.server(colo), c.now, func(cause error) {
 		if !errors.Is(cause, errSilent) {
 			c.t.Errorf("an attempt in %s was given up for %v", colo, cause)
@@ -52,7 +52,7 @@ func (c *clocked) pass(d time.Duration) (asked []*watchedServer) {
 	for range d / c.timings.sweep {
 		c.now = c.now.Add(c.timings.sweep)
 		for _, q := range c.sweep(c.now) {
-			asked = append(asked, q.of)
+			asked = append(asked, q.watched)
 		}
 	}
 	return asked
@@ -103,12 +103,12 @@ func TestRequestsOfASilentServerGoOn(t *testing.T) {
 		t.Error("later requests do not avoid the server")
 	}
 	c.expect(3 * time.Second) // the question is still open
-	c.answered(asked[0], errLate, c.now)
+	c.probed(asked[0], errLate, c.now)
 	asked = c.expect(500*time.Millisecond, "ams")
 	c.send("ams") // which has nowhere better to go
 	c.expect(200 * time.Millisecond)
 	c.expectGone("ams")
-	c.answered(asked[0], nil, c.now)
+	c.probed(asked[0], nil, c.now)
 	if c.isSilent(c.server("ams")) {
 		t.Error("requests avoid a server that lives")
 	}
@@ -119,13 +119,13 @@ func TestRequestsOfASilentServerGoOn(t *testing.T) {
 // refuses the question, and one that cannot be asked for a fault of this process.
 func TestSignsOfLife(t *testing.T) {
 	for name, answer := range map[string]func(*clocked, *watchedServer){
-		"answers": func(c *clocked, w *watchedServer) { c.answered(w, nil, c.now) },
-		"refuses": func(c *clocked, w *watchedServer) { c.answered(w, refusedError(), c.now) },
+		"answers": func(c *clocked, w *watchedServer) { c.probed(w, nil, c.now) },
+		"refuses": func(c *clocked, w *watchedServer) { c.probed(w, refusedError(), c.now) },
 		"sends": func(c *clocked, w *watchedServer) {
 			w.hear()
-			c.answered(w, errLate, c.now)
+			c.probed(w, errLate, c.now)
 		},
-		"not asked": func(c *clocked, w *watchedServer) { c.unasked(w) },
+		"not asked": func(c *clocked, w *watchedServer) { c.notProbed(w) },
 	} {
 		c := newClocked(t)
 		u := c.send("ams")
@@ -174,7 +174,7 @@ func TestExpiredServersAreProbed(t *testing.T) {
 	f := func(err error, want string) {
 		t.Helper()
 		asked := c.expect(time.Second, "ams")
-		if got := c.answered(asked[0], err, c.now); got != want {
+		if got := c.probed(asked[0], err, c.now); got != want {
 			t.Errorf("after %v: dead is %q, want %q", err, got, want)
 		}
 	}

@@ -91,7 +91,7 @@ func (c *call) tryColos() *peer.Answer {
 			c.attempts.deadlineNear()
 			return nil
 		}
-		if c.entry.liveness.isSilent(next.server()) && c.attempts.hasElsewhere(next) {
+		if c.entry.liveness.isSilent(next.server()) && c.attempts.hasAnotherServer(next) {
 			c.attempts.notConnected(next, openai.Unavailable(reasons.NoServer, time.Second))
 			continue
 		}
@@ -242,7 +242,7 @@ func (c *call) handleResult(at attempt, answer *peer.Answer, err error) bool {
 	case hop.VerdictOOC:
 		c.attempts.refused(at, v, answer.Error)
 	case hop.VerdictMoved:
-		at.line = at.line.heard(v.Revision)
+		at.line = at.line.knownUpTo(v.Revision)
 		c.attempts.moved(at, c.serverNamed(at.Colo.Name, v), v.Waited, answer.Error)
 	default:
 		c.attempts.failed(c.blameDeadline(answer.Error), v, c.retry)

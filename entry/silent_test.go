@@ -16,7 +16,7 @@ import (
 
 // quickLiveness are times by which a test need not wait long.
 var quickLiveness = livenessTimings{
-	sweep: 5 * time.Millisecond, ask: 50 * time.Millisecond, giveUp: 100 * time.Millisecond, again: 50 * time.Millisecond, question: 100 * time.Millisecond,
+	sweep: 5 * time.Millisecond, probeAfter: 50 * time.Millisecond, giveUpAfter: 100 * time.Millisecond, probeInterval: 50 * time.Millisecond, probeTimeout: 100 * time.Millisecond,
 }
 
 // silentServer takes connections and requests, and sends nothing.
@@ -104,7 +104,7 @@ func TestRequestStaysIfItHasNowhereToGo(t *testing.T) {
 		_, _ = io.WriteString(w, `{}`)
 	}))
 	url, e := startEntryWith(t, Config{Table: tableFunc(table), liveness: quickLiveness}, t.TempDir())
-	time.AfterFunc(2*quickLiveness.giveUp, func() { close(answer) })
+	time.AfterFunc(2*quickLiveness.giveUpAfter, func() { close(answer) })
 	if status, answer := chat(t, url, request); status != 200 {
 		t.Errorf("answer %d %s", status, answer)
 	}

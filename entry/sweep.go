@@ -6,15 +6,15 @@ import (
 	"colonnade/fleet"
 )
 
-// question is a question for a sign of life. The server of a table that follows may be another one of the same process.
-type question struct {
-	of     *watchedServer
-	server *fleet.Server
+// probe is one probe of a server. It keeps the server document of its table, since a later table may have another one for the same process.
+type probe struct {
+	watched *watchedServer
+	server  *fleet.Server
 }
 
-// sweep looks at all servers. It gives up the attempts at those that have become silent, and returns which servers to ask for a sign of life.
-func (l *liveness) sweep(now time.Time) (ask []question) {
-	var silent []*unanswered
+// sweep checks all servers. It gives up the attempts at those that have become silent, and returns the probes to make.
+func (l *liveness) sweep(now time.Time) (probes []probe) {
+	var silent []*pendingAttempt
 	l.mu.Lock()
 	l.followTableLocked()
 	l.discountLocked(now)
@@ -22,12 +22,12 @@ func (l *liveness) sweep(now time.Time) (ask []question) {
 	anySilent := false
 	for _, w := range l.servers {
 		if w.heard.Swap(false) {
-			w.alive(now)
+			w.noteAlive(now)
 		}
 		silent = append(silent, w.takeSilent(now, &l.timings)...)
-		if w.shouldAsk(now, &l.timings) {
-			w.asking, w.askedAt = true, now
-			ask = append(ask, question{w, w.server})
+		if w.shouldProbe(now, &l.timings) {
+			w.probing, w.probedAt = true, now
+			probes = append(probes, probe{w, w.server})
 		}
 		anySilent = anySilent || w.silent
 	}
@@ -36,7 +36,7 @@ func (l *liveness) sweep(now time.Time) (ask []question) {
 	for _, u := range silent {
 		u.cancel(errSilent)
 	}
-	return ask
+	return probes
 }
 
 // followTableLocked forgets servers that have left the table, and learns which of the others have lost their lease.
@@ -67,8 +67,8 @@ func (l *liveness) followTableLocked() {
 	}
 }
 
-// discountLocked takes the time by which this sweep is late off every silence: this process was stopped, or is short of processor time, and so
-// may be the servers on its machine.
+// discountLocked subtracts the time by which this sweep is late from every silence: this process was stopped, or is short of processor time,
+// and so may be the servers on its machine.
 func (l *liveness) discountLocked(now time.Time) {
 	late := now.Sub(l.swept) - l.timings.sweep
 	if l.swept.IsZero() || late < l.timings.sweep {
@@ -77,10 +77,10 @@ func (l *liveness) discountLocked(now time.Time) {
 	for _, w := range l.servers {
 		switch {
 		case w.silent:
-		case late >= l.timings.ask:
-			w.quietSince, w.askedAt, w.failed = now, now, 0
+		case late >= l.timings.probeAfter:
+			w.quietSince, w.probedAt, w.failed = now, now, 0
 		default:
-			w.quietSince, w.askedAt = earliest(w.quietSince.Add(late), now), earliest(w.askedAt.Add(late), now)
+			w.quietSince, w.probedAt = earliest(w.quietSince.Add(late), now), earliest(w.probedAt.Add(late), now)
 		}
 	}
 }
@@ -92,21 +92,21 @@ func earliest(a, b time.Time) time.Time {
 	return a
 }
 
-// shouldAsk reports whether the server is to be asked for a sign of life now.
-func (w *watchedServer) shouldAsk(now time.Time, t *livenessTimings) bool {
-	switch sinceAsked := now.Sub(w.askedAt); {
-	case w.asking:
+// shouldProbe reports whether the server must be probed now.
+func (w *watchedServer) shouldProbe(now time.Time, t *livenessTimings) bool {
+	switch sinceProbe := now.Sub(w.probedAt); {
+	case w.probing:
 		return false
 	case w.silent, w.expired:
-		return sinceAsked >= t.again
+		return sinceProbe >= t.probeInterval
 	default:
-		return len(w.waiting) > 0 && now.Sub(w.quietSince) >= t.ask && sinceAsked >= t.ask
+		return len(w.waiting) > 0 && now.Sub(w.quietSince) >= t.probeAfter && sinceProbe >= t.probeAfter
 	}
 }
 
-// takeSilent returns the attempts to give up: all of a server that is silent for long enough although it was asked.
-func (w *watchedServer) takeSilent(now time.Time, t *livenessTimings) (given []*unanswered) {
-	if len(w.waiting) == 0 || now.Sub(w.quietSince) < t.giveUp || w.failed == 0 && (!w.asking || now.Sub(w.askedAt) < t.giveUp-t.ask) {
+// takeSilent returns the attempts to give up: all of a server that has been silent for giveUpAfter although it was probed.
+func (w *watchedServer) takeSilent(now time.Time, t *livenessTimings) (given []*pendingAttempt) {
+	if len(w.waiting) == 0 || now.Sub(w.quietSince) < t.giveUpAfter || w.failed == 0 && (!w.probing || now.Sub(w.probedAt) < t.giveUpAfter-t.probeAfter) {
 		return nil
 	}
 	w.silent = true

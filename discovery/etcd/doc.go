@@ -67,7 +67,8 @@
 // # Records
 //
 // The process of a colo server has a record, see package homes, under two keys without a lease: what it owns, and what it holds.
-// [Records] follows those of a colo by one watch, in rounds as a Watcher does. All events of one revision are one change, and so is a list.
+// [Records] follows the records of a colo by one watch, in rounds as a Watcher does. All events of one revision are one change, and so is a
+// list.
 // Only the process itself puts its record, and each put requires that its registration stands under its lease and that the
 // record stands as put last:
 //
@@ -76,12 +77,12 @@
 //     puts the key again after it was deleted.
 //   - A put that was not answered may yet take place. The next put reads the record first, and adopts it if it is that of
 //     the unanswered put. It then puts at another revision in any case, so that the unanswered one cannot take place any more.
-//   - Each renewal verifies the record by the same transaction as the key. If it is not one that was put, it was deleted by hand, or
-//     the store was restored: the process gives its lease up and registers again.
-//   - Each answer of the store has a revision. One that is lower than was seen before the call is that of a store that was
-//     restored, and so may be one in which the own record is lost: OnRestored is called, and the next list says so. A process that
-//     starts takes the revision that its predecessor saw.
-//   - The end of a process removes its record with its registration, unless it holds requests still: then the record stays, owning
+//   - Each renewal verifies the record in the same transaction as the key. If the record is not one that the process put, it was deleted
+//     by hand, or the store was restored: the process gives up its lease and registers again.
+//   - Each answer of the store has a revision. If it is lower than one that was seen before the call, the store was restored; if the own
+//     record is lost, the store may have been restored. OnRestored is called then, and the next list is marked as restored. A process
+//     that starts begins with the revision that its predecessor saw.
+//   - A process that ends removes its record with its registration, unless it still holds requests: then the record stays, and owns
 //     nothing.
 //
 // [Records.Replace] changes or deletes the record of another process, on the condition that the record is unchanged and that
@@ -124,13 +125,13 @@
 //
 // While etcd is away for all nodes, no other node can take over, so a process that is alone and keeps running goes on: that is
 // EXTENDED. A node with siblings goes on as long as all of them have promised that none takes over: that is VOUCHED, which
-// only a CONFIRMED node reaches. A node that alone cannot reach etcd and knows of no sibling sees no difference and keeps acting,
-// while another node can register once the lease has expired. So two nodes can act at the same time in two cases: one was suspended,
+// only a CONFIRMED node reaches. If only one node cannot reach etcd, and it knows of no sibling, it takes etcd to be away and keeps
+// acting, while another node can register once the lease has expired. So two nodes can act at the same time in two cases: one was suspended,
 // or one that knows of no sibling is cut off from etcd. A process that was stopped does not know for how long. Its connections of
-// before may be dead although etcd is not away, so after a lapse only the failure of a call counts that began 20 s later, when no such
-// connection is left. A key in the place may be that of an earlier run, which is dead, or of another node with the same name: it
-// ends the deadline, and Run ends too as soon as it is clear that its node lives. With Records, a doubt ends the deadline at once, since other processes may have taken over what a
-// record that is gone has protected.
+// before may be dead although etcd is not away. So after a lapse, a call that fails shows that etcd is away only if it began 20 s later, when
+// no such connection is left. A key in the place may be that of an earlier run, which is dead, or of another node with the same name: it
+// ends the deadline, and Run ends too as soon as it is clear that the other process runs. With Records, a doubt ends the deadline at once: if
+// the record is gone, other processes may own its engines.
 //
 // # Bounds
 //

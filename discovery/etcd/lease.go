@@ -260,7 +260,7 @@ func (l *Lease) ensureKeyLocked(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, l.callTimeout())
 	defer cancel()
 	for {
-		there, stands, err := l.lookLocked(ctx)
+		there, stands, err := l.checkLocked(ctx)
 		switch {
 		case err != nil || stands:
 			return err
@@ -284,20 +284,20 @@ func (l *Lease) ensureKeyLocked(ctx context.Context) error {
 	}
 }
 
-// lookLocked reports whether the registration and the record stand, or else what is in the key; nil = nothing.
-func (l *Lease) lookLocked(ctx context.Context) (there *mvccpb.KeyValue, stands bool, err error) {
+// checkLocked reports whether the registration and the record stand, or else what is in the key; nil = nothing.
+func (l *Lease) checkLocked(ctx context.Context) (there *mvccpb.KeyValue, stands bool, err error) {
 	key := l.fullKey()
 	conditions := []clientv3.Cmp{
 		clientv3.Compare(clientv3.LeaseValue(key), "=", l.id), clientv3.Compare(clientv3.Value(key), "=", string(l.value)),
 	}
 	if l.r.Records != nil {
-		return l.r.Records.look(ctx, conditions, l)
+		return l.r.Records.checkRegistration(ctx, conditions, l)
 	}
 	answer, err := l.r.Client.Txn(ctx).If(conditions...).Else(clientv3.OpGet(key)).Commit()
 	if err != nil || answer.Succeeded {
 		return nil, true, err
 	}
-	there, _ = found(answer)
+	there, _ = parseRead(answer)
 	return there, false, nil
 }
 
@@ -310,7 +310,7 @@ func (l *Lease) createLocked(ctx context.Context, id clientv3.LeaseID) (bool, er
 	if l.r.Records != nil {
 		l.fence.suspect()
 		var err error
-		if registering, err = l.r.Records.register(); err != nil {
+		if registering, err = l.r.Records.newRegistration(); err != nil {
 			return false, err
 		}
 		puts = append(puts, registering.puts...)

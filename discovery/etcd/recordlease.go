@@ -10,17 +10,17 @@ import (
 	"colonnade/homes"
 )
 
-// The methods in this file keep the own record in step with the registration of the process. A Lease calls them.
+// The methods in this file put and verify the own record together with the registration of the process. A Lease calls them.
 
-// recordPut is a record that is put with the registration of its process.
+// recordPut is the record that the transaction that registers its process puts.
 type recordPut struct {
 	record storedRecord
-	newest int64 // revision of the store that was seen before
+	newest int64 // newest revision of the store that was seen before
 	puts   []clientv3.Op
 }
 
-// register returns the record of a process that registers: it owns nothing, and holds what is in flight.
-func (r *Records) register() (recordPut, error) {
+// newRegistration returns the record to put with the registration: it owns nothing, and holds the requests in flight.
+func (r *Records) newRegistration() (recordPut, error) {
 	number, newest := r.nextPut()
 	record := homes.Record{Process: r.config.Self, Put: number, Address: r.config.Address(), Held: r.config.Held()}
 	s := storedRecord{put: number}
@@ -47,8 +47,8 @@ func (r *Records) setRegistering(s storedRecord) {
 	r.registering = s
 }
 
-// setRegistered notes that the process is registered under a lease, with its record, from a revision on. Puts of before that
-// were not answered can no longer take place.
+// setRegistered notes that the process is registered under a lease, with its record, since a revision. Earlier puts that were not
+// answered can no longer take place.
 func (r *Records) setRegistered(lease clientv3.LeaseID, p recordPut, revision int64) {
 	r.sawRevision(p.newest, revision)
 	p.record.ownsRevision, p.record.heldRevision = revision, revision
@@ -67,15 +67,15 @@ func (r *Records) setUnregistered() {
 	r.lease, r.registered = 0, 0
 }
 
-// look reports whether the conditions hold and the own record stands as put last, or else what is in the key of the
-// registration; nil = nothing. The error is ErrRecordLost if the registration is in place, but not the record.
-func (r *Records) look(ctx context.Context, conditions []clientv3.Cmp, l *Lease) (there *mvccpb.KeyValue, stands bool, err error) {
-	own, ok := r.own()
+// checkRegistration reports whether the conditions hold and the own record stands as put last. If not, there is the value of the
+// registration's key, nil = no such key. The error is ErrRecordLost if the registration stands, but not the record.
+func (r *Records) checkRegistration(ctx context.Context, conditions []clientv3.Cmp, l *Lease) (there *mvccpb.KeyValue, stands bool, err error) {
+	own, ok := r.ownState()
 	if !ok {
 		return nil, false, ErrRecordLost
 	}
 	conditions = append(conditions, r.unchanged(r.config.Self, &own.standing)...)
-	answer, err := r.config.Client.Txn(ctx).If(conditions...).Else(r.gets(r.config.Self)...).Commit()
+	answer, err := r.config.Client.Txn(ctx).If(conditions...).Else(r.readOps(r.config.Self)...).Commit()
 	if err != nil {
 		return nil, false, err
 	}
@@ -83,7 +83,7 @@ func (r *Records) look(ctx context.Context, conditions []clientv3.Cmp, l *Lease)
 	if answer.Succeeded {
 		return nil, true, nil
 	}
-	there, record := found(answer)
+	there, record := parseRead(answer)
 	if there == nil || there.Lease != int64(own.lease) && there.Lease != 0 {
 		return there, false, nil // the registration itself is not in place
 	}
@@ -92,15 +92,15 @@ func (r *Records) look(ctx context.Context, conditions []clientv3.Cmp, l *Lease)
 	return there, isOwn && inPlace, err
 }
 
-// own returns what the own record is known to be; false if it counts as lost.
-func (r *Records) own() (ownState, bool) {
+// ownState returns what the own record is known to be; false if it counts as lost.
+func (r *Records) ownState() (ownState, bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.ownStateLocked(), !r.forgotten
 }
 
-// verify reports whether the own record, as it was found by a call that began with s, is one that was put; not if it was put
-// during the call, and is to be looked at again. Otherwise the error is ErrRecordLost.
+// verify reports whether there, the own record as a call that began with s has read it, is one that this process put. It returns false
+// without an error if the record was put during the call, so that it must be read again. Otherwise the error is ErrRecordLost.
 func (r *Records) verify(s *ownState, there *storedRecord) (isOwn bool, err error) {
 	switch r.compare(s, there) {
 	case recordIsOwn:
@@ -115,18 +115,18 @@ func (r *Records) verify(s *ownState, there *storedRecord) (isOwn bool, err erro
 	return false, ErrRecordLost
 }
 
-// Relations of the record that is found in the store to those that this process has put.
+// Results of comparing the record in the store with those that this process has put.
 const (
-	recordIsOwn         = "own"         // as it was put
+	recordIsOwn         = "own"         // one that this process put
 	recordChanged       = "changed"     // it was put meanwhile
-	recordIsRegistering = "registering" // that of a registration without an answer; nothing was lost
+	recordIsRegistering = "registering" // that of a registration that was not answered; nothing was lost
 	recordIsOther       = "other"
 )
 
 func (r *Records) compare(s *ownState, there *storedRecord) string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	_, isOwn := r.ownLocked(there)
+	_, isOwn := r.matchOwnLocked(there)
 	switch {
 	case isOwn:
 		return recordIsOwn
@@ -138,14 +138,14 @@ func (r *Records) compare(s *ownState, there *storedRecord) string {
 	return recordIsOther
 }
 
-// leave removes the registration of a process that grants nothing any more. Its record goes too, unless it still holds
-// requests on engines: then it stays, owning nothing.
+// leave removes the registration of a process that grants nothing any more, and its record. If the process still holds requests on
+// engines, the record stays, and owns nothing.
 func (r *Records) leave(ctx context.Context, lease clientv3.LeaseID) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), leaveTimeout/2)
 	defer cancel()
 	key := r.key(r.config.Self)
 	ops := []clientv3.Op{clientv3.OpDelete(key), clientv3.OpDelete(key + heldSuffix)}
-	p, err := r.register()
+	p, err := r.newRegistration()
 	if err == nil && len(homes.ParseRecord(r.config.Self, p.record.owns, p.record.held).Held) > 0 {
 		ops = p.puts
 	}

@@ -12,7 +12,7 @@ import (
 	"colonnade/homes"
 )
 
-// ownState is what a put or a renewal starts from.
+// ownState is the state of the own record when a put or a renewal begins.
 type ownState struct {
 	lease      clientv3.LeaseID
 	newest     int64
@@ -22,10 +22,10 @@ type ownState struct {
 }
 
 // Put puts the own record: what the process owns, each with its limit, and what it holds on other engines, in a transaction
-// that requires that the process is registered and that the record stands as put last. registered is the revision that
-// OnRegistered was called with when owns and held were computed. It returns the revision at which the record stands; one lower
-// than that of a later registration is out of date. After an error other than ErrNotRegistered and ErrRecordLost it is not known
-// whether the put takes place; the next Put resolves that, so that none takes place after a later one that stands.
+// that requires that the process is registered and that the record stands as put last. registered is the revision of the registration
+// for which owns and held were computed (see RecordsConfig.OnRegistered). Put returns the revision at which the record stands; a
+// revision lower than that of a later registration is out of date. After an error other than ErrNotRegistered and ErrRecordLost, the
+// put may stand or may yet take place. The next Put finds out, and prevents that it takes place later.
 func (r *Records) Put(ctx context.Context, registered int64, owns, held map[string]int) (revision int64, err error) {
 	r.putting.Lock()
 	defer r.putting.Unlock()
@@ -82,8 +82,8 @@ func (r *Records) ownStateLocked() ownState {
 	return ownState{lease: r.lease, newest: r.newest, number: r.number, standing: r.standing, unresolved: len(r.unresolved) > 0}
 }
 
-// next returns how the record is to stand, and whether that is different. If an earlier put may yet take place, it is: only
-// another revision makes sure that it does not.
+// next returns the record to put, and whether it differs from the one that stands. If an earlier put may yet take place, the returned
+// one always differs: only another revision prevents the earlier put.
 func (s *ownState) next(record homes.Record) (storedRecord, bool) {
 	next := s.standing
 	record.Put = next.put
@@ -99,8 +99,8 @@ func (s *ownState) next(record homes.Record) (storedRecord, bool) {
 	return next, next.ownsRevision == 0 || next.heldRevision == 0
 }
 
-// tryPut puts the keys of next that have no revision yet, and returns the revision; 0 = the record stood otherwise than was
-// known, which is known now.
+// tryPut puts the keys of next that have no revision yet, and returns the revision. 0 = an earlier put had taken place, and is adopted
+// now: the caller must try again.
 func (r *Records) tryPut(ctx context.Context, registered int64, s ownState, next storedRecord) (int64, error) {
 	if !r.addUnresolved(registered, next) {
 		return 0, ErrNotRegistered
@@ -116,7 +116,7 @@ func (r *Records) tryPut(ctx context.Context, registered int64, s ownState, next
 	conditions := append(r.unchanged(r.config.Self, &s.standing), r.isRegistered(s.lease))
 	ctx, cancel := context.WithTimeout(ctx, r.callTimeout())
 	defer cancel()
-	answer, err := r.config.Client.Txn(ctx).If(conditions...).Then(puts...).Else(r.gets(r.config.Self)...).Commit()
+	answer, err := r.config.Client.Txn(ctx).If(conditions...).Then(puts...).Else(r.readOps(r.config.Self)...).Commit()
 	if err != nil {
 		return 0, fmt.Errorf("cannot put the record of this server: %w", err)
 	}
@@ -161,11 +161,11 @@ func (r *Records) settle(registered int64, next storedRecord, revision int64) er
 	return nil
 }
 
-// resolve looks which of the puts that were not answered has taken place.
+// resolve reads the record, and finds out which of the puts that were not answered has taken place.
 func (r *Records) resolve(ctx context.Context, registered int64, s ownState) error {
 	ctx, cancel := context.WithTimeout(ctx, r.callTimeout())
 	defer cancel()
-	answer, err := r.config.Client.Txn(ctx).Then(r.gets(r.config.Self)...).Commit()
+	answer, err := r.config.Client.Txn(ctx).Then(r.readOps(r.config.Self)...).Commit()
 	if err != nil {
 		return fmt.Errorf("cannot read the record of this server: %w", err)
 	}
@@ -173,9 +173,9 @@ func (r *Records) resolve(ctx context.Context, registered int64, s ownState) err
 	return r.adopt(registered, answer)
 }
 
-// adopt takes the own record as it stands, if it is as put last or as one of the unresolved puts would have it.
+// adopt makes the record in answer the known one if this process put it, last or by an unresolved put; else the record is lost.
 func (r *Records) adopt(registered int64, answer *clientv3.TxnResponse) error {
-	server, there := found(answer)
+	server, there := parseRead(answer)
 	err := r.adoptRecord(registered, server, &there)
 	if errors.Is(err, ErrRecordLost) {
 		r.lose()
@@ -189,18 +189,18 @@ func (r *Records) adoptRecord(registered int64, server *mvccpb.KeyValue, there *
 	if r.registered != registered || server == nil || server.Lease != int64(r.lease) {
 		return ErrNotRegistered
 	}
-	own, ok := r.ownLocked(there)
+	own, ok := r.matchOwnLocked(there)
 	if !ok {
 		return ErrRecordLost
 	}
-	if own.revision() != r.standing.revision() { // another revision: none of the others can take place any more
+	if own.revision() != r.standing.revision() { // the revision has changed, so no other unresolved put can take place
 		r.standing, r.unresolved = own, nil
 	}
 	return nil
 }
 
-// ownLocked returns the own record as it stands, if it is as put last, or as one of the puts that were not answered has it.
-func (r *Records) ownLocked(there *storedRecord) (storedRecord, bool) {
+// matchOwnLocked returns the put that the record in the store comes from: the last one, or an unresolved one; false if it is neither.
+func (r *Records) matchOwnLocked(there *storedRecord) (storedRecord, bool) {
 	if there.ownsRevision == r.standing.ownsRevision && there.heldRevision == r.standing.heldRevision {
 		return r.standing, true
 	}
@@ -213,7 +213,7 @@ func (r *Records) ownLocked(there *storedRecord) (storedRecord, bool) {
 	return storedRecord{}, false
 }
 
-// lose notes that the own record is not as it was put. That may be because the store was restored.
+// lose notes that the own record is not as it was put, possibly because the store was restored.
 func (r *Records) lose() {
 	r.Forget()
 	r.noteRestored()

@@ -13,18 +13,19 @@ import (
 )
 
 // Replace puts next in place of a record, or deletes it if next is nil, in one transaction that requires that the record is
-// unchanged and its process is still not registered: its node is not, or by another process. It reports whether it did.
+// unchanged and that its process is still not registered: no process of the node is, or another one is. It reports whether the
+// record was changed.
 func (r *Records) Replace(ctx context.Context, old homes.Record, next *homes.Record) (done bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, r.callTimeout())
 	defer cancel()
 	before := r.newestRevision()
-	answer, err := r.config.Client.Txn(ctx).Then(r.gets(old.Process)...).Commit()
+	answer, err := r.config.Client.Txn(ctx).Then(r.readOps(old.Process)...).Commit()
 	if err != nil {
 		return false, fmt.Errorf("cannot read the record of %s: %w", old.Process, err)
 	}
 	r.sawRevision(before, answer.Header.Revision)
-	server, there := found(answer)
-	if registered, err := r.isOf(server, old.Process); registered || err != nil {
+	server, there := parseRead(answer)
+	if registered, err := r.isRegistrationOf(server, old.Process); registered || err != nil {
 		return false, err
 	}
 	if there.isAbsent() || there.revision() != old.Revision {
@@ -42,8 +43,8 @@ func (r *Records) Replace(ctx context.Context, old homes.Record, next *homes.Rec
 	return answer.Succeeded, nil
 }
 
-// isOf reports whether a registration is that of a process. A document that cannot be read may be.
-func (r *Records) isOf(server *mvccpb.KeyValue, p homes.Process) (bool, error) {
+// isRegistrationOf reports whether a registration is that of a process. The error means that it cannot be read, so it may be.
+func (r *Records) isRegistrationOf(server *mvccpb.KeyValue, p homes.Process) (bool, error) {
 	if server == nil {
 		return false, nil
 	}

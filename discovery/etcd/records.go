@@ -15,7 +15,7 @@ import (
 	"colonnade/homes"
 )
 
-// RecordsConfig says whose record is kept, and of which colo the records are followed.
+// RecordsConfig names the process whose record is kept, and the colo whose records are followed.
 type RecordsConfig struct {
 	Client *clientv3.Client
 	Prefix string // of all keys; with a slash at the end
@@ -33,8 +33,8 @@ type RecordsConfig struct {
 	// OnRegistered is called when the process is registered, for the first time or again, before the fence is confirmed: its
 	// record owns nothing as of that revision. It must not call the Lease or the Records.
 	OnRegistered func(revision int64)
-	// OnRestored is called when the store was restored to an older revision, or may have been: before the call returns, or calls
-	// OnRegistered or Observe, that noticed it. It must not call the Lease or the Records. nil = nothing is called.
+	// OnRestored is called when the store was restored to an older revision, or may have been. The call that has noticed this calls
+	// OnRestored before it calls OnRegistered or Observe, or returns. It must not call the Lease or the Records. nil = nothing is called.
 	OnRestored func()
 	// Seen is a revision of the store that an earlier process of the node saw; 0 = none is known.
 	Seen   int64
@@ -54,7 +54,7 @@ const (
 var (
 	// ErrNotRegistered says that the process is not registered, or has registered anew meanwhile, so its record was not put.
 	ErrNotRegistered = errors.New("the process is not registered")
-	// ErrRecordLost says that the own record is not as it was put last: it was deleted by hand, or the store was restored.
+	// ErrRecordLost says that the own record is not one that this process put: it was deleted by hand, or the store was restored.
 	ErrRecordLost = errors.New("the own record is not as it was put last")
 )
 
@@ -67,16 +67,16 @@ type Records struct {
 	putting sync.Mutex    // held by Put, so that there is one at a time
 
 	mu         sync.Mutex // guards the fields below
-	newest     int64      // revision of the store that was seen
+	newest     int64      // newest revision of the store that was seen
 	restored   bool       // the next list is of a store that was restored, or may have been
 	lease      clientv3.LeaseID
 	registered int64          // revision of the last registration; 0 = not registered
 	forgotten  bool           // the own record counts as lost
 	number     uint64         // of the last put of owns
 	standing   storedRecord   // the own record as it is known to stand in the store
-	unresolved []storedRecord // puts that were not answered since; one of them may stand instead, or may yet take place
+	unresolved []storedRecord // later puts that were not answered; one of them may stand, or may yet take place
 
-	registering storedRecord // of a registration that was not answered
+	registering storedRecord // the record of a registration that was not answered
 }
 
 // storedRecord is a record as it stands under its two keys; nil = there is no such key.
@@ -105,7 +105,7 @@ func (r *Records) Forget() {
 	signal(r.lost)
 }
 
-// signal makes the receiver of a channel with capacity 1 look.
+// signal wakes the receiver of a channel with capacity 1.
 func signal(c chan struct{}) {
 	select {
 	case c <- struct{}{}:
@@ -116,15 +116,15 @@ func signal(c chan struct{}) {
 // callTimeout bounds each call.
 func (r *Records) callTimeout() time.Duration { return r.config.WatchTimeout / 3 }
 
-// under is the key of all records of the colo, without the prefix.
-func (r *Records) under() string { return recordsKind + r.config.Colo + "/" }
+// relativePrefix returns the prefix of the keys of all records of the colo, without RecordsConfig.Prefix.
+func (r *Records) relativePrefix() string { return recordsKind + r.config.Colo + "/" }
 
 // key returns the key of what a process owns; that of what it holds has the heldSuffix.
 func (r *Records) key(p homes.Process) string {
 	if p.Boot == "" { // put by hand
-		return r.config.Prefix + r.under() + p.Node
+		return r.config.Prefix + r.relativePrefix() + p.Node
 	}
-	return r.config.Prefix + r.under() + p.String()
+	return r.config.Prefix + r.relativePrefix() + p.String()
 }
 
 // serverKey returns the key of a node's registration.
@@ -132,7 +132,8 @@ func (r *Records) serverKey(node string) string {
 	return r.config.Prefix + fleet.KindServer.Key(r.config.Colo, node)
 }
 
-// parseKey returns whose record has a key, given without the part that all records of the colo have, and which of the two it is.
+// parseKey returns the process of a record's key, and whether it is the key of what it holds. name is the key without the prefix of all
+// records of the colo.
 func parseKey(name string) (p homes.Process, held bool) {
 	name, held = strings.CutSuffix(name, heldSuffix)
 	if slash := strings.LastIndexByte(name, '/'); slash >= 0 && slash < len(name)-1 {
@@ -164,14 +165,14 @@ func (s *storedRecord) parse(p homes.Process) homes.Record {
 	return record
 }
 
-// gets returns operations that read a process's registration and its record; see found.
-func (r *Records) gets(p homes.Process) []clientv3.Op {
+// readOps returns the operations that read a process's registration and its record; parseRead parses their answer.
+func (r *Records) readOps(p homes.Process) []clientv3.Op {
 	key := r.key(p)
 	return []clientv3.Op{clientv3.OpGet(r.serverKey(p.Node)), clientv3.OpGet(key), clientv3.OpGet(key + heldSuffix)}
 }
 
-// found returns the registration, nil if there is none, and the record of the answer to gets.
-func found(answer *clientv3.TxnResponse) (server *mvccpb.KeyValue, record storedRecord) {
+// parseRead returns the registration, nil if there is none, and the record in the answer to readOps.
+func parseRead(answer *clientv3.TxnResponse) (server *mvccpb.KeyValue, record storedRecord) {
 	for i, response := range answer.Responses {
 		for _, kv := range response.GetResponseRange().Kvs {
 			if i == 0 {
@@ -193,8 +194,8 @@ func (r *Records) unchanged(p homes.Process, s *storedRecord) []clientv3.Cmp {
 	}
 }
 
-// sawRevision takes the store's revision from an answer; before is the newest one when the call began. A lower one is that of
-// a store that was restored.
+// sawRevision notes the store's revision in an answer. before is the newest revision that was known when the call began: if the
+// answer's is lower, the store was restored.
 func (r *Records) sawRevision(before, revision int64) {
 	if r.advance(before, revision) {
 		r.noteRestored()

@@ -15,7 +15,7 @@ import (
 	"colonnade/homes"
 )
 
-// recordView is what Run knows of the records: as they are at one revision of the store.
+// recordView has the records at one revision of the store, as Run knows them.
 type recordView struct {
 	records  *Records
 	stored   map[homes.Process]storedRecord
@@ -50,7 +50,7 @@ func (r *Records) Run(ctx context.Context) error {
 	}
 }
 
-// sleep waits, but not until it is over if another list is wanted.
+// sleep waits for d, or until another list is requested.
 func (r *Records) sleep(ctx context.Context, d time.Duration) {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
@@ -79,23 +79,23 @@ func (v *recordView) logFailure(ctx context.Context, err error) {
 	v.records.config.Logger.Log(ctx, level, "cannot follow the records of the colo; listing them again", "error", err)
 }
 
-// list takes all records as they are at one revision, which is one change.
+// list reads all records at one revision, and observes them as one change.
 func (v *recordView) list(ctx context.Context) error {
 	r := v.records
 	select {
-	case <-r.relist: // this list serves that
+	case <-r.relist: // this list is the requested one
 	default:
 	}
 	before := r.newestRevision()
 	l := lister{client: r.config.Client, prefix: r.config.Prefix, timeout: r.callTimeout()}
-	if err := l.under(ctx, r.under()); err != nil {
+	if err := l.under(ctx, r.relativePrefix()); err != nil {
 		return err
 	}
 	r.sawRevision(before, l.revision)
 	v.stored = map[homes.Process]storedRecord{}
 	var order []homes.Process
 	for _, d := range l.found {
-		p, isHeld := parseKey(strings.TrimPrefix(d.Key, r.under()))
+		p, isHeld := parseKey(strings.TrimPrefix(d.Key, r.relativePrefix()))
 		s, known := v.stored[p]
 		if !known {
 			order = append(order, p)
@@ -129,7 +129,7 @@ func (r *Records) takeRestored() bool {
 	return restored
 }
 
-// observe passes on a change of some processes' records.
+// observe calls Observe with a change of the records of some processes.
 func (v *recordView) observe(change homes.Change, changed []homes.Process) {
 	for _, p := range changed {
 		if s := v.stored[p]; !s.isAbsent() {
@@ -148,8 +148,8 @@ func (v *recordView) follow(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(clientv3.WithRequireLeader(ctx))
 	stream := clientv3.NewWatcher(v.records.config.Client)
 	responses, failed := make(chan clientv3.WatchResponse), make(chan error, 1)
-	// Not from the next revision on: etcd does not report progress of a watch that begins in the future.
-	watch := watchOf{stream, v.records.config.Prefix, v.records.under(), v.listed}
+	// The watch begins at the listed revision, not at the next one: etcd reports no progress of a watch that begins in the future.
+	watch := watchOf{stream, v.records.config.Prefix, v.records.relativePrefix(), v.listed}
 	var receiver sync.WaitGroup
 	receiver.Go(func() {
 		failed <- receive(ctx, watch, func(r clientv3.WatchResponse) {
@@ -179,16 +179,16 @@ func (v *recordView) loop(ctx context.Context, stream clientv3.Watcher, response
 		select {
 		case r := <-responses:
 			silent.Reset(timeout)
-			v.take(r)
+			v.applyResponse(r)
 		case err := <-failed:
 			return err
 		case <-ask.C:
 			v.requestProgress(ctx, stream)
 		case <-silent.C:
 			select {
-			case r := <-responses: // however late it is, a response that is here counts
+			case r := <-responses: // a response that has arrived counts, however late it is
 				silent.Reset(timeout)
-				v.take(r)
+				v.applyResponse(r)
 			default:
 				return errWatchTimeout
 			}
@@ -202,15 +202,15 @@ func (v *recordView) loop(ctx context.Context, stream clientv3.Watcher, response
 	}
 }
 
-// requestProgress makes a live watch send something.
+// requestProgress requests progress, so that a live watch sends something.
 func (v *recordView) requestProgress(ctx context.Context, stream clientv3.Watcher) {
 	ctx, cancel := context.WithTimeout(ctx, v.records.callTimeout())
 	defer cancel()
 	_ = stream.RequestProgress(ctx)
 }
 
-// take observes the events of a response, those of each revision as one change. The list has those up to its revision.
-func (v *recordView) take(response clientv3.WatchResponse) {
+// applyResponse observes the events of a response, those of each revision as one change. It skips events that the list includes.
+func (v *recordView) applyResponse(response clientv3.WatchResponse) {
 	v.records.followed(response.Header.Revision)
 	for events := response.Events; len(events) > 0; {
 		revision := events[0].Kv.ModRevision
@@ -219,16 +219,16 @@ func (v *recordView) take(response clientv3.WatchResponse) {
 			n = len(events)
 		}
 		if revision > v.listed {
-			v.apply(revision, events[:n])
+			v.applyEvents(revision, events[:n])
 		}
 		events = events[n:]
 	}
 }
 
-func (v *recordView) apply(revision int64, events []*clientv3.Event) {
+func (v *recordView) applyEvents(revision int64, events []*clientv3.Event) {
 	var changed []homes.Process
 	for _, e := range events {
-		p, isHeld := parseKey(strings.TrimPrefix(string(e.Kv.Key), v.records.config.Prefix+v.records.under()))
+		p, isHeld := parseKey(strings.TrimPrefix(string(e.Kv.Key), v.records.config.Prefix+v.records.relativePrefix()))
 		s := v.stored[p]
 		if e.Type == clientv3.EventTypeDelete {
 			s.set(isHeld, nil, 0)
