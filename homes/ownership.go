@@ -75,9 +75,6 @@ func (o *Ownership) EndAssumption() bool {
 // HasRights reports whether the process may own engines: it is registered, or has assumed that it may.
 func (o *Ownership) HasRights() bool { return o.registered || o.assumed }
 
-// IsListed reports whether the records of all processes are known.
-func (o *Ownership) IsListed() bool { return o.listed }
-
 // Lose ends all rights: the process is about to register, or its record is not as it was put. No engine is owned before the next
 // registration.
 func (o *Ownership) Lose() {

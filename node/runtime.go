@@ -8,7 +8,6 @@ import (
 	"net"
 	"path/filepath"
 	"runtime/debug"
-	"slices"
 	"time"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
@@ -104,7 +103,7 @@ func openRuntime(c Config, kinds []string) (*runtime, error) {
 	}
 	r.watcher = etcd.NewWatcher(etcd.Config{
 		Client: r.client, Prefix: Prefix, Kinds: kinds, Cache: c.file("table"), Logger: c.Logger,
-		ProbesServers: slices.Contains(kinds, "servers/"), // an entry asks servers whether they live
+		ProbesServers: true, // entries and colo servers ask servers whose leases have expired whether they live
 	})
 	metrics.RegisterConfig(r.metrics, func() metrics.ConfigState {
 		s := r.watcher.State()

@@ -78,7 +78,6 @@ func (k *Keeper) runOrphans(ctx context.Context) {
 			})
 		}
 		failing = !k.settleOrphans(ctx, failing)
-		k.config.MarkDead(k.deadServers()...)
 		wait := k.untilNextOrphan()
 		if failing {
 			wait = max(wait, replaceRetry)
@@ -130,30 +129,6 @@ func (k *Keeper) askOrphans(ctx context.Context, due []homes.Record) {
 // then.
 func (k *Keeper) isSuccessor(a homes.Answer, earlier homes.Process) bool {
 	return earlier.Node == k.config.Self.Node && earlier.Boot != k.config.Self.Boot && a.Boot == k.config.Self.Boot
-}
-
-// deadServers returns the keys of the servers whose leases have expired and that have no record any more.
-func (k *Keeper) deadServers() []string {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	if !k.ownership.IsListed() {
-		return nil
-	}
-	t := k.placed.Load().table
-	alive := map[homes.Process]bool{}
-	for _, s := range t.Registered(k.config.Colo) {
-		alive[homes.Process{Node: s.Node, Boot: s.Boot}] = true
-	}
-	for _, r := range k.ownership.Records() {
-		alive[r.Process] = true
-	}
-	var keys []string
-	for _, s := range t.Servers(k.config.Colo) {
-		if s.Node != k.config.Self.Node && !alive[homes.Process{Node: s.Node, Boot: s.Boot}] {
-			keys = append(keys, fleet.KindServer.Key(s.Colo, s.Node))
-		}
-	}
-	return keys
 }
 
 func (k *Keeper) settlements() []homes.Settlement {

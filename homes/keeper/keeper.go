@@ -98,6 +98,7 @@ func (k *Keeper) Run(ctx context.Context) error {
 	group.Go(func() error { k.runPuts(ctx); return nil })
 	group.Go(func() error { k.runOrphans(ctx); return nil })
 	group.Go(func() error { k.runSiblings(ctx); return nil })
+	group.Go(func() error { k.runExpired(ctx); return nil })
 	return group.Wait()
 }
 

@@ -111,31 +111,36 @@ func TestFailedReplacementsAreRetriedSlowly(t *testing.T) {
 	})
 }
 
-// A server whose lease has expired leaves the table when its record is settled; not before the records are known.
-func TestSettledServersAreMarkedDead(t *testing.T) {
-	run(t, nil, func(t *testing.T, m *model) {
-		marked := func(want bool) {
-			t.Helper()
-			m.do(func() {
-				if got := slices.Contains(m.dead, fleet.KindServer.Key("ams", sibling.Node)); got != want {
-					t.Errorf("marked dead: %t", got)
+// A server whose lease has expired stays in the table, and is company, for as long as it answers: also without a record.
+func TestExpiredServersStayWhileTheyAnswer(t *testing.T) {
+	for name, end := range map[string]func(m *model){
+		"refuses":     func(m *model) { m.refuse(sibling) },
+		"is replaced": func(m *model) { m.answer(sibling, homes.Answer{Ended: []string{sibling.Boot}}) },
+		"is silent":   func(m *model) { m.do(func() { delete(m.answers, sibling) }) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			run(t, nil, func(t *testing.T, m *model) {
+				marked := func() (dead bool) {
+					m.do(func() { dead = slices.Contains(m.dead, fleet.KindServer.Key("ams", sibling.Node)) })
+					return dead
+				}
+				m.answer(sibling, homes.Answer{Reaches: false})
+				m.keeper.Apply(table([]string{"p"}, server(self), server(sibling)).WithStoreState(fleet.StoreState{
+					ExpiredLeases: []string{fleet.KindServer.Key("ams", sibling.Node)},
+				}))
+				m.list()
+				time.Sleep(2 * homes.SilentHold)
+				if marked() || m.keeper.Alone() {
+					t.Fatalf("dead: %t, alone: %t, though the server answers", marked(), m.keeper.Alone())
+				}
+				end(m)
+				time.Sleep(homes.SilentHold + 5*time.Second)
+				if !marked() {
+					t.Error("the server stays though it is dead")
 				}
 			})
-		}
-		m.answer(sibling, homes.Answer{MayGrant: true})
-		both := table([]string{"p"}, server(self), server(sibling)).WithStoreState(fleet.StoreState{
-			ExpiredLeases: []string{fleet.KindServer.Key("ams", sibling.Node)},
 		})
-		m.keeper.Apply(both)
-		time.Sleep(2 * time.Second)
-		marked(false)
-		m.list(homes.Record{Process: sibling})
-		time.Sleep(2 * time.Second)
-		marked(false)
-		m.refuse(sibling)
-		time.Sleep(2 * time.Second)
-		marked(true)
-	})
+	}
 }
 
 // An engine on which two servers may grant is reported if both say so twice: it may just change hands.
