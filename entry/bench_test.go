@@ -43,21 +43,11 @@ func benchColo(b *testing.B, n int) string {
 	return documents
 }
 
-// serversOf returns a table with n servers in one colo.
-func serversOf(t testing.TB, documents string, n int) *fleet.Table {
-	t.Helper()
-	table := tableOf(t, documents)
-	if len(table.Servers("ams")) != n {
-		t.Skip("in this version a colo has one server")
-	}
-	return table
-}
-
 // BenchmarkServersOfAColo is what several servers of a colo add to a request: their order, and the watch for a sign of life.
 func BenchmarkServersOfAColo(b *testing.B) {
 	for _, n := range []int{1, 3, 20} {
 		b.Run(fmt.Sprint(n), func(b *testing.B) {
-			table := serversOf(b, benchColo(b, n), n)
+			table := tableOf(b, benchColo(b, n))
 			l := newLiveness(tableFunc(table), nil, nil)
 			var orders ranking
 			answer := &peer.Answer{}
@@ -80,7 +70,7 @@ func BenchmarkPlainRequest(b *testing.B) {
 	const clients, block = 16, 64
 	var urls [2]string
 	for i, n := range []int{1, 3} {
-		urls[i], _ = startEntryWith(b, Config{Table: tableFunc(serversOf(b, benchColo(b, n), n)), Logger: slog.New(slog.DiscardHandler)}, b.TempDir())
+		urls[i], _ = startEntryWith(b, Config{Table: tableFunc(tableOf(b, benchColo(b, n))), Logger: slog.New(slog.DiscardHandler)}, b.TempDir())
 	}
 	client := &fasthttp.Client{Dial: func(address string) (net.Conn, error) { return net.Dial("tcp", address) }}
 	b.Cleanup(client.CloseIdleConnections)

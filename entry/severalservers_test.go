@@ -40,7 +40,7 @@ func startLine(t *testing.T, n int) *lineOfServers {
 		t.Cleanup(stub.Close)
 		documents += fmt.Sprintf("---\nkey: servers/ams/%s\naddress: %s\nboot: x\nprotocol: {min: 1, max: 3}\n", node, strings.TrimPrefix(stub.URL, "http://"))
 	}
-	s.table = serversOf(t, documents, n)
+	s.table = tableOf(t, documents)
 	s.line = rankServers(s.table, "m", "ams")
 	return s
 }

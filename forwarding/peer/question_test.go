@@ -181,7 +181,7 @@ const askerEnv = "COLONNADE_TEST_ASK"
 func TestAskerThatWasStopped(t *testing.T) {
 	t.Parallel()
 	if runtime.GOOS != "linux" {
-		t.Skip("reads the states of threads in /proc")
+		t.Skip("only Linux shows the states of threads in /proc, by which the test finds that the process is stopped")
 	}
 	const within = 200 * time.Millisecond
 	keys, err := hop.NewKeys(bytes.Repeat([]byte{1}, hop.KeySize))

@@ -32,7 +32,7 @@ func randomFleet(t *testing.T, namespaces bool) *proctest.Fleet {
 func TestRandomFaults(t *testing.T) {
 	t.Parallel()
 	if !testkit.Soak() && proctest.CheckNamespaces() == nil {
-		t.Skip("TestRandomFaultsOfHosts has these faults and more")
+		t.Skip("network namespaces work here: TestRandomFaultsOfHosts has the same faults and more, and a soak runs both")
 	}
 	seed := testkit.Seed(t)
 	f := randomFleet(t, false)
