@@ -103,7 +103,6 @@ func openRuntime(c Config, kinds []string) (*runtime, error) {
 	}
 	r.watcher = etcd.NewWatcher(etcd.Config{
 		Client: r.client, Prefix: Prefix, Kinds: kinds, Cache: c.file("table"), Logger: c.Logger,
-		ProbesServers: true, // entries and colo servers ask servers whose leases have expired whether they live
 	})
 	metrics.RegisterConfig(r.metrics, func() metrics.ConfigState {
 		s := r.watcher.State()

@@ -1,17 +1,12 @@
 package etcd
 
 import (
-	"context"
 	"crypto/sha256"
 	"fmt"
 	"testing"
 	"time"
 
-	clientv3 "go.etcd.io/etcd/client/v3"
-
 	"colonnade/fleet"
-	"colonnade/internal/etcdtest"
-	"colonnade/internal/testkit"
 )
 
 func apiKeyDocument(account, secret string) string {
@@ -138,56 +133,4 @@ func TestRenamedModelReplacesPendingDeletion(t *testing.T) {
 	}
 	f("a")
 	f("z")
-}
-
-// While the store answers every list, the grace of servers goes on, however often the watch is lost; after an outage it begins
-// anew.
-func TestGraceGoesOnWhileStoreAnswers(t *testing.T) {
-	t.Parallel()
-	s := etcdtest.Start(t)
-	client := s.Client(t)
-	const key = "servers/ams/a"
-	ctx, cancel := context.WithTimeout(t.Context(), testkit.Timeout)
-	defer cancel()
-	lease, err := client.Grant(ctx, 3600)
-	if err == nil {
-		_, err = client.Put(ctx, DefaultPrefix+key, activeServer, clientv3.WithLease(lease.ID))
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	w := NewWatcher(Config{Client: client, Prefix: DefaultPrefix})
-	cache := newCache(w.config)
-	defer cache.close(w.takeSnapshot)
-	round := func() time.Time { // one list, and a watch that is lost
-		t.Helper()
-		began := time.Now()
-		lost, lose := context.WithCancel(ctx)
-		listed := make(chan struct{})
-		go func() {
-			defer close(listed)
-			testkit.WaitFor(t, "a list", func() bool { return w.State().Age < time.Since(began) })
-			lose()
-		}()
-		err := w.round(lost, cache)
-		if <-listed; err == nil {
-			t.Fatal("the round did not end with an error")
-		}
-		return w.documents.known[key].goneSince
-	}
-	round()
-	if _, err := client.Revoke(ctx, lease.ID); err != nil {
-		t.Fatal(err)
-	}
-	began := round()
-	if got := w.Table().ExpiredLeases; len(got) != 1 {
-		t.Fatalf("expired leases %q", got)
-	}
-	if again := round(); !again.Equal(began) {
-		t.Errorf("the grace began anew %v later, without an outage", again.Sub(began))
-	}
-	w.logOutage(ctx, context.DeadlineExceeded)
-	if again := round(); !again.After(began) {
-		t.Error("the grace did not begin anew after an outage")
-	}
 }

@@ -37,11 +37,12 @@
 // which documents it lacked at the confirmed revision; if that revision is compacted, or the store was restored to an older
 // one, the node holds the deletions back until they are confirmed again.
 //
-// Expired leases: a server that was active when its lease expired stays for fifteen seconds, or with Config.ProbesServers
-// until [Watcher.MarkDead] is called. It is not registered meanwhile ([fleet.Table.Registered]). A server that was draining
-// goes at once. An endpoint stays until MarkDead is called, which a colo server does when the endpoint's health check fails
-// too, or until its URL is registered anew. An endpoint of concurrency 0 goes at once: a registrar that withdraws an engine
-// which keeps running puts it with concurrency 0 first. A node that starts takes the store's word for what is leased.
+// Expired leases: a server that was active when its lease expired stays until [Watcher.MarkDead] is called, which entries and
+// colo servers do when the server shows no sign of life. It is not registered meanwhile ([fleet.Table.Registered]). A server
+// that was draining goes at once. An endpoint stays until MarkDead is called, which a colo server does when the endpoint's
+// health check fails too, or until its URL is registered anew. An endpoint of concurrency 0 goes at once: a registrar that
+// withdraws an engine which keeps running puts it with concurrency 0 first. A node that starts takes the store's word for what
+// is leased.
 //
 // # Two documents for one URL
 //

@@ -23,10 +23,8 @@ type documentState struct {
 	absent    map[string]absence       // of those in known that the store lacks
 	gone      map[string]knownDocument // operators' documents deleted within holdWindow, in case that they become too many
 	published bool                     // a table was published, so a document that vanishes was in force
-	expiry    time.Time                // of the first server whose lease expired, as of the last table; zero = none
 	changed   bool                     // since the last table
 
-	probesServers  bool             // see [Config]
 	listed         int64            // revision of the last list
 	serversChanged map[string]int64 // by colo, see [fleet.Table.ServersRevision]
 }
@@ -190,11 +188,6 @@ func (s *documentState) missing(listed []Stored) []string {
 	return missing
 }
 
-// due reports whether a new table is needed.
-func (s *documentState) due(now time.Time) bool {
-	return s.changed || !s.expiry.IsZero() && !now.Before(s.expiry)
-}
-
 // table decides what stays in force, and builds the table of that.
 func (s *documentState) table(now time.Time) *fleet.Table {
 	s.settleDeletions(now)
@@ -202,7 +195,7 @@ func (s *documentState) table(now time.Time) *fleet.Table {
 	for s.dropExpired(t, now) || s.dropReplaced(t, now) {
 		t = s.docs.Table()
 	}
-	s.changed, s.published, s.expiry = false, true, s.firstExpiry()
+	s.changed, s.published = false, true
 	return t.WithStoreState(fleet.StoreState{
 		PendingDeletions: s.absentKeys(deletionPending), ExpiredLeases: s.absentKeys(leaseExpired),
 		Listed: s.listed, ServersChanged: maps.Clone(s.serversChanged),

@@ -6,10 +6,6 @@ import (
 	"colonnade/fleet"
 )
 
-// serverGrace is how long a server stays in force after its lease expired: long enough to register again, if the store was
-// at fault and not the server.
-const serverGrace = 15 * time.Second
-
 // mayBeAlive reports whether the node or engine of a document may be alive although its lease expired. One that had said
 // that it takes no more requests has left. A node that has just started believes the store.
 func (s *documentState) mayBeAlive(key string, k knownDocument) bool {
@@ -30,35 +26,22 @@ func (s *documentState) keepExpired(key string, k knownDocument, now time.Time) 
 	s.keep(key, k, leaseExpired)
 	until := "while its health check succeeds"
 	if kindOf(key) == fleet.KindServer {
-		if until = "for " + serverGrace.String(); s.probesServers {
-			until = "while it answers"
-		}
+		until = "while it answers"
 	}
 	s.warn(now, "leased document gone from etcd; it stays in force", key, "key", key, "revision", k.goneAt, "stays", until)
 }
 
-// dropExpired takes documents out of force that need not stay any longer after their leases expired, and reports whether
+// dropExpired takes endpoints out of force whose leases expired and whose URLs were registered anew, and reports whether
 // there was any. t is the table with all of them.
 func (s *documentState) dropExpired(t *fleet.Table, now time.Time) bool {
 	some := false
 	for _, key := range s.absentKeys(leaseExpired) {
-		if reason := s.reasonToDrop(key, t, now); reason != "" {
-			s.logAndDrop(key, reason, now)
+		if other := s.urlTaken(key, t); other != "" {
+			s.logAndDrop(key, "its URL is registered as "+other, now)
 			some = true
 		}
 	}
 	return some
-}
-
-// reasonToDrop says why a document whose lease expired need not stay any longer; empty if it must.
-func (s *documentState) reasonToDrop(key string, t *fleet.Table, now time.Time) string {
-	if kindOf(key) != fleet.KindServer {
-		return s.urlTaken(key, t)
-	}
-	if !s.probesServers && now.Sub(s.known[key].goneSince) >= serverGrace {
-		return "it did not register again"
-	}
-	return ""
 }
 
 // otherClaimant returns the document that is in conflict with key; empty if c is not about key.
@@ -72,12 +55,12 @@ func otherClaimant(c fleet.Conflict, key string) string {
 	return ""
 }
 
-// urlTaken says which endpoint in the store has the URL of one whose lease expired; empty if none has.
+// urlTaken returns the key of the endpoint in the store that has the URL of one whose lease expired; empty if none has.
 func (s *documentState) urlTaken(key string, t *fleet.Table) string {
 	for _, c := range t.Conflicts {
 		other := otherClaimant(c, key)
 		if c.What == fleet.ConflictURL && other != "" && s.known[other].absence != leaseExpired {
-			return "its URL is registered as " + other
+			return other
 		}
 	}
 	return ""
@@ -95,28 +78,4 @@ func (s *documentState) dropDead(keys []string, now time.Time) {
 			s.logAndDrop(key, "it does not answer", now)
 		}
 	}
-}
-
-// restartGrace gives servers whose leases expired their whole time again, since no node could register while the store was
-// away.
-func (s *documentState) restartGrace(now time.Time) {
-	for _, key := range s.absentKeys(leaseExpired) {
-		k := s.known[key]
-		k.goneSince = now
-		s.known[key] = k
-	}
-}
-
-// firstExpiry returns when the first server whose lease expired is due to be dropped; zero if there is none.
-func (s *documentState) firstExpiry() (first time.Time) {
-	if s.probesServers {
-		return time.Time{}
-	}
-	for key, why := range s.absent {
-		end := s.known[key].goneSince.Add(serverGrace)
-		if why == leaseExpired && kindOf(key) == fleet.KindServer && (first.IsZero() || end.Before(first)) {
-			first = end
-		}
-	}
-	return first
 }

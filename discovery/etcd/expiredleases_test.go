@@ -21,32 +21,7 @@ func (s *stateTest) wantServers(after time.Duration, want ...string) {
 	s.want(fmt.Sprintf("servers after %v", after), got, want)
 }
 
-// A server whose lease expired stays in force for serverGrace.
-func TestServerStaysAfterLeaseExpired(t *testing.T) {
-	s := newStateTest(t)
-	s.write("servers/ams/a", activeServer, true)
-	s.wantServers(0, "a")
-	s.erase("servers/ams/a")
-	s.wantServers(0, "a")
-	s.want("expired leases", s.after(0).ExpiredLeases, []string{"servers/ams/a"})
-	if s.expiry != s.now.Add(serverGrace) {
-		t.Errorf("expires at %v, want in %v", s.expiry, serverGrace)
-	}
-	s.wantServers(serverGrace-time.Millisecond, "a")
-	if s.due(s.now) {
-		t.Error("a table is due before the grace is over")
-	}
-	s.now = s.now.Add(time.Millisecond)
-	if !s.due(s.now) {
-		t.Error("no table is due when the grace is over")
-	}
-	s.wantServers(0)
-	if len(s.after(0).ExpiredLeases) > 0 || len(s.known) > 0 {
-		t.Errorf("expired leases %q", s.after(0).ExpiredLeases)
-	}
-}
-
-// A server that registers again in time stays, also with the same document.
+// A server that registers again stays, also with the same document.
 func TestServerRegistersAgain(t *testing.T) {
 	s := newStateTest(t)
 	s.write("servers/ams/a", activeServer, true)
@@ -55,7 +30,7 @@ func TestServerRegistersAgain(t *testing.T) {
 	s.wantServers(time.Second, "a")
 	s.write("servers/ams/a", activeServer, true)
 	s.want("expired leases", s.after(0).ExpiredLeases, nil)
-	s.wantServers(10*serverGrace, "a")
+	s.wantServers(time.Hour, "a")
 }
 
 // A draining server goes at once, also when both changes are seen together; and so does one that an operator put.
@@ -73,21 +48,8 @@ func TestDrainingServerGoesAtOnce(t *testing.T) {
 	f(activeServer, false)
 }
 
-// The grace begins again after an outage of the store, during which no server could register.
-func TestGraceRestartsAfterOutage(t *testing.T) {
-	s := newStateTest(t)
-	s.write("servers/ams/a", activeServer, true)
-	s.wantServers(0, "a")
-	s.erase("servers/ams/a")
-	s.wantServers(0, "a")
-	s.now = s.now.Add(time.Hour)
-	s.restartGrace(s.now)
-	s.wantServers(serverGrace/2, "a")
-	s.wantServers(serverGrace / 2)
-}
-
 // A node that starts believes the store, and not the leases in its cache file.
-func TestNoGraceAtStart(t *testing.T) {
+func TestExpiredLeaseAtStart(t *testing.T) {
 	s := newStateTest(t)
 	s.restore(cachedDocument{Key: "servers/ams/a", Value: []byte(activeServer), Revision: 3, Leased: true}, s.now)
 	s.erase("servers/ams/a")
@@ -119,9 +81,6 @@ func TestEndpointStaysUntilMarkedDead(t *testing.T) {
 	s.wantEndpoints("a", "b")
 	s.now = s.now.Add(24 * time.Hour)
 	s.wantEndpoints("a", "b")
-	if !s.expiry.IsZero() {
-		t.Error("an endpoint expires")
-	}
 	s.write("endpoints/ams/b", endpoint("b", 4), true)
 	s.dropDead([]string{"endpoints/ams/a", "endpoints/ams/b", "endpoints/ams/x"}, s.now)
 	s.wantEndpoints("b") // it has a lease again
@@ -147,10 +106,9 @@ func TestEndpointIsReplacedByItsURL(t *testing.T) {
 	f("z")
 }
 
-// A server that the node asks whether it lives stays until it is marked dead, and is not registered meanwhile.
-func TestProbedServerStaysUntilMarkedDead(t *testing.T) {
+// A server whose lease expired stays until it is marked dead, and is not registered meanwhile.
+func TestServerStaysUntilMarkedDead(t *testing.T) {
 	s := newStateTest(t)
-	s.probesServers = true
 	wantRegistered := func(want ...string) {
 		t.Helper()
 		var got []string
@@ -162,11 +120,12 @@ func TestProbedServerStaysUntilMarkedDead(t *testing.T) {
 	s.write("servers/ams/a", activeServer, true)
 	wantRegistered("a")
 	s.erase("servers/ams/a")
-	s.wantServers(10*serverGrace, "a")
-	wantRegistered()
-	if !s.expiry.IsZero() {
-		t.Error("the server expires")
+	s.wantServers(0, "a")
+	s.want("expired leases", s.after(0).ExpiredLeases, []string{"servers/ams/a"})
+	if s.wantServers(time.Hour, "a"); s.changed {
+		t.Error("a table is due for a server that stays")
 	}
+	wantRegistered()
 	s.write("servers/ams/a", activeServer, true)
 	s.dropDead([]string{"servers/ams/a"}, s.now)
 	wantRegistered("a") // it has a lease again
@@ -174,6 +133,9 @@ func TestProbedServerStaysUntilMarkedDead(t *testing.T) {
 	wantRegistered()
 	s.dropDead([]string{"servers/ams/a"}, s.now)
 	s.wantServers(0)
+	if len(s.after(0).ExpiredLeases) > 0 || len(s.known) > 0 {
+		t.Errorf("expired leases %q", s.after(0).ExpiredLeases)
+	}
 }
 
 // Each change of a server's document counts as a change of its colo's servers, also one that changes nothing else.
@@ -197,7 +159,7 @@ func TestRevisionOfServers(t *testing.T) {
 	want("ams", ams)
 	want("fra", fra)
 	again := write("servers/ams/a")
-	if !s.due(s.now) {
+	if !s.changed {
 		t.Error("no table is due")
 	}
 	want("ams", again)

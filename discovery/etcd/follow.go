@@ -178,11 +178,7 @@ func (f *follower) untilPublish(now time.Time) (wait time.Duration, some bool) {
 	if w.documents.changed {
 		return w.pacer.due().Sub(now), true
 	}
-	wait, some = f.cache.untilDue(now)
-	if expiry := w.documents.expiry; !expiry.IsZero() && (!some || expiry.Sub(now) < wait) {
-		wait, some = expiry.Sub(now), true
-	}
-	return wait, some
+	return f.cache.untilDue(now)
 }
 
 // requestProgress makes live watches send something. A failure of its own does not matter: the watch times out then.

@@ -111,9 +111,6 @@ func (w *Watcher) list(ctx context.Context) (int64, error) {
 	}
 	w.takeDead() // marked before this list, and perhaps alive by now
 	now := time.Now()
-	if w.failing {
-		w.documents.restartGrace(now)
-	}
 	for _, d := range w.documents.inClaimOrder(listed) {
 		w.documents.put(d, now)
 		w.documents.noteRevision(d.Key, d.Revision)

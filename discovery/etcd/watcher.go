@@ -34,10 +34,7 @@ type Config struct {
 	// WatchTimeout is how long a watch may be silent. A third of it bounds each call, and a thirtieth how long one watch
 	// waits for another. 0 = 15 s.
 	WatchTimeout time.Duration
-	// ProbesServers says that the node asks servers whose leases expired whether they live, and calls [Watcher.MarkDead]: they stay
-	// in force until then.
-	ProbesServers bool
-	Logger        *slog.Logger
+	Logger       *slog.Logger
 }
 
 // Watcher keeps a table of the documents in etcd. Its methods may be called at any time, also while Run runs.
@@ -88,7 +85,6 @@ func NewWatcher(c Config) *Watcher {
 		changed:     make(chan struct{}),
 		lastContact: time.Now(),
 	}
-	w.documents.probesServers = c.ProbesServers
 	w.table.Store(w.documents.docs.Table())
 	return w
 }
@@ -193,17 +189,17 @@ func (w *Watcher) isReady() bool {
 	}
 }
 
-// publish swaps the table if anything has changed or expired, and saves it when that is due. cache may be nil.
+// publish swaps the table if anything has changed, and saves it when that is due. cache may be nil.
 func (w *Watcher) publish(revision int64, cache *cache) {
 	now := time.Now()
 	w.documents.dropDead(w.takeDead(), now)
-	due := w.documents.due(now)
-	if due {
+	changed := w.documents.changed
+	if changed {
 		w.swap(w.documents.table(now), revision, now)
 		w.pacer.built(now, time.Now())
 	}
 	if cache != nil {
-		cache.unsaved = cache.unsaved || due
+		cache.unsaved = cache.unsaved || changed
 		cache.save(w.takeSnapshot, now)
 	}
 }
