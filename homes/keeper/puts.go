@@ -11,6 +11,7 @@ import (
 
 const (
 	countInterval = 200 * time.Millisecond // between two puts that only lower the counts of held requests
+	countPoll     = 50 * time.Millisecond  // between two looks at the counts, while requests are held
 	idleInterval  = time.Second            // between two looks at the limits that were found
 	minBackoff    = 50 * time.Millisecond  // after a put that failed
 	maxBackoff    = time.Second
@@ -38,6 +39,8 @@ func (k *Keeper) runPuts(ctx context.Context) {
 			last, backoff, failing, wait = time.Now(), minBackoff, false, countInterval
 		case ok:
 			last, wait, failing, backoff = time.Now(), backoff, true, min(2*backoff, maxBackoff)
+		case len(next.Held) > 0:
+			wait = countPoll
 		}
 		timer.Reset(wait)
 	}

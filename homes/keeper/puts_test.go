@@ -62,6 +62,28 @@ func TestCountsDownSlowly(t *testing.T) {
 	})
 }
 
+// The counts of held requests fall within 200 ms, also if the records of others change before that: the new home waits for them.
+func TestCountsDownDespiteOtherChanges(t *testing.T) {
+	run(t, nil, func(t *testing.T, m *model) {
+		joined := server(sibling)
+		moved := poolOf(sibling, server(self), joined)
+		m.do(func() { m.held[engine(moved)] = 4 })
+		m.start(table([]string{moved}, server(self)))
+		m.want("alone", moved)
+		m.keeper.Apply(table([]string{moved}, server(self), joined))
+		synctest.Wait()
+		time.Sleep(10 * time.Millisecond)
+		m.keeper.Observe(homes.Change{Revision: m.revision})
+		synctest.Wait()
+		ended := time.Now()
+		m.do(func() { clear(m.held) })
+		time.Sleep(200 * time.Millisecond)
+		if puts := m.putsSince(ended); len(puts) != 1 || len(puts[0].held) != 0 {
+			t.Errorf("puts within 200 ms of the end of all requests: %+v", puts)
+		}
+	})
+}
+
 // An engine that a server owns anew is put at once, also while it counts down.
 func TestNewEnginesArePutAtOnce(t *testing.T) {
 	run(t, nil, func(t *testing.T, m *model) {
