@@ -16,9 +16,11 @@ const homePoll = 20 * time.Millisecond
 
 // Home is the home of a pool, as this server knows it.
 type Home struct {
-	Node string // empty = no home is known
-	Here bool   // the home is this server
-	Dead bool   // the home is another server, which gossip has found dead
+	Node    string // empty = no home is known
+	Address string // of another server's peer listener, as registered: host:port
+	Boot    string // of another server's process
+	Here    bool   // the home is this server
+	Dead    bool   // the home is another server, which gossip has found dead
 	// Revision is that of the newest change of the colo's servers that this server knows. Verdicts carry it.
 	Revision int64
 	// Known is the revision up to which this server knows all such changes, at least Revision.
@@ -109,15 +111,15 @@ func (c *call) mayAskAgain(err error) bool {
 	return !ctxtime.Sleep(c.Context, homePoll) || time.Since(c.refusedSince) < tableSkew
 }
 
-// addHome adds to the verdict moved the home of the pool, and whether the request keeps its place in the queue there. A sender of an older
-// version sends no revision, and could not read these.
+// addHome adds to the verdict moved the home of the pool with its address, for a sender whose table does not have it yet, and whether the
+// request keeps its place in the queue there. A sender of an older version sends no revision, and could not read these.
 func (c *call) addHome(v *hop.Verdict) {
 	if c.token.Revision == 0 || c.pool == nil {
 		return
 	}
 	v.Waited = c.keepsPlace()
 	if home := c.server.home(c.pool.Name()); !home.Here {
-		v.To, v.Revision = home.Node, home.Revision
+		v.To, v.Address, v.Boot, v.Revision = home.Node, home.Address, home.Boot, home.Revision
 	}
 }
 

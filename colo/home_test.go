@@ -27,7 +27,9 @@ type homeServer struct {
 }
 
 // elsewhere is the home of pools that are another server's.
-func elsewhere() Home { return Home{Node: "ams-2", Revision: 1 << 40, Known: 1 << 40} }
+func elsewhere() Home {
+	return Home{Node: "ams-2", Address: "10.0.0.2:8443", Boot: "BOOT", Revision: 1 << 40, Known: 1 << 40}
+}
 
 func startHomeServer(t *testing.T, h Home) *homeServer {
 	t.Helper()
@@ -82,7 +84,8 @@ func (s *homeServer) verdictOf(token hop.Token) (int, hop.Verdict) {
 // moved is the verdict on a request of a pool that is elsewhere, with what differs.
 func moved(change func(*hop.Verdict)) hop.Verdict {
 	v := hop.Verdict{
-		Kind: hop.VerdictMoved, Reason: reasons.Moved, Number: openai.NumberUnavailable, RetryAfter: time.Second, To: "ams-2", Revision: 1 << 40,
+		Kind: hop.VerdictMoved, Reason: reasons.Moved, Number: openai.NumberUnavailable, RetryAfter: time.Second,
+		To: "ams-2", Address: "10.0.0.2:8443", Boot: "BOOT", Revision: 1 << 40,
 	}
 	change(&v)
 	return v
@@ -172,8 +175,10 @@ func TestRequestWaitsForNewerServers(t *testing.T) {
 	if got := send(Home{Node: "ams-1", Here: true, Known: newer.Revision}); got.status != 200 {
 		t.Errorf("the home is here: %+v", got)
 	}
-	got := send(Home{Node: "ams-3", Revision: newer.Revision, Known: newer.Revision})
-	s.wantVerdict(got.status, got.verdict, moved(func(v *hop.Verdict) { v.To, v.Revision = "ams-3", newer.Revision }))
+	got := send(Home{Node: "ams-3", Address: "ams-3:8443", Boot: "B", Revision: newer.Revision, Known: newer.Revision})
+	s.wantVerdict(got.status, got.verdict, moved(func(v *hop.Verdict) {
+		v.To, v.Address, v.Boot, v.Revision = "ams-3", "ams-3:8443", "B", newer.Revision
+	}))
 }
 
 // It does not wait for longer than a second after its arrival, nor than its client waits.

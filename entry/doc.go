@@ -4,9 +4,10 @@
 // home of the model's pool in each colo of the plan until one serves the request; [attempts] holds the rules of going on. The answer is
 // relayed as it comes. Nothing that a client sends is taken for internal metadata: the forwarded request is built anew, field by field.
 //
-// The servers of a colo are a [line], by the order of homes.Rank. A server that is not the home names it, and the request goes there; if a
-// server does not answer, the request goes to the next in line, with the names of those that have not answered. A server that keeps its
-// connections open and sends nothing is found by [liveness]: it is asked for a sign of life, and without one its unanswered requests go on.
+// The servers of a colo are a [line], by the order of homes.Rank. A server that is not the home names it and its address, and the request goes
+// there, also if the table of the entry is too old to have that server; if a server does not answer, the request goes to the next in line,
+// with the names of those that have not answered. A server that keeps its connections open and sends nothing is found by [liveness]: it is
+// asked for a sign of life, and without one its unanswered requests go on.
 //
 // The answer to a client that asks for queue events begins at once. Colos are then tried while it is being written
 // ([call.resolveStream]), by the same loop of attempts.

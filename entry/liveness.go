@@ -31,6 +31,9 @@ func defaultLivenessTimings() livenessTimings {
 // deadAfter is how many probes in a row must fail before a server whose lease has expired counts as dead.
 const deadAfter = 2
 
+// silentLifetime is for how long a silent server that is not in the table counts as silent.
+const silentLifetime = time.Minute
+
 // errSilent is the cause by which an attempt at a silent server is cancelled.
 var errSilent = errors.New("the server has shown no sign of life for a second")
 
@@ -52,8 +55,9 @@ type liveness struct {
 
 	mu      sync.Mutex // guards the fields below
 	swept   time.Time
-	known   *fleet.Table // table from which expired was computed
-	servers map[process]*watchedServer
+	known   *fleet.Table // table from which inTable and expired were computed
+	inTable map[process]bool
+	servers map[process]*watchedServer // also those that are not in the table, but were named by a verdict
 }
 
 // process is one process of a colo server.

@@ -195,6 +195,31 @@ func TestExpiredServersAreProbed(t *testing.T) {
 	}
 }
 
+// A server that is not in the table is watched while it has an attempt. It is forgotten afterwards; a silent one after a minute.
+func TestServerBesideTheTable(t *testing.T) {
+	c := newClocked(t)
+	c.pass(c.timings.sweep)
+	named := &fleet.Server{Colo: "ams", Node: "ams-9", Boot: "x"}
+	var gone error
+	send := func() *pendingAttempt { return c.begin(named, c.now, func(cause error) { gone = cause }) }
+	u := send()
+	c.expect(500*time.Millisecond, "ams")
+	c.end(u, true)
+	c.expect(2 * c.timings.sweep)
+	if len(c.servers) != 0 || gone != nil {
+		t.Errorf("watches %d servers without an attempt; given up: %v", len(c.servers), gone)
+	}
+	send()
+	c.probed(c.expect(500*time.Millisecond, "ams")[0], errLate, c.now)
+	c.expect(500 * time.Millisecond)
+	if !errors.Is(gone, errSilent) || !c.isSilent(named) {
+		t.Errorf("given up: %v", gone)
+	}
+	if c.pass(silentLifetime); len(c.servers) != 0 || c.isSilent(named) {
+		t.Errorf("watches %d servers a minute later", len(c.servers))
+	}
+}
+
 // An attempt that is given up just when its response begins is not sent again: a whole response is used, and any other is an error that
 // forbids another attempt.
 func TestResponseThatBeginsWhileItIsGivenUp(t *testing.T) {

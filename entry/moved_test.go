@@ -34,6 +34,24 @@ func TestNamedServerIsAwaited(t *testing.T) {
 			}
 		})
 	}
+	named := func(address, boot string) hop.Verdict {
+		return hop.Verdict{To: "ams-1", Address: address, Boot: boot, Revision: 9}
+	}
+	const known = "127.0.0.1:1" // the address of ams-1 in the table, where its boot id is x
+	at := func(name string, v hop.Verdict, state fleet.StoreState, want peer.Server) {
+		t.Helper()
+		c := &call{Request: &server.Request{Context: t.Context()}, entry: &Entry{config: Config{Table: tableFunc(older.WithStoreState(state))}}}
+		if s := c.serverNamed("ams", v); s == nil || peerOf(s) != want {
+			t.Errorf("%s: %+v, want %+v", name, s, want)
+		}
+	}
+	at("at once, not in the table", hop.Verdict{To: "ams-2", Address: "h:1", Boot: "y", Revision: 9}, fleet.StoreState{Listed: 8},
+		peer.Server{Colo: "ams", Node: "ams-2", Address: "h:1", Boot: "y"})
+	at("another address", named("h:1", "x"), fleet.StoreState{}, peer.Server{Colo: "ams", Node: "ams-1", Address: "h:1", Boot: "x"})
+	at("another process", named(known, "y"), fleet.StoreState{}, peer.Server{Colo: "ams", Node: "ams-1", Address: known, Boot: "y"})
+	at("an unknown process", named(known, ""), fleet.StoreState{}, peer.Server{Colo: "ams", Node: "ams-1", Address: known, Boot: "x"})
+	at("a newer table", named("h:1", "y"), fleet.StoreState{Listed: 9}, peer.Server{Colo: "ams", Node: "ams-1", Address: known, Boot: "x"})
+	f("gone, with an address", hop.Verdict{To: "ams-2", Address: "h:1", Revision: 9}, fleet.StoreState{Listed: 9}, time.Minute, 0, false)
 	f("none is named", hop.Verdict{Revision: 9}, fleet.StoreState{}, time.Minute, 0, false)
 	f("known", hop.Verdict{To: "ams-1", Revision: 9}, fleet.StoreState{}, time.Minute, 0, true)
 	f("of another colo", hop.Verdict{To: "fra-1", Revision: 9}, fleet.StoreState{Listed: 9}, time.Minute, 0, false)

@@ -52,7 +52,7 @@ func (o *observations) pruneLocked() {
 	maps.DeleteFunc(o.full, func(at poolIn, _ time.Time) bool { return gone(at) })
 	maps.DeleteFunc(o.slots, func(at poolIn, _ int) bool { return gone(at) })
 	maps.DeleteFunc(o.unreached, func(at serverIn, _ Unreached) bool {
-		return !slices.ContainsFunc(t.Servers(at.colo), func(s *fleet.Server) bool { return s.Node == at.node })
+		return serverOf(t, at.colo, at.node) == nil
 	})
 }
 

@@ -2,6 +2,7 @@ package entry
 
 import (
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -65,6 +66,12 @@ func TestObservationsFollowTheTable(t *testing.T) {
 	f("ams")
 	note() // of a request that began under the table before
 	f("ams", "fra")
+	for i := range maxUnreached + 9 { // that verdicts have named
+		o.noteUnreached(&fleet.Server{Colo: "ams", Node: fmt.Sprint(i)}, errors.New("connection refused"), time.Now())
+	}
+	if n := len(e.Unreached()); n != maxUnreached {
+		t.Errorf("%d servers are noted", n)
+	}
 	table = tableOf(t, "key: models/m\npool: q\n---\nkey: colos/ams\nregion: eu\n---\nkey: servers/ams/1\naddress: 127.0.0.1:1\nboot: x\n")
 	o.noteUnreached(&fleet.Server{Colo: "ams", Node: "1"}, errors.New("connection refused"), time.Now())
 	if e.Unreached(); len(o.full) != 0 || len(o.slots) != 0 || len(o.unreached) != 1 {

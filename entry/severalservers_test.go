@@ -93,9 +93,15 @@ func (s *lineOfServers) answers(place int, with func(hop.Token, http.ResponseWri
 
 // movedTo is the verdict that names the home.
 func movedTo(node string, revision int64, waited time.Duration) func(hop.Token, http.ResponseWriter) {
+	return movedToAddress(&fleet.Server{Node: node}, revision, waited)
+}
+
+// movedToAddress is the verdict that names the home and its address.
+func movedToAddress(home *fleet.Server, revision int64, waited time.Duration) func(hop.Token, http.ResponseWriter) {
 	return func(_ hop.Token, w http.ResponseWriter) {
 		w.Header().Set(hop.HeaderVerdict, hop.Verdict{
-			Kind: hop.VerdictMoved, Number: 50301, Reason: "draining", To: node, Revision: revision, Waited: waited > 0,
+			Kind: hop.VerdictMoved, Number: 50301, Reason: "draining", To: home.Node, Address: home.Address, Boot: home.Boot,
+			Revision: revision, Waited: waited > 0,
 		}.String())
 		w.Header().Set(hop.HeaderAttempts, "0")
 		w.Header().Set(hop.HeaderQueuedMS, fmt.Sprint(waited.Milliseconds()))
@@ -181,6 +187,37 @@ func TestServerThatIsNotKnownYet(t *testing.T) {
 		time.AfterFunc(20*time.Millisecond, func() { table.Store(s.table) })
 	})
 	s.expect(url, 200, "1", "0")
+}
+
+// only returns a table with one server of the line, and another one at an address where nothing listens.
+func (s *lineOfServers) only(place, unreachable int) *fleet.Table {
+	documents := "key: models/m\nretry: {errors: 0}\n---\nkey: colos/ams\nregion: eu\n"
+	for at, address := range map[int]string{place: s.line[place].Address, unreachable: "127.0.0.1:1"} {
+		documents += fmt.Sprintf("---\nkey: servers/ams/%s\naddress: %s\nboot: x\nprotocol: {min: 1, max: 3}\n", s.line[at].Node, address)
+	}
+	return tableOf(s.t, documents)
+}
+
+// A server that the table does not have, or has at another address, is reached at the address that a verdict of a newer revision gives,
+// while the table stays as it is.
+func TestServerAtTheAddressOfAVerdict(t *testing.T) {
+	t.Parallel()
+	s := startLine(t, 3)
+	var table atomic.Pointer[fleet.Table]
+	table.Store(s.only(1, 2))
+	url, e := startEntryWith(t, Config{Table: table.Load}, t.TempDir())
+	s.answers(1, movedToAddress(s.line[0], 7, time.Second))
+	s.expect(url, 200, "1", "0 rejoins after 1s at 7")
+	s.answers(0, cut)
+	s.expect(url, 502, "1", "0 rejoins after 1s at 7", "1 -0 rejoins after 1s at 7", "0 rejoins after 2s at 7") // a second loss is not free
+	if u := e.Unreached(); len(u) != 1 || u[0].Node != s.line[0].Node || u[0].Times != 2 {
+		t.Errorf("unreached: %+v", u)
+	}
+	s.answers(0, nil)
+	table.Store(s.only(1, 0)) // at an address of an earlier process
+	s.expect(url, 200, "1 -0", "0 rejoins after 1s at 7")
+	s.answers(1, movedToAddress(s.line[0], 0, time.Second)) // not newer than the table
+	s.expect(url, 503, "1 -0", "1 -0 rejoins after 1s", "1 -0 rejoins after 2s", "1 -0 rejoins after 3s", "1 -0 rejoins after 4s")
 }
 
 // The handshake of a realtime session is moved, and goes on, like any request.

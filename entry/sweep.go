@@ -16,7 +16,7 @@ type probe struct {
 func (l *liveness) sweep(now time.Time) (probes []probe) {
 	var silent []*pendingAttempt
 	l.mu.Lock()
-	l.followTableLocked()
+	l.followTableLocked(now)
 	l.discountLocked(now)
 	l.swept = now
 	anySilent := false
@@ -39,30 +39,35 @@ func (l *liveness) sweep(now time.Time) (probes []probe) {
 	return probes
 }
 
-// followTableLocked forgets servers that have left the table, and learns which of the others have lost their lease.
-func (l *liveness) followTableLocked() {
+// followTableLocked forgets servers that are not in the table, and learns which of the others have lost their lease. A server that only
+// verdicts have named is forgotten with its last attempt, or, if it is silent, after silentLifetime: there is no bound on how many there are.
+func (l *liveness) followTableLocked(now time.Time) {
 	if l.markDead == nil && len(l.servers) == 0 {
 		return
 	}
 	t := l.table()
-	if t == l.known {
-		return
+	changed := t != l.known
+	if changed {
+		l.learnLocked(t)
 	}
-	l.known = t
-	inTable := map[process]bool{}
+	for p, w := range l.servers {
+		if !l.inTable[p] && len(w.waiting) == 0 && (changed || !w.silent || now.Sub(w.quietSince) >= silentLifetime) {
+			delete(l.servers, p)
+		}
+	}
+}
+
+// learnLocked learns which servers are in a table, and which of these have lost their lease.
+func (l *liveness) learnLocked(t *fleet.Table) {
+	l.known, l.inTable = t, map[process]bool{}
 	for _, c := range t.Colos() {
 		for _, s := range t.Servers(c.Name) {
-			inTable[processOf(s)] = true
+			l.inTable[processOf(s)] = true
 			expired := isExpired(t, s)
 			if w := l.servers[processOf(s)]; w != nil || expired {
 				w = l.watchedLocked(s)
 				w.server, w.expired = s, expired
 			}
-		}
-	}
-	for p, w := range l.servers {
-		if !inTable[p] && len(w.waiting) == 0 {
-			delete(l.servers, p)
 		}
 	}
 }

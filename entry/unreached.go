@@ -21,12 +21,18 @@ type Unreached struct {
 
 type serverIn struct{ colo, node string }
 
+// maxUnreached bounds the servers that are noted: verdicts may name any number of them.
+const maxUnreached = 4096
+
 // noteUnreached notes a request that did not reach a server.
 func (o *observations) noteUnreached(s *fleet.Server, why error, now time.Time) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.pruneLocked()
 	u, ok := o.unreached[serverIn{s.Colo, s.Node}]
+	if !ok && len(o.unreached) >= maxUnreached {
+		return
+	}
 	if !ok {
 		u = Unreached{Colo: s.Colo, Node: s.Node, Since: now}
 	}

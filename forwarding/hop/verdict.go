@@ -1,7 +1,10 @@
 package hop
 
 import (
+	"errors"
 	"fmt"
+	"net"
+	"net/netip"
 	"slices"
 	"strconv"
 	"strings"
@@ -35,11 +38,13 @@ type Verdict struct {
 
 	// Of VerdictMoved.
 	To       string // node that is the home of the pool; empty = no server of this colo is known to be
+	Address  string // `at`: host:port of To, as registered; empty = not known
+	Boot     string // boot id of the process at Address; empty = not known
 	Revision int64  // of the table that says so
 	Waited   bool   // the request had a place in the queue, which it keeps at its home: see Token.Rejoin
 }
 
-// String returns the header's value.
+// String returns the header's value. It leaves out an address or a boot id that ParseVerdict would not accept.
 func (v Verdict) String() string {
 	b := make([]byte, 0, 96)
 	b = append(b, v.Kind...)
@@ -50,6 +55,14 @@ func (v Verdict) String() string {
 	if v.To != "" {
 		b = append(b, ";to="...)
 		b = append(b, v.To...)
+	}
+	if isAddress(v.Address) {
+		b = append(b, ";at="...)
+		b = append(b, v.Address...)
+	}
+	if isBoot(v.Boot) {
+		b = append(b, ";boot="...)
+		b = append(b, v.Boot...)
 	}
 	for _, f := range v.numbers() {
 		if f.value != 0 {
@@ -90,14 +103,9 @@ func ParseVerdict(s string) (Verdict, error) {
 	}
 	for field := range strings.SplitSeq(rest, ";") {
 		name, value, _ := strings.Cut(field, "=")
-		switch name {
-		case "":
-			continue
-		case "reason":
-			v.Reason = value
-			continue
-		case "to":
-			v.To = value
+		if isText, err := v.setText(name, value); err != nil {
+			return Verdict{}, fmt.Errorf("cannot parse verdict %.200q: %w", s, err)
+		} else if isText {
 			continue
 		}
 		size := 32
@@ -112,6 +120,62 @@ func ParseVerdict(s string) (Verdict, error) {
 		}
 	}
 	return v, nil
+}
+
+// setText sets the field called name, and reports whether it is one that has text.
+func (v *Verdict) setText(name, value string) (isText bool, err error) {
+	switch name {
+	case "":
+	case "reason":
+		v.Reason = value
+	case "to":
+		v.To = value
+	case "at":
+		if !isAddress(value) {
+			return true, errors.New("at: not a host:port")
+		}
+		v.Address = value
+	case "boot":
+		if !isBoot(value) {
+			return true, errors.New("boot: not a boot id")
+		}
+		v.Boot = value
+	default:
+		return false, nil
+	}
+	return true, nil
+}
+
+const (
+	maxHost = 253 // length of the longest DNS name, in bytes
+	maxBoot = 64  // length of the longest boot id, in bytes
+)
+
+// isAddress reports whether s is a host:port to which a verdict may send a request: a DNS name or an IP address, and a port from 1 to 65535.
+func isAddress(s string) bool {
+	host, port, err := net.SplitHostPort(s)
+	if err != nil || host == "" || len(host) > maxHost {
+		return false
+	}
+	n, err := strconv.ParseUint(port, 10, 16)
+	if err != nil || n == 0 || port[0] == '0' {
+		return false
+	}
+	if strings.HasPrefix(s, "[") {
+		ip, err := netip.ParseAddr(host)
+		return err == nil && ip.Zone() == ""
+	}
+	return !strings.ContainsFunc(host, isNoNameRune)
+}
+
+// isBoot reports whether s can be the boot id of a process.
+func isBoot(s string) bool {
+	return s != "" && len(s) <= maxBoot && !strings.ContainsFunc(s, isNoNameRune)
+}
+
+// isNoNameRune reports whether a DNS name or a boot id cannot have r.
+func isNoNameRune(r rune) bool {
+	return !('0' <= r && r <= '9' || 'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' || r == '-' || r == '.' || r == '_')
 }
 
 // isNumber reports whether name is that of a number in a verdict.

@@ -1,6 +1,7 @@
 package hop_test
 
 import (
+	"strings"
 	"testing"
 	"testing/quick"
 	"time"
@@ -22,6 +23,50 @@ func TestVerdictRoundTrip(t *testing.T) {
 	f(hop.Verdict{Kind: hop.VerdictMoved})
 	f(hop.Verdict{Kind: hop.VerdictError, Reason: "connect_failed", Number: 50001, Unsent: true})
 	f(hop.Verdict{Kind: hop.VerdictMoved, Reason: "moved", To: "ams-2", Revision: 1 << 40, Waited: true})
+	f(hop.Verdict{Kind: hop.VerdictMoved, To: "ams-2", Address: "10.0.0.7:8443", Boot: "ABCDEFGHIJKLM", Revision: 7})
+	f(hop.Verdict{Kind: hop.VerdictMoved, To: "ams-2", Address: "[2001:db8::7]:8443"})
+	f(hop.Verdict{Kind: hop.VerdictMoved, To: "ams-2", Address: strings.Repeat("a", 253) + ":65535", Boot: strings.Repeat("b", 64)})
+}
+
+// An address or a boot id of another form is not sent, and not accepted.
+func TestVerdictWithMalformedAddress(t *testing.T) {
+	f := func(name, value string, send func(*hop.Verdict)) {
+		t.Helper()
+		v := hop.Verdict{Kind: hop.VerdictMoved, To: "ams-2"}
+		send(&v)
+		if got := v.String(); got != "moved;to=ams-2" {
+			t.Errorf("%s %q is sent as %q", name, value, got)
+		}
+		if got, err := hop.ParseVerdict("moved;to=ams-2;" + name + "=" + value); err == nil {
+			t.Errorf("%s %q is read as %+v", name, value, got)
+		}
+	}
+	for _, bad := range []string{
+		"ams-2", ":8443", "ams-2:", "ams-2:0", "ams-2:08443", "ams-2:65536", "ams-2:+1", "ams-2:http", "::1:8443", "[ams-2]:8443", "[fe80::1%eth0]:8443",
+		"user@ams-2:8443", "ams-2/path:8443", "ams 2:8443", "ams=2:8443", "\u00e4ms:8443", "http://ams-2:8443", strings.Repeat("a", 254) + ":8443",
+	} {
+		f("at", bad, func(v *hop.Verdict) { v.Address = bad })
+	}
+	for _, bad := range []string{"a b", "a=b", "a/b", "\u00e4", strings.Repeat("b", 65)} {
+		f("boot", bad, func(v *hop.Verdict) { v.Boot = bad })
+	}
+	if v, err := hop.ParseVerdict("moved;to=ams-2;at=;boot="); err == nil {
+		t.Errorf("an empty address is read as %+v", v)
+	}
+}
+
+func FuzzVerdict(f *testing.F) {
+	f.Add("ooc;reason=queue_full;number=42902;retry_after_ms=1250;expected_ms=90;may_wait=1")
+	f.Add("moved;reason=moved;to=ams-2;at=[::1]:8443;boot=ABC;revision=7;waited=1;new=x")
+	f.Fuzz(func(t *testing.T, s string) {
+		v, err := hop.ParseVerdict(s)
+		if err != nil {
+			return
+		}
+		if again, err := hop.ParseVerdict(v.String()); err != nil || again != v {
+			t.Errorf("%q is %+v, and then %+v, %v", s, v, again, err)
+		}
+	})
 }
 
 func TestVerdictOfAnotherVersion(t *testing.T) {

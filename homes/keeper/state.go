@@ -14,6 +14,7 @@ import (
 // Home is the home of a pool by the table in force.
 type Home struct {
 	Node     string
+	Address  string // of its peer listener; empty = the home is this server
 	Boot     string // of its process; empty = the home is this server
 	Here     bool   // the home is this server
 	Revision int64  // of the newest change of the colo's servers in the table
@@ -26,7 +27,7 @@ func (k *Keeper) Home(pool string) Home {
 	h := Home{Node: k.config.Self.Node, Here: true, Revision: p.table.ServersRevision(k.config.Colo)}
 	h.Known = max(h.Revision, p.table.Listed)
 	if home := p.homes[pool]; home != nil {
-		h.Node, h.Boot, h.Here = home.Node, home.Boot, false
+		h.Node, h.Address, h.Boot, h.Here = home.Node, home.Address, home.Boot, false
 	}
 	return h
 }

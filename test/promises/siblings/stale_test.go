@@ -59,6 +59,32 @@ func TestMovedTwice(t *testing.T) {
 	s.CheckPeaks()
 }
 
+// An entry that is cut off from etcd sends requests to a server that has joined since, and is the home of their pool: the server that it asks
+// says where that one is.
+func TestHomeThatACutOffEntryDoesNotKnow(t *testing.T) {
+	t.Parallel()
+	s := &stage{Fleet: proctest.Start(t, proctest.Config{Entries: 2})}
+	pool, cutOff := s.Pools()[0], s.Entries[1]
+	ask(t, cutOff, pool)
+	cutOff.CutEtcd()
+	joined := s.join(s.newHome())
+	waitServers(t, s.Entries[0], 2)
+	testkit.WaitFor(t, "the server that has joined to serve", func() bool { ask(t, s.Entries[0], pool); return s.served()[joined.Name] > 0 })
+	before := s.served()
+	for range 5 {
+		ask(t, cutOff, pool)
+	}
+	if got := s.served()[joined.Name] - before[joined.Name]; got != 5 {
+		t.Errorf("%s served %d of 5 requests", joined.Name, got)
+	}
+	if names := cutOff.ActiveServers(); len(names) != 1 {
+		t.Errorf("the entry has learned from etcd: %q", names)
+	}
+	cutOff.HealEtcd()
+	waitServers(t, cutOff, 2)
+	s.CheckPeaks()
+}
+
 // waitServers waits until a node knows so many active servers.
 func waitServers(t *testing.T, n *proctest.Node, want int) {
 	t.Helper()
