@@ -114,8 +114,8 @@ func (l *Lease) grant(ctx context.Context) (clientv3.LeaseID, error) {
 func (l *Lease) create(ctx context.Context, id clientv3.LeaseID) (bool, error) {
 	ctx, cancel := context.WithTimeout(ctx, l.callTimeout())
 	defer cancel()
-	l.mu.Lock()
-	defer l.mu.Unlock()
+	l.lock()
+	defer l.unlock()
 	created, err := l.createLocked(ctx, id)
 	if created {
 		l.id = id

@@ -3,6 +3,7 @@ package etcd
 import (
 	"context"
 	"log/slog"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -18,13 +19,18 @@ type fakeStore struct {
 	clientv3.KV
 	clientv3.Lease
 	takes  time.Duration // each call
+	slow   time.Time     // when calls begin to take so long
 	lost   bool          // the lease has expired
 	holder string        // the key in the place then; empty: calls about it are not answered
 }
 
 func (f *fakeStore) answer(ctx context.Context, err error) error {
+	takes := f.takes
+	if time.Now().Before(f.slow) {
+		takes = 0
+	}
 	select {
-	case <-time.After(f.takes):
+	case <-time.After(takes):
 		return err
 	case <-ctx.Done():
 		return ctx.Err()
@@ -103,24 +109,56 @@ func TestFenceWithSlowStore(t *testing.T) {
 	for _, takes := range []time.Duration{0, 800 * time.Millisecond, 1600 * time.Millisecond, time.Minute} {
 		synctest.Test(t, func(t *testing.T) {
 			l, _ := leased(&fakeStore{takes: takes})
-			ctx, cancel := context.WithCancel(t.Context())
-			ended := make(chan error, 1)
-			go func() { ended <- l.Run(ctx) }()
-			for range 600 {
-				time.Sleep(100 * time.Millisecond)
-				synctest.Wait()
-				l.fence.mu.Lock()
-				held := time.Now().Before(l.fence.deadline)
-				l.fence.mu.Unlock()
-				if !held {
-					t.Fatalf("with calls of %v the deadline has passed", takes)
-				}
-			}
-			cancel()
-			if err := <-ended; err != nil {
-				t.Error(err)
-			}
+			l.staysAhead(t)
 		})
+	}
+}
+
+// staysAhead runs a lease for a minute, and expects that the deadline of its fence does not pass.
+func (l *Lease) staysAhead(t *testing.T) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- l.Run(ctx) }()
+	for range 600 {
+		time.Sleep(100 * time.Millisecond)
+		synctest.Wait()
+		l.fence.mu.Lock()
+		held := time.Now().Before(l.fence.deadline)
+		l.fence.mu.Unlock()
+		if !held {
+			t.Error("the deadline has passed")
+			break
+		}
+	}
+	cancel()
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+}
+
+// A document that changes while etcd is slow or away makes no renewal take longer, so the deadline does not pass. Each update takes
+// as long as a renewal may.
+func TestFenceWhileDocumentChanges(t *testing.T) {
+	for _, takes := range []time.Duration{800 * time.Millisecond, 1600 * time.Millisecond, time.Minute} {
+		for phase := range 10 { // of the updates beside the renewals
+			synctest.Test(t, func(t *testing.T) {
+				slow := time.Now().Add(time.Duration(phase) * 100 * time.Millisecond)
+				l, _ := leased(&fakeStore{takes: takes, slow: slow})
+				ctx, cancel := context.WithCancel(t.Context())
+				var updates sync.WaitGroup
+				for range 3 {
+					updates.Go(func() {
+						for ; ctx.Err() == nil; time.Sleep(100 * time.Millisecond) {
+							_ = l.Update(ctx, []byte("changed"))
+						}
+					})
+				}
+				l.staysAhead(t)
+				cancel()
+				updates.Wait()
+			})
+		}
 	}
 }
 

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -51,11 +50,12 @@ type Lease struct {
 	earlier []savedLease // leases of ours, the newest last
 	served  bool         // this process, or an earlier one that did not leave, may have served under this name: the file stays until we leave
 
-	// mu guards the fields below. It is held during the transaction that writes them to etcd, which has a deadline, so that
-	// of two writers the later one wins there as well.
-	mu      sync.Mutex
+	// writing guards the fields below: the sender of its one element holds it. It is held during the transaction that writes them
+	// to etcd, which has a deadline, so that of two writers the later one wins there as well. It is no mutex, since a renewal must
+	// not wait for longer than its own timeout.
+	writing chan struct{} // capacity 1
 	value   []byte
-	id      clientv3.LeaseID // 0 = not registered
+	id      clientv3.LeaseID // 0 = not registered. Only Register and Run change it, so they read it without holding writing
 	created int64            // revision of the store at which the place was last ours; 0 = never
 }
 
@@ -67,13 +67,28 @@ func NewLease(r Registration) *Lease {
 	if r.Logger == nil {
 		r.Logger = slog.New(slog.DiscardHandler)
 	}
-	l := &Lease{r: r, value: r.Value, fence: newLeaseFence(r)}
+	l := &Lease{r: r, value: r.Value, fence: newLeaseFence(r), writing: make(chan struct{}, 1)}
 	if r.Fence.SetDeadline != nil {
 		r.Fence.SetDeadline(time.Time{}) // the first confirmation may come too late to count
 	}
 	l.loadSavedLease()
 	return l
 }
+
+// lock takes writing. Each holder releases it after callTimeout at the latest.
+func (l *Lease) lock() { l.writing <- struct{}{} }
+
+// lockWithin takes writing, unless ctx ends first.
+func (l *Lease) lockWithin(ctx context.Context) error {
+	select {
+	case l.writing <- struct{}{}:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+func (l *Lease) unlock() { <-l.writing }
 
 // ConfirmedAt returns when the last call began by which etcd confirmed the registration; zero before the first.
 func (l *Lease) ConfirmedAt() time.Time {
@@ -174,8 +189,8 @@ func (l *Lease) startHeartbeat() (stop func()) {
 
 // Update replaces the document. If etcd does not take it now, Run puts it there later.
 func (l *Lease) Update(ctx context.Context, value []byte) error {
-	l.mu.Lock()
-	defer l.mu.Unlock()
+	l.lock()
+	defer l.unlock()
 	l.value = value
 	if l.id == 0 {
 		return fmt.Errorf("cannot update %s yet: it is not registered", l.r.Key)
@@ -190,11 +205,10 @@ func (l *Lease) Update(ctx context.Context, value []byte) error {
 
 // renew keeps the lease alive and the document in place. It began at asked.
 func (l *Lease) renew(ctx context.Context, asked time.Time) error {
-	id := l.currentID()
-	if id == 0 {
+	if l.id == 0 {
 		return l.claim(ctx)
 	}
-	err := l.keepAlive(ctx, id)
+	err := l.keepAlive(ctx)
 	if errors.Is(err, rpctypes.ErrLeaseNotFound) || errors.Is(err, errKeyLost) || errors.Is(err, ErrRecordLost) {
 		l.r.Logger.Warn("registration lost; registering again", "key", l.r.Key, "error", err)
 		l.fence.suspect()
@@ -214,40 +228,33 @@ func (l *Lease) confirm(asked time.Time) {
 }
 
 // keepAlive renews the lease and checks the key, within one timeout: an etcd that takes longer counts as away, since the
-// fence would lapse before each of its answers.
-func (l *Lease) keepAlive(ctx context.Context, id clientv3.LeaseID) error {
+// fence would lapse before each of its answers. The timeout includes the wait for an update under way, which may take as long
+// when etcd goes away.
+func (l *Lease) keepAlive(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, l.callTimeout())
 	defer cancel()
-	if _, err := l.r.Client.KeepAliveOnce(ctx, id); err != nil {
+	if _, err := l.r.Client.KeepAliveOnce(ctx, l.id); err != nil {
 		return err
 	}
-	return l.ensureKey(ctx)
+	if err := l.lockWithin(ctx); err != nil {
+		return err
+	}
+	defer l.unlock()
+	return l.ensureKeyLocked(ctx)
 }
 
 // errKeyLost says that the key was deleted, and that another node has the place by now.
 var errKeyLost = errors.New("the key was deleted, and the place is taken")
 
-func (l *Lease) ensureKey(ctx context.Context) error {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.ensureKeyLocked(ctx)
-}
-
-func (l *Lease) currentID() clientv3.LeaseID {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.id
-}
-
 func (l *Lease) createdAt() int64 {
-	l.mu.Lock()
-	defer l.mu.Unlock()
+	l.lock()
+	defer l.unlock()
 	return l.created
 }
 
 func (l *Lease) clearID() {
-	l.mu.Lock()
-	defer l.mu.Unlock()
+	l.lock()
+	defer l.unlock()
 	l.id = 0
 	if l.r.Records != nil {
 		l.r.Records.setUnregistered()
@@ -335,7 +342,7 @@ func (l *Lease) put(id clientv3.LeaseID) clientv3.Op {
 // leave removes the lease, and the key with it, so that a successor need not wait. It has a deadline of its own, since ctx
 // has ended.
 func (l *Lease) leave(ctx context.Context) {
-	id := l.currentID()
+	id := l.id
 	if id == 0 {
 		return
 	}
