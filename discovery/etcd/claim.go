@@ -84,6 +84,9 @@ func (l *Lease) tryCreate(ctx context.Context) (bool, error) {
 	}
 	l.saveLease(granted)
 	created, err := l.create(ctx, granted)
+	if err != nil {
+		l.fence.unanswered(asked, time.Now()) // not after the next call, which may take longer than the rest of the deadline
+	}
 	if err != nil || !created {
 		ended := l.revoke(ctx, granted) // also after an error: the put may have succeeded
 		if ended && !l.served {

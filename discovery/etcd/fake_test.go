@@ -22,6 +22,7 @@ type fakeStore struct {
 	slow   time.Time     // when calls begin to take so long
 	lost   bool          // the lease has expired
 	holder string        // the key in the place then; empty: calls about it are not answered
+	ends   bool          // the place is free then, and etcd goes away when a lease was granted
 }
 
 func (f *fakeStore) answer(ctx context.Context, err error) error {
@@ -45,13 +46,24 @@ func (f *fakeStore) KeepAliveOnce(ctx context.Context, _ clientv3.LeaseID) (*cli
 	return nil, f.answer(ctx, nil)
 }
 
+// Grant grants a lease.
+func (f *fakeStore) Grant(ctx context.Context, _ int64) (*clientv3.LeaseGrantResponse, error) {
+	return &clientv3.LeaseGrantResponse{ID: 2}, f.answer(ctx, nil)
+}
+
 // Revoke ends the lease.
 func (f *fakeStore) Revoke(ctx context.Context, _ clientv3.LeaseID) (*clientv3.LeaseRevokeResponse, error) {
-	return nil, f.answer(ctx, nil)
+	if f.ends {
+		<-ctx.Done()
+	}
+	return nil, f.answer(ctx, ctx.Err())
 }
 
 // Get returns the holder.
 func (f *fakeStore) Get(ctx context.Context, _ string, _ ...clientv3.OpOption) (*clientv3.GetResponse, error) {
+	if f.ends {
+		return &clientv3.GetResponse{Header: &etcdserverpb.ResponseHeader{Revision: 2}}, f.answer(ctx, nil)
+	}
 	if f.holder == "" {
 		return nil, f.answer(ctx, context.DeadlineExceeded)
 	}
@@ -74,8 +86,13 @@ type fakeTxn struct {
 }
 
 func (t fakeTxn) If(...clientv3.Cmp) clientv3.Txn  { return t }
+func (t fakeTxn) Then(...clientv3.Op) clientv3.Txn { return t }
 func (t fakeTxn) Else(...clientv3.Op) clientv3.Txn { return t }
 func (t fakeTxn) Commit() (*clientv3.TxnResponse, error) {
+	if t.store.ends {
+		<-t.ctx.Done()
+		return nil, t.ctx.Err()
+	}
 	return &clientv3.TxnResponse{Succeeded: true}, t.store.answer(t.ctx, nil)
 }
 
@@ -160,6 +177,15 @@ func TestFenceWhileDocumentChanges(t *testing.T) {
 			})
 		}
 	}
+}
+
+// A node that is alone, has lost its lease, and registers again keeps its deadline when etcd goes away before the last step.
+func TestFenceWhileRegisteringAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l, _ := leased(&fakeStore{lost: true, ends: true})
+		time.Sleep(l.renewEvery()) // since the last renewal
+		l.staysAhead(t)
+	})
 }
 
 // A node whose lease was lost, with etcd away right after it said so, uses the rest of its deadline. If a sibling may be known,
