@@ -76,8 +76,31 @@ func youngestConfig(f *fleettest.Fleet) time.Duration {
 	return youngest
 }
 
-// While etcd is away for longer than any lease, no request fails and the age of the nodes' configuration rises. When it is back,
-// all nodes are registered and follow changes again.
+// changeSlots gives each engine another number of slots. Each server then puts a document within a second.
+func changeSlots(f *fleettest.Fleet, slots int) {
+	f.T.Helper()
+	var documents []string
+	for _, e := range f.Engines {
+		documents = append(documents, fmt.Sprintf("key: endpoints/%s/%s\nurl: %s\npool: demo\nconcurrency: %d\n", e.Colo, e.ID, e.URL, slots))
+	}
+	f.Operator().Put(strings.Join(documents, "---\n"))
+	testkit.WaitFor(f.T, "the engines to have their new slots", func() bool {
+		return !slices.ContainsFunc(f.Engines, func(e onebox.EngineNode) bool { return f.Pool(e.Colo, "demo").Limit != slots })
+	})
+}
+
+// notGranting returns a colo server that may not grant; "" if all may.
+func notGranting(f *fleettest.Fleet) string {
+	for _, c := range f.Colos {
+		if f.Metric(c.Admin, "colonnade_grants_enabled") != 1 {
+			return c.Node
+		}
+	}
+	return ""
+}
+
+// While etcd is away for longer than any lease, no server that is alone stops granting, no request fails, and the age of the
+// nodes' configuration rises. When it is back, all nodes are registered and follow changes again.
 func TestStoreOutage(t *testing.T) {
 	t.Parallel()
 	outage := 7 * time.Second
@@ -88,12 +111,21 @@ func TestStoreOutage(t *testing.T) {
 	f := startFleetAt(t, store, onebox.Config{Engine: fleettest.SlowEngine(8)}, "")
 	c := f.Drive(1, fleettest.AlternatingBodies("demo-chat"))
 	stream := f.LongStream("demo-chat")
+	changeSlots(f, 7) // the servers put their documents while etcd goes away, just before they renew their leases
 	store.Stop()
 	stopped := time.Now()
+	last, slowest, suspended := stopped, time.Duration(0), ""
 	testkit.WaitFor(t, "the age of every configuration to rise", func() bool {
 		time.Sleep(100 * time.Millisecond)
+		if server := notGranting(f); server != "" {
+			suspended = server
+		}
+		slowest, last = max(slowest, time.Since(last)), time.Now()
 		return youngestConfig(f) >= outage
 	})
+	if suspended != "" && slowest < time.Second { // a process that stands still for seconds must not grant when it goes on
+		t.Errorf("%s has stopped granting, although it is alone and etcd is away for all", suspended)
+	}
 	if took := time.Since(stopped); took < outage-2*time.Second {
 		t.Errorf("%v after etcd has stopped, every configuration is said to be older than %v", took, outage)
 	}
