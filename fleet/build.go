@@ -20,6 +20,7 @@ type Contents struct {
 	YieldingServers []*Server
 	Entries         []*EntryNode
 	Endpoints       []*Endpoint
+	Flows           []*Flow
 	Accounts        []*Account
 	APIKeys         APIKeyIndex
 	Origins         []string
@@ -36,6 +37,7 @@ func NewTable(c Contents) *Table {
 		models: make(map[string]*Model, len(c.Models)), aliases: map[string]*Model{}, pools: map[string]*Pool{},
 		colos: make(map[string]*Colo, len(c.Colos)), servers: make(map[string][]*Server, len(c.Servers)),
 		endpoints: map[string]coloEndpoints{}, accounts: make(map[string]*Account, len(c.Accounts)),
+		flows:     make(map[string]*Flow, len(c.Flows)),
 		modelList: c.Models, coloList: c.Colos, entries: c.Entries,
 		accountList: c.Accounts, apiKeys: c.APIKeys, origins: c.Origins, deletions: c.Deletions,
 		defaultPool: c.DefaultPool, defaultAccount: c.DefaultAccount,
@@ -55,6 +57,9 @@ func NewTable(c Contents) *Table {
 	}
 	for _, a := range c.Accounts {
 		t.accounts[a.Name] = a
+	}
+	for _, f := range c.Flows {
+		t.flows[f.Model] = f
 	}
 	for _, e := range c.Endpoints {
 		t.addEndpoint(e)

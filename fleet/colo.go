@@ -10,7 +10,7 @@ const (
 // when a field is added to [Server] or [EntryNode]: nodes of older versions then ignore the field, instead of rejecting
 // the document and losing sight of the node.
 const (
-	Protocol       = 3
+	Protocol       = 4
 	OldestProtocol = 1
 )
 
@@ -22,8 +22,18 @@ type Colo struct {
 	// Only an active colo gets new requests. Running requests go on in any state.
 	State string `json:"state" oneof:"active draining disabled"`
 
-	_ struct{} `unsupported:"labels"`
-	_ struct{} `unsupported:"position"`
+	// Labels by which routing steps select colos.
+	Labels map[string]string `json:"labels,omitempty" keys:"name" is:"text"`
+	// Place of the colo on the globe. Entries estimate their distance from it until they have measured the round trip.
+	Position *Position `json:"position,omitempty"`
+}
+
+// Position is a place on the globe, in degrees.
+type Position struct {
+	// Latitude; north is positive.
+	Lat float64 `json:"lat" range:"-90,90" need:"yes"`
+	// Longitude; east is positive.
+	Lon float64 `json:"lon" range:"-180,180" need:"yes"`
 }
 
 // Server is a colo server as it describes itself.
@@ -76,6 +86,8 @@ type EntryNode struct {
 	Admin string `json:"admin,omitempty" is:"address"`
 	// Region of the entry.
 	Region string `json:"region,omitempty" is:"name"`
+	// Place of the entry on the globe.
+	Position *Position `json:"position,omitempty"`
 	// A draining entry finishes its requests and accepts no new ones.
 	State string `json:"state,omitempty" oneof:"active draining"` // empty is written as StateActive
 	// Protocols between nodes that it speaks.

@@ -35,6 +35,9 @@ func (t *Table) nouns() map[string]any {
 	for _, m := range t.modelList {
 		out[KindModel.Key(m.Name)] = m
 	}
+	for _, f := range t.flows {
+		out[KindFlow.Key(f.Model)] = f
+	}
 	for _, p := range t.poolList {
 		out[KindPool.Key(p.Name)] = p
 	}

@@ -18,6 +18,7 @@ const (
 	KindEndpoint  Kind = "endpoints"
 	KindServer    Kind = "servers"
 	KindEntry     Kind = "entries"
+	KindFlow      Kind = "flows"
 )
 
 // KindRecord begins the keys of the records of colo servers' processes. These are no documents; see package homes.

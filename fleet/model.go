@@ -10,12 +10,21 @@ const (
 	TypeGeneric  ModelType = "generic"
 )
 
-// The routing algorithms, and the orders of the colos of a step.
+// The routing algorithms.
 const (
-	AlgorithmRandom = "random"
-	AlgorithmSteps  = "steps"
+	AlgorithmSteps   = "steps"
+	AlgorithmRandom  = "random"
+	AlgorithmLatency = "latency"
+	AlgorithmFlow    = "flow"
+)
+
+// The orders of the colos of a step.
+const (
 	PickOrder       = "order" // as the step names them; by name where it names none
 	PickRandom      = "random"
+	PickLatency     = "latency"
+	PickLeastLoaded = "least_loaded"
+	PickWeighted    = "weighted"
 )
 
 // Model is a name that clients ask for, and how its requests are served. A model that comes from a table is shared: do
@@ -60,21 +69,31 @@ type Model struct {
 
 // Routing describes how a request gets its plan.
 type Routing struct {
-	// steps takes the colos of routing.steps, one step after the other; random takes all colos in random order.
-	Algorithm string `json:"algorithm" oneof:"random steps"`
+	// steps takes the colos of routing.steps, one step after the other; random takes all colos in random order; latency takes
+	// all colos, the nearest to the entry first; flow takes all colos by the weights of the model's document flows/<model>.
+	Algorithm string `json:"algorithm" oneof:"steps random latency flow"`
 	// Steps in order. A colo that several steps select belongs to the first.
 	Steps []Step `json:"steps,omitzero"`
 }
 
-// Step selects colos by name or region; a step that names neither selects all.
+// Step selects colos by name or region, and of these the ones that have all of its labels and are near enough. A step
+// without names and regions selects from all colos.
 type Step struct {
-	// Names of colos that the step selects. A step with neither colos nor regions selects all colos.
+	// Names of colos that the step selects. A step with neither colos nor regions selects from all colos.
 	Colos []string `json:"colos,omitempty" is:"name"`
-	// Regions whose colos the step selects.
+	// Regions whose colos the step selects, beside those of colos.
 	Regions []string `json:"regions,omitempty" is:"name"`
-	// Order within the step: order is the order of colos and then of names; random is random. Colos that were last seen
-	// full come last in both. Default: order.
-	Pick string `json:"pick" oneof:"order random"`
+	// Labels, all of which a colo must have to be selected.
+	Labels map[string]string `json:"labels,omitempty" keys:"name" is:"text"`
+	// Longest round trip between the entry and a colo that is selected. Default: any.
+	Within Duration `json:"within,omitempty" range:"1ms,10s"` // 0 = any
+	// Order within the step: order is the order of colos and then of names; random is random; latency is the nearest to the
+	// entry first; least_loaded is the largest fraction of free slots first; weighted is random by weights. Colos that were
+	// last seen full, or that the entry does not reach, come last in all of them. Default: order.
+	Pick string `json:"pick" oneof:"order random latency least_loaded weighted"`
+	// Weights of colos, for pick: weighted only. A colo with weight 3 comes first three times as often as one with weight 1.
+	// Colos without a weight, or with weight 0, come after all others.
+	Weights map[string]float64 `json:"weights,omitempty" keys:"name" range:"0,1000000"`
 	// Greatest number of colos of the step that are tried. Default: all that it selects.
 	Attempts int `json:"attempts,omitempty" range:"1,512"` // 0 = all
 }
@@ -87,8 +106,9 @@ type Retry struct {
 	OutOfCapacity int `json:"out_of_capacity" range:"0,512"`
 	// Colo servers that a request may pass on its way to an engine; 0 allows one, like 1.
 	Hops int `json:"hops" range:"0,16"`
-
-	_ struct{} `unsupported:"forward_below"`
+	// Largest body with which a colo without capacity forwards a request to the next colo by itself, where that is quicker
+	// than an answer to the entry. 0 means never.
+	ForwardBelow Bytes `json:"forward_below" range:"0,1GiB"`
 }
 
 // Timeouts of one request; none of them is ever 0.

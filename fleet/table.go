@@ -23,6 +23,7 @@ type Table struct {
 	accountList    []*Account
 	defaultAccount Account
 	apiKeys        APIKeyIndex
+	flows          map[string]*Flow
 	entries        []*EntryNode
 	origins        []string
 	maxBody        Bytes // the largest of any model
@@ -80,6 +81,12 @@ func (t *Table) Model(name string) (*Model, bool) {
 
 // Models returns all models, sorted by name.
 func (t *Table) Models() []*Model { return t.modelList }
+
+// Flow returns the flow of the model of that name; aliases do not count.
+func (t *Table) Flow(model string) (*Flow, bool) {
+	f, ok := t.flows[model]
+	return f, ok
+}
 
 // Pool returns the pool of that name, with the defaults if there is no document; never nil.
 func (t *Table) Pool(name string) *Pool {

@@ -44,7 +44,7 @@ func RunEntry(ctx context.Context, c EntryConfig, serving func(Running)) error {
 	if err := c.check("entries/" + c.Node); err != nil {
 		return err
 	}
-	r, err := openRuntime(c.Config, []string{"defaults", "models/", "colos/", "accounts/", "keys/", "servers/"})
+	r, err := openRuntime(c.Config, []string{"defaults", "models/", "flows/", "colos/", "accounts/", "keys/", "servers/"})
 	defer r.close()
 	if err != nil {
 		return err

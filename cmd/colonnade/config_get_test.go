@@ -53,7 +53,7 @@ func TestGetAndApply(t *testing.T) {
 		"deletions":            "confirmed: 5\n",
 		"pools/bad":            "queue: {limit: -3}\n",
 		"pools/broken":         "queue: [\x1b[31m\n",
-		"flows/x":              "{}",
+		"plans/x":              "{}",
 		"servers/ams/s":        `{"address":"h:1","boot":"x"}`,
 	})
 	client := s.Client(t)
@@ -70,7 +70,7 @@ func TestGetAndApply(t *testing.T) {
 		r := run(t, "", args...)
 		file := r.want(t, "key: defaults\n# for all\n", "# generous", "key: models/json\npool: p\naliases:\n- \"on\"\n", "key: pools/p\nqueue: {limit: 7}\n", "# why\n",
 			"# Not accepted: pools/bad: queue.limit: -3: must be at least 0\n# key: pools/bad\n# queue: {limit: -3}\n",
-			"# Not accepted: flows/x: unknown kind", "only a comment: pools/bad: queue.limit", `# "queue: [\x1b[31m"`)
+			"# Not accepted: plans/x: unknown kind", "only a comment: pools/bad: queue.limit", `# "queue: [\x1b[31m"`)
 		if strings.Contains(file, "\x1b") {
 			t.Errorf("what is in etcd reaches the terminal as it is:\n%q", file)
 		}

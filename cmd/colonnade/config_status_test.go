@@ -55,7 +55,7 @@ func TestConfigStatusReportsProblems(t *testing.T) {
 	put(t, s, map[string]string{
 		"models/a": "pool: p\ncost: {unit: eur, input: 1, per: 10}\n", "models/b": "aliases: [a]\npool: p\n", "pools/bad": "queue: {limit: -3}\n", "pools/ours": "{}", "pools/fixed": "{}",
 		"colos/fra": "{}", "colos/iad": "{}", "colos/lhr": "{}", "colos/nrt": "{}", "colos/sin": "{}",
-		"colos/ams": "region: weur\n", "endpoints/ams/x": "url: http://h:1\npool: p\n", "flows/x\x1b": "{}",
+		"colos/ams": "region: weur\n", "endpoints/ams/x": "url: http://h:1\npool: p\n", "plans/x\x1b": "{}",
 	})
 	put(t, s, map[string]string{"endpoints/ams/y": "url: http://h:1\npool: p\n"})
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
@@ -84,7 +84,7 @@ func TestConfigStatusReportsProblems(t *testing.T) {
 	r.fail(t,
 		fmt.Sprintf(`- pools/bad (revision %d): queue.limit: -3: must be at least 0; in force: an earlier version at one, none at two`, bad),
 		fmt.Sprintf(`- pools/ours (revision %d): new: unknown field; in force: none at one`, ours),
-		`- "flows/x\x1b (revision`,
+		`- "plans/x\x1b (revision`,
 		`- endpoints/ams/y: url: "http://h:1": not in force, since endpoints/ams/x has the same url`,
 		`- servers/fra/gone: cannot be asked at `+closed+`: connection refused; if the node is on another machine, run this there`,
 		`- servers/iad/old: cannot be asked at `+old+`: it has no page /debug/config`,

@@ -9,7 +9,7 @@ type: chat
 routing:
   algorithm: steps
   steps: [{pick: order}]
-retry: {errors: 3, out_of_capacity: 4, hops: 4}
+retry: {errors: 3, out_of_capacity: 4, hops: 4, forward_below: 256KiB}
 timeouts: {connect: 1s, first_byte: 60s, idle: 60s, total: 10m, websocket: 1h}
 max_body: 16MiB
 max_completions: 128

@@ -47,6 +47,10 @@ balance: {policy: least_loaded} # a comment
 	f("pools/p", "queue: {limit: 0, per_account: 0, bytes: 0, max_wait: 0, spill_wait: 0s}")
 	f("pools/p", "permits: {max_share: 1}")
 	f("colos/ams", "region: weur\nstate: draining\n")
+	f("colos/ams", "labels: {gpu: h100, example.com/tier: 'gold plus'}\nposition: {lat: 52.37, lon: 4}")
+	f("colos/pole", "position: {lat: -90, lon: 180.0}")
+	f("models/m", "retry: {forward_below: 256KiB}")
+	f("defaults", "model: {retry: {forward_below: 0}}")
 	f("accounts/acme", `
 weight: 4
 priority: interactive
@@ -78,6 +82,7 @@ health: {path: /health, interval: 5s, timeout: 2s}
 		"state":"active","protocol":{"min":1,"max":1},"version":"0.1.0"}`)
 	f("servers/ams/ams-2", `{"address":"10.0.0.1:8443","boot":"b1","gossip":"10.0.0.1:7946","pools":{"llama-3.1-8b":64,"empty":0},"protocol":{"min":1,"max":3}}`)
 	f("servers/ams/ams-3", `{"address":"10.0.0.1:8443","boot":"b1","pools":{}}`)
+	f("entries/e2", "{address: h:1, position: {lat: 0, lon: -180}, protocol: {min: 1, max: 4}}")
 	f("entries/e1", "address: '[2001:db8::1]:8080'\nregion: weur\nversion: 0.1.0\n")
 	f("defaults", `
 model: {retry: {errors: 1}, routing: {steps: [{pick: random}]}}
@@ -89,7 +94,7 @@ origins: ["https://app.example.com", "http://localhost:3000"]
 	f("defaults", "origins: ['HTTPS://App.example.com:443', 'app://obsidian.md', 'chrome-extension://abcdefgh', 'http://[::1]:3000', '*']")
 	f("pools/p", "version: 1\nqueue: {limit: 1}")
 	f("pools/p", "version: 99\nqueue: {limit: 1, shape: round}\nnew: [1, 2]")
-	f("servers/ams/a", "{address: 'h:1', boot: b, protocol: {min: 1, max: 4, best: 2}, new: field}")
+	f("servers/ams/a", "{address: 'h:1', boot: b, protocol: {min: 1, max: 5, best: 2}, new: field}")
 	f("pools/p", "{}")
 	f("pools/p", "queue: {}")
 	f("pools/p", "# all defaults\n{}")
@@ -119,7 +124,7 @@ func TestCheckRejects(t *testing.T) {
 		}
 	}
 	// The key.
-	f("flows/m", "{}", "unknown kind of document; the key must be one of defaults, models/<model>, pools/<pool>, ")
+	f("plans/m", "{}", "unknown kind of document; the key must be one of defaults, models/<model>, pools/<pool>, ")
 	f("owners/ams/ams-1/x", "{}", "not a document, but the record of a colo server's process")
 	f("owners/ams/ams-1/x/held", "{}", "not a document, but the record of a colo server's process")
 	f("owners", "{}", "not a document, but the record of a colo server's process")
@@ -157,7 +162,7 @@ func TestCheckRejects(t *testing.T) {
 	f("pools/p", "queue: {lenght: 3}", "queue.lenght: unknown field; accepted here: discipline, cost, limit")
 	f("accounts/a", "limits: {concurency: 3}", "limits.concurency: unknown field; accepted here: concurrent")
 	f("accounts/a", "limits: {concurency: 3, tokens_per_minute: 4}", "limits.")
-	f("models/m", "routing: {steps: [{pick: order}, {within: 20ms}]}", "routing.steps[1].within: unknown field; accepted here: colos, regions, pick, attempts")
+	f("models/m", "routing: {steps: [{pick: order}, {without: 20ms}]}", "routing.steps[1].without: unknown field; accepted here: colos, regions, labels, within, pick, weights, attempts")
 	f("colos/ams", "servers: [a]", "servers: unknown field")
 	f("pools/p", "version: 0", "version: 0: must be a whole number")
 	f("pools/p", "version: '2'\nnew: 1", `version: "2": must be a whole number`)
@@ -208,8 +213,8 @@ func TestCheckRejects(t *testing.T) {
 	f("pools/x", "permits: {max_share: .nan}", "permits.max_share: NaN: must be at least 0.001")
 	f("pools/x", "permits: {max_share: .inf}", "permits.max_share: +Inf: must be at most 1")
 	f("pools/x", "permits: {per_endpoint: 0}", "permits.per_endpoint: 0: must be at least 1")
-	f("models/m", "routing: {algorithm: latency}", `routing.algorithm: "latency": must be one of random, steps`)
-	f("models/m", "routing: {steps: [{}, {pick: latency}]}", `routing.steps[1].pick: "latency": must be one of order, random`)
+	f("models/m", "routing: {algorithm: nearest}", `routing.algorithm: "nearest": must be one of steps, random, latency, flow`)
+	f("models/m", "routing: {steps: [{}, {pick: nearest}]}", `routing.steps[1].pick: "nearest": must be one of order, random, latency, least_loaded, weighted`)
 	f("models/m", "routing: {steps: [{attempts: 0}]}", "routing.steps[0].attempts: 0: must be at least 1")
 	beyondSchema("models/m", "timeouts: {idle: 0}", "timeouts.idle: 0: must be at least 1ms")
 	f("models/m", "type: text", `type: "text": must be one of chat, completion`)
@@ -271,12 +276,9 @@ func TestCheckRejects(t *testing.T) {
 	f("accounts/a", `{"limits": {"concurrent": 3, "tokens_per_minute": 0}}`, "limits.tokens_per_minute: 0: "+unsupported)
 	beyondSchema("accounts/a", "version: 99\nlimits: {tokens_per_minute: {soft: 1}}", "limits.tokens_per_minute: a map: "+unsupported)
 	f("models/m", "adapter: ''", `adapter: "": `+unsupported)
-	f("models/m", "retry: {forward_below: 256KiB}", `retry.forward_below: "256KiB": `+unsupported)
 	f("pools/p", "permits: {shards: 1}", "permits.shards: 1: "+unsupported)
-	f("colos/ams", "labels: {tier: gold}", "labels: a map: "+unsupported)
-	f("colos/ams", "position: {lat: 52.37, lon: 4}", "position: a map: "+unsupported)
 	f("endpoints/ams/e", endpointHead+"adapters: [lora-1]", "adapters: a list: "+unsupported)
-	f("defaults", "model: {retry: {forward_below: 1}}", "model.retry.forward_below: 1: "+unsupported)
+	f("defaults", "model: {adapter: 1}", "model.adapter: 1: "+unsupported)
 	f("defaults", "engines: {vllm: {adapters: []}}", "engines.vllm.adapters: a list: "+unsupported)
 
 	// The defaults document.

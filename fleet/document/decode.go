@@ -206,12 +206,20 @@ func (d decoder) entries(tree map[string]any, out reflect.Value, tag reflect.Str
 			return err.in(fieldName(key))
 		}
 		element := reflect.New(out.Type().Elem()).Elem()
-		if err := d.value(tree[key], element, tag); err != nil {
+		if err := d.value(tree[key], element, elementTag(tag)); err != nil {
 			return err.in(fieldName(key))
 		}
 		out.SetMapIndex(reflect.ValueOf(key), element)
 	}
 	return nil
+}
+
+// elementTag returns the tag for the elements of a map: the maps in a map have rules of their own for their keys.
+func elementTag(tag reflect.StructTag) reflect.StructTag {
+	if inner := tag.Get("inner"); inner != "" {
+		return reflect.StructTag(`keys:"`+inner+`" `) + tag // the first one counts
+	}
+	return tag
 }
 
 func (d decoder) fromList(tree []any, out reflect.Value, tag reflect.StructTag) *fieldError {

@@ -25,7 +25,7 @@ func FuzzCheck(f *testing.F) {
 		{"endpoints/ams/e", endpointHead + "concurrency: auto\nauto: {min: 4, max: 64}", "endpoint: {auto: {min: 2, max: 3}}"},
 		{"endpoints/ams/e", endpointHead + "engine: vllm", "engines: {vllm: {concurrency: auto, auto: {min: 7, max: 7}}}\npool: {permits: {per_endpoint: 9}}"},
 		{"colos/ams", "region: weur\nlabels: {a: 'b c'}", "origins: ['https://x']"},
-		{"servers/ams/s", "{address: 'h:1', boot: b, protocol: {min: 1, max: 4}, z: 1}", "{}"},
+		{"servers/ams/s", "{address: 'h:1', boot: b, protocol: {min: 1, max: 5}, z: 1}", "{}"},
 		{"servers/ams/s", "{address: 'h:1', boot: b, gossip: 'h:2', pools: {p: 4, q: 0}}", "{}"},
 		{"entries/e", "address: h:1", "endpoint: {health: {path: /x}}"},
 		{"models/m", "a: &a [b]\nc: [*a, *a]", "model: {routing: {steps: [{}]}}"},

@@ -25,6 +25,8 @@ var kinds = []kind{
 		func(id identity) any { return &fleet.Endpoint{Colo: id.Colo, ID: id.Name} }},
 	{fleet.KindColo, "colos/<colo>", "A location with endpoints.",
 		func(id identity) any { return &fleet.Colo{Name: id.Name} }},
+	{fleet.KindFlow, "flows/<model>", "Weights of colos for the requests of a model with routing.algorithm: flow.",
+		func(id identity) any { return &fleet.Flow{Model: id.Name} }},
 	{fleet.KindAccount, "accounts/<account>", "A tenant that requests are billed to.",
 		func(id identity) any { return &fleet.Account{Name: id.Name} }},
 	{fleet.KindAPIKey, "keys/<id>", "An API key, by its hash. Written by colonnade keys; the id is the part of the key between cn_ and its last underscore.",

@@ -6,9 +6,10 @@ import (
 	"colonnade/fleet"
 )
 
-// newestVersion is the newest version of documents that this program knows: 2 has allow_fields, max_completions and max_inputs. A
-// document says which version it needs in its field version; unknown fields are accepted only in one that is newer.
-const newestVersion = 2
+// newestVersion is the newest version of documents that this program knows: 2 has allow_fields, max_completions and max_inputs; 3 has
+// labels, position, within, weights and forward_below. A document says which version it needs in its field version; unknown fields are
+// accepted only in one that is newer.
+const newestVersion = 3
 
 // parsed is a good version of a document. Only built changes.
 type parsed struct {

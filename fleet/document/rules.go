@@ -22,6 +22,7 @@ import (
 //	or:"auto"        a word that may stand in place of the number
 //	is:"name"        the form of a text: see textRules
 //	keys:"name"      the same for the keys of a map
+//	inner:"name"     the same for the keys of the maps in a map
 //	need:"yes"       required
 //	own:"yes"        has no default: refused in the layers of the defaults document
 //	secret:"yes"     the value is never shown
@@ -102,6 +103,10 @@ var textRules = map[string]textRule{
 	"name": {
 		pattern: regexp.MustCompile("^" + namePattern + "$"),
 		reason:  acceptedName,
+	},
+	"region": {
+		pattern: regexp.MustCompile(`^(\*|` + namePattern + `)$`),
+		reason:  `must be the name of a region, or "*" for every other region; ` + acceptedName,
 	},
 	"text": {
 		pattern: regexp.MustCompile(`^.`),

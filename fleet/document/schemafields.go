@@ -111,7 +111,7 @@ func (b schemaBuilder) mapping(t reflect.Type, tag reflect.StructTag, layered bo
 	if t.Elem() == reflect.TypeFor[layer]() {
 		names = &schema{Enum: fleet.Engines}
 	}
-	return &schema{Type: "object", PropertyNames: names, Additional: b.value(t.Elem(), tag, nil, layered), MaxProperties: MaxList}
+	return &schema{Type: "object", PropertyNames: names, Additional: b.value(t.Elem(), elementTag(tag), nil, layered), MaxProperties: MaxList}
 }
 
 // layer describes a layer of the defaults document, by the tag "of".

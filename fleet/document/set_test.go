@@ -40,7 +40,7 @@ func TestBuiltinModel(t *testing.T) {
 	want := &fleet.Model{
 		Name: "m", Type: fleet.TypeChat, Pool: "m", UpstreamName: "m",
 		Routing: fleet.Routing{Algorithm: fleet.AlgorithmSteps, Steps: []fleet.Step{{Pick: fleet.PickOrder}}},
-		Retry:   fleet.Retry{Errors: 3, OutOfCapacity: 4, Hops: 4},
+		Retry:   fleet.Retry{Errors: 3, OutOfCapacity: 4, Hops: 4, ForwardBelow: 256 * fleet.KiB},
 		Timeouts: fleet.Timeouts{
 			Connect: seconds(1), FirstByte: seconds(60), Idle: seconds(60), Total: seconds(600), WebSocket: seconds(3600),
 		},
@@ -214,7 +214,7 @@ model:
 	if m.Routing.Algorithm != fleet.AlgorithmRandom {
 		t.Errorf("algorithm %q", m.Routing.Algorithm)
 	}
-	if want := (fleet.Retry{Errors: 0, OutOfCapacity: 4, Hops: 2}); m.Retry != want {
+	if want := (fleet.Retry{Errors: 0, OutOfCapacity: 4, Hops: 2, ForwardBelow: 256 * fleet.KiB}); m.Retry != want {
 		t.Errorf("retry %+v, want %+v", m.Retry, want)
 	}
 	if m.Timeouts.Idle != seconds(5) || m.Timeouts.Total != seconds(70) || m.Timeouts.Connect != seconds(1) {
@@ -351,7 +351,7 @@ func TestNewerVersion(t *testing.T) {
 	docs := documents(t,
 		"models/m", "version: 99\nretry: {errors: 1, style: x}\nnew: field\n",
 		"defaults", "version: 99\nmodel: {new: thing, retry: {hops: 2}}\nfuture: {}\n",
-		"servers/ams/s", `{"address":"h:1","boot":"b","protocol":{"min":1,"max":4},"shiny":[1]}`)
+		"servers/ams/s", `{"address":"h:1","boot":"b","protocol":{"min":1,"max":5},"shiny":[1]}`)
 	table := docs.Table()
 	m := model(t, table, "m")
 	if m.Retry.Errors != 1 || m.Retry.Hops != 2 || len(table.Servers("ams")) != 1 || len(table.Rejected) != 0 {
@@ -377,10 +377,10 @@ func TestNewNodeFieldNeedsNewProtocol(t *testing.T) {
 				fields = append(fields, name)
 			}
 		}
-		if got := strings.Join(fields, " "); got != want || fleet.Protocol != 3 {
+		if got := strings.Join(fields, " "); got != want || fleet.Protocol != 4 {
 			t.Errorf("%T of protocol %d has %s, want %s", noun, fleet.Protocol, got, want)
 		}
 	}
 	f(fleet.Server{}, "address admin boot state protocol version gossip pools")
-	f(fleet.EntryNode{}, "address admin region state protocol version")
+	f(fleet.EntryNode{}, "address admin region position state protocol version")
 }

@@ -45,6 +45,8 @@ func addTo(c *fleet.Contents, noun any) {
 		c.Pools = append(c.Pools, v)
 	case *fleet.Colo:
 		c.Colos = append(c.Colos, v)
+	case *fleet.Flow:
+		c.Flows = append(c.Flows, v)
 	case *fleet.Server:
 		c.Servers = append(c.Servers, v)
 	case *fleet.EntryNode:
