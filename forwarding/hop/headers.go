@@ -8,8 +8,12 @@ const (
 	HeaderProgress = "x-colonnade-progress"
 	// HeaderEnd has the value EndUnknown if the engine's connection has delimited the response, and its content does not show its end.
 	// Then the end of the hop's framing does not mean that the response is whole.
-	HeaderEnd  = "x-colonnade-end"
-	HeaderBoot = "x-colonnade-boot" // of a colo server that refuses a token with ErrSignAgain: its boot id
+	HeaderEnd = "x-colonnade-end"
+	// HeaderVisits has what servers answered that did not serve a request, if a colo server has sent it on: see [Visit].
+	HeaderVisits = "x-colonnade-visits"
+	// HeaderServedBy has the [NodeName] of the colo server whose engine has answered.
+	HeaderServedBy = "x-colonnade-served-by"
+	HeaderBoot     = "x-colonnade-boot" // of a colo server that refuses a token with ErrSignAgain: its boot id
 
 	HeaderRequestID    = "x-request-id"
 	HeaderColo         = "x-colonnade-colo"

@@ -27,12 +27,15 @@ type Token struct {
 	Priority        string   `json:"pri"`
 	Concurrent      int      `json:"con,omitempty"` // the account's limit of running requests
 	Model           string   `json:"mod"`           // its name, never an alias
-	Visited         []string `json:"via,omitempty"` // the servers on the path so far, without earlier attempts of the entry
+	Visited         []string `json:"via,omitempty"` // the servers on the path so far, without earlier attempts of the entry: see [NodeName]
 	HopsLeft        int      `json:"hops"`          // further hops allowed
-	Attempt         int      `json:"att"`           // attempts before this one
-	RetriesLeft     int      `json:"ret"`           // further attempts allowed after errors of engines
-	EndpointsFailed int      `json:"brk,omitempty"` // endpoints that have failed with this request
-	Wait            Wait     `json:"wait"`
+	// Onward are the next stops of the plan, in order, at most 16: if the receiver's colo is out of capacity, it sends the request to the
+	// first, with the rest of them. Each speaks a protocol from [NodeNamesProtocol] on.
+	Onward          []Stop `json:"onw,omitempty"`
+	Attempt         int    `json:"att"`           // attempts before this one
+	RetriesLeft     int    `json:"ret"`           // further attempts allowed after errors of engines
+	EndpointsFailed int    `json:"brk,omitempty"` // endpoints that have failed with this request
+	Wait            Wait   `json:"wait"`
 	// WaitBelow is the smallest expected wait that another colo of the plan has reported: with [WaitSpill], the request waits here
 	// only for less; 0 = none was reported.
 	WaitBelow Millis `json:"below,omitempty"`

@@ -19,7 +19,19 @@ const (
 	VerdictOOC   VerdictKind = "ooc"   // out of capacity; the entry goes on to the next colo, without a retry
 	VerdictMoved VerdictKind = "moved" // the server drains or is not the home; the entry goes on to the home or the next colo, without a retry
 	VerdictError VerdictKind = "error" // the engine or the server failed before the first byte
+
+	// Of a Visit only: what the server that sent the request on learned without an answer.
+	VerdictLost      VerdictKind = "lost"      // the request was sent, and no answer came
+	VerdictUnreached VerdictKind = "unreached" // nothing of the request was sent
 )
+
+// ofAnswer reports whether a server can give the verdict itself.
+func (k VerdictKind) ofAnswer() bool {
+	return k == VerdictOOC || k == VerdictMoved || k == VerdictError
+}
+
+// ofVisit reports whether a visit can have the verdict.
+func (k VerdictKind) ofVisit() bool { return k.ofAnswer() || k == VerdictLost || k == VerdictUnreached }
 
 // Verdict is what a colo server answers about a request that it did not serve, in the header x-colonnade-verdict as
 // `kind;name=value;…`. A response without a verdict is taken for an engine's only if it has the header x-colonnade-attempts, and is
@@ -93,12 +105,13 @@ func (v Verdict) numbers() []numberField {
 }
 
 // ParseVerdict parses the header's value. It ignores unknown names, so that nodes of different versions work together.
-func ParseVerdict(s string) (Verdict, error) {
+func ParseVerdict(s string) (Verdict, error) { return parseVerdict(s, VerdictKind.ofAnswer) }
+
+// parseVerdict is ParseVerdict for a verdict of the accepted kinds.
+func parseVerdict(s string, accepted func(VerdictKind) bool) (Verdict, error) {
 	kind, rest, _ := strings.Cut(s, ";")
 	v := Verdict{Kind: VerdictKind(kind)}
-	switch v.Kind {
-	case VerdictOOC, VerdictMoved, VerdictError:
-	default:
+	if !accepted(v.Kind) {
 		return Verdict{}, fmt.Errorf("cannot parse verdict %q: unknown kind", s)
 	}
 	for field := range strings.SplitSeq(rest, ";") {

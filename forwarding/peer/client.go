@@ -33,6 +33,7 @@ type Server struct {
 	Colo, Node string
 	Address    string // host:port
 	Boot       string // the process, as registered; it may have been replaced since
+	Protocol   int    // the newest that it speaks; 0 = not known, which counts as one before [hop.NodeNamesProtocol]
 }
 
 // ErrNotSigned is wrapped by the error of a request that could not be signed, and was not sent.

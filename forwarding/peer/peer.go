@@ -115,6 +115,12 @@ type Answer struct {
 	Queued   time.Duration // time spent in the colo's queue
 	Attempts int           // at engines
 
+	// ServedBy is the [hop.NodeName] of the server whose engine has given the Response; empty = not known, or not served.
+	ServedBy string
+	// Visits are the servers that did not serve the request, if a colo server has sent it on: that server first, and then the others in the
+	// order in which they were asked.
+	Visits []hop.Visit
+
 	// Hooks of a Response whose body is relayed; each may be nil. The relaying goroutine calls OnChunk after each piece; OnOutcome once,
 	// before the client can know the outcome, with the time in which the client has blocked the relay; and OnClose once, last.
 	OnChunk   func()

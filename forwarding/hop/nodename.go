@@ -1,0 +1,40 @@
+package hop
+
+import "strings"
+
+// NodeNamesProtocol is the first protocol between nodes in which the audience of a token, and the servers that it has visited, are named
+// COLO/NODE ([NodeName]). Names of nodes are unique in a colo only. A sender uses the name of the node alone if the receiver's protocol is
+// older; a receiver accepts both.
+const NodeNamesProtocol = 4
+
+// NodeName returns the name of a colo server that is unique in the fleet: COLO/NODE. Neither name contains a slash.
+func NodeName(colo, node string) string { return colo + "/" + node }
+
+// SplitNodeName returns the parts of a name: of COLO/NODE both, and of NODE alone an empty colo.
+func SplitNodeName(name string) (colo, node string) {
+	colo, node, ok := strings.Cut(name, "/")
+	if !ok {
+		return "", name
+	}
+	return colo, node
+}
+
+// maxName is the length of the longest name of a colo or a node, in bytes.
+const maxName = 128
+
+// isPlainName reports whether s can be the name of a colo or of a node.
+func isPlainName(s string) bool {
+	return s != "" && len(s) <= maxName && isAlphanumeric(rune(s[0])) && !strings.ContainsFunc(s, func(r rune) bool {
+		return !isAlphanumeric(r) && !strings.ContainsRune("._:@+-", r)
+	})
+}
+
+// isNodeName reports whether s is COLO/NODE.
+func isNodeName(s string) bool {
+	colo, node := SplitNodeName(s)
+	return isPlainName(colo) && isPlainName(node)
+}
+
+func isAlphanumeric(r rune) bool {
+	return '0' <= r && r <= '9' || 'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z'
+}
