@@ -39,10 +39,11 @@ type Config struct {
 	Log        *journal.Log
 	Metrics    *metrics.Registry
 	Logger     *slog.Logger
-	WriteStall time.Duration       // longest time for one write to an entry; 0 = 30 s
-	MaxConns   int                 // limit on all connections; 0 = [server.MaxConns]
-	BodyMemory int64               // of all unfinished bodies, in bytes; 0 = [server.DefaultBodyMemory]
-	Peers      *peertls.TrustStore // for mutual TLS with other nodes; nil = a token suffices, without TLS
+	WriteStall time.Duration                      // longest time for one write to an entry; 0 = 30 s
+	MaxConns   int                                // limit on all connections; 0 = [server.MaxConns]
+	BodyMemory int64                              // of all unfinished bodies, in bytes; 0 = [server.DefaultBodyMemory]
+	Peers      *peertls.TrustStore                // for mutual TLS with other nodes; nil = a token suffices, without TLS
+	Via        func(peer.Server) (address string) // see [peer.Client]; nil = to the address of each server
 
 	// Homes returns the home of a pool. It is called for each request, by several goroutines at once. Nil = this server is the home of all.
 	Homes func(pool string) Home
@@ -98,7 +99,7 @@ func New(c Config) (*Server, error) {
 		boot:        rand.Text()[:bootSize],
 	}
 	s.process = c.Node + "/" + s.boot
-	s.client = &peer.Client{Node: c.Node, Transport: s.transport, Keys: c.Keys, Peers: c.Peers}
+	s.client = &peer.Client{Node: c.Node, Transport: s.transport, Keys: c.Keys, Peers: c.Peers, Via: c.Via}
 	s.replays, s.tokenLog = hop.NewReplayGuard(s.boot), newTokenLog()
 	s.applied.Store(newAppliedTable(fleet.NewTable(fleet.Contents{})))
 	s.pools = admission.NewManager(c.Colo, s.probe, c.Logger)

@@ -28,7 +28,7 @@ import (
 )
 
 // Config configures an entry. All fields but Open, Starting, WriteStall, TLS, MaxConnsPerIP, MaxConns, BodyMemory, Peers,
-// Local and MarkDead are required.
+// Via, Local and MarkDead are required.
 type Config struct {
 	Node          string
 	Open          bool // requests without a valid key are served, as the account "open"
@@ -44,6 +44,8 @@ type Config struct {
 	MaxConns      int                  // limit on all connections; 0 = [server.MaxConns]
 	BodyMemory    int64                // of all unfinished bodies, in bytes; 0 = [server.DefaultBodyMemory]
 	Peers         *peertls.TrustStore  // for mutual TLS with colo servers; nil = without TLS
+	// Via returns the address to connect to instead of that of a server, see [peer.Client]; nil = the server's own.
+	Via func(peer.Server) (address string)
 	// Local returns the way to a colo server that runs in this process, or nil for any other; nil = all run elsewhere.
 	Local func(*fleet.Server) peer.Func
 	// MarkDead says that the servers with these keys, whose leases have expired, do not live any more; nil = that is not looked for.
@@ -89,7 +91,7 @@ func New(c Config) (*Entry, error) {
 		active:    newActivity(),
 		inflight:  inflight,
 	}
-	e.client = &peer.Client{Node: c.Node, Transport: e.transport, Keys: c.Keys, Peers: c.Peers}
+	e.client = &peer.Client{Node: c.Node, Transport: e.transport, Keys: c.Keys, Peers: c.Peers, Via: c.Via}
 	e.liveness = newLiveness(c.Table, e.askAlive, c.MarkDead)
 	e.liveness.timings = cmp.Or(c.liveness, defaultLivenessTimings())
 	e.metrics = metrics.NewEntry(c.Metrics, c.Table, func() []metrics.ModelState { return e.active.states(c.Table()) })

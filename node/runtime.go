@@ -56,6 +56,10 @@ type Config struct {
 	FilesPerConn     int           // open files that a connection may need; 0 = 2
 	WriteStall       time.Duration // longest time of one write to a client; 0 = 30 s
 	BodyMemory       int64         // of all unfinished request bodies, in bytes; 0 = 512 MiB
+
+	// Via returns the address to which this node connects for requests to a colo server, instead of the server's own, such as that of a
+	// proxy in front of it; nil = to the server's own address. It is called for each request, by several goroutines at once.
+	Via func(peer.Server) (address string)
 }
 
 // Running describes a node that serves requests.

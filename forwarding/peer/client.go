@@ -16,13 +16,16 @@ import (
 	"colonnade/reasons"
 )
 
-// Client carries requests and questions to colo servers elsewhere. All of its exported fields but Peers are required. Its methods may be
+// Client carries requests and questions to colo servers elsewhere. All of its exported fields but Peers and Via are required. Its methods may be
 // called by several goroutines at once.
 type Client struct {
 	Node      string // this node, for Ask and Alive
 	Transport *transport.Transport
 	Keys      *hop.Keys
 	Peers     *peertls.TrustStore // nil = without TLS
+	// Via returns the address to connect to instead of that of a server, such as the address of a proxy in front of it. The
+	// request and the certificate that the server must show stay the same. Nil = connect to the server's own address.
+	Via func(Server) (address string)
 
 	askWithin time.Duration // of tests; 0 = askTimeout
 	sequences sequences
@@ -114,7 +117,11 @@ func (c *Client) send(ctx context.Context, to *Server, r *Request, sequence *hop
 
 // target returns a server as the transport connects to it.
 func (c *Client) target(to *Server) transport.Target {
-	return transport.PeerTarget(c.Peers, to.Address, peertls.Identity{Role: peertls.RoleColo, Colo: to.Colo, Node: to.Node})
+	target := transport.PeerTarget(c.Peers, to.Address, peertls.Identity{Role: peertls.RoleColo, Colo: to.Colo, Node: to.Node})
+	if c.Via != nil {
+		target.Address = c.Via(*to)
+	}
+	return target
 }
 
 // read returns the answer in a response: the response itself, or the verdict in it.
