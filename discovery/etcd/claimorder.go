@@ -22,7 +22,7 @@ func InCreationOrder(docs []Stored) []Stored {
 // and then changed to claim something else, a list does not say when that was.
 func (s *documentState) inClaimOrder(listed []Stored) []Stored {
 	claimed := func(d Stored) int64 {
-		if k, known := s.known[d.Key]; known && k.created == d.Created {
+		if k, known := s.known[d.Key]; known && k.created > 0 && !k.deletedBefore(d) {
 			return d.Revision
 		}
 		return d.Created

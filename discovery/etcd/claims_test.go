@@ -169,6 +169,32 @@ func TestMissedDeletion(t *testing.T) {
 	s.wantInForce(keys, []string{"endpoints/ams/a for endpoints/ams/b"})
 }
 
+// Documents that are put again into an empty store claim anew, in the order of that store, also if one of them gets the revision again that
+// it had in the lost store.
+func TestPutAgainIntoEmptyStore(t *testing.T) {
+	s := newStateTest(t)
+	s.models(20)
+	s.write("endpoints/ams/x", endpoint("hx", 4), false)
+	s.write("endpoints/ams/a", endpoint("h", 4), false)
+	created := s.write("endpoints/ams/b", endpoint("h", 4), false) - 1
+	for i := range minHeldBack {
+		s.write(fmt.Sprintf("endpoints/ams/y%d", i), endpoint(fmt.Sprintf("y%d", i), 4), false)
+	}
+	s.after(0)
+	s.store, s.revision = map[string]Stored{}, 1
+	list(s.documentState, s.store, s.revision, s.now)
+	if held := s.after(0).PendingDeletions; !slices.Contains(held, "endpoints/ams/a") || !slices.Contains(held, "endpoints/ams/b") {
+		t.Fatalf("pending deletions: %q", held)
+	}
+	s.revision = created - 2
+	s.write("endpoints/ams/b", endpoint("h", 4), false)
+	if at := s.write("endpoints/ams/a", endpoint("h", 4), false); at != created {
+		t.Fatalf("created at %d, and before at %d", at, created)
+	}
+	_, losers := inForce(s.after(0))
+	s.want("put again", losers, []string{"endpoints/ams/a for endpoints/ams/b"})
+}
+
 // A document that was put by hand does not take the colo of a registered server, neither while that lives nor while its lease
 // has just expired. It counts while no server is registered.
 func TestServerPutByHand(t *testing.T) {

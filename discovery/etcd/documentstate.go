@@ -69,7 +69,7 @@ func (s *documentState) put(d Stored, now time.Time) {
 		return
 	}
 	delete(s.gone, d.Key)
-	recreated := k.created > 0 && k.created != d.Created // also if its deletion was not seen, or is held back
+	recreated := k.deletedBefore(d)
 	k.newest, k.leased, k.created, k.absence, k.goneAt = d.Value, d.Leased, d.Created, inStore, 0
 	if err := d.PutInto(s.docs); err != nil {
 		s.logRejection(err, k.good != nil, now)
@@ -80,6 +80,12 @@ func (s *documentState) put(d Stored, now time.Time) {
 		s.docs.Reclaim(d.Key, 0)
 	}
 	s.set(d.Key, k)
+}
+
+// deletedBefore reports whether the document was deleted before d was created, also if its deletion was not seen, or is held back. The
+// revisions of an empty store begin anew, so d may have been created at the same one.
+func (k *knownDocument) deletedBefore(d Stored) bool {
+	return k.created > 0 && (k.created != d.Created || k.absence != inStore && k.goneAt < d.Created)
 }
 
 // noteRevision notes that a document was put or deleted at a revision. The revision of servers is a reason for a table: nodes
