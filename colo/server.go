@@ -17,6 +17,7 @@ import (
 	"colonnade/analytics/metrics"
 	"colonnade/fleet"
 	"colonnade/forwarding/hop"
+	"colonnade/forwarding/liveness"
 	"colonnade/forwarding/netconn"
 	"colonnade/forwarding/peer"
 	"colonnade/forwarding/peertls"
@@ -60,7 +61,8 @@ type Server struct {
 	config      Config
 	pools       *admission.Manager
 	transport   *transport.Transport
-	client      *peer.Client // asks other servers of the colo
+	client      *peer.Client     // asks other servers of the colo
+	sender      *liveness.Sender // sends requests on to servers of other colos
 	budget      *hop.RetryBudget
 	metrics     *metrics.Colo
 	credentials *credentials
@@ -100,6 +102,7 @@ func New(c Config) (*Server, error) {
 	}
 	s.process = c.Node + "/" + s.boot
 	s.client = &peer.Client{Node: c.Node, Transport: s.transport, Keys: c.Keys, Peers: c.Peers, Via: c.Via}
+	s.sender = &liveness.Sender{Client: s.client, Watcher: liveness.New(liveness.Config{Alive: s.client.Alive})}
 	s.replays, s.tokenLog = hop.NewReplayGuard(s.boot), newTokenLog()
 	s.applied.Store(newAppliedTable(fleet.NewTable(fleet.Contents{})))
 	s.pools = admission.NewManager(c.Colo, s.probe, c.Logger)
@@ -129,8 +132,11 @@ func (s *Server) Run(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	probing := make(chan error, 1)
 	go func() { probing <- s.pools.Run(ctx) }()
+	var watching sync.WaitGroup
+	watching.Go(func() { s.sender.Watcher.Run(ctx) })
 	err := s.transport.Run(ctx)
 	cancel()
+	watching.Wait()
 	return errors.Join(err, <-probing)
 }
 

@@ -15,8 +15,6 @@ import (
 
 	"colonnade/fleet"
 	"colonnade/forwarding/hop"
-	"colonnade/forwarding/peer"
-	"colonnade/forwarding/transport"
 )
 
 // benchColo is the documents of a model and of a colo of n servers, all of them one HTTP server that serves each request.
@@ -43,23 +41,18 @@ func benchColo(b *testing.B, n int) string {
 	return documents
 }
 
-// BenchmarkServersOfAColo is what several servers of a colo add to a request: their order, and the watch for a sign of life.
+// BenchmarkServersOfAColo is what several servers of a colo add to a request beside liveness.BenchmarkWatch: their order.
 func BenchmarkServersOfAColo(b *testing.B) {
 	for _, n := range []int{1, 3, 20} {
 		b.Run(fmt.Sprint(n), func(b *testing.B) {
 			table := tableOf(b, benchColo(b, n))
-			l := newLiveness(tableFunc(table), nil, nil)
 			var orders ranking
-			answer := &peer.Answer{}
-			do := func(*transport.Abort) (*peer.Answer, error) { return answer, nil }
 			b.ReportAllocs()
 			for b.Loop() {
 				tr := newAttempts([]candidate{{Colo: table.Colos()[0]}}, func(colo string) []*fleet.Server { return orders.of(table, poolIn{"m", colo}) },
 					queueDefault, fleet.Retry{Errors: 2, OutOfCapacity: 4})
 				at, _ := tr.next()
-				if tr.mayLose(at, 3) {
-					_, _ = l.watch(at.server(), time.Time{}, do)
-				}
+				tr.mayLose(at, 3)
 			}
 		})
 	}

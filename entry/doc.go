@@ -6,8 +6,8 @@
 //
 // The servers of a colo are a [line], by the order of homes.Rank. A server that is not the home names it and its address, and the request goes
 // there, also if the table of the entry is too old to have that server; if a server does not answer, the request goes to the next in line,
-// with the names of those that have not answered. A server that keeps its connections open and sends nothing is found by [liveness]: it is
-// asked for a sign of life, and without one its unanswered requests go on.
+// with the names of those that have not answered. A server that keeps its connections open and sends nothing is found by
+// [liveness.Watcher]: it is asked for a sign of life, and without one its unanswered requests go on.
 //
 // The answer to a client that asks for queue events begins at once. Colos are then tried while it is being written
 // ([call.resolveStream]), by the same loop of attempts.

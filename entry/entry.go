@@ -18,6 +18,7 @@ import (
 	"colonnade/analytics/metrics"
 	"colonnade/fleet"
 	"colonnade/forwarding/hop"
+	"colonnade/forwarding/liveness"
 	"colonnade/forwarding/peer"
 	"colonnade/forwarding/peertls"
 	"colonnade/forwarding/realtime"
@@ -51,17 +52,16 @@ type Config struct {
 	// MarkDead says that the servers with these keys, whose leases have expired, do not live any more; nil = that is not looked for.
 	MarkDead func(keys ...string)
 
-	liveness livenessTimings // of tests; zero = defaultLivenessTimings
+	liveness liveness.Timings // of tests; zero = liveness.DefaultTimings
 }
 
 // Entry is one edge node.
 type Entry struct {
 	config    Config
 	transport *transport.Transport
-	client    *peer.Client
+	sender    *liveness.Sender
 	budget    *hop.RetryBudget
 	observed  *observations
-	liveness  *liveness
 	ranking   ranking
 	active    *activity
 	metrics   *metrics.Entry
@@ -91,9 +91,8 @@ func New(c Config) (*Entry, error) {
 		active:    newActivity(),
 		inflight:  inflight,
 	}
-	e.client = &peer.Client{Node: c.Node, Transport: e.transport, Keys: c.Keys, Peers: c.Peers, Via: c.Via}
-	e.liveness = newLiveness(c.Table, e.askAlive, c.MarkDead)
-	e.liveness.timings = cmp.Or(c.liveness, defaultLivenessTimings())
+	client := &peer.Client{Node: c.Node, Transport: e.transport, Keys: c.Keys, Peers: c.Peers, Via: c.Via}
+	e.sender = &liveness.Sender{Client: client, Watcher: liveness.New(e.watcherConfig())}
 	e.metrics = metrics.NewEntry(c.Metrics, c.Table, func() []metrics.ModelState { return e.active.states(c.Table()) })
 	e.http = server.New(server.Config{
 		Handle:        e.serve,
@@ -116,17 +115,9 @@ func New(c Config) (*Entry, error) {
 // Run runs the background work until ctx ends.
 func (e *Entry) Run(ctx context.Context) error {
 	var watching sync.WaitGroup
-	watching.Go(func() { e.liveness.run(ctx) })
+	watching.Go(func() { e.sender.Watcher.Run(ctx) })
 	defer watching.Wait()
 	return e.transport.Run(ctx)
-}
-
-// askAlive asks a server for a sign of life.
-func (e *Entry) askAlive(ctx context.Context, s *fleet.Server) error {
-	if _, isLocal := e.colo(s); isLocal {
-		return nil
-	}
-	return e.client.Alive(ctx, peerOf(s))
 }
 
 // Serve answers clients on ln until Shutdown.

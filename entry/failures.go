@@ -1,66 +1,66 @@
 package entry
 
 import (
-	"errors"
 	"time"
 
-	"github.com/valyala/fasthttp"
-
-	"colonnade/forwarding/netconn"
 	"colonnade/forwarding/peer"
 	"colonnade/forwarding/server"
-	"colonnade/forwarding/transport"
 	"colonnade/openai"
 	"colonnade/reasons"
 )
 
 // failedForward handles a forward that ended without an answer.
 func (c *call) failedForward(at attempt, err error) {
-	var noVerdict *peer.NoVerdictError
-	if errors.As(err, &noVerdict) {
-		c.noVerdict(at, noVerdict)
-		return
+	f := peer.ClassifyFailure(err, c.deadline)
+	c.logFailedForward(at, &f)
+	if f.Unreached {
+		c.entry.observed.noteUnreached(at.server(), f.Err, time.Now())
 	}
-	if errors.Is(err, errSilent) {
-		c.silentServer(at, err)
-		return
+	switch f.Kind {
+	case peer.FailureEnded:
+	case peer.FailureHeadTooLarge: // with the hop token beside them: the client's error
+		c.attempts.fail(openai.HeadersTooLarge(server.MaxHead))
+	case peer.FailureLate:
+		c.attempts.fail(openai.InferenceTimeout(reasons.TotalTimeout))
+	case peer.FailureNotSent:
+		c.attempts.notSent(openai.Unavailable(reasons.NoServer, time.Second))
+	case peer.FailureNotConnected:
+		c.attempts.notConnected(at, openai.Unavailable(reasons.NoServer, time.Second))
+	case peer.FailureNoFirstByte:
+		c.attempts.fail(c.blameDeadline(openai.InferenceTimeout(reasons.FirstByteTimeout)))
+	case peer.FailureCut:
+		c.attempts.fail(openai.EngineFailed(reasons.ColoUnreachable))
+	case peer.FailureSilent:
+		c.silentServer(at)
+	default: // FailureLost, FailureNoVerdict, FailureReplayed
+		failure := openai.EngineFailed(reasons.ColoUnreachable)
+		if f.NotRead {
+			failure = openai.Unavailable(reasons.NoServer, time.Second)
+		}
+		c.attempts.serverLost(at, failure, c.retry)
 	}
-	var failed *transport.ExchangeError
-	if !errors.As(err, &failed) {
-		return // the context has ended
+}
+
+// logFailedForward counts and logs a forward that has failed, unless that is the client's doing.
+func (c *call) logFailedForward(at attempt, f *peer.Failure) {
+	if f.Kind == peer.FailureEnded || f.Kind == peer.FailureHeadTooLarge {
+		return
 	}
 	c.entry.metrics.ForwardFailure(at.Colo.Name)
-	c.entry.config.Logger.Warn("forward failed", "request_id", c.id, "colo", at.Colo.Name, "server", at.server().Node, "error", err)
-	connecting, now := failed.Phase == transport.PhaseConnect, time.Now()
-	late := failed.Timeout && !now.Before(c.deadline)
-	// A colo that began to answer was reached, and one that timed out after connecting may just be slow. A shortage on this machine is
-	// no evidence about the colo, nor is a request that had no time left.
-	ourFault := errors.Is(err, peer.ErrNotSigned) || netconn.IsLocalShortage(err)
-	if failed.Phase != transport.PhaseStream && (!failed.Timeout || connecting && !late) && !ourFault {
-		c.entry.observed.noteUnreached(at.server(), failed, now)
-	}
-	switch {
-	case late:
-		c.attempts.fail(openai.InferenceTimeout(reasons.TotalTimeout))
-	case connecting && ourFault:
-		c.attempts.notSent(openai.Unavailable(reasons.NoServer, time.Second))
-	case connecting:
-		c.attempts.notConnected(at, openai.Unavailable(reasons.NoServer, time.Second))
-	case failed.Timeout:
-		c.attempts.fail(c.blameDeadline(openai.InferenceTimeout(reasons.FirstByteTimeout)))
-	case failed.Phase == transport.PhaseStream:
-		c.attempts.fail(openai.EngineFailed(reasons.ColoUnreachable))
+	log, facts := c.entry.config.Logger, []any{"request_id", c.id, "colo", at.Colo.Name, "server", at.server().Node}
+	switch f.Kind {
+	case peer.FailureNoVerdict, peer.FailureReplayed:
+		log.Error("colo answered without a verdict", append(facts, "status", f.Status, "error", f.Err)...)
+	case peer.FailureSilent:
+		log.Warn("forward given up", append(facts, "error", f.Err)...)
 	default:
-		c.attempts.serverLost(at, openai.EngineFailed(reasons.ColoUnreachable), c.retry)
+		log.Warn("forward failed", append(facts, "error", f.Err)...)
 	}
 }
 
 // silentServer handles an attempt that was given up since its server showed no sign of life.
-func (c *call) silentServer(at attempt, err error) {
-	c.entry.metrics.ForwardFailure(at.Colo.Name)
-	c.entry.config.Logger.Warn("forward given up", "request_id", c.id, "colo", at.Colo.Name, "server", at.server().Node, "error", err)
+func (c *call) silentServer(at attempt) {
 	now := time.Now()
-	c.entry.observed.noteUnreached(at.server(), err, now)
 	switch {
 	case !now.Before(c.deadline):
 		c.attempts.fail(openai.InferenceTimeout(reasons.TotalTimeout))
@@ -69,25 +69,6 @@ func (c *call) silentServer(at attempt, err error) {
 	default:
 		c.attempts.serverLost(at, openai.EngineFailed(reasons.ColoUnreachable), c.retry)
 	}
-}
-
-// noVerdict handles an answer that is neither an engine's nor carries a verdict.
-func (c *call) noVerdict(at attempt, err *peer.NoVerdictError) {
-	if err.Status == fasthttp.StatusRequestHeaderFieldsTooLarge { // with the hop token beside them: the client's error
-		c.attempts.fail(openai.HeadersTooLarge(server.MaxHead))
-		return
-	}
-	c.entry.metrics.ForwardFailure(at.Colo.Name)
-	c.entry.config.Logger.Error("colo answered without a verdict", "request_id", c.id, "colo", at.Colo.Name,
-		"server", at.server().Node, "status", err.Status, "error", err.Err)
-	if !err.Replayed { // a sender between the nodes must not make a colo look unreachable
-		c.entry.observed.noteUnreached(at.server(), err.Err, time.Now())
-	}
-	failure := openai.EngineFailed(reasons.ColoUnreachable)
-	if err.NotRead {
-		failure = openai.Unavailable(reasons.NoServer, time.Second)
-	}
-	c.attempts.serverLost(at, failure, c.retry)
 }
 
 // blameDeadline replaces a first-byte timeout by one that names the client's own deadline, if that has passed. The margin covers what

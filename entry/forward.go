@@ -38,21 +38,17 @@ func (c *call) forward(to attempt) (*peer.Answer, error) {
 		r.Progress, r.Tick = c.queueEvents.ReportProgress, c.queueEvents.Tick
 	}
 	c.path = append(c.path, to.server().Node)
-	answer, err := c.carry(to, &r, began)
+	answer, err := c.carry(to, &r)
 	c.firstByte = time.Now()
 	return answer, err
 }
 
 // carry sends a request on its way. If it could go elsewhere, it is given up when its server shows no sign of life.
-func (c *call) carry(to attempt, r *peer.Request, began time.Time) (*peer.Answer, error) {
-	do, isLocal := c.entry.colo(to.server())
-	if isLocal || !c.attempts.mayLose(to, c.entry.budget.Remaining()) {
+func (c *call) carry(to attempt, r *peer.Request) (*peer.Answer, error) {
+	if do := c.entry.local(to.server()); do != nil {
 		return do(c.Context, r)
 	}
-	return c.entry.liveness.watch(to.server(), began, func(abort *transport.Abort) (*peer.Answer, error) {
-		r.Abort = abort
-		return do(c.Context, r)
-	})
+	return c.entry.sender.Send(c.Context, peerOf(to.server()), r, c.attempts.mayLose(to, c.entry.budget.Remaining()))
 }
 
 // token returns the hop token: what the next server must know of the request.
@@ -86,14 +82,12 @@ func (c *call) token(to attempt, now time.Time) hop.Token {
 	return t
 }
 
-// colo returns the way to a colo server: in this process if it runs here, else over the network.
-func (e *Entry) colo(s *fleet.Server) (do peer.Func, isLocal bool) {
-	if e.config.Local != nil {
-		if local := e.config.Local(s); local != nil {
-			return local, true
-		}
+// local returns the way to a colo server that runs in this process, or nil for any other.
+func (e *Entry) local(s *fleet.Server) peer.Func {
+	if e.config.Local == nil {
+		return nil
 	}
-	return e.client.To(peerOf(s)), false
+	return e.config.Local(s)
 }
 
 func peerOf(s *fleet.Server) peer.Server {

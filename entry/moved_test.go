@@ -17,6 +17,9 @@ import (
 	"colonnade/reasons"
 )
 
+const twoServers = "---\nkey: colos/ams\nregion: eu\n---\nkey: servers/ams/ams-1\naddress: 127.0.0.1:1\nboot: x\n" +
+	"---\nkey: colos/fra\nregion: eu\n---\nkey: servers/fra/fra-1\naddress: 127.0.0.1:2\nboot: x\n"
+
 // A server that the table does not have is awaited for at most a second, and not at all if the table is as new as the verdict.
 func TestNamedServerIsAwaited(t *testing.T) {
 	older := tableOf(t, "key: models/m\n"+twoServers)
@@ -73,7 +76,7 @@ func TestSilentServerOfALateRequest(t *testing.T) {
 			c.firstByteDeadline = time.Now().Add(firstByte)
 		}
 		at, _ := c.attempts.next()
-		c.failedForward(at, errSilent)
+		c.failedForward(at, peer.ErrSilent)
 		switch next, ok := c.attempts.next(); {
 		case reason == "" && (!ok || next.server().Node != "ams-2"):
 			t.Errorf("does not go on: %+v", next)

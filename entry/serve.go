@@ -91,7 +91,7 @@ func (c *call) tryColos() *peer.Answer {
 			c.attempts.deadlineNear()
 			return nil
 		}
-		if c.entry.liveness.isSilent(next.server()) && c.attempts.hasAnotherServer(next) {
+		if c.entry.sender.Watcher.IsSilent(peerOf(next.server())) && c.attempts.hasAnotherServer(next) {
 			c.attempts.notConnected(next, openai.Unavailable(reasons.NoServer, time.Second))
 			continue
 		}

@@ -11,12 +11,13 @@ import (
 	"time"
 
 	"colonnade/forwarding/hop"
+	"colonnade/forwarding/liveness"
 	"colonnade/internal/testkit"
 )
 
 // quickLiveness are times by which a test need not wait long.
-var quickLiveness = livenessTimings{
-	sweep: 5 * time.Millisecond, probeAfter: 50 * time.Millisecond, giveUpAfter: 100 * time.Millisecond, probeInterval: 50 * time.Millisecond, probeTimeout: 100 * time.Millisecond,
+var quickLiveness = liveness.Timings{
+	Sweep: 5 * time.Millisecond, ProbeAfter: 50 * time.Millisecond, GiveUpAfter: 100 * time.Millisecond, ProbeInterval: 50 * time.Millisecond, ProbeTimeout: 100 * time.Millisecond,
 }
 
 // silentServer takes connections and requests, and sends nothing.
@@ -104,7 +105,7 @@ func TestRequestStaysIfItHasNowhereToGo(t *testing.T) {
 		_, _ = io.WriteString(w, `{}`)
 	}))
 	url, e := startEntryWith(t, Config{Table: tableFunc(table), liveness: quickLiveness}, t.TempDir())
-	time.AfterFunc(2*quickLiveness.giveUpAfter, func() { close(answer) })
+	time.AfterFunc(2*quickLiveness.GiveUpAfter, func() { close(answer) })
 	if status, answer := chat(t, url, request); status != 200 {
 		t.Errorf("answer %d %s", status, answer)
 	}

@@ -1,46 +1,62 @@
-package entry
+package liveness
 
 import (
 	"context"
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"syscall"
 	"testing"
 	"time"
 
-	"colonnade/fleet"
 	"colonnade/forwarding/peer"
 	"colonnade/forwarding/transport"
 )
 
-// clocked is a liveness whose time a test moves on in steps of a sweep.
+// clocked is a watcher whose time a test moves on in steps of a sweep.
 type clocked struct {
-	*liveness
-	t     *testing.T
-	now   time.Time
-	table *fleet.Table
-	dead  []string
-	gone  []string // attempts that were given up
+	*Watcher
+	t          *testing.T
+	now        time.Time
+	registered []Registered
+	changed    bool     // registered was not returned yet
+	gone       []string // attempts that were given up
 }
 
 func newClocked(t *testing.T) *clocked {
-	c := &clocked{t: t, now: time.Now(), table: tableOf(t, "key: models/m\n"+twoServers)}
-	c.liveness = newLiveness(func() *fleet.Table { return c.table }, nil, func(keys ...string) { c.dead = append(c.dead, keys...) })
-	c.timings = defaultLivenessTimings()
+	c := &clocked{t: t, now: time.Now()}
+	c.register(inAms, inFra)
+	c.Watcher = New(Config{
+		Registered: func() ([]Registered, bool) {
+			defer func() { c.changed = false }()
+			return c.registered, c.changed
+		},
+		MarkDead: func(peer.Server) { t.Error("marks a server as dead without a probe") },
+	})
 	return c
 }
 
-const twoServers = "---\nkey: colos/ams\nregion: eu\n---\nkey: servers/ams/ams-1\naddress: 127.0.0.1:1\nboot: x\n" +
-	"---\nkey: colos/fra\nregion: eu\n---\nkey: servers/fra/fra-1\naddress: 127.0.0.1:2\nboot: x\n"
+// newUnregistered returns a watcher that knows servers only by the attempts at them.
+func newUnregistered(t *testing.T) *clocked {
+	return &clocked{t: t, now: time.Now(), Watcher: New(Config{})}
+}
 
-func (c *clocked) server(colo string) *fleet.Server { return c.table.Servers(colo)[0] }
+var (
+	inAms = Registered{Server: peer.Server{Colo: "ams", Node: "ams-1", Address: "127.0.0.1:1", Boot: "x"}}
+	inFra = Registered{Server: peer.Server{Colo: "fra", Node: "fra-1", Address: "127.0.0.1:2", Boot: "x"}}
+)
+
+// register replaces the registered servers.
+func (c *clocked) register(servers ...Registered) { c.registered, c.changed = servers, true }
+
+func server(colo string) peer.Server {
+	return peer.Server{Colo: colo, Node: colo + "-1", Address: "127.0.0.1:1", Boot: "x"}
+}
 
 // send begins an attempt at the server of a colo.
 func (c *clocked) send(colo string) *pendingAttempt {
-	return c.begin(c.server(colo), c.now, func(cause error) {
-		if !errors.Is(cause, errSilent) {
+	return c.begin(server(colo), c.now, func(cause error) {
+		if !errors.Is(cause, peer.ErrSilent) {
 			c.t.Errorf("an attempt in %s was given up for %v", colo, cause)
 		}
 		c.gone = append(c.gone, colo)
@@ -49,8 +65,8 @@ func (c *clocked) send(colo string) *pendingAttempt {
 
 // pass moves the time on, and returns the questions that are asked meanwhile, as "colo after".
 func (c *clocked) pass(d time.Duration) (asked []*watchedServer) {
-	for range d / c.timings.sweep {
-		c.now = c.now.Add(c.timings.sweep)
+	for range d / c.config.Timings.Sweep {
+		c.now = c.now.Add(c.config.Timings.Sweep)
 		for _, q := range c.sweep(c.now) {
 			asked = append(asked, q.watched)
 		}
@@ -99,7 +115,7 @@ func TestRequestsOfASilentServerGoOn(t *testing.T) {
 	c.expectGone()
 	c.expect(100 * time.Millisecond)
 	c.expectGone("ams", "ams", "ams", "ams")
-	if !c.isSilent(c.server("ams")) || c.isSilent(c.server("fra")) {
+	if !c.IsSilent(server("ams")) || c.IsSilent(server("fra")) {
 		t.Error("later requests do not avoid the server")
 	}
 	c.expect(3 * time.Second) // the question is still open
@@ -109,7 +125,7 @@ func TestRequestsOfASilentServerGoOn(t *testing.T) {
 	c.expect(200 * time.Millisecond)
 	c.expectGone("ams")
 	c.probed(asked[0], nil, c.now)
-	if c.isSilent(c.server("ams")) {
+	if c.IsSilent(server("ams")) {
 		t.Error("requests avoid a server that lives")
 	}
 	c.expect(5 * time.Second)
@@ -128,17 +144,17 @@ func TestSignsOfLife(t *testing.T) {
 		"not asked": func(c *clocked, w *watchedServer) { c.notProbed(w) },
 	} {
 		c := newClocked(t)
-		u := c.send("ams")
+		a := c.send("ams")
 		for range 60 {
-			for _, w := range c.pass(c.timings.sweep) {
+			for _, w := range c.pass(c.config.Timings.Sweep) {
 				answer(c, w)
 			}
 		}
 		c.expectGone()
-		if c.end(u, true) {
+		if c.end(a, true) {
 			t.Errorf("%s: the attempt was given up", name)
 		}
-		if asked := c.pass(5 * time.Second); len(asked) > 0 || c.isSilent(c.server("ams")) {
+		if asked := c.pass(5 * time.Second); len(asked) > 0 || c.IsSilent(server("ams")) {
 			t.Errorf("%s: without a request, it is asked %d times", name, len(asked))
 		}
 	}
@@ -168,54 +184,54 @@ func TestOwnStandstillIsNoSilence(t *testing.T) {
 func TestExpiredServersAreProbed(t *testing.T) {
 	c := newClocked(t)
 	c.expect(2 * time.Second)
-	expired := tableOf(t, "key: models/m\n"+twoServers)
-	expired.ExpiredLeases = []string{"endpoints/ams/e", "servers/ams/ams-1"}
-	c.table = expired
-	f := func(err error, want string) {
+	expired := inAms
+	expired.Expired = true
+	c.register(expired, inFra)
+	f := func(err error, want bool) {
 		t.Helper()
 		asked := c.expect(time.Second, "ams")
 		if got := c.probed(asked[0], err, c.now); got != want {
-			t.Errorf("after %v: dead is %q, want %q", err, got, want)
+			t.Errorf("after %v: dead is %v, want %v", err, got, want)
 		}
 	}
-	f(nil, "")
-	f(errLate, "")
-	f(nil, "")
-	f(errLate, "")
-	f(errLate, "servers/ams/ams-1")
-	f(errLate, "servers/ams/ams-1") // the mark may have had no effect
-	f(nil, "")
-	f(refusedError(), "servers/ams/ams-1")
-	c.table = tableOf(t, "key: models/m\n"+twoServers)
+	f(nil, false)
+	f(errLate, false)
+	f(nil, false)
+	f(errLate, false)
+	f(errLate, true)
+	f(errLate, true) // the mark may have had no effect
+	f(nil, false)
+	f(refusedError(), true)
+	c.register(inAms, inFra)
 	c.expect(3 * time.Second)
-	c.table = tableOf(t, "key: models/m\n"+strings.ReplaceAll(twoServers, "ams", "waw"))
+	c.register(inFra, Registered{Server: server("waw")})
 	c.expect(time.Second)
 	if len(c.servers) != 0 {
 		t.Errorf("watches %d servers that are gone", len(c.servers))
 	}
 }
 
-// A server that is not in the table is watched while it has an attempt. It is forgotten afterwards; a silent one after a minute.
-func TestServerBesideTheTable(t *testing.T) {
+// A server that is not registered is watched while it has an attempt. It is forgotten afterwards; a silent one after a minute.
+func TestServerThatIsNotRegistered(t *testing.T) {
 	c := newClocked(t)
-	c.pass(c.timings.sweep)
-	named := &fleet.Server{Colo: "ams", Node: "ams-9", Boot: "x"}
+	c.pass(c.config.Timings.Sweep)
+	named := peer.Server{Colo: "ams", Node: "ams-9", Boot: "x"}
 	var gone error
 	send := func() *pendingAttempt { return c.begin(named, c.now, func(cause error) { gone = cause }) }
-	u := send()
+	a := send()
 	c.expect(500*time.Millisecond, "ams")
-	c.end(u, true)
-	c.expect(2 * c.timings.sweep)
+	c.end(a, true)
+	c.expect(2 * c.config.Timings.Sweep)
 	if len(c.servers) != 0 || gone != nil {
 		t.Errorf("watches %d servers without an attempt; given up: %v", len(c.servers), gone)
 	}
 	send()
 	c.probed(c.expect(500*time.Millisecond, "ams")[0], errLate, c.now)
 	c.expect(500 * time.Millisecond)
-	if !errors.Is(gone, errSilent) || !c.isSilent(named) {
+	if !errors.Is(gone, peer.ErrSilent) || !c.IsSilent(named) {
 		t.Errorf("given up: %v", gone)
 	}
-	if c.pass(silentLifetime); len(c.servers) != 0 || c.isSilent(named) {
+	if c.pass(silentLifetime); len(c.servers) != 0 || c.IsSilent(named) {
 		t.Errorf("watches %d servers a minute later", len(c.servers))
 	}
 }
@@ -227,9 +243,9 @@ func TestResponseThatBeginsWhileItIsGivenUp(t *testing.T) {
 	whole := transport.NewResponse(200, "application/json", []byte("{}"))
 	for _, response := range []*transport.Response{whole, {}} {
 		closed := 0
-		answer, err := c.watch(c.server("ams"), c.now, func(abort *transport.Abort) (*peer.Answer, error) {
+		answer, err := c.watch(server("ams"), func(abort *transport.Abort) (*peer.Answer, error) {
 			c.pass(3 * time.Second)
-			if !errors.Is(abort.Cause(), errSilent) {
+			if !errors.Is(abort.Cause(), peer.ErrSilent) {
 				t.Errorf("ended by %v", abort.Cause())
 			}
 			return &peer.Answer{Response: response, OnClose: func() { closed++ }}, nil
@@ -240,7 +256,7 @@ func TestResponseThatBeginsWhileItIsGivenUp(t *testing.T) {
 			if err != nil || answer.Response != whole || closed != 0 {
 				t.Errorf("whole: %+v, %v, closed %d times", answer, err, closed)
 			}
-		case !errors.As(err, &failed) || failed.Phase != transport.PhaseStream || errors.Is(err, errSilent) || closed != 1:
+		case !errors.As(err, &failed) || failed.Phase != transport.PhaseStream || errors.Is(err, peer.ErrSilent) || closed != 1:
 			t.Errorf("not whole: %+v, %v, closed %d times", answer, err, closed)
 		}
 	}
@@ -249,14 +265,59 @@ func TestResponseThatBeginsWhileItIsGivenUp(t *testing.T) {
 // A sweep that comes late, since the processor is busy, makes no server silent by that.
 func TestLateSweepsAreNoSilence(t *testing.T) {
 	c := newClocked(t)
-	c.pass(c.timings.sweep)
+	c.pass(c.config.Timings.Sweep)
 	c.send("ams")
 	for range 4 { // 1.6 s, of which four tenths count
-		c.now = c.now.Add(4 * c.timings.sweep)
+		c.now = c.now.Add(4 * c.config.Timings.Sweep)
 		if asked := c.sweep(c.now); len(asked) > 0 {
 			t.Fatal("asks a server though this process has looked at it less often than it should")
 		}
 	}
 	c.expect(time.Second, "ams")
 	c.expectGone("ams")
+}
+
+// A watcher without registrations keeps a server for a minute after its last attempt, so that the streams that it sends are signs of life.
+// It forgets a silent one after a minute, too.
+func TestServersWithoutRegistrations(t *testing.T) {
+	c := newUnregistered(t)
+	streaming := c.send("ams")
+	c.end(streaming, true)
+	c.expect(idleLifetime - time.Second)
+	pending := c.send("ams")
+	for range 30 {
+		streaming.server.hear()
+		c.expect(c.config.Timings.Sweep)
+	}
+	c.end(pending, true)
+	if c.expect(idleLifetime - c.config.Timings.Sweep); len(c.servers) != 1 {
+		t.Errorf("watches %d servers less than a minute after the last attempt", len(c.servers))
+	}
+	if c.expect(c.config.Timings.Sweep); len(c.servers) != 0 {
+		t.Errorf("watches %d servers a minute after the last attempt", len(c.servers))
+	}
+	c.expectGone()
+
+	c.send("fra")
+	c.probed(c.expect(500*time.Millisecond, "fra")[0], errLate, c.now)
+	c.expect(500 * time.Millisecond)
+	c.expectGone("fra")
+	c.pass(silentLifetime - 2*time.Second)
+	if !c.IsSilent(server("fra")) {
+		t.Error("a silent server is forgotten too early")
+	}
+	if c.pass(2 * time.Second); len(c.servers) != 0 || c.IsSilent(server("fra")) {
+		t.Errorf("watches %d servers a minute later", len(c.servers))
+	}
+}
+
+// BenchmarkWatch is what the watch for a sign of life adds to a request.
+func BenchmarkWatch(b *testing.B) {
+	w := New(Config{Alive: func(context.Context, peer.Server) error { return nil }})
+	answer := &peer.Answer{}
+	do := func(*transport.Abort) (*peer.Answer, error) { return answer, nil }
+	b.ReportAllocs()
+	for b.Loop() {
+		_, _ = w.watch(server("ams"), do)
+	}
 }
