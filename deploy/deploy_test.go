@@ -82,11 +82,12 @@ func reachable(t *testing.T, name, documents string, m *fleet.Model) {
 		alone.Routing = fleet.Routing{Algorithm: fleet.AlgorithmSteps, Steps: []fleet.Step{step}}
 		alone.Routing.Steps[0].Attempts = 0
 		table := withServers(t, name, documents)
-		plan := routing.Plan(table, &alone, routing.Request{})
+		plan := routing.NewPlanner(routing.Place{}).Plan(nil, table, &alone, routing.Request{})
 		if len(plan) == 0 {
 			t.Errorf("%s: %s: step %d selects no colo", name, m.Name, i)
 		}
-		for _, c := range plan {
+		for _, stop := range plan {
+			c := stop.Colo
 			if !slices.ContainsFunc(table.Endpoints(c.Name, m.Pool), func(e *fleet.Endpoint) bool { return e.Concurrency > 0 }) {
 				t.Errorf("%s: %s: step %d selects the colo %s, which has no endpoint in the pool %s", name, m.Name, i, c.Name, m.Pool)
 			}
@@ -114,8 +115,8 @@ func TestTwoRegions(t *testing.T) {
 			t.Fatalf("no model %s", model)
 		}
 		var names []string
-		for _, c := range routing.Plan(table, m, routing.Request{Seed: 1}) {
-			names = append(names, c.Name)
+		for _, stop := range routing.NewPlanner(routing.Place{}).Plan(nil, table, m, routing.Request{Seed: 1}) {
+			names = append(names, stop.Colo.Name)
 		}
 		if got := strings.Join(names, " "); !regexp.MustCompile("^(" + want + ")$").MatchString(got) {
 			t.Errorf("%s is tried in %q, want %q", model, got, want)

@@ -26,13 +26,16 @@ import (
 	"colonnade/forwarding/transport"
 	"colonnade/openai"
 	"colonnade/reasons"
+	"colonnade/routing"
 )
 
-// Config configures an entry. All fields but Open, Starting, WriteStall, TLS, MaxConnsPerIP, MaxConns, BodyMemory, Peers,
+// Config configures an entry. All fields but Region, Position, Open, Starting, WriteStall, TLS, MaxConnsPerIP, MaxConns, BodyMemory, Peers,
 // Via, Local and MarkDead are required.
 type Config struct {
 	Node          string
-	Open          bool // requests without a valid key are served, as the account "open"
+	Region        string          // empty = none
+	Position      *fleet.Position // nil = not known
+	Open          bool            // requests without a valid key are served, as the account "open"
 	Keys          *hop.Keys
 	Table         func() *fleet.Table
 	Starting      func() bool // reports that no table has arrived yet; nil = one has
@@ -63,6 +66,7 @@ type Entry struct {
 	budget    *hop.RetryBudget
 	observed  *observations
 	ranking   ranking
+	planner   *routing.Planner
 	active    *activity
 	metrics   *metrics.Entry
 	http      *server.Server
@@ -88,6 +92,7 @@ func New(c Config) (*Entry, error) {
 		transport: transport.New(c.Logger),
 		budget:    hop.NewRetryBudget(),
 		observed:  newObservations(c.Table),
+		planner:   routing.NewPlanner(routing.Place{Region: c.Region, Position: c.Position}),
 		active:    newActivity(),
 		inflight:  inflight,
 	}

@@ -9,6 +9,7 @@ import (
 	"colonnade/analytics/metrics"
 	"colonnade/fleet"
 	"colonnade/forwarding/hop"
+	"colonnade/routing"
 )
 
 // hintLifetime is how long a colo that was reported full counts as full.
@@ -22,15 +23,18 @@ type observations struct {
 	mu        sync.Mutex   // guards the fields below
 	pruned    *fleet.Table // the table that the fields below agree with
 	full      map[poolIn]time.Time
-	slots     map[poolIn]int
+	slots     map[poolIn]slots
 	unreached map[serverIn]Unreached
 }
 
 type poolIn struct{ pool, colo string }
 
+// slots are those of a pool in a colo, as last reported.
+type slots struct{ free, limit int }
+
 func newObservations(table func() *fleet.Table) *observations {
 	return &observations{
-		table: table, full: map[poolIn]time.Time{}, slots: map[poolIn]int{}, unreached: map[serverIn]Unreached{},
+		table: table, full: map[poolIn]time.Time{}, slots: map[poolIn]slots{}, unreached: map[serverIn]Unreached{},
 	}
 }
 
@@ -50,7 +54,7 @@ func (o *observations) pruneLocked() {
 		return !ok || !pools[at.pool]
 	}
 	maps.DeleteFunc(o.full, func(at poolIn, _ time.Time) bool { return gone(at) })
-	maps.DeleteFunc(o.slots, func(at poolIn, _ int) bool { return gone(at) })
+	maps.DeleteFunc(o.slots, func(at poolIn, _ slots) bool { return gone(at) })
 	maps.DeleteFunc(o.unreached, func(at serverIn, _ Unreached) bool {
 		return serverOf(t, at.colo, at.node) == nil
 	})
@@ -61,7 +65,7 @@ func (o *observations) noteLoad(at poolIn, load hop.Load, now time.Time) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.pruneLocked()
-	o.slots[at] = load.Limit
+	o.slots[at] = slots{load.Free, load.Limit}
 	if load.Free == 0 {
 		o.full[at] = now
 	} else {
@@ -69,22 +73,27 @@ func (o *observations) noteLoad(at poolIn, load hop.Load, now time.Time) {
 	}
 }
 
-// wasFull reports whether the pool was reported full within the last two seconds.
-func (o *observations) wasFull(at poolIn, now time.Time) bool {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	seen, ok := o.full[at]
-	return ok && now.Sub(seen) < hintLifetime
+// seen returns a function that returns what is known of a pool in a colo. A pool is full if it was reported full within the last two
+// seconds.
+func (o *observations) seen(pool string, now time.Time) func(*fleet.Colo) routing.Seen {
+	return func(c *fleet.Colo) routing.Seen {
+		at := poolIn{pool, c.Name}
+		o.mu.Lock()
+		defer o.mu.Unlock()
+		fullAt, full := o.full[at]
+		reported, known := o.slots[at]
+		return routing.Seen{Full: full && now.Sub(fullAt) < hintLifetime, Free: reported.free, Limit: reported.limit, Known: known}
+	}
 }
 
 // slotsIn returns the last reported number of slots: 0 if none was reported, negative if the pool has none.
 func (o *observations) slotsIn(at poolIn) int {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if n, ok := o.slots[at]; ok && n <= 0 {
+	if reported, ok := o.slots[at]; ok && reported.limit <= 0 {
 		return -1
 	}
-	return o.slots[at]
+	return o.slots[at].limit
 }
 
 // activity counts requests in flight by model.

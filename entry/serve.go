@@ -184,21 +184,19 @@ func (c *call) plan(t *fleet.Table) *openai.Error {
 	if forced != "" && !c.caller.Account.Admin {
 		return openai.InvalidRequest("", "the header %s is for admin accounts only", hop.HeaderForceColo)
 	}
-	plan := routing.Plan(t, c.model, routing.Request{
-		Forced: forced,
-		Seed:   rand.Uint64(),
-		Full:   func(colo string) bool { return c.entry.observed.wasFull(poolIn{c.model.Pool, colo}, c.arrived) },
+	plan := c.entry.planner.Plan(nil, t, c.model, routing.Request{
+		Forced: forced, Seed: rand.Uint64(), Seen: c.entry.observed.seen(c.model.Pool, c.arrived),
 	})
 	candidates := make([]candidate, len(plan))
-	for i, colo := range plan {
-		candidates[i] = candidate{Colo: colo, slots: c.entry.observed.slotsIn(poolIn{c.model.Pool, colo.Name})}
+	for i, stop := range plan {
+		candidates[i] = candidate{Colo: stop.Colo, slots: c.entry.observed.slotsIn(poolIn{c.model.Pool, stop.Colo.Name})}
 	}
 	rank := func(colo string) []*fleet.Server {
 		c.table = c.entry.config.Table() // servers may join while the request is under way
 		return c.entry.ranking.of(c.table, poolIn{c.model.Pool, colo})
 	}
 	c.attempts, c.table = newAttempts(candidates, rank, queueMode, c.model.Retry), t
-	if len(candidates) == 0 && len(routing.Plan(t, c.model, routing.Request{Forced: forced, Draining: true})) > 0 {
+	if len(candidates) == 0 && len(c.entry.planner.Plan(nil, t, c.model, routing.Request{Forced: forced, Draining: true})) > 0 {
 		c.attempts.noteRefusal(nil, openai.Unavailable(reasons.Draining, time.Second), false)
 	}
 	c.entry.budget.Begin()

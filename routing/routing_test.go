@@ -45,11 +45,26 @@ func testFleet(t testing.TB, model string) (*fleet.Table, *fleet.Model) {
 func plan(t testing.TB, model string, r routing.Request) string {
 	t.Helper()
 	table, m := testFleet(t, model)
+	return strings.Join(names(planOf(table, m, r)), "")
+}
+
+// planOf returns the plan of an entry without a place.
+func planOf(t *fleet.Table, m *fleet.Model, r routing.Request) []routing.Stop {
+	return routing.NewPlanner(routing.Place{}).Plan(nil, t, m, r)
+}
+
+// names returns the colos of a plan.
+func names(plan []routing.Stop) []string {
 	var names []string
-	for _, c := range routing.Plan(table, m, r) {
-		names = append(names, c.Name)
+	for _, stop := range plan {
+		names = append(names, stop.Colo.Name)
 	}
-	return strings.Join(names, "")
+	return names
+}
+
+// full returns what is known if these colos were seen full.
+func full(colos ...string) func(*fleet.Colo) routing.Seen {
+	return func(c *fleet.Colo) routing.Seen { return routing.Seen{Full: slices.Contains(colos, c.Name)} }
 }
 
 func TestPlan(t *testing.T) {
@@ -69,10 +84,9 @@ func TestPlan(t *testing.T) {
 }
 
 func TestPlanFullColosLast(t *testing.T) {
-	full := func(colo string) bool { return colo == "a" || colo == "c" }
 	f := func(model, want string) {
 		t.Helper()
-		if got := plan(t, model, routing.Request{Full: full}); got != want {
+		if got := plan(t, model, routing.Request{Seen: full("a", "c")}); got != want {
 			t.Errorf("%s: plan %q, want %q", model, got, want)
 		}
 	}
@@ -97,11 +111,11 @@ func TestPlanRandomIsEven(t *testing.T) {
 	first := map[string]int{}
 	random := rand.New(rand.NewPCG(1, 2))
 	for range 5000 {
-		p := routing.Plan(table, m, routing.Request{Seed: random.Uint64()})
+		p := planOf(table, m, routing.Request{Seed: random.Uint64()})
 		if len(p) != 5 {
 			t.Fatalf("plan has %d colos, want 5", len(p))
 		}
-		first[p[0].Name]++
+		first[p[0].Colo.Name]++
 	}
 	for colo, n := range first {
 		if n < 850 || n > 1150 {
@@ -109,7 +123,7 @@ func TestPlanRandomIsEven(t *testing.T) {
 		}
 	}
 	seed := random.Uint64()
-	if !slices.Equal(routing.Plan(table, m, routing.Request{Seed: seed}), routing.Plan(table, m, routing.Request{Seed: seed})) {
+	if !slices.Equal(planOf(table, m, routing.Request{Seed: seed}), planOf(table, m, routing.Request{Seed: seed})) {
 		t.Error("one seed gives two plans")
 	}
 }
@@ -138,12 +152,8 @@ func TestPlanAgainstModel(t *testing.T) {
 			})
 		}
 		fullColos := pick("a", "b", "c", "d", "e")
-		full := func(c string) bool { return slices.Contains(fullColos, c) }
-		var got []string
-		for _, c := range routing.Plan(table, &model, routing.Request{Full: full}) {
-			got = append(got, c.Name)
-		}
-		if want := naivePlan(model.Routing.Steps, full); !slices.Equal(got, want) {
+		got := names(planOf(table, &model, routing.Request{Seen: full(fullColos...)}))
+		if want := naivePlan(model.Routing.Steps, func(c string) bool { return slices.Contains(fullColos, c) }); !slices.Equal(got, want) {
 			t.Fatalf("steps %+v, full %v: plan %v, want %v", model.Routing.Steps, fullColos, got, want)
 		}
 	}
@@ -182,6 +192,6 @@ func BenchmarkPlan(b *testing.B) {
 	table, m := testFleet(b, `{routing: {steps: [{regions: [west], attempts: 2}, {pick: random}]}}`)
 	b.ReportAllocs()
 	for b.Loop() {
-		routing.Plan(table, m, routing.Request{Seed: 1})
+		planOf(table, m, routing.Request{Seed: 1})
 	}
 }
