@@ -21,8 +21,9 @@ import (
 // The peer listener is an adapter around [Server.Do]: it makes a peer.Request of what another node sends, and an HTTP response of
 // the peer.Answer.
 
-// serve answers one request or question of another node.
+// serve answers one request or question of another node. fasthttp writes the head of the answer as soon as serve has returned.
 func (s *Server) serve(rc *fasthttp.RequestCtx) {
+	defer func() { rc.Response.Header.Set(hop.HeaderTook, took(rc)) }()
 	if isQuestion(rc) {
 		s.serveQuestion(rc)
 		return
@@ -64,6 +65,9 @@ func (s *Server) serve(rc *fasthttp.RequestCtx) {
 		streaming = s.relay(rc, in, id, answer)
 	}
 }
+
+// took returns for how long this server has had a request, whose head had arrived when the handler was called.
+func took(rc *fasthttp.RequestCtx) string { return hop.FormatTook(time.Since(rc.Time())) }
 
 // receive reads a request. It verifies the token before it believes anything else and before it reads the body. A token that is sent
 // twice must not cost the memory of two bodies, so it is used up before the body has arrived: a sender that fails signs again. It
@@ -158,6 +162,7 @@ func (s *Server) relay(rc *fasthttp.RequestCtx, in *server.Request, id string, a
 		eachField(a, func(name, value string) {
 			a.Session.Fields = append(a.Session.Fields, transport.Field{Name: name, Value: value})
 		})
+		a.Session.Fields = append(a.Session.Fields, transport.Field{Name: hop.HeaderTook, Value: took(rc)})
 		rc.HijackSetNoResponse(true) // the session answers
 		in.Hijack(rc, func(client *netconn.Conn) {
 			defer in.Close()

@@ -15,6 +15,9 @@ const (
 	HeaderServedBy = "x-colonnade-served-by"
 	HeaderBoot     = "x-colonnade-boot" // of a colo server that refuses a token with ErrSignAgain: its boot id
 
+	// HeaderTook is for how long the server of a colo has had a request, from its head until that of the response, in microseconds.
+	HeaderTook = "x-colonnade-took-us"
+
 	HeaderRequestID    = "x-request-id"
 	HeaderColo         = "x-colonnade-colo"
 	HeaderQueuedMS     = "x-colonnade-queued-ms"

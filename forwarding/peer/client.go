@@ -126,7 +126,8 @@ func (c *Client) target(to *Server) transport.Target {
 
 // read returns the answer in a response: the response itself, or the verdict in it.
 func (c *Client) read(response *transport.Response) (*Answer, error) {
-	a := &Answer{}
+	a := &Answer{elapsed: response.Turnaround()}
+	a.Took, a.HasTook = hop.ParseTook(response.Header(hop.HeaderTook))
 	if load, err := hop.ParseLoad(response.Header(hop.HeaderLoad)); err == nil {
 		a.Load, a.HasLoad = load, true
 	}

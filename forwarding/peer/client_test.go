@@ -29,6 +29,7 @@ type coloServer struct {
 	guard    *hop.ReplayGuard
 	refuse   error            // for each token, whatever it is
 	answer   http.HandlerFunc // of a good token; nil = an empty object
+	slowly   time.Duration    // before a token for another process is refused
 	requests int
 	seen     []hop.Token
 	served   []hop.Token
@@ -65,6 +66,7 @@ func (s *coloServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case errors.Is(err, hop.ErrReplayed):
 		w.Header().Set(hop.HeaderReason, reasons.HopTokenReplayed)
 	case errors.Is(err, hop.ErrSignAgain):
+		time.Sleep(s.slowly)
 		w.Header().Set(hop.HeaderBoot, s.boot)
 	case err == nil:
 		s.served = append(s.served, v.Token)

@@ -15,3 +15,8 @@ func (c *Client) AskWithin(d time.Duration) *Client {
 func RefusedEverywhere(ctx context.Context, address string) bool {
 	return refusedEverywhere(ctx, address)
 }
+
+// NewAnswer returns an answer of a server that took so long of an exchange.
+func NewAnswer(took, elapsed time.Duration) *Answer {
+	return &Answer{Took: took, HasTook: true, elapsed: elapsed}
+}

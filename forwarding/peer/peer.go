@@ -121,6 +121,10 @@ type Answer struct {
 	// order in which they were asked.
 	Visits []hop.Visit
 
+	Took    time.Duration // for which a server elsewhere has had the request until the head of its answer, if HasTook
+	HasTook bool
+	elapsed time.Duration // from sending the request, once the connection was made, until the head of the answer; 0 = not known
+
 	// Hooks of a Response whose body is relayed; each may be nil. The relaying goroutine calls OnChunk after each piece; OnOutcome once,
 	// before the client can know the outcome, with the time in which the client has blocked the relay; and OnClose once, last.
 	OnChunk   func()

@@ -79,6 +79,26 @@ func (c *Client) Alive(ctx context.Context, to Server) error {
 	return fmt.Errorf("no sign of life of %s: %w", to.Node, err)
 }
 
+// Ping asks a server for a sign of life, and returns the round trip to it, of which one of an older version says nothing: then measured
+// is false. Unlike with [Client.Alive], a server that rejects this node has not answered. ctx bounds the question.
+func (c *Client) Ping(ctx context.Context, to Server) (roundTrip time.Duration, measured bool, err error) {
+	a := &Answer{}
+	err = c.question(ctx, to, hop.PathAlive, func(response *transport.Response) error {
+		a.elapsed = response.Turnaround()
+		a.Took, a.HasTook = hop.ParseTook(response.Header(hop.HeaderTook))
+		return nil
+	})
+	var answered *NoVerdictError
+	if errors.As(err, &answered) && answered.Status != http.StatusForbidden {
+		err = nil
+	}
+	if err != nil {
+		return 0, false, fmt.Errorf("%s does not answer: %w", to.Node, err)
+	}
+	roundTrip, measured = a.RoundTrip()
+	return roundTrip, measured, nil
+}
+
 // IsRefused reports whether the error of a question says that the server's address refuses connections: no process listens there.
 func IsRefused(err error) bool {
 	var failed *transport.ExchangeError

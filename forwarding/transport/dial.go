@@ -23,6 +23,7 @@ type conn struct {
 	target       Target
 	account      string // that the last request was for
 	kept         bool   // it has served a request before
+	sentAt       time.Time // when the first byte of the last request was sent
 	idleSince    time.Time
 	trustVersion uint64 // of the certificates at the handshake
 }
@@ -91,6 +92,7 @@ func (c *conn) send(r *Request, began time.Time) (int64, error) {
 	if r.Precondition != nil && !r.Precondition() {
 		return 0, ErrNotSent
 	}
+	c.sentAt = time.Now() // after Sign, which reads the whole body
 	n, err := c.write(first, rest)
 	if cap(c.head) > 4*readBuffer {
 		c.head = nil

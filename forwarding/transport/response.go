@@ -39,6 +39,8 @@ type Response struct {
 	detached      bool        // from the context
 	connCancelled bool        // the context ended before detached: the connection's deadlines are in the past, or will be
 
+	turnaround time.Duration // see Turnaround
+
 	head     head
 	body     body
 	stream   *openai.Stream       // nil unless the response is an event stream
@@ -115,6 +117,10 @@ func (resp *Response) Cancelled() error {
 	}
 	return context.Cause(resp.ctx)
 }
+
+// Turnaround returns the time from the first byte of the request on this connection until the head of the response had arrived, so
+// without the time for making the connection. It is 0 if that is not known: of a response that came before the whole request was sent.
+func (resp *Response) Turnaround() time.Duration { return resp.turnaround }
 
 // Linger returns [Request.Linger].
 func (resp *Response) Linger() time.Duration { return resp.lingerLimit }

@@ -151,7 +151,7 @@ func (resp *Response) begin(r *Request, s ReadOptions, began time.Time) error {
 		}
 		return err
 	}
-	resp.head = h
+	resp.head, resp.turnaround = h, time.Since(resp.conn.sentAt)
 	resp.body = newBody(resp.conn.br, &resp.head)
 	if s.RequireFraming && resp.CloseDelimited() {
 		return fmt.Errorf("%w: neither content-length nor transfer-encoding", errMalformed)
