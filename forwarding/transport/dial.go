@@ -21,8 +21,8 @@ type conn struct {
 	br           *bufio.Reader
 	head         []byte // memory for request heads
 	target       Target
-	account      string // that the last request was for
-	kept         bool   // it has served a request before
+	account      string    // that the last request was for
+	kept         bool      // it has served a request before
 	sentAt       time.Time // when the first byte of the last request was sent
 	idleSince    time.Time
 	trustVersion uint64 // of the certificates at the handshake

@@ -35,6 +35,8 @@ var table = []row{
 	{path: "routing",
 		ours: []string{"fleet"},
 		why:  "a plan is a pure function of the table and the observations"},
+	{path: "roundtrip",
+		why: "a round trip is estimated from numbers and times alone"},
 	{path: "openai",
 		ours: []string{"internal/ascii", "reasons"},
 		why:  "the wire dialect is pure, so that it can be fuzzed and both servers can use it"},
