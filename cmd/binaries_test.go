@@ -119,11 +119,14 @@ func TestBinariesServe(t *testing.T) {
 	awaitEngine(t, engineAt)
 	coloArgs := []string{"-colo", "ams", "-node", "ams-1", "-listen", coloAt, "-admin", coloAdmin, "-etcd", etcd, "-data-dir", dir, "-key-file", keyFile, "-drain", "5s"}
 	colo := start(t, "colo", coloArgs...)
-	entry := start(t, "entry", "-node", "edge-1", "-region", "weur", "-listen", entryAt, "-admin", entryAdmin, "-etcd", etcd, "-data-dir", dir, "-key-file", keyFile, "-drain", "5s")
+	entry := start(t, "entry", "-node", "edge-1", "-region", "weur", "-position", "-33.9,151.2", "-listen", entryAt, "-admin", entryAdmin, "-etcd", etcd, "-data-dir", dir, "-key-file", keyFile, "-drain", "5s")
 	testkit.WaitFor(t, "the entry to be ready", func() bool {
 		status, _ := testkit.Get("http://" + entryAt + "/health/ready")
 		return status == http.StatusOK
 	})
+	if out, err := run(t, "colonnade", "config", "get", "-all", "-etcd", etcd, "entries/edge-1"); err != nil || !strings.Contains(out, "lat: -33.9\n#   lon: 151.2") {
+		t.Errorf("the entry has registered %v\n%s", err, out)
+	}
 
 	if status, body := chat(entryAt, "", false); status != 401 || !strings.Contains(body, "invalid_api_key") {
 		t.Errorf("without a key: %d %s", status, body)
@@ -212,6 +215,10 @@ func TestInvalidSettings(t *testing.T) {
 	node := func(more ...string) []string {
 		return append([]string{"-key-file", testkit.KeyFile(t), "-listen", "127.0.0.1:0", "-admin", "127.0.0.1:0"}, more...)
 	}
+	const position = "must be LAT,LON in degrees, such as 52.37,4.9"
+	f(`flag -position "91,0": `+position, "entry", node("-position", "91,0")...)
+	f(`flag -position "-33.9": `+position, "entry", node("-position", "-33.9")...)
+	f(`region: "west europe": a name must begin with`, "entry", node("-region", "west europe")...)
 	f("flag -tls-key is missing: the flags -tls-cert, -tls-key go together", "entry", node("-tls-cert", open)...)
 	f("cannot read the certificate for clients (flags -tls-cert and -tls-key): open nowhere.pem", "entry", node("-tls-cert", "nowhere.pem", "-tls-key", open)...)
 	f("flag -peer-tls-key and -peer-tls-ca is missing", "colo", node("-colo", "ams", "-peer-tls-cert", open)...)

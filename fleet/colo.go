@@ -28,14 +28,6 @@ type Colo struct {
 	Position *Position `json:"position,omitempty"`
 }
 
-// Position is a place on the globe, in degrees.
-type Position struct {
-	// Latitude; north is positive.
-	Lat float64 `json:"lat" range:"-90,90" need:"yes"`
-	// Longitude; east is positive.
-	Lon float64 `json:"lon" range:"-180,180" need:"yes"`
-}
-
 // Server is a colo server as it describes itself.
 type Server struct {
 	Colo string `json:"-"`

@@ -20,9 +20,10 @@ import (
 // EntryConfig is what an entry needs.
 type EntryConfig struct {
 	Config
-	Region string
-	Open   bool                     // serve requests without a valid key
-	TLS    peertls.CertificateFiles // for clients; empty = plain HTTP
+	Region   string
+	Position *fleet.Position          // nil = not known
+	Open     bool                     // serve requests without a valid key
+	TLS      peertls.CertificateFiles // for clients; empty = plain HTTP
 
 	// Local returns the way to a colo server of this process, or nil for any other; nil = all colo servers run elsewhere.
 	Local func(*fleet.Server) peer.Func
@@ -41,7 +42,7 @@ func (c *EntryConfig) connsPerIP(all int) int {
 
 // RunEntry runs an entry until ctx is done, and then drains it. It calls serving once the entry serves.
 func RunEntry(ctx context.Context, c EntryConfig, serving func(Running)) error {
-	if err := c.check("entries/" + c.Node); err != nil {
+	if err := c.checkSettings(); err != nil {
 		return err
 	}
 	r, err := openRuntime(c.Config, []string{"defaults", "models/", "flows/", "colos/", "accounts/", "keys/", "servers/"})
@@ -59,7 +60,7 @@ func RunEntry(ctx context.Context, c EntryConfig, serving func(Running)) error {
 	}
 	maxConns := c.maxConns()
 	e, err := entry.New(entry.Config{
-		Node: c.Node, Open: c.Open, Keys: c.Keys, Table: r.watcher.Table, Starting: r.starting, Log: r.log, Metrics: r.metrics,
+		Node: c.Node, Region: c.Region, Position: c.Position, Open: c.Open, Keys: c.Keys, Table: r.watcher.Table, Starting: r.starting, Log: r.log, Metrics: r.metrics,
 		Logger: c.Logger, WriteStall: c.WriteStall, TLS: public, Peers: peers, Via: c.Via,
 		MaxConnsPerIP: c.connsPerIP(maxConns), MaxConns: maxConns, BodyMemory: c.BodyMemory, Local: c.Local, MarkDead: r.watcher.MarkDead,
 	})
@@ -79,7 +80,7 @@ func RunEntry(ctx context.Context, c EntryConfig, serving func(Running)) error {
 		return errors.Join(t.Wait(), err)
 	}
 	serve()
-	self := r.entryDocument(c.Region)
+	self := r.entryDocument(&c)
 	lease := r.entryLease(self)
 	t.Go(func() error { return keepRegistered(t.ctx, lease, c.Logger) })
 	serving(r.running())
@@ -99,9 +100,9 @@ func RunEntry(ctx context.Context, c EntryConfig, serving func(Running)) error {
 }
 
 // entryDocument returns the document that the entry registers.
-func (r *runtime) entryDocument(region string) fleet.EntryNode {
+func (r *runtime) entryDocument(c *EntryConfig) fleet.EntryNode {
 	return fleet.EntryNode{
-		Address: r.advertiseAddress(), Admin: r.admin.Addr().String(), Region: region, State: fleet.StateActive,
+		Address: r.advertiseAddress(), Admin: r.admin.Addr().String(), Region: c.Region, Position: c.Position, State: fleet.StateActive,
 		Protocol: fleet.ProtocolRange{Min: fleet.OldestProtocol, Max: fleet.Protocol}, Version: Version(),
 	}
 }

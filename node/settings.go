@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 
+	"colonnade/fleet"
 	"colonnade/fleet/document"
 	"colonnade/forwarding/server"
 )
@@ -68,6 +69,31 @@ func checkEndpoint(endpoint string) error {
 		return errors.New("is not a valid URL")
 	case u.Scheme != "http" && u.Scheme != "https" && u.Scheme != "unix" && u.Scheme != "unixs":
 		return fmt.Errorf("unknown scheme %q: use http:// or https://", u.Scheme)
+	}
+	return nil
+}
+
+// ParsePosition reads the value of the flag -position; nil stands for an empty one.
+func ParsePosition(flag string) (position *fleet.Position, err error) {
+	if flag == "" {
+		return nil, nil
+	}
+	p, err := fleet.ParsePosition(flag)
+	if err != nil {
+		return nil, fmt.Errorf("flag -position %q: %w", flag, err)
+	}
+	return &p, nil
+}
+
+// checkSettings refuses settings that no entry can run with.
+func (c *EntryConfig) checkSettings() error {
+	key := fleet.KindEntry.Key(c.Node)
+	if err := c.check(key); err != nil {
+		return err
+	}
+	registered := fleet.EntryNode{Address: "127.0.0.1:1", Region: c.Region, Position: c.Position}
+	if err := document.Check(key, encode(registered)); err != nil {
+		return fmt.Errorf("flags -region, -position: %w", err)
 	}
 	return nil
 }

@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"colonnade/fleet"
 	"colonnade/forwarding/hop"
 	"colonnade/internal/etcdtest"
 	"colonnade/internal/testkit"
@@ -46,6 +47,21 @@ func TestBadSettings(t *testing.T) {
 	f(`flag -admin-hosts "edge.example,": must be names of hosts`, func(c *node.Config) { c.AdminHosts = []string{"edge.example", ""} })
 	f(`flag -admin-hosts "*": must be names of hosts`, func(c *node.Config) { c.AdminHosts = []string{"*"} })
 	f("flag -listen", func(c *node.Config) { c.AdminHosts = []string{"edge.example", "edge"} })
+}
+
+// An entry that registered a region or a position that documents do not accept would not be seen by others.
+func TestBadPlaceOfEntry(t *testing.T) {
+	f := func(want string, change func(*node.EntryConfig)) {
+		t.Helper()
+		c := node.EntryConfig{Config: node.Config{Node: "edge-1", Listen: "nowhere", Etcd: []string{"http://127.0.0.1:1"}, Logger: slog.New(slog.DiscardHandler)}}
+		change(&c)
+		if err := node.RunEntry(t.Context(), c, nil); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v, want %q", err, want)
+		}
+	}
+	f(`region: "west europe": a name must begin with`, func(c *node.EntryConfig) { c.Region = "west europe" })
+	f("position.lat: 90.1: must be at most 90", func(c *node.EntryConfig) { c.Position = &fleet.Position{Lat: 90.1} })
+	f("flag -listen", func(c *node.EntryConfig) { c.Region, c.Position = "weur", &fleet.Position{Lat: -33.9, Lon: 151.2} })
 }
 
 // A directory for credentials that is missing, or in which documents could name the node's own data, is refused.

@@ -19,10 +19,13 @@ const maxConnsPerIP = 1 << 16
 func newEntry() *cli.Command {
 	var shared command.NodeFlags
 	var c node.EntryConfig
+	var position string
 	return &cli.Command{
 		Name: "entry", Usage: "Run an edge node, which clients connect to", Version: node.Version(),
 		Flags: append(shared.Flags(":8080", "127.0.0.1:9080"),
 			&cli.StringFlag{Name: "region", Destination: &c.Region, Usage: "`REGION` of this entry, as registered in etcd"},
+			&cli.StringFlag{Name: "position", Destination: &position,
+				Usage: "`LAT,LON` of this entry in degrees, from which it estimates how far colos are until it has measured that"},
 			&cli.StringFlag{Name: "tls-cert", Destination: &c.TLS.Cert,
 				Usage: "PEM `FILE` with the certificate for clients and its chain; -listen then speaks HTTPS; reloaded when it changes"},
 			&cli.StringFlag{Name: "tls-key", Destination: &c.TLS.Key, Usage: "PEM `FILE` with the key of -tls-cert"},
@@ -34,6 +37,9 @@ func newEntry() *cli.Command {
   entry -node edge-1 -etcd http://10.0.0.11:2379 -key-file fleet.key -data-dir /var/lib/colonnade`,
 		Action: func(ctx context.Context, _ *cli.Command) (err error) {
 			if c.Config, err = shared.Config(); err != nil {
+				return err
+			}
+			if c.Position, err = node.ParsePosition(position); err != nil {
 				return err
 			}
 			if c.Open {
