@@ -141,10 +141,16 @@ func (c *call) resolve() *refusal {
 	return c.checkEngineFields(c.table.table.Endpoints(s.config.Colo, c.pool.Name())...)
 }
 
-// loopReason returns the reason why a request has come too far, or nothing.
+// loopReason returns the reason why a request has come too far, or nothing. It has visited this colo if it has visited any server of it; an
+// older sender names servers without their colos. Earlier attempts of the entry here are no visits.
 func (c *call) loopReason() string {
+	own := c.server.config
+	visitedUs := func(name string) bool {
+		colo, node := hop.SplitNodeName(name)
+		return colo == own.Colo || colo == "" && node == own.Node
+	}
 	switch {
-	case slices.Contains(c.token.Visited, c.server.config.Node):
+	case slices.ContainsFunc(c.token.Visited, visitedUs):
 		return reasons.RoutingLoop
 	case c.token.HopsLeft < 0:
 		return reasons.HopLimit
@@ -181,7 +187,7 @@ func (c *call) cancelled(ctx context.Context) *refusal {
 // answer returns an engine's response. The permit of a whole response is released here, and its end logged; otherwise the hooks do
 // that.
 func (c *call) answer(response *transport.Response) *peer.Answer {
-	a := &peer.Answer{Response: response, Queued: c.queued, Attempts: c.attempts}
+	a := &peer.Answer{Response: response, Queued: c.queued, Attempts: c.attempts, ServedBy: c.server.name}
 	a.Load, a.HasLoad = c.load()
 	if response.Upgraded() {
 		a.Session, a.OnClose = c.session(response), c.close

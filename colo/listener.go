@@ -145,7 +145,7 @@ func (s *Server) readHead(h *fasthttp.RequestHeader, now time.Time) (read head, 
 // verifyHead verifies the token in a head that was checked.
 func (s *Server) verifyHead(h *fasthttp.RequestHeader, target string, now time.Time) (hop.Verified, error) {
 	return s.config.Keys.VerifyHead(string(h.Peek(hop.HeaderToken)), hop.Binding{
-		Audience: s.config.Node, Method: string(h.Method()), Target: target,
+		Audience: s.name, OldAudience: s.config.Node, Method: string(h.Method()), Target: target,
 		AppendHeader: func(dst []byte, name string) []byte { return append(dst, h.Peek(name)...) },
 	}, now)
 }
@@ -214,6 +214,12 @@ func eachField(a *peer.Answer, set func(name, value string)) {
 	}
 	set(hop.HeaderQueuedMS, strconv.FormatInt(a.Queued.Milliseconds(), 10))
 	set(hop.HeaderAttempts, strconv.Itoa(a.Attempts))
+	if a.ServedBy != "" {
+		set(hop.HeaderServedBy, a.ServedBy)
+	}
+	if len(a.Visits) > 0 {
+		set(hop.HeaderVisits, hop.FormatVisits(a.Visits))
+	}
 }
 
 // refuseUnreadable answers a request that could not be read.

@@ -68,7 +68,8 @@ type Server struct {
 	credentials *credentials
 	http        *server.Server
 	boot        string // id of this process
-	process     string // the node with that id, in event ids
+	name        string // its hop.NodeName
+	process     string // the node with the boot id, in event ids
 	replays     *hop.ReplayGuard
 	tokenLog    tokenLog
 
@@ -100,6 +101,7 @@ func New(c Config) (*Server, error) {
 		credentials: newCredentials(c.CredentialsDir, c.OwnFiles, c.Logger),
 		boot:        rand.Text()[:bootSize],
 	}
+	s.name = hop.NodeName(c.Colo, c.Node)
 	s.process = c.Node + "/" + s.boot
 	s.client = &peer.Client{Node: c.Node, Transport: s.transport, Keys: c.Keys, Peers: c.Peers, Via: c.Via}
 	s.sender = &liveness.Sender{Client: s.client, Watcher: liveness.New(liveness.Config{Alive: s.client.Alive})}

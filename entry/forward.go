@@ -91,7 +91,7 @@ func (e *Entry) local(s *fleet.Server) peer.Func {
 }
 
 func peerOf(s *fleet.Server) peer.Server {
-	return peer.Server{Colo: s.Colo, Node: s.Node, Address: s.Address, Boot: s.Boot}
+	return peer.Server{Colo: s.Colo, Node: s.Node, Address: s.Address, Boot: s.Boot, Protocol: s.Protocol.Max}
 }
 
 // firstByteTimeout returns how long to wait for the first byte, if the client has a deadline for it. It is a second longer than the

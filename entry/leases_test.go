@@ -18,8 +18,8 @@ func TestRegistrations(t *testing.T) {
 		t.Helper()
 		var want []liveness.Registered
 		for _, s := range []peer.Server{
-			{Colo: "ams", Node: "ams-1", Address: "127.0.0.1:1", Boot: "x"},
-			{Colo: "fra", Node: "fra-1", Address: "127.0.0.1:2", Boot: "x"},
+			{Colo: "ams", Node: "ams-1", Address: "127.0.0.1:1", Boot: "x", Protocol: 1},
+			{Colo: "fra", Node: "fra-1", Address: "127.0.0.1:2", Boot: "x", Protocol: 1},
 		} {
 			want = append(want, liveness.Registered{Server: s, Expired: slices.Contains(expired, s.Node)})
 		}

@@ -52,7 +52,7 @@ func (r *runtime) openSiblings(c *ColoConfig, srv *colo.Server) error {
 		StandIns: srv.StandIns, Return: srv.RefuseStandIns, Confirmed: s.confirmedAt, MarkDead: r.watcher.MarkDead,
 		Put: s.records.Put, Replace: s.records.Replace, Forget: s.records.Forget,
 		Ask: func(ctx context.Context, to keeper.Target, about string) (homes.Answer, error) {
-			return srv.Ask(ctx, peer.Server{Colo: c.Colo, Node: to.Node, Address: to.Address, Boot: to.Boot},
+			return srv.Ask(ctx, peer.Server{Colo: c.Colo, Node: to.Node, Address: to.Address, Boot: to.Boot, Protocol: to.Protocol},
 				peer.Question{About: about, From: s.self.Boot})
 		},
 		Refused: peer.IsRefused,

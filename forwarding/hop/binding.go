@@ -17,12 +17,17 @@ import (
 // connection, since they end at the server and no engine gets them; the lines of a WebSocket handshake, since only its subprotocol is
 // forwarded and the messages that follow are not signed either; nor the response. Only TLS between nodes protects these.
 type Binding struct {
-	Audience string // the server's node name
-	Method   string
-	Target   string // path and query
+	Audience string // the server: its NodeName, or for a server before NodeNamesProtocol its node's name
+	// OldAudience, for a verifier, is the node's name, which senders before NodeNamesProtocol sign; empty = it is not accepted.
+	OldAudience string
+	Method      string
+	Target      string // path and query
 	// AppendHeader appends the value of the header line called name, which may be in any case; nil = there are no header lines.
 	AppendHeader func(dst []byte, name string) []byte
 	Body         []byte
+	// MaxToken, for a signer, is how many bytes there are for the token: stops of [Token.Onward] that do not fit are left out. 0 = 8 KiB, the most
+	// that a token may have.
+	MaxToken int
 }
 
 // ForwardedHeaders returns the names of the header lines that are forwarded to every engine.

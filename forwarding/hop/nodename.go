@@ -29,8 +29,8 @@ func isPlainName(s string) bool {
 	})
 }
 
-// isNodeName reports whether s is COLO/NODE.
-func isNodeName(s string) bool {
+// IsNodeName reports whether s is COLO/NODE.
+func IsNodeName(s string) bool {
 	colo, node := SplitNodeName(s)
 	return isPlainName(colo) && isPlainName(node)
 }

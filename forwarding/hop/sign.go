@@ -1,6 +1,7 @@
 package hop
 
 import (
+	"cmp"
 	"crypto/hmac"
 	"crypto/sha256"
 	"crypto/subtle"
@@ -42,13 +43,17 @@ func (v *Verified) VerifyBody(body []byte) error {
 	return nil
 }
 
-// Sign returns h as a token for b, issued now, with the next number of s.
+// Sign returns h as a token for b, issued now, with the next number of s. It leaves out the last stops of h.Onward that do not fit.
 func (k *Keys) Sign(h Token, s *Sequence, b Binding, now time.Time) (string, error) {
 	h.Issued, h.Boot, h.Issuer, h.Number = now.Unix(), s.boot, s.issuer, s.next()
 	if h.Headers != nil {
 		h.Headers = &MoreHeaders{Names: h.Headers.Names, Sum: b.sumHeaders(h.Headers.Names)}
 	}
 	payload, err := json.Marshal(h)
+	for room := cmp.Or(b.MaxToken, maxTokenSize); err == nil && len(h.Onward) > 0 && tokenSize(payload) > min(room, maxTokenSize); {
+		h.Onward = h.Onward[:len(h.Onward)-1]
+		payload, err = json.Marshal(h)
+	}
 	if err != nil {
 		return "", fmt.Errorf("cannot encode hop token: %w", err)
 	}
@@ -58,17 +63,23 @@ func (k *Keys) Sign(h Token, s *Sequence, b Binding, now time.Time) (string, err
 	defer k.putBuffer(message)
 	*message = b.appendMessage(*message, &digest, payload)
 	k.signers[0].sum(append(seal[:0], digest[:]...), *message)
-	enc := base64.RawURLEncoding
-	size := len(version) + enc.EncodedLen(len(payload)) + 1 + enc.EncodedLen(len(seal))
+	size := tokenSize(payload)
 	if size > maxTokenSize {
 		return "", fmt.Errorf("cannot encode hop token: %d bytes, at most %d", size, maxTokenSize)
 	}
+	enc := base64.RawURLEncoding
 	token := make([]byte, 0, size)
 	token = append(token, version...)
 	token = enc.AppendEncode(token, payload)
 	token = append(token, '.')
 	token = enc.AppendEncode(token, seal[:])
 	return string(token), nil
+}
+
+// tokenSize returns the length of the token with this payload, in bytes.
+func tokenSize(payload []byte) int {
+	enc := base64.RawURLEncoding
+	return len(version) + enc.EncodedLen(len(payload)) + 1 + enc.EncodedLen(2*sha256.Size)
 }
 
 // VerifyHead returns the content of token if one of the keys has signed it for b within ten minutes. The error wraps [ErrBadToken].
@@ -92,6 +103,9 @@ func (k *Keys) VerifyHead(token string, b Binding, now time.Time) (Verified, err
 	if age := now.Sub(time.Unix(v.Token.Issued, 0)); age.Abs() > tokenLifetime {
 		return Verified{}, fmt.Errorf("%w: issued %s ago by our clock; clocks may be at most 10m apart",
 			ErrBadToken, age.Round(time.Second))
+	}
+	if err := v.checkOnward(b.Audience); err != nil {
+		return Verified{}, fmt.Errorf("%w: onward: %w", ErrBadToken, err)
 	}
 	return v, nil
 }
@@ -128,8 +142,17 @@ func splitToken(token string) (t tokenParts, err error) {
 	return t, nil
 }
 
-// signed reports whether one of the keys has signed a token for b.
+// signed reports whether one of the keys has signed a token for b, under either name of the audience.
 func (k *Keys) signed(t *tokenParts, b *Binding, digest *bodyDigest) bool {
+	if k.signedFor(t, b, digest) {
+		return true
+	}
+	old := *b
+	old.Audience = b.OldAudience
+	return old.Audience != "" && k.signedFor(t, &old, digest)
+}
+
+func (k *Keys) signedFor(t *tokenParts, b *Binding, digest *bodyDigest) bool {
 	message := k.takeBuffer()
 	defer k.putBuffer(message)
 	if t.old {

@@ -94,7 +94,7 @@ func parseVisit(s string) (v Visit, err error) {
 	if len(parts) < 4 {
 		return v, errVisitParts
 	}
-	if !isNodeName(parts[0]) {
+	if !IsNodeName(parts[0]) {
 		return v, errors.New("the server is not COLO/NODE")
 	}
 	v.Colo, v.Node = SplitNodeName(parts[0])

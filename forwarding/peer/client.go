@@ -39,6 +39,14 @@ type Server struct {
 	Protocol   int    // the newest that it speaks; 0 = not known, which counts as one before [hop.NodeNamesProtocol]
 }
 
+// audience returns the name of the server in a token, in the form that it understands.
+func (s *Server) audience() string {
+	if s.Protocol < hop.NodeNamesProtocol {
+		return s.Node
+	}
+	return hop.NodeName(s.Colo, s.Node)
+}
+
 // ErrNotSigned is wrapped by the error of a request that could not be signed, and was not sent.
 var ErrNotSigned = errors.New("the request could not be signed")
 
@@ -84,13 +92,16 @@ func (c *Client) signAgain(to *Server, used *hop.Sequence, err error) *hop.Seque
 // send sends the request once. It signs it each time that the transport begins to send it.
 func (c *Client) send(ctx context.Context, to *Server, r *Request, sequence *hop.Sequence) (*Answer, error) {
 	method, path := r.line()
-	token := r.signable()
+	token, room := r.signable(to), 0
+	if len(token.Onward) > 0 {
+		room = r.roomForToken(to)
+	}
 	request := transport.Request{
 		Target: c.target(to),
 		Method: method, Path: path,
 		Sign: func() (transport.Field, error) {
 			signed, err := c.Keys.Sign(token, sequence, hop.Binding{
-				Audience: to.Node, Method: method, Target: path, AppendHeader: r.appendHeader, Body: r.Body,
+				Audience: to.audience(), Method: method, Target: path, AppendHeader: r.appendHeader, Body: r.Body, MaxToken: room,
 			}, time.Now())
 			if err != nil {
 				err = fmt.Errorf("%w: %w", ErrNotSigned, err)
@@ -128,6 +139,14 @@ func (c *Client) target(to *Server) transport.Target {
 func (c *Client) read(response *transport.Response) (*Answer, error) {
 	a := &Answer{elapsed: response.Turnaround()}
 	a.Took, a.HasTook = hop.ParseTook(response.Header(hop.HeaderTook))
+	var err error
+	if a.Visits, err = hop.ParseVisits(response.Header(hop.HeaderVisits)); err != nil {
+		response.Close() // an answer that hides which servers have the request cannot be used
+		return nil, &NoVerdictError{Status: response.Status(), Err: err}
+	}
+	if server := response.Header(hop.HeaderServedBy); hop.IsNodeName(server) {
+		a.ServedBy = server
+	}
 	if load, err := hop.ParseLoad(response.Header(hop.HeaderLoad)); err == nil {
 		a.Load, a.HasLoad = load, true
 	}

@@ -82,9 +82,13 @@ func (r *Request) line() (method, path string) {
 // appendHeader appends the value of the header line called name, for the signature.
 func (r *Request) appendHeader(dst []byte, name string) []byte { return append(dst, r.Field(name)...) }
 
-// signable returns the token with the names of the further header lines that it signs.
-func (r *Request) signable() hop.Token {
+// signable returns the token as it is signed for a server: with the names of the further header lines that it signs, and as the server's
+// protocol has it.
+func (r *Request) signable(to *Server) hop.Token {
 	token := r.Token
+	if to.Protocol < hop.NodeNamesProtocol {
+		token.Onward, token.Visited = nil, nodesOf(token.Visited)
+	}
 	var names []string
 	for _, f := range r.Fields {
 		if f.Value != "" && !hop.IsForwarded(f.Name) {
@@ -95,6 +99,34 @@ func (r *Request) signable() hop.Token {
 		token.Headers = &hop.MoreHeaders{Names: names}
 	}
 	return token
+}
+
+// nodesOf returns names of servers without their colos.
+func nodesOf(names []string) []string {
+	if len(names) == 0 {
+		return nil
+	}
+	nodes := make([]string, len(names))
+	for i, name := range names {
+		_, nodes[i] = hop.SplitNodeName(name)
+	}
+	return nodes
+}
+
+const (
+	// maxHead is the highest size of a request's head, in bytes, as servers have it.
+	maxHead = 16 << 10
+	// headOverhead is more than what a head has besides the path, the host, the token and the request's fields, in bytes.
+	headOverhead = 256
+)
+
+// roomForToken returns how many bytes the head of a request has for its token. It is at least 1.
+func (r *Request) roomForToken(to *Server) int {
+	room := maxHead - headOverhead - len(r.Route.Path) - len(to.Address)
+	for _, f := range r.Fields {
+		room -= len(f.Name) + len(f.Value) + len(": \r\n")
+	}
+	return max(room, 1)
 }
 
 // Answer is the result of a request: a Response to relay, or a Verdict. It is for one goroutine. A Response must be relayed, with the

@@ -128,7 +128,7 @@ func (c *Client) get(ctx context.Context, to *Server, target string, sequence *h
 		Target: c.target(to), Method: http.MethodGet, Path: target,
 		Sign: func() (transport.Field, error) {
 			signed, err := c.Keys.Sign(hop.Token{Source: c.Node}, sequence, hop.Binding{
-				Audience: to.Node, Method: http.MethodGet, Target: target,
+				Audience: to.audience(), Method: http.MethodGet, Target: target,
 			}, time.Now())
 			if err != nil {
 				err = fmt.Errorf("%w: %w", ErrNotSigned, err)

@@ -47,7 +47,8 @@ func verifiedLeaf(p *peertls.TrustStore, c net.Conn) (*x509.Certificate, error) 
 	return client.chain[0], nil
 }
 
-// checkSource compares the signer of a token with the node that a certificate names.
+// checkSource compares the signer of a token with the node that a certificate names: the entry of a token that has visited no server, else
+// the last of those servers. A sender before [hop.NodeNamesProtocol] does not name its colo.
 func checkSource(h *hop.Token, c *x509.Certificate) error {
 	if len(h.Visited) == 0 {
 		if err := (peertls.Identity{Role: peertls.RoleEntry, Node: h.Source}).CheckCertificate(c); err != nil {
@@ -56,6 +57,12 @@ func checkSource(h *hop.Token, c *x509.Certificate) error {
 		return nil
 	}
 	last := h.Visited[len(h.Visited)-1]
+	if colo, node := hop.SplitNodeName(last); colo != "" {
+		if err := (peertls.Identity{Role: peertls.RoleColo, Colo: colo, Node: node}).CheckCertificate(c); err != nil {
+			return fmt.Errorf("%w: sent by colo server %s: %w", hop.ErrBadToken, last, err)
+		}
+		return nil
+	}
 	for _, id := range peertls.Identities(c) {
 		if id.Role == peertls.RoleColo && id.Node == last {
 			return nil

@@ -109,7 +109,7 @@ func (k *Keeper) settleOrphans(ctx context.Context, failing bool) (ok bool) {
 func (k *Keeper) askOrphans(ctx context.Context, due []homes.Record) {
 	targets := make([]Target, len(due))
 	for i, r := range due {
-		targets[i] = Target{r.Process, r.Address}
+		targets[i] = Target{Process: r.Process, Address: r.Address}
 	}
 	results := k.ask(ctx, targets, func(to Target) string { return to.Boot })
 	k.mu.Lock()
@@ -295,7 +295,11 @@ func (k *Keeper) askHomes(ctx context.Context) {
 func targetsOf(servers []*fleet.Server) []Target {
 	targets := make([]Target, len(servers))
 	for i, s := range servers {
-		targets[i] = Target{homes.Process{Node: s.Node, Boot: s.Boot}, s.Address}
+		targets[i] = targetOf(s)
 	}
 	return targets
+}
+
+func targetOf(s *fleet.Server) Target {
+	return Target{Process: homes.Process{Node: s.Node, Boot: s.Boot}, Address: s.Address, Protocol: s.Protocol.Max}
 }

@@ -46,7 +46,8 @@ type Config struct {
 // Target is a process to ask.
 type Target struct {
 	homes.Process
-	Address string
+	Address  string
+	Protocol int // the newest that it speaks; 0 = not known
 }
 
 // Keeper keeps the ownership of one colo server. It is safe for concurrent use.
@@ -197,11 +198,11 @@ func (k *Keeper) othersLocked() []Target {
 	}
 	for _, s := range t.Servers(k.config.Colo) {
 		// A process of an older version kept no list of the boot ids of its node.
-		add(Target{homes.Process{Node: s.Node, Boot: s.Boot}, s.Address}, s.Protocol.Max >= homes.SharingProtocol)
+		add(targetOf(s), s.Protocol.Max >= homes.SharingProtocol)
 	}
 	for _, r := range k.ownership.Records() {
 		if r.Boot != "" { // a record that was put by hand has no process
-			add(Target{r.Process, r.Address}, true)
+			add(Target{Process: r.Process, Address: r.Address}, true)
 		}
 	}
 	return others
