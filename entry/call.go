@@ -18,7 +18,7 @@ import (
 	"colonnade/openai"
 )
 
-// reservedForReturn is the part of a deadline that an entry keeps for the way back to the client.
+// reservedForReturn is the least part of a deadline that an entry keeps for the way back to the client; see [call.reserved].
 const reservedForReturn = 50 * time.Millisecond
 
 // call is one request in flight, from the handler's start to the answer's end, which for a stream comes after the handler has
@@ -59,9 +59,10 @@ type call struct {
 	engineAttempts int           // in all colos
 
 	// Of the last attempt.
-	answer    *peer.Answer
-	colo      string // that serves the request
-	firstByte time.Time
+	attemptBegan time.Time
+	answer       *peer.Answer
+	colo         string // that serves the request
+	firstByte    time.Time
 
 	// Exactly one final event follows a begin event.
 	beginLogged, endLogged bool

@@ -91,11 +91,11 @@ func New(c Config) (*Entry, error) {
 		config:    c,
 		transport: transport.New(c.Logger),
 		budget:    hop.NewRetryBudget(),
-		observed:  newObservations(c.Table),
 		planner:   routing.NewPlanner(routing.Place{Region: c.Region, Position: c.Position}),
 		active:    newActivity(),
 		inflight:  inflight,
 	}
+	e.observed = newObservations(c.Table, func(s *fleet.Server) bool { return e.local(s) != nil })
 	client := &peer.Client{Node: c.Node, Transport: e.transport, Keys: c.Keys, Peers: c.Peers, Via: c.Via}
 	e.sender = &liveness.Sender{Client: client, Watcher: liveness.New(e.watcherConfig())}
 	e.metrics = metrics.NewEntry(c.Metrics, c.Table, func() []metrics.ModelState { return e.active.states(c.Table()) })
@@ -121,6 +121,7 @@ func New(c Config) (*Entry, error) {
 func (e *Entry) Run(ctx context.Context) error {
 	var watching sync.WaitGroup
 	watching.Go(func() { e.sender.Watcher.Run(ctx) })
+	watching.Go(func() { e.runPings(ctx) })
 	defer watching.Wait()
 	return e.transport.Run(ctx)
 }

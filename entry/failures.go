@@ -3,6 +3,7 @@ package entry
 import (
 	"time"
 
+	"colonnade/fleet"
 	"colonnade/forwarding/peer"
 	"colonnade/forwarding/server"
 	"colonnade/openai"
@@ -27,7 +28,7 @@ func (c *call) failedForward(at attempt, err error) {
 	case peer.FailureNotConnected:
 		c.attempts.notConnected(at, openai.Unavailable(reasons.NoServer, time.Second))
 	case peer.FailureNoFirstByte:
-		c.attempts.fail(c.blameDeadline(openai.InferenceTimeout(reasons.FirstByteTimeout)))
+		c.attempts.fail(c.blameDeadline(at.Colo, openai.InferenceTimeout(reasons.FirstByteTimeout)))
 	case peer.FailureCut:
 		c.attempts.fail(openai.EngineFailed(reasons.ColoUnreachable))
 	case peer.FailureSilent:
@@ -38,6 +39,9 @@ func (c *call) failedForward(at attempt, err error) {
 			failure = openai.Unavailable(reasons.NoServer, time.Second)
 		}
 		c.attempts.serverLost(at, failure, c.retry)
+	}
+	if f.Unreached {
+		c.noteLeft(at, c.attemptBegan)
 	}
 }
 
@@ -64,7 +68,7 @@ func (c *call) silentServer(at attempt) {
 	switch {
 	case !now.Before(c.deadline):
 		c.attempts.fail(openai.InferenceTimeout(reasons.TotalTimeout))
-	case !c.firstByteDeadline.IsZero() && c.firstByteDeadline.Sub(now) <= reservedForReturn:
+	case c.firstByteLeft() <= reservedForReturn:
 		c.attempts.fail(openai.OverDeadline()) // there is no time to go on
 	default:
 		c.attempts.serverLost(at, openai.EngineFailed(reasons.ColoUnreachable), c.retry)
@@ -73,9 +77,9 @@ func (c *call) silentServer(at attempt) {
 
 // blameDeadline replaces a first-byte timeout by one that names the client's own deadline, if that has passed. The margin covers what
 // is reserved for the way back, twice, since the colo rounds.
-func (c *call) blameDeadline(e *openai.Error) *openai.Error {
+func (c *call) blameDeadline(colo *fleet.Colo, e *openai.Error) *openai.Error {
 	if e.Number == openai.NumberInferenceTimeout && e.Reason == reasons.FirstByteTimeout &&
-		!c.firstByteDeadline.IsZero() && time.Now().After(c.firstByteDeadline.Add(-2*reservedForReturn)) {
+		!c.firstByteDeadline.IsZero() && time.Now().After(c.firstByteDeadline.Add(-2*c.reserved(colo))) {
 		return openai.OverDeadline()
 	}
 	return e

@@ -20,6 +20,7 @@ import (
 // forward sends the request to one server and returns the answer up to its first byte.
 func (c *call) forward(to attempt) (*peer.Answer, error) {
 	began := time.Now()
+	c.attemptBegan = began
 	r := peer.Request{
 		Token:     c.token(to, began),
 		Route:     c.route,
@@ -53,6 +54,7 @@ func (c *call) carry(to attempt, r *peer.Request) (*peer.Answer, error) {
 
 // token returns the hop token: what the next server must know of the request.
 func (c *call) token(to attempt, now time.Time) hop.Token {
+	reserved := c.reserved(to.Colo)
 	t := hop.Token{
 		RequestID:         c.id,
 		ClientRequestID:   c.clientID,
@@ -73,11 +75,11 @@ func (c *call) token(to attempt, now time.Time) hop.Token {
 		Revision:          max(c.table.ServersRevision(to.Colo.Name), to.line.revision, 1), // 0 would be an entry that knows of one server for each colo
 		Unanswered:        to.line.unanswered,
 		ReturnProbability: to.returnProbability,
-		Total:             hop.Millis(max(c.deadline.Sub(now)-reservedForReturn, time.Millisecond)),
+		Total:             hop.Millis(max(c.deadline.Sub(now)-reserved, time.Millisecond)),
 		WantsProgress:     c.queueEvents != nil,
 	}
 	if !c.firstByteDeadline.IsZero() {
-		t.FirstByte = hop.Millis(max(c.firstByteDeadline.Sub(now)-reservedForReturn, time.Millisecond))
+		t.FirstByte = hop.Millis(max(c.firstByteDeadline.Sub(now)-reserved, time.Millisecond))
 	}
 	return t
 }

@@ -165,6 +165,9 @@ func (t *attempts) noAnswer(at attempt) {
 	}
 }
 
+// staysInColo reports whether the request goes on to another server of the colo that it asked last.
+func (t *attempts) staysInColo() bool { return t.inColo != nil }
+
 // hasAnotherServer reports whether the request can go to a server other than that of an attempt.
 func (t *attempts) hasAnotherServer(at attempt) bool {
 	return len(at.line.servers) > 1 || t.more() || len(at.line.withServers(t.rank(at.Colo.Name)).servers) > 1

@@ -4,96 +4,194 @@ import (
 	"maps"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"colonnade/analytics/metrics"
 	"colonnade/fleet"
 	"colonnade/forwarding/hop"
+	"colonnade/roundtrip"
 	"colonnade/routing"
 )
 
 // hintLifetime is how long a colo that was reported full counts as full.
 const hintLifetime = 2 * time.Second
 
-// observations is what the answers of colos have reported about their load, and which servers do not answer. A change of the table removes
-// the reports about colos, servers and pools that are no longer in it.
+// observations is what an entry has observed of the colos and servers in its table. A change of the table removes what was observed of colos,
+// servers and pools that are no longer in it. Plans read it for each colo, so that takes no lock.
 type observations struct {
-	table func() *fleet.Table
+	table   func() *fleet.Table
+	isLocal func(*fleet.Server) bool // whether a server runs in this process
 
-	mu        sync.Mutex   // guards the fields below
-	pruned    *fleet.Table // the table that the fields below agree with
-	full      map[poolIn]time.Time
-	slots     map[poolIn]slots
+	colos atomic.Pointer[coloStates]
+
+	mu        sync.Mutex // guards changes of colos, and the field below
 	unreached map[serverIn]Unreached
 }
 
 type poolIn struct{ pool, colo string }
 
-// slots are those of a pool in a colo, as last reported.
-type slots struct{ free, limit int }
-
-func newObservations(table func() *fleet.Table) *observations {
-	return &observations{
-		table: table, full: map[poolIn]time.Time{}, slots: map[poolIn]slots{}, unreached: map[serverIn]Unreached{},
-	}
+// coloStates are the states of the colos of a table. Later tables have the same states.
+type coloStates struct {
+	table  *fleet.Table
+	byName map[string]*coloState // is not changed
 }
 
-// pruneLocked removes colos, servers and pools that the table in force does not have.
-func (o *observations) pruneLocked() {
-	t := o.table()
-	if t == o.pruned {
-		return
+// coloState is what an entry has observed of one colo.
+type coloState struct {
+	name      string
+	isLocal   atomic.Bool                          // a server of the colo runs in this process
+	unreached atomic.Bool                          // of reach
+	roundTrip atomic.Int64                         // of estimator, in ns; negative = not measured
+	asked     atomic.Bool                          // a plan has asked for the distance since the last ping
+	loads     atomic.Pointer[map[string]*poolLoad] // by pool; a map is not changed
+
+	mu        sync.Mutex // guards changes of the fields above, and the fields below
+	estimator roundtrip.Estimator
+	reach     reach
+	pings     pings
+}
+
+// poolLoad is the latest load of a pool that its colo has reported.
+type poolLoad struct {
+	free, limit atomic.Int64
+	fullAt      atomic.Pointer[time.Time] // nil = there was a free slot
+}
+
+func newObservations(table func() *fleet.Table, isLocal func(*fleet.Server) bool) *observations {
+	o := &observations{table: table, isLocal: isLocal, unreached: map[serverIn]Unreached{}}
+	o.colos.Store(&coloStates{})
+	return o
+}
+
+func newColoState(name string) *coloState {
+	s := &coloState{name: name}
+	s.roundTrip.Store(-1)
+	s.loads.Store(&map[string]*poolLoad{})
+	return s
+}
+
+// states returns the states of the colos in the table in force.
+func (o *observations) states() *coloStates {
+	if s := o.colos.Load(); s.table == o.table() {
+		return s
 	}
-	o.pruned = t
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.pruneLocked()
+}
+
+// state returns the state of a colo, or nil if the table in force does not have it.
+func (o *observations) state(colo string) *coloState { return o.states().byName[colo] }
+
+// pruneLocked removes colos, servers and pools that the table in force does not have, and adds the colos that it has.
+func (o *observations) pruneLocked() *coloStates {
+	t, before := o.table(), o.colos.Load()
+	if t == before.table {
+		return before
+	}
+	after := &coloStates{table: t, byName: make(map[string]*coloState, len(t.Colos()))}
 	pools := map[string]bool{}
 	for _, p := range t.Pools() {
 		pools[p.Name] = true
 	}
-	gone := func(at poolIn) bool {
-		_, ok := t.Colo(at.colo)
-		return !ok || !pools[at.pool]
+	for _, c := range t.Colos() {
+		s := before.byName[c.Name]
+		if s == nil {
+			s = newColoState(c.Name)
+		}
+		s.isLocal.Store(slices.ContainsFunc(t.Servers(c.Name), o.isLocal))
+		s.prunePools(pools)
+		after.byName[c.Name] = s
 	}
-	maps.DeleteFunc(o.full, func(at poolIn, _ time.Time) bool { return gone(at) })
-	maps.DeleteFunc(o.slots, func(at poolIn, _ slots) bool { return gone(at) })
-	maps.DeleteFunc(o.unreached, func(at serverIn, _ Unreached) bool {
-		return serverOf(t, at.colo, at.node) == nil
-	})
+	maps.DeleteFunc(o.unreached, func(at serverIn, _ Unreached) bool { return serverOf(t, at.colo, at.node) == nil })
+	o.colos.Store(after)
+	return after
+}
+
+// prunePools removes the loads of pools that are not in a table.
+func (s *coloState) prunePools(inTable map[string]bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	isGone := func(pool string) bool { return !inTable[pool] }
+	for pool := range *s.loads.Load() {
+		if isGone(pool) {
+			kept := maps.Clone(*s.loads.Load())
+			maps.DeleteFunc(kept, func(pool string, _ *poolLoad) bool { return isGone(pool) })
+			s.loads.Store(&kept)
+			return
+		}
+	}
+}
+
+// load returns the load of a pool, which it adds if there is none.
+func (s *coloState) load(pool string) *poolLoad {
+	if l := (*s.loads.Load())[pool]; l != nil {
+		return l
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	known := *s.loads.Load()
+	if l := known[pool]; l != nil {
+		return l
+	}
+	more := maps.Clone(known)
+	l := new(poolLoad)
+	more[pool] = l
+	s.loads.Store(&more)
+	return l
 }
 
 // noteLoad notes the load of a pool as an answer reports it.
 func (o *observations) noteLoad(at poolIn, load hop.Load, now time.Time) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	o.pruneLocked()
-	o.slots[at] = slots{load.Free, load.Limit}
-	if load.Free == 0 {
-		o.full[at] = now
-	} else {
-		delete(o.full, at)
+	s := o.state(at.colo)
+	if s == nil {
+		return
+	}
+	l := s.load(at.pool)
+	l.free.Store(int64(load.Free))
+	l.limit.Store(int64(load.Limit))
+	switch {
+	case load.Free == 0:
+		l.fullAt.Store(&now)
+	case l.fullAt.Load() != nil:
+		l.fullAt.Store(nil)
 	}
 }
 
 // seen returns a function that returns what is known of a pool in a colo. A pool is full if it was reported full within the last two
 // seconds.
 func (o *observations) seen(pool string, now time.Time) func(*fleet.Colo) routing.Seen {
+	states := o.states().byName
 	return func(c *fleet.Colo) routing.Seen {
-		at := poolIn{pool, c.Name}
-		o.mu.Lock()
-		defer o.mu.Unlock()
-		fullAt, full := o.full[at]
-		reported, known := o.slots[at]
-		return routing.Seen{Full: full && now.Sub(fullAt) < hintLifetime, Free: reported.free, Limit: reported.limit, Known: known}
+		s := states[c.Name]
+		if s == nil {
+			return routing.Seen{}
+		}
+		seen := routing.Seen{Unreached: s.unreached.Load()}
+		if l := (*s.loads.Load())[pool]; l != nil {
+			fullAt := l.fullAt.Load()
+			seen.Full = fullAt != nil && now.Sub(*fullAt) < hintLifetime
+			seen.Free, seen.Limit, seen.Known = int(l.free.Load()), int(l.limit.Load()), true
+		}
+		return seen
 	}
 }
 
 // slotsIn returns the last reported number of slots: 0 if none was reported, negative if the pool has none.
 func (o *observations) slotsIn(at poolIn) int {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	if reported, ok := o.slots[at]; ok && reported.limit <= 0 {
-		return -1
+	s := o.state(at.colo)
+	if s == nil {
+		return 0
 	}
-	return o.slots[at].limit
+	l := (*s.loads.Load())[at.pool]
+	if l == nil {
+		return 0
+	}
+	if n := int(l.limit.Load()); n > 0 {
+		return n
+	}
+	return -1
 }
 
 // activity counts requests in flight by model.

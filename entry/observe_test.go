@@ -16,10 +16,13 @@ import (
 const twoColos = "key: models/m\npool: p\n---\nkey: colos/ams\nregion: eu\n---\nkey: colos/fra\nregion: eu\n" +
 	"---\nkey: servers/ams/1\naddress: 127.0.0.1:1\nboot: x\n---\nkey: servers/fra/1\naddress: 127.0.0.1:2\nboot: x\n"
 
+// allElsewhere is for an entry in whose process no server runs.
+func allElsewhere(*fleet.Server) bool { return false }
+
 // The number of slots of a pool in a colo is the one in its latest answer that has one.
 func TestSlotsAreTheLatestReported(t *testing.T) {
 	table := tableOf(t, twoColos)
-	o := newObservations(func() *fleet.Table { return table })
+	o := newObservations(func() *fleet.Table { return table }, allElsewhere)
 	at := poolIn{"p", "ams"}
 	f := func(load hop.Load, want int) {
 		t.Helper()
@@ -42,7 +45,7 @@ func TestSlotsAreTheLatestReported(t *testing.T) {
 // Observations of colos and pools that leave the table are removed, and the others stay.
 func TestObservationsFollowTheTable(t *testing.T) {
 	table := tableOf(t, twoColos)
-	e := &Entry{observed: newObservations(func() *fleet.Table { return table })}
+	e := &Entry{observed: newObservations(func() *fleet.Table { return table }, allElsewhere)}
 	o := e.observed
 	note := func() {
 		for _, colo := range []string{"ams", "fra"} {
@@ -56,16 +59,35 @@ func TestObservationsFollowTheTable(t *testing.T) {
 		for _, u := range e.Unreached() {
 			colos = append(colos, u.Colo)
 		}
-		if !slices.Equal(colos, want) || len(o.full) != len(want) || len(o.slots) != len(want) {
-			t.Errorf("got unreached %v, full %v, slots %v, want those of %v", colos, o.full, o.slots, want)
+		if !slices.Equal(colos, want) {
+			t.Errorf("got unreached %v, want those of %v", colos, want)
+		}
+	}
+	loads := func(want ...string) {
+		t.Helper()
+		var reported []string
+		for name, s := range o.states().byName {
+			for pool, l := range *s.loads.Load() {
+				reported = append(reported, name+"/"+pool)
+				if l.fullAt.Load() == nil || l.limit.Load() != 3 {
+					t.Errorf("%s/%s is not full", name, pool)
+				}
+			}
+		}
+		slices.Sort(reported)
+		if !slices.Equal(reported, want) {
+			t.Errorf("got loads of %v, want %v", reported, want)
 		}
 	}
 	note()
 	f("ams", "fra")
+	loads("ams/p", "fra/p")
 	table = tableOf(t, strings.ReplaceAll(twoColos, "s/fra", "s/lon"))
 	f("ams")
+	loads("ams/p")
 	note() // of a request that began under the table before
 	f("ams", "fra")
+	loads("ams/p")
 	for i := range maxUnreached + 9 { // that verdicts have named
 		o.noteUnreached(&fleet.Server{Colo: "ams", Node: fmt.Sprint(i)}, errors.New("connection refused"), time.Now())
 	}
@@ -74,9 +96,10 @@ func TestObservationsFollowTheTable(t *testing.T) {
 	}
 	table = tableOf(t, "key: models/m\npool: q\n---\nkey: colos/ams\nregion: eu\n---\nkey: servers/ams/1\naddress: 127.0.0.1:1\nboot: x\n")
 	o.noteUnreached(&fleet.Server{Colo: "ams", Node: "1"}, errors.New("connection refused"), time.Now())
-	if e.Unreached(); len(o.full) != 0 || len(o.slots) != 0 || len(o.unreached) != 1 {
-		t.Errorf("of a pool that was deleted: full %v, slots %v; unreached %v", o.full, o.slots, o.unreached)
+	if e.Unreached(); len(o.unreached) != 1 {
+		t.Errorf("unreached %v", o.unreached)
 	}
+	loads() // nothing of a pool that was deleted
 }
 
 // Every model of the table has a count; a deleted model has one until its last request has ended.

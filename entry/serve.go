@@ -82,17 +82,25 @@ func (c *call) infer(t *fleet.Table) (streaming bool) {
 // tryColos tries one colo after another until one serves the request. It returns nil if none does, or if the request's
 // context has ended.
 func (c *call) tryColos() *peer.Answer {
-	for {
+	for tooFar := false; ; {
 		next, ok := c.attempts.next()
 		if !ok {
+			if tooFar && c.attempts.refusal == nil {
+				c.attempts.deadlineNear()
+			}
 			return nil
 		}
-		if !c.firstByteDeadline.IsZero() && time.Until(c.firstByteDeadline) <= reservedForReturn {
+		switch left := c.firstByteLeft(); {
+		case left <= reservedForReturn:
 			c.attempts.deadlineNear()
 			return nil
+		case left <= c.reserved(next.Colo):
+			tooFar = true // and one that follows may be nearer
+			continue
 		}
 		if c.entry.sender.Watcher.IsSilent(peerOf(next.server())) && c.attempts.hasAnotherServer(next) {
 			c.attempts.notConnected(next, openai.Unavailable(reasons.NoServer, time.Second))
+			c.noteLeft(next, time.Now())
 			continue
 		}
 		answer, err := c.forward(next)
@@ -185,7 +193,7 @@ func (c *call) plan(t *fleet.Table) *openai.Error {
 		return openai.InvalidRequest("", "the header %s is for admin accounts only", hop.HeaderForceColo)
 	}
 	plan := c.entry.planner.Plan(nil, t, c.model, routing.Request{
-		Forced: forced, Seed: rand.Uint64(), Seen: c.entry.observed.seen(c.model.Pool, c.arrived),
+		Forced: forced, Seed: rand.Uint64(), Seen: c.entry.observed.seen(c.model.Pool, c.arrived), RoundTrip: c.entry.observed.roundTrip,
 	})
 	candidates := make([]candidate, len(plan))
 	for i, stop := range plan {
@@ -220,6 +228,7 @@ func (c *call) handleResult(at attempt, answer *peer.Answer, err error) bool {
 		e.observed.noteLoad(poolIn{c.model.Pool, at.Colo.Name}, answer.Load, time.Now())
 	}
 	e.observed.noteReached(at.server())
+	e.observed.noteAnswer(at.server(), answer, c.firstByte)
 	c.engineAttempts += answer.Attempts
 	c.waited += answer.Queued
 	if answer.Response != nil {
@@ -243,7 +252,7 @@ func (c *call) handleResult(at attempt, answer *peer.Answer, err error) bool {
 		at.line = at.line.knownUpTo(v.Revision)
 		c.attempts.moved(at, c.serverNamed(at.Colo.Name, v), v.Waited, answer.Error)
 	default:
-		c.attempts.failed(c.blameDeadline(answer.Error), v, c.retry)
+		c.attempts.failed(c.blameDeadline(at.Colo, answer.Error), v, c.retry)
 		return false
 	}
 	if answer.Attempts > 0 {

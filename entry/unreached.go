@@ -3,10 +3,12 @@ package entry
 import (
 	"cmp"
 	"maps"
+	"math/rand/v2"
 	"slices"
 	"time"
 
 	"colonnade/fleet"
+	"colonnade/routing"
 )
 
 // Unreached is a colo server that has not answered the latest request of this entry. Its colo may serve all the same, by another server.
@@ -55,4 +57,73 @@ func (e *Entry) Unreached() []Unreached {
 	e.observed.pruneLocked()
 	return slices.SortedFunc(maps.Values(e.observed.unreached),
 		func(a, b Unreached) int { return cmp.Or(cmp.Compare(a.Colo, b.Colo), cmp.Compare(a.Node, b.Node)) })
+}
+
+// noteLeft notes that a request has left a colo without an answer of any of its servers, the last of which could not be reached.
+func (c *call) noteLeft(at attempt, began time.Time) {
+	if c.attempts.staysInColo() {
+		return
+	}
+	if c.entry.observed.noteUnreachedColo(at.Colo.Name, began, time.Now(), rand.Float64()) {
+		c.entry.config.Logger.Warn("colo is not reached", "request_id", c.id, "colo", at.Colo.Name, "attempts", unreachedAfter)
+	}
+}
+
+// noteUnreachedColo notes an attempt at a colo, begun at a time, that found no server of it. It reports whether the colo counts as unreached
+// from now on. random is from [0, 1).
+func (o *observations) noteUnreachedColo(colo string, began, now time.Time, random float64) bool {
+	s := o.state(colo)
+	if s == nil {
+		return false
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	before := s.reach.unreached
+	s.reach.failed(began, now, random)
+	s.unreached.Store(s.reach.unreached)
+	return s.reach.unreached && !before
+}
+
+// ObservedColo is what an entry has observed of one colo.
+type ObservedColo struct {
+	Colo            string     `json:"colo"`
+	RoundTripMillis float64    `json:"round_trip_ms"`
+	Measured        bool       `json:"measured"`      // else the round trip is guessed by positions and regions
+	MeasuredAt      *time.Time `json:"measured_at"`   // the last measurement; null = none
+	Unreached       bool       `json:"unreached"`     // it stands last in every step
+	Failures        int        `json:"failures"`      // attempts in a row that found no server
+	FailingSince    *time.Time `json:"failing_since"` // the first of them
+	NextPing        *time.Time `json:"next_ping"`     // of an unreached colo, which decides
+	FailedPings     int        `json:"failed_pings"`  // since it is unreached
+}
+
+// Colos returns what was observed of the colos in the table, sorted by name. Positions and regions take the place of a round trip that was
+// not measured.
+func (e *Entry) Colos() []ObservedColo {
+	states := e.observed.states()
+	all := make([]ObservedColo, 0, len(states.byName))
+	for _, c := range states.table.Colos() {
+		roundTrip, measured := e.planner.Distance(c, routing.Request{RoundTrip: e.observed.measured})
+		observed := states.byName[c.Name].observed()
+		observed.RoundTripMillis, observed.Measured = float64(roundTrip.Microseconds())/1000, measured
+		all = append(all, observed)
+	}
+	slices.SortFunc(all, func(a, b ObservedColo) int { return cmp.Compare(a.Colo, b.Colo) })
+	return all
+}
+
+// observed returns the state without the round trip.
+func (s *coloState) observed() ObservedColo {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	o := ObservedColo{Colo: s.name, Unreached: s.reach.unreached, Failures: s.reach.failures, FailedPings: s.reach.pings}
+	o.MeasuredAt, o.FailingSince, o.NextPing = unlessZero(s.estimator.Latest()), unlessZero(s.reach.since), unlessZero(s.reach.until)
+	return o
+}
+
+func unlessZero(t time.Time) *time.Time {
+	if t.IsZero() {
+		return nil
+	}
+	return &t
 }

@@ -115,7 +115,7 @@ var table = []row{
 	{path: "entry",
 		ours: []string{"accounts", "analytics", "analytics/journal", "analytics/metrics", "fleet", "forwarding/hop", "forwarding/httpguard", "forwarding/liveness",
 			"forwarding/netconn", "forwarding/peer", "forwarding/peertls", "forwarding/realtime", "forwarding/relay", "forwarding/server",
-			"forwarding/transport", "homes", "internal/ascii", "internal/ctxtime", "openai", "routing", "reasons"},
+			"forwarding/transport", "homes", "internal/ascii", "internal/ctxtime", "openai", "roundtrip", "routing", "reasons"},
 		third: []string{fasthttp},
 		why:   "the edge grants no permits and reads no store"},
 	{path: "colo",

@@ -1,0 +1,184 @@
+package entry
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	"colonnade/fleet"
+	"colonnade/forwarding/netconn"
+	"colonnade/forwarding/peer"
+)
+
+const (
+	// pingInterval is the least time between two pings of one entry.
+	pingInterval = 100 * time.Millisecond
+	// pingTimeout bounds one ping, which may need a new connection.
+	pingTimeout = 2 * time.Second
+	// measuredFor is for how long a round trip needs no ping after it was measured.
+	measuredFor = 30 * time.Second
+)
+
+// pings is when a colo is pinged. It is not safe for concurrent use.
+type pings struct {
+	underWay bool
+	sent     int       // which server is next
+	at       time.Time // of the last
+	failed   int       // in a row
+}
+
+// ping is one ping, which is under way.
+type ping struct {
+	state  *coloState
+	server *fleet.Server
+}
+
+// runPings pings colos until ctx ends: those that are unreached, and those that plans go by the distance of, if they have not answered for a
+// while. A ping is a question for a sign of life, which the server answers at once.
+func (e *Entry) runPings(ctx context.Context) {
+	tick := time.NewTicker(pingInterval)
+	defer tick.Stop()
+	var underWay sync.WaitGroup
+	defer underWay.Wait()
+	for {
+		select {
+		case <-tick.C:
+			if p, ok := e.observed.nextPing(time.Now()); ok {
+				underWay.Go(func() { e.ping(ctx, p) })
+			}
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// nextPing begins the ping that is due for the longest time, if one is.
+func (o *observations) nextPing(now time.Time) (ping, bool) {
+	states := o.states()
+	var next *coloState
+	var server *fleet.Server
+	var last time.Time
+	for _, s := range states.byName {
+		at, n, due := s.pingDue(now)
+		if !due || next != nil && !at.Before(last) {
+			continue
+		}
+		if to := serverToPing(states.table, s.name, n); to != nil {
+			next, server, last = s, to, at
+		}
+	}
+	if next == nil {
+		return ping{}, false
+	}
+	next.beginPing(now)
+	return ping{next, server}, true
+}
+
+// serverToPing returns the active server of a colo whose turn it is after n pings, or nil if there is none.
+func serverToPing(t *fleet.Table, colo string, n int) *fleet.Server {
+	active := 0
+	for _, s := range t.Servers(colo) {
+		if s.State == fleet.StateActive {
+			active++
+		}
+	}
+	if active == 0 {
+		return nil
+	}
+	n %= active
+	for _, s := range t.Servers(colo) {
+		if s.State != fleet.StateActive {
+			continue
+		}
+		if n == 0 {
+			return s
+		}
+		n--
+	}
+	return nil
+}
+
+// pingDue reports whether the colo must be pinged now, with the time of the last ping and the number of all.
+func (s *coloState) pingDue(now time.Time) (last time.Time, sent int, due bool) {
+	if s.isLocal.Load() || !s.unreached.Load() && !s.asked.Load() {
+		return time.Time{}, 0, false
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch p := &s.pings; {
+	case p.underWay:
+	case s.reach.unreached:
+		due = s.reach.pingDue(now)
+	case s.isMeasuredAt(now):
+	case p.failed > 0:
+		due = now.Sub(p.at) >= min(minUnreached<<min(p.failed-1, 10), measuredFor)
+	default:
+		due = p.at.IsZero() || now.Sub(p.at) >= measuredFor
+	}
+	return s.pings.at, s.pings.sent, due
+}
+
+// isMeasuredAt reports whether the round trip was measured a short time ago.
+func (s *coloState) isMeasuredAt(now time.Time) bool {
+	at := s.estimator.Latest()
+	return !at.IsZero() && now.Sub(at) < measuredFor
+}
+
+func (s *coloState) beginPing(now time.Time) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.pings.underWay, s.pings.at = true, now
+	s.pings.sent++
+	s.asked.Store(false)
+}
+
+// ping asks one server for a sign of life, and notes the result.
+func (e *Entry) ping(ctx context.Context, p ping) {
+	if e.local(p.server) != nil { // since the table was applied
+		p.state.isLocal.Store(true)
+		p.state.endPing(pingResult{noEvidence: true})
+		return
+	}
+	within, cancel := context.WithTimeout(ctx, pingTimeout)
+	defer cancel()
+	roundTrip, measured, err := e.sender.Client.Ping(within, peerOf(p.server))
+	wasUnreached := p.state.unreached.Load()
+	p.state.endPing(pingResult{
+		roundTrip: roundTrip, measured: measured, failed: err != nil, at: time.Now(), random: rand.Float64(),
+		noEvidence: ctx.Err() != nil || netconn.IsLocalShortage(err) || errors.Is(err, peer.ErrNotSigned),
+	})
+	if err == nil && wasUnreached {
+		e.config.Logger.Info("colo is reached again", "colo", p.state.name, "server", p.server.Node)
+	}
+}
+
+// pingResult is the result of a ping.
+type pingResult struct {
+	roundTrip  time.Duration // if measured
+	measured   bool
+	failed     bool
+	noEvidence bool // it says nothing about the colo: this process ends, or this machine lacks a resource
+	at         time.Time
+	random     float64 // from [0, 1)
+}
+
+func (s *coloState) endPing(r pingResult) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.pings.underWay = false
+	switch {
+	case r.noEvidence:
+	case r.failed:
+		s.pings.failed++
+		s.reach.pingFailed(r.at, r.random)
+	default:
+		s.pings.failed = 0
+		s.reach.answered(r.at)
+		if r.measured {
+			s.observeLocked(r.roundTrip, r.at)
+		}
+	}
+	s.unreached.Store(s.reach.unreached)
+}

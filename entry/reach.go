@@ -1,0 +1,60 @@
+package entry
+
+import "time"
+
+const (
+	// unreachedAfter is how many attempts in a row must have found no server of a colo, before the colo counts as unreached.
+	unreachedAfter = 3
+	// minUnreached and maxUnreachedFor bound for how long an unreached colo is left alone before a ping: twice as long each time.
+	minUnreached    = time.Second
+	maxUnreachedFor = 30 * time.Second
+	// unreachedJitter is by how much that is less or more, so that entries do not ping at the same time.
+	unreachedJitter = 0.2
+)
+
+// reach decides whether a colo is reached, by the attempts of requests at it and by pings. It is not safe for concurrent use. The zero
+// value is that of a colo which is.
+type reach struct {
+	failures   int       // attempts in a row that found no server
+	since      time.Time // of the first of them
+	answeredAt time.Time // the last answer
+	unreached  bool
+	pings      int       // that have failed since it is unreached
+	until      time.Time // when the next ping is due
+}
+
+// answered notes an answer of any server of the colo: to a request, or to a ping.
+func (r *reach) answered(now time.Time) { *r = reach{answeredAt: now} }
+
+// failed notes an attempt at the colo that found no server. random is from [0, 1).
+func (r *reach) failed(began, now time.Time, random float64) {
+	if began.Before(r.answeredAt) {
+		return // requests that were lost before the colo came back
+	}
+	if r.failures == 0 {
+		r.since = now
+	}
+	r.failures++
+	if !r.unreached && r.failures >= unreachedAfter {
+		r.unreached = true
+		r.wait(now, random)
+	}
+}
+
+// pingFailed notes a ping to an unreached colo that was not answered. random is from [0, 1).
+func (r *reach) pingFailed(now time.Time, random float64) {
+	if r.unreached { // else a request was answered meanwhile
+		r.pings++
+		r.wait(now, random)
+	}
+}
+
+// wait sets when the next ping is due.
+func (r *reach) wait(now time.Time, random float64) {
+	d := minUnreached << min(r.pings, 10)
+	d = time.Duration(float64(d) * (1 + unreachedJitter*(2*random-1)))
+	r.until = now.Add(min(d, maxUnreachedFor))
+}
+
+// pingDue reports whether a ping must decide now.
+func (r *reach) pingDue(now time.Time) bool { return r.unreached && !now.Before(r.until) }
