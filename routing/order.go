@@ -14,13 +14,16 @@ type scratch struct {
 	random  rand.PCG
 	colos   []coloState // by index into routes.colos
 	keys    []key
+	classes [classes][]key // the keys of a step, while they are sorted
+	sorter  sorter
 }
 
 // coloState is what a plan has found of one colo so far.
 type coloState struct {
 	planned  bool
 	measured bool // distance is set
-	asked    bool // seen is set
+	asked    bool // class and seen are set
+	class    key  // why it comes last
 	seen     Seen
 	distance time.Duration
 }
@@ -33,6 +36,7 @@ const (
 	indexBits = 20
 	valueBits = 41
 	maxValue  = 1<<valueBits - 1
+	classes   = 1 << (64 - valueBits - indexBits)
 
 	behind    = key(1) << (valueBits + indexBits) // without the weight or the report by which the step orders
 	full      = behind << 1
@@ -46,9 +50,10 @@ func (s *scratch) plan(dst []Stop, r *routes, request Request) []Stop {
 	s.colos = slices.Grow(s.colos[:0], len(r.colos))[:len(r.colos)]
 	clear(s.colos)
 	for i := range r.steps {
-		s.order(&r.steps[i])
+		step := &r.steps[i]
+		s.order(step)
 		for _, k := range s.keys {
-			at := r.steps[i].members[k.index()].colo
+			at := step.members[k.index()].colo
 			s.colos[at].planned = true
 			dst = append(dst, Stop{Colo: r.colos[at], Step: i + 1, Last: k.reason()})
 		}
@@ -56,7 +61,7 @@ func (s *scratch) plan(dst []Stop, r *routes, request Request) []Stop {
 	return dst
 }
 
-// mostSelected is the greatest number of attempts for which the keys are selected one by one; beyond it, sorting all is quicker.
+// mostSelected is the greatest number of attempts for which the least keys are selected one by one; beyond it, sorting all is quicker.
 const mostSelected = 16
 
 // order sets the keys to the colos that a step yields, in order.
@@ -71,17 +76,27 @@ func (s *scratch) order(step *step) {
 		if few && len(s.keys) == step.attempts && k >= s.keys[len(s.keys)-1] {
 			continue // whether it is full cannot bring it forward
 		}
-		k |= s.class(m.colo)
+		if s.request.Seen != nil {
+			k |= s.ask(m.colo).class
+		}
 		if few {
 			s.insert(k, step.attempts)
 		} else {
-			s.keys = append(s.keys, k)
+			class := &s.classes[k>>(indexBits+valueBits)]
+			*class = append(*class, k)
 		}
 	}
 	if few {
 		return
 	}
-	slices.Sort(s.keys)
+	for i := range s.classes {
+		class := s.classes[i]
+		if step.pick != pickOrder {
+			class = s.sorter.sort(class)
+		}
+		s.keys = append(s.keys, class...)
+		s.classes[i] = s.classes[i][:0]
+	}
 	if step.attempts > 0 {
 		s.keys = s.keys[:min(step.attempts, len(s.keys))]
 	}
@@ -122,17 +137,6 @@ func (s *scratch) value(step *step, m member) key {
 	return behind
 }
 
-// class returns the bits by which a colo comes last.
-func (s *scratch) class(colo int) key {
-	switch s.seen(colo).reason() {
-	case ReasonUnreached:
-		return unreached
-	case ReasonFull:
-		return full
-	}
-	return 0
-}
-
 func (s *scratch) randomValue() key {
 	return key(s.random.Uint64()>>(64-valueBits)) << indexBits
 }
@@ -143,15 +147,17 @@ func distanceValue(d time.Duration) key {
 
 // loadValue puts the largest fraction of free slots first, and equal ones in random order.
 func (s *scratch) loadValue(colo int) key {
-	const fractionBits = 20
 	value := s.randomValue()
-	seen := s.seen(colo)
+	if s.request.Seen == nil {
+		return behind | value
+	}
+	seen := &s.ask(colo).seen
 	if !seen.hasLoad() {
 		return behind | value
 	}
-	taken := float64(seen.Limit-min(max(seen.Free, 0), seen.Limit)) / float64(seen.Limit)
-	fraction := key(taken * (1<<fractionBits - 1))
-	return fraction<<(indexBits+valueBits-fractionBits) | value>>fractionBits>>indexBits<<indexBits
+	const takenBits = 20
+	taken := 1 - min(max(float64(seen.Free)/float64(seen.Limit), 0), 1)
+	return key(taken*(1<<takenBits-1))<<(indexBits+valueBits-takenBits) | value>>(takenBits+indexBits)<<indexBits
 }
 
 // drawnValue returns an exponentially distributed number with the weight as its rate. The order of positive floating-point
@@ -178,16 +184,20 @@ func (s *scratch) distance(colo int) time.Duration {
 	return c.distance
 }
 
-// seen returns what is known of the pool in a colo.
-func (s *scratch) seen(colo int) Seen {
-	if s.request.Seen == nil {
-		return Seen{}
-	}
+// ask returns the state of a colo, with what is known of the pool there.
+func (s *scratch) ask(colo int) *coloState {
 	c := &s.colos[colo]
-	if !c.asked {
-		c.seen, c.asked = s.request.Seen(s.routes.colos[colo]), true
+	if c.asked {
+		return c
 	}
-	return c.seen
+	c.seen, c.asked = s.request.Seen(s.routes.colos[colo]), true
+	switch c.seen.reason() {
+	case ReasonUnreached:
+		c.class = unreached
+	case ReasonFull:
+		c.class = full
+	}
+	return c
 }
 
 func (k key) index() int { return int(k & (1<<indexBits - 1)) }

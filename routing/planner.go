@@ -58,7 +58,8 @@ func appendForced(dst []Stop, t *fleet.Table, r Request) []Stop {
 	}
 	stop := Stop{Colo: c, Step: 1}
 	if r.Seen != nil {
-		stop.Last = r.Seen(c).reason()
+		seen := r.Seen(c)
+		stop.Last = seen.reason()
 	}
 	return append(dst, stop)
 }

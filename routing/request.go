@@ -22,13 +22,13 @@ type Request struct {
 type Seen struct {
 	Full      bool // it was out of capacity a moment ago
 	Unreached bool // the colo does not answer
+	Known     bool // Free and Limit were reported
 	Free      int  // free slots, of Limit, as last reported
 	Limit     int
-	Known     bool // Free and Limit were reported
 }
 
 // hasLoad reports whether the load is known. A pool without slots has none.
-func (s Seen) hasLoad() bool { return s.Known && s.Limit > 0 }
+func (s *Seen) hasLoad() bool { return s.Known && s.Limit > 0 }
 
 // Stop is one colo of a plan.
 type Stop struct {
@@ -47,7 +47,7 @@ const (
 )
 
 // reason returns why a colo stands last in its step.
-func (s Seen) reason() Reason {
+func (s *Seen) reason() Reason {
 	switch {
 	case s.Unreached:
 		return ReasonUnreached

@@ -188,10 +188,3 @@ func naivePlan(steps []fleet.Step, full func(string) bool) []string {
 	return plan
 }
 
-func BenchmarkPlan(b *testing.B) {
-	table, m := testFleet(b, `{routing: {steps: [{regions: [west], attempts: 2}, {pick: random}]}}`)
-	b.ReportAllocs()
-	for b.Loop() {
-		planOf(table, m, routing.Request{Seed: 1})
-	}
-}
