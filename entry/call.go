@@ -182,6 +182,21 @@ func (c *call) readQueueMode() (queueMode, *openai.Error) {
 	}
 }
 
+// readForcedColo returns the only colo that the client wants to be tried; empty = as the model's routing says.
+func (c *call) readForcedColo(t *fleet.Table) (string, *openai.Error) {
+	forced := c.header(hop.HeaderForceColo)
+	if forced == "" {
+		return "", nil
+	}
+	if !c.caller.Account.Admin {
+		return "", openai.InvalidRequest("", "the header %s is for admin accounts only", hop.HeaderForceColo)
+	}
+	if _, ok := t.Colo(forced); !ok {
+		return "", openai.InvalidRequest("", "the header %s is %.40q: it must be the name of a colo", hop.HeaderForceColo, forced)
+	}
+	return forced, nil
+}
+
 // readPriority returns the account's priority, or the lower one that the client asks for.
 func (c *call) readPriority() (string, *openai.Error) {
 	own := c.caller.Account.Priority

@@ -188,9 +188,9 @@ func (c *call) plan(t *fleet.Table) *openai.Error {
 	if c.wantsQueueEvents, err = c.readQueueEvents(); err != nil {
 		return err
 	}
-	forced := c.header(hop.HeaderForceColo)
-	if forced != "" && !c.caller.Account.Admin {
-		return openai.InvalidRequest("", "the header %s is for admin accounts only", hop.HeaderForceColo)
+	forced, err := c.readForcedColo(t)
+	if err != nil {
+		return err
 	}
 	plan := c.entry.planner.Plan(nil, t, c.model, routing.Request{
 		Forced: forced, Seed: rand.Uint64(), Seen: c.entry.observed.seen(c.model.Pool, c.arrived), RoundTrip: c.entry.observed.roundTrip,

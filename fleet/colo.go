@@ -46,7 +46,7 @@ type Server struct {
 	Version string `json:"version,omitempty"`
 	// Address at which it gossips with the other servers of its colo.
 	Gossip string `json:"gossip,omitempty" is:"address"`
-	// Slots of the pools whose home the server is. Default: not known.
+	// Slots of the pools whose home the server is, and that have an engine in the colo. Default: not known.
 	Pools map[string]int `json:"pools,omitzero" keys:"name" range:"0,10000000"`
 }
 

@@ -108,7 +108,7 @@ func (r *runtime) serveColo(t tasks, srv *colo.Server, self *serverDocument, ser
 	s := r.siblings
 	s.lease.Store(self.lease)
 	t.Go(func() error { return self.lease.Run(t.ctx) })
-	t.Go(func() error { return publishPools(t.ctx, srv, s, self) })
+	t.Go(func() error { return r.publishPools(t.ctx, srv, self) })
 	s.keeper.AwaitOwned(t.stopping, ownWait)
 	t.Go(func() error { return srv.Serve(r.requests) })
 	serving.Store(true)

@@ -97,8 +97,9 @@ func (s *siblings) poolStates(states []colo.PoolState) []colo.PoolState {
 	return states
 }
 
-// publishPools keeps the server's document up to date with the slots of the pools whose home it is. Entries read them.
-func publishPools(ctx context.Context, srv *colo.Server, s *siblings, self *serverDocument) error {
+// publishPools keeps the server's document up to date with the slots of the pools whose home it is. Entries read them, and send no
+// request to a colo without the pool, so pools without an engine here are left out.
+func (r *runtime) publishPools(ctx context.Context, srv *colo.Server, self *serverDocument) error {
 	tick := time.NewTicker(poolsInterval)
 	defer tick.Stop()
 	for {
@@ -107,9 +108,9 @@ func publishPools(ctx context.Context, srv *colo.Server, s *siblings, self *serv
 			return nil
 		case <-tick.C:
 		}
-		slots := map[string]int{}
+		t, slots := r.watcher.Table(), map[string]int{}
 		for _, p := range srv.Pools() {
-			if s.keeper.Home(p.Pool).Here {
+			if len(t.Endpoints(r.siblings.colo, p.Pool)) > 0 && r.siblings.keeper.Home(p.Pool).Here {
 				slots[p.Pool] = p.Limit
 			}
 		}

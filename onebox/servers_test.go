@@ -2,12 +2,15 @@ package onebox_test
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"testing"
 
 	"colonnade/homes"
 	"colonnade/internal/fleettest"
 	"colonnade/internal/testkit"
+	"colonnade/onebox"
 )
 
 // fourPools are pools of one simulated engine each, with a model of the same name.
@@ -78,4 +81,24 @@ func TestServersTakeOver(t *testing.T) {
 	f.StartServer("ams", first)
 	testkit.WaitFor(t, first+" to be the home again", func() bool { return f.Home("ams", "demo").Node == first && owner(f, "demo") == first })
 	chat("after " + first + " has started again")
+}
+
+// Servers register the pools that have an engine in their colo, and entries ask no colo without the model's pool.
+func TestColosWithoutThePoolAreNotAsked(t *testing.T) {
+	t.Parallel()
+	f := fleettest.Start(t, onebox.Config{Colos: []string{"ams", "fra"}, Engine: fleettest.QuickEngine(2), Engines: 1}, "")
+	f.WatchShared(32)
+	f.Operator().Put("key: models/only-ams\npool: only-ams\nupstream_name: demo-chat\nrouting: {steps: [{colos: [fra, ams]}]}\n" +
+		"---\nkey: endpoints/ams/sim-1\nurl: " + f.Engines[0].URL + "\npool: only-ams\n")
+	registered := func(key string) []string {
+		pools, _ := f.FleetPage(f.Entry.Admin).Field(key, "pools").(map[string]any)
+		return slices.Sorted(maps.Keys(pools))
+	}
+	testkit.WaitFor(t, "the servers to register their pools", func() bool {
+		return slices.Equal(registered("servers/ams/ams-1"), []string{"only-ams"}) && slices.Equal(registered("servers/fra/fra-1"), []string{"demo"})
+	})
+	a := f.Chat(strings.Replace(fleettest.ChatBody(1, false), "demo-chat", "only-ams", 1))
+	if request, _ := f.LastEvents(a.Header.Get("x-request-id")); a.Status != 200 || len(request.ColoPath) != 1 || a.Header.Get("x-colonnade-colo") != "ams" {
+		t.Errorf("answer %d by way of %v, want 200 from ams alone: %s", a.Status, request.ColoPath, a.Body)
+	}
 }

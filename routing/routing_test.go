@@ -187,4 +187,3 @@ func naivePlan(steps []fleet.Step, full func(string) bool) []string {
 	}
 	return plan
 }
-

@@ -29,7 +29,6 @@ var readByDecoder = map[string]string{
 	"PoolPermits.PerEndpoint": "a default of Endpoint.Concurrency",
 	"EntryNode.Protocol":      "whether the document may have unknown fields",
 	"ProtocolRange.Min":       "told to nodes of later versions",
-	"Server.Pools":            "for entries",
 }
 
 // laterReaders are the fields whose readers are not written yet.
