@@ -26,6 +26,9 @@ type Contents struct {
 	Origins         []string
 	Deletions       *Deletions // nil = no document
 
+	// UnusedSteps are the names of models whose documents have steps, and an algorithm that has no use for them.
+	UnusedSteps []string
+
 	DefaultPool    Pool    // for pools without a document
 	DefaultAccount Account // for accounts without a document
 }
@@ -37,8 +40,8 @@ func NewTable(c Contents) *Table {
 		models: make(map[string]*Model, len(c.Models)), aliases: map[string]*Model{}, pools: map[string]*Pool{},
 		colos: make(map[string]*Colo, len(c.Colos)), servers: make(map[string][]*Server, len(c.Servers)),
 		endpoints: map[string]coloEndpoints{}, accounts: make(map[string]*Account, len(c.Accounts)),
-		flows:     make(map[string]*Flow, len(c.Flows)),
-		modelList: c.Models, coloList: c.Colos, entries: c.Entries,
+		flows:       make(map[string]*Flow, len(c.Flows)),
+		unusedSteps: c.UnusedSteps, modelList: c.Models, coloList: c.Colos, entries: c.Entries,
 		accountList: c.Accounts, apiKeys: c.APIKeys, origins: c.Origins, deletions: c.Deletions,
 		defaultPool: c.DefaultPool, defaultAccount: c.DefaultAccount,
 	}

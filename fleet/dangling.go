@@ -2,22 +2,21 @@ package fleet
 
 import (
 	"cmp"
-	"fmt"
 	"maps"
 	"slices"
 )
 
-// Dangling is a reference to something that no document describes. It is no error, since documents arrive in any order,
-// but it has no effect.
+// Dangling is a reference to something that no document describes, or a field that has no effect for the lack of something else. It
+// is no error, since documents arrive in any order.
 type Dangling struct {
 	Document string `json:"document"` // key of the document that refers; one of several with the same reference
 	Field    string `json:"field,omitempty"`
 	Value    string `json:"value"`
-	Missing  Kind   `json:"missing"` // the kind of the document that is missing
+	Missing  Kind   `json:"missing"` // the kind of the document that is missing, or that would have to be another one
 	Reason   string `json:"reason"`
 }
 
-// Dangling returns the references to documents that do not exist, sorted by document.
+// Dangling returns the references to documents that do not exist and the fields without an effect, sorted by document.
 func (t *Table) Dangling() []Dangling {
 	d := dangling{table: t, served: map[string]bool{}, wanted: map[string]bool{}, regions: map[string]bool{}}
 	for _, colo := range t.endpoints {
@@ -29,11 +28,14 @@ func (t *Table) Dangling() []Dangling {
 		d.wanted[m.Pool] = true
 	}
 	for _, c := range t.coloList {
-		d.regions[c.Region] = true
+		if c.Region != "" {
+			d.regions[c.Region] = true
+		}
 	}
 	d.accounts()
 	d.colos()
 	d.models()
+	d.flows()
 	slices.SortStableFunc(d.found, func(a, b Dangling) int { return cmp.Compare(a.Document, b.Document) })
 	return d.found
 }
@@ -56,21 +58,7 @@ func (d *dangling) models() {
 		if !d.served[m.Pool] {
 			d.add(key, "pool", m.Pool, KindEndpoint, "no endpoint is in this pool, so the model cannot be served")
 		}
-		if m.Routing.Algorithm != AlgorithmSteps {
-			continue
-		}
-		for i, step := range m.Routing.Steps {
-			for _, name := range step.Colos {
-				if _, ok := d.table.Colo(name); !ok {
-					d.add(key, fmt.Sprintf("routing.steps[%d].colos", i), name, KindColo, "there is no colo of this name")
-				}
-			}
-			for _, region := range step.Regions {
-				if !d.regions[region] {
-					d.add(key, fmt.Sprintf("routing.steps[%d].regions", i), region, KindColo, "no colo is in this region")
-				}
-			}
-		}
+		d.routing(key, m)
 	}
 }
 

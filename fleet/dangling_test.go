@@ -49,5 +49,69 @@ func TestDangling(t *testing.T) {
 		"endpoints/ams/one pool p needs models", "models/a pool q needs endpoints", "models/c pool q needs endpoints")
 	f(map[string]string{"accounts/acme": "models: [a, b, gone]", "endpoints/ams/one": "url: http://h:1\npool: p\nnames: {gone: x}"},
 		"accounts/acme models b needs models", "accounts/acme models gone needs models", "endpoints/ams/one names gone needs models")
-	f(map[string]string{"models/a": "pool: p\nrouting: {algorithm: random, steps: [{colos: [gone]}]}"})
+	f(map[string]string{"models/a": "pool: p\nrouting: {algorithm: random, steps: [{colos: [gone]}]}"},
+		"models/a routing.algorithm random needs models")
+}
+
+// Each part of a step and of a flow that nothing meets is named, with what there is.
+func TestDanglingRouting(t *testing.T) {
+	whole := []string{
+		"colos/ams", "region: weur\nlabels: {gpu: h100, tier: gold}", "colos/fra", "region: weur\nlabels: {gpu: a100}", "colos/iad", "region: enam",
+		"entries/edge", "address: h:1\nregion: apac", "endpoints/ams/one", "url: http://h:1\npool: p",
+	}
+	f := func(docs []string, want ...string) {
+		t.Helper()
+		set := document.NewSet()
+		for _, all := range [][]string{whole, docs} {
+			for i := 0; i < len(all); i += 2 {
+				if err := set.Put(all[i], []byte(all[i+1]), 1); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		var got []string
+		for _, d := range set.Table().Dangling() {
+			got = append(got, fmt.Sprintf("%s %s %s needs %s: %s", d.Document, d.Field, d.Value, d.Missing, d.Reason))
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("%v\n got %q\nwant %q", docs, got, want)
+		}
+	}
+	steps := func(steps string) []string {
+		return []string{"models/m", "pool: p\nrouting: {steps: [{}, " + steps + "]}"}
+	}
+	f(steps("{within: 20ms, labels: {gpu: h100}}, {colos: [iad], regions: [weur], pick: weighted, weights: {ams: 3, iad: 0}}"))
+	f(steps("{colos: [nyc]}"), "models/m routing.steps[1].colos nyc needs colos: there is no colo of this name; there are: ams, fra, iad")
+	f(steps("{regions: [apac]}"), "models/m routing.steps[1].regions apac needs colos: no colo is in this region; there are: enam, weur")
+	f(steps("{labels: {gpu: l40}}"), "models/m routing.steps[1].labels.gpu l40 needs colos: no colo has this label; there are: a100, h100")
+	f(steps("{labels: {disk: ssd}}"), "models/m routing.steps[1].labels.disk ssd needs colos: no colo has this label; there is none")
+	f(steps("{labels: {gpu: a100, tier: gold}}"),
+		"models/m routing.steps[1] label gpu: a100; label tier: gold needs colos: no colo meets all of this, so the step has no effect")
+	f(steps("{colos: [fra], regions: [enam], labels: {tier: gold}}"),
+		"models/m routing.steps[1] colos fra; regions enam; label tier: gold needs colos: no colo meets all of this, so the step has no effect")
+	f(steps("{pick: weighted, weights: {ams: 1, nyc: 2}}"), "models/m routing.steps[1].weights nyc needs colos: there is no colo of this name; there are: ams, fra, iad")
+	f(steps("{regions: [weur], pick: weighted, weights: {ams: 1, iad: 2}}"),
+		"models/m routing.steps[1].weights iad needs colos: the step does not select this colo; it selects by regions weur")
+	f([]string{"models/m", "pool: p\nrouting: {steps: []}"}, "models/m routing.steps [] needs models: without a step, no request is sent to any colo")
+
+	model := func(algorithm string) []string {
+		return []string{"models/m", "pool: p\nrouting: {algorithm: " + algorithm + "}"}
+	}
+	flow := func(regions string) []string { return append(model("flow"), "flows/m", "regions: "+regions) }
+	f(model("latency"))
+	f(model("latency, steps: [{}]"),
+		"models/m routing.algorithm latency needs models: routing.steps has no effect with this algorithm; take it out, or write algorithm: steps")
+	f(append(model("latency"), "defaults", "model: {routing: {algorithm: random, steps: [{}]}}"))
+	f([]string{"models/m", "pool: p\nrouting: {steps: [{}]}", "defaults", "model: {routing: {algorithm: random}}"},
+		"models/m routing.algorithm random needs models: routing.steps has no effect with this algorithm; take it out, or write algorithm: steps")
+	f(model("flow"), "models/m routing.algorithm flow needs flows: there is no document flows/m, so colos are tried by their distance")
+	f(flow("{weur: {ams: 3, fra: 1}, apac: {iad: 1}, '*': {iad: 1}}"))
+	f(flow("{afri: {ams: 3}}"), "flows/m regions afri needs colos: no entry and no colo is in this region; there are: apac, enam, weur")
+	f(flow("{weur: {ams: 3, nyc: 1}}"), "flows/m regions.weur nyc needs colos: there is no colo of this name; there are: ams, fra, iad")
+	f([]string{"models/m", "pool: p", "flows/gone", "regions: {weur: {ams: 1}}"},
+		"flows/gone  gone needs models: there is no document models/gone (aliases do not count here), so the flow has no effect")
+	f(append(model("latency"), "flows/m", "regions: {weur: {ams: 1}}"),
+		"flows/m  m needs models: models/m has routing.algorithm: latency, so the flow has no effect; it needs algorithm: flow")
+	f(append(steps("{colos: [z]}"), "colos/c1", "{}", "colos/c2", "{}", "colos/c3", "{}", "colos/c4", "{}", "colos/c5", "{}", "colos/c6", "{}"),
+		"models/m routing.steps[1].colos z needs colos: there is no colo of this name; there are: ams, c1, c2, c3, c4, c5, c6, fra and 1 more")
 }

@@ -24,6 +24,7 @@ type Table struct {
 	defaultAccount Account
 	apiKeys        APIKeyIndex
 	flows          map[string]*Flow
+	unusedSteps    []string // names of models
 	entries        []*EntryNode
 	origins        []string
 	maxBody        Bytes // the largest of any model

@@ -42,6 +42,21 @@ func TestValidate(t *testing.T) {
 		`warning: models/b: routing.steps[0].regions: "eeur": no colo is in this region`, "3 warnings")
 	f(whole+"---\nkey: endpoints/fra/x\nurl: http://h:1\npool: p\n", true,
 		"warning: endpoints/fra/x: there is no document colos/fra, so no request is sent to this colo", "1 warning")
+	// Routing that leads nowhere.
+	routed := func(routing string) string { return whole + "---\nkey: models/b\npool: p\nrouting: " + routing + "\n" }
+	f(routed("{steps: [{within: 0s}]}"), false, `error: standard input: models/b: routing.steps[0].within: "0s": must be at least 1ms`)
+	f(routed("{algorithm: nearest}"), false, `error: standard input: models/b: routing.algorithm: "nearest": must be one of steps, random, latency, flow`)
+	f(routed("{steps: [{labels: {gpu: h100}}]}"), true,
+		`warning: models/b: routing.steps[0].labels.gpu: "h100": no colo has this label; there is none`, "4 documents valid, 0 errors, 1 warning")
+	f(routed("{algorithm: random, steps: [{colos: [fra]}]}"), true,
+		`warning: models/b: routing.algorithm: "random": routing.steps has no effect with this algorithm`, "1 warning")
+	f(routed("{algorithm: flow}"), true, "not checked: references to flows, of which the files have none", "0 warnings")
+	f(routed("{algorithm: flow}")+"---\nkey: flows/c\nregions: {weur: {ams: 1, fra: 1}, eeur: {ams: 1}}\n", true,
+		"warning: flows/c: there is no document models/c (aliases do not count here), so the flow has no effect",
+		`warning: flows/c: regions: "eeur": no entry and no colo is in this region; there are: weur`,
+		`warning: flows/c: regions.weur: "fra": there is no colo of this name; there are: ams`,
+		`warning: models/b: routing.algorithm: "flow": there is no document flows/b, so colos are tried by their distance`, "5 documents valid, 0 errors, 4 warnings")
+	f(whole+"---\nkey: colos/pole\nposition: {lat: 91, lon: 0}\n", false, "error: standard input: colos/pole: position.lat: 91: must be at most 90")
 	// Lower bands that are never promoted.
 	f("key: pools/p\nqueue: {max_wait: 3s, promote_after: 3s}\n", true,
 		`warning: pools/p: queue.promote_after: "3s": no request waits that long, since max_wait is 3s`, "1 document valid, 0 errors, 1 warning")

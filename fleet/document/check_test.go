@@ -101,6 +101,18 @@ origins: ["https://app.example.com", "http://localhost:3000"]
 	f("pools/p", "--- {}")
 	f("pools/p", "---\nqueue: {limit: 1}\n")
 	f("pools/p", `{"queue": {"limit": 1}, "balance": {"policy": "round_robin"}}`)
+	f("models/m", "routing: {algorithm: latency}")
+	f("models/m", `
+version: 3
+routing:
+  steps:
+    - {within: 20ms, pick: latency}
+    - {regions: [weur], labels: {gpu: h100}, within: 1ms, pick: least_loaded, attempts: 2}
+    - {colos: [ams, fra], pick: weighted, weights: {ams: 3, fra: 0.5, iad: 0}}
+    - {labels: {}, within: 10s}
+`)
+	f("defaults", "model: {routing: {algorithm: flow, steps: [{pick: weighted, weights: {ams: 1000000}}]}}")
+	f("flows/meta-llama/Llama", `{"regions": {"weur": {"ams": 3, "fra": 1.5}, "*": {"iad": 1, "ams": 0}}}`)
 }
 
 func TestCheckRejects(t *testing.T) {
@@ -215,6 +227,49 @@ func TestCheckRejects(t *testing.T) {
 	f("pools/x", "permits: {per_endpoint: 0}", "permits.per_endpoint: 0: must be at least 1")
 	f("models/m", "routing: {algorithm: nearest}", `routing.algorithm: "nearest": must be one of steps, random, latency, flow`)
 	f("models/m", "routing: {steps: [{}, {pick: nearest}]}", `routing.steps[1].pick: "nearest": must be one of order, random, latency, least_loaded, weighted`)
+	beyondSchema("models/m", "routing: {steps: [{within: 0s}]}", `routing.steps[0].within: "0s": must be at least 1ms`)
+	beyondSchema("models/m", "routing: {steps: [{}, {within: 0}]}", "routing.steps[1].within: 0: must be at least 1ms")
+	beyondSchema("models/m", "routing: {steps: [{within: 11s}]}", `routing.steps[0].within: "11s": must be at most 10s`)
+	f("models/m", "routing: {steps: [{within: 20}]}", "routing.steps[0].within: 20: must be a duration with its unit")
+	f("models/m", "routing: {steps: [{labels: {gpu: 100}}]}", "routing.steps[0].labels.gpu: 100: must be text")
+	f("models/m", "routing: {steps: [{labels: {gpu: ''}}]}", `routing.steps[0].labels.gpu: "": must not be empty`)
+	f("models/m", "routing: {steps: [{labels: [h100]}]}", "routing.steps[0].labels: a list: must be a map")
+	f("models/m", "routing: {steps: [{labels: {g u: x}}]}", `routing.steps[0].labels."g u": a name must begin with`)
+	f("models/m", "routing: {steps: [{pick: weighted, weights: {ams: -1}}]}", "routing.steps[0].weights.ams: -1: must be at least 0")
+	f("models/m", "routing: {steps: [{pick: weighted, weights: {ams: 1000001}}]}", "routing.steps[0].weights.ams: 1000001: must be at most 1000000")
+	f("models/m", "routing: {steps: [{pick: weighted, weights: {ams: .nan}}]}", "routing.steps[0].weights.ams: NaN: must be at least 0")
+	f("models/m", "routing: {steps: [{pick: weighted, weights: {a b: 1}}]}", `routing.steps[0].weights."a b": a name must begin with`)
+	beyondSchema("models/m", "routing: {steps: [{}, {pick: weighted, weights: {ams: 0, fra: 0.0}}]}", "routing.steps[1].weights: a map: at least one weight must be above 0")
+	beyondSchema("models/m", "routing: {steps: [{pick: weighted, weights: {}}]}", "routing.steps[0].weights: a map: at least one weight must be above 0")
+	beyondSchema("models/m", "routing: {steps: [{pick: weighted}]}", `routing.steps[0].weights: the field is required beside "pick: weighted"`)
+	beyondSchema("models/m", "routing: {steps: [{weights: {ams: 1}}]}", `routing.steps[0].weights: a map: accepted only beside "pick: weighted"`)
+	beyondSchema("models/m", "routing: {steps: [{pick: random, weights: {ams: 1}}]}", `routing.steps[0].weights: a map: accepted only beside "pick: weighted"`)
+	beyondSchema("defaults", "model: {routing: {steps: [{pick: weighted}]}}", `model.routing.steps[0].weights: the field is required`)
+	beyondSchema("models/m", "retry: {forward_below: 2GiB}", `retry.forward_below: "2GiB": must be at most 1GiB`)
+	f("models/m", "retry: {forward_below: -1}", "retry.forward_below: -1: must be a size")
+	f("flows/m", "{}", "regions: the field is required")
+	beyondSchema("flows/m", "regions: {}", `regions: a map: must have at least one region of entries, or "*" for every region`)
+	f("flows/m", "regions: [weur]", "regions: a list: must be a map")
+	f("flows/m", "regions: {weur: 1}", "regions.weur: 1: must be a map")
+	f("flows/m", "regions: {w e: {ams: 1}}", `regions."w e": must be the name of a region, or "*" for every other region`)
+	f("flows/m", "regions: {weur: {'*': 1}}", `regions.weur."*": a name must begin with a letter or digit`)
+	f("flows/m", "regions: {'*': {ams: -1}}", `regions."*".ams: -1: must be at least 0`)
+	f("flows/m", "regions: {weur: {ams: often}}", `regions.weur.ams: "often": must be a number`)
+	beyondSchema("flows/m", "regions: {enam: {iad: 1}, weur: {ams: 0}}", "regions.weur: a map: at least one weight must be above 0")
+	beyondSchema("flows/m", "regions: {weur: {}}", "regions.weur: a map: at least one weight must be above 0")
+	f("flows/m", "regions: {weur: {ams: 1}}\nweights: {}", "weights: unknown field; accepted here: regions")
+	f("flows/", "{}", `"": in the key`)
+	f("colos/ams", "position: {lat: 90.1, lon: 0}", "position.lat: 90.1: must be at most 90")
+	f("colos/ams", "position: {lat: -91, lon: 0}", "position.lat: -91: must be at least -90")
+	f("colos/ams", "position: {lat: 0, lon: 180.5}", "position.lon: 180.5: must be at most 180")
+	f("colos/ams", "position: {lat: 0, lon: -200}", "position.lon: -200: must be at least -180")
+	f("colos/ams", "position: {lat: .nan, lon: 0}", "position.lat: NaN: must be at least -90")
+	f("colos/ams", "position: {lat: 52.3}", "position.lon: the field is required")
+	f("colos/ams", "position: {lon: 4.9}", "position.lat: the field is required")
+	f("colos/ams", "position: [52.3, 4.9]", "position: a list: must be a map")
+	f("colos/ams", "position: '52.3,4.9'", `position: "52.3,4.9": must be a map`)
+	f("colos/ams", "labels: {gpu: [h100]}", "labels.gpu: a list: must be text")
+	f("entries/e", "{address: 'h:1', position: {lat: 91, lon: 0}}", "position.lat: 91: must be at most 90")
 	f("models/m", "routing: {steps: [{attempts: 0}]}", "routing.steps[0].attempts: 0: must be at least 1")
 	beyondSchema("models/m", "timeouts: {idle: 0}", "timeouts.idle: 0: must be at least 1ms")
 	f("models/m", "type: text", `type: "text": must be one of chat, completion`)

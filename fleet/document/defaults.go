@@ -33,7 +33,11 @@ func (doc *parsed) checkDefaults() *fieldError {
 		return err
 	}
 	d := decoder{lenient: doc.newer, partial: true}
-	if err := d.decode(all.Model, &fleet.Model{}).in("model"); err != nil {
+	var m fleet.Model
+	if err := d.decode(all.Model, &m).in("model"); err != nil {
+		return err
+	}
+	if err := checkRouting(&m.Routing).in("model"); err != nil {
 		return err
 	}
 	if err := d.decode(all.Pool, &fleet.Pool{}).in("pool"); err != nil {

@@ -25,6 +25,11 @@ func FuzzCheck(f *testing.F) {
 		{"endpoints/ams/e", endpointHead + "concurrency: auto\nauto: {min: 4, max: 64}", "endpoint: {auto: {min: 2, max: 3}}"},
 		{"endpoints/ams/e", endpointHead + "engine: vllm", "engines: {vllm: {concurrency: auto, auto: {min: 7, max: 7}}}\npool: {permits: {per_endpoint: 9}}"},
 		{"colos/ams", "region: weur\nlabels: {a: 'b c'}", "origins: ['https://x']"},
+		{"colos/ams", "position: {lat: -33.9, lon: 151.2}\nlabels: {}", "model: {routing: {algorithm: flow}}"},
+		{"models/m", "routing: {steps: [{labels: {a: b}, within: 20ms, pick: weighted, weights: {ams: 3, fra: 0.5}}]}", "model: {retry: {forward_below: 0}}"},
+		{"models/m", "routing: {algorithm: latency, steps: [{pick: least_loaded}]}", "model: {routing: {steps: []}}"},
+		{"flows/m", "regions: {weur: {ams: 3, fra: 0}, '*': {iad: 1e-3}}", "{}"},
+		{"entries/e", "{address: 'h:1', position: {lat: 90, lon: -180}}", "{}"},
 		{"servers/ams/s", "{address: 'h:1', boot: b, protocol: {min: 1, max: 5}, z: 1}", "{}"},
 		{"servers/ams/s", "{address: 'h:1', boot: b, gossip: 'h:2', pools: {p: 4, q: 0}}", "{}"},
 		{"entries/e", "address: h:1", "endpoint: {health: {path: /x}}"},
@@ -64,6 +69,7 @@ func FuzzCheck(f *testing.F) {
 				t.Fatalf("accepted, then rejected: %+v", r)
 			}
 		}
+		table.Dangling()
 		roundTrip(t, table)
 		if k, ok := docs.Noun(key).(*fleet.APIKey); ok {
 			roundTripAPIKey(t, k)
@@ -127,7 +133,7 @@ func roundTrip(t *testing.T, table *fleet.Table) {
 // The built-in layers keep the rules for documents.
 func TestBuiltinLayersAreValid(t *testing.T) {
 	docs := documents(t, "models/m", "{}", "pools/p", "{}", "colos/c", "{}", "accounts/a", "{}",
-		"servers/c/s", "{address: 'h:1', boot: b}", "entries/e", "address: h:1")
+		"servers/c/s", "{address: 'h:1', boot: b}", "entries/e", "address: h:1", "flows/m", "regions: {'*': {c: 1}}")
 	for _, engine := range fleet.Engines {
 		if err := docs.Put("endpoints/c/"+engine, []byte("pool: p\nengine: "+engine+"\nurl: http://"+engine), 1); err != nil {
 			t.Fatal(err)

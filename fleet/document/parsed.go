@@ -78,6 +78,18 @@ func (doc *parsed) check() *fieldError {
 		}
 		doc.tree, doc.built = nil, k // no layer lies below it
 		return nil
+	case fleet.KindModel:
+		var m fleet.Model
+		if err := d.decode(doc.tree, &m); err != nil {
+			return err
+		}
+		return checkRouting(&m.Routing)
+	case fleet.KindFlow:
+		var f fleet.Flow
+		if err := d.decode(doc.tree, &f); err != nil {
+			return err
+		}
+		return checkFlow(&f)
 	case fleet.KindEndpoint:
 		var e fleet.Endpoint
 		if err := d.decode(doc.tree, &e); err != nil {

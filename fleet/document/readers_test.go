@@ -32,10 +32,7 @@ var readByDecoder = map[string]string{
 }
 
 // laterReaders are the fields whose readers are not written yet.
-var laterReaders = []string{
-	"Step.Labels", "Step.Within", "Step.Weights", "Retry.ForwardBelow", "Colo.Labels", "Colo.Position", "Position.Lat", "Position.Lon",
-	"Flow.Regions", "EntryNode.Position",
-}
+var laterReaders = []string{"Retry.ForwardBelow", "EntryNode.Position"}
 
 // Each field that documents accept has a reader in the product: code outside of this package that selects the field
 // without assigning to it. A field that nothing reads would be accepted and ignored.

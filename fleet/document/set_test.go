@@ -359,6 +359,45 @@ func TestNewerVersion(t *testing.T) {
 	}
 }
 
+// A flow reaches the table, and is gone from it when its document is.
+func TestFlows(t *testing.T) {
+	docs := documents(t, "flows/m", "regions: {weur: {ams: 3}, '*': {iad: 1}}")
+	want := &fleet.Flow{Model: "m", Regions: map[string]map[string]float64{"weur": {"ams": 3}, fleet.AnyRegion: {"iad": 1}}}
+	if got, ok := docs.Table().Flow("m"); !ok || !reflect.DeepEqual(got, want) {
+		t.Errorf("got %+v, want %+v", got, want)
+	}
+	if _, ok := docs.Table().Flow("other"); ok {
+		t.Error("another model has the flow")
+	}
+	if err := docs.Put("flows/m", []byte("regions: {weur: {ams: 0}}"), 2); err == nil {
+		t.Error("a flow without a weight is taken")
+	}
+	if got, ok := docs.Table().Flow("m"); !ok || !reflect.DeepEqual(got, want) {
+		t.Errorf("after a bad version: %+v", got)
+	}
+	docs.Delete("flows/m", 3)
+	if got, ok := docs.Table().Flow("m"); ok {
+		t.Errorf("after the delete: %+v", got)
+	}
+}
+
+// The fields by which routing steps select and order colos have no default of their own.
+func TestRoutingFields(t *testing.T) {
+	table := documents(t, "models/m", "routing: {steps: [{labels: {gpu: h100}, within: 20ms, pick: weighted, weights: {ams: 3}}, {}]}\nretry: {forward_below: 0}",
+		"colos/ams", "labels: {gpu: h100}\nposition: {lat: 52.37, lon: 4.9}").Table()
+	m := model(t, table, "m")
+	want := []fleet.Step{{
+		Labels: map[string]string{"gpu": "h100"}, Within: fleet.Duration(20 * time.Millisecond), Pick: fleet.PickWeighted, Weights: map[string]float64{"ams": 3},
+	}, {Pick: fleet.PickOrder}}
+	if !reflect.DeepEqual(m.Routing.Steps, want) || m.Retry.ForwardBelow != 0 {
+		t.Errorf("steps %+v, forward_below %v", m.Routing.Steps, m.Retry.ForwardBelow)
+	}
+	c, _ := table.Colo("ams")
+	if c.Labels["gpu"] != "h100" || c.Position == nil || *c.Position != (fleet.Position{Lat: 52.37, Lon: 4.9}) {
+		t.Errorf("colo %+v", c)
+	}
+}
+
 func TestForwardHeadersLowerCase(t *testing.T) {
 	m := model(t, documents(t, "models/m", "forward_headers: [X-Tenant]").Table(), "m")
 	if strings.Join(m.ForwardHeaders, ",") != "x-tenant" {

@@ -22,6 +22,9 @@ func (s *Set) Table() *fleet.Table {
 			c.YieldingServers = append(c.YieldingServers, server)
 			continue
 		}
+		if m, ok := noun.(*fleet.Model); ok && ignoresSteps(s.good[key].tree, m) {
+			c.UnusedSteps = append(c.UnusedSteps, m.Name)
+		}
 		addTo(&c, noun)
 	}
 	if a, err := r.build(identity{Kind: fleet.KindAccount}, nil); err == nil {
