@@ -9,7 +9,6 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"colonnade/discovery/etcd"
-	"colonnade/internal/etcdtest"
 	"colonnade/internal/testkit"
 )
 
@@ -55,7 +54,7 @@ func TestFenceOfRegistration(t *testing.T) {
 // While etcd is away, the deadlines are extended of a node that was confirmed, and of one that started without etcd.
 func TestFenceIsExtendedWhileStoreIsAway(t *testing.T) {
 	s := start(t)
-	p := etcdtest.NewProxy(t, s.Address)
+	p := testkit.NewProxy(t, s.Address)
 	r, reported := s.fenced("servers/ams/a", true)
 	r.Client = dial(t, p.Address)
 	run(t, s.register(r).Run)
@@ -78,7 +77,7 @@ func TestFenceIsExtendedWhileStoreIsAway(t *testing.T) {
 // the same time, however long it takes to notice. In a soak, the connection does not even end.
 func TestFenceOfStoppedProcess(t *testing.T) {
 	s := start(t)
-	p := etcdtest.NewProxy(t, s.Address)
+	p := testkit.NewProxy(t, s.Address)
 	r, reported := s.fenced("servers/ams/a", true)
 	r.Client = dial(t, p.Address)
 	l := s.register(r) // and stopped: nothing renews it

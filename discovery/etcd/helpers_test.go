@@ -14,6 +14,7 @@ import (
 
 	"colonnade/discovery/etcd"
 	"colonnade/internal/etcdtest"
+	"colonnade/internal/faultproxy"
 	"colonnade/internal/testkit"
 )
 
@@ -157,7 +158,7 @@ func (l *logbook) logger() *slog.Logger { return slog.New(slog.NewTextHandler(l,
 
 // healSlowly lets new connections pass. In a soak, those that lost bytes do not end: it takes the client up to 13 s to notice
 // that they are dead.
-func healSlowly(p *etcdtest.Proxy) {
+func healSlowly(p *faultproxy.Proxy) {
 	if testkit.Soak() {
 		p.HealQuietly()
 	} else {

@@ -10,7 +10,6 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"colonnade/discovery/etcd"
-	"colonnade/internal/etcdtest"
 	"colonnade/internal/testkit"
 )
 
@@ -87,7 +86,7 @@ func TestMassDeletionWhileAway(t *testing.T) {
 	keys := s.models(14)
 	s.put("models/stays", "{}")
 	cache := filepath.Join(t.TempDir(), "fleet.json")
-	p := etcdtest.NewProxy(t, s.Address)
+	p := testkit.NewProxy(t, s.Address)
 	w, stop := watch(t, etcd.Config{Client: dial(t, p.Address), WatchTimeout: silence, Cache: cache})
 	ready(t, w)
 	p.Swallow()
@@ -121,7 +120,7 @@ func TestConfirmedWhileAway(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s := start(t)
 			keys := s.models(40)
-			p := etcdtest.NewProxy(t, s.Address)
+			p := testkit.NewProxy(t, s.Address)
 			w, _ := watch(t, etcd.Config{Client: dial(t, p.Address), WatchTimeout: silence})
 			ready(t, w)
 			p.Swallow()
@@ -223,7 +222,7 @@ func TestMarkedDeadWhileAway(t *testing.T) {
 	r := s.registration("endpoints/ams/e")
 	r.Value = []byte("{url: 'http://h', pool: p}")
 	s.register(r)
-	p := etcdtest.NewProxy(t, s.Address)
+	p := testkit.NewProxy(t, s.Address)
 	var log logbook
 	w, _ := watch(t, etcd.Config{Client: dial(t, p.Address), WatchTimeout: silence, Logger: log.logger()})
 	ready(t, w)

@@ -12,7 +12,6 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"colonnade/discovery/etcd"
-	"colonnade/internal/etcdtest"
 	"colonnade/internal/testkit"
 )
 
@@ -295,7 +294,7 @@ func TestKeyWithoutLease(t *testing.T) {
 // Run ends when another node has taken the place while it could not renew.
 func TestPlaceLost(t *testing.T) {
 	s := start(t)
-	p := etcdtest.NewProxy(t, s.Address)
+	p := testkit.NewProxy(t, s.Address)
 	r := s.registration("servers/ams/a")
 	r.Client = dial(t, p.Address)
 	l := s.register(r)
@@ -352,7 +351,7 @@ func TestOldRegistrationIsBack(t *testing.T) {
 // Over a connection that swallows everything, nothing hangs: neither registering, nor updating, nor leaving.
 func TestLeaseBehindBlackHole(t *testing.T) {
 	s := start(t)
-	p := etcdtest.NewProxy(t, s.Address)
+	p := testkit.NewProxy(t, s.Address)
 	r := s.registration("entries/a")
 	r.Client = dial(t, p.Address)
 	var log logbook

@@ -68,7 +68,7 @@ func neverWithout(t *testing.T, w *etcd.Watcher) {
 // Changes, deletions and a compaction while all packets between the node and etcd vanish are seen afterwards.
 func TestChangesBehindBlackHole(t *testing.T) {
 	s, members := startProcesses(t, 1)
-	p := etcdtest.NewProxy(t, members[0].Address)
+	p := testkit.NewProxy(t, members[0].Address)
 	client := dial(t, p.Address)
 	s.put("models/a", "retry: {errors: 1}")
 	s.put("models/gone", "{}")

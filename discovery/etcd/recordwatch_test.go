@@ -11,7 +11,6 @@ import (
 
 	"colonnade/discovery/etcd"
 	"colonnade/homes"
-	"colonnade/internal/etcdtest"
 	"colonnade/internal/testkit"
 )
 
@@ -133,7 +132,7 @@ func TestUnreadableRecords(t *testing.T) {
 // Changes and a compaction while the watch is cut are seen afterwards, as one list.
 func TestRecordsAfterCompaction(t *testing.T) {
 	s := start(t)
-	p := etcdtest.NewProxy(t, s.Address)
+	p := testkit.NewProxy(t, s.Address)
 	a, _ := s.joined("a", s.client)
 	b := s.server("b", dial(t, p.Address))
 	run(t, b.Run)
@@ -158,7 +157,7 @@ func TestRecordsAfterCompaction(t *testing.T) {
 // A watch that is silent is noticed by the process's own clock.
 func TestSilentWatchOfRecords(t *testing.T) {
 	s := start(t)
-	p := etcdtest.NewProxy(t, s.Address)
+	p := testkit.NewProxy(t, s.Address)
 	var log logbook
 	c := s.serverWith("a", etcd.RecordsConfig{Client: dial(t, p.Address), WatchTimeout: 300 * time.Millisecond, Logger: log.logger()})
 	run(t, c.Run)

@@ -13,7 +13,6 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"colonnade/discovery/etcd"
-	"colonnade/internal/etcdtest"
 	"colonnade/internal/testkit"
 )
 
@@ -133,7 +132,7 @@ func TestCompactionDuringOutage(t *testing.T) {
 	s := start(t)
 	s.put("models/a", "retry: {errors: 1}")
 	s.put("models/gone", "{}")
-	p := etcdtest.NewProxy(t, s.Address)
+	p := testkit.NewProxy(t, s.Address)
 	var log logbook
 	w, _ := watch(t, etcd.Config{Client: dial(t, p.Address), Logger: log.logger()})
 	ready(t, w)
@@ -226,7 +225,7 @@ func TestOlderStore(t *testing.T) {
 func TestWatchTimeout(t *testing.T) {
 	s := start(t)
 	s.put("models/a", "retry: {errors: 1}")
-	p := etcdtest.NewProxy(t, s.Address)
+	p := testkit.NewProxy(t, s.Address)
 	var log logbook
 	w, stop := watch(t, etcd.Config{Client: dial(t, p.Address), Logger: log.logger(), WatchTimeout: silence})
 	ready(t, w)
@@ -266,7 +265,7 @@ func TestRecoveryFromBlackHole(t *testing.T) {
 		t.Run(outage.String(), func(t *testing.T) {
 			s := start(t)
 			s.put("models/a", "retry: {errors: 1}")
-			p := etcdtest.NewProxy(t, s.Address)
+			p := testkit.NewProxy(t, s.Address)
 			var log logbook
 			c := etcd.Config{Client: dial(t, p.Address), Logger: log.logger(), Prefix: prefix}
 			interval := 5 * time.Second
@@ -345,7 +344,7 @@ func TestCacheIsWrittenDuringOutage(t *testing.T) {
 	s := start(t)
 	s.put("models/a", "retry: {errors: 1}")
 	cache := filepath.Join(t.TempDir(), "fleet.json")
-	p := etcdtest.NewProxy(t, s.Address)
+	p := testkit.NewProxy(t, s.Address)
 	w, _ := watch(t, etcd.Config{Client: dial(t, p.Address), Cache: cache, WatchTimeout: silence / 3})
 	ready(t, w)
 	s.put("models/a", "retry: {errors: 2}")

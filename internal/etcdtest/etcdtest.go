@@ -13,6 +13,8 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.etcd.io/etcd/server/v3/embed"
 	"go.uber.org/zap"
+
+	"colonnade/internal/faultproxy"
 )
 
 const startTimeout = time.Minute
@@ -23,8 +25,8 @@ type Server struct {
 
 	client, peer string // addresses of etcd itself
 	dir          string
-	etcd         *embed.Etcd // nil while stopped
-	proxy        *Proxy      // in front of etcd, so that Stop can end all connections at once
+	etcd         *embed.Etcd       // nil while stopped
+	proxy        *faultproxy.Proxy // in front of etcd, so that Stop can end all connections at once
 }
 
 // Start starts a server that ends with the test.
@@ -39,7 +41,7 @@ func Start(t testing.TB) *Server {
 // Stop stops the server as a crash would. A Close of etcd alone waits up to five seconds for watches to end.
 func (s *Server) Stop() {
 	if s.etcd != nil {
-		s.proxy.close()
+		s.proxy.Close()
 		s.etcd.Server.HardStop()
 		s.etcd.Close()
 		s.etcd = nil
@@ -59,7 +61,7 @@ func (s *Server) Restart(t testing.TB) {
 	case <-time.After(startTimeout):
 		t.Fatal("etcd is not ready")
 	}
-	if s.proxy, err = listenProxy(s.Address, s.client); err != nil {
+	if s.proxy, err = faultproxy.Listen(s.Address, s.client); err != nil {
 		s.etcd.Close()
 		s.etcd = nil
 		t.Fatal(err)

@@ -14,6 +14,7 @@ import (
 	"syscall"
 
 	"colonnade/internal/etcdtest"
+	"colonnade/internal/faultproxy"
 	"colonnade/internal/testkit"
 )
 
@@ -27,9 +28,9 @@ type Node struct {
 	Dir     string // data directory
 
 	fleet *Fleet
-	run   []string        // the command line
-	etcd  *etcdtest.Proxy // its own way to etcd
-	host  *host           // nil: it shares the loopback interface
+	run   []string          // the command line
+	etcd  *faultproxy.Proxy // its own way to etcd
+	host  *host             // nil: it shares the loopback interface
 
 	draining bool // and not started again since
 	paused   bool
@@ -42,12 +43,12 @@ func (f *Fleet) startNode(binary, name string, args ...string) *Node {
 	n.run = []string{testkit.Binary(f.T, binary)}
 	if f.network == nil {
 		n.Address, n.Admin = etcdtest.FreeAddress(f.T), etcdtest.FreeAddress(f.T)
-		n.etcd = etcdtest.NewProxy(f.T, f.Etcd.Address)
+		n.etcd = testkit.NewProxy(f.T, f.Etcd.Address)
 	} else {
 		n.host = f.network.addHost(f.T)
 		n.run = append(n.host.command(), n.run...)
 		n.Address, n.Admin = net.JoinHostPort(n.host.ip, "8443"), net.JoinHostPort(n.host.ip, "9443")
-		n.etcd = etcdtest.NewProxyAt(f.T, net.JoinHostPort(f.network.etcdIP, "0"), f.Etcd.Address)
+		n.etcd = testkit.NewProxyAt(f.T, net.JoinHostPort(f.network.etcdIP, "0"), f.Etcd.Address)
 	}
 	n.etcd.Delay(f.config.Delay)
 	n.run = append(n.run, "-node", name, "-listen", n.Address, "-admin", n.Admin, "-etcd", "http://"+n.etcd.Address,

@@ -1,0 +1,9 @@
+//go:build !linux
+
+package faultproxy
+
+import "time"
+
+const slept = 0
+
+func sleepExactly(d time.Duration) { time.Sleep(d) }
