@@ -21,8 +21,9 @@ import (
 // coloServer is a server that verifies tokens as a colo server does, for whichever process it is now.
 type coloServer struct {
 	*httptest.Server
-	t    *testing.T
-	keys *hop.Keys
+	t        *testing.T
+	keys     *hop.Keys
+	audience string // that it has in tokens
 
 	mu       sync.Mutex // guards the fields below
 	boot     string     // of the process that it is
@@ -36,7 +37,7 @@ type coloServer struct {
 }
 
 func startColoServer(t *testing.T, boot string) *coloServer {
-	s := &coloServer{t: t, keys: hop.RandomKeys()}
+	s := &coloServer{t: t, keys: hop.RandomKeys(), audience: "ams-1"}
 	s.restart(boot)
 	s.Server = httptest.NewServer(s)
 	t.Cleanup(s.Close)
@@ -55,7 +56,7 @@ func (s *coloServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	defer s.mu.Unlock()
 	s.requests++
 	v, err := s.keys.VerifyHead(r.Header.Get(hop.HeaderToken), hop.Binding{
-		Audience: "ams-1", Method: r.Method, Target: r.URL.RequestURI(),
+		Audience: s.audience, Method: r.Method, Target: r.URL.RequestURI(),
 		AppendHeader: func(dst []byte, name string) []byte { return append(dst, r.Header.Get(name)...) },
 	}, time.Now())
 	s.seen = append(s.seen, v.Token)

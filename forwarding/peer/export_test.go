@@ -20,3 +20,6 @@ func RefusedEverywhere(ctx context.Context, address string) bool {
 func NewAnswer(took, elapsed time.Duration) *Answer {
 	return &Answer{Took: took, HasTook: true, elapsed: elapsed}
 }
+
+// MaxHead is maxHead.
+const MaxHead = maxHead
