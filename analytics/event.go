@@ -90,7 +90,8 @@ type Event struct {
 	Beta             bool `json:"beta,omitempty"`
 	ExternalEndpoint bool `json:"external_endpoint,omitempty"`
 	QueuedInColo     bool `json:"queued_in_colo,omitempty"`
-	Partial          bool `json:"partial,omitempty"` // ended early
+	RefusedByEntry   bool `json:"refused_by_entry,omitempty"` // no colo was asked: the account floods the model, and all colos are full
+	Partial          bool `json:"partial,omitempty"`          // ended early
 }
 
 // EventID derives the id of an event from what the event is about. The same values give the same id, by which a reader removes events

@@ -65,6 +65,7 @@ type Entry struct {
 	sender    *liveness.Sender
 	budget    *hop.RetryBudget
 	observed  *observations
+	overflow  *overflow
 	ranking   ranking
 	planner   *routing.Planner
 	active    *activity
@@ -92,6 +93,7 @@ func New(c Config) (*Entry, error) {
 		transport: transport.New(c.Logger),
 		budget:    hop.NewRetryBudget(),
 		planner:   routing.NewPlanner(routing.Place{Region: c.Region, Position: c.Position}),
+		overflow:  newOverflow(),
 		active:    newActivity(),
 		inflight:  inflight,
 	}

@@ -28,6 +28,7 @@ func (c *call) event(phase analytics.Phase) *analytics.Event {
 		QueuedInColo:    c.waited > 0,
 		Streamed:        c.body.Stream,
 		WebSocket:       c.route.API == openai.Realtime,
+		RefusedByEntry:  c.refusedByEntry,
 	}
 	if c.caller.Account != nil {
 		e.Account = c.caller.Account.Name

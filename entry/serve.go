@@ -82,6 +82,12 @@ func (c *call) infer(t *fleet.Table) (streaming bool) {
 // tryColos tries one colo after another until one serves the request. It returns nil if none does, or if the request's
 // context has ended.
 func (c *call) tryColos() *peer.Answer {
+	answer := c.walkPlan()
+	c.noteOverflow(answer)
+	return answer
+}
+
+func (c *call) walkPlan() *peer.Answer {
 	for tooFar := false; ; {
 		next, ok := c.attempts.next()
 		if !ok {
@@ -191,6 +197,9 @@ func (c *call) plan(t *fleet.Table) *openai.Error {
 	forced, err := c.readForcedColo(t)
 	if err != nil {
 		return err
+	}
+	if e := c.refuseOverflow(forced, queueMode, rand.Float64()); e != nil {
+		return e
 	}
 	plan := c.entry.planner.Plan(nil, t, c.model, routing.Request{
 		Forced: forced, Seed: rand.Uint64(), Seen: c.entry.observed.seen(c.model.Pool, c.arrived), RoundTrip: c.entry.observed.roundTrip,

@@ -107,7 +107,7 @@ func tableOf(t testing.TB, documents string) *fleet.Table {
 }
 
 // colo is the documents of a colo whose only server is a handler.
-func colo(t *testing.T, name string, handler http.HandlerFunc) string {
+func colo(t testing.TB, name string, handler http.HandlerFunc) string {
 	t.Helper()
 	server := httptest.NewServer(handler)
 	t.Cleanup(server.Close)

@@ -61,6 +61,7 @@ func appendEvent(dst []byte, e *analytics.Event) []byte {
 	o.flag("beta", e.Beta)
 	o.flag("external_endpoint", e.ExternalEndpoint)
 	o.flag("queued_in_colo", e.QueuedInColo)
+	o.flag("refused_by_entry", e.RefusedByEntry)
 	o.flag("partial", e.Partial)
 	return append(o.b, '}')
 }

@@ -23,12 +23,18 @@ type Entry struct {
 	retries  prometheus.Counter
 	refusals *prometheus.CounterVec
 	reasons  reasons
+	overflow *prometheus.CounterVec
 }
 
 // NewEntry registers an entry's metrics. table and models are called at each scrape.
 func NewEntry(reg *Registry, table func() *fleet.Table, models func() []ModelState) *Entry {
+	overflow := prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "colonnade_refusals_by_entry_total",
+		Help: "Requests that this entry refused without asking a colo: all colos had refused more than ten of the account and model within a second.",
+	}, []string{"model"})
 	m := &Entry{
-		requestMetrics: newRequestMetrics(reg, table),
+		overflow:       overflow,
+		requestMetrics: newRequestMetrics(reg, table, overflow.MetricVec),
 		failures: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "colonnade_forward_failures_total",
 			Help: "Requests forwarded to a colo that came back without an answer or a verdict of its server.",
@@ -62,6 +68,12 @@ func NewEntry(reg *Registry, table func() *fleet.Table, models func() []ModelSta
 func (m *Entry) ForwardFailure(colo string) {
 	m.colos.use(colo)
 	m.failures.WithLabelValues(colo).Inc()
+}
+
+// RefusedByEntry counts a request that was refused without asking a colo.
+func (m *Entry) RefusedByEntry(model string) {
+	m.series.use(model)
+	m.overflow.WithLabelValues(model).Inc()
 }
 
 // Retried counts an attempt after the first.

@@ -33,6 +33,7 @@ func entryMetrics() *metrics.Registry {
 	m.Finished(finished())
 	m.ForwardFailure("c")
 	m.Refused("queue_full")
+	m.RefusedByEntry("m")
 	metrics.RegisterCertificate(reg, "public", time.Now)
 	nodeMetrics(reg)
 	return reg

@@ -1,0 +1,180 @@
+package entry
+
+import (
+	"container/list"
+	"sync"
+	"time"
+
+	"colonnade/forwarding/peer"
+	"colonnade/openai"
+	"colonnade/reasons"
+)
+
+const (
+	floodRefusals  = 10 // more refusals within floodWindow are a flood
+	floodWindow    = time.Second
+	passEvery      = 8           // one request in so many goes to the colos during a flood
+	maxFloodStates = 10_000      // that are remembered
+	minRetryAfter  = time.Second // the least that a colo sets
+	retryJitter    = 0.25        // the most by which Retry-After is longer than computed, as a share of it; that of package permits
+	forgetAfter    = 2 * floodWindow
+)
+
+// overflow refuses requests that colos would refuse: those of an account that floods a model while all colos are full. It is safe for
+// concurrent use and knows no clock.
+//
+// A flood begins when colos have refused more than ten requests of one [floodKey] within a second. The entry then refuses the next requests
+// itself, with the last refusal of the colos and the least time that is left of all times to come back that they have set. One request in
+// eight goes to the colos, and so does the first one after that time. The flood ends when a request was admitted or has waited in a queue, or
+// when ten requests or fewer were refused within a second.
+type overflow struct {
+	mu     sync.Mutex                 // guards the fields below
+	states map[floodKey]*list.Element // of *floodState
+	byAge  *list.List                 // the one whose latest refusal is the oldest comes first
+}
+
+// floodKey names requests of which one is refused when another is: the colos decide by the account and its priority, and a request that
+// must not wait is refused although a queue has room.
+type floodKey struct {
+	account, model, priority string
+	never                    bool // the request must not wait
+}
+
+// floodState is what is known about the refusals of one floodKey.
+type floodState struct {
+	key    floodKey
+	recent [floodRefusals + 1]time.Time // when requests were refused, by colos or by this entry: a ring
+	oldest int                          // index in recent
+	passed int                          // requests of the flood, modulo passEvery
+
+	refusal *openai.Error // the latest of the colos
+	due     time.Time     // the earliest moment at which a refused client is to come back
+	asking  bool          // due has passed and is replaced by the next refusal of the colos
+}
+
+func newOverflow() *overflow {
+	return &overflow{states: map[floodKey]*list.Element{}, byAge: list.New()}
+}
+
+// refusal returns the refusal of a request that would be refused by the colos, or nil if the request goes to them. jitter is from 0 to 1.
+func (o *overflow) refusal(key floodKey, now time.Time, jitter float64) *openai.Error {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	at, ok := o.states[key]
+	if !ok {
+		return nil
+	}
+	f := at.Value.(*floodState)
+	if !f.isFlood(now) {
+		return nil
+	}
+	if f.passed = (f.passed + 1) % passEvery; f.passed == 0 {
+		return nil
+	}
+	if !now.Before(f.due) {
+		f.due, f.asking = now.Add(minRetryAfter), true // until the colos have answered the request that passes now
+		return nil
+	}
+	f.noteRefusal(now)
+	o.byAge.MoveToBack(at)
+	e := *f.refusal
+	// Times of colos are spread already. The least of many is not, and all clients would come back at the same moment.
+	e.RetryAfter = time.Duration(float64(max(f.due.Sub(now), minRetryAfter)) * (1 + retryJitter*jitter))
+	return &e
+}
+
+// refused notes a request that all colos have refused.
+func (o *overflow) refused(key floodKey, e *openai.Error, now time.Time) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	at, ok := o.states[key]
+	if !ok {
+		o.forgetLocked(now)
+		at = o.byAge.PushBack(&floodState{key: key})
+		o.states[key] = at
+	}
+	o.byAge.MoveToBack(at)
+	f := at.Value.(*floodState)
+	if due := now.Add(max(e.RetryAfter, minRetryAfter)); f.asking || !now.Before(f.due) || due.Before(f.due) {
+		f.due, f.asking = due, false
+	}
+	f.refusal = e
+	f.noteRefusal(now)
+}
+
+// admitted notes that a request was admitted, or has waited in a queue.
+func (o *overflow) admitted(key floodKey) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if at, ok := o.states[key]; ok {
+		o.removeLocked(at)
+	}
+}
+
+// forgetLocked makes room for one more state. It removes those that have ended, a few at a time, and the oldest if there are too many.
+func (o *overflow) forgetLocked(now time.Time) {
+	for range 2 {
+		at := o.byAge.Front()
+		if at == nil || len(o.states) < maxFloodStates && now.Sub(at.Value.(*floodState).latest()) < forgetAfter {
+			return
+		}
+		o.removeLocked(at)
+	}
+}
+
+func (o *overflow) removeLocked(at *list.Element) {
+	o.byAge.Remove(at)
+	delete(o.states, at.Value.(*floodState).key)
+}
+
+// isFlood reports whether more than floodRefusals requests were refused within the last floodWindow.
+func (f *floodState) isFlood(now time.Time) bool {
+	oldest := f.recent[f.oldest]
+	return !oldest.IsZero() && now.Sub(oldest) < floodWindow
+}
+
+func (f *floodState) noteRefusal(now time.Time) {
+	f.recent[f.oldest] = now
+	f.oldest = (f.oldest + 1) % len(f.recent)
+}
+
+// latest returns when a request was refused last.
+func (f *floodState) latest() time.Time {
+	return f.recent[(f.oldest+floodRefusals)%len(f.recent)]
+}
+
+// refuseOverflow returns the refusal of a request that the colos would refuse, or nil. Requests of operators for one colo are left out: they
+// ask about that colo, and what it answers says nothing about the others.
+func (c *call) refuseOverflow(forced string, mode queueMode, jitter float64) *openai.Error {
+	if forced != "" {
+		return nil
+	}
+	c.flood = floodKey{account: c.caller.Account.Name, model: c.model.Name, priority: c.priority, never: mode == queueNever}
+	e := c.entry.overflow.refusal(c.flood, c.arrived, jitter)
+	if e != nil {
+		c.refusedByEntry = true
+		c.entry.metrics.RefusedByEntry(c.model.Name)
+	}
+	return e
+}
+
+// noteOverflow notes how the colos have answered a request. A request whose client has gone says nothing.
+func (c *call) noteOverflow(answer *peer.Answer) {
+	switch {
+	case c.flood == floodKey{}:
+	case answer != nil, c.waited > 0, c.attempts.reachedEngine():
+		c.entry.overflow.admitted(c.flood)
+	case c.Context.Err() == nil && c.attempts.allFull():
+		c.entry.overflow.refused(c.flood, c.attempts.clientError(), time.Now())
+	}
+}
+
+// allFull reports whether the colos that were asked are full. A colo that is not reached has no capacity either; else the loss of a colo would
+// lead each request of a flood to all others. A request that had no time left is refused for its own deadline, which says nothing about others.
+func (t *attempts) allFull() bool {
+	e := t.clientError()
+	return e.Number == openai.NumberOutOfCapacity && e.Reason != reasons.Deadline
+}
+
+// reachedEngine reports whether an engine has failed with the request, which had a permit then.
+func (t *attempts) reachedEngine() bool { return t.endpointsFailed > 0 }
