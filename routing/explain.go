@@ -46,7 +46,7 @@ type ExplainedColo struct {
 // ask for.
 func (p *Planner) Explain(t *fleet.Table, m *fleet.Model, r Request) Explanation {
 	e := explainer{planner: p, table: t, model: m, request: remembered(r)}
-	out := Explanation{Model: m.Name, Pool: m.Pool, Algorithm: m.Routing.Algorithm}
+	out := Explanation{Model: m.Name, Pool: m.Pool, Algorithm: m.Routing.Algorithm, Steps: []ExplainedStep{}}
 	stops := p.Plan(nil, t, m, e.request)
 	if r.Forced != "" {
 		out.Algorithm = Forced
