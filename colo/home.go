@@ -16,11 +16,12 @@ const homePoll = 20 * time.Millisecond
 
 // Home is the home of a pool, as this server knows it.
 type Home struct {
-	Node    string // empty = no home is known
-	Address string // of another server's peer listener, as registered: host:port
-	Boot    string // of another server's process
-	Here    bool   // the home is this server
-	Dead    bool   // the home is another server, which gossip has found dead
+	Node     string // empty = no home is known
+	Address  string // of another server's peer listener, as registered: host:port
+	Boot     string // of another server's process
+	Protocol int    // the newest that another server speaks
+	Here     bool   // the home is this server
+	Dead     bool   // the home is another server, which gossip has found dead
 	// Revision is that of the newest change of the colo's servers that this server knows. Verdicts carry it.
 	Revision int64
 	// Known is the revision up to which this server knows all such changes, at least Revision.
@@ -119,7 +120,7 @@ func (c *call) addHome(v *hop.Verdict) {
 	}
 	v.Waited = c.keepsPlace()
 	if home := c.server.home(c.pool.Name()); !home.Here {
-		v.To, v.Address, v.Boot, v.Revision = home.Node, home.Address, home.Boot, home.Revision
+		v.To, v.Address, v.Boot, v.Protocol, v.Revision = home.Node, home.Address, home.Boot, home.Protocol, home.Revision
 	}
 }
 

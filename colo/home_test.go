@@ -28,7 +28,7 @@ type homeServer struct {
 
 // elsewhere is the home of pools that are another server's.
 func elsewhere() Home {
-	return Home{Node: "ams-2", Address: "10.0.0.2:8443", Boot: "BOOT", Revision: 1 << 40, Known: 1 << 40}
+	return Home{Node: "ams-2", Address: "10.0.0.2:8443", Boot: "BOOT", Protocol: 4, Revision: 1 << 40, Known: 1 << 40}
 }
 
 func startHomeServer(t *testing.T, h Home) *homeServer {
@@ -85,7 +85,7 @@ func (s *homeServer) verdictOf(token hop.Token) (int, hop.Verdict) {
 func moved(change func(*hop.Verdict)) hop.Verdict {
 	v := hop.Verdict{
 		Kind: hop.VerdictMoved, Reason: reasons.Moved, Number: openai.NumberUnavailable, RetryAfter: time.Second,
-		To: "ams-2", Address: "10.0.0.2:8443", Boot: "BOOT", Revision: 1 << 40,
+		To: "ams-2", Address: "10.0.0.2:8443", Boot: "BOOT", Protocol: 4, Revision: 1 << 40,
 	}
 	change(&v)
 	return v
@@ -175,7 +175,7 @@ func TestRequestWaitsForNewerServers(t *testing.T) {
 	if got := send(Home{Node: "ams-1", Here: true, Known: newer.Revision}); got.status != 200 {
 		t.Errorf("the home is here: %+v", got)
 	}
-	got := send(Home{Node: "ams-3", Address: "ams-3:8443", Boot: "B", Revision: newer.Revision, Known: newer.Revision})
+	got := send(Home{Node: "ams-3", Address: "ams-3:8443", Boot: "B", Protocol: 4, Revision: newer.Revision, Known: newer.Revision})
 	s.wantVerdict(got.status, got.verdict, moved(func(v *hop.Verdict) {
 		v.To, v.Address, v.Boot, v.Revision = "ams-3", "ams-3:8443", "B", newer.Revision
 	}))

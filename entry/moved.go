@@ -30,7 +30,9 @@ func (c *call) serverNamed(colo string, v hop.Verdict) *fleet.Server {
 		known := serverOf(t, colo, v.To)
 		switch {
 		case older && v.Address != "" && (known == nil || !isAt(known, v)):
-			return &fleet.Server{Colo: colo, Node: v.To, Address: v.Address, Boot: v.Boot, State: fleet.StateActive}
+			return &fleet.Server{
+				Colo: colo, Node: v.To, Address: v.Address, Boot: v.Boot, State: fleet.StateActive, Protocol: fleet.ProtocolRange{Max: v.Protocol},
+			}
 		case known != nil:
 			c.table = t
 			return known

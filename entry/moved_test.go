@@ -38,7 +38,7 @@ func TestNamedServerIsAwaited(t *testing.T) {
 		})
 	}
 	named := func(address, boot string) hop.Verdict {
-		return hop.Verdict{To: "ams-1", Address: address, Boot: boot, Revision: 9}
+		return hop.Verdict{To: "ams-1", Address: address, Boot: boot, Protocol: 4, Revision: 9}
 	}
 	const known = "127.0.0.1:1" // the address of ams-1 in the table, where its boot id is x
 	at := func(name string, v hop.Verdict, state fleet.StoreState, want peer.Server) {
@@ -50,8 +50,8 @@ func TestNamedServerIsAwaited(t *testing.T) {
 	}
 	at("at once, not in the table", hop.Verdict{To: "ams-2", Address: "h:1", Boot: "y", Revision: 9}, fleet.StoreState{Listed: 8},
 		peer.Server{Colo: "ams", Node: "ams-2", Address: "h:1", Boot: "y"})
-	at("another address", named("h:1", "x"), fleet.StoreState{}, peer.Server{Colo: "ams", Node: "ams-1", Address: "h:1", Boot: "x"})
-	at("another process", named(known, "y"), fleet.StoreState{}, peer.Server{Colo: "ams", Node: "ams-1", Address: known, Boot: "y"})
+	at("another address", named("h:1", "x"), fleet.StoreState{}, peer.Server{Colo: "ams", Node: "ams-1", Address: "h:1", Boot: "x", Protocol: 4})
+	at("another process", named(known, "y"), fleet.StoreState{}, peer.Server{Colo: "ams", Node: "ams-1", Address: known, Boot: "y", Protocol: 4})
 	at("an unknown process", named(known, ""), fleet.StoreState{}, peer.Server{Colo: "ams", Node: "ams-1", Address: known, Boot: "x", Protocol: 1})
 	at("a newer table", named("h:1", "y"), fleet.StoreState{Listed: 9}, peer.Server{Colo: "ams", Node: "ams-1", Address: known, Boot: "x", Protocol: 1})
 	f("gone, with an address", hop.Verdict{To: "ams-2", Address: "h:1", Revision: 9}, fleet.StoreState{Listed: 9}, time.Minute, 0, false)

@@ -79,7 +79,7 @@ func (s *siblings) confirmedAt() time.Time {
 // home returns the home of a pool, for requests.
 func (s *siblings) home(pool string) colo.Home {
 	h := s.keeper.Home(pool)
-	out := colo.Home{Node: h.Node, Address: h.Address, Boot: h.Boot, Here: h.Here, Revision: h.Revision, Known: h.Known}
+	out := colo.Home{Node: h.Node, Address: h.Address, Boot: h.Boot, Protocol: h.Protocol, Here: h.Here, Revision: h.Revision, Known: h.Known}
 	if !h.Here {
 		alive, known := s.gossip.Alive(h.Node, h.Boot)
 		out.Dead = known && !alive

@@ -52,6 +52,7 @@ type Verdict struct {
 	To       string // node that is the home of the pool; empty = no server of this colo is known to be
 	Address  string // `at`: host:port of To, as registered; empty = not known
 	Boot     string // boot id of the process at Address; empty = not known
+	Protocol int    // the newest that To speaks; 0 = not known
 	Revision int64  // of the table that says so
 	Waited   bool   // the request had a place in the queue, which it keeps at its home: see Token.Rejoin
 }
@@ -99,6 +100,7 @@ func (v Verdict) numbers() []numberField {
 		{"may_wait", boolInt(v.MayWait)},
 		{"unsent", boolInt(v.Unsent)},
 		{"final", boolInt(v.Final)},
+		{"protocol", int64(v.Protocol)},
 		{"revision", v.Revision},
 		{"waited", boolInt(v.Waited)},
 	}
@@ -214,6 +216,8 @@ func (v *Verdict) setNumber(name string, n int64) {
 		v.Unsent = n != 0
 	case "final":
 		v.Final = n != 0
+	case "protocol":
+		v.Protocol = int(n)
 	case "revision":
 		v.Revision = n
 	case "waited":

@@ -146,7 +146,7 @@ func TestAnswerAboutOwnRecord(t *testing.T) {
 			t.Errorf("%+v, asked to register %d times", a, m.forgotten)
 		}
 		m.want("replaced")
-		if h := m.keeper.Home(pool); h.Here || h.Node != sibling.Node {
+		if h := m.keeper.Home(pool); h.Here || h.Node != sibling.Node || h.Boot != sibling.Boot || h.Protocol != fleet.Protocol {
 			t.Errorf("requests stay: %+v", h)
 		}
 		m.register()

@@ -16,6 +16,7 @@ type Home struct {
 	Node     string
 	Address  string // of its peer listener; empty = the home is this server
 	Boot     string // of its process; empty = the home is this server
+	Protocol int    // the newest that it speaks; 0 = the home is this server
 	Here     bool   // the home is this server
 	Revision int64  // of the newest change of the colo's servers in the table
 	Known    int64  // all changes up to this revision are in the table
@@ -27,7 +28,7 @@ func (k *Keeper) Home(pool string) Home {
 	h := Home{Node: k.config.Self.Node, Here: true, Revision: p.table.ServersRevision(k.config.Colo)}
 	h.Known = max(h.Revision, p.table.Listed)
 	if home := p.homes[pool]; home != nil {
-		h.Node, h.Address, h.Boot, h.Here = home.Node, home.Address, home.Boot, false
+		h.Node, h.Address, h.Boot, h.Protocol, h.Here = home.Node, home.Address, home.Boot, home.Protocol.Max, false
 	}
 	return h
 }
