@@ -175,17 +175,15 @@ func causes(t *testing.T) map[string]reasonCase {
 	}
 	none, ofNone := account("limits: {concurrent: 0}")
 	one, ofOne := account("limits: {concurrent: 1}")
-	lost := func(answers bool) string {
-		s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			_, _ = io.Copy(io.Discard, r.Body)
-			panic(http.ErrAbortHandler) // the connection is closed without an answer
-		}))
-		if t.Cleanup(s.Close); !answers {
-			s.Close()
-		}
-		return "key: colos/lost\nregion: nowhere\n---\nkey: servers/lost/lost-1\naddress: " + strings.TrimPrefix(s.URL, "http://") +
+	lost := func(address string) string {
+		return "key: colos/lost\nregion: nowhere\n---\nkey: servers/lost/lost-1\naddress: " + address +
 			"\nboot: b\nstate: active\nprotocol: {min: 1, max: 9}\n---\nkey: models/own\npool: own\nrouting: {steps: [{colos: [lost]}]}\n"
 	}
+	cuts := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		_, _ = io.Copy(io.Discard, r.Body)
+		panic(http.ErrAbortHandler) // the connection is closed without an answer
+	}))
+	t.Cleanup(cuts.Close)
 	return map[string]reasonCase{
 		reasons.Busy:             full("", "x-colonnade-queue: never"),
 		reasons.QueueFull:        full("key: pools/demo\nqueue: {limit: 0}"),
@@ -193,7 +191,7 @@ func causes(t *testing.T) map[string]reasonCase {
 		reasons.QueueTimeout:     full("key: pools/demo\nqueue: {max_wait: 100ms}"),
 		reasons.Deadline:         full("", "x-colonnade-deadline-ms: 200"),
 		reasons.NoEndpoint:       unavailable("key: models/own\npool: nowhere\n", ownChat),
-		reasons.NoServer:         unavailable(lost(false), ownChat),
+		reasons.NoServer:         unavailable(lost("127.0.0.1:1"), ownChat),
 		reasons.RateLimited: {
 			config: fleettest.OneColo(fleettest.QuickEngine(1)), documents: none, lines: []string{ofNone},
 			status: 429, kind: analytics.KindRequest, metric: refused,
@@ -249,7 +247,7 @@ func causes(t *testing.T) map[string]reasonCase {
 			status: 502, kind: analytics.KindRequest,
 		},
 		reasons.ColoUnreachable: {
-			config: fleettest.OneColo(fleettest.QuickEngine(1)), documents: lost(true), body: ownChat,
+			config: fleettest.OneColo(fleettest.QuickEngine(1)), documents: lost(strings.TrimPrefix(cuts.URL, "http://")), body: ownChat,
 			status: 502, kind: analytics.KindRequest,
 		},
 		reasons.ClientGone: {
