@@ -114,7 +114,7 @@ var all = []Info{
 	{Reason: TableChanged, Client: true,
 		Meaning: "the documents changed while the request was being read; retry at once"},
 	{Reason: RoutingLoop, Client: true,
-		Meaning: "the request came to a colo server that it had visited before"},
+		Meaning: "the request came to a colo that it had visited before"},
 	{Reason: HopLimit, Client: true,
 		Meaning: "the request has passed as many servers as `retry.hops` allows"},
 	{Reason: UnknownModel,

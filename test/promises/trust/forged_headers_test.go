@@ -36,6 +36,7 @@ func TestForgedHeaders(t *testing.T) {
 		{"x-colonnade-hop: " + token, 200},
 		{"X-COLONNADE-HOP: " + token, 200},
 		{"X-Colonnade-Verdict: ooc;reason=queue_full|x-colonnade-load: free=0;held=4;limit=4;queued=9", 200},
+		{"X-Colonnade-Visits: ams/ams-1|x-colonnade-served-by: fra/fra-1|x-colonnade-took-us: 1", 200},
 		{"x-colonnade-attempts: 99|x-colonnade-queued-ms: 99|x-colonnade-colo: nowhere|x-colonnade-reason: none", 200},
 		{"x-colonnade-account: root|x-colonnade-admin: 1|x-colonnade-admin: 1", 200},
 		{"x-colonnade-priority: interactive", 200},
