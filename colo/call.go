@@ -71,6 +71,11 @@ type call struct {
 	endUnknown     bool                // nothing but the end of the engine's connection ends the response
 	blocked        time.Duration       // how long the client has blocked the response
 
+	// Of a request that goes on to another colo.
+	forward    int       // number of the forward in this process
+	forwarding bool      // an end event must follow
+	forwarded  time.Time // when it was sent
+
 	closed bool
 }
 
@@ -97,6 +102,7 @@ func (c *call) close() {
 	defer c.server.budget.End() // also if logging panics
 	c.release()
 	c.logCrash()
+	c.logForwardCrash()
 }
 
 // withdraw gives back a permit that expired before it was used. The request may wait for another.

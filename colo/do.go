@@ -72,6 +72,14 @@ func (s *Server) do(in *server.Request, r *peer.Request) (a *peer.Answer, err er
 			a, err = c.crashed(with), nil
 		}
 	}()
+	if a, err = c.serve(); err == nil && c.mayGoOn(a) {
+		return c.goOn(a)
+	}
+	return a, err
+}
+
+// serve carries the request to engines of this colo, until one answers or the request is refused.
+func (c *call) serve() (*peer.Answer, error) {
 	if refused := c.resolve(); refused != nil {
 		return c.answerRefusal(refused)
 	}
@@ -105,7 +113,7 @@ func (s *Server) do(in *server.Request, r *peer.Request) (a *peer.Answer, err er
 		c.releaseUnserved()
 		c.logFailed(&next)
 		c.lastFailure = &next.refusal
-		if !next.again || !next.free && !s.budget.Take() {
+		if !next.again || !next.free && !c.server.budget.Take() {
 			if next.full {
 				next.refusal = *c.engineFull()
 			}
@@ -114,7 +122,7 @@ func (s *Server) do(in *server.Request, r *peer.Request) (a *peer.Answer, err er
 		if !next.free {
 			c.retries--
 		}
-		s.metrics.Retried(c.pool.Name())
+		c.server.metrics.Retried(c.pool.Name())
 	}
 }
 

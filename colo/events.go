@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"colonnade/analytics"
+	"colonnade/forwarding/hop"
 	"colonnade/forwarding/relay"
 	"colonnade/forwarding/transport"
 	"colonnade/reasons"
@@ -21,7 +22,7 @@ func (c *call) event(phase analytics.Phase) *analytics.Event {
 		Phase:            phase,
 		ColoID:           s.config.Colo,
 		SourceColoID:     c.token.Source,
-		ColoPath:         append(slices.Clip(c.token.Visited), s.config.Node),
+		ColoPath:         c.coloPath(),
 		Account:          c.token.Account,
 		Model:            c.model.Name,
 		Pool:             c.pool.Name(),
@@ -37,6 +38,11 @@ func (c *call) event(phase analytics.Phase) *analytics.Event {
 		Beta:             c.model.Beta,
 		ExternalEndpoint: e.External,
 	}
+}
+
+// coloPath returns the servers that the request has visited, with this one.
+func (c *call) coloPath() []string {
+	return append(slices.Clip(c.token.Visited), hop.NodeName(c.server.config.Colo, c.server.config.Node))
 }
 
 // logBegin logs that a permit was granted.

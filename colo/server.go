@@ -79,6 +79,7 @@ type Server struct {
 	buffers  realtime.Buffers // of realtime sessions
 	draining atomic.Bool
 	granted  atomic.Int64 // permits so far
+	forwards atomic.Int64 // requests so far that went on to another colo
 
 	calls  sync.RWMutex // read-locked while Do begins a request; guards the field below
 	closed bool         // Do refuses requests

@@ -32,6 +32,7 @@ type attempts struct {
 	candidates []candidate
 	inColo     *attempt // at another server of the colo that was asked last; nil = the request goes on to the next colo
 	queueMode  queueMode
+	onwardRule onwardRule
 	errorsLeft int // attempts left after errors
 	fullLeft   int // colos left after one that was full
 
@@ -74,6 +75,7 @@ type attempt struct {
 	wait   hop.Wait
 	below  time.Duration // see [hop.Token]
 	rejoin bool          // see [hop.Token]
+	onward []hop.Stop    // see [hop.Token]
 }
 
 // server returns the server that is asked.

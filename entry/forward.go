@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"strconv"
+	"strings"
 	"time"
 
 	"colonnade/analytics"
@@ -38,7 +39,7 @@ func (c *call) forward(to attempt) (*peer.Answer, error) {
 		c.queueEvents.ResetProgress()
 		r.Progress, r.Tick = c.queueEvents.ReportProgress, c.queueEvents.Tick
 	}
-	c.path = append(c.path, to.server().Node)
+	c.path = append(c.path, hop.NodeName(to.Colo.Name, to.server().Node))
 	answer, err := c.carry(to, &r)
 	c.firstByte = time.Now()
 	return answer, err
@@ -81,6 +82,7 @@ func (c *call) token(to attempt, now time.Time) hop.Token {
 	if !c.firstByteDeadline.IsZero() {
 		t.FirstByte = hop.Millis(max(c.firstByteDeadline.Sub(now)-reserved, time.Millisecond))
 	}
+	t.PlaceOnward(to.Colo.Name, to.onward)
 	return t
 }
 
@@ -178,6 +180,9 @@ func (c *call) eachHeader(set func(name, value string)) {
 	set(hop.HeaderAttempts, strconv.Itoa(c.engineAttempts))
 	if c.colo != "" {
 		set(hop.HeaderColo, c.colo)
+	}
+	if len(c.path) > 1 {
+		set(hop.HeaderColoPath, strings.Join(c.colosAsked(), ", "))
 	}
 	if c.colo != "" || c.waited > 0 { // a refused request may have waited, too
 		set(hop.HeaderQueuedMS, strconv.FormatInt(c.waited.Milliseconds(), 10))

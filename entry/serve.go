@@ -2,6 +2,7 @@ package entry
 
 import (
 	"math/rand/v2"
+	"strings"
 	"time"
 
 	"github.com/valyala/fasthttp"
@@ -109,6 +110,7 @@ func (c *call) walkPlan() *peer.Answer {
 			c.noteLeft(next, time.Now())
 			continue
 		}
+		next.onward = c.attempts.onward(next)
 		answer, err := c.forward(next)
 		c.answer = answer
 		if c.handleResult(next, answer, err) {
@@ -213,6 +215,7 @@ func (c *call) plan(t *fleet.Table) *openai.Error {
 		return c.entry.ranking.of(c.table, poolIn{c.model.Pool, colo})
 	}
 	c.attempts, c.table = newAttempts(candidates, rank, queueMode, c.model.Retry), t
+	c.attempts.onwardRule = c.onwardRule()
 	if len(candidates) == 0 && len(c.entry.planner.Plan(nil, t, c.model, routing.Request{Forced: forced, Draining: true})) > 0 {
 		c.attempts.noteRefusal(nil, openai.Unavailable(reasons.Draining, time.Second), false)
 	}
@@ -228,47 +231,91 @@ func (c *call) plan(t *fleet.Table) *openai.Error {
 // handleResult handles the result of one attempt. It reports whether the answer is to be relayed; if not, c.attempts knows what
 // follows.
 func (c *call) handleResult(at attempt, answer *peer.Answer, err error) bool {
-	e := c.entry
 	if err != nil {
 		c.failedForward(at, err)
 		return false
 	}
-	if answer.HasLoad {
-		e.observed.noteLoad(poolIn{c.model.Pool, at.Colo.Name}, answer.Load, time.Now())
+	c.entry.observed.noteReached(at.server())
+	c.entry.observed.noteAnswer(at.server(), answer, c.firstByte)
+	for _, v := range answer.Visits {
+		if visited, ok := c.attempts.visited(at, v.Colo, v.Node); ok {
+			c.noteVisit(v.Colo, v.Node)
+			c.handleVisit(visited, v, peer.ErrorOf(v.Verdict))
+		}
 	}
-	e.observed.noteReached(at.server())
-	e.observed.noteAnswer(at.server(), answer, c.firstByte)
-	c.engineAttempts += answer.Attempts
-	c.waited += answer.Queued
-	if answer.Response != nil {
-		c.colo = at.Colo.Name
+	switch {
+	case answer.Response != nil:
+		c.served(at, answer)
 		return true
+	case len(answer.Visits) == 0:
+		c.handleVisit(at, hop.Visit{
+			Colo: at.Colo.Name, Node: at.server().Node, Verdict: answer.Verdict, Load: answer.Load, HasLoad: answer.HasLoad,
+			Queued: answer.Queued, Attempts: answer.Attempts,
+		}, answer.Error)
 	}
-	v := answer.Verdict
-	e.budget.Charge(v.RetriesMade)
+	return false
+}
+
+// served notes the answer of the colo that serves the request.
+func (c *call) served(at attempt, answer *peer.Answer) {
+	c.colo = at.Colo.Name
+	if colo, node, ok := strings.Cut(answer.ServedBy, "/"); ok && len(answer.Visits) > 0 {
+		c.colo = colo
+		c.noteVisit(colo, node)
+	}
+	c.noteAnswer(hop.Visit{Colo: c.colo, Load: answer.Load, HasLoad: answer.HasLoad, Queued: answer.Queued, Attempts: answer.Attempts})
+}
+
+// noteAnswer notes what a server reports about the request and its pool, whether it has served the request or not.
+func (c *call) noteAnswer(v hop.Visit) {
+	if v.HasLoad {
+		c.entry.observed.noteLoad(poolIn{c.model.Pool, v.Colo}, v.Load, time.Now())
+	}
+	c.engineAttempts += v.Attempts
+	c.waited += v.Queued
+}
+
+// noteVisit adds a server that another one has asked to the path of the request; the one that this entry has asked is there.
+func (c *call) noteVisit(colo, node string) {
+	if name := hop.NodeName(colo, node); len(c.path) == 0 || c.path[len(c.path)-1] != name {
+		c.path = append(c.path, name)
+	}
+}
+
+// handleVisit handles the verdict of a server that has not served the request, whether this entry has asked it or another server has on its
+// behalf. e is the error for the client if no other server serves the request.
+func (c *call) handleVisit(at attempt, visit hop.Visit, e *openai.Error) {
+	c.noteAnswer(visit)
+	v := visit.Verdict
+	c.entry.budget.Charge(v.RetriesMade)
 	if v.Number == openai.NumberModelNotFound {
 		c.attempts.modelUnknown(openai.ModelNotFound(c.askedModel))
-		return false
+		return
 	}
 	if v.Number == openai.NumberUnsupportedParameter && v.Reason != "" { // the reason is the name of an engine field
 		c.attempts.fail(openai.EngineFieldNotAllowed(v.Reason, c.model.Name))
-		return false
+		return
 	}
 	switch v.Kind {
 	case hop.VerdictOOC:
-		c.attempts.refused(at, v, answer.Error)
+		c.attempts.refused(at, v, e)
 	case hop.VerdictMoved:
 		at.line = at.line.knownUpTo(v.Revision)
-		c.attempts.moved(at, c.serverNamed(at.Colo.Name, v), v.Waited, answer.Error)
+		c.attempts.moved(at, c.serverNamed(at.Colo.Name, v), v.Waited, e)
+	case hop.VerdictUnreached:
+		c.attempts.notConnected(at, e)
+		return
+	case hop.VerdictLost:
+		c.attempts.serverLost(at, e, c.retry)
+		return
 	default:
-		c.attempts.failed(c.blameDeadline(at.Colo, answer.Error), v, c.retry)
-		return false
+		c.attempts.failed(c.blameDeadline(at.Colo, e), v, c.retry)
+		return
 	}
-	if answer.Attempts > 0 {
+	if visit.Attempts > 0 {
 		// The request reached an engine in that colo (which reported itself full, or failed), so going on counts as a retry.
 		c.attempts.charge(v, c.retry)
 	}
-	return false
 }
 
 // retry takes one attempt from the retry budget and reports whether there was one.

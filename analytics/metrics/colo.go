@@ -16,6 +16,7 @@ import (
 type Colo struct {
 	requestMetrics
 	tokens    *prometheus.CounterVec
+	forwarded *prometheus.CounterVec
 	pools     *namedSeries
 	queueWait *prometheus.HistogramVec
 	retries   *prometheus.CounterVec
@@ -36,6 +37,10 @@ func NewColo(reg *Registry, table func() *fleet.Table, pools func() []permits.St
 			Name: "inference_tokens_total",
 			Help: "Tokens by type: prompt, completion and cached as engines report them; estimated: deltas of answers without a report.",
 		}, []string{"model", "type"}),
+		forwarded: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "colonnade_forwarded_requests_total",
+			Help: "Requests that this server has passed on to another colo, since its own was out of capacity, by outcome. They count as finished where they ended.",
+		}, []string{"model", "outcome"}),
 		queueWait: prometheus.NewHistogramVec(prometheus.HistogramOpts{
 			Name:    "colonnade_queue_wait_seconds",
 			Help:    "Seconds from a request's arrival at the pool to its permit, of requests that got one.",
@@ -54,7 +59,7 @@ func NewColo(reg *Registry, table func() *fleet.Table, pools func() []permits.St
 	for _, kind := range []string{TokenInvalid, TokenReplayed, TokenSignAgain} {
 		m.refused.WithLabelValues(kind) // 0 from the start, so that a rate sees the first
 	}
-	m.requestMetrics = newRequestMetrics(reg, table, m.tokens.MetricVec)
+	m.requestMetrics = newRequestMetrics(reg, table, m.tokens.MetricVec, m.forwarded.MetricVec)
 	m.pools = newNamedSeries("pool", func(name string) bool {
 		_, ok := slices.BinarySearchFunc(table().Pools(), name, func(p *fleet.Pool, name string) int {
 			return cmp.Compare(p.Name, name)
@@ -73,6 +78,13 @@ func (m *Colo) Finished(e *analytics.Event) {
 	m.countTokens(model, "completion", e.CompletionTokens)
 	m.countTokens(model, "cached", e.CachedTokens)
 	m.countTokens(model, "estimated", e.TokensEstimated)
+}
+
+// Forwarded counts the final event of a request that was passed on to another colo.
+func (m *Colo) Forwarded(e *analytics.Event) {
+	model := modelLabel(e)
+	m.series.use(model)
+	m.forwarded.WithLabelValues(model, string(e.Outcome)).Inc()
 }
 
 func (m *Colo) countTokens(model, kind string, n int) {

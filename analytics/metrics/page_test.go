@@ -51,6 +51,7 @@ func coloMetrics() *metrics.Registry {
 	m.Finished(finished())
 	m.QueueWait("p", time.Second)
 	m.Retried("p")
+	m.Forwarded(finished())
 	metrics.RegisterGrants(reg, func() bool { return true })
 	metrics.RegisterHomes(reg, func() metrics.HomesState { return metrics.HomesState{} })
 	nodeMetrics(reg)

@@ -81,7 +81,7 @@ Examples:
 }
 
 var (
-	eventKinds    = []analytics.Kind{analytics.KindRequest, analytics.KindInference}
+	eventKinds    = []analytics.Kind{analytics.KindRequest, analytics.KindInference, analytics.KindForward}
 	eventOutcomes = []analytics.Outcome{
 		analytics.OutcomeCompleted, analytics.OutcomeClientGone, analytics.OutcomeEngineError, analytics.OutcomeTimeout,
 		analytics.OutcomeRefused, analytics.OutcomeMoved, analytics.OutcomeDrained, analytics.OutcomeCrashed,

@@ -20,6 +20,7 @@ const (
 
 	HeaderRequestID    = "x-request-id"
 	HeaderColo         = "x-colonnade-colo"
+	HeaderColoPath     = "x-colonnade-colo-path" // colos that were asked, in order, if there are several
 	HeaderQueuedMS     = "x-colonnade-queued-ms"
 	HeaderAttempts     = "x-colonnade-attempts"
 	HeaderReason       = "x-colonnade-reason"

@@ -1,0 +1,94 @@
+package colo
+
+import (
+	"errors"
+	"time"
+
+	"colonnade/analytics"
+	"colonnade/forwarding/relay"
+	"colonnade/openai"
+	"colonnade/reasons"
+)
+
+// forwardEvent describes a request that this server forwards to another colo. It counts nothing of the answer, since the server that has the
+// engine does.
+func (c *call) forwardEvent(phase analytics.Phase) *analytics.Event {
+	s := c.server
+	return &analytics.Event{
+		EventID:         analytics.EventID(c.token.RequestID, s.process, c.forward, analytics.KindForward),
+		RequestID:       c.token.RequestID,
+		ClientRequestID: c.token.ClientRequestID,
+		Kind:            analytics.KindForward,
+		Phase:           phase,
+		ColoID:          s.config.Colo,
+		SourceColoID:    c.token.Source,
+		ColoPath:        c.coloPath(),
+		Account:         c.token.Account,
+		Model:           c.model.Name,
+		Pool:            c.pool.Name(),
+		QueuingTime:     analytics.Milliseconds(c.queued),
+		QueuedInColo:    c.queued > 0,
+		BytesIn:         int64(len(c.raw)),
+		Streamed:        c.body.Stream,
+		Beta:            c.model.Beta,
+	}
+}
+
+// logForwardBegin logs that a request is about to be forwarded. If this process is killed, the next one logs the end.
+func (c *call) logForwardBegin() {
+	c.forward = int(c.server.forwards.Add(1))
+	c.forwarding = true
+	c.server.config.Log.Append(c.forwardEvent(analytics.PhaseBegin))
+}
+
+// logForward writes the final event of a request that was forwarded, unless there is one already.
+func (c *call) logForward(e *analytics.Event) {
+	if !c.forwarding {
+		return
+	}
+	c.forwarding = false
+	e.RequestTime = analytics.Milliseconds(time.Since(c.arrived))
+	c.server.config.Log.Append(e)
+	c.server.metrics.Forwarded(e)
+}
+
+// logForwarded logs the end of an answer that was relayed from another colo.
+func (c *call) logForwarded(status int, size int64, end relay.Outcome) {
+	e := c.forwardEvent(analytics.PhaseEnd)
+	e.Outcome, e.Reason, e.Partial = analytics.Outcome(end.Kind), end.Reason, end.Kind != relay.OutcomeCompleted
+	e.Status, e.BytesOut = status, size
+	e.TimeToFirstToken = analytics.Milliseconds(c.firstByte.Sub(c.arrived))
+	c.logForward(e)
+}
+
+// logForwardRefused logs the end of a request that no other colo has served.
+func (c *call) logForwardRefused(why *openai.Error) {
+	e := c.forwardEvent(analytics.PhaseEnd)
+	e.Outcome, e.Status, e.Code, e.Reason = analytics.OutcomeRefused, why.Status, why.Code, why.Reason
+	switch why.Status {
+	case 502:
+		e.Outcome = analytics.OutcomeEngineError
+	case 504:
+		e.Outcome = analytics.OutcomeTimeout
+	}
+	c.logForward(e)
+}
+
+// logForwardCancelled logs the end of a request that was cancelled before the first byte.
+func (c *call) logForwardCancelled(cause error) {
+	e := c.forwardEvent(analytics.PhaseEnd)
+	e.Outcome, e.Reason, e.Partial = analytics.OutcomeClientGone, reasons.ClientGone, true
+	if errors.Is(cause, errDrained) {
+		e.Outcome, e.Reason = analytics.OutcomeDrained, reasons.Draining
+	}
+	c.logForward(e)
+}
+
+// logForwardCrash logs the end of a forwarded request whose handler or relay has panicked; any other has its final event already.
+func (c *call) logForwardCrash() {
+	if c.forwarding {
+		e := c.forwardEvent(analytics.PhaseEnd)
+		e.Outcome, e.Reason, e.Partial = analytics.OutcomeCrashed, reasons.Panic, true
+		c.logForward(e)
+	}
+}

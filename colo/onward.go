@@ -1,0 +1,169 @@
+package colo
+
+import (
+	"slices"
+	"time"
+
+	"colonnade/forwarding/hop"
+	"colonnade/forwarding/peer"
+	"colonnade/forwarding/relay"
+	"colonnade/openai"
+	"colonnade/reasons"
+)
+
+// reservedForReturn is the least part of a deadline that a server keeps for the way back, when it forwards a request.
+const reservedForReturn = 50 * time.Millisecond
+
+// mayGoOn reports whether a request that this colo has refused goes on to the next stop of its token: the colo is out of capacity, no engine
+// has seen the request, and time is left. All else is for the entry to decide, which alone retries.
+func (c *call) mayGoOn(refused *peer.Answer) bool {
+	return refused.Response == nil && refused.Verdict.Kind == hop.VerdictOOC && c.attempts == c.withdrawn &&
+		len(c.token.Onward) > 0 && c.token.HopsLeft > 0 && c.Context.Err() == nil && c.timeOnward() > 0
+}
+
+// timeOnward returns the time that is left for the request at the next stop.
+func (c *call) timeOnward() time.Duration {
+	return time.Until(earlier(c.firstByteDeadline, c.deadline)) - c.reserve()
+}
+
+// reserve returns the part of the request's time that is kept for the way back from the next stop.
+func (c *call) reserve() time.Duration {
+	return max(reservedForReturn, 2*time.Duration(c.token.Onward[0].RoundTrip))
+}
+
+// goOn forwards a request that this colo has refused to the next stop of its token, and returns the answer from there, with the verdicts of
+// all servers that did not serve the request.
+func (c *call) goOn(refused *peer.Answer) (*peer.Answer, error) {
+	s := c.server
+	visits := []hop.Visit{visitOf(s.config.Colo, s.config.Node, refused)}
+	stop := c.token.Onward[0]
+	to := peer.Server{Colo: stop.Colo, Node: stop.Node, Address: stop.Address, Boot: stop.Boot, Protocol: hop.NodeNamesProtocol}
+	r := c.onwardRequest(refused)
+	c.logForwardBegin()
+	answer, err := s.sender.Send(c.Context, to, r, true)
+	if err == nil && answer.Verdict.Kind == hop.VerdictMoved && answer.Verdict.Address != "" {
+		// It is followed once; the entry knows better after that.
+		v := answer.Verdict
+		to.Node, to.Address, to.Boot, to.Protocol = v.To, v.Address, v.Boot, v.Protocol
+		r.Token.Waited += hop.Millis(answer.Queued)
+		r.Token.Rejoin, r.Token.Revision = v.Waited, max(r.Token.Revision, v.Revision)
+		r.Token.Spend(time.Since(c.forwarded))
+		answer, err = s.sender.Send(c.Context, to, r, true)
+	}
+	c.firstByte = time.Now()
+	if err != nil {
+		return c.onwardFailed(refused, visits, to, err)
+	}
+	if answer.Response == nil {
+		if visits = append(visits, answer.Visits...); len(answer.Visits) == 0 {
+			visits = append(visits, visitOf(to.Colo, to.Node, answer))
+		}
+		return c.forwardRefused(refused, visits), nil
+	}
+	answer.Visits = slices.Concat(visits, answer.Visits)
+	if answer.ServedBy == "" {
+		answer.ServedBy = hop.NodeName(to.Colo, to.Node)
+	}
+	return c.forwardServed(answer), nil
+}
+
+// visitOf returns the visit of a request to a server that did not serve it.
+func visitOf(colo, node string, a *peer.Answer) hop.Visit {
+	return hop.Visit{
+		Colo: colo, Node: node, Verdict: a.Verdict, Load: a.Load, HasLoad: a.HasLoad, Queued: a.Queued, Attempts: a.Attempts,
+	}
+}
+
+// onwardRequest returns the request to the next stop.
+func (c *call) onwardRequest(refused *peer.Answer) *peer.Request {
+	stop, now := c.token.Onward[0], time.Now()
+	c.forwarded = now
+	t := c.token
+	t.Headers = nil // the client signs those of its own
+	t.Visited = c.coloPath()
+	t.Onward = t.Onward[1:]
+	t.HopsLeft--
+	t.Waited += hop.Millis(c.queued)
+	t.Rejoin, t.Unanswered, t.Revision, t.ReturnProbability = false, nil, stop.Revision, stop.ReturnProbability
+	t.WaitBelow = waitBelow(&c.token, refused.Verdict)
+	t.Total = hop.Millis(c.deadline.Sub(now))
+	if !c.firstByteDeadline.IsZero() {
+		t.FirstByte = hop.Millis(c.firstByteDeadline.Sub(now))
+	}
+	t.Spend(c.reserve())
+	r := &peer.Request{
+		Token:    t,
+		Route:    c.route,
+		Fields:   peer.ForwardedFields(c.model.ForwardHeaders, c.request.Field),
+		Body:     c.raw,
+		Progress: c.request.Progress,
+		Tick:     c.request.Tick,
+		Limits: peer.Limits{
+			Connect: c.model.Timeouts.Connect.Std(),
+			End:     c.deadline,
+		},
+	}
+	if !c.firstByteDeadline.IsZero() {
+		r.Limits.FirstByte = max(c.firstByteDeadline.Sub(now), time.Millisecond)
+	}
+	if c.body.Stream {
+		r.Limits.Idle = c.model.Timeouts.Idle.Std() + time.Second // the server that has the engine knows why, and says so first
+	}
+	return r
+}
+
+// waitBelow returns [hop.Token.WaitBelow] for the next stop, after this colo's verdict. Only the last colo of a plan gets the wait of the others.
+func waitBelow(t *hop.Token, v hop.Verdict) hop.Millis {
+	own := hop.Millis(v.Expected)
+	if !t.Onward[0].Last || !v.MayWait || own == 0 || t.WaitBelow > 0 && t.WaitBelow < own {
+		return t.WaitBelow
+	}
+	return own
+}
+
+// onwardFailed returns the answer to a request that went on to a server which did not answer. The entry decides what follows.
+func (c *call) onwardFailed(refused *peer.Answer, visits []hop.Visit, to peer.Server, err error) (*peer.Answer, error) {
+	failure := peer.ClassifyFailure(err, c.deadline)
+	if failure.Kind == peer.FailureEnded {
+		c.logForwardCancelled(err)
+		return nil, err
+	}
+	c.server.config.Logger.Warn("forwarding to the next colo failed", "request_id", c.token.RequestID, "colo", to.Colo, "server", to.Node, "error", err)
+	visit := hop.Visit{Colo: to.Colo, Node: to.Node, Verdict: onwardVerdict(failure)}
+	return c.forwardRefused(refused, append(visits, visit)), nil
+}
+
+// onwardVerdict returns the verdict about a server that did not answer.
+func onwardVerdict(f peer.Failure) hop.Verdict {
+	switch {
+	case f.Kind == peer.FailureNotConnected, f.Kind == peer.FailureNotSent, f.NotRead:
+		return hop.Verdict{Kind: hop.VerdictUnreached, Number: openai.NumberUnavailable, Reason: reasons.NoServer}
+	case f.Kind == peer.FailureLate:
+		return hop.Verdict{Kind: hop.VerdictError, Number: openai.NumberInferenceTimeout, Reason: reasons.TotalTimeout, Final: true}
+	case f.Kind == peer.FailureNoFirstByte:
+		return hop.Verdict{Kind: hop.VerdictError, Number: openai.NumberInferenceTimeout, Reason: reasons.FirstByteTimeout, Final: true}
+	case f.Kind == peer.FailureCut: // the engine may have generated an answer
+		return hop.Verdict{Kind: hop.VerdictError, Number: openai.NumberEngineFailed, Reason: reasons.ColoUnreachable, Final: true}
+	}
+	return hop.Verdict{Kind: hop.VerdictLost, Number: openai.NumberEngineFailed, Reason: reasons.ColoUnreachable}
+}
+
+// forwardRefused returns the answer to a request that went on and was not served: this colo's own, with those of the others.
+func (c *call) forwardRefused(refused *peer.Answer, visits []hop.Visit) *peer.Answer {
+	c.logForwardRefused(peer.ErrorOf(visits[len(visits)-1].Verdict))
+	a := *refused
+	a.Visits = visits
+	return &a
+}
+
+// forwardServed returns the answer of another colo as this one relays it.
+func (c *call) forwardServed(answer *peer.Answer) *peer.Answer {
+	response := answer.Response
+	if body, whole := response.Body(); whole {
+		c.logForwarded(response.Status(), int64(len(body)), relay.Outcome{Kind: relay.OutcomeCompleted})
+		return answer
+	}
+	answer.OnOutcome = func(end relay.Outcome, _ time.Duration) { c.logForwarded(response.Status(), response.Size(), end) }
+	answer.OnClose = c.close
+	return answer
+}

@@ -1,0 +1,274 @@
+package colo
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"colonnade/analytics"
+	"colonnade/analytics/journal"
+	"colonnade/forwarding/hop"
+	"colonnade/internal/forwardtest"
+	"colonnade/openai"
+)
+
+// nextColo is the next colo of a plan: it notes the tokens that it gets, and answers as a test says.
+type nextColo struct {
+	t      *testing.T
+	first  *testServer
+	stop   hop.Stop
+	tokens chan hop.Token
+	answer atomic.Pointer[http.HandlerFunc]
+}
+
+// startPair starts a colo server without room, and the next colo of its requests.
+func startPair(t *testing.T) *nextColo {
+	t.Helper()
+	n := &nextColo{t: t, first: startServer(t), tokens: make(chan hop.Token, 10)}
+	n.first.apply("key: models/late\npool: p\n---\nkey: pools/p\n")
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		if v, err := n.first.keys.VerifyHead(r.Header.Get(hop.HeaderToken), hop.Binding{
+			Audience: "fra/fra-1", Method: r.Method, Target: r.URL.Path, AppendHeader: valuesOf(r.Header),
+		}, time.Now()); err != nil || v.VerifyBody(body) != nil {
+			t.Errorf("token: %v", err)
+		} else {
+			n.tokens <- v.Token
+		}
+		(*n.answer.Load())(w, r)
+	}))
+	t.Cleanup(server.Close)
+	n.stop = hop.Stop{Colo: "fra", Node: "fra-1", Address: strings.TrimPrefix(server.URL, "http://"), Boot: "BOOT", Revision: 9, ReturnProbability: 0.5}
+	return n
+}
+
+// answers sets what the next colo answers.
+func (n *nextColo) answers(do http.HandlerFunc) { n.answer.Store(&do) }
+
+// refuses has the next colo answer with a verdict.
+func (n *nextColo) refuses(status int, v hop.Verdict) {
+	n.answers(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set(hop.HeaderVerdict, v.String())
+		w.Header().Set(hop.HeaderLoad, "free=0;held=3;limit=3;queued=5")
+		w.Header().Set(hop.HeaderQueuedMS, "20")
+		w.WriteHeader(status)
+	})
+}
+
+// token returns the token of an entry that lets the request go on.
+func (n *nextColo) token() hop.Token {
+	token := hopFor("late")
+	token.Wait, token.Onward = hop.WaitSpill, []hop.Stop{n.stop, {Colo: "iad", Node: "iad-1", Address: "127.0.0.1:1", Boot: "B"}}
+	return token
+}
+
+// ask sends a request to the first colo, and returns its answer with the body.
+func (n *nextColo) ask(token hop.Token) (*http.Response, string) {
+	n.t.Helper()
+	answer, err := n.first.send(n.t.Context(), token, `{"model":"late","messages":[]}`)
+	if err != nil {
+		n.t.Fatal(err)
+	}
+	defer answer.Body.Close()
+	body, err := io.ReadAll(answer.Body)
+	if err != nil {
+		n.t.Error(err)
+	}
+	return answer, string(body)
+}
+
+// visits returns the visits of an answer, each as COLO/NODE and its verdict.
+func (n *nextColo) visits(answer *http.Response) (all []string) {
+	n.t.Helper()
+	visits, err := hop.ParseVisits(answer.Header.Get(hop.HeaderVisits))
+	if err != nil {
+		n.t.Error(err)
+	}
+	for _, v := range visits {
+		all = append(all, hop.NodeName(v.Colo, v.Node)+" "+string(v.Verdict.Kind)+" "+v.Verdict.Reason)
+	}
+	return all
+}
+
+// expectEvents expects these final events of the first colo, each as kind, outcome and path, and that nothing of a request is left there.
+func (n *nextColo) expectEvents(want ...string) {
+	n.t.Helper()
+	n.first.until("the requests to be gone", func() bool { return n.first.inflight.Count() == 0 })
+	if errs := n.first.Check(); len(errs) > 0 {
+		n.t.Error(errs)
+	}
+	var got []string
+	for e, err := range journal.ReadDir(n.first.events) {
+		if err != nil {
+			n.t.Fatal(err)
+		}
+		if e.Phase == analytics.PhaseEnd {
+			got = append(got, fmt.Sprintf("%s %s %v", e.Kind, e.Outcome, e.ColoPath))
+		}
+	}
+	n.expect("events", got, want...)
+}
+
+func (n *nextColo) expect(what string, got []string, want ...string) {
+	n.t.Helper()
+	if !slices.Equal(got, want) {
+		n.t.Errorf("%s: %q, want %q", what, got, want)
+	}
+}
+
+const noRoom = "ams/ams-1 ooc no_endpoint"
+
+// A colo without capacity sends a request on with a token of its own, relays the answer, and logs one event that counts nothing in it.
+func TestRequestGoesOn(t *testing.T) {
+	n := startPair(t)
+	n.answers(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set(hop.HeaderAttempts, "1")
+		w.Header().Set(hop.HeaderLoad, "free=2;held=1;limit=3;queued=0")
+		w.Header().Set("Content-Type", "application/json")
+		_, _ = io.WriteString(w, `{"ok":true}`)
+	})
+	sent := n.token()
+	sent.Waited = hop.Millis(time.Second)
+	answer, body := n.ask(sent)
+	if answer.StatusCode != 200 || body != `{"ok":true}` || answer.Header.Get(hop.HeaderServedBy) != "fra/fra-1" ||
+		answer.Header.Get(hop.HeaderLoad) != "free=2;held=1;limit=3;queued=0" {
+		t.Errorf("answer %d %s, %v", answer.StatusCode, body, answer.Header)
+	}
+	n.expect("visits", n.visits(answer), noRoom)
+	got := forwardtest.Receive(t, "the request at the next colo", n.tokens)
+	if !slices.Equal(got.Visited, []string{"ams/ams-1"}) || got.HopsLeft != 0 || len(got.Onward) != 1 || got.Onward[0].Colo != "iad" ||
+		got.Waited < sent.Waited || got.ReturnProbability != 0.5 || got.Revision != 9 || got.RequestID != "r" || got.Account != "a" || got.Wait != hop.WaitSpill {
+		t.Errorf("token %+v", got)
+	}
+	if left := time.Duration(got.Total); left > time.Minute-reservedForReturn || left < 50*time.Second {
+		t.Errorf("%v of a minute are left", left)
+	}
+	n.expectEvents("forward completed [ams/ams-1]")
+}
+
+// A stream is relayed as it comes. If its client leaves, the next colo notices it, and the event says so.
+func TestStreamThatGoesOnEndsWithItsClient(t *testing.T) {
+	n := startPair(t)
+	left := make(chan struct{}, 1)
+	n.answers(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set(hop.HeaderAttempts, "1")
+		w.Header().Set("Content-Type", "text/event-stream")
+		_, _ = io.WriteString(w, "data: {\"choices\":[]}\n\n")
+		w.(http.Flusher).Flush()
+		<-r.Context().Done()
+		left <- struct{}{}
+	})
+	ctx, leave := context.WithCancel(t.Context())
+	answer, err := n.first.send(ctx, n.token(), `{"model":"late","messages":[],"stream":true}`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	piece := make([]byte, 64)
+	if k, err := answer.Body.Read(piece); k == 0 {
+		t.Errorf("no byte: %v", err)
+	}
+	leave()
+	_ = answer.Body.Close()
+	forwardtest.Receive(t, "the next colo to notice", left)
+	n.expectEvents("forward client_gone [ams/ams-1]")
+}
+
+// If the next colo does not serve the request either, the entry learns what each has said. A server that is lost, or cannot be reached, is
+// not tried again from here.
+func TestVisitsOfARequestThatIsNotServed(t *testing.T) {
+	n := startPair(t)
+	f := func(name, visit string) {
+		t.Helper()
+		answer, _ := n.ask(n.token())
+		n.expect(name, n.visits(answer), noRoom, visit)
+		if v, err := hop.ParseVerdict(answer.Header.Get(hop.HeaderVerdict)); answer.StatusCode != 503 || err != nil || v.Reason != "no_endpoint" {
+			t.Errorf("%s: its own verdict %d %+v, %v", name, answer.StatusCode, v, err)
+		}
+	}
+	n.refuses(429, hop.Verdict{Kind: hop.VerdictOOC, Number: openai.NumberOutOfCapacity, Reason: "busy", MayWait: true})
+	f("full", "fra/fra-1 ooc busy")
+	n.refuses(502, hop.Verdict{Kind: hop.VerdictError, Number: openai.NumberEngineFailed, Reason: "engine_status"})
+	f("failed", "fra/fra-1 error engine_status")
+	n.refuses(503, hop.Verdict{Kind: hop.VerdictMoved, Number: openai.NumberUnavailable, Reason: "draining"})
+	f("drains", "fra/fra-1 moved draining")
+	n.answers(func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) })
+	f("lost", "fra/fra-1 lost colo_unreachable")
+	n.stop.Address = "127.0.0.1:1"
+	f("not reached", "fra/fra-1 unreached no_server")
+	if len(n.tokens) != 4 {
+		t.Errorf("the next colo was asked %d times, want once for each request", len(n.tokens))
+	}
+	const refused, failed = "forward refused [ams/ams-1]", "forward engine_error [ams/ams-1]"
+	n.expectEvents(refused, failed, refused, failed, refused)
+}
+
+// The home that the next colo names is asked, once.
+func TestRequestThatGoesOnIsMovedOnce(t *testing.T) {
+	n := startPair(t)
+	home := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		v, err := n.first.keys.VerifyHead(r.Header.Get(hop.HeaderToken), hop.Binding{
+			Audience: "fra/fra-2", Method: r.Method, Target: r.URL.Path, AppendHeader: valuesOf(r.Header),
+		}, time.Now())
+		if err != nil || v.Token.Revision != 12 || !v.Token.Rejoin || time.Duration(v.Token.Waited) < 20*time.Millisecond {
+			t.Errorf("token at the home: %+v, %v", v.Token, err)
+		}
+		w.Header().Set(hop.HeaderVerdict, hop.Verdict{Kind: hop.VerdictMoved, Number: openai.NumberUnavailable, To: "fra-1", Address: n.stop.Address, Revision: 13}.String())
+		w.WriteHeader(http.StatusServiceUnavailable)
+	}))
+	t.Cleanup(home.Close)
+	n.refuses(503, hop.Verdict{
+		Kind: hop.VerdictMoved, Number: openai.NumberUnavailable, To: "fra-2", Address: strings.TrimPrefix(home.URL, "http://"), Boot: "B2", Protocol: hop.NodeNamesProtocol, Revision: 12, Waited: true,
+	})
+	answer, _ := n.ask(n.token())
+	n.expect("visits", n.visits(answer), noRoom, "fra/fra-2 moved ")
+	if len(n.tokens) != 1 {
+		t.Errorf("the next colo was asked %d times", len(n.tokens))
+	}
+	n.expectEvents("forward refused [ams/ams-1]")
+}
+
+// A request stays here if the colo has not refused it for want of capacity, or the token does not let it go on.
+func TestRequestsThatDoNotGoOn(t *testing.T) {
+	n := startPair(t)
+	n.refuses(500, hop.Verdict{Kind: hop.VerdictError})
+	f := func(name string, change func(*hop.Token)) {
+		t.Helper()
+		token := n.token()
+		change(&token)
+		answer, _ := n.ask(token)
+		if visits := n.visits(answer); visits != nil || len(n.tokens) > 0 {
+			t.Errorf("%s: went on: %v", name, visits)
+		}
+	}
+	f("no stops", func(h *hop.Token) { h.Onward = nil })
+	f("no hops left", func(h *hop.Token) { h.HopsLeft = 0 })
+	f("no time left", func(h *hop.Token) { h.Total = hop.Millis(reservedForReturn) })
+	f("no time left for the first byte", func(h *hop.Token) { h.FirstByte = hop.Millis(reservedForReturn) })
+	f("far away", func(h *hop.Token) { h.Onward[0].RoundTrip = h.Total/2 + 1 })
+	f("unknown model", func(h *hop.Token) { h.Model, h.Total = "gone", hop.Millis(2*tableSkew) })
+	n.expectEvents()
+}
+
+// The last colo of a plan lets a request wait only for less than the others expect.
+func TestLastStopKnowsWhatToBeat(t *testing.T) {
+	f := func(below, own, want time.Duration, last, mayWait bool) {
+		t.Helper()
+		token := hop.Token{Onward: []hop.Stop{{Last: last}}, WaitBelow: hop.Millis(below)}
+		if got := waitBelow(&token, hop.Verdict{MayWait: mayWait, Expected: own}); time.Duration(got) != want {
+			t.Errorf("below %v, own %v: %v, want %v", below, own, time.Duration(got), want)
+		}
+	}
+	f(0, 300, 300, true, true)
+	f(200, 300, 200, true, true)
+	f(400, 300, 300, true, true)
+	f(400, 300, 400, true, false)
+	f(400, 0, 400, true, true)
+	f(0, 300, 0, false, true)
+}

@@ -1,0 +1,134 @@
+package entry
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"colonnade/fleet"
+	"colonnade/forwarding/hop"
+	"colonnade/forwarding/peer"
+)
+
+// onwardAttempts returns attempts at colos of one server each, all of which are near to the first and far from the entry.
+func onwardAttempts(r fleet.Retry, colos ...string) *attempts {
+	t := testAttempts(testStops(colos...), queueDefault, r)
+	t.rank = func(colo string) []*fleet.Server {
+		s := testServers(colo, 2)
+		for _, server := range s {
+			server.Protocol.Max = fleet.Protocol
+		}
+		return s
+	}
+	t.onwardRule = onwardRule{limit: r.Hops - 1, stop: func(_ *fleet.Colo, next candidate) (hop.Stop, bool) {
+		return hop.Stop{Colo: next.Colo.Name, Node: next.Colo.Name + "-1"}, next.Colo.Name[0] != 'x'
+	}}
+	return t
+}
+
+// asked returns the next attempt with its stops.
+func asked(t *attempts) string {
+	at, ok := t.next()
+	if !ok {
+		return "nothing"
+	}
+	stops := ""
+	for _, s := range t.onward(at) {
+		stops += " " + s.Node
+		if s.Last {
+			stops += "!"
+		}
+	}
+	return fmt.Sprintf("%s %s%s", at.server().Node, at.wait, stops)
+}
+
+// The next colos of the plan travel with a request as far as each is nearer to the one before, within the hops and the budget for full
+// colos. A request that may wait takes none along.
+func TestStopsThatTravel(t *testing.T) {
+	f := func(want string, r fleet.Retry, colos ...string) {
+		t.Helper()
+		if got := asked(onwardAttempts(r, colos...)); got != want {
+			t.Errorf("%v: %s, want %s", colos, got, want)
+		}
+	}
+	all := fleet.Retry{OutOfCapacity: 4, Hops: 4}
+	f("ams-1 spill fra-1 waw-1!", all, "ams", "fra", "waw")
+	f("ams-1 spill fra-1 waw-1 iad-1", all, "ams", "fra", "waw", "iad", "lax")
+	f("ams-1 spill fra-1", all, "ams", "fra", "xyz", "waw") // which is nearer to the entry
+	f("ams-1 spill", all, "ams", "xyz", "waw")
+	f("ams-1 spill fra-1", fleet.Retry{OutOfCapacity: 4, Hops: 2}, "ams", "fra", "waw")
+	f("ams-1 spill", fleet.Retry{OutOfCapacity: 4}, "ams", "fra", "waw")
+	f("ams-1 spill fra-1", fleet.Retry{OutOfCapacity: 1, Hops: 4}, "ams", "fra", "waw")
+	f("ams-1 spill", fleet.Retry{Hops: 4}, "ams", "fra", "waw")
+	f("ams-1 full", all, "ams")
+	old := onwardAttempts(all, "ams", "fra")
+	old.rank = func(colo string) []*fleet.Server { return testServers(colo, 1) }
+	if got := asked(old); got != "ams-1 spill" {
+		t.Errorf("to a server of an older version: %s", got)
+	}
+}
+
+// A verdict that another server has got counts as though the entry had asked: the colo is asked again only for the last try, the budgets
+// and the least Retry-After are the same.
+func TestVisitsCountAsOwnAttempts(t *testing.T) {
+	verdicts := map[string]hop.Verdict{
+		"ams": ooc("busy", 5*time.Second, 300*time.Millisecond, true),
+		"fra": ooc("busy", 4*time.Second, 200*time.Millisecond, true),
+		"waw": ooc("queue_full", 3*time.Second, 0, false),
+	}
+	tr := onwardAttempts(fleet.Retry{OutOfCapacity: 4, Hops: 4}, "ams", "fra", "waw")
+	at, _ := tr.next()
+	at.onward = tr.onward(at)
+	for _, colo := range []string{"ams", "fra", "waw"} {
+		visited, ok := tr.visited(at, colo, colo+"-1")
+		if !ok || visited.Colo.Name != colo || visited.server().Node != colo+"-1" {
+			t.Fatalf("visited %s: %+v", colo, visited)
+		}
+		tr.refused(visited, verdicts[colo], peer.ErrorOf(verdicts[colo]))
+	}
+	if tr.fullLeft != 1 {
+		t.Errorf("%d of 4 further colos are left", tr.fullLeft)
+	}
+	if got := []string{asked(tr), asked(tr), asked(tr)}; !slices.Equal(got, []string{"fra-1 full", "ams-1 full", "nothing"}) {
+		t.Errorf("then %v, want to wait where it is shortest", got)
+	}
+	if e := tr.clientError(); e.RetryAfter != 3*time.Second {
+		t.Errorf("the client comes back after %v, want the least", e.RetryAfter)
+	}
+}
+
+// A server that got lost on the way is not asked again: the next server of its colo is, then the rest of the plan.
+func TestVisitThatGotLost(t *testing.T) {
+	tr := onwardAttempts(fleet.Retry{OutOfCapacity: 4, Hops: 4, Errors: 3}, "ams", "fra", "waw")
+	at, _ := tr.next()
+	at.onward = tr.onward(at)
+	busy := ooc("busy", time.Second, 0, true)
+	tr.refused(at, busy, peer.ErrorOf(busy))
+	lost, _ := tr.visited(at, "fra", "fra-2")
+	tr.serverLost(lost, peer.ErrorOf(hop.Verdict{}), always)
+	for _, want := range []string{"fra-1 spill waw-1!", "waw-1 spill", "ams-1 full"} {
+		if want == "waw-1 spill" {
+			lost.line = lost.line.next()
+			tr.noAnswer(lost)
+		}
+		if got := asked(tr); got != want {
+			t.Errorf("asked %s, want %s", got, want)
+		}
+	}
+}
+
+// A colo cannot name others than those in its token.
+func TestVisitToAnUnknownColo(t *testing.T) {
+	tr := onwardAttempts(fleet.Retry{OutOfCapacity: 4, Hops: 2}, "ams", "fra", "waw")
+	at, _ := tr.next()
+	at.onward = tr.onward(at)
+	for _, colo := range []string{"waw", "lax", ""} {
+		if visited, ok := tr.visited(at, colo, colo+"-1"); ok {
+			t.Errorf("believes in a visit to %q: %+v", colo, visited)
+		}
+	}
+	if len(tr.candidates) != 2 {
+		t.Errorf("%d colos are left in the plan", len(tr.candidates))
+	}
+}
