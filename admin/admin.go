@@ -26,7 +26,9 @@ type Config struct {
 	Config  func() any             // age of the table, and documents that are not in force, for JSON
 	Pools   func(accounts int) any // state of the pools, with at most so many accounts of each, for JSON
 	Check   func() []error         // every invariant that does not hold
-	Hosts   []string               // names under which the pages are served, besides localhost and all IP addresses; a port is ignored
+	// Plan returns the plan of a request for a model, of an account unless that is empty, for JSON; an error is for a client with other names.
+	Plan  func(model, account string) (any, error)
+	Hosts []string // names under which the pages are served, besides localhost and all IP addresses; a port is ignored
 }
 
 const (
@@ -56,6 +58,9 @@ func Handler(c Config) http.Handler {
 	}
 	if c.Pools != nil {
 		page("/debug/pools", pools(c.Pools))
+	}
+	if c.Plan != nil {
+		page("/debug/plan", plan(c.Plan))
 	}
 	if c.Check != nil {
 		page("/debug/check", check(func() []error { return append(c.Check(), c.losses()...) }))
@@ -102,6 +107,23 @@ func pools(states func(accounts int) any) http.HandlerFunc {
 			accounts = n
 		}
 		asJSON(func() any { return states(accounts) })(w, r)
+	}
+}
+
+// plan serves the plan of a request; the parameters model and account say which.
+func plan(explain func(model, account string) (any, error)) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		q := r.URL.Query()
+		if q.Get("model") == "" {
+			writeText(w, http.StatusBadRequest, "/debug/plan?model=MODEL&account=ACCOUNT: the model is missing\n")
+			return
+		}
+		explained, err := explain(q.Get("model"), q.Get("account"))
+		if err != nil {
+			writeJSON(w, http.StatusNotFound, map[string]string{"error": err.Error()})
+			return
+		}
+		writeJSON(w, http.StatusOK, explained)
 	}
 }
 

@@ -52,6 +52,12 @@ func TestPages(t *testing.T) {
 		Config:  func() any { return map[string]any{"age_seconds": 0.5} },
 		Pools:   func(accounts int) any { return map[string]any{"accounts": accounts} },
 		Check:   func() []error { return broken },
+		Plan: func(model, account string) (any, error) {
+			if model != "m" {
+				return nil, errors.New("there is no model \"" + model + "\"")
+			}
+			return map[string]any{"model": model, "account": account}, nil
+		},
 	})
 	f := func(path string, status int, want string) {
 		t.Helper()
@@ -71,6 +77,10 @@ func TestPages(t *testing.T) {
 	f("/debug/pools?accounts=-1", 400, "must be 0 to 100")
 	f("/debug/pools?accounts=%2b1", 400, "must be 0 to 100")
 	f("/debug/pools?accounts=%1b", 400, `accounts="\x1b"`)
+	f("/debug/plan?model=m&account=a", 200, `"account": "a"`)
+	f("/debug/plan?model=m", 200, `"model": "m"`)
+	f("/debug/plan?model=x", 404, `"error": "there is no model \"x\""`)
+	f("/debug/plan", 400, "the model is missing")
 	f("/debug/check", 200, "ok")
 	f("/debug/pprof/", 200, "goroutine")
 	f("/debug/pprof/goroutine?debug=1", 200, "goroutine profile")

@@ -160,8 +160,8 @@ var table = []row{
 		third: []string{"github.com/urfave/cli/v3"},
 		why:   "flags become a config, and the node runs it"},
 	{path: "cmd/colonnade",
-		ours: []string{"accounts", "admin", "analytics", "analytics/journal", "cmd/internal/command", "colo", "discovery/etcd",
-			"fleet", "fleet/document", "forwarding/transport", "homes", "internal/ctxtime", "internal/simengine", "node", "onebox", "permits"},
+		ours: []string{"accounts", "admin", "analytics", "analytics/journal", "cmd/internal/command", "colo", "discovery/etcd", "entry",
+			"fleet", "fleet/document", "forwarding/transport", "homes", "internal/ctxtime", "internal/simengine", "node", "onebox", "permits", "routing"},
 		third: []string{"github.com/jedib0t/go-pretty/v6", "github.com/urfave/cli/v3", "golang.org/x/term"},
 		why:   "the CLI reaches everything through the package whose job it is"},
 

@@ -1,0 +1,131 @@
+package entry
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"time"
+
+	"colonnade/accounts"
+	"colonnade/fleet"
+	"colonnade/routing"
+)
+
+// PlanState is the plan that a request for a model would get now, and why.
+type PlanState struct {
+	Node    string `json:"node"`
+	Region  string `json:"region,omitempty"`
+	Account string `json:"account,omitempty"`
+	routing.Explanation
+	Onward map[string][]string `json:"onward,omitempty"` // by colo: where a small request goes from there by itself if the colo is full
+}
+
+// ExplainPlan explains the plan of a request for a model, by any of its names. account is the account of the request; with an empty one, the
+// plan is that of any account which may use the model. The error is for an operator.
+func (e *Entry) ExplainPlan(model, account string) (PlanState, error) {
+	t := e.config.Table()
+	if e.starting() {
+		return PlanState{}, errors.New("this entry has no documents yet, since etcd has not answered")
+	}
+	m, ok := t.Model(model)
+	if !ok {
+		return PlanState{}, unknownName("model", model, modelNames(t))
+	}
+	if account != "" {
+		if _, ok := t.Account(account); !ok && account != accounts.Open {
+			return PlanState{}, fmt.Errorf("%w; one without a document has the defaults: ask without an account", unknownName("account", account, accountNames(t)))
+		}
+		if caller := (accounts.Caller{Account: t.AccountOrDefault(account)}); !caller.MayUse(m.Name) {
+			return PlanState{}, fmt.Errorf("the account %q may not use the model %q: list it in models of accounts/%s", account, m.Name, account)
+		}
+	}
+	return PlanState{
+		Node: e.config.Node, Region: e.config.Region, Account: account,
+		Explanation: e.planner.Explain(t, m, routing.Request{
+			Seed: rand.Uint64(), Seen: e.observed.seen(m.Pool, time.Now()), RoundTrip: e.observed.measured, // which causes no ping
+		}),
+	}, nil
+}
+
+func modelNames(t *fleet.Table) []string {
+	var names []string
+	for _, m := range t.Models() {
+		names = append(names, m.Name)
+		names = append(names, m.Aliases...)
+	}
+	return names
+}
+
+func accountNames(t *fleet.Table) []string {
+	var names []string
+	for _, a := range t.Accounts() {
+		names = append(names, a.Name)
+	}
+	return names
+}
+
+// unknownName returns the error for a name that no document has, with the names that are near to it.
+func unknownName(what, name string, known []string) error {
+	text := fmt.Sprintf("there is no %s %q", what, name)
+	if near := nearNames(name, known); len(near) > 0 {
+		text += "; similar names: " + strings.Join(near, ", ")
+	}
+	return errors.New(text)
+}
+
+const (
+	mostNear   = 4   // names
+	maxCompare = 128 // bytes of a name, the longest that a document may have
+)
+
+// nearNames returns the names that differ from name in at most a third of its letters, or that contain it, the nearest first.
+func nearNames(name string, known []string) []string {
+	type candidate struct {
+		name     string
+		distance int
+	}
+	if len(name) > maxCompare || name == "" {
+		return nil
+	}
+	wanted := strings.ToLower(name)
+	var near []candidate
+	for _, other := range known {
+		lower := strings.ToLower(other)
+		d := editDistance(wanted, lower)
+		if d <= max(2, len(name)/3) || strings.Contains(lower, wanted) {
+			near = append(near, candidate{other, d})
+		}
+	}
+	slices.SortFunc(near, func(a, b candidate) int {
+		return cmp.Or(cmp.Compare(a.distance, b.distance), strings.Compare(a.name, b.name))
+	})
+	var names []string
+	for _, c := range near[:min(len(near), mostNear)] {
+		names = append(names, c.name)
+	}
+	return names
+}
+
+// editDistance returns how many bytes must be inserted, removed or replaced to make b of a.
+func editDistance(a, b string) int {
+	row := make([]int, len(b)+1)
+	for j := range row {
+		row[j] = j
+	}
+	for i := range len(a) {
+		diagonal := row[0]
+		row[0] = i + 1
+		for j := range len(b) {
+			replaced := diagonal
+			if a[i] != b[j] {
+				replaced++
+			}
+			diagonal = row[j+1]
+			row[j+1] = min(replaced, row[j]+1, diagonal+1)
+		}
+	}
+	return row[len(b)]
+}
