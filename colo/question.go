@@ -67,8 +67,8 @@ func (s *Server) serveQuestion(rc *fasthttp.RequestCtx) {
 	rc.SetBody(body)
 }
 
-// verifyQuestion returns the token of a question, which is used up, unless it is not valid here and now. With mutual TLS, only an entry may
-// ask for a sign of life, and only a server of this colo what the process owns.
+// verifyQuestion returns the token of a question, which is used up, unless it is not valid here and now. With mutual TLS, only
+// the entry or colo server that has signed it may ask for a sign of life, and only a server of this colo what the process owns.
 func (s *Server) verifyQuestion(rc *fasthttp.RequestCtx, path string) (*hop.Token, error) {
 	v, err := s.verifyHead(&rc.Request.Header, string(rc.Request.Header.RequestURI()), time.Now())
 	switch {

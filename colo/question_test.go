@@ -208,8 +208,8 @@ func TestOldTokenAsksNoQuestion(t *testing.T) {
 	q.wantAsked()
 }
 
-// With mutual TLS, only a server of the same colo that has signed the question may ask what a server owns, and only an entry for a sign of
-// life.
+// With mutual TLS, only a server of the same colo that has signed the question may ask what a server owns, and only the node that has
+// signed the question for a sign of life: an entry, or a server of any colo that says so.
 func TestQuestionsOfCertificates(t *testing.T) {
 	ca := tlstest.NewCA(t, "fleet")
 	load := func(who peertls.Identity) *peertls.TrustStore {
@@ -220,20 +220,29 @@ func TestQuestionsOfCertificates(t *testing.T) {
 		return store
 	}
 	q := startQuestioned(t, load(forwardtest.Colo()))
+	colo := func(colo, node string) peertls.Identity {
+		return peertls.Identity{Role: peertls.RoleColo, Colo: colo, Node: node}
+	}
+	entry := func(node string) peertls.Identity { return peertls.Identity{Role: peertls.RoleEntry, Node: node} }
 	for _, who := range []struct {
 		name        string
 		certificate peertls.Identity
-		node        string
+		colo, node  string // as which it signs; without a colo, it signs as an entry
 		asks, lives bool
 	}{
-		{"a sibling", peertls.Identity{Role: peertls.RoleColo, Colo: "ams", Node: "ams-2"}, "ams-2", true, false},
-		{"its own successor", peertls.Identity{Role: peertls.RoleColo, Colo: "ams", Node: "ams-1"}, "ams-1", true, false},
-		{"a sibling in the name of another", peertls.Identity{Role: peertls.RoleColo, Colo: "ams", Node: "ams-2"}, "ams-3", false, false},
-		{"a server of another colo", peertls.Identity{Role: peertls.RoleColo, Colo: "fra", Node: "ams-2"}, "ams-2", false, false},
-		{"an entry", peertls.Identity{Role: peertls.RoleEntry, Node: "ams-2"}, "ams-2", false, true},
-		{"an entry in the name of another", peertls.Identity{Role: peertls.RoleEntry, Node: "entry-1"}, "entry-2", false, false},
+		{"a sibling", colo("ams", "ams-2"), "", "ams-2", true, false},
+		{"its own successor", colo("ams", "ams-1"), "", "ams-1", true, false},
+		{"a sibling in the name of another", colo("ams", "ams-2"), "", "ams-3", false, false},
+		{"a server of another colo", colo("fra", "ams-2"), "", "ams-2", false, false},
+		{"an entry", entry("ams-2"), "", "ams-2", false, true},
+		{"an entry in the name of another", entry("entry-1"), "", "entry-2", false, false},
+		{"a sibling that names its colo", colo("ams", "ams-2"), "ams", "ams-2", true, true},
+		{"a server of another colo that names it", colo("fra", "ams-2"), "fra", "ams-2", false, true},
+		{"a server of another colo in the name of a sibling", colo("fra", "ams-2"), "ams", "ams-2", false, false},
+		{"an entry in the name of a sibling", entry("ams-2"), "ams", "ams-2", false, false},
 	} {
 		c := q.client(who.node, load(who.certificate))
+		c.Colo = who.colo
 		_, err := c.Ask(t.Context(), q.server(), peer.Question{})
 		var refused *peer.NoVerdictError
 		if (err == nil) != who.asks || err != nil && (!errors.As(err, &refused) || refused.Status != http.StatusForbidden) {

@@ -104,7 +104,7 @@ func New(c Config) (*Server, error) {
 	}
 	s.name = hop.NodeName(c.Colo, c.Node)
 	s.process = c.Node + "/" + s.boot
-	s.client = &peer.Client{Node: c.Node, Transport: s.transport, Keys: c.Keys, Peers: c.Peers, Via: c.Via}
+	s.client = &peer.Client{Colo: c.Colo, Node: c.Node, Transport: s.transport, Keys: c.Keys, Peers: c.Peers, Via: c.Via}
 	s.sender = &liveness.Sender{Client: s.client, Watcher: liveness.New(liveness.Config{Alive: s.client.Alive})}
 	s.replays, s.tokenLog = hop.NewReplayGuard(s.boot), newTokenLog()
 	s.applied.Store(newAppliedTable(fleet.NewTable(fleet.Contents{})))

@@ -5,7 +5,7 @@ package hop
 const (
 	// PathOwned is for the other servers of a colo: the answer is a homes.Answer, as JSON.
 	PathOwned = "/colonnade/v1/owned"
-	// PathAlive is for entries: the answer has no content.
+	// PathAlive is for entries and colo servers that have sent a request: the answer has no content.
 	PathAlive = "/colonnade/v1/alive"
 )
 

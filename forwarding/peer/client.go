@@ -16,9 +16,10 @@ import (
 	"colonnade/reasons"
 )
 
-// Client carries requests and questions to colo servers elsewhere. All of its exported fields but Peers and Via are required. Its methods may be
-// called by several goroutines at once.
+// Client carries requests and questions to colo servers elsewhere. All of its exported fields but Colo, Peers and Via are required. Its
+// methods may be called by several goroutines at once.
 type Client struct {
+	Colo      string // of this node, if it is a colo server; else empty
 	Node      string // this node, for Ask and Alive
 	Transport *transport.Transport
 	Keys      *hop.Keys
