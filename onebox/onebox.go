@@ -20,6 +20,7 @@ import (
 	"colonnade/fleet/document"
 	"colonnade/forwarding/hop"
 	"colonnade/forwarding/peertls"
+	"colonnade/internal/faultproxy"
 	"colonnade/internal/simengine"
 	"colonnade/node"
 )
@@ -27,6 +28,10 @@ import (
 // filesPerConn is how many files of the process a client's connection to the entry may need: its own, and both ends of those to a colo
 // server and to a simulated engine.
 const filesPerConn = 5
+
+// filesPerProxiedConn is filesPerConn where proxies stand between the entry and a colo, and between that colo and another to which it
+// forwards.
+const filesPerProxiedConn = 11
 
 // Config describes a fleet. The zero value of every field but Colos and Listen is valid.
 type Config struct {
@@ -55,7 +60,10 @@ type Config struct {
 
 	NoGossip bool // between the servers of a colo
 
-	Direct bool // the entry calls the colo servers as functions, without HTTP in between
+	// Latency, unless it is nil, has proxies carry the connections between the entry and colos, and between colos: see [Fleet.Proxy].
+	Latency Latency
+
+	Direct bool // the entry calls the colo servers as functions, without HTTP in between; not if there is a Latency
 
 	Open       bool
 	Drain      time.Duration
@@ -78,6 +86,7 @@ type Fleet struct {
 	Keys    *hop.Keys // sign and verify the hop tokens between nodes
 
 	startServer func(colo, node string) (ColoNode, error)
+	links       *links
 
 	mu    sync.Mutex       // guards the field below
 	parts map[string]*part // by node name, or "engine COLO/ID"
@@ -126,6 +135,7 @@ func Run(ctx context.Context, c Config, started func(*Fleet)) (err error) {
 	keys := hop.RandomKeys()
 	b := &allInOne{config: c, keys: keys, fleet: &Fleet{Keys: keys, parts: map[string]*part{}}, fail: fail}
 	b.fleet.startServer = b.startColo
+	b.fleet.links = &links{config: &b.config, warn: b.logger("latency").Warn, proxies: map[link]*faultproxy.Proxy{}}
 	defer func() { err = errors.Join(err, b.stop()) }()
 	if err := b.start(ctx); err != nil {
 		if ctx.Err() != nil {
@@ -161,9 +171,10 @@ type allInOne struct {
 
 // start starts the parts of the fleet, each after the parts that it depends on.
 func (b *allInOne) start(ctx context.Context) error {
-	if err := b.config.checkServers(); err != nil {
+	if err := errors.Join(b.config.checkServers(), b.config.Latency.check(b.config.Colos)); err != nil {
 		return err
 	}
+	b.teardown = append(b.teardown, b.fleet.links.close)
 	if err := b.startDir(); err != nil {
 		return err
 	}
@@ -249,12 +260,17 @@ func (b *allInOne) lockDir() error {
 	return fmt.Errorf("cannot lock directory %s: %w", b.fleet.Dir, err)
 }
 
-func (b *allInOne) node(name, listen, admin string) node.Config {
-	return node.Config{
+// node returns what every node needs, of one at a place.
+func (b *allInOne) node(name, place, listen, admin string) node.Config {
+	c := node.Config{
 		Node: name, Listen: listen, Admin: admin, Etcd: []string{b.fleet.Etcd}, Keys: b.keys, Drain: b.config.Drain,
 		DataDir: filepath.Join(b.fleet.Dir, "nodes"), WriteStall: b.config.WriteStall, BodyMemory: b.config.BodyMemory,
 		FilesPerConn: filesPerConn, Logger: b.logger(name),
 	}
+	if b.config.Latency != nil {
+		c.FilesPerConn, c.Via = filesPerProxiedConn, b.fleet.links.via(place)
+	}
+	return c
 }
 
 func (b *allInOne) startEntry(ctx context.Context) error {
@@ -264,10 +280,10 @@ func (b *allInOne) startEntry(ctx context.Context) error {
 	}
 	config := node.EntryConfig{
 		Open: b.config.Open, TLS: b.config.TLS, MaxConnsPerIP: cmp.Or(b.config.MaxConnsPerIP, math.MaxInt), // all clients may have one address
-		Config: b.node("entry-1", b.config.Listen, admin),
+		Config: b.node("entry-1", EntryPlace, b.config.Listen, admin),
 	}
 	config.PeerTLS = b.peerTLS(peertls.Identity{Role: peertls.RoleEntry, Node: config.Node})
-	if b.config.Direct {
+	if b.config.Direct && b.config.Latency == nil {
 		config.Local = b.servers.local
 	}
 	b.fleet.secure = b.config.TLS.Cert != ""

@@ -23,6 +23,7 @@ import (
 func newUp() *cli.Command {
 	var c onebox.Config
 	var colos string
+	var latency []string
 	var verbose bool
 	return &cli.Command{
 		Name: "up", Usage: "Run a whole fleet in this process, to try things out",
@@ -33,6 +34,8 @@ func newUp() *cli.Command {
 				Usage: "`ADDRESS` of the embedded etcd (default: 127.0.0.1:2379, or a free port)"},
 			&cli.StringFlag{Name: "dir", Destination: &c.Dir, Usage: "`DIRECTORY` to keep etcd's data and events in (default: a temporary one)"},
 			&cli.StringFlag{Name: "colos", Value: "ams:1,fra:1", Destination: &colos, Usage: fmt.Sprintf("`COLOS`, each with its number of servers, 1 to %d", onebox.MaxServers)},
+			&cli.StringSliceFlag{Name: "latency", Destination: &latency,
+				Usage: "round trips between places, such as `ams-fra=8ms,…`; a place is a colo or entry, which by default is where the first colo is"},
 			&cli.IntFlag{Name: "engines", Value: 2, Destination: &c.Engines, Validator: atLeast(1), Usage: "`NUMBER` of simulated engines in each colo"},
 			&cli.StringFlag{Name: "engine-url", Destination: &c.EngineURL, Validator: checkEngineURL, Usage: "`URL` of a real engine, instead of the simulated ones"},
 			&cli.StringFlag{Name: "engine-model", Destination: &c.EngineModel, Usage: "`MODEL` of the real engine (default: all that it lists)"},
@@ -46,10 +49,14 @@ func newUp() *cli.Command {
 		Description: `Examples:
   colonnade up
   colonnade up -colos ams:3,fra:1
-  colonnade up -colos ams,fra,iad -engines 4 -dir /tmp/fleet`,
+  colonnade up -colos ams,fra,iad -engines 4 -dir /tmp/fleet
+  colonnade up -colos ams,fra,iad -latency ams-fra=8ms,ams-iad=80ms`,
 		Action: func(ctx context.Context, cmd *cli.Command) (err error) {
 			if c.Colos, c.Servers, err = parseColos(colos); err != nil {
 				return err
+			}
+			if c.Latency, err = onebox.ParseLatency(latency, c.Colos); err != nil {
+				return fmt.Errorf("-latency %w", err)
 			}
 			if c.EngineURL == "" && c.EngineModel != "" {
 				return errors.New("-engine-model is for a real engine: set -engine-url too")
@@ -137,6 +144,11 @@ func printFleet(out io.Writer, f *onebox.Fleet, c onebox.Config) {
 		line("colo", s.Node, "http://"+onebox.Local(s.Admin)+"/debug/pools")
 	}
 	line("entry", f.Entry.Node, f.URL())
+	for _, colo := range c.Colos {
+		if c.Latency != nil {
+			line("latency", onebox.EntryPlace+"-"+colo, c.Latency.Between(onebox.EntryPlace, colo, c.Colos).String())
+		}
+	}
 	line("metrics", f.Entry.Node, "http://"+onebox.Local(f.Entry.Admin)+"/metrics")
 	line("data-dir", "", f.Dir+"/nodes")
 	if c.Dir == "" {

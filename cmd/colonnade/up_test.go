@@ -7,6 +7,7 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+	"time"
 
 	"colonnade/internal/tlstest"
 )
@@ -148,6 +149,39 @@ func TestUpTLS(t *testing.T) {
 	client.CloseIdleConnections()
 	if answer.StatusCode != http.StatusOK {
 		t.Errorf("GET /v1/models: %d", answer.StatusCode)
+	}
+	if err := end(); err != nil {
+		t.Errorf("up ended with %v\n%s", err, notes.String())
+	}
+}
+
+func TestUpRefusesLatencies(t *testing.T) {
+	f := func(colos, latency, want string) {
+		t.Helper()
+		run(t, "", "up", "-colos", colos, "-latency", latency).fail(t, "-latency "+want)
+	}
+	f("ams,fra", "ams-waw=8ms", `"ams-waw" is no pair of the places ams, fra, entry`)
+	f("ams,fra", "ams-entry=1ms,ams=8ms", `"ams=8ms" is no round trip between two places: write for example ams-entry=8ms`)
+	f("ams,fra", "ams-fra=-1ms", `"ams-fra=-1ms": ams-fra cannot be -1ms apart: a round trip is from 0s to 1m0s`)
+}
+
+// With -latency, colos are as far from each other and from the entry as it says, and the flag can be repeated.
+func TestUpWithLatency(t *testing.T) {
+	var out, notes record
+	end := background(t, &out, &notes, "up", "-listen", "127.0.0.1:0", "-admin", "127.0.0.1:0", "-etcd-listen", "127.0.0.1:0",
+		"-colos", "ams,us-fra,iad", "-engines", "1", "-latency", "ams-us-fra=8ms,ams-iad=80ms", "-latency", "entry-ams=30ms", "-ttft", "0s", "-itl", "0s")
+	out.await(t, "Ctrl-C stops the fleet.")
+	for _, want := range []string{"entry-ams    30ms", "entry-us-fra 38ms", "entry-iad    110ms"} {
+		if !strings.Contains(out.String(), "latency  "+want+"\n") {
+			t.Errorf("nowhere %q in\n%s", want, out.String())
+		}
+	}
+	began := time.Now()
+	if got := chatStatus(t, regexp.MustCompile(`http://\S+/v1\b`).FindString(out.String()), ""); got != http.StatusOK {
+		t.Errorf("a chat: %d", got)
+	}
+	if took := time.Since(began); took < 30*time.Millisecond {
+		t.Errorf("a chat took %v", took)
 	}
 	if err := end(); err != nil {
 		t.Errorf("up ended with %v\n%s", err, notes.String())

@@ -143,9 +143,9 @@ var table = []row{
 		why:   "an engine does not know the gateway in front of it"},
 	{path: "onebox",
 		ours: []string{"discovery/etcd", "fleet", "fleet/document", "forwarding/hop", "forwarding/peer", "forwarding/peertls",
-			"internal/simengine", "node"},
+			"internal/faultproxy", "internal/simengine", "node"},
 		third: []string{"go.etcd.io/etcd/client/v3", "go.etcd.io/etcd/server/v3", "go.uber.org/zap"},
-		why:   "a whole fleet in one process adds only a store and engines to the nodes"},
+		why:   "a whole fleet in one process adds only a store, engines and distances to the nodes"},
 
 	{path: "cmd/internal/command",
 		ours:  []string{"forwarding/hop", "node"},

@@ -31,6 +31,9 @@ func bindEnvironment(f cli.Flag) {
 	case *cli.StringFlag:
 		f.Sources = source
 		f.SetStringer(describeFlag)
+	case *cli.StringSliceFlag:
+		f.Sources = source
+		f.SetStringer(describeFlag)
 	case *cli.IntFlag:
 		f.Sources = source
 		f.SetStringer(describeFlag)
