@@ -200,11 +200,23 @@ func (c *call) plan(t *fleet.Table) *openai.Error {
 	if err != nil {
 		return err
 	}
-	if e := c.refuseOverflow(forced, queueMode, rand.Float64()); e != nil {
+	if err := c.startAttempts(t, forced, queueMode, rand.Uint64()); err != nil {
+		return err
+	}
+	if err := c.WatchClient(c.rc.Conn()); err != nil {
+		c.entry.config.Logger.Error("cannot watch the client", "error", err)
+		return openai.Internal()
+	}
+	return nil
+}
+
+// startAttempts plans the request for queueMode, and for the colo forced if that is not empty. The seed decides all that is random.
+func (c *call) startAttempts(t *fleet.Table, forced string, queueMode queueMode, seed uint64) *openai.Error {
+	if e := c.refuseOverflow(forced, queueMode, float64(seed)/(1<<64)); e != nil {
 		return e
 	}
 	plan := c.entry.planner.Plan(nil, t, c.model, routing.Request{
-		Forced: forced, Seed: rand.Uint64(), Seen: c.entry.observed.seen(c.model.Pool, c.arrived), RoundTrip: c.entry.observed.roundTrip,
+		Forced: forced, Seed: seed, Seen: c.entry.observed.seen(c.model.Pool, c.arrived), RoundTrip: c.entry.observed.roundTrip,
 	})
 	candidates := make([]candidate, len(plan))
 	for i, stop := range plan {
@@ -221,10 +233,6 @@ func (c *call) plan(t *fleet.Table) *openai.Error {
 	}
 	c.entry.budget.Begin()
 	c.countsInBudget = true
-	if err := c.WatchClient(c.rc.Conn()); err != nil {
-		c.entry.config.Logger.Error("cannot watch the client", "error", err)
-		return openai.Internal()
-	}
 	return nil
 }
 
