@@ -101,6 +101,7 @@ func TestDanglingRouting(t *testing.T) {
 	f(model("latency"))
 	f(model("latency, steps: [{}]"),
 		"models/m routing.algorithm latency needs models: routing.steps has no effect with this algorithm; take it out, or write algorithm: steps")
+	f(model("latency, steps: []"))
 	f(append(model("latency"), "defaults", "model: {routing: {algorithm: random, steps: [{}]}}"))
 	f([]string{"models/m", "pool: p\nrouting: {steps: [{}]}", "defaults", "model: {routing: {algorithm: random}}"},
 		"models/m routing.algorithm random needs models: routing.steps has no effect with this algorithm; take it out, or write algorithm: steps")

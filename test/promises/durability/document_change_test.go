@@ -106,6 +106,37 @@ func TestAliasMoves(t *testing.T) {
 	c.Check()
 }
 
+// A flow decides where requests go as soon as it is written. A bad version of it changes nothing.
+func TestFlowChanges(t *testing.T) {
+	t.Parallel()
+	f := fleettest.Start(t, onebox.Config{Engine: fleettest.QuickEngine(8)}, "key: models/flowing\npool: demo\nupstream_name: demo-chat\nrouting: {algorithm: flow}\n")
+	o := f.Operator()
+	servedBy := func(colo string) {
+		t.Helper()
+		f.ExpectSoon("the flow to lead to "+colo, func() bool {
+			return f.Chat(`{"model":"flowing","max_tokens":1,"messages":[]}`).Header.Get("x-colonnade-colo") == colo
+		})
+	}
+	for range 2 {
+		o.Put("key: flows/flowing\nregions: {'*': {fra: 1}}")
+		servedBy("fra")
+		o.Put("key: flows/flowing\nregions: {'*': {ams: 1}}")
+		servedBy("ams")
+	}
+	atEntry := func(holds func(p fleettest.FleetPage) bool) func() bool {
+		return func() bool { return holds(f.FleetPage(f.Entry.Admin)) }
+	}
+	o.Put("key: flows/flowing\nregions: {'*': {fra: 0}}")
+	f.ExpectSoon("the bad flow to be rejected", atEntry(func(p fleettest.FleetPage) bool {
+		return len(p.Rejected) == 1 && p.Rejected[0] == fleettest.Rejection{Key: "flows/flowing", LastGood: true}
+	}))
+	servedBy("ams")
+	o.Remove("flows/flowing")
+	f.ExpectSoon("the flow to be gone", atEntry(func(p fleettest.FleetPage) bool {
+		return len(p.Rejected) == 0 && p.Field("flows/flowing", "regions") == nil
+	}))
+}
+
 // A running request keeps the timeouts with which it began.
 func TestTimeoutsOfRunningRequests(t *testing.T) {
 	t.Parallel()
