@@ -19,7 +19,9 @@ import (
 )
 
 // samples returns the files of documents.
-func samples() []string { return []string{"fleet.yaml", "two-regions.yaml", "compose/fleet.yaml"} }
+func samples() []string {
+	return []string{"fleet.yaml", "two-regions.yaml", "by-distance.yaml", "compose/fleet.yaml"}
+}
 
 func text(t *testing.T, name string) string {
 	t.Helper()
@@ -74,13 +76,16 @@ func TestSampleDocuments(t *testing.T) {
 	}
 }
 
-// reachable checks that each colo which a step of a model selects has an endpoint for it, since entries do not know endpoints.
+// reachable checks that each colo which a step of a model selects has an endpoint for it: servers of older versions do not say so.
 func reachable(t *testing.T, name, documents string, m *fleet.Model) {
 	t.Helper()
+	if m.Routing.Algorithm != fleet.AlgorithmSteps {
+		return
+	}
 	for i, step := range m.Routing.Steps {
 		alone := *m
 		alone.Routing = fleet.Routing{Algorithm: fleet.AlgorithmSteps, Steps: []fleet.Step{step}}
-		alone.Routing.Steps[0].Attempts = 0
+		alone.Routing.Steps[0].Attempts, alone.Routing.Steps[0].Within = 0, 0
 		table := withServers(t, name, documents)
 		plan := routing.NewPlanner(routing.Place{}).Plan(nil, table, &alone, routing.Request{})
 		if len(plan) == 0 {
@@ -142,6 +147,58 @@ func TestTwoRegions(t *testing.T) {
 	}
 	if regexp.MustCompile(`(?m)^key: keys/`).MatchString(documents) {
 		t.Error("a sample has an API key, which everyone can read")
+	}
+}
+
+// The comments of by-distance.yaml agree with what entries do.
+func TestByDistance(t *testing.T) {
+	documents := text(t, "by-distance.yaml")
+	for _, c := range tableOf(t, "by-distance.yaml", documents).Colos() {
+		pools := "llama-3.1-8b: 16"
+		if len(tableOf(t, "by-distance.yaml", documents).Endpoints(c.Name, "embeddings")) > 0 {
+			pools += ", embeddings: 64"
+		}
+		documents += fmt.Sprintf("\n---\nkey: servers/%s/%s-1\naddress: \"127.0.0.1:1\"\nboot: b\npools: {%s}\n", c.Name, c.Name, pools)
+	}
+	table := tableOf(t, "by-distance.yaml", documents)
+	first := func(model string, at routing.Place, seed uint64) (names []string) {
+		t.Helper()
+		m, _ := table.Model(model)
+		for _, stop := range routing.NewPlanner(at).Plan(nil, table, m, routing.Request{Seed: seed}) {
+			names = append(names, stop.Colo.Name)
+		}
+		return names
+	}
+	amsterdam := routing.Place{Region: "eu", Position: &fleet.Position{Lat: 52.37, Lon: 4.90}}
+	ashburn := routing.Place{Region: "us", Position: &fleet.Position{Lat: 39.04, Lon: -77.49}}
+	if got := strings.Join(first("default", amsterdam, 1), " "); !regexp.MustCompile("^ams fra ath (iad pdx|pdx iad)$").MatchString(got) {
+		t.Errorf("chat is tried in %q", got)
+	}
+	shares := func(model string, at routing.Place) string {
+		const draws = 1000
+		times := map[string]int{}
+		for seed := range uint64(draws) {
+			times[first(model, at, seed)[0]]++
+		}
+		var out []string
+		for _, c := range table.Colos() {
+			if n := times[c.Name]; n > 0 {
+				out = append(out, fmt.Sprintf("%s %.1f", c.Name, float64(n)/draws))
+			}
+		}
+		return strings.Join(out, ", ")
+	}
+	if got := shares("llama-3.1-8b-long", amsterdam); !regexp.MustCompile(`^ams 0\.[78], iad 0\.[23]$`).MatchString(got) {
+		t.Errorf("long context goes to %s first", got)
+	}
+	if got := first("llama-3.1-8b-long", amsterdam, 1); len(got) != 3 || got[2] != "fra" {
+		t.Errorf("long context is tried in %q", got)
+	}
+	if got := shares("bge-m3", amsterdam); got != "ams 0.4, fra 0.4, iad 0.2" {
+		t.Errorf("from Europe, embeddings go to %s first", got)
+	}
+	if got := strings.Join(first("bge-m3", ashburn, 1), " "); got != "iad ams fra" {
+		t.Errorf("from America, embeddings are tried in %q", got)
 	}
 }
 

@@ -159,7 +159,7 @@ func (e *explainer) step(r *routes, s routingStep, number int, stops []Stop) Exp
 func (e *explainer) whyNotInStep(s routingStep, c *fleet.Colo, earlier int) string {
 	distance, _ := e.planner.Distance(c, e.request)
 	switch {
-	case !selects(&s.Step, c):
+	case !s.Selects(c):
 		return "not selected"
 	case earlier > 0:
 		return fmt.Sprintf("already in step %d", earlier)

@@ -114,7 +114,7 @@ func flowWeights(at Place, t *fleet.Table, m *fleet.Model) map[string]float64 {
 func (r *routes) step(s routingStep) step {
 	out := step{pick: s.pick, attempts: s.Attempts, within: s.Within.Std()}
 	for i, c := range r.colos {
-		if selects(&s.Step, c) {
+		if s.Selects(c) {
 			out.members = append(out.members, member{i, s.Weights[c.Name]})
 		}
 	}
@@ -128,20 +128,6 @@ func (r *routes) step(s routingStep) step {
 		})
 	}
 	return out
-}
-
-// selects reports whether a step selects a colo, apart from its distance.
-func selects(s *fleet.Step, c *fleet.Colo) bool {
-	named := len(s.Colos)+len(s.Regions) == 0 || slices.Contains(s.Colos, c.Name) || slices.Contains(s.Regions, c.Region)
-	if !named {
-		return false
-	}
-	for label, value := range s.Labels {
-		if has, ok := c.Labels[label]; !ok || has != value {
-			return false
-		}
-	}
-	return true
 }
 
 // whyUnusable returns why a colo gets no requests for any pool; empty = it does.

@@ -139,6 +139,27 @@ func TestMassDeletionWindow(t *testing.T) {
 	f(holdWindow+time.Millisecond, 0)
 }
 
+// Flows are documents of operators like all others.
+func TestMassDeletionOfFlows(t *testing.T) {
+	s := newStateTest(t)
+	var keys []string
+	for i := range 10 {
+		keys = append(keys, fmt.Sprintf("flows/m%d", i))
+		s.write(keys[i], "regions: {weur: {ams: 1}}", false)
+	}
+	s.after(0)
+	s.erase(keys...)
+	table := s.after(0)
+	s.want("flows", table.PendingDeletions, keys)
+	if _, ok := table.Flow("m0"); !ok {
+		t.Error("a flow is gone before its deletion is confirmed")
+	}
+	s.confirm(s.revision)
+	if _, ok := s.after(0).Flow("m0"); ok {
+		t.Error("a flow is there after its deletion was confirmed")
+	}
+}
+
 // Kinds are counted apart; documents with a lease, and those that never were good, are neither counted nor held back.
 func TestMassDeletionCountsOperatorsDocumentsByKind(t *testing.T) {
 	s := newStateTest(t)
