@@ -40,8 +40,9 @@ func largeFleet(b *testing.B, algorithm string) (*fleet.Table, *fleet.Model) {
 
 const threeSteps = "{within: 20ms, pick: latency, attempts: 2}, {regions: [region-1, region-2, region-3], pick: random, attempts: 2}, {pick: least_loaded}"
 
-// BenchmarkPlan makes plans over 300 colos. In "known", the load and the distance of each colo are known. Making such a plan with
-// the three steps took 104 µs, 37 allocations and 15 KiB before plans had any of their distances and loads, see BenchmarkBaseline.
+// BenchmarkPlan makes plans over 300 colos. In "known", the load and the distance of each colo are known, and looked up by name: with the
+// three steps that is half of the time. Before there were planners, such a plan took 104 µs, 37 allocations and 15 KiB, without distances
+// and loads; BenchmarkBaseline has that algorithm.
 func BenchmarkPlan(b *testing.B) {
 	for _, algorithm := range []string{"steps", "random", "latency", "flow"} {
 		table, m := largeFleet(b, algorithm)

@@ -24,9 +24,9 @@ func TestGuess(t *testing.T) {
 	f(amsterdam, frankfurt, 3600*time.Microsecond)   // 361 km
 	f(amsterdam, washington, 62200*time.Microsecond) // 6210 km
 	f(amsterdam, amsterdam, 0)
-	f(place("", 0, 179.5), place("", 0, -179.5), 1110*time.Microsecond)         // 111 km across the date line
-	f(place("", 90, 0), place("", -90, 77), 200300*time.Microsecond)            // half of the globe
-	f(place("", 0.00001, 0), place("", -0.00001, 180), 200300*time.Microsecond) // as far as the globe allows
+	f(place("", 0, 179.5), place("", 0, -179.5), 1110*time.Microsecond) // 111 km across the date line
+	f(place("", 90, 0), place("", -90, 77), 200300*time.Microsecond)    // half of the globe
+	f(place("", 1.5, 0), place("", -1.5, 180), 200300*time.Microsecond) // as far as the globe allows
 	f(amsterdam, routing.Place{Region: "weur"}, 5*time.Millisecond)
 	f(amsterdam, routing.Place{Region: "enam"}, 100*time.Millisecond)
 	f(routing.Place{}, routing.Place{}, 100*time.Millisecond)

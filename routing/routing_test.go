@@ -80,6 +80,7 @@ func TestPlan(t *testing.T) {
 	f(`{routing: {steps: [{regions: [east, south], attempts: 2}, {}]}}`, "cdabe")
 	f(`{routing: {steps: [{colos: [d], regions: [west]}]}}`, "dab")
 	f(`{routing: {steps: [{colos: [a, a, nowhere, f, g, h, i]}, {colos: [b, a]}]}}`, "ab")
+	f(`{routing: {steps: [{colos: [d, a, d], regions: [west]}]}}`, "dab")
 	f(`{routing: {steps: [{regions: [nowhere]}]}}`, "")
 }
 
