@@ -306,7 +306,7 @@ func (w *world) checkExplanation(t *testing.T, e routing.Explanation, plan []rou
 
 // FuzzPlan makes random fleets, models and observations.
 func FuzzPlan(f *testing.F) {
-	for seed := range uint64(300) {
+	for seed := range uint64(120) {
 		f.Add(seed, uint8(seed*7%200))
 	}
 	f.Fuzz(func(t *testing.T, seed uint64, colos uint8) {
