@@ -3,6 +3,7 @@ package pages
 import (
 	"os"
 	"os/exec"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -89,6 +90,32 @@ func TestCommands(t *testing.T) {
 			r.test(t)
 		})
 	}
+	all := upFlags(t)
+	if len(all) < 2 {
+		t.Errorf("the pages have make up with flags only in %q", all)
+	}
+	for _, flags := range all {
+		t.Run("make up "+flags, func(t *testing.T) {
+			t.Parallel()
+			s := newSandbox(t)
+			s.up(flags)
+			s.bash(`curl -s --fail http://127.0.0.1:8080/v1/models`)
+		})
+	}
+}
+
+var upWithFlags = regexp.MustCompile("make up UP_FLAGS='([^']*)'")
+
+// upFlags returns the flags that any page has for `make up`.
+func upFlags(t *testing.T) (all []string) {
+	t.Helper()
+	for _, page := range pages(t) {
+		for _, m := range upWithFlags.FindAllStringSubmatch(read(t, page), -1) {
+			all = append(all, m[1])
+		}
+	}
+	slices.Sort(all)
+	return slices.Compact(all)
 }
 
 func (r *run) test(t *testing.T) {
