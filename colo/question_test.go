@@ -243,7 +243,9 @@ func TestQuestionsOfCertificates(t *testing.T) {
 	} {
 		c := q.client(who.node, load(who.certificate))
 		c.Colo = who.colo
-		_, err := c.Ask(t.Context(), q.server(), peer.Question{})
+		to := q.server()
+		to.Protocol = hop.NodeNamesProtocol
+		_, err := c.Ask(t.Context(), to, peer.Question{})
 		var refused *peer.NoVerdictError
 		if (err == nil) != who.asks || err != nil && (!errors.As(err, &refused) || refused.Status != http.StatusForbidden) {
 			t.Errorf("%s asks: %v", who.name, err)
@@ -252,7 +254,7 @@ func TestQuestionsOfCertificates(t *testing.T) {
 			q.wantAsked(who.node + `/ about ""`)
 		}
 		before := q.tokensRefused("invalid")
-		if err := c.Alive(t.Context(), q.server()); err != nil {
+		if err := c.Alive(t.Context(), to); err != nil {
 			t.Errorf("no sign of life for %s: %v", who.name, err)
 		}
 		if refused := q.tokensRefused("invalid") > before; refused == who.lives {

@@ -48,6 +48,18 @@ func (s *Server) audience() string {
 	return hop.NodeName(s.Colo, s.Node)
 }
 
+// names returns names of servers in the form that the server understands.
+func (s *Server) names(of []string) []string {
+	if s.Protocol >= hop.NodeNamesProtocol || len(of) == 0 {
+		return of
+	}
+	nodes := make([]string, len(of))
+	for i, name := range of {
+		_, nodes[i] = hop.SplitNodeName(name)
+	}
+	return nodes
+}
+
 // ErrNotSigned is wrapped by the error of a request that could not be signed, and was not sent.
 var ErrNotSigned = errors.New("the request could not be signed")
 

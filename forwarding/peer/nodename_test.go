@@ -62,8 +62,10 @@ func TestNamesByProtocol(t *testing.T) {
 		to := s.registered("boot")
 		to.Protocol = protocol
 		s.answerWith(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNoContent) })
-		if err := s.asker().Alive(t.Context(), to); err != nil || len(s.served) != 2 {
-			t.Errorf("%d served; a question to a server of protocol %d: %v", len(s.served), protocol, err)
+		asker := s.asker()
+		asker.Colo, asker.Node = "fra", "fra-1"
+		if err := asker.Alive(t.Context(), to); err != nil || len(s.served) != 2 || !slices.Equal(s.served[1].Visited, visited[:1]) {
+			t.Errorf("a question to a server of protocol %d: %v, %+v", protocol, err, s.served)
 		}
 	}
 	f(0, "ams-1", []string{"fra-1", "iad-1"}, 0)

@@ -86,8 +86,9 @@ func (r *Request) appendHeader(dst []byte, name string) []byte { return append(d
 // protocol has it.
 func (r *Request) signable(to *Server) hop.Token {
 	token := r.Token
+	token.Visited = to.names(token.Visited)
 	if to.Protocol < hop.NodeNamesProtocol {
-		token.Onward, token.Visited = nil, nodesOf(token.Visited)
+		token.Onward = nil
 	}
 	var names []string
 	for _, f := range r.Fields {
@@ -99,18 +100,6 @@ func (r *Request) signable(to *Server) hop.Token {
 		token.Headers = &hop.MoreHeaders{Names: names}
 	}
 	return token
-}
-
-// nodesOf returns names of servers without their colos.
-func nodesOf(names []string) []string {
-	if len(names) == 0 {
-		return nil
-	}
-	nodes := make([]string, len(names))
-	for i, name := range names {
-		_, nodes[i] = hop.SplitNodeName(name)
-	}
-	return nodes
 }
 
 const (

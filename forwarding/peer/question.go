@@ -127,7 +127,7 @@ func (c *Client) get(ctx context.Context, to *Server, target string, sequence *h
 	response, err := c.Transport.Do(ctx, &transport.Request{
 		Target: c.target(to), Method: http.MethodGet, Path: target,
 		Sign: func() (transport.Field, error) {
-			signed, err := c.Keys.Sign(c.questionToken(target), sequence, hop.Binding{
+			signed, err := c.Keys.Sign(c.questionToken(to, target), sequence, hop.Binding{
 				Audience: to.audience(), Method: http.MethodGet, Target: target,
 			}, time.Now())
 			if err != nil {
@@ -149,10 +149,10 @@ func (c *Client) get(ctx context.Context, to *Server, target string, sequence *h
 
 // questionToken returns the token of a question. A colo server asks for a sign of life as for the requests that it sends on: it signs as the
 // last server that was visited.
-func (c *Client) questionToken(target string) hop.Token {
+func (c *Client) questionToken(to *Server, target string) hop.Token {
 	t := hop.Token{Source: c.Node}
 	if c.Colo != "" && target == hop.PathAlive {
-		t.Visited = []string{hop.NodeName(c.Colo, c.Node)}
+		t.Visited = to.names([]string{hop.NodeName(c.Colo, c.Node)})
 	}
 	return t
 }
