@@ -42,12 +42,43 @@ func (e *Entry) ExplainPlan(model, account string) (PlanState, error) {
 			return PlanState{}, fmt.Errorf("the account %q may not use the model %q: list it in models of accounts/%s", account, m.Name, account)
 		}
 	}
+	explanation := e.planner.Explain(t, m, routing.Request{
+		Seed: rand.Uint64(), Seen: e.observed.seen(m.Pool, time.Now()), RoundTrip: e.observed.measured, // which causes no ping
+	})
 	return PlanState{
-		Node: e.config.Node, Region: e.config.Region, Account: account,
-		Explanation: e.planner.Explain(t, m, routing.Request{
-			Seed: rand.Uint64(), Seen: e.observed.seen(m.Pool, time.Now()), RoundTrip: e.observed.measured, // which causes no ping
-		}),
+		Node: e.config.Node, Region: e.config.Region, Account: account, Explanation: explanation, Onward: e.explainOnward(t, m, explanation),
 	}, nil
+}
+
+// explainOnward returns the colos to which a small request goes on by itself from each colo of a plan.
+func (e *Entry) explainOnward(t *fleet.Table, m *fleet.Model, plan routing.Explanation) map[string][]string {
+	var colos []*fleet.Colo
+	for _, step := range plan.Steps {
+		for _, explained := range step.Colos {
+			if c, ok := t.Colo(explained.Colo); ok {
+				colos = append(colos, c)
+			}
+		}
+	}
+	onward := map[string][]string{}
+	if m.Retry.ForwardBelow == 0 {
+		return onward
+	}
+	for i, at := range colos {
+		if line := e.ranking.of(t, poolIn{m.Pool, at.Name}); len(line) == 0 || !goesOnward(line[0]) {
+			continue
+		}
+		further := colos[i+1:]
+		before := at
+		for _, next := range further[:min(len(further), max(min(m.Retry.Hops-1, m.Retry.OutOfCapacity), 0))] {
+			if s, _ := e.onwardServer(t, m.Pool, before, next); s == nil {
+				break
+			}
+			onward[at.Name] = append(onward[at.Name], next.Name)
+			before = next
+		}
+	}
+	return onward
 }
 
 func modelNames(t *fleet.Table) []string {

@@ -31,23 +31,32 @@ func (c *call) onwardRule() onwardRule {
 	return onwardRule{limit: c.model.Retry.Hops - 1, stop: c.onwardStop}
 }
 
-// onwardStop returns the stop at the first server in line of a colo. The distances are guesses, since this entry cannot measure that between
-// two others; its own distance is the measured one if that is shorter, so that a wrong guess does not send requests on long ways.
+// onwardStop returns the stop at a colo, if a request may go on there from the colo before.
 func (c *call) onwardStop(before *fleet.Colo, next candidate) (stop hop.Stop, ok bool) {
-	e := c.entry
-	between, own := routing.Guess(placeOf(before), placeOf(next.Colo)), routing.Guess(e.place(), placeOf(next.Colo))
-	if measured, known := e.observed.measured(next.Colo); known {
-		own = min(own, measured)
-	}
-	servers := c.attempts.rank(next.Colo.Name)
-	if between+onwardGain > own || len(servers) == 0 || !goesOnward(servers[0]) || e.sender.Watcher.IsSilent(peerOf(servers[0])) {
+	t := c.entry.config.Table()
+	s, between := c.entry.onwardServer(t, c.model.Pool, before, next.Colo)
+	if s == nil {
 		return hop.Stop{}, false
 	}
-	s := servers[0]
 	return hop.Stop{
 		Colo: s.Colo, Node: s.Node, Address: s.Address, Boot: s.Boot, ReturnProbability: next.returnProbability,
-		RoundTrip: hop.Millis(between), Revision: c.table.ServersRevision(s.Colo),
+		RoundTrip: hop.Millis(between), Revision: t.ServersRevision(s.Colo),
 	}, true
+}
+
+// onwardServer returns the server to which a request may go on by itself from the colo before, and the round trip between the two colos. It
+// returns nil if this entry is as near, or the first server in line cannot be asked that way. The distances are guesses, since an entry cannot
+// measure that between two others; its own distance is the measured one if that is shorter, so that a wrong guess sends no request on a detour.
+func (e *Entry) onwardServer(t *fleet.Table, pool string, before, next *fleet.Colo) (s *fleet.Server, between time.Duration) {
+	between, own := routing.Guess(placeOf(before), placeOf(next)), routing.Guess(e.place(), placeOf(next))
+	if measured, known := e.observed.measured(next); known {
+		own = min(own, measured)
+	}
+	line := e.ranking.of(t, poolIn{pool, next.Name})
+	if between+onwardGain > own || len(line) == 0 || !goesOnward(line[0]) || e.sender.Watcher.IsSilent(peerOf(line[0])) {
+		return nil, 0
+	}
+	return line[0], between
 }
 
 // goesOnward reports whether a server forwards requests by itself, and can be forwarded to.

@@ -132,3 +132,76 @@ func TestVisitToAnUnknownColo(t *testing.T) {
 		t.Errorf("%d colos are left in the plan", len(tr.candidates))
 	}
 }
+
+// threeColos are ams and fra, close to each other, and iad, far away from both.
+const threeColos = `
+key: models/m
+---
+key: colos/ams
+region: weur
+position: {lat: 52.3, lon: 4.9}
+---
+key: colos/fra
+region: weur
+position: {lat: 50.1, lon: 8.7}
+---
+key: colos/iad
+region: enam
+position: {lat: 38.9, lon: -77.4}
+---
+key: servers/ams/ams-1
+address: 127.0.0.1:1
+boot: x
+protocol: {min: 1, max: 4}
+---
+key: servers/fra/fra-1
+address: 127.0.0.1:1
+boot: x
+protocol: {min: 1, max: 4}
+---
+key: servers/iad/iad-1
+address: 127.0.0.1:1
+boot: x
+protocol: {min: 1, max: 4}
+`
+
+// Requests go on from a colo to one that is nearer to it than to the entry, unless the entry has measured that it is near.
+func TestColosToWhichRequestsGoOn(t *testing.T) {
+	lax := &fleet.Position{Lat: 33.9, Lon: -118.4}
+	f := func(name, documents string, at *fleet.Position, change func(*Entry), want string) {
+		t.Helper()
+		_, e := startEntryWith(t, Config{Table: tableFunc(tableOf(t, documents)), Region: "wnam", Position: at}, t.TempDir())
+		change(e)
+		plan, err := e.ExplainPlan("m", "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, step := range plan.Steps {
+			for _, c := range step.Colos {
+				got := fmt.Sprint(plan.Onward[c.Colo])
+				if c.Colo == "ams" && got != want {
+					t.Errorf("%s: from ams on to %s, want %s", name, got, want)
+				}
+			}
+		}
+	}
+	with := func(retry string) string {
+		return threeColos + "---\nkey: defaults\nmodel: {routing: {algorithm: steps, steps: [{colos: [ams, fra, iad]}]}, retry: {" + retry + "}}\n"
+	}
+	ordered := with("")
+	nothing := func(*Entry) {}
+	f("from the west coast", ordered, lax, nothing, "[fra]") // iad is nearer to the entry than to fra
+	f("without a position of the entry", ordered, nil, nothing, "[fra iad]")
+	f("from next door", ordered, &fleet.Position{Lat: 52, Lon: 5}, nothing, "[]")
+	f("measured", ordered, lax, func(e *Entry) { e.observed.state("fra").observe(time.Millisecond) }, "[]")
+	f("one hop", with("hops: 1"), lax, nothing, "[]")
+	f("no further colo when full", with("out_of_capacity: 0"), lax, nothing, "[]")
+	f("not forwarded", with("forward_below: 0"), lax, nothing, "[]")
+}
+
+// observe notes a measured round trip to a colo.
+func (s *coloState) observe(d time.Duration) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.observeLocked(d, time.Now())
+}
