@@ -4,8 +4,8 @@ package fleet
 // comes from a table is shared: do not modify it.
 type Flow struct {
 	Model string `json:"-"`
-	// Weights of colos, by the region of the entry; "*" stands for every region that the document does not name. The first colo of a
-	// request is drawn by weight. The others follow by weight, colos with the same weight or without one by their distance.
+	// Weights of colos, by the region of the entry; "*" stands for every region that the document does not name. The colos
+	// of a request are drawn by weight, one after the other. Those without a weight, or with weight 0, follow by their distance.
 	Regions map[string]map[string]float64 `json:"regions" keys:"region" inner:"name" range:"0,1000000" need:"yes"`
 }
 
