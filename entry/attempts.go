@@ -58,13 +58,13 @@ type lastRefusal struct {
 // waitingRoom is a colo whose slots are taken and whose queue has room.
 type waitingRoom struct {
 	candidate
+	line     line
 	expected time.Duration // expected wait; 0 = not known
 }
 
-// candidate is one colo of a plan, and its servers.
+// candidate is one colo of a plan. Plans may have hundreds.
 type candidate struct {
 	Colo              *fleet.Colo
-	line              line    // of a colo that was not asked yet: empty
 	slots             int     // of the pool there, as last reported; 0 = never reported, negative = none
 	returnProbability float64 // see [hop.Token]
 }
@@ -72,6 +72,7 @@ type candidate struct {
 // attempt is one attempt at one server of a colo.
 type attempt struct {
 	candidate
+	line   line
 	wait   hop.Wait
 	below  time.Duration // see [hop.Token]
 	rejoin bool          // see [hop.Token]
@@ -129,19 +130,21 @@ func (t *attempts) next() (attempt, bool) {
 	for len(t.candidates) > 0 {
 		s := t.candidates[0]
 		t.candidates = t.candidates[1:]
-		if s.line.servers = t.rank(s.Colo.Name); len(s.line.servers) > 0 {
-			return t.at(s), true
+		if servers := t.rank(s.Colo.Name); len(servers) > 0 {
+			at := t.at(s)
+			at.line.servers = servers
+			return at, true
 		}
 	}
 	if len(t.waitingRooms) > 0 {
-		s := t.waitingRooms[0].candidate
+		room := t.waitingRooms[0]
 		t.waitingRooms = t.waitingRooms[1:]
-		return attempt{candidate: s, wait: hop.WaitFull}, true
+		return attempt{candidate: room.candidate, line: room.line, wait: hop.WaitFull}, true
 	}
 	return attempt{}, false
 }
 
-// at returns the attempt at s: how long the request may wait there.
+// at returns the attempt at s, but for its servers: how long the request may wait there.
 func (t *attempts) at(s candidate) attempt {
 	last := len(t.candidates) == 0
 	switch {
@@ -169,7 +172,7 @@ func (t *attempts) refused(at attempt, v hop.Verdict, e *openai.Error) {
 			}
 			return -1
 		})
-		t.waitingRooms = slices.Insert(t.waitingRooms, i, waitingRoom{at.candidate, v.Expected})
+		t.waitingRooms = slices.Insert(t.waitingRooms, i, waitingRoom{at.candidate, at.line, v.Expected})
 	}
 }
 

@@ -68,6 +68,7 @@ type Entry struct {
 	overflow  *overflow
 	ranking   ranking
 	planner   *routing.Planner
+	plans     sync.Pool // of *[]routing.Stop, for plans that are made
 	active    *activity
 	metrics   *metrics.Entry
 	http      *server.Server
@@ -92,6 +93,7 @@ func New(c Config) (*Entry, error) {
 		config:    c,
 		transport: transport.New(c.Logger),
 		budget:    hop.NewRetryBudget(),
+		plans:     sync.Pool{New: func() any { return new([]routing.Stop) }},
 		planner:   routing.NewPlanner(routing.Place{Region: c.Region, Position: c.Position}),
 		overflow:  newOverflow(),
 		active:    newActivity(),

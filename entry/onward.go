@@ -102,8 +102,7 @@ func (t *attempts) visited(first attempt, colo, node string) (at attempt, ok boo
 	}
 	s := t.candidates[i]
 	t.candidates = slices.Delete(slices.Clone(t.candidates), i, i+1)
-	s.line.servers = firstNode(t.rank(colo), colo, node)
-	return attempt{candidate: s, wait: first.wait}, true
+	return attempt{candidate: s, line: line{servers: firstNode(t.rank(colo), colo, node)}, wait: first.wait}, true
 }
 
 // firstNode returns the servers of a colo with that of a node in front.

@@ -215,13 +215,9 @@ func (c *call) startAttempts(t *fleet.Table, forced string, queueMode queueMode,
 	if e := c.refuseOverflow(forced, queueMode, float64(seed)/(1<<64)); e != nil {
 		return e
 	}
-	plan := c.entry.planner.Plan(nil, t, c.model, routing.Request{
+	candidates := c.candidates(t, routing.Request{
 		Forced: forced, Seed: seed, Seen: c.entry.observed.seen(c.model.Pool, c.arrived), RoundTrip: c.entry.observed.roundTrip,
 	})
-	candidates := make([]candidate, len(plan))
-	for i, stop := range plan {
-		candidates[i] = candidate{Colo: stop.Colo, slots: c.entry.observed.slotsIn(poolIn{c.model.Pool, stop.Colo.Name})}
-	}
 	rank := func(colo string) []*fleet.Server {
 		c.table = c.entry.config.Table() // servers may join while the request is under way
 		return c.entry.ranking.of(c.table, poolIn{c.model.Pool, colo})
@@ -234,6 +230,22 @@ func (c *call) startAttempts(t *fleet.Table, forced string, queueMode queueMode,
 	c.entry.budget.Begin()
 	c.countsInBudget = true
 	return nil
+}
+
+// candidates returns the colos of the request's plan.
+func (c *call) candidates(t *fleet.Table, r routing.Request) []candidate {
+	buffer := c.entry.plans.Get().(*[]routing.Stop)
+	defer c.entry.plans.Put(buffer)
+	plan := c.entry.planner.Plan((*buffer)[:0], t, c.model, r)
+	*buffer = plan
+	candidates := make([]candidate, len(plan))
+	for i, stop := range plan {
+		candidates[i].Colo = stop.Colo
+		if i <= c.model.Retry.OutOfCapacity { // the shares in the return of a refused client are those of the colos that it asks
+			candidates[i].slots = c.entry.observed.slotsIn(poolIn{c.model.Pool, stop.Colo.Name})
+		}
+	}
+	return candidates
 }
 
 // handleResult handles the result of one attempt. It reports whether the answer is to be relayed; if not, c.attempts knows what
