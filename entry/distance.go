@@ -38,29 +38,38 @@ func (s *coloState) measured() (time.Duration, bool) {
 	return time.Duration(max(d, 0)), d >= 0
 }
 
-// noteAnswer notes an answer of a server of a colo, and the round trip, if the answer shows it.
-func (o *observations) noteAnswer(server *fleet.Server, answer *peer.Answer, now time.Time) {
+// noteAnswer notes an answer of a server of a colo, and the round trip, if the answer shows it. It reports whether the colo was unreached
+// until now.
+func (o *observations) noteAnswer(server *fleet.Server, answer *peer.Answer, now time.Time) (isBack bool) {
 	s := o.state(server.Colo)
 	if s == nil {
-		return
+		return false
 	}
 	if !answer.HasTook && o.isLocal(server) {
 		s.isLocal.Store(true)
 	}
 	roundTrip, measured := answer.RoundTrip()
+	return s.noteAnswered(roundTrip, measured, now)
+}
+
+// noteAnswered notes that a server of the colo has answered, and the round trip if that was measured. It reports whether the colo was
+// unreached until now.
+func (s *coloState) noteAnswered(roundTrip time.Duration, measured bool, now time.Time) (isBack bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	return s.answeredLocked(roundTrip, measured, now)
+}
+
+func (s *coloState) answeredLocked(roundTrip time.Duration, measured bool, now time.Time) (isBack bool) {
+	isBack = s.reach.unreached
 	s.reach.answered(now)
 	s.unreached.Store(false)
 	if measured {
-		s.observeLocked(roundTrip, now)
+		s.estimator.Observe(roundTrip, now)
+		estimate, _ := s.estimator.Estimate()
+		s.roundTrip.Store(int64(estimate))
 	}
-}
-
-func (s *coloState) observeLocked(roundTrip time.Duration, now time.Time) {
-	s.estimator.Observe(roundTrip, now)
-	estimate, _ := s.estimator.Estimate()
-	s.roundTrip.Store(int64(estimate))
+	return isBack
 }
 
 // reserved returns the part of a deadline that is kept for the way to a colo and back.

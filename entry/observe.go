@@ -2,6 +2,7 @@ package entry
 
 import (
 	"maps"
+	"math/rand/v2"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -22,6 +23,7 @@ const hintLifetime = 2 * time.Second
 type observations struct {
 	table   func() *fleet.Table
 	isLocal func(*fleet.Server) bool // whether a server runs in this process
+	random  func() float64           // from [0, 1)
 
 	colos atomic.Pointer[coloStates]
 
@@ -59,7 +61,7 @@ type poolLoad struct {
 }
 
 func newObservations(table func() *fleet.Table, isLocal func(*fleet.Server) bool) *observations {
-	o := &observations{table: table, isLocal: isLocal, unreached: map[serverIn]Unreached{}}
+	o := &observations{table: table, isLocal: isLocal, random: rand.Float64, unreached: map[serverIn]Unreached{}}
 	o.colos.Store(&coloStates{})
 	return o
 }

@@ -3,7 +3,6 @@ package entry
 import (
 	"context"
 	"errors"
-	"math/rand/v2"
 	"sync"
 	"time"
 
@@ -60,7 +59,8 @@ func (o *observations) nextPing(now time.Time) (ping, bool) {
 	var next *coloState
 	var server *fleet.Server
 	var last time.Time
-	for _, s := range states.byName {
+	for _, c := range states.table.Colos() {
+		s := states.byName[c.Name]
 		at, n, due := s.pingDue(now)
 		if !due || next != nil && !at.Before(last) {
 			continue
@@ -78,26 +78,16 @@ func (o *observations) nextPing(now time.Time) (ping, bool) {
 
 // serverToPing returns the active server of a colo whose turn it is after n pings, or nil if there is none.
 func serverToPing(t *fleet.Table, colo string, n int) *fleet.Server {
-	active := 0
+	var active []*fleet.Server
 	for _, s := range t.Servers(colo) {
 		if s.State == fleet.StateActive {
-			active++
+			active = append(active, s)
 		}
 	}
-	if active == 0 {
+	if len(active) == 0 {
 		return nil
 	}
-	n %= active
-	for _, s := range t.Servers(colo) {
-		if s.State != fleet.StateActive {
-			continue
-		}
-		if n == 0 {
-			return s
-		}
-		n--
-	}
-	return nil
+	return active[n%len(active)]
 }
 
 // pingDue reports whether the colo must be pinged now, with the time of the last ping and the number of all.
@@ -144,13 +134,12 @@ func (e *Entry) ping(ctx context.Context, p ping) {
 	within, cancel := context.WithTimeout(ctx, pingTimeout)
 	defer cancel()
 	roundTrip, measured, err := e.sender.Client.Ping(within, peerOf(p.server))
-	wasUnreached := p.state.unreached.Load()
-	p.state.endPing(pingResult{
-		roundTrip: roundTrip, measured: measured, failed: err != nil, at: time.Now(), random: rand.Float64(),
+	isBack := p.state.endPing(pingResult{
+		roundTrip: roundTrip, measured: measured, failed: err != nil, at: time.Now(), random: e.observed.random(),
 		noEvidence: ctx.Err() != nil || netconn.IsLocalShortage(err) || errors.Is(err, peer.ErrNotSigned),
 	})
-	if err == nil && wasUnreached {
-		e.config.Logger.Info("colo is reached again", "colo", p.state.name, "server", p.server.Node)
+	if isBack {
+		e.logReached(p.server)
 	}
 }
 
@@ -164,7 +153,8 @@ type pingResult struct {
 	random     float64 // from [0, 1)
 }
 
-func (s *coloState) endPing(r pingResult) {
+// endPing notes the result of a ping, and reports whether the colo was unreached until now.
+func (s *coloState) endPing(r pingResult) (isBack bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.pings.underWay = false
@@ -175,10 +165,7 @@ func (s *coloState) endPing(r pingResult) {
 		s.reach.pingFailed(r.at, r.random)
 	default:
 		s.pings.failed = 0
-		s.reach.answered(r.at)
-		if r.measured {
-			s.observeLocked(r.roundTrip, r.at)
-		}
+		isBack = s.answeredLocked(r.roundTrip, r.measured, r.at)
 	}
-	s.unreached.Store(s.reach.unreached)
+	return isBack
 }

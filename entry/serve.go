@@ -256,7 +256,9 @@ func (c *call) handleResult(at attempt, answer *peer.Answer, err error) bool {
 		return false
 	}
 	c.entry.observed.noteReached(at.server())
-	c.entry.observed.noteAnswer(at.server(), answer, c.firstByte)
+	if c.entry.observed.noteAnswer(at.server(), answer, c.firstByte) {
+		c.entry.logReached(at.server())
+	}
 	for _, v := range answer.Visits {
 		if visited, ok := c.attempts.visited(at, v.Colo, v.Node); ok {
 			c.noteVisit(v.Colo, v.Node)

@@ -3,7 +3,6 @@ package entry
 import (
 	"cmp"
 	"maps"
-	"math/rand/v2"
 	"slices"
 	"time"
 
@@ -64,14 +63,19 @@ func (c *call) noteLeft(at attempt, began time.Time) {
 	if c.attempts.staysInColo() {
 		return
 	}
-	if c.entry.observed.noteUnreachedColo(at.Colo.Name, began, time.Now(), rand.Float64()) {
+	if c.entry.observed.noteUnreachedColo(at.Colo.Name, began, time.Now()) {
 		c.entry.config.Logger.Warn("colo is not reached", "request_id", c.id, "colo", at.Colo.Name, "attempts", unreachedAfter)
 	}
 }
 
+// logReached logs that a server of a colo has answered that was unreached.
+func (e *Entry) logReached(s *fleet.Server) {
+	e.config.Logger.Info("colo is reached again", "colo", s.Colo, "server", s.Node)
+}
+
 // noteUnreachedColo notes an attempt at a colo, begun at a time, that found no server of it. It reports whether the colo counts as unreached
-// from now on. random is from [0, 1).
-func (o *observations) noteUnreachedColo(colo string, began, now time.Time, random float64) bool {
+// from now on.
+func (o *observations) noteUnreachedColo(colo string, began, now time.Time) bool {
 	s := o.state(colo)
 	if s == nil {
 		return false
@@ -79,7 +83,7 @@ func (o *observations) noteUnreachedColo(colo string, began, now time.Time, rand
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	before := s.reach.unreached
-	s.reach.failed(began, now, random)
+	s.reach.failed(began, now, o.random())
 	s.unreached.Store(s.reach.unreached)
 	return s.reach.unreached && !before
 }
