@@ -166,7 +166,7 @@ func (t *attempts) noAnswer(at attempt) {
 }
 
 // staysInColo reports whether the request goes on to another server of the colo that it asked last.
-func (t *attempts) staysInColo() bool { return t.inColo != nil }
+func (t *attempts) staysInColo() bool { return t.inColo != nil && !t.over }
 
 // hasAnotherServer reports whether the request can go to a server other than that of an attempt.
 func (t *attempts) hasAnotherServer(at attempt) bool {
