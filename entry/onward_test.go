@@ -193,15 +193,8 @@ func TestColosToWhichRequestsGoOn(t *testing.T) {
 	f("from the west coast", ordered, lax, nothing, "[fra]") // iad is nearer to the entry than to fra
 	f("without a position of the entry", ordered, nil, nothing, "[fra iad]")
 	f("from next door", ordered, &fleet.Position{Lat: 52, Lon: 5}, nothing, "[]")
-	f("measured", ordered, lax, func(e *Entry) { e.observed.state("fra").observe(time.Millisecond) }, "[]")
+	f("measured", ordered, lax, func(e *Entry) { e.observed.state("fra").noteAnswered(time.Millisecond, true, time.Now()) }, "[]")
 	f("one hop", with("hops: 1"), lax, nothing, "[]")
 	f("no further colo when full", with("out_of_capacity: 0"), lax, nothing, "[]")
 	f("not forwarded", with("forward_below: 0"), lax, nothing, "[]")
-}
-
-// observe notes a measured round trip to a colo.
-func (s *coloState) observe(d time.Duration) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.observeLocked(d, time.Now())
 }
