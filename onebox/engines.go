@@ -39,8 +39,8 @@ pool: demo
 // startEngines starts the simulated engines, or reads the models of the real one, and returns the documents of all.
 func (b *allInOne) startEngines(ctx context.Context) ([]document.Raw, error) {
 	var docs []document.Raw
-	for i, name := range b.config.Colos {
-		docs = append(docs, encodeDocument("colos/"+name, map[string]any{"region": fmt.Sprintf("region-%d", i+1)}))
+	for _, name := range b.config.Colos {
+		docs = append(docs, encodeDocument("colos/"+name, map[string]any{"region": b.config.Latency.region(name, b.config.Colos)}))
 	}
 	if b.config.EngineURL != "" {
 		own, err := b.realEngine(ctx)

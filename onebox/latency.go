@@ -14,10 +14,13 @@ const (
 	EntryPlace = "entry"
 	// MaxLatency is the longest round trip between two places.
 	MaxLatency = time.Minute
+	// maxInRegion is the longest round trip from a colo to the first colo of its region.
+	maxInRegion = 20 * time.Millisecond
 )
 
 // Latency has the round trips between pairs of places: colos, and [EntryPlace]. If no pair names the entry, it is where the first colo
 // is. The round trip between two places that are no pair is that of the shortest path over other places, and zero if there is none.
+// Places at most 20 ms apart are in one region.
 type Latency map[Pair]time.Duration
 
 // Pair names two places, in any order.
@@ -107,6 +110,19 @@ func (l Latency) Between(a, b string, colos []string) time.Duration {
 		return d
 	}
 	return l.shortest(colos)[Pair{a, b}]
+}
+
+// region returns the region of a place: that of the first colo which is near, or empty if none is. So a colo that is near no other has a
+// region of its own.
+func (l Latency) region(place string, colos []string) string {
+	shortest := l.shortest(colos)
+	for i, colo := range colos {
+		_, linked := shortest[Pair{place, colo}]
+		if place == colo || linked && l.Between(place, colo, colos) <= maxInRegion {
+			return fmt.Sprintf("region-%d", i+1)
+		}
+	}
+	return ""
 }
 
 // given returns the round trip of a pair.

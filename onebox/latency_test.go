@@ -2,6 +2,7 @@ package onebox_test
 
 import (
 	"bufio"
+	"encoding/json"
 	"fmt"
 	"net"
 	"net/http"
@@ -9,9 +10,11 @@ import (
 	"testing"
 	"time"
 
+	"colonnade/fleet"
 	"colonnade/internal/faultproxy"
 	"colonnade/internal/fleettest"
 	"colonnade/internal/testkit"
+	"colonnade/node"
 	"colonnade/onebox"
 )
 
@@ -156,3 +159,53 @@ func TestFaultsBetweenPlaces(t *testing.T) {
 	wantColo("fra")
 	toAMS.Heal()
 }
+
+// Places that are near each other are in one region, also the entry.
+func TestRegionsByLatency(t *testing.T) {
+	t.Parallel()
+	f := fleettest.Start(t, onebox.Config{
+		Engine: fleettest.QuickEngine(1), Colos: []string{"ams", "iad", "fra", "syd"},
+		Latency: onebox.Latency{{"ams", "fra"}: 20 * ms, {"ams", "iad"}: 21 * ms, {"entry", "iad"}: ms},
+	}, "")
+	page := f.FleetPage(f.Entry.Admin)
+	for key, want := range map[string]string{"colos/ams": "region-1", "colos/fra": "region-1", "colos/iad": "region-2", "colos/syd": "region-4"} {
+		if got := page.Field(key, "region"); got != want {
+			t.Errorf("%s is in %v, want %s", key, got, want)
+		}
+	}
+	if region := registeredEntry(t, f).Region; region != "region-2" {
+		t.Errorf("the entry is in %q", region)
+	}
+}
+
+// registeredEntry returns the document that the entry has registered.
+func registeredEntry(t *testing.T, f *fleettest.Fleet) (e fleet.EntryNode) {
+	t.Helper()
+	client := f.Operator().Client
+	testkit.WaitFor(t, "the entry to be registered", func() bool {
+		answer, err := client.Get(t.Context(), node.Prefix+"entries/entry-1")
+		return err == nil && len(answer.Kvs) == 1 && json.Unmarshal(answer.Kvs[0].Value, &e) == nil
+	})
+	return e
+}
+
+// A request that a full colo forwards by itself takes the way between the two colos, however far the entry is from the second.
+func TestLatencyBetweenColos(t *testing.T) {
+	t.Parallel()
+	engine := fleettest.QuickEngine(1)
+	engine.ITL = 50 * ms
+	f := fleettest.Start(t, onebox.Config{Engine: engine, Latency: onebox.Latency{{"entry", "ams"}: 30 * ms, {"ams", "fra"}: 10 * ms}}, amsFirst)
+	f.WatchShared(16)
+	f.Proxy(onebox.EntryPlace, "fra-1").Swallow()
+	f.Proxy("ams", "fra-1").Delay(100 * ms)
+	running := f.LongStream("default")
+	defer running.Close()
+	began := time.Now()
+	a := f.Chat(fleettest.ChatBody(1, false))
+	if took := time.Since(began); a.Status != 200 || a.Header.Get("x-colonnade-colo") != "fra" || took < 230*ms {
+		t.Errorf("%d from %q after %v, want fra after 230 ms: %s", a.Status, a.Header.Get("x-colonnade-colo"), took, a.Body)
+	}
+}
+
+// amsFirst has ams asked first also while it is known to be full.
+const amsFirst = "key: models/demo-chat\naliases: [default]\ntype: chat\npool: demo\nrouting: {steps: [{colos: [ams]}, {colos: [fra]}]}\n"

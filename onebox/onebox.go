@@ -282,6 +282,9 @@ func (b *allInOne) startEntry(ctx context.Context) error {
 		Open: b.config.Open, TLS: b.config.TLS, MaxConnsPerIP: cmp.Or(b.config.MaxConnsPerIP, math.MaxInt), // all clients may have one address
 		Config: b.node("entry-1", EntryPlace, b.config.Listen, admin),
 	}
+	if b.config.Latency != nil {
+		config.Region = b.config.Latency.region(EntryPlace, b.config.Colos)
+	}
 	config.PeerTLS = b.peerTLS(peertls.Identity{Role: peertls.RoleEntry, Node: config.Node})
 	if b.config.Direct && b.config.Latency == nil {
 		config.Local = b.servers.local
