@@ -154,12 +154,6 @@ func TestBinariesServe(t *testing.T) {
 		return status == 200
 	})
 
-	// A second server of the same colo ends with an error that names the first.
-	second := append([]string{"-colo", "ams", "-node", "ams-2", "-listen", "127.0.0.1:0", "-admin", "127.0.0.1:0"}, coloArgs[8:]...)
-	if out, err := run(t, "colo", second...); err == nil || !strings.Contains(out, "ams-1") {
-		t.Errorf("a second server of a colo: %v\n%s", err, out)
-	}
-
 	if err := entry.Stop(syscall.SIGTERM); err != nil {
 		t.Errorf("entry ended with %v\n%s", err, entry.Output())
 	}

@@ -35,7 +35,7 @@ func (c *call) reserve() time.Duration {
 // all servers that did not serve the request.
 func (c *call) goOn(refused *peer.Answer) (*peer.Answer, error) {
 	s := c.server
-	visits := []hop.Visit{visitOf(s.config.Colo, s.config.Node, refused)}
+	visits := []hop.Visit{refused.Visit(s.config.Colo, s.config.Node)}
 	stop := c.token.Onward[0]
 	to := peer.Server{Colo: stop.Colo, Node: stop.Node, Address: stop.Address, Boot: stop.Boot, Protocol: hop.NodeNamesProtocol}
 	r := c.onwardRequest(refused)
@@ -56,7 +56,7 @@ func (c *call) goOn(refused *peer.Answer) (*peer.Answer, error) {
 	}
 	if answer.Response == nil {
 		if visits = append(visits, answer.Visits...); len(answer.Visits) == 0 {
-			visits = append(visits, visitOf(to.Colo, to.Node, answer))
+			visits = append(visits, answer.Visit(to.Colo, to.Node))
 		}
 		return c.forwardRefused(refused, visits), nil
 	}
@@ -65,13 +65,6 @@ func (c *call) goOn(refused *peer.Answer) (*peer.Answer, error) {
 		answer.ServedBy = hop.NodeName(to.Colo, to.Node)
 	}
 	return c.forwardServed(answer), nil
-}
-
-// visitOf returns the visit of a request to a server that did not serve it.
-func visitOf(colo, node string, a *peer.Answer) hop.Visit {
-	return hop.Visit{
-		Colo: colo, Node: node, Verdict: a.Verdict, Load: a.Load, HasLoad: a.HasLoad, Queued: a.Queued, Attempts: a.Attempts,
-	}
 }
 
 // onwardRequest returns the request to the next stop.

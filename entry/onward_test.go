@@ -2,7 +2,12 @@ package entry
 
 import (
 	"fmt"
+	"io"
+	"maps"
+	"net/http"
+	"net/http/httptest"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -197,4 +202,48 @@ func TestColosToWhichRequestsGoOn(t *testing.T) {
 	f("one hop", with("hops: 1"), lax, nothing, "[]")
 	f("no further colo when full", with("out_of_capacity: 0"), lax, nothing, "[]")
 	f("not forwarded", with("forward_below: 0"), lax, nothing, "[]")
+}
+
+// An entry believes what an answer says about other colos only of those to which it has let the request go on. A colo that names others
+// has refused the request itself.
+func TestAnswersThatNameOtherColos(t *testing.T) {
+	refused := hop.Visit{Colo: "ams", Node: "ams-1", Verdict: ooc("busy", 5*time.Second, 0, false)}
+	elsewhere := hop.Visit{Colo: "lax", Node: "lax-1", Verdict: ooc("busy", time.Second, 0, false)}
+	f := func(name string, status int, header http.Header, wantStatus int, want string) {
+		t.Helper()
+		colo := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			maps.Copy(w.Header(), header)
+			w.Header().Set(hop.HeaderVerdict, refused.Verdict.String())
+			if status == 200 {
+				w.Header().Del(hop.HeaderVerdict)
+				w.Header().Set(hop.HeaderAttempts, "1")
+			}
+			w.WriteHeader(status)
+			_, _ = io.WriteString(w, "{}")
+		}))
+		defer colo.Close()
+		table := tableOf(t, "key: models/m\n---\nkey: colos/ams\n---\nkey: colos/lax\nstate: draining\n---\nkey: servers/ams/ams-1\naddress: "+
+			strings.TrimPrefix(colo.URL, "http://")+"\nboot: x\nprotocol: {min: 1, max: 4}\n")
+		url, _ := startEntryWith(t, Config{Table: tableFunc(table)}, t.TempDir())
+		answer, err := http.Post(url+"/v1/chat/completions", "application/json", strings.NewReader(request))
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = answer.Body.Close()
+		if got := answer.Header.Get(hop.HeaderColo) + " " + answer.Header.Get(hop.HeaderRetryAfter); answer.StatusCode != wantStatus || got != want {
+			t.Errorf("%s: %d %q, want %d %q", name, answer.StatusCode, got, wantStatus, want)
+		}
+	}
+	with := func(servedBy string, visits ...hop.Visit) http.Header {
+		h := http.Header{}
+		h.Set(hop.HeaderServedBy, servedBy)
+		h.Set(hop.HeaderVisits, hop.FormatVisits(visits))
+		return h
+	}
+	f("its own verdict", 429, with("", refused), 429, " 5")
+	f("with another's", 429, with("", refused, elsewhere), 429, " 5")
+	f("only another's", 429, with("", elsewhere), 429, " 5")
+	f("served by itself", 200, with("ams/ams-1"), 200, "ams ")
+	f("served by another", 200, with("lax/lax-1", refused), 200, "ams ")
+	f("served by nonsense", 200, with("lax", refused), 200, "ams ")
 }

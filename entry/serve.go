@@ -2,7 +2,6 @@ package entry
 
 import (
 	"math/rand/v2"
-	"strings"
 	"time"
 
 	"github.com/valyala/fasthttp"
@@ -259,8 +258,10 @@ func (c *call) handleResult(at attempt, answer *peer.Answer, err error) bool {
 	if c.entry.observed.noteAnswer(at.server(), answer, c.firstByte) {
 		c.entry.logReached(at.server())
 	}
+	believed := 0
 	for _, v := range answer.Visits {
 		if visited, ok := c.attempts.visited(at, v.Colo, v.Node); ok {
+			believed++
 			c.noteVisit(v.Colo, v.Node)
 			c.handleVisit(visited, v, peer.ErrorOf(v.Verdict))
 		}
@@ -269,23 +270,21 @@ func (c *call) handleResult(at attempt, answer *peer.Answer, err error) bool {
 	case answer.Response != nil:
 		c.served(at, answer)
 		return true
-	case len(answer.Visits) == 0:
-		c.handleVisit(at, hop.Visit{
-			Colo: at.Colo.Name, Node: at.server().Node, Verdict: answer.Verdict, Load: answer.Load, HasLoad: answer.HasLoad,
-			Queued: answer.Queued, Attempts: answer.Attempts,
-		}, answer.Error)
+	case believed == 0:
+		c.handleVisit(at, answer.Visit(at.Colo.Name, at.server().Node), answer.Error)
 	}
 	return false
 }
 
 // served notes the answer of the colo that serves the request.
 func (c *call) served(at attempt, answer *peer.Answer) {
-	c.colo = at.Colo.Name
-	if colo, node, ok := strings.Cut(answer.ServedBy, "/"); ok && len(answer.Visits) > 0 {
-		c.colo = colo
+	colo, node := hop.SplitNodeName(answer.ServedBy)
+	if visited, ok := c.attempts.visited(at, colo, node); ok && len(answer.Visits) > 0 {
+		at = visited
 		c.noteVisit(colo, node)
 	}
-	c.noteAnswer(hop.Visit{Colo: c.colo, Load: answer.Load, HasLoad: answer.HasLoad, Queued: answer.Queued, Attempts: answer.Attempts})
+	c.colo = at.Colo.Name
+	c.noteAnswer(answer.Visit(at.Colo.Name, at.server().Node))
 }
 
 // noteAnswer notes what a server reports about the request and its pool, whether it has served the request or not.

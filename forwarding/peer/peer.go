@@ -153,6 +153,11 @@ type Answer struct {
 	OnClose   func()
 }
 
+// Visit returns the answer as the visit to the server that has given it.
+func (a *Answer) Visit(colo, node string) hop.Visit {
+	return hop.Visit{Colo: colo, Node: node, Verdict: a.Verdict, Load: a.Load, HasLoad: a.HasLoad, Queued: a.Queued, Attempts: a.Attempts}
+}
+
 // Close ends an answer that is not relayed. Further calls do nothing.
 func (a *Answer) Close() {
 	onOutcome, onClose := a.OnOutcome, a.OnClose
