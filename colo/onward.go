@@ -15,10 +15,17 @@ import (
 const reservedForReturn = 50 * time.Millisecond
 
 // mayGoOn reports whether a request that this colo has refused goes on to the next stop of its token: the colo is out of capacity, no engine
-// has seen the request, and time is left. All else is for the entry to decide, which alone retries.
+// has seen the request, time is left, and the server there is not silent, as it is if this colo has no way to it. All else is for the entry to
+// decide, which alone retries.
 func (c *call) mayGoOn(refused *peer.Answer) bool {
 	return refused.Response == nil && refused.Verdict.Kind == hop.VerdictOOC && c.attempts == c.withdrawn &&
-		len(c.token.Onward) > 0 && c.token.HopsLeft > 0 && c.Context.Err() == nil && c.timeOnward() > 0
+		len(c.token.Onward) > 0 && c.token.HopsLeft > 0 && c.Context.Err() == nil && c.timeOnward() > 0 &&
+		!c.server.sender.Watcher.IsSilent(serverAt(&c.token.Onward[0]))
+}
+
+// serverAt returns the server of a stop.
+func serverAt(s *hop.Stop) peer.Server {
+	return peer.Server{Colo: s.Colo, Node: s.Node, Address: s.Address, Boot: s.Boot, Protocol: hop.NodeNamesProtocol}
 }
 
 // timeOnward returns the time that is left for the request at the next stop.
@@ -36,8 +43,7 @@ func (c *call) reserve() time.Duration {
 func (c *call) goOn(refused *peer.Answer) (*peer.Answer, error) {
 	s := c.server
 	visits := []hop.Visit{refused.Visit(s.config.Colo, s.config.Node)}
-	stop := c.token.Onward[0]
-	to := peer.Server{Colo: stop.Colo, Node: stop.Node, Address: stop.Address, Boot: stop.Boot, Protocol: hop.NodeNamesProtocol}
+	to := serverAt(&c.token.Onward[0])
 	r := c.onwardRequest(refused)
 	c.logForwardBegin()
 	answer, err := s.sender.Send(c.Context, to, r, true)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"slices"
@@ -207,6 +208,26 @@ func TestVisitsOfARequestThatIsNotServed(t *testing.T) {
 	}
 	const refused, failed = "forward refused [ams/ams-1]", "forward engine_error [ams/ams-1]"
 	n.expectEvents(refused, failed, refused, failed, refused)
+}
+
+// A colo that has no way to the next one finds that out once: later requests go back to the entry at once.
+func TestNextColoThatIsSilent(t *testing.T) {
+	t.Parallel()
+	n := startPair(t)
+	asked := make(chan struct{}, 10)
+	n.stop.Address = forwardtest.ListenRaw(t, func(c net.Conn) {
+		asked <- struct{}{}
+		_, _ = io.Copy(io.Discard, c)
+	})
+	answer, _ := n.ask(n.token())
+	n.expect("visits", n.visits(answer), noRoom, "fra/fra-1 lost colo_unreachable")
+	before := len(asked)
+	answer, _ = n.ask(n.token())
+	n.expect("visits of the next request", n.visits(answer))
+	if answer.StatusCode != 503 || before == 0 {
+		t.Errorf("answer %d after %d connections", answer.StatusCode, before)
+	}
+	n.expectEvents("forward engine_error [ams/ams-1]")
 }
 
 // The home that the next colo names is asked, once.
