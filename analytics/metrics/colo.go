@@ -21,6 +21,7 @@ type Colo struct {
 	queueWait *prometheus.HistogramVec
 	retries   *prometheus.CounterVec
 	refused   *prometheus.CounterVec
+	external  external
 }
 
 // The kinds of refused hop tokens, in the label of their metric.
@@ -66,6 +67,7 @@ func NewColo(reg *Registry, table func() *fleet.Table, pools func() []permits.St
 		})
 		return ok
 	}, m.queueWait.MetricVec, m.retries.MetricVec)
+	m.external = newExternal(reg, table)
 	reg.MustRegister(m.pools, m.refused, newPoolCollector(pools))
 	return m
 }
@@ -74,10 +76,8 @@ func NewColo(reg *Registry, table func() *fleet.Table, pools func() []permits.St
 func (m *Colo) Finished(e *analytics.Event) {
 	m.requestMetrics.Finished(e)
 	model := modelLabel(e)
-	m.countTokens(model, "prompt", e.PromptTokens)
-	m.countTokens(model, "completion", e.CompletionTokens)
-	m.countTokens(model, "cached", e.CachedTokens)
-	m.countTokens(model, "estimated", e.TokensEstimated)
+	eachTokenCount(e, func(kind string, n int) { m.tokens.WithLabelValues(model, kind).Add(float64(n)) })
+	m.external.finished(e)
 }
 
 // Forwarded counts the final event of a request that was passed on to another colo.
@@ -87,9 +87,15 @@ func (m *Colo) Forwarded(e *analytics.Event) {
 	m.forwarded.WithLabelValues(model, string(e.Outcome)).Inc()
 }
 
-func (m *Colo) countTokens(model, kind string, n int) {
-	if n > 0 {
-		m.tokens.WithLabelValues(model, kind).Add(float64(n))
+// eachTokenCount calls count with each type of tokens that an event has, and their number.
+func eachTokenCount(e *analytics.Event, count func(kind string, n int)) {
+	for _, tokens := range [...]struct {
+		kind string
+		n    int
+	}{{"prompt", e.PromptTokens}, {"completion", e.CompletionTokens}, {"cached", e.CachedTokens}, {"estimated", e.TokensEstimated}} {
+		if tokens.n > 0 {
+			count(tokens.kind, tokens.n)
+		}
 	}
 }
 

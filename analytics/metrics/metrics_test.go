@@ -173,3 +173,25 @@ func TestNodeMetrics(t *testing.T) {
 		t.Error("no metrics of the runtime")
 	}
 }
+
+// What goes to endpoints that others operate is counted by endpoint, and what goes to others is not.
+func TestExternalRequestsAreCounted(t *testing.T) {
+	reg := prometheus.NewRegistry()
+	m := metrics.NewColo(reg, emptyTable, func() []permits.Stats { return nil })
+	own := &analytics.Event{Model: "m", Pool: "p", ColoID: "ams", Endpoint: "gpu-1", Outcome: analytics.OutcomeCompleted, PromptTokens: 7}
+	external := &analytics.Event{Model: "m", Pool: "p", ColoID: "cloud", Endpoint: "api", Outcome: analytics.OutcomeCompleted, ExternalEndpoint: true, PromptTokens: 10, CompletionTokens: 5}
+	failed := *external
+	failed.Outcome, failed.PromptTokens, failed.CompletionTokens, failed.TokensEstimated = analytics.OutcomeEngineError, 0, 0, 3
+	for _, e := range []*analytics.Event{own, external, external, &failed} {
+		m.Finished(e)
+	}
+	compare(t, reg, `
+		colonnade_external_requests_total{colo="cloud",endpoint="api",outcome="completed"} 2
+		colonnade_external_requests_total{colo="cloud",endpoint="api",outcome="engine_error"} 1
+		colonnade_external_tokens_total{colo="cloud",endpoint="api",type="prompt"} 20
+		colonnade_external_tokens_total{colo="cloud",endpoint="api",type="completion"} 10
+		colonnade_external_tokens_total{colo="cloud",endpoint="api",type="estimated"} 3`)
+	if n, err := testutil.GatherAndCount(reg, "colonnade_external_requests_total"); err != nil || n != 2 {
+		t.Errorf("%d series, %v", n, err)
+	}
+}

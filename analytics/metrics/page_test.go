@@ -49,6 +49,9 @@ func coloMetrics() *metrics.Registry {
 		}}
 	})
 	m.Finished(finished())
+	abroad := finished()
+	abroad.ColoID, abroad.Endpoint, abroad.ExternalEndpoint = "c", "e", true
+	m.Finished(abroad)
 	m.QueueWait("p", time.Second)
 	m.Retried("p")
 	m.Forwarded(finished())

@@ -107,7 +107,7 @@ func search(f *fleettest.Fleet, logged *testkit.SyncBuffer, dir string, texts ..
 	}
 	check("the log", []byte(logged.String()))
 	for _, n := range append([]onebox.ColoNode{{Running: f.Entry}}, f.Colos...) {
-		for _, page := range []string{"/metrics", "/debug/fleet", "/debug/pools", "/debug/config", "/debug/check",
+		for _, page := range []string{"/metrics", "/debug/fleet", "/debug/pools", "/debug/config", "/debug/check", "/debug/plan?model=demo-chat",
 			"/debug/pprof/goroutine?debug=2", "/debug/pprof/heap?debug=1", "/debug/pprof/cmdline"} {
 			check(n.Node+page, f.Page(n.Admin, page))
 		}
