@@ -61,7 +61,7 @@ func (e *Entry) explainOnward(t *fleet.Table, m *fleet.Model, plan routing.Expla
 		}
 	}
 	onward := map[string][]string{}
-	if m.Retry.ForwardBelow == 0 {
+	if m.Retry.ForwardBelow == 0 || m.Type == fleet.TypeRealtime {
 		return onward
 	}
 	for i, at := range colos {

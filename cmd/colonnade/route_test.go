@@ -41,7 +41,7 @@ sin   apac      ~161ms     ?  step 1: beyond within: 161.2ms
 nyc   enam        80ms     ?  draining
 syd             ~100ms     ?  no pool llama
 
-~ is a guess, by positions or regions: nothing was measured yet.
+~ is a guess by positions or regions: nothing was measured yet.
 ONWARD: where a colo that is full forwards a small request by itself.
 `
 

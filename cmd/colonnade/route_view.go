@@ -132,7 +132,7 @@ func drawRemarks(out *screen, p entry.PlanState) {
 	if slices.ContainsFunc(p.Unusable, isGuessed) || slices.ContainsFunc(p.Steps, func(s routing.ExplainedStep) bool {
 		return slices.ContainsFunc(s.Colos, isGuessed) || slices.ContainsFunc(s.LeftOut, isGuessed)
 	}) {
-		remarks = append(remarks, "~ is a guess, by positions or regions: nothing was measured yet.")
+		remarks = append(remarks, "~ is a guess by positions or regions: nothing was measured yet.")
 	}
 	if len(p.Onward) > 0 {
 		remarks = append(remarks, "ONWARD: where a colo that is full forwards a small request by itself.")
