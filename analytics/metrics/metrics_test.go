@@ -174,7 +174,7 @@ func TestNodeMetrics(t *testing.T) {
 	}
 }
 
-// What goes to endpoints that others operate is counted by endpoint, and what goes to others is not.
+// Requests and tokens of endpoints that others operate are counted by endpoint, and those of other endpoints are not.
 func TestExternalRequestsAreCounted(t *testing.T) {
 	reg := prometheus.NewRegistry()
 	m := metrics.NewColo(reg, emptyTable, func() []permits.Stats { return nil })

@@ -49,8 +49,9 @@ func newRouteExplain() *cli.Command {
 			&cli.StringFlag{Name: "account", Destination: &q.account, Usage: "fail if this `ACCOUNT` may not use the model"},
 			&cli.BoolFlag{Name: "json", Destination: &q.json, Usage: "print JSON"},
 		},
-		Description: `The plan is the one that a request would get now: distances and free slots are those that the entry has
-last seen, and a step with the pick random has another order each time. Distances are round trips.
+		Description: `The plan is the one that a request would get now: distances and free slots are those that the
+entry has last seen, and a step with the pick random has another order each time. Distances are
+round trips.
 
 Examples:
   colonnade route explain llama-3.1-8b
