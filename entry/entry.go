@@ -114,6 +114,7 @@ func New(c Config) (*Entry, error) {
 		MaxConns:      c.MaxConns,
 		OnRefusedConn: func() { e.metrics.Refused(reasons.TooManyConnections) }, // there is no request, and so no event
 	})
+	metrics.RegisterColos(c.Metrics, e.coloStates)
 	metrics.RegisterOutOfTurn(c.Metrics, e.transport.Distrusted)
 	metrics.RegisterConnections(c.Metrics, func() metrics.ConnStats {
 		return metrics.ConnStats(e.http.ConnStats())

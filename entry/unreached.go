@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"colonnade/analytics/metrics"
 	"colonnade/fleet"
 	"colonnade/routing"
 )
@@ -114,6 +115,16 @@ func (e *Entry) Colos() []ObservedColo {
 	}
 	slices.SortFunc(all, func(a, b ObservedColo) int { return cmp.Compare(a.Colo, b.Colo) })
 	return all
+}
+
+// coloStates returns what was observed of the colos in the table, for metrics.
+func (e *Entry) coloStates() []metrics.ColoState {
+	var states []metrics.ColoState
+	for _, c := range e.Colos() {
+		roundTrip := time.Duration(c.RoundTripMillis * float64(time.Millisecond))
+		states = append(states, metrics.ColoState{Colo: c.Colo, RoundTrip: roundTrip, Measured: c.Measured, Unreached: c.Unreached})
+	}
+	return states
 }
 
 // observed returns the state without the round trip.

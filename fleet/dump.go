@@ -10,20 +10,23 @@ func (t *Table) MarshalJSON() ([]byte, error) {
 	return json.Marshal(t.Dump(func(string) bool { return true }))
 }
 
+// TableDump is what [Table.Dump] returns.
+type TableDump struct {
+	Revision  int64          `json:"revision"`
+	Rejected  []Rejection    `json:"rejected"`
+	Conflicts []Conflict     `json:"conflicts"`
+	Pending   []string       `json:"pending_deletions"`
+	Expired   []string       `json:"expired_leases"`
+	Origins   []string       `json:"origins"`
+	Documents map[string]any `json:"documents"`
+}
+
 // Dump returns the table for debug pages in JSON: each noun by the key of its document, resolved. Nouns whose keys are not
 // wanted are left out: a node that does not watch their documents would show defaults that are not in force.
-func (t *Table) Dump(wanted func(key string) bool) any {
+func (t *Table) Dump(wanted func(key string) bool) TableDump {
 	nouns := t.nouns()
 	maps.DeleteFunc(nouns, func(key string, _ any) bool { return !wanted(key) })
-	return struct {
-		Revision  int64          `json:"revision"`
-		Rejected  []Rejection    `json:"rejected"`
-		Conflicts []Conflict     `json:"conflicts"`
-		Pending   []string       `json:"pending_deletions"`
-		Expired   []string       `json:"expired_leases"`
-		Origins   []string       `json:"origins"`
-		Documents map[string]any `json:"documents"`
-	}{t.Revision, t.Rejected, t.Conflicts, t.PendingDeletions, t.ExpiredLeases, t.origins, nouns}
+	return TableDump{t.Revision, t.Rejected, t.Conflicts, t.PendingDeletions, t.ExpiredLeases, t.origins, nouns}
 }
 
 // nouns returns all nouns of the table by the keys of their documents.

@@ -84,8 +84,8 @@ type runtime struct {
 	pages    adminServer
 
 	certificates []certificate
-	unreached    func() []entry.Unreached // nil for a colo server
-	siblings     *siblings                // nil for an entry
+	entry        *entry.Entry // nil for a colo server
+	siblings     *siblings    // nil for an entry
 }
 
 // openRuntime opens everything that a node needs before it can serve, and watches the documents of some kinds. close
@@ -155,7 +155,7 @@ func (r *runtime) running() Running {
 func (r *runtime) serveAdmin(t tasks, c admin.Config) {
 	c.Metrics = r.metrics
 	c.Losses = r.log.Problems
-	c.Fleet = func() any { return r.watcher.Table().Dump(r.watcher.Watches) }
+	c.Fleet = func() any { return r.fleetState() }
 	c.Config = func() any { return r.configState() }
 	c.Hosts = r.config.ownHosts()
 	r.pages.serve(r.admin, admin.Handler(c), r.config.Logger)

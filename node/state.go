@@ -1,6 +1,7 @@
 package node
 
 import (
+	"slices"
 	"time"
 
 	"colonnade/entry"
@@ -21,6 +22,8 @@ type ConfigState struct {
 	Certificates []CertificateState `json:"certificates"`
 	Unreached    []entry.Unreached  `json:"unreached"`   // colo servers that the last requests of an entry did not reach
 	LostEvents   []string           `json:"lost_events"` // for each kind of event that was lost in the last minutes: how many, and why
+
+	UnreachedColos []entry.ObservedColo `json:"unreached_colos"` // those that stand last in the plans of an entry, since no server of them was reached
 
 	Records    []RecordProblem `json:"records"`     // of processes of the colo, which cannot be read as a whole
 	WrittenOff int             `json:"written_off"` // records that were deleted since the start because their processes were silent
@@ -50,7 +53,7 @@ func (r *runtime) configState() ConfigState {
 	c := ConfigState{
 		Node: r.config.Node, Revision: s.Revision, AgeSeconds: s.Age.Seconds(),
 		Rejected: notNil(s.Rejected), Conflicts: notNil(s.Conflicts), PendingDeletions: notNil(s.PendingDeletions), ExpiredLeases: notNil(s.ExpiredLeases),
-		Certificates: []CertificateState{}, Unreached: []entry.Unreached{}, LostEvents: []string{},
+		Certificates: []CertificateState{}, Unreached: []entry.Unreached{}, UnreachedColos: []entry.ObservedColo{}, LostEvents: []string{},
 		Records: []RecordProblem{},
 	}
 	for _, err := range r.log.Problems() {
@@ -66,10 +69,25 @@ func (r *runtime) configState() ConfigState {
 		}
 		c.WrittenOff = r.siblings.keeper.Stats().WrittenOff
 	}
-	if r.unreached != nil {
-		c.Unreached = notNil(r.unreached())
+	if r.entry != nil {
+		c.Unreached = notNil(r.entry.Unreached())
+		c.UnreachedColos = slices.DeleteFunc(r.entry.Colos(), func(o entry.ObservedColo) bool { return !o.Unreached })
 	}
 	return c
+}
+
+// fleetState is the page /debug/fleet.
+type fleetState struct {
+	fleet.TableDump
+	Colos []entry.ObservedColo `json:"colos,omitempty"` // what an entry has observed of each
+}
+
+func (r *runtime) fleetState() fleetState {
+	s := fleetState{TableDump: r.watcher.Table().Dump(r.watcher.Watches)}
+	if r.entry != nil {
+		s.Colos = r.entry.Colos()
+	}
+	return s
 }
 
 // notNil returns a copy of list that is not null in JSON.

@@ -34,6 +34,7 @@ func entryMetrics() *metrics.Registry {
 	m.ForwardFailure("c")
 	m.Refused("queue_full")
 	m.RefusedByEntry("m")
+	metrics.RegisterColos(reg, func() []metrics.ColoState { return []metrics.ColoState{{Colo: "c"}} })
 	metrics.RegisterCertificate(reg, "public", time.Now)
 	nodeMetrics(reg)
 	return reg

@@ -187,7 +187,8 @@ func TestProblemsThatNodesReport(t *testing.T) {
 			{Colo: "ams", Node: "ams-1", Since: now.Add(-3 * time.Hour), Last: now.Add(-2 * time.Second), Times: 41, Error: "connect: connection refused"},
 			{Colo: "fra", Node: "fra-1", Since: now.Add(-3 * time.Hour), Last: now.Add(-time.Hour), Times: 1, Error: "old"},
 		},
-		LostEvents: []string{"events are being dropped: refusals, 3 since the start"},
+		UnreachedColos: []entry.ObservedColo{{Colo: "ams", Unreached: true, Failures: 41, FailingSince: new(now.Add(-3 * time.Hour))}},
+		LostEvents:     []string{"events are being dropped: refusals, 3 since the start"},
 	}}
 	s := &fleetState{Time: now, Nodes: []nodeState{n}}
 	s.documentState = newDocumentState(nil, 0)
@@ -197,6 +198,7 @@ func TestProblemsThatNodesReport(t *testing.T) {
 		{severityError, "entries/e", "entries/e: events are being dropped: refusals, 3 since the start"},
 		{severityWarning, "entries/e", "entries/e: its peer certificate expires in 8 days, at 20"}, {severityWarning, "entries/e", "entries/e: its peer certificate expires in 1h0m0s, at 20"},
 		{severityWarning, "entries/e", "entries/e: has not reached server ams/ams-1 for 3h0m0s (41 attempts, the last one 2.00s ago): connect: connection refused"},
+		{severityWarning, "entries/e", "entries/e: has reached no server of colo ams for 3h0m0s (41 attempts), and asks it last"},
 	}
 	if len(got) != len(want) {
 		t.Fatalf("got %q", got)

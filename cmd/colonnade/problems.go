@@ -165,6 +165,12 @@ func (l *problemList) addNode(s *fleetState, n *nodeState) {
 				name, u.Colo, u.Node, inDays(s.Time.Sub(u.Since)), count(u.Times, "attempt"), brief(max(ago, 0)), u.Error)
 		}
 	}
+	for _, colo := range c.UnreachedColos {
+		if colo.FailingSince != nil {
+			l.warnf(n.Document, "%s: has reached no server of colo %s for %s (%s), and asks it last", name, colo.Colo,
+				inDays(s.Time.Sub(*colo.FailingSince)), count(colo.Failures, "attempt"))
+		}
+	}
 	for _, loss := range c.LostEvents {
 		l.errorf(n.Document, "%s: %s", name, loss)
 	}
