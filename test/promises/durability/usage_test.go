@@ -164,7 +164,7 @@ func checkEvents(t *testing.T, inference, request analytics.Event, c usageCase, 
 	for _, e := range []analytics.Event{inference, request} {
 		if e.Outcome != analytics.OutcomeCompleted || e.Status != 200 || e.Partial || e.Code != "" || e.Reason != "" || e.Attempts != 1 ||
 			e.Account != "open" || e.Model != "priced" || e.Pool != "demo" || e.ColoID != "ams" || e.SourceColoID != "entry-1" ||
-			!slices.Equal(e.ColoPath, []string{"ams-1"}) || !e.Beta || e.Streamed != streamed || e.WebSocket || e.ExternalEndpoint || e.QueuedInColo ||
+			!slices.Equal(e.ColoPath, []string{"ams/ams-1"}) || !e.Beta || e.Streamed != streamed || e.WebSocket || e.ExternalEndpoint || e.QueuedInColo ||
 			e.LocalQueueSize != 0 || e.QueuingTime != 0 || e.BytesIn == 0 || e.MessagesIn+e.MessagesOut != 0 ||
 			e.TimeToFirstToken <= 0 || e.RequestTime < e.TimeToFirstToken || e.RequestID == "" || e.Time.IsZero() {
 			t.Errorf("%s event %+v", e.Kind, e)
