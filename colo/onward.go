@@ -103,7 +103,7 @@ func (c *call) onwardRequest(refused *peer.Answer) *peer.Request {
 		},
 	}
 	if !c.firstByteDeadline.IsZero() {
-		r.Limits.FirstByte = max(c.firstByteDeadline.Sub(now), time.Millisecond)
+		r.Limits.FirstByte = max(c.firstByteDeadline.Sub(now), 0) + time.Second // the next server knows what it was waiting for, and says so first
 	}
 	if c.body.Stream {
 		r.Limits.Idle = c.model.Timeouts.Idle.Std() + time.Second // the server that has the engine knows why, and says so first

@@ -215,6 +215,7 @@ var table = []row{
 		why: "it reads source"},
 	{path: "test/promises/capacity", why: "it has only tests, and a page about them"},
 	{path: "test/promises/durability", why: "it has only tests, and a page about them"},
+	{path: "test/promises/hops", why: "it has only tests, and a page about them"},
 	{path: "test/promises/refusals", why: "it has only tests, and a page about them"},
 	{path: "test/promises/release", why: "it has only tests, and a page about them"},
 	{path: "test/promises/siblings", why: "it has only tests, and a page about them"},
