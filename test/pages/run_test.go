@@ -40,8 +40,8 @@ var runs = []run{
 	{parts: []part{{"docs/scheduling.md", nil}, {"docs/status.md", nil}}, upFlags: "-verbose", want: []string{
 		"200 queued_ms=", "COLO", "429 queued_ms= reason=account_limit", "429 queued_ms= reason=deadline", "up, auto", `"colo": "ams"`,
 	}},
-	{parts: []part{{"docs/routing.md", nil}}, upFlags: "-open", want: []string{
-		"nearby  from entry-1; pool demo; algorithm steps", "1 latency", "3 least_loaded", "no active server", "~100ms", `"why": "distance"`,
+	{parts: []part{{"docs/routing.md", nil}}, upFlags: "-colos ams,fra,iad -latency entry-ams=40ms,ams-fra=8ms,ams-iad=80ms", want: []string{
+		"nearby  from entry-1", "1 latency", "3 least_loaded", "no active server", "~100ms", `"why": "distance"`, "ONWARD: where a colo",
 		`there is no model "nearbu"; similar names: nearby`,
 	}},
 	{parts: []part{{"docs/overload.md", nil}}, upFlags: "-open", want: []string{"goodput"}},
