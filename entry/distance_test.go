@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"sync/atomic"
 	"syscall"
@@ -74,7 +75,7 @@ func tokenOf(r *http.Request) (token hop.Token) {
 }
 
 // observedColo returns what the entry has observed of a colo.
-func observedColo(t *testing.T, e *Entry, name string) ObservedColo {
+func observedColo(t testing.TB, e *Entry, name string) ObservedColo {
 	t.Helper()
 	for _, c := range e.Colos() {
 		if c.Colo == name {
@@ -114,6 +115,35 @@ func TestDistanceOfAnswers(t *testing.T) {
 	}
 	if n := ams.pings.Load(); n != 0 {
 		t.Errorf("%d pings although no plan goes by distance", n)
+	}
+}
+
+// farBehindProxy starts an entry and a colo that is so far away that a round trip takes a time, and whose engine takes another.
+func farBehindProxy(t testing.TB, roundTrip, engine time.Duration) (url string, e *Entry) {
+	t.Helper()
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		began := time.Now()
+		_, _ = io.Copy(io.Discard, r.Body)
+		time.Sleep(engine)
+		w.Header().Set(hop.HeaderTook, hop.FormatTook(time.Since(began)))
+		w.Header().Set(hop.HeaderAttempts, "1")
+		_, _ = io.WriteString(w, `{}`)
+	}))
+	t.Cleanup(server.Close)
+	proxy := testkit.NewProxy(t, strings.TrimPrefix(server.URL, "http://"))
+	proxy.Delay(roundTrip / 2)
+	documents := fmt.Sprintf("key: models/m\n---\nkey: colos/ams\n---\nkey: servers/ams/ams-1\naddress: %s\nboot: x\n", proxy.Address)
+	return startEntryWith(t, Config{Table: tableFunc(tableOf(t, documents))}, t.TempDir())
+}
+
+// The distance of a colo behind a slow network is a round trip, whatever its engines take.
+func TestDistanceOverASlowNetwork(t *testing.T) {
+	t.Parallel()
+	const roundTrip, engine = 20 * time.Millisecond, 150 * time.Millisecond
+	url, e := farBehindProxy(t, roundTrip, engine)
+	sends(t, url, 2)
+	if c := observedColo(t, e, "ams"); !c.Measured || c.RoundTripMillis < 20 || c.RoundTripMillis >= 150 {
+		t.Errorf("observed %+v, want a round trip of about %s", c, roundTrip)
 	}
 }
 
