@@ -11,33 +11,35 @@ import (
 	"colonnade/reasons"
 )
 
+// newEvent describes the request. number is that of the permit or of the forward.
+func (c *call) newEvent(kind analytics.Kind, number int, phase analytics.Phase) *analytics.Event {
+	return &analytics.Event{
+		EventID:         analytics.EventID(c.token.RequestID, c.server.process, number, kind),
+		RequestID:       c.token.RequestID,
+		ClientRequestID: c.token.ClientRequestID,
+		Kind:            kind,
+		Phase:           phase,
+		ColoID:          c.server.config.Colo,
+		SourceColoID:    c.token.Source,
+		ColoPath:        c.coloPath(),
+		Account:         c.token.Account,
+		Model:           c.model.Name,
+		Pool:            c.pool.Name(),
+		QueuingTime:     analytics.Milliseconds(c.queued),
+		QueuedInColo:    c.queued > 0,
+		BytesIn:         int64(len(c.raw)),
+		Streamed:        c.body.Stream,
+		Beta:            c.model.Beta,
+	}
+}
+
 // event describes the attempt under way.
 func (c *call) event(phase analytics.Phase) *analytics.Event {
-	s, e := c.server, c.grant.Endpoint
-	return &analytics.Event{
-		EventID:          analytics.EventID(c.token.RequestID, s.process, c.permit, analytics.KindInference),
-		RequestID:        c.token.RequestID,
-		ClientRequestID:  c.token.ClientRequestID,
-		Kind:             analytics.KindInference,
-		Phase:            phase,
-		ColoID:           s.config.Colo,
-		SourceColoID:     c.token.Source,
-		ColoPath:         c.coloPath(),
-		Account:          c.token.Account,
-		Model:            c.model.Name,
-		Pool:             c.pool.Name(),
-		Endpoint:         e.ID,
-		Engine:           e.Engine,
-		Attempts:         c.token.Attempt + c.attempts,
-		QueuingTime:      analytics.Milliseconds(c.queued),
-		LocalQueueSize:   c.queueLen,
-		QueuedInColo:     c.queued > 0,
-		BytesIn:          int64(len(c.raw)),
-		Streamed:         c.body.Stream,
-		WebSocket:        c.request.Handshake != nil,
-		Beta:             c.model.Beta,
-		ExternalEndpoint: e.External,
-	}
+	event, e := c.newEvent(analytics.KindInference, c.permit, phase), c.grant.Endpoint
+	event.Endpoint, event.Engine, event.ExternalEndpoint = e.ID, e.Engine, e.External
+	event.Attempts, event.LocalQueueSize = c.token.Attempt+c.attempts, c.queueLen
+	event.WebSocket = c.request.Handshake != nil
+	return event
 }
 
 // coloPath returns the servers that the request has visited, with this one.

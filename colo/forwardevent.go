@@ -13,25 +13,7 @@ import (
 // forwardEvent describes a request that this server forwards to another colo. It counts nothing of the answer, since the server that has the
 // engine does.
 func (c *call) forwardEvent(phase analytics.Phase) *analytics.Event {
-	s := c.server
-	return &analytics.Event{
-		EventID:         analytics.EventID(c.token.RequestID, s.process, c.forward, analytics.KindForward),
-		RequestID:       c.token.RequestID,
-		ClientRequestID: c.token.ClientRequestID,
-		Kind:            analytics.KindForward,
-		Phase:           phase,
-		ColoID:          s.config.Colo,
-		SourceColoID:    c.token.Source,
-		ColoPath:        c.coloPath(),
-		Account:         c.token.Account,
-		Model:           c.model.Name,
-		Pool:            c.pool.Name(),
-		QueuingTime:     analytics.Milliseconds(c.queued),
-		QueuedInColo:    c.queued > 0,
-		BytesIn:         int64(len(c.raw)),
-		Streamed:        c.body.Stream,
-		Beta:            c.model.Beta,
-	}
+	return c.newEvent(analytics.KindForward, c.forward, phase)
 }
 
 // logForwardBegin logs that a request is about to be forwarded. If this process is killed, the next one logs the end.
