@@ -9,6 +9,10 @@
 // with the names of those that have not answered. A server that keeps its connections open and sends nothing is found by
 // [liveness.Watcher]: it is asked for a sign of life, and without one its unanswered requests go on.
 //
+// Each answer of a colo shows how far the colo is: the time that was measured, less the time for which the server had the request. A colo that
+// plans go by the distance of, and that has not answered for a while, is pinged; so is one in which requests find no server any more (reach),
+// and which stands last in all plans until it answers.
+//
 // The answer to a client that asks for queue events begins at once. Colos are then tried while it is being written
 // ([call.resolveStream]), by the same loop of attempts.
 //
