@@ -32,7 +32,7 @@ func outOfCapacity(r *permits.Refusal) *refusal {
 	}
 	return &refusal{err: e, verdict: hop.Verdict{
 		Kind: kind, Reason: string(r.Reason), RetryAfter: r.RetryAfter, Expected: r.Expected,
-		MayWait: r.MayWait,
+		MayWait: r.MayWait, Waited: r.Waited && kind == hop.VerdictOOC,
 	}}
 }
 

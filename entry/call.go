@@ -58,6 +58,7 @@ type call struct {
 	// Of all attempts so far.
 	path           []string      // servers tried
 	waited         time.Duration // in queues of all colos
+	hadPlace       bool          // in a queue, and has lost it
 	engineAttempts int           // in all colos
 
 	// Of the last attempt.

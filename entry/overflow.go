@@ -162,7 +162,7 @@ func (c *call) refuseOverflow(forced string, mode queueMode, jitter float64) *op
 func (c *call) noteOverflow(answer *peer.Answer) {
 	switch {
 	case c.flood == floodKey{}:
-	case answer != nil, c.waited > 0, c.attempts.reachedEngine():
+	case answer != nil, c.hadPlace, c.attempts.reachedEngine():
 		c.entry.overflow.admitted(c.flood)
 	case c.Context.Err() == nil && c.attempts.allFull():
 		c.entry.overflow.refused(c.flood, c.attempts.clientError(), time.Now())

@@ -210,10 +210,12 @@ func startFullColos(t testing.TB) *fullColos {
 				_, _ = io.WriteString(w, `{}`)
 				return
 			}
+			w.Header().Set(hop.HeaderQueuedMS, "3") // as long as a busy colo may need to refuse
+			verdict := "ooc;reason=account_queue_full;number=42902;retry_after_ms=20000"
 			if s.waited.Load() {
-				w.Header().Set(hop.HeaderQueuedMS, "500")
+				verdict += ";waited=1"
 			}
-			w.Header().Set(hop.HeaderVerdict, "ooc;reason=account_queue_full;number=42902;retry_after_ms=20000")
+			w.Header().Set(hop.HeaderVerdict, verdict)
 			w.WriteHeader(http.StatusTooManyRequests)
 		})
 	}

@@ -308,6 +308,7 @@ func (c *call) noteVisit(colo, node string) {
 func (c *call) handleVisit(at attempt, visit hop.Visit, e *openai.Error) {
 	c.noteAnswer(visit)
 	v := visit.Verdict
+	c.hadPlace = c.hadPlace || v.Waited
 	c.entry.budget.Charge(v.RetriesMade)
 	if v.Number == openai.NumberModelNotFound {
 		c.attempts.modelUnknown(openai.ModelNotFound(c.askedModel))

@@ -48,13 +48,15 @@ type Verdict struct {
 	Unsent          bool          // nothing of the request was sent to any endpoint, though there were attempts
 	Final           bool          // no other attempt may follow, since it could generate twice
 
+	// The request had a place in the queue. With VerdictMoved, it keeps the place at its home: see Token.Rejoin.
+	Waited bool
+
 	// Of VerdictMoved.
 	To       string // node that is the home of the pool; empty = no server of this colo is known to be
 	Address  string // `at`: host:port of To, as registered; empty = not known
 	Boot     string // boot id of the process at Address; empty = not known
 	Protocol int    // the newest that To speaks; 0 = not known
 	Revision int64  // of the table that says so
-	Waited   bool   // the request had a place in the queue, which it keeps at its home: see Token.Rejoin
 }
 
 // String returns the header's value. It leaves out an address or a boot id that ParseVerdict would not accept.
