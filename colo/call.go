@@ -183,7 +183,10 @@ func (c *call) acquire() error {
 	r, began := c.permitRequest(), time.Now()
 	grant, err := c.pool.Acquire(c.Context, r)
 	if err != nil {
-		c.queued += time.Since(began)
+		var refused *permits.Refusal
+		if !errors.As(err, &refused) || refused.Waited { // an entry takes any time in a queue for a sign that a flood has ended
+			c.queued += time.Since(began)
+		}
 		return c.refused(err, r)
 	}
 	c.grant, c.held, c.granted = grant, true, time.Now()

@@ -1,6 +1,7 @@
 package colo
 
 import (
+	"errors"
 	"slices"
 	"time"
 
@@ -47,19 +48,14 @@ func (c *call) goOn(refused *peer.Answer) (*peer.Answer, error) {
 	r := c.onwardRequest(refused)
 	c.logForwardBegin()
 	answer, err := s.sender.Send(c.Context, to, r, true)
-	if err == nil && answer.Verdict.Kind == hop.VerdictMoved && answer.Verdict.Address != "" {
-		// It is followed once; the entry knows better after that.
-		v := answer.Verdict
-		to.Node, to.Address, to.Boot, to.Protocol = v.To, v.Address, v.Boot, v.Protocol
-		r.Token.Waited += hop.Millis(answer.Queued)
-		r.Token.Rejoin, r.Token.Revision = v.Waited, max(r.Token.Revision, v.Revision)
-		r.Token.Spend(time.Since(c.forwarded))
-		answer, err = s.sender.Send(c.Context, to, r, true)
+	if err == nil && mayFollow(answer) {
+		answer, err = c.follow(&to, r, answer)
 	}
 	c.firstByte = time.Now()
 	if err != nil {
 		return c.onwardFailed(refused, visits, to, err)
 	}
+	answer.HasTook = false // it says how far that server is, not how far this one is
 	if answer.Response == nil {
 		if visits = append(visits, answer.Visits...); len(answer.Visits) == 0 {
 			visits = append(visits, answer.Visit(to.Colo, to.Node))
@@ -71,6 +67,36 @@ func (c *call) goOn(refused *peer.Answer) (*peer.Answer, error) {
 		answer.ServedBy = hop.NodeName(to.Colo, to.Node)
 	}
 	return c.forwardServed(answer), nil
+}
+
+// mayFollow reports whether a request goes on to the home that a server has named: its address is known, it knows servers by COLO/NODE, and no
+// engine of the server has seen the request, since only the entry counts such attempts.
+func mayFollow(a *peer.Answer) bool {
+	v := &a.Verdict
+	return v.Kind == hop.VerdictMoved && v.Address != "" && v.Protocol >= hop.NodeNamesProtocol && a.Attempts == 0
+}
+
+// follow sends a request to the home that a server has named, which to is from then on. It is followed once; the entry knows better after that.
+// The time in the queue of that server counts as time in the queue of the home.
+func (c *call) follow(to *peer.Server, r *peer.Request, moved *peer.Answer) (*peer.Answer, error) {
+	v, spent := moved.Verdict, time.Since(c.forwarded)
+	to.Node, to.Address, to.Boot, to.Protocol = v.To, v.Address, v.Boot, v.Protocol
+	r.Token.Waited += hop.Millis(moved.Queued)
+	r.Token.Rejoin, r.Token.Revision = v.Waited, max(r.Token.Revision, v.Revision)
+	r.Token.Spend(spent)
+	if r.Limits.FirstByte > 0 {
+		r.Limits.FirstByte = max(r.Limits.FirstByte-spent, time.Millisecond)
+	}
+	answer, err := c.server.sender.Send(c.Context, *to, r, true)
+	switch {
+	case err != nil:
+		return nil, err
+	case len(answer.Visits) > 0:
+		answer.Visits[0].Queued += moved.Queued
+	default:
+		answer.Queued += moved.Queued
+	}
+	return answer, nil
 }
 
 // onwardRequest returns the request to the next stop.
@@ -123,19 +149,24 @@ func waitBelow(t *hop.Token, v hop.Verdict) hop.Millis {
 // onwardFailed returns the answer to a request that went on to a server which did not answer. The entry decides what follows.
 func (c *call) onwardFailed(refused *peer.Answer, visits []hop.Visit, to peer.Server, err error) (*peer.Answer, error) {
 	failure := peer.ClassifyFailure(err, c.deadline)
-	if failure.Kind == peer.FailureEnded {
+	if failure.Kind == peer.FailureEnded && !errors.Is(err, errDrained) {
 		c.logForwardCancelled(err)
 		return nil, err
 	}
 	c.server.config.Logger.Warn("forwarding to the next colo failed", "request_id", c.token.RequestID, "colo", to.Colo, "server", to.Node, "error", err)
 	visit := hop.Visit{Colo: to.Colo, Node: to.Node, Verdict: onwardVerdict(failure)}
+	if failure.Kind == peer.FailureEnded {
+		c.logForwardCancelled(err)
+	}
 	return c.forwardRefused(refused, append(visits, visit)), nil
 }
 
 // onwardVerdict returns the verdict about a server that did not answer.
 func onwardVerdict(f peer.Failure) hop.Verdict {
 	switch {
-	case f.Kind == peer.FailureNotConnected, f.Kind == peer.FailureNotSent, f.NotRead:
+	case f.Kind == peer.FailureEnded: // by a shutdown; an engine may have begun to generate
+		return hop.Verdict{Kind: hop.VerdictError, Number: openai.NumberUnavailable, Reason: reasons.Draining, Final: true}
+	case f.Kind == peer.FailureNotConnected, f.Kind == peer.FailureNotSent, f.Kind == peer.FailureHeadTooLarge, f.NotRead:
 		return hop.Verdict{Kind: hop.VerdictUnreached, Number: openai.NumberUnavailable, Reason: reasons.NoServer}
 	case f.Kind == peer.FailureLate:
 		return hop.Verdict{Kind: hop.VerdictError, Number: openai.NumberInferenceTimeout, Reason: reasons.TotalTimeout, Final: true}

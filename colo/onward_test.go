@@ -16,6 +16,8 @@ import (
 	"colonnade/analytics"
 	"colonnade/analytics/journal"
 	"colonnade/forwarding/hop"
+	"colonnade/forwarding/peer"
+	"colonnade/forwarding/server"
 	"colonnade/internal/forwardtest"
 	"colonnade/openai"
 )
@@ -292,4 +294,101 @@ func TestLastStopKnowsWhatToBeat(t *testing.T) {
 	f(400, 300, 400, true, false)
 	f(400, 0, 400, true, true)
 	f(0, 300, 0, false, true)
+}
+
+// A request that a shutdown ends on its way has a verdict, as one in an engine has: the engine of the next colo may have begun to generate.
+func TestShutdownEndsRequestThatGoesOn(t *testing.T) {
+	n := startPair(t)
+	n.answers(func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() })
+	n.first.down = true
+	ended := make(chan error, 1)
+	go func() {
+		forwardtest.Receive(t, "the request at the next colo", n.tokens)
+		now, stop := context.WithCancel(context.Background())
+		stop()
+		ended <- n.first.Shutdown(now, server.DrainTimings{})
+	}()
+	answer, _ := n.ask(n.token())
+	n.expect("visits", n.visits(answer), noRoom, "fra/fra-1 error draining")
+	if visits, _ := hop.ParseVisits(answer.Header.Get(hop.HeaderVisits)); len(visits) != 2 || !visits[1].Verdict.Final {
+		t.Errorf("visits %+v: want that no other attempt follows", visits)
+	}
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+	n.expectEvents("forward drained [ams/ams-1]")
+}
+
+// A request goes on to the home that the next colo names only if no engine there has seen the request, and the home knows servers by COLO/NODE.
+// The time in the queue before it was moved counts, too.
+func TestMovesThatAreLeftToTheEntry(t *testing.T) {
+	n := startPair(t)
+	asked := make(chan struct{}, 10)
+	home := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		asked <- struct{}{}
+		w.Header().Set(hop.HeaderAttempts, "1")
+		w.Header().Set(hop.HeaderQueuedMS, "5")
+		_, _ = io.WriteString(w, "{}")
+	}))
+	t.Cleanup(home.Close)
+	f := func(name string, attempts string, protocol int, want ...string) *http.Response {
+		t.Helper()
+		n.answers(func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set(hop.HeaderVerdict, hop.Verdict{
+				Kind: hop.VerdictMoved, Number: openai.NumberUnavailable, To: "fra-2", Address: strings.TrimPrefix(home.URL, "http://"), Boot: "B2", Protocol: protocol, Revision: 12,
+			}.String())
+			w.Header().Set(hop.HeaderAttempts, attempts)
+			w.Header().Set(hop.HeaderQueuedMS, "20")
+			w.WriteHeader(http.StatusServiceUnavailable)
+		})
+		answer, _ := n.ask(n.token())
+		n.expect(name, n.visits(answer), want...)
+		return answer
+	}
+	if a := f("followed", "0", hop.NodeNamesProtocol, noRoom); a.Header.Get(hop.HeaderQueuedMS) != "25" || a.Header.Get(hop.HeaderServedBy) != "fra/fra-2" {
+		t.Errorf("followed: %v", a.Header)
+	}
+	f("an engine has failed", "1", hop.NodeNamesProtocol, noRoom, "fra/fra-1 moved ")
+	f("an older home", "0", hop.NodeNamesProtocol-1, noRoom, "fra/fra-1 moved ")
+	if len(asked) != 1 {
+		t.Errorf("the home was asked %d times, want once", len(asked))
+	}
+}
+
+// The time that the next colo took is not that of this one, which an entry in the same process would believe.
+func TestAnswerFromNextColoHasNoDistance(t *testing.T) {
+	n := startPair(t)
+	n.answers(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set(hop.HeaderAttempts, "1")
+		w.Header().Set(hop.HeaderTook, "1")
+		_, _ = io.WriteString(w, "{}")
+	})
+	answer, err := n.first.Do(t.Context(), &peer.Request{Token: n.token(), Route: chatRoute(t), Body: []byte(`{"model":"late","messages":[]}`)})
+	if err != nil || answer.Response == nil {
+		t.Fatalf("%+v, %v", answer, err)
+	}
+	answer.Close()
+	if roundTrip, measured := answer.RoundTrip(); measured {
+		t.Errorf("measured %v", roundTrip)
+	}
+}
+
+// A request that no queue has let in has not waited, not even for a microsecond: only by that does an entry know that a flood has ended.
+func TestRefusedRequestHasNotWaited(t *testing.T) {
+	n := startPair(t)
+	token := n.token()
+	token.Onward = nil
+	answer, err := n.first.Do(t.Context(), &peer.Request{Token: token, Route: chatRoute(t), Body: []byte(`{"model":"late","messages":[]}`)})
+	if err != nil || answer.Verdict.Kind != hop.VerdictOOC || answer.Queued != 0 {
+		t.Errorf("%+v, %v: waited %v", answer.Verdict, err, answer.Queued)
+	}
+}
+
+func chatRoute(t *testing.T) openai.Route {
+	t.Helper()
+	route, e := openai.ParseRoute([]byte("POST"), []byte("/v1/chat/completions"))
+	if e != nil {
+		t.Fatal(e)
+	}
+	return route
 }
