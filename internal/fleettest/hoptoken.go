@@ -28,7 +28,7 @@ func (f *Fleet) SignHop(token hop.Token, to hop.Binding, issued time.Time) strin
 	f.T.Helper()
 	boot := ""
 	for _, c := range f.Colos {
-		if c.Node == to.Audience {
+		if c.Node == to.Audience || hop.NodeName(c.Colo, c.Node) == to.Audience {
 			boot = c.Boot
 		}
 	}

@@ -13,12 +13,15 @@ import (
 // the colo with the shortest wait, and is served there.
 func TestAllColosFull(t *testing.T) {
 	t.Parallel()
-	f := &farFleet{fleettest.Start(t, farConfig(fleettest.SteadyEngine(1)), farDocuments(noSpill))}
-	f.WatchShared(200) // connections of the requests that wait
+	f := startFar(t, fleettest.SteadyEngine(1), noSpill, "")
 	f.warm("ams", "fra", "iad")
 	release := f.fill("ams", "fra")
 	waiting := slices.Concat(f.enqueue("ams", 40), f.enqueue("fra", 30))
 	releaseLast := f.fill("iad")
+	testkit.WaitFor(t, "the pools to notice that nothing is released", func() bool {
+		ams, fra := f.Pool("ams", "demo").ExpectedMillis, f.Pool("fra", "demo").ExpectedMillis
+		return ams != nil && fra != nil && *ams > 400 && *fra > 400
+	})
 	alone := func(colo string) time.Duration {
 		a := f.RawChat(chat("only-"+colo, 1, false), "x-colonnade-queue: never")
 		fleettest.OutOfCapacity.WithReason("busy").Expect(t, a)

@@ -11,6 +11,7 @@ import (
 
 	"colonnade/analytics"
 	"colonnade/analytics/journal"
+	"colonnade/forwarding/hop"
 	"colonnade/internal/fleettest"
 	"colonnade/internal/simengine"
 	"colonnade/internal/testkit"
@@ -35,6 +36,7 @@ const away = 14 * time.Millisecond
 // leads through a proxy.
 type farFleet struct {
 	*fleettest.Fleet
+	served string // the id of a request that was served; requests past the entry have the same, since the oracle wants an event for each
 }
 
 // farConfig is the configuration of a farFleet.
@@ -73,17 +75,32 @@ const noSpill = "queue: {limit: 100, per_account: 100, max_wait: 60s, spill_wait
 // startFar runs a farFleet, whose end the oracle checks.
 func startFar(t testing.TB, engine simengine.Config, pool, more string) *farFleet {
 	t.Helper()
-	f := &farFleet{fleettest.Start(t, farConfig(engine), farDocuments(pool)+more)}
-	f.WatchShared(24)
+	f := &farFleet{Fleet: fleettest.Start(t, farConfig(engine), farDocuments(pool)+more)}
+	f.WatchShared(48)
+	f.served = f.Chat(chat(onward, 1, false)).Header.Get("x-request-id")
 	return f
 }
 
 // in returns the same fleet for a subtest.
-func (f *farFleet) in(t testing.TB) *farFleet { return &farFleet{f.In(t)} }
+func (f *farFleet) in(t testing.TB) *farFleet { return &farFleet{f.In(t), f.served} }
 
 // chat is the body of a chat completion.
 func chat(model string, tokens int, stream bool) string {
 	return fmt.Sprintf(`{"model":%q,"stream":%v,"max_tokens":%d,"messages":[{"role":"user","content":"hello"}]}`, model, stream, tokens)
+}
+
+// beginIn sends a request to the server of a colo, past the entry and the proxies.
+func (f *farFleet) beginIn(colo, body string) *wiretest.Conn {
+	f.T.Helper()
+	node := f.Server(colo + "-1")
+	token := hop.Token{
+		RequestID: f.served, Source: "entry-1", Account: "open", Weight: 1, Priority: "standard", Model: "only-" + colo,
+		Wait: hop.WaitFull, Total: hop.Millis(testkit.Timeout),
+	}
+	to := hop.Binding{Audience: node.Node, Method: "POST", Target: fleettest.ChatPath, AppendHeader: fleettest.JSONHeader, Body: []byte(body)}
+	c := wiretest.Dial(f.T, node.Address)
+	c.Post(fleettest.ChatPath, body, hop.HeaderToken+": "+f.SignHop(token, to, time.Now()))
+	return c
 }
 
 // fill takes all slots of colos with streams, until they are released. The engines must be steady ones.
@@ -92,7 +109,7 @@ func (f *farFleet) fill(colos ...string) (release func()) {
 	var held []*wiretest.Conn
 	for _, colo := range colos {
 		for range f.Pool(colo, "demo").Free {
-			c := f.BeginChat(chat("only-"+colo, 1<<20, true))
+			c := f.beginIn(colo, chat("only-"+colo, 1<<20, true))
 			c.ReadUntil("data:", 1)
 			held = append(held, c)
 		}
@@ -143,7 +160,7 @@ func (f *farFleet) expectEvents(clientID string, want ...string) []analytics.Eve
 	slices.Sort(want)
 	var got []string
 	var events []analytics.Event
-	for end := time.Now().Add(5 * time.Second); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
+	for end := time.Now().Add(3 * time.Second); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
 		if got, events = f.events(clientID); len(got) >= len(want) {
 			break
 		}
@@ -201,7 +218,7 @@ func (f *farFleet) enqueue(colo string, n int) (waiting []*wiretest.Conn) {
 	f.T.Helper()
 	n += f.Pool(colo, "demo").Queued
 	for range n {
-		waiting = append(waiting, f.BeginChat(chat("only-"+colo, 1, false)))
+		waiting = append(waiting, f.beginIn(colo, chat("only-"+colo, 1, false)))
 	}
 	testkit.WaitFor(f.T, "the requests to wait in "+colo, func() bool { return f.Pool(colo, "demo").Queued == n })
 	return waiting

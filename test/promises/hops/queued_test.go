@@ -44,6 +44,7 @@ func TestClientLeavesQueueOfSecondColo(t *testing.T) {
 		id := "stayed-" + strconv.Itoa(n)
 		c := f.BeginChat(chat(model, 1, true), "x-request-id: "+id)
 		testkit.WaitFor(t, "the request to wait in fra", func() bool { return f.Pool("fra", "demo").Queued == 1 })
+		time.Sleep(5 * time.Millisecond) // a wait that counts
 		release()
 		a := c.Read()
 		f.expectServed(a, "ams, fra")
