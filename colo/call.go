@@ -184,7 +184,7 @@ func (c *call) acquire() error {
 	grant, err := c.pool.Acquire(c.Context, r)
 	if err != nil {
 		var refused *permits.Refusal
-		if !errors.As(err, &refused) || refused.Waited { // an entry takes any time in a queue for a sign that a flood has ended
+		if !errors.As(err, &refused) || refused.Waited { // to be refused at once takes no time in a queue
 			c.queued += time.Since(began)
 		}
 		return c.refused(err, r)

@@ -3,7 +3,6 @@ package entry
 import (
 	"time"
 
-	"colonnade/fleet"
 	"colonnade/forwarding/peer"
 	"colonnade/forwarding/server"
 	"colonnade/openai"
@@ -28,7 +27,7 @@ func (c *call) failedForward(at attempt, err error) {
 	case peer.FailureNotConnected:
 		c.attempts.notConnected(at, openai.Unavailable(reasons.NoServer, time.Second))
 	case peer.FailureNoFirstByte:
-		c.attempts.fail(c.blameDeadline(at.Colo, openai.InferenceTimeout(reasons.FirstByteTimeout)))
+		c.attempts.fail(c.blameDeadline(c.reserved(at.Colo), openai.InferenceTimeout(reasons.FirstByteTimeout)))
 	case peer.FailureCut:
 		c.attempts.fail(openai.EngineFailed(reasons.ColoUnreachable))
 	case peer.FailureSilent:
@@ -76,10 +75,10 @@ func (c *call) silentServer(at attempt) {
 }
 
 // blameDeadline replaces a first-byte timeout by one that names the client's own deadline, if that has passed. The margin covers what
-// is reserved for the way back, twice, since the colo rounds.
-func (c *call) blameDeadline(colo *fleet.Colo, e *openai.Error) *openai.Error {
+// was reserved of it for the way back, twice, since the colo rounds.
+func (c *call) blameDeadline(reserved time.Duration, e *openai.Error) *openai.Error {
 	if e.Number == openai.NumberInferenceTimeout && e.Reason == reasons.FirstByteTimeout &&
-		!c.firstByteDeadline.IsZero() && time.Now().After(c.firstByteDeadline.Add(-2*c.reserved(colo))) {
+		!c.firstByteDeadline.IsZero() && time.Now().After(c.firstByteDeadline.Add(-2*reserved)) {
 		return openai.OverDeadline()
 	}
 	return e

@@ -182,7 +182,9 @@ func (c *call) eachHeader(set func(name, value string)) {
 		set(hop.HeaderColo, c.colo)
 	}
 	if len(c.path) > 1 {
-		set(hop.HeaderColoPath, strings.Join(c.colosAsked(), ", "))
+		if colos := c.colosAsked(); len(colos) > 1 {
+			set(hop.HeaderColoPath, strings.Join(colos, ", "))
+		}
 	}
 	if c.colo != "" || c.waited > 0 { // a refused request may have waited, too
 		set(hop.HeaderQueuedMS, strconv.FormatInt(c.waited.Milliseconds(), 10))

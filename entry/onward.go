@@ -90,6 +90,20 @@ func (t *attempts) onward(at attempt) []hop.Stop {
 	return stops
 }
 
+// reservedFrom returns the part of a deadline that servers keep for the way back, if the request of the attempt went on as far as a colo.
+func (a *attempt) reservedFrom(colo string) (sum time.Duration) {
+	if colo == a.Colo.Name {
+		return 0
+	}
+	for _, s := range a.onward {
+		sum += max(reservedForReturn, 2*time.Duration(s.RoundTrip))
+		if s.Colo == colo {
+			break
+		}
+	}
+	return sum
+}
+
 // visited returns the attempt that a server has made on the entry's behalf, after an attempt of the entry itself; its colo is not asked again
 // but for the last try. ok is false if the request was not to go there.
 func (t *attempts) visited(first attempt, colo, node string) (at attempt, ok bool) {

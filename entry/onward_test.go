@@ -14,6 +14,8 @@ import (
 	"colonnade/fleet"
 	"colonnade/forwarding/hop"
 	"colonnade/forwarding/peer"
+	"colonnade/openai"
+	"colonnade/reasons"
 )
 
 // onwardAttempts returns attempts at colos of one server each, all of which are near to the first and far from the entry.
@@ -246,4 +248,105 @@ func TestAnswersThatNameOtherColos(t *testing.T) {
 	f("served by itself", 200, with("ams/ams-1"), 200, "ams ")
 	f("served by another", 200, with("lax/lax-1", refused), 200, "ams ")
 	f("served by nonsense", 200, with("lax", refused), 200, "ams ")
+}
+
+// startThreeColos starts an entry far away from ams and fra, and returns a request of it that has asked ams.
+func startThreeColos(t *testing.T) (c *call, at attempt) {
+	t.Helper()
+	documents := threeColos + "---\nkey: defaults\nmodel: {routing: {algorithm: steps, steps: [{colos: [ams, fra, iad]}]}}\n"
+	table := tableOf(t, documents)
+	_, e := startEntryWith(t, Config{Table: tableFunc(table), Region: "wnam"}, t.TempDir())
+	c = &call{Request: e.inflight.Begin(), entry: e, arrived: time.Now()}
+	c.caller.Account = &fleet.Account{Name: "a"}
+	t.Cleanup(func() { c.Close() })
+	c.model, _ = table.Model("m")
+	if err := c.startAttempts(table, "", queueDefault, 1); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(e.budget.End)
+	at, _ = c.attempts.next()
+	at.onward = c.attempts.onward(at)
+	if at.Colo.Name != "ams" || len(at.onward) != 2 {
+		t.Fatalf("asks %s with the stops %+v", at.Colo.Name, at.onward)
+	}
+	c.path = []string{"ams/ams-1"}
+	return c, at
+}
+
+// refusedBy is the answer of ams, which had no room, after a visit to fra.
+func refusedBy(v hop.Verdict) *peer.Answer {
+	busy := ooc("busy", time.Second, 0, false)
+	return &peer.Answer{Verdict: busy, Error: peer.ErrorOf(busy), Visits: []hop.Visit{
+		{Colo: "ams", Node: "ams-1", Verdict: busy}, {Colo: "fra", Node: "fra-1", Verdict: v},
+	}}
+}
+
+// A colo to which another has no connection is asked by the entry, which may have one: nothing of the request was sent there.
+func TestColoThatOnlyAnotherDoesNotReach(t *testing.T) {
+	c, at := startThreeColos(t)
+	c.handleResult(at, refusedBy(hop.Verdict{Kind: hop.VerdictUnreached, Number: openai.NumberUnavailable, Reason: reasons.NoServer}), nil)
+	if next, ok := c.attempts.next(); !ok || next.server().Node != "fra-1" || !slices.Equal(c.path, []string{"ams/ams-1"}) {
+		t.Errorf("next is %+v, after %v", next, c.path)
+	}
+	c, at = startThreeColos(t)
+	c.handleResult(at, refusedBy(hop.Verdict{Kind: hop.VerdictLost, Number: openai.NumberEngineFailed, Reason: reasons.ColoUnreachable}), nil)
+	if next, ok := c.attempts.next(); !ok || next.server().Node != "iad-1" || !slices.Equal(c.path, []string{"ams/ams-1", "fra/fra-1"}) {
+		t.Errorf("after a loss: next is %+v, after %v", next, c.path)
+	}
+}
+
+// A client whose own deadline ends a request in the second colo learns that, although each hop has kept time for the way back.
+func TestDeadlineOfClientOverTwoHops(t *testing.T) {
+	for left, want := range map[time.Duration]*openai.Error{
+		240 * time.Millisecond: openai.OverDeadline(), // 200 ms are kept for the way from ams, and 50 ms for that from fra to ams
+		time.Minute:            openai.InferenceTimeout(reasons.FirstByteTimeout),
+	} {
+		c, at := startThreeColos(t)
+		c.entry.observed.state("ams").noteAnswered(100*time.Millisecond, true, time.Now())
+		c.firstByteDeadline = time.Now().Add(left)
+		c.handleResult(at, refusedBy(hop.Verdict{Kind: hop.VerdictError, Number: openai.NumberInferenceTimeout, Reason: reasons.FirstByteTimeout, Final: true}), nil)
+		if e := c.attempts.clientError(); e.Message != want.Message {
+			t.Errorf("%v before the deadline: %v, want %v", left, e, want)
+		}
+	}
+}
+
+// A colo that seems too far for its clients' deadlines is pinged, so that one slow hour does not keep requests away for ever.
+func TestColoTooFarForDeadlinesIsPinged(t *testing.T) {
+	table := tableOf(t, "key: models/m\n---\nkey: colos/ams\n---\nkey: servers/ams/ams-1\naddress: 127.0.0.1:1\nboot: x\nprotocol: {min: 1, max: 4}\n")
+	url, e := startEntryWith(t, Config{Table: tableFunc(table)}, t.TempDir())
+	e.observed.state("ams").noteAnswered(time.Minute, true, time.Now())
+	r, _ := http.NewRequest(http.MethodPost, url+"/v1/chat/completions", strings.NewReader(request))
+	r.Header.Set("Content-Type", "application/json")
+	r.Header.Set(hop.HeaderDeadlineMS, "2000")
+	answer, err := http.DefaultClient.Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = answer.Body.Close()
+	if answer.StatusCode != 429 || answer.Header.Get(hop.HeaderReason) != reasons.Deadline {
+		t.Errorf("answer %d %v", answer.StatusCode, answer.Header)
+	}
+	if p, ok := e.observed.nextPing(time.Now().Add(measuredFor + time.Second)); !ok || p.server.Node != "ams-1" {
+		t.Error("it is not pinged")
+	}
+}
+
+// A request that two servers of one colo have had came over one colo.
+func TestColoPathNamesColosOnce(t *testing.T) {
+	f := func(want string, path ...string) {
+		t.Helper()
+		got := ""
+		(&call{path: path}).eachHeader(func(name, value string) {
+			if name == hop.HeaderColoPath {
+				got = value
+			}
+		})
+		if got != want {
+			t.Errorf("%v: %q, want %q", path, got, want)
+		}
+	}
+	f("", "ams/ams-1")
+	f("", "ams/ams-1", "ams/ams-2")
+	f("ams, fra", "ams/ams-1", "fra/fra-1", "ams/ams-1")
 }

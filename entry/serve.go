@@ -101,7 +101,8 @@ func (c *call) walkPlan() *peer.Answer {
 			c.attempts.deadlineNear()
 			return nil
 		case left <= c.reserved(next.Colo):
-			tooFar = true // and one that follows may be nearer
+			tooFar = true                         // and one that follows may be nearer
+			c.entry.observed.roundTrip(next.Colo) // which has it pinged: it may not be so far any more
 			continue
 		}
 		if c.entry.sender.Watcher.IsSilent(peerOf(next.server())) && c.attempts.hasAnotherServer(next) {
@@ -260,10 +261,13 @@ func (c *call) handleResult(at attempt, answer *peer.Answer, err error) bool {
 	}
 	believed := 0
 	for _, v := range answer.Visits {
+		if v.Colo != at.Colo.Name && v.Verdict.Kind == hop.VerdictUnreached {
+			continue // this entry may have a way there, so the colo stays in the plan
+		}
 		if visited, ok := c.attempts.visited(at, v.Colo, v.Node); ok {
 			believed++
 			c.noteVisit(v.Colo, v.Node)
-			c.handleVisit(visited, v, peer.ErrorOf(v.Verdict))
+			c.handleVisit(visited, v, c.blameDeadline(c.reserved(at.Colo)+at.reservedFrom(v.Colo), peer.ErrorOf(v.Verdict)))
 		}
 	}
 	switch {
@@ -271,7 +275,7 @@ func (c *call) handleResult(at attempt, answer *peer.Answer, err error) bool {
 		c.served(at, answer)
 		return true
 	case believed == 0:
-		c.handleVisit(at, answer.Visit(at.Colo.Name, at.server().Node), answer.Error)
+		c.handleVisit(at, answer.Visit(at.Colo.Name, at.server().Node), c.blameDeadline(c.reserved(at.Colo), answer.Error))
 	}
 	return false
 }
@@ -331,7 +335,7 @@ func (c *call) handleVisit(at attempt, visit hop.Visit, e *openai.Error) {
 		c.attempts.serverLost(at, e, c.retry)
 		return
 	default:
-		c.attempts.failed(c.blameDeadline(at.Colo, e), v, c.retry)
+		c.attempts.failed(e, v, c.retry)
 		return
 	}
 	if visit.Attempts > 0 {
