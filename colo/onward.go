@@ -2,6 +2,7 @@ package colo
 
 import (
 	"errors"
+	"net/http"
 	"slices"
 	"time"
 
@@ -166,7 +167,8 @@ func onwardVerdict(f peer.Failure) hop.Verdict {
 	switch {
 	case f.Kind == peer.FailureEnded: // by a shutdown; an engine may have begun to generate
 		return hop.Verdict{Kind: hop.VerdictError, Number: openai.NumberUnavailable, Reason: reasons.Draining, Final: true}
-	case f.Kind == peer.FailureNotConnected, f.Kind == peer.FailureNotSent, f.Kind == peer.FailureHeadTooLarge, f.NotRead:
+	case f.Kind == peer.FailureNotConnected, f.Kind == peer.FailureNotSent, f.Kind == peer.FailureHeadTooLarge, f.NotRead,
+		f.Kind == peer.FailureNoVerdict && f.Status == http.StatusForbidden: // it rejects this node, and perhaps not the entry
 		return hop.Verdict{Kind: hop.VerdictUnreached, Number: openai.NumberUnavailable, Reason: reasons.NoServer}
 	case f.Kind == peer.FailureLate:
 		return hop.Verdict{Kind: hop.VerdictError, Number: openai.NumberInferenceTimeout, Reason: reasons.TotalTimeout, Final: true}

@@ -20,6 +20,7 @@ import (
 	"colonnade/forwarding/server"
 	"colonnade/internal/forwardtest"
 	"colonnade/openai"
+	"colonnade/reasons"
 )
 
 // nextColo is the next colo of a plan: it notes the tokens that it gets, and answers as a test says.
@@ -203,13 +204,22 @@ func TestVisitsOfARequestThatIsNotServed(t *testing.T) {
 	f("drains", "fra/fra-1 moved draining")
 	n.answers(func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) })
 	f("lost", "fra/fra-1 lost colo_unreachable")
+	n.answers(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusForbidden) })
+	f("rejects this colo", "fra/fra-1 unreached no_server") // other keys, or clocks that are far apart: it has served nothing
+	n.answers(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set(hop.HeaderReason, reasons.HopTokenReplayed) // by a sender whose copy may have been served
+		w.WriteHeader(http.StatusForbidden)
+	})
+	f("says that it had the token before", "fra/fra-1 lost colo_unreachable")
+	n.answers(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusRequestHeaderFieldsTooLarge) })
+	f("cannot read so large a head", "fra/fra-1 unreached no_server")
 	n.stop.Address = "127.0.0.1:1"
 	f("not reached", "fra/fra-1 unreached no_server")
-	if len(n.tokens) != 4 {
+	if len(n.tokens) != 7 {
 		t.Errorf("the next colo was asked %d times, want once for each request", len(n.tokens))
 	}
 	const refused, failed = "forward refused [ams/ams-1]", "forward engine_error [ams/ams-1]"
-	n.expectEvents(refused, failed, refused, failed, refused)
+	n.expectEvents(refused, failed, refused, failed, refused, failed, refused, refused)
 }
 
 // A colo that has no way to the next one finds that out once: later requests go back to the entry at once.
