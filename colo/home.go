@@ -112,9 +112,10 @@ func (c *call) mayAskAgain(err error) bool {
 	return !ctxtime.Sleep(c.Context, homePoll) || time.Since(c.refusedSince) < tableSkew
 }
 
-// addHome adds to the verdict moved the home of the pool with its address, for a sender whose table does not have it yet, and whether the
-// request keeps its place in the queue there. A sender of an older version sends no revision, and could not read these.
+// addHome adds to the verdict moved whether this server drains, the home of the pool with its address, for a sender whose table does not have
+// it yet, and whether the request keeps its place in the queue there. A sender of an older version sends no revision, and could not read these.
 func (c *call) addHome(v *hop.Verdict) {
+	v.Drains = c.server.Draining()
 	if c.token.Revision == 0 || c.pool == nil {
 		return
 	}

@@ -321,7 +321,7 @@ func TestPoolAndServerDisagree(t *testing.T) {
 	}
 }
 
-// A draining server says where the waiting requests of its pools go on.
+// A draining server says that it drains, and where the waiting requests of its pools go on.
 func TestDrainNamesTheHome(t *testing.T) {
 	s := startHomeServer(t, Home{Node: "ams-1", Here: true})
 	session := s.open("voice")
@@ -334,16 +334,16 @@ func TestDrainNamesTheHome(t *testing.T) {
 	h := elsewhere()
 	s.at.Store(&h)
 	s.Drain()
-	s.wantVerdict(503, <-verdicts, moved(func(v *hop.Verdict) { v.Reason, v.Waited = reasons.Draining, true }))
+	s.wantVerdict(503, <-verdicts, moved(func(v *hop.Verdict) { v.Reason, v.Waited, v.Drains = reasons.Draining, true, true }))
 	session.Close()
 	s.until("the session to end", func() bool { return s.held() == 0 })
 	status, got := s.verdictOf(homeToken("late"))
-	s.wantVerdict(status, got, moved(func(*hop.Verdict) {}))
+	s.wantVerdict(status, got, moved(func(v *hop.Verdict) { v.Drains = true }))
 
 	s.refuseCalls()
 	route, _ := openai.ParseRoute([]byte("POST"), []byte("/v1/chat/completions"))
 	answer, err := s.Do(t.Context(), &peer.Request{Token: homeToken("late"), Route: route})
-	if err != nil || answer.Verdict.To != "ams-2" || answer.Verdict.Reason != reasons.Draining || answer.Error.Status != 503 {
+	if err != nil || answer.Verdict.To != "ams-2" || answer.Verdict.Reason != reasons.Draining || !answer.Verdict.Drains || answer.Error.Status != 503 {
 		t.Errorf("at the end of the drain: %+v, %v", answer, err)
 	}
 }

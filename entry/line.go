@@ -13,6 +13,9 @@ import (
 // maxMoves is how often one request may be sent to another server of a colo because a server there has named that one as the home.
 const maxMoves = 4
 
+// maxChanges is how often changes of the colo's servers let a request move maxMoves times more. A request that waits for long outlives many.
+const maxChanges = 50
+
 // maxStandIns is how often a request that was moved maxMoves times, and has no other colo left, is sent to one of two servers that name each
 // other, to wait there. Two servers name each other while one of them has not learned yet which one may grant.
 const maxStandIns = 2
@@ -23,7 +26,9 @@ type line struct {
 	servers    []*fleet.Server // the servers that are left, the next one first
 	passed     []string        // nodes that were in servers and are not any more
 	unanswered []string        // nodes that did not answer
-	moves      int             // how often a server has named another one as the home
+	draining   []*fleet.Server // processes that have answered that they drain; others may not know
+	moves      int             // how often a server has named another one as the home, since the last change of the colo's servers
+	changes    int             // how often moves has begun anew, since a server knew newer changes
 	revision   int64           // newest revision by which a server has named another one
 }
 
@@ -76,8 +81,30 @@ func isExpired(t *fleet.Table, s *fleet.Server) bool {
 // knownUpTo returns the line after a server has named another one, when it knew the changes of the colo's servers up to a revision. The next
 // server waits until it knows them too, so that two servers do not name each other in turns.
 func (l line) knownUpTo(revision int64) line {
+	if revision > l.revision && l.changes < maxChanges {
+		l.moves = 0
+		l.changes++
+	}
 	l.revision = max(l.revision, revision)
 	return l
+}
+
+// noteDraining returns the line after its first server has answered whether it drains.
+func (l line) noteDraining(drains bool) line {
+	if drains {
+		l.draining = append(slices.Clip(l.draining), l.servers[0])
+	}
+	return l
+}
+
+// isDraining reports whether a process has answered that it drains.
+func (l line) isDraining(s *fleet.Server) bool {
+	return slices.ContainsFunc(l.draining, func(d *fleet.Server) bool { return d.Node == s.Node && d.Boot == s.Boot })
+}
+
+// mayServe reports whether a server has neither failed to answer this request nor answered that it drains.
+func (l line) mayServe(s *fleet.Server) bool {
+	return !l.isDraining(s) && !slices.Contains(l.unanswered, s.Node)
 }
 
 // next returns the line without its first server.
@@ -106,8 +133,12 @@ func (l line) withoutSilent() line {
 	return l.next()
 }
 
-// movedTo returns the line with home in front. The server that has named the home comes second, for when the home does not answer.
+// movedTo returns the line with home in front. The server that has named the home comes second, for when the home does not answer, unless it
+// drains.
 func (l line) movedTo(home *fleet.Server) line {
+	if l.isDraining(l.servers[0]) {
+		l = l.next()
+	}
 	servers := make([]*fleet.Server, 0, len(l.servers)+1)
 	servers = append(servers, home)
 	for _, s := range l.servers {
@@ -134,17 +165,33 @@ func (l line) standIn(home *fleet.Server) line {
 	return l
 }
 
+// standInFor returns the line after its first server has named a home that has answered that it drains: the request waits at the first server.
+func (l line) standInFor(home *fleet.Server) line {
+	l.servers = slices.DeleteFunc(slices.Clone(l.servers), func(s *fleet.Server) bool { return s.Node == home.Node })
+	if !slices.Contains(l.unanswered, home.Node) {
+		l.unanswered = append(slices.Clip(l.unanswered), home.Node)
+	}
+	l.moves++
+	return l
+}
+
 // moved notes that the server of an attempt drains or is not the home. No budget is charged. home is the server that it has named; nil = it
-// has named none that is known, so the next one in line follows. waited means that the request had a place in the server's queue.
+// has named none that is known, so the next one in line follows, as after a server that drains and names one that drains or did not answer.
+// waited means that the request had a place in the server's queue.
 func (t *attempts) moved(at attempt, home *fleet.Server, waited bool, e *openai.Error) {
 	isNamed := home != nil && home.Node != at.server().Node
+	others := at.line.next().withServers(t.rank(at.Colo.Name))
 	switch {
+	case at.line.isDraining(at.server()) && len(others.servers) > 0 && !(isNamed && at.line.mayServe(home)):
+		at.line = others
+	case isNamed && at.line.isDraining(home) && !at.line.isDraining(at.server()) && at.line.moves < maxMoves:
+		at.line = at.line.standInFor(home)
 	case isNamed && at.line.moves < maxMoves:
 		at.line = at.line.movedTo(home)
 	case isNamed && at.line.moves < maxMoves+maxStandIns && !t.more():
 		at.line = at.line.standIn(home)
-	case !isNamed && len(at.line.servers) > 1:
-		at.line = at.line.next()
+	case !isNamed && len(others.servers) > 0:
+		at.line = others
 	default:
 		t.noteRefusal(at.Colo, e, false)
 		return

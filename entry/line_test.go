@@ -117,6 +117,82 @@ func TestWaitsWhereTwoServersNameEachOther(t *testing.T) {
 	}
 }
 
+// A server that drains is not asked again if another one names it: a request that it has sent away waits at the server that names it.
+func TestServerThatDrains(t *testing.T) {
+	drains := func(at attempt) attempt {
+		at.line = at.line.noteDraining(true)
+		return at
+	}
+	tr := lineAttempts(3, "ams", "fra")
+	servers := testServers("ams", 3)
+	tr.moved(drains(expectAttempt(t, tr, "ams-1")), servers[1], true, errMoved)
+	tr.moved(expectAttempt(t, tr, "ams-2"), servers[0], false, errMoved) // which does not know of the drain
+	at := expectAttempt(t, tr, "ams-2", "ams-1")
+	if !at.rejoin {
+		t.Error("the request has lost its place")
+	}
+	tr.moved(drains(at), servers[0], false, errMoved) // both drain
+	at = expectAttempt(t, tr, "ams-3", "ams-1")
+	again := *servers[0]
+	again.Boot = "another"
+	tr.moved(at, &again, false, errMoved)
+	at = expectAttempt(t, tr, "ams-1")
+	if at.server().Boot != "another" {
+		t.Errorf("asks the process %q", at.server().Boot)
+	}
+
+	tr = lineAttempts(3, "ams")
+	tr.notConnected(expectAttempt(t, tr, "ams-1"), errLost)
+	tr.moved(drains(expectAttempt(t, tr, "ams-2", "ams-1")), servers[0], false, errMoved) // which is dead
+	expectAttempt(t, tr, "ams-3", "ams-1")
+
+	tr = lineAttempts(2, "ams") // all drain: the one that may have a free slot is asked
+	tr.moved(drains(expectAttempt(t, tr, "ams-1")), servers[1], false, errMoved)
+	tr.moved(drains(expectAttempt(t, tr, "ams-2")), servers[0], false, errMoved)
+	for range maxMoves + maxStandIns {
+		if at, ok := tr.next(); ok {
+			tr.moved(drains(at), servers[0], false, errMoved)
+		}
+	}
+	if at, ok := tr.next(); ok {
+		t.Errorf("tried %+v", at)
+	}
+}
+
+// A server that has joined is asked when those of the line have sent a request away without naming another.
+func TestServerThatJoinsFollowsThoseThatDrain(t *testing.T) {
+	servers := testServers("ams", 1)
+	tr := newAttempts(testStops("ams"), func(string) []*fleet.Server { return servers }, queueDefault, testRetry)
+	at := expectAttempt(t, tr, "ams-1")
+	servers = testServers("ams", 2)
+	tr.moved(at, nil, false, errMoved)
+	expectAttempt(t, tr, "ams-2")
+}
+
+// A request that waits for long outlives many changes of its colo's servers, each of which may move it.
+func TestMovesBeginAnewWithEachChange(t *testing.T) {
+	tr := lineAttempts(2, "ams")
+	servers := testServers("ams", 2)
+	move := func(i int, revision int64) {
+		t.Helper()
+		at := expectAttempt(t, tr, servers[i%2].Node)
+		at.line = at.line.knownUpTo(revision)
+		tr.moved(at, servers[1-i%2], false, errMoved)
+	}
+	for i := range maxChanges {
+		move(i, int64(i+1))
+	}
+	for i := maxChanges; i < maxChanges+maxMoves-1; i++ {
+		move(i, int64(i+1))
+	}
+	at, _ := tr.next()
+	at.line = at.line.knownUpTo(1 << 40)
+	tr.moved(at, servers[0], false, errMoved)
+	if at, ok := tr.next(); !ok || len(at.line.unanswered) != 1 {
+		t.Errorf("after all moves, tried %+v", at)
+	}
+}
+
 // After four moves in one colo, or without a server to go to, the request goes on to the next colo. If no colo says more, the client hears
 // that it is to come back.
 func TestMovesAreBounded(t *testing.T) {

@@ -326,7 +326,7 @@ func (c *call) handleVisit(at attempt, visit hop.Visit, e *openai.Error) {
 	case hop.VerdictOOC:
 		c.attempts.refused(at, v, e)
 	case hop.VerdictMoved:
-		at.line = at.line.knownUpTo(v.Revision)
+		at.line = at.line.knownUpTo(v.Revision).noteDraining(v.Drains)
 		c.attempts.moved(at, c.serverNamed(at.Colo.Name, v), v.Waited, e)
 	case hop.VerdictUnreached:
 		c.attempts.notConnected(at, e)

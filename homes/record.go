@@ -163,6 +163,7 @@ type Answer struct {
 	Grants   []string       `json:"grants,omitempty"` // engines, by URL, on which it may grant now
 	Held     map[string]int `json:"held,omitempty"`   // requests that it has on engines, by URL
 	Reaches  bool           `json:"reaches"`          // whether it reaches the store
+	Drains   bool           `json:"drains,omitempty"` // requests that would have to wait there are refused
 }
 
 // Grants says where a server may grant. It is not modified after it was made.

@@ -48,7 +48,7 @@ func (r *runtime) openSiblings(c *ColoConfig, srv *colo.Server) error {
 	})
 	s.keeper = keeper.New(keeper.Config{
 		Self: s.self, Colo: c.Colo, Ended: ended, TTL: leaseTTL, Logger: r.config.Logger,
-		SetGrants: srv.SetGrants, MayGrant: srv.GrantsEnabled, Held: srv.Held, Limits: srv.Limits,
+		SetGrants: srv.SetGrants, MayGrant: srv.GrantsEnabled, Drains: srv.Draining, Held: srv.Held, Limits: srv.Limits,
 		StandIns: srv.StandIns, Return: srv.RefuseStandIns, Confirmed: s.confirmedAt, MarkDead: r.watcher.MarkDead,
 		Put: s.records.Put, Replace: s.records.Replace, Forget: s.records.Forget,
 		Ask: func(ctx context.Context, to keeper.Target, about string) (homes.Answer, error) {

@@ -57,6 +57,7 @@ type Verdict struct {
 	Boot     string // boot id of the process at Address; empty = not known
 	Protocol int    // the newest that To speaks; 0 = not known
 	Revision int64  // of the table that says so
+	Drains   bool   // the server itself drains, which others may not know
 }
 
 // String returns the header's value. It leaves out an address or a boot id that ParseVerdict would not accept.
@@ -105,6 +106,7 @@ func (v Verdict) numbers() []numberField {
 		{"protocol", int64(v.Protocol)},
 		{"revision", v.Revision},
 		{"waited", boolInt(v.Waited)},
+		{"drains", boolInt(v.Drains)},
 	}
 }
 
@@ -224,6 +226,8 @@ func (v *Verdict) setNumber(name string, n int64) {
 		v.Revision = n
 	case "waited":
 		v.Waited = n != 0
+	case "drains":
+		v.Drains = n != 0
 	}
 }
 

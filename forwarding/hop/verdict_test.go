@@ -22,7 +22,7 @@ func TestVerdictRoundTrip(t *testing.T) {
 	f(hop.Verdict{Kind: hop.VerdictError, Reason: "no_answer", Number: 50001, RetriesMade: 2, EndpointsFailed: 1, Final: true})
 	f(hop.Verdict{Kind: hop.VerdictMoved})
 	f(hop.Verdict{Kind: hop.VerdictError, Reason: "connect_failed", Number: 50001, Unsent: true})
-	f(hop.Verdict{Kind: hop.VerdictMoved, Reason: "moved", To: "ams-2", Revision: 1 << 40, Waited: true})
+	f(hop.Verdict{Kind: hop.VerdictMoved, Reason: "moved", To: "ams-2", Revision: 1 << 40, Waited: true, Drains: true})
 	f(hop.Verdict{Kind: hop.VerdictMoved, To: "ams-2", Address: "10.0.0.7:8443", Boot: "ABCDEFGHIJKLM", Protocol: 4, Revision: 7})
 	f(hop.Verdict{Kind: hop.VerdictMoved, To: "ams-2", Address: "[2001:db8::7]:8443"})
 	f(hop.Verdict{Kind: hop.VerdictMoved, To: "ams-2", Address: strings.Repeat("a", 253) + ":65535", Boot: strings.Repeat("b", 64)})

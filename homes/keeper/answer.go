@@ -10,7 +10,7 @@ import (
 // Answer answers another server of the colo. about is the boot id of the process whose record it asks about, or empty.
 func (k *Keeper) Answer(asker homes.Process, about string) homes.Answer {
 	a := homes.Answer{
-		Boot: k.config.Self.Boot, Ended: k.config.Ended, Reaches: time.Since(k.config.Confirmed()) < storeSilence,
+		Boot: k.config.Self.Boot, Ended: k.config.Ended, Reaches: time.Since(k.config.Confirmed()) < storeSilence, Drains: k.config.Drains(),
 	}
 	a.MayGrant = k.config.MayGrant()
 	if k.answer(&a, asker, about == a.Boot) {

@@ -283,7 +283,7 @@ func (k *Keeper) askHomes(ctx context.Context) {
 		}
 	}
 	for i, r := range k.ask(ctx, targetsOf(asked), func(Target) string { return "" }) {
-		if !r.answer.MayGrant { // it has not answered, or would send them on
+		if !r.answer.MayGrant || r.answer.Drains { // it has not answered, or would send them on
 			continue
 		}
 		for _, pool := range waiting[asked[i].Node] {

@@ -25,6 +25,7 @@ type Config struct {
 
 	SetGrants func(*homes.Grants)   // puts grants in force; when it returns, no permit is granted beyond them
 	MayGrant  func() bool           // whether the right to grant has not lapsed
+	Drains    func() bool           // whether requests that would have to wait here are refused
 	Held      func() map[string]int // permits in hand, by engine URL
 	Limits    func() map[string]int // limits that were found, by engine URL
 	StandIns  func(pool string) int // number of requests that wait here because the pool's home did not answer

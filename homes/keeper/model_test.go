@@ -31,6 +31,7 @@ type model struct {
 	mu        sync.Mutex // guards the fields below
 	grants    *homes.Grants
 	mayGrant  bool
+	drains    bool
 	confirmed time.Time // zero = the store answers always
 	held      map[string]int
 	standIns  map[string]int // by pool
@@ -85,6 +86,7 @@ func (m *model) config(ended []string) keeper.Config {
 		Self: self, Colo: "ams", Ended: ended, TTL: ttl, Logger: slog.New(warningCounter{slog.DiscardHandler, m}),
 		SetGrants: func(g *homes.Grants) { m.do(func() { m.grants = g }) },
 		MayGrant:  func() (may bool) { m.do(func() { may = m.mayGrant }); return may },
+		Drains:    func() (drains bool) { m.do(func() { drains = m.drains }); return drains },
 		Held:      func() (held map[string]int) { m.do(func() { held = maps.Clone(m.held) }); return held },
 		Limits:    func() map[string]int { return nil },
 		StandIns:  func(pool string) (n int) { m.do(func() { n = m.standIns[pool] }); return n },

@@ -58,7 +58,7 @@ func (s *simulation) start(node string) {
 	p.manager.SetFence(time.Time{})
 	p.keeper = keeper.New(keeper.Config{
 		Self: p.Process, Colo: "ams", Ended: ended, TTL: ttl, Logger: slog.New(slog.DiscardHandler),
-		SetGrants: p.manager.SetGrants, MayGrant: p.manager.GrantsEnabled, Held: p.manager.Held, Limits: p.manager.Limits,
+		SetGrants: p.manager.SetGrants, MayGrant: p.manager.GrantsEnabled, Drains: func() bool { return false }, Held: p.manager.Held, Limits: p.manager.Limits,
 		StandIns: p.manager.StandIns, Return: p.manager.RefuseStandIns, MarkDead: func(...string) {},
 		Confirmed: func() time.Time { return *p.confirmed.Load() },
 		Put: func(_ context.Context, _ int64, owns, held map[string]int) (int64, error) {
