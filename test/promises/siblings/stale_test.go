@@ -3,6 +3,7 @@ package siblings_test
 import (
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -24,7 +25,8 @@ func ask(t *testing.T, entry *proctest.Node, model string) {
 }
 
 // A request is served although it is moved twice: an entry with an old table sends it to a server that drains, whose own table
-// is too old to know that the next one drains, too.
+// is too old to know that the next one drains, too. That one names a server that has joined since, which the entry does not know; the next
+// by rank of those that it knows is not asked.
 func TestMovedTwice(t *testing.T) {
 	t.Parallel()
 	s := &stage{Fleet: proctest.Start(t, proctest.Config{Servers: servers, Entries: 2, Drain: 20 * time.Second, ITL: 20 * time.Millisecond})}
@@ -32,21 +34,30 @@ func TestMovedTwice(t *testing.T) {
 	ranked := rank(pool, s.running())
 	first, second := s.Server(ranked[0]), s.Server(ranked[1])
 
+	s.Entries[1].CutEtcd()
+	joined := s.StartServer(nameAfter(pool, ranked[:2], ranked[2]))
+	joined.WaitReady()
+	waitServers(t, s.Entries[0], servers+1)
+
 	streams := s.Drive(proctest.LoadConfig{Clients: map[proctest.Kind]int{proctest.Long: 1}, LongTokens: 400, Requests: 1}) // keep it from ending
 	testkit.WaitFor(t, "a stream to run", func() bool { return s.Engines[0].Stats().Running == 1 })
-	s.Entries[1].CutEtcd()
 	first.Terminate()
-	waitServers(t, s.Entries[0], servers-1)
-	waitServers(t, second, servers-1)
+	waitServers(t, s.Entries[0], servers)
+	waitServers(t, second, servers)
 	testkit.WaitFor(t, "the second server to grant", func() bool { ask(t, s.Entries[0], pool); return s.served()[second.Name] > 0 })
 	first.CutEtcd()
 
 	more := s.Drive(proctest.LoadConfig{Clients: map[proctest.Kind]int{proctest.Long: 1}, LongTokens: 300, Requests: 1})
 	testkit.WaitFor(t, "a stream to run", func() bool { return s.Engines[0].Stats().Running == 2 })
 	second.Terminate()
-	waitServers(t, s.Entries[0], servers-2)
+	waitServers(t, s.Entries[0], servers-1)
+	waitServers(t, joined, servers-1)
+	before := s.served()
 	for range 5 {
 		ask(t, s.Entries[1], pool)
+	}
+	if got := s.served()[joined.Name] - before[joined.Name]; got != 5 {
+		t.Errorf("%s served %d of 5 requests", joined.Name, got)
 	}
 	if first.Ended() || second.Ended() {
 		t.Error("a server ended before the requests were sent")
@@ -57,6 +68,16 @@ func TestMovedTwice(t *testing.T) {
 	results.Check(t)
 	s.Settle()
 	s.CheckPeaks()
+}
+
+// nameAfter returns a name of a server that ranks right after some, and before the next one.
+func nameAfter(pool string, some []string, next string) string {
+	for i := servers + 1; ; i++ {
+		name := fmt.Sprintf("%s-%d", proctest.Colo, i)
+		if ranked := rank(pool, slices.Concat(some, []string{name, next})); ranked[len(some)] == name {
+			return name
+		}
+	}
 }
 
 // An entry that is cut off from etcd sends requests to a server that has joined since, and is the home of their pool: the server that it asks
