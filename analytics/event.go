@@ -16,7 +16,7 @@ type Kind string
 const (
 	KindRequest   Kind = "request"   // of an entry, one for each client request
 	KindInference Kind = "inference" // of a colo, one for each granted permit; the one that bills
-	KindForward   Kind = "forward"   // of a colo, one for each request that it has passed on to another colo; nothing in it is billed
+	KindForward   Kind = "forward"   // of a colo, one for each request that it has forwarded to another colo; nothing in it is billed
 )
 
 // Phase is the begin or the end of a request or a permit.

@@ -71,10 +71,10 @@ type call struct {
 	endUnknown     bool                // nothing but the end of the engine's connection ends the response
 	blocked        time.Duration       // how long the client has blocked the response
 
-	// Of a request that goes on to another colo.
-	forward    int       // number of the forward in this process
-	forwarding bool      // an end event must follow
-	forwarded  time.Time // when it was sent
+	// Of a request that this server forwards to another colo.
+	forwardNumber int       // number of the forward in this process
+	forwarding    bool      // an end event must follow
+	forwardedAt   time.Time // when it was sent
 
 	closed bool
 }

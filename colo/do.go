@@ -72,8 +72,8 @@ func (s *Server) do(in *server.Request, r *peer.Request) (a *peer.Answer, err er
 			a, err = c.crashed(with), nil
 		}
 	}()
-	if a, err = c.serve(); err == nil && c.mayGoOn(a) {
-		return c.goOn(a)
+	if a, err = c.serve(); err == nil && c.mayForward(a) {
+		return c.forwardToNext(a)
 	}
 	return a, err
 }

@@ -13,12 +13,12 @@ import (
 // forwardEvent describes a request that this server forwards to another colo. It counts nothing of the answer, since the server that has the
 // engine does.
 func (c *call) forwardEvent(phase analytics.Phase) *analytics.Event {
-	return c.newEvent(analytics.KindForward, c.forward, phase)
+	return c.newEvent(analytics.KindForward, c.forwardNumber, phase)
 }
 
 // logForwardBegin logs that a request is about to be forwarded. If this process is killed, the next one logs the end.
 func (c *call) logForwardBegin() {
-	c.forward = int(c.server.forwards.Add(1))
+	c.forwardNumber = int(c.server.forwards.Add(1))
 	c.forwarding = true
 	c.server.config.Log.Append(c.forwardEvent(analytics.PhaseBegin))
 }

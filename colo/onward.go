@@ -16,12 +16,12 @@ import (
 // reservedForReturn is the least part of a deadline that a server keeps for the way back, when it forwards a request.
 const reservedForReturn = 50 * time.Millisecond
 
-// mayGoOn reports whether a request that this colo has refused goes on to the next stop of its token: the colo is out of capacity, no engine
-// has seen the request, time is left, and the server there is not silent, as it is if this colo has no way to it. All else is for the entry to
-// decide, which alone retries.
-func (c *call) mayGoOn(refused *peer.Answer) bool {
+// mayForward reports whether this server forwards a request that its colo has refused to the next stop of the request's token: the colo is out
+// of capacity, no engine has seen the request, time is left, and the server there is not silent. A server to which this colo has no way
+// becomes silent, too. In all other cases, the entry decides, since only the entry retries.
+func (c *call) mayForward(refused *peer.Answer) bool {
 	return refused.Response == nil && refused.Verdict.Kind == hop.VerdictOOC && c.attempts == c.withdrawn &&
-		len(c.token.Onward) > 0 && c.token.HopsLeft > 0 && c.Context.Err() == nil && c.timeOnward() > 0 &&
+		len(c.token.Onward) > 0 && c.token.HopsLeft > 0 && c.Context.Err() == nil && c.timeForNext() > 0 &&
 		!c.server.sender.Watcher.IsSilent(serverAt(&c.token.Onward[0]))
 }
 
@@ -30,23 +30,23 @@ func serverAt(s *hop.Stop) peer.Server {
 	return peer.Server{Colo: s.Colo, Node: s.Node, Address: s.Address, Boot: s.Boot, Protocol: hop.NodeNamesProtocol}
 }
 
-// timeOnward returns the time that is left for the request at the next stop.
-func (c *call) timeOnward() time.Duration {
-	return time.Until(earlier(c.firstByteDeadline, c.deadline)) - c.reserve()
+// timeForNext returns the time that is left for the request at the next stop.
+func (c *call) timeForNext() time.Duration {
+	return time.Until(earlier(c.firstByteDeadline, c.deadline)) - c.reserveForReturn()
 }
 
-// reserve returns the part of the request's time that is kept for the way back from the next stop.
-func (c *call) reserve() time.Duration {
+// reserveForReturn returns the part of the request's time that is kept for the way back from the next stop.
+func (c *call) reserveForReturn() time.Duration {
 	return max(reservedForReturn, 2*time.Duration(c.token.Onward[0].RoundTrip))
 }
 
-// goOn forwards a request that this colo has refused to the next stop of its token, and returns the answer from there, with the verdicts of
+// forwardToNext forwards a request that this colo has refused to the next stop of its token, and returns the answer from there, with the verdicts of
 // all servers that did not serve the request.
-func (c *call) goOn(refused *peer.Answer) (*peer.Answer, error) {
+func (c *call) forwardToNext(refused *peer.Answer) (*peer.Answer, error) {
 	s := c.server
 	visits := []hop.Visit{refused.Visit(s.config.Colo, s.config.Node)}
 	to := serverAt(&c.token.Onward[0])
-	r := c.onwardRequest(refused)
+	r := c.forwardRequest(refused)
 	c.logForwardBegin()
 	answer, err := s.sender.Send(c.Context, to, r, true)
 	if err == nil && mayFollow(answer) {
@@ -54,7 +54,7 @@ func (c *call) goOn(refused *peer.Answer) (*peer.Answer, error) {
 	}
 	c.firstByte = time.Now()
 	if err != nil {
-		return c.onwardFailed(refused, visits, to, err)
+		return c.forwardFailed(refused, visits, to, err)
 	}
 	answer.HasTook = false // it says how far that server is, not how far this one is
 	if answer.Response == nil {
@@ -80,7 +80,7 @@ func mayFollow(a *peer.Answer) bool {
 // follow sends a request to the home that a server has named, which to is from then on. It is followed once; the entry knows better after that.
 // The time in the queue of that server counts as time in the queue of the home.
 func (c *call) follow(to *peer.Server, r *peer.Request, moved *peer.Answer) (*peer.Answer, error) {
-	v, spent := moved.Verdict, time.Since(c.forwarded)
+	v, spent := moved.Verdict, time.Since(c.forwardedAt)
 	to.Node, to.Address, to.Boot, to.Protocol = v.To, v.Address, v.Boot, v.Protocol
 	r.Token.Waited += hop.Millis(moved.Queued)
 	r.Token.Rejoin, r.Token.Revision = v.Waited, max(r.Token.Revision, v.Revision)
@@ -100,10 +100,10 @@ func (c *call) follow(to *peer.Server, r *peer.Request, moved *peer.Answer) (*pe
 	return answer, nil
 }
 
-// onwardRequest returns the request to the next stop.
-func (c *call) onwardRequest(refused *peer.Answer) *peer.Request {
+// forwardRequest returns the request to the next stop.
+func (c *call) forwardRequest(refused *peer.Answer) *peer.Request {
 	stop, now := c.token.Onward[0], time.Now()
-	c.forwarded = now
+	c.forwardedAt = now
 	t := c.token
 	t.Headers = nil // the client signs those of its own
 	t.Visited = c.coloPath()
@@ -116,7 +116,7 @@ func (c *call) onwardRequest(refused *peer.Answer) *peer.Request {
 	if !c.firstByteDeadline.IsZero() {
 		t.FirstByte = hop.Millis(c.firstByteDeadline.Sub(now))
 	}
-	t.Spend(c.reserve())
+	t.Spend(c.reserveForReturn())
 	r := &peer.Request{
 		Token:    t,
 		Route:    c.route,
@@ -147,23 +147,23 @@ func waitBelow(t *hop.Token, v hop.Verdict) hop.Millis {
 	return own
 }
 
-// onwardFailed returns the answer to a request that went on to a server which did not answer. The entry decides what follows.
-func (c *call) onwardFailed(refused *peer.Answer, visits []hop.Visit, to peer.Server, err error) (*peer.Answer, error) {
+// forwardFailed returns the answer to a request that went on to a server which did not answer. The entry decides what follows.
+func (c *call) forwardFailed(refused *peer.Answer, visits []hop.Visit, to peer.Server, err error) (*peer.Answer, error) {
 	failure := peer.ClassifyFailure(err, c.deadline)
 	if failure.Kind == peer.FailureEnded && !errors.Is(err, errDrained) {
 		c.logForwardCancelled(err)
 		return nil, err
 	}
 	c.server.config.Logger.Warn("forwarding to the next colo failed", "request_id", c.token.RequestID, "colo", to.Colo, "server", to.Node, "error", err)
-	visit := hop.Visit{Colo: to.Colo, Node: to.Node, Verdict: onwardVerdict(failure)}
+	visit := hop.Visit{Colo: to.Colo, Node: to.Node, Verdict: verdictOfFailure(failure)}
 	if failure.Kind == peer.FailureEnded {
 		c.logForwardCancelled(err)
 	}
 	return c.forwardRefused(refused, append(visits, visit)), nil
 }
 
-// onwardVerdict returns the verdict about a server that did not answer.
-func onwardVerdict(f peer.Failure) hop.Verdict {
+// verdictOfFailure returns the verdict about a server that did not answer.
+func verdictOfFailure(f peer.Failure) hop.Verdict {
 	switch {
 	case f.Kind == peer.FailureEnded: // by a shutdown; an engine may have begun to generate
 		return hop.Verdict{Kind: hop.VerdictError, Number: openai.NumberUnavailable, Reason: reasons.Draining, Final: true}

@@ -65,7 +65,7 @@ func (e *Entry) explainOnward(t *fleet.Table, m *fleet.Model, plan routing.Expla
 		return onward
 	}
 	for i, at := range colos {
-		if line := e.ranking.of(t, poolIn{m.Pool, at.Name}); len(line) == 0 || !goesOnward(line[0]) {
+		if line := e.ranking.of(t, poolIn{m.Pool, at.Name}); len(line) == 0 || !canForward(line[0]) {
 			continue
 		}
 		further := colos[i+1:]

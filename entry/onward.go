@@ -11,15 +11,15 @@ import (
 	"colonnade/routing"
 )
 
-// onwardGain is by how much a colo must be nearer to the next one of a plan than this entry is, so that a request goes on from there.
-// Relaying would cost more than it saves otherwise.
+// onwardGain is the least difference between the round trip from this entry to the next colo of a plan and the round trip from the colo before
+// to it, for which the colo before forwards requests. A smaller difference would save less than the relaying costs.
 const onwardGain = 10 * time.Millisecond
 
-// onwardRule decides how far the servers of a plan may forward a request by themselves.
+// onwardRule decides which colos of a plan may forward a request to the next one by themselves.
 type onwardRule struct {
-	limit int // number of stops; 0 = the request always comes back first
-	// stop returns the stop at a colo, for a request that has been at another colo before. ok is false if the request should rather come back
-	// to the entry first.
+	limit int // greatest number of stops; 0 = no colo forwards the request
+	// stop returns the stop at the colo of next, to which the colo before may forward the request. ok is false if the colo before must
+	// answer the entry instead.
 	stop func(before *fleet.Colo, next candidate) (stop hop.Stop, ok bool)
 }
 
@@ -31,7 +31,7 @@ func (c *call) onwardRule() onwardRule {
 	return onwardRule{limit: c.model.Retry.Hops - 1, stop: c.onwardStop}
 }
 
-// onwardStop returns the stop at a colo, if a request may go on there from the colo before.
+// onwardStop is the stop function of an [onwardRule].
 func (c *call) onwardStop(before *fleet.Colo, next candidate) (stop hop.Stop, ok bool) {
 	t := c.entry.config.Table()
 	s, between := c.entry.onwardServer(t, c.model.Pool, before, next.Colo)
@@ -44,23 +44,24 @@ func (c *call) onwardStop(before *fleet.Colo, next candidate) (stop hop.Stop, ok
 	}, true
 }
 
-// onwardServer returns the server to which a request may go on by itself from the colo before, and the round trip between the two colos. It
-// returns nil if this entry is as near, or the first server in line cannot be asked that way. The distances are guesses, since an entry cannot
-// measure that between two others; its own distance is the measured one if that is shorter, so that a wrong guess sends no request on a detour.
+// onwardServer returns the server to which the colo before may forward a request, and the round trip between the two colos. It returns nil if
+// that round trip is not shorter than this entry's by onwardGain, or if the first server in line is silent or does not accept forwarded
+// requests. The round trip between the colos is a guess, since an entry cannot measure it. To compare like with like, the entry's own is a
+// guess too, unless the measured one is shorter: a wrong guess must not send a request on a detour.
 func (e *Entry) onwardServer(t *fleet.Table, pool string, before, next *fleet.Colo) (s *fleet.Server, between time.Duration) {
 	between, own := routing.Guess(placeOf(before), placeOf(next)), routing.Guess(e.place(), placeOf(next))
 	if measured, known := e.observed.measured(next); known {
 		own = min(own, measured)
 	}
 	line := e.ranking.of(t, poolIn{pool, next.Name})
-	if between+onwardGain > own || len(line) == 0 || !goesOnward(line[0]) || e.sender.Watcher.IsSilent(peerOf(line[0])) {
+	if between+onwardGain > own || len(line) == 0 || !canForward(line[0]) || e.sender.Watcher.IsSilent(peerOf(line[0])) {
 		return nil, 0
 	}
 	return line[0], between
 }
 
-// goesOnward reports whether a server forwards requests by itself, and can be forwarded to.
-func goesOnward(s *fleet.Server) bool { return s.Protocol.Max >= hop.NodeNamesProtocol }
+// canForward reports whether a server is of a version that forwards requests to other colos and accepts them from other colos.
+func canForward(s *fleet.Server) bool { return s.Protocol.Max >= hop.NodeNamesProtocol }
 
 // place is where the entry is.
 func (e *Entry) place() routing.Place {
@@ -71,10 +72,10 @@ func placeOf(c *fleet.Colo) routing.Place {
 	return routing.Place{Region: c.Region, Position: c.Position}
 }
 
-// onward returns the stops that the server of an attempt may go on to by itself if its colo is out of capacity: the next colos of the plan, in
-// the order in which they would be asked. It never waits in one for long, so the last try, which may wait, stays with the entry.
+// onward returns the stops to which the server of an attempt may forward the request if its colo is out of capacity: the next colos of the plan,
+// in the order in which the entry would ask them. There are none for the last try, in which a request may wait long: only the entry makes it.
 func (t *attempts) onward(at attempt) []hop.Stop {
-	if at.wait == hop.WaitFull || !goesOnward(at.server()) {
+	if at.wait == hop.WaitFull || !canForward(at.server()) {
 		return nil
 	}
 	var stops []hop.Stop
@@ -104,8 +105,8 @@ func (a *attempt) reservedFrom(colo string) (sum time.Duration) {
 	return sum
 }
 
-// visited returns the attempt that a server has made on the entry's behalf, after an attempt of the entry itself; its colo is not asked again
-// but for the last try. ok is false if the request was not to go there.
+// visited returns the attempt at a server to which a colo has forwarded the request after first, an attempt of the entry itself. It removes the
+// server's colo from the candidates, so that only the last try may ask the colo again. ok is false if first had no stop there.
 func (t *attempts) visited(first attempt, colo, node string) (at attempt, ok bool) {
 	if colo == first.Colo.Name {
 		return first, true

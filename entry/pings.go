@@ -20,22 +20,22 @@ const (
 	measuredFor = 30 * time.Second
 )
 
-// pings is when a colo is pinged. It is not safe for concurrent use.
+// pings is the state of the pings to one colo. It is not safe for concurrent use.
 type pings struct {
 	underWay bool
-	sent     int       // which server is next
-	at       time.Time // of the last
+	sent     int       // number of pings so far; they take turns at the servers of the colo
+	at       time.Time // when the last one began
 	failed   int       // in a row
 }
 
-// ping is one ping, which is under way.
+// ping is one ping under way.
 type ping struct {
 	state  *coloState
 	server *fleet.Server
 }
 
-// runPings pings colos until ctx ends: those that are unreached, and those that plans go by the distance of, if they have not answered for a
-// while. A ping is a question for a sign of life, which the server answers at once.
+// runPings pings colos until ctx ends: unreached ones, and those whose distance plans need and whose round trip was not measured for
+// measuredFor. A ping asks a server for a sign of life, without a request; the server answers at once.
 func (e *Entry) runPings(ctx context.Context) {
 	tick := time.NewTicker(pingInterval)
 	defer tick.Stop()
@@ -53,8 +53,8 @@ func (e *Entry) runPings(ctx context.Context) {
 	}
 }
 
-// nextPing begins the ping that is due for the longest time, if one is.
-func (o *observations) nextPing(now time.Time) (ping, bool) {
+// nextPing begins a ping of the colo whose last ping is the longest ago, among those whose ping is due. ok is false if no ping is due.
+func (o *observations) nextPing(now time.Time) (p ping, ok bool) {
 	states := o.states()
 	var next *coloState
 	var server *fleet.Server
@@ -90,7 +90,7 @@ func serverToPing(t *fleet.Table, colo string, n int) *fleet.Server {
 	return active[n%len(active)]
 }
 
-// pingDue reports whether the colo must be pinged now, with the time of the last ping and the number of all.
+// pingDue reports whether the colo must be pinged now, with the time of the last ping and the number of pings so far.
 func (s *coloState) pingDue(now time.Time) (last time.Time, sent int, due bool) {
 	if s.isLocal.Load() || !s.unreached.Load() && !s.asked.Load() {
 		return time.Time{}, 0, false
@@ -148,7 +148,7 @@ type pingResult struct {
 	roundTrip  time.Duration // if measured
 	measured   bool
 	failed     bool
-	noEvidence bool // it says nothing about the colo: this process ends, or this machine lacks a resource
+	noEvidence bool // the result says nothing about the colo: this process ends, or this machine lacks a resource
 	at         time.Time
 	random     float64 // from [0, 1)
 }

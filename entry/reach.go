@@ -5,22 +5,22 @@ import "time"
 const (
 	// unreachedAfter is how many attempts in a row must have found no server of a colo, before the colo counts as unreached.
 	unreachedAfter = 3
-	// minUnreached and maxUnreachedFor bound for how long an unreached colo is left alone before a ping: twice as long each time.
+	// minUnreached and maxUnreachedFor bound the time before the next ping of an unreached colo, which doubles with each ping that fails.
 	minUnreached    = time.Second
 	maxUnreachedFor = 30 * time.Second
-	// unreachedJitter is by how much that is less or more, so that entries do not ping at the same time.
+	// unreachedJitter is the greatest fraction by which that time is made shorter or longer, so that entries do not ping at the same time.
 	unreachedJitter = 0.2
 )
 
-// reach decides whether a colo is reached, by the attempts of requests at it and by pings. It is not safe for concurrent use. The zero
-// value is that of a colo which is.
+// reach decides whether a colo is reached, by the attempts of requests at it and by pings. It is about a whole colo; [Unreached] is about
+// one server. It is not safe for concurrent use. The zero value stands for a reached colo.
 type reach struct {
 	failures   int       // attempts in a row that found no server
 	since      time.Time // of the first of them
 	answeredAt time.Time // the last answer
 	unreached  bool
 	pings      int       // that have failed since it is unreached
-	until      time.Time // when the next ping is due
+	until      time.Time // when the next ping is due; only of an unreached colo
 }
 
 // answered notes an answer of any server of the colo: to a request, or to a ping.
@@ -29,7 +29,7 @@ func (r *reach) answered(now time.Time) { *r = reach{answeredAt: now} }
 // failed notes an attempt at the colo that found no server. random is from [0, 1).
 func (r *reach) failed(began, now time.Time, random float64) {
 	if began.Before(r.answeredAt) {
-		return // requests that were lost before the colo came back
+		return // the attempt began before the latest answer, so it says nothing about the time after
 	}
 	if r.failures == 0 {
 		r.since = now

@@ -69,7 +69,7 @@ type Model struct {
 
 // Routing describes how a request gets its plan.
 type Routing struct {
-	// steps takes the colos of routing.steps, one step after the other; random takes all colos in random order; latency takes
+	// steps takes the colos of routing.steps, one step after the other; random takes all colos in another order for each request; latency takes
 	// all colos, the nearest to the entry first; flow takes all colos by the weights of the model's document flows/<model>.
 	Algorithm string `json:"algorithm" oneof:"steps random latency flow"`
 	// Steps in order. A colo that several steps select belongs to the first.
@@ -87,9 +87,10 @@ type Step struct {
 	Labels map[string]string `json:"labels,omitempty" keys:"name" is:"text"`
 	// Longest round trip between the entry and a colo that is selected. Default: any.
 	Within Duration `json:"within,omitempty" range:"1ms,10s"` // 0 = any
-	// Order within the step: order is the order of colos and then of names; random is random; latency is the nearest to the
-	// entry first; least_loaded is the largest fraction of free slots first; weighted is random by weights. Colos that were
-	// last seen full, or that the entry does not reach, come last in all of them. Default: order.
+	// Order within the step: order takes them as colos names them, then by name; random takes another order for each
+	// request; latency takes the nearest to the entry first; least_loaded takes the largest fraction of free slots first;
+	// weighted draws by the weights. Colos that were last seen full, or that the entry does not reach, come last in each
+	// step. Default: order.
 	Pick string `json:"pick" oneof:"order random latency least_loaded weighted"`
 	// Weights of colos, for pick: weighted only. A colo with weight 3 comes first three times as often as one with weight 1.
 	// Colos without a weight, or with weight 0, come after all others.

@@ -38,7 +38,7 @@ type ExplainedColo struct {
 	Known    bool          `json:"load_known"`  // Free and Limit were reported
 	Free     int           `json:"free"`
 	Limit    int           `json:"limit"`
-	Last     Reason        `json:"last,omitempty"` // why it stands behind others of its step
+	Last     Reason        `json:"last,omitempty"` // why it stands behind others of its step; empty = it does not
 	Why      string        `json:"why"`            // why it stands there, or was left out
 }
 

@@ -23,7 +23,7 @@ type coloState struct {
 	planned  bool
 	measured bool // distance is set
 	asked    bool // class and seen are set
-	class    key  // why it comes last
+	class    key  // full, unreached, or 0
 	seen     Seen
 	distance time.Duration
 }
@@ -38,7 +38,8 @@ const (
 	maxValue  = 1<<valueBits - 1
 	classes   = 1 << (64 - valueBits - indexBits)
 
-	behind    = key(1) << (valueBits + indexBits) // without the weight or the report by which the step orders
+	// The classes, of which a key may have several bits.
+	behind    = key(1) << (valueBits + indexBits) // the colo lacks the weight or the report by which the step orders
 	full      = behind << 1
 	unreached = full << 1
 )

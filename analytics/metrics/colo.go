@@ -40,7 +40,7 @@ func NewColo(reg *Registry, table func() *fleet.Table, pools func() []permits.St
 		}, []string{"model", "type"}),
 		forwarded: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "colonnade_forwarded_requests_total",
-			Help: "Requests that this server has passed on to another colo, since its own was out of capacity, by outcome. They count as finished where they ended.",
+			Help: "Requests that this server has forwarded to another colo, since its own was out of capacity, by outcome. The colo where they end counts them as finished.",
 		}, []string{"model", "outcome"}),
 		queueWait: prometheus.NewHistogramVec(prometheus.HistogramOpts{
 			Name:    "colonnade_queue_wait_seconds",
@@ -80,7 +80,7 @@ func (m *Colo) Finished(e *analytics.Event) {
 	m.external.finished(e)
 }
 
-// Forwarded counts the final event of a request that was passed on to another colo.
+// Forwarded counts the final event of a request that was forwarded to another colo.
 func (m *Colo) Forwarded(e *analytics.Event) {
 	model := modelLabel(e)
 	m.series.use(model)

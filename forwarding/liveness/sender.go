@@ -13,12 +13,12 @@ type Sender struct {
 	Watcher *Watcher // runs as long as requests are sent
 }
 
-// Send sends a request to a server, and returns its answer as a [peer.Func] does. A request that mayLose its server, since it could go
-// elsewhere, is given up with [peer.ErrSilent] if the server shows no sign of life before the first byte; Send sets its Abort for that.
+// Send sends a request to a server, and returns its answer as a [peer.Func] does. If the server shows no sign of life before
+// the first byte and giveUp is set, since the request could go elsewhere, Send fails with [peer.ErrSilent]; it sets the request's Abort for that.
 // [peer.ClassifyFailure] reads the error.
-func (s *Sender) Send(ctx context.Context, to peer.Server, r *peer.Request, mayLose bool) (*peer.Answer, error) {
+func (s *Sender) Send(ctx context.Context, to peer.Server, r *peer.Request, giveUp bool) (*peer.Answer, error) {
 	do := s.Client.To(to)
-	if !mayLose {
+	if !giveUp {
 		return do(ctx, r)
 	}
 	return s.Watcher.watch(to, func(abort *transport.Abort) (*peer.Answer, error) {
