@@ -55,6 +55,7 @@ type Config struct {
 
 	TLS     peertls.CertificateFiles             // of the entry, for clients; none = plain HTTP
 	PeerTLS func(peertls.Identity) peertls.Files // of a node; nil = plain HTTP between nodes
+	KeysOf  func(node string) *hop.Keys          // the keys of the fleet as a node reads them when it starts; nil = one random key
 
 	MaxConnsPerIP int // limit of connections to the entry per address, see [node.EntryConfig]; 0 = its limit for all addresses together
 
@@ -263,7 +264,7 @@ func (b *allInOne) lockDir() error {
 // node returns what every node needs, of one at a place.
 func (b *allInOne) node(name, place, listen, admin string) node.Config {
 	c := node.Config{
-		Node: name, Listen: listen, Admin: admin, Etcd: []string{b.fleet.Etcd}, Keys: b.keys, Drain: b.config.Drain,
+		Node: name, Listen: listen, Admin: admin, Etcd: []string{b.fleet.Etcd}, Keys: b.keysOf(name), Drain: b.config.Drain,
 		DataDir: filepath.Join(b.fleet.Dir, "nodes"), WriteStall: b.config.WriteStall, BodyMemory: b.config.BodyMemory,
 		FilesPerConn: filesPerConn, Logger: b.logger(name),
 	}
@@ -296,6 +297,14 @@ func (b *allInOne) startEntry(ctx context.Context) error {
 			ready()
 		})
 	})
+}
+
+// keysOf returns the keys of the fleet for a node that starts.
+func (b *allInOne) keysOf(node string) *hop.Keys {
+	if b.config.KeysOf == nil {
+		return b.keys
+	}
+	return b.config.KeysOf(node)
 }
 
 // peerTLS returns the files of one node.

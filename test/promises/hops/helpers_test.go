@@ -234,3 +234,21 @@ func (f *farFleet) refusals() (all [3]uint64) {
 	}
 	return all
 }
+
+// awaitWay waits until requests for a model come over ams to fra, as they do while neither server counts as silent. ams must be full.
+func (f *farFleet) awaitWay(model string) {
+	f.T.Helper()
+	forwards := func() (n int) {
+		for e, err := range journal.ReadDir(f.Entry.DataDir) {
+			if err == nil && e.Kind == analytics.KindForward && e.Node == "ams-1" && e.Phase == analytics.PhaseBegin {
+				n++
+			}
+		}
+		return n
+	}
+	testkit.WaitFor(f.T, "requests to come over ams to fra", func() bool {
+		before := forwards()
+		a := f.RawChat(chat(model, 1, false))
+		return a.Header.Get("x-colonnade-colo-path") == "ams, fra" && (model != onward || forwards() > before)
+	})
+}
