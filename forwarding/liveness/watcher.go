@@ -143,6 +143,9 @@ func (w *Watcher) watch(s peer.Server, do func(*transport.Abort) (*peer.Answer, 
 		}
 	}()
 	answer, err := do(abort)
+	if isUnconnected(err) {
+		w.noteUnconnected(a.server, time.Now())
+	}
 	givenUp := w.end(a, err == nil || isAnswered(err))
 	ended = true
 	if err != nil {
@@ -168,6 +171,25 @@ func (w *Watcher) watch(s peer.Server, do func(*transport.Abort) (*peer.Answer, 
 func isAnswered(err error) bool {
 	var noVerdict *peer.NoVerdictError
 	return errors.As(err, &noVerdict)
+}
+
+// isUnconnected reports whether an attempt got no connection in time, for which this machine is not to blame.
+func isUnconnected(err error) bool {
+	var failed *transport.ExchangeError
+	return errors.As(err, &failed) && failed.Phase == transport.PhaseConnect && failed.Timeout &&
+		!netconn.IsLocalShortage(err) && !errors.Is(err, peer.ErrNotSigned)
+}
+
+// noteUnconnected notes that an attempt at a server got no connection in time. If the server has been quiet for GiveUpAfter, it is silent. No
+// sweep would find that, since the attempt ends now, and each of the next ones would take as long. If sweeps are late, this process was stopped.
+func (w *Watcher) noteUnconnected(s *watchedServer, now time.Time) {
+	timings := &w.config.Timings
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if !s.silent && !s.heard.Load() && now.Sub(s.quietSince) >= timings.GiveUpAfter && now.Sub(w.swept) < timings.ProbeAfter {
+		s.silent = true
+		w.anySilent.Store(true)
+	}
 }
 
 // begin notes an attempt that began now.

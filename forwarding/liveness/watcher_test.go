@@ -311,6 +311,31 @@ func TestServersWithoutRegistrations(t *testing.T) {
 	}
 }
 
+// A server to which no connection can be made in time is silent as one that does not answer: the attempt ends before a sweep could find that,
+// and each of the next ones would wait as long.
+func TestServerThatIsNotConnectedInTime(t *testing.T) {
+	timedOut := &transport.ExchangeError{Phase: transport.PhaseConnect, Timeout: true, Err: errLate}
+	f := func(name string, quiet, sinceSweep time.Duration, err error, want bool) {
+		t.Helper()
+		c := newUnregistered(t)
+		_, got := c.watch(server("ams"), func(*transport.Abort) (*peer.Answer, error) {
+			c.mu.Lock()
+			defer c.mu.Unlock()
+			now := time.Now()
+			c.swept, c.servers[processOf(&inAms.Server)].quietSince = now.Add(-sinceSweep), now.Add(-quiet)
+			return nil, err
+		})
+		if !errors.Is(got, err) || c.IsSilent(server("ams")) != want {
+			t.Errorf("%s: %v, silent %v, want %v", name, got, !want, want)
+		}
+	}
+	f("after a second", time.Second, 0, timedOut, true)
+	f("earlier", time.Second-100*time.Millisecond, 0, timedOut, false)
+	f("this process was stopped", 5*time.Second, 5*time.Second, timedOut, false)
+	f("refused", time.Second, 0, refusedError(), false)
+	f("connected, but slow", time.Second, 0, &transport.ExchangeError{Phase: transport.PhaseFirstByte, Timeout: true, Err: errLate}, false)
+}
+
 // BenchmarkWatch is what the watch for a sign of life adds to a request.
 func BenchmarkWatch(b *testing.B) {
 	w := New(Config{Alive: func(context.Context, peer.Server) error { return nil }})
