@@ -138,7 +138,8 @@ func (c *call) forwardRequest(refused *peer.Answer) *peer.Request {
 	return r
 }
 
-// waitBelow returns [hop.Token.WaitBelow] for the next stop, after this colo's verdict. Only the last colo of a plan gets the wait of the others.
+// waitBelow returns [hop.Token.WaitBelow] for the next stop. If that is the last colo of the plan, it is the shortest expected wait of the colos
+// before, with which the last colo compares its own.
 func waitBelow(t *hop.Token, v hop.Verdict) hop.Millis {
 	own := hop.Millis(v.Expected)
 	if !t.Onward[0].Last || !v.MayWait || own == 0 || t.WaitBelow > 0 && t.WaitBelow < own {

@@ -50,7 +50,7 @@ func (e *Entry) ExplainPlan(model, account string) (PlanState, error) {
 	}, nil
 }
 
-// explainOnward returns the colos to which a small request goes on by itself from each colo of a plan.
+// explainOnward returns the colo to which each colo of a plan forwards a small request if it is full.
 func (e *Entry) explainOnward(t *fleet.Table, m *fleet.Model, plan routing.Explanation) map[string][]string {
 	var colos []*fleet.Colo
 	for _, step := range plan.Steps {

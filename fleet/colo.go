@@ -17,7 +17,7 @@ const (
 // Colo is one location with endpoints.
 type Colo struct {
 	Name string `json:"-"`
-	// Label by which routing steps select colos.
+	// Name of the region, by which routing steps select colos. Without positions, entries guess distances by it.
 	Region string `json:"region,omitempty" is:"name"`
 	// Only an active colo gets new requests. Running requests go on in any state.
 	State string `json:"state" oneof:"active draining disabled"`

@@ -103,12 +103,12 @@ type Step struct {
 type Retry struct {
 	// Attempts after failures of endpoints and colos. An attempt that could not connect does not count.
 	Errors int `json:"errors" range:"0,16"`
-	// Further colos that are asked after colos without capacity.
+	// Greatest number of further colos that are asked after colos that are out of capacity.
 	OutOfCapacity int `json:"out_of_capacity" range:"0,512"`
-	// Colo servers that a request may pass on its way to an engine; 0 allows one, like 1.
+	// Greatest number of colo servers that a request passes on its way to an engine. 0 allows one, like 1.
 	Hops int `json:"hops" range:"0,16"`
-	// Largest body with which a colo without capacity forwards a request to the next colo by itself, where that is quicker
-	// than an answer to the entry. 0 means never.
+	// Size of the largest body with which a colo that is out of capacity forwards a request to the next colo by itself, where
+	// that is quicker than an answer to the entry. 0 means never.
 	ForwardBelow Bytes `json:"forward_below" range:"0,1GiB"`
 }
 

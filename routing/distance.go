@@ -13,7 +13,7 @@ type Place struct {
 	Position *fleet.Position // nil = not known
 }
 
-// Round trips between places without positions.
+// Guessed round trips between places of which one has no position.
 const (
 	sameRegion  = 5 * time.Millisecond
 	otherRegion = 100 * time.Millisecond

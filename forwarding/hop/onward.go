@@ -9,24 +9,24 @@ import (
 // maxOnward is the highest number of stops in a token.
 const maxOnward = 16
 
-// Stop is a server of the plan to which the receiver of a token may send the request on if its own colo is out of capacity.
+// Stop is a server of the next colo of the plan, to which the receiver of a token may forward the request if its own colo is out of capacity.
 type Stop struct {
 	Colo    string `json:"colo"`
 	Node    string `json:"node"`
 	Address string `json:"at"`   // host:port
 	Boot    string `json:"boot"` // the process, as registered
-	// Revision is that of the sender's table for the servers of the colo: see [Token.Revision].
+	// Revision is the revision of the servers of the colo in the entry's table: see [Token.Revision].
 	Revision int64 `json:"rev,omitempty"`
-	// ReturnProbability is that of the colo: see [Token.ReturnProbability].
+	// ReturnProbability is the return probability of the colo: see [Token.ReturnProbability].
 	ReturnProbability float64 `json:"chc,omitempty"`
-	// RoundTrip is that from the server before this one, which for the first stop is the receiver of the token.
+	// RoundTrip is the round trip from the stop before this one, or for the first stop from the receiver of the token.
 	RoundTrip Millis `json:"rtt,omitempty"`
-	// Last says that the plan has no further colo after this one.
+	// Last means that the plan has no further colo after this one.
 	Last bool `json:"last,omitempty"`
 }
 
-// PlaceOnward puts stops of the plan into a token for a server of a colo: as many of the first as the receiver accepts, and as there are
-// hops left. It goes by the token's Visited and HopsLeft. Those that do not fit into the token are left out when it is signed.
+// PlaceOnward sets t.Onward, in a token for a server of a colo, to the longest beginning of stops that the server accepts and for which hops are
+// left. Visited and HopsLeft must be set before. Signing the token drops the last stops if the token would be too long.
 func (t *Token) PlaceOnward(colo string, stops []Stop) {
 	t.Onward = slices.Clip(stops[:min(len(stops), maxOnward, max(t.HopsLeft, 0))])
 	n, _ := t.acceptedOnward(colo)
@@ -50,8 +50,8 @@ func (v *Verified) checkOnward(audience string) error {
 	return err
 }
 
-// acceptedOnward returns how many of the first stops a server of a colo accepts, and why not the next one. No request comes to a colo
-// twice: neither to that of the receiver nor to one that it has visited, of which the last is the sender's.
+// acceptedOnward returns the number of stops, from the first on, that a server of a colo accepts, and the error of the next one. A stop must
+// not lead to a colo a second time: neither to the colo of the receiver nor to one that the request has visited.
 func (t *Token) acceptedOnward(colo string) (n int, err error) {
 	if len(t.Onward) > maxOnward {
 		return 0, fmt.Errorf("it has %d stops, at most %d", len(t.Onward), maxOnward)

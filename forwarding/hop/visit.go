@@ -17,9 +17,9 @@ const (
 	maxReason = 64
 )
 
-// Visit is what one server answered about a request that it did not serve, and that another colo server had sent there or sent on. An
-// answer of a server that sent the request on has one for each such server, in the order in which they were asked, in the header
-// x-colonnade-visits: `COLO/NODE|verdict|load|queued_ms=…;attempts=…`, separated by commas.
+// Visit is what one server answered about a request that it did not serve. The answer of a server that has forwarded a request to another colo
+// has a visit for that server itself, and one for each server that was asked after it without serving the request, in this order. They are in
+// the header x-colonnade-visits, separated by commas: `COLO/NODE|verdict|load|queued_ms=…;attempts=…`.
 type Visit struct {
 	Colo, Node string
 	// Verdict may have the kinds [VerdictLost] and [VerdictUnreached] besides those of an answer.

@@ -86,7 +86,7 @@ type watchedServer struct {
 	probedAt   time.Time // begin of the last probe
 	probing    bool      // the last probe has not ended yet
 	failed     int       // probes in a row without an answer
-	silent     bool      // requests avoid it
+	silent     bool      // it has shown no sign of life for GiveUpAfter; requests avoid it
 	expired    bool      // its lease has expired
 }
 
