@@ -24,8 +24,8 @@ func newRoute() *cli.Command {
 		Name: "route", Usage: "Show where requests go",
 		Commands: []*cli.Command{newRouteExplain()},
 		Description: `Examples:
-  colonnade route explain llama-3.1-8b
-  colonnade route explain llama-3.1-8b -entry edge-1 -account acme`,
+  colonnade route explain llama-3.1-8b-instruct
+  colonnade route explain llama-3.1-8b-instruct -entry edge-1`,
 	}
 }
 
@@ -54,9 +54,9 @@ entry has last seen, and a step with the pick random has another order each time
 round trips.
 
 Examples:
-  colonnade route explain llama-3.1-8b
-  colonnade route explain llama-3.1-8b -entry edge-1 -account acme
-  colonnade route explain llama-3.1-8b -json | jq '.steps[].colos[].colo'`,
+  colonnade route explain llama-3.1-8b-instruct
+  colonnade route explain llama-3.1-8b-instruct -entry edge-1
+  colonnade route explain llama-3.1-8b-instruct -json | jq '.steps[].colos[].colo'`,
 		Action: store.action(func(ctx context.Context, cmd *cli.Command, client *etcd.Client) error {
 			if cmd.Args().Len() > 1 {
 				return fmt.Errorf("one MODEL is expected, and there are %d", cmd.Args().Len())
