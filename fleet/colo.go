@@ -28,6 +28,10 @@ type Colo struct {
 	Position *Position `json:"position,omitempty"`
 }
 
+// MaxServers is the greatest number of active servers of one colo for which Colonnade is measured and tested. More of them work by the same
+// rules: each says that there are too many, and none is refused, since it may replace one that is about to end.
+const MaxServers = 32
+
 // Server is a colo server as it describes itself.
 type Server struct {
 	Colo string `json:"-"`

@@ -15,7 +15,7 @@ import (
 )
 
 // MaxServers is the greatest number of servers of one colo.
-const MaxServers = 32
+const MaxServers = fleet.MaxServers
 
 // ServerName returns the name of the nth server of a colo, from 1 on.
 func ServerName(colo string, n int) string { return fmt.Sprintf("%s-%d", colo, n) }

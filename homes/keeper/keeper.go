@@ -115,6 +115,9 @@ func (k *Keeper) Apply(t *fleet.Table) {
 		// An old server that drains is no home, and has requests that no record counts.
 		engines[e.URL] = !elsewhere && e.Concurrency > 0 && p.old == nil
 	}
+	if n, before := p.active(k.config.Colo), k.placed.Load().active(k.config.Colo); n > fleet.MaxServers && before <= fleet.MaxServers {
+		k.config.Logger.Warn("the colo has more active servers than are supported: stop the others", "active", n, "supported", fleet.MaxServers)
+	}
 	k.placeLocked(p)
 	k.ownership.Want(engines, time.Now())
 	k.updateOrphansLocked()
@@ -163,6 +166,16 @@ func placeAmong(t *fleet.Table, node string, servers []*fleet.Server) *placement
 		}
 	}
 	return p
+}
+
+// active returns how many servers of the colo are active.
+func (p *placement) active(colo string) (n int) {
+	for _, s := range p.table.Registered(colo) {
+		if s.State == fleet.StateActive {
+			n++
+		}
+	}
+	return n
 }
 
 // siblings returns the other servers of the colo, with those whose lease has expired.

@@ -2,6 +2,7 @@ package keeper_test
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -174,6 +175,35 @@ func TestCheckAsksTwice(t *testing.T) {
 		if wrong := m.keeper.Check(t.Context()); len(wrong) != 1 || !strings.Contains(wrong[0].Error(), "none of the 1") {
 			t.Errorf("no sibling is reached: %v", wrong)
 		}
+	})
+}
+
+// A 33rd active server works like the others, and each server says that there are more than are supported. A server that drains is not counted.
+func TestMoreServersThanSupported(t *testing.T) {
+	run(t, nil, func(t *testing.T, m *model) {
+		servers := []*fleet.Server{server(self)}
+		for i := range fleet.MaxServers {
+			p := homes.Process{Node: fmt.Sprintf("other-%d", i), Boot: "b"}
+			servers = append(servers, server(p))
+			m.answer(p, homes.Answer{MayGrant: true})
+		}
+		pool := poolOf(self, servers...)
+		servers[1].State = fleet.StateDraining
+		m.start(table([]string{pool}, servers...))
+		if wrong := m.keeper.Check(t.Context()); len(wrong) > 0 || m.warnings > 0 {
+			t.Errorf("while one of them drains: %v, %d warnings", wrong, m.warnings)
+		}
+		another := *servers[1]
+		another.State = fleet.StateActive
+		servers[1] = &another
+		for range 2 {
+			m.keeper.Apply(table([]string{pool}, servers...))
+			synctest.Wait()
+		}
+		if wrong := m.keeper.Check(t.Context()); len(wrong) != 1 || !strings.Contains(wrong[0].Error(), "33 active servers") || m.warnings != 1 {
+			t.Errorf("with 33: %v, %d warnings", wrong, m.warnings)
+		}
+		m.want("with 33 servers", pool)
 	})
 }
 

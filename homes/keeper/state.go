@@ -121,15 +121,19 @@ func (k *Keeper) Problems() []homes.Record {
 // change between the answers of the first.
 const confirmAfter = 100 * time.Millisecond
 
-// Check asks all other servers of the colo, and returns an error for each engine on which two servers may grant, and one if this server
-// reaches the store but no sibling.
+// Check asks all other servers of the colo, and returns an error for each engine on which two servers may grant, one if this server
+// reaches the store but no sibling, and one if the colo has more than [fleet.MaxServers] active servers.
 func (k *Keeper) Check(ctx context.Context) []error {
-	siblings := k.placed.Load().siblings(k.config.Colo, k.config.Self.Node)
+	placed := k.placed.Load()
+	siblings := placed.siblings(k.config.Colo, k.config.Self.Node)
 	if len(siblings) == 0 {
 		return nil
 	}
-	first, answered := k.grantedTwice(ctx, siblings)
 	var wrong []error
+	if n := placed.active(k.config.Colo); n > fleet.MaxServers {
+		wrong = append(wrong, fmt.Errorf("this colo has %d active servers, and at most %d are supported: stop the others", n, fleet.MaxServers))
+	}
+	first, answered := k.grantedTwice(ctx, siblings)
 	if answered == 0 && time.Since(k.config.Confirmed()) < storeSilence {
 		wrong = append(wrong, fmt.Errorf("this server reaches etcd, but none of the %d other servers of its colo at their registered addresses", len(siblings)))
 	}
