@@ -31,6 +31,8 @@ type Config struct {
 	Drain     time.Duration // of nodes; default 5 s
 	Delay     time.Duration // of each direction between a node and etcd
 
+	Environment []string // of nodes, beside that of the test
+
 	Documents  string // further YAML documents, each after a line of ---; they replace earlier ones
 	Namespaces bool   // each node has a network namespace of its own; the test is skipped where that cannot be had
 }

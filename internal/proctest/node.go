@@ -62,7 +62,9 @@ func (f *Fleet) startNode(binary, name string, args ...string) *Node {
 func (n *Node) Start() {
 	n.fleet.T.Helper()
 	n.draining, n.paused = false, false
-	n.Process = testkit.Start(n.fleet.T, exec.Command(n.run[0], n.run[1:]...))
+	cmd := exec.Command(n.run[0], n.run[1:]...)
+	cmd.Env = append(os.Environ(), n.fleet.config.Environment...)
+	n.Process = testkit.Start(n.fleet.T, cmd)
 }
 
 // Kill ends the process at once (SIGKILL), and waits for its end.
