@@ -51,7 +51,7 @@ func (r *reach) pingFailed(now time.Time, random float64) {
 
 // wait sets when the next ping is due.
 func (r *reach) wait(now time.Time, random float64) {
-	d := minUnreached << min(r.pings, 10)
+	d := minUnreached << min(r.pings, 5) // 32 s, so that the bound leaves some of the jitter
 	d = time.Duration(float64(d) * (1 + unreachedJitter*(2*random-1)))
 	r.until = now.Add(min(d, maxUnreachedFor))
 }

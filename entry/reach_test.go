@@ -79,7 +79,7 @@ func TestPingsAreJittered(t *testing.T) {
 		pings  int
 		random float64
 		want   time.Duration
-	}{{0, 0, 800 * time.Millisecond}, {0, 0.75, 1100 * time.Millisecond}, {3, 0, 6400 * time.Millisecond}, {5, 0, 25600 * time.Millisecond}, {5, 0.99, 30 * time.Second}, {1000, 0.99, 30 * time.Second}} {
+	}{{0, 0, 800 * time.Millisecond}, {0, 0.75, 1100 * time.Millisecond}, {3, 0, 6400 * time.Millisecond}, {5, 0, 25600 * time.Millisecond}, {5, 0.99, 30 * time.Second}, {1000, 0, 25600 * time.Millisecond}, {1000, 0.99, 30 * time.Second}} {
 		r := newReached(t)
 		r.unreached, r.pings = true, f.pings
 		r.wait(r.now, f.random)
