@@ -36,7 +36,7 @@ func (e *Entry) ExplainPlan(model, account string) (PlanState, error) {
 	}
 	if account != "" {
 		if _, ok := t.Account(account); !ok && account != accounts.Open {
-			return PlanState{}, fmt.Errorf("%w; one without a document has the defaults: ask without an account", unknownName("account", account, accountNames(t)))
+			return PlanState{}, fmt.Errorf("%w; an account without a document has the defaults: leave out the account", unknownName("account", account, accountNames(t)))
 		}
 		if caller := (accounts.Caller{Account: t.AccountOrDefault(account)}); !caller.MayUse(m.Name) {
 			return PlanState{}, fmt.Errorf("the account %q may not use the model %q: list it in models of accounts/%s", account, m.Name, account)
