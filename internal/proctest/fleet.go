@@ -19,6 +19,9 @@ import (
 // Colo is the only colo of a fleet.
 const Colo = "ams"
 
+// gossipPort is the port of gossip of each server, in its own namespace.
+const gossipPort = "7946"
+
 // Config describes a fleet. The zero value of every field is valid.
 type Config struct {
 	Servers int // colo servers at the start, ams-1, ams-2, …; default one
@@ -34,6 +37,7 @@ type Config struct {
 	Environment []string // of nodes, beside that of the test
 
 	Documents  string // further YAML documents, each after a line of ---; they replace earlier ones
+	Gossip     bool   // servers gossip with each other; needs Namespaces
 	Namespaces bool   // each node has a network namespace of its own; the test is skipped where that cannot be had
 }
 
@@ -123,7 +127,11 @@ func (f *Fleet) Run(args ...string) (output string, err error) {
 // StartServer starts a colo server, and does not wait for it.
 func (f *Fleet) StartServer(name string) *Node {
 	f.T.Helper()
-	n := f.startNode("colo", name, "-colo", Colo)
+	args := []string{"-colo", Colo}
+	if f.config.Gossip {
+		args = append(args, "-gossip", ":"+gossipPort)
+	}
+	n := f.startNode("colo", name, args...)
 	f.Servers = append(f.Servers, n)
 	return n
 }

@@ -147,6 +147,20 @@ func (h *host) find(t testing.TB, other *host) {
 	}
 }
 
+// shutPort has packets to a port of the host lost. A rule of routing does it, which must come before that for local addresses. The test is
+// skipped where the kernel has no such rules.
+func (h *host) shutPort(t testing.TB, port string) {
+	t.Helper()
+	err := errors.Join(
+		ip("-n", h.namespace, "rule", "add", "pref", "100", "lookup", "local"),
+		ip("-n", h.namespace, "rule", "del", "pref", "0"),
+		ip("-n", h.namespace, "rule", "add", "pref", "1", "iif", "eth0", "ipproto", "udp", "dport", port, "blackhole"),
+		ip("-n", h.namespace, "rule", "add", "pref", "1", "iif", "eth0", "ipproto", "tcp", "dport", port, "blackhole"))
+	if err != nil {
+		t.Skipf("cannot shut a port of a network namespace: %v", err)
+	}
+}
+
 func remove(t testing.TB, args ...string) {
 	if err := ip(args...); err != nil {
 		t.Error(err)

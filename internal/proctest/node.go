@@ -128,6 +128,9 @@ func (n *Node) CutHost() { n.host.setLink(n.fleet.T, "down") }
 // HealHost ends CutHost.
 func (n *Node) HealHost() { n.host.setLink(n.fleet.T, "up") }
 
+// ShutGossip has everything that others send to the node's port of gossip lost, by UDP and TCP. It needs a namespace.
+func (n *Node) ShutGossip() { n.host.shutPort(n.fleet.T, gossipPort) }
+
 // Split has everything between two nodes lost, without the end of a connection. It needs namespaces.
 func (n *Node) Split(other *Node) {
 	n.host.lose(n.fleet.T, other.host)
