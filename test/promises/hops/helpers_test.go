@@ -81,9 +81,6 @@ func startFar(t testing.TB, engine simengine.Config, pool, more string) *farFlee
 	return f
 }
 
-// in returns the same fleet for a subtest.
-func (f *farFleet) in(t testing.TB) *farFleet { return &farFleet{f.In(t), f.served} }
-
 // chat is the body of a chat completion.
 func chat(model string, tokens int, stream bool) string {
 	return fmt.Sprintf(`{"model":%q,"stream":%v,"max_tokens":%d,"messages":[{"role":"user","content":"hello"}]}`, model, stream, tokens)
