@@ -11,7 +11,8 @@ const (
 const MaxEndpointsFailed = 2
 
 // RetryBudget bounds the attempts that a node adds to its requests: each request earns a fifth of an attempt, and the larger of three
-// and a fifth of the requests in flight can be saved. So attempts ≤ 1.2 × requests + 3, whatever fails. The idea is that of
+// and a fifth of the requests in flight can be saved. So attempts ≤ 1.2 × requests + 3, whatever fails; the retries that other nodes
+// make for requests that run at once may come on top, since they are charged when those nodes answer. The idea is that of
 // Finagle's retry budget, with a ceiling by the requests in flight. Its methods may be called by several goroutines at once.
 type RetryBudget struct {
 	mu       sync.Mutex // guards the fields below
