@@ -126,3 +126,6 @@ func readMains(root string) error {
 	}
 	return nil
 }
+
+// Race reports whether the test runs with the race detector.
+func Race() bool { return raceEnabled }

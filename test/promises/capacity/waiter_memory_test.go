@@ -37,9 +37,13 @@ func TestMemoryOfWaiters(t *testing.T) {
 	atColo, peers := enqueue(f, waiting, f.Colos[0].Address, body, token)
 	both, clients := enqueue(f, waiting, f.Entry.Address, body, func() string { return "" })
 	t.Logf("a waiting request takes %d bytes in a colo server, and %d in an entry", atColo, both-atColo)
-	if atColo > waiterAtColo || both > waiterAtColo+waiterAtEntry {
+	most := waiterAtColo + waiterAtEntry
+	if testkit.Race() {
+		most += 8 << 10 // its larger frames need a stack of the next size
+	}
+	if atColo > waiterAtColo || both > most {
 		t.Errorf("a waiting request takes %d bytes in a colo server and %d there and in an entry, want at most %d and %d",
-			atColo, both, waiterAtColo, waiterAtColo+waiterAtEntry)
+			atColo, both, waiterAtColo, most)
 	}
 	for _, c := range append(peers, clients...) {
 		c.Close()
