@@ -130,10 +130,10 @@ func (c *call) forwardRequest(refused *peer.Answer) *peer.Request {
 		},
 	}
 	if !c.firstByteDeadline.IsZero() {
-		r.Limits.FirstByte = max(c.firstByteDeadline.Sub(now), 0) + time.Second // the next server knows what it was waiting for, and says so first
+		r.Limits.FirstByte = max(c.firstByteDeadline.Sub(now), 0) + peer.Margin(len(t.Onward))
 	}
 	if c.body.Stream {
-		r.Limits.Idle = c.model.Timeouts.Idle.Std() + time.Second // the server that has the engine knows why, and says so first
+		r.Limits.Idle = c.model.Timeouts.Idle.Std() + peer.Margin(len(t.Onward))
 	}
 	return r
 }

@@ -45,6 +45,7 @@ type Config struct {
 	BodyMemory int64                              // of all unfinished bodies, in bytes; 0 = [server.DefaultBodyMemory]
 	Peers      *peertls.TrustStore                // for mutual TLS with other nodes; nil = a token suffices, without TLS
 	Via        func(peer.Server) (address string) // see [peer.Client]; nil = to the address of each server
+	Liveness   liveness.Timings                   // after which a server of another colo is silent; zero = liveness.DefaultTimings
 
 	// Homes returns the home of a pool. It is called for each request, by several goroutines at once. Nil = this server is the home of all.
 	Homes func(pool string) Home
@@ -105,7 +106,7 @@ func New(c Config) (*Server, error) {
 	s.name = hop.NodeName(c.Colo, c.Node)
 	s.process = c.Node + "/" + s.boot
 	s.client = &peer.Client{Colo: c.Colo, Node: c.Node, Transport: s.transport, Keys: c.Keys, Peers: c.Peers, Via: c.Via}
-	s.sender = &liveness.Sender{Client: s.client, Watcher: liveness.New(liveness.Config{Alive: s.client.Alive})}
+	s.sender = &liveness.Sender{Client: s.client, Watcher: liveness.New(liveness.Config{Alive: s.client.Alive, Timings: c.Liveness})}
 	s.replays, s.tokenLog = hop.NewReplayGuard(s.boot), newTokenLog()
 	s.applied.Store(newAppliedTable(fleet.NewTable(fleet.Contents{})))
 	s.pools = admission.NewManager(c.Colo, s.probe, c.Logger)

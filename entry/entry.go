@@ -55,7 +55,7 @@ type Config struct {
 	// MarkDead says that the servers with these keys, whose leases have expired, do not live any more; nil = that is not looked for.
 	MarkDead func(keys ...string)
 
-	liveness liveness.Timings // of tests; zero = liveness.DefaultTimings
+	Liveness liveness.Timings // after which a server is silent; zero = liveness.DefaultTimings
 }
 
 // Entry is one edge node.

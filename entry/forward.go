@@ -30,8 +30,8 @@ func (c *call) forward(to attempt) (*peer.Answer, error) {
 		Handshake: c.handshake,
 		Limits: peer.Limits{
 			Connect:   c.model.Timeouts.Connect.Std(),
-			FirstByte: c.firstByteTimeout(began),
-			Idle:      c.idleTimeout(),
+			FirstByte: c.firstByteTimeout(to, began),
+			Idle:      c.idleTimeout(to),
 			End:       c.deadline,
 		},
 	}
@@ -98,19 +98,18 @@ func peerOf(s *fleet.Server) peer.Server {
 	return peer.Server{Colo: s.Colo, Node: s.Node, Address: s.Address, Boot: s.Boot, Protocol: s.Protocol.Max}
 }
 
-// firstByteTimeout returns how long to wait for the first byte, if the client has a deadline for it. It is a second longer than the
-// colo's own timeout, since the colo can say what it was waiting for.
-func (c *call) firstByteTimeout(now time.Time) time.Duration {
+// firstByteTimeout returns how long to wait for the first byte, if the client has a deadline for it.
+func (c *call) firstByteTimeout(to attempt, now time.Time) time.Duration {
 	if c.firstByteDeadline.IsZero() {
 		return 0
 	}
-	return max(c.firstByteDeadline.Sub(now), 0) + time.Second
+	return max(c.firstByteDeadline.Sub(now), 0) + peer.Margin(len(to.onward))
 }
 
-// idleTimeout returns the longest silence of a stream, also a second longer than the colo's.
-func (c *call) idleTimeout() time.Duration {
+// idleTimeout returns the longest silence of a stream.
+func (c *call) idleTimeout(to attempt) time.Duration {
 	if c.body.Stream {
-		return c.model.Timeouts.Idle.Std() + time.Second
+		return c.model.Timeouts.Idle.Std() + peer.Margin(len(to.onward))
 	}
 	return 0
 }

@@ -10,7 +10,7 @@ import (
 
 // watcherConfig returns how the entry watches the servers that it sends requests to, and those in its table whose lease has expired.
 func (e *Entry) watcherConfig() liveness.Config {
-	c := liveness.Config{Alive: e.askAlive, Registered: registrations(e.config.Table), Timings: e.config.liveness}
+	c := liveness.Config{Alive: e.askAlive, Registered: registrations(e.config.Table), Timings: e.config.Liveness}
 	if mark := e.config.MarkDead; mark != nil {
 		c.MarkDead = func(s peer.Server) { mark(fleet.KindServer.Key(s.Colo, s.Node)) }
 	}

@@ -81,7 +81,7 @@ func TestRequestLeavesASilentServer(t *testing.T) {
 		w.Header().Set(hop.HeaderAttempts, "1")
 		_, _ = io.WriteString(w, `{}`)
 	}))
-	url, e := startEntryWith(t, Config{Table: tableFunc(table), liveness: quickLiveness}, t.TempDir())
+	url, e := startEntryWith(t, Config{Table: tableFunc(table), Liveness: quickLiveness}, t.TempDir())
 	for range 3 {
 		if status, answer := chat(t, url, request); status != 200 {
 			t.Errorf("answer %d %s", status, answer)
@@ -104,7 +104,7 @@ func TestRequestStaysIfItHasNowhereToGo(t *testing.T) {
 		w.Header().Set(hop.HeaderAttempts, "1")
 		_, _ = io.WriteString(w, `{}`)
 	}))
-	url, e := startEntryWith(t, Config{Table: tableFunc(table), liveness: quickLiveness}, t.TempDir())
+	url, e := startEntryWith(t, Config{Table: tableFunc(table), Liveness: quickLiveness}, t.TempDir())
 	time.AfterFunc(2*quickLiveness.GiveUpAfter, func() { close(answer) })
 	if status, answer := chat(t, url, request); status != 200 {
 		t.Errorf("answer %d %s", status, answer)
@@ -120,7 +120,7 @@ func TestDeadServerIsReported(t *testing.T) {
 	table := tableOf(t, "key: models/m\n---\nkey: colos/ams\nregion: eu\n---\nkey: servers/ams/ams-1\naddress: 127.0.0.1:1\nboot: x\n")
 	table.ExpiredLeases = []string{"servers/ams/ams-1"}
 	var dead atomic.Pointer[string]
-	startEntryWith(t, Config{Table: tableFunc(table), liveness: quickLiveness, MarkDead: func(keys ...string) { dead.Store(&keys[0]) }}, t.TempDir())
+	startEntryWith(t, Config{Table: tableFunc(table), Liveness: quickLiveness, MarkDead: func(keys ...string) { dead.Store(&keys[0]) }}, t.TempDir())
 	testkit.WaitFor(t, "the server to be reported as dead", func() bool { return dead.Load() != nil })
 	if *dead.Load() != "servers/ams/ams-1" {
 		t.Errorf("got %s", *dead.Load())

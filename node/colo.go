@@ -89,7 +89,7 @@ func (r *runtime) newColoServer(c *ColoConfig) (*colo.Server, error) {
 		return nil, err
 	}
 	srv, err := colo.New(colo.Config{
-		Colo: c.Colo, Node: c.Node, Keys: c.Keys, Log: r.log, Metrics: r.metrics, Logger: c.Logger, WriteStall: c.WriteStall, Peers: peers, Via: c.Via,
+		Colo: c.Colo, Node: c.Node, Keys: c.Keys, Log: r.log, Metrics: r.metrics, Logger: c.Logger, WriteStall: c.WriteStall, Peers: peers, Via: c.Via, Liveness: c.Liveness,
 		CredentialsDir: c.CredentialsDir, OwnFiles: c.ownFiles(), MaxConns: c.maxConns(), BodyMemory: c.BodyMemory,
 		Homes: func(pool string) colo.Home { return r.siblings.home(pool) },
 		Owned: func(asker homes.Process, about string) homes.Answer { return r.siblings.keeper.Answer(asker, about) },

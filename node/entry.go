@@ -61,7 +61,7 @@ func RunEntry(ctx context.Context, c EntryConfig, serving func(Running)) error {
 	maxConns := c.maxConns()
 	e, err := entry.New(entry.Config{
 		Node: c.Node, Region: c.Region, Position: c.Position, Open: c.Open, Keys: c.Keys, Table: r.watcher.Table, Starting: r.starting, Log: r.log, Metrics: r.metrics,
-		Logger: c.Logger, WriteStall: c.WriteStall, TLS: public, Peers: peers, Via: c.Via,
+		Logger: c.Logger, WriteStall: c.WriteStall, TLS: public, Peers: peers, Via: c.Via, Liveness: c.Liveness,
 		MaxConnsPerIP: c.connsPerIP(maxConns), MaxConns: maxConns, BodyMemory: c.BodyMemory, Local: c.Local, MarkDead: r.watcher.MarkDead,
 	})
 	if err != nil {

@@ -18,6 +18,7 @@ import (
 	"colonnade/discovery/etcd"
 	"colonnade/entry"
 	"colonnade/forwarding/hop"
+	"colonnade/forwarding/liveness"
 	"colonnade/forwarding/peer"
 	"colonnade/forwarding/peertls"
 	"colonnade/forwarding/server"
@@ -52,10 +53,11 @@ type Config struct {
 	PeerTLS          peertls.Files // empty = nodes speak plain HTTP to each other
 	Drain            time.Duration // longest time that running requests may take once the node has to stop
 	Logger           *slog.Logger
-	MaxConns         int           // of the listener for requests; 0 = as many as the limit of open files allows
-	FilesPerConn     int           // open files that a connection may need; 0 = 2
-	WriteStall       time.Duration // longest time of one write to a client; 0 = 30 s
-	BodyMemory       int64         // of all unfinished request bodies, in bytes; 0 = 512 MiB
+	MaxConns         int              // of the listener for requests; 0 = as many as the limit of open files allows
+	FilesPerConn     int              // open files that a connection may need; 0 = 2
+	WriteStall       time.Duration    // longest time of one write to a client; 0 = 30 s
+	BodyMemory       int64            // of all unfinished request bodies, in bytes; 0 = 512 MiB
+	Liveness         liveness.Timings // after which another server is silent; zero = liveness.DefaultTimings
 
 	// Via returns the address to which this node connects for requests to a colo server, instead of the server's own, such as that of a
 	// proxy in front of it; nil = to the server's own address. It is called for each request, by several goroutines at once.

@@ -19,6 +19,7 @@ import (
 	"colonnade/discovery/etcd"
 	"colonnade/fleet/document"
 	"colonnade/forwarding/hop"
+	"colonnade/forwarding/liveness"
 	"colonnade/forwarding/peertls"
 	"colonnade/internal/faultproxy"
 	"colonnade/internal/simengine"
@@ -70,6 +71,7 @@ type Config struct {
 	Drain      time.Duration
 	WriteStall time.Duration             // see [node.Config]
 	BodyMemory int64                     // likewise
+	Liveness   liveness.Timings          // likewise
 	Documents  []document.Raw            // after the demo's own, which they may replace
 	Progress   func(string)              // called with each step of the start; nil = not called
 	Logger     func(string) *slog.Logger // returns a node's logger; nil = nothing is logged
@@ -265,7 +267,7 @@ func (b *allInOne) lockDir() error {
 func (b *allInOne) node(name, place, listen, admin string) node.Config {
 	c := node.Config{
 		Node: name, Listen: listen, Admin: admin, Etcd: []string{b.fleet.Etcd}, Keys: b.keysOf(name), Drain: b.config.Drain,
-		DataDir: filepath.Join(b.fleet.Dir, "nodes"), WriteStall: b.config.WriteStall, BodyMemory: b.config.BodyMemory,
+		DataDir: filepath.Join(b.fleet.Dir, "nodes"), WriteStall: b.config.WriteStall, BodyMemory: b.config.BodyMemory, Liveness: b.config.Liveness,
 		FilesPerConn: filesPerConn, Logger: b.logger(name),
 	}
 	if b.config.Latency != nil {

@@ -35,6 +35,10 @@ type Request struct {
 	Limits Limits
 }
 
+// Margin returns by how much a limit of a node is longer than that of the server it asks, which may forward the request to some stops: the
+// server nearest to the engine knows why nothing comes, and says so first.
+func Margin(stops int) time.Duration { return time.Duration(1+stops) * time.Second }
+
 // Limits are the limits of the exchange with a server elsewhere. The server has its own, by the token and the model.
 type Limits struct {
 	Connect   time.Duration // for making a connection

@@ -12,6 +12,7 @@ import (
 	"colonnade/analytics"
 	"colonnade/analytics/journal"
 	"colonnade/forwarding/hop"
+	"colonnade/forwarding/liveness"
 	"colonnade/internal/fleettest"
 	"colonnade/internal/simengine"
 	"colonnade/internal/testkit"
@@ -50,7 +51,16 @@ func farConfig(engine simengine.Config) onebox.Config {
 			latency[onebox.Pair{colo, other}] = 0
 		}
 	}
-	return onebox.Config{Colos: colos, Engine: engine, Latency: latency}
+	return onebox.Config{Colos: colos, Engine: engine, Latency: latency, Liveness: patience()}
+}
+
+// patience returns the times after which a server is silent. On a machine that is busy with other tests, a live server may send nothing for
+// a second.
+func patience() liveness.Timings {
+	t := liveness.DefaultTimings()
+	factor := time.Duration(testkit.AtScale(4, 1))
+	t.GiveUpAfter, t.ProbeTimeout = factor*t.GiveUpAfter, factor*t.ProbeTimeout
+	return t
 }
 
 // farDocuments are the documents of a farFleet. pool is the rest of the pool's.

@@ -1,9 +1,18 @@
 package hops_test
 
 import (
+	"flag"
+	"strconv"
 	"testing"
 
 	"colonnade/internal/fleettest"
+	"colonnade/internal/testkit"
 )
 
-func TestMain(m *testing.M) { fleettest.Main(m) }
+// TestMain lets only two tests run at once: each has a fleet with a proxy on every way, and goes by which server answers in time.
+func TestMain(m *testing.M) {
+	if err := flag.Set("test.parallel", strconv.Itoa(testkit.AtScale(2, 1))); err != nil {
+		panic(err)
+	}
+	fleettest.Main(m)
+}
