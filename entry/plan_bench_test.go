@@ -10,8 +10,8 @@ import (
 	"colonnade/forwarding/hop"
 )
 
-// BenchmarkPlanOfManyColos is all that a request over 300 colos in three steps does before its first attempt: the overflow, the plan with
-// what is known of the colos, and the shares of the colos in its return. Loads and distances of all colos are known.
+// BenchmarkPlanOfManyColos is what an entry does before the first attempt of a request: the plan over 300 colos, whose loads and distances are
+// all known, and the return probability of each.
 func BenchmarkPlanOfManyColos(b *testing.B) {
 	var documents strings.Builder
 	documents.WriteString("key: models/m\nrouting: {steps: [{within: 20ms, pick: latency, attempts: 2}, {regions: [region-1, region-2, region-3], pick: random, attempts: 2}, {pick: least_loaded}]}\n")
