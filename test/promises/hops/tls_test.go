@@ -97,20 +97,25 @@ func TestCertificatesRotateOverTwoHops(t *testing.T) {
 		held = append(held, c)
 	}
 	load := f.Drive(3, func(n int) string { return chat(both[n%2], 1+n%5, n%3 != 0) })
-	load.WaitServed(10)
+	// Nodes read their files at most a second after a change, so a rotation waits for longer than that after each step.
+	takeEffect := func() {
+		load.WaitServed(10)
+		time.Sleep(2 * time.Second)
+		load.WaitServed(10)
+	}
 	next := tlstest.NewCA(t, "next fleet")
 	for _, files := range s.Nodes {
 		files.Trust(s.FleetCA, next)
 	}
-	load.WaitServed(20)
+	takeEffect()
 	for uri, files := range s.Nodes {
 		files.Put(next, uri, nil)
-		load.WaitServed(5)
 	}
+	takeEffect()
 	for _, files := range s.Nodes {
 		files.Trust(next)
 	}
-	load.WaitServed(20)
+	takeEffect()
 	load.Check()
 	for _, c := range held {
 		c.Close()
