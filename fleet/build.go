@@ -116,6 +116,14 @@ func (t *Table) WithStoreState(s StoreState) *Table {
 	return &next
 }
 
+// WithRejected returns the table with more rejections.
+func (t *Table) WithRejected(more []Rejection) *Table {
+	next := *t
+	next.Rejected = slices.Concat(t.Rejected, more)
+	slices.SortStableFunc(next.Rejected, func(a, b Rejection) int { return cmp.Compare(a.Key, b.Key) })
+	return &next
+}
+
 // addEndpoint leaves out an endpoint whose URL another one of its colo has: its slots would be granted twice.
 func (t *Table) addEndpoint(e *Endpoint) {
 	colo := t.endpoints[e.Colo]

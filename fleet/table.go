@@ -63,6 +63,7 @@ type Rejection struct {
 	Reason   string `json:"reason"`
 	LastGood bool   `json:"last_good"`          // an earlier version stays in force
 	InForce  int64  `json:"in_force,omitempty"` // its revision
+	File     string `json:"file,omitempty"`     // of a document in a file, with the line; Key is empty if the file does not say which document it is
 }
 
 type coloEndpoints struct {

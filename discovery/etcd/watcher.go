@@ -58,17 +58,6 @@ type Watcher struct {
 	dead        []string  // keys of documents with expired leases that were seen to be dead
 }
 
-// State is how fresh the table is.
-type State struct {
-	Revision         int64         // of the store, as far as it was followed
-	Age              time.Duration // since etcd last sent anything
-	Tables           uint64        // built since the start
-	Rejected         []fleet.Rejection
-	Conflicts        []fleet.Conflict
-	PendingDeletions []string // see fleet.Table
-	ExpiredLeases    []string
-}
-
 // NewWatcher returns a watcher with an empty table, to be run by Run.
 func NewWatcher(c Config) *Watcher {
 	if c.WatchTimeout <= 0 {
@@ -103,11 +92,11 @@ func (w *Watcher) Changed() <-chan struct{} {
 }
 
 // State returns how fresh the table is.
-func (w *Watcher) State() State {
+func (w *Watcher) State() fleet.WatchState {
 	t := w.Table()
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return State{Revision: w.revision, Age: max(0, time.Since(w.lastContact)), Tables: w.tables, Rejected: t.Rejected, Conflicts: t.Conflicts,
+	return fleet.WatchState{Revision: w.revision, Age: max(0, time.Since(w.lastContact)), Tables: w.tables, Rejected: t.Rejected, Conflicts: t.Conflicts,
 		PendingDeletions: t.PendingDeletions, ExpiredLeases: t.ExpiredLeases}
 }
 

@@ -15,6 +15,7 @@ type InvalidError struct {
 	Value    string // empty where it may not be shown
 	Reason   string // includes what is accepted
 	Revision int64  // 0 = unknown
+	Line     int    // of the document's text, counted from 1, where the reason has it; 0 = see [FieldLine]
 }
 
 // Error returns "key: field: value: reason", without empty parts.
@@ -31,6 +32,7 @@ func (e *InvalidError) Error() string {
 // fieldError is an InvalidError without its document. Its field grows from the inside: see in.
 type fieldError struct {
 	Field, Value, Reason string
+	Line                 int
 }
 
 // in returns e for the map one level further out, where the field is called name. A nil error stays nil.
@@ -59,7 +61,7 @@ func (e *fieldError) invalid(key string, revision int64) error {
 	if e == nil {
 		return nil
 	}
-	return &InvalidError{Key: hideKeys(key), Field: hideKeys(e.Field), Value: hideKeys(e.Value), Reason: hideKeys(e.Reason), Revision: revision}
+	return &InvalidError{Key: hideKeys(key), Field: hideKeys(e.Field), Value: hideKeys(e.Value), Reason: hideKeys(e.Reason), Revision: revision, Line: e.Line}
 }
 
 // rejection returns e as tables show it.

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"regexp"
+	"strconv"
 	"unicode/utf8"
 
 	"go.yaml.in/yaml/v2"
@@ -74,7 +75,7 @@ func parseYAML(value []byte) (raw any, ferr *fieldError) {
 var (
 	yamlAnchor = regexp.MustCompile(`&[A-Za-z0-9_-]`)
 	yamlAlias  = regexp.MustCompile(`\*[A-Za-z0-9_-]`)
-	yamlLine   = regexp.MustCompile(`\bline [0-9]+`) // in an error of the YAML library
+	yamlLine   = regexp.MustCompile(`\bline ([0-9]+)`) // in an error of the YAML library
 )
 
 // yamlError keeps the line number of a YAML error, and nothing of the document.
@@ -83,11 +84,12 @@ func yamlError(err error) *fieldError {
 	if errors.As(err, &types) {
 		return &fieldError{Reason: "the document must be a map of fields"}
 	}
-	reason := "the document is not valid YAML"
-	if line := yamlLine.FindString(err.Error()); line != "" {
-		reason += " (" + line + ")"
+	out := &fieldError{Reason: "the document is not valid YAML"}
+	if found := yamlLine.FindStringSubmatch(err.Error()); found != nil {
+		out.Line, _ = strconv.Atoi(found[1])
+		out.Reason += fmt.Sprintf(" (line %d)", out.Line)
 	}
-	return &fieldError{Reason: reason}
+	return out
 }
 
 // parseJSON returns a valid JSON document in the same shape as parseYAML does.

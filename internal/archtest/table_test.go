@@ -111,6 +111,10 @@ var table = []row{
 		third: []string{"golang.org/x/sync/errgroup"},
 		why:   "it runs the rules of homes with a clock and a network; the pools and the peers are functions"},
 
+	{path: "discovery/files",
+		ours:  []string{"fleet", "fleet/document"},
+		third: []string{"github.com/fsnotify/fsnotify"},
+		why:   "it fills the table as discovery/etcd does, and knows nothing of that one"},
 	{path: "discovery/gossip",
 		third: []string{"github.com/hashicorp/memberlist", "golang.org/x/time/rate"},
 		why:   "it reports which processes live, and knows neither documents nor requests: nothing is decided by it"},

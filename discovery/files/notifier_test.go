@@ -1,0 +1,54 @@
+package files_test
+
+import (
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/fsnotify/fsnotify"
+)
+
+// noEvents returns a notifier whose events go nowhere, like that of a network file system.
+func noEvents() (*fsnotify.Watcher, error) {
+	w, err := fsnotify.NewWatcher()
+	if err == nil {
+		w.Events, w.Errors = nil, nil
+		err = w.Close()
+	}
+	return w, err
+}
+
+// Where files cannot be watched, such as beyond the limits of inotify, the watcher looks at them, and says so once.
+func TestLimitsOfInotify(t *testing.T) {
+	f := func(name string, open func() (*fsnotify.Watcher, error), texts ...string) {
+		t.Run(name, func(t *testing.T) {
+			dir := start(t, "a.yaml", model("m", 1))
+			w, log := newWatcher(dir.path, 5*time.Millisecond)
+			w.OpenNotifierBy(open)
+			dir.check(w.Load())
+			run(t, w)
+			dir.write("a.yaml", model("m", 2))
+			becomes(t, w, "m", 2)
+			looks(t, w, 5)
+			lines := log.lines("cannot watch")
+			if len(lines) != 1 {
+				t.Fatalf("log: %q", lines)
+			}
+			for _, text := range texts {
+				if !strings.Contains(lines[0], text) {
+					t.Errorf("log: %q, want %q", lines, text)
+				}
+			}
+		})
+	}
+	t.Parallel()
+	f("instances", func() (*fsnotify.Watcher, error) { return nil, syscall.EMFILE }, "too many open files", "max_user_instances")
+	f("watches", func() (*fsnotify.Watcher, error) { // which refuses each directory, and ends
+		w, err := fsnotify.NewWatcher()
+		if err == nil {
+			err = w.Close()
+		}
+		return w, err
+	}, "closed")
+}
