@@ -17,7 +17,7 @@ func JoinFile(docs []Raw) ([]byte, error) {
 	var out bytes.Buffer
 	var failed []error
 	for _, d := range docs {
-		text, err := d.withKey()
+		text, err := d.withKey(d.asItIs, d.asYAML, d.asJSON)
 		if err != nil {
 			failed = append(failed, err.invalid(d.Key, 0))
 			continue
@@ -30,8 +30,14 @@ func JoinFile(docs []Raw) ([]byte, error) {
 	return out.Bytes(), errors.Join(failed...)
 }
 
+// JoinJSON returns the text of a file that holds one document, as JSON. The error is an *InvalidError.
+func JoinJSON(d Raw) ([]byte, error) {
+	text, err := d.withKey(d.asJSON)
+	return text, err.invalid(d.Key, 0)
+}
+
 // withKey returns the text of the document in a file: the first of several ways to write it that reads back the same.
-func (d Raw) withKey() ([]byte, *fieldError) {
+func (d Raw) withKey(ways ...func(map[string]any) []byte) ([]byte, *fieldError) {
 	tree, err := parseTree(d.Value)
 	if err != nil {
 		return nil, err
@@ -39,7 +45,7 @@ func (d Raw) withKey() ([]byte, *fieldError) {
 	if _, taken := tree["key"]; taken {
 		return nil, &fieldError{Field: "key", Reason: "a document with a field of this name cannot stand in a file, where it is the document's key"}
 	}
-	for _, write := range []func(map[string]any) []byte{d.asItIs, d.asYAML, d.asJSON} {
+	for _, write := range ways {
 		text := write(tree)
 		docs, err := SplitFile(text)
 		if err != nil || len(docs) != 1 || docs[0].Key != d.Key {

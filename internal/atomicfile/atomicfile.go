@@ -26,7 +26,7 @@ func Write(path string, content []byte, mode fs.FileMode) error {
 		_ = os.Remove(temp)
 		return err
 	}
-	return syncDir(filepath.Dir(path))
+	return SyncDir(filepath.Dir(path))
 }
 
 func writeTemp(temp string, content []byte, mode fs.FileMode) error {
@@ -41,9 +41,9 @@ func writeTemp(temp string, content []byte, mode fs.FileMode) error {
 	return errors.Join(err, file.Close())
 }
 
-// syncDir flushes the names in a directory. Some file systems cannot do that, and say EINVAL: the rename is as durable
+// SyncDir flushes the names in a directory. Some file systems cannot do that, and say EINVAL: the rename is as durable
 // there as they make it.
-func syncDir(path string) error {
+func SyncDir(path string) error {
 	dir, err := os.Open(path)
 	if err != nil {
 		return err
