@@ -16,8 +16,8 @@ const (
 	coarseTime = 2 * time.Second
 )
 
-// Run follows the files until ctx ends; then it returns nil. It must be called once. What it cannot load, also at its
-// beginning, it logs once; the documents in force stay.
+// Run follows the files until ctx ends; then it returns nil. It must be called once. If a change cannot be loaded, the
+// documents in force stay, and Run logs the error once.
 func (w *Watcher) Run(ctx context.Context) error {
 	if w.config.Path == "" {
 		<-ctx.Done()

@@ -14,7 +14,6 @@ func noEvents() (*fsnotify.Watcher, error) {
 	w, err := fsnotify.NewWatcher()
 	if err == nil {
 		w.Events, w.Errors = nil, nil
-		err = w.Close()
 	}
 	return w, err
 }

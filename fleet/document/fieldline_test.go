@@ -53,7 +53,6 @@ limit: 3
 	f("aliases[1]", 19)
 	f("unknown", 0)
 	f("", 0)
-	f("[0]", 0)
 }
 
 // The line is one of the text, whatever the text and the path are.
