@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -24,10 +25,13 @@ func newEngine() *cli.Command {
 		Flags: append([]cli.Flag{
 			&cli.StringFlag{Name: "listen", Value: "127.0.0.1:8000", Destination: &listen, Usage: "`ADDRESS` for requests"},
 			&cli.StringFlag{Name: "models", Destination: &models, Usage: "`NAMES` of the models that it serves, separated by commas (default: any)"},
+			&cli.StringFlag{Name: "kind", Destination: &c.Kind, Validator: engineKind, Usage: "`KIND` of engine whose pages about itself it has: " + strings.Join(simengine.Kinds, ", ") + " (default: it says none)"},
+			&cli.StringFlag{Name: "type", Value: "chat", Destination: &c.Type, Validator: engineType, Usage: "`TYPE` of its models, for -kind: chat, embedding or rerank"},
 			&cli.IntFlag{Name: "knee", Destination: &c.Knee, Usage: "`NUMBER` of requests that run at full speed, and share it if they are more; 0: no slowdown"},
 		}, engineFlags(&c)...),
 		Description: `Examples:
-  colonnade engine -listen 127.0.0.1:8000 -slots 16 -itl 20ms`,
+  colonnade engine -listen 127.0.0.1:8000 -slots 16 -itl 20ms
+  colonnade engine -kind llamacpp -models qwen3-8b -slots 4`,
 		Action: func(ctx context.Context, cmd *cli.Command) error {
 			ln, err := net.Listen("tcp", listen)
 			if err != nil {
@@ -54,6 +58,20 @@ func engineFlags(c *simengine.Config) []cli.Flag {
 		&cli.DurationFlag{Name: "ttft", Value: 50 * time.Millisecond, Destination: &c.TTFT, Validator: notNegative, Usage: "simulated time to the first token"},
 		&cli.DurationFlag{Name: "itl", Value: 10 * time.Millisecond, Destination: &c.ITL, Validator: notNegative, Usage: "simulated time between two tokens"},
 	}
+}
+
+func engineKind(kind string) error {
+	if !slices.Contains(simengine.Kinds, kind) {
+		return fmt.Errorf("must be one of %s", strings.Join(simengine.Kinds, ", "))
+	}
+	return nil
+}
+
+func engineType(kind string) error {
+	if !slices.Contains([]string{"chat", "embedding", "rerank"}, kind) {
+		return errors.New("must be chat, embedding or rerank")
+	}
+	return nil
 }
 
 func atLeast(least int) func(int) error {

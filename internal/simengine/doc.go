@@ -17,6 +17,8 @@
 // speech request "bytes", the size of the answer; and in a realtime session the event
 // {"type":"simengine.close","code":4000,"reason":"…"}, on which the engine closes with that code.
 //
+// With Config.Kind it answers questions about itself as that kind of engine does, and has no pages by which others are known.
+//
 // # Guarantees for tests
 //
 // A request is counted (Stats.Running, Stats.Waiting, Stats.Peak) from the moment its body has been read until just

@@ -25,6 +25,13 @@ type Config struct {
 	// proportion, and the throughput of the batch stays the same. Default: they never do.
 	Knee int
 
+	// Kind is a kind of fleet.Engines whose pages about itself the engine has, and no others: its version, its settings and its
+	// models. Empty has pages of several kinds, and says of none that it is one.
+	Kind        string
+	Type        string // of all its models, for the pages of its kind: chat (default), embedding or rerank
+	MaxModelLen int    // longest context, for the pages of its kind; default 8192
+	Dev         bool   // vllm: with the page of its development mode
+
 	Cached int // tokens at the beginning of each prompt that count as cached; default none
 
 	Record int          // how many of the last requests to keep for Received; default none
@@ -37,6 +44,8 @@ func (c Config) withDefaults() Config {
 	c.Tokens = max(cmp.Or(c.Tokens, 64), 1)
 	c.TTFT = max(cmp.Or(c.TTFT, 50*time.Millisecond), 0)
 	c.ITL = max(cmp.Or(c.ITL, 10*time.Millisecond), 0)
+	c.Type = cmp.Or(c.Type, "chat")
+	c.MaxModelLen = max(cmp.Or(c.MaxModelLen, 8192), 0)
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
 	}
@@ -112,6 +121,7 @@ func New(c Config) *Engine {
 		"POST /faults":                  e.postFault,
 		"DELETE /faults":                e.deleteFaults,
 	}
+	e.setKind()
 	return e
 }
 

@@ -45,11 +45,11 @@ func (e *Engine) names() []string {
 
 func (e *Engine) listModels(w http.ResponseWriter, _ *http.Request) {
 	list := struct {
-		Object string        `json:"object"`
-		Data   []modelAnswer `json:"data"`
+		Object string `json:"object"`
+		Data   []any  `json:"data"`
 	}{Object: "list"}
 	for _, name := range e.names() {
-		list.Data = append(list.Data, e.model(name))
+		list.Data = append(list.Data, e.listed(name))
 	}
 	writeJSON(w, http.StatusOK, marshal(list))
 }

@@ -1,0 +1,83 @@
+package engines
+
+import (
+	"fmt"
+	"strings"
+	"time"
+)
+
+// remindAfter is the time after which an engine that is still waited for is reported again.
+const remindAfter = 30 * time.Second
+
+// waiting is how long an engine has not answered, and which lines said so.
+type waiting struct {
+	since    time.Time // zero = it has answered
+	reported time.Time
+	last     string // the error that was reported
+}
+
+// failed returns the line about a question without an answer, or "" while the last line is true and not old. known says that the
+// engine has answered before.
+func (w *waiting) failed(now time.Time, known bool, err error) string {
+	if w.since.IsZero() {
+		w.since = now
+	}
+	text := err.Error()
+	if text == w.last && now.Sub(w.reported) < remindAfter {
+		return ""
+	}
+	again := text == w.last
+	w.last, w.reported = text, now
+	switch {
+	case known && again:
+		return fmt.Sprintf("no answer for %v; its documents stay in force: %s", now.Sub(w.since).Round(time.Second), text)
+	case known:
+		return "no answer; its documents stay in force: " + text
+	case again:
+		return fmt.Sprintf("still waiting after %v: %s", now.Sub(w.since).Round(time.Second), text)
+	}
+	return "waiting: " + text
+}
+
+// answered returns the line about an engine that answers again, or "".
+func (w *waiting) answered(url string, known bool) string {
+	line := ""
+	if known && !w.since.IsZero() {
+		line = url + " answers again"
+	}
+	*w = waiting{}
+	return line
+}
+
+// foundLines returns what was found and what was assumed.
+func foundLines(e *Engine) []string {
+	value, _ := concurrency(e)
+	if value == "" {
+		value = "the default for " + e.Kind
+	}
+	lines := []string{fmt.Sprintf("found %s: %s, %s, concurrency %s", e.URL, e, modelsLine(e), value)}
+	for _, note := range e.Notes {
+		lines = append(lines, "  "+note)
+	}
+	for _, m := range e.Models {
+		if m.Note != "" {
+			lines = append(lines, "  "+m.Name+": "+m.Note)
+		}
+	}
+	return lines
+}
+
+// modelsLine lists models with their types, at most three of them.
+func modelsLine(e *Engine) string {
+	var names []string
+	for _, m := range e.Models {
+		names = append(names, fmt.Sprintf("%s (%s)", m.Name, m.Type))
+	}
+	switch len(names) {
+	case 0:
+		return "no model"
+	case 1:
+		return "model " + names[0]
+	}
+	return "models " + strings.TrimSpace(fewOf(names))
+}
