@@ -191,7 +191,7 @@ func TestAskBelievesNoAnswerBeyondItsBounds(t *testing.T) {
 	f(`{"data":[{"id":"a","max_model_len":"many","owned_by":7},{"id":8},{"id":"b"}]}`, `openai "" slots=0 notes=2 [a chat noted; b chat noted]`)
 	f(`{"data":[{"id":"a\nurl: http://evil"},{"id":"- b"},{"id":"c"},{"id":"c"}]}`, `openai "" slots=0 notes=3 [c chat noted]`)
 	f(`{"data":[{"id":"no"},{"id":"1e3"},{"id":"2026-01-01"},{"id":"a:"},{"id":"x/default"}]}`,
-		`openai "" slots=0 notes=1 [no chat noted; 1e3 chat noted; 2026-01-01 chat noted; a: chat noted; x/default chat noted]`)
+		`openai "" slots=0 notes=2 [no chat noted; 1e3 chat noted; 2026-01-01 chat noted; x/default chat noted]`)
 	f(`{"data":[{"id":"/x/m.gguf"},{"id":"/y/m.gguf"},{"id":"C:\\models\\n.gguf"}]}`,
 		`openai "" slots=0 notes=2 [m chat upstream="/x/m.gguf" noted; n chat upstream="C:\\models\\n.gguf" noted]`)
 	f(`{"data":[{"id":"a","parent":"a","root":"a"},{"id":"b","root":"a"}]}`, `openai "" slots=0 notes=1 [a chat noted; b chat base=a noted]`)

@@ -186,7 +186,7 @@ pool: ollama-gpu4-8000
 key: models/llama3.2:latest
 type: chat
 pool: ollama-gpu4-8000
-aliases: ["llama3.2"]
+aliases: [llama3.2]
 ---
 key: models/nomic-embed-text:latest
 type: embedding
@@ -314,9 +314,9 @@ func TestEndpointIDs(t *testing.T) {
 	f("http://gateway/ollama", "gateway-80/ollama")
 	f("http://[::1]:8000", "ip6-::1-8000")
 	f("http://gpu_1:8000", "gpu_1-8000")
-	f("http://_gpu:8000", "gpu-8000-6ab22b4f")
-	f("http://gateway/~a", "gateway-80/-a-90ac8b64")
-	f("http://"+strings.Repeat("a", 130), strings.Repeat("a", 119)+"-7ad2be63")
+	f("http://_gpu:8000", "gpu-8000-32cbb3d3")
+	f("http://gateway/~a", "gateway-80/-a-4f5ec7b7")
+	f("http://"+strings.Repeat("a", 130), strings.Repeat("a", 119)+"-a2474fe4")
 }
 
 func TestCheckURL(t *testing.T) {

@@ -146,7 +146,7 @@ func TestFinderWaitsForEngines(t *testing.T) {
 }
 
 // Neither an engine that is away nor one that answers is asked often.
-func TestFinderAsksSeldom(t *testing.T) {
+func TestFinderAsksAtLongIntervals(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var fake fakeEngines
 		fake.set("http://a:1", &Engine{Kind: "vllm", Models: []Model{chat("m")}})
@@ -198,8 +198,8 @@ func TestFinderFollowsARestart(t *testing.T) {
 	})
 }
 
-// What is wrong at the first answer ends the Finder.
-func TestFinderEndsOnWhatOnlyAnOperatorCanMend(t *testing.T) {
+// A Finder ends on a first answer that only an operator can change.
+func TestFinderEndsOnAFirstAnswerThatCannotBeUsed(t *testing.T) {
 	f := func(want string, a, b any) {
 		t.Helper()
 		synctest.Test(t, func(t *testing.T) {

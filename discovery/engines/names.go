@@ -76,6 +76,9 @@ func endpointID(normal string) string {
 // modelName returns the name by which clients ask for a model that the engine calls upstream: the same where documents accept
 // it, or else the last element of a path without .gguf, since an engine names a model in a file after the file. "" = there is none.
 func modelName(upstream string) string {
+	if strings.HasSuffix(upstream, ":") {
+		return "" // documents accept it, but in a file it would end like the key of a map
+	}
 	if validName(upstream) && !strings.HasSuffix(upstream, ".gguf") {
 		return upstream
 	}

@@ -40,8 +40,8 @@ func (q inquiry) llamacpp(ctx context.Context, list modelList) (*Engine, error) 
 // maxShows bounds the questions about single models of one engine.
 const maxShows = 128
 
-// ollama describes an Ollama server (ollama/ollama: docs/api.md, types/model/capability.go); nil if it is none. What OLLAMA_NUM_PARALLEL
-// is set to, no page says.
+// ollama describes an Ollama server (ollama/ollama: docs/api.md, types/model/capability.go); nil if it is none. No page
+// says what OLLAMA_NUM_PARALLEL is.
 func (q inquiry) ollama(ctx context.Context) (*Engine, error) {
 	p, err := q.probe(ctx, "/api/version")
 	if err != nil {

@@ -26,7 +26,8 @@ type Config struct {
 	Knee int
 
 	// Kind is a kind of fleet.Engines whose pages about itself the engine has, and no others: its version, its settings and its
-	// models. Empty has pages of several kinds, and says of none that it is one.
+	// models. Empty has pages of several kinds, and identifies
+	// itself as none.
 	Kind        string
 	Type        string // of all its models, for the pages of its kind: chat (default), embedding or rerank
 	MaxModelLen int    // longest context, for the pages of its kind; default 8192
