@@ -196,6 +196,7 @@ func (c *call) cancelled(ctx context.Context) *refusal {
 // that.
 func (c *call) answer(response *transport.Response) *peer.Answer {
 	a := &peer.Answer{Response: response, Queued: c.queued, Attempts: c.attempts, ServedBy: c.server.name}
+	a.RetriesMade = max(c.attemptsSent()-1, 0)
 	a.Load, a.HasLoad = c.load()
 	if response.Upgraded() {
 		a.Session, a.OnClose = c.session(response), c.close
@@ -267,10 +268,13 @@ func (c *call) answerRefusal(r *refusal) (*peer.Answer, error) {
 		c.addHome(&a.Verdict)
 	}
 	a.Verdict.Number, a.Verdict.EndpointsFailed = r.err.Number, c.endpointsFailed
-	sent := c.attempts - c.withdrawn - c.unsent
+	sent := c.attemptsSent()
 	a.Verdict.RetriesMade, a.Verdict.Unsent = max(sent-1, 0), c.attempts > 0 && sent == 0
 	return a, nil
 }
+
+// attemptsSent returns the number of attempts with which the request has reached an engine.
+func (c *call) attemptsSent() int { return c.attempts - c.withdrawn - c.unsent }
 
 // answerAcquireError returns the answer to a request that got no permit.
 func (c *call) answerAcquireError(err error) (*peer.Answer, error) {

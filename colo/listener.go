@@ -214,6 +214,9 @@ func eachField(a *peer.Answer, set func(name, value string)) {
 	}
 	set(hop.HeaderQueuedMS, strconv.FormatInt(a.Queued.Milliseconds(), 10))
 	set(hop.HeaderAttempts, strconv.Itoa(a.Attempts))
+	if a.RetriesMade > 0 {
+		set(hop.HeaderRetries, strconv.Itoa(a.RetriesMade))
+	}
 	if a.ServedBy != "" {
 		set(hop.HeaderServedBy, a.ServedBy)
 	}

@@ -146,9 +146,10 @@ func (k *dayColo) serve(ctx context.Context, c *dayClient, r *peer.Request) *pee
 		retries--
 	}
 	answer.Load = hop.Load(k.pool.Load())
+	answer.RetriesMade = max(answer.Attempts-1, 0)
 	if answer.Error != nil {
 		answer.Verdict.Number = answer.Error.Number
-		answer.Verdict.EndpointsFailed, answer.Verdict.RetriesMade = endpointsFailed, max(answer.Attempts-1, 0)
+		answer.Verdict.EndpointsFailed, answer.Verdict.RetriesMade = endpointsFailed, answer.RetriesMade
 	}
 	return answer
 }

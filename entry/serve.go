@@ -288,6 +288,7 @@ func (c *call) served(at attempt, answer *peer.Answer) {
 		c.noteVisit(colo, node)
 	}
 	c.colo = at.Colo.Name
+	c.entry.budget.Charge(answer.RetriesMade)
 	c.noteAnswer(answer.Visit(at.Colo.Name, at.server().Node))
 }
 

@@ -15,6 +15,10 @@ const (
 	HeaderServedBy = "x-colonnade-served-by"
 	HeaderBoot     = "x-colonnade-boot" // of a colo server that refuses a token with ErrSignAgain: its boot id
 
+	// HeaderRetries is how many attempts at engines the server of a colo has made after its first, before the response of an engine; absent
+	// = none. Such attempts of a request that was not served are in its verdict.
+	HeaderRetries = "x-colonnade-retries"
+
 	// HeaderTook is for how long the server of a colo has had a request, from its head until that of the response, in microseconds.
 	HeaderTook = "x-colonnade-took-us"
 

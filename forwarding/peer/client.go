@@ -170,6 +170,8 @@ func (c *Client) read(response *transport.Response) (*Answer, error) {
 	value := response.Header(hop.HeaderVerdict)
 	if value == "" && attempts != "" && !response.NotAPI() {
 		a.Response, a.EndUnknown = response, response.Header(hop.HeaderEnd) == hop.EndUnknown
+		retries, _ := strconv.ParseUint(response.Header(hop.HeaderRetries), 10, 8)
+		a.RetriesMade = int(retries)
 		return a, nil
 	}
 	defer response.Close()

@@ -125,8 +125,8 @@ func TestAnswerOfARequestSentOn(t *testing.T) {
 		return s.carry(hop.NodeNamesProtocol, hop.Token{Source: "entry-1"})
 	}
 	written := hop.FormatVisits(visits)
-	a, err := f(hop.HeaderAttempts, "1", hop.HeaderVisits, written, hop.HeaderServedBy, "iad/iad-1", hop.HeaderLoad, "free=3")
-	if err != nil || a.Response == nil || !reflect.DeepEqual(a.Visits, visits) || a.ServedBy != "iad/iad-1" || a.Load.Free != 3 {
+	a, err := f(hop.HeaderAttempts, "3", hop.HeaderRetries, "2", hop.HeaderVisits, written, hop.HeaderServedBy, "iad/iad-1", hop.HeaderLoad, "free=3")
+	if err != nil || a.Response == nil || !reflect.DeepEqual(a.Visits, visits) || a.ServedBy != "iad/iad-1" || a.Load.Free != 3 || a.RetriesMade != 2 {
 		t.Errorf("served: %+v, %v", a, err)
 	}
 	a, err = f(hop.HeaderAttempts, "0", hop.HeaderVisits, written, hop.HeaderVerdict, "ooc")

@@ -139,6 +139,8 @@ type Answer struct {
 	HasLoad  bool          //
 	Queued   time.Duration // time spent in the colo's queue
 	Attempts int           // at engines
+	// RetriesMade are the attempts of the server that has given the Response after its first; the Verdict has those of any other request.
+	RetriesMade int
 
 	// ServedBy is the [hop.NodeName] of the server whose engine has given the Response; empty = not known, or not served.
 	ServedBy string

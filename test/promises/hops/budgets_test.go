@@ -58,6 +58,36 @@ func TestAttemptsStayWithinTheBudget(t *testing.T) {
 	}
 }
 
+// Retries of colos that lead to an answer count in the entry's budget, too, so that it bounds all colos together: each colo by itself
+// would allow three.
+func TestServedRetriesCountInTheBudget(t *testing.T) {
+	t.Parallel()
+	config := farConfig(fleettest.QuickEngine(4))
+	config.Engines = 2
+	f := &farFleet{Fleet: fleettest.Start(t, config, farDocuments(noSpill+"\nbalance: {policy: round_robin}"))}
+	f.WatchShared(48)
+	requests, retries := 0, 0
+	for range 3 {
+		for _, colo := range []string{"ams", "fra", "iad"} {
+			f.Engine(colo).SetFault(simengine.Fault{Fault: simengine.FaultError500, Count: 1})
+			for range 2 { // at least one of two goes to the engine that fails
+				requests++
+				a := f.Chat(chat("only-"+colo, 1, false))
+				switch attempts := a.Header.Get("x-colonnade-attempts"); {
+				case a.Status == 200 && attempts == "2":
+					retries++
+				case a.Status != 200 && attempts != "1":
+					t.Errorf("%d after %s attempts: %.300q", a.Status, attempts, a.Body)
+				}
+			}
+			f.ClearFaults()
+		}
+	}
+	if 5*retries > requests+5*3 || retries < 3 {
+		t.Errorf("%d requests had %d retries, want at least the three saved, and one for five requests on top", requests, retries)
+	}
+}
+
 // A request is not sent again after the first byte of an engine, nor once two engines have failed with it, although a colo before those had
 // no room and sent it on.
 func TestNoRetryOverTwoHops(t *testing.T) {

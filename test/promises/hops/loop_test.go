@@ -179,7 +179,7 @@ func TestForgedStops(t *testing.T) {
 				}
 			}
 		}
-		for _, internal := range []string{hop.HeaderVisits, hop.HeaderServedBy, hop.HeaderTook, hop.HeaderToken, hop.HeaderLoad, hop.HeaderVerdict} {
+		for _, internal := range []string{hop.HeaderVisits, hop.HeaderServedBy, hop.HeaderTook, hop.HeaderToken, hop.HeaderLoad, hop.HeaderVerdict, hop.HeaderRetries} {
 			if got := a.Header.Get(internal); got != "" {
 				t.Errorf("%s: the client got the header %s: %s", model, internal, got)
 			}
