@@ -22,6 +22,7 @@ import (
 
 	"colonnade/analytics"
 	"colonnade/analytics/journal"
+	"colonnade/analytics/metrics"
 	"colonnade/forwarding/hop"
 	"colonnade/reasons"
 )
@@ -98,7 +99,7 @@ func (s *testServer) expectRefused(name, kind string, wire []byte, on *connectio
 func (s *testServer) tokensRefused(kind string) int {
 	s.t.Helper()
 	w := httptest.NewRecorder()
-	promhttp.HandlerFor(s.config.Metrics, promhttp.HandlerOpts{}).ServeHTTP(w, httptest.NewRequest("GET", "/metrics", nil))
+	promhttp.HandlerFor(s.config.Metrics.(*metrics.Registry), promhttp.HandlerOpts{}).ServeHTTP(w, httptest.NewRequest("GET", "/metrics", nil))
 	_, rest, found := strings.Cut(w.Body.String(), `colonnade_hop_tokens_refused_total{kind="`+kind+`"} `)
 	if !found {
 		s.t.Errorf("no metric of %s", kind)

@@ -38,7 +38,7 @@ type Config struct {
 	Colo, Node string
 	Keys       *hop.Keys
 	Log        *journal.Log
-	Metrics    *metrics.Registry
+	Metrics    metrics.Registerer
 	Logger     *slog.Logger
 	WriteStall time.Duration                      // longest time for one write to an entry; 0 = 30 s
 	MaxConns   int                                // limit on all connections; 0 = [server.MaxConns]

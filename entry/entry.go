@@ -40,7 +40,7 @@ type Config struct {
 	Table         func() *fleet.Table
 	Starting      func() bool // reports that no table has arrived yet; nil = one has
 	Log           *journal.Log
-	Metrics       *metrics.Registry
+	Metrics       metrics.Registerer
 	Logger        *slog.Logger
 	WriteStall    time.Duration        // longest time for one write to a client; 0 = 30 s
 	TLS           *peertls.Certificate // for clients; nil = plain HTTP
@@ -140,7 +140,7 @@ func (e *Entry) Ready() error {
 	case e.draining.Load():
 		return errors.New("draining")
 	case e.starting():
-		return errors.New("starting: there are no documents yet, since etcd has not answered")
+		return errors.New("starting: there are no documents yet; the log says what is awaited")
 	}
 	t := e.config.Table()
 	for _, c := range t.Colos() {

@@ -28,7 +28,7 @@ type PlanState struct {
 func (e *Entry) ExplainPlan(model, account string) (PlanState, error) {
 	t := e.config.Table()
 	if e.starting() {
-		return PlanState{}, errors.New("this entry has no documents yet, since etcd has not answered")
+		return PlanState{}, errors.New("this entry has no documents yet; its log says what is awaited")
 	}
 	m, ok := t.Model(model)
 	if !ok {

@@ -13,6 +13,7 @@ import (
 
 	"colonnade/analytics"
 	"colonnade/analytics/journal"
+	"colonnade/analytics/metrics"
 	"colonnade/forwarding/hop"
 	"colonnade/openai"
 	"colonnade/reasons"
@@ -305,7 +306,7 @@ func TestFloodWhenAllColosAreFull(t *testing.T) {
 // expectCounted expects that the metric and the events show which requests the entry has refused by itself.
 func (s *fullColos) expectCounted(t *testing.T, refused int64) {
 	t.Helper()
-	families, err := s.entry.config.Metrics.Gather()
+	families, err := s.entry.config.Metrics.(*metrics.Registry).Gather()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -28,10 +28,10 @@ func startEntry(t *testing.T, table *fleet.Table) string {
 }
 
 // startEntryBy is startEntry with tables that change; it returns what the entry measures, too.
-func startEntryBy(t *testing.T, table func() *fleet.Table) (url string, metrics *metrics.Registry) {
+func startEntryBy(t *testing.T, table func() *fleet.Table) (url string, measured *metrics.Registry) {
 	t.Helper()
 	url, e := startEntryWith(t, Config{Table: table}, t.TempDir())
-	return url, e.config.Metrics
+	return url, e.config.Metrics.(*metrics.Registry)
 }
 
 // startEntryWith is startEntry with some of its own, and events in a directory.

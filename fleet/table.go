@@ -151,6 +151,14 @@ func (t *Table) AccountOrDefault(name string) *Account {
 // number of API keys nor on how much of a hash is right beyond its first eight bytes.
 func (t *Table) APIKeyByHash(sum [32]byte) (*APIKey, bool) { return t.apiKeys.find(sum) }
 
+// HasAPIKeys reports whether there is any API key.
+func (t *Table) HasAPIKeys() bool {
+	for range t.apiKeys.all() {
+		return true
+	}
+	return false
+}
+
 // AnyOrigin in the list of origins stands for every origin, for requests with a valid API key.
 const AnyOrigin = "*"
 

@@ -88,12 +88,11 @@ func (r *runtime) newColoServer(c *ColoConfig) (*colo.Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	srv, err := colo.New(colo.Config{
-		Colo: c.Colo, Node: c.Node, Keys: c.Keys, Log: r.log, Metrics: r.metrics, Logger: c.Logger, WriteStall: c.WriteStall, Peers: peers, Via: c.Via, Liveness: c.Liveness,
-		CredentialsDir: c.CredentialsDir, OwnFiles: c.ownFiles(), MaxConns: c.maxConns(), BodyMemory: c.BodyMemory,
-		Homes: func(pool string) colo.Home { return r.siblings.home(pool) },
-		Owned: func(asker homes.Process, about string) homes.Answer { return r.siblings.keeper.Answer(asker, about) },
-	})
+	settings := r.coloSettings(c)
+	settings.Metrics, settings.Peers, settings.Via, settings.Liveness, settings.MaxConns = r.metrics, peers, c.Via, c.Liveness, c.maxConns()
+	settings.Homes = func(pool string) colo.Home { return r.siblings.home(pool) }
+	settings.Owned = func(asker homes.Process, about string) homes.Answer { return r.siblings.keeper.Answer(asker, about) }
+	srv, err := colo.New(settings)
 	if err != nil {
 		return nil, err
 	}
@@ -101,6 +100,14 @@ func (r *runtime) newColoServer(c *ColoConfig) (*colo.Server, error) {
 		return nil, errors.Join(err, srv.Shutdown(context.Background(), server.DrainTimings{}))
 	}
 	return srv, nil
+}
+
+// coloSettings returns the settings of a colo server, but its metrics and all that it has because of other nodes.
+func (r *runtime) coloSettings(c *ColoConfig) colo.Config {
+	return colo.Config{
+		Colo: c.Colo, Node: c.Node, Keys: c.Keys, Log: r.log, Logger: c.Logger, WriteStall: c.WriteStall,
+		CredentialsDir: c.CredentialsDir, OwnFiles: c.ownFiles(), BodyMemory: c.BodyMemory,
+	}
 }
 
 // serveColo keeps the registration, and begins to serve.

@@ -50,20 +50,16 @@ func RunEntry(ctx context.Context, c EntryConfig, serving func(Running)) error {
 	if err != nil {
 		return err
 	}
-	public, err := r.publicTLS(c.TLS)
-	if err != nil {
-		return err
-	}
 	peers, err := r.peerTLS(peertls.Identity{Role: peertls.RoleEntry, Node: c.Node})
 	if err != nil {
 		return err
 	}
-	maxConns := c.maxConns()
-	e, err := entry.New(entry.Config{
-		Node: c.Node, Region: c.Region, Position: c.Position, Open: c.Open, Keys: c.Keys, Table: r.watcher.Table, Starting: r.starting, Log: r.log, Metrics: r.metrics,
-		Logger: c.Logger, WriteStall: c.WriteStall, TLS: public, Peers: peers, Via: c.Via, Liveness: c.Liveness,
-		MaxConnsPerIP: c.connsPerIP(maxConns), MaxConns: maxConns, BodyMemory: c.BodyMemory, Local: c.Local, MarkDead: r.watcher.MarkDead,
-	})
+	settings, err := r.entrySettings(&c)
+	if err != nil {
+		return err
+	}
+	settings.Metrics, settings.Peers, settings.Via, settings.Liveness = r.metrics, peers, c.Via, c.Liveness
+	e, err := entry.New(settings)
 	if err != nil {
 		return err
 	}
@@ -98,6 +94,20 @@ func RunEntry(ctx context.Context, c EntryConfig, serving func(Running)) error {
 	err = errors.Join(err, t.Wait())
 	c.Logger.Info("stopped", "node", c.Node)
 	return err
+}
+
+// entrySettings returns the settings of an entry, but its metrics and all that it has because of other nodes.
+func (r *runtime) entrySettings(c *EntryConfig) (entry.Config, error) {
+	public, err := r.publicTLS(c.TLS)
+	if err != nil {
+		return entry.Config{}, err
+	}
+	maxConns := c.maxConns()
+	return entry.Config{
+		Node: c.Node, Region: c.Region, Position: c.Position, Open: c.Open, Keys: c.Keys, Table: r.watcher.Table, Starting: r.starting, Log: r.log,
+		Logger: c.Logger, WriteStall: c.WriteStall, TLS: public, MaxConnsPerIP: c.connsPerIP(maxConns), MaxConns: maxConns, BodyMemory: c.BodyMemory,
+		Local: c.Local, MarkDead: r.watcher.MarkDead,
+	}, nil
 }
 
 // entryDocument returns the document that the entry registers.

@@ -17,6 +17,7 @@ import (
 	"colonnade/analytics/metrics"
 	"colonnade/discovery/etcd"
 	"colonnade/entry"
+	"colonnade/fleet"
 	"colonnade/forwarding/hop"
 	"colonnade/forwarding/liveness"
 	"colonnade/forwarding/peer"
@@ -78,7 +79,7 @@ type Running struct {
 type runtime struct {
 	config   Config
 	client   *clientv3.Client
-	watcher  *etcd.Watcher
+	watcher  documents
 	log      *journal.Log
 	metrics  *metrics.Registry
 	requests net.Listener
@@ -90,9 +91,35 @@ type runtime struct {
 	siblings     *siblings    // nil for an entry
 }
 
-// openRuntime opens everything that a node needs before it can serve, and watches the documents of some kinds. close
+// documents fills the table of a node, from etcd or from files.
+type documents interface {
+	Run(context.Context) error
+	Table() *fleet.Table      // the newest; empty before the first load
+	Ready() <-chan struct{}   // closed when the first table is there
+	Changed() <-chan struct{} // closed when the next table is there
+	State() fleet.WatchState  // how fresh the table is
+	Watches(key string) bool  // whether a document with this key would come into the table
+	MarkDead(keys ...string)  // says that those who registered these documents do not live any more
+}
+
+// openRuntime opens everything that a node needs before it can serve, and watches the documents of some kinds in etcd. close
 // closes what was opened, also after an error.
 func openRuntime(c Config, kinds []string) (*runtime, error) {
+	r, err := openListeners(c)
+	if err != nil {
+		return r, err
+	}
+	if r.client, err = etcd.Dial(c.Etcd); err != nil {
+		return r, fmt.Errorf("flag -etcd: %w", err)
+	}
+	r.watch(etcd.NewWatcher(etcd.Config{
+		Client: r.client, Prefix: Prefix, Kinds: kinds, Cache: c.file("table"), Logger: c.Logger,
+	}))
+	return r, nil
+}
+
+// openListeners opens what needs no documents: the event log and the listeners. close closes them, also after an error.
+func openListeners(c Config) (*runtime, error) {
 	r := &runtime{config: c, metrics: metrics.NewRegistry()}
 	var err error
 	if r.log, err = journal.Open(journal.Config{Dir: c.DataDir, Node: c.Node, Logger: c.Logger}); err != nil {
@@ -104,19 +131,18 @@ func openRuntime(c Config, kinds []string) (*runtime, error) {
 	if r.admin, err = net.Listen("tcp", c.Admin); err != nil {
 		return r, fmt.Errorf("cannot listen for the admin pages (flag -admin): %w", err)
 	}
-	if r.client, err = etcd.Dial(c.Etcd); err != nil {
-		return r, fmt.Errorf("flag -etcd: %w", err)
-	}
-	r.watcher = etcd.NewWatcher(etcd.Config{
-		Client: r.client, Prefix: Prefix, Kinds: kinds, Cache: c.file("table"), Logger: c.Logger,
-	})
+	metrics.RegisterEvents(r.metrics, r.log.Stats)
+	return r, nil
+}
+
+// watch sets where the documents come from.
+func (r *runtime) watch(d documents) {
+	r.watcher = d
 	metrics.RegisterConfig(r.metrics, func() metrics.ConfigState {
 		s := r.watcher.State()
 		return metrics.ConfigState{Revision: s.Revision, Age: s.Age, Tables: s.Tables, Rejected: len(s.Rejected), Conflicts: len(s.Conflicts),
 			PendingDeletions: len(s.PendingDeletions), ExpiredLeases: len(s.ExpiredLeases)}
 	})
-	metrics.RegisterEvents(r.metrics, r.log.Stats)
-	return r, nil
 }
 
 // file returns the path of a JSON file of this node in its data directory, or "" if it has none. openRuntime locks the
@@ -164,7 +190,7 @@ func (r *runtime) serveAdmin(t tasks, c admin.Config) {
 	t.Go(func() error { return r.pages.wait(t.ctx) })
 }
 
-// awaitTable waits for the first table. It calls late, possibly several times, if that takes a while.
+// awaitTable waits for the first table of etcd. It calls late, possibly several times, if that takes a while.
 func (r *runtime) awaitTable(ctx context.Context, late func()) error {
 	wait := time.NewTimer(tableWarning)
 	defer wait.Stop()

@@ -32,7 +32,7 @@ const (
 )
 
 // NewColo registers a colo server's metrics. table and pools are called at each scrape.
-func NewColo(reg *Registry, table func() *fleet.Table, pools func() []permits.Stats) *Colo {
+func NewColo(reg Registerer, table func() *fleet.Table, pools func() []permits.Stats) *Colo {
 	m := &Colo{
 		tokens: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "inference_tokens_total",
@@ -100,7 +100,7 @@ func eachTokenCount(e *analytics.Event, count func(kind string, n int)) {
 }
 
 // RegisterGrants registers whether a colo server may grant permits. enabled is called at each scrape.
-func RegisterGrants(reg *Registry, enabled func() bool) {
+func RegisterGrants(reg Registerer, enabled func() bool) {
 	reg.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "colonnade_grants_enabled",
 		Help: "1 while this server may grant permits; 0 while its lease in etcd is not confirmed and requests wait.",

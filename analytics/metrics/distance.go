@@ -15,7 +15,7 @@ type ColoState struct {
 }
 
 // RegisterColos registers what an entry has observed of colos. colos is called at each scrape.
-func RegisterColos(reg *Registry, colos func() []ColoState) {
+func RegisterColos(reg Registerer, colos func() []ColoState) {
 	roundTrip := newDesc("colonnade_colo_round_trip_seconds",
 		"Round trip from this entry to a colo, by which plans order colos: the least of the last ten seconds, smoothed.", "colo")
 	measured := newDesc("colonnade_colo_round_trip_measured", "1 if the round trip to the colo was measured, 0 if positions or regions are the only source.", "colo")

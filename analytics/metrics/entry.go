@@ -27,7 +27,7 @@ type Entry struct {
 }
 
 // NewEntry registers an entry's metrics. table and models are called at each scrape.
-func NewEntry(reg *Registry, table func() *fleet.Table, models func() []ModelState) *Entry {
+func NewEntry(reg Registerer, table func() *fleet.Table, models func() []ModelState) *Entry {
 	overflow := prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "colonnade_refusals_by_entry_total",
 		Help: "Requests that this entry refused without asking a colo: all colos had refused more than ten of the account and model within a second.",

@@ -16,7 +16,7 @@ type external struct {
 	tokens   *prometheus.CounterVec
 }
 
-func newExternal(reg *Registry, table func() *fleet.Table) external {
+func newExternal(reg Registerer, table func() *fleet.Table) external {
 	m := external{
 		requests: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "colonnade_external_requests_total",

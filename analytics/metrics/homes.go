@@ -12,7 +12,7 @@ type HomesState struct {
 }
 
 // RegisterHomes registers the metrics of what a colo server owns. state is called at each scrape.
-func RegisterHomes(reg *Registry, state func() HomesState) {
+func RegisterHomes(reg Registerer, state func() HomesState) {
 	homes := newDesc("colonnade_homes", "Pools whose home is this server.")
 	engines := newDesc("colonnade_engines", "Engines of the pools whose home is this server: owned, on which it may grant, or wanted, on which it may not yet.", "state")
 	held := newDesc("colonnade_held_elsewhere", "Requests of other servers of the colo on the engines of the pools whose home is this server.")

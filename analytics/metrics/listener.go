@@ -14,7 +14,7 @@ type ConnStats struct {
 }
 
 // RegisterConnections registers the metrics of a node's connections. state is called at each scrape.
-func RegisterConnections(reg *Registry, state func() ConnStats) {
+func RegisterConnections(reg Registerer, state func() ConnStats) {
 	open := newDesc("colonnade_connections", "Open connections to the listener for requests.")
 	refused := newDesc("colonnade_connections_refused_total",
 		"Connections refused since their address had too many (reason address), or since there were too many in all (reason total).", "reason")
@@ -31,7 +31,7 @@ func RegisterConnections(reg *Registry, state func() ConnStats) {
 
 // RegisterCertificate registers when a certificate expires. listener is public or peer; expires is called at each
 // scrape.
-func RegisterCertificate(reg *Registry, listener string, expires func() time.Time) {
+func RegisterCertificate(reg Registerer, listener string, expires func() time.Time) {
 	reg.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Name:        "colonnade_tls_certificate_expiry_timestamp_seconds",
 		Help:        "Unix time in seconds at which the certificate in force expires, by listener: public (clients) or peer (other nodes).",

@@ -20,7 +20,7 @@ type ConfigState struct {
 }
 
 // RegisterConfig registers the metrics of a node's configuration. state is called at each scrape.
-func RegisterConfig(reg *Registry, state func() ConfigState) {
+func RegisterConfig(reg Registerer, state func() ConfigState) {
 	revision := newDesc("colonnade_config_revision", "Revision of the store that the fleet table in force was built from.")
 	age := newDesc("colonnade_config_age_seconds", "Seconds since the last answer of the store.")
 	tables := newDesc("colonnade_config_tables_total", "Fleet tables that were built. Changes that arrive together are for one table.")
@@ -46,7 +46,7 @@ func RegisterConfig(reg *Registry, state func() ConfigState) {
 }
 
 // RegisterEvents registers the metrics of a node's journal. stats is called at each scrape.
-func RegisterEvents(reg *Registry, stats func() journal.Stats) {
+func RegisterEvents(reg Registerer, stats func() journal.Stats) {
 	appended := newDesc("colonnade_events_appended_total", "Events that were written.")
 	crashed := newDesc("colonnade_events_crashed_total", "Requests of an earlier run of this node that were ended as crashed.")
 	dropped := newDesc("colonnade_events_dropped_total",
@@ -74,7 +74,7 @@ func RegisterEvents(reg *Registry, stats func() journal.Stats) {
 }
 
 // RegisterOutOfTurn registers how many servers a node keeps no connections to. count is called at each scrape.
-func RegisterOutOfTurn(reg *Registry, count func() int) {
+func RegisterOutOfTurn(reg Registerer, count func() int) {
 	reg.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "colonnade_out_of_turn_servers",
 		Help: "Engines (at an entry: colo servers) that sent something out of turn within the last hour, so that no connection to them is kept.",

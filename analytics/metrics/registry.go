@@ -8,6 +8,15 @@ import (
 // Registry holds the metrics of one node. Each node of a process has its own.
 type Registry = prometheus.Registry
 
+// Registerer takes the metrics of a part of a node.
+type Registerer = prometheus.Registerer
+
+// WithRole returns a view of a registry that adds the label role to all metrics, for a process that is an entry and a colo server: some of
+// their metrics have the same names.
+func WithRole(r *Registry, role string) Registerer {
+	return prometheus.WrapRegistererWith(prometheus.Labels{"role": role}, r)
+}
+
 // NewRegistry returns a registry with the metrics of the Go runtime and of the process.
 func NewRegistry() *Registry {
 	registry := prometheus.NewRegistry()

@@ -27,7 +27,7 @@ type requestMetrics struct {
 }
 
 // newRequestMetrics registers them, and further metrics with the label model.
-func newRequestMetrics(reg *Registry, table func() *fleet.Table, further ...*prometheus.MetricVec) requestMetrics {
+func newRequestMetrics(reg Registerer, table func() *fleet.Table, further ...*prometheus.MetricVec) requestMetrics {
 	m := requestMetrics{
 		requests: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "inference_requests_total",

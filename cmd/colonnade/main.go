@@ -13,7 +13,7 @@ func main() { command.Main(newRoot()) }
 func newRoot() *cli.Command {
 	return &cli.Command{
 		Name: "colonnade", Usage: "Run and administer a Colonnade fleet", Version: node.Version(),
-		Commands: []*cli.Command{newUp(), newConfig(), newKeys(), newStatus(), newEvents(), newRoute(), newHealth(), newEngine()},
+		Commands: []*cli.Command{newServe(), newUp(), newConfig(), newKeys(), newStatus(), newEvents(), newRoute(), newHealth(), newEngine()},
 		Description: `Examples:
   colonnade up
   colonnade config apply deploy/fleet.yaml

@@ -3,7 +3,6 @@ package main
 
 import (
 	"context"
-	"fmt"
 
 	"github.com/urfave/cli/v3"
 
@@ -12,9 +11,6 @@ import (
 )
 
 func main() { command.Main(newEntry()) }
-
-// maxConnsPerIP bounds -max-connections-per-ip: an entry accepts no more connections in all.
-const maxConnsPerIP = 1 << 16
 
 func newEntry() *cli.Command {
 	var shared command.NodeFlags
@@ -29,8 +25,7 @@ func newEntry() *cli.Command {
 			&cli.StringFlag{Name: "tls-cert", Destination: &c.TLS.Cert,
 				Usage: "PEM `FILE` with the certificate for clients and its chain; -listen then speaks HTTPS; reloaded when it changes"},
 			&cli.StringFlag{Name: "tls-key", Destination: &c.TLS.Key, Usage: "PEM `FILE` with the key of -tls-cert"},
-			&cli.IntFlag{Name: "max-connections-per-ip", DefaultText: "1024, or three quarters of -max-connections if that is less", Destination: &c.MaxConnsPerIP, Validator: checkMaxConns,
-				Usage: "largest `NUMBER` of connections from one IP address, or from one IPv6 /64 network"},
+			command.MaxConnsPerIPFlag(&c.MaxConnsPerIP),
 			&cli.BoolFlag{Name: "open", Destination: &c.Open, Usage: "serve requests without a valid key, as the account open"},
 		),
 		Description: `Examples:
@@ -50,11 +45,4 @@ func newEntry() *cli.Command {
 			})
 		},
 	}
-}
-
-func checkMaxConns(n int) error {
-	if n < 1 || n > maxConnsPerIP {
-		return fmt.Errorf("must be a number from 1 to %d", maxConnsPerIP)
-	}
-	return nil
 }

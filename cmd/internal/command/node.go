@@ -28,6 +28,24 @@ func EtcdFlag(urls *string) cli.Flag {
 	return &cli.StringFlag{Name: "etcd", Value: "http://127.0.0.1:2379", Destination: urls, Usage: "`URLS` of etcd, separated by commas"}
 }
 
+// maxConnsPerIP bounds -max-connections-per-ip: an entry accepts no more connections in all.
+const maxConnsPerIP = 1 << 16
+
+// MaxConnsPerIPFlag returns the flag that limits the connections of one client.
+func MaxConnsPerIPFlag(n *int) cli.Flag {
+	return &cli.IntFlag{
+		Name: "max-connections-per-ip", DefaultText: "1024, or three quarters of -max-connections if that is less", Destination: n, Validator: checkMaxConns,
+		Usage: "largest `NUMBER` of connections from one IP address, or from one IPv6 /64 network",
+	}
+}
+
+func checkMaxConns(n int) error {
+	if n < 1 || n > maxConnsPerIP {
+		return fmt.Errorf("must be a number from 1 to %d", maxConnsPerIP)
+	}
+	return nil
+}
+
 // CredentialsDirFlag returns the flag that names the directory of the engines' credentials.
 func CredentialsDirFlag(dir *string) cli.Flag {
 	return &cli.StringFlag{Name: "credentials-dir", Destination: dir,
@@ -38,14 +56,10 @@ func CredentialsDirFlag(dir *string) cli.Flag {
 func (f *NodeFlags) Flags(listen, admin string) []cli.Flag {
 	host, _ := os.Hostname()
 	c := &f.config
-	return []cli.Flag{
+	return append(f.ownFlags(listen, admin),
 		&cli.StringFlag{Name: "node", Value: host, Destination: &c.Node, Usage: "`NAME` of this node, unique in the fleet"},
-		&cli.StringFlag{Name: "listen", Value: listen, Destination: &c.Listen, Usage: "`ADDRESS` for requests"},
 		&cli.StringFlag{Name: "advertise-address", Destination: &c.AdvertiseAddress,
 			Usage: "`HOST:PORT` at which other nodes reach -listen (default: the address it is bound to)"},
-		&cli.StringFlag{Name: "admin", Value: admin, Destination: &c.Admin, Usage: "`ADDRESS` for metrics, health and debug pages"},
-		&cli.StringFlag{Name: "admin-hosts", Destination: &f.adminHosts,
-			Usage: "`NAMES` under which -admin is reached, separated by commas, besides localhost, IP addresses and the names of the node and its machine"},
 		EtcdFlag(&f.etcd),
 		&cli.StringFlag{Name: "key-file", Destination: &f.keyFile,
 			Usage: "`FILE` with the keys that all nodes of the fleet share: base64 of 32 bytes a line, mode 0600 (required)"},
@@ -56,6 +70,26 @@ func (f *NodeFlags) Flags(listen, admin string) []cli.Flag {
 		&cli.StringFlag{Name: "peer-tls-key", Destination: &c.PeerTLS.Key, Usage: "PEM `FILE` with the key of -peer-tls-cert"},
 		&cli.StringFlag{Name: "peer-tls-ca", Destination: &c.PeerTLS.CA,
 			Usage: "PEM `FILE` with the authorities that must have signed the certificates of other nodes"},
+	)
+}
+
+// PlaceFlags returns the flags that set f for a process that serves one place by itself.
+func (f *NodeFlags) PlaceFlags(listen, admin string) []cli.Flag {
+	c := &f.config
+	return append(f.ownFlags(listen, admin),
+		&cli.StringFlag{Name: "node", Destination: &c.Node, DefaultText: "the name of the colo and -1", Usage: "`NAME` of this process in events"},
+		&cli.StringFlag{Name: "data-dir", Destination: &c.DataDir, Usage: "`DIRECTORY` for events (default: none, no events are kept)"},
+	)
+}
+
+// ownFlags returns the flags of each process that serves requests.
+func (f *NodeFlags) ownFlags(listen, admin string) []cli.Flag {
+	c := &f.config
+	return []cli.Flag{
+		&cli.StringFlag{Name: "listen", Value: listen, Destination: &c.Listen, Usage: "`ADDRESS` for requests"},
+		&cli.StringFlag{Name: "admin", Value: admin, Destination: &c.Admin, Usage: "`ADDRESS` for metrics, health and debug pages"},
+		&cli.StringFlag{Name: "admin-hosts", Destination: &f.adminHosts,
+			Usage: "`NAMES` under which -admin is reached, separated by commas, besides localhost, IP addresses and the names of the node and its machine"},
 		&cli.DurationFlag{Name: "drain", Value: time.Minute, Destination: &c.Drain, Usage: "longest time that running requests may take after SIGTERM"},
 		&cli.IntFlag{Name: "max-connections", Destination: &c.MaxConns, HideDefault: true,
 			Usage: "largest `NUMBER` of connections to -listen (default: as many as the limit of open files allows)"},
@@ -75,15 +109,21 @@ func (f *NodeFlags) Config() (node.Config, error) {
 	if f.config.Node == "" {
 		return node.Config{}, fmt.Errorf("flag -node is missing: every node has a name of its own")
 	}
+	c := f.PlaceConfig()
+	c.Etcd, c.Keys, c.KeyFile = strings.Split(f.etcd, ","), keys, f.keyFile
+	return c, nil
+}
+
+// PlaceConfig returns the settings of PlaceFlags, once the command line has been parsed.
+func (f *NodeFlags) PlaceConfig() node.Config {
 	level := slog.LevelInfo
 	if f.debug {
 		level = slog.LevelDebug
 	}
 	c := f.config
-	c.Etcd = strings.Split(f.etcd, ",")
 	if f.adminHosts != "" {
 		c.AdminHosts = strings.Split(f.adminHosts, ",")
 	}
-	c.Keys, c.KeyFile, c.Logger = keys, f.keyFile, slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: level}))
-	return c, nil
+	c.Logger = slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: level}))
+	return c
 }

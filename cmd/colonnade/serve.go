@@ -1,0 +1,125 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"os/signal"
+	"sync"
+	"syscall"
+
+	"github.com/urfave/cli/v3"
+
+	"colonnade/cmd/internal/command"
+	"colonnade/discovery/engines"
+	"colonnade/fleet/document"
+	"colonnade/node"
+	"colonnade/onebox"
+)
+
+// The default addresses for requests, of a process that requires keys and of an open one.
+const (
+	publicListen = ":8080"
+	openListen   = "127.0.0.1:8080"
+)
+
+func newServe() *cli.Command {
+	var shared command.NodeFlags
+	var c node.ServeConfig
+	var printConfig bool
+	return &cli.Command{
+		Name: "serve", Usage: "Serve the engines of one place, in one process and without etcd",
+		Flags: append(shared.PlaceFlags(publicListen, "127.0.0.1:9080"),
+			&cli.StringSliceFlag{Name: "engine", Destination: &c.Engines,
+				Usage: "`URL` of an engine, which is asked what it is and which models it serves; repeat it for several"},
+			&cli.StringFlag{Name: "config", Destination: &c.Documents, Usage: "`PATH` of a file or a directory with documents; a change is in force within a second"},
+			&cli.BoolFlag{Name: "print-config", Destination: &printConfig, Usage: "print the documents that say the same as -engine, and end"},
+			&cli.StringFlag{Name: "colo", Destination: &c.Colo, DefaultText: "the colo of the endpoints in -config, or " + node.DefaultColo,
+				Usage: "`COLO` whose endpoints are served"},
+			&cli.BoolFlag{Name: "open", Destination: &c.Open, DefaultText: "true without -config", Usage: "serve requests without a valid key, as the account open"},
+			&cli.StringFlag{Name: "tls-cert", Destination: &c.TLS.Cert,
+				Usage: "PEM `FILE` with the certificate for clients and its chain; -listen then speaks HTTPS; reloaded when it changes"},
+			&cli.StringFlag{Name: "tls-key", Destination: &c.TLS.Key, Usage: "PEM `FILE` with the key of -tls-cert"},
+			command.MaxConnsPerIPFlag(&c.MaxConnsPerIP),
+			command.CredentialsDirFlag(&c.CredentialsDir)),
+		Description: `Examples:
+  colonnade serve -engine http://127.0.0.1:8000
+  colonnade serve -engine http://127.0.0.1:8000 -print-config > place.yaml
+  colonnade serve -config place.yaml -data-dir /var/lib/colonnade`,
+		Action: func(ctx context.Context, cmd *cli.Command) error {
+			c.Config = shared.PlaceConfig()
+			if !cmd.IsSet("open") {
+				c.Open = c.Documents == ""
+			}
+			if c.Open && !cmd.IsSet("listen") { // else each machine of the network could use the engine
+				c.Listen = openListen
+			}
+			if printConfig {
+				return printFound(ctx, cmd, c)
+			}
+			return runServe(ctx, cmd.Writer, c)
+		},
+	}
+}
+
+// runServe serves until ctx is done.
+func runServe(ctx context.Context, out io.Writer, c node.ServeConfig) error {
+	reload := make(chan os.Signal, 1)
+	signal.Notify(reload, syscall.SIGHUP)
+	defer signal.Stop(reload)
+	c.Reload = reload
+	c.Report = func(line string) { fmt.Fprintln(out, line) }
+	return node.RunServe(ctx, c, func(r node.Running) { printServing(out, r, c) })
+}
+
+// printServing prints where clients and operators find the process.
+func printServing(out io.Writer, r node.Running, c node.ServeConfig) {
+	scheme := "http"
+	if c.TLS.Cert != "" {
+		scheme = "https"
+	}
+	fmt.Fprintf(out, "\nserving on %s://%s/v1 (admin pages: http://%s)\n", scheme, onebox.Local(r.Address), onebox.Local(r.Admin))
+	if c.Open {
+		fmt.Fprintf(out, "open: requests need no API key, from every machine that reaches %s\n", r.Address)
+	}
+}
+
+// printFound asks the engines what they serve, and prints the documents that say the same.
+func printFound(ctx context.Context, cmd *cli.Command, c node.ServeConfig) error {
+	if len(c.Engines) == 0 {
+		return errors.New("-print-config prints what -engine finds: name an engine with -engine http://HOST:PORT")
+	}
+	var mu sync.Mutex // guards newest
+	var newest []document.Raw
+	finder := engines.New(engines.Config{
+		URLs: c.Engines, Colo: cmp.Or(c.Colo, node.DefaultColo), Logger: slog.New(slog.DiscardHandler),
+		Report: func(line string) { fmt.Fprintln(cmd.ErrWriter, line) },
+		Found: func(docs []document.Raw) {
+			mu.Lock()
+			defer mu.Unlock()
+			newest = docs
+		},
+	})
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	ended := make(chan error, 1)
+	go func() { ended <- finder.Run(ctx) }()
+	select {
+	case err := <-ended:
+		return err
+	case <-finder.Complete():
+	}
+	cancel()
+	if err := <-ended; err != nil {
+		return err
+	}
+	text, err := document.JoinFile(newest)
+	if err == nil {
+		_, err = cmd.Writer.Write(text)
+	}
+	return err
+}
