@@ -15,6 +15,7 @@ import (
 
 	"colonnade/forwarding/server"
 	"colonnade/internal/forwardtest"
+	"colonnade/internal/testkit"
 )
 
 func TestResponsesOfADrainAreTheLast(t *testing.T) {
@@ -100,6 +101,7 @@ func TestHalfARequest(t *testing.T) {
 
 // A client that connects at the very end is served or refused, and never reset.
 func TestStopAcceptingResetsNoConnection(t *testing.T) {
+	testkit.NeedsLinux(t, "refuses connections at a listening socket before it is closed")
 	for range 3 {
 		s := forwardtest.Serve(t, nil)
 		var clients sync.WaitGroup

@@ -1,3 +1,5 @@
+//go:build !portable
+
 package server
 
 import (
@@ -184,7 +186,7 @@ func (w *clientWatcher) leave(id uint64) {
 func hasMuchUnread(raw syscall.RawConn) bool {
 	much := false
 	_ = raw.Control(func(fd uintptr) {
-		unread, err := unix.IoctlGetInt(int(fd), unix.TIOCINQ)
+		unread, err := unix.IoctlGetInt(int(fd), fionread)
 		if err != nil || unread <= maxUnread/2 {
 			return
 		}

@@ -1,4 +1,4 @@
-//go:build !linux
+//go:build !linux || portable
 
 package server
 
@@ -9,19 +9,19 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"colonnade/forwarding/netconn"
 )
 
 // peekInterval is the time between two checks of all watched clients.
 const peekInterval = 50 * time.Millisecond
 
-// fionread is the ioctl FIONREAD, which returns the number of bytes that have arrived.
-const fionread = 0x4004667f
-
 // clientWatcher finds clients that leave while nothing is read from or written to their connections. Without epoll it peeks at each
 // watched connection in turn. It does not find a client that closes after it has sent a pipelined request, unless that has more than
-// maxUnread bytes.
+// maxUnread bytes. The input of a client with TLS is polled for close_notify, until it is the next request.
 type clientWatcher struct {
 	quit, done chan struct{}
+	polls      sync.WaitGroup
 
 	mu      sync.Mutex // guards the fields below
 	nextID  uint64
@@ -31,7 +31,8 @@ type clientWatcher struct {
 type watchedClient struct {
 	raw     syscall.RawConn
 	gone    onGone
-	ignored bool // the input is read by another goroutine
+	tls     *netconn.TLSConn // whose input is polled; nil without TLS, and once the input is the next request
+	ignored bool             // the input is read by another goroutine
 }
 
 // newClientWatcher returns a running watcher, which the caller must close.
@@ -45,6 +46,7 @@ func newClientWatcher() (*clientWatcher, error) {
 func (w *clientWatcher) close() error {
 	close(w.quit)
 	<-w.done
+	w.polls.Wait()
 	return nil
 }
 
@@ -54,10 +56,21 @@ func (w *clientWatcher) watch(c net.Conn, gone onGone) (clientWatch, error) {
 	if err != nil {
 		return clientWatch{}, err
 	}
+	client := watchedClient{raw: raw, gone: gone, tls: tlsOf(c)}
+	if client.tls != nil { // TLS may have read more than the request, which the socket does not show
+		again, end := client.tls.Poll()
+		if end != nil {
+			gone(ErrClientGone)
+			return clientWatch{}, nil
+		}
+		if !again {
+			client.tls = nil
+		}
+	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.nextID++
-	w.clients[w.nextID] = watchedClient{raw: raw, gone: gone}
+	w.clients[w.nextID] = client
 	return clientWatch{watcher: w, id: w.nextID, raw: raw}, nil
 }
 
@@ -95,10 +108,31 @@ func (w *clientWatcher) peekAll() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for id, c := range w.clients {
-		if isClosed(c.raw) || !c.ignored && hasMuchUnread(c.raw) {
+		arrived, closed := peek(c.raw)
+		switch {
+		case closed || !c.ignored && hasMuchUnread(c.raw):
 			delete(w.clients, id)
 			c.gone(ErrClientGone)
+		case arrived && !c.ignored && c.tls != nil: // in another goroutine, since TLS may write while it reads, and block
+			w.polls.Go(func() { w.poll(id, c.tls) })
 		}
+	}
+}
+
+// poll reads a client's input, to find close_notify.
+func (w *clientWatcher) poll(id uint64, tls *netconn.TLSConn) {
+	again, err := tls.Poll()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	c, ok := w.clients[id]
+	switch {
+	case !ok:
+	case err != nil:
+		delete(w.clients, id)
+		c.gone(ErrClientGone)
+	case !again:
+		c.tls = nil
+		w.clients[id] = c
 	}
 }
 
@@ -112,12 +146,13 @@ func hasMuchUnread(raw syscall.RawConn) bool {
 	return much
 }
 
-func isClosed(raw syscall.RawConn) bool {
-	closed := false
+// peek reports whether bytes have arrived that were not read, and whether the client has closed the connection behind what was read.
+func peek(raw syscall.RawConn) (arrived, closed bool) {
 	err := raw.Control(func(fd uintptr) {
 		var b [1]byte
 		n, _, err := syscall.Recvfrom(int(fd), b[:], syscall.MSG_PEEK|syscall.MSG_DONTWAIT)
+		arrived = n > 0
 		closed = err == nil && n == 0 || err != nil && err != syscall.EAGAIN && err != syscall.EWOULDBLOCK && err != syscall.EINTR
 	})
-	return err != nil || closed
+	return arrived, err != nil || closed
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"net"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -48,6 +49,9 @@ func TestWatcherFindsClientsLeave(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
+			if strings.Contains(name, "pipelined") {
+				testkit.NeedsLinux(t, "shows the close of a connection before what arrived is read")
+			}
 			w := newWatcher(t)
 			client, srv := testkit.TCPPair(t)
 			ctx, watch := watchConn(t, w, srv)
