@@ -192,21 +192,6 @@ func TestInFullDisk(t *testing.T) {
 	}
 }
 
-// smallDisk returns the directory of a file system of so many KiB.
-func smallDisk(t *testing.T, kib int) string {
-	t.Helper()
-	dir := t.TempDir()
-	if err := syscall.Mount("tmpfs", dir, "tmpfs", 0, fmt.Sprintf("size=%dk", kib)); err != nil {
-		t.Skipf("cannot mount a small file system: %v", err)
-	}
-	t.Cleanup(func() {
-		if err := syscall.Unmount(dir, 0); err != nil {
-			t.Error(err)
-		}
-	})
-	return dir
-}
-
 // On a file system that is really full, every event is kept or counted, lines are complete, and new room is used.
 func TestFullFileSystem(t *testing.T) {
 	dir := smallDisk(t, 64)

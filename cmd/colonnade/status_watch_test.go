@@ -11,8 +11,6 @@ import (
 	"testing"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"colonnade/cmd/internal/command"
 )
 
@@ -81,40 +79,6 @@ func TestRates(t *testing.T) {
 	f(4*time.Second, 3, 4, 1, 6, "") // restarted
 	f(5*time.Second, 4, 4, 2, 60, "1/s 0/s, 100% of the time since the last poll")
 	f(5*time.Second, 4, 4, 2, 60, "") // the same answer
-}
-
-// pseudo returns a terminal of so many columns and rows, whose output is recorded.
-func pseudo(t *testing.T, columns, rows uint16, out io.Writer) *os.File {
-	t.Helper()
-	master, err := os.OpenFile("/dev/ptmx", os.O_RDWR, 0)
-	if err != nil {
-		t.Skipf("this system has no /dev/ptmx: %v", err)
-	}
-	t.Cleanup(func() { master.Close() })
-	n, err := unix.IoctlGetInt(int(master.Fd()), unix.TIOCGPTN)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := unix.IoctlSetPointerInt(int(master.Fd()), unix.TIOCSPTLCK, 0); err != nil {
-		t.Fatal(err)
-	}
-	if err := unix.IoctlSetWinsize(int(master.Fd()), unix.TIOCSWINSZ, &unix.Winsize{Col: columns, Row: rows}); err != nil {
-		t.Fatal(err)
-	}
-	slave, err := os.OpenFile(fmt.Sprintf("/dev/pts/%d", n), os.O_RDWR|unix.O_NOCTTY, 0)
-	if err != nil {
-		t.Skipf("this system has no /dev/pts: %v", err)
-	}
-	read := make(chan struct{})
-	go func() {
-		defer close(read)
-		_, _ = io.Copy(out, master)
-	}()
-	t.Cleanup(func() {
-		slave.Close()
-		<-read
-	})
-	return slave
 }
 
 // On a terminal, a watch draws in place, as much as fits, and leaves the whole last state and a cursor.

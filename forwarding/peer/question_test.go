@@ -13,7 +13,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"reflect"
-	"runtime"
 	"strings"
 	"syscall"
 	"testing"
@@ -180,9 +179,7 @@ const askerEnv = "COLONNADE_TEST_ASK"
 // The answer to a process that was stopped after it had asked does not count, though it arrived in time.
 func TestAskerThatWasStopped(t *testing.T) {
 	t.Parallel()
-	if runtime.GOOS != "linux" {
-		t.Skip("only Linux shows the states of threads in /proc, by which the test finds that the process is stopped")
-	}
+	testkit.NeedsLinux(t, "shows the states of threads in /proc, by which the test finds that the process is stopped")
 	const within = 200 * time.Millisecond
 	keys, err := hop.NewKeys(bytes.Repeat([]byte{1}, hop.KeySize))
 	if err != nil {

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"colonnade/internal/faultproxy"
+	"colonnade/internal/testkit"
 )
 
 // echo sends back what it receives.
@@ -26,6 +27,7 @@ func leastRoundTrip(client *end, n int) time.Duration {
 // A round trip takes twice the delay, and hardly more: a delay of half a millisecond is no whole one. Half of that millisecond is for a
 // machine that is busy.
 func TestDelayIsExact(t *testing.T) {
+	testkit.NeedsLinux(t, "sleeps for less than a millisecond as exactly")
 	f := start(t)
 	client, server := f.connect()
 	go server.echo()

@@ -33,7 +33,7 @@ func (w LeakCheck) Run() int {
 }
 
 func openDescriptors() int {
-	open, err := os.ReadDir("/proc/self/fd")
+	open, err := descriptors()
 	if err != nil {
 		panic("oracle: cannot count file descriptors: " + err.Error())
 	}

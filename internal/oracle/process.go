@@ -99,23 +99,35 @@ func portOf(a unix.Sockaddr, _ error) int {
 	return 0
 }
 
-// openFiles returns the descriptors of the process with the paths that they refer to.
+// openFiles returns the descriptors of the process with the paths that they refer to, as far as the kernel says those: only Linux does.
 func openFiles(t testing.TB) map[int]string {
 	t.Helper()
-	const dir = "/proc/self/fd/"
-	open, err := os.ReadDir(dir)
+	open, err := descriptors()
 	if err != nil {
 		t.Fatalf("cannot count file descriptors: %v", err)
 	}
 	all := map[int]string{}
-	for _, entry := range open {
-		fd, err := strconv.Atoi(entry.Name())
+	for _, name := range open {
+		fd, err := strconv.Atoi(name)
 		if err != nil {
 			t.Fatalf("cannot count file descriptors: %v", err)
 		}
-		all[fd], _ = os.Readlink(dir + entry.Name()) // an error means that it is closed by now, like that of ReadDir
+		all[fd], _ = os.Readlink(descriptorDir + "/" + name) // an error means that it is closed by now, like that of the directory
 	}
 	return all
+}
+
+// descriptorDir has a file for each descriptor of the process; on Linux it leads to /proc/self/fd.
+const descriptorDir = "/dev/fd"
+
+// descriptors returns the numbers of the process's descriptors, with that of the directory.
+func descriptors() ([]string, error) {
+	dir, err := os.Open(descriptorDir)
+	if err != nil {
+		return nil, err
+	}
+	defer dir.Close()
+	return dir.Readdirnames(0) // ReadDir would ask for the state of each, which not every descriptor of macOS has
 }
 
 // heapExceeds reports whether the live heap is larger than limit. It collects garbage only if the heap is larger with it.

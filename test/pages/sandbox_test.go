@@ -84,7 +84,7 @@ func (s *sandbox) bash(script string) string {
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	script = s.move(script)
-	cmd := exec.CommandContext(ctx, "bash", "-c", "trap 'status=$?; jobs -p | xargs -r kill 2>/dev/null; wait; exit $status' EXIT\nset -e\n"+script)
+	cmd := exec.CommandContext(ctx, "bash", "-c", "trap 'status=$?; kill $(jobs -p) 2>/dev/null || true; wait; exit $status' EXIT\nset -e\n"+script)
 	etcd := s.moved[etcdAddress]
 	cmd.Dir, cmd.Env = s.dir, append(os.Environ(), "COLONNADE_ETCD=http://"+etcd, "ETCDCTL_ENDPOINTS="+etcd, "ETCDCTL_API=3", testkit.FreeGossip)
 	cmd.WaitDelay = 10 * time.Second

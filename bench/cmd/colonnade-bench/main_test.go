@@ -180,6 +180,7 @@ func TestInterruptedRun(t *testing.T) {
 	if _, err := exec.LookPath("haproxy"); err != nil {
 		t.Skip("haproxy is not installed: ", err)
 	}
+	testkit.NeedsLinux(t, "shows in /proc which processes run")
 	scratch := t.TempDir()
 	t.Setenv("TMPDIR", scratch)
 	var out, notes testkit.SyncBuffer

@@ -2,7 +2,6 @@ package streams_test
 
 import (
 	"bufio"
-	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -11,8 +10,6 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
-
-	"golang.org/x/sys/unix"
 
 	"colonnade/internal/testkit"
 	"colonnade/internal/wiretest"
@@ -153,12 +150,8 @@ func halfCloses(c *rawConn) { _ = c.CloseWrite() }
 
 // resets waits until the response has been read, which a reset would discard.
 func resets(c *rawConn) {
-	raw, err := c.SyscallConn()
-	if err != nil {
+	if err := awaitAcknowledged(c); err != nil {
 		return
-	}
-	for unread := 1; unread > 0 && err == nil; time.Sleep(20 * time.Millisecond) {
-		err = errors.Join(err, raw.Control(func(fd uintptr) { unread, err = unix.IoctlGetInt(int(fd), unix.SIOCOUTQ) }))
 	}
 	time.Sleep(100 * time.Millisecond) // what was acknowledged is yet to be read
 	_ = c.SetLinger(0)

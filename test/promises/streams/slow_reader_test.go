@@ -140,6 +140,13 @@ func TestStalledReaders(t *testing.T) {
 	}
 }
 
+// held is the memory that the kernel holds for some sockets.
+type held struct {
+	sockets int
+	bytes   int64 // not yet read here, or not yet acknowledged by the other end
+	memory  int64 // with the overhead
+}
+
 // checkSockets expects that the kernel holds at most 1 MiB for each client, on both sides of a node.
 func checkSockets(f *fleettest.Fleet, clients int) {
 	f.T.Helper()

@@ -1,25 +1,20 @@
 package streams_test
 
 import (
+	"errors"
 	"net"
 	"net/url"
 	"os"
 	"strconv"
 	"syscall"
 	"testing"
+	"time"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
 
 	"colonnade/internal/fleettest"
 )
-
-// held is the memory that the kernel holds for some sockets.
-type held struct {
-	sockets int
-	bytes   int64 // not yet read here, or not yet acknowledged by the other end
-	memory  int64 // with the overhead
-}
 
 // heldByNodes asks the kernel what it holds for the sockets of the entry and of the colo server, by the direction in which they
 // lead.
@@ -106,4 +101,16 @@ func portOf(t testing.TB, address string) int {
 		t.Fatal(err)
 	}
 	return port
+}
+
+// awaitAcknowledged waits until the other end has acknowledged what was written to c. It returns an error if c is closed.
+func awaitAcknowledged(c *rawConn) error {
+	raw, err := c.SyscallConn()
+	if err != nil {
+		return err
+	}
+	for unread := 1; unread > 0 && err == nil; time.Sleep(20 * time.Millisecond) {
+		err = errors.Join(err, raw.Control(func(fd uintptr) { unread, err = unix.IoctlGetInt(int(fd), unix.SIOCOUTQ) }))
+	}
+	return nil
 }

@@ -1,0 +1,5 @@
+//go:build !portable
+
+package testkit
+
+const portable = false
