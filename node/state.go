@@ -12,8 +12,9 @@ import (
 // are in etcd. Its lists are never null in JSON.
 type ConfigState struct {
 	Node             string            `json:"node"`
-	Revision         int64             `json:"revision"`    // of etcd, as far as the node has followed it
-	AgeSeconds       float64           `json:"age_seconds"` // since the last message of etcd
+	Source           string            `json:"source,omitempty"` // of the documents, such as "files in /etc/colonnade"; empty = etcd
+	Revision         int64             `json:"revision"`         // of etcd, as far as the node has followed it; of other sources, how often documents have changed
+	AgeSeconds       float64           `json:"age_seconds"`      // since the last message of etcd, or since the last look at the files
 	Rejected         []fleet.Rejection `json:"rejected"`
 	Conflicts        []fleet.Conflict  `json:"conflicts"`
 	PendingDeletions []string          `json:"pending_deletions"` // keys deleted in etcd that stay in force until the deletion is confirmed

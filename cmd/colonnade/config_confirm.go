@@ -24,14 +24,14 @@ func newConfirm() *cli.Command {
 	var store store
 	return &cli.Command{
 		Name: "confirm-deletions", Usage: "Confirm the deletions that nodes hold back",
-		Flags: []cli.Flag{store.flag()},
+		Flags: []cli.Flag{store.etcdFlag()},
 		Description: `Nodes hold back deletions that are too many at once. The command shows them, writes the document
 "deletions" with the current revision of etcd, and shows which nodes still hold deletions back.
 It confirms what was deleted until then, and nothing later.
 
 Examples:
   colonnade config confirm-deletions`,
-		Action: store.action(func(ctx context.Context, cmd *cli.Command, client *etcd.Client) error {
+		Action: store.etcdAction(func(ctx context.Context, cmd *cli.Command, client *etcd.Client) error {
 			return confirmHeld(ctx, client, cmd.Writer)
 		}),
 	}

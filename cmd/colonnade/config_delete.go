@@ -20,7 +20,8 @@ import (
 
 // deletion is one run of config delete.
 type deletion struct {
-	client     *etcd.Client
+	documents  *documents
+	client     *etcd.Client // nil: the documents are in files
 	out, notes io.Writer
 	confirmed  bool
 	force      bool
@@ -30,10 +31,10 @@ func newDelete() *cli.Command {
 	var store store
 	var d deletion
 	return &cli.Command{
-		Name: "delete", Usage: "Delete documents from etcd",
+		Name: "delete", Usage: "Delete documents from etcd, or from files",
 		ArgsUsage: "KEY…", ArgValidator: command.RequireArgs("at least one KEY"),
 		Flags: []cli.Flag{
-			store.flag(),
+			store.etcdFlag(), store.configFlag(),
 			&cli.BoolFlag{Name: "confirm", Destination: &d.confirmed, Usage: "confirm the deletion, however many documents it is"},
 			&cli.BoolFlag{Name: "force", Destination: &d.force,
 				Usage: "delete a record although its process does not answer; if it still runs, engines get more requests than they have slots"},
@@ -48,17 +49,38 @@ The record of a server process, owners/COLO/NODE/BOOT, keeps other servers from 
 the process owns. It is deleted only if that process has ended: if it is not registered, and its
 address refuses connections. If its address does not answer at all, -force deletes it.
 
+With -config, the documents are removed from their files, and nothing is held back.
+
 Examples:
   colonnade config delete endpoints/ams/gpu-7 models/llama-3.1-8b-instruct
-  colonnade config delete owners/ams/ams-2/5f2a9c01d3e47b68`,
-		Action: store.action(func(ctx context.Context, cmd *cli.Command, client *etcd.Client) error {
-			d.client, d.out, d.notes = client, cmd.Writer, cmd.ErrWriter
+  colonnade config delete owners/ams/ams-2/5f2a9c01d3e47b68
+  colonnade config delete -config conf models/llama-3.1-8b-instruct`,
+		Action: store.action(func(ctx context.Context, cmd *cli.Command, docs *documents) error {
+			d.documents, d.client, d.out, d.notes = docs, docs.client, cmd.Writer, cmd.ErrWriter
+			if docs.client == nil {
+				return d.fromFiles(ctx, cmd.Args().Slice())
+			}
 			return d.run(ctx, cmd.Args().Slice())
 		}),
 	}
 }
 
-// run deletes documents and records, all or none unless etcd fails.
+// fromFiles deletes documents from files, all or none.
+func (d *deletion) fromFiles(ctx context.Context, keys []string) error {
+	if d.confirmed || d.force {
+		return errors.New("-confirm and -force are for documents in etcd: from files, documents are deleted at once")
+	}
+	found, err := d.delete(ctx, keys)
+	invalid := []error{err}
+	for _, key := range keys {
+		if !slices.Contains(found, key) {
+			invalid = append(invalid, document.CheckKey(key))
+		}
+	}
+	return errors.Join(invalid...)
+}
+
+// run deletes documents and records from etcd, all or none unless etcd fails.
 func (d *deletion) run(ctx context.Context, keys []string) error {
 	docs, revision, err := etcd.List(ctx, d.client, node.Prefix, "")
 	if err != nil {
@@ -82,19 +104,7 @@ func (d *deletion) run(ctx context.Context, keys []string) error {
 		}
 		fmt.Fprintln(d.out, "deleted", command.Printable(records[i].Key))
 	}
-	return d.documents(ctx, keys, docs)
-}
-
-// documents deletes documents with some of the keys of docs.
-func (d *deletion) documents(ctx context.Context, keys []string, docs []etcd.Stored) error {
-	found, err := etcd.Delete(ctx, d.client, node.Prefix, keys)
-	for _, key := range keys {
-		if slices.Contains(found, key) {
-			fmt.Fprintln(d.out, "deleted", command.Printable(key))
-		} else if err == nil {
-			fmt.Fprintln(d.out, command.Printable(key), "does not exist")
-		}
-	}
+	found, err := d.delete(ctx, keys)
 	if err != nil {
 		return err
 	}
@@ -104,6 +114,20 @@ func (d *deletion) documents(ctx context.Context, keys []string, docs []etcd.Sto
 	}
 	fmt.Fprint(d.out, heldBackNote(docs, found))
 	return nil
+}
+
+// delete deletes documents with some keys, and returns the keys of those that were there.
+func (d *deletion) delete(ctx context.Context, keys []string) (found []string, err error) {
+	deleted, err := d.documents.delete(ctx, keys)
+	for _, key := range keys {
+		at := slices.IndexFunc(deleted, func(one deletedDocument) bool { return one.key == key })
+		if at >= 0 {
+			fmt.Fprintln(d.out, "deleted", command.Printable(key+deleted[at].where))
+		} else if err == nil {
+			fmt.Fprintln(d.out, command.Printable(key), "does not exist")
+		}
+	}
+	return deletedKeys(deleted), err
 }
 
 // registrationNote says what becomes of deleted documents that nodes and registrars own.

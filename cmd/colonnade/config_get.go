@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -13,15 +14,17 @@ import (
 	"colonnade/discovery/etcd"
 	"colonnade/fleet"
 	"colonnade/fleet/document"
-	"colonnade/node"
 )
 
 func newGet() *cli.Command {
 	var store store
 	var all bool
 	return &cli.Command{
-		Name: "get", Usage: "Print documents as they are in etcd, as a file that config apply takes", ArgsUsage: "[KEY | FOLDER/]…",
-		Flags: []cli.Flag{store.flag(), &cli.BoolFlag{Name: "all", Destination: &all, Usage: "print registrations and confirmations too, as comments"}},
+		Name: "get", Usage: "Print documents of etcd or of files, as a file that config apply takes", ArgsUsage: "[KEY | FOLDER/]…",
+		Flags: []cli.Flag{
+			store.etcdFlag(), store.configFlag(),
+			&cli.BoolFlag{Name: "all", Destination: &all, Usage: "print registrations and confirmations too, as comments"},
+		},
 		Description: `Prints the document of each KEY and all documents below each FOLDER/; without arguments, all.
 Left out are registrations of nodes, confirmations of deletions and, unless they are named, the
 records of server processes (owners/COLO/NODE/BOOT). A document that nodes reject
@@ -31,11 +34,12 @@ keys/ID.
 
 Examples:
   colonnade config get > fleet.yaml
+  colonnade config get -config conf | colonnade config apply -
   colonnade config get models/llama-3.1-8b-instruct endpoints/ams/`,
-		Action: store.action(func(ctx context.Context, cmd *cli.Command, client *etcd.Client) error {
-			docs, err := getDocuments(ctx, client, cmd.Args().Slice(), all)
-			if err != nil {
-				return err
+		Action: store.action(func(ctx context.Context, cmd *cli.Command, d *documents) error {
+			docs, bad := getDocuments(ctx, d, cmd.Args().Slice(), all)
+			if bad != nil && len(docs) == 0 {
+				return bad
 			}
 			text, rejected := asFile(docs)
 			if len(docs) == 0 {
@@ -47,15 +51,15 @@ Examples:
 			if len(text) > document.MaxFile {
 				fmt.Fprintf(cmd.ErrWriter, "config apply takes at most %d bytes at once, but these are %d: get them kind by kind\n", document.MaxFile, len(text))
 			}
-			_, err = cmd.Writer.Write(text)
-			return err
+			_, err := cmd.Writer.Write(text)
+			return errors.Join(bad, err)
 		}),
 	}
 }
 
 // getDocuments returns the documents with some keys and below some folders, sorted. Those that operators have not written
-// are returned only if their key is given, or all are wanted.
-func getDocuments(ctx context.Context, client *etcd.Client, under []string, all bool) ([]etcd.Stored, error) {
+// are returned only if their key is given, or all are wanted. Of files, it returns the good ones also with an error.
+func getDocuments(ctx context.Context, d *documents, under []string, all bool) ([]etcd.Stored, error) {
 	if slices.Contains(under, "") { // it would list everything
 		return nil, document.CheckKey("")
 	}
@@ -63,11 +67,13 @@ func getDocuments(ctx context.Context, client *etcd.Client, under []string, all 
 		under = []string{""}
 	}
 	var docs []etcd.Stored
+	var bad error
 	for _, u := range under {
-		found, err := getUnder(ctx, client, u)
-		if err != nil {
+		found, err := getUnder(ctx, d, u)
+		if err != nil && len(found) == 0 {
 			return nil, err
 		}
+		bad = err // of all files, each time
 		others := len(found)
 		found = slices.DeleteFunc(found, func(d etcd.Stored) bool {
 			return !all && d.Key != u && !isRecordKey(u) && (isRegistered(d) || d.Key == string(fleet.KindDeletions))
@@ -78,15 +84,15 @@ func getDocuments(ctx context.Context, client *etcd.Client, under []string, all 
 		docs = append(docs, found...)
 	}
 	slices.SortFunc(docs, func(a, b etcd.Stored) int { return strings.Compare(a.Key, b.Key) })
-	return slices.CompactFunc(docs, func(a, b etcd.Stored) bool { return a.Key == b.Key }), nil
+	return slices.CompactFunc(docs, func(a, b etcd.Stored) bool { return a.Key == b.Key }), bad
 }
 
 // getUnder returns the documents with a key or below a folder, and both keys of a record.
-func getUnder(ctx context.Context, client *etcd.Client, u string) ([]etcd.Stored, error) {
-	found, _, err := etcd.List(ctx, client, node.Prefix, u)
+func getUnder(ctx context.Context, d *documents, u string) ([]etcd.Stored, error) {
+	found, err := d.list(ctx, u)
 	if first, _, _, ok := parseRecordKey(u); err == nil && ok && first == u {
 		var held []etcd.Stored
-		held, _, err = etcd.List(ctx, client, node.Prefix, u+heldSuffix)
+		held, err = d.list(ctx, u+heldSuffix)
 		found = append(found, held...)
 	}
 	return found, err

@@ -10,22 +10,30 @@ import (
 
 	"github.com/urfave/cli/v3"
 
-	"colonnade/discovery/etcd"
 	"colonnade/fleet"
 )
 
 func newConfigStatus() *cli.Command {
 	var store store
+	var admin string
 	var asJSON bool
 	return &cli.Command{
 		Name: "status", Usage: "Show which documents are in force, in etcd and at each node",
-		Flags: []cli.Flag{store.flag(), &cli.BoolFlag{Name: "json", Destination: &asJSON, Usage: "print JSON"}},
-		Description: `Examples:
+		Flags: []cli.Flag{store.etcdFlag(), adminFlag(&admin), &cli.BoolFlag{Name: "json", Destination: &asJSON, Usage: "print JSON"}},
+		Description: `With -admin, etcd is not asked, and not compared with the nodes; a colonnade serve has none.
+
+Examples:
   colonnade config status
+  colonnade config status -admin 127.0.0.1:9080
   colonnade config status -json | jq '.nodes[] | {node, behind}'`,
-		Action: store.action(func(ctx context.Context, cmd *cli.Command, client *etcd.Client) error {
-			p := newPoller(store.endpoints, client, nil)
+		Action: func(ctx context.Context, cmd *cli.Command) error {
+			p, err := store.poller(admin, nil)
+			if err != nil {
+				return err
+			}
 			defer p.close()
+			ctx, cancel := context.WithTimeout(ctx, storeTimeout)
+			defer cancel()
 			s, err := p.poll(ctx)
 			switch {
 			case err != nil:
@@ -36,14 +44,16 @@ func newConfigStatus() *cli.Command {
 				err = show(cmd.Writer, func(out *screen) { drawConfigStatus(out, s) })
 			}
 			return cmp.Or(err, s.err())
-		}),
+		},
 	}
 }
 
 // drawConfigStatus writes a state for people: documents, nodes, problems. The errors come last, where they are in sight.
 func drawConfigStatus(out *screen, s *fleetState) {
-	drawDocuments(out, s)
-	out.line()
+	if s.Etcd != "" {
+		drawDocuments(out, s)
+		out.line()
+	}
 	drawNodes(out, s.Nodes)
 	drawProblems(out, s, severityWarning)
 	drawProblems(out, s, severityError)
@@ -85,6 +95,10 @@ func drawNodes(out *screen, nodes []nodeState) {
 		out.line("no node is registered")
 		return
 	}
+	if !slices.ContainsFunc(nodes, func(n nodeState) bool { return n.Config == nil || n.Config.Source == "" }) {
+		drawPlaces(out, nodes)
+		return
+	}
 	var rows [][]any
 	for _, n := range nodes {
 		role := strings.TrimSpace(n.Role + " " + n.Place)
@@ -100,4 +114,14 @@ func drawNodes(out *screen, nodes []nodeState) {
 		rows = append(rows, row)
 	}
 	out.table("", []string{"~NODE", "~ROLE", "ADMIN", ">REVISION", ">BEHIND", ">AGE", ">REJECTED", ">HELD", ">EXPIRED"}, rows)
+}
+
+// drawPlaces writes nodes whose documents are not in etcd.
+func drawPlaces(out *screen, nodes []nodeState) {
+	var rows [][]any
+	for _, n := range nodes {
+		c := n.Config
+		rows = append(rows, []any{n.Node, n.Role, n.Admin, c.Source, c.Revision, brief(seconds(c.AgeSeconds)), len(c.Rejected)})
+	}
+	out.table("", []string{"~NODE", "~ROLE", "ADMIN", "~DOCUMENTS", ">REVISION", ">AGE", ">REJECTED"}, rows)
 }

@@ -35,13 +35,14 @@ type rejection struct {
 const (
 	roleEntry = "entry"
 	roleColo  = "colo"
+	roleServe = "serve" // an entry and a colo server in one process
 )
 
 // registration is what a node has registered in etcd.
 type registration struct {
 	Document string `json:"document,omitempty"` // its key; empty if the node was given by address
 	Node     string `json:"node"`
-	Role     string `json:"role"`            // entry or colo
+	Role     string `json:"role"`            // entry, colo or serve; may be empty if the node was given by address
 	Place    string `json:"place,omitempty"` // region of an entry, colo of a colo server
 	State    string `json:"state,omitempty"`
 	Version  string `json:"version,omitempty"`

@@ -14,7 +14,6 @@ import (
 	"colonnade/discovery/etcd"
 	"colonnade/fleet"
 	"colonnade/fleet/document"
-	"colonnade/node"
 )
 
 func newKeys() *cli.Command {
@@ -22,12 +21,14 @@ func newKeys() *cli.Command {
 		Name: "keys", Usage: "Administer the API keys of accounts",
 		Commands: []*cli.Command{newKeysCreate(), newKeysList(), newKeysRevoke()},
 		Description: `Each API key is a document, keys/ID, with the hash of the key; the key itself is shown once,
-when it is created. Nodes notice a change within seconds.
+when it is created. Nodes notice a change within seconds. -config names the files of a
+colonnade serve; without it, the documents are in etcd.
 
 Examples:
   key=$(colonnade keys create -account acme)
   colonnade keys list -account acme
-  colonnade keys revoke laptop`,
+  colonnade keys revoke laptop
+  colonnade keys create -account acme -config conf`,
 	}
 }
 
@@ -65,7 +66,7 @@ func accountKey(account string) string { return string(fleet.KindAccount) + "/" 
 
 func apiKeyKey(id string) string { return string(fleet.KindAPIKey) + "/" + id }
 
-// apiKeyList holds the API keys in etcd.
+// apiKeyList holds the API keys in etcd, or in files.
 type apiKeyList struct {
 	docs      []etcd.Stored
 	keys      []*fleet.APIKey // sorted by account, and then by id
@@ -73,12 +74,15 @@ type apiKeyList struct {
 	rejected  []error // one for each document that nodes reject
 }
 
-func listAPIKeys(ctx context.Context, client *etcd.Client) (apiKeyList, error) {
-	stored, _, err := etcd.List(ctx, client, node.Prefix, apiKeyKey(""))
-	if err != nil {
+func listAPIKeys(ctx context.Context, d *documents) (apiKeyList, error) {
+	stored, err := d.list(ctx, apiKeyKey(""))
+	if err != nil && len(stored) == 0 {
 		return apiKeyList{}, err
 	}
 	docs, l := document.NewSet(), apiKeyList{docs: stored}
+	if err != nil {
+		l.rejected = append(l.rejected, err)
+	}
 	for _, d := range stored {
 		if err := docs.Put(d.Key, d.Value, d.Revision); err != nil {
 			l.rejected = append(l.rejected, fmt.Errorf("%w (a node that has an earlier valid version uses that one)", err))
@@ -99,15 +103,17 @@ func newKeysRevoke() *cli.Command {
 	var store store
 	return &cli.Command{
 		Name: "revoke", Usage: "Revoke API keys, by their ids", ArgsUsage: "ID…", ArgValidator: command.RequireArgs("at least one ID"),
-		Flags: []cli.Flag{store.flag()},
+		Flags: []cli.Flag{store.etcdFlag(), store.configFlag()},
 		Description: `Deletes the documents of the keys. Nodes refuse the keys within seconds; running requests are
 not ended. If one of the ids is unknown, none is revoked. When at least ten keys, and more than
-are left, are revoked within a minute, nodes hold that back: see config confirm-deletions.
+are left, are revoked in etcd within a minute, nodes hold that back: see config
+confirm-deletions.
 
 Examples:
-  colonnade keys revoke laptop`,
-		Action: store.action(func(ctx context.Context, cmd *cli.Command, client *etcd.Client) error {
-			list, err := listAPIKeys(ctx, client)
+  colonnade keys revoke laptop
+  colonnade keys revoke laptop -config conf`,
+		Action: store.action(func(ctx context.Context, cmd *cli.Command, d *documents) error {
+			list, err := listAPIKeys(ctx, d)
 			if err != nil {
 				return err
 			}
@@ -115,15 +121,18 @@ Examples:
 			if err != nil {
 				return err
 			}
-			found, err := etcd.Delete(ctx, client, node.Prefix, keys)
+			found, err := d.delete(ctx, keys)
 			for _, key := range keys {
-				if slices.Contains(found, key) {
-					fmt.Fprintln(cmd.Writer, "revoked", list.describe(key))
+				at := slices.IndexFunc(found, func(one deletedDocument) bool { return one.key == key })
+				if at >= 0 {
+					fmt.Fprintln(cmd.Writer, "revoked", list.describe(key)+command.Printable(found[at].where))
 				} else if err == nil {
 					fmt.Fprintln(cmd.Writer, list.describe(key), "was revoked by another command")
 				}
 			}
-			fmt.Fprint(cmd.Writer, heldBackNote(list.docs, found))
+			if d.client != nil {
+				fmt.Fprint(cmd.Writer, heldBackNote(list.docs, deletedKeys(found)))
+			}
 			return err
 		}),
 	}

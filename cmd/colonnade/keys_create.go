@@ -10,9 +10,7 @@ import (
 
 	"colonnade/accounts"
 	"colonnade/cmd/internal/command"
-	"colonnade/discovery/etcd"
 	"colonnade/fleet/document"
-	"colonnade/node"
 )
 
 // newKey is the key to create.
@@ -28,7 +26,7 @@ func newKeysCreate() *cli.Command {
 	return &cli.Command{
 		Name: "create", Usage: "Create an API key and print it, once", ArgValidator: rejectKeys,
 		Flags: []cli.Flag{
-			store.flag(),
+			store.etcdFlag(), store.configFlag(),
 			&cli.StringFlag{Name: "account", Destination: &want.account, Usage: "`ACCOUNT` that the key is for (required)"},
 			&cli.StringFlag{Name: "id", Destination: &want.id, Usage: "`ID` of the key (default: a random one)"},
 			&cli.StringFlag{Name: "expires", Destination: &expires,
@@ -38,15 +36,19 @@ func newKeysCreate() *cli.Command {
 is kept, in the document keys/ID; an existing key of this id is never replaced. The account's
 own document is not touched: an account without one has the defaults.
 
+With -config, the document goes to the file PATH, which only its owner may read (mode 0600);
+if PATH is a directory, to its one file that holds keys, else to PATH/keys.yaml.
+
 Examples:
   key=$(colonnade keys create -account acme)
   colonnade keys create -account acme -id laptop -expires 720h
-  colonnade keys create -account acme -expires 2027-01-31`,
-		Action: store.action(func(ctx context.Context, cmd *cli.Command, client *etcd.Client) error {
+  colonnade keys create -account acme -expires 2027-01-31
+  colonnade keys create -account acme -config conf`,
+		Action: store.action(func(ctx context.Context, cmd *cli.Command, d *documents) error {
 			if err := want.check(expires, time.Now()); err != nil {
 				return err
 			}
-			return want.create(ctx, cmd, client)
+			return want.create(ctx, cmd, d)
 		}),
 	}
 }
@@ -90,24 +92,25 @@ func parseExpiry(s string, now time.Time) (time.Time, error) {
 	return at.UTC().Truncate(time.Second), nil
 }
 
-func (w *newKey) create(ctx context.Context, cmd *cli.Command, client *etcd.Client) error {
+func (w *newKey) create(ctx context.Context, cmd *cli.Command, d *documents) error {
 	key, entry := accounts.NewKey(w.account, w.id, time.Now().UTC().Truncate(time.Second), w.expires)
 	doc, err := document.EncodeAPIKey(&entry)
 	if err != nil {
 		return fmt.Errorf("no key was created: %w", err)
 	}
-	account, err := accountNote(ctx, client, w.account)
+	var where string
+	account, err := accountNote(ctx, d, w.account)
 	if err == nil {
-		err = etcd.Create(ctx, client, node.Prefix, doc)
+		where, err = d.create(ctx, doc)
 	}
 	switch {
-	case errors.Is(err, etcd.ErrExists):
+	case errors.Is(err, errExists):
 		return fmt.Errorf("-id %s: a key of this id exists; choose another id, or revoke that key first", entry.ID)
 	case err != nil:
 		return err
 	}
 	if _, err := fmt.Fprintln(cmd.Writer, key); err != nil {
-		return fmt.Errorf("the key was created, but cannot be printed (%w): revoke it with colonnade keys revoke %s", err, entry.ID)
+		return fmt.Errorf("the key was created, but cannot be printed (%w): revoke it with colonnade keys revoke %s%s", err, entry.ID, d.flag())
 	}
 	notes := cmd.ErrWriter
 	fmt.Fprint(notes, account)
@@ -115,14 +118,14 @@ func (w *newKey) create(ctx context.Context, cmd *cli.Command, client *etcd.Clie
 	if !w.expires.IsZero() {
 		expiry = "expires at " + stamp(w.expires)
 	}
-	fmt.Fprintf(notes, "key %s of account %s %s; it is not shown again\n", entry.ID, w.account, expiry)
+	fmt.Fprintf(notes, "key %s of account %s%s %s; it is not shown again\n", entry.ID, w.account, command.Printable(where), expiry)
 	return nil
 }
 
 // accountNote returns a line about an account whose document is missing or rejected.
-func accountNote(ctx context.Context, client *etcd.Client, account string) (string, error) {
-	docs, _, err := etcd.List(ctx, client, node.Prefix, accountKey(account))
-	if err != nil {
+func accountNote(ctx context.Context, d *documents, account string) (string, error) {
+	docs, err := d.list(ctx, accountKey(account))
+	if err != nil && d.client != nil { // bad files keep the key from being created
 		return "", err
 	}
 	if len(docs) == 0 {

@@ -8,7 +8,6 @@ import (
 
 	"github.com/urfave/cli/v3"
 
-	"colonnade/discovery/etcd"
 	"colonnade/fleet"
 )
 
@@ -36,20 +35,21 @@ func newKeysList() *cli.Command {
 	return &cli.Command{
 		Name: "list", Usage: "List the API keys of all accounts, or of one", ArgValidator: rejectKeys,
 		Flags: []cli.Flag{
-			store.flag(),
+			store.etcdFlag(), store.configFlag(),
 			&cli.StringFlag{Name: "account", Destination: &account, Usage: "only the keys of this `ACCOUNT`"},
 			&cli.BoolFlag{Name: "json", Destination: &asJSON, Usage: "print JSON"},
 		},
 		Description: `Examples:
   colonnade keys list
-  colonnade keys list -account acme -json`,
-		Action: store.action(func(ctx context.Context, cmd *cli.Command, client *etcd.Client) error {
+  colonnade keys list -account acme -json
+  colonnade keys list -config conf`,
+		Action: store.action(func(ctx context.Context, cmd *cli.Command, d *documents) error {
 			if account != "" {
 				if err := checkName("-account", account); err != nil {
 					return err
 				}
 			}
-			list, err := listAPIKeys(ctx, client)
+			list, err := listAPIKeys(ctx, d)
 			if err != nil {
 				return err
 			}

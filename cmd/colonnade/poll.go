@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -50,6 +51,7 @@ type poller struct {
 	client *etcd.Client // nil if the nodes are given
 	pools  *poolQuery   // nil: all nodes are asked, but not for pools
 	reader pageReader
+	dialed bool // client is closed with the poller
 
 	documents    documentState
 	listed, last time.Time // the last list that succeeded, and the last attempt
@@ -62,14 +64,42 @@ type poolQuery struct {
 	accounts   int    // how many of each pool
 }
 
+// poller returns a poller of the nodes at some admin addresses, separated by commas, or with none, of those that are registered in etcd, which is
+// dialed. close closes both.
+func (s *store) poller(admin string, pools *poolQuery) (*poller, error) {
+	if admin != "" {
+		p := newPoller("", nil, pools)
+		for address := range strings.SplitSeq(admin, ",") {
+			n := registration{Admin: address}
+			if pools != nil {
+				n.Role = roleColo
+			}
+			p.documents.nodes = append(p.documents.nodes, n)
+		}
+		return p, nil
+	}
+	client, err := s.dial()
+	if err != nil {
+		return nil, err
+	}
+	p := newPoller(s.endpoints, client, pools)
+	p.dialed = true
+	return p, nil
+}
+
 // newPoller returns a poller of the nodes that are registered in etcd, or with a nil client, of those that the caller adds
 // to documents.nodes.
 func newPoller(endpoints string, client *etcd.Client, pools *poolQuery) *poller {
 	return &poller{etcd: endpoints, client: client, pools: pools, reader: newPageReader(pageTimeout), documents: newDocumentState(nil, 0)}
 }
 
-// close closes the connections to nodes.
-func (p *poller) close() { p.reader.client.CloseIdleConnections() }
+// close closes the connections to nodes, and that to etcd if it was dialed for the poller.
+func (p *poller) close() {
+	p.reader.client.CloseIdleConnections()
+	if p.dialed {
+		_ = p.client.Close()
+	}
+}
 
 // poll asks all nodes at once. An etcd that does not answer is an error only as long as the nodes are not known.
 func (p *poller) poll(ctx context.Context) (*fleetState, error) {
@@ -157,6 +187,9 @@ func (p *poller) ask(ctx context.Context, n *nodeState) {
 		return
 	}
 	n.Config, n.Behind = &c, max(0, p.documents.Revision-c.Revision)
+	if c.Source != "" {
+		n.Role = roleServe
+	}
 }
 
 func (p *poller) askPools(ctx context.Context, n *nodeState) ([]colo.PoolState, error) {

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"colonnade/fleet"
+	"colonnade/fleet/document"
 	"colonnade/node"
 )
 
@@ -150,11 +151,16 @@ func (l *problemList) addNode(s *fleetState, n *nodeState) {
 	if n.NotReady != "" && n.State != fleet.StateDraining && n.NotReady != fleet.StateDraining {
 		l.errorf(n.Document, "%s: is not ready: %s", name, n.NotReady)
 	}
-	if age := seconds(c.AgeSeconds); age > quietLimit {
+	if age := seconds(c.AgeSeconds); age > quietLimit && c.Source != "" {
+		l.errorf(n.Document, "%s: has not been able to look at the %s for %s; the documents of then are in force", name, c.Source, brief(age))
+	} else if age > quietLimit {
 		l.errorf(n.Document, "%s: has not heard from etcd for %s; the documents of revision %d are in force", name, brief(age), c.Revision)
 	}
 	if c.Revision > s.newest {
 		l.errorf(n.Document, "%s: has heard of revision %d, but etcd is at %d: it follows another etcd, or this one was restored", name, c.Revision, s.newest)
+	}
+	if c.Source != "" {
+		l.addReported(n.name(), c)
 	}
 	for _, certificate := range c.Certificates {
 		l.addCertificate(n.Document, name, certificate, s.Time)
@@ -177,6 +183,22 @@ func (l *problemList) addNode(s *fleetState, n *nodeState) {
 	if len(c.ExpiredLeases) > 0 {
 		l.warnf(n.Document, "%s: in force although their leases have expired: %s", name, firstOf(c.ExpiredLeases))
 	}
+}
+
+// addReported adds what a node reports about documents that are not in etcd.
+func (l *problemList) addReported(node string, c *node.ConfigState) {
+	for _, r := range c.Rejected {
+		e := document.InvalidError{Key: r.Key, Field: r.Field, Reason: r.Reason}
+		if r.File != "" {
+			e.Key = strings.TrimSuffix(r.File+": "+r.Key, ": ")
+		}
+		instead := "nothing of it is in force"
+		if r.LastGood {
+			instead = "an earlier version is in force"
+		}
+		l.errorf(r.Key, "%s: %s; %s", node, e.Error(), instead)
+	}
+	l.addConflicts(c.Conflicts)
 }
 
 // name returns the key of a node's document, or if it is not known, its address.

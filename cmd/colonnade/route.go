@@ -44,7 +44,7 @@ func newRouteExplain() *cli.Command {
 		Name: "explain", Usage: "Show which colos an entry tries for a model, in order, and why",
 		ArgsUsage: "MODEL", ArgValidator: command.RequireArgs("the MODEL that requests name"),
 		Flags: []cli.Flag{
-			store.flag(),
+			store.etcdFlag(),
 			&cli.StringFlag{Name: "entry", Destination: &q.entry, Usage: "the entry `NODE` to ask, instead of the first that is registered in etcd"},
 			&cli.StringFlag{Name: "account", Destination: &q.account, Usage: "fail if this `ACCOUNT` may not use the model"},
 			&cli.BoolFlag{Name: "json", Destination: &q.json, Usage: "print JSON"},
@@ -57,7 +57,7 @@ Examples:
   colonnade route explain llama-3.1-8b-instruct
   colonnade route explain llama-3.1-8b-instruct -entry edge-1
   colonnade route explain llama-3.1-8b-instruct -json | jq '.steps[].colos[].colo'`,
-		Action: store.action(func(ctx context.Context, cmd *cli.Command, client *etcd.Client) error {
+		Action: store.etcdAction(func(ctx context.Context, cmd *cli.Command, client *etcd.Client) error {
 			if cmd.Args().Len() > 1 {
 				return fmt.Errorf("one MODEL is expected, and there are %d", cmd.Args().Len())
 			}

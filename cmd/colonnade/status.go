@@ -34,11 +34,10 @@ func newStatus() *cli.Command {
 	return &cli.Command{
 		Name: "status", Usage: "Show who holds slots and who waits, in the pools of each colo",
 		Flags: []cli.Flag{
-			store.flag(),
+			store.etcdFlag(),
 			&cli.StringFlag{Name: "pool", Destination: &c.query.pool, Usage: "only this `POOL`"},
 			&cli.StringFlag{Name: "colo", Destination: &c.query.colo, Usage: "only this `COLO`"},
-			&cli.StringFlag{Name: "admin", Destination: &c.admin, Validator: checkAddresses,
-				Usage: "`ADDRESSES` of admin listeners to ask instead of those that are registered in etcd, separated by commas"},
+			adminFlag(&c.admin),
 			&cli.IntFlag{Name: "accounts", Value: 10, Destination: &c.query.accounts, Validator: checkAccounts,
 				Usage: fmt.Sprintf("largest `NUMBER` of accounts to show of each pool, at most %d", admin.MaxAccounts)},
 			&cli.BoolFlag{Name: "json", Destination: &c.json, Usage: "print JSON; with -watch, a line each time"},
@@ -48,23 +47,27 @@ func newStatus() *cli.Command {
   colonnade status
   colonnade status -watch -colo ams
   colonnade status -pool llama-3.1-8b -accounts 50
-  colonnade status -admin 10.0.0.7:9443
+  colonnade status -admin 127.0.0.1:9080
   colonnade status -json | jq '.nodes[].pools[] | {colo, pool, queued}'`,
 		Action: func(ctx context.Context, cmd *cli.Command) error {
 			c.out = cmd.Writer
-			if err := c.open(&store); err != nil {
+			var err error
+			if c.poller, err = store.poller(c.admin, &c.query); err != nil {
 				return err
 			}
 			defer c.poller.close()
-			if c.poller.client != nil {
-				defer c.poller.client.Close()
-			}
 			if c.watch {
 				return c.runWatch(ctx)
 			}
 			return c.runOnce(ctx)
 		},
 	}
+}
+
+// adminFlag is the flag of commands that can do without etcd.
+func adminFlag(addresses *string) cli.Flag {
+	return &cli.StringFlag{Name: "admin", Destination: addresses, Validator: checkAddresses,
+		Usage: "`ADDRESSES` of admin listeners to ask instead of those that are registered in etcd, separated by commas"}
 }
 
 func checkAccounts(n int) error {
@@ -81,21 +84,6 @@ func checkAddresses(addresses string) error {
 		}
 	}
 	return nil
-}
-
-// open sets up the poller.
-func (c *statusCommand) open(s *store) error {
-	c.poller = newPoller(s.endpoints, nil, &c.query)
-	if c.admin != "" {
-		c.poller.etcd = ""
-		for address := range strings.SplitSeq(c.admin, ",") {
-			c.poller.documents.nodes = append(c.poller.documents.nodes, registration{Role: roleColo, Admin: address})
-		}
-		return nil
-	}
-	var err error
-	c.poller.client, err = s.dial()
-	return err
 }
 
 // poll updates the state, which has an error if nothing matches the selection.

@@ -93,11 +93,13 @@ func (c *statusCommand) draw(out *screen) {
 	source := c.admin
 	if s.Etcd != "" {
 		source = "etcd " + s.Etcd
+	} else if len(s.Nodes) == 1 && s.Nodes[0].Config != nil && s.Nodes[0].Config.Source != "" {
+		source = fmt.Sprintf("%s at %s, documents: %s", s.Nodes[0].Node, source, s.Nodes[0].Config.Source)
 	}
 	out.line(out.paint(text.Bold, s.Time.Local().Format(time.DateTime)), "  ", out.paint(text.Faint, source))
 	drawProblems(out, s, severityError)
 	if n := len(s.Problems) - s.count(severityError); n > 0 {
-		out.line(painted("\n"), out.paint(text.FgYellow, count(n, "warning")), "; colonnade config status lists them")
+		out.line(painted("\n"), out.paint(text.FgYellow, count(n, "warning")), "; colonnade config status"+c.flag()+" lists them")
 	}
 	pools := c.views
 	if len(pools) > 0 {
@@ -117,6 +119,14 @@ func (c *statusCommand) draw(out *screen) {
 	if idle > 0 {
 		out.line(painted("\n"), out.paint(text.Faint, count(idle, "idle pool")+" without details; -pool shows them"))
 	}
+}
+
+// flag is the flag that config status needs to ask the same nodes.
+func (c *statusCommand) flag() string {
+	if c.admin == "" {
+		return ""
+	}
+	return " -admin " + c.admin
 }
 
 // drawProblems writes the problems of one severity.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"strings"
 	"time"
 
@@ -16,12 +17,20 @@ import (
 // storeTimeout bounds one command.
 const storeTimeout = 30 * time.Second
 
-// store is the etcd that a command works with.
+// store says where a command finds the documents: in etcd, or in files.
 type store struct {
-	endpoints string // URLs, separated by commas
+	endpoints string // URLs of etcd, separated by commas
+	path      string // of a file, or of a directory with files; empty = etcd
 }
 
-func (s *store) flag() cli.Flag { return command.EtcdFlag(&s.endpoints) }
+// etcdFlag is the flag of commands that need etcd.
+func (s *store) etcdFlag() cli.Flag { return command.EtcdFlag(&s.endpoints) }
+
+// configFlag is the flag of commands that also work with files.
+func (s *store) configFlag() cli.Flag {
+	return &cli.StringFlag{Name: "config", Destination: &s.path,
+		Usage: "`PATH` of a file of documents, or of a directory with such files, as for colonnade serve, instead of etcd"}
+}
 
 func (s *store) dial() (*etcd.Client, error) {
 	client, err := etcd.Dial(strings.Split(s.endpoints, ","))
@@ -31,8 +40,8 @@ func (s *store) dial() (*etcd.Client, error) {
 	return client, nil
 }
 
-// action returns the action of a command that works with etcd, within storeTimeout.
-func (s *store) action(work func(context.Context, *cli.Command, *etcd.Client) error) cli.ActionFunc {
+// etcdAction returns the action of a command that works with etcd, within storeTimeout.
+func (s *store) etcdAction(work func(context.Context, *cli.Command, *etcd.Client) error) cli.ActionFunc {
 	return func(ctx context.Context, cmd *cli.Command) error {
 		client, err := s.dial()
 		if err != nil {
@@ -43,6 +52,37 @@ func (s *store) action(work func(context.Context, *cli.Command, *etcd.Client) er
 		defer cancel()
 		return etcdError(s.endpoints, work(ctx, cmd, client))
 	}
+}
+
+// action returns the action of a command that works with documents in etcd or in files, within storeTimeout.
+func (s *store) action(work func(context.Context, *cli.Command, *documents) error) cli.ActionFunc {
+	return func(ctx context.Context, cmd *cli.Command) error {
+		inFiles, err := s.inFiles(cmd)
+		if err != nil {
+			return err
+		}
+		if inFiles {
+			ctx, cancel := context.WithTimeout(ctx, storeTimeout)
+			defer cancel()
+			return work(ctx, cmd, &documents{path: s.path})
+		}
+		return s.etcdAction(func(ctx context.Context, cmd *cli.Command, client *etcd.Client) error {
+			return work(ctx, cmd, &documents{client: client})
+		})(ctx, cmd)
+	}
+}
+
+// inFiles reports whether the documents are in files. A flag goes before the environment, which may name both.
+func (s *store) inFiles(cmd *cli.Command) (bool, error) {
+	if s.path == "" || s.endpoints == "" || !cmd.IsSet("etcd") {
+		return s.path != "", nil
+	}
+	byFlag := func(variable, value string) bool { return os.Getenv(variable) != value }
+	path, endpoints := byFlag("COLONNADE_CONFIG", s.path), byFlag("COLONNADE_ETCD", s.endpoints)
+	if path == endpoints {
+		return false, errors.New("-config and -etcd (in the environment: COLONNADE_CONFIG and COLONNADE_ETCD) exclude each other: documents are in files or in etcd")
+	}
+	return path, nil
 }
 
 // etcdError says which etcd did not answer.
