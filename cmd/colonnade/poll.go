@@ -64,8 +64,8 @@ type poolQuery struct {
 	accounts   int    // how many of each pool
 }
 
-// poller returns a poller of the nodes at some admin addresses, separated by commas, or with none, of those that are registered in etcd, which is
-// dialed. close closes both.
+// poller returns a poller of the nodes at some admin addresses, separated by commas, or with none, of those that are registered in etcd,
+// which is dialed. close closes both.
 func (s *store) poller(admin string, pools *poolQuery) (*poller, error) {
 	if admin != "" {
 		p := newPoller("", nil, pools)

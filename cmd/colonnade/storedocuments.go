@@ -30,8 +30,8 @@ func (d *documents) flag() string {
 	return " -config " + d.path
 }
 
-// list returns the documents with a key, or below a folder such as "models/", or all below "", sorted by key. Of files, it returns the good ones also with
-// an error.
+// list returns the documents with a key, or below a folder such as "models/", or all below "", sorted by key. Of files, it returns the
+// good ones also with an error.
 func (d *documents) list(ctx context.Context, under string) ([]etcd.Stored, error) {
 	if d.client != nil {
 		found, _, err := etcd.List(ctx, d.client, node.Prefix, under)

@@ -14,17 +14,17 @@ import (
 // errChangedMeanwhile says that the files have changed between the moments at which they were read and replaced.
 var errChangedMeanwhile = errors.New("the files have changed meanwhile")
 
-// Edit changes the documents in a file, or in the files of a directory, and returns them as they stand then. change gets all documents, good
-// or bad, but for those that cannot be read at all, and returns what is to stand there: a document whose File and Line are kept replaces what
-// stood there, one that is left out is removed, and one with Line 0 is new. Its File may be empty: see place. change may be called several
-// times, and its error is returned.
+// Edit changes the documents in a file, or in the files of a directory, and returns them as they stand then. change gets all documents,
+// good or bad, but for those that cannot be read at all, and returns what is to stand there: a document whose File and Line are kept
+// replaces what stood there, one that is left out is removed, and one with Line 0 is new. Its File may be empty: see place. change may be
+// called several times, and its error is returned.
 //
 // All documents are checked before anything is written, also those that were there before; what a Watcher would refuse is an error. The
-// text of documents that do not change is kept byte for byte. A file is replaced in one step, after its content is on the disk, at the target of a symbolic link,
-// and keeps its mode and owner; a new one has the mode 0600. Several files are replaced one after the other.
+// text of documents that do not change is kept byte for byte. A file is replaced in one step, after its content is on the disk, at the
+// target of a symbolic link, and keeps its mode and owner; a new one has the mode 0600. Several files are replaced one after the other.
 //
-// Edits exclude each other, also those of other processes of the machine, by a lock (flock) on the directories of the files; ctx bounds the
-// wait for it. After a change by a program that does not take the lock, such as an editor, Edit starts again.
+// Edits exclude each other, also those of other processes of the machine, by a lock (flock) on the directories of the files; ctx bounds
+// the wait for it. After a change by a program that does not take the lock, such as an editor, Edit starts again.
 func Edit(ctx context.Context, path string, change func([]Located) ([]Located, error)) ([]Located, error) {
 	for {
 		after, err := editOnce(ctx, path, change)

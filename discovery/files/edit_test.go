@@ -148,7 +148,7 @@ func TestEditChecksAll(t *testing.T) {
 	f(map[string]string{"a.yaml": "key: pools/a\n", "b.yaml": "key: pools/a\n"}, raw("pools/a", "queue: {limit: 2}"), "pools/a", "DIR/b.yaml:1", "DIR/a.yaml:1")
 	f(map[string]string{"a.yaml": "key: pools/a\n---\n#" + strings.Repeat("x", document.MaxFile-20) + "\n"}, raw("pools/b", "{}"), "DIR/a.yaml", "16777216")
 
-	// What was wrong can be put right.
+	// A bad document can be replaced or removed.
 	dir := t.TempDir()
 	path := writeFile(t, dir, "a.yaml", "key: pools/a\nodd: 1\n---\nkey: plans/x\n---\nkey: pools/b\n")
 	if _, err := Delete(t.Context(), dir, []string{"plans/x", "pools/a"}); err != nil || readFile(t, path) != "---\nkey: pools/b\n" {

@@ -33,8 +33,8 @@ func directories(path string, sources []source) ([]string, error) {
 	return slices.Sorted(maps.Keys(dirs)), nil
 }
 
-// lock locks directories against other Edits, of any process, until unlock is called or the process ends. All Edits take their locks in one order. ctx
-// bounds the wait.
+// lock locks directories against other Edits, of any process, until unlock is called or the process ends. All Edits take their locks in
+// one order. ctx bounds the wait.
 func lock(ctx context.Context, dirs []string) (unlock func(), err error) {
 	var locked []*os.File
 	unlock = func() {

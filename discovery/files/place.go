@@ -8,8 +8,8 @@ import (
 // jsonFile is the extension of files that hold one JSON document.
 const jsonFile = ".json"
 
-// place returns the file for a new document: the path itself if that is a file, else the one YAML file of the directory that holds documents of its kind. If
-// there is none, or several, it is the file that is named after the kind, such as models.yaml.
+// place returns the file for a new document: the path itself if that is a file, else the one YAML file of the directory that holds
+// documents of its kind. If there is none, or several, it is the file that is named after the kind, such as models.yaml.
 func (e *edit) place(key string) string {
 	if e.isFile {
 		return e.path

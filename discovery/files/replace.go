@@ -26,8 +26,8 @@ type replacement struct {
 	target, temp string // after symbolic links; set by stage
 }
 
-// replace writes new texts of files into temporary files, and then, unless changed returns an error, gives them the names. The directories are those that
-// are locked.
+// replace writes new texts of files into temporary files, and then, unless changed returns an error, gives them the names. The
+// directories are those that are locked.
 func replace(all []replacement, dirs []string, changed func() error) error {
 	defer func() {
 		for i := range all {
@@ -105,7 +105,8 @@ func (r *replacement) findTarget() (string, error) {
 }
 
 // keepOwner gives a file the owner, the group and the mode of the old one. A new one that root makes gets the owner and group of the
-// directory, and that group may read it if root owns it and the group may read the directory: the process that reads the file may run as another user.
+// directory, and that group may read it if root owns it and the group may read the directory: the process that reads the file may run as
+// another user.
 func (r *replacement) keepOwner(file *os.File) error {
 	like, mode := r.old, fs.FileMode(0o600)
 	if like != nil {

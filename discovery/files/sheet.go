@@ -74,7 +74,7 @@ func (s *sheet) text(d document.Raw) ([]byte, error) {
 	return document.JoinFile([]document.Raw{d})
 }
 
-// replaced returns the piece for a document in place of another one. What stands above the first document of a file stays there.
+// replaced returns the piece for a document in place of another one. The head of a file stays there.
 func (s *sheet) replaced(p document.Part, piece []byte, d document.Raw) ([]byte, error) {
 	above := headOf(p, piece)
 	if rest, ok := bytes.CutPrefix(d.Value, bytes.TrimLeft(above, " \r\n")); ok && len(above) > 0 {
@@ -115,8 +115,8 @@ func headOf(p document.Part, piece []byte) []byte {
 	return head(piece)
 }
 
-// head returns the comments at the beginning of a text that are about the file, and not about its first document: those that an empty line follows, and
-// the line that names the schema to editors.
+// head returns the comments at the beginning of a text that are about the file, and not about its first document: those that an empty
+// line follows, and the line that names the schema to editors.
 func head(text []byte) []byte {
 	end, at := 0, 0
 	for line := range bytes.Lines(text) {

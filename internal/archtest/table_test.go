@@ -115,7 +115,7 @@ var table = []row{
 		why:   "it runs the rules of homes with a clock and a network; the pools and the peers are functions"},
 
 	{path: "discovery/files",
-		ours:  []string{"fleet", "fleet/document"},
+		ours:  []string{"fleet", "fleet/document", "internal/atomicfile", "internal/ctxtime"},
 		third: []string{"github.com/fsnotify/fsnotify"},
 		why:   "it fills the table as discovery/etcd does, and knows nothing of that one"},
 	{path: "discovery/gossip",
@@ -167,7 +167,8 @@ var table = []row{
 		third: []string{"github.com/urfave/cli/v3"},
 		why:   "flags become a config, and the node runs it"},
 	{path: "cmd/colonnade",
-		ours: []string{"accounts", "admin", "analytics", "analytics/journal", "cmd/internal/command", "colo", "discovery/engines", "discovery/etcd", "entry",
+		ours: []string{"accounts", "admin", "analytics", "analytics/journal", "cmd/internal/command", "colo", "discovery/engines", "discovery/etcd", "discovery/files",
+			"entry",
 			"fleet", "fleet/document", "forwarding/transport", "homes", "internal/ctxtime", "internal/simengine", "node", "onebox", "permits", "routing"},
 		third: []string{"github.com/jedib0t/go-pretty/v6", "github.com/urfave/cli/v3", "golang.org/x/term"},
 		why:   "the CLI reaches everything through the package whose job it is"},
