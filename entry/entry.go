@@ -3,6 +3,7 @@ package entry
 import (
 	"cmp"
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -42,12 +43,12 @@ type Config struct {
 	Log           *journal.Log
 	Metrics       metrics.Registerer
 	Logger        *slog.Logger
-	WriteStall    time.Duration        // longest time for one write to a client; 0 = 30 s
-	TLS           *peertls.Certificate // for clients; nil = plain HTTP
-	MaxConnsPerIP int                  // limit on connections of one address; 0 = none
-	MaxConns      int                  // limit on all connections; 0 = [server.MaxConns]
-	BodyMemory    int64                // of all unfinished bodies, in bytes; 0 = [server.DefaultBodyMemory]
-	Peers         *peertls.TrustStore  // for mutual TLS with colo servers; nil = without TLS
+	WriteStall    time.Duration       // longest time for one write to a client; 0 = 30 s
+	TLS           *tls.Config         // for clients; nil = plain HTTP
+	MaxConnsPerIP int                 // limit on connections of one address; 0 = none
+	MaxConns      int                 // limit on all connections; 0 = [server.MaxConns]
+	BodyMemory    int64               // of all unfinished bodies, in bytes; 0 = [server.DefaultBodyMemory]
+	Peers         *peertls.TrustStore // for mutual TLS with colo servers; nil = without TLS
 	// Via returns the address to connect to instead of that of a server, see [peer.Client]; nil = the server's own.
 	Via func(peer.Server) (address string)
 	// Local returns the way to a colo server that runs in this process, or nil for any other; nil = all run elsewhere.

@@ -86,9 +86,9 @@ type runtime struct {
 	admin    net.Listener
 	pages    adminServer
 
-	certificates []certificate
-	entry        *entry.Entry // nil for a colo server
-	siblings     *siblings    // nil for an entry
+	certificates []func() []CertificateState // which may be renewed
+	entry        *entry.Entry                // nil for a colo server
+	siblings     *siblings                   // nil for an entry
 }
 
 // documents fills the table of a node, from etcd or from files.

@@ -38,15 +38,11 @@ type RecordProblem struct {
 
 // CertificateState is the validity of a certificate in force.
 type CertificateState struct {
-	Listener string    `json:"listener"` // public or peer
-	Begins   time.Time `json:"begins"`
-	Expires  time.Time `json:"expires"`
-}
-
-// certificate is a certificate of the node, which may be reloaded.
-type certificate struct {
-	listener string
-	validity func() (begins, expires time.Time)
+	Listener string    `json:"listener"`          // public or peer
+	Name     string    `json:"name,omitempty"`    // of the host, if the certificate is one by ACME; else it is in files
+	Begins   time.Time `json:"begins,omitzero"`   // zero = there is none yet, which only one by ACME can be
+	Expires  time.Time `json:"expires,omitzero"`  // likewise
+	Problem  string    `json:"problem,omitempty"` // why there is none, or none is made in its place, and what to do
 }
 
 func (r *runtime) configState() ConfigState {
@@ -60,9 +56,8 @@ func (r *runtime) configState() ConfigState {
 	for _, err := range r.log.Problems() {
 		c.LostEvents = append(c.LostEvents, err.Error())
 	}
-	for _, one := range r.certificates {
-		begins, expires := one.validity()
-		c.Certificates = append(c.Certificates, CertificateState{one.listener, begins, expires})
+	for _, states := range r.certificates {
+		c.Certificates = append(c.Certificates, states()...)
 	}
 	if r.siblings != nil {
 		for _, record := range r.siblings.keeper.Problems() {

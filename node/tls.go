@@ -1,15 +1,18 @@
 package node
 
 import (
+	"crypto/tls"
 	"fmt"
 	"strings"
+	"time"
 
 	"colonnade/analytics/metrics"
 	"colonnade/forwarding/peertls"
 )
 
-// publicTLS loads the certificate of the listener for clients. It is nil if the flags name none.
-func (r *runtime) publicTLS(f peertls.CertificateFiles) (*peertls.Certificate, error) {
+// publicTLS loads the certificate of the listener for clients, and returns the listener's configuration. It is nil if the flags name
+// no certificate.
+func (r *runtime) publicTLS(f peertls.CertificateFiles) (*tls.Config, error) {
 	if given, err := allOrNone(setting{"-tls-cert", f.Cert}, setting{"-tls-key", f.Key}); !given {
 		return nil, err
 	}
@@ -18,8 +21,16 @@ func (r *runtime) publicTLS(f peertls.CertificateFiles) (*peertls.Certificate, e
 		return nil, err
 	}
 	metrics.RegisterCertificate(r.metrics, "public", c.Expires)
-	r.certificates = append(r.certificates, certificate{"public", c.Validity})
-	return c, nil
+	r.certificates = append(r.certificates, fileState("public", c.Validity))
+	return c.ServerTLS(), nil
+}
+
+// fileState returns the state of a certificate in files.
+func fileState(listener string, validity func() (begins, expires time.Time)) func() []CertificateState {
+	return func() []CertificateState {
+		begins, expires := validity()
+		return []CertificateState{{Listener: listener, Begins: begins, Expires: expires}}
+	}
 }
 
 // peerTLS loads the node's certificate for other nodes, and the authorities of theirs. It is nil if the flags name none:
@@ -36,7 +47,7 @@ func (r *runtime) peerTLS(self peertls.Identity) (*peertls.TrustStore, error) {
 		return nil, err
 	}
 	metrics.RegisterCertificate(r.metrics, "peer", peers.Expires)
-	r.certificates = append(r.certificates, certificate{"peer", peers.Validity})
+	r.certificates = append(r.certificates, fileState("peer", peers.Validity))
 	return peers, nil
 }
 

@@ -30,11 +30,11 @@ func RegisterConnections(reg Registerer, state func() ConnStats) {
 }
 
 // RegisterCertificate registers when a certificate expires. listener is public or peer; expires is called at each
-// scrape.
+// scrape, and its zero value stands for no certificate.
 func RegisterCertificate(reg Registerer, listener string, expires func() time.Time) {
 	reg.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Name:        "colonnade_tls_certificate_expiry_timestamp_seconds",
-		Help:        "Unix time in seconds at which the certificate in force expires, by listener: public (clients) or peer (other nodes).",
+		Help:        "Unix time in seconds at which the certificate in force expires, by listener: public (clients; of several names the first one, 0 = one has none yet) or peer (other nodes).",
 		ConstLabels: prometheus.Labels{"listener": listener},
-	}, func() float64 { return float64(expires().Unix()) }))
+	}, func() float64 { return float64(max(expires().Unix(), 0)) }))
 }

@@ -213,6 +213,10 @@ func (n *nodeState) unreachable() string {
 }
 
 func (l *problemList) addCertificate(document, name string, c node.CertificateState, now time.Time) {
+	if c.Name != "" {
+		l.addACME(document, name, c, now)
+		return
+	}
 	flags := "-tls-cert and -tls-key"
 	if c.Listener == "peer" {
 		flags = "-peer-tls-cert and -peer-tls-key"
@@ -222,6 +226,21 @@ func (l *problemList) addCertificate(document, name string, c node.CertificateSt
 	} else if left < expirySoon && left < c.Expires.Sub(c.Begins)/10 {
 		l.warnf(document, "%s: its %s certificate expires in %s, at %s; replace the files of %s",
 			name, c.Listener, inDays(left), c.Expires.UTC().Format("2006-01-02 15:04 UTC"), flags)
+	}
+}
+
+// addACME adds what is wrong with a certificate that the node requests by itself.
+func (l *problemList) addACME(document, name string, c node.CertificateState, now time.Time) {
+	left := c.Expires.Sub(now)
+	switch {
+	case c.Expires.IsZero() && c.Problem == "":
+		l.warnf(document, "%s: has requested its first certificate for %s, and no answer yet", name, c.Name)
+	case c.Expires.IsZero():
+		l.errorf(document, "%s: has no certificate for %s, so connections to it fail: %s", name, c.Name, c.Problem)
+	case left <= 0:
+		l.errorf(document, "%s: its certificate for %s expired %s ago, so connections to it fail: %s", name, c.Name, inDays(-left), c.Problem)
+	case c.Problem != "":
+		l.warnf(document, "%s: cannot renew its certificate for %s, which expires in %s: %s", name, c.Name, inDays(left), c.Problem)
 	}
 }
 

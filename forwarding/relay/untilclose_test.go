@@ -64,11 +64,11 @@ func writeUntilClose(t *testing.T, secure bool, response string, whole bool) {
 	if secure {
 		files := tlstest.NewFiles(t)
 		files.Put(ca, "", nil)
-		var err error
-		config.TLS, err = peertls.LoadCertificate("the certificate", peertls.CertificateFiles{Cert: files.Cert, Key: files.Key}, slog.New(slog.DiscardHandler))
+		certificate, err := peertls.LoadCertificate("the certificate", peertls.CertificateFiles{Cert: files.Cert, Key: files.Key}, slog.New(slog.DiscardHandler))
 		if err != nil {
 			t.Fatal(err)
 		}
+		config.TLS = certificate.ServerTLS()
 	}
 	s = forwardtest.ServeConfig(t, config)
 	tcp := forwardtest.MustDial(t, s).TCPConn

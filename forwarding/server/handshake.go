@@ -17,7 +17,8 @@ import (
 // tlsState is the TLS handshake of a client's connection. Only the goroutine that reads uses it.
 //
 //	idle ── first bytes ─┬─ a ClientHello ─→ active: handshake ─┬─→ established, idle until the first request
-//	                     │                                      └─→ handshakeErr: an alert was sent
+//	                     │                                      ├─→ handshakeErr: an alert was sent
+//	                     │                                      └─→ handshakeErr: the client wanted nothing but the handshake
 //	                     └─ plain HTTP ──────────────────────────→ handshakeErr: a 400 was sent
 type tlsState struct {
 	established     bool
@@ -53,8 +54,13 @@ func (c *serverConn) handshake() error {
 		c.listener.logHandshakeError(c, err)
 		return err
 	}
+	state := c.tlsConn.Conn().ConnectionState()
+	if p := state.NegotiatedProtocol; p != "" && p != peertls.ALPN {
+		c.handshakeErr = io.EOF // the handshake was the whole exchange, as in the challenge tls-alpn-01 (RFC 8737)
+		return c.handshakeErr
+	}
 	c.established, c.verifiedVersion = true, version
-	c.chain = c.tlsConn.Conn().ConnectionState().PeerCertificates
+	c.chain = state.PeerCertificates
 	c.restartIdle()
 	return nil
 }

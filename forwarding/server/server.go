@@ -43,16 +43,16 @@ type Config struct {
 	MaxConns int
 	// OnRefusedConn, unless it is nil, is called for each connection that is refused by MaxPerIP or by the limit for all.
 	OnRefusedConn func()
-	// TLS is the certificate of a listener for any client, Peers that of a listener for nodes only. Without either, connections use
-	// no TLS.
-	TLS   *peertls.Certificate
+	// TLS is the configuration of a listener for any client. A connection whose handshake agrees on a protocol other than HTTP/1.1 ends
+	// with that handshake. Peers is the certificate of a listener for nodes only. Without either, connections use no TLS.
+	TLS   *tls.Config
 	Peers *peertls.TrustStore
 }
 
 // tls returns the configuration of connections, or nil without TLS.
 func (c *Config) tls() *tls.Config {
 	if c.TLS != nil {
-		return c.TLS.ServerTLS()
+		return c.TLS
 	}
 	return c.Peers.ServerTLS()
 }

@@ -40,13 +40,13 @@ func newWithTLS(t *testing.T, config server.Config, prepare ...func(*server.Serv
 	return &withTLS{Drainable: forwardtest.ServeConfig(t, config, prepare...), ca: ca, files: files}
 }
 
-func mustLoad(t *testing.T, f tlstest.Files, logger *slog.Logger) *peertls.Certificate {
+func mustLoad(t *testing.T, f tlstest.Files, logger *slog.Logger) *tls.Config {
 	t.Helper()
 	c, err := peertls.LoadCertificate("the certificate", peertls.CertificateFiles{Cert: f.Cert, Key: f.Key}, logger)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return c
+	return c.ServerTLS()
 }
 
 // call opens a connection with TLS, whose end without close_notify is an error: see [netconn.TLSConn].

@@ -2,6 +2,7 @@
 package tlstest
 
 import (
+	"crypto"
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
@@ -54,30 +55,43 @@ func (ca *CA) Pool() *x509.CertPool {
 // empty, for servers and for clients; change may modify it, or be nil.
 func (ca *CA) Issue(uri string, change func(*x509.Certificate)) (certPEM, keyPEM []byte) {
 	ca.t.Helper()
-	leaf := template("node")
-	leaf.DNSNames, leaf.IPAddresses = []string{"localhost"}, []net.IP{net.IPv4(127, 0, 0, 1)}
-	leaf.KeyUsage = x509.KeyUsageDigitalSignature
-	leaf.ExtKeyUsage = []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth}
-	if uri != "" {
-		u, err := url.Parse(uri)
-		if err != nil {
-			ca.t.Fatal(err)
-		}
-		leaf.URIs = []*url.URL{u}
-	}
-	if change != nil {
-		change(leaf)
-	}
 	key := newKey(ca.t)
-	der, err := x509.CreateCertificate(rand.Reader, leaf, ca.cert, key.Public(), ca.key)
-	if err != nil {
-		ca.t.Fatal(err)
-	}
 	secret, err := x509.MarshalPKCS8PrivateKey(key)
 	if err != nil {
 		ca.t.Fatal(err)
 	}
-	return encode("CERTIFICATE", der), encode("PRIVATE KEY", secret)
+	certPEM, err = ca.Certify(key.Public(), func(leaf *x509.Certificate) {
+		if uri != "" {
+			u, err := url.Parse(uri)
+			if err != nil {
+				ca.t.Fatal(err)
+			}
+			leaf.URIs = []*url.URL{u}
+		}
+		if change != nil {
+			change(leaf)
+		}
+	})
+	if err != nil {
+		ca.t.Fatal(err)
+	}
+	return certPEM, encode("PRIVATE KEY", secret)
+}
+
+// Certify returns a certificate for a public key in PEM, which is valid for 127.0.0.1 and localhost; change may modify it, or be nil.
+func (ca *CA) Certify(key crypto.PublicKey, change func(*x509.Certificate)) (certPEM []byte, err error) {
+	leaf := template("node")
+	leaf.DNSNames, leaf.IPAddresses = []string{"localhost"}, []net.IP{net.IPv4(127, 0, 0, 1)}
+	leaf.KeyUsage = x509.KeyUsageDigitalSignature
+	leaf.ExtKeyUsage = []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth}
+	if change != nil {
+		change(leaf)
+	}
+	der, err := x509.CreateCertificate(rand.Reader, leaf, ca.cert, key, ca.key)
+	if err != nil {
+		return nil, err
+	}
+	return encode("CERTIFICATE", der), nil
 }
 
 // Pair issues a certificate as a tls.Certificate; see [CA.Issue].

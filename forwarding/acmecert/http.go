@@ -1,0 +1,90 @@
+package acmecert
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"log"
+	"net"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"golang.org/x/net/netutil"
+)
+
+const (
+	// httpTimeout bounds a request to the listener for http-01, and its answer.
+	httpTimeout = 5 * time.Second
+	// maxHTTPConns bounds its connections. Each has one request.
+	maxHTTPConns = 64
+	maxHTTPHead  = 8 << 10
+)
+
+// listen opens the listener for http-01, if there is to be one.
+func (s *Source) listen() error {
+	if s.config.HTTPListen == "" {
+		return nil
+	}
+	ln, err := net.Listen("tcp", s.config.HTTPListen)
+	if err != nil {
+		return fmt.Errorf("cannot listen for the challenges of the certificate authority (flag -tls-http-listen): %w", err)
+	}
+	s.http = netutil.LimitListener(ln, maxHTTPConns)
+	return nil
+}
+
+// HTTPAddr returns the address of the listener for http-01, or nil without one.
+func (s *Source) HTTPAddr() net.Addr {
+	if s.http == nil {
+		return nil
+	}
+	return s.http.Addr()
+}
+
+// Close closes the listener for http-01 of a source that does not run.
+func (s *Source) Close() error {
+	if s.http == nil {
+		return nil
+	}
+	return s.http.Close()
+}
+
+// serveHTTP serves the listener for http-01 until ctx is done.
+func (s *Source) serveHTTP(ctx context.Context, handler http.Handler) {
+	server := &http.Server{
+		Handler: handler, ReadTimeout: httpTimeout, WriteTimeout: httpTimeout, MaxHeaderBytes: maxHTTPHead,
+		ErrorLog: log.New(io.Discard, "", 0),
+	}
+	server.SetKeepAlivesEnabled(false)
+	defer context.AfterFunc(ctx, func() { _ = server.Close() })()
+	if err := server.Serve(s.http); ctx.Err() == nil {
+		s.config.Logger.Error("the listener for http-01 has ended (flag -tls-http-listen)", "error", err)
+	}
+}
+
+// httpHandler answers challenges, and sends all other clients to HTTPS.
+func (s *Source) httpHandler() http.Handler {
+	challenges := s.manager.HTTPHandler(http.HandlerFunc(s.redirect))
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if host, _, err := net.SplitHostPort(r.Host); err == nil {
+			r.Host = host
+		}
+		challenges.ServeHTTP(w, r)
+	})
+}
+
+// redirect sends a browser to HTTPS. It does not send a request with a body there: that has its API key in it, and the client should learn
+// that it was sent in plain text.
+func (s *Source) redirect(w http.ResponseWriter, r *http.Request) {
+	name := strings.ToLower(r.Host)
+	switch {
+	case !slices.Contains(s.names, name):
+		http.Error(w, "there is no such host here", http.StatusNotFound)
+	case r.Method != http.MethodGet && r.Method != http.MethodHead:
+		http.Error(w, "this port requires HTTPS: the URL must begin with https://", http.StatusBadRequest)
+	default:
+		http.Redirect(w, r, "https://"+name+r.URL.RequestURI(), http.StatusPermanentRedirect)
+	}
+}
