@@ -18,6 +18,7 @@ import (
 	"colonnade/discovery/etcd"
 	"colonnade/entry"
 	"colonnade/fleet"
+	"colonnade/forwarding/acmecert"
 	"colonnade/forwarding/hop"
 	"colonnade/forwarding/liveness"
 	"colonnade/forwarding/peer"
@@ -87,6 +88,7 @@ type runtime struct {
 	pages    adminServer
 
 	certificates []func() []CertificateState // which may be renewed
+	acme         *acmecert.Source            // nil without
 	entry        *entry.Entry                // nil for a colo server
 	siblings     *siblings                   // nil for an entry
 }
@@ -158,7 +160,10 @@ func (r *runtime) close() {
 	if r.client != nil {
 		_ = r.client.Close()
 	}
-	// The servers close their listeners. These two calls are for a start that failed.
+	// The servers close their listeners. These calls are for a start that failed.
+	if r.acme != nil {
+		_ = r.acme.Close()
+	}
 	if r.requests != nil {
 		_ = r.requests.Close()
 	}

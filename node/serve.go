@@ -18,6 +18,7 @@ import (
 	"colonnade/entry"
 	"colonnade/fleet"
 	"colonnade/fleet/document"
+	"colonnade/forwarding/acmecert"
 	"colonnade/forwarding/hop"
 	"colonnade/forwarding/peer"
 	"colonnade/forwarding/peertls"
@@ -37,6 +38,7 @@ type ServeConfig struct {
 	CredentialsDir string                   // see [ColoConfig]
 	Open           bool                     // see [EntryConfig]
 	TLS            peertls.CertificateFiles // likewise
+	ACME           acmecert.Config          // certificates for clients instead of TLS; its CacheDir and Logger are set from Config
 	MaxConnsPerIP  int                      // likewise
 	Reload         <-chan os.Signal         // each has the documents read again at once; nil = none
 	Report         func(line string)        // is called with each line of what was found out about Engines
@@ -67,6 +69,9 @@ func (c *ServeConfig) colo(docs []files.Located) (string, error) {
 func (c *ServeConfig) check() (err error) {
 	if c.Documents == "" && len(c.Engines) == 0 {
 		return errors.New("there is nothing to serve: name an engine with -engine http://HOST:PORT, or documents with -config PATH")
+	}
+	if _, err := c.acmeConfig(); err != nil {
+		return err
 	}
 	var docs []files.Located
 	if c.Documents != "" {
@@ -109,6 +114,9 @@ func RunServe(ctx context.Context, c ServeConfig, serving func(Running)) error {
 	t.Go(func() error { return s.applyTables(t.ctx) })
 	r.serveAdmin(t, s.pages())
 	t.Go(func() error { return r.entry.Serve(r.requests) }) // without a table, requests are refused as "starting"
+	if r.acme != nil {
+		t.Go(func() error { return r.acme.Run(t.ctx) })
+	}
 	if len(c.Engines) > 0 {
 		t.Go(func() error { return s.findEngines(t.ctx) })
 	}
@@ -185,6 +193,13 @@ func (r *runtime) newPlaceEntry(c *ServeConfig, s *place) (err error) {
 		return err
 	}
 	settings.Metrics, settings.Logger = metrics.WithRole(r.metrics, "entry"), c.Logger.With("role", "entry")
+	source, err := r.openACME(c)
+	if err != nil {
+		return err
+	}
+	if source != nil {
+		settings.TLS = source.ServerTLS()
+	}
 	s.entry, err = entry.New(settings)
 	r.entry = s.entry
 	return err

@@ -21,10 +21,11 @@ import (
 	"colonnade/onebox"
 )
 
-// The default addresses for requests, of a process that requires keys and of an open one.
+// The default addresses for requests, of a process that requires keys, of an open one, and of one whose clients come by a name.
 const (
 	publicListen = ":8080"
 	openListen   = "127.0.0.1:8080"
+	httpsListen  = ":443"
 )
 
 func newServe() *cli.Command {
@@ -44,6 +45,12 @@ func newServe() *cli.Command {
 			&cli.StringFlag{Name: "tls-cert", Destination: &c.TLS.Cert,
 				Usage: "PEM `FILE` with the certificate for clients and its chain; -listen then speaks HTTPS; reloaded when it changes"},
 			&cli.StringFlag{Name: "tls-key", Destination: &c.TLS.Key, Usage: "PEM `FILE` with the key of -tls-cert"},
+			&cli.StringSliceFlag{Name: "tls-domain", Destination: &c.ACME.Domains,
+				Usage: "`NAME` of this host, for which a certificate is requested by ACME; the authority's terms of service count as accepted; repeat it for several"},
+			&cli.StringFlag{Name: "tls-email", Destination: &c.ACME.Email, Usage: "`ADDRESS` at which the authority may reach the operator"},
+			&cli.StringFlag{Name: "tls-acme", Destination: &c.ACME.Directory, DefaultText: "Let's Encrypt", Usage: "`URL` of the authority's directory"},
+			&cli.StringFlag{Name: "tls-http-listen", Destination: &c.ACME.HTTPListen,
+				Usage: "`ADDRESS` to which port 80 leads, for the challenge http-01 and to send browsers to HTTPS"},
 			command.MaxConnsPerIPFlag(&c.MaxConnsPerIP),
 			command.CredentialsDirFlag(&c.CredentialsDir)),
 		Description: `Examples:
@@ -53,9 +60,13 @@ func newServe() *cli.Command {
 		Action: func(ctx context.Context, cmd *cli.Command) error {
 			c.Config = shared.PlaceConfig()
 			if !cmd.IsSet("open") {
-				c.Open = c.Documents == ""
+				c.Open = c.Documents == "" && len(c.ACME.Domains) == 0
 			}
-			if c.Open && !cmd.IsSet("listen") { // else each machine of the network could use the engine
+			switch {
+			case cmd.IsSet("listen"):
+			case len(c.ACME.Domains) > 0:
+				c.Listen = httpsListen
+			case c.Open: // else each machine of the network could use the engine
 				c.Listen = openListen
 			}
 			if printConfig {
@@ -82,7 +93,11 @@ func printServing(out io.Writer, r node.Running, c node.ServeConfig) {
 	if c.TLS.Cert != "" {
 		scheme = "https"
 	}
-	fmt.Fprintf(out, "\nserving on %s://%s/v1 (admin pages: http://%s)\n", scheme, onebox.Local(r.Address), onebox.Local(r.Admin))
+	if names := c.ACME.Domains; len(names) > 0 {
+		fmt.Fprintf(out, "\nserving on https://%s/v1 (at %s; admin pages: http://%s)\n", names[0], r.Address, onebox.Local(r.Admin))
+	} else {
+		fmt.Fprintf(out, "\nserving on %s://%s/v1 (admin pages: http://%s)\n", scheme, onebox.Local(r.Address), onebox.Local(r.Admin))
+	}
 	if c.Open {
 		fmt.Fprintf(out, "open: requests need no API key, from every machine that reaches %s\n", r.Address)
 	}

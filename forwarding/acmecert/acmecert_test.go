@@ -183,7 +183,7 @@ func TestAuthorityAwayAtStart(t *testing.T) {
 func TestHandshakesDoNotAskTheAuthority(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := newPlace(t, api, chat)
-		p.astray[chat] = &net.DNSError{Err: "no such host", Name: chat}
+		p.unreached[chat] = &net.DNSError{Err: "no such host", Name: chat}
 		p.start()
 		before := len(p.authority.Requests())
 		p.refuses("", "unrecognized name")
@@ -230,11 +230,11 @@ func TestRateLimit(t *testing.T) {
 
 // A name that does not lead here is logged with the reason and what to do, and does not keep another name waiting.
 func TestNameThatLeadsElsewhere(t *testing.T) {
-	f := func(astray error, want ...string) {
+	f := func(unreached error, want ...string) {
 		t.Helper()
 		synctest.Test(t, func(t *testing.T) {
 			p := newPlace(t, api, chat)
-			p.astray[api] = astray
+			p.unreached[api] = unreached
 			p.start()
 			p.serial(chat)
 			p.warns(append(want, "name="+api)...)
@@ -245,7 +245,7 @@ func TestNameThatLeadsElsewhere(t *testing.T) {
 			if n := p.requested("/challenge/") - 1; n < 2 || n > 5 {
 				t.Errorf("%d failed challenges in an hour; Let's Encrypt allows 5", n)
 			}
-			p.astray = nil
+			p.unreached = nil
 			time.Sleep(2 * time.Hour)
 			p.serial(api)
 			if p.state(api).Problem != "" {

@@ -33,13 +33,13 @@ type place struct {
 	authority *acmetest.Authority
 	config    acmecert.Config
 	source    *acmecert.Source
-	astray    map[string]error // why the authority does not reach a name
+	unreached map[string]error // why the authority does not reach a name
 	log       testkit.SyncBuffer
 	stop      func()
 }
 
 func newPlace(t *testing.T, names ...string) *place {
-	p := &place{t: t, astray: map[string]error{}}
+	p := &place{t: t, unreached: map[string]error{}}
 	p.authority = acmetest.New(t, "https://authority.example", p.dial)
 	p.config = acmecert.Config{
 		Domains: names, Directory: p.authority.Directory(), CacheDir: filepath.Join(t.TempDir(), "acme"),
@@ -50,7 +50,7 @@ func newPlace(t *testing.T, names ...string) *place {
 
 // dial connects the authority to the listener.
 func (p *place) dial(name string, port int) (net.Conn, error) {
-	if err := p.astray[name]; err != nil {
+	if err := p.unreached[name]; err != nil {
 		return nil, err
 	}
 	if port != 443 {
