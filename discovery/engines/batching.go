@@ -26,7 +26,7 @@ func (q inquiry) vllm(ctx context.Context, list modelList) (*Engine, error) {
 		return nil, err
 	}
 	if e.Slots == 0 {
-		e.note("vLLM says max_num_seqs only with VLLM_SERVER_DEV_MODE=1.")
+		e.note("vLLM shows max_num_seqs only in its development mode; if you know it, write it as the concurrency.")
 	}
 	kind, err := q.vllmType(ctx)
 	if err != nil {

@@ -100,7 +100,7 @@ balance: {policy: least_loaded}
 ---
 key: endpoints/local/gpu1-8000
 # Found: vLLM 0.11.0.
-# vLLM says max_num_seqs only with VLLM_SERVER_DEV_MODE=1.
+# vLLM shows max_num_seqs only in its development mode; if you know it, write it as the concurrency.
 # Concurrency: it does not say how many requests it runs at once, so the number is found from the time to the first token.
 url: http://gpu1:8000
 engine: vllm
@@ -360,6 +360,7 @@ func TestScalarsKeepTheirText(t *testing.T) {
 func FuzzDocuments(f *testing.F) {
 	f.Add("llama", "/models/llama.gguf", "0.1", "a note", 3, 4096)
 	f.Add("no", "1e3", "\n---\n", "key: x", -1, -5)
+	f.Add("<<", "*a &b", "*a &b", "<< *a &b", 3, 1)
 	f.Add("a:", "b:latest", "# x", "\u2028y", 1<<60, 1<<60)
 	f.Fuzz(func(t *testing.T, first, second, version, note string, slots, length int) {
 		e := &Engine{URL: "http://gpu:1", Kind: "ollama", Version: version, Slots: clampSlots(slots, 1)}

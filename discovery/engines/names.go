@@ -82,8 +82,9 @@ func modelName(upstream string) string {
 	if validName(upstream) && !strings.HasSuffix(upstream, ".gguf") {
 		return upstream
 	}
-	if len(upstream) > document.MaxText || strings.ContainsFunc(upstream, unicode.IsControl) {
-		return ""
+	unsafe := func(r rune) bool { return unicode.IsControl(r) || r == unicode.ReplacementChar }
+	if len(upstream) > document.MaxText || strings.ContainsFunc(upstream, unsafe) {
+		return "" // no document can hold what the engine calls it
 	}
 	name := strings.TrimSuffix(path.Base(strings.ReplaceAll(upstream, `\`, "/")), ".gguf")
 	if validName(name) {

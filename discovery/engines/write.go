@@ -15,9 +15,10 @@ import (
 // text is a document that is written line by line.
 type text struct{ strings.Builder }
 
-// comment adds a sentence as a comment.
+// comment adds a sentence as a comment. Documents refuse what looks like an anchor or a merge key of YAML even there.
 func (t *text) comment(format string, args ...any) {
-	t.WriteString("# " + printableLine(fmt.Sprintf(format, args...)) + "\n")
+	line := strings.NewReplacer("&", "+", "<", "(").Replace(printableLine(fmt.Sprintf(format, args...)))
+	t.WriteString("# " + line + "\n")
 }
 
 func (t *text) field(name, value string) { t.WriteString(name + ": " + value + "\n") }
