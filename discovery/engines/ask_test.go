@@ -127,7 +127,10 @@ func TestAskSaysWhatAnsweredInsteadOfAnEngine(t *testing.T) {
 	f(serveFile(t, "triton-kserve"), "KServe API of Triton 2.61.0", "openai_frontend")
 	f("http://"+testkit.Serve(t, func(c net.Conn) { _, _ = io.WriteString(c, "SSH-2.0-OpenSSH_9.9\r\n") }), "does not speak HTTP", "SSH-2.0")
 	f(serve(t, func(w http.ResponseWriter, _ *http.Request) {
-		_, _ = io.WriteString(w, `{"object":"list","data":[`+strings.Repeat(" ", pageSize)+`]}`)
+		_, err := io.WriteString(w, `{"object":"list","data":[`)
+		for blank := strings.Repeat(" ", 64<<10); err == nil; { // without an end
+			_, err = io.WriteString(w, blank)
+		}
 	}), "has more than 4 MiB")
 
 	f(serve(t, func(w http.ResponseWriter, r *http.Request) { // llama.cpp with --api-key
@@ -189,20 +192,23 @@ func TestAskBelievesNoAnswerBeyondItsBounds(t *testing.T) {
 		checkDocuments(t, []*Engine{e})
 	}
 	f(`{"data":[{"id":"a","max_model_len":"many","owned_by":7},{"id":8},{"id":"b"}]}`, `openai "" slots=0 notes=2 [a chat noted; b chat noted]`)
+	f(`{"data":[{"id":"a","owned_by":"openai"},{"id":"b","owned_by":"vllm"}]}`, `openai "" slots=0 notes=1 [a chat noted; b chat noted]`)
 	f(`{"data":[{"id":"a\nurl: http://evil"},{"id":"- b"},{"id":"c"},{"id":"c"}]}`, `openai "" slots=0 notes=3 [c chat noted]`)
 	f(`{"data":[{"id":"no"},{"id":"1e3"},{"id":"2026-01-01"},{"id":"a:"},{"id":"x/default"}]}`,
 		`openai "" slots=0 notes=2 [no chat noted; 1e3 chat noted; 2026-01-01 chat noted; x/default chat noted]`)
-	f(`{"data":[{"id":"/x/m.gguf"},{"id":"/y/m.gguf"},{"id":"C:\\models\\n.gguf"}]}`,
-		`openai "" slots=0 notes=2 [m chat upstream="/x/m.gguf" noted; n chat upstream="C:\\models\\n.gguf" noted]`)
+	f(`{"data":[{"id":"/x/m.gguf"},{"id":"/y/m.gguf"},{"id":"C:\\models\\n.gguf"},{"id":"o.gguf"}]}`,
+		`openai "" slots=0 notes=2 [m chat upstream="/x/m.gguf" noted; n chat upstream="C:\\models\\n.gguf" noted; o chat upstream="o.gguf" noted]`)
 	f(`{"data":[{"id":"a","parent":"a","root":"a"},{"id":"b","root":"a"}]}`, `openai "" slots=0 notes=1 [a chat noted; b chat base=a noted]`)
 
-	var many []string
-	for i := range 2000 {
-		many = append(many, fmt.Sprintf(`{"id":"/%s/%d"}`, strings.Repeat("x", 900), i))
+	for _, directory := range []string{"", "/" + strings.Repeat("x", 900) + "/"} {
+		var many []string
+		for i := range maxModels + 100 {
+			many = append(many, fmt.Sprintf(`{"id":"%s%d"}`, directory, i))
+		}
+		e := ask(t, servePage(t, "/v1/models", `{"data":[`+strings.Join(many, ",")+`]}`))
+		if len(e.Models) == 0 || len(e.Models) > maxModels || len(e.Notes) > maxNotes {
+			t.Errorf("%d models, %d notes", len(e.Models), len(e.Notes))
+		}
+		checkDocuments(t, []*Engine{e})
 	}
-	e := ask(t, servePage(t, "/v1/models", `{"data":[`+strings.Join(many, ",")+`]}`))
-	if len(e.Models) == 0 || len(e.Models) > maxModels || len(e.Notes) > maxNotes {
-		t.Errorf("%d models, %d notes", len(e.Models), len(e.Notes))
-	}
-	checkDocuments(t, []*Engine{e})
 }

@@ -22,6 +22,7 @@ type fakeEngines struct {
 	mu      sync.Mutex     // guards the fields below
 	answers map[string]any // *Engine or error
 	asked   map[string]int
+	slow    map[string]time.Duration // until an answer
 	lines   []string
 	docs    [][]document.Raw
 }
@@ -39,6 +40,7 @@ func (f *fakeEngines) set(url string, answer any) {
 }
 
 func (f *fakeEngines) ask(_ context.Context, url string) (*Engine, error) {
+	time.Sleep(f.slow[url])
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.asked[url]++
@@ -187,6 +189,13 @@ func TestFinderFollowsARestart(t *testing.T) {
 		lines, _, docs := fake.take()
 		contains(t, lines, "answers again", "concurrency 8")
 		contains(t, docs, "concurrency: 8")
+		if n := strings.Count(lines, "answers again"); n != 1 {
+			t.Errorf("%d lines that it answers again", n)
+		}
+		fake.set("http://a:1", errors.New("http://a:1: connection refused"))
+		time.Sleep(time.Minute)
+		lines, _, _ = fake.take()
+		contains(t, lines, "no answer; its documents stay in force: http://a:1: connection refused")
 		fake.set("http://a:1", &Engine{Kind: "llamacpp", Models: []Model{chat("n")}, Slots: 8})
 		time.Sleep(time.Minute)
 		_, _, docs = fake.take()
@@ -278,6 +287,29 @@ func TestFinderKeepsGoodDocuments(t *testing.T) {
 		}
 		_, _, docs = fake.take()
 		contains(t, docs, "At most 3 tokens", "a-1", "b-1", "c-1")
+		if err := stop(); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// The first answer of an engine ends nothing for the sake of two others that do not go together by then.
+func TestFinderTakesAnEngineThatAnswersLate(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		fake := fakeEngines{slow: map[string]time.Duration{"http://c:1": 5 * time.Minute}}
+		limited := func(length int) *Engine {
+			return &Engine{Kind: "vllm", Models: []Model{{Name: "m", Upstream: "m", Type: "chat", MaxModelLen: length}}}
+		}
+		fake.set("http://a:1", limited(1))
+		fake.set("http://b:1", limited(1))
+		fake.set("http://c:1", &Engine{Kind: "vllm", Models: []Model{chat("n")}})
+		_, stop := fake.start("http://a:1", "http://b:1", "http://c:1")
+		synctest.Wait()
+		fake.set("http://b:1", limited(2))
+		time.Sleep(10 * time.Minute)
+		lines, _, docs := fake.take()
+		contains(t, lines, "max_model_len 1 and 2")
+		contains(t, docs, "models/n", "b-1")
 		if err := stop(); err != nil {
 			t.Error(err)
 		}
