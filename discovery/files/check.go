@@ -22,13 +22,21 @@ type contents struct {
 // readAll reads a path, and checks all that must be right before its documents come into force.
 func readAll(path string) contents {
 	for range loadAttempts {
-		before := list(path)
-		sources, err := before.read()
-		if before.same(list(path)) {
-			return newContents(path, before, sources, err)
+		if c, ok := list(path).readContents(path); ok {
+			return c
 		}
 	}
 	return contents{unread: true, problems: []error{&Error{File: path, Err: errors.New("changes while it is read; it is read again when it is at rest")}}}
+}
+
+// readContents reads and checks the files of a listing. It reports whether the listing still holds; if not, the files that
+// were read may be of different moments.
+func (l listing) readContents(path string) (c contents, ok bool) {
+	sources, err := l.read()
+	if !l.same(list(path)) {
+		return contents{}, false
+	}
+	return newContents(path, l, sources, err), true
 }
 
 func newContents(path string, l listing, sources []source, err error) contents {

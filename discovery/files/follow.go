@@ -10,6 +10,7 @@ import (
 
 const (
 	minLookInterval = 50 * time.Millisecond // however many changes are reported
+	maxRestless     = 10                    // loads in a row that find files changing; the next one says so
 	lookTimeShare   = 20                    // looks take at most one of so many parts of the time, unless a change is reported
 	// coarseTime is how exact times of changes are in a bad file system. A file that was changed shortly before it was read may have
 	// been changed after that, too, without a difference; so it is read once more.
@@ -48,9 +49,10 @@ type follower struct {
 
 	seen     listing       // by the last look
 	looked   time.Time     // when the last look ended
-	took     time.Duration // the last look
+	took     time.Duration // the last look, without reading
 	reported bool          // a change was reported since the last look, perhaps of something else
 	touched  bool          // a change of a file with documents was reported since the last look
+	restless int           // how many loads in a row found that files were changing
 	rejected string        // the error that was logged last; empty = the files were good since
 }
 
@@ -65,12 +67,12 @@ func (f *follower) wait(ctx context.Context) {
 		case <-timer.C:
 			return
 		case <-f.watcher.reloads:
-			f.load(true)
+			f.reload()
 		case event, open := <-f.notifier.events():
-			f.note(event)
-			if !open {
-				f.notifier.close()
-				return
+			if open {
+				f.note(event)
+			} else {
+				f.notifier.close() // the next look opens it again
 			}
 		case <-f.notifier.errors(): // such as too many changes at once
 			f.reported = true
@@ -120,11 +122,11 @@ func (f *follower) look() {
 	if changed || f.notifier.missing || f.notifier.watcher == nil {
 		f.reported = f.notifier.watch(now.watchedDirs(f.watcher.config.Path)) // a change before that is not reported
 	}
+	f.took = time.Since(began)
 	if f.settler.pending() && !began.Before(f.settler.due()) || !f.settler.pending() && f.watcher.readAgain(now, began) {
-		f.load(false)
+		f.load()
 	}
 	f.looked = time.Now()
-	f.took = f.looked.Sub(began)
 }
 
 func (w *Watcher) noteLook() {
@@ -141,22 +143,43 @@ func (w *Watcher) readAgain(l listing, now time.Time) bool {
 	return w.read.unread || w.readAt.Sub(newest) < coarseTime && now.Sub(newest) >= coarseTime
 }
 
-// load loads the files and logs the result, unless that is as before and was not requested.
-func (f *follower) load(requested bool) {
+// load loads the files that the last look saw. If they have changed since, it waits until they are at rest again, but not
+// for ever.
+func (f *follower) load() {
 	before := f.watcher.State().Revision
+	ok, err := f.watcher.loadListed(f.seen)
+	if !ok && f.restless < maxRestless {
+		f.restless++
+		f.settler = settler{}
+		f.settler.change(time.Now())
+		return
+	}
+	if !ok {
+		err = f.watcher.Load()
+	}
+	f.log(err, f.watcher.State().Revision != before)
+}
+
+// reload loads the files at once.
+func (f *follower) reload() {
 	err := f.watcher.Load()
-	f.settler = settler{}
+	f.rejected = "" // so that the result is logged in any case
+	f.log(err, true)
+}
+
+// log logs the result of a load, unless that is as before.
+func (f *follower) log(err error, changed bool) {
+	f.settler, f.restless = settler{}, 0
 	logger, path := f.watcher.config.Logger, f.watcher.config.Path
 	if err != nil {
-		if text := logText(err); text != f.rejected || requested {
+		if text := logText(err); text != f.rejected {
 			f.rejected = text
 			logger.Warn("documents rejected", "path", path, "error", text, "last_good_in_force", f.watcher.isReady())
 		}
 		return
 	}
-	state := f.watcher.State()
-	if state.Revision != before || f.rejected != "" || requested {
-		logger.Info("documents in force", "path", path, "revision", state.Revision)
+	if changed || f.rejected != "" {
+		logger.Info("documents in force", "path", path, "revision", f.watcher.State().Revision)
 	}
 	f.rejected = ""
 }

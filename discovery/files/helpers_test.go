@@ -61,6 +61,13 @@ func (f folder) write(name, content string) {
 	f.check(os.WriteFile(f.file(name), []byte(content), 0o600))
 }
 
+// replace writes a file beside the old one and renames it, as other editors do.
+func (f folder) replace(name, content string) {
+	f.t.Helper()
+	f.write("."+name+".swp", content)
+	f.rename("."+name+".swp", name)
+}
+
 func (f folder) mode(name string, mode fs.FileMode) {
 	f.t.Helper()
 	f.check(os.Chmod(f.file(name), mode))

@@ -24,6 +24,7 @@ type listing struct {
 // listedFile is a file, or what a symbolic link leads to.
 type listedFile struct {
 	name string      // the path, or the path and the name in the directory
+	link bool        // of a directory: the name is a symbolic link
 	info fs.FileInfo // nil with err
 	err  error
 }
@@ -48,7 +49,7 @@ func list(path string) listing {
 		if len(l.files) == maxFiles {
 			return listing{err: &Error{File: path, Err: fmt.Errorf("has more than %d files of documents: put several documents into one file", maxFiles)}}
 		}
-		file := listedFile{name: filepath.Join(path, entry.Name())}
+		file := listedFile{name: filepath.Join(path, entry.Name()), link: entry.Type()&fs.ModeSymlink != 0}
 		if file.info, err = os.Stat(file.name); err != nil {
 			file.err = fileError(file.name, err)
 		} else if file.info.IsDir() {

@@ -108,7 +108,9 @@ func (l listing) watchedDirs(path string) []string {
 	}
 	names := []string{path}
 	for _, file := range l.files {
-		names = append(names, file.name)
+		if file.link {
+			names = append(names, file.name)
+		}
 	}
 	for _, name := range names {
 		target, err := filepath.EvalSymlinks(name)

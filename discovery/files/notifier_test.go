@@ -2,6 +2,7 @@ package files_test
 
 import (
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -20,16 +21,25 @@ func noEvents() (*fsnotify.Watcher, error) {
 
 // Where files cannot be watched, such as beyond the limits of inotify, the watcher looks at them, and says so once.
 func TestLimitsOfInotify(t *testing.T) {
+	const interval = 5 * time.Millisecond
 	f := func(name string, open func() (*fsnotify.Watcher, error), texts ...string) {
 		t.Run(name, func(t *testing.T) {
 			dir := start(t, "a.yaml", model("m", 1))
-			w, log := newWatcher(dir.path, 5*time.Millisecond)
-			w.OpenNotifierBy(open)
+			w, log := newWatcher(dir.path, interval)
+			began := time.Now()
+			var opened atomic.Int64
+			w.OpenNotifierBy(func() (*fsnotify.Watcher, error) {
+				opened.Add(1)
+				return open()
+			})
 			dir.check(w.Load())
 			run(t, w)
 			dir.write("a.yaml", model("m", 2))
 			becomes(t, w, "m", 2)
 			looks(t, w, 5)
+			if n := opened.Load(); n > 10+int64(time.Since(began)/interval) {
+				t.Errorf("tried %d times in %v", n, time.Since(began))
+			}
 			lines := log.lines("cannot watch")
 			if len(lines) != 1 {
 				t.Fatalf("log: %q", lines)

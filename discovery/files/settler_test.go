@@ -2,6 +2,8 @@ package files
 
 import (
 	"io/fs"
+	"os"
+	"path/filepath"
 	"testing"
 	"time"
 )
@@ -61,4 +63,32 @@ func TestIsDocumentName(t *testing.T) {
 			t.Errorf("%q: %v", name, !want)
 		}
 	}
+}
+
+// Files that were read count only if the listing before still holds after it.
+func TestListingHoldsNoMore(t *testing.T) {
+	dir := t.TempDir()
+	write := func(name, content string) {
+		t.Helper()
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(content), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write("a.yaml", "key: models/m\n")
+	f := func(what string, want bool, change func()) {
+		t.Helper()
+		l := list(dir)
+		change()
+		c, ok := l.readContents(dir)
+		if ok != want || ok && (len(c.docs) != 1 || len(c.problems) > 0) {
+			t.Errorf("%s: %v, %+v", what, ok, c)
+		}
+	}
+	f("nothing", true, func() {})
+	f("a file of another kind", true, func() { write("a.txt", "") })
+	f("another file", false, func() { write("b.yaml", "key: models/n\n") })
+	f("a longer file", false, func() { write("a.yaml", "key: models/mm\n") })
+	f("a removed file", false, func() { _ = os.Remove(filepath.Join(dir, "b.yaml")) })
+	f("a mode", false, func() { _ = os.Chmod(filepath.Join(dir, "a.yaml"), 0o400) })
+	f("no directory", false, func() { _ = os.RemoveAll(dir) })
 }

@@ -103,6 +103,22 @@ func (w *Watcher) Load() error {
 	if w.config.Path != "" {
 		c = readAll(w.config.Path)
 	}
+	return w.take(c)
+}
+
+// loadListed loads the files of a listing, unless it holds no more.
+func (w *Watcher) loadListed(l listing) (ok bool, err error) {
+	w.reading.Lock()
+	defer w.reading.Unlock()
+	c, ok := l.readContents(w.config.Path)
+	if !ok {
+		return false, nil
+	}
+	return true, w.take(c)
+}
+
+// take puts documents into force if nothing is wrong with any of them. Its caller holds reading.
+func (w *Watcher) take(c contents) error {
 	docs := c.docs
 	c.docs, w.readAt = nil, time.Now()
 	w.read = c
