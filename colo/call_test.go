@@ -87,6 +87,9 @@ func TestPermitIsAskedFor(t *testing.T) {
 	f("a wait shorter than elsewhere", func(c *call) {
 		c.token.Wait, c.token.WaitBelow = hop.WaitSpill, hop.Millis(time.Second)
 	}, spill(time.Second, 4*time.Second))
+	f("a short wait, although it is shorter elsewhere", func(c *call) {
+		c.token.Wait, c.token.WaitBelow = hop.WaitSpill, hop.Millis(short/2)
+	}, spill(short, 4*short))
 	soon := arrived.Add(time.Second)
 	f("a deadline", func(c *call) { c.firstByteDeadline = soon }, func(r *permits.Request) { r.Deadline = soon })
 }

@@ -48,13 +48,16 @@ func (c *call) forwardToNext(refused *peer.Answer) (*peer.Answer, error) {
 	to := serverAt(&c.token.Onward[0])
 	r := c.forwardRequest(refused)
 	c.logForwardBegin()
-	answer, err := s.sender.Send(c.Context, to, r, true)
+	answer, err := s.sender.Send(c.Context, to, r, c.mayGiveUp(refused))
+	var last hop.Visit // of the server that was asked last, if it does not answer
 	if err == nil && mayFollow(answer) {
-		answer, err = c.follow(&to, r, answer)
+		last.Queued, last.Verdict.Waited = answer.Queued, answer.Verdict.Waited
+		answer, err = c.follow(&to, r, answer, c.mayGiveUp(refused))
 	}
 	c.firstByte = time.Now()
 	if err != nil {
-		return c.forwardFailed(refused, visits, to, err)
+		last.Colo, last.Node = to.Colo, to.Node
+		return c.forwardFailed(refused, visits, last, err)
 	}
 	answer.HasTook = false // it says how far that server is, not how far this one is
 	if answer.Response == nil {
@@ -70,6 +73,15 @@ func (c *call) forwardToNext(refused *peer.Answer) (*peer.Answer, error) {
 	return c.forwardServed(answer), nil
 }
 
+// mayGiveUp reports whether the request could go elsewhere if the server of the next stop were lost: as the entry knows, or since the request may
+// wait here.
+func (c *call) mayGiveUp(refused *peer.Answer) bool {
+	return !c.token.Onward[0].NoAlternative || mayWaitHere(&c.token, refused.Verdict)
+}
+
+// mayWaitHere reports whether a request that was refused may come back to wait.
+func mayWaitHere(t *hop.Token, v hop.Verdict) bool { return t.Wait == hop.WaitSpill && v.MayWait }
+
 // mayFollow reports whether a request goes on to the home that a server has named: its address is known, it knows servers by COLO/NODE, and no
 // engine of the server has seen the request, since only the entry counts such attempts.
 func mayFollow(a *peer.Answer) bool {
@@ -79,7 +91,7 @@ func mayFollow(a *peer.Answer) bool {
 
 // follow sends a request to the home that a server has named, which to is from then on. It is followed once; the entry knows better after that.
 // The time in the queue of that server counts as time in the queue of the home.
-func (c *call) follow(to *peer.Server, r *peer.Request, moved *peer.Answer) (*peer.Answer, error) {
+func (c *call) follow(to *peer.Server, r *peer.Request, moved *peer.Answer, mayGiveUp bool) (*peer.Answer, error) {
 	v, spent := moved.Verdict, time.Since(c.forwardedAt)
 	to.Node, to.Address, to.Boot, to.Protocol = v.To, v.Address, v.Boot, v.Protocol
 	r.Token.Waited += hop.Millis(moved.Queued)
@@ -88,7 +100,7 @@ func (c *call) follow(to *peer.Server, r *peer.Request, moved *peer.Answer) (*pe
 	if r.Limits.FirstByte > 0 {
 		r.Limits.FirstByte = max(r.Limits.FirstByte-spent, time.Millisecond)
 	}
-	answer, err := c.server.sender.Send(c.Context, *to, r, true)
+	answer, err := c.server.sender.Send(c.Context, *to, r, mayGiveUp)
 	switch {
 	case err != nil:
 		return nil, err
@@ -107,7 +119,7 @@ func (c *call) forwardRequest(refused *peer.Answer) *peer.Request {
 	t := c.token
 	t.Headers = nil // the client signs those of its own
 	t.Visited = c.coloPath()
-	t.Onward = t.Onward[1:]
+	t.Onward = stopsAfterNext(&c.token, refused.Verdict)
 	t.HopsLeft--
 	t.Waited += hop.Millis(c.queued)
 	t.Rejoin, t.Unanswered, t.Revision, t.ReturnProbability = false, nil, stop.Revision, stop.ReturnProbability
@@ -138,8 +150,19 @@ func (c *call) forwardRequest(refused *peer.Answer) *peer.Request {
 	return r
 }
 
+// stopsAfterNext returns the stops that the next stop gets.
+func stopsAfterNext(t *hop.Token, refused hop.Verdict) []hop.Stop {
+	stops := slices.Clone(t.Onward[1:])
+	if mayWaitHere(t, refused) {
+		for i := range stops {
+			stops[i].NoAlternative = false
+		}
+	}
+	return stops
+}
+
 // waitBelow returns [hop.Token.WaitBelow] for the next stop. If that is the last colo of the plan, it is the shortest expected wait of the colos
-// before, with which the last colo compares its own.
+// before: the last try would be there, so the last colo lets the request wait for as long.
 func waitBelow(t *hop.Token, v hop.Verdict) hop.Millis {
 	own := hop.Millis(v.Expected)
 	if !t.Onward[0].Last || !v.MayWait || own == 0 || t.WaitBelow > 0 && t.WaitBelow < own {
@@ -148,19 +171,22 @@ func waitBelow(t *hop.Token, v hop.Verdict) hop.Millis {
 	return own
 }
 
-// forwardFailed returns the answer to a request that went on to a server which did not answer. The entry decides what follows.
-func (c *call) forwardFailed(refused *peer.Answer, visits []hop.Visit, to peer.Server, err error) (*peer.Answer, error) {
+// forwardFailed returns the answer to a request that went on to a server which did not answer, with a visit that has no verdict yet. The entry
+// decides what follows.
+func (c *call) forwardFailed(refused *peer.Answer, visits []hop.Visit, last hop.Visit, err error) (*peer.Answer, error) {
 	failure := peer.ClassifyFailure(err, c.deadline)
 	if failure.Kind == peer.FailureEnded && !errors.Is(err, errDrained) {
 		c.logForwardCancelled(err)
 		return nil, err
 	}
-	c.server.config.Logger.Warn("forwarding to the next colo failed", "request_id", c.token.RequestID, "colo", to.Colo, "server", to.Node, "error", err)
-	visit := hop.Visit{Colo: to.Colo, Node: to.Node, Verdict: verdictOfFailure(failure)}
+	c.server.config.Logger.Warn("forwarding to the next colo failed", "request_id", c.token.RequestID, "colo", last.Colo, "server", last.Node, "error", err)
+	hadPlace := last.Verdict.Waited
+	last.Verdict = verdictOfFailure(failure)
+	last.Verdict.Waited = hadPlace
 	if failure.Kind == peer.FailureEnded {
 		c.logForwardCancelled(err)
 	}
-	return c.forwardRefused(refused, append(visits, visit)), nil
+	return c.forwardRefused(refused, append(visits, last)), nil
 }
 
 // verdictOfFailure returns the verdict about a server that did not answer.

@@ -1,6 +1,7 @@
 package colo
 
 import (
+	"bufio"
 	"context"
 	"fmt"
 	"io"
@@ -16,6 +17,7 @@ import (
 	"colonnade/analytics"
 	"colonnade/analytics/journal"
 	"colonnade/forwarding/hop"
+	"colonnade/forwarding/liveness"
 	"colonnade/forwarding/peer"
 	"colonnade/forwarding/server"
 	"colonnade/internal/forwardtest"
@@ -35,7 +37,13 @@ type nextColo struct {
 // startPair starts a colo server without room, and the next colo of its requests.
 func startPair(t *testing.T) *nextColo {
 	t.Helper()
-	n := &nextColo{t: t, first: startServer(t), tokens: make(chan hop.Token, 10)}
+	return startPairBy(t, func(*Config) {})
+}
+
+// startPairBy is startPair of a server with another configuration.
+func startPairBy(t *testing.T, configure func(*Config)) *nextColo {
+	t.Helper()
+	n := &nextColo{t: t, first: startConfigured(t, configure, func(*Server) {}), tokens: make(chan hop.Token, 10)}
 	n.first.apply("key: models/late\npool: p\n---\nkey: pools/p\n")
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body, _ := io.ReadAll(r.Body)
@@ -242,6 +250,51 @@ func TestNextColoThatIsSilent(t *testing.T) {
 	n.expectEvents("forward engine_error [ams/ams-1]")
 }
 
+// A request that could go nowhere else stays at the next colo while that is silent, and any other is given up.
+func TestRequestWithoutAlternativeStays(t *testing.T) {
+	t.Parallel()
+	n := startPairBy(t, func(c *Config) {
+		c.Liveness = liveness.Timings{
+			Sweep: 10 * time.Millisecond, ProbeAfter: 50 * time.Millisecond, GiveUpAfter: 100 * time.Millisecond, ProbeInterval: time.Hour, ProbeTimeout: 50 * time.Millisecond,
+		}
+	})
+	n.stop.Address = forwardtest.ListenRaw(t, func(c net.Conn) {
+		if r, err := forwardtest.ReadRequest(bufio.NewReader(c)); err != nil || r.Method != http.MethodPost {
+			_, _ = io.Copy(io.Discard, c) // a probe
+			return
+		}
+		time.Sleep(300 * time.Millisecond)
+		_, _ = io.WriteString(c, "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 2\r\n"+hop.HeaderAttempts+": 1\r\n\r\n{}")
+	})
+	token := n.token()
+	token.Onward = token.Onward[:1]
+	token.Onward[0].NoAlternative = true
+	if answer, body := n.ask(token); answer.StatusCode != 200 || body != "{}" {
+		t.Errorf("without an alternative: %d %s, visits %q", answer.StatusCode, body, n.visits(answer))
+	}
+	token.Onward[0].NoAlternative = false
+	answer, _ := n.ask(token)
+	n.expect("visits with an alternative", n.visits(answer), noRoom, "fra/fra-1 lost colo_unreachable")
+}
+
+// Room in the queue of this colo is an alternative to all stops, for a request that may come back to wait.
+func TestQueueOfThisColoIsAnAlternative(t *testing.T) {
+	f := func(wait hop.Wait, mayWait, want bool) {
+		t.Helper()
+		c := call{token: hop.Token{Wait: wait, Onward: []hop.Stop{{NoAlternative: true}, {NoAlternative: true}}}}
+		refused := peer.Answer{Verdict: hop.Verdict{Kind: hop.VerdictOOC, MayWait: mayWait}}
+		if got, next := c.mayGiveUp(&refused), stopsAfterNext(&c.token, refused.Verdict); got != want || len(next) != 1 || next[0].NoAlternative == want {
+			t.Errorf("%s, may wait: %v: gives up: %v, then stops %+v", wait, mayWait, got, next)
+		}
+		if !c.token.Onward[1].NoAlternative {
+			t.Error("its own token was changed")
+		}
+	}
+	f(hop.WaitSpill, true, true)
+	f(hop.WaitSpill, false, false)
+	f(hop.WaitNever, true, false)
+}
+
 // The home that the next colo names is asked, once.
 func TestRequestThatGoesOnIsMovedOnce(t *testing.T) {
 	n := startPair(t)
@@ -267,6 +320,30 @@ func TestRequestThatGoesOnIsMovedOnce(t *testing.T) {
 	n.expectEvents("forward refused [ams/ams-1]")
 }
 
+// If the home that the next colo names gets lost or cannot be reached, the entry learns for how long the request has waited before, and that it
+// had a place in the queue.
+func TestQueueTimeBeforeALostHome(t *testing.T) {
+	n := startPair(t)
+	f := func(home string, want hop.VerdictKind) {
+		t.Helper()
+		n.refuses(503, hop.Verdict{
+			Kind: hop.VerdictMoved, Number: openai.NumberUnavailable, To: "fra-2", Address: home, Boot: "B2", Protocol: hop.NodeNamesProtocol, Revision: 12, Waited: true,
+		})
+		answer, _ := n.ask(n.token())
+		visits, err := hop.ParseVisits(answer.Header.Get(hop.HeaderVisits))
+		if err != nil || len(visits) != 2 {
+			t.Fatalf("visits %+v, %v", visits, err)
+		}
+		if v := visits[1]; v.Node != "fra-2" || v.Verdict.Kind != want || v.Queued != 20*time.Millisecond || !v.Verdict.Waited {
+			t.Errorf("%s: %+v", want, v)
+		}
+	}
+	lost := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }))
+	t.Cleanup(lost.Close)
+	f(strings.TrimPrefix(lost.URL, "http://"), hop.VerdictLost)
+	f("127.0.0.1:1", hop.VerdictUnreached)
+}
+
 // A request stays here if the colo has not refused it for want of capacity, or the token does not let it go on.
 func TestRequestsThatDoNotGoOn(t *testing.T) {
 	n := startPair(t)
@@ -289,7 +366,7 @@ func TestRequestsThatDoNotGoOn(t *testing.T) {
 	n.expectEvents()
 }
 
-// The last colo of a plan lets a request wait only for less than the others expect.
+// The last colo of a plan learns the shortest wait that the others expect.
 func TestLastStopKnowsWhatToBeat(t *testing.T) {
 	f := func(below, own, want time.Duration, last, mayWait bool) {
 		t.Helper()

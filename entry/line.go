@@ -222,7 +222,12 @@ func (t *attempts) hasAnotherServer(at attempt) bool {
 
 // mayLose reports whether the request could go on if the server of an attempt were lost. left is how many attempts the retry budget allows.
 func (t *attempts) mayLose(at attempt, left int) bool {
-	return t.hasAnotherServer(at) && (!t.lostServerOnce || t.errorsLeft > 0 && left > 0)
+	return t.hasAnotherServer(at) && t.mayLoseServer(left)
+}
+
+// mayLoseServer reports whether the budgets allow another attempt after the loss of a server.
+func (t *attempts) mayLoseServer(left int) bool {
+	return !t.lostServerOnce || t.errorsLeft > 0 && left > 0
 }
 
 // serverLost notes that the server of an attempt was lost without a verdict. The first loss is not charged; further ones count as errors.

@@ -74,7 +74,8 @@ func placeOf(c *fleet.Colo) routing.Place {
 
 // onward returns the stops to which the server of an attempt may forward the request if its colo is out of capacity: the next colos of the plan,
 // in the order in which the entry would ask them. There are none for the last try, in which a request may wait long: only the entry makes it.
-func (t *attempts) onward(at attempt) []hop.Stop {
+// left is how many attempts the retry budget allows.
+func (t *attempts) onward(at attempt, left int) []hop.Stop {
 	if at.wait == hop.WaitFull || !canForward(at.server()) {
 		return nil
 	}
@@ -86,6 +87,7 @@ func (t *attempts) onward(at attempt) []hop.Stop {
 			break
 		}
 		stop.Last = len(stops)+1 == len(t.candidates)
+		stop.NoAlternative = stop.Last && len(t.waitingRooms) == 0 && len(t.rank(next.Colo.Name)) < 2 || !t.mayLoseServer(left)
 		stops, before = append(stops, stop), next.Colo
 	}
 	return stops
@@ -105,6 +107,11 @@ func (a *attempt) reservedFrom(colo string) (sum time.Duration) {
 	return sum
 }
 
+// hasStop reports whether the request of the attempt may go on to a colo.
+func (a *attempt) hasStop(colo string) bool {
+	return slices.ContainsFunc(a.onward, func(s hop.Stop) bool { return s.Colo == colo })
+}
+
 // visited returns the attempt at a server to which a colo has forwarded the request after first, an attempt of the entry itself. It removes the
 // server's colo from the candidates, so that only the last try may ask the colo again. ok is false if first had no stop there.
 func (t *attempts) visited(first attempt, colo, node string) (at attempt, ok bool) {
@@ -112,7 +119,7 @@ func (t *attempts) visited(first attempt, colo, node string) (at attempt, ok boo
 		return first, true
 	}
 	i := slices.IndexFunc(t.candidates, func(s candidate) bool { return s.Colo.Name == colo })
-	if i < 0 || !slices.ContainsFunc(first.onward, func(s hop.Stop) bool { return s.Colo == colo }) {
+	if i < 0 || !first.hasStop(colo) {
 		return attempt{}, false
 	}
 	s := t.candidates[i]

@@ -41,7 +41,7 @@ func asked(t *attempts) string {
 		return "nothing"
 	}
 	stops := ""
-	for _, s := range t.onward(at) {
+	for _, s := range t.onward(at, 1) {
 		stops += " " + s.Node
 		if s.Last {
 			stops += "!"
@@ -76,6 +76,31 @@ func TestStopsThatTravel(t *testing.T) {
 	}
 }
 
+// A request is not given up at a silent stop if it could go nowhere else: at the last colo of the plan if that has one server and no colo before
+// has room in its queue, and at any stop if no further loss of a server is allowed.
+func TestStopsWithoutAlternative(t *testing.T) {
+	f := func(name, want string, servers int, change func(*attempts)) {
+		t.Helper()
+		tr := onwardAttempts(fleet.Retry{OutOfCapacity: 4, Hops: 4, Errors: 1}, "ams", "fra", "waw")
+		rank := tr.rank
+		tr.rank = func(colo string) []*fleet.Server { return rank(colo)[:servers] }
+		change(tr)
+		at, _ := tr.next()
+		got := ""
+		for _, s := range tr.onward(at, 1) {
+			got += fmt.Sprintf("%s %v ", s.Colo, s.NoAlternative)
+		}
+		if got != want {
+			t.Errorf("%s: %q, want %q", name, got, want)
+		}
+	}
+	f("two servers in each", "fra false waw false ", 2, func(*attempts) {})
+	f("one server in each", "fra false waw true ", 1, func(*attempts) {})
+	f("room in a queue", "fra false waw false ", 1, func(tr *attempts) { tr.waitingRooms = make([]waitingRoom, 1) })
+	f("after a loss", "fra false waw true ", 1, func(tr *attempts) { tr.lostServerOnce = true })
+	f("after all losses", "fra true waw true ", 2, func(tr *attempts) { tr.lostServerOnce, tr.errorsLeft = true, 0 })
+}
+
 // A verdict that another server has got counts as though the entry had asked: the colo is asked again only for the last try, the budgets
 // and the least Retry-After are the same.
 func TestVisitsCountAsOwnAttempts(t *testing.T) {
@@ -86,7 +111,7 @@ func TestVisitsCountAsOwnAttempts(t *testing.T) {
 	}
 	tr := onwardAttempts(fleet.Retry{OutOfCapacity: 4, Hops: 4}, "ams", "fra", "waw")
 	at, _ := tr.next()
-	at.onward = tr.onward(at)
+	at.onward = tr.onward(at, 1)
 	for _, colo := range []string{"ams", "fra", "waw"} {
 		visited, ok := tr.visited(at, colo, colo+"-1")
 		if !ok || visited.Colo.Name != colo || visited.server().Node != colo+"-1" {
@@ -109,7 +134,7 @@ func TestVisitsCountAsOwnAttempts(t *testing.T) {
 func TestVisitThatGotLost(t *testing.T) {
 	tr := onwardAttempts(fleet.Retry{OutOfCapacity: 4, Hops: 4, Errors: 3}, "ams", "fra", "waw")
 	at, _ := tr.next()
-	at.onward = tr.onward(at)
+	at.onward = tr.onward(at, 1)
 	busy := ooc("busy", time.Second, 0, true)
 	tr.refused(at, busy, peer.ErrorOf(busy))
 	lost, _ := tr.visited(at, "fra", "fra-2")
@@ -129,7 +154,7 @@ func TestVisitThatGotLost(t *testing.T) {
 func TestVisitToAnUnknownColo(t *testing.T) {
 	tr := onwardAttempts(fleet.Retry{OutOfCapacity: 4, Hops: 2}, "ams", "fra", "waw")
 	at, _ := tr.next()
-	at.onward = tr.onward(at)
+	at.onward = tr.onward(at, 1)
 	for _, colo := range []string{"waw", "lax", ""} {
 		if visited, ok := tr.visited(at, colo, colo+"-1"); ok {
 			t.Errorf("believes in a visit to %q: %+v", colo, visited)
@@ -250,10 +275,10 @@ func TestAnswersThatNameOtherColos(t *testing.T) {
 	f("served by nonsense", 200, with("lax", refused), 200, "ams ")
 }
 
-// startThreeColos starts an entry far away from ams and fra, and returns a request of it that has asked ams.
-func startThreeColos(t *testing.T) (c *call, at attempt) {
+// startThreeColos starts an entry far away from ams and fra, and returns a request of it that has asked ams. more are further documents.
+func startThreeColos(t *testing.T, more string) (c *call, at attempt) {
 	t.Helper()
-	documents := threeColos + "---\nkey: defaults\nmodel: {routing: {algorithm: steps, steps: [{colos: [ams, fra, iad]}]}}\n"
+	documents := threeColos + more + "---\nkey: defaults\nmodel: {routing: {algorithm: steps, steps: [{colos: [ams, fra, iad]}]}}\n"
 	table := tableOf(t, documents)
 	_, e := startEntryWith(t, Config{Table: tableFunc(table), Region: "wnam"}, t.TempDir())
 	c = &call{Request: e.inflight.Begin(), entry: e, arrived: time.Now()}
@@ -265,7 +290,7 @@ func startThreeColos(t *testing.T) (c *call, at attempt) {
 	}
 	t.Cleanup(e.budget.End)
 	at, _ = c.attempts.next()
-	at.onward = c.attempts.onward(at)
+	at.onward = c.attempts.onward(at, 1)
 	if at.Colo.Name != "ams" || len(at.onward) != 2 {
 		t.Fatalf("asks %s with the stops %+v", at.Colo.Name, at.onward)
 	}
@@ -283,15 +308,40 @@ func refusedBy(v hop.Verdict) *peer.Answer {
 
 // A colo to which another has no connection is asked by the entry, which may have one: nothing of the request was sent there.
 func TestColoThatOnlyAnotherDoesNotReach(t *testing.T) {
-	c, at := startThreeColos(t)
+	c, at := startThreeColos(t, "")
 	c.handleResult(at, refusedBy(hop.Verdict{Kind: hop.VerdictUnreached, Number: openai.NumberUnavailable, Reason: reasons.NoServer}), nil)
 	if next, ok := c.attempts.next(); !ok || next.server().Node != "fra-1" || !slices.Equal(c.path, []string{"ams/ams-1"}) {
 		t.Errorf("next is %+v, after %v", next, c.path)
 	}
-	c, at = startThreeColos(t)
+	c, at = startThreeColos(t, "")
 	c.handleResult(at, refusedBy(hop.Verdict{Kind: hop.VerdictLost, Number: openai.NumberEngineFailed, Reason: reasons.ColoUnreachable}), nil)
 	if next, ok := c.attempts.next(); !ok || next.server().Node != "iad-1" || !slices.Equal(c.path, []string{"ams/ams-1", "fra/fra-1"}) {
 		t.Errorf("after a loss: next is %+v, after %v", next, c.path)
+	}
+}
+
+// The time in the queue of a server counts although the home that the server has named then gets lost or cannot be reached, and so does the
+// place in that queue.
+func TestQueueTimeBeforeALostHome(t *testing.T) {
+	const sibling = "---\nkey: servers/fra/fra-2\naddress: 127.0.0.1:1\nboot: x\nprotocol: {min: 1, max: 4}\n"
+	f := func(kind hop.VerdictKind, wantNext string, wantRejoin bool) {
+		t.Helper()
+		c, at := startThreeColos(t, sibling)
+		answer := refusedBy(hop.Verdict{Kind: kind, Number: openai.NumberUnavailable, Reason: reasons.NoServer, Waited: true})
+		answer.Visits[1].Queued = 3 * time.Second
+		c.handleResult(at, answer, nil)
+		next, _ := c.attempts.next()
+		if c.waited != 3*time.Second || !c.hadPlace || next.Colo.Name != wantNext || next.rejoin != wantRejoin {
+			t.Errorf("%s: waited %v, had a place: %v; next is %s, which it rejoins: %v", kind, c.waited, c.hadPlace, next.Colo.Name, next.rejoin)
+		}
+	}
+	f(hop.VerdictLost, "fra", true)
+	f(hop.VerdictUnreached, "fra", false) // as the first attempt of this entry there
+	c, at := startThreeColos(t, "")
+	answer := refusedBy(hop.Verdict{Kind: hop.VerdictUnreached, Waited: true})
+	answer.Visits[1].Colo, answer.Visits[1].Queued = "lax", time.Hour
+	if c.handleResult(at, answer, nil); c.waited != 0 || c.hadPlace {
+		t.Errorf("believes that it has waited for %v in a colo that is no stop", c.waited)
 	}
 }
 
@@ -301,7 +351,7 @@ func TestDeadlineOfClientOverTwoHops(t *testing.T) {
 		240 * time.Millisecond: openai.OverDeadline(), // 200 ms are kept for the way from ams, and 50 ms for that from fra to ams
 		time.Minute:            openai.InferenceTimeout(reasons.FirstByteTimeout),
 	} {
-		c, at := startThreeColos(t)
+		c, at := startThreeColos(t, "")
 		c.entry.observed.state("ams").noteAnswered(100*time.Millisecond, true, time.Now())
 		c.firstByteDeadline = time.Now().Add(left)
 		c.handleResult(at, refusedBy(hop.Verdict{Kind: hop.VerdictError, Number: openai.NumberInferenceTimeout, Reason: reasons.FirstByteTimeout, Final: true}), nil)

@@ -110,7 +110,7 @@ func (c *call) walkPlan() *peer.Answer {
 			c.noteLeft(next, time.Now())
 			continue
 		}
-		next.onward = c.attempts.onward(next)
+		next.onward = c.attempts.onward(next, c.entry.budget.Remaining())
 		answer, err := c.forward(next)
 		c.answer = answer
 		if c.handleResult(next, answer, err) {
@@ -262,6 +262,9 @@ func (c *call) handleResult(at attempt, answer *peer.Answer, err error) bool {
 	believed := 0
 	for _, v := range answer.Visits {
 		if v.Colo != at.Colo.Name && v.Verdict.Kind == hop.VerdictUnreached {
+			if at.hasStop(v.Colo) {
+				c.noteQueued(v)
+			}
 			continue // this entry may have a way there, so the colo stays in the plan
 		}
 		if visited, ok := c.attempts.visited(at, v.Colo, v.Node); ok {
@@ -298,7 +301,13 @@ func (c *call) noteAnswer(v hop.Visit) {
 		c.entry.observed.noteLoad(poolIn{c.model.Pool, v.Colo}, v.Load, time.Now())
 	}
 	c.engineAttempts += v.Attempts
+	c.noteQueued(v)
+}
+
+// noteQueued notes that the request has waited in the queue of a server.
+func (c *call) noteQueued(v hop.Visit) {
 	c.waited += v.Queued
+	c.hadPlace = c.hadPlace || v.Verdict.Waited
 }
 
 // noteVisit adds a server that another one has asked to the path of the request; the one that this entry has asked is there.
@@ -313,7 +322,6 @@ func (c *call) noteVisit(colo, node string) {
 func (c *call) handleVisit(at attempt, visit hop.Visit, e *openai.Error) {
 	c.noteAnswer(visit)
 	v := visit.Verdict
-	c.hadPlace = c.hadPlace || v.Waited
 	c.entry.budget.Charge(v.RetriesMade)
 	if v.Number == openai.NumberModelNotFound {
 		c.attempts.modelUnknown(openai.ModelNotFound(c.askedModel))
@@ -333,6 +341,7 @@ func (c *call) handleVisit(at attempt, visit hop.Visit, e *openai.Error) {
 		c.attempts.notConnected(at, e)
 		return
 	case hop.VerdictLost:
+		at.rejoin = at.rejoin || v.Waited
 		c.attempts.serverLost(at, e, c.retry)
 		return
 	default:

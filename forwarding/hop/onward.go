@@ -23,6 +23,9 @@ type Stop struct {
 	RoundTrip Millis `json:"rtt,omitempty"`
 	// Last means that the plan has no further colo after this one.
 	Last bool `json:"last,omitempty"`
+	// NoAlternative means that the request could go nowhere else if the server were lost, as far as the entry knows: so it is not given up
+	// there when the server is silent.
+	NoAlternative bool `json:"noalt,omitempty"`
 }
 
 // PlaceOnward sets t.Onward, in a token for a server of a colo, to the longest beginning of stops that the server accepts and for which hops are

@@ -36,8 +36,8 @@ type Token struct {
 	RetriesLeft     int    `json:"ret"`           // further attempts allowed after errors of engines
 	EndpointsFailed int    `json:"brk,omitempty"` // endpoints that have failed with this request
 	Wait            Wait   `json:"wait"`
-	// WaitBelow is the smallest expected wait that another colo of the plan has reported: with [WaitSpill], the request waits here
-	// only for less; 0 = none was reported.
+	// WaitBelow is the smallest expected wait that another colo has reported, for the last colo of the plan; 0 = none was reported. With
+	// [WaitSpill], the request waits here if the expected wait is at most that, or at most the pool's spill_wait.
 	WaitBelow Millis `json:"below,omitempty"`
 	Waited    Millis `json:"waited,omitempty"` // time spent in queues before, which counts against the budget for waiting
 	// Rejoin says that the request had a place in the queue of a server that was its home no longer: it keeps its place by the time waited,
