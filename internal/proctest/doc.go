@@ -1,4 +1,4 @@
-// Package proctest runs fleets of processes for end-to-end tests of faults: entries and the colo servers of the colo ams as
+// Package proctest runs fleets of processes for end-to-end tests of faults: entries and the servers of one colo or several as
 // an operator starts them, etcd as a process, and simulated engines inside the test.
 //
 // A [Fleet] has [Node]s, which a test kills, stops, drains, starts again, and cuts off from etcd, from each other and from all

@@ -15,7 +15,8 @@ import (
 
 // Engine is a simulated engine inside the test. Its slots are as many as its limit, and it keeps a record of each request.
 type Engine struct {
-	ID    string
+	Colo  string
+	ID    string // in its colo
 	URL   string
 	Pool  string
 	Limit int
@@ -27,14 +28,18 @@ type Engine struct {
 }
 
 func (f *Fleet) startEngines() {
-	for _, pool := range f.Pools() {
-		for i := range f.config.Engines {
-			f.Engines = append(f.Engines, f.startEngine(fmt.Sprintf("%s-%d", pool, i+1), pool))
+	for _, colo := range f.config.Colos {
+		for _, pool := range f.Pools() {
+			for i := range f.config.Engines {
+				e := f.startEngine(pool)
+				e.Colo, e.ID = colo, fmt.Sprintf("%s-%d", pool, i+1)
+				f.Engines = append(f.Engines, e)
+			}
 		}
 	}
 }
 
-func (f *Fleet) startEngine(id, pool string) *Engine {
+func (f *Fleet) startEngine(pool string) *Engine {
 	f.T.Helper()
 	ip := "127.0.0.1"
 	if f.network != nil {
@@ -44,7 +49,7 @@ func (f *Fleet) startEngine(id, pool string) *Engine {
 	if err != nil {
 		f.T.Fatal(err)
 	}
-	e := &Engine{ID: id, URL: "http://" + ln.Addr().String(), Pool: pool, Limit: f.config.Slots}
+	e := &Engine{URL: "http://" + ln.Addr().String(), Pool: pool, Limit: f.config.Slots}
 	e.Engine = simengine.New(simengine.Config{
 		Slots: e.Limit, TTFT: f.config.TTFT, ITL: f.config.ITL, Tokens: 1 << 20, Watch: e.keep,
 	})
@@ -73,6 +78,9 @@ func (e *Engine) Jobs() []simengine.Job {
 	defer e.mu.Unlock()
 	return slices.Clone(e.jobs)
 }
+
+// name returns the name of the engine in messages.
+func (e *Engine) name() string { return e.Colo + "/" + e.ID }
 
 // Excess is a time in which an engine had more requests at once than its limit.
 type Excess struct {
@@ -109,7 +117,7 @@ func (e *Engine) Excesses() []Excess {
 		over := inFlight - e.Limit
 		switch {
 		case over == 1 && changes[i].by > 0:
-			found = append(found, Excess{Engine: e.ID, From: changes[i].at, Most: over})
+			found = append(found, Excess{Engine: e.name(), From: changes[i].at, Most: over})
 		case over == 0 && changes[i].by < 0:
 			found[len(found)-1].To = changes[i].at
 		case over > 0:
@@ -150,7 +158,7 @@ func (f *Fleet) LongestGap(since, until time.Time) (longest Gap) {
 func (e *Engine) longestGap(f *Fleet, since, until time.Time) (longest Gap) {
 	f.T.Helper()
 	var starts []time.Time
-	testkit.WaitFor(f.T, "a request to end on engine "+e.ID, func() bool {
+	testkit.WaitFor(f.T, "a request to end on engine "+e.name(), func() bool {
 		starts = starts[:0]
 		for _, job := range e.Jobs() {
 			if !job.Began.IsZero() {
@@ -161,7 +169,7 @@ func (e *Engine) longestGap(f *Fleet, since, until time.Time) (longest Gap) {
 	})
 	slices.SortFunc(starts, time.Time.Compare)
 	for i, at := range starts[1:] {
-		if g := (Gap{e.ID, starts[i], at}); at.After(since) && !starts[i].After(until) && g.Length() > longest.Length() {
+		if g := (Gap{e.name(), starts[i], at}); at.After(since) && !starts[i].After(until) && g.Length() > longest.Length() {
 			longest = g
 		}
 	}

@@ -16,7 +16,7 @@ import (
 	_ "colonnade/onebox" // imports what the binaries are made of, so that cached results become invalid with it
 )
 
-// Colo is the only colo of a fleet.
+// Colo is the first colo of a fleet, and the only one unless the configuration names several.
 const Colo = "ams"
 
 // gossipPort is the port of gossip of each server, in its own namespace.
@@ -24,11 +24,13 @@ const gossipPort = "7946"
 
 // Config describes a fleet. The zero value of every field is valid.
 type Config struct {
-	Servers int // colo servers at the start, ams-1, ams-2, …; default one
-	Entries int // edge-1, edge-2, …; default one
-	Pools   int // pool-1, pool-2, …, each with a model of that name; default one
-	Engines int // of each pool; default one
-	Slots   int // of each engine; default 4
+	Colos   []string      // by name; default [Colo]. Plans have them in this order, and they are next to each other
+	Away    time.Duration // round trip to a colo server, also from another one, by a proxy; 0 = nodes connect to servers directly
+	Servers int           // of each colo at the start, ams-1, ams-2, …; default one
+	Entries int           // edge-1, edge-2, …; default one
+	Pools   int           // pool-1, pool-2, …, each with a model of that name; default one
+	Engines int           // of each pool in each colo; default one
+	Slots   int           // of each engine; default 4
 
 	TTFT, ITL time.Duration // of engines; default 5 ms each
 	Drain     time.Duration // of nodes; default 5 s
@@ -53,6 +55,7 @@ type Fleet struct {
 	network *network // nil: all nodes share the loopback interface
 	keyFile string
 	dir     string
+	loads   int // that were started
 }
 
 // Start starts a fleet and waits until all nodes are ready.
@@ -60,6 +63,9 @@ func Start(t testing.TB, c Config) *Fleet {
 	t.Helper()
 	for _, n := range []*int{&c.Servers, &c.Entries, &c.Pools, &c.Engines} {
 		*n = max(*n, 1)
+	}
+	if len(c.Colos) == 0 {
+		c.Colos = []string{Colo}
 	}
 	c.Slots = cmp.Or(c.Slots, 4)
 	c.TTFT, c.ITL = cmp.Or(c.TTFT, 5*time.Millisecond), cmp.Or(c.ITL, 5*time.Millisecond)
@@ -71,8 +77,10 @@ func Start(t testing.TB, c Config) *Fleet {
 	f.Etcd = etcdtest.StartProcess(t, testkit.EtcdProgram(t))
 	f.startEngines()
 	f.Apply(f.documents() + c.Documents)
-	for i := range c.Servers {
-		f.StartServer(fmt.Sprintf("%s-%d", Colo, i+1))
+	for _, colo := range c.Colos {
+		for i := range c.Servers {
+			f.StartServer(fmt.Sprintf("%s-%d", colo, i+1))
+		}
 	}
 	for i := range c.Entries {
 		f.Entries = append(f.Entries, f.startNode("entry", fmt.Sprintf("edge-%d", i+1), "-open"))
@@ -84,13 +92,17 @@ func Start(t testing.TB, c Config) *Fleet {
 // documents returns the fleet's documents. On a slow machine, a connect may take longer than a second.
 func (f *Fleet) documents() string {
 	b := new(strings.Builder)
-	fmt.Fprintf(b, "key: colos/%s\nregion: weur\n---\nkey: defaults\n"+
-		"model: {timeouts: {connect: 30s}}\npool: {queue: {limit: 2000, per_account: 2000, max_wait: 2m}}\n", Colo)
+	b.WriteString("key: defaults\nmodel: {timeouts: {connect: 30s}}\npool: {queue: {limit: 2000, per_account: 2000, max_wait: 2m}}\n")
+	var steps []string
+	for _, colo := range f.config.Colos {
+		fmt.Fprintf(b, "---\nkey: colos/%s\nregion: weur\n", colo)
+		steps = append(steps, "{colos: ["+colo+"]}")
+	}
 	for _, pool := range f.Pools() {
-		fmt.Fprintf(b, "---\nkey: models/%s\npool: %s\n", pool, pool)
+		fmt.Fprintf(b, "---\nkey: models/%s\npool: %s\nrouting: {steps: [%s]}\n", pool, pool, strings.Join(steps, ", "))
 	}
 	for _, e := range f.Engines {
-		fmt.Fprintf(b, "---\nkey: endpoints/%s/%s\nurl: %s\npool: %s\nconcurrency: %d\n", Colo, e.ID, e.URL, e.Pool, e.Limit)
+		fmt.Fprintf(b, "---\nkey: endpoints/%s/%s\nurl: %s\npool: %s\nconcurrency: %d\n", e.Colo, e.ID, e.URL, e.Pool, e.Limit)
 	}
 	return b.String()
 }
@@ -124,10 +136,11 @@ func (f *Fleet) Run(args ...string) (output string, err error) {
 	return string(out), err
 }
 
-// StartServer starts a colo server, and does not wait for it.
+// StartServer starts a colo server, whose name is that of its colo and a number, and does not wait for it.
 func (f *Fleet) StartServer(name string) *Node {
 	f.T.Helper()
-	args := []string{"-colo", Colo}
+	colo, _, _ := strings.Cut(name, "-")
+	args := []string{"-colo", colo}
 	if f.config.Gossip {
 		args = append(args, "-gossip", ":"+gossipPort)
 	}

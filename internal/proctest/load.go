@@ -22,9 +22,16 @@ type Kind string
 const (
 	Plain     Kind = "plain"
 	Streamed  Kind = "streamed"
-	Cancelled Kind = "cancelled" // streamed; its client leaves at a random moment
-	Long      Kind = "long"      // streamed, with all of its tokens
+	Cancelled Kind = "cancelled"  // streamed; its client leaves at a random moment
+	Long      Kind = "long"       // streamed, with all of its tokens
+	LongPlain Kind = "long-plain" // plain, with all of its tokens
 )
+
+// isPlain reports whether the answers are no streams.
+func (k Kind) isPlain() bool { return k == Plain || k == LongPlain }
+
+// isLong reports whether the requests have all tokens of long ones.
+func (k Kind) isLong() bool { return k == Long || k == LongPlain }
 
 // LoadConfig says how many clients send requests of which kind. Each client sends one after another, all to one pool through one
 // entry; the clients are spread over pools and entries.
@@ -42,11 +49,13 @@ const pauseAfterFailure = 100 * time.Millisecond
 // Load is the clients of a fleet. They send requests through all entries, and keep what becomes of each.
 type Load struct {
 	c        LoadConfig
+	number   int // in the fleet
 	entries  []*Node
 	clients  sync.WaitGroup
 	stopping context.Context
 	stop     context.CancelFunc
 	served   map[string]*atomic.Int64 // complete answers by pool
+	begun    atomic.Int64             // answers whose first bytes have arrived
 
 	mu      sync.Mutex // guards the field below
 	results []Result
@@ -58,13 +67,14 @@ func (f *Fleet) Drive(c LoadConfig) *Load {
 	if c.Pools == nil {
 		c.Pools = f.Pools()
 	}
-	l := &Load{c: c, entries: f.Entries, served: map[string]*atomic.Int64{}}
+	f.loads++
+	l := &Load{c: c, number: f.loads, entries: f.Entries, served: map[string]*atomic.Int64{}}
 	for _, pool := range c.Pools {
 		l.served[pool] = new(atomic.Int64)
 	}
 	l.stopping, l.stop = context.WithCancel(context.Background())
 	number := 0
-	for _, kind := range []Kind{Plain, Streamed, Cancelled, Long} {
+	for _, kind := range []Kind{Plain, Streamed, Cancelled, Long, LongPlain} {
 		for range c.Clients[kind] {
 			client := number
 			number++
@@ -82,7 +92,7 @@ func (l *Load) run(client int, kind Kind) {
 	sender := http.Client{Transport: transport, Timeout: 3 * testkit.Timeout}
 	for i := 0; l.stopping.Err() == nil && (l.c.Requests == 0 || i < l.c.Requests); i++ {
 		r := l.send(&sender, Result{
-			ID: fmt.Sprintf("%s-%d-%d", kind, client, i), Kind: kind, Entry: to.Name, Pool: pool,
+			ID: fmt.Sprintf("%s-%d-%d-%d", kind, l.number, client, i), Kind: kind, Entry: to.Name, Pool: pool,
 		}, to.Address)
 		l.mu.Lock()
 		l.results = append(l.results, r)
@@ -99,7 +109,7 @@ func (l *Load) run(client int, kind Kind) {
 // send sends one request and reads the whole answer.
 func (l *Load) send(client *http.Client, r Result, address string) Result {
 	r.tokens = 1 + rand.IntN(l.c.Tokens)
-	if r.Kind == Long {
+	if r.Kind.isLong() {
 		r.tokens = l.c.LongTokens
 	}
 	ctx, cancel := context.WithCancel(context.Background())
@@ -108,7 +118,7 @@ func (l *Load) send(client *http.Client, r Result, address string) Result {
 		defer time.AfterFunc(time.Duration(rand.IntN(300))*time.Millisecond, cancel).Stop()
 	}
 	body := fmt.Sprintf(`{"model":%q,"stream":%v,"max_tokens":%d,"messages":[{"role":"user","content":%q}]}`,
-		r.Pool, r.Kind != Plain, r.tokens, r.ID)
+		r.Pool, !r.Kind.isPlain(), r.tokens, r.ID)
 	request, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://"+address+"/v1/chat/completions", strings.NewReader(body))
 	if err != nil {
 		panic(err) // of the parts above
@@ -118,6 +128,9 @@ func (l *Load) send(client *http.Client, r Result, address string) Result {
 	request.Header.Set("X-Request-Id", r.ID)
 	r.Began = time.Now()
 	answer, err := client.Do(request)
+	if err == nil {
+		l.begun.Add(1)
+	}
 	r.classify(answer, err)
 	r.Ended = time.Now()
 	if r.Outcome == Lost && ctx.Err() != nil {
@@ -141,6 +154,12 @@ func (l *Load) WaitServed(t testing.TB, n int64) {
 		}
 		return true
 	})
+}
+
+// WaitBegun waits until n answers have begun, since the start.
+func (l *Load) WaitBegun(t testing.TB, n int64) {
+	t.Helper()
+	testkit.WaitFor(t, "answers to begin", func() bool { return l.begun.Load() >= n })
 }
 
 // Stop has the clients send no further requests, waits for the answers, and returns the results of all requests.

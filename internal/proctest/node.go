@@ -3,14 +3,13 @@ package proctest
 import (
 	"encoding/json"
 	"errors"
-	"maps"
 	"net"
 	"net/http"
 	"os"
 	"os/exec"
+	"path"
 	"path/filepath"
 	"slices"
-	"strings"
 	"syscall"
 
 	"colonnade/internal/etcdtest"
@@ -54,6 +53,11 @@ func (f *Fleet) startNode(binary, name string, args ...string) *Node {
 	n.run = append(n.run, "-node", name, "-listen", n.Address, "-admin", n.Admin, "-etcd", "http://"+n.etcd.Address,
 		"-data-dir", n.Dir, "-key-file", f.keyFile, "-drain", f.config.Drain.String())
 	n.run = append(n.run, args...)
+	if binary == "colo" && f.config.Away > 0 {
+		p := testkit.NewProxy(f.T, n.Address)
+		p.Delay(f.config.Away / 2)
+		n.run = append(n.run, "-advertise-address", p.Address)
+	}
 	n.Start()
 	return n
 }
@@ -160,7 +164,7 @@ func (n *Node) WaitReady() {
 	testkit.WaitFor(n.fleet.T, n.Name+" to be ready", n.Ready)
 }
 
-// ActiveServers returns the names of the colo servers in the node's table that do not drain, sorted.
+// ActiveServers returns the names of the colo servers in the node's table that do not drain, of all colos, sorted.
 func (n *Node) ActiveServers() (names []string) {
 	var table struct {
 		Documents map[string]struct {
@@ -171,10 +175,11 @@ func (n *Node) ActiveServers() (names []string) {
 	if json.Unmarshal([]byte(page), &table) != nil {
 		return nil
 	}
-	for _, key := range slices.Sorted(maps.Keys(table.Documents)) {
-		if name, ok := strings.CutPrefix(key, "servers/"+Colo+"/"); ok && table.Documents[key].State != "draining" {
-			names = append(names, name)
+	for key := range table.Documents {
+		if path.Dir(path.Dir(key)) == "servers" && table.Documents[key].State != "draining" {
+			names = append(names, path.Base(key))
 		}
 	}
+	slices.Sort(names)
 	return names
 }

@@ -20,7 +20,7 @@ func (f *Fleet) engineStats() ([]oracle.EngineStats, error) {
 	var all []oracle.EngineStats
 	for _, e := range f.Engines {
 		s := e.Stats()
-		all = append(all, oracle.EngineStats{Name: e.ID, Running: s.Running, Waiting: s.Waiting})
+		all = append(all, oracle.EngineStats{Name: e.name(), Running: s.Running, Waiting: s.Waiting})
 	}
 	return all, nil
 }

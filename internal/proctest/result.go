@@ -58,7 +58,7 @@ func (r *Result) classify(answer *http.Response, err error) {
 	switch {
 	case r.Status != http.StatusOK:
 		r.classifyError(answer.Header, string(text), err)
-	case r.Kind == Plain:
+	case r.Kind.isPlain():
 		r.classifyPlain(text, err)
 	default:
 		r.classifyStream(string(text), err)
