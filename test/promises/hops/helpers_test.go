@@ -54,11 +54,10 @@ func farConfig(engine simengine.Config) onebox.Config {
 	return onebox.Config{Colos: colos, Engine: engine, Latency: latency, Liveness: patience()}
 }
 
-// patience returns the times after which a server is silent. On a machine that is busy with other tests, a live server may send nothing for
-// a second.
+// patience returns the times after which a server is silent. On a slow machine, a live server may send nothing for a second.
 func patience() liveness.Timings {
 	t := liveness.DefaultTimings()
-	factor := time.Duration(testkit.AtScale(4, 1))
+	factor := time.Duration(testkit.AtScale(2, 1))
 	t.GiveUpAfter, t.ProbeTimeout = factor*t.GiveUpAfter, factor*t.ProbeTimeout
 	return t
 }

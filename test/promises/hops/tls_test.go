@@ -97,12 +97,12 @@ func TestCertificatesRotateOverTwoHops(t *testing.T) {
 		held = append(held, c)
 	}
 	load := f.Drive(3, func(n int) string { return chat(both[n%2], 1+n%5, n%3 != 0) })
-	// Nodes read their files at most a second after a change, so a rotation waits for longer than that after each step.
+	// A node reads its files when it uses them and has not read them for a second, so a rotation waits for longer than that after each step.
 	takeEffect := func() {
-		load.WaitServed(10)
-		time.Sleep(2 * time.Second)
+		time.Sleep(1300 * time.Millisecond)
 		load.WaitServed(10)
 	}
+	load.WaitServed(10)
 	next := tlstest.NewCA(t, "next fleet")
 	for _, files := range s.Nodes {
 		files.Trust(s.FleetCA, next)
